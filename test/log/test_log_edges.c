@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The edges of a log of three targets: a head behind a filler, a ring that is full at one of them,
- * a log that is trimmed whole, a damaged record at the head. Each was once a log that could not be
- * opened, or did not go on.
+ * @file Edge cases of a log on three targets: a head after a filler, a ring that is full at one
+ * target, a log that is trimmed completely, a damaged record at the head. In each case the log once
+ * could not be opened or did not make progress.
  */
 
 #include "lt_three.h"
@@ -14,7 +13,7 @@ medium_of(unsigned int i)
 	return weft_persist_sim_medium(l.target[i].persist);
 }
 
-/** Where the record ends that the medium's tail names; 0: it names none. */
+/** The end of the record that the medium's tail names; 0: none. */
 static uint64_t
 tail_end(unsigned int i)
 {
@@ -30,7 +29,8 @@ trim_to(const struct weft_log_at *keep)
 
 /* ---- A filler ---- */
 
-/** So many octets before the ring's end, and the first half is trimmed. */
+/** The length of the first record decides how near the ring's end the log ends. The first half
+ * is trimmed. */
 static void
 ahead(const struct lt_attr *a, uint32_t first)
 {
@@ -42,7 +42,7 @@ ahead(const struct lt_attr *a, uint32_t first)
 	vt_run(&l.t, 5 * VT_MS);
 }
 
-/** Target 1 misses a record that has a filler in front, and all is trimmed up to that one. */
+/** Target 1 lacks a record after a filler, and the log is trimmed up to that record. */
 static bool
 filler_missed(uint32_t first)
 {
@@ -64,7 +64,7 @@ filler_missed(uint32_t first)
 	return true;
 }
 
-/** What the medium of target 1 holds is a log at this moment, whose head is not behind its end. */
+/** Check that the medium of target 1 holds a log, and that its head is not after its end. */
 static void
 check_head(void)
 {
@@ -100,8 +100,8 @@ test_filler(void)
 	CHECK_MSG(n >= 10, "%u", n);
 }
 
-/* A writer before us left the head behind the filler: the target joins, and opens a log with
- * another. */
+/* An earlier writer left the head after the filler. The target joins, and the log opens with it
+ * and another one. */
 static void
 test_filler_of_old(void)
 {
@@ -126,7 +126,7 @@ test_filler_of_old(void)
 		head = tail_end(1);
 		if (keep.position % a.ring_bytes == 0 &&
 		    l.rec[l.durable - 2].at.position % a.ring_bytes != 0) {
-			/* The tail goes back to the record in front of the filler. */
+			/* Move the tail back to the record before the filler. */
 			n++;
 			trim_to(&keep);
 			vt_run(&l.t, 5 * VT_MS);
@@ -148,7 +148,8 @@ test_filler_of_old(void)
 	CHECK_MSG(n >= 2, "%u", n);
 }
 
-/* What a reader calls the end of a record is a place to trim to, also when a filler follows. */
+/* The end of a record, as a reader reports it, is a valid position for a trim, also before a
+ * filler. */
 static void
 test_trim_at_filler(void)
 {
@@ -174,10 +175,10 @@ test_trim_at_filler(void)
 	CHECK_MSG(n >= 2, "%u", n);
 }
 
-/* ---- Full ---- */
+/* ---- A full ring ---- */
 
-/* It was away while the others trimmed and went on; what it misses fits its ring when its head
- * moves, too. */
+/* A target was absent while the others trimmed and continued. The records that it lacks fit its
+ * ring only if its head moves, too. */
 static void
 test_full_at_one(void)
 {
@@ -197,7 +198,7 @@ test_full_at_one(void)
 		vt_run(&l.t, 5 * VT_MS);
 		drop(1);
 		stall(1, false);
-		/* The others go on: as much as the ring takes. */
+		/* The others continue until the ring is full. */
 		while (n < 100 && (rc = lt_append(&l, len)) == 0) {
 			n++;
 			CHECK(lt_until(&l, all_durable));
@@ -224,8 +225,8 @@ test_full_at_one(void)
 	}
 }
 
-/* It is live and lags, its head is old, and what waits for it does not fit its ring: its head moves
- * first. */
+/* A live target lags, its head is old, and the records that wait for it do not fit its ring. Its
+ * head moves first. */
 static void
 test_old_head(void)
 {
@@ -237,7 +238,7 @@ test_old_head(void)
 		while (lt_append(&l, len) == 0)
 			CHECK(lt_until(&l, all_durable));
 		CHECK(lt_until(&l, all_live));
-		/* A trim that has come to the two others alone. */
+		/* A trim that reached only the two other targets. */
 		drop(1);
 		keep = l.rec[l.durable - 2].at;
 		trim_to(&keep);
@@ -245,7 +246,7 @@ test_old_head(void)
 		append_n(1, len);
 		CHECK(lt_until(&l, all_durable));
 		CHECK_EQ(lt_join(&l, 1), 0);
-		(void)lt_append(&l, len); /* it has room, or not yet */
+		(void)lt_append(&l, len); /* the log has room, or not yet */
 		CHECK(lt_until(&l, all_durable));
 		keep = l.rec[l.durable - 1].at;
 		trim_to(&keep);
@@ -261,7 +262,7 @@ test_old_head(void)
 	}
 }
 
-/** Each flush there takes so long. */
+/** Each flush at target i takes this long. */
 static void
 slow(unsigned int i, uint64_t ms)
 {
@@ -288,9 +289,9 @@ one_pinned(void *arg)
 	return x->target[1].joined >= 0 && x->log->target[x->target[1].joined].pinned;
 }
 
-/* It catches up while the others trim and go on, so the window that it is to get does not fit
- * behind its head; and what it has is trimmed before it is live. Its head moves as far as it has
- * come, or neither it nor the log goes on. */
+/* A target catches up while the others trim and continue. The window that it is to get does not
+ * fit after its head, and its records are trimmed before it is live. Its head moves as far as its
+ * records reach. Otherwise neither the target nor the log makes progress. */
 static void
 test_window_does_not_fit(void)
 {
@@ -312,7 +313,7 @@ test_window_does_not_fit(void)
 	slow(1, 40);
 	CHECK_EQ(lt_join(&l, 1), 0);
 	CHECK(lt_until(&l, one_catches));
-	/* What it lacks is on its way: its head stays until then. */
+	/* The records that the target lacks are on the way. Its head stays until they arrive. */
 	vt_run(&l.t, 2 * VT_MS);
 	trim_to(&l.rec[l.durable - 1].at);
 	vt_run(&l.t, 5 * VT_MS);
@@ -320,7 +321,7 @@ test_window_does_not_fit(void)
 	vt_run(&l.t, 45 * VT_MS);
 	CHECK(!l.log->target[l.target[1].joined].pinned);
 	append_n(14, 800);
-	/* It has what it was copied; the window is not sent yet. */
+	/* The target has the copied records. The window is not sent yet. */
 	CHECK(lt_until(&l, one_pinned));
 	slow(2, 0);
 	CHECK(lt_until(&l, all_durable));
@@ -337,7 +338,7 @@ test_window_does_not_fit(void)
 	finish();
 }
 
-/** Appended, and durable. */
+/** Append n records, each durable before the next. */
 static void
 put(unsigned int n, uint32_t len)
 {
@@ -347,8 +348,8 @@ put(unsigned int n, uint32_t len)
 	}
 }
 
-/** Target 1 gets a record in front of a filler; meanwhile the log is trimmed up to the filler, and
- * what follows has no room behind the head that target 1 has still. */
+/** Target 1 gets a record before a filler. Meanwhile the log is trimmed up to the filler, and
+ * the next record has no room after the old head of target 1. */
 static bool
 copied_behind_old_head(uint32_t first)
 {
@@ -390,8 +391,8 @@ copied_behind_old_head(uint32_t first)
 	return true;
 }
 
-/* Its head moves as far as it has come, and not behind the filler: what it holds is a log at each
- * step. */
+/* The head of target 1 moves as far as its records reach, and not past the filler. Its medium
+ * holds a log at each step. */
 static void
 test_copied_behind_old_head(void)
 {
@@ -416,9 +417,9 @@ test_copied_behind_old_head(void)
 	CHECK_MSG(n >= 5, "%u", n);
 }
 
-/* ---- Both, as it comes ---- */
+/* ---- Both, at random ---- */
 
-/** Append, or make room: to one of the last records. */
+/** Append, or trim to one of the last records if there is no room. */
 static void
 go_on(void)
 {
@@ -432,8 +433,8 @@ go_on(void)
 	}
 }
 
-/* A slow target joins a log whose ring is full and goes on: it gets there, and has a log at each
- * step. */
+/* A slow target joins a log whose ring is full and that continues. The target becomes live, and
+ * holds a log at each step. */
 static void
 test_slow_beside_full(void)
 {
@@ -476,7 +477,7 @@ test_slow_beside_full(void)
 	}
 }
 
-/* ---- Five ---- */
+/* ---- Five targets ---- */
 
 static bool
 five_live(void *arg)
@@ -509,13 +510,13 @@ three_catches(void *arg)
 	return lt_info(x).target[x->target[3].joined].state == WEFT_LOG_TARGET_CATCHING;
 }
 
-/* Two have a newer head than the log: what was trimmed there alone is in the log of all others,
- * whose rings must hold all of it. Appends never go further than the ring reaches from the log's
- * own head. */
+/* Two targets have a newer head than the log. The records that are trimmed only there are in the
+ * log of all others, whose rings must hold all of it. So appends never go further than one ring
+ * from the log's own head. */
 static void
 test_newer_heads(void)
 {
-	/* One that misses more than half of these is not waited for. */
+	/* the log does not wait for a target that lacks more than half of these */
 	struct weft_log_attr la = {.max_appends = 8};
 	struct lt_attr a = {.seed = 1,
 	                    .la = &la,
@@ -534,7 +535,7 @@ test_newer_heads(void)
 		append_n(1, 1000);
 		CHECK(lt_until(&l, five_live));
 	}
-	/* Nothing is flushed at the others any more. */
+	/* From now on no flush succeeds at the other targets. */
 	for (unsigned int i = 0; i < 5; i++) {
 		struct weft_persist_sim_cfg cfg = l.cfg;
 
@@ -559,7 +560,7 @@ test_newer_heads(void)
 	CHECK_EQ(lt_join(&l, 1), 0);
 	CHECK_EQ(lt_join(&l, 2), 0);
 	CHECK(lt_until(&l, joined_live));
-	/* One of the others is left, and gets there slowly. */
+	/* One of the other targets is left, and catches up slowly. */
 	stall(3, true);
 	drop(3);
 	append_n(6, 100);
@@ -582,10 +583,10 @@ test_newer_heads(void)
 	finish();
 }
 
-/* ---- Trimmed whole ---- */
+/* ---- A log that is trimmed completely ---- */
 
-/* Two are replaced, one after the other, and with those two alone the log is opened: it says what
- * number comes. */
+/* Two targets are replaced, one after the other. The log opens with those two alone and has the
+ * right next sequence number. */
 static void
 test_trimmed_whole(void)
 {
@@ -606,7 +607,7 @@ test_trimmed_whole(void)
 			lt_wipe_target(&l, i);
 			CHECK_EQ(lt_join(&l, i), 0);
 			CHECK(lt_until(&l, all_live));
-			/* The record of its seat is behind that. */
+			/* The record of the seat follows. */
 			CHECK(tail_end(i) == keep.position || l.a.version != 1);
 			CHECK(lt_words(&l, i).head == keep.position);
 		}
@@ -622,8 +623,8 @@ test_trimmed_whole(void)
 	}
 }
 
-/* Two are damaged, one after the other, and begun anew: they are who they were, so no record of a
- * seat comes behind the last one, and that is what they hold. */
+/* Two targets are damaged and begun anew, one after the other. They keep their lives, so no
+ * record of a seat follows the last record, and that is the record they hold. */
 static void
 test_trimmed_unseated(void)
 {
@@ -659,8 +660,9 @@ test_trimmed_unseated(void)
 	finish();
 }
 
-/* As no log leaves it: one that lags, and one that has given up what it had, behind the end of
- * that. Who is away knows more, so that is the answer; and with it the log opens. */
+/* A state that no log leaves: one target lags, and another was begun anew after the end of the
+ * first. The absent target knows more, and that is the error. With the absent target the log opens.
+ */
 static void
 test_others_know_more(void)
 {
@@ -685,7 +687,7 @@ test_others_know_more(void)
 	CHECK_EQ(l.fail_status, -ENOTCONN);
 	CHECK(!l.failed);
 	l.verdict = LT_SOUND;
-	/* It may be asked again, when who was away is there. */
+	/* A new open succeeds after the absent target has joined. */
 	l.trim_seq = l.trim_max = l.durable;
 	lt_recover(&l, 4);
 	CHECK_EQ(l.verdict, LT_SOUND);
@@ -693,7 +695,8 @@ test_others_know_more(void)
 	finish();
 }
 
-/* At each step of being begun anew: what is left opens the log, or says that others know more. */
+/* At each step of begin-anew: the remaining targets open the log, or the error is that others
+ * know more. */
 static void
 test_trimmed_cut(void)
 {
@@ -733,7 +736,8 @@ test_trimmed_cut(void)
 	CHECK_MSG(waits > 5 && opened > 5, "%u waited, %u opened", waits, opened);
 }
 
-/** A target that is begun anew is to get the last record of a log that is trimmed whole. */
+/** Whether target 1, which is begun anew, is to get the last record of a log that is trimmed
+ * completely. */
 static bool
 gets_last(void *arg)
 {
@@ -742,7 +746,7 @@ gets_last(void *arg)
 	return x->target[1].joined >= 0 && x->log->target[x->target[1].joined].c.last;
 }
 
-/** Target 1 lost its memory and joins a log whose records are trimmed, all of them. */
+/** Target 1 lost its memory and joins a log whose records are all trimmed. */
 static void
 anew_behind_all(const struct lt_attr *a, uint32_t len)
 {
@@ -764,7 +768,7 @@ anew_behind_all(const struct lt_attr *a, uint32_t len)
 	CHECK(lt_until(&l, gets_last));
 }
 
-/** It gets there; and opens the log with one of the others. */
+/** Target 1 becomes live, and the log opens with it and one of the others. */
 static void
 anew_gets_there(void)
 {
@@ -782,8 +786,9 @@ anew_gets_there(void)
 	finish();
 }
 
-/* Before it asks for that record the log goes on, and is not trimmed again, or up to its last
- * record, or whole. No live target keeps the record any more that it was to get: it begins anew. */
+/* Before target 1 asks for that record, the log continues, and is then not trimmed, or trimmed
+ * up to its last record, or completely. No live target holds the record any longer, so target 1 is
+ * begun anew again. */
 static void
 test_trimmed_again(void)
 {
@@ -798,14 +803,14 @@ test_trimmed_again(void)
 		if (trimmed > 0)
 			trim_to(&keep);
 		vt_run(&l.t, 2 * VT_MS);
-		/* Its head is not flushed yet, so it has not asked. */
+		/* its head is not flushed yet, so it has not asked for the record */
 		CHECK(gets_last(&l));
 		CHECK_EQ(lt_info(&l).resets, 1);
 		anew_gets_there();
 	}
 }
 
-/* That record does not fit the buffer, so it comes piece by piece. */
+/* The record does not fit the buffer, so it is copied in pieces. */
 static void
 test_trimmed_long(void)
 {
@@ -823,8 +828,8 @@ test_trimmed_long(void)
 
 /* ---- Damage ---- */
 
-/* The record at the head is damaged where the log ends last; another has it: the log opens, and
- * says whose is damaged. */
+/* The record at the head is damaged at the target where the log ends last. Another target has
+ * it: the log opens, and the damage is reported. */
 static void
 damaged_head(unsigned int damaged)
 {

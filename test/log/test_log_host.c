@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The host's side of the fence: a writer whose operations are under way, and the next one.
- */
+/** @file The host's side of the fence: a writer with operations under way, and the next writer. */
 
 #include "vt.h"
 #include "weft_persist_sim.h"
@@ -12,13 +11,13 @@ static struct rig {
 	struct vt t;
 	struct weft_persist *p;
 	struct weft_log_host *host;
-	/* as granted last */
+	/* the last grant */
 	struct weft_log_grant g;
 	unsigned int granted, canceled, failed, early, freed;
 	uint8_t data[64];
 } r;
 
-/** What registrations end with; 0: as they are. */
+/** The error that every registration returns; 0: register normally. */
 static int reg_fails;
 
 int __real_weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out);
@@ -44,7 +43,7 @@ rig_next(void *arg)
 	return weft_persist_sim_next_ns(r.p);
 }
 
-/** Whether the medium is still busy with what somebody asked for. */
+/** Whether the medium is still busy with an operation. */
 static bool
 under_way(void)
 {
@@ -157,8 +156,8 @@ is_busy(void *arg)
 	return under_way();
 }
 
-/** The writer's, in one breath, as an append is: the last two are behind a Flush that takes long.
- */
+/** Post the writer's operations of an append at once. The last two are queued after a slow
+ * Flush. */
 static void
 append(uint32_t stag)
 {
@@ -183,7 +182,7 @@ append(uint32_t stag)
 	CHECK_EQ(weft_post_send(r.t.n[0].qp, wr, 4), 4);
 }
 
-/** The memory is the next one's, and it says so. */
+/** Fill the memory with a pattern of the next writer. */
 static void
 mark_as_new(void)
 {
@@ -215,12 +214,12 @@ test_take_over(void)
 	CHECK(vt_until(&r.t, VT_S, is_busy, NULL));
 	CHECK_EQ(grant(true), 0);
 	CHECK_EQ(state(), WEFT_LOG_HOST_ENDING);
-	/* Neither at once nor later, as long as its Flush is under way. */
+	/* The grant is not given while the old writer's Flush is under way, neither at once nor
+	 * later. */
 	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
 	CHECK_EQ(r.early, 0);
 	CHECK(r.g.stag != old.stag);
-	/* What was queued behind that came by the old one, and is not done any more; nor is what
-	 * comes late. */
+	/* The old writer's queued operations are dropped, and later ones fail. */
 	mark_as_new();
 	append(old.stag);
 	CHECK(vt_wc(&r.t.n[0]).status != WEFT_WC_SUCCESS);
@@ -232,7 +231,7 @@ test_take_over(void)
 	rig_close();
 }
 
-/* The connection goes first, the Flush that it asked for is under way. */
+/* The connection ends while its Flush is under way. */
 static void
 test_gone(void)
 {
@@ -248,7 +247,7 @@ test_gone(void)
 	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), 0);
 	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), -ENOENT);
 	CHECK_EQ(state(), WEFT_LOG_HOST_ENDING);
-	/* Nobody holds it, so nobody need be driven out; and it is waited for all the same. */
+	/* There is no holder, so none has to be revoked. The grant still waits for the Flush. */
 	CHECK_EQ(grant(false), 0);
 	CHECK_EQ(r.granted, 1);
 	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
@@ -295,7 +294,8 @@ test_one_at_a_time(void)
 	CHECK_EQ(grant(false), -EBUSY);
 	CHECK_EQ(weft_log_host_end(r.host, first + 1), -ENOENT);
 	CHECK_EQ(state(), WEFT_LOG_HOST_GRANTED);
-	/* Two want it: the later one is to have it, and a third does not drive out who waits. */
+	/* Two writers ask: the later one gets the memory. A third one does not replace a waiting
+	 * one. */
 	CHECK_EQ(grant(true), 0);
 	CHECK_EQ(r.canceled, 0);
 	CHECK_EQ(grant(true), 0);
@@ -306,7 +306,7 @@ test_one_at_a_time(void)
 	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
 	vt_run(&r.t, VT_S);
 	CHECK_EQ(r.granted, 2);
-	/* Who was driven out ends what is not his any more. */
+	/* The former holder cannot end a grant that is not its own. */
 	CHECK_EQ(weft_log_host_end(r.host, first), -ENOENT);
 	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), 0);
 	vt_run(&r.t, VT_S);
@@ -319,13 +319,13 @@ test_one_at_a_time(void)
 static void
 test_destroyed(void)
 {
-	/* Nothing was ever granted. */
+	/* no grant was ever given */
 	rig_open();
 	weft_log_host_destroy(r.host, count, NULL);
 	r.host = NULL;
 	CHECK_EQ(r.freed, 1);
 	rig_close();
-	/* A Flush is under way, and another one waits for the memory. */
+	/* A Flush is under way, and another writer waits for the memory. */
 	for (unsigned int waits = 0; waits < 2; waits++) {
 		rig_open();
 		CHECK_EQ(grant(false), 0);
@@ -345,7 +345,7 @@ test_destroyed(void)
 	}
 }
 
-/* What the registration says is said, and nothing is granted. */
+/* An error of the registration is returned, and no grant is given. */
 static void
 test_refused(void)
 {
@@ -362,8 +362,7 @@ test_refused(void)
 	rig_close();
 }
 
-/* The next grant is due, and there is no memory for it: who waits hears of it, and may try again.
- */
+/* The registration of the next grant fails: the waiting writer gets the error and may ask again. */
 static void
 test_no_memory(void)
 {
@@ -386,7 +385,7 @@ test_no_memory(void)
 	rig_close();
 }
 
-/** Called back, it wants no more of it. */
+/** End the grant inside the callback. */
 static void
 give_back(void *arg, const struct weft_log_grant *g, int status)
 {
@@ -399,7 +398,8 @@ give_back(void *arg, const struct weft_log_grant *g, int status)
 	r.granted++;
 }
 
-/* granted() may end what it got, and the host: inside the call that asked, and on the worker. */
+/* granted() may end its grant, or destroy the host: during the call that asked, and on the
+ * worker. */
 static void
 test_from_granted(void)
 {
