@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What peers can make MPA keep, and for how long: mbufs and heap of incomplete FPDUs, octets ahead
- * of a Reply. Many connections of one worker, which share a port's budget and the worker's heap.
+ * @file Memory that peers can make MPA hold, and for how long: mbufs and heap of incomplete FPDUs,
+ * and octets that precede the Reply. Many connections of one worker share the port's budget and the
+ * worker's heap.
  */
 
 #include <rte_random.h>
@@ -15,7 +15,8 @@
 
 #define MSS   1460
 #define CONNS 300
-/** Beyond its own share, of a connection with more than half of the longest FPDU on the heap. */
+/** Heap beyond its own share of a connection that has received more than half of the longest
+ * FPDU. */
 #define COST (MPA_FPDU_MAX_RAW_BYTES - WEFT_MPA_KEEP_OWN_BYTES)
 
 static struct weft_netif_budget budget;
@@ -65,7 +66,7 @@ in_use(void)
 	return rte_mempool_in_use_count(conn[0]->c->pool);
 }
 
-/** Octets [from, to) of one long FPDU, `piece` in an mbuf. */
+/** Deliver octets [from, to) of one long FPDU, `piece` octets in an mbuf. */
 static void
 feed(struct peer *p, uint32_t from, uint32_t to, uint32_t piece)
 {
@@ -83,7 +84,7 @@ pass(uint64_t ns)
 	}
 }
 
-/** Half-sent FPDUs of any number of connections take no more mbufs than the port lends. */
+/** Incomplete FPDUs of any number of connections hold no more mbufs than the port lends. */
 static void
 test_mbufs(void)
 {
@@ -96,7 +97,7 @@ test_mbufs(void)
 			CHECK_MSG(in_use() <= 100, "%u mbufs of %u lent", in_use(), 100);
 			CHECK_EQ(in_use(), budget.held);
 		}
-		/* one octet makes an mbuf, and the budget is met to the last one */
+		/* each octet is in an mbuf of its own, and the budget is used completely */
 		if (sent[k] <= 2)
 			CHECK_EQ(budget.held, 100);
 		CHECK(budget.refused > 0 || sent[k] > 16000);
@@ -112,7 +113,7 @@ test_mbufs(void)
 	}
 }
 
-/** The budget's last mbuf and the one beyond it. */
+/** The last mbuf of the budget, and one more. */
 static void
 test_mbufs_edge(void)
 {
@@ -132,7 +133,8 @@ test_mbufs_edge(void)
 	keep_down(3);
 }
 
-/** So many mbufs may be as empty as they like, and not one more. */
+/** MPA_HELD_FREE_SEGS mbufs may be held, however empty they are. One more causes a copy to the
+ * heap. */
 static void
 test_mbufs_empty(void)
 {
@@ -146,7 +148,8 @@ test_mbufs_empty(void)
 	keep_down(1);
 }
 
-/** The head of an FPDU behind a marker has the same time as one without; at rest there is none. */
+/** The header of an FPDU after a marker has the same deadline as one without a marker. Between
+ * FPDUs there is no deadline. */
 static void
 test_deadline_marked(void)
 {
@@ -169,7 +172,7 @@ test_deadline_marked(void)
 	}
 }
 
-/** Mbufs are lent for a second or two; the octets of an FPDU that takes longer are on the heap. */
+/** Mbufs are held for two seconds at most. Then the octets of the FPDU move to the heap. */
 static void
 test_mbufs_return(void)
 {
@@ -184,7 +187,7 @@ test_mbufs_return(void)
 		feed(conn[i], 15000, mpa_fpdu_bytes(65535), MSS);
 		CHECK_EQ(conn[i]->ulpdus, 1);
 	}
-	/* the next one may need it as well; at rest, nothing is left of it */
+	/* the next FPDU may need the buffer; a stream at rest keeps none */
 	pass(WEFT_NS_PER_S);
 	CHECK(conn[0]->m->compact != NULL);
 	pass(2 * WEFT_NS_PER_S);
@@ -193,8 +196,7 @@ test_mbufs_return(void)
 	keep_down(20);
 }
 
-/** An FPDU that comes as a whole, in more mbufs than one call hands up, leaves nothing for good
- * either. */
+/** A complete FPDU in more mbufs than one up-call takes leaves nothing on the heap either. */
 static void
 test_rest_at_once(void)
 {
@@ -214,8 +216,8 @@ test_rest_at_once(void)
 	keep_down(1);
 }
 
-/** An FPDU that got no octet for fpdu_timeout_us ends its stream, and the time of each octet
- * counts. */
+/** An FPDU without a new octet for fpdu_timeout_us ends its stream. Each octet restarts the
+ * time. */
 static void
 test_deadline_idle(void)
 {
@@ -246,7 +248,8 @@ test_deadline_idle(void)
 	}
 }
 
-/** An octet now and then does not keep an FPDU for ever; the next one has a time of its own. */
+/** Single octets do not extend the deadline of an FPDU without limit. The next FPDU has its own
+ * deadline. */
 static void
 test_deadline_trickle(void)
 {
@@ -272,7 +275,8 @@ test_deadline_trickle(void)
 	keep_down(1);
 }
 
-/** The heap: own shares are never denied; beyond them the longest silent pays. */
+/** The heap: a connection always gets its own share. Beyond that, the connection that is silent
+ * the longest is ended. */
 static void
 test_heap(void)
 {
@@ -281,15 +285,15 @@ test_heap(void)
 	keep_up(20, 0, 10 * cost);
 	for (unsigned int i = 0; i < 10; i++)
 		feed(conn[i], 0, big, MSS);
-	CHECK_EQ(keep.heap_bytes, 10 * cost); /* the edge */
+	CHECK_EQ(keep.heap_bytes, 10 * cost); /* exactly the limit */
 	CHECK_EQ(keep.shed, 0);
-	/* Octets that come make it younger, whatever their number. */
+	/* A new octet makes the connection the youngest one. */
 	feed(conn[0], big, big + 1, 1);
-	/* FPDUs of a segment ask nobody. */
+	/* The first 9000 octets need only the connection's own share. */
 	for (unsigned int i = 11; i < 20; i++)
 		feed(conn[i], 0, 9000, 9000);
 	CHECK_EQ(keep.shed, 0);
-	feed(conn[10], 0, big, MSS); /* one more */
+	feed(conn[10], 0, big, MSS); /* one connection beyond the limit */
 	weft_sched_run(&sched, sched.now_ns);
 	CHECK_EQ(keep.shed, 1);
 	CHECK_EQ(keep.heap_bytes, 10 * cost);
@@ -307,7 +311,7 @@ test_heap(void)
 	keep_down(20);
 }
 
-/** A buffer at rest is taken from a stream that has no use for it, and the stream lives. */
+/** The buffer of a stream at rest is taken from it, and the stream continues. */
 static void
 test_heap_rest(void)
 {
@@ -322,7 +326,8 @@ test_heap_rest(void)
 	CHECK_EQ(keep.shed, 0);
 	CHECK(conn[0]->m->compact == NULL);
 	feed(conn[1], 40000, 60000, MSS);
-	/* Nobody else to take from: the one that asks for too much ends. */
+	/* conn[1] is ended. Then no other memory can be taken, and the asking connection ends,
+	 * too. */
 	keep.heap_max_bytes = 10;
 	feed(conn[0], 0, 40000, MSS);
 	weft_sched_run(&sched, sched.now_ns);
@@ -331,11 +336,12 @@ test_heap_rest(void)
 	keep_down(2);
 }
 
-/** The longest silent may be the one that asks: others pay for it, as long as there are any. */
+/** The connection that asks may be the longest silent one. Others are ended for it while there
+ * are any. */
 static void
 test_heap_oldest_asks(void)
 {
-	/* One half of the longest FPDU for each of two, and not the whole of it. */
+	/* half of the longest FPDU for each of two connections, and not all of it */
 	const uint32_t half = MPA_FPDU_MAX_RAW_BYTES / 2 - WEFT_MPA_KEEP_OWN_BYTES;
 
 	for (unsigned int others = 0; others < 2; others++) {
@@ -358,8 +364,8 @@ test_heap_oldest_asks(void)
 	}
 }
 
-/** Likewise when it is not octets that come, but the time of mbufs that is over: here those of a
- * large MTU. */
+/** The same if no octets arrive but the mbufs have been held too long, here mbufs of a large
+ * MTU. */
 static void
 test_heap_oldest_moves(void)
 {
@@ -369,7 +375,7 @@ test_heap_oldest_moves(void)
 
 	CHECK(jumbo != NULL);
 	keep_up(1, 100, 0);
-	/* An FPDU in crumbs, after which there is a buffer at rest, too small for the next one. */
+	/* An FPDU in small pieces leaves a buffer at rest that is too small for the next FPDU. */
 	slow_fpdu(wire, ulpdu, sizeof(ulpdu));
 	feed(conn[0], 0, mpa_fpdu_bytes(sizeof(ulpdu)), 500);
 	CHECK_EQ(conn[0]->ulpdus, 1);
@@ -393,7 +399,7 @@ test_heap_oldest_moves(void)
 	keep_down(1);
 }
 
-/** A stream that is to be shed and sees its peer close, or goes itself, before its turn. */
+/** A stream that is to be ended closes, or its peer closes, before its turn. */
 static void
 test_shed_races(void)
 {
@@ -417,7 +423,7 @@ test_shed_races(void)
 	}
 }
 
-/** Octets ahead of the Reply come from the same budget. */
+/** Octets that precede the Reply are charged to the same budget. */
 static void
 test_early(void)
 {
@@ -434,14 +440,14 @@ test_early(void)
 		CHECK_EQ(conn[i]->requests, 1);
 	}
 	feed(conn[1], 0, 10, 1);
-	CHECK_EQ(budget.held, 10); /* the edge */
+	CHECK_EQ(budget.held, 10); /* exactly the limit */
 	CHECK_EQ(conn[1]->closeds, 0);
-	feed(conn[2], 0, 1, 1); /* one more */
+	feed(conn[2], 0, 1, 1); /* one more mbuf */
 	CHECK_EQ(conn[2]->closed_err, -EPROTO);
 	CHECK_EQ(keep.early_refused, 1);
 	CHECK_EQ(budget.held, 10);
-	/* What was kept is in order after the Reply, and moves to the heap while it is incomplete.
-	 */
+	/* The octets held are processed in order after the Reply, and move to the heap while the
+	 * FPDU is incomplete. */
 	CHECK_EQ(weft_mpa_accept(conn[1]->m, 1, 1, NULL, 0, sched.now_ns), 0);
 	weft_sched_run(&sched, sched.now_ns);
 	feed(conn[1], 10, mpa_fpdu_bytes(65535), MSS);
@@ -450,7 +456,7 @@ test_early(void)
 	keep_down(3);
 }
 
-/** Random octets on random streams, some of which end: what is charged is what is there. */
+/** Random octets on random streams, some of which end: the charged octets equal the held ones. */
 static void
 test_random(void)
 {

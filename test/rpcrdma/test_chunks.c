@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Long messages and data items: every format, both ways, in either version, with what is left
- * registered afterwards: nothing.
+ * @file Long messages and data items: every format, both directions, both versions. Afterwards
+ * nothing is left registered.
  */
 
 #include <errno.h>
@@ -21,8 +21,7 @@ start(const struct rig_opts *o)
 	rig_up(&rig, o);
 }
 
-/* What the endpoints may do with each other's memory: only inside what was offered, and it is taken
- * back. */
+/* Check that the endpoints accessed only offered memory, and that no region is left registered. */
 static void
 finish(void)
 {
@@ -82,8 +81,8 @@ test_formats(void)
 	}
 }
 
-/* Without a binding nothing is reduced: long calls are read, long replies continued, in version 1
- * refused. */
+/* Without a binding nothing is reduced: long calls are read. Long replies are continued, or
+ * refused in version 1. */
 static void
 test_unbound(void)
 {
@@ -105,7 +104,7 @@ long_reply(const void *args)
 	return 400000;
 }
 
-/* s6.6.3: a Reply chunk that is there must be used. */
+/* s6.6.3: a Reply chunk that is present must be used. */
 static void
 test_reply_chunk(void)
 {
@@ -116,7 +115,7 @@ test_reply_chunk(void)
 
 		start(&o);
 		one_by_one(&rig.c, &b, true);
-		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->continued > 0, vers == 2); /* of calls */
+		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->continued > 0, vers == 2); /* and for calls */
 		finish();
 	}
 }
@@ -128,7 +127,7 @@ short_reply(const void *args)
 	return 5000;
 }
 
-/* One that is too small: version 2 continues instead (s6.6.4), version 1 has to refuse. */
+/* The Reply chunk is too small: version 2 continues the message (s6.6.4), version 1 refuses. */
 static void
 test_reply_chunk_short(void)
 {
@@ -157,7 +156,7 @@ small_sinks(const void *args, struct weft_rpc_sink *sinks)
 	return 1;
 }
 
-/* s7.3.4: a Write chunk that is too small; the call is made again with room for the whole reply. */
+/* s7.3.4: the Write chunk is too small. The call is repeated with room for the whole reply. */
 static void
 test_write_resource(void)
 {
@@ -173,7 +172,7 @@ test_write_resource(void)
 	finish();
 }
 
-/* Many at once, both ways, everything in a random order. */
+/* Many calls at once, in both directions and in random order. */
 static void
 test_shuffled(void)
 {
@@ -190,7 +189,7 @@ test_shuffled(void)
 		test_seed_note(seed);
 		start(&o);
 		rig.rand = seed + 1;
-		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[40]), 0); /* after which either side may call */
+		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[40]), 0); /* after this, either side may call */
 		rig_settle(&rig);
 		CHECK_EQ(ans[40].status, WEFT_RPC_OK);
 		for (unsigned int i = 0; i < 40; i++)
@@ -208,7 +207,7 @@ test_shuffled(void)
 	}
 }
 
-/* Reverse calls at every level (s5.2.5): more than was promised is not tried. */
+/* Reverse calls at every level (s5.2.5): none is sent beyond the announced level. */
 static void
 test_reverse(void)
 {
@@ -241,7 +240,7 @@ test_reverse(void)
 	}
 }
 
-/* The connection goes at every step: each call is answered once, and nothing stays registered. */
+/* The connection ends at every step: each call is answered once, and nothing stays registered. */
 static void
 test_broken(void)
 {
@@ -269,7 +268,8 @@ test_broken(void)
 	}
 }
 
-/* A call that times out: its memory is the caller's again only when the peer cannot reach it. */
+/* A call that times out: the caller gets its memory back only when the peer cannot access it any
+ * more. */
 static void
 test_timeout(void)
 {
@@ -277,7 +277,8 @@ test_timeout(void)
 	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[1]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(rig_move(&rig.c, 20000, 20000, &rig_move_binding, &ans[0]), 0);
-	/* sent and not delivered; regions are valid where it is delivered, so let those go first */
+	/* The fake registers a region when it delivers the request. Deliver until both regions
+	 * are registered. The call is sent and not delivered. */
 	while (fake_regions() < 2)
 		CHECK(fake_deliver(&rig.c.qp));
 	fake_advance(&rig.worker, RPCRDMA_TIMEOUT_US);
@@ -295,7 +296,7 @@ test_timeout(void)
 	rig_down(&rig);
 }
 
-/* s4.3.2: a server of version 1 alone; what was asked is asked again, on the same connection. */
+/* s4.3.2: a server with version 1 only. The call is repeated on the same connection. */
 static void
 test_fallback(void)
 {
@@ -315,7 +316,7 @@ test_fallback(void)
 	CHECK_EQ(weft_rpc_stats(rig.c.rpc)->errors_in, 1);
 	finish();
 
-	/* and when the client has 2 alone it ends at once */
+	/* if the client has only version 2, the call fails at once */
 	o.client_min = 2;
 	start(&o);
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
@@ -325,7 +326,7 @@ test_fallback(void)
 	finish();
 }
 
-/* ---- Answers that take their time, and those that are asked for twice ---- */
+/* ---- Delayed answers and repeated calls ---- */
 
 static void
 test_later(void)
@@ -349,8 +350,8 @@ test_later(void)
 	rig.s.later = NULL;
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
-	/* The next is cut off from its answer, asked for again on a new connection, and not done
-	 * twice. */
+	/* The next call loses its answer with the connection. It is repeated on a new
+	 * connection, and executed once. */
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_LATER, 7, &ans[2]), 0);
 	rig_settle(&rig);
 	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
@@ -377,7 +378,7 @@ test_later(void)
 		CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
 		rig_settle(&rig);
 		CHECK_EQ(ans[0].n, !other);
-		CHECK_EQ(rig.s.served, other); /* b is somebody else */
+		CHECK_EQ(rig.s.served, other); /* b is another client */
 		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->replayed, !other);
 		if (other)
 			weft_rpc_done(rig.s.later, WEFT_RPC_OK);
@@ -387,7 +388,7 @@ test_later(void)
 	CHECK_EQ(weft_rpc_drc_create(0, &drc), -EINVAL);
 }
 
-/* s4.7: nothing comes back, and the call is over when it was sent. */
+/* s4.7: no answer follows, and the call is complete when it was sent. */
 static void
 test_call_only(void)
 {
@@ -415,8 +416,8 @@ test_call_only(void)
 	finish();
 }
 
-/* All of the heap that an answer takes while it cannot be sent is charged: its octets, and the work
- * that writes them, however many pieces that is in. */
+/* The heap of an answer that cannot be sent yet is charged in full: its octets, and the work
+ * requests that write them, in any number of pieces. */
 static void
 test_charged(void)
 {
@@ -431,7 +432,7 @@ test_charged(void)
 		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
 		rig_settle(&rig);
 		rig.c.rpc->peer.segs = 32;
-		rig.s.qp.sq_used = rig.s.qp.sq_depth; /* nothing can be posted */
+		rig.s.qp.sq_used = rig.s.qp.sq_depth; /* no work request can be posted */
 		CHECK_EQ(rig_move(&rig.c, 4, segs * 4096, &rig_move_binding, &ans[0]), 0);
 		while (fake_deliver(&rig.c.qp) || fake_complete(&rig.c.qp))
 			;
@@ -453,11 +454,11 @@ test_charged(void)
 	}
 }
 
-/* ---- Who is it ---- */
+/* ---- Authentication ---- */
 
 static unsigned int auth_steps;
 
-/* Three messages: the client's name, a number, the number and one. */
+/* Three messages: the client's name, a number, and that number plus one. */
 static int
 auth_client(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *out_bytes)
 {
@@ -529,7 +530,7 @@ test_auth(void)
 		}
 		rig_down(&rig);
 	}
-	/* A client that insists, and a server that cannot. */
+	/* A client that requires authentication, and a server without it. */
 	{
 		struct rig_opts o = {.client_auth = &c};
 
@@ -543,8 +544,8 @@ test_auth(void)
 	}
 }
 
-/* Nothing is called before it is known who is there: not in version 1, which cannot tell, and not
- * when the peer speaks first. */
+/* No call is sent before the peer is authenticated: not in version 1, which has no
+ * authentication, and not when the peer speaks first. */
 static void
 test_auth_required(void)
 {
@@ -571,7 +572,7 @@ test_auth_required(void)
 	CHECK_EQ(auth_steps, 4);
 	rig_down(&rig);
 
-	/* The server does not call who came by version 1, either: its connection is closed. */
+	/* The server does not call a client of version 1 either: its connection is closed. */
 	start(&(struct rig_opts){.client_max = 1, .client_serves = true, .server_auth = &s});
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 	rig_settle(&rig);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Sentences of the draft and RFC 8166 that whole conversations pass by: each is asked so that
- * an endpoint which does not keep it, and is right otherwise, is seen.
+ * @file Rules of the draft and of RFC 8166 that whole conversations do not check. Each test fails
+ * for an endpoint that breaks one rule and is otherwise correct.
  */
 
 #include <errno.h>
@@ -30,7 +30,7 @@ greet(void)
 	CHECK_EQ(ans[15].status, WEFT_RPC_OK);
 }
 
-/* What a side says next that is no grant. False: nothing. */
+/* Take the next message that is not an RDMA2_GRANT. Returns false if there is none. */
 static bool
 heard(struct weft_qp *qp, struct rpcrdma_hdr *h, uint8_t *out, uint32_t *len_bytes)
 {
@@ -46,7 +46,7 @@ heard(struct weft_qp *qp, struct rpcrdma_hdr *h, uint8_t *out, uint32_t *len_byt
 	return false;
 }
 
-/* Its error; 0: nothing; -1: no error. */
+/* The code of the next error message. 0: no message; -1: another message. */
 static int
 said(struct weft_qp *qp)
 {
@@ -70,7 +70,7 @@ reply_40000(const void *args)
 
 static const struct weft_rpc_binding by_reply = {.reply_bytes = reply_40000};
 
-/* Either way: a reply for which there is room goes there, and no part of it anywhere else. */
+/* Both directions: a reply that fits the chunk is written there, and no part of it elsewhere. */
 static void
 test_special(void)
 {
@@ -97,7 +97,8 @@ test_special(void)
 	}
 }
 
-/* The header has the xid of the message in the chunk, which is whole, fill included. */
+/* The header has the xid of the message in the chunk. The chunk holds the whole message with its
+ * padding. */
 static void
 test_external(void)
 {
@@ -120,9 +121,10 @@ test_external(void)
 		CHECK(heard(&rig.s.qp, &h, out, &len));
 		CHECK_EQ(h.p.htype, RDMA2_REPLY_EXTERNAL);
 		CHECK_EQ(h.p.xid, call->xid);
-		CHECK_EQ(len, h.len_bytes); /* nothing behind it */
+		CHECK_EQ(len, h.len_bytes); /* no octet follows the header */
 		CHECK_EQ(weft_get_be32(call->reply), call->xid);
-		/* six words of RPC's, the seed, the data with its fill, the name, a word */
+		/* the RPC header of six words, the seed, the data with padding, the name, one
+		 * word */
 		at = 24 + 4 + 4 + back + fill;
 		CHECK_EQ(weft_get_be32(call->reply + 28), back);
 		CHECK_EQ(h.chunks.reply.len_bytes % 4, 0);
@@ -153,7 +155,7 @@ look(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 			longest_seg = h.chunks.segs[i].len_bytes;
 }
 
-/* s5.2.3: the first call after the exchange has no segment that is longer than the peer takes. */
+/* s5.2.3: in the first call after the exchange no segment is longer than the peer accepts. */
 static void
 test_segment_size(void)
 {
@@ -173,7 +175,7 @@ test_segment_size(void)
 	}
 }
 
-/* s5.2.4: nor more of them. */
+/* s5.2.4: nor are there more segments than the peer accepts. */
 static void
 test_segment_count(void)
 {
@@ -185,7 +187,7 @@ test_segment_count(void)
 	CHECK_EQ(rig_move(&rig.c, 16000, 4, &b, &ans[0]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
-	CHECK_EQ(most_segs, 5); /* four, and the name's */
+	CHECK_EQ(most_segs, 5); /* four, and the segment of the name */
 	CHECK_EQ(rig_move(&rig.c, 40000, 4, &b, &ans[1]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].n, 1);
@@ -194,7 +196,7 @@ test_segment_count(void)
 	rig_down(&rig);
 }
 
-/* One of two is wrong: the other is not kept either, whichever comes first. */
+/* One of two properties is invalid: the other one is not applied either, in either order. */
 static void
 test_none_applied(void)
 {
@@ -241,8 +243,8 @@ never(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *out_byt
 	return -EACCES;
 }
 
-/* s5.2.6, s7.2.2: who is not who it says is told so by BAD_PROPVAL, and the connection is closed.
- */
+/* s5.2.6, s7.2.2: a peer that fails authentication gets BAD_PROPVAL, and the connection is
+ * closed. */
 static void
 test_refused(void)
 {
@@ -263,10 +265,10 @@ test_refused(void)
 	rig_down(&rig);
 }
 
-/* ---- What is not done twice (RFC 5531 s9, draft s7.3.4, s7.3.5) ---- */
+/* ---- Calls that are not executed twice (RFC 5531 s9, draft s7.3.4, s7.3.5) ---- */
 
-/* An error that comes after the procedure ran ends a call for which that does harm; others are made
- * again. */
+/* An error after the procedure ran ends a call that must not be repeated. Other calls are
+ * repeated. */
 static void
 test_once(void)
 {
@@ -326,7 +328,7 @@ test_once(void)
 	}
 }
 
-/* The same caller, xid, procedure and length, and other arguments: another call. */
+/* The same caller, xid, procedure and length with other arguments is another call. */
 static void
 test_other_arguments(void)
 {
@@ -364,11 +366,11 @@ test_other_arguments(void)
 	weft_rpc_drc_destroy(drc);
 }
 
-/* ---- Chunks that nobody asked for (draft s7.2) ---- */
+/* ---- Unrequested chunks (draft s7.2) ---- */
 
 static char extra[5000];
 
-/* The arguments of RIG_MOVE, and behind them what the server knows nothing of. */
+/* The arguments of RIG_MOVE, followed by data that the server does not know. */
 static bool_t
 xdr_move_and_more(XDR *x, ...)
 {
@@ -420,7 +422,7 @@ test_leftover_chunk(void)
 	}
 }
 
-/* ---- Behind REPLY_MIDDLE (draft s6.3.9) ---- */
+/* ---- After REPLY_MIDDLE (draft s6.3.9) ---- */
 
 static void
 test_behind_reply_middle(void)
@@ -434,7 +436,7 @@ test_behind_reply_middle(void)
 		struct rpcrdma_hdr h;
 		uint32_t len, xid;
 
-		/* Properties are as good as anything where nobody has told any. */
+		/* Properties are allowed if none have been sent before. */
 		start(&(struct rig_opts){.client_serves = intruder[i] != RDMA2_CONNPROP_FINAL});
 		greet();
 		CHECK(intruder[i] != RDMA2_CONNPROP_FINAL ||
@@ -471,14 +473,14 @@ test_behind_reply_middle(void)
 /* ---- Room for the reply (RFC 8166 s4.3.3) ---- */
 
 #define ROOM_SEG_BYTES   1024
-#define ROOM_REPLY_BYTES (24 + 4 + 4) /* RPC's words, and the lengths of both results */
+#define ROOM_REPLY_BYTES (24 + 4 + 4) /* the RPC header, and the lengths of both results */
 
 struct room {
 	u_int n;
 	char *data, *text;
 };
 
-static struct room room; /* what comes back: octets in a Write chunk, text with the reply */
+static struct room room; /* the results: octets in a Write chunk, text in the reply */
 static bool room_reply;  /* whether the call offered a Reply chunk */
 
 static bool_t
@@ -541,8 +543,8 @@ room_look(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 		room_reply = h.chunks.has_reply;
 }
 
-/* The longest reply as long as what fits behind the header that returns the Write chunk, or a word
- * longer: only then, and always then, a Reply chunk. */
+/* The longest reply is as long as the space after the header that returns the Write chunk, or
+ * one word longer. The call offers a Reply chunk exactly in the second case. */
 static void
 test_room(void)
 {
@@ -559,7 +561,7 @@ test_room(void)
 	for (unsigned int i = 0; i < 16; i++) {
 		uint8_t vers = 1 + i / 8;
 		uint32_t n = segs[i % 4], word = i / 4 % 2 * 4;
-		/* prefix, lists' ends, and the chunk with its two words */
+		/* fixed part, ends of the lists, and the chunk with its two words */
 		uint32_t hdr = 16 + (vers == 1 ? 12 : 4) + 8 + 16 * n;
 		struct weft_rpc_call_attr a = {.size = sizeof(a),
 		                               .prog = RIG_PROG,
@@ -613,8 +615,8 @@ look_grant(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	seen++;
 }
 
-/* RFC 8166 s3.3.1: neither a grant nor what is asked for is zero, how few the receives may be; of
- * errors too. */
+/* RFC 8166 s3.3.1: neither the granted nor the requested credits are zero, however few the
+ * receives. This holds for errors, too. */
 static void
 test_v1_grant(void)
 {
@@ -632,7 +634,7 @@ test_v1_grant(void)
 		CHECK_EQ(seen, 22);
 		for (unsigned int i = 0; i < 10; i++)
 			CHECK_EQ(ans[i].status, WEFT_RPC_OK);
-		memset(m, 0, sizeof(m)); /* RDMA_MSG with a Read list that is none */
+		memset(m, 0, sizeof(m)); /* RDMA_MSG with an invalid Read list */
 		m[3] = 99;
 		m[7] = 1;
 		m[11] = 1;
@@ -644,7 +646,7 @@ test_v1_grant(void)
 	}
 }
 
-/* RFC 8166 s4.2.4: a responder of version 1 says nothing to an error. */
+/* RFC 8166 s4.2.4: a responder of version 1 does not answer an error. */
 static void
 test_v1_error(void)
 {

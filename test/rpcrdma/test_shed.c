@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Endpoints that end while the consumer's functions are told of it: one that gives way to
- * another one of its budget, and one that is destroyed. */
+/** @file Endpoints that end during the consumer's callbacks: an endpoint that is closed for
+ * another one of its budget, and an endpoint that is destroyed. */
 
 #include <errno.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 static struct rig a, b;
 static struct weft_rpc_budget *budget;
 
-/* What a call's end finds, and does. */
+/* What the callback of a call's end does, and what it saw. */
 static struct {
 	unsigned int answers;
 	bool inside; /* a message is being handed to an endpoint of b */
 	struct rig_side *destroys;
-	bool once_more; /* the call's own endpoint, and that again */
+	bool once_more; /* destroy the call's own endpoint twice */
 	struct weft_rpc *rpc;
 	unsigned int asked;
 } at_end;
@@ -44,7 +44,7 @@ on_end(void *arg, enum weft_rpc_status status, void *res)
 	}
 	if (at_end.rpc == NULL || d != NULL)
 		return;
-	/* It has not ended before its last call is told. */
+	/* The endpoint still exists in the callback of its last call. */
 	st = weft_rpc_stats(at_end.rpc);
 	CHECK(st != NULL);
 	CHECK_EQ(st->calls_out, CALLS);
@@ -67,9 +67,9 @@ call(struct rig_side *side)
 	         0);
 }
 
-/* ---- For another one ---- */
+/* ---- Closed for another endpoint ---- */
 
-/* A call that is to be read: its Read is never answered. */
+/* A call that the server must read. Its RDMA Read is never completed. */
 static void
 chunk(struct rig_side *to, uint32_t xid, uint32_t len_bytes)
 {
@@ -83,7 +83,7 @@ chunk(struct rig_side *to, uint32_t xid, uint32_t len_bytes)
 	fake_inject(&to->qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
 }
 
-/* A message in parts. */
+/* A message in several parts. */
 static void
 parts(struct rig_side *to, uint32_t xid, uint32_t total)
 {
@@ -103,7 +103,8 @@ parts(struct rig_side *to, uint32_t xid, uint32_t total)
 	}
 }
 
-/* Endpoints of a hold most of the budget, and its client waits for an answer; b's server asks. */
+/* The endpoints of a hold most of the budget, and a's client waits for an answer. The server of
+ * b asks for memory. */
 static void
 shed_by(bool by_parts, bool no_alarm)
 {
@@ -159,7 +160,7 @@ shed_over(void)
 	weft_rpc_budget_destroy(budget);
 }
 
-/* The functions of the one that goes may destroy the one that asked. */
+/* The callbacks of the closed endpoint may destroy the endpoint that asked. */
 static void
 test_shed(void)
 {
@@ -171,7 +172,8 @@ test_shed(void)
 	}
 }
 
-/* Without memory for the alarm its work, flushed, brings the end; so does being destroyed. */
+/* Without memory for the alarm, the end comes with the flushed work completions, or with the
+ * destruction. */
 static void
 test_shed_otherwise(void)
 {
@@ -195,8 +197,8 @@ test_shed_otherwise(void)
 	}
 }
 
-/* One that holds the most has a call that is its consumer's, who is not made to do it in vain:
- * another one goes. */
+/* The endpoint that holds the most has a call that its consumer serves. It is not closed,
+ * because the consumer's work would be lost. Another one is closed. */
 static void
 test_not_served(void)
 {
@@ -238,8 +240,8 @@ test_not_served(void)
 
 /* ---- Destroyed ---- */
 
-/* Calls are told while their endpoint is one: its numbers are there, and destroying it again does
- * nothing. */
+/* Calls end while their endpoint still exists: its statistics can be read, and a second destroy
+ * does nothing. */
 static void
 test_destroyed(void)
 {
@@ -255,7 +257,7 @@ test_destroyed(void)
 			call(&a.c);
 		at_end.rpc = rpc = a.c.rpc;
 		at_end.once_more = how & 1;
-		if (how >= 2) { /* inside the first of its own */
+		if (how >= 2) { /* inside the callback of its own first call */
 			at_end.destroys = &a.c;
 			weft_rpc_disconnected(rpc);
 		} else {
