@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Who gets in: SYN cookies (RFC 4987 s3.6) and what they remember, a flood with a legitimate
- * client, limits per peer, per second and in all.
+ * @file Admission of connections: SYN cookies (RFC 4987 s3.6) and the options that they preserve, a
+ * SYN flood beside a legitimate client, and limits per peer, per second and in all.
  */
 
 #include <arpa/inet.h>
@@ -29,7 +28,7 @@ turn(void)
 	run_for(20 * WEFT_NS_PER_US);
 }
 
-/** A segment from a port of the peer's. */
+/** Send a segment from this port of the peer. */
 static void
 from(uint16_t port, uint8_t flags, uint32_t seq, uint32_t ack, const struct tcp_opts *o,
      uint32_t len)
@@ -44,7 +43,7 @@ from(uint16_t port, uint8_t flags, uint32_t seq, uint32_t ack, const struct tcp_
 	net_raw(&net, &h, o, 0, len);
 }
 
-/** SYN and the ACK of its answer; true: accepted. */
+/** Send a SYN, and the ACK of its answer. Returns whether the connection was accepted. */
 static bool
 handshake(uint16_t port)
 {
@@ -60,7 +59,7 @@ handshake(uint16_t port)
 	return net.accepted > before;
 }
 
-/** What a cookie keeps: everything with timestamps, the MSS alone without. */
+/** A cookie preserves all options with timestamps, and only the MSS without them. */
 static void
 test_cookie_options(void)
 {
@@ -122,7 +121,7 @@ test_cookie_options(void)
 		CHECK_EQ(info.snd_wnd_bytes, 10000u << (i >= 4 ? o.wscale : 0));
 		CHECK_EQ(info.rcv_wscale, i >= 4 ? 5 : 0);
 		CHECK_EQ(weft_tcp_mss(app->c), MSS - 12);
-		/* Its clock does not go back. */
+		/* The timestamp clock of the connection does not go back. */
 		app->node->sched.now_ns = sim_now_ns(net.sim);
 		app->to_send = 10;
 		net_app_push(app);
@@ -133,7 +132,7 @@ test_cookie_options(void)
 	}
 }
 
-/** What is not a cookie of ours, or an old one, or of somebody else. */
+/** ACKs with a wrong cookie, an old one, or one for another connection. */
 static void
 test_cookie_bad(void)
 {
@@ -142,12 +141,12 @@ test_cookie_bad(void)
 	uint32_t cookie;
 
 	listen_up(&attr);
-	/* From the begin of a slot on. */
+	/* begin at the start of a slot */
 	t = net.node[0].tcp;
 	while (tcp_cookie_slot(t, sim_now_ns(net.sim)) ==
 	       tcp_cookie_slot(t, sim_now_ns(net.sim) - WEFT_NS_PER_S))
 		run_for(WEFT_NS_PER_S);
-	/* Nothing was sent: no ACK is looked at twice. */
+	/* No cookie was sent, so no ACK is checked for one. */
 	from(PORT, TCP_ACK, IRS + 1, 12345, NULL, 0);
 	turn();
 	CHECK_EQ(last().h.flags, TCP_RST);
@@ -160,7 +159,7 @@ test_cookie_bad(void)
 	from(PORT + 1, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
 	from(PORT, TCP_ACK, IRS + 1, (cookie ^ 1u << 28) + 1, NULL, 0);
 	from(PORT, TCP_ACK, IRS + 1, (cookie ^ 1u << 31) + 1, NULL, 0);
-	/* A timestamp that its SYN did not have: the bits are part of the hash. */
+	/* A timestamp echo that was not in the SYN-ACK: its bits are part of the hash. */
 	from(PORT, TCP_ACK, IRS + 1, cookie + 1, &(struct tcp_opts){.has_ts = true, .ts_ecr = 63},
 	     0);
 	turn();
@@ -169,7 +168,7 @@ test_cookie_bad(void)
 	for (unsigned int i = 0; i < 6; i++)
 		CHECK_EQ(net.node[1].segs[i].h.flags, TCP_RST);
 	CHECK_EQ(net.accepted, 0);
-	/* Another SYN of the same connection: the same cookie, but for the slot. */
+	/* A repeated SYN of the same connection gets the same cookie within a slot. */
 	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
 	turn();
 	CHECK_EQ(last().h.seq, cookie);
@@ -177,7 +176,7 @@ test_cookie_bad(void)
 	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
 	turn();
 	CHECK((last().h.seq ^ cookie) >> 31 == 1);
-	/* One slot back is good, two are not. */
+	/* A cookie of the previous slot is valid. An older one is not. */
 	from(PORT, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
 	turn();
 	CHECK_EQ(net.accepted, 1);
@@ -190,7 +189,7 @@ test_cookie_bad(void)
 	turn();
 	CHECK_EQ(net.accepted, 1);
 	CHECK_EQ(st->syn_cookies_bad, 7);
-	/* When nothing is awaited any more, nothing is counted. */
+	/* When no cookie can be valid any longer, ACKs are not counted as failed cookies. */
 	run_for(200 * WEFT_NS_PER_S);
 	from(PORT, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
 	turn();
@@ -198,7 +197,7 @@ test_cookie_bad(void)
 	down();
 }
 
-/** RFC 4987: thousands of SYNs without a third segment, and a client that means it. */
+/** RFC 4987: thousands of SYNs without a third segment, and a legitimate client. */
 static void
 test_flood(void)
 {
@@ -223,7 +222,7 @@ test_flood(void)
 			iss = last().h.seq;
 			CHECK_EQ(last().h.dst_port, PORT);
 		}
-		/* Long after its own backlog would have been turned over a hundred times. */
+		/* Long enough that a backlog would have been replaced a hundred times. */
 		from(PORT, TCP_ACK, IRS + 1, iss + 1, &o, 100);
 		turn();
 		CHECK_EQ(net.accepted, 1);
@@ -242,7 +241,7 @@ test_flood(void)
 	}
 }
 
-/** A machine full of open connections: neither cookies nor eviction make room. */
+/** With max_conns open connections, neither cookies nor eviction make room. */
 static void
 test_full(void)
 {
@@ -260,7 +259,7 @@ test_full(void)
 		app = &net.app[0];
 		down();
 	}
-	/* Nor for what has a cookie from when there was room. */
+	/* Nor for a cookie that was sent while there was room. */
 	listen_up(&(struct weft_tcp_attr){.max_conns = 1, .syn_cookies = WEFT_TCP_COOKIES_ALWAYS});
 	for (uint16_t k = 0; k < 2; k++) {
 		from(PORT + k, TCP_SYN, IRS, 0, NULL, 0);
@@ -277,7 +276,7 @@ test_full(void)
 	}
 	app = &net.app[0];
 	down();
-	/* Half-open ones give way, those of another listener, too. */
+	/* Half-open connections are evicted, those of another listener, too. */
 	attr.syn_cookies = WEFT_TCP_COOKIES_NEVER;
 	listen_up(&attr);
 	for (uint16_t k = 0; k < 4; k++)
@@ -303,7 +302,8 @@ test_per_peer(void)
 			CHECK(handshake(PORT + k));
 		CHECK(!handshake(PORT + 3));
 		CHECK_EQ(st->syns_dropped_peer, 1);
-		/* One goes, one may come; and our own are not counted. */
+		/* A new connection is admitted after one has ended. Connections that we opened
+		 * do not count. */
 		from(PORT, TCP_RST, IRS + 1, 0, NULL, 0);
 		turn();
 		CHECK(net.app[0].closed);
@@ -316,7 +316,7 @@ test_per_peer(void)
 		app = &net.app[1];
 		down();
 	}
-	/* Half-open ones count. */
+	/* Half-open connections count. */
 	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2,
 	                                  .syn_cookies = WEFT_TCP_COOKIES_NEVER});
 	for (uint16_t k = 0; k < 4; k++)
@@ -325,7 +325,7 @@ test_per_peer(void)
 	CHECK_EQ(st->half_open_now, 2);
 	CHECK_EQ(st->syns_dropped_peer, 2);
 	net_down(&net);
-	/* But not against who answers a cookie. */
+	/* But they do not count against a client that answers a cookie. */
 	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2});
 	for (uint16_t k = 0; k < 2; k++)
 		from(PORT + k, TCP_SYN, 1, 0, NULL, 0);
@@ -342,8 +342,8 @@ test_per_peer(void)
 	down();
 }
 
-/** Cookies are given without a place for them: who answers second finds its address's share taken.
- */
+/** Cookies are sent without a reserved place. The second client that answers finds the share of
+ * its address used. */
 static void
 test_per_peer_cookies(void)
 {
@@ -368,7 +368,7 @@ test_per_peer_cookies(void)
 	down();
 }
 
-/** By default an address has half of the machine's connections: so many and not one more. */
+/** By default an address has half of max_conns, and not one more. */
 static void
 test_per_peer_default(void)
 {
@@ -388,7 +388,7 @@ test_per_peer_default(void)
 	}
 }
 
-/** Of IPv6 the /64 is one address, as everywhere; a link has one for all link-local ones. */
+/** An IPv6 /64 counts as one address. All link-local addresses of a link count as one. */
 static void
 test_per_peer_v6(void)
 {
@@ -445,7 +445,7 @@ test_per_second(void)
 	run_for(WEFT_NS_PER_S);
 	CHECK(handshake(PORT + 5));
 	CHECK_EQ(net.accepted, 6);
-	/* Many half-open at once: the limit holds for their last segments, too. */
+	/* Many half-open connections at once: the limit holds for their third segments, too. */
 	run_for(2 * WEFT_NS_PER_S);
 	for (uint16_t k = 0; k < 8; k++) {
 		from(PORT + 10 + k, TCP_SYN, IRS, 0, NULL, 0);
@@ -456,7 +456,7 @@ test_per_second(void)
 		from(PORT + 10 + k, TCP_ACK, IRS + 1, seq[k] + 1, NULL, 0);
 	turn();
 	CHECK_EQ(net.accepted, 11);
-	/* Our SYN comes again, and what it brings is taken. */
+	/* Our SYN-ACK is repeated, and the ACK of it is accepted. */
 	run_for(1500 * WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 3);
 	for (uint16_t k = 5; k < 8; k++)
@@ -465,8 +465,8 @@ test_per_second(void)
 	CHECK_EQ(net.accepted, 14);
 	app = &net.app[0];
 	down();
-	/* For those that a cookie remembers likewise; what was dropped comes again, and is taken.
-	 */
+	/* The same for connections from cookies. A dropped third segment is repeated and
+	 * accepted. */
 	attr = (struct weft_tcp_attr){.max_accepts_per_s = 2,
 	                              .syn_cookies = WEFT_TCP_COOKIES_ALWAYS};
 	listen_up(&attr);
@@ -489,7 +489,7 @@ test_per_second(void)
 	down();
 }
 
-/** A segment of another address, which no connection wants. */
+/** Send a segment of another address that belongs to no connection. */
 static void
 from_other(unsigned int i)
 {
@@ -513,7 +513,8 @@ from_other(unsigned int i)
 	weft_netif_flush(nd->nif, sim_now_ns(net.sim));
 }
 
-/** What resets a peer gets for segments of nobody's, of which others send `others` meanwhile. */
+/** Returns the number of RSTs that a peer gets for segments of no connection, while other peers
+ * send `others` such segments. */
 static unsigned int
 resets(unsigned int others, uint64_t *limited)
 {
@@ -534,7 +535,7 @@ resets(unsigned int others, uint64_t *limited)
 	return n;
 }
 
-/** RFC 9293 s3.10.7.4: what one peer gets does not tell what others were sent. */
+/** RFC 9293 s3.10.7.4: the RSTs sent to one peer do not reveal how many others were sent. */
 static void
 test_resets_of_others(void)
 {
@@ -547,7 +548,7 @@ test_resets_of_others(void)
 	CHECK_EQ(resets(2, &with), n);
 }
 
-/** RFC 5961 s7, and resets for nobody's segments. */
+/** RFC 5961 s7, and the limit of RSTs for segments of no connection. */
 static void
 test_answers_per_second(void)
 {
@@ -559,7 +560,7 @@ test_answers_per_second(void)
 	for (unsigned int i = 0; i < 20; i++)
 		from(PORT, TCP_ACK, 1, 2, NULL, 0);
 	turn();
-	/* Six of them to one peer, between half and one and a half of it. */
+	/* The share of one peer is six: between half and one and a half of it are sent. */
 	CHECK(net.node[1].nsegs >= 3 && net.node[1].nsegs < 9);
 	CHECK_EQ(st->resets_limited, 20 - net.node[1].nsegs);
 	for (uint16_t k = 0; k < 10; k++)
@@ -568,7 +569,7 @@ test_answers_per_second(void)
 		from(PORT + i % 10, TCP_SYN, IRS + 10, 0, NULL, 0);
 	turn();
 	n = net.node[1].nsegs;
-	/* Somewhere between half and one and a half: nobody can count on it. */
+	/* Between half and one and a half of the limit, so a peer cannot count on the number. */
 	CHECK(n >= 4 && n <= 12);
 	CHECK_EQ(st->challenge_acks, n);
 	CHECK_EQ(st->challenge_acks_limited, 100 - n);
@@ -576,7 +577,8 @@ test_answers_per_second(void)
 	from(PORT, TCP_SYN, IRS + 10, 0, NULL, 0);
 	turn();
 	CHECK_EQ(st->challenge_acks, n + 1);
-	/* Text from outside the window: all answers beyond a hundred are one, a little later. */
+	/* Data outside the window: beyond a hundred answers, one ACK is sent a little later for
+	 * all. */
 	for (unsigned int i = 0; i < 150; i++) {
 		from(PORT, TCP_ACK, IRS - 1000, iss + 1, NULL, 100);
 		turn();
@@ -598,8 +600,9 @@ no_accept(void *arg, struct weft_tcp_conn *c)
 }
 
 /**
- * RFC 9293 s3.9.1.1: a listener of one address takes what comes for it, ahead of nothing and of no
- * other address; a port is listened on once, but by different addresses.
+ * RFC 9293 s3.9.1.1: a listener of one address gets the segments for that address, and no others. A
+ * port may have several listeners if each has an address of its own. A listener of any address
+ * excludes all others.
  */
 static void
 test_addresses(void)
@@ -615,7 +618,7 @@ test_addresses(void)
 	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, &asked[0], &l[0]), 0);
 	CHECK_EQ(weft_tcp_listen(t, &other, 9, 8, no_accept, &asked[1], &l[1]), 0);
 	CHECK_EQ(weft_tcp_listen(t, &other, 10, 8, no_accept, &asked[2], &l[2]), 0);
-	/* net_listen() has any address of port 7. */
+	/* net_listen() listens on any address of port 7. */
 	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
 	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
 	CHECK_EQ(weft_tcp_listen(t, &ours, 7, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
@@ -638,7 +641,7 @@ test_addresses(void)
 	CHECK_EQ(asked[1] + asked[2], 0);
 	for (unsigned int i = 0; i < 3; i++)
 		weft_tcp_unlisten(t, l[i]);
-	/* What is free again may be taken, also as any address. */
+	/* An address and port that are free again may be used, also as any address. */
 	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), 0);
 	weft_tcp_unlisten(t, l[0]);
 	net_down(&net);

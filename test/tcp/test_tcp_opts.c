@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Options and ECN of one stack against hand-made segments: timestamps and PAWS (RFC 7323), the
- * receiver's selective acknowledgments (RFC 2018, RFC 2883), explicit congestion notification
- * (RFC 3168).
+ * @file Options and ECN of one stack, tested with segments that the test encodes: timestamps and
+ * PAWS (RFC 7323), the receiver's selective acknowledgments (RFC 2018, RFC 2883), explicit
+ * congestion notification (RFC 3168).
  */
 
 #include "tcp_peer.h"
@@ -13,7 +12,7 @@
 static uint32_t irs, tsval;
 static const struct weft_tcp_stats *st;
 
-/** A segment of the peer's with a timestamp, octets [off, off + len) of its stream. */
+/** Send a segment of the peer with a timestamp and octets [off, off + len) of its stream. */
 static void
 ts_seg(uint8_t flags, uint32_t off, uint32_t len, uint32_t ack, uint32_t val, uint32_t ecr)
 {
@@ -28,7 +27,7 @@ ts_seg(uint8_t flags, uint32_t off, uint32_t len, uint32_t ack, uint32_t val, ui
 	net_raw(&net, &h, &o, off, len);
 }
 
-/** And without options. */
+/** The same without options. */
 static void
 plain(uint8_t flags, uint32_t off, uint32_t len, uint32_t ack)
 {
@@ -41,7 +40,7 @@ turn(void)
 	run_for(20 * WEFT_NS_PER_US);
 }
 
-/** Open with these options and flags; the answer is in last() before the third segment. */
+/** Open a connection with these options and flags. last() is then the SYN-ACK. */
 static struct net_seg
 opt_open(const struct weft_tcp_attr *attr, const struct net_app *as, struct tcp_opts o,
          uint8_t flags)
@@ -76,7 +75,8 @@ ts_opts(void)
 	return (struct tcp_opts){.mss_bytes = MSS, .has_ts = true, .ts_val = tsval};
 }
 
-/** RFC 7323 s3.2: in every segment once both SYNs had it; s4.3 and RFC 9293 s3.7.1: the MSS. */
+/** RFC 7323 s3.2: after negotiation every segment has the option; s4.3 and RFC 9293 s3.7.1: the
+ * MSS. */
 static void
 test_ts_negotiation(void)
 {
@@ -97,13 +97,14 @@ test_ts_negotiation(void)
 	CHECK_EQ(net.node[1].segs[0].len_bytes, MSS - 12);
 	for (unsigned int i = 0; i < net.node[1].nsegs; i++)
 		CHECK(net.node[1].segs[i].opts.has_ts);
-	/* Retransmissions carry the time of now. */
+	/* Retransmissions carry the current time. */
 	first = net.node[1].segs[0].opts.ts_val;
 	run_for(1500 * WEFT_NS_PER_MS);
 	CHECK(net.node[1].nsegs >= 1);
 	CHECK(last().opts.ts_val - first >= 190);
 	down();
-	/* Neither is granted when it is off, and what the peer did not ask for is not given. */
+	/* An option that is switched off is not granted, and an option that the peer did not
+	 * offer is not used. */
 	a = opt_open(&off, NULL, all, TCP_SYN);
 	CHECK(!a.opts.has_ts && !a.opts.sack_perm && !a.opts.has_wscale);
 	CHECK_EQ(weft_tcp_mss(app->c), MSS);
@@ -111,7 +112,7 @@ test_ts_negotiation(void)
 	a = opt_open(NULL, NULL, (struct tcp_opts){.mss_bytes = MSS}, TCP_SYN);
 	CHECK(!a.opts.has_ts && !a.opts.sack_perm && !a.opts.has_wscale);
 	down();
-	/* Our own SYN asks for all, or for none. */
+	/* Our own SYN offers all options, or none. */
 	for (unsigned int i = 0; i < 2; i++) {
 		up(i == 0 ? NULL : &off);
 		app = net_connect(&net, 0, PORT);
@@ -147,7 +148,7 @@ test_ts_echo(void)
 	turn();
 	CHECK_EQ(last().h.ack, irs + 401);
 	CHECK_EQ(last().opts.ts_ecr, 2020);
-	/* A segment with an ACK that is not to be believed leaves no trace (RFC 5961 s5.2). */
+	/* A segment with an unacceptable ACK changes nothing (RFC 5961 s5.2). */
 	ts_seg(TCP_ACK, 400, 10, iss + 500, 900000, 0);
 	turn();
 	CHECK_EQ(last().opts.ts_ecr, 2020);
@@ -155,7 +156,7 @@ test_ts_echo(void)
 	down();
 }
 
-/** RFC 7323 s3.2: after negotiation a segment without the option is dropped in silence. */
+/** RFC 7323 s3.2: after negotiation a segment without the option is silently dropped. */
 static void
 test_ts_missing(void)
 {
@@ -167,12 +168,12 @@ test_ts_missing(void)
 	CHECK_EQ(net.node[1].nsegs, 0);
 	CHECK_EQ(st->ts_missing, 2);
 	CHECK_EQ(app->received, 0);
-	/* A SYN is challenged all the same: its sender has forgotten us (RFC 5961 s4.2). */
+	/* A SYN still gets a challenge ACK: its sender may have restarted (RFC 5961 s4.2). */
 	plain(TCP_SYN, 500, 0, 0);
 	turn();
 	CHECK_EQ(last().h.flags, TCP_ACK);
 	CHECK(last().opts.has_ts);
-	/* s5.2: a RST needs none. */
+	/* s5.2: a RST needs no timestamp. */
 	plain(TCP_RST, 0, 0, 0);
 	turn();
 	CHECK_EQ(app->err, -ECONNRESET);
@@ -189,7 +190,7 @@ test_paws(void)
 	run_for(2 * WEFT_NS_PER_MS);
 	ts_seg(TCP_ACK, 100, 100, iss + 1, 4999, 0);
 	turn();
-	CHECK_EQ(net.node[1].nsegs, 1); /* an ACK, and nothing taken */
+	CHECK_EQ(net.node[1].nsegs, 1); /* an ACK is sent, and no data are accepted */
 	CHECK_EQ(last().h.ack, irs + 101);
 	CHECK_EQ(last().opts.ts_ecr, 5000);
 	CHECK_EQ(app->received, 100);
@@ -202,7 +203,7 @@ test_paws(void)
 	turn();
 	CHECK_EQ(app->received, 200);
 	CHECK_EQ(st->paws_drops, 2);
-	/* 24 days later TS.Recent says nothing any more. */
+	/* 24 days later TS.Recent is invalid. */
 	run_for(25ULL * 24 * 3600 * WEFT_NS_PER_S);
 	ts_seg(TCP_ACK, 200, 100, iss + 1, 4000, 0);
 	turn();
@@ -216,8 +217,8 @@ test_paws(void)
 }
 
 /**
- * RFC 7323 s5.1: duplicates of the last time round. The numbers of what is sent now are those of
- * what was sent 4 GiB ago; only the timestamp tells them apart.
+ * RFC 7323 s5.1: duplicates from one wrap of the sequence number ago. Their sequence numbers equal
+ * those of segments that are sent now, and only the timestamp distinguishes them.
  */
 static void
 test_paws_wrap(void)
@@ -227,7 +228,7 @@ test_paws_wrap(void)
 	irs = UINT32_MAX - 20 * len;
 	opt_open(NULL, NULL, ts_opts(), TCP_SYN);
 	for (uint32_t i = 0; i < 60; i++) {
-		/* The number space has gone round once: this duplicate is 4 GiB old. */
+		/* The sequence numbers have wrapped once: this duplicate is 4 GiB old. */
 		ts_seg(TCP_ACK, i * len, len, iss + 1, 10000 + 10 * i, 0);
 		if (i % 3 == 0) {
 			struct tcp_hdr h = {.src_port = PORT,
@@ -238,7 +239,8 @@ test_paws_wrap(void)
 			                    .flags = TCP_ACK};
 			struct tcp_opts o = {.has_ts = true, .ts_val = 10 * i};
 
-			/* Octets of another place in the stream, where new ones are expected. */
+			/* Its octets belong to another place in the stream than the expected
+			 * ones. */
 			net_raw(&net, &h, &o, 777777 + i, len);
 		}
 		turn();
@@ -250,8 +252,7 @@ test_paws_wrap(void)
 	down();
 }
 
-/** What was sent nine times, and is acknowledged with the echo of the first: how long the RTO is
- * then. */
+/** The RTO after data were sent nine times and acknowledged with the echo of the first copy. */
 static uint32_t
 old_echo(bool dsack, uint32_t *age_us)
 {
@@ -289,8 +290,8 @@ old_echo(bool dsack, uint32_t *age_us)
 }
 
 /**
- * RFC 7323 s4.1, RFC 2883 s4: every ACK was lost but the one for the last of many copies. Its echo
- * is seconds old (s4.3 (2)), and the path is not.
+ * RFC 7323 s4.1, RFC 2883 s4: all ACKs were lost but the one for the last of many copies. Its echo
+ * is seconds old (s4.3 (2)), although the path is fast.
  */
 static void
 test_rttm_old_echo(void)
@@ -300,13 +301,13 @@ test_rttm_old_echo(void)
 	rto_us = old_echo(true, &age_us);
 	CHECK(age_us > 2000000);
 	CHECK_MSG(rto_us <= 10000, "%u us", rto_us);
-	/* Without a word of the copies: as much as one timeout would add. */
+	/* Without DSACK of the copies, the RTO grows as much as one timeout would raise it. */
 	rto_us = old_echo(false, &age_us);
 	CHECK_MSG(rto_us > 10000 && rto_us < 60000, "%u us", rto_us);
 }
 
-/** RFC 7323 s4.1: what was sent twice gives a sample by its timestamp; s4.2: about one a round
- * trip. */
+/** RFC 7323 s4.1: a retransmitted segment gives a sample by its timestamp; s4.2: about one per
+ * round trip. */
 static void
 test_rttm(void)
 {
@@ -329,9 +330,9 @@ test_rttm(void)
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + MSS - 12, 1001, ecr);
 	turn();
 	weft_tcp_info(app->c, &info);
-	/* srtt is 7/8 of nearly nothing and 1/8 of 15 ms. */
+	/* srtt is 7/8 of almost 0 and 1/8 of 15 ms. */
 	CHECK(info.srtt_us > 1600 && info.srtt_us < 2900);
-	/* An echo from the future, or from before the connection, is none. */
+	/* An echo from the future, or from before the connection, gives no sample. */
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + 2 * (MSS - 12), 1002, ecr + 100000);
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + 3 * (MSS - 12), 1003, ecr - 100000);
 	turn();
@@ -340,7 +341,8 @@ test_rttm(void)
 	down();
 }
 
-/** The same 2 GiB after the last such sample: sequence numbers that old compare the other way. */
+/** The same 2 GiB after the last such sample, where sequence numbers of that age compare the
+ * other way. */
 static void
 test_rttm_late(void)
 {
@@ -382,7 +384,7 @@ test_sack_blocks(void)
 
 	for (unsigned int ts = 0; ts < 2; ts++) {
 		o.has_ts = ts == 1;
-		irs = 0xfffff000u; /* over the wrap */
+		irs = 0xfffff000u; /* across the wrap of the sequence number */
 		opt_open(NULL, NULL, o, TCP_SYN);
 		for (uint32_t i = 1; i <= 5; i++) {
 			if (ts == 1)
@@ -403,7 +405,7 @@ test_sack_blocks(void)
 	for (uint32_t i = 1; i <= 6; i++)
 		plain(TCP_ACK, 2000 * i, 1000, iss + 1);
 	turn();
-	/* Two runs grow together; the first of the six had fallen out of the report. */
+	/* Two runs become one. The first of the six had been dropped from the report. */
 	plain(TCP_ACK, 3000, 1000, iss + 1);
 	turn();
 	s = last();
@@ -415,7 +417,7 @@ test_sack_blocks(void)
 	check_block(&s, 0, 10000, 13000);
 	check_block(&s, 1, 2000, 5000);
 	check_block(&s, 2, 8000, 9000);
-	/* The gap at the front is filled: what lies below is no longer said. */
+	/* The gap at the front is filled: blocks below rcv_nxt are not reported any more. */
 	plain(TCP_ACK, 0, 1000, iss + 1);
 	plain(TCP_ACK, 1000, 1000, iss + 1);
 	turn();
@@ -424,7 +426,9 @@ test_sack_blocks(void)
 	check_block(&s, 0, 10000, 13000);
 	check_block(&s, 1, 8000, 9000);
 	CHECK_EQ(s.opts.nsack,
-	         2); /* 6000-7000 was forgotten, not reported again until it changes */
+	         /* 6000-7000 was dropped from the report, and is reported again only when it
+	          * changes */
+	         2);
 	for (uint32_t off = 5000; off < 10000; off += 2000)
 		plain(TCP_ACK, off, 1000, iss + 1);
 	turn();
@@ -432,7 +436,7 @@ test_sack_blocks(void)
 	CHECK_EQ(last().opts.nsack, 0);
 	CHECK(st->sack_blocks_out > 10);
 	down();
-	/* Not without permission. */
+	/* no SACK without the peer's permission */
 	o.sack_perm = false;
 	opt_open(NULL, NULL, o, TCP_SYN);
 	plain(TCP_ACK, 2000, 1000, iss + 1);
@@ -441,7 +445,7 @@ test_sack_blocks(void)
 	down();
 }
 
-/** RFC 2883 s4: what came twice is said first, and once. */
+/** RFC 2883 s4: a duplicate is reported first, and once. */
 static void
 test_dsack(void)
 {
@@ -452,13 +456,13 @@ test_dsack(void)
 	opt_open(NULL, NULL, o, TCP_SYN);
 	plain(TCP_ACK, 0, 1000, iss + 1);
 	run_for(WEFT_NS_PER_MS);
-	/* s4.1.1: below the acknowledged. */
+	/* s4.1.1: a duplicate below the cumulative ACK. */
 	plain(TCP_ACK, 0, 1000, iss + 1);
 	turn();
 	s = last();
 	CHECK_EQ(s.opts.nsack, 1);
 	check_block(&s, 0, 0, 1000);
-	/* s4.1.2: within what is out of order, with the block that holds it. */
+	/* s4.1.2: a duplicate within the out-of-order data, with the block that contains it. */
 	plain(TCP_ACK, 2000, 1000, iss + 1);
 	plain(TCP_ACK, 4000, 1000, iss + 1);
 	turn();
@@ -470,7 +474,7 @@ test_dsack(void)
 	check_block(&s, 0, 2200, 2700);
 	check_block(&s, 1, 2000, 3000);
 	check_block(&s, 2, 4000, 5000);
-	/* s4.2.1: a part of it. */
+	/* s4.2.1: a partial duplicate. */
 	plain(TCP_ACK, 500, 1000, iss + 1);
 	turn();
 	s = last();
@@ -486,7 +490,7 @@ test_dsack(void)
 	down();
 }
 
-/** Blocks ride on data only where the segment still fits the path. */
+/** Blocks are added to data only if the segment still fits the path. */
 static void
 test_sack_on_data(void)
 {
@@ -511,7 +515,7 @@ test_sack_on_data(void)
 	down();
 }
 
-/** RFC 3168 s6.1.1: who asks, who answers, and who does neither. */
+/** RFC 3168 s6.1.1: a peer that requests ECN, one that answers, and one that does neither. */
 static void
 test_ecn_negotiation(void)
 {
@@ -530,7 +534,7 @@ test_ecn_negotiation(void)
 		CHECK_EQ(opt_open(&attr, NULL, o, TCP_SYN | ask).h.flags,
 		         TCP_SYN | TCP_ACK | (mode[i] == WEFT_TCP_ECN_OFF ? 0 : TCP_ECE));
 		down();
-		/* One bit alone is not the question. */
+		/* One of the two bits alone is not a request. */
 		CHECK_EQ(opt_open(&attr, NULL, o, TCP_SYN | TCP_ECE).h.flags, TCP_SYN | TCP_ACK);
 		down();
 		CHECK_EQ(opt_open(&attr, NULL, o, TCP_SYN).h.flags, TCP_SYN | TCP_ACK);
@@ -554,7 +558,7 @@ test_ecn_negotiation(void)
 			down();
 		}
 	}
-	/* s6.1.1.1: a SYN that gets no answer asks no more. */
+	/* s6.1.1.1: a SYN without an answer is repeated without the request. */
 	{
 		struct weft_tcp_attr attr = {.ecn = WEFT_TCP_ECN_ON};
 
@@ -591,7 +595,7 @@ test_ecn_sender(void)
 	weft_tcp_info(app->c, &info);
 	cwnd = info.cwnd_bytes;
 	CHECK(cwnd < 10 * MSS);
-	/* The rest of that window says it again: once is enough. */
+	/* Further ECEs of the same window cause no further reduction. */
 	for (unsigned int i = 5; i <= 10; i++) {
 		plain(TCP_ACK | TCP_ECE, 0, 0, iss + 1 + i * MSS);
 		run_for(20 * WEFT_NS_PER_US);
@@ -605,7 +609,7 @@ test_ecn_sender(void)
 	CHECK_EQ(st->ecn_reductions, 1);
 	CHECK_EQ(st->ecn_ece_in, 7);
 	CHECK_EQ(cwrs, 1);
-	/* What is sent again, or without octets, is not ECT. */
+	/* Retransmissions and segments without data are not ECT. */
 	run_for(1500 * WEFT_NS_PER_MS);
 	CHECK(net.node[1].nsegs > 0 && st->rtos > 0);
 	for (unsigned int k = 0; k < net.node[1].nsegs; k++) {
@@ -639,14 +643,14 @@ test_ecn_receiver(void)
 	plain(TCP_ACK | TCP_CWR, 3000, 1000, iss + 1);
 	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(last().h.flags, TCP_ACK);
-	/* CWR on a packet that is itself marked: again. */
+	/* CWR on a packet that is itself marked CE: ECE is set again. */
 	net.node[1].raw_ecn = WEFT_ECN_CE;
 	plain(TCP_ACK | TCP_CWR, 4000, 1000, iss + 1);
 	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(last().h.flags, TCP_ACK | TCP_ECE);
 	CHECK_EQ(st->ecn_ce_in, 2);
 	down();
-	/* Without negotiation CE means nothing. */
+	/* Without negotiation CE has no effect. */
 	opt_open(NULL, NULL, o, TCP_SYN);
 	net.node[1].raw_ecn = WEFT_ECN_CE;
 	plain(TCP_ACK, 0, 1000, iss + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What the path carries: packet-too-big that is believed and that is not (RFC 1191, RFC 8201,
- * RFC 5927), black holes (RFC 2923 s2.1), the cache, the way back up, the interface's own MTU.
+ * @file Path MTU: packet-too-big messages that are accepted and ignored (RFC 1191, RFC 8201, RFC
+ * 5927), black holes (RFC 2923 s2.1), the cache, raising the size again, and the interface's own
+ * MTU.
  */
 
 #include "tcp_peer.h"
@@ -15,7 +15,7 @@
 #include "weft_netif_icmp.h"
 #include "weft_netif.h"
 
-static uint32_t longest; /**< IP packet of node 0 since it was last set to 0 */
+static uint32_t longest; /**< longest IP packet of node 0 since it was last set to 0 */
 static bool any_df, all_df;
 
 static void
@@ -92,7 +92,7 @@ all_arrives(struct net_app *a, uint64_t ns)
 	CHECK(!net.app[1].bad_data && !a->torn);
 }
 
-/** The application has more to say. */
+/** The application sends more octets. */
 static void
 more(struct net_app *a, uint64_t bytes)
 {
@@ -119,7 +119,8 @@ pair_down(struct net_app *a)
 	net_down(&net);
 }
 
-/** RFC 1191 s6.4: at once, without a timeout and without harm to cwnd. */
+/** RFC 1191 s6.4: the size is lowered at once, without a timeout and without a reduction of
+ * cwnd. */
 static void
 test_too_big(void)
 {
@@ -141,7 +142,8 @@ test_too_big(void)
 	pair_down(a);
 }
 
-/** The path becomes narrower under way: larger segments did arrive, so the ICMP needs proof. */
+/** The path MTU falls during a transfer. Larger segments have arrived, so the ICMP message needs
+ * proof. */
 static void
 test_narrower(void)
 {
@@ -165,7 +167,7 @@ test_narrower(void)
 	pair_down(a);
 }
 
-/** RFC 1191 s5 and table 7-1: a router that does not say how much too big. */
+/** RFC 1191 s5 and table 7-1: a router that does not report the next-hop MTU. */
 static void
 test_old_router(void)
 {
@@ -197,7 +199,7 @@ too_big(uint32_t seq, uint16_t mtu_bytes)
 	run_for(20 * WEFT_NS_PER_US);
 }
 
-/** RFC 5927 s4.1, s7.2: what cannot be true is ignored and counted. */
+/** RFC 5927 s4.1, s7.2: implausible messages are ignored and counted. */
 static void
 test_not_believed(void)
 {
@@ -209,12 +211,12 @@ test_not_believed(void)
 	CHECK_EQ(net.node[1].nsegs, 10);
 	too_big(iss, 1000);                /* acknowledged already */
 	too_big(iss + 1 + 10 * MSS, 1000); /* not sent yet */
-	too_big(iss + 1, 1500);            /* no smaller than what it was */
+	too_big(iss + 1, 1500);            /* not smaller than the current size */
 	too_big(iss + 1, 65535);
 	CHECK_EQ(st->pmtu_ignored, 4);
 	CHECK_EQ(st->pmtu_lowered, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	/* Larger ones have arrived: it takes the loss of that very segment. */
+	/* Larger segments have arrived: the message counts only if that very segment is lost. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 4 * MSS, 65535, 0, 0);
 	too_big(iss + 1 + 5 * MSS, 1000);
 	CHECK_EQ(st->pmtu_lowered, 0);
@@ -225,7 +227,7 @@ test_not_believed(void)
 	CHECK_EQ(st->rtos, 1);
 	CHECK_EQ(st->pmtu_lowered, 0);
 	CHECK_EQ(info_of(app).mss_bytes, MSS);
-	/* Which comes. */
+	/* The segment is lost. */
 	too_big(iss + 1 + 6 * MSS, 1000);
 	CHECK_EQ(st->pmtu_lowered, 0);
 	run_for(500 * WEFT_NS_PER_MS);
@@ -234,7 +236,7 @@ test_not_believed(void)
 	CHECK_EQ(info_of(app).mss_bytes, 960);
 	CHECK_EQ(net.node[1].segs[0].len_bytes, 960);
 	down();
-	/* Switched off. */
+	/* Path MTU discovery is off. */
 	open_conn(&(struct weft_tcp_attr){.no_pmtu = true}, &as);
 	too_big(iss + 1, 1000);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->pmtu_ignored, 1);
@@ -242,7 +244,7 @@ test_not_believed(void)
 	down();
 }
 
-/** RFC 1191 s3: below 576 octets it is for routers to fragment; nobody makes us crawl. */
+/** RFC 1191 s3: below 576 octets routers fragment. No message lowers the size further. */
 static void
 test_floor(void)
 {
@@ -255,13 +257,13 @@ test_floor(void)
 	CHECK_EQ(info_of(app).pmtu_bytes, 576);
 	CHECK_EQ(info_of(app).mss_bytes, 536);
 	CHECK(longest == 576 && !any_df);
-	too_big(iss + 1, 0); /* and so on for ever */
+	too_big(iss + 1, 0); /* and again, without limit */
 	too_big(iss + 1, 68);
 	CHECK_EQ(info_of(app).pmtu_bytes, 576);
 	down();
 }
 
-/** RFC 1191 s6.2, s6.3: the next connection starts right, until the knowledge is old. */
+/** RFC 1191 s6.2, s6.3: the next connection starts with the cached size until the entry expires. */
 static void
 test_cache(void)
 {
@@ -278,7 +280,7 @@ test_cache(void)
 	net_run(&net, WEFT_NS_PER_S, NULL, NULL);
 	CHECK_EQ(info_of(b).pmtu_bytes, 1000);
 	CHECK_EQ(st->pmtu_lowered, 1);
-	/* What it announces is the interface's all the same (RFC 1191 s3.1). */
+	/* The announced MSS is still the interface's (RFC 1191 s3.1). */
 	CHECK_EQ(info_of(&net.app[3]).mss_bytes,
 	         1460 - (1500 - 40 - info_of(&net.app[3]).mss_bytes));
 	CHECK_EQ(b->c->mss_local, 1460);
@@ -291,7 +293,8 @@ test_cache(void)
 	pair_down(a);
 }
 
-/** More destinations than the cache has room for: the oldest of a set goes, counted. */
+/** More destinations than the cache can hold: the oldest entry of a set is replaced, and
+ * counted. */
 static void
 test_cache_bound(void)
 {
@@ -303,7 +306,7 @@ test_cache_bound(void)
 	for (uint32_t i = 0; i < 10 * TCP_PMTU_SETS * TCP_PMTU_WAYS; i++) {
 		app->c->remote = weft_ip_from_v4(rte_cpu_to_be_32(0x0b000000 + i));
 		app->c->pmtu_bytes = 1500;
-		/* As if it had been sent again; that would split it. */
+		/* Set the state of a retransmission, without the split that it would cause. */
 		app->c->acked_max_bytes = MSS;
 		tcp_pmtu_too_big(app->c,
 		                 &(struct weft_icmp_error){.seq = iss + 1, .mtu_bytes = 1000}, 1);
@@ -318,7 +321,8 @@ test_cache_bound(void)
 	down();
 }
 
-/** RFC 1191 s6.3: larger again after a while; kept where it holds, given up where it does not. */
+/** RFC 1191 s6.3: the size is raised after a time. It is kept where it works, and lowered again
+ * where it does not. */
 static void
 test_raise(void)
 {
@@ -332,14 +336,14 @@ test_raise(void)
 	st = weft_tcp_stats(net.node[0].tcp);
 	all_arrives(a, WEFT_NS_PER_S);
 	net_run(&net, 11 * WEFT_NS_PER_S, NULL, NULL);
-	/* Still narrow: the way down is as short as the first time. */
+	/* The path is still narrow: lowering the size takes no longer than the first time. */
 	more(a, 100000);
 	all_arrives(a, 2 * WEFT_NS_PER_S);
 	CHECK_EQ(st->pmtu_raised, 1);
 	CHECK_EQ(st->pmtu_lowered, 2);
 	CHECK_EQ(st->rtos, 0);
 	CHECK_EQ(info_of(a).pmtu_bytes, 1000);
-	/* Not before its time. */
+	/* The size is not raised before the time. */
 	path_mtu(0);
 	net_run(&net, 5 * WEFT_NS_PER_S, NULL, NULL);
 	more(a, 100000);
@@ -357,8 +361,8 @@ test_raise(void)
 	pair_down(a);
 }
 
-/** RFC 4821 s7.7: a larger size that vanishes without a word gives way to the one that passed, not
- * to less. */
+/** RFC 4821 s7.7: if a larger size is lost without an ICMP message, the size returns to the one
+ * that worked, and not below. */
 static void
 test_raise_in_vain(void)
 {
@@ -383,7 +387,7 @@ test_raise_in_vain(void)
 	pair_down(a);
 }
 
-/** RFC 2923 s2.1: nobody says anything. From the start, and under way. */
+/** RFC 2923 s2.1: no ICMP message arrives. From the start, and during a transfer. */
 static void
 test_blackhole(void)
 {
@@ -409,7 +413,7 @@ test_blackhole(void)
 		CHECK_EQ(st->blackholes, 1);
 		CHECK_EQ(info_of(a).pmtu_bytes, holes[i / 2].found);
 		CHECK_EQ(a->mss, info_of(a).mss_bytes);
-		/* It is tried again, soon, then later and later, and what is sent arrives. */
+		/* The larger size is tried again at growing intervals, and the data arrive. */
 		for (unsigned int k = 0; k < 3; k++) {
 			net_run(&net, (6ULL << k) * WEFT_NS_PER_S, NULL, NULL);
 			more(a, 1000);
@@ -421,7 +425,7 @@ test_blackhole(void)
 			CHECK_EQ(st->pmtu_raised, 1 + k);
 			CHECK_EQ(info_of(a).pmtu_bytes, holes[i / 2].found);
 		}
-		/* The hole is mended. */
+		/* The black hole is repaired. */
 		path_mtu(0);
 		net_run(&net, 100 * WEFT_NS_PER_S, NULL, NULL);
 		more(a, 100000);
@@ -432,8 +436,8 @@ test_blackhole(void)
 }
 
 /**
- * A doubt that is wrong costs several timeouts, each twice the one before. Where one alone takes
- * long, the size that passes is kept until round trips are short again.
+ * A wrong suspicion of a black hole costs several timeouts, each twice the one before. Where a
+ * single timeout is already long, the size that works is kept until round trips are short again.
  */
 static void
 test_no_doubt_while_slow(void)
@@ -463,7 +467,7 @@ test_no_doubt_while_slow(void)
 	pair_down(a);
 }
 
-/** A path that is down is not narrow: no size passes, so the first is taken up again. */
+/** A path that is down is not narrow: no size works, so the first one is restored. */
 static void
 test_not_the_size(void)
 {
@@ -485,7 +489,7 @@ test_not_the_size(void)
 	all_arrives(a, 60 * WEFT_NS_PER_S);
 	CHECK_EQ(info_of(a).pmtu_bytes, 1500);
 	pair_down(a);
-	/* A short one does not even begin it where that size has arrived before. */
+	/* A short outage starts no search where that size has arrived before. */
 	path_plain();
 	a = pair_up(21, NULL, 1000000);
 	st = weft_tcp_stats(net.node[0].tcp);
@@ -502,8 +506,7 @@ test_not_the_size(void)
 	pair_down(a);
 }
 
-/** The interface becomes narrower while a black hole is looked for: its size is the most there is.
- */
+/** The interface MTU falls during the search for a black hole. The size does not exceed it. */
 static void
 test_restore_narrower(void)
 {
@@ -533,7 +536,7 @@ test_restore_narrower(void)
 	pair_down(a);
 }
 
-/** Nobody says that the interface became narrower: what it refuses is split, not waited for. */
+/** The interface MTU falls without notice. A frame that the interface refuses is split at once. */
 static void
 test_interface_silent(void)
 {
@@ -555,7 +558,7 @@ test_interface_silent(void)
 	pair_down(a);
 }
 
-/** no_pmtu: DF clear, MSS from the interface, no word believed. */
+/** no_pmtu: DF clear, MSS from the interface, no message accepted. */
 static void
 test_off(void)
 {
@@ -569,7 +572,7 @@ test_off(void)
 	pair_down(a);
 }
 
-/** The interface's own MTU goes down and up again. */
+/** The interface MTU falls and rises again. */
 static void
 test_interface(void)
 {
@@ -600,7 +603,7 @@ test_interface(void)
 	pair_down(a);
 }
 
-/** Paths that change their size and lose packets, by seed: every octet arrives. */
+/** Paths with random changes of size and losses, by seed: every octet arrives. */
 static void
 hostile(uint64_t seed)
 {
@@ -646,7 +649,7 @@ has_split(void *arg)
 
 /**
  * Few segments may be queued, and the path becomes too narrow for them. Their parts do not wait for
- * each other's acknowledgment, so one that is lost costs no timeout.
+ * each other's acknowledgment, so the loss of one part costs no timeout.
  */
 static void
 test_few_segs(void)
@@ -674,8 +677,8 @@ test_few_segs(void)
 	}
 }
 
-/** Beyond the share no more than some parts of a segment are under way, and none beyond what the
- * port lends, unless there were none at all. */
+/** Beyond the connection's share, only a few parts of a segment are in flight. Beyond what the
+ * port lends there are none, except one if none is in flight. */
 static void
 test_few_segs_lent(void)
 {
@@ -700,7 +703,8 @@ test_few_segs_lent(void)
 		run_for(WEFT_NS_PER_MS);
 		CHECK_EQ(net.node[1].nsegs, lent == 0 ? 1 : 4);
 		CHECK_EQ(c->snd_segs, lent == 0 ? 2 : 5);
-		/* With an acknowledgment the next one goes, and the last, which is short enough. */
+		/* After an acknowledgment the next part is sent, and the last one, which is
+		 * short enough. */
 		seg_wait(TCP_ACK, IRS + 1, c->snd_una + 256, 65535, 0, 0);
 		CHECK_EQ(net.node[1].nsegs, lent == 0 ? 1 : 2);
 		b->limit = limit;
