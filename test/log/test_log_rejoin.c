@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Targets that come back while another lags, a log that is full, and what is told of it. */
+/** @file Targets that leave and join again while another one lags, a log that is full, and the
+ * events of the log. */
 
 #include "lt_three.h"
 
@@ -30,7 +31,8 @@ one_is_live(void *arg)
 	return is_live(1);
 }
 
-/* Two acknowledge, one lags: one of the two comes back, and keeps what it acknowledged. */
+/* Two targets acknowledge and one lags. One of the two leaves and joins again, and keeps its
+ * acknowledged records. */
 static void
 beside_laggard(enum log_sabotage s, unsigned int trim)
 {
@@ -71,8 +73,9 @@ test_laggard(void)
 	lt_close(&l);
 }
 
-/** It fell behind at 7; what is appended from there on is durable at the two others, of which one
- * loses its memory, or is damaged. What it lacks comes to it one by one. */
+/** Target 0 lags from record 7 on. Later records are durable at the two others, of which target
+ * 2 loses its memory or is damaged. The records that target 2 lacks are sent to it one at a time.
+ */
 static void
 hurt_beside_laggard(bool damaged)
 {
@@ -108,8 +111,8 @@ two_is_live(void *arg)
 	return is_live(2);
 }
 
-/** It is fed, and counts no sooner than it has all that was durable: whenever the power goes, no
- * two of which one lacks some of it may open the log. */
+/** Target 2 does not count before it has every durable record. If power is cut earlier, the log
+ * does not open with two targets of which one lacks a durable record. */
 static void
 counts_late(bool damaged)
 {
@@ -132,7 +135,7 @@ counts_late(bool damaged)
 		CHECK(img.end.seq >= durable);
 	}
 	CHECK(unseated);
-	/* That it came in the place of another is to be known at the one that lags, too. */
+	/* The replacement must be known at the lagging target, too. */
 	if (l.a.version != 1)
 		stall(0, false);
 	CHECK(lt_until(&l, two_is_live));
@@ -143,7 +146,7 @@ counts_late(bool damaged)
 	rejoin(1);
 	CHECK(lt_until(&l, all_live));
 	finish();
-	/* Its power goes in the middle. */
+	/* Power is cut while target 2 catches up. */
 	for (unsigned int us = 0; us < 3000; us += 20) {
 		hurt_beside_laggard(damaged);
 		durable = l.durable;
@@ -177,7 +180,7 @@ test_unseated(void)
 	counts_late(true);
 }
 
-/* A trim that was durable at one target alone when the writer died: it keeps its records. */
+/* A trim was durable at one target only when the writer crashed. The target keeps its records. */
 static void
 test_newer_head(void)
 {
@@ -224,8 +227,8 @@ zero_catches(void *arg)
 	       lt_info(x).target[x->target[0].joined].state == WEFT_LOG_TARGET_CATCHING;
 }
 
-/* A trim that was durable at one alone: that one is what is left, and who lacks all begins at its
- * head. */
+/* A trim was durable at one target only, and that one remains. A target that lacks everything
+ * begins at the head of the remaining one. */
 static void
 test_trim_found(void)
 {
@@ -273,7 +276,7 @@ test_trim_found(void)
 	finish();
 }
 
-/* What it has cannot be seen: it counts for nothing until it has everything. */
+/* A target whose records cannot be read does not count until it has every record. */
 static void
 test_unknown(void)
 {
@@ -287,7 +290,7 @@ test_unknown(void)
 	at = WEFT_LOG_RING_OFF + l.rec[6].at.position % l.a.ring_bytes;
 	stall(0, true);
 	stall(2, true);
-	append_n(1, 60); /* at target 1 alone */
+	append_n(1, 60); /* at target 1 only */
 	vt_run(&l.t, 5 * VT_MS);
 	power_cut();
 	lt_recover(&l, 5);
@@ -309,7 +312,8 @@ test_unknown(void)
 	finish();
 }
 
-/* It was waited for at the end of its catching up, and answers no more: that is told. */
+/* A target that the log waits for at the end of its catching up stops answering: that is
+ * reported. */
 static void
 test_pinned(void)
 {
@@ -341,11 +345,11 @@ test_pinned(void)
 	CHECK(lt_until(&l, lagging));
 	drop(2);
 	CHECK_EQ(lt_append(&l, 50), 0);
-	vt_run(&l.t, 6 * VT_S); /* its medium is done, too */
+	vt_run(&l.t, 6 * VT_S); /* its medium is finished, too */
 	lt_close(&l);
 }
 
-/* It answers now and then, and holds up the appends all the same: that is told again. */
+/* A target answers now and then, but still delays the appends: that is reported again. */
 static void
 test_told_again(void)
 {
@@ -359,7 +363,7 @@ test_told_again(void)
 	CHECK(lt_until(&l, all_durable));
 	CHECK_EQ(lt_append(&l, 50), -EAGAIN);
 	CHECK(lt_until(&l, lagging));
-	/* Once, until it has answered. */
+	/* One report until the target has answered. */
 	CHECK_EQ(lt_append(&l, 50), -EAGAIN);
 	vt_run(&l.t, 10 * VT_MS);
 	CHECK_EQ(l.events[WEFT_LOG_EV_LAGGING], 1);
@@ -373,7 +377,8 @@ test_told_again(void)
 	finish();
 }
 
-/* Opened again and again, and never trimmed: to trim with the open is the way out. */
+/* A log that is opened again and again and never trimmed becomes full. An open that trims
+ * succeeds. */
 static void
 full(unsigned int targets)
 {
@@ -427,7 +432,8 @@ test_full(void)
 	full(3);
 }
 
-/* A slot is taken by whoever appends when it is given back: what is told of it stays. */
+/* An append from released() takes the slot that has become free. The position given to
+ * released() stays as it is. */
 static bool appended;
 
 static void
@@ -471,7 +477,8 @@ zero_is_busy(void *arg)
 	return weft_persist_sim_next_ns(((struct lt *)arg)->target[0].persist) != UINT64_MAX;
 }
 
-/** It comes back by another connection while its medium is busy with what it got by the old one. */
+/** The target joins by another connection while its medium is busy with operations of the old
+ * one. */
 static void
 back_while_busy(bool no_fence)
 {
@@ -520,13 +527,13 @@ test_grant_twice(void)
 	CHECK_EQ(lt_join(&l, 1), 0);
 	CHECK(lt_until(&l, is_lost));
 	CHECK_EQ(l.lost_status, -EALREADY);
-	/* By its own grant it comes back, and that is what is noted, durably. */
+	/* The target joins by a grant of its own, which is recorded durably. */
 	l.a.same_grant = false;
 	CHECK_EQ(lt_join(&l, 1), 0);
 	CHECK(lt_until(&l, all_live));
 	word = weft_get_be64(weft_persist_sim_medium(l.target[1].persist) + WEFT_LOG_GRANT_OFF);
 	CHECK_EQ(word >> 32, l.target[1].stag);
-	/* The writer dies; one of its targets believes that nobody had it. */
+	/* The writer crashes. The host of target 1 gives the same grant to the next writer. */
 	weft_log_destroy(l.log);
 	l.log = NULL;
 	for (unsigned int i = 0; i < 3; i++)
