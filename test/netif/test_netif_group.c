@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Groups alone: Toeplitz, lists of source ports, looking at frames, rings. */
+/** @file Port groups alone: Toeplitz hashes, lists of source ports, steering of frames, and
+ * rings. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +57,7 @@ random_ip(bool v6)
 	return ip;
 }
 
-/* The judge: DPDK's own, bit by bit. */
+/* The reference: DPDK's bitwise Toeplitz hash. */
 static uint32_t
 judge(const uint8_t *key, const struct weft_ip *remote, uint16_t rport, const struct weft_ip *local,
       uint16_t lport)
@@ -111,7 +112,7 @@ test_toeplitz(void)
 	}
 }
 
-/* The verification suite of the RSS specification: its key, and one of its vectors of each kind. */
+/* The RSS verification suite: its key, and one test vector of each kind. */
 static void
 test_toeplitz_vectors(void)
 {
@@ -134,7 +135,7 @@ test_toeplitz_vectors(void)
 struct want {
 	uint8_t used[UINT16_MAX + 1];
 	unsigned int asked;
-	int only; /**< the one port that is free; -1: those not used */
+	int only; /**< the only free port; -1: all ports that are not in use */
 };
 
 static bool
@@ -169,14 +170,15 @@ test_ports(void)
 			}
 		memset(&w, 0, sizeof(w));
 		w.only = -1;
-		/* Until there are none: all that lead to us, each once, and nothing else. */
+		/* Each port that leads to this worker is found once, and no other, until none is
+		 * left. */
 		while ((port = netif_steer_pick(&steer, me, &src, &dst, dport, &rand_seeded,
 		                                want_usable, &w)) >= 0) {
 			CHECK_EQ(reta[judge(key, &dst, dport, &src, (uint16_t)port) % size], me);
 			CHECK_EQ(w.used[port]++, 0);
 			found++;
 			if (found == 200 && mine > 400) {
-				/* The rest by the one that is left. */
+				/* The remaining entries, with only the last port free. */
 				w.only = (int)last;
 				w.asked = 0;
 				CHECK_EQ(netif_steer_pick(&steer, me, &src, &dst, dport,
@@ -188,7 +190,8 @@ test_ports(void)
 				CHECK_EQ(netif_steer_pick(&steer, me, &src, &dst, dport,
 				                          &rand_seeded, want_usable, &w),
 				         -EADDRNOTAVAIL);
-				CHECK_EQ(w.asked, mine); /* all asked once, none of others */
+				/* each port asked once, and none of other workers */
+				CHECK_EQ(w.asked, mine);
 				found = mine;
 				break;
 			}
@@ -196,7 +199,7 @@ test_ports(void)
 		CHECK_EQ(found, mine);
 		none += mine == 0;
 	}
-	CHECK(none > 0); /* the degenerate ones were among them */
+	CHECK(none > 0); /* degenerate keys and tables were among them */
 }
 
 static void
@@ -206,7 +209,7 @@ fill_zero(void *arg, void *buf, size_t len)
 	memset(buf, 0, len);
 }
 
-/** A key is drawn so that source ports reach every entry of the largest table, of both families. */
+/** The drawn key lets source ports reach every entry of the largest table, for both families. */
 static void
 test_drawn_key(void)
 {
@@ -224,7 +227,7 @@ test_drawn_key(void)
 			for (unsigned int e = 0; e < WEFT_GROUP_RETA_MAX; e++)
 				CHECK(steer.ports[v6].first[e] < steer.ports[v6].first[e + 1]);
 	}
-	/* Randomness that gives no such key ends; the public key serves. */
+	/* Random numbers that yield no such key: the draw ends, and the public key is used. */
 	netif_rss_draw(&bad, key[0]);
 	CHECK(zeros > 1);
 	CHECK_MEM(key[0], netif_rss_key, sizeof(key[0]));
@@ -234,7 +237,7 @@ test_drawn_key(void)
 	CHECK_MEM(key[1], netif_rss_key, sizeof(key[1]));
 }
 
-/** RFC 6056 s3.1: the next port is not to be guessed from the last. */
+/** RFC 6056 s3.1: the next port cannot be guessed from the last. */
 static void
 test_ports_spread(void)
 {
@@ -264,7 +267,7 @@ test_ports_spread(void)
 	CHECK_MSG(most < 24, "one port %u times", most);
 }
 
-/** What an active open pays for its port, against trying ports until one fits. */
+/** The cost of a source port for an active open, compared with trying ports until one fits. */
 static void
 test_ports_cost(void)
 {
@@ -373,7 +376,7 @@ put_ip4(uint8_t *p, uint32_t src, uint32_t dst, uint8_t proto, unsigned int l4_l
 	ip->hdr_checksum = (uint16_t)~netif_sum(ip, 20 + 4 * opt);
 }
 
-/* A segment to us, checksums right. */
+/* A segment to us with correct checksums. */
 static struct rte_mbuf *
 tcp4(uint16_t sport, uint16_t dport, uint8_t flags, unsigned int vlan, unsigned int opt)
 {
@@ -403,7 +406,8 @@ check_flow(const struct rte_mbuf *m, enum steer_verdict v, const struct weft_ip 
 	         netif_steer_hash(&steer, remote, rport, local, lport));
 }
 
-/* No octet short of whole is read past: each shorter frame must be HERE, or what it still is. */
+/* No octet beyond the end is read: each truncated frame is STEER_HERE, or is steered as the
+ * whole one. */
 static void
 check_cuts(const struct rte_mbuf *m, unsigned int need)
 {
@@ -444,7 +448,7 @@ test_look4(void)
 			CHECK_EQ(netif_steer_look(m, &f), STEER_OWNER);
 			CHECK(f.syn);
 			check_cuts(m, m->pkt_len);
-			/* Torn anywhere. */
+			/* Split into two mbufs at any octet. */
 			for (unsigned int cut = 1; cut < m->pkt_len; cut++) {
 				c = rte_pktmbuf_copy(m, pool(), 0, cut);
 				CHECK_EQ(rte_pktmbuf_chain(
@@ -453,12 +457,12 @@ test_look4(void)
 				check_flow(c, STEER_OWNER, &peer, 4000, &us, 7);
 				rte_pktmbuf_free(c);
 			}
-			/* A fragment (RFC 791 s3.2) has no ports to look at. */
+			/* A fragment (RFC 791 s3.2) has no ports. */
 			weft_put_be16(rte_pktmbuf_mtod_offset(m, uint8_t *, 20 + 4 * vlan), 0x2000);
 			CHECK_EQ(netif_steer_look(m, &f), STEER_HERE);
 			rte_pktmbuf_free(m);
 		}
-	/* RFC 792: an error goes with the segment that it quotes. */
+	/* RFC 792: an ICMP error is steered like the segment that it quotes. */
 	m = frame(RTE_ETHER_TYPE_IPV4, 0);
 	p = add(m, 20 + 8 + 20 + 8);
 	put_ip4(p, RTE_BE32(RTE_IPV4(10, 0, 0, 77)), OUR_IP, IPPROTO_ICMP, 36, 0);
@@ -471,7 +475,7 @@ test_look4(void)
 	p[28 + 9] = IPPROTO_UDP;
 	CHECK_EQ(netif_steer_look(m, &f), STEER_HERE);
 	p[28 + 9] = IPPROTO_TCP;
-	p[20] = 8; /* an echo request is nobody's in particular */
+	p[20] = 8; /* an echo request belongs to no worker in particular */
 	CHECK_EQ(netif_steer_look(m, &f), STEER_HERE);
 	rte_pktmbuf_free(m);
 	m = frame(RTE_ETHER_TYPE_ARP, 0);
@@ -539,7 +543,7 @@ test_look6(void)
 	rte_pktmbuf_free(m);
 }
 
-/* ---- Members over a device of arrays ---- */
+/* ---- Members of a group over a simulated device ---- */
 
 #define MEMBERS 3
 
@@ -667,7 +671,7 @@ rig_down(void)
 		rte_pktmbuf_free_bulk(R.box[i].in + R.box[i].first, R.box[i].nin - R.box[i].first);
 		R.box[i].nout = 0;
 	}
-	/* What member 0 sent for others as it left lies in its box. */
+	/* Frames that member 0 sent for others while it left are in its box. */
 	for (unsigned int k = 0; k < R.box[0].nout; k++)
 		rte_pktmbuf_free(R.box[0].out[k]);
 	weft_netif_group_destroy(R.g);
@@ -718,7 +722,7 @@ test_attributes(void)
 	weft_netif_group_destroy(g);
 	rig_up(1, 1, 0);
 	CHECK(!weft_netif_group_has_rss(R.g));
-	/* A place taken, a place that is none. */
+	/* An index that is in use, and an invalid index. */
 	struct weft_netif_attr na = *weft_netif_attr(R.nif[1]);
 	static const struct weft_netif_ops ops = {.tcp_rx = rig_rx};
 	struct weft_netif *nif;
@@ -726,7 +730,7 @@ test_attributes(void)
 	CHECK_EQ(weft_netif_create(&na, &ops, NULL, &R.sched[1], &nif), -EINVAL);
 	na.group_index = MEMBERS;
 	CHECK_EQ(weft_netif_create(&na, &ops, NULL, &R.sched[1], &nif), -EINVAL);
-	/* Who leaves makes its place free. */
+	/* A member that leaves frees its index. */
 	na.group_index = 1;
 	na.dev = &box_dev;
 	na.dev_arg = &R.box[1];
@@ -756,7 +760,7 @@ test_distribute(void)
 	rig_down();
 }
 
-/** A member that does not poll costs the others nothing but its own segments. */
+/** A member that does not poll costs the others nothing. Only its own segments are lost. */
 static void
 test_overflow(void)
 {
@@ -774,7 +778,7 @@ test_overflow(void)
 	}
 	CHECK_EQ(weft_netif_group_stats(R.g, 0)->handed_out, 63);
 	CHECK_EQ(weft_netif_group_stats(R.g, 0)->handover_drops, 500 - 63);
-	/* Only the one that it lies at has a reason not to sleep. */
+	/* Only the member that has segments waiting must not sleep. */
 	CHECK(weft_netif_handed(R.nif[2]));
 	CHECK(!weft_netif_handed(R.nif[0]) && !weft_netif_handed(R.nif[1]));
 	CHECK(weft_netif_group_pending(R.g, 2) && !weft_netif_group_pending(R.g, 1));
@@ -801,7 +805,7 @@ arp(uint16_t op, uint32_t sip, const struct rte_ether_addr *sha, uint32_t tip)
 	return m;
 }
 
-/** RFC 826: one answer, but every cache learns; RFC 5227 s2.3: one announcement. */
+/** RFC 826: one answer is sent, and every cache learns; RFC 5227 s2.3: one announcement is sent. */
 static void
 check_arp(unsigned int rx_queues, unsigned int tx_queues, unsigned int at)
 {
@@ -826,7 +830,7 @@ check_arp(unsigned int rx_queues, unsigned int tx_queues, unsigned int at)
 		CHECK_EQ(n->state, NEIGH_REACHABLE);
 		weft_netif_neigh_put(R.nif[i], n);
 	}
-	/* Our address used by another: one complaint (RFC 5227 s2.4 (b)). */
+	/* Another station uses our address: one announcement defends it (RFC 5227 s2.4 (b)). */
 	R.box[at].in[R.box[at].nin++] = arp(RTE_ARP_OP_REPLY, OUR_IP, &peer_mac, OUR_IP);
 	for (unsigned int i = 0; i < 4; i++)
 		rig_poll();
@@ -843,7 +847,7 @@ test_arp(void)
 {
 	check_arp(1, 1, 0);
 	check_arp(MEMBERS, MEMBERS, 0);
-	check_arp(MEMBERS, MEMBERS, 2); /* the NIC puts it elsewhere */
+	check_arp(MEMBERS, MEMBERS, 2); /* the NIC delivers it to another queue */
 }
 
 /** A flood of ARP leaves room in the rings for segments. */
@@ -899,7 +903,7 @@ test_icmp_error(void)
 	rig_down();
 }
 
-/** One TX queue for all: a port that is full holds everybody back and loses nothing. */
+/** One TX queue for all: a full port stops every member and loses no frame. */
 static void
 test_relay(void)
 {
@@ -931,7 +935,7 @@ test_relay(void)
 	for (unsigned int i = 0; i < 10; i++)
 		rig_poll();
 	CHECK_EQ(R.box[0].nout, sent + 10);
-	CHECK(weft_netif_tx_room(R.nif[1]) < WEFT_NETIF_TXQ); /* TCP sees it */
+	CHECK(weft_netif_tx_room(R.nif[1]) < WEFT_NETIF_TXQ); /* TCP sees that there is less room */
 	CHECK(weft_netif_group_stats(R.g, 1)->relay_full > 0);
 	R.box[0].room = UINT32_MAX;
 	for (unsigned int i = 0; i < 30; i++)
@@ -942,7 +946,7 @@ test_relay(void)
 	rig_down();
 }
 
-/** One asks the port for all, once in a second; the others begin when it says so. */
+/** One member asks the port for the link state once a second. The others read its answer. */
 static void
 test_link(void)
 {
@@ -963,7 +967,7 @@ test_link(void)
 	rig_down();
 }
 
-/** Members may go in any order while their rings are full. */
+/** Members may leave in any order while their rings are full. */
 static void
 test_leave(void)
 {
@@ -985,16 +989,17 @@ struct duo {
 	unsigned int made;
 	struct weft_neigh *neigh[2];
 	unsigned int stop; /**< atomic */
-	unsigned int out;  /**< what the device took */
+	unsigned int out;  /**< frames that the device accepted */
 	unsigned int got[2];
 };
 
 static struct duo D;
 
 /*
- * A pool whose ring is compiled here, not in DPDK's library: ThreadSanitizer, which sees only what
- * it compiled, then knows that an mbuf freed by one thread reaches the other one in order. It wants
- * -DRTE_USE_C11_MEM_MODEL=1, too: the other form of rte_ring has barriers that it cannot read.
+ * A mempool whose ring is compiled in this file and not in DPDK's library. ThreadSanitizer sees
+ * only code that it compiled. With this pool it knows that an mbuf freed by one thread reaches the
+ * other thread in order. The build needs -DRTE_USE_C11_MEM_MODEL=1, too, because ThreadSanitizer
+ * does not understand the barriers of the other form of rte_ring.
  */
 static int
 seen_alloc(struct rte_mempool *mp)
@@ -1043,7 +1048,7 @@ RTE_MEMPOOL_REGISTER_OPS(seen_ops)
 
 static struct rte_mempool *duo_pool;
 
-/* Makes segments as it is asked for them, as fast as they are wanted. */
+/* Create segments as fast as they are requested. */
 static uint16_t
 duo_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -1073,7 +1078,7 @@ duo_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 
 static const struct weft_netif_dev duo_dev = {.rx = duo_rx, .tx = duo_tx};
 
-/* A segment goes up: answer it by one. */
+/* Answer each received segment with one segment. */
 static void
 duo_seg(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
 {
@@ -1117,8 +1122,8 @@ duo_main(void *arg)
 	return NULL;
 }
 
-/** Two threads: one receives and sends for both. Every segment goes up at its owner or is counted
- * as lost. */
+/** Two threads: one receives and sends for both. Every segment is received by its owner or
+ * counted as lost. */
 static void
 test_threads(void)
 {
