@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The duplicate request cache of several workers: a call whose reply was lost comes again on
- * another one (RFC 5531 s4, draft s3.1.5.1), and is executed once.
+ * @file The duplicate request cache of several workers: a call whose reply was lost is repeated on
+ * another connection (RFC 5531 s4, draft s3.1.5.1), and is executed once.
  */
 
 #include <errno.h>
@@ -88,8 +88,8 @@ test_reply_lost(void)
 	weft_rpc_drc_destroy(drc);
 }
 
-/* It comes again while the first is at it: answered with the first one's reply, by whichever worker
- * that has. */
+/* The call is repeated while it is being served. The repetition gets the first one's reply, on
+ * either worker. */
 static void
 test_while_served(void)
 {
@@ -136,8 +136,8 @@ test_while_served(void)
 	}
 }
 
-/* Nobody is left to be answered, or the worker cannot be told at this moment: nothing is lost or
- * used after it went. */
+/* The connection of the repeated call is gone, or its worker cannot be notified at this moment.
+ * No call is lost, and no memory is used after it was freed. */
 static void
 test_waiter_gone(void)
 {
@@ -158,7 +158,7 @@ test_waiter_gone(void)
 		if (how == 0) {
 			CHECK_EQ(fake_calls(&b.worker), 1);
 		} else if (how == 1) {
-			/* the next call has another try at it */
+			/* the next call tries again */
 			CHECK_EQ(fake_calls(&b.worker), 0);
 			ask(&b, XID + 1, 9, &ans[2]);
 			CHECK_EQ(fake_calls(&b.worker), 1);
@@ -169,12 +169,12 @@ test_waiter_gone(void)
 		}
 		rig_down(&a);
 		rig_down(&b);
-		weft_rpc_drc_destroy(drc); /* with those that nobody told */
+		weft_rpc_drc_destroy(drc); /* with calls that were not notified */
 	}
 }
 
-/* Calls that nobody has made yet, on the next connection of the same client or on that of another
- * behind the same name, are not taken for those before: RFC 5531 s9, an xid names one call. */
+/* New calls on the next connection of the same client, or of another client with the same name,
+ * are not taken for earlier ones: RFC 5531 s9, an xid names one call. */
 static void
 test_new_after_reconnect(void)
 {
@@ -199,7 +199,7 @@ test_new_after_reconnect(void)
 	weft_rpc_drc_destroy(drc);
 }
 
-/* RFC 5531 s9: an xid is its caller's. Two that have no name are not one. */
+/* RFC 5531 s9: xids belong to their caller. Two clients without a name are different callers. */
 static void
 test_nameless(void)
 {
@@ -232,8 +232,8 @@ serve_told(void *user, void *args, void *res)
 	return WEFT_RPC_OK;
 }
 
-/* RFC 5531 s8: of a call without a reply nothing is kept, and the next one under its xid is not
- * kept waiting for it. */
+/* RFC 5531 s8: nothing is kept of a call without a reply, and the next call with its xid does
+ * not wait. */
 static void
 test_no_reply(void)
 {
@@ -289,7 +289,7 @@ check_info(uint64_t replies, uint64_t evicted, uint64_t replayed)
 	CHECK_EQ(i.waited, 0);
 }
 
-/* Of the replies the latest so many are kept, and no more. */
+/* The latest replies are kept, up to the limit. */
 static void
 test_bounded(void)
 {
@@ -301,7 +301,7 @@ test_bounded(void)
 	up(&r);
 	for (uint32_t i = 0; i <= entries; i++) {
 		ask(&r, XID + i, i, &ans[0]);
-		check_info(i, 0, 0); /* not yet, while it is served */
+		check_info(i, 0, 0); /* none while the call is served */
 		finish_call(&r);
 	}
 	check_info(entries, 1, 0);
@@ -347,20 +347,21 @@ name_only(const void *p, struct weft_rpc_item *items)
 	return 1;
 }
 
-/* RFC 8166 s3.5, draft s6.6: ways that one call may come. */
+/* RFC 8166 s3.5, draft s6.6: the forms in which one call can be sent. */
 static const struct layout {
 	uint8_t vers;
 	struct weft_rpc_binding binding;
-	unsigned int chunks; /* of a call of more than 1024 octets and less than 4096 */
+	unsigned int chunks; /* for a call of more than 1024 and less than 4096 octets */
 } layouts[] = {
         {2, {0}, 0},                     /* inline */
         {1, {.args = data_and_name}, 2}, /* reduced */
-        {1, {0}, 1},                     /* by a Call chunk */
-        {1, {.args = name_only}, 2},     /* by a Call chunk, reduced */
+        {1, {0}, 1},                     /* in a Read chunk (Call chunk) */
+        {1, {.args = name_only}, 2},     /* in a Call chunk, and reduced */
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
-/* On a connection of its own; the answer says how many calls had run when this one did. */
+/* Send the call on a connection of its own. The answer is the number of this execution, counted
+ * from 1. */
 static uint32_t
 move(const struct layout *l, struct rig_move *mv, uint64_t *chunks)
 {
@@ -396,8 +397,8 @@ move(const struct layout *l, struct rig_move *mv, uint64_t *chunks)
 	return ans[0].sum;
 }
 
-/* The next connection may be of another version or threshold: a call that comes again by other
- * chunks than before, or by none, is the same one. */
+/* The next connection may have another version or threshold. A call that is repeated in other
+ * chunks, or in none, is the same call. */
 static void
 test_laid_out_otherwise(void)
 {
@@ -420,7 +421,7 @@ test_laid_out_otherwise(void)
 	}
 }
 
-/* The same xid by mistake, and other octets in or behind what came by chunks: another call. */
+/* The same xid by mistake with other octets in or behind the chunks is another call. */
 static void
 test_other_data(void)
 {
@@ -452,8 +453,8 @@ test_other_data(void)
 	}
 }
 
-/* RFC 8166 s3.4.5: a Position that the call does not reach. It is refused like any call that does
- * not decode, and no octet behind it is looked at to know it again. */
+/* RFC 8166 s3.4.5: a Position beyond the end of the call. The call is refused like any call that
+ * cannot be decoded, and no octet beyond the end is read for the comparison. */
 static void
 test_position_nowhere(void)
 {
@@ -506,7 +507,7 @@ test_position_nowhere(void)
 
 /* ---- Threads ---- */
 
-#define THREADS 2 /* of three that ask for the same at a time, one would wait in vain */
+#define THREADS 2 /* of three threads with the same call at a time, one would not be answered */
 #define CALLS   20000
 
 static struct rig many[THREADS];
@@ -551,7 +552,7 @@ threads(uint32_t entries, bool all)
 	for (unsigned int t = 0; t < THREADS; t++)
 		up(&many[t]);
 	for (unsigned int t = 0; t < THREADS; t++) {
-		/* Nearly the same order, so that they meet; two at a time ask for the same. */
+		/* Nearly the same order, so that they meet. Two at a time make the same call. */
 		for (uint32_t i = 0; i < CALLS; i++)
 			order[t][i] = i;
 		for (uint32_t i = 0; i + 8 < CALLS; i += 8) {
@@ -579,7 +580,7 @@ static void
 test_threads(void)
 {
 	threads(2 * CALLS, true);
-	/* What is read goes out of the table meanwhile. */
+	/* Entries are evicted while they are read. */
 	threads(2, false);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What ends a connection and what must not: work that can be posted no more, invalidations
- * that cross, messages of other versions, reverse calls that nobody expects, and calls that come
- * again and cannot be read or answered.
+ * @file Causes that end a connection, and causes that must not: work that can no longer be posted,
+ * invalidations that cross on the wire, messages of other versions, unexpected reverse calls, and
+ * repeated calls that cannot be read or answered.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ start(const struct rig_opts *o)
 	CHECK_EQ(ans[127].status, WEFT_RPC_OK);
 }
 
-/* Only what a test sends by hand. */
+/* For tests in which the server's messages are injected by the test only. */
 static void
 start_by_hand(const struct rig_opts *o)
 {
@@ -34,7 +34,8 @@ start_by_hand(const struct rig_opts *o)
 	rig.c.qp.on_arrive = rig.s.qp.on_arrive = NULL;
 }
 
-/* The next message of a side's that is no grant: its error's code; 0: none; -1: it is no error. */
+/* The error code of the next message of this side, grants excepted. 0: no message; -1: not an
+ * error. */
 static int
 said(struct weft_qp *qp, struct rpcrdma_err *e)
 {
@@ -46,14 +47,14 @@ said(struct weft_qp *qp, struct rpcrdma_err *e)
 	return code;
 }
 
-/* ---- What cannot be posted any more ---- */
+/* ---- Work that can no longer be posted ---- */
 
 static struct {
 	unsigned int n, disconnects;
 	enum weft_rpc_status status;
 } end;
 
-/* How things stand when the caller hears of it, and may use its memory for something else. */
+/* Record the state in which the caller is told of the end and may reuse its memory. */
 static void
 on_end(void *arg, enum weft_rpc_status status, void *res)
 {
@@ -101,7 +102,8 @@ test_no_invalidation(void)
 			rig_settle(&rig);
 			CHECK_EQ(end.disconnects, 1);
 		} else {
-			/* It is posted, and comes to nothing: the QP is dead by then. */
+			/* The invalidation is posted, but has no effect, because the QP is
+			 * already in the error state. */
 			while (rig.c.rpc->stats.replies_in < 2) {
 				fake_deliver(&rig.c.qp);
 				fake_complete(&rig.c.qp);
@@ -119,7 +121,7 @@ test_no_invalidation(void)
 	}
 }
 
-/* Draft s7.4, RFC 8166 s4.5.4: a reply, its results, an error. */
+/* Draft s7.4, RFC 8166 s4.5.4: a reply, its results, or an error cannot be posted. */
 static void
 test_no_answer(void)
 {
@@ -150,7 +152,7 @@ test_no_answer(void)
 		weft_rpcrdma_hdr_init(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 5);
 		h.p.credit = 100;
 		weft_rpcrdma_encode(m, sizeof(m), &h);
-		weft_put_be32(m + 12, 77); /* a type that there is not */
+		weft_put_be32(m + 12, 77); /* an undefined type */
 		fake_inject(&rig.s.qp, m, 80);
 		CHECK_EQ(rig.s.rpc->stats.errors_out, 1);
 		CHECK_EQ(rig.s.qp.disconnects, 1);
@@ -158,9 +160,9 @@ test_no_answer(void)
 	}
 }
 
-/* ---- What crosses ---- */
+/* ---- Messages that cross ---- */
 
-/* A call is timed out when its answer, with an invalidation, is about to leave. */
+/* The call times out when its answer, which carries an invalidation, is about to be sent. */
 static void
 time_out_late(struct rig_answer *a, uint32_t there)
 {
@@ -183,13 +185,13 @@ test_crossing(void)
 	for (unsigned int owner_first = 0; owner_first < 2; owner_first++) {
 		start(NULL);
 		time_out_late(&ans[0], 20000);
-		CHECK_EQ(ans[0].n, 0); /* the memory is not its owner's yet */
+		CHECK_EQ(ans[0].n, 0); /* the caller has not got its memory back yet */
 		if (owner_first) {
 			while (fake_deliver(&rig.c.qp))
 				fake_complete(&rig.c.qp);
 			CHECK_EQ(ans[0].n, 1);
 			CHECK_EQ(rig.c.rpc->nlate, 1);
-			/* What these register is something else. */
+			/* Later calls register other memory. */
 			for (unsigned int i = 1; i < 6; i++)
 				CHECK_EQ(rig_move(&rig.c, 20000, 9000, &rig_move_binding, &ans[i]),
 				         0);
@@ -212,7 +214,7 @@ test_crossing(void)
 	}
 }
 
-/* A server that never answers keeps no more than so many regions from their next use. */
+/* A server that never answers keeps only a limited number of regions from being reused. */
 static void
 test_never_late(void)
 {
@@ -243,8 +245,8 @@ test_never_late(void)
 
 /* ---- Other versions ---- */
 
-/* RFC 8166 s4.5.1: each is answered, whatever credit it came with; for the answer there is a
- * receive (s3.3.1). */
+/* RFC 8166 s4.5.1: each message is answered, regardless of its credits. There is a receive for
+ * the answer (s3.3.1). */
 static void
 test_err_vers(void)
 {
@@ -268,7 +270,7 @@ test_err_vers(void)
 	}
 }
 
-/* RFC 8167 s6; draft s4.6.3 has a property for it. */
+/* RFC 8167 s6; draft s4.6.3 has a property for this. */
 static void
 test_reverse(void)
 {
@@ -292,10 +294,10 @@ test_reverse(void)
 	}
 }
 
-/* ---- Calls that come again ---- */
+/* ---- Repeated calls ---- */
 
-/* Draft s7.3, RFC 8166 s4.5.3: one whose chunk cost the connection is not read again when it comes
- * on the next. */
+/* Draft s7.3, RFC 8166 s4.5.3: a call whose chunk cannot be read ends the connection. On the
+ * next connection the same call is not read again. */
 static void
 test_unreadable(void)
 {
@@ -303,8 +305,8 @@ test_unreadable(void)
 	struct weft_rpc_drc *drc;
 
 	for (uint8_t vers = 1; vers <= 2; vers++) {
-		/* who, whether it is read: the same one again and once more, somebody else, nobody
-		 */
+		/* the client's name, and whether the call is read: the same client twice more,
+		 * another, no name */
 		static const struct {
 			const char *who;
 			uint32_t xid;
@@ -359,7 +361,7 @@ serve_mute(void *user, void *args, void *res)
 	return WEFT_RPC_OK;
 }
 
-/* Results that have no XDR. */
+/* Results that cannot be encoded in XDR. */
 static bool_t
 xdr_never(XDR *x, ...)
 {
@@ -371,7 +373,7 @@ static const struct weft_rpc_proc mute_procs[] = {
 static const struct weft_rpc_program mute = {RIG_PROG, 1, mute_procs, RIG_ADD + 1};
 static const struct weft_rpc_program *const mutes[] = {&mute, NULL};
 
-/* Draft s7.3: one that was carried out and cannot be answered is told so, and is not carried out
+/* Draft s7.3: a call that was executed and cannot be answered gets an error, and is not executed
  * again. */
 static void
 test_unanswerable(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file CLIENT over weft and a server that does as it is told: it drops connections at a given
- * message, holds its answers, speaks one version only. What the client makes of it: calls sent
- * again, version 1 tried or not, timeouts kept.
+ * @file A CLIENT over weft and a server that the test controls: it drops connections at a given
+ * message, delays answers, or speaks one version only. Checked are the CLIENT's repeated calls, its
+ * attempt with version 1, and its timeouts.
  */
 
 #include <pthread.h>
@@ -25,9 +25,9 @@
 #define DATA_MAX  8192
 enum { P_ADD = 1, P_DATA, NPROCS };
 
-/* What becomes of a connection at its first message; SERVE: it is served. */
+/* What happens to a connection at its first message. SERVE: it is served. */
 enum fate { SERVE, SERVE_1, DROP_FIRST, END_FIRST };
-/* What becomes of a call: an answer, none, or with it the connection. */
+/* What happens to a call: it is answered, not answered, or ends the connection. */
 enum mode { ANSWER, HOLD, DROP, END };
 
 struct conn {
@@ -38,21 +38,22 @@ struct conn {
 
 static struct shape s;
 
-/* The server; its worker's, but what is atomic. */
+/* The server. Its worker accesses it, and other threads only the atomic members. */
 static struct {
 	struct weft_cq *cq;
 	struct weft_evq *evq;
 	struct weft_listener *lsn;
 	struct conn conn[CONNS_MAX];
-	enum fate fate[CONNS_MAX]; /* of the connections to come */
+	enum fate fate[CONNS_MAX]; /* of later connections */
 	uint8_t bare[4][4096];
 	struct weft_rpc_req *held[CALLS_MAX];
 	unsigned int nheld;
 	atomic_uint conns, calls,
-	        drops;         /* drops: so many calls end as `mode` has it, if it is DROP or END */
-	atomic_int mode, vers; /* vers: of the last call */
+	        /* drops: number of calls that end as `mode` says, if it is DROP or END */
+	        drops;
+	atomic_int mode, vers;   /* vers: version of the last call */
 	uint32_t xid[CALLS_MAX]; /* of calls to P_ADD and P_DATA */
-	uint32_t credits;        /* 0: plenty */
+	uint32_t credits;        /* 0: no limit that a test reaches */
 } srv;
 
 #define XU32 ((xdrproc_t)xdr_u_int)
@@ -214,7 +215,7 @@ srv_up(void)
 	MUST(weft_evq_create(s.ctx, &ea, &srv.evq) == 0);
 	la.evq = srv.evq;
 	MUST(weft_listen(s.ctx, (struct sockaddr *)&at, sizeof(at), &la, &srv.lsn) == 0);
-	usleep(20000); /* to its worker */
+	usleep(20000); /* let its worker run */
 }
 
 static atomic_bool let_go;
@@ -239,7 +240,7 @@ srv_down(void)
 	MUST(weft_worker_call(s.server, srv_let_go, NULL) == 0);
 	while (!atomic_load(&let_go))
 		usleep(1000);
-	usleep(20000); /* late completions */
+	usleep(20000); /* wait for late completions */
 	MUST(weft_evq_destroy(srv.evq) == 0);
 	MUST(weft_cq_destroy(srv.cq) == 0);
 }
@@ -274,8 +275,8 @@ ask(CLIENT *cl, u_int arg, u_int *res, unsigned int ms)
 
 /* ---- Cases ---- */
 
-/* Draft s3.1.5.1: calls that a lost connection left are sent again on the next one, under their
- * xid, as often as the attribute says. */
+/* Draft s3.1.5.1: calls of a lost connection are sent again on the next one with the same xid,
+ * at most as often as the attribute says. */
 static void
 test_sent_again(void)
 {
@@ -297,7 +298,7 @@ test_sent_again(void)
 		CHECK(srv.xid[0] == srv.xid[1] && srv.xid[1] == srv.xid[2]);
 		CHECK_EQ(srv.conns, how & 4 ? 4 : 3);
 		CHECK_EQ(srv.vers, 2);
-		/* and no more than that */
+		/* and no more often */
 		atomic_store(&srv.drops, 100);
 		CHECK_EQ(ask(cl, 6, &n, 10000), RPC_CANTRECV);
 		CHECK_EQ(srv.calls, 7);
@@ -306,7 +307,7 @@ test_sent_again(void)
 	}
 }
 
-/* What was sent may have been executed, also when no other connection can be made. */
+/* A call that was sent may have been executed, even if no other connection can be made. */
 static void
 test_no_way_back(void)
 {
@@ -326,13 +327,13 @@ test_no_way_back(void)
 	clnt_geterr(cl, &err);
 	CHECK_EQ(err.re_errno, ECONNREFUSED);
 	CHECK_EQ(srv.calls, 1);
-	CHECK_EQ(ask(cl, 1, &n, 5000), RPC_SYSTEMERROR); /* this one was not */
+	CHECK_EQ(ask(cl, 1, &n, 5000), RPC_SYSTEMERROR); /* this call was not sent */
 	clnt_destroy(cl);
 	srv_down();
 }
 
-/* Draft s4.3.2: who drops the first message may be of version 1. That is tried once, and only while
- * nobody has answered in version 2. */
+/* Draft s4.3.2: a server that drops the first message may have version 1 only. The client tries
+ * version 1 once, and only if no server has answered in version 2. */
 static void
 test_silent_version_1(void)
 {
@@ -391,8 +392,9 @@ step_never(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *ou
 	return 0;
 }
 
-/* Authentication is not given up with version 2, which alone has it, because of a connection that
- * ended; what is not required, because the server says that it has version 1. */
+/* A client that requires authentication does not fall back to version 1, which has none, after a
+ * lost connection. A client with optional authentication does, if the server says that it has
+ * version 1 only. */
 static void
 test_auth_stays(void)
 {
@@ -428,7 +430,7 @@ test_auth_stays(void)
 	srv_down();
 }
 
-/* ---- More calls than an endpoint has room for, and a server that says nothing ---- */
+/* ---- More calls than an endpoint can hold, and a server that does not answer ---- */
 
 #define THREADS 70
 #define ROOM    64 /* WEFT_RPC_MAX_CALLS */
@@ -482,7 +484,7 @@ test_mute(void)
 	srv_down();
 }
 
-/* Calls whose time is over make room for those that have time left. */
+/* Calls whose time is over make room for calls that have time left. */
 static void
 test_room_by_time(void)
 {
@@ -509,9 +511,9 @@ test_room_by_time(void)
 	srv_down();
 }
 
-/* ---- Version 1, where a call that nobody answers keeps its credit (RFC 8166 s3.3.1) ---- */
+/* ---- Version 1: an unanswered call keeps its credit (RFC 8166 s3.3.1) ---- */
 
-#define GRANTED 2 /* by a server with twice as many receives */
+#define GRANTED 2 /* by a server with twice this number of receives */
 
 static CLIENT *
 client_granted(unsigned int vers)
@@ -540,8 +542,8 @@ until_calls(unsigned int n)
 	MUST(atomic_load(&srv.calls) == n);
 }
 
-/* RFC 5531 s8: a batched call that was not answered is well, one that found no credit to go with,
- * because calls that have time left use it, is not. */
+/* RFC 5531 s8: a batched call that is not answered succeeds. A batched call fails if calls that
+ * have time left use all credits. */
 static void
 test_batched_unsent(void)
 {
@@ -578,7 +580,8 @@ test_batched_unsent(void)
 	srv_down();
 }
 
-/* Answers that never come take no credit for ever: the next call goes on another connection. */
+/* Calls that are never answered do not keep their credits forever: the next call uses another
+ * connection. */
 static void
 test_never_answered(void)
 {
@@ -600,8 +603,8 @@ test_never_answered(void)
 	}
 }
 
-/* A call that waits for such credit was not sent, and goes on the next connection at once; batched
- * ones take credit as others do. */
+/* A call that waits for such a credit was not sent, and is sent on the next connection at once.
+ * Batched calls use credits like others. */
 static void
 test_waits_for_none(void)
 {
@@ -636,7 +639,7 @@ test_waits_for_none(void)
 	srv_down();
 }
 
-/* ---- Errors that come after the procedure ran ---- */
+/* ---- Errors after the procedure ran ---- */
 
 static unsigned int
 short_sinks(const void *args, struct weft_rpc_sink *sinks)
@@ -673,8 +676,8 @@ xdr_data(XDR *x, ...)
 	return xdr_bytes(x, &d->p, &d->n, DATA_MAX);
 }
 
-/* RDMA2_ERR_WRITE_RESOURCE comes when it ran: a procedure that must not run twice is not called
- * again for that (draft s7.3.4). */
+/* RDMA2_ERR_WRITE_RESOURCE arrives after the procedure ran. A procedure that must not run twice
+ * is not called again (draft s7.3.4). */
 static void
 test_once(void)
 {
