@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a peer can make one stack keep, and for how long: the user timeout, the bounds of buffers
- * in the send queues and in reassembly, half-open connections.
+ * @file Memory and time that a peer can take from one stack: the user timeout, the limits of
+ * buffers in send queues and reassembly, half-open connections.
  */
 
 #include <rte_malloc.h>
@@ -13,7 +12,7 @@
 #include "tcp_instance.h"
 #include "weft_netif.h"
 
-/** A peer that has the first flight, and keeps its window shut and says so, for `s` seconds. */
+/** For `s` seconds, the peer acknowledges the first flight and keeps its window closed. */
 static void
 hold_window_shut(unsigned int s)
 {
@@ -25,7 +24,7 @@ hold_window_shut(unsigned int s)
 	}
 }
 
-/** RFC 9293 s3.9.1, RFC 5482: queued octets that make no progress end the connection. */
+/** RFC 9293 s3.9.1, RFC 5482: a connection ends when its queued octets make no progress. */
 static void
 test_user_timeout(void)
 {
@@ -34,7 +33,7 @@ test_user_timeout(void)
 	const struct weft_tcp_stats *st;
 	uint32_t una;
 
-	/* A window held shut: keepalive's answers do not count as progress. */
+	/* A closed window: answers to keepalive probes are not progress. */
 	keep.keepalive_us = 1000000;
 	for (unsigned int i = 0; i < 2; i++) {
 		open_conn(i == 0 ? &attr : &keep, &as);
@@ -56,7 +55,7 @@ test_user_timeout(void)
 	hold_window_shut(4);
 	CHECK_EQ(app->err, -ETIMEDOUT);
 	down();
-	/* An octet now and then is progress; nothing queued needs none. */
+	/* A single octet now and then is progress. An empty queue needs none. */
 	as.to_send = 12 * MSS;
 	open_conn(&attr, &as);
 	una = iss + 1 + 10 * MSS;
@@ -70,7 +69,7 @@ test_user_timeout(void)
 	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 12 * MSS, 65535, 0, 0);
 	run_for(100 * WEFT_NS_PER_S);
 	CHECK(!app->closed);
-	/* New text begins its own time. */
+	/* New data start their own time. */
 	app->to_send += MSS;
 	app->node->sched.now_ns = sim_now_ns(net.sim);
 	net_app_push(app);
@@ -79,7 +78,7 @@ test_user_timeout(void)
 	run_for(6 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -ETIMEDOUT);
 	down();
-	/* Closing: what is queued behind a shut window, and a FIN alone. */
+	/* After close: data queued behind a closed window, and a FIN alone. */
 	for (unsigned int i = 0; i < 2; i++) {
 		as = (struct net_app){.to_send = i == 0 ? 40 * MSS : 10 * MSS,
 		                      .close_when_sent = true};
@@ -96,7 +95,7 @@ test_user_timeout(void)
 	}
 }
 
-/** A port that takes nothing, so that no timer of the transmission's runs. */
+/** A port that accepts no frame, so that no retransmission timer runs. */
 static void
 test_user_timeout_port(void)
 {
@@ -119,13 +118,13 @@ test_user_timeout_port(void)
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->rtos, 0);
 	run_for(20 * WEFT_NS_PER_MS);
 	CHECK_EQ(app->err, -ETIMEDOUT);
-	net.node[1].raw = false; /* does not look at what comes now */
+	net.node[1].raw = false; /* the test does not examine these segments */
 	net.node[0].tx_stuck = false;
 	run_for(WEFT_NS_PER_MS);
 	down();
 }
 
-/** Send segments of few octets into an open window; the most mbufs that were in use. */
+/** Send small segments into an open window. Returns the largest number of mbufs in use. */
 static unsigned int
 flood_small(unsigned int acks)
 {
@@ -142,7 +141,8 @@ flood_small(unsigned int acks)
 	return most;
 }
 
-/** Windows count octets, the pool counts buffers: small segments are bounded, too. */
+/** Windows limit octets, but the pool has a limited number of buffers: small segments are
+ * limited, too. */
 static void
 test_send_queue_bound(void)
 {
@@ -159,7 +159,7 @@ test_send_queue_bound(void)
 		seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, 0);
 		app = &net.app[0];
 		most[i] = flood_small(400);
-		CHECK(app->writables > 100); /* an ACK wakes whoever met the bound */
+		CHECK(app->writables > 100); /* an ACK resumes a sender that met the limit */
 		CHECK(app->c->snd_segs <= (i == 0 ? 2048u : 100u));
 		CHECK_EQ(net.node[0].tcp->snd_segs, app->c->snd_segs);
 		weft_tcp_abort(app->c, sim_now_ns(net.sim));
@@ -172,7 +172,7 @@ test_send_queue_bound(void)
 	CHECK(most[1] < 100 + 50);
 }
 
-/** All connections together: the last to come still gets its share. */
+/** All connections together are limited, and the last one still gets its share. */
 static void
 test_send_queue_total(void)
 {
@@ -203,7 +203,7 @@ test_send_queue_total(void)
 	for (unsigned int i = 0; i < 8; i++)
 		CHECK(net.app[i].c->snd_segs >= 1);
 	CHECK(net.node[0].tcp->snd_segs <= 40);
-	/* The first goes; the last gets what it needs with its next acknowledgment. */
+	/* The first connection ends. The last one gets what it needs with its next ACK. */
 	CHECK_EQ(net.app[7].writables, 0);
 	most = net.app[7].c->snd_segs;
 	weft_tcp_abort(app->c, sim_now_ns(net.sim));
@@ -220,7 +220,7 @@ test_send_queue_total(void)
 	down();
 }
 
-/** One-octet segments ahead of a gap, last first: buffers and steps are bounded. */
+/** One-octet segments beyond a gap, in reverse order: buffers and steps are limited. */
 static void
 test_ooo_bound(void)
 {
@@ -243,7 +243,7 @@ test_ooo_bound(void)
 		CHECK_EQ(rte_mempool_in_use_count(net_pool()) - before, max);
 		CHECK_EQ(st->rx_ooo_dropped, 1500 - max);
 		CHECK_EQ(net.node[0].tcp->ooo_mbufs, max);
-		/* The gap is filled: everything is let go. */
+		/* The gap is filled: every buffer is freed. */
 		for (uint32_t i = 0; i < 3; i++)
 			seg(TCP_ACK, IRS + 1 + 1000 * i, iss + 1, 65535, 1000 * i, 1001);
 		run_for(20 * WEFT_NS_PER_US);
@@ -254,7 +254,7 @@ test_ooo_bound(void)
 	}
 }
 
-/** All connections together hold no more than the machine may. */
+/** All connections together hold no more than the stack's limit. */
 static void
 test_ooo_total(void)
 {
@@ -279,7 +279,7 @@ test_ooo_total(void)
 		}
 		run_for(20 * WEFT_NS_PER_US);
 	}
-	/* Whoever came first: each has an eighth. */
+	/* Each connection has an eighth, regardless of the order. */
 	for (unsigned int i = 0; i < 8; i++)
 		CHECK_EQ(net.app[i].c->ooo_mbufs, 8);
 	CHECK_EQ(net.node[0].tcp->ooo_mbufs, 64);
@@ -287,7 +287,7 @@ test_ooo_total(void)
 	down();
 }
 
-/** A flood of SYNs pushes out its own, not the ones to come. */
+/** A flood of SYNs evicts half-open connections of the flood, and not later ones. */
 static void
 test_syn_flood(void)
 {
@@ -310,7 +310,7 @@ test_syn_flood(void)
 	CHECK_EQ(net.accepted, 1);
 	app = &net.app[0];
 	CHECK_EQ(app->received, 10);
-	/* An evicted one's last ACK finds nobody. */
+	/* The ACK for an evicted connection belongs to no connection. */
 	net_raw(&net,
 	        &(struct tcp_hdr){
 	                .src_port = PORT + 1, .dst_port = 7, .seq = 1, .ack = 77, .flags = TCP_ACK},
@@ -322,7 +322,7 @@ test_syn_flood(void)
 	down();
 }
 
-/** In FIN-WAIT-2 nothing is queued: a peer that goes on sending its half is left alone. */
+/** In FIN-WAIT-2 nothing is queued: the connection stays while the peer sends. */
 static void
 test_user_timeout_half_close(void)
 {
@@ -345,7 +345,7 @@ test_user_timeout_half_close(void)
 	down();
 }
 
-/** Octets that are allocated. */
+/** The allocated heap in octets. */
 static uint64_t
 heap_bytes(void)
 {
@@ -358,7 +358,7 @@ heap_bytes(void)
 	return n;
 }
 
-/** What a connection is said to cost is what the machine takes for it, and not much more. */
+/** The stated size of a connection is at least the memory it takes, and not much more. */
 static void
 test_conn_bytes(void)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * TCP over a port that cuts several segments out of one hand-over: the wire shows the segments that
- * were queued, whatever is lost, and buffers come back once.
+ * @file TCP over a port with TSO, which cuts one frame into several segments. The segments on the
+ * wire are the queued ones, whatever is lost, and each buffer is freed once.
  */
 
 #include <inttypes.h>
@@ -25,8 +24,9 @@ static struct net net;
 /* ---- The port ---- */
 
 static struct {
-	uint64_t handovers, segs; /**< of several segments; the segments in them */
-	unsigned int most;        /**< segments in one */
+	/** frames that the port cut into several segments, and the number of their segments */
+	uint64_t handovers, segs;
+	unsigned int most; /**< most segments of one frame */
 } nic;
 
 static uint16_t
@@ -39,7 +39,8 @@ nic_cksum(const uint8_t *p, uint32_t len, uint32_t sum)
 	return (uint16_t)~sum;
 }
 
-/** A frame of IPv4, with its checksums, from the template at p and n octets at `data`. */
+/** Build a frame of IPv4 with its checksums from the headers at p and n octets at off of the
+ * payload. */
 static void
 nic_frame(struct net_node *nd, const struct rte_mbuf *m, const uint8_t *p, uint32_t off, uint32_t n)
 {
@@ -91,7 +92,8 @@ nic_tx(struct net_node *nd, struct rte_mbuf **pkts, uint16_t n)
 		}
 		CHECK(m->pkt_len - m->l2_len <= 65535);
 		CHECK(nd->nic->tx_mbufs_max == 0 || m->nb_segs <= nd->nic->tx_mbufs_max);
-		/* RFC 3168 s6.1.2: what a port would do with it is its own affair. */
+		/* RFC 3168 s6.1.2: ports differ in how they copy CWR, so no such frame may have
+		 * it. */
 		CHECK_EQ(p[m->l2_len + m->l3_len + 13] & TCP_CWR, 0);
 		for (uint32_t off = 0; off < m->pkt_len - hdr; off += m->tso_segsz, segs++)
 			nic_frame(nd, m, p, off,
@@ -122,8 +124,8 @@ static struct {
 } seen[FRAMES];
 static unsigned int nseen;
 static uint32_t isn, next_off;
-static uint8_t cut_at[BYTES + 1]; /**< where segments were queued to begin */
-static bool whole;                /**< every segment on the wire is one that was queued */
+static uint8_t cut_at[BYTES + 1]; /**< the octets at which queued segments begin */
+static bool whole;                /**< every segment on the wire is a queued segment */
 
 static void
 tap(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len, uint64_t now_ns)
@@ -162,7 +164,7 @@ tap(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len
 
 static unsigned int nfreed, nexts;
 static uint32_t run_left, run_len;
-static uint64_t dice; /**< the same stream of segments, whatever the network does */
+static uint64_t dice; /**< the segments depend only on this, not on the network */
 
 static uint32_t throw(uint32_t sides)
 {
@@ -199,7 +201,8 @@ ext_mbuf(uint8_t key, uint64_t off, uint32_t len)
 	return m;
 }
 
-/** Runs of segments of equal length, the header of an FPDU copied, its payload by reference. */
+/** Queue runs of segments of equal length. Each segment is a copied FPDU header and payload by
+ * reference. */
 static void
 push(struct net_app *a)
 {
@@ -288,11 +291,11 @@ finish(const struct net_app *a, uint64_t seed)
 	          net.app[1].err);
 	CHECK_EQ(weft_netif_stats(net.node[1].nif)->rx_bad_tcp_cksum, 0);
 	CHECK_EQ(weft_netif_stats(net.node[1].nif)->rx_bad_ip_cksum, 0);
-	/* Wire segments are counted, not hand-overs. */
+	/* Segments on the wire are counted, not frames given to the port. */
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->tso_segs, nic.segs);
 }
 
-/** The same stream with it, without it, and over a port without it: the same segments. */
+/** The same stream with TSO, with TSO off, and over a port without it gives the same segments. */
 static void
 test_same(void)
 {
@@ -327,7 +330,7 @@ test_same(void)
 			CHECK_EQ(st->retrans_segs, 0);
 			CHECK_EQ(st->bytes_out, BYTES);
 			CHECK_EQ(next_off, BYTES);
-			/* Most of it, or it was not worth the while. */
+			/* With TSO, more than half of the segments are cut by the port. */
 			if (tso && way[i].port == &nic_any)
 				CHECK(nic.segs > nseen / 2 && nic.segs / nic.handovers >= 4);
 			for (unsigned int k = 0; i == 0 && k < nseen; k++) {
@@ -348,8 +351,8 @@ test_same(void)
 }
 
 /**
- * Loss, reordering, a ring that frees late, one that takes little, with and without SACK, marks of
- * congestion: retransmissions keep the boundaries, what a ring holds is not written.
+ * Loss, reordering, a ring that frees late or accepts little, with and without SACK, and CE marks:
+ * retransmissions keep the segment boundaries, and data in the ring are not written.
  */
 static void
 test_lossy(void)
@@ -385,11 +388,11 @@ test_lossy(void)
 		reductions += weft_tcp_stats(net.node[0].tcp)->ecn_reductions;
 		down();
 	}
-	/* The answer to a mark has its CWR, outside of any hand-over of several. */
+	/* The reduction after a mark sets CWR, outside of any TSO frame. */
 	CHECK(reductions > 0 || test_seed_given());
 }
 
-/** The path becomes narrower, the peer's window small: what is split goes on. */
+/** The path MTU falls and the peer's window is small: a split segment is sent on. */
 static void
 test_shrink(void)
 {
@@ -412,7 +415,7 @@ test_shrink(void)
 	}
 }
 
-/** A hand-over of several segments keeps within the congestion window like each by itself. */
+/** A TSO frame respects the congestion window as its single segments would. */
 static void
 test_window(void)
 {
@@ -434,8 +437,8 @@ test_window(void)
 	down();
 }
 
-/** Nobody says that the interface became narrower: a hand-over that it refuses was not sent, and
- * goes in smaller segments at once, without a timeout. */
+/** The interface MTU falls without notice. A TSO frame that the interface refuses counts as not
+ * sent, and is sent in smaller segments at once, without a timeout. */
 static void
 test_interface_silent(void)
 {
@@ -458,7 +461,7 @@ test_interface_silent(void)
 	down();
 }
 
-/** A connection that dies, at any time: all comes back but what the ring holds. */
+/** A connection is aborted at any time: every buffer is freed, except those in the ring. */
 static void
 test_abort(void)
 {
@@ -484,7 +487,8 @@ test_abort(void)
 	}
 }
 
-/** Without push it leaves with the rest of the turn and no later; with push, at once. */
+/** Without push a segment is sent at the end of the turn at the latest. With push it is sent at
+ * once. */
 static void
 test_no_wait(void)
 {
@@ -507,7 +511,7 @@ test_no_wait(void)
 		cut_at[a->sent] = 1;
 		a->sent += 100;
 		cut_at[a->sent] = 1;
-		/* One; then three and one that ends them; then two. */
+		/* One segment. Then three, the last with push. Then two. */
 		CHECK_EQ(weft_tcp_send(c, m, i == 4, now_ns), 0);
 		if (i == 0 || i == 6) {
 			net_run(&net, 1, NULL, NULL);
