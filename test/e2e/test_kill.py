@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9 at random moments, of the target, of the initiator, of both, of a target that is starting: the file holds a
-prefix of what was committed that includes everything acknowledged. test_kill.py BUILD [CASE...]
+"""kill -9 at random moments: of the target, of the initiator, of both, of a starting target. The file then holds a
+prefix of the committed data that includes everything acknowledged.
 
-commit_probe makes small transactions by thousands, weft-cp replaces whole objects. kill_rounds.py tells of seeds.
+test_kill.py BUILD [CASE...]
+
+commit_probe makes thousands of small transactions, weft-cp replaces whole objects. kill_rounds.py explains the seeds.
 """
 import contextlib
 import fcntl
@@ -28,7 +30,7 @@ BROKEN = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
 
 
 def file_mechanism(t):
-    """How the target says that it makes its export durable: an ordinary file, whatever libpmem would take it for."""
+    """The target's log text on how it makes its export durable: it is an ordinary file, even if libpmem could map it."""
     m = re.search(r"export \w+: .*?, ((?:direct I/O by \w+|buffered I/O and fdatasync) to an ordinary file[^,]*),", t.logged())
     assert m, t.logged()
     return m[1]
@@ -36,11 +38,11 @@ def file_mechanism(t):
 
 # ---- A process that was killed ----
 
-KERNEL_S = 300  # in which the kernel ends it, on a machine that has other things to do
+KERNEL_S = 300  # time in which the kernel ends a process, on a busy computer
 
 
 class Thread:
-    """What /proc tells of one."""
+    """A thread, as /proc describes it."""
 
     def __init__(self, folder):
         def of(name):
@@ -54,7 +56,7 @@ class Thread:
         except ProcessLookupError as e:
             raise FileNotFoundError(folder) from e
         self.name = status["Name"]
-        # SIGKILL waits for it, or it has PF_EXITING or PF_SIGNALED.
+        # SIGKILL is pending, or the thread has PF_EXITING or PF_SIGNALED
         killed = (int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)) >> signal.SIGKILL - 1 & 1
         self.dying = bool(killed or int(rest[5]) & 0x404)
 
@@ -68,7 +70,7 @@ def machine():
 
 
 def holders(fd):
-    """Who has the other end of this pipe."""
+    """The processes that have the other end of this pipe."""
     pipe, found = os.readlink(f"/proc/self/fd/{fd}"), []
     for other in glob.glob("/proc/[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
@@ -81,10 +83,11 @@ def holders(fd):
 # ---- Transactions: commit_probe ----
 
 class Probe:
-    """One life of an initiator."""
+    """One process of commit_probe."""
 
     def __init__(self, t, port, addr, depth, verify=True, kill_in=0, export="demo"):
-        """kill_in: after so many acknowledgements it kills the target itself, sooner than we could."""
+        """kill_in: after this number of acknowledgements the probe itself kills the target, sooner than this program
+        could."""
         self.depth, self.kill_in = depth, kill_in
         self.args = [os.path.join(BUILD, "test", "e2e", "commit_probe"), memif(0, "client", t.sock(port)),
                      f"10.0.{port}.{addr}/24", f"10.0.{port}.1", export, str(depth)]
@@ -101,7 +104,7 @@ class Probe:
         self.text, self.found, self.acked, self.acks, self.ended = b"", None, None, 0, False
 
     def read(self, timeout):
-        """Take in what it has said, or wait for something; False at its end."""
+        """Read the probe's output, and wait for some if there is none. Returns False at its end."""
         if not select.select([self.fd], [], [], timeout)[0]:
             return True
         try:
@@ -130,12 +133,12 @@ class Probe:
                 raise AssertionError("commit_probe: " + ("ended: " + self.said() if self.ended else "nothing happens"))
 
     def connected(self):
-        """Wait until it has found what the medium holds."""
+        """Wait until the probe has reported the content of the medium."""
         for tries in range(5):
             try:
                 return self.wait(lambda: self.found is not None)
             except AssertionError as e:
-                # A memif server takes a moment to let go of a client that died.
+                # A memif server needs a moment to drop a client that was killed.
                 if tries == 4 or "cannot be opened" not in str(e):
                     raise
             time.sleep(0.1)
@@ -145,13 +148,13 @@ class Probe:
         return self.p.communicate(timeout=10)[1].decode().strip()
 
     def drain(self):
-        """All that it says until it ends: in 20 s. When one ends that was killed is up to the kernel alone: as long as that is ending it
-        we wait, and tell that we do. (One that is in close() or bind() of its port waits for an RCU grace period there, for seconds when
-        much goes on beside.)"""
+        """Read all output until the probe ends, within 20 s. The kernel alone decides when a killed process has ended:
+        while it is ending, wait for it and report that. (A thread in close() or bind() of its port waits for an RCU
+        grace period, which can take seconds on a busy computer.)"""
         begin, told, wrong = time.monotonic(), 20, 0
         while self.read(0.5):
             late, threads = time.monotonic() - begin, self.threads()
-            # Between two looks of ours it may end, or be about to.
+            # The probe may end between the two checks.
             wrong = wrong + 1 if late > 1 and not threads or late > 20 and not all(t.dying for t in threads) else 0
             assert wrong < 3, f"it does not end in {late:.0f} s: {threads}, its pipe is held by {holders(self.fd)}"
             assert late < KERNEL_S, f"behind SIGKILL the kernel does not end it: {threads}; {machine()}"
@@ -162,24 +165,24 @@ class Probe:
             print(f"# it has ended {time.monotonic() - begin:.0f} s behind SIGKILL; {machine()}", flush=True)
 
     def threads(self):
-        """Those that are not over."""
+        """The threads that have not ended."""
         try:
             return [t for t in map(Thread, glob.glob(f"/proc/{self.p.pid}/task/*")) if t.state not in "ZX"]
         except FileNotFoundError:
-            return self.threads()  # one ended while we looked
+            return self.threads()  # a thread ended during the listing
 
     def kill(self):
         self.p.kill()
 
     def gone(self):
-        """It was killed: all that it has said."""
+        """After a kill: read the remaining output."""
         self.drain()
         self.p.wait()
         self.p.stdout.close()
         self.p.stderr.close()
 
     def bereaved(self):
-        """Its target was killed: it ends by itself, once it was connected."""
+        """After the kill of its target: the probe ends by itself if it was connected. Otherwise kill it."""
         if self.found is None:
             self.kill()
             return self.gone()
@@ -191,7 +194,7 @@ class Probe:
 
 
 def word_off(medium):
-    """Of the word of commit_probe: the first octets of slot 0's data."""
+    """Offset of commit_probe's word: the first octets of the data of slot 0."""
     with open(medium, "rb") as f:
         return struct.unpack_from(">Q", f.read(PAGE), 32)[0] + PAGE
 
@@ -207,8 +210,9 @@ def record_good(fd, base, n):
 
 
 def check_medium(medium, acked, begun, margin=DEPTH_MAX):
-    """A prefix that includes `acked`, of at most `begun`; returns (its last number, whether the record behind it is there).
-    margin: so many records behind the prefix may have been begun, in the pages of the oldest ones."""
+    """Check that the medium holds a prefix that includes `acked` and has at most `begun`. Returns its last number, and
+    whether the next record is on the medium. margin: number of later records that may have been begun in the oldest
+    pages."""
     base = word_off(medium)
     with open(medium, "rb", buffering=0) as f:
         fd = f.fileno()
@@ -224,14 +228,14 @@ def check_medium(medium, acked, begun, margin=DEPTH_MAX):
 
 
 class Writer:
-    """The initiators of one export, one after the other, by two ports in turn."""
+    """The initiators of one export, one after the other, on two ports in turn."""
 
     MOMENTS = ["acks"] * 4 + ["time"] * 4 + ["birth"]
 
     def __init__(self, rnd, t, export, medium, ports, seen, verify=True):
         self.rnd, self.t, self.export, self.medium, self.ports, self.seen = rnd, t, export, medium, ports, seen
         self.verify = verify
-        self.birth_s = 0.2  # of an initiator, measured below
+        self.birth_s = 0.2  # start-up time of an initiator, updated below
         self.probe, self.which, self.addr, self.last = None, 0, 1, 0
 
     def new_probe(self, kill_in=0):
@@ -240,14 +244,14 @@ class Writer:
         return Probe(self.t, self.ports[self.which], self.addr, self.rnd.choice((1, 2, 4, 8, 16)), self.verify, kill_in, self.export)
 
     def is_up(self, p):
-        """It has connected: it found what the medium holds, and that includes all that was acknowledged before."""
+        """The initiator has connected. The content that it found must include everything acknowledged before."""
         p.connected()
         self.birth_s = time.monotonic() - p.born
         if p.found < self.last:
             raise Lost(f"{self.last} was acknowledged or found before, now {p.found} is found")
 
     def moment(self, p):
-        """Let it live for a random while."""
+        """Let the initiator run for a random time."""
         how = self.rnd.choice(self.MOMENTS)
         if how == "birth" and p.found is None:
             self.seen["birth"] += 1
@@ -262,13 +266,13 @@ class Writer:
             return
         want = p.acks + self.rnd.choice((0, 1, 2, self.rnd.randrange(500)))
         p.wait(lambda: p.acks >= want)
-        # Behind an acknowledgement by some part of a transaction.
+        # a fraction of a transaction's time after an acknowledgement
         end = time.monotonic() + self.rnd.uniform(0, 0.0006)
         while time.monotonic() < end:
             pass
 
     def judge(self, p, others=False):
-        """After p's death. others: the next writer may have begun."""
+        """Check the medium after the end of p. others: the next writer may have begun."""
         acked = max(self.last, p.acked or 0)
         self.last = acked
         self.seen["commits"] += p.acks
@@ -277,17 +281,17 @@ class Writer:
             if word < acked:
                 raise Lost(f"{acked} was acknowledged, the medium ends with {word}")
             return
-        # Of an initiator that has not said what it found nothing has begun, but of the one before it.
+        # An initiator that did not report the content has begun nothing. Only the one before it has.
         begun = acked + DEPTH_MAX if p.found is None else p.acked + p.depth
         alive = self.t.proc.poll() is None
         word, more = check_medium(self.medium, acked, begun, (2 if alive else 1) * DEPTH_MAX)
         self.seen["ahead"] += word > acked
         self.seen["record only"] += more
         if not alive:
-            self.last = word  # what is there now stays
+            self.last = word  # the word that is on the medium now stays
 
     def finish(self):
-        """What the last initiator has left is found by one more."""
+        """Check with one more initiator what the last one left."""
         if self.probe:
             self.probe.kill()
             self.probe.gone()
@@ -301,7 +305,7 @@ class Writer:
 
 
 class Run(Writer, Rounds):
-    """Lives of one target and its initiators, ended one after the other."""
+    """Rounds of one target and its initiators, killed one after the other."""
 
     KINDS = ["target"] * 8 + ["initiator"] * 3 + ["takeover"] * 3 + ["both"] * 3 + ["recovery"] * 3
 
@@ -383,11 +387,11 @@ def eal_folders():
     return set(os.listdir("/run/dpdk")) if os.path.isdir("/run/dpdk") else set()
 
 
-BEFORE = eal_folders()  # somebody else's, whose process id came again
+BEFORE = eal_folders()  # folders of other processes that had the same process id
 
 
 def nothing_left():
-    """No socket of ours is open, no process of ours lives; the folder goes at exit."""
+    """Check that no socket and no process of the test remains. The folder is removed at exit."""
     with open("/proc/net/unix") as f:
         left = [line for line in f if TMP in line]
     assert not left, f"sockets left: {left}"
@@ -400,23 +404,24 @@ def nothing_left():
 
 
 def test_transactions():
-    """100 deaths among thousands of 4 KiB transactions: no acknowledged one is lost, none is half there."""
+    """100 kills among thousands of transactions of 4 KiB: no acknowledged one is lost, and none is incomplete."""
     n = rounds(100)
     run = Run("kt", SEED)
     run.survive(n)
-    # The moments were ones that matter.
+    # The kills hit the interesting moments.
     assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["commits"] > 10 * n), run.said()
     nothing_left()
 
 
 def caught(within, verify):
-    """What a target without Flush is found out by."""
+    """The message that detects a target without Flush."""
     run = Run(f"kb-{verify}", SEED, exe=BROKEN, verify=verify)
     return run.caught(within, f", {'with' if verify else 'without'} Verify", stuck=True)
 
 
 def test_transactions_without_flush():
-    """A target whose Flush does nothing is found out: by Verify at once, and without Verify by what a death takes away."""
+    """A target whose Flush does nothing is detected: with Verify at once, without Verify by the data that a kill takes
+    away."""
     assert "hash mismatch" in caught(5, verify=True)
     assert "was acknowledged, the medium ends with" in caught(10, verify=False)
 
@@ -446,7 +451,7 @@ def crc32c(data):
 
 
 def object_on(medium):
-    """(generation, content) by docs/export-format.md alone; (0, None) when there never was one."""
+    """(generation, content), computed from docs/export-format.md alone. (0, None) if there was never an object."""
     with open(medium, "rb") as f:
         page = f.read(2 * PAGE)
         word = int.from_bytes(page[PAGE:PAGE + 8], "big")
@@ -463,7 +468,7 @@ def object_on(medium):
 
 
 class Copies(Rounds):
-    """One target, and a weft-cp after the other."""
+    """A target, and one weft-cp after the other."""
 
     def __init__(self, name, seed, exe=None, args=()):
         self.rnd, self.args = random.Random(seed), list(args)
@@ -488,7 +493,8 @@ class Copies(Rounds):
                                addr=self.rnd.randrange(2, 250), args=["--quiet", "--wait", "10", *self.args])
 
     def progress(self, p, which):
-        """Until a random part of it is on the medium, and a little more: most of a push is starting the program."""
+        """Wait until a random part of the object is on the medium, and a little more. Most of a push's time is program
+        start."""
         new = self.content[which]
         off = max(0, min(int(len(new) * self.rnd.choice((0, self.rnd.random(), 1))), len(new) - 16))
         with open(self.medium, "rb", buffering=0) as f:
@@ -499,14 +505,15 @@ class Copies(Rounds):
         time.sleep(self.rnd.choice((0, self.rnd.uniform(0, 0.002))))
 
     def judge(self, *pushes):
-        """After pushes, each (weft-cp, index), that were cut short, or were not."""
+        """Check the export after the pushes, each (weft-cp, index), some of which were killed."""
         done = []
         for p, _ in pushes:
             _, err = p.communicate(timeout=60)
             done.append(p.returncode == 0)
             if p.returncode not in (0, 1, -9) or (p.returncode == 1 and err.strip().count("\n") != 0):
                 raise Lost(f"weft-cp ended with {p.returncode}: {err}")
-        # Each was the first to be granted the export, or not; one that was not acknowledged may have come to its end.
+        # Each push may have been granted the export first or later. A push that was not acknowledged may still be
+        # complete.
         possible = set()
         for order in itertools.permutations(range(len(pushes))):
             states = self.states
@@ -520,7 +527,7 @@ class Copies(Rounds):
             raise Lost(f"{'a push was acknowledged' if any(done) else 'nothing was acknowledged'}, the medium holds object {now} "
                        f"in generation {generation}; possible: {sorted(possible, key=str)}")
         self.seen["acknowledged" if all(done) else "new all the same" if (now, generation) not in self.states else "old"] += 1
-        # What a dead initiator has sent may still be on its way to the medium of a target that lives.
+        # Data of a killed initiator may still be on the way to the medium of a running target.
         later = {s for s in possible if s[1] > generation} if self.t.proc.poll() is None and not all(done) else set()
         self.states = {(now, generation)} | later
 
@@ -563,7 +570,7 @@ class Copies(Rounds):
 
 
 def test_objects():
-    """weft-cp: the old object or the new one, whole, and the new one when it was told to be there."""
+    """weft-cp: the export has the old or the new object, complete, and the new one if the push was acknowledged."""
     n = rounds(25)
     run = Copies("ko", SEED)
     run.survive(n)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Media that are read-only, full, gone or broken, under a real weft-target: one line says so, a failed Flush is the
-documented Terminate, the target stays up, others notice nothing. test_medium.py BUILD [CASE...]
+"""Media that are read-only, full, missing or broken, under a real weft-target. One line reports the fault, a failed
+Flush ends in the documented Terminate, the target keeps running, and other clients notice nothing.
 
-Full and broken media are made here: a small tmpfs, and a loop device whose image has no room to grow on it.
+test_medium.py BUILD [CASE...]
+
+Full and broken media are made by the test: a small tmpfs, and a loop device whose image has no room to grow.
 """
 import contextlib
 import os
@@ -25,7 +27,7 @@ def sh(*args):
 
 @contextlib.contextmanager
 def made():
-    """What the case makes is undone behind it, the processes that use it first."""
+    """Create folders, mounts and devices of a case. At the end, kill the processes that use them and remove them."""
     with contextlib.ExitStack() as stack:
         def folder(name):
             os.mkdir(path(name))
@@ -69,7 +71,7 @@ def made():
 
 
 def refused(exports, *words):
-    """The target does not start, and one line says why."""
+    """Check that the target does not start and reports these words in one line."""
     t = Target("refused", exports)
     rc, _, err = run([app("weft-target"), "-c", t.conf])
     assert rc == 1 and err.strip().count("\n") == 0, err
@@ -78,7 +80,8 @@ def refused(exports, *words):
 
 
 def test_read_only():
-    """A file system that is read-only: refused at start, the file as it was; an export's file also by its mode."""
+    """An export on a read-only file system, or in a file without write permission, is refused at start-up. The file is
+    not changed."""
     with made() as m:
         folder = m.tmpfs("ro", "16M")
         f = os.path.join(folder, "x")
@@ -108,15 +111,16 @@ def full(folder):
 
 
 def test_full():
-    """No room for the export: refused, nothing is left and a file that should have grown is as it was."""
+    """Without room for the export, the target refuses to start. No new file remains, and an existing file keeps its
+    size."""
     with made() as m:
         full(m.tmpfs("full", "8M"))
         full(m.ext4("full4", 16 * MIB))
 
 
 def broken(m, push_args=(), **keys):
-    """A target with an export on a block device that has just stopped to take writes where it has none so far, and one
-    on a file; the object that the broken one holds; what mends it."""
+    """A target with an export on a block device that refuses new blocks from now on, and another export on a file.
+    Returns also the object on the broken export, and a function that repairs the device."""
     folder = m.tmpfs("bad", "6M")
     dev = m.loop(os.path.join(folder, "img"), 24 * MIB)
     t = m.use(Target("bad", {"bad": {"path": dev, **keys}, "good": {"path": path("good.exp"), "size": "40M"}}, ports=2))
@@ -138,8 +142,8 @@ def broken(m, push_args=(), **keys):
 
 
 def test_medium_fails():
-    """Writes fail: the Flush is answered by the Terminate for that, one line on each side, the object before stays, a
-    client of another export notices nothing, and a mended medium takes the next push."""
+    """Writes fail: the Flush ends in its Terminate, each side prints one line, the former object stays, a client of
+    another export notices nothing, and a repaired medium accepts the next push."""
     with made() as m:
         t, old, mend = broken(m)
         src = make_file("bad.good", 12 * MIB, 6)
@@ -168,7 +172,7 @@ def test_medium_fails():
 
 
 def test_failures_stay():
-    """A client with the right to Verify makes as many mismatches as it likes: what the medium did stays to be read."""
+    """However many mismatches a client with the right to Verify causes, errors of the medium remain in the log."""
     for k in ("a", "b"):
         with open(path(f"med.key.{k}"), "w") as f:
             f.write(f"the key of {k}, long enough for anybody\n")
@@ -192,7 +196,8 @@ def test_failures_stay():
 
 
 def test_medium_fails_then_death():
-    """What was not acknowledged because the medium failed is not there after kill -9, and the export is good."""
+    """After kill -9, data that were not acknowledged because the medium failed are not in the export, and the export is
+    valid."""
     with made() as m:
         t, old, mend = broken(m)
         rc, _, err = t.cp(make_file("dd.new", 5 * MIB, 8), "weft://10.0.0.1/bad", args=["--no-verify"])
@@ -206,8 +211,8 @@ def test_medium_fails_then_death():
 
 
 def test_file_vanishes():
-    """The file is removed, or cut, while the target runs: it stays up and others notice nothing; of a removed one nothing is
-    served any more, nor of one that was cut, and the next start says what is missing and touches nothing."""
+    """The file is removed or truncated while the target runs. The target keeps running and other exports are served.
+    The export of that file is not served. The next start names the missing file and changes nothing."""
     with made() as m:
         gone, cut, good = path("va.gone"), path("va.cut"), path("va.good")
         t = m.use(Target("va", {"gone": {"path": gone, "size": "4M"}, "cut": {"path": cut, "size": "4M"},
@@ -236,8 +241,8 @@ def test_file_vanishes():
 
 
 def test_file_taken_away():
-    """The file is removed, replaced or moved during a push: one line says so, the grant ends at once and the push with one line, none is
-    made any more, others go on; moved back, it is served again."""
+    """The file is removed, replaced or moved during a push. One line reports it, the grant ends at once, the push ends
+    with one line, no new grant is given, and other exports are served. When the file is moved back, it is served again."""
     with made() as m:
         names = ("removed", "replaced", "moved", "good")
         keys = {e: {"path": path(f"ta.{e}"), "size": "16M", "persist": "file"} for e in names}
@@ -263,7 +268,7 @@ def test_file_taken_away():
             take(keys[e]["path"])
             _, err = p.communicate(timeout=20)
             assert p.returncode == 1 and err.strip().count("\n") == 0 and f"export {e}" in err, err
-            # A Flush may find out before the watch does, which looks four times a second.
+            # A Flush may find the loss before the periodic check, which runs four times a second.
             lost = f"export {e}: LOST: {keys[e]['path']} {said}"
             while lost not in t.logged() and time.monotonic() < end:
                 time.sleep(0.01)
@@ -288,8 +293,8 @@ def test_file_taken_away():
 
 
 def moved_in_short_pushes(persist, env):
-    """Pushes of a tenth of a second, each with the file moved in the middle of it and another put in its place: none succeeds, and
-    what is there afterwards is what was there."""
+    """Pushes of a tenth of a second. During each the file is moved and another one takes its place. No push succeeds,
+    and neither file changes."""
     with made() as m:
         p, aside, other = path(f"ms.{persist}"), path(f"ms.{persist}.aside"), path("ms.other")
         os.environ |= env
@@ -332,13 +337,13 @@ def test_mapped_file_moved_in_short_pushes():
 
 
 def test_dax_file_moved_in_short_pushes():
-    # As if on DAX: short flushes are the polling core's, which asks no file system.
+    # As on DAX: short flushes are executed on the polling core, which makes no system call for the file.
     moved_in_short_pushes("pmem", {"PMEM_IS_PMEM_FORCE": "1"})
 
 
 def test_file_shrinks():
-    """The file is cut again and again while a push verifies it, to a length that is no multiple of a page, in the first
-    block of one slot or the other: the client has its answer within its time, and no helper is lost with it."""
+    """The file is truncated again and again during the Verify of a push, to a length that is no multiple of a page, in
+    the first block of either slot. The client gets its answer in time, and no helper thread hangs."""
     with made() as m:
         cut, good = path("sh.cut"), path("sh.good")
         t = m.use(Target("sh", {"cut": {"path": cut, "size": "8M"}, "good": {"path": good, "size": "8M"}})).start()
@@ -359,7 +364,7 @@ def test_file_shrinks():
             while "export cut: LOST" not in t.logged():
                 assert time.monotonic() < end, t.logged()
                 time.sleep(0.02)
-            # Made whole by who cut it, and asked for again: the next length.
+            # The test restores the length. The next round uses another one.
             os.truncate(cut, 8 * MIB)
             t.term()
             t.start()
@@ -368,7 +373,8 @@ def test_file_shrinks():
         assert t.proc.poll() is None and t.term() == 0
 
 
-# What another program does to a file in place: its inode and, in the end, its length and blocks stay what they were.
+# Ways in which another program writes to a file in place. The inode stays the same, and in the end length and blocks
+# do, too.
 IN_PLACE = {
     "copied": lambda p, other: sh("cp", other, p),
     "refilled": lambda p, other: (sh("truncate", "-s", "0", p), sh("fallocate", "-l", str(os.path.getsize(other)), p)),
@@ -379,9 +385,9 @@ IN_PLACE = {
 
 
 def changed_in_place(persist):
-    """Nothing is acknowledged of a file that another program writes to: neither at once nor to a push that is under way, until SIGHUP
-    opens what is there now. Who only reads the file, opens it for writing and writes nothing, or would like to export it, too,
-    takes nothing away."""
+    """While another program writes to the file, nothing is acknowledged, neither for a push under way nor for a new
+    one, until SIGHUP opens the file again. A program that only reads the file, opens it for writing without a write, or
+    tries to export it, changes nothing."""
     with made() as m:
         names = (*IN_PLACE, "good")
         keys = {e: {"path": path(f"ip.{persist}.{e}"), "size": "4M", "persist": persist} for e in names}
@@ -405,7 +411,7 @@ def changed_in_place(persist):
         assert "LOST" not in t.logged(), t.logged()
         said = {}
         for i, (e, change) in enumerate(IN_PLACE.items()):
-            # A push under way, or none; and the next one, not a moment later.
+            # With or without a push under way. The next push follows at once.
             p = None
             end = time.monotonic() + 20
             if i % 2:
@@ -437,7 +443,7 @@ def changed_in_place(persist):
             time.sleep(0.02)
         t.push(new, "good")
         assert sha(t.pull("good", "ip.out")) == sha(new)
-        # What was put back, as it was, is served again.
+        # A file that was restored to its content is served again.
         sh("cp", path("ip.backup"), keys["copied"]["path"])
         assert tel.ask("/weft/target/export,copied")["served"] == 0
         t.proc.send_signal(signal.SIGHUP)
@@ -461,7 +467,7 @@ def test_mapped_file_changed_in_place():
 
 
 def mapped(m):
-    """A target with an export that is a mapping of its file, and another on a file; what the first one holds."""
+    """A target with an export that maps its file, and another export on a file. Returns also the content of the first."""
     cut, good = path("mp.cut"), path("mp.good")
     for f in (cut, good):
         with contextlib.suppress(FileNotFoundError):
@@ -479,7 +485,7 @@ def mapped(m):
 
 
 def cut_under(t, cut, args):
-    """weft-cp with args, while the file is cut under it and another client pushes: its one line."""
+    """Run weft-cp with args while the file is truncated and another client pushes. Returns the one line of weft-cp."""
     src = make_file("mp.src", 12 * MIB, 15)
     other = t.cp_start(src, "weft://10.0.1.1/good", port=1, args=["--rate", "8M"])
     p = t.cp_start(*args[:2], args=args[2:])
@@ -497,10 +503,10 @@ def cut_under(t, cut, args):
 
 
 def lost_for_good(t, cut):
-    """What the file has lost is not served any more, also when it is long again; the next start looks anew."""
+    """Lost data are not served, even if the file gets its length back. The next start examines the file again."""
     new = make_file("mp.again", 100_000, 16)
     tel = Telemetry(t.proc.pid)
-    # A Flush or Verify may have met the end of the file before anybody touched a page behind it.
+    # A Flush or Verify may have met the end of the file before any access to a page behind it.
     rc, _, err = t.cp("weft://10.0.0.1/cut", path("mp.none"))
     assert rc == 1 and err.strip().count("\n") == 0, err
     now = tel.ask("/weft/target/export,cut")
@@ -520,18 +526,18 @@ def lost_for_good(t, cut):
 
 
 def test_mapped_file_cut_in_a_push():
-    """SIGBUS on the polling thread, as a peer's Write meets it: a Terminate, one line on either side, everybody else is served."""
+    """SIGBUS on the polling thread at a peer's Write: a Terminate, one line on each side, and all others are served."""
     with made() as m:
         t, cut, _ = mapped(m)
         err = cut_under(t, cut, [make_file("mp.new", 7 * MIB, 14), "weft://10.0.0.1/cut", "--rate", "4M"])
-        # What comes first: the fault, a Flush, a Verify, or the look that takes the grant back.
+        # One of these comes first: the fault, a Flush, a Verify, or the check that revokes the grant.
         assert any(w in err for w in ("the medium is gone", "flush failed", "could not read the medium", "was cut short",
                                       "taken back", "takes export cut back")), err
         lost_for_good(t, cut)
 
 
 def test_mapped_file_cut_in_a_pull():
-    """The same, as a peer's Read meets it: nothing is read that was not there."""
+    """The same at a peer's Read: no data are sent that are not in the file."""
     with made() as m:
         t, cut, _ = mapped(m)
         dst = path("mp.got")
