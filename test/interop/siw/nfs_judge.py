@@ -3,7 +3,7 @@
 import struct
 
 from kernel_net import check
-from siw_judge import fields, marked, numbers
+from siw_judge import complaint, fields, marked, numbers
 
 FIELDS = ["frame.number", "tcp.stream", "ip.src", "tcp.flags", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message",
           "iwarp_rdma.opcode", "rpcordma.xid", "rpcordma.version", "rpcordma.flow_control", "rpcordma.msg_type", "rpcordma.reads_count",
@@ -146,7 +146,7 @@ class Capture:
     def unmarked(self):
         """tshark calls nothing of ours malformed; of Linux's the replies whose data is elsewhere, as between two Linuxes."""
         bad = [v for v in self.frames if v["ip.src"] == self.weft and marked(v)]
-        check(not bad, "\n".join(f"frame {v['frame.number']}: {v['_ws.expert.message']}" for v in bad[:10]))
+        check(not bad, bad and complaint(self.file, bad))
         theirs = [v for v in self.frames if v["ip.src"] != self.weft and marked(v)]
         strange = [v["frame.number"] for v in theirs
                    if not (first(v["rpcordma.writes_count"]) == 1 and first(v["nfs.procedure_v3"]) == READ)]

@@ -15,10 +15,11 @@ GUESSERS = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"
 
 
 def tshark(file, *options, input=None):
-    # Frames change places on the way, or one is sent again: without the third option whatever such a one is part of is
-    # not put together.
+    # Frames may be reordered or sent again. Without reassemble_out_of_order tshark does not reassemble what they carry.
+    # The client's port is drawn at random. Without try_heuristic_first a port that tshark knows (57000 is IRC) decides
+    # what the stream is taken for, and iWARP is not recognized.
     r = subprocess.run(["tshark", "-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
-                        "-o", "tcp.reassemble_out_of_order:TRUE", *options],
+                        "-o", "tcp.reassemble_out_of_order:TRUE", "-o", "tcp.try_heuristic_first:TRUE", *options],
                        input=input, capture_output=True, timeout=180)
     if r.returncode != 0:
         raise Fail("tshark: " + r.stderr.decode().strip())
@@ -43,6 +44,13 @@ def messages(v):
 
 def marked(v):
     return bool(v["_ws.malformed"]) or max(numbers(v["_ws.expert.severity"]), default=0) >= ERROR
+
+
+def complaint(file, bad):
+    """A report of the frames bad: what tshark says of each, and the whole dissection and the octets of the first."""
+    lines = [f"frame {v['frame.number']}: {v['_ws.expert.message']}" for v in bad[:10]]
+    whole = tshark(file, "-Y", f"frame.number == {bad[0]['frame.number']}", "-V", "-x")
+    return "\n".join(lines + [line for line in whole if line.strip()][-45:])
 
 
 class Capture:
