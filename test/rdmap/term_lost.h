@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Rows of test_conform_term.c: memory whose medium is gone (weft/guard.h), met by the
- * operation itself or before it. Included there.
+ * @file Rows of test_conform_term.c: memory whose medium is gone (weft/guard.h). The operation
+ * itself meets the fault, or an earlier access did. test_conform_term.c includes this file.
  */
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ static struct {
 	int fd;
 } lost;
 
-/** cf.lw becomes a region on a file of no length. */
+/** Make cf.lw a region on a file that has been cut to no length. */
 static uint32_t
 lost_stag(bool before)
 {

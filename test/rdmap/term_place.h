@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Part of test_conform_term.c: what else Flush, Verify and Atomic Write are refused for. */
+/* @file Part of test_conform_term.c: further causes for which Flush, Verify and Atomic Write are
+ * refused. */
 /* clang-format off */
 
-/* One whole request of each, as the peer sends it: op 0x4c, 0x4e, 0x50 with any control octet. */
+/* Inject one whole request. ctrl is 0x4c, 0x4e or 0x50, or one of these with other RV bits. */
 static void
 place_as(uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo, uint32_t len)
 {
@@ -15,7 +16,7 @@ place_as(uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo, uint32_t len)
 	CF_UNTAGGED(ctrl, qn, msn, mo, p, len);
 }
 
-/* RFC 5041 s7.1, RFC 5040 s7.2, of any of them; draft s4.2: all fields of the DDP segment */
+/* RFC 5041 s7.1 and RFC 5040 s7.2, for each request; draft s4.2: all fields of the DDP segment */
 #define PLACE_FIELDS(name, op, len)                                                                \
 	static void name##_short(void) { place_as(0x40 | (op), 1, 1, 0, (len) - 1); }              \
 	static void name##_nothing(void) { place_as(0x40 | (op), 1, 1, 0, 0); }                    \
@@ -100,7 +101,7 @@ static void flush_region_access(void) { flush_of(cf.ro->stag, CF_BASE, 4, 5); }
 static void flush_region_alone(void) { flush_flags(4); }
 static void flush_every_flag(void) { flush_flags(0xffffffff); }
 static void flush_long(void) { place_as(0x4c, 1, 1, 0, 21); }
-/* the right for visibility is not the right for persistence, nor the other way round */
+/* the right to flush for visibility does not include the right for persistence, nor the reverse */
 static void
 flush_half_access(void)
 {
@@ -127,7 +128,7 @@ flush_fails_at_once(void)
 	cf.med.immediate = true;
 	flush_fails_as(-EIO);
 }
-/* of several, the second; the first is answered, the third never starts */
+/* The second of several fails. The first is answered, and the third never starts. */
 static void
 flush_second_fails(void)
 {
@@ -178,7 +179,7 @@ verify_revoked_midway(void)
 	rig_step();
 	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 }
-/* the last octet of the region, on the medium only */
+/* one bit of the region's last octet differs, on the medium only */
 static void
 verify_one_bit(void)
 {

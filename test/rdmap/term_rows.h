@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Name, what provokes it, layer, type and code, what is echoed, the counter that tells more. */
+/* @file Rows of the table of test_conform_term.c: name, function that provokes the Terminate, its
+ * layer, type and code, the octets it echoes, and the additional counter that counts. */
 /* clang-format off */
 /* RFC 5040 s7.2 rule 3, s4.8: RDMAP version */
 {"RV 00b, Write", rv00_write, {0, 2, 5}, CF_DDP, NULL},
@@ -152,7 +153,7 @@
 {"Atomic Write too short", awrite_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Atomic Write too long", awrite_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
 {"Atomic Write whose STag goes away", awrite_revoked, {0, 1, 0}, CF_DDP, "requests_revoked"},
-/* the same: each field of the DDP segment, then each of the payload */
+/* draft s4.2: each field of the DDP segment, then each of the payload */
 {"Flush too short", flush_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Flush empty", flush_nothing, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Flush, RV 00b", flush_rv, {0, 2, 5}, CF_DDP, NULL},
@@ -258,7 +259,7 @@
 /* RFC 5044 s8 */
 {"CRC error", mpa_crc, {2, 0, 2}, CF_WORD, NULL},
 {"marker error", mpa_marker, {2, 0, 3}, CF_WORD, NULL},
-/* RFC 5040 s7.1 case 1: not about an incoming message */
+/* RFC 5040 s7.1 case 1: not caused by an incoming message */
 {"ours: local catastrophic", above_local, {0, 0, 0}, CF_WORD, NULL},
 {"ours: protection, unspecified", above_prot, {0, 1, 0xff}, CF_WORD, NULL},
 {"ours: catastrophic, this stream", above_stream, {0, 2, 7}, CF_WORD, NULL},
@@ -269,7 +270,7 @@
 {"ours: no matching RTR", above_mpa_rtr, {2, 0, 7}, CF_WORD, NULL},
 {"ours: a Read posted with ORD 0", ord_0, {0, 0, 0}, CF_WORD, NULL},
 {"ours: a request that cannot be made", refused_post, {0, 0, 0}, CF_WORD, NULL},
-/* the echo itself; s7.1 case 4 */
+/* the echoed octets; s7.1 case 4 */
 {"echo of reserved bits, tagged", reserved_tagged, {1, 1, 1}, CF_DDP, NULL},
 {"echo of reserved bits, untagged", reserved_untagged, {1, 2, 2}, CF_DDP, "sends_without_receive"},
 {"echo of reserved bits, Read Request", reserved_request, {0, 1, 0}, CF_RDMA, NULL},

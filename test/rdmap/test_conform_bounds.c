@@ -2,7 +2,7 @@
 /**
  * @file
  * Fields at their bounds (RFC 5041 s4, s5.2; RFC 5040 s4, s6.1): segments at every MULPDU, messages
- * cut at every octet, empty ones, numbers that wrap, 2^32-1 octets.
+ * cut at every octet, empty messages, numbers that wrap, messages of 2^32-1 octets.
  */
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ fill(uint8_t *p, size_t n)
 
 /* ---- Segmentation: RFC 5041 s5.2, s4.1 (L), s4.2, s4.3 ---- */
 
-/* What `from` has written so far is one message of len octets in segments of at most mulpdu. */
+/* Check that `from` has sent one message of len octets, in segments of at most mulpdu octets. */
 static void
 check_segments(const struct rig_side *from, uint8_t op, uint32_t mulpdu, uint32_t len, uint64_t to)
 {
@@ -96,7 +96,7 @@ segment(uint8_t op, uint32_t mulpdu, uint32_t len)
 		free(u);
 	}
 	while (weft_sched_run(&from->sched, rig.now_ns) > 0)
-		; /* a poll sends so much */
+		; /* a poll sends a limited number of segments */
 	check_segments(from, op, mulpdu, len, 16384);
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.a, &q), WEFT_RDMAP_OK);
@@ -126,7 +126,8 @@ test_every_mulpdu(void)
 			uint32_t most = m - (rdmap_ops[ops[i]].tagged ? 14 : 18);
 			uint32_t len[] = {0, 1, most - 1, most, most + 1, 2 * most, 2 * most + 1};
 
-			/* all lengths at the ends of the range, one of them in between */
+			/* all lengths at the ends of the range of MULPDUs, one of them in
+			 * between */
 			for (unsigned int k = 0; k < RTE_DIM(len); k++)
 				if (m < 136 || m > 1490 || k == (m + i) % RTE_DIM(len))
 					segment(ops[i], m, len[k]);
@@ -141,7 +142,7 @@ test_every_mulpdu(void)
 /* clang-format off */
 static const struct {
 	uint8_t op;
-	uint8_t ask; /* what must be outstanding, 0xff: nothing */
+	uint8_t ask; /* request that must be outstanding; 0xff: none */
 	uint8_t len, min;
 	const char *text;
 } whole[] = {
@@ -163,7 +164,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* The message i, its first `n` octets in segments cut at the offsets. */
+/* Inject the first n octets of message i, in segments cut at these offsets. */
 static void
 inject_cut(unsigned int i, uint32_t n, uint32_t cut1, uint32_t cut2)
 {
@@ -172,7 +173,7 @@ inject_cut(unsigned int i, uint32_t n, uint32_t cut1, uint32_t cut2)
 
 	if (whole[i].text != NULL) {
 		memcpy(p, whole[i].text, whole[i].len);
-	} else if (whole[i].op == WEFT_RDMAP_ATOMIC_REQ) { /* adds nothing */
+	} else if (whole[i].op == WEFT_RDMAP_ATOMIC_REQ) { /* adds 0 */
 		rdmap_atomic_req_encode(
 		        &(struct rdmap_atomic_req){.stag = cf.all->stag, .to = CF_BASE}, p);
 	} else if (whole[i].len > 0) {
@@ -202,7 +203,7 @@ open_cut(unsigned int i)
 		cf_post(whole[i].ask, 1);
 }
 
-/* Segmented anywhere, in two or three, a message is what it is in one. */
+/* A message in two or three segments, cut anywhere, has the same effect as in one. */
 static void
 test_segmented_anywhere(void)
 {
@@ -230,7 +231,8 @@ test_segmented_anywhere(void)
 			}
 }
 
-/* Ended too early it is a shorter Send, or 0/2/FF for what has a fixed form. */
+/* A message that ends too early is a shorter Send. For a message of fixed length it is the error
+ * 0/2/FF. */
 static void
 test_cut_short(void)
 {
@@ -251,7 +253,7 @@ test_cut_short(void)
 			}
 }
 
-/* The segment itself, cut inside its header: 1/0/00. */
+/* A segment that ends inside its header causes 1/0/00. */
 static void
 test_cut_header(void)
 {
@@ -269,10 +271,10 @@ test_cut_header(void)
 		}
 }
 
-/* ---- Nothing at all ---- */
+/* ---- Empty messages ---- */
 
-/* RFC 5041 s5.2, RFC 5040 s5.1, s5.2.1, s5.3: empty messages of each kind; STag and TO not looked
- * at. */
+/* RFC 5041 s5.2, RFC 5040 s5.1, s5.2.1, s5.3: empty messages of each kind. STag and TO are not
+ * checked. */
 static void
 test_empty(void)
 {
@@ -286,18 +288,18 @@ test_empty(void)
 	for (uint32_t k = 0; k < 4; k++)
 		rig_inject_untagged(&rig.b, (uint8_t)(0x43 + k), 0, 1 + k, 0, true, 0xfeed, NULL,
 		                    0);
-	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), 4); /* each takes a receive */
+	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), 4); /* each uses a receive */
 	CHECK_EQ(rig.b.recv_taken, 4);
 	CF_READ(1, 0x12345678, UINT64_MAX, 0);
 	rig_pump();
-	/* s5.2.1: answered, and the sink copied as it came */
+	/* s5.2.1: answered, with the sink as in the request */
 	EXPECT_ULPDU(&rig.b, "\xc1\x42\x0a\x0b\x0c\x0d\x11\x12\x13\x14\x15\x16\x17\x18", 14);
 	cf_post(WEFT_RDMAP_READ_REQ, 1);
 	cf.req[0].len_bytes = 0;
 	CF_TAGGED(0x42, 0x12345678, UINT64_MAX, NULL, 0);
 	CHECK_EQ(rig_status(&rig.b, &cf.req[0]), WEFT_RDMAP_OK);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
-	/* and sent: one segment each */
+	/* Sent: one segment each. */
 	for (uint8_t op = 0; op <= WEFT_RDMAP_SEND_SE_INV; op++) {
 		if (!rdmap_ops[op].ulp || !rdmap_ops[op].request)
 			continue;
@@ -341,7 +343,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* The same bounds hold for a Write and for the source of a Read. */
+/* The same bounds apply to a Write and to the source of a Read. */
 static void
 test_tagged_offsets(void)
 {
@@ -383,7 +385,7 @@ test_tagged_offsets(void)
 		}
 }
 
-/* RFC 5040 s4.4: the sink of a Read is copied without interpretation, whatever it is. */
+/* RFC 5040 s4.4: the sink of a Read is copied to the response without a check. */
 static void
 test_sink_uninterpreted(void)
 {
@@ -404,7 +406,8 @@ test_sink_uninterpreted(void)
 		while ((u = rig_pop(&rig.b)) != NULL) {
 			CHECK_EQ(weft_get_be32(u->data + 2), UINT32_MAX);
 			CHECK_EQ(weft_get_be64(u->data + 6), at);
-			at += u->len_bytes - 14; /* modulo 2^64: the sink's DDP looks at it */
+			/* modulo 2^64: the requester's DDP checks the sink */
+			at += u->len_bytes - 14;
 			free(u);
 		}
 		CHECK_EQ(at - sink[i], 4000);
@@ -415,7 +418,7 @@ test_sink_uninterpreted(void)
 
 /* ---- Sequence numbers ---- */
 
-/* RFC 5041 s4.3: modulo 2^32, on each queue, sent and received. */
+/* RFC 5041 s4.3: MSNs count modulo 2^32, on each queue, sent and received. */
 static void
 test_msn_wraps(void)
 {
@@ -454,7 +457,7 @@ test_msn_wraps(void)
 	rig_close();
 }
 
-/* Segments of messages on different queues, and tagged ones, may lie between each other. */
+/* Segments of messages on different queues, and tagged segments, may be interleaved. */
 static void
 test_interleaved_queues(void)
 {
@@ -506,7 +509,7 @@ test_ird_ord(void)
 			rig_open(ird, ord, false);
 			mr = mem_at(&rig.b, dst, 4096, 0);
 			sink = mem_at(&rig.a, src, 4096, 0);
-			rig.b.space = 0; /* nothing is answered yet */
+			rig.b.space = 0; /* no responses yet */
 			for (unsigned int i = 0; i < RTE_DIM(q); i++) {
 				q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
 				                               .len_bytes = 100,
@@ -516,7 +519,7 @@ test_ird_ord(void)
 			}
 			rig_pump();
 			weft_rdmap_depths(rig.a.r, &out, &in);
-			CHECK_EQ(out, ord); /* never more, and never fewer for nothing */
+			CHECK_EQ(out, ord); /* exactly ORD requests are outstanding */
 			weft_rdmap_depths(rig.b.r, &out, &in);
 			if (ord <= ird) {
 				CHECK_EQ(in, ord);
@@ -542,7 +545,7 @@ test_ird_ord(void)
 #define PIECE (2u << 20)
 #define SPAN  (1ull << 32)
 
-/* 4 GiB of addresses over 2 MiB of memory. */
+/* 4 GiB of addresses that map the same 2 MiB of memory again and again. */
 static uint8_t *
 alias_new(void)
 {
@@ -560,7 +563,8 @@ alias_new(void)
 	return p;
 }
 
-/* RFC 5041 s5.2: "MUST be less than 2^32"; the longest of each kind goes over whole. */
+/* RFC 5041 s5.2: "MUST be less than 2^32". The longest message of each kind is transferred
+ * whole. */
 static void
 test_longest(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * All outstanding work ends when its stream does (RFC 5040 s5.4, s6.2; RFC 5041 s6.2): every kind
- * of request, waiting, half sent or unanswered, × every way a stream can end. A way to end is a
- * case.
+ * All outstanding work completes when its stream ends (RFC 5040 s5.4, s6.2; RFC 5041 s6.2): every
+ * kind of request, waiting, half sent or without a response, × every way in which a stream ends.
+ * Each way is a case.
  */
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static void by_close_and_silence(void)
 static const struct {
 	const char *name;
 	void (*fn)(void);
-	bool ends; /* by itself; else the connection is lost afterwards */
+	bool ends; /* the stream ends by itself; otherwise the connection is lost afterwards */
 } ways[] = {
         {"abort", by_abort, true},
         {"reset", by_reset, true},
@@ -73,7 +73,8 @@ work(uint8_t op, enum phase phase, void (*end)(void), bool ends)
 	cf_open();
 	cf.touched = true;
 	rig_post_recv(&rig.b, 2);
-	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, data, 100); /* half a Send */
+	/* the first half of a Send */
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, data, 100);
 	rig.b.space = phase == WAITING ? 0 : phase == MIDWAY ? 1 : UINT32_MAX;
 	for (unsigned int i = 0; i < 3; i++) {
 		q[i] = (struct weft_rdmap_req){.op = op,
@@ -92,7 +93,7 @@ work(uint8_t op, enum phase phase, void (*end)(void), bool ends)
 		gone(-ECONNRESET);
 	rig_pump();
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
-	/* each once, in order, flushed; and before the user hears of the end */
+	/* each once, in order, flushed, and before the user is told of the end */
 	CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 3);
 	for (unsigned int i = 0; i < 3; i++) {
 		CHECK_EQ(rig_status(&rig.b, &q[i]), WEFT_RDMAP_FLUSHED);
@@ -106,7 +107,7 @@ work(uint8_t op, enum phase phase, void (*end)(void), bool ends)
 		CHECK(!error || e->kind == EV_CLOSED);
 		error |= e->kind == EV_STATE && e->status == WEFT_RDMAP_ST_ERROR;
 	}
-	/* and what is posted afterwards */
+	/* a request posted afterwards is flushed, too */
 	late = q[0];
 	weft_rdmap_post(rig.b.r, &late);
 	rig_pump();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every opcode, carried every way, with every value of the reserved bits; the counters'
- * names. */
+/** @file Every opcode, on every queue and tagged, with every value of the reserved bits. The names
+ * of the counters. */
 
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@ static const uint8_t legal[32] = {
         [WEFT_RDMAP_VERIFY_RESP] = Q(3),
         [WEFT_RDMAP_AWRITE_REQ] = Q(1) | T,
         [WEFT_RDMAP_AWRITE_RESP] = Q(3) | Q(1),
-        /* the reserved bit is ignored: 2 to f again. 10000b tagged is a Write, 10001b on queue 1 a
-         * Read Request */
+        /* The reserved bit is ignored: 0x12 to 0x1f are read as 2 to 0xf. 10000b tagged is a Write,
+         * and 10001b on queue 1 is a Read Request. */
         [0x12] = T,
         [0x13] = Q(0),
         [0x14] = Q(0),
@@ -88,7 +88,7 @@ test_reserved_bits(void)
 		rig_inject_untagged(&rig.b, b | 0x6, 0, 2, 0, true, 0xfeed, "inva", 4);
 		CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), 2);
 		CHECK_EQ(rig.b.inv_stag, 0xfeed);
-		CF_UNTAGGED(b | 0x1, 1, 1, 0, zero, 28); /* reads nothing */
+		CF_UNTAGGED(b | 0x1, 1, 1, 0, zero, 28); /* a Read of no octets */
 		rig_pump();
 		EXPECT_ULPDU(&rig.b, "\xc1\x42\0\0\0\0\0\0\0\0\0\0\0\0", 14);
 		cf_post(WEFT_RDMAP_READ_REQ, 1);
@@ -101,7 +101,7 @@ test_reserved_bits(void)
 	}
 }
 
-/* The names of the counters cover the structure. */
+/* Every counter of the structure has a name. */
 static void
 test_stat_names(void)
 {

@@ -2,8 +2,8 @@
 /**
  * @file
  * draft-talpey-rdma-commit-02 on the wire and at the medium: the segments of its figures octet by
- * octet, that rights are checked before anything is done, that no response leaves before what it
- * says has happened, and that a Verify tells what the medium has.
+ * octet. Rights are checked before any action. A response is sent only after its action is done. A
+ * Verify hashes the content of the medium.
  */
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ place(uint8_t op, uint32_t msn, uint64_t off, uint32_t len, const void *rest, ui
 	rig_inject_place(&rig.b, op, msn, cf.all->stag, CF_BASE + off, len, rest, n);
 }
 
-/** The next thing sent is this response, with the MSN and n octets behind its header. */
+/** Check that the next message sent is this response, with this MSN and n octets of payload. */
 static void
 expect_resp(uint8_t op, uint32_t msn, const void *p, uint32_t n)
 {
@@ -41,7 +41,7 @@ expect_resp(uint8_t op, uint32_t msn, const void *p, uint32_t n)
 	EXPECT_ULPDU(&rig.b, u, 18 + n);
 }
 
-/* Figures 9, 11 and 13, as a requester sends them; Invalidate STag and MO are zero. */
+/* Figures 9, 11 and 13, sent by a requester. Invalidate STag and MO are zero. */
 static void
 test_requests(void)
 {
@@ -81,13 +81,13 @@ test_requests(void)
 	EXPECT_ULPDU(&rig.b, verify, sizeof(verify));
 	EXPECT_ULPDU(&rig.b, expected, sizeof(expected));
 	EXPECT_ULPDU(&rig.b, awrite, sizeof(awrite));
-	/* nothing is done before its response */
+	/* no request completes before its response */
 	for (unsigned int i = 0; i < 4; i++)
 		CHECK_EQ(rig_status(&rig.b, &q[i]), -1);
 	cf_close();
 }
 
-/* Figures 10, 12 and 14, as a responder sends them; MSNs of queue 3 count all of them, from 1. */
+/* Figures 10, 12 and 14, sent by a responder. The MSNs of queue 3 count all of them, from 1. */
 static void
 test_responses(void)
 {
@@ -105,19 +105,20 @@ test_responses(void)
 	expect_resp(WEFT_RDMAP_VERIFY_RESP, 2, hash, 8);
 	expect_resp(WEFT_RDMAP_AWRITE_RESP, 3, NULL, 0);
 	CHECK(TAILQ_EMPTY(&rig.b.out));
-	/* s2.3.1: the octets as they stand on the wire, and no others; s1.7: not flushed with it */
+	/* s2.3.1: the octets are stored in wire order, and no others change; s1.7: the word is not
+	 * flushed */
 	CHECK_MEM(cf.med.p.base + 16, word, 8);
 	CHECK_EQ(cf.med.p.base[15], CF_FILL);
 	CHECK_EQ(cf.med.p.base[24], CF_FILL);
 	CHECK_EQ(cf.med.shadow[16], CF_FILL);
-	/* none of it is the consumer's to see: no receive, no completion (s2: no ULP message) */
+	/* the consumer sees nothing of it: no receive, no completion (s2: no ULP message) */
 	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV) + rig_ev_count(&rig.b, EV_IMM) +
 	                 rig_ev_count(&rig.b, EV_DONE) + rig_ev_count(&rig.b, EV_BAD_RANGE),
 	         0);
 	cf_close();
 }
 
-/* s2: the Invalidate STag is nobody's, and ignored; nothing is invalidated. */
+/* s2: the Invalidate STag is ignored, and nothing is invalidated. */
 static void
 test_invalidate_ignored(void)
 {
@@ -143,15 +144,15 @@ test_invalidate_ignored(void)
 	cf_close();
 }
 
-/* s1.4: rights first. A refusal of any kind has not touched the medium, nor what stands behind it.
- */
+/* s1.4: rights are checked first. After a refusal of any kind the medium is not touched, nor are
+ * later requests carried out. */
 static void
 test_check_first(void)
 {
 	static const struct {
 		uint8_t op;
-		int region; /* 0 unknown, 1 another domain, 2 without rights, 3 all, beyond its end
-		             */
+		/* 0: unknown STag, 1: another domain, 2: without the right, 3: beyond the end */
+		int region;
 	} rows[] = {
 	        {WEFT_RDMAP_FLUSH_REQ, 0},  {WEFT_RDMAP_FLUSH_REQ, 1},  {WEFT_RDMAP_FLUSH_REQ, 2},
 	        {WEFT_RDMAP_FLUSH_REQ, 3},  {WEFT_RDMAP_VERIFY_REQ, 0}, {WEFT_RDMAP_VERIFY_REQ, 1},
@@ -185,7 +186,7 @@ test_check_first(void)
 	}
 }
 
-/* s2.1: while the medium works, however long, there is no response; then there is. */
+/* s2.1: there is no response while the medium works, however long that takes. Then there is one. */
 static void
 test_not_before(void)
 {
@@ -206,7 +207,7 @@ test_not_before(void)
 		expect_resp(WEFT_RDMAP_FLUSH_RESP, 1, NULL, 0);
 		CHECK_EQ(cf.med.flushes, 1);
 		CHECK_EQ(cf.med.last_flags & 3, flags[i] & 3);
-		/* a range flushes all of itself; R all of the region, whatever the range says */
+		/* without R the range is flushed; with R the whole region is, whatever the range */
 		for (uint32_t k = 0; k < CF_BYTES; k++)
 			if ((flags[i] & 4) || (k >= 64 && k < 64 + 128))
 				CHECK_EQ(cf.med.shadow[k], CF_FILL);
@@ -214,7 +215,7 @@ test_not_before(void)
 	}
 }
 
-/* s2.1.1: with R, offset and length are ignored, however wrong. */
+/* s2.1.1: with R, offset and length are ignored, even if they are out of bounds. */
 static void
 test_region_ignores(void)
 {
@@ -240,7 +241,8 @@ test_region_ignores(void)
 	}
 }
 
-/* Lengths 0, 1, odd ones, those around cache lines and pages, the whole: answered, and done. */
+/* Lengths 0, 1, odd, around cache lines and pages, and the whole region: each is answered and
+ * carried out. */
 static void
 test_lengths(void)
 {
@@ -249,7 +251,7 @@ test_lengths(void)
 	uint8_t hash[8], other[8];
 
 	for (unsigned int i = 0; i < RTE_DIM(len); i++)
-		for (unsigned int end = 0; end < 2; end++) { /* at the start, up to the end */
+		for (unsigned int end = 0; end < 2; end++) { /* at the start, then up to the end */
 			uint64_t off = end ? CF_BYTES - len[i] : 0;
 
 			cf_open();
@@ -260,14 +262,14 @@ test_lengths(void)
 			place(WEFT_RDMAP_VERIFY_REQ, 2, off, len[i], hash, 8);
 			place(WEFT_RDMAP_FLUSH_REQ, 3, off, len[i], "\0\0\0\1", 4);
 			rig_pump();
-			/* s2.2.2: of the medium, not of the memory that says something else */
+			/* s2.2.2: the hash of the medium, which differs from memory */
 			expect_resp(WEFT_RDMAP_VERIFY_RESP, 1, hash, 8);
 			expect_resp(WEFT_RDMAP_VERIFY_RESP, 2, hash, 8);
 			expect_resp(WEFT_RDMAP_FLUSH_RESP, 3, NULL, 0);
 			CHECK_EQ(cf.med.flushes, len[i] > 0);
 			for (uint32_t k = 0; k < len[i]; k++)
 				CHECK_EQ(cf.med.shadow[off + k], CF_FILL);
-			/* s2.1.2: a Verify behind the Flush sees what was flushed */
+			/* s2.1.2: a Verify after the Flush hashes the flushed octets */
 			hash_of(cf.med.p.base + off, len[i], other);
 			place(WEFT_RDMAP_VERIFY_REQ, 4, off, len[i], other, 8);
 			rig_pump();
@@ -276,7 +278,8 @@ test_lengths(void)
 		}
 }
 
-/* s2.1.2, s2.2.2, s2.3.2: one after the other, each only when the one before is done. */
+/* s2.1.2, s2.2.2, s2.3.2: requests are carried out one after the other, each after the one before
+ * is done. */
 static void
 test_strict_order(void)
 {
@@ -312,13 +315,13 @@ test_strict_order(void)
 }
 
 /*
- * s2.3.2: of n Flushes and Verifies in turn the k-th fails, for each k and each way to fail; what
- * stands before it is answered, the Atomic Write behind them is never done. Nor is anything else.
+ * s2.3.2: the k-th of n Flushes and Verifies fails, for each k and each kind of failure. Requests
+ * before it are answered. The Atomic Write and all others behind it are not carried out.
  */
 static void
 test_kth_fails(void)
 {
-	enum { N = 3 }; /* and the Atomic Write: CF_IRD */
+	enum { N = 3 }; /* with the Atomic Write: CF_IRD */
 
 	for (unsigned int verify = 0; verify < 1u << N; verify++)
 		for (unsigned int k = 0; k < N; k++) {
@@ -334,7 +337,7 @@ test_kth_fails(void)
 					place(WEFT_RDMAP_FLUSH_REQ, i + 1, 0, 64, "\0\0\0\1", 4);
 			}
 			place(WEFT_RDMAP_AWRITE_REQ, N + 1, 128, 8, "ABCDEFGH", 8);
-			/* the k-th Flush fails: the medium does from then on */
+			/* the k-th is a Flush: the medium fails from then on */
 			while (!(verify & 1u << k) &&
 			       rig.b.op_stats.out[WEFT_RDMAP_FLUSH_RESP] +
 			                       rig.b.op_stats.out[WEFT_RDMAP_VERIFY_RESP] <
@@ -355,11 +358,11 @@ test_kth_fails(void)
 			}
 			CHECK(TAILQ_EMPTY(&rig.b.out));
 			CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 1);
-			cf_close(); /* the word too is what it was */
+			cf_close(); /* checks that the word is unchanged, too */
 		}
 }
 
-/* s4.1 case 1: what cannot be made is a Terminate in its place, without headers. */
+/* s4.1 case 1: a request that cannot be sent is replaced by a Terminate without headers. */
 static void
 test_cannot_be_made(void)
 {
@@ -373,7 +376,7 @@ test_cannot_be_made(void)
 		rig.b.r->ord = 0;
 		cf.req[0] = (struct weft_rdmap_req){.op = ops[i], .len_bytes = 8, .flush_flags = 1};
 		weft_rdmap_post(rig.b.r, &cf.req[0]);
-		cf.guilty_bytes = 1; /* none */
+		cf.guilty_bytes = 1; /* no segment is to blame */
 		cf_expect_term(&local, CF_WORD);
 		CHECK(rig_status(&rig.b, &cf.req[0]) != WEFT_RDMAP_OK);
 		cf_close();
@@ -401,9 +404,8 @@ static void by_crc(void) { weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term)
 /* clang-format on */
 
 /*
- * s2.1.2: what the medium says to a stream that is over comes too late: no response, nothing of
- * what stands behind it is done, no region stays held (cf_close()); a Flush that was begun is
- * carried out.
+ * s2.1.2: the medium reports to a stream that has ended. There is no response, later requests are
+ * not carried out, and no region is held (cf_close()). A Flush that has begun is carried out.
  */
 static void
 test_late(void)
@@ -441,7 +443,7 @@ test_late(void)
 		}
 }
 
-/* ---- s2.3.2: a CPU that spins on the word ---- */
+/* ---- s2.3.2: a CPU that reads the word all the time ---- */
 
 #define TORN_WORDS 2
 
@@ -452,7 +454,7 @@ struct spin {
 	_Atomic uint64_t changes;
 };
 
-/* A word all of whose octets are the same is one that was written whole, or never. */
+/* A word was written whole if all its octets are equal, or was not written at all. */
 static void *
 spin_main(void *arg)
 {
@@ -475,8 +477,7 @@ spin_main(void *arg)
 static void
 test_never_torn(void)
 {
-	/* The other CPU may be busy; a word that was never looked at while it changed shows
-	 * nothing. */
+	/* The other CPU may be busy. A word proves nothing unless it was read while it changed. */
 	enum { MIN = 60000, MAX = 4000000, ENOUGH = 5000, SEEN = 200 };
 	struct spin s = {0};
 	struct rig_ulpdu *u;

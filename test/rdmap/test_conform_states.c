@@ -2,8 +2,8 @@
 /**
  * @file
  * Every state of a stream × everything that can happen to it (RFC 5040 s6): what arrives, what its
- * user calls, what the layer below tells. docs/qp-states.md is this table,
- * docs/internals/states.md has its transitions; both are compared with what happens.
+ * user calls, what the layer below reports. docs/qp-states.md is this table, and
+ * docs/internals/states.md has its transitions. Both are compared with the stream's behaviour.
  */
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const char *const col_names[NCOLS] = {"IDLE",      "RTS",  "CLOSING", "CL
 
 static struct weft_rdmap_req closing_read, req;
 
-/* ---- To get there ---- */
+/* ---- Entering a state ---- */
 
 static void
 enter(enum col c)
@@ -31,7 +31,7 @@ enter(enum col c)
 	cf.touched = true;
 	rig.b.recv_posted = 4;
 	switch (c) {
-	case CLOSING: /* it waits for the answer to a Read */
+	case CLOSING: /* it waits for the response to a Read */
 		closing_read = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
 		                                       .len_bytes = 4,
 		                                       .sink_stag = cf.all->stag,
@@ -55,10 +55,10 @@ enter(enum col c)
 	while ((u = rig_pop(&rig.b)) != NULL)
 		free(u);
 	rig.b.nev = 0;
-	rig.b.live = true; /* the layer below may say anything at any time */
+	rig.b.live = true; /* the layer below may call at any time */
 }
 
-/* ---- What happens ---- */
+/* ---- Events ---- */
 
 static void
 atomic_req(uint8_t aop)
@@ -164,7 +164,7 @@ RX(ev_crc, weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_
 RX(ev_6_s, rig_advance(6 * WEFT_NS_PER_S))
 RX(ev_2_min, rig_advance(61 * WEFT_NS_PER_S); rig_advance(61 * WEFT_NS_PER_S))
 
-/* ---- What it came to ---- */
+/* ---- Results ---- */
 
 static char said[512];
 
@@ -275,7 +275,7 @@ run_row(void)
 	}
 }
 
-/* ---- What the documents say ---- */
+/* ---- The documents ---- */
 
 static char *
 doc(const char *name)
@@ -314,11 +314,11 @@ test_doc_table(void)
 	}
 	for (const char *p = text; (p = strstr(p, "\n| ")) != NULL; p += 3)
 		lines++;
-	CHECK_EQ(lines, RTE_DIM(rows) + 1); /* its head */
+	CHECK_EQ(lines, RTE_DIM(rows) + 1); /* with the head of the table */
 	free(text);
 }
 
-/** Whether a row of internals/states.md's table leads from one state to the other. */
+/** Whether a row of the table in internals/states.md leads from one state to the other. */
 static bool
 documented(const char *text, const char *from, const char *to)
 {
@@ -338,7 +338,7 @@ documented(const char *text, const char *from, const char *to)
 	return false;
 }
 
-/* A transition of the table is one of the architecture page, and the other way round. */
+/* Each transition of this table is in internals/states.md, and the reverse. */
 static void
 test_doc_transitions(void)
 {

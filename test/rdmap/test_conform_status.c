@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a requester makes of the Terminate that its Flush, Verify or Atomic Write drew
- * (draft-talpey-rdma-commit-02 s4.1 case 3: informed, pending work ended): a row for each code a
- * responder refuses them with, in RFC 5040's form and in siw's, for each of several outstanding
- * requests. A row is a case.
+ * The status of a Flush, Verify or Atomic Write that the peer refuses with a Terminate
+ * (draft-talpey-rdma-commit-02 s4.1 case 3: the requester is informed, pending work ends). A row
+ * for each code of a responder, in RFC 5040's form and in siw's, for each of several outstanding
+ * requests. Each row is a case.
  */
 
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static const struct row {
 
 static const uint8_t ops[] = {WEFT_RDMAP_FLUSH_REQ, WEFT_RDMAP_VERIFY_REQ, WEFT_RDMAP_AWRITE_REQ};
 
-/* The peer's Terminate about request `msn` as opcode `op`: siw writes another word. */
+/* Inject the peer's Terminate about request `msn`, sent as opcode `op`. siw's control word
+ * differs. */
 static void
 terminate(const struct weft_term *t, uint8_t op, uint32_t msn, bool siw)
 {
@@ -84,7 +85,7 @@ one(const struct row *row, unsigned int k, uint32_t msn, bool siw)
 	CHECK_EQ(e->term.layer, row->term.layer);
 	CHECK_EQ(e->term.etype, row->term.etype);
 	CHECK_EQ(e->term.code, row->term.code);
-	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 0); /* that is the responder's to say */
+	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 0); /* only the responder reports the range */
 	CHECK(rig.b.fin && TAILQ_EMPTY(&rig.b.out));
 	cf_close();
 }
@@ -101,7 +102,8 @@ run_row(void)
 				one(row, k, msn, siw);
 }
 
-/* Without a header nothing says whose it was: all are flushed, and the Terminate is told. */
+/* A Terminate without a header does not name a request. All requests are flushed, and the user gets
+ * the Terminate. */
 static void
 test_no_header(void)
 {
@@ -123,7 +125,8 @@ test_no_header(void)
 		}
 }
 
-/* The header of another kind of request than the one with its number blames none. */
+/* The header names another kind of request than the request with its MSN: no request is to
+ * blame. */
 static void
 test_other_kind(void)
 {
@@ -143,8 +146,8 @@ test_other_kind(void)
 }
 
 /*
- * s2.2.1, s1.6: of a whole commit outstanding, the Verify is told that it differs, what stands
- * behind it is flushed, and what stands before it was answered.
+ * s2.2.1, s1.6: a whole transaction is outstanding. The Verify completes with the mismatch, later
+ * requests are flushed, and earlier ones were answered.
  */
 static void
 test_in_a_commit(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Every Terminate that we send: one row for each cause, compared octet by octet with RFC 5040
- * s4.8's form and the guilty segment's own octets. A row is a case; its name says the cause.
- * Another opcode's causes are further rows.
+ * Every Terminate that weft sends: one row for each cause, compared octet by octet with the form of
+ * RFC 5040 s4.8 and the octets of the faulty segment. Each row is a case named after its cause. The
+ * same cause with another opcode is another row.
  */
 
 #include <stdlib.h>
@@ -125,11 +125,11 @@ long_by(uint32_t first, uint32_t second)
 		rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, first);
 	SEND(1, first, second);
 	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->status, WEFT_RDMAP_LOCAL_LENGTH);
-	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->len_bytes, first); /* what is in the buffer */
+	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->len_bytes, first); /* octets in the buffer */
 }
 static void long_at_once(void) { long_by(0, 101); }
 static void long_in_the_end(void) { long_by(100, 1); }
-/* 2^32 - 10 octets have come already, into a receive that would hold more */
+/* 2^32 - 10 octets have arrived, in a receive with more room */
 static void long_2_32(void)
 {
 	static uint8_t byte[16];
@@ -198,7 +198,7 @@ static void read_beyond_ird(void)
 		CF_READ(msn, cf.all->stag, CF_BASE, 4);
 	rig.b.space = UINT32_MAX;
 }
-/* in two segments: the header told is the second's, the request told is whole */
+/* in two segments: the Terminate has the header of the second and the whole request */
 static void read_cut(void)
 {
 	uint8_t p[28] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 4, 0x12, 0x34, 0x56, 0x78};
@@ -207,7 +207,7 @@ static void read_cut(void)
 	rig_inject_untagged(&rig.b, 0x41, 1, 1, 0, false, 0, p, 13);
 	CF_UNTAGGED(0x41, 1, 1, 13, p + 13, 15);
 }
-/* its STag goes away while the request waits for space */
+/* its STag is invalidated while the request waits for space */
 static void read_revoked(void)
 {
 	rig.b.space = 0;
@@ -218,7 +218,8 @@ static void read_revoked(void)
 	cf.ro = NULL;
 	rig.b.space = UINT32_MAX;
 }
-/* and once 1386 octets of it have been sent: s4.8 has the header tell how far it came */
+/* the STag is invalidated after 1386 octets of the response are sent: s4.8 wants the header to show
+ * how far it came */
 static void read_revoked_midway(void)
 {
 	struct rig_ulpdu *u;
@@ -273,7 +274,7 @@ static void
 response_into(uint32_t stag, uint64_t to, uint32_t n)
 {
 	cf_post(WEFT_RDMAP_READ_REQ, 1);
-	cf.req[0].sink_stag = stag; /* as if verbs had let it pass */
+	cf.req[0].sink_stag = stag; /* as if verbs had not refused it */
 	cf.req[0].sink_to = to;
 	cf.req[0].len_bytes = n;
 	RESPONSE(stag, to, n);
@@ -313,7 +314,7 @@ static void request_changes_kind(void)
 	CF_UNTAGGED(0x4c, 1, 1, 10, zero, 10);
 }
 
-/* ---- Placement draft ---- */
+/* ---- draft-talpey-rdma-commit-02 ---- */
 
 static void flush_unknown(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, 0x12345678, CF_BASE, 4); }
 static void flush_alien(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, cf.alien->stag, CF_BASE, 4); }
@@ -366,7 +367,7 @@ static void awrite_access(void) { awrite(cf.ro->stag, CF_BASE, 8, 8); }
 static void awrite_unaligned(void) { awrite(cf.all->stag, CF_BASE + 4, 8, 8); }
 static void awrite_length(void) { awrite(cf.all->stag, CF_BASE, 4, 8); }
 static void awrite_long(void) { awrite(cf.all->stag, CF_BASE, 8, 9); }
-/* behind a slow Flush; the STag goes away meanwhile, and nothing is stored */
+/* behind a slow Flush; its STag is invalidated meanwhile, and nothing is stored */
 static void awrite_revoked(void)
 {
 	static const uint8_t flushed[18] = {0x41, 0x4d, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1};
@@ -399,7 +400,7 @@ static void response_overlong(void)
 	CF_UNTAGGED(0x4d, 3, 1, 0, zero, 1);
 }
 
-/* ---- RFC 7306; test_rdmap_atomic and test_rdmap_imm go further ---- */
+/* ---- RFC 7306; test_rdmap_atomic and test_rdmap_imm have more ---- */
 
 static void atomic_unknown(void) { cf_atomic(1, 0x12345678, CF_BASE, 1, 52); }
 static void atomic_alien(void) { cf_atomic(1, cf.alien->stag, CF_BASE, 1, 52); }
@@ -424,7 +425,7 @@ static void imm_long(void)
 	CF_UNTAGGED(0x49, 0, 1, 0, zero, 9);
 }
 
-/* ---- Segments that are none, and the layer below ---- */
+/* ---- Malformed segments, and faults of the layer below ---- */
 
 static void runt_empty(void) { rig_inject(&rig.b, zero, 0); }
 static void runt_tagged(void) { raw(0xc1, 13); }
@@ -455,7 +456,7 @@ static void ord_0(void)
 	cf.req[0] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
 	weft_rdmap_post(rig.b.r, &cf.req[0]);
 }
-/* what was posted before it goes out, what was posted behind it does not */
+/* requests posted before it are sent, those posted after it are not */
 static void refused_post(void)
 {
 	struct rig_ulpdu *u;
@@ -475,7 +476,7 @@ static void refused_post(void)
 
 /* ---- The echo ---- */
 
-/* Reserved bits come back as they were (RFC 5041 s4.1: not checked on receive). */
+/* Reserved bits are echoed unchanged (RFC 5041 s4.1: not checked on receive). */
 static void reserved_tagged(void) { raw(0xfd, 14 + 4); }
 static void reserved_untagged(void) { raw(0x7d, 18 + 4); }
 static void reserved_request(void)
@@ -484,7 +485,7 @@ static void reserved_request(void)
 
 	rig_inject(&rig.b, seg, 46);
 }
-/* s7.1 case 4: what came first is told, though it waits for an answer before it */
+/* s7.1 case 4: the first error is reported, even if it must wait for a response before it */
 static void first_of_two(void)
 {
 	static const uint8_t flushed[18] = {0x41, 0x4d, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1};
@@ -509,7 +510,7 @@ static void no_space_yet(void)
 	rig.b.space = UINT32_MAX;
 }
 
-/** `count`: a counter that tells more than the code's own. */
+/** `count`: an additional counter beside that of the code; NULL: none. */
 struct row {
 	const char *name;
 	void (*provoke)(void);
@@ -536,7 +537,8 @@ run_row(void)
 		CHECK_EQ(cf_fault(t->count), 1);
 	CHECK_EQ(cf_fault("requests_malformed"),
 	         t->count != NULL && strcmp(t->count, "requests_malformed") == 0);
-	/* both sides told (draft s1.6, s4.1 case 3): what the medium did is told here, before */
+	/* both sides get a report (draft s1.6, s4.1 case 3): a failure of the medium is reported
+	 * here first */
 	medium = t->term.layer == 0 && t->term.etype == 2 && t->term.code >= 0x0a &&
 	         t->term.code <= 0x0d;
 	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), medium);
@@ -546,11 +548,12 @@ run_row(void)
 	lost_end();
 }
 
-/** Every code there is, is sent by a row, but for those that no stream can carry. */
+/** The rows send every code except those that no stream can carry. */
 static void
 test_every_code(void)
 {
-	/* RFC 5044 s8: codes 1 and 4 are local; RFC 5041 s7.2: 1/3 is the lower layer's to use */
+	/* RFC 5044 s8: codes 1 and 4 are local; RFC 5041 s7.2: 1/3 is reserved for the lower
+	 * layer */
 	static const struct weft_term never[] = {{2, 0, 1}, {2, 0, 4}, {1, 3, 0}};
 	bool seen[WEFT_TERM_NCODES] = {false};
 

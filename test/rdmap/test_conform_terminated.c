@@ -2,14 +2,15 @@
 /**
  * @file
  * Every Terminate that a peer can send: each code of the registries, in RFC 5040's form and in
- * siw's, what is told of it, and which request it is about; and every way to be malformed.
+ * siw's. The cases check what the user is told and which request gets the status, and every
+ * malformed Terminate.
  */
 
 #include <stdlib.h>
 
 #include "conform.h"
 
-/** Three Reads are out, MSN 1 to 3. */
+/** Open a stream with three outstanding Reads, MSN 1 to 3. */
 static void
 recv_open(void)
 {
@@ -17,8 +18,8 @@ recv_open(void)
 	cf_post(WEFT_RDMAP_READ_REQ, 3);
 }
 
-/** The stream is over by this Terminate; the second Read ended with `second`, the others flushed.
- */
+/** Check that this Terminate ended the stream. The second Read completed with status `second`, the
+ * others as flushed. */
 static void
 recv_check(const struct weft_term *want, int second, bool malformed, bool swapped)
 {
@@ -41,17 +42,17 @@ recv_check(const struct weft_term *want, int second, bool malformed, bool swappe
 	CHECK_EQ(f->terminates_in_other, row < 0);
 	CHECK_EQ(f->terminates_in_malformed, malformed);
 	CHECK_EQ(f->terminates_in_swapped, swapped);
-	/* RFC 5040 s5.4: nothing is sent any more, s6.2.1: and the stream is closed in order */
+	/* RFC 5040 s5.4: nothing more is sent; s6.2.1: the stream is closed in order */
 	CHECK(rig.b.fin && TAILQ_EMPTY(&rig.b.out));
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 0);
-	/* a second one, and anything else, is dropped */
+	/* a second Terminate, and all other messages, are dropped */
 	CF_UNTAGGED(0x47, 2, 2, 0, "\x00\x00\0\0", 4);
 	CF_TAGGED(0x40, cf.all->stag, CF_BASE, "xxxx", 4);
 	rig_pump();
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_in, 1);
 	CHECK_EQ(f->segs_after_fault, 2);
 	CHECK_EQ(rig_ev_count(&rig.b, EV_STATE), 2);
-	/* its FIN: over in order */
+	/* after the peer's FIN the stream has ended in order */
 	weft_ddp_mpa_ops.eof(rig.b.ddp);
 	rig.b.live = false;
 	rig.b.ddp->mpa->tcp = NULL;
@@ -61,7 +62,8 @@ recv_check(const struct weft_term *want, int second, bool malformed, bool swappe
 	cf_close();
 }
 
-/* Length, header and Read Request header of the Read with this MSN, as a peer echoes them. */
+/* Write the length, header and Read Request header of the Read with this MSN, as a peer echoes
+ * them. */
 static uint32_t
 echo(uint8_t *p, uint32_t msn, bool rdma)
 {
@@ -82,8 +84,8 @@ status_of(const struct weft_term *t)
 	return protection ? WEFT_RDMAP_REMOTE_ACCESS : WEFT_RDMAP_REMOTE_OP;
 }
 
-/* s4.8 Figure 9, RFC 5041 s7.2, RFC 5044 s8, RFC 6581 s8, RFC 6580 s3: each by itself and with an
- * echo. */
+/* s4.8 Figure 9, RFC 5041 s7.2, RFC 5044 s8, RFC 6581 s8, RFC 6580 s3: each code alone and with
+ * echoed headers. */
 static void
 test_every_code(void)
 {
@@ -109,7 +111,7 @@ test_every_code(void)
 	}
 }
 
-/* Codes that nobody has assigned end the stream, too, and are told as they are. */
+/* Unassigned codes end the stream, too, and are reported unchanged. */
 static void
 test_unassigned_codes(void)
 {
@@ -131,7 +133,8 @@ test_unassigned_codes(void)
 	}
 }
 
-/* siw's word: layer and type swapped, M and D in the low bits; the payload's length for the MSN. */
+/* siw's control word: layer and type are swapped, M and D are the low bits. In place of the MSN it
+ * has the payload's length. */
 static void
 test_siw_form(void)
 {
@@ -145,7 +148,7 @@ test_siw_form(void)
 		p[2] = 0x03;
 		CF_UNTAGGED(0x47, 2, 1, 0, p, 4 + echo(p + 4, 2, false));
 		recv_check(&t, status_of(&t), false, true);
-		/* without header bits the RFC's reading comes first, where it has one */
+		/* without header bits RFC 5040's reading is taken first, if it is valid */
 		recv_open();
 		p[2] = 0;
 		CF_UNTAGGED(0x47, 2, 1, 0, p, 4);
@@ -161,12 +164,12 @@ test_siw_form(void)
 /* clang-format off */
 static const struct {
 	const char *name;
-	uint8_t bits;      /* M, D, R and what stands beside them */
+	uint8_t bits;      /* M, D, R and the bits beside them */
 	uint8_t reserved;  /* octet 3 */
 	uint8_t len;       /* octets of the message */
 	uint8_t ctrl;      /* of the echoed header */
-	uint32_t msn;      /* in it */
-	bool word;         /* the word can be read: 0/1/02; else 0/2/ff */
+	uint32_t msn;      /* of the echoed header */
+	bool word;         /* the control word can be read: 0/1/02; otherwise 0/2/ff */
 	bool malformed;
 	int second;
 } bad[] = {
@@ -198,7 +201,7 @@ run_bad(void)
 	struct weft_term t = {0, 1, 2}, none = {0, 2, 0xff};
 	uint8_t p[256] = {0x01, 0x02, bad[i].bits, bad[i].reserved};
 
-	/* whole, and cut in two at every octet */
+	/* in one segment, and cut in two at every octet */
 	for (uint32_t cut = 0; cut < RTE_MAX(bad[i].len, 1); cut++) {
 		recv_open();
 		(void)echo(p + 4, bad[i].msn, true);
@@ -213,9 +216,9 @@ run_bad(void)
 	}
 }
 
-/* ---- Whose it is ---- */
+/* ---- The request to blame ---- */
 
-/* An MSN that is nobody's: siw has a length there, so the oldest is taken. */
+/* An MSN of no outstanding request: siw has a length there, so the oldest request is to blame. */
 static void
 test_msn_of_nobody(void)
 {
@@ -234,7 +237,7 @@ test_msn_of_nobody(void)
 	}
 }
 
-/* MSNs of queue 1 may wrap between the requests that are out. */
+/* MSNs of queue 1 may wrap between the outstanding requests. */
 static void
 test_msn_wraps(void)
 {
@@ -254,7 +257,7 @@ test_msn_wraps(void)
 		}
 }
 
-/* Both sides terminate at once: each hears its own first, and both close. */
+/* Both sides terminate at once: each reports its own Terminate first, and both close. */
 static void
 test_both_at_once(void)
 {
