@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Atomic Operations (RFC 7306 s5) over streams: octets, results, order among Reads and Flushes,
- * that each is carried out once, every error of s8, responders that lie.
+ * Atomic Operations (RFC 7306 s5) over streams: their octets, results and order among Reads and
+ * Flushes. Each is carried out once. Every error of s8, and responders that send wrong responses.
  */
 
 #include <stdlib.h>
@@ -69,7 +69,8 @@ op_write(const struct weft_mem_mr *mr, uint64_t to, const void *p, uint32_t len)
 	                               .to = to};
 }
 
-/* The octets of a request of either kind; the responder's, with the right identifier. */
+/* The octets of a FetchAdd and a CmpSwap request, and of the response with the identifier of the
+ * request. */
 static void
 test_wire_form(void)
 {
@@ -103,7 +104,7 @@ test_wire_form(void)
 	EXPECT_ULPDU(&rig.b, add, 70);
 	EXPECT_ULPDU(&rig.b, swap, 70);
 
-	/* an identifier of the peer's choice comes back; reserved bits are ignored */
+	/* the response has the identifier that the peer chose; reserved bits are ignored */
 	mr = rig_reg(&rig.b, mem, sizeof(mem), BASE, WEFT_ACCESS_REMOTE_ATOMIC, NULL, NULL);
 	mem[2] = 0x000000fedcba0001;
 	memset(in, 0, sizeof(in));
@@ -113,7 +114,7 @@ test_wire_form(void)
 	weft_put_be32(in + 8, mr->stag);
 	weft_put_be64(in + 12, BASE + 16);
 	weft_put_be64(in + 20, 0x10000);
-	memset(in + 36, 0x5a, 16); /* a FetchAdd compares nothing */
+	memset(in + 36, 0x5a, 16); /* a FetchAdd ignores the compare fields */
 	rig_inject_untagged(&rig.b, 0x4a, 1, 1, 0, true, 0xdeadbeef, in, sizeof(in));
 	rig_pump();
 	EXPECT_ULPDU(&rig.b, resp, 30);
@@ -122,7 +123,7 @@ test_wire_form(void)
 	rig_close();
 }
 
-/* Results and memory, plain and masked, at addresses that are aligned where TOs are not. */
+/* Results and memory, unmasked and masked, where addresses are aligned and TOs are not. */
 static void
 test_results(void)
 {
@@ -167,12 +168,13 @@ test_results(void)
 	CHECK_EQ(rig.b.op_stats.in[WEFT_RDMAP_ATOMIC_REQ], 100 * N);
 	CHECK_EQ(rig.b.op_stats.out[WEFT_RDMAP_ATOMIC_RESP], 100 * N);
 	CHECK(weft_rdmap_stats(rig.a.r)->ord_stalls > 0);
-	CHECK_EQ(rig.b.nev, 1); /* s5.2.1 rule 3: never delivered to the ULP; RTS alone */
+	CHECK_EQ(rig.b.nev, 1); /* s5.2.1 rule 3: not delivered to the ULP; RTS only */
 	rig_unreg(&rig.b, mr);
 	rig_close();
 }
 
-/* One queue with Reads and Flushes: a slow Flush holds up what is behind it, each in its turn. */
+/* One queue with Reads and Flushes: a slow Flush delays the requests behind it, which are carried
+ * out in order. */
 static void
 test_strict_order(void)
 {
@@ -204,7 +206,7 @@ test_strict_order(void)
 		CHECK_EQ(rig_ev_count(&rig.a, EV_DONE), 0);
 		CHECK_EQ(*word, 1);
 	}
-	/* nothing is carried out before the Read before it has left (RFC 7306 s7) */
+	/* no Atomic is carried out before the Read in front of it is sent (RFC 7306 s7) */
 	rig.b.space = 0;
 	rig_pump();
 	CHECK_EQ(*word, 1);
@@ -218,14 +220,14 @@ test_strict_order(void)
 	CHECK_EQ(*(uint64_t *)(void *)(buf + 8), 11);
 	CHECK_EQ(q[2].atomic.orig, 1);
 	CHECK_EQ(q[4].atomic.orig, 11);
-	CHECK_EQ(*(uint64_t *)(void *)m.shadow, 77); /* the Flush behind saw it */
+	CHECK_EQ(*(uint64_t *)(void *)m.shadow, 77); /* the Flush behind flushed it */
 	rig_unreg(&rig.b, mr);
 	rig_unreg(&rig.a, sink);
 	rig_close();
 	rig_medium_close(&m);
 }
 
-/* ---- RFC 7306 s7, the rows with an Atomic in them ---- */
+/* ---- RFC 7306 s7, the rows with an Atomic ---- */
 
 static struct {
 	struct weft_mem_mr *mr, *sink;
@@ -264,7 +266,7 @@ row_close(void)
 
 static unsigned int atomics_before;
 
-/* What came of an untagged message of QN 0 must come before the atomic behind it is carried out. */
+/* A message on QN 0 is delivered before the Atomic behind it is carried out. */
 static void
 on_receive(struct rig_side *s, const struct rig_ev *e)
 {
@@ -285,7 +287,7 @@ test_order_table(void)
 	CHECK_EQ(mem[0], 0x1001);
 	row_close();
 
-	/* RDMA Read, Atomic: read before; answered in order */
+	/* RDMA Read, Atomic: the Read is first; responses in order */
 	row_open();
 	row.first = op_read(row.mr, 0, 8, row.sink, 0);
 	row.second = op_add(row.mr, 0, 1, 0);
@@ -294,7 +296,7 @@ test_order_table(void)
 	CHECK(rig_ev(&rig.a, EV_DONE, 0)->req == &row.first);
 	row_close();
 
-	/* Atomic, RDMA Read: read behind */
+	/* Atomic, RDMA Read: the Read sees the Atomic's result */
 	row_open();
 	row.first = op_add(row.mr, 0, 1, 0);
 	row.second = op_read(row.mr, 0, 8, row.sink, 0);
@@ -312,7 +314,7 @@ test_order_table(void)
 	CHECK_EQ(mem[0], 5);
 	row_close();
 
-	/* Send, Atomic and Immediate Data, Atomic: Completed before */
+	/* Send, Atomic and Immediate Data, Atomic: the message is completed before */
 	for (unsigned int i = 0; i < 2; i++) {
 		row_open();
 		atomics_before = 0;
@@ -330,8 +332,8 @@ test_order_table(void)
 		row_close();
 	}
 
-	/* Atomic, Write / Send / Immediate Data: these may overtake the response, and lose nothing
-	 */
+	/* Atomic, Write / Send / Immediate Data: these may overtake the response, and all
+	 * complete */
 	for (unsigned int i = 0; i < 3; i++) {
 		row_open();
 		rig_post_recv(&rig.b, 1);
@@ -376,7 +378,8 @@ test_fence(void)
 	row_close();
 }
 
-/* An Atomic is not idempotent: however long its response waits for space, it is done once. */
+/* An Atomic is not idempotent: it is carried out once, however long its response waits for
+ * space. */
 static void
 test_once(void)
 {
@@ -390,13 +393,12 @@ test_once(void)
 	}
 	rig_pump();
 	for (unsigned int i = 0; i < 50; i++) {
-		rig.b.ddp->mpa->ops->writable(
-		        rig.b.ddp->mpa->user); /* there is none, for all that */
+		rig.b.ddp->mpa->ops->writable(rig.b.ddp->mpa->user); /* there is still no space */
 		rig_pump();
 	}
 	CHECK_EQ(mem[0], 4);
 	CHECK_EQ(rig_ev_count(&rig.a, EV_DONE), 0);
-	/* nor does somebody else's change meanwhile reach the answers */
+	/* a later change of the word by others does not change the responses */
 	mem[0] = 1000;
 	for (unsigned int i = 0; i < 4; i++) {
 		rig.b.space = 1;
@@ -409,8 +411,8 @@ test_once(void)
 	row_close();
 }
 
-/* The STag is taken back while the request waits: it is not carried out (RFC 5040 s8.1.1 item 6).
- */
+/* The STag is invalidated while the request waits: it is not carried out (RFC 5040 s8.1.1 item
+ * 6). */
 static void
 test_revoked(void)
 {
@@ -461,7 +463,7 @@ set_up(void)
 	rig_open(4, 4, true);
 	memset(mem, 0x77, sizeof(mem));
 	reg.all = rig_reg(&rig.b, mem, MEM_BYTES, BASE, ALL, NULL, NULL);
-	/* every right but the one */
+	/* all rights but remote atomic */
 	reg.write =
 	        rig_reg(&rig.b, mem, MEM_BYTES, BASE, ALL & ~WEFT_ACCESS_REMOTE_ATOMIC, NULL, NULL);
 	other_pd = (struct weft_mem_pd){.mem = rig.b.mem};
@@ -480,8 +482,8 @@ tear_down(void)
 }
 
 /*
- * b sends this Terminate and closes. The DDP header is echoed, the RDMA header is not (s8.1 case
- * 2 has it zero: it is left out, RFC 5040 s4.8).
+ * Check that b sends this Terminate and closes. The DDP header is echoed. The RDMA header is not:
+ * s8.1 case 2 has it zero, so it is left out (RFC 5040 s4.8).
  */
 static void
 expect_term(int line, uint8_t etype, uint8_t layer, uint8_t code, const uint8_t *seg,
@@ -555,20 +557,20 @@ test_errors(void)
 		CASE(INJECT(aop, reg.write->stag, BASE), 0, 1, 2);
 		CASE(INJECT(aop, reg.alien->stag, BASE), 0, 1, 3);
 		CASE(INJECT(aop, reg.all->stag, UINT64_MAX - 6), 0, 1, 4);
-		/* s8.2: an address that is not aligned to 64 bits */
+		/* s8.2: the address is not aligned to 64 bits */
 		for (uint64_t off = 1; off < 8; off++)
 			CASE(INJECT(aop, reg.all->stag, BASE + off), 0, 2, 7);
 		CASE(inject_len(1, aop, reg.all->stag, BASE, 51), 0, 2, 0xff);
 		CASE(inject_len(1, aop, reg.all->stag, BASE, 0), 0, 2, 0xff);
 		CASE(inject_len(1, aop, reg.all->stag, BASE, 53), 1, 2, 5);
 	}
-	/* s5.2.1 rule 4: no such operation, whatever the rest is worth */
+	/* s5.2.1 rule 4: an unknown operation, with valid and with wrong other fields */
 	for (uint8_t aop = 0; aop < 16; aop++)
 		if (aop != ADD && aop != SWAP) {
 			CASE(INJECT(aop, reg.all->stag, BASE), 0, 2, 6);
 			CASE(INJECT(aop, 0x12345678, BASE + 1), 0, 2, 6);
 		}
-	/* RFC 5040's and RFC 5041's own */
+	/* errors of RFC 5040 and RFC 5041 */
 	CASE(rig_inject_untagged(&rig.b, 0x0a, 1, 1, 0, true, 0, mem, 52), 0, 2, 5);
 	CASE(rig_inject_untagged(&rig.b, 0x8a, 1, 1, 0, true, 0, mem, 52), 0, 2, 5);
 	CASE(rig_inject_untagged(&rig.b, 0x4a, 0, 1, 0, true, 0, mem, 52), 0, 2, 6);
@@ -577,7 +579,7 @@ test_errors(void)
 	CASE(rig_inject_untagged(&rig.b, 0x4a, 1, 1, 4, true, 0, mem, 52), 1, 2, 4);
 }
 
-/* The address counts, not the offset: an aligned TO of a region that is not. */
+/* The address must be aligned, not the offset: an aligned TO of an unaligned region is refused. */
 static void
 test_alignment(void)
 {
@@ -591,7 +593,7 @@ test_alignment(void)
 	tear_down();
 }
 
-/* Beyond IRD: Atomics alone, and among Reads; what was within it is answered by nobody then. */
+/* Requests beyond IRD: Atomics alone and among Reads. Requests within IRD get no response then. */
 static void
 test_ird(void)
 {
@@ -607,11 +609,11 @@ test_ird(void)
 			inject_len(msn, ADD, reg.all->stag, BASE, 52);
 		rig.b.space = UINT32_MAX;
 		EXPECT_TERM(1, 2, 2);
-		tear_down(); /* none was carried out */
+		tear_down(); /* no request was carried out */
 	}
 }
 
-/* A refused one behind others: those are answered first, and what is behind it is dropped. */
+/* A refused request behind others: those are answered first, and requests behind it are dropped. */
 static void
 test_failure_in_order(void)
 {
@@ -634,7 +636,7 @@ test_failure_in_order(void)
 	tear_down();
 }
 
-/* ---- Responders that lie ---- */
+/* ---- Responders that send wrong responses ---- */
 
 static struct weft_rdmap_req out_req[4];
 
@@ -685,14 +687,14 @@ test_lying_responder(void)
 {
 	static const uint8_t atomic = WEFT_RDMAP_ATOMIC_REQ;
 
-	/* nobody asked */
+	/* without a request */
 	CASE(ANSWER(1), 1, 2, 2);
-	/* of another request, of one to come, of none (s5.2.2 rule 7) */
+	/* with the identifier of another request, of a later one, of none (s5.2.2 rule 7) */
 	ANSWER_CASE(atomic, ANSWER(2), 0, 2, 0xff);
 	ANSWER_CASE(atomic, ANSWER(0), 0, 2, 0xff);
 	ANSWER_CASE(atomic, ANSWER(3), 0, 2, 0xff);
 	ANSWER_CASE(atomic, ANSWER(0x01000000), 0, 2, 0xff);
-	/* an answer to another question, either way */
+	/* a response of another kind than the request */
 	ANSWER_CASE(WEFT_RDMAP_FLUSH_REQ, ANSWER(1), 0, 2, 6);
 	ANSWER_CASE(WEFT_RDMAP_READ_REQ, ANSWER(1), 0, 2, 6);
 	ANSWER_CASE(atomic, rig_inject_untagged(&rig.b, 0x4d, 3, 1, 0, true, 0, NULL, 0), 0, 2, 6);
@@ -702,7 +704,7 @@ test_lying_responder(void)
 	ANSWER_CASE(atomic, answer_len(1, 1, 5, 13), 1, 2, 5);
 	ANSWER_CASE(atomic, answer_len(2, 1, 5, 12), 1, 2, 3);
 
-	/* the first is believed, the same once more is not */
+	/* the first response is accepted, the same response again is not */
 	set_up();
 	post_out(atomic, 3);
 	ANSWER(1);
@@ -714,7 +716,7 @@ test_lying_responder(void)
 	tear_down();
 }
 
-/* Identifiers go on with the sequence numbers of their queue, over all kinds of requests. */
+/* Identifiers follow the MSNs of their queue, over all kinds of requests. */
 static void
 test_identifiers(void)
 {
@@ -744,9 +746,9 @@ test_received(void)
 		uint8_t word[2];
 		enum weft_rdmap_status status;
 	} rows[] = {
-	        {{0x02, 0x07}, WEFT_RDMAP_REMOTE_OP},     /* not aligned */
+	        {{0x02, 0x07}, WEFT_RDMAP_REMOTE_OP},     /* unaligned */
 	        {{0x02, 0x06}, WEFT_RDMAP_REMOTE_OP},     /* s1.1: not supported */
-	        {{0x01, 0x02}, WEFT_RDMAP_REMOTE_ACCESS}, /* no right */
+	        {{0x01, 0x02}, WEFT_RDMAP_REMOTE_ACCESS}, /* without the right */
 	        {{0x01, 0x01}, WEFT_RDMAP_REMOTE_ACCESS},
 	};
 
@@ -765,7 +767,7 @@ test_received(void)
 	}
 }
 
-/* In two segments: unusual, legal; carried out once it is whole. */
+/* A request in two segments is unusual and legal. It is carried out when it is complete. */
 static void
 test_split(void)
 {
@@ -788,11 +790,11 @@ test_split(void)
 		rig_pump();
 		memset(resp + 22, 0x77, 8);
 		EXPECT_ULPDU(&rig.b, resp, 30);
-		tear_down(); /* unequal: nothing changed */
+		tear_down(); /* the values differ: nothing changed */
 	}
 }
 
-/* The stream goes in the up-call that brings the result. */
+/* The stream is destroyed in the up-call that delivers the result. */
 static void
 test_destroy_in_done(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every Terminate we send, octet by octet, and what the peer's Terminates do to us. */
+/** @file Every Terminate that weft sends, octet by octet, and the effect of the peer's
+ * Terminates. */
 
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 static uint8_t mem[MEM_BYTES] __rte_aligned(64);
 static struct weft_mem_pd other_pd;
 
-/* Regions of b, one for each way to be refused. */
+/* Regions of b, one for each cause of refusal. */
 static struct {
 	struct weft_mem_mr *all, *none, *alien;
 } reg;
@@ -44,7 +45,7 @@ set_up(void)
 static void
 tear_down(void)
 {
-	/* nothing was touched, whatever was asked */
+	/* no octet has changed */
 	for (unsigned int i = 0; i < MEM_BYTES; i++)
 		CHECK(mem[i] == 0x77 && med.p.base[i] == 0x77);
 	rig_unreg(&rig.b, reg.all);
@@ -56,7 +57,8 @@ tear_down(void)
 
 enum echo { ECHO_NONE, ECHO_DDP, ECHO_RDMA };
 
-/* b's next message is this Terminate, echoing the segment `seg`; then FIN, and silence. */
+/* Check that b's next message is this Terminate, with the echo of segment `seg`, then FIN and
+ * nothing more. */
 static void
 expect_term_of(int line, uint8_t layer, uint8_t etype, uint8_t code, enum echo echo,
                const uint8_t *seg, uint32_t seg_bytes)
@@ -89,12 +91,12 @@ expect_term_of(int line, uint8_t layer, uint8_t etype, uint8_t code, enum echo e
 	CHECK(e != NULL && e->status == WEFT_RDMAP_ST_TERMINATE && e->has_term && e->ours);
 	CHECK(e->term.layer == layer && e->term.etype == etype && e->term.code == code);
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 1);
-	/* dead to whatever still comes */
+	/* the stream drops all that arrives later */
 	rig_inject_tagged(&rig.b, 0x40, reg.all->stag, BASE, true, "xxxx", 4);
 	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, true, 0, "x", 1);
 	rig_pump();
 	CHECK(TAILQ_EMPTY(&rig.b.out));
-	/* the peer never closes: reset after five seconds */
+	/* the peer does not close, so the connection is reset after five seconds */
 	rig_advance(4 * WEFT_NS_PER_S);
 	CHECK(!rig.b.aborted);
 	rig_advance(2 * WEFT_NS_PER_S);
@@ -111,7 +113,7 @@ expect_term_of(int line, uint8_t layer, uint8_t etype, uint8_t code, enum echo e
 		expect_term_of(__LINE__, layer, etype, code, echo, seg_, rig.last_bytes);          \
 	} while (0)
 
-/* One stream, one injection, one Terminate. */
+/* One stream, one injected message, one Terminate. */
 #define CASE(inject, layer, etype, code, echo)                                                     \
 	do {                                                                                       \
 		set_up();                                                                          \
@@ -144,9 +146,9 @@ test_opcode(void)
 	        [8] = 1,   [9] = 1,   [0xa] = 2,  [0xb] = 4, [0xc] = 2, [0xd] = 4,
 	        [0xe] = 2, [0xf] = 4, [0x10] = 2, [0x11] = 4};
 
-	/* opcodes of five bits: conform_term has the whole matrix */
+	/* opcodes of four bits: test_conform_opcode.c has all of five bits */
 	for (uint8_t op = 0; op < 0x10; op++) {
-		/* every opcode on every queue but its own, and tagged unless it is */
+		/* each opcode on every wrong queue, and tagged if it is not a tagged opcode */
 		for (uint8_t qn = 0; qn < 4; qn++)
 			if (untagged_qn[op] != qn + 1)
 				CASE(UNTAGGED(0x40 | op, qn, NULL, 0), 0, 2, 6, ECHO_DDP);
@@ -188,7 +190,8 @@ test_ddp(void)
 	CASE(UNTAGGED(0x43, 0, "abcd", 4), 1, 2, 2, ECHO_DDP);
 	CASE(rig_inject_untagged(&rig.b, 0x43, 0, 2, 0, true, 0, "abcd", 4), 1, 2, 3, ECHO_DDP);
 	CASE(rig_inject_untagged(&rig.b, 0x43, 0, 1, 9, true, 0, "abcd", 4), 1, 2, 4, ECHO_DDP);
-	/* draft-talpey-rdma-commit-02 A: MO "ignored"; by RFC 5041 it is not */
+	/* draft-talpey-rdma-commit-02 appendix A has the MO "ignored"; RFC 5041 does not, and weft
+	 * checks it */
 	CASE(rig_inject_untagged(&rig.b, 0x4c, 1, 1, 9, true, 0, mem, 20), 1, 2, 4, ECHO_DDP);
 	CASE(rig_inject(&rig.b, v0, 14), 1, 1, 4, ECHO_DDP);
 	CASE(rig_inject(&rig.b, v2, 18), 1, 2, 6, ECHO_DDP);
@@ -221,14 +224,14 @@ test_send(void)
 	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), 1);
 	tear_down();
 
-	set_up(); /* another kind of Send in the middle of one; the buffer comes back */
+	set_up(); /* another kind of Send in the middle of one; its receive is returned */
 	send_segments(50, 0x45, 10);
 	EXPECT_TERM(0, 2, 6, ECHO_DDP);
 	e = rig_ev(&rig.b, EV_RECV, 0);
 	CHECK(e != NULL && e->status == WEFT_RDMAP_FLUSHED);
 	tear_down();
 
-	set_up(); /* Figure 10 has no RDMA header for it: that goes with a Read Request only */
+	set_up(); /* s4.8 Figure 10: no RDMA header, which only a Read Request has */
 	rig.b.inv_rc = -1;
 	rig_post_recv(&rig.b, 1);
 	rig_inject_untagged(&rig.b, 0x44, 0, 1, 0, true, 0xfeed, "abcd", 4);
@@ -347,7 +350,7 @@ test_verify(void)
 	CASE(verify_hash(zero, 8), 0, 2, WEFT_TERM_OP_HASH_MISMATCH, ECHO_DDP);
 	CASE(verify_read_error(), 0, 2, WEFT_TERM_OP_VERIFY_FAILED, ECHO_DDP);
 
-	/* the medium changes behind memory's back */
+	/* the medium changes and memory does not */
 	set_up();
 	memcpy(med.shadow, med.p.base, MEM_BYTES);
 	{
@@ -410,7 +413,7 @@ test_ird(void)
 	CASE(overflow(), 1, 2, 2, ECHO_DDP);
 }
 
-/* A failing Verify holds back the Atomic Write behind it; what was before it is answered first. */
+/* A failing Verify stops the Atomic Write behind it. Requests before it are answered first. */
 static void
 test_failure_in_order(void)
 {
@@ -430,7 +433,8 @@ test_failure_in_order(void)
 	expect_term_of(__LINE__, 0, 2, WEFT_TERM_OP_HASH_MISMATCH, ECHO_DDP, seg, len);
 	tear_down();
 
-	/* the same for one that is refused as it comes: a Read without right behind a slow Flush */
+	/* the same for a request that is refused on arrival: a Read without the right, behind a
+	 * slow Flush */
 	set_up();
 	med.eagain = 3;
 	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 1, reg.all->stag, BASE, 4, "\0\0\0\1", 4);
@@ -443,7 +447,7 @@ test_failure_in_order(void)
 	memcpy(seg, rig.last, 64);
 	len = rig.last_bytes;
 	CHECK(TAILQ_EMPTY(&rig.b.out));
-	/* what comes behind it is dropped, beyond IRD too */
+	/* later requests are dropped, even beyond IRD */
 	for (uint32_t msn = 3; msn < 12; msn++)
 		rig_inject_place(&rig.b, WEFT_RDMAP_AWRITE_REQ, msn, reg.all->stag, BASE, 8,
 		                 "ABCDEFGH", 8);
@@ -453,7 +457,7 @@ test_failure_in_order(void)
 	tear_down();
 }
 
-/* A Terminate that finds no space waits for it, and nothing overtakes it. */
+/* A Terminate without space waits for it, and nothing is sent before it. */
 static void
 test_terminate_waits(void)
 {
@@ -472,7 +476,7 @@ test_terminate_waits(void)
 	tear_down();
 }
 
-/* ---- As requester ---- */
+/* ---- The requester ---- */
 
 static struct weft_rdmap_req out_req[4];
 
@@ -513,12 +517,12 @@ test_responses(void)
 {
 	static const uint8_t zero[128];
 
-	/* nobody asked */
+	/* without a request */
 	CASE(RESP(0x4d, NULL, 0), 1, 2, 2, ECHO_DDP);
 	CASE(RESP(0x51, NULL, 0), 1, 2, 2, ECHO_DDP);
 	CASE(RESP(0x4f, zero, 8), 1, 2, 2, ECHO_DDP);
 	CASE(TAGGED(0x42, reg.all->stag, BASE, zero, 8), 0, 2, 6, ECHO_DDP);
-	/* the answer to another question */
+	/* a response of another kind than the request */
 	RESP_CASE(WEFT_RDMAP_FLUSH_REQ, RESP(0x51, NULL, 0), 0, 2, 6);
 	RESP_CASE(WEFT_RDMAP_FLUSH_REQ, RESP(0x4f, zero, 8), 0, 2, 6);
 	RESP_CASE(WEFT_RDMAP_READ_REQ, RESP(0x4d, NULL, 0), 0, 2, 6);
@@ -528,7 +532,7 @@ test_responses(void)
 	RESP_CASE(WEFT_RDMAP_AWRITE_REQ, RESP(0x51, zero, 1), 1, 2, 5);
 	RESP_CASE(WEFT_RDMAP_VERIFY_REQ, RESP(0x4f, NULL, 0), 0, 2, 0xff);
 	RESP_CASE(WEFT_RDMAP_VERIFY_REQ, RESP(0x4f, zero, 65), 1, 2, 5);
-	/* a Read Response elsewhere, beyond, short */
+	/* a Read Response to another STag or TO, too long, too short */
 	RESP_CASE(WEFT_RDMAP_READ_REQ, TAGGED(0x42, reg.none->stag, BASE, zero, 8), 1, 1, 0);
 	RESP_CASE(WEFT_RDMAP_READ_REQ, TAGGED(0x42, reg.all->stag, BASE + 1, zero, 7), 1, 1, 1);
 	RESP_CASE(WEFT_RDMAP_READ_REQ, TAGGED(0x42, reg.all->stag, BASE, zero, 9), 1, 1, 1);
@@ -543,7 +547,7 @@ test_sink_gone(void)
 
 	set_up();
 	post_out(WEFT_RDMAP_READ_REQ, 2);
-	out_req[0].sink_stag ^= 1u << 31; /* as if the region had been replaced */
+	out_req[0].sink_stag ^= 1u << 31; /* as if the region had been registered again */
 	TAGGED(0x42, out_req[0].sink_stag, BASE, zero, 8);
 	EXPECT_TERM(1, 1, 0, ECHO_DDP);
 	CHECK_EQ(rig_status(&rig.b, &out_req[0]), WEFT_RDMAP_LOCAL_PROT);
@@ -551,7 +555,7 @@ test_sink_gone(void)
 	tear_down();
 }
 
-/* A responder that answers a Verify with another hash than the one expected is not believed. */
+/* A response to a Verify with another hash than the expected one is an error. */
 static void
 test_lying_responder(void)
 {
@@ -569,7 +573,8 @@ test_lying_responder(void)
 
 /* ---- The peer's Terminate ---- */
 
-/* Four requests of kind op are out (MSN 1..4); a Terminate echoes MSN msn. Statuses of the four. */
+/* Four requests of kind op are outstanding (MSN 1..4). A Terminate echoes MSN msn. Check their
+ * statuses. */
 static void
 check_received(uint8_t op, const uint8_t word[4], uint32_t msn, bool echo, const int want[4])
 {
@@ -599,7 +604,7 @@ check_received(uint8_t op, const uint8_t word[4], uint32_t msn, bool echo, const
 	CHECK_EQ(e->term.code, word[1]);
 	CHECK(rig.b.fin && TAILQ_EMPTY(&rig.b.out));
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_in, 1);
-	/* it closes: the state is over in order */
+	/* the peer closes: the stream ends in order */
 	weft_ddp_mpa_ops.eof(rig.b.ddp);
 	rig.b.live = false;
 	rig.b.ddp->mpa->tcp = NULL;
@@ -614,7 +619,7 @@ check_received(uint8_t op, const uint8_t word[4], uint32_t msn, bool echo, const
 static void
 test_received(void)
 {
-	/* Read without right, with M, D (and R cut off: the term still counts) */
+	/* a Read without the right, with M, D (the R part is cut off, and the code still counts) */
 	check_received(WEFT_RDMAP_READ_REQ, (const uint8_t[]){0x01, 2, 0xc0, 0}, 3, true,
 	               (const int[]){F, F, WEFT_RDMAP_REMOTE_ACCESS, F});
 	check_received(WEFT_RDMAP_READ_REQ, (const uint8_t[]){0x01, 2, 0xe0, 0}, 3, true,
@@ -627,16 +632,17 @@ test_received(void)
 	               (const int[]){F, WEFT_RDMAP_REMOTE_OP, F, F});
 	check_received(WEFT_RDMAP_READ_REQ, (const uint8_t[]){0x12, 0x02, 0xc0, 0}, 4, true,
 	               (const int[]){F, F, F, WEFT_RDMAP_REMOTE_OP});
-	/* no header: nobody in particular */
+	/* without a header no request is to blame */
 	check_received(WEFT_RDMAP_READ_REQ, (const uint8_t[]){0x20, 0x02, 0, 0}, 0, false,
 	               (const int[]){F, F, F, F});
-	/* siw: swapped word, and a length where the MSN belongs: the oldest */
+	/* siw: swapped layer and type, and a length in place of the MSN: the oldest request is to
+	 * blame */
 	check_received(WEFT_RDMAP_READ_REQ, (const uint8_t[]){0x10, 0x02, 0x03, 0}, 1000, true,
 	               (const int[]){WEFT_RDMAP_REMOTE_ACCESS, F, F, F});
 }
 
-/* RFC 6581 s9.1: MPA's code 6 comes from an initiator and comes first; elsewhere it is siw's
- * 0/2/06. */
+/* RFC 6581 s9.1: MPA's code 6 is sent only by an initiator and only as its first message. Otherwise
+ * the word is siw's 0/2/06. */
 static void
 test_received_siw_opcode(void)
 {
@@ -663,7 +669,7 @@ test_received_siw_opcode(void)
 	}
 }
 
-/* MSNs do not start at one for ever: the first of four was answered before. */
+/* MSNs need not start at one: the first of four was answered before. */
 static void
 test_received_later(void)
 {
@@ -681,7 +687,7 @@ test_received_later(void)
 	tear_down();
 }
 
-/* A Write or Send cut off by a Terminate about itself. */
+/* A Write or Send is cut off by a Terminate that names it. */
 static void
 test_received_midway(void)
 {
@@ -702,8 +708,8 @@ test_received_midway(void)
 		rig.b.space = 2;
 		weft_rdmap_post(rig.b.r, &w);
 		rig_pump();
-		weft_put_be64(t + 12, i == 1 ? 999 : 1001); /* not in what was sent */
-		u[19] = i == 3 ? 2 : 1;                     /* another message */
+		weft_put_be64(t + 12, i == 1 ? 999 : 1001); /* an offset that was not sent yet */
+		u[19] = i == 3 ? 2 : 1;                     /* a different message */
 		UNTAGGED(0x47, 2, i < 2 ? t : u, i < 2 ? 20 : 24);
 		rig_pump();
 		CHECK_EQ(rig_status(&rig.b, &w), want[i]);
@@ -711,7 +717,7 @@ test_received_midway(void)
 	}
 }
 
-/* About the Send that would come next, and has not left: it is not to blame. */
+/* A Terminate names the next Send, which is not sent yet: it is not to blame. */
 static void
 test_received_ahead(void)
 {
@@ -723,7 +729,7 @@ test_received_ahead(void)
 	post_out(WEFT_RDMAP_READ_REQ, 1);
 	weft_rdmap_post(rig.b.r, &s);
 	rig_pump();
-	CHECK(TAILQ_EMPTY(&rig.b.out)); /* it waits for the Read */
+	CHECK(TAILQ_EMPTY(&rig.b.out)); /* the Send waits for the Read */
 	UNTAGGED(0x47, 2, t, sizeof(t));
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.b, &out_req[0]), WEFT_RDMAP_FLUSHED);
@@ -731,7 +737,7 @@ test_received_ahead(void)
 	tear_down();
 }
 
-/* An FPDU for a stream that nobody started: nothing to say about it in particular. */
+/* An FPDU arrives on a stream that is not started: a Terminate without headers. */
 static void
 test_not_started(void)
 {
@@ -746,7 +752,7 @@ test_not_started(void)
 	rig_close();
 }
 
-/* A fault that the layer above found. */
+/* A fault that the layer above reports. */
 static void
 test_from_above(void)
 {
@@ -763,7 +769,7 @@ test_from_above(void)
 	rig_close();
 }
 
-/* Too short to be read, or longer than any: it ends the stream all the same. */
+/* Terminates that are too short to decode, or too long, end the stream all the same. */
 static void
 test_received_odd(void)
 {
@@ -781,7 +787,7 @@ test_received_odd(void)
 	}
 }
 
-/* A request in two segments: unusual, legal. */
+/* A request in two segments is unusual and legal. */
 static void
 test_split_request(void)
 {
@@ -803,7 +809,7 @@ test_split_request(void)
 	tear_down();
 }
 
-/* With ORD 0 a Read can never start: a Terminate goes in its place (RFC 5040 s7.1). */
+/* With ORD 0 a Read can never start. A Terminate is sent in its place (RFC 5040 s7.1). */
 static void
 test_ord_zero(void)
 {
@@ -823,7 +829,7 @@ test_ord_zero(void)
 	rig_close();
 }
 
-/* Requests as octets on the wire. */
+/* The octets of requests on the wire. */
 static void
 test_wire_form(void)
 {
@@ -890,11 +896,12 @@ test_wire_form(void)
 	EXPECT_ULPDU(&rig.b, verify, 36);
 	EXPECT_ULPDU(&rig.b, inv, 20);
 	EXPECT_ULPDU(&rig.b, write, 16);
-	CHECK_EQ(rig.b.flushes, 1); /* packed: one flush behind all of it */
+	CHECK_EQ(rig.b.flushes, 1); /* packed: one flush behind all messages */
 	rig_close();
 }
 
-/* Anything at all, near to valid: nothing outside its region changes, nothing is lost or leaked. */
+/* Random segments, most nearly valid: nothing outside the region changes, and nothing is lost or
+ * leaked. */
 static void
 test_fuzz(void)
 {

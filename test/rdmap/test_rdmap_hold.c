@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a request of the peer holds, and until when: a peer that takes no answer must not keep
- * read-backs of the medium or hashes that nothing needs any more, and no request sees what the one
- * before it had. A flush that the executor is given waits for the turn of its peer.
+ * The resources that a peer's request holds, and until when. A peer that accepts no responses must
+ * not keep read-backs of the medium or hashes that are no longer needed. No request uses resources
+ * of the one before. A Flush for the executor waits for its peer's turn.
  */
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ tear_down(void)
 	rig_medium_close(&med);
 }
 
-/* A Verify of the whole medium behind a Flush whose answer the peer does not take. */
+/* A Verify of the whole medium, behind a Flush whose response the peer does not accept. */
 static void
 verify_behind_flush(void)
 {
@@ -50,7 +50,7 @@ verify_behind_flush(void)
 	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 2, mr->stag, 0, BYTES, NULL, 0);
 }
 
-/* One turn of the Verify: a read-back is there, some of it hashed. */
+/* Run one turn of the Verify: a read-back is held, and a part of it is hashed. */
 static void
 midway(void)
 {
@@ -68,7 +68,7 @@ holds_nothing(void)
 	CHECK_EQ(rig_hashes, 0);
 }
 
-/* The answer of the Flush, then the Terminate that the Verify drew, once there is room. */
+/* With space, the response to the Flush is sent, then the Terminate that the Verify caused. */
 static void
 then_terminates(uint8_t etype, uint8_t code)
 {
@@ -84,7 +84,7 @@ then_terminates(uint8_t etype, uint8_t code)
 	free(u);
 }
 
-/* A read-back that failed: the peer learns of it when it takes its answers, the medium is free at
+/* A read-back fails. The peer learns of it when it accepts its responses. The medium is free at
  * once. */
 static void
 test_failed(void)
@@ -99,7 +99,7 @@ test_failed(void)
 	tear_down();
 }
 
-/* The STag was taken back while the Verify was under way (RFC 5040 s8.1.1 item 6). */
+/* The STag is invalidated during the Verify (RFC 5040 s8.1.1 item 6). */
 static void
 test_revoked(void)
 {
@@ -114,7 +114,7 @@ test_revoked(void)
 	tear_down();
 }
 
-/* The stream ends under a Verify, in each way there is. */
+/* The stream ends during a Verify, in each possible way. */
 static void
 test_ended(void)
 {
@@ -137,7 +137,7 @@ test_ended(void)
 	}
 }
 
-/* ---- The executor's turns, of which each peer has a part (weft_lane.h) ---- */
+/* ---- The executor's turns, shared between peers (weft_lane.h) ---- */
 
 static struct weft_lanes lanes;
 static struct weft_turn others[WEFT_LANE_WORK];
@@ -150,7 +150,7 @@ on_nothing(struct weft_task *task, uint64_t now_ns)
 	(void)now_ns;
 }
 
-/* The stream is of a peer whose other streams have all turns. */
+/* Open a stream of a peer whose other streams hold all its turns. */
 static struct weft_lane *
 set_up_busy(void)
 {
@@ -204,7 +204,7 @@ end_busy(struct weft_lane *lane)
 	tear_down();
 }
 
-/* It is not begun before the turn comes, and gives it back. */
+/* The Flush does not begin before its turn, and returns the turn. */
 static void
 test_flush_waits(void)
 {
@@ -221,8 +221,8 @@ test_flush_waits(void)
 	end_busy(lane);
 }
 
-/* What the executor is not given needs no turn: visibility alone, nothing at all, what the medium
- * does at once. */
+/* A Flush without the executor needs no turn: for visibility only, of no octets, or done by the
+ * medium at once. */
 static void
 test_flush_at_once(void)
 {
@@ -247,7 +247,7 @@ test_flush_at_once(void)
 	end_busy(lane);
 }
 
-/* A stream that ends in line leaves the line. */
+/* A stream that ends while it waits for a turn leaves the queue. */
 static void
 test_flush_ended(void)
 {
@@ -268,8 +268,7 @@ test_flush_ended(void)
 	}
 }
 
-/* RFC 5040 s5.2.1: nothing of a Read of no octets is checked, whatever memory the Read before it
- * was of. */
+/* RFC 5040 s5.2.1: a Read of no octets is not checked, whatever memory the Read before it used. */
 static void
 test_empty_read(void)
 {
@@ -280,7 +279,7 @@ test_empty_read(void)
 	uint8_t *map;
 	int fd;
 
-	rig_open(1, 1, true); /* the second finds the place of the first */
+	rig_open(1, 1, true); /* the second request uses the same entry as the first */
 	fd = memfd_create("weft-test", 0);
 	CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -2,7 +2,7 @@
 /**
  * @file
  * Immediate Data (RFC 7306 s6): octets, receives, order among Sends and Writes, one request for a
- * Write with it, every error.
+ * Write with Immediate Data, every error.
  */
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ op_write_imm(uint32_t stag, uint64_t to, uint32_t len, uint8_t imm_op, uint64_t 
 	return q;
 }
 
-/* A.3, and that a Write goes before it. */
+/* RFC 7306 A.3. A Write in front is sent first. */
 static void
 test_wire_form(void)
 {
@@ -64,7 +64,8 @@ test_wire_form(void)
 	rig_close();
 }
 
-/* Among Sends, in order; each uses up one receive and leaves its memory alone (s6.3). */
+/* Immediate Data among Sends, in order. Each uses one receive and does not write to its memory
+ * (s6.3). */
 static void
 test_receives(void)
 {
@@ -88,7 +89,7 @@ test_receives(void)
 	rig_pump();
 	CHECK_EQ(rig.b.recv_taken, 6);
 	for (unsigned int i = 0; i < 6; i++) {
-		const struct rig_ev *e = &rig.b.ev[1 + i]; /* behind RTS */
+		const struct rig_ev *e = &rig.b.ev[1 + i]; /* after RTS */
 		bool imm = rdmap_ops[ops[i]].imm;
 		uint8_t want[8];
 
@@ -116,7 +117,8 @@ on_imm(struct rig_side *s, const struct rig_ev *e)
 		CHECK_MEM(placed, src, placed_bytes);
 }
 
-/* One request, one completion, whatever the Write's length and the space; the data come first. */
+/* One request has one completion, whatever the length of the Write and the space. The data is sent
+ * first. */
 static void
 test_write_imm(void)
 {
@@ -160,7 +162,8 @@ test_write_imm(void)
 	rig_close();
 }
 
-/* The Write is out, the Immediate Data not yet: whatever ends the stream, one completion. */
+/* The Write is sent, the Immediate Data is not. However the stream ends, there is one
+ * completion. */
 static void
 test_write_imm_cut(void)
 {
@@ -178,7 +181,7 @@ test_write_imm_cut(void)
 		} else if (how == 1) { /* a Terminate of the peer */
 			rig.b.space = 5;
 			rig_inject_untagged(&rig.b, 0x47, 2, 1, 0, true, 0, "\x11\0\0\0", 4);
-		} else { /* the peer's FIN: what needs no answer is still said */
+		} else { /* the peer's FIN: a message without a response is still sent */
 			rig.b.space = 5;
 			rig.b.ddp->mpa->ops->eof(rig.b.ddp->mpa->user);
 		}
@@ -189,7 +192,7 @@ test_write_imm_cut(void)
 	}
 }
 
-/* A close in order says it, and so does the fence wait for what is before. */
+/* An orderly close sends it. With a fence it waits for the requests before it. */
 static void
 test_close_and_fence(void)
 {
@@ -239,11 +242,11 @@ expect_term(int line, uint8_t layer, uint8_t etype, uint8_t code)
 		test_fail(__FILE__, line, "no FIN right behind it");
 }
 
-/* recv: how the receive that was used up ends; -1: none was */
+/* recv: status of the used receive; -1: no receive was used */
 static void
 end_case(int line, int recv)
 {
-	rig_advance(6 * WEFT_NS_PER_S); /* the peer never closes */
+	rig_advance(6 * WEFT_NS_PER_S); /* the peer does not close */
 	if (rig_ev_count(&rig.b, EV_RECV) != (recv >= 0) || rig_ev_count(&rig.b, EV_IMM) != 0)
 		test_fail(__FILE__, line, "receives ended otherwise");
 	if (recv >= 0)
@@ -271,9 +274,9 @@ test_errors(void)
 	for (unsigned int i = 0; i < 2; i++) {
 		uint8_t op = ops[i];
 
-		/* no receive (RFC 5041 s7.2) */
+		/* without a receive (RFC 5041 s7.2) */
 		CASE(0, SEG(op, 0, 0, true, 8), 1, 2, 2, -1);
-		/* s6.3: exactly eight octets; the receive tells of it, too (s6.1) */
+		/* s6.3: exactly eight octets; the receive reports the error, too (s6.1) */
 		for (uint32_t n = 0; n < 20; n++)
 			if (n != 8)
 				CASE(1, SEG(op, 0, 0, true, n), 0, 2, 0xff,
@@ -283,12 +286,12 @@ test_errors(void)
 		     WEFT_RDMAP_LOCAL_LENGTH);
 		CASE(1, (SEG(op, 0, 0, false, 5), SEG(op, 0, 5, true, 4)), 0, 2, 0xff,
 		     WEFT_RDMAP_LOCAL_LENGTH);
-		/* RDMAP version, queue, sequence */
+		/* wrong RDMAP version, queue, MO */
 		CASE(1, SEG(op & 0x3f, 0, 0, true, 8), 0, 2, 5, -1);
 		CASE(1, SEG(op, 1, 0, true, 8), 0, 2, 6, -1);
 		CASE(1, SEG(op, 3, 0, true, 8), 0, 2, 6, -1);
 		CASE(1, SEG(op, 0, 4, true, 4), 1, 2, 4, -1);
-		/* in the middle of a Send, and the other way round; begun without an octet, too */
+		/* in the middle of a Send, and the reverse; also when the first segment is empty */
 		for (uint32_t n = 0; n < 5; n += 4) {
 			CASE(2, (SEG(0x43, 0, 0, false, n), SEG(op, 0, n, true, 8 - n)), 0, 2, 6,
 			     WEFT_RDMAP_FLUSHED);
@@ -300,7 +303,7 @@ test_errors(void)
 	}
 }
 
-/* In several segments, an empty one among them: unusual, legal. */
+/* In several segments, one of them empty: unusual and legal. */
 static void
 test_split(void)
 {
@@ -323,7 +326,7 @@ test_split(void)
 		}
 }
 
-/* The stream goes in the very up-call, begun or done. */
+/* The stream is destroyed in an up-call, of a complete message or of an incomplete one. */
 static void
 test_destroy_in_recv(void)
 {

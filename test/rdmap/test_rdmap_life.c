@@ -96,7 +96,7 @@ test_close_linger(void)
 	rig_close();
 }
 
-/* Behind our FIN nothing of the peer's can be answered: counted, and no more. */
+/* After the FIN is sent, requests of the peer cannot be answered. They are only counted. */
 static void
 test_after_fin(void)
 {
@@ -109,7 +109,7 @@ test_after_fin(void)
 	weft_rdmap_close(rig.b.r, rig.now_ns);
 	rig_pump();
 	CHECK(rig.b.fin);
-	/* more than IRD: they take no place */
+	/* more than IRD: they use no entries */
 	for (uint32_t msn = 1; msn <= 4; msn++)
 		rig_inject_read(&rig.b, msn, &q);
 	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 5, mr->stag, 0, 8, "\0\0\0\2", 4);
@@ -118,7 +118,7 @@ test_after_fin(void)
 	CHECK_EQ(rig.b.op_stats.faults.requests_beyond_ird, 0);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
 	CHECK_EQ(rig.b.op_stats.faults.terminates_unsent, 0);
-	/* nor is a fault told, though it ends the stream */
+	/* a fault cannot be reported, either, and ends the stream */
 	rig_inject_tagged(&rig.b, 0x40, 0xdead, 0, true, "x", 1);
 	rig_pump();
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
@@ -135,7 +135,7 @@ test_idle(void)
 	static const int ends[] = {WEFT_RDMAP_ST_CLOSING, WEFT_RDMAP_ST_ERROR};
 	struct weft_rdmap_req q = op(WEFT_RDMAP_SEND, NULL, 4, NULL);
 
-	/* closed before it was started */
+	/* closed before it is started */
 	rig.idle = true;
 	rig_open(2, 2, true);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_IDLE);
@@ -150,7 +150,7 @@ test_idle(void)
 
 	rig.idle = true;
 	rig_open(2, 2, true);
-	/* a stream that starts after its connection was lost stays over */
+	/* a start after the connection is lost has no effect */
 	rig.b.live = false;
 	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, -ECONNRESET);
@@ -165,7 +165,8 @@ test_idle(void)
 	rig_close();
 }
 
-/* Our Write needs no answer and goes out; the Read and what is behind it is over. */
+/* After the peer's FIN a Write, which needs no response, is still sent. A Read and the requests
+ * behind it are flushed. */
 static void
 test_eof(void)
 {
@@ -180,7 +181,7 @@ test_eof(void)
 	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL, &rig_hash);
 	rig.b.space = 1;
 	weft_rdmap_post(rig.b.r, &w);
-	rig_pump(); /* under way now */
+	rig_pump(); /* partly sent now */
 	weft_rdmap_post(rig.b.r, &q);
 	weft_rdmap_post(rig.b.r, &w2);
 	rig_inject_place(&rig.b, WEFT_RDMAP_AWRITE_REQ, 1, mr->stag, 8, 8, "ABCDEFGH", 8);
@@ -200,12 +201,13 @@ test_eof(void)
 		CHECK(u != NULL && u->data[0] == (i == 3 ? 0xc1 : 0x81));
 		free(u);
 	}
-	EXPECT_ULPDU(&rig.b, resp, 18); /* and what it asked before is answered */
+	EXPECT_ULPDU(&rig.b, resp, 18); /* the peer's earlier request is answered */
 	CHECK_MEM(dst + 8, "ABCDEFGH", 8);
 	rig_unreg(&rig.b, mr);
 	rig_close();
 
-	/* with a Read outstanding all is over, but the message under way is finished */
+	/* with an outstanding Read all requests are flushed, but the message that is partly sent is
+	 * finished */
 	rig_open(2, 2, true);
 	mr = rig_reg(&rig.b, dst, 4096, 0, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	q = op(WEFT_RDMAP_READ_REQ, NULL, 8, NULL);
@@ -233,7 +235,8 @@ test_eof(void)
 	rig_close();
 }
 
-/* Aborted while a Terminate waits for the peer to close: the timer dies with the stream. */
+/* The stream is aborted while a Terminate waits for the peer to close: the timer stops with the
+ * stream. */
 static void
 test_abort_after_terminate(void)
 {
@@ -260,14 +263,14 @@ test_abort(void)
 	for (unsigned int i = 0; i < 3; i++)
 		weft_rdmap_post(rig.b.r, &q[i]);
 	rig_pump();
-	rig.b.recv_posted = 1; /* half a Send */
+	rig.b.recv_posted = 1; /* the first half of a Send */
 	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, src, 100);
 	weft_rdmap_abort(rig.b.r, rig.now_ns);
 	for (unsigned int i = 0; i < 3; i++)
 		CHECK_EQ(rig_status(&rig.b, &q[i]), WEFT_RDMAP_FLUSHED);
 	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->status, WEFT_RDMAP_FLUSHED);
 	check_states(&rig.b, ends, 2);
-	CHECK(rig.b.ev[rig.b.nev - 1].kind == EV_STATE); /* everything before */
+	CHECK(rig.b.ev[rig.b.nev - 1].kind == EV_STATE); /* the last event */
 	CHECK_EQ(rig_ev_count(&rig.b, EV_CLOSED), 0);
 	CHECK(rig.b.aborted);
 	rig_close();
@@ -283,7 +286,7 @@ post_again(struct rig_side *s, const struct rig_ev *e)
 		weft_rdmap_post(s->r, &again);
 }
 
-/* Posting inside done() of a stream that is over neither recurses nor is lost. */
+/* A post inside done() of a stream that has ended neither recurses nor is lost. */
 static void
 test_post_in_done(void)
 {
@@ -303,7 +306,8 @@ test_post_in_done(void)
 	rig_close();
 }
 
-/* A driver has the request when the stream goes: it ends well, and only then is the region free. */
+/* A driver works on a request when the stream ends. The request is carried out, and only then is
+ * the region released. */
 static void
 test_medium_outlives(void)
 {
@@ -326,13 +330,14 @@ test_medium_outlives(void)
 		} else if (how / 2 == 1) {
 			weft_rdmap_abort(rig.b.r, rig.now_ns);
 		} else if (how / 2 ==
-		           2) { /* inside an up-call; the memory of the stream waits too */
+		           /* inside an up-call; the memory of the stream is freed later, too */
+		           2) {
 			rig.b.recv_posted = 1;
 			rig.b.destroy_at = 1;
 			rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, true, 0, src, 10);
 			CHECK(rig.b.r == NULL);
 			weft_sched_run(&rig.b.sched, rig.now_ns);
-		} else { /* a fault of the peer, meanwhile */
+		} else { /* a fault of the peer during the request */
 			rig_inject_tagged(&rig.b, 0x40, 0xdead, 0, true, "x", 1);
 		}
 		weft_mem_quiescent(rig.b.mem, 0);
@@ -345,7 +350,7 @@ test_medium_outlives(void)
 	}
 }
 
-/* ---- Two streams at full work; one of them ends at the n-th up-call ---- */
+/* ---- Two streams under full load; one of them ends at the n-th up-call ---- */
 
 #define NREQ 24
 
@@ -376,7 +381,7 @@ work_open(uint64_t seed)
 			uint32_t len =
 			        o == WEFT_RDMAP_AWRITE_REQ ? 8 : (uint32_t)(rig_random() % 1500);
 
-			/* each in memory of its own, so that ASan sees it used too late */
+			/* each in its own memory, so that ASan detects a late access */
 			work[i][k] = malloc(sizeof(*work[i][k]));
 			*work[i][k] = op(o, work_mr[!i], len, work_mr[i]);
 			weft_rdmap_post(side[i]->r, work[i][k]);
@@ -394,7 +399,8 @@ work_step(void)
 	rig_step();
 }
 
-/* Each request is done once, unless its stream was destroyed; ERROR comes after all of them. */
+/* Each request completes once, unless its stream was destroyed. ERROR comes after all
+ * completions. */
 static void
 work_check(struct rig_side *s, int i, bool over)
 {
@@ -430,7 +436,7 @@ free_on_destroy(struct rig_side *s, const struct rig_ev *e)
 	(void)e;
 	if (s->destroy_at != 1)
 		return;
-	/* destroyed right after this: the requests are verbs' and go with the QP */
+	/* destroyed after this up-call: the requests belong to verbs and are freed with the QP */
 	for (unsigned int k = 0; k < NREQ; k++) {
 		free(work[i][k]);
 		work[i][k] = NULL;
@@ -483,7 +489,7 @@ test_abort_in_upcalls(void)
 	}
 }
 
-/* An end of a random kind at a random moment. */
+/* The stream ends in a random way at a random moment. */
 static void
 test_random_end(void)
 {
@@ -523,7 +529,7 @@ test_random_end(void)
 			rig.b.ddp->mpa->ops->fault(rig.b.ddp->mpa->user,
 			                           &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC});
 			break;
-		default: /* an STag goes away under the peer's feet */
+		default: /* an STag is invalidated while the peer uses it */
 			rig_unreg(&rig.b, work_mr[1]);
 			work_mr[1] = rig_reg(&rig.b, work_med.p.base, 65536, 0, ALL, &work_med.p,
 			                     &rig_hash);
@@ -543,7 +549,7 @@ test_random_end(void)
 	}
 }
 
-/** Whether a connection that ended is to begin anew is asked during start-up, and then alone. */
+/** rdmap asks whether to connect again only if the connection ends during start-up. */
 static void
 test_again(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a stream may take: buffers of the medium, time of a turn, time to close, octets of a
+/** @file Limits of a stream: buffers of the medium, work in a turn, time to close, octets of a
  * segment. */
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static uint8_t mem[4096] __rte_aligned(64);
 
-/* A read-back that failed gives its buffer back like any other: the medium stays usable. */
+/* A failed read-back returns its buffer like any other: the medium stays usable. */
 static void
 test_failed_read_backs(void)
 {
@@ -32,7 +32,7 @@ test_failed_read_backs(void)
 			v = (struct weft_rdmap_req){
 			        .op = WEFT_RDMAP_VERIFY_REQ, .len_bytes = 8192, .stag = mr->stag};
 			weft_rdmap_post(rig.a.r, &v);
-			if (how == 2 && !well) { /* over while the medium is still reading */
+			if (how == 2 && !well) { /* the stream ends while the medium reads */
 				weft_sched_run(&rig.a.sched, rig.now_ns);
 				for (struct rig_ulpdu *u; (u = rig_pop(&rig.a)) != NULL; free(u))
 					rig_inject(&rig.b, u->data, u->len_bytes);
@@ -51,7 +51,8 @@ test_failed_read_backs(void)
 	rig_medium_close(&m);
 }
 
-/* Flushes that a driver does on the spot are work of this turn: many of them take many turns. */
+/* Flushes that a driver carries out inside the submission count as work of the turn: many of them
+ * take many turns. */
 static void
 test_inline_flush_budget(void)
 {
@@ -80,7 +81,7 @@ test_inline_flush_budget(void)
 	}
 	CHECK(turns >= N / 2);
 	CHECK_EQ(m.flushes, N);
-	/* short ones share a turn, and what only asks for visibility is free */
+	/* short ones share a turn, and flushes for visibility only are free */
 	for (unsigned int visible = 0; visible < 2; visible++) {
 		rig.a.nev = m.flushes = 0;
 		for (unsigned int i = 0; i < N; i++) {
@@ -111,7 +112,8 @@ post_again(struct rig_side *s, const struct rig_ev *e)
 	}
 }
 
-/* A user who posts anew in every done() is served once a turn; the worker goes on in between. */
+/* A user that posts again in every done() gets one completion a turn. The worker does other work in
+ * between. */
 static void
 test_repost_for_ever(void)
 {
@@ -133,7 +135,7 @@ test_repost_for_ever(void)
 	rig_close();
 }
 
-/* Destroyed in an up-call of its own end, whichever: that was the last one. */
+/* The stream is destroyed in any up-call of its own end: that up-call is the last one. */
 static void
 test_destroy_in_drain(void)
 {
@@ -162,7 +164,7 @@ test_destroy_in_drain(void)
 	}
 }
 
-/* Aborting in done() while others wait: ERROR comes after all that were there, once each. */
+/* An abort in done() while others wait: ERROR comes after all of them, each once. */
 static void
 test_abort_in_drain(void)
 {
@@ -175,7 +177,7 @@ test_abort_in_drain(void)
 			weft_rdmap_post(rig.b.r, &q[i]);
 		}
 		rig_pump();
-		rig.b.abort_at = at; /* inside the up-calls of a Terminate */
+		rig.b.abort_at = at; /* inside the up-calls that a Terminate causes */
 		rig_inject_tagged(&rig.b, 0x40, 0xdead, 0, true, "x", 1);
 		rig_pump();
 		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
@@ -187,7 +189,7 @@ test_abort_in_drain(void)
 	}
 }
 
-/* close() with a Read outstanding at a peer who lives and says nothing. */
+/* A close with an outstanding Read, towards a peer whose TCP works and which sends nothing. */
 static void
 test_silent_peer(void)
 {
@@ -204,7 +206,7 @@ test_silent_peer(void)
 		weft_rdmap_close(rig.b.r, rig.now_ns);
 		rig_advance(59 * WEFT_NS_PER_S);
 		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
-		if (slow) { /* who answers a little at a time has all the time he needs */
+		if (slow) { /* a peer that sends a little at a time has no time limit */
 			for (unsigned int i = 0; i < 8; i++) {
 				rig_inject_tagged(&rig.b, 0x42, sink->stag, 10 * i, false, mem, 10);
 				rig_advance(50 * WEFT_NS_PER_S);
@@ -221,7 +223,7 @@ test_silent_peer(void)
 	}
 }
 
-/* Our own medium at work is no silence of the peer's. */
+/* The time of this node's medium does not count as the peer's silence. */
 static void
 test_slow_medium(void)
 {
@@ -248,7 +250,7 @@ test_slow_medium(void)
 	rig_medium_close(&m);
 }
 
-/* The first FPDU of an initiator is damaged: we may not send, and never will, so we close. */
+/* The first FPDU of an initiator is damaged. The responder may never send, so it closes. */
 static void
 test_mute_responder(void)
 {
@@ -264,7 +266,7 @@ test_mute_responder(void)
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 0);
 	rig_close();
 
-	/* a fault of ours waits: the peer may still speak, and then hears of it */
+	/* a fault of this node waits: if the peer still sends, it gets the Terminate */
 	rig_open(1, 1, true);
 	rig.b.ddp->mpa->peer_spoke = false;
 	weft_rdmap_terminate(rig.b.r, &crc, rig.now_ns);
@@ -278,7 +280,7 @@ test_mute_responder(void)
 	free(rig_pop(&rig.b));
 	rig_close();
 
-	/* until its FIN: then it never will */
+	/* after the peer's FIN it never will */
 	for (int late = 0; late < 2; late++) {
 		struct weft_rdmap_req q[] = {{.op = WEFT_RDMAP_SEND},
 		                             {.op = WEFT_RDMAP_WRITE, .stag = 1},
@@ -304,7 +306,7 @@ test_mute_responder(void)
 	}
 }
 
-/* RFC 5041 s5.2: of a message without octets neither STag nor TO is checked. */
+/* RFC 5041 s5.2: STag and TO of a message of no octets are not checked. */
 static void
 test_empty_read_response(void)
 {
@@ -318,7 +320,7 @@ test_empty_read_response(void)
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.b, &q), WEFT_RDMAP_OK);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
-	/* octets that nobody asked for are still refused */
+	/* unrequested octets are still refused */
 	rig.b.nev = 0;
 	weft_rdmap_post(rig.b.r, &q);
 	rig_pump();
@@ -329,9 +331,9 @@ test_empty_read_response(void)
 }
 
 /*
- * RFC 5040 s6: a Read Request is one segment. Where the path's segments are smaller it is not sent,
- * and the Terminate that says so is the word alone. A segment's header takes 18 octets (RFC 5041
- * s4.3).
+ * RFC 5040 s6: a Read Request is one segment. If the MULPDU is smaller it is not sent, and the
+ * Terminate that reports this has the control word only. A segment's header takes 18 octets (RFC
+ * 5041 s4.3).
  */
 static void
 test_request_too_long(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two streams back to back: every operation, order, ORD, fence, slices, scarce space. */
+/** @file Two connected streams: every operation, order, ORD, fence, slices, scarce space. */
 
 #include <stdlib.h>
 
@@ -100,7 +100,7 @@ test_write(void)
 
 		fill(src, n);
 		memset(dst, 0xee, sizeof(dst));
-		/* four pieces, one of them empty */
+		/* four SGEs, one of them empty */
 		q.nsge = 4;
 		q.sge[0].len_bytes = n / 3;
 		q.sge[1] = (struct weft_rdmap_sge){src + n / 3, 0};
@@ -117,7 +117,7 @@ test_write(void)
 	CHECK_EQ(rig.a.op_stats.out[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
 	CHECK_EQ(rig.b.op_stats.in[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
 	CHECK_EQ(weft_rdmap_stats(rig.a.r)->bytes_out, weft_rdmap_stats(rig.b.r)->bytes_in);
-	CHECK_EQ(rig.b.nev, 1); /* the ULP of the sink hears of nothing: RTS alone */
+	CHECK_EQ(rig.b.nev, 1); /* the target's user gets no up-call: RTS only */
 	rig_unreg(&rig.b, mr);
 	rig_close();
 }
@@ -184,7 +184,7 @@ test_read(void)
 	}
 	CHECK_MEM(dst, src, off);
 	CHECK_EQ(dst[off], 0);
-	/* zero length: nothing is checked, at either side */
+	/* zero length: nothing is checked, on either side */
 	from->stag ^= 0x5a5a;
 	q[0] = op_read(from, 1, 0, from, 2);
 	from->stag ^= 0x5a5a;
@@ -206,7 +206,7 @@ test_flush(void)
 
 	rig_open(4, 4, false);
 	rig_medium_open(&m, 65536);
-	/* the region starts inside the mapping, at a TO of its own */
+	/* the region begins inside the mapping, with a base TO of its own */
 	mr = rig_reg(&rig.b, m.p.base + 4096, 32768, 1000, ALL, &m.p, &rig_hash);
 	fill(m.p.base, 65536);
 	for (int immediate = 0; immediate < 2; immediate++) {
@@ -222,7 +222,7 @@ test_flush(void)
 		CHECK_MEM(m.shadow + 4196, m.p.base + 4196, 200);
 		CHECK_EQ(m.shadow[4396], 0);
 	}
-	/* the region: length and offset are ignored, however wrong */
+	/* flush of the region: length and offset are ignored, even out of bounds */
 	q = op_flush(mr, UINT64_MAX, UINT32_MAX, WEFT_FLUSH_REGION | WEFT_FLUSH_VISIBLE);
 	rig.a.nev = 0;
 	weft_rdmap_post(rig.a.r, &q);
@@ -231,7 +231,7 @@ test_flush(void)
 	CHECK_MEM(m.shadow + 4096, m.p.base + 4096, 32768);
 	CHECK_EQ(m.shadow[4095], 0);
 	CHECK_EQ(m.shadow[4096 + 32768], 0);
-	/* no length: nothing to do, even out of range */
+	/* zero length: nothing is flushed, even out of bounds */
 	m.flushes = 0;
 	q = op_flush(mr, 1, 0, WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE);
 	rig.a.nev = 0;
@@ -239,7 +239,7 @@ test_flush(void)
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.a, &q), WEFT_RDMAP_OK);
 	CHECK_EQ(m.flushes, 0);
-	/* executor full for a while */
+	/* the executor is full for a while */
 	m.immediate = false;
 	m.eagain = 20;
 	q = op_flush(mr, 1000, 32768, WEFT_FLUSH_PERSISTENT);
@@ -286,7 +286,7 @@ test_drop_flush(void)
 
 static struct rig_medium *early;
 
-/* The answers: none waited for its Flush, and each waited for the Flush before it. */
+/* Check the responses: none waited for its own Flush, and each waited for the Flush before it. */
 static void
 count_early(struct rig_side *s, const struct rig_ev *e)
 {
@@ -339,7 +339,7 @@ test_verify(void)
 	mr = rig_reg(&rig.b, m.p.base + 8192, 500000, 1 << 30, ALL, &m.p, &rig_hash);
 	plain = rig_reg(&rig.b, src, 500000, 1 << 30, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL,
 	                &rig_hash);
-	fill(m.shadow, 1 << 20); /* memory says something else: the medium is what counts */
+	fill(m.shadow, 1 << 20); /* memory differs: the hash is of the medium */
 	fill(src, 500000);
 	for (unsigned int i = 0; i < RTE_DIM(n); i++)
 		for (int with = 0; with < 2; with++)
@@ -366,7 +366,7 @@ test_verify(void)
 	rig_medium_close(&m);
 }
 
-/* A long Verify takes its turns, and a Write on the same stream is placed meanwhile. */
+/* A long Verify takes several turns. A Write on the same stream is placed meanwhile. */
 static void
 test_verify_slices(void)
 {
@@ -403,7 +403,7 @@ test_atomic_write(void)
 	struct weft_rdmap_req q;
 
 	rig_open(4, 4, false);
-	/* the address counts, not the offset: an odd base */
+	/* the address must be aligned, not the offset: an odd base TO */
 	mr = rig_reg(&rig.b, dst, 4096, 3, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	memset(dst, 0, 32);
 	q = op_awrite(mr, 3 + 16, word);
@@ -417,8 +417,7 @@ test_atomic_write(void)
 	rig_close();
 }
 
-/* WRITE... FLUSH VERIFY AWRITE FLUSH in one breath, over and over, on a medium that takes its time.
- */
+/* WRITE... FLUSH VERIFY AWRITE FLUSH, posted together, many times, on a slow medium. */
 static void
 test_commit_pipeline(void)
 {
@@ -444,7 +443,8 @@ test_commit_pipeline(void)
 		rig.a.nev = 0;
 		for (unsigned int i = 0; i < 7; i++)
 			weft_rdmap_post(rig.a.r, &q[i]);
-		/* until the Verify is answered the commit word must be the old one, everywhere */
+		/* until the Verify is answered, the commit word must be the old one in memory and
+		 * on the medium */
 		while (rig_status(&rig.a, &q[6]) < 0) {
 			if (rig.b.op_stats.out[WEFT_RDMAP_VERIFY_RESP] == round)
 				CHECK(memcmp(m.p.base + 8, word, 8) != 0);
@@ -479,7 +479,7 @@ test_ord(void)
 		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
 		weft_rdmap_post(rig.a.r, &q[i]);
 	}
-	/* behind a stalled Read: it must wait too */
+	/* behind a stalled Read: the Write waits, too */
 	w = op_write(mr, 4000, src, 50);
 	weft_rdmap_post(rig.a.r, &w);
 	weft_sched_run(&rig.a.sched, rig.now_ns);
@@ -487,7 +487,7 @@ test_ord(void)
 	CHECK_EQ(out, 2);
 	CHECK_EQ(weft_rdmap_stats(rig.a.r)->ord_stalls, 1);
 	CHECK_EQ(rig_status(&rig.a, &w), -1);
-	for (unsigned int i = 0; i < 3; i++) { /* one stall, however often it is looked at */
+	for (unsigned int i = 0; i < 3; i++) { /* one stall, however often it is checked */
 		weft_rdmap_resume(rig.a.r);
 		weft_sched_run(&rig.a.sched, rig.now_ns);
 		CHECK_EQ(weft_rdmap_stats(rig.a.r)->ord_stalls, 1);
@@ -504,7 +504,7 @@ test_ord(void)
 	rig_close();
 }
 
-/* Each Read that must wait is counted, once. */
+/* Each Read that must wait is counted once. */
 static void
 test_ord_stalls(void)
 {
@@ -548,7 +548,7 @@ test_fence(void)
 		CHECK_EQ(rig_status(&rig.a, &r), WEFT_RDMAP_OK);
 		CHECK_EQ(rig_status(&rig.a, &w), WEFT_RDMAP_OK);
 		CHECK(rig_ev(&rig.a, EV_DONE, fence ? 0 : 1)->req == &r);
-		/* unfenced: the Write may overtake the reading; fenced: never */
+		/* without a fence the Write may be placed before the Read, with a fence never */
 		if (fence)
 			CHECK(dst[0] == 0x11 && src[0] == 0x12);
 	}
@@ -564,7 +564,7 @@ count_ahead(struct rig_side *s, const struct rig_ev *e)
 	CHECK(s->r != NULL);
 }
 
-/* Everything both ways at once, space for a few ULPDUs only, small segments. */
+/* All operations in both directions at once, with space for a few ULPDUs and small segments. */
 static void
 test_both_ways(void)
 {
@@ -659,7 +659,7 @@ test_both_ways(void)
 	rig_close();
 }
 
-/* A Read behind a Flush that waits is not answered before it, nor anything behind the Read. */
+/* A Read behind a waiting Flush is not answered before it, nor are requests behind the Read. */
 static void
 test_strict_order(void)
 {
@@ -688,7 +688,7 @@ test_strict_order(void)
 	rig_pump();
 	for (unsigned int i = 0; i < 4; i++)
 		CHECK(rig_ev(&rig.a, EV_DONE, i)->req == &q[i]);
-	CHECK_EQ(dst[0], 0); /* read before the Atomic Write */
+	CHECK_EQ(dst[0], 0); /* the Read came before the Atomic Write */
 	CHECK_MEM(dst + 64, "ABCDEFGH", 8);
 	rig_unreg(&rig.b, mr);
 	rig_unreg(&rig.a, sink);
@@ -697,8 +697,9 @@ test_strict_order(void)
 }
 
 /*
- * A Flush under way when its region is invalidated is carried out, and the region lives until then;
- * a Verify behind it is refused: it would tell of memory that may be somebody else's now.
+ * A Flush that has begun when its region is invalidated is carried out, and the region is held
+ * until then. A Verify behind it is refused: its hash could reveal memory that is used for
+ * something else by then.
  */
 static void
 test_invalidate_later(void)

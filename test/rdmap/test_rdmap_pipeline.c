@@ -2,9 +2,9 @@
 /**
  * @file
  * The queue of requests (RFC 5040 s6.1, RFC 7306 s5.2, draft-talpey-rdma-commit-02 s1.4, s1.6):
- * Read, Atomic, Flush, Verify and Atomic Write share IRD and ORD, fill them to the depth, and cost
- * no turn beyond what the medium takes. A step is one poll of either side; what a poll sends the
- * other has in its next one, and a job of the medium takes until the next poll.
+ * Read, Atomic, Flush, Verify and Atomic Write share IRD and ORD, use them up to the depth, and
+ * take no more turns than the medium. A step polls both sides once. A side receives in its next
+ * poll what the other sent, and a job of the medium takes until the next poll.
  */
 
 #include <stdlib.h>
@@ -115,7 +115,7 @@ line_check(void)
 	}
 }
 
-/* Whichever kinds they are, as many are out as ORD says, while so many are left; never one more. */
+/* Of all kinds together exactly ORD requests are outstanding while that many are left. */
 static void
 test_shared_depth(void)
 {
@@ -141,7 +141,7 @@ test_shared_depth(void)
 				most = RTE_MAX(most, waiting);
 				steps++;
 			}
-			/* the medium holds the line up: then the whole depth waits there */
+			/* the medium delays the queue: the whole depth waits there */
 			CHECK_EQ(most, immediate ? 0 : depths[d]);
 			line_check();
 			CHECK_EQ(rig.b.op_stats.faults.requests_beyond_ird, 0);
@@ -151,9 +151,9 @@ test_shared_depth(void)
 
 /*
  * A medium that takes one turn for each Flush and each read-back is busy in every turn while a
- * request waits, and what needs no medium takes no turn. So K of them take K turns where the depth
- * covers the round trip; with a depth of one the line is empty for it behind each, which is its
- * price.
+ * request waits. Requests without the medium take no turn. So K of them take K turns if the depth
+ * covers the round trip. With a depth of one the queue is empty for a round trip after each
+ * request.
  */
 static void
 test_no_bubble(void)
@@ -187,7 +187,7 @@ test_no_bubble(void)
 			CHECK_EQ(line.med.flushes + line.med.reads, jobs);
 			CHECK_MSG(steps <= jobs + empty, "depth %u, mix %u: %u turns for %u jobs",
 			          depths[d], m, steps, jobs);
-			/* a depth that the mix does not answer all at once covers the round trip */
+			/* a depth that is not answered all at once covers the round trip */
 			CHECK_MSG(depths[d] == 1 || (depths[d] == 4 && m == 3) || empty <= 2,
 			          "depth %u, mix %u: nothing waits, %u times", depths[d], m, empty);
 			line_check();
@@ -195,7 +195,8 @@ test_no_bubble(void)
 		}
 }
 
-/* Where the medium takes no time a whole depth of requests is executed and answered in one turn. */
+/* If the medium takes no time, a whole depth of requests is carried out and answered in one
+ * turn. */
 static void
 test_one_turn(void)
 {
@@ -204,7 +205,8 @@ test_one_turn(void)
 			line_open(depths[d], true);
 			for (unsigned int i = 0; i < depths[d]; i++)
 				line_post((enum kind)k, 8 * i, 8);
-			rig_step(); /* asked, executed and answered; the answers come next */
+			/* sent, carried out and answered; the responses arrive in the next step */
+			rig_step();
 			rig_step();
 			CHECK_MSG(line_done() == depths[d], "kind %u: %u of %u in one turn", k,
 			          line_done(), depths[d]);
@@ -213,7 +215,7 @@ test_one_turn(void)
 		}
 }
 
-/* s2.2: any length, with and without the expected hash, in one line to full depth. */
+/* s2.2: any length, with and without the expected hash, in one queue up to the full depth. */
 static void
 test_every_length(void)
 {
@@ -244,7 +246,7 @@ test_every_length(void)
 	}
 }
 
-/* Whole regions of some size, longer than one read-back and than one turn's slice. */
+/* Whole regions that are longer than a read-back and than a turn's slice. */
 static void
 test_whole_region(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file An initiator that nobody answers: Writes of no octets, at 100 ms and at 1.1 s, and no
- * others. */
+/** @file An initiator whose responder does not answer sends empty Writes after 100 ms and after 1.1
+ * s, and no more. */
 
 #include "rdmap_rig.h"
 
@@ -56,7 +56,7 @@ test_unheard(void)
 	CHECK(silent());
 	rig_advance(3 * WEFT_NS_PER_MS);
 	EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
-	CHECK_EQ(rig.b.sched.wheel.armed, 0); /* and nothing is to come */
+	CHECK_EQ(rig.b.sched.wheel.armed, 0); /* no timer is left */
 	for (unsigned int i = 0; i < 20; i++)
 		rig_advance(WEFT_NS_PER_S);
 	CHECK(silent());
@@ -66,7 +66,7 @@ test_unheard(void)
 	rig_close();
 }
 
-/* Nothing was said, something was heard, or the other side speaks first: no reason to. */
+/* No probe is needed: nothing was sent, something was received, or this side is the responder. */
 static void
 test_no_reason(void)
 {
@@ -84,7 +84,7 @@ test_no_reason(void)
 	}
 }
 
-/* Closing, or without space: not the time; the stream ends as ever. */
+/* No probe is sent while the stream closes or has no space. The stream ends as usual. */
 static void
 test_not_now(void)
 {

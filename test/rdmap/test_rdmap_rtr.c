@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a stream sends when it starts: the initiator's ready-to-receive indication, first and once
- * (RFC 6581 s9.2). The one of no octets at all is MPA's: verbs_rtr asks about that.
+ * The first message of a stream: the initiator's ready-to-receive indication, sent first and once
+ * (RFC 6581 s9.2). MPA sends the indication without any octets, which verbs_rtr tests.
  */
 
 #include "rdmap_rig.h"
@@ -13,11 +13,11 @@ static const uint8_t empty_write[14] = {0xc1, 0x40, 0, 0, 0, 1};
 /* RFC 5040 s4.4: QN 1, MSN 1, MO 0; sink STag 1, sink TO 0, no octets, source STag 1, source TO 0.
  */
 static const uint8_t empty_read[46] = {0x41, 0x41, [9] = 1, [13] = 1, [21] = 1, [37] = 1};
-/* A Send of no octets: QN 0, MSN 1, MO 0. */
+/* An empty Send: QN 0, MSN 1, MO 0. */
 static const uint8_t empty_send[18] = {0x41, 0x43, [13] = 1};
 
-/** Where there is no space at first it comes when there is, before all that is posted; counted as
- * the message it is. */
+/** Without space the indication waits, and is then sent before all posted requests. It is counted
+ * as the message that it is. */
 static void
 test_indication(void)
 {
@@ -51,7 +51,7 @@ test_indication(void)
 			rig.b.space = UINT32_MAX;
 			rig_pump();
 			EXPECT_ULPDU(&rig.b, row[k].ulpdu, row[k].bytes);
-		} else { /* though nothing is posted */
+		} else { /* although nothing is posted */
 			EXPECT_ULPDU(&rig.b, row[k].ulpdu, row[k].bytes);
 			weft_rdmap_post(rig.b.r, &req);
 			rig_pump();
@@ -61,7 +61,8 @@ test_indication(void)
 		CHECK_EQ(weft_rdmap_stats(rig.b.r)->msgs_out, 2);
 		CHECK_EQ(rig.b.op_stats.out[row[k].op], 1);
 		CHECK_EQ(rig.b.op_stats.out[WEFT_RDMAP_SEND], 1);
-		CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 1); /* it is nobody's request */
+		/* the indication is not a request of the user */
+		CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 1);
 		rig_close();
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a stream takes in one turn: octets sent, both ways, and memory when there is none. */
+/** @file Limits of a stream in one turn: octets sent, as requester and as responder. Failing
+ * allocations. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ __wrap_calloc(size_t n, size_t size)
 
 static uint8_t src[1 << 20];
 
-/* Octets that b sent; they are gone then. */
+/* Count and free the octets that b has sent. */
 static uint32_t
 sent(void)
 {
@@ -33,8 +34,7 @@ sent(void)
 	return n;
 }
 
-/* A megabyte, read by the peer or written to it, goes in many turns, each within what a poll sends.
- */
+/* A megabyte, read or written, takes many turns, each within the limit of a poll. */
 static void
 test_budget(void)
 {
@@ -69,8 +69,8 @@ test_budget(void)
 	}
 }
 
-/* So do small messages, each of which costs more than its octets: no queue of them, however long,
- * makes the others of the worker wait. */
+/* The same for small messages, each of which costs more than its octets: a long queue of them does
+ * not block the worker's other streams. */
 static void
 test_budget_small(void)
 {
@@ -105,7 +105,7 @@ test_budget_small(void)
 	}
 }
 
-/* No stream, or no room for the requests of the peer: said so, and nothing is left. */
+/* Without memory for a stream, or for the peer's requests, the call fails and frees everything. */
 static void
 test_no_memory(void)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The codecs of RDMAP: octets laid out by the figures, every decoder cut at every length. */
+/** @file The codecs of RDMAP: octets as in the figures, and every decoder with its input cut at
+ * every length. */
 
 #include <stdlib.h>
 
 #include "rdmap_wire.h"
 #include "weft_test.h"
 
-/* A copy of exactly n octets, so that ASan sees a decoder step beyond. */
+/* A copy of exactly n octets on the heap, so that ASan detects a read beyond it. */
 static uint8_t *
 exact(const uint8_t *p, size_t n)
 {
@@ -163,7 +164,7 @@ test_atomic_req(void)
 static void
 test_atomic_resp(void)
 {
-	/* RFC 7306 s5.2.2 Figure 6, A.2: twelve octets, whatever s4 says */
+	/* RFC 7306 s5.2.2 Figure 6, A.2: twelve octets, although s4 says otherwise */
 	static const uint8_t v[12] = {0x0a, 0x0b, 0x0c, 0x0d, 1, 2, 3, 4, 5, 6, 7, 8};
 	struct rdmap_atomic_resp q;
 	uint8_t out[12];
@@ -221,7 +222,7 @@ test_terminate(void)
 {
 	uint8_t v[52] = {0x01, 0x02, 0xe0, 0, 0x00, 46, 0x41, 0x41};
 
-	/* RFC 5040 s4.8 Figures 7, 8: a Read Request without right: M, D, R */
+	/* RFC 5040 s4.8 Figures 7, 8: a Read Request without the right: M, D, R */
 	for (unsigned int i = 8; i < sizeof(v); i++)
 		v[i] = (uint8_t)i;
 	check_term(v, 52,
@@ -242,7 +243,7 @@ test_terminate(void)
 	                                     .has_ddp = true,
 	                                     .seg_bytes = 46,
 	                                     .ddp_hdr_bytes = 14});
-	/* MPA's CRC error: the word alone */
+	/* MPA's CRC error: the control word only */
 	check_term((const uint8_t[]){0x20, 0x02, 0, 0}, 4,
 	           &(struct rdmap_terminate){.term = {2, 0, 2}});
 	check_term((const uint8_t[]){0x02, 0x0b, 0, 0}, 4,
@@ -259,7 +260,7 @@ test_terminate_swapped(void)
 	/* siw's CRC error */
 	check_term((const uint8_t[]){0x02, 0x02, 0, 0}, 4,
 	           &(struct rdmap_terminate){.term = {2, 0, 2}, .swapped = true});
-	/* siw's unexpected opcode with M and D: by RFC it would read MPA, 6 */
+	/* siw's unexpected opcode, with M and D: in the RFC's form it would be MPA's code 6 */
 	check_term(v, 24,
 	           &(struct rdmap_terminate){.term = {0, 2, 6},
 	                                     .has_len = true,
@@ -267,7 +268,7 @@ test_terminate_swapped(void)
 	                                     .swapped = true,
 	                                     .seg_bytes = 18,
 	                                     .ddp_hdr_bytes = 18});
-	/* reserved bits are ignored in a word that reads well and says so */
+	/* reserved bits are ignored in a word whose form is clear */
 	v[0] = 0x02;
 	v[2] = 0xdf;
 	v[3] = 0xff;
@@ -279,12 +280,12 @@ test_terminate_swapped(void)
 		CHECK_EQ(t.term.etype, 2);
 		CHECK(!t.swapped && t.has_ddp && !t.has_rdma);
 	}
-	/* neither reading is known: taken as it stands */
+	/* neither form is known: the word is reported unchanged */
 	check_term((const uint8_t[]){0x77, 0x55, 0, 0}, 4,
 	           &(struct rdmap_terminate){.term = {7, 7, 0x55}});
 }
 
-/* Whatever the octets: no read beyond, and never more consumed than there is. */
+/* Random octets: no decoder reads beyond the input or consumes more than it. */
 static void
 test_terminate_any(void)
 {
