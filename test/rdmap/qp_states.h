@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* @file Columns: IDLE, RTS, CLOSING (a Read is outstanding), CLOSING (FIN sent), TERMINATE, ERROR. */
+/* @file Columns: IDLE, RTS, CLOSING (Read outstanding), CLOSING (FIN sent), TERMINATE, ERROR. */
 /* clang-format off */
 {"Write arrives", rx_write, {
 	"**TERMINATE**, Terminate 0/0/00, FIN",
