@@ -12,12 +12,13 @@ import tempfile
 
 SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIGURATION = (".clang-format", ".codespellrc", ".flake8", ".githooks/pre-commit",
-                 "test/lint/lint.py", "test/lint/links.py", "test/lint/rooms.py",
+                 "test/lint/lint.py", "test/lint/circles.py", "test/lint/links.py", "test/lint/rooms.py",
                  "test/lint/tree.py")
 # In two pieces, because the rules look at this file, too.
 MISSPELLED = "rec" + "ieve"
 BUILTIN = "__atomic" + "_load_n"
 WIDE = "/* " + "w " * 50 + "*/\n"
+CALLS = "int {}(int x);\n\nint\n{}(int x)\n{{\n\treturn {}(x);\n}}\n"
 CLEAN = {
     "README.md": "# Small\n\nSee [the guide](docs/guide.md#two-words) and `lib/a/a.c`.\n\n## Below\n\n[up](#small)\n",
     "LICENSE": "free\n",
@@ -35,12 +36,21 @@ CLEAN = {
     "lib/a/old.c": f"int\no(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
     "lib/b/meson.build": "uses = ['a']\nheaders = ['b.h']\n",
     "lib/b/b.c": "#include \"weft_a.h\"\n#include <weft/a.h>\n#include <weft/b.h>\n",
+    "apps/p/p.h": "struct p_ops {\n\tint (*up)(int x);\n};\n\nint up(int x);\n\nstatic inline int\nhigher(int x)\n{\n\treturn up(x);\n}\n",
+    "apps/p/up.c": CALLS.format("down", "up", "down") + "\nconst struct p_ops up_ops = {.up = up};\n",
+    "apps/p/down.c": "#include \"p.h\"\n\nint\ndown(int x)\n{\n\tconst struct p_ops *o = 0; /* up(x) */\n\n\treturn lowest(o->up(x));\n}\n",
+    "apps/p/other.c": "static int\nup(int x)\n{\n\treturn x;\n}\n\nint\nother(void)\n{\n\treturn up(1);\n}\n",
+    "drivers/d/one.c": CALLS.format("two", "one", "two") + CALLS.format("three", "first", "three"),
+    "drivers/d/two.c": CALLS.format("one", "two", "one"),
+    "test/d/one.c": CALLS.format("two", "one", "two"),
+    "test/d/two.c": CALLS.format("one", "two", "one"),
     "test/a.c": f"int\nt(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
     "test/one.py": "print(1)\n",
     "test/two": "#!/usr/bin/env python3\nprint(2)\n",
     "test/run": "#!/usr/bin/env bash\necho \"$1\"\n",
     "test/fuzz/corpus/a/seed": MISSPELLED + " \nno newline",
-    "test/lint/exceptions": "# known\nheaders 310 lib/a/known.h\nwidth 2 lib/a/wide.c\natomics 1 lib/a/old.c\n",
+    "test/lint/exceptions": "# known\nheaders 310 lib/a/known.h\nwidth 2 lib/a/wide.c\natomics 1 lib/a/old.c\n"
+                            "circles 2 drivers/d\n",
 }
 PLANTED = [  # what, rule, file, content (None: the file goes), places that are named
     ("indented by blanks", "format", "lib/a/a.c", "int\na(int x)\n{\n  return x;\n}\n", ["lib/a/a.c:3"]),
@@ -56,6 +66,16 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("a builtin", "atomics", "lib/a/a.c", f"int\na(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n", ["lib/a/a.c:4"]),
     ("one builtin more", "atomics", "lib/a/old.c", f"/* {BUILTIN} */\n/* {BUILTIN} */\n", ["lib/a/old.c:1", "lib/a/old.c:2"]),
     ("no builtin any more", "atomics", "lib/a/old.c", "int a;\n", ["test/lint/exceptions:4"]),
+    ("a call up", "circles", "apps/p/down.c", CALLS.format("up", "down", "up"), ["apps/p/down.c:1", "apps/p/up.c:1"]),
+    ("a call up by an inline function", "circles", "apps/p/down.c", CALLS.format("higher", "down", "higher"),
+     ["apps/p/down.c:1", "apps/p/up.c:1"]),
+    ("the table of a source above", "circles", "apps/p/down.c", "int\ndown(int x)\n{\n\treturn up_ops.up(x);\n}\n",
+     ["apps/p/down.c:4", "apps/p/up.c:1"]),
+    ("a circle of three", "circles", "apps/p/lowest.c", CALLS.format("up", "lowest", "up"),
+     ["apps/p/down.c:8", "apps/p/lowest.c:1", "apps/p/up.c:1"]),
+    ("one source more in a circle", "circles", "drivers/d/three.c", CALLS.format("one", "three", "one"),
+     ["drivers/d/one.c:1", "drivers/d/one.c:8", "drivers/d/three.c:1", "drivers/d/two.c:1"]),
+    ("no circle any more", "circles", "drivers/d/two.c", "int\ntwo(int x)\n{\n\treturn x;\n}\n", ["test/lint/exceptions:5"]),
     ("a misspelled word in a document", "spelling", "docs/guide.md", CLEAN["docs/guide.md"] + MISSPELLED + "\n", ["docs/guide.md:6"]),
     ("a misspelled word in a comment", "spelling", "lib/a/a.c", f"/* {MISSPELLED} */\n", ["lib/a/a.c:1"]),
     ("a misspelled word in a message", "spelling", "test/one.py", f"print(\"{MISSPELLED}\")\n", ["test/one.py:1"]),
@@ -174,7 +194,7 @@ def tightened(top):
     lint(top, "--tighten")
     with open(os.path.join(top, "test/lint/exceptions"), encoding="utf-8") as f:
         text = f.read()
-    check("--tighten", text == "# known\nheaders 305 lib/a/known.h\natomics 1 lib/a/old.c\n", text)
+    check("--tighten", text == "# known\nheaders 305 lib/a/known.h\natomics 1 lib/a/old.c\ncircles 2 drivers/d\n", text)
     run(top, "git", "reset", "-q", "--hard")
 
 
@@ -208,7 +228,7 @@ with tempfile.TemporaryDirectory(prefix="weft-lint.") as scratch:
     done, said = run(scratch, "git", "commit", "-q", "--no-verify", "-m", "test: small")
     assert done == 0, said
     done, said = lint(scratch)
-    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 10 and said.endswith("1..10\n"), said)
+    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 11 and said.endswith("1..11\n"), said)
     for part in (planted, not_tracked, missing_tools, tightened, hook):
         part(scratch)
     done, said = lint(scratch, "nonsense")

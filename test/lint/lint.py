@@ -20,6 +20,7 @@ import tempfile
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import circles  # noqa: E402
 import links  # noqa: E402
 import rooms  # noqa: E402
 from tree import EXCEPTIONS, Tree, git, tracked  # noqa: E402
@@ -63,7 +64,7 @@ def places(tree, argv, names):
 
 
 def bounded(tree, rule, found):
-    """Faults of a rule that knows exceptions. `found` has (number, faults) of each file that breaks the rule."""
+    """Faults of a rule that knows exceptions. `found` has (number, faults) of each file or folder that breaks the rule."""
     known = tree.exceptions.get(rule, {})
     for name, (number, faults) in found.items():
         if name not in known:
@@ -109,7 +110,7 @@ def old_atomics(tree):
     return by_line(tree, [p for p in tree.c_files() if p.startswith(("lib/", "apps/", "drivers/"))], fault)
 
 
-COUNTED = {"headers": long_headers, "width": wide_lines, "atomics": old_atomics}
+COUNTED = {"headers": long_headers, "width": wide_lines, "atomics": old_atomics, "circles": circles.circles}
 
 
 def rule_format(tree):
@@ -134,6 +135,11 @@ def rule_width(tree):
 def rule_atomics(tree):
     """Atomic variables are C11's, with named orders; __atomic_* and __sync_* are not used."""
     yield from bounded(tree, "atomics", old_atomics(tree))
+
+
+def rule_circles(tree):
+    """Of the sources of one folder none needs another that needs it, itself or by others: a call goes down."""
+    yield from bounded(tree, "circles", circles.circles(tree))
 
 
 def rule_spelling(tree):
