@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file io_uring without the kernel. */
+/** @file A simulated io_uring. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct mem {
 	unsigned int sq_head, cq_head, cq_tail, flags;
 	struct io_uring_sqe sqe[DEPTH];
 	struct io_uring_cqe cqe[DEPTH];
-	/* taken, and not completed before somebody waits */
+	/* submitted writes that complete only when the caller waits */
 	struct io_uring_cqe held[DEPTH];
 	unsigned int nheld;
 };
@@ -120,7 +120,7 @@ io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 	if (fake_ring.submit_errno != 0)
 		take = fake_ring.take < n ? fake_ring.take : n;
 	else
-		CHECK(wait_nr <= n + m->nheld); /* else this would be for ever */
+		CHECK(wait_nr <= n + m->nheld); /* otherwise the wait would never end */
 	for (unsigned int i = 0; i < take; i++)
 		sqe[i] = &m->sqe[(m->sq_head + i) & (DEPTH - 1)];
 	for (unsigned int i = take; fake_ring.seed != 0 && i > 1; i--) {
@@ -136,7 +136,7 @@ io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 		struct io_uring_cqe cqe = {.user_data = sqe[i]->user_data};
 
 		cqe.res = do_write(sqe[i]);
-		/* Refused in the middle: what was taken ends when it will. */
+		/* A part of the batch is refused. Half of the accepted writes complete later. */
 		if (fake_ring.submit_errno != 0 && i % 2 == 0)
 			memcpy(&m->held[m->nheld++], &cqe, sizeof(cqe));
 		else
@@ -155,7 +155,7 @@ io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 	return (int)take;
 }
 
-/* Behind io_uring_wait_cqe(). */
+/* Called by io_uring_wait_cqe(). */
 int
 __io_uring_get_cqe(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned int submit,
                    unsigned int wait_nr, sigset_t *sigmask)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the tests of media share. */
+/** @file Shared by the tests of media. */
 
 #include <linux/loop.h>
 #include <sys/ioctl.h>
@@ -169,7 +169,7 @@ wait_for(struct weft_exec *e, struct weft_persist_req *req, int r)
 	unsigned int *done = req->owner;
 	time_t end = time(NULL) + 30;
 
-	/* By the clock: a turn may take no time at all, and the medium is as slow as it is. */
+	/* The limit is a time, as a turn may be very short and the medium may be slow. */
 	while (r == 0 && *done == 0 && time(NULL) < end) {
 		struct pollfd p = {.fd = weft_exec_fd(e), .events = POLLIN};
 
@@ -216,7 +216,7 @@ read_back(struct weft_persist *p, struct weft_exec *e, uint64_t off, uint64_t le
 int
 loop_make(const char *file, char dev[32])
 {
-	/* Gone with its last opener, whatever happens to this program. */
+	/* removed when its last opener closes it, however this program ends */
 	struct loop_info64 info = {.lo_flags = LO_FLAGS_AUTOCLEAR};
 	int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1, n, back;
 

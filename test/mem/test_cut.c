@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A file that is changed under its driver: cut, cut and made long again, a hole put into it,
- * removed, moved, another one put in its place. Whatever the driver and the moment: no Flush and no
- * read-back of what is gone succeeds from then on.
+ * A file is changed under its driver: truncated, truncated and extended again, a hole is punched,
+ * it is removed, renamed, or replaced by another file. With any driver and at any moment, no Flush
+ * and no read-back of a missing part succeeds afterwards.
  */
 
 #include <errno.h>
@@ -83,7 +83,7 @@ change(enum what what, const char *path)
 	}
 }
 
-/** One driver, one change; `dirty`: with pages that the next Flush has to write. */
+/** One driver and one change. `dirty`: the next Flush has pages to write. */
 static void
 one(const char *driver, enum what what, bool dirty)
 {
@@ -106,13 +106,13 @@ one(const char *driver, enum what what, bool dirty)
 		put_mem(p, (PAGES - 1) * PG, page, PG);
 	}
 	change(what, path);
-	/* What was flushed before, what is dirty now, and all of it: which of them are gone. */
+	/* A part that was flushed, a part that is dirty, and the whole: each may be affected. */
 	for (unsigned int i = 0; i < 3; i++) {
 		static const uint64_t off[] = {0, (PAGES - 1) * PG, 0};
 		static const uint64_t len[] = {PG, PG, PAGES * PG};
 		int r = flush(p, e, off[i], len[i], P);
 
-		/* What is before the end has never been touched. */
+		/* The part before the new end is unchanged. */
 		CHECK_MSG(r < 0 || (i == 0 && what <= CUT_LAST),
 		          "%s, %s, dirty %d: flush %u succeeds", driver, what_names[what], dirty,
 		          i);
@@ -120,20 +120,20 @@ one(const char *driver, enum what what, bool dirty)
 	CHECK_MSG(read_back(p, e, (PAGES - 1) * PG, PG, page) < 0, "%s, %s: a read-back succeeds",
 	          driver, what_names[what]);
 	CHECK_EQ(weft_persist_check(p), want);
-	/* Its length is right again: what it held is not. */
+	/* The length is right again, but the content is lost. */
 	if (what <= CUT_AND_GROWN) {
 		CHECK_EQ(truncate(path, PAGES * PG), 0);
 		CHECK_EQ(weft_persist_check(p), want);
 		CHECK(flush(p, e, 0, PAGES * PG, P) < 0);
 	}
-	/* With its name it is the medium again, and nothing of it was lost. */
+	/* With its old name the file is the medium again, and no content was lost. */
 	if (what >= MOVED) {
 		CHECK_EQ(rename(scratch_path("aside"), path), 0);
 		CHECK_EQ(weft_persist_check(p), 0);
 		CHECK_EQ(flush(p, e, 0, PAGES * PG, P), 0);
 		CHECK_EQ(read_back(p, e, (PAGES - 1) * PG, PG, page), 0);
 	}
-	/* A flush that promises nothing of the medium goes on. */
+	/* A flush of no octets succeeds. */
 	CHECK_EQ(flush(p, e, 0, 0, P), 0);
 	weft_exec_destroy(e);
 	weft_persist_close(p);
@@ -152,7 +152,7 @@ test_changed(void)
 	CHECK_EQ(weft_guard_remove(), 0);
 }
 
-/** What looks like a change and is none: other names, its own flushes, times and modes. */
+/** Changes that do not matter: other names, the driver's own flushes, times and modes. */
 static void
 test_unchanged(void)
 {
@@ -173,7 +173,7 @@ test_unchanged(void)
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		CHECK_EQ(read_back(p, e, 5 * PG, PG, page), 0);
 		CHECK_EQ(weft_persist_check(p), 0);
-		/* From a folder of its own it finds the name as it did. */
+		/* From another working directory the driver finds the file by the same name. */
 		CHECK_EQ(chdir("/"), 0);
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		weft_exec_destroy(e);
@@ -185,7 +185,7 @@ test_unchanged(void)
 
 /* ---- The reservation ---- */
 
-/** A hole in front of blocks that make up for it in number, on a file system that has none left. */
+/** The file has a hole, and as many blocks elsewhere as the hole needs. The file system is full. */
 static int
 full_child(const char *dir)
 {
@@ -209,7 +209,8 @@ full_child(const char *dir)
 		CHECK_EQ(try_open(drivers[d], path, 32 * PG, false), -ENOSPC);
 		CHECK_EQ(try_open(drivers[d], path, 17 * PG, true), -ENOSPC);
 	}
-	/* With room for the hole it opens, and keeps its word when the disk is full after that. */
+	/* With space for the hole it opens, and Flushes succeed even if the disk is full
+	 * afterwards. */
 	CHECK_EQ(ftruncate(fd, lseek(fd, 0, SEEK_END) - 17 * PG), 0);
 	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
 		struct weft_persist *p = must_open(drivers[d], path, 32 * PG, false);
@@ -247,7 +248,8 @@ test_hole_on_full_disk(void)
 	CHECK_EQ(status, 0);
 }
 
-/** Every layout of holes in eight pages: after the open each page of the medium has its block. */
+/** Every layout of holes in eight pages: when the file is open, each page of the medium has its
+ * block. */
 static void
 test_every_layout(void)
 {
@@ -263,7 +265,7 @@ test_every_layout(void)
 				CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
 		CHECK_EQ(ftruncate(fd, 8 * PG), 0);
 		p = must_open("file", path, 4 * PG, false);
-		/* In place: no page that was a hole may need a block now. */
+		/* Writing in place: no page that was a hole may need a block now. */
 		struct stat before, after;
 
 		CHECK_EQ(fstat(fd, &before), 0);
@@ -271,7 +273,7 @@ test_every_layout(void)
 			CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
 		CHECK_EQ(fsync(fd), 0);
 		CHECK_EQ(fstat(fd, &after), 0);
-		/* The file system's own tree of extents may become smaller. */
+		/* The file system's extent tree may become smaller. */
 		CHECK_MSG(after.st_blocks <= before.st_blocks, "map %#x: %ld blocks became %ld",
 		          map, (long)before.st_blocks, (long)after.st_blocks);
 		weft_persist_close(p);
@@ -281,8 +283,8 @@ test_every_layout(void)
 }
 
 /**
- * Cut to nothing between two looks, and made long again by writes of its second half: its length
- * says that the first half is there, and it is a hole.
+ * Between two checks the file is truncated to nothing and written in its second half. Its length
+ * includes the first half, which is a hole.
  */
 static void
 test_cut_and_written(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the file driver writes, octet by octet, in each of its ways (io_uring, pwrite, without
- * O_DIRECT): the dirty pages of the range and nothing else, and then a sync; and what becomes of it
- * when any of the calls fails. The calls are this program's own, and so is io_uring.
+ * What the file driver writes, octet by octet, with each of its methods (io_uring, pwrite, without
+ * O_DIRECT): exactly the dirty pages of the range, and then a sync. And its behaviour when a call
+ * fails. This program has its own versions of the calls and of io_uring.
  */
 
 #include <errno.h>
@@ -27,13 +27,13 @@ static const uint32_t P = WEFT_FLUSH_PERSISTENT;
 /* ---- The calls ---- */
 
 static struct {
-	bool no_direct;  /* as some file systems are */
-	int refuse_open; /* errno of opening for writing */
-	/* each failure: of the n-th call from now, once */
+	bool no_direct;  /* as some file systems */
+	int refuse_open; /* errno of an open for writing */
+	/* each: the n-th call from now fails, once */
 	unsigned int fail_write, fail_sync, fail_read;
 	int err;
-	/* what was asked for */
-	unsigned int times[PAGES]; /* a page was written */
+	/* the calls made */
+	unsigned int times[PAGES]; /* writes of each page */
 	unsigned int writes, syncs, since_sync, partial;
 	uint64_t octets;
 } io;
@@ -104,7 +104,7 @@ pread(int fd, void *buf, size_t len, off_t off)
 	return syscall(SYS_pread64, fd, buf, len, off);
 }
 
-/* ---- The ways ---- */
+/* ---- The methods ---- */
 
 static const struct way {
 	const char *driver;
@@ -116,7 +116,7 @@ static const struct way {
         {"file", true, "buffered I/O and fdatasync to an ordinary file"},
 };
 
-static bool direct; /* whether the scratch folder has it at all */
+static bool direct; /* whether the scratch folder supports O_DIRECT */
 
 static struct weft_persist *
 way_open(const struct way *w, const char *name, uint64_t bytes)
@@ -173,7 +173,7 @@ below(uint64_t n)
 	return rng % n;
 }
 
-/** Flush [off, off + len); what is written must be these pages, each once, and synced. */
+/** Flush [off, off + len). Exactly its dirty pages must be written, each once, and synced. */
 static void
 flush_exactly(struct weft_persist *p, uint64_t off, uint64_t len, uint64_t seed)
 {
@@ -196,14 +196,14 @@ flush_exactly(struct weft_persist *p, uint64_t off, uint64_t len, uint64_t seed)
 	}
 	CHECK_MSG(io.syncs == (want > 0), "seed %" PRIu64 ": %u syncs for %u pages", seed, io.syncs,
 	          want);
-	CHECK_EQ(io.since_sync, 0); /* the sync was the last of it */
+	CHECK_EQ(io.since_sync, 0); /* the sync came last */
 }
 
 static void
 test_exact(void)
 {
 	static uint8_t got[PAGES * PG];
-	const uint64_t bytes = PAGES * PG - 1000; /* the last page is a part of one */
+	const uint64_t bytes = PAGES * PG - 1000; /* the last page is partial */
 
 	for
 		EACH_WAY(w)
@@ -228,10 +228,11 @@ test_exact(void)
 				flush_exactly(p, off, len, seed);
 				CHECK_EQ(get_file(scratch_path("exact"), got, len, off), 0);
 				CHECK_MEM(got, p->base + off, len);
-				flush_exactly(p, off, len, seed); /* nothing is left */
+				flush_exactly(p, off, len, seed); /* no page is dirty any more */
 			}
 			flush_exactly(p, 0, bytes, 0);
-			/* The mapping ends within its last page, and so does what is written. */
+			/* The mapping ends within its last page. Only the mapped part is
+			 * written. */
 			io.octets = io.partial = 0;
 			weft_persist_mark(p, bytes - 1, 1);
 			flush_exactly(p, bytes - 1, 1, 0);
@@ -245,7 +246,7 @@ test_exact(void)
 		}
 }
 
-/** Of visibility alone nothing is asked of the medium. */
+/** A flush for visibility only does not access the medium. */
 static void
 test_visible(void)
 {
@@ -268,7 +269,7 @@ test_visible(void)
 
 /* ---- A medium that fails ---- */
 
-/** Pages 1, 4, 7, ... hold `with`, and are dirty. */
+/** Pages 1, 4, 7, ... have this content and are dirty. */
 static void
 scatter(struct weft_persist *p, int with)
 {
@@ -288,7 +289,7 @@ count_dirty(const struct weft_persist *p)
 	return n;
 }
 
-/** What a flush that succeeds leaves, whatever went before. */
+/** Check the result of a flush that succeeds, whatever happened before. */
 static void
 flush_all(struct weft_persist *p, const char *name)
 {
@@ -314,11 +315,11 @@ test_write_fails(void)
 			for (unsigned int i = 0; i < 24; i++) {
 				scatter(p, (int)i + 1);
 				io.err = errs[i % RTE_DIM(errs)];
-				io.fail_write = 1 + i * 8; /* 200 runs, four batches */
+				io.fail_write = 1 + i * 8; /* 200 runs, in four batches */
 				CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), -io.err);
 				CHECK(count_dirty(p) > 0);
-				/* The page that failed is among them: what is clean is in the file.
-				 */
+				/* The failed page is still dirty: each clean page is in the
+				 * file. */
 				for (unsigned int pg = 1; pg < PAGES; pg += 3) {
 					uint8_t b;
 
@@ -344,12 +345,11 @@ test_sync_fails(void)
 			io.err = EIO;
 			io.fail_sync = 1;
 			CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), -EIO);
-			/* The kernel says it once and forgets: nothing of it is believed to be
-			 * there. */
+			/* The kernel reports the error once and then forgets it. All pages count as
+			 * not durable. */
 			CHECK_EQ(count_dirty(p), PAGES / 3);
 			flush_all(p, "sfail");
-			/* Pages of another flush that were written, and whose sync is still to
-			 * come. */
+			/* Pages that another flush has written and not yet synced. */
 			scatter(p, 't');
 			io.fail_write = 150;
 			CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), -EIO);
@@ -376,7 +376,7 @@ test_read_fails(void)
 			CHECK_EQ(weft_exec_create(0, &e), 0);
 			scatter(p, 'r');
 			flush_all(p, "rfail");
-			for (unsigned int i = 0; i < 20; i++) { /* no buffer is lost by it */
+			for (unsigned int i = 0; i < 20; i++) { /* no buffer is lost */
 				io.err = EIO;
 				io.fail_read = 1;
 				CHECK_EQ(read_back(p, e, 3, sizeof(got) - 3, got), -EIO);
@@ -386,7 +386,7 @@ test_read_fails(void)
 			weft_exec_destroy(e);
 			way_close(p);
 		}
-	/* At open it is what the content comes by. */
+	/* At open the content is read. */
 	memset(&io, 0, sizeof(io));
 	io.no_direct = true;
 	io.err = EIO;
@@ -411,7 +411,7 @@ test_forbidden(void)
 
 		fake_ring = (struct fake_ring){.refuse = errs[i], .no_write = errs[i] == 0};
 		CHECK_EQ(try_open("file:uring", path, 8 * PG, true), -ENOTSUP);
-		CHECK_EQ(file_bytes(path), UINT64_MAX); /* as it was: not there */
+		CHECK_EQ(file_bytes(path), UINT64_MAX); /* as before: there is no file */
 		p = must_open("file", path, 8 * PG, true);
 		CHECK_STR(p->mechanism, "direct I/O by pwrite to an ordinary file");
 		weft_persist_mark(p, 0, 8 * PG);
@@ -430,8 +430,8 @@ test_forbidden(void)
 	CHECK_EQ(fake_ring.rings, 0);
 }
 
-/** The kernel takes a part of a batch and no more: all is written, and without a ring from then on.
- */
+/** The kernel accepts only a part of a batch. All pages are written, and later ones without a
+ * ring. */
 static void
 test_refused_midway(void)
 {
@@ -453,7 +453,7 @@ test_refused_midway(void)
 	}
 }
 
-/** A write that comes short, or that the kernel wants to have asked again, is finished. */
+/** A write that is short, or that the kernel wants repeated, is completed. */
 static void
 test_short(void)
 {
@@ -463,7 +463,7 @@ test_short(void)
 		test_skip("no O_DIRECT in the scratch folder");
 	p = way_open(&ways[0], "short", PAGES * PG);
 	for (unsigned int i = 0; i < 12; i++) {
-		/* runs of one page, and one of many */
+		/* runs of one page and one run of many */
 		scatter(p, (int)i + 1);
 		memset(p->base + 100 * PG, (int)i + 1, 50 * PG);
 		weft_persist_mark(p, 100 * PG, 50 * PG);
@@ -477,7 +477,8 @@ test_short(void)
 	way_close(p);
 }
 
-/** An interrupted wait is waited again; one that fails leaves writes that may come at any time. */
+/** An interrupted wait is repeated. After a wait that fails, writes may still complete at any
+ * time. */
 static void
 test_wait_fails(void)
 {
@@ -487,7 +488,7 @@ test_wait_fails(void)
 		test_skip("no O_DIRECT in the scratch folder");
 	p = way_open(&ways[0], "wait", PAGES * PG);
 	scatter(p, 'i');
-	fake_ring.submit_errno = EINTR; /* all was taken, a half has completed */
+	fake_ring.submit_errno = EINTR; /* all writes are accepted, half of them complete */
 	fake_ring.take = 64;
 	flush_all(p, "wait");
 	CHECK(fake_ring.submits > 2);
@@ -529,7 +530,7 @@ test_options(void)
 	CHECK_EQ(try_open("auto:pwrite", path, PG, true), -ENODEV);
 }
 
-/** A file that may not be written is told at open, by its errno, and is not touched. */
+/** A file that may not be written is refused at open with its errno and is unchanged. */
 static void
 test_read_only(void)
 {

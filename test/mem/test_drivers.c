@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The registries, the crc32c hash against published vectors, the volatile driver. */
+/** @file The registries, the crc32c hash compared with published vectors, the volatile driver. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ test_hash_registry(void)
 	o.result_bytes = WEFT_HASH_MAX_BYTES + 1;
 	CHECK_EQ(weft_hash_register(&o), -EINVAL);
 #undef WITHOUT
-	/* sizes of keys: at least more than at most, one of the two, beyond the longest */
+	/* lengths of keys: minimum above maximum, one without the other, beyond the greatest */
 	static const uint32_t sizes[][2] = {
 	        {2, 1}, {0, 1}, {1, 0}, {1, WEFT_HASH_KEY_MAX_BYTES + 1}};
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
@@ -91,7 +91,8 @@ fixed(void *arg, void *buf, size_t n)
 	memset(buf, 0x5a, n);
 }
 
-/** Who makes a table hears of the hashes that do not work here, and of no others. */
+/** The creator of a table is warned of the hashes that do not work on this processor, and of no
+ * others. */
 static void
 test_hash_warning(void)
 {
@@ -170,7 +171,7 @@ test_persist_registry(void)
 	o.flush = NULL;
 	CHECK_EQ(weft_persist_register(&o), -EINVAL);
 	o = whole;
-	o.read_back = NULL; /* persistent, so it must be there */
+	o.read_back = NULL; /* a persistent driver must have it */
 	CHECK_EQ(weft_persist_register(&o), -EINVAL);
 	o = whole;
 	o.read_back_max_bytes = 0;
@@ -178,7 +179,7 @@ test_persist_registry(void)
 	o = whole;
 	o.name = "file";
 	CHECK_EQ(weft_persist_register(&o), -EEXIST);
-	o.name = "auto"; /* not a driver's to take */
+	o.name = "auto"; /* no driver may take this name */
 	CHECK_EQ(weft_persist_register(&o), -EEXIST);
 	CHECK_EQ(weft_persist_register(&whole), 0);
 	CHECK(weft_persist_find("y") == &whole);
@@ -233,7 +234,7 @@ test_crc32c(void)
 		CHECK_EQ(weft_hash_once(h, rows[i].p, rows[i].n, r), 0);
 		CHECK_MEM(r, rows[i].want, 4);
 	}
-	/* Slices of every size give what one call gives, at every alignment. */
+	/* Slices of every size have the same result as one call, at every alignment. */
 	for (unsigned int i = 0; i < sizeof(big); i++)
 		big[i] = (uint8_t)(i * 31 >> 3);
 	for (unsigned int step = 1; step < 300; step += 7) {
@@ -303,7 +304,7 @@ test_volatile(void)
 	req.off_bytes = p->bytes - 100;
 	req.len_bytes = 100;
 	CHECK_EQ(p->ops->read_back(p, NULL, &req), 0);
-	CHECK(req.data == p->base + p->bytes - 100); /* it is the medium */
+	CHECK(req.data == p->base + p->bytes - 100); /* memory is the medium */
 	CHECK_EQ(dones, 2);
 	CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
 
@@ -324,7 +325,8 @@ test_volatile(void)
 
 	a.bytes = 0;
 	CHECK_EQ(weft_persist_open(&a, &p), -EINVAL);
-	a.bytes = 1ULL << 45; /* more than there is: refused, not killed for */
+	/* more than the machine's memory: refused, and the process is not killed */
+	a.bytes = 1ULL << 45;
 	CHECK_EQ(weft_persist_open(&a, &p), -ENOMEM);
 	a.bytes = UINT64_MAX;
 	CHECK_EQ(weft_persist_open(&a, &p), -ENOMEM);
@@ -333,7 +335,7 @@ test_volatile(void)
 	CHECK_EQ(weft_persist_open(&a, &p), 0);
 	CHECK(p->numa_node == 0 || p->numa_node == -1);
 	weft_persist_close(p);
-	a.numa_node = 1000; /* no such node: anywhere, with a warning */
+	a.numa_node = 1000; /* no such node: any memory, with a warning */
 	CHECK_EQ(weft_persist_open(&a, &p), 0);
 	weft_persist_close(p);
 }
@@ -345,7 +347,7 @@ numa_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	return 0;
 }
 
-/** Whoever asks for a node hears of it when the memory is, or may be, elsewhere. */
+/** A caller that asks for a node is warned if the memory is, or may be, on another one. */
 static void
 test_numa_warning(void)
 {
@@ -379,8 +381,7 @@ test_numa_warning(void)
 	}
 }
 
-/** Memory that cannot be had is an error, and which: too little of it, or a medium behind it that
- * fails. */
+/** Missing memory is an error: -ENOMEM if it is not mapped, -EIO if the medium behind it fails. */
 static void
 test_populate(void)
 {
@@ -393,11 +394,11 @@ test_populate(void)
 	memset(anon, 7, 4096);
 	CHECK_EQ(weft_numa_populate(anon, 2 * 4096), 0);
 	CHECK_EQ(anon[0], 7);
-	/* Nothing is mapped there. */
+	/* This page is not mapped. */
 	CHECK_EQ(munmap(anon + 2 * 4096, 4096), 0);
 	CHECK_EQ(weft_numa_populate(anon, 4 * 4096), -ENOMEM);
 	munmap(anon, 4 * 4096);
-	/* A file that ends before its mapping does. */
+	/* The file ends before its mapping does. */
 	CHECK_EQ(ftruncate(fd, 4096), 0);
 	cut = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(cut != MAP_FAILED);
@@ -407,7 +408,7 @@ test_populate(void)
 	close(fd);
 }
 
-/** The node that memory is on is the kernel's word; none for memory that has no pages. */
+/** The kernel reports the node of memory, and none for memory without pages. */
 static void
 test_node_of(void)
 {

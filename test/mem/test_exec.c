@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The executor: order, limits, the descriptor, destruction, with threads and without. */
+/** @file The executor: order, limits, descriptor, destruction, with threads and without. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,19 +17,19 @@
 #include <weft/persist.h>
 #include "weft_test.h"
 
-#define LIMIT 1024 /* jobs of one executor, by its contract */
+#define LIMIT 1024 /* jobs of one executor, as its header promises */
 
 struct job {
 	struct weft_job j;
 	unsigned int id;
-	unsigned int ran, told;  /**< places in the two orders, 1.. */
-	struct weft_exec *again; /**< done submits it there once more */
+	unsigned int ran, told;  /**< numbers in the orders of run and done, from 1 */
+	struct weft_exec *again; /**< done() submits the job there once more */
 	pthread_t where;
 };
 
 static unsigned int ran, told;
 static sem_t gate;
-static unsigned int at_gate; /**< atomic: jobs that have come to it */
+static unsigned int at_gate; /**< atomic: jobs that have reached the gate */
 
 static int
 never_flush(struct weft_persist *p, struct weft_exec *e, struct weft_persist_req *req)
@@ -105,7 +105,7 @@ test_no_threads(void)
 		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
 	CHECK_EQ(weft_exec_submit(e, &jobs[LIMIT].j), -EAGAIN);
 	CHECK_EQ(weft_exec_pending(e), LIMIT);
-	CHECK_EQ(ran, 0); /* nothing runs but in poll */
+	CHECK_EQ(ran, 0); /* jobs run only in poll */
 	for (unsigned int i = 0; i < LIMIT; i++) {
 		CHECK_EQ(weft_exec_poll(e), 1);
 		CHECK_EQ(jobs[i].ran, i + 1);
@@ -113,7 +113,7 @@ test_no_threads(void)
 		CHECK_EQ(weft_exec_pending(e), LIMIT - 1 - i);
 	}
 	CHECK_EQ(weft_exec_submit(e, &jobs[LIMIT].j), 0);
-	weft_exec_destroy(e); /* not started: dropped */
+	weft_exec_destroy(e); /* jobs that have not begun are dropped */
 	CHECK_EQ(jobs[LIMIT].ran + jobs[LIMIT].told, 0);
 	weft_exec_destroy(NULL);
 }
@@ -140,7 +140,7 @@ test_one_thread(void)
 		CHECK_EQ(jobs[i].told, i + 1);
 		CHECK(!pthread_equal(jobs[i].where, pthread_self()));
 	}
-	/* Drained: the descriptor calms down for good. */
+	/* When all jobs are done the descriptor stays unreadable. */
 	for (int i = 0; i < 100 && readable(weft_exec_fd(e), 0); i++) {
 		weft_exec_poll(e);
 		usleep(1000);
@@ -150,7 +150,7 @@ test_one_thread(void)
 	weft_exec_destroy(e);
 }
 
-/** Sleeps on the descriptor for each job: a lost wake-up would be a time-out. */
+/** Sleep on the descriptor for each job. A lost wake-up would be a timeout. */
 static void
 test_wakeups(void)
 {
@@ -178,8 +178,8 @@ hog(void *stop)
 }
 
 /**
- * A helper that loses its CPU between handing up a job and writing the descriptor may cost the
- * worker one wake-up for nothing, not a busy wait until it gets the CPU back.
+ * A helper loses its CPU between handing over a job and writing the descriptor. That may cost the
+ * worker one wake-up without a job, but not a busy wait until the helper gets a CPU again.
  */
 static void
 test_quiet(void)
@@ -198,14 +198,14 @@ test_quiet(void)
 
 		jobs_init(&jobs[0], 1, job_run);
 		CHECK_EQ(weft_exec_submit(e, &jobs[0].j), 0);
-		/* The write wakes us, and we may well take the helper's CPU. */
+		/* The write wakes this thread, which may take the helper's CPU. */
 		while (jobs[0].told == 0) {
 			CHECK(readable(weft_exec_fd(e), 5000));
 			weft_exec_poll(e);
 		}
 		jobs_init(&jobs[1], 1, job_run_gated);
 		CHECK_EQ(weft_exec_submit(e, &jobs[1].j), 0);
-		/* Nothing comes before the gate opens. */
+		/* No job completes before the gate opens. */
 		while (slept < 2) {
 			if (!readable(weft_exec_fd(e), 2)) {
 				slept++;
@@ -274,9 +274,10 @@ test_destroy(void)
 	jobs_init(jobs, RTE_DIM(jobs), job_run_gated);
 	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
 		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
-	while (__atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) == 0) /* the first is inside run then */
+	/* the first job is inside run() then */
+	while (__atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) == 0)
 		usleep(100);
-	jobs[0].again = e; /* too late: nothing is taken any more */
+	jobs[0].again = e; /* too late: no jobs are accepted any more */
 	CHECK_EQ(pthread_create(&th, NULL, open_gate_soon, NULL), 0);
 	weft_exec_destroy(e);
 	pthread_join(th, NULL);
@@ -300,8 +301,7 @@ open_fds(void)
 	return n;
 }
 
-/** What an executor takes is given back: descriptors, and memory where there is not enough of it.
- */
+/** An executor releases its resources: its descriptors, and memory if an allocation fails. */
 static void
 test_gives_back(void)
 {
@@ -322,14 +322,14 @@ test_gives_back(void)
 		fail_at = n;
 		CHECK_EQ(weft_exec_create(1, &e), -ENOMEM);
 		CHECK_EQ(in_use, 0);
-		/* A driver is not asked for a flush on an executor that there is not. */
+		/* A driver gets no flush for an executor that could not be created. */
 		fail_at = n;
 		CHECK_EQ(weft_persist_flush_wait(&p, 0, 1), -ENOMEM);
 		CHECK_EQ(in_use, 0);
 	}
 	CHECK_EQ(fail_at, 0);
 	CHECK_EQ(open_fds(), before);
-	/* No descriptor is left: it is no executor without one. */
+	/* No descriptor is left: the executor cannot be created. */
 	struct rlimit most, none;
 
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &most), 0);

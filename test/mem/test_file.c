@@ -30,7 +30,8 @@
 
 static const uint32_t P = WEFT_FLUSH_PERSISTENT;
 
-/** Pages flushed are in the file, pages written but not flushed are not, before close and after. */
+/** Flushed pages are in the file. Pages that were written and not flushed are not, before the close
+ * and after. */
 static void
 durable_on(const char *path)
 {
@@ -51,7 +52,7 @@ durable_on(const char *path)
 	put_mem(p, 9 * PG, b, PG);
 	put_mem(p, 63 * PG, b, PG);
 	CHECK_EQ(get_file(path, got, PG, 2 * PG), 0);
-	CHECK_MEM(got, zero, PG); /* nothing leaks before the flush */
+	CHECK_MEM(got, zero, PG); /* nothing is written before the flush */
 	CHECK_EQ(flush(p, e, 2 * PG + 10, 2 * PG, P), 0);
 	CHECK_EQ(p->dirty[2] + p->dirty[3] + p->dirty[4], 0);
 	CHECK_EQ(p->dirty[9] + p->dirty[63], 2);
@@ -59,14 +60,14 @@ durable_on(const char *path)
 	CHECK_MEM(got, p->base + 2 * PG, 3 * PG);
 	CHECK_EQ(get_file(path, got, PG, 9 * PG), 0);
 	CHECK_MEM(got, zero, PG);
-	/* Visibility alone moves nothing, nor does a flush of clean pages. */
+	/* A flush for visibility only writes nothing, nor does a flush of clean pages. */
 	CHECK_EQ(flush(p, e, 9 * PG, PG, WEFT_FLUSH_VISIBLE), 0);
 	CHECK_EQ(flush(p, e, 9 * PG, 0, P), 0);
 	CHECK_EQ(flush(p, e, 10 * PG, PG, P), 0);
 	CHECK_EQ(p->dirty[9], 1);
 	weft_persist_close(p);
 
-	p = must_open("file", path, 0, false); /* the size it has */
+	p = must_open("file", path, 0, false); /* with the size of the file */
 	CHECK_EQ(p->bytes, 64 * PG);
 	CHECK_MEM(p->base + 2 * PG + 10, a, 2 * PG);
 	CHECK_MEM(p->base + 9 * PG, zero, PG);
@@ -86,7 +87,7 @@ durable_on(const char *path)
 	weft_exec_destroy(e);
 }
 
-/** Whether O_DIRECT does anything to this file. */
+/** Whether O_DIRECT has an effect on this file. */
 static bool
 direct_works(const char *path)
 {
@@ -125,7 +126,8 @@ test_durable(void)
 	weft_persist_close(p);
 }
 
-/** /dev/shm refuses O_DIRECT, or takes it without meaning it: the other path, and it says so. */
+/** /dev/shm refuses O_DIRECT, or accepts it without effect. The driver uses its other method and
+ * reports it. */
 static void
 test_buffered(void)
 {
@@ -149,7 +151,8 @@ test_buffered(void)
 	weft_persist_close(p);
 }
 
-/** In a child, so without CHECK: flushes by pwrite, and says so. Its exit code. */
+/** Runs in a child, so without CHECK: the driver flushes by pwrite and reports it. Returns the exit
+ * code. */
 static int
 forbidden_child(const char *path)
 {
@@ -212,7 +215,7 @@ test_forbidden(void)
 	}
 }
 
-/** Its node lies on a tmpfs, its octets do not: written and read back by direct I/O. */
+/** The device node is on a tmpfs, the device is not: direct I/O writes and reads it. */
 static void
 test_block_device(void)
 {
@@ -244,7 +247,7 @@ test_block_device(void)
 	CHECK_MEM(got, mine, PG);
 	CHECK_EQ(get_file(file, got, PG, 19 * PG), 0);
 	CHECK_MEM(got, mine, PG);
-	poke_file(file, theirs, PG, 7 * PG); /* what is on the medium, behind the device's cache */
+	poke_file(file, theirs, PG, 7 * PG); /* changes the medium, past the device's cache */
 	CHECK_EQ(read_back(p, e, 7 * PG, PG, got), 0);
 	CHECK_MEM(got, theirs, PG);
 	CHECK_EQ(try_open("file", dev, 65 * PG, true), -EBUSY);
@@ -252,7 +255,7 @@ test_block_device(void)
 	weft_persist_close(p);
 }
 
-/** kill -9 between two flushes: the first is there, the second content is not. */
+/** kill -9 between two flushes: the first content is in the file, the second is not. */
 static void
 test_killed(void)
 {
@@ -286,7 +289,7 @@ test_killed(void)
 	CHECK(WIFSIGNALED(st));
 	CHECK_EQ(get_file(path, got, sizeof(got), PG), 0);
 	CHECK_MEM(got, one, sizeof(one));
-	CHECK_EQ(try_open("file", path, 0, false), 0); /* the lock died with its holder */
+	CHECK_EQ(try_open("file", path, 0, false), 0); /* the lock ended with its holder */
 }
 
 static void
@@ -305,7 +308,7 @@ test_read_back(void)
 	p = must_open("file", path, 4 << 20, true);
 	max = p->ops->read_back_max_bytes;
 	CHECK(max <= sizeof(got));
-	/* The medium, not memory: another content put there behind our back is what comes. */
+	/* The read-back is from the medium and not from memory: other content was written there. */
 	put_mem(p, 5 * PG, mine, PG);
 	poke_file(path, theirs, sizeof(theirs), 4 * PG);
 	for (unsigned int off = 0; off < 40; off += 13) {
@@ -314,11 +317,11 @@ test_read_back(void)
 	}
 	CHECK_EQ(read_back(p, e, 5 * PG + PG - 1, 2, got), 0);
 	CHECK_MEM(got, theirs + 2 * PG - 1, 2);
-	/* After the flush it is ours. */
+	/* After the flush the medium has the driver's content. */
 	CHECK_EQ(flush(p, e, 5 * PG, PG, P), 0);
 	CHECK_EQ(read_back(p, e, 5 * PG, PG, got), 0);
 	CHECK_MEM(got, mine, PG);
-	/* Longest, misaligned, and at the very end. */
+	/* The longest, misaligned ones, and at the very end. */
 	for (uint64_t i = 0; i < p->bytes; i += 8)
 		memcpy(p->base + i, &i, 8);
 	weft_persist_mark(p, 0, p->bytes);
@@ -328,7 +331,7 @@ test_read_back(void)
 	CHECK_EQ(read_back(p, e, p->bytes - max, max, got), 0);
 	CHECK_MEM(got, p->base + p->bytes - max, max);
 	CHECK_EQ(read_back(p, e, p->bytes - 1, 1, got), 0);
-	/* What is not there is refused. */
+	/* Ranges outside the medium are refused. */
 	CHECK_EQ(read_back(p, e, 0, (uint64_t)max + 1, got), -EINVAL);
 	CHECK_EQ(read_back(p, e, p->bytes, 1, got), -EINVAL);
 	CHECK_EQ(read_back(p, e, UINT64_MAX, 2, got), -EINVAL);
@@ -344,7 +347,7 @@ count_done(struct weft_persist_req *req)
 	++*(unsigned int *)req->owner;
 }
 
-/** More read-backs than buffers: -EAGAIN, and it works again after a release. */
+/** More read-backs than buffers: -EAGAIN, and success again after a release. */
 static void
 test_pool(void)
 {
@@ -383,7 +386,8 @@ test_pool(void)
 	weft_persist_close(p);
 }
 
-/** Two workers flush overlapping ranges while one writes: at the end all is on the medium. */
+/** Two workers flush overlapping ranges while one writes: at the end everything is on the
+ * medium. */
 static void
 test_overlap(void)
 {
@@ -411,7 +415,8 @@ test_overlap(void)
 			                                   .owner = &done[k]};
 			CHECK_EQ(p->ops->flush(p, e[k], &req[k]), 0);
 		}
-		/* Whichever is done first has all of its range on the medium. */
+		/* A completed flush has its whole range on the medium, whichever completes
+		 * first. */
 		while (done[0] + done[1] < 2) {
 			for (unsigned int k = 0; k < 2; k++) {
 				if (weft_exec_poll(e[k]) == 0)
@@ -429,8 +434,8 @@ test_overlap(void)
 }
 
 /**
- * A flush that has taken a page's mark is still writing; another one of that page must not say that
- * it is durable before it is.
+ * One flush has cleared a page's mark and is still writing. Another flush of that page must not
+ * succeed before the page is durable.
  */
 static void
 test_cleared_not_written(void)
@@ -478,12 +483,13 @@ test_sizes(void)
 
 	CHECK_EQ(try_open("file", path, PG, false), -ENOENT);
 	CHECK_EQ(try_open("file", path, 0, true), -EINVAL);
-	CHECK_EQ(file_bytes(path), UINT64_MAX); /* nothing half-done */
+	CHECK_EQ(file_bytes(path), UINT64_MAX); /* no partial file is left */
 	CHECK_EQ(try_open("file", path, 2 * PG, true), 0);
 	CHECK_EQ(file_bytes(path), 2 * PG);
-	CHECK_EQ(try_open("file", path, 3 * PG, false), -EINVAL); /* short, not to be grown */
+	/* shorter, and must not be extended */
+	CHECK_EQ(try_open("file", path, 3 * PG, false), -EINVAL);
 	CHECK_EQ(file_bytes(path), 2 * PG);
-	/* Growing keeps the content; opening less does not cut. */
+	/* Extending keeps the content. Opening with a smaller size does not truncate. */
 	poke_file(path, "hello", 5, PG);
 	p = must_open("file", path, 4 * PG, true);
 	CHECK_EQ(file_bytes(path), 4 * PG);
@@ -491,7 +497,7 @@ test_sizes(void)
 	weft_persist_close(p);
 	CHECK_EQ(try_open("file", path, PG, true), 0);
 	CHECK_EQ(file_bytes(path), 4 * PG);
-	/* Not the disk's to give. */
+	/* Larger than the disk. */
 	CHECK_EQ(try_open("file", path, 1ULL << 50, true), -ENOSPC);
 	CHECK_EQ(file_bytes(path), 4 * PG);
 	CHECK_EQ(try_open("file", path, UINT64_MAX, true), -EFBIG);
@@ -501,11 +507,12 @@ test_sizes(void)
 	put_file(scratch_path("empty"), 0, 0);
 	CHECK_EQ(try_open("file", scratch_path("empty"), 0, false), -EINVAL);
 
-	/* Lengths that are no whole pages: neither the file nor what lies behind changes. */
+	/* Lengths that are not whole pages: neither the file nor the octets behind the range
+	 * change. */
 	put_file(path, 2 * PG + 100, 'o');
 	CHECK_EQ(weft_exec_create(0, &e), 0);
 	for (unsigned int part = 0; part < 2; part++) {
-		uint64_t n = part ? PG + 50 : 2 * PG + 100; /* a part of the file; all of it */
+		uint64_t n = part ? PG + 50 : 2 * PG + 100; /* a part of the file; the whole file */
 
 		memset(buf, 'n' + (int)part, sizeof(buf));
 		p = must_open("file", path, part ? n : 0, false);
@@ -536,7 +543,7 @@ test_sparse(void)
 	CHECK_EQ(try_open("file", path, 0, false), 0);
 	CHECK_EQ(stat(path, &st), 0);
 	CHECK_EQ(st.st_size, 256 * PG);
-	CHECK(st.st_blocks * 512 >= 256 * PG); /* space is reserved before it is needed */
+	CHECK(st.st_blocks * 512 >= 256 * PG); /* space is allocated before it is needed */
 }
 
 static void
@@ -588,7 +595,7 @@ test_paths(void)
 	CHECK_EQ(chmod(file, 0600), 0);
 }
 
-/** A medium that fails: what was not written stays dirty and is written once it works again. */
+/** A medium that fails: unwritten pages stay dirty and are written when it works again. */
 static void
 test_failure(void)
 {
@@ -609,7 +616,7 @@ test_failure(void)
 	CHECK(r < 0);
 	for (unsigned int i = 0; i < 16; i++)
 		dirty += p->dirty[i];
-	CHECK_EQ(dirty, 16); /* those before the failure were not made durable either */
+	CHECK_EQ(dirty, 16); /* pages written before the failure were not synced, either */
 	CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
 	for (unsigned int i = 0; i < 16; i++)
 		CHECK_EQ(p->dirty[i], 0);
@@ -617,7 +624,8 @@ test_failure(void)
 	CHECK_EQ(get_file(path, got, sizeof(got), 0), 0);
 	CHECK_MEM(got, buf, sizeof(buf));
 
-	/* A file cut under us: reading back beyond its end is an error, not old memory. */
+	/* A file truncated by another process: a read-back beyond its end is an error and never
+	 * returns old memory. */
 	p = must_open("file", path, 0, false);
 	CHECK_EQ(truncate(path, 4 * PG), 0);
 	struct weft_exec *e;
@@ -643,7 +651,7 @@ test_populated(void)
 	weft_persist_close(p);
 }
 
-/** Without DAX here "auto" is "file". */
+/** Without DAX, "auto" means "file". */
 static void
 test_auto(void)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Another process writes to a driver's file. Length, blocks and name stay, or are what they were
- * again when somebody looks; no Flush and no read-back succeeds from then on. So it is with
- * fanotify, which tells who wrote, and where there is none. Who does not write takes nothing away.
+ * Another process writes to a driver's file. Length, blocks and name are unchanged, or are the same
+ * again at the next check. No Flush and no read-back succeeds from then on. This holds with
+ * fanotify, which reports the writing process, and without it. A process that does not write has no
+ * effect.
  */
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 
 static const char *const drivers[] = {"file", "file:pwrite", "pmem"};
 
-/* A container forbids it. */
+/* fanotify is forbidden, as in a container. */
 static bool forbidden;
 
 int __real_fanotify_init(unsigned int flags, unsigned int event_f_flags);
@@ -44,7 +45,7 @@ enum what { FIRST, MIDDLE, ALL, REFILLED, APPENDED, WHATS };
 static const char *const what_names[] = {"first page", "page in the middle", "all, as cp does",
                                          "emptied and filled", "appended"};
 
-/** As another process does it. */
+/** Change the file as another process does. */
 static void
 write_it(enum what what, const char *path)
 {
@@ -101,7 +102,7 @@ one(const char *driver, enum what what, bool looked)
 	by_another(what, path);
 	if (looked)
 		CHECK_EQ(weft_persist_check(p), -ESTALE);
-	/* The page behind the first one, where exports have the word that commits the rest. */
+	/* The page behind the first one. Exports keep their commit word in the first page. */
 	CHECK_MSG(flush(p, e, PG, PG, P) < 0, "%s, %s, looked %d: a flush succeeds", driver,
 	          what_names[what], looked);
 	CHECK_MSG(flush(p, e, 0, p->bytes, P) < 0, "%s, %s: a flush of all succeeds", driver,
@@ -126,7 +127,8 @@ test_written(void)
 		}
 }
 
-/** A mapping tells of others by inotify; a file that we write ourselves by its first page. */
+/** Without fanotify, a driver that maps the file learns of writes by inotify. A driver that writes
+ * the file itself learns of them by the first page's content. */
 static void
 test_written_forbidden(void)
 {
@@ -141,7 +143,8 @@ test_written_forbidden(void)
 	forbidden = false;
 }
 
-/** Before the first check, and when the word in the first page is what is flushed all the time. */
+/** The driver's own flushes cause no error, before the first check and when the first page is
+ * flushed again and again. */
 static void
 own_writes(const char *driver)
 {
@@ -153,7 +156,7 @@ own_writes(const char *driver)
 	unlink(path);
 	p = must_open(driver, path, PAGES * PG, true);
 	CHECK_EQ(weft_exec_create(2, &e), 0);
-	/* What was written is put back in memory, and not flushed, when somebody looks. */
+	/* Memory changes and is not flushed when the check runs. */
 	for (unsigned int i = 0; i < 200; i++) {
 		memset(page, (int)('a' + i % 2), sizeof(page));
 		put_mem(p, 0, page, PG);
@@ -181,8 +184,8 @@ test_own_writes(void)
 	forbidden = false;
 }
 
-/** It reads the file, opens it for writing and writes nothing, asks for its lock, changes its times
- * and mode. */
+/** Another process reads the file, opens it for writing without writing, asks for its lock, and
+ * changes its times and mode. */
 static void
 be_harmless(const char *path)
 {
@@ -230,7 +233,7 @@ test_not_written(void)
 	forbidden = false;
 }
 
-/** Of many writes of many others nothing is left out, and no descriptor is left over. */
+/** Every one of many writes by many processes is noticed, and no descriptor is left open. */
 static void
 test_many(void)
 {
@@ -246,7 +249,7 @@ test_many(void)
 			by_another(MIDDLE, path);
 		CHECK_EQ(weft_persist_check(p), i == 0 ? 0 : -ESTALE);
 		weft_persist_close(p);
-		/* What happened before it was opened is nobody's business. */
+		/* Changes before the medium was opened do not matter. */
 		p = must_open(drivers[i % 3], path, PAGES * PG, false);
 		CHECK_EQ(weft_persist_check(p), 0);
 		weft_persist_close(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The guard of mapped media (weft/guard.h): what becomes of a page that the system takes away, and
- * of every other SIGBUS. What ends a process ends a child of this one.
+ * The guard of mapped media (weft/guard.h): pages that the system takes away, and every other
+ * SIGBUS. Cases that end the process run in a child.
  */
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #define PG 4096
 #define P  WEFT_FLUSH_PERSISTENT
 
-/** How a child ended that ran fn(arg): its exit status, or -signal. */
+/** Run fn(arg) in a child. Returns its exit status, or -signal. */
 static int
 child(void (*fn)(void *arg), void *arg)
 {
@@ -72,7 +72,7 @@ test_cut(void)
 	CHECK_EQ(weft_guard_install(), 0);
 	CHECK(!weft_guard_probe(p->base, p->bytes));
 	CHECK_EQ(truncate(scratch_path("cut"), 200 * PG), 0);
-	CHECK(!weft_guard_lost(p->base, p->bytes)); /* nobody has met it */
+	CHECK(!weft_guard_lost(p->base, p->bytes)); /* no access has met it */
 	CHECK_EQ(p->base[250 * PG + 5], 0);
 	CHECK(weft_guard_lost(p->base, p->bytes) && weft_guard_lost(p->base + 250 * PG, 1) &&
 	      weft_guard_lost(p->base + 251 * PG - 1, 1) &&
@@ -84,7 +84,7 @@ test_cut(void)
 	weft_guard_stats(&b);
 	CHECK(b.installed && b.faults == a.faults + 1 && b.pages_lost == a.pages_lost + 1 &&
 	      b.passed_on == a.passed_on);
-	/* one copy over several pages, of which some are there */
+	/* one copy over several pages, some of them present */
 	memset(big, 9, sizeof(big));
 	memcpy(p->base + 199 * PG, big, sizeof(big));
 	CHECK_MEM(p->base + 199 * PG, big, sizeof(big));
@@ -93,14 +93,14 @@ test_cut(void)
 	CHECK_EQ(get_file(scratch_path("cut"), big, PG, 199 * PG), 0);
 	CHECK_EQ(big[PG - 1], 9);
 	CHECK(weft_guard_probe(p->base + 299 * PG, PG));
-	/* one octet, in front of the lost ones and the very last */
+	/* one octet before the lost pages, and the very last octet */
 	CHECK(!weft_guard_lost(p->base + 5, 1) && !weft_guard_lost(p->base + 249 * PG, 1));
 	CHECK(weft_guard_lost(p->base + p->bytes - 1, 1));
-	/* a word boundary of the map on either side */
+	/* a word boundary of the bit map, on either side */
 	for (unsigned int pg = 200; pg < 300; pg++)
 		CHECK_EQ(weft_guard_lost(p->base + pg * PG, PG),
 		         pg == 200 || pg == 201 || pg == 250 || pg == 299);
-	/* long again, it stays lost: what was there is not */
+	/* extended again, the pages stay lost: their content is gone */
 	CHECK_EQ(truncate(scratch_path("cut"), 300 * PG), 0);
 	CHECK(weft_guard_lost(p->base + 250 * PG, PG));
 	weft_persist_close(p);
@@ -109,7 +109,8 @@ test_cut(void)
 	weft_persist_close(other);
 }
 
-/** A range with a lost page is registered no more; one without is (weft_mem_check_attr()). */
+/** A range with a lost page cannot be registered, a range without one can
+ * (weft_mem_check_attr()). */
 static void
 test_register(void)
 {
@@ -130,8 +131,8 @@ test_register(void)
 	weft_persist_close(p);
 }
 
-/** Of a region it is told as often as it is asked, and of each loss: of regions that were whole at
- * the last. */
+/** weft_mem_lost() reports the loss of a region at every call, and each loss, also of regions that
+ * were whole at the call before. */
 static void
 test_region(void)
 {
@@ -153,8 +154,8 @@ test_region(void)
 	weft_persist_close(p);
 }
 
-/** A Flush of what is behind the end is no success, whoever meets it: the caller, a helper, or
- * nobody. */
+/** A Flush beyond the end of the file fails, whether the caller, a helper or no access meets the
+ * missing page. */
 static void
 test_flush(void)
 {
@@ -182,7 +183,8 @@ flush_done(struct weft_persist_req *req)
 	++*(unsigned int *)req->owner;
 }
 
-/** Nor is one that was begun before, if the file is cut, or a page met lost, between its jobs. */
+/** A Flush that has begun fails, too, if the file is truncated between its jobs, or an access meets
+ * a lost page. */
 static void
 test_under_way(void)
 {
@@ -199,7 +201,8 @@ test_under_way(void)
 		CHECK_EQ(weft_exec_poll(e), 1);
 		CHECK_EQ(done, 0);
 		CHECK_EQ(truncate(scratch_path("under"), 32 * PG), 0);
-		if (how == 1) { /* long again; of what the flush has done, a page is met lost */
+		/* extended again; an access meets a lost page that the flush has passed */
+		if (how == 1) {
 			sink = p->base[40 * PG];
 			CHECK_EQ(truncate(scratch_path("under"), 2048 * PG), 0);
 		}
@@ -213,7 +216,7 @@ test_under_way(void)
 	}
 }
 
-/** A hole, and nothing left on the file system to fill it with. */
+/** A hole, and no space on the file system to fill it. */
 static void
 full(void *arg)
 {
@@ -229,7 +232,7 @@ full(void *arg)
 	snprintf(path, sizeof(path), "%s/x", dir);
 	snprintf(filler, sizeof(filler), "%s/y", dir);
 	CHECK_EQ(try_open("pmem", path, 512 << 10, true), -ENOSPC);
-	/* sparse, and longer than there is room for: refused, not met later */
+	/* sparse, and longer than the space left: refused at open, not met later */
 	fd = open(path, O_RDWR | O_CREAT, 0600);
 	CHECK(fd >= 0 && ftruncate(fd, 512 << 10) == 0);
 	close(fd);
@@ -276,7 +279,7 @@ poison(void *addr, int code, short lsb)
 	CHECK_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGBUS, &si), 0);
 }
 
-/** Poison, as the kernel tells of it: so many octets as it says, of the mapping. */
+/** Poison as the kernel reports it: as many octets as it says, within the mapping. */
 static void
 test_poison(void)
 {
@@ -291,7 +294,7 @@ test_poison(void)
 	CHECK(weft_guard_lost(p->base + 5 * PG, PG) && !weft_guard_lost(p->base + 6 * PG, PG));
 	CHECK_EQ(p->base[5 * PG], 0);
 	CHECK_EQ(p->base[6 * PG], 7);
-	/* a huge page, of which the mapping has a part */
+	/* a huge page that lies partly in the mapping */
 	poison(p->base + 60 * PG, BUS_MCEERR_AO, 21);
 	CHECK_EQ(p->base[63 * PG], 0);
 	CHECK(weft_guard_lost(p->base + 63 * PG, PG));
@@ -299,12 +302,12 @@ test_poison(void)
 	weft_persist_close(p);
 }
 
-/* ---- Who else has SIGBUS ---- */
+/* ---- Other users of SIGBUS ---- */
 
 struct other {
 	void (*plain)(int sig);
 	bool info, guard, medium, sent;
-	bool poison; /**< untouched, and told all the same */
+	bool poison; /**< not accessed: the kernel reports it all the same */
 };
 
 static void
@@ -320,7 +323,7 @@ leave_info(int sig, siginfo_t *si, void *context)
 	                                                                                    : 43);
 }
 
-/** A mapping that no driver made. */
+/** A SIGBUS in a mapping that is no driver's. */
 static void
 other(void *arg)
 {
@@ -346,7 +349,7 @@ other(void *arg)
 		memset(&st, 0xff, sizeof(st));
 		weft_guard_stats(&before);
 		CHECK_EQ(raise(SIGBUS), 0);
-		weft_guard_stats(&st); /* whoever ignores it lets us get here */
+		weft_guard_stats(&st); /* reached if the signal is ignored */
 		CHECK(st.passed_on == before.passed_on + 1 && st.faults == before.faults);
 		return;
 	}
@@ -371,7 +374,7 @@ test_others(void)
 	} t[] = {
 	        {{SIG_DFL, .guard = true}, -SIGBUS},
 	        {{SIG_DFL, .guard = true, .medium = true}, -SIGBUS},
-	        {{SIG_IGN, .guard = true}, -SIGBUS}, /* as the kernel does with a fault */
+	        {{SIG_IGN, .guard = true}, -SIGBUS}, /* as the kernel does for a fault */
 	        {{leave, .guard = true}, 42},
 	        {{.info = true, .guard = true}, 44},
 	        {{SIG_DFL, .guard = true, .sent = true}, -SIGBUS},
@@ -381,7 +384,7 @@ test_others(void)
 	        {{SIG_DFL, .guard = true, .poison = true}, -SIGBUS},
 	        {{SIG_IGN, .guard = true, .poison = true}, 0},
 	        {{leave, .guard = true, .poison = true}, 42},
-	        /* without the guard nothing of this is weft's */
+	        /* without the guard weft handles no signal */
 	        {{SIG_DFL, .medium = true}, -SIGBUS},
 	        {{leave, .medium = true}, 42},
 	};
@@ -413,7 +416,8 @@ test_install(void)
 	CHECK_EQ(weft_guard_remove(), -ENOENT);
 	CHECK_EQ(weft_guard_install(), 0);
 	CHECK_EQ(weft_guard_install(), -EALREADY);
-	/* What is none of its own goes to who had the signal before, and is counted. */
+	/* A signal of another cause goes to the handler that was installed before, and is
+	 * counted. */
 	memset(&s, 0xff, sizeof(s));
 	memset(&then, 0xff, sizeof(then));
 	weft_guard_stats(&s);
@@ -442,7 +446,7 @@ test_install(void)
 static struct weft_persist *shared;
 static bool over; /* atomic */
 
-/** Faults and questions, while other media come and go. */
+/** Access lost pages and query the guard, while other media open and close. */
 static void *
 toucher(void *arg)
 {
@@ -501,6 +505,6 @@ main(int argc, char **argv)
 	};
 
 	scratch(NULL);
-	/* A mapping is what this is about, wherever the scratch folder lies: as on DAX. */
+	/* These tests need a mapping of the file, on any file system, as on DAX. */
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The hashes against published vectors and against models that go bit by bit; keys.
+ * @file The hashes compared with published vectors and with models that compute bit by bit. Keys.
  *
  * Check values and parameters: G. Cook, Catalogue of parametrised CRC algorithms. SHA-256: FIPS
  * 180-4's examples (NIST). HMAC: RFC 4231.
@@ -34,7 +34,8 @@ static const struct algo algos[] = {
         {"crc16-t10-dif", 16, 0x8bb7, false, 0, 0, 0xd0db},
 };
 
-/** One bit at a time, as the definition has it; the result's octets most significant first. */
+/** Compute one bit at a time, as the definition says. The result has its most significant octet
+ * first. */
 static void
 model(const struct algo *a, const uint8_t *p, size_t n, uint8_t *out)
 {
@@ -74,7 +75,7 @@ fill(void)
 	}
 }
 
-/** In two pieces. */
+/** Hash the data in two pieces. */
 static void
 split(const struct weft_hash_ops *h, const void *key, size_t key_bytes, const uint8_t *p, size_t at,
       size_t n, uint8_t *out)
@@ -101,7 +102,7 @@ test_crc_check(void)
 		CHECK(h->key_max_bytes == 0);
 		CHECK_EQ(h->init(&st, "key", 3), -EINVAL);
 		CHECK_EQ(weft_hash_once(h, "123456789", 9, got), 0);
-		/* the catalogue's number, big-endian */
+		/* the catalogue's value, big-endian */
 		for (unsigned int b = 0; b < a->bits / 8; b++)
 			CHECK_MSG(got[b] == (uint8_t)(a->check >> (a->bits - 8 - 8 * b)),
 			          "%s: octet %u is %02x", a->name, b, got[b]);
@@ -189,13 +190,13 @@ test_sha256(void)
 			CHECK_MSG(memcmp(got, want, 32) == 0, "%zu octets, split at %zu", n, at);
 		}
 	}
-	/* Given up in the middle: the sanitizer says whether something is left. */
+	/* Ended early: the sanitizer checks that nothing is left. */
 	CHECK_EQ(h->init(&st, NULL, 0), 0);
 	h->update(&st, a, 7);
 	h->final(&st, got);
 }
 
-/** RFC 4231 s4.2-4.8, without 4.6, which is cut short. */
+/** RFC 4231 s4.2-4.8, without the truncated 4.6. */
 static void
 test_hmac_sha256(void)
 {
@@ -251,7 +252,7 @@ test_hmac_sha256(void)
 	CHECK_EQ(h->init(&st, NULL, 0), -EINVAL);
 	CHECK_EQ(weft_hash_once(h, "x", 1, got), -EINVAL);
 	CHECK_EQ(weft_hash_once_keyed(h, data, WEFT_HASH_KEY_MAX_BYTES + 1, "x", 1, got), -EINVAL);
-	/* two at a time, each with a key of its own */
+	/* two computations at once, each with its own key */
 	CHECK_EQ(weft_hash_once_keyed(h, "k1", 2, "xy", 2, want), 0);
 	CHECK_EQ(weft_hash_once_keyed(h, "k2", 2, "xy", 2, other), 0);
 	CHECK(memcmp(want, other, 32) != 0);
@@ -275,7 +276,7 @@ static unsigned int freed_bare, freed_all;
 void __real_free(void *p);
 void __wrap_free(void *p);
 
-/* Whoever frees something that the key still stands in has not wiped it. */
+/* Count frees of memory that still contains the key. */
 void
 __wrap_free(void *p)
 {
@@ -362,7 +363,7 @@ test_key_refusals(void)
 	weft_mem_destroy(m);
 }
 
-/** What region mr makes of the data is what the key makes of it. */
+/** Check that a hash with region mr's key equals a hash with this key. */
 static void
 check_hash(const struct weft_mem_mr *mr, const char *key, size_t key_bytes)
 {
@@ -395,10 +396,11 @@ test_key_copied_and_wiped(void)
 	CHECK_EQ(weft_mem_alloc_keyed(m, &pd, WEFT_MEM_FAST, NULL, NULL, key, sizeof(key), &fast),
 	         0);
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_WINDOW, NULL, NULL, &win), 0);
-	explicit_bzero(key, sizeof(key)); /* they have copies */
+	explicit_bzero(key, sizeof(key)); /* the regions have copies */
 	check_hash(mr, secret, sizeof(key));
 
-	/* A reserved region keeps its key over its registrations; a window has its region's. */
+	/* A reserved region keeps its key across registrations. A window uses the key of its
+	 * region. */
 	for (unsigned int i = 0; i < 3; i++) {
 		a.hash_key = fast->hash_key;
 		a.hash_key_bytes = fast->hash_key_bytes;
@@ -430,8 +432,8 @@ test_key_copied_and_wiped(void)
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/** Which register state the processor would have to save now: 0x04 and 0x40 are the upper parts; 0:
- * it does not tell. */
+/** The register state that the processor would have to save now. 0x04 and 0x40 are the upper parts
+ * of vector registers. 0: the processor does not report it. */
 static uint64_t
 state_in_use(void)
 {
@@ -450,8 +452,8 @@ state_in_use(void)
 }
 #endif
 
-/** No hash returns with wide vector registers dirty: code compiled for SSE pays for them
- * (weft_vec.h). */
+/** No hash returns with dirty wide vector registers, because code compiled for SSE becomes slow
+ * then (weft_vec.h). */
 static void
 test_vectors_clean(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Marking by address: which media are marked, and media that open and close meanwhile. */
+/** @file Marking by address: which media are marked, and media that open and close at the same
+ * time. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +13,7 @@
 #define PAGES  4
 #define ROUNDS 300
 
-/** A medium of PAGES pages; no driver is behind it. */
+/** A medium of PAGES pages, without a driver. */
 struct medium {
 	struct weft_persist p;
 	uint8_t dirty[PAGES];
@@ -71,7 +72,7 @@ test_by_address(void)
 static atomic_bool stop;
 static atomic_uint stores;
 
-/** A worker: stores, and marks what it stored. */
+/** A worker: stores, and marks the memory. */
 static void *
 worker_main(void *arg)
 {
@@ -83,8 +84,8 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Two workers mark while media come and go: the one that stays is marked by every store, one that
- * was closed by none. */
+/* Two workers mark while media open and close. An open medium is marked by every store, a closed
+ * one by none. */
 static void
 test_threads(void)
 {
@@ -101,13 +102,13 @@ test_threads(void)
 		medium_open(goes, 1 + (unsigned int)i % 2);
 		(void)marks(&stays);
 		before = atomic_load_explicit(&stores, memory_order_acquire);
-		/* One of three was begun after the marks were taken away. */
+		/* Of three stores, at least one began after the marks were cleared. */
 		while (atomic_load_explicit(&stores, memory_order_acquire) - before < 3)
 			sched_yield();
 		CHECK_EQ(marks(&stays), (1 << PAGES) - 1);
 		medium_marked_del(&goes->p);
 		(void)marks(goes);
-		free(goes); /* AddressSanitizer and ThreadSanitizer tell who comes later */
+		free(goes); /* AddressSanitizer and ThreadSanitizer report a later access */
 		goes = malloc(sizeof(*goes));
 		CHECK(goes != NULL);
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the file driver asks of the kernel: opens that fail late, cached pages, and when it says
- * that something is durable. pwrite, fdatasync and posix_fadvise of this program are its own, and
- * so is io_uring.
+ * The file driver's calls to the kernel: opens that fail late, cached pages, and when a flush may
+ * report success. This program has its own pwrite, fdatasync, posix_fadvise and io_uring.
  */
 
 #include <errno.h>
@@ -32,7 +31,7 @@ static const uint32_t P = WEFT_FLUSH_PERSISTENT;
 static struct {
 	off_t off, len; /* of the first call */
 	off_t last_len;
-	off_t deaf; /* calls about less than this are heard and not followed */
+	off_t deaf; /* calls for a shorter range return success without effect */
 	int rc;
 	unsigned int n;
 } advised;
@@ -52,13 +51,14 @@ posix_fadvise(int fd, off_t off, off_t len, int advice)
 	return syscall(SYS_fadvise64, fd, off, len, advice) == 0 ? 0 : errno;
 }
 
-/* The medium: the first word of each page, as written, and as it would survive the power. */
+/* A model of the medium: the first word of each page, as written, and as it survives a power
+ * cut. */
 #define MODEL_PAGES 8192
 
 static struct {
 	bool on;
 	unsigned int syncs;
-	unsigned int fail_sync, fail_write; /* the n-th from now, 0: none */
+	unsigned int fail_sync, fail_write; /* the n-th from now fails; 0: none */
 	uint64_t written[MODEL_PAGES], durable[MODEL_PAGES];
 } model;
 
@@ -71,7 +71,7 @@ pwrite(int fd, const void *buf, size_t len, off_t off)
 		return syscall(SYS_pwrite64, fd, buf, len, off);
 	CHECK_EQ(off % PG, 0);
 	if (model.fail_write > 0 && --model.fail_write == 0) {
-		/* what lies there now is anybody's guess */
+		/* the content of these pages is undefined now */
 		for (uint64_t pg = first; pg < first + len / PG; pg += 2)
 			model.written[pg] = UINT64_MAX;
 		errno = EIO;
@@ -89,7 +89,7 @@ fdatasync(int fd)
 	if (!model.on)
 		return (int)syscall(SYS_fdatasync, fd);
 	if (model.fail_sync > 0 && --model.fail_sync == 0) {
-		/* said once, and the kernel has forgotten about the pages */
+		/* reported once; then the kernel forgets the pages */
 		memcpy(model.written, model.durable, sizeof(model.written));
 		errno = EIO;
 		return -1;
@@ -100,7 +100,7 @@ fdatasync(int fd)
 
 /* ---- Opening ---- */
 
-/** Opens with little address space left: the file is made first, its memory is refused. */
+/** Open with little address space left: the file is created first, then the memory is refused. */
 static int
 open_without_memory(const char *path, uint64_t bytes)
 {
@@ -154,7 +154,8 @@ test_failed_open(void)
 	CHECK_EQ(file_bytes(path), 4 * PG);
 }
 
-/** A new file is its owner's alone, whatever its name looks like and however few files are open. */
+/** A new file belongs to its owner alone, whatever its name is and whichever descriptors are
+ * open. */
 static void
 test_new_file(void)
 {
@@ -170,13 +171,13 @@ test_new_file(void)
 	CHECK_EQ(stat("bare", &st), 0);
 	CHECK_EQ(st.st_mode & 07777, 0600);
 	CHECK_EQ(st.st_size, 3 * PG);
-	/* A service has its standard input closed: the next descriptor is as good as another. */
+	/* A service may have closed its standard input. Descriptor 0 must work like any other. */
 	in = fcntl(0, F_DUPFD_CLOEXEC, 10);
 	if (in >= 0)
 		close(0);
 	CHECK_EQ(try_open("file", "zero", 3 * PG, true), 0);
 	CHECK_EQ(try_open("file", "zero", 3 * PG, false), 0);
-	/* What is too large for the disk leaves no file. */
+	/* A file too large for the disk is not created. */
 	CHECK(try_open("file", "huge", 1ULL << 55, true) < 0);
 	CHECK_EQ(file_bytes("huge"), UINT64_MAX);
 	if (in >= 0) {
@@ -191,9 +192,9 @@ test_new_file(void)
 	umask(mask);
 }
 
-/* ---- Reading back where O_DIRECT is refused ---- */
+/* ---- Reading back without O_DIRECT ---- */
 
-/** As where O_DIRECT is refused, whatever this file system does. */
+/** Open as if O_DIRECT were refused, whatever this file system does. */
 static void
 open_buffered(const char *path, uint64_t bytes, struct weft_medium *md)
 {
@@ -230,7 +231,7 @@ test_drop_cache(void)
 	memset(page, 'c', sizeof(page));
 	CHECK_EQ(weft_medium_pwrite(md.fd, page, sizeof(page), 0), 0);
 	CHECK_EQ(weft_bounce_init(&b), 0);
-	/* posix_fadvise leaves pages alone that it is told a part of only */
+	/* posix_fadvise does not drop a page if only a part of it is named */
 	for (unsigned int end = 1; end <= 2 * PG + 100; end += 1111) {
 		uint64_t off = end / 3;
 
@@ -240,11 +241,11 @@ test_drop_cache(void)
 		CHECK_EQ(advised.off, RTE_ALIGN_FLOOR(off, PG));
 		CHECK_EQ(advised.off + advised.len, RTE_ALIGN_CEIL(end, PG));
 	}
-	/* the pages stay: better no answer than one from a cache */
+	/* the pages stay cached: an error is better than an answer from the cache */
 	advised.rc = EINVAL;
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), -EINVAL);
 	advised.rc = 0;
-	/* they stay, and the kernel does not say so */
+	/* the pages stay cached, and the kernel reports success */
 	CHECK_EQ(get_file(path, page, 10, 0), 0);
 	map = mmap(NULL, PG, PROT_READ, MAP_SHARED, md.fd, 0);
 	CHECK(map != MAP_FAILED);
@@ -252,7 +253,7 @@ test_drop_cache(void)
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), -EIO);
 	munmap(map, PG);
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), 0);
-	/* it is told of more until they are gone: of a folio, of the file */
+	/* the range grows until the pages are dropped: to a folio, to the file */
 	for (unsigned int i = 0; i < 3; i++) {
 		static const off_t deaf[] = {PG + 1, 3 << 20, INT64_MAX};
 
@@ -264,7 +265,7 @@ test_drop_cache(void)
 		CHECK_EQ(advised.last_len, i == 0 ? 2 << 20 : 0);
 	}
 	advised.deaf = 0;
-	md.tmpfs = true; /* there is nothing else than memory there, and the mechanism says so */
+	md.tmpfs = true; /* memory is the only medium there, and the mechanism's name says so */
 	advised.n = 0;
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), 0);
 	CHECK_EQ(advised.n, 0);
@@ -272,7 +273,7 @@ test_drop_cache(void)
 	weft_medium_close(&md);
 }
 
-/** Octets that this process has had devices read; -1: nobody counts. */
+/** Octets that this process has had read from devices; -1: the kernel does not count them. */
 static int64_t
 device_reads(void)
 {
@@ -288,7 +289,8 @@ device_reads(void)
 	return n;
 }
 
-/** Pages cached as one large folio: a part of it is read from the device, not from the folio. */
+/** Pages are cached as one large folio. A part of it is read from the device and not from the
+ * folio. */
 static void
 test_reads_device(void)
 {
@@ -321,7 +323,7 @@ test_reads_device(void)
 		CHECK_EQ(weft_bounce_read(&b, 0, &md, off + 100, PG - 200, &data), 0);
 		CHECK_MEM(data, mem, PG - 200);
 		CHECK_MSG(device_reads() - before >= PG, "of %u octets", wrote[i]);
-		/* and what the read has cached is not believed by the next */
+		/* the next read does not use what this one has cached */
 		before = device_reads();
 		CHECK_EQ(weft_bounce_read(&b, 0, &md, off, PG, &data), 0);
 		CHECK_MSG(device_reads() - before >= PG, "again, of %u octets", wrote[i]);
@@ -331,7 +333,7 @@ test_reads_device(void)
 	free(mem);
 }
 
-/** What the medium holds is changed underneath all caches. */
+/** The content of the medium changes below all caches. */
 static void
 test_changed_underneath(void)
 {
@@ -363,14 +365,15 @@ test_changed_underneath(void)
 	CHECK_MEM(data, mine, sizeof(mine));
 	poke_file(file, theirs, PG, 17 * PG);
 	CHECK_EQ(weft_medium_pread(md.read_fd, mine, sizeof(mine), 0), 0);
-	CHECK_EQ(mine[17 * PG], 'm'); /* the cache knows nothing of it */
+	CHECK_EQ(mine[17 * PG], 'm'); /* the cache does not see it */
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 17 * PG, PG, &data), 0);
 	CHECK_MEM(data, theirs, PG);
 	weft_bounce_fini(&b);
 	weft_medium_close(&md);
 }
 
-/** A medium that ends before the range does, and not on a page: an error, in either way. */
+/** A medium that ends before the range does, not at a page boundary: an error with either
+ * method. */
 static void
 test_cut(void)
 {
@@ -418,7 +421,7 @@ count_done(struct weft_persist_req *req)
 	++*(unsigned int *)req->owner;
 }
 
-/** A short job behind a long flush on the only helper does not wait for the end of it. */
+/** A short job behind a long flush on the only helper does not wait for its end. */
 static void
 test_slices(void)
 {
@@ -453,7 +456,7 @@ test_slices(void)
 	CHECK_EQ(req[0].status, 0);
 	CHECK(model.syncs > 0);
 	CHECK_EQ(weft_exec_pending(e), 0);
-	/* one that is cut off half-way is not said to be done, and loses nothing */
+	/* an interrupted flush does not report success and loses nothing */
 	memset(a->base, 2, BYTES);
 	weft_persist_mark(a, 0, BYTES);
 	done[0] = 0;
@@ -471,8 +474,8 @@ test_slices(void)
 }
 
 /**
- * A short flush fails at a page that a long one under way has behind it: what lies there now is
- * anybody's guess, so the long one must not succeed either.
+ * A short flush fails at a page that a long flush in progress has already written. The content of
+ * the page is undefined now, so the long flush must fail, too.
  */
 static void
 test_fails_behind(void)
@@ -517,7 +520,7 @@ test_fails_behind(void)
 	}
 }
 
-/* ---- Many flushes at once on a medium that fails, against what survives ---- */
+/* ---- Many flushes at once on a failing medium, compared with what survives ---- */
 
 #define FLUSHES 6
 
@@ -526,7 +529,7 @@ static struct flight {
 	unsigned int done;
 	bool busy;
 	uint64_t first, end;
-	uint64_t want[MODEL_PAGES]; /* what memory held at the submission */
+	uint64_t want[MODEL_PAGES]; /* content of memory at the submission */
 } flight[FLUSHES];
 
 static uint64_t rng;
@@ -549,7 +552,7 @@ version_of(const struct weft_persist *p, uint64_t pg)
 	return v;
 }
 
-/** Done and well: everything of its range is durable as it was, or newer. */
+/** A successful flush has made its whole range durable, as it was at the submission or newer. */
 static void
 flight_end(struct flight *fl, uint64_t seed)
 {
@@ -586,7 +589,7 @@ static unsigned int batches;
 static void
 model_round(uint64_t seed)
 {
-	bool uring = seed % 2 == 0; /* a medium with many writes at once, or one that has none */
+	bool uring = seed % 2 == 0; /* with many writes at once, or with one at a time */
 	struct weft_persist *p = must_open(uring ? "file:uring" : "file:pwrite",
 	                                   scratch_path("model"), (uint64_t)MODEL_PAGES * PG, true);
 	uint64_t version = 1, failures = 0;
@@ -650,7 +653,7 @@ model_round(uint64_t seed)
 	for (unsigned int i = 0; i < FLUSHES; i++)
 		if (flight[i].busy)
 			flight_end(&flight[i], seed);
-	/* After every failure a flush of everything puts it right. */
+	/* After every failure, a flush of the whole medium repairs it. */
 	flight[0].first = 0;
 	flight[0].end = MODEL_PAGES;
 	for (uint64_t pg = 0; pg < MODEL_PAGES; pg++)

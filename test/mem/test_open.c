@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What opening a medium asks of the system: by which descriptor it is read back, whether the name
- * of a new file is made durable, where its memory lies. open, fsync, posix_fallocate and mmap of
- * this program are its own.
+ * The calls that open a medium: which descriptor is used for read-backs, whether the name of a new
+ * file is made durable, where the memory is mapped. This program has its own open, fsync,
+ * posix_fallocate and mmap.
  */
 
 #include <errno.h>
@@ -32,9 +32,9 @@ enum direct { DIRECT_AS_IS, DIRECT_REFUSED, DIRECT_BY_CACHE };
 
 static struct {
 	enum direct direct;
-	const char *instead; /* what the name leads to after the first open of it */
+	const char *instead; /* the name leads here after its first open */
 	unsigned int opens;
-	int read_only; /* -errno of an open for reading alone */
+	int read_only; /* -errno of an open for reading only */
 } hook;
 
 int
@@ -53,7 +53,7 @@ open(const char *path, int flags, ...)
 			errno = EINVAL;
 			return -1;
 		}
-		if (hook.direct == DIRECT_BY_CACHE) /* taken, and not followed */
+		if (hook.direct == DIRECT_BY_CACHE) /* accepted without effect */
 			flags &= ~O_DIRECT;
 	}
 	if (hook.read_only != 0 && (flags & (O_ACCMODE | O_DIRECTORY)) == O_RDONLY) {
@@ -68,7 +68,7 @@ open(const char *path, int flags, ...)
 static struct {
 	dev_t dev;
 	ino_t ino;
-	unsigned int n; /* times that this one was synced */
+	unsigned int n; /* syncs of this folder */
 } watched;
 
 int
@@ -81,7 +81,7 @@ fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
-static unsigned int signals; /* that come while blocks are allocated */
+static unsigned int signals; /* delivered while blocks are allocated */
 
 int
 posix_fallocate(int fd, off_t off, off_t len)
@@ -93,7 +93,7 @@ posix_fallocate(int fd, off_t off, off_t len)
 	return syscall(SYS_fallocate, fd, 0, off, len) == 0 ? 0 : errno;
 }
 
-static uint8_t *map_at; /* where the next mapping of 2 MiB or more is put, NULL: anywhere */
+static uint8_t *map_at; /* address of the next mapping of 2 MiB or more; NULL: any */
 
 void *
 mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
@@ -126,8 +126,8 @@ open_medium(const char *path, struct weft_medium *md)
 }
 
 /**
- * Where there is no way past the page cache it is read back by a descriptor of its own: waiting on
- * that takes no write error away from the one that flushes.
+ * Without O_DIRECT the file is read back by a descriptor of its own. So a wait for it does not
+ * consume a write error that belongs to the flushing descriptor.
  */
 static void
 test_buffered(void)
@@ -152,7 +152,7 @@ test_buffered(void)
 	memset(&hook, 0, sizeof(hook));
 }
 
-/** A name that another file takes over between two opens of it: neither is taken for the other. */
+/** Another file takes over the name between two opens. The driver notices and refuses it. */
 static void
 test_exchanged(void)
 {
@@ -177,13 +177,13 @@ test_exchanged(void)
 	}
 	memset(&hook, 0, sizeof(hook));
 	CHECK_EQ(file_bytes(path), 3 * PG);
-	CHECK_EQ(open_medium(path, &md), 0); /* and nobody holds it */
+	CHECK_EQ(open_medium(path, &md), 0); /* the lock was released */
 	weft_medium_close(&md);
 }
 
 /* ---- Names ---- */
 
-/** Opens a file, made anew unless `there`; how often the folder was synced. */
+/** Open a file, which is created unless `there`. Returns how often the folder was synced. */
 static unsigned int
 syncs_of(const char *folder, const char *path, bool there)
 {
@@ -197,7 +197,7 @@ syncs_of(const char *folder, const char *path, bool there)
 	return watched.n;
 }
 
-/** In a child with a root of its own. */
+/** Runs in a child with another root directory. */
 static int
 in_root(const char *dir)
 {
@@ -206,7 +206,7 @@ in_root(const char *dir)
 	return syncs_of("/", "/top", false) > 0 ? 0 : 1;
 }
 
-/** A file whose name is lost is lost: its folder is synced, however the path names it. */
+/** A file is lost if its name is lost, so its folder is synced, however the path names it. */
 static void
 test_name(void)
 {
@@ -234,7 +234,7 @@ test_name(void)
 		CHECK_EQ(st, 0);
 }
 
-/** A signal that comes while the blocks of a new file are allocated is nobody's error. */
+/** A signal that arrives while the blocks of a new file are allocated causes no error. */
 static void
 test_signal(void)
 {
@@ -259,8 +259,8 @@ mapped(const uint8_t *page)
 }
 
 /**
- * Memory of 2 MiB and more begins at a multiple of that, wherever the system maps it, so that huge
- * pages can be behind it; and what was mapped to get there is given back.
+ * Memory of 2 MiB or more begins at a multiple of 2 MiB, wherever the system maps it, so that it
+ * can use huge pages. Mappings made to reach that address are removed.
  */
 static void
 test_huge(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The pmem driver in both of its modes. libpmem decides once per process what is persistent memory,
- * so the DAX mode runs in a child of this program that has PMEM_IS_PMEM_FORCE=1 set.
+ * The pmem driver in both of its modes. libpmem decides once per process which memory is
+ * persistent. So the DAX mode runs in a child of this program with PMEM_IS_PMEM_FORCE=1.
  */
 
 #include <dlfcn.h>
@@ -28,9 +28,9 @@
 #define PG 4096
 
 static const uint32_t P = WEFT_FLUSH_PERSISTENT;
-static bool forced; /**< this is the child */
+static bool forced; /**< this process is the child */
 
-static bool refuse_direct; /**< as some file systems do */
+static bool refuse_direct; /**< O_DIRECT fails, as on some file systems */
 
 int
 open(const char *path, int flags, ...)
@@ -48,13 +48,13 @@ open(const char *path, int flags, ...)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-/** What it finds out late it undoes: the medium is as it was. */
+/** An open that fails late undoes its work: the medium is unchanged. */
 static void
 test_failed_open(void)
 {
 	const struct weft_persist_ops *ops = weft_persist_find("pmem");
 	struct weft_persist_attr a = {.size = sizeof(a),
-	                              .driver = "auto", /* by that name only DAX will do */
+	                              .driver = "auto", /* by this name only DAX is accepted */
 	                              .path = scratch_path("late"),
 	                              .bytes = 64 * PG,
 	                              .create = true,
@@ -71,7 +71,7 @@ test_failed_open(void)
 	CHECK_EQ(file_bytes(a.path), 3 * PG);
 }
 
-/** Pages that are mapped stay cached, so past O_DIRECT's refusal nothing reads the medium. */
+/** Mapped pages stay cached, so without O_DIRECT the medium cannot be read. */
 static void
 test_no_read_back(void)
 {
@@ -79,7 +79,7 @@ test_no_read_back(void)
 	struct weft_persist *p;
 
 	refuse_direct = true;
-	if (forced) { /* does not need it */
+	if (forced) { /* DAX does not need O_DIRECT */
 		p = must_open("pmem", path, 64 * PG, true);
 		weft_persist_close(p);
 	} else {
@@ -138,24 +138,25 @@ test_flush(void)
 	weft_exec_destroy(e);
 }
 
-/* ---- What is asked of the kernel, not on DAX ---- */
+/* ---- Calls to the kernel, not on DAX ---- */
 
 static struct {
 	uint64_t longest, sum; /**< of the pieces written out */
-	unsigned int syncs;    /**< msyncs, and what had been written out by the last: */
+	unsigned int syncs;    /**< msyncs; sum_then: octets written out before the last of them */
 	uint64_t sum_then;
-	uintptr_t low, high;    /**< what left the mapping */
+	uintptr_t low, high;    /**< range of all madvise(MADV_DONTNEED) */
 	int refuse;             /**< errno of a piece; 0: none */
-	unsigned int refuse_at; /**< which one */
-	unsigned int lose; /**< the msync that fails, having left its pages clean, as Linux does */
-	uint64_t last_len; /**< of the last msync but for single octets */
-	uint64_t most_dirty; /**< of the mapping that is looked at, at any of them */
+	unsigned int refuse_at; /**< number of that piece */
+	/** number of the msync that fails and leaves its pages clean, as Linux does */
+	unsigned int lose;
+	uint64_t last_len;   /**< of the last msync, without those of single octets */
+	uint64_t most_dirty; /**< most dirty octets of `watched` at any msync */
 	unsigned int pieces;
 } asked;
 
 static const uint8_t *watched; /**< a mapping whose dirty pages are counted at each msync */
 
-/** Of the mapping that begins there, by the kernel's own account. */
+/** The dirty octets of the mapping that begins at base, as the kernel counts them. */
 static uint64_t
 dirty_bytes(const uint8_t *base)
 {
@@ -235,7 +236,7 @@ static struct {
 	bool stop;
 } store;
 
-/** Words of all pages, again and again, as a peer might. */
+/** Change words of all pages again and again, as a peer might. */
 static void *
 store_main(void *arg)
 {
@@ -248,8 +249,8 @@ store_main(void *arg)
 }
 
 /**
- * What is long goes out in pieces, so that what the kernel does at once in the polling thread's
- * name stays short, all of it before the msync; nothing that is stored meanwhile is lost.
+ * A long range is written out in pieces before the msync, so that each call of the polling thread
+ * into the kernel is short. Stores in the meantime are not lost.
  */
 static void
 test_pieces(void)
@@ -274,19 +275,20 @@ test_pieces(void)
 	CHECK_EQ(asked.sum_then, len);
 	CHECK_EQ(asked.low, (uintptr_t)p->base + (1 << 20));
 	CHECK_EQ(asked.high, (uintptr_t)p->base + RTE_ALIGN_CEIL(off + len, (uint64_t)PG));
-	/* what is short needs none of it */
+	/* a short range is not split */
 	ask_from_now(0);
 	CHECK_EQ(flush(p, e, off, most, P), 0);
 	CHECK_EQ(asked.pieces + asked.high, 0);
 	CHECK_EQ(asked.syncs, 1);
-	/* a kernel that refuses leaves it to msync; a medium that failed has failed */
+	/* if the kernel refuses a piece, msync does the work; if the medium fails, the flush
+	 * fails */
 	ask_from_now(EPERM);
 	CHECK_EQ(flush(p, e, off, len, P), 0);
 	CHECK_EQ(asked.syncs, 1);
 	ask_from_now(EIO);
 	CHECK_EQ(flush(p, e, off, len, P), -EIO);
 	CHECK_EQ(asked.syncs, 0);
-	/* stored at the same time */
+	/* with stores at the same time */
 	ask_from_now(0);
 	store.p = p;
 	store.stop = false;
@@ -305,8 +307,8 @@ test_pieces(void)
 }
 
 /**
- * After a failure all is written anew before anything succeeds: what the kernel could not write it
- * holds as clean, and tells nobody again.
+ * After a failure the whole medium is written again before a Flush succeeds. The kernel keeps pages
+ * that it could not write as clean, and does not report them again.
  */
 static void
 test_anew(void)
@@ -325,20 +327,20 @@ test_anew(void)
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		ask_from_now(0);
 		if (i == 2)
-			asked.refuse = EIO; /* a piece of a long one */
+			asked.refuse = EIO; /* a piece of a long range */
 		else
 			asked.lose = 1;
 		CHECK_EQ(flush(p, e, 0, i == 2 ? p->bytes : 2 * PG, P), -EIO);
-		/* The medium fails on: nobody is told that anything is durable. */
+		/* The medium still fails: no Flush succeeds. */
 		ask_from_now(0);
-		asked.lose = 2; /* the first is not listened to */
+		asked.lose = 2; /* the result of the first is not used */
 		CHECK_EQ(flush(p, e, 64 * PG, PG, P), -EIO);
 		ask_from_now(0);
 		CHECK_EQ(flush(p, e, 64 * PG, PG, P), 0);
 		CHECK_EQ(asked.syncs, 3);
 		CHECK_EQ(asked.last_len, p->bytes);
 		CHECK(asked.most_dirty >= p->bytes);
-		/* once */
+		/* only once */
 		ask_from_now(0);
 		CHECK_EQ(flush(p, e, 0, 2 * PG, P), 0);
 		CHECK_EQ(asked.syncs, 1);
@@ -349,7 +351,7 @@ test_anew(void)
 	weft_persist_close(p);
 }
 
-/* ---- A long one and others on the same helper ---- */
+/* ---- A long Flush and other requests on one helper ---- */
 
 #define STEP (forced ? 8ULL << 20 : 2ULL << 20)
 
@@ -363,7 +365,7 @@ count_done(struct weft_persist_req *req)
 
 static struct {
 	uint64_t longest, sum;
-	const uint8_t *next; /**< behind the last one */
+	const uint8_t *next; /**< the end of the last piece */
 } persisted;
 
 void
@@ -390,7 +392,7 @@ flush_of(uint64_t off, uint64_t len, unsigned int *done)
 	                                 .status = -ENOMSG};
 }
 
-/** Whatever is submitted while a long Flush is under way waits for one job of it, never for two. */
+/** A request submitted during a long Flush waits for at most one job of it. */
 static void
 test_turns(void)
 {
@@ -409,20 +411,21 @@ test_turns(void)
 	along = flush_of(off, len, &done);
 	CHECK_EQ(a->ops->flush(a, e, &along), 0);
 	for (; done == 0; turns++) {
-		bool verify = !forced && turns % 2 != 0; /* on DAX nobody waits for one */
+		/* on DAX a Verify does not wait for a job */
+		bool verify = !forced && turns % 2 != 0;
 
 		CHECK(turns < 64);
 		brief = flush_of(PG, forced ? 64 << 10 : PG, &brief_done);
 		CHECK_EQ((verify ? b->ops->read_back : b->ops->flush)(b, e, &brief), 0);
 		ask_from_now(0);
 		memset(&persisted, 0, sizeof(persisted));
-		CHECK_EQ(weft_exec_poll(e), 1); /* of the long one */
+		CHECK_EQ(weft_exec_poll(e), 1); /* a job of the long Flush */
 		CHECK_EQ(brief_done, 0);
 		CHECK(asked.sum <= STEP && persisted.longest <= STEP && persisted.sum <= STEP);
-		CHECK_EQ(asked.syncs, !forced && done != 0); /* at the end, once */
+		CHECK_EQ(asked.syncs, !forced && done != 0); /* once, at the end */
 		if (forced && done != 0)
 			CHECK(persisted.next == a->base + off + len);
-		CHECK_EQ(weft_exec_poll(e), 1); /* of the other one */
+		CHECK_EQ(weft_exec_poll(e), 1); /* the other request */
 		CHECK_EQ(brief_done, 1);
 		CHECK_EQ(brief.status, 0);
 		if (verify)
@@ -439,7 +442,7 @@ test_turns(void)
 	weft_persist_close(b);
 }
 
-/** Jobs of one Flush on whichever helper is free, and those of another between them. */
+/** Several helpers run the jobs of one Flush, with jobs of another Flush between. */
 static void
 test_helpers(void)
 {
@@ -471,8 +474,8 @@ test_helpers(void)
 }
 
 /**
- * The executor ends half-way: nobody is told that all is durable, and whoever is told anything is
- * told once.
+ * The executor is destroyed during a Flush. No Flush reports success, and each request completes at
+ * most once.
  */
 static void
 test_cut_off(void)
@@ -496,7 +499,7 @@ test_cut_off(void)
 		}
 		CHECK_EQ(done, 0);
 		weft_exec_destroy(e);
-		CHECK_EQ(done, threads > 0); /* a job that was not begun is dropped */
+		CHECK_EQ(done, threads > 0); /* a job that has not begun is dropped */
 		if (threads > 0)
 			CHECK_EQ(req.status, -ECANCELED);
 		CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
@@ -504,7 +507,8 @@ test_cut_off(void)
 	weft_persist_close(p);
 }
 
-/** A page that goes while one is under way ends it, by itself where a job meets it. */
+/** A page that disappears during a Flush makes it fail. The Flush ends early if a job accesses the
+ * page. */
 static void
 test_goes_away(void)
 {
@@ -531,7 +535,7 @@ test_goes_away(void)
 	weft_persist_close(p);
 }
 
-/** In a later job a piece means what it means in the first. */
+/** An error of a piece has the same effect in a later job as in the first. */
 static void
 test_later_piece(void)
 {
@@ -564,9 +568,9 @@ test_later_piece(void)
 }
 
 /**
- * A Flush fails while another one of the same medium is between two of its jobs: what that has
- * behind it may be lost and clean, so it writes all anew before it succeeds, and fails if that
- * does.
+ * A Flush fails while another Flush of the same medium is between two jobs. Pages that the other
+ * has written may be lost and clean. So it writes the whole medium again before it succeeds, and
+ * fails if that fails.
  */
 static void
 test_fails_between(void)
@@ -581,7 +585,8 @@ test_fails_between(void)
 	p = must_open("pmem", scratch_path("between"), 8 << 20, true);
 	for (unsigned int i = 0; i < 2; i++)
 		CHECK_EQ(weft_exec_create(0, &e[i]), 0);
-	for (unsigned int how = 0; how < 4; how++) { /* a piece or the msync; well then, or not */
+	/* a failing piece or msync; then the medium works, or still fails */
+	for (unsigned int how = 0; how < 4; how++) {
 		memset(p->base, (int)how + 1, p->bytes);
 		ask_from_now(0);
 		req[0] = flush_of(0, p->bytes, &done[0]);
@@ -638,7 +643,7 @@ test_read_back(void)
 	weft_persist_close(p);
 }
 
-/** On DAX short flushes and read-backs are done at once, without an executor. */
+/** On DAX short flushes and read-backs are done inside the call, without an executor. */
 static void
 test_inline(void)
 {
@@ -655,7 +660,7 @@ test_inline(void)
 	CHECK_EQ(dones, 2);
 	CHECK(req.data == p->base + 77);
 	p->ops->release(p, &req);
-	/* of a long one so much that a poll may evict and miss it all */
+	/* of a long read-back, as much as a poll may evict and read */
 	req.len_bytes = 200 << 10;
 	CHECK_EQ(p->ops->read_back(p, NULL, &req), 0);
 	CHECK_EQ(dones, 3);
@@ -663,7 +668,7 @@ test_inline(void)
 	p->ops->release(p, &req);
 	CHECK_EQ(p->ops->flush(p, NULL, &req), 0);
 	CHECK_EQ(dones, 4);
-	/* what takes longer is a helper's */
+	/* a longer flush needs a helper */
 	req.len_bytes++;
 	CHECK_EQ(p->ops->flush(p, NULL, &req), -EINVAL);
 	weft_persist_close(p);
@@ -680,7 +685,7 @@ test_sizes(void)
 	CHECK_EQ(file_bytes(path), UINT64_MAX);
 	CHECK_EQ(try_open("pmem", path, 4 * PG, true), 0);
 	CHECK_EQ(try_open("pmem", path, 8 * PG, false), -EINVAL);
-	/* Asking for less must not cut the file, as libpmem's own creation would. */
+	/* A smaller size must not truncate the file, as libpmem's own creation would. */
 	p = must_open("pmem", path, 2 * PG, true);
 	CHECK_EQ(p->bytes, 2 * PG);
 	weft_persist_close(p);
@@ -692,7 +697,7 @@ test_sizes(void)
 
 static char *self;
 
-/** The same cases again in the other mode. */
+/** The same cases in the other mode. */
 static void
 test_forced(void)
 {
@@ -706,7 +711,7 @@ test_forced(void)
 	if (pid == 0) {
 		setenv("PMEM_IS_PMEM_FORCE", "1", 1);
 		setenv("WEFT_TEST_CHILD", "1", 1);
-		/* Its TAP is not ours: out of the way, but for diagnosis. */
+		/* The child's TAP output is not this program's. It goes to stderr for diagnosis. */
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execl("/proc/self/exe", self, (char *)NULL);
 		_exit(127);
@@ -740,7 +745,7 @@ main(int argc, char **argv)
 
 	self = argv[0];
 	forced = getenv("WEFT_TEST_CHILD") != NULL;
-	if (!forced) /* whoever set it did not mean this program */
+	if (!forced) /* the variable of the environment is not meant for this program */
 		unsetenv("PMEM_IS_PMEM_FORCE");
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }
