@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * FetchAdd and CmpSwap against RFC 7306 s5.1's own pseudocode, bit by bit; dirty marks; threads at
- * one word.
+ * FetchAdd and CmpSwap compared with the pseudocode of RFC 7306 s5.1, bit by bit. Dirty marks.
+ * Several threads change one word.
  */
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ next_random(uint64_t *x)
 	return *x;
 }
 
-/** Masks and numbers of every kind: sparse, dense, runs, all, none, single bits. */
+/** A random word: sparse, dense, runs of bits, all bits, none, or a single bit. */
 static uint64_t
 any_word(uint64_t *x)
 {
@@ -57,7 +57,7 @@ any_word(uint64_t *x)
 	}
 }
 
-/** s5.1.1: one bit after the other. */
+/** s5.1.1, one bit after the other. */
 static uint64_t
 model_add(uint64_t orig, uint64_t add, uint64_t mask)
 {
@@ -73,7 +73,7 @@ model_add(uint64_t orig, uint64_t add, uint64_t mask)
 	return out;
 }
 
-/** s5.1.2: likewise. */
+/** s5.1.2, one bit after the other. */
 static uint64_t
 model_swap(uint64_t orig, uint64_t cmp, uint64_t cmp_mask, uint64_t swap, uint64_t swap_mask)
 {
@@ -87,12 +87,12 @@ model_swap(uint64_t orig, uint64_t cmp, uint64_t cmp_mask, uint64_t swap, uint64
 	return out;
 }
 
-#define TO 0x1000 /* of the word, in a region whose base is not aligned */
+#define TO 0x1000 /* TO of the word, in a region whose base TO is not aligned */
 
 static struct weft_mem_mr
 region(void)
 {
-	/* the address counts: TO 0x1000 is at memory + 4096 */
+	/* the address is aligned: TO 0x1000 is at memory + 4096 */
 	return (struct weft_mem_mr){.addr = memory + 3,
 	                            .len_bytes = sizeof(memory) - 3,
 	                            .base_to = TO - 4093,
@@ -141,14 +141,14 @@ test_fetch_add(void)
 	check_add(5, ALL_ONES, 0, 4);
 	check_add(ALL_ONES, 1, top, 0);
 	check_add(5, 0, 0, 5);
-	/* eight counters of eight bits: none runs into the next */
+	/* eight counters of eight bits: none carries into the next */
 	check_add(0xff01ff01ff01ff01, 0x0101010101010101, 0x8080808080808080, 0x0002000200020002);
 	check_add(0x00000000ffffffff, 1, 0x8000000080000000, 0);
 	check_add(0x7fffffff7fffffff, 0x0000000100000001, 0x8000000080000000, 0x8000000080000000);
-	/* every bit a field of its own: exclusive or */
+	/* every bit is a field of its own: exclusive or */
 	check_add(0x0ff00ff012345678, 0x00ffff00deadbeef, ALL_ONES,
 	          0x0ff00ff012345678 ^ 0x00ffff00deadbeef);
-	/* a boundary only at the bottom */
+	/* a boundary at the lowest bit only */
 	check_add(1, 1, 1, 0);
 	check_add(3, 1, 1, 2);
 	for (unsigned int i = 0; i < 300000; i++) {
@@ -183,10 +183,11 @@ test_cmp_swap(void)
 	memset(memory, 0xee, sizeof(memory));
 	check_swap(5, 5, ALL_ONES, 9, ALL_ONES, 9);
 	check_swap(5, 6, ALL_ONES, 9, ALL_ONES, 5);
-	/* an empty compare mask: a masked swap whatever is there; an empty swap mask: a question */
+	/* an empty compare mask: a masked swap with any value; an empty swap mask: only a
+	 * comparison */
 	check_swap(0x1234, 99, 0, 0xabcd, 0xff00, 0xab34);
 	check_swap(0x1234, 0x34, 0xff, 0xabcd, 0, 0x1234);
-	/* unequal only outside the mask */
+	/* different only outside the mask */
 	check_swap(0xff34, 0x0034, 0x00ff, 0xab00, 0xff00, 0xab34);
 	for (unsigned int i = 0; i < 300000; i++) {
 		uint64_t orig = any_word(&x), cmp = any_word(&x), cm = any_word(&x);
@@ -200,7 +201,7 @@ test_cmp_swap(void)
 	CHECK_EQ(memory[4104], 0xee);
 }
 
-/** Ordinary memory has no marks. */
+/** A region without a medium has no marks. */
 static void
 test_plain_memory(void)
 {
@@ -237,7 +238,7 @@ thread_main(void *arg)
 		case PLAIN_ADD:
 			weft_mem_fetch_add(&mr, TO, 1, 0);
 			break;
-		case MASKED_ADD: /* a field of the upper 32 bits that wraps now and then */
+		case MASKED_ADD: /* a field of the upper 32 bits that wraps at times */
 			weft_mem_fetch_add(&mr, TO, UINT64_C(0xfffff) << 32, 0x8000000080000000);
 			break;
 		case SWAP_LOOP:
@@ -253,7 +254,7 @@ thread_main(void *arg)
 	return NULL;
 }
 
-/** Two of ours and a CPU's, in every mixture: nothing is lost. */
+/** Two threads with Atomics and a CPU that adds, in every mixture: no addition is lost. */
 static void
 test_threads(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Regions and windows that come and go by work request: STags, the rules of reuse, scopes, limits,
- * every edge of the range check, and readers and owner against each other.
+ * Regions and windows registered by work requests: STags, the rules of reuse, scopes, limits, every
+ * edge of the range check, and readers that race with the owner.
  */
 
 #include <errno.h>
@@ -68,8 +68,8 @@ fill(struct weft_mem *m, struct weft_mem_mr *mr, const struct weft_mem_attr *a)
 
 /* ---- STags ---- */
 
-/** RFC 5042 s6.1.1: fresh each time; one comes back only when three eighths of its slot's have been
- * used. */
+/** RFC 5042 s6.1.1: a new STag each time. A value is used again only after three eighths of its
+ * slot's values. */
 static void
 test_stags(void)
 {
@@ -105,7 +105,7 @@ test_stags(void)
 		CHECK(weft_mem_lookup(m, stag) == NULL);
 		CHECK(weft_mem_drained(m, mr));
 	}
-	/* In another order each time; neighbours differ in half of their bits. */
+	/* Each round has another order. Successive STags differ in half of their bits. */
 	CHECK_MSG(same < N / ALL * 8, "%u of %u came at the same place again", same, N);
 	CHECK_MSG(bits > N * 59ULL / 10 && bits < N * 61ULL / 10, "%u bits in %u", bits, N);
 	CHECK_EQ(weft_mem_dealloc(m, mr, NULL, NULL), 0);
@@ -115,8 +115,8 @@ test_stags(void)
 }
 
 /**
- * Busy regions come and go with their connections; no slot is lost by that, neither to them nor to
- * weft_mem_reg().
+ * Regions with many registrations are allocated and freed with their connections. Their slots stay
+ * usable for such regions and for weft_mem_reg().
  */
 static void
 test_no_slot_wears_out(void)
@@ -129,7 +129,7 @@ test_no_slot_wears_out(void)
 	uint32_t last[ALL], slot = 0;
 	uint64_t draws = 0;
 
-	/* Of the others none is free. */
+	/* All other slots are taken. */
 	for (uint32_t n = 1; n < SLOTS; n++)
 		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr[n]), 0);
 	memset(last, 0xff, sizeof(last));
@@ -143,14 +143,14 @@ test_no_slot_wears_out(void)
 		for (unsigned int i = 0; i < ALL + life; i++) {
 			uint32_t stag = weft_mem_take_stag(m, mr[0]), value = stag >> (32 - BITS);
 
-			/* The rule of a slot holds through all its lives (RFC 5042 s6.1.1). */
+			/* The rule of a slot holds across its uses (RFC 5042 s6.1.1). */
 			CHECK(last[value] == UINT32_MAX ||
 			      draws - last[value] >= ALL / 8 * 3 - 2 * LIVES);
 			last[value] = (uint32_t)draws++;
 		}
 		CHECK_EQ(weft_mem_dealloc(m, mr[0], NULL, NULL), 0);
 		CHECK_EQ(weft_mem_reclaim(m), 1);
-		/* And weft_mem_reg() has it in between. */
+		/* weft_mem_reg() uses the slot in between. */
 		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr[0]), 0);
 		CHECK_EQ(mr[0]->slot, slot);
 		last[mr[0]->stag >> (32 - BITS)] = (uint32_t)draws++;
@@ -164,7 +164,8 @@ test_no_slot_wears_out(void)
 	weft_mem_destroy(m);
 }
 
-/** What a peer saw of one region's STags does not help it with the next, nor with another's. */
+/** The STags of a region that a peer has seen do not reveal the region's next STag, nor those of
+ * other regions. */
 static void
 test_unpredictable(void)
 {
@@ -198,7 +199,7 @@ test_unpredictable(void)
 		weft_mem_destroy(m);
 	}
 	CHECK_MSG(equal <= 2, "%u equal", equal);
-	/* 3840 coins, sigma 31: six of them to either side. */
+	/* 3840 coin tosses, sigma 31: within six sigma on either side. */
 	for (unsigned int b = 10; b < 32; b++)
 		CHECK_MSG(step[b] > n / 2 - 186 && step[b] < n / 2 + 186, "bit %u: %u of %u", b,
 		          step[b], n);
@@ -235,7 +236,7 @@ test_life(void)
 	CHECK_EQ(weft_mem_get(m, 0, &copy), 0);
 	CHECK_EQ(copy.stag, s);
 	CHECK_EQ(copy.base_to, 5);
-	/* Windows bound to it forbid everything. */
+	/* While windows are bound to the region, it cannot be invalidated. */
 	bound = 2;
 	CHECK_EQ(weft_mem_fast_invalidate(m, mr), -EBUSY);
 	CHECK_EQ(weft_mem_dealloc(m, mr, NULL, NULL), -EBUSY);
@@ -248,7 +249,7 @@ test_life(void)
 	CHECK(s2 != s && weft_mem_lookup(m, s) == NULL && weft_mem_lookup(m, s2) == mr);
 	CHECK(mr->addr == memory + 100 && mr->len_bytes == 50 &&
 	      mr->access == WEFT_ACCESS_REMOTE_READ);
-	/* Given up while valid. */
+	/* Deallocated while valid. */
 	CHECK_EQ(weft_mem_dealloc(m, mr, count_freed, &freed), 0);
 	CHECK(weft_mem_lookup(m, s2) == NULL);
 	CHECK_EQ(weft_mem_count(m), 0);
@@ -259,7 +260,7 @@ test_life(void)
 	weft_mem_destroy(m);
 }
 
-/** The structure is not written while a worker may see it or an operation holds it. */
+/** The structure is not written while a worker may use it or an operation holds it. */
 static void
 test_held(void)
 {
@@ -277,7 +278,7 @@ test_held(void)
 	weft_mem_online(m, 1);
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, NULL, NULL, &mr), 0);
 	s = fill(m, mr, &a);
-	CHECK(weft_mem_lookup(m, s) == mr); /* by worker 1, say */
+	CHECK(weft_mem_lookup(m, s) == mr); /* e.g. by worker 1 */
 	CHECK_EQ(weft_mem_fast_invalidate(m, mr), 0);
 	CHECK(!weft_mem_drained(m, mr));
 	CHECK_EQ(weft_mem_fill(m, mr, &pd, NULL, &b, weft_mem_take_stag(m, mr)), -EAGAIN);
@@ -299,7 +300,7 @@ test_held(void)
 	CHECK(weft_mem_drained(m, mr));
 	fill(m, mr, &a);
 
-	/* Given up with a reference: freed when that goes. */
+	/* Deallocated while an operation holds it: freed when the operation releases it. */
 	weft_mem_ref(mr);
 	CHECK_EQ(weft_mem_dealloc(m, mr, count_freed, &freed), 0);
 	CHECK_EQ(weft_mem_fill(m, mr, &pd, NULL, &a, 1), -ESTALE);
@@ -330,22 +331,22 @@ test_window(void)
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_WINDOW, NULL, NULL, &win), 0);
 	CHECK_EQ(pd.windows, 1);
 	CHECK_EQ(pd.regions, 1);
-	++*mr->bound; /* the caller's part */
+	++*mr->bound; /* as the caller of weft_mem_fill() must */
 	s = weft_mem_take_stag(m, win);
 	CHECK_EQ(weft_mem_fill(m, win, &scope[0], mr, &w, s), 0);
 	CHECK(weft_mem_lookup(m, s) == win);
-	/* RFC 5042 s6.1.1: limited to a single stream, no other can use it, nor the domain at
-	 * large. */
+	/* RFC 5042 s6.1.1: limited to a single stream. No other stream can use it, nor the domain
+	 * as a whole. */
 	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_OK);
 	CHECK_EQ(weft_mem_check(win, &scope[1], 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BAD_PD);
 	CHECK_EQ(weft_mem_check(win, &pd, 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BAD_PD);
 	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 11, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BOUNDS);
 	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 1, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_ACCESS);
-	/* The region is everybody's in the domain. */
+	/* Every stream of the domain can use the region. */
 	CHECK_EQ(weft_mem_check(mr, &scope[1], 1ULL << 40, 10, WEFT_ACCESS_MW_BIND), WEFT_MEM_OK);
 	CHECK(weft_mem_addr(win, 0) == memory + 100);
 
-	/* An operation through the window holds the region, whatever becomes of the window. */
+	/* An operation through the window holds the region, even if the window is invalidated. */
 	weft_mem_ref(win);
 	CHECK_EQ(mr->refs, 1);
 	CHECK_EQ(weft_mem_close(mr->bound), -EBUSY);
@@ -364,7 +365,7 @@ test_window(void)
 	weft_mem_destroy(m);
 }
 
-/** RFC 5042 s6.4.1: one domain cannot take all. */
+/** RFC 5042 s6.4.1: one domain cannot take all slots. */
 static void
 test_limits(void)
 {
@@ -381,14 +382,14 @@ test_limits(void)
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_WINDOW, NULL, NULL, &mr[3]), 0);
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_WINDOW, NULL, NULL, &none), -ENOSPC);
 	CHECK_EQ(pd.refused, 3);
-	/* Until it is freed a region counts: its memory is still in use. */
+	/* A region counts until it is freed: its memory is still in use. */
 	weft_mem_invalidate(m, mr[0], NULL, NULL);
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &none), -ENOSPC);
 	CHECK_EQ(weft_mem_reclaim(m), 1);
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr[0]), 0);
 	for (unsigned int i = 4; i < 8; i++)
 		CHECK_EQ(weft_mem_reg(m, &other, &a, &mr[i]), 0);
-	CHECK_EQ(weft_mem_reg(m, &other, &a, &none), -ENOSPC); /* the table */
+	CHECK_EQ(weft_mem_reg(m, &other, &a, &none), -ENOSPC); /* the table is full */
 	CHECK_EQ(other.refused, 0);
 	CHECK_EQ(other.regions, 4);
 	for (unsigned int i = 0; i < 8; i++) {
@@ -420,7 +421,7 @@ oracle(const struct weft_mem_mr *mr, uint64_t to, uint64_t n)
 static void
 test_edges(void)
 {
-	/* All pairs of edges: of the space, of the sign, of 2^32, and of the region itself. */
+	/* All pairs of edges: of the address space, of the sign, of 2^32 and of the region. */
 	static const uint64_t mark[] = {0, 1ULL << 31, 1ULL << 32, 1ULL << 63};
 	struct weft_mem_pd pd = {0};
 	struct weft_mem_mr mr = {.pd = &pd, .access = WEFT_ACCESS_REMOTE_WRITE};
@@ -468,17 +469,17 @@ test_edges(void)
 	test_note("%" PRIu64 " ranges", checks);
 }
 
-/* ---- One thread registers, one uses, one looks on ---- */
+/* ---- One thread registers, one uses the region, one copies it ---- */
 
 struct race {
 	struct weft_mem *m;
 	struct weft_mem_mr *mr;
-	uint32_t stag[4]; /**< atomic: of late */
+	uint32_t stag[4]; /**< atomic: recent STags */
 	bool stop;        /**< atomic */
 	unsigned long found, wrong, looks, odd;
 };
 
-/** Attributes that tell which registration they are of. */
+/** Attributes from which the number of the registration can be computed. */
 static struct weft_mem_attr
 race_attr(uint32_t n)
 {
@@ -507,7 +508,7 @@ race_reader(void *arg)
 		struct weft_mem_mr *mr = weft_mem_lookup(t->m, stag);
 
 		if (held != NULL) {
-			/* Across polls, by the reference alone. */
+			/* From one poll to the next, only by the reference. */
 			t->wrong += held->stag != was.stag || held->base_to != was.base_to ||
 			            !race_whole(held);
 			weft_mem_unref(held);
@@ -572,8 +573,8 @@ test_race(void)
 	weft_mem_online(t.m, 0);
 	CHECK_EQ(pthread_create(&th[0], NULL, race_reader, &t), 0);
 	CHECK_EQ(pthread_create(&th[1], NULL, race_onlooker, &t), 0);
-	/* On a busy machine each wait is as long as the others' time slices: until there were
-	 * enough. */
+	/* On a busy machine each wait takes as long as the other threads' time slices: run until
+	 * there were enough rounds. */
 	while (now_ms() < end || (rounds <= 500 && now_ms() < end + 20000)) {
 		struct weft_mem_attr a = race_attr((uint32_t)rounds);
 		uint32_t stag = weft_mem_take_stag(t.m, t.mr);
@@ -597,7 +598,7 @@ test_race(void)
 	pthread_join(th[0], NULL);
 	pthread_join(th[1], NULL);
 	weft_mem_reader_unregister(t.m, 0);
-	CHECK(now_ms() >= end); /* not left by a break */
+	CHECK(now_ms() >= end); /* the loop did not break */
 	CHECK_EQ(weft_mem_dealloc(t.m, t.mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mem_reclaim(t.m), 1);
 	weft_mem_destroy(t.m);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A grant made smaller under its STag (draft-talpey-rdma-commit-02 s6): the rules, and that nobody
- * who looks meanwhile, on any thread, sees more than there was, or afterwards more than is left.
+ * A registration is reduced under its STag (draft-talpey-rdma-commit-02 s6): the rules. And readers
+ * on any thread: during the change a reader never sees more than before it, and after the change
+ * never more than is left.
  */
 
 #include <errno.h>
@@ -98,7 +99,7 @@ test_rules(void)
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL | WEFT_ACCESS_REMOTE_ATOMIC, 100, &token),
 	         -EINVAL);
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_VERIFY, 100, &token), -EOPNOTSUPP);
-	bound = 1; /* a window */
+	bound = 1; /* a bound window */
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 100, &token), -EBUSY);
 	CHECK_EQ(bound, 1);
 	bound = 0;
@@ -108,7 +109,7 @@ test_rules(void)
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_REMOTE_READ, 60, &token), 0);
 	CHECK_EQ(bound, 0);
 	CHECK(weft_mem_is_revoked(m, mr->stag) && !weft_mem_is_revoked(m, mr->stag ^ 1));
-	CHECK(!weft_mem_narrowed(m, token)); /* we might still be looking */
+	CHECK(!weft_mem_narrowed(m, token)); /* this reader might still use the old values */
 	weft_mem_quiescent(m, 0);
 	CHECK(weft_mem_narrowed(m, token));
 	CHECK(weft_mem_lookup(m, mr->stag) == mr);
@@ -118,10 +119,10 @@ test_rules(void)
 	CHECK_EQ(weft_mem_check(mr, &pd, 0x1001, 60, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_BOUNDS);
 	CHECK_EQ(weft_mem_check(mr, &pd, 0x103c, 1, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_BOUNDS);
 	CHECK_EQ(weft_mem_check(mr, &pd, 0x1000, 1, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_ACCESS);
-	/* It only shrinks. */
+	/* A registration can only be reduced. */
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 60, &token), -EINVAL);
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_REMOTE_READ, 61, &token), -EINVAL);
-	/* Somebody who is at it does not keep others from ending it. */
+	/* A thread that is reducing it does not prevent another one from invalidating it. */
 	bound = WEFT_MEM_NARROWING;
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, 0, 1, &token), -EBUSY);
 	CHECK_EQ(weft_mem_close(&bound), 0);
@@ -139,13 +140,14 @@ struct race {
 	struct weft_mem *m;
 	struct weft_mem_pd *pd;
 	uint32_t stag;     /**< atomic */
-	uint32_t narrowed; /**< atomic: the STag that weft_mem_narrowed() spoke of */
+	uint32_t narrowed; /**< atomic: the STag that weft_mem_narrowed() reported */
 	bool stop;
 	uint64_t looks[2];    /**< atomic */
-	uint64_t wide, small; /**< atomic: looks beyond KEEP that were granted, and refused */
+	uint64_t wide, small; /**< atomic: accesses beyond KEEP that were granted, and refused */
 };
 
-/** Octets beyond what will be left, and a right that will go: each is there, or refused. */
+/** Check octets beyond the later end, and a right that is removed later. Each is granted or
+ * refused. */
 static void *
 reader(void *arg)
 {
@@ -182,7 +184,7 @@ reader(void *arg)
 	return NULL;
 }
 
-/** Until the reader has looked once more. */
+/** Wait until the reader has checked once more. */
 static void
 look_again(struct weft_mem *m, const uint64_t *count)
 {
@@ -194,7 +196,7 @@ look_again(struct weft_mem *m, const uint64_t *count)
 	}
 }
 
-/* Most rounds run against the reader as they come; in some both wait until it has seen before and
+/* In most rounds the reader runs freely. In some the owner waits until it has checked before and
  * after. */
 static void
 test_readers(void)
@@ -260,7 +262,8 @@ narrower(void *arg)
 	return NULL;
 }
 
-/** One who narrows a registration that goes at this moment never touches the one that follows. */
+/** A thread narrows a registration that is invalidated at this moment. It never changes the next
+ * registration. */
 static void
 test_refill(void)
 {
@@ -287,7 +290,7 @@ test_refill(void)
 			sched_yield();
 		}
 		CHECK_EQ(r, 0);
-		/* Nobody knows the new STag. */
+		/* No other thread knows the new STag. */
 		for (unsigned int k = 0; k < 20; k++) {
 			CHECK_EQ(weft_mem_access(mr), FULL);
 			CHECK_EQ(weft_mem_len(mr), sizeof(memory));

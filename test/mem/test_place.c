@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Checks of ranges and rights, placement over fragments, dirty marks, the 8-octet store. */
+/** @file Checks of ranges and rights, placement of fragments, dirty marks, the store of 8
+ * octets. */
 
 #include <errno.h>
 
@@ -17,7 +18,7 @@ test_check(void)
 	const uint32_t w = WEFT_ACCESS_REMOTE_WRITE, r = WEFT_ACCESS_REMOTE_READ;
 	const struct {
 		const char *what;
-		uint64_t base, len; /* the region */
+		uint64_t base, len; /* of the region */
 		const struct weft_mem_pd *pd;
 		uint64_t to, n;
 		uint32_t access;
@@ -53,7 +54,7 @@ test_check(void)
 	        {"no right", 1000, 100, &pd, 1000, 1, r, WEFT_MEM_ACCESS},
 	        {"one of two rights", 1000, 100, &pd, 1000, 1, r | w, WEFT_MEM_ACCESS},
 	        {"both rights held", 1000, 100, &pd, 1000, 1, w | WEFT_ACCESS_VERIFY, WEFT_MEM_OK},
-	        /* order: PD before wrap before bounds before rights */
+	        /* order: PD, wrap, bounds, rights */
 	        {"PD first", 1000, 100, &other, max, 2, r, WEFT_MEM_BAD_PD},
 	        {"wrap second", 1000, 100, &pd, max, 2, r, WEFT_MEM_TO_WRAP},
 	        {"bounds third", 1000, 100, &pd, 0, 2, r, WEFT_MEM_BOUNDS},
@@ -85,7 +86,7 @@ region(uint64_t off, uint64_t base_to)
 	                            .persist_off_bytes = off};
 }
 
-/** Every cut of 24 octets into three fragments (empty ones too), at every alignment of 8. */
+/** Every cut of 24 octets into three fragments, also empty ones, at every alignment to 8. */
 static void
 test_fragments(void)
 {
@@ -111,7 +112,7 @@ test_fragments(void)
 			weft_mem_place(&mr, 77 + at, &c, len);
 			CHECK_MEM(memory, want, 64);
 			CHECK_EQ(c.left_bytes, 24 - skip - len);
-			/* The cursor stands right behind what was placed. */
+			/* The cursor is right behind the placed octets. */
 			if (c.left_bytes > 0) {
 				CHECK_EQ(weft_cur_read(&c, &sink, 1), 0);
 				CHECK_EQ(sink, src[skip + len]);
@@ -126,7 +127,7 @@ test_dirty(void)
 	static uint8_t src[3 * 4096];
 	static const struct {
 		uint32_t off, to, n;
-		uint8_t want; /**< bit per page */
+		uint8_t want; /**< one bit for each page */
 	} rows[] = {
 	        {0, 0, 1, 0x01},       {0, 4095, 1, 0x01},         {0, 4095, 2, 0x03},
 	        {0, 4096, 4096, 0x02}, {0, 4096, 4097, 0x06},      {0, 4000, 8288, 0x07},
@@ -145,7 +146,7 @@ test_dirty(void)
 		for (unsigned int p = 0; p < 8; p++)
 			CHECK_MSG(dirty[p] == (rows[i].want >> p & 1), "row %u page %u", i, p);
 	}
-	/* Ordinary memory has no marks. */
+	/* A region without a medium has no marks. */
 	struct weft_mem_mr plain = {.addr = memory, .len_bytes = 4096};
 	struct weft_frag f = {src, 10};
 	struct weft_cur c;
@@ -161,7 +162,8 @@ static void
 test_store8(void)
 {
 	static const uint8_t word[8] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
-	struct weft_mem_mr mr = region(3, 5); /* address aligned where the TO is not: TO 10 */
+	/* the address is aligned where the TO is not: TO 10 */
+	struct weft_mem_mr mr = region(3, 5);
 
 	memset(memory, 0xee, 32);
 	memset(dirty, 0, sizeof(dirty));
@@ -171,8 +173,8 @@ test_store8(void)
 	CHECK_EQ(memory[16], 0xee);
 	CHECK_EQ(dirty[0], 1);
 	CHECK_EQ(dirty[1], 0);
-	/* Across the end of a page, and not at a multiple of 8: nothing is lost, and both are
-	 * marked. */
+	/* Across a page boundary, and not at a multiple of 8: all octets are stored, and both pages
+	 * are marked. */
 	memset(memory, 0xee, 2 * 4096);
 	memset(dirty, 0, sizeof(dirty));
 	weft_mem_store8(&mr, 5 + 4090 - 3, word);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The STag table: uniqueness, unpredictability, registration's refusals, RCU, references. */
+/** @file The STag table: uniqueness, unpredictability, refusals of registration, RCU,
+ * references. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@ rng_fill(void *arg, void *buf, size_t len)
 	struct rng *r = arg;
 	uint8_t *p = buf;
 
-	for (size_t i = 0; i < len; i++) { /* splitmix64, an octet at a time */
+	for (size_t i = 0; i < len; i++) { /* splitmix64, one octet at a time */
 		uint64_t z = r->x += 0x9e3779b97f4a7c15ULL;
 
 		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
@@ -29,7 +30,7 @@ rng_fill(void *arg, void *buf, size_t len)
 	}
 }
 
-/* A page with another on either side, so that one may point next to it. */
+/* A page with another page on either side, so that a test may point next to it. */
 static uint8_t pages[3 * 4096] __attribute__((aligned(4096)));
 #define memory   (pages + 4096)
 #define MEM_SIZE 4096
@@ -74,10 +75,10 @@ test_create_args(void)
 	weft_mem_destroy(NULL);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Failing allocations ---- */
 
-/** Whichever allocation fails, the table is not made and nothing is kept; nor by one that was made.
- */
+/** If any allocation fails, the table is not created and all memory is freed. A table that was
+ * created is freed wholly, too. */
 static void
 test_no_memory(void)
 {
@@ -110,7 +111,8 @@ cmp_u32(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/** Register and invalidate on few slots: no value twice, none 0, none resolves when gone. */
+/** Register and invalidate on few slots. No value occurs twice, none is 0, and none resolves after
+ * its invalidation. */
 static void
 test_unique(void)
 {
@@ -138,7 +140,7 @@ test_unique(void)
 		CHECK_EQ(weft_mem_reclaim(m), 1);
 	}
 	CHECK_EQ(pd.regions, 0);
-	/* Values go up as often as down when they are in no order. */
+	/* Values in random order rise as often as they fall. */
 	CHECK_MSG(up > N / 2 - N / 50 && up < N / 2 + N / 50, "%u of %u rose", up, N);
 	qsort(seen, N, sizeof(*seen), cmp_u32);
 	for (unsigned int i = 1; i < N; i++)
@@ -147,7 +149,7 @@ test_unique(void)
 	weft_mem_destroy(m);
 }
 
-/** A table of 2^20 slots, all of them taken but slot 0, which has 4096 values. */
+/** A table of 2^20 slots. All are taken except slot 0, which has 4096 values. */
 enum { FULL_SLOTS = 1 << 20, FULL_VALUES = 1 << 12, FULL_REST = FULL_VALUES / 8 * 3 };
 
 static struct weft_mem *
@@ -182,8 +184,8 @@ give_all(struct weft_mem *m, struct weft_mem_mr **all)
 }
 
 /**
- * Values come back for as long as the table is there: after three eighths of the slot's values at
- * the earliest, in another order, and none of them is left out for ever.
+ * Values are used again as long as the table exists: after three eighths of the slot's values at
+ * the earliest, in another order, and no value is left out for ever.
  */
 static void
 test_reuse(void)
@@ -209,7 +211,7 @@ test_reuse(void)
 		          "value %x after %u registrations", value, n - last[value]);
 		last[value] = n;
 		times[value]++;
-		/* What follows a value is not what followed it before. */
+		/* Each time another value follows. */
 		if (value == 5) {
 			after[0] = after[1];
 			after[1] = n;
@@ -223,14 +225,14 @@ test_reuse(void)
 	}
 	CHECK_EQ(times[0], 0);
 	CHECK(after[0] > 0 && (after[1] - after[0]) % FULL_REST != 0);
-	/* At most once in two turns. */
+	/* At most once in two rounds. */
 	CHECK_MSG(most <= N / (2 * FULL_REST) + 1, "%u times", most);
 	give_all(m, all);
 }
 
 /**
- * Who noted all values that a slot ever took does not know the next one: of the half whose turn it
- * is at least a quarter is left, and each of these is as likely as any other.
+ * An observer that recorded all earlier values of a slot cannot predict the next one. At least a
+ * quarter of the half in use is left, and each of these values is equally likely.
  */
 static void
 test_observed(void)
@@ -254,7 +256,8 @@ test_observed(void)
 			half[next] = turn % 2 + 1;
 			now[next] = n < FULL_REST - 1;
 		}
-		/* Before the last one of the turn: what of its half has not come? */
+		/* Before the last value of the round: which values of its half have not
+		 * occurred? */
 		for (uint32_t v = 0; v < FULL_VALUES; v++) {
 			bool may = half[v] == turn % 2 + 1 && !now[v];
 
@@ -266,16 +269,16 @@ test_observed(void)
 		CHECK_EQ(left, LEFT + 1);
 		ranks += before * 1000ULL / left;
 	}
-	/* Ranks of 0 to 999: their mean is within six sigma, 6 * 289 / sqrt(560), of 500. */
+	/* Ranks are 0 to 999. Their mean is within six sigma, 6 * 289 / sqrt(560), of 500. */
 	ranks /= TURNS - FIRST;
 	CHECK_MSG(ranks > 426 && ranks < 574, "mean rank %u of 1000", (unsigned int)ranks);
 	weft_mem_destroy(m);
 }
 
 /**
- * The key space wraps many times while clients keep every STag that they were ever given. None of
- * those names another client's memory, whatever it names by now; its own client's it names again
- * only after the rest.
+ * The key space wraps many times, and clients keep every STag that they ever got. An old STag never
+ * gives access to another client's memory. It names memory of its own client again only after three
+ * eighths of the values.
  */
 static void
 test_stale(void)
@@ -283,7 +286,7 @@ test_stale(void)
 	enum { CLIENTS = 5, N = 20 * FULL_VALUES };
 	struct weft_mem_mr *mr, **all = malloc(sizeof(*all) * FULL_SLOTS);
 	static uint32_t mine[CLIENTS]
-	                    [FULL_VALUES]; /* when it was given to the client last, plus 1 */
+	                    [FULL_VALUES]; /* number of its last use by the client, plus 1 */
 	struct weft_mem_attr a = plain_attr();
 	struct weft_mem_pd others, pd[CLIENTS];
 	struct weft_mem *m = all_but_one(&others, test_seed(28), all);
@@ -307,7 +310,7 @@ test_stale(void)
 			CHECK_EQ(err, c == owner ? WEFT_MEM_OK : WEFT_MEM_BAD_PD);
 			if (mine[c][value] == 0)
 				continue;
-			resolved++; /* an old STag of c's, which names a region */
+			resolved++; /* an old STag of c, which names a region */
 			CHECK(c != owner || n + 1 - mine[c][value] >= FULL_REST - 2);
 		}
 		mine[owner][value] = n + 1;
@@ -319,7 +322,7 @@ test_stale(void)
 	give_all(m, all);
 }
 
-/** A slot rests until half of those that are free have been used. */
+/** A slot is used again only after half of the free slots have been used. */
 static void
 test_slots_rest(void)
 {
@@ -338,7 +341,7 @@ test_slots_rest(void)
 		CHECK_MSG(last[mr->slot] == UINT32_MAX ||
 		                  n - last[mr->slot] >= (SLOTS - HELD) / 2 - 1,
 		          "slot %u after %u", mr->slot, n - last[mr->slot]);
-		/* Which one is next is not known. */
+		/* The next slot is not predictable. */
 		hits += mr->slot == (n * 7) % SLOTS;
 		last[mr->slot] = n;
 		weft_mem_invalidate(m, mr, NULL, NULL);
@@ -351,8 +354,8 @@ test_slots_rest(void)
 	weft_mem_destroy(m);
 }
 
-/** The first STags of tables under different keys share nothing; neighbours differ in half the
- * bits. */
+/** The first STags of tables with different keys have no values in common. Successive STags differ
+ * in half of their bits. */
 static void
 test_unpredictable(void)
 {
@@ -385,7 +388,7 @@ test_unpredictable(void)
 		weft_mem_destroy(m);
 	}
 	CHECK_EQ(equal, 0);
-	/* 7680 samples of 16 +- 2.83: the mean is within 0.2 with six sigma to spare. */
+	/* 7680 samples of 16 +- 2.83: the mean is within 0.2 with more than six sigma. */
 	CHECK_MSG(bits > n * 158 / 10 && bits < n * 162 / 10, "%u bits in %u pairs", bits, n);
 }
 
@@ -416,14 +419,14 @@ test_guess(void)
 		weft_mem_invalidate(m, mr[i], NULL, NULL);
 	CHECK_EQ(weft_mem_count(m), 0);
 	CHECK_EQ(pd.regions, 1024);
-	/* Not yet reclaimed: the slots are still taken. */
+	/* Not reclaimed yet: the slots are still taken. */
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &one), -ENOSPC);
 	CHECK_EQ(weft_mem_reclaim(m), 1024);
 	CHECK_EQ(pd.regions, 0);
 	weft_mem_destroy(m);
 }
 
-/* ---- Registration's refusals ---- */
+/* ---- Refusals of registration ---- */
 
 static int
 no_init(struct weft_hash_state *st, const void *key, size_t n)
@@ -478,7 +481,8 @@ test_refusals(void)
 	        {"behind the medium", {memory + 4096, 1, 0, fp, &dur}, -ERANGE},
 	        {"before the medium", {memory - 1, 2, 0, fp, &dur}, -ERANGE},
 	        {"verify without hash", {memory, 64, 0, v | r}, -EOPNOTSUPP},
-	        /* The hash of one octet tells the octet: verify needs read, whatever the hash. */
+	        /* The hash of one octet reveals the octet: verify needs the right to read, with any
+	         * hash. */
 	        {"verify, unreadable", {memory, 64, 0, v, NULL, &plain}, -EOPNOTSUPP},
 	        {"verify, writable", {memory, 64, 0, v | w, NULL, &plain}, -EOPNOTSUPP},
 	        {"verify, readable", {memory, 64, 0, v | r, NULL, &plain}, 0},
@@ -524,7 +528,7 @@ test_reader_holds(void)
 	weft_mem_invalidate(m, mr, count_freed, &freed);
 	CHECK_EQ(weft_mem_reclaim(m), 0);
 	CHECK_EQ(freed, 0);
-	CHECK_EQ(mr->len_bytes, MEM_SIZE); /* still there for who found it before */
+	CHECK_EQ(mr->len_bytes, MEM_SIZE); /* readers that found it before may still use it */
 	CHECK_EQ(pd.regions, 1);
 	weft_mem_quiescent(m, 0);
 	CHECK_EQ(weft_mem_reclaim(m), 1);
@@ -532,12 +536,13 @@ test_reader_holds(void)
 	CHECK_EQ(pd.regions, 0);
 	CHECK_EQ(weft_mem_reclaim(m), 0);
 
-	/* Quiescence before the invalidation says nothing. */
+	/* A quiescent state before the invalidation does not count. */
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
 	weft_mem_quiescent(m, 0);
 	weft_mem_invalidate(m, mr, count_freed, &freed);
 	CHECK_EQ(weft_mem_reclaim(m), 0);
-	/* Both must have passed once the second is there, too; a sleeper does not count. */
+	/* With a second reader, both must have passed a quiescent state. An offline reader does not
+	 * count. */
 	weft_mem_online(m, 1);
 	weft_mem_offline(m, 0);
 	CHECK_EQ(weft_mem_reclaim(m), 1);
@@ -568,14 +573,14 @@ test_ref_holds(void)
 	weft_mem_ref(held);
 	weft_mem_invalidate(m, held, count_freed, &freed);
 	weft_mem_invalidate(m, other, count_freed, &freed);
-	CHECK_EQ(weft_mem_reclaim(m), 1); /* the one behind it is not held up */
+	CHECK_EQ(weft_mem_reclaim(m), 1); /* the region behind it is reclaimed all the same */
 	CHECK_EQ(freed, 1);
 	weft_mem_unref(held);
 	CHECK_EQ(weft_mem_reclaim(m), 0);
 	weft_mem_unref(held);
 	CHECK_EQ(weft_mem_reclaim(m), 1);
 	CHECK_EQ(freed, 2);
-	/* What still waits at the end is freed with the table. */
+	/* Regions that still wait are freed with the table. */
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &held), 0);
 	weft_mem_invalidate(m, held, count_freed, &freed);
 	weft_mem_destroy(m);
@@ -616,11 +621,11 @@ test_callback_registers(void)
 	weft_mem_destroy(m);
 }
 
-/* ---- Torture: a worker looks up and reads while the owner registers and invalidates ---- */
+/* ---- Stress: a worker looks up and reads while the owner registers and invalidates ---- */
 
 struct torture {
 	struct weft_mem *m;
-	uint32_t stag[8]; /**< atomic: the newest ones, of which some are gone already */
+	uint32_t stag[8]; /**< atomic: the newest STags, some already invalidated */
 	bool stop;
 	unsigned long found, stale, wrong;
 };
@@ -650,7 +655,8 @@ torture_reader(void *arg)
 			t->stale++;
 		} else {
 			t->found++;
-			/* The page behind it holds its own address as long as it may be seen. */
+			/* The memory of the region holds its own address while a reader may see
+			 * it. */
 			if (*(uint8_t **)(void *)mr->addr != mr->addr)
 				t->wrong++;
 		}
@@ -682,14 +688,15 @@ test_torture(void)
 	pthread_t th;
 
 	CHECK_EQ(pthread_create(&th, NULL, torture_reader, &t), 0);
-	/* So many rounds, however busy the machine is. */
+	/* At least this many rounds, however busy the machine is. */
 	while (now_ms() < begin + 800 || (rounds <= 1000 && now_ms() < begin + 30000)) {
 		struct weft_mem_mr *mr;
 		struct weft_mem_attr a = plain_attr();
 		unsigned int at = (unsigned int)(rounds * 5 % 8);
 		int r;
 
-		/* The oldest goes while its STag is still handed about, then makes room. */
+		/* The oldest region is invalidated while its STag is still in use, and is then
+		 * reclaimed. */
 		if (live[at] != NULL)
 			weft_mem_invalidate(t.m, live[at], torture_freed, live[at]->addr);
 		a.addr = malloc(64);
