@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What one peer learns of others by counting the answers that it gets. */
+/** @file The limit of answers to each peer. A peer must learn nothing about other peers by counting
+ * its own answers. */
 
 #include <arpa/inet.h>
 
@@ -18,7 +19,7 @@ numbered(uint32_t n)
 	return weft_ip_from_v4(htonl(0x0a000000 + n));
 }
 
-/** How many of n tries in second s are answered. */
+/** Make n requests in second s. Returns how many are answered. */
 static unsigned int
 tries(struct weft_answers *a, struct weft_ip ip, unsigned int n, uint64_t s)
 {
@@ -29,7 +30,8 @@ tries(struct weft_answers *a, struct weft_ip ip, unsigned int n, uint64_t s)
 	return got;
 }
 
-/** Whatever another one is sent, before it or in between, it gets the same: in each second. */
+/** In each second a peer gets the same number of answers, however many others get before or
+ * meanwhile. */
 static void
 test_others_do_not_count(void)
 {
@@ -49,12 +51,12 @@ test_others_do_not_count(void)
 		most = RTE_MAX(most, n);
 		least = RTE_MIN(least, n);
 	}
-	/* And its own number says nothing of what it gets next. */
+	/* Its number of answers in one second does not reveal the next one. */
 	CHECK_MSG(least >= PER_S / 16 && least < PER_S / 14, "%u", least);
 	CHECK_MSG(most < PER_S / 16 * 3 + 3 && most > PER_S / 6, "%u", most);
 }
 
-/** All together have a limit, another one each second; the mean is what was asked for. */
+/** All peers together have a limit, which differs each second. Its mean is the configured limit. */
 static void
 test_all_together(void)
 {
@@ -76,7 +78,7 @@ test_all_together(void)
 	          sum / SECONDS);
 }
 
-/** A host has as many addresses of its /64 as it likes. */
+/** All addresses of a /64 share one limit, as a host can choose them freely. */
 static void
 test_net_is_one(void)
 {
@@ -94,7 +96,7 @@ test_net_is_one(void)
 	CHECK_EQ(tries(&a, ip, 1, 9), 1);
 }
 
-/** The smallest limit answers once a second, each. */
+/** The smallest limit allows one answer a second to each peer. */
 static void
 test_least(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Long work shared by peers: slices by lanes first, turns in line, nobody forgotten. */
+/** @file Long work shared by peers: slices, first between lanes; turns in the order of waiting; no
+ * stream waits for ever. */
 
 #include "weft_lane.h"
 #include "weft_test.h"
@@ -40,7 +41,7 @@ peer(unsigned int n)
 	return ip;
 }
 
-/** Addresses whose lanes differ, from the n-th on. */
+/** The lane of the next address, from the n-th on, that differs from lane `not`. */
 static struct weft_lane *
 lane_after(unsigned int *n, const struct weft_lane * not )
 {
@@ -67,8 +68,8 @@ start(void)
 		weft_task_init(&st[i].task, on_task);
 }
 
-/** A poll in which each of them, in this order, does what it may; price: octets that it cannot cut.
- */
+/** A poll in which streams 0 to n - 1, in this order, work as long as their slices last. piece:
+ * octets that a stream takes at a time (0: all that is left). */
 static void
 poll_all(unsigned int n, uint32_t piece)
 {
@@ -87,8 +88,8 @@ poll_all(unsigned int n, uint32_t piece)
 	}
 }
 
-/* One stream of one peer beside 200 of another, and before them: it has half; alone, all streams
- * have the same. */
+/* One stream of one peer gets half, beside 200 streams of another peer and before them. If all
+ * streams belong to one peer, all get the same. */
 static void
 test_slices(void)
 {
@@ -111,7 +112,7 @@ test_slices(void)
 			CHECK_MSG(st[at].bytes * 10 >= (st[at].bytes + others) * 4,
 			          "%" PRIu64 " of %" PRIu64, st[at].bytes, st[at].bytes + others);
 			CHECK(st[at].bytes * 10 <= (st[at].bytes + others) * 6);
-			/* a poll is used up, and not more than by a piece */
+			/* a poll uses its whole slice and exceeds it by at most a piece */
 			CHECK(st[at].bytes + others >= 900ULL * WEFT_SLICE_BYTES);
 			CHECK(st[at].bytes + others <= 1100ULL * (WEFT_SLICE_BYTES + 2 * piece));
 		}
@@ -140,8 +141,8 @@ held(const struct weft_lane *l)
 	return n;
 }
 
-/* 200 of one peer are in line; who comes from another has his turn at once, and half of all when
- * they go round. */
+/* 200 streams of one peer wait for turns. A stream of another peer gets a turn at once, and half of
+ * all turns as they are returned. */
 static void
 test_turns(void)
 {
@@ -162,7 +163,7 @@ test_turns(void)
 		st[i].lane = b;
 		CHECK(weft_turn_get(b, &st[i].turn, &st[i].task));
 	}
-	/* Those that are over their part now go down to it, one after the other. */
+	/* The first peer returns turns and keeps only its part. */
 	for (unsigned int i = 0; i < WEFT_LANE_WORK; i++)
 		weft_turn_put(&s, a, &st[i].turn);
 	CHECK_EQ(held(a), WEFT_LANE_WORK / 2);
@@ -170,7 +171,8 @@ test_turns(void)
 	(void)weft_sched_run(&s, 0);
 	for (unsigned int i = WEFT_LANE_WORK; i < MANY; i++)
 		CHECK_EQ(st[i].runs, i < WEFT_LANE_WORK + WEFT_LANE_WORK / 2 ? 1 : 0);
-	/* The other is gone: the part is whole again at the next one that ends. */
+	/* The other peer has none any more: the first peer gets all turns again when its next turn
+	 * ends. */
 	for (unsigned int i = MANY; i < MANY + 4; i++)
 		weft_turn_put(&s, b, &st[i].turn);
 	weft_turn_put(&s, a, &st[WEFT_LANE_WORK].turn);
@@ -178,8 +180,8 @@ test_turns(void)
 	CHECK_EQ(all.busy, 1);
 }
 
-/* At random: no lane is over its part when it gets a turn, nobody waits for ever, and all is given
- * back. */
+/* Random requests: no lane exceeds its part when it gets a turn, no stream waits for ever, and all
+ * turns are returned. */
 static void
 test_random(void)
 {
@@ -212,7 +214,7 @@ test_random(void)
 				weft_turn_put(&s, y->lane, &y->turn);
 				CHECK_EQ(y->turn.state, WEFT_TURN_NONE);
 			}
-			/* Who waits has somebody of his own lane before him. */
+			/* While a stream waits, another stream of its lane holds a turn. */
 			for (unsigned int k = 0; k < 60; k++)
 				if (st[k].turn.state == WEFT_TURN_WAITING)
 					CHECK(st[k].lane->held > 0);
@@ -230,7 +232,7 @@ test_random(void)
 	}
 }
 
-/* Without a lane nothing is bounded. */
+/* Without a lane there is no limit. */
 static void
 test_none(void)
 {

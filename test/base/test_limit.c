@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file So many times a second, whoever asks. */
+/** @file A limit of events each second, for all callers together. */
 
 #include <pthread.h>
 
@@ -11,7 +11,8 @@
 #define THREADS 2u
 #define CALLS   50000u
 
-/** How many of n tries at `now` are allowed; *held: what they were told in all. */
+/** Make n tries at `now`. Returns how many are allowed. *held is the sum of the held-back counts
+ * that were reported. */
 static unsigned int
 tries(struct weft_limit *l, unsigned int n, uint64_t now, uint64_t *held)
 {
@@ -37,7 +38,7 @@ test_so_many_a_second(void)
 
 	CHECK(tries(&l, 7, 5000, &held) == 7 && held == 0);
 	CHECK(tries(&l, 100, 5999, &held) == 3 && held == 0);
-	/* The whole second, and not a moment less. */
+	/* After exactly one second, and no earlier. */
 	CHECK(tries(&l, 5, 6000, &held) == 0);
 	CHECK(tries(&l, 4, 6001, &held) == 4 && held == 97 + 5);
 	CHECK(tries(&l, 100, 7002, &held) == MOST && held == 0);
@@ -51,7 +52,7 @@ test_a_clock_that_is_behind(void)
 	uint64_t held;
 
 	CHECK(tries(&l, 100, 5000, &held) == MOST);
-	/* Another processor's clock: no second begins by it. */
+	/* The clock of another processor may be behind. It begins no new second. */
 	CHECK(tries(&l, 100, 4990, &held) == 0);
 	CHECK(tries(&l, 100, 5010, &held) == 0);
 }
@@ -88,9 +89,9 @@ test_several_threads(void)
 		sum += allowed[i];
 		all += told[i];
 	}
-	/* The threads are not at the same moment: each may begin a second. */
+	/* The threads' clocks differ, so each thread may begin a second. */
 	CHECK(sum >= MOST && sum <= MOST * seconds * THREADS);
-	/* Nothing that was held back is forgotten, nor told twice. */
+	/* Each try that was held back is reported exactly once. */
 	CHECK(tries(&shared, 1, 1000000, &held) == 1);
 	CHECK(sum + all + held == CALLS * THREADS);
 }

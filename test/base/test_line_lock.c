@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A lock that is got in the order of asking: one thread at a time, and nobody twice while
- * another waits. */
+/** @file A lock that threads get in the order of their calls. One thread has it at a time, and no
+ * thread gets it twice while another one waits. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,11 +15,11 @@
 
 static struct weft_line_lock lock;
 static atomic_uint inside, two_at_once;
-/* under the lock */
+/* protected by the lock */
 static unsigned int turns[THREADS], last, contended, twice;
-static bool awaited; /* somebody was in line when last gave it back */
+static bool awaited; /* a thread was waiting when `last` released the lock */
 
-/** How many are behind who has it; it only grows while that one has it. */
+/** The number of threads that wait behind the owner. It only grows while the owner has the lock. */
 static uint64_t
 in_line(void)
 {
@@ -72,7 +72,7 @@ test_in_line(void)
 	weft_line_lock_fini(&lock);
 }
 
-/* Only when nobody has it; then it is had as by asking. */
+/* A try succeeds only if no thread has the lock. It is then locked as by weft_line_lock(). */
 static void
 test_try(void)
 {

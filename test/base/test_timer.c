@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The timer wheel and the run list against naive references. */
+/** @file The timer wheel and the run list, compared with simple reference models. */
 
 #include <stdlib.h>
 
@@ -19,14 +19,14 @@ rnd(void)
 	return rng;
 }
 
-/* A timer, and what the reference believes about it. */
+/* A timer, with the state that the reference expects. */
 struct probe {
 	struct weft_timer t;
 	uint64_t deadline_ns; /* WEFT_NEVER: not armed */
 	unsigned int fired;
 	uint64_t fired_at_ns;
-	struct weft_timer *victim; /* cancelled by our callback */
-	uint64_t period_ns;        /* armed again by our callback */
+	struct weft_timer *victim; /* cancelled by the callback */
+	uint64_t period_ns;        /* the callback arms the timer again */
 	struct weft_wheel *w;
 };
 
@@ -75,7 +75,7 @@ random_delay(void)
 	case 6:
 		return rnd() % (1ULL << 47); /* beyond the top level */
 	default:
-		return (1 + rnd() % 4096) * TICK; /* on slot borders */
+		return (1 + rnd() % 4096) * TICK; /* exactly at the beginning of a slot */
 	}
 }
 
@@ -113,7 +113,7 @@ reference_round(uint64_t seed)
 		default:
 			next = weft_timer_next(&w);
 			if (rnd() % 2 == 0 && next != WEFT_NEVER)
-				now = RTE_MAX(now, next); /* sleep as a caller would */
+				now = RTE_MAX(now, next); /* as a caller that sleeps does */
 			else
 				now += random_delay() >> (rnd() % 3 == 0 ? 0 : rnd() % 40);
 			for (unsigned int i = 0; i < NPROBES; i++)
@@ -136,7 +136,8 @@ reference_round(uint64_t seed)
 		next = weft_timer_next(&w);
 		CHECK_MSG(next <= earliest, "next %" PRIu64 " > earliest %" PRIu64, next, earliest);
 		CHECK_EQ(next == WEFT_NEVER, earliest == WEFT_NEVER);
-		/* A sleeper makes progress: nothing due means the next wake-up lies ahead. */
+		/* A sleeping caller makes progress: if no timer is due, the next wake-up is in the
+		 * future. */
 		if (earliest > now)
 			CHECK_MSG(next > now, "next %" PRIu64 " not after now %" PRIu64, next, now);
 	}
@@ -165,7 +166,8 @@ test_exact(void)
 {
 	struct weft_wheel w;
 	struct probe p = {.w = &w};
-	/* Around every digit border of the wheel, seen from its last tick before the border. */
+	/* Delays around every boundary between the wheel's levels, from the last tick before the
+	 * boundary. */
 	uint64_t border[] = {1,
 	                     63,
 	                     64,
@@ -235,7 +237,7 @@ test_never_and_past(void)
 	CHECK_EQ(b.fired, 1);
 	CHECK_EQ(weft_timer_run(&w, now + (1ULL << 50)), 0);
 	CHECK(a.t.armed);
-	/* A clock that steps back fires nothing early. */
+	/* If the clock steps back, no timer fires early. */
 	weft_timer_arm(&w, &b.t, now + (1ULL << 50) + 1);
 	CHECK_EQ(weft_timer_run(&w, now), 0);
 	CHECK_EQ(weft_timer_run(&w, now + (1ULL << 50) + 1), 1);
@@ -254,7 +256,7 @@ test_rearm(void)
 	weft_wheel_init(&w, now);
 	weft_timer_init(&p.t, probe_fn);
 	weft_timer_arm(&w, &p.t, 0);
-	/* Even one that is due at once again waits for the next run. */
+	/* A timer that is due again at once waits for the next run. */
 	for (unsigned int i = 1; i <= 100; i++) {
 		now += TICK / 3;
 		CHECK_EQ(weft_timer_run(&w, now), 1);
@@ -281,7 +283,7 @@ test_cancel_in_callback(void)
 		weft_timer_init(&b.t, probe_fn);
 		a.victim = &b.t;
 		b.victim = &a.t;
-		/* Same slot, or slots that fall due in one run. */
+		/* Both in one slot, or in slots that are due in one run. */
 		weft_timer_arm(&w, &a.t, 5 * TICK);
 		weft_timer_arm(&w, &b.t, both ? 5 * TICK + 1 : 900 * TICK);
 		CHECK_EQ(weft_timer_run(&w, 1000 * TICK), 1);
@@ -312,7 +314,8 @@ test_move_in_callback(void)
 	weft_timer_init(&b.t, probe_fn);
 	mover_target = &b;
 	weft_timer_arm(&w, &a.t, 7 * TICK);
-	weft_timer_arm(&w, &b.t, 8 * TICK); /* due in the same run, moved away before its turn */
+	/* due in the same run, and armed for later before its turn */
+	weft_timer_arm(&w, &b.t, 8 * TICK);
 	CHECK_EQ(weft_timer_run(&w, 20 * TICK), 1);
 	CHECK_EQ(b.fired, 0);
 	CHECK_EQ(weft_timer_run(&w, 23 * TICK - 1), 0);
@@ -379,7 +382,8 @@ test_run_list(void)
 	CHECK_EQ(weft_sched_run(&s, 42), 1);
 	CHECK_EQ(a.ran, 1);
 
-	/* a wants more, cancels b which was to run in the same turn, and wakes c for the next. */
+	/* Task a asks to run again, cancels b, which would run in the same turn, and queues c for
+	 * the next. */
 	a.again = true;
 	a.cancel = &b.t;
 	a.queue = &c.t;
@@ -392,7 +396,8 @@ test_run_list(void)
 	CHECK_EQ(a.ran, 3);
 	CHECK_EQ(c.ran, 1);
 
-	/* A task that is cancelled and queued again goes to the end: the next turn. */
+	/* A task that is cancelled and queued again goes to the end, so it runs in the next
+	 * turn. */
 	weft_task_cancel(&s, &a.t);
 	weft_task_cancel(&s, &c.t);
 	a.again = false;

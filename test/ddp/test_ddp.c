@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file DDP alone: headers, every error number, sequence rules, placement, segmentation. */
+/** @file DDP without the layers above: headers, every error code, rules of sequence, placement,
+ * segmentation. */
 
 #include "../mpa/fake_tcp.h"
 #include "weft_ddp.h"
@@ -14,7 +15,7 @@
 
 /* RFC 5044 Figure 5's ULPDU: Send, last, MSN 1. */
 static const uint8_t fig5_hdr[18] = {0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
-/* A Read Response segment, by hand. */
+/* The header of a Read Response segment. */
 static const uint8_t tagged_hdr[14] = {0xc1, 0x42, 0x12, 0x34, 0x56, 0x78, 0x00,
                                        0x00, 0x55, 0x8e, 0x01, 0x02, 0x03, 0x04};
 
@@ -53,7 +54,7 @@ test_hdr_vectors(void)
 		CHECK_EQ(left, 0);
 		CHECK(!h.tagged && h.last && h.version == 1 && h.rsvdulp == 0x43);
 		CHECK(h.rsvdulp32 == 0 && h.qn == 0 && h.msn == 1 && h.mo == 0);
-		CHECK(h.stag == 0 && h.to == 0); /* what the header does not have */
+		CHECK(h.stag == 0 && h.to == 0); /* members that the header does not have */
 		memset(&h, 0xff, sizeof(h));
 		CHECK_EQ(decode_at(tagged_hdr, 14, piece, &h, &left), 14);
 		CHECK(h.rsvdulp32 == 0 && h.qn == 0 && h.msn == 0 && h.mo == 0);
@@ -86,14 +87,15 @@ test_hdr_cut(void)
 	for (uint32_t piece = 1; piece <= 18; piece += 5) {
 		for (uint32_t n = 0; n < 18; n++) {
 			CHECK_EQ(decode_at(fig5_hdr, n, piece, &h, &left), -ENODATA);
-			CHECK_EQ(left, n); /* nothing moved */
+			CHECK_EQ(left, n); /* no octet was consumed */
 		}
 		for (uint32_t n = 0; n < 14; n++)
 			CHECK_EQ(decode_at(tagged_hdr, n, piece, &h, &left), -ENODATA);
 	}
 }
 
-/** All 2^8 control octets survive a round trip: a Terminate echoes reserved bits as they came. */
+/** All 2^8 control octets are unchanged after encoding and decoding: a Terminate echoes reserved
+ * bits as received. */
 static void
 test_hdr_control(void)
 {
@@ -120,7 +122,7 @@ struct ulp {
 	struct weft_mem_pd pd, other_pd;
 	struct weft_mem_mr *mr, *mr_other, *mr_ro;
 	uint8_t *buf;
-	/* what was seen */
+	/* results of up-calls */
 	unsigned int tagged, placed, untagged, faults, dropped, writables, eofs, closeds, replies;
 	struct weft_ddp_hdr h;
 	uint32_t len;
@@ -130,7 +132,7 @@ struct ulp {
 	uint8_t echo[64];
 	unsigned int echo_bytes;
 	uint32_t seg_bytes;
-	bool refuse; /**< tagged() and untagged() say no */
+	bool refuse; /**< tagged() and untagged() refuse the segment */
 };
 
 static void
@@ -301,7 +303,7 @@ ulp_free(struct ulp *u)
 	free(u);
 }
 
-/** One segment arrives, its FPDU in pieces of `piece` octets (0: whole). */
+/** Deliver one segment. Its FPDU arrives in pieces of `piece` octets (0: whole). */
 static void
 rx_raw(struct ulp *u, const uint8_t *seg, uint32_t len, uint32_t piece)
 {
@@ -360,7 +362,7 @@ test_tagged_place(void)
 	}
 	CHECK_EQ(u->tagged, 14);
 	CHECK_EQ(u->placed, 14);
-	/* the very first and the very last octet */
+	/* the first and the last octet of the region */
 	struct weft_ddp_hdr h = tagged(u, 0);
 	rx_seg(u, &h, "A", 1, 0);
 	h = tagged(u, MEM_SIZE - 1);
@@ -387,7 +389,8 @@ test_tagged_zero(void)
 	ulp_free(u);
 }
 
-/** Ends the case of one fault: what is said, what is echoed, and that nothing comes after it. */
+/** End a case of one fault: check the report and the echoed octets, and that later segments are
+ * dropped. */
 static void
 check_fault(struct ulp *u, uint8_t layer, uint8_t etype, uint8_t code, const uint8_t *seg,
             uint32_t len, bool hdr)
@@ -412,7 +415,7 @@ check_fault(struct ulp *u, uint8_t layer, uint8_t etype, uint8_t code, const uin
 	CHECK_EQ(u->placed, placed);
 	CHECK_EQ(u->untagged, got);
 	CHECK_MEM(u->buf, zero, MEM_SIZE);
-	/* one more message may be sent */
+	/* one more message may be sent: the Terminate */
 	h = untagged(WEFT_DDP_QN_TERM, 0, 0, true);
 	CHECK(weft_ddp_tx_begin(&u->d, &h, 4, NOW) != NULL);
 	weft_ddp_tx_end(&u->d, NOW);
@@ -447,10 +450,10 @@ test_tagged_errors(void)
 		h.stag = 0;
 		expect(u, h, 10, piece, 1, 1, 0x00);
 		u = ulp_new();
-		h = tagged(u, MEM_SIZE - 9); /* one octet over the end */
+		h = tagged(u, MEM_SIZE - 9); /* one octet beyond the end */
 		expect(u, h, 10, piece, 1, 1, 0x01);
 		u = ulp_new();
-		h = tagged(u, -1ULL); /* one before the start */
+		h = tagged(u, -1ULL); /* one octet before the start */
 		expect(u, h, 10, piece, 1, 1, 0x01);
 		u = ulp_new();
 		h = tagged(u, MEM_SIZE);
@@ -469,13 +472,14 @@ test_tagged_errors(void)
 		expect(u, h, 10, piece, 1, 1, 0x04);
 		u = ulp_new();
 		h = tagged(u, 0);
-		h.stag = u->mr_ro->stag; /* readable only: RDMAP's protection error, access */
+		/* without the right to write: RDMAP's protection error, access */
+		h.stag = u->mr_ro->stag;
 		expect(u, h, 10, piece, 0, 1, 0x02);
 		u = ulp_new();
 		u->refuse = true;
 		expect(u, tagged(u, 0), 60, piece, 0, 2, 6);
 	}
-	/* An STag of the past. */
+	/* An STag that is no longer valid. */
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h = tagged(u, 0);
 	struct weft_mem_attr ma = {
@@ -512,7 +516,7 @@ test_untagged_errors(void)
 	u = ulp_new();
 	u->refuse = true;
 	expect(u, untagged(0, 1, 0, true), 40, 7, 1, 2, WEFT_TERM_UNT_NO_BUFFER);
-	/* A message may not reach 2^32 octets. */
+	/* A message must be shorter than 2^32 octets. */
 	u = ulp_new();
 	u->d.rx_mo[0] = UINT32_MAX - 9;
 	expect(u, untagged(0, 1, UINT32_MAX - 9, true), 10, 0, 1, 2, 0x05);
@@ -525,7 +529,7 @@ test_untagged_errors(void)
 	ulp_free(u);
 }
 
-/** Segments too short for their header, the empty one included. */
+/** Segments shorter than their header, also empty ones. */
 static void
 test_short(void)
 {
@@ -556,7 +560,8 @@ test_crc_fault(void)
 	CHECK(!u->fault_hdr);
 	CHECK_EQ(u->echo_bytes, 0);
 	CHECK_EQ(u->untagged, 0);
-	/* RFC 5041 s7.1: nothing is taken behind it, whoever hands it up, and it is told once. */
+	/* RFC 5041 s7.1: later segments are dropped, even if MPA still delivers them. The fault is
+	 * reported once. */
 	u->d.mpa->ops->ulpdu(u->d.mpa->user, &(struct weft_frag){fig5_hdr, 18}, 1, 18, NOW);
 	u->d.mpa->ops->fault(u->d.mpa->user, &u->term);
 	CHECK_EQ(u->untagged, 0);
@@ -570,7 +575,8 @@ test_untagged_sequence(void)
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h;
 
-	/* Two messages of three segments, interleaved over two queues: each counts alone. */
+	/* Messages of three segments on two queues, interleaved: each queue has its own MSN and
+	 * MO. */
 	for (uint32_t msn = 1; msn <= 2; msn++)
 		for (uint32_t i = 0; i < 3; i++)
 			for (uint32_t qn = 0; qn < 2; qn++) {
@@ -583,7 +589,7 @@ test_untagged_sequence(void)
 				CHECK_MEM(u->payload, pattern, u->len);
 			}
 	CHECK_EQ(u->untagged, 12);
-	/* A zero-length message uses a number. */
+	/* A zero-length message uses an MSN. */
 	h = untagged(3, 1, 0, true);
 	rx_seg(u, &h, "", 0, 0);
 	CHECK_EQ(u->untagged, 13);
@@ -599,7 +605,7 @@ test_untagged_sequence(void)
 	rx_seg(u, &h, "b", 1, 0);
 	CHECK_EQ(u->untagged, 16);
 	CHECK_EQ(u->faults, 0);
-	/* A segment in the middle is missing. */
+	/* A segment in the middle of a message is missing. */
 	h = untagged(0, 3, 0, false);
 	rx_seg(u, &h, "0123456789", 10, 0);
 	h.mo = 20;
@@ -626,8 +632,8 @@ test_passing_up(void)
 	ulp_free(u);
 }
 
-/** RFC 5041 s5.2: MULPDU - 18 and MULPDU - 14; MSN moves with Last; what leaves is what is taken.
- */
+/** RFC 5041 s5.2: payloads of at most MULPDU - 18 and MULPDU - 14. The MSN advances with the L bit.
+ * The octets sent are those passed. */
 static void
 test_tx(void)
 {
@@ -663,7 +669,7 @@ test_tx(void)
 	CHECK_EQ(u->c->nsegs, 1);
 	CHECK_MEM(u->c->out, want, n);
 
-	/* No space: no number is used up. */
+	/* Without space no MSN is used. */
 	u->c->space = 0;
 	h = untagged(2, 0, 0, true);
 	CHECK(weft_ddp_tx_begin(&u->d, &h, 0, NOW) == NULL);
@@ -673,14 +679,14 @@ test_tx(void)
 	weft_ddp_tx_end(&u->d, NOW);
 	CHECK_EQ(h.msn, UINT32_MAX);
 	CHECK_EQ(u->d.tx_msn[2], 0);
-	/* A full tagged segment fills the MSS to the octet. */
+	/* A full tagged segment has exactly the MSS. */
 	h = tagged(u, 5);
 	CHECK(weft_ddp_tx_begin(&u->d, &h, 1442 - 14, NOW) != NULL);
 	weft_ddp_tx_end(&u->d, NOW);
 	weft_ddp_tx_flush(&u->d, NOW);
 	CHECK_EQ(u->c->seg[u->c->nsegs - 1].len, MSS);
 	CHECK_EQ(u->c->out[u->c->seg[u->c->nsegs - 1].off + 2], 0xc1);
-	/* Our own stream, received. */
+	/* A second stream receives what this one has sent. */
 	{
 		struct ulp *v = ulp_new();
 
@@ -692,7 +698,7 @@ test_tx(void)
 	ulp_free(u);
 }
 
-/** A segment that is given up after all uses up no number, whatever it was of. */
+/** A segment that is cancelled uses no MSN, whatever message it belongs to. */
 static void
 test_tx_cancel(void)
 {
@@ -711,8 +717,8 @@ test_tx_cancel(void)
 	}
 }
 
-/** A stream has a number that no other has; MPA below it knows it, so that both their logs name it.
- */
+/** Each stream has a unique number. MPA knows it, so that the logs of both layers name the
+ * stream. */
 static void
 test_number(void)
 {
