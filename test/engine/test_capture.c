@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Capture of a live port: what is in the file, on and off at run time, filters, limits. */
+/** @file Captures of a live port: the content of the file, start and stop while the port runs,
+ * filters, limits. */
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -30,7 +31,8 @@ static struct weft_port *port;
 static struct weft_worker *w;
 static char path[64];
 
-/** A port whose receive ring is ours to fill; what it sends comes back into the same ring. */
+/** Open a port whose receive ring the test fills. Packets that the port sends come back into the
+ * same ring. */
 static void
 up(void)
 {
@@ -70,7 +72,8 @@ down(void)
 	CHECK_EQ(rte_mempool_avail_count(pool), 255);
 }
 
-/** An IPv4 TCP segment without checksums, from addr:sport to dport; the capture does not judge. */
+/** Inject an IPv4 TCP segment without checksums, from addr:sport to dport. The capture does not
+ * check it. */
 static void
 inject(uint32_t addr, uint16_t sport, uint16_t dport, uint8_t data)
 {
@@ -101,7 +104,7 @@ inject(uint32_t addr, uint16_t sport, uint16_t dport, uint8_t data)
 	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
 }
 
-/** The file's blocks: frames of Enhanced Packet Blocks; returns how many. */
+/** Read the file's Enhanced Packet Blocks: frames and flags. Returns their number. */
 static unsigned int
 read_file(uint8_t frame[][64], uint32_t flags[], unsigned int max)
 {
@@ -203,9 +206,9 @@ test_filter(void)
 	memcpy(&ca.local, &local, sizeof(local));
 	ca.snaplen_bytes = 55;
 	CHECK_EQ(weft_capture_start(port, &ca), 0);
-	inject(0x0a000002, 5000, 6000, 1); /* the one */
-	inject(0x0a000003, 5000, 6000, 2); /* another host */
-	inject(0x0a000002, 5001, 6000, 3); /* other ports */
+	inject(0x0a000002, 5000, 6000, 1); /* this connection */
+	inject(0x0a000003, 5000, 6000, 2); /* from another host */
+	inject(0x0a000002, 5001, 6000, 3); /* with other ports */
 	inject(0x0a000002, 5000, 6001, 4);
 	poll_all();
 	CHECK_EQ(weft_capture_stop(port, &st), 0);
@@ -215,7 +218,7 @@ test_filter(void)
 	down();
 }
 
-/** The frame of inject() with one change, behind one as it should be. */
+/** Inject a valid frame, and behind it a frame with one changed octet and this length. */
 static void
 inject_odd(unsigned int at, uint8_t to, uint16_t len)
 {
@@ -223,7 +226,7 @@ inject_odd(unsigned int at, uint8_t to, uint16_t len)
 
 	inject(0x0a000002, 5000, 6000, 1);
 	inject(0x0a000002, 5000, 6000, 9);
-	/* The last in the ring: take all out and put them back. */
+	/* Change the last frame of the ring: dequeue all and enqueue them again. */
 	for (unsigned int n = rte_ring_count(wire); n > 0; n--) {
 		CHECK_EQ(rte_ring_dequeue(wire, (void **)&m), 0);
 		if (n == 1) {
@@ -234,7 +237,7 @@ inject_odd(unsigned int at, uint8_t to, uint16_t len)
 	}
 }
 
-/** The same connection by IPv6, with or without a tag, to fd00::`to`. */
+/** Inject a frame of the same connection by IPv6 to fd00::`to`, with or without a VLAN tag. */
 static void
 inject6(bool tag, uint8_t proto, uint16_t dport, uint8_t to)
 {
@@ -264,7 +267,7 @@ inject6(bool tag, uint8_t proto, uint16_t dport, uint8_t to)
 	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
 }
 
-/** What is no segment of TCP is of no connection, whatever stands where its ports would. */
+/** A packet that is no TCP segment belongs to no connection, even if its octets match the ports. */
 static void
 test_filter_odd(void)
 {
@@ -299,7 +302,7 @@ test_filter_odd(void)
 	CHECK_EQ(read_file(frame, flags, 64), RTE_DIM(odd));
 	for (unsigned int i = 0; i < RTE_DIM(odd); i++)
 		CHECK_EQ(frame[i][54], 1);
-	/* IPv6, and through a tag. */
+	/* IPv6, with and without a VLAN tag. */
 	memset(&ca.remote, 0, sizeof(ca.remote));
 	memcpy(&ca.remote, &remote6, sizeof(remote6));
 	CHECK_EQ(weft_capture_start(port, &ca), 0);
@@ -314,7 +317,8 @@ test_filter_odd(void)
 	CHECK_EQ(read_file(frame, flags, 64), 2);
 	CHECK_EQ(weft_get_be16(frame[0] + 14 + 42), 6000);
 	CHECK_EQ(weft_get_be16(frame[1] + 18 + 42), 6000);
-	/* By either end: to each of some addresses, of which one is meant. */
+	/* A filter by the local or the remote address alone. Packets go to several addresses, and
+	 * one matches. */
 	for (unsigned int by = 0; by < 2; by++) {
 		memset(&ca.local, 0, sizeof(ca.local));
 		memset(&ca.remote, 0, sizeof(ca.remote));
@@ -345,7 +349,7 @@ test_limits(void)
 	ca.path = NULL;
 	CHECK_EQ(weft_capture_start(port, &ca), -EINVAL);
 	ca.path = path;
-	/* Nobody reads it: neither the beginning nor the end may wait for that. */
+	/* A FIFO without a reader: neither start nor stop may wait for one. */
 	CHECK_EQ(mkfifo(path, 0600), 0);
 	CHECK_EQ(weft_capture_start(port, &ca), -ENXIO);
 	CHECK_EQ(unlink(path), 0);
@@ -361,7 +365,7 @@ test_limits(void)
 	CHECK(st.packets > 0 && st.dropped > 0);
 	CHECK_EQ(stat(path, &sb), 0);
 	CHECK(sb.st_size <= 1000);
-	/* The context ends one that nobody stopped. */
+	/* A capture that is not stopped ends with its context. */
 	CHECK_EQ(weft_capture_start(port, &ca), 0);
 	down();
 }

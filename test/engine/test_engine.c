@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The loop alone: alarms, calls, sleeping, limits of contexts and workers. */
+/** @file The poll loop without traffic: alarms, calls, sleeping, limits of contexts and workers. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,8 +25,8 @@ now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/** weft's clock and the system's at one moment, in ns: of several readings that with the least in
- * between. */
+/** Read weft's clock and the system's clock at one moment, in ns: the reading with the shortest
+ * time in between. */
 static void
 both_clocks(uint64_t *weft, uint64_t *sys)
 {
@@ -46,7 +46,7 @@ both_clocks(uint64_t *weft, uint64_t *sys)
 	}
 }
 
-/** A second is a second, whatever DPDK rounds the processor's frequency to. */
+/** weft's clock has the system's rate, although DPDK rounds the frequency of the processor. */
 static void
 test_clock(void)
 {
@@ -105,9 +105,9 @@ test_port_errors(void)
 
 	test_eal_init();
 	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
-	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* no address */
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* without an address */
 	memcpy(&pa.addr, &sa, sizeof(sa));
-	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* no prefix */
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* without a prefix */
 	pa.prefix_len = 24;
 	pa.mtu_bytes = 100;
 	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL);
@@ -133,7 +133,7 @@ test_port_errors(void)
 	weft_ctx_destroy(ctx);
 }
 
-/** What a context says of TCP is what its workers' machines do. */
+/** TCP attributes of a context apply to its workers' TCP instances. */
 static void
 test_tcp_attr(void)
 {
@@ -200,7 +200,7 @@ test_alarms(void)
 	CHECK_EQ(weft_engine_worker_create(ctx, NULL, NULL, &r, t0, &w), 0);
 	weft_engine_poll_at(w, t0);
 	CHECK_EQ(weft_worker_now_ns(w), t0);
-	weft_worker_random(w, octets, sizeof(octets)); /* of what it was given */
+	weft_worker_random(w, octets, sizeof(octets)); /* from the worker's random numbers */
 	CHECK(octets[0] != 0 && octets[0] != octets[1]);
 	CHECK_EQ(weft_engine_next_ns(w), UINT64_MAX);
 	CHECK_EQ(weft_alarm_set(w, 1000, ring, &b, &a), 0);
@@ -213,7 +213,7 @@ test_alarms(void)
 	weft_engine_poll_at(w, t0 + 10000000000);
 	CHECK_EQ(b.n, 1);
 	CHECK_EQ(never.n, 0);
-	CHECK_EQ(weft_alarm_set(w, UINT64_MAX, ring, &never, &a), 0); /* left to the context */
+	CHECK_EQ(weft_alarm_set(w, UINT64_MAX, ring, &never, &a), 0); /* freed with the context */
 	weft_ctx_destroy(ctx);
 	CHECK_EQ(never.n, 0);
 }
@@ -235,7 +235,7 @@ test_idle(void)
 	start = now_us();
 	weft_worker_idle(w, 20000);
 	CHECK(now_us() - start >= 19000);
-	/* not past an alarm */
+	/* not longer than until an alarm */
 	CHECK_EQ(weft_alarm_set(w, 5000, ring, &b, &a), 0);
 	start = now_us();
 	while (b.n == 0) {
@@ -271,7 +271,7 @@ test_run_here(void)
 	pthread_join(th, NULL);
 	weft_worker_stats(w, &st);
 	CHECK(st.polls > 10);
-	/* it slept most of the time: a spinning loop would poll a hundred thousand times */
+	/* The worker slept most of the time. A busy loop would poll a hundred thousand times. */
 	CHECK(st.polls < 50000);
 	weft_ctx_destroy(ctx);
 }
@@ -282,7 +282,7 @@ poll_once(void *arg)
 	return (void *)(intptr_t)weft_worker_poll(arg);
 }
 
-/** In the middle of a poll: what another thread's poll says. */
+/** Called during a poll: a poll on another thread fails with -EBUSY. */
 static void
 poll_elsewhere(void *arg)
 {
@@ -296,8 +296,8 @@ poll_elsewhere(void *arg)
 	CHECK(weft_worker_is_mine(w));
 }
 
-/** A second thread that polls is told so while the first one is at it, and may go on where that one
- * is not. */
+/** A second thread that polls gets an error while the first one polls. It may poll when the first
+ * one does not. */
 static void
 test_two_pollers(void)
 {
@@ -334,7 +334,7 @@ work_for(void *arg)
 		;
 }
 
-/** Every iteration with work is in the histogram once, in the bucket of its length. */
+/** Every poll with work is counted once in the histogram, in the bucket of its duration. */
 static void
 test_poll_hist(void)
 {
@@ -374,7 +374,7 @@ test_poll_hist(void)
 	weft_worker_stats(w, &st);
 	CHECK_EQ(h.polls, st.busy_polls);
 	CHECK_EQ(h.polls, 21);
-	CHECK(st.polls > 21); /* those with nothing to do are not in it */
+	CHECK(st.polls > 21); /* polls without work are not counted */
 	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++)
 		over += h.bucket[i].below_ns > 100000 ? h.bucket[i].polls : 0;
 	CHECK_EQ(over, 21);
@@ -387,7 +387,7 @@ test_poll_hist(void)
 	weft_ctx_destroy(ctx);
 }
 
-/** A memif server that takes its time between coming into being and being ready for clients. */
+/** A memif server that is slow between its creation and being ready for clients. */
 static void *
 slow_server(void *arg)
 {
@@ -436,7 +436,7 @@ test_memif_early_client(void)
 	CHECK_EQ(weft_port_stats(port, &st), 0);
 	CHECK(st.link_up);
 	weft_ctx_destroy(ctx);
-	usleep(50000); /* the server's side of the end */
+	usleep(50000); /* time for the server to see the end of the connection */
 	CHECK_EQ(rte_eth_dev_stop(id), 0);
 	CHECK_EQ(rte_eth_dev_close(id), 0);
 	(void)rte_eal_hotplug_remove("vdev", "net_memif7");

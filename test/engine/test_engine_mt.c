@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Two workers over a pair of ports under load, while captures are switched on and off, telemetry
- * asks everything it can ask, and contexts come and go. Made for ThreadSanitizer (suite tsan);
- * without it they are tests as well.
+ * Two workers over a pair of ports under load, while captures start and stop, telemetry runs every
+ * command, and contexts are created and destroyed. Made for ThreadSanitizer (suite tsan), and tests
+ * without it as well.
  */
 
 #include <arpa/inet.h>
@@ -65,8 +65,8 @@ env(void)
 }
 
 #ifdef __SANITIZE_THREAD__
-/* The ring driver is not instrumented: what it hands from port to port is told here, at both its
- * ends. */
+/* The ring driver is not instrumented. The callbacks at both ends tell ThreadSanitizer which
+ * packets go from port to port. */
 
 static uint16_t
 wire_in(uint16_t id, uint16_t queue, struct rte_mbuf *pkts[], uint16_t n, uint16_t max, void *arg)
@@ -123,7 +123,7 @@ next_event(enum weft_event_type type)
 	test_fail(__FILE__, __LINE__, "no event");
 }
 
-/** Writes of 256 octets, four under way. */
+/** Writes of 256 octets, four outstanding. */
 static void *
 load_main(void *arg)
 {
@@ -153,7 +153,7 @@ load_main(void *arg)
 	return NULL;
 }
 
-/** Wait until n more are done; only standing still is a failure. */
+/** Wait until n more Writes are complete. Fails only if none completes for a long time. */
 static void
 load_turn(uint64_t n)
 {
@@ -247,8 +247,8 @@ down(void)
 	weft_ctx_destroy(s.ctx);
 }
 
-/** On both ports in turn, the one worker's and the other's; every file has packets, and nothing is
- * lost to the load. */
+/** Captures on both ports in turn, one of each worker. Every file has packets, and the load loses
+ * nothing. */
 static void
 test_captures(void)
 {
@@ -262,8 +262,8 @@ test_captures(void)
 		struct weft_port *p = s.port[i % 2];
 
 		CHECK_EQ(weft_capture_start(p, &ca), 0);
-		/* A Write is complete before its packet has left, and that is in the file later
-		 * still. */
+		/* A Write completes before its packet is sent, and the packet is written to the
+		 * file later. */
 		do {
 			load_turn(1 + i % 5);
 			CHECK_EQ(weft_capture_stats(p, &st), 0);
@@ -296,7 +296,7 @@ tel_open(void)
 	return fd;
 }
 
-/** The answer as text; false: there is none. */
+/** The response as text. False: there is none. */
 static bool
 tel_ask(int fd, const char *cmd, char *buf, size_t size)
 {
@@ -318,7 +318,7 @@ static const char *const asks[] = {
 struct asker {
 	atomic_bool stop;
 	atomic_uint rounds;
-	bool may_fail; /**< contexts come and go */
+	bool may_fail; /**< contexts are created and destroyed meanwhile */
 };
 
 static void *
@@ -367,7 +367,7 @@ test_telemetry(void)
 	down();
 }
 
-/** Contexts and their workers come and go while telemetry walks over them. */
+/** Contexts and their workers are created and destroyed while telemetry lists them. */
 static void
 test_come_and_go(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Several workers on one port, through the whole stack: configuration, and two on threads.
- */
+/** @file Several workers on one port, with the whole stack: configuration, and two workers on
+ * threads. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ open_port(struct weft_ctx *ctx, const char *dev, unsigned int host, uint32_t que
 	return port;
 }
 
-/** net_null offers RSS, with a key and a table of its own. */
+/** net_null supports RSS with a key and a table. */
 static void
 test_rss_port(void)
 {
@@ -95,7 +95,7 @@ pattern(uint32_t i)
 	return (uint8_t)(i * 131 + (i >> 8) * 17);
 }
 
-/** One host of two workers. */
+/** A host with two workers. */
 struct host {
 	struct weft_ctx *ctx;
 	struct weft_port *port;
@@ -105,7 +105,7 @@ struct host {
 	struct weft_evq *evq;
 	struct weft_mr *mr;
 	uint8_t *mem;
-	unsigned int qps[2]; /**< of each worker */
+	unsigned int qps[2]; /**< QPs of each worker */
 };
 
 static void
@@ -178,7 +178,7 @@ server_events(struct host *s, unsigned int *down)
 
 	while (weft_evq_poll(s->evq, &ev) == 1) {
 		if (ev.type == WEFT_EV_CONNECT_REQUEST) {
-			/* On the worker where the connection is. */
+			/* Accept on the worker that has the connection. */
 			struct weft_worker *w = weft_connreq_worker(ev.connreq);
 
 			CHECK_EQ(weft_accept(ev.connreq, host_qp(s, w, NULL), NULL), 0);
@@ -191,8 +191,8 @@ server_events(struct host *s, unsigned int *down)
 }
 
 /**
- * Server: two workers, each on a thread. Client: two workers polled here. net_memif has no RSS, so
- * both use the distributor, and one transmit queue.
+ * The server has two workers on threads of their own. The client has two workers, which this thread
+ * polls. net_memif has no RSS, so both sides use the distributor and one transmit queue.
  */
 static void
 test_two_workers(void)
@@ -241,8 +241,8 @@ test_two_workers(void)
 				for (unsigned int k = 0; k < WRITES; k++)
 					post(&c, &s, qp[q], q, WEFT_WR_WRITE,
 					     c.mem + q * SLICE + k * len, k * len, len, q);
-				/* A Read comes behind the Writes: what it brings has been placed.
-				 */
+				/* A Read follows the Writes. The octets that it returns have been
+				 * placed before. */
 				post(&c, &s, qp[q], q, WEFT_WR_READ, c.mem + q * SLICE, 0,
 				     WRITES * len, q);
 			} else {
@@ -267,7 +267,7 @@ test_two_workers(void)
 	for (uint32_t i = 0; i < QPS * SLICE; i++)
 		if (i % SLICE < SLICE / WRITES * WRITES) {
 			CHECK_EQ(s.mem[i], pattern(i));
-			CHECK_EQ(c.mem[i], pattern(i)); /* where the Read put it */
+			CHECK_EQ(c.mem[i], pattern(i)); /* the octets that the Read has returned */
 		}
 	CHECK_EQ(s.qps[0] + s.qps[1], QPS);
 	test_note("server's workers got %u and %u", s.qps[0], s.qps[1]);
@@ -302,7 +302,7 @@ client_wait(struct host *c, uint64_t end)
 	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 }
 
-/** A worker that sleeps for long is woken by what the distributor hands it. */
+/** A worker that sleeps for a long time is woken by packets from the distributor. */
 static void
 test_woken(void)
 {
@@ -347,13 +347,13 @@ test_woken(void)
 	CHECK(mine != NULL);
 	start = now_us();
 	for (unsigned int i = 0; i < 10; i++) {
-		usleep(2000); /* it sleeps */
+		usleep(2000); /* until the worker sleeps */
 		post(&c, &s, mine, 0, WEFT_WR_WRITE, c.mem, 0, 64, i);
 		client_wait(&c, end);
 		post(&c, &s, mine, 0, WEFT_WR_READ, c.mem, 0, 64, i);
 		client_wait(&c, end);
 	}
-	/* Not woken, it would find each Read by a timer of its own or after seconds. */
+	/* Without wake-ups the worker would find each Read by a timer or after seconds. */
 	CHECK_MSG(now_us() - start < 1000000, "%" PRIu64 " us", now_us() - start);
 	for (unsigned int i = 0; i < 2; i++)
 		weft_worker_stop(s.w[i]);
