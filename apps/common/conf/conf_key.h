@@ -7,8 +7,9 @@
  *
  * To add a key: a member of the section's structure in conf.h; a row in the section's table in
  * conf_key.c (or conf_tcp.c, conf_mpa.c), which gives parsing, range, default and help; a rule that
- * spans several keys in conf.c; the use in apps/. docs/configuration.md is the output of
- * `weft-target --help-config`, and test/apps/test_conf.c compares the two.
+ * spans several keys of a section in conf_check.c, or several sections in conf_whole.c; the use in
+ * apps/. docs/configuration.md is the output of `weft-target --help-config`, and
+ * test/apps/test_conf.c compares the two.
  */
 
 #include "conf.h"
@@ -63,6 +64,13 @@ extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;
+
+#define CONF_IPV6_MTU 1280 /**< least mtu of a port with an IPv6 address (RFC 8200 s5) */
+
+/** conf_defaults.c: set each key of a section to its default. */
+void conf_section_defaults(const struct conf_section *s, void *base);
+/** The same for the section of this name. */
+void conf_named_defaults(const char *name, void *base);
 
 /**
  * Parse one value into its structure. 0, or -EINVAL with "what is wrong; what to do" in why. dir:

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The rules that span several keys of a section, checked when the section ends. */
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "addr.h"
+#include "conf_load.h"
+#include <weft/hash.h>
+
+static uint32_t
+conf_ipv4(const struct sockaddr_storage *a)
+{
+	return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr);
+}
+
+static void
+conf_check_weft(struct conf_load *l, const struct conf_weft *w)
+{
+	char why[CONF_ERR_MAX];
+
+	if (w->lcores[0] != '\0' && conf_check_lcores(w->lcores, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "lcores"), "lcores", "%s", why);
+	else if (w->log_level[0] != '\0' &&
+	         conf_check_log_level(w->log_level, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "log_level"), "log_level", "%s", why);
+	else if (conf_check_memory(w->memory_mb, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "memory_mb"), "memory_mb", "%s", why);
+}
+
+static void
+conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
+{
+	if (m->p2p && m->rev == 1)
+		conf_fault(l, conf_line_of(l, "peer_to_peer"), "peer_to_peer",
+		           "MPA revision 1 has no such model; leave `revision` out, or make it 2");
+}
+
+/* Defaults of weft_tcp_attr. */
+#define CONF_RTO_MIN_US 200000
+#define CONF_RTO_MAX_US 60000000
+
+static void
+conf_check_tcp(struct conf_load *l, const struct weft_tcp_attr *t)
+{
+	const uint32_t min_us = t->rto_min_us != 0 ? t->rto_min_us : CONF_RTO_MIN_US;
+	const uint32_t max_us = t->rto_max_us != 0 ? t->rto_max_us : CONF_RTO_MAX_US;
+
+	if (min_us > max_us)
+		conf_fault(l, conf_line_of(l, "rto_min_us"), "rto_min_us",
+		           "%" PRIu32 " are more than rto_max_us, which is %" PRIu32, min_us,
+		           max_us);
+	else if (t->rto_initial_us != 0 && t->rto_initial_us < min_us)
+		conf_fault(l, conf_line_of(l, "rto_initial_us"), "rto_initial_us",
+		           "%" PRIu32 " are less than rto_min_us, which is %" PRIu32,
+		           t->rto_initial_us, min_us);
+	else if (t->rto_initial_us > max_us)
+		conf_fault(l, conf_line_of(l, "rto_initial_us"), "rto_initial_us",
+		           "%" PRIu32 " are more than rto_max_us, which is %" PRIu32,
+		           t->rto_initial_us, max_us);
+}
+
+static void
+conf_check_worker(struct conf_load *l, struct conf_worker *w)
+{
+	char why[CONF_ERR_MAX];
+
+	w->ports_line = conf_line_of(l, "ports");
+	if (conf_check_lcore(w->lcore, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "lcore"), "lcore", "%s", why);
+}
+
+static void
+conf_check_port(struct conf_load *l, struct conf_port *p)
+{
+	char why[CONF_ERR_MAX];
+	uint32_t mask;
+
+	p->dev_line = conf_line_of(l, "dev");
+	if (conf_check_dev(p->dev, why, sizeof(why)) != 0) {
+		conf_fault(l, p->dev_line, "dev", "%s", why);
+		return;
+	}
+	if (p->addr.ss_family == 0 && p->addr6.ss_family == 0)
+		conf_fault(l, l->sec_line, "address", "missing; give address, address6 or both");
+	if (p->addr6.ss_family != 0 && p->mtu_bytes < CONF_IPV6_MTU)
+		conf_fault(l, conf_line_of(l, "address6"), "address6",
+		           "IPv6 wants an mtu of 1280 or more");
+	if (p->gateway6.ss_family != 0 && p->addr6.ss_family == 0)
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "there is no address6; give one");
+	else if (p->gateway6.ss_family != 0 && !addr_is_link_local(&p->gateway6) &&
+	         !addr_same_net(&p->gateway6, &p->addr6, p->prefix6_len))
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "not in the network of address6; give a neighbour's address");
+	else if (p->gateway6.ss_family != 0 && addr_same_host(&p->gateway6, &p->addr6))
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "is our own address; give a neighbour's address");
+	if (p->gateway.ss_family == 0)
+		return;
+	if (p->addr.ss_family == 0) {
+		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
+		           "there is no address; give one");
+		return;
+	}
+	mask = UINT32_MAX << (32 - p->prefix_len);
+	if ((conf_ipv4(&p->gateway) & mask) != (conf_ipv4(&p->addr) & mask))
+		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
+		           "not in the network of address; give a neighbour's address");
+	else if (conf_ipv4(&p->gateway) == conf_ipv4(&p->addr))
+		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
+		           "is our own address; give a neighbour's address");
+}
+
+static void
+conf_check_export(struct conf_load *l, struct conf_export *e)
+{
+	bool is_volatile = e->persist == CONF_PERSIST_VOLATILE;
+	const struct weft_hash_ops *hash = weft_hash_find(e->hash);
+	bool keyed = hash->key_max_bytes > 0;
+
+	if (is_volatile && conf_line_of(l, "rights") == l->sec_line)
+		e->rights &= ~(uint32_t)CONF_RIGHT_FLUSH;
+	if (e->format == CONF_FORMAT_LOG && is_volatile)
+		conf_fault(l, conf_line_of(l, "persist"), "persist",
+		           "the writer of a log needs Flush, which a volatile export cannot "
+		           "promise; choose another persist");
+	else if (e->format == CONF_FORMAT_LOG && (e->rights & CONF_RIGHT_WRITE) &&
+	         (!(e->rights & CONF_RIGHT_READ) || !(e->rights & CONF_RIGHT_FLUSH)))
+		conf_fault(l, conf_line_of(l, "rights"), "rights",
+		           "who writes a log reads and flushes it; add read and flush, or leave "
+		           "write out");
+	else if (!is_volatile && e->path[0] == '\0')
+		conf_fault(l, l->sec_line, "path",
+		           "missing; name a file, or say persist = volatile");
+	else if (is_volatile && e->path[0] != '\0')
+		conf_fault(l, conf_line_of(l, "path"), "path",
+		           "a volatile export has no file; leave path or persist = volatile out");
+	else if (is_volatile && e->size_bytes == 0)
+		conf_fault(l, l->sec_line, "size", "missing; a volatile export needs it");
+	else if (is_volatile && (e->rights & CONF_RIGHT_FLUSH))
+		conf_fault(l, conf_line_of(l, "rights"), "rights",
+		           "a volatile export cannot promise flush; leave it out or choose another "
+		           "persist");
+	else if (keyed && e->hash_key_file[0] == '\0')
+		conf_fault(l, conf_line_of(l, "hash"), "hash",
+		           "%s needs a key; name its file with hash_key_file", e->hash);
+	else if (!keyed && e->hash_key_file[0] != '\0')
+		conf_fault(l, conf_line_of(l, "hash_key_file"), "hash_key_file",
+		           "%s takes no key; leave it out, or say hash = hmac-sha256", e->hash);
+	else if ((e->rights & CONF_RIGHT_VERIFY) && !(e->rights & CONF_RIGHT_READ))
+		conf_fault(
+		        l, conf_line_of(l, "rights"), "rights",
+		        "who may verify can find out every octet, so verify needs read; add read, "
+		        "or leave verify out");
+}
+
+void
+conf_check_section(struct conf_load *l)
+{
+	if (l->sec == NULL || l->fault_line != 0)
+		return;
+	for (unsigned int i = 0; i < l->sec->nkeys; i++) {
+		const struct conf_key *k = &l->sec->keys[i];
+
+		if (k->required && l->key_line[i] == 0) {
+			conf_fault(l, l->sec_line, k->name, "missing; every [%s%s] needs it",
+			           l->sec->name, l->sec->named ? " NAME" : "");
+			return;
+		}
+	}
+	if (strcmp(l->sec->name, "port") == 0)
+		conf_check_port(l, l->sec_base);
+	else if (strcmp(l->sec->name, "export") == 0)
+		conf_check_export(l, l->sec_base);
+	else if (strcmp(l->sec->name, "worker") == 0)
+		conf_check_worker(l, l->sec_base);
+	else if (strcmp(l->sec->name, "weft") == 0)
+		conf_check_weft(l, l->sec_base);
+	else if (strcmp(l->sec->name, "mpa") == 0)
+		conf_check_mpa(l, l->sec_base);
+	else if (strcmp(l->sec->name, "tcp") == 0)
+		conf_check_tcp(l, l->sec_base);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The first fault of a load, as one line with its place in the file. */
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "conf_load.h"
+
+void
+conf_fault(struct conf_load *l, int line, const char *key, const char *fmt, ...)
+{
+	char why[CONF_ERR_MAX];
+	va_list ap;
+
+	if (l->fault_line != 0)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	l->fault_line = line;
+	snprintf(l->err, l->err_size, "%s:%d: [%s]%s%s: %s", l->name, line, l->sec_title,
+	         key != NULL ? " " : "", key != NULL ? key : "", why);
+	/* The message stays one line, whatever the file contains. */
+	for (char *p = l->err; *p != '\0'; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+}
+
+int
+conf_line_of(const struct conf_load *l, const char *key)
+{
+	for (unsigned int i = 0; i < l->sec->nkeys; i++)
+		if (strcmp(l->sec->keys[i].name, key) == 0 && l->key_line[i] != 0)
+			return l->key_line[i];
+	return l->sec_line;
+}
