@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The duplicate request cache against clients that mean harm: two calls are taken for one
- * only when all their octets are the same, and no client's calls push out another's answers.
+ * @file The duplicate request cache against hostile clients. Two calls are the same call only if
+ * all their octets are the same, and no client's calls evict the replies of another client beyond
+ * the shares.
  */
 
 #include <string.h>
@@ -40,7 +41,7 @@ static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_move, rig_xdr_u32,
 static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
 static const struct weft_rpc_program *const programs[] = {&prog, NULL};
 
-/* A word from each side, and either has shown who it is. */
+/* One word from each side completes the authentication. */
 static int
 show(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
 {
@@ -60,7 +61,8 @@ up(struct rig *r, const char *name)
 	CHECK_EQ(weft_rpc_set_peer_name(r->s.rpc, name, (uint32_t)strlen(name)), 0);
 }
 
-/* The number of the run whose answer comes: a new one, or an earlier one's. */
+/* Make a call. Returns the number of the execution whose result came: a new one, or an earlier
+ * one. */
 static uint32_t
 move(struct rig *r, uint32_t xid, struct rig_move *mv, bool chunks)
 {
@@ -94,7 +96,7 @@ small(struct rig *r, uint32_t xid)
 	return move(r, xid, &mv, false);
 }
 
-/* Whichever octet is another, in a message or in a chunk: it is another call. */
+/* A difference in any octet, of a message or of a chunk, makes another call. */
 static void
 test_every_octet(void)
 {
@@ -116,7 +118,7 @@ test_every_octet(void)
 			data[at] ^= 1;
 			CHECK_EQ(move(&rigs[0], XID, &mv, chunks), 1);
 		}
-		/* two octets that make up for each other in a plain sum; all zero; shorter */
+		/* two octets whose changes cancel out in a plain sum; all zeros; a shorter call */
 		for (unsigned int how = 0; how < 3; how++) {
 			unsigned int before = ran;
 
@@ -133,8 +135,8 @@ test_every_octet(void)
 	}
 }
 
-/* One client calls and calls; what the others were answered is kept, a fair share of each at least.
- */
+/* One client makes calls all the time. The other clients keep at least a fair share of their
+ * replies. */
 static void
 test_pushed_out(void)
 {
@@ -159,7 +161,7 @@ test_pushed_out(void)
 	weft_rpc_drc_destroy(drc);
 }
 
-/* Many names that are one peer's have one share together. */
+/* Many names of one peer share one share. */
 static void
 test_one_share(void)
 {
@@ -185,8 +187,8 @@ test_one_share(void)
 	weft_rpc_drc_destroy(drc);
 }
 
-/* Strangers of any number, one call each, leave a client that has shown who it is its answers:
- * three quarters of the table. */
+/* Any number of unauthenticated clients with one call each leave an authenticated client three
+ * quarters of the table. */
 static void
 test_strangers(void)
 {
@@ -211,7 +213,7 @@ test_strangers(void)
 		snprintf(name, sizeof(name), "10.0.0.%u", i);
 		up(&rigs[1], name);
 		(void)small(&rigs[1], i + 1);
-		/* And a stranger's own is there when it comes again. */
+		/* An unauthenticated client's own reply is still there for its repeated call. */
 		CHECK_EQ(small(&rigs[1], i + 1), own + i + 1);
 		rig_down(&rigs[1]);
 	}

@@ -11,20 +11,20 @@
 #define MODEL_ROUNDS 20000
 
 struct kept {
-	struct drc_kept k; /* first */
+	struct drc_kept k; /* first member */
 	unsigned int who;
-	unsigned int number; /* of that client's */
+	unsigned int number; /* number of this call of its client */
 	bool in;
 };
 
-/* Any mixture of clients that come and call: the table never has more than it may, and each client
- * has at least its latest max / clients. */
+/* Random clients and calls: the table never exceeds its limit, and each client keeps at least
+ * its latest max / clients replies. */
 static void
 shares(uint64_t seed)
 {
 	static struct kept all[MODEL_ROUNDS];
 	unsigned int count[CLIENTS] = {0}, kept[CLIENTS] = {0}, clients, total = 0, of[2] = {0};
-	/* Which of them have shown who they are: none, all, the first, every other one. */
+	/* Which clients are authenticated: none, all, the first, or every second. */
 	const unsigned int known = (const unsigned int[]){0, ~0u, 1, 0x55}[seed / CLIENTS % 4];
 	uint64_t rnd = seed * 2654435761u + 1;
 	struct drc_shares s;
@@ -36,7 +36,7 @@ shares(uint64_t seed)
 		uint8_t name;
 
 		rnd = rnd * 6364136223846793005u + 1442695040888963407u;
-		/* the first ones call most */
+		/* the first clients make the most calls */
 		k->who = (rnd >> 33) % (1 + (rnd >> 50) % clients);
 		k->number = count[k->who]++;
 		k->in = true;
@@ -52,11 +52,12 @@ shares(uint64_t seed)
 		if (v == NULL)
 			continue;
 		CHECK(v->in);
-		/* Of strangers down to a quarter, then of the others; there of who has the most. */
+		/* Replies of unauthenticated clients are evicted down to a quarter, then those
+		 * of the others. Among them, the client with the most replies loses one. */
 		CHECK_EQ(known >> v->who & 1, of[0] <= MODEL_MAX / 4);
 		for (unsigned int c = 0; c < clients; c++)
 			CHECK((known >> c & 1) != (known >> v->who & 1) || kept[v->who] >= kept[c]);
-		CHECK_EQ(v->number, count[v->who] - kept[v->who]); /* its oldest */
+		CHECK_EQ(v->number, count[v->who] - kept[v->who]); /* its oldest reply */
 		if (of[0] == 0 || of[1] == 0)
 			CHECK(v != k && kept[v->who] > MODEL_MAX / clients);
 		of[known >> v->who & 1]--;

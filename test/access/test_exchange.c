@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The exchange of host authentication against an adversary who has the network: it sees every
- * message, drops, repeats, reflects and relays, opens sessions with clients and targets as it
- * likes, and puts messages together from everything it has seen. What the key file's octets sign
- * elsewhere it may have signed.
+ * @file The exchange of host authentication against an adversary that controls the network. The
+ * adversary sees every message, and drops, repeats, reflects and relays messages. It opens sessions
+ * with clients and targets, and builds messages from everything it has seen. It may also obtain
+ * signatures of any octets by the key file where the key serves another purpose.
  */
 
 #include <arpa/inet.h>
@@ -15,9 +15,9 @@
 #include "weft_test.h"
 
 #define CAP      512
-#define SESSIONS 3 /* of each side, at a time */
+#define SESSIONS 3 /* number of sessions of each side at a time */
 #define STEPS    3000
-#define WORDS    256 /* of 32 octets, that the adversary keeps */
+#define WORDS    256 /* words of 32 octets that the adversary remembers */
 #define WORD     32
 
 static struct host_auth_keys alice, bob;
@@ -74,13 +74,13 @@ target_new(unsigned int where)
 	return (struct host_auth){.server = true, .find = find, .place = places[where]};
 }
 
-/* ---- A run of the adversary's ---- */
+/* ---- A run of the adversary ---- */
 
 static struct session {
 	struct host_auth a;
 	bool used;
-	unsigned int partner; /* whose messages it is mostly given */
-	uint8_t said[CAP];    /* last */
+	unsigned int partner; /* the session whose messages this one usually gets */
+	uint8_t said[CAP];    /* the last message */
 	uint32_t said_bytes;
 } sessions[2][SESSIONS]; /* clients, targets */
 static uint8_t words[WORDS][WORD];
@@ -99,11 +99,12 @@ learn(const uint8_t *m, uint32_t n)
 {
 	if (n < WORD)
 		return;
-	/* every message ends with its number or proof */
+	/* every message ends with its nonce or proof */
 	memcpy(words[nwords < WORDS ? nwords++ : draw(WORDS)], m + n - WORD, WORD);
 }
 
-/* What a client sent its proof for, and what a target took one for, in this run. */
+/* The exchanges in which a client sent its proof, and in which a target accepted one, in this
+ * run. */
 static struct done {
 	char name[HOST_AUTH_NAME_MAX + 1];
 	struct host_auth_place place;
@@ -121,7 +122,7 @@ note(const struct host_auth *a)
 	memcpy(d->nonce, a->nonce, sizeof(d->nonce));
 }
 
-/* Whether the other side has had this very exchange: name, place, both numbers. */
+/* Whether the other side had the same exchange: name, address, and both nonces. */
 static bool
 agrees(const struct host_auth *a)
 {
@@ -136,7 +137,7 @@ agrees(const struct host_auth *a)
 	return false;
 }
 
-/* Latest words are the most useful ones. */
+/* Prefer the latest words, which are the most useful ones. */
 static const uint8_t *
 word(void)
 {
@@ -145,7 +146,7 @@ word(void)
 	return words[nwords < WORDS ? nwords - 1 - back : draw(WORDS)];
 }
 
-/* Put a message together, of the form that is asked for. */
+/* Build a message in the form that the receiver expects. */
 static uint32_t
 compose(const struct host_auth *to, uint8_t *m)
 {
@@ -185,7 +186,7 @@ step(struct session *s, const uint8_t *in, uint32_t n)
 		note(&s->a);
 	CHECK_MSG(agrees(&s->a), "a %s took %s for somebody it does not agree with",
 	          s->a.server ? "target" : "client", s->a.name);
-	if (s->a.server) /* the adversary's own place is no target's */
+	if (s->a.server) /* the adversary's own address belongs to no target */
 		CHECK(memcmp(&s->a.place, &places[2], sizeof(places[2])) != 0);
 }
 
@@ -197,7 +198,7 @@ adversary(uint64_t seed)
 	rnd = seed * 0x9e3779b97f4a7c15u + 1;
 	memset(sessions, 0, sizeof(sessions));
 	memset(ndone, 0, sizeof(ndone));
-	nwords = 1; /* of zeros */
+	nwords = 1; /* a word of zeros */
 	memset(words[0], 0, WORD);
 	for (unsigned int i = 0; i < STEPS; i++) {
 		bool target = draw(2);
@@ -214,7 +215,7 @@ adversary(uint64_t seed)
 				step(s, NULL, 0);
 			continue;
 		}
-		/* passed on as it is, or changed, or of something else, or not for now */
+		/* the partner's message: unchanged, changed, replaced, or not delivered now */
 		from = &sessions[!target][s->partner];
 		n = from->said_bytes;
 		memcpy(m, from->said, n);
@@ -228,15 +229,15 @@ adversary(uint64_t seed)
 			       HOST_AUTH_PLACE_BYTES);
 		if (n == 0 || how == 3 || s->a.state == HOST_AUTH_DONE)
 			continue;
-		/* not a second time, mostly: it would be out of turn */
+		/* usually not a second time, because that would be out of order */
 		if (how > 3)
 			from->said_bytes = 0;
 		step(s, m, n);
 	}
 }
 
-/* Both sides reach the end only with one another: RFC 4949's "peer entity authentication", in every
- * mixture of sessions. */
+/* A side completes the exchange only with the peer it names: RFC 4949's "peer entity
+ * authentication", for every mixture of sessions. */
 static void
 test_adversary(void)
 {
@@ -250,15 +251,15 @@ test_adversary(void)
 		test_seed_note(seed);
 		adversary(seed);
 	}
-	/* The mixtures do get there: what is passed on unchanged is an exchange. */
+	/* Exchanges complete in these mixtures, because unchanged messages are delivered. */
 	CHECK_MSG(reached[1] > 500 && reached[0] > 200, "%u targets and %u clients got to the end",
 	          reached[1], reached[0]);
 }
 
-/* ---- What a stranger is given ---- */
+/* ---- What an unauthenticated peer learns ---- */
 
-/* Names that there are and are not, places that are the target's and are not: one answer, that
- * depends on no key, and one refusal at the same point. */
+/* Existing and unknown names, right and wrong addresses: one answer that depends on no key, and
+ * one refusal at the same step. */
 static void
 test_stranger(void)
 {
@@ -272,7 +273,7 @@ test_stranger(void)
 			strcpy(c.name, names[who]);
 			CHECK_EQ(host_auth_step(&c, NULL, 0, m, CAP, &n), 0);
 			CHECK_EQ(host_auth_step(&s, m, n, m, CAP, &n), 0);
-			/* the version and a number, which is all that there is */
+			/* only the version and a nonce */
 			CHECK_EQ(n, 33);
 			CHECK_MEM(m + 1, s.nonce[1], 32);
 			CHECK_EQ(host_auth_step(&s, guess, sizeof(guess), m, CAP, &n), -EACCES);
@@ -281,8 +282,8 @@ test_stranger(void)
 	}
 }
 
-/* The octets of the key file sign whatever is asked for, as a Verify of an export with that
- * hash_key_file would: no proof of any version comes of it. */
+/* The key file signs any octets, as a Verify of an export with that hash_key_file does. No
+ * signature obtained in this way is a valid proof of any version. */
 static void
 test_oracle(void)
 {
@@ -302,7 +303,7 @@ test_oracle(void)
 		s = target_new(0);
 		CHECK_EQ(host_auth_step(&c, NULL, 0, m, CAP, &n), 0);
 		CHECK_EQ(host_auth_step(&s, m, n, m, CAP, &n), 0);
-		/* versions 3 and 2 of what is signed, by either side's label */
+		/* versions 3 and 2 of the signed octets, with the label of either side */
 		*p++ = how == 0 ? 3 : how == 1 ? 'c' : how == 2 ? 's' : 2;
 		*p++ = 5;
 		memcpy(p, "alice", 5);
@@ -317,7 +318,7 @@ test_oracle(void)
 		         0);
 		v = s;
 		CHECK_EQ(host_auth_step(&v, proof, sizeof(proof), m, CAP, &n), -EACCES);
-		/* nor are the derived keys what the oracle gives for their labels */
+		/* nor are the derived keys equal to the oracle's output for their labels */
 		CHECK_EQ(weft_hash_once_keyed(hmac, raw.key, raw.bytes, "client's proof\001", 15,
 		                              proof + 1),
 		         0);
@@ -326,7 +327,7 @@ test_oracle(void)
 	CHECK(memcmp(alice.client, alice.target, 32) != 0);
 }
 
-/* A proof by the keys that a name without a client has in the target's arithmetic, or by none. */
+/* A proof made with the keys that the target computes for an unknown name, or with no key. */
 static void
 test_no_client(void)
 {
@@ -350,8 +351,7 @@ test_no_client(void)
 
 /* ---- Other versions ---- */
 
-/* Every version but this one is refused by both sides, whatever follows: there is none to be talked
- * down to. */
+/* Both sides refuse every other version, whatever follows, so no downgrade is possible. */
 static void
 test_downgrade(void)
 {

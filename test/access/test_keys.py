@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys that must not be the same are refused, by the real target. test_keys.py BUILD [CASE...]"""
+"""Equal keys are refused where they must differ, tested on the real target. test_keys.py BUILD [CASE...]"""
 import os
 import signal
 import sys
@@ -26,12 +26,12 @@ def digest(octets):
     return hashlib.sha256(octets).digest()
 
 
-# what alice, bob and the export have; who is named
+# keys of alice, bob and the export, and the expected words
 SAME = [
     (ONE, ONE, OTHER, "clients alice and bob have the same key"),
     (ONE, OTHER, ONE, "client alice and export demo have the same key"),
     (ONE, OTHER, OTHER, "client bob and export demo have the same key"),
-    # RFC 2104 s2: the same HMAC key by other octets
+    # RFC 2104 s2: different octets that give the same HMAC key
     (ONE, OTHER, OTHER + b"\0\0", "client bob and export demo have the same key"),
     (ONE, LONG, digest(LONG), "client bob and export demo have the same key"),
 ]
@@ -50,7 +50,7 @@ def one_line(text, words):
 
 
 def test_checked():
-    """--check-config and the start refuse each pair, with one line that names it."""
+    """--check-config and the start refuse each pair with one line that names both."""
     for n, (alice, bob, export, words) in enumerate(SAME):
         t = target(f"same{n}", alice, bob, export)
         rc, out, err = run([app("weft-target"), "-c", t.conf, "--check-config"])
@@ -73,7 +73,8 @@ def sighup(t, words):
 
 
 def test_reload():
-    """SIGHUP likewise, and nothing is changed: also when it is the export's key in use, which the file names no more."""
+    """SIGHUP refuses them, too, and changes nothing, even if the equal key is the export's present one, which the new
+    configuration no longer names."""
     t = target("reload", ONE, OTHER, LONG)
     t.start()
     key("reload.bob", ONE)

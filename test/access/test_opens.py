@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one client gets of a target's grants, by the real target. test_opens.py BUILD [CASE...]"""
+"""The share of one client in a target's grants, tested on the real target. test_opens.py BUILD [CASE...]"""
 import os
 import subprocess
 import sys
@@ -15,7 +15,7 @@ READ, WRITE, VERIFY = 0x02, 0x04, 0x40
 
 
 class Taker:
-    """test/access/open_probe."""
+    """A process of test/access/open_probe."""
 
     def __init__(self, t, export, port=0, addr=9, host=None, cidr=None):
         args = t.client_args(port, addr)
@@ -59,7 +59,8 @@ def wait_for(what, seconds=20):
 
 
 def serves(t, name, export="demo"):
-    """A client on the other port pushes by RPC, for which the target registers, by RDMA, and reads it back."""
+    """A client on the other port pushes by RPC, for which the target registers memory, and by RDMA, and reads the
+    object back."""
     for args in (["--pull", "--no-flush"], ["--no-flush"]):
         src = make_file(name, 1 << 20, len(name) + len(args))
         rc, _, err = t.cp(src, f"weft://10.0.1.1/{export}", port=1, args=args)
@@ -68,7 +69,7 @@ def serves(t, name, export="demo"):
 
 
 def test_one_client_takes_all():
-    """65 connections of 64 OPENs each: one client has its share, and another is served as ever."""
+    """65 connections with 64 OPENs each: one client gets its share, and another client is served."""
     t, tel = start("all", "max_opens_per_s = 0")
     a = Taker(t, "demo")
     granted, refused, status, why = a.say(f"take 65 64 {READ:x}")
@@ -79,14 +80,15 @@ def test_one_client_takes_all():
     assert g["grants"] == 256 and g["refused_client"] == 65 * 64 - 256 and g["grants_max"] == 4096, g
     a.quit()
     wait_for(lambda: tel.ask("/weft/target/grants")["grants"] == 0)
-    # What it gave back is there for the next.
+    # The grants that the client closed are free for the next client.
     a = Taker(t, "demo")
     assert a.say(f"take 4 64 {READ:x}")[:2] == (256, 0)
     a.quit()
     t.term()
 
 
-# A memif has one client, so each host of the /64 fd00:88:: has a port of the target, with a part of that network.
+# A memif port has one client. So each host of the /64 fd00:88:: has a target port of its own with a part of the
+# network.
 def addr6(port, host=1):
     return f"fd00:88::{port}:{host}/112"
 
@@ -100,7 +102,7 @@ def taker6(t, port, host=2):
 
 
 def serves6(t, name, port, host=3):
-    """weft-cp, from another address of that /64."""
+    """Run weft-cp from another address of the /64."""
     src = make_file(name, 1 << 20, len(name))
     url = f"weft://[{host6(port)}]/demo"
     net = [app("weft-cp"), "--dev", t.client_args(port)[1], "--address",
@@ -113,7 +115,7 @@ def serves6(t, name, port, host=3):
 
 
 def test_neighbour_is_idle():
-    """A host that holds all it may and does nothing keeps no neighbour of its IPv6 /64 out."""
+    """A host that holds all its grants and is idle does not keep another host of its IPv6 /64 out."""
     t, tel = start("near", "max_opens_per_s = 0", addr6=addr6)
     a = taker6(t, 0)
     granted, refused, status, why = a.say(f"take 5 64 {READ:x}")
@@ -127,8 +129,8 @@ def test_neighbour_is_idle():
 
 
 def test_neighbours_are_idle():
-    """So with many of its addresses, that hold all which the /64 may have: of those that do nothing one goes."""
-    # An address has 8 and the /64 32: 8 each of the first three, and of the fourth what is left.
+    """The same with many addresses that together hold the share of the /64: one idle connection is closed."""
+    # An address has 8 grants and the /64 32: 8 for each of the first three addresses, and the rest for the fourth.
     t, tel = start("many", "max_opens_per_s = 0\nmax_grants_per_client = 8", ports=5, addr6=addr6)
     takers = [taker6(t, i) for i in range(4)]
     got = [a.say(f"take 1 9 {READ:x}") for a in takers]
@@ -137,7 +139,7 @@ def test_neighbours_are_idle():
     granted, refused, status, why = b.say(f"take 1 1 {READ:x}")
     assert (granted, refused, status) == (0, 1, 105) and "network (the IPv6 /64)" in why, (granted, status, why)
     b.quit()
-    # Nothing of them is seen for five seconds; the last one asks for something meanwhile.
+    # The connections are idle for five seconds. Only the last one makes a request meanwhile.
     for _ in range(4):
         time.sleep(1.5)
         takers[3].say(f"take 1 1 {READ:x}")
@@ -153,7 +155,7 @@ def test_neighbours_are_idle():
 
 
 def test_rate_of_neighbour():
-    """OPENs of one address in a loop take none of another's of its /64."""
+    """Repeated OPENs of one address use up none of another address of its /64."""
     t, tel = start("rate6", "max_opens_per_s = 50", addr6=addr6)
     a = taker6(t, 0)
     a.p.stdin.write(f"churn 4000 {READ:x}\n")
@@ -170,7 +172,8 @@ def test_rate_of_neighbour():
 
 
 def test_rate():
-    """OPENs in a loop: a second's worth, then so many a second; refused and counted; another client is served."""
+    """Repeated OPENs: a second's worth, then the rate. The others are refused and counted, and another client is
+    served."""
     t, tel = start("rate", "max_opens_per_s = 100")
     a = Taker(t, "demo")
     began = time.monotonic()
@@ -189,7 +192,7 @@ def test_rate():
 
 
 def test_verify_needs_read():
-    """Verify without read is granted to no client and by no configuration, whatever the hash."""
+    """Verify without read is granted to no client and by no configuration, with any hash."""
     keyfile = path("hmac.key")
     with open(keyfile, "wb") as f:
         f.write(b"k" * 32)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Verify as an oracle: a client that may verify reads a secret by it, one octet at a time, whatever
- * the hash is. Without a key it computes the hashes of all 256 octets; with a key it writes them
- * into its own part of the region, and has the target hash them. So the attack must succeed where
- * the client may read, and must learn nothing wherever it may not: at registration, by fast
- * registration, through a window, after the read right was taken back, and even of a region whose
- * rights say verify without read.
+ * @file Verify as an oracle. A client that may verify reads a secret by it, one octet at a time,
+ * with any hash. With an unkeyed hash, the client computes the hashes of all 256 octets. With a
+ * keyed hash, it writes the octets into its own part of the region and has the target hash them.
+ * The attack must succeed where the client has the read right. It must reveal nothing where the
+ * client has not: after registration, after fast registration, through a window, after the read
+ * right was revoked, and even for a region whose rights are, by a fault, verify without read.
  */
 
 #include <errno.h>
@@ -14,8 +13,8 @@
 #include "vt_fast.h"
 
 #define KEY     "the key of the region"
-#define SECRET  64 /* octets that the client shall not know */
-#define OWN     64 /* where it may write */
+#define SECRET  64 /* octets that the client must not learn */
+#define OWN     64 /* octets that the client may write */
 #define RIGHTS  (RW | WEFT_ACCESS_VERIFY)
 #define NO_READ (RIGHTS & ~(uint32_t)WEFT_ACCESS_REMOTE_READ)
 
@@ -49,7 +48,7 @@ reg(struct vt *t, const struct weft_hash_ops *h, uint32_t access, struct weft_mr
 
 /* ---- The client ---- */
 
-/** What the target says of one octet; false: it says nothing, and the stream is over. */
+/** Ask for the hash of one octet. Returns false if the target refuses and the stream ends. */
 static bool
 ask(struct vt *t, uint32_t stag, uint64_t to, uint8_t hash[WEFT_HASH_MAX_BYTES])
 {
@@ -69,8 +68,8 @@ ask(struct vt *t, uint32_t stag, uint64_t to, uint8_t hash[WEFT_HASH_MAX_BYTES])
 	return wc.status == WEFT_WC_SUCCESS;
 }
 
-/** What each octet hashes to. The key is the target's alone: it hashes what the client has written.
- */
+/** The hash of each octet. Only the target has the key, so the target hashes what the client has
+ * written. */
 static bool
 table(struct vt *t, const struct weft_hash_ops *h, uint32_t stag,
       uint8_t of[256][WEFT_HASH_MAX_BYTES])
@@ -94,7 +93,7 @@ table(struct vt *t, const struct weft_hash_ops *h, uint32_t stag,
 	return true;
 }
 
-/** How many octets of the secret the client finds out. */
+/** Returns how many octets of the secret the client learns. */
 static unsigned int
 attack(struct vt *t, const struct weft_hash_ops *h, uint32_t stag)
 {
@@ -133,7 +132,7 @@ close_attack(struct vt *t, struct weft_mr *mr)
 	vt_close(t);
 }
 
-/** The refusal: 0/1/02, on both sides, and nothing of the hash came. */
+/** Check the refusal: 0/1/02 on both sides, and no octet of the hash. */
 static void
 want_refused(struct vt *t, const struct weft_hash_ops *h, uint32_t stag)
 {
@@ -146,9 +145,9 @@ want_refused(struct vt *t, const struct weft_hash_ops *h, uint32_t stag)
 	want_term(&t->n[0], 0, 1, 2, false);
 }
 
-/* ---- The cases, each for every hash there is ---- */
+/* ---- Cases, each with every hash ---- */
 
-/** The attack works: who may read and verify finds out all of it. */
+/** The attack succeeds for a client with read and verify rights: it learns all octets. */
 static void
 test_attack_works(void)
 {
@@ -184,7 +183,7 @@ test_never_granted(void)
 			int rc;
 
 			if (access & WEFT_ACCESS_FLUSH_PERSISTENT)
-				continue; /* refused for want of a medium */
+				continue; /* refused because there is no medium */
 			rc = reg(&t, h, access, &mr);
 			CHECK_MSG(rc == (oracle ? -EOPNOTSUPP : 0), "%s, rights 0x%x: %d", h->name,
 			          access, rc);
@@ -197,7 +196,7 @@ test_never_granted(void)
 		CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -EOPNOTSUPP);
 		CHECK_EQ(weft_mr_dereg(fast, NULL, NULL), 0);
 
-		/* The region may be read, the window not. */
+		/* The region permits reads, and the window does not. */
 		CHECK_EQ(reg(&t, h, RIGHTS | WEFT_ACCESS_MW_BIND, &mr), 0);
 		CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
 		wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
@@ -214,7 +213,7 @@ test_never_granted(void)
 	}
 }
 
-/** Before the right to read is taken back the client finds out all, after it nothing. */
+/** Before the read right is revoked the client learns all octets, and after it none. */
 static void
 test_taken_back(void)
 {
@@ -231,7 +230,7 @@ test_taken_back(void)
 		open_attack(&t, 300 + i);
 		CHECK_EQ(reg(&t, h, RIGHTS, &mr), 0);
 		CHECK_EQ(attack(&t, h, weft_mr_stag(mr)), SECRET);
-		/* Verify cannot be what is left. */
+		/* A revocation must not leave the verify right alone. */
 		CHECK_EQ(weft_mr_revoke(mr, &ra), -EOPNOTSUPP);
 		ra.access = WEFT_ACCESS_REMOTE_WRITE;
 		CHECK_EQ(weft_mr_revoke(mr, &ra), 0);
@@ -239,14 +238,14 @@ test_taken_back(void)
 		weft_mr_query(mr, &info);
 		CHECK(info.valid);
 		CHECK_EQ(info.access & (WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ), 0);
-		vt_fill(memory, SECRET, 400 + i); /* a secret that is new */
+		vt_fill(memory, SECRET, 400 + i); /* a new secret */
 		want_refused(&t, h, weft_mr_stag(mr));
 		close_attack(&t, mr);
 	}
 }
 
-/** A region whose rights say verify without read, by a fault of ours: each request is held against
- * both. */
+/** A region whose rights are verify without read, by a fault of this stack: each request is
+ * checked for both rights. */
 static void
 test_both_rights_asked(void)
 {

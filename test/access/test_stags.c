@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Clients that kept an STag which was theirs once, after the values of all STags have come
- * round: another client's memory has the very same STag by then. Whatever they ask for, they reach
- * none of it, and their stream ends.
+ * @file Clients that use a former STag after all STag values have been used once. By then another
+ * client's memory has the same STag. No operation of the first client reaches that memory, and its
+ * stream ends.
  */
 
 #include <errno.h>
@@ -28,8 +28,8 @@ reg(struct weft_pd *pd)
 	return mr;
 }
 
-/** A region of another domain that has this STag: so many registrations later as there are values,
- * in short. */
+/** Register memory of another domain under this STag, without the millions of registrations
+ * before it. */
 static struct weft_mr *
 same_stag(struct vt *t, struct weft_pd *pd, uint32_t stag)
 {
@@ -132,7 +132,7 @@ test_stale(void)
 			CHECK_MSG(memory[k] == 0xca, "%s changed octet %zu", rows[i].what, k);
 		for (unsigned int k = 0; k < 8; k++)
 			CHECK_MSG(t.n[0].mem[k] == 0 && hash[k] == 0, "%s read", rows[i].what);
-		/* And the other client's region is still there. */
+		/* The other client's region still exists. */
 		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 		vt_run(&t, VT_S);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the real target gives to who has shown nothing. test_strangers.py BUILD [CASE...]"""
+"""What the real target gives to unauthenticated clients. test_strangers.py BUILD [CASE...]"""
 import os
 import subprocess
 import sys
@@ -14,10 +14,10 @@ from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, run  # 
 
 
 def test_optional_held_off():
-    """With `optional`, an address that has to wait is served like all that show nothing; it may not try."""
+    """With `optional`, a held-off address is served like every unauthenticated client, but may not try to authenticate."""
     t, tel = start("oheld", "optional")
     src = make_file("oheld1", 1 << 20, 4)
-    # After the eighth failure it waits for 8 s, which is longer than a client takes to begin on a busy machine.
+    # After the eighth failure the address is held off for 8 s, longer than a client takes to start on a busy computer.
     end = time.monotonic() + 60
     while tel.ask("/weft/target/clients")["refused"] < 8:
         assert time.monotonic() < end
@@ -38,7 +38,7 @@ def probe(t, *words):
 
 
 def test_stat():
-    """STAT tells of the content (name, length, time, CRC, how often it changed) only where reading is granted."""
+    """STAT reveals the content (name, length, time, CRC, number of changes) only where reading is granted."""
     for rights, told in (("read,write,flush,verify", True), ("write,flush", False), ("read", True), ("write", False)):
         t = Target("stat", {"demo": {"path": path("stat.weft"), "size": "8M", "persist": "file", "rights": rights}})
         t.start()
@@ -57,7 +57,8 @@ def rss_mib(t):
 
 
 def wave(t, tel, addr):
-    """400 connections from an address, each with parts of a megabyte; what is resident with them, and after they are gone."""
+    """400 connections from one address, each with parts of a call of one megabyte. Returns the resident memory during
+    and after them."""
     words = probe(t, "parts", "400", "1000000")
     words[2] = f"10.0.0.{addr}/24"
     p = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -78,16 +79,16 @@ def wave(t, tel, addr):
 
 
 def test_parts():
-    """Parts of calls of a megabyte each, on 400 connections: refused before they are put together, and closed; what
-    the connections took is given back, but for what DPDK keeps of its own (buffers and structures that were used once),
-    of which a second wave takes no more."""
+    """400 connections with parts of calls of a megabyte each: the calls are refused before they are assembled, and the
+    connections closed. Their memory is freed, except buffers and structures that DPDK keeps for reuse. A second wave
+    takes no more."""
     t, tel = start("parts", "required", extra="max_conns_per_peer = 1000\n")
     start_mib = rss_mib(t)
     first, before = wave(t, tel, 2)
     during, after = wave(t, tel, 3)
     print(f"# resident: {start_mib:.0f} MiB, {first:.0f} with 400 connections, {before:.0f} after; then {during:.0f} "
           f"with 400 more, {after:.0f} after")
-    # Either look may come when some of its connections are closed already, so they are not compared with each other.
+    # At either measurement some connections may already be closed, so the two are not compared.
     assert max(first, during) < start_mib + 40, (start_mib, first, during)
     assert max(before, after) <= start_mib + 28, (start_mib, before, after)
     assert t.term() == 0

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Calls that a peer begins and never finishes: they keep memory for a while, and no longer.
- */
+/** @file Calls that a peer begins and never completes hold memory for a limited time. */
 
 #include <string.h>
 
@@ -28,7 +27,7 @@ part(struct rig_side *to, uint32_t xid, uint32_t done, uint32_t total, bool last
 		fake_complete(&to->qp);
 }
 
-/* A call whose argument is in a chunk of the peer's, who never answers the Read. */
+/* A call with an argument in a chunk of the peer, which never answers the RDMA Read. */
 static void
 chunk(struct rig_side *to, uint32_t xid)
 {
@@ -56,7 +55,8 @@ down(void)
 	rig_down(&rig);
 }
 
-/* Parts that stop, that drip, and a Read that is not answered: over after 30 to 60 s, and freed. */
+/* Parts that stop, parts that arrive slowly, and a Read that is not answered: the connection
+ * ends after 30 to 60 s, and the memory is freed. */
 static void
 test_over(void)
 {
@@ -83,8 +83,8 @@ test_over(void)
 	}
 }
 
-/* Whoever finishes what it begins may go on for ever, slowly too; and an old alarm does not end a
- * young call. */
+/* A peer that completes its calls may be slow for any time. The alarm of an earlier call does
+ * not end a later one. */
 static void
 test_goes_on(void)
 {
@@ -99,7 +99,7 @@ test_goes_on(void)
 	}
 	CHECK_EQ(rig.s.rpc->stats.unfinished, 0);
 	CHECK_EQ(rig.s.rpc->stats.continued, 40);
-	/* and when nothing is unfinished nothing is looked for */
+	/* and without an incomplete call there is no check */
 	CHECK(!closed(100));
 	CHECK(rig.s.rpc->unfinished == NULL);
 	down();
@@ -115,7 +115,7 @@ see_credit(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	limit = weft_get_be32((const uint8_t *)buf + RPCRDMA_OFF_CREDIT);
 }
 
-/* Calls of chunks, as many as there is credit for, or more; no Read is answered. */
+/* Calls with chunks, as many as there are credits, or more. No Read is answered. */
 static void
 test_chunks(void)
 {
