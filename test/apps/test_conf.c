@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The configuration loader: what it takes, and the exact words for everything it refuses. */
+/** @file The configuration loader: accepted files, and the exact message for every refused one. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -138,7 +138,7 @@ test_everything(void)
 	CHECK_EQ(conf.exports[0].rights, CONF_RIGHT_READ | CONF_RIGHT_VERIFY);
 	CHECK_EQ(conf.exports[0].numa_node, 1);
 	CHECK_EQ(conf.exports[0].persist, CONF_PERSIST_FILE);
-	/* What cannot be promised is not granted by default. */
+	/* By default a right that the medium cannot honour is not granted. */
 	CHECK_EQ(conf.exports[1].rights, CONF_RIGHT_READ | CONF_RIGHT_WRITE | CONF_RIGHT_VERIFY);
 	CHECK_STR(conf.exports[1].hash, "crc32c");
 }
@@ -150,7 +150,7 @@ test_lines(void)
 	        {PORT "mtu 1500\n",
 	         "t.ini:4: [port p0]: neither a [SECTION], nor key = value, nor a comment; "
 	         "begin comments with # or ;"},
-	        /* The first fault counts, whoever finds it. */
+	        /* The first fault in the file is reported. */
 	        {PORT "junk\nmtu = x\n",
 	         "t.ini:4: [port p0]: neither a [SECTION], nor key = value, nor a comment; "
 	         "begin comments with # or ;"},
@@ -206,7 +206,7 @@ test_sections(void)
 	                    "1; rename or "
 	                    "join them"},
 	        {"[port p0]\n", "t.ini:1: [port p0] dev: missing; every [port NAME] needs it"},
-	        /* An empty section is looked at too, wherever it stands. */
+	        /* An empty section is checked, too, wherever it is. */
 	        {"[port p0]\ndev = x\n[weft]\n",
 	         "t.ini:1: [port p0] address: missing; give address, address6 or both"},
 	        {"", "t.ini: no port; add a [port NAME] section with dev and address or address6"},
@@ -214,7 +214,7 @@ test_sections(void)
 	char many[4096] = "";
 
 	CHECK_BAD(t);
-	/* Sections without a name: the second would silently go on with the first. */
+	/* Sections without a name: a second one would silently continue the first. */
 	CHECK_EQ(load(PORT "[weft]\nmemory_mb = 64\n[weft]\nmemory_mb = 65\n"), -EINVAL);
 	CHECK_STR(err, "t.ini:6: [weft]: second section of this name, the first is on line 4; "
 	               "rename or join "
@@ -307,7 +307,7 @@ test_values(void)
 	         "t.ini:7: [export e] rights: a volatile export cannot promise flush; leave it out "
 	         "or choose "
 	         "another persist"},
-	        /* what an endpoint takes: with 1 every connection would be refused */
+	        /* the limits of an endpoint: with 1 every connection would be refused */
 	        {PORT "[target]\ncredits = 1\n",
 	         "t.ini:5: [target] credits: 1 is out of range; give 2 to 256"},
 	        {PORT "mtu = 99999\n",
@@ -465,7 +465,7 @@ test_file(void)
 	CHECK_EQ(conf_load(dir, &conf, err, sizeof(err)), -EISDIR);
 	snprintf(want, sizeof(want), "%s: is a directory; name a file", dir);
 	CHECK_STR(err, want);
-	/* Nobody writes to it, and nobody may wait for that. */
+	/* No process writes to the FIFO, and the loader must not wait for one. */
 	CHECK_EQ(mkfifo(path, 0600), 0);
 	CHECK_EQ(conf_load(path, &conf, err, sizeof(err)), -EINVAL);
 	snprintf(want, sizeof(want), "%s: is not a regular file (a FIFO)", path);
@@ -480,7 +480,7 @@ test_file(void)
 	CHECK_STR(conf.exports[0].path, want);
 	unlink(path);
 	rmdir(dir);
-	/* Beside the working directory it stays relative. */
+	/* Next to the working directory the path stays relative. */
 	CHECK_EQ(load(PORT "[export e]\npath = e.weft\n"), 0);
 	CHECK_STR(conf.exports[0].path, "e.weft");
 }
@@ -500,7 +500,7 @@ test_command_line(void)
 	CHECK_EQ(conf.nports, 1);
 }
 
-/* A port of IPv6 alone: from a file, from a command line, and what does not go with it. */
+/* A port with IPv6 only: from a file, from a command line, and with options that do not fit it. */
 static void
 test_ipv6_only(void)
 {
@@ -519,7 +519,7 @@ test_ipv6_only(void)
 	CHECK_EQ(conf.ports[0].addr.ss_family, 0);
 	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
 	CHECK_EQ(conf.ports[0].prefix6_len, 64);
-	/* Two without IPv4 do not have the same of it. */
+	/* Two ports without IPv4 do not have the same IPv4 address. */
 	CHECK_MSG(load(PORT6 "[port p1]\ndev = y\naddress6 = fd00:1::1/64\n") == 0, "%s", err);
 	conf_defaults(&conf);
 	CHECK_EQ(conf_add_port(&conf, "p0", "net_null0", "fd00::2/64", 0, err, sizeof(err)), 0);
@@ -566,7 +566,7 @@ test_sizes(void)
 	CHECK_EQ(conf_parse_size("0x10", &v), -EINVAL);
 }
 
-/* The one source of truth: what the table prints is what the document says. */
+/* The table of keys and the document are compared: they must be equal. */
 static void
 test_document(void)
 {
@@ -589,7 +589,7 @@ test_document(void)
 	free(want);
 }
 
-/* The example that is shipped must load. */
+/* The shipped example must load. */
 static void
 test_example(void)
 {
@@ -601,7 +601,7 @@ test_example(void)
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 }
 
-/* What must fit the machine; the wording names the machine's own figures. */
+/* Limits that depend on the computer. The messages name its values. */
 static void
 test_machine(void)
 {
@@ -655,7 +655,7 @@ test_machine(void)
 			test_fail(__FILE__, __LINE__, "case %u: %d\n  got  %s\n  want %s...", i, rc,
 			          err, t[i].begin);
 	}
-	/* A comma in brackets is none between arguments, for DPDK. */
+	/* A comma in brackets does not separate DPDK's device arguments. */
 	CHECK_MSG(load("[port p]\ndev = nothing0,k=x[1,2],l=[3]\naddress = 10.0.0.1/24\n") == 0,
 	          "%s", err);
 	CHECK(!conf_dev_known("nothing0,k=v") && conf_dev_unseen("nothing0,k=v"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Opening an export's file as weft-target does: made once, found again, never written over.
- */
+/** @file How weft-target opens an export's file: it is created once, opened again, and never
+ * overwritten. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ try(void)
 	return target_export_open(&ex, &conf, -1, err, sizeof(err));
 }
 
-/* The message behind "export e: PATH: ". */
+/* The message after "export e: PATH: ". */
 static void
 check_refused(int rc, const char *why)
 {
@@ -116,7 +116,7 @@ test_new(void)
 	CHECK_EQ(expfmt_super_decode(page, &s), EXPFMT_OK);
 	for (unsigned int i = EXPFMT_COMMIT_OFF; i < sizeof(page); i++)
 		CHECK_EQ(page[i], 0);
-	/* Found again, with and without its size; the same one. */
+	/* The same file is opened again, with and without its size. */
 	CHECK_MSG(try() == 0, "%s", err);
 	CHECK_MEM(ex.super.uuid, uuid, 16);
 	CHECK_MSG(strstr(log_line, "; empty") != NULL, "%s", log_line);
@@ -184,7 +184,7 @@ test_unwritable(void)
 
 	begin();
 	CHECK_EQ(chmod(dir, 0500), 0);
-	/* Root may write everywhere, so be somebody else for a moment. */
+	/* Root may write every file, so become another user for a moment. */
 	if (root)
 		CHECK_EQ(chown(dir, nobody, (gid_t)-1) | seteuid(nobody), 0);
 	check_refused(-EACCES, "cannot be opened for writing: Permission denied");
@@ -194,7 +194,8 @@ test_unwritable(void)
 	end();
 }
 
-/* What is not ours, or not wholly, is refused and stays as it is to the last octet. */
+/* A file that is not an export, or is a damaged one, is refused and not changed by a single
+ * octet. */
 static void
 test_never_overwritten(void)
 {
@@ -202,7 +203,7 @@ test_never_overwritten(void)
 	static const struct {
 		off_t off;
 		const char *octets;
-		bool ours; /* over a good export, else over zeros */
+		bool ours; /* over a valid export, else over zeros */
 		const char *why;
 	} t[] = {
 	        {0,
@@ -226,8 +227,7 @@ test_never_overwritten(void)
 	         "the file)"},
 	        {11, "\x02", true,
 	         "is an export of format version 2, this program knows 1; not touched"},
-	        /* In the random identifier, and in the checksum: another octet, whatever is there.
-	         */
+	        /* Change an octet of the random identifier, then of the checksum. */
 	        {40, NULL, true, "its superblock is damaged (checksum wrong); not touched"},
 	        {4095, NULL, true, "its superblock is damaged (checksum wrong); not touched"},
 	};
@@ -277,8 +277,7 @@ test_sizes(void)
 	check_refused(-EINVAL, "is too small for an export (24576 octets at least); add size");
 	CHECK_EQ(truncate(path, 0), 0);
 	check_refused(-EINVAL, "is new, so its size is needed; add size");
-	/* Far more than the machine has: refused, and the file that was made for it is gone again.
-	 */
+	/* Much more than the computer has: refused, and the new file is removed. */
 	unlink(path);
 	conf.size_bytes = 1ULL << 50;
 	CHECK_EQ(try(), -ENOMEM);
@@ -287,7 +286,7 @@ test_sizes(void)
 	end();
 }
 
-/* What the log says about the content. */
+/* The log line about the content. */
 static void
 test_content(void)
 {
@@ -347,8 +346,8 @@ test_volatile(void)
 	end();
 }
 
-/** The file of a key: who may read it, its size, what it is; an export is not made without its key.
- */
+/** The key file: its permissions, its size and its type. An export is not created without its
+ * key. */
 static void
 test_key_file(void)
 {

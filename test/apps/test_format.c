@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The on-medium format: octets as docs/export-format.md has them, and every kind of damage.
- */
+/** @file The on-medium format: octets as docs/export-format.md defines them, and every kind of
+ * damage. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static const uint8_t uuid[16] = {0, 1, 2, 3, 4, 5, 0x46, 7, 0x88, 9, 10, 11, 12, 13, 14, 15};
 static uint8_t page[EXPFMT_PAGE_BYTES];
 
-/* CRC32c bit by bit: shares nothing with the driver. */
+/* CRC32c computed bit by bit. Shares no code with the driver. */
 static uint32_t
 crc32c(const uint8_t *p, size_t n)
 {
@@ -57,7 +57,7 @@ test_layout(void)
 	CHECK_EQ(s.slot_off[0], 8192);
 	CHECK_EQ(s.slot_off[1], 16384);
 	CHECK_EQ(s.capacity_bytes, 4096);
-	/* Whatever the size, slots lie inside, aligned, one behind the other. */
+	/* For any size the slots lie inside, are aligned and do not overlap. */
 	for (uint64_t size = EXPFMT_MIN_BYTES; size < 200000; size += 511) {
 		CHECK_EQ(expfmt_layout(size, uuid, &s), 0);
 		CHECK_EQ(s.slot_off[0] % 4096 + s.slot_off[1] % 4096 + s.capacity_bytes % 4096, 0);
@@ -108,7 +108,7 @@ test_super_damage(void)
 	page[4095] = 1;
 	CHECK_EQ(expfmt_super_decode(page, &d), EXPFMT_BAD_MAGIC);
 	CHECK_EQ(expfmt_layout(1 << 20, uuid, &s), 0);
-	/* Every single octet counts. */
+	/* A change of any single octet is detected. */
 	for (int i = 0; i < 4096; i++) {
 		expfmt_super_encode(&s, page);
 		page[i] ^= 0x10;
@@ -116,7 +116,7 @@ test_super_damage(void)
 		                                        : i < 12 ? EXPFMT_BAD_VERSION
 		                                                 : EXPFMT_BAD_CRC);
 	}
-	/* A page cut anywhere, the rest zero: torn. */
+	/* A page with only its first octets written, and the rest zero: torn. */
 	for (int i = 12; i < 4092; i += 13) {
 		expfmt_super_encode(&s, page);
 		memset(page + i, 0, (size_t)(4096 - i));
@@ -127,7 +127,7 @@ test_super_damage(void)
 	put_crc(page);
 	CHECK_EQ(expfmt_super_decode(page, &d), EXPFMT_BAD_VERSION);
 	CHECK_EQ(d.version, 2);
-	/* A good CRC over fields that contradict each other. */
+	/* A valid CRC over fields that contradict each other. */
 	for (unsigned int i = 0; i < sizeof(field) / sizeof(field[0]); i++) {
 		for (int bit = 0; bit < 8 * field[i].len; bit++) {
 			enum expfmt_check c;
@@ -136,8 +136,7 @@ test_super_damage(void)
 			page[field[i].off + bit / 8] ^= (uint8_t)(1 << bit % 8);
 			put_crc(page);
 			c = expfmt_super_decode(page, &d);
-			/* A size that rounds to the same slots is another size of the same layout.
-			 */
+			/* another size that rounds to the same slots is the same layout */
 			if (field[i].off == 16 && c == EXPFMT_OK)
 				CHECK(d.size_bytes != s.size_bytes &&
 				      d.capacity_bytes == s.capacity_bytes);
@@ -233,7 +232,7 @@ test_slot_damage(void)
 	put_crc(page);
 	CHECK_EQ(expfmt_slot_decode(page, 5000, &d), EXPFMT_BAD_FIELD);
 	expfmt_slot_encode(&h, page);
-	page[16] |= 0x80; /* a generation that no word can hold */
+	page[16] |= 0x80; /* a generation that a word cannot hold */
 	put_crc(page);
 	CHECK_EQ(expfmt_slot_decode(page, 5000, &d), EXPFMT_BAD_FIELD);
 	expfmt_slot_encode(&h, page);

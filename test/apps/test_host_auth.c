@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Host authentication: who has the key gets in, and nothing that was seen once is of use
- * again. */
+/** @file Host authentication: the right key is accepted, and nothing that was recorded can be
+ * used again. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ place(const char *host, uint16_t port)
 		CHECK_EQ(inet_pton(AF_INET, host, &in4->sin_addr), 1);
 	else
 		CHECK_EQ(inet_pton(AF_INET6, host, &in6->sin6_addr), 1);
-	in4->sin_port = htons(port); /* at the same offset in both */
+	in4->sin_port = htons(port); /* the port is at the same offset in both */
 	CHECK_EQ(host_auth_place(&a, &p), 0);
 	return p;
 }
@@ -49,7 +49,7 @@ pair(struct host_auth *c, struct host_auth *s, const char *name, const struct ho
 	*s = (struct host_auth){.server = true, .find = find, .place = c->place};
 }
 
-/* The four messages; what the target says in the end, and what the client says to that. */
+/* The four messages. Returns the final results of target and client. */
 static void
 talk(struct host_auth *c, struct host_auth *s, int *crc, int *src)
 {
@@ -81,8 +81,8 @@ test_good(void)
 	CHECK_EQ(s.state, HOST_AUTH_DONE);
 }
 
-/* A wrong key, a name that is not known: refused alike, when the client has shown its proof; and a
- * target without the key has none for the client. */
+/* A wrong key and an unknown name are refused in the same way, after the client's proof. A
+ * target without the key has no proof for the client. */
 static void
 test_bad(void)
 {
@@ -97,7 +97,7 @@ test_bad(void)
 	pair(&c, &s, "bob", &alice);
 	talk(&c, &s, &crc, &src);
 	CHECK_EQ(src, -EACCES);
-	/* and a client that goes on all the same */
+	/* and a client that continues nevertheless */
 	memset(m[0], 3, 33);
 	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EBADMSG);
 	pair(&c, &s, "alice", &alice);
@@ -111,8 +111,8 @@ test_bad(void)
 	CHECK_EQ(c.state, HOST_AUTH_FAILED);
 }
 
-/* What was overheard is of no use: the numbers are new. Nor is a target's own proof sent back to
- * it. */
+/* Recorded messages are useless, because the nonces are new. A target's own proof cannot be sent
+ * back to it. */
 static void
 test_replay(void)
 {
@@ -132,14 +132,14 @@ test_replay(void)
 	s2 = (struct host_auth){.server = true, .find = find, .place = c.place};
 	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
 	CHECK_EQ(host_auth_step(&s2, own, 33, m[1], CAP, &n[1]), -EACCES);
-	/* nor is the client's its target's */
+	/* nor is the client's proof its target's */
 	CHECK_EQ(host_auth_step(&c, m[2], n[2], m[3], CAP, &n[3]), -EACCES);
 }
 
 /*
- * A host that clients call for some reason of its own, and that passes what they say on to the real
- * target: the place in the first message is its own, which the target does not take, and with the
- * target's in there the proof is another.
+ * A host that clients call and that forwards their messages to the real target. Its own address is
+ * in the first message, and the target refuses that. With the target's address in the message the
+ * proof differs.
  */
 static void
 test_relay(void)
@@ -167,7 +167,7 @@ test_relay(void)
 	}
 }
 
-/* Where addresses are translated on the way the target is told by which it is called. */
+/* Behind address translation the target is configured with the addresses by which it is called. */
 static void
 test_known_as(void)
 {
@@ -188,7 +188,7 @@ test_known_as(void)
 	}
 }
 
-/* The versions before this are not spoken. */
+/* Earlier versions are refused. */
 static void
 test_version(void)
 {
@@ -203,7 +203,7 @@ test_version(void)
 	CHECK_EQ(host_auth_step(&s, m[0], n, m[1], CAP, &n), -EBADMSG);
 }
 
-/* Every octet changed, every length. */
+/* Each octet changed, and each length. */
 static void
 test_damaged(void)
 {
@@ -228,7 +228,7 @@ test_damaged(void)
 			                    &n[2]);
 			if (rc < 0)
 				continue;
-			/* the first two are found damaged by the proof of the third */
+			/* a change in the first two is detected by the proof in the third */
 			if (msg == 2)
 				m[2][at % n[2]] ^= 1;
 			rc = host_auth_step(&s, m[2], msg == 2 && at >= n[2] ? at : n[2], m[3], CAP,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The private data by which a log connection begins: whole, or refused; and the proof. */
+/** @file The private data that begin a log connection: complete or refused, and the proof. */
 
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@ test_ask(void)
 	CHECK_EQ(memcmp(octets, "WLOG\1\1\0\0", 8), 0);
 	CHECK_EQ(log_ticket_ask_decode(octets, LOG_TICKET_ASK_BYTES, &b), 0);
 	CHECK_EQ(memcmp(&a, &b, sizeof(a)), 0);
-	/* Any length but that one is refused, and nothing behind it is read. */
+	/* Every other length is refused, and no octet behind it is read. */
 	for (uint32_t n = 0; n <= sizeof(octets); n++)
 		if (n != LOG_TICKET_ASK_BYTES)
 			CHECK_EQ(log_ticket_ask_decode(octets, n, &b), n < 4 ? -ENOMSG : -EBADMSG);
@@ -49,7 +49,7 @@ test_reply(void)
 	CHECK_EQ(b.len_bytes, a.len_bytes);
 	CHECK_EQ(log_ticket_reply_decode(octets, sizeof(octets) - 1, &b), -EBADMSG);
 	CHECK_EQ(log_ticket_reply_decode(octets, 0, &b), -ENOMSG);
-	/* An ask is no reply. */
+	/* A request is not a reply. */
 	octets[5] = 1;
 	CHECK_EQ(log_ticket_reply_decode(octets, sizeof(octets), &b), -EBADMSG);
 	CHECK_EQ(log_ticket_reply_encode(&no, octets), LOG_TICKET_WHY_BYTES);
@@ -73,7 +73,7 @@ test_proof(void)
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &place, ticket, one), 0);
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &place, ticket, two), 0);
 	CHECK(host_auth_equal(one, two, sizeof(one)));
-	/* Another key, name, place or ticket: another proof. */
+	/* Another key, name, address or ticket gives another proof. */
 	CHECK_EQ(log_ticket_proof(&other, "alice", &place, ticket, two), 0);
 	CHECK(!host_auth_equal(one, two, sizeof(one)));
 	CHECK_EQ(log_ticket_proof(&keys, "alic", &place, ticket, two), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file rping's message and data, as rping puts them on the wire. */
+/** @file rping's message and data, as rping sends them. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "proto.h"
 #include "weft_test.h"
 
-/* A Send of rping's, captured between two hosts whose kernel speaks iWARP: 3000 octets. */
+/* A Send of rping with 3000 octets, captured between two hosts with the kernel's iWARP. */
 static const uint8_t sent[PING_INFO_BYTES] = {0x00, 0x00, 0x55, 0xb6, 0x04, 0x0f, 0x74, 0xc0,
                                               0x67, 0xdc, 0xee, 0x00, 0x00, 0x00, 0x0b, 0xb8};
 
@@ -24,7 +24,7 @@ test_info(void)
 	CHECK_EQ(info.size_bytes, 3000);
 	ping_info_encode(&info, out);
 	CHECK(memcmp(out, sent, sizeof(out)) == 0);
-	/* Every other length is refused, and nothing beyond it is looked at. */
+	/* Every other length is refused, and no octet behind it is read. */
 	for (size_t n = 0; n <= 40; n++) {
 		if (n == sizeof(sent))
 			continue;
@@ -55,7 +55,7 @@ test_data(void)
 	             74) == 0);
 	CHECK(memcmp(a + sizeof(a) - 9, "UVWXYZ[\\", 8) == 0);
 	CHECK_EQ(a[sizeof(a) - 1], 0);
-	/* A character further at each ping, round after 58. */
+	/* Each ping's data begin one character later, modulo 58. */
 	ping_fill(a, 100, 3);
 	CHECK_STR((char *)a, "rdma-ping-3: DEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz"
 	                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_");

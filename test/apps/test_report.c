@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the programs report with: histogram, JSON, human figures, weft:// addresses. */
+/** @file Reports of the programs: histogram, JSON, readable numbers, and weft:// addresses. */
 
 #include <errno.h>
 #include <math.h>
@@ -54,7 +54,7 @@ test_hist(void)
 	for (int p = 1; p < 100; p++)
 		check_near(hist_pct(&h, p), (uint64_t)p * 1000000);
 	check_near(hist_pct(&h, 99.9), 99900000);
-	/* The far end. */
+	/* The largest values. */
 	memset(&h, 0, sizeof(h));
 	hist_add(&h, 0);
 	hist_add(&h, UINT64_MAX);
@@ -64,7 +64,7 @@ test_hist(void)
 	CHECK_EQ(hist_pct(&h, 100), (long long)UINT64_MAX);
 }
 
-/* Every value lies in a bucket whose middle is at most 1/128 off. */
+/* Every value is in a bucket whose middle differs by at most 1/128. */
 static void
 test_hist_buckets(void)
 {
@@ -74,7 +74,7 @@ test_hist_buckets(void)
 
 			memset(&h, 0, sizeof(h));
 			hist_add(&h, v);
-			h.min = 0; /* else the answer is clamped to the sample */
+			h.min = 0; /* otherwise the answer is clamped to the sample */
 			h.max = UINT64_MAX;
 			hist_add(&h, UINT64_MAX);
 			check_near(hist_pct(&h, 50), v);
@@ -128,14 +128,14 @@ static void
 fill_utf8(struct json *j)
 {
 	json_arr(j, NULL);
-	json_str(j, NULL, "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"); /* well-formed: as it is */
+	json_str(j, NULL, "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"); /* well-formed: unchanged */
 	json_str(j, NULL,
 	         "\xff"
 	         "a"
-	         "\xc3"); /* no lead, cut short */
+	         "\xc3"); /* no lead octet, truncated */
 	json_str(j, NULL,
-	         "\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xe0\x80\x80"); /* overlong, surrogate,
-	                                                                    beyond */
+	         /* overlong, surrogate, out of range */
+	         "\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xe0\x80\x80");
 	json_arr_end(j);
 }
 
