@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Everything at once under the eyes of an observer of the wire; the observer itself, against
- * a peer that cheats; peers that mean harm.
+ * @file Complete conversations checked by an observer of the wire, the observer itself against a
+ * peer that violates rules, and malicious peers.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@ start(const struct rig_opts *o)
 {
 	memset(ans, 0, sizeof(ans));
 	for (unsigned int i = 0; i < 64; i++)
-		ans[i].status = WEFT_RPC_CONNLOST; /* nothing was said yet */
+		ans[i].status = WEFT_RPC_CONNLOST; /* no result yet */
 	rig_up(&rig, o);
 	obs_watch(&obs, &rig);
 }
@@ -49,7 +49,7 @@ finish(void)
 	rig_down(&rig);
 }
 
-/* ---- Every format, both ways, any order ---- */
+/* ---- Every format, both directions, random order ---- */
 
 static uint32_t
 move_reply(const void *args)
@@ -85,7 +85,7 @@ test_matrix(void)
 			start(&o);
 			rig.rand = seed * 1000 + k + 1;
 			greet();
-			/* The same xids in both directions. */
+			/* Use the same xids in both directions. */
 			rig.c.rpc->next_xid = rig.s.rpc->next_xid = 1000;
 			for (unsigned int i = 0; i < 48; i++)
 				CHECK_EQ(rig_move(i % 2 ? &rig.c : &rig.s,
@@ -108,7 +108,8 @@ test_matrix(void)
 	CHECK(chunks > 1000);
 }
 
-/* The connection goes in the middle of that: each call has one answer, nothing stays registered. */
+/* The connection ends during the conversation: each call gets one result, and nothing stays
+ * registered. */
 static void
 test_matrix_broken(void)
 {
@@ -144,7 +145,7 @@ test_matrix_broken(void)
 	}
 }
 
-/* ---- A server played by hand ---- */
+/* ---- A server played by the test ---- */
 
 static void
 play_server(void)
@@ -186,7 +187,7 @@ all_out(struct weft_qp *qp)
 		fake_complete(qp);
 }
 
-/* The chunks of the call that is at the server. */
+/* The chunks of the call at the server. */
 static struct obs_call *
 at_server(void)
 {
@@ -197,7 +198,7 @@ at_server(void)
 	return NULL;
 }
 
-/* One move there and back by chunks, arrived at a server that is ours to play. */
+/* A RIG_MOVE with chunks in both directions, delivered to the server that the test plays. */
 static struct obs_call *
 one_at_server(uint8_t vers, const struct weft_rpc_binding *b)
 {
@@ -231,7 +232,7 @@ reply_to(uint8_t *m, const struct obs_call *k, uint8_t vers, uint32_t credit)
 	return len + 24;
 }
 
-/* Whatever breaks a rule is seen; what does not is not. */
+/* The observer reports each violation, and nothing else. */
 static void
 test_observer(void)
 {
@@ -242,7 +243,7 @@ test_observer(void)
 	        "memory that no call offers",             /* beyond the end */
 	        "memory that no call offers",             /* Read from a Write chunk */
 	        "memory that no call offers",             /* after the reply */
-	        "chunks returned otherwise than offered", /* none of them */
+	        "chunks returned otherwise than offered", /* no chunk returned */
 	        "chunks returned otherwise than offered", /* more octets */
 	        "chunks returned otherwise than offered", /* another handle */
 	        "invalidates what was not asked for",
@@ -367,11 +368,11 @@ test_observer(void)
 			          obs.fault == NULL ? "nothing" : obs.fault, want[c]);
 		play_over();
 	}
-	/* Version 1: a call beyond what was granted. */
+	/* Version 1: a call beyond the granted credits. */
 	start(&(struct rig_opts){.client_max = 1});
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
-	rig.c.rpc->credit1.granted = 2; /* nobody said so */
+	rig.c.rpc->credit1.granted = 2; /* credits that the server did not grant */
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
 	CHECK_STR(obs.fault, "more calls than credit");
 	rig_settle(&rig);
@@ -380,15 +381,15 @@ test_observer(void)
 
 /* ---- Credits of version 1 ---- */
 
-/* RFC 8166 s3.3.1: not more calls than asked for, whatever is granted: each reply needs a receive.
- */
+/* RFC 8166 s3.3.1: not more calls than requested credits, whatever is granted, because each
+ * reply needs a receive. */
 static void
 test_v1_more_granted(void)
 {
 	start(&(struct rig_opts){.client_max = 1, .client_credits = 4, .server_credits = 64});
 	for (unsigned int i = 0; i < 60; i++)
 		CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
-	/* The server answers all it has before the client looks. */
+	/* The server answers all its calls before the client polls. */
 	for (unsigned int k = 0; k < 40; k++) {
 		while (fake_deliver(&rig.c.qp))
 			;
@@ -399,7 +400,7 @@ test_v1_more_granted(void)
 	finish();
 }
 
-/* A grant of none is one (RFC 8166 s3.3.1: it would be a deadlock). */
+/* A grant of zero counts as one (RFC 8166 s3.3.1: zero would be a deadlock). */
 static void
 test_v1_none_granted(void)
 {
@@ -420,7 +421,7 @@ test_v1_none_granted(void)
 	finish();
 }
 
-/* A call that timed out unanswered still counts; its late answer gives the credit back. */
+/* A call that timed out still uses its credit. Its late answer returns the credit. */
 static void
 test_v1_timed_out(void)
 {
@@ -444,7 +445,7 @@ test_v1_timed_out(void)
 	finish();
 }
 
-/* ---- Calls that are made again ---- */
+/* ---- Repeated calls ---- */
 
 static uint32_t
 reply_5000(const void *args)
@@ -453,8 +454,8 @@ reply_5000(const void *args)
 	return 5000;
 }
 
-/* s7.3.5: more room for the reply. What was offered before stays good as long as it can be reached.
- */
+/* s7.3.5: the call is repeated with more room for the reply. The memory offered before stays
+ * valid as long as the peer can access it. */
 static void
 test_outgrown(void)
 {
@@ -476,7 +477,7 @@ test_outgrown(void)
 	CHECK_EQ(call->noutgrown, 1);
 	for (unsigned int i = 0; i < call->nregs; i++)
 		CHECK(call->reg[i]->valid);
-	/* A peer that writes where it has no business any more. */
+	/* The peer writes to memory that is no longer offered. */
 	post(&rig.s.qp, WEFT_WR_WRITE, junk, sizeof(junk), old.handle, old.offset);
 	all_out(&rig.s.qp);
 	CHECK_EQ(call->outgrown[0][0], 0xa5);
@@ -484,7 +485,8 @@ test_outgrown(void)
 	CHECK_EQ(ans[0].n, 1);
 }
 
-/* The next try waits for credit and times out: regions of the one before are taken back. */
+/* The repeated call waits for credit and times out. The regions of the first call are
+ * deregistered. */
 static void
 test_again_timed_out(void)
 {
@@ -495,14 +497,14 @@ test_again_timed_out(void)
 	unsigned int nregs = call->nregs;
 
 	CHECK(fake_regions() > 1);
-	weft_put_be32(m + 8, rig.c.rpc->credit.sent); /* nothing more */
+	weft_put_be32(m + 8, rig.c.rpc->credit.sent); /* no further credit */
 	rig.s.qp.on_post = NULL;
 	post(&rig.s.qp, WEFT_WR_SEND, m, len, 0, 0);
 	all_out(&rig.s.qp);
 	CHECK_EQ(rig.c.rpc->stats.retries, 1);
 	call = LIST_FIRST(&rig.c.rpc->calls);
 	for (unsigned int i = 0; i < nregs;
-	     i++) /* or its like may be at the address of the first */
+	     i++) /* else a new allocation may have the address of the first */
 		CHECK(call->reg[i]->batch == NULL);
 	fake_advance(&rig.worker, RPCRDMA_TIMEOUT_US);
 	all_out(&rig.c.qp);
@@ -511,7 +513,7 @@ test_again_timed_out(void)
 	play_over();
 }
 
-/* s7.1.4, s7.4.1: refused while parts of it are still to go, a call ends then, and not by its
+/* s7.1.4, s7.4.1: a call that is refused before all its parts are sent ends at once, not at its
  * timeout. */
 static void
 test_refused_midway(void)
@@ -527,7 +529,7 @@ test_refused_midway(void)
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].n, 1);
 	CHECK_EQ(ans[0].status, WEFT_RPC_TRANSPORT);
-	/* And what comes behind it is understood. */
+	/* The next message is understood. */
 	CHECK_EQ(rig_add(&rig.c, 4, 5, &ans[1]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].status, WEFT_RPC_OK);
@@ -535,9 +537,9 @@ test_refused_midway(void)
 	finish();
 }
 
-/* ---- Peers that mean harm ---- */
+/* ---- Malicious peers ---- */
 
-/* s6.3.9: the answer to properties does not go between the parts of a reply. */
+/* s6.3.9: the answer to properties is not sent between the parts of a reply. */
 static void
 test_properties_midway(void)
 {
@@ -550,7 +552,7 @@ test_properties_midway(void)
 	weft_put_be32(m + 72, 20000);
 	obs.side[0].call[0] = (struct obs_call){.live = true, .arrived = true, .xid = 1};
 	fake_inject(&rig.s.qp, m, len);
-	CHECK_EQ(rig.s.rpc->replies_queued, 1); /* begun, and waits for credit */
+	CHECK_EQ(rig.s.rpc->replies_queued, 1); /* the reply has begun, and waits for credit */
 	fake_inject(&rig.s.qp, m, rig_raw_props(m, 9, 4096));
 	len = rig_raw_props(m, 10, 4096);
 	weft_put_be32(m + 8, 100);
@@ -560,7 +562,7 @@ test_properties_midway(void)
 	rig_down(&rig);
 }
 
-/* The same of a call of ours that waited for the peer's properties, and is free to go now. */
+/* The same for a call of ours that waited for the peer's properties and can be sent now. */
 static void
 test_call_midway(void)
 {
@@ -568,14 +570,14 @@ test_call_midway(void)
 	uint32_t len;
 
 	start(&(struct rig_opts){.client_serves = true});
-	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0); /* behind our properties */
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0); /* after our properties */
 	CHECK_EQ(rig.c.rpc->props_out, RPCRDMA_PROPS_FINAL);
 	len = rig_raw_add(m, 1, 3, 0, 0);
 	weft_put_be32(m + 52, RIG_BIG);
 	weft_put_be32(m + 72, 20000);
 	obs.side[1].call[0] = (struct obs_call){.live = true, .arrived = true, .xid = 1};
 	fake_inject(&rig.c.qp, m, len);
-	CHECK_EQ(rig.c.rpc->replies_queued, 1); /* begun */
+	CHECK_EQ(rig.c.rpc->replies_queued, 1); /* the reply has begun */
 	len = rig_raw_props(m, rig.c.rpc->props_xid, 4096);
 	weft_put_be32(m + 8, 100);
 	fake_inject(&rig.c.qp, m, len);
@@ -585,8 +587,8 @@ test_call_midway(void)
 	rig_down(&rig);
 }
 
-/* The peer takes less than it did when the reply was laid out: that reply cannot go, and nothing
- * breaks. */
+/* The peer announces smaller receives than when the reply was encoded: that reply cannot be
+ * sent, and nothing else fails. */
 static void
 test_smaller_receives(void)
 {
@@ -603,7 +605,7 @@ test_smaller_receives(void)
 	for (unsigned int i = 0; i < RPCRDMA_MAX_SEGS; i++)
 		segs[i] = (struct rpcrdma_segment){.handle = 5 + i, .len_bytes = 4096};
 	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_CALL_INLINE, 1);
-	h.p.credit = 0; /* none: the reply waits */
+	h.p.credit = 0; /* no credit: the reply waits */
 	CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, segs, RPCRDMA_MAX_SEGS), 0);
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
 	memcpy(m + len, raw + 32, 48);
@@ -628,7 +630,8 @@ auth_never(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *ou
 	return 0;
 }
 
-/* Authentication without end, by a client that gives no credit: what waits for it is bounded. */
+/* Endless authentication by a client that gives no credit: the number of waiting messages is
+ * limited. */
 static void
 test_property_flood(void)
 {
@@ -653,8 +656,8 @@ test_property_flood(void)
 }
 
 /*
- * A close in order sends what is posted: the octets of a reply's Writes are those of the reply,
- * though the endpoint is down.
+ * An orderly close sends what is posted. The octets of a reply's Writes are those of the reply,
+ * although the endpoint is down.
  */
 static void
 test_closed_midway(void)
@@ -673,8 +676,8 @@ test_closed_midway(void)
 	rig_down(&rig);
 }
 
-/* What a malicious requester's chunks come to: an error, or the end of its connection; no call is
- * served. */
+/* Invalid chunks of a malicious requester cause an error or the end of its connection. No call
+ * is served. */
 static void
 test_bad_chunks(void)
 {
@@ -745,7 +748,7 @@ test_bad_chunks(void)
 	}
 }
 
-/* A malicious responder: takes another call's region away, answers with another call's chunk. */
+/* A malicious responder invalidates another call's region, or answers with another call's chunk. */
 static void
 test_bad_responder(void)
 {
@@ -769,17 +772,17 @@ test_bad_responder(void)
 			len = reply_to(m, &k, 2, 1000);
 			post(&rig.s.qp, WEFT_WR_SEND_INV, m, len, other->offer.inv_handle, 0);
 			break;
-		case 1: /* the other's chunks, and more octets than there is room for */
+		case 1: /* the other call's chunks, and more octets than there is room for */
 			weft_rpcrdma_chunks_return(&h.chunks, &other->offer, false);
 			for (unsigned int i = 0; i < h.chunks.n_segs; i++)
 				h.chunks.segs[i].len_bytes = 0x7fffffff;
 			break;
-		case 2: /* more chunks than were given */
+		case 2: /* more chunks than were offered */
 			for (unsigned int i = 0; i < 8; i++)
 				CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, other->offer.segs, 1),
 				         0);
 			break;
-		default: /* a Reply chunk where there was none */
+		default: /* a Reply chunk that was not offered */
 			CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, other->offer.segs, 1), 0);
 			break;
 		}
@@ -794,7 +797,7 @@ test_bad_responder(void)
 		all_out(&rig.c.qp);
 		CHECK_EQ(ans[0].n, 1);
 		CHECK_EQ(ans[0].status, c == 0 ? WEFT_RPC_SYSTEM_ERR : WEFT_RPC_BAD_REPLY);
-		/* The other one ends when it is answered, and its regions with it. */
+		/* The other call ends when it is answered, and its regions are deregistered. */
 		CHECK_EQ(ans[1].n, 0);
 		len = reply_to(m, other, 2, 1000);
 		post(&rig.s.qp, WEFT_WR_SEND, m, len, 0, 0);
@@ -807,7 +810,8 @@ test_bad_responder(void)
 	}
 }
 
-/* Grants and parts without end cost nothing that lasts; a grant gets no grant back for ever. */
+/* Endless grants and parts take no lasting memory. A grant is not answered with a grant without
+ * end. */
 static void
 test_endless(void)
 {
@@ -827,7 +831,7 @@ test_endless(void)
 	}
 	CHECK_EQ(rig.s.rpc->stats.grants_in, 20000);
 	CHECK(rig.s.rpc->stats.grants_out < 10000);
-	/* One octet after the other of a long call: no more is kept than the call may have. */
+	/* One octet after the other of a long call: no more is kept than the call's length. */
 	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_CALL_MIDDLE, 7);
 	h.p.credit = 1u << 20;
 	for (unsigned int i = 0; i < 20000; i++) {
@@ -840,7 +844,7 @@ test_endless(void)
 			fake_complete(&rig.s.qp);
 	}
 	CHECK_EQ(rig.s.rpc->cont.len_bytes, 80000);
-	/* One that would be too long is refused at once. */
+	/* A call that would be too long is refused at once. */
 	h.p.xid = 8;
 	h.remaining_bytes = UINT32_MAX;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
@@ -851,7 +855,7 @@ test_endless(void)
 	rig_down(&rig);
 }
 
-/* ---- Whole messages: results are the dispatcher's and gone at return ---- */
+/* ---- Whole messages: the results belong to the dispatcher until it returns ---- */
 
 static struct rig_move raw_res;
 

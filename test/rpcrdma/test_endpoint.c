@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Endpoints back to back: calls, credits, properties, ends. Faults are in test_faults.c. */
+/** @file Two connected endpoints: calls, credits, properties, and the end. Faults are in
+ * test_faults.c. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ test_call(void)
 
 	start(NULL);
 	CHECK_EQ(rig_add(&rig.c, 20, 22, &ans[0]), 0);
-	/* The message, octet for octet: xid 1, our eight credits. */
+	/* The message octet for octet: xid 1, our eight credits. */
 	CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), rig_raw_add(expect, 1, 8, 20, 22));
 	CHECK_MEM(m, expect, 80);
 	fake_inject(&rig.s.qp, m, 80);
@@ -56,8 +57,8 @@ test_sizes(void)
 	start(NULL);
 	CHECK_EQ(rig_echo(&rig.c, "x", &ans[0]), 0);
 	rig_settle(&rig);
-	/* From nothing to more than one message, or four, can take: simple, continued (s6.6.2),
-	 * read by the server (s6.6.3); the reply is simple or continued. */
+	/* Lengths from 0 to more than one message, or four, can hold. The call is simple,
+	 * continued (s6.6.2), or read by the server (s6.6.3). The reply is simple or continued. */
 	for (unsigned int len = 0; len < 66000; len += len < 3900 || len > 4200 ? 397 : 1) {
 		const struct weft_rpc_stats *st = weft_rpc_stats(rig.c.rpc);
 		uint64_t simple = st->simple, continued = st->continued, special = st->special;
@@ -84,8 +85,8 @@ test_first_message(void)
 {
 	char text[2001];
 
-	/* s4.3: longer than 1024 octets and first: properties go before it. The auditor checks the
-	 * size. */
+	/* s4.3: a first call longer than 1024 octets: properties are sent before it. The auditor
+	 * checks the size. */
 	memset(text, 'q', 2000);
 	text[2000] = '\0';
 	start(NULL);
@@ -121,7 +122,8 @@ test_large_inline(void)
 	CHECK_EQ(strlen(ans[2].text), 65400);
 	rig_down(&rig);
 
-	/* The server has 4096, and what was queued before that was known goes another way. */
+	/* The server has receives of 4096 octets. Calls that were queued before this was known
+	 * are encoded again. */
 	start(&one);
 	CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
@@ -136,8 +138,8 @@ test_large_inline(void)
 static void
 test_big_reply(void)
 {
-	/* A result that does not fit is continued; in version 1 it is refused, and the connection
-	 * goes on. */
+	/* A result that does not fit is continued. In version 1 it is refused, and the
+	 * connection stays. */
 	for (uint8_t vers = 1; vers <= 2; vers++) {
 		struct rig_opts o = {.client_max = vers};
 
@@ -159,8 +161,8 @@ test_big_reply(void)
 static void
 test_solicited(void)
 {
-	/* Version 1 has plain Sends, as Linux sends them; version 2 asks for events. After
-	 * a fallback only the first message of the client's, which was of version 2, has asked. */
+	/* Version 1 uses plain Sends like Linux. Version 2 uses solicited events. After a
+	 * fallback, only the client's first message, which was of version 2, was solicited. */
 	struct rig_opts o[] = {{.client_max = 1}, {0}, {.server_max = 1}};
 
 	for (unsigned int i = 0; i < 3; i++) {
@@ -182,8 +184,8 @@ test_solicited(void)
 static void
 test_fallback_queued(void)
 {
-	/* s4.3.2: what was laid out in version 2 and waits for credit goes in version 1, each once.
-	 */
+	/* s4.3.2: calls encoded in version 2 that wait for credit are sent in version 1, each
+	 * once. */
 	struct rig_opts o = {.server_max = 1};
 
 	start(&o);
@@ -207,7 +209,8 @@ test_fallback_queued(void)
 static void
 test_initial_credit(void)
 {
-	/* s4.3: one message until the peer was heard; the rest queue and go by themselves. */
+	/* s4.3: one message until the peer has answered. The others are queued and then sent
+	 * automatically. */
 	start(NULL);
 	for (unsigned int i = 0; i < 20; i++)
 		CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
@@ -228,7 +231,7 @@ test_initial_credit(void)
 static void
 test_credit_audit(void)
 {
-	/* Every pair of windows, both directions at once, things moving in random order. */
+	/* Every pair of windows, both directions at once, with deliveries in random order. */
 	static const uint32_t windows[] = {2, 3, 4, 8, 31};
 	uint64_t seed = test_seed(0xc4ed17);
 
@@ -272,7 +275,7 @@ test_credit_audit(void)
 						          seed, windows[i], windows[k], b);
 					}
 				}
-				/* Nobody goes on granting when there is nothing left to say. */
+				/* No grants are sent without further messages. */
 				CHECK(rig.c.audit.grants + rig.s.audit.grants <= 2 * n);
 				rig_down(&rig);
 			}
@@ -285,8 +288,8 @@ test_grant(void)
 {
 	uint8_t m[256];
 
-	/* Eight calls at once and none after: half of the client's window used up brings a grant.
-	 */
+	/* Eight calls at once and none after: a grant is sent when half of the client's window
+	 * is used. */
 	start(NULL);
 	CHECK_EQ(rig_add(&rig.c, 0, 0, &ans[0]), 0);
 	rig_settle(&rig);
@@ -298,23 +301,24 @@ test_grant(void)
 	CHECK_EQ(rig.s.audit.grants, 0);
 	rig_down(&rig);
 
-	/* A peer that gives no credit: answers wait, and a grant from it sets them free. */
+	/* A peer that gives no credit: answers wait until a grant arrives. */
 	start(NULL);
 	rig.c.qp.peer = NULL;
 	for (unsigned int i = 0; i < 8; i++)
 		fake_inject(&rig.s.qp, m, rig_raw_add(m, i + 1, 2, i, 1));
 	CHECK_EQ(rig.s.served, 8);
 	CHECK_EQ(rig.s.audit.messages, 2);
-	/* Seven answers would wait, and it promises no more than it can keep, yet two at least. */
+	/* Seven answers would wait. The credits given are not more than the endpoint can answer,
+	 * but at least two. */
 	CHECK_EQ(rig.s.audit.last_field, 2 + 8);
 	fake_inject(&rig.s.qp, m, rig_raw_add(m, 9, 2, 9, 1));
 	CHECK_EQ(rig.s.audit.last_field, 9 + 2);
 	CHECK_EQ(rig.s.audit.messages - rig.s.audit.grants, 2);
-	/* The reserve lets one grant through, so that the other side is not stuck as well. */
+	/* The reserve permits one grant, so that the other side can continue. */
 	CHECK_EQ(rig.s.audit.grants, 1);
 	memset(m, 0, 16);
 	m[7] = 2;
-	m[11] = 4; /* two more than before; the grant took one */
+	m[11] = 4; /* two more than before; the grant used one */
 	m[15] = RDMA2_GRANT;
 	fake_inject(&rig.s.qp, m, 16);
 	CHECK_EQ(rig.s.audit.messages - rig.s.audit.grants, 3);
@@ -330,7 +334,7 @@ test_zero_credit(void)
 	uint8_t m[256];
 	uint32_t len;
 
-	/* s4.2.1.1: the grant may be zero; then calls wait for a refresh. */
+	/* s4.2.1.1: the grant may be zero. Then calls wait for a new grant. */
 	start(NULL);
 	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0);
 	CHECK(fake_take(&rig.c.qp, m, sizeof(m)) > 0);
@@ -343,7 +347,7 @@ test_zero_credit(void)
 	CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1);
 	CHECK_EQ(weft_rpc_stats(rig.c.rpc)->credit_stalls, 1);
 	memset(m, 0, 16);
-	m[0] = 0xff; /* s6.3.2: the xid of a grant is not looked at */
+	m[0] = 0xff; /* s6.3.2: the xid of a grant is ignored */
 	m[7] = 2;
 	m[11] = 2;
 	m[15] = RDMA2_GRANT;
@@ -376,8 +380,8 @@ test_timeout(void)
 	uint32_t len;
 
 	start(NULL);
-	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0); /* goes, and is not answered */
-	CHECK_EQ(rig_add(&rig.c, 2, 2, &ans[1]), 0); /* does not even go */
+	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0); /* sent, and not answered */
+	CHECK_EQ(rig_add(&rig.c, 2, 2, &ans[1]), 0); /* not sent */
 	fake_advance(&rig.worker, 29999999);
 	CHECK_EQ(ans[0].n + ans[1].n, 0);
 	fake_advance(&rig.worker, 1);
@@ -385,7 +389,7 @@ test_timeout(void)
 	CHECK_EQ(ans[0].status, WEFT_RPC_TIMEDOUT);
 	CHECK_EQ(ans[1].n, 1);
 	CHECK_EQ(ans[1].status, WEFT_RPC_TIMEDOUT);
-	/* The late answer belongs to nobody, but its credit counts. */
+	/* The late answer belongs to no call, but its credit counts. */
 	CHECK(fake_take(&rig.c.qp, m, sizeof(m)) == 80);
 	CHECK_EQ(fake_take(&rig.c.qp, m + 100, 100), -1);
 	fake_inject(&rig.s.qp, m, 80);
@@ -402,7 +406,7 @@ test_timeout(void)
 static void
 test_connection_lost(void)
 {
-	/* By the event. */
+	/* The end comes by the event. */
 	start(NULL);
 	for (unsigned int i = 0; i < 5; i++)
 		CHECK_EQ(rig_add(&rig.c, i, i, &ans[i]), 0);
@@ -415,7 +419,7 @@ test_connection_lost(void)
 	CHECK_EQ(rig_add(&rig.c, 0, 0, &ans[9]), -ENOTCONN);
 	rig_down(&rig);
 
-	/* By the completions. */
+	/* The end comes by the completions. */
 	start(NULL);
 	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0);
 	rig_settle(&rig);
@@ -428,7 +432,7 @@ test_connection_lost(void)
 	}
 	rig_down(&rig);
 
-	/* By destroying the endpoint. */
+	/* The end comes by destroying the endpoint. */
 	start(NULL);
 	for (unsigned int i = 0; i < 5; i++)
 		CHECK_EQ(rig_add(&rig.c, i, i, &ans[i]), 0);
@@ -446,7 +450,7 @@ test_reentrant(void)
 {
 	struct rig_opts o = {.client_serves = true};
 
-	/* A call from inside a serve function: it goes, after the answer or before. */
+	/* A call from inside a serve function is sent, before or after the answer. */
 	start(&o);
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_NEST, 0, &ans[0]), 0);
 	rig_settle(&rig);
@@ -467,7 +471,7 @@ test_reentrant(void)
 	rig_down(&rig);
 }
 
-/* Calls again from its own answer, ten times over; then destroys the endpoint. */
+/* The callback of an answer makes the next call, ten times. Then it destroys the endpoint. */
 static unsigned int chain_left;
 
 static void
@@ -518,7 +522,7 @@ test_limits(void)
 	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
 		CHECK_EQ(ans[i].sum, i + 1);
 	CHECK_EQ(ans[200].n, 0);
-	/* Without memory for the alarm there is no call, and nothing is lost. */
+	/* Without memory for the alarm the call is refused, and nothing leaks. */
 	rig.worker.no_memory = true;
 	CHECK_EQ(rig_add(&rig.c, 0, 0, &ans[200]), -ENOMEM);
 	rig.worker.no_memory = false;
@@ -540,7 +544,7 @@ test_limits(void)
 	a.inline_bytes = 1026;
 	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
 	a.inline_bytes = 0;
-	/* Far below 2^31 - 1 (draft s4.2.1). */
+	/* Much less than 2^31 - 1 (draft s4.2.1). */
 	a.credits = 1025;
 	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
 	a.credits = UINT32_MAX;
@@ -580,7 +584,7 @@ test_send_queue_full(void)
 {
 	struct weft_wc other = {.wr_id = 77, .opcode = WEFT_WC_WRITE};
 
-	/* The consumer's own work fills the send queue: tried again by clock, and at its
+	/* The consumer's own work fills the send queue: posting is repeated by timer and at its
 	 * completions. */
 	start(NULL);
 	CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0);
@@ -600,7 +604,7 @@ test_send_queue_full(void)
 	CHECK(!weft_rpc_wc(rig.c.rpc, &other));
 	rig_settle(&rig);
 	CHECK_EQ(ans[2].sum, 6);
-	/* wr_ids that are nearly ours are not. */
+	/* wr_ids that are close to those of the endpoint belong to the consumer. */
 	other.wr_id = (uintptr_t)rig.c.rpc->slots + 1;
 	CHECK(!weft_rpc_wc(rig.c.rpc, &other));
 	other.wr_id = (uintptr_t)(rig.c.rpc->nobody + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What bad input gets: refusals, transport errors, floods, seeded mutations. */
+/** @file Invalid input: refusals, transport errors, floods, and seeded mutations. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ start(void)
 	rig_up(&rig, NULL);
 }
 
-/* One message to the server by hand; the RDMA2_ERROR code that comes back, 0: none, -1: not an
- * error. */
+/* Inject one message to the server. Returns the code of its RDMA2_ERROR. 0: no answer; -1:
+ * another message. */
 static int
 error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_prefix *p)
 {
@@ -41,7 +41,7 @@ error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_pre
 			continue;
 		if (weft_get_be32(out + 12) != RDMA2_ERROR)
 			return -1;
-		/* In a version that is nobody's only ERR_VERS reads the same. */
+		/* ERR_VERS has the same form in every version. */
 		CHECK_EQ(weft_rpcrdma_decode(out, (uint32_t)n, NULL, &h),
 		         weft_get_be32(out + 4) <= 2 || weft_get_be32(out + 16) == 1
 		                 ? RPCRDMA_OK
@@ -74,7 +74,7 @@ test_refusals(void)
 	        {RIG_PROG, 1, 0, WEFT_RPC_OK},
 	        {RIG_PROG, 3, 0, WEFT_RPC_OK},
 	};
-	/* What a serve function may answer; what is none of its business becomes SYSTEM_ERR. */
+	/* Statuses that a serve function may return. Any other status becomes SYSTEM_ERR. */
 	static const enum weft_rpc_status said[] = {
 	        WEFT_RPC_OK,           WEFT_RPC_DENIED,
 	        WEFT_RPC_PROG_UNAVAIL, WEFT_RPC_PROG_MISMATCH,
@@ -101,7 +101,7 @@ test_refusals(void)
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_STATUS, WEFT_RPC_CONNLOST, &ans[0]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].status, WEFT_RPC_SYSTEM_ERR);
-	/* A client that never said it serves is not called (s4.6.3). */
+	/* A client that did not announce reverse calls is not called (s4.6.3). */
 	CHECK_EQ(rig_add(&rig.s, 1, 2, &ans[1]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].status, WEFT_RPC_TRANSPORT);
@@ -117,7 +117,7 @@ test_transport_errors(void)
 	uint32_t len;
 
 	start();
-	/* Shorter than the prefix: nothing, and counted. */
+	/* Shorter than the fixed part: no answer, and counted. */
 	len = rig_raw_add(m, 77, 1000, 1, 2);
 	for (uint32_t cut = 0; cut < 16; cut++) {
 		fake_inject(&rig.s.qp, m, cut);
@@ -126,7 +126,7 @@ test_transport_errors(void)
 	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->short_dropped, 16);
 	rig.s.audit.limit =
 	        0x7fffffff; /* the auditor saw no credit; the messages below give some */
-	/* Cut anywhere else: an answer that names the xid. */
+	/* Truncated at any later octet: the answer names the xid. */
 	for (uint32_t cut = 16; cut < len; cut += 4) {
 		int code = error_for(m, cut, &e, &p);
 
@@ -134,19 +134,20 @@ test_transport_errors(void)
 			CHECK_EQ(code, RDMA2_ERR_BAD_XDR);
 			CHECK_EQ(p.xid, 77);
 		} else {
-			CHECK_EQ(code, -1); /* the arguments only: GARBAGE_ARGS in a reply */
+			/* only the arguments are truncated: GARBAGE_ARGS in a reply */
+			CHECK_EQ(code, -1);
 		}
 	}
 	CHECK_EQ(rig.s.served, 0);
-	/* Types that are unknown, and those that are not supported. */
+	/* Unknown and unsupported types. */
 	weft_put_be32(m + 12, 99);
 	CHECK_EQ(error_for(m, len, &e, &p), RDMA2_ERR_INVAL_HTYPE);
 	CHECK_EQ(p.xid, 77);
 	weft_put_be32(m + 12, RDMA2_CALL_EXTERNAL); /* without a Call chunk */
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_BAD_XDR);
-	weft_put_be32(m + 12, RDMA2_CALL_MIDDLE); /* nothing remains, and no xid */
+	weft_put_be32(m + 12, RDMA2_CALL_MIDDLE); /* nothing remains, and there is no xid */
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_INVAL_CONT);
-	/* Replies and errors are answers: they get none. */
+	/* Replies and errors are answers, so they are not answered. */
 	weft_put_be32(m + 12, RDMA2_REPLY_MIDDLE);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
 	weft_put_be32(m + 12, RDMA2_REPLY_INLINE);
@@ -156,7 +157,7 @@ test_transport_errors(void)
 	weft_put_be32(m + 16, 4711);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
 	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->errors_in, 0);
-	/* More chunks than are taken: s7.3.1, s7.3.3. */
+	/* More chunks than are accepted: s7.3.1, s7.3.3. */
 	for (unsigned int n = 4; n <= 5; n++) {
 		const struct rpcrdma_segment seg = {.handle = 1, .len_bytes = 0};
 		struct rpcrdma_hdr h;
@@ -168,7 +169,7 @@ test_transport_errors(void)
 		len = weft_rpcrdma_encode(m, sizeof(m), &h);
 		rig_raw_add(raw, 78, 1000, 1, 2);
 		memcpy(m + len, raw + 32, 48);
-		if (n == 4) { /* taken, and none of them has a place in the arguments */
+		if (n == 4) { /* accepted, but none of them has a place in the arguments */
 			CHECK_EQ(error_for(m, len + 48, &e, NULL), -1);
 			continue;
 		}
@@ -190,7 +191,7 @@ test_transport_errors(void)
 		CHECK_EQ(e.a, 16);
 	}
 	CHECK_EQ(rig.s.served, 1);
-	/* A reply chunk that is not needed hurts nobody. */
+	/* A Reply chunk that is not needed does no harm. */
 	len = rig_raw_add(m, 80, 1000, 1, 2);
 	memmove(m + 36, m + 32, len - 32);
 	memset(m + 28, 0, 8);
@@ -208,8 +209,9 @@ test_versions(void)
 	uint8_t m[256];
 	uint32_t len, n;
 
-	/* A client of version 1 at a server that has 2 alone: ERR_VERS in its own terms, its kind
-	 * of credits: half of the receives, the other half is for calls in reverse. */
+	/* A client of version 1 at a server with version 2 only: ERR_VERS in the form and with
+	 * the credits of version 1, that is half of the receives. The other half is for reverse
+	 * calls. */
 	start_as(&(struct rig_opts){.server_min = 2});
 	len = rig_raw_add(m, 5, 32, 1, 2);
 	weft_put_be32(m + 4, 1);
@@ -220,23 +222,23 @@ test_versions(void)
 	CHECK_EQ(p.credit, 4);
 	CHECK_EQ(e.a, 2);
 	CHECK_EQ(e.b, 2);
-	/* Its error, type 4, gets no answer. */
+	/* Its error, type 4, is not answered. */
 	weft_put_be32(m + 12, 4);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
-	/* It has had its one credit. Version 2 then works. */
+	/* The one credit is used. Then version 2 works. */
 	len = rig_raw_add(m, 6, 100, 1, 2);
 	CHECK_EQ(error_for(m, len, NULL, NULL), -1);
-	/* And a change of version later is a mismatch (s7.1.2). */
+	/* A later change of version is a mismatch (s7.1.2). */
 	weft_put_be32(m + 4, 3);
 	n = rig.s.served;
 	CHECK_EQ(error_for(m, len, NULL, &p), RDMA2_ERR_VERS_MISMATCH);
 	CHECK_EQ(p.xid, 6);
 	CHECK_EQ(p.vers, 3);
-	CHECK_EQ(rig.s.served, n); /* nothing is passed on */
+	CHECK_EQ(rig.s.served, n); /* no call is served */
 	rig_down(&rig);
 
-	/* A server of version 1: our first call ends, so do those behind it, and no more are taken.
-	 */
+	/* A server of version 1: our first call and the calls queued behind it end, and no
+	 * further call is accepted. */
 	for (uint32_t vers = 1; vers <= 2; vers++) {
 		start_as(&(struct rig_opts){.client_min = 2});
 		for (unsigned int i = 0; i < 3; i++)
@@ -271,20 +273,21 @@ test_properties(void)
 	int n;
 
 	start();
-	/* A wrong size: refused, and nothing of it kept. */
+	/* A wrong size: refused, and no property of it is kept. */
 	m[27] = 3;
 	CHECK_EQ(error_for(m, 32, NULL, &p), RDMA2_ERR_BAD_PROPVAL);
 	CHECK_EQ(p.xid, 9);
 	m[27] = 4;
 	CHECK_EQ(rig.s.rpc->peer.recv_bytes, 4096);
-	/* Between the parts nothing else (s6.3.3), and no answer to what is not a request. */
+	/* No other message is allowed between the parts (s6.3.3). A message that is not a
+	 * request is not answered. */
 	m[15] = RDMA2_CONNPROP_MIDDLE;
 	CHECK_EQ(error_for(m, 32, NULL, NULL), 0);
 	len = rig_raw_add(call, 10, 200, 1, 2);
 	CHECK_EQ(error_for(call, len, NULL, &p), RDMA2_ERR_INVAL_CONT);
 	CHECK_EQ(p.xid, 10);
 	CHECK_EQ(rig.s.served, 0);
-	/* The end is answered with ours, under the same xid. */
+	/* The last part is answered with our properties and the same xid. */
 	m[15] = RDMA2_CONNPROP_FINAL;
 	fake_inject(&rig.s.qp, m, 32);
 	do
@@ -293,11 +296,11 @@ test_properties(void)
 	CHECK_EQ(weft_get_be32(out + 12), RDMA2_CONNPROP_FINAL);
 	CHECK_EQ(weft_get_be32(out), 9);
 	CHECK_EQ(rig.s.rpc->peer.recv_bytes, 1024);
-	/* Once. */
+	/* Only once. */
 	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
 	m[15] = RDMA2_CONNPROP_MIDDLE;
 	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
-	/* The smaller receive bounds our replies. */
+	/* The smaller receive size limits our replies. */
 	weft_put_be32(call + 52, RIG_BIG);
 	weft_put_be32(call + 72, 900);
 	CHECK_EQ(error_for(call, len, NULL, NULL), -1);
@@ -310,7 +313,7 @@ test_properties(void)
 	CHECK(n <= 1024);
 	rig_down(&rig);
 
-	/* A peer that will not have our properties: the defaults hold and the calls go. */
+	/* A peer that refuses our properties: the defaults apply, and the calls are sent. */
 	start();
 	{
 		static char text[2001];
@@ -327,14 +330,14 @@ test_properties(void)
 	m[15] = RDMA2_ERROR;
 	m[19] = RDMA2_ERR_INVAL_HTYPE;
 	fake_inject(&rig.c.qp, m, 20);
-	rig.s.audit.arrived++; /* it took the properties */
+	rig.s.audit.arrived++; /* the peer accepted the properties */
 	rig.s.rpc->credit.recvd++;
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
 	rig_down(&rig);
 }
 
-/* s7.1 to s7.4: whatever the error, its call ends once, and the others go on. */
+/* s7.1 to s7.4: for every error, its call ends once and the others continue. */
 void
 test_error_codes(void)
 {
@@ -355,7 +358,7 @@ test_error_codes(void)
 		CHECK_EQ(rig_add(&rig.c, 3, 4, &ans[1]), 0);
 		CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[2]), 0);
 		weft_rpcrdma_hdr_init(&h, 2, RDMA2_ERROR, rig.c.rpc->next_xid - 2);
-		h.err = (struct rpcrdma_err){codes[i], 0, 0}; /* no other resources would do */
+		h.err = (struct rpcrdma_err){codes[i], 0, 0}; /* other resources would not help */
 		h.p.credit = 100;
 		len = weft_rpcrdma_encode(m, sizeof(m), &h);
 		fake_inject(&rig.c.qp, m, len);
@@ -376,8 +379,8 @@ test_error_codes(void)
 void
 test_bad_replies(void)
 {
-	/* A reply by hand: cut at every length it never is taken for a good one, and ends its call.
-	 */
+	/* A reply that the test encodes, truncated at every length: it is never accepted, and it
+	 * ends its call. */
 	for (uint32_t cut = 16; cut < 48; cut += 4) {
 		uint8_t m[64] = {0};
 		const uint32_t words[] = {1, 2, 100, RDMA2_REPLY_INLINE, 0, 1, 1, 0, 0, 0, 0, 42};
@@ -393,18 +396,19 @@ test_bad_replies(void)
 		CHECK_EQ(rig.c.audit.messages - rig.c.audit.grants, 1);
 		rig_down(&rig);
 
-		/* With another status word at the cut: never OK without a result. */
+		/* With another status word at the end: never OK without a result. */
 		start();
 		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
 		weft_put_be32(m + cut, 0xffffff01);
 		fake_inject(&rig.c.qp, m, 48);
 		CHECK(ans[0].n <= 1);
-		if (cut < 44 && cut != 16 && cut != 32) /* 32: the verifier's flavor, any will do */
+		/* 32: the flavor of the verifier, which may be any */
+		if (cut < 44 && cut != 16 && cut != 32)
 			CHECK(ans[0].status != WEFT_RPC_OK || ans[0].n == 0);
 		rig_down(&rig);
 	}
 
-	/* Answers to nothing, and to a call that has not gone yet. */
+	/* Answers to unknown xids, and to a call that has not been sent yet. */
 	start();
 	{
 		uint8_t m[64] = {0};
@@ -420,7 +424,7 @@ test_bad_replies(void)
 		CHECK_EQ(ans[0].n + ans[1].n, 0);
 	}
 	rig_down(&rig);
-	/* RFC 5531 s9: accept_stat has six values, and nothing else is one. */
+	/* RFC 5531 s9: accept_stat has six values, and no other value is valid. */
 	for (uint32_t stat = 1; stat <= 12; stat++) {
 		uint8_t m[64] = {0};
 		const uint32_t words[] = {1,
@@ -465,8 +469,8 @@ test_rpc_header(void)
 	uint8_t m[1024], out[256];
 	uint32_t len;
 
-	/* RPC version 3: MSG_DENIED, RPC_MISMATCH, 2 to 2 (RFC 5531 s9); also where whole messages
-	 * are served, by a dispatcher that knows version 2 alone. */
+	/* RPC version 3: MSG_DENIED, RPC_MISMATCH, 2 to 2 (RFC 5531 s9). The same where a
+	 * dispatcher that knows only version 2 serves whole messages. */
 	for (unsigned int raw = 0; raw < 2; raw++) {
 		start();
 		if (raw)
@@ -491,7 +495,7 @@ test_rpc_header(void)
 	CHECK_EQ(fake_take(&rig.s.qp, out, sizeof(out)), 20 + 20);
 	CHECK_EQ(weft_get_be32(out + 28), 1);
 	CHECK_EQ(weft_get_be32(out + 32), 1);
-	/* A reply in a call's clothes; credentials longer than RFC 5531 allows. */
+	/* A reply sent as a call, and credentials longer than RFC 5531 allows. */
 	len = rig_raw_add(m, 3, 100, 1, 2);
 	weft_put_be32(m + 36, 1);
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_BAD_XDR);
@@ -510,8 +514,8 @@ test_flood(void)
 	uint8_t m[256];
 	unsigned int n = 0;
 
-	/* A peer that calls and calls and never gives credit: what waits is bounded, then it is cut
-	 * off. */
+	/* A peer that calls and never gives credit: the number of waiting answers is limited,
+	 * then the connection is closed. */
 	start();
 	rig.c.qp.peer = NULL;
 	while (rig.s.qp.disconnects == 0 && n < 10000) {
@@ -525,7 +529,7 @@ test_flood(void)
 	rig_down(&rig);
 }
 
-/* Change a few octets, by preference the low one of a word; sometimes the length too. */
+/* Change a few octets, preferably the low octet of a word, and sometimes the length. */
 static uint32_t
 mutate(uint8_t *m, uint32_t len)
 {
@@ -559,7 +563,7 @@ test_fuzz_server(void)
 			uint32_t len = rig_raw_add(m, i, 1u << 20, 1, 2);
 
 			m[55] = (uint8_t)(rig_rand(&rig) %
-			                  5); /* any procedure but those that end it */
+			                  5); /* any procedure but those that end the endpoint */
 			if (rig_rand(&rig) % 8 == 0)
 				len = rig_raw_props(m, i, 4096);
 			len = mutate(m, len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Which items travel by chunks, and which result comes in which Write chunk: counted arrays
- * and optional data (draft s4.5.3.2, s4.5.3.3), a union of which one arm has no eligible item,
- * results that are missing, and peers that move what is not eligible or leave what is (RFC 8166
- * s3.4.4, s4.3.2, s6.1).
+ * @file Which items are moved by chunks, and which result arrives in which Write chunk: counted
+ * arrays and optional data (draft s4.5.3.2, s4.5.3.3), a union with one arm that has no eligible
+ * item, missing results, and peers that move an item that is not eligible or leave out an eligible
+ * one (RFC 8166 s3.4.4, s4.3.2, s6.1).
  */
 
 #include <stdarg.h>
@@ -25,8 +25,8 @@ struct entry {
 	char *name;
 };
 
-/* union { opaque a<>; void }; string tag; entry list<>; entry *opt; opaque b<>: arguments and
- * results alike. */
+/* union { opaque a<>; void }; string tag; entry list<>; entry *opt; opaque b<>: for arguments
+ * and results. */
 struct thing {
 	uint32_t kind;
 	u_int a_len;
@@ -83,7 +83,7 @@ xdr_thing(XDR *x, ...)
 	       xdr_bytes(x, &t->b, &t->b_len, BLOB_MAX);
 }
 
-/* Octets of the caller's, which are not the heap's to free. */
+/* Octets that belong to the caller and are not freed by XDR. */
 static bool_t
 xdr_thing_kept(XDR *x, ...)
 {
@@ -110,7 +110,7 @@ entry_bytes(const struct entry *e)
 	return 8 + up4((uint32_t)strlen(e->name));
 }
 
-/* In XDR, without count, flag or fill; 0: it is not there. */
+/* Octets of the item in XDR, without count, flag or padding. 0: the item is missing. */
 static uint32_t
 item_bytes(const struct thing *t, unsigned int i)
 {
@@ -158,7 +158,7 @@ entry_make(struct entry *e, uint32_t i)
 	*e = (struct entry){.id = i * 7 + 1, .name = text(i % 37, (char)('a' + i % 26))};
 }
 
-/* a octets in the union (0: its other arm), n elements, optional data if opt, b octets. */
+/* Octets a in the union (0: the other arm), n elements, optional data if opt, and octets b. */
 static struct thing
 thing_make(uint32_t a, uint32_t n, bool opt, uint32_t b)
 {
@@ -251,10 +251,10 @@ static const struct weft_rpc_binding honest = {.args = thing_items,
                                                .placed = thing_items,
                                                .reply_bytes = long_reply};
 
-/* ---- The program: what comes goes back ---- */
+/* ---- The program: it returns its arguments ---- */
 
 static unsigned int served;
-static struct thing answer; /* instead of what came, if it has a tag */
+static struct thing answer; /* returned instead of the arguments, if it has a tag */
 
 static enum weft_rpc_status
 serve(void *user, void *args, void *res)
@@ -300,8 +300,7 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 	got.same = res != NULL && thing_same(res, &want);
 }
 
-/* What stood on the wire: the last call and the last reply that were no error, headers and reduced
- * streams. */
+/* The last call and the last reply without error on the wire: headers and reduced streams. */
 static struct {
 	struct rpcrdma_hdr h;
 	uint8_t buf[70000];
@@ -398,8 +397,8 @@ answer_make(uint32_t a, uint32_t n, bool opt, uint32_t b)
 
 /* ---- Counted arrays, optional data ---- */
 
-/* The reduced stream from off on is the thing's without the items of mask, and each has its chunk
- * with its length. */
+/* Check the reduced stream from off on: it is the thing without the items of mask, and each of
+ * these has a chunk of its length. */
 static void
 check_reduced(const uint8_t *p, uint32_t len, const struct thing *t, unsigned int mask)
 {
@@ -496,8 +495,8 @@ test_optional(void)
 
 /* ---- Which chunk ---- */
 
-/* RFC 8166 s4.3.2.2: a result that is missing leaves its chunk to the next; what is left over comes
- * back unused. */
+/* RFC 8166 s4.3.2.2: a missing result leaves its chunk to the next result. Unused chunks are
+ * returned empty. */
 static void
 test_unused(void)
 {
@@ -524,7 +523,7 @@ test_unused(void)
 	}
 }
 
-/* RFC 8166 s4.3.2.2: so each chunk has room for the longest that may come in it. */
+/* RFC 8166 s4.3.2.2: therefore each chunk has room for the longest result that may arrive in it. */
 static void
 test_room(void)
 {
@@ -549,7 +548,7 @@ test_room(void)
 	}
 }
 
-/* RFC 8166 s4.3.2.3: the result whose turn an empty chunk is comes inline, and the chunk comes back
+/* RFC 8166 s4.3.2.3: a result whose chunk is empty is sent inline, and the chunk is returned
  * empty. */
 static void
 test_empty(void)
@@ -592,7 +591,7 @@ octets(const void *p, struct weft_rpc_item *items)
 	return 3;
 }
 
-/* Of what is decoded: the string's octets are not there yet. */
+/* During decoding: the octets of the string have not been decoded yet. */
 static unsigned int
 octets_placed(const void *p, struct weft_rpc_item *items)
 {
@@ -605,7 +604,7 @@ octets_placed(const void *p, struct weft_rpc_item *items)
 }
 
 static char in_place[3][400];
-static char arrived[400]; /* what the first held when the reply came */
+static char arrived[400]; /* content of the first buffer when the reply arrived */
 static void (*next_on_arrive)(struct weft_qp *to, const void *buf, uint32_t len_bytes);
 
 static void
@@ -624,8 +623,8 @@ octets_sinks(const void *p, struct weft_rpc_sink *sinks)
 	return 3;
 }
 
-/* Memory of the caller's: the first is used in place, and no result overwrites one that is still to
- * be decoded. */
+/* Memory of the caller: the first is used in place, and no result overwrites another one before
+ * it is decoded. */
 static void
 test_in_place(void)
 {
@@ -643,7 +642,7 @@ test_in_place(void)
 		memset(in_place, 0, sizeof(in_place));
 		answer_make(i & 2 ? 400 : 0, 5, false, i & 4 ? 400 : 301);
 		call(1, &t, &b, &init, 0);
-		if (i & 2) /* written there, not copied */
+		if (i & 2) /* written there by the peer, not copied */
 			CHECK_MEM(arrived, want.a, 400);
 		CHECK_EQ(got.status, WEFT_RPC_OK);
 		CHECK(got.same);
@@ -654,7 +653,7 @@ test_in_place(void)
 	}
 }
 
-/* ---- Who does not keep to the binding ---- */
+/* ---- Peers that do not follow the binding ---- */
 
 static unsigned int
 with_tag(const void *p, struct weft_rpc_item *items)
@@ -683,7 +682,8 @@ none(const void *p, struct weft_rpc_item *items)
 	return 0;
 }
 
-/* RFC 8166 s6.1: not processed, and told of as s4.5.2 has it for arguments that do not parse. */
+/* RFC 8166 s6.1: the call is not processed. The error is that of s4.5.2 for arguments that
+ * cannot be parsed. */
 static void
 test_call_reduces(void)
 {
@@ -714,7 +714,7 @@ test_call_reduces(void)
 	}
 }
 
-/* RFC 8166 s6.1: the call ends with an error, whatever could be made of it. */
+/* RFC 8166 s6.1: the call ends with an error, even if the reply could be decoded. */
 static void
 test_reply_reduces(void)
 {
@@ -722,7 +722,7 @@ test_reply_reduces(void)
 		struct thing t = thing_make(0, 0, false, 40);
 
 		start((uint8_t)(1 + i % 2), NULL);
-		/* The tag is as long as what could come; or there is nothing that could. */
+		/* The tag has the length of an eligible result, or no eligible result exists. */
 		set_rooms(11, 11, 11, 40);
 		answer_make(0, 0, false, i / 2 == 0 ? 11 : i / 2 == 1 ? 0 : 40);
 		servers.results = with_tag;
@@ -734,7 +734,7 @@ test_reply_reduces(void)
 	}
 }
 
-/* A Write chunk that is filled though the answer, a good one by itself, has nothing in it. */
+/* A Write chunk is filled although the reply, which is valid by itself, has no item for it. */
 static void
 test_reply_filled(void)
 {
@@ -789,7 +789,8 @@ test_reply_filled(void)
 	}
 }
 
-/* RFC 8166 s6.1: octets, an array, optional data, each inline although a chunk was there for it. */
+/* RFC 8166 s6.1: octets, an array, or optional data are sent inline although a chunk was offered
+ * for them. */
 static void
 test_reply_leaves(void)
 {
@@ -804,7 +805,7 @@ test_reply_leaves(void)
 		call(1, &t, &honest, NULL, 0);
 		CHECK_EQ(got.status, WEFT_RPC_BAD_REPLY);
 		thing_free(&want);
-		/* But where no chunk is left it has to be. */
+		/* But where no chunk is left, the item must be inline. */
 		answer_make(0, 0, false, 0);
 		call(1, &t, &honest, NULL, 0);
 		CHECK_EQ(got.status, WEFT_RPC_OK);
@@ -814,9 +815,9 @@ test_reply_leaves(void)
 	}
 }
 
-/* ---- Asked for again ---- */
+/* ---- Repeated calls ---- */
 
-/* The answer that was kept goes into the chunks that the second asking offers. */
+/* A kept reply is written to the chunks that the repeated call offers. */
 static void
 test_again(void)
 {
@@ -845,7 +846,7 @@ test_again(void)
 	}
 }
 
-/* ---- Anything ---- */
+/* ---- Random things ---- */
 
 static void
 test_any(void)

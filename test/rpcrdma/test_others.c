@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Other connections do not notice: one server with several clients, of which one misbehaves
- * again and again, while the calls of the good ones all succeed with the right data and take about
- * as long as they do alone.
+ * @file Isolation of connections: one server has several clients, of which one misbehaves
+ * repeatedly. All calls of the good clients succeed with the right data, and take about as long as
+ * without the other one.
  */
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define BLOB_MAX  1000000
 #define NCONNS    64
 #define GOOD      3   /* clients */
-#define CALLS     120 /* of each */
+#define CALLS     120 /* calls of each client */
 #define RAW_BYTES 4096
 #define RAW_RECVS 32
 
@@ -31,16 +31,16 @@ struct blob {
 
 struct conn {
 	bool used, client, up;
-	enum evil what; /* NOBODY: a good one */
+	enum evil what; /* NOBODY: a good client */
 	struct weft_qp *qp;
-	struct weft_rpc *rpc; /* NULL: by hand */
+	struct weft_rpc *rpc; /* NULL: the test encodes the messages */
 	struct host_auth auth;
-	/* of a good client */
+	/* members of a good client */
 	struct blob sent;
 	unsigned int done;
 	uint64_t asked_ns;
 	bool busy;
-	/* of an evil one */
+	/* members of an evil client */
 	uint64_t end_ns;
 	unsigned int steps;
 	uint8_t raw[RAW_RECVS][RAW_BYTES], out[512];
@@ -52,7 +52,7 @@ static struct {
 	enum evil evil;
 	uint64_t slowest_ns;
 	unsigned int deeds[EVERYBODY], refused, served;
-	uint64_t again_ns[EVERYBODY]; /* connects once more then; 0: it need not */
+	uint64_t again_ns[EVERYBODY]; /* time of the next connect; 0: none needed */
 	bool over;
 } st;
 
@@ -121,7 +121,7 @@ static const struct weft_rpc_proc procs[] = {
 static const struct weft_rpc_program program = {PROG, 1, procs, 2};
 static const struct weft_rpc_program *const programs[] = {&program, NULL};
 
-/* ---- Who it is ---- */
+/* ---- Authentication ---- */
 
 static const struct host_auth_keys key = {.client = "a key of the client's alone.....",
                                           .target = "a key of the target's alone....."};
@@ -139,7 +139,7 @@ auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32
 	struct conn *c = user;
 	int rc = host_auth_step(&c->auth, in, in_bytes, out, WEFT_RPC_AUTH_MAX_BYTES, out_bytes);
 
-	/* The liar has the form and not the proof. */
+	/* The liar's proof has the right form and the wrong content. */
 	if (c->what == LIAR && in != NULL) {
 		out[*out_bytes - 1] ^= 1;
 		st.deeds[LIAR]++;
@@ -229,7 +229,7 @@ conn_close(struct conn *c)
 		weft_rpc_destroy(c->rpc);
 	free(c->sent.p);
 	c->used = false;
-	/* Not before what the QP has flushed was polled. */
+	/* Not before the flushed completions of the QP have been polled. */
 	if (again)
 		st.again_ns[what] = now_ns() + 100000;
 }
@@ -294,7 +294,7 @@ good_step(struct conn *c)
 		     sizes[sim_random(st.t.sim) % 5], on_good);
 }
 
-/* ---- Evil ones ---- */
+/* ---- Evil clients ---- */
 
 static void
 on_evil(void *arg, enum weft_rpc_status status, void *res)
@@ -313,8 +313,8 @@ on_evil(void *arg, enum weft_rpc_status status, void *res)
 	st.deeds[STRANGER]++;
 }
 
-/* A NULL call, whose header gives the server one credit and never another; or one with a chunk of
- * nobody's memory. */
+/* A NULL call that gives the server one credit and never another, or a call with a chunk of
+ * unregistered memory. */
 static void
 send_raw(struct conn *c, bool forged)
 {
@@ -337,13 +337,13 @@ send_raw(struct conn *c, bool forged)
 		c->steps++;
 }
 
-/* It may be gone afterwards. */
+/* The connection may be destroyed afterwards. */
 static void
 evil_step(struct conn *c)
 {
 	switch (c->what) {
 	case MISER:
-		/* What the server has promised, and a while later more than that. */
+		/* As many calls as the server gave credits for, and later more. */
 		if (c->steps < 8 || (now_ns() > c->end_ns && c->steps < 200)) {
 			send_raw(c, false);
 			st.deeds[MISER]++;
@@ -512,7 +512,7 @@ against(enum evil evil, unsigned int deeds)
 			if (e == evil || (evil == EVERYBODY && e != LIAR))
 				CHECK_MSG(st.deeds[e] >= deeds, "evil %u: %u times", e,
 				          st.deeds[e]);
-		/* A megabyte of the quitter's takes its turn on the wire, of 800 us. */
+		/* A megabyte of the quitter takes 800 us on the wire. */
 		CHECK_MSG(ns < 2 * alone_ns + 1000000, "%" PRIu64 " us alone, %" PRIu64 " us",
 		          alone_ns / 1000, ns / 1000);
 		if (evil == LIAR)
@@ -523,7 +523,7 @@ against(enum evil evil, unsigned int deeds)
 static void
 test_miser(void)
 {
-	against(MISER, 80); /* more than one connection, of which each is cut off in the end */
+	against(MISER, 80); /* more than one connection, each of which is closed in the end */
 }
 
 static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What an endpoint does after a fault: of a message that was refused nothing stays behind,
- * who waits is told, and the next message goes as if there had been none.
+ * @file An endpoint after a fault: nothing of a refused message is kept, the waiting caller is
+ * told, and the next message is handled as if the refused one had not been sent.
  */
 
 #include <stdarg.h>
@@ -37,7 +37,7 @@ sum_behind(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t sum)
 	return len + 28;
 }
 
-/* A first part; `left` octets remain of the message. */
+/* The first part of a message. `left` octets remain. */
 static uint32_t
 middle(uint8_t *m, uint32_t htype, uint32_t xid, uint32_t left)
 {
@@ -57,7 +57,7 @@ last_xid(void)
 	return LIST_FIRST(&rig.c.rpc->calls)->xid;
 }
 
-/* ---- Falling back ---- */
+/* ---- Fallback to version 1 ---- */
 
 static unsigned int v2_posted;
 
@@ -69,8 +69,8 @@ count_v2(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	v2_posted += weft_get_be32((const uint8_t *)buf + RPCRDMA_OFF_VERS) == 2;
 }
 
-/* Draft s4.3.2, s7.1.1: properties that waited are nothing to version 1, and no part of version 2
- * is sent after it was refused; calls of all kinds go on. */
+/* Draft s4.3.2, s7.1.1: waiting properties are dropped in version 1. After the refusal nothing
+ * of version 2 is sent. Calls of all kinds continue. */
 static void
 test_fallback(void)
 {
@@ -85,7 +85,7 @@ test_fallback(void)
 		len = rig_raw_error(m, last_xid(), RDMA2_ERR_VERS, 1, 1);
 		weft_put_be32(m + RPCRDMA_OFF_VERS, vers);
 		weft_put_be32(m + RPCRDMA_OFF_CREDIT, 32);
-		/* A binding: its properties go ahead of it, when there is credit. */
+		/* With a binding, the properties are sent before the call when there is credit. */
 		CHECK_EQ(rig_move(&rig.c, 3000, 3000, &rig_move_binding, &ans[1]), 0);
 		CHECK_EQ(rig_add(&rig.c, 3, 4, &ans[2]), 0);
 		CHECK_EQ(hand_said(&rig.c.qp, NULL), -1);
@@ -119,9 +119,9 @@ step_on(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *out_b
 	return 0;
 }
 
-/* Draft s5.2.6, s6.3.3: a server that does not take part in an authentication, from the first
- * message or from the second on, ends it; with it the calls, if it is required, else they go with
- * the defaults. */
+/* Draft s5.2.6, s6.3.3: a server that refuses the first or the second message of the
+ * authentication ends it. If authentication is required, the calls end, too. Otherwise they are
+ * sent with the defaults. */
 static void
 test_middle_refused(void)
 {
@@ -155,8 +155,8 @@ test_middle_refused(void)
 	}
 }
 
-/* Draft s7.1.2: another version than that of the exchanges before, whichever it is, is refused in
- * its own, with the credits of the connection; and not in silence. */
+/* Draft s7.1.2: a message of another version than the earlier ones is refused in its own
+ * version, with the credits of the connection. */
 static void
 test_other_version(void)
 {
@@ -178,9 +178,9 @@ test_other_version(void)
 		CHECK_EQ(rig.s.served, 1);
 		if (vers == 2) {
 			CHECK_EQ(rig.s.rpc->credit.limit,
-			         limit); /* what it said of credits is not ours */
+			         limit); /* the credits in that message do not count */
 			CHECK_EQ(h.p.credit, rig.s.rpc->credit.promised);
-			/* Without credit it waits. */
+			/* Without credit the error waits. */
 			rig.s.rpc->credit.limit = rig.s.rpc->credit.sent;
 			hand_header(&h, other, RDMA1_MSG, 701);
 			fake_inject(&rig.s.qp, m, hand_add(m, &h));
@@ -189,7 +189,7 @@ test_other_version(void)
 			fake_inject(&rig.s.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
 			CHECK_EQ(hand_said(&rig.s.qp, NULL), RDMA2_ERR_VERS_MISMATCH);
 		}
-		/* An error gets none. */
+		/* An error is not answered. */
 		hand_header(&h, other, RDMA2_ERROR, 702);
 		h.err.code = other == 2 ? RDMA2_ERR_SYSTEM : RDMA1_ERR_CHUNK;
 		fake_inject(&rig.s.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
@@ -202,7 +202,7 @@ test_other_version(void)
 
 static const struct rpcrdma_segment seg0 = {.handle = 1, .len_bytes = 0};
 
-/* Five Read chunks, more than are taken. */
+/* Five Read chunks, more than are accepted. */
 static void
 too_many(struct rpcrdma_hdr *h)
 {
@@ -210,8 +210,8 @@ too_many(struct rpcrdma_hdr *h)
 		CHECK_EQ(weft_rpcrdma_read_add(&h->chunks, 44 + 4 * i, &seg0, 1), 0);
 }
 
-/* Draft s7.1.4, s7.3.1: the last part of a call is refused for its header: that was the call, and
- * what follows, be it the same call in another way, is a message of its own. */
+/* Draft s7.1.4, s7.3.1: the last part of a call is refused for its header. That ends the call.
+ * The next message is a new one, even if it is the same call in another form. */
 static void
 test_fault_in_last(void)
 {
@@ -235,7 +235,8 @@ test_fault_in_last(void)
 	rig_down(&rig);
 }
 
-/* Draft s7.1.4: of a part in the middle, all that has its xid up to the last part, silently. */
+/* Draft s7.1.4: a middle part is refused. All later parts with its xid, including the last, are
+ * dropped silently. */
 static void
 test_fault_in_middle(void)
 {
@@ -248,7 +249,7 @@ test_fault_in_middle(void)
 		if (!first)
 			fake_inject(&rig.s.qp, m, middle(m, RDMA2_CALL_MIDDLE, 800, 100));
 		middle(m, RDMA2_CALL_MIDDLE, 800, 96);
-		fake_inject(&rig.s.qp, m, 18); /* cut short */
+		fake_inject(&rig.s.qp, m, 18); /* truncated */
 		CHECK_EQ(hand_said(&rig.s.qp, NULL), RDMA2_ERR_BAD_XDR);
 		fake_inject(&rig.s.qp, m, middle(m, RDMA2_CALL_MIDDLE, 800, 92));
 		hand_header(&h, 2, RDMA2_CALL_INLINE, 800);
@@ -264,7 +265,7 @@ test_fault_in_middle(void)
 	}
 }
 
-/* The same at the requester: its call ends, the reply to another is that one's. */
+/* The same at the requester: its call ends, and the reply to another call completes that one. */
 static void
 test_fault_in_reply(void)
 {
@@ -282,7 +283,7 @@ test_fault_in_reply(void)
 	fake_inject(&rig.c.qp, m, middle(m, RDMA2_REPLY_MIDDLE, xid[0], 28));
 	hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[0]);
 	len = sum_behind(m, &h, 4711);
-	weft_put_be32(m + 16, 7); /* the Write list: neither 0 nor 1 */
+	weft_put_be32(m + 16, 7); /* start of the Write list: neither 0 nor 1 */
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
 	hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[1]);
@@ -293,8 +294,8 @@ test_fault_in_reply(void)
 	rig_down(&rig);
 }
 
-/* Draft s6.3.9, s6.3.3: a reply that cuts into another, or into properties, is told of, and both
- * calls are over. */
+/* Draft s6.3.9, s6.3.3: a reply between the parts of another reply or of properties is refused
+ * with an error, and both calls end. */
 static void
 test_reply_out_of_turn(void)
 {
@@ -328,7 +329,7 @@ test_reply_out_of_turn(void)
 		CHECK_EQ(ans[0].n, what != 2);
 		CHECK_EQ(ans[1].n, 1);
 		CHECK_EQ(ans[1].status, WEFT_RPC_BAD_REPLY);
-		/* The rest of both goes no further. */
+		/* The remaining parts of both have no effect. */
 		for (unsigned int i = 0; i < 2 && what == 1; i++) {
 			hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[i]);
 			fake_inject(&rig.c.qp, m, sum_behind(m, &h, 1));
@@ -337,7 +338,7 @@ test_reply_out_of_turn(void)
 		if (what == 2) {
 			hand_header(&h, 2, RDMA2_CONNPROP_FINAL, 7);
 			fake_inject(&rig.c.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
-			CHECK_EQ(hand_said(&rig.c.qp, NULL), -1); /* ours */
+			CHECK_EQ(hand_said(&rig.c.qp, NULL), -1); /* our properties */
 		}
 		hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[2]);
 		fake_inject(&rig.c.qp, m, sum_behind(m, &h, 4713));
@@ -347,9 +348,9 @@ test_reply_out_of_turn(void)
 	}
 }
 
-/* Draft s7.1.4: of two calls that cut into each other neither is put together, whatever their parts
- * look like; and a reply with the xid of one (s4.6: xids of the two directions are not the same) is
- * none of it. */
+/* Draft s7.1.4: the parts of two calls are interleaved: neither call is assembled, whatever the
+ * parts contain. A reply with the xid of one of them is not a part of it, because each direction
+ * has its own xids (s4.6). */
 static void
 test_calls_in_each_other(void)
 {
@@ -388,8 +389,8 @@ test_calls_in_each_other(void)
 	rig_down(&rig);
 }
 
-/* Draft s6.3.8, RFC 8166 s4.2.4: the message is in the Reply chunk, and not what lies behind such a
- * header. */
+/* Draft s6.3.8, RFC 8166 s4.2.4: the message is in the Reply chunk. Octets behind such a header
+ * are not a message. */
 static void
 test_behind_external(void)
 {
@@ -413,7 +414,7 @@ test_behind_external(void)
 
 /* ---- A peer that gives no credit ---- */
 
-static unsigned int lent; /* arguments of RIG_ECHO, or its results, that are still there */
+static unsigned int lent; /* arguments of RIG_ECHO, or its results, that are not freed yet */
 
 static bool_t
 xdr_counted(XDR *x, ...)
@@ -446,8 +447,8 @@ static const struct weft_rpc_proc counted[] = {
 static const struct weft_rpc_program counted_prog = {RIG_PROG, 1, counted, RIG_ECHO + 1};
 static const struct weft_rpc_program *const counted_progs[] = {&counted_prog, NULL};
 
-/* Draft s7.4, s11.1.4: answers that wait for credit keep their octets and nothing of the call; for
- * so long, and who gives credit in the end, however little, has them all. */
+/* Draft s7.4, s11.1.4: answers that wait for credit hold their own octets and nothing of the
+ * call, for a limited time. A peer that gives even a little credit in time gets all of them. */
 static void
 test_no_credit(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Single rules of the draft, RFC 8166 and RFC 8167, asked of an endpoint by hand-made
- * messages. */
+/** @file Single rules of the draft, RFC 8166 and RFC 8167, each tested with messages that the
+ * test encodes. */
 
 #include <stdlib.h>
 
@@ -20,7 +20,8 @@ start(const struct rig_opts *o)
 	obs_watch(&obs, &rig);
 }
 
-/* What a side says next that is no grant: its error's code; 0: nothing; -1: no error. */
+/* The error code of the next message of a side, grants excepted. 0: no message; -1: not an
+ * error. */
 static int
 said(struct weft_qp *qp, struct rpcrdma_err *e)
 {
@@ -32,8 +33,8 @@ said(struct weft_qp *qp, struct rpcrdma_err *e)
 	return code;
 }
 
-/* Draft s4.6.4, s7.3.1, s7.3.2, RFC 8167 s5.3: chunks of reverse calls that were not promised are
- * refused. */
+/* Draft s4.6.4, s7.3.1, s7.3.2, RFC 8167 s5.3: chunks of reverse calls beyond the announced
+ * level are refused. */
 static void
 test_reverse_chunks(void)
 {
@@ -65,7 +66,7 @@ test_reverse_chunks(void)
 			                                : cont      ? RDMA2_ERR_WRITE_CHUNKS
 			                                            : RDMA2_ERR_REPLY_RESOURCE);
 			if (vers == 2)
-				CHECK_EQ(err.a, 0); /* none is taken */
+				CHECK_EQ(err.a, 0); /* no chunk is accepted */
 			CHECK_EQ(rig.c.served, 0);
 			CHECK_EQ(rig.c.qp.reads + rig.c.qp.writes, 0);
 			rig_down(&rig);
@@ -73,7 +74,8 @@ test_reverse_chunks(void)
 	}
 }
 
-/* Draft s5.2.5: who promised one message each does not answer by more; s7.3.4: it says so. */
+/* Draft s5.2.5: a client that announced single messages does not answer in several. s7.3.4: it
+ * sends the error. */
 static void
 test_reverse_long(void)
 {
@@ -89,7 +91,7 @@ test_reverse_long(void)
 		CHECK_EQ(ans[0].status, simple ? WEFT_RPC_TOO_LONG : WEFT_RPC_OK);
 		CHECK_EQ(rig.c.rpc->stats.continued, simple ? 0 : 1);
 		CHECK_EQ(rig.c.rpc->stats.errors_out, simple ? 1 : 0);
-		/* and goes on with what fits */
+		/* and a call whose answer fits is still answered */
 		CHECK_EQ(rig_add(&rig.s, 1, 2, &ans[1]), 0);
 		rig_settle(&rig);
 		CHECK_EQ(ans[1].status, WEFT_RPC_OK);
@@ -97,7 +99,7 @@ test_reverse_long(void)
 	}
 }
 
-/* Draft s5.2.5 names four levels of reverse support: a value above them promises nothing. */
+/* Draft s5.2.5 names four levels of reverse support. A higher value announces none. */
 static void
 test_reverse_unknown(void)
 {
@@ -113,7 +115,7 @@ test_reverse_unknown(void)
 			h.props.present = 1u << RDMA2_PROPID_BRS;
 			h.props.reverse = level[i];
 			fake_inject(&rig.s.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
-			CHECK_EQ(said(&rig.s.qp, NULL), -1); /* no error: ours */
+			CHECK_EQ(said(&rig.s.qp, NULL), -1); /* not an error but our properties */
 			CHECK_EQ(h.p.htype, RDMA2_CONNPROP_FINAL);
 			/* inline, with chunks for items, with a Call chunk */
 			CHECK_EQ(rig_move(&rig.s, kind == 0 ? 10 : 30000, 10,
@@ -130,7 +132,7 @@ test_reverse_unknown(void)
 	}
 }
 
-/* Draft s4.7: no chunks in a call that has no reply, though its binding names items. */
+/* Draft s4.7: a call without a reply has no chunks, even if its binding names items. */
 static void
 test_call_only(void)
 {
@@ -140,7 +142,7 @@ test_call_only(void)
 	start(NULL);
 	hand_greet(&rig, &ans[15]);
 	obs.chunks = 0;
-	/* The server answers all the same, as its own binding has it. */
+	/* The server answers nevertheless, because its binding differs. */
 	CHECK_EQ(rig_move(&rig.c, 12000, 0, &b, &ans[0]), 0);
 	while (fake_deliver(&rig.c.qp))
 		fake_complete(&rig.c.qp);
@@ -150,7 +152,8 @@ test_call_only(void)
 	rig_down(&rig);
 }
 
-/* Draft s6.3.6, s7.1.4: behind CALL_MIDDLE its next part alone; what is refused goes no further. */
+/* Draft s6.3.6, s7.1.4: only the next part may follow a CALL_MIDDLE. A refused message has no
+ * further effect. */
 static void
 test_behind_call_middle(void)
 {
@@ -170,12 +173,12 @@ test_behind_call_middle(void)
 	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
-	/* The rest of the first, which by itself would be a call. */
+	/* The last part of the first call, which by itself would be a call. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 800);
 	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(said(&rig.s.qp, NULL), 0);
 	CHECK_EQ(rig.s.served, 1);
-	/* Then all is well again. */
+	/* The next call is served normally. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 802);
 	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(rig.s.served, 2);
@@ -237,7 +240,8 @@ test_not_again(void)
 	}
 }
 
-/* Draft s7.3.2, s7.3.4, s7.3.5: what is short is named, and how much is needed. */
+/* Draft s7.3.2, s7.3.4, s7.3.5: the error names the resource that is too small, and the required
+ * size. */
 static void
 test_resources(void)
 {
@@ -251,8 +255,8 @@ test_resources(void)
 		segs[i] = (struct rpcrdma_segment){.handle = 3 + i, .len_bytes = 50};
 	start(NULL);
 	hand_greet(&rig, &ans[15]);
-	rig.s.qp.on_post = NULL; /* answers to calls that nobody saw */
-	/* Too many Write chunks, which have no segments. */
+	rig.s.qp.on_post = NULL; /* answers to calls that the auditor did not see */
+	/* Too many Write chunks, all without segments. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 31);
 	len = hand_add(m, &h);
 	memmove(m + 28 + 17 * 8, m + 28, len - 28);
@@ -264,7 +268,7 @@ test_resources(void)
 	fake_inject(&rig.s.qp, m, len + 17 * 8);
 	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
 	CHECK_EQ(e.a, RPCRDMA_MAX_WRITE_CHUNKS);
-	/* The second Write chunk is too short for the second result. */
+	/* The second Write chunk is too small for the second result. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 32);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 4), 0);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 1), 0);
@@ -287,7 +291,7 @@ test_resources(void)
 	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_RESOURCE);
 	CHECK_EQ(e.a, 2);
 	CHECK_EQ(e.b, 61);
-	/* No room for as much as the header that returns the chunks. */
+	/* No room even for the header that returns the chunks. */
 	fake_inject(&rig.s.qp, m, rig_raw_props(m, 33, 1024));
 	rig.s.rpc->limits.segs = RPCRDMA_MAX_SEGS;
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 34);
@@ -303,8 +307,8 @@ test_resources(void)
 	rig_down(&rig);
 }
 
-/* Draft s4.4.2, s4.5.2.4, RFC 8166 s3.4.2, s3.4.6.2, s6.1: only eligible items, room for no fill.
- */
+/* Draft s4.4.2, s4.5.2.4, RFC 8166 s3.4.2, s3.4.6.2, s6.1: only eligible items are moved,
+ * without room for padding. */
 static void
 test_eligible(void)
 {
@@ -336,7 +340,8 @@ test_eligible(void)
 	}
 }
 
-/* RFC 8166 s3.3.3: before the first reply one call, and receives of 1024 octets at least. */
+/* RFC 8166 s3.3.3: before the first reply there is one call, and receives have 1024 octets at
+ * least. */
 static void
 test_v1_first(void)
 {
@@ -357,8 +362,8 @@ test_v1_first(void)
 	rig_down(&rig);
 }
 
-/* RFC 8166 s4.5, s4.5.2, s4.6.1: a call's faults are answered with ERR_CHUNK, a reply's with
- * nothing. */
+/* RFC 8166 s4.5, s4.5.2, s4.6.1: an invalid call is answered with ERR_CHUNK, an invalid reply is
+ * not answered. */
 static void
 test_v1_faults(void)
 {
@@ -370,7 +375,7 @@ test_v1_faults(void)
 	hand_greet(&rig, &ans[15]);
 	hand_header(&h, 1, RDMA1_MSG, 50);
 	len = hand_add(m, &h);
-	weft_put_be32(m + 16, 7); /* of the Read list: neither 0 nor 1 */
+	weft_put_be32(m + 16, 7); /* start of the Read list: neither 0 nor 1 */
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
 	weft_put_be32(m + 16, 0);
@@ -384,7 +389,7 @@ test_v1_faults(void)
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].status, WEFT_RPC_GARBAGE_ARGS);
 
-	/* At the requester: dropped, but for the call that it is about. */
+	/* At the requester: the reply is dropped, and the call that it names ends. */
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 	CHECK_EQ(said(&rig.c.qp, NULL), -1);
@@ -401,7 +406,7 @@ test_v1_faults(void)
 	rig_down(&rig);
 }
 
-/* RFC 8167 s4.1: credits of a message that is neither call nor reply are ignored. */
+/* RFC 8167 s4.1: the credits of a message that is neither a call nor a reply are ignored. */
 static void
 test_v1_no_direction(void)
 {
@@ -425,7 +430,7 @@ test_v1_no_direction(void)
 /* ---- Lengths that a server returns ---- */
 
 #define BACK_BYTES      5000
-#define BACK_ROOM_BYTES 6000 /* of the Reply chunk */
+#define BACK_ROOM_BYTES 6000 /* room of the Reply chunk */
 
 static unsigned int
 back_sink(const void *args, struct weft_rpc_sink *sinks)
@@ -442,7 +447,7 @@ back_room(const void *args)
 	return BACK_ROOM_BYTES;
 }
 
-/* An accepted reply to the RIG_MOVE of a, but for its octets where they are moved. */
+/* An accepted reply to a RIG_MOVE, without the octets that are moved. */
 static uint32_t
 back_reply(uint8_t *m, uint32_t xid, const struct rig_answer *a, uint32_t data_bytes, bool moved)
 {
@@ -476,8 +481,8 @@ back_comes(const void *m, uint32_t len_bytes, uint32_t over)
 	rig_down(&rig);
 }
 
-/* A Write chunk that comes back longer than it was, with an opaque as long: nothing is read there.
- */
+/* A Write chunk that is returned longer than offered, with an opaque of that length: no octet
+ * beyond it is read. */
 static void
 test_write_too_long(void)
 {
@@ -509,7 +514,7 @@ test_write_too_long(void)
 	}
 }
 
-/* A Reply chunk that comes back longer than it was: likewise. */
+/* The same for a Reply chunk that is returned longer than offered. */
 static void
 test_reply_too_long(void)
 {

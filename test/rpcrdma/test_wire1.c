@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The codec of version 1 headers (RFC 8166 s4): the RFC's own examples, headers of a Linux NFS
- * client and server over iWARP, the rules.
+ * @file The codec of version 1 headers (RFC 8166 s4): the RFC's examples, headers of a Linux NFS
+ * client and server over iWARP, and the rules.
  */
 
 #include <errno.h>
@@ -14,11 +13,11 @@
 
 /* ---- Headers of a Linux NFS version 3 client, and of the Linux server's answers ---- */
 
-/* NULL: no chunks. The RPC message behind, up to its procedure. */
+/* NULL: no chunks. The RPC message follows, up to its procedure. */
 static const uint32_t nfs_null_call[] = {0x8b2de697, 1, 128, 0,       0, 0, 0,
                                          0x8b2de697, 0, 2,   0x186a3, 3, 0};
 static const uint32_t nfs_null_reply[] = {0x8b2de697, 1, 64, 0, 0, 0, 0, 0x8b2de697, 1, 0, 0, 0, 0};
-/* READ of 20000 octets: a Write chunk with room for five pages, and how much came. */
+/* READ of 20000 octets: a Write chunk with room for five pages, and the length that was written. */
 static const uint32_t nfs_read_call[] = {
         0x952de697, 1, 128, 0,          0, 1, 1,       0xcd715201, 0x5000, 0x952de697,
         0x0a7ac000, 0, 0,   0x952de697, 0, 2, 0x186a3, 3,          6};
@@ -29,7 +28,7 @@ static const uint32_t nfs_read_reply[] = {
 static const uint32_t nfs_write_call[] = {
         0x992de697, 1, 128, 0,          1, 0x6c, 0xb541f201, 0x4e20, 0x992de697, 0x028fc000,
         0,          0, 0,   0x992de697, 0, 2,    0x186a3,    3,      7};
-/* GETACL: a Reply chunk of three segments; the reply is a Long one, in the first of them. */
+/* GETACL: a Reply chunk of three segments. The reply is a Long one, in the first segment. */
 static const uint32_t nfs_acl_call[] = {
         0x972de697, 1,          128,        0,          0,          0,          1,
         3,          0xeafaf302, 0x100,      0x972de697, 0x08fb3800, 0xfd9ebd02, 0x7000,
@@ -98,7 +97,8 @@ test_linux(void)
 	CHECK_EQ(wire_decode_words(nfs_acl_call, N(nfs_acl_call), &h), RPCRDMA_OK);
 	CHECK(c->has_reply);
 	CHECK_EQ(c->reply.n_segs, 3);
-	/* What the server wrote back is what filling the call's Reply chunk gives. */
+	/* The returned chunk of the server equals what weft computes from the call's Reply
+	 * chunk. */
 	{
 		struct rpcrdma_hdr reply;
 		uint32_t len = wire_words(m, nfs_acl_reply, N(nfs_acl_reply));
@@ -112,7 +112,7 @@ test_linux(void)
 	}
 }
 
-/* RFC 8166 s4.7, its letters filled in: H, L, OO, and P. */
+/* RFC 8166 s4.7 with values for its letters H, L, OO and P. */
 static void
 test_rfc_examples(void)
 {
@@ -144,7 +144,7 @@ test_rfc_examples(void)
 	CHECK_MEM(out, m, len - 8);
 }
 
-/* RFC 8166 s3.4.5: segments are grouped by their positions, and no order is asked for. */
+/* RFC 8166 s3.4.5: segments are grouped by their positions, in any order. */
 static void
 test_read_list_any_order(void)
 {
@@ -171,7 +171,7 @@ test_read_list_any_order(void)
 		CHECK_EQ(weft_rpcrdma_segs(c, &c->reads[1])[i].handle, at80[i]);
 	}
 	CHECK_EQ(weft_rpcrdma_segs(c, &c->writes[0])[0].handle, 7);
-	/* Said again in order, the length is the same. */
+	/* Encoded in order, the header has the same length. */
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 4 * N(w));
 	CHECK_EQ(weft_get_be32(out + 20), 0);
 	CHECK_EQ(weft_get_be32(out + 24), 2);
@@ -185,20 +185,20 @@ test_rules(void)
 	struct rpcrdma_hdr h;
 	uint8_t m[64];
 
-	/* s4.5: 28 octets, or it is dropped in silence; but an ERR_CHUNK has 20. */
+	/* s4.5: 28 octets at least, or the message is dropped silently; but an ERR_CHUNK has 20. */
 	wire_words(m, nfs_null_call, N(nfs_null_call));
 	for (uint32_t n = 0; n < 40; n++)
 		CHECK_EQ(wire_decode(m, n, NULL, &h), n < 28   ? RPCRDMA_SHORT
 		                                      : n < 32 ? RPCRDMA_BAD_XDR
 		                                               : RPCRDMA_OK);
-	/* s4.5.2: no such procedure; s4.2.4: where the payload is. */
+	/* s4.5.2: an undefined procedure; s4.2.4: the place of the payload. */
 	for (uint32_t proc = 5; proc < 20; proc++)
 		CHECK_EQ(decode_changed(nfs_null_call, N(nfs_null_call), 3, proc),
 		         RPCRDMA_BAD_HTYPE);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 0}, 7, &h),
 	         RPCRDMA_BAD_XDR);
 	CHECK_EQ(wire_decode_words(nomsg, N(nomsg), &h),
-	         RPCRDMA_BAD_XDR); /* a Write chunk is no place */
+	         RPCRDMA_BAD_XDR); /* a Write chunk holds no payload */
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 1, 0}, 8, &h),
 	         RPCRDMA_OK);
 	CHECK_EQ(decode_changed(nfs_write_call, N(nfs_write_call), 5, 0), RPCRDMA_BAD_XDR);
@@ -209,7 +209,7 @@ test_rules(void)
 	/* RFC 4506 s4.4: 0 or 1. */
 	for (unsigned int at = 4; at <= 6; at++)
 		CHECK_EQ(decode_changed(nfs_null_call, N(nfs_null_call), at, 2), RPCRDMA_BAD_XDR);
-	/* Direction: the RPC message's second word (RFC 8167 s5). */
+	/* The direction is in the second word of the RPC message (RFC 8167 s5). */
 	CHECK_EQ(wire_decode(m, 52, NULL, &h), RPCRDMA_OK);
 	m[35] = 2;
 	CHECK_EQ(weft_rpcrdma_dir(&h, m, 52), RPCRDMA_DIR_NONE);
@@ -235,7 +235,7 @@ test_errors(void)
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 2}, 5, &h), RPCRDMA_OK);
 	CHECK_EQ(h.err.code, RDMA1_ERR_CHUNK);
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 20);
-	/* s4.5: one that cannot be decoded is discarded in silence. */
+	/* s4.5: a message that cannot be decoded is dropped silently. */
 	for (uint32_t code = 3; code < 20; code++)
 		CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, code, 0, 0}, 7,
 		                           &h),
@@ -244,7 +244,7 @@ test_errors(void)
 	         RPCRDMA_BAD_XDR);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 1, 1}, 6, &h),
 	         RPCRDMA_BAD_XDR);
-	/* s4.5.2: ERR_CHUNK for all that is wrong with a header but its version. */
+	/* s4.5.2: ERR_CHUNK for every fault in a header except its version. */
 	for (unsigned int v = 0; v < RPCRDMA_N_VERDICTS; v++) {
 		bool silent = v == RPCRDMA_OK || v == RPCRDMA_SHORT || v == RPCRDMA_DISCARD;
 
@@ -255,8 +255,8 @@ test_errors(void)
 	}
 }
 
-/* s4.6: nobody sends them; RDMA_DONE is discarded, RDMA_MSGP answered with ERR_CHUNK by a
- * responder. */
+/* s4.6: these types are never sent. RDMA_DONE is dropped. A responder answers RDMA_MSGP with
+ * ERR_CHUNK. */
 static void
 test_no_longer_supported(void)
 {
