@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Hosts of several workers on one port: RSS by a NIC that computes Toeplitz for itself, and
- * the software distributor. Every segment must arrive at the worker whose connection it is of.
+ * @file Hosts with several workers on one port: RSS by a NIC that computes its own Toeplitz hash,
+ * and the software distributor. Every segment must arrive at the worker of its connection.
  */
 
 #include <rte_icmp.h>
@@ -30,7 +30,7 @@ struct lc_worker {
 	struct weft_tcp *tcp;
 	struct weft_tcp_listener *listener;
 	unsigned int accepted;
-	unsigned int misplaced; /**< segments of another's connection */
+	unsigned int misplaced; /**< segments of another worker's connection */
 };
 
 struct lc_host {
@@ -43,7 +43,7 @@ struct lc_host {
 	struct lc_worker w[LC_WORKERS];
 };
 
-/** One connection from host 0, and its other end. */
+/** A connection from host 0, with its other end. */
 struct lc_conn {
 	struct lc *lc;
 	struct weft_tcp_conn *c;
@@ -89,7 +89,7 @@ lc_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n
 		if (weft_netif_group_owner(w->host->group, &p->rx.dst, dport, &p->rx.src, sport) !=
 		    w->index)
 			w->misplaced++;
-		/* What the NIC says is what the group believes. */
+		/* The NIC and the group must agree. */
 		if (w->host->nic != NULL)
 			CHECK_EQ(sim_nic_steer(&w->host->cfg, &p->rx.src, sport, &p->rx.dst, dport,
 			                       &hash),
@@ -129,7 +129,7 @@ lc_next(void *arg)
 	return weft_timer_next(&w->sched.wheel);
 }
 
-/* ---- Connections: the client sends, the server echoes what it was sent ---- */
+/* ---- Connections: the client sends, and the server echoes ---- */
 
 static void
 lc_push(struct lc_conn *k, uint32_t len)
@@ -270,7 +270,7 @@ lc_random_cfg(struct lc *lc, struct sim_nic_cfg *cfg, unsigned int n)
 		cfg->key[i] = (uint8_t)sim_random(lc->sim);
 	for (unsigned int i = 0; i < cfg->reta_size; i++) {
 		cfg->reta[i] = (uint16_t)(sim_random(lc->sim) % n);
-		if (cfg->reta[i] == absent && n > 1) /* a worker that RSS gives nothing */
+		if (cfg->reta[i] == absent && n > 1) /* a worker that gets nothing by RSS */
 			cfg->reta[i] = (uint16_t)((absent + 1) % n);
 	}
 }
@@ -394,7 +394,7 @@ lc_none_live(void *arg)
 	return ((struct lc *)arg)->live == 0;
 }
 
-/** Whether RSS sends any port's answers to the worker. */
+/** Whether RSS sends the answers to any source port to this worker. */
 static bool
 lc_reachable(struct lc_worker *w)
 {
@@ -409,7 +409,7 @@ lc_reachable(struct lc_worker *w)
 	return false;
 }
 
-/** Connections from all workers of host 0, a few dozen at a time. */
+/** Open connections from all workers of host 0, a few dozen at a time. */
 static void
 lc_traffic(struct lc *lc, unsigned int conns)
 {
@@ -443,7 +443,7 @@ lc_sum(const struct lc_host *h, struct weft_netif_group_stats *sum)
 	}
 }
 
-/** Nobody received a segment that was not its own, or reset one. */
+/** Check that no worker received or reset a segment of another worker. */
 static void
 lc_check_placed(struct lc *lc)
 {
@@ -487,7 +487,7 @@ test_rss(void)
 	CHECK(conns > 200 || test_seed_given());
 }
 
-/** Keys without rank and tables that leave workers out. */
+/** Keys without rank, and tables that omit workers. */
 static void
 test_rss_degenerate(void)
 {
@@ -510,7 +510,8 @@ test_rss_degenerate(void)
 		lc_check_placed(lc);
 		lc_sum(&lc->host[0], &st);
 		CHECK_EQ(st.handed_out, 0);
-		if (kind == 0) /* everything hashes to 0: only entry 0's owner can open any */
+		/* everything hashes to 0: only the worker of entry 0 can open connections */
+		if (kind == 0)
 			CHECK(st.no_port > 0);
 		lc_down(lc);
 	}
@@ -547,7 +548,7 @@ test_software(void)
 	}
 }
 
-/** The NIC's table changes under way: what lands on the wrong queue is passed on. */
+/** The NIC's table changes during the traffic: segments at the wrong queue are passed on. */
 static void
 test_reta_changed(void)
 {
@@ -575,7 +576,8 @@ test_reta_changed(void)
 	lc_down(lc);
 }
 
-/** A NIC that hashes by a key which is not the one it was asked for: noticed, and done by us. */
+/** A NIC that hashes by another key than the configured one: the stack detects it, and
+ * distributes in software. */
 static void
 test_hash_wrong(void)
 {
@@ -599,7 +601,7 @@ test_hash_wrong(void)
 	lc_down(lc);
 }
 
-/** RFC 6056 s3.5: every free port is found, none twice, and then there are none. */
+/** RFC 6056 s3.5: every free port is found, none twice, and then none is left. */
 static void
 test_ports_unique(void)
 {
@@ -609,7 +611,8 @@ test_ports_unique(void)
 	struct weft_tcp_port_use use;
 	struct lc *lc = lc_up(test_seed(400), false);
 	struct lc_host *h = &lc->host[0];
-	struct weft_ip dst = net_ip(9); /* nobody: the connections stay in SYN-SENT */
+	/* no host has this address: the connections stay in SYN-SENT */
+	struct weft_ip dst = net_ip(9);
 	struct weft_tcp_conn *c;
 	unsigned int n = 0;
 
@@ -635,7 +638,7 @@ test_ports_unique(void)
 	CHECK_EQ(use.conns, WEFT_PORT_COUNT);
 	weft_tcp_port_use(h->ports, 50000, &use);
 	CHECK_EQ(use.conns, 1);
-	/* Another remote port is another tuple. */
+	/* Another remote port makes another tuple. */
 	CHECK_EQ(weft_tcp_connect(h->w[0].tcp, h->w[0].nif, &dst, 81, NULL, NULL, &c), 0);
 	lc_down(lc);
 }
@@ -652,7 +655,7 @@ lc_listen_all_but(struct lc_worker *w, uint16_t keep)
 			         0);
 }
 
-/** A port that any worker listens on is no source port of any other. */
+/** A port on which any worker listens is not a source port of any other worker. */
 static void
 test_listener_elsewhere(void)
 {
@@ -685,7 +688,7 @@ test_listener_elsewhere(void)
 	lc_down(lc);
 }
 
-/** RFC 9293 s3.3.2: a tuple in TIME-WAIT is not taken again, whichever worker asks. */
+/** RFC 9293 s3.3.2: a tuple in TIME-WAIT is not used again by any worker. */
 static void
 test_time_wait(void)
 {
@@ -700,7 +703,8 @@ test_time_wait(void)
 	lc_host_up(lc, 1, 3, false, true, NULL);
 	lc_traffic(lc, 200);
 	weft_tcp_port_use(h->ports, 0, &use);
-	CHECK_EQ(use.time_wait, 200); /* who closes first waits (RFC 9293 s3.6) */
+	/* the end that closes first enters TIME-WAIT (RFC 9293 s3.6) */
+	CHECK_EQ(use.time_wait, 200);
 	CHECK_EQ(use.conns, 200);
 	for (unsigned int i = 0; i < lc->nconn; i++)
 		if (lc->conn[i].client)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * One stack against hand-made segments: RFC 9293 s3.10.7, RFC 5961, windows, acknowledgments,
- * reassembly, retransmission.
+ * @file One stack against segments that the test encodes: RFC 9293 s3.10.7, RFC 5961, windows,
+ * acknowledgments, reassembly, retransmission.
  */
 
 #include <stdlib.h>
@@ -52,7 +51,7 @@ test_options(void)
 	down();
 }
 
-/** RFC 9293 s3.10.7.1: what a segment for nobody gets. */
+/** RFC 9293 s3.10.7.1: the answer to a segment of no connection. */
 static void
 test_no_conn(void)
 {
@@ -85,7 +84,7 @@ test_no_conn(void)
 	CHECK_EQ(last().h.seq, 2);
 	seg_wait(TCP_FIN, 1, 2, 3, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	/* SYN and FIN together, and a zero port, are nobody's. */
+	/* A segment with SYN and FIN, and one with port zero, belong to no connection. */
 	seg_wait(TCP_SYN | TCP_FIN, 1, 2, 3, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->rx_bad, 1);
@@ -100,7 +99,7 @@ test_blind(void)
 
 	open_conn(NULL, NULL);
 	st = weft_tcp_stats(net.node[0].tcp);
-	/* RST: outside, inside, exactly in place. */
+	/* RST: outside the window, inside, and exactly at rcv_nxt. */
 	seg_wait(TCP_RST, IRS + 1 + 70000, 0, 0, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	seg_wait(TCP_RST, IRS, 0, 0, 0, 0);
@@ -112,7 +111,7 @@ test_blind(void)
 	/* SYN: in the window. */
 	seg_wait(TCP_SYN, IRS + 100, 0, 0, 0, 0);
 	CHECK_EQ(last().h.flags, TCP_ACK);
-	/* ACK of what was not sent, and of what was sent too long ago. */
+	/* ACK of data that were never sent, and of data acknowledged long ago. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 2, 65535, 0, 100);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	seg_wait(TCP_ACK, IRS + 1, iss + 1 - 65536, 65535, 0, 100);
@@ -144,7 +143,7 @@ test_syn_sent(void)
 	run_for(20 * WEFT_NS_PER_US);
 	iss = last().h.seq;
 	h.dst_port = last().h.src_port;
-	/* An ACK of something else is reset; a RST must acknowledge our SYN. */
+	/* A wrong ACK is answered with a RST. A RST must acknowledge our SYN. */
 	h.flags = TCP_SYN | TCP_ACK;
 	h.ack = iss;
 	net_raw(&net, &h, NULL, 0, 0);
@@ -179,18 +178,18 @@ test_syn_rcvd(void)
 	up(NULL);
 	syn(IRS, &o);
 	iss = last().h.seq;
-	syn(IRS, &o); /* again: the answer again */
+	syn(IRS, &o); /* repeated: the same answer again */
 	CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
 	CHECK_EQ(last().h.seq, iss);
 	seg_wait(TCP_ACK, IRS + 1, iss + 2, 100, 0, 0);
 	CHECK_EQ(last().h.flags, TCP_RST);
 	CHECK_EQ(last().h.seq, iss + 2);
 	CHECK_EQ(net.accepted, 0);
-	/* The timer sends it again, too. */
+	/* The timer repeats it, too. */
 	run_for(1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
-	/* The last ACK may carry text. */
+	/* The third segment may carry data. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, 10);
 	CHECK_EQ(net.accepted, 1);
 	app = &net.app[0];
@@ -201,7 +200,8 @@ test_syn_rcvd(void)
 	syn(IRS, &o);
 	seg_wait(TCP_RST, IRS + 1, 0, 0, 0, 0);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 0);
-	/* Half-open ones are bounded by the backlog (16), and give up. */
+	/* The number of half-open connections is limited by the backlog (16), and they end after
+	 * some retries. */
 	for (uint16_t i = 0; i < 20; i++)
 		net_raw(&net,
 		        &(struct tcp_hdr){.src_port = PORT + i, .dst_port = 7, .flags = TCP_SYN},
@@ -221,7 +221,7 @@ static void
 test_ack_policy(void)
 {
 	open_conn(&(struct weft_tcp_attr){.no_quick_acks = true}, NULL);
-	/* One full segment: later. Two in one burst: one ACK. */
+	/* One full segment: a delayed ACK. Two in one burst: one ACK. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, MSS);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	run_for(WEFT_NS_PER_MS);
@@ -232,7 +232,7 @@ test_ack_policy(void)
 	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.ack, IRS + 1 + 9 * MSS);
-	/* Out of order: one each, at once; the gap filled: one. */
+	/* Out of order: one ACK for each segment, at once. After the gap is filled: one ACK. */
 	for (unsigned int i = 10; i < 14; i++)
 		seg(TCP_ACK, IRS + 1 + i * MSS, iss + 1, 65535, i * MSS, MSS);
 	run_for(20 * WEFT_NS_PER_US);
@@ -243,10 +243,10 @@ test_ack_policy(void)
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.ack, IRS + 1 + 14 * MSS);
 	CHECK_EQ(app->received, 14 * MSS);
-	/* Old text: an ACK at once. */
+	/* Old data: an ACK at once. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, MSS);
 	CHECK_EQ(net.node[1].nsegs, 1);
-	/* A FIN ahead of text is remembered, and text beyond it is not taken. */
+	/* A FIN beyond a gap is remembered, and data after it are not accepted. */
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1 + 15 * MSS, iss + 1, 65535, 15 * MSS, 5);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	seg_wait(TCP_ACK, IRS + 1 + 15 * MSS, iss + 1, 65535, 15 * MSS, MSS);
@@ -259,7 +259,8 @@ test_ack_policy(void)
 	down();
 }
 
-/** Pieces of a stream in any order and overlap; the window's edge; the bound. */
+/** Pieces of a stream in any order and overlap, the edge of the window, and the limit of
+ * buffers. */
 static void
 test_reassembly(void)
 {
@@ -280,7 +281,7 @@ test_reassembly(void)
 			seg(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, len);
 			if (tries % 8 == 0)
 				run_for(20 * WEFT_NS_PER_US);
-			if (tries == 30) /* the edge of a window that nobody may cross */
+			if (tries == 30) /* the edge of the window, which no segment may cross */
 				seg(TCP_ACK, IRS + 1 + 19999, iss + 1, 65535, 19999, 1400);
 		}
 		run_for(WEFT_NS_PER_MS);
@@ -290,7 +291,7 @@ test_reassembly(void)
 	}
 }
 
-/** Three duplicates resend the head; the rest of NewReno follows partial ACKs. */
+/** Three duplicate ACKs resend the first segment. Partial ACKs continue as in NewReno. */
 static void
 test_fast_retransmit(void)
 {
@@ -311,15 +312,15 @@ test_fast_retransmit(void)
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.seq, first);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->fast_retrans, 1);
-	/* Partial: the next hole at once. */
+	/* A partial ACK: the next hole is resent at once. */
 	seg_wait(TCP_ACK, IRS + 1, first + 3 * MSS, 65000, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.seq, first + 3 * MSS);
-	/* Into the middle of a segment: what remains. */
+	/* A partial ACK in the middle of a segment: the rest is resent. */
 	seg_wait(TCP_ACK, IRS + 1, first + 5 * MSS + 100, 65000, 0, 0);
 	CHECK_EQ(last().h.seq, first + 5 * MSS + 100);
 	CHECK_EQ(last().len_bytes, MSS - 100);
-	/* Silence: the timer, then twice as long; not as long as makes it doubt the size. */
+	/* No ACK: the timer, then twice as long, but too short for a suspicion of a black hole. */
 	run_for(1300 * WEFT_NS_PER_MS);
 	CHECK(net.node[1].nsegs >= 2);
 	for (unsigned int i = 0; i < net.node[1].nsegs; i++)
@@ -342,8 +343,8 @@ test_zero_window(void)
 	una = iss + 1 + 10 * MSS;
 	seg_wait(TCP_ACK, IRS + 1, una, 0, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	/* One octet, again and again, ever more slowly, for as long as the peer answers and the
-	 * user wants. */
+	/* A window probe of one octet is repeated at growing intervals, as long as the peer
+	 * answers and the user timeout allows. */
 	for (unsigned int i = 0; i < 10; i++) {
 		uint64_t start = sim_now_ns(net.sim);
 
@@ -356,7 +357,8 @@ test_zero_window(void)
 		seg_wait(TCP_ACK, IRS + 1, una, 0, 0, 0);
 	}
 	CHECK(gap[1] > gap[0] + 100 && gap[3] > gap[2] + 300);
-	/* It takes the octet and opens a little: what fits, after the next timeout. */
+	/* The peer accepts the octet and opens the window a little: what fits is sent after the
+	 * next timeout. */
 	while (net.node[1].nsegs == 0)
 		net_run(&net, WEFT_NS_PER_MS, NULL, NULL);
 	seg_wait(TCP_ACK, IRS + 1, una + 1, 500, 0, 0);
@@ -364,20 +366,20 @@ test_zero_window(void)
 		net_run(&net, WEFT_NS_PER_MS, NULL, NULL);
 	CHECK_EQ(last().h.seq, una + 1);
 	CHECK_EQ(last().len_bytes, 500);
-	/* Open wide: the rest, the torn segment first. */
+	/* The window is open: everything is sent, the split segment first. */
 	seg_wait(TCP_ACK, IRS + 1, una + 501, 65535, 0, 0);
 	CHECK(net.node[1].nsegs >= 2);
 	CHECK_EQ(net.node[1].segs[0].h.seq, una + 501);
 	CHECK_EQ(net.node[1].segs[0].len_bytes, MSS - 501);
 	CHECK_EQ(net.node[1].segs[1].len_bytes, MSS);
-	/* A peer that goes silent behind a closed window is given up. */
+	/* A peer that stops answering behind a closed window is given up. */
 	seg_wait(TCP_ACK, IRS + 1, last().h.seq + last().len_bytes, 0, 0, 0);
 	run_for(600 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -ETIMEDOUT);
 	down();
 }
 
-/** A peer whose window never holds a segment gets halves of it without delay. */
+/** A peer whose window is always smaller than a segment gets half windows without delay. */
 static void
 test_small_window(void)
 {
@@ -415,7 +417,8 @@ test_small_window(void)
 	down();
 }
 
-/** The end that closed first waits; a SYN beyond the old numbers starts anew (RFC 9293 s3.6.1). */
+/** The end that closed first is in TIME-WAIT. A SYN with a newer number opens a new connection
+ * (RFC 9293 s3.6.1). */
 static void
 test_time_wait(void)
 {
@@ -434,13 +437,13 @@ test_time_wait(void)
 	CHECK_EQ(app->err, 0);
 	CHECK_EQ(last().h.ack, IRS + 2);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 1);
-	/* The FIN again: our ACK was lost. And the wait begins anew. */
+	/* The FIN is repeated, because our ACK was lost. TIME-WAIT starts again. */
 	run_for(800 * WEFT_NS_PER_MS);
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, fin + 1, 65535, 0, 0);
 	CHECK_EQ(last().h.ack, IRS + 2);
 	run_for(800 * WEFT_NS_PER_MS);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 1);
-	/* An old SYN is answered with an ACK, a newer one is a connection. */
+	/* An old SYN is answered with an ACK, and a newer one opens a connection. */
 	syn(IRS - 100, &o);
 	CHECK_EQ(last().h.flags, TCP_ACK);
 	CHECK_EQ(net.accepted, 1);
@@ -460,7 +463,8 @@ test_closing(void)
 	open_conn(NULL, NULL);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
 	run_for(20 * WEFT_NS_PER_US);
-	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 1, 65535, 0, 0); /* does not ack our FIN */
+	/* does not acknowledge our FIN */
+	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 1, 65535, 0, 0);
 	CHECK_EQ(net_state(app), WEFT_TCP_CLOSING);
 	CHECK_EQ(last().h.ack, IRS + 2);
 	seg_wait(TCP_ACK, IRS + 2, iss + 2, 65535, 0, 0);
@@ -471,7 +475,7 @@ test_closing(void)
 	open_conn(NULL, NULL);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
 	run_for(20 * WEFT_NS_PER_US);
-	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 2, 65535, 0, 0); /* does */
+	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 2, 65535, 0, 0); /* acknowledges it */
 	CHECK(app->closed && app->err == 0);
 	net_check_idle(&net);
 	down();
@@ -489,7 +493,7 @@ test_closing(void)
 	down();
 }
 
-/** Of the connection that sent last. */
+/** An ICMP error for the connection that sent last. */
 static void
 icmp_error(uint32_t seq, enum weft_icmp_kind kind)
 {
@@ -513,7 +517,7 @@ test_unreachable(void)
 	up(&attr);
 	app = net_connect(&net, 0, PORT);
 	run_for(20 * WEFT_NS_PER_US);
-	/* Not about anything that was sent; soft; hard. */
+	/* An error for octets that were not sent; a soft error; a hard error. */
 	icmp_error(last().h.seq + 1, WEFT_ICMP_HARD);
 	CHECK(!app->closed);
 	icmp_error(last().h.seq, WEFT_ICMP_SOFT);
@@ -527,7 +531,7 @@ test_unreachable(void)
 	down();
 }
 
-/** The number that tells a new loss from a resent one must follow along for gigabytes. */
+/** `recover`, which separates a new loss from a resent one, must follow snd_una over gigabytes. */
 static void
 test_recover_wrap(void)
 {
@@ -538,7 +542,7 @@ test_recover_wrap(void)
 	open_conn(NULL, &as);
 	st = weft_tcp_stats(net.node[0].tcp);
 	first = iss + 1;
-	/* As after almost 2 GiB without a loss; what follows goes beyond. */
+	/* As after almost 2 GiB without a loss. Later sequence numbers go beyond. */
 	app->c->recover = app->c->snd_una - 0x7ffffff0u;
 	seg_wait(TCP_ACK, IRS + 1, first + 5 * MSS, 65535, 0, 0);
 	for (unsigned int i = 0; i < 3; i++)
@@ -546,7 +550,7 @@ test_recover_wrap(void)
 	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(st->fast_retrans, 1);
 	CHECK_EQ(net.node[1].segs[net.node[1].nsegs - 1].h.seq, first + 5 * MSS);
-	/* What that recovery covers is not lost again by late duplicates. */
+	/* Octets covered by that recovery are not taken for lost again at late duplicates. */
 	seg_wait(TCP_ACK, IRS + 1, app->c->recover, 65535, 0, 0);
 	CHECK_EQ(app->c->recover, app->c->snd_una);
 	for (unsigned int i = 0; i < 5; i++)
@@ -555,7 +559,7 @@ test_recover_wrap(void)
 	down();
 }
 
-/** One ACK for a burst opens the window as one each would have. */
+/** One ACK for a burst opens cwnd as one ACK for each segment would. */
 static void
 test_slow_start(void)
 {
@@ -574,10 +578,10 @@ test_slow_start(void)
 		una += k * MSS;
 		seg_wait(TCP_ACK, IRS + 1, una, 65535, 0, 0);
 	}
-	/* No more than a receive burst at once, 32, whatever the ACK says. */
+	/* At most one receive burst of 32 segments at once, whatever the ACK covers. */
 	weft_tcp_info(app->c, &info);
 	CHECK_EQ(info.cwnd_bytes, (10 + 10 + 20 + 32) * MSS);
-	/* One segment for each ACK while resending what a timeout declared lost. */
+	/* One segment for each ACK while segments that a timeout declared lost are resent. */
 	run_for(1200 * WEFT_NS_PER_MS);
 	CHECK(weft_tcp_stats(net.node[0].tcp)->rtos > 0);
 	seg_wait(TCP_ACK, IRS + 1, app->c->snd_una + 20 * MSS, 65535, 0, 0);
@@ -597,7 +601,7 @@ test_window_edge(void)
 
 	open_conn(&attr, &as);
 	st = weft_tcp_stats(net.node[0].tcp);
-	/* Everything that the window takes, but for the first segment, which is lost. */
+	/* All segments that the window permits except the first, which is lost. */
 	for (uint32_t off = 1000; off < 20000; off += 1000)
 		seg(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, 1000);
 	run_for(20 * WEFT_NS_PER_US);
@@ -605,7 +609,7 @@ test_window_edge(void)
 	weft_tcp_info(app->c, &info);
 	CHECK_EQ(info.unacked_bytes, 0);
 	CHECK_EQ(st->rx_out_of_window, 0);
-	/* One octet further is outside, and so is a RST at the edge, and text. */
+	/* One octet further is outside the window, and so are a RST and data at the edge. */
 	seg_wait(TCP_ACK, IRS + 1 + 20001, iss + 1 + 3000, 65535, 0, 0);
 	CHECK_EQ(st->rx_out_of_window, 1);
 	seg_wait(TCP_RST, IRS + 1 + 20000, 0, 0, 0, 0);
@@ -618,7 +622,8 @@ test_window_edge(void)
 	down();
 }
 
-/** A RST must have the number that the peer expects, also after the timer went back. */
+/** A RST must have the sequence number that the peer expects, even after a retransmission
+ * timeout. */
 static void
 test_abort_after_rto(void)
 {
@@ -635,7 +640,7 @@ test_abort_after_rto(void)
 	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
 	CHECK_EQ(last().h.seq, iss + 1 + 10 * MSS);
 	down();
-	/* So too when the timer gives up. */
+	/* The same when the connection gives up after its timeouts. */
 	open_conn(&attr, &as);
 	run_for(60 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -ETIMEDOUT);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * One sender against hand-made selective acknowledgments: the scoreboard (RFC 2018, RFC 2883),
- * RACK-TLP (RFC 8985), PRR (RFC 6937).
+ * @file One sender against selective acknowledgments that the test encodes: the scoreboard (RFC
+ * 2018, RFC 2883), RACK-TLP (RFC 8985), PRR (RFC 6937).
  */
 
 #include <stdlib.h>
@@ -22,19 +21,19 @@ brute_sacked(void)
 	return n;
 }
 
-/** RFC 2018 s5: what marks, and what does not. */
+/** RFC 2018 s5: blocks that mark segments, and blocks that do not. */
 static void
 test_blocks(void)
 {
 	open_sack(NULL, 10);
 	CHECK_EQ(net.node[1].nsegs, 10);
-	/* Halves: only whole segments are marked. */
+	/* Parts of segments: only whole segments are marked. */
 	sack2(0, (const int[]){3, 5, -1});
 	CHECK_EQ(c->sacked_segs, 0);
 	sack2(0, (const int[]){3, 7, -1});
 	CHECK_EQ(c->sacked_segs, 1);
 	CHECK_EQ(c->sacked_bytes, MSS);
-	/* Inverted, empty, beyond what was sent, across the cumulative ACK. */
+	/* Inverted, empty, beyond the octets sent, and across the cumulative ACK. */
 	sack2(0, (const int[]){8, 6, -1});
 	sack2(0, (const int[]){8, 8, -1});
 	sack2(0, (const int[]){8, 22, -1});
@@ -44,7 +43,7 @@ test_blocks(void)
 	CHECK_EQ(c->sacked_segs, 2);
 	CHECK_EQ(st->dsacks_in, 0);
 	CHECK_EQ(c->sacked_bytes, brute_sacked());
-	/* An ACK that ends within a marked segment: what is left of it stays marked. */
+	/* An ACK that ends within a marked segment: its rest stays marked. */
 	seg_wait(TCP_ACK, IRS + 1, first + 3 * MSS + 500, 65535, 0, 0);
 	CHECK_EQ(c->sacked_segs, 1);
 	CHECK_EQ(c->sacked_bytes, MSS - 500);
@@ -52,11 +51,11 @@ test_blocks(void)
 	down();
 }
 
-/** A block far from all others is found, but not by one ACK that walks through the whole queue. */
+/** A block far from all others is found, but not by a walk through the whole queue at one ACK. */
 static void
 test_far_block(void)
 {
-	/* Few connections: nearly all buffers are there to be lent. */
+	/* Few connections: nearly all buffers can be borrowed. */
 	struct weft_tcp_attr attr = {
 	        .initial_cwnd_segs = 2000, .data_retries = 200, .max_conns = 4};
 	unsigned int acks = 0;
@@ -71,18 +70,18 @@ test_far_block(void)
 	CHECK_EQ(acks, 3);
 	CHECK_EQ(c->sacked_segs, 1);
 	CHECK_EQ(st->sack_searches_cut, 2);
-	/* From the highest mark on it is no search. */
+	/* From the highest marked segment on, no search is needed. */
 	sack(0, 1500, 1502);
 	sack(0, 1990, 1995);
 	CHECK_EQ(c->sacked_segs, 7);
-	/* Where the search stands is forgotten with its segment. */
+	/* The position of the search is dropped with its segment. */
 	sack(0, 700, 701);
 	CHECK_EQ(st->sack_searches_cut, 3);
 	sack(1000, 1000, 1000);
 	sack(1000, 1200, 1201);
 	CHECK_EQ(c->sacked_segs, 8);
 	CHECK_EQ(c->sacked_bytes, brute_sacked());
-	/* Nor does a run of marks that no hint knows hold it up for ever. */
+	/* Nor does a long run of marks without a hint stop the search. */
 	for (int i = 1202; i < 1978; i += 2)
 		sack(1000, i, i + 1);
 	for (int i = 1203; i < 1978; i += 2)
@@ -95,7 +94,7 @@ test_far_block(void)
 	down();
 }
 
-/** A low block does not make the next one above all others a search from there. */
+/** After a low block, a block above all others does not start a search from the low one. */
 static void
 test_low_block(void)
 {
@@ -113,7 +112,7 @@ test_low_block(void)
 	down();
 }
 
-/** Any blocks in any order: the hints find what a search of the whole queue would. */
+/** Any blocks in any order: the hints find what a search of the whole queue finds. */
 static void
 test_hints(void)
 {
@@ -140,7 +139,8 @@ test_hints(void)
 				unsigned int r = l + 1 + (unsigned int)rand() % 12;
 
 				r = RTE_MIN(r, 200u);
-				/* As a receiver does: the whole run around what came. */
+				/* As a receiver does: report the whole run around the new
+				 * segment. */
 				while (l > una && have[l - 1])
 					l--;
 				while (r < 200 && have[r])
@@ -165,7 +165,8 @@ test_hints(void)
 	}
 }
 
-/** RFC 6675 s5 (1), (3): the third makes a loss; the first two let new data out (RFC 3042). */
+/** RFC 6675 s5 (1), (3): the third duplicate ACK declares a loss. The first two permit new data
+ * (RFC 3042). */
 static void
 test_dupthresh(void)
 {
@@ -184,7 +185,7 @@ test_dupthresh(void)
 	CHECK_EQ(sent(0), 0);
 	CHECK_EQ(st->recoveries, 1);
 	CHECK_EQ(st->rack_marked_lost, 1);
-	/* RFC 6675 s5 (A): it ends with the ACK of all that was out, at ssthresh. */
+	/* RFC 6675 s5 (A): recovery ends with the ACK of all octets sent before it, at ssthresh. */
 	run_for(RTT_NS);
 	sack(12, 12, 12);
 	CHECK(!c->in_recovery);
@@ -194,7 +195,7 @@ test_dupthresh(void)
 	down();
 }
 
-/** RFC 8985 s6.2 step 5: one SACK is enough, once the reordering window is over. */
+/** RFC 8985 s6.2 step 5: one SACK is enough after the reordering window has ended. */
 static void
 test_reo_timer(void)
 {
@@ -219,14 +220,15 @@ test_reo_timer(void)
 	down();
 }
 
-/** RFC 8985 s6.2 steps 3, 4: who has seen reordering waits, however many SACKs come. */
+/** RFC 8985 s6.2 steps 3, 4: a sender that has seen reordering waits, whatever the number of
+ * SACKs. */
 static void
 test_reordering(void)
 {
 	open_sack(NULL, 40);
 	run_for(RTT_NS);
 	sack(0, 1, 2);
-	sack(2, 2, 2); /* segment 0 came late, and was sent once */
+	sack(2, 2, 2); /* segment 0 arrived late, and was sent once */
 	CHECK(c->reordering_seen);
 	CHECK_EQ(st->recoveries, 0);
 	for (int k = 4; k <= 9; k++)
@@ -236,7 +238,7 @@ test_reordering(void)
 	sack(9, 9, 9);
 	CHECK_EQ(st->retrans_segs, 0);
 	CHECK_EQ(st->recoveries, 0);
-	/* But it waits no longer than that. */
+	/* But it does not wait longer than that. */
 	run_for(RTT_NS);
 	net.node[1].nsegs = 0;
 	sack(9, 10, 14);
@@ -247,7 +249,7 @@ test_reordering(void)
 	down();
 }
 
-/** RFC 8985 s3.4: a retransmission lost, too, is found by what was sent after it; three times. */
+/** RFC 8985 s3.4: a lost retransmission is detected by segments sent after it; three times. */
 static void
 test_lost_again(void)
 {
@@ -264,7 +266,8 @@ test_lost_again(void)
 	for (unsigned int times = 1; times <= 3; times++) {
 		bool again = false;
 
-		/* What followed the retransmission arrives; it does not. */
+		/* Segments sent after the retransmission arrive, and the retransmission does
+		 * not. */
 		run_for(RTT_NS);
 		while (!again && next < 100) {
 			sack(0, 1, (int)RTE_MIN(next, (c->snd_nxt - first) / MSS));
@@ -280,7 +283,8 @@ test_lost_again(void)
 	down();
 }
 
-/** RFC 6937 s3.1, first figure: 20 out, one lost; data out follows data delivered to ssthresh. */
+/** RFC 6937 s3.1, first figure: 20 in flight, one lost. The data sent follow the data delivered
+ * until ssthresh. */
 static void
 test_prr(void)
 {
@@ -304,11 +308,13 @@ test_prr(void)
 		out += net.node[1].nsegs * MSS;
 		CHECK_EQ(c->prr_out, out);
 		CHECK_EQ(c->prr_delivered, delivered);
-		/* Never more than the proportion says; at ssthresh one goes for one that came. */
+		/* Never more than the proportion. At ssthresh, one segment is sent for each
+		 * delivered one. */
 		CHECK(out <= (delivered * 10 + 21) / 22 + MSS - 1);
 		CHECK(out + MSS > delivered * 10 / 22 || tcp_pipe(c) >= 10 * MSS);
 	}
-	/* 22 out, 19 delivered, 1 lost; ends around ssthresh without a silence or a burst. */
+	/* 22 sent, 19 delivered, 1 lost. Recovery ends near ssthresh, without a pause or a
+	 * burst. */
 	CHECK(tcp_pipe(c) >= 9 * MSS && tcp_pipe(c) <= 11 * MSS);
 	down();
 }
@@ -336,7 +342,8 @@ test_prr_ssrb(void)
 	down();
 }
 
-/** RFC 2018 s8: after a timeout the marks are gone; a receiver that reneged gets everything. */
+/** RFC 2018 s8: after a timeout the marks are cleared. A receiver that reneged gets everything
+ * again. */
 static void
 test_renege(void)
 {
@@ -352,7 +359,7 @@ test_renege(void)
 	CHECK(st->rtos > 0);
 	CHECK_EQ(c->sacked_segs, 0);
 	CHECK_EQ(sent(0), 0);
-	/* It acknowledges the head and has dropped the rest. */
+	/* The receiver acknowledges the first segment and has dropped the others. */
 	for (unsigned int una = 1; una <= 10; una++) {
 		for (unsigned int i = 0; i < net.node[1].nsegs; i++)
 			got[sent(i)] = true;
@@ -366,8 +373,8 @@ test_renege(void)
 	down();
 }
 
-/** A receiver that has kept it says so again: what it says after the timeout counts like the first
- * time. */
+/** A receiver that kept its data reports them again. Its blocks after the timeout count like the
+ * first ones. */
 static void
 test_said_again(void)
 {
@@ -386,7 +393,7 @@ test_said_again(void)
 	down();
 }
 
-/** RFC 8985 s7.3: the last segment again after 2 SRTT, once; then the timeout. */
+/** RFC 8985 s7.3: the last segment is sent again after 2 SRTT, once. Then the timeout follows. */
 static void
 test_tlp(void)
 {
@@ -400,13 +407,13 @@ test_tlp(void)
 	CHECK_EQ(st->rtos, 0);
 	run_for(150 * WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	/* s7.4.1: its SACK tells that the four before it are lost. */
+	/* s7.4.1: its SACK shows that the four before it are lost. */
 	sack(0, 4, 5);
 	CHECK(c->in_recovery);
 	CHECK_EQ(sent(0), 0);
 	CHECK_EQ(st->rtos, 0);
 	down();
-	/* Nobody answers. */
+	/* No answer arrives. */
 	open_sack(NULL, 5);
 	run_for(300 * WEFT_NS_PER_MS);
 	CHECK_EQ(st->tlp_probes, 1);
@@ -415,7 +422,7 @@ test_tlp(void)
 	down();
 }
 
-/** RFC 8985 s7.3: what was never sent goes first, whatever cwnd says. */
+/** RFC 8985 s7.3: new data are sent first, regardless of cwnd. */
 static void
 test_tlp_new(void)
 {
@@ -425,7 +432,7 @@ test_tlp_new(void)
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(sent(0), 10);
 	CHECK_EQ(st->retrans_segs, 0);
-	/* s7.4.2: its acknowledgment is no loss. */
+	/* s7.4.2: its acknowledgment is no sign of a loss. */
 	sack(11, 11, 11);
 	CHECK_EQ(st->tlp_recovered, 0);
 	CHECK(!c->tlp_active);
@@ -433,7 +440,7 @@ test_tlp_new(void)
 	down();
 }
 
-/** RFC 8985 s7.4.2: a loss that the probe itself repaired still counts as one. */
+/** RFC 8985 s7.4.2: a loss that the probe itself repaired still counts as a loss. */
 static void
 test_tlp_repaired(void)
 {
@@ -463,7 +470,7 @@ test_tlp_repaired(void)
 	}
 }
 
-/** Sequence numbers that are only compared do not fall so far behind that they seem ahead. */
+/** Sequence numbers that are only compared do not fall so far behind that they seem to be ahead. */
 static void
 test_far_behind(void)
 {
@@ -473,7 +480,7 @@ test_far_behind(void)
 	for (unsigned int i = 0; i < RTE_DIM(by); i++) {
 		uint32_t *seq[4];
 
-		open_sack(NULL, 3); /* too few to use the window up */
+		open_sack(NULL, 3); /* too few to use the whole window */
 		seq[0] = &c->recover;
 		seq[1] = &c->ece_recover;
 		seq[2] = &c->cwnd_used;

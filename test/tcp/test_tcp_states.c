@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Every synchronized state and every kind of segment of RFC 9293 s3.10.7.4 as a table, the calls of
- * s3.10.4 and s3.10.5, and what surrounds the end of a connection: simultaneous open, FIN-WAIT-2,
- * TIME-WAIT, text after close; when acknowledgments wait, and when silence is believed.
+ * @file Every synchronized state and every kind of segment of RFC 9293 s3.10.7.4 as a table, the
+ * calls of s3.10.4 and s3.10.5, and the end of a connection: simultaneous open, FIN-WAIT-2,
+ * TIME-WAIT, data after close. Also when an ACK is delayed, and when a silent peer is given up.
  */
 
 #include "tcp_peer.h"
@@ -12,7 +11,8 @@
 #include "tcp_snd.h"
 
 static const struct weft_tcp_stats *st;
-static uint32_t rcv, ack; /**< what the stack expects; acknowledges its octets but not its FIN */
+/** rcv: sequence number that the stack expects. ack: acknowledges its octets but not its FIN */
+static uint32_t rcv, ack;
 
 static void
 turn(void)
@@ -37,7 +37,7 @@ close_now(void)
 	turn();
 }
 
-/** A fresh connection in state s. */
+/** Open a connection and bring it to state s. */
 static void
 bring_to(enum weft_tcp_state s)
 {
@@ -75,12 +75,12 @@ bring_to(enum weft_tcp_state s)
 	CHECK_EQ(state_now(), s);
 }
 
-/* What comes back. */
+/* The answer. */
 #define NONE 0
 #define A    TCP_ACK
 #define SA   (TCP_SYN | TCP_ACK)
 #define R    TCP_RST
-/* Into which state; SAME: none other. */
+/* The next state. SAME: no change. */
 #define SAME 0xff
 #define CL   WEFT_TCP_CLOSED
 #define SR   WEFT_TCP_SYN_RCVD
@@ -102,17 +102,17 @@ struct outcome {
 		}                                                                                  \
 	}
 
-/** s3.10.7.4, in its order; the columns are the states of `states`. */
+/** s3.10.7.4 in its order. The columns are the states of `states`. */
 static const struct event {
-	const char *name; /**< the paragraph */
+	const char *name; /**< the paragraph of the RFC */
 	uint8_t flags;
-	int32_t seq;     /**< from rcv */
-	int32_t ack_off; /**< from ack */
+	int32_t seq;     /**< relative to rcv */
+	int32_t ack_off; /**< relative to ack */
 	uint32_t len;
 	struct outcome out[8];
-	uint32_t received;    /**< by the user, where may_rcv */
-	size_t counter;       /**< in weft_tcp_stats; 0: none */
-	unsigned int counted; /**< bit per column */
+	uint32_t received;    /**< octets the user gets, in states where data may arrive */
+	size_t counter;       /**< the counter that rises, in weft_tcp_stats; 0: none */
+	unsigned int counted; /**< one bit for each column */
 } events[] = {
 #define C(field) offsetof(struct weft_tcp_stats, field)
         {"first: a segment before the window", TCP_ACK, -1000, 0, 0, ALL(A, SAME), 0,
@@ -318,7 +318,7 @@ test_table(void)
 			uint64_t before = 0, after = 0;
 			const char *col = weft_tcp_state_name(states[i]);
 
-			/* The peer's FIN lies before rcv, so that "again" is one before. */
+			/* The peer's FIN is before rcv, so that "again" is one octet before. */
 			if (ev->seq == -1 && i < 4)
 				continue;
 			bring_to(states[i]);
@@ -350,7 +350,7 @@ test_table(void)
 	}
 }
 
-/** s3.10.5 ABORT and s3.10.4 CLOSE (once more) in each state that a user sees. */
+/** s3.10.5 ABORT and s3.10.4 CLOSE (a second time) in each state that a user sees. */
 static void
 test_calls(void)
 {
@@ -399,7 +399,7 @@ test_simultaneous_open(void)
 		CHECK_EQ(last().h.ack, IRS + 1);
 		CHECK(last().opts.has_ts && last().opts.sack_perm && !last().opts.has_wscale);
 		CHECK_EQ(net_state(app), WEFT_TCP_SYN_RCVD);
-		/* Either the peer's own SYN,ACK or a plain ACK of ours. */
+		/* Either the peer's own SYN,ACK, or a plain ACK of our SYN. */
 		h.flags = syn_ack ? TCP_SYN | TCP_ACK : TCP_ACK;
 		h.seq = syn_ack ? IRS : IRS + 1;
 		h.ack = iss + 1;
@@ -430,7 +430,7 @@ test_simultaneous_open(void)
 	down();
 }
 
-/** s3.10.7.2 third: text with a SYN is not lost to the peer, which sends it again. */
+/** s3.10.7.2 third: data with a SYN are not lost, because the peer sends them again. */
 static void
 test_syn_with_text(void)
 {
@@ -448,7 +448,7 @@ test_syn_with_text(void)
 	down();
 }
 
-/** s3.6 half-closed, each way: the other half goes on. */
+/** s3.6: half-closed connections in each direction: the other direction continues. */
 static void
 test_half_close(void)
 {
@@ -472,7 +472,7 @@ test_half_close(void)
 	down();
 }
 
-/** A peer that never closes its half, and says nothing. */
+/** A peer that never closes its direction and sends nothing. */
 static void
 test_fin_wait_2(void)
 {
@@ -482,12 +482,12 @@ test_fin_wait_2(void)
 		attr.fin_wait2_us = never ? UINT32_MAX : 5000000;
 		open_conn(&attr, NULL);
 		st = weft_tcp_stats(net.node[0].tcp);
-		run_for(20 * WEFT_NS_PER_S); /* an open connection may be silent */
+		run_for(20 * WEFT_NS_PER_S); /* an established connection may be silent */
 		CHECK(!app->closed);
 		close_now();
 		seg_wait(TCP_ACK, IRS + 1, iss + 2, 65535, 0, 0);
 		CHECK_EQ(net_state(app), WEFT_TCP_FIN_WAIT_2);
-		/* Text, and an ACK alone, show that somebody is there. */
+		/* Data, and an ACK alone, show that the peer is alive. */
 		for (uint32_t i = 0; i < 4; i++) {
 			run_for(4 * WEFT_NS_PER_S);
 			seg_wait(TCP_ACK, IRS + 1 + 100 * ((i + 1) / 2), iss + 2, 65535,
@@ -514,13 +514,13 @@ ts_syn(uint32_t seq, uint32_t val)
 	syn(seq, &o);
 }
 
-/** RFC 9293 s3.6.1, RFC 6191: which SYN ends a TIME-WAIT. */
+/** RFC 9293 s3.6.1, RFC 6191: the SYNs that end a TIME-WAIT. */
 static void
 test_time_wait_reuse(void)
 {
 	static const struct {
 		bool old_ts, new_ts;
-		int32_t seq, val; /**< from rcv_nxt, from TS.Recent */
+		int32_t seq, val; /**< relative to rcv_nxt, and to TS.Recent */
 		bool reuse;
 	} row[] = {
 	        {false, false, 100, 0, true},   {false, false, 0, 0, false},
@@ -561,14 +561,14 @@ test_time_wait_reuse(void)
 			syn(IRS + 2 + (uint32_t)row[i].seq, NULL);
 		CHECK_MSG(st->time_wait_reused == row[i].reuse, "row %u", i);
 		CHECK_EQ(last().h.flags, row[i].reuse ? TCP_SYN | TCP_ACK : TCP_ACK);
-		/* RFC 9293 s3.6.1: beyond the last number of the old one. */
+		/* RFC 9293 s3.6.1: beyond the last sequence number of the old connection. */
 		if (row[i].reuse)
 			CHECK(weft_seq_lt(fin, last().h.seq));
 		down();
 	}
 }
 
-/** At most max_time_wait: the oldest goes first; 2 MSL and no more. */
+/** At most max_time_wait connections: the oldest ends first. Each stays for 2 MSL and no longer. */
 static void
 test_time_wait_bound(void)
 {
@@ -603,7 +603,7 @@ test_time_wait_bound(void)
 	down();
 }
 
-/** s3.6.1 (SHLD-3): text that comes when nobody is left to read it. */
+/** s3.6.1 (SHLD-3): data that arrive when no user can receive them. */
 static void
 test_text_after_close(void)
 {
@@ -619,7 +619,7 @@ test_text_after_close(void)
 	down();
 }
 
-/** RFC 9293 s3.8.6.3: which acknowledgments do not wait. */
+/** RFC 9293 s3.8.6.3: ACKs that are not delayed. */
 static void
 test_quick_acks(void)
 {
@@ -628,7 +628,7 @@ test_quick_acks(void)
 	open_conn(NULL, NULL);
 	st = weft_tcp_stats(net.node[0].tcp);
 	for (unsigned int pause = 0; pause < 2; pause++) {
-		/* The first of a connection, and after a pause. */
+		/* The first ACKs of a connection, and those after a pause. */
 		for (unsigned int i = 0; i < TCP_QUICK_ACKS; i++, off += 500) {
 			seg_wait(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, 500);
 			CHECK_EQ(net.node[1].nsegs, 1);
@@ -650,8 +650,8 @@ test_quick_acks(void)
 	down();
 }
 
-/** Data came that may wait for its acknowledgment; the stack wakes a user that waits: says nothing.
- */
+/** Data arrive whose ACK may be delayed, and the stack resumes a waiting user, which sends
+ * nothing. */
 static void
 no_hurry_text(uint32_t off)
 {
@@ -660,8 +660,8 @@ no_hurry_text(uint32_t off)
 	CHECK_EQ(net.node[1].nsegs, 0);
 }
 
-/** RFC 9293 s3.8.6.3: who waits for buffers or for room of the port is woken without an
- * acknowledgment that could wait for data to go with. */
+/** RFC 9293 s3.8.6.3: a user that waits for buffers or for room of the port is resumed. A
+ * delayed ACK is not sent for that, because it can still be sent with data. */
 static void
 test_no_hurry(void)
 {
@@ -688,7 +688,7 @@ test_no_hurry(void)
 	CHECK_EQ(net.node[1].nsegs, 0);
 	run_for(40 * WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 1);
-	/* The port takes nothing, and its queue is full. */
+	/* The port accepts nothing, and its queue is full. */
 	net.node[0].tx_stuck = true;
 	while (weft_netif_tx_room(net.node[0].nif) > TCP_TX_SLACK) {
 		struct rte_mbuf *m = weft_tcp_alloc(app->c);
@@ -714,8 +714,8 @@ test_no_hurry(void)
 	down();
 }
 
-/** A worker that had no turn for seconds finds the answers in its ring before it gives up anybody.
- */
+/** A worker that did not poll for seconds processes the answers in its ring before it gives any
+ * connection up. */
 static void
 test_stall(void)
 {
@@ -724,7 +724,7 @@ test_stall(void)
 	for (unsigned int behind = 0; behind < 3; behind++) {
 		open_conn(&attr, NULL);
 		st = weft_tcp_stats(net.node[0].tcp);
-		/* The probe goes out; what follows waits in the ring. */
+		/* The probe is sent. The answers wait in the ring. */
 		while (st->keepalive_probes == 0)
 			net_run(&net, 10 * WEFT_NS_PER_MS, NULL, NULL);
 		net.node[0].held_until_ns = sim_now_ns(net.sim) + 10 * WEFT_NS_PER_S;
@@ -741,7 +741,8 @@ test_stall(void)
 	}
 }
 
-/** RFC 6528 s3: later incarnations of one connection begin beyond, strangers learn nothing. */
+/** RFC 6528 s3: later incarnations of one connection begin at higher numbers, and other hosts
+ * learn nothing. */
 static void
 test_isn(void)
 {
