@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What ports with other limits than the virtual ones of this machine say, and memory that runs out:
- * the calls of DPDK by which a port is set up are this program's own, in front of net_null's.
+ * @file Ports with other limits than this computer's virtual ones, and lack of memory. This program
+ * wraps the DPDK calls that set up a port, and puts its own results in front of net_null's.
  */
 
 #include <errno.h>
@@ -24,26 +23,27 @@
 #include "weft_test.h"
 
 static struct {
-	const char *driver; /**< NULL: what it is */
+	const char *driver; /**< NULL: the real name */
 	uint16_t max_mtu, desc_max, mtu;
 	uint32_t max_rx_pktlen;
-	uint64_t tx_capa; /**< and these */
+	uint64_t tx_capa; /**< added to the port's own */
 	int configure_rc, reta_update_rc, reta_query_rc;
-	int stop_rc, restart_rc; /**< of rte_eth_dev_stop(), and of starting it again */
-	uint64_t link_after_us;  /**< of sleep, from opening on; 0: it has a link */
-	int if_mtu;              /**< of the kernel's interface; negative: -errno */
+	int stop_rc, restart_rc; /**< results of rte_eth_dev_stop(), and of the next start */
+	uint64_t link_after_us;  /**< sleep time from the open until there is a link; 0: at once */
+	int if_mtu;              /**< MTU of the kernel's interface; negative: -errno */
 	/* seen */
 	uint16_t conf_mtu, nrx, ntx;
 	unsigned int configures, adjusts, links_asked, starts;
-	uint64_t slept_us, start_us[8];  /**< when it was started */
-	unsigned int allocs, fail_alloc; /**< zeroed memory; which of them fails, from 1 */
+	uint64_t slept_us, start_us[8]; /**< time of each start */
+	/** allocations of zeroed memory, and the one that fails, from 1 */
+	unsigned int allocs, fail_alloc;
 	char if_asked[IFNAMSIZ];
 } nic;
 
 int __real_rte_eal_hotplug_add(const char *bus, const char *name, const char *args);
 int __wrap_rte_eal_hotplug_add(const char *bus, const char *name, const char *args);
 
-/* net_null refuses the arguments of the driver that it stands in for. */
+/* net_null refuses the arguments of the driver that it replaces here. */
 int
 __wrap_rte_eal_hotplug_add(const char *bus, const char *name, const char *args)
 {
@@ -280,7 +280,8 @@ open_port(uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
 	return open_as("net_null8", mtu, queues, vlan, p);
 }
 
-/** A queue has as many descriptors as the port takes; one that cannot be set up is no port. */
+/** A queue has as many descriptors as the port supports. If they cannot be set up, the open
+ * fails. */
 static void
 test_descriptors(void)
 {
@@ -306,9 +307,9 @@ test_descriptors(void)
 	CHECK_EQ(open_port(1500, 1, false, &p), -ENOMEM);
 }
 
-/** The MTU that a port is asked for at configuration is within its limits, by its own count of what
- * a frame has besides; what it has then is used, and one that does not say has what it was asked
- * for. */
+/** The MTU requested at configuration is within the port's limits, for the port's own frame
+ * overhead. The MTU that the port then reports is used. A port that reports none has the requested
+ * one. */
 static void
 test_mtu(void)
 {
@@ -319,7 +320,7 @@ test_mtu(void)
 		uint16_t conf, used;
 	} rows[] = {
 	        {9000, 9600, 9618, 9000, 9000, 9000},
-	        /* It counts neither CRC nor tag, or both. */
+	        /* Its overhead contains neither CRC nor tag, or both. */
 	        {9600, 9600, 9614, 9600, 9600, 9600},
 	        {9600, 9600, 9626, 9600, 9600, 9600},
 	        {9600, 9500, 9618, 9500, 0, 9500},
@@ -343,8 +344,8 @@ test_mtu(void)
 	}
 }
 
-/** Drivers that put a tag into the descriptor are left to it; those that would change the mbuf are
- * not. */
+/** The VLAN tag is inserted by drivers that put it into the descriptor, and not by drivers that
+ * would change the mbuf. */
 static void
 test_tags(void)
 {
@@ -372,8 +373,8 @@ test_tags(void)
 		}
 }
 
-/** A table that was taken or is told is believed; a port that does neither is not steered by RSS.
- */
+/** A redirection table that was accepted or can be read is used. A port with neither is not
+ * steered by RSS. */
 static void
 test_table(void)
 {
@@ -395,8 +396,8 @@ test_table(void)
 		}
 }
 
-/** net_af_packet says 1500 whatever it carries: a larger MTU is used when its interface and its
- * ring have room for it, and no other. */
+/** net_af_packet reports 1500 whatever it can carry. A larger MTU is used only if its interface
+ * and its ring have room for it. */
 static void
 test_packet_mtu(void)
 {
@@ -413,7 +414,7 @@ test_packet_mtu(void)
 	        {",iface=if0,framesz=16384", -ENODEV, 1500},
 	        {",framesz=16384", 9000, 1500},
 	        {",iface=if0", 9000, 1500},
-	        /* a frame's Ethernet header, and 80 octets of the ring's */
+	        /* the Ethernet header of a frame, and 80 octets of the ring's header */
 	        {",iface=if0,framesz=9094", 9000, 9000},
 	        {",iface=if0,framesz=9093", 9000, 1500},
 	        {",iface=if0,framesz=79", 9000, 1500},
@@ -437,8 +438,8 @@ test_packet_mtu(void)
 	}
 }
 
-/** A memif client whose server takes none now is started anew, each time after a longer wait; it is
- * opened all the same in the end. Servers, and other ports, wait for nobody. */
+/** A memif client whose server does not accept connections is started again, after growing
+ * waits, and finally opened. Servers and other ports do not wait. */
 static void
 test_memif_join(void)
 {
@@ -460,19 +461,19 @@ test_memif_join(void)
 		memset(&nic, 0, sizeof(nic));
 		nic.driver = rows[i].driver;
 		nic.mtu = 1500;
-		/* The server is there. */
+		/* The server accepts at once. */
 		CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
 		CHECK_EQ(nic.links_asked, rows[i].waits);
 		CHECK_EQ(nic.starts, 1);
 		CHECK_EQ(nic.slept_us, 0);
 		weft_netif_port_close(&p);
-		/* It answers in time. */
+		/* The server accepts in time. */
 		nic.link_after_us = 150000;
 		CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
 		CHECK_EQ(nic.starts, 1);
 		CHECK_EQ(nic.slept_us, rows[i].waits ? 150000 : 0);
 		weft_netif_port_close(&p);
-		/* After the first try; never. */
+		/* The server accepts after the first attempt, or never. */
 		for (unsigned int never = 0; never < 2; never++) {
 			nic.link_after_us = never ? UINT64_MAX : 300000;
 			CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
@@ -486,8 +487,8 @@ test_memif_join(void)
 			weft_netif_port_close(&p);
 		}
 	}
-	/* Its server goes while it waits: there is no port. One that cannot be stopped stays as it
-	 * is. */
+	/* The server ends while the client waits: the port is lost. A port that cannot be
+	 * stopped stays as it is. */
 	memset(&nic, 0, sizeof(nic));
 	nic.driver = "net_memif";
 	nic.mtu = 1500;
@@ -531,7 +532,7 @@ heap_used(void)
 	return st.heap_allocsz_bytes;
 }
 
-/** Whatever there is no memory for: -ENOMEM, nothing is left, and a member's place stays free. */
+/** Any failed allocation: -ENOMEM, nothing leaks, and the index of a member stays free. */
 static void
 test_no_memory(void)
 {
@@ -566,7 +567,8 @@ test_no_memory(void)
 			CHECK_EQ(heap_used(), before);
 		}
 	}
-	CHECK_EQ(k - 2, 1 + 3 + 2); /* itself, its rings, and of those that send by the first */
+	/* itself, its rings, and those of members that send through the first */
+	CHECK_EQ(k - 2, 1 + 3 + 2);
 	before = heap_used();
 	rc = -1;
 	for (k = 1; rc != 0; k++) {
