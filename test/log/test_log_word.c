@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The words of a target: what was written is read, and a word that is not whole, or that is
- * another target's, another word's, another lap's or another epoch's, is none.
+ * @file The words of a target: a written word is read back. A word that is damaged or belongs to
+ * another target, another word, another lap or another epoch is invalid.
  */
 
 #include "log_wire.h"
@@ -72,7 +72,7 @@ test_card(void)
 	CHECK(got.life == 0 && !got.seated && got.epoch == 0);
 	card = (struct log_card){0};
 	CHECK_EQ(log_card_encode(log_id, target_id, &card), 0);
-	/* A place, and a life, that no target of this log has. */
+	/* A place and a life that no target of this log has. */
 	card = (struct log_card){.epoch = 3, .seated = true, .place = 3, .life = 1};
 	CHECK_EQ(log_card_decode(log_id, target_id, 3, log_card_encode(log_id, target_id, &card),
 	                         &got),
@@ -89,7 +89,8 @@ test_card(void)
 	         0);
 }
 
-/** A tail with the card's epoch at `card` is one for this position, and for nothing else. */
+/** Check that a tail with the card's epoch at `card` is valid for this position, and for no
+ * other value. */
 static void
 tail_is(uint64_t ring, uint64_t epoch, uint64_t card, uint64_t position)
 {
@@ -105,7 +106,8 @@ tail_is(uint64_t ring, uint64_t epoch, uint64_t card, uint64_t position)
 		uint64_t bad = w ^ 1ULL << bit, off;
 		enum log_place_kind kind = log_place_look(bad, ring, &off);
 
-		/* It names another place, whose record says where it is, or its check is wrong. */
+		/* The word names another place, where the record has another position, or its
+		 * check is wrong. */
 		if (kind == LOG_PLACE_AT && off == position % ring)
 			CHECK_MSG(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, card, bad,
 			                          position, &u) < 0,
@@ -136,7 +138,7 @@ test_tail(void)
 			tail_is(rings[r], 1 + i * 11, 1 + i * 11 - RTE_MIN(i * 11, i % 256), at);
 		}
 	tail_is(RING, UINT32_MAX, UINT32_MAX, RING);
-	/* What names no record. */
+	/* Tails that name no record. */
 	CHECK_EQ(log_place_look(0, RING, &off), LOG_PLACE_UNWRITTEN);
 	w = word(WEFT_LOG_TAIL_OFF, 7, RING, LOG_TAIL_NONE);
 	CHECK_EQ(log_place_look(w, RING, &off), LOG_PLACE_NONE);
@@ -153,14 +155,14 @@ test_tail(void)
 		CHECK(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w,
 		                      log_tail_anew(sum + 1), &u) < 0);
 	}
-	/* The last place in which a header has room, and one behind it. */
+	/* The last place with room for a header, and the place after it. */
 	CHECK_EQ(log_place_look((uint64_t)(RING - 64) / 8 << 24 | 1, RING, &off), LOG_PLACE_AT);
 	CHECK_EQ(off, RING - 64);
 	CHECK_EQ(log_place_look((uint64_t)(RING - 56) / 8 << 24 | 1, RING, &off),
 	         LOG_PLACE_NOWHERE);
 }
 
-/* Written behind a later claim: told with the epoch of who did it. */
+/* A word written after a later claim: the report names the epoch of its writer. */
 static void
 test_unfenced(void)
 {
@@ -175,7 +177,7 @@ test_unfenced(void)
 			         -EBADMSG);
 			CHECK_EQ(u, card - back);
 		}
-	/* One that is damaged is nobody's. */
+	/* A damaged word has no writer. */
 	CHECK_EQ(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 9,
 	                         word(WEFT_LOG_TAIL_OFF, 8, RING, 8192 + 64) ^ 4, 8192 + 64, &u),
 	         -EBADMSG);
@@ -203,13 +205,14 @@ test_head(void)
 				                      end, &at, &u) < 0);
 		}
 	}
-	/* A ring that is full, and one that is trimmed whole: the check says which. */
+	/* A full ring and a completely trimmed one: the check distinguishes them. */
 	for (uint64_t head = 2 * RING; head <= 3 * RING; head += RING) {
 		w = word(WEFT_LOG_HEAD_OFF, 3, RING, head);
 		CHECK_EQ(log_head_decode(log_id, target_id, RING, 3, w, 3 * RING, &at, &u), 0);
 		CHECK_EQ(at, head);
 	}
-	/* Of the lap before, of an earlier writer, none, never written. */
+	/* A head of the previous lap, of an earlier writer, of no record, and one that was never
+	 * written. */
 	w = word(WEFT_LOG_HEAD_OFF, 3, RING, RING + 64);
 	CHECK(log_head_decode(log_id, target_id, RING, 3, w, 3 * RING, &at, &u) < 0);
 	CHECK_EQ(u, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file CLIENT and SVCXPRT over weft as a program meets them beside calls that go well: ends, lost
- * connections, timeouts, batching, clnt_control(), destroying inside a dispatcher. Workers of their
- * own, as in use.
+ * @file CLIENT and SVCXPRT over weft beyond successful calls: ends, lost connections, timeouts,
+ * batching, clnt_control(), and destruction inside a dispatcher. Client and server have workers of
+ * their own, as in real programs.
  */
 
 #include <dirent.h>
@@ -23,18 +23,18 @@ enum { P_ADD = 1, P_SLOW, P_BYE, P_DROP, P_SILENT, P_BIG, P_EXIT };
 #define BIG 300000
 
 static struct shape s;
-/* Of the case's clients and server. */
+/* For the clients and the server of the case. */
 static const struct weft_rpc_auth *client_auth;
 static struct weft_tirpc_attr server_attr;
 static SVCXPRT *listener;
 static pthread_t server;
-static unsigned int server_pds; /* before it came */
+static unsigned int server_pds; /* number of PDs before the server was created */
 static atomic_uint added, slow_us;
 
 /* ---- Between the library and its workers ---- */
 
 static atomic_bool deaf; /* the client's worker takes no calls */
-static atomic_uint hops; /* calls that it took since a queue was destroyed */
+static atomic_uint hops; /* calls that the worker accepted since a queue was destroyed */
 
 int __real_weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
 int __wrap_weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
@@ -141,7 +141,8 @@ dispatch(struct svc_req *rq, SVCXPRT *x)
 		if (rq->rq_proc == P_BYE)
 			svc_destroy(x);
 		return;
-	case P_EXIT: /* where svc_run() hears of it: in another thread it would go on sleeping */
+	/* called in the thread of svc_run(), which would otherwise continue to sleep */
+	case P_EXIT:
 		svc_sendreply(x, no_xdr, NULL);
 		svc_destroy(x);
 		svc_exit();
@@ -197,7 +198,7 @@ client_attr(struct weft_tirpc_attr a)
 	a.size = sizeof(a);
 	a.worker = s.client;
 	a.auth = client_auth;
-	/* The listener may be on its way to its worker. */
+	/* The worker may not have accepted the listener yet. */
 	for (unsigned int i = 0; i < 200 && cl == NULL; i++) {
 		cl = weft_clnt_create(s.ctx, (struct sockaddr *)&to, sizeof(to), PROG, 1, &a);
 		if (cl == NULL)
@@ -224,7 +225,7 @@ ask(CLIENT *cl, uint32_t proc, u_int arg, u_int *res, unsigned int ms)
 	                 tv);
 }
 
-/* svc_run() has to see its connections end, as after svc_exit() nobody knows them. */
+/* svc_run() must see its connections end, because after svc_exit() no code handles them. */
 static void
 server_down(void)
 {
@@ -247,7 +248,8 @@ now_added(void)
 
 /* ---- Cases ---- */
 
-/* Each connection of a listener has a domain of its own, which goes with it, as do descriptors. */
+/* Each connection of a listener has its own protection domain, which is freed with it, and so
+ * are the descriptors. */
 static void
 test_domains(void)
 {
@@ -272,9 +274,10 @@ test_domains(void)
 	CHECK_EQ(pds(), pds0);
 }
 
-/* ---- Who is there (draft s5.2.6) ---- */
+/* ---- Authentication (draft s5.2.6) ---- */
 
-/* The client says 1, the server a number of the connection's, the client that number. */
+/* The client sends 1, the server sends a number of the connection, and the client returns that
+ * number. */
 struct door {
 	void *magic;
 	uint8_t number;
@@ -359,7 +362,7 @@ test_server_auth(void)
 		CHECK_EQ(ask(cl[i], P_ADD, 1, &n, 5000), RPC_SUCCESS);
 	CHECK_EQ(atomic_load(&added), 4);
 	CHECK_EQ(atomic_load(&doors), 4);
-	/* Who does not know its connection's number is not served. */
+	/* A client with a wrong number for its connection is not served. */
 	atomic_store(&lies, 1);
 	bad = (struct weft_tirpc_attr){
 	        .size = sizeof(bad), .worker = s.client, .auth = &client_side};
@@ -380,7 +383,7 @@ test_server_auth(void)
 	server_attr = (struct weft_tirpc_attr){0};
 }
 
-/* ---- Ends as the other side sees them ---- */
+/* ---- The end as the peer sees it ---- */
 
 static struct peer {
 	struct weft_cq *cq;
@@ -472,8 +475,10 @@ test_clnt_destroy_in_order(void)
 	la.evq = peer.evq;
 	MUST(weft_listen(s.ctx, (struct sockaddr *)&at, sizeof(at), &la, &l) == 0);
 	cl = client();
-	clnt_destroy(cl);              /* a macro, that names its argument twice */
-	CHECK(atomic_load(&hops) > 0); /* between the queues and the memory that they name */
+	/* clnt_destroy() is a macro that evaluates its argument twice */
+	clnt_destroy(cl);
+	/* between the destruction of the queues and of the memory that they use */
+	CHECK(atomic_load(&hops) > 0);
 	for (unsigned int i = 0; i < 3000 && !atomic_load(&peer.gone); i++)
 		usleep(1000);
 	CHECK_EQ(atomic_load(&peer.status), 0); /* no reset */
@@ -511,8 +516,8 @@ peer_call(void *arg)
 	                   peer_answer, NULL) == 0);
 }
 
-/* svc_destroy() in the dispatcher behind its answer, which reaches the peer, and so does the end in
- * order. */
+/* svc_destroy() in the dispatcher, after its answer. The peer receives the answer and an orderly
+ * end. */
 static void
 test_svc_destroy_in_order(void)
 {
@@ -578,8 +583,8 @@ peer_answered(int want)
 	CHECK_EQ(atomic_load(&peer.answered), want);
 }
 
-/* A call that libtirpc does not decode is answered (draft s7: RDMA2_ERR_BAD_XDR), not left to its
- * caller's timeout, and the connection goes on. */
+/* A call that libtirpc cannot decode is answered (draft s7: RDMA2_ERR_BAD_XDR), so that its
+ * caller does not wait for the timeout. The connection stays. */
 static void
 test_undecodable(void)
 {
@@ -590,7 +595,7 @@ test_undecodable(void)
 	MUST(weft_worker_call(s.client, peer_start, NULL) == 0);
 	for (unsigned int i = 0; i < 3000 && !atomic_load(&peer.up); i++)
 		usleep(1000);
-	for (unsigned int i = 0; i < 70; i++) { /* more than there are credits */
+	for (unsigned int i = 0; i < 70; i++) { /* more than the credits */
 		atomic_store(&peer.answered, 0);
 		MUST(weft_worker_call(s.client, peer_call_bad, NULL) == 0);
 		peer_answered(-1);
@@ -608,7 +613,7 @@ test_undecodable(void)
 
 static atomic_uint gss_steps, denied;
 
-/* As libtirpc's: the flavor is there when it was marshalled. */
+/* Like libtirpc's: the flavor is already marshalled. */
 static int
 gss_marshal(AUTH *a, XDR *x)
 {
@@ -679,8 +684,8 @@ peer_call_gss(void *arg)
 	MUST(weft_rpc_call_with(peer.rpc, &a) == 0);
 }
 
-/* Draft s11.2.2, RFC 8166 s8.2.2: nothing of RPCSEC_GSS is reduced, because there is none, on
- * either side. */
+/* Draft s11.2.2, RFC 8166 s8.2.2: nothing of RPCSEC_GSS is reduced, because neither side
+ * supports it. */
 static void
 test_gss(void)
 {
@@ -721,7 +726,7 @@ test_gss(void)
 	server_down();
 }
 
-/* ---- Listeners that go while clients come ---- */
+/* ---- Listeners that are destroyed while clients connect ---- */
 
 static atomic_bool enough;
 
@@ -768,7 +773,8 @@ test_listener_goes(void)
 	CHECK(within(5000, fds, fds0));
 }
 
-/* The server drops connections: told once, or sent again; the next call connects anew. */
+/* The server drops connections: the caller gets an error, or the call is sent again. The next
+ * call connects again. */
 static void
 test_lost(void)
 {
@@ -814,8 +820,8 @@ test_timeouts(void)
 	CHECK(within(3000, now_added, 1));
 	atomic_store(&slow_us, 0);
 	CHECK_EQ(ask(cl, P_ADD, 1, &n, 5000), RPC_SUCCESS);
-	CHECK_EQ(n, 2); /* not the late one's answer */
-	/* Set once, it is that of all calls. */
+	CHECK_EQ(n, 2); /* not the answer to the late call */
+	/* The timeout set once applies to all calls. */
 	CHECK(clnt_control(cl, CLSET_TIMEOUT, (char *)&tv));
 	CHECK(clnt_control(cl, CLGET_TIMEOUT, (char *)&got));
 	CHECK_EQ(got.tv_usec, 200000);
@@ -830,7 +836,7 @@ test_timeouts(void)
 	server_down();
 }
 
-/* RFC 5531 s8: no time for an answer, none is waited for. */
+/* RFC 5531 s8: with a timeout of zero no answer is waited for. */
 static void
 test_batching(void)
 {
@@ -855,7 +861,7 @@ test_batching(void)
 		CHECK_EQ(n, 0);
 		CHECK_EQ(ask(cl, P_ADD, 1, &n, 5000), RPC_SUCCESS);
 		CHECK_EQ(n, 102);
-		/* without results to decode */
+		/* without a result to decode */
 		CHECK_EQ(clnt_call(cl, P_ADD, XU32, (caddr_t)&one, (xdrproc_t)NULL, NULL, some),
 		         RPC_SUCCESS);
 		clnt_destroy(cl);
@@ -896,8 +902,8 @@ test_control(void)
 	server_down();
 }
 
-/* No answer; an answer that its caller made no room for; clients that go with calls in the server's
- * hands. */
+/* No answer, an answer for which the caller made no room, and clients that end while the server
+ * has their calls. */
 static void
 test_odd_answers(void)
 {
@@ -924,8 +930,8 @@ test_odd_answers(void)
 	server_down();
 }
 
-/* ---- Threads at one CLIENT, more than an endpoint has room for, while the server drops
- * connections ---- */
+/* ---- Threads that share one CLIENT: more calls than an endpoint can hold, and lost connections
+ * ---- */
 
 static void *
 caller(void *arg)
@@ -992,7 +998,7 @@ peer_leave(void *arg)
 
 static CLIENT *left;
 
-/* A worker that takes no calls still has the connection and what it names: both stay. */
+/* A worker that accepts no calls still uses the connection and its memory, so both stay. */
 static void
 test_destroy_deaf(void)
 {
@@ -1019,11 +1025,11 @@ test_destroy_deaf(void)
 	peer_down();
 }
 
-/* ---- A CLIENT that is destroyed while a call is out in another thread ---- */
+/* ---- A CLIENT that is destroyed while another thread's call is under way ---- */
 
 enum { NOWHERE, AT_THE_CALL, WAITS, WENT_ON };
 
-/* Where the destroyer is since the connections are closed. */
+/* The position of the destroying thread after the connections are closed. */
 static atomic_int destroyer;
 static __thread bool destroys, is_out;
 
@@ -1036,7 +1042,8 @@ int __wrap_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (
 int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 
-/* The caller has been told that its call is over: it goes on when it is waited for, or is not. */
+/* The caller knows that its call has ended. It continues at once, or when the destroyer waits
+ * for it. */
 void
 __wrap_tirpc_wait_fini(struct tirpc_wait *w)
 {
@@ -1051,7 +1058,7 @@ __wrap_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (*fn)
 {
 	int at = AT_THE_CALL, rc;
 
-	/* The close comes first, and then what takes the queues apart. */
+	/* The close comes first, and then the destruction of the queues. */
 	if (destroys)
 		atomic_compare_exchange_strong(&destroyer, &at, WENT_ON);
 	rc = __real_tirpc_wait_for(w, wait, fn, arg);
@@ -1079,7 +1086,7 @@ out_caller(void *arg)
 	return (void *)(uintptr_t)ask(arg, P_SILENT, 1, &n, 20000);
 }
 
-/* It ends the call, whose thread then is at the CLIENT's memory yet. */
+/* The destruction ends the call, whose thread still uses the CLIENT's memory then. */
 static void
 test_destroy_out(void)
 {

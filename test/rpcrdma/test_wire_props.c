@@ -6,7 +6,7 @@
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
-/* s6.3.4: all six properties, and one that nobody knows. */
+/* s6.3.4: all six properties, and an unknown one. */
 static const uint32_t props[] = {
         7,  2, 9,          RDMA2_CONNPROP_FINAL, 7, 1, 4, 8192, 2, 4, 16384, 3, 4, 1 << 20, 4, 4,
         32, 5, 0,                      /* BRS: the default */
@@ -38,7 +38,7 @@ test_prop_set(void)
 	CHECK_EQ(p.segs, 32);
 	CHECK_EQ(p.reverse, RDMA2_RVRSDIR_NONE); /* zero length: the default (s5.1) */
 
-	/* An empty set changes nothing. Of one that comes twice the last counts. */
+	/* An empty set changes nothing. If a property is present twice, the last one counts. */
 	CHECK_EQ(wire_decode_words((const uint32_t[]){1, 2, 9, 6, 0}, 5, &h), RPCRDMA_OK);
 	weft_rpcrdma_props_apply(&p, &h.props);
 	CHECK_EQ(p.send_bytes, 8192);
@@ -56,7 +56,7 @@ test_prop_set(void)
 	CHECK_EQ(p.seg_bytes, 1048576);
 	CHECK_EQ(p.segs, 16);
 
-	/* Built: in the order of their codes. */
+	/* The encoder writes properties in the order of their codes. */
 	weft_rpcrdma_hdr_init(&h, 2, RDMA2_CONNPROP_MIDDLE, 7);
 	CHECK_EQ(weft_rpcrdma_hdr_bytes(&h), 20);
 	h.props.present = 1u << RDMA2_PROPID_HOSTAUTH | 1u << RDMA2_PROPID_RBSIZ;
@@ -77,8 +77,8 @@ test_prop_values(void)
 	struct rpcrdma_hdr h;
 	uint8_t b[64];
 
-	/* A known word of another size than its type (s5.1, s7.2.2); an unknown property may be
-	 * anything. */
+	/* A known property with a length that is wrong for its type (s5.1, s7.2.2). An unknown
+	 * one may have any length. */
 	for (uint32_t which = 0; which <= 8; which++) {
 		for (uint32_t len = 0; len <= 12; len++) {
 			bool bad = which >= 1 && which <= 5 ? len != 0 && len != 4 : false;
@@ -87,7 +87,7 @@ test_prop_values(void)
 			m[6] = len;
 			memset(&m[7], 0, 12);
 			if (which == RDMA2_PROPID_HOSTAUTH) {
-				/* Its own count: as many as fit, filled to words. */
+				/* A count of its own: as many as fit, padded to words. */
 				m[7] = len >= 4 ? len - 4 : 0;
 				bad = len % 4 != 0;
 			}
@@ -101,17 +101,17 @@ test_prop_values(void)
 		CHECK_EQ(wire_decode_words(w, 10, &h),
 		         inner > 4 && inner <= 8 ? RPCRDMA_OK : RPCRDMA_BAD_PROPVAL);
 	}
-	/* A value that is longer than the message is that error, a missing fill is not. */
+	/* A value longer than the message is that error. Missing padding is not. */
 	wire_words(b, (const uint32_t[]){7, 2, 9, 7, 1, 99, 5, 0x61626364, 0x65000000}, 9);
 	for (uint32_t len = 20; len <= 36; len++)
 		CHECK_EQ(wire_decode(b, len, NULL, &h), len < 28   ? RPCRDMA_BAD_XDR
 		                                        : len < 33 ? RPCRDMA_BAD_PROPVAL
 		                                        : len < 36 ? RPCRDMA_BAD_XDR
 		                                                   : RPCRDMA_OK);
-	/* What the fill holds is not looked at (RFC 4506 s4.10 wants zeros of the sender). */
+	/* The content of the padding is ignored (RFC 4506 s4.10 requires zeros of the sender). */
 	b[35] = 0xff;
 	CHECK_EQ(wire_decode(b, 36, NULL, &h), RPCRDMA_OK);
-	/* Unknown ones are kept as far as there is room, and counted. */
+	/* Unknown properties are kept as far as there is room, and counted. */
 	weft_put_be32(b + 16, 12);
 	for (uint32_t i = 0; i < 5; i++)
 		wire_words(b + 20 + 8 * i, (const uint32_t[]){1000 + i, 0}, 2);
