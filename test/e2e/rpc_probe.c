@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A client of the export program's STAT, READ and WRITE that looks at each answer.
+ * @file A client of the export program's STAT, READ and WRITE that checks each answer.
  *
  *     rpc_probe DEV CIDR HOST EXPORT VERSION [ROUNDS]
  *
- * By RPC-over-RDMA of VERSION: what is written by WRITEs of all sizes is read by READs; what a
- * grant does not cover is refused; a WRITE that is made again after its connection was lost, by its
- * old xid, is answered and not done again (ROUNDS [1] times, with two connections each). Prints
- * "done" at the end, else one line on standard error, status 1. With an EXPORT of "-" it only
- * connects, says nothing, and prints "closed" when the target closes the connection.
+ * By RPC-over-RDMA of VERSION: data of all sizes, written by WRITEs, are read back by READs.
+ * Requests beyond a grant are refused. A WRITE is repeated with its old xid after its connection
+ * was lost: it is answered and not executed again (ROUNDS [1] times, with two connections each).
+ * Prints "done" at the end, otherwise one line on standard error, status 1. With an EXPORT of "-"
+ * it only connects, sends nothing, and prints "closed" when the target closes the connection.
  *
  *     rpc_probe DEV CIDR HOST NAME:KEYFILE 2 ask|late
  *
  * Host authentication that stops in the middle. ask: prints "asked", and waits for a line before it
- * shows its proof; prints "served" or "refused". late: begins after a second and never shows it;
- * prints "closed" when the target closes the connection.
+ * sends its proof; prints "served" or "refused". late: begins after a second and never sends the
+ * proof; prints "closed" when the target closes the connection.
  *
  *     rpc_probe DEV CIDR HOST EXPORT VERSION hold
  *
- * READs in plenty, of which nobody takes the answers: prints "held", waits for a line, and goes on.
- * Prints how many of them were answered.
+ * Many READs whose answers are not received: prints "held", waits for a line, and continues. Prints
+ * how many of them were answered.
  */
 
 #include <errno.h>
@@ -63,8 +62,8 @@ static struct probe {
 	uint32_t read_bytes;
 	struct host_auth auth;
 	struct host_auth_keys keys;
-	bool mute;          /* what comes is not answered */
-	const char *midway; /* "ask" or "late"; NULL: it does not show who it is */
+	bool mute;          /* messages of the peer are not answered */
+	const char *midway; /* "ask" or "late"; NULL: no authentication */
 	uint8_t out[ROOM + 64], in[ROOM + 64];
 } pr;
 
@@ -113,7 +112,7 @@ auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32
 	(void)user;
 	if (in != NULL && strcmp(pr.midway, "late") == 0) {
 		*out_bytes = 0;
-		pr.mute = true; /* else each side would go on answering nothing with nothing */
+		pr.mute = true; /* otherwise both sides would answer empty messages without end */
 		return 0;
 	}
 	if (in != NULL && pr.auth.state == HOST_AUTH_ASKED) {
@@ -176,7 +175,7 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 	pr.status = -1;
 	if (status != WEFT_RPC_OK)
 		return;
-	pr.status = *(weft_export_status *)res; /* all begin with it */
+	pr.status = *(weft_export_status *)res; /* all results begin with it */
 	if (pr.status != WEFT_EXPORT_OK)
 		return;
 	if (proc == WEFT_EXPORT_OPEN)
@@ -225,7 +224,7 @@ open_export(char *name, uint32_t rights)
 	return pr.grant.handle;
 }
 
-/* OPEN with credentials, which nobody checks. */
+/* OPEN with credentials, which the target ignores. */
 static int
 open_credited(char *name)
 {
@@ -332,7 +331,7 @@ refused(char *name)
 	uint64_t end = pr.grant.len;
 
 	down();
-	up(); /* the writer's grant of before is gone */
+	up(); /* the writer's former grant has ended */
 	r = open_export(name, WEFT_EXPORT_READ);
 	w = open_export(name, WEFT_EXPORT_WRITE);
 	want(open_credited(name), WEFT_EXPORT_PERM, "OPEN with credentials");
@@ -362,7 +361,7 @@ refused(char *name)
 		ui_die("STAT does not see the writer");
 }
 
-/* RFC 5531 s9: a call that is asked for again is not done again. */
+/* RFC 5531 s9: a repeated call is not executed again. */
 static void
 twice(char *name, uint32_t xid)
 {
@@ -454,7 +453,7 @@ on_held(void *arg, enum weft_rpc_status status, void *res)
 	held_ended++;
 }
 
-/* With a receive window full, and no credit, most answers stay where they are. */
+/* With a full receive window and no credit, most answers stay at the target. */
 static void
 hold(char *name)
 {
@@ -478,7 +477,7 @@ hold(char *name)
 	for (unsigned int i = 0; i < HELD; i++)
 		if (weft_rpc_call_with(pr.rpc, &a) != 0)
 			ui_die("no call");
-	for (unsigned int i = 0; i < 8; i++) /* they go, and no more than a few answers come */
+	for (unsigned int i = 0; i < 8; i++) /* the READs are sent, and only a few answers arrive */
 		(void)weft_worker_poll(pr.w);
 	while (ui_now_ns() < end)
 		;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Frames into one interface, or into two that share a port: raw, or with those fields put right
- * (addresses, lengths, checksums) that would stop them at the door, or good ones with a few octets
- * changed; in one segment or torn. What comes up must be a TCP segment to us, what goes out well
- * formed.
+ * @file Frames for one interface, or for two that share a port. A frame consists of raw octets, of
+ * raw octets with correct addresses, lengths and checksums, or is a valid frame with a few changed
+ * octets. It is in one segment or in several. Every received packet must be a TCP segment to us,
+ * and every sent frame must be well formed.
  */
 
 #include <rte_ethdev.h>
@@ -27,7 +26,8 @@
 #define FUZZ_MTU     1500
 #define FUZZ_MEMBERS 2
 #define FUZZ_TSO_MAX 20000
-#define FUZZ_NEIGHS  32 /* the table is made anew for each input; and it can be filled */
+/* the table is created for each input, and must be small enough to become full */
+#define FUZZ_NEIGHS 32
 
 static struct {
 	struct weft_sched sched;
@@ -43,7 +43,7 @@ static struct {
 	uint64_t tx_offloads;
 } z;
 
-/** Lengths and checksums of what goes out, as far as they are not left to the port. */
+/** Check lengths and checksums of sent frames, unless the port computes them. */
 static void
 look_at_tx(const struct rte_mbuf *m, const uint8_t *p)
 {
@@ -79,7 +79,7 @@ look_at_tx(const struct rte_mbuf *m, const uint8_t *p)
 		memcpy(b, p + 8, 32);
 		len = m->pkt_len - off - 40;
 		p += 40;
-		if (next == 0) { /* MLD's router alert */
+		if (next == 0) { /* the router alert of MLD */
 			next = p[0];
 			len -= 8;
 			p += 8;
@@ -122,7 +122,8 @@ port_rx(void *dev, struct rte_mbuf **m, uint16_t n)
 	uint16_t k = 0;
 
 	(void)dev;
-	/* Of a group, whoever asks first: frames may come to the wrong member. */
+	/* In a group, the first member that polls gets the frames, which may be the wrong
+	 * member. */
 	FUZZ_CHECK(z.nrx <= n);
 	for (; k < z.nrx; k++)
 		m[k] = z.rx[k];
@@ -132,7 +133,7 @@ port_rx(void *dev, struct rte_mbuf **m, uint16_t n)
 
 static const struct weft_netif_dev port = {.rx = port_rx, .tx = port_tx};
 
-/** One of our addresses, be it that somebody else claimed it within the same burst. */
+/** Whether this is one of our addresses, even if another host claimed it in the same burst. */
 static bool
 was_ours(const struct weft_netif *nif, const struct weft_ip *ip)
 {
@@ -151,7 +152,7 @@ up_tcp(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, u
 		uint32_t len = 0, segs = 0, hdr;
 
 		FUZZ_CHECK(m[i]->pkt_len >= 20 && m[i]->data_len >= 20);
-		/* What is longer than the segment is for TCP to refuse. */
+		/* TCP itself refuses a header longer than the segment. */
 		hdr = rte_pktmbuf_mtod(m[i], const uint8_t *)[12] >> 4;
 		FUZZ_CHECK(m[i]->data_len >= RTE_MIN(hdr * 4, m[i]->pkt_len));
 		FUZZ_CHECK(was_ours(nif, &priv->rx.dst));
@@ -200,7 +201,7 @@ good_frame(uint8_t op)
 	}
 	weft_put_be16(buf + off - 2, type);
 	len += off;
-	if (how & 32) /* Ethernet's padding */
+	if (how & 32) /* padding of Ethernet */
 		len = RTE_MAX(len, 60u);
 	for (unsigned int i = 0; i < 3; i++)
 		cuts[i] = how & 16 ? fuzz_u8(&z.in) : 0;
@@ -234,7 +235,7 @@ frame(uint8_t op)
 		weft_put_be16(buf + off - 2, (how & 0x30) == 0      ? RTE_ETHER_TYPE_IPV4
 		                             : (how & 0x30) == 0x10 ? RTE_ETHER_TYPE_ARP
 		                                                    : RTE_ETHER_TYPE_IPV6);
-		/* What the input leaves out of a long frame is zeros. */
+		/* Octets of a long frame that the input lacks are zeros. */
 		len = off + (how & 0x40 ? want : got);
 		memcpy(buf + off, raw, got);
 		if ((how & 0x30) == 0)
@@ -242,7 +243,7 @@ frame(uint8_t op)
 		else if ((how & 0x30) == 0x20)
 			fix_ipv6(buf + off, len - off, fix);
 		else if ((how & 0x30) == 0x30 && len >= off + 24) {
-			/* multicast to our solicited node */
+			/* multicast to our solicited-node address */
 			static const uint8_t mc[6] = {0x33, 0x33, 0xff, 0, 0, 1};
 
 			memcpy(buf, mc, 6);
@@ -257,7 +258,7 @@ frame(uint8_t op)
 	m = fuzz_mbuf(buf, (uint32_t)len, cuts, how & 2 ? 3 : 0);
 	if (m == NULL)
 		return;
-	/* What a port says of checksums, when it promised to say anything. */
+	/* The port's checksum flags, if the port promised them. */
 	m->ol_flags |= (uint64_t)(op >> 4 & 3) == 1
 	                       ? RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD
 	               : (uint64_t)(op >> 4 & 3) == 2 ? RTE_MBUF_F_RX_IP_CKSUM_BAD
@@ -265,7 +266,7 @@ frame(uint8_t op)
 	z.rx[z.nrx++] = m;
 }
 
-/** Octets behind the TCP header: in the first mbuf, or in as many as it takes. */
+/** Octets after the TCP header: in the first mbuf, or in as many as needed. */
 static bool
 text(struct rte_mbuf *m, uint32_t len)
 {
@@ -348,7 +349,7 @@ turn(void)
 		weft_netif_flush(z.nif[i - 1], z.now_ns);
 }
 
-/** Groups are made once: their tables take longer than anything an input does. */
+/** Groups are created once, because creating their tables takes longer than an input. */
 static void
 start_group(uint8_t g)
 {
@@ -426,10 +427,10 @@ finish(void)
 			break;
 		z.now_ns = RTE_MAX(next, z.now_ns + 1);
 	}
-	/* What siblings hand each other takes a turn or two. */
+	/* Frames between members take a poll or two. */
 	for (unsigned int i = 0; i < 8; i++)
 		turn();
-	/* Nobody holds a neighbour: nothing asks for ever. */
+	/* No neighbour is held, so no request is repeated without end. */
 	FUZZ_CHECK(z.sched.wheel.armed == 0);
 	for (unsigned int i = 0; i < z.members; i++)
 		weft_netif_destroy(z.nif[i]);
@@ -456,7 +457,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			else
 				frame(op);
 			if (op & 0x80 && z.nrx < WEFT_NETIF_BURST)
-				continue; /* another one in the same burst */
+				continue; /* another frame of the same burst */
 			break;
 		case 4:
 			z.now_ns += (uint64_t)fuzz_u8(&z.in) << (op >> 3);

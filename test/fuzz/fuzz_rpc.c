@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * One endpoint of RPC-over-RDMA, client or server, of either version, against a peer that does what
- * the input says: headers with the handles, xids and lengths that are in use or others, octets as
- * they are, Reads, Writes and invalidations; while its user calls, answers late, waits, loses the
- * connection.
+ * @file One RPC-over-RDMA endpoint, client or server, of either version, against a peer controlled
+ * by the input: headers with handles, xids and lengths that are in use or not, raw octets, Reads,
+ * Writes and invalidations. Its user makes calls, answers late, waits, and loses the connection.
  *
- * Every call has one answer, memory is touched only while it is somebody's (the sanitizer says so),
- * what waits is bounded, and in the end nothing is left.
+ * Every call ends once. Memory is accessed only while it is allocated (the sanitizer checks that).
+ * The number of waiting messages is limited, and in the end nothing is left.
  */
 
 #include <stdarg.h>
@@ -36,7 +34,7 @@ struct call {
 };
 
 static struct weft_worker worker;
-static struct weft_qp qp, peer; /* the endpoint's, and the one that the input plays */
+static struct weft_qp qp, peer; /* the endpoint's, and the peer's, which the input controls */
 static struct weft_rpc *rpc;
 static struct call call[FUZZ_CALLS];
 static struct weft_rpc_req *later[FUZZ_LATER];
@@ -137,7 +135,7 @@ auth_step(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *out
 
 /* ---- The wire ---- */
 
-/* What a peer would learn of it. */
+/* What a peer would learn from the message. */
 static void
 on_post(struct weft_qp *from, const void *buf, uint32_t len_bytes)
 {
@@ -270,7 +268,7 @@ inject(const uint8_t *m, uint32_t len)
 		fake_inject(&qp, m, len);
 }
 
-/* A header that is right in its form, and an RPC message behind it. */
+/* A header of valid form, followed by an RPC message. */
 static void
 peer_sends(struct fuzz_in *in)
 {
@@ -330,7 +328,7 @@ peer_sends(struct fuzz_in *in)
 	}
 	b = fuzz_u8(in);
 	if (b & 1) {
-		/* A call of ours, or a reply, as far as it goes. */
+		/* A call of ours or a reply, truncated at any length. */
 		const uint32_t words[] = {xid,
 		                          b >> 1 & 1,
 		                          b & 2 ? 0 : 2,
@@ -425,7 +423,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 
 	if (a.max_vers == 1)
-		a.auth = NULL; /* it has none, and whoever requires it is refused */
+		a.auth = NULL; /* this endpoint has none, and a peer that requires it is refused */
 	memset(call, 0, sizeof(call));
 	memset(later, 0, sizeof(later));
 	memset(xids, 0, sizeof(xids));
