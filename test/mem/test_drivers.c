@@ -325,7 +325,7 @@ test_volatile(void)
 
 	a.bytes = 0;
 	CHECK_EQ(weft_persist_open(&a, &p), -EINVAL);
-	/* more than the machine's memory: refused, and the process is not killed */
+	/* more than the computer's memory: refused, and the process is not killed */
 	a.bytes = 1ULL << 45;
 	CHECK_EQ(weft_persist_open(&a, &p), -ENOMEM);
 	a.bytes = UINT64_MAX;

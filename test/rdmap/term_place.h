@@ -44,7 +44,7 @@ place_as(uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo, uint32_t len)
 		cf_blame();                                                                        \
 		flushed_first();                                                                   \
 	}                                                                                          \
-	/* cut in two; the last segment's header and length are told */                            \
+	/* cut in two; the Terminate has the last segment's header and length */                   \
 	static void name##_cut(void)                                                               \
 	{                                                                                          \
 		uint8_t p[32] = {0x12, 0x34, 0x56, 0x78, 0, 0, 0, 8, [19] = 1};                    \

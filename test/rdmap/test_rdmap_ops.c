@@ -300,7 +300,7 @@ count_early(struct rig_side *s, const struct rig_ev *e)
 	CHECK(i == 0 || early->shadow[1024 * i - 1] == 'n');
 }
 
-/* WEFT_RDMAP_EARLY_RESPONSE, the wrong responder that other tests are to find out. */
+/* WEFT_RDMAP_EARLY_RESPONSE, a faulty responder that other tests must detect. */
 static void
 test_early_response(void)
 {

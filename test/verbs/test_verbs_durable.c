@@ -3,9 +3,9 @@
  * @file A Flush that succeeds has stored all octets of the region on the medium, whichever
  * operation wrote them.
  *
- * A driver that writes only dirty pages must be told of each write. A Write is known by its region.
- * A Send, and the results of the owner's own Reads and Atomics, are known by the memory that they
- * are stored to.
+ * A driver that writes only dirty pages must be told of each write. A Write is reported by its
+ * region. Sends, and the results of the owner's own Reads and Atomics, are reported by the address
+ * of the memory that they are stored to.
  */
 
 #include <fcntl.h>

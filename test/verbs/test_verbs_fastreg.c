@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Fast registration: order in the send queue, what it refuses, extremes, limits, threads. */
+/** @file Fast registration: order in the send queue, refusals, extremes, limits, threads. */
 
 #include <rte_common.h>
 

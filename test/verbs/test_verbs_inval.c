@@ -349,7 +349,7 @@ test_shared_no_more(void)
 
 /**
  * A region of one stream belongs to that stream alone. No other stream can read or write it, nor
- * can a later stream whose scope has the address of the earlier one's. Any QP of the domain may
+ * can a later stream whose scope is allocated at the same address. Any QP of the domain may
  * invalidate it.
  */
 static void
