@@ -15,9 +15,6 @@
 #include "key_check.h"
 #include "target.h"
 #include "ui.h"
-#ifdef TARGET_SABOTAGE /* for the tests' targets (test/e2e/meson.build); never installed */
-#include "weft_engine.h"
-#endif
 
 #define TARGET_HANG_UP_MS 1000
 
@@ -94,10 +91,6 @@ target_up(struct target *t, char *err, size_t err_size)
 	rc = stack_up(&t->conf, &opt, &t->stack, err, err_size);
 	if (rc != 0)
 		return rc;
-#ifdef TARGET_SABOTAGE
-	weft_engine_sabotage(t->stack.ctx, TARGET_SABOTAGE);
-	ui_msg("TEST: flushes are answered and not done, or not yet");
-#endif
 	if (weft_port_stats(t->stack.ports[0], &ps) == 0)
 		node = ps.numa_node;
 	target_watch_open(t);

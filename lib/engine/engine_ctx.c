@@ -154,12 +154,6 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	ctx_free(ctx);
 }
 
-void
-weft_engine_sabotage(struct weft_ctx *ctx, enum weft_rdmap_sabotage what)
-{
-	ctx->v.sabotage = what;
-}
-
 struct weft_tcp_ports *
 weft_engine_tcp_ports(struct weft_ctx *ctx)
 {

@@ -55,9 +55,6 @@ unsigned int weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns);
  * WEFT_NEVER if the worker is idle. */
 uint64_t weft_engine_next_ns(struct weft_worker *w);
 
-/** For tests: QPs created from now on have this deliberate fault. */
-void weft_engine_sabotage(struct weft_ctx *ctx, enum weft_rdmap_sabotage what);
-
 struct weft_tcp *weft_engine_tcp(struct weft_worker *w);
 /** The i-th netif, NULL past the last. */
 struct weft_netif *weft_engine_netif(struct weft_worker *w, unsigned int i);

@@ -290,12 +290,6 @@ weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
 	};
 }
 
-void
-weft_log_sabotage(struct weft_log *log, enum log_sabotage s)
-{
-	log->sabotage = s;
-}
-
 /* ---- Ends ---- */
 
 static unsigned int

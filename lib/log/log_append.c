@@ -238,7 +238,7 @@ log_quorum_seq(const struct weft_log *log)
 		for (unsigned int k = 0; k < log->ntargets; k++)
 			n += log_counts(&log->target[k]) &&
 			     log->target[k].acked.seq >= t->acked.seq;
-		if (n >= (log->sabotage == LOG_EARLY_DURABLE ? 1 : log->quorum))
+		if (n >= (LOG_SABOTAGED(log, EARLY_DURABLE) ? 1 : log->quorum))
 			best = t->acked.seq;
 	}
 	return best;

@@ -232,9 +232,9 @@ log_catch_stamped(struct weft_log *log, struct log_target *t)
 {
 	struct log_card card = log_seat_card(log, t);
 
-	if (log->sabotage == LOG_SEAT_EARLY && t->role == LOG_STRANGER)
+	if (LOG_SABOTAGED(log, SEAT_EARLY) && t->role == LOG_STRANGER)
 		card.life = log_life(log->lives, log->ntargets, card.place = log_place_free(log));
-	else if (!log_is_seated(t) && log->sabotage != LOG_SEAT_EARLY) {
+	else if (!log_is_seated(t) && !LOG_SABOTAGED(log, SEAT_EARLY)) {
 		/* The target is fed now. The window begins where the slowest target is, and
 		 * records that are durable at others are behind that (log_admit()). */
 		log_catch_fed(t);
@@ -298,7 +298,7 @@ log_reset_tail(struct weft_log *log, struct log_target *t)
 	/* Lives that the log does not record were never known to enough targets to be valid. */
 	uint32_t knows = log_min(t->knows, log_lives_sum(log->lives, log->ntargets));
 
-	if (log->sabotage == LOG_FORGETS)
+	if (LOG_SABOTAGED(log, FORGETS))
 		knows = log->ntargets;
 
 	log_step_tail(log, t, log_tail_anew(knows), log_reset_head);
@@ -635,6 +635,7 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	}
 }
 
+#ifdef WEFT_TEST_HOOKS
 /** A deliberate fault: records that the slowest live target lacks count as not in the log. */
 static bool
 log_laggard_lacks(const struct weft_log *log, uint64_t position)
@@ -646,6 +647,7 @@ log_laggard_lacks(const struct weft_log *log, uint64_t position)
 		         position >= log->target[i].acked.position;
 	return lacks;
 }
+#endif
 
 /**
  * A target that has everything that was trimmed may be one of those that made it durable. So it is
@@ -673,8 +675,10 @@ log_compare(struct weft_log *log, struct log_target *t)
 	const struct log_hdr *h = &t->c.hdr;
 	bool beyond = h->seq >= log->end.seq;
 
-	if (log->sabotage == LOG_LAGGARD)
+#ifdef WEFT_TEST_HOOKS
+	if (LOG_SABOTAGED(log, LAGGARD))
 		beyond = log_laggard_lacks(log, h->position);
+#endif
 	if (beyond) {
 		log_back(log, t);
 	} else if (h->seq + 1 >= log->rel_seq) {

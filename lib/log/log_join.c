@@ -345,7 +345,7 @@ log_look_words(struct weft_log *log, struct log_target *t)
 static void
 log_look(struct weft_log *log, struct log_target *t)
 {
-	const uint64_t from = log->sabotage == LOG_WORDS_ONLY ? WEFT_LOG_CARD_OFF : 0;
+	const uint64_t from = LOG_SABOTAGED(log, WORDS_ONLY) ? WEFT_LOG_CARD_OFF : 0;
 	struct weft_wr flush = {.opcode = WEFT_WR_FLUSH,
 	                        .wr_id = log_wr_id(t, LOG_WR_NONE, 0),
 	                        .flags = WEFT_WR_SIGNALED,
@@ -354,7 +354,7 @@ log_look(struct weft_log *log, struct log_target *t)
 	                                  .len_bytes = WEFT_LOG_RING_OFF - from,
 	                                  .flags = log->flush_flags}};
 
-	if (log->sabotage != LOG_NO_STEP0 && weft_post_send(t->qp, &flush, 1) != 1) {
+	if (!LOG_SABOTAGED(log, NO_STEP0) && weft_post_send(t->qp, &flush, 1) != 1) {
 		log_lost(log, t, -ENOTCONN);
 		log_later(log);
 		return;

@@ -118,7 +118,7 @@ log_life_known(const struct weft_log *log, const struct log_target *t)
 bool
 log_is_replaced(const struct weft_log *log, const struct log_target *t)
 {
-	return log->g.version > 1 && log->sabotage != LOG_NO_LIVES && t->card.life != 0 &&
+	return log->g.version > 1 && !LOG_SABOTAGED(log, NO_LIVES) && t->card.life != 0 &&
 	       t->card.life != log_life_known(log, t);
 }
 

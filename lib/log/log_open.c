@@ -28,7 +28,7 @@ log_needed(const struct weft_log *log)
 static bool
 log_is_better(const struct weft_log *log, const struct log_target *a, const struct log_target *b)
 {
-	if (a->tail_epoch != b->tail_epoch && log->sabotage != LOG_LONGEST)
+	if (a->tail_epoch != b->tail_epoch && !LOG_SABOTAGED(log, LONGEST))
 		return a->tail_epoch > b->tail_epoch;
 	return a->end.seq > b->end.seq;
 }

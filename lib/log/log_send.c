@@ -136,6 +136,7 @@ log_write_rest(struct log_target *t, const struct log_build *b, uint64_t to, uin
 	return (int)n;
 }
 
+#ifdef WEFT_TEST_HOOKS
 /** A deliberate fault: the tail first. */
 static int
 log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
@@ -149,6 +150,7 @@ log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 	b = log_post(t, c, LOG_WR_UNIT, index);
 	return a < 0 ? a : b < 0 ? b : a + b;
 }
+#endif
 
 /** `append.write`, `append.flush`, `append.tail`, `append.flush-tail`: posted together; the
  * target keeps the order. */
@@ -188,14 +190,16 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 		return rc;
 	c.ranges = r;
 	c.num_ranges = n;
-	if (log->sabotage == LOG_NO_FLUSH)
+	if (LOG_SABOTAGED(log, NO_FLUSH))
 		c.flags |= WEFT_COMMIT_NO_FLUSH;
 	rest = log_write_rest(t, b, to, log_wr_id(t, LOG_WR_UNIT, i));
 	if (rest < 0)
 		return rest;
-	if (log->sabotage == LOG_POINTER_FIRST)
+#ifdef WEFT_TEST_HOOKS
+	if (LOG_SABOTAGED(log, POINTER_FIRST))
 		places = log_post_sabotaged(t, &c, i);
 	else
+#endif
 		places = log_post(t, &c, LOG_WR_UNIT, i);
 	if (places < 0)
 		return places;

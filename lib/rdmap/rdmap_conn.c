@@ -234,7 +234,6 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	r->user = user;
 	r->ird = attr->ird;
 	r->ord = attr->ord;
-	r->sabotage = (uint8_t)attr->sabotage;
 	TAILQ_INIT(&r->sq);
 	TAILQ_INIT(&r->out);
 	TAILQ_INIT(&r->flq);

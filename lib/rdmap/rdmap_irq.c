@@ -24,6 +24,15 @@
 #include "rdmap_priv.h"
 #include "weft_mem_place.h"
 
+/* Tests have a copy of this file whose responder is wrong where they say (test/sabotage). The
+ * product's cannot be. */
+#ifdef WEFT_TEST_HOOKS
+#include "rdmap_sabotage.h"
+#define RDMAP_SABOTAGED(r, fault) rdmap_sabotaged(r, WEFT_RDMAP_##fault)
+#else
+#define RDMAP_SABOTAGED(r, fault) ((void)(r), false)
+#endif
+
 void
 rdmap_irq_size(struct weft_rdmap *r, uint16_t ird)
 {
@@ -249,8 +258,7 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	}
 	if (rc == 0)
 		rc = rdmap_irq_check(r, e, access, term);
-	if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_AWRITE) && rc == 0 &&
-	    m->op == WEFT_RDMAP_AWRITE_REQ)
+	if (RDMAP_SABOTAGED(r, EARLY_AWRITE) && rc == 0 && m->op == WEFT_RDMAP_AWRITE_REQ)
 		weft_mem_store8(e->mr, e->to, e->hash);
 	return rdmap_irq_admit(r, m, e, rc, term);
 }
@@ -375,7 +383,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	int rc;
 
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
-		if (r->sabotage == WEFT_RDMAP_DROP_FLUSH || e->len_bytes == 0)
+		if (RDMAP_SABOTAGED(r, DROP_FLUSH) || e->len_bytes == 0)
 			return RDMAP_STEP_DONE;
 		/* placed octets become visible before the response and any later store */
 		rte_smp_wmb();
@@ -390,7 +398,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		if (e->flags & WEFT_FLUSH_PERSISTENT)
 			rdmap_pio_charge(r);
-		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE))
+		if (RDMAP_SABOTAGED(r, EARLY_RESPONSE))
 			return RDMAP_STEP_DONE;
 	}
 	if (r->work->pio_state == RDMAP_PIO_BUSY)
@@ -478,7 +486,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 		if (!rdmap_may_work(r))
 			return RDMAP_STEP_AGAIN;
 		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL &&
-		    likely(r->sabotage != WEFT_RDMAP_VERIFY_MEMORY)) {
+		    !RDMAP_SABOTAGED(r, VERIFY_MEMORY)) {
 			enum rdmap_step st = rdmap_verify_medium(r, e);
 
 			if (st != RDMAP_STEP_DONE)
@@ -582,6 +590,7 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
+#ifdef WEFT_TEST_HOOKS
 /* WEFT_RDMAP_EARLY_RESPONSE: whether a Flush that is already answered is still with the driver. */
 static bool
 rdmap_irq_early(struct weft_rdmap *r)
@@ -590,6 +599,7 @@ rdmap_irq_early(struct weft_rdmap *r)
 		rdmap_pio_drop(r);
 	return r->work->pio_state == RDMAP_PIO_BUSY && !r->work->pio_read;
 }
+#endif
 
 void
 rdmap_irq_run(struct weft_rdmap *r)
@@ -601,8 +611,10 @@ rdmap_irq_run(struct weft_rdmap *r)
 
 		if (e->state == RDMAP_IRQ_FAILED || e->op == WEFT_RDMAP_READ_REQ)
 			return; /* a Read is executed by sending its response */
-		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE) && rdmap_irq_early(r))
+#ifdef WEFT_TEST_HOOKS
+		if (RDMAP_SABOTAGED(r, EARLY_RESPONSE) && rdmap_irq_early(r))
 			return;
+#endif
 		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
 			return;
 		switch (e->op) {
@@ -616,7 +628,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 			rdmap_exec_atomic(e);
 			break;
 		default:
-			if (likely(r->sabotage != WEFT_RDMAP_EARLY_AWRITE))
+			if (!RDMAP_SABOTAGED(r, EARLY_AWRITE))
 				weft_mem_store8(e->mr, e->to, e->hash);
 			break;
 		}

@@ -119,10 +119,9 @@ struct weft_rdmap {
 	void *user;
 	enum weft_rdmap_state state;
 	uint16_t ird, ord;
-	uint8_t sabotage; /**< enum weft_rdmap_sabotage */
-	bool dead;        /**< destroyed; freed when depth is 0 and no driver has a request */
-	bool gone;        /**< the connection below is gone */
-	bool eof;         /**< the peer closed its direction: no answer can arrive */
+	bool dead; /**< destroyed; freed when depth is 0 and no driver has a request */
+	bool gone; /**< the connection below is gone */
+	bool eof;  /**< the peer closed its direction: no answer can arrive */
 	bool fin_sent;
 	unsigned int depth; /**< nesting of rdmap_enter() */
 	/* outbound */

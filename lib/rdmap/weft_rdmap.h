@@ -230,17 +230,6 @@ struct weft_rdmap_ops {
 	                  uint8_t code);
 };
 
-/** Deliberate faults of the responder, for tests only: the tests must detect each of them. */
-enum weft_rdmap_sabotage {
-	WEFT_RDMAP_SOUND,      /**< no fault */
-	WEFT_RDMAP_DROP_FLUSH, /**< a Flush is answered and not executed */
-	/** a Flush is answered when it starts; later requests still wait until it ends */
-	WEFT_RDMAP_EARLY_RESPONSE,
-	/** an Atomic Write is executed on arrival, before the Flushes and Verifies ahead of it */
-	WEFT_RDMAP_EARLY_AWRITE,
-	WEFT_RDMAP_VERIFY_MEMORY, /**< a Verify hashes memory, not the medium */
-};
-
 struct weft_rdmap_attr {
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd;
@@ -248,7 +237,6 @@ struct weft_rdmap_attr {
 	uint16_t ird;                         /**< depth of the inbound request queue */
 	uint16_t ord;                         /**< most outstanding read-like requests */
 	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: opcodes are not counted */
-	enum weft_rdmap_sabotage sabotage;
 };
 
 /** Create a stream in state IDLE. *attr is copied; ops must outlive the stream. 0, or -ENOMEM. */

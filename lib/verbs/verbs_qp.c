@@ -183,7 +183,6 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	ra.sched = &vw->sched;
 	ra.ird = a.ird;
 	ra.ord = a.ord;
-	ra.sabotage = v->sabotage;
 	ra.op_stats = &vw->op_stats;
 	rc = weft_rdmap_create(&ra, &weft_verbs_rdmap_ops, qp, &qp->rdmap);
 	if (rc < 0)

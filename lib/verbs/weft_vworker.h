@@ -41,8 +41,7 @@ struct weft_vctx {
 	struct weft_handle h;
 	struct weft_mem *mem;
 	uint32_t max_pd_regions, max_pd_windows;
-	enum weft_rdmap_sabotage sabotage; /**< for QPs created from here on */
-	struct weft_mpa_policy mpa;        /**< for connections and listeners without their own */
+	struct weft_mpa_policy mpa; /**< for connections and listeners without their own */
 	/** protects everything below; never taken on the data path */
 	pthread_mutex_t lock;
 	uint32_t next_qpn;

@@ -34,9 +34,6 @@
 #include "stack.h"
 #include "ui.h"
 #include <weft/weft.h>
-#ifdef LOG_SABOTAGE /* the test's target, meson.build; never installed */
-#include "weft_engine.h"
-#endif
 
 #define TIMEOUT_NS 20000000000ull
 #define LINK_NS    5000000ull
@@ -153,9 +150,6 @@ target(char **argv)
 	struct weft_listener *l;
 
 	up("log_probe", argv[0], argv[1], target_event);
-#ifdef LOG_SABOTAGE
-	weft_engine_sabotage(st.ctx, LOG_SABOTAGE);
-#endif
 	la.evq = evq;
 	if (weft_persist_open(&pa, &medium) != 0)
 		ui_die("%s cannot be hosted", argv[2]);

@@ -413,7 +413,7 @@ lt_open(struct lt *l, const struct lt_attr *a)
 		l->cfg.busy_ppm = lt_draw(l, 3) == 0 ? 200000 : 0;
 	}
 	vt_open(&l->t, &va);
-	weft_engine_sabotage(l->t.n[1].ctx, a->stack);
+	rdmap_sabotage(weft_engine_sched(l->t.n[1].w), a->stack);
 	for (unsigned int i = 0; i < l->media; i++)
 		lt_medium(l, i);
 	l->sink = aligned_alloc(4096, LT_SINK_BYTES);
@@ -472,7 +472,7 @@ lt_log(struct lt *l)
 	l->in_flight = 0;
 	l->told = 0;
 	CHECK_EQ(weft_log_create(&a, &l->log), 0);
-	weft_log_sabotage(l->log, l->a.log);
+	log_sabotage(l->log, l->a.log);
 }
 
 struct lt_wait_ev {

@@ -14,6 +14,8 @@
  */
 
 #include "log_priv.h"
+#include "log_sabotage.h"
+#include "rdmap_sabotage.h"
 #include "vt.h"
 #include <weft/log_host.h>
 #include "weft_persist_sim.h"

@@ -24,6 +24,7 @@
  * then newer than the medium, so the initiator flushes the commit word before it reads it.
  */
 
+#include "rdmap_sabotage.h"
 #include "vt.h"
 #include "weft_persist_sim.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "rdmap_rig.h"
+#include "rdmap_sabotage.h"
 
 #define ALL                                                                                        \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
@@ -266,12 +267,12 @@ test_flush(void)
 static void
 test_drop_flush(void)
 {
-	struct weft_rdmap_attr attr = {.sabotage = WEFT_RDMAP_DROP_FLUSH};
 	struct rig_medium m;
 	struct weft_mem_mr *mr;
 	struct weft_rdmap_req q;
 
-	rig_open_attr(&attr, 4, 4, false);
+	rig_open(4, 4, false);
+	rdmap_sabotage(&rig.b.sched, WEFT_RDMAP_DROP_FLUSH);
 	rig_medium_open(&m, 4096);
 	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL, &m.p, &rig_hash);
 	q = op_flush(mr, 0, 4096, WEFT_FLUSH_PERSISTENT);
@@ -279,6 +280,7 @@ test_drop_flush(void)
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.a, &q), WEFT_RDMAP_OK);
 	CHECK_EQ(m.flushes, 0);
+	rdmap_sabotage(NULL, WEFT_RDMAP_SOUND);
 	rig_unreg(&rig.b, mr);
 	rig_close();
 	rig_medium_close(&m);
@@ -304,12 +306,12 @@ count_early(struct rig_side *s, const struct rig_ev *e)
 static void
 test_early_response(void)
 {
-	struct weft_rdmap_attr attr = {.sabotage = WEFT_RDMAP_EARLY_RESPONSE};
 	struct weft_rdmap_req q[3];
 	struct rig_medium m;
 	struct weft_mem_mr *mr;
 
-	rig_open_attr(&attr, 4, 4, false);
+	rig_open(4, 4, false);
+	rdmap_sabotage(&rig.b.sched, WEFT_RDMAP_EARLY_RESPONSE);
 	rig_medium_open(&m, 4096);
 	memset(m.p.base, 'n', 4096);
 	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL, &m.p, &rig_hash);
@@ -322,6 +324,7 @@ test_early_response(void)
 	rig_pump();
 	CHECK_EQ(rig_ev_count(&rig.a, EV_DONE), 3);
 	CHECK_MEM(m.shadow, m.p.base, 3072);
+	rdmap_sabotage(NULL, WEFT_RDMAP_SOUND);
 	rig_unreg(&rig.b, mr);
 	rig_close();
 	rig_medium_close(&m);
