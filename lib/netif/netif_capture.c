@@ -9,6 +9,7 @@
 
 #define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <rte_cycles.h>
@@ -37,7 +38,7 @@ struct weft_netif_capture {
 	bool everything;
 	struct rte_mempool *pool;
 	struct rte_ring *ring;
-	uint64_t packets, dropped; /**< atomic: several interfaces may use one capture */
+	_Atomic uint64_t packets, dropped; /**< several interfaces may use one capture */
 };
 
 /* ---- Which packets ---- */
@@ -171,7 +172,7 @@ capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t qu
 	copy = rte_pcapng_copy(c->port_id, queue, m, c->pool, c->snaplen, tsc,
 	                       out ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
 	if (copy == NULL)
-		__atomic_fetch_add(&c->dropped, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&c->dropped, 1, memory_order_relaxed);
 	else if (out)
 		capture_checksums(copy, m);
 	return copy;
@@ -184,23 +185,23 @@ capture_queue(struct weft_netif_capture *c, struct rte_mbuf **m, unsigned int n)
 
 	WEFT_TSAN_RELEASE(c->ring);
 	taken = rte_ring_enqueue_burst(c->ring, (void *const *)m, n, NULL);
-	__atomic_fetch_add(&c->packets, taken, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&c->dropped, n - taken, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&c->packets, taken, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->dropped, n - taken, memory_order_relaxed);
 	rte_pktmbuf_free_bulk(m + taken, n - taken);
 }
 
 static struct weft_netif_capture *
 capture_enter(struct weft_netif *nif)
 {
-	__atomic_store_n(&nif->capturing, 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&nif->capture, __ATOMIC_ACQUIRE);
+	atomic_store_explicit(&nif->capturing, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&nif->capture, memory_order_acquire);
 }
 
 static void
 capture_leave(struct weft_netif *nif)
 {
-	__atomic_store_n(&nif->capturing, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&nif->capturing, 0, memory_order_release);
 }
 
 void
@@ -250,9 +251,9 @@ netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n)
 void
 weft_netif_set_capture(struct weft_netif *nif, struct weft_netif_capture *c)
 {
-	__atomic_store_n(&nif->capture, c, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&nif->capturing, __ATOMIC_ACQUIRE) != 0)
+	atomic_store_explicit(&nif->capture, c, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	while (atomic_load_explicit(&nif->capturing, memory_order_acquire) != 0)
 		rte_pause();
 }
 
@@ -262,8 +263,8 @@ int
 weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
                           struct weft_netif_capture **out)
 {
-	static uint32_t serial;
-	uint32_t id = __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED);
+	static _Atomic uint32_t serial;
+	uint32_t id = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
 	uint32_t keep = attr->mtu_bytes + CAPTURE_HEADERS;
 	struct weft_netif_capture *c;
 	char name[RTE_RING_NAMESIZE];
@@ -322,6 +323,6 @@ weft_netif_capture_drain(struct weft_netif_capture *c, struct rte_mbuf **m, unsi
 void
 weft_netif_capture_stats(const struct weft_netif_capture *c, struct weft_netif_capture_stats *st)
 {
-	st->packets = __atomic_load_n(&c->packets, __ATOMIC_RELAXED);
-	st->dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED);
+	st->packets = atomic_load_explicit(&c->packets, memory_order_relaxed);
+	st->dropped = atomic_load_explicit(&c->dropped, memory_order_relaxed);
 }

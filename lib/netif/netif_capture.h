@@ -4,6 +4,8 @@
 
 /** @file The calls from an interface's bursts into a capture. */
 
+#include <stdatomic.h>
+
 #include "netif_priv.h"
 #include "weft_netif_capture.h"
 
@@ -16,7 +18,7 @@ unsigned int netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsig
 static inline bool
 netif_capture_on(const struct weft_netif *nif)
 {
-	return unlikely(__atomic_load_n(&nif->capture, __ATOMIC_RELAXED) != NULL);
+	return unlikely(atomic_load_explicit(&nif->capture, memory_order_relaxed) != NULL);
 }
 
 #endif /* NETIF_CAPTURE_H */

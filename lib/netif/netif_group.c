@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Groups: a device between a member's netif and the member's queue of the port. */
 
+#include <stdatomic.h>
+
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
 
@@ -26,8 +28,8 @@ struct group_member {
 	struct weft_netif_group *g;
 	unsigned int index;
 	bool joined;
-	bool rx, tx;            /**< the member has a queue of the port in this direction */
-	struct weft_netif *nif; /**< atomic: siblings wake the netif */
+	bool rx, tx;                    /**< the member has a queue of the port in this direction */
+	struct weft_netif *_Atomic nif; /**< siblings wake the netif */
 	const struct weft_netif_dev *dev; /**< device of that queue */
 	void *dev_arg;
 	struct rte_mempool *pool;
@@ -48,8 +50,8 @@ struct group_member {
 struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
-	uint32_t link_down;  /**< atomic; written by member 0 */
-	uint32_t ring_mbufs; /**< received frames that all rings can hold */
+	_Atomic uint32_t link_down; /**< written by member 0 */
+	uint32_t ring_mbufs;        /**< received frames that all rings can hold */
 	struct group_member member[];
 };
 
@@ -58,7 +60,7 @@ struct weft_netif_group {
 static void
 group_wake(struct weft_netif_group *g, unsigned int to)
 {
-	struct weft_netif *nif = __atomic_load_n(&g->member[to].nif, __ATOMIC_ACQUIRE);
+	struct weft_netif *nif = atomic_load_explicit(&g->member[to].nif, memory_order_acquire);
 
 	if (nif != NULL && nif->ops.wake != NULL)
 		nif->ops.wake(nif->ops_arg);
@@ -304,7 +306,7 @@ netif_group_join(struct weft_netif *nif)
 	me->dev_arg = a->dev_arg;
 	me->pool = a->pool;
 	me->joined = true;
-	__atomic_store_n(&me->nif, nif, __ATOMIC_RELEASE);
+	atomic_store_explicit(&me->nif, nif, memory_order_release);
 	if (me->index == 0)
 		/* until member 0 has checked the link */
 		netif_group_set_link(nif, me->dev->link == NULL);
@@ -340,7 +342,7 @@ netif_group_leave(struct weft_netif *nif)
 		me->pend_n = 0;
 	}
 	me->joined = false;
-	__atomic_store_n(&me->nif, NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&me->nif, NULL, memory_order_release);
 	if (first->joined)
 		return;
 	/* No member sends for the others any more. */
@@ -352,13 +354,13 @@ netif_group_leave(struct weft_netif *nif)
 void
 netif_group_set_link(struct weft_netif *nif, bool up)
 {
-	__atomic_store_n(&nif->attr.group->link_down, !up, __ATOMIC_RELAXED);
+	atomic_store_explicit(&nif->attr.group->link_down, !up, memory_order_relaxed);
 }
 
 bool
 netif_group_link(const struct weft_netif *nif)
 {
-	return __atomic_load_n(&nif->attr.group->link_down, __ATOMIC_RELAXED) == 0;
+	return atomic_load_explicit(&nif->attr.group->link_down, memory_order_relaxed) == 0;
 }
 
 unsigned int

@@ -26,6 +26,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -43,7 +44,7 @@
 #define MEMIF_END_MS 500 /**< time for EAL's interrupt thread to see its clients end */
 
 static ssize_t (*memif_sendmsg)(int fd, const struct msghdr *msg, int flags);
-static uint64_t memif_gone; /* atomic */
+static _Atomic uint64_t memif_gone;
 
 /* ---- The greeting ---- */
 
@@ -81,7 +82,7 @@ memif_sent(int fd, const struct msghdr *msg, ssize_t n)
 	}
 	for (size_t i = 0; i < (size_t)msg->msg_iovlen; i++)
 		bytes += msg->msg_iov[i].iov_len;
-	__atomic_fetch_add(&memif_gone, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&memif_gone, 1, memory_order_relaxed);
 	return (ssize_t)bytes;
 }
 
@@ -102,7 +103,7 @@ sendmsg(int fd, const struct msghdr *msg, int flags)
 uint64_t
 weft_netif_memif_gone(void)
 {
-	return __atomic_load_n(&memif_gone, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&memif_gone, memory_order_relaxed);
 }
 
 /* ---- The end ---- */

@@ -8,6 +8,8 @@
  * The other private headers are one for each part. One thread uses an interface.
  */
 
+#include <stdatomic.h>
+
 #include <rte_common.h>
 #include <rte_mbuf.h>
 
@@ -68,9 +70,9 @@ struct weft_netif {
 	uint32_t tail;        /**< ring: next free */
 	uint32_t fresh_bytes; /**< octets queued since the port was last offered a burst */
 	struct weft_netif_stats stats;
-	struct weft_netif_capture *capture; /**< atomic; NULL: off */
-	/** atomic: the polling thread is inside netif_capture.c */
-	uint32_t capturing;
+	struct weft_netif_capture *_Atomic capture; /**< NULL: off */
+	/** the polling thread is inside netif_capture.c */
+	_Atomic uint32_t capturing;
 	struct rte_mbuf *ring[NETIF_RING];
 
 	struct netif_addr6 addr6[NETIF_ADDR6S];
