@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Local ports: their use by all instances of a context, and the choice of a free one. */
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "tcp_instance.h"
@@ -13,9 +14,13 @@
  * access. A reader that comes a moment too early sees what an earlier reader saw, so relaxed order
  * is enough.
  */
+struct port_counts {
+	_Atomic uint32_t listeners, conns, time_wait;
+};
+
 struct weft_tcp_ports {
-	struct weft_tcp_port_use total;
-	struct weft_tcp_port_use port[UINT16_MAX + 1];
+	struct port_counts total;
+	struct port_counts port[UINT16_MAX + 1];
 };
 
 int
@@ -35,11 +40,11 @@ weft_tcp_ports_destroy(struct weft_tcp_ports *p)
 void
 weft_tcp_port_use(const struct weft_tcp_ports *p, uint16_t port, struct weft_tcp_port_use *use)
 {
-	const struct weft_tcp_port_use *u = port != 0 ? &p->port[port] : &p->total;
+	const struct port_counts *u = port != 0 ? &p->port[port] : &p->total;
 
-	use->listeners = __atomic_load_n(&u->listeners, __ATOMIC_RELAXED);
-	use->conns = __atomic_load_n(&u->conns, __ATOMIC_RELAXED);
-	use->time_wait = __atomic_load_n(&u->time_wait, __ATOMIC_RELAXED);
+	use->listeners = atomic_load_explicit(&u->listeners, memory_order_relaxed);
+	use->conns = atomic_load_explicit(&u->conns, memory_order_relaxed);
+	use->time_wait = atomic_load_explicit(&u->time_wait, memory_order_relaxed);
 }
 
 void
@@ -50,12 +55,12 @@ tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int b
 	if (p == NULL)
 		return;
 	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_tcp_port_use *u = i == 0 ? &p->port[port] : &p->total;
-		uint32_t *n = kind == TCP_PORT_LISTENER ? &u->listeners
-		              : kind == TCP_PORT_CONN   ? &u->conns
-		                                        : &u->time_wait;
+		struct port_counts *u = i == 0 ? &p->port[port] : &p->total;
+		_Atomic uint32_t *n = kind == TCP_PORT_LISTENER ? &u->listeners
+		                      : kind == TCP_PORT_CONN   ? &u->conns
+		                                                : &u->time_wait;
 
-		__atomic_fetch_add(n, (uint32_t)by, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(n, (uint32_t)by, memory_order_relaxed);
 	}
 }
 
@@ -80,7 +85,8 @@ port_usable(void *arg, uint16_t port)
 
 	return tcp_lookup(w->t, hash, w->src, port, w->dst, w->dst_port) == NULL &&
 	       tcp_listener_find(w->t, w->src, port) == NULL &&
-	       (p == NULL || __atomic_load_n(&p->port[port].listeners, __ATOMIC_RELAXED) == 0);
+	       (p == NULL ||
+	        atomic_load_explicit(&p->port[port].listeners, memory_order_relaxed) == 0);
 }
 
 int

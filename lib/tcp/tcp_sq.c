@@ -27,6 +27,7 @@
 #include "weft_netif_budget.h"
 #include "weft_tsan.h"
 #include "weft_netif.h"
+#include <weft/atomic_ref.h>
 
 /* ---- The send queue ---- */
 
@@ -241,7 +242,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 static inline bool
 tcp_mbuf_is_ours(const struct rte_mbuf *m)
 {
-	return __atomic_load_n(&m->refcnt, __ATOMIC_ACQUIRE) == 1;
+	return atomic_load_explicit(WEFT_ATOMIC_REF(m->refcnt), memory_order_acquire) == 1;
 }
 
 /**
