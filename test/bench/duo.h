@@ -3,9 +3,8 @@
 #define DUO_H
 
 /**
- * @file
- * Two stacks in one process, polled in turn by one thread, over a wire of two rings. Whatever goes
- * wrong ends the program: it is for measuring, not for testing.
+ * @file Two stacks in one process, polled in turn by one thread, joined by two rings. Any error
+ * ends the program, because it measures and does not test.
  */
 
 #include <stdbool.h>
@@ -17,17 +16,17 @@ struct rte_mempool;
 struct rte_ring;
 
 struct duo_attr {
-	const char *name;   /**< of rings and pools; short, one of its own for each duo */
-	uint32_t conns;     /**< connections that it is made for */
-	uint32_t max_conns; /**< of a worker; 0: its default */
-	uint32_t mbufs;     /**< of a side */
+	const char *name;   /**< short and unique; prefix of the names of rings and pools */
+	uint32_t conns;     /**< number of connections to prepare for */
+	uint32_t max_conns; /**< max_conns of a worker; 0: its default */
+	uint32_t mbufs;     /**< number of mbufs of each side */
 	uint32_t cq_depth;
-	uint64_t mem_bytes; /**< of the region that each side has */
-	uint32_t access;    /**< of it */
-	/** of every QP; the duo adds worker, queues and user, its number */
+	uint64_t mem_bytes; /**< size of the region of each side */
+	uint32_t access;    /**< its access rights */
+	/** attributes of every QP; the duo adds worker, queues, and the QP's number as user */
 	struct weft_qp_attr qp;
-	uint32_t recvs;           /**< receives posted on every QP */
-	struct weft_sge recv_sge; /**< where all of them receive */
+	uint32_t recvs;           /**< number of receives posted on every QP */
+	struct weft_sge recv_sge; /**< buffer of all receives */
 };
 
 struct duo_side {
@@ -38,27 +37,27 @@ struct duo_side {
 	struct weft_pd *pd;
 	struct weft_cq *cq;
 	struct weft_evq *evq;
-	struct weft_qp **qp; /**< in the order they were made */
-	uint32_t nqp, up;    /**< made; established */
+	struct weft_qp **qp; /**< in the order of their creation */
+	uint32_t nqp, up;    /**< numbers of created and of established QPs */
 	struct weft_mr *mr;
 	uint8_t *mem;
 };
 
 struct duo {
-	struct duo_side side[2]; /**< initiator, target */
+	struct duo_side side[2]; /**< initiator and target */
 	struct weft_listener *l; /**< NULL: not open */
 	struct duo_attr attr;
 };
 
-/** EAL with so much memory, without hugepages. */
+/** Start EAL with this amount of memory, without hugepages. */
 void duo_start_eal(const char *progname, unsigned int memory_mb);
 void duo_open(struct duo *d, const struct duo_attr *attr);
-/** Ask for one connection more; it is up when both sides' `up` say so. */
+/** Request one more connection. It is established when `up` of both sides has counted it. */
 void duo_connect(struct duo *d);
-/** Accept what is asked for and count what is established; the end of a connection ends the
+/** Accept requested connections and count established ones. The end of a connection ends the
  * program. */
 void duo_events(struct duo *d);
-/** Whoever registered more on it has taken that back. Nothing to do for one that is not open. */
+/** Close the duo, if it is open. Regions that the caller registered must be deregistered before. */
 void duo_close(struct duo *d);
 
 #endif /* DUO_H */

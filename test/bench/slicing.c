@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * One long operation on one QP, short ones on another QP of the same worker: how long the
- * iterations of the target's poll loop take meanwhile, and what the short ones notice. Two stacks
- * in one process, polled in turn by one thread, over a wire of two rings; the target's executor has
- * a thread of its own, as always.
+ * @file A long operation on one QP, and short ones on another QP of the same worker: the duration
+ * of the target's poll loop iterations, and the effect on the short operations. Two stacks in one
+ * process are polled in turn by one thread and joined by two rings. The target's executor has a
+ * thread of its own, as always.
  *
- * Two clocks tell of every poll of the target. Wall time is what weft's own histogram holds, TSC at
- * its start and end; whatever else had the core meanwhile is in it. CPU time is the polling
- * thread's by the kernel's account (CLOCK_THREAD_CPUTIME_ID), read around the call: what other
- * threads had of the core is not in it, nor what a hypervisor took where the kernel is told of
- * that; interrupts, page faults and the clock's own half a microsecond are. It is the one that is
- * judged. A round of its own for every repetition, since a defect of slicing is there each time and
- * a disturbance is not.
+ * Two clocks measure every poll of the target. Wall time is what weft's own histogram holds, from
+ * the TSC at start and end. It includes whatever else used the core. CPU time is the polling
+ * thread's CLOCK_THREAD_CPUTIME_ID, read before and after the call. It excludes the time of other
+ * threads, and that of a hypervisor if the kernel knows of it. It includes interrupts, page faults
+ * and half a microsecond of the clock itself. CPU time is judged. Every repetition is a round of
+ * its own, because a defect of slicing appears each time and a disturbance does not.
  */
 
 #include <errno.h>
@@ -34,9 +32,10 @@
 #include "weft_engine.h"
 
 #define PING_BYTES  64
-#define PIECE_BYTES (1U << 20) /**< of the operations "read" and "write" */
-#define PIECES_OUT  4          /**< of them under way */
-#define PIECE_AT    (1U << 16) /**< in the region of a side: before it the pings' */
+#define PIECE_BYTES (1U << 20) /**< length of the operations "read" and "write" */
+#define PIECES_OUT  4          /**< number of them in flight */
+/** offset in the region of each side; the pings' memory is before it */
+#define PIECE_AT    (1U << 16)
 #define GOAL_US     50.0
 #define FLOOR_MAX_S 20.0
 #define STALL_S     60
@@ -64,12 +63,12 @@ static struct weft_persist *medium;
 static uint8_t *big;
 static struct weft_mr *big_mr;
 static uint32_t long_out, pings_out;
-static uint64_t long_left_bytes; /**< of pieces, not posted yet */
+static uint64_t long_left_bytes; /**< octets of pieces not posted yet */
 static uint64_t ping_start, ping_page;
 
 static struct samples cpu, floor_, ping_idle, ping_busy, *ping_to;
 static double floor_s;
-static struct probe longest; /**< of this round */
+static struct probe longest; /**< the longest poll of this round */
 static struct probe round_of[ROUNDS_MAX];
 
 static bool
@@ -78,7 +77,7 @@ op_is(const char *op)
 	return strcmp(job.op, op) == 0;
 }
 
-/* ---- Setting up ---- */
+/* ---- Set-up ---- */
 
 static void
 open_medium(void)
@@ -121,7 +120,7 @@ open_medium(void)
 
 /* ---- Load ---- */
 
-/** All of it is new, as if peers had written it. */
+/** Fill all of the memory anew, as if peers had written it. */
 static void
 prepare(uint32_t round)
 {
@@ -141,7 +140,7 @@ close_all(void)
 		unlink(job.path);
 }
 
-/** Reads or Writes of PIECE_BYTES, as many as may be under way. */
+/** Post Reads or Writes of PIECE_BYTES, up to the limit in flight. */
 static void
 post_pieces(void)
 {
@@ -188,7 +187,7 @@ start_long(void)
 	long_out = 1;
 }
 
-/** A Write of 64 octets and a Read of them behind it: a round trip through the target. */
+/** A Write of 64 octets followed by a Read of them: a round trip through the target. */
 static void
 ping(void)
 {
@@ -276,7 +275,7 @@ connect_both(void)
 	}
 }
 
-/** Pings one after the other until `until`, or with until 0 until the long work is over. */
+/** Send pings until `until`, or if until is 0 until the long operation has ended. */
 static void
 run(struct samples *to, double until, bool measured)
 {
@@ -300,7 +299,7 @@ run(struct samples *to, double until, bool measured)
 
 static const double edge_us[] = {1, 2, 5, 10, 20, 30, 40, 50, 100, 1000};
 
-/** weft's own histogram and the CPU time, side by side. */
+/** Print weft's own histogram beside the CPU time. */
 static void
 print_hist(const struct weft_poll_hist *wall)
 {
@@ -484,7 +483,8 @@ parse(int argc, char **argv)
 	}
 }
 
-/** The polling thread's own place, once EAL has had its say; helpers are made elsewhere. */
+/** Bind the polling thread to the CPU, after EAL has set its own affinity. Helper threads are
+ * not bound. */
 static void
 stay_on_cpu(void)
 {
@@ -527,7 +527,7 @@ main(int argc, char **argv)
 	connect_both();
 	run(NULL, bench_now_s() + 0.05, false);
 	run(&ping_idle, bench_now_s() + 0.2, true);
-	cpu.n = 0; /* but its memory is there */
+	cpu.n = 0; /* keep the array */
 	wall.size = before.size = sizeof(wall);
 	bench_must(weft_worker_poll_hist(target->w, &before), "histogram");
 	for (uint32_t r = 0; r < job.rounds; r++) {
@@ -544,7 +544,7 @@ main(int argc, char **argv)
 	}
 	bench_must(weft_worker_poll_hist(target->w, &wall), "histogram");
 	weft_poll_hist_since(&wall, &before);
-	/* As long as what it is held against: the longest of more seconds is longer. */
+	/* As long as the measured time, because a longer time has a longer maximum. */
 	floor_s = RTE_MIN(took, FLOOR_MAX_S);
 	floor_s = RTE_MAX(1.0, floor_s);
 	probe_floor(&floor_, floor_s);

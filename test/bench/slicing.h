@@ -3,15 +3,14 @@
 #define SLICING_H
 
 /**
- * @file
- * What bench_slicing measures with: what a piece of the thread's work cost, and samples of it.
+ * @file Measurements of bench_slicing: the cost of a piece of the thread's work, and samples of it.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Samples, in ns: all are kept, so what is said of them is exact ---- */
+/* ---- Samples in ns. All are kept, so that percentiles are exact ---- */
 
 struct samples {
 	uint32_t *ns;
@@ -20,26 +19,26 @@ struct samples {
 };
 
 void samples_add(struct samples *s, uint64_t ns);
-/** Sorts them. */
+/** Sorts the samples. */
 double samples_pct_us(struct samples *s, double pct);
 uint64_t samples_below(const struct samples *s, double us);
 
 /* ---- Cost ---- */
 
-/** What this thread had between two moments, by the kernel's account. */
+/** What the kernel accounts to this thread between two moments. */
 struct probe {
 	uint64_t cpu_ns; /**< CLOCK_THREAD_CPUTIME_ID */
 	long faults;     /**< page faults */
-	long waits;      /**< it slept */
-	long preempted;  /**< others were given the core */
+	long waits;      /**< number of times it slept */
+	long preempted;  /**< number of times it was preempted */
 };
 
-/** Before the work: the clock is read last. */
+/** Call before the work. The clock is read last. */
 void probe_begin(struct probe *p);
-/** After it: the clock is read first, and p becomes the difference. */
+/** Call after the work. The clock is read first, and p becomes the difference. */
 void probe_end(struct probe *p);
-/** What the machine does to a thread by itself: arithmetic without a memory access in pieces of
- * some 8 us. */
+/** Sample pure arithmetic without memory accesses in pieces of about 8 us: the computer's own
+ * disturbance. */
 void probe_floor(struct samples *s, double seconds);
 
 #endif /* SLICING_H */

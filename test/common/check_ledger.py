@@ -39,7 +39,7 @@ def exists(name):
     """Whether the build has this test."""
     prog, _, case = name.partition(":")
     exe = os.path.join(build, "test", "test_" + prog)
-    if not os.path.exists(exe):  # those that meson.build of a folder makes itself
+    if not os.path.exists(exe):  # tests that meson.build of a folder creates
         exe = next(iter(glob.glob(os.path.join(build, "test", "*", "test_" + prog))), exe)
     folder, _, script = prog.partition("_")
     script = os.path.join(src, "test", folder, f"test_{script}.py")
@@ -54,7 +54,7 @@ def exists(name):
 
 SOURCES = {}  # path of each source -> the names that it defines
 DEFINITION = re.compile(
-    r"^(?P<function>[a-zA-Z_]\w*)\((?P<rest>[^;{]*)\{"  # the type stands on the line before
+    r"^(?P<function>[a-zA-Z_]\w*)\((?P<rest>[^;{]*)\{"  # the type is on the line before
     r"|^#define[ \t]+(?P<macro>\w+)"
     r"|^(?:typedef )?(?:struct|enum|union) (?P<type>\w+)\s*\{"
     r"|^(?!extern\b)[a-z_][\w \t*]*?\b(?P<table>\w+)(?:\[[^\]\n]*\])*\s*=\s*[^=]", re.M)
@@ -71,14 +71,14 @@ CODE = re.compile(r"`([\w./-]+\.[ch]):(\w+)`")
 
 
 def code_faults(cell, may_lack):
-    """What is wrong with the cell that names code."""
+    """The faults of the cell that names code."""
     if cell == "-":
         return [] if may_lack else ["names no code"]
     found = CODE.findall(cell)
     wrong = [] if found and not CODE.sub("", cell).strip(" ,") else [f"not a list of `file.c:name`: {cell!r}"]
     for name, symbol in found:
         paths = [p for p in SOURCES if p == name or p.endswith("/" + name)]
-        moved = ", ".join(sorted(p for p in SOURCES if symbol in SOURCES[p]))  # what one wants to know then
+        moved = ", ".join(sorted(p for p in SOURCES if symbol in SOURCES[p]))  # helps to find the code that moved
         moved = f" ({symbol} is in {moved})" if moved else ""
         if len(paths) != 1:
             wrong.append(f"{name} is {'no file' if not paths else 'several files'} of lib, apps and drivers{moved}")
@@ -91,7 +91,7 @@ HEADS = ("#", "rule", "topic")  # first cells of the tables' headings
 
 
 def result(number, text):
-    """One TAP line, after what is wrong."""
+    """Print one TAP line after the faults."""
     for fault in faults:
         print("# " + fault)
     print(f"{'not ok' if faults else 'ok'} {number} {text}")
@@ -170,7 +170,7 @@ for path in files:
             table = cells
             if table[-2:-1] != ["code"]:
                 faults.append(f"docs/{path}: a table without the column `code`: {line}")
-        elif not line.startswith("|--") and table[:2] != ["section", "rule"]:  # those are done above
+        elif not line.startswith("|--") and table[:2] != ["section", "rule"]:  # these rows were checked above
             if len(cells) != len(table):
                 faults.append(f"docs/{path}: {len(cells)} cells under {len(table)}: {line[:60]}")
             none = any(c.startswith((*WITHOUT_CODE, "left out", "DEVIATION: none")) for c in cells)

@@ -47,7 +47,7 @@ ABBREVIATION = re.compile(r"(\b(e\.g|i\.e|et al|cf|vs|etc|Fig|Sec|No)|^\d+)\.$")
 
 
 def paragraphs(text):
-    """Yield (section, indent, words) for each paragraph, pages joined and drawings left out."""
+    """Yield (section, indent, words) for each paragraph, with pages joined and drawings left out."""
     pages = text.replace("\r", "").split("\f")
     lines = []
     for page in pages:
@@ -59,7 +59,7 @@ def paragraphs(text):
             body.pop()
         if not body:
             continue
-        # A paragraph goes on over the page unless its last line could end it.
+        # A paragraph continues on the next page unless its last line can end it.
         if lines and re.search(r"[.:;!?)\"']$", lines[-1]) or lines and HEADING.match(body[0]):
             lines.append("")
         lines += body

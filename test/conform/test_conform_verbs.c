@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What RFC 5040 and RFC 5042 promise the user of several streams: completions in the order of
- * posting, and that what happens on one stream stays there.
+ * @file Rules of RFC 5040 and RFC 5042 for the user of several streams: completions in the order of
+ * posting, and independence of streams.
  */
 
 #include "../verbs/vt.h"
@@ -29,7 +28,7 @@ wr_write(struct vt *t, struct weft_sge *sg, uint32_t stag)
 	                        .rdma = {stag, base_to(t->n[1].id)}};
 }
 
-/* RFC 5040 s5.5 rule 15: in the order submitted, whatever the kinds and however long each takes. */
+/* RFC 5040 s5.5 rule 15: completions in the order of posting, for all kinds and any duration. */
 static void
 test_completion_order(void)
 {
@@ -93,7 +92,7 @@ test_completion_order(void)
 	vt_close(&t);
 }
 
-/* A second connection of the same two nodes; at node 1 in a domain and with a CQ of its own. */
+/* A second connection between the two nodes. At node 1 it has a domain and a CQ of its own. */
 struct second {
 	struct weft_pd *pd;
 	struct weft_cq *cq;
@@ -143,7 +142,7 @@ second_close(struct vt *t, struct second *s)
 	CHECK_EQ(weft_pd_dealloc(s->pd), 0);
 }
 
-/* The connection of vt_connect() still does what it did. */
+/* Check that the connection of vt_connect() still works. */
 static void
 check_alive(struct vt *t)
 {
@@ -171,7 +170,7 @@ pair_open(struct vt *t, struct second *s)
 	second_open(t, s);
 }
 
-/* RFC 5040 s8.1.1 rule 10, RFC 5042 s6.4.6: a CQ overflows; who does not use it hears nothing. */
+/* RFC 5040 s8.1.1 rule 10, RFC 5042 s6.4.6: a CQ overflows. Users of other CQs are not affected. */
 static void
 test_overrun_apart(void)
 {
@@ -200,7 +199,8 @@ test_overrun_apart(void)
 	vt_close(&t);
 }
 
-/* RFC 5040 s5.3, s8.1.1 rule 1: an STag of another domain is neither reached nor invalidated. */
+/* RFC 5040 s5.3, s8.1.1 rule 1: an STag of another domain gives no access and is not
+ * invalidated. */
 static void
 test_foreign_stag(void)
 {
@@ -228,7 +228,7 @@ test_foreign_stag(void)
 		wr.rdma.to = base_to(1);
 		if (how == 0)
 			wr.send.inv_stag = weft_mr_stag(t.n[1].mr);
-		else if (how == 3) /* nobody's at all */
+		else if (how == 3) /* an STag that was never used */
 			wr.send.inv_stag = weft_mr_stag(t.n[1].mr) ^ 0x01000000;
 		else
 			wr.rdma.stag = weft_mr_stag(t.n[1].mr);
@@ -243,7 +243,7 @@ test_foreign_stag(void)
 		CHECK(ev.qp == s.qp[0] && ev.term.code == row[how].code);
 		vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 		CHECK(t.n[1].mem[0] == 0 && t.n[0].mem[0] == 0x33);
-		/* the region's own stream has lost nothing */
+		/* the region's own stream is not affected */
 		while (weft_cq_poll(t.n[0].cq, &(struct weft_wc){0}, 1) > 0)
 			;
 		check_alive(&t);
@@ -262,13 +262,13 @@ revoked(void *arg)
 {
 	struct revoke *r = arg;
 
-	memset(r->mem, 0xdd, LEN); /* the owner's again */
+	memset(r->mem, 0xdd, LEN); /* the owner may use it again */
 	r->freed++;
 }
 
 /*
- * RFC 5040 s8.1.1 rule 6, RFC 5042 s6.2.2: once the ULP is told that its region is free, a Write
- * under way changes nothing any more; its next segment draws a Terminate.
+ * RFC 5040 s8.1.1 rule 6, RFC 5042 s6.2.2: after the ULP is told that its region is free, a Write
+ * in progress changes nothing. Its next segment causes a Terminate.
  */
 static void
 test_revoked(void)
@@ -291,7 +291,7 @@ test_revoked(void)
 		for (unsigned int i = 0; i < 4; i++)
 			vt_post(&t.n[0], &wr);
 		vt_run(&t, ms * VT_MS);
-		CHECK(ms < 6 || t.n[1].mem[0] == t.n[0].mem[0]); /* under way */
+		CHECK(ms < 6 || t.n[1].mem[0] == t.n[0].mem[0]); /* in progress */
 		r.mem = t.n[1].mem;
 		weft_mr_dereg(t.n[1].mr, revoked, &r);
 		t.n[1].mr = NULL;
