@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A client that does by command what weft-cp never would: hold a grant, write below any STag.
+ * @file A client that obeys commands which weft-cp never executes: it holds a grant, and writes
+ * through any STag.
  *
  *     grant_probe DEV CIDR HOST EXPORT
  *
- * Connects, OPENs the export for writing (again and again while it is busy), prints "granted STAG
- * TO", then obeys lines on standard input, and prints "ok" for each, or what came back:
+ * Connects, OPENs the export for writing (repeatedly while it is busy), prints "granted STAG TO",
+ * then obeys lines on standard input. For each it prints "ok" or the error:
  *
- * - write STAG TO: RDMA Write of 8 octets and a Read behind it
- * - aword STAG TO HEX: Atomic Write of 8 octets, no Flush of them, and a Read behind it
+ * - write STAG TO: RDMA Write of 8 octets followed by a Read
+ * - aword STAG TO HEX: Atomic Write of 8 octets without a Flush, followed by a Read
  * - quit
  */
 
@@ -33,11 +33,11 @@ static struct probe {
 	struct weft_rpc *rpc;
 	bool up, gone;
 	char term[160];
-	int answered; /**< of the OPEN: 1 granted, -1 refused */
+	int answered; /**< result of the OPEN: 1 granted, -1 refused */
 	enum weft_export_status status;
 	uint32_t stag;
 	uint64_t to;
-	bool done; /**< of the Read behind the Write */
+	bool done; /**< the Read after the Write is complete */
 	enum weft_wc_status wc;
 } pr;
 
@@ -147,14 +147,15 @@ write_below(uint32_t stag, uint64_t to, uint8_t *mem, uint32_t lkey)
 	if (weft_post_send(pr.qp, wr, 2) != 2)
 		ui_die("post failed");
 	poll_until(&pr.done, NULL);
-	/* What the Terminate said comes with the end of the connection. */
+	/* The content of the Terminate is known at the end of the connection. */
 	if (pr.wc != WEFT_WC_SUCCESS || !pr.done)
 		poll_until(&pr.gone, NULL);
 	printf("%s\n", pr.done && pr.wc == WEFT_WC_SUCCESS ? "ok" : pr.term);
 	fflush(stdout);
 }
 
-/* An Atomic Write that no Flush follows; a Read behind it says that it was done. */
+/* An Atomic Write without a Flush. The completion of the following Read shows that it was
+ * executed. */
 static void
 aword(uint32_t stag, uint64_t to, uint64_t word, uint8_t *mem, uint32_t lkey)
 {

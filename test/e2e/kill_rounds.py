@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds of kill -9 and their verdict: what test_kill.py, test_kill_pair.py and test_kill_log.py share.
+"""Rounds of kill -9 and their checks, shared by test_kill.py, test_kill_pair.py and test_kill_log.py.
 
-WEFT_TEST_SEED=N replays the choices of a run (the machine's timing is its own). WEFT_KILL_ROUNDS=N sets how often.
+WEFT_TEST_SEED=N repeats the choices of a run (the timing differs). WEFT_KILL_ROUNDS=N sets the number of rounds.
 """
 import os
 import time
@@ -12,22 +12,22 @@ SEED = int(os.environ.get("WEFT_TEST_SEED") or time.time_ns() % 10**6)
 
 
 def rounds(default):
-    """How many rounds a test goes through."""
+    """The number of rounds of a test."""
     return int(os.environ.get("WEFT_KILL_ROUNDS") or default)
 
 
 class Lost(Exception):
-    """The medium does not hold what it must."""
+    """The medium lacks data that it must hold."""
 
 
 class Rounds:
-    """Programs that die again and again. A subclass has round(), which raises Lost; said(), what happened; mechanism, how
-    the target makes its export durable; and end(), what is to hold after the last round."""
+    """Programs that are killed repeatedly. A subclass has round(), which raises Lost; said(), a description of the
+    events; mechanism, how the target makes its export durable; and end(), the check after the last round."""
 
-    played = 0  # rounds
+    played = 0  # number of rounds
 
     def go(self, n):
-        """Play n rounds; None, or (round, what was lost)."""
+        """Play n rounds. Returns None, or (round, what was lost)."""
         for _ in range(n):
             self.played += 1
             if self.played % 100 == 0:
@@ -46,15 +46,15 @@ class Rounds:
         """After the last round."""
 
     def survive(self, n):
-        """Play n rounds, of which none may lose anything."""
+        """Play n rounds. None may lose data."""
         t0 = time.monotonic()
         lost = self.go(n)
         print(f"# seed {SEED}: {self.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {self.said()}", flush=True)
         assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
 
     def caught(self, within, how="", stuck=False):
-        """What this stack, which is wrong, is found out by within so many rounds; stuck: that a program gets nowhere counts
-        as well. Ends all programs."""
+        """Play rounds until this wrong stack is detected, and return by what. stuck: a program that makes no progress
+        counts, too. Kills all programs."""
         try:
             lost = self.go(within)
         except AssertionError as e:

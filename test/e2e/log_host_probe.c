@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The writer of a log that weft-targets host, which is killed and whose targets are.
+ * @file The writer of a log that weft-targets host. The test kills the writer and the targets.
  *
- *     log_host_probe QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [kill PID COUNT] -- (DEV
- * CIDR HOST EXPORT)...
+ *     log_host_probe QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [kill PID COUNT]
+ *         -- (DEV CIDR HOST EXPORT)...
  *
- * Joins what it can reach of the targets (blank ones are formatted) and opens the log, reads all
- * records and prints "up NUMBER" with the last one's. From there on it appends the numbers behind
- * it, up to DEPTH of them under way, and trims what is old. Each number that is durable is printed,
- * one write() a line, before anything else happens; "live I" and "lost I WHY" tell of a target. One
- * that is lost is joined again, for as long as it takes. SIGUSR1: no appends until the next one.
- * kill: right after printing the COUNTth number it kills PID. Ends by itself only when the log
- * does: exit status 1, one line on standard error.
+ * Joins the targets that it reaches (blank ones are formatted), opens the log, reads all records
+ * and prints "up NUMBER" with the number of the last one. Then it appends the following numbers, up
+ * to DEPTH of them in flight, and trims old records. It prints each durable number, one write() a
+ * line, before it does anything else. "live I" and "lost I WHY" report the state of a target. A
+ * lost target is joined again, without a limit of time. SIGUSR1: stop appending until the next
+ * SIGUSR1. kill: after the COUNTth number is printed, kill PID. The program ends by itself only
+ * when the log ends: exit status 1, one line on standard error.
  *
  * Records are those of log_probe.c.
  */
@@ -39,25 +38,26 @@
 
 #define TIMEOUT_NS  15000000000ull
 #define LOOK_NS     5000000ull
-#define LAGS_NS     500000000ull /* a target may hold us up for so long */
-#define AGAIN_NS    50000000ull  /* before a target is tried again */
-#define PATIENCE_NS 600000000ull /* for more targets than an open needs */
+#define LAGS_NS     500000000ull /* longest time that a target may delay the log */
+#define AGAIN_NS    50000000ull  /* time until a target is tried again */
+#define PATIENCE_NS 600000000ull /* time to wait for more targets than an open needs */
 #define CONNECT_US  1000000
 #define PORT        7471
 #define DEPTH_MAX   64
 #define RECORD_MAX  6000u
 #define READ_BYTES  (64u << 10)
-#define HISTORY     512 /* records that a trim leaves at least */
+#define HISTORY     512 /* records that remain after a trim at least */
 #define TARGETS     WEFT_LOG_MAX_TARGETS
 
 struct host {
 	struct sockaddr_storage to;
 	const char *export_name;
 	struct log_client *client;
-	struct weft_qp *qp; /* the log's */
+	struct weft_qp *qp; /* belongs to the log */
 	bool joined;
-	uint64_t lags_ns;  /* since when it holds us up; 0: it does not */
-	uint64_t again_ns; /* when it is tried again; 0: it is there, or being tried */
+	uint64_t lags_ns; /* time since which the target delays the log; 0: it does not */
+	/* time of the next attempt; 0: the target is joined, or an attempt is under way */
+	uint64_t again_ns;
 };
 
 static struct stack st;
@@ -72,8 +72,8 @@ static struct writer {
 	struct weft_log *log;
 	bool opening, open, read_done, over;
 	char why[300];
-	struct weft_log_at head, end, at; /* as recovered; while reading */
-	uint64_t last;                    /* number read last, 0: none */
+	struct weft_log_at head, end, at; /* as recovered; position while reading */
+	uint64_t last;                    /* number read last; 0: none */
 	uint64_t next, acked;
 	unsigned int depth, quorum;
 	bool verify;
@@ -81,12 +81,12 @@ static struct writer {
 	const char *auth_name;
 	struct host_auth_keys keys;
 	pid_t victim;
-	uint64_t victim_in; /* acknowledgements, 0: not now */
+	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
 	struct weft_log_at history[HISTORY];
 	uint8_t *read_buf;
 	uint32_t lkey;
 	uint8_t record[DEPTH_MAX + 1]
-	              [RECORD_MAX + 8]; /* one is filled, the others may be a target's */
+	              [RECORD_MAX + 8]; /* one buffer is filled while targets may use the others */
 } w;
 
 static void
@@ -124,7 +124,7 @@ acknowledged(void *arg, const struct weft_log_at *at, int status)
 	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
 
 	if (status != 0)
-		return; /* FAILED says why */
+		return; /* the event FAILED reports the reason */
 	if (n != w.acked + 1)
 		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
 		       (unsigned long long)w.acked);
@@ -136,7 +136,7 @@ acknowledged(void *arg, const struct weft_log_at *at, int status)
 		(void)kill(w.victim, SIGKILL);
 }
 
-/* ---- Targets come and go ---- */
+/* ---- Joining and losing targets ---- */
 
 static void
 host_gone(struct host *h, const char *why)
@@ -214,7 +214,7 @@ host_over(void *user, int status, const char *why)
 	struct host *h = user;
 
 	(void)status;
-	/* LOST comes inside, and ends the client. */
+	/* The event LOST arrives inside and destroys the client. */
 	if (h->qp != NULL && weft_log_leave(w.log, h->qp) == 0)
 		return;
 	if (h->client != NULL) {
@@ -251,7 +251,7 @@ host_try(struct host *h)
 	}
 }
 
-/** It holds us up, and there are enough without it. */
+/** Whether the target delays the log although enough others are left. */
 static bool
 host_lags(const struct host *h)
 {
@@ -268,7 +268,7 @@ host_lags(const struct host *h)
 	return lags && others >= w.quorum;
 }
 
-/* TCP would find out much later that a target is dead. */
+/* TCP would detect the end of a target much later. */
 static void
 hosts_look(void)
 {
@@ -300,7 +300,7 @@ turn(void)
 	hosts_look();
 }
 
-/** What the log is in the middle of. */
+/** Report the phase of the log that does not end. */
 static void
 stuck(const char *what)
 {
@@ -332,7 +332,7 @@ await(const bool *flag, const char *what)
 		stuck(what);
 }
 
-/* With all targets, or with enough when no more have come for a while. */
+/* Open with all targets, or with enough of them if no more have joined for a while. */
 static void
 open_log(void)
 {
@@ -427,7 +427,7 @@ recover(void)
 	fflush(stdout);
 }
 
-/* What is older than HISTORY records goes when half of the ring is in use. */
+/* When half of the ring is in use, trim all records older than HISTORY records. */
 static void
 trim(void)
 {
@@ -490,7 +490,7 @@ take_hosts(char **port, int argc, char **argv)
 	char err[CONF_ERR_MAX];
 
 	conf_defaults(&conf);
-	/* It starts again and again. */
+	/* The program is started often, so it uses little memory. */
 	conf.weft.memory_mb = 64;
 	conf.tcp.max_conns = 64;
 	if (conf_add_port(&conf, "p0", port[0], port[1], 0, err, sizeof(err)) != 0)

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A remote log between two programs that are killed: its target, and its writer.
+ * @file The target and the writer of a remote log. The test kills both.
  *
  *     log_probe target DEV CIDR FILE BYTES
  *     log_probe write DEV CIDR HOST DEPTH [verify] [kill PID COUNT]
  *
- * target: opens FILE by driver "file", prints "ready", and grants all of it to one writer at a
- * time, the last one that came: a new one is accepted when nothing that came by the grant of the
- * one before can touch the file any more. The STag is in the MPA Reply.
+ * target: opens FILE with driver "file", prints "ready", and grants all of it to one writer at a
+ * time, the latest one. A new writer is accepted when no operation of the former grant can change
+ * the file any more. The STag is in the MPA Reply.
  *
- * write: connects, joins (formats what was never formatted) and opens the log, reads all records
- * from the target and prints "up NUMBER" with the last one's, and from there on appends the numbers
- * behind it, up to DEPTH of them under way, and trims what is old. Each number that is durable is
- * printed, one write() a line, before anything else happens. kill: right after printing the COUNTth
- * one it kills PID. Ends by itself only when the link or the log does: exit status 1, one line on
- * standard error.
+ * write: connects, joins (formats a blank target) and opens the log, reads all records and prints
+ * "up NUMBER" with the number of the last one. Then it appends the following numbers, up to DEPTH
+ * of them in flight, and trims old records. It prints each durable number, one write() a line,
+ * before it does anything else. kill: after the COUNTth number is printed, kill PID. The program
+ * ends by itself only when the link or the log ends: exit status 1, one line on standard error.
  *
- * A record: its number (8 octets, big-endian), then so many octets made of it as it says;
- * test_kill_log.py makes the same.
+ * A record is its number (8 octets, big-endian) followed by octets computed from it.
+ * test_kill_log.py computes the same.
  */
 
 #include <arpa/inet.h>
@@ -41,7 +39,7 @@
 #define DEPTH_MAX  64
 #define RECORD_MAX 6000u
 #define READ_BYTES (64u << 10)
-#define HISTORY    512 /* records that a trim leaves at least */
+#define HISTORY    512 /* records that remain after a trim at least */
 
 struct hello {
 	uint32_t stag; /* big-endian, as the others */
@@ -77,9 +75,9 @@ static struct weft_persist *medium;
 static struct weft_cq *cq;
 static struct weft_qp *qp;
 static struct weft_log_host *memory;
-static uint32_t stag; /* of qp */
+static uint32_t stag; /* STag granted on qp */
 
-/* Of the connection that is there no more, or whose grant another one gets. */
+/* The connection has ended, or its grant goes to another writer. */
 static void
 target_leave(void)
 {
@@ -174,13 +172,13 @@ static struct writer {
 	struct hello hello;
 	bool up, joined, open, read_done, over;
 	char why[200];
-	struct weft_log_at head, end, at; /* as recovered; while reading */
-	uint64_t last;                    /* number read last, 0: none */
+	struct weft_log_at head, end, at; /* as recovered; position while reading */
+	uint64_t last;                    /* number read last; 0: none */
 	uint64_t next, acked;
 	unsigned int depth;
 	bool verify;
 	pid_t victim;
-	uint64_t victim_in; /* acknowledgements, 0: not now */
+	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
 	struct weft_log_at history[HISTORY];
 	uint8_t *read_buf;
 	uint32_t lkey;
@@ -212,7 +210,7 @@ acknowledged(void *arg, const struct weft_log_at *at, int status)
 	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
 
 	if (status != 0)
-		return; /* FAILED says why */
+		return; /* the event FAILED reports the reason */
 	if (n != w.acked + 1)
 		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
 		       (unsigned long long)w.acked);
@@ -276,7 +274,7 @@ write_event(void *user, const struct weft_event *ev)
 	}
 }
 
-/* A target that is killed takes the link with it; TCP would find out much later. */
+/* A killed target ends the link, too. TCP would detect that much later. */
 static void
 turn(void)
 {
@@ -359,7 +357,7 @@ recover(void)
 	fflush(stdout);
 }
 
-/* What is older than HISTORY records goes when half of the ring is in use. */
+/* When half of the ring is in use, trim all records older than HISTORY records. */
 static void
 trim(void)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bad input gets: one line on stderr that names what is wrong and where, exit status, nothing done."""
+"""Invalid input: one line on stderr names the error and its place, the exit status is right, and nothing is done."""
 import concurrent.futures
 import os
 import pty
@@ -27,7 +27,7 @@ PORT = "[port p0]\ndev = {dev}\naddress = 10.0.0.1/24\n"
 
 
 def refused(cmd, *words, lines=1):
-    """cmd must fail with one line that has all the words."""
+    """Check that cmd fails with one line that has all the words."""
     rc, out, err = run(cmd)
     assert rc != 0, f"accepted: {cmd}"
     got = err.strip().splitlines()
@@ -70,7 +70,7 @@ def test_missing_export_path():
 
 def test_unwritable_export_path():
     if os.geteuid() == 0:
-        # Root may write everywhere but to a folder: that must be refused just as clearly.
+        # Root may write to everything but a folder. A folder must be refused just as clearly.
         target("u.ini", PORT.format(dev=dev()) + f"[export e]\npath = {TMP}\nsize = 16M\n", TMP)
         return
     p = path("ro.exp")
@@ -155,7 +155,7 @@ def test_no_target_listening():
 
 
 def both_say(name, text, args=(), made=()):
-    """The verdict of --check-config and of a start on one configuration: they are the same."""
+    """--check-config and a start must give the same verdict on a configuration. Returns it."""
     c = conf("ck.ini", text)
     rc, _, err = run([app("weft-target"), "-c", c, "--check-config", *args])
     for f in made:
@@ -171,7 +171,7 @@ def both_say(name, text, args=(), made=()):
     p.communicate(timeout=20)
     assert started == (rc == 0), (name, args, rc, err, said)
     if rc != 0:
-        # What is available changes from one to the other.
+        # The available memory differs between the two.
         last = [re.sub(r"[0-9.]+ \w+ are available|\([0-9]+ MiB\)", "", x.splitlines()[-1]) for x in (err, said)]
         assert last[0] == last[1], (name, args, err, said)
     # Without --strict a bad export is one line of either.
@@ -180,7 +180,8 @@ def both_say(name, text, args=(), made=()):
 
 
 def keys_of_reference():
-    """[section], key and values at the edges of what it takes, by --help-config; without what names things of the machine."""
+    """[section], key and values at the limits of each key, from --help-config. Without keys that name things of this
+    computer."""
     _, text, _ = run([app("weft-target"), "--help-config"])
     for line in text.splitlines():
         if line.startswith("### ["):
@@ -198,7 +199,8 @@ def keys_of_reference():
 
 
 def test_check_of_every_key():
-    """Each key at an edge of its range, a drawn part of them: --check-config says what the start says. SEED: others; ALL: all."""
+    """A random part of all keys at the limits of their ranges: --check-config agrees with the start. SEED: another
+    part; ALL: all keys."""
     port, export = PORT.format(dev=dev()), "[export v]\nsize = 4M\npersist = volatile\n"
     every = list(keys_of_reference())
     assert len(every) > 100, len(every)
@@ -216,7 +218,7 @@ def test_check_of_every_key():
 
 
 def test_check_says_what_the_start_says():
-    """--check-config and a start give the same verdict on each of many configurations, with --strict and without."""
+    """--check-config and a start give the same verdict on many configurations, with and without --strict."""
     ok, foreign, cut = path("ck.ok"), make_file("ck.foreign", 4 * MIB, 3), path("ck.cut")
     t = Target("ck", {"a": {"path": ok, "size": "4M"}, "b": {"path": cut, "size": "4M"}}).start()
     assert t.term() == 0
@@ -255,9 +257,9 @@ def test_check_says_what_the_start_says():
         verdicts.add(both_say(name, text + good))
 
 
-# What a device string may say wrongly, and what the line about it names. {S}: a socket of its own.
+# Errors of device strings, and what the line must name. {S}: a socket of its own.
 BAD_DEVICES = {
-    # A key without a value: DPDK hands drivers a NULL for it, and most of them read that.
+    # A key without a value: DPDK passes NULL to drivers, and most of them read it.
     "net_memif0,role": "role has no value",
     **{f"net_memif0,role=server,{k}": f"{k} has no value"
        for k in ("socket", "id", "bsize", "rsize", "mac", "socket-abstract", "zero-copy", "secret")},
@@ -265,16 +267,16 @@ BAD_DEVICES = {
     "net_af_packet0,iface": "iface has no value", "net_ring0,nodeaction": "nodeaction has no value",
     "net_af_xdp0,iface=lo,start_queue": "start_queue has no value", "net_tap0,persist": "persist has no value",
     "net_pcap0,iface": "iface has no value", "net_virtio_user0,path": "path has no value", "net_null0,size=": "size has no value",
-    # How arguments are written.
+    # syntax of arguments
     "net_memif0,,": "an argument is empty", "net_memif0,role=server,": "an argument is empty", "net_memif0,=1": "nothing before the =",
     "net_memif0,role=server,socket=a=b": "has no =", "net_memif0,role=server,role=client": "role is given twice",
     "net_virtio_user0" + ",a=1" * 33: "too many arguments", "n" * 64: "1 to 63 octets",
-    # A key that the driver has not.
+    # a key that the driver does not have
     **{f"{d},nosuch=1": "nosuch" for d in ("net_memif0", "net_memif0,role=server", "net_af_packet0,iface=lo", "net_af_xdp0,iface=lo",
                                            "net_tap0",
                                            "net_ring0", "net_null0", "net_pcap0,iface=lo")},
     "net_ring0,internal=0x10": "internal",
-    # Values.
+    # values
     "net_memif0,role=nonsense": "role=nonsense", "net_memif0,role=server,bsize=0": "1 to 65535",
     "net_memif0,role=server,bsize=65536": "1 to 65535",
     "net_memif0,role=server,rsize=0": "1 to 14", "net_memif0,role=server,rsize=99": "1 to 14", "net_memif0,role=server,id=x": "id=x",
@@ -309,7 +311,8 @@ GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract
 
 
 def test_device_arguments():
-    """--check-config and the start refuse the same device strings, with the same line, which names the argument; none ends by a signal."""
+    """--check-config and the start refuse the same device strings with the same line, which names the argument. No
+    program ends by a signal."""
     tail = "[export v]\nsize = 4M\npersist = volatile\n"
 
     def text(device):
@@ -327,7 +330,7 @@ def test_device_arguments():
         rc, _, err = run([app("weft-cp"), "--dev", device.replace("{S}", path("da.sock")), "--address", "10.0.0.2/24",
                           "weft://10.0.0.1/x", path("da.out")])
         assert rc == 2 and len(err.strip().splitlines()) == 1 and word in err, (device, rc, err)
-    # Nearly all of it is waiting for programs to start.
+    # Most of the time is spent waiting for programs to start.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(judge, enumerate(BAD_DEVICES.items())))
     for device in GOOD_DEVICES:
@@ -335,7 +338,8 @@ def test_device_arguments():
 
 
 def test_devices_not_looked_at():
-    """What --check-config cannot judge, it says: arguments of other drivers; whether a server listens is the start's to see."""
+    """--check-config reports what it cannot check: arguments of other drivers. Only the start can see whether a server
+    listens."""
     tail = "[export v]\nsize = 4M\npersist = volatile\n"
     for device, said in (("net_virtio_user0,path=/no/such", True), ("net_null0,size=64", False)):
         rc, out, err = run([app("weft-target"), "-c", conf("nl.ini", PORT.format(dev=device) + tail), "--check-config"])
@@ -348,7 +352,8 @@ def test_devices_not_looked_at():
 
 
 def test_check_says_how_many():
-    """Fewer buffers than max_conns times workers: a line says how many connections they admit, and none where they suffice."""
+    """Fewer buffers than max_conns times workers: a line says how many connections they admit. With enough buffers
+    there is no line."""
     export = "[export v]\nsize = 4M\npersist = volatile\n"
     for head, tail, number in (("workers = 4\n", "", "2176"), ("workers = 1\n", "mbufs = 1024\n", "144"), ("workers = 1\n", "", None),
                                ("workers = 4\n", "[tcp]\nmax_conns = 500\n", None)):
@@ -359,7 +364,7 @@ def test_check_says_how_many():
 
 
 def test_busy_target():
-    """One client at a time uses a memif: another is told that, not that nothing listens."""
+    """A memif port has one client at a time. A second client is told so, and not that nothing listens."""
     t = Target("bu", {"demo": {"path": path("bu.exp"), "size": "4M"}}).start()
     first = subprocess.Popen([app("weft-console"), *t.client_args()], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -377,7 +382,7 @@ def test_busy_target():
 
 
 def test_console_says_how():
-    """Bad arguments: the line, and how its command is used."""
+    """Invalid arguments: the error line, and the usage of the command."""
     t = Target("cs", {"demo": {"path": path("cs.exp"), "size": "4M"}}).start()
     for line, usage in (("connect", "usage: connect ADDRESS PORT"), ("register", "usage: register ")):
         p = subprocess.run([app("weft-console"), *t.client_args()], input=line + "\n", capture_output=True, text=True, timeout=30)
@@ -385,7 +390,7 @@ def test_console_says_how():
 
 
 def test_prompt_says_how():
-    """The same at a terminal, where the line can be given again: completed by Tab, or from the history."""
+    """The same at a terminal, where the line can be edited again, by Tab completion or from the history."""
     t = Target("ct", {"demo": {"path": path("ct.exp"), "size": "4M"}}).start()
     pid, fd = pty.fork()
     if pid == 0:
@@ -393,7 +398,7 @@ def test_prompt_says_how():
     said = b""
 
     def until(what, send):
-        """Send, and read until it says what."""
+        """Send text, and read until the output contains `what`."""
         nonlocal said
         os.write(fd, send)
         begin, end = len(said), time.monotonic() + 30
@@ -426,7 +431,7 @@ def fifo(name):
 
 
 def test_fifos():
-    """Nobody writes to it: no program waits for that, whichever file it is."""
+    """A FIFO without a writer: no program waits for it, whichever file it is."""
     f = fifo("ff.fifo")
     sock = path("ff.sock")
     client = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24"]
@@ -440,7 +445,7 @@ def test_fifos():
                         (t.sock(0), "is not a regular file (a socket)")):
         rc, _, err = run([app("weft-cp"), *t.client_args(), source, "weft://10.0.0.1/demo"], timeout=10)
         assert rc == 1 and f"{source}: {why}" in err, (source, rc, err)
-    # The configuration of a target that runs: nothing changes, and it still answers.
+    # The configuration of a running target: nothing changes, and the target still answers.
     os.unlink(t.conf)
     os.mkfifo(t.conf)
     t.proc.send_signal(signal.SIGHUP)
@@ -451,7 +456,7 @@ def test_fifos():
     assert "is not a regular file (a FIFO)" in t.logged()
     t.push(make_file("ff.src", 100000, 3), "demo")
     assert t.term() == 0
-    # An export, a file of a key, a source of keys.
+    # An export, a key file, a source of keys.
     refused([app("weft-target"), "--strict", "-c", conf("ff2.ini", PORT.format(dev=dev()) + f"[export e]\npath = {f}\nsize = 4M\n")], f)
     refused([app("weft-target"), "-c", conf("ff3.ini", PORT.format(dev=dev()) + "[export v]\nsize = 4M\npersist = volatile\n"
                                             f"hash = hmac-sha256\nhash_key_file = {f}\n")], f, "is not a regular file")
@@ -460,7 +465,7 @@ def test_fifos():
 
 
 def test_script_from_fifo():
-    """weft-console says that it takes the lines as they come, takes them, and ends by a signal without any."""
+    """weft-console announces that it reads lines as they arrive, reads them, and ends at a signal when there are none."""
     f = fifo("sf.fifo")
     args = [app("weft-console"), "--dev", memif(0, "server", path("sf.sock")), "--address", "10.0.0.1/24", "-f", f]
     for lines in ("help\nregister memory 4096\n", None):
@@ -497,13 +502,13 @@ def test_usage():
 
 
 def test_options():
-    """An option that there is not, or without its value: each program says so in one line of its own, with what helps."""
+    """An unknown option, or one without its value: each program reports it in one line of its own that helps."""
     for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console"):
         for args, why in ((["--no-such-option"], "--no-such-option: unknown option"), (["--no-such=5"], "--no-such: unknown option"),
                           (["-Z"], "-Z: unknown option"), (["--help=1"], "--help takes no value"), (["--config"], "--config needs a value"),
                           (["--ver", "-Zh"], None)):
             rc, out, err = run([app(prog), *args])
-            if why is None:  # a prefix that is the only one of an option is that option
+            if why is None:  # an unambiguous prefix of an option is that option
                 assert rc == 0 and out.startswith(prog), (prog, args, rc, out, err)
                 continue
             assert rc == 2 and out == "", (prog, args, rc, out)
@@ -518,7 +523,7 @@ def test_options():
 
 
 def test_retransmission_timeouts():
-    """The first one lies between the least and the greatest."""
+    """The first value must be between the least and the greatest."""
     for text, words in (("rto_min_us = 2000000\nrto_max_us = 1000000\n", ("rt.ini:2", "rto_min_us", "more than rto_max_us")),
                         ("rto_initial_us = 1000\n", ("rt.ini:2", "rto_initial_us", "less than rto_min_us, which is 200000")),
                         ("rto_max_us = 1000000\nrto_initial_us = 1000001\n", ("rt.ini:3", "rto_initial_us", "more than rto_max_us"))):
@@ -528,7 +533,7 @@ def test_retransmission_timeouts():
 
 
 def test_connect_in_vain():
-    """A connect of weft-console that fails leaves no QP behind; there are 64."""
+    """A failed connect of weft-console frees its QP; there are 64."""
     p = subprocess.Popen([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     PROCS.append(p)
@@ -561,7 +566,8 @@ def test_connect_in_vain():
 
 
 def test_silent_listener():
-    """A host that takes the TCP connection and says nothing, or closes it: something listens there, and weft-cp does not deny that."""
+    """A host that accepts the TCP connection and then sends nothing, or closes it: weft-cp must not say that nothing
+    listens."""
     how = ["unshare", "-n"]
     if subprocess.run([*how, "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("no network namespace can be made")
@@ -578,7 +584,7 @@ def test_silent_listener():
 
 
 def test_socket_in_use():
-    """A second target on a live one's socket is refused, and the live one does not notice."""
+    """A second target on the socket of a running one is refused, and the running one is not disturbed."""
     t = Target("si", {"demo": {"path": path("si.exp"), "size": "4M"}}).start()
     src = make_file("si.src", 100000, 5)
     t.push(src, "demo")
@@ -589,7 +595,7 @@ def test_socket_in_use():
         assert not os.path.exists(made)
     assert t.proc.poll() is None, "the live target died: " + t.logged()
     assert sha(t.pull("demo", "si.out")) == sha(src)
-    # What a dead one left is taken over.
+    # The socket that a killed target left is used.
     t.kill()
     assert os.path.exists(t.sock(0))
     p = subprocess.Popen([app("weft-target"), "-c", t.conf], stderr=subprocess.PIPE, text=True)
@@ -610,7 +616,7 @@ def test_failed_start_leaves_no_export():
 
 
 def test_file_size_limit():
-    """RLIMIT_FSIZE ends no program by a signal."""
+    """With RLIMIT_FSIZE no program ends by a signal."""
     made = path("fl.exp")
     c = conf("fl.ini", PORT.format(dev=dev()) + f"[export a]\npath = {made}\nsize = 4M\n")
     err = refused(["bash", "-c", 'ulimit -f 1000; exec "$0" "$@"', app("weft-target"), "-c", c], made)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9 at random moments of a log's writer and of the three weft-targets that host it (quorum 2), of one, some or all of them; and in
-each round two targets, one behind the other, come back blank. Nothing that was acknowledged is lost: the next writer finds it, and two of
-three media hold it. test_kill_hosts.py BUILD [CASE...]
+"""kill -9 at random moments of a log's writer and of the three weft-targets that host it (quorum 2): of one, some or
+all of them. In each round two targets, one after the other, come back blank. No acknowledged record is lost: the next
+writer finds it, and two of three media hold it.
 
-A target that is killed loses what it had not flushed, as by a cut of power: its memory is the process's. The media are judged as
-in test_kill_log.py, by the format alone. kill_rounds.py tells of seeds.
+test_kill_hosts.py BUILD [CASE...]
+
+A killed target loses its unflushed data, as in a power cut, because its memory is the process's. The media are checked
+by the format alone, as in test_kill_log.py. kill_rounds.py explains the seeds.
 """
 import contextlib
 import errno
@@ -31,11 +33,11 @@ class Ended(AssertionError):
 
 
 class Hosts(Rounds):
-    """Lives of three targets and of the writers of their log."""
+    """Rounds of three targets and the writers of their log."""
 
     KINDS = ("target", "target", "writer", "writer", "both", "all", "all", "at once")
 
-    replacements = 2  # a round
+    replacements = 2  # in a round
 
     def __init__(self, name, seed, exe=None, verify=None):
         self.rnd, self.verify = random.Random(seed), verify
@@ -49,12 +51,13 @@ class Hosts(Rounds):
                                     *self.KINDS)}
         self.last, self.begun, self.longest = 0, 0, 0.0
         self.w = None
-        self.noticed = {}  # of targets that were killed: what their writer had told of them by then
+        self.noticed = {}  # for each killed target: the events that its writer had reported of it before
 
     # The writer
 
     def new_writer(self, kill=None):
-        """The next one, once it has opened the log: it finds all that was acknowledged, and nothing that was never begun."""
+        """Start the next writer and wait until it has opened the log. It must find every acknowledged record, and none
+        that was never begun."""
         verify = self.rnd.random() < 0.3 if self.verify is None else self.verify
         args = ["wait", 20000, *(["verify"] if verify else []), *(kill or [])]
         t0 = time.monotonic()
@@ -74,7 +77,7 @@ class Hosts(Rounds):
         self.seen["ahead"] += self.w.found > self.last
 
     def writer_gone(self):
-        """It is dead: all that it was told. If it was faster than we, it has said why."""
+        """The writer was killed: read all its output. If it ended before the kill, it must have reported why."""
         self.w.drain()
         if self.w.p.wait() != -signal.SIGKILL:
             self.ended()
@@ -86,7 +89,7 @@ class Hosts(Rounds):
         self.noticed = {}
 
     def lively(self, cond, what):
-        """Wait for something that its writer tells; it must not end by itself."""
+        """Wait for a report of the writer, which must not end by itself."""
         end = time.monotonic() + 60
         while not cond():
             state = f"{what}; it has lost {self.w.lost[-4:]}, live are {self.w.live}"
@@ -95,7 +98,8 @@ class Hosts(Rounds):
             assert time.monotonic() < end, f"nothing happens, {state}"
 
     def ended(self):
-        """The writer's log is over, as two of three targets were lost or not heard of in time: it says that and nothing else."""
+        """The writer's log has ended, because two of three targets were lost or did not answer in time. The writer must
+        report this and nothing else."""
         err = self.w.p.stderr.read().decode().strip()
         self.w.p.wait()
         lost = "log_host_probe: (opening: |reading: )?log failed: " + os.strerror(errno.ENOTCONN)
@@ -105,7 +109,7 @@ class Hosts(Rounds):
         self.seen["over"] += 1
 
     def again(self, do):
-        """Do it, with another writer if the log is over meanwhile."""
+        """Call fn, again with a new writer if the log ends meanwhile."""
         for _ in range(5):
             try:
                 return do()
@@ -115,7 +119,7 @@ class Hosts(Rounds):
         raise AssertionError("one log after the other is over")
 
     def all_live(self):
-        """All count, those that were killed since it looked last as well: the writer has noticed that they were gone."""
+        """Wait until all targets count. The writer must have noticed the loss of those that were killed since."""
         self.again(self.all_noticed)
 
     def all_noticed(self):
@@ -124,7 +128,7 @@ class Hosts(Rounds):
         self.lively(lambda: self.w.live == set(range(N)), "waiting for all targets to be live")
 
     def moment(self):
-        """Some appends, some time."""
+        """Wait for some appends or some time."""
         if self.rnd.random() < 0.5:
             end = time.monotonic() + self.rnd.uniform(0, 0.15)
             while (left := end - time.monotonic()) > 0:
@@ -137,10 +141,10 @@ class Hosts(Rounds):
         n += self.w.acks
         self.lively(lambda: self.w.acks >= n, "waiting for appends")
 
-    # Deaths
+    # Kills
 
     def kill(self, victims):
-        """These targets and, if None is among them, the writer; in any order, some at nearly the same time."""
+        """Kill these targets and, if None is among them, the writer; in random order, some at nearly the same time."""
         order = self.rnd.sample(victims, len(victims))
         for v in order:
             (self.w.p if v is None else self.ts[v].proc).kill()
@@ -149,7 +153,7 @@ class Hosts(Rounds):
             if v is not None:
                 self.ts[v].proc.wait()
         for _ in range(4):
-            self.w.read(0)  # what it said before; a pipe holds no more
+            self.w.read(0)  # output from before the kill; a pipe holds no more
         for v in victims:
             if v is not None:
                 self.noticed[v] = self.w.told[v]
@@ -157,7 +161,8 @@ class Hosts(Rounds):
             self.writer_gone()
 
     def judge(self, healthy=N):
-        """Everything is dead. What was acknowledged is on so many media as the quorum says, less those that were blank."""
+        """All processes were killed. Each acknowledged record must be on as many media as the quorum, less the blank
+        ones."""
         ends = []
         for m in self.media:
             first, last = log_on(m, lives_are=None)
@@ -183,7 +188,7 @@ class Hosts(Rounds):
                 f.truncate(BYTES)
 
     def replace(self, i):
-        """Target i comes back blank, and is whole again in the end. Meanwhile others may die, but none loses its memory."""
+        """Target i comes back blank and recovers. Meanwhile others may be killed, but none loses its medium."""
         self.moment()
         self.kill([i])
         self.wipe(i)
@@ -208,7 +213,7 @@ class Hosts(Rounds):
         kind = self.rnd.choice(self.KINDS)
         self.seen[kind] += 1
         if kind == "at once":
-            # The writer kills the target itself, right behind an acknowledgement.
+            # The writer itself kills the target, right after an acknowledgement.
             i = self.rnd.randrange(N)
             self.kill([None])
             self.new_writer(["kill", self.ts[i].proc.pid, self.rnd.choice((1, 2, self.rnd.randrange(1, 300)))])
@@ -245,7 +250,7 @@ class Hosts(Rounds):
 
 
 def test_log():
-    """Deaths among thousands of appends, and two blank targets a round: no acknowledged record is lost."""
+    """Kills during thousands of appends, and two blank targets in each round: no acknowledged record is lost."""
     n = rounds(4)
     run = Hosts("kh", SEED)
     run.survive(n)
@@ -254,7 +259,7 @@ def test_log():
 
 
 def test_without_flush():
-    """Targets whose Flush does nothing are found out, by what the first death of all takes away."""
+    """Targets whose Flush does nothing are detected by what the first kill of all targets takes away."""
     run = Hosts("kw", SEED, exe=NOFLUSH, verify=False)
     run.KINDS, run.replacements = ("all",), 0
     lost = run.caught(2)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9 at random moments of the two programs of a remote log (lib/log over driver "file"): the medium holds a log whose
-records are a run without a gap, with everything that was acknowledged. test_kill_log.py BUILD [CASE...]
+"""kill -9 at random moments of the two programs of a remote log (lib/log over driver "file"). The medium holds a log
+whose records have no gap and include everything acknowledged.
 
-The medium is judged by docs/log-format.md alone, not by the library, and the next writer finds the same by RDMA Reads.
-kill_rounds.py tells of seeds.
+test_kill_log.py BUILD [CASE...]
+
+The medium is checked by docs/log-format.md alone, not by the library. The next writer finds the same by RDMA Reads.
+kill_rounds.py explains the seeds.
 """
 import errno
 import functools
@@ -37,7 +39,7 @@ def check(page, off, epoch, value):
 
 
 def words_on(page, ring_off, ring):
-    """Whole positions of tail and head; (0, 0): there is no record yet."""
+    """Positions of tail and head; (0, 0): there is no record yet."""
     card, tail, head = (int.from_bytes(page[at:at + 8], "big") for at in (4096, 4160, 4224))
     if card == 0:
         return 0, 0  # not opened yet
@@ -66,12 +68,12 @@ def words_on(page, ring_off, ring):
 
 
 def log_on(medium, lives_are=1):
-    """Numbers of the first and the last record, by docs/log-format.md; (0, 0): none. Headers are all checked, and of the
-    records' octets the last ones'. lives_are: what all headers must have; None: any."""
+    """Numbers of the first and the last record, by docs/log-format.md; (0, 0): none. All headers are checked, and the
+    data of the last record. lives_are: the lives that all headers must have; None: any."""
     with open(medium, "rb") as f:
         page = f.read(BYTES)
     if page[:8] == bytes(8):
-        return 0, 0  # never formatted, or not to the end
+        return 0, 0  # never formatted completely
     if page[:12] != b"WEFTLOG1\0\0\0\2" or crc32c(page[:4092]) != int.from_bytes(page[4092:4096], "big"):
         raise Lost("the superblock is damaged")
     used, ring_off, ring = struct.unpack_from(">QQQ", page, 16)
@@ -107,7 +109,7 @@ def log_on(medium, lives_are=1):
 
 
 class Host:
-    """The log's target: what Probe wants of a Target."""
+    """The log's target, with the members of Target that Probe uses."""
 
     def __init__(self, name, exe):
         self.name, self.exe, self.medium, self.proc = name, exe, path(name + ".log.medium"), None
@@ -133,7 +135,7 @@ class Host:
 
 
 class Writer(Probe):
-    """One life of a writer of the log."""
+    """One process of the log's writer."""
 
     ENDS = ("log_probe: the link is down", "log_probe: disconnected")
 
@@ -156,7 +158,7 @@ class Writer(Probe):
 
 
 class Run(Rounds):
-    """Lives of a target and of its writers."""
+    """Rounds of a target and its writers."""
 
     KINDS = ("target", "target", "target", "writer", "writer", "both", "at once", "at once")
 
@@ -173,7 +175,7 @@ class Run(Rounds):
         return Writer(self.t, self.addr, self.rnd.choice((1, 2, 4, 8, 16, 64)), verify, kill_in)
 
     def is_up(self, p):
-        """It has opened the log: it found all that was acknowledged before."""
+        """The writer has opened the log. It must have found everything acknowledged before."""
         p.connected()
         self.birth_s = time.monotonic() - p.born
         if p.found < self.last:
@@ -199,8 +201,8 @@ class Run(Rounds):
         acked = max(self.last, p.acked or 0)
         self.seen["records"] += p.acks
         first, last = log_on(self.t.medium)
-        # A writer that has not said what it found has begun nothing; a target that lived may since have added what
-        # the writer before it had under way.
+        # A writer that did not report the content has begun nothing. A running target may since have executed
+        # operations of the writer before it.
         begun = self.begun = max(self.begun, acked if p.found is None else acked + p.depth)
         if last < acked:
             raise Lost(f"{acked} was acknowledged, the log on the medium ends with {last}")
@@ -208,7 +210,7 @@ class Run(Rounds):
             raise Lost(f"the log on the medium ends with {last}, {begun} was the last to be begun")
         self.seen["ahead"] += last > acked
         self.seen["longest"] = max(self.seen["longest"], last - first + 1)
-        # What is on the medium stays; a target that lives may add what was under way.
+        # What is on the medium stays. A running target may add operations that were under way.
         self.last = last
 
     def round(self):
@@ -238,7 +240,7 @@ class Run(Rounds):
                 if kind == "both":
                     self.t.kill()
         if self.t.proc.poll() is None:
-            # What the dead writer has sent may still be on its way: judged by the writer that comes, or the next death.
+            # Data of the killed writer may still be on the way. The next writer or the next kill checks them.
             acked = max(self.last, p.acked or 0)
             self.seen["records"] += p.acks
             self.last = acked
@@ -266,7 +268,7 @@ class Run(Rounds):
 
 
 def log_on_living(medium):
-    """The last number while the target may still write: the words and the records change under the reader."""
+    """The last number while the target may still write: words and records may change during the check."""
     for tries in range(50):
         try:
             return log_on(medium)[1]
@@ -278,7 +280,7 @@ def log_on_living(medium):
 
 
 def test_log():
-    """Deaths among thousands of appends: no acknowledged record is lost, none is half there, there is no gap."""
+    """Kills during thousands of appends: no acknowledged record is lost, none is incomplete, and there is no gap."""
     n = rounds(25)
     run = Run("kl", SEED)
     run.survive(n)
@@ -287,15 +289,15 @@ def test_log():
 
 
 def caught(within, verify, by):
-    """A target without Flush is found out, by just this: what goes wrong in another way is a failure of the test."""
+    """The message by which a target without Flush is detected. Any other failure fails the test."""
     run = Run(f"kn-{verify}", SEED, exe=BROKEN, verify=verify)
     lost = run.caught(within, f", {'with' if verify else 'without'} Verify", stuck=True)
     assert re.search(by, lost), f"seed {SEED}: {lost}"
 
 
 def test_log_without_flush():
-    """A target whose Flush does nothing is found out: by Verify at once, and without it by what a death takes away."""
-    # WEFT_WC_HASH_MISMATCH, as the log tells it (WEFT_LOG_EV_LOST), of the first that a writer makes durable.
+    """A target whose Flush does nothing is detected: with Verify at once, without Verify by what a kill takes away."""
+    # WEFT_WC_HASH_MISMATCH, reported as WEFT_LOG_EV_LOST, for the first record that a writer makes durable.
     caught(5, True, f"log_probe: opening: target lost: {re.escape(os.strerror(errno.EILSEQ))}$")
     caught(8, False, r"^\d+ was acknowledged(, the log on the medium ends | or found before, now )")
 

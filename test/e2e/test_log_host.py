@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft-target hosts remote logs: three targets with quorum 2, their deaths, take-over, and what else may come with a ticket.
-test_log_host.py BUILD [CASE...]"""
+"""weft-target hosts remote logs: three targets with quorum 2, killed targets, takeover by another writer, and
+authentication. test_log_host.py BUILD [CASE...]"""
 import json
 import os
 import signal
@@ -17,7 +17,7 @@ EXE = os.path.join(BUILD, "test", "e2e", "log_host_probe")
 
 
 class Writer(Probe):
-    """A writer of the log at these targets, at 10.0.0.ADDR."""
+    """A writer of the log at these targets, with address 10.0.0.ADDR."""
 
     def __init__(self, targets, addr=100, depth=8, quorum=2, args=(), export="log"):
         self.depth, self.kill_in = depth, 0
@@ -47,14 +47,14 @@ class Writer(Probe):
 
 
 def hosts(name, n=3, extra="", **keys):
-    """Targets of one log each, with two workers: ticket and log connection may be two of them."""
+    """Targets with one log each and two workers: RPC connection and log connection may belong to different workers."""
     return [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": path(f"{name}{i}.medium"), "size": "4M",
                                                     "persist": "file", **keys}}, extra=extra,
                       keepalive_ms=1500, weft="workers = 2\n").start() for i in range(n)]
 
 
 def test_replicated():
-    """Append at three targets; one is killed, the log goes on; it comes back and joins again."""
+    """Append at three targets. One is killed and the log continues. The target restarts and joins again."""
     ts = hosts("rep")
     w = Writer(ts)
     w.connected()
@@ -73,14 +73,15 @@ def test_replicated():
 
 
 def ended(w, *words):
-    """The writer has ended by itself, and said why."""
+    """The writer has ended by itself and reported why."""
     w.drain()
     err = w.said()
     assert w.p.returncode == 1 and any(x in err for x in words), (w.p.returncode, err)
 
 
 def test_replaced():
-    """A target that comes back without what it had is made anew, gets everything, and then counts for another one."""
+    """A target that restarts without its data is formatted again, gets every record, and then counts in the place of
+    the former one."""
     ts = hosts("new")
     w = Writer(ts)
     w.connected()
@@ -95,7 +96,7 @@ def test_replaced():
     w.wait(lambda: w.acks > n + 200)
     w.kill()
     w.gone()
-    # The next writer has what was acknowledged from the two that are left.
+    # The next writer finds every acknowledged record at the two remaining targets.
     last = w.acked
     w = Writer(ts)
     w.connected()
@@ -105,13 +106,13 @@ def test_replaced():
 
 
 def test_take_over():
-    """A writer that does nothing gives way; it ends, with no word of success, and loses nothing that it was told is durable."""
+    """An idle writer gives way. It ends without a report of success, and loses no record that was reported durable."""
     ts = hosts("over", extra="writer_idle_ms = 1000\nrevoke_ms = 300\n")
     a = Writer(ts)
     a.connected()
     a.wait(lambda: a.acks > 100 and a.live == {0, 1, 2})
     b = Writer(ts, addr=101, args=["wait", 20000])
-    # For as long as it is at work it stays.
+    # A writer that appends keeps its place.
     n = a.acks
     end = time.monotonic() + 2
     a.wait(lambda: time.monotonic() > end)
@@ -121,7 +122,7 @@ def test_take_over():
     b.wait(lambda: b.acks > 100 and b.live == {0, 1, 2})
     ended(a, "log failed")
     assert b.found >= a.acked, (a.acked, b.found)
-    # The first targets that take it back end its log; from the others it is gone by then.
+    # The first targets that revoke the grant end its log. At the others it has left by then.
     logs = [t.logged() for t in ts]
     assert any("taken back from 10.0.0.100:" in x for x in logs), logs
     b.kill()
@@ -129,7 +130,8 @@ def test_take_over():
 
 
 def test_paused():
-    """A writer that is stopped in the middle of its appends, and goes on when another one has the log, is told no success."""
+    """A writer that is stopped during its appends, and continued after another one has the log, gets no report of
+    success."""
     ts = hosts("paused")
     a = Writer(ts, depth=64)
     a.connected()
@@ -148,7 +150,8 @@ def test_paused():
 
 
 def test_names():
-    """Where names are required a writer with one has its log, verified, also after a target was killed; others have none."""
+    """With required authentication a writer with a name has its log, with Verify, also after a target was killed. Other
+    writers have none."""
     ts = hosts("auth", extra=f"host_auth = required\n[client alice]\nkey_file = {key('alice')}\n"
                f"[client bob]\nkey_file = {key('bob')}\n")
     w = Writer(ts, args=["auth", f"alice:{path('alice')}", "verify"])
@@ -171,7 +174,8 @@ def test_names():
 
 
 def test_perf():
-    """weft-perf appends to a log at three targets, by name, again and again; a log that it has not made it does not touch."""
+    """weft-perf appends to a log at three targets, with a name, repeatedly. It does not change a log that is not its
+    own."""
     ts = hosts("perf", extra=f"host_auth = required\n[client alice]\nkey_file = {key('alice')}\n")
     urls = [f"weft://{t.addr}/log" for t in ts]
     perf = [app("weft-perf"), "log-append", *ts[0].client_args(), "--json"]
@@ -181,7 +185,7 @@ def test_perf():
         assert rc == 0, err
         got = json.loads(out)["results"][0]
         assert got["test"] == "log-append" and got["iterations"] >= 200, got
-    # With one of the three it is a log of one target, which theirs is not.
+    # A log at only one of the three targets would have one target, so it is another log.
     rc, _, err = run([*perf, *alice, "-n", "10", urls[0]])
     assert rc == 1 and "Invalid argument" in err, err
     rc, _, err = run([*perf, "-n", "10", *urls])

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def slot_data_offset(medium, slot):
-    """Where a slot's data begins in the medium, from the superblock (docs/export-format.md)."""
+    """Offset of a slot's data in the medium, from the superblock (docs/export-format.md)."""
     with open(medium, "rb") as f:
         page = f.read(4096)
     assert page[:8] == b"WEFTEXP1"
@@ -25,7 +25,7 @@ def SLOT_OFF(page, slot):
 
 
 def wait_medium(medium, off, proc, timeout=30):
-    """Until the octets at off are not zero any more; False when proc ended first."""
+    """Wait until the octets at off are not zero. Returns False if proc ended first."""
     end = time.monotonic() + timeout
     with open(medium, "rb", buffering=0) as f:
         while time.monotonic() < end:
@@ -38,7 +38,7 @@ def wait_medium(medium, off, proc, timeout=30):
 
 
 def test_push_pull():
-    """Content arrives and comes back; the report says what it should."""
+    """Content is pushed and pulled, and the report has the right values."""
     t = Target("pp", {"demo": {"path": path("pp.exp"), "size": "40M"}}).start()
     src = make_file("pp.src", 5 * MIB + 12345, 1)
     r = t.push(src, "demo")
@@ -51,7 +51,7 @@ def test_push_pull():
 
 
 def test_hashes():
-    """Every hash an export may name, and the key of the one that takes one."""
+    """Every hash that an export may name, and the key of the hash that needs one."""
     key, other = path("hash.key"), path("hash.key2")
     for name, seed in ((key, b"k"), (other, b"o")):
         with open(name, "wb") as f:
@@ -82,7 +82,7 @@ def test_hashes():
 
 
 def test_shared_port():
-    """Three workers on one port: each connection lives where its addresses and ports put it."""
+    """Three workers on one port: each connection belongs to the worker that its addresses and ports select."""
     t = Target("sh", {"demo": {"path": path("sh.exp"), "size": "8M"}}, extra="[weft]\nworkers = 3").start()
     for i in range(4):
         src = make_file("sh.src", MIB + i, 50 + i)
@@ -92,7 +92,7 @@ def test_shared_port():
 
 
 def test_ipv6_and_vlan():
-    """The same over IPv6, global and link-local, and within a VLAN, with a client's configuration."""
+    """The same over IPv6, global and link-local, and in a VLAN, with a client's configuration."""
     t = Target("v6", {"demo": {"path": path("v6.exp"), "size": "8M"}},
                port_extra="address6 = fd00::1/64\nmtu = 1400\n").start()
     assert "[fd00::1]:7471" in t.logged()
@@ -122,7 +122,7 @@ def test_ipv6_and_vlan():
 
 
 def test_sizes():
-    """Empty, one octet, odd, exact blocks."""
+    """Objects of no octet, one octet, odd lengths, and exact blocks."""
     t = Target("sz", {"demo": {"path": path("sz.exp"), "size": "8M"}}).start()
     for i, size in enumerate((0, 1, 4095, 4096, 262144, 262145, 1000003)):
         src = make_file("sz.src", size, 100 + i)
@@ -145,7 +145,7 @@ def test_restart_finds_exports():
 
 
 def kill_during_push(t, export, medium, committed, second, slot, where):
-    """Kill the target when `where` (0..1) of the second push is on the medium; True if it was in time."""
+    """Kill the target when the part `where` (0..1) of the second push is on the medium. Returns whether it was in time."""
     size = os.path.getsize(second)
     off = slot_data_offset(medium, slot) + int((size - 8) * where) // 4096 * 4096
     p = t.cp_start(second, f"weft://10.0.0.1/{export}")
@@ -159,7 +159,7 @@ def kill_during_push(t, export, medium, committed, second, slot, where):
 
 
 def test_kill_during_push():
-    """kill -9 in the middle of a push: what is found afterwards is the last committed content."""
+    """kill -9 during a push: afterwards the target has the last committed content."""
     for where in (0.1, 0.5, 0.8):
         medium = path("kd.exp")
         if os.path.exists(medium):
@@ -172,7 +172,7 @@ def test_kill_during_push():
             "the push was over before the kill"
         t.start()
         assert sha(t.pull("demo", "kd.out")) == sha(first), where
-        # And the export is still good for the next one.
+        # The export still accepts the next push.
         t.push(second, "demo")
         t.kill()
         t.start()
@@ -181,7 +181,7 @@ def test_kill_during_push():
 
 
 def test_kill_after_commit():
-    """What was acknowledged is there after kill -9, every time."""
+    """After kill -9 everything acknowledged is there, every time."""
     t = Target("ka", {"demo": {"path": path("ka.exp"), "size": "16M"}})
     for i in range(4):
         t.start()
@@ -194,7 +194,7 @@ def test_kill_after_commit():
 
 
 def test_broken_flush_is_caught():
-    """A stack whose Flush does nothing: Verify refuses the push; without Verify the kill shows the loss."""
+    """A stack whose Flush does nothing: Verify refuses the push. Without Verify the kill shows the loss."""
     t = Target("bf", {"demo": {"path": path("bf.exp"), "size": "16M"}},
                exe=os.path.join(BUILD, "test", "e2e", "weft-target-noflush")).start()
     src = make_file("bf.src", 2 * MIB, 20)
@@ -207,7 +207,7 @@ def test_broken_flush_is_caught():
     assert rc == 0, err
     t.kill()
     t.start()
-    # Not even the commit word got to the medium.
+    # not even the commit word is on the medium
     rc, out, err = t.cp("weft://10.0.0.1/demo", path("bf.out"))
     assert rc != 0 and "holds nothing yet" in err, f"acknowledged content survived a Flush that does nothing: {rc} {err}"
     assert not os.path.exists(path("bf.out"))
@@ -215,7 +215,7 @@ def test_broken_flush_is_caught():
 
 
 def test_word_that_is_not_durable():
-    """A writer that went between its Atomic Write and the Flush of it costs nobody the object on the medium."""
+    """A writer that ends between its Atomic Write and the Flush of it does not destroy the object on the medium."""
     medium = path("wn.exp")
     t = Target("wn", {"demo": {"path": medium, "size": "40M"}}, ports=2, keepalive_ms=300).start()
     a = make_file("wn.a", 2 * MIB + 5, 70)
@@ -223,7 +223,8 @@ def test_word_that_is_not_durable():
     c = make_file("wn.c", 16 * MIB, 72)
     ra, rb = t.push(a, "demo"), t.push(b, "demo")
     assert ra["slot"] != rb["slot"]
-    # The word in memory names a's slot, the one on the medium b's: both are whole, only their slots matter here.
+    # The word in memory names a's slot, and the word on the medium b's. Both are valid, and only their slots matter
+    # here.
     p, stag, to = probe(t, 1, 2)
     assert ask(p, f"aword {stag} 0 {ra['generation'] << 1 | ra['slot']:x}") == "ok"
     p.kill()
@@ -271,13 +272,13 @@ def test_two_ports():
 
 
 def test_second_writer():
-    """Busy while the first writer lives; granted once it died without a word."""
+    """The export is busy while the first writer lives. After the writer was killed it is granted."""
     medium = path("sw.exp")
     t = Target("sw", {"demo": {"path": medium, "size": "80M"}}, ports=2, keepalive_ms=300).start()
     big = make_file("sw.big", 20 * MIB, 40)
     small = make_file("sw.small", 100000, 41)
     first = t.cp_start(big, "weft://10.0.0.1/demo", args=["--rate", "1M"])
-    # An export that was never written holds generation 0: the first object goes to one of the two slots.
+    # An export that was never written has generation 0. The first object is written to one of the two slots.
     offs = [slot_data_offset(medium, i) for i in (0, 1)]
     end = time.monotonic() + 20
     with open(medium, "rb", buffering=0) as f:
@@ -318,7 +319,7 @@ def ask(p, line):
 
 
 def test_stag_of_a_dead_writer():
-    """Its STag resolves no more once the export is granted again."""
+    """The former STag is invalid after the export was granted again."""
     for workers in ("", "[worker w0]\nports = p0\n[worker w1]\nports = p1\n"):
         t = Target("st", {"demo": {"path": path("st.exp"), "size": "4M"}}, ports=2, keepalive_ms=300,
                    extra=workers).start()
@@ -336,11 +337,11 @@ def test_stag_of_a_dead_writer():
 
 
 def test_reader_during_writes():
-    """A reader whose object is replaced twice while it reads starts over and never returns a torn one."""
+    """A reader whose object is replaced twice during its read starts again, and never returns a torn object."""
     t = Target("rw", {"demo": {"path": path("rw.exp"), "size": "16M"}}, ports=2).start()
     files = [make_file(f"rw.{i}", 2 * MIB, 50 + i) for i in range(3)]
     t.push(files[0], "demo")
-    # Two commits write both slots, the one being read included.
+    # Two commits write both slots, and so the one that is being read.
     r = t.cp_start("weft://10.0.1.1/demo", path("rw.out"), port=1, args=["--json", "--rate", "1M"])
     while "read,flush granted" not in t.logged():
         assert r.poll() is None, r.stderr.read()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exports that cannot be served, from the start or from some moment on: the others are; the reason is told; SIGHUP opens it again."""
+"""Exports that cannot be served, from the start or later. The others are served, the reason is reported, and SIGHUP
+opens the export again."""
 import os
 import signal
 import subprocess
@@ -35,7 +36,7 @@ def with_telemetry(name, exports):
 
 
 def refused(t, export, *words):
-    """push, pull and the list say why."""
+    """push, pull and the list report why."""
     for src, dst in ((make_file("of.try", 1000, 1), f"weft://10.0.0.1/{export}"),
                      (f"weft://10.0.0.1/{export}", path("of.none"))):
         rc, out, err = t.cp(src, dst)
@@ -49,7 +50,7 @@ def refused(t, export, *words):
     assert p.returncode == 0 and len(line) == 1 and words[0] in line[0], (p.stdout, p.stderr)
 
 
-# What is wrong with an export, and a word of the reason.
+# The fault of an export, and a word of the reason.
 def missing(p):
     return f"{p}/no/such/dir/x", "cannot be opened"
 
@@ -79,7 +80,7 @@ def test_bad_exports_stop_no_other():
     exports = {"first": {"path": path("of.first"), "size": "4M"}}
     exports |= {name: {"path": p, "size": "4M"} for name, (p, _) in bad.items()}
     exports["last"] = {"path": path("of.last"), "size": "4M"}
-    # As it was: one ends the start, and nothing is left of the others.
+    # With --strict one fault ends the start, and no files of the others are left.
     t = Target("of", exports)
     rc, _, err = run([app("weft-target"), "-c", t.conf, "--strict"])
     assert rc == 1 and "export missing" in err and not os.path.exists(path("of.first")), err
@@ -95,7 +96,7 @@ def test_bad_exports_stop_no_other():
     every = tel.ask("/weft/target/exports")
     assert sorted(v.split(":")[0] for v in every.values()) == sorted(exports), every
     assert sum("offline" in v for v in every.values()) == len(bad), every
-    # Nothing has changed: it says so again. Two are repaired, one of them by another path.
+    # The faults remain, so they are reported again. Two are repaired, one of them by another path.
     t.proc.send_signal(signal.SIGHUP)
     until(t, "export missing: OFFLINE", 2)
     os.rmdir(bad["folder"][0])
@@ -119,7 +120,7 @@ def test_all_bad_is_refused():
 
 
 def cut_under(persist):
-    """A pushed object's file is cut, cut and grown, punched, replaced: no push of what follows succeeds."""
+    """The file of a pushed object is truncated, truncated and grown, punched, or replaced: no later push succeeds."""
     def grow(p):
         os.truncate(p, 0)
         os.truncate(p, 4 * MIB)
@@ -135,7 +136,7 @@ def cut_under(persist):
     for e in exports:
         t.push(src, e)
     for e, way in ways.items():
-        # A writer that is in the middle of it is not told of success either.
+        # A writer in the middle of a push is not told of success either.
         p = t.cp_start(make_file("cu.new", MIB, 6), f"weft://10.0.0.1/{e}", args=["--rate", "1M"])
         until(t, f"export {e}: read,write,flush,verify granted", 2)
         way(exports[e]["path"])
@@ -145,7 +146,7 @@ def cut_under(persist):
         refused(t, e, "was cut short")
         assert tel.ask(f"/weft/target/export,{e}")["served"] == 0
         assert "was cut short" in str(tel.ask("/weft/target/exports"))
-    # SIGHUP opens what can be opened: with the length that it should have it can.
+    # SIGHUP opens what can be opened: a file with its proper length can.
     os.truncate(exports["cut"]["path"], 4 * MIB)
     t.proc.send_signal(signal.SIGHUP)
     until(t, "export cut: is served now")
@@ -164,8 +165,8 @@ def test_cut_under_pmem():
 
 
 def comes_back(persist):
-    """A lost export is opened by SIGHUP, whoever is connected: its writer of before, idle now, a reader of it that answers no
-    more, and a client of another export at work, which notices nothing."""
+    """SIGHUP opens a lost export whoever is connected: its former writer, which is idle, a reader of it that does not
+    answer, and an active client of another export, which notices nothing."""
     exports = {e: {"path": path(f"cb.{persist}.{e}"), "size": "16M", "persist": persist} for e in ("lost", "good")}
     t = Target(f"cb{persist}", exports, ports=4, keepalive_ms=60000)
     t.start()

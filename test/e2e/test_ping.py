@@ -25,7 +25,7 @@ def data(seq, size=64):
 
 
 class Proc:
-    """A process whose lines are awaited one by one."""
+    """A process whose output is awaited line by line."""
 
     def __init__(self, cmd):
         self.p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE)
@@ -89,7 +89,7 @@ def one_line(err, *words):
 
 
 def test_ping():
-    """One client, IPv4: rping's lines on both sides, and both leave in order."""
+    """One client, IPv4: rping's lines on both sides, and an orderly end."""
     sock = path("a.sock")
     s = server(sock, "-v", "-V")
     rc, out, err = ping(sock, "-v", "-V", "-C", "5")
@@ -107,7 +107,7 @@ def test_ping():
 
 
 def test_families():
-    """IPv6, global and link-local; a server on one address alone; the port number."""
+    """IPv6, global and link-local, a server on one address only, and the port number."""
     sock = path("b.sock")
     s = server(sock, "-P", "-p", "7999")
     assert ping(sock, "-p", "7999", "-C", "3", "-V", host="fd00::1")[0] == 0
@@ -123,7 +123,7 @@ def test_families():
 
 
 def test_sizes():
-    """From the least size to many segments, in -S's units; the server's -S is the room it has."""
+    """From the smallest size to many segments, in the units of -S. The server's -S is its buffer size."""
     sock = path("c.sock")
     s = server(sock, "-P", "-V", "-S", "1M")
     for size, n in (("23", 23), ("24", 24), ("1442", 1442), ("65535", 65535), ("64K", 65536), ("1M", 1 << 20)):
@@ -156,7 +156,7 @@ def test_quiet():
 
 
 def test_interrupted():
-    """Without -C until SIGINT; then the summary, and status 0."""
+    """Without -C the client pings until SIGINT. Then it prints the summary and ends with status 0."""
     sock = path("f.sock")
     s = server(sock, "-P")
     c = Proc(cmd(sock, "-v", "-V"))
@@ -169,18 +169,18 @@ def test_interrupted():
 
 
 def test_slow_reader():
-    """Nobody reads what -v shows: the ping waits, the connection and other clients do not suffer."""
+    """The output of -v is not read: the ping waits, but the connection and other clients are not affected."""
     sock = path("sr.sock")
     s = server(sock, "-P", "-v", "-S", "64K")
     c = Proc(cmd(sock, "-C", "6", "-V", "-S", "30000", "--timeout", "20"))
-    time.sleep(5)  # longer than keepalive takes to give a silent peer up
+    time.sleep(5)  # longer than keepalive needs to give a silent peer up
     assert c.p.poll() is None, c.end()
     for i in range(6):
         assert s.line("rdma-ping-", "stdout") == "server ping data: " + data(i, 30000)
     rc, out, err = c.end()
     assert rc == 0, err
     s.line("6 pings, left in order")
-    # The same for a client's.
+    # The same for the client's output.
     c = Proc(cmd(sock, "-C", "6", "-v", "-S", "30000"))
     for i in range(6):
         assert s.line("rdma-ping-", "stdout") == "server ping data: " + data(i, 30000)
@@ -193,14 +193,14 @@ def test_slow_reader():
 
 
 def test_persistent():
-    """Clients one after another, and while another one stays connected; without -P the first alone."""
+    """Clients one after another, and clients at the same time. Without -P only the first is served."""
     sock = path("g.sock")
     s = server(sock, "-P", "-V")
     for n in (1, 10, 100):
         assert ping(sock, "-C", str(n), "-V")[0] == 0
         assert f" {n} ping" in s.line("left in order")
     assert s.term()[0] == 0
-    # Two ports, so that two clients are there at once.
+    # Two ports for two clients at the same time.
     conf = path("g.ini")
     with open(conf, "w") as f:
         for i in range(2):
@@ -223,7 +223,7 @@ def test_persistent():
 
 
 def test_config_picks_the_port():
-    """A client's configuration may have many ports: the one that reaches the server is opened, or that of -I."""
+    """A client's configuration may have many ports: the port that reaches the server is opened, or the port of -I."""
     sock = path("h.sock")
     s = server(sock, "-P")
     conf = path("h.ini")
@@ -245,7 +245,7 @@ def test_config_picks_the_port():
 
 
 def test_too_large():
-    """A ping larger than the server's room: both say what to do, the server goes on."""
+    """A ping larger than the server's buffer: both sides say what to do, and the server continues."""
     sock = path("i.sock")
     s = server(sock, "-P")
     rc, out, err = ping(sock, "-S", "3000", "-C", "3", "--json")
@@ -258,7 +258,7 @@ def test_too_large():
     assert s.term()[0] == 1, "a client failed"
 
 
-# What a client says of servers that break the protocol at the second ping, and what those saw.
+# What a client reports of servers that break the protocol at the second ping, and what the servers saw.
 BAD_SERVERS = {
     "corrupt": ["ping 1: the answer differs from what was sent, first at octet 42 of 64: 0x"],
     "short": ["ping 1: a message of 8 octets instead of 16; is that an rping server?"],
@@ -288,7 +288,7 @@ def test_bad_servers():
 
 
 def test_verification_is_asked_for():
-    """Without -V the corrupted answer passes, as it does with rping."""
+    """Without -V the corrupted answer is accepted, as by rping."""
     sock = path("nv.sock")
     p = probe_server("corrupt", sock)
     rc, out, err = ping(sock, "-C", "3")
@@ -318,7 +318,7 @@ BAD_CLIENTS = {
 
 
 def test_bad_clients():
-    """A persistent server says what was wrong with each, and serves the next."""
+    """A persistent server reports the fault of each client and serves the next."""
     sock = path("bc.sock")
     s = server(sock, "-P", "-V")
     for kind, words in BAD_CLIENTS.items():
@@ -335,7 +335,7 @@ def test_bad_clients():
 
 
 def test_client_dies():
-    """A client that is killed in mid-ping is noticed by keepalive; the next is served meanwhile and afterwards."""
+    """Keepalive detects a client that is killed during a ping. Other clients are served meanwhile and afterwards."""
     sock = path("cd.sock")
     s = server(sock, "-P")
     c = probe_client("die", sock)
