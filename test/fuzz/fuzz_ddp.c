@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * DDP segments into one stream: octet for octet or nearly right ones, in fragments of any size,
- * while regions and windows come and go. A model beside it, made from RFC 5041 s5 and s7 and RFC
- * 5042 s2.2.5, foretells of each segment whether it is placed, handed up, refused and by which
- * error, or dropped; memory must hold what the model's holds, in the regions and around them.
+ * @file DDP segments for one stream: raw octets or nearly valid segments, in fragments of any size,
+ * while regions and windows are created and destroyed. A model, made from RFC 5041 s5 and s7 and
+ * RFC 5042 s2.2.5, predicts for each segment whether it is placed, delivered, refused with which
+ * error, or dropped. Memory must equal the model's, in the regions and around them.
  */
 
 #include "exact.h"
@@ -18,10 +17,11 @@
 #define FUZZ_FRAGS 6
 #define FUZZ_SEG   1600
 #define FUZZ_NOW   (1000 * WEFT_NS_PER_MS)
-#define HIGH_TO    (UINT64_MAX - (GUARD_LEN - 1)) /* the last octet has the last offset of all */
-#define TO         0x123456789aULL
+/* the last octet of the block has the highest possible offset */
+#define HIGH_TO (UINT64_MAX - (GUARD_LEN - 1))
+#define TO      0x123456789aULL
 
-/** RW and those below it lend parts of themselves; LEND can be reached through windows alone. */
+/** RW and LEND have windows on parts of them. LEND is accessible through windows only. */
 enum { RW, LEND, RO, SINK, HIGH, OTHER, FAST, NREGIONS, WIN = NREGIONS, WIN_OTHER, NGRANTS };
 
 static const struct {
@@ -42,14 +42,14 @@ static const struct {
 static struct guard guards[NREGIONS];
 static struct exact_room pieces;
 
-/** What the model knows of an STag. */
+/** The model's state of an STag. */
 struct grant {
 	struct weft_mem_mr *mr;
 	bool valid, ours; /**< ours: this stream may use it */
 	uint32_t stag, access;
 	uint64_t to, len;
-	unsigned int block; /**< where it lies, */
-	uint32_t off;       /**< and from which octet on */
+	unsigned int block; /**< the block of memory, */
+	uint32_t off;       /**< and the offset of the first octet in it */
 	unsigned int windows;
 };
 
@@ -62,13 +62,13 @@ static struct {
 	struct weft_mpa mpa;
 	struct grant g[NGRANTS];
 	uint32_t stale;
-	/* what the layer above does */
+	/* actions of the layer above */
 	uint32_t access;
 	bool refuse;
-	/* the model's stream */
+	/* the stream of the model */
 	uint32_t msn[WEFT_DDP_NQN], mo[WEFT_DDP_NQN];
 	bool faulted;
-	/* the segment, and what came of it */
+	/* the segment and its result */
 	uint8_t seg[FUZZ_SEG];
 	uint32_t len;
 	unsigned int tagged, placed, untagged, faults, dropped;
@@ -162,7 +162,8 @@ be(const uint8_t *p, unsigned int n)
 	return v;
 }
 
-/** By the octets of z.seg: the error as layer << 16 | type << 8 | code, or -1. *place: where. */
+/** The expected result for the octets of z.seg: the error as layer << 16 | type << 8 | code, or
+ * -1. *place: where the payload is placed. */
 static int
 foretell_tagged(struct grant **place, uint64_t *at)
 {
@@ -242,7 +243,7 @@ deliver(void)
 	for (uint32_t pos = 0; n == 0 || pos < z.len; n++) {
 		uint32_t k = n < cuts ? RTE_MIN(fuzz_u8(&z.in), z.len - pos) : z.len - pos;
 
-		/* Of their exact lengths; one without octets as well. */
+		/* of exact length, sometimes without octets */
 		piece[n] = exact_copy(&pieces, z.seg + pos, k);
 		frag[n] = (struct weft_frag){piece[n], k};
 		pos += k;
@@ -416,7 +417,7 @@ tagged(uint8_t op)
 
 	z.access = rights[how >> 4 & 3];
 	payload(WEFT_DDP_TAGGED_HDR_BYTES, how);
-	/* From its beginning, or so that it ends near the end of the grant, or anywhere. */
+	/* At the beginning of the grant, near its end, or anywhere. */
 	switch (at & 3) {
 	case 0:
 		h.to = g->to + fuzz_u16(&z.in) % 4096;
@@ -464,7 +465,8 @@ untagged(uint8_t op)
 	deliver();
 }
 
-/** The stream is over, its windows with it; another one, whose numbers may be near their end. */
+/** The stream ends, and its windows with it. Begin another one, whose numbers may be near the
+ * maximum. */
 static void
 renew(void)
 {

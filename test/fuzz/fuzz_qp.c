@@ -36,7 +36,7 @@ qp_stag(uint8_t how)
 	return mr != NULL ? weft_mr_stag(mr) : z.stale;
 }
 
-/* ---- What the stack says ---- */
+/* ---- Events of the stack ---- */
 
 static void
 took_wc(const struct weft_wc *wc)
@@ -56,7 +56,7 @@ took_wc(const struct weft_wc *wc)
 	*last = (unsigned int)wc->wr_id + 1;
 }
 
-/** By callback: after so many of them the program does what it may do there. */
+/** In callbacks: after a number of them, the program does what is allowed there. */
 static void
 act_inside(void)
 {
@@ -138,14 +138,15 @@ qp_turn(uint64_t ns)
 			took_event(&ev);
 			n++;
 		}
-	} while (n > 0); /* what was answered has to happen, too */
+	} while (n > 0); /* what was answered must be executed, too */
 	for (unsigned int i = 0; i < NBLOCKS; i++)
 		guard_check(&qp_mem[i]);
 }
 
-/* ---- Life ---- */
+/* ---- Set-up and end ---- */
 
-/** Two stacks are dear: they stay for a while, and an input must leave nothing behind in them. */
+/** Two stacks take long to create, so they serve many inputs. An input must leave nothing behind
+ * in them. */
 static void
 stacks(void)
 {
@@ -260,7 +261,7 @@ start(void)
 	if (z.p.initiator) {
 		FUZZ_CHECK(weft_listen(z.n->ctx, (struct sockaddr *)&at, sizeof(at), &la,
 		                       &z.n->lsn) == 0);
-		/* Left IDLE, it may be connected by nobody. */
+		/* A QP left in IDLE may not be connected. */
 		if (c < 0xf0)
 			peer_connect();
 	} else if (c < 0xf0) {
@@ -270,7 +271,8 @@ start(void)
 		qp_turn(VT_MS);
 }
 
-/** The stream is over and the QP is not destroyed: it has completed all that was posted to it. */
+/** The stream has ended and the QP is not destroyed: it has completed everything that was
+ * posted. */
 static void
 check_over(void)
 {
@@ -287,7 +289,7 @@ check_over(void)
 		FUZZ_CHECK(z.req[i].done || !z.req[i].signaled || (z.req[i].recv && z.srq != NULL));
 }
 
-/** For who writes inputs: how far one gets. */
+/** For writers of inputs: print how far an input gets. */
 static void
 tell(void)
 {
@@ -315,7 +317,7 @@ finish(uint8_t how)
 	uint64_t out, in;
 
 	qp_turn(VT_MS);
-	/* The peer goes in order, or dies; or the program ends it while it is alive. */
+	/* The peer ends in order or by a reset, or the program ends the stream first. */
 	if (z.p.c != NULL && how & 1 && !z.p.fin) {
 		weft_tcp_close(z.p.c, qp_now());
 		z.p.fin = true;
@@ -354,7 +356,7 @@ finish(uint8_t how)
 
 		if (z.mw[i] == NULL)
 			continue;
-		/* It was of that stream (RFC 5042 s2.2.5). */
+		/* The window belonged to that stream (RFC 5042 s2.2.5). */
 		weft_mw_query(z.mw[i], &info);
 		FUZZ_CHECK(!info.valid);
 		weft_mw_dealloc(z.mw[i]);
@@ -393,7 +395,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			peer_step(op);
 		else
 			local_step(op);
-		/* Several may happen at once. */
+		/* Several operations may happen at one moment. */
 		if (!(op & 0x20))
 			qp_turn(VT_MS);
 	}

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A program of segments, user calls and passing time against one TCP stack, in any state. Numbers
- * of a segment are relative to the connection's own, so that an input gets past the first checks.
+ * @file Segments, user calls and time against one TCP stack in any state. The numbers in a segment
+ * are relative to the connection's own, so that an input passes the first checks.
  *
- * Every octet of both streams is a function of its sequence number: what is delivered and what is
- * sent can be checked without a memory of either. At the end everything must come to rest.
+ * Each octet of both streams is a function of its sequence number, so delivered and sent octets can
+ * be checked without a copy. At the end all connections must end.
  *
- * The first two octets of an input and its last one are the attributes; the others are operations.
+ * The first two octets of an input and its last one are the attributes. The others are operations.
  */
 
 #include <rte_ethdev.h>
@@ -185,7 +184,7 @@ more(void)
 			weft_tcp_listener_set_cc(z.l, (enum weft_tcp_cc)v % 3);
 		break;
 	case 5:
-		/* A listener goes with its half-open connections, and comes back. */
+		/* A listener ends with its half-open connections, and is created again. */
 		if (z.l2 != NULL) {
 			weft_tcp_unlisten(z.tcp, z.l2);
 			z.l2 = NULL;
@@ -237,7 +236,7 @@ step(uint8_t op)
 	case 5:
 		inject(op & 0x80);
 		if (op & 0x80)
-			return; /* another one in the same burst */
+			return; /* another segment of the same burst */
 		break;
 	case 6:
 		v = fuzz_u8(&z.in);
@@ -305,7 +304,7 @@ step(uint8_t op)
 	turn();
 }
 
-/* ---- Life ---- */
+/* ---- Set-up and end ---- */
 
 static void
 start(uint8_t d)
@@ -366,7 +365,7 @@ start(uint8_t d)
 	turn();
 }
 
-/** Everybody leaves; then nothing may be left. */
+/** All connections are closed. Then nothing may be left. */
 static void
 finish(void)
 {
@@ -380,8 +379,9 @@ finish(void)
 		if (users[i].c != NULL)
 			weft_tcp_close(users[i].c, z.now_ns);
 	/*
-	 * The peer is silent: timers alone must end what cannot be ended in order. One that waits
-	 * for a buffer looks for it every 100 us: after a while that is not waited for one by one.
+	 * The peer is silent, so timers alone must end connections that cannot end in order. A
+	 * connection that waits for a buffer checks every 100 us. After some rounds, larger steps
+	 * of time are taken.
 	 */
 	for (unsigned int i = 0; i < 20000 && weft_tcp_stats(z.tcp)->conns_now > 0; i++) {
 		turn();
@@ -392,7 +392,7 @@ finish(void)
 			break;
 		z.now_ns = RTE_MAX(next, z.now_ns + (i < 2000 ? 1 : 20 * WEFT_NS_PER_MS));
 	}
-	/* One that is open, idle and without keepalive stays open: that is TCP. */
+	/* An open, idle connection without keepalive stays open, as TCP requires. */
 	for (unsigned int i = 0; i < FUZZ_CONNS; i++)
 		if (users[i].c != NULL) {
 			FUZZ_CHECK(users[i].c->sq_head == NULL ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The program above the QP of fuzz_qp: requests of every kind, receives, grants, the end. */
+/** @file The program above the QP of fuzz_qp: requests of every kind, receives, grants, and the
+ * end of the stream. */
 
 #include "fuzz_qp.h"
 #include <weft/commit.h>
@@ -21,7 +22,7 @@ key(struct weft_mr *mr, uint8_t how)
 	return weft_mr_stag(mr);
 }
 
-/** Up to two pieces of a block of its own, which a peer may then write. */
+/** Up to two pieces of a block of the program's own, which a peer may write later. */
 static uint32_t
 pieces(struct weft_sge sg[2], unsigned int block, uint8_t how)
 {
@@ -71,7 +72,7 @@ bind_window(struct weft_wr *wr, uint8_t how)
 	wr->bind_mw.base_to = how & 4 ? TO : 0;
 	wr->bind_mw.access = rights[how >> 4 & 3];
 	if (wr->bind_mw.mr == NULL || wr->bind_mw.mw == NULL)
-		wr->bind_mw.len_bytes = 0; /* refused at the post */
+		wr->bind_mw.len_bytes = 0; /* refused when posted */
 	else if ((how >> 4 & 3) != 0)
 		guard_allow(&qp_mem[block], off, len);
 }
@@ -96,7 +97,7 @@ register_fast(struct weft_wr *wr, uint8_t how)
 		guard_allow(&qp_mem[FAST], off, len);
 }
 
-/** Up to two ranges; of what the peer does with them anything may be the answer. */
+/** A commit of up to two ranges. The peer may answer anything. */
 static void
 local_commit(uint8_t op, uint8_t how)
 {
@@ -231,7 +232,7 @@ local_post(uint8_t op)
 static void
 sealed(void *arg)
 {
-	/* Nothing can touch it any more: what it holds now, it keeps. */
+	/* The block cannot be accessed any more. Its content must stay. */
 	guard_seal(arg);
 }
 
@@ -249,7 +250,8 @@ local_grant(uint8_t op)
 
 	if (z.mr[i] != NULL) {
 		z.stale = weft_mr_stag(z.mr[i]);
-		/* RECV's and SINK's may be written by what is posted, and FAST's again. */
+		/* Posted requests may write RECV's and SINK's memory, and FAST may be registered
+		 * again. */
 		rc = weft_mr_dereg(z.mr[i], i == RW ? sealed : NULL, &qp_mem[i]);
 		FUZZ_CHECK(rc == 0 || rc == -EBUSY);
 		if (rc == 0)
@@ -257,7 +259,7 @@ local_grant(uint8_t op)
 		return;
 	}
 	if (z.inside)
-		return; /* what was granted before has to be free again */
+		return; /* a former grant of this block must be freed first */
 	if (i == FAST) {
 		FUZZ_CHECK(weft_mr_alloc(z.n->pd, &z.mr[i]) == 0);
 		return;
@@ -279,12 +281,13 @@ revoked(void *arg, const struct weft_revoke *r)
 {
 	struct guard *g = arg;
 
-	/* No peer changes any more what was taken. */
+	/* No peer can change the revoked part any more. */
 	if (r->step == WEFT_REVOKE_REDUCED)
 		guard_seal_from(g, r->len_bytes);
 }
 
-/** Half of RW asked back, or all of it: at once, or in a while, or now after all. */
+/** Revoke half of RW or all of it: at once, with a deadline, or at once after a deadline was
+ * given. */
 static void
 local_revoke(uint8_t op)
 {

@@ -2,7 +2,7 @@
 #ifndef WEFT_FUZZ_TCP_H
 #define WEFT_FUZZ_TCP_H
 
-/** @file What the files of the entry fuzz_tcp share. */
+/** @file Shared by the files of the entry fuzz_tcp. */
 
 #include "fuzz.h"
 
@@ -22,7 +22,7 @@
 #define FUZZ_BURST  8
 #define FUZZ_FRAME  65600
 #define FUZZ_IDLE_S 4000
-#define FUZZ_NEIGHS 16 /* the table is made anew for each input */
+#define FUZZ_NEIGHS 16 /* the table is created for each input */
 
 static const uint8_t mac_us[6] = {2, 0, 0, 0, 0, 1}, mac_peer[6] = {2, 0, 0, 0, 0, 2};
 static const struct weft_ip ip6_us = {.b = {0xfd, [15] = 1}}, ip6_peer = {.b = {0xfd, [15] = 2}};
@@ -34,18 +34,18 @@ struct fuzz_tcp {
 	struct weft_tcp_listener *l, *l2;
 	uint64_t now_ns;
 	struct fuzz_in in;
-	bool stuck;                       /**< the port takes nothing */
-	bool refuse;                      /**< accept says no */
-	uint8_t on_rx;                    /**< what the user does when octets arrive */
-	struct rte_mbuf *held[FUZZ_HELD]; /**< taken to exhaust the pool */
+	bool stuck;                       /**< the port accepts no frame */
+	bool refuse;                      /**< the accept callback refuses */
+	uint8_t on_rx;                    /**< the user's action when octets arrive */
+	struct rte_mbuf *held[FUZZ_HELD]; /**< mbufs taken to exhaust the pool */
 	unsigned int nheld;
-	struct rte_mbuf *rx[4]; /**< frames waiting for the interface */
+	struct rte_mbuf *rx[4]; /**< frames that wait for the interface */
 	unsigned int nrx;
 	struct rte_mbuf *burst[FUZZ_BURST]; /**< segments that arrive together with the next one */
 	unsigned int nburst;
-	bool mute; /**< nobody answers ARP and Neighbor Discovery */
-	bool tso;  /**< the port cuts segments */
-	/** Our last answer to a SYN, a cookie perhaps. */
+	bool mute; /**< ARP and Neighbor Discovery get no answers */
+	bool tso;  /**< the port supports TSO */
+	/** Our last answer to a SYN, which may be a cookie. */
 	struct {
 		struct weft_ip local, remote;
 		struct tcp_hdr h;
@@ -55,7 +55,7 @@ struct fuzz_tcp {
 };
 extern struct fuzz_tcp z;
 
-/** What a user of a connection remembers; lives as long as the connection. */
+/** The state of a connection's user. It exists as long as the connection. */
 struct fuzz_user {
 	struct weft_tcp_conn *c; /**< NULL: free */
 	uint32_t delivered;
@@ -65,7 +65,7 @@ struct fuzz_user {
 
 extern struct fuzz_user users[FUZZ_CONNS];
 
-/** The octet with that sequence number, in either direction. */
+/** The octet with this sequence number, in either direction. */
 static inline uint8_t
 octet(uint32_t seq)
 {
@@ -75,26 +75,26 @@ octet(uint32_t seq)
 /* tcp_port.c */
 extern const struct weft_netif_dev fuzz_tcp_port;
 extern const struct weft_netif_ops fuzz_tcp_up;
-/** The peer's hardware address: a frame of ARP, its answer to our question. */
+/** An ARP frame with the peer's hardware address, the answer to our request. */
 void inject_arp(void);
 
 /* tcp_segs.c */
-/** A segment as the input says; more: it arrives together with the next one. */
+/** A segment as the input says. more: it arrives together with the next one. */
 void inject(bool more);
 void inject_icmp(void);
-/** What waits for the next one. */
+/** Deliver the segments that wait for the next one. */
 void deliver_all(void);
-/** A peer as it should be opens a connection to us. */
+/** A correct peer opens a connection to us. */
 void handshake(uint8_t how);
-/** A peer as it should be answers our SYN, or acknowledges all that we sent. */
+/** A correct peer answers our SYN, or acknowledges everything that we sent. */
 void good_answer(uint8_t which);
 
 /* tcp_check.c */
-/** What is true of every connection at any time. */
+/** Check the invariants of a connection. */
 void check_conn(void *arg, struct weft_tcp_conn *c);
 
 /* fuzz_tcp.c */
-/** One turn of the loop. */
+/** One iteration of the poll loop. */
 void turn(void);
 
 #endif /* WEFT_FUZZ_TCP_H */
