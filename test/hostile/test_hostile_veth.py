@@ -28,20 +28,20 @@ from kernel_net import World, sh, veth  # noqa: E402
 from weft_e2e import PROCS, Skip, app, main, make_file, path  # noqa: E402
 
 TARGET, CLIENT, KERNEL, PORT = "10.88.0.1", "10.88.0.3", "10.88.0.2", 7471
-RATE_MIB, PUSH_MIB = 16, 40  # the honest client's, which leaves a processor to the attackers
+RATE_MIB, PUSH_MIB = 16, 40  # of the honest client, which leaves a processor to the attackers
 FILE_MIB = 1024              # sparse; two slots of it
-ADDRS = 300                  # of the attackers
+ADDRS = 300                  # number of the attackers' addresses
 GONE_S = 25                  # by then every deadline of the target has passed
 DEV = "net_af_packet0,iface={},blocksz=16384,framesz=2048,framecnt=2048"
-WORKER_MIB, CONN_MIB = 80, 0.13  # of memory, at most
-BACK_MIB = 12                    # may stay with the allocator
+WORKER_MIB, CONN_MIB = 80, 0.13  # memory of a worker and of a connection, at most
+BACK_MIB = 12                    # memory that may stay with the allocator
 XDR = struct.Struct(">I")
 
 
-# ---- The target, and what it holds ----
+# ---- The target and its resources ----
 
 class Net:
-    """Namespaces, the bridge and a target with so many workers."""
+    """Namespaces, the bridge, and a target with this number of workers."""
 
     def __init__(self, workers):
         self.workers = workers
@@ -71,7 +71,7 @@ class Net:
         with open(self.conf, "w") as f:
             f.write(f"[weft]\ntelemetry = yes\nworkers = {self.workers}\nlog_level = weft.*:critical\n"
                     f"[port p0]\ndev = {DEV.format('ht0')}\naddress = {TARGET}/16\n"
-                    # What a lost reset leaves behind ends before GONE_S: SYNs by 15 s, a start-up and its end by 20 s.
+                    # State left by lost resets ends before GONE_S: SYNs within 15 s, start-up and its end within 20 s.
                     "[tcp]\nsyn_retries = 3\nfin_wait2_us = 10000000\nuser_timeout_us = 10000000\n"
                     "[target]\nkeepalive_ms = 1000\n"
                     "[export e]\npersist = volatile\nsize = 128M\nrights = read,write,verify\n"
@@ -90,7 +90,7 @@ class Net:
         base = "/var/run/dpdk" if os.getuid() == 0 else os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/tmp"), "dpdk")
         self.tel.connect(f"{base}/weft-{self.proc.pid}/dpdk_telemetry.v2")
         self.room = json.loads(self.tel.recv(16384))["max_output_len"]
-        self.push()  # to either slot once, which takes its memory
+        self.push()  # once to each slot, so that their memory is allocated
         quiet, (_, said) = self.push()
         assert quiet > 0, said
         self.quiets = {"e": quiet}
@@ -121,7 +121,7 @@ class Net:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) / 1024
 
     def conns(self):
-        """Each connection in full."""
+        """All information of each connection."""
         return [self.ask(f"/weft/conn,{w},{i}") for w in range(self.workers)
                 for i in self.ask(f"/weft/conns,{w}") if i.isdigit()]
 
@@ -132,7 +132,7 @@ class Net:
         return p
 
     def quiet(self, export):
-        """Octets a second of a push when nobody disturbs."""
+        """Octets per second of a push without an attack."""
         if export not in self.quiets:
             self.push(export=export)
             got, (_, said) = self.push(export=export)
@@ -142,7 +142,8 @@ class Net:
         return self.quiets[export]
 
     def push(self, during=lambda: None, export="e"):
-        """Octets a second of one push, and what `during` made of the time. That to the file is durable and verified."""
+        """Octets per second of one push, and the result of `during` in that time. A push to the file is durable and
+        verified."""
         src = make_file("src", PUSH_MIB << 20, 7)
         begin = time.monotonic()
         p = self.cp("--rate", f"{RATE_MIB}M", "--json", *(["--no-flush"] if export == "e" else []), src,
@@ -190,7 +191,7 @@ def drop():
 # ---- Attackers: threads with kernel sockets, and hping3 ----
 
 class Attack(threading.Thread):
-    """fn(attack) until over() says so; sockets it makes are closed at the end, one half of them by a reset."""
+    """Run fn(attack) until over() is true. At the end all sockets made by fn are closed, half of them by a reset."""
 
     def __init__(self, n, fn, count, addrs):
         super().__init__(daemon=True)
@@ -200,7 +201,7 @@ class Attack(threading.Thread):
         self.ns = os.open(f"/run/netns/{n.k}", os.O_RDONLY)
 
     def run(self):
-        # A thread may be in a namespace of its own.
+        # a thread may be in another namespace than the process
         from kernel_net import CLONE_NEWNET, libc
         try:
             assert libc.setns(self.ns, CLONE_NEWNET) == 0
@@ -222,7 +223,7 @@ class Attack(threading.Thread):
         return s
 
     def open(self, **opts):
-        """All of them; those that came up within two seconds."""
+        """Open all connections. Returns those that were established within two seconds."""
         new = {self.socket(i, **opts) for i in range(self.count)}
         up, end = set(), time.monotonic() + 2
         while new - up and time.monotonic() < end and not self.stop.is_set():
@@ -232,7 +233,7 @@ class Attack(threading.Thread):
         return [s for s in up if s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0]
 
     def started(self, socks):
-        """Those whose MPA start-up has finished."""
+        """Connections whose MPA start-up has finished."""
         done = []
         for s in socks:
             with contextlib.suppress(OSError):
@@ -279,7 +280,7 @@ def call(proc, args, xid=7, msn=1):
 
 
 def send(s, data):
-    """Whether it went."""
+    """Whether the datagram was sent."""
     try:
         return s.send(data) == len(data)
     except OSError:
@@ -324,7 +325,7 @@ def slow(a):
 
 
 def opened(a, up, at=80, rights=2, export=b"e"):
-    """(socket, STag) of those that were granted the export; at 76 there is the handle."""
+    """(socket, STag) of the connections to which the export was granted. The handle is at offset 76."""
     args = XDR.pack(1) + export + b"\0\0\0" + XDR.pack(rights) + XDR.pack(0)
     for s in up:
         send(s, call(2, args))
@@ -359,7 +360,7 @@ def zero_window(a):
 
 
 def verifies(a):
-    """64 MiB to be hashed, again and again, for some octets each."""
+    """Verifies of 64 MiB, again and again, each for a few octets."""
     for s, stag in list(opened(a, a.started(a.open()), rights=66)):
         for i in range(60):
             send(s, untagged(0xE, 1, 1 + i, stag + struct.pack(">IQ", 64 << 20, 4096)))
@@ -367,7 +368,7 @@ def verifies(a):
 
 
 def flushes(a):
-    """A whole file to be flushed, for some octets each: 50 under way on each connection, and one more for each answer."""
+    """Flushes of a whole file, each for a few octets: 50 in flight on each connection, and one more for each answer."""
     got = {s: stag for s, stag in opened(a, a.started(a.open()), rights=0x12, export=b"f")}
     sent, part = dict.fromkeys(got, 0), dict.fromkeys(got, 0)
 
@@ -400,7 +401,7 @@ def parts(a):
 
 
 def replies(a, drip):
-    """READ calls of 1 MiB each whose answers would go into a Reply chunk: copies that wait for the window."""
+    """READ calls of 1 MiB each with a Reply chunk: the answers are copies that wait for the window."""
     up = a.started(a.open(rcvbuf=2304))
     got = {s: handle for s, handle in opened(a, up, 76)}
     for k in range(70):
@@ -460,7 +461,7 @@ CONN = {  # attack: function, connections, addresses
     "churn": (churn, 0, 50),
 }
 
-# Ten thousand packets a second, bounded in number.
+# Ten thousand packets per second, limited in number.
 FLOODS = {
     "syn": ["-S", "-p", str(PORT), "-a", "10.88.1.1"],
     "syn_spoofed": ["-S", "-p", str(PORT), "--rand-source"],
@@ -505,7 +506,7 @@ def judge(name, n, attack, leave):
     assert lost == 0, pings
     assert listed.returncode == 0, out + err
     assert after[0] <= n.base[0] and after[1] <= n.base[1], f"held {n.base} before, {after} after: {n.conns()}"
-    # docs/limits.md: calls, answers and FPDUs of all addresses, and what each connection has.
+    # docs/limits.md: calls, answers and FPDUs of all addresses, and the share of each connection.
     limit = n.workers * WORKER_MIB + most[1] * CONN_MIB
     assert most[2] - n.base_mib <= limit, f"{most[2]:.0f} MiB, {n.base_mib:.0f} before"
     assert mib <= n.base_mib + BACK_MIB, f"{n.base_mib:.0f} MiB before, {mib:.0f} after"
@@ -539,11 +540,11 @@ def flood_case(name, workers):
 
 
 def last():
-    """The targets are still there, and go."""
+    """The targets still run, and stop when asked."""
     drop()
 
 
-# With two workers, what the port's buffers are taken by.
+# with two workers: attacks that use the port's buffers
 SHARED = ("syn_spoofed", "ack", "fragments", "half_fpdu", "silent_many", "unread", "zero_window")
 CASES = [make(name, w) for w in (1, 2) for table, make in ((FLOODS, flood_case), (CONN, conn_case)) for name in table
          if w == 1 or name in SHARED]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge a capture: tshark's expert information, and what RFC 9293 and its options allow each segment to say."""
+"""Judge a capture by tshark's expert information, and by what RFC 9293 and its options allow in each segment."""
 import subprocess
 
 from kernel_net import PORT, Fail, check
@@ -16,13 +16,13 @@ DISORDER = ["lost_segment", "retransmission", "fast_retransmission", "spurious_r
 NEVER = ["ack_lost_segment", "zero_window"]
 EXPERT = ["_ws.malformed", "_ws.expert.severity", "tcp.checksum.status", "ip.checksum.status",
           *("tcp.analysis." + x for x in DISORDER + NEVER + ["duplicate_ack"])]
-FEW = 3  # on a busy machine we may stand still for longer than the kernel's probe timeout (RFC 8985 s7)
+FEW = 3  # on a busy computer weft may stop for longer than the kernel's probe timeout (RFC 8985 s7)
 
 
 def frames(file):
     """Every frame as {field: text}, in one pass of tshark."""
     names = FIELDS + EXPERT
-    # The stream is noise: a dissector that guesses by content would sooner or later see its protocol in it.
+    # The stream is random: a dissector that guesses by content would sooner or later find its protocol in it.
     r = subprocess.run(["tshark", "-n", "-r", file, "-d", f"tcp.port=={PORT},data", "-o",
                         "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "tcp.relative_sequence_numbers:FALSE",
                         "-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=,",
@@ -34,12 +34,12 @@ def frames(file):
 
 
 def source(v):
-    # Behind a comma: the packet that an ICMP error quotes.
+    # After a comma: the packet that an ICMP error quotes.
     return (v["ip.src"] or v["ipv6.src"]).split(",")[0]
 
 
 def expert(all_frames, ours, clean):
-    """tshark's own opinion; ours: addresses."""
+    """tshark's expert information about our segments; ours: addresses."""
     found = {}
 
     def note(what, v):
@@ -78,17 +78,18 @@ class Side:
     def __init__(self):
         self.isn = self.wscale = self.mss = None
         self.ts = self.sack = False
-        self.end = 0       # behind the highest octet sent, relative to the ISN
-        self.edge = None   # highest ACK + window said, relative to the other's ISN
+        self.end = 0       # after the highest octet sent, relative to the ISN
+        self.edge = None   # highest ACK + window announced, relative to the ISN of the other side
         self.tsval = None
-        self.newest = self.edge_before = None  # the newest timestamp; edge said with older ones
+        self.newest = self.edge_before = None  # the newest timestamp; the edge announced with older ones
         self.tsvals = set()
         self.frames = self.data = 0
         self.fin = None
 
 
 def segments(all_frames, ours, ordered):
-    """Each connection's segments from `ours` (addresses) against what the other end has said; {port pair: Side}."""
+    """Check the segments from `ours` (addresses) against what the other end has announced. Returns {port pair: Side}
+    and faults."""
     conns, faults = {}, []
     for v in all_frames:
         if not v["tcp.seq_raw"] or "," in v["ip.src"] + v["ipv6.src"]:
@@ -141,7 +142,7 @@ def segments(all_frames, ours, ordered):
                         fault(f"SACK block {lo}-{hi} of {other.end} octets")
                     elif i > 0 and lo <= a:
                         fault(f"SACK block {i} {lo}-{hi} at or below the ACK {a}")
-                # Where frames change places: what bears a newer timestamp was sent later.
+                # Frames may be reordered: a segment with a newer timestamp was sent later.
                 if tsval is not None and (me.newest is None or rel(tsval, me.newest) > 0):
                     me.newest, me.edge_before = tsval, me.edge
                 past = me.edge if ordered else me.edge_before if tsval == me.newest else None

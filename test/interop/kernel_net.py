@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces, kernel sockets in them, and tcp_peer beside them: what run_kernel_tcp.py stands on."""
+"""Network namespaces, kernel sockets in them, and tcp_peer processes: the base of run_kernel_tcp.py."""
 import contextlib
 import copy
 import ctypes
@@ -26,7 +26,7 @@ PORT = 5077
 
 
 class Fail(Exception):
-    """The case has failed; the text says how."""
+    """The case has failed, for the reason in the text."""
 
 
 def check(cond, text):
@@ -44,7 +44,7 @@ def sh(*args, ok=True):
 # ---- Namespaces ----
 
 def sweep():
-    """Take away what a run has left that was killed."""
+    """Remove namespaces that a killed run left."""
     def dead(pid):
         return pid.isdigit() and not os.path.exists(f"/proc/{pid}")
     for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
@@ -56,7 +56,7 @@ def sweep():
 
 
 class World:
-    """Every namespace and process of one run; close() leaves nothing behind."""
+    """All namespaces and processes of one run. close() removes them."""
 
     def __init__(self):
         self.tag = os.getpid()
@@ -79,7 +79,7 @@ class World:
 
     @contextlib.contextmanager
     def inside(self, name):
-        """Sockets made and processes started here belong to the namespace, wherever they are used."""
+        """Sockets and processes created inside belong to the namespace, wherever they are used later."""
         fd = os.open(f"/run/netns/{name}", os.O_RDONLY)
         try:
             if libc.setns(fd, CLONE_NEWNET) != 0:
@@ -114,7 +114,7 @@ class World:
         self.socks.clear()
 
     def close(self):
-        # A signal may come twice, to us and to our group; neither cuts this short.
+        # A signal may arrive twice, to the process and to its group. Neither may interrupt this.
         for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(sig, signal.SIG_IGN)
         self.close_sockets()
@@ -127,20 +127,20 @@ class World:
 
 
 def veth(a_ns, a, b_ns, b, mtu=1500):
-    """A pair like a wire: whole checksums, no frame beyond the MTU."""
+    """Create a veth pair that behaves like a wire: complete checksums, and no frame beyond the MTU."""
     sh("ip", "-n", a_ns, "link", "add", a, "type", "veth", "peer", "name", b, "netns", b_ns)
     for ns, dev in ((a_ns, a), (b_ns, b)):
         sh("ip", "netns", "exec", ns, "ethtool", "-K", dev, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
-        # A kernel that sends now from its process, now from an ACK's interrupt, would reorder frames on two CPUs'
-        # queues; with receive packet steering a connection's frames wait in one.
+        # The kernel sends from its process or from an ACK's interrupt, so frames on the queues of two CPUs could be
+        # reordered. With receive packet steering a connection's frames wait in one queue.
         queue = f"/sys/class/net/{dev}/queues/rx-0/rps_cpus"
         sh("ip", "netns", "exec", ns, "sh", "-c", f"echo {(1 << min(os.cpu_count(), 31)) - 1:x} > {queue}", ok=False)
         sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
 
 
 class Switch(threading.Thread):
-    """Two ports of a bridge (IEEE 802.1Q): ours for tagged frames of one VLAN, the kernel's an access port of it. Not every
-    kernel has VLAN interfaces."""
+    """Two ports of a bridge (IEEE 802.1Q): ours for tagged frames of one VLAN, and the kernel's as its access port. Not
+    every kernel has VLAN interfaces."""
 
     SOL_PACKET, PACKET_AUXDATA, VLAN_VALID, OUTGOING = 263, 8, 0x10, 4
 
@@ -168,7 +168,7 @@ class Switch(threading.Thread):
         return s
 
     def _frame(self, s):
-        """(frame without its tag, the tag's VLAN or None); nothing for one that goes out."""
+        """(frame without its tag, VLAN of the tag or None); nothing for an outgoing frame."""
         frame, aux, _, addr = s.recvmsg(2048, socket.CMSG_SPACE(20), socket.MSG_DONTWAIT)
         status, _, _, _, _, tci, _ = struct.unpack("IIIHHHH", aux[0][2][:20])
         return (frame, tci & 0xfff if status & self.VLAN_VALID else None) if addr[2] != self.OUTGOING else (None, None)
@@ -186,7 +186,7 @@ class Switch(threading.Thread):
                     self.trunk.send(frame[:12] + struct.pack(">HH", 0x8100, self.vlan) + frame[12:])
                 elif vid == self.vlan:
                     self.access.send(frame)
-                elif frame[12:14] != b"\x88\xb5":  # in place of one that --loss-ppm takes away
+                elif frame[12:14] != b"\x88\xb5":  # instead of a frame that --loss-ppm drops
                     self.foreign += 1
 
     def close(self):
@@ -199,7 +199,7 @@ class Switch(threading.Thread):
 
 
 class Rig:
-    """One port of ours with the kernel behind it."""
+    """One port of ours, connected to the kernel."""
 
     def __init__(self, world, kind, tcp_peer, mtu=1500, vlan=0):
         self.world, self.kind, self.exe, self.mtu = world, kind, tcp_peer, mtu
@@ -212,7 +212,7 @@ class Rig:
             return
         self.ns_w = world.space(f"w{n}")
         self.dev, dev_w = f"wk{n}x{world.tag % 100000}", f"ww{n}x{world.tag % 100000}"
-        # No address of the kernel's at our end: it would answer for us.
+        # no kernel address at our end, because the kernel would answer for us
         with world.inside(self.ns_w):
             for which in ("all", "default"):
                 with open(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6", "w") as f:
@@ -224,8 +224,8 @@ class Rig:
             veth(self.ns_w, dev_w, self.ns, self.dev, mtu)
         self.addresses()
         if kind == "af_packet":
-            # The ring holds a whole receive window: a sender in bursts loses nothing in it. Blocks are whole
-            # frames for the driver, and whole pages for the kernel.
+            # The ring holds a whole receive window, so that bursts lose nothing. Blocks are whole frames for the
+            # driver, and whole pages for the kernel.
             block, size, count = (16384, 2048, 2048) if mtu <= 1500 else (20480, 10240, 1024)
             self.port = f"net_af_packet0,iface={dev_w},blocksz={block},framesz={size},framecnt={count}"
         else:
@@ -236,12 +236,12 @@ class Rig:
         sh("ip", "-n", self.ns, "addr", "replace", K6 + "/64", "dev", self.dev, "nodad")
 
     def mac(self):
-        """Ours."""
+        """Our hardware address."""
         return bytes.fromhex(json.loads(sh("ip", "-n", self.ns_w, "-j", "link", "show", self.dev_w))[0]["address"]
                              .replace(":", ""))
 
     def link_local(self):
-        """The same port, whose IPv6 addresses are the link-local ones of both ends (RFC 4291 s2.5.6)."""
+        """The same port with the link-local addresses of both ends (RFC 4291 s2.5.6)."""
         rig = copy.copy(self)
         m = self.mac()
         rig.w6 = socket.inet_ntop(socket.AF_INET6, b"\xfe\x80" + bytes(6) + bytes([m[0] ^ 2]) + m[1:3] + b"\xff\xfe" + m[3:])
@@ -266,14 +266,14 @@ class Rig:
             s = socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6, socket.SOCK_STREAM)
         self.world.socks.append(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Whatever the machine's default is, which another namespace cannot change.
+        # independent of the default, which a namespace cannot change
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         s.settimeout(timeout)
         return s
 
     def listen(self, family, port=PORT, **kw):
         s = self.socket(family, **kw)
-        s.bind(("", port))  # a tap has no address before tcp_peer has made it
+        s.bind(("", port))  # a tap has no address before tcp_peer has created it
         s.listen(1024)
         return s
 
@@ -310,7 +310,7 @@ class Peer:
             self.p.send_signal(signal.SIGTERM)
 
     def report(self, ok=True, timeout=90):
-        """Wait for its end; what it says."""
+        """Wait for the end of the process. Returns its report."""
         try:
             out, err = self.p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -336,7 +336,7 @@ CHUNK = 256 << 10
 
 
 def send_all(s, n):
-    """n octets of which no stretch repeats soon; (octets, sha256)."""
+    """Send n octets without early repetition. Returns (octets, sha256)."""
     h, sent = hashlib.sha256(), 0
     while sent < n:
         at = (sent // CHUNK * 4099) % (len(BLOCK) - CHUNK)
@@ -348,7 +348,7 @@ def send_all(s, n):
 
 
 def recv_all(s, n=None):
-    """Up to the end of the stream, or n octets; (octets, sha256)."""
+    """Receive up to the end of the stream, or n octets. Returns (octets, sha256)."""
     h, got, buf = hashlib.sha256(), 0, bytearray(1 << 20)
     view = memoryview(buf)
     while n is None or got < n:
@@ -361,7 +361,7 @@ def recv_all(s, n=None):
 
 
 class Job(threading.Thread):
-    """fn(*args) beside the caller; result() gives what it returned or raises what it raised."""
+    """Run fn(*args) in a thread. result() returns its value or raises its exception."""
 
     def __init__(self, fn, *args):
         super().__init__(daemon=True)
@@ -371,7 +371,7 @@ class Job(threading.Thread):
     def run(self):
         try:
             self.value = self.fn(*self.fn_args)
-        except BaseException as e:  # handed on by result()
+        except BaseException as e:  # raised again by result()
             self.error = e
 
     def result(self, timeout=90):
@@ -400,7 +400,7 @@ def tcp_info(s):
 
 
 def ss(rig, peer):
-    """What `ss -ti` prints of the connections with an address, as {name: text}, one for each."""
+    """The output of `ss -ti` for each connection with this address, as {name: text}."""
     out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinoH", "dst", peer)
     rows = []
     for line in out.replace("\n\t", " ").splitlines():
@@ -413,7 +413,7 @@ def ss(rig, peer):
 # ---- Captures ----
 
 class Capture:
-    """Whole frames at the kernel's end."""
+    """A capture of whole frames at the kernel's end."""
 
     def __init__(self, rig, name):
         self.rig, self.file = rig, os.path.join(rig.world.tmp, name + ".pcap")
@@ -425,7 +425,7 @@ class Capture:
         check(line, "tcpdump did not start")
 
     def stop(self):
-        """The file; fails when frames are missing from it."""
+        """The capture file. Fails when frames are missing from it."""
         time.sleep(0.3)
         self.p.send_signal(signal.SIGINT)
         err = self.p.communicate(timeout=20)[1]

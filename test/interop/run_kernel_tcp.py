@@ -33,17 +33,17 @@ def connect_arg(rig, family, port=PORT):
     return "--connect", f"{rig.addr(family)[0]},{port}"
 
 
-# ---- What is sane ----
+# ---- Plausible values ----
 
 def sane_kernel(i, family, mtu=1500, clean=True, sent=0):
-    """The kernel's own figures of a connection with us."""
+    """Check the kernel's own values of a connection with us."""
     mss = mtu - (40 if family == 4 else 60) - 12
     check(i["timestamps"] and i["sack"] and i["wscale_ok"], f"options not agreed on: {i['options']:#x}")
     check(i["snd_mss"] == mss, f"kernel's MSS is {i['snd_mss']}, not {mss}")
     check(0 < i["rtt"] < 300000, f"kernel's rtt is {i['rtt']} us")
     check(i["snd_wscale"] > 0, "our window is not scaled")
     if clean:
-        # On a busy machine we may stand still for longer than a probe timeout, or a queue may overflow.
+        # On a busy computer weft may stop for longer than a probe timeout, or a queue may overflow.
         for k in ("total_retrans", "dsack_dups"):
             check(i[k] <= 3 + i["data_segs_out"] // 1000, f"kernel's {k} is {i[k]} of {i['data_segs_out']} segments on a clean path")
         check(i["reord_seen"] == 0, "kernel saw reordering on a clean path")
@@ -53,8 +53,8 @@ def sane_weft(rep, clean=True):
     t, n = rep["tcp"], rep["netif"]
     for k in ("rx_bad", "blind_drops", "acks_out_of_range", "sack_blocks_bad", "no_mbuf"):
         check(t[k] == 0, f"{k} = {t[k]}")
-    # Who closes last forgets the connection with the last ACK. A segment that the impairment held back and that
-    # comes after it draws a RST (RFC 9293 s3.10.7.1).
+    # The end that closes last forgets the connection with the last ACK. A segment that the impairment delayed beyond
+    # that causes a RST (RFC 9293 s3.10.7.1).
     check(t["resets_out"] <= (0 if clean else 1), f"resets_out = {t['resets_out']}")
     for k in ("rx_bad_ip", "rx_bad_ip_cksum", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_route"):
         check(n[k] == 0, f"netif {k} = {n[k]}")
@@ -71,7 +71,8 @@ def rate(n, t0):
 # ---- Transfers ----
 
 def transfer(rig, family, to, opener, n, args=(), capture=None, timeout=120):
-    """n octets to the kernel ('kernel') or to us ('weft'), opened by the one or the other. What was seen."""
+    """Transfer n octets to the kernel ('kernel') or to us ('weft'); opener opens the connection. Returns the observed
+    values."""
     clean = not any(a.endswith("-ppm") for a in args)
     cap = Capture(rig, capture) if capture else None
     do = "discard" if to == "weft" else "source"
@@ -137,7 +138,7 @@ def both_ways(rig, family, n, args=()):
 # ---- Small cases ----
 
 def ss_case(rig, family):
-    """ss -ti during a transfer names what was agreed on."""
+    """ss -ti during a transfer shows the negotiated options."""
     peer = rig.peer("--listen", str(PORT), "--do", "both", "--bytes", str(64 * MIB))
     s = rig.connect(family)
     recv_all(s, MIB)
@@ -169,7 +170,7 @@ def echo_case(rig, family, args=()):
 
 
 def half_close_theirs(rig, family):
-    """The kernel closes its direction first and goes on receiving (RFC 9293 s3.6)."""
+    """The kernel closes its direction first and continues to receive (RFC 9293 s3.6)."""
     n = 8 * MIB
     peer = rig.peer("--listen", str(PORT), "--do", "both", "--bytes", str(n), "--gap-us", "100")
     s = rig.connect(family)
@@ -183,7 +184,7 @@ def half_close_theirs(rig, family):
 
 
 def half_close_ours(rig, family):
-    """We close first and go on receiving."""
+    """We close first and continue to receive."""
     peer = rig.peer("--listen", str(PORT), "--do", "both", "--bytes", "1000")
     s = rig.connect(family)
     got = recv_all(s)
@@ -236,7 +237,7 @@ def refused_by_kernel(rig, family):
 
 
 def urgent(rig, family):
-    """Urgent octets stay in the stream (RFC 6093 s5)."""
+    """Urgent octets remain in the stream (RFC 6093 s5)."""
     import hashlib
     peer = rig.peer("--listen", str(PORT), "--do", "discard")
     s = rig.connect(family)
@@ -252,7 +253,7 @@ def urgent(rig, family):
 
 
 def zero_window(rig, family, pause_s=3.0):
-    """A reader that stops, long enough for several probes (RFC 9293 s3.8.6.1), and goes on."""
+    """A reader that pauses long enough for several window probes (RFC 9293 s3.8.6.1), and then continues."""
     n = 16 * MIB
     ls = rig.socket(family)
     ls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -276,7 +277,7 @@ def zero_window(rig, family, pause_s=3.0):
 
 
 def slow_reader(rig, family):
-    """A reader that takes little at a time: no silly windows, no stall (RFC 9293 s3.8.6.2)."""
+    """A reader that reads little at a time: no silly windows, no stall (RFC 9293 s3.8.6.2)."""
     n = 2 * MIB
     ls = rig.socket(family)
     ls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
@@ -301,7 +302,7 @@ def slow_reader(rig, family):
 
 
 def keepalive(rig, family):
-    """Probes in both directions on an idle connection (RFC 9293 s3.8.4)."""
+    """Keepalive probes in both directions on an idle connection (RFC 9293 s3.8.4)."""
     peer = rig.peer("--listen", str(PORT), "--do", "idle", "--keepalive-ms", "700")
     s = rig.connect(family)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -316,7 +317,7 @@ def keepalive(rig, family):
 
 
 def keepalive_dead(rig, family):
-    """A peer that is gone is noticed: -ETIMEDOUT after the probes."""
+    """A peer that disappeared is detected: -ETIMEDOUT after the probes."""
     peer = rig.peer("--listen", str(PORT), "--do", "idle", "--keepalive-ms", "600", "--expect-err", "110", timeout=20)
     s = rig.connect(family)
     time.sleep(0.2)
@@ -357,7 +358,7 @@ def many_in(rig, family, n):
 
 
 def many_out(rig, family, n):
-    """n connections of ours, eight at a time, to a kernel that answers."""
+    """n connections of ours, eight at a time, to a kernel that accepts them."""
     ls = rig.listen(family)
 
     def serve():
@@ -377,13 +378,13 @@ def many_out(rig, family, n):
     job.result()
     rep = peer.report()
     check(rep["conns"] == n and rep["tcp"]["conns_opened"] == n, f"{rep['conns']} of {n}")
-    # While the kernel's link address is asked for, only a few SYNs wait for it.
+    # While the kernel's link address is resolved, only a few SYNs are parked for it.
     check(rep["tcp"]["rtos"] <= rep["netif"]["tx_unresolved"], f"{rep['tcp']['rtos']} RTOs")
     print(f"# {n / rep['seconds']:.0f} connections/s")
 
 
 def time_wait_ours(rig, family):
-    """The same source port again at once, while our end is in TIME-WAIT (RFC 9293 s3.6.1, RFC 6191)."""
+    """The same source port is used again at once, while our end is in TIME-WAIT (RFC 9293 s3.6.1, RFC 6191)."""
     peer = rig.peer("--listen", str(PORT), "--do", "source", "--bytes", "10", "--conns", "20", "--time-wait-ms", "20000")
     for i in range(20):
         s = rig.socket(family, timeout=2)
@@ -401,7 +402,7 @@ def time_wait_ours(rig, family):
 
 
 def time_wait_theirs(rig, family):
-    """The kernel closes first, so that it keeps the TIME-WAIT; its port is bound again at once."""
+    """The kernel closes first, so that it has the TIME-WAIT. Its port is bound again at once."""
     peer = rig.peer("--listen", str(PORT), "--do", "discard", "--conns", "20")
     for _ in range(20):
         s = rig.connect(family, timeout=5)
@@ -412,7 +413,8 @@ def time_wait_theirs(rig, family):
 
 
 def cookies(rig, family):
-    """Every handshake by cookie (RFC 4987 s3.6); window scale and SACK survive in the timestamp or are left out."""
+    """Every handshake with a SYN cookie (RFC 4987 s3.6): window scale and SACK are preserved in the timestamp or not
+    used."""
     peer = rig.peer("--listen", str(PORT), "--do", "echo", "--conns", "5", "--cookies", "always")
     for _ in range(5):
         s = rig.connect(family)
@@ -424,7 +426,7 @@ def cookies(rig, family):
 
 
 def options_off(rig, family):
-    """Each option left out on our side, then on the kernel's."""
+    """Each option switched off on our side, then on the kernel's."""
     for arg, bit in (("--no-timestamps", "timestamps"), ("--no-sack", "sack"), ("--no-wscale", "wscale_ok")):
         info, _ = transfer(rig, family, "weft", "kernel", 4 * MIB, (arg,))
         check(not info[bit], f"{arg}: the kernel has it all the same")
@@ -446,7 +448,7 @@ def options_off(rig, family):
 
 
 def ecn(rig, family):
-    """ECN asked for by the kernel, then by us (RFC 3168 s6.1.1)."""
+    """ECN requested by the kernel, then by us (RFC 3168 s6.1.1)."""
     sh("ip", "netns", "exec", rig.ns, "sysctl", "-qw", "net.ipv4.tcp_ecn=1")
     try:
         for opener in ("kernel", "weft"):
@@ -457,7 +459,7 @@ def ecn(rig, family):
 
 
 def simultaneous_reset_storm(rig, family):
-    """Sockets closed with unread data: the kernel resets, we take it and stay usable."""
+    """Sockets closed with unread data: the kernel sends a RST, and our stack stays usable."""
     peer = rig.peer("--listen", str(PORT), "--do", "source", "--bytes", str(4 * MIB), "--conns", "20")
     for _ in range(19):
         s = rig.connect(family)
@@ -472,7 +474,7 @@ def simultaneous_reset_storm(rig, family):
 
 
 def pmtu(world, exe, family):
-    """A router in between with a narrower link behind it (RFC 1191, RFC 8201), which gets narrower still."""
+    """A router with a narrower link behind it (RFC 1191, RFC 8201), which becomes narrower still."""
     rig = Rig(world, "af_packet", exe)  # its kernel is the router
     far = world.space(f"far{family}")
     inner, outer = f"wi{family}x{world.tag % 100000}", f"wo{family}x{world.tag % 100000}"
@@ -487,7 +489,7 @@ def pmtu(world, exe, family):
     with world.inside(far):
         ls = socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6)
     world.socks.append(ls)
-    # An MSS of its link would tell us before any router has to.
+    # Otherwise the MSS of its link would tell us before any router does.
     ls.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1440)
     sh("ip", "-n", far, "link", "set", outer, "mtu", "1500")
     ls.settimeout(30)
@@ -526,7 +528,7 @@ def jumbo(world, exe, family):
 
 
 def vlan(world, exe, family):
-    """Tagged frames, the tag put in and taken off by the port and by us; another VLAN's are none of our business."""
+    """Tagged frames: the tag is inserted and removed by the port or by us. Frames of another VLAN are ignored."""
     rig = Rig(world, "af_packet", exe, vlan=5)
     try:
         for args in (("--vlan", "5"), ("--vlan", "5", "--vlan-in-software")):
@@ -535,7 +537,7 @@ def vlan(world, exe, family):
             transfer(rig, family, "kernel", "kernel", MIB, (*args, *LOSS))
             peer = rig.peer("--listen", str(PORT), "--do", "echo", *args)
             s = rig.connect(family)
-            for tag in (b"\x81\x00\x00\x06", b"\x81\x00\x00\x00", b""):  # another's, none but a priority, none
+            for tag in (b"\x81\x00\x00\x06", b"\x81\x00\x00\x00", b""):  # another VLAN, a priority tag only, no tag
                 for _ in range(10):
                     rig.switch.trunk.send(rig.mac() + b"\x02\0\0\0\0\x01" + tag + b"\x08\x00" + bytes(46))
             s.sendall(b"x" * 1000)
@@ -571,8 +573,8 @@ def cases(soak):
         add(name, kind, lambda rig: transfer(rig, family, to, opener, n, args, "cap" if capture else None,
                                              240 if soak else 60))
 
-    # The short run: 1 GiB each way once over the plainest port, each direction and family once over the others;
-    # every small case over IPv4, and over IPv6 those that are not about a timer or an option.
+    # The short run: 1 GiB in each direction once over the plainest port, and each direction and family once over the
+    # others; all small cases over IPv4; over IPv6 those that do not test a timer or an option.
     for kind in ("af_packet", "af_xdp", "tap"):
         for family in (4, 6):
             first = kind == "af_packet" and family == 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge the capture of run_nfs.py: RPC-over-RDMA version 1 as tshark dissects it, ours beside Linux's."""
+"""Judge the capture of run_nfs.py: RPC-over-RDMA version 1 as tshark dissects it, our messages compared with Linux's."""
 import struct
 
 from kernel_net import check
@@ -17,13 +17,12 @@ INLINE = 1024  # RFC 8166 s3.3.2
 
 
 def first(text):
-    """A field's first value; -1: there is none."""
+    """A field's first value; -1 if there is none."""
     return (numbers(text) or [-1])[0]
 
 
 def swapped(file, stream_no, out):
-    """A copy of a capture in which, in the middle of a stream, two frames of the same sender that follow each other have
-    changed places."""
+    """A copy of a capture in which two successive frames of one sender, in the middle of a stream, are exchanged."""
     payload = [(int(v["frame.number"]) - 1, v["ip.src"]) for v in fields(file, ["frame.number", "ip.src"], "-Y",
                                                                          f"tcp.stream == {stream_no} && tcp.len > 1000")]
     pairs = [i for (i, a), (j, b) in zip(payload, payload[1:]) if j == i + 1 and a == b]
@@ -44,7 +43,7 @@ def swapped(file, stream_no, out):
 
 
 class Message:
-    """What tshark finds in one RPC-over-RDMA header and behind it."""
+    """Content of one RPC-over-RDMA header and of the message behind it."""
 
     def __init__(self, v, ours):
         self.frame, self.stream, self.ours = v["frame.number"], int(v["tcp.stream"]), ours
@@ -56,7 +55,7 @@ class Message:
 
 
 class Capture:
-    """weft: its address. runs: what each connection was for, in order."""
+    """weft: its address. runs: the purpose of each connection, in order."""
 
     def __init__(self, file, weft, runs):
         self.file, self.weft, self.runs = file, weft, runs
@@ -69,12 +68,12 @@ class Capture:
                 if m.stream == self.runs.index(run) and m.ours == ours and (proc is None or m.proc == proc)]
 
     def connections(self):
-        """One for each run: nobody has connected again, neither after a version that is refused nor otherwise."""
+        """One connection for each run: no side connects again, neither after a refused version nor otherwise."""
         seen = sum(first(v["tcp.flags"]) & 0x12 == 0x02 for v in self.frames)  # SYN without ACK
         check(seen == len(self.runs), f"{seen} connections instead of {len(self.runs)}")
 
     def decoded(self):
-        """Every Send of ours is dissected, but for two of version 2, and what is in it is a call; each has one reply."""
+        """Every Send of ours is dissected, except two of version 2. Its content is a call, and each call has one reply."""
         lost = [self.runs[int(v["tcp.stream"])] for v in self.frames
                 if v["ip.src"] == self.weft and SENDS & set(numbers(v["iwarp_rdma.opcode"])) and not v["rpcordma.version"]]
         check(lost == ["falls back", "version 2 alone"], f"not taken for RPC-over-RDMA: {lost[:10]}")
@@ -83,20 +82,20 @@ class Capture:
             check(calls and len(calls) == len(replies), f"{run}: {len(calls)} calls, {len(replies)} replies")
             check([m.xid for m in calls] == [m.xid for m in replies], f"{run}: xids differ")
             check(all(m.vers == 1 and m.credits > 0 for m in calls + replies), f"{run}: version or credits")
-            # Of a call with a Read list tshark waits for the rest, Linux's like ours.
+            # For a call with a Read list tshark waits for the rest, for Linux's calls as for ours.
             strange = [m.frame for m in calls if (m.program, m.is_reply) != (100003, 0) and not m.reads]
             strange += [m.frame for m in replies if (m.program, m.is_reply) != (100003, 1)]
             check(not strange, f"{run}: not NFS: frames {strange[:10]}")
 
     def reordered(self):
-        """What is found does not depend on the order of frames."""
+        """The result does not depend on the order of frames."""
         for run in ("reads", "writes"):
             other = self.file + ".swapped"
             swapped(self.file, self.runs.index(run), other)
             Capture(other, self.weft, self.runs).decoded()
 
     def reads(self, sizes):
-        """A Write list of one chunk, as long as what is asked for; it comes back with the length that was written."""
+        """A Write list of one chunk with the requested length. It is returned with the length that was written."""
         for run in ("reads", "reads in place"):
             calls, replies = self.of(run, True, READ), self.of(run, False, READ)
             check(all((m.type, m.reads, m.writes, m.reply) == (MSG, 0, 1, 0) for m in calls + replies), f"{run}: chunk lists")
@@ -105,7 +104,7 @@ class Capture:
             check(all(m.status == 0 for m in replies), f"{run}: a status")
 
     def writes(self, sizes):
-        """A Read list of one chunk, at the data's position, without its roundup; what fits goes inline."""
+        """A Read list of one chunk at the data's position, without its padding. Data that fit are sent inline."""
         calls = [m for m in self.of("writes", True) if m.reads or m.proc == WRITE]
         chunked = [m for m in calls if m.reads]
         check(len(calls) == len(sizes), f"{len(calls)} calls of WRITE")
@@ -116,7 +115,7 @@ class Capture:
         check(all(m.status == 0 for m in self.of("writes", False, WRITE)), "a status")
 
     def longs(self):
-        """A Reply chunk where the reply may be long, used when it is; a chunk at position zero for a long call."""
+        """A Reply chunk where the reply may be long, and used when it is. A chunk at position zero for a long call."""
         for run, proc in (("long replies", READ), ("listing", READDIR)):
             calls, replies = self.of(run, True, proc), self.of(run, False, proc)
             check(all((m.reads, m.writes) == (0, 0) for m in calls), f"{run}: chunk lists")
@@ -127,7 +126,7 @@ class Capture:
         check(calls and all((m.reads, m.position) == (1, 0) and m.length > INLINE for m in calls), "long calls")
 
     def sends(self, run, n):
-        """The first n Sends of a connection: (ours, the message's first words)."""
+        """The first n Sends of a connection: (ours, first words of the message)."""
         out = []
         for v in self.short:
             if int(v["tcp.stream"]) == self.runs.index(run) and first(v["iwarp_rdma.opcode"]) in SENDS:
@@ -136,7 +135,7 @@ class Capture:
         return out[:n]
 
     def fallback(self):
-        """Linux's answer to version 2: its error in the version it was asked in, on a connection that goes on."""
+        """Linux answers version 2 with an error in that version, and the connection continues."""
         for run in ("falls back", "version 2 alone"):
             (ours, asked), (theirs, said), *rest = self.sends(run, 4)
             check(ours and not theirs and asked[1] == 2, f"{run}: does not begin with version 2")
@@ -144,7 +143,8 @@ class Capture:
             check([w[1] for _, w in rest] == ([1, 1] if run == "falls back" else []), f"{run}: goes on with {rest}")
 
     def unmarked(self):
-        """tshark calls nothing of ours malformed; of Linux's the replies whose data is elsewhere, as between two Linuxes."""
+        """tshark marks none of our messages as malformed. It marks Linux's replies whose data are elsewhere, as between
+        two Linuxes."""
         bad = [v for v in self.frames if v["ip.src"] == self.weft and marked(v)]
         check(not bad, bad and complaint(self.file, bad))
         theirs = [v for v in self.frames if v["ip.src"] != self.weft and marked(v)]

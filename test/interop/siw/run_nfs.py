@@ -33,19 +33,19 @@ NAMES = 700  # a listing of more than one reply
 
 
 class Rig:
-    """The guest with its export, and nfs_peer beside it."""
+    """The guest with its export, and the process nfs_peer."""
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build = world, build
         self.ns = world.space("nfs")
         self.guest = Guest(world, self.ns, cache, logs)
         self.said, self.handle = "", ""
-        self.runs = []  # the case's name for each connection that is to be in the capture
+        self.runs = []  # the name of the case for each connection in the capture
 
     def ask(self, what, ops, *options, status=0, timeout=60):
-        """One nfs_peer, one connection. Returns what it says of each operation."""
+        """One nfs_peer with one connection. Returns its report of each operation."""
         self.runs.append(what)
-        # what goes round the queueing discipline is not in the capture
+        # frames that bypass the queueing discipline are missing from the capture
         device = f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
         args = [os.path.join(self.build, "test/interop/nfs_peer"), *options, device, W4, K4, self.handle, *ops]
         p = self.world.spawn(self.ns, args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us)
@@ -115,7 +115,7 @@ def writes(rig, what, *options, verb="write", file="w", sizes=SIZES):
 
 
 def longs(rig):
-    """Nothing is reduced: long calls by a Read chunk at position zero, long replies by a Reply chunk."""
+    """Nothing is reduced: long calls in a Read chunk at position zero, long replies in a Reply chunk."""
     some = (1, 1000, 4097, 65536, 262145)
     digests, sizes = rig.sums()
     ops = [f"inread:r{n}:{n}" for n in some]
@@ -135,7 +135,7 @@ def listing(rig, what, *options):
 
 
 def falls_back(rig):
-    """Draft s4.3: a client that speaks version 2 first goes on with version 1."""
+    """Draft s4.3: a client that starts with version 2 continues with version 1."""
     ops = ["null", "getattr", f"read:r{MIB}:{MIB}", "read:r3:3", f"write:w{MIB}:{MIB}", f"read:w{MIB}:{MIB}"]
     said, _ = rig.ask("falls back", ops)
     digests, sizes = rig.sums()
@@ -144,7 +144,7 @@ def falls_back(rig):
 
 
 def refused(rig):
-    """A client that has no version 1 ends, at once."""
+    """A client without version 1 ends at once."""
     t0 = time.monotonic()
     _, err = rig.ask("version 2 alone", ["null"], "-m", "2", status=1)
     check(time.monotonic() - t0 < 5, "not at once")

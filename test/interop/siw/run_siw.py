@@ -26,7 +26,7 @@ from kernel_net import K4, K6, W4, W6, Fail, World, check  # noqa: E402
 from siw_guest import Guest, die_with_us  # noqa: E402
 import siw_judge  # noqa: E402
 
-PORT = 54100  # and up, one for each case: tshark has no other use for them
+PORT = 54100  # first port; each case has its own, so that tshark identifies it
 MIB = 1 << 20
 EVERY = (1, 2, 3, 4, 5, 63, 64, 65, 1000, 1426, 1427, 1428, 1429, 1430, 1431, 1432, 4096, 65535, 65536, MIB, 8 * MIB)
 SOME = (1, 4, 64, 1431, 5000, 65536)
@@ -37,7 +37,7 @@ def sweep(sizes):
 
 
 class Rig:
-    """The guest, and siw_peer beside it."""
+    """The guest, and the process siw_peer."""
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.ports = world, build, PORT
@@ -50,7 +50,7 @@ class Rig:
         return self.ports
 
     def device(self):
-        # what goes round the queueing discipline is not in the capture
+        # frames that bypass the queueing discipline are missing from the capture
         return f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
 
     def spawn(self, *args):
@@ -68,7 +68,7 @@ class Rig:
         return p
 
     def weft_output(self, p, timeout, ok=True):
-        """What it has said at its end; ok: with status 0."""
+        """The output at the end of the process. ok: its status must be 0."""
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -85,7 +85,7 @@ class Rig:
         check(not ok or p.returncode == 0, f"weft's side ended with {p.returncode}")
         return out
 
-    # One connection each way. Returns (what the guest said, what weft said).
+    # One connection in each direction. Returns (output of the guest, output of weft).
 
     def guest_connects(self, ops, serve=(), connect=(), status=0, timeout=60, v6=False):
         port = self.port()
@@ -109,7 +109,7 @@ class Rig:
         return out, mine
 
 
-# ---- What must be in the output ----
+# ---- Expected output ----
 
 def all_done(ops, out):
     for op in ops:
@@ -131,8 +131,8 @@ def all_received(ops, out):
 
 
 def transfer(rig, who, ops, params=None, connect=(), serve=(), mpa="", **kw):
-    """Operations by one end, checked by content at both. Nothing tells a sender how many receives are left, so there
-    is one for every Send. mpa: what weft says was agreed at start-up."""
+    """Operations by one end, checked by content at both ends. A sender cannot know how many receives are left, so there
+    is one for every Send. mpa: the result of the start-up, as weft reports it."""
     rig.guest.parameters(**(params or {}))
     sizes = [int(op.split(":")[1].split("x")[0]) for op in ops]
     for least, longest, recvs in ((0, 65536, 40), (65537, 8 * MIB, 4)):
@@ -149,14 +149,14 @@ def transfer(rig, who, ops, params=None, connect=(), serve=(), mpa="", **kw):
 
 
 def run(rig, who, ops, serve=(), connect=(), **kw):
-    """One connection, opened by who; (what the guest said, what weft said)."""
+    """Open one connection; `who` connects. Returns (output of the guest, output of weft)."""
     if who == "siw":
         return rig.guest_connects(ops, serve, connect, **kw)
     return rig.weft_connects(ops, serve, connect, **kw)
 
 
 def rejected(rig, who):
-    """siw has no reason to tell when it looks at a FIN before the Reply (docs/interop.md)."""
+    """siw gives no reason when it sees a FIN before the Reply (docs/interop.md)."""
     rig.guest.parameters()
     guest, weft = run(rig, who, ["send:1"], serve=["-j"], status=2)
     client = guest if who == "siw" else weft
@@ -165,7 +165,7 @@ def rejected(rig, who):
 
 
 def refused(rig, connect, text):
-    """What siw cannot do ends in a word, not in silence."""
+    """An operation that siw does not support ends with an error, not without an answer."""
     rig.guest.parameters()
     port = rig.port()
     rig.guest.server(f"siwtool serve -p {port}", port)
@@ -175,9 +175,9 @@ def refused(rig, connect, text):
 
 
 def leaves(rig, who, closer):
-    """The one that did not connect, or did, disconnects; the other sees an orderly end."""
+    """The side that did not connect, or the one that did, disconnects. The other sees an orderly end."""
     rig.guest.parameters()
-    # A Send that siw has not read when we close makes it reset: a Read's answer says that it has.
+    # If siw has not read a Send when we close, it sends a RST. The answer to a Read shows that it has read it.
     ops = ["send:10"] + (["wait"] if closer == "server" else ["read:10"])
     guest, weft = run(rig, who, ops, serve=["-x"] if closer == "server" else [])
     client = guest if who == "siw" else weft
@@ -195,7 +195,7 @@ def private_data(rig, who, n):
 
 
 def misbehaved(rig, who, op, want, serve=()):
-    """A bad request ends the stream with the Terminate wanted, and the next connection is good."""
+    """An invalid request ends the stream with the expected Terminate, and the next connection works."""
     rig.guest.parameters()
     guest, weft = run(rig, who, [op], serve)
     said = re.search(rf"terminate {'sent' if who == 'siw' else 'received'}: (\S+):", weft)
@@ -204,7 +204,7 @@ def misbehaved(rig, who, op, want, serve=()):
     if who == "siw":
         rig.terminates[rig.ports] = want
         layer, etype, code = (int(x, 16) for x in want.split("/"))
-        # siw reads the word as it writes it, layer and type the other way round.
+        # siw decodes the word as it encodes it, with layer and type exchanged.
         told = rig.guest.run("dmesg | grep TERMINATE | tail -n 1")[1]
         check(f"layer {etype}, type {layer}, code {code}" in told, f"siw has read our Terminate as: {told}")
 
@@ -215,7 +215,7 @@ def pings_seen(guest, weft):
 
 
 def ping_served(rig, *options):
-    """rping in the guest to weft-ping; both compare what comes back."""
+    """rping in the guest connects to weft-ping. Both compare the returned data."""
     rig.guest.parameters()
     port = str(rig.port())
     p = rig.ping("-s", "-V", "-p", port, *options)
@@ -230,7 +230,7 @@ def ping_served(rig, *options):
 
 
 def ping_asked(rig, *options):
-    """weft-ping to rping in the guest."""
+    """weft-ping connects to rping in the guest."""
     rig.guest.parameters()
     port = str(rig.port())
     rig.guest.server(f"rping -s -p {port} -C 5 -V {' '.join(options)}", port)
@@ -257,7 +257,7 @@ def cases():
     def agreed(rev=2, p2p=0, rtr=0, crc=1):
         return f"mpa: rev {rev}, p2p {p2p}, rtr {rtr}, crc {crc}, markers 0 0"
 
-    # siw as initiator asks for what it is set to.
+    # siw as initiator requests what it is configured to.
     for name, params, sizes, serve, mpa in (
             ("as it comes", {}, EVERY, (), agreed()),
             ("CRC", crc, EVERY, (), agreed()),
@@ -272,7 +272,7 @@ def cases():
             ("FPDUs beyond the MSS", {"try_gso": "Y"}, SOME + (MIB,), (), agreed()),
             ("no zero copy", {"zcopy_tx": "N"}, SOME + (MIB,), (), agreed())):
         add(f"siw to weft: {name}", transfer, "siw", sweep(sizes), params, serve=serve, mpa=mpa)
-    # As responder it echoes.
+    # As responder it accepts what is requested.
     for name, params, sizes, connect, mpa in (
             ("as it comes", {}, EVERY, (), agreed()),
             ("CRC", crc, EVERY, (), agreed()),
@@ -286,7 +286,7 @@ def cases():
             ("FPDUs beyond the MSS", {"try_gso": "Y"}, SOME + (MIB,), (), agreed()),
             ("no zero copy", {"zcopy_tx": "N"}, SOME + (MIB,), (), agreed())):
         add(f"weft to siw: {name}", transfer, "weft", sweep(sizes), params, connect=connect, mpa=mpa)
-    # Not tried: RTR by an empty FPDU alone. Our Terminate 2/0/07 stops Linux 6.1 (docs/interop.md).
+    # Not tested: RTR by an empty FPDU only. Our Terminate 2/0/07 stops Linux 6.1 (docs/interop.md).
     add("weft to siw: markers", refused, ["-K"], "connect: rejected")
     add("rping to weft-ping", ping_served, "-v")
     add("rping to weft-ping: 60000 octets", ping_served, "-S", "60000")
@@ -315,7 +315,7 @@ def cases():
     add("weft to siw: a Send longer than the receive", misbehaved, "weft", "big-send:5000", "1/2/02", serve=short)
     add("siw to weft: a Send without a receive", misbehaved, "siw", "big-send:10", "1/2/02", serve=["-r", "0"])
     add("weft to siw: a Send without a receive", misbehaved, "weft", "big-send:10", "1/2/02", serve=["-r", "0"])
-    # siw looks at four bits of the opcode: Flush is unknown, Atomic Write a Write without an STag.
+    # siw evaluates four bits of the opcode: Flush is unknown, and Atomic Write a Write without an STag.
     add("weft to siw: Flush", misbehaved, "weft", "flush", "0/2/06")
     add("weft to siw: Atomic Write", misbehaved, "weft", "atomic-write", "1/1/00")
     return out
@@ -324,7 +324,7 @@ def cases():
 # ---- The run ----
 
 def missing(*programs):
-    """Why this cannot run here, or None. programs: (program, package) each."""
+    """The reason why this cannot run here, or None. programs: (program, package) each."""
     if os.geteuid() != 0:
         return "needs root (network namespaces, tap, packet sockets)"
     for tool, package in programs:
@@ -336,7 +336,7 @@ def missing(*programs):
 
 
 def build(cache):
-    """None, or why the guest cannot be had; Fail when it should have been."""
+    """None, or the reason why there is no guest. Raises Fail when there should be one."""
     r = subprocess.run([os.path.join(HERE, "build"), cache], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     for line in r.stdout.splitlines():
         print("# guest: " + line, flush=True)

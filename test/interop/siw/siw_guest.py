@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Linux guest: its machine, its shell, siw's parameters."""
+"""The Linux guest: its virtual hardware, its shell, and siw's parameters."""
 import contextlib
 import os
 import re
@@ -11,15 +11,16 @@ import time
 from kernel_net import K4, K6, Fail, check, libc, sh
 
 PR_SET_PDEATHSIG = 1
-# Emulation works everywhere and is quick enough; KVM does not within every hypervisor.
+# Emulation works everywhere and is fast enough. KVM does not work inside every hypervisor.
 ACCEL = os.environ.get("WEFT_SIW_ACCEL", "tcg,thread=multi")
-# What Debian's source has as constants; the guest starts with these.
+# Constants in Debian's source. The guest starts with these.
 STOCK = {"zcopy_tx": "Y", "try_gso": "N", "mpa_crc_required": "N", "mpa_crc_strict": "N", "peer_to_peer": "N",
          "mpa_version": "2"}
-# One processor, and a second one that never comes: with a single one QEMU before 8.1 leaves out the guest's memory barriers
-# (tcg_gen_mb), though its devices run beside it. Then a kick of virtio-net is lost now and then, and nothing is sent any more.
+# One processor, and a second one that is never started. With a single one, QEMU before 8.1 omits the guest's memory
+# barriers (tcg_gen_mb), although its devices run in parallel. Then a kick of virtio-net is sometimes lost, and nothing
+# is sent any more.
 PROCESSORS = "1,maxcpus=2"
-# Like a wire: whole checksums, no frame beyond the MTU.
+# Like a wire: complete checksums, and no frame beyond the MTU.
 OFFLOADS = "csum gso guest_csum guest_tso4 guest_tso6 guest_ecn guest_ufo host_tso4 host_tso6 host_ecn host_ufo"
 
 
@@ -34,7 +35,7 @@ class Shell:
         self.path, self.sock, self.n = path, None, 0
 
     def run(self, command, timeout):
-        """(status, output); 137 when it took longer and was killed."""
+        """Run a command. Returns (status, output); status 137 when it took longer and was killed."""
         if self.sock is None:
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.connect(self.path)
@@ -61,17 +62,17 @@ class Shell:
 
 
 class Guest:
-    """One guest behind a tap of a namespace; the tap's other end is for a port of ours."""
+    """A guest behind a tap of a namespace. The tap's other end is for one of our ports."""
 
     def __init__(self, world, ns, cache, logs, mtu=1500, initrd=None, nvdimm=None, modules="siw"):
-        """initrd: another one than the cache's. nvdimm: a file that the guest has as persistent memory, of a multiple
-        of 128 MiB. modules: what the guest is for."""
+        """initrd: used instead of the cache's. nvdimm: a file that is the guest's persistent memory, a multiple of 128
+        MiB long. modules: the purpose of the guest."""
         self.world, self.ns, self.modules = world, ns, modules
         self.dev = f"wq{world.tag % 1000000}"
         self.console = os.path.join(logs, "console.log")
         sh("ip", "-n", ns, "tuntap", "add", "dev", self.dev, "mode", "tap")
         with world.inside(ns), open(f"/proc/sys/net/ipv6/conf/{self.dev}/disable_ipv6", "w") as f:
-            f.write("1")  # no address of the host's at this end: it would speak in between
+            f.write("1")  # no address of the host at this end, because the host would answer
         sh("ip", "-n", ns, "link", "set", self.dev, "mtu", str(mtu), "up")
         features = "".join(f",{x}=off" for x in OFFLOADS.split())
         machine, memory, dimm = "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off", "768", []
@@ -99,7 +100,7 @@ class Guest:
         self.shell = Shell(f"{self.world.tmp}/shell")
 
     def kill(self):
-        """As if its power had gone; boot() starts it again."""
+        """Stop the guest as in a power cut. boot() starts it again."""
         self.world.reap(self.qemu, signal.SIGKILL)
         self.shell.close()
         with contextlib.suppress(FileNotFoundError):
@@ -120,14 +121,14 @@ class Guest:
         return self.shell.run(command, timeout)
 
     def server(self, command, port):
-        """Start it; returns when it listens."""
+        """Start the server. Returns when it listens."""
         rc, out = self.run(f"rm -f server.log; setsid {command} </dev/null >server.log 2>&1 & echo $! >server.pid; "
                            f"for i in $(seq 200); do netstat -ltn | grep -q ':{port} ' && exit 0; "
                            "kill -0 $(cat server.pid) || break; usleep 50000; done; cat server.log; exit 1")
         check(rc == 0, f"{command} does not listen: {out}")
 
     def server_output(self, wait_s=10):
-        """What the server has said when it has ended, or been ended after wait_s."""
+        """The server's output after it has ended, or was ended after wait_s."""
         rc, out = self.run(f"for i in $(seq {wait_s * 10}); do kill -0 $(cat server.pid) 2>/dev/null || break; usleep 100000; done; "
                            "kill -KILL $(cat server.pid) 2>/dev/null; cat server.log", timeout=wait_s + 20)
         return out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge the capture of a run: what tshark says of our frames against what it says of siw's, and our Terminates octet by
+"""Judge the capture of a run: tshark's marks of our frames compared with those of siw's, and our Terminates octet by
 octet."""
 import subprocess
 
@@ -10,14 +10,14 @@ OPCODES = {0: "Write", 1: "Read Request", 2: "Read Response", 3: "Send", 4: "Sen
            5: "Send with Solicited Event", 7: "Terminate"}
 FIELDS = ["frame.number", "ip.src", "ipv6.src", "frame.len", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message",
           "tcp.checksum.status", "ip.checksum.status", "iwarp_rdma.opcode", "iwarp_mpa.ulpdulength"]
-# They look for a header of their own in any short Send, take ours for one, and call it malformed.
+# These dissectors look for their own header in any short Send, take ours for one, and call it malformed.
 GUESSERS = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"]
 
 
 def tshark(file, *options, input=None):
-    # Frames may be reordered or sent again. Without reassemble_out_of_order tshark does not reassemble what they carry.
-    # The client's port is drawn at random. Without try_heuristic_first a port that tshark knows (57000 is IRC) decides
-    # what the stream is taken for, and iWARP is not recognized.
+    # Frames may be reordered or repeated. Without reassemble_out_of_order tshark does not reassemble their payload. The
+    # client's port is random. Without try_heuristic_first a port that tshark knows (57000 is IRC) selects another
+    # dissector, and iWARP is not recognized.
     r = subprocess.run(["tshark", "-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
                         "-o", "tcp.reassemble_out_of_order:TRUE", "-o", "tcp.try_heuristic_first:TRUE", *options],
                        input=input, capture_output=True, timeout=180)
@@ -38,7 +38,7 @@ def numbers(text):
 
 
 def messages(v):
-    """What a frame carries: (opcode, ULPDU length) of each FPDU."""
+    """Content of a frame: (opcode, ULPDU length) of each FPDU."""
     return set(zip(numbers(v["iwarp_rdma.opcode"]), numbers(v["iwarp_mpa.ulpdulength"])))
 
 
@@ -47,7 +47,7 @@ def marked(v):
 
 
 def complaint(file, bad):
-    """A report of the frames bad: what tshark says of each, and the whole dissection and the octets of the first."""
+    """A report of the bad frames: tshark's message for each, and the whole dissection and the octets of the first."""
     lines = [f"frame {v['frame.number']}: {v['_ws.expert.message']}" for v in bad[:10]]
     whole = tshark(file, "-Y", f"frame.number == {bad[0]['frame.number']}", "-V", "-x")
     return "\n".join(lines + [line for line in whole if line.strip()][-45:])
@@ -68,7 +68,7 @@ class Capture:
         return (v["ip.src"] or v["ipv6.src"]) in self.weft
 
     def as_it_comes(self):
-        """tshark untouched marks nothing of ours that it does not mark when siw sends the same message."""
+        """tshark with its defaults marks none of our messages that it does not mark when siw sends the same."""
         theirs = set()
         for v in self.frames():
             if not self.ours(v) and marked(v):
@@ -77,7 +77,7 @@ class Capture:
         check(not bad, "\n".join(f"frame {v['frame.number']}: {v['_ws.expert.message']}: {sorted(messages(v))}" for v in bad[:10]))
 
     def without_guesses(self):
-        """And nothing at all when its guesses of what a Send holds are off."""
+        """With its guessing dissectors off, tshark marks none of our messages at all."""
         bad = [v for v in self.frames(*GUESSERS) if self.ours(v) and marked(v)]
         check(not bad, "\n".join(f"frame {v['frame.number']}: {v['_ws.expert.message']}: {sorted(messages(v))}" for v in bad[:10]))
 
@@ -91,7 +91,7 @@ class Capture:
         check(not long, f"frames beyond the MTU: {long[:10]}")
 
     def crcs(self):
-        """tshark computes them once a start-up frame has set the flag; those of long frames siw has judged itself."""
+        """tshark checks CRCs after a start-up frame has set the flag. siw itself has checked those of long frames."""
         count, mine = {}, None
         for line in tshark(self.file, *GUESSERS, "-Y", "iwarp_mpa.crc_check && frame.len < 600", "-O", "iwarp_mpa"):
             if line.startswith("Internet Protocol"):
@@ -111,7 +111,8 @@ class Capture:
             check(not lack, f"never sent by {'weft' if side else 'siw'}: {', '.join(lack)}")
 
     def terminates(self, want):
-        """want: {port of the server: "layer/type/code"} of each that we had to send: RFC 5040 s4.8's word."""
+        """want: {port of the server: "layer/type/code"} of each Terminate that we had to send: the word of RFC 5040
+        s4.8."""
         got = {}
         some = subprocess.run(["tcpdump", "-r", self.file, "-w", "-", " or ".join(f"port {p}" for p in want)],
                               capture_output=True, timeout=60).stdout
@@ -129,14 +130,14 @@ class Capture:
             layer, etype, code = (int(x, 16) for x in text.split("/"))
             t = got[port]
             check(t[:2] == bytes([layer << 4 | etype, code]), f"port {port}: {t[:4].hex()} is not {text}")
-            # The headers that Figure 10 asks for: DDP's for all of these, and a Read Request's for a protection error.
+            # The headers that Figure 10 requires: DDP's for all of these, and a Read Request's for a protection error.
             with_read = layer == 0 and etype == 1 and t[7] & 0xf == 1
             size = 4 + 2 + (14 if t[6] & 0x80 else 18) + (28 if with_read else 0)
             check(t[2:4] == bytes([0xe0 if with_read else 0xc0, 0]) and len(t) == size, f"port {port}: {t.hex()}")
 
 
 def cases(capture, terminates, whole):
-    """whole: every case has run, so everything must be there."""
+    """whole: every case has run, so everything must be in the capture."""
     return [("tshark: nothing of ours is marked that is not marked when siw sends it", capture.as_it_comes),
             ("tshark: nothing of ours is marked without its guesses", capture.without_guesses),
             ("tshark: checksums and frame lengths", capture.checksums),

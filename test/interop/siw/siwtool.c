@@ -33,7 +33,7 @@
 #define MAX_PDATA    256 /* siw's limit */
 #define SQ_DEPTH     128
 
-/* Both ends are little-endian. */
+/* Both ends are little-endian, so no conversion is done. */
 struct adv {
 	uint64_t addr;
 	uint32_t key, len_bytes, ro_key, wo_key, inv_key, pad;
@@ -138,7 +138,7 @@ teardown(void)
 	free(recvs);
 }
 
-/* ---- What happens ---- */
+/* ---- Events ---- */
 
 static void
 show_async(void)
@@ -167,7 +167,7 @@ event(int ms)
 	return e;
 }
 
-/* Private data of `skip` octets and a pattern behind them. */
+/* Private data: `skip` octets followed by a pattern. */
 static void
 show_private(const char *who, const struct rdma_conn_param *p, uint32_t skip)
 {
@@ -179,7 +179,7 @@ show_private(const char *who, const struct rdma_conn_param *p, uint32_t skip)
 	       p->initiator_depth);
 }
 
-/* A description of the region when there is one, the pattern behind it. */
+/* A description of the region, if there is one, followed by the pattern. */
 static uint8_t
 put_private(uint8_t *buf, const struct adv *a)
 {
@@ -209,7 +209,7 @@ answer(struct rdma_cm_event *e, bool reject)
 	setup();
 	a = (struct adv){(uintptr_t)region, mr->rkey, REGION_BYTES, ro->rkey, wo->rkey,
 	                 inv->rkey,         0};
-	/* revision 1 does not tell */
+	/* revision 1 does not transmit them */
 	p.responder_resources =
 	        q->responder_resources > 0 ? q->responder_resources : (uint8_t)depth;
 	p.initiator_depth = q->initiator_depth;
@@ -222,7 +222,7 @@ answer(struct rdma_cm_event *e, bool reject)
 static void
 serve(unsigned int conns, bool v6, bool reject, bool leave)
 {
-	/* both families have the port in the same place */
+	/* the port is at the same offset in both families */
 	struct sockaddr_in6 sa = {.sin6_family = v6 ? AF_INET6 : AF_INET, .sin6_port = htons(port)};
 	struct rdma_cm_id *l;
 
@@ -264,7 +264,7 @@ serve(unsigned int conns, bool v6, bool reject, bool leave)
 
 /* ---- Client ---- */
 
-/* False when it ended badly. */
+/* Returns false if the operation failed. */
 static bool
 wait_wc(const char *what)
 {
@@ -298,7 +298,7 @@ misbehave(const char *op, const struct adv *a, struct ibv_send_wr *wr)
 		wr->wr.rdma.rkey = a->wo_key;
 }
 
-/* What the peer closes the stream for comes after the completion. */
+/* A fault for which the peer ends the stream is reported after the completion. */
 static bool
 wait_end(const char *op)
 {
