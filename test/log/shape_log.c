@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A program with a remote log: appends, dies, and a second life finds what the first one was
- * told is durable. Each life gets a grant of the memory of its own. */
+/** @file A program with a remote log: it appends and ends without a close. A second run finds
+ * every record that was reported durable to the first one. Each run gets its own grant of the
+ * memory. */
 
 #include "../verbs/shape.h"
 
@@ -15,14 +16,14 @@ static struct weft_mr *sink_mr;
 static char sink[65536];
 static unsigned int life, durable, found;
 
-/* ---- The target: memory that is granted to one writer at a time, the last one that calls ---- */
+/* ---- The target: memory granted to one writer at a time, the latest one that connects ---- */
 
 struct caller {
 	struct weft_connreq *connreq;
 	struct weft_cq *cq;
 };
 
-/* Nothing that came by an earlier grant can touch the memory any more. */
+/* No operation of an earlier grant can access the memory any more. */
 static void
 granted(void *arg, const struct weft_log_grant *g, int status)
 {
@@ -30,7 +31,7 @@ granted(void *arg, const struct weft_log_grant *g, int status)
 	struct weft_conn_attr ca = {.size = sizeof(ca)};
 
 	if (status == 0) {
-		/* Of this connection only: its QP remembers what ends with it. */
+		/* For this connection only: its QP remembers the grant that ends with it. */
 		ca.private_data = &g->stag;
 		ca.private_data_bytes = sizeof(g->stag);
 		if (weft_accept(
@@ -55,7 +56,7 @@ target_event(void *user, const struct weft_event *ev)
 		*c = (struct caller){ev->connreq, user};
 		MUST(weft_log_host_grant(host, true, granted, c) == 0);
 	} else if (ev->type == WEFT_EV_DISCONNECTED) {
-		/* -ENOENT: another one took over before. */
+		/* -ENOENT: another writer has taken over before */
 		(void)weft_log_host_end(host, (uint32_t)(uintptr_t)ev->user);
 		weft_qp_destroy(ev->qp);
 	}
@@ -69,7 +70,7 @@ appended(void *arg, const struct weft_log_at *at, int status)
 	(void)at;
 	MUST(status == 0 && (uintptr_t)arg == durable);
 	if (++durable == RECORDS)
-		weft_worker_stop_async(s.client); /* the first life ends here */
+		weft_worker_stop_async(s.client); /* the first run ends here */
 }
 
 static void
@@ -84,7 +85,7 @@ have_read(void *arg, struct weft_log_chunk *chunk)
 	while (weft_log_chunk_next(chunk, &rec) == 1)
 		MUST(rec.len_bytes == 4 && memcmp(rec.data, &found, 4) == 0 && ++found > 0);
 	if (weft_log_read(wlog, &chunk->at, &buf, have_read, NULL) != 0)
-		weft_worker_stop_async(s.client); /* -ENODATA: that was all */
+		weft_worker_stop_async(s.client); /* -ENODATA: there are no further records */
 }
 
 static void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file One target whose power goes, and a writer that dies, at any step: what is recovered is a
- * prefix of what was appended, with all that was durable (draft-talpey-rdma-commit-02 s1.5); and
- * what breaks that is found out.
+ * @file One target whose power is cut, and a writer that crashes, at any step. The recovered log is
+ * a prefix of the appended records with every durable one (draft-talpey-rdma-commit-02 s1.5).
+ * Implementations that break this are detected.
  */
 
 #include "lt.h"
@@ -12,7 +12,8 @@
 static struct lt l;
 static uint64_t judged, cuts, deaths;
 
-/** Lives until all is appended; each but the last ends at a step drawn by the seed. */
+/** Run until every append is durable, in several runs of the writer. Each run but the last ends
+ * at a random step. */
 static void
 lives(unsigned int n)
 {
@@ -61,18 +62,18 @@ test_cuts(void)
 	          n, cuts, deaths, judged);
 	if (test_seed_given())
 		return;
-	/* What was to be tried was tried, and not now and then only. */
+	/* Each kind of fault occurred often enough. */
 	CHECK_MSG(cuts >= n * 2 / 3, "%" PRIu64 " power cuts", cuts);
 	CHECK_MSG(deaths >= n / 3, "%" PRIu64 " writers killed", deaths);
 	CHECK_MSG(judged >= 100 * n, "%" PRIu64 " media judged", judged);
 }
 
-/* ---- The test is tested ---- */
+/* ---- Wrong implementations are detected ---- */
 
 #define AS(verdict) (1U << (verdict))
 
-/** A stack, or a log, that is wrong, and the verdicts by which it may be caught. That the log ended
- * by itself is none of them: that says nothing of what the medium holds. */
+/** A wrong stack or log, and the verdicts that detect it. LT_FAILED, the end of the log by
+ * itself, is not among them, because it says nothing about the medium. */
 struct wrong {
 	const char *what;
 	enum weft_rdmap_sabotage stack;
@@ -117,7 +118,7 @@ test_wrong(void)
 		          "%u ended, %u passed",
 		          wrongs[i].what, WRONG_RUNS, caught[LT_DAMAGED], caught[LT_LOST],
 		          caught[LT_WRONG], caught[LT_FAILED], caught[LT_SOUND]);
-		/* not by luck */
+		/* often enough to exclude chance */
 		CHECK_MSG(n >= WRONG_RUNS / 10, "%s: caught in %u of %u runs", wrongs[i].what, n,
 		          WRONG_RUNS);
 	}
@@ -142,8 +143,9 @@ ring_full(void *arg)
 	return lt_info(x).full_ring > 0 && x->in_flight == 0;
 }
 
-/** Version 1: the words of version 2 are written again, and flushed, by every open. The writer dies
- * when its trim is in the target's memory and not on the medium; the next one fills the ring. */
+/** Version 1, because every open of version 2 writes the words again and flushes them. The
+ * writer crashes when its trim is in the target's memory and not on the medium. The next writer
+ * fills the ring. */
 static enum lt_verdict
 dies_at_trim(uint64_t seed, enum log_sabotage s)
 {
@@ -190,8 +192,7 @@ test_step0(void)
 	}
 }
 
-/** The writer that formats it dies when the magic is in the target's memory and not on the medium.
- */
+/** The formatting writer crashes when the magic is in the target's memory and not on the medium. */
 static void
 half_formatted(void)
 {
@@ -211,7 +212,7 @@ half_formatted(void)
 	weft_persist_mark(p, 0, sizeof(magic));
 }
 
-/** The log is opened and appended to, and the power goes. */
+/** Open the log, append, and cut the power. */
 static enum lt_verdict
 dies_at_format(uint64_t seed, enum log_sabotage s)
 {
@@ -235,7 +236,7 @@ dies_at_format(uint64_t seed, enum log_sabotage s)
 	lt_cut_target(&l, 0);
 	lt_kill_writer(&l);
 	lt_boot_target(&l, 0);
-	/* Without its magic it is a region that was never formatted, and would be. */
+	/* Without its magic the region is blank, and would be formatted. */
 	if (weft_get_be64(l.target[0].persist->base) != 0)
 		lt_recover(&l, 1);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A log at one target: what each call does, and refuses. */
+/** @file A log at one target: the effect of each call, and the calls that are refused. */
 
 #include "lt.h"
 
@@ -32,7 +32,7 @@ all_released(void *arg)
 	return ((struct lt *)arg)->bufs == 0;
 }
 
-/* Many in flight, over laps of the ring, then all that is there is found again. */
+/* Many appends in flight, over several laps of the ring. Then every record is found again. */
 static void
 test_append(void)
 {
@@ -45,7 +45,7 @@ test_append(void)
 		CHECK(lt_until(&l, all_released));
 		info = lt_info(&l);
 		CHECK_EQ(info.appends, 120);
-		CHECK_EQ(info.unit_records, 121); /* the opening is one */
+		CHECK_EQ(info.unit_records, 121); /* the opening record counts, too */
 		CHECK_EQ(info.durable.seq, info.end.seq);
 		lt_kill_writer(&l);
 		lt_recover(&l, 1);
@@ -54,7 +54,7 @@ test_append(void)
 	}
 }
 
-/* The pipeline full, what comes meanwhile shares a unit. */
+/* With a full pipeline, later appends share a unit. */
 static void
 test_batches(void)
 {
@@ -90,7 +90,7 @@ test_window(void)
 	finish();
 }
 
-/* A ring that is full takes nothing until it is trimmed, and can be opened all the same. */
+/* A full ring accepts no record until it is trimmed, and can still be opened. */
 static void
 test_full(void)
 {
@@ -128,7 +128,7 @@ test_full(void)
 	finish();
 }
 
-/* The longest record fits whenever all is trimmed, wherever the last one lies. */
+/* The longest record fits after everything is trimmed, wherever the last one is. */
 static void
 test_longest(void)
 {
@@ -171,9 +171,9 @@ test_trim(void)
 	CHECK_EQ(weft_log_trim(l.log, &at), 0);
 	l.trim_seq = at.seq;
 	at = l.rec[4].at;
-	CHECK_EQ(weft_log_trim(l.log, &at), 0); /* it is */
+	CHECK_EQ(weft_log_trim(l.log, &at), 0); /* now it is */
 	CHECK_EQ(lt_info(&l).trims, 1);
-	/* what lies before the head is no place of what comes behind it */
+	/* a position before the head is not valid for later records */
 	CHECK_EQ(lt_append(&l, 8), 0);
 	CHECK_EQ(lt_append(&l, 8), 0);
 	CHECK(lt_until(&l, all_released));
@@ -218,13 +218,13 @@ test_read(void)
 	bad = at;
 	bad.position += 4;
 	CHECK_EQ(weft_log_read(l.log, &bad, &sg, on_read, &l), -EINVAL);
-	/* shorter than the record, and it says how long it must be */
+	/* shorter than the record: the error reports the needed length */
 	l.read_done = false;
 	CHECK_EQ(weft_log_read(l.log, &at, &sg, on_read, &l), 0);
 	CHECK(lt_until(&l, was_read));
 	CHECK_EQ(l.chunk.status, -EMSGSIZE);
 	CHECK_EQ(l.chunk.need_bytes, 64 + 504);
-	/* two whole ones and a part */
+	/* two whole records and a part */
 	sg.len_bytes = 3 * 568 - 1;
 	l.read_done = false;
 	CHECK_EQ(weft_log_read(l.log, &at, &sg, on_read, &l), 0);
@@ -236,7 +236,7 @@ test_read(void)
 	CHECK_EQ(weft_log_chunk_next(&l.chunk, &rec), 0);
 	CHECK_EQ(l.chunk.at.seq, 4);
 	CHECK_EQ(l.chunk.at.position, l.rec[4].at.position);
-	/* a place that is no record's: nothing there bears its number */
+	/* a position between records: no record there has this number */
 	bad = l.rec[3].at;
 	bad.seq = 4;
 	l.read_done = false;
@@ -247,10 +247,10 @@ test_read(void)
 	for (unsigned int i = 0; i < WEFT_LOG_MAX_READS; i++)
 		CHECK_EQ(weft_log_read(l.log, &at, &sg, on_read, &l), 0);
 	CHECK_EQ(weft_log_read(l.log, &at, &sg, on_read, &l), -EAGAIN);
-	finish(); /* with them under way */
+	finish(); /* while reads are in flight */
 }
 
-/* A region that nobody formatted, from far away; again and again. */
+/* A blank region is formatted over a slow link; repeatedly. */
 static void
 test_format(void)
 {
@@ -276,7 +276,7 @@ lost(void *arg)
 	return ((struct lt *)arg)->events[WEFT_LOG_EV_LOST] > 0;
 }
 
-/** Join a target whose region has these octets there. */
+/** Join a target whose region has these octets at this offset. */
 static int
 join_status(uint32_t off, const void *octets, uint32_t len)
 {
@@ -316,7 +316,8 @@ test_join_refused(void)
 	CHECK_EQ(join_status(WEFT_LOG_HEAD_OFF, odd, 8), -EBADMSG);
 }
 
-/* Other numbers than the superblock's: quorum reasoning would not hold. */
+/* Other numbers of targets or quorum than the superblock's are refused, because recovery would
+ * not be safe. */
 static void
 test_numbers(void)
 {
@@ -353,8 +354,8 @@ test_attr(void)
 	finish();
 }
 
-/* The target refuses, its medium fails, it goes: the log ends, each append is told, nothing leaks.
- */
+/* The target refuses, its medium fails, or it disappears: the log ends, each append is reported,
+ * and nothing leaks. */
 static void
 test_ends(void)
 {
@@ -417,12 +418,12 @@ test_destroy(void)
 		CHECK_EQ(weft_log_append(l.log, &ap, NULL), 0);
 	l.a.no_judge = true;
 	CHECK(lt_until(&l, destroyed));
-	/* one durable, the others told that it is over */
+	/* one append is durable, and the others are reported as failed */
 	CHECK_EQ(l.fail_status, 401);
 	finish();
 }
 
-/* What is told of the end asks the log, and wants to go on with it, or to end it again. */
+/* The callback of the end queries the log, and tries to use it, or to end it again. */
 static unsigned int ends;
 
 static void
@@ -475,7 +476,7 @@ test_destroy_told(void)
 	finish();
 }
 
-/* Links that lose, double, reorder and corrupt. */
+/* Links that lose, duplicate, reorder and corrupt packets. */
 static void
 test_hostile(void)
 {

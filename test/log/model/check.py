@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-Explore every state of a model, breadth first: what is found first has the shortest trace.
+"""Explore every state of a model, breadth first: the first fault found has the shortest trace.
 
-A model has start(), canon(state): the one that stands for all that differ in names alone; steps(state): (name, state, fault), those
-without fault first, the most urgent one first; look(state), which raises Wrong; stuck(state): why it must not be that nothing happens
-any more without a fault, or None; and live: whether that is asked.
+A model has start(); canon(state), the representative of all states that differ only in names; steps(state), which
+yields (name, state, fault), steps without a fault first and the most urgent ones first; look(state), which raises
+Wrong; stuck(state), the reason why it is wrong that no step without a fault follows, or None; and live, whether stuck()
+is called.
 """
 import time
 from collections import deque
@@ -15,8 +15,8 @@ class Wrong(Exception):
 
 
 class Result:
-    """What came of it: wrong (None: nothing), trace, states, steps, depth, seconds of the processor,
-    whole (all was explored)."""
+    """Result of an exploration: wrong (None: nothing), trace, states, steps, depth, seconds of processor time, whole
+    (every state was explored)."""
 
     def __init__(self):
         self.wrong = None
@@ -27,7 +27,7 @@ class Result:
 
 
 class Explorer:
-    """States seen of one model, and how they were come by."""
+    """The states of one model that were reached, and how."""
 
     def __init__(self, model, limit):
         self.m = model
@@ -39,7 +39,7 @@ class Explorer:
         self.todo = deque([0])
 
     def run(self):
-        """Explore."""
+        """Explore the states."""
         r, begin = self.result, time.process_time()
         i = 0
         try:
@@ -85,7 +85,8 @@ class Explorer:
                 raise Wrong("nothing moves any more: " + why)
 
     def wrong(self, text, i):
-        """The steps to a state, in which each target keeps its number, and the one behind it that is wrong, if it is a step."""
+        """The steps that lead to a state, with each target's number kept, and the wrong step behind it, if the fault is
+        in a step."""
         path, m = [], self.m
         while i > 0:
             path.append(self.states[i])
@@ -107,7 +108,7 @@ class Explorer:
         self.result.wrong, self.result.trace = text, trace
 
     def cycle(self):
-        """A state from which going on without faults comes back to itself."""
+        """A state from which steps without faults lead back to itself."""
         mark = [0] * len(self.follow)
         for i in range(len(self.follow)):
             path, j = [], i
@@ -123,5 +124,5 @@ class Explorer:
 
 
 def explore(model, limit=None):
-    """All states that can be reached, or the first wrong one; not many more than limit."""
+    """Explore all reachable states, or until the first wrong one; not many more than limit."""
     return Explorer(model, limit).run()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-The two slots and the commit word of an export (docs/export-format.md) with explicit states: two pushers, one of which may be dead
-and have left operations in the target's queue, a puller that reads while they push, and power that goes.
+"""The two slots and the commit word of an export (docs/export-format.md) as an explicit-state model: two pushers, of
+which one may have crashed and left operations in the target's queue, a puller that reads while they push, and power
+cuts.
 
-An object is (generation, number of the push); its data are two blocks. What a push posts is executed in order, an operation a step; a
-Flush is a step of its own, so memory and medium differ between. A power cut keeps any subset of what was not flushed.
+An object is (generation, number of the push). Its data are two blocks. The operations of a push are executed in order,
+one in a step. A Flush is a step of its own, so memory and medium may differ. A power cut leaves any subset of the
+unflushed changes.
 """
 from collections import namedtuple
 from itertools import product
@@ -13,10 +14,10 @@ from check import Wrong
 
 # word: (generation, slot). slots: two of (header, block, block); header (generation, push), block: push.
 Mem = namedtuple("Mem", "word a b")
-# queue: operations of the grant that is given; stale: of one that is over.
+# queue: operations of the current grant; stale: operations of a former grant.
 Push = namedtuple("Push", "k step word queue acked")
 Pull = namedtuple("Pull", "step word header blocks least")
-# done: the newest generation that was acknowledged, and the pushes of that and later ones; seen: what a pull returned.
+# done: the newest generation that was acknowledged, and the pushes of it and of later ones; seen: what a pull returned.
 State = namedtuple("State", "up mem med push stale pull next acked seen objects death cut taken pulls")
 
 EMPTY = ((0, 0), 0, 0)
@@ -34,7 +35,7 @@ MUTANTS = {
 
 
 class Config:
-    """Bounds: pushes in all, and how often each fault may happen."""
+    """Bounds: number of pushes, and how often each fault may happen."""
 
     def __init__(self, name, pushes=2, death=1, cut=1, taken=0, pulls=1, mutant=None):
         self.name, self.pushes, self.death, self.cut = name, pushes, death, cut
@@ -50,7 +51,7 @@ def put(mem, i, what):
 
 
 def media(mem, med):
-    """Every medium a power cut may leave."""
+    """Every medium that a power cut can leave."""
     parts = [(mem.word,) if mem.word == med.word else (mem.word, med.word)]
     for i in (0, 1):
         a, b = slot(mem, i), slot(med, i)
@@ -60,7 +61,7 @@ def media(mem, med):
 
 
 def whole(mem):
-    """The object that the word names: (generation, push), (0, 0) for none; damage is Wrong."""
+    """The object that the word names: (generation, push), or (0, 0) for none. Raises Wrong if it is damaged."""
     gen, i = mem.word
     if gen == 0:
         return (0, 0)
@@ -71,7 +72,7 @@ def whole(mem):
 
 
 class Model:
-    """Steps of a configuration."""
+    """The steps of a configuration."""
 
     live = True
 
@@ -88,7 +89,8 @@ class Model:
         return s
 
     def look(self, s):
-        """Promises: whatever a crash leaves is whole, and no older than what was acknowledged or was returned by a pull."""
+        """Check the promises: what a crash leaves is complete, and not older than what was acknowledged or returned by
+        a pull."""
         key = (s.mem, s.med, s.acked, s.seen, s.objects)
         if key in self.fine:
             return
@@ -111,7 +113,7 @@ class Model:
     # ---- The target ----
 
     def execute(self, s, op):
-        """One operation at the target: (state, name)."""
+        """Execute one operation at the target. Returns (state, name)."""
         kind = op[0]
         mem, med = s.mem, s.med
         if kind == "write":
@@ -135,7 +137,7 @@ class Model:
         return s._replace(mem=mem, med=med), name
 
     def post(self, k, old):
-        """All that a push posts behind step 0."""
+        """The operations that a push posts after step 0."""
         m = self.cfg.mutant
         i = old[1] if m == "export-same-slot" else old[1] ^ 1
         new = (old[0] + 1, i)
@@ -153,7 +155,7 @@ class Model:
     # ---- Steps ----
 
     def steps(self, s):
-        """(name, state, fault)."""
+        """Yield (name, state, fault)."""
         c = self.cfg
         if not s.up:
             yield ("boot", s._replace(up=True), False)
@@ -223,7 +225,7 @@ class Model:
             yield self.pulled(s, p)
 
     def pulled(self, s, p):
-        """The word again, then generation and checksum."""
+        """Check the word a second time, then generation and checksum."""
         if s.mem.word != p.word and self.cfg.mutant != "export-pull-once":
             return ("pull.again", s._replace(pull=Pull(0, None, None, (), p.least)), False)
         gen, k = p.header

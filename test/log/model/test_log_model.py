@@ -24,7 +24,7 @@ from check import explore  # noqa: E402
 R = replica.Config
 E = export.Config
 
-# What each is about, and its bounds.
+# The subject of each configuration, and its bounds.
 QUICK = (
     ("one target, from its format on", R("one-new", 1, 1, start="new", split=True, last=2, writers=3, death=2, cutall=1)),
     ("one target, its ring wraps", R("one-wrap", 1, 1, ring=4, filler=True, last=6, split=True, writers=2, death=1, trim=1)),
@@ -65,7 +65,7 @@ LONG = (
     ("an export, three pushes", E("export-long", pushes=3, death=3, cut=2, taken=2, pulls=2)),
 )
 
-# Fault of the protocol: (point of the review, or none; what it does; where it is found).
+# Faults of the protocol: (point of the review, or none; description; where it is detected).
 MUTANTS = {
     "goal-laggard": ("1", "a target that joined counts when it has what the slowest has",
                      R("", 3, 2, last=2, writers=1, wipe=1)),
@@ -123,10 +123,10 @@ MUTANTS = {
 }
 MUTANTS.update({name: ("", what, E("", pushes=2, death=1, cut=1, taken=1)) for name, what in export.MUTANTS.items()})
 
-# Those that take long to find: with the large configurations.
+# Mutants that take long to detect. They run with the large configurations.
 LONG_MUTANTS = {"anew-forgets"}
 
-# Steps of the specification that the model takes inside of another one, or that have no effect in it.
+# Steps of the specification that the model executes inside another step, or that have no effect in the model.
 INSIDE = {
     "fence.end": "join.look", "fence.give": "join.look", "join.flush": "join.look", "join.tail": "join.look",
     "format.body": "format.magic", "append.flush": "append.tail", "append.ack": "append.flush-tail", "open.head": "open.choose",
@@ -146,7 +146,7 @@ def with_mutant(name):
 
 
 class Tap:
-    """Lines of a test."""
+    """The output lines of the test."""
 
     def __init__(self):
         self.n = self.bad = 0
@@ -164,13 +164,13 @@ class Tap:
 
 
 def words_of(spec):
-    """Steps that the specification's tables name."""
+    """The steps that the tables of the specification name."""
     with open(spec, encoding="utf-8") as f:
         return {w for line in f if line.startswith("| `") for w in re.findall(r"`([a-z]+\.[a-z-]+)`", line.split("|")[1])}
 
 
 def words_in(folder):
-    """Steps that the comments of a folder's sources name."""
+    """The steps that comments in a folder's sources name."""
     named = set()
     for file in sorted(os.listdir(folder)):
         if file.endswith((".c", ".h")):
@@ -180,7 +180,7 @@ def words_in(folder):
 
 
 def table_faults(table):
-    """What a table of faults names that there is not: mutants, tests, functions. (rows, [what])"""
+    """Names in a table of faults that do not exist: mutants, tests, functions. Returns (rows, [names])."""
     here = os.path.dirname(table)
     source = {}
     for folder in (here, os.path.join(here, "..", "..", "lib", "log")):
@@ -213,7 +213,7 @@ def taken(name, steps):
 
 
 class Watch:
-    """A model whose steps' names are noted."""
+    """A model that records the names of its steps."""
 
     def __init__(self, model, steps):
         self.model, self.names = model, steps
@@ -284,7 +284,7 @@ def main():
     p.add_argument("--code", help="with --spec: the folder of the sources, which name the same steps")
     p.add_argument("--table", help="faults by point, whose mutants, tests and mends are looked for")
     args = p.parse_args()
-    gc.disable()  # tuples alone: there are no cycles, and looking for them takes half of the time
+    gc.disable()  # only tuples: there are no cycles, and the search for them takes half of the time
     if args.list:
         for what, cfg in QUICK + LONG:
             print(f"{cfg.name:20} {what}")
