@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file FPDUs in and out: every way to cut a stream, every octet corrupted, packing, destruction.
- */
+/** @file Received and sent FPDUs: every way to split a stream, every octet corrupted, packing,
+ * and destruction. */
 
 #include <rte_random.h>
 
@@ -9,7 +9,7 @@
 
 #define MSS 1448
 
-/** A stream of FPDUs and the ULPDUs in it, one after another. */
+/** A stream of FPDUs, and the ULPDUs in it, one after another. */
 struct stream {
 	uint8_t *wire, *ulpdu;
 	uint32_t wire_bytes, ulpdu_bytes;
@@ -46,7 +46,7 @@ stream_free(struct stream *s)
 	free(s->ulpdu);
 }
 
-/** All of it came up, once, in order, and nothing is left. */
+/** Check that all ULPDUs were delivered once and in order, and that nothing is left. */
 static void
 check_all(struct peer *p, const struct stream *s, unsigned int times)
 {
@@ -66,7 +66,7 @@ check_all(struct peer *p, const struct stream *s, unsigned int times)
 
 static const uint16_t small[] = {1, 2, 3, 14, 18, 42, 0, 100, 5, 33};
 
-/** Several in one mbuf: in place, one fragment each. */
+/** Several FPDUs in one mbuf: delivered in place, as one fragment each. */
 static void
 test_rx_packed(void)
 {
@@ -82,7 +82,7 @@ test_rx_packed(void)
 	stream_free(&s);
 }
 
-/** Two mbufs, cut at every octet: as two arrivals, and as one chain. */
+/** Two mbufs, split at every octet: as two arrivals, and as one chain. */
 static void
 test_rx_cut_everywhere(void)
 {
@@ -107,7 +107,7 @@ test_rx_cut_everywhere(void)
 	stream_free(&s);
 }
 
-/** Three mbufs, cut at every pair of octets of two FPDUs. */
+/** Three mbufs, split at every pair of octets of two FPDUs. */
 static void
 test_rx_cut_twice(void)
 {
@@ -130,7 +130,7 @@ test_rx_cut_twice(void)
 	stream_free(&s);
 }
 
-/** Every piece size, one by one and chained: fragments, and compaction when there are too many. */
+/** Every piece size, separately and chained: fragments, and a copy when there are too many. */
 static void
 test_rx_pieces(void)
 {
@@ -153,7 +153,7 @@ test_rx_pieces(void)
 	stream_free(&s);
 }
 
-/** An FPDU of exactly MAX_FRAGS mbufs is handed up as it lies; one more is copied. */
+/** An FPDU in exactly MAX_FRAGS mbufs is delivered without a copy. With one more it is copied. */
 static void
 test_rx_frag_limit(void)
 {
@@ -165,14 +165,14 @@ test_rx_frag_limit(void)
 	check_all(p, &s, 1);
 	CHECK_EQ(p->m->stats.fpdus_straddled, 2);
 	CHECK_EQ(p->m->stats.fpdus_compacted, 1);
-	CHECK_EQ(p->max_frags, WEFT_MPA_MAX_FRAGS - 1); /* the CRC lay in the last mbuf */
+	CHECK_EQ(p->max_frags, WEFT_MPA_MAX_FRAGS - 1); /* the CRC was in the last mbuf */
 	peer_free(p);
 	stream_free(&s);
 }
 
 /**
- * What waits for the rest of an FPDU has no deadline, so it must not pin mbufs: few stay whatever
- * the sizes of the segments, and few octets never take many of them.
+ * Mbufs of an incomplete FPDU could be held for long. So few are held, whatever the sizes of the
+ * segments, and a few octets never occupy many mbufs.
  */
 static void
 test_rx_incomplete(void)
@@ -204,7 +204,7 @@ test_rx_incomplete(void)
 	stream_free(&s);
 }
 
-/** The largest ULPDU, in full segments and in single octets: mbufs held stay few. */
+/** The largest ULPDU, in full segments and in single octets: few mbufs are held. */
 static void
 test_rx_largest(void)
 {
@@ -225,7 +225,7 @@ test_rx_largest(void)
 	stream_free(&s);
 }
 
-/** Random FPDUs in random pieces, chained at random. */
+/** Random FPDUs in random pieces, randomly chained. */
 static void
 test_rx_random(void)
 {
@@ -257,7 +257,7 @@ test_rx_random(void)
 	}
 }
 
-/** Every octet of an FPDU corrupted: the one before comes up, it and what follows do not. */
+/** Every octet of an FPDU corrupted: the FPDU before is delivered, and no later one. */
 static void
 test_rx_crc(void)
 {
@@ -275,7 +275,7 @@ test_rx_crc(void)
 			bad[at] ^= 1 + at % 255;
 			fake_rx(p->c, bad, s.wire_bytes, piece, PEER_NOW);
 			CHECK_EQ(p->ulpdus, 1);
-			/* A wrong length field may just make us wait for more. */
+			/* A wrong length field may only make us wait for more. */
 			if (at < from + 2)
 				fake_rx(p->c, filler, sizeof(filler), 0, PEER_NOW);
 			CHECK_EQ(p->faults, 1);
@@ -288,7 +288,7 @@ test_rx_crc(void)
 			CHECK_EQ(p->ulpdus, 1);
 			CHECK_EQ(p->faults, 1);
 			CHECK_EQ(rte_mempool_in_use_count(p->c->pool), 0);
-			/* The connection lives, and we can still say why. */
+			/* The connection is still open, so that a Terminate can be sent. */
 			CHECK(!p->c->closed && !p->c->aborted);
 			CHECK(weft_mpa_tx_begin(p->m, 4, PEER_NOW) != NULL);
 			weft_mpa_tx_end(p->m, PEER_NOW);
@@ -305,8 +305,8 @@ test_rx_crc(void)
 }
 
 /**
- * A stream with a few octets changed, dropped or put in, in random pieces, ended by EOF: what comes
- * up is a prefix of what was sent, and nothing is lost or touched twice whatever happens.
+ * A stream with a few octets changed, removed or inserted, in random pieces, ended by EOF. A prefix
+ * of the sent ULPDUs is delivered. Nothing leaks, and no freed memory is used.
  */
 static void
 test_rx_mutated(void)
@@ -361,7 +361,7 @@ test_rx_mutated(void)
 	}
 }
 
-/** In one piece, and in so many that what waits for its rest was copied together. */
+/** In one piece, and in so many that the incomplete FPDU was copied. */
 static void
 test_rx_eof(void)
 {
@@ -389,7 +389,7 @@ test_rx_eof(void)
 	stream_free(&s);
 }
 
-/** The buffer for FPDUs in many pieces goes when a stream had no use for it for a second. */
+/** The buffer for FPDUs in many pieces is freed after the stream did not use it for a second. */
 static void
 test_rx_rest(void)
 {
@@ -400,14 +400,14 @@ test_rx_rest(void)
 	uint64_t now_ns = PEER_NOW;
 
 	for (unsigned int round = 0; round < 3; round++) {
-		/* in use, again and again */
+		/* used repeatedly */
 		for (unsigned int i = 0; i < 5; i++, now_ns += s_ns / 2) {
 			weft_timer_run(&p->s->wheel, now_ns);
 			p->s->now_ns = now_ns;
 			fake_rx(p->c, s.wire, s.wire_bytes, 1, now_ns);
 			CHECK(p->m->compact != NULL);
 		}
-		/* half an FPDU stays for as long as its rest is away */
+		/* half an FPDU stays until its rest arrives */
 		fake_rx(p->c, s.wire, 100, 1, now_ns);
 		for (unsigned int i = 0; i < 5; i++)
 			weft_timer_run(&p->s->wheel, now_ns += s_ns);
@@ -425,7 +425,7 @@ test_rx_rest(void)
 	stream_free(&s);
 }
 
-/** Whatever the owner does inside an up-call, nothing freed is touched and no mbuf is lost. */
+/** Whatever the owner does inside an up-call, no freed memory is used and no mbuf leaks. */
 static void
 test_rx_destroy(void)
 {
@@ -455,7 +455,7 @@ test_rx_destroy(void)
 	stream_free(&s);
 }
 
-/** The bounce buffer's fragment outlives the MPA, too. */
+/** The bounce buffer's fragment stays valid after the MPA stream is destroyed, too. */
 static void
 test_rx_destroy_compacted(void)
 {
@@ -512,8 +512,8 @@ test_tx_bytes(void)
 	stream_free(&s);
 }
 
-/** As many as fit go into a segment; each segment starts and ends with an FPDU; only the last is
- * pushed. */
+/** As many FPDUs as fit are sent in a segment. Each segment starts and ends with an FPDU. Only
+ * the last one has PSH. */
 static void
 test_tx_packing(void)
 {
@@ -568,7 +568,7 @@ test_tx_random(void)
 	}
 }
 
-/** RFC 5044 s7.1.2 rule 4: a responder is silent until it has been spoken to. */
+/** RFC 5044 s7.1.2 rule 4: a responder sends nothing before it has received an FPDU. */
 static void
 test_tx_responder_waits(void)
 {
@@ -594,7 +594,7 @@ test_tx_responder_waits(void)
 	CHECK_EQ(p->c->nsegs, 1);
 	peer_free(p);
 
-	/* An FPDU whose CRC is wrong does not count. */
+	/* An FPDU with a wrong CRC does not count. */
 	p = peer_full(MSS, false);
 	s.wire[5] ^= 1;
 	fake_rx(p->c, s.wire, one, 0, PEER_NOW);
@@ -618,20 +618,21 @@ test_tx_no_space(void)
 	CHECK_EQ(p->writables, 1);
 	p->c->fail_alloc = 1;
 	CHECK(!tx_one(p, &s, 100));
-	/* An mbuf that the FPDU does not fit into is given back. */
+	/* An mbuf without room for the FPDU is returned. */
 	p->c->room = 107;
 	CHECK(!tx_one(p, &s, 100));
 	CHECK_EQ(rte_mempool_in_use_count(p->c->pool), 0);
 	p->c->room = 0;
 	CHECK(tx_one(p, &s, 100));
-	/* The space goes while a segment is being filled: what fits it still goes in. */
+	/* The send space ends while a segment is being filled: FPDUs that fit it are still
+	 * added. */
 	p->c->space = 0;
 	CHECK(tx_one(p, &s, 100));
 	CHECK(!tx_one(p, &s, 1400));
 	CHECK_EQ(p->c->nsegs, 1);
 	CHECK_EQ(p->c->out_bytes, s.wire_bytes);
 	CHECK_MEM(p->c->out, s.wire, s.wire_bytes);
-	/* TCP refuses (it is closing): nothing leaks, and `closed` will tell. */
+	/* TCP refuses because it is closing: nothing leaks, and `closed` follows. */
 	p->c->space = 10000;
 	p->c->send_rc = -EPIPE;
 	CHECK(tx_one(p, &s, 1400));
@@ -641,7 +642,7 @@ test_tx_no_space(void)
 	stream_free(&s);
 }
 
-/** An FPDU that is given up leaves those before it, and no segment of its own. */
+/** A cancelled FPDU leaves those before it in the segment, and no empty segment. */
 static void
 test_tx_cancel(void)
 {
@@ -707,7 +708,7 @@ test_tx_close(void)
 
 	CHECK(tx_one(p, &s, 50));
 	weft_mpa_close(p->m, PEER_NOW);
-	CHECK_EQ(p->c->out_bytes, s.wire_bytes); /* flushed first */
+	CHECK_EQ(p->c->out_bytes, s.wire_bytes); /* sent before the close */
 	CHECK(p->c->closed);
 	CHECK(!weft_mpa_tx_ready(p->m));
 	CHECK(!tx_one(p, &s, 50));
@@ -723,7 +724,7 @@ test_tx_close(void)
 	CHECK_EQ(p->closed_err, 0);
 	peer_free(p);
 
-	/* Abort says nothing and lets go of a segment half filled. */
+	/* Abort sends nothing and frees a half filled segment. */
 	p = peer_full(MSS, true);
 	CHECK(tx_one(p, &s, 50));
 	fake_rx(p->c, in.wire, 5, 0, PEER_NOW);
@@ -738,7 +739,7 @@ test_tx_close(void)
 	stream_free(&in);
 }
 
-/** What we send is what we take: a loop of two MPAs. */
+/** What is sent is accepted: a loop of two MPA streams. */
 static void
 test_loop(void)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Markers (RFC 5044 s4.2, s4.3), CRC on and off (s4.4), MULPDU with them (s4.5). What is expected
- * is written octet by octet here and shares nothing with the code under test.
+ * @file Markers (RFC 5044 s4.2, s4.3), CRC on and off (s4.4), MULPDU with markers (s4.5). The
+ * expected octets are written here and share no code with the library.
  */
 
 #include <rte_random.h>
@@ -18,7 +17,7 @@ struct mstream {
 	uint32_t wire_bytes, ulpdu_bytes;
 	unsigned int n, nmarkers;
 	uint16_t len[512];
-	uint32_t start[512]; /**< first octet of each FPDU, its leading marker included */
+	uint32_t start[512]; /**< first octet of each FPDU, including its leading marker */
 	uint32_t marker[2048];
 };
 
@@ -80,7 +79,7 @@ ms_free(struct mstream *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/** Give the n-th FPDU the right CRC again after its octets were changed. */
+/** Compute the CRC of the n-th FPDU again after its octets were changed. */
 static void
 ms_recrc(struct mstream *s, unsigned int n)
 {
@@ -128,7 +127,8 @@ check_sent(const struct peer *p, const struct mstream *s)
 	CHECK_MEM(p->c->out, s->wire, s->wire_bytes);
 }
 
-/** Markers towards us, towards the peer, both, none: RFC 5044 s7.1.1, M; and likewise C. */
+/** Markers towards us, towards the peer, in both directions, in none: RFC 5044 s7.1.1, M. The
+ * same with C. */
 static void
 test_who_wants(void)
 {
@@ -160,7 +160,7 @@ test_who_wants(void)
 			}
 }
 
-/** RFC 5044 figures 5 and 6, both ways. */
+/** RFC 5044 figures 5 and 6, in both directions. */
 static void
 test_figures(void)
 {
@@ -201,9 +201,9 @@ test_figures(void)
 }
 
 /**
- * An FPDU that begins at each of the phases (all but 4, which is behind a marker of its own), of
- * every length whose end, pad or CRC comes near a marker, and of the least: what we send, and what
- * we take in one mbuf and in pieces.
+ * An FPDU that begins at each phase (except 4, which follows a marker of its own), of every length
+ * whose end, pad or CRC is near a marker, and of the smallest length: what is sent, and what is
+ * accepted in one mbuf and in pieces.
  */
 static void
 test_every_phase(void)
@@ -234,7 +234,7 @@ test_every_phase(void)
 			for (unsigned int i = 0; i < n; i++) {
 				uint32_t at = s.wire_bytes, gap = (phase - at) % 512, marks;
 
-				/* a filler brings the stream to the phase */
+				/* a filler FPDU brings the stream to the phase */
 				if (gap != 0) {
 					gap += 512;
 					marks = (at % 512 + gap + 511) / 512 -
@@ -262,7 +262,8 @@ test_every_phase(void)
 		}
 }
 
-/** Two mbufs, cut at every octet, as two arrivals and as a chain; three at every pair of words. */
+/** Two mbufs, split at every octet, as two arrivals and as a chain. Three mbufs, split at every
+ * pair of words. */
 static void
 test_every_cut(void)
 {
@@ -306,8 +307,7 @@ test_every_cut(void)
 	ms_free(&s);
 }
 
-/** Long FPDUs: as fragments while they lie in few mbufs, copied when in many; held mbufs stay few.
- */
+/** Long FPDUs: delivered as fragments from few mbufs, and copied from many. Few mbufs are held. */
 static void
 test_long(void)
 {
@@ -335,7 +335,8 @@ test_long(void)
 			CHECK(most <= 17);
 			p->ulpdus = p->got_bytes = 0;
 			p->m->stats.fpdus_compacted = 0;
-			/* in one chain, 26840 octets need no copy, whatever markers it has */
+			/* in one chain, 26840 octets need no copy, whatever the number of
+			 * markers */
 			if (k < 2) {
 				struct mstream t = {.markers = markers, .crc = true};
 				struct peer *q = peer_full_as(
@@ -358,8 +359,8 @@ test_long(void)
 }
 
 /**
- * A marker that says something else: 2/0/03 when the CRC holds or is not in use, 2/0/02 when it
- * does not hold. RESERVED and the low two bits of FPDUPTR say nothing (s4.2).
+ * A marker with a wrong value: 2/0/03 when the CRC is right or not in use, 2/0/02 when the CRC is
+ * wrong. RESERVED and the low two bits of FPDUPTR are ignored (s4.2).
  */
 static void
 test_wrong(void)
@@ -371,7 +372,7 @@ test_wrong(void)
 			for (unsigned int bit = 0; bit < 8; bit++)
 				for (int mode = 0; mode < 3; mode++)
 					for (uint32_t piece = 0; piece < 8; piece += 7) {
-						/* 0: CRC made good, 1: CRC left, 2: no CRC */
+						/* 0: CRC made right, 1: CRC unchanged, 2: no CRC */
 						struct mstream s = {.markers = true,
 						                    .crc = mode != 2};
 						uint8_t c = mode != 2 ? PEER_C : 0;
@@ -400,7 +401,8 @@ test_wrong(void)
 							CHECK_EQ(p->term.code, mode == 1 ? 2 : 3);
 							CHECK_EQ(p->m->stats.marker_errors,
 							         mode != 1);
-							/* s8: nothing more, but not closed */
+							/* s8: nothing more is delivered, but the
+							 * connection is not closed */
 							CHECK(!p->c->closed && !p->c->aborted);
 							CHECK(weft_mpa_tx_ready(p->m));
 						}
@@ -410,7 +412,7 @@ test_wrong(void)
 					}
 }
 
-/** Markers where none are due, and none where they are: never in order. */
+/** Markers where none are expected, and missing markers: never accepted. */
 static void
 test_mismatch(void)
 {
@@ -428,7 +430,8 @@ test_mismatch(void)
 	}
 }
 
-/** CRC off (s4.4): the field may hold anything and is not looked at; on: it is, whoever asked. */
+/** CRC off (s4.4): the field may hold anything and is ignored. CRC on: it is checked, whichever
+ * side requested it. */
 static void
 test_crc_use(void)
 {
@@ -448,7 +451,7 @@ test_crc_use(void)
 
 					ms_add(&s, 40);
 					ms_add(&s, 41);
-					s.wire[s.start[1] - 1] ^= 0x5a; /* of the first */
+					s.wire[s.start[1] - 1] ^= 0x5a; /* of the first FPDU */
 					rx_all(p, &s, piece);
 					CHECK_EQ(p->ulpdus, row[i].on ? 0 : 2);
 					CHECK_EQ(p->faults, row[i].on);
@@ -458,7 +461,8 @@ test_crc_use(void)
 				}
 }
 
-/** Every MULPDU from 128 up, as the MSS says: segments hold whole FPDUs and are never too long. */
+/** Every MULPDU from 128 up, according to the MSS: segments hold whole FPDUs and are never too
+ * long. */
 static void
 test_every_mulpdu(void)
 {
@@ -486,7 +490,7 @@ test_every_mulpdu(void)
 		}
 }
 
-/** The MSS changes in mid-life, with a segment half filled. */
+/** The MSS changes during the connection, with a half filled segment. */
 static void
 test_mss_changes(void)
 {
@@ -509,7 +513,7 @@ test_mss_changes(void)
 	peer_free(p);
 }
 
-/** The stream ends inside an FPDU, or on its boundary. */
+/** The stream ends inside an FPDU, or between two. */
 static void
 test_eof(void)
 {
@@ -530,7 +534,7 @@ test_eof(void)
 	ms_free(&s);
 }
 
-/** Whatever the owner does inside an up-call, nothing freed is touched and no mbuf is lost. */
+/** Whatever the owner does inside an up-call, no freed memory is used and no mbuf leaks. */
 static void
 test_destroy(void)
 {
@@ -563,7 +567,7 @@ test_destroy(void)
 				}
 }
 
-/** A stream damaged anywhere comes up as a prefix of what was sent, and then a fault. */
+/** A stream damaged anywhere is delivered as a prefix of the sent ULPDUs, followed by a fault. */
 static void
 test_mutated(void)
 {
@@ -597,7 +601,8 @@ test_mutated(void)
 	}
 }
 
-/** What we send is what we take: two MPAs, markers and CRC as either side wants, cut at random. */
+/** What is sent is accepted: two MPA streams with markers and CRC as either side requests, split
+ * at random. */
 static void
 test_loop(void)
 {

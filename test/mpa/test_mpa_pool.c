@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A host of one or two workers on one port, whose pools are small, under peers that make it hold
- * what they can: half FPDUs, octets ahead of a Reply, octets beyond gaps, answers that nobody
- * acknowledges, windows that stay shut. At each step the buffers held are within what the port
- * lends, an echo is answered, and honest connections get on; when the attackers leave, with or
- * without a word, nothing of theirs is left.
+ * @file A host of one or two workers on one port with small pools, under peers that make it hold as
+ * much as they can: half FPDUs, octets that precede a Reply, octets beyond gaps, answers that are
+ * not acknowledged, windows that stay closed. At each step the buffers held are within what the
+ * port lends, an echo is answered, and honest connections make progress. When the attackers leave,
+ * with or without a RST, nothing of them remains.
  */
 
 #include <stdlib.h>
@@ -33,21 +32,21 @@
 #define RX_MBUFS   1023
 #define TX_MBUFS   2047
 #define ECHO_BYTES 3000u
-/** Packets between a ring and their release: bursts, and what workers hand each other. */
+/** Packets between a ring and their release: bursts, and packets between workers. */
 #define SLACK     160
 #define FLOOD_CRC 0x8f, 0x4e, 0xfe, 0x7b /* CRC32c of 00 01 46 00 */
 
 struct rig;
 
-/** A connection of the host, or an honest one's other end. */
+/** A connection of the host, or the other end of an honest one. */
 struct end {
 	struct weft_mpa mpa;
 	struct worker *w;
 	bool client, used;
-	bool flood;                 /**< sends for ever */
-	uint32_t to_echo;           /**< octets to send back */
-	uint64_t got_bytes;         /**< client: of echoes */
-	struct weft_tcp_conn *conn; /**< client: before MPA has it */
+	bool flood;                 /**< sends without end */
+	uint32_t to_echo;           /**< number of octets to send back */
+	uint64_t got_bytes;         /**< client: octets of echoes */
+	struct weft_tcp_conn *conn; /**< client: before the MPA stream exists */
 };
 
 struct worker {
@@ -62,13 +61,13 @@ struct worker {
 
 enum kind { HALF, CRUMBS, BEYOND, EARLY, READER, SHUT, KINDS };
 
-/** A peer whose segments are made here. */
+/** A peer whose segments the test encodes. */
 struct raw {
 	enum kind kind;
 	uint16_t port;
-	uint32_t seq, ack; /**< next of ours; what we acknowledge */
+	uint32_t seq, ack; /**< next sequence number; acknowledgment number */
 	bool open, request_sent, replied, begun;
-	unsigned int acks_left; /**< of a reader */
+	unsigned int acks_left; /**< for a peer that reads */
 };
 
 struct rig {
@@ -77,9 +76,9 @@ struct rig {
 	struct rte_mempool *rx, *tx, *peers;
 	struct weft_netif_group *group;
 	unsigned int workers;
-	struct worker w[WORKERS]; /**< the host */
+	struct worker w[WORKERS]; /**< the workers of the host */
 	struct worker peer;       /**< all peers, honest or not */
-	struct weft_neigh *neigh; /**< the host, for raw segments */
+	struct weft_neigh *neigh; /**< the host's address, for raw segments */
 	struct raw raw[ATTACKERS];
 	struct end end[4 * ATTACKERS];
 	struct end *honest[HONEST];
@@ -126,7 +125,7 @@ end_request(void *user, const struct weft_mpa_frame *req)
 {
 	struct end *e = user;
 
-	/* Peers that ask for it are not answered. */
+	/* Peers that request it get no answer. */
 	if (req->pdata_len_bytes > 0)
 		return;
 	CHECK_EQ(weft_mpa_accept(&e->mpa, 1, 1, NULL, 0, e->w->sched.now_ns), 0);
@@ -308,16 +307,16 @@ raw_rx(struct raw *r, const struct tcp_hdr *h, uint32_t len)
 		r->acks_left -= r->acks_left > 0;
 		raw_seg(r, TCP_ACK, r->seq, 65535, NULL, 0);
 	} else if (r->kind == SHUT) {
-		raw_seg(r, TCP_ACK, r->seq, 0, NULL, 0); /* it lives, and takes nothing */
+		raw_seg(r, TCP_ACK, r->seq, 0, NULL, 0); /* alive, but with a closed window */
 	}
 }
 
-/** One more thing that r does against the host. */
+/** One more attack step of r against the host. */
 static void
 raw_attack(struct raw *r)
 {
 	static const uint8_t junk[1460];
-	/** "F" in an FPDU: the host is to send for ever. */
+	/** "F" in an FPDU: asks the host to send without end. */
 	static const uint8_t flood[] = {0, 1, 'F', 0, FLOOD_CRC};
 	uint8_t frame[21] = "MPA ID Req Frame@\x01\x00\x00", fpdu[2] = {0};
 	uint32_t k = (uint32_t)(sim_random(rig.sim) % 1000);
@@ -418,7 +417,7 @@ rig_next(void *arg)
 	return weft_timer_next(&w->sched.wheel);
 }
 
-/** Echo replies on the wire. */
+/** Count the echo replies on the wire. */
 static void
 rig_tap(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len,
         uint64_t now_ns)
@@ -534,7 +533,7 @@ rig_run(uint64_t ns)
 	sim_run(rig.sim, sim_now_ns(rig.sim) + ns, NULL, NULL);
 }
 
-/** What is held is charged, and no more than what the port lends. */
+/** Check that all held buffers are charged, and within what the port lends. */
 static void
 check_held(void)
 {
@@ -639,16 +638,16 @@ hostile(uint64_t seed, unsigned int workers, bool silent)
 		rig.raw[i].open = false;
 	for (unsigned int i = 0; i < HONEST; i++)
 		weft_mpa_fini(&rig.honest[i]->mpa), rig.honest[i]->used = false;
-	/* The consumer's time for an answer, which it does not give, is over. */
+	/* The consumer gave no answer within its time. */
 	rig_run(10 * WEFT_NS_PER_S);
 	for (unsigned int i = 0; i < RTE_DIM(rig.end); i++)
 		if (rig.end[i].used && rig.end[i].mpa.state == WEFT_MPA_REQ_RCVD) {
 			weft_mpa_fini(&rig.end[i].mpa);
 			rig.end[i].used = false;
 		}
-	/* The longest deadline is an FPDU's, four times a minute. */
+	/* The longest deadline is that of an FPDU, four times a minute. */
 	rig_run((silent ? 260 : 2) * WEFT_NS_PER_S);
-	/* Lost resets leave a few, whose time comes. */
+	/* Lost RSTs leave a few connections, which time out. */
 	if (rte_mempool_in_use_count(rig.rx) > 0)
 		rig_run(260 * WEFT_NS_PER_S);
 	CHECK_EQ(rte_mempool_in_use_count(rig.rx), 0);
