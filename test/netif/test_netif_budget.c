@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a port lends to peers: never its receive descriptors, and never more than once. */
+/** @file What a port lends to peers: never its receive descriptors, and nothing twice. */
 
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
@@ -26,7 +26,7 @@ pool_of(unsigned int mbufs, unsigned int cache)
 	return p;
 }
 
-/** What a port will lend is known before there is one. */
+/** The loans of a port can be computed before the port exists. */
 static void
 test_before(void)
 {
@@ -47,7 +47,7 @@ test_before(void)
 		}
 }
 
-/** Of every pool and number of workers: what all lend together leaves descriptors, caches and some
+/** For every pool and number of workers: all loans together leave descriptors, caches and some
  * packets. */
 static void
 test_plan(void)
@@ -100,7 +100,7 @@ test_plan(void)
 }
 
 /** Where descriptors, caches and rings take most of a pool, eight bursts of each worker are not
- * lent either: packets that are being processed. */
+ * lent either. They are packets in processing. */
 static void
 test_margin(void)
 {
@@ -116,7 +116,8 @@ test_margin(void)
 		CHECK_EQ(b.ooo.limit + b.fpdu.limit, left / w);
 		CHECK_EQ(b.fpdu.limit, left / w / 4);
 	}
-	/* Of what is sent likewise, besides the eighth for packets that wait for an address. */
+	/* The same for the transmit pool, besides the eighth for packets that wait for an
+	 * address. */
 	const struct weft_netif_budget_attr a = {.pool = rx, .tx_pool = tx, .sharers = 1};
 	struct weft_netif_budgets b;
 
@@ -145,7 +146,7 @@ no_packets(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	return 0;
 }
 
-/** The workers of a port have a part each; one that is alone has all. */
+/** Each worker of a port has a part. A single worker has all. */
 static void
 test_shares(void)
 {
@@ -181,7 +182,7 @@ test_shares(void)
 		weft_netif_destroy(nif);
 		if (w > 1)
 			weft_netif_group_destroy(na.group);
-		/* Netifs without a group that share pools say how many they are. */
+		/* Interfaces without a group that share pools state their number. */
 		na.group = NULL;
 		na.pool_sharers = w;
 		CHECK_EQ(weft_netif_create(&na, &ops, NULL, &sched, &nif), 0);
@@ -192,8 +193,8 @@ test_shares(void)
 	rte_mempool_free(pool);
 }
 
-/** Rings between workers: of a pool of any size and any number of workers, what they may hold is
- * known, an eighth of the pool where that leaves each ring 32, and is not lent. */
+/** Rings between workers: for any pool and number of workers, the mbufs that they may hold are
+ * known and not lent. It is an eighth of the pool where that leaves each ring 32. */
 static void
 test_rings(void)
 {
@@ -222,7 +223,7 @@ test_rings(void)
 			}
 }
 
-/** The last one that fits, and one more. */
+/** The last mbuf of the limit, and one more. */
 static void
 test_edge(void)
 {

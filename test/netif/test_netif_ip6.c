@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file IPv6 (RFC 8200) and ICMPv6 (RFC 4443): what is handed up, refused, answered and sent. */
+/** @file IPv6 (RFC 8200) and ICMPv6 (RFC 4443): packets that are handed up, refused, answered
+ * and sent. */
 
 #include <rte_ethdev.h>
 #include <rte_ip.h>
@@ -25,7 +26,8 @@ refused(void)
 	       s->rx_no_mbuf + s->icmp_bad + s->nd_bad;
 }
 
-/* Deliver and say whether a TCP segment came out; if not, exactly one counter moved. */
+/* Deliver a frame. Returns whether a TCP segment was handed up. If not, exactly one counter must
+ * have risen. */
 static bool
 deliver(uint32_t len, enum fake_how how, uint32_t arg)
 {
@@ -70,7 +72,7 @@ test_good(void)
 	        {&fake6_peer, &fake6_us},
 	        {&fake6_far, &fake6_us},
 	        {&fake6_peer_ll, &fake6_us_ll},
-	        {&fake6_peer_ll, &fake6_us}, /* RFC 4291 s2.5.6: it is on the link */
+	        {&fake6_peer_ll, &fake6_us}, /* RFC 4291 s2.5.6: the destination is on the link */
 	};
 
 	fake6_start(&f, NULL);
@@ -98,7 +100,7 @@ test_good(void)
 	fake_stop(&f);
 }
 
-/* Headers torn at every octet (RFC 8200 s4: any number of extension headers may come first). */
+/* Headers split at every octet (RFC 8200 s4: any number of extension headers may come first). */
 static void
 test_chains(void)
 {
@@ -122,7 +124,7 @@ test_chains(void)
 		CHECK(deliver(len, FAKE_CHAIN, piece));
 		check_up(54 + sizeof(ext), len - 54 - sizeof(ext));
 	}
-	/* RFC 3168 s5: whatever the class, and the flow label next to it, say. */
+	/* RFC 3168 s5: for every traffic class, and the flow label next to it. */
 	for (unsigned int tclass = 0; tclass < 256; tclass++) {
 		uint32_t n = fake6_build(frame, &(struct fake6_pkt){.first = 60,
 		                                                    .ext = ext,
@@ -139,12 +141,12 @@ test_chains(void)
 	                                             .ext_len = sizeof(ext),
 	                                             .data = 301,
 	                                             .tcp_opt = 12});
-	/* Cut anywhere: never handed up, one counter. */
+	/* Truncated at every octet: never handed up, and one counter rises. */
 	for (uint32_t n = 0; n < len; n++) {
 		CHECK(!deliver(n, FAKE_EXTBUF, 0));
 		CHECK(!deliver(n, FAKE_CHAIN, 5));
 	}
-	/* The same with a payload length that agrees. */
+	/* The same with a payload length that matches. */
 	for (uint32_t n = 54; n < 54 + sizeof(ext) + 20; n++) {
 		weft_put_be16(frame + 18, (uint16_t)(n - 54));
 		CHECK(!deliver(n, FAKE_EXTBUF, 0));
@@ -162,7 +164,8 @@ test_bits(void)
 	len = fake6_build(frame, &(struct fake6_pkt){.data = 21, .tcp_opt = 4});
 	for (uint32_t bit = 14 * 8; bit < len * 8; bit++) {
 		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		/* Nothing protects class, flow label and hop limit: they are not for us to use. */
+		/* Traffic class, flow label and hop limit are not protected, so a change is not
+		 * detected. */
 		bool free = (bit / 8 == 14 && bit % 8 < 4) || (bit / 8 > 14 && bit / 8 < 18) ||
 		            bit / 8 == 21;
 
@@ -210,7 +213,7 @@ test_addresses(void)
 		len = fake6_build(frame, &(struct fake6_pkt){.src = src[i], .data = 9});
 		CHECK_REFUSED(rx_not_ours, len);
 	}
-	/* TCP to a group, or to us in a frame to a group (RFC 9293 MUST-57). */
+	/* TCP to a multicast address, or to us in a multicast frame (RFC 9293 MUST-57). */
 	len = fake6_build(frame, &(struct fake6_pkt){.dst = &fake6_all, .data = 9});
 	CHECK_REFUSED(rx_not_ours, len);
 	len = fake6_build(frame, &(struct fake6_pkt){.dst = &group, .data = 9});
@@ -218,7 +221,7 @@ test_addresses(void)
 	len = fake6_build(frame, &(struct fake6_pkt){.data = 9});
 	memcpy(frame, "\x33\x33\0\0\0\1", 6);
 	CHECK_REFUSED(rx_not_ours, len);
-	memcpy(frame, "\x33\x33\0\0\0\xfb", 6); /* a group of others */
+	memcpy(frame, "\x33\x33\0\0\0\xfb", 6); /* a group to which we do not belong */
 	CHECK_REFUSED(rx_not_ours, len);
 	memcpy(frame, &fake_all_mac, 6);
 	CHECK_REFUSED(rx_not_ours, len);
@@ -226,7 +229,7 @@ test_addresses(void)
 	fake_stop(&f);
 }
 
-/* ---- Extension headers: what becomes of each, and what its sender is told ---- */
+/* ---- Extension headers: whether each is accepted, and the error its sender gets ---- */
 
 #define PASS                                                                                       \
 	{                                                                                          \
@@ -254,7 +257,7 @@ struct ext_case {
 	struct {
 		uint8_t type, code;
 		uint32_t param;
-	} group; /* what a sender to a group is told */
+	} group; /* the error for a packet to a multicast address */
 };
 
 static uint64_t
@@ -335,7 +338,8 @@ test_ext(void)
 
 		for (enum fake_how how = FAKE_FLAT; how <= FAKE_FOREIGN; how++) {
 			fake_pass(&f,
-			          10 * WEFT_NS_PER_S); /* the rate of errors is another test's */
+			          /* the limit of errors has a test of its own */
+			          10 * WEFT_NS_PER_S);
 			CHECK_MSG(deliver(len, how, 7) == c->then.up, "%s", c->name);
 			if (c->then.up)
 				check_up(54 + c->len, len - 54 - c->len);
@@ -358,7 +362,7 @@ test_ext(void)
 	fake_stop(&f);
 }
 
-/* More headers than anybody needs cost us no more than a bound (RFC 8504 s5.3). */
+/* More headers than any sender needs cost a limited effort (RFC 8504 s5.3). */
 static void
 test_ext_bound(void)
 {
@@ -423,7 +427,7 @@ test_mutated(void)
 	fake_stop(&f);
 }
 
-/* What the port says is believed where it was asked, and only there. */
+/* The port's checksum flags count only where the offload is in use. */
 static void
 test_offload(void)
 {
@@ -522,7 +526,7 @@ test_echo(void)
 	CHECK_EQ(weft_netif_stats(f.nif)->icmp_bad, bad + 6);
 	len = build_icmp(128, 0, 7, data, 20, &fake6_none, &fake6_us);
 	CHECK_REFUSED(rx_not_ours, len);
-	/* s2.4 (b): unknown informational messages and replies are taken silently */
+	/* s2.4 (b): unknown informational messages and replies are dropped silently */
 	for (unsigned int type = 129; type < 256; type += 9) {
 		uint64_t before = refused();
 
@@ -587,7 +591,7 @@ test_errors(void)
 			CHECK_EQ(f.unreachable.mtu_bytes, t[i].mtu);
 		}
 	f.unreachable.n = 0;
-	/* About a packet that was never ours; of another protocol; not IPv6. */
+	/* About a packet that we never sent, of another protocol, or not IPv6. */
 	len = build_icmp(1, 0, 0, frame + 14, 100, &fake6_gw, &fake6_us);
 	CHECK_REFUSED(icmp_bad, len);
 	ours[14] = 0x45;
@@ -619,8 +623,8 @@ test_unwanted(void)
 		CHECK(!deliver(len, FAKE_FLAT, 0));
 		check_error(4, 1, 6, len, &fake6_us);
 	}
-	/* A flood is answered ten times a second or so, by seconds; what was not sent is counted.
-	 */
+	/* A flood is answered about ten times a second, in periods of a second. Answers that
+	 * were not sent are counted. */
 	fake_pass(&f, 3 * WEFT_NS_PER_S);
 	fake_drop(&f);
 	len = fake6_build(frame, &(struct fake6_pkt){.next = IPPROTO_UDP, .data = 8});
@@ -695,7 +699,8 @@ test_tx(void)
 				CHECK_MEM(other + 22, fake6_us.b, 16);
 				CHECK_MEM(other + 38, fake6_peer.b, 16);
 				CHECK_EQ(fake6_cksum(other, 54, IPPROTO_TCP, len), 0);
-				/* RFC 6437 s3: one label a connection, not the same for all. */
+				/* RFC 6437 s3: one label for a connection, and not the same for
+				 * all. */
 				if (piece == 20 && ecn == 0) {
 					labels += label != (weft_get_be32(other + 14) & 0xfffff);
 					label = weft_get_be32(other + 14) & 0xfffff;
@@ -704,7 +709,7 @@ test_tx(void)
 				fake_drop(&f);
 			}
 	CHECK(labels > 90);
-	/* Any octet of either address makes it another connection. */
+	/* A change in any octet of either address makes another connection. */
 	for (unsigned int i = 0; i < 33; i++) {
 		struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM);
 		struct weft_ip src = fake6_us, dst = fake6_peer;
@@ -765,7 +770,8 @@ test_route(void)
 	CHECK(!weft_netif_reaches(f.nif, &fake6_none, true));
 	fake_stop(&f);
 
-	/* Link-local alone: nothing else is reached (RFC 6724 as far as it goes here). */
+	/* With a link-local address only, no other destination is reachable (RFC 6724, as far as
+	 * needed here). */
 	memset(&a.addr6, 0, sizeof(a.addr6));
 	memset(&a.gateway6, 0, sizeof(a.gateway6));
 	memset(&a.addr, 0, sizeof(a.addr));
@@ -776,7 +782,7 @@ test_route(void)
 	CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
 	CHECK(!weft_netif_reaches(f.nif, &v4, true));
 	CHECK(weft_netif_reaches(f.nif, &fake6_peer_ll, true));
-	/* Without an IPv4 address its packets are nobody's. */
+	/* Without an IPv4 address, IPv4 packets are not for us. */
 	uint32_t len = fake_build(frame, &(struct fake_pkt){.data = 3});
 
 	CHECK_REFUSED(rx_not_ours, len);
@@ -801,7 +807,7 @@ test_route(void)
 	REFUSE(a.mtu_bytes = 1279);
 	REFUSE(a.vlan_id = 4095);
 #undef REFUSE
-	/* An MTU that IPv6 has no use for (RFC 8200 s5) leaves IPv4 alone. */
+	/* An MTU too small for IPv6 (RFC 8200 s5) does not affect IPv4. */
 	a = fake_attr(&f);
 	a.no_ipv6 = false;
 	a.mtu_bytes = 1279;

@@ -158,7 +158,8 @@ end_poll(struct end *e)
 	weft_netif_flush(e->nif, t);
 }
 
-/* Segments of many sizes from a to b, which must arrive whole; a keeps a reference to each. */
+/* Send segments of many sizes from a to b, which must arrive unchanged. a keeps a reference to
+ * each. */
 static void
 exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 {
@@ -189,7 +190,8 @@ exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 		}
 		CHECK_MSG(b->segs == before + 1, "%u octets did not arrive", len);
 		CHECK_EQ(b->last_len, len);
-		/* netif wrote the checksum into the sender's copy as well, unless the port does. */
+		/* netif wrote the checksum into the sender's copy, too, unless the port computes
+		 * it. */
 		CHECK_MEM(b->last, p, 16);
 		CHECK_MEM(b->last + 18, p + 18, len - 18);
 		rte_pktmbuf_free(m);
@@ -201,7 +203,7 @@ exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 
 static struct rte_ring *rings[2];
 
-/* Two ports of net_ring, each of which sends into what the other one receives from. */
+/* Two net_ring ports, each of which sends into the ring from which the other receives. */
 static void
 ring_pair(struct end *a, struct end *b)
 {
@@ -231,7 +233,7 @@ ring_pair_close(struct end *a, struct end *b)
 		end_poll(a);
 		end_poll(b);
 	}
-	/* Pointers of either pool travel: all must be home before the pools go. */
+	/* Mbufs of both pools are exchanged: all must be freed before the pools. */
 	CHECK_EQ(rte_mempool_in_use_count(a->port.pool), 0);
 	CHECK_EQ(rte_mempool_in_use_count(b->port.pool), 0);
 	CHECK_EQ(rte_mempool_in_use_count(a->port.tx_pool), 0);
@@ -262,8 +264,8 @@ test_ring(void)
 	ring_pair_close(&a, &b);
 }
 
-/** A port that cannot gather gets one flat copy; without a buffer for it the segment is refused,
- * and counted. */
+/** A port without scattered transmit gets one flat copy. Without a buffer for the copy the
+ * segment is refused and counted. */
 static void
 test_flat_copy(void)
 {
@@ -302,7 +304,7 @@ test_flat_copy(void)
 			end_poll(&a);
 			CHECK_EQ(weft_netif_stats(a.nif)->tx_no_mbuf, refused);
 			CHECK_EQ(rte_ring_count(rings[1]), !refused);
-			if (!refused) { /* on its way to b */
+			if (!refused) { /* on the way to b */
 				CHECK_EQ(rte_ring_dequeue(rings[1], (void **)&m), 0);
 				CHECK_EQ(m->nb_segs, gathers ? 2 : 1);
 				CHECK_EQ(rte_ring_enqueue(rings[1], m), 0);
@@ -318,7 +320,7 @@ test_flat_copy(void)
 	ring_pair_close(&a, &b);
 }
 
-/* old: by the names that the roles had before. */
+/* old: with the former names of the roles. */
 static void
 memif_pair(const char *sock, uint16_t mtu, const char *more, bool old)
 {
@@ -331,7 +333,7 @@ memif_pair(const char *sock, uint16_t mtu, const char *more, bool old)
 	snprintf(dev, sizeof(dev), "net_memif1,role=%s,id=7,socket=%s,socket-abstract=no%s",
 	         old ? "slave" : "client", sock, more);
 	end_open(&b, dev, "10.0.0.2", mtu);
-	/* A client that finds its server is opened with a link. */
+	/* A client whose server is there is opened with a link. */
 	CHECK(weft_netif_port_link(&b.port));
 	CHECK_STR(a.port.driver, "net_memif");
 	CHECK_EQ(a.port.mtu_bytes, mtu);
@@ -358,14 +360,14 @@ test_memif(void)
 	snprintf(sock, sizeof(sock), "%s/s", dir);
 	memif_pair(sock, 1500, "", false);
 	memif_pair(sock, 1500, "", true);
-	/* A killed server leaves its socket behind. */
+	/* A killed server leaves its socket file. */
 	unlink(sock);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", sock);
 	CHECK_EQ(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	close(fd);
 	CHECK_EQ(access(sock, F_OK), 0);
-	memif_pair(sock, 9000, "", false); /* chained over 2 KiB buffers */
+	memif_pair(sock, 9000, "", false); /* chained over buffers of 2 KiB */
 	memif_pair(sock, 9000, ",bsize=10112", false);
 	unlink(sock);
 	rmdir(dir);
@@ -375,7 +377,7 @@ test_memif(void)
 
 #define CHILD_ENV "WEFT_TEST_MEMIF_SOCKET"
 
-/* The server: sends back what it gets until it is killed. */
+/* The server returns every segment until it is killed. */
 static int
 child_main(const char *sock)
 {
@@ -402,7 +404,8 @@ child_start(const char *sock)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		setenv(CHILD_ENV, sock, 1);
-		dup2(STDERR_FILENO, STDOUT_FILENO); /* the TAP is ours alone */
+		/* standard output carries only this program's TAP */
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execl("/proc/self/exe", "weft-test-server", (char *)NULL);
 		_exit(127);
 	}
@@ -410,8 +413,8 @@ child_start(const char *sock)
 }
 
 /*
- * A memif client that finds no server cannot start: wait until one is there. Asked with the wrong
- * kind of socket, because a client that leaves at once may make the server's EAL panic.
+ * A memif client without a server cannot start, so wait until there is one. The test connects with
+ * the wrong kind of socket, because a client that leaves at once can make the server's EAL panic.
  */
 static void
 wait_server(const char *sock)
@@ -426,7 +429,7 @@ wait_server(const char *sock)
 		there = connect(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 &&
 		        errno == EPROTOTYPE;
 		close(fd);
-		usleep(50000); /* it binds, then listens */
+		usleep(50000); /* the server binds, and then listens */
 	}
 	CHECK(there);
 }
@@ -459,20 +462,20 @@ test_memif_processes(void)
 	end_open(&e, dev, "10.0.0.1", 9000);
 	wait_link(&e, true);
 	exchange(&e, &e, &dst);
-	/* A second server on the socket of a living one is refused and does it no harm. */
+	/* A second server on the socket of a running one is refused and does it no harm. */
 	second = child_start(sock);
 	CHECK_EQ(waitpid(second, &status, 0), second);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) != 0);
 	CHECK_EQ(access(sock, F_OK), 0);
 	exchange(&e, &e, &dst);
-	/* Killed, it leaves its socket; its successor starts all the same. */
+	/* A killed server leaves its socket file. The next server starts nevertheless. */
 	CHECK_EQ(kill(pid, SIGKILL), 0);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	wait_link(&e, false);
 	CHECK_EQ(access(sock, F_OK), 0);
 	pid = child_start(sock);
 	wait_server(sock);
-	/* The driver's client never connects again by itself: a new port does. */
+	/* The driver's client does not connect again by itself. A new port does. */
 	end_close(&e);
 	end_open(&e, dev, "10.0.0.1", 9000);
 	wait_link(&e, true);
@@ -500,7 +503,7 @@ test_refused(void)
 	        {"net_memif5,role=nonsense", -ENODEV},
 	        {"net_memif5,role=server,socket=/nonexistent/dir/s,socket-abstract=no", -ENODEV},
 	        {"net_af_packet5,iface=weft-nosuch0", -ENODEV},
-	        /* A key without a value: the driver would read a NULL. */
+	        /* A key without a value: the driver would read NULL. */
 	        {"net_memif5,role", -EINVAL},
 	        {"net_memif5,role=server,socket", -EINVAL},
 	        {"net_memif5,role=server,id", -EINVAL},
@@ -515,9 +518,9 @@ test_refused(void)
 	        {"net_af_xdp5,iface=lo,start_queue", -EINVAL},
 	        {"net_ring5,nodeaction", -EINVAL},
 	        {"net_nosuch0,x", -EINVAL},
-	        /* An address for the driver to read. */
+	        /* An address that the driver would dereference. */
 	        {"net_ring5,internal=0x10", -EINVAL},
-	        /* More than DPDK reads: a driver would see none of them. */
+	        /* More arguments than DPDK parses: the driver would see none of them. */
 	        {"net_memif5,role=server" A8 A8 A8 A8, -EINVAL},
 	};
 	struct weft_netif_port p;
@@ -531,7 +534,7 @@ test_refused(void)
 		CHECK_MSG(ret == bad[i].err, "'%s': %d", bad[i].dev, ret);
 		CHECK_EQ(rte_eth_dev_count_avail(), ports);
 	}
-	/* More queues than there are, more memory than there is: nothing is left behind. */
+	/* More queues or memory than exist: nothing is left behind. */
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_netif_port_attr pa = {.dev = "net_memif6,role=client",
 		                                  .mbufs = i == 0 ? 512 : 1u << 20,
@@ -553,7 +556,7 @@ sh(const char *cmd)
 	CHECK_MSG(ret == 0, "%s: %d", cmd, ret);
 }
 
-/* A network namespace of our own, so that nothing here meets the machine's network. */
+/* A network namespace of the test, separate from the computer's network. */
 static void
 own_netns(void)
 {
@@ -580,7 +583,7 @@ icmp_cksum(const uint8_t *p, size_t len)
 	return (uint16_t)~sum;
 }
 
-/* The kernel pings e (ARP, ICMP) and connects to it (SYN up, RST down). */
+/* The kernel pings e (ARP, ICMP) and connects to it (the SYN is received, and a RST sent). */
 static void
 kernel_peer(struct end *e, size_t ping_max)
 {
@@ -664,12 +667,13 @@ test_tap(void)
 	end_close(&e);
 }
 
-/* ---- Several segments in one, cut by somebody else ---- */
+/* ---- TSO by another implementation ---- */
 
 #define CUT_SEGS 20
 #define CUT_SIZE 1000u
 
-/** What the kernel got: each segment whole, in order, by its own IP header and checksums. */
+/** Check what the kernel received: each segment whole, in order, with its own IP header and
+ * checksums. */
 static void
 cut_read(struct end *e, int fd)
 {
@@ -692,7 +696,7 @@ cut_read(struct end *e, int fd)
 		CHECK_EQ(p[33], got + 1 < CUT_SEGS ? 0x10 : 0x18);
 		for (uint32_t i = 0; i < len; i++)
 			CHECK_EQ(p[40 + i], (uint8_t)((got * CUT_SIZE + i) * 7 + 1));
-		/* The pseudo-header in front of the segment. */
+		/* The pseudo-header before the segment. */
 		memset(p + 8, 0, 4);
 		p[9] = IPPROTO_TCP;
 		weft_put_be16(p + 10, (uint16_t)(20 + len));
@@ -702,7 +706,8 @@ cut_read(struct end *e, int fd)
 	CHECK_EQ(got, CUT_SEGS);
 }
 
-/** net_tap's driver has a segmentation of its own: it must understand what we hand to a port. */
+/** net_tap's driver has software segmentation, which must accept the packets that netif gives to
+ * a port. */
 static void
 test_tap_tso(void)
 {
@@ -723,7 +728,7 @@ test_tap_tso(void)
 	if (access("/dev/net/tun", R_OK | W_OK) != 0)
 		test_skip("needs /dev/net/tun");
 	end_open(&e, "net_tap0,iface=weft2", "10.9.1.1", 1500);
-	/* Software all the same, so we do not ask it for any of this ourselves. */
+	/* It is software, so netif itself does not request it. */
 	CHECK_EQ(e.port.tx_offloads & conf.txmode.offloads, RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
 	a = *weft_netif_attr(e.nif);
 	a.dev = NULL;
@@ -776,8 +781,7 @@ test_tap_tso(void)
 
 static const struct weft_rand rand_system = {.fill = weft_rand_system};
 
-/** A port that offers RSS says how it steers (net_null: key and table); one that does not gets one
- * queue. */
+/** A port that offers RSS reports key and table (net_null). A port without RSS gets one queue. */
 static void
 test_queues(void)
 {
@@ -799,7 +803,7 @@ test_queues(void)
 		CHECK_EQ(p.reta[i], i % 3);
 	weft_netif_port_close(&p);
 
-	/* A drawn key is what the port is told; what a peer cannot know it cannot aim with. */
+	/* The port gets a random key, so that a peer cannot choose a queue. */
 	pa.rand = &rand_system;
 	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
 	CHECK(p.rss);
@@ -815,13 +819,13 @@ test_queues(void)
 	CHECK_EQ(p.rx_queues, 1);
 	weft_netif_port_close(&p);
 
-	/* Fewer queues than workers: the distributor. */
+	/* Fewer queues than workers: the software distributor is used. */
 	pa.queues = 64;
 	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
 	CHECK_EQ(p.rx_queues, p.rss ? 64 : 1);
 	weft_netif_port_close(&p);
 
-	/* memif has queues, but a queue that its other end does not read is a hole. */
+	/* memif has queues, but frames in a queue that its other end does not read are lost. */
 	pa = (struct weft_netif_port_attr){
 	        .dev = "net_memif9,role=server,socket=weft-queues", .mbufs = 4096, .queues = 2};
 	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
@@ -831,8 +835,8 @@ test_queues(void)
 	weft_netif_port_close(&p);
 }
 
-/** A driver that would put the tag into a shared mbuf is not asked to: it drops the segment
- * instead. */
+/** A driver that would write the tag into a shared mbuf is not used for tags, because it drops
+ * such segments. */
 static void
 test_vlan_by_mbuf(void)
 {

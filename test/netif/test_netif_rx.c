@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Receive: what is handed up, and the one counter that anything else ends in. */
+/** @file Receive: the segments that are handed up, and the one counter that rises for any other
+ * frame. */
 
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];
 
-/* Every way a frame may be refused, summed up. */
+/* Sum of the counters of refused frames. */
 static uint64_t
 refused(void)
 {
@@ -25,7 +26,8 @@ refused(void)
 	       s->rx_no_mbuf + s->arp_bad + s->icmp_bad;
 }
 
-/* Deliver and say whether a TCP segment came out; if not, exactly one counter moved. */
+/* Deliver a frame. Returns whether a TCP segment was handed up. If not, exactly one counter must
+ * have risen. */
 static bool
 deliver(const uint8_t *p, uint32_t len, enum fake_how how, uint32_t arg)
 {
@@ -51,7 +53,7 @@ deliver(const uint8_t *p, uint32_t len, enum fake_how how, uint32_t arg)
 		CHECK_EQ(weft_netif_stats(f.nif)->counter, c_ + 3);                                \
 	} while (0)
 
-/* The handed-up segment is exactly the frame's TCP part. */
+/* Check that the handed-up segment is exactly the TCP part of the frame. */
 static void
 check_up(uint32_t l4_off, uint32_t l4_len)
 {
@@ -98,7 +100,7 @@ test_padding(void)
 	uint32_t len;
 
 	fake_start(&f, NULL);
-	/* An ACK is 54 octets and travels as 60; memory-like ports may add any number. */
+	/* An ACK has 54 octets and is sent as 60. Ports on shared memory may add any number. */
 	for (uint32_t data = 0; data < 8; data++) {
 		len = fake_build(frame, &(struct fake_pkt){.data = data});
 		for (uint32_t pad = 1; pad < 300; pad++) {
@@ -152,8 +154,8 @@ test_cut(void)
 			CHECK(!deliver(frame, n, FAKE_CHAIN, 5));
 		}
 	}
-	/* The same with a total length that agrees: the header checksum right, the rest not there.
-	 */
+	/* The same with a total length that matches: the header checksum is right, and the rest
+	 * is missing. */
 	for (uint32_t n = 34; n < 34 + 20; n++) {
 		fake_build(frame, &(struct fake_pkt){.data = 30});
 		weft_put_be16(frame + 16, (uint16_t)(n - 14));
@@ -171,7 +173,7 @@ test_bits(void)
 
 	fake_start(&f, NULL);
 	len = fake_build(frame, &(struct fake_pkt){.data = 21, .ip_opt = 4, .tcp_opt = 4});
-	/* Any single bit from the IP header on: never handed up. */
+	/* Any single bit from the IP header on is changed: never handed up. */
 	for (uint32_t bit = 14 * 8; bit < len * 8; bit++) {
 		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		CHECK(!deliver(frame, len, FAKE_EXTBUF, 0));
@@ -179,7 +181,7 @@ test_bits(void)
 		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	CHECK(deliver(frame, len, FAKE_FLAT, 0));
-	/* In the payload it is TCP's checksum that says so, in the header IP's. */
+	/* In the payload, TCP's checksum detects it; in the header, IP's. */
 	frame[len - 1] ^= 4;
 	CHECK_REFUSED(rx_bad_tcp_cksum, len);
 	frame[len - 1] ^= 4;
@@ -194,7 +196,7 @@ test_mutated(void)
 	uint64_t rng = test_seed(0x5eed) | 1;
 
 	fake_start(&f, NULL);
-	/* Octets changed at random, checksums often put right again: nothing but counters moves. */
+	/* Octets changed at random, often with corrected checksums: only counters change. */
 	for (unsigned int i = 0; i < 60000; i++) {
 		static const uint8_t protos[] = {IPPROTO_TCP, IPPROTO_ICMP, IPPROTO_UDP};
 		struct fake_pkt p = {
@@ -271,10 +273,10 @@ test_ether(void)
 	frame[5] ^= 1; /* another station */
 	CHECK_REFUSED(rx_bad_ether, len);
 	frame[5] ^= 1;
-	frame[0] = 1; /* a group that is not ours */
+	frame[0] = 1; /* a multicast group to which we do not belong */
 	CHECK_REFUSED(rx_not_ours, len);
 	frame[0] = 2;
-	frame[6] |= 1; /* from a group */
+	frame[6] |= 1; /* a multicast source */
 	CHECK_REFUSED(rx_bad_ether, len);
 	memset(frame + 6, 0, 6);
 	CHECK_REFUSED(rx_bad_ether, len);
@@ -324,12 +326,12 @@ test_addresses(void)
 		len = fake_build(frame, &(struct fake_pkt){.data = 10, .src = src[i]});
 		CHECK_REFUSED(rx_not_ours, len);
 	}
-	/* 0.0.0.0 cannot be asked for through the builder. */
+	/* The builder cannot produce 0.0.0.0. */
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
 	weft_put_be32(frame + 26, 0);
 	fake_fix(frame);
 	CHECK_REFUSED(rx_not_ours, len);
-	/* A stranger from afar is a host like any other, even with a last octet of 255. */
+	/* A distant host is valid even if the last octet of its address is 255. */
 	len = fake_build(frame, &(struct fake_pkt){.data = 10, .src = FAKE_IP(192, 0, 2, 255)});
 	CHECK(deliver(frame, len, FAKE_FLAT, 0));
 	fake_stop(&f);
@@ -359,14 +361,14 @@ test_shared(void)
 	fake_poll(&f);
 	CHECK_EQ(f.nup, 1);
 	check_up(34, len - 34);
-	/* The other holder's mbuf is as it was. */
+	/* The other owner's mbuf is unchanged. */
 	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
 	CHECK_EQ(m->pkt_len, len + 6);
 	CHECK_MEM(rte_pktmbuf_mtod(m, uint8_t *), frame, len + 6);
 	rte_pktmbuf_free(m);
 	fake_drop(&f);
 
-	/* No memory for the copy. */
+	/* no memory for the copy */
 	while (n < RTE_DIM(held) && (held[n] = rte_pktmbuf_alloc(fake_pool)) != NULL)
 		n++;
 	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
@@ -394,7 +396,8 @@ test_indirect(void)
 	uint32_t len;
 
 	fake_start(&f, NULL);
-	/* A sender's retransmission as net_ring passes it: fresh headers, then an indirect mbuf. */
+	/* A sender's retransmission as net_ring delivers it: new headers, followed by an
+	 * indirect mbuf. */
 	len = fake_build(frame, &(struct fake_pkt){.data = 400});
 	whole = rte_pktmbuf_alloc(fake_pool);
 	memcpy(rte_pktmbuf_append(whole, 400), frame + 54, 400);
@@ -440,14 +443,14 @@ test_offload(void)
 	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_ip_cksum, 1);
 	CHECK(!deliver_flags(frame, len, ip_good | l4_bad));
 	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 1);
-	frame[len - 1] ^= 1; /* the port's word is taken */
+	frame[len - 1] ^= 1; /* the port's flags count */
 	CHECK(deliver_flags(frame, len, ip_good | l4_good));
 	CHECK(deliver_flags(frame, len, l4_good));
 	CHECK(!deliver_flags(frame, len, ip_good));
 	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 2);
 	fake_stop(&f);
 
-	/* Flags that nobody negotiated mean nothing. */
+	/* Flags for an offload that is not in use have no effect. */
 	fake_start(&f, NULL);
 	CHECK(!deliver_flags(frame, len, ip_good | l4_good));
 	frame[len - 1] ^= 1;
@@ -473,7 +476,8 @@ static void
 test_burst(void)
 {
 	fake_start(&f, NULL);
-	/* Good and bad mixed: the good ones go up in order, as one burst a poll. */
+	/* Valid and invalid frames: the valid ones are handed up in order, as one burst in a
+	 * poll. */
 	for (uint32_t i = 0; i < 100; i++) {
 		uint32_t len = fake_build(frame, &(struct fake_pkt){.data = i});
 
@@ -520,7 +524,7 @@ test_echo(void)
 	for (uint32_t data = 0; data <= 1472; data += data < 70 ? 1 : 61) {
 		for (enum fake_how how = FAKE_FLAT; how <= FAKE_FOREIGN; how++) {
 			len = build_echo(data, data % 2 ? FAKE_FAR : 0);
-			memset(frame + len, 0xee, 9); /* padding must not come back */
+			memset(frame + len, 0xee, 9); /* padding must not be returned */
 			fake_drop(&f);
 			fake_rx(&f, frame, len + 9, how, 37);
 			fake_poll(&f);
@@ -540,7 +544,7 @@ test_echo(void)
 			CHECK_MEM(other + 38, frame + 38, len - 38);
 		}
 	}
-	/* Not answered: bad checksum, unknown code, a broadcast, a source no host has. */
+	/* Not answered: a bad checksum, an unknown code, a broadcast, an invalid source address. */
 	fake_drop(&f);
 	len = build_echo(20, 0);
 	frame[len - 1] ^= 1;
@@ -557,7 +561,7 @@ test_echo(void)
 	len = build_echo(20, FAKE_IP(10, 0, 0, 255));
 	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
 	CHECK_EQ(f.ntx, 0);
-	/* A reply or an unknown type is silently taken. */
+	/* A reply or an unknown type is silently dropped. */
 	bad = refused();
 	len = build_echo(20, 0);
 	frame[34] = 0;
@@ -572,7 +576,8 @@ test_echo(void)
 	fake_stop(&f);
 }
 
-/* Destination unreachable that quotes `quote` octets of a segment of ours with IP options `opt`. */
+/* Destination unreachable that quotes `quote` octets of one of our segments with IP options
+ * `opt`. */
 static uint32_t
 build_unreachable(uint8_t code, uint32_t quote, uint8_t opt)
 {
@@ -624,8 +629,8 @@ test_unreachable(void)
 		}
 	}
 	f.unreachable.n = 0;
-	/* About a packet that was never ours, a later fragment, another protocol, a broken quote.
-	 */
+	/* About a packet that we never sent, a later fragment, another protocol, an invalid
+	 * quote. */
 	len = build_unreachable(1, 28, 0);
 	weft_put_be32(frame + 42 + 12, FAKE_PEER);
 	fake_fix(frame);
@@ -651,8 +656,8 @@ test_unreachable(void)
 	fake_stop(&f);
 }
 
-/** The errors that the peer gets for 100 packets nobody wants, of which others send so many each
- * time. */
+/** The number of errors that one peer gets for 100 packets to a closed port, while other peers
+ * send `others` of them each time. */
 static unsigned int
 errors(unsigned int others)
 {
@@ -680,7 +685,7 @@ errors(unsigned int others)
 	return n;
 }
 
-/** What one peer gets does not tell what others were sent. */
+/** The errors sent to one peer do not reveal how many were sent to others. */
 static void
 test_unwanted_of_others(void)
 {
@@ -731,7 +736,7 @@ test_unwanted(void)
 	CHECK(f.ntx >= 5 && f.ntx < 15);
 	CHECK_EQ(weft_netif_stats(f.nif)->icmp_limited, 1000 - f.ntx);
 	fake_stop(&f);
-	/* What we say about it fits our own link: it is not sent in fragments. */
+	/* The error fits our own link and is not fragmented. */
 	a = fake_attr(&f);
 	a.mtu_bytes = 400;
 	fake_start(&f, &a);
@@ -745,7 +750,7 @@ test_unwanted(void)
 	fake_stop(&f);
 }
 
-/* The port computes no checksum, and all of them. */
+/* each with a port that computes no checksum, and one that computes all */
 FAKE_BOTH(test_good)
 FAKE_BOTH(test_padding)
 FAKE_BOTH(test_chains)

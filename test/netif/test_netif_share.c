@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A shared port and what is rare on it: extension headers, odd hashes, last words. */
+/** @file A shared port in rare situations: extension headers, wrong hashes, and segments sent
+ * while polling ends. */
 
 #include <rte_ip.h>
 
@@ -26,7 +27,7 @@ struct box {
 	unsigned int nin, nout, room;
 };
 
-/** Members of one port, and behind them an interface that has a port alone. */
+/** Members of one port, and an interface with a port of its own. */
 static struct rig {
 	struct weft_netif_group *g;
 	struct box box[MEMBERS + 1];
@@ -201,7 +202,7 @@ seg4(uint16_t sport, uint8_t flags, unsigned int opt)
 	return m;
 }
 
-/* `ext`: extension headers, each with the kind of the next one in its first octet but the last. */
+/* `ext`: extension headers. Each but the last has the type of the next one in its first octet. */
 static struct rte_mbuf *
 seg6(uint16_t sport, uint8_t flags, uint8_t first, const uint8_t *ext, unsigned int n)
 {
@@ -228,7 +229,7 @@ owner(bool v6, uint16_t sport)
 	return weft_netif_group_owner(R.g, &us, 7, &peer, sport);
 }
 
-/* Deliver m at a member; which one's TCP got it, or -1. */
+/* Deliver m at a member. Returns the member whose TCP got it, or -1. */
 static int
 deliver(struct rte_mbuf *m, unsigned int at)
 {
@@ -258,8 +259,8 @@ torn(struct rte_mbuf *m)
 }
 
 /**
- * RFC 8200 s4, RFC 6946: what an interface alone takes, a shared port takes too, and at the owner,
- * wherever it came in; what it refuses nobody's TCP sees.
+ * RFC 8200 s4, RFC 6946: a packet that a single interface accepts is accepted by a shared port at
+ * its owner, whichever member received it. A packet that a single interface refuses reaches no TCP.
  */
 static void
 test_ext(void)
@@ -283,7 +284,7 @@ test_ext(void)
 				uint8_t *p = ext + n;
 
 				if (kind == 44 && rnd(40) == 0)
-					p[3] = (uint8_t)(rnd(2) == 0 ? 1 : 8); /* a part */
+					p[3] = (uint8_t)(rnd(2) == 0 ? 1 : 8); /* a fragment */
 				if (kind != 44)
 					p[1] = (uint8_t)(units - 1);
 				if (kind == 43)
@@ -307,7 +308,7 @@ test_ext(void)
 			m = seg6(sport, 16, first, ext, n);
 			if (rnd(30) == 0)
 				weft_put_be16(rte_pktmbuf_mtod_offset(m, uint8_t *, 18),
-				              (uint16_t)(n + rnd(20))); /* cut short */
+				              (uint16_t)(n + rnd(20))); /* truncated */
 			if (rnd(3) == 0)
 				m = torn(m);
 			alone = deliver(rte_pktmbuf_copy(m, pool(), 0, UINT32_MAX), MEMBERS);
@@ -330,12 +331,12 @@ test_ext(void)
 
 /* ---- The port's hash ---- */
 
-/* A segment with a hash that leads to `to`. */
+/* A segment whose hash leads to `to`. */
 static struct rte_mbuf *
 hashed(struct rte_mbuf *m, unsigned int to)
 {
 	m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
-	m->hash.rss = to; /* entries of the table are members in turn */
+	m->hash.rss = to; /* the entries of the table are the members in turn */
 	return m;
 }
 
@@ -356,7 +357,7 @@ rightly(struct rte_mbuf *m)
 	return m;
 }
 
-/* Whether a segment goes where its hash says, not where it belongs. */
+/* Whether a segment goes to the member that its hash names, although it belongs to another one. */
 static bool
 trusted(bool v6)
 {
@@ -367,7 +368,8 @@ trusted(bool v6)
 	return who == (int)other;
 }
 
-/** One odd SYN does not turn the port's help off: options and extension headers prove nothing. */
+/** One SYN with options or extension headers and a wrong hash does not end the trust in the
+ * port's hash. */
 static void
 test_hash_odd(void)
 {
@@ -391,7 +393,7 @@ test_hash_odd(void)
 	rig_down();
 }
 
-/** A plain one does, for its family; and the port may win trust back. */
+/** A plain SYN with a wrong hash ends the trust for its family. The port may regain it. */
 static void
 test_hash_doubt(void)
 {
@@ -406,7 +408,7 @@ test_hash_doubt(void)
 	for (uint16_t p = 6000; p < 6063; p++)
 		CHECK_EQ(deliver(rightly(seg4(p, 2, 0)), 0), (int)owner(false, p));
 	CHECK(!trusted(false));
-	/* Again from the beginning. */
+	/* The count begins again. */
 	CHECK_EQ(deliver(hashed(seg4(5000, 2, 0), owner(false, 5000) + 1), 0),
 	         (int)owner(false, 5000));
 	CHECK_EQ(st->hash_mismatch, 1);
@@ -418,11 +420,12 @@ test_hash_doubt(void)
 	rig_down();
 }
 
-/* ---- Last words ---- */
+/* ---- Segments sent while polling ends ---- */
 
 #define WORDS 700
 
-/* Every member has WORDS segments to send when polling ends; how many frames were ever queued. */
+/* Every member has WORDS segments to send when polling ends. Returns how many frames were
+ * queued. */
 static unsigned int
 words_up(void)
 {
@@ -471,7 +474,7 @@ words_lost(void)
 	return lost;
 }
 
-/** More than the rings hold, and all of it is sent. */
+/** More segments than the rings can hold, and all are sent. */
 static void
 test_leave(void)
 {
@@ -489,7 +492,8 @@ test_leave(void)
 	}
 }
 
-/** What is not sent is counted: the port is full, or who sends for all is gone. */
+/** Segments that cannot be sent are counted: the port is full, or the member that sends for all
+ * has left. */
 static void
 test_leave_lost(void)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Several segments in one hand-over: cut by netif or by a port, the wire shows the same octets as
- * when each is sent by itself. The port that cuts is this test's own.
+ * @file TSO: a packet of several segments, cut by netif or by the port. The wire shows the same
+ * octets as when each segment is sent alone. The port that cuts is part of this test.
  */
 
 #include <stdlib.h>
@@ -36,9 +35,9 @@
 static struct fake f;
 static struct weft_ip us, peer;
 static struct weft_neigh *neigh;
-static unsigned int exts; /* external buffers that are held */
+static unsigned int exts; /* number of external buffers that are held */
 
-/* ---- What is on the wire ---- */
+/* ---- Frames on the wire ---- */
 
 struct wire {
 	unsigned int n;
@@ -56,7 +55,7 @@ sum16(uint32_t sum)
 	return (uint16_t)sum;
 }
 
-/** One frame, whole but for what the port was asked to fill in. */
+/** Record one frame, and fill in what the port was asked to compute. */
 static void
 wire_frame(struct wire *w, const struct rte_mbuf *m, const uint8_t *p, uint32_t len)
 {
@@ -82,7 +81,7 @@ wire_frame(struct wire *w, const struct rte_mbuf *m, const uint8_t *p, uint32_t 
 	w->len[w->n++] = len + tag;
 }
 
-/** What a port does to a packet of several segments. */
+/** What a port does with a packet of several segments. */
 static void
 wire_cut(struct wire *w, const struct rte_mbuf *m, const uint8_t *p)
 {
@@ -110,7 +109,7 @@ wire_cut(struct wire *w, const struct rte_mbuf *m, const uint8_t *p)
 		weft_put_be32(tcp + 4, weft_get_be32(tcp + 4) + off);
 		if (off + n < data)
 			tcp[13] &= (uint8_t) ~(FIN | PSH);
-		/* The sum that the stack left lacks the length alone. */
+		/* The pseudo-header sum from the stack lacks only the length. */
 		weft_put_be16(tcp + 16, sum16(weft_get_be16(tcp + 16) + l4_len));
 		wire_frame(w, m, one, hdr + n);
 	}
@@ -141,8 +140,8 @@ wire_take(struct wire *w)
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_bytes, bytes);
 }
 
-/** RFC 6864 s4.1: what is not to be fragmented has no identification; a port counts on from ours.
- */
+/** RFC 6864 s4.1: a packet that must not be fragmented needs no identification, so clear it. A
+ * port counts up from ours. */
 static void
 wire_no_id(uint8_t *ip)
 {
@@ -184,9 +183,9 @@ wire_check(bool v4, bool vlan)
 	}
 }
 
-/* ---- What is handed over ---- */
+/* ---- Sent packets ---- */
 
-/** Counters begin anew; what the port lends stays. */
+/** Clear the counters, but not the loans of the port. */
 static void
 clear_stats(void)
 {
@@ -211,11 +210,11 @@ start(bool v4, uint16_t vlan, uint64_t tx_offloads, uint16_t mbufs_max)
 	peer = v4 ? weft_ip_from_v4(rte_cpu_to_be_32(FAKE_PEER)) : fake6_peer;
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &peer, &neigh), 0);
 	netif_neigh_confirm(neigh, &fake_peer_mac, true);
-	/* The announcements. */
+	/* the announcements */
 	fake_pass(&f, 3 * WEFT_NS_PER_S);
 	fake_drop(&f);
 	exts = 0;
-	/* Every run sends the same packets from here on. */
+	/* From here on every run sends the same packets. */
 	memset(f.nif->flow_key, 7, sizeof(f.nif->flow_key));
 	clear_stats();
 }
@@ -262,8 +261,8 @@ ext_mbuf(uint32_t off, uint32_t len)
 	return m;
 }
 
-/** [off, off + len) of the stream behind a header, in pieces of `piece`, every other one external.
- */
+/** Octets [off, off + len) of the stream after a header, in pieces of `piece`, every second one
+ * external. */
 static struct rte_mbuf *
 segment(uint32_t off, uint32_t len, uint32_t piece, uint8_t flags)
 {
@@ -337,7 +336,7 @@ static const struct {
         {65535 - 40 - HDR, 1380, 1380, PSH},
 };
 
-/** Each by itself, netif's cut, the port's: the same frames. */
+/** Each segment alone, cut by netif, and cut by the port: the same frames. */
 static void
 test_wire(void)
 {
@@ -361,7 +360,7 @@ test_wire(void)
 			uint64_t port = way == 0 ? 0 : TSO_PORT;
 			struct rte_mbuf *m;
 
-			/* The last: a port, but for fewer mbufs. */
+			/* The last way: the port could cut, but not such a number of mbufs. */
 			start(v4, vlan, port | insert, way == 2 ? 2 : 0);
 			m = segment(0, len, trains[i].piece, fl);
 			CHECK_EQ(tx(m, segsz), 0);
@@ -376,7 +375,7 @@ test_wire(void)
 	}
 }
 
-/** CWR is the first segment's alone (RFC 3168 s6.1.2). */
+/** Only the first segment has CWR (RFC 3168 s6.1.2). */
 static void
 test_cwr(void)
 {
@@ -394,8 +393,8 @@ test_cwr(void)
 	stop();
 }
 
-/** What may be fragmented is never left to a port to cut: it would count identifications on itself.
- */
+/** A packet that may be fragmented is never cut by the port, which would choose the
+ * identifications itself. */
 static void
 test_may_fragment(void)
 {
@@ -421,7 +420,8 @@ test_may_fragment(void)
 	CHECK_EQ(exts, 0);
 }
 
-/** Too long, too many, or without payload for its size: refused, the reference consumed. */
+/** Too long, too many segments, or no payload for its size: refused, and the reference is
+ * consumed. */
 static void
 test_refused(void)
 {
@@ -436,14 +436,14 @@ test_refused(void)
 		CHECK_EQ(tx(segment(0, 65535 - 20 - HDR + 1, 2000, 0), 1400), -EMSGSIZE);
 		CHECK_EQ(tx(segment(0, 64 * 100, 2000, 0), 100), 0);
 		CHECK_EQ(tx(segment(0, 64 * 100 + 1, 2000, 0), 100), -EMSGSIZE);
-		/* A header that is not whole in the first mbuf. */
+		/* A header that is not completely in the first mbuf. */
 		m = segment(0, 3000, 2, 0);
 		rte_pktmbuf_mtod(m, uint8_t *)[12] = 0xf0;
 		CHECK_EQ(tx(m, 1000), -EMSGSIZE);
 		stop();
 		CHECK_EQ(exts, 0);
 	}
-	/* What fits one segment is one. */
+	/* A packet that fits one segment is sent as one. */
 	start(true, 0, TSO_PORT, 0);
 	CHECK_EQ(tx(segment(0, 1000, 2000, 0), 1000), 0);
 	fake_poll(&f);
@@ -452,7 +452,8 @@ test_refused(void)
 	CHECK_EQ(exts, 0);
 }
 
-/** All of it or nothing, whatever is short; who keeps a reference keeps the octets. */
+/** All segments are sent or none, whatever is lacking. A reference that the caller kept protects
+ * its octets. */
 static void
 test_short(void)
 {
@@ -462,7 +463,7 @@ test_short(void)
 	uint8_t before[HDR], *h;
 
 	start(true, 0, 0, 0);
-	/* Room in the queue: 10 segments want 10 places. */
+	/* Room in the queue: 10 segments need 10 places. */
 	f.tx_room = 0;
 	while (weft_netif_tx_room(f.nif) > 9)
 		CHECK_EQ(tx(segment(0, 1, 9, 0), 0), 0);
@@ -484,7 +485,7 @@ test_short(void)
 	f.tx_room = FAKE_QUEUE;
 	fake_poll(&f);
 	fake_drop(&f);
-	/* Buffers: with every number of them left. */
+	/* Buffers: with every number of free ones. */
 	for (need = 0; ok == 0; need++) {
 		CHECK(need < 100);
 		m = segment(0, 10000, 1500, PSH);
@@ -506,7 +507,8 @@ test_short(void)
 	CHECK_EQ(exts, 0);
 }
 
-/** Who does not answer gets the first few and the latest, as of segments sent one by one. */
+/** For an unresolved neighbour the first few segments and the latest are kept, as for segments
+ * sent one by one. */
 static void
 test_unresolved(void)
 {
@@ -521,7 +523,7 @@ test_unresolved(void)
 	CHECK_EQ(exts, 0);
 }
 
-/** The predicate asks for all that DPDK's contract does. */
+/** The predicate requires everything that DPDK's contract requires. */
 static void
 test_offered(void)
 {
@@ -544,7 +546,8 @@ test_offered(void)
 	stop();
 }
 
-/** A capture shows the hand-over as one packet with right checksums, cut to what it keeps. */
+/** A capture shows a TSO packet as one packet with right checksums, truncated to the snap
+ * length. */
 static void
 capture(uint16_t vlan)
 {
@@ -567,13 +570,13 @@ capture(uint16_t vlan)
 		fake_poll(&f);
 		CHECK_EQ(f.ntx, 1);
 		CHECK_EQ(weft_netif_capture_drain(c, &m, 1), 1);
-		/* Behind the block's own header: what was kept, and what there was. */
+		/* After the header of the block: captured length and packet length. */
 		p = rte_pktmbuf_mtod(m, const uint8_t *);
 		if (tag == 0) {
 			CHECK_EQ(*(const uint32_t *)(const void *)(p + 20), RTE_MIN(whole, 1518u));
 			CHECK_EQ(*(const uint32_t *)(const void *)(p + 24), whole);
 		}
-		/* A tag that the port inserts stands in the copy. */
+		/* A tag that the port inserts is in the copy. */
 		p += 28 + tag;
 		CHECK_EQ(weft_get_be16(p + 16), whole - 14);
 		CHECK_EQ(fake_cksum(p + 14, 20, 0), 0);
@@ -581,7 +584,7 @@ capture(uint16_t vlan)
 			CHECK_EQ(fake_cksum(p + 34, l4_len,
 			                    fake_pseudo(FAKE_US, FAKE_PEER, 6, l4_len)),
 			         0);
-		/* The port's packet is as it was. */
+		/* The port's packet is unchanged. */
 		wire_take(&cut);
 		fake_drop(&f);
 		clear_stats();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Transmit: headers, checksums, references, the queue; and the checksum by itself. */
+/** @file Transmit: headers, checksums, references and the queue. Also the checksum alone. */
 
 #include <rte_ethdev.h>
 #include <rte_ip.h>
@@ -35,7 +35,8 @@ stop(void)
 	fake_stop(&f);
 }
 
-/* A segment of `len` octets in pieces of `piece`; the TCP header lies whole in the first. */
+/* A segment of `len` octets in pieces of `piece`. The TCP header is completely in the first
+ * mbuf. */
 static struct rte_mbuf *
 segment(uint32_t len, uint32_t piece)
 {
@@ -137,7 +138,7 @@ test_references(void)
 	struct rte_mbuf *m;
 
 	start(NULL);
-	/* TCP keeps one: the port frees the other. */
+	/* TCP keeps one reference, and the port frees the other. */
 	m = segment(200, 300);
 	rte_mbuf_refcnt_update(m, 1);
 	CHECK_EQ(tx(m), 0);
@@ -145,7 +146,7 @@ test_references(void)
 	CHECK_EQ(rte_mbuf_refcnt_read(m), 2);
 	fake_drop(&f);
 	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
-	/* Too long: given back at once. */
+	/* Too long: freed at once. */
 	rte_mbuf_refcnt_update(m, 1);
 	m->data_off = WEFT_NETIF_HEADROOM - 1;
 	CHECK_EQ(tx(m), -EMSGSIZE);
@@ -175,13 +176,14 @@ test_queue_full(void)
 	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
 	rte_pktmbuf_free(m);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_queue_full, 1);
-	/* ARP still gets through behind it, to a limit. */
+	/* ARP frames are still queued behind it, up to a limit. */
 	len = fake_arp(arp, 1, &fake_peer_mac, FAKE_PEER, FAKE_US);
 	for (unsigned int i = 0; i < 200; i++)
 		fake_rx(&f, arp, len, FAKE_FLAT, 0);
 	fake_poll(&f);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_queue_full, 1 + 200 - 64);
-	/* Nothing moved meanwhile; now it drains, in order, in whatever pieces the port takes. */
+	/* Nothing was sent meanwhile. Now the queue drains in order, in any bursts that the port
+	 * accepts. */
 	CHECK_EQ(f.ntx, 0);
 	for (unsigned int i = 0; f.ntx < WEFT_NETIF_TXQ + 64; i++) {
 		unsigned int before = f.ntx;
@@ -194,7 +196,7 @@ test_queue_full(void)
 		CHECK_EQ(f.txq[i]->pkt_len, 34 + 20 + i % 1000);
 	CHECK_EQ(weft_netif_tx_room(f.nif), WEFT_NETIF_TXQ);
 	fake_drop(&f);
-	/* Destroyed with a full queue: nothing is lost (fake_stop counts). */
+	/* Destroyed with a full queue: nothing leaks (fake_stop counts). */
 	f.tx_room = 0;
 	for (unsigned int i = 0; i < WEFT_NETIF_TXQ; i++)
 		CHECK_EQ(tx(segment(20, 2000)), 0);
@@ -203,7 +205,8 @@ test_queue_full(void)
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), 0);
 }
 
-/* The first long packets of a poll do not wait for its end; short ones, and the many, do. */
+/* The first long packets of a poll are sent before its end. Short ones, and later ones, wait for
+ * it. */
 static void
 test_early(void)
 {
@@ -228,7 +231,7 @@ test_early(void)
 		CHECK_EQ(tx(segment(100, 2000)), 0);
 		CHECK_EQ(f.ntx, NETIF_EARLY_PUSHES + 1 + shorts);
 	}
-	/* A port that did not take all is not asked again before the poll's end. */
+	/* A port that did not accept everything is not called again before the end of the poll. */
 	weft_netif_flush(f.nif, f.now_ns);
 	fake_drop(&f);
 	f.tx_room = 0;
@@ -244,7 +247,7 @@ static void
 test_ring_wrap(void)
 {
 	start(NULL);
-	/* Many times around the ring, never quite empty. */
+	/* Many times around the ring, which is never quite empty. */
 	for (unsigned int i = 0, sent = 0; i < 20000; i++) {
 		CHECK_EQ(tx(segment(20 + i % 1000, 2000)), 0);
 		if (i % 37 == 0) {
@@ -263,8 +266,8 @@ test_ring_wrap(void)
 	stop();
 }
 
-/* A burst is so many packets or so many octets: what is large goes on its way before 32 of it are
- * made. */
+/* A burst is limited in packets and in octets: long packets are sent before 32 of them are
+ * queued. */
 static void
 test_burst(void)
 {
@@ -275,7 +278,7 @@ test_burst(void)
 	a = fake_attr(&f);
 	a.mtu_bytes = 9000;
 	start(&a);
-	f.nif->early = 0; /* as late in a poll */
+	f.nif->early = 0; /* as later in a poll */
 	for (unsigned int i = 1; i < WEFT_NETIF_BURST; i++) {
 		CHECK_EQ(tx(segment(1200, 2000)), 0);
 		CHECK_EQ(f.ntx, 0);
@@ -288,7 +291,7 @@ test_burst(void)
 		CHECK_EQ(f.ntx, i / 8 * 8);
 	}
 	fake_drop(&f);
-	/* What the port does not take waits for the next turn, however much it is. */
+	/* What the port does not accept waits for the next poll, regardless of its amount. */
 	f.tx_room = 3;
 	for (unsigned int i = 1; i <= 40; i++) {
 		CHECK_EQ(tx(segment(8900, 1800)), 0);
@@ -342,7 +345,7 @@ test_alloc(void)
 	struct rte_mbuf *m;
 
 	start(NULL);
-	/* Room for every header and an MSS behind them. */
+	/* Room for every header, and an MSS after them. */
 	m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM + 60);
 	CHECK(m != NULL);
 	CHECK_EQ(rte_pktmbuf_headroom(m), WEFT_NETIF_HEADROOM + 60);
@@ -364,8 +367,7 @@ test_alloc(void)
 	stop();
 }
 
-/** What we send comes from a pool of its own: empty, it leaves receiving alone, and the other way.
- */
+/** Sent packets have their own pool. When it is empty, receiving still works, and vice versa. */
 static void
 test_pools(void)
 {
@@ -385,7 +387,7 @@ test_pools(void)
 		CHECK(held[n++]->pool == tx);
 	CHECK_EQ(n, 63);
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
-	/* an acknowledgement that has to be copied still comes in */
+	/* an ACK that must be copied is still received */
 	len = fake_build(frame, &(struct fake_pkt){0});
 	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
 	fake_poll(&f);
@@ -396,7 +398,7 @@ test_pools(void)
 
 	for (n = 0; n < RTE_DIM(held) && (held[n] = rte_pktmbuf_alloc(fake_pool)) != NULL;)
 		n++;
-	/* replies of our own, a ping's and ARP's */
+	/* our own replies to a ping and to ARP */
 	len = fake_build(frame, &(struct fake_pkt){.data = 16, .proto = IPPROTO_ICMP});
 	frame[34] = 8;
 	frame[35] = 0;
@@ -438,7 +440,7 @@ test_cksum(void)
 			CHECK_EQ(rte_be_to_cpu_16(netif_sum(data + off, len)),
 			         (uint16_t)~fake_cksum(data + off, len, 0));
 	CHECK_EQ(rte_be_to_cpu_16(netif_sum(data, 65535)), (uint16_t)~fake_cksum(data, 65535, 0));
-	/* All ones carries everywhere. */
+	/* All ones: a carry at every addition. */
 	memset(data, 0xff, sizeof(data));
 	for (unsigned int len = 2; len < 66000; len += 1 + len / 2)
 		CHECK_EQ(rte_be_to_cpu_16(netif_sum(data, len)),
@@ -467,14 +469,15 @@ FAKE_BOTH(test_references)
 FAKE_BOTH(test_queue_full)
 FAKE_BOTH(test_ring_wrap)
 
-/** An MTU whose frames fill a buffer of the pool to its last octet is taken, and not one more. */
+/** An MTU whose frames fill a buffer of the pool exactly is accepted, and one octet more is
+ * refused. */
 static void
 test_mtu_pool(void)
 {
 	uint32_t most;
 
 	start(NULL);
-	/* behind the headrooms: the longest TCP header, and an IP packet less its own */
+	/* after the headrooms: the longest TCP header, and an IP packet without its own headers */
 	most = rte_pktmbuf_data_room_size(fake_pool) - RTE_PKTMBUF_HEADROOM - WEFT_NETIF_HEADROOM -
 	       60;
 	CHECK(most >= 1500);
