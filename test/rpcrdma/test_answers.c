@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Answers are charged to the budget of their calls, from when they are made until they were
- * taken; those for which it has no room wait, and none is lost. */
+/** @file Answers are charged to the budget of their calls from their encoding until the peer has
+ * received them. Answers without room wait, and none is lost. */
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "weft_test.h"
 
 #define LONG   66000u  /* octets of an answer */
-#define LIMIT  120000u /* half of it has room for one of them beside what is an endpoint's own */
-#define SHORT  50000u  /* half of that has not */
+#define LIMIT  120000u /* half of it has room for one answer besides the endpoints' own shares */
+#define SHORT  50000u  /* half of it has no room for one */
 #define RESUME RPCRDMA_RESUME_US
 #define STALL  (RPCRDMA_BUDGET_STALL_NS / 1000)
 #define XID    0x77001
@@ -41,7 +41,7 @@ shed(void)
 	return info.shed;
 }
 
-/* Each of a peer of its own, or all of one. */
+/* Each endpoint with a peer of its own, or all with one peer. */
 static void
 begin(uint64_t limit, const char *const *share, struct rig_opts o)
 {
@@ -68,7 +68,7 @@ end(void)
 	weft_rpc_budget_destroy(budget);
 }
 
-/* The call arrives, and what its server says does not. */
+/* The call arrives, and its answer is not delivered. */
 static void
 ask(unsigned int i)
 {
@@ -90,7 +90,7 @@ pass(uint64_t us)
 		fake_advance(&r[i].worker, us);
 }
 
-/* Until its peer has acknowledged the last octet. */
+/* An answer is charged until its peer has acknowledged the last octet. */
 static void
 test_charged(void)
 {
@@ -109,8 +109,9 @@ test_charged(void)
 	end();
 }
 
-/* Behind another connection of the same peer: it looks again ten times a second, and at once when
- * something was given back. What comes behind it waits, too, and is answered in its order. */
+/* An answer waits because another connection of the same peer holds the room. It is tried again
+ * ten times a second, and at once when octets are given back. Later answers wait behind it, in
+ * order. */
 static void
 test_turn(void)
 {
@@ -125,7 +126,7 @@ test_turn(void)
 	CHECK_EQ(rig_add(&r[1].c, 20, 22, &more), 0);
 	rig_settle(&r[1]);
 	CHECK_EQ(waited(1), 2);
-	CHECK_EQ(r[1].s.served, 1); /* of hand_greet() */
+	CHECK_EQ(r[1].s.served, 1); /* the call of hand_greet() */
 	pass(RESUME - 1);
 	CHECK_EQ(waited(1), 2);
 	pass(1);
@@ -148,7 +149,8 @@ test_turn(void)
 	end();
 }
 
-/* Who takes no answer goes when another one needs the room: of its own peer, or of another one. */
+/* An endpoint whose peer receives no answer is closed when another one needs the room, of its
+ * own peer or of another. */
 static void
 stopped(const char *const *share, unsigned int late)
 {
@@ -167,7 +169,7 @@ stopped(const char *const *share, unsigned int late)
 	goes = late == 1 || r[0].s.qp.disconnects == 1 ? 0 : 1;
 	for (unsigned int i = 0; i < 3; i++)
 		CHECK_EQ(r[i].s.qp.disconnects, i == goes);
-	/* What it had on its way is free when its endpoint is. */
+	/* The memory of its answers is free after the endpoint is destroyed. */
 	weft_rpc_destroy(r[goes].s.rpc);
 	r[goes].s.rpc = NULL;
 	pass(0);
@@ -186,7 +188,7 @@ test_stopped(void)
 	stopped((const char *const[]){"1", "2", "3"}, 2);
 }
 
-/* It would wait for ever: an error says so. */
+/* An answer that could never have room is replaced by an error. */
 static void
 test_never(void)
 {
@@ -202,7 +204,7 @@ test_never(void)
 	end();
 }
 
-/* It waits, and its connection ends. */
+/* The connection of a waiting answer ends. */
 static void
 test_waits_and_ends(void)
 {
@@ -226,7 +228,7 @@ test_waits_and_ends(void)
 	}
 }
 
-/* ---- What is done once ---- */
+/* ---- Calls that are executed once ---- */
 
 static bool_t
 xdr_text(XDR *x, ...)
@@ -287,8 +289,8 @@ ask_once(unsigned int i)
 		fake_complete(&r[i].c.qp);
 }
 
-/* A call that comes again is answered from the cache when there is room, and not carried out again;
- * one whose answer waited and was lost with its connection is in the cache, too. */
+/* A repeated call is answered from the cache when there is room, and not executed again. The
+ * cache also has an answer that waited and was lost with its connection. */
 static void
 test_once(void)
 {

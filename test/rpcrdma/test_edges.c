@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The last octet that a rule allows and the first that it does not: how long a message may
- * be, how much of a chunk is written, which handle is invalidated, which version is spoken.
+ * @file The last value that a rule allows and the first that it does not: the length of a message,
+ * the octets written to a chunk, the handle that is invalidated, the version of the connection.
  */
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "by_hand.h"
 #include "weft_test.h"
 
-#define MORE 4 /* a word beyond */
+#define MORE 4 /* one word more */
 
 static struct rig rig;
 static struct rig_answer ans[4];
@@ -29,7 +29,8 @@ end(void)
 	rig_down(&rig);
 }
 
-/* A call of any procedure behind the header: its arguments in words. Octets in all. */
+/* A call of any procedure after the header, with its arguments in words. Returns the length in
+ * octets. */
 static uint32_t
 hand_call(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t proc, const uint32_t *arg,
           unsigned int n)
@@ -46,8 +47,8 @@ hand_call(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t proc, const uint32_t
 	return len + 40 + 4 * n;
 }
 
-/* What is on the wire of a side: octets that its Writes put into handle, -1 with any into another;
- * its Send. */
+/* What a side sent: the octets that its Writes put into handle (-1 if any goes to another one),
+ * and its Send. */
 static const struct fake_msg *
 look(const struct weft_qp *qp, uint32_t handle, int64_t *written)
 {
@@ -65,7 +66,7 @@ look(const struct weft_qp *qp, uint32_t handle, int64_t *written)
 
 /* ---- Sizes ---- */
 
-/* A call of so many octets in all: an echo of a string, the header included. */
+/* A call of this length in octets: an echo of a string, including the header. */
 static void
 echo_of(uint32_t len_bytes, struct rig_answer *a)
 {
@@ -77,7 +78,7 @@ echo_of(uint32_t len_bytes, struct rig_answer *a)
 	CHECK_EQ(rig_echo(&rig.c, text, a), 0);
 }
 
-/* Draft s4.3: the first message has at most 1024 octets; a call that has more comes after
+/* Draft s4.3: the first message has at most 1024 octets. A longer call is sent after the
  * properties. */
 static void
 test_first(void)
@@ -96,12 +97,12 @@ test_first(void)
 		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA2_CALL_INLINE : RDMA2_CONNPROP_FINAL);
 		if (len <= 1024)
 			CHECK_EQ(n, len);
-		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* and nothing with it */
+		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* and nothing else */
 		end();
 	}
 }
 
-/* RFC 8166 s3.3.3: without another word both thresholds are 1024 octets, whatever receives there
+/* RFC 8166 s3.3.3: without an agreement both thresholds are 1024 octets, whatever the receives
  * are. */
 static void
 test_version_1(void)
@@ -112,8 +113,8 @@ test_version_1(void)
 			                         .client_inline = inline_bytes,
 			                         .server_inline = inline_bytes});
 			hand_greet(&rig, &ans[3]);
-			/* A call: by itself, or in a Call chunk (Read list at position 0). */
-			echo_of(len + 4, &ans[0]); /* version 1's header has a word less */
+			/* A call: inline, or in a Call chunk (Read list at position 0). */
+			echo_of(len + 4, &ans[0]); /* version 1's header has one word less */
 			CHECK_EQ(weft_rpc_stats(rig.c.rpc)->special, len > 1024);
 			rig_settle(&rig);
 			CHECK_EQ(ans[0].n, 1);
@@ -122,12 +123,12 @@ test_version_1(void)
 	}
 }
 
-/* The server's: 1024 octets go inline, and more go into the Reply chunk. */
+/* The server's reply: 1024 octets are sent inline, and more in the Reply chunk. */
 static void
 test_version_1_reply(void)
 {
 	struct rpcrdma_segment seg = {.handle = 77, .len_bytes = 4096};
-	/* The header with the Reply chunk returned, six words of RPC's, the count of the string. */
+	/* The header with the returned Reply chunk, six words of RPC, the length of the string. */
 	uint32_t fixed = RPCRDMA_V1_HDR_BYTES + 4 + 16 + 24 + 4;
 
 	for (uint32_t len = 1024; len <= 1024 + MORE; len += MORE) {
@@ -148,14 +149,16 @@ test_version_1_reply(void)
 		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA1_MSG : RDMA1_NOMSG);
 		CHECK_EQ(written, len <= 1024 ? 0 : 24 + 4 + text);
 		CHECK(h.chunks.has_reply);
-		CHECK_EQ(h.chunks.reply.len_bytes, written); /* none: it comes back unused */
+		/* none written: it is returned unused */
+		CHECK_EQ(h.chunks.reply.len_bytes, written);
 		if (len <= 1024)
 			CHECK_EQ(send->len_bytes, len);
 		end();
 	}
 }
 
-/* Draft s6.6.3: a reply that does not fit inline uses a Reply chunk that will do, and no other. */
+/* Draft s6.6.3: a reply that does not fit inline uses a Reply chunk of sufficient size, and no
+ * other. */
 static void
 test_reply_chunk(void)
 {
@@ -198,7 +201,7 @@ test_reply_chunk(void)
 
 /* ---- Write chunks (draft s4.5.2.4, RFC 8166 s3.4.6.2) ---- */
 
-/* Each Write of a side: where it goes and what it has; how many there are. */
+/* Each Write of a side: its destination and its octets. Returns their number. */
 static unsigned int
 writes(const struct weft_qp *qp, struct rpcrdma_segment *to, const uint8_t **octets)
 {
@@ -217,8 +220,8 @@ writes(const struct weft_qp *qp, struct rpcrdma_segment *to, const uint8_t **oct
 	return n;
 }
 
-/* Into a chunk that has room for it no fill is written, and none is counted; nor into its next
- * segment, nor into a chunk that no result is left for. */
+/* If the chunk has room for padding, none is written and none is counted; nor is any written to
+ * its next segment, or to a chunk for which no result is left. */
 static void
 test_no_fill(void)
 {
@@ -230,7 +233,7 @@ test_no_fill(void)
 
 	for (uint32_t vers = 1; vers <= 2; vers++) {
 		for (uint32_t back = 298; back < 504; back += back == 303 ? 197 : 1) {
-			/* seed, no data, a name of one letter, what is to come back */
+			/* seed, no data, a name of one letter, the length to return */
 			const uint32_t arg[] = {0, 0, 1, 0x6e000000, back};
 			const uint32_t first = back < 300 ? back : 300;
 			unsigned int n = back > 300 ? 2 : 1;
@@ -278,7 +281,7 @@ test_no_fill(void)
 	}
 }
 
-/* A client offers as much as its result can have: not the fill behind it, in any chunk. */
+/* A client offers as much as its result can have, without padding, in any chunk. */
 static void
 test_no_room_for_fill(void)
 {
@@ -306,8 +309,8 @@ test_no_room_for_fill(void)
 
 /* ---- Remote invalidation (draft s6.5) ---- */
 
-/* The answer's Send invalidates the handle that the call names, if it is one of the call's, and no
- * other. */
+/* The answer's Send invalidates the handle that the call names, if it belongs to the call, and
+ * no other. */
 static void
 test_invalidate(void)
 {
@@ -338,7 +341,8 @@ test_invalidate(void)
 	}
 }
 
-/* Of an answer in several parts the last alone does: the memory is used until then. */
+/* Only the last part of an answer in several parts does so, because the memory is used until
+ * then. */
 static void
 test_invalidate_last(void)
 {
@@ -365,8 +369,8 @@ test_invalidate_last(void)
 
 /* ---- The version of a connection (draft s4.3.3) ---- */
 
-/* The first message settles it: what comes in another one later, known or not, is refused and
- * changes nothing. */
+/* The first message settles the version. A later message of another version, known or not, is
+ * refused and changes nothing. */
 static void
 test_version_stays(void)
 {
@@ -385,8 +389,8 @@ test_version_stays(void)
 			rig.s.qp.on_post = NULL;
 			for (unsigned int i = 0; i < 3; i++) {
 				uint32_t vers = i == 1 ? other : first, len;
-				/* s7.1.2 is of version 2; in version 1 one that is not known is
-				 * answered with those that are (RFC 8166 s4.5.1) */
+				/* s7.1.2 is of version 2. In version 1 an unknown version is
+				 * answered with the known ones (RFC 8166 s4.5.1). */
 				int error = known || first == 2 ? RDMA2_ERR_VERS_MISMATCH
 				                                : RDMA2_ERR_VERS;
 
@@ -400,7 +404,8 @@ test_version_stays(void)
 				CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? error : -1);
 				CHECK_EQ(h.p.xid, 90 + i);
 				CHECK_EQ(h.p.vers,
-				         vers); /* an error has that of the message in error */
+				         /* an error has the version of the message in error */
+				         vers);
 				CHECK_EQ(weft_rpc_version(rig.s.rpc), first);
 			}
 			CHECK_EQ(rig.s.served, 2);
@@ -410,8 +415,8 @@ test_version_stays(void)
 	}
 }
 
-/* A server of one version: the other one is refused with the range there is, first and later; it
- * settles nothing. */
+/* A server with one version: another version is refused with the supported range, first and
+ * later, and settles nothing. */
 static void
 test_version_range(void)
 {
@@ -438,7 +443,7 @@ test_version_range(void)
 	}
 }
 
-/* What the server says of itself is in that version, too: calls in the reverse direction. */
+/* The server's own messages have that version, too: calls in the reverse direction. */
 static void
 test_version_reverse(void)
 {

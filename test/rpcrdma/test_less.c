@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A peer that takes less than was thought: fewer segments, no Call chunk, small receives.
- * Calls and replies go all the same, in another way.
+ * @file A peer that accepts less than was announced: fewer segments, no Call chunk, small receives.
+ * Calls and replies are then sent in another form.
  */
 
 #include <stdarg.h>
@@ -40,8 +40,8 @@ all_ok(unsigned int n)
 	}
 }
 
-/* Draft s5.2.4: however few segments a peer takes, calls go: as inline, continued or with a chunk
- * the less. */
+/* Draft s5.2.4: with any limit of segments calls can be sent: inline, continued, or with one
+ * chunk less. */
 static void
 test_few_segments(void)
 {
@@ -70,8 +70,8 @@ test_few_segments(void)
 	}
 }
 
-/* Draft s5.2.3: no segment is longer than the peer takes; each but a chunk's last ends where an XDR
- * unit does (RFC 4506 s3), whatever the peer's limit is. */
+/* Draft s5.2.3: no segment is longer than the peer accepts. Each segment except the last of a
+ * chunk ends at the end of an XDR unit (RFC 4506 s3), whatever the peer's limit is. */
 static void
 test_segment_bytes(void)
 {
@@ -94,8 +94,8 @@ test_segment_bytes(void)
 	}
 }
 
-/* Draft s7.3.3: ERR_SEGMENTS, from a peer whose properties said more: made again with less, carried
- * out once; the calls behind it know. */
+/* Draft s7.3.3: ERR_SEGMENTS from a peer whose properties announced more: the call is repeated
+ * with fewer segments and executed once. Later calls use the lower limit. */
 static void
 test_retry_segments(void)
 {
@@ -116,7 +116,7 @@ test_retry_segments(void)
 	}
 }
 
-/* Draft s7.3.1: a Call chunk that is refused is continued. */
+/* Draft s7.3.1: a call whose Call chunk is refused is repeated as a continued one. */
 static void
 test_retry_external(void)
 {
@@ -130,7 +130,7 @@ test_retry_external(void)
 		memset(text, 'q', sizeof(text) - 1);
 		start(NULL);
 		hand_greet(&rig, &ans[N_ANS - 1]);
-		if (bound) /* a name that goes in the message, its data in a chunk */
+		if (bound) /* a name in the message, with its data in a chunk */
 			CHECK_EQ(rig_move(&rig.c, 30000, 10, &rig_move_binding, &ans[0]), 0);
 		else
 			CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
@@ -138,7 +138,7 @@ test_retry_external(void)
 		weft_put_be32(m + RPCRDMA_OFF_CREDIT, rig.c.rpc->credit.limit);
 		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
 		CHECK_EQ(h.p.htype, bound ? RDMA2_CALL_INLINE : RDMA2_CALL_EXTERNAL);
-		rig.s.rpc->credit.recvd++; /* as if it had come there */
+		rig.s.rpc->credit.recvd++; /* as if the message had arrived */
 		fake_inject(&rig.c.qp, m, len);
 		if (bound) {
 			CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
@@ -187,8 +187,8 @@ xdr_text(XDR *x, ...)
 	return xdr_string(x, p, 70000);
 }
 
-/* RFC 8166 s4.3.2.1, draft A.2: a binding that knows no bound has the longest Reply chunk that may
- * be, not none. */
+/* RFC 8166 s4.3.2.1, draft A.2: a binding without a limit gets the longest possible Reply chunk,
+ * not none. */
 static void
 test_no_bound(void)
 {
@@ -228,7 +228,7 @@ measure(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 		longest = len_bytes;
 }
 
-/* Draft s5.2.2: what a peer's receives hold is what it says, and who says that they hold nothing is
+/* Draft s5.2.2: a peer announces the size of its receives. A size too small for any message is
  * refused. */
 static void
 test_small_receives(void)
@@ -273,7 +273,7 @@ count_inv(struct weft_qp *qp, const void *buf, uint32_t len_bytes, uint32_t stag
 	invalidations++;
 }
 
-/* Draft s6.5: a handle that is none of the call's is not invalidated. */
+/* Draft s6.5: a handle that does not belong to the call is not invalidated. */
 static void
 test_foreign_handle(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Refusals, octet for octet: what a refused call is told, what its next try asks for, and
- * what is given back whatever became of it.
+ * @file Refusals octet for octet: the error for a refused call, what its repetition requests, and
+ * the memory that is freed in every case.
  */
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ end(void)
 	rig_down(&rig);
 }
 
-/* What a side says next that is no grant, and its payload. */
+/* The next message of a side that is not a grant, and its payload. */
 static uint8_t *
 next(struct weft_qp *qp, uint8_t out[16384], struct rpcrdma_hdr *h)
 {
@@ -45,12 +45,12 @@ next(struct weft_qp *qp, uint8_t out[16384], struct rpcrdma_hdr *h)
 	return out + h->len_bytes;
 }
 
-/* RFC 5531 s9: a call that no procedure is found for is told which version there is, in a reply
- * that returns the chunks of the call unused. */
+/* RFC 5531 s9: a call of an unknown procedure gets the supported versions, in a reply that
+ * returns the chunks of the call unused. */
 static void
 test_no_procedure(void)
 {
-	/* Place in the RPC header, what stands there instead; then the words of the reply from its
+	/* Offset in the RPC header, the word to put there, and the words of the reply from the
 	 * third on. */
 	static const struct {
 		unsigned int at;
@@ -93,8 +93,8 @@ test_no_procedure(void)
 	}
 }
 
-/* Draft s7.3.2: refused its Write chunks a call asks for a whole reply, with room for each result
- * and no more. */
+/* Draft s7.3.2: a call whose Write chunks were refused requests a whole reply, with room for
+ * each result and no more. */
 static void
 test_without_writes(void)
 {
@@ -121,8 +121,8 @@ test_without_writes(void)
 	end();
 }
 
-/* Draft s5.2.5, s7.3.5: a call in the reverse direction asks for a Reply chunk only of who takes
- * all chunks. */
+/* Draft s5.2.5, s7.3.5: a reverse call requests a Reply chunk only from a peer that accepts all
+ * chunks. */
 static void
 test_reverse_reply(void)
 {
@@ -153,7 +153,7 @@ test_reverse_reply(void)
 	}
 }
 
-/* To a peer whose receives are so small that no header with a chunk fits, a long call goes in
+/* A long call to a peer whose receives are too small for any header with a chunk is sent in
  * parts. */
 static void
 test_no_header_fits(void)
@@ -165,7 +165,7 @@ test_no_header_fits(void)
 	memset(text, 's', 5000);
 	start(NULL);
 	hand_greet(&rig, &ans[7]);
-	/* As if the server had said so. */
+	/* as if the server had announced that */
 	len = rig_raw_props(m, 9, RPCRDMA_LEAST_INLINE_BYTES + 4);
 	weft_put_be32(m + 8, rig.c.rpc->credit.limit);
 	rig.s.rpc->credit.sent++;
@@ -181,7 +181,7 @@ test_no_header_fits(void)
 	end();
 }
 
-/* Work that is heard of only when it fails ends the connection when it does. */
+/* Unsignaled work that fails ends the connection. */
 static void
 test_unsignaled(void)
 {
@@ -204,8 +204,7 @@ reply_40000(const void *args)
 	return 40000;
 }
 
-/* Whatever a call had registered, on either side, serves the next one: nothing is registered anew.
- */
+/* The regions of a call, on either side, serve the next call: nothing new is registered. */
 static void
 test_regions_come_back(void)
 {

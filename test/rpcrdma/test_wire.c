@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The codec of version 2 headers: vectors of every type, the rules beside the XDR, limits,
- * building. What rpcgen thinks of them is test_wire_xdr.c's.
+ * @file The codec of version 2 headers: vectors of every type, rules besides the XDR, limits,
+ * encoding. test_wire_xdr.c compares it with rpcgen.
  */
 
 #include <errno.h>
@@ -22,7 +21,7 @@ static const struct rpcrdma_segment segs[] = {
 
 #define XID 0x12345678
 
-/* Draft s6.3.5: everything an external call may have. */
+/* Draft s6.3.5: every field of an external call. */
 static const uint32_t call_external[] = {
         XID,        2,     9,     RDMA2_CALL_EXTERNAL,
         0x55667788, /* rdma_inv_handle */
@@ -35,7 +34,7 @@ static const uint32_t call_external[] = {
         1,          0,     0,     /* writes: one of two segments, an empty one */
         1,          1,     SEG_B, /* the Reply chunk */
 };
-/* s6.3.7 without and with chunks; the RPC message behind. */
+/* s6.3.7 without and with chunks, followed by the RPC message. */
 static const uint32_t call_plain[] = {XID, 2, 9, RDMA2_CALL_INLINE, 0, 0, 0, 0, XID, 0};
 static const uint32_t call_chunks[] = {
         XID, 2, 9, RDMA2_CALL_INLINE, 0x11223344, 1, 4, SEG_A, 1, 8, SEG_B, 0, 1, 1, SEG_B,
@@ -52,15 +51,15 @@ static const uint32_t reply_writes[] = {XID, 2,   9, RDMA2_REPLY_INLINE, 1, 1, S
                                         0,   XID, 1};
 static const uint32_t grant[] = {0, 2, 9, RDMA2_GRANT};
 static const uint32_t err_vers[] = {7, 2, 9, RDMA2_ERROR, RDMA2_ERR_VERS, 1, 1};
-/* s6.3.3: two known properties and an unknown one; there is more in test_wire_props.c. */
+/* s6.3.3: two known properties and an unknown one. More are in test_wire_props.c. */
 static const uint32_t props[] = {
         7, 2, 9, RDMA2_CONNPROP_MIDDLE, 3, 1, 4, 8192, 5, 0, 99, 3, 0x61626300,
 };
 
 struct vector {
 	const uint32_t *w;
-	unsigned int n;       /* words, the RPC message included */
-	unsigned int payload; /* of these: words of the RPC message */
+	unsigned int n;       /* number of words, including the RPC message */
+	unsigned int payload; /* words of the RPC message */
 };
 #define VECTOR(a, payload)                                                                         \
 	{                                                                                          \
@@ -73,7 +72,7 @@ static const struct vector vectors[] = {
         VECTOR(err_vers, 0),      VECTOR(props, 0),
 };
 
-/* A vector with one word changed. */
+/* Decode a vector with one word changed. */
 static enum rpcrdma_verdict
 decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word)
 {
@@ -158,7 +157,8 @@ test_chunks(void)
 
 	CHECK_EQ(wire_decode_words(call_middle, N(call_middle), &h), RPCRDMA_OK);
 	CHECK_EQ(h.remaining_bytes, 70000);
-	/* Chunks may name the same memory, as some of these do: it is the requester's own. */
+	/* Chunks may name the same memory, as some of these do, because it belongs to the
+	 * requester. */
 	CHECK_EQ(wire_decode_words(call_chunks, N(call_chunks), &h), RPCRDMA_OK);
 	CHECK(is_chunk(c, &c->reads[1], 1, 1));
 	CHECK(is_chunk(c, &c->writes[0], 1, 1));
@@ -203,7 +203,7 @@ test_direction(void)
 static void
 test_errors(void)
 {
-	/* Words of each arm (s6.3.1), and what the default arm is for. */
+	/* Words of each arm (s6.3.1), and those of the default arm. */
 	static const struct {
 		uint32_t code, words;
 		enum rpcrdma_verdict v;
@@ -249,18 +249,19 @@ test_versions(void)
 	struct rpcrdma_hdr h;
 	uint8_t out[64];
 
-	/* Neither 1 nor 2: the prefix is all that may be read. */
+	/* Neither 1 nor 2: only the fixed part may be decoded. */
 	CHECK_EQ(decode_changed(call_plain, N(call_plain), 1, 3), RPCRDMA_BAD_VERS);
 	CHECK_EQ(decode_changed(call_plain, N(call_plain), 1, 0), RPCRDMA_BAD_VERS);
 	CHECK_EQ(decode_changed(grant, N(grant), 1, 3), RPCRDMA_BAD_VERS);
-	/* ERR_VERS reads the same in every version (s7.1.1, RFC 8166 s4.2), and nothing else. */
+	/* Only ERR_VERS has the same form in every version (s7.1.1, RFC 8166 s4.2). */
 	for (uint32_t vers = 0; vers < 5; vers++)
 		CHECK_EQ(decode_changed(err_vers, N(err_vers), 1, vers), RPCRDMA_OK);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 3, 9, RDMA2_ERROR, 2}, 5, &h),
 	         RPCRDMA_BAD_VERS);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 3, 9, RDMA2_ERROR, 1, 1}, 6, &h),
 	         RPCRDMA_BAD_VERS);
-	/* An error has the version of what it is about (s7): any, when it is about the version. */
+	/* An error has the version of the message in error (s7), or any version if it is about
+	 * the version. */
 	weft_rpcrdma_hdr_init(&h, 77, RDMA2_ERROR, 5);
 	h.err = (struct rpcrdma_err){RDMA2_ERR_VERS, 1, 2};
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 28);
@@ -304,7 +305,7 @@ test_rules(void)
 	                           &h),
 	         RPCRDMA_OK);
 	CHECK(h.chunks.has_reply);
-	/* RFC 4506 s4.4: 0 or 1, for "another one follows", too. */
+	/* RFC 4506 s4.4: 0 or 1, also for the flag that another element follows. */
 	for (unsigned int at = 5; at <= 7; at++) {
 		CHECK_EQ(decode_changed(call_plain, N(call_plain), at, 2), RPCRDMA_BAD_XDR);
 		CHECK_EQ(decode_changed(call_plain, N(call_plain), at, 0x01000000),
@@ -316,7 +317,7 @@ test_rules(void)
 	CHECK_EQ(wire_decode_words(call_plain, 8, &h), RPCRDMA_BAD_XDR);
 	CHECK_EQ(wire_decode_words(call_plain, 9, &h), RPCRDMA_OK);
 	CHECK_EQ(wire_decode_words(call_middle, 5, &h), RPCRDMA_BAD_XDR);
-	/* Octets behind a header without payload mean nothing. */
+	/* Octets after a header without payload are ignored. */
 	CHECK_EQ(wire_decode_words((const uint32_t[]){0, 2, 9, RDMA2_GRANT, 1, 2, 3}, 7, &h),
 	         RPCRDMA_OK);
 	CHECK_EQ(h.len_bytes, 16);
@@ -330,7 +331,7 @@ test_huge_counts(void)
 	                                  0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
 
 	for (unsigned int i = 0; i < N(counts); i++) {
-		/* Segments of Write and Reply chunks; properties; octets of one. */
+		/* Segments of Write and Reply chunks; properties; the octets of one. */
 		CHECK_EQ(decode_changed(reply_writes, N(reply_writes), 5, counts[i]),
 		         RPCRDMA_BAD_XDR);
 		CHECK_EQ(decode_changed(reply_external, N(reply_external), 5, counts[i]),
@@ -346,7 +347,7 @@ test_huge_counts(void)
 	}
 }
 
-/* A call with so many Read chunks of one segment, and Write chunks of so many segments. */
+/* A call with n Read chunks of one segment each, and Write chunks of n segments each. */
 static enum rpcrdma_verdict
 decode_lists(unsigned int reads, unsigned int writes, unsigned int each,
              const struct rpcrdma_limits *limits)
@@ -383,7 +384,8 @@ test_limits(void)
 	CHECK_EQ(decode_lists(16, 16, 4, NULL), RPCRDMA_MANY_SEGS);
 	CHECK_EQ(decode_lists(0, 1, 64, NULL), RPCRDMA_OK);
 	CHECK_EQ(decode_lists(0, 1, 65, NULL), RPCRDMA_MANY_SEGS);
-	CHECK_EQ(decode_lists(100, 17, 70, NULL), RPCRDMA_MANY_READS); /* the first that is met */
+	/* the first limit that is exceeded */
+	CHECK_EQ(decode_lists(100, 17, 70, NULL), RPCRDMA_MANY_READS);
 	CHECK_EQ(decode_lists(2, 1, 4, &few), RPCRDMA_OK);
 	CHECK_EQ(decode_lists(3, 1, 1, &few), RPCRDMA_MANY_READS);
 	CHECK_EQ(decode_lists(2, 2, 1, &few), RPCRDMA_MANY_WRITES);
@@ -392,7 +394,7 @@ test_limits(void)
 	CHECK_EQ(decode_lists(1, 0, 0, &none), RPCRDMA_MANY_READS);
 	CHECK_EQ(decode_lists(0, 1, 0, &none), RPCRDMA_MANY_WRITES);
 
-	/* What each verdict is answered with (s7). */
+	/* The error for each verdict (s7). */
 	CHECK(!weft_rpcrdma_verdict_err(RPCRDMA_OK, 2, NULL, 1, 2, &err));
 	CHECK(!weft_rpcrdma_verdict_err(RPCRDMA_SHORT, 2, NULL, 1, 2, &err));
 	CHECK(!weft_rpcrdma_verdict_err(RPCRDMA_DISCARD, 2, NULL, 1, 2, &err));
@@ -445,7 +447,7 @@ test_build(void)
 	len = wire_words(m, call_external, N(call_external));
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), len);
 	CHECK_MEM(out, m, len);
-	/* An inline call has its payload inline; a reply has none to be read. */
+	/* An inline call has its payload inline. A reply has none in a Read chunk. */
 	h.p.htype = RDMA2_CALL_INLINE;
 	CHECK_EQ(weft_rpcrdma_hdr_bytes(&h), 0);
 	h.p.htype = RDMA2_REPLY_INLINE;
@@ -453,7 +455,7 @@ test_build(void)
 	h.p.htype = 14;
 	CHECK_EQ(weft_rpcrdma_hdr_bytes(&h), 0);
 
-	/* Full: refused, and what was there stays. */
+	/* A full list: refused, and its content stays. */
 	weft_rpcrdma_hdr_init(&h, 2, RDMA2_CALL_INLINE, XID);
 	for (unsigned int i = 0; i < RPCRDMA_MAX_READ_CHUNKS; i++)
 		CHECK_EQ(weft_rpcrdma_read_add(c, 4 + 4 * i, segs, 2), 0);
@@ -480,7 +482,7 @@ test_build(void)
 	}
 }
 
-/* Draft s4.5.2.1: the segment count comes back, the lengths say what was written. */
+/* Draft s4.5.2.1: the segment count is returned, and the lengths say what was written. */
 static void
 test_write_back(void)
 {
@@ -507,12 +509,12 @@ test_write_back(void)
 	CHECK_EQ(s[2].len_bytes, 0);
 	CHECK_EQ(s[1].offset, 7);
 	CHECK_EQ(c->writes[0].len_bytes, 120);
-	CHECK_EQ(weft_rpcrdma_chunk_fill(c, &c->writes[1], 5), 5); /* an empty one takes nothing */
+	CHECK_EQ(weft_rpcrdma_chunk_fill(c, &c->writes[1], 5), 5); /* an empty one holds nothing */
 	CHECK_EQ(weft_rpcrdma_chunk_fill(c, &c->writes[2], 0), 0); /* unused */
 	CHECK_EQ(c->writes[2].n_segs, 1);
 	CHECK_EQ(c->writes[2].len_bytes, 0);
 	CHECK_EQ(weft_rpcrdma_hdr_bytes(&reply), 20 + 3 * 8 + 4 * 16);
-	/* The call's own are untouched. */
+	/* The chunks of the call are unchanged. */
 	CHECK_EQ(call.chunks.writes[0].len_bytes, 250);
 
 	weft_rpcrdma_hdr_init(&reply, 2, RDMA2_REPLY_EXTERNAL, 1);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Reduced Payload streams (draft s4.4.2, s4.5.2.4, s4.5.3): items leave by address and come
- * back by position or by their order, and the structure that was encoded is the one that is
- * decoded.
+ * @file Reduced Payload streams (draft s4.4.2, s4.5.2.4, s4.5.3): items are removed by address, and
+ * inserted by position or by order. The decoded structure equals the encoded one.
  */
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include "rpcrdma_xdr.h"
 #include "weft_test.h"
 
-/* Something of everything: numbers between opaques, a string, fixed and counted octets. */
+/* A member of each kind: numbers between opaques, a string, fixed and counted octets. */
 struct thing {
 	uint32_t first;
 	u_int a_len;
@@ -85,7 +84,7 @@ up4(uint32_t n)
 	return (n + 3) & ~3u;
 }
 
-/* Octets handed to the decoder, exactly as many as there are. */
+/* The octets for the decoder, in memory of exactly that length. */
 static uint8_t *
 exact(const uint8_t *buf, uint32_t len_bytes)
 {
@@ -148,7 +147,7 @@ test_by_position(void)
 	}
 }
 
-/* Results: no positions; counted opaques that are not empty. */
+/* Results have no positions. Only counted opaques that are not empty are counted. */
 static void
 test_by_order(void)
 {
@@ -172,7 +171,7 @@ test_by_order(void)
 				k++;
 			}
 			in.nitems = o.nitems;
-			/* b was placed by the peer where the structure has it. */
+			/* the peer placed b where the structure has it */
 			if (mask & 4) {
 				memcpy(placed, t.b, t.b_len);
 				in.items[in.nitems - 1].data = (uint8_t *)placed;
@@ -198,8 +197,8 @@ test_by_order(void)
 }
 
 /*
- * An empty opaque in front of the result is not seen; `b` is the fourth all the same. When the
- * message could hold it, it is taken for what it seems, and a wrong guess is seen.
+ * An empty opaque before the result is not visible, yet `b` is still the fourth. If the message
+ * could hold the item, the next octets are taken for it. A wrong guess is detected.
  */
 static void
 test_behind_empty(void)
@@ -220,7 +219,7 @@ test_behind_empty(void)
 			rpcrdma_in_open(&in, &x);
 			rpcrdma_in_results(&in, &got);
 			ok = xdr_thing(&x, &got) && rpcrdma_in_drained(&in);
-			/* behind it comes a word */
+			/* one word follows it */
 			CHECK_EQ(ok, empty == 0 || len > 4);
 			if (ok)
 				thing_check(&got, &t);
@@ -230,7 +229,7 @@ test_behind_empty(void)
 	}
 }
 
-/* Without a zero in front there is no empty opaque: the next one is the next one, whatever its
+/* Without a zero before it there is no empty opaque: the next opaque is the item, whatever its
  * length. */
 static void
 test_not_behind_empty(void)
@@ -252,8 +251,8 @@ test_not_behind_empty(void)
 	rpcrdma_out_free(&o);
 }
 
-/* Every cut, every item too short or too long or elsewhere: refused or decoded, never read beyond.
- */
+/* Truncated at every octet; every item too short, too long, or elsewhere: refused or decoded,
+ * and never read beyond its end. */
 static void
 test_wrong(void)
 {
@@ -292,7 +291,7 @@ test_wrong(void)
 
 			rpcrdma_in_open(&in, &x);
 			ok = xdr_thing(&x, &got) && rpcrdma_in_drained(&in);
-			/* with its roundup inside the chunk it is still the same message (RFC 8166
+			/* with the padding inside the chunk it is the same message (RFC 8166
 			 * s3.4.5) */
 			CHECK_EQ(ok, at == pos && (len == t.a_len || len == up4(t.a_len)));
 			xdr_free(xdr_thing, (char *)&got);
@@ -302,7 +301,7 @@ test_wrong(void)
 	rpcrdma_out_free(&o);
 }
 
-/* As xdr_thing, decoding, but what is long is lent. */
+/* Like xdr_thing when decoding, but long members are lent. */
 static bool
 lent_thing(XDR *x, struct thing *t)
 {
@@ -316,14 +315,14 @@ lent_thing(XDR *x, struct thing *t)
 	return t->b != NULL && xdr_u_int(x, &t->last);
 }
 
-/* In the message or in a chunk, with the roundup in the chunk or without: lent where it lies, never
- * beyond. */
+/* In the message or in a chunk, with or without padding in the chunk: lent in place, and never
+ * beyond the end. */
 static void
 test_lent(void)
 {
 	for (uint32_t len = 0; len < 40; len++) {
 		for (unsigned int mask = 0; mask < 16; mask++) {
-			bool padded = mask & 8; /* items come with their roundup */
+			bool padded = mask & 8; /* items are followed by their padding */
 			struct thing t, got = {0};
 			struct rpcrdma_out o;
 			struct rpcrdma_in in = {0};
@@ -370,7 +369,7 @@ test_lent(void)
 	}
 }
 
-/* Half an item, results, another library's stream, nothing at all: not lent. */
+/* Half an item, results, a stream of another library, an empty stream: not lent. */
 static void
 test_not_lent(void)
 {
@@ -382,13 +381,13 @@ test_not_lent(void)
 
 	rpcrdma_in_open(&in, &x);
 	CHECK(weft_rpc_xdr_lend(&x, 0) == NULL);
-	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* into the item */
+	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* in the middle of the item */
 	CHECK(weft_rpc_xdr_lend(&x, UINT32_MAX) == NULL);
 	CHECK(weft_rpc_xdr_lend(&x, 8) == octets);
 	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL);
 	CHECK(weft_rpc_xdr_lend(&x, 17) == NULL);
 	CHECK(xdr_u_int(&x, &v));
-	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* begun */
+	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* already begun */
 	in.by_order = true;
 	rpcrdma_in_open(&in, &x);
 	CHECK(weft_rpc_xdr_lend(&x, 8) == NULL);
@@ -407,7 +406,7 @@ test_limits(void)
 	rpcrdma_out_open(&o, &x);
 	CHECK(!xdr_thing(&x, &t));
 	CHECK_EQ(o.error, -EMSGSIZE);
-	/* what is removed counts as well */
+	/* removed items count as well */
 	o.items[0] = (struct weft_rpc_item){t.b, t.b_len};
 	o.nitems = 1;
 	rpcrdma_out_open(&o, &x);
