@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Links that fail and heal, ports and pools that run dry, ends that leave early or come
- * back. */
+/** @file Links that fail and recover, ports and pools that are exhausted, ends that leave early
+ * or return. */
 
 #include "props.h"
 #include "props_cases.h"
 #include "weft_netif_stats.h"
 
-/** When the peer's application is there. */
+/** When the peer's application exists. */
 static bool
 accepted(void *arg)
 {
@@ -34,11 +34,11 @@ finish_one(struct props *p)
 	props_down(p);
 }
 
-/* ---- Outages: bounded time to recover ---- */
+/* ---- Outages: the time to recover is limited ---- */
 
 static struct {
 	bool down;
-	unsigned int ends; /**< bit per direction */
+	unsigned int ends; /**< one bit for each direction */
 	uint64_t rtos, arrived, acked;
 	bool watching;
 } outage;
@@ -50,11 +50,11 @@ node0_rtos(struct props *p)
 }
 
 /**
- * RFC 6298 s5: the timer that ran at the moment of healing expires within the backed-off RTO;
- * what it sends arrives and is answered within a round trip; another one for what the answer
- * lets out. The next hop may have to be asked for first (at most once a second: RFC 1122 s2.3.2.1),
- * and of what waits for its answer the latest is kept (s2.3.2.2), not the segment that is missing:
- * then another timeout brings that.
+ * RFC 6298 s5: the timer that runs when the link recovers expires within the backed-off RTO. Its
+ * segment arrives and is answered within a round trip. One more round trip is for the segments that
+ * the answer permits. The next hop may have to be resolved first (at most once a second: RFC 1122
+ * s2.3.2.1). Of the segments that wait for its address the latest is kept (s2.3.2.2), which may not
+ * be the missing one. Then another timeout sends the missing one.
  */
 static uint64_t
 recovery_bound_ns(struct props *p, const struct weft_tcp_info *info)
@@ -131,7 +131,7 @@ test_outage(void)
 	props_each(1500, run_outage);
 }
 
-/* ---- Nothing is sent again that has not been lost ---- */
+/* ---- Only lost segments are retransmitted ---- */
 
 static void
 run_economy(struct props *p)
@@ -162,14 +162,14 @@ run_economy(struct props *p)
 	finish(p);
 	st = weft_tcp_stats(p->net.node[0].tcp);
 	/*
-	 * RFC 8985: with SACK, in order and no acknowledgment lost, what is sent again was lost,
-	 * save for a probe (s7.3) and what a timeout takes for lost (RFC 6298 s5.4: the first;
-	 * RFC 8985 s6.3: all sent a round trip before).
+	 * RFC 8985: with SACK, in-order delivery and no lost ACK, a retransmitted segment was lost.
+	 * Exceptions are a probe (s7.3), and what a timeout takes for lost (RFC 6298 s5.4: the
+	 * first segment; RFC 8985 s6.3: all sent a round trip before).
 	 */
-	/* What the receiver has no place for is lost, too. */
+	/* A segment that the receiver has no room for is lost, too. */
 	lost = h->lost_segs + weft_tcp_stats(p->net.node[1].tcp)->rx_ooo_dropped;
 	lost += weft_netif_stats(p->net.node[0].nif)->tx_unresolved;
-	/* One that a suspected black hole cut in pieces is sent again as several. */
+	/* A segment that was split for a suspected black hole is retransmitted as several. */
 	lost += st->segs_split;
 	allowed = lost + st->tlp_probes + h->timeout_segs;
 	CHECK_MSG(h->retrans_segs <= allowed,
@@ -187,7 +187,7 @@ test_economy(void)
 	props_each(2000, run_economy);
 }
 
-/* ---- Ports that take nothing, pools that are empty ---- */
+/* ---- Ports that accept nothing, and empty pools ---- */
 
 static struct rte_mbuf *hoard[8192];
 static unsigned int hoarded;
@@ -257,7 +257,7 @@ test_starve(void)
 	props_each(400, run_starve);
 }
 
-/* ---- One end leaves in the middle ---- */
+/* ---- One end leaves during the transfer ---- */
 
 static void
 abort_act(struct props *p)
@@ -278,7 +278,8 @@ run_abort(struct props *p)
 	props_draw_path(p);
 	props_draw_faults(p, 10);
 	props_draw_attr(p);
-	/* A RST that is lost is found out by asking (RFC 9293 s3.5.1: half-open connections). */
+	/* A lost RST is detected when segments are sent (RFC 9293 s3.5.1: half-open
+	 * connections). */
 	for (unsigned int i = 0; i < 2; i++) {
 		p->attr[i].keepalive_us = 2000000;
 		p->attr[i].keepalive_intvl_us = 500000;
@@ -295,7 +296,7 @@ run_abort(struct props *p)
 		const struct net_app *a = &p->net.app[i];
 
 		CHECK(!a->bad_data && !a->torn);
-		/* Refused: nothing of ours was there any more when the SYN came again. */
+		/* Refused: our connection was gone when the SYN was repeated. */
 		CHECK_MSG(a->err == 0 || a->err == -ECONNABORTED || a->err == -ECONNRESET, "%d",
 		          a->err);
 		CHECK_MSG(a->err != 0 || a->eof, "an end without an end");
@@ -309,7 +310,7 @@ test_abort(void)
 	props_each(1500, run_abort);
 }
 
-/* ---- Both ends open, both close ---- */
+/* ---- Both ends open, and both close ---- */
 
 static void
 both_open_act(struct props *p)
@@ -335,7 +336,7 @@ run_both_open(struct props *p)
 	props_up(p);
 	weft_tcp_unlisten(p->net.node[1].tcp, p->net.listener);
 	props_connect(p, 100000);
-	/* Before the other's SYN comes: it would be answered with RST. */
+	/* Before the other's SYN arrives, because it would be answered with a RST. */
 	p->act = both_open_act;
 	p->next_ns = sim_now_ns(p->net.sim) + props_rand(p, p->cfg[0].delay_ns);
 	CHECK(!net_run(&p->net, p->cfg[0].delay_ns, NULL, NULL));
@@ -348,7 +349,7 @@ test_both_open(void)
 	props_each(1000, run_both_open);
 }
 
-/* ---- The path's MTU drops ---- */
+/* ---- The path MTU falls ---- */
 
 static void
 mtu_act(struct props *p)
@@ -392,7 +393,7 @@ test_mtu(void)
 	props_each(1000, run_mtu);
 }
 
-/* ---- A peer that has lost its memory ---- */
+/* ---- A peer that restarted ---- */
 
 static void
 run_restart(struct props *p)
@@ -421,7 +422,7 @@ run_restart(struct props *p)
 	stale = &p->net.app[1 - node];
 	CHECK(stale->c != NULL);
 	net_restart(&p->net, node, &p->attr[node]);
-	/* RFC 9293 s3.5.1: the survivor finds out by the RST that its segments earn. */
+	/* RFC 9293 s3.5.1: the survivor learns of it by the RST for its segments. */
 	if (node == 1) {
 		net_listen(&p->net, 1);
 		if (props_chance(p, 50))
@@ -431,7 +432,8 @@ run_restart(struct props *p)
 		finish(p);
 		fresh = props_connect(p, 100000);
 	} else {
-		/* Figure 9: a SYN for the survivor's connection. It asks back, and is told. */
+		/* Figure 9: a SYN for the survivor's connection. The survivor sends an ACK, and
+		 * gets a RST. */
 		fresh = &p->net.app[p->net.napps++];
 		memset(fresh, 0, sizeof(*fresh));
 		fresh->node = &p->net.node[0];

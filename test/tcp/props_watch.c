@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The watch: checks each segment as it leaves against all that was said on the link before, and
- * each connection's state after every turn of its stack. It knows the protocol, not the code.
+ * @file The watch: it checks each sent segment against everything sent on the link before, and each
+ * connection's state after every turn of its stack. It knows the protocol and not the
+ * implementation.
  */
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ flow_new(struct props *p, unsigned int from, const struct seg *s)
 	struct props_flow *f = &p->flow[p->nflows];
 
 	CHECK(p->nflows < PROPS_CONNS);
-	/* What an earlier run has left there. */
+	/* Remove what an earlier run left. */
 	for (unsigned int i = 0; i < 2; i++) {
 		struct props_half *h = &f->half[i];
 		uint64_t used = RTE_MIN(h->end + 1, (uint64_t)PROPS_OCTETS);
@@ -86,8 +86,7 @@ flow_new(struct props *p, unsigned int from, const struct seg *s)
 	return f;
 }
 
-/** Another connection on the same ports; an end that still waits for its SYN to be answered stays.
- */
+/** A new connection on the same ports. An end that still waits for an answer to its SYN stays. */
 static struct props_flow *
 flow_again(struct props *p, const struct props_flow *old, unsigned int from, const struct seg *s)
 {
@@ -133,7 +132,7 @@ offset(const struct props_half *h, uint32_t seq)
 	return seq - h->iss - 1;
 }
 
-/* ---- A segment leaves ---- */
+/* ---- A segment is sent ---- */
 
 static void
 sent_syn(struct props_half *h, const struct seg *s)
@@ -141,7 +140,8 @@ sent_syn(struct props_half *h, const struct seg *s)
 	CHECK_EQ(s->len, 0);
 	if (h->syn) {
 		CHECK_EQ(s->h.seq, h->iss);
-		/* RFC 7323 s1.3, s2.2: an answer has what the first SYN offered, never more. */
+		/* RFC 7323 s1.3, s2.2: a SYN-ACK has at most the options that the first SYN
+		 * offered. */
 		return;
 	}
 	h->syn = true;
@@ -152,7 +152,7 @@ sent_syn(struct props_half *h, const struct seg *s)
 	h->has_ts = s->o.has_ts;
 }
 
-/** RFC 2018 s3: only what has come, and all that a block covers. */
+/** RFC 2018 s3: a block covers only octets that have arrived, and all of them. */
 static void
 sent_sack(const struct props *p, const struct props_half *other, const struct seg *s)
 {
@@ -160,7 +160,7 @@ sent_sack(const struct props *p, const struct props_half *other, const struct se
 		uint64_t l = offset(other, s->o.sack[i].left),
 		         r = offset(other, s->o.sack[i].right);
 
-		/* RFC 2883 s4: a duplicate is reported, whoever made it. */
+		/* RFC 2883 s4: a duplicate is reported, whoever sent it. */
 		if (i == 0 && p->attacked && (int32_t)(s->o.sack[i].right - s->h.ack) <= 0)
 			continue;
 		if (other->fin_arrived && r == other->fin_off + 1)
@@ -184,21 +184,21 @@ sent_ack(const struct props *p, struct props_half *h, const struct props_half *o
 	wnd = s->h.flags & TCP_SYN || !h->wscale_ok || !other->wscale_ok
 	              ? s->h.wnd
 	              : (uint64_t)s->h.wnd << h->wscale;
-	/* RFC 9293 s3.4: RCV.NXT: all before it has come, and it never goes back. */
+	/* RFC 9293 s3.4: RCV.NXT: all octets before it have arrived, and it never decreases. */
 	CHECK_MSG(ack <= other->arrived || (other->fin_arrived && ack == other->fin_off + 1 &&
 	                                    other->arrived == other->fin_off),
 	          "ACK %" PRIu64 " of octets that have not come (%" PRIu64 ")", ack,
 	          other->arrived);
 	CHECK_MSG(ack >= h->ack_out, "ACK went back from %" PRIu64 " to %" PRIu64, h->ack_out, ack);
 	h->ack_out = ack;
-	/* RFC 9293 s3.8.6.2.2: the right edge is not moved to the left (SHLD-14). */
+	/* RFC 9293 s3.8.6.2.2: the right edge of the window does not move to the left (SHLD-14). */
 	CHECK_MSG(p->window_moves || ack + wnd >= h->edge_out,
 	          "window shrunk from %" PRIu64 " to %" PRIu64, h->edge_out, ack + wnd);
 	h->edge_out = ack + wnd;
 	sent_sack(p, other, s);
 }
 
-/** What cwnd may have been within this turn, before something reduced it again (RFC 5681 s3.1). */
+/** The largest cwnd within this turn, before another event reduced it again (RFC 5681 s3.1). */
 static uint64_t
 most_cwnd(const struct props *p, const struct net_app *a, const struct props_half *h)
 {
@@ -209,7 +209,7 @@ most_cwnd(const struct props *p, const struct net_app *a, const struct props_hal
 	return p->cwnd_before[i] + (h->acked - RTE_MIN(p->acked_before[i], h->acked));
 }
 
-/** New octets: are they allowed by the peer's window and by ours? */
+/** New octets: check that the peer's window and our cwnd permit them. */
 static void
 sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct seg *s,
          uint64_t off)
@@ -220,7 +220,8 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 	struct weft_tcp_info info;
 
 	if (off > h->end) {
-		/* What waits for the next hop's address and is too much never comes here. */
+		/* A segment that is dropped while it waits for the next hop's address does not
+		 * appear here. */
 		CHECK_MSG(weft_netif_stats(p->net.node[from].nif)->tx_unresolved > 0,
 		          "a gap: %" PRIu64 " after %" PRIu64, off, h->end);
 		memset(h->octet + h->end, PROPS_UNSEEN, off - h->end);
@@ -229,10 +230,11 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 	if (p->window_moves) {
 		uint64_t edge = h->edge;
 
-		/* Of a burst the earlier segments have their effect first. */
+		/* Earlier segments of a burst take effect first. */
 		if (h->edge_ns == sim_now_ns(p->net.sim))
 			edge = RTE_MAX(edge, h->edge_was);
-		/* RFC 9293 s3.8.6.1: one octet into a closed window; else within what it is now. */
+		/* RFC 9293 s3.8.6.1: one octet into a closed window. Otherwise within the
+		 * present window. */
 		CHECK_MSG(end <= edge || s->len == 1,
 		          "octets to %" PRIu64 " beyond the window's edge %" PRIu64, end, edge);
 	} else {
@@ -249,12 +251,12 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 		return;
 	CHECK_MSG(end <= a->sent, "octets that the application has not sent");
 	weft_tcp_info(a->c, &info);
-	/* RFC 8985 s7.3: a probe goes whatever cwnd says, also when ECE has just halved it. */
+	/* RFC 8985 s7.3: a probe is sent regardless of cwnd, even if ECE has just halved it. */
 	if (info.in_recovery || info.tlp_probes != p->probes_before[a - p->net.app])
 		return;
 	/*
-	 * Outside recovery nothing is taken for lost, so what is unacknowledged is in flight. RFC
-	 * 3042 allows two segments beyond cwnd; one more may be a probe of before.
+	 * Outside recovery no segment is considered lost, so all unacknowledged octets are in
+	 * flight. RFC 3042 permits two segments beyond cwnd, and one more may be an earlier probe.
 	 */
 	flight = end - h->acked;
 	for (uint64_t x = h->acked; x < end; x++)
@@ -286,7 +288,7 @@ sent_again(const struct props *p, unsigned int from, struct props_half *h, const
 		          h->acked_sure);
 	if (p->may_split || weft_tcp_stats(p->net.node[from].tcp)->blackholes > 0)
 		return;
-	/* RFC 5044 appendix A: the boundaries of a segment are those of its first time. */
+	/* RFC 5044 appendix A: a retransmitted segment has the same boundaries. */
 	CHECK_MSG(h->octet[off] & PROPS_START, "sent again from %" PRIu64 " within a segment", off);
 	CHECK_MSG(end == h->end || h->octet[end] & (PROPS_START | PROPS_UNSEEN),
 	          "sent again to %" PRIu64 " within a segment", end);
@@ -306,7 +308,7 @@ sent_text(struct props *p, struct props_flow *f, unsigned int from, const struct
 	for (uint32_t i = 0; i < s->len; i++)
 		CHECK_MSG(s->data[i] == net_stream(key, off + i), "octet %" PRIu64 " is wrong",
 		          off + i);
-	/* RFC 9293 s3.7.1 (MUST-16), RFC 6691: the offer covers options, too. */
+	/* RFC 9293 s3.7.1 (MUST-16), RFC 6691: the offered MSS includes options. */
 	CHECK_MSG(s->len + s->h.hdr_len_bytes - TCP_HDR_LEN <= f->half[1 - from].mss,
 	          "%u octets of text and %u of options, MSS %u", s->len,
 	          s->h.hdr_len_bytes - TCP_HDR_LEN, f->half[1 - from].mss);
@@ -342,7 +344,7 @@ on_sent(struct props *p, unsigned int from, const struct seg *s)
 	if (s->h.flags & TCP_SYN)
 		sent_syn(h, s);
 	if (!h->syn && (p->strangers || p->window_moves))
-		return; /* of a connection that was here before */
+		return; /* of an earlier connection */
 	CHECK_MSG(h->syn, "a segment before this end's SYN");
 	if (s->h.flags & TCP_ACK)
 		sent_ack(p, h, &f->half[1 - from], s);
@@ -374,7 +376,7 @@ on_arrived(struct props *p, unsigned int from, const struct seg *s)
 	other = &f->half[1 - from];
 	off = offset(h, s->h.seq);
 	if (p->strangers && off + s->len > h->end && s->len > 0)
-		return; /* of a connection that was here before */
+		return; /* of an earlier connection */
 	before = h->arrived + (h->fin_arrived && h->arrived == h->fin_off);
 	if (s->len > 0) {
 		h->arrived_segs++;
@@ -410,8 +412,7 @@ on_arrived(struct props *p, unsigned int from, const struct seg *s)
 		for (uint64_t x = l; x < r; x++)
 			other->octet[x] |= PROPS_SACKED;
 	}
-	/* RFC 9293 s3.10.7.4, first step: of a segment that is all old not even the ACK is taken.
-	 */
+	/* RFC 9293 s3.10.7.4, first step: nothing of an old segment is used, not even its ACK. */
 	acceptable = s->len + (s->h.flags & TCP_FIN) > 0
 	                     ? off + s->len + (s->h.flags & TCP_FIN) > before
 	                     : off >= before;
@@ -452,8 +453,8 @@ on_link(void *arg, unsigned int from, enum sim_event what, const uint8_t *frame,
 /* ---- After each turn ---- */
 
 /**
- * A retransmission timer has fired: all that is not acknowledged may be sent again, also what the
- * receiver said it has: it may have thrown it away (RFC 2018 s8).
+ * A retransmission timer has expired: all unacknowledged octets may be sent again, also those that
+ * the receiver reported by SACK, because it may have dropped them (RFC 2018 s8).
  */
 static void
 count_timeout(struct props_half *h)
@@ -488,8 +489,9 @@ sample(struct props *p, struct net_app *a)
 	if (f == NULL)
 		return;
 	/*
-	 * RFC 5681 s3.1: no acknowledgment opens the window by more than it acknowledges. Ten
-	 * segments at first (RFC 6928), three and one for each duplicate in fast recovery (s3.2).
+	 * RFC 5681 s3.1: no ACK raises cwnd by more octets than it acknowledges. There are ten
+	 * segments at first (RFC 6928), and three and one for each duplicate ACK in fast recovery
+	 * (s3.2).
 	 */
 	most = 14600u + 13ull * i.mss_bytes + f->half[a->node->id].acked +
 	       weft_tcp_stats(a->node->tcp)->dupacks_in * i.mss_bytes;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What one out-of-order segment may cost, whatever order a peer chooses: pieces of the queue that
- * are walked for it, to find its place and to tell the run that it belongs to.
+ * @file The limited cost of one out-of-order segment, in any order that a peer chooses: the number
+ * of queue elements that are walked to find its place, and to report the run that contains it.
  */
 
 #include "tcp_peer.h"
@@ -10,11 +9,11 @@
 #include "tcp_instance.h"
 #include "tcp_rcv.h"
 
-/* From the last place, the head and the tail; and of its run, to either side. */
+/* from the last place, the head and the tail; and along its run in both directions */
 #define STEPS_MAX (5 * TCP_REASS_STEPS)
 
 static const struct weft_tcp_stats *st;
-static struct weft_tcp_attr attr; /**< of the next connection's machine */
+static struct weft_tcp_attr attr; /**< for the stack of the next connection */
 
 static void
 open_sack(bool sack)
@@ -29,7 +28,7 @@ open_sack(bool sack)
 	app = &net.app[0];
 }
 
-/** Octets of the stream; the pieces that were walked for them. */
+/** Deliver octets of the stream. Returns the number of elements that were walked. */
 static uint64_t
 put(uint32_t off, uint32_t len)
 {
@@ -39,7 +38,7 @@ put(uint32_t off, uint32_t len)
 	return net.node[0].tcp->ooo_steps - before;
 }
 
-/** Whether every block of the last ACK is of octets that are held. */
+/** Check that every block of the last ACK covers only octets that are held. */
 static void
 check_blocks(void)
 {
@@ -56,8 +55,7 @@ check_blocks(void)
 	}
 }
 
-/** What was sent, and dropped for whatever reason, is sent once more in order: nothing is missing.
- */
+/** Send again, in order, everything that was dropped. Then nothing may be missing. */
 static void
 finish(uint32_t end)
 {
@@ -68,7 +66,7 @@ finish(uint32_t end)
 	down();
 }
 
-/** Far apart in a long queue, turn by turn. */
+/** Segments in turn at two places of a long queue, both far from its ends: they are dropped. */
 static void
 test_far(void)
 {
@@ -88,7 +86,7 @@ test_far(void)
 	}
 }
 
-/** A queue that is full is not walked at all. */
+/** A full queue is not walked at all. */
 static void
 test_full(void)
 {
@@ -105,7 +103,7 @@ test_full(void)
 	finish(6 * 1024 + 1);
 }
 
-/** Likewise one whose connection has its part of what all may have together. */
+/** The same if the connection has used its share of all connections' limit. */
 static void
 test_full_share(void)
 {
@@ -122,14 +120,14 @@ test_full_share(void)
 	finish(1801);
 }
 
-/** Runs too many to be remembered and too long to be walked, each touched again and again. */
+/** More runs than are remembered, too long to be walked, each extended again and again. */
 static void
 test_runs(void)
 {
 	enum { RUNS = 6, LEN = 150, GAP = 400 };
 
 	open_sack(true);
-	/* Large enough that they stay pieces of their own, last ones first. */
+	/* Large enough to remain separate elements, the last ones first. */
 	for (uint32_t r = 0; r < RUNS; r++)
 		for (uint32_t i = LEN; i > 0; i--)
 			put(r * GAP * 1000 / 8 + i * 200 + 1000, 200);
@@ -143,20 +141,20 @@ test_runs(void)
 	finish(RUNS * GAP * 1000 / 8);
 }
 
-/** A copy of what has been reported costs no walk along its run, though the newest block is
- * another's. */
+/** A duplicate of a reported segment causes no walk along its run, even if the newest block is
+ * another one. */
 static void
 test_kept(void)
 {
 	open_sack(true);
-	/* More than share a buffer, last ones first. */
+	/* Too large to share a buffer, the last ones first. */
 	for (uint32_t i = 400; i > 0; i--)
 		put(i * 1400, 1400);
 	CHECK(app->c->ooo_mbufs > 30);
 	put(700000, 100);
 	CHECK_EQ(app->c->nsack, 2);
 	CHECK(put(1400, 1400) <= 2);
-	/* RFC 2883 s4: what came twice, then the whole of its run. */
+	/* RFC 2883 s4: the duplicate, then the whole run that contains it. */
 	CHECK_EQ(last().opts.nsack, 3);
 	CHECK_EQ(last().opts.sack[0].right, IRS + 1 + 2800);
 	CHECK_EQ(last().opts.sack[1].left, IRS + 1 + 1400);
@@ -164,14 +162,14 @@ test_kept(void)
 	finish(700100);
 }
 
-/** Orders that losses and paths make: nothing is too far. */
+/** Orders caused by losses and by paths: the place is always found. */
 static void
 test_ordinary(void)
 {
 	uint64_t rng = 88172645463325252ULL;
 	uint32_t order[64];
 
-	/* Every third is lost, sent again in order while new ones go on. */
+	/* Every third segment is lost, and retransmitted in order while new ones arrive. */
 	open_sack(true);
 	for (uint32_t i = 1; i < 600; i++)
 		if (i % 3 != 0)
@@ -182,7 +180,7 @@ test_ordinary(void)
 	}
 	CHECK_EQ(st->rx_ooo_far, 0);
 	finish(12000);
-	/* Each of 64 in any order. */
+	/* Groups of 64 in any order. */
 	open_sack(true);
 	for (uint32_t base = 1; base < 600; base += RTE_DIM(order)) {
 		for (uint32_t i = 0; i < RTE_DIM(order); i++) {
@@ -201,7 +199,7 @@ test_ordinary(void)
 	finish(6410);
 }
 
-/** Any order at all: bounded, true and whole in the end. */
+/** Any order: limited cost, correct blocks, and a complete stream in the end. */
 static void
 test_any(void)
 {

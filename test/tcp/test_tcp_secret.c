@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a scanner reads out of timestamps and initial sequence numbers: nothing of our clock, of
- * other connections or of another machine; and what one connection is promised of them all the
- * same.
+ * @file What a scanner learns from timestamps and initial sequence numbers: nothing of our clock,
+ * of other connections, or of another host. Also, the guarantees that they give to one connection.
  */
 
 #include <stdlib.h>
@@ -17,7 +15,7 @@
 
 #define CONNS 512
 
-/** A SYN from that port; our answer to it, which a reset then ends. */
+/** Send a SYN from this port. Returns our answer, and ends the connection with a RST. */
 static struct net_seg
 answer(uint16_t port)
 {
@@ -46,8 +44,8 @@ by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/** Numbers of a scan are spread over all 32 bits: no two are as near as one clock would have them.
- */
+/** Numbers of a scan are spread over all 32 bits: no two are as close as one clock would make
+ * them. */
 static void
 check_spread(uint32_t v[CONNS], const char *what)
 {
@@ -78,7 +76,7 @@ test_scan(void)
 			struct net_seg s = answer((uint16_t)(10000 + i));
 
 			ts[i] = s.opts.ts_val;
-			/* Of a cookie the upper bits are the slot's and the MSS's. */
+			/* The upper bits of a cookie hold the slot and the MSS. */
 			isn[i] = k == 0 ? s.h.seq : s.h.seq << 4;
 		}
 		check_spread(ts, "timestamps");
@@ -90,7 +88,7 @@ test_scan(void)
 
 /**
  * RFC 7323 s5.4, s7.1 and RFC 6191: incarnations of one connection see one clock that never goes
- * back, whether a cookie answers or not; RFC 6528: their numbers move by 250 a millisecond.
+ * back, with a cookie or without; RFC 6528: their sequence numbers rise by 250 in a millisecond.
  */
 static void
 test_incarnations(void)
@@ -106,7 +104,7 @@ test_incarnations(void)
 		CHECK(b.h.seq - a.h.seq - 2500000 < 250);
 		net.node[0].tcp->attr.syn_cookies = WEFT_TCP_COOKIES_ALWAYS;
 		cookie = answer(port);
-		/* Six of its bits hold options: behind the clock by 64 ticks at most. */
+		/* Six of its bits hold options, so it is behind the clock by 64 ticks at most. */
 		CHECK(weft_seq_leq(cookie.opts.ts_val, b.opts.ts_val + 1));
 		CHECK(b.opts.ts_val - cookie.opts.ts_val <= 64);
 		net.node[0].tcp->attr.syn_cookies = WEFT_TCP_COOKIES_AUTO;
@@ -115,7 +113,8 @@ test_incarnations(void)
 	net_down(&net);
 }
 
-/** RFC 7323 s7.1: a clock for each pair of addresses and ports, whichever octet of them differs. */
+/** RFC 7323 s7.1: a clock for each pair of addresses and ports. A change in any octet gives
+ * another clock. */
 static void
 test_pairs(void)
 {
@@ -138,7 +137,7 @@ test_pairs(void)
 			CHECK_MSG(ts[i] != ts[k], "%u and %u", k, i);
 }
 
-/** Another machine of the same age has other numbers for the same connection. */
+/** Another host with the same uptime has other numbers for the same connection. */
 static void
 test_machines(void)
 {
@@ -157,7 +156,7 @@ test_machines(void)
 	check_spread(isn, "sequence numbers of machines");
 }
 
-/** Cookies of machines of the same age are of either parity: it does not tell their uptime. */
+/** Cookies of hosts with the same uptime have either parity, so the parity does not reveal it. */
 static void
 test_slots(void)
 {
@@ -175,7 +174,8 @@ test_slots(void)
 		          CONNS);
 }
 
-/** Connections that fall together in the table of one machine do not in another's: it has a key. */
+/** Connections with the same slot in one host's table have different slots in another's, because
+ * the hash has a key. */
 static void
 test_table(void)
 {

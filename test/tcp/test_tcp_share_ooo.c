@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * How connections share the buffers of a port in which octets beyond gaps lie: few for small
- * segments, a part for each, and not for ever.
+ * @file How the connections of a port share the buffers for out-of-order octets: few for small
+ * segments, a share for each connection, and not without limit of time.
  */
 
 #include "share_peers.h"
 #include "tcp_rcv.h"
 #include "weft_netif_budget.h"
 
-/** Segments of an octet in a row share a buffer, whichever comes first; what is delivered is what
- * was sent. */
+/** Adjacent segments of one octet share a buffer, in any order of arrival. The delivered octets
+ * are the sent ones. */
 static void
 test_ooo_join(void)
 {
@@ -43,8 +42,8 @@ test_ooo_join(void)
 }
 
 /**
- * Peers with a thousand segments of an octet each, none next to another, take no more than the port
- * lends; and one that has lost a segment still gets its part, at once.
+ * Peers with a thousand separate segments of one octet each take no more than the port lends. A
+ * peer that has lost a segment still gets its share at once.
  */
 static void
 test_ooo_fair(void)
@@ -66,14 +65,14 @@ test_ooo_fair(void)
 			CHECK(share()->lent->ooo.held <= 300);
 			CHECK(rte_mempool_in_use_count(net_pool()) - before <= 300);
 		}
-	CHECK_EQ(share()->lent->ooo.held, 300); /* the edge */
+	CHECK_EQ(share()->lent->ooo.held, 300); /* exactly the limit */
 	CHECK(share()->lent->ooo.refused > 0 && st->ooo_shed > 0);
 	check_share(20);
 	for (uint32_t k = 1; k <= 15; k++) {
 		hand_seg(19, TCP_ACK, 2 * k * MSS, conn(19)->snd_max, 65535, MSS);
 		run_for(20 * WEFT_NS_PER_US);
 	}
-	CHECK_EQ(conn(19)->ooo_mbufs, 15); /* 300 of 20 */
+	CHECK_EQ(conn(19)->ooo_mbufs, 15); /* 300 shared by 20 */
 	CHECK_EQ(share()->lent->ooo.held, 300);
 	check_share(20);
 	for (uint32_t k = 0; k <= 30; k += 1 + (k > 0)) {
@@ -81,7 +80,7 @@ test_ooo_fair(void)
 		run_for(20 * WEFT_NS_PER_US);
 	}
 	CHECK_EQ(net.app[19].received, 31 * MSS);
-	/* What was given up is told by no SACK block, and comes again. */
+	/* Evicted octets are in no SACK block, and are retransmitted. */
 	for (unsigned int i = 0; i < 19; i++) {
 		for (unsigned int b = 0; b < conn(i)->nsack; b++) {
 			const struct tcp_ooo *o = NULL;
@@ -102,8 +101,8 @@ test_ooo_fair(void)
 	down();
 }
 
-/** A gap that is not filled keeps nothing for longer than ooo_timeout_us, and the connection goes
- * on. */
+/** A gap that is not filled holds buffers for ooo_timeout_us at most, and the connection
+ * continues. */
 static void
 test_ooo_timeout(void)
 {
@@ -119,14 +118,14 @@ test_ooo_timeout(void)
 	}
 	run_for(4 * WEFT_NS_PER_S);
 	CHECK_EQ(share()->lent->ooo.held, 100);
-	/* One of them has progress: its gap was another's. */
+	/* One of them makes progress: its present gap is a new one. */
 	hand_seg(0, TCP_ACK, 0, conn(0)->snd_max, 65535, 2);
 	run_for(2100 * WEFT_NS_PER_MS);
 	CHECK_EQ(st->ooo_timeouts, 1);
 	CHECK_EQ(conn(1)->ooo_mbufs, 0);
 	CHECK_EQ(conn(1)->nsack, 0);
 	CHECK_EQ(conn(0)->ooo_mbufs, 49);
-	/* New ones at the old gap do not begin a time of their own. */
+	/* New segments at the old gap do not restart the time. */
 	hand_seg(1, TCP_ACK, 4, conn(1)->snd_max, 65535, 1);
 	run_for(1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(conn(1)->ooo_mbufs, 0);
@@ -142,8 +141,8 @@ test_ooo_timeout(void)
 	down();
 }
 
-/** A segment for which there is no room looks at 32 others for one that has more than its part, and
- * the next one goes on behind them. */
+/** A segment without room examines 32 connections for one that holds more than its share. The
+ * next segment continues after them. */
 static void
 test_looks(void)
 {
@@ -159,8 +158,8 @@ test_looks(void)
 		st = weft_tcp_stats(net.node[0].tcp);
 		for (unsigned int i = 0; i <= late; i++)
 			CHECK(hand_open(i));
-		/* Fewer than a part each, in the order in which they are looked at; then all the
-		 * rest. */
+		/* Connections below their share, in the order of examination. The next one holds
+		 * all the rest. */
 		for (unsigned int i = 0; i < modest; i++)
 			for (uint32_t n = 1; n <= 2; n++) {
 				hand_seg(i, TCP_ACK, 2 * n, conn(i)->snd_max, 65535, 1);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two stacks over a hostile link: every octet arrives, in order, and nothing is left over.
- */
+/** @file Two stacks over a hostile link: every octet arrives in order, and nothing leaks. */
 
 #include <inttypes.h>
 
@@ -9,7 +8,7 @@
 
 static struct net net;
 
-/** One connection, `up` octets to node 1 and `down` back, closed in order. */
+/** One connection with `up` octets to node 1 and `down` back, closed in order. */
 static void
 transfer(uint64_t seed, const struct sim_link_cfg cfg[2], const struct weft_tcp_attr attr[2],
          uint16_t mtu, uint64_t up, uint64_t down, uint32_t max_seg)
@@ -58,7 +57,7 @@ test_clean(void)
 	transfer(test_seed(1), NULL, NULL, 1500, 1, 0, 0);
 }
 
-/** A link that does everything wrong at once, in a measure drawn from the seed. */
+/** A link with all faults at once, to a degree drawn from the seed. */
 static void
 hostile(uint64_t seed)
 {
@@ -99,7 +98,7 @@ test_hostile(void)
 		hostile(seed);
 }
 
-/** 2 % loss both ways and reorder, 4 MiB both ways. */
+/** 2 % loss in each direction, reordering, and 4 MiB each way. */
 static void
 test_two_percent(void)
 {
@@ -134,11 +133,11 @@ test_scripted_loss(void)
 	}
 }
 
-/** Both ends open at once. */
+/** Both ends open at the same time. */
 static void
 test_simultaneous_open(void)
 {
-	/* Loses the SYN, the SYN and ACK, neither. */
+	/* The SYN is lost, the SYN-ACK, both, or neither. */
 	for (unsigned int mask = 0; mask < 4; mask++) {
 		struct sim_link_cfg cfg[2] = {lan(), lan()};
 		struct net_app *a, *b;
@@ -169,7 +168,7 @@ test_simultaneous_open(void)
 	}
 }
 
-/** Both close in the same instant: FIN-WAIT-1, CLOSING, TIME-WAIT on both sides. */
+/** Both ends close at the same time: FIN-WAIT-1, CLOSING, TIME-WAIT on both sides. */
 static void
 test_simultaneous_close(void)
 {
@@ -193,7 +192,7 @@ test_simultaneous_close(void)
 	net_down(&net);
 }
 
-/** One end closes; the other goes on sending, then closes. */
+/** One end closes. The other continues to send, and then closes. */
 static void
 test_half_close(void)
 {
@@ -217,7 +216,7 @@ test_half_close(void)
 	CHECK_EQ(a->received, 500000);
 	CHECK_EQ(a->err, 0);
 	CHECK_EQ(b->err, 0);
-	/* The end that closed second does not wait. */
+	/* The end that closed second has no TIME-WAIT. */
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 1);
 	CHECK_EQ(weft_tcp_stats(net.node[1].tcp)->conns_now, 0);
 	net_check_idle(&net);
@@ -237,7 +236,7 @@ test_refused(void)
 	net_check_idle(&net);
 	net_down(&net);
 
-	/* The listener's owner says no. */
+	/* The owner of the listener refuses. */
 	net_up(&net, 1, NULL, NULL, 1500);
 	net_listen(&net, 1);
 	net.refuse = true;
@@ -249,7 +248,7 @@ test_refused(void)
 	net_down(&net);
 }
 
-/** The peer falls silent: in the handshake, with data under way, and while idle. */
+/** The peer stops answering: in the handshake, with data in flight, and while idle. */
 static void
 test_dead_peer(void)
 {
@@ -294,7 +293,7 @@ test_dead_peer(void)
 	net_down(&net);
 }
 
-/** A living idle peer answers the probes, also when the interval is longer than the idle time. */
+/** A living idle peer answers the probes, even if the interval is longer than the idle time. */
 static void
 test_keepalive_alive(void)
 {
@@ -318,7 +317,7 @@ test_keepalive_alive(void)
 	net_down(&net);
 }
 
-/** A peer that vanishes while data is outstanding is given up as soon as an idle one would be. */
+/** A peer that disappears with data in flight is given up as soon as an idle one would be. */
 static void
 test_keepalive_unacked(void)
 {
@@ -368,7 +367,7 @@ test_abort_inside(void)
 		net.accept_as.close_when_sent = true;
 		CHECK(net_run_closed(&net, WEFT_NS_PER_S));
 		who = what % 2 == 0 ? a : &net.app[1];
-		/* 2, 3: after the FIN; 5: the peer had nobody to tell yet. */
+		/* 2, 3: after the FIN. 5: the peer had no application yet. */
 		CHECK_MSG(who->err == -ECONNRESET || what / 2 == 1 || what == 5, "%u: %d", what,
 		          who->err);
 		net_check_idle(&net);
@@ -376,7 +375,7 @@ test_abort_inside(void)
 	}
 }
 
-/** Closing or destroying before the handshake is over. */
+/** Close or destroy before the handshake is complete. */
 static void
 test_early_close(void)
 {
@@ -399,7 +398,7 @@ test_early_close(void)
 	net_down(&net);
 }
 
-/** Many connections, more than the machine has: the limit holds, and all others work. */
+/** More connections than max_conns: the limit holds, and the others work. */
 static void
 test_many(void)
 {
@@ -433,13 +432,13 @@ test_many(void)
 		CHECK(!net.app[i].bad_data);
 		CHECK_EQ(net.app[i].received, i < 16 ? 30000 : 40000);
 	}
-	/* TIME-WAIT makes room for the living. */
+	/* Connections in TIME-WAIT make room for new ones. */
 	for (unsigned int i = 0; i < 18; i++)
 		net_connect(&net, 0, 7);
 	net_down(&net);
 }
 
-/** A port that takes little, and twenty connections that want more: nobody is forgotten. */
+/** A port that accepts little, and twenty connections that want more: each makes progress. */
 static void
 test_slow_port(void)
 {
@@ -464,13 +463,13 @@ test_slow_port(void)
 		CHECK_EQ(net.app[i].err, 0);
 		CHECK(!net.app[i].bad_data);
 	}
-	/* TCP leaves before the queue does: it never overflows. */
+	/* TCP stops before the queue is full, so it never overflows. */
 	CHECK_EQ(weft_netif_stats(net.node[0].nif)->tx_queue_full, 0);
 	net_check_idle(&net);
 	net_down(&net);
 }
 
-/** The pool runs dry in the middle of a transfer, for a while, again and again. */
+/** The pool is empty during a transfer, for a while, repeatedly. */
 static void
 test_empty_pool(void)
 {

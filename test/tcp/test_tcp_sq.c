@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The send queue's memory: segments that are chains with external buffers, which are released
- * exactly once, split at any octet, and never written while a ring holds them (RFC 5044 appendix
- * A).
+ * @file The memory of the send queue: segments are chains with external buffers, which are freed
+ * exactly once. They can be split at any octet, and are never written while a ring holds them (RFC
+ * 5044 appendix A).
  */
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 
 #define BUFS 8192
 
-/** A buffer outside of any pool. */
+/** A buffer outside of all pools. */
 struct ext {
 	struct rte_mbuf_ext_shared_info shared;
 	unsigned int freed;
@@ -35,7 +34,7 @@ ext_free(void *addr, void *opaque)
 	CHECK(addr == e->data);
 	e->freed++;
 	nfreed++;
-	/* Whoever still reads it will notice. */
+	/* A reader that still uses it will see this pattern. */
 	memset(e->data, 0xee, sizeof(e->data));
 }
 
@@ -48,7 +47,7 @@ bufs_up(void)
 	nbufs = nfreed = 0;
 }
 
-/** A buffer with `users` references and len octets of the stream from off on. */
+/** A buffer with `users` references, and len octets of the stream from off on. */
 static struct ext *
 ext_new(uint8_t key, uint64_t off, uint32_t len, uint16_t users)
 {
@@ -63,7 +62,7 @@ ext_new(uint8_t key, uint64_t off, uint32_t len, uint16_t users)
 	return e;
 }
 
-/** An mbuf that shows [at, at + len) of a buffer and takes over one reference to it. */
+/** An mbuf with octets [at, at + len) of a buffer. It takes over one reference. */
 static struct rte_mbuf *
 ext_mbuf(struct ext *e, uint32_t at, uint32_t len)
 {
@@ -93,7 +92,7 @@ chain_add(struct rte_mbuf *head, struct rte_mbuf *m)
 	CHECK_EQ(rte_pktmbuf_chain(head, m), 0);
 }
 
-/** Segments of one to five mbufs: a head of ours, then external and ordinary ones. */
+/** Segments of one to five mbufs: a header of ours, followed by external and ordinary mbufs. */
 static void
 push_chains(struct net_app *a)
 {
@@ -201,7 +200,7 @@ test_chains(void)
 		chains_lossy(test_seed(10 + i), 30000, 0, false);
 }
 
-/** The ring frees late: what it holds is not written, whatever is lost meanwhile. */
+/** The ring frees late: data in it are not written, whatever is lost meanwhile. */
 static void
 test_chains_kept(void)
 {
@@ -219,7 +218,7 @@ test_chains_shrink(void)
 		             true);
 }
 
-/** A connection that dies lets go at once of all but what the ring holds. */
+/** An aborted connection frees everything at once, except what the ring holds. */
 static void
 test_abort(void)
 {
@@ -245,7 +244,7 @@ test_abort(void)
 	}
 }
 
-/** Several segments of one buffer: it goes when the last of them is acknowledged. */
+/** Several segments of one buffer: it is freed when the last of them is acknowledged. */
 static void
 test_shared(void)
 {
@@ -267,7 +266,7 @@ test_shared(void)
 		CHECK_EQ(net.node[1].segs[i].len_bytes, 1000);
 		CHECK_EQ(net.node[1].segs[i].first, net_stream(200, 1000 * i));
 	}
-	/* Sent again, by clones of their own: the second, third and fourth are lost. */
+	/* Retransmissions by clones of their own: the second, third and fourth are lost. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 1000, 65535, 0, 0);
 	CHECK_EQ(e->freed, 0);
 	run_for(300 * WEFT_NS_PER_MS);
@@ -282,7 +281,7 @@ test_shared(void)
 
 #define CUT_LEN 500
 
-/** A segment of 10 octets in the head, 300 and 189 external ones, and one ordinary octet. */
+/** A segment of 10 octets in the header mbuf, 300 and 189 external ones, and one ordinary octet. */
 static void
 send_cut(uint64_t off)
 {
@@ -298,8 +297,8 @@ send_cut(uint64_t off)
 }
 
 /**
- * The peer acknowledges the first `acked` octets; the rest is split behind another `len`, and both
- * parts are sent. kept: while a ring still holds the whole.
+ * The peer acknowledges the first `acked` octets. The rest is split after `len` more, and both
+ * parts are sent. kept: a ring still holds the whole segment.
  */
 static void
 cut_once(uint32_t off, uint32_t acked, uint32_t len, bool kept)
@@ -329,7 +328,7 @@ cut_once(uint32_t off, uint32_t acked, uint32_t len, bool kept)
 	CHECK_EQ(s[1].len_bytes, CUT_LEN - acked - len);
 	CHECK_EQ(s[1].first, net_stream(200, off + acked + len));
 	CHECK_EQ(s[1].bad, 0);
-	/* PSH is the last part's. */
+	/* Only the last part has PSH. */
 	CHECK_EQ(s[0].h.flags & TCP_PSH, 0);
 	CHECK_EQ(s[1].h.flags & TCP_PSH, TCP_PSH);
 	seg_wait(TCP_ACK, IRS + 1, seq + CUT_LEN, 65535, 0, 0);
@@ -339,7 +338,8 @@ cut_once(uint32_t off, uint32_t acked, uint32_t len, bool kept)
 	check_freed_once();
 }
 
-/** At every octet, inside every mbuf and between them; a part of it acknowledged before. */
+/** Split at every octet, inside every mbuf and between them. A part of it was acknowledged
+ * before. */
 static void
 test_split(void)
 {
@@ -360,7 +360,7 @@ test_split(void)
 	down();
 }
 
-/** The peer acknowledges any part of a segment: the rest is sent again, at its first octet. */
+/** The peer acknowledges any part of a segment: the rest is retransmitted from its first octet. */
 static void
 test_partial(void)
 {
@@ -391,7 +391,7 @@ test_partial(void)
 	down();
 }
 
-/** The bound is of mbufs, not of segments. */
+/** The limit counts mbufs, not segments. */
 static void
 test_bound(void)
 {
@@ -408,7 +408,7 @@ test_bound(void)
 	CHECK_EQ(app->c->snd_segs, 12);
 	CHECK(weft_tcp_alloc(app->c) == NULL);
 	CHECK_EQ(weft_tcp_send_space(app->c), 0);
-	/* A segment in part: its mbufs stay until it is acknowledged as a whole. */
+	/* A partly acknowledged segment: its mbufs stay until all of it is acknowledged. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, 0);
 	seg_wait(TCP_ACK, IRS + 1, iss + 1 + CUT_LEN + 400, 65535, 0, 0);
 	CHECK_EQ(app->c->snd_segs, 8);
@@ -418,7 +418,7 @@ test_bound(void)
 	down();
 }
 
-/** A peer that takes back part of its window loses nothing (RFC 9293 s3.8.6). */
+/** A peer that shrinks its window loses nothing (RFC 9293 s3.8.6). */
 static void
 test_window_shrink(void)
 {
@@ -434,7 +434,7 @@ test_window_shrink(void)
 		send_cut(i * CUT_LEN);
 	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 4);
-	/* All lost; the window now ends within the second segment. */
+	/* All segments are lost. The window now ends within the second one. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 700, 0, 0);
 	for (unsigned int i = 0; i < 60 && app->c->snd_una != iss + 1 + 4 * CUT_LEN; i++) {
 		struct net_seg *s = &net.node[1].segs[0];
@@ -450,7 +450,7 @@ test_window_shrink(void)
 	}
 	CHECK_EQ(app->c->snd_una, iss + 1 + 4 * CUT_LEN);
 	check_freed_once();
-	/* Shut altogether, then open: each is counted, and so is every probe. */
+	/* Closed completely, then open: each is counted, and so is every probe. */
 	CHECK_EQ(st->zero_windows_in, 0);
 	seg_wait(TCP_ACK, IRS + 1, app->c->snd_una, 0, 0, 0);
 	CHECK_EQ(st->zero_windows_in, 1);

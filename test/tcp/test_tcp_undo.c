@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a reduction of the window gives back when it was in vain (RFC 3708, RFC 2883), what a mark
- * does (RFC 3168), and the choice of the algorithm.
+ * @file Undoing a reduction of cwnd that was not needed (RFC 3708, RFC 2883), the effect of a CE
+ * mark (RFC 3168), and the choice of the algorithm.
  */
 
 #include "sack_peer.h"
 #include "tcp_cc.h"
 
-/** RFC 3708 and RFC 9438 s4.9.2: D-SACKs for all that was sent again give the window back. */
+/** RFC 3708 and RFC 9438 s4.9.2: D-SACKs for every retransmitted segment restore cwnd. */
 static void
 test_undo(void)
 {
@@ -37,14 +36,14 @@ test_undo(void)
 	CHECK(c->cwnd >= cwnd);
 	CHECK_EQ(c->ssthresh, ssthresh);
 	CHECK_EQ(c->reo_mult, 2);
-	/* RFC 8985 s6.2 step 4: once a round trip, whatever comes. */
+	/* RFC 8985 s6.2 step 4: once per round trip, whatever arrives. */
 	sack2(all, (const int[]){0, 2, -1});
 	CHECK_EQ(c->reo_mult, 2);
 	CHECK_EQ(st->undos, 1);
 	down();
 }
 
-/** A needed retransmission is not undone: nobody says it came twice. */
+/** A needed retransmission is not undone, because no D-SACK reports it. */
 static void
 test_no_undo(void)
 {
@@ -58,7 +57,7 @@ test_no_undo(void)
 	CHECK(!c->in_recovery);
 	CHECK_EQ(c->cwnd, c->ssthresh);
 	down();
-	/* A D-SACK below what the reduction was about is of something else (RFC 3708 s3.2). */
+	/* A D-SACK below the octets of the reduction concerns an earlier one (RFC 3708 s3.2). */
 	open_sack(NULL, 60);
 	run_for(RTT_NS);
 	sack(2, 0, 0);
@@ -77,8 +76,8 @@ test_no_undo(void)
 	down();
 }
 
-/** RFC 3708: a reduction whose algorithm has been exchanged has nothing to give back, and its
- * recovery goes on. */
+/** RFC 3708: after a change of the algorithm an earlier reduction is not undone, and its
+ * recovery continues. */
 static void
 test_undo_other(void)
 {
@@ -98,7 +97,7 @@ test_undo_other(void)
 	down();
 }
 
-/** RFC 2883 s4: what came twice lies no further back than any window or queue of ours was long. */
+/** RFC 2883 s4: a D-SACK for octets further back than any window or queue of ours is ignored. */
 static void
 test_old_dsack(void)
 {
@@ -160,7 +159,7 @@ test_ece(void)
 	down();
 }
 
-/** Chosen for the machine, for a listener, for a connection. */
+/** The algorithm can be chosen for the stack, for a listener, and for a connection. */
 static void
 test_choice(void)
 {
@@ -189,8 +188,8 @@ test_choice(void)
 	down();
 }
 
-/** RFC 5681 s3.1: in congestion avoidance a window of octets adds one segment, not one octet less,
- * also for an algorithm that comes in later. */
+/** RFC 5681 s3.1: in congestion avoidance a window of octets adds one segment, and not one octet
+ * less, even for an algorithm that was chosen later. */
 static void
 test_newreno_window(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file TCP's parts alone: header codec, options, RTO estimator, keyed hash, state table,
+/** @file Parts of TCP alone: header codec, options, RTO estimator, keyed hash, state table,
  * attributes. */
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "weft_netif_mbuf.h"
 #include "weft_netif.h"
 
-/** Exactly len octets on the heap, so that a sanitizer sees any look beyond them. */
+/** Exactly len octets on the heap, so that a sanitizer detects any access beyond them. */
 static uint8_t *
 exact(const void *p, size_t len)
 {
@@ -82,7 +82,7 @@ test_options(void)
 	        {4, {3, 4, 5, 0}, 0, 0},
 	        {8, {254, 4, 9, 9, 2, 4, 5, 180}, 0, 1460},    /* unknown: skipped */
 	        {8, {254, 9, 9, 9, 2, 4, 5, 180}, -EPROTO, 0}, /* unknown beyond the end */
-	        {8, {0, 0, 0, 0, 2, 4, 5, 180}, 0, 0},         /* behind the end of list */
+	        {8, {0, 0, 0, 0, 2, 4, 5, 180}, 0, 0},         /* after the end of the list */
 	        {8, {1, 1, 1, 1, 2, 4, 5, 180}, 0, 1460},
 	        {10, {5, 10, 0, 0, 0, 1, 0, 0, 0, 2}, 0, 0},
 	        {2, {5, 2}, 0, 0},
@@ -128,7 +128,7 @@ test_options(void)
 	/* RFC 7323 s2.3 */
 	CHECK_EQ(tcp_wire_decode_opts((const uint8_t[]){3, 3, 200}, 3, &o), 0);
 	CHECK_EQ(o.wscale, 14);
-	/* Anything at all. */
+	/* Random octets. */
 	srand((unsigned int)test_seed(1));
 	for (unsigned int i = 0; i < 20000; i++) {
 		unsigned int len = (unsigned int)rand() % 41;
@@ -175,7 +175,7 @@ test_rto(void)
 	CHECK_EQ(tcp_rto_ns(&c), 1600 * WEFT_NS_PER_MS);
 	c.backoff = 20;
 	CHECK_EQ(tcp_rto_ns(&c), 60 * WEFT_NS_PER_S);
-	/* Nonsense neither overflows nor sticks. */
+	/* Invalid values neither overflow nor persist. */
 	tcp_rtt_sample(&c, UINT32_MAX);
 	tcp_rtt_sample(&c, UINT32_MAX);
 	CHECK_EQ(c.rto_us, 60000000);
@@ -196,7 +196,7 @@ test_siphash(void)
 	CHECK(weft_siphash(key, w, 2, 2, 4) == 0x3f2acc7f57c29bdbULL);
 }
 
-/** RFC 6528: other tuples differ by the keyed part, the same tuple moves by the clock. */
+/** RFC 6528: other tuples differ by the keyed part. The same tuple changes with the clock. */
 static void
 test_isn(void)
 {
@@ -218,7 +218,7 @@ test_states(void)
 	for (unsigned int s = 0; s < WEFT_TCP_NSTATES; s++) {
 		CHECK(tcp_states[s].name != NULL);
 		CHECK_STR(weft_tcp_state_name(s), tcp_states[s].name);
-		/* Everything but CLOSED itself may die, and nothing leads to itself. */
+		/* Every state but CLOSED may become CLOSED, and none leads to itself. */
 		CHECK(s == WEFT_TCP_CLOSED || (tcp_states[s].next & 1u << WEFT_TCP_CLOSED) != 0);
 		CHECK((tcp_states[s].next & 1u << s) == 0);
 	}
@@ -245,8 +245,8 @@ machine(const struct weft_tcp_attr *attr, struct weft_sched *sched)
 	return t;
 }
 
-/** What weft/tcp_attr.h promises of an attribute that is 0, and that another is taken as it is. */
-/** Retransmission timeouts: what is given contradicts nothing, and what is not keeps within it. */
+/** Retransmission timeouts: given values may not contradict each other, and the defaults keep
+ * within them. */
 static void
 test_attr_rto(void)
 {
@@ -289,6 +289,7 @@ test_attr_rto(void)
 	}
 }
 
+/** The defaults of weft/tcp_attr.h for attributes that are 0. Other values are used unchanged. */
 static void
 test_defaults(void)
 {
@@ -354,8 +355,8 @@ test_defaults(void)
 	weft_tcp_destroy(t);
 }
 
-/** Living connections in the order of their numbers, a few numbers at a time; it ends behind the
- * last number, and never before. */
+/** Established connections in the order of their numbers, a few numbers at a time. The walk ends
+ * after the last number, and not before. */
 static void
 test_conn_next(void)
 {
@@ -391,7 +392,8 @@ test_conn_next(void)
 	weft_tcp_destroy(t);
 }
 
-/** More may lie behind a burst that fills half of what one can be, whatever its segments are. */
+/** More segments may follow a burst that is at least half of the largest, whatever its segments
+ * are. */
 static void
 test_busy(void)
 {
