@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A client that takes all it can get.
+ * @file A client that takes as many grants as it can get.
  *
  *     open_probe DEV CIDR HOST EXPORT
  *
- * Obeys lines on standard input, and prints one for each:
+ * Obeys lines on standard input, and prints one line for each:
  *
- * - take CONNS OPENS RIGHTS   so many connections more, and so many OPENs on each: "granted N
- * refused M STATUS WHY", of the last refusal
- * - churn MS RIGHTS           OPEN and CLOSE on one connection for so long: "granted N refused M
- * STATUS WHY"
+ * - take CONNS OPENS RIGHTS: this number of further connections, and of OPENs on each: "granted N
+ *   refused M STATUS WHY", with the last refusal
+ * - churn MS RIGHTS: OPEN and CLOSE on one connection for this time: "granted N refused M STATUS
+ *   WHY"
  * - quit
  */
 
@@ -204,7 +203,8 @@ churn(unsigned int ms, uint32_t rights)
 	say();
 }
 
-/** The next line; its connections stay alive meanwhile. Lines come one at a time. */
+/** Read the next line. Connections stay alive meanwhile. The next line is sent only after the
+ * answer to this one. */
 static bool
 next_line(char *line, size_t size)
 {

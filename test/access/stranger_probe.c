@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A client that shows nothing, and tries all the same.
+ * @file An unauthenticated client.
  *
  *     stranger_probe DEV CIDR HOST stat EXPORT
  *
- * Prints what STAT tells: "rights R generation G slot S whole W length L mtime M name NAME crc C".
+ * Prints the result of STAT: "rights R generation G slot S whole W length L mtime M name NAME crc
+ * C".
  *
  *     stranger_probe DEV CIDR HOST parts CONNS OCTETS
  *
- * CONNS connections, on each the parts of one call of OCTETS, all but the last, as far as the
- * target gives credit for them. Prints "held N closed M" when nothing moves any more, N octets of
- * the connections that are there still, then waits for a line and leaves.
+ * CONNS connections. On each, all parts but the last of a call of OCTETS are sent, as far as the
+ * target gives credit. Prints "held N closed M" when nothing changes any more, with N the octets of
+ * the connections that are left. Then it waits for a line and ends.
  */
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@
 #define QUIET_NS   700000000ull
 #define CONNS_MAX  512
 #define MSG_BYTES  4096
-#define HDR_BYTES  20 /* prefix, and what remains */
+#define HDR_BYTES  20 /* fixed part, and the remaining length */
 #define RECVS      8
 #define SENDS      16
 #define MIDDLE     9 /* RDMA2_CALL_MIDDLE, draft section 6.3.6 */
@@ -45,9 +45,9 @@ static struct sockaddr_storage to;
 struct conn {
 	struct weft_pd *pd;
 	struct weft_qp *qp;
-	struct weft_rpc *rpc; /* of stat */
+	struct weft_rpc *rpc; /* for stat */
 	bool up, gone;
-	uint32_t sent, credit, out; /* messages; out: not complete */
+	uint32_t sent, credit, out; /* messages; out: posted and not completed */
 	uint64_t octets;
 	uint8_t in[RECVS][MSG_BYTES], parts[SENDS][MSG_BYTES];
 };
@@ -84,7 +84,7 @@ put32(uint8_t *p, uint32_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* The next parts, as many as there is credit for; the last is never sent. */
+/* Send the next parts, as many as there is credit for. The last part is never sent. */
 static void
 push(struct conn *c)
 {
@@ -197,7 +197,7 @@ parts(unsigned int n, uint32_t octets)
 	char line[8];
 
 	total = octets;
-	/* All of them first: an address that fails is not let in again. */
+	/* Connect all of them first, because an address that has failed is refused. */
 	while (nconns < n)
 		(void)connect_one(false);
 	while (ui_now_ns() - moved_ns < QUIET_NS) {

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A client that does with tickets for logs what no writer does.
+ * @file A client that uses tickets for logs in ways that no writer does.
  *
  *     ticket_probe DEV CIDR HOST EXPORT [NAME:KEYFILE]
  *
- * Obeys lines on standard input, and prints one for each:
+ * Obeys lines on standard input, and prints one line for each:
  *
- * - open RIGHTS       OPEN_LOG: "ticket HEX LIFE_MS", or "refused STATUS WHY"
- * - object RIGHTS     OPEN: "granted", or "refused STATUS WHY"
- * - bring HEX         a log connection by this ticket: "granted STAG LEN RIGHTS", "rejected STATUS"
- *                     (of octets that are none of ours -1), or "gone"
- * - steal HEX         the same without the proof of who we are
- * - raw HEX           the same by any octets
- * - flood N           N connections by tickets that were never given: "rejected N"
- * - write STAG, read STAG   8 octets behind the log's words, on the last log connection: "ok", or
- *                     why not; a Write has a Read behind it where that is granted
- * - flush STAG        a Write and a Flush of it on the last log connection, which is reset 0.1 s
- *                     later, whatever became of them
- * - leave             the last log connection ends
- * - hang              the RPC connection ends
+ * - open RIGHTS: OPEN_LOG: "ticket HEX LIFE_MS", or "refused STATUS WHY"
+ * - object RIGHTS: OPEN: "granted", or "refused STATUS WHY"
+ * - bring HEX: a log connection with this ticket: "granted STAG LEN RIGHTS", "rejected STATUS" (-1
+ *   if the octets of the Reply are not weft's), or "gone"
+ * - steal HEX: the same without the proof of authentication
+ * - raw HEX: the same with any octets
+ * - flood N: N connections with tickets that were never given: "rejected N"
+ * - write STAG, read STAG: 8 octets after the log's words, on the last log connection: "ok", or the
+ *   error. A Read follows a Write where reading is granted.
+ * - flush STAG: a Write and a Flush of it on the last log connection, which is reset 0.1 s later,
+ *   whatever their result
+ * - leave: the last log connection ends
+ * - hang: the RPC connection ends
  * - quit
  */
 
@@ -378,7 +377,8 @@ obey(const char *line)
 	fflush(stdout);
 }
 
-/** The next line; connections stay alive meanwhile. Lines come one at a time. */
+/** Read the next line. Connections stay alive meanwhile. The next line is sent only after the
+ * answer to this one. */
 static bool
 next_line(char *line, size_t size)
 {
@@ -437,5 +437,5 @@ main(int argc, char **argv)
 	qa.recv_cq = qa.send_cq;
 	while (next_line(line, sizeof(line)) && strncmp(line, "quit", 4) != 0)
 		obey(line);
-	_exit(0); /* the target finds out by itself */
+	_exit(0); /* the target detects the end by itself */
 }
