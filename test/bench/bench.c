@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What measuring programs have in common. */
+/** @file Shared by measuring programs; see bench.h. */
 
 #include <errno.h>
 #include <stdarg.h>

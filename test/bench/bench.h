@@ -3,17 +3,16 @@
 #define BENCH_H
 
 /**
- * @file
- * What measuring programs have in common: ending with a word, seconds, medians.
+ * @file Shared by measuring programs: ending with a message, seconds, and medians.
  */
 
 #include <stdint.h>
 
-/** Say why under the program's name, and end. */
+/** Print the message after the program's name, and exit. */
 void bench_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/** End when rc is a negative errno. */
+/** Exit if rc is a negative errno. */
 void bench_must(int rc, const char *what);
-/** Of no particular beginning. */
+/** Seconds since an arbitrary moment. */
 double bench_now_s(void);
 /** Sorts v. */
 double bench_median(double *v, uint32_t n);

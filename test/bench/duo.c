@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two stacks in one process, over a wire of two rings. */
+/** @file Two stacks in one process, joined by two rings. */
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 	struct duo_side *s = &d->side[i];
 	struct weft_worker_attr wa = {
 	        .size = sizeof(wa), .lcore = -1, .spin = true, .max_conns = attr->max_conns};
-	/* One address opens them all. */
+	/* one address opens all connections */
 	struct weft_tcp_attr ta = {.size = sizeof(ta), .max_conns_per_peer = UINT32_MAX};
 	struct weft_ctx_attr ctx = {.size = sizeof(ctx), .tcp = &ta};
 	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = attr->cq_depth};

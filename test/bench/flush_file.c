@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a flush to a file costs, by io_uring and by pwrite, side by side: flush_file [FOLDER]
- * [ROUNDS]. Of each shape of dirty pages: microseconds from the submission on the polling thread to
- * its done(), those of the submission alone, and CPU time of the helper thread.
+ * @file The cost of a flush to a file by io_uring and by pwrite: flush_file [FOLDER] [ROUNDS]. For
+ * each pattern of dirty pages it prints the microseconds from the submission on the polling thread
+ * to done(), those of the submission alone, and the CPU time of the helper thread.
  */
 
 #include <fcntl.h>
@@ -49,7 +48,7 @@ clock_us(clockid_t id)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/** All of the process but this thread: there is one helper besides. */
+/** CPU time of the process without this thread. There is one other thread, the helper. */
 static double
 helper_us(void)
 {
@@ -102,7 +101,7 @@ int
 main(int argc, char **argv)
 {
 	const char *folder = argc > 1 ? argv[1] : "/tmp";
-	/* A file without its name takes no flush. */
+	/* A file that was unlinked accepts no flush. */
 	static char path[NDRIVERS][4096];
 	unsigned int rounds = argc > 2 ? (unsigned int)atoi(argv[2]) : 200;
 	static struct figures f[NDRIVERS];
@@ -140,11 +139,12 @@ main(int argc, char **argv)
 					unlink(path[k]);
 				return 1;
 			}
-			/* Blocks that were never written cost the file system a note of it. */
+			/* The first write of a block makes the file system record it, so write
+			 * every block once. */
 			weft_persist_mark(p[d], 0, BYTES);
 			weft_persist_flush_wait(p[d], 0, BYTES);
 		}
-		/* Turn by turn: what disturbs the machine disturbs both. */
+		/* Alternate between the drivers, so that disturbances affect both. */
 		for (unsigned int i = 0; i < rounds; i++)
 			for (unsigned int d = 0; d < NDRIVERS; d++) {
 				r = one(p[d], e, &shapes[s], &f[d], i);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A line between two ports that delays and loses: every frame that enters one leaves the other
- * after the delay, unless the draw takes it. Which frames of a direction are lost depends on the
- * seed and their number alone. One polling thread.
+ * @file A link between two ports with delay and loss: every frame that enters one port leaves the
+ * other after the delay, unless it is drawn for loss. The lost frames of a direction depend only on
+ * the seed and on their number. One polling thread.
  *
  *   lossy_fwd DEV_A DEV_B [--loss-ppm N] [--delay-us N] [--queue N] [--seed N]
  *
- * Prints "forwarding" when it does, and its counters as JSON at SIGTERM.
+ * Prints "forwarding" when it forwards, and its counters as JSON at SIGTERM.
  */
 
 #include <getopt.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * NULL, READ and WRITE by libtirpc over loopback TCP, with rpcgen's stubs, one call after the other
- * as those stubs make them.
+ * @file NULL, READ and WRITE by libtirpc over loopback TCP, with rpcgen's stubs, one call after the
+ * other.
  *
  *     bench_rpc_tcp SERVER_CPU CLIENT_CPU NULLS TRANSFERS
  *
- * Server and client are two processes, each on its cpu. Prints one JSON object: calls a second, and
- * median microseconds of NULL, and of READ and WRITE of 1 MiB.
+ * Server and client are two processes, each on its CPU. Prints one JSON object: calls per second,
+ * and median microseconds of NULL, and of READ and WRITE of 1 MiB.
  */
 
 #include <arpa/inet.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Many connections in one process: two stacks on one thread, polled in turn, over a wire of two
- * rings. What an idle connection costs in memory, what idle ones cost the busy ones, and how fast
- * they come up.
+ * @file Many connections in one process: two stacks on one thread, polled in turn, joined by two
+ * rings. It measures the memory of an idle connection, the effect of idle connections on busy ones,
+ * and the time to establish them.
  */
 
 #include <getopt.h>
@@ -19,18 +18,18 @@
 #include "duo.h"
 #include "weft_engine.h"
 
-#define DEPTH       16 /**< of SQ, RQ and IRD */
-#define BURST       8  /**< writes under way on a busy connection */
+#define DEPTH       16 /**< depth of SQ, RQ and IRD */
+#define BURST       8  /**< Writes in flight on a busy connection */
 #define BYTES       64
-#define CONNECTING  128 /**< opens under way at once */
-#define REST_S      3   /**< after it, an idle connection has given back what it does not need */
+#define CONNECTING  128 /**< connections being established at a time */
+#define REST_S      3   /**< after this time an idle connection has freed what it does not need */
 #define BOUND_BYTES 4096
 #define ROUNDS_MAX  64
 
-/** Two stacks and a wire. */
+/** Two stacks and the rings between them. */
 static struct rig {
 	struct duo d;
-	uint32_t *posted; /**< writes under way, by connection */
+	uint32_t *posted; /**< Writes in flight of each connection */
 	uint64_t completed;
 } alone, many;
 
@@ -55,7 +54,7 @@ poll_both(struct rig *r)
 	}
 }
 
-/** Bring the number of connections to n; seconds it took. */
+/** Bring the number of connections to n. Returns the seconds it took. */
 static double
 connect_up_to(struct rig *r, uint32_t n)
 {
@@ -91,7 +90,7 @@ open_rig(struct rig *r, uint32_t n)
 	struct duo_attr a = {
 	        .name = r == &many ? "many" : "alone",
 	        .conns = n,
-	        .max_conns = n + CONNECTING, /* TIME-WAIT needs room beside the living */
+	        .max_conns = n + CONNECTING, /* connections in TIME-WAIT need room, too */
 	        .mbufs = 32767,
 	        .cq_depth = n * DEPTH,
 	        .mem_bytes = 1 << 20,
@@ -130,7 +129,7 @@ outstanding(const struct rig *r)
 	return n;
 }
 
-/** Writes completed in a second when n connections, evenly spread, are busy. */
+/** Writes completed in a second while n connections, evenly spread, are busy. */
 static double
 rate(struct rig *r, uint32_t n)
 {
@@ -139,7 +138,7 @@ rate(struct rig *r, uint32_t n)
 	double start, end;
 	uint64_t before;
 
-	/* What another slice has left under way is not this one's. */
+	/* Writes left in flight by another slice do not count. */
 	for (end = bench_now_s() + 10; outstanding(r) > 0 && bench_now_s() < end;)
 		poll_both(r);
 	idle(r, 0.05);
@@ -158,7 +157,7 @@ rate(struct rig *r, uint32_t n)
 			while (r->posted[c] < BURST &&
 			       weft_post_send(r->d.side[0].qp[c], &wr, 1) == 1)
 				r->posted[c]++;
-			/* Many at once would only queue: the wire gets its turn. */
+			/* poll after some posts, because more would only queue */
 			if (i % 64 == 63)
 				poll_both(r);
 		}
@@ -182,7 +181,7 @@ heap_bytes(void)
 	return total;
 }
 
-/** Of an idle connection on one side: what the heap grew by, and its place in TCP's table. */
+/** Memory of an idle connection on one side: growth of the heap, and its entry in TCP's table. */
 static double
 bytes_per_conn(size_t grown, uint32_t n)
 {
@@ -285,7 +284,7 @@ main(int argc, char **argv)
 		connect_up_to(&alone, busy);
 		rate(&alone, busy);
 		rate(&many, busy);
-		/* In turns, so that whatever else the machine does hits all alike. */
+		/* In alternation, so that disturbances affect all alike. */
 		for (uint32_t i = 0; i < rounds; i++) {
 			own[i] = rate(&alone, busy);
 			among[i] = rate(&many, busy);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a piece of the thread's work cost by the kernel's account and by the processor's, and
- * samples of it. */
+/** @file The cost of a piece of the thread's work, as the kernel and the processor account it,
+ * and samples of it. */
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -68,7 +68,7 @@ probe_cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/** Arithmetic without a memory access; returns how long it took. */
+/** Arithmetic without a memory access. Returns its duration. */
 static uint64_t
 probe_arithmetic(uint64_t steps)
 {

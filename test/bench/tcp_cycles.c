@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * TSC cycles that lib/tcp takes for an in-order segment: bursts of prebuilt segments go through
- * weft_tcp_rx(), then the connection's task runs (it acknowledges). Nothing else is in between: no
- * port, no checksum, no copy; what was delivered is freed outside of the measured part.
+ * @file TSC cycles of lib/tcp for an in-order segment. Bursts of prebuilt segments are given to
+ * weft_tcp_rx(), then the connection's task runs and acknowledges. There is no port, no checksum
+ * and no copy. Delivered mbufs are freed outside of the measured part.
  *
  *   tcp_cycles [--json] [--bursts N]
  */
@@ -35,10 +34,10 @@ static struct rte_mempool *pool;
 static struct rte_mbuf *inbox, *taken[4 * BURST];
 static unsigned int ntaken;
 static struct weft_ip local, remote;
-static uint32_t iss; /* of the stack */
+static uint32_t iss; /* ISS of the stack */
 static bool answered;
 
-/* ---- The other end: answers ARP and notes the SYN-ACK ---- */
+/* ---- The peer: it answers ARP and records the SYN-ACK ---- */
 
 static uint16_t
 dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)

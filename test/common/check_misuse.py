@@ -37,14 +37,14 @@ EXEMPT = {
     "weft_handle_free": "likewise",
     "weft_ulp_error": "prints what it is told to",
 }
-# Exported, though no header declares it.
+# Exported, but declared in no header.
 BESIDES = {
     "sendmsg": "DPDK's net_memif is to call ours (lib/netif/netif_memif.c)",
 }
 
 
 def declared(path):
-    """Functions that a header declares or defines."""
+    """The functions that a header declares or defines."""
     with open(path, encoding="utf-8") as f:
         text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
     text = re.sub(r"\\\n", " ", text)
@@ -70,7 +70,7 @@ for h in headers:
     public |= declared(h)[0]
 faults = [f"{c}: declared, but no library exports it" for c in sorted(public - exported)]
 faults += [f"{c}: exported, but no installed header declares it" for c in sorted(exported - public - set(BESIDES))]
-# A symbol with a version of ours stands for no other: those that another library shall find have none.
+# A symbol with one of our versions replaces no other symbol. Symbols that another library must find have none.
 faults += [f"{line.split()[-1]}: has a version, so who asks for another does not get it"
            for line in out.splitlines() if line.split() and line.split()[-1].split("@")[0] in BESIDES and "@" in line.split()[-1]]
 faults += [f"{c}: no test of its misuse" for c in sorted(public - cases - set(EXEMPT))]

@@ -10,7 +10,7 @@ src, build = sys.argv[1:3]
 
 
 def built(what):
-    """What meson knows of the build: its tests, or its targets."""
+    """Meson's list of the build's tests, or of its targets."""
     with open(os.path.join(build, "meson-info", f"intro-{what}.json"), encoding="utf-8") as f:
         return json.load(f)
 

@@ -15,7 +15,7 @@ every = some.tests(BUILD)
 
 
 def by_layer():
-    """A folder's tests are its own, and all of them but those that run only when they are named."""
+    """The tests of a folder are exactly its own, without those that run only when named."""
     for folder in ("base", "mpa", "verbs", "e2e", "access"):
         found, case = some.named(every, folder)
         assert case is None and found and {t.folder for t in found} == {folder}, (folder, [t.name for t in found])
@@ -25,13 +25,13 @@ def by_layer():
 
 
 def every_test_has_a_folder():
-    """Or it is one that looks at the whole tree."""
+    """The others are tests of the whole tree."""
     without = {t.name for t in every if not t.folder}
     assert not without, without
 
 
 def by_name_and_case():
-    """A test by its name; behind a colon is the beginning of a case's name."""
+    """A test by its name, and the beginning of a case's name after a colon."""
     found, case = some.named(every, "mpa_marker:wrong")
     assert [t.name for t in found] == ["mpa_marker"] and case == "wrong"
     found, case = some.named(every, "mpa:wrong")
@@ -41,7 +41,7 @@ def by_name_and_case():
 
 
 def layer_before_test():
-    """`tcp` is the layer, also where one of its tests is called the same; `test_tcp` is that test."""
+    """`tcp` is the layer, even if one of its tests has the same name; `test_tcp` is that test."""
     both = {t.name for t in every} & {t.folder for t in every}
     assert {"tcp", "ddp", "engine"} <= both, both
     for name in both:
@@ -53,7 +53,7 @@ def layer_before_test():
 
 
 def nothing():
-    """What names nothing is said in one line."""
+    """An unknown name is reported in one line."""
     err = io.StringIO()
     with contextlib.redirect_stderr(err):
         try:
@@ -66,7 +66,7 @@ def nothing():
 
 
 def what_is_built():
-    """A program needs itself; a script needs what it starts."""
+    """A program needs its own target, a script the targets that it starts."""
     found, _ = some.named(every, "mpa_marker")
     assert some.targets(BUILD, found) == ["test/test_mpa_marker"], some.targets(BUILD, found)
     found, _ = some.named(every, "e2e_ping")

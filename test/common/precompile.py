@@ -12,11 +12,11 @@ import shlex
 import subprocess
 import sys
 
-ENOUGH = 10  # files
+ENOUGH = 10  # least number of files that share a set of options
 
 
 def options(command):
-    """Those that a precompiled header depends on, and the compiler before them."""
+    """The options on which a precompiled header depends, after the compiler."""
     out, words = [], iter(shlex.split(command))
     for w in words:
         if w in ("-o", "-c", "-MF", "-MQ", "-include"):

@@ -21,28 +21,28 @@ DEBUGGERS = {"--gdb": ["gdb", "--args"], "--valgrind": ["valgrind", "-q", "--err
 
 
 def stop(why):
-    """What is asked for makes no sense."""
+    """Report that the request is not possible, and exit."""
     print("test/run: " + why, file=sys.stderr)
     sys.exit(2)
 
 
 def known(build, what):
-    """What meson knows of the build: its tests, or its targets."""
+    """Meson's list of the build's tests, or of its targets."""
     with open(os.path.join(build, "meson-info", f"intro-{what}.json"), encoding="utf-8") as f:
         return json.load(f)
 
 
 class Test:
-    """A test that meson knows."""
+    """One test of meson's list."""
 
     def __init__(self, t, source, program):
         self.name, self.cmd, self.env, self.depends = t["name"], t["cmd"], t["env"], t["depends"]
         self.suites = {s.split(":")[-1] for s in t["suite"]}
-        self.program = program  # a target's name for ninja, None: a script
+        self.program = program  # the target's name for ninja; None for a script
         self.folder = source.split(os.sep)[1] if source and source.count(os.sep) > 1 else ""
 
     def cases(self):
-        """Names of its cases; a script's are its functions."""
+        """The names of the test's cases. Those of a script are its functions."""
         if self.program:
             out = subprocess.run(self.cmd + ["--list"], stdout=subprocess.PIPE, text=True, check=False)
             return out.stdout.splitlines()
@@ -69,7 +69,7 @@ def tests(build):
 
 
 def named(every, word):
-    """(tests, case or None) of one WHAT."""
+    """(tests, case or None) for one WHAT."""
     what, _, case = word.partition(":")
     found = [t for t in every if t.folder == what and not t.suites & ALONE]
     if not found:
@@ -81,7 +81,7 @@ def named(every, word):
 
 
 def targets(build, found):
-    """What ninja is to build for them."""
+    """The targets that ninja must build for these tests."""
     top = os.path.realpath(build)
     every = {t["id"]: t for t in known(build, "targets")}
     ids = {d for t in found for d in t.depends}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Rules of RFC 5044 that MPA's own tests do not ask. */
+/** @file Rules of RFC 5044 that MPA's own tests do not check. */
 
 #include "../mpa/mpa_peer.h"
 
 #define MSS 1448
 
-/* RFC 5044 s4.1: the pad is ignored by the receiver, but for the CRC. */
+/* RFC 5044 s4.1: the receiver ignores the pad, except in the CRC. */
 static void
 test_pad(void)
 {
@@ -31,7 +31,8 @@ test_pad(void)
 			}
 }
 
-/* RFC 5044 s4.5: what is packed already makes MULPDU no smaller, least of all below 128. */
+/* RFC 5044 s4.5: FPDUs already packed into a segment do not reduce the MULPDU, least of all
+ * below 128. */
 static void
 test_mulpdu_packing(void)
 {
@@ -45,7 +46,7 @@ test_mulpdu_packing(void)
 		CHECK_EQ(p->m->mulpdu_bytes, 1442);
 	}
 	CHECK_EQ(p->mulpdus, 0);
-	/* and a ULPDU of that size is taken at any moment */
+	/* and a ULPDU of that size is accepted at any time */
 	CHECK(weft_mpa_tx_begin(p->m, 1442, PEER_NOW) != NULL);
 	weft_mpa_tx_end(p->m, PEER_NOW);
 	weft_mpa_tx_flush(p->m, PEER_NOW);
@@ -56,7 +57,7 @@ test_mulpdu_packing(void)
 
 static bool no_memory;
 
-/* The linker sends MPA's calls here (--wrap). */
+/* The linker replaces MPA's calls by these (--wrap). */
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *
@@ -73,8 +74,8 @@ __wrap_realloc(void *p, size_t size)
 	return no_memory ? NULL : __real_realloc(p, size);
 }
 
-/* RFC 6581 s9.3: an error of ours without a code of its own is 2/0/05; nothing comes up behind it.
- */
+/* RFC 6581 s9.3: a local error without a code of its own is 2/0/05, and nothing is delivered
+ * after it. */
 static void
 test_no_memory(void)
 {
@@ -83,7 +84,8 @@ test_no_memory(void)
 	uint32_t n = slow_fpdu(fpdu, ulpdu, sizeof(ulpdu));
 
 	no_memory = true;
-	fake_rx(p->c, fpdu, n, 1, PEER_NOW); /* an octet an mbuf: it must be put together */
+	/* one octet in an mbuf, so that the FPDU must be copied */
+	fake_rx(p->c, fpdu, n, 1, PEER_NOW);
 	no_memory = false;
 	CHECK_EQ(p->faults, 1);
 	CHECK_EQ(p->ulpdus, 0);

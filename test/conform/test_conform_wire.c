@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What RFC 5041 and RFC 5040 say of every segment, asked of every segment: each kind of message at
- * the bounds of its segmentation, at many MULPDUs; order; delivery; reserved bits.
+ * @file Rules of RFC 5041 and RFC 5040 for every segment, checked for every segment: each kind of
+ * message at the limits of its segmentation, with many MULPDUs; order; delivery; reserved bits.
  */
 
 #include <stdlib.h>
@@ -39,7 +38,7 @@ set_up(uint32_t mulpdu, uint16_t depth)
 		data[i] = (uint8_t)rig_random();
 }
 
-/* b's next message: n octets of `data`, of this kind; RFC 5041 s4, s5.2, RFC 5040 s4.1. */
+/* Check b's next message: n octets of `data`, of this kind; RFC 5041 s4, s5.2, RFC 5040 s4.1. */
 static void
 check_message(uint8_t op, uint32_t mulpdu, uint32_t n, uint32_t stag, uint64_t to, uint32_t msn)
 {
@@ -53,9 +52,10 @@ check_message(uint8_t op, uint32_t mulpdu, uint32_t n, uint32_t stag, uint64_t t
 
 		CHECK(u != NULL && u->len_bytes >= hdr && u->len_bytes <= mulpdu);
 		len = u->len_bytes - hdr;
-		/* T, L on the last alone, four reserved bits, DV 1 */
+		/* T, L on the last segment only, four reserved bits, DV 1 */
 		CHECK_EQ(u->data[0], (tagged ? 0x80 : 0) | (off + len == n ? 0x40 : 0) | 1);
-		CHECK_EQ(u->data[1], 0x40 | op); /* RV 1, reserved, opcode: the same in each */
+		/* RV 1, reserved, opcode: the same in each segment */
+		CHECK_EQ(u->data[1], 0x40 | op);
 		if (tagged && n > 0) {
 			CHECK_EQ(weft_get_be32(u->data + 2), stag);
 			CHECK_EQ(weft_get_be64(u->data + 6), to + off);
@@ -69,7 +69,7 @@ check_message(uint8_t op, uint32_t mulpdu, uint32_t n, uint32_t stag, uint64_t t
 		CHECK_MEM(u->data + hdr, data + off, len);
 		off += len;
 		if (off < n)
-			CHECK_EQ(len, max); /* as large as may be */
+			CHECK_EQ(len, max); /* as large as permitted */
 		segs++;
 		free(u);
 	} while (off < n);
@@ -113,7 +113,8 @@ test_segments(void)
 					weft_rdmap_post(rig.b.r, &q);
 				rig_pump();
 				check_message(kinds[k], mulpdus[m], len[i], stag, to, msn);
-				/* a request of the peer's is not the ULP's (RFC 5040 s5.2.1) */
+				/* a request of the peer is not delivered to the ULP (RFC 5040
+				 * s5.2.1) */
 				CHECK_EQ(rig.b.nev, kinds[k] != WEFT_RDMAP_READ_RESP);
 				msn += !is_tagged(kinds[k]);
 				rig.b.nev = 0;
@@ -124,7 +125,7 @@ test_segments(void)
 	}
 }
 
-/* RFC 5041 s5.3, RFC 5040 s5.5: messages leave in the order of posting, whatever their kinds. */
+/* RFC 5041 s5.3, RFC 5040 s5.5: messages of all kinds are sent in the order of posting. */
 static void
 test_order(void)
 {
@@ -187,7 +188,7 @@ test_order(void)
 	rig_close();
 }
 
-/* RFC 5041 s5.4: a message is delivered once, in order, when its last segment is placed; never
+/* RFC 5041 s5.4: a message is delivered once, in order, when its last segment is placed, and not
  * before. */
 static void
 test_delivery(void)
@@ -209,7 +210,8 @@ test_delivery(void)
 			rig_inject_untagged(&rig.b, 0x43, 0, i + 1, off, off + n == len[i], 0,
 			                    data + off, n);
 			off += n;
-			/* a tagged message in between is nobody's delivery (RFC 5040 s5.1) */
+			/* a tagged message in between is not delivered to the ULP (RFC 5040
+			 * s5.1) */
 			rig_inject_tagged(&rig.b, 0x40, sink->stag, BASE + 8, true, "x", 1);
 			rig_pump();
 		} while (off < len[i]);
@@ -218,7 +220,7 @@ test_delivery(void)
 		CHECK_EQ(rig_ev(&rig.b, EV_RECV, i)->len_bytes, len[i]);
 		CHECK_MEM(rig.b.recv[i], data, len[i]);
 	}
-	/* Read Responses: each Read completes with the last octet of its own, in order */
+	/* Read Responses: each Read completes with the last octet of its own Response, in order */
 	for (unsigned int i = 0; i < 2; i++) {
 		r[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
 		                               .len_bytes = 2500,
@@ -244,7 +246,7 @@ test_delivery(void)
 	rig_close();
 }
 
-/* RFC 5040 s5.5 rules 12 and 17: a Read Request is nothing before its last octet. */
+/* RFC 5040 s5.5 rules 12 and 17: a Read Request has no effect before its last octet has arrived. */
 static void
 test_read_whole(void)
 {
@@ -260,7 +262,7 @@ test_read_whole(void)
 			weft_put_be32(u + 18 + 16, src->stag);
 			weft_put_be64(u + 18 + 20, BASE);
 			memcpy(part, u, 18 + cut);
-			part[0] = 0x01; /* not the last */
+			part[0] = 0x01; /* not the last segment */
 			rig_inject(&rig.b, part, 18 + cut);
 			rig_pump();
 			CHECK(TAILQ_EMPTY(&rig.b.out));
@@ -302,8 +304,7 @@ test_reserved_stag(void)
 	rig_close();
 }
 
-/* RFC 5040 s6.1: as many inbound requests as were negotiated, whatever their number, and not one
- * more. */
+/* RFC 5040 s6.1: as many inbound requests as negotiated, and not one more. */
 static void
 test_inbound_depth(void)
 {
@@ -315,7 +316,7 @@ test_inbound_depth(void)
 		set_up(1400, ird);
 		src = rig_reg(&rig.b, data, 4096, BASE, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 		q.src_stag = src->stag;
-		rig.b.space = 0; /* no answer leaves, so none makes room */
+		rig.b.space = 0; /* no answer is sent, so no request is completed */
 		for (uint32_t msn = 1; msn <= ird; msn++)
 			rig_inject_read(&rig.b, msn, &q);
 		rig_pump();
@@ -324,7 +325,7 @@ test_inbound_depth(void)
 		rig.b.space = UINT32_MAX;
 		rig_pump();
 		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
-		/* told at once: 1/2/02 */
+		/* the error is sent at once: 1/2/02 */
 		u = rig_pop(&rig.b);
 		CHECK(u != NULL && u->data[1] == 0x47 && u->data[18] == 0x12 && u->data[19] == 2);
 		free(u);
@@ -334,7 +335,7 @@ test_inbound_depth(void)
 	}
 }
 
-/* ... and as many outbound ones. */
+/* The same for outbound requests. */
 static void
 test_outbound_depth(void)
 {
@@ -368,7 +369,7 @@ test_outbound_depth(void)
 	}
 }
 
-/* RFC 5041 s4.1, RFC 5040 s4.1: reserved bits are not looked at. */
+/* RFC 5041 s4.1, RFC 5040 s4.1: reserved bits are ignored. */
 static void
 test_reserved(void)
 {
@@ -383,8 +384,7 @@ test_reserved(void)
 		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 		memset(mem, 0, 2);
 		rig_post_recv(&rig.b, 1);
-		/* a plain Send: the Invalidate STag field is not looked at either (RFC 5040 s4.6)
-		 */
+		/* a plain Send: the Invalidate STag field is ignored, too (RFC 5040 s4.6) */
 		weft_put_be32(u + 2, bits % 2 ? 0xdeadbeef : 0);
 		rig_inject(&rig.b, u, sizeof(u));
 		weft_put_be32(w + 2, sink->stag);

@@ -14,7 +14,7 @@ SRC = sys.argv[1]
 LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "tirpc", "log", "engine", "observe")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
-UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
+UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
     "lib/tcp/tcp_conn.c": {"of the retransmission timeouts": CONFIGURED},
@@ -25,7 +25,7 @@ UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
-OPERATOR = {  # of apps/target: files whose ui_msg() lines come from start-up, signals and the watch of the media
+OPERATOR = {  # files of apps/target whose ui_msg() lines come from start-up, signals and the watch of the media
     "target.c", "target_auth.c", "target_offline.c", "target_revoke.c", "target_tel.c", "target_watch.c",
 }
 CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
@@ -33,7 +33,7 @@ n = bad = 0
 
 
 def check(what, wrong):
-    """One TAP line, and what is wrong."""
+    """Print one TAP line and the faults."""
     global n, bad
     n += 1
     bad += bool(wrong)
@@ -52,7 +52,7 @@ def sources(folder):
 
 
 def unlimited(path, text):
-    """The calls of a file that have no limit and no reason."""
+    """The calls of a file without a limit and without a reason."""
     for m in CALL.finditer(text):
         if m[1] != "DEBUG" and not any(m[2].startswith(b) for b in UNLIMITED.get(path, ())):
             yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: {m[2]}"

@@ -69,7 +69,7 @@ bad = 0
 
 
 def check(what, cond):
-    """One TAP line."""
+    """Print one TAP line."""
     global n, bad
     n += 1
     bad += not cond
@@ -77,7 +77,7 @@ def check(what, cond):
 
 
 def run(*command):
-    """Status and output of a Python program of the copy."""
+    """Run a Python program of the copy. Returns its status and output."""
     r = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True)
     return r.returncode, r.stdout + r.stderr
 
@@ -192,7 +192,7 @@ with tempfile.TemporaryDirectory() as top:
     check("a test that an open rule names exists", run(ledger, top, path("build"))[0] != 0)
     write(good.replace("`prog:case one`", "DEVIATION: for a reason that is told"), "docs/conformance", doc + ".md")
 
-    # the text changes: a sentence before, one in place, one gone
+    # the text changes: one sentence is inserted, one changed, one removed
     text = TEXT.format(page="").replace("   A sender MUST", "   First it MUST be.  A sender MUST")
     text = text.replace("And this is RECOMMENDED.", "That is all.").replace("MUST end here", "SHALL end here")
     write(text, "texts", doc + ".txt")
