@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * An initiator that commits numbered transactions until it is killed.
+ * @file An initiator that commits numbered transactions until it is killed.
  *
  *     commit_probe DEV CIDR HOST EXPORT DEPTH [noverify] [kill PID COUNT]
  *
- * Connects, OPENs the export for writing (again and again while it is busy), flushes and reads the
- * word, prints "up NUMBER" with what it holds, and from there on commits the numbers behind it,
- * DEPTH of them under way: WRITE of a record, FLUSH, VERIFY, ATOMIC WRITE of its number into the
- * word, FLUSH of the word. Each number acknowledged by that last Flush is printed, one write() a
- * line, before anything else happens. kill: right after printing its COUNTth one it kills PID. Ends
- * by itself only when the link or the connection does, or a work request fails: exit status 1, one
+ * Connects, OPENs the export for writing (repeatedly while it is busy), flushes and reads the word,
+ * and prints "up NUMBER" with its content. Then it commits the following numbers, DEPTH of them in
+ * flight: WRITE of a record, FLUSH, VERIFY, ATOMIC WRITE of its number into the word, FLUSH of the
+ * word. It prints each number that the last Flush has acknowledged, one write() a line, before it
+ * does anything else. kill: after the COUNTth number is printed, kill PID. The program ends by
+ * itself only when the link or the connection ends, or a work request fails: exit status 1, one
  * line on standard error.
  *
- * In slot 0 of the export, whose own commit word stays as it is: the word in the first page of the
- * slot's data, then RING pages of records; number n is in page n % RING: n, a salt of this process,
- * filler, SHA-256 of all that. Integers are big-endian.
+ * All data are in slot 0 of the export, whose own commit word is not changed. The word is in the
+ * first page of the slot's data, followed by RING pages of records. Number n is in page n % RING:
+ * n, a salt of this process, filler, and the SHA-256 of all that. Integers are big-endian.
  */
 
 #include <arpa/inet.h>
@@ -51,16 +50,16 @@ static struct probe {
 	struct weft_rpc *rpc;
 	bool up, gone, failed;
 	char why[200];
-	int answered; /* of the OPEN: 1 granted, -1 refused */
+	int answered; /* result of the OPEN: 1 granted, -1 refused */
 	enum weft_export_status status;
 	uint32_t stag;
-	uint64_t base; /* of slot 0's data */
+	uint64_t base; /* offset of the data of slot 0 */
 	const struct weft_hash_ops *hash, *digest;
 	bool read_done, verify;
 	uint64_t next, acked; /* numbers */
 	uint64_t salt;
 	pid_t victim;
-	uint64_t victim_in; /* acknowledgements, 0: not now */
+	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
 	uint8_t record[DEPTH_MAX][PAGE] __attribute__((aligned(64)));
 	uint8_t word[8];
 } pr;
@@ -155,7 +154,7 @@ on_open(void *arg, enum weft_rpc_status status, void *res)
 	}
 }
 
-/* A target that is killed takes the link with it; TCP would find out much later. */
+/* A killed target ends the link, too. TCP would detect that much later. */
 static bool
 link_lost(void)
 {
@@ -216,7 +215,7 @@ open_export(char *name)
 	}
 }
 
-/* What the medium holds: nobody else may write (docs/export-format.md, step 0). */
+/* Read the word on the medium. No other client may write (docs/export-format.md, step 0). */
 static void
 read_word(uint32_t lkey)
 {
@@ -362,7 +361,7 @@ main(int argc, char **argv)
 			commit(pr.next++, depth);
 		turn();
 	}
-	/* The reason may be a poll or two behind. */
+	/* The reason may be reported a poll or two later. */
 	for (uint64_t end = ui_now_ns() + 1000000000ull; !pr.gone && ui_now_ns() < end;)
 		turn();
 	ui_die("%s", pr.why[0] != '\0' ? pr.why : "disconnected");

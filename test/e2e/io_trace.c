@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * To be preloaded into weft-target: writes a line "CALL BEGUN ENDED OFFSET LENGTH PATH"
- * (nanoseconds of CLOCK_MONOTONIC; the path of the last column is "-" where there is none) to the
- * file WEFT_IO_TRACE for every call that asks a medium for something, and makes those that wait for
- * it slower by WEFT_IO_DELAY_US.
+ * @file For LD_PRELOAD into weft-target. It writes a line "CALL BEGUN ENDED OFFSET LENGTH PATH"
+ * (nanoseconds of CLOCK_MONOTONIC; "-" instead of a missing path) to the file WEFT_IO_TRACE for
+ * every call to a medium, and delays the calls that wait for a medium by WEFT_IO_DELAY_US.
  */
 
 #include <dlfcn.h>
@@ -106,7 +104,7 @@ msync(void *addr, size_t len, int flags)
 	return r;
 }
 
-/* On the polling thread: slower would stop the stack, which proves nothing. */
+/* Not delayed: this runs on the polling thread, and a delay would stop the stack. */
 void
 pmem_persist(const void *addr, size_t len)
 {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network of many programs that come and go: a namespace of our own with one bridge, and a veth for each program.
+"""A network of many programs that start and end: a network namespace with one bridge, and a veth for each program.
 
-net_memif joins two processes once: when one of them dies its peer's port is of no use any more. Here a program that was killed
-starts again on its interface, and all reach each other. The namespace goes with the last process in it.
+net_memif joins two processes once: when one of them ends, the peer's port is useless. Here a killed program starts
+again on its interface, and all programs reach each other. The namespace is removed with its last process.
 """
 import os
 import subprocess
@@ -15,7 +15,7 @@ _made = set()
 
 
 def enter():
-    """Run this program in a network namespace of its own, if that can be had; to be called first."""
+    """Run this program in a network namespace of its own, if possible. Call this first."""
     if os.environ.get("WEFT_LAN"):
         return
     for how in (["unshare", "-n"], ["unshare", "-Urn"]):
@@ -33,7 +33,7 @@ def sh(*cmd):
 
 
 def dev(name):
-    """The port of a program's interface; it is made when it is asked for first. At most 10 octets."""
+    """The port of a program's interface, which is created at the first call. name: at most 10 octets."""
     if os.environ.get("WEFT_LAN") != "1":
         raise Skip("no network namespace can be made")
     if not _made:
@@ -43,7 +43,8 @@ def dev(name):
         sh("ip", "link", "set", "lan", "up")
     if name not in _made:
         _made.add(name)
-        # DPDK numbers a fanout group by pid ^ index, and two of one number are refused: indices that no two pids differ by.
+        # DPDK numbers a fanout group by pid ^ index, and refuses two groups with one number. These indices differ by
+        # more than pids do.
         sh("ip", "link", "add", name, "index", str(4096 * len(_made)), "type", "veth", "peer", "name", "b-" + name)
         sh("ip", "link", "set", "b-" + name, "master", "lan")
         for one in (name, "b-" + name):
@@ -66,7 +67,7 @@ class LanTarget(Target):
                     f"[port p0]\nmbufs = 2048\ndev = {dev(name)}\naddress = {self.addr}/24\n{text}")
 
     def start(self, ok=True):
-        """Also when, against all odds, its pid is one that its fanout group cannot have."""
+        """Start again if the process id happens to give a fanout group that is in use."""
         for _ in range(3):
             super().start(ok=False)
             if self.proc.poll() is None or "cannot be opened" not in self.logged():

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A peer of weft-ping that breaks one rule of rping's protocol, by its own reading of it.
+ * @file A peer of weft-ping that breaks one rule of rping's protocol. It shares no code with
+ * weft-ping.
  *
  *     ping_probe server|client KIND DEV CIDR HOST
  *
  * One connection, pings of SIZE octets, KIND at ping 1 (the second). Prints "listening", "done" and
- * what ended it. KIND, of both: honest, short (a message of 8 octets), early (two messages at
- * once), die (killed in mid-ping), leave (closes in mid-ping). Of a server: long (17 octets),
- * corrupt (one octet of the answer), overread, overwrite (one octet more than offered), deaf (no
- * receive posted), mute, reject. Of a client: lie (offers more than there is), grow (sink and
- * source differ), data (no ping's), hold (stays connected until standard input ends).
+ * the reason of the end. KIND, for both: honest, short (a message of 8 octets), early (two messages
+ * at once), die (killed during a ping), leave (closes during a ping). For a server: long (17
+ * octets), corrupt (one octet of the answer), overread, overwrite (one octet more than offered),
+ * deaf (no receive posted), mute, reject. For a client: lie (offers more memory than it has), grow
+ * (sizes of source and sink differ), data (not a ping's), hold (stays connected until standard
+ * input ends).
  */
 
 #include <endian.h>
@@ -46,7 +47,7 @@ static struct probe {
 	struct weft_connreq *req;
 	uint8_t mem[2][4096]; /**< source, sink */
 	struct msg in[4];
-	unsigned int recvs; /**< posted at once */
+	unsigned int recvs; /**< number of receives posted at a time */
 	uint64_t received, read, pings;
 	bool up, gone;
 	char end[200];
@@ -153,7 +154,7 @@ send_msgs(const struct msg *m, uint32_t len, unsigned int n)
 		memcpy(buf, m, sizeof(*m));
 	if (weft_post_send(pr.qp, wr, n) != (int)n)
 		ui_die("post failed");
-	/* Leaves the buffer in this poll. */
+	/* Send what is in the queue in this poll. */
 	for (int i = 0; i < 4; i++)
 		weft_worker_poll(pr.w);
 }
@@ -161,7 +162,7 @@ send_msgs(const struct msg *m, uint32_t len, unsigned int n)
 static void
 send_msg(const struct msg *m, uint32_t len)
 {
-	/* Two at once leave in one segment. */
+	/* two at once are sent in one segment */
 	send_msgs(m, len, is("early") ? 2 : 1);
 }
 

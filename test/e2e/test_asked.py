@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a running weft-target has asked its medium before it answers. test_asked.py BUILD [CASE...]
+"""A running weft-target waits for its medium before it answers. test_asked.py BUILD [CASE...]
 
-A library preloaded into the target notes each call, and makes the slow ones much slower: a client that has its
-last Flush Response cannot be done before they have returned (draft-talpey-rdma-commit-02 section 2.1).
+A library preloaded into the target records each call, and delays the slow ones. A client that has received its last
+Flush Response cannot have it before these calls have returned (draft-talpey-rdma-commit-02 section 2.1).
 """
 import os
 import time
@@ -36,7 +36,7 @@ class Traced(Target):
             os.environ.update(saved)
 
     def calls(self):
-        """(call, begun, ended, offset, length) of what concerns the medium, times in seconds."""
+        """The calls to the medium: (call, begun, ended, offset, length), times in seconds."""
         out = []
         with open(self.trace) as f:
             for line in f:
@@ -46,7 +46,7 @@ class Traced(Target):
         return out
 
     def traced_push(self, src):
-        """The calls of the target by the time the push was done, when it was done, and all of them later."""
+        """The target's calls until the push was done, the time when it was done, and all later calls."""
         with open(self.trace, "w"):
             pass
         rc, out, err = self.cp(src, "weft://10.0.0.1/demo", args=["--no-verify"])
@@ -58,7 +58,7 @@ class Traced(Target):
 
 
 def judge(calls, done, size, waits, writes):
-    """What is wrong with a push of `size` octets, None if nothing is."""
+    """What is wrong with a push of `size` octets, or None."""
     if any(c[0] == "failed" for c in calls):
         return "a call failed"
     if any(c[2] > done for c in calls):
@@ -79,7 +79,7 @@ def judge(calls, done, size, waits, writes):
 
 
 def test_file():
-    """The dirty pages, then fdatasync, all returned before the push is done."""
+    """The dirty pages are written, then fdatasync runs, and all calls return before the push is done."""
     t = Traced("fi", "file").start()
     size = 2 * MIB + 77
     for i in range(2):
@@ -94,7 +94,7 @@ def test_file():
 
 
 def test_msync():
-    """A mapping that is not on DAX: msync, returned before the push is done."""
+    """A mapping that is not on DAX: msync returns before the push is done."""
     t = Traced("ms", "pmem")
     if t.start(ok=False).proc.poll() is not None:
         if "driver pmem cannot make this medium durable" in t.logged():  # its own words, for a file without O_DIRECT
@@ -114,7 +114,7 @@ def test_msync():
 
 
 def test_persistent_memory():
-    """A mapping that libpmem calls persistent memory: cache lines written back, no msync, no write."""
+    """A mapping that libpmem takes for persistent memory: cache lines are written back, without msync or a write."""
     t = Traced("pm", "auto", env={"PMEM_IS_PMEM_FORCE": "1"}).start()
     size = 1 * MIB + 5
     src = make_file("pm.src", size, 7)
@@ -127,7 +127,7 @@ def test_persistent_memory():
 
 
 def test_wrong_targets_are_caught():
-    """One that answers without asking, and one that answers before it is done."""
+    """A target that answers without a flush, and one that answers before the flush is done."""
     size = 2 * MIB
     src = make_file("wt.src", size, 8)
     for exe in ("weft-target-noflush", "weft-target-early"):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""net_memif clients that come and leave while weft-target starts, serves and ends: it goes on.
+"""net_memif clients connect and disconnect while weft-target starts, serves and ends. The target keeps running.
 
-WEFT_CHURN_ROUNDS starts (25 unless set) of one target. Clients of three kinds do not stop meanwhile: some leave at once,
-some leave after each step of memif's handshake, some send what is no message.
+WEFT_CHURN_ROUNDS starts (25 unless set) of one target. Clients of three kinds run all the time: some disconnect at
+once, some after each step of memif's handshake, some send invalid messages.
 """
 import array
 import contextlib
@@ -33,7 +33,7 @@ def send(s, data, fd=None):
 
 
 def handshake(s, steps):
-    """A client's side of memif's handshake, as far as `steps`."""
+    """A client's side of memif's handshake, up to `steps`."""
     region, irq = os.memfd_create("region"), os.eventfd(0)
     os.ftruncate(region, REGION_BYTES)
     todo = [(msg(INIT, struct.pack("<HIB", VERSION, 0, 0)), None),
@@ -65,7 +65,7 @@ def churn(sock, kind, count, stop):
             elif kind == "junk":
                 for _ in range(rnd.randrange(4)):
                     s.send(rnd.randbytes(rnd.choice((1, 2, 127, MSG_BYTES, 4096))))
-        # Else nobody else has a turn on a small machine.
+        # otherwise no other process would run on a small computer
         time.sleep(0.0005)
 
 
@@ -86,7 +86,7 @@ def test_clients_leave_while_it_starts():
             rc = t.term()
             assert rc == 0, f"round {i}: ended with {rc}: {t.logged()[-1500:]}"
             PROCS.remove(t.proc)
-            # Every other start makes its exports anew.
+            # At every second start the exports are created again.
             for p in exports.values() if i % 2 else ():
                 os.unlink(p)
     finally:

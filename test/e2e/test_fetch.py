@@ -35,7 +35,7 @@ def fetch(t, src, export, *args, **kw):
 
 
 def medium(name, export, r):
-    """Commit word, header and data as they lie (docs/export-format.md)."""
+    """Commit word, header and data on the medium (docs/export-format.md)."""
     with open(path(f"{name}.{export}.weft"), "rb") as f:
         f.seek(4096)
         word = f.read(8)
@@ -44,13 +44,13 @@ def medium(name, export, r):
 
 
 def slot_1(f):
-    """The second slot begins where its magic is: both hold something when this is asked."""
+    """The second slot begins at its magic. Both slots have content when this is called."""
     f.seek(0)
     return f.read().index(b"WEFTSLOT", 8192 + 8)
 
 
 def test_same_content():
-    """Pushed and fetched, file by file: the same octets lie on both media."""
+    """A pushed and a fetched file leave the same octets on both media."""
     t = start("same", {"pushed": {}, "fetched": {}})
     for i, size in enumerate((5 * MB + 4711, 0, 1, 4096, MB, 3 * MB)):
         src = make_file(f"same{i}", size, i + 1)
@@ -63,7 +63,7 @@ def test_same_content():
         assert sha(t.pull("fetched", "same.out")) == sha(src)
     now = Telemetry(t.proc.pid).ask("/weft/target/export,fetched")
     assert now["rpc_refused"] == 0 and now["rpc_durable_writes"] == now["rpc_writes"] > 6 * 3, now
-    # What was fetched is on the medium: the process that has it in memory is killed.
+    # The fetched file is on the medium: the process with the memory is killed.
     t.kill()
     t.start()
     assert sha(t.pull("fetched", "same.out")) == sha(src)
@@ -71,7 +71,7 @@ def test_same_content():
 
 
 def test_killed():
-    """The target dies while it fetches: the old object or the new one, whole."""
+    """The target is killed while it fetches: the export has the old object or the new one, complete."""
     t = start("dead", {"demo": {}})
     rng = random.Random(7)
     old = make_file("dead0", 2 * MB, 10)
@@ -104,7 +104,7 @@ def test_killed():
 
 
 def test_client_killed():
-    """A client that is killed while the target reads its memory: others do not notice, the export is free again."""
+    """A client is killed while the target reads its memory: other clients notice nothing, and the export is free again."""
     t = start("gone", {"demo": {}, "other": {}}, ports=2)
     old = make_file("gone0", MB, 20)
     fetch(t, old, "demo")
@@ -128,7 +128,7 @@ def test_client_killed():
 
 
 def test_options():
-    """What goes with --pull, and what not."""
+    """Options that may be combined with --pull, and options that may not."""
     t = start("opt", {"vol": {"persist": "volatile", "rights": "read,write,verify"}})
     src = make_file("opt", MB, 30)
     rc, _, err = t.cp(src, "weft://10.0.0.1/vol", args=["--pull"])
@@ -153,7 +153,7 @@ def test_options():
 
 
 def test_verified():
-    """What does not lie on the medium as it was sent is found before anything is committed."""
+    """Data that differ on the medium from what was sent are detected before the commit."""
     for k in ("good", "bad"):
         with open(path(f"key.{k}"), "w") as f:
             f.write(f"the {k} key, long enough for anybody who asks\n")

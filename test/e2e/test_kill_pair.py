@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9 of a target with two workers that serves two initiators at once, or of one or both of them: each export holds a
-prefix of what its initiator committed that includes everything acknowledged. test_kill_pair.py BUILD [CASE...]
-kill_rounds.py tells of seeds.
+"""kill -9 of a target with two workers that serves two initiators, or of one or both initiators. Each export holds a
+prefix of what its initiator committed, with everything acknowledged. test_kill_pair.py BUILD [CASE...]
+
+kill_rounds.py explains the seeds.
 """
 import random
 import time
@@ -13,7 +14,7 @@ from weft_e2e import Target, main, path
 
 
 class Pair(Rounds):
-    """Lives of one target and of the initiators of its two exports."""
+    """Rounds of one target and the initiators of its two exports."""
 
     KINDS = ["target"] * 8 + ["one"] * 4 + ["initiators"] * 2 + ["all"] * 3 + ["takeover"] * 2 + ["recovery"] * 3
 
@@ -31,7 +32,7 @@ class Pair(Rounds):
                         for i, (e, m) in enumerate(media.items())]
 
     def begin(self):
-        """An initiator for each export, both at work in most rounds."""
+        """Start an initiator for each export. In most rounds both are active."""
         for w in self.writers:
             w.probe = w.probe or w.new_probe()
         if self.rnd.random() < 0.8:
@@ -112,7 +113,7 @@ class Pair(Rounds):
 
 
 def test_two_initiators():
-    """Neither export loses what was acknowledged, whichever of the three processes dies."""
+    """Neither export loses acknowledged data, whichever of the three processes is killed."""
     n = rounds(10)
     run = Pair("kp", SEED)
     run.survive(n)
@@ -121,7 +122,7 @@ def test_two_initiators():
 
 
 def test_two_initiators_without_flush():
-    """A target whose Flush does nothing is found out by what its death takes away."""
+    """A target whose Flush does nothing is detected by the data that a kill takes away."""
     run = Pair("kq", SEED, exe=BROKEN, verify=False)
     lost = run.caught(15)
     assert "was acknowledged, the medium ends with" in lost, lost

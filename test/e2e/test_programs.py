@@ -57,7 +57,7 @@ def test_perf_all_sizes():
 
 
 def test_perf_rpc():
-    """Calls, by both versions of RPC-over-RDMA; a durable WRITE waits for the medium."""
+    """Calls by both versions of RPC-over-RDMA. A durable WRITE waits for the medium."""
     sock = path("perfr.sock")
     perf_server(sock, "--medium", f"file:{path('perfr.medium')}")
     for version in (2, 1):
@@ -80,7 +80,7 @@ PLACE = ("flush", "verify", "commit", "commit-bare", "log-append")
 
 
 def test_perf_place():
-    """Flush, Verify and commits, on volatile memory, a file, and what libpmem takes for persistent memory."""
+    """Flush, Verify and commits on volatile memory, on a file, and on what libpmem takes for persistent memory."""
     force = {**os.environ, "PMEM_IS_PMEM_FORCE": "1"}
     for i, (medium, env, region) in enumerate(((None, None, "volatile"), (f"file:{path('perf.medium')}", None, "file"),
                                                (f"pmem:{path('perf.pmem')}", force, "libpmem on DAX"))):
@@ -103,13 +103,13 @@ def test_perf_place():
 
 
 def test_perf_place_content():
-    """What a commit test leaves on the medium: the last word, and the last data in their slot."""
+    """The content of the medium after a commit test: the last word, and the last data in their slot."""
     sock, file = path("perfw.sock"), path("perfw.medium")
     perf_server(sock, "--medium", f"file:{file}")
     perf(sock, "commit", "--lat", "-s", "4096", "-q", "4", "-n", "100")
     with open(file, "rb") as f:
         data = f.read()
-    # 16 slots, the word behind them; 10 iterations to warm up came before.
+    # 16 slots followed by the word. 10 iterations to warm up came before.
     assert int.from_bytes(data[16 * 4096:16 * 4096 + 8], "little") == 109, data[16 * 4096:16 * 4096 + 64]
     assert int.from_bytes(data[109 % 16 * 4096:][:8], "little") == 109
 
@@ -145,7 +145,7 @@ def console(dev, addr, script):
 
 
 def test_console():
-    """Two consoles: one listens and registers, the other connects and posts everything."""
+    """Two consoles: one listens and registers memory, the other connects and posts every operation."""
     sock = path("con.sock")
     a = console(memif(0, "server", sock), "10.0.0.1/24",
                 f"register file {path('con.exp')} 65536\nlisten 7000\nshow regions\n")
@@ -197,7 +197,7 @@ quit
 
 
 def test_console_spares_files():
-    """register never grows a file that is there already."""
+    """The command register never grows an existing file."""
     p = make_file("mine", 1000, 5)
     before = sha(p)
     c = console(memif(0, "server", path("cons.sock")), "10.0.0.1/24", f"register file {p} 4096\n")

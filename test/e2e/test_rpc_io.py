@@ -27,20 +27,20 @@ def probe(version, workers=1, rounds=1):
                         "10.0.0.2/24", "10.0.0.1", "demo", version, str(rounds)])
     assert rc == 0 and out.strip() == "done", (rc, out, err, t.logged()[-1500:])
     now = tel.ask("/weft/target/export,demo")
-    # 10 sizes, and of A and B one each: what was asked for again is not among them
+    # 10 sizes, and one each of A and B; the repeated call is not among them
     assert now["rpc_writes"] == 9 + 2 * rounds, now
     assert now["rpc_durable_writes"] == 5 + 2 * rounds, now
     assert now["rpc_refused"] == 5 + 1 + 2 + 2, now
     assert now["bad_ranges"] == 0, now
     for w in range(workers):
         assert tel.ask(f"/weft/worker,{w}")["conns_total"] > 0, w
-    # What the probe wrote into the slot that is not the object's harms nobody.
+    # The probe writes into the slot that does not hold the object.
     assert sha(t.pull("demo", "probe.out")) == sha(src)
     assert t.term() == 0
 
 
 def test_version_2():
-    """All sizes, what is refused, and nothing done twice over a reconnect: version 2."""
+    """All sizes, refusals, and a repeated call after a reconnect, which is not executed twice: version 2."""
     probe("2")
 
 
@@ -50,7 +50,7 @@ def test_version_1():
 
 
 def test_workers():
-    """With several workers a client comes to another one when it connects again: nothing is done twice there."""
+    """With several workers a client may reach another one when it reconnects: no call is executed twice."""
     probe("2", workers=3, rounds=16)
 
 

@@ -103,7 +103,7 @@ def test_counters_and_connections():
 
 
 def test_no_failure_is_null():
-    """Whatever a command is asked, it answers an object, or says why not; and each is in the docs."""
+    """Every command answers an object, or the reason why not, for any argument; and each is in the docs."""
     t, tel = start("nul")
     with open(os.path.join(os.path.dirname(__file__), "../../docs/visibility.md")) as f:
         docs = f.read()

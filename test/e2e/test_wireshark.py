@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/wireshark/iwarp_ext.lua in tshark, on captures of the programs and on written ones.
+"""docs/wireshark/iwarp_ext.lua in tshark, on captures of the programs and on captures that the test writes.
 
 test_wireshark.py BUILD [CASE...]
 """
@@ -32,7 +32,7 @@ def tshark(file, *args, lua=True):
 
 
 def fields(file, flt, *names):
-    """Per frame, per field: the list of its values."""
+    """For each frame and field: the list of its values."""
     args = ["-Y", flt, "-T", "fields", "-E", "aggregator=,"]
     for n in names:
         args += ["-e", n]
@@ -43,7 +43,7 @@ def no_lua_errors(file):
     assert tshark(file, "-Y", "_ws.lua.error") == ""
 
 
-# ---- Written captures: one connection, every FPDU where we want it ----
+# ---- Written captures: one connection, with every FPDU at a chosen place ----
 
 def fpdu(ulpdu):
     """RFC 5044 s4: length, ULPDU, pad, CRC."""
@@ -82,7 +82,7 @@ class Conn:
     """A pcap file with one TCP connection in it, MPA started up."""
 
     def __init__(self, name, markers=0):
-        self.pos = [0, 0] if markers else None  # where the next FPDU begins in the stream
+        self.pos = [0, 0] if markers else None  # position of the next FPDU in the stream
         self.f = open(path(name), "wb")
         self.f.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         self.seq, self.n = [1000, 5000], 0
@@ -105,7 +105,7 @@ class Conn:
         self.packet(way, b"".join(self.marked(way, u) if self.pos else fpdu(u) for u in ulpdus))
 
     def marked(self, way, ulpdu):
-        """RFC 5044 s4.3: a marker at every 512 octets, with the distance from the FPDU's beginning; the CRC has all."""
+        """RFC 5044 s4.3: a marker every 512 octets with the distance from the start of the FPDU. The CRC covers all."""
         out, begin = bytearray(), self.pos[way]
         plain = struct.pack(">H", len(ulpdu)) + ulpdu
         for part in (plain + bytes(-len(plain) % 4), None):
@@ -125,7 +125,8 @@ class Conn:
 
 
 def test_every_operation():
-    """RFC 7306 s6; draft-talpey-rdma-commit-02 s2.1.1, s2.2.1, s2.3.1: the fields of each, alone in its segment."""
+    """RFC 7306 s6; draft-talpey-rdma-commit-02 s2.1.1, s2.2.1, s2.3.1: the fields of each message, alone in its
+    segment."""
     c = Conn("ops.pcap")
     for way, u in ((0, IMM), (0, IMM_SE), (0, FLUSH), (0, VERIFY), (0, VERIFY_NONE), (0, AWRITE), (1, FLUSHED),
                    (1, VERIFIED), (1, AWRITTEN)):
@@ -150,7 +151,7 @@ def test_every_operation():
     for name in ("Immediate Data", "Immediate Data with SE", "Flush Request", "Flush Response", "Verify Request",
                  "Verify Response", "Atomic Write Request", "Atomic Write Response"):
         assert "{" + name + "}" in text, (name, text)
-    # Wireshark misreads the last one, nothing else.
+    # Wireshark misreads the last one, and nothing else.
     assert len(tshark(f, "-Y", "_ws.malformed").splitlines()) == 1
     assert tshark(f, "-Y", "_ws.malformed and not iwarp_ext.opcode == 17") == ""
     assert tshark(f, "-Y", "iwarp_ext.bad_length") == ""
@@ -169,7 +170,7 @@ def test_flags_of_flush():
 
 
 def test_terminates():
-    """RFC 5040 s4.8: our three codes are named; those that Wireshark knows are left to it."""
+    """RFC 5040 s4.8: our three codes are named. Wireshark itself names the others."""
     c = Conn("term.pcap")
     for way, word in ((1, 0x020A), (1, 0x020B), (1, 0x020C), (1, 0x0206), (1, 0x0101), (1, 0x120A), (1, 0x200B)):
         c.send(way, untagged(0x07, 2, struct.pack(">HBB", word, 0, 0)))
@@ -183,7 +184,7 @@ def test_terminates():
 
 
 def test_several_in_a_segment():
-    """A commit in one breath and its answers; behind an Atomic Write Response, a short Send, an empty FPDU."""
+    """A commit posted at once and its answers. After an Atomic Write Response: a short Send and an empty FPDU."""
     c = Conn("many.pcap")
     c.send(0, tagged(0, bytes(100)), FLUSH, VERIFY, AWRITE, FLUSH)
     c.send(1, FLUSHED, VERIFIED, AWRITTEN, FLUSHED, READ, AWRITTEN, SEND, IMM)
@@ -201,7 +202,7 @@ def test_several_in_a_segment():
 
 
 def test_markers():
-    """Connections with markers, an FPDU in each segment (with more, Wireshark 4.0 loses its way)."""
+    """Connections with markers, one FPDU in each segment (Wireshark 4.0 cannot parse more)."""
     c = Conn("markers.pcap", markers=0x80)
     for _ in range(40):
         for u in (IMM, FLUSH, VERIFY):
@@ -217,7 +218,7 @@ def test_markers():
 
 
 def test_over_segments():
-    """FPDUs that begin in one segment and end in another; messages in parts are named and not read."""
+    """FPDUs that begin in one segment and end in another. Messages in parts are named and not parsed."""
     c = Conn("split.pcap")
     stream = b"".join(fpdu(u) for u in (FLUSH, VERIFY, AWRITE, IMM))
     for i in range(0, len(stream), 40):
@@ -233,7 +234,7 @@ def test_over_segments():
 
 
 def test_reserved_bits():
-    """RFC 5040 s4.1: reserved bits of a Write, a Read Request and a Send mean nothing, so they are none of ours."""
+    """RFC 5040 s4.1: reserved bits of a Write, a Read Request and a Send are ignored, so these are not our messages."""
     c = Conn("rsv.pcap")
     c.send(0, tagged(0x10, bytes(40)))
     c.send(0, untagged(0x11, 1, READ[18:]))
@@ -242,7 +243,7 @@ def test_reserved_bits():
 
 
 def test_wrong_lengths():
-    """Each message cut and lengthened by every number of octets: said where it is wrong, and never a Lua error."""
+    """Each message truncated and extended by every number of octets: the fault is reported, and there is no Lua error."""
     c = Conn("len.pcap")
     good = wrong = 0
     for u in (IMM, FLUSH, FLUSHED, VERIFY, VERIFIED, AWRITE, AWRITTEN):
@@ -259,7 +260,8 @@ def test_wrong_lengths():
 
 
 def test_torn():
-    """Octets of no FPDU behind a misread response, FPDUs that are cut: nothing is made up, and no Lua error."""
+    """Octets without an FPDU after a misread response, and truncated FPDUs: no field is invented, and there is no Lua
+    error."""
     c = Conn("torn.pcap")
     whole = fpdu(AWRITTEN) + fpdu(IMM)
     for n in range(len(fpdu(AWRITTEN)), len(whole)):
@@ -276,7 +278,7 @@ def test_torn():
 # ---- Captures of the programs ----
 
 class Console:
-    """A weft-console; one command at a time."""
+    """A weft-console that executes one command at a time."""
 
     def __init__(self, dev, address):
         self.p = subprocess.Popen([app("weft-console"), "--dev", dev, "--address", address], stdin=subprocess.PIPE,
@@ -301,12 +303,12 @@ class Console:
 
 
 def marked(file):
-    """Frames that Wireshark marks as malformed, but for Atomic Write Responses: it marks short Sends of siw's as well."""
+    """Frames that Wireshark marks as malformed, except Atomic Write Responses. It marks short Sends of siw, too."""
     return tshark(file, "-Y", "_ws.malformed and not iwarp_ext.opcode == 17")
 
 
 def test_push():
-    """weft-cp's push, captured: a Flush and a Verify for each block, the commit, and nothing that is marked."""
+    """A captured push of weft-cp: a Flush and a Verify for each block, the commit, and no marked frame."""
     f = path("push.pcapng")
     t, tel = start("ws", {"demo": {"path": path("ws.exp"), "size": "4M"}})
     assert tel.ask(f"/weft/capture,p0,{f}") == f
@@ -327,7 +329,7 @@ def test_push():
 
 
 def test_ping():
-    """weft-ping captured: rping's messages in rping's order, and nothing that is marked."""
+    """A captured weft-ping: rping's messages in rping's order, and no marked frame."""
     sock, f = path("wp.sock"), path("ping.pcapng")
     conf = path("wp.ini")
     with open(conf, "w") as c:
@@ -361,7 +363,7 @@ def test_ping():
 
 
 def test_console_posts():
-    """One of each by weft-console, captured at the responder; a hash that is wrong ends in our Terminate."""
+    """One operation of each kind by weft-console, captured at the responder. A wrong hash ends in our Terminate."""
     sock, f = path("wc.sock"), path("console.pcapng")
     a = Console(memif(0, "server", sock), "10.0.0.1/24")
     a.say(f"register file {path('wc.exp')} 65536", "listen 7471")
@@ -389,13 +391,13 @@ def test_console_posts():
     name = "iwarp_rdma.atomic."
 
     def values(field):
-        """Of all frames: several FPDUs may share one."""
+        """The values in all frames. Several FPDUs may be in one frame."""
         return [int(v, 0) for row in fields(f, name + field, name + field) for v in row[0]]
 
     ones = 2**64 - 1
     assert values("remote_stag") == [int(stag, 0)] * 2 and values("remote_tagged_offset") == [4096] * 2
     assert values("swap_data") == [7] and values("swap_mask") == [ones]
-    # s5.2.1: a FetchAdd has them zero and all ones.
+    # s5.2.1: in a FetchAdd they are zero and all ones.
     assert values("compare_data") == [0, 0] and values("compare_mask") == [ones, ones]
     assert values("add_data") == [2] and values("add_mask") == [0]
     assert len(values("request_identifier")) == 2
@@ -403,7 +405,7 @@ def test_console_posts():
     assert values("original_remote_data_value") == [0, 7]
     assert fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash")[-1] == [["00000000"]]
     assert [int(x[0][0], 0) for x in fields(f, "iwarp_ext.term.code", "iwarp_ext.term.code")] == [0x0B]
-    # Nine octets of greetings: siw's short Sends are marked in the same way.
+    # A message of nine octets: siw's short Sends are marked in the same way.
     assert len(marked(f).splitlines()) <= 1 and "Send" in (marked(f) or "Send"), marked(f)
     no_lua_errors(f)
 

@@ -11,7 +11,7 @@ from test_wireshark import Conn, fields, no_lua_errors, tshark, untagged
 from weft_e2e import main, make_file, path
 
 SEG_A, SEG_B = (0x11223344, 4096, 1, 2), (0x55667788, 16, 0, 0x80000000)
-CALL, REPLY = (0, 2, 100003, 3, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0)  # RFC 5531 s9, behind the XID: NFS version 3, NULL
+CALL, REPLY = (0, 2, 100003, 3, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0)  # RFC 5531 s9, after the XID: NFS version 3, NULL
 UNKNOWN = ("-o", "rpc.dissect_unknown_programs:TRUE")
 
 
@@ -23,7 +23,7 @@ def msg(htype, *body, xid=77, vers=2, credit=9):
     return untagged(0x03, 0, words(xid, vers, credit, htype, *body))
 
 
-# Draft s6.3, each type with all that it may have.
+# Draft s6.3, each type with all its fields.
 MESSAGES = {
     4: (9, 2, 5000), 5: (), 6: (1, 99, 3, 0x61626300), 7: (3, 1, 4, 8192, 5, 0, 6, 8, 1, 0x6b000000),
     8: (0x55667788, 1, 0, *SEG_A, 1, 0, *SEG_B, 0, 1, 72, *SEG_A, 0, 1, 2, *SEG_A, *SEG_B, 1, 0, 0, 1, 1, *SEG_B),
@@ -33,7 +33,7 @@ MESSAGES = {
 
 
 def test_every_type():
-    """Draft s6.1 table 2: the header is shown, the whole RPC messages behind are decoded."""
+    """Draft s6.1 table 2: the header is shown, and the complete RPC message after it is decoded."""
     c = Conn("types.pcap")
     for htype, body in MESSAGES.items():
         c.send(htype > 10 or htype in (4, 5), msg(htype, *body))
@@ -50,7 +50,7 @@ def test_every_type():
     assert fields(f, "rpcordma2.htype == 11", "rpcordma2.length", "rpcordma2.offset") == [
         [["4096", "16"], ["0x0000000100000002", "0x0000000080000000"]]]
     assert fields(f, "rpcordma2.remaining", "rpcordma2.remaining") == [[["70000"]], [["4"]]]
-    # The two whole messages reach the RPC dissector.
+    # The two complete messages reach the RPC dissector.
     assert fields(f, "rpc", "rpcordma2.htype", "rpc.xid", "rpc.msgtyp") == [
         [["10"], ["0x0000004d"], ["0"]], [["13"], ["0x0000004d"], ["1"]]]
     assert fields(f, "rpcordma2.rpc.program", "rpcordma2.rpc.program", "rpcordma2.rpc.version",
@@ -63,7 +63,7 @@ def test_every_type():
 
 
 def test_errors():
-    """Draft s6.3.1: the words of each arm; an unknown code is said."""
+    """Draft s6.3.1: the words of each arm. An unknown code is reported."""
     c = Conn("errs.pcap")
     arms = {1: (1, 1), 2: (), 3: (), 4: (), 5: (), 6: (8,), 7: (8,), 8: (16,), 9: (1, 100), 10: (900,), 11: (), 100: (), 42: ()}
     for code, body in arms.items():
@@ -76,7 +76,7 @@ def test_errors():
 
 
 def test_reduced():
-    """With reduced items the RPC message is not whole, and is shown as octets."""
+    """With reduced items the RPC message is incomplete, and is shown as octets."""
     c = Conn("reduced.pcap")
     c.send(0, msg(10, 0, 1, 40, *SEG_A, 0, 0, 0, 77, *CALL))
     c.send(1, msg(13, 1, 1, *SEG_B, 0, 77, *REPLY))
@@ -89,7 +89,7 @@ def test_reduced():
 
 
 def test_nothing_else():
-    """Cut messages, other versions, other types, counts that lie: not ours, and no Lua error."""
+    """Truncated messages, other versions, other types, wrong counts: not decoded, and no Lua error."""
     c = Conn("cut.pcap")
     n = 0
     for htype, body in MESSAGES.items():
@@ -111,7 +111,7 @@ def test_nothing_else():
 
 
 def test_calls():
-    """weft-cp's calls to weft-target: each has its reply, and Wireshark's RPC dissector pairs them."""
+    """Each call of weft-cp to weft-target has its reply, and Wireshark's RPC dissector pairs them."""
     f = path("rpc.pcapng")
     t, tel = start("wsr", {"demo": {"path": path("wsr.exp"), "size": "4M"}})
     assert tel.ask(f"/weft/capture,p0,{f}") == f

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the end-to-end tests share: a scratch folder, targets and clients over net_memif, TAP.
+"""Shared by the end-to-end tests: a scratch folder, targets and clients over net_memif, TAP.
 
-Every process is started here and killed by its own id; the scratch folder goes at exit.
+Every process is started here and killed by its own id. The scratch folder is removed at exit.
 """
 import atexit
 import hashlib
@@ -22,7 +22,7 @@ PROCS = []
 
 
 def end_all():
-    """No process of ours, nor the folder of EAL's that one leaves which is killed: with its telemetry socket, or empty."""
+    """Kill all processes of the test, and remove EAL's folder of each killed one: with its telemetry socket, or empty."""
     for p in PROCS:
         if p.poll() is None:
             p.kill()
@@ -55,7 +55,7 @@ def sha(p):
 
 
 def make_file(name, size, seed):
-    """Pseudo-random content without a zero octet, so that progress can be seen in the medium."""
+    """Pseudo-random content without a zero octet, so that the progress is visible on the medium."""
     out = bytearray()
     x = seed
     block = bytearray()
@@ -75,7 +75,7 @@ def memif(i, role, sock):
 
 
 class Target:
-    """One weft-target: `ports` memif pairs, exports as given ({name: {key: value}})."""
+    """A weft-target with `ports` memif ports and the exports {name: {key: value}}."""
 
     def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None, port_extra=""):
         self.name = name
@@ -97,7 +97,7 @@ class Target:
         return path(f"{self.name}.{i}.sock")
 
     def spawn(self):
-        """Start it and wait for nothing."""
+        """Start the target without waiting for it."""
         for i in range(self.ports):
             if os.path.exists(self.sock(i)):
                 os.unlink(self.sock(i))
@@ -186,7 +186,7 @@ def main(cases):
             print(f"ok {n} {name}", flush=True)
         except Skip as e:
             print(f"ok {n} {name} # SKIP {e}", flush=True)
-        except BaseException as e:  # noqa: BLE001 - a test reports whatever went wrong
+        except BaseException as e:  # noqa: BLE001 - a test reports every exception
             bad += 1
             print(f"not ok {n} {name}", flush=True)
             for line in (traceback.format_exc() + str(e)).splitlines():
