@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * For entries whose decoder keeps no state: one input is run as it is and in FUZZ_VARIATIONS
- * variations.
+ * @file For entries whose decoder keeps no state: an input is executed unchanged and in
+ * FUZZ_VARIATIONS variations.
  *
- * What surrounds a run in libFuzzer (a copy on the heap, counters cleared and weighed, a mutation
- * by tables) takes ten times as long as such a decoder. Within a burst none of it happens: a
- * variation is a few edits at the end of a static buffer, where the sanitizer's red zone follows
- * the last octet. The variations depend on the input alone, so that an input which ends badly does
- * so again; libFuzzer sees the coverage of all of them and keeps an input for any. With
- * WEFT_FUZZ_ALONE set there are none: a corpus is minimised by what its inputs reach themselves.
+ * libFuzzer's work around a run (a copy on the heap, counters that are cleared and evaluated, a
+ * mutation by tables) takes ten times as long as such a decoder. Within a burst none of it is done:
+ * a variation is a few edits at the end of a static buffer, where the sanitizer's red zone follows
+ * the last octet. The variations depend only on the input, so that a failing input fails again.
+ * libFuzzer sees the coverage of all of them, and keeps an input for any. With WEFT_FUZZ_ALONE set
+ * there are no variations: a corpus is minimised by what its inputs reach themselves.
  */
 
 #include <string.h>
@@ -18,7 +17,7 @@
 
 #define BURST_ROOM 4096u
 
-/** Nothing follows it but the red zone. */
+/** only the red zone follows it */
 static uint8_t room[BURST_ROOM];
 static uint64_t executions;
 
@@ -51,7 +50,7 @@ burst_edit(uint8_t *p, uint32_t len, uint64_t r)
 	case 4:
 		p[at] = (uint8_t)(p[at] + (r >> 40 & 15) - 8);
 		break;
-	case 5: /* a number in network order, aligned as headers have them */
+	case 5: /* a number in network order, aligned as in headers */
 		at &= ~3u;
 		if (len - at < 4)
 			break;
@@ -63,7 +62,7 @@ burst_edit(uint8_t *p, uint32_t len, uint64_t r)
 			break;
 		weft_put_be16(p + at, (uint16_t)odd[r >> 3 & 7]);
 		break;
-	default: { /* a piece of it somewhere else */
+	default: { /* a copy of a piece to another place */
 		uint32_t from = (uint32_t)(r >> 32 & 0xffff) * len >> 16;
 		uint32_t n = (uint32_t)(r >> 48 & 15) + 1, left = len - RTE_MAX(at, from);
 
@@ -73,7 +72,7 @@ burst_edit(uint8_t *p, uint32_t len, uint64_t r)
 	}
 }
 
-/** As it is, or shorter, or longer by a few octets of its own. */
+/** Unchanged, truncated, or with a few more octets. */
 static void
 burst_one(const uint8_t *data, uint32_t size, uint64_t *x)
 {

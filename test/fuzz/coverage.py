@@ -33,7 +33,7 @@ def layer_of(path):
 
 
 def reasons():
-    """[(glob of the path, glob of the function, reason)], the first that fits counts"""
+    """[(glob of the path, glob of the function, reason)]; the first match counts"""
     out = []
     for line in open(os.path.join(HERE, "unreached.txt"), encoding="utf-8"):
         if line.strip() and not line.startswith("#"):
@@ -74,7 +74,7 @@ def ranges(numbers):
 
 def main():
     args = sys.argv[2:]
-    first = args.index("-object")  # llvm-cov wants one without the option
+    first = args.index("-object")  # llvm-cov expects the first file without the option
     args = [args[first + 1], *args[:first], *args[first + 2:]]
     summary = json.loads(export(args, ["-format=text", "-summary-only"]))["data"][0]["files"]
     sums = {layer: collections.Counter() for layer in LAYERS}

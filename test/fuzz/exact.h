@@ -3,10 +3,9 @@
 #define WEFT_FUZZ_EXACT_H
 
 /**
- * @file
- * Octets of an exact length without an allocation: places in a static room, of which the address
- * sanitizer lets be touched what is lent out at this moment and no octet besides. A place that came
- * back is the last to be lent again, so that a touch after its return is noticed.
+ * @file Octets of an exact length without an allocation: places in a static buffer. The address
+ * sanitizer permits access only to the places that are lent at the moment. A returned place is the
+ * last to be lent again, so that a use after its return is detected.
  */
 
 #include <sanitizer/asan_interface.h>
@@ -17,10 +16,10 @@
 #define EXACT_MAX    2048u
 
 struct exact_room {
-	/** A gap behind each, so that the end of one is not the beginning of the next. */
+	/** A gap after each place separates it from the next. */
 	_Alignas(64) uint8_t place[EXACT_PLACES][EXACT_MAX + 64];
 	uint16_t free[EXACT_PLACES]; /**< a queue */
-	uint16_t lent[EXACT_PLACES]; /**< octets, of a place that is lent out */
+	uint16_t lent[EXACT_PLACES]; /**< octets in use of a lent place */
 	unsigned int head, nfree;
 	bool ready;
 };
@@ -35,7 +34,7 @@ exact_init(struct exact_room *r)
 	r->ready = true;
 }
 
-/** A copy of len octets, exact_free()'s. */
+/** A copy of len octets. Return it with exact_free(). */
 static inline uint8_t *
 exact_copy(struct exact_room *r, const void *p, uint32_t len)
 {

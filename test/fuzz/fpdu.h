@@ -2,12 +2,12 @@
 #ifndef WEFT_FUZZ_FPDU_H
 #define WEFT_FUZZ_FPDU_H
 
-/** @file FPDUs as a right peer makes them, octet by octet (RFC 5044 s4.1 to s4.4). */
+/** @file FPDUs as a correct peer encodes them, octet by octet (RFC 5044 s4.1 to s4.4). */
 
 #include "fuzz.h"
 #include "mpa_wire.h"
 
-/** Octets that an FPDU of a ULPDU takes at most. */
+/** The most octets of an FPDU for a ULPDU of this length. */
 #define FPDU_ROOM(len) ((len) + (len) / 100u + 64u)
 
 struct fpdu_stream {
@@ -22,7 +22,7 @@ fpdu_marker(uint8_t *p, uint32_t ptr)
 	return MPA_MARKER_BYTES;
 }
 
-/** Append one to out; its octets. Where the stream then stands is in s. */
+/** Append an FPDU to out. Returns its octets, and updates the position of the stream in s. */
 static inline uint32_t
 fpdu_build(struct fpdu_stream *s, uint8_t *out, const uint8_t *ulpdu, uint16_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The pool, chains with exact external buffers, randomness. */
+/** @file The mempool, chains with external buffers of exact length, random numbers. */
 
 #include "exact.h"
 
@@ -37,11 +37,11 @@ fuzz_pool_avail(void)
 	struct rte_mempool *pool = fuzz_pool();
 	const struct rte_mempool_cache *c = rte_mempool_default_cache(pool, rte_lcore_id());
 
-	/* There is one thread: the caches of all the others need not be asked. */
+	/* Only one thread exists, so the caches of other lcores are not examined. */
 	return rte_mempool_get_ops(pool->ops_index)->get_count(pool) + (c != NULL ? c->len : 0);
 }
 
-/** The octets of a chain's segments, and what goes with each. */
+/** The octets of a chain's segments, and the shared info of each. */
 static struct exact_room room;
 static struct rte_mbuf_ext_shared_info infos[EXACT_PLACES];
 

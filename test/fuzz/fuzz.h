@@ -3,12 +3,11 @@
 #define WEFT_FUZZ_H
 
 /**
- * @file
- * What the fuzz entries share. An entry defines LLVMFuzzerTestOneInput(); libFuzzer calls it with
- * inputs of its own, replay.c with those that are kept.
+ * @file Shared by the fuzz entries. An entry defines LLVMFuzzerTestOneInput(). libFuzzer calls it
+ * with its own inputs, and replay.c with the stored ones.
  *
- * The address sanitizer does not see into mbufs: fuzz_mbuf() attaches the octets as external
- * buffers of their exact length.
+ * The address sanitizer does not see the ends of mbufs. fuzz_mbuf() therefore attaches octets as
+ * external buffers of their exact length.
  */
 
 #include <inttypes.h>
@@ -25,13 +24,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /**
- * An entry whose decoder keeps no state defines this instead, and burst.c the other: it runs each
- * input as it is and in FUZZ_VARIATIONS variations.
+ * Defined by an entry whose decoder keeps no state. burst.c then defines LLVMFuzzerTestOneInput(),
+ * and executes each input unchanged and in FUZZ_VARIATIONS variations.
  */
 void fuzz_one(const uint8_t *data, size_t size);
 #define FUZZ_VARIATIONS 255
 
-/** To say on stderr what is run, so that the last line before a crash names it. */
+/** Whether to print each executed input on stderr, so that the last line before a crash names
+ * it. */
 static inline bool
 fuzz_verbose(void)
 {
@@ -42,7 +42,7 @@ fuzz_verbose(void)
 	return yes;
 }
 
-/** Something that no input may bring about. */
+/** A condition that no input may violate. */
 #define FUZZ_CHECK(cond)                                                                           \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
@@ -51,7 +51,7 @@ fuzz_verbose(void)
 		}                                                                                  \
 	} while (0)
 
-/** The input, read from the front; zeros behind its end. */
+/** The input, read from the front. Behind its end there are zeros. */
 struct fuzz_in {
 	const uint8_t *p;
 	size_t left;
@@ -82,7 +82,7 @@ fuzz_u32(struct fuzz_in *in)
 	return hi << 16 | fuzz_u16(in);
 }
 
-/** At most max octets; *len how many. */
+/** Read at most max octets. *len is set to their number. */
 static inline const uint8_t *
 fuzz_octets(struct fuzz_in *in, size_t max, size_t *len)
 {
@@ -94,9 +94,9 @@ fuzz_octets(struct fuzz_in *in, size_t max, size_t *len)
 	return p;
 }
 
-/** EAL and the pool, once. */
+/** Initialize EAL and the pool once. */
 struct rte_mempool *fuzz_pool(void);
-/** Mbufs that are out at this moment, and those that are not. */
+/** The number of mbufs in use, and of free ones. */
 unsigned int fuzz_pool_used(void);
 unsigned int fuzz_pool_avail(void);
 /**
@@ -105,7 +105,7 @@ unsigned int fuzz_pool_avail(void);
  */
 struct rte_mbuf *fuzz_mbuf(const uint8_t *data, uint32_t len, const uint8_t *cuts,
                            unsigned int ncuts);
-/** Deterministic randomness; starts anew with every input. */
+/** Deterministic random numbers, which start again with every input. */
 struct weft_rand fuzz_rand(void);
 
 #endif /* WEFT_FUZZ_H */

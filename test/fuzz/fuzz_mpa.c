@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Octets into one MPA over a TCP that is none, in either role: start-up frames and FPDUs, good,
- * damaged or raw, in pieces of any size, while the user does what he may do at any moment.
+ * @file Octets for one MPA stream over a simulated TCP, in either role: start-up frames and FPDUs,
+ * valid, damaged or raw, in pieces of any size. Meanwhile the user calls every permitted function
+ * at any moment.
  *
- * As long as the peer is right, every ULPDU comes up as it was and nothing is found wrong; and what
- * we send is what RFC 5044 s4 makes of what the user gave, marker for marker.
+ * While the peer follows the rules, every ULPDU is delivered unchanged and no fault is reported.
+ * The sent octets equal those that RFC 5044 s4 defines for the user's ULPDUs, including markers.
  */
 
 #include "fuzz.h"
@@ -19,11 +19,11 @@
 static struct peer *p;
 static uint64_t now_ns;
 static struct fpdu_stream from_peer, to_peer;
-static bool agreed;                /**< full operation began, and the two streams with it */
-static bool spoke;                 /**< the peer sent its frame */
-static bool wrong;                 /**< it sent something that it should not */
+static bool agreed;                /**< full operation has begun, and with it the two streams */
+static bool spoke;                 /**< the peer has sent its frame */
+static bool wrong;                 /**< the peer has violated a rule */
 static uint32_t sent;              /**< octets of p->c->out before full operation */
-static uint8_t want[FAKE_OUT_MAX]; /**< what we have to send behind them */
+static uint8_t want[FAKE_OUT_MAX]; /**< the octets that must follow them */
 static uint32_t want_bytes, checked;
 
 static void
@@ -37,7 +37,7 @@ damage(struct fuzz_in *in, uint8_t *b, uint32_t len, uint8_t how)
 	}
 }
 
-/** What was agreed, as soon as it was. */
+/** Record the result of the start-up when it is complete. */
 static void
 follow(void)
 {
@@ -54,7 +54,7 @@ rx(struct fuzz_in *in, const void *b, uint32_t len)
 {
 	uint32_t piece = fuzz_u8(in);
 
-	/* One up-call with a chain of pieces, or one for each. */
+	/* One up-call with a chain of pieces, or one for each piece. */
 	if (len == 0 || p->c->ops == NULL)
 		return;
 	if (piece & 1 && piece > 1)
@@ -112,7 +112,7 @@ fpdu(struct fuzz_in *in)
 	if (!right || p->m == NULL || p->m->state != WEFT_MPA_FULL || p->act_on == 'u')
 		return;
 	FUZZ_CHECK(p->faults == faults && !p->m->rx_dead);
-	/* A zero-length one says no more than that it came (RFC 6581 s9.2). */
+	/* a zero-length FPDU carries no data (RFC 6581 s9.2) */
 	if (len == 0)
 		return;
 	FUZZ_CHECK(p->ulpdus == before + 1 && p->got_bytes == got + len);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * ULPDUs into one stream of RDMAP over DDP: raw, or segments whose STags, offsets and message
- * numbers are near the right ones, while requests of its user are under way and a slow, failing
- * medium is behind one of its regions.
+ * @file ULPDUs for one stream of RDMAP over DDP: raw, or segments with STags, offsets and message
+ * numbers close to the valid ones. Meanwhile requests of its user are in flight, and one of its
+ * regions has a slow, failing medium.
  */
 
 #include "fuzz.h"
@@ -21,7 +20,7 @@
 
 static struct {
 	struct fuzz_in in;
-	struct weft_mem_mr *mr[FUZZ_REGIONS]; /**< NULL: gone */
+	struct weft_mem_mr *mr[FUZZ_REGIONS]; /**< NULL: deregistered */
 	uint32_t stag[FUZZ_REGIONS];
 	struct weft_rdmap_req req[FUZZ_REQS];
 	bool busy[FUZZ_REQS];
@@ -96,7 +95,7 @@ tagged(uint8_t op)
 	                  to_stag, to, op & 128, zeros, len);
 }
 
-/** A whole request: Read, Atomic, Flush, Verify or Atomic Write. */
+/** A complete request: Read, Atomic, Flush, Verify or Atomic Write. */
 static void
 request(void)
 {
@@ -214,7 +213,7 @@ life(void)
 		}
 		break;
 	case 4:
-	case 5: /* one region goes */
+	case 5: /* deregister one region */
 		if (z.mr[how >> 4 & 3] != NULL)
 			rig_unreg(&rig.b, z.mr[how >> 4 & 3]);
 		z.mr[how >> 4 & 3] = NULL;
@@ -273,7 +272,7 @@ finish(void)
 	for (unsigned int i = 0; i < FUZZ_REGIONS; i++)
 		if (z.mr[i] != NULL)
 			rig_unreg(&rig.b, z.mr[i]);
-	/* Over by itself: every request comes back, once. */
+	/* The stream has ended by itself: every request is completed once. */
 	rig.b.space = UINT32_MAX;
 	rig.b.abort_at = 0;
 	z.medium.eagain = 0;

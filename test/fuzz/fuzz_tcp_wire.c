@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file TCP's header and options: what decodes, encodes to something that decodes to the same. */
+/** @file TCP's header and options: a decoded header, encoded again, decodes to the same values. */
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ options(const uint8_t *p, uint32_t len)
 	if (tcp_wire_decode_opts(p, len, &o) != 0)
 		return;
 	FUZZ_CHECK(o.wscale <= TCP_WSCALE_MAX && o.nsack <= TCP_SACK_MAX);
-	/* More than 40 octets hold is never asked for. */
+	/* the stack never sends more options than 40 octets can hold */
 	if (o.has_ts && o.nsack > 3)
 		o.nsack = 3;
 	if (o.mss_bytes != 0 || o.has_wscale || o.sack_perm)

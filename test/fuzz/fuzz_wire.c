@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The headers of MPA's start-up, DDP and RDMAP, one an input: the first octet says which. What
- * decodes lies within the input and, encoded, gives the same octets but for those that a receiver
- * ignores.
+ * @file The headers of MPA's start-up, DDP and RDMAP, one for an input; the first octet selects it.
+ * A decoded header lies within the input. Encoded again, it has the same octets except those that a
+ * receiver ignores.
  */
 
 #include <string.h>
@@ -26,7 +25,7 @@ mpa_frame(const uint8_t *p, size_t len)
 	FUZZ_CHECK((size_t)n <= len && f.pdata_len_bytes <= n - MPA_FRAME_HDR_BYTES);
 	m = weft_mpa_frame_encode(&f, buf, sizeof(buf));
 	FUZZ_CHECK(m == n);
-	/* Key, revision and what the ULP gave stand as they were; reserved flags are 0 now. */
+	/* Key, revision and the ULP's private data are the same. Reserved flags are 0. */
 	FUZZ_CHECK(memcmp(buf, p, 16) == 0 && buf[17] == p[17]);
 	FUZZ_CHECK((buf[16] & ~p[16]) == 0);
 	FUZZ_CHECK(memcmp(buf + m - f.pdata_len_bytes, p + n - f.pdata_len_bytes,
@@ -35,11 +34,11 @@ mpa_frame(const uint8_t *p, size_t len)
 	FUZZ_CHECK(again.ird == f.ird && again.ord == f.ord && again.p2p == f.p2p &&
 	           again.rtr_send == f.rtr_send && again.rtr_write == f.rtr_write &&
 	           again.rtr_read == f.rtr_read && again.reject == f.reject);
-	/* Each octet less is a frame that is not complete. */
+	/* Each shorter frame is incomplete. */
 	FUZZ_CHECK(weft_mpa_frame_decode(p, (size_t)n - 1, &again) == -EAGAIN);
 }
 
-/** `cut` octets in the first fragment. */
+/** The first fragment has `cut` octets. */
 static void
 ddp_hdr(const uint8_t *p, size_t len, uint8_t cut)
 {
@@ -103,7 +102,7 @@ atomics(uint8_t how, const uint8_t *p, size_t len)
 		n = rdmap_atomic_req_decode(p, len, &q);
 		if (n >= 0) {
 			FUZZ_CHECK(rdmap_atomic_req_encode(&q, buf) == (unsigned int)n);
-			/* The reserved bits in front of the operation are ignored. */
+			/* the reserved bits before the opcode are ignored */
 			FUZZ_CHECK(memcmp(buf + 4, p + 4, (size_t)n - 4) == 0);
 			n = -1;
 		}

@@ -3,9 +3,8 @@
 #define WEFT_FUZZ_GUARD_H
 
 /**
- * @file
- * Memory that a peer must not leave: pages without access around it, octets around it that must
- * stay what they are, and a copy of what it has to hold, but for the octets that may change.
+ * @file Memory that a peer may not exceed: inaccessible pages around it, canary octets around it,
+ * and a copy of the content it must have, except for octets that may change.
  */
 
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "fuzz.h"
 
 #define GUARD_PAGE   4096u
-#define GUARD_SLACK  104u /* octets between the memory and its pages without access */
+#define GUARD_SLACK  104u /* octets between the memory and its inaccessible pages */
 #define GUARD_LEN    (GUARD_PAGE - 2 * GUARD_SLACK)
 #define GUARD_CANARY 0xc5
 
@@ -23,12 +22,13 @@ _Static_assert(GUARD_LEN % 8 == 0 && GUARD_SLACK % 8 == 0, "it is checked by wor
 struct guard {
 	uint8_t *map;
 	uint8_t *mem;                          /**< GUARD_LEN octets */
-	_Alignas(8) uint8_t shadow[GUARD_LEN]; /**< what mem holds */
+	_Alignas(8) uint8_t shadow[GUARD_LEN]; /**< the required content of mem */
 	_Alignas(
-	        8) uint8_t may[GUARD_LEN]; /**< 0xff: may change, shadow says nothing; 0: may not */
+	        /** 0xff: the octet may change, and shadow does not count; 0: it may not */
+	        8) uint8_t may[GUARD_LEN];
 };
 
-/** Afresh for an input; the mapping stays from one to the next. */
+/** Prepare for an input. The mapping is kept between inputs. */
 static inline void
 guard_open(struct guard *g)
 {
@@ -50,7 +50,7 @@ guard_allow(struct guard *g, uint64_t off, uint64_t len)
 	memset(g->may + off, 0xff, len);
 }
 
-/** No octet from `off` on may change any more. */
+/** No octet from `off` on may change from now on. */
 static inline void
 guard_seal_from(struct guard *g, uint64_t off)
 {
@@ -67,12 +67,11 @@ guard_seal(struct guard *g)
 static inline void
 guard_slack(const uint8_t *p)
 {
-	/* The first is right, and each is as the one before it. */
+	/* The first octet is right, and each equals the one before it. */
 	FUZZ_CHECK(p[0] == GUARD_CANARY && memcmp(p, p + 1, GUARD_SLACK - 1) == 0);
 }
 
-/** By words: whether an octet differs that may not. It touches no more than the guard's own memory.
- */
+/** By words: whether an octet differs that may not change. Accesses only the guard's own memory. */
 __attribute__((no_sanitize("address", "undefined"))) static inline bool
 guard_differs(const struct guard *g)
 {

@@ -205,7 +205,7 @@ sample(uint8_t *p, uint8_t kind, uint8_t v, uint16_t *type)
 		n = put_nd(p, 136, ip6_peer);
 		p[63] = v;
 		return n;
-	case 10: /* duplicate address detection of somebody, about ours */
+	case 10: /* duplicate address detection by another host for our address */
 		n = put_nd(p, 135, v & 1 ? ip6_ll : ip6_us);
 		memset(p + 8, 0, 16);
 		memcpy(p + 24, "\xff\x02\0\0\0\0\0\0\0\0\0\1\xff\0\0\1", 16);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The peer of fuzz_qp: segments that are right or nearly, answers, octets of any kind. */
+/** @file The peer of fuzz_qp: valid and nearly valid segments, answers, and raw octets. */
 
 #include "fuzz_qp.h"
 
@@ -16,8 +16,8 @@ send_octets(const uint8_t *p, uint32_t len)
 		uint8_t *at;
 
 		if (m == NULL) {
-			/* More than the connection holds: the rest would not fit what went before.
-			 */
+			/* More than the connection can hold: the rest would not follow the
+			 * octets before it. */
 			weft_tcp_abort(r->c, qp_now());
 			r->c = NULL;
 			return;
@@ -104,7 +104,7 @@ took_frame(const struct weft_mpa_frame *f)
 	r->tx.crc = r->rx.crc = f->crc || r->frame.crc;
 	r->tx.markers = f->markers;
 	r->rx.markers = r->frame.markers;
-	/* The stack may send only once the initiator has (RFC 5044 s7.1.2 rule 4). */
+	/* The stack may send only after the initiator has sent (RFC 5044 s7.1.2 rule 4). */
 	if (r->initiator && r->frame.p2p)
 		send_ulpdu(NULL, 0, false);
 }
@@ -127,7 +127,7 @@ took_ulpdu(const uint8_t *u, uint32_t len)
 	FUZZ_CHECK(n > 0 && h.version == 1 && h.rsvd == 0);
 	op = rdmap_op_of(&h);
 	FUZZ_CHECK(rdmap_ops[op].name != NULL && rdmap_ops[op].tagged == h.tagged);
-	/* Nothing comes behind a Terminate (RFC 5040 s4.8). */
+	/* Nothing follows a Terminate (RFC 5040 s4.8). */
 	FUZZ_CHECK(r->terminates_in == 0);
 	if (h.tagged)
 		return;
@@ -157,7 +157,7 @@ parse(void)
 			return;
 		FUZZ_CHECK(n > 0);
 		took_frame(&f);
-		/* What follows is of the stream, and may have markers. */
+		/* The following octets belong to the stream and may have markers. */
 		left = r->nin - (uint32_t)n;
 		FUZZ_CHECK(left == 0);
 		r->nin = 0;
@@ -249,7 +249,7 @@ static int
 peer_accept(void *arg, struct weft_tcp_conn *c)
 {
 	(void)arg;
-	/* One only: a second attempt in revision 1 finds nobody. */
+	/* One connection only: a second attempt with revision 1 is not accepted. */
 	if (z.p.connected)
 		return -1;
 	z.p.connected = true;
@@ -290,7 +290,7 @@ peer_close(void)
 	z.p.l = NULL;
 }
 
-/* ---- What it may do ---- */
+/* ---- Actions of the peer ---- */
 
 static uint64_t
 offset(uint8_t how)
@@ -388,7 +388,7 @@ peer_request(uint8_t op)
 	send_untagged(kind, 1, z.p.msn[1]++, 0, true, 0, b, n);
 }
 
-/** One of the stack's requests is answered: as it should be, or not quite. */
+/** Answer one of the stack's requests, correctly or almost. */
 static void
 peer_answer(uint8_t op)
 {

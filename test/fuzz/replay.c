@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A fuzz entry without libFuzzer: every file of the folders and files given runs once. One TAP line
- * a folder or file; a crash is the end, as it is there.
+ * @file A fuzz entry without libFuzzer: every file of the given folders and files is executed once.
+ * One TAP line for each folder or file. A crash ends the program, as in libFuzzer.
  */
 
 #include <dirent.h>
@@ -30,11 +29,11 @@ replay_file(const char *path)
 	}
 	len = fread(all, 1, REPLAY_MAX_BYTES, f);
 	fclose(f);
-	/* Of its exact length, so that the sanitizer sees a read beyond it. */
+	/* of exact length, so that the sanitizer detects a read beyond it */
 	exact = malloc(len > 0 ? len : 1);
 	memcpy(exact, all, len);
 	free(all);
-	/* The last line before a crash says which one it was. */
+	/* the last line before a crash names the input */
 	if (getenv("WEFT_FUZZ_VERBOSE") != NULL)
 		fprintf(stderr, "%s\n", path);
 	LLVMFuzzerTestOneInput(exact, len);

@@ -3,10 +3,9 @@
 #define WEFT_RPCRDMA_FUZZ_H
 
 /**
- * @file
- * What both versions' entries ask of the header codec: the verdict is the one that rpcgen's XDR and
- * the rules beside it come to, what decodes lies within the message and keeps its promises, and
- * said again it is the same.
+ * @file Checks of the header codec for the entries of both versions. The verdict equals that of
+ * rpcgen's XDR and the additional rules. A decoded header lies within the message and is within its
+ * limits. Encoded again, it is the same.
  */
 
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "wire_rig.h"
 #include "xdr_oracle.h"
 
-/** What the layer above relies on without looking. */
+/** What the layer above relies on without a check. */
 static void
 rpcrdma_fuzz_chunks(const struct rpcrdma_chunks *c, uint32_t vers)
 {
@@ -74,12 +73,12 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 	n = weft_rpcrdma_encode(again, sizeof(again), &h);
 	FUZZ_CHECK(n > 0 && n == weft_rpcrdma_hdr_bytes(&h));
 	if (!props || h.props.n_unknown <= RPCRDMA_MAX_UNKNOWN_PROPS) {
-		/* The payload behind a header is at least the xid. */
+		/* The payload after a header is at least the xid. */
 		n += n + 4 <= sizeof(again) ? wire_words(again + n, &h.p.xid, 1) : 0;
 		FUZZ_CHECK(wire_decode(again, n, NULL, &back) == RPCRDMA_OK);
 		FUZZ_CHECK(wire_equal(&h, &back));
 	}
-	/* Smaller limits refuse, and change nothing else. */
+	/* Smaller limits cause a refusal, and change nothing else. */
 	v = weft_rpcrdma_decode(buf, len, &few, &back);
 	FUZZ_CHECK(v == RPCRDMA_MANY_READS || v == RPCRDMA_MANY_WRITES || v == RPCRDMA_MANY_SEGS ||
 	           (v == RPCRDMA_OK && wire_equal(&h, &back)));

@@ -17,14 +17,14 @@ def u16(v):
     return struct.pack('>H', v)
 
 
-# ---- qp: three octets of attributes, operations, and the last octet says how it ends ----
+# ---- qp: three octets of attributes, operations, and a last octet that selects the end ----
 
 PEER, LOCAL = 1, 0
-# the peer: how the operation octet is made
+# the peer: fields of the operation octet
 RAW, SEND, WRITE, REQUEST, ANSWER, TERMINATE, LIFE = (k << 1 | PEER for k in (0, 1, 2, 3, 4, 6, 7))
 POST, RECV, GRANT, WINDOW, END = (k << 1 | LOCAL for k in (0, 3, 5, 6, 7))
-MORE = 0x20     # the next operation happens in the same moment
-HOLD = 0x80     # a segment that is not the last of its message
+MORE = 0x20     # the next operation happens at the same moment
+HOLD = 0x80     # a segment that is not the last one of its message
 
 WR = ['send', 'send_inv', 'write', 'read', 'flush', 'verify', 'atomic_write', 'fetch_add',
       'masked_fetch_add', 'cmp_swap', 'masked_cmp_swap', 'imm', 'write_imm', 'fast_reg', 'local_inv',
@@ -146,7 +146,7 @@ def mpa():
     out = {}
 
     def full(initiator, rev, ours, theirs):
-        """Into full operation; ours and theirs: 2 markers, 1 no CRC."""
+        """Start-up to full operation. ours, theirs: 2 markers, 1 no CRC."""
         how = (4 if initiator else 0) | (8 if rev == 2 else 0) | (0x20 if theirs & 1 else 0)
         b = bytes([4 | initiator | (8 if rev == 2 else 0), 7, ours >> 1 | (ours & 1) << 1])
         b += bytes([3, how, (theirs & 2) | (1 if rev == 2 else 0), 0xfe])
@@ -216,7 +216,7 @@ def ddp():
     out['raw'] = bytes([0, 18]) + bytes(range(18)) + b'\x00'
     out['short'] = bytes([0, 5, 0xc1, 0x40, 1, 2, 3, 0])
     out['version'] = bytes([0, 20, 0x42, 0x43]) + bytes(18) + b'\x00'
-    # The first octet is of the stream that is there already.
+    # the first octet selects the stream that exists at the start
     return {name: b'\x00' + data for name, data in out.items()}
 
 

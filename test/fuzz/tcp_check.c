@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What is true of every connection at any time. */
+/** @file Invariants of every connection at any time. */
 
 #include "tcp_fuzz.h"
 #include "tcp_life.h"
 #include "tcp_rcv.h"
 #include "tcp_snd.h"
 
-/** The scoreboard's sums and lists against the queue itself. */
+/** Compare the scoreboard's sums and lists with the queue itself. */
 static void
 check_queue(const struct weft_tcp_conn *c)
 {
@@ -16,7 +16,7 @@ check_queue(const struct weft_tcp_conn *c)
 		const struct tcp_seg *s = tcp_seg(m);
 		uint8_t f = s->flags & (TCP_SEG_FLIGHT | TCP_SEG_LOST | TCP_SEG_SACKED);
 
-		/* The SYN is before the first one until it is acknowledged. */
+		/* The SYN precedes the first segment until it is acknowledged. */
 		if (n == 0 && c->snd_una == c->iss)
 			seq = s->seq;
 		FUZZ_CHECK(s->seq == seq && s->len_bytes > 0);
@@ -37,7 +37,7 @@ check_queue(const struct weft_tcp_conn *c)
 	FUZZ_CHECK(lost + sacked <= c->snd_max - c->snd_una);
 }
 
-/** What waits for a gap: in order, apart, beyond rcv_nxt, and counted. */
+/** Out-of-order segments: in order, separate, beyond rcv_nxt, and counted. */
 static void
 check_ooo(const struct weft_tcp_conn *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The port below fuzz_tcp: looks at what is sent, answers what asks for an address. */
+/** @file The port below fuzz_tcp: it checks sent frames, and answers address resolution. */
 
 #include "netif_cksum.h"
 #include "tcp_fuzz.h"
@@ -50,7 +50,7 @@ queue_rx(const uint8_t *f, uint32_t len)
 	z.nrx += z.rx[z.nrx] != NULL;
 }
 
-/** Whoever is asked for a hardware address says the peer's. */
+/** The answer to every ARP request is the peer's hardware address. */
 static void
 answer_arp(const uint8_t *q)
 {
@@ -76,7 +76,7 @@ answer_nd(const uint8_t *q, uint32_t len)
 	uint8_t f[86] = {0}, pseudo[40] = {0};
 	uint16_t sum;
 
-	/* Duplicate address detection has the unspecified source. */
+	/* Duplicate address detection has the unspecified source address. */
 	if (len < 78 || q[54] != 135 || memcmp(q + 22, unspecified, 16) == 0)
 		return;
 	memcpy(f, mac_us, 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Segments of fuzz_tcp's peers: odd ones near a connection's numbers, and good ones. */
+/** @file Segments of fuzz_tcp's peers: unusual ones near a connection's numbers, and valid ones. */
 
 #include "tcp_fuzz.h"
 #include "tcp_hdr.h"
@@ -41,7 +41,8 @@ near_number(uint8_t base, const uint32_t at[4])
 	}
 }
 
-/** kind: 8 a timestamp, or none on a connection that has them; 16, 32 an odd one; 128 anything. */
+/** kind: 8 a timestamp, or none on a connection with timestamps; 16, 32 an unusual one; 128 any
+ * octets. */
 static unsigned int
 build_options(uint8_t *p, uint8_t kind, const struct weft_tcp_conn *c, uint8_t flags)
 {
@@ -126,7 +127,7 @@ address(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst
 	priv->rx.ecn = ecn;
 }
 
-/** One segment without text. */
+/** One segment without data. */
 static void
 plain(const struct weft_ip *src, const struct weft_ip *dst, struct tcp_hdr *h,
       const struct tcp_opts *o)
