@@ -15,7 +15,7 @@
 #define HOLD_MAX    32
 #define HOLD_PASSED 3
 #define HOLD_NS     2000000ULL
-/* For local experiments: a kernel drops it without a word. */
+/* For local experiments: a kernel drops such a frame silently. */
 #define FILLER_TYPE  0x88b5
 #define FILLER_MBUFS 4095
 
@@ -39,7 +39,7 @@ struct impair {
 	struct side rx, tx;
 	const struct rte_eth_rxtx_callback *rx_cb, *tx_cb;
 	struct rte_mempool *fillers;
-	bool sending; /**< our own burst comes through our own callback */
+	bool sending; /**< set while our own burst passes through our own callback */
 };
 
 static bool
@@ -77,7 +77,7 @@ hold(struct impair *im, struct side *s, struct rte_mbuf *m)
 	return true;
 }
 
-/** The oldest one if its time has come. */
+/** The oldest frame, if its time has come. */
 static struct rte_mbuf *
 unhold(struct impair *im, struct side *s)
 {
@@ -125,7 +125,7 @@ on_rx(uint16_t port_id, uint16_t queue_id, struct rte_mbuf *pkts[], uint16_t n, 
 			continue;
 		pkts[out++] = m;
 		passed(s);
-		/* A duplicate is held as well: there is no room for it in this array. */
+		/* A duplicate is held back, too, because this array has no room for it. */
 		if (draw(s, s->cfg.dup_ppm)) {
 			twin = rte_pktmbuf_copy(m, m->pool, 0, UINT32_MAX);
 			if (twin != NULL && hold(im, s, twin)) {
@@ -147,8 +147,8 @@ on_rx(uint16_t port_id, uint16_t queue_id, struct rte_mbuf *pkts[], uint16_t n, 
 }
 
 /**
- * The caller of rte_eth_tx_burst() counts on its own array: a callback may exchange packets but
- * not take any away. What is lost or held gives its place to a frame nobody wants.
+ * The caller of rte_eth_tx_burst() counts the frames of its own array. A callback may replace
+ * frames but not remove them. A lost or held frame is replaced by one that every receiver ignores.
  */
 static struct rte_mbuf *
 filler(struct impair *im, const struct rte_mbuf *like)

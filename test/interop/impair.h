@@ -3,9 +3,9 @@
 #define IMPAIR_H
 
 /**
- * @file Loss, reordering and duplication on one queue of a port, by ethdev's RX and TX callbacks:
- * what lies above and below sees an ordinary port on a bad line. Only TCP over IPv4 or IPv6 is
- * touched. Seeded.
+ * @file Loss, reordering and duplication on one queue of a port, by ethdev's RX and TX callbacks.
+ * The layers above and the peer see an ordinary port on a bad link. Only TCP over IPv4 or IPv6 is
+ * affected. Seeded.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 struct impair_cfg {
 	uint32_t loss_ppm;
 	uint32_t reorder_ppm; /**< held back until three later ones have passed, or for 2 ms */
-	uint32_t dup_ppm;     /**< received ones only */
+	uint32_t dup_ppm;     /**< only received frames */
 };
 
 struct impair_stats {
@@ -23,12 +23,14 @@ struct impair_stats {
 
 struct impair;
 
-/** On a started port, before its polling begins. tx, rx: by direction. NULL: no memory. */
+/** Start on a started port before its polling begins. tx, rx: configuration of each direction.
+ * Returns NULL without memory. */
 struct impair *impair_create(uint16_t port_id, uint16_t queue_id, const struct impair_cfg *rx,
                              const struct impair_cfg *tx, uint64_t seed);
-/** Lets go of what has been held too long. Once in a turn, between receiving and sending. */
+/** Release frames that have been held too long. Call once in each iteration, between receiving
+ * and sending. */
 void impair_poll(struct impair *im, uint64_t now_ns);
-/** Lossless from now on. */
+/** Stop losing frames. */
 void impair_stop(struct impair *im);
 void impair_destroy(struct impair *im);
 const struct impair_stats *impair_stats(const struct impair *im, bool tx);

@@ -78,7 +78,7 @@ FLAG_M, FLAG_C, FLAG_R, FLAG_S = 0x80, 0x40, 0x20, 0x10
 
 
 class Mpa:
-    """Start-up frames, then FPDUs without markers, CRC always on."""
+    """Start-up frames, then FPDUs without markers. CRC is always on."""
 
     def __init__(self, sock, rev=2, ird=8, ord_=8):
         self.sock = sock
@@ -91,7 +91,7 @@ class Mpa:
             mss = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         except OSError:
             mss = 1448
-        # s4.5: an FPDU fits a segment. Room for ULPDU_Length, pad and CRC.
+        # s4.5: an FPDU fits a segment. Subtract ULPDU_Length, pad and CRC.
         self.mulpdu = min((mss & ~3) - 6, 65000)
 
     def _read(self, n):
@@ -160,7 +160,7 @@ class Mpa:
         if self.corrupt_next:
             crc ^= 0x01000000
             self.corrupt_next = False
-        # The CRC goes least significant octet first, as in iSCSI.
+        # The CRC is sent with the least significant octet first, as in iSCSI.
         self.sock.sendall(fpdu + struct.pack("<I", crc))
 
     def recv(self):
@@ -179,7 +179,7 @@ class Mpa:
 T, L, DV = 0x80, 0x40, 0x01
 RV = 0x40
 WRITE, READ_REQ, READ_RESP, SEND, SEND_INV, SEND_SE, SEND_SE_INV, TERMINATE = range(8)
-# Figure 4 of RFC 5040: tagged opcodes, and the queue of the others.
+# Figure 4 of RFC 5040: tagged opcodes, and the queue of the untagged ones.
 TAGGED = (WRITE, READ_RESP)
 QUEUE = {READ_REQ: 1, SEND: 0, SEND_INV: 0, SEND_SE: 0, SEND_SE_INV: 0, TERMINATE: 2}
 
@@ -195,7 +195,7 @@ class Region:
 
 
 class Rdmap:
-    """One stream: messages out, segments in, placed as they come."""
+    """One stream: it sends messages, and places received segments."""
 
     def __init__(self, mpa):
         self.mpa = mpa
@@ -203,10 +203,10 @@ class Rdmap:
         self.msn_in = {0: 1, 1: 1, 2: 1}
         self.regions = {}
         self.messages = []  # received Sends
-        self.partial = None  # of the Send that is arriving
+        self.partial = None  # data of the Send that is arriving
         self.reads = []  # outstanding: [region, next TO, end TO]
         self.reads_done = 0
-        self.tagged_open = None  # (opcode, STag, next TO) of a tagged message not ended
+        self.tagged_open = None  # (opcode, STag, next TO) of an incomplete tagged message
 
     # -- out --
 
@@ -244,7 +244,7 @@ class Rdmap:
         self._tagged(WRITE, stag, to, data)
 
     def read(self, sink, sink_off, size, stag, to):
-        """Post a Read into region `sink`; wait_read() ends it."""
+        """Post a Read into region `sink`. wait_read() completes it."""
         must(len(self.reads) < self.mpa.ord, "more Reads than ORD")
         at = sink.base + sink_off
         self.reads.append([sink, at, at + size])
@@ -256,7 +256,7 @@ class Rdmap:
     # -- in --
 
     def step(self):
-        """Take one FPDU."""
+        """Receive and process one FPDU."""
         seg = self.mpa.recv()
         must(len(seg) >= 14, "shorter than any DDP header")
         ctrl, rctrl = seg[0], seg[1]
@@ -353,7 +353,7 @@ REGION_BYTES = 100000
 PATTERN_OFF, PATTERN_BYTES = 101, 70001
 ECHO_SIZES = (1, 2, 3, 4, 5, 64, 1000, 1430, 1431, 5000, 20000)
 FAULTS = {
-    # What must come back: layer, type, code (RFC 5041 s7.2, RFC 5040 s4.8, RFC 5044 s8).
+    # The expected Terminate: layer, type, code (RFC 5041 s7.2, RFC 5040 s4.8, RFC 5044 s8).
     "write-stag": (1, 1, 0x00),
     "write-bounds": (1, 1, 0x01),
     "read-stag": (0, 1, 0x00),
@@ -365,7 +365,7 @@ FAULTS = {
 
 
 def pattern(which, n):
-    """Octets that differ at every offset; `which` tells the two sides apart."""
+    """Octets that differ at every offset. `which` distinguishes the two sides."""
     return bytes((i * 7 + (i >> 8) * 13 + which * 101) & 0xFF for i in range(n))
 
 
@@ -489,7 +489,7 @@ def run_responder(sock, rev):
 
 
 class Hostile:
-    """A responder for the self-test of the faults: answers as RFC 5040 asks."""
+    """A responder for the self-test of the faults. It answers as RFC 5040 requires."""
 
     @staticmethod
     def run(sock, answer):
@@ -520,7 +520,7 @@ def in_thread(fn, *args):
 
 
 def test_crc():
-    # RFC 3720 B.4 (also RFC 7143 A.4): octets as they stand on the wire.
+    # RFC 3720 B.4 (also RFC 7143 A.4): octets in the order on the wire.
     for data, want in (
         (bytes(32), "aa36918a"),
         (b"\xff" * 32, "43aba862"),
@@ -547,7 +547,7 @@ def test_script(rev):
 
 
 def test_faults():
-    # The checks do find: the right Terminate passes, a wrong one does not.
+    # The checks work: the right Terminate passes, and a wrong one does not.
     for kind, want in FAULTS.items():
         for answer in (want, (want[0], want[1], want[2] ^ 0x10)):
             a, b = connected()

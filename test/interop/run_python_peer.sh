@@ -18,13 +18,13 @@ for tool in ip ethtool python3 tcpdump tshark; do
 	command -v "$tool" >/dev/null || skip_all "$tool is not installed"
 done
 
-ns_w=weftiop-w-$$ # weft: a veth end without an address of the kernel's
+ns_w=weftiop-w-$$ # weft: a veth end without a kernel address
 ns_p=weftiop-p-$$ # Python: the other end
 dev_w=ww$$
 dev_p=wp$$
 addr_w=10.77.0.2
 addr_p=10.77.0.1
-port_w=54000 # weft listens; Python listens on this plus the revision. tshark has no other use for them
+port_w=54000 # weft listens here, and Python on this plus the revision. tshark uses these ports for no other protocol
 tmp=$(mktemp -d) || exit 1
 pids=()
 
@@ -56,7 +56,7 @@ setup() {
 		ip -n "$ns_p" link set lo up &&
 		ip -n "$ns_p" addr add "$addr_p/24" dev "$dev_p" &&
 		ip -n "$ns_p" link set "$dev_p" up &&
-		# Like a wire: whole checksums, no frame beyond the MTU.
+		# Like a wire: complete checksums, and no frame beyond the MTU.
 		ip netns exec "$ns_w" ethtool -K "$dev_w" tx off tso off gso off gro off &&
 		ip netns exec "$ns_p" ethtool -K "$dev_p" tx off tso off gso off gro off
 }
@@ -69,7 +69,7 @@ setup >"$tmp/setup" 2>&1 || {
 n=0
 failed=0
 
-# result STATUS NAME [FILE...]: a line of TAP; the files as diagnostics when it failed.
+# result STATUS NAME [FILE...]: a line of TAP. If the test failed, the files are printed as diagnostics.
 result() {
 	local status=$1 name=$2
 	shift 2
@@ -184,10 +184,10 @@ weft_stop
 result $? "weft closes down cleanly" "${logs[@]:1}"
 capture_stop
 
-# ---- What was on the wire ----
+# ---- The captures ----
 
-# The heuristics that look for an RPC-over-RDMA or SMB header in any short Send take ours for one
-# and call it malformed; what lies below them is what is judged.
+# tshark's heuristics for RPC-over-RDMA and SMB take short Sends for their protocols and call them malformed. The layers
+# below are judged.
 judge() { # FILE FILTER [OPTION...]
 	local file=$1 filter=$2
 	shift 2

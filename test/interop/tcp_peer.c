@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * lib/netif and lib/tcp alone on one port, as a peer for other TCPs. One thread, which polls.
+ * @file lib/netif and lib/tcp alone on one port, as a peer for other TCP implementations. One
+ * thread, which polls.
  *
  *   tcp_peer [OPTION...] DEV ADDR/PREFIX[,ADDR6/PREFIX]
  *
- * Prints "listening" or "connecting", then one line of JSON when all is over. Exit status 0: every
+ * Prints "listening" or "connecting", then one line of JSON at the end. Exit status 0: every
  * connection ended in order (or as --abort-after and --expect-err say).
  */
 
@@ -46,7 +46,7 @@
 enum what { WHAT_ECHO, WHAT_DISCARD, WHAT_SOURCE, WHAT_BOTH, WHAT_IDLE };
 static const char *const whats[] = {"echo", "discard", "source", "both", "idle"};
 
-/** One connection and what is done on it. */
+/** One connection and its task. */
 struct app {
 	struct weft_tcp_conn *c;
 	struct weft_timer pace;
@@ -58,7 +58,7 @@ struct app {
 	int err;
 };
 
-/** Of the connections that are over. */
+/** Sums over connections that have ended. */
 struct result {
 	uint64_t sent, received;
 	char in[65], out[65];
@@ -119,9 +119,9 @@ die(const char *fmt, ...)
 	exit(1);
 }
 
-/* ---- What is sent and seen ---- */
+/* ---- Sent and received data ---- */
 
-/** Octets [off, off + n) of the stream of a seed: every eight of them occur once. */
+/** Octets [off, off + n) of the stream of a seed. Every group of eight occurs once. */
 static void
 pattern(uint64_t seed, uint64_t off, uint8_t *p, uint32_t n)
 {
@@ -169,7 +169,7 @@ digest_new(void)
 
 /* ---- One connection ---- */
 
-/** Take leave of the connection; what was counted goes into the report. */
+/** The connection has ended: add its counters to the report. */
 static void
 app_over(struct app *a, int err)
 {
@@ -199,7 +199,7 @@ app_over(struct app *a, int err)
 	over++;
 }
 
-/** What may be sent next, at most n octets, copied to p. */
+/** Copy the next octets to send, at most n, to p. Returns their number. */
 static uint32_t
 app_take(struct app *a, uint8_t *p, uint32_t n)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The weft side of the interoperability test: follows the script at the head of iwarp_peer.py,
- * on any DPDK device.
+ * @file The weft side of the interoperability test. It follows the script at the head of
+ * iwarp_peer.py, on any DPDK device.
  *
  *   weft_peer listen DEV ADDR PORT           until SIGTERM; a line for each connection
  *   weft_peer connect DEV ADDR PORT PEER REV one connection
@@ -33,11 +32,11 @@
 #define WR_SEND  1
 #define WR_WRITE 2
 #define WR_READ  3
-#define WR_RECV  100 /* and up: which buffer */
+#define WR_RECV  100 /* plus the number of the buffer */
 
 static const char magic[8] = {'w', 'e', 'f', 't', 'i', 'o', 'p', '1'};
 
-/* Everything of the one connection there is at a time. */
+/* State of the connection. There is one at a time. */
 static struct weft_ctx *ctx;
 static struct weft_worker *worker;
 static struct weft_pd *pd;
@@ -107,7 +106,7 @@ on_wc(const struct weft_wc *wc)
 	if (wc->qp != qp || qp == NULL)
 		return; /* a late flush of an earlier connection */
 	if (wc->status != WEFT_WC_SUCCESS)
-		return; /* the event tells */
+		return; /* the event reports the reason */
 	if (wc->wr_id >= WR_RECV) {
 		inbox[inbox_tail % NRECVS].slot = wc->wr_id - WR_RECV;
 		inbox[inbox_tail++ % NRECVS].len_bytes = wc->len_bytes;
@@ -171,7 +170,7 @@ turn(void)
 		on_event(&ev);
 }
 
-/* Until cond holds; false when the connection ended first. */
+/* Wait for cond. Returns false when the connection ended first. */
 #define WAIT(cond, what)                                                                           \
 	({                                                                                         \
 		time_t end_ = now_s() + TIMEOUT_S;                                                 \
@@ -221,7 +220,7 @@ send_message(const void *data, uint32_t len_bytes)
 	return post_and_wait(&wr, "a Send");
 }
 
-/* The next message, copied out and its buffer posted again; false: no more. */
+/* Copy the next message and post its buffer again. Returns false if there is none. */
 static bool
 receive_message(void *buf, uint32_t *len_bytes)
 {
@@ -319,7 +318,7 @@ push_and_pull(unsigned int which, uint32_t stag, uint64_t base)
 	};
 
 	pattern(which, expect, PATTERN_BYTES);
-	/* The Read is posted behind the Write at once: it must find what was written. */
+	/* The Read is posted directly after the Write, and must return the written octets. */
 	if (weft_post_send(qp, &wr, 1) != 1)
 		die("weft_post_send of a Write");
 	wr.wr_id = WR_READ;
@@ -421,7 +420,7 @@ conn_destroy(void)
 {
 	weft_qp_destroy(qp);
 	qp = NULL;
-	/* What was flushed is nobody's. */
+	/* Discard flushed completions. */
 	for (unsigned int i = 0; i < 10; i++)
 		turn();
 }

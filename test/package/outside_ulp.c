@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file An outside program that has calls served by weft's RPC, and looks at a log. */
+/** @file A program outside the repository that serves calls by weft's RPC, and reads a log. */
 
 #include <stdio.h>
 

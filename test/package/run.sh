@@ -66,7 +66,7 @@ static() {
 		"$tmp/outside-static"
 }
 # shellcheck disable=SC2317
-needs() { # needs FILE: the shared libraries that it names
+needs() { # needs FILE: the shared libraries that it links
 	readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
 }
 # shellcheck disable=SC2046,SC2086,SC2317 # lists of options
@@ -93,7 +93,7 @@ lean() { # a program that needs no RPC links no libtirpc, and the libraries for 
 	done
 	needs "$libdir/libweft_rpc.so" | grep -q tirpc
 }
-# The programs of docs/programming.md, with what a program outside has.
+# The programs of docs/programming.md, built with what is installed.
 examples=$src/../../apps/examples
 # shellcheck disable=SC2086,SC2317 # lists of options
 example_build() {
@@ -109,7 +109,7 @@ example_pair() {
 	local p=$1 more=$2 server status i
 	local memif="id=0,socket=$tmp/memif,socket-abstract=no"
 	shift 2
-	rm -f "$tmp/memif" "$tmp/server.out" # its old line would be taken for that of the new server
+	rm -f "$tmp/memif" "$tmp/server.out" # the line of an earlier server would be taken for that of the new one
 	LD_LIBRARY_PATH=$libdir "$tmp/example-$p" server "net_memif0,role=server,$memif" 10.0.0.1/24 $more \
 		> "$tmp/server.out" 2>&1 &
 	server=$!
@@ -122,7 +122,7 @@ example_pair() {
 	status=$?
 	if [ -n "${KILL:-}" ] || [ $status -ne 0 ]; then kill -9 $server; fi 2> /dev/null
 	wait $server 2> /dev/null || [ -n "${KILL:-}" ] || status=1
-	rm -rf "/var/run/dpdk/weft-$server" # what DPDK leaves of a process that was killed
+	rm -rf "/var/run/dpdk/weft-$server" # files that DPDK leaves of a killed process
 	cat "$tmp/server.out" "$tmp/client.out"
 	return $status
 }
@@ -134,7 +134,7 @@ example_write() {
 		grep -q "^the client has written: written without" "$tmp/server.out"
 }
 # shellcheck disable=SC2317
-example_commit() { # what is durable is there after kill -9 of the server
+example_commit() { # durable data are there after kill -9 of the server
 	KILL=1 example_pair commit "$tmp/medium" "one" && grep -q "^commit 1 is durable: one" "$tmp/client.out" &&
 		KILL=1 example_pair commit "$tmp/medium" "two" && grep -q "^the medium has commit 1: one" "$tmp/server.out" &&
 		grep -q "^commit 2 is durable: two" "$tmp/client.out" &&

@@ -141,7 +141,7 @@ ask(rpcproc_t proc, void *xargs, void *args, void *xres, void *res)
 	return clnt_call(cl, proc, (xdrproc_t)xargs, args, (xdrproc_t)xres, res, tv);
 }
 
-/* Answered, and with a status of NFS's that is success. */
+/* Check that the call was answered, with a success status of NFS. */
 static void
 must(const char *op, enum clnt_stat stat, unsigned int status)
 {
@@ -155,7 +155,7 @@ static nfs3_fh
 lookup(const char *op, char *name, uint64_t *bytes)
 {
 	nfs3_lookup_args a = {.dir = root, .name = name};
-	static char fh[NFS3_FH_MAX]; /* until the next one */
+	static char fh[NFS3_FH_MAX]; /* valid until the next call */
 	nfs3_lookup_res r = {.nfs3_lookup_res_u.ok.file.nfs3_fh_val = fh};
 
 	must(op, ask(NFS3_LOOKUP, xdr_nfs3_lookup_args, &a, xdr_nfs3_lookup_res, &r), r.status);
@@ -239,7 +239,7 @@ do_list(const char *op)
 			if (n == MAX_NAMES)
 				die("%s: too many", op);
 			if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
-				strcpy(names[n++], e->name); /* bounded by its type */
+				strcpy(names[n++], e->name); /* the length is limited by its type */
 		}
 		a.verifier = r.nfs3_list_res_u.ok.verifier;
 		eof = r.nfs3_list_res_u.ok.eof;

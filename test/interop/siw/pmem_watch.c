@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * LD_PRELOAD of a program that uses libpmem: what it makes of a mapping, and by which instructions.
+ * @file For LD_PRELOAD into a program that uses libpmem: how it treats a mapping, and with which
+ * instructions.
  *
- * Every pmem_persist() and pmem_msync() is counted and handed on; the first WATCH_STEPPED of at
- * most a page are carried out one instruction at a time, and those that write cache lines back are
- * told apart by their octets. The file named by WEFT_PMEM_WATCH holds the counts, as one line of
- * text, whenever a call has returned.
+ * Every pmem_persist() and pmem_msync() is counted and passed on. The first WATCH_STEPPED of at
+ * most a page are executed one instruction at a time, and instructions that write cache lines back
+ * are identified by their octets. The file named by WEFT_PMEM_WATCH holds the counts, as one line
+ * of text, whenever a call has returned.
  */
 
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ watch_real(const char *name)
 	return f;
 }
 
-/* The instruction that comes next; those on one cache line are 0F AE with a memory operand. */
+/* The next instruction. Those for one cache line are 0F AE with a memory operand. */
 static void
 watch_trap(int sig, siginfo_t *si, void *context)
 {
@@ -120,7 +120,7 @@ pmem_persist(const void *addr, size_t len)
 	if (len <= WATCH_PAGE && atomic_fetch_add(&stepped, 1) < WATCH_STEPPED) {
 		sigset_t trap;
 
-		/* A thread that blocks it, as polling threads do, would be killed by it. */
+		/* A thread that blocks the signal, as polling threads do, would be killed by it. */
 		sigemptyset(&trap);
 		sigaddset(&trap, SIGTRAP);
 		pthread_sigmask(SIG_UNBLOCK, &trap, NULL);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * In the guest: agrees to whatever is asked at the port of rpcbind, where the kernel wants to say
- * that its lock manager listens before nfsd may serve version 3. Nobody looks it up. RFC 1833 over
+ * @file Runs in the guest and accepts every call at the port of rpcbind. The kernel registers its
+ * lock manager there before nfsd may serve version 3. No program looks the entry up. RFC 1833 over
  * TCP.
  */
 

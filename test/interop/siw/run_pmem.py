@@ -58,15 +58,15 @@ size = 1M
 
 
 def libraries(files):
-    """What the loader would take for them."""
+    """The libraries that the loader would load for these files."""
     out = subprocess.run(["ldd", *files], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", out, re.M))
 
 
 def pack(tmp, base, programs, texts):
-    """An initramfs of `base`, and of programs and their libraries in /weft: the guest hides /tmp, where the build may be."""
+    """An initramfs of `base` with programs and their libraries in /weft. The guest hides /tmp, where the build may be."""
     stage = os.path.join(tmp, "stage")
-    # Where DPDK looks for drivers; of hundreds three are needed.
+    # The folder in which DPDK looks for drivers. Of hundreds, three are needed.
     drivers = [p for d in ("bus_vdev", "mempool_ring", "net_af_packet")
                for p in glob.glob(f"/usr/lib/*/dpdk/pmds-*/librte_{d}.so.*.*")]
     check(len(drivers) == 3, f"DPDK's drivers are not where they were expected: {drivers}")
@@ -116,7 +116,7 @@ class Rig:
         check(rc == 0 and "dax" in out, f"no file system with DAX: {out}\n" + self.guest.run("dmesg | tail -n 20")[1])
 
     def start_target(self, env=""):
-        """Its log."""
+        """The target's log."""
         rc, out = self.guest.run(
             f"rm -f /tmp/watch; cd /weft; export LD_LIBRARY_PATH=/weft; {env} "
             "LD_PRELOAD=/weft/pmem_watch.so WEFT_PMEM_WATCH=/tmp/watch setsid ./weft-target "
@@ -135,13 +135,13 @@ class Rig:
         words = self.guest.run("cat /tmp/watch")[1].split()
         return {k: int(v) for k, v in zip(words[::2], words[1::2])}
 
-    # Clients: on the host, at the other end of the guest's wire.
+    # Clients run on the host, at the other end of the guest's wire.
 
     def device(self):
         return f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
 
     def cidr(self):
-        """A new address each: nothing of the one before is in the way."""
+        """A new address for each client, so that no state of the former one matters."""
         self.clients += 1
         return W4.rsplit(".", 1)[0] + f".{10 + self.clients}/24"
 
@@ -191,16 +191,16 @@ def boots(rig):
 
 
 def takes_pmem(rig):
-    """libpmem takes the mapping for persistent memory, and what is to be an ordinary file for none."""
+    """libpmem takes the mapping for persistent memory. The export that is configured as an ordinary file is one."""
     log = rig.start_target()
-    for name in ("object", "demo"):  # by "pmem" and by "auto"
+    for name in ("object", "demo"):  # with driver "pmem" and with "auto"
         check(f"export {name}: /pmem/{name}, libpmem on DAX, " in log, f"export {name} is not on DAX")
     check("export file: /tmp/file, libpmem" not in log, "an ordinary file was taken for persistent memory")
     check(rig.watched()["is_pmem"] == 2, f"is_pmem: {rig.watched()}")
 
 
 def writes_lines_back(rig):
-    """A Flush is pmem_persist(), that is clwb of the range's lines; no system call."""
+    """A Flush is pmem_persist(), that is clwb for the lines of the range, without a system call."""
     before = rig.watched()
     rig.push(0, 3 * MIB)
     check(rig.pull() == rig.committed, "not what was pushed")
@@ -208,14 +208,15 @@ def writes_lines_back(rig):
     print(f"# libpmem: {after}", flush=True)
     check(after["persist"] >= before["persist"] + 3 * MIB // (256 << 10), f"{after}: too few calls for so many blocks")
     check(after["msync"] == 0, f"{after}: a system call")
-    # Formatting was stepped through, a superblock of each; the push adds the page of the slot's header, and the commit word.
+    # Formatting was executed in single steps, a superblock for each export. The push adds the page of the slot's
+    # header, and the commit word.
     check(before["stepped"] < STEPPED, f"{before}: formatting has used up what is stepped through")
     check(after["clwb"] > before["clwb"] and after["clwb"] >= 64, f"{before}, then {after}: too few clwb")
     check(after["clflushopt"] == after["clflush"] == 0, f"{after}: other instructions than clwb")
 
 
 def watch_can_tell(rig):
-    """Without clwb libpmem picks clflushopt, and the watch sees it."""
+    """Without clwb libpmem uses clflushopt, and the watch detects it."""
     rig.stop_target()
     rig.start_target("PMEM_NO_CLWB=1")
     rig.push(1, 100_000)
@@ -226,7 +227,7 @@ def watch_can_tell(rig):
 
 
 def power(rig, log):
-    """After a boot: the object is the old one or the new one, whole."""
+    """After a boot the object is the old one or the new one, complete."""
     m = re.search(r"export object: .*; generation (\d+), .*checksum good", log)
     check(m and "DAMAGED" not in log, "the object is damaged")
     return int(m[1])
@@ -251,7 +252,7 @@ def killed_while_pushing(rig):
 
 
 def records(nvdimm):
-    """The numbers of all records that are whole, wherever the file system has put them."""
+    """The numbers of all complete records, wherever the file system has placed them."""
     out = set()
     with open(nvdimm, "rb") as f:
         while page := f.read(PAGE):
@@ -271,7 +272,7 @@ def killed_while_committing(rig):
         acked = int(p.stdout.readline())
     time.sleep(rig.rnd.uniform(0, 0.005))
     rig.guest.kill()
-    time.sleep(0.05)  # what has arrived is acknowledged
+    time.sleep(0.05)  # everything that has arrived is acknowledged
     p.kill()
     rest = p.stdout.read().split("\n")[:-1]
     rig.world.reap(p)
@@ -343,7 +344,7 @@ def main():
                 print("#   " + line[:300], flush=True)
             if text:
                 failed += 1
-                break  # nothing that comes after means anything
+                break  # later cases would have no meaning
     finally:
         if rig:
             rig.guest.close()

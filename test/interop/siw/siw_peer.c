@@ -158,7 +158,7 @@ on_wc(const struct weft_wc *wc)
 		weft_disconnect(qp);
 }
 
-/* Private data of `skip` octets and a pattern behind them. */
+/* Private data: `skip` octets followed by a pattern. */
 static void
 show_private(const char *who, const struct weft_event *ev, uint32_t skip)
 {
@@ -226,7 +226,7 @@ turn(void)
 		on_wc(&wc[i]);
 }
 
-/* Whether cond came to hold. */
+/* Wait for cond. Returns whether it became true. */
 #define WAIT(cond, ms)                                                                             \
 	({                                                                                         \
 		uint64_t end_ = now_ms() + (ms);                                                   \
@@ -325,7 +325,7 @@ serve(struct sockaddr *sa, socklen_t len, unsigned int conns, bool reject)
 		serve_one(reject);
 		conns--;
 	}
-	/* what a rejected peer still has to be told */
+	/* let the rejection be sent */
 	(void)WAIT(false, reject ? 500 : 0);
 	weft_unlisten(l);
 }

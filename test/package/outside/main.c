@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file An outside program: brings the environment up, then asks region.c to use it. */
+/** @file A program outside the repository: it initializes weft, then calls region.c. */
 
 #include <stdio.h>
 

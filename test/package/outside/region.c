@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Uses drivers (they register in constructors, which static links must keep) and regions. */
+/** @file Uses persist drivers and regions. Drivers register in constructors, which static links
+ * must keep. */
 
 #include <errno.h>
 #include <stdio.h>

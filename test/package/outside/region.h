@@ -4,7 +4,8 @@
 
 #include <weft/weft.h>
 
-/** Register memory with and without rights that it can honour; 0 when weft said what it should. */
+/** Register memory with rights that it can honour, and with rights that it cannot. Returns 0
+ * when weft gave the right results. */
 int region_try(struct weft_ctx *ctx);
 
 #endif /* REGION_H */
