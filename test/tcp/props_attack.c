@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * An attacker off the path, who knows addresses and ports and guesses the rest, at any rate:
- * neither ends a connection nor gets an octet into it (RFC 5961); nor keeps others out (RFC 4987).
+ * @file An off-path attacker that knows addresses and ports and guesses the other fields, at any
+ * rate. The attacker neither ends a connection nor inserts an octet (RFC 5961), nor keeps other
+ * peers out (RFC 4987).
  */
 
 #include "props.h"
@@ -21,7 +21,7 @@ sum16(const uint8_t *p, uint32_t len, uint32_t sum)
 	return sum;
 }
 
-/** Inject a segment to node `to` as if from `src`, with `len` octets of nonsense. */
+/** Inject a segment to node `to` that seems to come from `src`, with `len` random octets. */
 static void
 forge(struct props *p, unsigned int to, uint32_t src, struct tcp_hdr h, const struct tcp_opts *o,
       uint32_t len)
@@ -54,8 +54,8 @@ forge(struct props *p, unsigned int to, uint32_t src, struct tcp_hdr h, const st
 
 /* ---- Into a connection (RFC 5961) ---- */
 
-/** A sequence number within the victim's window, but none that begins or ends a segment: that is
- * luck. */
+/** A sequence number within the victim's window that neither begins nor ends a segment, because
+ * that would be luck. */
 static uint32_t
 guess_seq(struct props *p, const struct props_half *h)
 {
@@ -68,7 +68,8 @@ guess_seq(struct props *p, const struct props_half *h)
 	}
 }
 
-/** RFC 5961 s5.2: what nobody may acknowledge: never sent, or longer ago than any window. */
+/** RFC 5961 s5.2: an unacceptable acknowledgment number: never sent, or further back than any
+ * window. */
 static uint32_t
 guess_ack(struct props *p, const struct props_half *h)
 {
@@ -93,7 +94,7 @@ blind_act(struct props *p)
 	if (p->net.app[0].c == NULL || p->net.app[1].c == NULL)
 		return;
 	p->next_ns = sim_now_ns(p->net.sim) + props_log(p, 1000, 10 * WEFT_NS_PER_MS);
-	/* Anywhere means: at least 2^24 away from where it would do something. */
+	/* A random number: at least 2^24 away from every number that would have an effect. */
 	h.seq = in_window ? guess_seq(p, theirs)
 	                  : theirs->iss + (1u << 24) + (uint32_t)props_rand(p, 0xfc000000u);
 	h.ack = in_window ? guess_ack(p, own) : (uint32_t)props_rand(p, UINT32_MAX);
@@ -104,7 +105,7 @@ blind_act(struct props *p)
 	case 1:
 		h.flags = TCP_RST | TCP_ACK;
 		break;
-	case 2: /* s4: whatever the sequence number, the right one included */
+	case 2: /* s4: any sequence number, the right one included */
 		h.flags = TCP_SYN | (props_chance(p, 50) ? TCP_ACK : 0);
 		if (props_chance(p, 20))
 			h.seq = theirs->iss + 1 + (uint32_t)theirs->arrived;
@@ -117,7 +118,7 @@ blind_act(struct props *p)
 		h.flags = TCP_ACK | TCP_FIN;
 		len = (uint32_t)props_rand(p, 2);
 		break;
-	default: /* without ACK nothing is taken (RFC 9293 s3.10.7.4, fifth step) */
+	default: /* a segment without ACK is not accepted (RFC 9293 s3.10.7.4, fifth step) */
 		h.flags = (uint8_t)(props_rand(p, 256) & ~(TCP_ACK | TCP_SYN | TCP_RST));
 		len = (uint32_t)props_rand(p, 100);
 		break;
@@ -181,7 +182,7 @@ flood_act(struct props *p)
 	        .wscale = (uint8_t)props_rand(p, 15),
 	        .sack_perm = props_chance(p, 50),
 	};
-	/* From the honest peer's address, too: its stack answers what it did not ask for. */
+	/* Also from the honest peer's address, whose stack answers the unexpected SYN-ACK. */
 	uint32_t src = 0x0a000000 + (props_chance(p, 30) ? 1 : 3 + (uint32_t)props_rand(p, 200));
 
 	forge(p, 1, src, h, &o, 0);
@@ -198,7 +199,7 @@ run_flood(struct props *p)
 	props_draw_attr(p);
 	p->attr[1].max_conns = 64;
 	p->strangers = true;
-	/* RFC 4987 s3.6: neither rate nor backlog matters with cookies, which keep nothing. */
+	/* RFC 4987 s3.6: with cookies, which hold no state, neither rate nor backlog matters. */
 	p->attr[1].syn_cookies =
 	        props_chance(p, 70) ? WEFT_TCP_COOKIES_AUTO : WEFT_TCP_COOKIES_ALWAYS;
 	props_up(p);

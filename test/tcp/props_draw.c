@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a run is made of, drawn from its seed. */
+/** @file The parameters of a run, drawn from its seed. */
 
 #include "props.h"
 
@@ -36,7 +36,7 @@ props_log(struct props *p, uint64_t lo, uint64_t hi)
 void
 props_begin(uint64_t seed)
 {
-	/* A run that failed has left its stacks as they were. */
+	/* a run that failed has not destroyed its stacks */
 	if (props.net.sim != NULL)
 		net_discard(&props.net);
 	props.nflows = 0;
@@ -79,13 +79,13 @@ props_draw_attr(struct props *p)
 		a->delack_us = props_chance(p, 30) ? (uint32_t)props_log(p, 10, 40000) : 0;
 		a->rto_min_us = props_chance(p, 30) ? (uint32_t)props_log(p, 5000, 900000) : 0;
 		a->rto_max_us = rto_max[props_rand(p, RTE_DIM(rto_max))];
-		/* So that loss alone never ends a connection: 0.36^40 for 20 % both ways. */
+		/* So that loss alone never ends a connection: 0.36^40 for 20 % in both
+		 * directions. */
 		a->data_retries = a->syn_retries = 40;
 		a->user_timeout_us = 4000000000u;
-		/* Longer than any repetition of the last FIN takes, so that it is always answered.
-		 */
+		/* Longer than all repetitions of the last FIN, so that it is always answered. */
 		a->time_wait_us = 120000000;
-		/* A window smaller than what is queued cuts a segment (RFC 9293 s3.8.6.2.1). */
+		/* A window smaller than the queued data splits a segment (RFC 9293 s3.8.6.2.1). */
 		if (a->rcv_buf_bytes != 0 || a->no_window_scale)
 			p->may_split = true;
 	}
@@ -121,7 +121,7 @@ draw_loss(struct props *p, struct sim_link_cfg *c, unsigned int percent)
 		c->burst_len = 2 + (uint32_t)props_rand(p, 9);
 		c->burst_loss_ppm = ppm / c->burst_len;
 		break;
-	case 2: /* of the first packets, those whose bits are set */
+	case 2: /* those of the first packets whose bits are set */
 		c->loss_mask = props_rand(p, UINT64_MAX) & props_rand(p, UINT64_MAX) &
 		               ((1ULL << (1 + props_rand(p, 20))) - 1);
 		break;
@@ -171,7 +171,7 @@ props_down(struct props *p)
 	p->act = NULL;
 	p->next_ns = WEFT_NEVER;
 	net_check_idle(&p->net);
-	/* A damaged segment is believed by nobody: each one was found out. */
+	/* No damaged segment was accepted: each one was detected. */
 	net_down(&p->net);
 }
 
@@ -196,8 +196,8 @@ props_draw_app(struct props *p, struct net_app *a, uint64_t most)
 	uint64_t n = props_chance(p, 10) ? props_rand(p, 3) : props_log(p, 1, most);
 
 	a->max_seg = props_chance(p, 40) ? (uint32_t)props_log(p, 8, 9000) : 0;
-	/* Few segments beside all that the machine may queue: who waits for others asks each turn.
-	 */
+	/* Few segments in comparison with the limit of all connections: a connection that waits
+	 * for others tries in each turn. */
 	a->to_send = a->max_seg != 0 ? RTE_MIN(n, 300ull * a->max_seg) : n;
 	a->close_when_sent = true;
 	a->close_on_eof = false;

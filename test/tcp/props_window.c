@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A receiver made by hand that opens, shrinks and shuts its window as it likes, and loses its
- * updates: the sender stays within it, probes, and ends in order (RFC 9293 s3.8.6).
+ * @file A receiver, encoded by the test, that opens, shrinks and closes its window at random, and
+ * loses window updates. The sender stays within the window, probes, and ends in order (RFC 9293
+ * s3.8.6).
  */
 
 #include "props.h"
@@ -10,7 +10,7 @@
 
 static struct {
 	uint32_t iss, irs, rcv_nxt;
-	uint32_t space; /**< offered from rcv_nxt on */
+	uint32_t space; /**< offered window from rcv_nxt on */
 	uint8_t wscale;
 	uint16_t port;
 	bool open, fin_in, fin_acked;
@@ -39,7 +39,7 @@ peer_ack(struct props *p)
 	peer_say(p, TCP_ACK, peer.iss + 1 + peer.fin_in, NULL);
 }
 
-/** Move the window's edge; after enough of it stay wide open. */
+/** Move the window's edge. After a number of moves the window stays open. */
 static void
 peer_move(struct props *p)
 {
@@ -106,7 +106,7 @@ peer_rx(struct props *p, const struct net_seg *s)
 	peer_ack(p);
 }
 
-/** The peer's turn, and every now and then a window of its own accord. */
+/** The peer's turn, with a window update now and then. */
 static void
 window_act(struct props *p)
 {
@@ -155,7 +155,7 @@ static void
 run_window(struct props *p)
 {
 	props_draw_path(p);
-	/* The last word about the window is the last that comes. */
+	/* the last window that is announced must be the last that arrives */
 	for (unsigned int i = 0; i < 2; i++)
 		p->cfg[i].loss_ppm = props_chance(p, 60) ? (uint32_t)props_rand(p, 150000) : 0;
 	props_draw_attr(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The receiver that makes selective acknowledgments by hand. */
+/** @file See sack_peer.h. */
 
 #include "sack_peer.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The peer's frames: Ethernet, ARP, IPv4, IPv6, ICMP, TCP, made and read octet by octet. */
+/** @file The peer's frames: Ethernet, ARP, IPv4, IPv6, ICMP and TCP, encoded and decoded octet
+ * by octet. */
 
 #include "script.h"
 
@@ -75,7 +76,7 @@ sum_ip(uint8_t *ip, uint32_t len)
 	weft_put_be16(ip + 10, (uint16_t)~sum_add(0, ip, len));
 }
 
-/** An IP header in front of len octets. to_us: from the peer to the stack. */
+/** Write an IP header for len octets. to_us: from the peer to the stack. */
 static void
 put_ip(struct sc *s, uint8_t *p, uint8_t proto, uint32_t len, uint8_t tos, uint8_t ttl, bool to_us)
 {
@@ -404,7 +405,8 @@ read_v6(struct sc *s, const uint8_t *ip, uint32_t len, struct sc_cap *c)
 	if (sum_add(sum_pseudo(true, ip, 58, plen), ip + 40, plen) != 0xffff)
 		SC_FAIL(s, "the stack sent a wrong ICMPv6 checksum");
 	if (ip[40] == 135 && s->v6 && !s->manual_arp) {
-		/* Neighbor Solicitation: of the peer it is answered, of itself (DAD) not. */
+		/* A Neighbor Solicitation for the peer is answered. One for the stack's own
+		 * address (DAD) is not. */
 		struct weft_ip peer = sc_ip(true, true);
 
 		if (memcmp(ip + 48, peer.b, 16) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Attributes that a packet script sets, and what it reads of the stack and the application.
- */
+/** @file Attributes that a packet script sets, and values of the stack and the application that
+ * it checks. */
 
 #include <stdlib.h>
 
@@ -116,7 +116,7 @@ sc_value(struct sc *s, const char **p)
 	return (uint64_t)v;
 }
 
-/** "field op value": compare the growth since `from`, or fail saying what it is. */
+/** "field op value": compare the growth since `from`, or fail with the present value. */
 static void
 compare(struct sc *s, const char **p, const void *base, const void *from,
         const struct weft_stat_field *t, unsigned int n)
@@ -183,7 +183,7 @@ sc_set(struct sc *s, const char **p)
 	}
 }
 
-/* ---- What the stack says of itself ---- */
+/* ---- Values of the stack ---- */
 
 struct seek {
 	const struct sc_flow *f;
@@ -272,7 +272,7 @@ check_app(struct sc *s, const char *p, const char *text)
 		        f->bad_data ? " (wrong octets)" : "", f->err);
 }
 
-/** RFC 6528: how far this incarnation begins beyond the one before. */
+/** RFC 6528: how far the ISN of this incarnation is beyond the former one. */
 static void
 check_isn(struct sc *s, const char *p, uint32_t from)
 {

@@ -59,7 +59,7 @@ stack_icmp(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e, u
 
 /* ---- The peer ---- */
 
-/** What the peer learns of a segment, and the octets that it must hold wherever it comes from. */
+/** What the peer learns from a segment. Also check octets that every segment must have. */
 static void
 peer_note(struct sc *s, const struct sc_cap *c)
 {
@@ -146,7 +146,7 @@ sc_run_until_cap(struct sc *s, uint64_t ns)
 		return true;
 	if (!sim_run(s->sim, sim_now_ns(s->sim) + ns, has_cap, s))
 		return false;
-	sc_settle(s); /* what leaves at the same instant */
+	sc_settle(s); /* segments sent at the same instant */
 	return true;
 }
 
@@ -197,7 +197,8 @@ sc_up(struct sc *s)
 	/* Announcements, and an address that is tentative at first (RFC 4862 s5.4). */
 	sc_run(s, (s->v6 ? 3000 : 1) * WEFT_NS_PER_MS);
 	if (!s->manual_arp) {
-		/* An answer to a RST of nobody is none, but the neighbour is known afterwards. */
+		/* A RST without a connection is not answered, but afterwards the neighbour is
+		 * known. */
 		uint8_t frame[SC_FRAME_MAX];
 		struct sc_seg rst = {.flags = SC_ACK,
 		                     .has_ack = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Many peers of one stack, whose segments are made by hand. */
+/** @file See share_peers.h. */
 
 #include "share_peers.h"
 #include "tcp_math.h"

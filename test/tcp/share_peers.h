@@ -3,8 +3,8 @@
 #define SHARE_PEERS_H
 
 /**
- * @file Many peers of one stack, which listens, by their numbers: how its connections share what
- * the port lends.
+ * @file Many peers of one listening stack, identified by numbers, for tests of how its connections
+ * share what the port lends. The test encodes the peers' segments.
  */
 
 #include <rte_mempool.h>
@@ -13,10 +13,10 @@
 #include "tcp_conn.h"
 #include "tcp_instance.h"
 
-/** Peer i's next segment, of the stream that it sends from octet `off` on. */
+/** Send peer i's next segment, with octets of its stream from `off` on. */
 void hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd,
               uint32_t len);
-/** Opens connection i; false: the stack did not take it. */
+/** Open connection i. Returns false if the stack did not accept it. */
 bool hand_open(unsigned int i);
 /** The stack's connection with peer i. */
 struct weft_tcp_conn *conn(unsigned int i);
@@ -24,7 +24,7 @@ struct weft_tcp_conn *conn(unsigned int i);
 void hand_ack(unsigned int i);
 /** What the connections share. */
 struct tcp_share *share(void);
-/** What is charged is what is queued, connection by connection. */
+/** Check that the charged buffers are the queued ones, connection by connection. */
 void check_share(unsigned int conns);
 
 #endif /* SHARE_PEERS_H */

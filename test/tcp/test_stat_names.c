@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every counter has a name: what is counted can be seen. */
+/** @file Every counter has a name, by which it can be read. */
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "weft_tcp.h"
 #include "weft_test.h"
 
-/** The fields cover the structure, each octet once but for padding at its end. */
+/** Check that the fields cover the structure, each octet once, except padding at its end. */
 static void
 check(const struct weft_stat_field *f, unsigned int n, size_t size)
 {

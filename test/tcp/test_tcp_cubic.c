@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file CUBIC's integers against RFC 9438's formulas in floating point, and its events. */
+/** @file CUBIC's integer arithmetic compared with RFC 9438's formulas in floating point, and its
+ * events. */
 
 #include <math.h>
 
@@ -36,7 +37,7 @@ test_curve(void)
 		for (double at = 0; at < 2 * k; at += k / 37) {
 			double want = 0.4 * pow(at - k, 3) + w_max;
 			double got = (double)tcp_cubic_w(&q, (uint64_t)(at * 1e9), MSS) / MSS;
-			/* What the unit of time may move the curve by, and a segment. */
+			/* the deviation caused by the unit of time, and one segment */
 			double slack = 1 + 1.2 * (at - k) * (at - k) * 0.0009;
 
 			CHECK_MSG(fabs(got - want) <= slack, "W_max %f t %f: %f, not %f", w_max, at,
@@ -45,7 +46,8 @@ test_curve(void)
 	}
 }
 
-/** A whole stage, ACK by ACK: concave, plateau, convex, never below the Reno-friendly estimate. */
+/** A whole congestion avoidance stage, ACK by ACK: concave, plateau, convex, never below the
+ * Reno-friendly estimate. */
 static void
 test_stage(void)
 {
@@ -94,7 +96,8 @@ test_friendly(void)
 	c.srtt8_us = 8 * 1000;
 	c.cc->ssthresh(&c, c.cwnd, 1);
 	c.cwnd = 70 * MSS;
-	/* 60 round trips of 1 ms: the curve has hardly moved, alpha = 9/17 a round trip has. */
+	/* 60 round trips of 1 ms: the curve has hardly risen, and the estimate by alpha = 9/17
+	 * in each round trip. */
 	for (unsigned int i = 0; i < 60; i++)
 		for (unsigned int n = c.cwnd / MSS; n > 0; n--)
 			c.cc->acked(&c, MSS, WEFT_NS_PER_S + i * WEFT_NS_PER_MS);
@@ -123,7 +126,7 @@ test_friendly_after_timeout(void)
 			c.cc->acked(&c, MSS, WEFT_NS_PER_S + i * WEFT_NS_PER_MS);
 	CHECK(c.cwnd >= (70 + 60 * 9 / 17 - 2) * MSS);
 	CHECK(c.cwnd <= (70 + 60 * 9 / 17 + 2) * MSS);
-	/* Without any reduction before, it is 1 from the stage's own begin on. */
+	/* Without an earlier reduction, alpha is 1 from the start of the stage. */
 	fresh(100);
 	c.srtt8_us = 8 * 1000;
 	for (unsigned int i = 0; i < 30; i++)
@@ -154,7 +157,7 @@ test_events(void)
 	c.cc->acked(&c, MSS, WEFT_NS_PER_S);
 	CHECK_EQ(c.cubic.k, 0);
 	CHECK_EQ(c.cubic.w_max, 500 * MSS);
-	/* An undo restores all of it; one that comes too late changes nothing. */
+	/* An undo restores the whole state. An undo that is too late changes nothing. */
 	fresh(1000);
 	c.snd_max = 1000 * MSS;
 	c.cc->acked(&c, MSS, WEFT_NS_PER_S);
@@ -171,7 +174,7 @@ test_events(void)
 	c.cwnd = 2000 * MSS;
 	tcp_cc_undo(&c);
 	CHECK_EQ(c.cwnd, 2000 * MSS);
-	/* t does not run while the application sends too little. */
+	/* t does not advance while the application sends too little. */
 	fresh(1000);
 	c.cc->ssthresh(&c, c.cwnd, 1);
 	c.cwnd = 700 * MSS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How fast a bulk sender is on a line that loses at random, against what the RFCs promise.
- */
+/** @file The rate of a bulk sender on a link with random loss, compared with the rate that the
+ * RFCs promise. */
 
 #include "tcp_net.h"
 
@@ -22,7 +22,7 @@ all_closed(void *arg)
 	return true;
 }
 
-/** MB/s of one transfer over a line with that much delay in each direction. */
+/** MB/s of one transfer over a link with this delay in each direction. */
 static double
 goodput(uint64_t seed, uint64_t delay_ns, enum weft_tcp_cc cc, bool both)
 {
@@ -68,7 +68,7 @@ test_random_loss(enum weft_tcp_cc cc, uint64_t delay_ns)
 		sum += goodput(test_seed(1) + i, delay_ns, cc, true);
 	test_note("mean %.2f MB/s, Reno's %.2f", sum / RUNS, promised);
 	CHECK(sum / RUNS > 0.6 * promised);
-	/* Two ACKs or an ACK and a probe in a row: rare, and the only way to get here. */
+	/* Two lost ACKs, or an ACK and a probe: rare, and the only way to a timeout here. */
 	CHECK(rtos <= 2);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * When the congestion window grows and when it must not (RFC 5681, RFC 7661), and that a receiver
- * tells at once of a gap that is filled (RFC 5681 s4.2).
+ * @file When cwnd grows and when it must not (RFC 5681, RFC 7661). A receiver acknowledges a filled
+ * gap at once (RFC 5681 s4.2).
  */
 
 #include "tcp_peer.h"
@@ -31,7 +30,8 @@ ack(unsigned int upto)
 	seg(TCP_ACK, IRS + 1, first + upto * MSS, 65535, 0, 0);
 }
 
-/** RFC 5681 s3.1: every ACK of a full window counts, be they worked on before anything is sent. */
+/** RFC 5681 s3.1: every ACK of a full window counts, even if several are processed before
+ * anything is sent. */
 static void
 test_burst_of_acks(void)
 {
@@ -51,7 +51,7 @@ test_burst_of_acks(void)
 	net_discard(&net);
 }
 
-/** So many segments in each of 40 round trips. */
+/** Send this number of segments in each of 40 round trips. */
 static void
 trickle(unsigned int per_rtt)
 {
@@ -68,7 +68,7 @@ trickle(unsigned int per_rtt)
 	}
 }
 
-/** RFC 7661 s4.2: a window that the application does not use says nothing about the path. */
+/** RFC 7661 s4.2: a window that the application does not use shows nothing about the path. */
 static void
 test_application_limited(void)
 {
@@ -80,7 +80,7 @@ test_application_limited(void)
 		trickle(4);
 		CHECK_EQ(c->cwnd, 10 * MSS);
 		net_discard(&net);
-		/* Slow start follows its sender up to twice what it sends, and no further. */
+		/* Slow start raises cwnd up to twice what the application sends, and no further. */
 		open_sender(ccs[i], 0);
 		trickle(4);
 		CHECK_EQ(c->cwnd, 10 * MSS);
@@ -98,7 +98,7 @@ all_sent(void *arg)
 	return ((struct net *)arg)->app[1].received == ((struct net *)arg)->app[0].to_send;
 }
 
-/** The same where the peer's window is the limit: 16 MiB through 64 KiB at a time. */
+/** The same where the peer's window is the limit: 16 MiB with 64 KiB at a time. */
 static void
 test_peer_limited(void)
 {
@@ -121,7 +121,7 @@ test_peer_limited(void)
 	}
 }
 
-/** RFC 5681 s4.2: "immediately", not with the rest of the burst, whose ACK may be lost. */
+/** RFC 5681 s4.2: "immediately", and not with the rest of the burst, whose ACK may be lost. */
 static void
 test_filled_gap(void)
 {

@@ -12,10 +12,10 @@
 static struct net net;
 
 struct outcome {
-	struct weft_tcp_stats st; /**< of the sender */
-	uint64_t ns;              /**< until the last octet was there */
+	struct weft_tcp_stats st; /**< statistics of the sender */
+	uint64_t ns;              /**< time until the last octet arrived */
 	uint32_t cwnd_min, cwnd_max, cwnd_end, mss;
-	bool below_mss; /**< cwnd was, at some moment */
+	bool below_mss; /**< cwnd was below the MSS at some moment */
 	uint32_t rto_min_us, rto_max_us;
 	bool arrived;
 };
@@ -43,7 +43,7 @@ all_there(void *arg)
 	return b->received == a->to_send;
 }
 
-/** `bytes` from node 0 to node 1; nothing may be left over. */
+/** Transfer `bytes` from node 0 to node 1. Nothing may leak. */
 static struct outcome
 move(uint64_t seed, const struct sim_link_cfg cfg[2], const struct weft_tcp_attr *both,
      uint64_t bytes)
@@ -97,7 +97,7 @@ test_uniform(void)
 			struct weft_tcp_attr attr = {
 			        .no_sack = how & 1,
 			        .cc = how & 2 ? WEFT_TCP_CC_NEWRENO : WEFT_TCP_CC_CUBIC,
-			        .rto_max_us = 4000000, /* or a run takes hours */
+			        .rto_max_us = 4000000, /* otherwise a run takes hours */
 			        .data_retries = 20,
 			        .syn_retries = 20,
 			};
@@ -118,13 +118,14 @@ test_burst(void)
 		struct sim_link_cfg cfg[2] = {link_of(2000, 1000000000), link_of(2000, 0)};
 
 		cfg[0].burst_loss_ppm = 2000;
-		/* A burst counts packets: one that outlasts the retransmissions is an outage. */
+		/* A burst is counted in packets. A burst longer than the retransmissions is an
+		 * outage. */
 		cfg[0].burst_len = 1 + (uint32_t)(seed * 7 % 16);
 		move(seed, cfg, NULL, 3000000);
 	}
 }
 
-/** Mean rate in Mbit/s over some seeds; timeouts of all of them in *rtos. */
+/** Mean rate in Mbit/s over several seeds. *rtos: timeouts of all of them. */
 static double
 rate(struct sim_link_cfg forth, const struct weft_tcp_attr *attr, uint64_t bytes, uint64_t *rtos)
 {
@@ -144,9 +145,9 @@ rate(struct sim_link_cfg forth, const struct weft_tcp_attr *attr, uint64_t bytes
 }
 
 /**
- * Recovery with SACK against NewReno's, the same window in both, over 10 ms and 1 Gbit/s. Under
- * random loss the window itself is the bound, sqrt(3/2 / p) segments (RFC 9438 s4.3 figure 3 for
- * AIMD(1, 0.5)); where many segments of one window are lost, it is the recovery.
+ * Recovery with SACK compared with NewReno's, with the same window, over 10 ms and 1 Gbit/s. Under
+ * random loss the window itself is the limit, sqrt(3/2 / p) segments (RFC 9438 s4.3 figure 3 for
+ * AIMD(1, 0.5)). Where many segments of one window are lost, recovery is.
  */
 static void
 test_goodput(void)
@@ -181,7 +182,7 @@ test_goodput(void)
 	CHECK_MSG(with >= without, "%.2f times NewReno's", with / without);
 	CHECK(rtos[1] * 2 <= rtos[0]);
 
-	/* Slow start runs into a short queue, which loses hundreds of segments of one window. */
+	/* Slow start overfills a short queue, which drops hundreds of segments of one window. */
 	link.loss_ppm = 0;
 	link.queue_pkts = 600;
 	without = rate(link, &reno, 16 << 20, &rtos[0]);
@@ -193,7 +194,7 @@ test_goodput(void)
 	CHECK_EQ(rtos[1], 0);
 }
 
-/** RFC 8985 s6.2 step 4: reordering without loss costs little, however far it goes. */
+/** RFC 8985 s6.2 step 4: reordering without loss costs little, even over long distances. */
 static void
 test_reorder(void)
 {
@@ -219,7 +220,7 @@ test_reorder(void)
 	}
 }
 
-/** RFC 8985 s7: whatever of the tail is lost, no timeout. */
+/** RFC 8985 s7: no timeout, whatever part of the tail is lost. */
 static void
 test_tail(void)
 {

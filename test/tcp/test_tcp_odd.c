@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What no honest peer sends, and fuzzing has found; what users may do at odd moments. */
+/** @file Segments that no honest peer sends, found by fuzzing, and calls of the user at unusual
+ * moments. */
 
 #include "tcp_peer.h"
 #include "tcp_conn.h"
@@ -7,8 +8,8 @@
 #include "tcp_life.h"
 
 /**
- * RFC 9293 s3.10.7.4, eighth: nothing follows a FIN. Octets that came ahead of it, from beyond it,
- * neither stay until the connection is gone nor hide it.
+ * RFC 9293 s3.10.7.4, eighth: nothing follows a FIN. Octets from beyond the FIN that arrived before
+ * it are neither kept until the connection ends, nor do they hide the FIN.
  */
 static void
 test_fin_below_text(void)
@@ -16,7 +17,7 @@ test_fin_below_text(void)
 	const struct weft_tcp_stats *st;
 	struct weft_tcp_conn *c;
 
-	/* Apart from the FIN, around it, and both; the gap before it filled first or last. */
+	/* Separate from the FIN, around it, and both. The gap before it is filled first or last. */
 	for (unsigned int how = 0; how < 6; how++) {
 		struct net_app as = {.close_on_eof = true};
 
@@ -32,7 +33,8 @@ test_fin_below_text(void)
 		seg(TCP_ACK | TCP_FIN, IRS + 1 + 80, iss + 1, 65535, 80, 0);
 		run_for(WEFT_NS_PER_MS);
 		if (how == 1 || how == 2) {
-			/* The text was first: it is the stream, and the FIN is in its past. */
+			/* The data arrived first: they are part of the stream, and the FIN is in
+			 * its past. */
 			CHECK_EQ(app->received, 250);
 			CHECK(!app->eof);
 		} else {
@@ -56,11 +58,11 @@ die_of_mss(void *user, uint16_t mss_bytes)
 
 	(void)mss_bytes;
 	weft_tcp_abort(a->c, a->node->sched.now_ns);
-	a->c->rcv_unacked_bytes = 1; /* as if the RST had found no mbuf */
+	a->c->rcv_unacked_bytes = 1; /* as if there had been no mbuf for the RST */
 }
 
-/** A connection that the user aborts as it hears of its MSS says nothing after the RST, and waits
- * for no room. */
+/** The user aborts the connection in the callback of its MSS: nothing is sent after the RST, and
+ * the connection does not wait for room. */
 static void
 test_abort_on_mss(void)
 {

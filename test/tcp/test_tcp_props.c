@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Whatever the network does, a connection keeps its properties: thousands of networks drawn from
- * seeds. `test_tcp_props CASE --seed N` runs one of them again; with WEFT_TCP_TRACE set it shows
+ * @file A connection keeps its properties on every network: thousands of networks are drawn from
+ * seeds. `test_tcp_props CASE --seed N` runs one of them again. With WEFT_TCP_TRACE set it prints
  * the segments.
  */
 
@@ -42,7 +41,7 @@ run_stream(struct props *p)
 	for (unsigned int i = 0; i < conns; i++) {
 		const struct net_app *a = &p->net.app[i], *b = NULL;
 
-		/* What differs between the connections is how much came. */
+		/* the connections differ in the number of octets that arrived */
 		for (unsigned int j = conns; j < 2 * conns; j++)
 			if (p->net.app[j].received == a->to_send)
 				b = &p->net.app[j];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file RACK-TLP (RFC 8985) at its edges: which acknowledgment counts, how long a wider reordering
- * window lasts, a probe for which the port has no room. */
+/** @file RACK-TLP (RFC 8985) at its limits: which ACK counts, how long a wider reordering window
+ * lasts, and a probe for which the port has no room. */
 
 #include "tcp_instance.h"
 #include "tcp_snd.h"
@@ -9,8 +9,8 @@
 #include "weft_netif_stats.h"
 #include "weft_netif_tx.h"
 
-/** s6.2 step 2: what was sent again less than the least round trip ago is acknowledged for its
- * first transmission; just as long ago, for its last. */
+/** s6.2 step 2: a segment retransmitted less than the minimum RTT ago is acknowledged for its
+ * first transmission. If exactly that time has passed, the ACK is for the last one. */
 static void
 test_min_rtt_edge(void)
 {
@@ -26,7 +26,7 @@ test_min_rtt_edge(void)
 		CHECK_EQ(sent(0), 0);
 		sent_ns = tcp_seg(c->sq_head)->sent_ns;
 		run_for(RTT_NS / 2);
-		/* The first time it is only found out how long that is. */
+		/* The first pass only measures that time. */
 		if (by > -2) {
 			c->min_rtt_ns[0] = rtt_ns + (uint64_t)(int64_t)by;
 			c->min_rtt_ns[1] = 0;
@@ -43,8 +43,7 @@ test_min_rtt_edge(void)
 	CHECK(rtt_ns > RTT_NS / 4 && rtt_ns < RTT_NS);
 }
 
-/** s6.2 step 4: the window that a D-SACK has widened lasts for sixteen recoveries without another.
- */
+/** s6.2 step 4: a window widened by a D-SACK lasts for sixteen recoveries without another one. */
 static void
 test_persist(void)
 {
@@ -68,7 +67,7 @@ test_persist(void)
 		run_for(2 * RTT_NS);
 		CHECK(c->in_recovery);
 		all = (c->snd_max - first) / MSS;
-		c->ssthresh = 10 * MSS; /* there are always some to lose */
+		c->ssthresh = 10 * MSS; /* always enough segments to lose some */
 		sack(all, 0, 0);
 		CHECK(!c->in_recovery);
 		CHECK_EQ(st->rtos, 0);
@@ -77,7 +76,7 @@ test_persist(void)
 	down();
 }
 
-/** Packets that the port does not take, until no more fit its queue. */
+/** Send packets that the port does not accept, until its queue is full. */
 static void
 fill_port(void)
 {
@@ -97,8 +96,8 @@ fill_port(void)
 	}
 }
 
-/** s7.2: a probe for which the port has no room was none, new text or old; the timeout repairs it.
- * Nothing is handed to a port that is full. */
+/** s7.2: a probe for which the port has no room does not count, with new data or old. The
+ * timeout repairs the loss. A full port gets no packet. */
 static void
 test_tlp_full(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Runs the scenarios of scripts/ (README.md there), one TAP line each. */
+/** @file Runs the scenarios of scripts/ (see README.md there), with one TAP line each. */
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@ struct line {
 struct file {
 	const char *name;
 	struct line *lines;
-	unsigned int nlines, prelude; /**< lines in front of the first scenario */
+	unsigned int nlines, prelude; /**< lines before the first scenario */
 };
 
 struct scenario {
 	const struct file *file;
-	unsigned int first, end; /**< lines of file */
+	unsigned int first, end; /**< lines in the file */
 };
 
 static struct scenario *scenarios;
@@ -35,7 +35,7 @@ grow(void *p, size_t n)
 	return p;
 }
 
-/** Run lines [i, end); a `repeat N` runs what follows until its `end`. */
+/** Run lines [i, end). `repeat N` runs the lines up to its `end` N times. */
 static unsigned int
 run_lines(struct sc *s, const struct file *f, unsigned int i, unsigned int end, bool nested)
 {
