@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The end of a connection, by our own doing, while the peer still reads and writes memory of
- * calls: a caller who is told CONNLOST has its memory back (RFC 5042 s6.3, draft s7.4). Two whole
+ * @file The end of a connection by our side while the peer still reads and writes the memory of
+ * calls. A caller that is told CONNLOST has its memory back (RFC 5042 s6.3, draft s7.4). Two whole
  * stacks, a slow link.
  */
 
@@ -13,7 +13,7 @@
 
 #define PROG     0x20000079
 #define DATA_MAX 400000
-#define SCRIBBLE 0xdd /* what the caller does with its memory when it has it back */
+#define SCRIBBLE 0xdd /* the pattern that the caller writes to its memory after it has it back */
 
 struct blob {
 	char *p;
@@ -23,7 +23,7 @@ struct blob {
 static struct end {
 	struct vt t;
 	struct weft_rpc *rpc[2];
-	uint8_t *mem; /* the caller's: arguments, then room for results */
+	uint8_t *mem; /* the caller's memory: arguments, then room for results */
 	struct blob args;
 	unsigned int answers, served, stolen, disconnects;
 	enum weft_rpc_status status;
@@ -42,7 +42,7 @@ xdr_blob(XDR *x, ...)
 	return xdr_bytes(x, &b->p, &b->len_bytes, DATA_MAX);
 }
 
-/* Results into the caller's memory are not xdr_free()'s. */
+/* Results in the caller's memory are not freed by xdr_free(). */
 static bool_t
 xdr_mine(XDR *x, ...)
 {
@@ -191,7 +191,7 @@ finish(void)
 	}
 	vt_run(&e.t, 50 * VT_MS);
 	dispatch();
-	/* Nothing came to memory that was given back. */
+	/* No octet was written to memory that was returned. */
 	for (unsigned int i = 0; e.scribbled && i < 2 * DATA_MAX; i++)
 		CHECK_MSG(e.mem[i] == SCRIBBLE, "octet %u was written after CONNLOST", i);
 	free(e.mem);
@@ -200,7 +200,7 @@ finish(void)
 
 enum how { IN_ORDER, FAILS, DESTROYED, NHOW };
 
-/* Side `who` ends it: 0 offers the memory, 1 reads and writes it (from results of its own). */
+/* Side `who` ends the connection: 0 offers the memory, 1 reads and writes it. */
 static void
 own_end(unsigned int who)
 {
@@ -230,7 +230,7 @@ own_end(unsigned int who)
 			break;
 		}
 		CHECK_MSG(vt_until(&e.t, 30 * VT_S, answered, NULL), "case %u: no answer", k);
-		/* What the peer was sent of them it may still serve. */
+		/* The peer may still serve calls that it has received. */
 		for (unsigned int i = 0; i < 100; i++) {
 			vt_run(&e.t, 2 * VT_MS);
 			dispatch();

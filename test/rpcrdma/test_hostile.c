@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Every payload format in both directions on two whole stacks, over links that lose, reorder,
- * duplicate and corrupt, under the eyes of an observer who sees what each side posts and what
- * arrives; and a connection that is lost in the middle of it.
+ * duplicate and corrupt packets. An observer checks what each side posts and what arrives. Also a
+ * connection that is lost in the middle.
  */
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #define PROG     0x20000078
 #define BLOB_MAX 400000
 #define NCALLS   40
-#define CHEAT_WR 1 /* work of a cheat, not of an endpoint */
+#define CHEAT_WR 1 /* work posted by a cheat and not by an endpoint */
 
 /* Two items, so that there are several chunks. */
 struct blob {
@@ -70,7 +70,7 @@ items(const void *v, struct weft_rpc_item *it)
 	return 2;
 }
 
-/* The second result is always half as long as the first. */
+/* The second result has always half the length of the first. */
 static unsigned int
 sinks(const void *v, struct weft_rpc_sink *k)
 {
@@ -81,7 +81,7 @@ sinks(const void *v, struct weft_rpc_sink *k)
 	return 2;
 }
 
-/* The first alone: the second stays in the message. */
+/* Only the first item: the second stays in the message. */
 static unsigned int
 first_item(const void *v, struct weft_rpc_item *it)
 {
@@ -102,8 +102,8 @@ reply_bytes(const void *v)
 	return ((const struct blob *)v)->want * 2 + 200;
 }
 
-/* Chunks for items, for none, for the whole reply, for both; for the first item, and with the whole
- * reply. */
+/* Chunks for items, for none, for the whole reply, for both; for the first item, and with the
+ * whole reply. */
 static const struct weft_rpc_binding bindings[] = {
         {.args = items, .sinks = sinks, .results = items},
         {.results = items},
@@ -227,7 +227,8 @@ call(unsigned int from, uint32_t there, uint32_t there2, uint32_t back, unsigned
 	CHECK_EQ(weft_rpc_call_with(st.side[from].rpc, &a), 0);
 }
 
-/* What the endpoints are given, such that either may send so much inline (draft s4.2.2). */
+/* Attributes of the endpoints, with which either may send this number of octets inline (draft
+ * s4.2.2). */
 #define NTHRESHOLDS 3
 static const uint32_t inlines[NTHRESHOLDS][2] = {{1024, 1024}, {4096, 16384}, {16384, 16384}};
 
@@ -280,7 +281,7 @@ start(uint64_t seed, unsigned int k)
 		CHECK_EQ(weft_rpc_create(&ra, &st.side[i].rpc), 0);
 	}
 	weft_rpc_peer_serves(st.side[1].rpc);
-	/* After which either side may call. */
+	/* after this, either side may call */
 	call(0, 0, 0, 0, 0);
 	CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
 	CHECK(st.call[0].same);
@@ -300,7 +301,7 @@ finish(void)
 	for (unsigned int i = 0; i <= NCALLS; i++)
 		for (unsigned int k = 0; k < 2; k++)
 			free(st.call[i].sent.p[k]);
-	vt_close(&st.t); /* which sees regions that are left */
+	vt_close(&st.t); /* detects regions that are left */
 }
 
 static uint32_t
@@ -311,7 +312,7 @@ some_length(void)
 	return sizes[sim_random(st.t.sim) % 11];
 }
 
-/* Call i of a combination, such that of t octets inline every format comes about, each side's. */
+/* Call i of a combination. With t octets inline, every format occurs on each side. */
 static void
 planned(unsigned int i, uint32_t t)
 {
@@ -354,8 +355,8 @@ cells_add(unsigned int k)
 					        obs.cell[v][from][reply][f][s];
 }
 
-/* Continued messages are version 2's; without items and body in chunks there is no shape, with them
- * there is one. */
+/* Only version 2 has continued messages. Without items and body in chunks there is no shape, and
+ * with them there is one. */
 static bool
 cell_can_occur(unsigned int v, unsigned int f, unsigned int s)
 {
@@ -436,8 +437,7 @@ test_formats(void)
 	cells_check();
 }
 
-/* The observer sees a stack that cheats: what the endpoint would not do is done to it, or in its
- * place. */
+/* The observer detects a stack that cheats: the test does things that an endpoint would not do. */
 static void
 test_cheats(void)
 {
@@ -454,7 +454,8 @@ test_cheats(void)
 		struct weft_wr wr = {.wr_id = CHEAT_WR, .sg_list = &sge, .num_sge = 1};
 		const struct obs_call *k = NULL;
 
-		start(1, c == 2 ? 0 : 1); /* version 1, or 2; the client has 2 credits */
+		/* version 1, or version 2 with a client that has 2 credits */
+		start(1, c == 2 ? 0 : 1);
 		call(0, 20000, 100, 20000, 0);
 		CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
 		for (unsigned int i = 0; i < OBS_CALLS; i++)
@@ -466,7 +467,7 @@ test_cheats(void)
 		if (c == 2)
 			st.side[0].rpc->credit1.granted += 10;
 		if (c == 2)
-			st.side[0].rpc->credit.window = 20; /* that many are asked for then */
+			st.side[0].rpc->credit.window = 20; /* this number is requested then */
 		if (c >= 3) {
 			wr.opcode = c == 3 ? WEFT_WR_WRITE : WEFT_WR_SEND_INV;
 			wr.rdma.stag = k->offer.segs[k->offer.writes[0].first].handle;
@@ -491,7 +492,7 @@ test_cheats(void)
 	}
 }
 
-/* One side goes at any moment: each call has one answer, the right one or none. */
+/* One side ends at any moment: each call ends once, with the right answer or none. */
 static void
 test_lost(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Memory that is not there: each allocation of the library in turn fails, in conversations of
- * every format. Whatever fails, each call that was taken ends once, nothing is kept, and nothing
- * stays registered. While the connection stands no call ends by time alone: what had no memory is
- * tried again, or says so.
+ * @file Lack of memory: each allocation of the library fails in turn, in conversations of every
+ * format. Whichever fails, each accepted call ends once, no memory leaks, and nothing stays
+ * registered. While the connection exists no call ends only by its timeout: what lacked memory is
+ * tried again, or reports the error.
  *
- * The library's allocations are wrapped; those of this program are not, as it is compiled with the
- * names of the real functions.
+ * The library's allocations are wrapped. Those of this program are not, because it is compiled with
+ * the names of the real functions.
  */
 
 #include <errno.h>
@@ -27,8 +27,8 @@ void *__real_realloc(void *p, size_t n);
 void __real_free(void *p);
 
 static bool armed;
-static unsigned int asked, fail_at; /* which allocation since arming fails; from 1, 0: none */
-static void *block[BLOCKS];         /* of the library's, since arming */
+static unsigned int asked, fail_at; /* the number of the allocation that fails, from 1; 0: none */
+static void *block[BLOCKS];         /* blocks that the library allocated since then */
 static unsigned int nblocks;
 
 static bool
@@ -88,7 +88,7 @@ __wrap_free(void *p)
 
 static struct rig rig;
 static struct rig_answer ans[8];
-static unsigned int taken[8]; /* calls that were accepted, by answer */
+static unsigned int taken[8]; /* accepted calls by their status */
 
 static void
 took(unsigned int i, int rc)
@@ -136,7 +136,7 @@ talk_items(void)
 	took(2, rig_move(&rig.c, 4, 5000, &by_reply, &ans[2]));
 }
 
-/* More Writes than an answer begins with room for. */
+/* More Writes than the initial room of an answer. */
 static void
 talk_many(void)
 {
@@ -170,7 +170,8 @@ static const struct {
         {"both ways", {.client_serves = true}, talk_reverse, 3},
 };
 
-/* One conversation in which allocation `at` fails. False: there was none such. */
+/* One conversation in which allocation `at` fails. Returns false if there were fewer
+ * allocations. */
 static bool
 run(unsigned int t, unsigned int at)
 {
@@ -185,7 +186,7 @@ run(unsigned int t, unsigned int at)
 	armed = true;
 	talk[t].talk();
 	rig_settle(&rig);
-	/* Time does the rest: retries, and calls that got no answer. */
+	/* Let time pass for retries and for calls without an answer. */
 	for (unsigned int i = 0; i < 8; i++) {
 		fake_advance(&rig.worker, 10000000);
 		rig_settle(&rig);
@@ -194,8 +195,8 @@ run(unsigned int t, unsigned int at)
 	for (unsigned int i = 0; i < talk[t].calls; i++) {
 		CHECK_MSG(ans[i].n == taken[i], "%s, allocation %u: call %u has %u answers",
 		          talk[t].name, at, i, ans[i].n);
-		/* Where the first call was not made, the client has not spoken, and a server waits
-		 * for that. */
+		/* If the first call was not sent, the client has sent nothing, and a server
+		 * waits for that. */
 		if (one_failed && taken[0] && taken[i] &&
 		    rig.c.qp.disconnects + rig.s.qp.disconnects == 0)
 			CHECK_MSG(ans[i].status != WEFT_RPC_TIMEDOUT,
@@ -204,8 +205,7 @@ run(unsigned int t, unsigned int at)
 			CHECK_MSG(taken[i] == 1 && ans[i].status == WEFT_RPC_OK,
 			          "%s: call %u has status %u", talk[t].name, i, ans[i].status);
 	}
-	/* A Read of a side that closed the connection finds its sink taken back, and nothing is
-	 * placed. */
+	/* If a side closes the connection, its sink is deregistered, and a Read places nothing. */
 	if (rig.c.qp.disconnects > 0)
 		rig.c.qp.sink_errors = 0;
 	if (rig.s.qp.disconnects > 0)
@@ -228,7 +228,7 @@ test_each_fails(void)
 	CHECK(n > 8);
 }
 
-/* An endpoint that cannot be made is not there at all. */
+/* An endpoint whose creation fails does not exist. */
 static void
 test_create(void)
 {
@@ -252,7 +252,7 @@ test_create(void)
 			weft_rpc_destroy(rpc);
 		fake_qp_fini(&qp);
 		armed = false;
-		/* Of one that was, its own memory is kept for a while (weft/ulp.h). */
+		/* The memory of a destroyed endpoint is kept for a while (weft/ulp.h). */
 		CHECK_EQ(nblocks, rc == 0);
 		CHECK(rc != 0 || block[0] == rpc);
 		CHECK_EQ(fake_mrs(), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file RPC endpoints, requests and caches as a program must not call them; clients and servers of
- * TI-RPC. */
+/** @file Misuse of RPC endpoints, requests and caches by a program, and of clients and servers
+ * of TI-RPC. */
 
 #include <errno.h>
 
@@ -45,7 +45,7 @@ rpcs_open(struct misuse *m)
 	return m->live[MISUSE_RPC];
 }
 
-/** A case, with an endpoint. */
+/** A case with an endpoint. */
 #define MISUSE_RPC(call)                                                                           \
 	static void rpc_##call(struct misuse *m, struct weft_rpc *rpc);                            \
 	MISUSE(call)                                                                               \
@@ -299,7 +299,7 @@ pair_run(struct misuse *m, struct pair *p)
 	}
 }
 
-/** One call, served later: what the server has of it is in `had`. */
+/** Make one call that is served later. The server's request is in `had`. */
 static void
 pair_open(struct misuse *m, struct pair *p)
 {
@@ -327,7 +327,7 @@ pair_close(struct misuse *m, struct pair *p)
 	weft_rpc_destroy(p->client);
 }
 
-/** An answer is given once; what else is said is not heard. */
+/** A request is answered once. A second answer is refused. */
 MISUSE(weft_rpc_done)
 {
 	struct weft_rpc_req *h;

@@ -62,7 +62,7 @@ serve_echo(void *user, void *args, void *res)
 
 	side->served++;
 	*out = *in;
-	in->p = NULL; /* the result owns it now */
+	in->p = NULL; /* the result owns the memory now */
 	in->len_bytes = 0;
 	return WEFT_RPC_OK;
 }
@@ -86,7 +86,7 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 	st.answered++;
 }
 
-/* The consumer's duty: completions to the endpoint first, the end of the connection too. */
+/* The consumer passes completions to the endpoint first, and then the end of the connection. */
 static void
 dispatch(void)
 {
@@ -201,12 +201,13 @@ test_hostile_link(void)
 			unsigned int batch = 1 + (unsigned int)(sim_random(st.t.sim) % 20);
 
 			for (; batch > 0 && st.asked < NCALLS; batch--) {
-				/* The acceptor speaks only when it has been spoken to (s4.3). */
+				/* The acceptor may send only after it has received a message
+				 * (s4.3). */
 				unsigned int from = st.asked > 5 && sim_random(st.t.sim) % 4 == 0;
 				struct weft_sge sge = {.addr = st.t.n[1].mem, .len_bytes = 5000};
 
 				call(from, (uint32_t)(sim_random(st.t.sim) % (inline_bytes - 100)));
-				/* One-sided work on the same QP, in between. */
+				/* One-sided work on the same QP between the calls. */
 				if (from == 0) {
 					struct weft_wr wr = {
 					        .wr_id = OWN_WR,
@@ -242,7 +243,7 @@ test_hostile_link(void)
 static void
 test_peer_goes(void)
 {
-	/* The server's QP is destroyed while calls are on the way: each ends, once. */
+	/* The server's QP is destroyed while calls are in flight: each ends once. */
 	for (unsigned int when = 0; when < 20; when++) {
 		struct vt_attr a = {.seed = when + 1, .link = {.delay_ns = 100000}};
 		unsigned int lost = 0;
@@ -273,7 +274,7 @@ test_peer_goes(void)
 static void
 test_silent_peer(void)
 {
-	/* A peer whose consumer never looks at its completions: the call times out by the worker's
+	/* A peer whose consumer never polls its completions: the call times out by the worker's
 	 * clock. */
 	struct vt_attr a = {.seed = 1, .link = {.delay_ns = 10000}};
 
@@ -292,7 +293,7 @@ test_silent_peer(void)
 		struct weft_wc wc[8];
 		uint64_t t0 = sim_now_ns(st.t.sim);
 
-		/* Its completions are thrown away instead of being handed to the endpoint. */
+		/* Its completions are discarded and not passed to the endpoint. */
 		while (st.answered == 0 && sim_now_ns(st.t.sim) - t0 < 40 * VT_S) {
 			vt_run(&st.t, 100 * VT_MS);
 			while (weft_cq_poll(st.t.n[1].cq, wc, 8) > 0)

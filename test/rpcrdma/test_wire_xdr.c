@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The codec of headers against a second opinion, rpcgen's routines for the XDR of RFC 8166 and of
- * the draft: seeded headers of every type, seeded damage to them.
+ * @file The header codec compared with rpcgen's routines for the XDR of RFC 8166 and of the draft:
+ * random headers of every type, and random damage to them.
  */
 
 #include "weft_test.h"
@@ -12,7 +11,7 @@
 #define ROUNDS  4000
 #define DAMAGES 1200000
 
-/* A payload behind the header: its first word is the xid. */
+/* A payload after the header. Its first word is the xid. */
 static uint32_t
 payload(uint8_t *buf, const struct rpcrdma_hdr *h)
 {
@@ -50,7 +49,7 @@ both_ways(void)
 	CHECK_EQ(sizeof(wire_types[0]), 8);
 }
 
-/* Room: every capacity below the size is refused, and nothing written. */
+/* Every capacity below the size is refused, and nothing is written. */
 static void
 room(void)
 {
@@ -118,7 +117,7 @@ cut(void)
 	}
 }
 
-/* Damage a message: words that are counts and flags as a rule, and its length. */
+/* Damage a message: usually words that are counts and flags, and its length. */
 static uint32_t
 damage(uint8_t *buf, uint32_t len, uint64_t *s)
 {
@@ -144,7 +143,7 @@ damage(uint8_t *buf, uint32_t len, uint64_t *s)
 			if (at + 4 <= len)
 				weft_put_be32(buf + at, words[wire_next(s) % 8]);
 			break;
-		default: /* a part of the message over another */
+		default: /* copy a part of the message over another */
 			if (at / 4 * 4 + 24 <= len)
 				memmove(buf + at / 4 * 4, buf + len / 2 / 4 * 4,
 				        len - len / 2 / 4 * 4 < 24 ? len - len / 2 / 4 * 4 : 24);
@@ -175,18 +174,18 @@ damaged(void)
 		v = wire_decode(buf, len, NULL, &h);
 		seen[v]++;
 		if (want == RPCRDMA_BAD_XDR && v == RPCRDMA_BAD_PROPVAL)
-			continue; /* rpcgen does not say what it stumbled over */
+			continue; /* rpcgen does not report which field was wrong */
 		CHECK_MSG(v == want, "round %u: %s, the oracle says %s", i,
 		          weft_rpcrdma_verdict_str(v), weft_rpcrdma_verdict_str(want));
 		if (v != RPCRDMA_OK)
 			continue;
 		CHECK_MSG(h.len_bytes == hdr_bytes, "round %u", i);
-		/* What was understood can be said again. */
+		/* A decoded header can be encoded again. */
 		len = weft_rpcrdma_encode(again, sizeof(again), &h);
 		CHECK(len > 0);
 		if (h.p.vers == 2 && (h.p.htype == 6 || h.p.htype == 7) &&
 		    h.props.n_unknown > RPCRDMA_MAX_UNKNOWN_PROPS)
-			continue; /* they are not all kept */
+			continue; /* not all of them are kept */
 		len += payload(again + len, &h);
 		CHECK_EQ(wire_decode(again, len, NULL, &back), RPCRDMA_OK);
 		CHECK_MSG(wire_equal(&h, &back), "round %u: version %u type %u", i, h.p.vers,
@@ -200,7 +199,7 @@ damaged(void)
 	}
 }
 
-/* Lists of random length around the limits, which damage alone does not reach. */
+/* Lists of random length near the limits, which damage alone does not reach. */
 static void
 around_the_limits(void)
 {
