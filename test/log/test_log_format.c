@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The log's format: every flipped bit and every cut is seen, and nothing makes a reader leave
- * the memory.
+ * @file The log's format: every flipped bit and every truncation is detected, and no input makes a
+ * reader access memory outside.
  */
 
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static const struct weft_log_super super = {
         .quorum = 2,
 };
 
-/** A log laid out by hand. */
-static uint32_t version; /**< of what is made */
+/** A log that the test encodes. */
+static uint32_t version; /**< version of the encoded log */
 struct made {
 	uint8_t *region;
 	struct log_geom g;
@@ -79,7 +79,7 @@ made_at(struct made *m, uint64_t position)
 	return m->region + WEFT_LOG_RING_OFF + position % RING;
 }
 
-/** As the second edition of the rules, by other means than the library's appends. */
+/** The position word of version 2, computed without the library's append. */
 static uint64_t
 made_append(struct made *m, uint32_t len)
 {
@@ -114,7 +114,7 @@ made_append(struct made *m, uint32_t len)
 	return m->prev;
 }
 
-/** The records that are found from the head on; -errno of what ended it. */
+/** Read records from the head on. Returns their number, or the -errno that ended the walk. */
 static int
 read_all(const struct made *m, unsigned int *n)
 {
@@ -137,7 +137,7 @@ read_all(const struct made *m, unsigned int *n)
 	return rc;
 }
 
-/* CRC32c as RFC 7143 A.4 and every other user has it. */
+/* CRC32c as in RFC 7143 A.4. */
 static void
 test_crc(void)
 {
@@ -216,8 +216,8 @@ test_super_bits(void)
 	CHECK(out.targets == 3 && out.quorum == 2 && out.ring_bytes == RING);
 }
 
-/* Laps of all lengths: fillers, rests in which no header fits, records that end at the ring's end.
- */
+/* Laps of all lengths: fillers, rests without room for a header, records that end at the ring's
+ * end. */
 static void
 ring_laps(void)
 {
@@ -241,14 +241,14 @@ ring_laps(void)
 		rests += m.end - at != 64 + (len + 7) / 8 * 8;
 		exact += m.end % RING == 0;
 		places[i % 256] = at;
-		/* three records stay, the ring holds them whatever comes */
+		/* three records stay, so the ring always has room for the next one */
 		keep = i < 3 ? 1 : i - 2;
 		made_word(&m, WEFT_LOG_HEAD_OFF, places[keep % 256]);
 		CHECK_EQ(read_all(&m, &n), 0);
 		CHECK_EQ(n, i - keep + 1);
 	}
 	CHECK(fillers > 100 && rests > 100 && exact > 100);
-	/* all of them trimmed */
+	/* all of them are trimmed */
 	made_word(&m, WEFT_LOG_HEAD_OFF, m.end);
 	CHECK_EQ(read_all(&m, &n), 0);
 	CHECK_EQ(n, 0);
@@ -263,7 +263,7 @@ test_ring(void)
 	version = 0;
 }
 
-/* A reader of the medium alone sees every flipped bit of what the words name. */
+/* A reader of only the medium detects every flipped bit in the records that the words name. */
 static void
 test_record_bits(void)
 {
@@ -288,8 +288,8 @@ test_record_bits(void)
 	free(m.region);
 }
 
-/* A walk over a chunk that ends anywhere: all the whole records, and how much the next one needs.
- */
+/* A walk over a truncated chunk returns all complete records, and the length that the next one
+ * needs. */
 static void
 test_cuts(void)
 {
@@ -307,7 +307,7 @@ test_cuts(void)
 		int64_t rc;
 
 		memcpy(copy, made_at(&m, RING), cut);
-		memmove(copy + 1, copy, cut); /* at any alignment, to its last octet */
+		memmove(copy + 1, copy, cut); /* at any alignment, up to its last octet */
 		while ((rc = log_walk(&m.g, &w, copy + 1 + off, cut - off)) > 0)
 			off += (uint64_t)rc;
 		CHECK_EQ(rc, 0);
@@ -318,7 +318,7 @@ test_cuts(void)
 	free(m.region);
 }
 
-/* What an earlier lap, another log or another writer left is no record here. */
+/* A record of an earlier lap, of another log, or of another writer is not accepted. */
 static void
 test_stale(void)
 {
@@ -342,7 +342,7 @@ test_stale(void)
 	free(m.region);
 }
 
-/* Words and octets of any value: an answer, and no octet outside is looked at. */
+/* Words and octets of any value: a result, and no access outside. */
 static void
 anything(void)
 {
@@ -383,7 +383,7 @@ test_anything(void)
 	version = 0;
 }
 
-/* The example of docs/log-format.md; whose it is, is in it. */
+/* The example of docs/log-format.md, which names the log and the target. */
 static void
 test_grant_word(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Logs as a program must not call them. */
+/** @file Misuse of logs by a program. */
 
 #include "misuse.h"
 #include <weft/log.h>
@@ -38,7 +38,7 @@ logs_open(struct misuse *m)
 			m->dead[MISUSE_LOG] = log;
 		}
 	}
-	/* Of the dead one nothing is left but what tells it. */
+	/* Only the memory that detects misuse is left of the destroyed log. */
 	vt_run(&m->t, VT_S);
 	m->live[MISUSE_LOG] = log;
 	return log;
@@ -50,7 +50,7 @@ destroy(void *log)
 	weft_log_destroy(log);
 }
 
-/** Destroyed where it may be, and not elsewhere; the second time there is nothing to do. */
+/** Destroy the log on its worker's thread, and try it elsewhere. A second destroy does nothing. */
 static void
 logs_close(struct misuse *m, struct weft_log *log)
 {
@@ -63,7 +63,7 @@ logs_close(struct misuse *m, struct weft_log *log)
 	weft_log_destroy(log);
 }
 
-/** A case, with a log. */
+/** A case with a log. */
 #define MISUSE_LOG(call)                                                                           \
 	static void log_##call(struct misuse *m, struct weft_log *log);                            \
 	MISUSE(call)                                                                               \
@@ -135,7 +135,7 @@ MISUSE_LOG(weft_log_join)
 	BAD_ATTR(weft_log_target, good, weft_log_join(log, a));
 	EACH_BAD(m, lt.qp, QP)
 	CHECK_EQ(weft_log_join(log, &lt), -EINVAL);
-	/* A QP of no log. */
+	/* A QP that does not belong to the log. */
 	CHECK_EQ(weft_log_join(log, &good), -EINVAL);
 }
 
@@ -173,7 +173,7 @@ poll_once(void *arg)
 	weft_engine_poll_at(m->w, sim_now_ns(m->t.sim));
 }
 
-/* Nor does a thread that polled once and is no more keep the log from everybody. */
+/* A thread that polled once and has ended does not keep the log from others. */
 static void
 on_ended(struct misuse *m)
 {
@@ -181,7 +181,7 @@ on_ended(struct misuse *m)
 
 	misuse_elsewhere(poll_once, m);
 	CHECK_EQ(weft_log_open(log), -ENOTCONN);
-	vt_run(&m->t, VT_S); /* ours again */
+	vt_run(&m->t, VT_S); /* this thread's again */
 	logs_close(m, log);
 }
 
@@ -299,7 +299,7 @@ hosts_open(struct misuse *m)
 	return host;
 }
 
-/** It works, whatever it was called with; the second destroy has nothing to do. */
+/** The host works after every misuse. A second destroy does nothing. */
 static void
 hosts_close(struct weft_log_host *host)
 {
@@ -312,7 +312,7 @@ hosts_close(struct weft_log_host *host)
 	weft_log_host_destroy(host, NULL, NULL);
 }
 
-/** A case, with a host. */
+/** A case with a host. */
 #define MISUSE_HOST(call)                                                                          \
 	static void host_##call(struct misuse *m, struct weft_log_host *host);                     \
 	MISUSE(call)                                                                               \

@@ -6,7 +6,7 @@
 #define FAKE_MBUF_BYTES 2048
 
 static struct rte_mempool *fake_pool;
-/** The last connection that was freed: a MiB that need not be mapped and cleared for each case. */
+/** The last freed connection, kept because mapping and clearing a MiB in each case is slow. */
 static struct weft_tcp_conn *fake_spare;
 
 struct weft_tcp_conn *
@@ -125,7 +125,7 @@ slow_fpdu(uint8_t *out, const uint8_t *ulpdu, uint16_t len)
 	return n;
 }
 
-/* ---- What lib/mpa calls ---- */
+/* ---- Functions that lib/mpa calls ---- */
 
 void
 weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user)
@@ -164,7 +164,7 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 	b = rte_pktmbuf_alloc(c->pool);
 	if (b != NULL && c->room > 0)
 		b->data_off = (uint16_t)(b->buf_len - c->room);
-	/* What an earlier packet left: pad and reserved fields must be written, not hoped for. */
+	/* Fill with the content of an earlier packet: pad and reserved fields must be written. */
 	if (b != NULL)
 		memset(rte_pktmbuf_mtod(b, void *), 0xa5, rte_pktmbuf_tailroom(b));
 	return b;

@@ -4,14 +4,13 @@
 #include "mpa_peer.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define PEER_ASAN 1 /* it sees for itself who looks at freed memory */
+#define PEER_ASAN 1 /* ASan itself detects a use of freed memory */
 #else
 #define PEER_ASAN 0
 #endif
 #define PEER_GRAVE 0xee
 
-/** The owner's memory of m is its own again: whoever still writes there is found out by
- * peer_free(). */
+/** m has returned the owner's memory. peer_free() detects a later write to it. */
 static void
 peer_bury(struct peer *p)
 {
@@ -65,7 +64,7 @@ peer_request(void *user, const struct weft_mpa_frame *req)
 
 	p->requests++;
 	peer_act(p, 'q');
-	p->frame = *req; /* still there, whatever was done */
+	p->frame = *req; /* still valid, whatever the action was */
 }
 
 static void
@@ -163,7 +162,7 @@ const struct weft_mpa_ops peer_ops = {
         .closed = peer_closed,
 };
 
-/** The last peer that was freed, for the same reason as fake_tcp.c's spare connection. */
+/** The last freed peer, kept for the same reason as fake_tcp.c's spare connection. */
 static struct peer *peer_spare;
 
 struct peer *

@@ -13,7 +13,7 @@ crc_field(const void *p, uint32_t len)
 	return weft_get_be32(f);
 }
 
-/** RFC 7143 appendix A.4: the CRC as its octets follow one another on the wire. */
+/** RFC 7143 appendix A.4: the CRC's octets in the order on the wire. */
 static void
 test_crc_vectors(void)
 {
@@ -36,7 +36,7 @@ test_crc_vectors(void)
 	CHECK_EQ(crc_field(read10, 48), 0x563a96d9);
 }
 
-/** In pieces, at any alignment, as at once; and as the slow one says. */
+/** In pieces at any alignment: equal to the CRC of the whole, and to slow_crc32c(). */
 static void
 test_crc_pieces(void)
 {
@@ -122,8 +122,8 @@ test_fpdu_sizes(void)
 	free(b);
 }
 
-/** RFC 5044 s4.5, s3: the formulas, their bounds; and without markers it is the largest that fits.
- */
+/** RFC 5044 s4.5, s3: the formulas and their limits. Without markers the MULPDU is the largest
+ * that fits. */
 static void
 test_mulpdu(void)
 {
@@ -155,7 +155,7 @@ test_mulpdu(void)
 
 		CHECK(mpa_fpdu_bytes(u) <= emss);
 		CHECK(mpa_fpdu_bytes(u + 1) > emss);
-		/* with markers it fits wherever they fall */
+		/* with markers it fits at every position of them */
 		for (uint16_t pos = 0; emss >= 144 && pos < 512; pos += 4)
 			CHECK(mpa_fpdu_bytes(v) + 4 * mpa_markers(pos, mpa_fpdu_bytes(v)) <= emss);
 	}
@@ -163,7 +163,7 @@ test_mulpdu(void)
 
 /* ---- Start-up frames ---- */
 
-/** Decode from a buffer of exactly that length, so that ASan sees one octet too far. */
+/** Decode from a buffer of exactly that length, so that ASan detects an access beyond it. */
 static int
 decode_exact(const uint8_t *p, size_t len, struct weft_mpa_frame *f)
 {
@@ -180,7 +180,8 @@ static const uint8_t rev1_req[] = "MPA ID Req Frame\x40\x01\x00\x05hello";
 /* siw: peer-to-peer, IRD 128, ORD 128, Send no, Write and Read yes. */
 static const uint8_t siw_p2p_req[] = "MPA ID Req Frame\x50\x02\x00\x04\x80\x80\xc0\x80";
 static const uint8_t siw_p2p_rep[] = "MPA ID Rep Frame\x50\x02\x00\x04\x80\x01\x80\x00";
-/* A Reply of ours by hand: rejected, IRD 0x3fff, ORD 0x1234, private data "xyz". */
+/* A Reply of revision 2 encoded by the test: rejected, IRD 0x3fff, ORD 0x1234, private data
+ * "xyz". */
 static const uint8_t rev2_rep[] = "MPA ID Rep Frame\x70\x02\x00\x07\x3f\xff\x12\x34xyz";
 
 static void
@@ -229,14 +230,15 @@ test_frame_cut(void)
 		CHECK_EQ(decode_exact(rev1_req, n, &f), -EAGAIN);
 	for (size_t n = 0; n < 27; n++)
 		CHECK_EQ(decode_exact(rev2_rep, n, &f), -EAGAIN);
-	/* What follows is not taken. */
+	/* Octets after the frame are not consumed. */
 	memset(more, 0xee, sizeof(more));
 	memcpy(more, rev2_rep, 27);
 	CHECK_EQ(decode_exact(more, sizeof(more), &f), 27);
 	CHECK_EQ(f.pdata_len_bytes, 3);
 }
 
-/** Every bit of a frame flipped: a wrong key is told at once, the rest decodes or is refused. */
+/** Every bit of a frame flipped: a wrong key is detected at once, and the rest is decoded or
+ * refused. */
 static void
 test_frame_flip(void)
 {
@@ -292,23 +294,23 @@ test_frame_limits(void)
 	f.enhanced = false;
 	f.pdata_len_bytes = 512;
 	CHECK_EQ(weft_mpa_frame_encode(&f, b, sizeof(b)), 532);
-	/* 513 is refused as soon as the header is there. */
+	/* 513 is refused as soon as the header is complete. */
 	weft_put_be16(b + 18, 513);
 	CHECK_EQ(decode_exact(b, 20, &g), -EPROTO);
-	/* Revision 1: the bit that revision 2 calls S is reserved and not looked at. */
+	/* Revision 1: the bit that revision 2 calls S is reserved and ignored. */
 	weft_put_be16(b + 18, 2);
 	b[16] |= 0x1f;
 	CHECK_EQ(decode_exact(b, 22, &g), 22);
 	CHECK(!g.enhanced);
-	/* Revision 2: enhanced data must be there. */
+	/* Revision 2: the enhanced data are required. */
 	b[17] = 2;
 	CHECK_EQ(decode_exact(b, 22, &g), -EPROTO);
-	/* R means nothing in a Request; other revisions decode. */
+	/* R has no meaning in a Request. Other revisions are decoded. */
 	b[16] = 0x20;
 	b[17] = 77;
 	CHECK_EQ(decode_exact(b, 22, &g), 22);
 	CHECK(!g.reject && g.rev == 77);
-	/* Without A the flags B, C, D are neither sent nor seen. */
+	/* Without A the flags B, C, D are neither sent nor decoded. */
 	f = (struct weft_mpa_frame){.rev = 2, .enhanced = true, .rtr_send = true, .rtr_read = true};
 	CHECK_EQ(weft_mpa_frame_encode(&f, b, sizeof(b)), 24);
 	CHECK_EQ(weft_get_be32(b + 20), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The Internet checksum (RFC 1071) at every length and place, by wide registers and without.
- */
+/** @file The Internet checksum (RFC 1071) at every length and alignment, with wide registers and
+ * without. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static uint8_t mem[ROOM + 64];
 static bool had_wide;
 
-/* As the RFC says it: words of 16 bits, in memory order, an odd octet with a zero behind it. */
+/* As the RFC defines it: words of 16 bits in memory order, an odd octet followed by a zero. */
 static uint16_t
 oracle(const uint8_t *p, uint32_t len)
 {
@@ -64,8 +64,7 @@ test_random(void)
 	both();
 }
 
-/* Every sum as large as it gets, and zero: 0xffff and 0 are the same, and not exchanged for each
- * other. */
+/* The largest sums, and zero: 0xffff and 0 are equal, but neither replaces the other. */
 static void
 test_extremes(void)
 {
@@ -75,7 +74,7 @@ test_extremes(void)
 	both();
 }
 
-/* Nothing is read behind the end. */
+/* No octet after the end is read. */
 static void
 test_exact(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A driver's memory that goes away under a burst: the burst ends, the process does not. */
+/** @file A driver's memory disappears during a burst: the burst ends, and the process continues. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ test_fault(void)
 	map_ring();
 	CHECK_EQ(netif_guard_burst(touching_burst, NULL, NULL, 32, 0, &faults), 32);
 	munmap((void *)ring, 4096);
-	/* Again and again: the signal must not stay blocked. */
+	/* Repeated, because the signal must not stay blocked. */
 	for (unsigned int i = 1; i <= 100; i++) {
 		CHECK_EQ(netif_guard_burst(touching_burst, NULL, NULL, 32, i % 2 ? 0 : 32, &faults),
 		         i % 2 ? 0 : 32);
@@ -57,7 +57,7 @@ poll_ring(void *arg)
 	return NULL;
 }
 
-/** Another thread unmaps while this one polls, as EAL's interrupt thread does. */
+/** Another thread unmaps the memory while this one polls, as EAL's interrupt thread does. */
 static void
 test_unmapped_by_another_thread(void)
 {
@@ -68,8 +68,8 @@ test_unmapped_by_another_thread(void)
 
 		map_ring();
 		CHECK_EQ(pthread_create(&t, NULL, poll_ring, &faults), 0);
-		/* Nothing else may come to lie there before the thread looks, as what a new thread
-		 * maps might. */
+		/* Reserve the addresses, so that no other mapping takes them before this thread
+		 * accesses them. */
 		CHECK(mmap((void *)ring, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		           -1, 0) == (void *)ring);
 		pthread_join(t, NULL);
@@ -100,7 +100,7 @@ test_other_faults(void)
 	CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
 }
 
-/** So does one that somebody sends. */
+/** So does a signal sent by a process. */
 static void
 test_sent_signal(void)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What is said unasked is said when there is a link to say it on, and again when it came
- * back. */
+/** @file Announcements are sent when the link is up, and again after it was down. */
 
 #include "../../lib/netif/netif_addr.h"
 #include "../../lib/netif/netif_priv.h"
@@ -34,7 +33,7 @@ create(void)
 	fake_create(&f, &a);
 }
 
-/* How many frames of each kind went out since the last call. */
+/* Number of frames of each kind sent since the last call. */
 struct said {
 	unsigned int arps, reports, probes, adverts;
 };
@@ -70,7 +69,7 @@ check_said(unsigned int arps, unsigned int reports, unsigned int probes, unsigne
 	CHECK_EQ(s.adverts, adverts);
 }
 
-/* RFC 4862 s5.4: nobody could have objected before. */
+/* RFC 4862 s5.4: before the link was up no other host could object. */
 static void
 test_late(void)
 {
@@ -92,7 +91,7 @@ test_late(void)
 	fake_stop(&f);
 }
 
-/* RFC 5227 s2.3, RFC 4861 s7.2.6, RFC 3810 s6.1: another switch, perhaps, behind the same plug. */
+/* RFC 5227 s2.3, RFC 4861 s7.2.6, RFC 3810 s6.1: the link may now lead to another switch. */
 static void
 test_back(void)
 {
@@ -120,7 +119,7 @@ test_back(void)
 	fake_stop(&f);
 }
 
-/* The link goes while others may still object: then they are asked again. */
+/* The link goes down during duplicate address detection: it is repeated. */
 static void
 test_amid(void)
 {
@@ -129,7 +128,7 @@ test_amid(void)
 	fake_poll(&f);
 	check_said(1, 1, 2, 0);
 	fake_pass(&f, 100 * WEFT_NS_PER_MS);
-	f.nif->link_due_ns = f.now_ns; /* looked at soon enough to see it */
+	f.nif->link_due_ns = f.now_ns; /* due soon enough to notice it */
 	link_up = false;
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
 	said();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a stranger must neither learn nor compute: how many packets others are sent, by the
- * identifications that it sees itself; and which addresses fall together in the neighbour table.
+ * @file Information that a scanner must not get or compute: the number of packets sent to other
+ * hosts, from identifications that the scanner sees; and addresses with the same slot in the
+ * neighbour table.
  */
 
 #include <rte_ip.h>
@@ -45,7 +45,7 @@ stop(void)
 
 /* ---- Identifications ---- */
 
-/** One segment to a host behind that neighbour; its identification. */
+/** Send one segment to a host behind this neighbour. Returns its identification. */
 static uint16_t
 tcp_id(uint32_t host, bool may_fragment)
 {
@@ -66,7 +66,7 @@ tcp_id(uint32_t host, bool may_fragment)
 	return weft_get_be16(buf + 18);
 }
 
-/** A ping of a host; the answer's identification. */
+/** Receive a ping from a host. Returns the answer's identification. */
 static uint16_t
 ping_id(uint32_t host)
 {
@@ -87,8 +87,8 @@ ping_id(uint32_t host)
 }
 
 /**
- * A scanner probes; between two probes a victim is sent `between` packets. How often the
- * difference of two answers gives the number away.
+ * A scanner probes. Between two probes a victim is sent `between` packets. Returns how often the
+ * difference of two answers reveals that number.
  */
 static unsigned int
 idle_scan(bool by_ping, unsigned int between)
@@ -122,7 +122,7 @@ test_idle_scan(void)
 	}
 }
 
-/** RFC 6864 s4.1: a datagram that is not to be fragmented has no need of one. */
+/** RFC 6864 s4.1: a datagram that must not be fragmented needs no identification. */
 static void
 test_atomic(void)
 {
@@ -135,7 +135,7 @@ test_atomic(void)
 	stop();
 }
 
-/** RFC 6864 s4.2: what may be fragmented has one that does not come again soon. */
+/** RFC 6864 s4.2: the identification of a datagram that may be fragmented is not repeated soon. */
 static void
 test_unique(void)
 {
@@ -159,7 +159,7 @@ test_unique(void)
 	stop();
 }
 
-/** Other destinations, protocols, keys and rounds have other numbers for the same packet. */
+/** Other destinations, protocols, keys and rounds give other numbers for the same packet. */
 static void
 test_keyed(void)
 {
@@ -182,7 +182,7 @@ test_keyed(void)
 
 /* ---- Neighbours ---- */
 
-/** What the table's hash was before it had a key. */
+/** The table's former hash, without a key. */
 static uint64_t
 unkeyed(const struct weft_ip *ip)
 {
@@ -208,7 +208,7 @@ longest_chain(void)
 	return most;
 }
 
-/** Addresses on the link whose hash was the same fill the table: chains stay short. */
+/** Addresses on the link with equal former hashes fill the table: chains stay short. */
 static void
 test_collisions(void)
 {
@@ -241,7 +241,7 @@ test_collisions(void)
 	}
 }
 
-/** Connections whose addresses and ports were chosen so that they looked like one wait as many. */
+/** Connections whose addresses and ports had equal former hashes are parked separately. */
 static void
 test_parked(void)
 {
@@ -255,7 +255,7 @@ test_parked(void)
 
 		CHECK(t != NULL);
 		memset(t, 0, 20);
-		/* The hash was a function of address xor ports. */
+		/* the former hash was a function of address xor ports */
 		weft_put_be32(t, (7471u << 16 | 5000) ^ d);
 		t[12] = 0x50;
 		CHECK_EQ(weft_netif_tx(f.nif, neigh, &us, &dst, m, how, f.now_ns), 0);

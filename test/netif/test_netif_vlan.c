@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file One VLAN (IEEE 802.1Q): ours in both directions, by software and by the port. */
+/** @file One VLAN (IEEE 802.1Q) in both directions, by software and by the port. */
 
 #include <rte_ethdev.h>
 #include <rte_ip.h>
@@ -14,7 +14,7 @@
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];
 
-/* Put a tag into the frame of `len` octets; the new length. */
+/* Insert a tag into the frame of `len` octets. Returns the new length. */
 static uint32_t
 tag(uint32_t len, uint16_t tci)
 {
@@ -36,13 +36,13 @@ deliver(uint32_t len, enum fake_how how, uint32_t arg)
 	return f.nup == 1;
 }
 
-/* Our VLAN, the tag of the frame (-1: none), whether it is for us. */
+/* Our VLAN, the tag of the frame (-1: none), and whether the frame is for us. */
 static const struct {
 	uint16_t ours;
 	int tci;
 	bool up;
 } tags[] = {
-        {0, -1, true},     {0, 0, true}, /* a priority tag is no VLAN's */
+        {0, -1, true},     {0, 0, true}, /* a priority tag belongs to no VLAN */
         {0, 0xe000, true}, {0, 1, false},      {0, 0x0fff, false},  {7, 7, true},
         {7, 0xe007, true}, {7, 0x1007, true},  {7, 8, false},       {7, 0, false},
         {7, -1, false},    {4094, 4094, true}, {4094, 4095, false},
@@ -75,7 +75,7 @@ test_rx(void)
 		}
 }
 
-/* A port that strips puts the tag aside; what it says counts only when it was asked to. */
+/* A port that strips tags reports the tag. The report counts only when stripping was requested. */
 static void
 test_strip(void)
 {
@@ -101,7 +101,7 @@ test_strip(void)
 		}
 }
 
-/* Every kind of frame that we send bears the tag. */
+/* Every kind of sent frame has the tag. */
 static void
 test_tx(void)
 {
@@ -187,7 +187,7 @@ test_tx(void)
 	}
 }
 
-/* Jumbo: 9000 octets of IP packet, in one mbuf or many, with and without a tag. */
+/* Jumbo frames: 9000 octets of IP packet, in one mbuf or many, with and without a tag. */
 static void
 test_jumbo(void)
 {
@@ -228,7 +228,7 @@ test_jumbo(void)
 		fake_poll(&f);
 		CHECK_EQ(f.ntx, 1);
 		CHECK_EQ(fake_sent(&f, 0, other), 9018);
-		/* Sent back to us with the addresses and ports of the other side, in any pieces. */
+		/* Returned to us with source and destination exchanged, in any pieces. */
 		for (uint32_t piece = 100; piece < 2048; piece += 97) {
 			struct rte_mbuf *head = NULL, *last = NULL;
 			const struct rte_ether_hdr *e = (const void *)other;
@@ -248,7 +248,7 @@ test_jumbo(void)
 				}
 				last = s;
 			}
-			/* The exchange of source and destination leaves every sum as it is. */
+			/* The exchange of source and destination does not change any checksum. */
 			uint8_t *p = rte_pktmbuf_mtod(head, uint8_t *), t[16];
 			uint32_t at = v6 ? 18 + 8 : 18 + 12, n = v6 ? 16 : 4;
 
