@@ -4,11 +4,10 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-
-#include <rte_cycles.h>
 
 #include "weft_base.h"
 #include <weft/ulp.h>
@@ -93,10 +92,21 @@ weft_rand_system(void *arg, void *buf, size_t len)
 	}
 }
 
+static uint64_t (*_Atomic log_clock)(void);
+
+void
+weft_log_clock(uint64_t (*now_ns)(void))
+{
+	atomic_store_explicit(&log_clock, now_ns, memory_order_release);
+}
+
 bool
 weft_log_allowed(struct weft_limit *l, uint32_t *held)
 {
-	return weft_limit_ok(l, LOG_LINES_PER_S, rte_rdtsc(), rte_get_tsc_hz(), held);
+	uint64_t (*now_ns)(void) = atomic_load_explicit(&log_clock, memory_order_acquire);
+
+	return weft_limit_ok(l, LOG_LINES_PER_S, now_ns != NULL ? now_ns() : 1, WEFT_NS_PER_S,
+	                     held);
 }
 
 void

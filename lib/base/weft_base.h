@@ -249,6 +249,9 @@ void weft_block_signals(sigset_t *old);
 #define WEFT_LOG(layer, level, fmt, ...)                                                           \
 	rte_log(RTE_LOG_##level, weft_logtype_##layer, "weft." #layer ": " fmt "\n", ##__VA_ARGS__)
 
+/** The clock of WEFT_LOG_PEER, any thread's. Without one, time stands still: a call site prints its
+ * first ten lines. */
+void weft_log_clock(uint64_t (*now_ns)(void));
 /** Whether a call site may print one more line now. *held: number of lines suppressed before it. */
 bool weft_log_allowed(struct weft_limit *l, uint32_t *held);
 

@@ -228,6 +228,7 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		env_state = ENV_OVER;
 	} else {
 		env_state = ENV_OURS;
+		weft_log_clock(weft_engine_clock_ns);
 		rc = 0;
 	}
 	if (rte_eal_get_runtime_dir() != NULL)

@@ -109,6 +109,8 @@ weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 
 	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
 		return -EINVAL;
+	weft_log_clock(
+	        weft_engine_clock_ns); /* weft_env_init() did it, unless EAL is the program's */
 	return engine_worker_make(ctx, attr, NULL, &sys, weft_engine_clock_ns(), true, out);
 }
 

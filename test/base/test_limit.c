@@ -3,8 +3,9 @@
 
 #include <pthread.h>
 
-#include <weft/limit.h>
+#include "weft_base.h"
 #include "weft_test.h"
+#include <weft/limit.h>
 
 #define MOST    10u
 #define SECOND  1000ull
@@ -57,6 +58,45 @@ test_a_clock_that_is_behind(void)
 	CHECK(tries(&l, 100, 5010, &held) == 0);
 }
 
+static uint64_t line_ns;
+
+static uint64_t
+line_clock(void)
+{
+	return line_ns;
+}
+
+static unsigned int
+lines(struct weft_limit *l, unsigned int n, uint32_t *held)
+{
+	unsigned int ok = 0;
+
+	*held = 0;
+	for (unsigned int i = 0; i < n; i++)
+		ok += weft_log_allowed(l, held);
+	return ok;
+}
+
+static void
+test_log_lines(void)
+{
+	struct weft_limit l = {0};
+	uint32_t held;
+
+	/* Without a clock, time stands still. */
+	CHECK(lines(&l, 100, &held) == MOST);
+	CHECK(lines(&l, 100, &held) == 0);
+	weft_log_clock(line_clock);
+	line_ns = 5 * WEFT_NS_PER_S;
+	CHECK(lines(&l, 1, &held) == 1 && held == 190);
+	CHECK(lines(&l, 100, &held) == MOST - 1);
+	line_ns += WEFT_NS_PER_S;
+	CHECK(lines(&l, 100, &held) == 0);
+	line_ns++;
+	CHECK(lines(&l, 1, &held) == 1 && held == 191);
+	weft_log_clock(NULL);
+}
+
 static struct weft_limit shared;
 static uint64_t told[THREADS];
 static unsigned int allowed[THREADS];
@@ -98,4 +138,4 @@ test_several_threads(void)
 
 WEFT_TEST_MAIN({"so_many_a_second", test_so_many_a_second},
                {"a_clock_that_is_behind", test_a_clock_that_is_behind},
-               {"several_threads", test_several_threads})
+               {"log_lines", test_log_lines}, {"several_threads", test_several_threads})
