@@ -76,6 +76,9 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("one source more in a circle", "circles", "drivers/d/three.c", CALLS.format("one", "three", "one"),
      ["drivers/d/one.c:1", "drivers/d/one.c:8", "drivers/d/three.c:1", "drivers/d/two.c:1"]),
     ("no circle any more", "circles", "drivers/d/two.c", "int\ntwo(int x)\n{\n\treturn x;\n}\n", ["test/lint/exceptions:5"]),
+    ("a clock in a layer", "clocks", "lib/a/a.c", "int a;\nint b = clock_gettime(0, 0);\n", ["lib/a/a.c:2"]),
+    ("a clock in a driver's header", "clocks", "drivers/a/a.h", "#define NOW rte_rdtsc()\n", ["drivers/a/a.h:1"]),
+    ("a reader of a clock that is none", "clocks", "lib/netif/netif_capture.c", "int a;\n", ["lib/netif/netif_capture.c:1"]),
     ("a misspelled word in a document", "spelling", "docs/guide.md", CLEAN["docs/guide.md"] + MISSPELLED + "\n", ["docs/guide.md:6"]),
     ("a misspelled word in a comment", "spelling", "lib/a/a.c", f"/* {MISSPELLED} */\n", ["lib/a/a.c:1"]),
     ("a misspelled word in a message", "spelling", "test/one.py", f"print(\"{MISSPELLED}\")\n", ["test/one.py:1"]),
@@ -228,7 +231,7 @@ with tempfile.TemporaryDirectory(prefix="weft-lint.") as scratch:
     done, said = run(scratch, "git", "commit", "-q", "--no-verify", "-m", "test: small")
     assert done == 0, said
     done, said = lint(scratch)
-    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 11 and said.endswith("1..11\n"), said)
+    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 12 and said.endswith("1..12\n"), said)
     for part in (planted, not_tracked, missing_tools, tightened, hook):
         part(scratch)
     done, said = lint(scratch, "nonsense")

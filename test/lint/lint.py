@@ -34,6 +34,13 @@ TOP = {"lib", "apps", "drivers", "test", "docs", "meson.build", "meson_options.t
 # Another version of clang-format sets the same file in another way.
 CLANG_FORMAT_VERSION = "14"
 ATOMIC = re.compile(r"\b__(?:atomic|sync)_\w+")
+CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday|rte_rdtsc\w*|rte_get_(?:tsc|timer)_cycles)\s*\(")
+# Sources outside lib/engine that read a clock, not for a decision of the stack: docs/architecture.md, invariants.
+CLOCK_READERS = {
+    "lib/netif/netif_capture.c": "the time stamps of a capture",
+    "lib/observe/observe_telemetry.c": "how long a telemetry command waits",
+    "lib/tirpc/tirpc_svc_conn.c": "a TI-RPC server's own thread",
+}
 PLACE = re.compile(r"([^:]+):(\d+):(?:\d+:)? *(?:error: |warning: |note: )?(.*)")
 
 
@@ -140,6 +147,19 @@ def rule_atomics(tree):
 def rule_circles(tree):
     """Of the sources of one folder none needs another that needs it, itself or by others: a call goes down."""
     yield from bounded(tree, "circles", circles.circles(tree))
+
+
+def rule_clocks(tree):
+    """Of lib and drivers only lib/engine reads a clock, and the sources that docs/architecture.md names."""
+    for name in tree.c_files():
+        if not name.startswith(("lib/", "drivers/")) or name.startswith("lib/engine/"):
+            continue
+        found = [(name, n, f"{m[0]}...): take now_ns from the caller") for n, line in enumerate(tree.lines(name), 1)
+                 for m in [CLOCK.search(line)] if m]
+        if name not in CLOCK_READERS:
+            yield from found
+        elif not found:
+            yield name, 1, "reads no clock any more: take it out of CLOCK_READERS in test/lint/lint.py"
 
 
 def rule_spelling(tree):
