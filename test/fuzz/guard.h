@@ -23,9 +23,8 @@ struct guard {
 	uint8_t *map;
 	uint8_t *mem;                          /**< GUARD_LEN octets */
 	_Alignas(8) uint8_t shadow[GUARD_LEN]; /**< the required content of mem */
-	_Alignas(
-	        /** 0xff: the octet may change, and shadow does not count; 0: it may not */
-	        8) uint8_t may[GUARD_LEN];
+	/** 0xff: the octet may change, and shadow does not count; 0: it may not. */
+	_Alignas(8) uint8_t may[GUARD_LEN];
 };
 
 /** Prepare for an input. The mapping is kept between inputs. */
