@@ -14,6 +14,8 @@
 #include "addr.h"
 #include "key_check.h"
 #include "target.h"
+#include "target_file.h"
+#include "target_quota.h"
 #include "ui.h"
 
 #define TARGET_HANG_UP_MS 1000

@@ -12,6 +12,7 @@
 
 #include "addr.h"
 #include "target.h"
+#include "target_say.h"
 #include "ui.h"
 #include "url.h"
 #include <weft/room.h>
@@ -102,7 +103,7 @@ admit_late(void *arg)
 	           c->w->t->conf.target.auth_timeout_ms);
 	if (c->auth_refused == 0)
 		target_admit_failed(c);
-	target_conn_close(c);
+	c->w->ops->close(c);
 }
 
 static int

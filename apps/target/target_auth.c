@@ -11,6 +11,8 @@
 #include "addr.h"
 #include "key_check.h"
 #include "target.h"
+#include "target_quota.h"
+#include "target_say.h"
 #include "ui.h"
 
 /* Marks an authenticated name, so that it never equals the address of another client. */
@@ -116,7 +118,7 @@ worker_reload(void *arg)
 		if (known)
 			continue;
 		target_log("%s: closed: %s is no client any more", c->peer, c->auth.name);
-		target_conn_close(c);
+		tw->ops->close(c);
 	}
 }
 

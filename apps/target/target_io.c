@@ -5,12 +5,13 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "target.h"
+#include "target_rpc.h"
+#include "target_say.h"
 #include "ui.h"
 
 #define IO_AGAIN_US 100 /* delay of the next try after a full executor */
@@ -27,18 +28,6 @@ struct target_io {
 };
 
 /* ---- What every procedure asks ---- */
-
-char *
-target_why(const char *fmt, ...)
-{
-	char why[WEFT_TEXT_MAX + 1];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return strdup(why);
-}
 
 static struct target_grant *
 io_grant(const struct target_conn *c, uint32_t handle)
@@ -68,8 +57,8 @@ io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len
 		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
 	}
-	if (len > WEFT_EXPORT_IO_MAX || to > target_grant_bytes(g) ||
-	    len > target_grant_bytes(g) - to) {
+	if (len > WEFT_EXPORT_IO_MAX || to > target_region_bytes(g->ex) ||
+	    len > target_region_bytes(g->ex) - to) {
 		atomic_fetch_add(&g->ex->io_refused, 1);
 		*why = target_why(
 		        "%llu octets at %llu: beyond the grant, or more than a call takes",
@@ -182,53 +171,6 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 }
 
 /* ---- READ ---- */
-
-bool_t
-target_xdr_read(XDR *xdr, struct target_read *r)
-{
-	if (xdr->x_op == XDR_FREE && r->g != NULL) {
-		LIST_REMOVE(r, link);
-		r->g = NULL;
-		atomic_fetch_sub(&r->ex->reads, 1);
-	}
-	return weft_export_xdr_read_res(xdr, &r->res);
-}
-
-static void
-reads_close(void *arg)
-{
-	struct target_conn *c = arg;
-
-	c->end_alarm = NULL;
-	target_conn_close(c);
-}
-
-/*
- * Answers wait for the peer's credit and its receive window while their data lies in the medium.
- * The reader has no right to data that is written there after the grant's end. Answers cannot be
- * withdrawn one by one, so the connection is closed, as after an RDMA Read behind the end of its
- * grant. The close is deferred: the caller may be a procedure, or iterate over the connections.
- */
-void
-target_reads_end(struct target_grant *g)
-{
-	struct target_conn *c = g->conn;
-	struct target_read *r;
-
-	if (c->dead || c->end_alarm != NULL)
-		return;
-	LIST_FOREACH (r, &c->reads, link)
-		if (r->g == g)
-			break;
-	if (r == NULL)
-		return;
-	target_log("%s: closed: READs of %s were not answered to the end when its grant ended",
-	           c->peer, g->ex->conf->name);
-	if (weft_alarm_set(c->w->w, 0, reads_close, c, &c->end_alarm) != 0) {
-		c->end_alarm = NULL;
-		(void)weft_disconnect(c->qp);
-	}
-}
 
 enum weft_rpc_status
 target_serve_read(void *conn_user, void *vargs, void *vres)

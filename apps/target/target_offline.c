@@ -18,28 +18,11 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_file.h"
+#include "target_grant.h"
 #include "ui.h"
 
 #define OFFLINE_WAIT_MS 3000 /* for operations under way, which have been ended before */
-
-bool
-target_export_up(const struct target_export *ex)
-{
-	return atomic_load(&ex->up);
-}
-
-bool
-target_export_why(struct target_export *ex, char *buf, size_t size)
-{
-	if (target_export_up(ex)) {
-		snprintf(buf, size, "its file %s", target_file_str(ex));
-		return target_file_lost(ex);
-	}
-	pthread_mutex_lock(&ex->lock);
-	snprintf(buf, size, "offline: %s", ex->why);
-	pthread_mutex_unlock(&ex->lock);
-	return true;
-}
 
 /** Set the reason. err begins with "export NAME: ", as all messages about an export do. */
 static void

@@ -10,8 +10,10 @@
 #include <sys/random.h>
 
 #include "target.h"
+#include "target_grant.h"
+#include "target_quota.h"
+#include "target_say.h"
 #include "ui.h"
-#include <weft/telemetry.h>
 
 #define TARGET_GRANTS 4096 /* of all clients */
 /* of these, reserved for authenticated clients where authentication is on */
@@ -123,7 +125,7 @@ worker_look(void *arg)
 			target_log("%s: its %u grants are idle; another client of its network asks "
 			           "for one",
 			           c->peer, c->ngrants);
-			target_conn_close(c);
+			tw->ops->close(c);
 		}
 	}
 }
@@ -138,89 +140,15 @@ target_quota_look(struct target *t)
 		(void)weft_worker_call(t->workers[i].w, worker_look, &t->workers[i]);
 }
 
-/** /weft/target/grants: the number of grants, and refusals. */
-static int
-tel_grants(void *user, const char *params, struct weft_tel *tel)
+void
+target_conn_standing(struct target_conn *c)
 {
-	struct target *t = user;
-	struct quota_stats s;
+	enum weft_standing s = c->auth.state == HOST_AUTH_DONE ? WEFT_STANDING_KEPT
+	                       : !LIST_EMPTY(&c->grants)       ? WEFT_STANDING_HOLDER
+	                                                       : WEFT_STANDING_STRANGER;
 
-	(void)params;
-	quota_stats(t->quota, &s);
-	weft_tel_u64(tel, "grants", s.grants);
-	weft_tel_u64(tel, "grants_max", s.grants_max);
-	weft_tel_u64(tel, "grants_of_strangers", s.strangers);
-	weft_tel_u64(tel, "grants_per_client", t->conf.target.max_grants_per_client);
-	weft_tel_u64(tel, "opens_per_s", t->conf.target.max_opens_per_s);
-	weft_tel_u64(tel, "clients", s.clients);
-	weft_tel_u64(tel, "networks", s.nets);
-	weft_tel_u64(tel, "opens", s.opens);
-	weft_tel_u64(tel, "opens_limited", s.opens_limited);
-	weft_tel_u64(tel, "refused_client", s.refused_client);
-	weft_tel_u64(tel, "refused_network", s.refused_net);
-	weft_tel_u64(tel, "refused_all", s.refused_all);
-	weft_tel_u64(tel, "connections_pushed_out", s.pushed_out);
-	weft_tel_u64(tel, "clients_forgotten", s.forgotten);
-	return 0;
-}
-
-/** /weft/target/calls: memory that calls and their answers hold, of all workers. */
-static int
-tel_calls(void *user, const char *params, struct weft_tel *tel)
-{
-	struct weft_rpc_budget_info all = {0}, one;
-	struct target *t = user;
-
-	(void)params;
-	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
-		if (t->workers[i].budget == NULL)
-			continue;
-		weft_rpc_budget_info(t->workers[i].budget, &one);
-		all.limit_bytes += one.limit_bytes;
-		all.held_bytes += one.held_bytes;
-		all.most_bytes += one.most_bytes;
-		all.shed += one.shed;
-		all.refused += one.refused;
-	}
-	weft_tel_u64(tel, "limit_bytes", all.limit_bytes);
-	weft_tel_u64(tel, "held_bytes", all.held_bytes);
-	weft_tel_u64(tel, "most_bytes", all.most_bytes);
-	weft_tel_u64(tel, "shed", all.shed);
-	weft_tel_u64(tel, "refused", all.refused);
-	return 0;
-}
-
-/** /weft/target/replies: the duplicate request cache, of all workers. */
-static int
-tel_replies(void *user, const char *params, struct weft_tel *tel)
-{
-	struct weft_rpc_drc_info info;
-	struct target *t = user;
-
-	(void)params;
-	weft_rpc_drc_info(t->drc, &info);
-	weft_tel_u64(tel, "replies_max", info.max_replies);
-	weft_tel_u64(tel, "replies", info.replies);
-	weft_tel_u64(tel, "reply_bytes", info.reply_bytes);
-	weft_tel_u64(tel, "evicted", info.evicted);
-	weft_tel_u64(tel, "replayed", info.replayed);
-	weft_tel_u64(tel, "waited", info.waited);
-	return 0;
-}
-
-int
-target_quota_tel(struct target *t)
-{
-	int rc = weft_telemetry_command("/weft/target/calls",
-	                                "Memory of calls and answers. No parameters", tel_calls, t);
-
-	if (rc == 0)
-		rc = weft_telemetry_command("/weft/target/replies",
-		                            "Replies kept for calls that come again. No parameters",
-		                            tel_replies, t);
-	return rc != 0 ? rc
-	               : weft_telemetry_command(
-	                         "/weft/target/grants",
-	                         "Grants, and OPENs refused by share and rate. No parameters",
-	                         tel_grants, t);
+	if (s == WEFT_STANDING_KEPT)
+		quota_keep(c->w->t->quota, &c->holder);
+	if (!c->dead && weft_qp_set_standing(c->qp, s) != 0)
+		target_log("%s: its standing could not be set", c->peer);
 }

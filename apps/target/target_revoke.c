@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Revocation of grants (draft-talpey-rdma-commit-02 s6). SIGHUP reads the configuration
- * again. When an export grants less than before, its holders are warned, and later the rights are
- * removed.
+ * @file Revocation of grants (draft-talpey-rdma-commit-02 s6). When an export grants less than
+ * before, its holders are warned, and later the rights are removed.
  *
  * The program's thread decides what an export grants from now on. Each worker then checks its own
  * grants. A grant changes on its worker only.
@@ -15,22 +14,10 @@
 
 #include "export_proto.h"
 #include "target.h"
+#include "target_grant.h"
+#include "target_rpc.h"
+#include "target_say.h"
 #include "ui.h"
-
-#define NS_PER_S 1000000000ULL
-
-uint32_t
-target_access(uint32_t rights)
-{
-	return (rights & WEFT_EXPORT_READ ? WEFT_ACCESS_REMOTE_READ : 0) |
-	       (rights & WEFT_EXPORT_WRITE ? WEFT_ACCESS_REMOTE_WRITE : 0) |
-	       (rights & WEFT_EXPORT_FLUSH
-	                ? WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE
-	                : 0) |
-	       (rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0);
-}
-
-/* ---- On a worker ---- */
 
 /** The rights that a grant keeps. Verify needs the right to read, and ends with it. */
 static uint32_t
@@ -183,8 +170,6 @@ worker_revoke(void *arg)
 	free(call);
 }
 
-/* ---- SIGHUP ---- */
-
 void
 target_export_revoke(struct target *t, struct target_export *ex)
 {
@@ -202,121 +187,4 @@ target_export_revoke(struct target *t, struct target_export *ex)
 			       ex->conf->name, strerror(-rc));
 		}
 	}
-}
-
-static const struct conf_export *
-conf_find(const struct conf *c, const char *name)
-{
-	for (uint32_t i = 0; i < c->nexports; i++)
-		if (strcmp(c->exports[i].name, name) == 0)
-			return &c->exports[i];
-	return NULL;
-}
-
-static void
-export_reload(struct target *t, struct target_export *ex, const struct conf_export *now,
-              const struct conf *fresh)
-{
-	const struct conf_export *was = ex->conf;
-	uint32_t want = now != NULL ? now->rights & was->rights : 0;
-	char rights[64];
-	uint32_t old;
-
-	if (target_export_retry(t, ex, now, fresh))
-		return;
-	old = atomic_exchange(&ex->rights, want);
-	if (now != NULL && (strcmp(now->path, was->path) != 0 ||
-	                    now->size_bytes != was->size_bytes || now->format != was->format ||
-	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
-	                    strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
-	                    now->numa_node != was->numa_node))
-		ui_msg("export %s: path, size, format, persist, hash, hash_key_file and numa_node "
-		       "change "
-		       "with a restart",
-		       was->name);
-	if (now != NULL && (now->rights & ~was->rights) != 0)
-		ui_msg("export %s: more rights than it started with come with a restart",
-		       was->name);
-	if (want != old)
-		ui_msg("export %s: grants %s from now on", was->name,
-		       target_rights_str(want, rights, sizeof(rights)));
-	/* Also without a change, because an earlier call may have failed. */
-	target_export_revoke(t, ex);
-}
-
-static void
-reload_tell(void *arg, const char *section, const char *key)
-{
-	(void)arg;
-	if (strcmp(section, "target") != 0 || strcmp(key, "revoke_ms") != 0)
-		ui_msg("[%s] %s: changes with a restart", section, key);
-}
-
-void
-target_reload(struct target *t)
-{
-	static struct conf fresh;
-	char err[CONF_ERR_MAX + CONF_PATH_MAX];
-
-	if (conf_load(t->conf_file, &fresh, err, sizeof(err)) != 0) {
-		ui_msg("SIGHUP: %s; nothing was changed", err);
-		return;
-	}
-	if (target_auth_reload(t, &fresh, err, sizeof(err)) != 0) {
-		ui_msg("SIGHUP: %s; nothing was changed", err);
-		return;
-	}
-	/* Detect lost files first, so that they are opened again. */
-	target_watch(t);
-	ui_msg("SIGHUP: %s read again", t->conf_file);
-	conf_differ(&t->conf, &fresh, reload_tell, NULL);
-	atomic_store(&t->revoke_ms, fresh.target.revoke_ms);
-	for (uint32_t i = 0; i < t->nexports; i++)
-		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
-		              &fresh);
-	for (uint32_t i = 0; i < fresh.nexports; i++)
-		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
-			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
-}
-
-/* ---- Bad ranges ---- */
-
-void
-target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
-{
-	struct target_bad_ranges *of = s.status == -EBADMSG ? &ex->mismatches : &ex->failures;
-
-	s.at_s = ui_now_ns() / NS_PER_S;
-	pthread_mutex_lock(&ex->lock);
-	of->last[of->n++ % TARGET_BAD_RANGES] = s;
-	pthread_mutex_unlock(&ex->lock);
-}
-
-void
-target_bad_range(struct target_conn *c, const struct weft_event *ev)
-{
-	const char *why =
-	        ev->status == -EBADMSG ? "the medium holds something else" : "the medium failed";
-	struct target_bad_range s = {.len_bytes = ev->bad_range.len_bytes, .status = ev->status};
-	struct target_export *ex;
-	struct target_grant *g;
-
-	LIST_FOREACH (g, &c->grants, link)
-		if (weft_mr_stag(g->mr) == ev->bad_range.stag)
-			break;
-	if (g == NULL) {
-		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
-		           (unsigned long long)ev->bad_range.to,
-		           (unsigned long long)ev->bad_range.len_bytes, why);
-		return;
-	}
-	ex = g->ex;
-	s.off_bytes = ev->bad_range.to + target_grant_off(g);
-	target_bad_range_keep(ex, s);
-	/* A client that may Verify can cause mismatches at will; they must not use up the log
-	 * lines of failures. */
-	(s.status == -EBADMSG ? target_log : target_log_export)(
-	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
-	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
-	        ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The export program's LIST, OPEN and CLOSE, its table of procedures, and grants. Runs on
- * workers; never blocks. */
+/** @file The export program's LIST, OPEN and CLOSE, and its table of procedures. Runs on workers;
+ * never blocks. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 
 #include "export_proto.h"
 #include "target.h"
-
-#define RIGHTS_ALL (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
+#include "target_quota.h"
+#include "target_rpc.h"
+#include "target_say.h"
 
 /* With many exports LIST's reply has to fit one message, so its descriptive texts are cut. */
 #define LIST_MANY           16
@@ -21,101 +22,6 @@ _Static_assert(CONF_RIGHT_READ == WEFT_EXPORT_READ && CONF_RIGHT_WRITE == WEFT_E
                        CONF_RIGHT_VERIFY == WEFT_EXPORT_VERIFY,
                "rights of the configuration are those of the protocol");
 _Static_assert(CONF_EXPORTS_MAX <= WEFT_EXPORTS_MAX, "LIST can name every export");
-
-/* ---- Grants ---- */
-
-/* The region is free: no peer can reach the memory by this grant any more. Any worker's thread. */
-static void
-grant_freed(void *arg)
-{
-	struct target_grant *g = arg;
-	struct target_conn *c = g->conn;
-
-	/* For a log this is the step fence.end: only now may another writer be granted the
-	 * memory. */
-	target_writer_freed(g);
-	atomic_fetch_sub(&g->ex->grants, 1);
-	quota_close(c->w->t->quota, g->client);
-	free(g);
-	/* Last: with 0 here the connection may be freed. */
-	atomic_fetch_sub(&c->pending, 1);
-}
-
-void
-target_grant_drop(struct target_grant *g)
-{
-	target_reads_end(g);
-	target_writer_leave(g);
-	target_quota_let_go(g);
-	LIST_REMOVE(g, link);
-	g->conn->ngrants--;
-	target_conn_standing(g->conn);
-	if (g->conn->rpc == NULL)
-		target_log_end(g->conn);
-	weft_mr_dereg(g->mr, grant_freed, g);
-}
-
-uint64_t
-target_grant_off(const struct target_grant *g)
-{
-	return target_is_log(g->ex) ? 0 : EXPFMT_COMMIT_OFF;
-}
-
-uint64_t
-target_grant_bytes(const struct target_grant *g)
-{
-	const struct expfmt_super *s = &g->ex->super;
-
-	if (target_is_log(g->ex))
-		return g->ex->persist->bytes;
-	/* The region excludes the superblock, and the octets left over behind the second slot. */
-	return s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
-}
-
-int
-target_grant_register(struct target_grant *g)
-{
-	const struct weft_mr_attr attr = {
-	        .size = sizeof(attr),
-	        .addr = (uint8_t *)g->ex->persist->base + target_grant_off(g),
-	        .len_bytes = target_grant_bytes(g),
-	        .base_to = 0,
-	        .access = target_access(g->rights),
-	        .persist = g->ex->persist,
-	        .hash = g->ex->conf->hash,
-	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
-	        .hash_key_bytes = g->ex->hash_key.bytes,
-	};
-
-	return weft_mr_reg(g->conn->pd, &attr, &g->mr);
-}
-
-void
-target_grant_add(struct target_grant *g)
-{
-	struct target_conn *c = g->conn;
-	char rights[64];
-
-	atomic_fetch_add(&c->pending, 1);
-	atomic_fetch_add(&g->ex->grants, 1);
-	LIST_INSERT_HEAD(&c->grants, g, link);
-	target_quota_hold(g);
-	target_conn_standing(c);
-	c->ngrants++;
-	target_log("export %s: %s granted to %s", g->ex->conf->name,
-	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);
-}
-
-/* ---- Procedures ---- */
-
-struct target_export *
-target_export_find(struct target *t, const char *name)
-{
-	for (uint32_t i = 0; i < t->nexports; i++)
-		if (strcmp(t->exports[i].conf->name, name) == 0)
-			return &t->exports[i];
-	return NULL;
-}
 
 /** why: allocated by target_why(). */
 static enum weft_rpc_status
@@ -136,7 +42,7 @@ open_answer(const struct target_grant *g, weft_export_open_res *res)
 	a->handle = g->handle;
 	a->stag = weft_mr_stag(g->mr);
 	a->base_to = 0;
-	a->len = target_grant_bytes(g);
+	a->len = target_region_bytes(g->ex);
 	a->commit_to = 0;
 	a->slot_to[0] = s->slot_off[0] - EXPFMT_COMMIT_OFF;
 	a->slot_to[1] = s->slot_off[1] - EXPFMT_COMMIT_OFF;
@@ -148,49 +54,6 @@ open_answer(const struct target_grant *g, weft_export_open_res *res)
 	a->persistent = g->ex->persist->ops->persistent;
 	a->mechanism = strdup(g->ex->persist->mechanism);
 	return a->hash != NULL && a->mechanism != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
-}
-
-weft_export_status
-target_open_check(struct target_conn *c, struct target_export *ex, uint32_t wants,
-                  uint32_t cred_bytes, char *why, size_t size)
-{
-	const uint32_t may = ex != NULL ? target_may(ex) : 0;
-	char rights[64];
-
-	if (ex == NULL) {
-		snprintf(why, size, "no such export");
-		return WEFT_EXPORT_NOENT;
-	}
-	/* A grant in spite of credentials would suggest that they were checked. */
-	if (cred_bytes > 0) {
-		snprintf(why, size, "credentials of an OPEN are not checked here");
-		return WEFT_EXPORT_PERM;
-	}
-	if (target_export_why(ex, why, size))
-		return WEFT_EXPORT_OFFLINE;
-	if (may == 0) {
-		snprintf(why, size, "it was taken back by the target");
-		return WEFT_EXPORT_NOENT;
-	}
-	if (wants == 0 || (wants & ~(uint32_t)RIGHTS_ALL)) {
-		snprintf(why, size, "unknown rights 0x%x", wants);
-		return WEFT_EXPORT_INVAL;
-	}
-	/* The hash of a single octet reveals the octet. */
-	if ((wants & WEFT_EXPORT_VERIFY) && !(wants & WEFT_EXPORT_READ)) {
-		snprintf(why, size, "verify needs read; ask for both");
-		return WEFT_EXPORT_PERM;
-	}
-	if (wants & ~may) {
-		snprintf(why, size, "only %s is granted",
-		         target_rights_str(may, rights, sizeof(rights)));
-		return WEFT_EXPORT_PERM;
-	}
-	if (c->ngrants + atomic_load(&c->ntickets) >= TARGET_GRANTS_MAX) {
-		snprintf(why, size, "too many grants on one connection");
-		return WEFT_EXPORT_NORES;
-	}
-	return WEFT_EXPORT_OK;
 }
 
 static enum weft_rpc_status

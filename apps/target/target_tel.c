@@ -2,12 +2,45 @@
 /** @file weft-target's telemetry commands. They run on telemetry's thread. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "target.h"
+#include "target_grant.h"
 #include "ui.h"
 #include <weft/telemetry.h>
+
+/** A row of a command's answer: an unsigned member of a structure. */
+struct tel_row {
+	const char *name;
+	size_t off, bytes;
+};
+
+#define TEL_ROW(type, name, member)                                                                \
+	{                                                                                          \
+		name, offsetof(struct type, member), sizeof(((struct type *)0)->member)            \
+	}
+
+static void
+tel_rows(struct weft_tel *tel, const struct tel_row *row, unsigned int n, const void *from)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		const char *at = (const char *)from + row[i].off;
+		uint32_t narrow;
+		uint64_t v;
+
+		if (row[i].bytes == sizeof(v)) {
+			memcpy(&v, at, sizeof(v));
+		} else {
+			memcpy(&narrow, at, sizeof(narrow));
+			v = narrow;
+		}
+		weft_tel_u64(tel, row[i].name, v);
+	}
+}
+
+#define TEL_ROWS(tel, rows, from) tel_rows(tel, rows, sizeof(rows) / sizeof((rows)[0]), from)
 
 /** /weft/target/exports: number and name of each, and the reason of one that is not served. */
 static int
@@ -133,32 +166,128 @@ tel_clients(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** /weft/target/grants: the number of grants, and refusals. */
+static int
+tel_grants(void *user, const char *params, struct weft_tel *tel)
+{
+	static const struct tel_row held[] = {
+	        TEL_ROW(quota_stats, "grants", grants),
+	        TEL_ROW(quota_stats, "grants_max", grants_max),
+	        TEL_ROW(quota_stats, "grants_of_strangers", strangers),
+	};
+	static const struct tel_row limits[] = {
+	        TEL_ROW(conf_target, "grants_per_client", max_grants_per_client),
+	        TEL_ROW(conf_target, "opens_per_s", max_opens_per_s),
+	};
+	static const struct tel_row counted[] = {
+	        TEL_ROW(quota_stats, "clients", clients),
+	        TEL_ROW(quota_stats, "networks", nets),
+	        TEL_ROW(quota_stats, "opens", opens),
+	        TEL_ROW(quota_stats, "opens_limited", opens_limited),
+	        TEL_ROW(quota_stats, "refused_client", refused_client),
+	        TEL_ROW(quota_stats, "refused_network", refused_net),
+	        TEL_ROW(quota_stats, "refused_all", refused_all),
+	        TEL_ROW(quota_stats, "connections_pushed_out", pushed_out),
+	        TEL_ROW(quota_stats, "clients_forgotten", forgotten),
+	};
+	struct target *t = user;
+	struct quota_stats s;
+
+	(void)params;
+	quota_stats(t->quota, &s);
+	TEL_ROWS(tel, held, &s);
+	TEL_ROWS(tel, limits, &t->conf.target);
+	TEL_ROWS(tel, counted, &s);
+	return 0;
+}
+
+/** /weft/target/calls: memory that calls and their answers hold, of all workers. */
+static int
+tel_calls(void *user, const char *params, struct weft_tel *tel)
+{
+	static const struct tel_row rows[] = {
+	        TEL_ROW(weft_rpc_budget_info, "limit_bytes", limit_bytes),
+	        TEL_ROW(weft_rpc_budget_info, "held_bytes", held_bytes),
+	        TEL_ROW(weft_rpc_budget_info, "most_bytes", most_bytes),
+	        TEL_ROW(weft_rpc_budget_info, "shed", shed),
+	        TEL_ROW(weft_rpc_budget_info, "refused", refused),
+	};
+	struct weft_rpc_budget_info all = {0}, one;
+	struct target *t = user;
+
+	(void)params;
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		if (t->workers[i].budget == NULL)
+			continue;
+		weft_rpc_budget_info(t->workers[i].budget, &one);
+		all.limit_bytes += one.limit_bytes;
+		all.held_bytes += one.held_bytes;
+		all.most_bytes += one.most_bytes;
+		all.shed += one.shed;
+		all.refused += one.refused;
+	}
+	TEL_ROWS(tel, rows, &all);
+	return 0;
+}
+
+/** /weft/target/replies: the duplicate request cache, of all workers. */
+static int
+tel_replies(void *user, const char *params, struct weft_tel *tel)
+{
+	static const struct tel_row rows[] = {
+	        TEL_ROW(weft_rpc_drc_info, "replies_max", max_replies),
+	        TEL_ROW(weft_rpc_drc_info, "replies", replies),
+	        TEL_ROW(weft_rpc_drc_info, "reply_bytes", reply_bytes),
+	        TEL_ROW(weft_rpc_drc_info, "evicted", evicted),
+	        TEL_ROW(weft_rpc_drc_info, "replayed", replayed),
+	        TEL_ROW(weft_rpc_drc_info, "waited", waited),
+	};
+	struct weft_rpc_drc_info info;
+	struct target *t = user;
+
+	(void)params;
+	weft_rpc_drc_info(t->drc, &info);
+	TEL_ROWS(tel, rows, &info);
+	return 0;
+}
+
+static const struct {
+	const char *path, *help;
+	int (*fn)(void *user, const char *params, struct weft_tel *tel);
+} tel_commands[] = {
+        {"/weft/target/exports", "Names of the exports. No parameters", tel_exports},
+        {"/weft/target/export",
+         "One export: grants, revocations, bad ranges. Parameters: string name", tel_export},
+        {"/weft/target/clients", "Host authentication: passed, refused, held off. No parameters",
+         tel_clients},
+        {"/weft/target/calls", "Memory of calls and answers. No parameters", tel_calls},
+        {"/weft/target/replies", "Replies kept for calls that come again. No parameters",
+         tel_replies},
+        {"/weft/target/grants", "Grants, and OPENs refused by share and rate. No parameters",
+         tel_grants},
+        {"/weft/target/tickets", "Tickets for logs: given, used, refused. No parameters",
+         target_tel_tickets},
+};
+
+#define TEL_COMMANDS (sizeof(tel_commands) / sizeof(tel_commands[0]))
+
 void
 target_tel_begin(struct target *t)
 {
+	int rc = 0;
+
 	if (!t->conf.weft.telemetry)
 		return;
-	if (weft_telemetry_command("/weft/target/exports", "Names of the exports. No parameters",
-	                           tel_exports, t) != 0 ||
-	    weft_telemetry_command("/weft/target/export",
-	                           "One export: grants, revocations, bad ranges. Parameters: "
-	                           "string name",
-	                           tel_export, t) != 0 ||
-	    weft_telemetry_command("/weft/target/clients",
-	                           "Host authentication: passed, refused, held off. No parameters",
-	                           tel_clients, t) != 0 ||
-	    target_quota_tel(t) != 0 || target_tickets_tel(t) != 0)
+	for (unsigned int i = 0; rc == 0 && i < TEL_COMMANDS; i++)
+		rc = weft_telemetry_command(tel_commands[i].path, tel_commands[i].help,
+		                            tel_commands[i].fn, t);
+	if (rc != 0)
 		ui_msg("telemetry does not tell of exports and clients");
 }
 
 void
 target_tel_end(void)
 {
-	weft_telemetry_forget("/weft/target/exports");
-	weft_telemetry_forget("/weft/target/export");
-	weft_telemetry_forget("/weft/target/clients");
-	weft_telemetry_forget("/weft/target/grants");
-	weft_telemetry_forget("/weft/target/calls");
-	weft_telemetry_forget("/weft/target/replies");
-	weft_telemetry_forget("/weft/target/tickets");
+	for (unsigned int i = 0; i < TEL_COMMANDS; i++)
+		weft_telemetry_forget(tel_commands[i].path);
 }

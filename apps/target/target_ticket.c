@@ -17,7 +17,6 @@
 #include "addr.h"
 #include "target.h"
 #include "ui.h"
-#include <weft/telemetry.h>
 
 void
 target_tickets_up(struct target *t)
@@ -170,9 +169,8 @@ target_tickets_look(struct target *t)
 	pthread_mutex_unlock(&ts->lock);
 }
 
-/** /weft/target/tickets: issued tickets, and how they ended. */
-static int
-tel_tickets(void *user, const char *params, struct weft_tel *tel)
+int
+target_tel_tickets(void *user, const char *params, struct weft_tel *tel)
 {
 	static const char *const name[TARGET_TICKET_ENDS] = {
 	        [TARGET_TICKET_USED] = "used",         [TARGET_TICKET_EXPIRED] = "expired",
@@ -190,12 +188,4 @@ tel_tickets(void *user, const char *params, struct weft_tel *tel)
 		weft_tel_u64(tel, name[i], t->tickets.ended[i]);
 	pthread_mutex_unlock(&t->tickets.lock);
 	return 0;
-}
-
-int
-target_tickets_tel(struct target *t)
-{
-	return weft_telemetry_command("/weft/target/tickets",
-	                              "Tickets for logs: given, used, refused. No parameters",
-	                              tel_tickets, t);
 }

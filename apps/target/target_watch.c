@@ -25,15 +25,9 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_file.h"
+#include "target_grant.h"
 #include "ui.h"
-
-static const char *const file_words[] = {
-        [TARGET_FILE_HERE] = "is there",
-        [TARGET_FILE_REMOVED] = "was removed",
-        [TARGET_FILE_REPLACED] = "was replaced by another file",
-        [TARGET_FILE_CUT] = "was cut short",
-        [TARGET_FILE_WRITTEN] = "was written to by another process",
-};
 
 #define WATCH_EVENTS                                                                               \
 	(IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -181,37 +175,7 @@ target_watch(struct target *t)
 		atomic_fetch_add(&ex->files_lost, 1);
 		ui_msg("export %s: LOST: %s %s; it is not served any more, and what was granted is "
 		       "taken back",
-		       ex->conf->name, ex->conf->path, file_words[now]);
+		       ex->conf->name, ex->conf->path, target_file_str(ex));
 		target_export_revoke(t, ex);
 	}
-}
-
-static enum target_file
-watch_known(const struct target_export *ex)
-{
-	enum target_file now = atomic_load(&ex->file);
-	struct stat st;
-
-	if (now == TARGET_FILE_HERE && ex->file_fd >= 0 && fstat(ex->file_fd, &st) == 0 &&
-	    st.st_nlink == 0)
-		return TARGET_FILE_REMOVED;
-	return now;
-}
-
-bool
-target_file_lost(const struct target_export *ex)
-{
-	return !target_export_up(ex) || watch_known(ex) != TARGET_FILE_HERE;
-}
-
-const char *
-target_file_str(const struct target_export *ex)
-{
-	return file_words[watch_known(ex)];
-}
-
-uint32_t
-target_may(const struct target_export *ex)
-{
-	return target_file_lost(ex) ? 0 : atomic_load(&ex->rights);
 }

@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export_proto.h"
 #include "target.h"
+#include "target_grant.h"
+#include "target_say.h"
 #include "ui.h"
 
 #define NS_PER_MS 1000000ULL
@@ -146,7 +147,7 @@ writer_yield(void *arg)
 			                  call->idle ? "does nothing"
 			                             : "has not shown who it is, who asks has");
 			g->yields = true;
-			target_grant_revoke(g);
+			call->tw->ops->revoke(g);
 		}
 	}
 	free(call);

@@ -333,7 +333,7 @@ host6(unsigned int n)
 	return ip(text);
 }
 
-/** A connection with its grants, as target_rpc.c holds them. */
+/** A connection with its grants, as target_grant.c holds them. */
 struct held {
 	struct quota_holder h;
 	struct quota_client *c[CLIENT];

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target.h"
+#include "target_export.h"
+#include "target_say.h"
 #include "weft_test.h"
 
 static char dir[64], path[128], err[2048], log_line[1024];

@@ -11,6 +11,9 @@
 
 #include "crowd.h"
 #include "target.h"
+#include "target_file.h"
+#include "target_quota.h"
+#include "target_rpc.h"
 
 #define WORLD_MS      1000000ULL
 #define WORLD_S       1000000000ULL

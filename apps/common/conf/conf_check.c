@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "addr.h"
-#include "conf_load.h"
+#include "conf_reader.h"
 #include <weft/hash.h>
 
 static uint32_t
@@ -17,7 +17,7 @@ conf_ipv4(const struct sockaddr_storage *a)
 }
 
 static void
-conf_check_weft(struct conf_load *l, const struct conf_weft *w)
+conf_check_weft(struct conf_reader *l, const struct conf_weft *w)
 {
 	char why[CONF_ERR_MAX];
 
@@ -31,7 +31,7 @@ conf_check_weft(struct conf_load *l, const struct conf_weft *w)
 }
 
 static void
-conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
+conf_check_mpa(struct conf_reader *l, const struct weft_mpa_policy *m)
 {
 	if (m->p2p && m->rev == 1)
 		conf_fault(l, conf_line_of(l, "peer_to_peer"), "peer_to_peer",
@@ -43,7 +43,7 @@ conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
 #define CONF_RTO_MAX_US 60000000
 
 static void
-conf_check_tcp(struct conf_load *l, const struct weft_tcp_attr *t)
+conf_check_tcp(struct conf_reader *l, const struct weft_tcp_attr *t)
 {
 	const uint32_t min_us = t->rto_min_us != 0 ? t->rto_min_us : CONF_RTO_MIN_US;
 	const uint32_t max_us = t->rto_max_us != 0 ? t->rto_max_us : CONF_RTO_MAX_US;
@@ -63,7 +63,7 @@ conf_check_tcp(struct conf_load *l, const struct weft_tcp_attr *t)
 }
 
 static void
-conf_check_worker(struct conf_load *l, struct conf_worker *w)
+conf_check_worker(struct conf_reader *l, struct conf_worker *w)
 {
 	char why[CONF_ERR_MAX];
 
@@ -73,7 +73,7 @@ conf_check_worker(struct conf_load *l, struct conf_worker *w)
 }
 
 static void
-conf_check_port(struct conf_load *l, struct conf_port *p)
+conf_check_port(struct conf_reader *l, struct conf_port *p)
 {
 	char why[CONF_ERR_MAX];
 	uint32_t mask;
@@ -115,7 +115,7 @@ conf_check_port(struct conf_load *l, struct conf_port *p)
 }
 
 static void
-conf_check_export(struct conf_load *l, struct conf_export *e)
+conf_check_export(struct conf_reader *l, struct conf_export *e)
 {
 	bool is_volatile = e->persist == CONF_PERSIST_VOLATILE;
 	const struct weft_hash_ops *hash = weft_hash_find(e->hash);
@@ -158,7 +158,7 @@ conf_check_export(struct conf_load *l, struct conf_export *e)
 }
 
 void
-conf_check_section(struct conf_load *l)
+conf_check_section(struct conf_reader *l)
 {
 	if (l->sec == NULL || l->fault_line != 0)
 		return;

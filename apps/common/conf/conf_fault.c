@@ -5,10 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "conf_load.h"
+#include "conf_reader.h"
 
 void
-conf_fault(struct conf_load *l, int line, const char *key, const char *fmt, ...)
+conf_fault(struct conf_reader *l, int line, const char *key, const char *fmt, ...)
 {
 	char why[CONF_ERR_MAX];
 	va_list ap;
@@ -28,7 +28,7 @@ conf_fault(struct conf_load *l, int line, const char *key, const char *fmt, ...)
 }
 
 int
-conf_line_of(const struct conf_load *l, const char *key)
+conf_line_of(const struct conf_reader *l, const char *key)
 {
 	for (unsigned int i = 0; i < l->sec->nkeys; i++)
 		if (strcmp(l->sec->keys[i].name, key) == 0 && l->key_line[i] != 0)

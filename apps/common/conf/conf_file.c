@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conf_load.h"
+#include "conf_reader.h"
 #include "file_open.h"
 
 #define CONF_FILE_MAX (1u << 20)
@@ -17,7 +17,7 @@
 /* ---- Section headers ---- */
 
 static void
-conf_section_unknown(struct conf_load *l)
+conf_section_unknown(struct conf_reader *l)
 {
 	char all[256] = "";
 
@@ -31,7 +31,7 @@ conf_section_unknown(struct conf_load *l)
 }
 
 static void
-conf_section_twice(struct conf_load *l, int first_line)
+conf_section_twice(struct conf_reader *l, int first_line)
 {
 	conf_fault(l, l->line, NULL,
 	           "second section of this name, the first is on line %d; rename or join them",
@@ -39,7 +39,7 @@ conf_section_twice(struct conf_load *l, int first_line)
 }
 
 static void
-conf_section_named(struct conf_load *l, const struct conf_section *s, const char *name)
+conf_section_named(struct conf_reader *l, const struct conf_section *s, const char *name)
 {
 	uint32_t *count = (uint32_t *)((char *)l->conf + s->count_off);
 	char *array = (char *)l->conf + s->off, *elem;
@@ -84,7 +84,7 @@ conf_section_named(struct conf_load *l, const struct conf_section *s, const char
 
 /* line_text begins with '['. */
 static void
-conf_section_start(struct conf_load *l)
+conf_section_start(struct conf_reader *l)
 {
 	char *close = strchr(l->line_text, ']'), *title = l->sec_title, *name;
 	size_t n = close != NULL ? (size_t)(close - l->line_text) - 1 : strlen(l->line_text + 1);
@@ -157,7 +157,7 @@ conf_separator(char *line)
 }
 
 static void
-conf_junk(struct conf_load *l, int line)
+conf_junk(struct conf_reader *l, int line)
 {
 	conf_fault(
 	        l, line, NULL,
@@ -172,7 +172,7 @@ conf_junk(struct conf_load *l, int line)
 static char *
 conf_read_line(char *buf, int size, void *stream)
 {
-	struct conf_load *l = stream;
+	struct conf_reader *l = stream;
 	const char *nl;
 	size_t n;
 
@@ -216,7 +216,7 @@ conf_read_line(char *buf, int size, void *stream)
 
 /* The value of a line of which inih saw only the beginning, by inih's rules. */
 static const char *
-conf_whole_value(struct conf_load *l)
+conf_whole_value(struct conf_reader *l)
 {
 	char *v = conf_separator(l->line_text) + 1, *p;
 
@@ -233,7 +233,7 @@ conf_whole_value(struct conf_load *l)
 static int
 conf_handler(void *user, const char *section, const char *name, const char *value)
 {
-	struct conf_load *l = user;
+	struct conf_reader *l = user;
 	char why[CONF_ERR_MAX], all[256] = "";
 
 	(void)section; /* l->sec: inih cuts long ones */
@@ -275,7 +275,7 @@ int
 conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
                  size_t err_size)
 {
-	struct conf_load *l = calloc(1, sizeof(*l));
+	struct conf_reader *l = calloc(1, sizeof(*l));
 	const char *slash = strrchr(name, '/');
 	int junk;
 
@@ -285,12 +285,12 @@ conf_load_string(const char *name, const char *text, size_t len, struct conf *c,
 	}
 	conf_defaults(c);
 	snprintf(c->file, sizeof(c->file), "%s", name);
-	*l = (struct conf_load){.conf = c,
-	                        .name = name,
-	                        .text = text,
-	                        .end = text + len,
-	                        .err = err,
-	                        .err_size = err_size};
+	*l = (struct conf_reader){.conf = c,
+	                          .name = name,
+	                          .text = text,
+	                          .end = text + len,
+	                          .err = err,
+	                          .err_size = err_size};
 	if (slash != NULL && slash != name)
 		snprintf(l->dir, sizeof(l->dir), "%.*s", (int)(slash - name), name);
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)

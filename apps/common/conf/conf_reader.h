@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef WEFT_APPS_CONF_LOAD_H
-#define WEFT_APPS_CONF_LOAD_H
+#ifndef WEFT_APPS_CONF_READER_H
+#define WEFT_APPS_CONF_READER_H
 
 /** @file One load of a configuration, while it reads; private to conf*.c. */
 
@@ -10,7 +10,7 @@
 
 /** State of one load. inih splits lines into section, key and value; conf_read_line() finds what
  * inih would ignore. */
-struct conf_load {
+struct conf_reader {
 	struct conf *conf;
 	const char *name;        /* of the file, for messages */
 	char dir[CONF_PATH_MAX]; /* where relative paths start */
@@ -33,12 +33,12 @@ struct conf_load {
 
 /** Report a fault of the present section, unless there was one before. key may be NULL.
  * conf_fault.c */
-void conf_fault(struct conf_load *l, int line, const char *key, const char *fmt, ...)
+void conf_fault(struct conf_reader *l, int line, const char *key, const char *fmt, ...)
         __attribute__((format(printf, 4, 5)));
 /** The line of this key in the present section; that of the section if the key was not given.
  * conf_fault.c */
-int conf_line_of(const struct conf_load *l, const char *key);
+int conf_line_of(const struct conf_reader *l, const char *key);
 /** Check the present section at its end; without one nothing is done. conf_check.c */
-void conf_check_section(struct conf_load *l);
+void conf_check_section(struct conf_reader *l);
 
-#endif /* WEFT_APPS_CONF_LOAD_H */
+#endif /* WEFT_APPS_CONF_READER_H */

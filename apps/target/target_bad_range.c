@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Ranges of a medium for which a Flush or Verify has failed: a line, and what telemetry
+ * shows. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "target_conn.h"
+#include "target_grant.h"
+#include "target_say.h"
+#include "ui.h"
+
+#define NS_PER_S 1000000000ULL
+
+void
+target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
+{
+	struct target_bad_ranges *of = s.status == -EBADMSG ? &ex->mismatches : &ex->failures;
+
+	s.at_s = ui_now_ns() / NS_PER_S;
+	pthread_mutex_lock(&ex->lock);
+	of->last[of->n++ % TARGET_BAD_RANGES] = s;
+	pthread_mutex_unlock(&ex->lock);
+}
+
+void
+target_bad_range(struct target_conn *c, const struct weft_event *ev)
+{
+	const char *why =
+	        ev->status == -EBADMSG ? "the medium holds something else" : "the medium failed";
+	struct target_bad_range s = {.len_bytes = ev->bad_range.len_bytes, .status = ev->status};
+	struct target_export *ex;
+	struct target_grant *g;
+
+	LIST_FOREACH (g, &c->grants, link)
+		if (weft_mr_stag(g->mr) == ev->bad_range.stag)
+			break;
+	if (g == NULL) {
+		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
+		           (unsigned long long)ev->bad_range.to,
+		           (unsigned long long)ev->bad_range.len_bytes, why);
+		return;
+	}
+	ex = g->ex;
+	s.off_bytes = ev->bad_range.to + target_region_off(ex);
+	target_bad_range_keep(ex, s);
+	/* A client that may Verify can cause mismatches at will; they must not use up the log
+	 * lines of failures. */
+	(s.status == -EBADMSG ? target_log : target_log_export)(
+	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
+	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
+	        ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
+}

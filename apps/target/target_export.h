@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_EXPORT_H
+#define WEFT_APPS_TARGET_EXPORT_H
+
+/**
+ * @file An export: its state, its opening, and what other parts of the program ask about it.
+ *
+ * An export is shared by all workers; its writer changes under its lock, on the control path only.
+ * The export's `writer` is cleared when its region is free, that is when nothing can write through
+ * it any more; the peer has no say in that.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf.h"
+#include "export_format.h"
+#include "key_file.h"
+#include "quota.h"
+#include <weft/weft.h>
+
+#define TARGET_BAD_RANGES 8 /**< telemetry keeps the last ones of each kind */
+
+struct target;
+struct target_conn;
+struct target_grant;
+
+/** The range of a Flush or Verify that failed. */
+struct target_bad_range {
+	uint64_t off_bytes, len_bytes; /**< in the file */
+	uint64_t at_s;                 /**< when, by ui_now_ns() */
+	int status;                    /**< the event's status */
+};
+
+struct target_bad_ranges {
+	uint64_t n;
+	struct target_bad_range last[TARGET_BAD_RANGES]; /**< a ring */
+};
+
+/** State of an export's file, as it was last seen. */
+enum target_file {
+	TARGET_FILE_HERE,
+	TARGET_FILE_REMOVED,  /**< no file has its name */
+	TARGET_FILE_REPLACED, /**< another file has its name */
+	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than before */
+	TARGET_FILE_WRITTEN,  /**< another process has written to it */
+};
+
+/** State of an export's one writer's place (target_writer.c); under the export's lock. */
+struct target_writer {
+	bool named;        /**< the writer has authenticated itself */
+	uint64_t moved_ns; /**< when the writer was last seen to transfer data */
+	bool asked;        /**< the writer must give way by end_ns */
+	uint64_t end_ns;
+	/** Until kept_ns the place is reserved for this client; 0 octets: for no client. */
+	struct quota_id kept;
+	bool kept_named;
+	uint64_t kept_ns;
+	/** OPENs for write that were refused; times that a writer had to give way */
+	uint64_t refused, yields;
+};
+
+struct target_export {
+	const struct conf_export *conf;
+	/** it is open; otherwise `why` has the reason (target_offline.c) */
+	atomic_bool up;
+	char why[CONF_ERR_MAX]; /**< under lock */
+	/** conf points to own[own_now] after the export was opened at SIGHUP */
+	struct conf_export own[2];
+	unsigned int own_now;
+	atomic_uint ios;   /**< WRITEs whose flush is under way */
+	atomic_uint reads; /**< READs whose answer is not sent completely */
+	struct weft_persist *persist;
+	struct expfmt_super super;
+	struct key_file hash_key;
+	bool created;       /**< this start of the program has created the file */
+	atomic_uint rights; /**< rights that an OPEN may get: conf's, without those revoked since */
+	atomic_uint grants; /**< number of grants */
+	/** to examine the file only; -1: the medium is not a file that can be removed */
+	int file_fd;
+	int file_wd;            /**< inotify watch descriptor; -1: none */
+	atomic_uint file;       /**< enum target_file, as last seen */
+	atomic_uint files_lost; /**< times that the file was lost */
+	/* Counters of READ and WRITE. io_refused: refused for rights or bounds. */
+	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
+	pthread_mutex_t lock;
+	/* under lock */
+	struct target_grant *writer;
+	struct target_writer slot;
+	/** told: warnings that the holder has answered */
+	uint64_t revocations, reduced, revoked, told;
+	/* Apart: a peer can cause any number of mismatches, and these must not displace
+	 * failures. */
+	struct target_bad_ranges mismatches, failures;
+};
+
+/* ---- target_export.c ---- */
+
+/**
+ * Open the export's medium, check it, or format it when it is new. The persist driver excludes
+ * other processes. numa_node: node of the memory when the configuration names none. -errno with one
+ * line in err; a file that the call created is removed again.
+ */
+int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
+                       char *err, size_t err_size);
+/**
+ * Check whether target_export_open() could succeed, as far as that is visible without a change.
+ * Adds the memory that the export needs to *taken_bytes, which holds that of the exports before it.
+ * -errno with one line in err.
+ */
+int target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char *err,
+                        size_t err_size);
+/** Whether two exports name the same file, which need not exist, by whatever names. */
+bool target_export_same_file(const struct conf_export *a, const struct conf_export *b);
+/** Write the message for the second export of one file. Returns -EBUSY. */
+int target_export_in_use(const struct conf_export *conf, char *err, size_t err_size);
+/** The start has failed: remove a file that it created. Call it before target_export_close(). */
+void target_export_undo(struct target_export *ex);
+void target_export_close(struct target_export *ex);
+/** Close the medium only. The caller ensures that no thread uses it. */
+void target_export_release(struct target_export *ex);
+
+/* ---- target_rights.c ---- */
+
+/** "read,write"; returns buf. */
+const char *target_rights_str(uint32_t rights, char *buf, size_t size);
+/** WEFT_ACCESS_* of rights of an export. */
+uint32_t target_access(uint32_t rights);
+
+/* ---- target_served.c: what others ask ---- */
+
+/** The export of this name; NULL: none. */
+struct target_export *target_export_find(struct target *t, const char *name);
+/** Whether the export's medium may be accessed. Any thread. */
+bool target_export_up(const struct target_export *ex);
+/** Whether the export is not served; buf gets the reason as text. Any thread; does not block for
+ * long. */
+bool target_export_why(struct target_export *ex, char *buf, size_t size);
+bool target_is_log(const struct target_export *ex);
+/** Whether an export's file is lost, as far as is known. Any thread, never blocks. */
+bool target_file_lost(const struct target_export *ex);
+/** The state of the file as text, as "was removed". */
+const char *target_file_str(const struct target_export *ex);
+/** The rights that an OPEN may get now. */
+uint32_t target_may(const struct target_export *ex);
+/** Offset in the medium of the first octet of the region that is granted. */
+uint64_t target_region_off(const struct target_export *ex);
+/** Length of the region that is granted. */
+uint64_t target_region_bytes(const struct target_export *ex);
+
+/* ---- target_bad_range.c ---- */
+
+/** WEFT_EV_BAD_RANGE of a connection, on its worker. */
+void target_bad_range(struct target_conn *c, const struct weft_event *ev);
+/** Record a bad range for telemetry, with the time of the call. */
+void target_bad_range_keep(struct target_export *ex, struct target_bad_range s);
+
+#endif /* WEFT_APPS_TARGET_EXPORT_H */

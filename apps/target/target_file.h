@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_FILE_H
+#define WEFT_APPS_TARGET_FILE_H
+
+/** @file The files of all exports: opened at the start and at SIGHUP, and watched in between. */
+
+#include "target_export.h"
+
+/* ---- target_offline.c: exports that are not served ---- */
+
+/**
+ * Open the exports of the configuration. An export that cannot be opened is offline, and a log line
+ * says so. -errno with one line in err: no export can be opened, or the start is strict and one
+ * cannot.
+ */
+int target_exports_open(struct target *t, int numa_node, char *err, size_t err_size);
+/** For --check-config: report what target_exports_open() would say of t->conf, without a change. */
+int target_exports_check(struct target *t, char *err, size_t err_size);
+/**
+ * At SIGHUP, on the program's thread: open an export that is offline, as `now` of the configuration
+ * `fresh` describes it (NULL: `fresh` does not have it). Returns false if the export is served.
+ */
+bool target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
+                         const struct conf *fresh);
+
+/* ---- target_watch.c: whether a file is still the one that was opened ---- */
+
+#define TARGET_WATCH_MS 250 /**< how often the program's thread looks */
+
+/** Have the kernel report changes of exports' folders by SIGIO (blocked); before exports are
+ * opened. */
+void target_watch_open(struct target *t);
+void target_watch_close(struct target *t);
+/** At SIGIO: check the files, then pause, so that a busy folder costs little. The program's
+ * thread. */
+void target_watch_told(struct target *t);
+/** Record the identity of the export's file, which is open. */
+void target_watch_begin(const struct target *t, struct target_export *ex);
+void target_watch_end(const struct target *t, struct target_export *ex);
+/** Check the files of all exports. The program's thread. */
+void target_watch(struct target *t);
+
+#endif /* WEFT_APPS_TARGET_FILE_H */

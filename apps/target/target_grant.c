@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Grants. Runs on workers; never blocks. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "export_proto.h"
+#include "target.h"
+#include "target_grant.h"
+#include "target_quota.h"
+#include "target_rpc.h"
+#include "target_say.h"
+
+#define RIGHTS_ALL (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
+
+/* The region is free: no peer can reach the memory by this grant any more. Any worker's thread. */
+static void
+grant_freed(void *arg)
+{
+	struct target_grant *g = arg;
+	struct target_conn *c = g->conn;
+
+	/* For a log this is the step fence.end: only now may another writer be granted the
+	 * memory. */
+	target_writer_freed(g);
+	atomic_fetch_sub(&g->ex->grants, 1);
+	quota_close(c->w->t->quota, g->client);
+	free(g);
+	/* Last: with 0 here the connection may be freed. */
+	atomic_fetch_sub(&c->pending, 1);
+}
+
+/** A log connection has no use without its grant. */
+static void
+grant_end_log(struct target_conn *c)
+{
+	if (!c->dead && target_conn_close_later(c) != 0)
+		(void)weft_abort(c->qp);
+}
+
+void
+target_grant_drop(struct target_grant *g)
+{
+	target_reads_end(g);
+	target_writer_leave(g);
+	target_quota_let_go(g);
+	LIST_REMOVE(g, link);
+	g->conn->ngrants--;
+	target_conn_standing(g->conn);
+	if (g->conn->rpc == NULL)
+		grant_end_log(g->conn);
+	weft_mr_dereg(g->mr, grant_freed, g);
+}
+
+int
+target_grant_register(struct target_grant *g)
+{
+	const struct weft_mr_attr attr = {
+	        .size = sizeof(attr),
+	        .addr = (uint8_t *)g->ex->persist->base + target_region_off(g->ex),
+	        .len_bytes = target_region_bytes(g->ex),
+	        .base_to = 0,
+	        .access = target_access(g->rights),
+	        .persist = g->ex->persist,
+	        .hash = g->ex->conf->hash,
+	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
+	        .hash_key_bytes = g->ex->hash_key.bytes,
+	};
+
+	return weft_mr_reg(g->conn->pd, &attr, &g->mr);
+}
+
+void
+target_grant_add(struct target_grant *g)
+{
+	struct target_conn *c = g->conn;
+	char rights[64];
+
+	atomic_fetch_add(&c->pending, 1);
+	atomic_fetch_add(&g->ex->grants, 1);
+	LIST_INSERT_HEAD(&c->grants, g, link);
+	target_quota_hold(g);
+	target_conn_standing(c);
+	c->ngrants++;
+	target_log("export %s: %s granted to %s", g->ex->conf->name,
+	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);
+}
+
+weft_export_status
+target_open_check(struct target_conn *c, struct target_export *ex, uint32_t wants,
+                  uint32_t cred_bytes, char *why, size_t size)
+{
+	const uint32_t may = ex != NULL ? target_may(ex) : 0;
+	char rights[64];
+
+	if (ex == NULL) {
+		snprintf(why, size, "no such export");
+		return WEFT_EXPORT_NOENT;
+	}
+	/* A grant in spite of credentials would suggest that they were checked. */
+	if (cred_bytes > 0) {
+		snprintf(why, size, "credentials of an OPEN are not checked here");
+		return WEFT_EXPORT_PERM;
+	}
+	if (target_export_why(ex, why, size))
+		return WEFT_EXPORT_OFFLINE;
+	if (may == 0) {
+		snprintf(why, size, "it was taken back by the target");
+		return WEFT_EXPORT_NOENT;
+	}
+	if (wants == 0 || (wants & ~(uint32_t)RIGHTS_ALL)) {
+		snprintf(why, size, "unknown rights 0x%x", wants);
+		return WEFT_EXPORT_INVAL;
+	}
+	/* The hash of a single octet reveals the octet. */
+	if ((wants & WEFT_EXPORT_VERIFY) && !(wants & WEFT_EXPORT_READ)) {
+		snprintf(why, size, "verify needs read; ask for both");
+		return WEFT_EXPORT_PERM;
+	}
+	if (wants & ~may) {
+		snprintf(why, size, "only %s is granted",
+		         target_rights_str(may, rights, sizeof(rights)));
+		return WEFT_EXPORT_PERM;
+	}
+	if (c->ngrants + atomic_load(&c->ntickets) >= TARGET_GRANTS_MAX) {
+		snprintf(why, size, "too many grants on one connection");
+		return WEFT_EXPORT_NORES;
+	}
+	return WEFT_EXPORT_OK;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file All connections: the listener, its events, and the orderly end. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_grant.h"
+#include "target_rpc.h"
+#include "target_say.h"
+
+#define TARGET_CQ_DEPTH    8192
+#define TARGET_DRC_ENTRIES 4096          /* per worker */
+#define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls and their answers */
+
+static const struct target_ops listen_ops = {
+        .close = target_conn_close,
+        .revoke = target_grant_revoke,
+};
+
+static struct target_worker *
+worker_of(struct target *t, const struct weft_worker *w)
+{
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		if (t->workers[i].w == w)
+			return &t->workers[i];
+	return NULL;
+}
+
+static void
+on_request(struct target *t, const struct weft_event *ev)
+{
+	struct target_worker *tw = worker_of(t, weft_connreq_worker(ev->connreq));
+	struct weft_conn_attr attr = {
+	        .size = sizeof(attr),
+	        .keepalive_us = t->conf.target.keepalive_ms * 1000,
+	};
+	struct target_conn *c;
+	int rc;
+
+	if (tw == NULL || atomic_load(&t->stopping) || !target_admit(t, &ev->remote)) {
+		weft_reject(ev->connreq, NULL, 0);
+		return;
+	}
+	if (target_log_request(tw, ev))
+		return;
+	rc = target_conn_make(tw, &ev->remote, false, &c);
+	if (rc != 0) {
+		target_log("a connection was refused: %s", strerror(-rc));
+		weft_reject(ev->connreq, NULL, 0);
+		return;
+	}
+	rc = weft_accept(ev->connreq, c->qp, &attr);
+	if (rc != 0) {
+		target_log("%s: not accepted: %s", c->peer, strerror(-rc));
+		target_conn_close(c);
+	}
+}
+
+static void
+on_event(void *user, const struct weft_event *ev)
+{
+	struct target *t = user;
+	struct target_conn *c = ev->user;
+	char text[160];
+
+	if (ev->type == WEFT_EV_CONNECT_REQUEST) {
+		on_request(t, ev);
+		return;
+	}
+	if (c == NULL || c->dead)
+		return;
+	switch (ev->type) {
+	case WEFT_EV_DISCONNECTED:
+	case WEFT_EV_CONNECT_ERROR:
+	case WEFT_EV_REJECTED:
+		if (!LIST_EMPTY(&c->grants))
+			target_log("%s: %s, its grants end", c->peer,
+			           ev->status == -ETIMEDOUT ? "is dead (it answers no more)"
+			           : ev->status != 0        ? "connection lost"
+			                                    : "disconnected");
+		target_conn_close(c);
+		break;
+	case WEFT_EV_TERMINATED:
+		target_log("%s: terminated by %s: %s", c->peer, ev->term.ours ? "us" : "the peer",
+		           weft_terminate_str(&ev->term, text, sizeof(text)));
+		break;
+	case WEFT_EV_BAD_RANGE:
+		target_bad_range(c, ev);
+		break;
+	case WEFT_EV_CQ_OVERRUN:
+		target_log("%s: completions were lost", c->peer);
+		break;
+	case WEFT_EV_SRQ_LIMIT:
+	case WEFT_EV_LAST_WQE:
+	case WEFT_EV_CONNECT_REQUEST:
+	case WEFT_EV_ESTABLISHED:
+		break;
+	}
+}
+
+static void
+on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	(void)user;
+	(void)cq;
+	for (unsigned int i = 0; i < n; i++) {
+		struct target_conn *c = wc[i].qp_user;
+
+		if (c->dead || c->rpc == NULL)
+			continue;
+		(void)weft_rpc_wc(c->rpc, &wc[i]);
+		target_auth_look(c);
+	}
+}
+
+int
+target_listen(struct target *t, char *err, size_t err_size)
+{
+	struct sockaddr_in any = {
+	        .sin_family = AF_INET,
+	        .sin_port = htons((uint16_t)t->conf.target.listen_port),
+	        .sin_addr.s_addr = htonl(INADDR_ANY),
+	};
+	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event, .user = t};
+	struct weft_listen_attr la = {
+	        .size = sizeof(la),
+	        .keepalive_us = t->conf.target.keepalive_ms * 1000,
+	        .max_conns_per_peer = t->conf.target.max_conns_per_peer,
+	        .max_requests_per_peer = t->conf.target.max_requests_per_peer,
+	        .push_out = true,
+	};
+	int rc = weft_evq_create(t->stack.ctx, &ea, &t->evq);
+
+	for (uint32_t i = 0; rc == 0 && i < t->stack.nworkers; i++) {
+		struct target_worker *tw = &t->workers[i];
+		struct weft_cq_attr ca = {
+		        .size = sizeof(ca),
+		        .depth = TARGET_CQ_DEPTH,
+		        .on_wc = on_wc,
+		        .user = tw,
+		};
+
+		tw->t = t;
+		tw->ops = &listen_ops;
+		tw->w = t->stack.workers[i];
+		LIST_INIT(&tw->conns);
+		LIST_INIT(&tw->limbo);
+		LIST_INIT(&tw->ios);
+		LIST_INIT(&tw->writers);
+		rc = weft_cq_create(t->stack.ctx, &ca, &tw->cq);
+		if (rc == 0)
+			rc = weft_rpc_budget_create(TARGET_CALLS_BYTES, &tw->budget);
+	}
+	if (rc == 0)
+		rc = weft_rpc_drc_create(TARGET_DRC_ENTRIES * t->stack.nworkers, &t->drc);
+	if (rc == 0) {
+		la.evq = t->evq;
+		rc = weft_listen(t->stack.ctx, (struct sockaddr *)&any, sizeof(any), &la,
+		                 &t->listener);
+	}
+	if (rc != 0)
+		snprintf(err, err_size, "cannot listen on port %u: %s", t->conf.target.listen_port,
+		         strerror(-rc));
+	return rc;
+}
+
+/* On the worker: close all connections in order. */
+static void
+worker_disconnect(void *arg)
+{
+	struct target_worker *tw = arg;
+	struct target_conn *c, *next;
+
+	for (c = LIST_FIRST(&tw->conns); c != NULL; c = next) {
+		next = LIST_NEXT(c, link);
+		if (weft_disconnect(c->qp) != 0)
+			target_conn_close(c);
+	}
+}
+
+/* On the worker: close all connections at once. */
+static void
+worker_close(void *arg)
+{
+	struct target_worker *tw = arg;
+	struct target_conn *c;
+
+	while ((c = LIST_FIRST(&tw->conns)) != NULL)
+		target_conn_close(c);
+}
+
+static bool
+wait_for_none(struct target *t, unsigned int timeout_ms)
+{
+	for (unsigned int i = 0; i < timeout_ms; i++) {
+		if (atomic_load(&t->nconns) == 0)
+			return true;
+		usleep(1000);
+	}
+	return atomic_load(&t->nconns) == 0;
+}
+
+void
+target_io_end(struct target *t)
+{
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		target_io_fini(&t->workers[i]);
+	weft_rpc_drc_destroy(t->drc);
+}
+
+void
+target_hang_up(struct target *t, unsigned int timeout_ms)
+{
+	atomic_store(&t->stopping, true);
+	if (t->listener != NULL)
+		weft_unlisten(t->listener);
+	t->listener = NULL;
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		(void)weft_worker_call(t->workers[i].w, worker_disconnect, &t->workers[i]);
+	if (wait_for_none(t, timeout_ms))
+		return;
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		(void)weft_worker_call(t->workers[i].w, worker_close, &t->workers[i]);
+	(void)wait_for_none(t, timeout_ms);
+}
+
+void
+target_conn_fini(struct target *t)
+{
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		struct target_worker *tw = &t->workers[i];
+
+		if (tw->w == NULL)
+			continue;
+		worker_close(tw);
+		target_writer_fini(tw);
+		target_conn_reap(tw);
+		if (tw->cq != NULL)
+			(void)weft_cq_destroy(tw->cq);
+		weft_rpc_budget_destroy(tw->budget);
+	}
+	if (t->evq != NULL)
+		(void)weft_evq_destroy(t->evq);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Messages of an opening, and the search for content in a file. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target_opening.h"
+
+int
+opening_fail(const struct opening *o, int rc, const char *fmt, ...)
+{
+	char why[CONF_ERR_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	if (o->conf->path[0] != '\0')
+		snprintf(o->err, o->err_size, "export %s: %s: %s", o->conf->name, o->conf->path,
+		         why);
+	else
+		snprintf(o->err, o->err_size, "export %s: %s", o->conf->name, why);
+	return rc;
+}
+
+int
+opening_is_zero(int fd, uint64_t begin, uint64_t end)
+{
+	static const uint8_t zero[65536];
+	uint8_t *buf = malloc(sizeof(zero));
+	off_t off = (off_t)begin, data;
+	int rc = 1;
+
+	if (buf == NULL)
+		return -ENOMEM;
+	while (rc == 1 && (uint64_t)off < end) {
+		ssize_t n;
+
+		data = lseek(fd, off, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break; /* no more data */
+		if (data >= 0)
+			off = data;
+		if ((uint64_t)off >= end)
+			break;
+		n = pread(fd, buf, sizeof(zero), off);
+		if (n < 0)
+			rc = -errno;
+		else if (n == 0)
+			break;
+		else if (memcmp(buf, zero, (size_t)n) != 0)
+			rc = 0;
+		off += n;
+	}
+	free(buf);
+	return rc;
+}

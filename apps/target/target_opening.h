@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_OPENING_H
+#define WEFT_APPS_TARGET_OPENING_H
+
+/** @file One opening of an export, or the check whether it could be opened; private to
+ * target_export.c and target_opening*.c. */
+
+#include "conf.h"
+#include "target_export.h"
+
+struct opening {
+	const struct conf_export *conf;
+	char *err;
+	size_t err_size;
+	bool created; /**< this opening has created the file, and removes it after an error */
+	bool is_new;  /**< all octets are zero: the file has to be formatted */
+	uint64_t bytes;
+};
+
+/* ---- target_opening.c ---- */
+
+/** Describe a failure: "export NAME: PATH: ...". Returns rc. */
+int opening_fail(const struct opening *o, int rc, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+/** 1: octets [begin, end) are all zero; holes are not read. 0: they are not; -errno. */
+int opening_is_zero(int fd, uint64_t begin, uint64_t end);
+
+/* ---- target_opening_log.c: the memory of a log ---- */
+
+/** Check that the file is a log, or blank. */
+int opening_log_inspect(struct opening *o, int fd, uint64_t have);
+/** Check the same again when the medium is locked. */
+int opening_log_check(const struct opening *o, const struct target_export *ex);
+/** Log what the export holds. */
+void opening_log_report(const struct opening *o, const struct target_export *ex);
+
+/* ---- target_opening_object.c: an object in two slots ---- */
+
+/** Check that the file is an export of this size, or new. */
+int opening_object_inspect(struct opening *o, int fd, uint64_t have);
+/** Check the same again when the medium is locked; a new file is formatted. */
+int opening_object_check(const struct opening *o, struct target_export *ex);
+/** Log what the export holds. */
+void opening_object_report(const struct opening *o, const struct target_export *ex);
+
+/* ---- target_opening_room.c: room in memory and on the medium ---- */
+
+/** Check that there is memory for the export; adds it to *taken. */
+int opening_has_memory(const struct opening *o, uint64_t *taken);
+/** Check the room in memory, then on the medium of fd, in the order of the open. */
+int opening_fits(const struct opening *o, int fd, uint64_t *taken);
+
+/* ---- target_opening_file.c ---- */
+
+/** Open or create the file to examine it; returns the descriptor or -errno. */
+int opening_file(struct opening *o);
+/** Check that the file is an export or new, and determine the size of the export. */
+int opening_inspect(struct opening *o, int fd);
+/** Make the name of a new file durable. */
+void opening_sync_directory(const char *path);
+
+#endif /* WEFT_APPS_TARGET_OPENING_H */

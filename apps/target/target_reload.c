@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file SIGHUP: the configuration is read again. What exports no longer grant is revoked; exports
+ * that are not served are opened again; clients and their keys are replaced. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "target.h"
+#include "target_file.h"
+#include "target_grant.h"
+#include "ui.h"
+
+static const struct conf_export *
+conf_find(const struct conf *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->nexports; i++)
+		if (strcmp(c->exports[i].name, name) == 0)
+			return &c->exports[i];
+	return NULL;
+}
+
+static void
+export_reload(struct target *t, struct target_export *ex, const struct conf_export *now,
+              const struct conf *fresh)
+{
+	const struct conf_export *was = ex->conf;
+	uint32_t want = now != NULL ? now->rights & was->rights : 0;
+	char rights[64];
+	uint32_t old;
+
+	if (target_export_retry(t, ex, now, fresh))
+		return;
+	old = atomic_exchange(&ex->rights, want);
+	if (now != NULL && (strcmp(now->path, was->path) != 0 ||
+	                    now->size_bytes != was->size_bytes || now->format != was->format ||
+	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
+	                    strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
+	                    now->numa_node != was->numa_node))
+		ui_msg("export %s: path, size, format, persist, hash, hash_key_file and numa_node "
+		       "change "
+		       "with a restart",
+		       was->name);
+	if (now != NULL && (now->rights & ~was->rights) != 0)
+		ui_msg("export %s: more rights than it started with come with a restart",
+		       was->name);
+	if (want != old)
+		ui_msg("export %s: grants %s from now on", was->name,
+		       target_rights_str(want, rights, sizeof(rights)));
+	/* Also without a change, because an earlier call may have failed. */
+	target_export_revoke(t, ex);
+}
+
+static void
+reload_tell(void *arg, const char *section, const char *key)
+{
+	(void)arg;
+	if (strcmp(section, "target") != 0 || strcmp(key, "revoke_ms") != 0)
+		ui_msg("[%s] %s: changes with a restart", section, key);
+}
+
+void
+target_reload(struct target *t)
+{
+	static struct conf fresh;
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+
+	if (conf_load(t->conf_file, &fresh, err, sizeof(err)) != 0) {
+		ui_msg("SIGHUP: %s; nothing was changed", err);
+		return;
+	}
+	if (target_auth_reload(t, &fresh, err, sizeof(err)) != 0) {
+		ui_msg("SIGHUP: %s; nothing was changed", err);
+		return;
+	}
+	/* Detect lost files first, so that they are opened again. */
+	target_watch(t);
+	ui_msg("SIGHUP: %s read again", t->conf_file);
+	conf_differ(&t->conf, &fresh, reload_tell, NULL);
+	atomic_store(&t->revoke_ms, fresh.target.revoke_ms);
+	for (uint32_t i = 0; i < t->nexports; i++)
+		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
+		              &fresh);
+	for (uint32_t i = 0; i < fresh.nexports; i++)
+		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
+			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Log lines that a peer can provoke: a limited number a second. */
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "target_say.h"
+#include "ui.h"
+#include <weft/limit.h>
+
+#define TARGET_LINES_A_SEC 20
+#define NS_PER_SEC         1000000000ULL
+
+/* Separate limits, so that strangers cannot suppress messages about exports. */
+static struct weft_limit peer_lines, export_lines;
+
+static void
+target_say(struct weft_limit *limit, const char *fmt, va_list ap)
+{
+	char text[1024];
+	uint32_t held;
+
+	if (!weft_limit_ok(limit, TARGET_LINES_A_SEC, ui_now_ns(), NS_PER_SEC, &held))
+		return;
+	if (held > 0)
+		ui_msg("%" PRIu32 " lines left out", held);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	ui_msg("%s", text);
+}
+
+void
+target_log(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	target_say(&peer_lines, fmt, ap);
+	va_end(ap);
+}
+
+void
+target_log_export(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	target_say(&export_lines, fmt, ap);
+	va_end(ap);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Whether an export is served, and what it grants. Any thread; nothing here blocks for
+ * long. */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "target.h"
+#include "target_export.h"
+
+static const char *const state_words[] = {
+        [TARGET_FILE_HERE] = "is there",
+        [TARGET_FILE_REMOVED] = "was removed",
+        [TARGET_FILE_REPLACED] = "was replaced by another file",
+        [TARGET_FILE_CUT] = "was cut short",
+        [TARGET_FILE_WRITTEN] = "was written to by another process",
+};
+
+struct target_export *
+target_export_find(struct target *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->nexports; i++)
+		if (strcmp(t->exports[i].conf->name, name) == 0)
+			return &t->exports[i];
+	return NULL;
+}
+
+bool
+target_is_log(const struct target_export *ex)
+{
+	return ex->conf->format == CONF_FORMAT_LOG;
+}
+
+bool
+target_export_up(const struct target_export *ex)
+{
+	return atomic_load(&ex->up);
+}
+
+static enum target_file
+file_known(const struct target_export *ex)
+{
+	enum target_file now = atomic_load(&ex->file);
+	struct stat st;
+
+	if (now == TARGET_FILE_HERE && ex->file_fd >= 0 && fstat(ex->file_fd, &st) == 0 &&
+	    st.st_nlink == 0)
+		return TARGET_FILE_REMOVED;
+	return now;
+}
+
+bool
+target_file_lost(const struct target_export *ex)
+{
+	return !target_export_up(ex) || file_known(ex) != TARGET_FILE_HERE;
+}
+
+const char *
+target_file_str(const struct target_export *ex)
+{
+	return state_words[file_known(ex)];
+}
+
+bool
+target_export_why(struct target_export *ex, char *buf, size_t size)
+{
+	if (target_export_up(ex)) {
+		snprintf(buf, size, "its file %s", target_file_str(ex));
+		return target_file_lost(ex);
+	}
+	pthread_mutex_lock(&ex->lock);
+	snprintf(buf, size, "offline: %s", ex->why);
+	pthread_mutex_unlock(&ex->lock);
+	return true;
+}
+
+uint32_t
+target_may(const struct target_export *ex)
+{
+	return target_file_lost(ex) ? 0 : atomic_load(&ex->rights);
+}
+
+uint64_t
+target_region_off(const struct target_export *ex)
+{
+	return target_is_log(ex) ? 0 : EXPFMT_COMMIT_OFF;
+}
+
+uint64_t
+target_region_bytes(const struct target_export *ex)
+{
+	const struct expfmt_super *s = &ex->super;
+
+	if (target_is_log(ex))
+		return ex->persist->bytes;
+	/* The region excludes the superblock, and the octets left over behind the second slot. */
+	return s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
+}
