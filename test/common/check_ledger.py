@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The conformance ledger holds together: check_ledger.py SRC BUILD. Prints TAP.
+"""The conformance ledger is consistent: check_ledger.py SRC BUILD. Prints TAP.
 
-1. Every test that docs/conformance.md and docs/conformance/*.md name exists, and no reading stands twice. A test
-   is named `program:case` or `program` in backquotes in the last cell of a row, the program without its test_
-   prefix; those of test/e2e are `e2e_name:case`, Python ones of test/access `access_name:case`.
-2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
-   both say the same in keyword and paraphrase, and no paraphrase is missing.
-3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
-4. The cell before the last of each row names the code that obeys the rule, as `file.c:name`: a function, table,
-   macro or structure that this file of lib, apps or drivers defines. The file is named by its base name, or, where
-   several have that, by the end of its path. The cell is "-" where WITHOUT_CODE says that there is none.
+1. Every test that docs/conformance.md and docs/conformance/*.md name exists, and no reading occurs twice. A test is
+   named `program:case` or `program` in backquotes in the last cell of a row, the program without its test_ prefix. Those
+   of test/e2e are `e2e_name:case`, Python ones of test/access `access_name:case`.
+2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row has an entry. Both have the
+   same keyword and paraphrase, and no paraphrase is missing.
+3. Each of those rows gives the state of the rule: tests with their case, or one of WORDS and a reason.
+4. The cell before the last of each row names the code that obeys the rule, as `file.c:name`: a function, table, macro or
+   structure that this file of lib, apps or drivers defines. The file is named by its base name or, if several files have
+   that, by the end of its path. The cell is "-" where WITHOUT_CODE says that there is no such code.
 """
 import glob
 import os

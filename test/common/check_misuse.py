@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every public call has a test of its misuse: check_misuse.py LIBRARY... -- HEADER... -- PROGRAM... Prints TAP.
+"""Every public function has a test of its misuse: check_misuse.py LIBRARY... -- HEADER... -- PROGRAM... Prints TAP.
 
-Public is what an installed header declares, and the shared libraries export that and nothing else. A test of its misuse is a
-case of its name in one of the programs. What cannot be misused so is named here, with the reason."""
+Functions that an installed header declares are public, and the shared libraries export only those. A test of misuse is
+a case with the function's name in one of the programs. Functions without such a test are listed here with the reason."""
 import re
 import subprocess
 import sys

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Have the compiler read <immintrin.h> once and not for every file: precompile.py BUILD
+"""Let the compiler read <immintrin.h> once and not for every file: precompile.py BUILD
 
 DPDK's headers include it, and reading it takes longer than compiling most files. The build directory was set up with
--include BUILD/pch/vectors.h, which says no more than that, so no file of ours compiles because of it that would not
-otherwise. A precompiled header fits one set of options: here it is made for each set that enough files share.
+-include BUILD/pch/vectors.h, which contains only that include, so it does not hide a missing include of ours. A
+precompiled header fits one set of options. This program makes one for each set that enough files share.
 """
 import collections
 import json

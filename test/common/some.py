@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Some tests, by layer, name or case: some.py BUILD [--gdb|--valgrind] WHAT...
+"""Run some tests, by layer, name or case: some.py BUILD [--gdb|--valgrind] WHAT...
 
 WHAT is a folder of test/ ("mpa": the tests of that layer), the name of a test ("mpa_marker"; with test_ before it where
-a folder is called the same: "test_tcp"), or either with the beginning of a case's name behind a colon ("mpa:wrong",
-"mpa_marker:wrong"). Builds what these tests need and nothing
-else. Without a case they run as the suites do, and are counted; a case runs alone, and its output is shown. Under a debugger one
-program runs: what is named must be one case, or one test. Tests of the suites soak and fuzz run only when they are named.
+a folder has the same name: "test_tcp"), or either followed by a colon and the beginning of a case's name ("mpa:wrong",
+"mpa_marker:wrong"). Only what these tests need is built. Without a case the tests run as in the suites, and are
+counted. A case runs alone, and its output is shown. Under a debugger one program runs, so WHAT must be one case or one
+test. Tests of the suites soak and fuzz run only when they are named.
 """
 import json
 import os

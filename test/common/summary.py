@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Count TAP cases in meson's test logs: summary.py BUILD_FAILURES NAME=LOG.json ...
 
-Prints what failed (with its output) and what was skipped (with its reason), then the one
-line that is counted. A program that died without a failed case is one failure.
+Prints failed cases (with their output) and skipped cases (with their reason), then the one line that is counted. A
+program that was killed without a failed case is one failure.
 """
 import json
 import os

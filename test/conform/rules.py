@@ -3,21 +3,20 @@
 """The index of every MUST and SHOULD of the texts that the stack implements, and their ledger.
 
     rules.py TEXT...           bring index.tsv and docs/conformance/ up to date with the texts
-    rules.py --check TEXT...   only say what would change; exit status 1 if anything would
-    rules.py --show TEXT...    print the sentences with their place, to write a paraphrase beside
+    rules.py --check TEXT...   only print what would change; exit status 1 if anything would
+    rules.py --show TEXT...    print the sentences with their place, to write a paraphrase of each
     rules.py --all TEXT...     print every sentence with its digest, counted or not
 
-A TEXT is the RFC Editor's rfcNNNN.txt or a draft's text, or a folder of which those in DOCUMENTS are taken.
-The texts are not part of this repository: index.tsv names a sentence by its document, its section, its ordinal
-among the sentences that count in that section, and a digest; what the sentence asks for stands beside it in our
-own words. A sentence counts when it has a keyword of RFC 2119 other than MAY and OPTIONAL; where it ends
-with a colon the list that follows is part of it. Another one counts when it was chosen: the draft binds in plain
-words, too. Whoever chooses it adds a line to index.tsv with its digest (--all prints it), any ordinal, and a
-paraphrase, and runs an update, which puts it in its place; its keyword is MAY or `stated`.
+A TEXT is the RFC Editor's rfcNNNN.txt or a draft's text, or a folder, of which the files named in DOCUMENTS are read.
+The texts are not part of this repository. index.tsv identifies a sentence by its document, its section, its ordinal
+among the counted sentences of that section, and a digest. Beside that it has a paraphrase of the rule. A sentence
+counts when it has a keyword of RFC 2119 other than MAY and OPTIONAL. If it ends with a colon, the following list is
+part of it. Other sentences count when they were chosen, because the draft also states rules in plain words. To choose a
+sentence, add a line to index.tsv with its digest (--all prints it), any ordinal, and a paraphrase. Then run an update,
+which moves the line to its place. The keyword of such a sentence is MAY or `stated`.
 
-An update keeps the paraphrase of a sentence that stayed the same, even where it moved, and the row of the
-ledger that goes with it. What is new gets an empty paraphrase and an empty row, on which the test `ledger`
-fails until somebody wrote both.
+An update keeps the paraphrase of a sentence that did not change, even if it moved, and its row of the ledger. A new
+sentence gets an empty paraphrase and an empty row. The test `ledger` fails until both are written.
 """
 import hashlib
 import os

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a peer can provoke is logged a bounded number of times a second: test_logs.py SRC. TAP.
+"""Log lines that a peer can provoke are limited to a number per second: test_logs.py SRC. TAP.
 
-In the layers that peers reach, WEFT_LOG and weft_ulp_error() (without a limit) say only what is listed here with the reason why no peer
-can bring it about; all else is WEFT_LOG_PEER, or is for debugging. weft-target's lines are target_log()'s, or of what
-its operator does.
+In the layers that peers reach, WEFT_LOG and weft_ulp_error(), which have no limit, are used only for the texts that are
+listed here with the reason why no peer can cause them. All other lines use WEFT_LOG_PEER, or are for debugging.
+weft-target's lines use target_log(), or report an action of the operator.
 """
 import os
 import re
