@@ -28,7 +28,7 @@ struct weft_tcp_conn {
 	uint16_t room;           /**< tailroom of an mbuf in octets; 0: unchanged */
 	int send_rc;
 	bool closed, aborted;
-	/* sent; what lies behind the two counts is left as it was when a connection begins */
+	/* sent; fake_new() does not clear what follows the two counts */
 	uint32_t out_bytes;
 	unsigned int nsegs;
 	struct {

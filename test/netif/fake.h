@@ -93,7 +93,7 @@ void fake_pass(struct fake *f, uint64_t ns);
 /** Free the frames that were sent and the segments that were passed up. */
 void fake_drop(struct fake *f);
 
-/** How a frame lies in mbufs when it arrives. */
+/** The form of mbufs in which a frame arrives. */
 enum fake_how {
 	FAKE_FLAT,    /**< one mbuf of the interface's pool */
 	FAKE_CHAIN,   /**< segments of `arg` octets, same pool */
@@ -116,7 +116,7 @@ struct fake_pkt {
 	uint8_t tos, ttl;  /**< ttl 0: 64 */
 	uint16_t frag;     /**< flags and offset */
 	uint8_t ip_opt;    /**< octets of NOPs in the IP header, a multiple of 4 */
-	uint8_t tcp_opt;   /**< likewise in TCP's */
+	uint8_t tcp_opt;   /**< octets of NOPs in the TCP header */
 	uint32_t data;     /**< octets of payload (a counting pattern) */
 };
 /** Build Ethernet, IP and (for TCP) TCP headers with valid checksums. Returns the length of the

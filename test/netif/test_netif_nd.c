@@ -243,7 +243,8 @@ test_duplicate(void)
 	fake_stop(&f);
 }
 
-/* RFC 4862 s5.4.5 (SHOULD): who has our link-local address has our MAC; IPv6 ends, IPv4 goes on. */
+/* RFC 4862 s5.4.5 (SHOULD): a node with our link-local address has our MAC address, too. IPv6 is
+ * disabled, and IPv4 continues. */
 static void
 test_disabled(void)
 {
@@ -295,7 +296,8 @@ test_report(void)
 
 	fake_create(&f, &a);
 	fake_poll(&f);
-	check_report(1, &fake6_none, 4, 1); /* RFC 3590 s4: from nobody yet; both have one group */
+	/* RFC 3590 s4: the source is still unspecified; both addresses have one group */
+	check_report(1, &fake6_none, 4, 1);
 	fake_drop(&f);
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
 	fake_drop(&f);
@@ -337,8 +339,8 @@ test_report(void)
 	fake_stop(&f);
 }
 
-/** RFC 3810 s6.2: a query is answered once within the time that it allows, none at all included;
- * not always at the same moment of it. */
+/** RFC 3810 s6.2: a query is answered once within its maximum response delay, which may be zero.
+ * The moment within the delay differs. */
 static void
 test_report_delay(void)
 {
@@ -518,8 +520,9 @@ test_advertised(void)
 		weft_netif_neigh_put(f.nif, n);
 		fake_stop(&f);
 	}
-	/* Who is asked answers so that it is proven, or only says where it is: used, and asked
-	 * again. */
+	/* A neighbour answers our solicitation either with a solicited advertisement, which
+	 * proves reachability, or with an unsolicited one. After the latter its address is used,
+	 * and probed. */
 	for (unsigned int solicited = 0; solicited < 2; solicited++) {
 		struct weft_neigh *n;
 
@@ -560,7 +563,8 @@ test_answer(void)
 	check_nd(0, 136, SOLICITED | OVERRIDE, &fake6_us, &fake6_peer, &fake6_us, &fake_peer_mac,
 	         true);
 	fake_drop(&f);
-	/* Who asked is known, though not proven: used and asked. */
+	/* The sender of a solicitation is known, and its reachability is not proven: its address
+	 * is used, and probed. */
 	n = get(&fake6_peer);
 	tx(n, &fake6_peer, 40);
 	CHECK_EQ(f.ntx, 2);
@@ -572,7 +576,8 @@ test_answer(void)
 	check_nd(0, 136, SOLICITED | OVERRIDE, &fake6_us_ll, &fake6_peer_ll, &fake6_us_ll,
 	         &fake_peer_mac, true);
 	fake_drop(&f);
-	/* Whether we are there, to us alone; RFC 5942: from off the link, answered, not kept. */
+	/* Solicitations to our unicast address. RFC 5942: one from off-link is answered, and
+	 * makes no entry. */
 	nd_in(135, 0, &fake6_peer, &fake6_us, &fake6_us, NULL);
 	CHECK_EQ(f.ntx, 1);
 	nd_in(135, 0, &fake6_far, &fake6_us, &fake6_us, &new_mac);
@@ -634,7 +639,8 @@ test_malformed(void)
 			BAD();
 		}
 	}
-	/* s7.1.1: from nobody, with an address or to one; s7.1.2: solicited, to a group. */
+	/* s7.1.1: from the unspecified address, with a link-layer address or to a unicast
+	 * address; s7.1.2: solicited, to a multicast address. */
 	len = fake6_nd(frame, 135, 0, &fake6_none, &group, &fake6_us, &fake_peer_mac);
 	BAD();
 	len = fake6_nd(frame, 135, 0, &fake6_none, &fake6_us, &fake6_us, NULL);
@@ -705,7 +711,7 @@ test_bounds(void)
 		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[i]), 0);
 	}
 	fake_poll(&f);
-	CHECK_EQ(f.ntx, 64); /* at once; the others' turn comes */
+	CHECK_EQ(f.ntx, 64); /* at once; the others follow later */
 	CHECK_EQ(weft_netif_stats(f.nif)->neigh_limited, BOUND - 64);
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n[0]), -ENOBUFS);
 	for (unsigned int i = 0; i < 1000; i++) {

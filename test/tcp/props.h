@@ -30,9 +30,9 @@ struct props_half {
 	uint64_t fin_off; /**< offset of the FIN */
 	uint64_t arrived; /**< the far end has received all octets before this offset */
 	uint64_t acked;   /**< highest acknowledgment that reached this end */
-	/** Likewise, by segments that this end must accept; and without what came at this instant:
-	 * a burst is worked through in order, and earlier segments of it have their effect
-	 * first. */
+	/** The same for segments that this end must accept, and without those that arrived at
+	 * this instant: a burst is processed in order, and its earlier segments take effect first.
+	 */
 	uint64_t acked_new, acked_sure, acked_new_ns;
 	/** Right edge of the far end's window, as it reached this end: now, before this instant,
 	 * and the highest ever. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the statements of a packet script do. */
+/** @file The effects of the statements of a packet script. */
 
 #include <stdlib.h>
 
 #include "script.h"
 
-/** How far from its time something may come: two ticks of the stack's timers and a little. */
+/** Permitted difference from the expected time: two ticks of the stack's timers, and some
+ * microseconds. */
 #define TOLERANCE_NS (40 * WEFT_NS_PER_US)
 
-/* ---- What comes ---- */
+/* ---- Expected segments ---- */
 
 static uint32_t
 num(const struct sc_num *n, uint32_t base)
@@ -34,7 +35,8 @@ opts_equal(const struct sc *s, const struct sc_opts *want, const struct sc_opts 
 	return true;
 }
 
-/** What is wrong with c, NULL if nothing; seq: the number that is expected. */
+/** The first difference between c and the wanted segment, or NULL. seq: the expected sequence
+ * number. */
 static const char *
 mismatch(const struct sc *s, const struct sc_seg *want, uint32_t seq, uint32_t len,
          const struct sc_cap *c)
@@ -79,7 +81,7 @@ ms(uint64_t at_ns, uint64_t from_ns)
 	return (double)(int64_t)(at_ns - from_ns) / 1e6;
 }
 
-/** When something must come, from now. */
+/** The expected time, relative to now. */
 struct when {
 	uint64_t min_ns, max_ns;
 };
@@ -165,7 +167,7 @@ nothing(struct sc *s, uint64_t ns)
 		        ms(s->caps[0].at_ns, from_ns), print_first(s, buf, sizeof(buf)));
 }
 
-/* ---- What is sent ---- */
+/* ---- Injected packets ---- */
 
 static void
 inject_seg(struct sc *s, struct sc_seg *g)
@@ -263,7 +265,7 @@ icmp(struct sc *s, const char *p)
 
 /* ---- Opening in one line ---- */
 
-/** The segment with SYN that the stack owes us now. */
+/** Take the segment with SYN that the stack must send now. */
 static struct sc_seg
 take_syn(struct sc *s, uint8_t flags)
 {
@@ -398,7 +400,7 @@ do_frame(struct sc *s, const char *p)
 	sc_settle(s);
 }
 
-/** Of what the application may do; false: not such a statement. */
+/** Execute a statement of the application. Returns false if it is not one. */
 static bool
 app_statement(struct sc *s, const char *p)
 {
