@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the fuzz entries reach: coverage.py PROFDATA -object EXE [-object EXE]...
+"""The coverage of the fuzz entries: coverage.py PROFDATA -object EXE [-object EXE]...
 
-Prints lines and branches by layer, then what is never reached: by reason (unreached.txt gives one for a
-function or a file), and what has none, function by function with its lines. test/fuzz/run --coverage
-makes the profile.
+Prints lines and branches by layer. Then it prints the code that is never reached: by reason (unreached.txt gives one
+for a function or a file), and functions without a reason, with their lines. test/fuzz/run --coverage makes the profile.
 
-The first part is llvm-cov's summary, which adds up functions (of an inline one the instance that is covered
-best); the second is by the lines of each file. The sums differ a little.
+The first part is llvm-cov's summary, which adds up functions (for an inline one, the instance with the best coverage).
+The second part is by the lines of each file. The sums differ a little.
 """
 import collections
 import fnmatch

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A QP of a whole stack in any state, by its public verbs, while the input lets its program and its
- * peer act in turn. The peer is made of octets over a TCP of its own: it starts MPA up in either
- * role, with markers and without, frames what it sends with a right CRC, answers the stack's
- * requests if the input says so, and sends segments that are right or nearly right.
+ * @file A QP of a whole stack in any state, used through the public verbs. The input lets its
+ * program and its peer act in turn. The peer sends raw octets over a TCP of its own: it starts MPA
+ * up in either role, with or without markers, frames its segments with a right CRC, answers the
+ * stack's requests if the input says so, and sends valid and nearly valid segments.
  *
- * Whatever happens: each request is completed exactly once and in order, a Terminate goes each way
- * at most once with nothing behind ours, no octet changes that was not granted or posted, and at
- * the end no region, connection or mbuf is left.
+ * In every case each request is completed exactly once and in order. Each side sends at most one
+ * Terminate, and nothing follows ours. Only octets that were granted or posted change. At the end
+ * no region, connection or mbuf is left.
  *
- * The first three octets of an input are the attributes, two more what is done in a callback when
- * there are any; the last one says how it ends.
+ * The first three octets of an input are the attributes. Two more octets select the action in a
+ * callback, if there is one. The last octet selects the end.
  */
 
 #include "fuzz_qp.h"

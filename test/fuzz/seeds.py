@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the inputs that the entries mpa, ddp and qp begin with: every opcode, every state, each kind
-of grant, markers either way.
+"""Write the first inputs of the entries mpa, ddp and qp: every opcode, every state, each kind of grant, with and
+without markers.
 
     test/fuzz/seeds.py [DIR]     DIR [test/fuzz/corpus]: into DIR/mpa, DIR/ddp and DIR/qp, as seed-*
 
-Their octets are what fuzz_mpa.c, fuzz_ddp.c, fuzz_qp.c, qp_peer.c and qp_local.c read: change these, run this.
+The octets are those that fuzz_mpa.c, fuzz_ddp.c, fuzz_qp.c, qp_peer.c and qp_local.c read. After a change of these
+files, run this program.
 """
 
 import os

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real weft-target on a veth pair, attacked by the kernel's sockets and by hping3: test_hostile_veth.py BUILD [CASE...]
+"""A real weft-target on a veth pair, attacked by kernel sockets and by hping3: test_hostile_veth.py BUILD [CASE...]
 
-Three namespaces of the test's own: the target's, a client's, and the attackers', which bridges the three. An honest
-client pushes at a steady rate, and the attackers' kernel pings. Each case prints what was held and what was got.
+Three network namespaces: the target's, a client's, and the attackers', which bridges the other two. An honest client
+pushes at a steady rate, and the attackers' kernel pings. Each case prints the resources that were held and the
+throughput.
 """
 import contextlib
 import json

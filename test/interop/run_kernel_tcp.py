@@ -4,8 +4,8 @@
 
     run_kernel_tcp.py TCP_PEER [--soak] [--only PREFIX] [--list]
 
-Needs root: makes network namespaces with names of its own and takes them away again. --soak: every port,
-family, direction and impairment with 1 GiB each; otherwise a part of it that ends within 90 s.
+Needs root: it creates network namespaces and removes them at the end. --soak: every port, family, direction and
+impairment with 1 GiB each; otherwise a part of that which ends within 90 s.
 """
 import argparse
 import os

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# weft against the Python peer on kernel sockets, over veth between two network namespaces, each
-# as initiator and as responder; then tshark judges what was on the wire. TAP.
+# weft against the Python peer on kernel sockets, over veth between two network namespaces, each as initiator and as
+# responder. Then tshark judges the captures. TAP.
 # usage: run_python_peer.sh WEFT_PEER IWARP_PEER.PY
 set -u
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Install into a scratch root and build outside programs against it, once shared, once static: one on verbs, of
-# three files, and one that needs RPC and the log; check what was installed. Prints TAP. Usage: run.sh SRC BUILD
+# Install into a scratch root, check what was installed, and build outside programs against it, shared and static: one of three
+# files that uses verbs, and one that needs RPC and the log. Prints TAP. Usage: run.sh SRC BUILD
 set -u
 src=$1 build=$2
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/weft-package.XXXXXX")

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * An NFS version 3 client on weft's TI-RPC face, for Linux's server behind RPC-over-RDMA version 1.
- * One connection, one call at a time.
+ * @file An NFS version 3 client on weft's TI-RPC interface, for Linux's server with RPC-over-RDMA
+ * version 1. One connection, one call at a time.
  *
  *   nfs_peer [-v MAX-VERSION] [-m MIN-VERSION] [-i INLINE-BYTES] DEV ADDR PEER FILE-HANDLE OP...
  *
- * FILE-HANDLE: the exported directory's, as nfsd prints it (\x and hexadecimal digits). OP:
+ * FILE-HANDLE is the handle of the exported directory, as nfsd prints it (\x and hexadecimal
+ * digits). Each OP prints one line:
  *
- *   null  getattr          nothing to say; the directory's attributes
+ *   null                   nothing else
+ *   getattr                the directory's attributes
  *   lookup:NAME            the file's size
- *   read:NAME:BYTES[:at]   so many asked for; SHA-256 of what came. at: straight into the caller's
- * memory, by an address in the binding, instead of through weft's inread:NAME:BYTES      the same,
- * without a binding: the data is in the reply, which may be long write:NAME:BYTES       a pattern;
- * its SHA-256 inwrite:NAME:BYTES     the same, without a binding: a long call list the number of
- * names, and the SHA-256 of them, sorted, a line each proc:N                 a procedure that there
- * is not
+ *   read:NAME:BYTES[:at]   read BYTES; SHA-256 of the data. at: directly into the caller's memory, by
+ *                          an address in the binding, and not into weft's
+ *   inread:NAME:BYTES      the same without a binding: the data are in the reply, which may be long
+ *   write:NAME:BYTES       write a pattern; its SHA-256
+ *   inwrite:NAME:BYTES     the same without a binding: a long call
+ *   list                   the number of names, and the SHA-256 of the sorted names, one a line
+ *   proc:N                 an undefined procedure
  *
- * Each OP prints one line. Exit status 0: all were answered.
+ * Exit status 0: all were answered.
  */
 
 #include <arpa/inet.h>

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linux's NFS server in the siw guest as the peer of RPC-over-RDMA version 1: weft's client asks, the guest compares;
-then tshark judges what was on the wire. docs/interop.md explains. TAP.
+"""Linux's NFS server in the siw guest as the peer of RPC-over-RDMA version 1. TAP.
+
+weft's client makes calls, and the guest compares the files. Then tshark judges the capture. docs/interop.md explains
+the test.
 
 run_nfs.py BUILD [--list]
 
-The guest is the one of run_siw.py. What a failed run leaves to look at is in BUILD/meson-logs/nfs.
+The guest is that of run_siw.py. The logs of a failed run are in BUILD/meson-logs/nfs.
 """
 import argparse
 import hashlib

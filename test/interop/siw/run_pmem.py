@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft-target on a virtual NVDIMM: in a QEMU guest, on a file system with DAX, where libpmem flushes cache lines instead
-of calling the kernel; the guest is killed while clients push, and booted again. docs/interop.md explains. TAP.
+"""weft-target on a virtual NVDIMM in a QEMU guest. TAP.
+
+The export is on a file system with DAX, where libpmem flushes cache lines instead of calling the kernel. The guest is
+killed while clients push, and booted again. docs/interop.md explains the test.
 
 run_pmem.py BUILD [--list]
 
 The guest is that of run_siw.py (WEFT_SIW_CACHE), with weft-target of BUILD in it. Seeds are printed; WEFT_TEST_SEED=N
-replays one's choices.
+repeats the choices of one.
 """
 import argparse
 import glob

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft against Linux's siw in a QEMU guest: each as initiator and as responder, whatever siw can be set to, good and
-bad requests; then tshark judges what was on the wire. docs/interop.md explains. TAP.
+"""weft against Linux's siw in a QEMU guest, each as initiator and as responder. TAP.
+
+The cases cover every setting of siw, valid and invalid requests. Then tshark judges the capture. docs/interop.md
+explains the test.
 
 run_siw.py BUILD [--only PREFIX]... [--list]
 
-The guest is kept in BUILD/siw-guest, or where WEFT_SIW_CACHE says. What a failed run leaves to look at is in
-BUILD/meson-logs/siw: the capture of everything, the guest's console.
+The guest is kept in BUILD/siw-guest, or where WEFT_SIW_CACHE says. The logs of a failed run are in
+BUILD/meson-logs/siw: the capture of all cases, and the guest's console.
 """
 import argparse
 import os

@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The guest's side of the interoperability test with Linux's siw: plain operations checked by
- * content, and requests that the peer must answer with a Terminate. siw_peer.c is the same on weft.
+ * @file The guest's side of the interoperability test with Linux's siw: plain operations checked by
+ * content, and requests that the peer must answer with a Terminate. siw_peer.c does the same with
+ * weft.
  *
  *   siwtool serve [-p PORT] [-n CONNECTIONS] [-r RECVS] [-s BYTES] [-a BYTES] [-j] [-x] [-6]
  *   siwtool connect [-p PORT] [-d DEPTH] [-a BYTES] [-w MS] ADDRESS OP...
  *
- * OP: send:N sendse:N sendinv:N write:N read:N, with xTIMES behind it posted so often at once (a
- * read gives back what the write before it of the same length has put there) bad-write-key
- * bad-read-key bad-write-bounds bad-read-bounds wrap-write ro-write wo-read   right key, access not
- * granted big-send:N         what the peer has no receive of that size for wait               until
- * the peer has disconnected -r, -s: receives posted, and how long each is; -a: octets of private
- * data; -w: before the first operation; -j: reject with private data; -x: disconnect after the
- * first message; -6: serve IPv6 instead of IPv4. The server's private data begins with a
- * description of its region (struct adv).
+ * OP is one of:
+ *
+ *   send:N sendse:N sendinv:N write:N read:N
+ *                       with xTIMES at the end: posted TIMES at once. A read returns the data of an
+ *                       earlier write of the same length.
+ *   bad-write-key bad-read-key bad-write-bounds bad-read-bounds wrap-write
+ *                       invalid requests
+ *   ro-write wo-read    a valid key without this access right
+ *   big-send:N          longer than the peer's receives
+ *   wait                until the peer has disconnected
+ *
+ * -r, -s: number and length of the posted receives; -a: octets of private data; -w: time before the
+ * first operation; -j: reject with private data; -x: disconnect after the first message; -6: serve
+ * IPv6 instead of IPv4. The server's private data begin with a description of its region (struct
+ * adv).
  */
 
 #include <arpa/inet.h>
