@@ -11,8 +11,8 @@
  *   null                   nothing else
  *   getattr                the directory's attributes
  *   lookup:NAME            the file's size
- *   read:NAME:BYTES[:at]   read BYTES; SHA-256 of the data. at: directly into the caller's memory, by
- *                          an address in the binding, and not into weft's
+ *   read:NAME:BYTES[:at]   read BYTES; SHA-256 of the data. at: directly into the caller's
+ *                          memory, by an address in the binding, and not into weft's
  *   inread:NAME:BYTES      the same without a binding: the data are in the reply, which may be long
  *   write:NAME:BYTES       write a pattern; its SHA-256
  *   inwrite:NAME:BYTES     the same without a binding: a long call
