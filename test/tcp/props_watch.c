@@ -160,7 +160,7 @@ sent_sack(const struct props *p, const struct props_half *other, const struct se
 		uint64_t l = offset(other, s->o.sack[i].left),
 		         r = offset(other, s->o.sack[i].right);
 
-		/* RFC 2883 s4: a duplicate is reported, whoever sent it. */
+		/* RFC 2883 s4: a duplicate is reported, regardless of its sender. */
 		if (i == 0 && p->attacked && (int32_t)(s->o.sack[i].right - s->h.ack) <= 0)
 			continue;
 		if (other->fin_arrived && r == other->fin_off + 1)
