@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rules.py and check_ledger.py on a repository of their own, with texts that are nobody's: test_rules.py SRC. TAP."""
+"""rules.py and check_ledger.py on a repository and texts made for this test: test_rules.py SRC. TAP."""
 import os
 import re
 import shutil

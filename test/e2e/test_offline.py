@@ -165,8 +165,8 @@ def test_cut_under_pmem():
 
 
 def comes_back(persist):
-    """SIGHUP opens a lost export whoever is connected: its former writer, which is idle, a reader of it that does not
-    answer, and an active client of another export, which notices nothing."""
+    """SIGHUP opens a lost export in spite of connected clients: its former writer, which is idle, a reader of it that
+    does not answer, and an active client of another export, which notices nothing."""
     exports = {e: {"path": path(f"cb.{persist}.{e}"), "size": "16M", "persist": persist} for e in ("lost", "good")}
     t = Target(f"cb{persist}", exports, ports=4, keepalive_ms=60000)
     t.start()

@@ -250,7 +250,7 @@ test_read(void)
 	finish(); /* while reads are in flight */
 }
 
-/* A blank region is formatted over a slow link; repeatedly. */
+/* The writer formats a blank region remotely, and the log is recovered afterwards. */
 static void
 test_format(void)
 {

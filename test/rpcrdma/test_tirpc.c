@@ -1042,8 +1042,8 @@ int __wrap_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (
 int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 
-/* The caller knows that its call has ended. It continues at once, or when the destroyer waits
- * for it. */
+/* The caller knows that its call has ended. Hold it until the destroyer waits for it, or has
+ * continued without waiting. */
 void
 __wrap_tirpc_wait_fini(struct tirpc_wait *w)
 {
