@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Creation, end and events of a remote log. */
+/** @file Creation, end and counters of a remote log. */
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "log_append.h"
-#include "log_catch.h"
-#include "log_member.h"
-#include "log_open.h"
+#include "log_base.h"
 #include "log_priv.h"
 #include "log_read.h"
-#include "log_send.h"
-
-struct weft_handle_kind log_kind = {.name = "log"};
+#include "log_run.h"
+#include "log_window.h"
 
 #define LOG_MAX_APPENDS 65536
 #define LOG_MAX_UNITS   64
@@ -28,38 +24,6 @@ static const struct weft_log_attr log_defaults = {
         .copy_bytes = 65536,
         .flush_flags = WEFT_FLUSH_PERSISTENT,
 };
-
-const char *
-weft_log_event_str(enum weft_log_event_type t)
-{
-	static const char *const names[] = {
-	        [WEFT_LOG_EV_JOINED] = "joined", [WEFT_LOG_EV_OPEN] = "open",
-	        [WEFT_LOG_EV_LIVE] = "live",     [WEFT_LOG_EV_DAMAGED] = "damaged",
-	        [WEFT_LOG_EV_LOST] = "lost",     [WEFT_LOG_EV_LAGGING] = "lagging",
-	        [WEFT_LOG_EV_ROOM] = "room",     [WEFT_LOG_EV_FAILED] = "failed",
-	};
-
-	return (unsigned int)t < LOG_DIM(names) ? names[t] : "?";
-}
-
-const char *
-weft_log_damage_str(enum weft_log_damage d)
-{
-	static const char *const names[] = {
-	        [WEFT_LOG_DAMAGE_WORDS] = "words",
-	        [WEFT_LOG_DAMAGE_TAIL] = "last record",
-	        [WEFT_LOG_DAMAGE_HEAD] = "first record",
-	        [WEFT_LOG_DAMAGE_RECORD] = "record",
-	        [WEFT_LOG_DAMAGE_SUPER] = "superblock",
-	        [WEFT_LOG_DAMAGE_CARD] = "card",
-	        [WEFT_LOG_DAMAGE_TAIL_WORD] = "tail word",
-	        [WEFT_LOG_DAMAGE_HEAD_WORD] = "head word",
-	        [WEFT_LOG_DAMAGE_UNFENCED] = "word of a writer that was not fenced",
-	        [WEFT_LOG_DAMAGE_LIFE] = "life",
-	};
-
-	return (unsigned int)d < LOG_DIM(names) ? names[d] : "?";
-}
 
 static int
 log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
@@ -173,6 +137,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	log = calloc(1, sizeof(*log));
 	if (log == NULL)
 		return -ENOMEM;
+	log->ops = &log_run_ops;
 	log->ctx = a.ctx;
 	log->pd = a.pd;
 	log->worker = a.worker;
@@ -206,41 +171,6 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	weft_handle_init(&log->h, &log_kind);
 	*out = log;
 	return 0;
-}
-
-/** Report the end to every append, and release all. */
-static void
-log_end_appends(struct weft_log *log, int status)
-{
-	uint64_t next = log->end.seq;
-
-	while (log->told_seq < next) {
-		const struct log_slot *s = log_slot(log, log->told_seq++);
-
-		if (s->durable != NULL)
-			s->durable(s->arg, &s->at, status);
-	}
-	while (log->rel_seq < next) {
-		const struct log_slot *s = log_slot(log, log->rel_seq++);
-
-		if (s->released != NULL)
-			s->released(s->arg, &s->at);
-	}
-}
-
-static void
-log_end_targets(struct weft_log *log)
-{
-	for (unsigned int i = 0; i < log->ntargets; i++) {
-		struct log_target *t = &log->target[i];
-
-		if (t->state == WEFT_LOG_TARGET_NONE)
-			continue;
-		t->gen++;
-		t->state = WEFT_LOG_TARGET_NONE;
-		t->nunits = 0;
-		weft_qp_destroy(t->qp);
-	}
 }
 
 void
@@ -288,198 +218,6 @@ weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
 	        .max_sge = 1,
 	        .max_send_sge = LOG_SEND_SGE,
 	};
-}
-
-/* ---- Ends ---- */
-
-static unsigned int
-log_count(const struct weft_log *log, enum weft_log_target_state least)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < log->ntargets; i++)
-		n += log->target[i].state >= least;
-	return n;
-}
-
-static unsigned int
-log_counted(const struct weft_log *log)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < log->ntargets; i++)
-		n += log_counts(&log->target[i]);
-	return n;
-}
-
-void
-log_fail(struct weft_log *log, int status)
-{
-	if (log->state == WEFT_LOG_FAILED)
-		return;
-	log->state = WEFT_LOG_FAILED;
-	log->fail_status = status;
-	log->ev_failed = true;
-	log_end_targets(log);
-}
-
-void
-log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position)
-{
-	t->ev_damaged = true;
-	t->damage = what;
-	t->damage_pos = position;
-	t->damage_epoch = 0;
-}
-
-void
-log_lost(struct weft_log *log, struct log_target *t, int status)
-{
-	enum weft_log_target_state was = t->state;
-
-	if (was == WEFT_LOG_TARGET_NONE)
-		return;
-	t->gen++;
-	t->state = WEFT_LOG_TARGET_NONE;
-	t->nunits = 0;
-	t->pinned = false;
-	t->ev_joined = t->ev_live = t->ev_lag = false;
-	t->ev_lost = true;
-	t->lost_status = status;
-	t->lost_user = t->user;
-	log->stats.lost++;
-	/* Destroy the QP; on its worker that ends all work at once. */
-	weft_qp_destroy(t->qp);
-	t->qp = NULL;
-	log_read_lost(log, t);
-	log_catch_lost(log, t);
-	log_seat_lost(log, t);
-	if (log->state == WEFT_LOG_NEW && log_count(log, WEFT_LOG_TARGET_LOOKING) == 0)
-		log->have_geom = false;
-	if (log->state == WEFT_LOG_OPENING && !log->begun)
-		log_open_lost(log, t);
-	else if (log->begun && log->state != WEFT_LOG_FAILED &&
-	         (log_counted(log) == 0 || log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum))
-		log_fail(log, -ENOTCONN);
-}
-
-/* ---- What there is to tell ---- */
-
-static void
-log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_target *t,
-         int status)
-{
-	struct weft_log_event ev = {.type = type, .status = status};
-
-	if (t != NULL) {
-		ev.target = t->index;
-		ev.target_user = type == WEFT_LOG_EV_LOST ? t->lost_user : t->user;
-	}
-	if (type == WEFT_LOG_EV_OPEN) {
-		ev.epoch = log->epoch;
-		ev.head = log->head;
-		ev.end = log->dur;
-	} else if (type == WEFT_LOG_EV_JOINED) {
-		ev.epoch = t->card.epoch;
-		ev.head.position = t->head;
-		ev.end = t->end;
-	} else if (type == WEFT_LOG_EV_DAMAGED) {
-		ev.damage = t->damage;
-		ev.position = t->damage_pos;
-		ev.epoch = t->damage_epoch;
-	}
-	log->again = true;
-	log->on_event(log->user, &ev);
-}
-
-/** Report one event of a target, if there is one. */
-static bool
-log_tell_target(struct weft_log *log, struct log_target *t)
-{
-	if (t->ev_damaged) {
-		t->ev_damaged = false;
-		log_tell(log, WEFT_LOG_EV_DAMAGED, t, -EBADMSG);
-	} else if (t->ev_lost) {
-		t->ev_lost = false;
-		log_tell(log, WEFT_LOG_EV_LOST, t, t->lost_status);
-	} else if (t->ev_joined) {
-		t->ev_joined = false;
-		log_tell(log, WEFT_LOG_EV_JOINED, t, 0);
-	} else if (t->ev_live) {
-		t->ev_live = false;
-		log_tell(log, WEFT_LOG_EV_LIVE, t, 0);
-	} else if (t->ev_lag) {
-		t->ev_lag = false;
-		log_tell(log, WEFT_LOG_EV_LAGGING, t, 0);
-	} else {
-		return false;
-	}
-	return true;
-}
-
-static void
-log_tell_all(struct weft_log *log)
-{
-	for (unsigned int i = 0; i < log->ntargets; i++)
-		while (!log->dead && log_tell_target(log, &log->target[i]))
-			;
-	if (!log->dead && log->ev_open && log->state == WEFT_LOG_OPENED) {
-		log->ev_open = false;
-		log_tell(log, WEFT_LOG_EV_OPEN, NULL, 0);
-	}
-	if (!log->dead && log->ev_room && log->state == WEFT_LOG_OPENED) {
-		log->ev_room = false;
-		log_tell(log, WEFT_LOG_EV_ROOM, NULL, 0);
-	}
-	if (!log->dead && log->ev_failed) {
-		log->ev_failed = false;
-		log_end_appends(log, log->fail_status);
-		if (!log->dead)
-			log_read_end(log, log->fail_status);
-		if (!log->dead)
-			log_tell(log, WEFT_LOG_EV_FAILED, NULL, log->fail_status);
-	}
-}
-
-void
-log_run(struct weft_log *log)
-{
-	log->again = true;
-	if (log->running)
-		return;
-	log->running = true;
-	log->owed = false;
-	while (log->again && !log->dead) {
-		log->again = false;
-		if (log->state != WEFT_LOG_FAILED) {
-			log_settle(log);
-			if (!log->dead)
-				log_read_run(log);
-			if (!log->dead)
-				log_kick(log);
-		}
-		if (!log->dead)
-			log_tell_all(log);
-	}
-	log->running = false;
-}
-
-static void
-log_on_alarm(void *arg)
-{
-	struct weft_log *log = arg;
-
-	log->alarm = NULL;
-	log_run(log);
-}
-
-void
-log_later(struct weft_log *log)
-{
-	if (log->running)
-		log->again = true;
-	else if (log->alarm == NULL)
-		log->owed = weft_alarm_set(log->worker, 0, log_on_alarm, log, &log->alarm) != 0;
 }
 
 int

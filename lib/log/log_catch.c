@@ -31,7 +31,7 @@
 #include "log_catch.h"
 #include "log_member.h"
 #include "log_priv.h"
-#include "log_send.h"
+#include "log_step.h"
 
 static void log_copy(struct weft_log *log, struct log_target *t);
 static void log_reset(struct weft_log *log, struct log_target *t);
@@ -128,7 +128,7 @@ log_source_post(struct weft_log *log, struct log_target *t)
 		log_later(log);
 		return;
 	}
-	rc = log_post_read(log, src, LOG_WR_COPY, (uint32_t)t->gen << 8 | t->index,
+	rc = log_post_read(src, LOG_WR_COPY, (uint32_t)t->gen << 8 | t->index,
 	                   log_ring_to(log, src, t->c.src_pos), &sink);
 	if (rc == -EAGAIN) {
 		t->c.waiting = true;

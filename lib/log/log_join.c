@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "log_member.h"
 #include "log_open.h"
 #include "log_priv.h"
-#include "log_send.h"
+#include "log_step.h"
 
 static void log_look(struct weft_log *log, struct log_target *t);
 

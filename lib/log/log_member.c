@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Which targets count: cards, the words of this epoch, and places for new targets
+ * @file Which targets count: cards, and places for new targets
  * (docs/log-format.md, "Joining an open log").
  *
  * A target counts by its card: seated, in the place and life that the log's lives name. A life is
@@ -12,101 +12,11 @@
 
 #include <errno.h>
 
-#include "log_append.h"
+#include "log_base.h"
 #include "log_member.h"
 #include "log_priv.h"
-#include "log_send.h"
-
-/* ---- Words ---- */
-
-void
-log_words_begin(struct weft_log *log, struct log_target *t)
-{
-	t->tail_seed = log_word_seed(log->log_id, t->id, WEFT_LOG_TAIL_OFF, log->epoch);
-	t->head_seed = log_word_seed(log->log_id, t->id, WEFT_LOG_HEAD_OFF, log->epoch);
-	t->tail_ours = t->head_ours = false;
-}
-
-uint64_t
-log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position)
-{
-	if (log->g.version == 1)
-		return (position & 1) != 0 ? 0 : position;
-	return log_place_encode(t->tail_seed, log->epoch, log->g.ring_bytes, position);
-}
-
-uint64_t
-log_head_word(const struct weft_log *log, const struct log_target *t, uint64_t position)
-{
-	if (log->g.version == 1)
-		return position;
-	return log_place_encode(t->head_seed, log->epoch, log->g.ring_bytes, position);
-}
-
-void
-log_step_tail(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step)
-{
-	t->tail_ours = true;
-	log_step_word(log, t, WEFT_LOG_TAIL_OFF, log_tail_word(log, t, position), step);
-}
-
-void
-log_step_head(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step)
-{
-	t->head_ours = true;
-	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log_head_word(log, t, position), step);
-}
-
-/** The card is written. */
-static void
-log_card_written(struct weft_log *log, struct log_target *t)
-{
-	t->card = t->card_next;
-	t->words_done(log, t);
-}
-
-void
-log_step_card(struct weft_log *log, struct log_target *t, const struct log_card *card,
-              log_step_fn step)
-{
-	uint64_t word = log_card_encode(log->log_id, t->id, card);
-
-	if (log->g.version == 1)
-		word = card->seated ? card->epoch : 0;
-	/* From here on the target may be unseated, so it does not count. A seat counts when the
-	 * card is written. */
-	if (!card->seated)
-		t->card.seated = false;
-	t->card_next = *card;
-	t->words_done = step;
-	log_step_word(log, t, WEFT_LOG_CARD_OFF, word, log_card_written);
-}
-
-static void
-log_stamp_head(struct weft_log *log, struct log_target *t)
-{
-	if (t->head_ours)
-		t->words_done(log, t);
-	else
-		log_step_head(log, t, t->stamp_head, t->words_done);
-}
-
-/** `open.words` and `join.words`. Version 1 has no stamps. */
-void
-log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint64_t head,
-                log_step_fn step)
-{
-	t->words_done = step;
-	t->stamp_head = head;
-	if (log->g.version == 1)
-		step(log, t);
-	else if (t->tail_ours)
-		log_stamp_head(log, t);
-	else
-		log_step_tail(log, t, tail, log_stamp_head);
-}
-
-/* ---- Who is who ---- */
+#include "log_step.h"
+#include "log_window.h"
 
 /** The life that the log knows in the target's place. */
 static uint16_t

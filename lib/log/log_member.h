@@ -2,23 +2,10 @@
 #ifndef LOG_MEMBER_H
 #define LOG_MEMBER_H
 
-/** @file Membership: cards, the words of this epoch, and the assignment of places. */
+/** @file Which targets count: cards, and places for new targets. */
 
 #include "log_priv.h"
 
-/** With the epoch known: compute the constant part of the checks of this target's words. */
-void log_words_begin(struct weft_log *log, struct log_target *t);
-/** The tail word that names the record at this position, LOG_TAIL_NONE or log_tail_anew(). */
-uint64_t log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
-void log_step_tail(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
-void log_step_head(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
-uint64_t log_head_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
-/** Write the card; t->card holds its value when the step runs. */
-void log_step_card(struct weft_log *log, struct log_target *t, const struct log_card *card,
-                   log_step_fn step);
-/** Write tail (position, LOG_TAIL_NONE, log_tail_anew()) and head with this epoch's stamp. */
-void log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint64_t head,
-                     log_step_fn step);
 /** Whether a target that came later has this target's place. */
 bool log_is_replaced(const struct weft_log *log, const struct log_target *t);
 /** The target's role in the log. */

@@ -12,12 +12,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "log_append.h"
 #include "log_catch.h"
 #include "log_member.h"
 #include "log_open.h"
 #include "log_priv.h"
-#include "log_send.h"
+#include "log_step.h"
+#include "log_window.h"
 
 static uint32_t
 log_needed(const struct weft_log *log)

@@ -12,6 +12,7 @@
  * No callback runs in the middle of a change. Events are recorded, and log_run() reports them.
  */
 
+#include "log_base.h"
 #include "log_target.h"
 #include "log_wire.h"
 #include <weft/commit.h>
@@ -71,6 +72,7 @@ extern struct weft_handle_kind log_kind;
 
 struct weft_log {
 	struct weft_handle h;
+	const struct log_ops *ops;
 	struct weft_ctx *ctx;
 	struct weft_pd *pd;
 	struct weft_worker *worker;
@@ -202,11 +204,6 @@ log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t pos
 	return t->to + WEFT_LOG_RING_OFF + position % log->g.ring_bytes;
 }
 
-/* log.c */
-/** Report events and send what can be sent; not from inside a change. */
-void log_run(struct weft_log *log);
-/** The same soon, for callers inside which no callback may run. */
-void log_later(struct weft_log *log);
 /** At each call of the application: run what the alarm should have run. */
 static inline void
 log_entered(struct weft_log *log)
@@ -214,9 +211,5 @@ log_entered(struct weft_log *log)
 	if (log->owed)
 		log_later(log);
 }
-void log_lost(struct weft_log *log, struct log_target *t, int status);
-/** Record that something on the target is damaged, to be reported. */
-void log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position);
-void log_fail(struct weft_log *log, int status);
 
 #endif /* LOG_PRIV_H */

@@ -5,7 +5,7 @@
 
 #include "log_priv.h"
 #include "log_read.h"
-#include "log_send.h"
+#include "log_step.h"
 
 /** A target for the read: live, holds the record, and was not asked before. */
 static struct log_target *
@@ -34,7 +34,7 @@ log_read_post(struct weft_log *log, struct log_read *r)
 	n = log_min(log->dur.position, t->acked.position) - r->at.position;
 	n = log_min(n, log_left(log->g.ring_bytes, r->at.position));
 	sink.len_bytes = (uint32_t)log_min(n, (uint64_t)r->buf.len_bytes);
-	rc = log_post_read(log, t, LOG_WR_READ, (uint32_t)(r - log->read),
+	rc = log_post_read(t, LOG_WR_READ, (uint32_t)(r - log->read),
 	                   log_ring_to(log, t, r->at.position), &sink);
 	if (rc != 0)
 		return rc;
