@@ -28,7 +28,7 @@ log_look_last(struct weft_log *log, struct log_target *t, const struct log_hdr *
 	t->tail_lives = h->lives;
 	t->knows = log_lives_sum(h->lives, log->ntargets);
 	t->end.seq = h->seq + 1;
-	t->end.position = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+	t->end.position = log_hdr_end(&log->g, h);
 }
 
 /** The target has no record, so its head has no meaning. */

@@ -225,10 +225,7 @@ log_got_behind_head(struct weft_log *log, struct log_target *t)
 	bool filler = first->kind == LOG_FILLER;
 	struct log_hdr h;
 
-	if (log_hdr_decode(&log->g,
-	                   log_norm(log->g.ring_bytes,
-	                            first->position + log_record_bytes(first->len_bytes)),
-	                   t->buf, &h) != 0 ||
+	if (log_hdr_decode(&log->g, log_hdr_end(&log->g, first), t->buf, &h) != 0 ||
 	    h.seq != first->seq + !filler ||
 	    (!filler && h.kind != LOG_FILLER && h.prev != first->position))
 		log_ask_head(log);
@@ -244,7 +241,7 @@ static void
 log_got_other_head(struct weft_log *log, struct log_target *t)
 {
 	struct log_target *right = &log->target[log->truth];
-	uint64_t ring = log->g.ring_bytes, behind;
+	uint64_t behind;
 
 	log->head_from = NULL;
 	log->head_tried |= 1U << t->index;
@@ -252,7 +249,7 @@ log_got_other_head(struct weft_log *log, struct log_target *t)
 		log_head_bad(log, t);
 		return;
 	}
-	behind = log_norm(ring, log->head_hdr.position + log_record_bytes(log->head_hdr.len_bytes));
+	behind = log_hdr_end(&log->g, &log->head_hdr);
 	if (behind >= right->end.position)
 		log_ask_head(log);
 	else

@@ -100,6 +100,7 @@ log_wc(struct weft_log *log, const struct weft_wc *wc)
 		step = t->step;
 		t->step = NULL;
 		step(log, t);
+		log_catch_run(log, t);
 		break;
 	case LOG_WR_COPY:
 		t->sq_used--;

@@ -17,11 +17,22 @@ struct log_unit {
 struct log_target;
 typedef void (*log_step_fn)(struct weft_log *log, struct log_target *t);
 
+/** The parts of a target's catch-up (log_catch_part.h). */
+enum log_catch_part {
+	LOG_CATCH_WAIT, /**< a step or a Read is under way, or the target is fed */
+	LOG_CATCH_COMPARE,
+	LOG_CATCH_COPY,
+	LOG_CATCH_ANEW,
+	LOG_CATCH_UNSEAT,
+	LOG_CATCH_END, /**< the missing records are in the window */
+};
+
 /** State of a target's catch-up. */
 struct log_catch {
-	struct weft_log_at at;   /**< the target has everything before */
-	struct weft_log_at next; /**< `at` after the write under way */
-	uint64_t epoch;          /**< epoch of the record before at */
+	enum log_catch_part part, todo; /**< under way; to be done next */
+	struct weft_log_at at;          /**< the target has everything before */
+	struct weft_log_at next;        /**< `at` after the write under way */
+	uint64_t epoch;                 /**< epoch of the record before at */
 	/** of the last record in the write under way; 0: it is a filler alone */
 	uint64_t last_pos, last_epoch;
 	struct weft_log_at last_end; /**< end of that record */
@@ -42,8 +53,7 @@ struct log_catch {
 	uint32_t src_bytes;
 	unsigned int src;
 	bool reading, waiting;
-	/** got runs with the data; wanted is to run when no source had it */
-	log_step_fn got, wanted;
+	log_step_fn got; /**< runs with the data */
 };
 
 /** A target's role in a log that is being opened, or is open. */

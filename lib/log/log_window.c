@@ -309,3 +309,11 @@ log_end_appends(struct weft_log *log, int status)
 			s->released(s->arg, &s->at);
 	}
 }
+
+uint64_t
+log_rel_position(const struct weft_log *log)
+{
+	const struct log_slot *s = log_slot(log, log->rel_seq);
+
+	return log->rel_seq == log->end.seq ? log->end.position : s->at.position - s->gap_bytes;
+}

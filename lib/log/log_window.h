@@ -20,6 +20,9 @@ void log_window_tell(struct weft_log *log);
 /** All is durable, but an append or a trim still waits: report each target that lacks records. A
  * target is reported once, until it makes progress. Whether one is to be reported. */
 bool log_lagging(struct weft_log *log);
+/** The position where the window begins. Every live target holds everything from its head up to
+ * there. */
+uint64_t log_rel_position(const struct weft_log *log);
 /** Report the end to every append, and release all. */
 void log_end_appends(struct weft_log *log, int status);
 

@@ -111,6 +111,13 @@ int log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *i
 /** The same for the header at this octet of the ring, whatever its lap. */
 int log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
 
+/** The position behind the record with this header. */
+static inline uint64_t
+log_hdr_end(const struct log_geom *g, const struct log_hdr *h)
+{
+	return log_norm(g->ring_bytes, h->position + log_record_bytes(h->len_bytes));
+}
+
 /** A walk from record to record. The caller sets at and least_epoch; log_walk() updates them. */
 struct log_walk {
 	struct weft_log_at at;

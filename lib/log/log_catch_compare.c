@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Catch-up: finds the last record that target and log share, and cuts off the target's
+ * records behind it.
+ */
+
+#include <string.h>
+
+#include "log_base.h"
+#include "log_catch_part.h"
+#include "log_priv.h"
+#include "log_step.h"
+#include "log_window.h"
+
+static void
+log_settled(struct weft_log *log, struct log_target *t)
+{
+	t->acked_pos = t->c.hdr.position;
+	t->acked = (struct weft_log_at){t->c.hdr.seq + 1, log_hdr_end(&log->g, &t->c.hdr)};
+	t->head_acked = t->head;
+	/* `join.trim`: it does not matter whose record ends at the head. */
+	if (t->head < log_trim_to(log, t) &&
+	    (t->c.at.position >= log->head.position || log_at_filler(log, t)))
+		log_move_head(log, t, log_trim_to(log, t));
+	else
+		t->c.todo = LOG_CATCH_COPY;
+}
+
+static void
+log_common(struct weft_log *log, struct log_target *t)
+{
+	const struct log_hdr *h = &t->c.hdr;
+
+	t->c.at = (struct weft_log_at){h->seq + 1, log_hdr_end(&log->g, h)};
+	t->c.epoch = h->epoch;
+	if (t->c.at.position < log->head.position && !log_at_filler(log, t)) {
+		t->c.todo = LOG_CATCH_ANEW;
+	} else if (h->position != t->tail && log_hdr_end(&log->g, h) < t->head) {
+		/* Its head would be behind the end of the record that its tail names (T3). */
+		t->c.todo = LOG_CATCH_UNSEAT;
+	} else if (h->position != t->tail) {
+		/* `join.cut` */
+		log->stats.cuts++;
+		log_step_tail(log, t, h->position, log_settled);
+	} else {
+		log_settled(log, t);
+	}
+}
+
+static void
+log_got_own(struct weft_log *log, struct log_target *t)
+{
+	if (log_hdr_decode(&log->g, t->c.hdr.prev, t->buf, &t->c.hdr) != 0) {
+		t->c.todo = LOG_CATCH_UNSEAT;
+		return;
+	}
+	memcpy(t->c.raw, t->buf, sizeof(t->c.raw));
+	t->c.todo = LOG_CATCH_COMPARE;
+}
+
+static void
+log_back(struct weft_log *log, struct log_target *t)
+{
+	const struct log_hdr *h = &t->c.hdr;
+
+	/* h is not the log's record. The part that target and log share ends before the head, or
+	 * there is none. The record in front of the head is examined, too, because the shared part
+	 * may end there. */
+	if (h->position < log->head.position || h->prev == 0)
+		t->c.todo = LOG_CATCH_ANEW;
+	else if (h->position < t->head || ++t->c.back > LOG_BACK_STEPS)
+		t->c.todo = LOG_CATCH_UNSEAT;
+	else
+		log_step_read(log, t, log_ring_to(log, t, t->c.hdr.prev), WEFT_LOG_HEADER_BYTES,
+		              log_got_own);
+}
+
+static void
+log_compared(struct weft_log *log, struct log_target *t)
+{
+	if (memcmp(t->buf, t->c.raw, sizeof(t->c.raw)) == 0)
+		log_common(log, t);
+	else
+		log_back(log, t);
+}
+
+#ifdef WEFT_TEST_HOOKS
+/** A deliberate fault: records that the slowest live target lacks count as not in the log. */
+static bool
+log_laggard_lacks(const struct weft_log *log, uint64_t position)
+{
+	bool lacks = false;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		lacks |= log->target[i].state == WEFT_LOG_TARGET_LIVE &&
+		         position >= log->target[i].acked.position;
+	return lacks;
+}
+#endif
+
+/**
+ * A target that has everything that was trimmed may be one of those that made it durable. So it is
+ * not begun anew, but continues at the head. It does not matter whose record is in front of the
+ * head, because that record is trimmed.
+ */
+static void
+log_before_head(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr *h = &t->c.hdr;
+
+	if (h->seq + 1 == log->head.seq &&
+	    log_same_place(log->g.ring_bytes, log_hdr_end(&log->g, h), log->head.position)) {
+		h->epoch = 0;
+		log_common(log, t);
+	} else {
+		log_back(log, t);
+	}
+}
+
+/** `join.compare` */
+void
+log_compare(struct weft_log *log, struct log_target *t)
+{
+	const struct log_hdr *h = &t->c.hdr;
+	bool beyond = h->seq >= log->end.seq;
+
+#ifdef WEFT_TEST_HOOKS
+	if (LOG_SABOTAGED(log, LAGGARD))
+		beyond = log_laggard_lacks(log, h->position);
+#endif
+	if (beyond) {
+		log_back(log, t);
+	} else if (h->seq + 1 >= log->rel_seq) {
+		const uint8_t *raw =
+		        h->seq >= log->rel_seq ? log_slot(log, h->seq)->hdr : log->before_raw;
+
+		if (memcmp(raw, t->c.raw, sizeof(t->c.raw)) == 0)
+			log_common(log, t);
+		else
+			log_back(log, t);
+	} else if (h->position < log->head.position) {
+		log_before_head(log, t);
+	} else if (h->position >= log_rel_position(log)) {
+		log_back(log, t);
+	} else {
+		log_source_read(log, t, h->position, WEFT_LOG_HEADER_BYTES, log_compared);
+	}
+}
