@@ -12,15 +12,15 @@
 #include "log_run.h"
 #include "log_window.h"
 
-#define LOG_MAX_APPENDS 65536
-#define LOG_MAX_UNITS   64
+#define LOG_MAX_APPENDS      65536
+#define LOG_MAX_TRANSACTIONS 64
 
 static const struct weft_log_attr log_defaults = {
         .targets = 1,
         .max_appends = 256,
         .max_sge = 4,
-        .max_units = 8,
-        .unit_bytes = 262144,
+        .max_transactions = 8,
+        .transaction_bytes = 262144,
         .copy_bytes = 65536,
         .flush_flags = WEFT_FLUSH_PERSISTENT,
 };
@@ -40,10 +40,10 @@ log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 		a->max_appends = log_defaults.max_appends;
 	if (a->max_sge == 0)
 		a->max_sge = log_defaults.max_sge;
-	if (a->max_units == 0)
-		a->max_units = log_defaults.max_units;
-	if (a->unit_bytes == 0)
-		a->unit_bytes = log_defaults.unit_bytes;
+	if (a->max_transactions == 0)
+		a->max_transactions = log_defaults.max_transactions;
+	if (a->transaction_bytes == 0)
+		a->transaction_bytes = log_defaults.transaction_bytes;
 	if (a->copy_bytes == 0)
 		a->copy_bytes = log_defaults.copy_bytes;
 	if (a->flush_flags == 0)
@@ -52,7 +52,7 @@ log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 	    weft_worker_check(a->worker, __func__) < 0 || a->on_event == NULL ||
 	    a->targets > WEFT_LOG_MAX_TARGETS || a->quorum > a->targets ||
 	    a->max_appends > LOG_MAX_APPENDS || a->max_sge > WEFT_LOG_MAX_SGE ||
-	    a->max_units > LOG_MAX_UNITS || a->copy_bytes < WEFT_LOG_RING_OFF ||
+	    a->max_transactions > LOG_MAX_TRANSACTIONS || a->copy_bytes < WEFT_LOG_RING_OFF ||
 	    a->copy_bytes > (1U << 30) || (a->flush_flags & WEFT_FLUSH_REGION) != 0 ||
 	    (a->verify_hash == NULL && a->hash_key != NULL) ||
 	    a->hash_key_bytes > WEFT_HASH_KEY_MAX_BYTES ||
@@ -73,7 +73,8 @@ log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 static uint32_t
 log_sq_depth(const struct weft_log *log)
 {
-	return (log->max_units + 2) * LOG_UNIT_PLACES + WEFT_LOG_MAX_READS + WEFT_LOG_MAX_TARGETS;
+	return (log->max_transactions + 2) * LOG_TRANSACTION_PLACES + WEFT_LOG_MAX_READS +
+	       WEFT_LOG_MAX_TARGETS;
 }
 
 static void
@@ -82,7 +83,7 @@ log_free(void *arg)
 	struct weft_log *log = arg;
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
-		free(log->target[i].units);
+		free(log->target[i].transactions);
 	free(log->slots);
 	free(log->bufs);
 	explicit_bzero(log->key, sizeof(log->key));
@@ -116,8 +117,8 @@ log_alloc(struct weft_log *log)
 		t->index = i;
 		t->buf = log->bufs + (size_t)i * log->copy_bytes;
 		t->lkey = weft_mr_stag(log->mr);
-		t->units = calloc(log->max_units, sizeof(*t->units));
-		if (t->units == NULL)
+		t->transactions = calloc(log->max_transactions, sizeof(*t->transactions));
+		if (t->transactions == NULL)
 			rc = -ENOMEM;
 	}
 	return rc;
@@ -147,8 +148,8 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	log->quorum = a.quorum;
 	log->max_appends = log_pow2(a.max_appends);
 	log->max_sge = a.max_sge;
-	log->max_units = a.max_units;
-	log->unit_bytes = a.unit_bytes;
+	log->max_transactions = a.max_transactions;
+	log->transaction_bytes = a.transaction_bytes;
 	log->copy_bytes = a.copy_bytes / 8 * 8;
 	log->flush_flags = a.flush_flags;
 	if (a.verify_hash != NULL) {
@@ -204,7 +205,7 @@ weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
 		memset(qa, 0, sizeof(*qa));
 		return;
 	}
-	ord = log->max_units * (log->verify ? 5 : 4);
+	ord = log->max_transactions * (log->verify ? 5 : 4);
 	weft_ctx_query(log->ctx, &ci);
 	*qa = (struct weft_qp_attr){
 	        .size = sizeof(*qa),
@@ -268,7 +269,7 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 		memcpy(info->target[i].id, t->id, sizeof(t->id));
 		info->target[i].durable = t->acked;
 		info->target[i].head = t->head_acked;
-		info->target[i].units = t->nunits;
+		info->target[i].transactions = t->ntransactions;
 		info->target[i].place = t->card.place;
 		info->target[i].life = t->card.life;
 	}

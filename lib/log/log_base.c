@@ -19,7 +19,7 @@ log_end_targets(struct weft_log *log)
 			continue;
 		t->gen++;
 		t->state = WEFT_LOG_TARGET_NONE;
-		t->nunits = 0;
+		t->ntransactions = 0;
 		weft_qp_destroy(t->qp);
 	}
 }
@@ -53,7 +53,7 @@ log_lost(struct weft_log *log, struct log_target *t, int status)
 		return;
 	t->gen++;
 	t->state = WEFT_LOG_TARGET_NONE;
-	t->nunits = 0;
+	t->ntransactions = 0;
 	t->pinned = false;
 	t->ev_joined = t->ev_live = t->ev_lag = false;
 	t->ev_lost = true;

@@ -401,7 +401,7 @@ weft_log_join(struct weft_log *log, const struct weft_log_target *attr)
 	if (qi.state != WEFT_QP_RTS)
 		return -ENOTCONN;
 	if (qi.send_cq != log->cq || qi.pd != log->pd ||
-	    qi.sq_depth < 3 * LOG_UNIT_PLACES + WEFT_LOG_MAX_READS ||
+	    qi.sq_depth < 3 * LOG_TRANSACTION_PLACES + WEFT_LOG_MAX_READS ||
 	    qi.max_send_sge < LOG_SEND_SGE)
 		return -EINVAL;
 	if (qi.sq_used != 0)
@@ -426,7 +426,7 @@ weft_log_join(struct weft_log *log, const struct weft_log_target *attr)
 	t->counts = t->claimed = t->pinned = false;
 	t->acked = (struct weft_log_at){0};
 	t->acked_pos = t->head_acked = t->head_sent = t->lag_seq = 0;
-	t->unit_first = t->nunits = 0;
+	t->transaction_first = t->ntransactions = 0;
 	log_look(log, t);
 	return (int)t->index;
 }

@@ -29,10 +29,11 @@
 #define LOG_SABOTAGED(log, fault) ((void)(log), false)
 #endif
 
-#define LOG_SEND_SGE    16 /**< scatter/gather elements of a Write */
-#define LOG_UNIT_WRITES 8  /**< Writes of a transaction, besides its filler's */
-#define LOG_UNIT_PIECES (LOG_SEND_SGE * LOG_UNIT_WRITES)
-#define LOG_UNIT_PLACES (LOG_UNIT_WRITES + 8) /**< send queue entries of a transaction, at most */
+#define LOG_SEND_SGE           16 /**< scatter/gather elements of a Write */
+#define LOG_TRANSACTION_WRITES 8  /**< Writes of a transaction, besides its filler's */
+#define LOG_TRANSACTION_PIECES (LOG_SEND_SGE * LOG_TRANSACTION_WRITES)
+/** send queue entries of a transaction, at most */
+#define LOG_TRANSACTION_PLACES (LOG_TRANSACTION_WRITES + 8)
 /** after these rounds appends wait for the target that catches up */
 #define LOG_CATCH_ROUNDS 8
 #define LOG_WORD_STRIDE  64 /**< octets from one word to the next */
@@ -82,7 +83,8 @@ struct weft_log {
 	uint8_t *bufs;
 	weft_log_event_fn on_event;
 	void *user;
-	uint32_t ntargets, quorum, max_appends, max_sge, max_units, unit_bytes, copy_bytes;
+	uint32_t ntargets, quorum, max_appends, max_sge, max_transactions, transaction_bytes,
+	        copy_bytes;
 	uint32_t flush_flags;
 	char hash[32];
 	bool verify;
@@ -129,7 +131,14 @@ struct weft_log {
 	struct weft_log_info stats; /**< counters */
 };
 
-enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_READ, LOG_WR_NONE };
+enum log_wr {
+	LOG_WR_TRANSACTION = 1,
+	LOG_WR_TRIM,
+	LOG_WR_STEP,
+	LOG_WR_COPY,
+	LOG_WR_READ,
+	LOG_WR_NONE
+};
 
 /** Check a query: the handle is a log's, also inside the callback of its end, and the caller is
  * on its worker's thread. -EINVAL, -EPERM. */

@@ -87,8 +87,8 @@ log_wc(struct weft_log *log, const struct weft_wc *wc)
 		return;
 	}
 	switch ((enum log_wr)(wc->wr_id >> 32 & 0xff)) {
-	case LOG_WR_UNIT:
-		log_unit_done(log, t);
+	case LOG_WR_TRANSACTION:
+		log_transaction_done(log, t);
 		break;
 	case LOG_WR_TRIM:
 		t->head_acked = t->head_sent;

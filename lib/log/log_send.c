@@ -11,7 +11,7 @@
 static const uint8_t log_pad[8];
 
 struct log_build {
-	struct weft_sge sg[LOG_UNIT_PIECES];
+	struct weft_sge sg[LOG_TRANSACTION_PIECES];
 	uint32_t nsg;
 	uint64_t seq; /**< end of the last record taken */
 	uint64_t bytes;
@@ -44,9 +44,10 @@ log_gather(const struct weft_log *log, const struct log_target *t, struct log_bu
 		const struct log_slot *s = log_slot(log, b->seq);
 		uint64_t behind = s->at.position + s->bytes;
 
-		if (b->nsg + s->num_sge + 2 > LOG_UNIT_PIECES ||
+		if (b->nsg + s->num_sge + 2 > LOG_TRANSACTION_PIECES ||
 		    s->next.position - log_target_floor(t) > ring ||
-		    (b->bytes > 0 && (s->gap_bytes > 0 || b->bytes + s->bytes > log->unit_bytes)))
+		    (b->bytes > 0 &&
+		     (s->gap_bytes > 0 || b->bytes + s->bytes > log->transaction_bytes)))
 			return;
 		log_take(b, s);
 		/* Behind a rest that is not used, the next record is at the begin of the ring. */
@@ -59,7 +60,7 @@ log_gather(const struct weft_log *log, const struct log_target *t, struct log_bu
 static int
 log_write_rest(struct log_target *t, const struct log_build *b, uint64_t to, uint64_t wr_id)
 {
-	struct weft_wr wr[LOG_UNIT_WRITES];
+	struct weft_wr wr[LOG_TRANSACTION_WRITES];
 	uint32_t n = 0, i = t->max_send_sge;
 
 	for (uint32_t k = 0; k < log_min(i, b->nsg); k++)
@@ -93,7 +94,7 @@ log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 	word.num_ranges = 0;
 	a = log_post(t, &word, LOG_WR_NONE, 0);
 	c->flags |= WEFT_COMMIT_NO_WORD;
-	b = log_post(t, c, LOG_WR_UNIT, index);
+	b = log_post(t, c, LOG_WR_TRANSACTION, index);
 	return a < 0 ? a : b < 0 ? b : a + b;
 }
 #endif
@@ -101,11 +102,11 @@ log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 /** `append.write`, `append.flush`, `append.tail`, `append.flush-tail`: posted together; the
  * target keeps the order. */
 static int
-log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
+log_post_transaction(struct weft_log *log, struct log_target *t, struct log_build *b)
 {
 	const struct log_slot *first = log_slot(log, t->next_seq),
 	                      *last = log_slot(log, b->seq - 1);
-	uint32_t i = (t->unit_first + t->nunits) % log->max_units;
+	uint32_t i = (t->transaction_first + t->ntransactions) % log->max_transactions;
 	struct weft_sge filler = {.addr = (void *)(uintptr_t)first->filler,
 	                          .len_bytes = WEFT_LOG_HEADER_BYTES};
 	struct weft_commit c =
@@ -138,7 +139,7 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 	c.num_ranges = n;
 	if (LOG_SABOTAGED(log, NO_FLUSH))
 		c.flags |= WEFT_COMMIT_NO_FLUSH;
-	rest = log_write_rest(t, b, to, log_wr_id(t, LOG_WR_UNIT, i));
+	rest = log_write_rest(t, b, to, log_wr_id(t, LOG_WR_TRANSACTION, i));
 	if (rest < 0)
 		return rest;
 #ifdef WEFT_TEST_HOOKS
@@ -146,15 +147,15 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 		places = log_post_sabotaged(t, &c, i);
 	else
 #endif
-		places = log_post(t, &c, LOG_WR_UNIT, i);
+		places = log_post(t, &c, LOG_WR_TRANSACTION, i);
 	if (places < 0)
 		return places;
-	t->units[i] = (struct log_unit){.end = last->next,
-	                                .last_pos = last->at.position,
-	                                .places = (uint32_t)(rest + places)};
-	t->nunits++;
-	log->stats.units++;
-	log->stats.unit_records += b->seq - t->next_seq;
+	t->transactions[i] = (struct log_transaction){.end = last->next,
+	                                              .last_pos = last->at.position,
+	                                              .places = (uint32_t)(rest + places)};
+	t->ntransactions++;
+	log->stats.transactions++;
+	log->stats.transaction_records += b->seq - t->next_seq;
 	t->next_seq = b->seq;
 	return 0;
 }
@@ -166,13 +167,13 @@ log_kick_live(struct weft_log *log, struct log_target *t)
 	bool full = false; /* the next transaction has no room there */
 	int rc = 0;
 
-	while (rc == 0 && t->nunits < log->max_units && t->next_seq < log->end.seq &&
-	       log_sq_has(t, 2 * LOG_UNIT_PLACES)) {
+	while (rc == 0 && t->ntransactions < log->max_transactions && t->next_seq < log->end.seq &&
+	       log_sq_has(t, 2 * LOG_TRANSACTION_PLACES)) {
 		log_gather(log, t, &b);
 		full = b.bytes == 0;
 		if (full)
 			break;
-		rc = log_post_unit(log, t, &b);
+		rc = log_post_transaction(log, t, &b);
 	}
 	/* `trim.head`. A target without room does not wait for the record at the head, which
 	 * waits for room itself. */
@@ -198,13 +199,13 @@ log_kick_live(struct weft_log *log, struct log_target *t)
 
 /** `append.ack`, of one target. */
 void
-log_unit_done(struct weft_log *log, struct log_target *t)
+log_transaction_done(struct weft_log *log, struct log_target *t)
 {
-	const struct log_unit *u = &t->units[t->unit_first];
+	const struct log_transaction *u = &t->transactions[t->transaction_first];
 
 	t->acked = u->end;
 	t->acked_pos = u->last_pos;
 	t->sq_used -= u->places;
-	t->unit_first = (t->unit_first + 1) % log->max_units;
-	t->nunits--;
+	t->transaction_first = (t->transaction_first + 1) % log->max_transactions;
+	t->ntransactions--;
 }

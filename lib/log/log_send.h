@@ -9,6 +9,6 @@
 /** Post what has room. Whether a step has room, too; the target may be lost (false). */
 bool log_kick_live(struct weft_log *log, struct log_target *t);
 /** The target's first transaction is durable. */
-void log_unit_done(struct weft_log *log, struct log_target *t);
+void log_transaction_done(struct weft_log *log, struct log_target *t);
 
 #endif /* LOG_SEND_H */

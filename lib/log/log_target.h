@@ -8,7 +8,7 @@
 #include <weft/log.h>
 
 /** A transaction under way to a target: records up to last_pos, durable with its completion. */
-struct log_unit {
+struct log_transaction {
 	struct weft_log_at end;
 	uint64_t last_pos;
 	uint32_t places;
@@ -113,8 +113,8 @@ struct log_target {
 	uint64_t lag_seq;
 	bool pinned; /**< the target catches up, and the window waits for it */
 	uint64_t pin_seq;
-	struct log_unit *units;
-	uint32_t unit_first, nunits;
+	struct log_transaction *transactions;
+	uint32_t transaction_first, ntransactions;
 	struct log_catch c;
 	/* events to be reported */
 	bool ev_joined, ev_live, ev_lost, ev_lag, ev_damaged;

@@ -85,18 +85,18 @@ log_place_encode(uint32_t seed, uint64_t epoch, uint64_t ring_bytes, uint64_t po
 enum log_place_kind
 log_place_look(uint64_t word, uint64_t ring_bytes, uint64_t *off)
 {
-	uint64_t unit = word >> 24;
+	uint64_t place = word >> 24;
 
 	*off = 0;
 	if (word == 0)
 		return LOG_PLACE_UNWRITTEN;
-	if (unit == LOG_OFFSET_NONE)
+	if (place == LOG_OFFSET_NONE)
 		return LOG_PLACE_NONE;
-	if (unit >= LOG_OFFSET_ANEW - LOG_SUM_MAX) {
-		*off = LOG_OFFSET_ANEW - unit;
+	if (place >= LOG_OFFSET_ANEW - LOG_SUM_MAX) {
+		*off = LOG_OFFSET_ANEW - place;
 		return LOG_PLACE_ANEW;
 	}
-	*off = unit * 8;
+	*off = place * 8;
 	return *off <= ring_bytes - WEFT_LOG_HEADER_BYTES ? LOG_PLACE_AT : LOG_PLACE_NOWHERE;
 }
 

@@ -310,11 +310,11 @@ stuck(const char *what)
 
 	weft_log_query(w.log, &info);
 	for (unsigned int i = 0; i < nhosts && n < sizeof(text); i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n,
-		                      "; target %u: state %d, durable to %llu, %u units, joined %d",
-		                      i, info.target[i].state,
-		                      (unsigned long long)info.target[i].durable.seq,
-		                      info.target[i].units, hosts[i].joined);
+		n += (size_t)snprintf(
+		        text + n, sizeof(text) - n,
+		        "; target %u: state %d, durable to %llu, %u transactions, joined %d", i,
+		        info.target[i].state, (unsigned long long)info.target[i].durable.seq,
+		        info.target[i].transactions, hosts[i].joined);
 	ui_die("%s: no answer: state %d, durable to %llu of %llu%s", what, info.state,
 	       (unsigned long long)info.durable.seq, (unsigned long long)info.end.seq, text);
 }

@@ -464,7 +464,7 @@ lt_log(struct lt *l)
 	a.targets = l->a.targets;
 	a.quorum = l->a.quorum;
 	a.copy_bytes = WEFT_LOG_RING_OFF;
-	a.max_units = a.max_units ? a.max_units : 1 + (uint32_t)lt_draw(l, 8);
+	a.max_transactions = a.max_transactions ? a.max_transactions : 1 + (uint32_t)lt_draw(l, 8);
 	a.verify_hash = l->a.verify ? "crc32c" : NULL;
 	a.on_event = lt_event;
 	a.user = l;

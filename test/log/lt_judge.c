@@ -84,10 +84,10 @@ lt_judge_image(struct lt *l, const struct weft_log_image *img)
 
 /** Whether a medium or a promise has changed since the last check. */
 static bool
-lt_news(struct lt *l)
+lt_changed(struct lt *l)
 {
 	uint64_t promise = l->durable << 32 ^ l->trim_seq << 8 ^ l->epoch;
-	bool news = promise != l->judged_promise;
+	bool changed = promise != l->judged_promise;
 
 	l->judged_promise = promise;
 	for (unsigned int i = 0; i < l->media; i++) {
@@ -96,9 +96,9 @@ lt_news(struct lt *l)
 		if (memcmp(l->target[i].seen, medium, l->region_bytes) == 0)
 			continue;
 		memcpy(l->target[i].seen, medium, l->region_bytes);
-		news = true;
+		changed = true;
 	}
-	return news;
+	return changed;
 }
 
 /** Whether a target has the life of its place in `lives` and knows of no later lives. */
@@ -119,7 +119,7 @@ lt_judge(struct lt *l)
 	int rc[LT_TARGETS];
 	struct lt_words w[LT_TARGETS];
 
-	if (l->a.no_judge || l->verdict != LT_SOUND || !lt_news(l))
+	if (l->a.no_judge || l->verdict != LT_SOUND || !lt_changed(l))
 		return;
 	l->judged++;
 	for (unsigned int i = 0; i < n; i++) {

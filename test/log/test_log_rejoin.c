@@ -79,7 +79,7 @@ test_laggard(void)
 static void
 hurt_beside_laggard(bool damaged)
 {
-	static struct weft_log_attr la = {.max_units = 1, .unit_bytes = 64};
+	static struct weft_log_attr la = {.max_transactions = 1, .transaction_bytes = 64};
 	struct lt_attr a = {
 	        .seed = 1, .quick = true, .no_trim = true, .remote_format = true, .la = &la};
 	uint8_t word[8];
@@ -353,7 +353,8 @@ test_pinned(void)
 static void
 test_told_again(void)
 {
-	struct weft_log_attr la = {.max_appends = 8, .max_units = 1, .unit_bytes = 64};
+	struct weft_log_attr la = {
+	        .max_appends = 8, .max_transactions = 1, .transaction_bytes = 64};
 	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
 
 	start(&a);

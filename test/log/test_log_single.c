@@ -45,7 +45,7 @@ test_append(void)
 		CHECK(lt_until(&l, all_released));
 		info = lt_info(&l);
 		CHECK_EQ(info.appends, 120);
-		CHECK_EQ(info.unit_records, 121); /* the opening record counts, too */
+		CHECK_EQ(info.transaction_records, 121); /* the opening record counts, too */
 		CHECK_EQ(info.durable.seq, info.end.seq);
 		lt_kill_writer(&l);
 		lt_recover(&l, 1);
@@ -54,18 +54,18 @@ test_append(void)
 	}
 }
 
-/* With a full pipeline, later appends share a unit. */
+/* With a full pipeline, later appends share a transaction. */
 static void
 test_batches(void)
 {
-	struct weft_log_attr la = {.max_appends = 64, .max_units = 2};
+	struct weft_log_attr la = {.max_appends = 64, .max_transactions = 2};
 	struct lt_attr a = {
 	        .seed = 1, .appends = 64, .depth = 64, .max_len = 40, .la = &la, .quick = true};
 
 	start(&a);
 	lt_run(&l);
-	CHECK_EQ(lt_info(&l).unit_records, 65);
-	CHECK(lt_info(&l).units <= 8);
+	CHECK_EQ(lt_info(&l).transaction_records, 65);
+	CHECK(lt_info(&l).transactions <= 8);
 	finish();
 }
 

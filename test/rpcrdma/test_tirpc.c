@@ -19,7 +19,7 @@
 #include "weft_test.h"
 
 #define PROG 0x20000088
-enum { P_ADD = 1, P_SLOW, P_BYE, P_DROP, P_SILENT, P_BIG, P_EXIT };
+enum { P_ADD = 1, P_SLOW, P_CLOSE, P_DROP, P_SILENT, P_BIG, P_EXIT };
 #define BIG 300000
 
 static struct shape s;
@@ -119,7 +119,7 @@ dispatch(struct svc_req *rq, SVCXPRT *x)
 		svc_sendreply(x, no_xdr, NULL);
 		return;
 	case P_ADD:
-	case P_BYE:
+	case P_CLOSE:
 	case P_DROP:
 	case P_SLOW:
 	case P_SILENT:
@@ -138,7 +138,7 @@ dispatch(struct svc_req *rq, SVCXPRT *x)
 			return;
 		if (!svc_sendreply(x, XU32, (caddr_t)&n))
 			svcerr_systemerr(x);
-		if (rq->rq_proc == P_BYE)
+		if (rq->rq_proc == P_CLOSE)
 			svc_destroy(x);
 		return;
 	/* called in the thread of svc_run(), which would otherwise continue to sleep */
@@ -521,7 +521,7 @@ peer_call(void *arg)
 static void
 test_svc_destroy_in_order(void)
 {
-	uint32_t proc = P_BYE;
+	uint32_t proc = P_CLOSE;
 
 	server_up();
 	peer_up();
@@ -588,7 +588,7 @@ peer_answered(int want)
 static void
 test_undecodable(void)
 {
-	uint32_t add = P_ADD, bye = P_BYE;
+	uint32_t add = P_ADD, closing = P_CLOSE;
 
 	server_up();
 	peer_up();
@@ -604,7 +604,7 @@ test_undecodable(void)
 	atomic_store(&peer.answered, 0);
 	MUST(weft_worker_call(s.client, peer_call, &add) == 0);
 	peer_answered(1);
-	MUST(weft_worker_call(s.client, peer_call, &bye) == 0);
+	MUST(weft_worker_call(s.client, peer_call, &closing) == 0);
 	peer_down();
 	server_down();
 }
@@ -692,7 +692,7 @@ test_gss(void)
 	static struct auth_ops ops = {
 	        .ah_marshal = gss_marshal, .ah_wrap = gss_wrap, .ah_refresh = gss_refresh};
 	AUTH gss = {.ah_ops = &ops}, *none;
-	uint32_t bye = P_BYE;
+	uint32_t closing = P_CLOSE;
 	struct rpc_err err;
 	u_int n = 0;
 	CLIENT *cl;
@@ -721,7 +721,7 @@ test_gss(void)
 	peer_answered(-1);
 	CHECK_EQ(denied, AUTH_REJECTEDCRED);
 	CHECK_EQ(now_added(), 0);
-	MUST(weft_worker_call(s.client, peer_call, &bye) == 0);
+	MUST(weft_worker_call(s.client, peer_call, &closing) == 0);
 	peer_down();
 	server_down();
 }

@@ -175,8 +175,8 @@ struct weft_log_attr {
 	 * once, in a transaction of its own. Later appends are collected and sent together in the
 	 * next transaction, when one is answered. Nothing waits for more appends.
 	 */
-	uint32_t max_units;
-	uint32_t unit_bytes; /**< [262144] most octets of appends that share a transaction */
+	uint32_t max_transactions;
+	uint32_t transaction_bytes; /**< [262144] most octets of appends that share a transaction */
 	/**
 	 * [65536] buffer for each target, used to copy records that a target missed; at least 8192
 	 */
@@ -402,7 +402,7 @@ struct weft_log_info {
 	/**
 	 * transactions sent to targets, and the records in them; tells how many appends share one
 	 */
-	uint64_t units, unit_records;
+	uint64_t transactions, transaction_records;
 	uint64_t full_window, full_ring; /**< appends refused with -EAGAIN, with -ENOSPC */
 	uint64_t trims, reads, bad_reads;
 	/** targets lost, including those left by weft_log_leave() */
@@ -416,8 +416,8 @@ struct weft_log_info {
 		uint8_t id[16];
 		/** behind the last record that is durable at this target */
 		struct weft_log_at durable;
-		uint64_t head;  /**< position of the target's first record */
-		uint32_t units; /**< transactions under way */
+		uint64_t head;         /**< position of the target's first record */
+		uint32_t transactions; /**< transactions under way */
 		/**
 		 * Identity: its place among the targets, and which target in that place it is,
 		 * counted from 1. 0: none (yet), and always in version 1.

@@ -576,7 +576,7 @@ def pending(cfg, w, i):
     for op in ops(cfg, w, i):
         out.append((op, v.pc))
     if len(out) == 1 and out[0][0][0] == "unit":
-        # Units are pipelined.
+        # Transactions are pipelined.
         for r in w.chain:
             if r.p > out[0][0][1].p and len(out) < 2:
                 out.append((("unit", r, "append.write"), 0))
