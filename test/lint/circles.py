@@ -10,8 +10,8 @@ FUNCTION = re.compile(r"^(?P<type>\w[^;{}()=\n]*)\n(?P<name>\w+)\([^;{]*\)\n\{",
 OBJECT = re.compile(r"^(?!static\b|extern\b|typedef\b)\w[\w \t*]*?\b(?P<name>\w+)(?:\[[^\]\n]*\])*(?: =|;)", re.M)
 INLINE = re.compile(r"^static inline[^\n]*\n(?P<name>\w+)\((?P<body>.*?)^\}", re.M | re.S)
 MACRO = re.compile(r"^#define (?P<name>\w+)(?P<body>(?:[^\n]*\\\n)*[^\n]*)", re.M)
-# Not a member: `x.name`, `x->name`, `.name =`.
-WORD = re.compile(r"(?<![\w.>])[A-Za-z_]\w*")
+# Not a member: `x.name`, `x->name`, `.name =`; not a tag: `struct name`.
+WORD = re.compile(r"(?<![\w.>])(?<!struct )(?<!union )(?<!enum )[A-Za-z_]\w*")
 
 
 def code(tree, name):
