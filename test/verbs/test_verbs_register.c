@@ -62,7 +62,7 @@ static const struct {
         {"`hmac-sha256`, a key", "hmac-sha256", 8},
         {"`hmac-sha256`, no key", "hmac-sha256", 0, .keyless = true},
         {"`hmac-sha256`, a key of 257 octets", "hmac-sha256", 257, .needless = true},
-        {"a name nobody has", "md5", 0, .unknown = true},
+        {"an unknown name", "md5", 0, .unknown = true},
 };
 
 static struct weft_persist *media[NDRIVERS];
