@@ -8,12 +8,12 @@ RDMAP operations that Wireshark's own iWARP dissector does not know:
   0x10, 0x11  Atomic Write Request and Response                    s2.3
   and the Terminate codes of weft for the last three (RDMA layer, remote operation error, 0x0a to 0x0d).
 
-Wireshark's dissector shows the DDP and RDMAP headers as before; what follows here is a tree of its own, with fields
-iwarp_ext.*, and the operations' names at the end of the Info column. README.md beside this file tells how to install
-it.
+Wireshark's dissector shows the DDP and RDMAP headers as before. This script adds a tree with the fields iwarp_ext.*, and the
+names of the operations at the end of the Info column. README.md beside this file explains the installation.
 
-Wireshark takes an RDMAP opcode for four bits (RFC 5040 s4.1), the draft's last two have five: it reads an Atomic Write
-Response (0x11) as a Read Request (0x1), misses that one's 28 octets and marks the frame as malformed. That mark stays.
+Wireshark reads four bits of an RDMAP opcode (RFC 5040 s4.1). The draft's last two opcodes have five. So Wireshark takes an Atomic
+Write Response (0x11) for a Read Request (0x1), does not find the 28 octets of one, and marks the frame as malformed. The script
+cannot remove this mark.
 ]]
 
 local ext = Proto("iwarp_ext", "iWARP RDMAP Extensions")
@@ -63,8 +63,8 @@ local TAGGED_HDR = 14 -- s4.2
 local ddp_field = Field.new("iwarp_ddp")
 local len_field = Field.new("iwarp_mpa.ulpdulength")
 
--- The opcode of a message of ours, nil for any other. Two of them differ from RFC 5040's in a bit that was reserved,
--- which a receiver ignores: those are told apart by how they travel, as weft's receiver tells them.
+-- The opcode of a message of the extensions, nil for any other message. Two of the opcodes differ from RFC 5040's only in a reserved
+-- bit, which a receiver ignores. They are recognized as weft's receiver does: by tagged or untagged, and by the queue.
 local function opcode(seg)
 	local ddp, ctl = seg(0, 1):uint(), seg(1, 1):uint()
 	if ddp >= 0x80 or seg:len() < UNTAGGED_HDR then
@@ -85,7 +85,7 @@ local function request(t, body, name)
 		tostring(body(8, 8):bytes()):lower(), body(4, 4):uint())
 end
 
--- By opcode: least and greatest octets behind the headers, and what shows them.
+-- By opcode: minimum and maximum of the octets behind the headers, and the function that shows them.
 local bodies = {
 	[0x08] = { 8, 8, function(t, body)
 		t:add(f.imm_data, body(0, 8))
@@ -125,7 +125,7 @@ local bodies = {
 }
 bodies[0x09] = bodies[0x08]
 
--- Show a message of ours (a range from its DDP header on); its name, or nil.
+-- Show a message of the extensions, given the range that begins with its DDP header. Returns its name, or nil.
 local function message(seg, tree)
 	local op = opcode(seg)
 	if op == nil then
@@ -153,7 +153,7 @@ local function message(seg, tree)
 	return name
 end
 
--- A Terminate with a code of ours: RFC 5040 s4.8, layer 0, type 2.
+-- A Terminate with a code of weft: RFC 5040 s4.8, layer 0, type 2.
 local function terminate(seg, tree)
 	if seg:len() < UNTAGGED_HDR + 4 or seg(0, 1):uint() >= 0x80 or seg(1, 1):uint() % 16 ~= 7 then
 		return nil

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --[[
-RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-07), which Wireshark does not know; version 1 it knows.
+RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-07). Wireshark itself dissects version 1 only.
 
-A Send of iWARP is taken for it when its second word is 2, its fourth one of the header types of the draft's table 2,
-and its header parses to the end. What follows the header goes to Wireshark's RPC dissector when it is a whole message of
-which nothing was reduced; where that does not know the program, and for all else, it is shown as octets. Fields are
-rpcordma2.*. README.md beside this file tells how to install it.
+A Send of iWARP is a message of version 2 if its second word is 2, its fourth word is one of the header types of the draft's
+table 2, and its header can be parsed to the end. If the payload is a whole message without reduced items, it goes to Wireshark's RPC
+dissector. If that does not know the program, and in all other cases, the payload is shown as octets. The fields are rpcordma2.*.
+README.md beside this file explains the installation.
 ]]
 
 local proto = Proto("rpcordma2", "RPC over RDMA version 2")
@@ -88,8 +88,8 @@ proto.experts = { unknown_error, wrong_xid }
 local rpc = Dissector.get("rpc")
 
 --[[
-A cursor over the message, read twice: without a tree, to see whether it parses, then with one. It raises an error with
-the value SHORT at what is not there, or not so.
+A cursor over the message. The message is read twice: first without a tree, to find out whether it can be parsed, then with one. The
+cursor raises an error with the value SHORT if octets are missing or have an invalid value.
 ]]
 local SHORT = {}
 local cursor = {}
@@ -105,7 +105,7 @@ function cursor:word(field, tree)
 	return range:uint(), item
 end
 
--- RFC 4506 s4.19: whether one more follows.
+-- RFC 4506 s4.19: whether another element follows.
 function cursor:more()
 	local v = self:word()
 	if v > 1 then
@@ -142,7 +142,7 @@ local function segment(c, tree, position)
 	c.at = c.at + 8
 end
 
--- A list of Read segments; how many.
+-- A list of Read segments. Returns their number.
 local function read_list(c, tree, field)
 	local begin, n = c.at, 0
 	local t = tree and tree:add(field, c.tvb(begin, 0), 0)
@@ -157,7 +157,7 @@ local function read_list(c, tree, field)
 	return n
 end
 
--- A Write or Reply chunk; its segments.
+-- A Write or Reply chunk. Returns the number of its segments.
 local function write_chunk(c, tree)
 	local n = c:word(f.count, tree)
 	if n > (c.tvb:len() - c.at) / 16 then
@@ -169,7 +169,7 @@ local function write_chunk(c, tree)
 	return n
 end
 
--- The Write list; its chunks, and the segments of all.
+-- The Write list. Returns the number of its chunks, and of the segments of all chunks.
 local function write_list(c, tree)
 	local begin, n, segs = c.at, 0, 0
 	local t = tree and tree:add(f.writes, c.tvb(begin, 0), 0)
@@ -231,7 +231,7 @@ local function props_body(c, tree)
 	return table.concat(text, ", ")
 end
 
--- By header type: what its body is. Each returns a text for the Info column, and whether something was reduced.
+-- By header type: the function for its body. Each returns a text for the Info column, and whether an item was reduced.
 local bodies = {
 	[ERROR] = error_body,
 	[GRANT] = function() end,
@@ -271,7 +271,7 @@ local bodies = {
 }
 bodies[REPLY_MIDDLE] = bodies[CALL_MIDDLE]
 
--- Types behind which an RPC message, or a part of one, follows; of the whole ones, its direction (RFC 5531 s9).
+-- Types that an RPC message, or a part of one, follows. For whole messages: the direction (RFC 5531 s9).
 local has_payload = { [CALL_MIDDLE] = true, [CALL_INLINE] = true, [REPLY_MIDDLE] = true, [REPLY_INLINE] = true }
 local direction = { [CALL_INLINE] = 0, [REPLY_INLINE] = 1 }
 
