@@ -16,107 +16,7 @@
 #include "file_open.h"
 #include "ui.h"
 
-#define MAX_CMDS       64
 #define LINE_MAX_BYTES 512
-
-struct console con;
-
-cmdline_parse_token_string_t tok_s1 = TOKEN_STRING_INITIALIZER(struct cmd_args, s1, NULL);
-cmdline_parse_token_string_t tok_s2 = TOKEN_STRING_INITIALIZER(struct cmd_args, s2, NULL);
-cmdline_parse_token_num_t tok_a = TOKEN_NUM_INITIALIZER(struct cmd_args, a, RTE_UINT64);
-cmdline_parse_token_num_t tok_b = TOKEN_NUM_INITIALIZER(struct cmd_args, b, RTE_UINT64);
-cmdline_parse_token_num_t tok_c = TOKEN_NUM_INITIALIZER(struct cmd_args, c, RTE_UINT64);
-cmdline_parse_token_num_t tok_d = TOKEN_NUM_INITIALIZER(struct cmd_args, d, RTE_UINT64);
-cmdline_parse_token_num_t tok_e = TOKEN_NUM_INITIALIZER(struct cmd_args, e, RTE_UINT64);
-
-static cmdline_parse_ctx_t commands[MAX_CMDS + 1];
-
-WORD(tok_help, verb, "help");
-WORD(tok_quit, verb, "quit#exit");
-
-static void
-cmd_help(void *arg, struct cmdline *cl, void *data)
-{
-	(void)arg;
-	(void)data;
-	for (unsigned int i = 0; commands[i] != NULL; i++)
-		cmdline_printf(cl, "  %s\n", commands[i]->help_str);
-	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n");
-}
-
-/** help VERB: help of the commands that begin with VERB. */
-static void
-cmd_help_verb(void *arg, struct cmdline *cl, void *data)
-{
-	struct cmd_args *a = arg;
-	unsigned int n = 0;
-
-	(void)data;
-	for (unsigned int i = 0; commands[i] != NULL; i++)
-		if (strncmp(commands[i]->help_str, a->s1, strlen(a->s1)) == 0) {
-			cmdline_printf(cl, "  %s\n", commands[i]->help_str);
-			n++;
-		}
-	if (n == 0)
-		console_fail(cl, "help: no command begins with '%s'", a->s1);
-}
-
-static void
-cmd_quit(void *arg, struct cmdline *cl, void *data)
-{
-	(void)arg;
-	(void)data;
-	con.quit = true;
-	cmdline_quit(cl);
-}
-
-static CMD(cmd_help_, cmd_help, "help: this list", (void *)&tok_help);
-static CMD(cmd_help_verb_, cmd_help_verb, "help VERB: the commands that begin so",
-           (void *)&tok_help, (void *)&tok_s1);
-static CMD(cmd_quit_, cmd_quit, "quit: close everything and leave", (void *)&tok_quit);
-
-static void
-collect(cmdline_parse_inst_t *const *table)
-{
-	unsigned int n = 0;
-
-	while (commands[n] != NULL)
-		n++;
-	for (; *table != NULL && n < MAX_CMDS; table++)
-		commands[n++] = *table;
-}
-
-void
-console_fail(struct cmdline *cl, const char *fmt, ...)
-{
-	char line[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	cmdline_printf(cl, "error: %s\n", line);
-	con.failed = true;
-}
-
-struct console_qp *
-console_qp(struct cmdline *cl, uint64_t n)
-{
-	if (n >= 1 && n <= CONSOLE_MAX_QPS && con.qps[n].used)
-		return &con.qps[n];
-	console_fail(cl, "there is no qp %llu; 'show qps' lists them", (unsigned long long)n);
-	return NULL;
-}
-
-struct console_region *
-console_region(struct cmdline *cl, uint64_t n)
-{
-	if (n >= 1 && n <= CONSOLE_MAX_REGIONS && con.regions[n].used)
-		return &con.regions[n];
-	console_fail(cl, "there is no region %llu; 'show regions' lists them",
-	             (unsigned long long)n);
-	return NULL;
-}
 
 /** Reader of a script's or a pipe's lines that takes events and completions meanwhile. */
 struct lines {
@@ -162,33 +62,6 @@ next_line(struct cmdline *cl, struct lines *l, char *line)
 		else if (got > 0)
 			l->have += (size_t)got;
 	}
-}
-
-void
-console_usage(const char *text)
-{
-	const char *word = text + strspn(text, " \t");
-	const size_t n = strcspn(word, " \t\n");
-
-	for (unsigned int i = 0; commands[i] != NULL; i++)
-		if (strncmp(commands[i]->help_str, word, n) == 0 &&
-		    strchr(" :", commands[i]->help_str[n]) != NULL)
-			ui_msg("usage: %s", commands[i]->help_str);
-}
-
-const char *
-console_run(struct cmdline *cl, const char *text)
-{
-	const char first = text[strspn(text, " \t")];
-	int rc;
-
-	if (first == '\n' || first == '\0' || first == '#')
-		return NULL;
-	rc = cmdline_parse(cl, text);
-	return rc == CMDLINE_PARSE_AMBIGUOUS ? "ambiguous command"
-	       : rc == CMDLINE_PARSE_NOMATCH ? "no such command ('help' lists them)"
-	       : rc < 0                      ? "bad arguments ('help' shows them)"
-	                                     : NULL;
 }
 
 /**
@@ -297,8 +170,6 @@ main(int argc, char **argv)
 	        {"file", required_argument, NULL, 'f'},    {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
 	};
-	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_verb_, &cmd_quit_,
-	                                                NULL};
 	const char *config = NULL, *dev = NULL, *address = NULL, *script = NULL;
 	struct cmdline *cl;
 	char err[CONF_ERR_MAX];
@@ -341,15 +212,9 @@ main(int argc, char **argv)
 		ui_usage_die("'%s' was not expected", argv[optind]);
 	if (script != NULL && (fd = file_open_stream(script, &waits, err, sizeof(err))) < 0)
 		ui_die("%s: %s", script, err);
-	collect(general);
-	collect(cmds_show);
-	collect(cmds_conn);
-	collect(cmds_mem);
-	collect(cmds_post);
-	collect(cmds_capture);
 	bring_up(config, dev, address, (uint32_t)mtu);
 	if (script == NULL && isatty(STDIN_FILENO)) {
-		cl = cmdline_stdin_new(commands, "");
+		cl = cmdline_stdin_new(console_commands(), "");
 		if (cl == NULL)
 			ui_die("the terminal cannot be set up");
 		printf("weft-console %s; 'help' lists the commands\n", weft_version());
@@ -358,7 +223,7 @@ main(int argc, char **argv)
 			ui_die("no memory");
 		cmdline_stdin_exit(cl);
 	} else {
-		cl = cmdline_new(commands, "", -1, STDOUT_FILENO);
+		cl = cmdline_new(console_commands(), "", -1, STDOUT_FILENO);
 		if (cl == NULL)
 			ui_die("no memory");
 		if (waits)

@@ -84,11 +84,18 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 extern cmdline_parse_inst_t *const cmds_show[],
         *const cmds_conn[], *const cmds_mem[], *const cmds_post[], *const cmds_capture[];
 
+/** All commands, terminated by NULL. */
+cmdline_parse_ctx_t *console_commands(void);
+
 /** Print an error and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** The numbered object, or NULL after a message. */
 struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
 struct console_region *console_region(struct cmdline *cl, uint64_t n);
+/** Make a numbered QP with receives posted; NULL: *rc has the reason. */
+struct console_qp *console_qp_make(struct weft_worker *w, int *rc);
+/** Free a QP and its number. */
+void console_qp_drop(struct cmdline *cl, struct console_qp *q);
 /**
  * Run one line. NULL, or why it could not be run; con.failed says whether it ran and failed. Empty
  * lines and lines that begin with # are ignored.

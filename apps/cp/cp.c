@@ -31,12 +31,6 @@ on_signal(int sig)
 	cp_signal = sig;
 }
 
-bool
-cp_interrupted(void)
-{
-	return cp_signal != 0;
-}
-
 static void
 usage(void)
 {
@@ -378,7 +372,9 @@ main(int argc, char **argv)
 
 	ui_init("weft-cp");
 	parse_args(argc, argv, &a);
+	a.opt.stop = &cp_signal;
 	s->opt = &a.opt;
+	s->programs = a.opt.ignore_revoke ? NULL : cp_programs;
 	s->conf = &conf;
 	if (a.opt.no_flush && a.opt.no_verify && !a.opt.pull)
 		ui_usage_die("--no-flush and --no-verify together leave nothing that says a block "

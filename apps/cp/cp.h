@@ -11,6 +11,7 @@
  * Functions return 0, or -errno with one line for the user in cp_session.err.
  */
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -40,10 +41,11 @@ struct cp_options {
 	struct host_auth_keys auth_keys;
 	uint32_t block_bytes;
 	uint32_t depth;
-	uint64_t connect_ns; /**< timeout of connecting */
-	uint64_t silence_ns; /**< longest time without anything received */
-	uint64_t wait_ns;    /**< longest wait for a busy export */
-	uint64_t rate_bytes; /**< limit of octets a second; 0: none */
+	uint64_t connect_ns;               /**< timeout of connecting */
+	uint64_t silence_ns;               /**< longest time without anything received */
+	uint64_t wait_ns;                  /**< longest wait for a busy export */
+	uint64_t rate_bytes;               /**< limit of octets a second; 0: none */
+	const volatile sig_atomic_t *stop; /**< set by SIGINT and SIGTERM */
 };
 
 /** The grant that OPEN returned. */
@@ -58,6 +60,8 @@ struct cp_grant {
 struct cp_session {
 	const struct cp_options *opt;
 	const struct conf *conf;
+	/** programs that the target may call; NULL: none */
+	const struct weft_rpc_program *const *programs;
 	struct url url;
 	char where[600]; /**< "weft://10.0.0.1:7471", for messages */
 	struct stack stack;
@@ -191,9 +195,6 @@ const struct weft_rpc_auth *cp_auth(struct cp_session *s);
 void cp_auth_called(struct cp_session *s, const struct sockaddr_storage *to);
 /** The reason why authentication failed; NULL: it did not fail. */
 const char *cp_auth_failure(const struct cp_session *s);
-
-/** Whether SIGINT or SIGTERM came. */
-bool cp_interrupted(void);
 
 /** The figures of a transfer. */
 struct cp_report {

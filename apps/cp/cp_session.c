@@ -91,7 +91,7 @@ cp_turn(struct cp_session *s, bool waiting)
 	struct weft_port_stats ps;
 	uint64_t now;
 
-	if (cp_interrupted())
+	if (*s->opt->stop != 0)
 		return -EINTR;
 	if (weft_worker_poll(s->w) > 0) {
 		s->idle_ns = 0;
@@ -196,8 +196,8 @@ make_qp(struct cp_session *s)
 	};
 	int rc;
 
-	if (!s->opt->ignore_revoke) {
-		ra.programs = cp_programs;
+	if (s->programs != NULL) {
+		ra.programs = s->programs;
 		ra.reverse = WEFT_RPC_REVERSE_SIMPLE;
 	}
 	/* Three requests a block (with --pull one Verify), five for header and commit, and those

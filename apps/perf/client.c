@@ -188,29 +188,10 @@ client_fill(struct client *c, uint64_t end)
 	}
 }
 
-/** Wait until done(c). 0; -ETIMEDOUT: no progress; or -errno of the dead connection. */
-static int
-client_wait(struct client *c, bool (*done)(const struct client *c))
-{
-	uint64_t give_up = ui_now_ns() + STALL_S * 1000000000ull;
-
-	while (!done(c) && !c->dead) {
-		if (weft_worker_poll(c->w) == 0 && ui_now_ns() > give_up)
-			return -ETIMEDOUT;
-	}
-	return c->dead ? c->err : 0;
-}
-
 static bool
 is_up(const struct client *c)
 {
 	return c->up;
-}
-
-static bool
-is_drained(const struct client *c)
-{
-	return c->completed == c->posted;
 }
 
 /** A Write completes when it is copied. The completion of a Read behind it shows that it was
@@ -232,7 +213,7 @@ client_barrier(struct client *c)
 	if (rc < 1)
 		return rc;
 	c->posted += !told;
-	return client_wait(c, is_drained);
+	return client_wait(c, client_is_drained);
 }
 
 /** Iterations of the poll loop since `from`. */
@@ -327,12 +308,26 @@ client_bandwidth(struct client *c, struct perf_result *r)
 	return 0;
 }
 
+/** Write latency: the server's Write ends in the number of the client's. */
+static bool
+client_is_ponged(const struct client *c)
+{
+	const volatile uint8_t *last = c->back + c->job.size_bytes - 1;
+
+	return *last == (uint8_t)c->posted;
+}
+
+/** Send latency: every message came back. */
+static bool
+client_is_echoed(const struct client *c)
+{
+	return c->received == c->posted;
+}
+
 /** Run one round of a latency test; each test has its own sign of completion. */
 static int
 client_round(struct client *c, uint64_t seq)
 {
-	volatile uint8_t *last = c->back + c->job.size_bytes - 1;
-	uint64_t give_up = 0, spins = 0, done0 = c->completed, recv0 = c->received;
 	struct weft_wr wr;
 	struct weft_sge sge;
 	int rc;
@@ -350,22 +345,9 @@ client_round(struct client *c, uint64_t seq)
 	if (rc < 1)
 		return rc;
 	c->posted++;
-	while (!c->dead) {
-		weft_worker_poll(c->w);
-		if (c->job.test == PERF_WRITE         ? *last == (uint8_t)(seq + 1)
-		    : perf_takes_receive(c->job.test) ? c->received != recv0
-		                                      : c->completed != done0)
-			return 0;
-		if ((++spins & 0xfffff) == 0) {
-			uint64_t now = ui_now_ns();
-
-			if (give_up == 0)
-				give_up = now + STALL_S * 1000000000ull;
-			else if (now > give_up)
-				return -ETIMEDOUT;
-		}
-	}
-	return c->err;
+	return client_wait(c, c->job.test == PERF_WRITE         ? client_is_ponged
+	                      : perf_takes_receive(c->job.test) ? client_is_echoed
+	                                                        : client_is_drained);
 }
 
 static int

@@ -57,6 +57,14 @@ struct client {
 /** wr_id of the Read behind the last work request. */
 #define BARRIER_ID UINT64_MAX
 
+/* ---- client_wait.c ---- */
+
+/** Poll until done(c). 0; -ETIMEDOUT: not within about STALL_S; or -errno of the dead connection.
+ * Does not read the clock in every turn. */
+int client_wait(struct client *c, bool (*done)(const struct client *c));
+/** Whether all that was posted is completed. */
+bool client_is_drained(const struct client *c);
+
 /* ---- client_place.c: tests on memory that is flushed and verified ---- */
 
 /** Check the region that the server's Reply describes. -EPROTO: it is invalid. */
@@ -65,9 +73,6 @@ int client_place_begin(struct client *c);
 void client_place_fill(struct client *c, uint64_t end);
 /** Run one round of a latency test. */
 int client_place_round(struct client *c, uint64_t seq);
-/** Poll until done(c), or the connection ends, or STALL_S pass without progress. Does not read
- * the clock in every turn. */
-int client_place_wait(struct client *c, bool (*done)(const struct client *c));
 
 /* ---- client_log.c: appending to a log at the server ---- */
 

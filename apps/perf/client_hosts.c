@@ -103,7 +103,7 @@ client_hosts_begin(struct client *c, struct weft_ctx *ctx)
 		rc = log_client_start(&a, &c->host[i].client);
 	}
 	if (rc == 0)
-		rc = client_place_wait(c, hosts_joined);
+		rc = client_wait(c, hosts_joined);
 	if (rc == 0)
 		rc = hosts_ours(c);
 	if (rc == -EEXIST)

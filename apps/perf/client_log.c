@@ -87,7 +87,7 @@ client_log_open(struct client *c)
 	int rc = weft_log_open(c->log);
 
 	if (rc == 0)
-		rc = client_place_wait(c, log_is_open);
+		rc = client_wait(c, log_is_open);
 	if (rc != 0)
 		return rc;
 	weft_log_query(c->log, &info);
@@ -114,7 +114,7 @@ client_log_begin(struct client *c)
 	rc = weft_log_join(c->log, &t);
 	c->log_joined = rc >= 0;
 	if (rc >= 0)
-		rc = client_place_wait(c, log_joined);
+		rc = client_wait(c, log_joined);
 	return rc == 0 ? client_log_open(c) : rc;
 }
 

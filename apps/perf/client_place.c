@@ -151,33 +151,6 @@ place_answered(const struct client *c)
 	return c->received == c->posted || c->bad;
 }
 
-static bool
-place_done(const struct client *c)
-{
-	return c->completed == c->posted;
-}
-
-int
-client_place_wait(struct client *c, bool (*done)(const struct client *c))
-{
-	uint64_t give_up = 0, spins = 0;
-
-	while (!c->dead) {
-		weft_worker_poll(c->w);
-		if (done(c))
-			return 0;
-		if ((++spins & 0xfffff) == 0) {
-			uint64_t now = ui_now_ns();
-
-			if (give_up == 0)
-				give_up = now + STALL_S * 1000000000ull;
-			else if (now > give_up)
-				return -ETIMEDOUT;
-		}
-	}
-	return c->err;
-}
-
 /** Send the order behind `n` Writes, and wait for the answer. */
 static int
 place_ask(struct client *c, struct weft_wr wr[3], unsigned int n, struct perf_order *o)
@@ -191,7 +164,7 @@ place_ask(struct client *c, struct weft_wr wr[3], unsigned int n, struct perf_or
 	if (rc != (int)n + 1)
 		return rc < 0 ? rc : -EIO;
 	c->posted++;
-	rc = client_place_wait(c, place_answered);
+	rc = client_wait(c, place_answered);
 	return c->bad ? -EILSEQ : rc;
 }
 
@@ -241,5 +214,5 @@ client_place_round(struct client *c, uint64_t seq)
 	if (rc < 0)
 		return rc;
 	c->posted++;
-	return client_place_wait(c, place_done);
+	return client_wait(c, client_is_drained);
 }

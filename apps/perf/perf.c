@@ -21,13 +21,6 @@
 #define BUSY_S    5
 
 static volatile sig_atomic_t stop;
-static cpu_set_t cpus;
-
-const cpu_set_t *
-perf_cpus(void)
-{
-	return &cpus;
-}
 
 static void
 on_signal(int sig)
@@ -504,8 +497,8 @@ main(int argc, char **argv)
 
 	ui_init("weft-perf");
 	ui_keep_memory();
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-		CPU_ZERO(&cpus);
+	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
+		CPU_ZERO(&a.medium.cpus);
 	parse_args(argc, argv, &a);
 	if (a.job.hosts != NULL)
 		to = a.hosts.at[0].to;

@@ -227,10 +227,9 @@ struct perf_medium {
 	const char *driver, *path; /**< NULL: ordinary memory, persist driver "volatile" */
 	const char *hash;
 	int app_cpu; /**< CPU of the application's own thread; -1: any */
+	/** CPUs that the process could use before EAL pinned the main thread */
+	cpu_set_t cpus;
 };
-
-/** The CPUs that the process could use before EAL pinned the main thread. */
-const cpu_set_t *perf_cpus(void);
 
 extern const char *const perf_test_names[PERF_NTESTS];
 

@@ -177,7 +177,7 @@ app_start(struct server *s)
 		return -ENOMEM;
 	/* The thread may use every CPU that the process could use before EAL pinned the worker,
 	 * or app_cpu alone. */
-	cpus = *perf_cpus();
+	cpus = s->medium->cpus;
 	if (s->medium->app_cpu >= 0) {
 		CPU_ZERO(&cpus);
 		CPU_SET((unsigned int)s->medium->app_cpu, &cpus);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-ping: reads the arguments, makes the stack, and has the poll that waits. */
+/** @file weft-ping: reads the arguments and makes the stack. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,35 +15,11 @@
 #include "stack.h"
 #include "ui.h"
 
-#define SPIN_NS    1000000ull
-#define NAP_MAX_US 50
-
-volatile sig_atomic_t ping_stop;
-
 static void
 on_signal(int sig)
 {
 	(void)sig;
 	ping_stop = 1;
-}
-
-uint64_t
-ping_turn(struct ping_wait *wait, struct weft_worker *w)
-{
-	uint64_t now, quiet;
-
-	if (weft_worker_poll(w) > 0) {
-		wait->since_ns = 0;
-		return 0;
-	}
-	now = ui_now_ns();
-	if (wait->since_ns == 0)
-		wait->since_ns = now;
-	quiet = now - wait->since_ns;
-	if (quiet > SPIN_NS)
-		weft_worker_idle(w, quiet / 100000 < NAP_MAX_US ? (uint32_t)(quiet / 100000)
-		                                                : NAP_MAX_US);
-	return quiet;
 }
 
 static void

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The state of the console, and what every command uses: argument tokens, errors, numbered
+ * objects. */
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "console.h"
+
+struct console con;
+
+cmdline_parse_token_string_t tok_s1 = TOKEN_STRING_INITIALIZER(struct cmd_args, s1, NULL);
+cmdline_parse_token_string_t tok_s2 = TOKEN_STRING_INITIALIZER(struct cmd_args, s2, NULL);
+cmdline_parse_token_num_t tok_a = TOKEN_NUM_INITIALIZER(struct cmd_args, a, RTE_UINT64);
+cmdline_parse_token_num_t tok_b = TOKEN_NUM_INITIALIZER(struct cmd_args, b, RTE_UINT64);
+cmdline_parse_token_num_t tok_c = TOKEN_NUM_INITIALIZER(struct cmd_args, c, RTE_UINT64);
+cmdline_parse_token_num_t tok_d = TOKEN_NUM_INITIALIZER(struct cmd_args, d, RTE_UINT64);
+cmdline_parse_token_num_t tok_e = TOKEN_NUM_INITIALIZER(struct cmd_args, e, RTE_UINT64);
+
+void
+console_fail(struct cmdline *cl, const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	cmdline_printf(cl, "error: %s\n", line);
+	con.failed = true;
+}
+
+struct console_qp *
+console_qp(struct cmdline *cl, uint64_t n)
+{
+	if (n >= 1 && n <= CONSOLE_MAX_QPS && con.qps[n].used)
+		return &con.qps[n];
+	console_fail(cl, "there is no qp %llu; 'show qps' lists them", (unsigned long long)n);
+	return NULL;
+}
+
+struct console_region *
+console_region(struct cmdline *cl, uint64_t n)
+{
+	if (n >= 1 && n <= CONSOLE_MAX_REGIONS && con.regions[n].used)
+		return &con.regions[n];
+	console_fail(cl, "there is no region %llu; 'show regions' lists them",
+	             (unsigned long long)n);
+	return NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file How the measuring side waits: it polls without a pause, and reads the clock seldom. */
+
+#include <errno.h>
+
+#include "client.h"
+#include "ui.h"
+
+int
+client_wait(struct client *c, bool (*done)(const struct client *c))
+{
+	uint64_t give_up = 0, spins = 0;
+
+	while (!c->dead) {
+		weft_worker_poll(c->w);
+		if (done(c))
+			return 0;
+		if ((++spins & 0xfffff) == 0) {
+			uint64_t now = ui_now_ns();
+
+			if (give_up == 0)
+				give_up = now + STALL_S * 1000000000ull;
+			else if (now > give_up)
+				return -ETIMEDOUT;
+		}
+	}
+	return c->err;
+}
+
+bool
+client_is_drained(const struct client *c)
+{
+	return c->completed == c->posted;
+}
