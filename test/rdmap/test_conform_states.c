@@ -260,7 +260,9 @@ static const struct row {
 	void (*happens)(void);
 	const char *want[NCOLS];
 } rows[] = {
-#include "qp_states.h"
+#include "qp_states_rx.h"
+
+#include "qp_states_local.h"
 };
 
 static void
