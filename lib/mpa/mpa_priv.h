@@ -9,6 +9,7 @@
 
 #include "mpa_wire.h"
 #include "weft_mpa.h"
+#include "weft_mpa_startup.h"
 #include "weft_tcp.h"
 
 WEFT_LOG_DECLARE(mpa);

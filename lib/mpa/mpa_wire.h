@@ -8,6 +8,7 @@
 
 #include "weft_base.h"
 #include "weft_mpa.h"
+#include "weft_mpa_frame.h"
 #include "weft_vec.h"
 
 #define MPA_FRAME_HDR_BYTES 20 /* RFC 5044 s7.1.1 Figure 8: key, flags, revision, PD_Length */

@@ -4,9 +4,8 @@
 
 /**
  * @file
- * MPA (RFC 5044) with the enhanced start-up of RFC 6581: FPDUs, markers, CRC32c, the Request and
- * Reply frames of revision 1 and 2. Internal header, between tcp and ddp. Every call and every
- * up-call runs on the connection's worker.
+ * An MPA stream (RFC 5044): FPDUs, markers, CRC32c. Internal header, between tcp and ddp. Every
+ * call and every up-call runs on the connection's worker.
  *
  * Markers: each side says at start-up whether it wants to receive them, so either direction may
  * have them. CRC is on unless both sides ask for none.
@@ -17,6 +16,8 @@
  * Transmit: weft_mpa_tx_begin() returns where to write a ULPDU, inside the TCP segment being built.
  * weft_mpa_tx_end() adds pad, markers and CRC. A segment takes further FPDUs while they fit.
  * weft_mpa_tx_flush() gives the segment to TCP.
+ *
+ * weft_mpa_startup.h leads to full operation, by the frames of weft_mpa_frame.h.
  */
 
 #include "weft_base.h"
@@ -24,49 +25,15 @@
 #include "weft_sched.h"
 
 struct rte_mbuf;
+struct weft_mpa_frame;
 struct weft_netif_budget;
 struct weft_tcp_conn;
 
-#define WEFT_MPA_MAX_PDATA 512 /* RFC 5044 s7.1.1 */
 #define WEFT_MPA_MAX_ULPDU 65535
 /** An FPDU in more mbufs than this is copied into one buffer first (fpdus_compacted). */
 #define WEFT_MPA_MAX_FRAGS 64
 /** Most markers in an FPDU. Each adds a fragment to its ULPDU. */
 #define WEFT_MPA_MAX_MARKERS 130
-
-/** Value of IRD or ORD that means "do not negotiate" (RFC 6581 s9.1). */
-#define WEFT_MPA_IRD_ORD_NONE 0x3fff
-
-/* Forms of the ready-to-receive indication, as a mask (RFC 6581 s9.2: B, C, D). */
-#define WEFT_MPA_RTR_FPDU  0x1 /**< zero-length FPDU */
-#define WEFT_MPA_RTR_WRITE 0x2 /**< zero-length RDMA Write */
-#define WEFT_MPA_RTR_READ  0x4 /**< zero-length RDMA Read */
-#define WEFT_MPA_RTR_ALL   0x7
-
-/** A start-up frame, decoded. */
-struct weft_mpa_frame {
-	bool reply;    /**< Reply rather than Request */
-	bool markers;  /**< M: the sender wants to receive markers */
-	bool crc;      /**< C */
-	bool reject;   /**< R, Reply only */
-	bool enhanced; /**< S: IRD/ORD word present (rev 2) */
-	uint8_t rev;
-	uint16_t ird, ord;                  /**< 14 bits each; valid when enhanced */
-	bool p2p;                           /**< A: peer-to-peer model */
-	bool rtr_send, rtr_write, rtr_read; /**< B, C, D */
-	uint16_t pdata_len_bytes;           /**< private data without the IRD/ORD word */
-	uint8_t pdata[WEFT_MPA_MAX_PDATA];
-};
-
-/**
- * Decode one start-up frame from the head of buf. Returns octets consumed, -EAGAIN (more octets
- * needed), or -EPROTO (wrong key, PD_Length above 512, enhanced data too short). Any revision is
- * decoded; the caller checks it.
- */
-int weft_mpa_frame_decode(const uint8_t *buf, size_t len_bytes, struct weft_mpa_frame *f);
-/** Encode a frame. Returns octets written; -ENOSPC: buf is too small; -EINVAL: private data too
- * long, or enhanced with revision 1 or a depth above 14 bits. */
-int weft_mpa_frame_encode(const struct weft_mpa_frame *f, uint8_t *buf, size_t size_bytes);
 
 #define WEFT_MPA_MIN_MULPDU 128   /* RFC 5044 s3, s4.5 */
 #define WEFT_MPA_MAX_MULPDU 64768 /* s3 */
@@ -81,23 +48,6 @@ weft_mpa_mulpdu(uint16_t emss_bytes, bool markers)
 		return WEFT_MPA_MIN_MULPDU;
 	return (uint16_t)RTE_MIN(emss_bytes - over, (uint32_t)WEFT_MPA_MAX_MULPDU);
 }
-
-/** Options of one side; zero is the default. */
-struct weft_mpa_opts {
-	bool markers; /**< receive markers */
-	/** CRC only if the peer asks for it (RFC 5044 s4.4: configured by an administrator) */
-	bool no_crc;
-	/**
-	 * WEFT_MPA_RTR_*: the forms that an initiator may send, or that a responder accepts. 0:
-	 * all. A responder accepts a Read only with an IRD above 0.
-	 */
-	uint8_t rtr;
-	/**
-	 * [60000000] Longest time without an octet of an incomplete FPDU. The whole FPDU has four
-	 * times that. Then fault() with WEFT_MPA_ERR_LOCAL. Checked once a second.
-	 */
-	uint32_t fpdu_timeout_us;
-};
 
 enum weft_mpa_state {
 	WEFT_MPA_IDLE,
@@ -221,74 +171,6 @@ struct weft_mpa {
 	bool waits;                      /**< an FPDU is incomplete */
 	bool shed;                       /**< drain_task has to report the fault of a shed FPDU */
 };
-
-/** What one side offers at start-up. */
-struct weft_mpa_attr {
-	uint8_t rev;       /**< initiator: 1 or 2 */
-	uint16_t ird, ord; /**< rev 2; WEFT_MPA_IRD_ORD_NONE: not negotiated */
-	const void *pdata;
-	uint16_t pdata_len_bytes;    /**< at most 512, 508 with rev 2 */
-	uint32_t startup_timeout_us; /**< 0: 10 s */
-	bool p2p;                    /**< ask for the peer-to-peer model; needs rev 2 */
-	struct weft_mpa_opts opts;
-};
-
-/**
- * Take over an established connection as initiator and send the Request. 0, -EINVAL (*attr),
- * -ENOBUFS, -ENOMEM, or an error of weft_tcp_send(). On an error the caller still owns the
- * connection and aborts it.
- */
-int weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
-                   const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
-                   uint64_t now_ns);
-/** Octets of the peer's start-up frame received so far; 0 after start-up. */
-uint16_t weft_mpa_heard(const struct weft_mpa *m);
-
-/**
- * Whether the last start-up with revision 2 ended as a responder of revision 1 ends it: it closed
- * without a frame, or its Reply had no enhanced data (RFC 6581 s10). Valid until the next start.
- */
-static inline bool
-weft_mpa_peer_is_rev1(const struct weft_mpa *m)
-{
-	return m->refused_rev2;
-}
-/** Take over an accepted connection as responder. On -ENOMEM the caller still owns it. */
-int weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
-                     uint32_t startup_timeout_us, const struct weft_mpa_ops *ops, void *user,
-                     uint64_t now_ns);
-/**
- * Move a responder in REQ_RCVD from the connection request to its QP. `to` must be idle and takes
- * everything; `from` is idle afterwards. Octets that arrived behind the Request are parsed in a
- * later turn, after weft_mpa_accept().
- */
-void weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_ops *ops,
-                   void *user);
-/** Responder, before it answers: set its options. *opts is copied. */
-void weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts);
-/**
- * Accept a Request: send the Reply and enter full operation. Revision, enhanced data and
- * peer-to-peer model are those of the Request. ird and ord go into a Reply of revision 2. The
- * caller has bounded them (RFC 6581 s9.1); where the Request says WEFT_MPA_IRD_ORD_NONE, so does
- * the Reply. 0, -EINVAL (private data too long, a depth above 14 bits), -EBADFD (no Request waits),
- * -ENOBUFS (nothing was sent; try again), or an error of weft_tcp_send().
- */
-int weft_mpa_accept(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
-                    uint16_t pdata_len_bytes, uint64_t now_ns);
-/**
- * Reject a Request: reply with the reject bit. MPA ends and TCP stays open (RFC 5044 s7.1.2) until
- * weft_mpa_await_fin() or weft_mpa_close(). Octets of the peer are dropped; its FIN is answered.
- * Errors as weft_mpa_accept().
- */
-int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
-                    uint16_t pdata_len_bytes, uint64_t now_ns);
-
-/**
- * After weft_mpa_reject(): close when the peer closes, or after a second (half of the start-up
- * timeout if that is shorter). Some peers mistake a FIN with the Reply for the answer. `closed`
- * follows.
- */
-void weft_mpa_await_fin(struct weft_mpa *m, uint64_t now_ns);
 
 /** Whether an FPDU may start now. */
 bool weft_mpa_tx_ready(const struct weft_mpa *m);

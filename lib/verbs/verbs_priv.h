@@ -20,6 +20,7 @@
 
 #include "weft_mem.h"
 #include "weft_mpa.h"
+#include "weft_mpa_startup.h"
 #include <weft/standing.h>
 #include "weft_tsan.h"
 #include "weft_vworker.h"

@@ -5,6 +5,7 @@
 #include "../mpa/fake_tcp.h"
 #include "weft_ddp.h"
 #include "weft_mpa.h"
+#include "weft_mpa_startup.h"
 
 #define MSS      1448
 #define MEM_SIZE 4096

@@ -12,6 +12,7 @@
 
 #include "fpdu.h"
 #include "mpa_peer.h"
+#include "weft_mpa_startup.h"
 
 #define FUZZ_OPS  200
 #define FUZZ_TEXT 1500

@@ -2,6 +2,8 @@
 /** @file See mpa_peer.h. */
 
 #include "mpa_peer.h"
+#include "weft_mpa_frame.h"
+#include "weft_mpa_startup.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define PEER_ASAN 1 /* ASan itself detects a use of freed memory */

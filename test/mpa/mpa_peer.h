@@ -6,6 +6,7 @@
 
 #include "fake_tcp.h"
 #include "weft_mpa.h"
+#include "weft_mpa_frame.h"
 
 #define PEER_MAX_ULPDUS 512
 

@@ -6,6 +6,7 @@
 
 #include "../../lib/mpa/mpa_wire.h"
 #include "mpa_peer.h"
+#include "weft_mpa_startup.h"
 
 #define MSS 1448
 

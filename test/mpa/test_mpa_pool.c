@@ -23,6 +23,8 @@
 #include "weft_tcp.h"
 #include "weft_netif_group.h"
 #include "weft_test.h"
+#include "weft_mpa_frame.h"
+#include "weft_mpa_startup.h"
 
 #define WORKERS    2
 #define ATTACKERS  120

@@ -6,6 +6,8 @@
  */
 
 #include "mpa_peer.h"
+#include "weft_mpa_frame.h"
+#include "weft_mpa_startup.h"
 
 #define MSS 1448
 

@@ -4,6 +4,7 @@
 #include "vt.h"
 #include "weft_mpa.h"
 #include "weft_vworker.h"
+#include "weft_mpa_startup.h"
 
 static void
 test_connect(void)

@@ -10,6 +10,8 @@
 #include "vt.h"
 #include "weft_mpa.h"
 #include "weft_rdmap.h"
+#include "weft_mpa_frame.h"
+#include "weft_mpa_startup.h"
 
 /** The peer: an MPA stream on node 1 (responder) or node 0 (initiator), with no layer above. */
 struct peer {

@@ -9,6 +9,8 @@
 
 #include "vt.h"
 #include "weft_mpa.h"
+#include "weft_mpa_frame.h"
+#include "weft_mpa_startup.h"
 
 #define RIGHTS                                                                                     \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
