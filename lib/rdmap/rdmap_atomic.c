@@ -7,7 +7,11 @@
  * executes an operation once, in its turn. The response waits in the queue's entry for space.
  */
 
-#include "rdmap_priv.h"
+#include "rdmap_atomic.h"
+#include "rdmap_irq_rx.h"
+#include "rdmap_state.h"
+#include "rdmap_term.h"
+#include "rdmap_wire.h"
 #include "weft_mem_place.h"
 
 /* ---- Responder ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Tables of the Terminate codes and of the fault counters. */
+/** @file Terminate codes, and the counters of faults. */
 
-#include "rdmap_priv.h"
+#include "rdmap_term.h"
 
 #define X(name, layer, etype, code, words) {layer, etype, code, words},
 static const struct weft_term_row term_rows[WEFT_TERM_NCODES] = {WEFT_TERM_CODES(X)};
@@ -75,4 +75,11 @@ rdmap_count_term(struct weft_rdmap *r, const struct weft_term *t, bool ours)
 		(*(ours ? &f->terminates_out_other : &f->terminates_in_other))++;
 	else
 		(*(ours ? &f->term[i].out : &f->term[i].in))++;
+}
+
+int
+rdmap_unexpected(struct weft_term *term)
+{
+	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+	                  WEFT_TERM_OP_OPCODE);
 }

@@ -5,7 +5,10 @@
  * of QN 0 and go up beside it, not in it. Order and completion are those of a Send (s6.4).
  */
 
-#include "rdmap_priv.h"
+#include "rdmap_imm.h"
+#include "rdmap_seg.h"
+#include "rdmap_term.h"
+#include "rdmap_wire.h"
 
 /* Report the error with the receive buffer, and to the peer by a Terminate (s6.1). */
 static int

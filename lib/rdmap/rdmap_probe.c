@@ -12,7 +12,8 @@
 
 #include <inttypes.h>
 
-#include "rdmap_priv.h"
+#include "rdmap_probe.h"
+#include "rdmap_seg.h"
 
 /* Interval before each probe. 0 ends the list. */
 static const uint64_t probe_after_ns[] = {RDMAP_PROBE_NS, 10 * RDMAP_PROBE_NS, 0};

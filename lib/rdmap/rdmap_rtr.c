@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
-#include "rdmap_priv.h"
+#include "rdmap_rtr.h"
+#include "rdmap_seg.h"
+#include "rdmap_term.h"
+#include "rdmap_wire.h"
 
 void
 weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form)

@@ -3,14 +3,13 @@
 
 #include <stdlib.h>
 
-#include "rdmap_priv.h"
-
-int
-rdmap_unexpected(struct weft_term *term)
-{
-	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
-	                  WEFT_TERM_OP_OPCODE);
-}
+#include "rdmap_atomic.h"
+#include "rdmap_imm.h"
+#include "rdmap_irq_rx.h"
+#include "rdmap_rx.h"
+#include "rdmap_state.h"
+#include "rdmap_term.h"
+#include "rdmap_wire.h"
 
 /* Check version, opcode and carriage (RFC 5040 s7.2: version and opcode MUST be valid). NULL with
  * *term: refused. */
@@ -41,20 +40,11 @@ rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint8_t op
 
 /* ---- Tagged: Write and Read Response ---- */
 
-int
-rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
-                  uint32_t *access, struct weft_term *term)
-{
-	(void)r, (void)h, (void)len_bytes, (void)term;
-	*access = WEFT_ACCESS_REMOTE_WRITE;
-	return 0;
-}
-
 /*
  * Responses arrive in the order of the requests (RFC 5040 s5.5 rule 20), so this one belongs to the
  * oldest outstanding request. Octets that this request did not ask for are refused, not placed.
  */
-int
+static int
 rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
                       uint32_t *access, struct weft_term *term)
 {
@@ -91,23 +81,14 @@ rdmap_on_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, ui
                 struct weft_term *term)
 {
 	struct weft_rdmap *r = user;
-	const struct rdmap_op_row *row = rdmap_judge(r, h, rdmap_op_of_tagged(h), term);
+	uint8_t op = rdmap_op_of_tagged(h);
 
-	if (unlikely(row == NULL))
+	if (unlikely(rdmap_judge(r, h, op, term) == NULL))
 		return -EPROTO;
-	return row->check(r, h, len_bytes, access, term);
-}
-
-void
-rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
-{
-	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
-
-	TAILQ_REMOVE(&r->out, req, link);
-	r->n_out--;
-	if (!TAILQ_EMPTY(&r->sq) || r->state == WEFT_RDMAP_ST_CLOSING)
-		rdmap_kick(r); /* a request at ORD, a fence or the close may wait for this answer */
-	rdmap_done(r, req, status);
+	if (op == WEFT_RDMAP_READ_RESP)
+		return rdmap_check_read_resp(r, h, len_bytes, access, term);
+	*access = WEFT_ACCESS_REMOTE_WRITE;
+	return 0;
 }
 
 static void
@@ -204,6 +185,54 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 
 /* ---- Untagged: other messages are short and parsed as a whole ---- */
 
+/* Flush, Verify and Atomic Write Responses have no identifier. The order alone tells the request.
+ */
+static int
+rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+{
+	static const uint8_t answers[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_FLUSH_RESP] = WEFT_RDMAP_FLUSH_REQ,
+	        [WEFT_RDMAP_VERIFY_RESP] = WEFT_RDMAP_VERIFY_REQ,
+	        [WEFT_RDMAP_AWRITE_RESP] = WEFT_RDMAP_AWRITE_REQ,
+	};
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+	enum weft_rdmap_status status = WEFT_RDMAP_OK;
+
+	if (req == NULL) { /* no request is outstanding, so QN 3 has no buffer */
+		RDMAP_FAULT(r, responses_unasked);
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_NO_BUFFER);
+	}
+	if (req->op != answers[m->op]) {
+		RDMAP_FAULT(r, responses_wrong);
+		return rdmap_unexpected(term);
+	}
+	if (m->op == WEFT_RDMAP_VERIFY_RESP) {
+		/* the responder should have compared; compare again here */
+		if (req->hash_bytes > 0 && (req->hash_bytes != m->len_bytes ||
+		                            memcmp(req->hash, m->data, m->len_bytes) != 0))
+			status = WEFT_RDMAP_HASH_MISMATCH;
+		memcpy(req->hash, m->data, m->len_bytes);
+		req->hash_bytes = (uint8_t)m->len_bytes;
+	}
+	rdmap_answered(r, status);
+	return 0;
+}
+
+int (*const rdmap_handlers[RDMAP_NOPCODES])(struct weft_rdmap *r, const struct rdmap_msg *m,
+                                            struct weft_term *term) = {
+        [WEFT_RDMAP_READ_REQ] = rdmap_rx_read_req,
+        [WEFT_RDMAP_TERMINATE] = rdmap_rx_terminate,
+        [WEFT_RDMAP_ATOMIC_REQ] = rdmap_rx_atomic_req,
+        [WEFT_RDMAP_ATOMIC_RESP] = rdmap_rx_atomic_resp,
+        [WEFT_RDMAP_FLUSH_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_FLUSH_RESP] = rdmap_rx_response,
+        [WEFT_RDMAP_VERIFY_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_VERIFY_RESP] = rdmap_rx_response,
+        [WEFT_RDMAP_AWRITE_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_AWRITE_RESP] = rdmap_rx_response,
+};
+
 static int
 rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
              struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
@@ -254,7 +283,7 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 		free(m);
 		r->msg[h->qn] = NULL;
 	}
-	return row->rx(r, &whole, term);
+	return rdmap_handlers[op](r, &whole, term);
 }
 
 static int
@@ -274,40 +303,6 @@ rdmap_on_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, 
 	                : rdmap_rx_ctl(r, row, h, c, len_bytes, term);
 	rdmap_leave(r);
 	return r->dead ? 0 : rc;
-}
-
-/* Flush, Verify and Atomic Write Responses have no identifier. The order alone tells the request.
- */
-int
-rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
-{
-	static const uint8_t answers[RDMAP_NOPCODES] = {
-	        [WEFT_RDMAP_FLUSH_RESP] = WEFT_RDMAP_FLUSH_REQ,
-	        [WEFT_RDMAP_VERIFY_RESP] = WEFT_RDMAP_VERIFY_REQ,
-	        [WEFT_RDMAP_AWRITE_RESP] = WEFT_RDMAP_AWRITE_REQ,
-	};
-	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
-	enum weft_rdmap_status status = WEFT_RDMAP_OK;
-
-	if (req == NULL) { /* no request is outstanding, so QN 3 has no buffer */
-		RDMAP_FAULT(r, responses_unasked);
-		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
-		                  WEFT_TERM_UNT_NO_BUFFER);
-	}
-	if (req->op != answers[m->op]) {
-		RDMAP_FAULT(r, responses_wrong);
-		return rdmap_unexpected(term);
-	}
-	if (m->op == WEFT_RDMAP_VERIFY_RESP) {
-		/* the responder should have compared; compare again here */
-		if (req->hash_bytes > 0 && (req->hash_bytes != m->len_bytes ||
-		                            memcmp(req->hash, m->data, m->len_bytes) != 0))
-			status = WEFT_RDMAP_HASH_MISMATCH;
-		memcpy(req->hash, m->data, m->len_bytes);
-		req->hash_bytes = (uint8_t)m->len_bytes;
-	}
-	rdmap_answered(r, status);
-	return 0;
 }
 
 /* ---- The stream ---- */

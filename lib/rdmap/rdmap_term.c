@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Terminate: sending one, and finding the request that a received one is about. */
 
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
+#include "rdmap_seg.h"
+#include "rdmap_state.h"
+#include "rdmap_term.h"
+#include "rdmap_wire.h"
 
 /* Whether the terminated DDP header goes with an error (RFC 5040 s4.8 Figure 10). */
 static bool
@@ -85,6 +89,19 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 		return;
 	r->term_msg_bytes = (uint8_t)rdmap_terminate_encode(&t, r->term_msg);
 	rdmap_term_push(r, now_ns);
+}
+
+enum rdmap_tx
+rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status,
+                uint64_t now_ns)
+{
+	static const struct weft_term term = {.layer = WEFT_TERM_LAYER_RDMA,
+	                                      .etype = WEFT_TERM_RDMA_LOCAL};
+
+	r->fail_req = req;
+	r->fail_status = status;
+	rdmap_term_send(r, &term, NULL, 0, NULL, 0, now_ns);
+	return RDMAP_TX_STOP;
 }
 
 /* Whether h is the expected Read Response and its placement failed: the local sink is invalid. */

@@ -6,7 +6,16 @@
  * s5.3 has segments sent in the order submitted, and Linux's siw refuses any other order.
  */
 
-#include "rdmap_priv.h"
+#include "rdmap_atomic.h"
+#include "rdmap_imm.h"
+#include "rdmap_irq_exec.h"
+#include "rdmap_irq_tx.h"
+#include "rdmap_rtr.h"
+#include "rdmap_seg.h"
+#include "rdmap_state.h"
+#include "rdmap_term.h"
+#include "rdmap_tx.h"
+#include "rdmap_wire.h"
 
 /* Copy len octets of the request's payload, from offset off, into one segment. */
 static void
@@ -54,40 +63,6 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 		off = 0;
 	}
 	return false;
-}
-
-bool
-rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns)
-{
-	struct weft_ddp_hdr h = {.tagged = true,
-	                         .last = true,
-	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
-	                         .stag = RDMAP_EMPTY_STAG};
-
-	if (weft_ddp_tx_begin(&r->ddp, &h, 0, now_ns) == NULL)
-		return false;
-	weft_ddp_tx_end(&r->ddp, now_ns);
-	return true;
-}
-
-int
-rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
-                  uint64_t now_ns)
-{
-	struct weft_ddp_hdr h = {.last = true, .rsvdulp = RDMAP_CTRL(op), .qn = rdmap_ops[op].qn};
-	uint8_t *p;
-
-	if (len_bytes > weft_ddp_max_payload(&r->ddp, false))
-		return -EMSGSIZE;
-	p = weft_ddp_tx_begin(&r->ddp, &h, len_bytes, now_ns);
-	if (p == NULL)
-		return 0;
-	if (len_bytes > 0)
-		memcpy(p, data, len_bytes);
-	weft_ddp_tx_end(&r->ddp, now_ns);
-	r->unflushed = true;
-	rdmap_count_out(r, op);
-	return 1;
 }
 
 /* Send segments of a Write or a Send, as many as space and budget allow. */
@@ -139,19 +114,6 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	TAILQ_REMOVE(&r->sq, req, link);
 	r->ops->done(r->user, req, WEFT_RDMAP_OK);
 	return RDMAP_TX_SENT;
-}
-
-enum rdmap_tx
-rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status,
-                uint64_t now_ns)
-{
-	static const struct weft_term term = {.layer = WEFT_TERM_LAYER_RDMA,
-	                                      .etype = WEFT_TERM_RDMA_LOCAL};
-
-	r->fail_req = req;
-	r->fail_status = status;
-	rdmap_term_send(r, &term, NULL, 0, NULL, 0, now_ns);
-	return RDMAP_TX_STOP;
 }
 
 /*

@@ -71,10 +71,7 @@ rdmap_op_of_tagged(const struct weft_ddp_hdr *h)
 
 #define RDMAP_NOPCODES 32
 
-struct weft_rdmap;
-struct rdmap_msg;
-
-/** Properties of one opcode: carriage, checks and handlers. */
+/** Properties of one opcode. */
 struct rdmap_op_row {
 	const char *name; /**< NULL: not assigned */
 	bool tagged;      /**< false: untagged, on queue qn */
@@ -87,11 +84,6 @@ struct rdmap_op_row {
 	bool imm;           /**< Immediate Data: eight octets for a receive buffer of QN 0 */
 	uint16_t min_bytes; /**< length of the payload when `ulp` is false */
 	uint16_t max_bytes;
-	/** Tagged: called before placement; *access: the right that the STag needs. 0 or -EPROTO */
-	int (*check)(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
-	             uint32_t *access, struct weft_term *term);
-	/** Untagged, neither `ulp` nor `imm`: takes the whole message. 0, or -EPROTO with *term */
-	int (*rx)(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 };
 
 extern const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES];

@@ -19,7 +19,6 @@
 #include <rte_ring_elem.h>
 
 #include "weft_mem.h"
-#include "weft_mpa.h"
 #include "weft_mpa_startup.h"
 #include <weft/standing.h>
 #include "weft_tsan.h"

@@ -11,7 +11,7 @@
  * The rig also has a user that records up-calls, and a persistent medium with a shadow copy.
  */
 
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
 #include "weft_mpa.h"
 #include "weft_test.h"
 

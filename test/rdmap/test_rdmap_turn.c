@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "rdmap_rig.h"
+#include "rdmap_seg.h"
 
 void *__wrap_calloc(size_t n, size_t size);
 void *__real_calloc(size_t n, size_t size);

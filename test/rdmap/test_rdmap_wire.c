@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "rdmap_rx.h"
 #include "rdmap_wire.h"
 #include "weft_test.h"
 
@@ -45,7 +46,8 @@ test_opcode_table(void)
 		CHECK_EQ(row->tagged, want[i].tagged);
 		if (!row->tagged)
 			CHECK_EQ(row->qn, want[i].qn);
-		CHECK(row->tagged ? row->check != NULL : row->ulp || row->imm || row->rx != NULL);
+		CHECK_EQ(rdmap_handlers[want[i].op] != NULL,
+		         !row->tagged && !row->ulp && !row->imm);
 		CHECK_EQ(row->read_like, row->request && !row->tagged && row->qn == 1);
 	}
 	for (unsigned int op = 0; op < 256; op++)

@@ -2,7 +2,7 @@
 /** @file Which streams of the process have a deliberate fault. */
 
 #include "rdmap_sabotage.h"
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
 
 static const struct weft_sched *wrong_sched;
 static enum weft_rdmap_sabotage wrong;

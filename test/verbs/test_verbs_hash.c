@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
 #include "verbs_priv.h"
 #include "vt_fast.h"
 

@@ -5,7 +5,7 @@
  * told, how peers' requests fare before, at and after it, and what a revocation does not affect.
  */
 
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
 #include "verbs_priv.h"
 #include "vt_fast.h"
 

@@ -8,7 +8,7 @@
  */
 
 #include "order_rows.h"
-#include "rdmap_priv.h"
+#include "rdmap_irq.h"
 #include "verbs_priv.h"
 #include "vt.h"
 #include "weft_persist_sim.h"

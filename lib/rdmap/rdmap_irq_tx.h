@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMAP_IRQ_TX_H
+#define RDMAP_IRQ_TX_H
+
+/**
+ * @file
+ * The inbound request queue: responses.
+ */
+
+#include "rdmap_tx.h"
+
+/** Send the response at the head of the ring, or its next part. */
+enum rdmap_tx rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns);
+
+#endif /* RDMAP_IRQ_TX_H */

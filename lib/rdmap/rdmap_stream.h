@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMAP_STREAM_H
+#define RDMAP_STREAM_H
+
+/**
+ * @file
+ * The structure of an RDMAP stream, and what every file of this layer does with it.
+ *
+ * Destruction: an up-call may destroy the stream it comes from. Every entry point that makes
+ * up-calls (ddp's up-calls, the task, the timer, the functions of weft_rdmap.h) runs between
+ * rdmap_enter() and rdmap_leave(). weft_rdmap_destroy() in between sets r->dead; a task frees the
+ * stream later. So code after an up-call checks r->dead, and touches nothing else when it is set.
+ */
+
+#include "rdmap_wire.h"
+
+WEFT_LOG_DECLARE(rdmap);
+
+/** Reassembly of an untagged message other than a Send or Immediate Data. */
+struct rdmap_msg {
+	struct weft_ddp_hdr h; /**< of the last segment */
+	uint8_t op;
+	uint32_t len_bytes;
+	uint32_t seg_bytes; /**< of the last segment, with its header */
+	uint8_t data[RDMAP_CTL_MAX_BYTES];
+};
+
+/** The Send or Immediate Data being received. verbs owns the buffer; rdmap fills it. */
+struct rdmap_rx_send {
+	bool active;
+	uint8_t op;
+	uint8_t nsge;
+	const struct weft_rdmap_sge *sge; /**< from recv_buf() */
+	union {
+		uint64_t size_bytes;               /**< Send: size of the buffer */
+		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< Immediate Data: octets received so far */
+	};
+	uint32_t got_bytes;
+};
+
+struct rdmap_work;
+
+/** The kind of message that is partly sent. No other message may start before its end. */
+enum rdmap_tx_mid { RDMAP_MID_NONE, RDMAP_MID_REQ, RDMAP_MID_RESP };
+
+struct weft_rdmap {
+	struct weft_ddp ddp;
+	struct weft_mem *mem;
+	struct weft_mem_pd *pd; /**< the stream's scope in its protection domain */
+	struct weft_sched *sched;
+	struct weft_lane *lane; /**< the peer's; NULL: long work is not divided by peers */
+	const struct weft_rdmap_ops *ops;
+	void *user;
+	enum weft_rdmap_state state;
+	uint16_t ird, ord;
+	bool dead; /**< destroyed; freed when depth is 0 and no driver has a request */
+	bool gone; /**< the connection below is gone */
+	bool eof;  /**< the peer closed its direction: no answer can arrive */
+	bool fin_sent;
+	unsigned int depth; /**< nesting of rdmap_enter() */
+	/* outbound */
+	struct weft_rdmap_req_list sq;   /**< posted, not completely sent */
+	struct weft_rdmap_req_list out;  /**< read-like requests without an answer yet, in order */
+	struct weft_rdmap_req_list flq;  /**< to be flushed by done(): the stream is ending */
+	struct weft_rdmap_req_list late; /**< posted outside RTS; moved to flq in the next turn */
+	struct weft_rdmap_req *fail_req; /**< the request that a Terminate is about */
+	enum weft_rdmap_status fail_status;
+	uint16_t n_out; /**< length of `out` */
+	enum rdmap_tx_mid mid;
+	uint8_t rtr;                    /**< enum weft_rdmap_rtr to send before anything else */
+	struct weft_rdmap_req *rtr_req; /**< a Read as RTR, allocated by rdmap_rtr.c; else NULL */
+	bool resp_turn;                 /**< responses and requests alternate, one message each */
+	bool hooked;                    /**< start() answered WAIT in this turn */
+	bool stalled;                   /**< the head of sq waits at ORD (counted once) */
+	bool unflushed;                 /**< segments were written since the last flush */
+	uint8_t probes;                 /**< intervals of rdmap_probe.c that have passed */
+	/* inbound */
+	struct rdmap_rx_send rx_send;
+	/** per queue: a message of several segments that is incomplete; else NULL */
+	struct rdmap_msg *msg[WEFT_DDP_NQN];
+	/* inbound request queue */
+	struct rdmap_work *work; /**< NULL while at rest; the queue is then empty */
+	uint32_t irq_mask;       /**< size of the ring in `work`, minus 1 */
+	uint32_t irq_seen;       /**< irq_tail at the last call of rdmap_irq_rest() */
+	uint32_t irq_head;       /**< next response to send */
+	uint32_t irq_exec;       /**< next request to execute; all before it are DONE */
+	uint32_t irq_tail;
+	/* Terminate */
+	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
+	uint8_t term_msg_bytes; /**< not 0: the Terminate waits to be sent */
+	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
+	struct weft_timer timer;
+	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */
+	struct weft_task task;
+	struct weft_task reap;
+	struct weft_rdmap_op_stats *op_stats; /**< NULL: not counted */
+	struct weft_rdmap_stats stats;
+};
+
+static inline void
+rdmap_enter(struct weft_rdmap *r)
+{
+	r->depth++;
+}
+
+static inline void
+rdmap_leave(struct weft_rdmap *r)
+{
+	r->depth--;
+}
+
+static inline void
+rdmap_kick(struct weft_rdmap *r)
+{
+	weft_task_queue(r->sched, &r->task);
+}
+
+/** Whether messages may flow: RTS, or CLOSING with our direction still open. */
+static inline bool
+rdmap_flowing(const struct weft_rdmap *r)
+{
+	return !r->dead && !r->fin_sent &&
+	       (r->state == WEFT_RDMAP_ST_RTS || r->state == WEFT_RDMAP_ST_CLOSING);
+}
+
+static inline void
+rdmap_count_out(struct weft_rdmap *r, uint8_t op)
+{
+	r->stats.msgs_out++;
+	if (r->op_stats != NULL)
+		r->op_stats->out[op]++;
+}
+
+static inline void
+rdmap_count_in(struct weft_rdmap *r, uint8_t op)
+{
+	r->stats.msgs_in++;
+	if (r->op_stats != NULL)
+		r->op_stats->in[op]++;
+}
+
+/** Add 1 to a counter of struct weft_rdmap_faults. */
+#define RDMAP_FAULT(r, field)                                                                      \
+	do {                                                                                       \
+		if ((r)->op_stats != NULL)                                                         \
+			(r)->op_stats->faults.field++;                                             \
+	} while (0)
+
+#endif /* RDMAP_STREAM_H */
