@@ -3,8 +3,9 @@
 #define TIRPC_CLNT_H
 
 /**
- * @file The client's side of the TI-RPC interface: tirpc_clnt.c has CLIENT and its calls,
- * tirpc_clnt_conn.c the connections.
+ * @file The client's side of the TI-RPC interface. Each source calls those below: tirpc_clnt.c
+ * (CLIENT), tirpc_clnt_worker.c (events and completions), tirpc_clnt_call.c (calls),
+ * tirpc_clnt_conn.c (connections).
  *
  * A call is a structure on its caller's stack. The caller hands it to the worker, which owns it
  * until the call is reported as done. The worker alone accesses a client's connections and calls; a
@@ -100,8 +101,13 @@ struct clnt_conn *tirpc_conn_ready(struct clnt *c);
 void tirpc_conn_leave(struct clnt_conn *n);
 /** The connection was lost: whether to try version 1 for its calls. */
 bool tirpc_conn_falls_back(struct clnt_conn *n);
-/** Issue a call, or issue it again, on the connection that is ready. */
-void tirpc_call_issue(struct clnt_call *k);
+/** The connection with this number, or NULL. */
+struct clnt_conn *tirpc_conn_find(struct clnt *c, const void *user);
+void tirpc_conn_free(struct clnt_conn *n);
+/** When the client is closing and nothing of it is left: signal c->closed. */
+void tirpc_clnt_try_closed(struct clnt *c);
+/** On the worker: issue the call now, or when there is a connection. */
+void tirpc_call_start(void *arg);
 /** End every call that waits for a connection or for room. */
 void tirpc_calls_fail(struct clnt *c, enum clnt_stat stat, int err);
 /** Issue the waiting calls, or make a connection. */

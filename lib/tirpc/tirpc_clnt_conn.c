@@ -9,8 +9,8 @@
 
 #define CLNT_CLOSE_US 1000000 /* time for the server to take part in an orderly close */
 
-static void
-clnt_try_closed(struct clnt *c)
+void
+tirpc_clnt_try_closed(struct clnt *c)
 {
 	if (c->closing && LIST_EMPTY(&c->conns) && c->ncalls == 0 && c->closed != NULL) {
 		struct tirpc_wait *w = c->closed;
@@ -23,8 +23,8 @@ clnt_try_closed(struct clnt *c)
 /* ---- The end of one ---- */
 
 /* The QP first: its flushed completions then belong to no endpoint (weft/rpcrdma.h). */
-static void
-conn_free(struct clnt_conn *n)
+void
+tirpc_conn_free(struct clnt_conn *n)
 {
 	struct clnt *c = n->c;
 
@@ -39,7 +39,7 @@ conn_free(struct clnt_conn *n)
 	if (n->rpc != NULL)
 		weft_rpc_destroy(n->rpc);
 	free(n);
-	clnt_try_closed(c);
+	tirpc_clnt_try_closed(c);
 }
 
 static void
@@ -48,7 +48,7 @@ conn_late(void *arg)
 	struct clnt_conn *n = arg;
 
 	n->alarm = NULL;
-	conn_free(n);
+	tirpc_conn_free(n);
 }
 
 void
@@ -116,21 +116,8 @@ tirpc_conn_make(struct clnt *c)
 	if (rc == 0)
 		rc = weft_connect(n->qp, (const struct sockaddr *)&c->addr, c->addr_len, &ca);
 	if (rc != 0)
-		conn_free(n);
+		tirpc_conn_free(n);
 	return rc;
-}
-
-/* ---- What comes ---- */
-
-static struct clnt_conn *
-conn_find(struct clnt *c, const void *user)
-{
-	struct clnt_conn *n;
-
-	LIST_FOREACH (n, &c->conns, entry)
-		if (n->id == (uintptr_t)user)
-			return n;
-	return NULL;
 }
 
 struct clnt_conn *
@@ -151,123 +138,13 @@ tirpc_conn_ready(struct clnt *c)
 	return NULL;
 }
 
-void
-tirpc_calls_go_on(struct clnt *c)
+struct clnt_conn *
+tirpc_conn_find(struct clnt *c, const void *user)
 {
-	struct clnt_call *k;
-	unsigned int n = 0;
-	int rc;
+	struct clnt_conn *n;
 
-	if (c->going_on)
-		return;
-	c->going_on = true;
-	/* As many as there are now: a call without room goes to the end. */
-	TAILQ_FOREACH (k, &c->waiting, next)
-		n++;
-	while (n-- > 0 && tirpc_conn_ready(c) != NULL && (k = TAILQ_FIRST(&c->waiting)) != NULL) {
-		TAILQ_REMOVE(&c->waiting, k, next);
-		if (k->alarm != NULL)
-			weft_alarm_cancel(k->alarm);
-		k->alarm = NULL;
-		tirpc_call_issue(k);
-	}
-	c->going_on = false;
-	if (c->closing || c->conn != NULL || TAILQ_EMPTY(&c->waiting))
-		return;
-	rc = tirpc_conn_make(c);
-	if (rc != 0)
-		tirpc_calls_fail(c, RPC_SYSTEMERROR, -rc);
-}
-
-static void
-clnt_on_event(void *user, const struct weft_event *ev)
-{
-	struct clnt *c = user;
-	struct clnt_conn *n = conn_find(c, ev->user);
-
-	if (n == NULL)
-		return;
-	switch (ev->type) {
-	case WEFT_EV_ESTABLISHED:
-		n->ready = true;
-		tirpc_calls_go_on(c);
-		return;
-	case WEFT_EV_REJECTED:
-		conn_free(n);
-		tirpc_calls_fail(c, RPC_SYSTEMERROR, ECONNREFUSED);
-		return;
-	case WEFT_EV_CONNECT_ERROR:
-		conn_free(n);
-		tirpc_calls_fail(c, ev->status == -ETIMEDOUT ? RPC_TIMEDOUT : RPC_SYSTEMERROR,
-		                 -ev->status);
-		return;
-	case WEFT_EV_DISCONNECTED:
-		conn_free(n);
-		tirpc_calls_go_on(c);
-		return;
-	default:
-		return;
-	}
-}
-
-static void
-clnt_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int nwc)
-{
-	struct clnt *c = user;
-
-	(void)cq;
-	for (unsigned int i = 0; i < nwc; i++) {
-		struct clnt_conn *n = conn_find(c, wc[i].qp_user);
-
-		/* A completion of a connection that is gone has no endpoint. */
-		if (n != NULL)
-			(void)weft_rpc_wc(n->rpc, &wc[i]);
-		if (n != NULL && weft_rpc_version(n->rpc) == TIRPC_RDMA_V2)
-			c->speaks_2 = true;
-	}
-	(void)tirpc_conn_ready(c);
-	if (!TAILQ_EMPTY(&c->waiting))
-		tirpc_calls_go_on(c);
-	clnt_try_closed(c);
-}
-
-/* ---- All of them ---- */
-
-int
-tirpc_clnt_make(struct clnt *c)
-{
-	const struct weft_cq_attr qa = {
-	        .size = sizeof(qa), .depth = 2048, .on_wc = clnt_on_wc, .user = c};
-	const struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = clnt_on_event, .user = c};
-	int rc = weft_pd_alloc(c->ctx, &c->pd);
-
-	if (rc == 0)
-		rc = weft_cq_create(c->ctx, &qa, &c->cq);
-	if (rc == 0)
-		rc = weft_evq_create(c->ctx, &ea, &c->evq);
-	return rc;
-}
-
-/* An orderly close, so that the server gets what was sent, and no reset. */
-void
-tirpc_clnt_close(void *arg)
-{
-	struct clnt *c = arg;
-	struct clnt_conn *n, *next;
-
-	c->closing = true;
-	tirpc_calls_fail(c, RPC_CANTSEND, ESHUTDOWN);
-	for (n = LIST_FIRST(&c->conns); n != NULL; n = next) {
-		next = LIST_NEXT(n, entry);
-		if (n->alarm != NULL)
-			continue; /* already closing */
-		if (!n->ready || weft_disconnect(n->qp) != 0) {
-			conn_free(n);
-			continue;
-		}
-		tirpc_conn_leave(n);
-		if (n->alarm == NULL)
-			conn_free(n);
-	}
-	clnt_try_closed(c);
+	LIST_FOREACH (n, &c->conns, entry)
+		if (n->id == (uintptr_t)user)
+			return n;
+	return NULL;
 }

@@ -276,13 +276,6 @@ static const struct xp_ops conn_ops = {
         .xp_destroy = conn_op_destroy,
 };
 
-void
-tirpc_svc_conn_ops(SVCXPRT *xprt)
-{
-	xprt->xp_ops = &conn_ops;
-	xprt->xp_ops2 = &svc_ops2;
-}
-
 /* ---- The listener's transport ---- */
 
 static void
@@ -372,7 +365,6 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
                 const struct weft_tirpc_attr *attr)
 {
 	struct svc_listener *l;
-	pthread_condattr_t mono;
 	int rc;
 
 	if (weft_ctx_check(ctx, __func__) < 0 || addr == NULL ||
@@ -386,10 +378,6 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
 	l->xprt.xp_fd = -1;
 	l->ctx = ctx;
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&mono);
-	pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->less, &mono);
-	pthread_condattr_destroy(&mono);
 	STAILQ_INIT(&l->fresh);
 	STAILQ_INIT(&l->stuck);
 	LIST_INIT(&l->zombies);
@@ -399,6 +387,8 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
 		rc = -EINVAL;
 	if (rc == 0) {
 		l->xprt.xp_netid = strdup(addr->sa_family == AF_INET6 ? "rdma6" : "rdma");
+		l->xprt.xp_ops2 = &svc_ops2;
+		l->conn_ops = &conn_ops;
 		rc = l->xprt.xp_netid == NULL ? -ENOMEM : tirpc_svc_listen(l, addr, addr_len);
 	}
 	if (rc != 0) {
@@ -409,7 +399,6 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
 	}
 	memcpy(&l->addr, addr, addr_len);
 	l->xprt.xp_ops = &listener_ops;
-	l->xprt.xp_ops2 = &svc_ops2;
 	l->xprt.xp_p1 = l;
 	l->xprt.xp_p3 = &l->ext;
 	l->xprt.xp_ltaddr =

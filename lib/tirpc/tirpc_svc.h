@@ -31,7 +31,8 @@ struct svc_listener {
 	SVCXPRT xprt;
 	SVCXPRT_EXT ext;
 	struct weft_tirpc_attr a;
-	struct weft_rpc_auth auth; /* a.auth with a step that finds its user */
+	struct weft_rpc_auth auth;     /* a.auth with a step that finds its user */
+	const struct xp_ops *conn_ops; /* operations of a connection's transport */
 	struct weft_ctx *ctx;
 	struct weft_cq *cq;
 	struct weft_evq *evq;
@@ -41,7 +42,6 @@ struct svc_listener {
 	LIST_HEAD(, svc_conn) zombies;
 	unsigned int hop; /* workers that have run since cq and evq were destroyed */
 	pthread_mutex_t lock;
-	pthread_cond_t less; /* signalled when conns decreases, or at `over` */
 	/* under lock */
 	struct svc_conns fresh; /* connections that svc_run() does not know yet */
 	struct svc_conns stuck; /* ended connections without memory for the alarm that frees them */
@@ -83,8 +83,6 @@ struct svc_conn {
 
 void tirpc_svc_wake(int fd);
 
-/** Set the transport's operations of a new connection. */
-void tirpc_svc_conn_ops(SVCXPRT *xprt);
 /** The worker ends the connection in order; the transport stays. Any thread. */
 void tirpc_svc_conn_end(struct svc_conn *n);
 /** The transport drops its reference; the worker ends the connection in order. Any thread. */

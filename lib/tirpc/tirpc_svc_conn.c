@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tirpc_svc.h"
@@ -13,7 +12,8 @@
 #define SVC_CLOSE_US    1000000 /* time for a peer to take part in an orderly close */
 #define SVC_REST_US     1000    /* first wait for late completions, longer than nearly all need */
 #define SVC_REST_MAX_US 20000
-#define SVC_WAIT_MS     3000 /* svc_destroy() waits this long for connections that are ending */
+#define SVC_WAIT_TURNS  3000 /* svc_destroy() waits so many turns for ending connections */
+#define SVC_TURN_US     1000
 
 void
 tirpc_svc_wake(int fd)
@@ -44,7 +44,6 @@ listener_hop(void *arg)
 	pthread_mutex_lock(&l->lock);
 	awaited = l->awaited;
 	l->over = true;
-	pthread_cond_broadcast(&l->less);
 	pthread_mutex_unlock(&l->lock);
 	if (!awaited)
 		free(l);
@@ -78,7 +77,6 @@ conn_put(struct svc_conn *n)
 	free(n);
 	pthread_mutex_lock(&l->lock);
 	last = --l->conns == 0 && l->gone;
-	pthread_cond_broadcast(&l->less);
 	pthread_mutex_unlock(&l->lock);
 	if (last)
 		listener_free(l);
@@ -241,7 +239,6 @@ tirpc_svc_conn_leave(struct svc_conn *n)
 {
 	pthread_mutex_lock(&n->l->lock);
 	n->l->live--;
-	pthread_cond_broadcast(&n->l->less);
 	pthread_mutex_unlock(&n->l->lock);
 	if (tirpc_worker_call(n->w, conn_end_held, n) != 0)
 		conn_put(n);
@@ -310,7 +307,8 @@ conn_make(struct svc_listener *l, struct weft_connreq *r, const struct sockaddr_
 	n->refs = 1;
 	pthread_mutex_init(&n->lock, NULL);
 	STAILQ_INIT(&n->calls);
-	tirpc_svc_conn_ops(&n->xprt);
+	n->xprt.xp_ops = l->conn_ops;
+	n->xprt.xp_ops2 = l->xprt.xp_ops2;
 	n->xprt.xp_p1 = n;
 	n->xprt.xp_p3 = &n->ext;
 	n->xprt.xp_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -429,39 +427,48 @@ tirpc_svc_listen(struct svc_listener *l, const struct sockaddr *addr, socklen_t 
 	return rc;
 }
 
-/* Wait, with the lock released meanwhile; a worker of this thread is polled. False: the time is
- * over. */
-static bool
-listener_wait(struct svc_listener *l, const struct timespec *end)
-{
-	struct weft_worker *w;
-	struct timespec now;
+/* How long svc_destroy() waits: by the clock of a worker that its thread polls, else by the turns
+ * that it slept. */
+struct svc_turns {
+	struct weft_worker *mine;
+	uint64_t until_ns; /* 0: the first poll is to come */
+	unsigned int left;
+};
 
-	for (unsigned int i = 0; (w = weft_worker_get(l->ctx, i)) != NULL; i++) {
-		if (!weft_worker_is_mine(w))
-			continue;
-		pthread_mutex_unlock(&l->lock);
-		if (weft_worker_poll(w) == 0)
-			weft_worker_idle(w, 50);
-		pthread_mutex_lock(&l->lock);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		return now.tv_sec < end->tv_sec ||
-		       (now.tv_sec == end->tv_sec && now.tv_nsec < end->tv_nsec);
-	}
-	return pthread_cond_timedwait(&l->less, &l->lock, end) != ETIMEDOUT;
+/* Wait for a turn, with the lock released meanwhile; a worker of this thread is polled. False: the
+ * turns are over. */
+static bool
+listener_wait(struct svc_listener *l, struct svc_turns *t)
+{
+	uint64_t now;
+
+	pthread_mutex_unlock(&l->lock);
+	if (t->mine == NULL)
+		usleep(SVC_TURN_US);
+	else if (weft_worker_poll(t->mine) == 0)
+		weft_worker_idle(t->mine, 50);
+	pthread_mutex_lock(&l->lock);
+	if (t->mine == NULL)
+		return t->left-- > 0;
+	now = weft_worker_now_ns(t->mine);
+	if (t->until_ns == 0)
+		t->until_ns = now + SVC_WAIT_TURNS * SVC_TURN_US * 1000ULL;
+	return now < t->until_ns;
 }
 
 void
 tirpc_svc_listener_end(struct svc_listener *l)
 {
-	struct timespec end;
+	struct svc_turns turns = {.left = SVC_WAIT_TURNS};
+	struct weft_worker *w;
 	bool none, over;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += SVC_WAIT_MS / 1000;
+	for (unsigned int i = 0; (w = weft_worker_get(l->ctx, i)) != NULL; i++)
+		if (weft_worker_is_mine(w))
+			turns.mine = w;
 	pthread_mutex_lock(&l->lock);
 	l->gone = true;
-	while (l->conns - 1 > l->live && listener_wait(l, &end))
+	while (l->conns - 1 > l->live && listener_wait(l, &turns))
 		;
 	none = --l->conns == 0;
 	l->awaited = none;
@@ -470,7 +477,7 @@ tirpc_svc_listener_end(struct svc_listener *l)
 		return; /* the last connection frees it */
 	listener_free(l);
 	pthread_mutex_lock(&l->lock);
-	while (!l->over && listener_wait(l, &end))
+	while (!l->over && listener_wait(l, &turns))
 		;
 	over = l->over;
 	l->awaited = false;

@@ -39,7 +39,6 @@ CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday|rte_rdtsc\w*|rte_get_(?:tsc
 CLOCK_READERS = {
     "lib/netif/netif_capture.c": "the time stamps of a capture",
     "lib/observe/observe_telemetry.c": "how long a telemetry command waits",
-    "lib/tirpc/tirpc_svc_conn.c": "a TI-RPC server's own thread",
 }
 PLACE = re.compile(r"([^:]+):(\d+):(?:\d+:)? *(?:error: |warning: |note: )?(.*)")
 
