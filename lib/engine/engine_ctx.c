@@ -41,8 +41,8 @@ ctx_free(struct weft_ctx *ctx)
 }
 
 int
-weft_engine_ctx_create_for(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
-                           const struct weft_engine_observer *observer, struct weft_ctx **out)
+weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
+                       const struct weft_engine_observer *observer, struct weft_ctx **out)
 {
 	static const struct weft_engine_observer nobody;
 	struct weft_ctx_attr a = {0};
@@ -109,13 +109,6 @@ weft_engine_ctx_create_for(const struct weft_ctx_attr *attr, const struct weft_r
 	return 0;
 }
 
-int
-weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
-                       struct weft_ctx **out)
-{
-	return weft_engine_ctx_create_for(attr, rand, NULL, out);
-}
-
 void
 weft_ctx_destroy(struct weft_ctx *ctx)
 {
@@ -158,12 +151,6 @@ struct weft_tcp_ports *
 weft_engine_tcp_ports(struct weft_ctx *ctx)
 {
 	return ctx->tcp_ports;
-}
-
-struct weft_mem *
-weft_engine_mem(struct weft_ctx *ctx)
-{
-	return ctx->v.mem;
 }
 
 /* ---- Ports ---- */

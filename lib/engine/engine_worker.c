@@ -317,12 +317,6 @@ weft_engine_hist(const struct weft_worker *w)
 	return &w->hist;
 }
 
-struct weft_sched *
-weft_engine_sched(struct weft_worker *w)
-{
-	return &w->v.sched;
-}
-
 /* ---- Alarms ---- */
 
 static void

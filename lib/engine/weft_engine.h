@@ -14,7 +14,6 @@
 #include "weft_tcp.h"
 #include <weft/worker.h>
 
-struct weft_mem;
 struct weft_netif;
 struct weft_netif_attr;
 struct weft_netif_port;
@@ -30,12 +29,10 @@ struct weft_engine_observer {
 	void (*port_ends)(struct weft_port *port);
 };
 
-/** weft_ctx_create() with the caller's random numbers for STags, without an observer. */
+/** weft_ctx_create() with the caller's random numbers for STags, and an observer, which must
+ * outlive the context; NULL: none. */
 int weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
-                           struct weft_ctx **out);
-/** The same with an observer, which must outlive the context; NULL: none. */
-int weft_engine_ctx_create_for(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
-                               const struct weft_engine_observer *observer, struct weft_ctx **out);
+                           const struct weft_engine_observer *observer, struct weft_ctx **out);
 /**
  * weft_worker_create() with a clock that starts at now_ns, the caller's random numbers, and an
  * executor without threads (jobs run inside the poll). tcp_attr may be NULL. Its max_conns counts
@@ -58,8 +55,6 @@ uint64_t weft_engine_next_ns(struct weft_worker *w);
 struct weft_tcp *weft_engine_tcp(struct weft_worker *w);
 /** The i-th netif, NULL past the last. */
 struct weft_netif *weft_engine_netif(struct weft_worker *w, unsigned int i);
-struct weft_sched *weft_engine_sched(struct weft_worker *w);
-struct weft_mem *weft_engine_mem(struct weft_ctx *ctx);
 struct weft_tcp_ports *weft_engine_tcp_ports(struct weft_ctx *ctx);
 /** The i-th worker or port, NULL past the last. The handle of the context is not checked, so they
  * also work while it is being destroyed. */

@@ -356,19 +356,3 @@ weft_mem_max(const struct weft_mem *m)
 {
 	return m->index_mask + 1;
 }
-
-int
-weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy)
-{
-	struct weft_mem_mr *mr;
-
-	pthread_mutex_lock(&m->lock);
-	TAILQ_FOREACH (mr, &m->live, link) {
-		if (i-- == 0)
-			break;
-	}
-	if (mr != NULL)
-		weft_mem_snapshot(m, mr, copy);
-	pthread_mutex_unlock(&m->lock);
-	return mr == NULL ? -ENOENT : 0;
-}

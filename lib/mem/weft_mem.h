@@ -199,8 +199,6 @@ unsigned int weft_mem_reclaim(struct weft_mem *m);
 uint32_t weft_mem_max(const struct weft_mem *m);
 /** Registered regions, and reserved regions and windows. */
 uint32_t weft_mem_count(const struct weft_mem *m);
-/** Copy the i-th, for display (stag 0: not valid); -ENOENT behind the last. Locks. */
-int weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy);
 
 /** whether the region is in its slot, so that its STag is valid */
 bool weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr);

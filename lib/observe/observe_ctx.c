@@ -18,5 +18,5 @@ weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out)
 {
 	static const struct weft_rand rand = {.fill = weft_rand_system};
 
-	return weft_engine_ctx_create_for(attr, &rand, &observe_all, out);
+	return weft_engine_ctx_create(attr, &rand, &observe_all, out);
 }

@@ -559,13 +559,6 @@ rpcrdma_in_results(struct rpcrdma_in *in, const void *res)
 	in->res = res;
 }
 
-bool
-rpcrdma_in_drained(const struct rpcrdma_in *in)
-{
-	return in->next == in->nitems && in->in_item_bytes == 0 && in->pad_bytes == 0 &&
-	       in->at_bytes == in->len_bytes;
-}
-
 bool_t
 weft_rpc_xdr_void(XDR *xdr, ...)
 {

@@ -96,8 +96,6 @@ struct rpcrdma_in {
 void rpcrdma_in_open(struct rpcrdma_in *in, XDR *xdr);
 /** Begin the results, which are decoded into res: from here on opaques are counted. */
 void rpcrdma_in_results(struct rpcrdma_in *in, const void *res);
-/** Whether every item was taken whole and nothing of the stream is left. */
-bool rpcrdma_in_drained(const struct rpcrdma_in *in);
 /** After arguments: whether the binding (or NULL) names each item (RFC 8166 s6.1). */
 bool rpcrdma_in_args_ok(const struct rpcrdma_in *in, const struct weft_rpc_binding *b,
                         const void *args);

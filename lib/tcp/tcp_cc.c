@@ -38,12 +38,6 @@ weft_tcp_set_cc(struct weft_tcp_conn *c, enum weft_tcp_cc cc)
 	ops->init(c);
 }
 
-void
-weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc)
-{
-	l->cc = cc;
-}
-
 static uint32_t
 tcp_initial_window(const struct weft_tcp_conn *c)
 {

@@ -589,14 +589,6 @@ weft_tcp_stats(const struct weft_tcp *t)
 	return &t->stats;
 }
 
-void
-weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c), void *arg)
-{
-	for (uint32_t i = 0; i < t->attr.max_conns; i++)
-		if (!t->conns[i].dead)
-			fn(arg, &t->conns[i]);
-}
-
 /* ---- Opening ---- */
 
 int
@@ -658,12 +650,6 @@ uint64_t
 weft_tcp_moved_ns(const struct weft_tcp_conn *c)
 {
 	return RTE_MAX(c->last_text_ns, c->progress_ns);
-}
-
-struct weft_netif *
-weft_tcp_netif(const struct weft_tcp_conn *c)
-{
-	return c->nif;
 }
 
 struct weft_netif_budget *

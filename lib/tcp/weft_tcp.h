@@ -190,8 +190,6 @@ typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
                     unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
                     struct weft_tcp_listener **out);
-/** Sets the congestion control of connections that the listener accepts from now on. */
-void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 /**
  * Asks the listener's user for room for one more connection from `remote`.
  *
@@ -274,7 +272,6 @@ uint64_t weft_tcp_moved_ns(const struct weft_tcp_conn *c);
 /** The most connections that its interface admits: max_conns, or fewer if the port's buffers admit
  * fewer. */
 uint32_t weft_tcp_conns_most(const struct weft_tcp_conn *c);
-struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 /** The budget, of the connection's port, for received mbufs that the user keeps. Outlives the
  * connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);
@@ -291,8 +288,5 @@ uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
  * at most `looks` numbers. *id becomes the number to continue from, or UINT32_MAX after the last.
  */
 struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
-/** Calls fn for every connection (console, telemetry). fn must not open or close a connection. */
-void weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c),
-                      void *arg);
 
 #endif /* WEFT_TCP_H */

@@ -53,14 +53,6 @@ weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip
 	return p != NULL ? p->requests : 0;
 }
 
-uint32_t
-weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip)
-{
-	const struct verbs_peer *p = weft_verbs_peer_of(vw, ip);
-
-	return p != NULL ? p->requests + p->conns : 0;
-}
-
 struct verbs_peer *
 weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 {

@@ -600,8 +600,6 @@ struct verbs_peer {
 struct verbs_peer *weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** Number of requests of this address. */
 uint32_t weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
-/** Number of requests and connections of this address. */
-uint32_t weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** Count one more request of this address; NULL: no memory. */
 struct verbs_peer *weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
 /** The request has ended. */

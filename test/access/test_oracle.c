@@ -258,7 +258,7 @@ test_both_rights_asked(void)
 
 		open_attack(&t, 500 + i);
 		CHECK_EQ(reg(&t, h, RIGHTS, &mr), 0);
-		m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), weft_mr_stag(mr));
+		m = weft_mem_lookup(inside_mem(t.n[1].ctx), weft_mr_stag(mr));
 		CHECK(m != NULL);
 		__atomic_store_n(&m->access, NO_READ, __ATOMIC_RELAXED);
 		want_refused(&t, h, weft_mr_stag(mr));

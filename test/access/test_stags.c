@@ -33,7 +33,7 @@ reg(struct weft_pd *pd)
 static struct weft_mr *
 same_stag(struct vt *t, struct weft_pd *pd, uint32_t stag)
 {
-	struct weft_mem *m = weft_engine_mem(t->n[1].ctx);
+	struct weft_mem *m = inside_mem(t->n[1].ctx);
 	uint32_t slot = stag & m->index_mask;
 	uint64_t use = 0;
 
@@ -133,7 +133,7 @@ test_stale(void)
 		for (unsigned int k = 0; k < 8; k++)
 			CHECK_MSG(t.n[0].mem[k] == 0 && hash[k] == 0, "%s read", rows[i].what);
 		/* The other client's region still exists. */
-		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
+		CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) != NULL);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 		vt_run(&t, VT_S);
 		CHECK_EQ(weft_pd_dealloc(other), 0);

@@ -196,7 +196,7 @@ test_alarms(void)
 	struct weft_ctx *ctx;
 
 	test_eal_init();
-	CHECK_EQ(weft_engine_ctx_create(NULL, &r, &ctx), 0);
+	CHECK_EQ(weft_engine_ctx_create(NULL, &r, NULL, &ctx), 0);
 	CHECK_EQ(weft_engine_worker_create(ctx, NULL, NULL, &r, t0, &w), 0);
 	weft_engine_poll_at(w, t0);
 	CHECK_EQ(weft_worker_now_ns(w), t0);

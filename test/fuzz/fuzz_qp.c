@@ -177,7 +177,7 @@ at_rest(void *arg)
 	for (unsigned int i = 0; i < 2; i++)
 		if (weft_tcp_stats(weft_engine_tcp(z.t->n[i].w))->conns_now > 0)
 			return false;
-	return weft_mem_count(weft_engine_mem(z.n->ctx)) == 0;
+	return weft_mem_count(inside_mem(z.n->ctx)) == 0;
 }
 
 static void

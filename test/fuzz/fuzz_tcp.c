@@ -12,6 +12,7 @@
 #include <rte_ethdev.h>
 
 #include "tcp_fuzz.h"
+#include "tcp_instance.h"
 #include "weft_netif.h"
 
 struct fuzz_tcp z;
@@ -142,12 +143,16 @@ user_accept(void *arg, struct weft_tcp_conn *c)
 void
 turn(void)
 {
+	struct weft_tcp_conn *c;
+	uint32_t id = 0;
+
 	z.sched.now_ns = z.now_ns;
 	weft_netif_poll(z.nif, z.now_ns);
 	weft_timer_run(&z.sched.wheel, z.now_ns);
 	weft_sched_run(&z.sched, z.now_ns);
 	weft_netif_flush(z.nif, z.now_ns);
-	weft_tcp_foreach(z.tcp, check_conn, NULL);
+	while ((c = weft_tcp_conn_next(z.tcp, &id, UINT32_MAX)) != NULL)
+		check_conn(c);
 }
 
 static void
@@ -181,7 +186,7 @@ more(void)
 		break;
 	case 4:
 		if (z.l != NULL)
-			weft_tcp_listener_set_cc(z.l, (enum weft_tcp_cc)v % 3);
+			z.l->cc = (enum weft_tcp_cc)v % 3;
 		break;
 	case 5:
 		/* A listener ends with its half-open connections, and is created again. */

@@ -59,11 +59,10 @@ check_ooo(const struct weft_tcp_conn *c)
 }
 
 void
-check_conn(void *arg, struct weft_tcp_conn *c)
+check_conn(struct weft_tcp_conn *c)
 {
 	struct weft_tcp_info i;
 
-	(void)arg;
 	weft_tcp_info(c, &i);
 	FUZZ_CHECK(i.state > WEFT_TCP_CLOSED && i.state < WEFT_TCP_NSTATES);
 	FUZZ_CHECK(weft_seq_leq(c->snd_una, c->snd_nxt) && weft_seq_leq(c->snd_nxt, c->snd_max));

@@ -91,7 +91,7 @@ void good_answer(uint8_t which);
 
 /* tcp_check.c */
 /** Check the invariants of a connection. */
-void check_conn(void *arg, struct weft_tcp_conn *c);
+void check_conn(struct weft_tcp_conn *c);
 
 /* fuzz_tcp.c */
 /** One iteration of the poll loop. */

@@ -8,6 +8,7 @@
 
 #include <rte_mempool.h>
 
+#include "inside.h"
 #include "weft_handle_kept.h"
 #include "ui.h"
 #include "weft_engine.h"
@@ -136,7 +137,7 @@ target_start(void)
 	world.rx_pool = pool(world.a.mbufs != 0 ? "small_rx" : "hostile_rx", world_pool_mbufs());
 	world.tx_pool = pool(world.a.mbufs != 0 ? "small_tx" : "hostile_tx", world_pool_mbufs());
 	sim_link_pool(world.link, 1, world.rx_pool);
-	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &t->stack.ctx), 0);
+	CHECK_EQ(weft_engine_ctx_create(&ca, &r, NULL, &t->stack.ctx), 0);
 	if (ga.members > 1)
 		CHECK_EQ(weft_netif_group_create(&ga, &world.group), 0);
 	for (unsigned int i = 0; i < world.a.workers; i++) {
@@ -450,7 +451,7 @@ client_start(struct world_client *c)
 	struct sim_node sn = {.poll = client_poll, .next = client_next, .arg = c};
 
 	sim_link_pool(world.link, 0, na.pool);
-	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &c->ctx), 0);
+	CHECK_EQ(weft_engine_ctx_create(&ca, &r, NULL, &c->ctx), 0);
 	CHECK_EQ(weft_engine_worker_create(c->ctx, NULL, NULL, &r, sim_now_ns(world.sim), &c->w),
 	         0);
 	CHECK_EQ(weft_engine_add_netif(c->w, &na), 0);
@@ -585,7 +586,7 @@ world_held(void)
 	        .rx_mbufs = rte_mempool_in_use_count(world.rx_pool),
 	        .tx_mbufs = rte_mempool_in_use_count(world.tx_pool),
 	        .target_conns = atomic_load(&world.t->nconns),
-	        .regions = weft_mem_count(weft_engine_mem(world.t->stack.ctx)),
+	        .regions = weft_mem_count(inside_mem(world.t->stack.ctx)),
 	        .heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd -
 	                      weft_handle_kept_bytes(), /* has its own limit: 64 of each kind */
 	};

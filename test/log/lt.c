@@ -413,7 +413,7 @@ lt_open(struct lt *l, const struct lt_attr *a)
 		l->cfg.busy_ppm = lt_draw(l, 3) == 0 ? 200000 : 0;
 	}
 	vt_open(&l->t, &va);
-	rdmap_sabotage(weft_engine_sched(l->t.n[1].w), a->stack);
+	rdmap_sabotage(inside_sched(l->t.n[1].w), a->stack);
 	for (unsigned int i = 0; i < l->media; i++)
 		lt_medium(l, i);
 	l->sink = aligned_alloc(4096, LT_SINK_BYTES);

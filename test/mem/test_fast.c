@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "mem_inside.h"
 #include "weft_mem_fast.h"
 #include "weft_test.h"
 
@@ -225,7 +226,7 @@ test_life(void)
 	CHECK(!weft_mem_valid(m, mr));
 	CHECK(weft_mem_lookup(m, weft_mem_next_stag(mr)) == NULL);
 	CHECK_EQ(weft_mem_fast_invalidate(m, mr), -ENOENT);
-	CHECK_EQ(weft_mem_get(m, 0, &copy), 0);
+	CHECK_EQ(inside_mem_get(m, 0, &copy), 0);
 	CHECK_EQ(copy.stag, 0);
 
 	s = fill(m, mr, &a);
@@ -233,7 +234,7 @@ test_life(void)
 	CHECK(weft_mem_valid(m, mr));
 	CHECK(weft_mem_lookup(m, s) == mr && mr->addr == memory && mr->owner == &freed);
 	CHECK_EQ(weft_mem_fill(m, mr, &pd, NULL, &b, weft_mem_take_stag(m, mr)), -EBUSY);
-	CHECK_EQ(weft_mem_get(m, 0, &copy), 0);
+	CHECK_EQ(inside_mem_get(m, 0, &copy), 0);
 	CHECK_EQ(copy.stag, s);
 	CHECK_EQ(copy.base_to, 5);
 	/* While windows are bound to the region, it cannot be invalidated. */

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "alloc_fails.h"
-#include "mem_priv.h"
+#include "mem_inside.h"
 #include "weft_test.h"
 
 struct rng {
@@ -406,10 +406,10 @@ test_guess(void)
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &one), -ENOSPC);
 	CHECK_EQ(weft_mem_count(m), 1024);
 	CHECK_EQ(pd.regions, 1024);
-	CHECK_EQ(weft_mem_get(m, 0, &copy), 0);
+	CHECK_EQ(inside_mem_get(m, 0, &copy), 0);
 	CHECK_EQ(copy.stag, mr[0]->stag);
-	CHECK_EQ(weft_mem_get(m, 1023, &copy), 0);
-	CHECK_EQ(weft_mem_get(m, 1024, &copy), -ENOENT);
+	CHECK_EQ(inside_mem_get(m, 1023, &copy), 0);
+	CHECK_EQ(inside_mem_get(m, 1024, &copy), -ENOENT);
 	CHECK(weft_mem_lookup(m, 0) == NULL);
 	/* A full table answers one guess in 2^22. */
 	for (uint32_t s = 0; s < 1 << 20; s++)

@@ -175,7 +175,7 @@ power_open(struct power *p, const struct power_attr *a)
 		p->cfg.delay_max_ns = p->cfg.delay_min_ns + 1000 * power_draw(p, 200);
 	}
 	vt_open(&p->t, &va);
-	rdmap_sabotage(weft_engine_sched(p->t.n[1].w), a->sabotage);
+	rdmap_sabotage(inside_sched(p->t.n[1].w), a->sabotage);
 	CHECK_EQ(weft_persist_open(&pa, &p->t.n[1].persist), 0);
 	weft_persist_sim_set(p->t.n[1].persist, &p->cfg);
 	p->t.n[1].mem = p->t.n[1].persist->base;

@@ -266,7 +266,7 @@ rig_open(struct rig *r, const struct medium *m, uint64_t seed, enum weft_rdmap_s
 	}
 	CHECK(strncmp(p->mechanism, m->mechanism, strlen(m->mechanism)) == 0);
 	vt_open(&r->t, &va);
-	rdmap_sabotage(weft_engine_sched(r->t.n[1].w), sabotage);
+	rdmap_sabotage(inside_sched(r->t.n[1].w), sabotage);
 	r->t.n[1].persist = p;
 	r->t.n[1].mem = p->base;
 	io_watch.base = p->base;

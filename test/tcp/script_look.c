@@ -191,9 +191,8 @@ struct seek {
 };
 
 static void
-seek_conn(void *arg, struct weft_tcp_conn *c)
+seek_conn(struct seek *k, struct weft_tcp_conn *c)
 {
-	struct seek *k = arg;
 	struct weft_tcp_info info;
 
 	weft_tcp_info(c, &info);
@@ -205,8 +204,11 @@ static bool
 conn_info(struct sc *s, struct weft_tcp_info *info)
 {
 	struct seek k = {.f = s->f};
+	struct weft_tcp_conn *c;
+	uint32_t id = 0;
 
-	weft_tcp_foreach(s->tcp, seek_conn, &k);
+	while ((c = weft_tcp_conn_next(s->tcp, &id, UINT32_MAX)) != NULL)
+		seek_conn(&k, c);
 	if (k.c != NULL)
 		weft_tcp_info(k.c, info);
 	return k.c != NULL;

@@ -4,6 +4,8 @@
  * mark (RFC 3168), and the choice of the algorithm.
  */
 
+#include "tcp_instance.h"
+
 #include "sack_peer.h"
 #include "tcp_cc.h"
 
@@ -179,7 +181,7 @@ test_choice(void)
 	CHECK_STR(info.cc_name, "newreno");
 	down();
 	up(&reno);
-	weft_tcp_listener_set_cc(net.listener, WEFT_TCP_CC_CUBIC);
+	net.listener->cc = WEFT_TCP_CC_CUBIC;
 	syn(IRS, NULL);
 	seg_wait(TCP_ACK, IRS + 1, last().h.seq + 1, 65535, 0, 0);
 	app = &net.app[0];

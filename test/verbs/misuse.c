@@ -49,7 +49,7 @@ dead_ctx(struct misuse *m)
 	struct weft_worker *w;
 	struct weft_ctx *ctx;
 
-	CHECK_EQ(weft_engine_ctx_create(NULL, &r, &ctx), 0);
+	CHECK_EQ(weft_engine_ctx_create(NULL, &r, NULL, &ctx), 0);
 	CHECK_EQ(weft_engine_worker_create(ctx, &wa, NULL, &r, VT_S, &w), 0);
 	weft_engine_poll_at(w, VT_S);
 	weft_ctx_destroy(ctx);

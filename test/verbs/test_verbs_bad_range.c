@@ -330,7 +330,7 @@ test_list(void)
 
 	open_pair(&t, NULL);
 	mr = reg(&t, memory, NULL, RW | WEFT_ACCESS_VERIFY);
-	mem = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), weft_mr_stag(mr));
+	mem = weft_mem_lookup(inside_mem(t.n[1].ctx), weft_mr_stag(mr));
 	for (uint64_t seed = test_seed(1); seed <= test_seed(1) + 60; seed++) {
 		static struct model m;
 		uint64_t x = seed * 0x9e3779b97f4a7c15ull | 1;

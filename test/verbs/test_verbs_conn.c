@@ -508,7 +508,7 @@ silent_accept(void *arg, struct weft_tcp_conn *c)
 {
 	struct silent *s = arg;
 
-	return weft_mpa_respond(&s->mpa, c, weft_engine_sched(s->t.n[1].w), 0, &silent_ops, s,
+	return weft_mpa_respond(&s->mpa, c, inside_sched(s->t.n[1].w), 0, &silent_ops, s,
 	                        sim_now_ns(s->t.sim));
 }
 

@@ -56,7 +56,7 @@ test_life(void)
 	wr = wr_inv(stag);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) == NULL);
 	weft_mr_query(mr, &info);
 	CHECK(!info.valid && info.addr == g.mem && info.stag == stag);
 	/* RFC 5042 s6.2.2: no packet modifies the buffer any more. */
@@ -113,7 +113,7 @@ test_pipeline(void)
 		CHECK_EQ(got[i], stag[i]);
 		for (unsigned int k = 0; k < i; k++)
 			CHECK(stag[k] != stag[i]);
-		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag[i]) == NULL);
+		CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag[i]) == NULL);
 	}
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_close(&t);
@@ -169,7 +169,7 @@ test_behind(void)
 	/* Behind a failed request all others complete as flushed. The invalidation was carried
 	 * out. */
 	want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_FLUSHED);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[0].ctx), sg.lkey) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[0].ctx), sg.lkey) == NULL);
 	want_term(&t.n[0], 1, 1, 0, true);
 	want_term(&t.n[1], 1, 1, 0, false);
 	for (unsigned int i = 0; i < 64; i++)
@@ -391,7 +391,7 @@ test_foreign(void)
 	for (unsigned int i = 0; i < 63; i++)
 		want_wc(&t.n[1], i % 2 == 0 ? WEFT_WC_FAST_REG : WEFT_WC_LOCAL_INV,
 		        WEFT_WC_SUCCESS);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), f.stag[31]) != NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), f.stag[31]) != NULL);
 	CHECK_EQ(weft_mr_stag(f.mr), f.stag[31]);
 	wr = wr_inv(f.stag[31]);
 	vt_post(&t.n[1], &wr);

@@ -82,7 +82,7 @@ regrant(struct hostile *x, unsigned int i, uint32_t access)
 	                         .base_to = TO,
 	                         .access = access};
 
-	if (weft_mem_lookup(weft_engine_mem(x->t.n[1].ctx), weft_mr_stag(x->mr[i])) != NULL)
+	if (weft_mem_lookup(inside_mem(x->t.n[1].ctx), weft_mr_stag(x->mr[i])) != NULL)
 		return;
 	x->stale_stag = weft_mr_stag(x->mr[i]);
 	weft_mr_dereg(x->mr[i], NULL, NULL);

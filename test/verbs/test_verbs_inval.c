@@ -50,7 +50,7 @@ test_drains(void)
 	vt_mem(&t.n[0], LEN, WEFT_ACCESS_LOCAL_WRITE);
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
 	stag = fast_reg(&t.n[1], mr, src, LEN, 0, WEFT_ACCESS_REMOTE_READ);
-	m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag);
+	m = weft_mem_lookup(inside_mem(t.n[1].ctx), stag);
 	sg = (struct weft_sge){
 	        .addr = t.n[0].mem, .len_bytes = LEN, .lkey = weft_mr_stag(t.n[0].mr)};
 	wr = wr_rdma(WEFT_WR_READ, &sg, stag, 0);
@@ -61,7 +61,7 @@ test_drains(void)
 	list[1] = wr_fast(mr, small, sizeof(small), 0, WEFT_ACCESS_REMOTE_READ);
 	CHECK_EQ(weft_post_send(first[1], list, 2), 2);
 	vt_run(&t, 1000);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) == NULL);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
 	/* From here on the memory belongs to the owner alone. */
 	memset(src, 0xee, LEN);
@@ -75,7 +75,7 @@ test_drains(void)
 	for (; got < LEN && t.n[0].mem[got] != 0xee;)
 		got++;
 	CHECK_MSG(got == LEN, "what was ours by then has been read");
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), weft_mr_stag(mr)) == m);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), weft_mr_stag(mr)) == m);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	weft_qp_destroy(first[0]);
 	weft_qp_destroy(first[1]);
@@ -175,7 +175,7 @@ test_remote(void)
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 		CHECK_EQ(wc.flags, WEFT_WC_INV);
 		CHECK_EQ(wc.inv_stag, stag);
-		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+		CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) == NULL);
 	}
 	/* An STag that is already invalid is refused. */
 	vt_post_recv(&t.n[1], in, sizeof(in), 99);
@@ -225,7 +225,7 @@ test_remote_refused(void)
 		want_term(&t.n[1], 0, 1, 9, true);
 		want_term(&t.n[0], 0, 1, 9, false);
 		if (what < 2)
-			CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
+			CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) != NULL);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 		vt_run(&t, VT_S);
 		CHECK_EQ(weft_pd_dealloc(other), 0);
@@ -259,7 +259,7 @@ shared_region(struct vt *t, enum shared kind, struct weft_qp *qp, uint8_t *mem, 
 static bool
 resolves(struct vt *t, uint32_t stag)
 {
-	return weft_mem_lookup(weft_engine_mem(t->n[1].ctx), stag) != NULL;
+	return weft_mem_lookup(inside_mem(t->n[1].ctx), stag) != NULL;
 }
 
 /** Write one octet on the stream of this QP of node 0, and wait until it arrives. */
@@ -383,7 +383,7 @@ test_of_one_stream(void)
 			}
 			second_stream(&t, first);
 			/* As if the second stream's scope had the address of the first one's. */
-			m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag);
+			m = weft_mem_lookup(inside_mem(t.n[1].ctx), stag);
 			CHECK(m != NULL);
 			((struct weft_mem_mr *)(uintptr_t)m)->pd =
 			        weft_rdmap_scope(t.n[1].qp->rdmap);
@@ -644,11 +644,11 @@ die_after(unsigned int steps, unsigned int how)
 		wcs += wc.status == WEFT_WC_SUCCESS;
 	if (how != 2) {
 		weft_mr_query(mr, &info);
-		CHECK_EQ(info.valid, weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
+		CHECK_EQ(info.valid, weft_mem_lookup(inside_mem(t.n[1].ctx), stag) != NULL);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL) + weft_mr_dereg(sink, NULL, NULL), 0);
 	}
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[0].ctx), stag0) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[0].ctx), stag0) == NULL);
 	vt_close(&t); /* checks that no region is left */
 	unguard(&g);
 	unguard(&g0);

@@ -240,7 +240,7 @@ test_context(void)
 
 		vt_open(&t, NULL);
 		rand = sim_rand(t.sim, 7);
-		CHECK_EQ(weft_engine_ctx_create(&ca, &rand, &ctx), 0);
+		CHECK_EQ(weft_engine_ctx_create(&ca, &rand, NULL, &ctx), 0);
 		CHECK_EQ(weft_engine_worker_create(ctx, &wa, &ta, &rand, sim_now_ns(t.sim),
 		                                   &a.worker),
 		         0);

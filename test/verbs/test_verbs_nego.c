@@ -136,7 +136,7 @@ peer_listens(struct vt *t, struct peer *p)
 	struct weft_ip any = {{0}};
 	struct weft_tcp_listener *l;
 
-	p->sched = weft_engine_sched(t->n[1].w);
+	p->sched = inside_sched(t->n[1].w);
 	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, VT_PORT, 8, peer_accept, p, &l),
 	         0);
 }
@@ -294,7 +294,7 @@ peer_connects(struct vt *t, struct peer *p)
 {
 	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
 
-	p->sched = weft_engine_sched(t->n[0].w);
+	p->sched = inside_sched(t->n[0].w);
 	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w), weft_engine_netif(t->n[0].w, 0), &dst,
 	                          VT_PORT, &peer_tcp_ops, p, &p->conn),
 	         0);
@@ -558,7 +558,7 @@ test_rejections(void)
 
 			vt_open(&t, NULL);
 			vt_listen(&t.n[1]);
-			p.sched = weft_engine_sched(t.n[0].w);
+			p.sched = inside_sched(t.n[0].w);
 			CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w),
 			                          weft_engine_netif(t.n[0].w, 0), &dst, VT_PORT,
 			                          &peer_tcp_ops, &p, &p.conn),

@@ -59,7 +59,7 @@ test_no_memory_open(void)
 		int rc;
 
 		fail_in = k;
-		rc = weft_engine_ctx_create(&ca, &r, &ctx);
+		rc = weft_engine_ctx_create(&ca, &r, NULL, &ctx);
 		if (rc == 0)
 			rc = weft_engine_worker_create(ctx, &wa, &ta, &r, sim_now_ns(t.sim), &w);
 		hit = fail_in == 0;

@@ -152,7 +152,7 @@ test_send_invalidate(void)
 	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 	CHECK_EQ(wc.flags, WEFT_WC_INV | WEFT_WC_SOLICITED);
 	CHECK_EQ(wc.inv_stag, weft_mr_stag(t.n[1].mr));
-	CHECK_EQ(weft_mem_count(weft_engine_mem(t.n[1].ctx)), 0);
+	CHECK_EQ(weft_mem_count(inside_mem(t.n[1].ctx)), 0);
 	/* the STag is invalid: a Write to it causes a Terminate */
 	wr = wr_write(&t, &sg, 1, 0);
 	vt_post(&t.n[0], &wr);
@@ -768,7 +768,7 @@ test_dereg(void)
 	stag = weft_mr_stag(t.n[1].mr);
 	weft_mr_dereg(t.n[1].mr, count_freed, &freed);
 	t.n[1].mr = NULL;
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[1].ctx), stag) == NULL);
 	for (unsigned int i = 0; i < 10 && freed == 0; i++)
 		weft_engine_poll_at(t.n[1].w, sim_now_ns(t.sim));
 	CHECK_EQ(freed, 1);

@@ -263,7 +263,7 @@ test_invalidate_takes_no_lock(void)
 	CHECK_EQ(vt_wc(&t.n[0]).inv_stag, wr.send.inv_stag);
 	pthread_mutex_unlock(&v->lock);
 	alarm(0);
-	CHECK(weft_mem_lookup(weft_engine_mem(t.n[0].ctx), wr.send.inv_stag) == NULL);
+	CHECK(weft_mem_lookup(inside_mem(t.n[0].ctx), wr.send.inv_stag) == NULL);
 	vt_close(&t);
 }
 

@@ -559,7 +559,7 @@ old_open(struct old *o, uint64_t seed, enum answer first, enum answer second,
 	vt_open(&o->t, &a);
 	o->answer[0] = first;
 	o->answer[1] = second;
-	o->sched = weft_engine_sched(o->t.n[1].w);
+	o->sched = inside_sched(o->t.n[1].w);
 	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(o->t.n[1].w), &any, VT_PORT, 8, old_accept, o, &l),
 	         0);
 	qa = vt_qp_attr(&o->t.n[0]);

@@ -104,7 +104,7 @@ bound(struct vt *t, struct weft_mw *mw, uint64_t base_to, uint32_t access)
 static bool
 resolves(struct vt *t, uint32_t stag)
 {
-	return weft_mem_lookup(weft_engine_mem(t->n[1].ctx), stag) != NULL;
+	return weft_mem_lookup(inside_mem(t->n[1].ctx), stag) != NULL;
 }
 
 static uint32_t

@@ -62,7 +62,7 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	        .size = sizeof(wa), .lcore = -1, .max_conns = a->max_conns[n->id]};
 	struct sim_node sn = {.poll = vt_node_poll, .next = vt_node_next, .arg = n};
 
-	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &n->ctx), 0);
+	CHECK_EQ(weft_engine_ctx_create(&ca, &r, NULL, &n->ctx), 0);
 	CHECK_EQ(weft_engine_worker_create(n->ctx, &wa, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
 	         0);
 	CHECK_EQ(weft_engine_add_netif(n->w, &na), 0);
@@ -113,7 +113,7 @@ vt_close(struct vt *t)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct vt_node *n = &t->n[i];
 
-		CHECK_MSG(weft_mem_count(weft_engine_mem(n->ctx)) == 0, "seed %" PRIu64, t->seed);
+		CHECK_MSG(weft_mem_count(inside_mem(n->ctx)) == 0, "seed %" PRIu64, t->seed);
 		CHECK_MSG(weft_tcp_stats(weft_engine_tcp(n->w))->conns_now == 0, "seed %" PRIu64,
 		          t->seed);
 		CHECK_EQ(weft_cq_destroy(n->cq), 0);

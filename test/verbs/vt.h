@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "inside.h"
 #include "sim.h"
 #include <weft/weft.h>
 #include "weft_engine.h"

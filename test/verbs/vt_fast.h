@@ -120,7 +120,7 @@ fast_reg(struct vt_node *n, struct weft_mr *mr, void *addr, uint64_t len, uint64
 
 	vt_post(n, &wr);
 	want_wc(n, WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
-	CHECK(weft_mem_lookup(weft_engine_mem(n->ctx), weft_mr_stag(mr)) != NULL);
+	CHECK(weft_mem_lookup(inside_mem(n->ctx), weft_mr_stag(mr)) != NULL);
 	return weft_mr_stag(mr);
 }
 
