@@ -13,7 +13,7 @@ import tempfile
 SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIGURATION = (".clang-format", ".codespellrc", ".flake8", ".githooks/pre-commit",
                  "test/lint/lint.py", "test/lint/circles.py", "test/lint/links.py", "test/lint/rooms.py",
-                 "test/lint/tree.py")
+                 "test/lint/tree.py", "test/lint/unused.py")
 # In two pieces, because the rules look at this file, too.
 MISSPELLED = "rec" + "ieve"
 BUILTIN = "__atomic" + "_load_n"
@@ -40,6 +40,7 @@ CLEAN = {
     "apps/p/up.c": CALLS.format("down", "up", "down") + "\nconst struct p_ops up_ops = {.up = up};\n",
     "apps/p/down.c": "#include \"p.h\"\n\nint\ndown(int x)\n{\n\tconst struct p_ops *o = 0; /* up(x) */\n\n\treturn lowest(o->up(x));\n}\n",
     "apps/p/other.c": "static int\nup(int x)\n{\n\treturn x;\n}\n\nint\nother(void)\n{\n\treturn up(1);\n}\n",
+    "apps/p/main.c": "int\nmain(void)\n{\n\treturn a(1) + o(0) + first(2);\n}\n",
     "drivers/d/one.c": CALLS.format("two", "one", "two") + CALLS.format("three", "first", "three"),
     "drivers/d/two.c": CALLS.format("one", "two", "one"),
     "test/d/one.c": CALLS.format("two", "one", "two"),
@@ -76,6 +77,10 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("one source more in a circle", "circles", "drivers/d/three.c", CALLS.format("one", "three", "one"),
      ["drivers/d/one.c:1", "drivers/d/one.c:8", "drivers/d/three.c:1", "drivers/d/two.c:1"]),
     ("no circle any more", "circles", "drivers/d/two.c", "int\ntwo(int x)\n{\n\treturn x;\n}\n", ["test/lint/exceptions:5"]),
+    ("a function for tests", "unused", "lib/a/more.c", "/** more(1) */\nint more(int x);\n\nint\nmore(int x)\n{\n\treturn x;\n}\n",
+     ["lib/a/more.c:5"]),
+    ("one whose user goes", "unused", "apps/p/main.c", "int\nmain(void)\n{\n\treturn a(1) + o(0); /* first(2) */\n}\n",
+     ["drivers/d/one.c:11"]),
     ("a clock in a layer", "clocks", "lib/a/a.c", "int a;\nint b = clock_gettime(0, 0);\n", ["lib/a/a.c:2"]),
     ("a clock in a driver's header", "clocks", "drivers/a/a.h", "#define NOW rte_rdtsc()\n", ["drivers/a/a.h:1"]),
     ("a reader of a clock that is none", "clocks", "lib/netif/netif_capture.c", "int a;\n", ["lib/netif/netif_capture.c:1"]),
@@ -231,7 +236,7 @@ with tempfile.TemporaryDirectory(prefix="weft-lint.") as scratch:
     done, said = run(scratch, "git", "commit", "-q", "--no-verify", "-m", "test: small")
     assert done == 0, said
     done, said = lint(scratch)
-    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 12 and said.endswith("1..12\n"), said)
+    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 13 and said.endswith("1..13\n"), said)
     for part in (planted, not_tracked, missing_tools, tightened, hook):
         part(scratch)
     done, said = lint(scratch, "nonsense")

@@ -23,6 +23,7 @@ sys.path.insert(0, HERE)
 import circles  # noqa: E402
 import links  # noqa: E402
 import rooms  # noqa: E402
+import unused  # noqa: E402
 from tree import EXCEPTIONS, Tree, git, tracked  # noqa: E402
 
 HEADER_MAX_LINES = 300
@@ -116,7 +117,16 @@ def old_atomics(tree):
     return by_line(tree, [p for p in tree.c_files() if p.startswith(("lib/", "apps/", "drivers/"))], fault)
 
 
-COUNTED = {"headers": long_headers, "width": wide_lines, "atomics": old_atomics, "circles": circles.circles}
+def unused_functions(tree):
+    """Functions that the product has and does not use."""
+    found = {}
+    for name, line, function in unused.unused(tree):
+        found.setdefault(name, []).append((name, line, f"{function}() is not used by the product, nor installed"))
+    return {name: (len(faults), faults) for name, faults in found.items()}
+
+
+COUNTED = {"headers": long_headers, "width": wide_lines, "atomics": old_atomics, "circles": circles.circles,
+           "unused": unused_functions}
 
 
 def rule_format(tree):
@@ -146,6 +156,11 @@ def rule_atomics(tree):
 def rule_circles(tree):
     """Of the sources of one folder none needs another that needs it, itself or by others: a call goes down."""
     yield from bounded(tree, "circles", circles.circles(tree))
+
+
+def rule_unused(tree):
+    """The product uses each function of lib and drivers that is not installed; what tests alone call stands in test."""
+    yield from bounded(tree, "unused", unused_functions(tree))
 
 
 def rule_clocks(tree):
