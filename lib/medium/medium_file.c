@@ -352,7 +352,8 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 
 	memset(md, 0, sizeof(*md));
 	md->fd = md->read_fd = md->direct_fd = md->tell_fd = -1;
-	md->old_bytes = md->whole_bytes = UINT64_MAX;
+	md->old_bytes = UINT64_MAX;
+	atomic_init(&md->whole_bytes, UINT64_MAX);
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
 	/* O_EXCL is refused for a mounted block device. It has no meaning for an existing file. */
@@ -462,7 +463,7 @@ weft_bounce_init(struct weft_bounce *b)
 		b->mem = NULL;
 		return -ENOMEM;
 	}
-	b->free = (1U << WEFT_BOUNCE_COUNT) - 1;
+	atomic_init(&b->free, (1U << WEFT_BOUNCE_COUNT) - 1);
 	return 0;
 }
 

@@ -46,19 +46,19 @@ capture_write(struct weft_capture *cap)
 {
 	struct rte_mbuf *m[CAPTURE_BURST];
 	unsigned int n = weft_netif_capture_drain(cap->nc, m, CAPTURE_BURST), k = 0;
-	uint64_t bytes = cap->file_bytes;
+	uint64_t bytes = atomic_load_explicit(&cap->file_bytes, memory_order_relaxed);
 	ssize_t rc = 0;
 
-	while (k < n && cap->error == 0 &&
+	while (k < n && atomic_load_explicit(&cap->error, memory_order_relaxed) == 0 &&
 	       (cap->max_bytes == 0 || bytes + m[k]->pkt_len <= cap->max_bytes))
 		bytes += m[k++]->pkt_len;
 	if (k > 0)
 		rc = rte_pcapng_write_packets(cap->file, m, (uint16_t)k);
 	if (rc < 0) {
-		atomic_store_explicit(&cap->error, errno != 0 ? -errno : -EIO,
-		                      memory_order_relaxed);
+		rc = errno != 0 ? -errno : -EIO;
+		atomic_store_explicit(&cap->error, (int)rc, memory_order_relaxed);
 		WEFT_LOG(observe, ERR, "capture of %s ends: %s", weft_port_name(cap->port),
-		         strerror(-cap->error));
+		         strerror((int)-rc));
 		k = 0;
 	} else {
 		atomic_store_explicit(&cap->file_bytes, bytes, memory_order_relaxed);
@@ -116,7 +116,7 @@ capture_open(struct weft_capture *cap, const char *path)
 		close(cap->fd);
 		return -EIO;
 	}
-	cap->file_bytes = (uint64_t)RTE_MAX(lseek(cap->fd, 0, SEEK_CUR), (off_t)0);
+	atomic_init(&cap->file_bytes, (uint64_t)RTE_MAX(lseek(cap->fd, 0, SEEK_CUR), (off_t)0));
 	return 0;
 }
 
