@@ -88,6 +88,12 @@ medium_marked_del(struct weft_persist *p)
 }
 
 void
+weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
+{
+	weft_medium_mark(p, off_bytes, len_bytes);
+}
+
+void
 weft_medium_mark_slow(const void *addr, uint64_t len_bytes)
 {
 	uintptr_t from = (uintptr_t)addr, to = from + len_bytes;
@@ -99,7 +105,7 @@ weft_medium_mark_slow(const void *addr, uint64_t len_bytes)
 		          b = RTE_MIN(to, base + p->bytes);
 
 		if (a < b)
-			weft_persist_mark(p, a - base, b - a);
+			weft_medium_mark(p, a - base, b - a);
 	}
 	medium_walk_end(&marked_list);
 }

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "weft_base.h"
+#include <weft/atomic_ref.h>
 #include <weft/guard.h>
 #include <weft/hash.h>
 #include <weft/persist.h>
@@ -42,6 +43,17 @@ weft_medium_lost_at(const void *addr, uint64_t len_bytes)
 }
 
 /* ---- Marking ---- */
+
+/** weft_persist_mark(), inline for the data path. */
+static inline void
+weft_medium_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
+{
+	if (p->dirty == NULL || len_bytes == 0)
+		return;
+	for (uint64_t pg = off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
+	     pg <= (off_bytes + len_bytes - 1) >> WEFT_PERSIST_PAGE_SHIFT; pg++)
+		atomic_store_explicit(WEFT_ATOMIC_REF(p->dirty[pg]), 1, memory_order_release);
+}
 
 /** Lowest and highest address of open media whose dirty pages are marked; atomic. */
 extern struct weft_medium_span {

@@ -120,15 +120,22 @@ MISUSE_MEM(weft_persist_close)
 
 	EACH_BAD(m, h, MEDIUM)
 	weft_persist_close(h);
-	/* A closed medium is refused at registration and has no pages to mark. */
+	/* A closed medium is refused at registration. */
 	EACH_BAD(m, ra.persist, MEDIUM)
 	if (ra.persist != NULL)
 		CHECK_EQ(weft_mr_reg(m->pd, &ra, OUT(weft_mr)), -EINVAL);
-	weft_persist_mark(m->dead[MISUSE_MEDIUM], 0, BYTES);
 	ra.persist = p;
 	CHECK_EQ(weft_mr_reg(m->pd, &ra, &mr), 0);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_run(&m->t, VT_S);
+}
+
+MISUSE_MEM(weft_persist_mark)
+{
+	/* It checks nothing. A closed medium, and one without marks, have no pages to mark. */
+	weft_persist_mark(m->dead[MISUSE_MEDIUM], 0, BYTES);
+	weft_persist_mark(p, 0, BYTES);
+	weft_persist_mark(p, BYTES, 0);
 }
 
 MISUSE_MEM(weft_persist_flush_wait)
@@ -437,11 +444,12 @@ test_weft_guard_stats(void)
 
 WEFT_TEST_MAIN(CASE(weft_persist_option), CASE(weft_persist_open),
                {"longer attributes", test_weft_persist_open_longer}, CASE(weft_persist_check),
-               CASE(weft_persist_close), CASE(weft_persist_flush_wait), CASE(weft_persist_register),
-               CASE(weft_persist_register_or_die), CASE(weft_persist_find), CASE(weft_persist_get),
-               CASE(weft_exec_create), CASE(weft_exec_destroy), CASE(weft_exec_submit),
-               CASE(weft_exec_poll), CASE(weft_exec_pending), CASE(weft_exec_fd),
-               CASE(weft_hash_register), CASE(weft_hash_register_or_die), CASE(weft_hash_find),
-               CASE(weft_hash_get), CASE(weft_hash_check_key), CASE(weft_hash_once),
-               CASE(weft_hash_once_keyed), CASE(weft_guard_install), CASE(weft_guard_remove),
-               CASE(weft_guard_lost), CASE(weft_guard_probe), CASE(weft_guard_stats))
+               CASE(weft_persist_close), CASE(weft_persist_mark), CASE(weft_persist_flush_wait),
+               CASE(weft_persist_register), CASE(weft_persist_register_or_die),
+               CASE(weft_persist_find), CASE(weft_persist_get), CASE(weft_exec_create),
+               CASE(weft_exec_destroy), CASE(weft_exec_submit), CASE(weft_exec_poll),
+               CASE(weft_exec_pending), CASE(weft_exec_fd), CASE(weft_hash_register),
+               CASE(weft_hash_register_or_die), CASE(weft_hash_find), CASE(weft_hash_get),
+               CASE(weft_hash_check_key), CASE(weft_hash_once), CASE(weft_hash_once_keyed),
+               CASE(weft_guard_install), CASE(weft_guard_remove), CASE(weft_guard_lost),
+               CASE(weft_guard_probe), CASE(weft_guard_stats))

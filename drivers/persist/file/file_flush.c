@@ -29,23 +29,37 @@
 #include <unistd.h>
 
 #include "file_priv.h"
+#include <weft/atomic_ref.h>
 
 WEFT_LOG_DECLARE(medium);
 
 /** Eight marks, read at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;
 
+static inline bool
+file_is_clean(const uint8_t *dirty, uint64_t pg)
+{
+	return atomic_load_explicit(WEFT_ATOMIC_REF(dirty[pg]), memory_order_relaxed) == 0;
+}
+
+/** Whether eight pages are clean; pg is a multiple of 8. */
+static inline bool
+file_are_clean(const uint8_t *dirty, uint64_t pg)
+{
+	const file_marks *eight = (const void *)&dirty[pg];
+
+	return atomic_load_explicit(WEFT_ATOMIC_REF(*eight), memory_order_relaxed) == 0;
+}
+
 /** The next dirty page in [pg, end); end when there is none. */
 static uint64_t
 file_next_dirty(const uint8_t *dirty, uint64_t pg, uint64_t end)
 {
-	while (pg < end && __atomic_load_n(&dirty[pg], __ATOMIC_RELAXED) == 0) {
+	while (pg < end && file_is_clean(dirty, pg)) {
 		/* Eight pages at a time; a mark that is set meanwhile belongs to a later Flush. */
-		while ((pg & 7) == 0 && pg + 8 <= end &&
-		       __atomic_load_n((const file_marks *)(const void *)&dirty[pg],
-		                       __ATOMIC_RELAXED) == 0)
+		while ((pg & 7) == 0 && pg + 8 <= end && file_are_clean(dirty, pg))
 			pg += 8;
-		if (pg < end && __atomic_load_n(&dirty[pg], __ATOMIC_RELAXED) == 0)
+		if (pg < end && file_is_clean(dirty, pg))
 			pg++;
 	}
 	return pg;
@@ -56,7 +70,7 @@ static void
 file_remark(struct weft_persist *p, uint64_t first, uint64_t end)
 {
 	for (uint64_t pg = first; pg < end; pg++)
-		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(WEFT_ATOMIC_REF(p->dirty[pg]), 1, memory_order_release);
 }
 
 /** Clear the marks of dirty runs from *pg on, at most *left pages. Returns the number of runs;
@@ -74,7 +88,8 @@ file_take(struct weft_persist *p, uint64_t *pg, uint64_t end, uint64_t *left, st
 		/* Clear before reading the page: a write from now on marks it for the next flush.
 		 */
 		while (at < end && at - first < max &&
-		       __atomic_exchange_n(&p->dirty[at], 0, __ATOMIC_ACQ_REL) != 0)
+		       atomic_exchange_explicit(WEFT_ATOMIC_REF(p->dirty[at]), 0,
+		                                memory_order_acq_rel) != 0)
 			f->unsynced[at++] = 1;
 		*pg = at;
 		if (at == first)
@@ -209,7 +224,7 @@ file_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_r
 		return -EINVAL;
 	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
 		/* Memory is coherent here, so ordering makes the data visible. */
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		atomic_thread_fence(memory_order_seq_cst);
 		req->status = 0;
 		req->done(req);
 		return 0;

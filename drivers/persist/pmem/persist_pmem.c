@@ -36,6 +36,7 @@
 #include <libpmem.h>
 
 #include "weft_base.h"
+#include <weft/atomic_ref.h>
 #include <weft/guard.h>
 #include "weft_line_lock.h"
 #include "weft_medium_file.h"
@@ -178,7 +179,7 @@ pmem_renew(const struct weft_persist *p, struct pmem_priv *f)
 	if (fstat(f->md.fd, &st) != 0)
 		return -errno;
 	for (uint64_t at = 0; at < RTE_MIN(p->bytes, (uint64_t)st.st_size); at += WEFT_MEDIUM_PAGE)
-		__atomic_fetch_or((uint64_t *)(void *)(p->base + at), 0, __ATOMIC_RELAXED);
+		atomic_fetch_or_explicit(weft_atomic_u64(p->base + at), 0, memory_order_relaxed);
 	if (pmem_msync(p->base, p->bytes) != 0)
 		return errno != 0 ? -errno : -EIO;
 	f->doubt = false;
@@ -283,7 +284,7 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 	if (!pmem_inside(p, req))
 		return -EINVAL;
 	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		atomic_thread_fence(memory_order_seq_cst);
 		return pmem_complete(req, pmem_status(p, req));
 	}
 	if (req->len_bytes <= p->flush_now_max_bytes) {

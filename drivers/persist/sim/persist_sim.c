@@ -12,6 +12,7 @@
 
 #include "weft_base.h"
 #include "weft_persist_sim.h"
+#include <weft/atomic_ref.h>
 
 #define SIM_ATOM       8
 #define SIM_READ_BYTES 4096 /**< small, so that a long Verify takes several */
@@ -88,7 +89,7 @@ sim_chance(struct sim_medium *m, uint32_t ppm)
 static inline uint64_t
 sim_memory(const struct weft_persist *p, uint64_t at)
 {
-	return __atomic_load_n((const uint64_t *)p->base + at, __ATOMIC_RELAXED);
+	return atomic_load_explicit(weft_atomic_const_u64(p->base) + at, memory_order_relaxed);
 }
 
 /* The only function that writes the medium. */
@@ -305,7 +306,8 @@ sim_snapshot(struct weft_persist *p, struct sim_req *sr)
 	for (uint64_t pg = 0; pg < p->bytes >> WEFT_PERSIST_PAGE_SHIFT; pg++)
 		if (req->off_bytes <= pg << WEFT_PERSIST_PAGE_SHIFT &&
 		    (pg + 1) << WEFT_PERSIST_PAGE_SHIFT <= req->off_bytes + req->len_bytes)
-			__atomic_store_n(&p->dirty[pg], 0, __ATOMIC_RELEASE);
+			atomic_store_explicit(WEFT_ATOMIC_REF(p->dirty[pg]), 0,
+			                      memory_order_release);
 	return 0;
 }
 

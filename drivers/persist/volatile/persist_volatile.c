@@ -5,6 +5,7 @@
  */
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "weft_base.h"
@@ -43,7 +44,7 @@ volatile_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 		return -EINVAL;
 	if (req->flags & WEFT_FLUSH_PERSISTENT)
 		return -EOPNOTSUPP;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	atomic_thread_fence(memory_order_seq_cst);
 	req->status = 0;
 	req->done(req);
 	return 0;

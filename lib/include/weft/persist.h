@@ -181,15 +181,7 @@ void weft_persist_close(struct weft_persist *p);
  * Mark [off_bytes, off_bytes+len_bytes) as written by the local CPU. weft itself marks what peers
  * write. Any thread.
  */
-static inline void
-weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
-{
-	if (p->dirty == NULL || len_bytes == 0)
-		return;
-	for (uint64_t pg = off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
-	     pg <= (off_bytes + len_bytes - 1) >> WEFT_PERSIST_PAGE_SHIFT; pg++)
-		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
-}
+void weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes);
 
 /**
  * Flush and wait for the result. For set-up and tools; never on a polling core. -EINVAL: no open
