@@ -21,18 +21,19 @@ mem_add_fields(uint64_t a, uint64_t b, uint64_t tops)
 uint64_t
 weft_mem_fetch_add(struct weft_mem_mr *mr, uint64_t to, uint64_t add, uint64_t mask)
 {
-	uint64_t *p = (uint64_t *)(void *)weft_mem_addr(mr, to), orig, sum;
+	_Atomic uint64_t *p = weft_atomic_u64(weft_mem_addr(mr, to));
+	uint64_t orig, sum;
 
 	if (likely((mask & ~(UINT64_C(1) << 63)) ==
 	           0)) { /* one field: a carry out of bit 63 is lost anyway */
-		orig = __atomic_fetch_add(p, add, __ATOMIC_ACQ_REL);
+		orig = atomic_fetch_add_explicit(p, add, memory_order_acq_rel);
 		sum = orig + add;
 	} else {
-		orig = __atomic_load_n(p, __ATOMIC_RELAXED);
+		orig = atomic_load_explicit(p, memory_order_relaxed);
 		do {
 			sum = mem_add_fields(orig, add, mask);
-		} while (!__atomic_compare_exchange_n(p, &orig, sum, true, __ATOMIC_ACQ_REL,
-		                                      __ATOMIC_RELAXED));
+		} while (!atomic_compare_exchange_weak_explicit(p, &orig, sum, memory_order_acq_rel,
+		                                                memory_order_relaxed));
 	}
 	if (sum != orig)
 		mem_mark(mr, to, sizeof(*p));
@@ -43,16 +44,16 @@ uint64_t
 weft_mem_cmp_swap(struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cmp_mask,
                   uint64_t swap, uint64_t swap_mask)
 {
-	uint64_t *p = (uint64_t *)(void *)weft_mem_addr(mr, to);
-	uint64_t orig = __atomic_load_n(p, __ATOMIC_ACQUIRE), next;
+	_Atomic uint64_t *p = weft_atomic_u64(weft_mem_addr(mr, to));
+	uint64_t orig = atomic_load_explicit(p, memory_order_acquire), next;
 
 	do {
 		/* unequal: return the loaded value and store nothing */
 		if (((cmp ^ orig) & cmp_mask) != 0)
 			return orig;
 		next = (orig & ~swap_mask) | (swap & swap_mask);
-	} while (!__atomic_compare_exchange_n(p, &orig, next, true, __ATOMIC_ACQ_REL,
-	                                      __ATOMIC_ACQUIRE));
+	} while (!atomic_compare_exchange_weak_explicit(p, &orig, next, memory_order_acq_rel,
+	                                                memory_order_acquire));
 	if (next != orig)
 		mem_mark(mr, to, sizeof(*p));
 	return orig;

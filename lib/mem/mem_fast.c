@@ -21,15 +21,15 @@
 
 int
 weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
-               uint32_t *bound, struct weft_mem_mr **out)
+               _Atomic uint32_t *bound, struct weft_mem_mr **out)
 {
 	return weft_mem_alloc_keyed(m, pd, kind, owner, bound, NULL, 0, out);
 }
 
 int
 weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind,
-                     void *owner, uint32_t *bound, const void *hash_key, uint32_t hash_key_bytes,
-                     struct weft_mem_mr **out)
+                     void *owner, _Atomic uint32_t *bound, const void *hash_key,
+                     uint32_t hash_key_bytes, struct weft_mem_mr **out)
 {
 	const bool window = kind == WEFT_MEM_WINDOW;
 	struct weft_mem_mr *mr;
@@ -48,9 +48,9 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 	mr->account = pd;
 	mr->kind = (uint8_t)kind;
 	mr->owner = owner;
-	mr->idle = 1;
+	atomic_init(&mr->idle, 1);
 	mr->bound = bound != NULL ? bound : &mr->own_bound;
-	__atomic_store_n(mr->bound, WEFT_MEM_CLOSED, __ATOMIC_RELAXED);
+	atomic_store_explicit(mr->bound, WEFT_MEM_CLOSED, memory_order_relaxed);
 
 	pthread_mutex_lock(&m->lock);
 	if (!mem_take_slot(m, &mr->slot)) {
@@ -59,10 +59,10 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 		mem_mr_delete(mr);
 		return -ENOSPC;
 	}
-	mr->next_stag = mem_draw(m, mr->slot);
+	atomic_init(&mr->next_stag, mem_draw(m, mr->slot));
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
-	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&m->reserved[mr->slot], mr, __ATOMIC_RELEASE);
+	mem_count(&m->nlive, 1);
+	atomic_store_explicit(&m->reserved[mr->slot], mr, memory_order_release);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;
 	return 0;
@@ -71,13 +71,14 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 uint32_t
 weft_mem_next_stag(const struct weft_mem_mr *mr)
 {
-	return __atomic_load_n(&mr->next_stag, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mr->next_stag, memory_order_relaxed);
 }
 
 uint32_t
 weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr)
 {
-	return __atomic_exchange_n(&mr->next_stag, mem_draw(m, mr->slot), __ATOMIC_RELAXED);
+	return atomic_exchange_explicit(&mr->next_stag, mem_draw(m, mr->slot),
+	                                memory_order_relaxed);
 }
 
 static bool
@@ -85,8 +86,8 @@ mem_claim(struct weft_mem_mr *mr)
 {
 	uint32_t idle = 1;
 
-	return __atomic_compare_exchange_n(&mr->idle, &idle, 0, false, __ATOMIC_ACQ_REL,
-	                                   __ATOMIC_RELAXED);
+	return atomic_compare_exchange_strong_explicit(&mr->idle, &idle, 0, memory_order_acq_rel,
+	                                               memory_order_relaxed);
 }
 
 /**
@@ -97,18 +98,19 @@ static void
 mem_take_out(struct weft_mem *m, struct weft_mem_mr *mr)
 {
 	RTE_ASSERT(weft_mem_valid(m, mr));
-	__atomic_store_n(&m->slot[mr->slot], NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&m->slot[mr->slot], NULL, memory_order_release);
 	if (mr->parent != NULL)
-		__atomic_fetch_sub(mr->parent->bound, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(mr->parent->bound, 1, memory_order_release);
 }
 
 /** No worker can still see the earlier registration, and no operation holds a reference. */
 static bool
 mem_settled(struct weft_mem *m, const struct weft_mem_mr *mr)
 {
-	return rte_rcu_qsbr_check(m->rcu, __atomic_load_n(&mr->rcu_token, __ATOMIC_RELAXED),
+	return rte_rcu_qsbr_check(m->rcu,
+	                          atomic_load_explicit(&mr->rcu_token, memory_order_relaxed),
 	                          false) == 1 &&
-	       __atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) == 0;
+	       atomic_load_explicit(&mr->refs, memory_order_acquire) == 0;
 }
 
 int
@@ -122,14 +124,14 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	if (!mem_claim(mr)) {
 		if (weft_mem_valid(m, mr))
 			return -EBUSY;
-		return __atomic_load_n(&mr->dead, __ATOMIC_ACQUIRE) ? -ESTALE : -EAGAIN;
+		return atomic_load_explicit(&mr->dead, memory_order_acquire) ? -ESTALE : -EAGAIN;
 	}
 	if (!mem_settled(m, mr)) {
-		__atomic_store_n(&mr->idle, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&mr->idle, 1, memory_order_release);
 		return -EAGAIN;
 	}
-	__atomic_fetch_add(&mr->version, 1, __ATOMIC_ACQ_REL);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	atomic_fetch_add_explicit(&mr->version, 1, memory_order_acq_rel);
+	atomic_thread_fence(memory_order_release);
 	MEM_SET(mr->stag, stag);
 	MEM_SET(mr->access, a->access);
 	MEM_SET(mr->addr, a->addr);
@@ -148,10 +150,10 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	}
 	MEM_SET(mr->parent, parent);
 	MEM_SET(mr->by_peer, 0);
-	__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
+	atomic_fetch_add_explicit(&mr->version, 1, memory_order_release);
+	atomic_store_explicit(&m->slot[mr->slot], mr, memory_order_release);
 	/* Last: a thread that closes the region must find it in its slot. */
-	__atomic_store_n(mr->bound, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(mr->bound, 0, memory_order_release);
 	return 0;
 }
 
@@ -163,8 +165,8 @@ weft_mem_fast_invalidate(struct weft_mem *m, struct weft_mem_mr *mr)
 	if (r != 0)
 		return r == -EBUSY ? -EBUSY : -ENOENT;
 	mem_take_out(m, mr);
-	__atomic_store_n(&mr->rcu_token, rte_rcu_qsbr_start(m->rcu), __ATOMIC_RELAXED);
-	__atomic_store_n(&mr->idle, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&mr->rcu_token, rte_rcu_qsbr_start(m->rcu), memory_order_relaxed);
+	atomic_store_explicit(&mr->idle, 1, memory_order_release);
 	return 0;
 }
 
@@ -173,7 +175,7 @@ weft_mem_drained(struct weft_mem *m, const struct weft_mem_mr *mr)
 {
 	/* If it is valid again, it was drained in between. */
 	return weft_mem_valid(m, mr) ||
-	       (__atomic_load_n(&mr->idle, __ATOMIC_ACQUIRE) != 0 && mem_settled(m, mr));
+	       (atomic_load_explicit(&mr->idle, memory_order_acquire) != 0 && mem_settled(m, mr));
 }
 
 int
@@ -194,8 +196,8 @@ weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void 
 		/* A worker is in the middle of a change. */
 		sched_yield();
 	}
-	__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
-	__atomic_store_n(&m->reserved[mr->slot], NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&mr->dead, true, memory_order_release);
+	atomic_store_explicit(&m->reserved[mr->slot], NULL, memory_order_release);
 	mem_retire(m, mr, freed, arg);
 	return 0;
 }

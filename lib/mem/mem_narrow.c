@@ -38,8 +38,8 @@ weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len
 	 * No window may be bound to a part that is taken away, and only one thread may reduce a
 	 * region at a time.
 	 */
-	if (!__atomic_compare_exchange_n(mr->bound, &bound, WEFT_MEM_NARROWING, false,
-	                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	if (!atomic_compare_exchange_strong_explicit(mr->bound, &bound, WEFT_MEM_NARROWING,
+	                                             memory_order_acq_rel, memory_order_relaxed))
 		return bound == WEFT_MEM_CLOSED ? -ENOENT : -EBUSY;
 	r = mem_check_rest(mr, access, len_bytes);
 	if (r == 0) {
@@ -47,17 +47,17 @@ weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len
 		 * Another thread may invalidate the region meanwhile. It is then not filled again
 		 * before this worker is quiescent, so the values written here are never seen.
 		 */
-		__atomic_fetch_add(&mr->version, 1, __ATOMIC_ACQ_REL);
-		__atomic_thread_fence(__ATOMIC_RELEASE);
-		__atomic_store_n(&mr->access, access, __ATOMIC_RELAXED);
-		__atomic_store_n(&mr->len_bytes, len_bytes, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
+		atomic_fetch_add_explicit(&mr->version, 1, memory_order_acq_rel);
+		atomic_thread_fence(memory_order_release);
+		atomic_store_explicit(&mr->access, access, memory_order_relaxed);
+		atomic_store_explicit(&mr->len_bytes, len_bytes, memory_order_relaxed);
+		atomic_fetch_add_explicit(&mr->version, 1, memory_order_release);
 		weft_mem_set_revoked(m, stag);
 		*token = rte_rcu_qsbr_start(m->rcu);
 	}
 	bound = WEFT_MEM_NARROWING;
-	if (!__atomic_compare_exchange_n(mr->bound, &bound, 0, false, __ATOMIC_ACQ_REL,
-	                                 __ATOMIC_RELAXED))
+	if (!atomic_compare_exchange_strong_explicit(mr->bound, &bound, 0, memory_order_acq_rel,
+	                                             memory_order_relaxed))
 		return -ENOENT;
 	return r;
 }

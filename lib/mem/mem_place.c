@@ -53,7 +53,7 @@ weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 
 	memcpy(&word, data, sizeof(word));
 	if (likely(((uintptr_t)dst & 7) == 0))
-		__atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
+		atomic_store_explicit(weft_atomic_u64(dst), word, memory_order_release);
 	else /* an error of the caller; at least every octet is stored */
 		memcpy(dst, &word, sizeof(word));
 	mem_mark(mr, to, sizeof(word));
@@ -65,11 +65,11 @@ weft_mem_region_lost(struct weft_mem_mr *mr)
 	uint32_t now = atomic_load_explicit(&weft_medium_losses, memory_order_acquire);
 	bool lost;
 
-	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == (now << 1 | 1))
+	if (atomic_load_explicit(&mr->lost_seen, memory_order_relaxed) == (now << 1 | 1))
 		return true;
-	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == now << 1)
+	if (atomic_load_explicit(&mr->lost_seen, memory_order_relaxed) == now << 1)
 		return false;
 	lost = weft_guard_lost(mr->addr, weft_mem_len(mr));
-	__atomic_store_n(&mr->lost_seen, now << 1 | lost, __ATOMIC_RELAXED);
+	atomic_store_explicit(&mr->lost_seen, now << 1 | lost, memory_order_relaxed);
 	return lost;
 }

@@ -7,21 +7,22 @@
 #include <pthread.h>
 
 #include "weft_mem.h"
+#include <weft/atomic_ref.h>
 
 TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 
 struct weft_mem {
 	/* constant; read by every lookup */
-	struct weft_mem_mr **slot; /**< loaded and stored atomically */
-	/** per slot: the reserved region that owns it, valid or not; atomic */
-	struct weft_mem_mr **reserved;
+	struct weft_mem_mr *_Atomic *slot;
+	/** per slot: the reserved region that owns it, valid or not */
+	struct weft_mem_mr *_Atomic *reserved;
 	uint32_t index_mask;
 	uint32_t index_bits;
 	struct rte_rcu_qsbr *rcu;
 	unsigned int max_workers;
 	uint64_t key[2];
-	uint32_t *revoked; /**< per slot: STag of weft_mem_set_revoked(), 0: none (atomic) */
-	uint64_t *uses; /**< per slot: STags issued (atomic); changed only for the slot's region */
+	_Atomic uint32_t *revoked; /**< per slot: STag of weft_mem_set_revoked(), 0: none */
+	_Atomic uint64_t *uses; /**< per slot: STags issued; changed only for the slot's region */
 
 	/* under the lock */
 	pthread_mutex_t lock __rte_cache_aligned;
@@ -33,8 +34,8 @@ struct weft_mem {
 	uint32_t *free;
 	uint32_t free_head;
 	uint32_t nfree;
-	uint32_t nlive;    /**< also read without the lock */
-	uint32_t nwaiting; /**< also read without the lock */
+	_Atomic uint32_t nlive;    /**< also read without the lock */
+	_Atomic uint32_t nwaiting; /**< also read without the lock */
 	struct mem_mr_list live;
 	struct mem_mr_list waiting; /**< invalidated, oldest token first */
 };
@@ -66,11 +67,20 @@ void mem_mr_delete(struct weft_mem_mr *mr);
 void mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
 /*
- * Readers of the data path see these members through the slot. A snapshot, which does not use the
- * slot, checks the version.
+ * Readers of the data path see these members through the slot, so they read them plainly. A
+ * snapshot, which does not use the slot, checks the version.
  */
-#define MEM_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
-#define MEM_GET(field)        __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define MEM_SET(field, value)                                                                      \
+	atomic_store_explicit(WEFT_ATOMIC_REF(field), (value), memory_order_relaxed)
+#define MEM_GET(field) atomic_load_explicit(WEFT_ATOMIC_REF(field), memory_order_relaxed)
+
+/** Change a count that other threads read without the lock. The lock is held. */
+static inline void
+mem_count(_Atomic uint32_t *n, int by)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + (uint32_t)by,
+	                      memory_order_relaxed);
+}
 
 /**
  * Mark stored octets as changed, for the medium. They are stored before, so no flush misses them.
@@ -79,8 +89,8 @@ static inline void
 mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
 {
 	if (mr->persist != NULL)
-		weft_persist_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
-		                  len_bytes);
+		weft_medium_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
+		                 len_bytes);
 }
 
 #endif /* MEM_PRIV_H */

@@ -62,9 +62,9 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 		mem_unaccount(pd, false);
 		return -ENOMEM;
 	}
-	mr->access = attr->access;
+	atomic_init(&mr->access, attr->access);
 	mr->addr = attr->addr;
-	mr->len_bytes = attr->len_bytes;
+	atomic_init(&mr->len_bytes, attr->len_bytes);
 	mr->base_to = attr->base_to;
 	mr->pd = pd;
 	mr->account = pd;
@@ -85,17 +85,17 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	}
 	mr->stag = mem_draw(m, mr->slot);
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
-	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
+	mem_count(&m->nlive, 1);
 	if (attr->stag != NULL)
-		*attr->stag = mr->stag;
-	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
+		atomic_store_explicit(attr->stag, mr->stag, memory_order_relaxed);
+	atomic_store_explicit(&m->slot[mr->slot], mr, memory_order_release);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;
 	return 0;
 }
 
 int
-weft_mem_close(uint32_t *bound)
+weft_mem_close(_Atomic uint32_t *bound)
 {
 	uint32_t n = 0;
 
@@ -104,8 +104,8 @@ weft_mem_close(uint32_t *bound)
 	 * still open.
 	 */
 	do {
-		if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
-		                                __ATOMIC_RELAXED))
+		if (atomic_compare_exchange_strong_explicit(
+		            bound, &n, WEFT_MEM_CLOSED, memory_order_acq_rel, memory_order_relaxed))
 			return 0;
 	} while (n == 0 || n == WEFT_MEM_NARROWING);
 	return n == WEFT_MEM_CLOSED ? -EALREADY : -EBUSY;
@@ -114,7 +114,7 @@ weft_mem_close(uint32_t *bound)
 void
 weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
 {
-	RTE_ASSERT(m->slot[mr->slot] == mr && mr->kind == WEFT_MEM_REGION);
-	__atomic_store_n(&m->slot[mr->slot], NULL, __ATOMIC_RELEASE);
+	RTE_ASSERT(MEM_GET(m->slot[mr->slot]) == mr && mr->kind == WEFT_MEM_REGION);
+	atomic_store_explicit(&m->slot[mr->slot], NULL, memory_order_release);
 	mem_retire(m, mr, freed, arg);
 }

@@ -105,24 +105,25 @@ mem_draw(struct weft_mem *m, uint32_t slot)
 	uint32_t stag;
 
 	do
-		stag = mem_stag_value(m, slot,
-		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
+		stag = mem_stag_value(
+		        m, slot,
+		        atomic_fetch_add_explicit(&m->uses[slot], 1, memory_order_relaxed));
 	while (stag == 0);
 	/* An earlier registration may have had this value. */
 	if (weft_mem_is_revoked(m, stag))
-		__atomic_store_n(&m->revoked[slot], 0, __ATOMIC_RELAXED);
+		atomic_store_explicit(&m->revoked[slot], 0, memory_order_relaxed);
 	return stag;
 }
 
 void
 weft_mem_set_revoked(struct weft_mem *m, uint32_t stag)
 {
-	__atomic_store_n(&m->revoked[stag & m->index_mask], stag, __ATOMIC_RELAXED);
+	atomic_store_explicit(&m->revoked[stag & m->index_mask], stag, memory_order_relaxed);
 }
 
 bool
 weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag)
 {
-	return stag != 0 &&
-	       __atomic_load_n(&m->revoked[stag & m->index_mask], __ATOMIC_RELAXED) == stag;
+	return stag != 0 && atomic_load_explicit(&m->revoked[stag & m->index_mask],
+	                                         memory_order_relaxed) == stag;
 }

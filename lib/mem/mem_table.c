@@ -42,20 +42,20 @@ mem_mr_delete(struct weft_mem_mr *mr)
 int
 mem_account(struct weft_mem_pd *pd, bool window)
 {
-	uint32_t *count = window ? &pd->windows : &pd->regions;
+	_Atomic uint32_t *count = window ? &pd->windows : &pd->regions;
 	uint32_t max = window ? pd->max_windows : pd->max_regions;
 
-	if (__atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= max || max == 0)
+	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) + 1 <= max || max == 0)
 		return 0;
-	__atomic_fetch_sub(count, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refused, 1, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->refused, 1, memory_order_relaxed);
 	return -ENOSPC;
 }
 
 void
 mem_unaccount(struct weft_mem_pd *pd, bool window)
 {
-	__atomic_fetch_sub(window ? &pd->windows : &pd->regions, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(window ? &pd->windows : &pd->regions, 1, memory_order_release);
 }
 
 /* ---- Life of the table ---- */
@@ -146,7 +146,7 @@ weft_mem_destroy(struct weft_mem *m)
 	/* Callbacks may take the lock, but may not register: such a region would be lost. */
 	while ((mr = TAILQ_FIRST(&m->waiting)) != NULL) {
 		TAILQ_REMOVE(&m->waiting, mr, link);
-		m->nwaiting--;
+		mem_count(&m->nwaiting, -1);
 		mem_free(mr);
 	}
 	RTE_VERIFY(TAILQ_EMPTY(&m->live));
@@ -162,11 +162,11 @@ mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg),
 	pthread_mutex_lock(&m->lock);
 	mr->freed = freed;
 	mr->freed_arg = arg;
-	mr->rcu_token = rte_rcu_qsbr_start(m->rcu);
+	atomic_store_explicit(&mr->rcu_token, rte_rcu_qsbr_start(m->rcu), memory_order_relaxed);
 	TAILQ_REMOVE(&m->live, mr, link);
 	TAILQ_INSERT_TAIL(&m->waiting, mr, link);
-	__atomic_store_n(&m->nlive, m->nlive - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&m->nwaiting, m->nwaiting + 1, __ATOMIC_RELAXED);
+	mem_count(&m->nlive, -1);
+	mem_count(&m->nwaiting, 1);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -177,7 +177,7 @@ weft_mem_reclaim(struct weft_mem *m)
 	struct weft_mem_mr *mr, *next;
 	unsigned int n = 0;
 
-	if (__atomic_load_n(&m->nwaiting, __ATOMIC_RELAXED) == 0)
+	if (atomic_load_explicit(&m->nwaiting, memory_order_relaxed) == 0)
 		return 0;
 	if (pthread_mutex_trylock(&m->lock) != 0)
 		return 0; /* a poll loop does not wait; it tries again later */
@@ -187,17 +187,17 @@ weft_mem_reclaim(struct weft_mem *m)
 		 * Tokens grow along the list, so all behind the first one that is too young are too
 		 * young.
 		 */
-		if (rte_rcu_qsbr_check(m->rcu, mr->rcu_token, false) != 1)
+		if (rte_rcu_qsbr_check(m->rcu, MEM_GET(mr->rcu_token), false) != 1)
 			break;
 		/* No lookup can find it any more, so no new reference can be taken. */
-		if (__atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) != 0)
+		if (atomic_load_explicit(&mr->refs, memory_order_acquire) != 0)
 			continue;
 		TAILQ_REMOVE(&m->waiting, mr, link);
 		TAILQ_INSERT_TAIL(&gone, mr, link);
 		mem_give_slot(m, mr->slot);
 		n++;
 	}
-	__atomic_store_n(&m->nwaiting, m->nwaiting - n, __ATOMIC_RELAXED);
+	mem_count(&m->nwaiting, -(int)n);
 	pthread_mutex_unlock(&m->lock);
 
 	while ((mr = TAILQ_FIRST(&gone)) != NULL) {
@@ -249,21 +249,22 @@ weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id)
 bool
 weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr)
 {
-	return __atomic_load_n(&m->slot[mr->slot], __ATOMIC_ACQUIRE) == mr;
+	return atomic_load_explicit(&m->slot[mr->slot], memory_order_acquire) == mr;
 }
 
 uint64_t
 weft_mem_new_stream(void)
 {
-	static uint64_t last;
+	static _Atomic uint64_t last;
 
-	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
 struct weft_mem_mr *
 weft_mem_lookup(struct weft_mem *m, uint32_t stag)
 {
-	struct weft_mem_mr *mr = __atomic_load_n(&m->slot[stag & m->index_mask], __ATOMIC_ACQUIRE);
+	struct weft_mem_mr *mr =
+	        atomic_load_explicit(&m->slot[stag & m->index_mask], memory_order_acquire);
 
 	return likely(mr != NULL && mr->stag == stag) ? mr : NULL;
 }
@@ -272,9 +273,9 @@ struct weft_mem_mr *
 weft_mem_lookup_past(struct weft_mem *m, uint32_t stag)
 {
 	uint32_t slot = stag & m->index_mask;
-	struct weft_mem_mr *mr = __atomic_load_n(&m->reserved[slot], __ATOMIC_ACQUIRE);
+	struct weft_mem_mr *mr = atomic_load_explicit(&m->reserved[slot], memory_order_acquire);
 
-	if (mr == NULL || stag == 0 || __atomic_load_n(&mr->stag, __ATOMIC_RELAXED) != stag)
+	if (mr == NULL || stag == 0 || MEM_GET(mr->stag) != stag)
 		return NULL;
 	return weft_mem_valid(m, mr) ? NULL : mr;
 }
@@ -282,19 +283,19 @@ weft_mem_lookup_past(struct weft_mem *m, uint32_t stag)
 void
 weft_mem_ref(struct weft_mem_mr *mr)
 {
-	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&mr->refs, 1, memory_order_relaxed);
 	/*
 	 * While the operation is under way, the window may be deallocated and its region
 	 * deregistered.
 	 */
 	if (unlikely(mr->parent != NULL))
-		__atomic_fetch_add(&mr->parent->refs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&mr->parent->refs, 1, memory_order_relaxed);
 }
 
 static inline void
 mem_unref_one(struct weft_mem_mr *mr)
 {
-	uint32_t before = __atomic_fetch_sub(&mr->refs, 1, __ATOMIC_RELEASE);
+	uint32_t before = atomic_fetch_sub_explicit(&mr->refs, 1, memory_order_release);
 
 	RTE_ASSERT(before > 0);
 	RTE_SET_USED(before);
@@ -316,31 +317,31 @@ weft_mem_unref(struct weft_mem_mr *mr)
 void
 weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy)
 {
-	uint32_t version;
+	uint32_t version, bound;
 	bool valid;
 
 	memset(copy, 0, sizeof(*copy));
 	do {
-		version = __atomic_load_n(&mr->version, __ATOMIC_ACQUIRE);
+		version = atomic_load_explicit(&mr->version, memory_order_acquire);
 		valid = weft_mem_valid(m, mr);
 		copy->stag = MEM_GET(mr->stag);
-		copy->access = MEM_GET(mr->access);
+		atomic_init(&copy->access, MEM_GET(mr->access));
 		copy->addr = MEM_GET(mr->addr);
-		copy->len_bytes = MEM_GET(mr->len_bytes);
+		atomic_init(&copy->len_bytes, MEM_GET(mr->len_bytes));
 		copy->base_to = MEM_GET(mr->base_to);
 		copy->pd = MEM_GET(mr->pd);
 		copy->persist = MEM_GET(mr->persist);
 		copy->persist_off_bytes = MEM_GET(mr->persist_off_bytes);
 		copy->hash = MEM_GET(mr->hash);
 		copy->parent = MEM_GET(mr->parent);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	} while ((version & 1) != 0 || version != __atomic_load_n(&mr->version, __ATOMIC_RELAXED));
+		atomic_thread_fence(memory_order_acquire);
+	} while ((version & 1) != 0 ||
+	         version != atomic_load_explicit(&mr->version, memory_order_relaxed));
 	copy->kind = mr->kind;
 	copy->slot = mr->slot;
-	copy->own_bound = __atomic_load_n(mr->bound, __ATOMIC_RELAXED);
-	if (copy->own_bound == WEFT_MEM_NARROWING)
-		copy->own_bound = 0;
-	copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
+	bound = atomic_load_explicit(mr->bound, memory_order_relaxed);
+	atomic_init(&copy->own_bound, bound == WEFT_MEM_NARROWING ? 0 : bound);
+	atomic_init(&copy->refs, atomic_load_explicit(&mr->refs, memory_order_relaxed));
 	if (!valid)
 		copy->stag = 0;
 }
@@ -348,7 +349,7 @@ weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct
 uint32_t
 weft_mem_count(const struct weft_mem *m)
 {
-	return __atomic_load_n(&m->nlive, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&m->nlive, memory_order_relaxed);
 }
 
 uint32_t

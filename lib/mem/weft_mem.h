@@ -18,6 +18,8 @@
  * (mem_fast.c) keeps its slot. Any other region gets a slot that has been free for a long time.
  */
 
+#include <stdatomic.h>
+
 #include <rte_rcu_qsbr.h>
 
 #include "weft_base.h"
@@ -54,11 +56,11 @@ struct weft_mem_pd {
 	const struct weft_mem_pd *home;
 	/** of a scope: the stream's number; a new scope may get an ended one's memory */
 	uint64_t stream;
-	uint32_t regions;     /**< registered or reserved and not yet freed (atomic) */
-	uint32_t windows;     /**< likewise */
-	uint32_t max_regions; /**< 0: as many as the table has slots */
+	_Atomic uint32_t regions; /**< registered or reserved and not yet freed */
+	_Atomic uint32_t windows; /**< likewise */
+	uint32_t max_regions;     /**< 0: as many as the table has slots */
 	uint32_t max_windows;
-	uint64_t refused; /**< registrations beyond the two limits (atomic) */
+	_Atomic uint64_t refused; /**< registrations beyond the two limits */
 };
 
 /** Kind of a region. */
@@ -86,13 +88,14 @@ struct weft_mem_attr {
 	 */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
-	void *owner;    /**< for the creator; copied to the region */
-	uint32_t *stag; /**< NULL, or where the STag is stored before a peer can use it */
+	void *owner; /**< for the creator; copied to the region */
+	/** NULL, or where the STag is stored before a peer can use it */
+	_Atomic uint32_t *stag;
 	/**
 	 * NULL (a count inside the region), or the creator's count of bound windows, until freed().
 	 * Closed by weft_mem_close() before the region is invalidated.
 	 */
-	uint32_t *bound;
+	_Atomic uint32_t *bound;
 };
 
 /**
@@ -104,9 +107,9 @@ struct weft_mem_attr {
  */
 struct weft_mem_mr {
 	uint32_t stag;
-	uint32_t access;
+	_Atomic uint32_t access;
 	uint8_t *addr;
-	uint64_t len_bytes;
+	_Atomic uint64_t len_bytes;
 	uint64_t base_to;
 	/** domain; of a window, or a fast region of one stream, the stream's scope */
 	struct weft_mem_pd *pd;
@@ -117,25 +120,25 @@ struct weft_mem_mr {
 	/** of a keyed hash; a window's is its region's, others' is behind this structure */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
-	void *owner;        /**< weft_mem_attr.owner */
-	uint32_t refs;      /**< references of operations that last longer than a poll (atomic) */
-	uint32_t lost_seen; /**< last result of weft_mem_region_lost() (atomic) */
+	void *owner;                /**< weft_mem_attr.owner */
+	_Atomic uint32_t refs;      /**< references of operations that last longer than a poll */
+	_Atomic uint32_t lost_seen; /**< last result of weft_mem_region_lost() */
 	uint32_t slot;
 	/** the region of a window; valid while the window is bound or has references */
 	struct weft_mem_mr *parent;
-	uint32_t *bound; /**< number of bound windows, or WEFT_MEM_CLOSED (atomic) */
-	uint32_t own_bound;
+	_Atomic uint32_t *bound; /**< number of bound windows, or WEFT_MEM_CLOSED */
+	_Atomic uint32_t own_bound;
 	struct weft_mem_pd *account; /**< the domain that counts this region */
 	uint8_t kind;                /**< enum weft_mem_kind */
-	/** reserved only: a peer has invalidated it since it was filled (atomic) */
-	uint8_t by_peer;
-	/* reserved only; atomic */
-	bool dead;          /**< weft_mem_dealloc() was called */
-	uint32_t idle;      /**< may be claimed, to be filled or to be deallocated */
-	uint32_t version;   /**< odd while it is being filled */
-	uint32_t next_stag; /**< STag of the next registration */
+	/** reserved only: a peer has invalidated it since it was filled */
+	_Atomic uint8_t by_peer;
+	/* reserved only */
+	atomic_bool dead;           /**< weft_mem_dealloc() was called */
+	_Atomic uint32_t idle;      /**< may be claimed, to be filled or to be deallocated */
+	_Atomic uint32_t version;   /**< odd while it is being filled */
+	_Atomic uint32_t next_stag; /**< STag of the next registration */
 	/* after invalidation */
-	uint64_t rcu_token;
+	_Atomic uint64_t rcu_token;
 	void (*freed)(void *arg);
 	void *freed_arg;
 	TAILQ_ENTRY(weft_mem_mr) link;
@@ -180,7 +183,7 @@ int weft_mem_check_attr(const struct weft_mem_attr *attr);
  * windows are bound; -EALREADY: another thread was first. `bound` as in weft_mem_attr. Any thread,
  * lock-free.
  */
-int weft_mem_close(uint32_t *bound);
+int weft_mem_close(_Atomic uint32_t *bound);
 /**
  * Invalidate a region of weft_mem_reg(), once; where windows may be bound, after weft_mem_close().
  * The STag is invalid at once. freed(arg) is called, on the thread that calls weft_mem_reclaim(),
@@ -243,13 +246,13 @@ void weft_mem_unref(struct weft_mem_mr *mr);
 static inline uint32_t
 weft_mem_access(const struct weft_mem_mr *mr)
 {
-	return __atomic_load_n(&mr->access, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mr->access, memory_order_relaxed);
 }
 
 static inline uint64_t
 weft_mem_len(const struct weft_mem_mr *mr)
 {
-	return __atomic_load_n(&mr->len_bytes, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mr->len_bytes, memory_order_relaxed);
 }
 
 /**

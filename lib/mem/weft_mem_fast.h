@@ -17,10 +17,10 @@
  * -ENOSPC, -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
-                   uint32_t *bound, struct weft_mem_mr **out);
+                   _Atomic uint32_t *bound, struct weft_mem_mr **out);
 /** The same, with a copy of a key that attributes may name (mr->hash_key). 0 octets: none. */
 int weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind,
-                         void *owner, uint32_t *bound, const void *hash_key,
+                         void *owner, _Atomic uint32_t *bound, const void *hash_key,
                          uint32_t hash_key_bytes, struct weft_mem_mr **out);
 /** The STag that the next weft_mem_take_stag() returns. */
 uint32_t weft_mem_next_stag(const struct weft_mem_mr *mr);

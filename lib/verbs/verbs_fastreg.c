@@ -115,7 +115,7 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 	verbs_mr_ref(mr);
 	l->mr = mr;
 	*stag = weft_mem_take_stag(qp->pd->ctx->mem, mr->mr);
-	__atomic_store_n(&mr->stag, *stag, __ATOMIC_RELAXED);
+	atomic_store_explicit(&mr->stag, *stag, memory_order_relaxed);
 	return 0;
 }
 
@@ -143,7 +143,7 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 	l->mr = mr;
 	l->mw = mw;
 	*stag = weft_mem_take_stag(qp->pd->ctx->mem, mw->win);
-	__atomic_store_n(&mw->stag, *stag, __ATOMIC_RELAXED);
+	atomic_store_explicit(&mw->stag, *stag, memory_order_relaxed);
 	return 0;
 }
 
@@ -228,22 +228,22 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 static int
 verbs_pin(struct weft_mr *mr)
 {
-	uint32_t n = __atomic_load_n(&mr->bound, __ATOMIC_RELAXED);
+	uint32_t n = atomic_load_explicit(&mr->bound, memory_order_relaxed);
 
 	do {
 		if (n == WEFT_MEM_NARROWING)
 			return -EAGAIN;
 		if (n >= WEFT_MEM_NARROWING - 1)
 			return -EINVAL;
-	} while (!__atomic_compare_exchange_n(&mr->bound, &n, n + 1, true, __ATOMIC_ACQ_REL,
-	                                      __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_weak_explicit(&mr->bound, &n, n + 1, memory_order_acq_rel,
+	                                                memory_order_relaxed));
 	return 0;
 }
 
 static void
 verbs_unpin(struct weft_mr *mr)
 {
-	__atomic_fetch_sub(&mr->bound, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(&mr->bound, 1, memory_order_release);
 }
 
 /**
@@ -254,13 +254,15 @@ verbs_unpin(struct weft_mr *mr)
 static bool
 verbs_bindable(const struct weft_mem_mr *r, const struct verbs_local *l)
 {
-	uint32_t lend = WEFT_ACCESS_REMOTE_READ | (r->access & REMOTE_RIGHTS);
+	const uint32_t access = weft_mem_access(r);
+	const uint64_t len_bytes = weft_mem_len(r);
+	uint32_t lend = WEFT_ACCESS_REMOTE_READ | (access & REMOTE_RIGHTS);
 	uint64_t off = (uintptr_t)l->addr - (uintptr_t)r->addr;
 
-	if (r->access & WEFT_ACCESS_LOCAL_WRITE)
+	if (access & WEFT_ACCESS_LOCAL_WRITE)
 		lend |= WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC;
-	return (r->access & WEFT_ACCESS_MW_BIND) != 0 && (l->access & ~lend) == 0 &&
-	       l->addr >= r->addr && off < r->len_bytes && l->len_bytes <= r->len_bytes - off;
+	return (access & WEFT_ACCESS_MW_BIND) != 0 && (l->access & ~lend) == 0 &&
+	       l->addr >= r->addr && off < len_bytes && l->len_bytes <= len_bytes - off;
 }
 
 static enum weft_rdmap_start
@@ -396,7 +398,7 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 			 * accesses the memory.
 			 */
 			m = verbs_ours_past(qp, s->req.stag);
-			if (m == NULL || !__atomic_load_n(&m->by_peer, __ATOMIC_ACQUIRE))
+			if (m == NULL || !atomic_load_explicit(&m->by_peer, memory_order_acquire))
 				return WEFT_RDMAP_REFUSE;
 			l.mr = m->owner;
 			verbs_mr_ref(l.mr);
@@ -469,17 +471,17 @@ weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
 	if (past != NULL && verbs_shared(qp, past))
 		past = NULL;
 	if (past != NULL && (weft_mem_access(past) & REMOTE_RIGHTS) != 0 &&
-	    __atomic_exchange_n(&past->by_peer, 1, __ATOMIC_ACQ_REL) == 0)
+	    atomic_exchange_explicit(&past->by_peer, 1, memory_order_acq_rel) == 0)
 		return 0;
 	/* RFC 5040 s5.3: the STag must belong to this stream alone, and allow remote access. */
 	if (m == NULL || (weft_mem_access(m) & REMOTE_RIGHTS) == 0)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
 		                  WEFT_TERM_PROT_INVALIDATE);
 	/* Set before the region is invalid, so that no thread sees it invalid without the mark. */
-	__atomic_store_n(&m->by_peer, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&m->by_peer, 1, memory_order_release);
 	/* The STag belongs to the stream but has bound windows: no protection was violated. */
 	if (verbs_inv(qp, m, NULL) == -EBUSY) {
-		__atomic_store_n(&m->by_peer, 0, __ATOMIC_RELEASE);
+		atomic_store_explicit(&m->by_peer, 0, memory_order_release);
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
 		                  WEFT_TERM_OP_INVALIDATE);
 	}

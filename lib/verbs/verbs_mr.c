@@ -328,7 +328,7 @@ weft_mr_stag(const struct weft_mr *mr)
 {
 	if (WEFT_HANDLE_BAD(mr, MR))
 		return 0;
-	return __atomic_load_n(&mr->stag, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mr->stag, memory_order_relaxed);
 }
 
 uint32_t
@@ -351,7 +351,7 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 		memset(info, 0, sizeof(*info));
 		return;
 	}
-	bound = __atomic_load_n(&mr->bound, __ATOMIC_ACQUIRE);
+	bound = atomic_load_explicit(&mr->bound, memory_order_acquire);
 	*info = (struct weft_mr_info){
 	        .stag = weft_mr_stag(mr),
 	        .valid = bound != WEFT_MEM_CLOSED,
@@ -372,9 +372,9 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	if (info->valid)
 		info->stag = now.stag;
 	info->addr = now.addr;
-	info->len_bytes = now.len_bytes;
+	info->len_bytes = weft_mem_len(&now);
 	info->base_to = now.base_to;
-	info->access = now.access;
+	info->access = weft_mem_access(&now);
 	info->persist = now.persist;
 	info->hash = now.hash != NULL ? now.hash->name : NULL;
 }

@@ -79,7 +79,7 @@ weft_mw_stag(const struct weft_mw *mw)
 {
 	if (WEFT_HANDLE_BAD(mw, MW))
 		return 0;
-	return __atomic_load_n(&mw->stag, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mw->stag, memory_order_relaxed);
 }
 
 uint32_t
@@ -104,9 +104,9 @@ weft_mw_query(const struct weft_mw *mw, struct weft_mw_info *info)
 	weft_mem_snapshot(mw->pd->ctx->mem, mw->win, &now);
 	*info = (struct weft_mw_info){
 	        .addr = now.addr,
-	        .len_bytes = now.len_bytes,
+	        .len_bytes = weft_mem_len(&now),
 	        .base_to = now.base_to,
-	        .access = now.access,
+	        .access = weft_mem_access(&now),
 	        .stag = now.stag != 0 ? now.stag : weft_mw_stag(mw),
 	        .valid = now.stag != 0,
 	};

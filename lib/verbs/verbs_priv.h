@@ -55,8 +55,8 @@ struct weft_mr {
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
 	struct weft_mem_attr attr; /**< of weft_mr_reg(): as registered */
-	uint32_t stag;             /**< atomic */
-	uint32_t bound;            /**< weft_mem_attr.bound; tells also whether it is valid */
+	_Atomic uint32_t stag;
+	_Atomic uint32_t bound; /**< weft_mem_attr.bound; tells also whether it is valid */
 	void (*freed)(void *arg);
 	void *freed_arg;
 	bool fast; /**< of weft_mr_alloc() */
@@ -77,7 +77,7 @@ struct weft_mw {
 	struct weft_handle h;
 	struct weft_mem_mr *win; /**< valid while not `dead` */
 	struct weft_pd *pd;
-	uint32_t stag; /**< atomic */
+	_Atomic uint32_t stag;
 	bool dead;     /**< atomic: weft_mw_dealloc() was called */
 	bool gone;     /**< atomic: weft_mw_dealloc() has made it invalid */
 	uint32_t refs; /**< the handle, the window, work requests, the stream it was bound to */

@@ -164,11 +164,11 @@ weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info)
 	}
 	v = pd->ctx;
 	*info = (struct weft_pd_info){
-	        .regions = __atomic_load_n(&pd->mem.regions, __ATOMIC_RELAXED),
-	        .windows = __atomic_load_n(&pd->mem.windows, __ATOMIC_RELAXED),
+	        .regions = atomic_load_explicit(&pd->mem.regions, memory_order_relaxed),
+	        .windows = atomic_load_explicit(&pd->mem.windows, memory_order_relaxed),
 	        .max_regions = pd->mem.max_regions,
 	        .max_windows = pd->mem.max_windows,
-	        .refused = __atomic_load_n(&pd->mem.refused, __ATOMIC_RELAXED),
+	        .refused = atomic_load_explicit(&pd->mem.refused, memory_order_relaxed),
 	};
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (qp, &v->qps, all)

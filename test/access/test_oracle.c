@@ -260,7 +260,7 @@ test_both_rights_asked(void)
 		CHECK_EQ(reg(&t, h, RIGHTS, &mr), 0);
 		m = weft_mem_lookup(inside_mem(t.n[1].ctx), weft_mr_stag(mr));
 		CHECK(m != NULL);
-		__atomic_store_n(&m->access, NO_READ, __ATOMIC_RELAXED);
+		atomic_store_explicit(&m->access, NO_READ, memory_order_relaxed);
 		want_refused(&t, h, weft_mr_stag(mr));
 		close_attack(&t, mr);
 	}

@@ -42,7 +42,7 @@ same_stag(struct vt *t, struct weft_pd *pd, uint32_t stag)
 	for (unsigned int n = 0; n < 100000; n++) {
 		struct weft_mr *mr;
 
-		__atomic_store_n(&m->uses[slot], use, __ATOMIC_RELAXED);
+		atomic_store_explicit(&m->uses[slot], use, memory_order_relaxed);
 		mr = reg(pd);
 		if (weft_mr_stag(mr) == stag)
 			return mr;

@@ -344,7 +344,7 @@ lend(unsigned int i, uint8_t how)
 		FUZZ_CHECK(weft_mem_alloc(z.mem, &z.pd, WEFT_MEM_WINDOW, NULL, NULL, &g->mr) == 0);
 	g->stag = weft_mem_take_stag(z.mem, g->mr);
 	FUZZ_CHECK(weft_mem_check_attr(&a) == 0);
-	__atomic_fetch_add(parent->mr->bound, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(parent->mr->bound, 1, memory_order_relaxed);
 	parent->windows++;
 	FUZZ_CHECK(weft_mem_fill(z.mem, g->mr, i == WIN ? &z.d.scope : &z.other_stream, parent->mr,
 	                         &a, g->stag) == 0);

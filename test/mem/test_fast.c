@@ -216,7 +216,8 @@ test_life(void)
 	struct weft_mem_attr a = attr_of(memory, 100, 5, WEFT_ACCESS_REMOTE_WRITE);
 	struct weft_mem_attr b = attr_of(memory + 100, 50, 0, WEFT_ACCESS_REMOTE_READ);
 	struct weft_mem_mr *mr, copy;
-	uint32_t s, s2, bound = 7;
+	_Atomic uint32_t bound = 7;
+	uint32_t s, s2;
 	unsigned int freed = 0;
 
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, &freed, &bound, &mr), 0);

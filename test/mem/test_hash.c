@@ -407,7 +407,7 @@ test_key_copied_and_wiped(void)
 		CHECK_EQ(weft_mem_check_attr(&a), 0);
 		CHECK_EQ(weft_mem_fill(m, fast, &pd, NULL, &a, weft_mem_take_stag(m, fast)), 0);
 		check_hash(fast, secret, sizeof(key));
-		__atomic_fetch_add(fast->bound, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(fast->bound, 1, memory_order_relaxed);
 		CHECK_EQ(weft_mem_fill(m, win, &pd, fast, &a, weft_mem_take_stag(m, win)), 0);
 		check_hash(win, secret, sizeof(key));
 		CHECK_EQ(weft_mem_fast_invalidate(m, win), 0);

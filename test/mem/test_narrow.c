@@ -86,7 +86,7 @@ test_rules(void)
 	struct weft_mem_attr a = attr_of(100, FULL | WEFT_ACCESS_VERIFY);
 	struct weft_mem_mr *mr, snap;
 	uint64_t token;
-	uint32_t bound = 0;
+	_Atomic uint32_t bound = 0;
 
 	a.hash = &toy;
 	a.bound = &bound;
