@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Work requests of RFC 7306: Atomic Operations and Immediate Data. */
 
-#include "verbs_priv.h"
+#include "verbs_wr.h"
+#include "weft_verbs_mr.h"
+#include "weft_medium.h"
 
 int
 weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)

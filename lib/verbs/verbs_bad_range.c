@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_queue.h"
+#include "weft_verbs_mr.h"
 #include <weft/bad_range.h>
 
 /**

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Transactions: WRITE, FLUSH, VERIFY, ATOMIC WRITE and FLUSH, adjacent in the send queue. */
 
-#include "verbs_unit.h"
+#include <rte_common.h>
+
 #include <weft/commit.h>
+#include "weft_medium.h"
+#include "weft_verbs_qp.h"
+#include "weft_verbs_unit.h"
 
 #define COMMIT_FLAGS (WEFT_COMMIT_NO_FLUSH | WEFT_COMMIT_NO_WORD | WEFT_COMMIT_FENCE)
 #define FLUSH_FLAGS  (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION)
@@ -23,13 +27,6 @@ struct commit_plan {
 	 */
 	uint32_t watch[2 * WEFT_COMMIT_MAX_RANGES];
 	uint32_t n_writing, n_watch;
-};
-
-/** Places of the parts: adjacent, except where the ring wraps. */
-struct commit_slots {
-	uint8_t *at[2];
-	uint32_t n1; /**< number of places at at[0] */
-	uint32_t swr_bytes;
 };
 
 static const char *const commit_steps[] = {
@@ -183,40 +180,19 @@ commit_watch(struct weft_qp *qp, struct commit_plan *p)
 
 /* ---- Posting ---- */
 
-static struct verbs_swr *
-commit_slot(const struct commit_slots *at, uint32_t i)
-{
-	uint8_t *p = i < at->n1 ? at->at[0] + (size_t)i * at->swr_bytes
-	                        : at->at[1] + (size_t)(i - at->n1) * at->swr_bytes;
-
-	return (struct verbs_swr *)(void *)p;
-}
-
 /** Fill one part. WEFT_COMMIT_FENCE applies to the first part. */
 static int
-commit_part(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
-            uint32_t *n, struct weft_wr *wr, uint8_t unit, uint32_t range)
+commit_part(struct weft_verbs_unit *u, const struct commit_plan *p, struct weft_wr *wr,
+            enum weft_commit_step step, uint32_t range, int watch)
 {
-	struct verbs_swr *s = commit_slot(at, *n);
-	int rc;
-
 	wr->wr_id = p->c->wr_id;
-	if (*n == 0 && (p->c->flags & WEFT_COMMIT_FENCE) != 0)
+	if (u->n == 0 && (p->c->flags & WEFT_COMMIT_FENCE) != 0)
 		wr->flags |= WEFT_WR_FENCE;
-	rc = weft_verbs_fill(qp, s, wr);
-	if (rc < 0)
-		return rc;
-	s->unit = unit | VERBS_UNIT_PART;
-	s->range = range;
-	++*n;
-	if (*n == p->places)
-		s->unit |= VERBS_UNIT_LAST;
-	return 0;
+	return weft_verbs_unit_part(u, wr, (uint8_t)step, range, watch);
 }
 
 static int
-commit_writes(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
-              uint32_t *n)
+commit_writes(struct weft_verbs_unit *u, const struct commit_plan *p)
 {
 	for (uint32_t i = 0; i < p->c->num_ranges; i++) {
 		const struct weft_commit_range *r = &p->c->ranges[i];
@@ -230,7 +206,7 @@ commit_writes(struct weft_qp *qp, const struct commit_plan *p, const struct comm
 
 		if (r->num_sge == 0)
 			continue;
-		rc = commit_part(qp, p, at, n, &wr, 0, i);
+		rc = commit_part(u, p, &wr, WEFT_COMMIT_STEP_WRITE, i, -1);
 		if (rc < 0)
 			return rc;
 	}
@@ -238,8 +214,7 @@ commit_writes(struct weft_qp *qp, const struct commit_plan *p, const struct comm
 }
 
 static int
-commit_flush(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
-             uint32_t *n)
+commit_flush(struct weft_verbs_unit *u, const struct commit_plan *p)
 {
 	for (uint32_t i = 0; i < p->c->num_ranges; i++) {
 		struct weft_wr wr = {.opcode = WEFT_WR_FLUSH,
@@ -251,7 +226,7 @@ commit_flush(struct weft_qp *qp, const struct commit_plan *p, const struct commi
 
 		if (!commit_flushes(p, i))
 			continue;
-		rc = commit_part(qp, p, at, n, &wr, 0, i);
+		rc = commit_part(u, p, &wr, WEFT_COMMIT_STEP_FLUSH, i, -1);
 		if (rc < 0)
 			return rc;
 	}
@@ -259,8 +234,7 @@ commit_flush(struct weft_qp *qp, const struct commit_plan *p, const struct commi
 }
 
 static int
-commit_verifies(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
-                uint32_t *n)
+commit_verifies(struct weft_verbs_unit *u, const struct commit_plan *p)
 {
 	const uint32_t *watch = p->watch + p->n_writing;
 
@@ -272,22 +246,19 @@ commit_verifies(struct weft_qp *qp, const struct commit_plan *p, const struct co
 		                                .len_bytes = p->len_bytes[i],
 		                                .expect = r->expect,
 		                                .expect_bytes = r->expect_bytes}};
-		struct verbs_swr *s = commit_slot(at, *n);
 		int rc;
 
 		if (r->expect == NULL)
 			continue;
-		rc = commit_part(qp, p, at, n, &wr, VERBS_WATCHED, i);
+		rc = commit_part(u, p, &wr, WEFT_COMMIT_STEP_VERIFY, i, (int)*watch++);
 		if (rc < 0)
 			return rc;
-		s->watch = *watch++;
 	}
 	return 0;
 }
 
 static int
-commit_word(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
-            uint32_t *n)
+commit_word(struct weft_verbs_unit *u, const struct commit_plan *p)
 {
 	const struct weft_commit *c = p->c;
 	struct weft_wr wr = {.opcode = WEFT_WR_ATOMIC_WRITE,
@@ -300,78 +271,23 @@ commit_word(struct weft_qp *qp, const struct commit_plan *p, const struct commit
 	int rc;
 
 	memcpy(wr.atomic_write.data, c->word.data, sizeof(c->word.data));
-	rc = commit_part(qp, p, at, n, &wr, VERBS_UNIT_WORD, 0);
+	rc = commit_part(u, p, &wr, WEFT_COMMIT_STEP_WORD, 0, -1);
 	if (rc == 0 && p->flush_flags != 0)
-		rc = commit_part(qp, p, at, n, &flush, VERBS_UNIT_WORD, 0);
+		rc = commit_part(u, p, &flush, WEFT_COMMIT_STEP_WORD_FLUSH, 0, -1);
 	return rc;
 }
 
 static int
-commit_fill(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at)
+commit_fill(struct weft_verbs_unit *u, const struct commit_plan *p)
 {
-	uint32_t n = 0;
-	int rc = commit_writes(qp, p, at, &n);
+	int rc = commit_writes(u, p);
 
 	if (rc == 0)
-		rc = commit_flush(qp, p, at, &n);
+		rc = commit_flush(u, p);
 	if (rc == 0)
-		rc = commit_verifies(qp, p, at, &n);
+		rc = commit_verifies(u, p);
 	if (rc == 0 && (p->c->flags & WEFT_COMMIT_NO_WORD) == 0)
-		rc = commit_word(qp, p, at, &n);
-	return rc;
-}
-
-/** On the worker: post to the send queue itself. */
-static int
-commit_post(struct weft_qp *qp, const struct commit_plan *p)
-{
-	struct commit_slots slots = {.swr_bytes = qp->swr_bytes};
-	uint32_t i, at;
-	int rc;
-
-	/* A post of another thread may have left the watch list already, so it must come first. */
-	weft_verbs_foreign_first(qp);
-	at = qp->sq_tail & qp->sq_mask;
-	slots.at[0] = (uint8_t *)verbs_swr_at(qp, at);
-	slots.at[1] = qp->sq;
-	slots.n1 = qp->sq_mask + 1 - at;
-	rc = commit_fill(qp, p, &slots);
-	for (i = 0; rc == 0 && i < p->places; i++)
-		rc = weft_verbs_local(qp, commit_slot(&slots, i));
-	if (rc < 0)
-		return rc;
-	for (i = 0; i < p->places; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail++);
-
-		weft_rdmap_post(qp->rdmap, &s->req);
-	}
-	return 0;
-}
-
-/**
- * On another thread: post to the ring. The parts are enqueued together, so no other post is
- * between.
- */
-static int
-commit_post_foreign(struct weft_qp *qp, const struct commit_plan *p)
-{
-	struct rte_ring *r = weft_verbs_sq_ring(qp);
-	struct rte_ring_zc_data zcd;
-	struct commit_slots slots;
-	int rc;
-
-	if (r == NULL)
-		return -ENOMEM;
-	/* The credits are places of the ring, so there is room. */
-	if (rte_ring_enqueue_zc_bulk_elem_start(r, qp->swr_bytes, p->places, &zcd, NULL) == 0)
-		return -EAGAIN;
-	slots = (struct commit_slots){
-	        .at = {zcd.ptr1, zcd.ptr2}, .n1 = zcd.n1, .swr_bytes = qp->swr_bytes};
-	rc = commit_fill(qp, p, &slots);
-	WEFT_TSAN_RELEASE(r);
-	rte_ring_enqueue_zc_elem_finish(r, rc == 0 ? p->places : 0);
-	if (rc == 0)
-		weft_verbs_ring_bell(qp);
+		rc = commit_word(u, p);
 	return rc;
 }
 
@@ -379,144 +295,31 @@ int
 weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 {
 	const uint32_t shut = QP_GATE_SEND | WEFT_GATE_GONE;
+	struct weft_verbs_unit u;
 	struct commit_plan p;
-	bool mine;
 	int rc;
 
 	if (unlikely(qp == NULL || (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
 		return WEFT_HANDLE_BAD(qp, QP) ? -EINVAL : -ENOTCONN;
-	mine = weft_vworker_is_mine(qp->vw);
 	rc = commit_check(&p, c);
+	if (rc == 0)
+		rc = weft_verbs_unit_reserve(qp, p.places, &u);
 	if (rc < 0)
 		return rc;
-	if (p.places > qp->sq_depth)
-		return -EMSGSIZE;
-	if (mine && unlikely(qp->sq == NULL) && !weft_verbs_sq_wake(qp))
-		return -ENOMEM;
-	if (!verbs_credits_take_all(&qp->sq_credits, p.places))
-		return -EAGAIN;
 	rc = commit_watch(qp, &p);
-	if (rc == 0) {
-		rc = mine ? commit_post(qp, &p) : commit_post_foreign(qp, &p);
-		/*
-		 * From here on the Writes are posted. The ranges to be verified stay in the list
-		 * until the send queue completes them.
-		 */
-		commit_unwatch(qp, &p, rc < 0 ? p.n_watch : p.n_writing);
+	if (rc < 0) {
+		weft_verbs_unit_cancel(&u);
+		return rc;
 	}
-	if (rc < 0)
-		verbs_credits_give(&qp->sq_credits, p.places);
+	rc = weft_verbs_unit_open(&u);
+	if (rc == 0)
+		rc = weft_verbs_unit_close(&u, commit_fill(&u, &p));
+	/*
+	 * From here on the Writes are posted. The ranges to be verified stay in the list until the
+	 * send queue completes them.
+	 */
+	commit_unwatch(qp, &p, rc < 0 ? p.n_watch : p.n_writing);
 	return rc;
-}
-
-/* ---- Completing ---- */
-
-static enum weft_commit_step
-commit_step(const struct verbs_swr *s)
-{
-	bool word = (s->unit & VERBS_UNIT_WORD) != 0;
-
-	switch (s->opcode) {
-	case WEFT_WC_WRITE:
-		return WEFT_COMMIT_STEP_WRITE;
-	case WEFT_WC_VERIFY:
-		return WEFT_COMMIT_STEP_VERIFY;
-	case WEFT_WC_ATOMIC_WRITE:
-		return WEFT_COMMIT_STEP_WORD;
-	default:
-		return word ? WEFT_COMMIT_STEP_WORD_FLUSH : WEFT_COMMIT_STEP_FLUSH;
-	}
-}
-
-/**
- * Handle the result of one part. It becomes the transaction's result if it is the cause of the
- * failure.
- */
-static void
-commit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *wc)
-{
-	if (s->unit & VERBS_WATCHED)
-		weft_verbs_watch_del(qp, s->watch);
-	if (likely(s->status == WEFT_WC_SUCCESS))
-		return;
-	/*
-	 * A step that ended the stream takes precedence over an earlier step that was only flushed.
-	 */
-	if (wc->status != WEFT_WC_SUCCESS &&
-	    (wc->status != WEFT_WC_FLUSHED || s->status == WEFT_WC_FLUSHED))
-		return;
-	wc->status = s->status;
-	wc->commit.step = commit_step(s);
-	wc->commit.range = s->range;
-}
-
-bool
-weft_verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
-{
-	struct weft_wc wc = {.status = WEFT_WC_SUCCESS, .opcode = WEFT_WC_COMMIT};
-	bool failed = qp->sq_failed;
-	struct verbs_swr *s;
-	uint32_t end = qp->sq_head;
-
-	do {
-		if (end == qp->sq_tail)
-			return false;
-		s = verbs_swr_at(qp, end++);
-		if (!s->done)
-			return false;
-	} while ((s->unit & VERBS_UNIT_LAST) == 0);
-	wc.wr_id = s->wr_id;
-	*free_places += end - qp->sq_head;
-	while (qp->sq_head != end) {
-		s = verbs_swr_at(qp, qp->sq_head++);
-		commit_judge(qp, s, &wc);
-		if (unlikely(s->status != WEFT_WC_SUCCESS))
-			weft_verbs_sq_fail(qp, s);
-	}
-	/*
-	 * If all parts are Writes, they are done when copied, even behind a failed request. They
-	 * are flushed.
-	 */
-	if (unlikely(failed && wc.status == WEFT_WC_SUCCESS))
-		wc.status = WEFT_WC_FLUSHED;
-	verbs_credits_give(&qp->sq_credits, *free_places);
-	*free_places = 0;
-	weft_verbs_wc(qp, qp->send_sub, &wc);
-	return true;
-}
-
-void
-weft_verbs_unit_refused(struct weft_qp *qp, uint32_t stag, uint64_t to, enum weft_wc_status status)
-{
-	struct verbs_swr *guilty = NULL;
-
-	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, i);
-
-		if ((s->unit & VERBS_UNIT_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
-		    s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
-			continue;
-		/*
-		 * If two Writes match, it is unknown which one was refused. The first may have been
-		 * executed, with its commit word. So neither is blamed.
-		 */
-		if (guilty != NULL)
-			return;
-		guilty = s;
-	}
-	if (guilty != NULL)
-		guilty->status = (uint8_t)status;
-}
-
-bool
-weft_verbs_unit_dropped(struct weft_qp *qp, struct verbs_swr *s, struct weft_wc *wc)
-{
-	if (s->unit & VERBS_WATCHED)
-		weft_verbs_watch_del(qp, s->watch);
-	if ((s->unit & VERBS_UNIT_PART) == 0)
-		return true;
-	wc->opcode = WEFT_WC_COMMIT;
-	return (s->unit & VERBS_UNIT_LAST) != 0;
 }
 
 /* ---- The expected hash ---- */

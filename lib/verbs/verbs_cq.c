@@ -5,7 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "verbs_priv.h"
+#include "verbs_cq.h"
+#include "weft_verbs_mr.h"
 
 #define CQ_BURST 32
 

@@ -5,7 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
+#include "verbs_cq.h"
+#include "verbs_srq.h"
+#include "weft_verbs_mr.h"
+#include "weft_verbs_qp.h"
 
 int
 weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct weft_evq **out)

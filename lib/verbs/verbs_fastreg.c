@@ -10,7 +10,9 @@
 
 #include <assert.h>
 
-#include "verbs_priv.h"
+#include "verbs_cq.h"
+#include "verbs_queue.h"
+#include "weft_verbs_mr.h"
 #include "weft_mem_fast.h"
 
 /**

@@ -8,7 +8,7 @@
  * on a worker, and its requests, belong to that worker.
  */
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
 
 #define LISTEN_DEFAULT_BACKLOG 128
 

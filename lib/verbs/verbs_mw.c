@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_queue.h"
+#include "weft_verbs_mr.h"
 #include "weft_mem_fast.h"
 
 int

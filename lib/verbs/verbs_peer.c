@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
 #include "weft_siphash.h"
 
 static struct verbs_peer_list *

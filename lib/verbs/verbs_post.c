@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
-#include "verbs_unit.h"
+#include "verbs_post.h"
+#include "verbs_queue.h"
+#include "weft_verbs_mr.h"
+#include "weft_verbs_unit.h"
 
 /*
  * Flags that are allowed: for any request; and for one with a payload, with a Solicited Event, or
@@ -152,47 +155,6 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 		return weft_verbs_local_fill(qp, s, wr);
 	}
 	return verbs_gather(qp, s, wr);
-}
-
-/** Look up the sink of a Read: a region of the QP's domain with local write. Worker only (RCU). */
-static int
-verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
-{
-	const struct weft_rdmap_sge *sge = &s->req.sge[0];
-	const struct weft_mem_mr *mr;
-	uint64_t to;
-
-	s->req.nsge = 0;
-	s->req.sink_stag = s->lkey;
-	s->req.sink_to = 0;
-	mr = weft_mem_lookup(qp->vw->ctx->mem, s->lkey);
-	if (mr == NULL)
-		return -EINVAL;
-	to = mr->base_to + ((uintptr_t)sge->addr - (uintptr_t)mr->addr);
-	if (s->req.len_bytes > 0 &&
-	    ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
-	     (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
-		return -EINVAL;
-	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_ACCESS_LOCAL_WRITE) !=
-	    WEFT_MEM_OK)
-		return -EINVAL;
-	s->req.sink_to = to;
-	return 0;
-}
-
-int
-weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
-{
-	const struct weft_rdmap_req *req = &s->req;
-
-	if (s->opcode == WEFT_WC_READ)
-		return verbs_sink(qp, s);
-	if (likely(!s->keyed) ||
-	    weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem,
-	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge,
-	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_ACCESS_LOCAL_WRITE : 0))
-		return 0;
-	return -EINVAL;
 }
 
 /** Look up at the post, or, behind local work, when the request's turn comes. Worker only. */
@@ -460,16 +422,8 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 	struct verbs_swr *s = (void *)buf;
 
 	WEFT_LOG_PEER(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
-	while (weft_verbs_ring_take(sr, buf, qp->swr_bytes)) {
-		struct weft_wc wc = {
-		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
-
-		if (verbs_is_local(s))
-			weft_verbs_local_put(s);
-		verbs_credits_give(&qp->sq_credits, 1);
-		if (s->unit == 0 || weft_verbs_unit_dropped(qp, s, &wc))
-			weft_verbs_wc(qp, qp->send_sub, &wc);
-	}
+	while (weft_verbs_ring_take(sr, buf, qp->swr_bytes))
+		weft_verbs_sq_drop(qp, s);
 	if (qp->rdmap != NULL)
 		weft_verbs_qp_abort_later(qp);
 }

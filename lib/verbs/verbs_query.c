@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Queries of queue pairs, domains and contexts. */
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
+#include "verbs_cq.h"
+#include "verbs_srq.h"
+#include "weft_verbs_mr.h"
+#include "weft_verbs_qp.h"
 #include "weft_ddp.h"
 #include "weft_stat.h"
 

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "weft_verbs_mr.h"
 #include "weft_mem_fast.h"
 #include <weft/revoke.h>
 

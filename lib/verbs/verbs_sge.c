@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Local memory of work requests: lists of pieces, inline payloads, lkeys. */
 
-#include "verbs_priv.h"
+#include "verbs_wr.h"
+#include "weft_verbs_mr.h"
 
 static inline uint8_t *
 verbs_swr_inline(const struct weft_qp *qp, struct verbs_swr *s)
@@ -71,4 +72,45 @@ weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
 			return false;
 	}
 	return true;
+}
+
+/** Look up the sink of a Read: a region of the QP's domain with local write. Worker only (RCU). */
+static int
+verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
+{
+	const struct weft_rdmap_sge *sge = &s->req.sge[0];
+	const struct weft_mem_mr *mr;
+	uint64_t to;
+
+	s->req.nsge = 0;
+	s->req.sink_stag = s->lkey;
+	s->req.sink_to = 0;
+	mr = weft_mem_lookup(qp->vw->ctx->mem, s->lkey);
+	if (mr == NULL)
+		return -EINVAL;
+	to = mr->base_to + ((uintptr_t)sge->addr - (uintptr_t)mr->addr);
+	if (s->req.len_bytes > 0 &&
+	    ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
+	     (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
+		return -EINVAL;
+	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_ACCESS_LOCAL_WRITE) !=
+	    WEFT_MEM_OK)
+		return -EINVAL;
+	s->req.sink_to = to;
+	return 0;
+}
+
+int
+weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
+{
+	const struct weft_rdmap_req *req = &s->req;
+
+	if (s->opcode == WEFT_WC_READ)
+		return verbs_sink(qp, s);
+	if (likely(!s->keyed) ||
+	    weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem,
+	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge,
+	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_ACCESS_LOCAL_WRITE : 0))
+		return 0;
+	return -EINVAL;
 }

@@ -19,7 +19,10 @@
 
 #include <rte_pause.h>
 
-#include "verbs_priv.h"
+#include "verbs_srq.h"
+#include "verbs_wr.h"
+#include "weft_verbs_event.h"
+#include "weft_verbs_mr.h"
 
 #define SRQ_DEFAULT_DEPTH 256
 

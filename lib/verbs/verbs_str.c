@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "verbs_priv.h"
+#include "weft_rdmap.h"
+#include "weft_vworker.h"
 
 #define NAME(table, i) ((unsigned int)(i) < RTE_DIM(table) && (table)[i] != NULL ? (table)[i] : "?")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Checks of handles for libraries on top of verbs (weft/ulp.h). */
 
-#include "verbs_priv.h"
+#include "weft_vworker.h"
 
 int
 weft_ctx_check(const struct weft_ctx *ctx, const char *call)

@@ -12,7 +12,8 @@
 
 #include <stdlib.h>
 
-#include "verbs_unit.h"
+#include "weft_verbs_qp.h"
+#include "weft_verbs_unit.h"
 
 #define WATCH_CHUNK 32
 

@@ -3,7 +3,11 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
+#include "verbs_cq.h"
+#include "verbs_srq.h"
+#include "weft_verbs_mr.h"
+#include "weft_verbs_qp.h"
 #include "weft_ddp.h"
 #include "weft_stat.h"
 
@@ -24,14 +28,6 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 	weft_work_queue_init(&vw->work);
 	weft_mpa_keep_init(&vw->mpa_keep, 0);
 	vw->sched.mpa_keep = &vw->mpa_keep;
-}
-
-void
-weft_vworker_later(struct weft_vworker *vw, struct weft_work_item *m)
-{
-	m->next = NULL;
-	*vw->later_tail = m;
-	vw->later_tail = &m->next;
 }
 
 static unsigned int

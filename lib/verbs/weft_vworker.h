@@ -24,6 +24,8 @@
 #include "weft_work.h"
 #include <weft/verbs.h>
 
+WEFT_LOG_DECLARE(verbs);
+
 #define WEFT_MAX_WORKERS 64
 #define WEFT_MAX_NETIFS  8 /**< ports of one worker */
 
@@ -153,7 +155,14 @@ weft_vctx_of(struct weft_ctx *c)
 void weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
 
 /** Run m in the next delivery phase; worker only. */
-void weft_vworker_later(struct weft_vworker *vw, struct weft_work_item *m);
+static inline void
+weft_vworker_later(struct weft_vworker *vw, struct weft_work_item *m)
+{
+	m->next = NULL;
+	*vw->later_tail = m;
+	vw->later_tail = &m->next;
+}
+
 /** Whether the delivery phase has something to do. */
 static inline bool
 weft_vworker_pending(const struct weft_vworker *vw)

@@ -10,7 +10,7 @@
 #include "guard.h"
 
 #include "rdmap_wire.h"
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt.h"
 
 #define QP_OPS    120

@@ -13,7 +13,7 @@
 #include <libpmem.h>
 
 #include "medium_test.h"
-#include "verbs_priv.h"
+#include "verbs_queue.h"
 #include "vt_fast.h"
 #include "weft_medium_file.h"
 #include "weft_persist_sim.h"

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "weft_ddp.h"
 #include "vt_commit.h"
 #include "weft_persist_sim.h"

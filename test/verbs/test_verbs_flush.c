@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt.h"
 
 #define RIGHTS                                                                                     \

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "rdmap_irq.h"
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt_fast.h"
 
 #define LEN     300001

@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "verbs_priv.h"
+#include "weft_mpa.h"
+#include "weft_verbs_qp.h"
 #include "weft_ddp.h"
 #include "vt.h"
 

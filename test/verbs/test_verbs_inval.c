@@ -5,7 +5,7 @@
  * requests fail when they are carried out, and what remains if the stream ends at any point.
  */
 
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt_fast.h"
 
 /** Connect another stream between the same nodes. qp[] gets the QPs of the first one. */

@@ -4,7 +4,7 @@
 
 #include <arpa/inet.h>
 
-#include "verbs_priv.h"
+#include "verbs_conn.h"
 #include "vt.h"
 #include "vt_mute.h"
 

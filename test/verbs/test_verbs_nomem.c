@@ -4,7 +4,7 @@
  * Allocations fail while a context is created, a connection starts up, or an event is delivered.
  */
 
-#include "verbs_priv.h"
+#include "weft_vworker.h"
 #include "vt.h"
 
 static struct weft_wr

@@ -6,7 +6,7 @@
  */
 
 #include "rdmap_irq.h"
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt_fast.h"
 
 #define LEN     65536

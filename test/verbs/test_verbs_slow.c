@@ -9,7 +9,7 @@
 
 #include "order_rows.h"
 #include "rdmap_irq.h"
-#include "verbs_priv.h"
+#include "weft_verbs_qp.h"
 #include "vt.h"
 #include "weft_persist_sim.h"
 

@@ -6,7 +6,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "verbs_priv.h"
+#include "verbs_srq.h"
+#include "verbs_wr.h"
 #include "vt.h"
 
 #define QPS  2

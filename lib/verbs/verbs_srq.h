@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_SRQ_H
+#define VERBS_SRQ_H
+
+/** @file Shared receive queues, as queue pairs, events and queries see them. */
+
+#include "weft_vworker.h"
+
+#define VERBS_SRQ_MAX_DEPTH (1u << 16)
+
+/** Add a QP of this worker as a user of the SRQ; -ENOMEM. Takes a reference. */
+int weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
+void weft_verbs_srq_unuse(struct weft_srq *srq);
+void weft_verbs_srq_unref(struct weft_srq *srq);
+bool weft_verbs_srq_is_dead(const struct weft_srq *srq);
+void *weft_verbs_srq_user(const struct weft_srq *srq);
+const struct weft_mem_pd *weft_verbs_srq_pd(const struct weft_srq *srq);
+uint8_t weft_verbs_srq_max_sge(const struct weft_srq *srq);
+/** The next SRQ in the context's list, whose lock is held. */
+struct weft_srq *weft_verbs_srq_next(const struct weft_srq *srq);
+/** The counter of free places for receives. */
+uint32_t *weft_verbs_srq_credits(struct weft_srq *srq);
+/** Take a receive into the QP's own queue; false: none is posted. The QP's worker only. */
+bool weft_verbs_srq_take(struct weft_qp *qp);
+/** Take the event of the armed limit, to deliver it or to put it back; NULL: there is none. */
+struct weft_evnode *weft_verbs_srq_arm_take(struct weft_srq *srq);
+/** Put it back: the limit is not reached. It may have been armed or disarmed meanwhile. */
+void weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n);
+/** Return the receive that the QP holds, unused. The QP's worker only. */
+void weft_verbs_srq_give_back(struct weft_qp *qp);
+
+#endif /* VERBS_SRQ_H */

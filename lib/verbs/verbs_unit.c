@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Posting of units (weft_verbs_unit.h): all their parts at once, or none. */
+
+#include "verbs_post.h"
+#include "verbs_queue.h"
+#include "weft_verbs_unit.h"
+
+int
+weft_verbs_unit_reserve(struct weft_qp *qp, uint32_t places, struct weft_verbs_unit *u)
+{
+	*u = (struct weft_verbs_unit){
+	        .qp = qp, .places = places, .mine = weft_vworker_is_mine(qp->vw)};
+	if (places > qp->sq_depth)
+		return -EMSGSIZE;
+	if (u->mine && unlikely(qp->sq == NULL) && !weft_verbs_sq_wake(qp))
+		return -ENOMEM;
+	return verbs_credits_take_all(&qp->sq_credits, places) ? 0 : -EAGAIN;
+}
+
+void
+weft_verbs_unit_cancel(struct weft_verbs_unit *u)
+{
+	verbs_credits_give(&u->qp->sq_credits, u->places);
+}
+
+/** On the worker: the parts are filled in the send queue itself. */
+static void
+verbs_unit_open_own(struct weft_verbs_unit *u)
+{
+	struct weft_qp *qp = u->qp;
+	uint32_t at;
+
+	/* A post of another thread may have left the watch list already, so it must come first. */
+	weft_verbs_foreign_first(qp);
+	at = qp->sq_tail & qp->sq_mask;
+	u->at[0] = (uint8_t *)verbs_swr_at(qp, at);
+	u->at[1] = qp->sq;
+	u->n1 = qp->sq_mask + 1 - at;
+}
+
+/** On another thread: in the ring. They are enqueued together, so no other post is between. */
+static int
+verbs_unit_open_foreign(struct weft_verbs_unit *u)
+{
+	struct rte_ring_zc_data zcd;
+
+	u->ring = weft_verbs_sq_ring(u->qp);
+	if (u->ring == NULL)
+		return -ENOMEM;
+	/* The credits are places of the ring, so there is room. */
+	if (rte_ring_enqueue_zc_bulk_elem_start(u->ring, u->qp->swr_bytes, u->places, &zcd, NULL) ==
+	    0)
+		return -EAGAIN;
+	u->at[0] = zcd.ptr1;
+	u->at[1] = zcd.ptr2;
+	u->n1 = zcd.n1;
+	return 0;
+}
+
+int
+weft_verbs_unit_open(struct weft_verbs_unit *u)
+{
+	int rc = 0;
+
+	if (u->mine)
+		verbs_unit_open_own(u);
+	else
+		rc = verbs_unit_open_foreign(u);
+	if (rc < 0)
+		weft_verbs_unit_cancel(u);
+	return rc;
+}
+
+static struct verbs_swr *
+verbs_unit_slot(const struct weft_verbs_unit *u, uint32_t i)
+{
+	uint32_t bytes = u->qp->swr_bytes;
+	uint8_t *p =
+	        i < u->n1 ? u->at[0] + (size_t)i * bytes : u->at[1] + (size_t)(i - u->n1) * bytes;
+
+	return (struct verbs_swr *)(void *)p;
+}
+
+int
+weft_verbs_unit_part(struct weft_verbs_unit *u, const struct weft_wr *wr, uint8_t step,
+                     uint32_t range, int watch)
+{
+	struct verbs_swr *s = verbs_unit_slot(u, u->n);
+	int rc = weft_verbs_fill(u->qp, s, wr);
+
+	if (rc < 0)
+		return rc;
+	s->unit = VERBS_UNIT_PART;
+	s->step = step;
+	s->range = range;
+	if (watch >= 0) {
+		s->unit |= VERBS_WATCHED;
+		s->watch = (uint32_t)watch;
+	}
+	if (++u->n == u->places)
+		s->unit |= VERBS_UNIT_LAST;
+	return 0;
+}
+
+static int
+verbs_unit_post(struct weft_verbs_unit *u)
+{
+	struct weft_qp *qp = u->qp;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < u->places; i++)
+		rc = weft_verbs_local(qp, verbs_unit_slot(u, i));
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < u->places; i++) {
+		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail++);
+
+		weft_rdmap_post(qp->rdmap, &s->req);
+	}
+	return 0;
+}
+
+int
+weft_verbs_unit_close(struct weft_verbs_unit *u, int rc)
+{
+	if (!u->mine) {
+		WEFT_TSAN_RELEASE(u->ring);
+		rte_ring_enqueue_zc_elem_finish(u->ring, rc == 0 ? u->places : 0);
+		if (rc == 0)
+			weft_verbs_ring_bell(u->qp);
+	} else if (rc == 0) {
+		rc = verbs_unit_post(u);
+	}
+	if (rc < 0)
+		weft_verbs_unit_cancel(u);
+	return rc;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_WR_H
+#define VERBS_WR_H
+
+/** @file Posted work requests as the queues hold them, and their local memory. */
+
+#include "weft_mem.h"
+#include "weft_rdmap.h"
+#include "weft_verbs_qp.h"
+
+/** A part of a unit (weft_verbs_unit.h): completes with the last part, not by itself. */
+#define VERBS_UNIT_PART 0x1
+#define VERBS_UNIT_LAST 0x2
+#define VERBS_WATCHED   0x4 /**< a Verify in the watch list */
+
+/** One posted send work request. */
+struct verbs_swr {
+	struct weft_rdmap_req req;
+	uint64_t wr_id;
+	/** VERIFY, atomics: receives the hash, or the original value; else NULL */
+	void *result;
+	union {
+		uint32_t result_bytes;
+		uint32_t range; /**< VERBS_UNIT_PART: for weft_wc.commit */
+	};
+	union {
+		uint32_t lkey;  /**< READ: lkey of the sink */
+		uint32_t watch; /**< VERBS_WATCHED: its number */
+	};
+	uint8_t opcode; /**< enum weft_wc_opcode */
+	bool signaled;
+	uint8_t status; /**< enum weft_wc_status, once done */
+	bool done;
+	bool keyed;   /**< some piece has an lkey */
+	bool inlined; /**< the payload is behind the structure */
+	uint8_t unit; /**< VERBS_UNIT_*, VERBS_WATCHED */
+	uint8_t step; /**< VERBS_UNIT_PART: for weft_wc.commit */
+	/* followed by max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
+};
+
+/** One posted receive; followed by the number of pieces chosen at the QP's creation. */
+struct verbs_rwr {
+	uint64_t wr_id;
+	uint8_t nsge;
+	bool keyed; /**< some piece has an lkey */
+	struct weft_rdmap_sge sge[];
+};
+
+#define VERBS_RWR_MAX_BYTES                                                                        \
+	(sizeof(struct verbs_rwr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
+#define VERBS_SWR_MAX_BYTES                                                                        \
+	(sizeof(struct verbs_swr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
+
+static inline struct verbs_swr *
+verbs_swr_at(const struct weft_qp *qp, uint32_t i)
+{
+	return (struct verbs_swr *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->swr_bytes);
+}
+
+static inline struct verbs_rwr *
+verbs_rwr_at(const struct weft_qp *qp, uint32_t i)
+{
+	return (struct verbs_rwr *)(void *)(qp->rq + (size_t)(i & qp->rq_mask) * qp->rwr_bytes);
+}
+
+/** Whether a request is executed locally and never sent. */
+static inline bool
+verbs_is_local(const struct verbs_swr *s)
+{
+	return (s->opcode & WEFT_WC_FAST_REG) != 0;
+}
+
+/* ---- Local memory (verbs_sge.c) ---- */
+
+/** Copy a list of pieces; *len_bytes: total; *keyed: a piece has an lkey. -EINVAL. */
+static inline int
+verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t *len_bytes,
+           bool *keyed)
+{
+	uint64_t total = 0;
+	uint32_t keys = 0;
+
+	if (unlikely(n > 0 && sg == NULL))
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
+			return -EINVAL;
+		dst[i].addr = sg[i].addr;
+		dst[i].len_bytes = sg[i].len_bytes;
+		dst[i].lkey = sg[i].lkey;
+		keys |= sg[i].lkey;
+		total += sg[i].len_bytes;
+	}
+	/* RFC 5041 s5.2: a message is shorter than 2^32 octets. */
+	if (unlikely(total > UINT32_MAX))
+		return -EINVAL;
+	*keyed = keys != 0;
+	*len_bytes = (uint32_t)total;
+	return 0;
+}
+
+/** Pieces that do not fit the request. */
+static inline struct weft_rdmap_sge *
+verbs_swr_sgl(struct verbs_swr *s)
+{
+	return (struct weft_rdmap_sge *)(void *)(s + 1);
+}
+
+/** Copy the octets of a payload into slot s. -EINVAL. */
+int weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+
+/** Put the payload of a Send or Write into slot s: its pieces, or its octets. -EINVAL. */
+static inline int
+verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	struct weft_rdmap_sge *dst = s->req.sge;
+
+	if (unlikely(wr->num_sge > qp->max_send_sge))
+		return -EINVAL;
+	if ((wr->flags & WEFT_WR_INLINE) != 0)
+		return weft_verbs_inline(qp, s, wr);
+	if (unlikely(wr->num_sge > WEFT_RDMAP_MAX_SGE)) {
+		dst = verbs_swr_sgl(s);
+		s->req.sgl = dst;
+	}
+	s->req.nsge = (uint8_t)wr->num_sge;
+	return verbs_sges(dst, wr->sg_list, wr->num_sge, &s->req.len_bytes, &s->keyed);
+}
+
+/** The slot was copied: correct its pointers to its own parts. */
+void weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
+/** Whether every piece with an lkey allows `access`. Worker only (RCU). */
+bool weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
+                         const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
+/** Size of a slot of the send queue. */
+uint16_t weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
+/** Look up the local memory of a request. -EINVAL. Worker only (RCU). */
+int weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
+
+/* ---- Requests of RFC 7306 (verbs_atomic.c) ---- */
+
+/** Fill a slot. -EINVAL. */
+int weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** An Atomic Operation is answered: store its result, or fail the request. */
+void weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
+
+/* ---- Requests that are executed locally (verbs_fastreg.c) ---- */
+
+/** Fill a slot with a local work request; takes references. Any thread. */
+int weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** The request has ended: release its references. */
+void weft_verbs_local_put(struct verbs_swr *s);
+/** Release those of requests that will never complete; the QP is about to be freed. */
+void weft_verbs_local_drop(struct weft_qp *qp);
+/** rdmap's up-calls. */
+enum weft_rdmap_start weft_verbs_start(void *user, struct weft_rdmap_req *req);
+int weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
+
+/* ---- Free places ---- */
+
+/** Take up to n of a count of free places that threads share. */
+static inline uint32_t
+verbs_credits_take(uint32_t *credits, uint32_t n)
+{
+	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+	uint32_t take;
+
+	do {
+		take = RTE_MIN(have, n);
+		if (take == 0)
+			return 0;
+	} while (!__atomic_compare_exchange_n(credits, &have, have - take, true, __ATOMIC_ACQUIRE,
+	                                      __ATOMIC_RELAXED));
+	return take;
+}
+
+/** Take n of them, or none. */
+static inline bool
+verbs_credits_take_all(uint32_t *credits, uint32_t n)
+{
+	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+
+	do {
+		if (have < n)
+			return false;
+	} while (!__atomic_compare_exchange_n(credits, &have, have - n, true, __ATOMIC_ACQUIRE,
+	                                      __ATOMIC_RELAXED));
+	return true;
+}
+
+static inline void
+verbs_credits_give(uint32_t *credits, uint32_t n)
+{
+	__atomic_fetch_add(credits, n, __ATOMIC_RELEASE);
+}
+
+#endif /* VERBS_WR_H */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VERBS_QP_H
+#define WEFT_VERBS_QP_H
+
+/**
+ * @file The queue pair, as all who work on one see it. verbs_wr.h has the entries of its queues,
+ * verbs_queue.h their completion, verbs_post.h posting.
+ */
+
+#include <stdalign.h>
+
+#include "weft_verbs_event.h"
+#include "weft_vworker.h"
+
+#define VERBS_QP_MAX_DEPTH (1u << 16)
+#define VERBS_QP_MAX_IRD   0x3ffe /* RFC 6581 s9.1: 0x3fff means "not negotiated" */
+
+struct rte_ring;
+TAILQ_HEAD(weft_mw_list, weft_mw);
+
+/**
+ * What a query reports of a connection, also after it is gone. The QP's worker writes it under the
+ * context's lock, and only it reads without the lock.
+ */
+struct verbs_snap {
+	uint16_t ird, ord; /**< agreed; before, as requested */
+	bool terminated;
+	struct weft_terminate term;
+	struct weft_mpa_info mpa; /**< agreed */
+	struct weft_ip local, remote;
+	uint16_t local_port, remote_port;
+	bool named; /**< the addresses are known */
+	uint16_t mulpdu_bytes;
+	uint32_t srtt_us;
+	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs, ord_stalls;
+	uint16_t out_reads, in_reads;
+};
+
+/** State of connection management. Only a weft_connect() that fails at once goes back to IDLE. */
+enum verbs_cm {
+	CM_IDLE,
+	CM_CONNECTING, /**< or accepting */
+	CM_UP,
+	CM_DOWN, /**< the last event was delivered */
+};
+
+struct verbs_connect;
+struct verbs_watch;
+
+/* Bits of a QP's gate. */
+#define QP_GATE_SEND 0x1 /**< nothing can be sent yet */
+#define QP_GATE_RECV 0x2 /**< its receives come from an SRQ */
+
+struct weft_qp {
+	struct weft_handle h;
+	/* the worker only */
+	struct weft_vworker *vw;
+	struct weft_rdmap *rdmap;
+	struct weft_cq_sub *send_sub, *recv_sub;
+	void *user;
+	uint8_t *sq; /**< struct verbs_swr; NULL while empty and unused for a time */
+	uint32_t sq_mask, sq_head, sq_tail;
+	uint32_t sq_seen; /**< sq_tail at the last check for unused memory */
+	uint32_t rq_mask, rq_head, rq_tail;
+	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
+	uint16_t max_inline_bytes;
+	uint8_t max_send_sge, max_sge;
+	uint8_t *rq;          /**< struct verbs_rwr; with an SRQ, the one that it holds */
+	struct weft_srq *srq; /**< NULL: none */
+	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
+	bool all_signaled;
+	bool overrun;      /**< a completion was lost: the QP will be reset */
+	bool overrun_told; /**< atomic: the event was delivered */
+	/** a send request ended the stream, or failed with it: all behind are flushed */
+	bool sq_failed;
+	bool aborting;   /**< queued in `later` to be reset */
+	bool rq_dead;    /**< receives are flushed when posted */
+	bool flushing;   /**< destroyed on the worker: its last completions are delivered */
+	bool dead;       /**< destroyed on the worker; memory waits for refs */
+	uint8_t waits;   /**< how often in a row the head of the send queue had to wait */
+	uint32_t locals; /**< local work requests in the send queue */
+	/** bound to the stream and not invalidated by it; with references */
+	struct weft_mw_list windows;
+	/* any thread */
+	alignas(64) uint32_t sq_credits; /**< slots free */
+	uint32_t rq_credits;
+	uint32_t bell_rung;
+	uint32_t dying;                     /**< weft_qp_destroy() was called */
+	uint32_t cm;                        /**< enum verbs_cm */
+	uint32_t state;                     /**< enum weft_qp_state */
+	uint32_t refs;                      /**< handle, and work items under way */
+	struct rte_ring *sq_ring, *rq_ring; /**< posts of other threads; made at the first one */
+	struct verbs_watch *watch; /**< made at the first Verify or weft_commit(); any thread */
+	struct weft_work_item bell, bye;
+	void (*free)(struct weft_qp *qp); /**< when the last reference is gone */
+	/* connection management, on the worker */
+	struct weft_pd *pd;
+	struct weft_evq *evq;
+	struct weft_cq *send_cq, *recv_cq;
+	uint16_t ird, ord; /**< requested */
+	uint32_t sq_depth, rq_depth;
+	struct weft_tcp_conn *conn;
+	struct verbs_connect *connect; /**< arguments of an active open, until the peer's answer */
+	struct weft_timer timer;       /**< active open; later, freeing unused memory */
+	struct weft_evnode *last_ev;   /**< allocated in advance for the last event */
+	struct weft_evnode note;       /**< likewise, for the notes */
+	struct verbs_bad_range bad_range;
+	struct weft_cq *overrun_cq;
+	struct weft_work_item later;
+	/** the accepted connection's peer; NULL: none, or it has ended */
+	struct verbs_peer *peer;
+	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if it may be reset */
+	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may be reset (verbs_push.c) */
+	/** time of entering the lists; when data was last seen to move */
+	uint64_t entered_ns, seen_ns;
+	bool in_use;      /**< which of the two lists */
+	uint8_t standing; /**< enum weft_standing */
+	bool may_go;      /**< may be reset for another connection: its listener says so */
+	bool uncounted;   /**< was reset; its place in nqps was given away */
+	bool keepalive;   /**< TCP's keepalive is on */
+	uint32_t qpn;
+	/* snapshot for queries of other threads, under the context's lock */
+	struct verbs_snap snap;
+	struct weft_work_item snap_work;
+	uint32_t snap_asked;
+	bool listed; /**< in the context's list, under its lock: rdmap exists */
+	TAILQ_ENTRY(weft_qp) all;
+};
+
+/** Set the state of connection management, which the gate tells the data path. */
+static inline void
+verbs_cm_set(struct weft_qp *qp, enum verbs_cm cm)
+{
+	__atomic_store_n(&qp->cm, cm, __ATOMIC_RELEASE);
+	if (cm >= CM_UP)
+		__atomic_fetch_and(&qp->h.gate, ~(uint32_t)QP_GATE_SEND, __ATOMIC_RELEASE);
+}
+
+static inline void
+weft_verbs_qp_ref(struct weft_qp *qp)
+{
+	__atomic_fetch_add(&qp->refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline void
+weft_verbs_qp_unref(struct weft_qp *qp)
+{
+	if (__atomic_sub_fetch(&qp->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		qp->free(qp);
+}
+
+/** Reset the stream soon, not inside the up-call. */
+static inline void
+weft_verbs_qp_abort_later(struct weft_qp *qp)
+{
+	if (qp->aborting)
+		return;
+	qp->aborting = true;
+	weft_verbs_qp_ref(qp);
+	weft_vworker_later(qp->vw, &qp->later);
+}
+
+/** Reset the stream at once; not inside an up-call of the QP. */
+void weft_verbs_qp_abort(struct weft_qp *qp);
+/** Take in posts of other threads; without an rdmap only into the queues. */
+void weft_verbs_take_posts(struct weft_qp *qp);
+/** Copy addresses from the connection to the snapshot. Under the context's lock; worker only. */
+void weft_verbs_snap_addrs(struct weft_qp *qp);
+/** Work item: another thread queried. */
+void weft_verbs_qp_snap(struct weft_work_item *m);
+/** Add the counters of a QP that is being destroyed to those of its worker. */
+void weft_verbs_stats_keep(struct weft_qp *qp);
+
+#endif /* WEFT_VERBS_QP_H */
