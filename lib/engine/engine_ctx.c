@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine_priv.h"
+#include "weft_place.h"
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
 #include "weft_netif_group.h"
@@ -87,7 +88,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		free(ctx);
 		return rc;
 	}
-	weft_vctx_init(&ctx->v, mem);
+	weft_vctx_init(&ctx->v, mem, &weft_place_ops);
 	ctx->v.mpa = mpa;
 	ctx->v.max_pd_regions = a.max_pd_regions;
 	ctx->v.max_pd_windows = a.max_pd_windows;

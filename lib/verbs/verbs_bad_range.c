@@ -1,94 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Ranges that failed a Flush or a Verify: reported once as an event, and marked in the
- * region.
+ * @file Ranges that failed a Flush or a Verify: counted, marked by lib/place, and reported once as
+ * an event.
  */
-
-#include <stdlib.h>
 
 #include "verbs_queue.h"
 #include "weft_verbs_mr.h"
-#include <weft/bad_range.h>
-
-/**
- * Bad ranges of one region; made at its first failure. Under the context's lock, except `count`.
- */
-struct verbs_bad_ranges {
-	uint32_t count; /**< atomic: copy of n for readers without the lock */
-	unsigned int n;
-	struct weft_bad_range
-	        s[WEFT_MAX_BAD_RANGES + 1]; /**< one more than the limit, until two are joined */
-};
-
-/** The last octet. A range may end with octet 2^64 - 1, so its end is not computed. */
-static inline uint64_t
-bad_range_last(const struct weft_bad_range *s)
-{
-	return s->to + (s->len_bytes - 1);
-}
-
-static void
-bad_range_remove(struct verbs_bad_ranges *l, unsigned int i)
-{
-	memmove(&l->s[i], &l->s[i + 1], (l->n - i - 1) * sizeof(l->s[0]));
-	l->n--;
-}
-
-static void
-bad_range_insert(struct verbs_bad_ranges *l, unsigned int i, const struct weft_bad_range *s)
-{
-	memmove(&l->s[i + 1], &l->s[i], (l->n - i) * sizeof(l->s[0]));
-	l->s[i] = *s;
-	l->n++;
-}
-
-/** Join s[i] with the next range and the octets between them. */
-static void
-bad_range_join(struct verbs_bad_ranges *l, unsigned int i)
-{
-	struct weft_bad_range *a = &l->s[i], *b = &l->s[i + 1];
-	uint64_t end_a = bad_range_last(a), end_b = bad_range_last(b);
-
-	a->wide |= b->wide || (end_a < b->to && b->to - end_a > 1);
-	if (a->status != b->status)
-		a->status = -EIO;
-	a->failures += b->failures;
-	a->len_bytes = RTE_MAX(end_a, end_b) - a->to + 1;
-	bad_range_remove(l, i + 1);
-}
-
-static bool
-bad_range_touch(const struct weft_bad_range *a, const struct weft_bad_range *b)
-{
-	uint64_t end = bad_range_last(a);
-
-	return end >= b->to || b->to - end == 1;
-}
-
-static void
-bad_range_add(struct verbs_bad_ranges *l, const struct weft_bad_range *s)
-{
-	unsigned int i = 0, best = 0;
-
-	while (i < l->n && l->s[i].to <= s->to)
-		i++;
-	bad_range_insert(l, i, s);
-	if (i > 0 && bad_range_touch(&l->s[i - 1], &l->s[i]))
-		bad_range_join(l, --i);
-	while (i + 1 < l->n && bad_range_touch(&l->s[i], &l->s[i + 1]))
-		bad_range_join(l, i);
-	if (l->n <= WEFT_MAX_BAD_RANGES)
-		return;
-	for (i = 1; i + 1 < l->n; i++)
-		if (l->s[i + 1].to - bad_range_last(&l->s[i]) <
-		    l->s[best + 1].to - bad_range_last(&l->s[best]))
-			best = i;
-	bad_range_join(l, best);
-}
+#include "weft_verbs_ops.h"
 
 /** The region of a registration or window. *to becomes the offset in the region. */
 static struct weft_mr *
-bad_range_region(const struct weft_mem_mr *m, uint64_t *to)
+verbs_region_of(const struct weft_mem_mr *m, uint64_t *to)
 {
 	const struct weft_mem_mr *region = m->parent != NULL ? m->parent : m;
 
@@ -96,43 +18,18 @@ bad_range_region(const struct weft_mem_mr *m, uint64_t *to)
 	return region->owner;
 }
 
-static void
-bad_range_publish(struct verbs_bad_ranges *l)
-{
-	__atomic_store_n(&l->count, l->n, __ATOMIC_RELAXED);
-}
-
-static bool
-bad_range_mark(struct weft_vctx *v, struct weft_mr *mr, const struct weft_bad_range *s)
-{
-	bool marked;
-
-	pthread_mutex_lock(&v->lock);
-	if (mr->bad_ranges == NULL)
-		__atomic_store_n(&mr->bad_ranges, calloc(1, sizeof(*mr->bad_ranges)),
-		                 __ATOMIC_RELEASE);
-	marked = mr->bad_ranges != NULL;
-	if (marked) {
-		bad_range_add(mr->bad_ranges, s);
-		bad_range_publish(mr->bad_ranges);
-	}
-	pthread_mutex_unlock(&v->lock);
-	return marked;
-}
-
 void
 weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
                      uint8_t code)
 {
 	struct weft_qp *qp = user;
-	struct weft_bad_range s = {.to = to,
-	                           .len_bytes = len_bytes,
-	                           .status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO,
-	                           .failures = 1};
-	struct weft_mr *mr = bad_range_region(m, &s.to);
+	struct weft_vctx *v = qp->vw->ctx;
+	uint64_t region_to = to;
+	struct weft_mr *mr = verbs_region_of(m, &region_to);
+	int status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
 
 	qp->vw->stats.bad_ranges++;
-	if (len_bytes > 0 && !bad_range_mark(qp->vw->ctx, mr, &s))
+	if (len_bytes > 0 && !v->place->bad_range(mr, region_to, len_bytes, status))
 		WEFT_LOG_PEER(verbs, ERR,
 		              "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
 		              " as bad",
@@ -141,103 +38,6 @@ weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t le
 	if (qp->bad_range.status != 0)
 		return;
 	qp->bad_range = (struct verbs_bad_range){
-	        .stag = m->stag, .to = to, .len_bytes = len_bytes, .status = s.status};
+	        .stag = m->stag, .to = to, .len_bytes = len_bytes, .status = status};
 	weft_verbs_ev_note(qp, NOTE_BAD_RANGE);
-}
-
-uint32_t
-weft_verbs_bad_ranges_count(const struct weft_mr *mr)
-{
-	const struct verbs_bad_ranges *l = __atomic_load_n(&mr->bad_ranges, __ATOMIC_ACQUIRE);
-
-	return likely(l == NULL) ? 0 : __atomic_load_n(&l->count, __ATOMIC_RELAXED);
-}
-
-unsigned int
-weft_mr_bad_ranges(struct weft_mr *mr, struct weft_bad_range *out, unsigned int max)
-{
-	struct weft_vctx *v;
-	unsigned int n = 0;
-
-	if (WEFT_HANDLE_BAD(mr, MR) || (out == NULL && max > 0))
-		return 0;
-	v = mr->pd->ctx;
-	pthread_mutex_lock(&v->lock);
-	if (mr->bad_ranges != NULL) {
-		n = mr->bad_ranges->n;
-		for (unsigned int i = 0; i < RTE_MIN(n, max); i++)
-			out[i] = mr->bad_ranges->s[i];
-	}
-	pthread_mutex_unlock(&v->lock);
-	return n;
-}
-
-/**
- * The context's lock is held. Cut [to, last] out of l->s[i]. Returns the index to continue with.
- */
-static unsigned int
-bad_range_cut(struct verbs_bad_ranges *l, unsigned int i, uint64_t to, uint64_t last)
-{
-	struct weft_bad_range *s = &l->s[i], rest = *s;
-	uint64_t end = bad_range_last(s);
-
-	rest.to = last + 1;
-	rest.len_bytes = end - last;
-	if (s->to < to) {
-		s->len_bytes = to - s->to;
-		i++;
-		if (end > last)
-			bad_range_insert(l, i++, &rest);
-		return i;
-	}
-	if (end > last) {
-		*s = rest;
-		return i + 1;
-	}
-	bad_range_remove(l, i);
-	return i;
-}
-
-static int
-bad_ranges_clear(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
-{
-	uint64_t last = len_bytes == UINT64_MAX || len_bytes - 1 > UINT64_MAX - to
-	                        ? UINT64_MAX
-	                        : to + (len_bytes - 1);
-	struct weft_vctx *v = mr->pd->ctx;
-	struct verbs_bad_ranges *l;
-	int rc = 0;
-
-	if (len_bytes == 0)
-		return 0;
-	pthread_mutex_lock(&v->lock);
-	l = mr->bad_ranges;
-	for (unsigned int i = 0; l != NULL && i < l->n && rc == 0;) {
-		struct weft_bad_range *s = &l->s[i];
-
-		if (bad_range_last(s) < to || s->to > last)
-			i++;
-		else if (s->to < to && bad_range_last(s) > last && l->n == WEFT_MAX_BAD_RANGES)
-			rc = -ENOSPC; /* this one range contains the whole cleared part */
-		else
-			i = bad_range_cut(l, i, to, last);
-	}
-	if (l != NULL)
-		bad_range_publish(l);
-	pthread_mutex_unlock(&v->lock);
-	return rc;
-}
-
-int
-weft_mr_clear_bad_ranges(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
-{
-	return WEFT_HANDLE_BAD(mr, MR) ? -EINVAL : bad_ranges_clear(mr, to, len_bytes);
-}
-
-void
-weft_verbs_bad_ranges_reset(struct weft_mr *mr)
-{
-	if (likely(weft_verbs_bad_ranges_count(mr) == 0))
-		return;
-	(void)bad_ranges_clear(mr, 0, UINT64_MAX);
 }

@@ -13,6 +13,7 @@
 #include "verbs_cq.h"
 #include "verbs_queue.h"
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_mem_fast.h"
 
 /**
@@ -219,7 +220,9 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 		return WEFT_RDMAP_WAIT;
 	if (rc < 0)
 		return WEFT_RDMAP_REFUSE;
-	weft_verbs_bad_ranges_reset(l.mr); /* no peer knows the new STag yet */
+	/* No peer knows the new STag yet. */
+	if (unlikely(__atomic_load_n(&l.mr->nbad_ranges, __ATOMIC_RELAXED) != 0))
+		qp->vw->ctx->place->registered(l.mr);
 	return WEFT_RDMAP_DONE;
 }
 

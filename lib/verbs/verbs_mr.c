@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_mem_fast.h"
 
 /* ---- Domains ---- */
@@ -195,8 +196,8 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 {
 	if (__atomic_sub_fetch(&mr->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
+	mr->pd->ctx->place->freed(mr);
 	weft_verbs_pd_unref(mr->pd);
-	free(mr->bad_ranges);
 	weft_handle_free(&mr->h, sizeof(mr->h));
 }
 
@@ -306,7 +307,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
-	weft_verbs_revoke_drop(mr);
+	v->place->deregistered(mr);
 	pthread_mutex_unlock(&v->lock);
 	if (!verbs_mr_leave(mr))
 		return 0;
@@ -363,7 +364,7 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	        .access = __atomic_load_n(&mr->attr.access, __ATOMIC_RELAXED),
 	        .persist = mr->attr.persist,
 	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
-	        .bad_ranges = weft_verbs_bad_ranges_count(mr),
+	        .bad_ranges = __atomic_load_n(&mr->nbad_ranges, __ATOMIC_RELAXED),
 	};
 	if (!mr->fast)
 		return;

@@ -7,6 +7,7 @@
 #include "verbs_cq.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_verbs_qp.h"
 #include "weft_ddp.h"
 #include "weft_stat.h"
@@ -97,9 +98,10 @@ weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 }
 
 void
-weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem)
+weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_place_ops *place)
 {
 	v->mem = mem;
+	v->place = place;
 	pthread_mutex_init(&v->lock, NULL);
 	TAILQ_INIT(&v->pds);
 	TAILQ_INIT(&v->mrs);
@@ -120,7 +122,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (mr, &v->mrs, all)
-		weft_verbs_revoke_drop(mr);
+		v->place->deregistered(mr);
 	pthread_mutex_unlock(&v->lock);
 	for (i = 0; i < v->nworkers; i++)
 		__atomic_store_n(&v->worker[i]->owner, &weft_thread_mark, __ATOMIC_RELAXED);

@@ -47,8 +47,9 @@ struct weft_mr {
 	struct weft_work_item last;
 	uint32_t refs; /**< handle, region, work requests, a revocation */
 	/* under the context's lock; NULL: none */
-	struct verbs_revoke *revoke;         /**< a revocation under way */
-	struct verbs_bad_ranges *bad_ranges; /**< made at the first failure */
+	struct place_revoke *revoke;         /**< a revocation under way */
+	struct place_bad_ranges *bad_ranges; /**< made at the first failure */
+	uint32_t nbad_ranges;                /**< atomic: number of bad ranges */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
@@ -78,12 +79,6 @@ struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
  */
 int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
                            const struct weft_handle_kind *kind, const uint32_t *users);
-/** The handle is destroyed: end a revocation without a callback. The context's lock is held. */
-void weft_verbs_revoke_drop(struct weft_mr *mr);
-/** The region is registered anew: remove all marks. */
-void weft_verbs_bad_ranges_reset(struct weft_mr *mr);
-/** Number of bad ranges. Any thread, no lock. */
-uint32_t weft_verbs_bad_ranges_count(const struct weft_mr *mr);
 void weft_verbs_mw_unref(struct weft_mw *mw);
 void weft_verbs_pd_unref(struct weft_pd *pd);
 

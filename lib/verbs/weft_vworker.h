@@ -38,10 +38,12 @@ TAILQ_HEAD(weft_connreq_list, weft_connreq);
 struct weft_ctx;
 struct weft_netif;
 struct weft_worker;
+struct weft_verbs_place_ops;
 
 struct weft_vctx {
 	struct weft_handle h;
 	struct weft_mem *mem;
+	const struct weft_verbs_place_ops *place;
 	uint32_t max_pd_regions, max_pd_windows;
 	struct weft_mpa_policy mpa; /**< for connections and listeners without their own */
 	/** protects everything below; never taken on the data path */
@@ -58,7 +60,9 @@ struct weft_vctx {
 	TAILQ_HEAD(, weft_listener) listeners;
 };
 
-void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem);
+/** place: what verbs calls in lib/place. */
+void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem,
+                    const struct weft_verbs_place_ops *place);
 /**
  * Destroy all listeners, requests and QPs. The workers are stopped, and the caller acts as all of
  * them.

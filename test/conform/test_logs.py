@@ -11,7 +11,8 @@ import re
 import sys
 
 SRC = sys.argv[1]
-LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "tirpc", "log", "engine", "observe")
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "place",
+          "rpcrdma", "tirpc", "log", "engine", "observe")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}

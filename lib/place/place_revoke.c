@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "weft_verbs_mr.h"
+#include "place_priv.h"
 #include "weft_mem_fast.h"
 #include <weft/revoke.h>
 
@@ -22,7 +22,7 @@
 
 enum revoke_state { REVOKE_NEW, REVOKE_WAITING, REVOKE_GRACE, REVOKE_OVER };
 
-struct verbs_revoke {
+struct place_revoke {
 	/* on the worker only */
 	enum revoke_state state;
 	bool queued; /**< `turn` is queued */
@@ -57,7 +57,7 @@ weft_revoke_step_str(enum weft_revoke_step s)
 /* ---- On the worker ---- */
 
 static void
-revoke_queue(struct verbs_revoke *rc)
+revoke_queue(struct place_revoke *rc)
 {
 	if (rc->queued)
 		return;
@@ -68,7 +68,7 @@ revoke_queue(struct verbs_revoke *rc)
 static void
 revoke_kicked(struct weft_work_item *m)
 {
-	struct verbs_revoke *rc = container_of(m, struct verbs_revoke, kick);
+	struct place_revoke *rc = container_of(m, struct place_revoke, kick);
 
 	__atomic_store_n(&rc->kicked, 0, __ATOMIC_RELEASE);
 	revoke_queue(rc);
@@ -78,17 +78,17 @@ static void
 revoke_due(struct weft_timer *t, uint64_t now_ns)
 {
 	(void)now_ns;
-	revoke_queue(container_of(t, struct verbs_revoke, timer));
+	revoke_queue(container_of(t, struct place_revoke, timer));
 }
 
 static bool
-revoke_dropped(const struct verbs_revoke *rc)
+revoke_dropped(const struct place_revoke *rc)
 {
 	return __atomic_load_n(&rc->dropped, __ATOMIC_ACQUIRE);
 }
 
 static void
-revoke_tell(struct verbs_revoke *rc, enum weft_revoke_step step)
+revoke_tell(struct place_revoke *rc, enum weft_revoke_step step)
 {
 	rc->r.step = step;
 	if (rc->on_revoke != NULL && !revoke_dropped(rc))
@@ -97,7 +97,7 @@ revoke_tell(struct verbs_revoke *rc, enum weft_revoke_step step)
 
 /** The revocation is over: the region may be revoked again, and no thread sends a kick any more. */
 static void
-revoke_end(struct verbs_revoke *rc)
+revoke_end(struct place_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 
@@ -109,7 +109,7 @@ revoke_end(struct verbs_revoke *rc)
 }
 
 static void
-revoke_done(struct verbs_revoke *rc, enum weft_revoke_step step)
+revoke_done(struct place_revoke *rc, enum weft_revoke_step step)
 {
 	struct weft_vworker_stats *st = &rc->vw->stats;
 
@@ -124,7 +124,7 @@ revoke_done(struct verbs_revoke *rc, enum weft_revoke_step step)
 }
 
 static int
-revoke_invalidate(struct verbs_revoke *rc)
+revoke_invalidate(struct place_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 	struct weft_mem_mr *m = weft_mem_lookup(v->mem, rc->r.stag);
@@ -140,7 +140,7 @@ revoke_invalidate(struct verbs_revoke *rc)
 }
 
 static int
-revoke_reduce(struct verbs_revoke *rc)
+revoke_reduce(struct place_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 	int r = weft_mem_narrow(v->mem, rc->r.stag, rc->r.access, rc->r.len_bytes, &rc->token);
@@ -154,7 +154,7 @@ revoke_reduce(struct verbs_revoke *rc)
 }
 
 static void
-revoke_take(struct verbs_revoke *rc)
+revoke_take(struct place_revoke *rc)
 {
 	bool revoke = rc->r.access == 0;
 	int r = revoke ? revoke_invalidate(rc) : revoke_reduce(rc);
@@ -173,7 +173,7 @@ revoke_take(struct verbs_revoke *rc)
 }
 
 static void
-revoke_step(struct verbs_revoke *rc)
+revoke_step(struct place_revoke *rc)
 {
 	uint64_t now_ns = rc->vw->sched.now_ns;
 
@@ -207,7 +207,7 @@ revoke_step(struct verbs_revoke *rc)
 static void
 revoke_turn(struct weft_work_item *m)
 {
-	struct verbs_revoke *rc = container_of(m, struct verbs_revoke, turn);
+	struct place_revoke *rc = container_of(m, struct place_revoke, turn);
 
 	rc->queued = false;
 	if (rc->state != REVOKE_OVER)
@@ -225,16 +225,16 @@ revoke_turn(struct weft_work_item *m)
 
 /** The context's lock is held, or no other thread knows the revocation. */
 static void
-revoke_kick(struct verbs_revoke *rc)
+revoke_kick(struct place_revoke *rc)
 {
 	if (__atomic_exchange_n(&rc->kicked, 1, __ATOMIC_ACQ_REL) == 0)
 		weft_work_send(&rc->vw->work, &rc->kick);
 }
 
 void
-weft_verbs_revoke_drop(struct weft_mr *mr)
+place_revoke_end(struct weft_mr *mr)
 {
-	struct verbs_revoke *rc = mr->revoke;
+	struct place_revoke *rc = mr->revoke;
 
 	if (rc == NULL)
 		return;
@@ -271,7 +271,7 @@ weft_mr_revoke(struct weft_mr *mr, const struct weft_revoke_attr *attr)
 {
 	struct weft_revoke_attr a;
 	struct weft_mr_info info;
-	struct verbs_revoke *rc;
+	struct place_revoke *rc;
 	struct weft_vctx *v;
 	int r;
 
