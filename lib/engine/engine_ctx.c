@@ -65,7 +65,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		if (rc < 0)
 			return rc;
 	}
-	rc = weft_verbs_mpa_policy(a.mpa, &mpa, &mpa);
+	rc = weft_cm_mpa_policy(a.mpa, &mpa, &mpa);
 	if (rc < 0)
 		return rc;
 	if (a.max_regions == 0)
@@ -88,8 +88,9 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		free(ctx);
 		return rc;
 	}
-	weft_vctx_init(&ctx->v, mem, &weft_place_ops);
-	ctx->v.mpa = mpa;
+	weft_vctx_init(&ctx->v, mem, &weft_cm_ops, &weft_place_ops);
+	weft_cm_init(&ctx->cm, &ctx->v);
+	ctx->cm.mpa = mpa;
 	ctx->v.max_pd_regions = a.max_pd_regions;
 	ctx->v.max_pd_windows = a.max_pd_windows;
 	ctx->max_workers = a.max_workers;

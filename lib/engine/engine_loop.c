@@ -213,14 +213,15 @@ weft_engine_adopt(struct weft_worker *w)
 static unsigned int
 engine_turn(struct weft_worker *w, uint64_t now_ns)
 {
+	struct weft_cm_worker *cm = &w->cm;
 	struct weft_vworker *v = &w->v;
 	struct weft_sched *s = &v->sched;
 	unsigned int n;
 
 	s->now_ns = now_ns;
 	n = weft_work_run(&v->work);
-	for (unsigned int i = 0; i < v->nnif; i++)
-		n += weft_netif_poll(v->nif[i], now_ns);
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		n += weft_netif_poll(cm->nif[i], now_ns);
 	n += weft_exec_poll(s->exec);
 	n += weft_timer_run(&s->wheel, now_ns);
 	/* Callbacks run before tasks, so requests that they post are sent in this poll. Tasks
@@ -231,8 +232,8 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 		if (!weft_vworker_pending(v))
 			break;
 	}
-	for (unsigned int i = 0; i < v->nnif; i++)
-		n += weft_netif_flush(v->nif[i], now_ns);
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		n += weft_netif_flush(cm->nif[i], now_ns);
 	weft_mem_quiescent(w->ctx->v.mem, v->id);
 	if (n == 0 || now_ns - w->reclaim_ns >= LOOP_RECLAIM_NS) {
 		w->reclaim_ns = now_ns;
@@ -318,10 +319,10 @@ weft_engine_next_ns(struct weft_worker *w)
 /* ---- Sleeping ---- */
 
 static bool
-engine_handed(const struct weft_vworker *v)
+engine_handed(const struct weft_cm_worker *cm)
 {
-	for (unsigned int i = 0; i < v->nnif; i++)
-		if (weft_netif_handed(v->nif[i]))
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		if (weft_netif_handed(cm->nif[i]))
 			return true;
 	return false;
 }
@@ -351,7 +352,7 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	/* The order of weft_work_wake(): set `sleeping`, then check for work once more. */
 	atomic_store_explicit(&v->work.sleeping, 1, memory_order_relaxed);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!weft_work_waits(&v->work) && !engine_handed(v) &&
+	if (!weft_work_waits(&v->work) && !engine_handed(&w->cm) &&
 	    !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
 	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
 	    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "weft_cm.h"
 #include "weft_engine.h"
 #include "weft_netif_port.h"
 #include "weft_vworker.h"
@@ -32,6 +33,7 @@ struct weft_port {
 
 struct weft_ctx {
 	struct weft_vctx v; /**< first member: the part that verbs uses */
+	struct weft_cm cm;  /**< that of connection management */
 	uint32_t max_workers;
 	struct weft_tcp_attr tcp;
 	TAILQ_HEAD(, weft_port) ports;
@@ -50,6 +52,8 @@ struct weft_alarm {
 
 struct weft_worker {
 	struct weft_vworker v; /**< first member: the part that verbs uses */
+	struct weft_cm_worker
+	        cm; /**< that of connection management, and the interfaces that are polled */
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
 	int lcore;

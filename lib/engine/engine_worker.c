@@ -47,6 +47,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 		return -ENOMEM;
 	memset(w, 0, sizeof(*w));
 	weft_vworker_init(&w->v, &ctx->v);
+	weft_cm_worker_init(&w->cm, &w->v);
 	w->ctx = ctx;
 	w->lcore = a.lcore;
 	w->spin = a.spin;
@@ -77,7 +78,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	                      &w->v.sched.exec);
 	if (rc < 0)
 		goto fail;
-	rc = weft_tcp_create(&ta, &w->v.sched, &w->v.tcp);
+	rc = weft_tcp_create(&ta, &w->v.sched, &w->cm.tcp);
 	if (rc < 0)
 		goto fail;
 	rc = weft_mem_reader_register(ctx->v.mem, w->v.id);
@@ -92,8 +93,8 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	return 0;
 fail:
 	pthread_mutex_unlock(&ctx->v.lock);
-	if (w->v.tcp != NULL)
-		weft_tcp_destroy(w->v.tcp);
+	if (w->cm.tcp != NULL)
+		weft_tcp_destroy(w->cm.tcp);
 	weft_exec_destroy(w->v.sched.exec);
 	if (w->v.work.wake_fd >= 0)
 		close(w->v.work.wake_fd);
@@ -126,14 +127,14 @@ static void
 engine_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
               uint64_t now_ns)
 {
-	weft_tcp_rx(((struct weft_worker *)arg)->v.tcp, nif, m, n, now_ns);
+	weft_tcp_rx(((struct weft_worker *)arg)->cm.tcp, nif, m, n, now_ns);
 }
 
 static void
 engine_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e,
                   uint64_t now_ns)
 {
-	weft_tcp_icmp_error(((struct weft_worker *)arg)->v.tcp, nif, e, now_ns);
+	weft_tcp_icmp_error(((struct weft_worker *)arg)->cm.tcp, nif, e, now_ns);
 }
 
 static void
@@ -154,14 +155,14 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 	struct weft_netif_attr a = *attr;
 	int rc;
 
-	if (w->v.nnif == WEFT_MAX_NETIFS)
+	if (w->cm.nnif == WEFT_MAX_NETIFS)
 		return -ENOSPC;
 	/* One neighbour for each connection, and some for hosts without a connection. */
 	if (a.max_neighs == 0)
 		a.max_neighs = RTE_MIN(want, (uint32_t)WEFT_NETIF_NEIGHS_MAX);
-	rc = weft_netif_create(&a, &ops, w, &w->v.sched, &w->v.nif[w->v.nnif]);
+	rc = weft_netif_create(&a, &ops, w, &w->v.sched, &w->cm.nif[w->cm.nnif]);
 	if (rc == 0)
-		w->v.nnif++;
+		w->cm.nnif++;
 	return rc;
 }
 
@@ -198,16 +199,16 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 		return -EINVAL;
 	if (i == port->queues || w->polls > 0)
 		return -EBUSY;
-	for (unsigned int k = 0; k < w->v.nnif; k++)
+	for (unsigned int k = 0; k < w->cm.nnif; k++)
 		for (unsigned int other = 0; other < i; other++)
-			if (w->v.nif[k] == port->nif[other])
+			if (w->cm.nif[k] == port->nif[other])
 				return -EBUSY;
 	na.group = port->group;
 	na.group_index = i;
 	na.queue_id = port->dev.rx_queues > 1 || port->dev.tx_queues > 1 ? (uint16_t)i : 0;
 	rc = weft_engine_add_netif(w, &na);
 	if (rc == 0)
-		port->nif[port->nnif++] = w->v.nif[w->v.nnif - 1];
+		port->nif[port->nnif++] = w->cm.nif[w->cm.nnif - 1];
 	return rc;
 }
 
@@ -223,7 +224,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 		memset(st, 0, sizeof(*st));
 		return;
 	}
-	ts = weft_tcp_stats(w->v.tcp);
+	ts = weft_tcp_stats(w->cm.tcp);
 	weft_vworker_stats(&w->v, &vs);
 	*st = (struct weft_worker_stats){
 	        .polls = w->polls,
@@ -251,7 +252,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .requests_refused_peer = vs.requests_refused_peer,
 	        .requests_evicted = vs.requests_evicted,
 	        .conns_pushed_out = vs.conns_pushed_out,
-	        .medium_waits = w->v.lanes.waits,
+	        .medium_waits = w->cm.lanes.waits,
 	        .bad_ranges = vs.bad_ranges,
 	        .revocations = vs.revocations,
 	        .revocations_reduced = vs.revocations_reduced,
@@ -259,11 +260,11 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .revocations_failed = vs.revocations_failed,
 	        .refused_after_revoke = w->v.op_stats.faults.refused_after_revoke,
 	        .conns_refused_peer = vs.conns_refused_peer,
-	        .fpdu_timeouts = w->v.mpa_keep.timeouts,
-	        .fpdus_shed = w->v.mpa_keep.shed,
-	        .fpdus_moved = w->v.mpa_keep.moved,
-	        .fpdu_heap_bytes = w->v.mpa_keep.heap_bytes,
-	        .early_refused = w->v.mpa_keep.early_refused,
+	        .fpdu_timeouts = w->cm.mpa_keep.timeouts,
+	        .fpdus_shed = w->cm.mpa_keep.shed,
+	        .fpdus_moved = w->cm.mpa_keep.moved,
+	        .fpdu_heap_bytes = w->cm.mpa_keep.heap_bytes,
+	        .early_refused = w->cm.mpa_keep.early_refused,
 	};
 }
 
@@ -284,13 +285,13 @@ weft_worker_get(struct weft_ctx *ctx, unsigned int i)
 struct weft_tcp *
 weft_engine_tcp(struct weft_worker *w)
 {
-	return w->v.tcp;
+	return w->cm.tcp;
 }
 
 struct weft_netif *
 weft_engine_netif(struct weft_worker *w, unsigned int i)
 {
-	return i < w->v.nnif ? w->v.nif[i] : NULL;
+	return i < w->cm.nnif ? w->cm.nif[i] : NULL;
 }
 
 struct weft_ctx *
@@ -395,23 +396,23 @@ weft_engine_worker_drain(struct weft_worker *w)
 			break;
 		usleep(100);
 	}
-	weft_tcp_destroy(w->v.tcp);
-	w->v.tcp = NULL;
-	for (unsigned int i = 0; i < w->v.nnif; i++)
-		weft_netif_flush(w->v.nif[i], s->now_ns);
+	weft_tcp_destroy(w->cm.tcp);
+	w->cm.tcp = NULL;
+	for (unsigned int i = 0; i < w->cm.nnif; i++)
+		weft_netif_flush(w->cm.nif[i], s->now_ns);
 	weft_mem_reader_unregister(w->ctx->v.mem, w->v.id);
 }
 
 void
 weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index)
 {
-	for (unsigned int i = 0; i < w->v.nnif; i++) {
-		struct weft_netif *nif = w->v.nif[i];
+	for (unsigned int i = 0; i < w->cm.nnif; i++) {
+		struct weft_netif *nif = w->cm.nif[i];
 
 		if (nif == NULL || weft_netif_attr(nif)->group_index != group_index)
 			continue;
 		weft_netif_destroy(nif);
-		w->v.nif[i] = NULL;
+		w->cm.nif[i] = NULL;
 	}
 }
 

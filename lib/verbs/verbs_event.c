@@ -5,10 +5,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "verbs_conn.h"
 #include "verbs_cq.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_verbs_qp.h"
 
 int
@@ -449,7 +449,8 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		if (verbs_ev_call(evq, n))
 			total++;
 		else if (n->type == WEFT_EV_CONNECT_REQUEST)
-			weft_verbs_req_drop(n->connreq); /* its listener is destroyed as well */
+			evq->ctx->cm_ops->drop_request(
+			        n->connreq); /* its listener is destroyed as well */
 		weft_verbs_ev_drop_node(n);
 		weft_verbs_ev_unref(evq);
 	}

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "verbs_conn.h"
 #include "verbs_post.h"
 #include "verbs_queue.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_verbs_unit.h"
 
 #define QP_DEFAULT_DEPTH 256
@@ -91,27 +91,29 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 	}
 }
 
+static const struct weft_verbs_cm_ops *
+verbs_cm_ops(const struct weft_qp *qp)
+{
+	return qp->vw->ctx->cm_ops;
+}
+
 static void
 verbs_reply(void *user, const struct weft_mpa_frame *rep)
 {
-	weft_verbs_reply(user, rep);
+	verbs_cm_ops(user)->reply(user, rep);
 }
 
 static bool
 verbs_again(void *user, int err)
 {
 	(void)err;
-	return weft_verbs_again(user);
+	return verbs_cm_ops(user)->again(user);
 }
 
 static void
 verbs_closed(void *user, int err)
 {
-	struct weft_qp *qp = user;
-
-	qp->conn = NULL;
-	weft_verbs_peer_leave(qp);
-	weft_verbs_down(qp, err);
+	verbs_cm_ops(user)->ended(user, err);
 }
 
 static const struct weft_rdmap_ops verbs_rdmap_ops = {
@@ -159,6 +161,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	struct weft_vctx *v;
 	struct weft_qp_attr a;
 	struct weft_qp *qp;
+	size_t qp_bytes;
 	int rc;
 
 	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
@@ -195,14 +198,17 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
 		return -ENOSPC;
 	}
-	qp = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*qp), 64));
+	qp_bytes = RTE_ALIGN_CEIL(sizeof(*qp) + v->cm_ops->conn_bytes, 64);
+	qp = aligned_alloc(64, qp_bytes);
 	if (qp == NULL) {
 		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
 		return -ENOMEM;
 	}
-	memset(qp, 0, sizeof(*qp));
+	memset(qp, 0, qp_bytes);
+	qp->conn = (struct weft_cm_conn *)(void *)(qp + 1);
 	qp->refs = 1;
 	qp->vw = vw;
+	v->cm_ops->created(qp);
 	TAILQ_INIT(&qp->windows);
 	qp->user = a.user;
 	qp->all_signaled = a.all_signaled;
@@ -288,13 +294,11 @@ verbs_qp_kill(struct weft_qp *qp, bool flush)
 	weft_verbs_stats_keep(qp);
 	pthread_mutex_unlock(&v->lock);
 	verbs_cm_set(qp, CM_DOWN);
-	weft_verbs_connect_forget(qp);
-	weft_verbs_peer_leave(qp);
+	verbs_cm_ops(qp)->destroyed(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	weft_verbs_mw_orphan(qp);
 	weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
-	qp->conn = NULL;
 	if (flush) {
 		/* Earlier posts of other threads are outstanding work, too. */
 		qp->rq_dead = true;
@@ -343,9 +347,14 @@ void
 weft_verbs_qp_abort(struct weft_qp *qp)
 {
 	weft_rdmap_abort(qp->rdmap, qp->vw->sched.now_ns);
-	qp->conn = NULL;
-	weft_verbs_peer_leave(qp);
-	weft_verbs_down(qp, -ECONNABORTED);
+	verbs_cm_ops(qp)->ended(qp, -ECONNABORTED);
+}
+
+void
+weft_verbs_qp_uncount(struct weft_qp *qp)
+{
+	qp->uncounted = true;
+	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
 }
 
 static void

@@ -1,32 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Queries of queue pairs, domains and contexts. */
 
-#include "verbs_conn.h"
 #include "verbs_cq.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
+#include "weft_verbs_ops.h"
 #include "weft_verbs_qp.h"
-#include "weft_ddp.h"
 #include "weft_stat.h"
 
 /* ---- Queue pairs ---- */
-
-void
-weft_verbs_snap_addrs(struct weft_qp *qp)
-{
-	struct verbs_snap *s = &qp->snap;
-	struct weft_tcp_info ti;
-
-	weft_tcp_info(qp->conn, &ti);
-	s->local = ti.local;
-	s->remote = ti.remote;
-	s->local_port = ti.local_port;
-	s->remote_port = ti.remote_port;
-	s->named = true;
-	s->retrans_segs = ti.retrans_segs;
-	s->srtt_us = ti.srtt_us;
-	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa->mulpdu_bytes;
-}
 
 /**
  * Copy rdmap's counters. The context's lock is held; it keeps rdmap while the QP is in the
@@ -50,9 +32,7 @@ static void
 verbs_snap_take(struct weft_qp *qp)
 {
 	verbs_snap_counts(qp);
-	/* The addresses stay after the connection is gone. */
-	if (qp->conn != NULL)
-		weft_verbs_snap_addrs(qp);
+	qp->vw->ctx->cm_ops->snap(qp);
 }
 
 void
@@ -226,6 +206,6 @@ weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info)
 		info->evqs++;
 	for (srq = TAILQ_FIRST(&v->srqs); srq != NULL; srq = weft_verbs_srq_next(srq))
 		info->srqs++;
-	info->listeners = weft_verbs_listeners(v);
+	info->listeners = v->cm_ops->listeners(v);
 	pthread_mutex_unlock(&v->lock);
 }

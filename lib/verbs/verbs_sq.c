@@ -43,7 +43,6 @@ weft_verbs_sq_wake(struct weft_qp *qp)
 	qp->sq_seen = qp->sq_tail;
 	if (qp->dead || qp->rdmap == NULL)
 		return true; /* being destroyed: the memory is freed with the QP */
-	/* The timer of the active open is free: nothing is posted before ESTABLISHED. */
 	weft_timer_init(&qp->timer, verbs_rest);
 	weft_timer_arm(&qp->vw->sched.wheel, &qp->timer, qp->vw->sched.now_ns + VERBS_REST_NS);
 	return true;

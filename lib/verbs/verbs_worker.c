@@ -3,13 +3,11 @@
 
 #include <stdlib.h>
 
-#include "verbs_conn.h"
 #include "verbs_cq.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
 #include "weft_verbs_ops.h"
 #include "weft_verbs_qp.h"
-#include "weft_ddp.h"
 #include "weft_stat.h"
 
 WEFT_LOG_REGISTER(verbs);
@@ -23,12 +21,9 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 	TAILQ_INIT(&vw->ready);
 	TAILQ_INIT(&vw->early);
 	TAILQ_INIT(&vw->late);
-	TAILQ_INIT(&vw->connreqs);
 	vw->later = NULL;
 	vw->later_tail = &vw->later;
 	weft_work_queue_init(&vw->work);
-	weft_mpa_keep_init(&vw->mpa_keep, 0);
-	vw->sched.mpa_keep = &vw->mpa_keep;
 }
 
 static unsigned int
@@ -65,16 +60,12 @@ static WEFT_STAT_READER void
 verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
 {
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
-	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(qp->rdmap)->mpa->stats;
 
 	st->msgs_in += rs->msgs_in;
 	st->msgs_out += rs->msgs_out;
 	st->terminates_in += rs->terminates_in;
 	st->terminates_out += rs->terminates_out;
-	st->fpdus_in += ms->fpdus_in;
-	st->fpdus_out += ms->fpdus_out;
-	st->crc_errors += ms->crc_errors;
-	st->marker_errors += ms->marker_errors;
+	qp->vw->ctx->cm_ops->count(qp, st);
 }
 
 void
@@ -98,9 +89,11 @@ weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 }
 
 void
-weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_place_ops *place)
+weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_cm_ops *cm,
+               const struct weft_verbs_place_ops *place)
 {
 	v->mem = mem;
+	v->cm_ops = cm;
 	v->place = place;
 	pthread_mutex_init(&v->lock, NULL);
 	TAILQ_INIT(&v->pds);
@@ -109,13 +102,11 @@ weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verb
 	TAILQ_INIT(&v->evqs);
 	TAILQ_INIT(&v->qps);
 	TAILQ_INIT(&v->srqs);
-	TAILQ_INIT(&v->listeners);
 }
 
 void
 weft_vctx_quiesce(struct weft_vctx *v)
 {
-	struct weft_listener *l;
 	struct weft_qp *qp;
 	struct weft_mr *mr;
 	unsigned int i, n;
@@ -138,8 +129,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 		cq->dead = true;
 	TAILQ_FOREACH (evq, &v->evqs, all)
 		evq->dead = true;
-	while ((l = TAILQ_FIRST(&v->listeners)) != NULL)
-		weft_unlisten(l);
+	v->cm_ops->unlisten_all(v);
 	while ((qp = TAILQ_FIRST(&v->qps)) != NULL)
 		weft_qp_destroy(qp);
 	do {
@@ -150,7 +140,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 		}
 	} while (n > 0);
 	for (i = 0; i < v->nworkers; i++)
-		weft_verbs_connreqs_free(v->worker[i]);
+		v->cm_ops->worker_gone(v->worker[i]);
 }
 
 void

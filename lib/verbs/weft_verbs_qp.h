@@ -44,7 +44,7 @@ enum verbs_cm {
 	CM_DOWN, /**< the last event was delivered */
 };
 
-struct verbs_connect;
+struct weft_cm_conn;
 struct verbs_watch;
 
 /* Bits of a QP's gate. */
@@ -99,25 +99,14 @@ struct weft_qp {
 	struct weft_cq *send_cq, *recv_cq;
 	uint16_t ird, ord; /**< requested */
 	uint32_t sq_depth, rq_depth;
-	struct weft_tcp_conn *conn;
-	struct verbs_connect *connect; /**< arguments of an active open, until the peer's answer */
-	struct weft_timer timer;       /**< active open; later, freeing unused memory */
-	struct weft_evnode *last_ev;   /**< allocated in advance for the last event */
-	struct weft_evnode note;       /**< likewise, for the notes */
+	struct weft_cm_conn *conn;   /**< of lib/cm; part of the QP's memory */
+	struct weft_timer timer;     /**< frees unused memory, resumes local work */
+	struct weft_evnode *last_ev; /**< allocated in advance for the last event */
+	struct weft_evnode note;     /**< likewise, for the notes */
 	struct verbs_bad_range bad_range;
 	struct weft_cq *overrun_cq;
 	struct weft_work_item later;
-	/** the accepted connection's peer; NULL: none, or it has ended */
-	struct verbs_peer *peer;
-	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if it may be reset */
-	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may be reset (verbs_push.c) */
-	/** time of entering the lists; when data was last seen to move */
-	uint64_t entered_ns, seen_ns;
-	bool in_use;      /**< which of the two lists */
-	uint8_t standing; /**< enum weft_standing */
-	bool may_go;      /**< may be reset for another connection: its listener says so */
-	bool uncounted;   /**< was reset; its place in nqps was given away */
-	bool keepalive;   /**< TCP's keepalive is on */
+	bool uncounted; /**< was reset; its place in nqps was given away */
 	uint32_t qpn;
 	/* snapshot for queries of other threads, under the context's lock */
 	struct verbs_snap snap;
@@ -164,8 +153,8 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 void weft_verbs_qp_abort(struct weft_qp *qp);
 /** Take in posts of other threads; without an rdmap only into the queues. */
 void weft_verbs_take_posts(struct weft_qp *qp);
-/** Copy addresses from the connection to the snapshot. Under the context's lock; worker only. */
-void weft_verbs_snap_addrs(struct weft_qp *qp);
+/** The QP was reset for another connection: it gives away its place in weft_vworker.nqps. */
+void weft_verbs_qp_uncount(struct weft_qp *qp);
 /** Work item: another thread queried. */
 void weft_verbs_qp_snap(struct weft_work_item *m);
 /** Add the counters of a QP that is being destroyed to those of its worker. */

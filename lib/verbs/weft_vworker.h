@@ -15,37 +15,35 @@
 #include <weft/ulp.h>
 #include "weft_base.h"
 #include "weft_handle.h"
-#include "weft_lane.h"
 #include "weft_mem.h"
-#include "weft_mpa_keep.h"
 #include "weft_rdmap.h"
 #include "weft_sched.h"
-#include "weft_tcp.h"
 #include "weft_work.h"
 #include <weft/verbs.h>
 
 WEFT_LOG_DECLARE(verbs);
 
 #define WEFT_MAX_WORKERS 64
-#define WEFT_MAX_NETIFS  8 /**< ports of one worker */
 
 TAILQ_HEAD(weft_cq_sub_list, weft_cq_sub);
 TAILQ_HEAD(weft_evnode_list, weft_evnode);
-TAILQ_HEAD(weft_connreq_list, weft_connreq);
 
 /* ---- Context ---- */
 
 struct weft_ctx;
-struct weft_netif;
 struct weft_worker;
+struct weft_cm;
+struct weft_cm_worker;
+struct weft_verbs_cm_ops;
 struct weft_verbs_place_ops;
 
 struct weft_vctx {
 	struct weft_handle h;
 	struct weft_mem *mem;
+	const struct weft_verbs_cm_ops *cm_ops;
 	const struct weft_verbs_place_ops *place;
+	struct weft_cm *cm; /**< of lib/cm, which sets it */
 	uint32_t max_pd_regions, max_pd_windows;
-	struct weft_mpa_policy mpa; /**< for connections and listeners without their own */
 	/** protects everything below; never taken on the data path */
 	pthread_mutex_t lock;
 	uint32_t next_qpn;
@@ -57,11 +55,10 @@ struct weft_vctx {
 	TAILQ_HEAD(, weft_evq) evqs;
 	TAILQ_HEAD(, weft_qp) qps;
 	TAILQ_HEAD(, weft_srq) srqs;
-	TAILQ_HEAD(, weft_listener) listeners;
 };
 
-/** place: what verbs calls in lib/place. */
-void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem,
+/** cm, place: what verbs calls in lib/cm and lib/place (weft_verbs_ops.h). */
+void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_cm_ops *cm,
                     const struct weft_verbs_place_ops *place);
 /**
  * Destroy all listeners, requests and QPs. The workers are stopped, and the caller acts as all of
@@ -70,10 +67,6 @@ void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem,
 void weft_vctx_quiesce(struct weft_vctx *v);
 /** Free the other remaining handles: CQs, event queues, regions, domains. */
 void weft_vctx_fini(struct weft_vctx *v);
-
-/** Check a caller's MPA policy and copy it; `dflt` when p is NULL. -EINVAL. */
-int weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
-                          struct weft_mpa_policy *out);
 
 /* ---- Worker ---- */
 
@@ -97,9 +90,7 @@ struct weft_vworker {
 	struct weft_vctx *ctx;
 	unsigned int id;
 	struct weft_sched sched;
-	struct weft_tcp *tcp;
-	struct weft_netif *nif[WEFT_MAX_NETIFS];
-	unsigned int nnif;
+	struct weft_cm_worker *cm; /**< of lib/cm, which sets it */
 	uint32_t max_qps;
 	uint32_t nqps; /**< atomic */
 	/* delivery, the worker's own */
@@ -107,14 +98,8 @@ struct weft_vworker {
 	struct weft_evnode_list early,
 	        late; /**< events by callback, before and after completions */
 	struct weft_work_item *later,
-	        **later_tail;              /**< run in the delivery phase, outside of up-calls */
-	struct weft_connreq_list connreqs; /**< all that exist */
-	struct verbs_peer_list *peers;     /**< hash table; NULL: no peer has connected yet */
-	uint64_t peer_key[2];              /**< key of the hash table */
-	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
-	struct verbs_push *push; /**< accepted connections that may be reset; made with peers */
+	        **later_tail; /**< run in the delivery phase, outside of up-calls */
 	struct weft_vworker_stats stats;
-	struct weft_mpa_keep mpa_keep;       /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* any thread's */
 	alignas(64) struct weft_work_queue work; /**< work items of other threads */

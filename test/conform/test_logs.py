@@ -11,7 +11,7 @@ import re
 import sys
 
 SRC = sys.argv[1]
-LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "place",
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "place", "cm",
           "rpcrdma", "tirpc", "log", "engine", "observe")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
@@ -23,7 +23,7 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/medium/medium_numa.c": {"": CONFIGURED},
     "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},
     "lib/engine/engine_loop.c": {"": ONCE},
-    "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},
+    "lib/cm/cm_listen.c": {"worker %u cannot listen": CONFIGURED},
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
 OPERATOR = {  # files of apps/target whose ui_msg() lines come from start-up, signals and the watch of the media

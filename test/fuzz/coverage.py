@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-LAYERS = ["base", "netif", "tcp", "mpa", "ddp", "rdmap", "mem", "verbs", "place", "rpcrdma"]
+LAYERS = ["base", "netif", "tcp", "mpa", "ddp", "rdmap", "mem", "verbs", "place", "cm", "rpcrdma"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 SRC = os.path.dirname(os.path.dirname(HERE))
 

@@ -10,6 +10,7 @@
 #include "guard.h"
 
 #include "rdmap_wire.h"
+#include "weft_cm.h"
 #include "weft_verbs_qp.h"
 #include "vt.h"
 

@@ -276,7 +276,8 @@ peer_connect(void)
 	struct weft_vworker *w = weft_vworker_of(z.t->n[0].w);
 	struct weft_ip us = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
 
-	FUZZ_CHECK(weft_tcp_connect(w->tcp, w->nif[0], &us, VT_PORT, &peer_ops, &z.p, &z.p.c) == 0);
+	FUZZ_CHECK(weft_tcp_connect(w->cm->tcp, w->cm->nif[0], &us, VT_PORT, &peer_ops, &z.p,
+	                            &z.p.c) == 0);
 }
 
 void

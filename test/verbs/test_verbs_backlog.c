@@ -6,7 +6,7 @@
  * addresses are used: IPv4, IPv6 and IPv6 link-local.
  */
 
-#include "verbs_listen.h"
+#include "cm_peer.h"
 #include "vt.h"
 #include "vt_mute.h"
 
@@ -63,7 +63,7 @@ requests(enum vt_family family)
 	uint16_t port;
 
 	CHECK_EQ(weft_ip_from_sockaddr((struct sockaddr *)&sa, &ip, &port), 0);
-	return weft_verbs_peer_requests(weft_vworker_of(t.n[1].w), &ip);
+	return cm_peer_requests(weft_vworker_of(t.n[1].w), &ip);
 }
 
 /** A client of that address is connected within 10 ms. */

@@ -3,7 +3,7 @@
 
 #include "vt.h"
 #include "weft_mpa.h"
-#include "weft_vworker.h"
+#include "weft_cm.h"
 #include "weft_mpa_startup.h"
 
 static void
@@ -409,7 +409,7 @@ test_unlisten_answer_late(void)
 			vt_ev(&t.n[0], WEFT_EV_REJECTED);
 		vt_run(&t, 20 * VT_S);
 		CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
-		CHECK(TAILQ_EMPTY(&weft_vworker_of(t.n[1].w)->connreqs));
+		CHECK(TAILQ_EMPTY(&weft_vworker_of(t.n[1].w)->cm->connreqs));
 		vt_close(&t);
 	}
 }

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "weft_verbs_qp.h"
+#include "cm_conn.h"
 #include "vt.h"
 
 #define RIGHTS                                                                                     \
@@ -252,7 +252,7 @@ die(struct flush_rig *r)
 		r->t.n[1].qp = NULL;
 		break;
 	case PEER_FIN_MID_MESSAGE:
-		weft_tcp_close(peer->conn, now);
+		weft_tcp_close(peer->conn->tcp, now);
 		break;
 	case PEER_CLOSES:
 		CHECK_EQ(weft_disconnect(peer), 0);

@@ -4,7 +4,8 @@
 
 #include <arpa/inet.h>
 
-#include "verbs_conn.h"
+#include "cm_peer.h"
+#include "weft_verbs_event.h"
 #include "vt.h"
 #include "vt_mute.h"
 
@@ -182,7 +183,7 @@ test_who(void)
 	                                    "fe80::1",        "fe80::2",     "::ffff:10.0.0.1",
 	                                    "::ffff:10.0.0.2"};
 	static const unsigned int same[] = {0, 0, 2, 3, 3, 5, 6};
-	struct verbs_peer *p[N], *q;
+	struct cm_peer *p[N], *q;
 	unsigned int most = 0;
 	struct weft_vworker *vw;
 	struct weft_ip ip;
@@ -192,33 +193,33 @@ test_who(void)
 	vw = weft_vworker_of(t.n[1].w);
 	for (unsigned int i = 0; i < RTE_DIM(texts); i++) {
 		CHECK_EQ(inet_pton(AF_INET6, texts[i], ip.b), 1);
-		p[i] = weft_verbs_peer_call(vw, &ip);
+		p[i] = cm_peer_call(vw, &ip);
 		for (unsigned int k = 0; k < i; k++)
 			CHECK_MSG((p[k] == p[i]) == (same[k] == same[i]), "%s and %s", texts[k],
 			          texts[i]);
 	}
 	for (unsigned int i = 0; i < RTE_DIM(texts); i++)
-		weft_verbs_peer_hang_up(p[i]);
+		cm_peer_hang_up(p[i]);
 
 	/* Without a key in the hash, all these addresses would fall into one bucket. */
 	for (uint64_t i = 0, n = 0; n < N; i++) {
 		uint64_t w[2] = {i << 32 | 0x20, 0};
 
-		if (((w[0] * 0x9e3779b97f4a7c15ULL) >> 32) % VERBS_PEER_BUCKETS != 0)
+		if (((w[0] * 0x9e3779b97f4a7c15ULL) >> 32) % CM_PEER_BUCKETS != 0)
 			continue;
 		memcpy(ip.b, w, sizeof(w));
-		p[n++] = weft_verbs_peer_call(vw, &ip);
+		p[n++] = cm_peer_call(vw, &ip);
 	}
-	for (unsigned int i = 0; i < VERBS_PEER_BUCKETS; i++) {
+	for (unsigned int i = 0; i < CM_PEER_BUCKETS; i++) {
 		unsigned int n = 0;
 
-		LIST_FOREACH (q, &vw->peers[i], link)
+		LIST_FOREACH (q, &vw->cm->peers[i], link)
 			n++;
 		most = RTE_MAX(most, n);
 	}
 	CHECK_MSG(most < 20, "%u in one bucket", most);
 	for (unsigned int i = 0; i < N; i++)
-		weft_verbs_peer_hang_up(p[i]);
+		cm_peer_hang_up(p[i]);
 	vt_close(&t);
 }
 

@@ -6,7 +6,7 @@
  * are never reset. Three addresses are used: IPv4, IPv6 and IPv6 link-local.
  */
 
-#include "verbs_listen.h"
+#include "cm_peer.h"
 #include "vt.h"
 #include "vt_mute.h"
 
@@ -365,22 +365,22 @@ test_neighbours(void)
 	v6 = other = ti.local;
 	other.b[15] ^= 0x55;
 	talk(4, 0, 1);
-	CHECK(!weft_verbs_push_own(vw, &v6)); /* not for a connection of its own address */
-	CHECK(!weft_verbs_push_own(vw, &v4));
+	CHECK(!cm_push_own(vw, &v6)); /* not for a connection of its own address */
+	CHECK(!cm_push_own(vw, &v4));
 	CHECK_EQ(pushed(), 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		/* the first connection is in use */
-		CHECK_EQ(weft_verbs_push_own(vw, &other), i < 2);
+		CHECK_EQ(cm_push_own(vw, &other), i < 2);
 		vt_run(&t, 10 * VT_MS);
 		serve(VT_V6, i, WEFT_STANDING_STRANGER);
 	}
 	CHECK(alive(VT_V6) == 1 && qp[VT_V6][0] != NULL && alive(VT_V4) == 3);
 	vt_run(&t, 6 * VT_S);
-	CHECK(weft_verbs_push_may(vw, &other, true));
+	CHECK(cm_push_may(vw, &other, true));
 	CHECK_EQ(weft_qp_set_standing(qp[VT_V6][0], WEFT_STANDING_KEPT), 0);
-	CHECK(!weft_verbs_push_may(vw, &other, true) && !weft_verbs_push_own(vw, &other));
+	CHECK(!cm_push_may(vw, &other, true) && !cm_push_own(vw, &other));
 	other.b[7] ^= 1;
-	CHECK(!weft_verbs_push_may(vw, &other, true));
+	CHECK(!cm_push_may(vw, &other, true));
 	stop();
 }
 

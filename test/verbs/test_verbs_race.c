@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "vt.h"
-#include "weft_vworker.h"
+#include "weft_cm.h"
 
 /** Run fn(arg) on another thread and wait until it returns. */
 static void
@@ -94,7 +94,7 @@ test_dropped_request(void)
 	vt_ev(&d.t.n[0], WEFT_EV_REJECTED);
 	CHECK_EQ(d.requests, 1);
 	vt_run(&d.t, VT_S);
-	CHECK(TAILQ_EMPTY(&weft_vworker_of(d.t.n[1].w)->connreqs));
+	CHECK(TAILQ_EMPTY(&weft_vworker_of(d.t.n[1].w)->cm->connreqs));
 	weft_qp_destroy(qp[0]);
 	weft_qp_destroy(qp[1]);
 	vt_close(&d.t);

@@ -12,10 +12,10 @@
  * place of an address that has fewer. A request that the consumer has is never reset.
  *
  * When TCP has no connection left, and no request can be reset, an accepted connection may be reset
- * (verbs_push.c).
+ * (cm_push.c).
  */
 
-#include "verbs_listen.h"
+#include "cm_listen.h"
 
 #define ADMIT_SHARE_MIN 8u
 /**
@@ -31,7 +31,7 @@
 #define ADMIT_PEEKS 16
 
 uint32_t
-weft_verbs_share(uint32_t all)
+cm_admit_share(uint32_t all)
 {
 	uint32_t half = RTE_MAX(all / 2, ADMIT_SHARE_MIN);
 
@@ -71,13 +71,13 @@ admit_rank(const struct weft_connreq *r)
  * listener only; NULL: of all.
  */
 static struct weft_connreq *
-admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_t mine)
+admit_victim(const struct weft_vworker *vw, const struct cm_lsn *lsn, uint32_t mine)
 {
 	enum admit_rank best_rank = ADMIT_STAYS;
 	struct weft_connreq *r, *best = NULL;
 	unsigned int looks = 0;
 
-	TAILQ_FOREACH (r, &vw->connreqs, link) {
+	TAILQ_FOREACH (r, &vw->cm->connreqs, link) {
 		enum admit_rank rank = admit_rank(r);
 
 		if (looks++ == ADMIT_LOOKS)
@@ -101,12 +101,12 @@ admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_
 
 /** The oldest request of this address that is idle or has sent nothing. */
 static struct weft_connreq *
-admit_own(const struct weft_vworker *vw, const struct verbs_peer *peer)
+admit_own(const struct weft_vworker *vw, const struct cm_peer *peer)
 {
 	struct weft_connreq *r;
 	unsigned int looks = 0;
 
-	TAILQ_FOREACH (r, &vw->connreqs, link) {
+	TAILQ_FOREACH (r, &vw->cm->connreqs, link) {
 		if (looks++ == ADMIT_LOOKS)
 			break;
 		if (r->peer == peer && admit_rank(r) >= ADMIT_FRESH)
@@ -119,25 +119,25 @@ static bool
 admit_evict(struct weft_connreq *r)
 {
 	if (r != NULL)
-		weft_verbs_req_evict(r);
+		cm_req_evict(r);
 	return r != NULL;
 }
 
 int
-weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer, const struct weft_ip *remote,
-                 uint32_t most)
+cm_admit(struct cm_lsn *lsn, const struct cm_peer *peer, const struct weft_ip *remote,
+         uint32_t most)
 {
 	struct weft_vworker *vw = lsn->vw;
 	const struct weft_listener *l = lsn->l;
 	uint32_t conns = l->max_conns_per_peer != 0 ? l->max_conns_per_peer
-	                                            : weft_verbs_share(RTE_MIN(vw->max_qps, most));
+	                                            : cm_admit_share(RTE_MIN(vw->max_qps, most));
 
 	if (peer->requests > l->max_requests_per_peer && !admit_evict(admit_own(vw, peer))) {
 		vw->stats.requests_refused_peer++;
 		return -ENOBUFS;
 	}
 	if (peer->requests + peer->conns > conns && !admit_evict(admit_own(vw, peer)) &&
-	    !weft_verbs_push_own(vw, remote)) {
+	    !cm_push_own(vw, remote)) {
 		vw->stats.conns_refused_peer++;
 		return -ENOBUFS;
 	}
@@ -149,29 +149,28 @@ weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer, const str
 }
 
 bool
-weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take)
+cm_admit_room(void *arg, const struct weft_ip *remote, bool own, bool take)
 {
-	struct weft_vworker *vw = ((const struct verbs_lsn *)arg)->vw;
+	struct weft_vworker *vw = ((const struct cm_lsn *)arg)->vw;
 	const struct weft_connreq *r;
 	unsigned int peeks = 0;
 
 	if (own)
-		return take ? weft_verbs_push_own(vw, remote)
-		            : weft_verbs_push_may(vw, remote, true);
+		return take ? cm_push_own(vw, remote) : cm_push_may(vw, remote, true);
 	if (take) {
-		uint32_t mine = weft_verbs_peer_requests(vw, remote) + 1;
+		uint32_t mine = cm_peer_requests(vw, remote) + 1;
 
-		return admit_evict(admit_victim(vw, NULL, mine)) || weft_verbs_push_out(vw, remote);
+		return admit_evict(admit_victim(vw, NULL, mine)) || cm_push_out(vw, remote);
 	}
 	/*
 	 * A guess: idle requests are among the oldest, if there are any. The answer to the cookie
 	 * is checked exactly.
 	 */
-	TAILQ_FOREACH (r, &vw->connreqs, link) {
+	TAILQ_FOREACH (r, &vw->cm->connreqs, link) {
 		if (peeks++ == ADMIT_PEEKS)
 			break;
 		if (admit_rank(r) == ADMIT_IDLE)
 			return true;
 	}
-	return weft_verbs_push_may(vw, remote, false);
+	return cm_push_may(vw, remote, false);
 }

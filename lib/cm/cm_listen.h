@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef VERBS_LISTEN_H
-#define VERBS_LISTEN_H
+#ifndef CM_LISTEN_H
+#define CM_LISTEN_H
 
 /**
  * @file A listener and its connection requests, as the files of the passive side share them:
- * verbs_listen.c manages their life, verbs_admit.c decides about admission. The part of a listener
- * on a worker, and its requests, belong to that worker.
+ * cm_listen.c opens and closes listeners, cm_admit.c decides about admission, cm_request.c manages
+ * the life of a request, cm_accept.c the consumer's answer. The part of a listener on a worker, and
+ * its requests, belong to that worker.
  */
 
-#include "verbs_conn.h"
+#include "cm_conn.h"
 
 #define LISTEN_DEFAULT_BACKLOG 128
 
 /** A listener's part on one worker. */
-struct verbs_lsn {
+struct cm_lsn {
 	struct weft_work_item hello, bye; /**< work items to its worker */
 	struct weft_listener *l;
 	struct weft_vworker *vw;
@@ -39,7 +40,7 @@ struct weft_listener {
 	uint32_t refs;               /**< handle, parts, requests */
 	bool closed;                 /**< atomic: weft_unlisten() was called */
 	unsigned int nparts;
-	struct verbs_lsn part[WEFT_MAX_WORKERS];
+	struct cm_lsn part[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_listener) all;
 };
 
@@ -48,13 +49,13 @@ struct weft_listener {
  * requests before.
  */
 static inline bool
-verbs_listener_closed(const struct weft_listener *l)
+cm_listener_closed(const struct weft_listener *l)
 {
 	return __atomic_load_n(&l->closed, __ATOMIC_ACQUIRE);
 }
 
 /** State of a request: PENDING until it is answered, then CLOSING until TCP is done with it. */
-enum verbs_req_state {
+enum cm_req_state {
 	REQ_WAIT,    /**< waits for the MPA Request; the consumer does not know it */
 	REQ_PENDING, /**< the consumer has it, or will get it */
 	REQ_DEAD,    /**< given up by the peer or by this side; the consumer still has it */
@@ -66,11 +67,11 @@ struct weft_connreq {
 	struct weft_handle h; /**< live while the consumer has the request, or will get it */
 	struct weft_mpa mpa;
 	struct weft_vworker *vw;
-	struct verbs_lsn *lsn;
-	struct verbs_peer *peer; /**< peer of the request; NULL when not counted */
+	struct cm_lsn *lsn;
+	struct cm_peer *peer; /**< peer of the request; NULL when not counted */
 	struct weft_tcp_conn *conn;
 	uint64_t since_ns; /**< accepted by TCP; CLOSING: rejected */
-	uint32_t state;    /**< enum verbs_req_state */
+	uint32_t state;    /**< enum cm_req_state */
 	bool counted;      /**< in lsn->requests and peer->requests */
 	bool has_mpa;
 	struct weft_timer timer; /**< limits the consumer's time to answer */
@@ -87,28 +88,52 @@ struct weft_connreq {
 	uint8_t private_data[WEFT_MPA_MAX_PDATA];
 };
 
-/* ---- verbs_listen.c ---- */
+/** Drop a reference of the listener. */
+static inline void
+cm_listener_unref(struct weft_listener *l)
+{
+	if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+		weft_verbs_ev_unref(l->evq);
+		weft_handle_free(&l->h, sizeof(l->h));
+	}
+}
 
+/* ---- cm_request.c ---- */
+
+/** Make the request of a connection that was admitted; it counts for peer. -ENOMEM, ... */
+int cm_req_new(struct cm_lsn *lsn, struct cm_peer *peer, struct weft_tcp_conn *c);
+/** Free the request in the delivery phase, when no up-call of it is running. */
+void cm_req_end(struct weft_connreq *r);
+/** Reject the request, and wait until TCP has closed. */
+void cm_req_refuse(struct weft_connreq *r);
+/** The consumer returned a request that could no longer be answered. */
+void cm_req_returned(struct weft_connreq *r);
+/** Reject a request that the consumer has given back, or that it will never get. */
+void cm_req_drop(struct weft_connreq *r);
+/** The listener is closed: no consumer gets the request any more. */
+void cm_req_unlisten(struct weft_connreq *r);
 /**
  * Reset a request that no consumer has, in REQ_WAIT or REQ_CLOSING: its place is free on return,
  * its memory goes later. Counts it.
  */
-void weft_verbs_req_evict(struct weft_connreq *r);
+void cm_req_evict(struct weft_connreq *r);
+/** Teardown: free every request of a worker. */
+void cm_req_free_all(struct weft_vworker *vw);
 
-/* ---- verbs_admit.c ---- */
+/* ---- cm_admit.c ---- */
 
 /** The default share of one remote address in `all`: half, but at least 8 if there are so many. */
-uint32_t weft_verbs_share(uint32_t all);
+uint32_t cm_admit_share(uint32_t all);
 /**
  * Decide whether one more connection of this peer, whose request is counted already, may become a
  * request of the listener. An idle connection may be reset for it. -ENOBUFS: refused, and counted.
  * most: connections that TCP has for the peer and all others.
  */
-int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer,
-                     const struct weft_ip *remote, uint32_t most);
+int cm_admit(struct cm_lsn *lsn, const struct cm_peer *peer, const struct weft_ip *remote,
+             uint32_t most);
 /**
  * weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one more.
  */
-bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take);
+bool cm_admit_room(void *arg, const struct weft_ip *remote, bool own, bool take);
 
-#endif /* VERBS_LISTEN_H */
+#endif /* CM_LISTEN_H */

@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-#include "verbs_conn.h"
+#include "cm_conn.h"
 #include "weft_siphash.h"
 
-static struct verbs_peer_list *
+static struct cm_peer_list *
 peer_bucket(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	uint64_t w[2];
@@ -19,11 +19,11 @@ peer_bucket(const struct weft_vworker *vw, const struct weft_ip *ip)
 	 * because a peer chooses its address.
 	 */
 	memcpy(w, ip->b, sizeof(w));
-	return &vw->peers[weft_siphash(vw->peer_key, w, 2, 1, 3) % VERBS_PEER_BUCKETS];
+	return &vw->cm->peers[weft_siphash(vw->cm->peer_key, w, 2, 1, 3) % CM_PEER_BUCKETS];
 }
 
 static void
-peer_put(struct verbs_peer *p)
+peer_put(struct cm_peer *p)
 {
 	if (p->requests > 0 || p->conns > 0)
 		return;
@@ -31,13 +31,13 @@ peer_put(struct verbs_peer *p)
 	free(p);
 }
 
-struct verbs_peer *
-weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip)
+struct cm_peer *
+cm_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	struct weft_ip name = weft_ip_peer(ip);
-	struct verbs_peer *p;
+	struct cm_peer *p;
 
-	if (vw->peers == NULL)
+	if (vw->cm->peers == NULL)
 		return NULL;
 	LIST_FOREACH (p, peer_bucket(vw, &name), link)
 		if (weft_ip_eq(&p->ip, &name))
@@ -46,32 +46,27 @@ weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip)
 }
 
 uint32_t
-weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
+cm_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
-	const struct verbs_peer *p = weft_verbs_peer_of(vw, ip);
+	const struct cm_peer *p = cm_peer_of(vw, ip);
 
 	return p != NULL ? p->requests : 0;
 }
 
-struct verbs_peer *
-weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
+struct cm_peer *
+cm_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	const struct weft_rand *rand = &vw->sched.rand;
 	struct weft_ip name = weft_ip_peer(ip);
-	struct verbs_peer_list *bucket;
-	struct verbs_peer *p;
+	struct cm_peer_list *bucket;
+	struct cm_peer *p;
 
-	if (vw->peers == NULL) {
-		vw->peers = calloc(VERBS_PEER_BUCKETS, sizeof(*vw->peers));
-		if (vw->peers == NULL)
+	if (vw->cm->peers == NULL) {
+		vw->cm->peers = calloc(CM_PEER_BUCKETS, sizeof(*vw->cm->peers));
+		if (vw->cm->peers == NULL)
 			return NULL;
-		rand->fill(rand->arg, vw->peer_key, sizeof(vw->peer_key));
-		weft_lanes_init(&vw->lanes, vw->peer_key);
-		if (weft_verbs_push_init(vw) < 0) {
-			free(vw->peers);
-			vw->peers = NULL;
-			return NULL;
-		}
+		rand->fill(rand->arg, vw->cm->peer_key, sizeof(vw->cm->peer_key));
+		weft_lanes_init(&vw->cm->lanes, vw->cm->peer_key);
 	}
 	bucket = peer_bucket(vw, &name);
 	LIST_FOREACH (p, bucket, link)
@@ -89,29 +84,27 @@ weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 }
 
 void
-weft_verbs_peer_hang_up(struct verbs_peer *p)
+cm_peer_hang_up(struct cm_peer *p)
 {
 	p->requests--;
 	peer_put(p);
 }
 
 void
-weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp)
+cm_peer_enter(struct cm_peer *p, struct weft_cm_conn *c)
 {
 	p->conns++;
-	qp->peer = p;
-	weft_verbs_push_enter(qp);
+	c->peer = p;
 }
 
 void
-weft_verbs_peer_leave(struct weft_qp *qp)
+cm_peer_leave(struct weft_cm_conn *c)
 {
-	struct verbs_peer *p = qp->peer;
+	struct cm_peer *p = c->peer;
 
 	if (p == NULL)
 		return;
-	weft_verbs_push_leave(qp);
-	qp->peer = NULL;
+	c->peer = NULL;
 	p->conns--;
 	peer_put(p);
 }

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Listening: a listener, its part on each worker, and the connections that TCP offers. */
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cm_listen.h"
+#include "weft_netif_addr.h"
+
+#define LISTEN_AWAIT_US    20
+#define LISTEN_AWAIT_TURNS 50000 /* more than a second, for a worker that does not poll */
+
+/** TCP offers a connection. */
+static int
+cm_lsn_accept(void *arg, struct weft_tcp_conn *c)
+{
+	struct cm_lsn *lsn = arg;
+	struct weft_cm_worker *w = lsn->vw->cm;
+	struct cm_peer *peer;
+	struct weft_tcp_info ti;
+	int rc;
+
+	if (cm_listener_closed(lsn->l))
+		return -ENOBUFS;
+	if (w->push == NULL && cm_push_init(w) < 0)
+		return -ENOMEM;
+	weft_tcp_info(c, &ti);
+	peer = cm_peer_call(lsn->vw, &ti.remote);
+	if (peer == NULL)
+		return -ENOMEM;
+	rc = cm_admit(lsn, peer, &ti.remote, weft_tcp_conns_most(c));
+	if (rc == 0)
+		rc = cm_req_new(lsn, peer, c);
+	if (rc < 0)
+		cm_peer_hang_up(peer);
+	return rc;
+}
+
+static int
+cm_lsn_open(struct cm_lsn *lsn)
+{
+	struct weft_listener *l = lsn->l;
+
+	/* TCP limits half-open connections. They are not requests yet. */
+	int rc = weft_tcp_listen(lsn->vw->cm->tcp, &l->addr, l->port,
+	                         RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
+	                         cm_lsn_accept, lsn, &lsn->tcp);
+
+	if (rc == 0)
+		weft_tcp_listener_set_room(lsn->tcp, cm_admit_room);
+	return rc;
+}
+
+static void
+cm_lsn_open_run(struct weft_work_item *m)
+{
+	struct cm_lsn *lsn = container_of(m, struct cm_lsn, hello);
+	struct weft_listener *l = lsn->l;
+	int rc = cm_listener_closed(l) ? 0 : cm_lsn_open(lsn);
+
+	if (rc < 0)
+		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
+	__atomic_store_n(&lsn->answered, true, __ATOMIC_RELEASE);
+	cm_listener_unref(l);
+}
+
+/*
+ * Wait until the workers listen: a SYN that arrives before is reset, and the program may tell a
+ * peer to connect as soon as weft_listen() returns. Not done on a worker's thread, because two
+ * workers would wait for each other. Not done for workers that the program polls, perhaps later on
+ * this very thread.
+ */
+static void
+cm_listen_await(const struct weft_listener *l)
+{
+	for (unsigned int i = 0; i < l->nparts; i++)
+		if (weft_vworker_is_mine(l->part[i].vw))
+			return;
+	for (unsigned int i = 0, turns = 0; i < l->nparts && turns < LISTEN_AWAIT_TURNS; turns++) {
+		const struct cm_lsn *lsn = &l->part[i];
+
+		if (__atomic_load_n(&lsn->answered, __ATOMIC_ACQUIRE) ||
+		    !__atomic_load_n(&lsn->vw->runs, __ATOMIC_ACQUIRE))
+			i++;
+		else
+			usleep(LISTEN_AWAIT_US);
+	}
+}
+
+static void
+cm_lsn_close(struct cm_lsn *lsn)
+{
+	struct weft_vworker *vw = lsn->vw;
+	struct weft_connreq *r, *next;
+
+	if (lsn->tcp != NULL)
+		weft_tcp_unlisten(vw->cm->tcp, lsn->tcp);
+	lsn->tcp = NULL;
+	for (r = TAILQ_FIRST(&vw->cm->connreqs); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (r->lsn == lsn)
+			cm_req_unlisten(r);
+	}
+}
+
+static void
+cm_lsn_close_run(struct weft_work_item *m)
+{
+	struct cm_lsn *lsn = container_of(m, struct cm_lsn, bye);
+
+	cm_lsn_close(lsn);
+	cm_listener_unref(lsn->l);
+}
+
+/** Whether two listeners would accept the same connections. */
+static bool
+cm_listen_clash(const struct weft_listener *a, const struct weft_ip *addr, uint16_t port, bool any)
+{
+	static const struct weft_ip zero;
+	bool a_any = weft_ip_eq(&a->addr, &zero);
+
+	return a->port == port && (a_any == any) && (any || weft_ip_eq(&a->addr, addr));
+}
+
+int
+weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
+            const struct weft_listen_attr *attr, struct weft_listener **out)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_listen_attr a;
+	struct weft_listener *l, *other;
+	bool any;
+	int rc;
+
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
+	if (rc < 0)
+		return rc;
+	if (WEFT_HANDLE_BAD(a.evq, EVQ) || a.evq->ctx != v)
+		return -EINVAL;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	rc = cm_attr_addr(addr, addr_len, &l->addr, &l->port);
+	if (rc == 0 && l->port == 0)
+		rc = -EINVAL;
+	if (rc == 0)
+		rc = weft_cm_mpa_policy(a.mpa, &v->cm->mpa, &l->mpa);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	any = weft_ip_is_v4(&l->addr) ? weft_ip_v4(&l->addr) == 0
+	                              : memcmp(l->addr.b, (uint8_t[16]){0}, 16) == 0;
+	if (any)
+		memset(&l->addr, 0, sizeof(l->addr)); /* the form that TCP uses for any address */
+	l->ctx = v;
+	l->evq = a.evq;
+	l->user = a.user;
+	l->backlog = a.backlog != 0 ? a.backlog : LISTEN_DEFAULT_BACKLOG;
+	l->timeout_us = a.startup_timeout_us != 0 ? a.startup_timeout_us : CM_DEFAULT_TIMEOUT_US;
+	l->keepalive_us = a.keepalive_us;
+	l->max_requests_per_peer =
+	        a.max_requests_per_peer != 0 ? a.max_requests_per_peer : cm_admit_share(l->backlog);
+	l->max_conns_per_peer = a.max_conns_per_peer;
+	l->push_out = a.push_out;
+	l->refs = 1;
+
+	pthread_mutex_lock(&v->lock);
+	TAILQ_FOREACH (other, &v->cm->listeners, all)
+		if (cm_listen_clash(other, &l->addr, l->port, any)) {
+			pthread_mutex_unlock(&v->lock);
+			free(l);
+			return -EADDRINUSE;
+		}
+	for (uint32_t i = 0; i < v->nworkers; i++) {
+		struct weft_vworker *vw = v->worker[i];
+		bool has = false;
+
+		for (unsigned int k = 0; k < vw->cm->nnif; k++)
+			has = has || any || weft_netif_is_local(vw->cm->nif[k], &l->addr);
+		if (!has)
+			continue;
+		l->part[l->nparts].l = l;
+		l->part[l->nparts].vw = vw;
+		l->nparts++;
+	}
+	if (l->nparts == 0) {
+		pthread_mutex_unlock(&v->lock);
+		free(l);
+		return -EADDRNOTAVAIL;
+	}
+	weft_handle_init(&l->h, WEFT_KIND(LISTENER));
+	__atomic_fetch_add(&l->evq->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&l->evq->refs, 1, __ATOMIC_RELAXED);
+	TAILQ_INSERT_TAIL(&v->cm->listeners, l, all);
+	pthread_mutex_unlock(&v->lock);
+
+	for (unsigned int i = 0; i < l->nparts && rc == 0; i++) {
+		struct cm_lsn *lsn = &l->part[i];
+
+		if (weft_vworker_is_mine(lsn->vw)) {
+			rc = cm_lsn_open(lsn);
+			continue;
+		}
+		lsn->hello.fn = cm_lsn_open_run;
+		__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+		weft_work_send(&lsn->vw->work, &lsn->hello);
+	}
+	if (rc < 0) {
+		weft_unlisten(l);
+		return rc;
+	}
+	cm_listen_await(l);
+	*out = l;
+	return 0;
+}
+
+void
+weft_unlisten(struct weft_listener *l)
+{
+	struct weft_vctx *v;
+
+	if (WEFT_HANDLE_CLAIM(l, LISTENER) < 0)
+		return;
+	weft_handle_end(&l->h, WEFT_KIND(LISTENER));
+	v = l->ctx;
+	pthread_mutex_lock(&v->lock);
+	TAILQ_REMOVE(&v->cm->listeners, l, all);
+	pthread_mutex_unlock(&v->lock);
+	__atomic_store_n(&l->closed, true, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&l->evq->users, 1, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < l->nparts; i++) {
+		struct cm_lsn *lsn = &l->part[i];
+
+		if (weft_vworker_is_mine(lsn->vw)) {
+			cm_lsn_close(lsn);
+		} else {
+			lsn->bye.fn = cm_lsn_close_run;
+			__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+			weft_work_send(&lsn->vw->work, &lsn->bye);
+		}
+	}
+	cm_listener_unref(l);
+}
