@@ -188,7 +188,7 @@ verbs_ev_show(struct weft_evnode *n, struct weft_event *ev)
 		if (n->qp != NULL)
 			ev->user = n->qp->user;
 		else
-			ev->user = n->srq != NULL ? weft_verbs_srq_user(n->srq) : n->cq->user;
+			ev->user = n->srq != NULL ? n->srq->user : n->cq->user;
 		ev->srq = n->srq;
 		ev->cq = n->cq;
 		if (n->remote_port != 0)

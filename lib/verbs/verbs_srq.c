@@ -40,31 +40,6 @@ struct verbs_srq_ring {
 	alignas(64) uint8_t slot[]; /**< of struct verbs_srq_slot */
 };
 
-struct weft_srq {
-	struct weft_handle h; /**< its gate also holds max_sge, for the data path */
-	struct weft_vctx *ctx;
-	struct weft_pd *pd;
-	struct weft_evq *evq;
-	void *user;
-	uint32_t depth, mask;
-	uint16_t slot_bytes;
-	uint8_t max_sge;
-	bool dead;
-	uint32_t users, refs;
-	uint32_t nrings; /**< atomic; grows under the context's lock */
-	/** the first one is for other threads */
-	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1];
-	TAILQ_ENTRY(weft_srq) all;
-	/*
-	 * The limit is armed while there is a node. The thread that takes the node reports the
-	 * event.
-	 */
-	uint32_t limit; /**< atomic; 0: disarmed, even if there is a node */
-	struct weft_evnode *armed;
-	uint64_t no_buffer, limit_events;
-	alignas(64) uint32_t credits;
-};
-
 static struct verbs_srq_ring *
 srq_ring_new(const struct weft_srq *srq, struct weft_vworker *vw)
 {
@@ -98,13 +73,6 @@ srq_free(struct weft_srq *srq)
 		weft_verbs_ev_unref(srq->evq);
 	weft_verbs_pd_unref(srq->pd);
 	weft_handle_free(&srq->h, sizeof(srq->h));
-}
-
-void
-weft_verbs_srq_unref(struct weft_srq *srq)
-{
-	if (__atomic_sub_fetch(&srq->refs, 1, __ATOMIC_ACQ_REL) == 0)
-		srq_free(srq);
 }
 
 int
@@ -142,6 +110,7 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 	srq->slot_bytes = (uint16_t)(sizeof(struct verbs_srq_slot) +
 	                             a.max_sge * sizeof(struct weft_rdmap_sge));
 	srq->refs = 1;
+	srq->free = srq_free;
 	srq->ring[0] = srq_ring_new(srq, NULL);
 	if (srq->ring[0] == NULL) {
 		free(srq);
@@ -218,18 +187,6 @@ void
 weft_verbs_srq_unuse(struct weft_srq *srq)
 {
 	__atomic_fetch_sub(&srq->users, 1, __ATOMIC_RELEASE);
-}
-
-bool
-weft_verbs_srq_is_dead(const struct weft_srq *srq)
-{
-	return __atomic_load_n(&srq->dead, __ATOMIC_ACQUIRE);
-}
-
-void *
-weft_verbs_srq_user(const struct weft_srq *srq)
-{
-	return srq->user;
 }
 
 const struct weft_mem_pd *

@@ -4,16 +4,55 @@
 
 /** @file Shared receive queues, as queue pairs, events and queries see them. */
 
+#include <stdalign.h>
+
 #include "weft_vworker.h"
 
 #define VERBS_SRQ_MAX_DEPTH (1u << 16)
 
+struct weft_srq {
+	struct weft_handle h; /**< its gate also holds max_sge, for the data path */
+	struct weft_vctx *ctx;
+	struct weft_pd *pd;
+	struct weft_evq *evq;
+	void *user;
+	uint32_t depth, mask;
+	uint16_t slot_bytes;
+	uint8_t max_sge;
+	bool dead; /**< atomic: the handle is destroyed */
+	uint32_t users, refs;
+	void (*free)(struct weft_srq *srq); /**< when the last reference is gone */
+	uint32_t nrings;                    /**< atomic; grows under the context's lock */
+	/** the first one is for other threads */
+	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1];
+	TAILQ_ENTRY(weft_srq) all;
+	/*
+	 * The limit is armed while there is a node. The thread that takes the node reports the
+	 * event.
+	 */
+	uint32_t limit; /**< atomic; 0: disarmed, even if there is a node */
+	struct weft_evnode *armed;
+	uint64_t no_buffer, limit_events;
+	alignas(64) uint32_t credits;
+};
+
 /** Add a QP of this worker as a user of the SRQ; -ENOMEM. Takes a reference. */
 int weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
 void weft_verbs_srq_unuse(struct weft_srq *srq);
-void weft_verbs_srq_unref(struct weft_srq *srq);
-bool weft_verbs_srq_is_dead(const struct weft_srq *srq);
-void *weft_verbs_srq_user(const struct weft_srq *srq);
+
+static inline void
+weft_verbs_srq_unref(struct weft_srq *srq)
+{
+	if (__atomic_sub_fetch(&srq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		srq->free(srq);
+}
+
+static inline bool
+weft_verbs_srq_is_dead(const struct weft_srq *srq)
+{
+	return __atomic_load_n(&srq->dead, __ATOMIC_ACQUIRE);
+}
+
 const struct weft_mem_pd *weft_verbs_srq_pd(const struct weft_srq *srq);
 uint8_t weft_verbs_srq_max_sge(const struct weft_srq *srq);
 /** The next SRQ in the context's list, whose lock is held. */

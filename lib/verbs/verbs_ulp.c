@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Checks of handles for libraries on top of verbs (weft/ulp.h). */
+/** @file The mark of a thread; checks of handles and threads for libraries on top (weft/ulp.h). */
 
 #include "weft_vworker.h"
+
+WEFT_LOG_REGISTER(verbs);
+
+_Thread_local char weft_thread_mark;
 
 int
 weft_ctx_check(const struct weft_ctx *ctx, const char *call)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A worker's delivery phase and counters, and the lists of a context. */
-
-#include <stdlib.h>
+/** @file A worker's delivery phase and counters. */
 
 #include "verbs_cq.h"
 #include "verbs_srq.h"
@@ -9,10 +7,6 @@
 #include "weft_verbs_ops.h"
 #include "weft_verbs_qp.h"
 #include "weft_stat.h"
-
-WEFT_LOG_REGISTER(verbs);
-
-_Thread_local char weft_thread_mark;
 
 void
 weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
@@ -86,94 +80,4 @@ weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 		if (qp->vw == vw)
 			verbs_stats_add(st, qp);
 	pthread_mutex_unlock(&vw->ctx->lock);
-}
-
-void
-weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_cm_ops *cm,
-               const struct weft_verbs_place_ops *place)
-{
-	v->mem = mem;
-	v->cm_ops = cm;
-	v->place = place;
-	pthread_mutex_init(&v->lock, NULL);
-	TAILQ_INIT(&v->pds);
-	TAILQ_INIT(&v->mrs);
-	TAILQ_INIT(&v->cqs);
-	TAILQ_INIT(&v->evqs);
-	TAILQ_INIT(&v->qps);
-	TAILQ_INIT(&v->srqs);
-}
-
-void
-weft_vctx_quiesce(struct weft_vctx *v)
-{
-	struct weft_qp *qp;
-	struct weft_mr *mr;
-	unsigned int i, n;
-
-	pthread_mutex_lock(&v->lock);
-	TAILQ_FOREACH (mr, &v->mrs, all)
-		v->place->deregistered(mr);
-	pthread_mutex_unlock(&v->lock);
-	for (i = 0; i < v->nworkers; i++)
-		__atomic_store_n(&v->worker[i]->owner, &weft_thread_mark, __ATOMIC_RELAXED);
-	do {
-		n = 0;
-		for (i = 0; i < v->nworkers; i++)
-			n += weft_work_run(&v->worker[i]->work);
-	} while (n > 0);
-	/* No callback is called from here on. */
-	struct weft_cq *cq;
-	struct weft_evq *evq;
-	TAILQ_FOREACH (cq, &v->cqs, all)
-		cq->dead = true;
-	TAILQ_FOREACH (evq, &v->evqs, all)
-		evq->dead = true;
-	v->cm_ops->unlisten_all(v);
-	while ((qp = TAILQ_FIRST(&v->qps)) != NULL)
-		weft_qp_destroy(qp);
-	do {
-		n = 0;
-		for (i = 0; i < v->nworkers; i++) {
-			n += weft_work_run(&v->worker[i]->work);
-			n += weft_vworker_deliver(v->worker[i]);
-		}
-	} while (n > 0);
-	for (i = 0; i < v->nworkers; i++)
-		v->cm_ops->worker_gone(v->worker[i]);
-}
-
-void
-weft_vctx_fini(struct weft_vctx *v)
-{
-	struct weft_mr *mr;
-	struct weft_cq *cq;
-	struct weft_srq *srq;
-	struct weft_evq *evq;
-	struct weft_pd *pd;
-
-	while ((srq = TAILQ_FIRST(&v->srqs)) != NULL)
-		weft_srq_destroy(srq);
-	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
-		TAILQ_REMOVE(&v->evqs, evq, all);
-		weft_handle_end(&evq->h, WEFT_KIND(EVQ));
-		weft_verbs_ev_free(evq);
-	}
-	/* After the events that name them. */
-	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
-		TAILQ_REMOVE(&v->cqs, cq, all);
-		weft_handle_end(&cq->h, WEFT_KIND(CQ));
-		weft_verbs_cq_free(cq);
-	}
-	/* Windows first, because they hold their regions. */
-	TAILQ_FOREACH (pd, &v->pds, all)
-		while (!TAILQ_EMPTY(&pd->mws))
-			weft_mw_dealloc(TAILQ_FIRST(&pd->mws));
-	while ((mr = TAILQ_FIRST(&v->mrs)) != NULL)
-		(void)weft_mr_dereg(mr, NULL, NULL);
-	while ((pd = TAILQ_FIRST(&v->pds)) != NULL) {
-		TAILQ_REMOVE(&v->pds, pd, all);
-		weft_handle_end(&pd->h, WEFT_KIND(PD));
-		weft_verbs_pd_unref(pd);
-	}
 }
