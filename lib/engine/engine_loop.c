@@ -249,11 +249,11 @@ engine_take_over(struct weft_worker *w)
 {
 	if (WEFT_HANDLE_BAD(w, WORKER))
 		return -EINVAL;
-	if (__atomic_load_n(&w->inside, __ATOMIC_ACQUIRE) == 0) {
+	if (atomic_load_explicit(&w->inside, memory_order_acquire) == 0) {
 		weft_engine_adopt(w);
 		return 0;
 	}
-	if (!__atomic_exchange_n(&w->told, true, __ATOMIC_RELAXED))
+	if (!atomic_exchange_explicit(&w->told, true, memory_order_relaxed))
 		WEFT_LOG(engine, ERR,
 		         "%s: polled by two threads at once; the second one is refused", w->name);
 	return -EBUSY;
@@ -273,8 +273,8 @@ weft_worker_poll(struct weft_worker *w)
 	}
 	/* Relaxed loads and stores cost nothing. They miss two threads that begin a poll within the
 	 * same few nanoseconds. */
-	nested = __atomic_load_n(&w->inside, __ATOMIC_RELAXED); /* a callback may poll */
-	__atomic_store_n(&w->inside, 1, __ATOMIC_RELAXED);
+	nested = atomic_load_explicit(&w->inside, memory_order_relaxed); /* a callback may poll */
+	atomic_store_explicit(&w->inside, 1, memory_order_relaxed);
 	start = rte_rdtsc();
 	n = engine_turn(w, engine_ns(start));
 	w->polls++;
@@ -282,7 +282,7 @@ weft_worker_poll(struct weft_worker *w)
 		w->busy_polls++;
 		weft_engine_hist_add(&w->hist, rte_rdtsc() - start);
 	}
-	__atomic_store_n(&w->inside, nested, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->inside, nested, memory_order_release);
 	return (int)n;
 }
 
@@ -351,9 +351,9 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	weft_mem_offline(w->ctx->v.mem, v->id);
 	/* The order of weft_work_wake(): set `sleeping`, then check for work once more. */
 	atomic_store_explicit(&v->work.sleeping, 1, memory_order_relaxed);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	atomic_thread_fence(memory_order_seq_cst);
 	if (!weft_work_waits(&v->work) && !engine_handed(&w->cm) &&
-	    !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
+	    !atomic_load_explicit(&w->stop, memory_order_relaxed) &&
 	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
 	    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
 		/* EAGAIN: an earlier read has reset the counter. */
@@ -373,7 +373,7 @@ weft_worker_run(struct weft_worker *w)
 
 	if (WEFT_HANDLE_BAD(w, WORKER))
 		return -EINVAL;
-	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+	while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
 		int n = weft_worker_poll(w);
 
 		if (unlikely(n < 0))
@@ -389,7 +389,7 @@ weft_worker_run(struct weft_worker *w)
 		else
 			weft_worker_idle(w, w->idle_sleep_us);
 	}
-	__atomic_store_n(&w->stop, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&w->stop, 0, memory_order_relaxed);
 	weft_worker_detach(w);
 	return 0;
 }
@@ -481,7 +481,7 @@ weft_worker_stop_async(struct weft_worker *w)
 	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_KIND(WORKER)))
 		return;
 	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
+	atomic_store_explicit(&w->stop, 1, memory_order_seq_cst);
 	if (write(w->v.work.wake_fd, &one, sizeof(one)) < 0) {
 		/* EAGAIN: the eventfd is already readable. */
 	}
@@ -501,7 +501,7 @@ weft_worker_stop(struct weft_worker *w)
 		(void)pthread_join(w->thread, NULL);
 	w->started = RUN_NOT;
 	/* weft_worker_run() may have returned before `stop` was set. */
-	__atomic_store_n(&w->stop, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&w->stop, 0, memory_order_relaxed);
 }
 
 void
@@ -534,7 +534,7 @@ engine_call_run(struct weft_work_item *m)
 	struct engine_call call = *container_of(m, struct engine_call, work);
 
 	free(container_of(m, struct engine_call, work));
-	__atomic_fetch_sub(&call.w->calls, 1, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&call.w->calls, 1, memory_order_relaxed);
 	call.fn(call.arg);
 }
 
@@ -549,13 +549,13 @@ weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
 		fn(arg);
 		return 0;
 	}
-	if (__atomic_add_fetch(&w->calls, 1, __ATOMIC_RELAXED) > LOOP_MAX_CALLS) {
-		__atomic_fetch_sub(&w->calls, 1, __ATOMIC_RELAXED);
+	if (atomic_fetch_add_explicit(&w->calls, 1, memory_order_relaxed) >= LOOP_MAX_CALLS) {
+		atomic_fetch_sub_explicit(&w->calls, 1, memory_order_relaxed);
 		return -EAGAIN;
 	}
 	call = malloc(sizeof(*call));
 	if (call == NULL) {
-		__atomic_fetch_sub(&w->calls, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&w->calls, 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
 	call->work.fn = engine_call_run;

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "weft_cm.h"
 #include "weft_engine.h"
@@ -67,10 +68,10 @@ struct weft_worker {
 	uint64_t polls, busy_polls;
 	struct weft_engine_hist hist; /**< duration of the busy polls */
 	/* the loop */
-	uint32_t inside; /**< atomic: a thread is in weft_worker_poll() */
-	bool told;       /**< atomic: a poll by two threads at once has been logged */
-	uint32_t stop;   /**< atomic: weft_worker_run() is to return */
-	uint32_t calls;  /**< atomic: weft_worker_call() that have not run */
+	_Atomic uint32_t inside; /**< a thread is in weft_worker_poll() */
+	atomic_bool told;        /**< a poll by two threads at once has been logged */
+	_Atomic uint32_t stop;   /**< weft_worker_run() is to return */
+	_Atomic uint32_t calls;  /**< weft_worker_call() that have not run */
 	enum { RUN_NOT, RUN_LCORE, RUN_THREAD } started;
 	unsigned int started_lcore;
 	pthread_t thread;
