@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -104,13 +105,13 @@ cmd_register_file(void *arg, struct cmdline *cl, void *data)
 static void
 region_freed(void *arg)
 {
-	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
+	atomic_store_explicit((atomic_bool *)arg, true, memory_order_release);
 }
 
 static bool
 flag_set(void *arg)
 {
-	return __atomic_load_n((bool *)arg, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit((atomic_bool *)arg, memory_order_acquire);
 }
 
 static void
@@ -118,12 +119,12 @@ cmd_deregister(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
 	struct console_region *r = console_region(cl, a->a);
-	static bool freed;
+	static atomic_bool freed;
 
 	(void)data;
 	if (r == NULL)
 		return;
-	freed = false;
+	atomic_store_explicit(&freed, false, memory_order_relaxed);
 	weft_mr_dereg(r->mr, region_freed, &freed);
 	if (!console_wait(cl, 5000, flag_set, &freed)) {
 		console_fail(cl, "deregister: operations are still using region %" PRIu64, a->a);

@@ -5,6 +5,7 @@
 /** @file What the sources of the serving side share. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "export_proto.h"
 #include "perf.h"
@@ -43,7 +44,7 @@ struct server {
 	struct weft_cq *app_cq;    /**< the CQ on which the application's own thread sleeps */
 	pthread_t app;
 	bool app_runs;
-	uint32_t app_stop; /**< atomic */
+	_Atomic uint32_t app_stop;
 	/* tests by RPC: server_rpc.c */
 	struct weft_rpc *rpc;
 	unsigned int flushing; /**< durable WRITEs not answered yet */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "server.h"
+#include <weft/atomic_ref.h>
 
 #define APP_RQ      64
 #define APP_WAIT_MS 100
@@ -37,7 +38,7 @@ app_flush(struct server *s, uint64_t off, uint64_t len)
 	struct weft_persist_req req;
 
 	if (!p->ops->persistent) {
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		atomic_thread_fence(memory_order_seq_cst);
 		return 0;
 	}
 	req.off_bytes = off;
@@ -132,7 +133,7 @@ server_app_take(struct server *s, const struct weft_wc *wc)
 		uint64_t next;
 
 		memcpy(&next, s->mem + word + PERF_NEXT_WORD, sizeof(next));
-		__atomic_store_n((uint64_t *)(void *)(s->mem + word), next, __ATOMIC_RELEASE);
+		atomic_store_explicit(weft_atomic_u64(s->mem + word), next, memory_order_release);
 		weft_persist_mark(s->persist, word, sizeof(next));
 	}
 	if (!a.bad && o->round != 1)
@@ -151,7 +152,7 @@ app_main(void *arg)
 	struct weft_wc wc[16];
 	uint64_t drop;
 
-	while (!__atomic_load_n(&s->app_stop, __ATOMIC_ACQUIRE)) {
+	while (!atomic_load_explicit(&s->app_stop, memory_order_acquire)) {
 		int n = weft_cq_poll(s->app_cq, wc, 16);
 
 		for (int i = 0; i < n; i++)
@@ -183,7 +184,7 @@ app_start(struct server *s)
 		CPU_SET((unsigned int)s->medium->app_cpu, &cpus);
 	}
 	pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
-	s->app_stop = 0;
+	atomic_init(&s->app_stop, 0);
 	rc = pthread_create(&s->app, &attr, app_main, s);
 	pthread_attr_destroy(&attr);
 	s->app_runs = rc == 0;
@@ -217,7 +218,7 @@ void
 server_app_end(struct server *s)
 {
 	if (s->app_runs) {
-		__atomic_store_n(&s->app_stop, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&s->app_stop, 1, memory_order_release);
 		pthread_join(s->app, NULL);
 	}
 	s->app_runs = false;

@@ -13,6 +13,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "ui.h"
+#include <weft/atomic_ref.h>
 
 #define IO_AGAIN_US 100 /* delay of the next try after a full executor */
 
@@ -121,7 +122,8 @@ stat_fill(struct target_export *ex, weft_export_state *st)
 		st->name = strdup("");
 		return st->name != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 	}
-	raw = __atomic_load_n((const uint64_t *)(base + EXPFMT_COMMIT_OFF), __ATOMIC_ACQUIRE);
+	raw = atomic_load_explicit(weft_atomic_const_u64(base + EXPFMT_COMMIT_OFF),
+	                           memory_order_acquire);
 	memcpy(octets, &raw, sizeof(octets));
 	expfmt_commit_decode(octets, &word);
 	st->generation = word.generation;
@@ -281,7 +283,7 @@ io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 
 	if (len == sizeof(word) && off % sizeof(word) == 0) {
 		memcpy(&word, data, sizeof(word));
-		__atomic_store_n((uint64_t *)at, word, __ATOMIC_RELEASE);
+		atomic_store_explicit(weft_atomic_u64(at), word, memory_order_release);
 	} else {
 		memcpy(at, data, len);
 	}
