@@ -22,13 +22,15 @@
 #define MEDIUM_BOUNCE_STRIDE (WEFT_BOUNCE_MAX_BYTES + 2 * WEFT_MEDIUM_PAGE)
 #define MEDIUM_IO_MAX_BYTES  (1ULL << 30) /* Linux moves less than 2 GiB in a call */
 
-int
-weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
+static int
+medium_io(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes, bool is_write)
 {
 	uint8_t *p = buf;
 
 	while (len_bytes > 0) {
-		ssize_t n = pread(fd, p, RTE_MIN(len_bytes, MEDIUM_IO_MAX_BYTES), (off_t)off_bytes);
+		size_t most = RTE_MIN(len_bytes, MEDIUM_IO_MAX_BYTES);
+		ssize_t n = is_write ? pwrite(fd, p, most, (off_t)off_bytes)
+		                     : pread(fd, p, most, (off_t)off_bytes);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -42,23 +44,15 @@ weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
 }
 
 int
+weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
+{
+	return medium_io(fd, buf, len_bytes, off_bytes, false);
+}
+
+int
 weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes)
 {
-	const uint8_t *p = buf;
-
-	while (len_bytes > 0) {
-		ssize_t n =
-		        pwrite(fd, p, RTE_MIN(len_bytes, MEDIUM_IO_MAX_BYTES), (off_t)off_bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		p += n;
-		off_bytes += (uint64_t)n;
-		len_bytes -= (uint64_t)n;
-	}
-	return 0;
+	return medium_io(fd, (void *)(uintptr_t)buf, len_bytes, off_bytes, true);
 }
 
 /** Make the directory entry of a new file durable: a file without a name is lost. */
