@@ -6,6 +6,7 @@
  */
 
 #include "rdmap_imm.h"
+#include "rdmap_recv.h"
 #include "rdmap_seg.h"
 #include "rdmap_term.h"
 #include "rdmap_wire.h"
@@ -28,22 +29,10 @@ rdmap_rx_imm(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 	struct rdmap_rx_send *s = &r->rx_send;
 	uint8_t op = rdmap_op_of(h);
 	uint64_t got_bytes = (uint64_t)h->mo + len_bytes;
+	int rc;
 
-	if (h->mo == 0 && !s->active) {
-		s->nsge = 0;
-		s->sge = r->ops->recv_buf(r->user, &s->nsge);
-		if (s->sge == NULL && s->nsge > 0)
-			return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
-		if (s->sge == NULL) {
-			RDMAP_FAULT(r, sends_without_receive);
-			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
-			                  WEFT_TERM_UNT_NO_BUFFER);
-		}
-		s->active = true;
-		s->op = op;
-	} else if (!s->active || op != s->op) {
-		return rdmap_unexpected(term);
-	}
+	if (!rdmap_recv_goes_on(r, op) && (rc = rdmap_recv_take(r, op, h, term)) < 0)
+		return rc;
 	/* s6.3: "include exactly 8 bytes of data" */
 	if (got_bytes > WEFT_RDMAP_IMM_BYTES || (h->last && got_bytes < WEFT_RDMAP_IMM_BYTES))
 		return rdmap_imm_bad(r, term);

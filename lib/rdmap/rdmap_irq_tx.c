@@ -64,12 +64,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 			(void)rdmap_irq_lost(r, e);
 			return rdmap_read_failure(r, e, now_ns);
 		}
-		weft_ddp_tx_end(&r->ddp, now_ns);
-		r->unflushed = true;
-		r->mid = RDMAP_MID_RESP;
+		rdmap_tx_segment_end(r, RDMAP_MID_RESP, n, budget_bytes, now_ns);
 		e->sent_bytes += n;
-		r->stats.bytes_out += n;
-		*budget_bytes -= (int32_t)n + RDMAP_SEG_COST_BYTES;
 		if (h.last)
 			break;
 		if (*budget_bytes <= 0)

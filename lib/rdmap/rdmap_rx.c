@@ -6,6 +6,7 @@
 #include "rdmap_atomic.h"
 #include "rdmap_imm.h"
 #include "rdmap_irq_rx.h"
+#include "rdmap_recv.h"
 #include "rdmap_rx.h"
 #include "rdmap_state.h"
 #include "rdmap_term.h"
@@ -121,26 +122,10 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	struct rdmap_rx_send *s = &r->rx_send;
 	uint8_t op = rdmap_op_of(h);
 	uint32_t off, left = len_bytes;
+	int rc;
 
-	if (h->mo == 0 && !s->active) {
-		s->nsge = 0;
-		s->sge = r->ops->recv_buf(r->user, &s->nsge);
-		if (s->sge == NULL && s->nsge > 0)
-			return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
-		if (s->sge == NULL) {
-			RDMAP_FAULT(r, sends_without_receive);
-			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
-			                  WEFT_TERM_UNT_NO_BUFFER);
-		}
-		s->active = true;
-		s->op = op;
-		s->got_bytes = 0;
-		s->size_bytes = 0;
-		for (unsigned int i = 0; i < s->nsge; i++)
-			s->size_bytes += s->sge[i].len_bytes;
-	} else if (!s->active || op != s->op) {
-		return rdmap_unexpected(term);
-	}
+	if (!rdmap_recv_goes_on(r, op) && (rc = rdmap_recv_take(r, op, h, term)) < 0)
+		return rc;
 	if ((uint64_t)h->mo + len_bytes > s->size_bytes) {
 		s->active = false;
 		r->ops->recv_done(r->user, WEFT_RDMAP_LOCAL_LENGTH, s->got_bytes, false, 0);

@@ -94,12 +94,8 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 			weft_ddp_tx_cancel(&r->ddp, &h);
 			return rdmap_tx_refuse(r, req, WEFT_RDMAP_LOCAL_PROT, now_ns);
 		}
-		weft_ddp_tx_end(&r->ddp, now_ns);
-		r->unflushed = true;
-		r->mid = RDMAP_MID_REQ;
+		rdmap_tx_segment_end(r, RDMAP_MID_REQ, n, budget_bytes, now_ns);
 		req->sent_bytes += n;
-		r->stats.bytes_out += n;
-		*budget_bytes -= (int32_t)n + RDMAP_SEG_COST_BYTES;
 		if (h.last)
 			break;
 		if (*budget_bytes <= 0)
