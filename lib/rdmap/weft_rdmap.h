@@ -8,8 +8,9 @@
  * Verify and Atomic Write (draft-talpey-rdma-commit-02): opcodes, the state of a stream, outbound
  * requests under ORD, the inbound request queue under IRD, Terminate.
  *
- * Internal header. verbs is the layer above and ddp is the layer below. Every call and every
- * up-call runs on the stream's worker.
+ * Internal header. verbs is the layer above and ddp is the layer below. Connection management,
+ * above verbs, brings the stream up and ends it. Every call and every up-call runs on the stream's
+ * worker.
  */
 
 #include "weft_base.h"
@@ -204,13 +205,14 @@ struct weft_rdmap_ops {
 	 */
 	void (*state)(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours);
 	/**
-	 * Initiator start-up: MPA's Reply, unchanged. When the Reply accepts, verbs calls
-	 * weft_rdmap_start().
+	 * Initiator start-up: MPA's Reply, unchanged. When the Reply accepts, connection management
+	 * calls weft_rdmap_start().
 	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	/**
-	 * The start-up failed in state IDLE. Return true when verbs makes another attempt on the
-	 * same MPA, which is idle again; closed() then does not follow. NULL: no other attempt.
+	 * The start-up failed in state IDLE. Return true when connection management makes another
+	 * attempt on the same MPA, which is idle again; closed() then does not follow. NULL: no
+	 * other attempt.
 	 */
 	bool (*again)(void *user, int err);
 	/** The TCP connection is gone (err as weft_mpa_ops.closed). The state is ERROR. The last
