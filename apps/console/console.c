@@ -14,6 +14,7 @@
 #include "conf.h"
 #include "console.h"
 #include "file_open.h"
+#include "port_args.h"
 #include "ui.h"
 
 #define LINE_MAX_BYTES 512
@@ -124,7 +125,7 @@ usage(void)
 }
 
 static void
-bring_up(const char *config, const char *dev, const char *address, uint32_t mtu)
+bring_up(const struct port_args *args)
 {
 	const struct stack_opt so = {.progname = "weft-console"};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 4096, .want_fd = true};
@@ -133,23 +134,12 @@ bring_up(const char *config, const char *dev, const char *address, uint32_t mtu)
 	char err[CONF_ERR_MAX];
 	int rc;
 
-	if ((config != NULL) == (dev != NULL))
-		ui_usage_die("give either --config or --dev with --address");
-	if (config != NULL) {
-		if (conf_load(config, &c, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	} else {
-		conf_defaults(&c);
-		if (address == NULL)
-			ui_usage_die("--dev needs --address");
-		if (conf_add_port(&c, "p0", dev, address, mtu, err, sizeof(err)) != 0 ||
-		    conf_finish(&c, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	}
+	if (port_args_conf(args, &c, err, sizeof(err)) != 0)
+		ui_die("%s", err);
 	if (stack_up(&c, &so, &con.stack, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (con.stack.nworkers == 0)
-		ui_die("%s: there is no [port]", config);
+		ui_die("%s: there is no [port]", args->config);
 	rc = weft_pd_alloc(con.stack.ctx, &con.pd);
 	if (rc == 0)
 		rc = weft_cq_create(con.stack.ctx, &ca, &con.cq);
@@ -165,36 +155,25 @@ int
 main(int argc, char **argv)
 {
 	static const struct option opts[] = {
-	        {"config", required_argument, NULL, 'c'},  {"dev", required_argument, NULL, 'd'},
-	        {"address", required_argument, NULL, 'A'}, {"mtu", required_argument, NULL, 'm'},
-	        {"file", required_argument, NULL, 'f'},    {"help", no_argument, NULL, 'h'},
-	        {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
+	        PORT_ARGS_OPTIONS,
+	        {"file", required_argument, NULL, 'f'},
+	        {"help", no_argument, NULL, 'h'},
+	        {"version", no_argument, NULL, 'V'},
+	        {NULL, 0, NULL, 0},
 	};
-	const char *config = NULL, *dev = NULL, *address = NULL, *script = NULL;
+	struct port_args args = {0};
+	const char *script = NULL;
 	struct cmdline *cl;
 	char err[CONF_ERR_MAX];
-	uint64_t mtu = 0;
 	bool waits = false;
 	int o, fd = -1, rc = 0;
 
 	ui_init("weft-console");
 	opterr = 0;
 	while ((o = getopt_long(argc, argv, "c:f:hV", opts, NULL)) != -1) {
+		if (port_args_take(&args, o == 'c' ? PORT_ARG_CONFIG : o, optarg))
+			continue;
 		switch (o) {
-		case 'c':
-			config = optarg;
-			break;
-		case 'd':
-			dev = optarg;
-			break;
-		case 'A':
-			address = optarg;
-			break;
-		case 'm':
-			if (ui_parse_u64(optarg, 576, 9600, &mtu) != 0)
-				ui_usage_die("--mtu: '%s' is not a number from 576 to 9600",
-				             optarg);
-			break;
 		case 'f':
 			script = optarg;
 			break;
@@ -212,7 +191,7 @@ main(int argc, char **argv)
 		ui_usage_die("'%s' was not expected", argv[optind]);
 	if (script != NULL && (fd = file_open_stream(script, &waits, err, sizeof(err))) < 0)
 		ui_die("%s: %s", script, err);
-	bring_up(config, dev, address, (uint32_t)mtu);
+	bring_up(&args);
 	if (script == NULL && isatty(STDIN_FILENO)) {
 		cl = cmdline_stdin_new(console_commands(), "");
 		if (cl == NULL)

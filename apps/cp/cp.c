@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "port_args.h"
 #include "ui.h"
 
 /* The client's end of the port in weft-target.ini.example. */
@@ -86,8 +87,7 @@ usage(void)
 
 struct args {
 	struct cp_options opt;
-	const char *config, *dev, *address;
-	uint32_t mtu;
+	struct port_args port_args;
 	bool list;
 };
 
@@ -100,16 +100,6 @@ arg_seconds(const char *name, const char *value, double min)
 	if (end == value || *end != '\0' || !(v >= min && v <= 3600))
 		ui_usage_die("--%s %s: give seconds, %g to 3600", name, value, min);
 	return (uint64_t)(v * 1e9);
-}
-
-static uint32_t
-arg_u32(const char *name, const char *value, uint32_t min, uint32_t max)
-{
-	uint64_t v;
-
-	if (ui_parse_u64(value, min, max, &v) != 0)
-		ui_usage_die("--%s %s: give a number from %u to %u", name, value, min, max);
-	return (uint32_t)v;
 }
 
 static uint32_t
@@ -128,10 +118,7 @@ static void
 parse_args(int argc, char **argv, struct args *a)
 {
 	enum {
-		DEV = 256,
-		ADDRESS,
-		MTU,
-		BLOCK,
+		BLOCK = 256,
 		DEPTH,
 		TIMEOUT,
 		WAIT,
@@ -147,10 +134,7 @@ parse_args(int argc, char **argv, struct args *a)
 		VERSION
 	};
 	static const struct option longopts[] = {
-	        {"config", required_argument, NULL, 'c'},
-	        {"dev", required_argument, NULL, DEV},
-	        {"address", required_argument, NULL, ADDRESS},
-	        {"mtu", required_argument, NULL, MTU},
+	        PORT_ARGS_OPTIONS,
 	        {"block", required_argument, NULL, BLOCK},
 	        {"depth", required_argument, NULL, DEPTH},
 	        {"timeout", required_argument, NULL, TIMEOUT},
@@ -180,24 +164,14 @@ parse_args(int argc, char **argv, struct args *a)
 	a->opt.wait_ns = 1000000000ULL;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "c:qh", longopts, NULL)) != -1) {
+		if (port_args_take(&a->port_args, c == 'c' ? PORT_ARG_CONFIG : c, optarg))
+			continue;
 		switch (c) {
-		case 'c':
-			a->config = optarg;
-			break;
-		case DEV:
-			a->dev = optarg;
-			break;
-		case ADDRESS:
-			a->address = optarg;
-			break;
-		case MTU:
-			a->mtu = arg_u32("mtu", optarg, 576, 9600);
-			break;
 		case BLOCK:
 			a->opt.block_bytes = arg_block(optarg);
 			break;
 		case DEPTH:
-			a->opt.depth = arg_u32("depth", optarg, 1, CP_DEPTH_MAX);
+			a->opt.depth = (uint32_t)ui_arg_u64("--depth", optarg, 1, CP_DEPTH_MAX);
 			break;
 		case TIMEOUT:
 			a->opt.connect_ns = a->opt.silence_ns = arg_seconds("timeout", optarg, 0.1);
@@ -217,7 +191,7 @@ parse_args(int argc, char **argv, struct args *a)
 				ui_usage_die("--hash-key %s: %s", optarg, why);
 			break;
 		case AS:
-			cp_auth_arg(&a->opt, optarg);
+			auth_arg_take(&a->opt.auth, optarg);
 			break;
 		case PULL:
 			a->opt.pull = true;
@@ -254,31 +228,24 @@ parse_args(int argc, char **argv, struct args *a)
 
 /* Configure this end: by a file, by one port of the command line, or by the default port. */
 static void
-configure(const struct args *a, struct conf *c)
+configure(struct args *a, struct conf *c)
 {
-	const char *file = a->config != NULL ? a->config : getenv("WEFT_CONFIG");
+	struct port_args *p = &a->port_args;
+	const char *file = getenv("WEFT_CONFIG");
 	char err[CONF_ERR_MAX + CONF_PATH_MAX];
-	int rc;
 
-	if (a->config != NULL && a->dev != NULL)
-		ui_usage_die("--config and --dev exclude each other");
-	if ((a->dev != NULL) != (a->address != NULL))
-		ui_usage_die("--dev and --address go together");
-	if (a->mtu != 0 && a->dev == NULL)
-		ui_usage_die("--mtu goes with --dev and --address");
-	if (a->dev == NULL && file != NULL && *file != '\0') {
-		if (conf_load(file, c, err, sizeof(err)) != 0)
-			ui_die("%s", err);
+	port_args_check(p);
+	if (p->config == NULL && p->dev == NULL && file != NULL && *file != '\0')
+		p->config = file;
+	else if (p->config == NULL && p->dev == NULL)
+		*p = (struct port_args){.dev = CP_DEFAULT_DEV,
+		                        .address = CP_DEFAULT_CIDR,
+		                        .mtu_bytes = CP_DEFAULT_MTU};
+	if (port_args_conf(p, c, err, sizeof(err)) == 0)
 		return;
-	}
-	conf_defaults(c);
-	rc = conf_add_port(c, "p0", a->dev != NULL ? a->dev : CP_DEFAULT_DEV,
-	                   a->dev != NULL ? a->address : CP_DEFAULT_CIDR,
-	                   a->dev != NULL ? a->mtu : CP_DEFAULT_MTU, err, sizeof(err));
-	if (rc == 0)
-		rc = conf_finish(c, err, sizeof(err));
-	if (rc != 0)
-		ui_usage_die("%s", err);
+	if (p->config != NULL)
+		ui_die("%s", err);
+	ui_usage_die("%s", err);
 }
 
 /* ---- --list ---- */

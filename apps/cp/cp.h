@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "auth_arg.h"
 #include "conf.h"
 #include "export_format.h"
 #include "export_proto.h"
@@ -37,8 +38,7 @@ struct cp_options {
 	bool ignore_revoke;       /**< the target's warnings of a revocation are not asked for */
 	bool pull;                /**< push by RPC: the target fetches the data */
 	struct key_file hash_key; /**< 0 octets: no key was given */
-	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": no authentication */
-	struct host_auth_keys auth_keys;
+	struct auth_arg auth;
 	uint32_t block_bytes;
 	uint32_t depth;
 	uint64_t connect_ns;               /**< timeout of connecting */
@@ -187,8 +187,6 @@ int cp_leave(struct cp_session *s, const char *consequence);
 
 /* cp_auth.c */
 
-/** Take "NAME:KEYFILE" from the command line. */
-void cp_auth_arg(struct cp_options *opt, const char *value);
 /** For weft_rpc_attr.auth, with s as its user. NULL: no authentication. */
 const struct weft_rpc_auth *cp_auth(struct cp_session *s);
 /** Set the address that is called; the proofs cover it. */

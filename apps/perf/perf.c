@@ -10,7 +10,7 @@
 
 #include "conf.h"
 #include "export_proto.h"
-#include "key_file.h"
+#include "port_args.h"
 #include "perf.h"
 #include "stack.h"
 #include "ui.h"
@@ -118,20 +118,9 @@ struct args {
 	struct perf_medium medium;
 	struct perf_hosts hosts;
 	uint16_t port;
-	const char *config, *dev, *address, *host;
-	uint32_t mtu_bytes;
+	struct port_args port_args;
+	const char *host;
 };
-
-static uint64_t
-number(const char *opt, const char *s, uint64_t min, uint64_t max)
-{
-	uint64_t v;
-
-	if (ui_parse_u64(s, min, max, &v) != 0)
-		ui_usage_die("%s: '%s' is not a number from %llu to %llu", opt, s,
-		             (unsigned long long)min, (unsigned long long)max);
-	return v;
-}
 
 static void
 parse_medium(struct args *a, char *s)
@@ -160,27 +149,6 @@ parse_hash(struct args *a, const char *s)
 	if (h->key_min_bytes > 0)
 		ui_usage_die("--hash: %s needs a key, which the two sides do not have", s);
 	a->medium.hash = s;
-}
-
-static void
-parse_auth(struct args *a, const char *value)
-{
-	const char *colon = strchr(value, ':');
-	size_t n = colon != NULL ? (size_t)(colon - value) : 0;
-	char why[CONF_ERR_MAX];
-	struct key_file key;
-
-	if (n == 0 || n > HOST_AUTH_NAME_MAX || colon[1] == '\0')
-		ui_usage_die("--auth %s: give NAME:KEYFILE", value);
-	memcpy(a->hosts.auth_name, value, n);
-	if (!host_auth_name_ok(a->hosts.auth_name))
-		ui_usage_die("--auth %s: a name has letters, digits, '.', '_' and '-' only",
-		             a->hosts.auth_name);
-	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0)
-		ui_usage_die("--auth %s: %s: %s", a->hosts.auth_name, colon + 1, why);
-	if (host_auth_derive(&key, &a->hosts.auth_keys) != 0)
-		ui_usage_die("--auth %s: libcrypto has no HKDF", a->hosts.auth_name);
-	explicit_bzero(&key, sizeof(key));
 }
 
 static void
@@ -242,10 +210,7 @@ parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option opts[] = {
 	        {"server", no_argument, NULL, 'S'},
-	        {"config", required_argument, NULL, 'c'},
-	        {"dev", required_argument, NULL, 'd'},
-	        {"address", required_argument, NULL, 'A'},
-	        {"mtu", required_argument, NULL, 'm'},
+	        PORT_ARGS_OPTIONS,
 	        {"lat", no_argument, NULL, 'l'},
 	        {"size", required_argument, NULL, 's'},
 	        {"all", no_argument, NULL, 'a'},
@@ -277,21 +242,11 @@ parse_args(int argc, char **argv, struct args *a)
 	a->medium.app_cpu = -1;
 	opterr = 0;
 	while ((o = getopt_long(argc, argv, "c:s:an:D:q:p:hV", opts, NULL)) != -1) {
+		if (port_args_take(&a->port_args, o == 'c' ? PORT_ARG_CONFIG : o, optarg))
+			continue;
 		switch (o) {
 		case 'S':
 			a->server = true;
-			break;
-		case 'c':
-			a->config = optarg;
-			break;
-		case 'd':
-			a->dev = optarg;
-			break;
-		case 'A':
-			a->address = optarg;
-			break;
-		case 'm':
-			a->mtu_bytes = (uint32_t)number("--mtu", optarg, 576, 9600);
 			break;
 		case 'l':
 			a->job.latency = true;
@@ -307,16 +262,16 @@ parse_args(int argc, char **argv, struct args *a)
 			a->all = true;
 			break;
 		case 'n':
-			a->job.iterations = number("--iters", optarg, 1, 1000000000000ull);
+			a->job.iterations = ui_arg_u64("--iters", optarg, 1, 1000000000000ull);
 			break;
 		case 'D':
-			a->job.duration_s = (uint32_t)number("--duration", optarg, 1, 86400);
+			a->job.duration_s = (uint32_t)ui_arg_u64("--duration", optarg, 1, 86400);
 			break;
 		case 'q':
-			a->job.depth = (uint32_t)number("--depth", optarg, 1, PERF_MAX_DEPTH);
+			a->job.depth = (uint32_t)ui_arg_u64("--depth", optarg, 1, PERF_MAX_DEPTH);
 			break;
 		case 'p':
-			a->port = (uint16_t)number("--port", optarg, 1, 65535);
+			a->port = (uint16_t)ui_arg_u64("--port", optarg, 1, 65535);
 			break;
 		case 'j':
 			a->json = true;
@@ -337,17 +292,18 @@ parse_args(int argc, char **argv, struct args *a)
 			a->job.app_medium = true;
 			break;
 		case 'C':
-			a->medium.app_cpu = (int)number("--app-cpu", optarg, 0, CPU_SETSIZE - 1);
+			a->medium.app_cpu =
+			        (int)ui_arg_u64("--app-cpu", optarg, 0, CPU_SETSIZE - 1);
 			break;
 		case 'r':
-			a->job.rpc_version = (uint8_t)number("--rpc-version", optarg, 1, 2);
+			a->job.rpc_version = (uint8_t)ui_arg_u64("--rpc-version", optarg, 1, 2);
 			break;
 		case 'Q':
 			a->hosts.quorum =
-			        (uint32_t)number("--quorum", optarg, 1, WEFT_LOG_MAX_TARGETS);
+			        (uint32_t)ui_arg_u64("--quorum", optarg, 1, WEFT_LOG_MAX_TARGETS);
 			break;
 		case 'u':
-			parse_auth(a, optarg);
+			auth_arg_take(&a->hosts.auth, optarg);
 			break;
 		case 'h':
 			usage();
@@ -384,7 +340,7 @@ parse_args(int argc, char **argv, struct args *a)
 			ui_usage_die("%s: --depth is %u at most", perf_test_names[t],
 			             WEFT_RPC_MAX_CALLS);
 		a->host = argv[1];
-		if (a->job.hosts == NULL && (a->hosts.quorum != 0 || a->hosts.auth_name[0] != '\0'))
+		if (a->job.hosts == NULL && (a->hosts.quorum != 0 || a->hosts.auth.name[0] != '\0'))
 			ui_usage_die(
 			        "--quorum and --auth are for log-append with weft://HOST/EXPORT");
 		if (a->job.hosts != NULL && t != PERF_LOG_APPEND)
@@ -399,24 +355,12 @@ bring_up(struct args *a, struct stack *st)
 	const struct stack_opt so = {.progname = "weft-perf", .one_worker = true};
 	char err[CONF_ERR_MAX];
 
-	if ((a->config != NULL) == (a->dev != NULL))
-		ui_usage_die("give either --config or --dev with --address");
-	if (a->config != NULL) {
-		if (conf_load(a->config, &a->conf, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	} else {
-		conf_defaults(&a->conf);
-		if (a->address == NULL)
-			ui_usage_die("--dev needs --address");
-		if (conf_add_port(&a->conf, "p0", a->dev, a->address, a->mtu_bytes, err,
-		                  sizeof(err)) != 0 ||
-		    conf_finish(&a->conf, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	}
+	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0)
+		ui_die("%s", err);
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (st->nworkers == 0)
-		ui_die("%s: there is no [port]", a->config);
+		ui_die("%s: there is no [port]", a->port_args.config);
 }
 
 /** The sizes and iterations of all runs of this command. */

@@ -19,7 +19,7 @@
 
 #include "hist.h"
 #include <weft/weft.h>
-#include "host_auth.h"
+#include "auth_arg.h"
 #include <weft/log.h>
 
 #define PERF_PORT      18515        /**< perftest's default */
@@ -119,8 +119,7 @@ struct perf_hosts {
 		struct sockaddr_storage to;
 		char export_name[256];
 	} at[WEFT_LOG_MAX_TARGETS];
-	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": no authentication */
-	struct host_auth_keys auth_keys;
+	struct auth_arg auth;
 };
 
 struct perf_job {

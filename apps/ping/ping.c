@@ -12,6 +12,7 @@
 #include "addr.h"
 #include "conf.h"
 #include "ping.h"
+#include "port_args.h"
 #include "stack.h"
 #include "ui.h"
 
@@ -84,20 +85,9 @@ struct args {
 	struct ping_opt opt;
 	bool client;
 	uint16_t port;
-	const char *config, *dev, *cidr, *address, *from;
-	uint32_t mtu_bytes;
+	struct port_args port_args;
+	const char *address, *from;
 };
-
-static uint64_t
-number(const char *opt, const char *s, uint64_t min, uint64_t max)
-{
-	uint64_t v;
-
-	if (ui_parse_u64(s, min, max, &v) != 0)
-		ui_usage_die("%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, opt, s, min,
-		             max);
-	return v;
-}
 
 static void
 check_args(const struct args *a)
@@ -112,23 +102,15 @@ check_args(const struct args *a)
 		ui_usage_die("-I is for the client; a server listens on -a ADDRESS");
 	if (a->opt.json && a->opt.verbose)
 		ui_usage_die("--json and -v both want standard output; give one of them");
-	if ((a->config != NULL) == (a->dev != NULL))
-		ui_usage_die("give either --config or --dev with --address");
-	if (a->dev != NULL && a->cidr == NULL)
-		ui_usage_die("--dev needs --address");
-	if (a->dev == NULL && (a->cidr != NULL || a->mtu_bytes != 0))
-		ui_usage_die("--address and --mtu go with --dev");
+	port_args_check(&a->port_args);
 }
 
 static void
 parse_args(int argc, char **argv, struct args *a)
 {
-	enum { CONFIG = 256, DEV, ADDRESS, MTU, JSON, TIMEOUT, MPA_REV, SETTLE, VERSION };
+	enum { JSON = 256, TIMEOUT, MPA_REV, SETTLE, VERSION };
 	static const struct option opts[] = {
-	        {"config", required_argument, NULL, CONFIG},
-	        {"dev", required_argument, NULL, DEV},
-	        {"address", required_argument, NULL, ADDRESS},
-	        {"mtu", required_argument, NULL, MTU},
+	        PORT_ARGS_OPTIONS,
 	        {"quiet", no_argument, NULL, 'q'},
 	        {"json", no_argument, NULL, JSON},
 	        {"timeout", required_argument, NULL, TIMEOUT},
@@ -147,6 +129,8 @@ parse_args(int argc, char **argv, struct args *a)
 	a->opt.settle_ms = PING_SETTLE_MS;
 	opterr = 0;
 	while ((o = getopt_long(argc, argv, "scvVdPqa:I:p:S:C:h", opts, NULL)) != -1) {
+		if (port_args_take(&a->port_args, o, optarg))
+			continue;
 		switch (o) {
 		case 's':
 			a->opt.server = true;
@@ -176,7 +160,7 @@ parse_args(int argc, char **argv, struct args *a)
 			a->from = optarg;
 			break;
 		case 'p':
-			a->port = (uint16_t)number("-p", optarg, 1, 65535);
+			a->port = (uint16_t)ui_arg_u64("-p", optarg, 1, 65535);
 			break;
 		case 'S':
 			if (conf_parse_size(optarg, &size) != 0 || size < PING_SIZE_MIN ||
@@ -186,31 +170,19 @@ parse_args(int argc, char **argv, struct args *a)
 			a->opt.size_bytes = (uint32_t)size;
 			break;
 		case 'C':
-			a->opt.count = number("-C", optarg, 1, INT64_MAX);
-			break;
-		case CONFIG:
-			a->config = optarg;
-			break;
-		case DEV:
-			a->dev = optarg;
-			break;
-		case ADDRESS:
-			a->cidr = optarg;
-			break;
-		case MTU:
-			a->mtu_bytes = (uint32_t)number("--mtu", optarg, 576, 9600);
+			a->opt.count = ui_arg_u64("-C", optarg, 1, INT64_MAX);
 			break;
 		case JSON:
 			a->opt.json = true;
 			break;
 		case TIMEOUT:
-			a->opt.timeout_s = (uint32_t)number("--timeout", optarg, 1, 3600);
+			a->opt.timeout_s = (uint32_t)ui_arg_u64("--timeout", optarg, 1, 3600);
 			break;
 		case MPA_REV:
-			a->opt.mpa_rev = (uint8_t)number("--mpa-rev", optarg, 1, 2);
+			a->opt.mpa_rev = (uint8_t)ui_arg_u64("--mpa-rev", optarg, 1, 2);
 			break;
 		case SETTLE:
-			a->opt.settle_ms = (uint32_t)number("--settle", optarg, 0, 60000);
+			a->opt.settle_ms = (uint32_t)ui_arg_u64("--settle", optarg, 0, 60000);
 			break;
 		case 'h':
 			usage();
@@ -265,16 +237,8 @@ bring_up(struct args *a, struct stack *st)
 	        .progname = "weft-ping", .one_worker = true, .quiet = !a->opt.debug};
 	char err[CONF_ERR_MAX];
 
-	if (a->config != NULL) {
-		if (conf_load(a->config, &a->conf, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	} else {
-		conf_defaults(&a->conf);
-		if (conf_add_port(&a->conf, "p0", a->dev, a->cidr, a->mtu_bytes, err,
-		                  sizeof(err)) != 0 ||
-		    conf_finish(&a->conf, err, sizeof(err)) != 0)
-			ui_die("%s", err);
-	}
+	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0)
+		ui_die("%s", err);
 	choose_port(a);
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
 		ui_die("%s", err);

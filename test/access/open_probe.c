@@ -14,15 +14,14 @@
  */
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "addr.h"
-#include "conf.h"
 #include "export_proto.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/rpcrdma.h>
@@ -78,17 +77,6 @@ on_event(void *user, const struct weft_event *ev)
 	           ev->type == WEFT_EV_DISCONNECTED;
 }
 
-static bool
-poll_until(const struct conn *c, const bool *flag)
-{
-	uint64_t end = ui_now_ns() + TIMEOUT_NS;
-
-	while (!*flag && !c->gone && ui_now_ns() < end)
-		if (weft_worker_poll(worker) == 0)
-			weft_worker_idle(worker, 50);
-	return *flag;
-}
-
 static void
 on_open(void *arg, enum weft_rpc_status status, void *res)
 {
@@ -130,7 +118,7 @@ open_one(struct conn *c, uint32_t rights)
 	                  (xdrproc_t)xdr_weft_export_open_args, &args,
 	                  (xdrproc_t)xdr_weft_export_open_res, sizeof(weft_export_open_res), 0,
 	                  on_open, NULL) != 0 ||
-	    !poll_until(c, &answered))
+	    !probe_wait(worker, &answered, &c->gone, TIMEOUT_NS))
 		ui_die("OPEN got no answer");
 	return granted > before;
 }
@@ -145,7 +133,7 @@ close_one(struct conn *c)
 	                  (xdrproc_t)xdr_weft_export_close_args, &args,
 	                  (xdrproc_t)xdr_weft_export_close_res, sizeof(weft_export_close_res), 0,
 	                  on_close, NULL) != 0 ||
-	    !poll_until(c, &answered))
+	    !probe_wait(worker, &answered, &c->gone, TIMEOUT_NS))
 		ui_die("CLOSE got no answer");
 }
 
@@ -164,7 +152,7 @@ connect_one(void)
 	ra.qp = c->qp;
 	if (weft_rpc_create(&ra, &c->rpc) != 0 ||
 	    weft_connect(c->qp, (struct sockaddr *)&host, addr_len(&host), NULL) != 0 ||
-	    !poll_until(c, &c->up))
+	    !probe_wait(worker, &c->up, &c->gone, TIMEOUT_NS))
 		ui_die("not connected");
 	return c;
 }
@@ -203,38 +191,19 @@ churn(unsigned int ms, uint32_t rights)
 	say();
 }
 
-/** Read the next line. Connections stay alive meanwhile. The next line is sent only after the
- * answer to this one. */
-static bool
-next_line(char *line, size_t size)
-{
-	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	while (poll(&in, 1, 0) == 0)
-		if (weft_worker_poll(worker) == 0)
-			weft_worker_idle(worker, 50);
-	return fgets(line, (int)size, stdin) != NULL;
-}
-
 int
 main(int argc, char **argv)
 {
-	static struct conf conf;
-	const struct stack_opt so = {.progname = "open_probe", .quiet = true};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 65536, .on_wc = on_wc};
-	char err[CONF_ERR_MAX], line[256];
+	char line[256];
 	struct stack st = {0};
 
 	ui_init("open_probe");
 	if (argc != 5 || addr_parse(argv[3], 7471, &host) != 0)
 		ui_usage_die("DEV CIDR HOST EXPORT");
 	export_name = argv[4];
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, "open_probe", argv[1], argv[2]);
 	ctx = st.ctx;
 	worker = st.workers[0];
 	qa = (struct weft_qp_attr){.size = sizeof(qa), .worker = worker};
@@ -242,7 +211,7 @@ main(int argc, char **argv)
 	    weft_evq_create(ctx, &ea, &qa.evq) != 0)
 		ui_die("set-up failed");
 	qa.recv_cq = qa.send_cq;
-	while (next_line(line, sizeof(line)) && strncmp(line, "quit", 4) != 0) {
+	while (probe_next_line(worker, line, sizeof(line)) && strncmp(line, "quit", 4) != 0) {
 		unsigned int a, b, rights;
 
 		if (sscanf(line, "take %u %u %x", &a, &b, &rights) == 3)

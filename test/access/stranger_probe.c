@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "addr.h"
-#include "conf.h"
 #include "export_proto.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/rpcrdma.h>
@@ -255,20 +255,13 @@ int
 main(int argc, char **argv)
 {
 	static struct stack stack;
-	static struct conf conf;
-	struct stack_opt so = {.progname = "stranger_probe", .quiet = true};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 65536, .on_wc = on_wc};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
-	char err[1024];
 
 	ui_init("stranger_probe");
 	if (argc < 6)
 		ui_usage_die("DEV CIDR HOST stat EXPORT | parts CONNS OCTETS");
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &stack, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&stack, "stranger_probe", argv[1], argv[2]);
 	ctx = stack.ctx;
 	worker = stack.workers[0];
 	if (addr_resolve(argv[3], 7471, &to) != NULL || weft_cq_create(ctx, &ca, &cq) != 0 ||

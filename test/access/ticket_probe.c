@@ -23,7 +23,6 @@
  */
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +30,10 @@
 #include <unistd.h>
 
 #include "addr.h"
-#include "conf.h"
 #include "export_proto.h"
-#include "host_auth.h"
-#include "key_file.h"
+#include "auth_arg.h"
 #include "log_ticket.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/log.h>
@@ -57,7 +55,7 @@ static struct weft_qp_attr qa;
 static struct sockaddr_storage host;
 static const char *export_name;
 static struct host_auth auth;
-static struct host_auth_keys keys;
+static struct auth_arg who;
 static bool named;
 static struct conn *ctl, *last;
 
@@ -101,17 +99,6 @@ on_event(void *user, const struct weft_event *ev)
 	           ev->type == WEFT_EV_DISCONNECTED;
 }
 
-static bool
-poll_until(const struct conn *c, const bool *flag)
-{
-	uint64_t end = ui_now_ns() + TIMEOUT_NS;
-
-	while (!*flag && !c->gone && ui_now_ns() < end)
-		if (weft_worker_poll(worker) == 0)
-			weft_worker_idle(worker, 50);
-	return *flag;
-}
-
 static int
 auth_step(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
 {
@@ -135,7 +122,7 @@ connect_one(const void *data, uint16_t bytes, bool rpc)
 	if ((rpc && weft_rpc_create(&ra, &c->rpc) != 0) ||
 	    weft_connect(c->qp, (struct sockaddr *)&host, addr_len(&host), &ca) != 0)
 		ui_die("cannot connect");
-	(void)poll_until(c, &c->up);
+	(void)probe_wait(worker, &c->up, &c->gone, TIMEOUT_NS);
 	return c;
 }
 
@@ -203,7 +190,7 @@ ask(bool object, uint32_t rights)
 		                   (xdrproc_t)xdr_weft_export_log_args, &la,
 		                   (xdrproc_t)xdr_weft_export_log_res, sizeof(weft_export_log_res),
 		                   0, on_log, NULL);
-	if (rc != 0 || !poll_until(ctl, &answered))
+	if (rc != 0 || !probe_wait(worker, &answered, &ctl->gone, TIMEOUT_NS))
 		refused(-1, "no answer");
 }
 
@@ -233,7 +220,8 @@ bring_ticket(const uint8_t *ticket, bool prove)
 	struct log_ticket_ask a = {0};
 
 	memcpy(a.ticket, ticket, sizeof(a.ticket));
-	if (prove && named && log_ticket_proof(&keys, auth.name, &auth.place, ticket, a.proof) != 0)
+	if (prove && named &&
+	    log_ticket_proof(&who.keys, auth.name, &auth.place, ticket, a.proof) != 0)
 		ui_die("no proof");
 	log_ticket_ask_encode(&a, octets);
 	bring(octets, sizeof(octets));
@@ -287,7 +275,7 @@ touch(bool write, uint32_t stag)
 	work_done = false;
 	if (last == NULL || last->gone || weft_post_send(last->qp, wr + 2 - n, n) != (int)n)
 		snprintf(said, sizeof(said), "gone");
-	else if (!poll_until(last, &work_done))
+	else if (!probe_wait(worker, &work_done, &last->gone, TIMEOUT_NS))
 		snprintf(said, sizeof(said), "gone");
 	else
 		snprintf(said, sizeof(said), "%s",
@@ -321,7 +309,7 @@ flush_and_go(uint32_t stag)
 		(void)weft_worker_poll(worker);
 	if (weft_abort(last->qp) != 0)
 		ui_die("not reset");
-	(void)poll_until(last, &last->gone);
+	(void)probe_wait(worker, &last->gone, &last->gone, TIMEOUT_NS);
 	snprintf(said, sizeof(said), "ok");
 }
 
@@ -365,11 +353,11 @@ obey(const char *line)
 		flush_and_go(a);
 	else if (strncmp(line, "leave", 5) == 0 && last != NULL) {
 		(void)weft_disconnect(last->qp);
-		(void)poll_until(last, &last->gone);
+		(void)probe_wait(worker, &last->gone, &last->gone, TIMEOUT_NS);
 		snprintf(said, sizeof(said), "ok");
 	} else if (strncmp(line, "hang", 4) == 0 && ctl != NULL) {
 		(void)weft_disconnect(ctl->qp);
-		(void)poll_until(ctl, &ctl->gone);
+		(void)probe_wait(worker, &ctl->gone, &ctl->gone, TIMEOUT_NS);
 		ctl = NULL;
 		snprintf(said, sizeof(said), "ok");
 	}
@@ -377,56 +365,29 @@ obey(const char *line)
 	fflush(stdout);
 }
 
-/** Read the next line. Connections stay alive meanwhile. The next line is sent only after the
- * answer to this one. */
-static bool
-next_line(char *line, size_t size)
-{
-	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	while (poll(&in, 1, 0) == 0)
-		if (weft_worker_poll(worker) == 0)
-			weft_worker_idle(worker, 50);
-	return fgets(line, (int)size, stdin) != NULL;
-}
-
 static void
 take_key(char *value)
 {
-	char *colon = strchr(value, ':'), why[CONF_ERR_MAX];
-	struct key_file key;
-
-	if (colon == NULL)
-		ui_usage_die("NAME:KEYFILE");
-	*colon = '\0';
-	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0 ||
-	    host_auth_derive(&key, &keys) != 0)
-		ui_die("%s: no key", colon + 1);
+	auth_arg_take(&who, value);
 	named = true;
-	auth.keys = &keys;
-	snprintf(auth.name, sizeof(auth.name), "%s", value);
+	auth.keys = &who.keys;
+	strcpy(auth.name, who.name);
 	(void)host_auth_place(&host, &auth.place);
 }
 
 int
 main(int argc, char **argv)
 {
-	static struct conf conf;
-	const struct stack_opt so = {.progname = "ticket_probe", .quiet = true};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 4096, .on_wc = on_wc};
-	char err[CONF_ERR_MAX], line[1200];
+	char line[1200];
 	struct stack st = {0};
 
 	ui_init("ticket_probe");
 	if (argc < 5 || addr_parse(argv[3], 7471, &host) != 0)
 		ui_usage_die("DEV CIDR HOST EXPORT [NAME:KEYFILE]");
 	export_name = argv[4];
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, "ticket_probe", argv[1], argv[2]);
 	if (argc > 5)
 		take_key(argv[5]);
 	worker = st.workers[0];
@@ -435,7 +396,7 @@ main(int argc, char **argv)
 	    weft_evq_create(st.ctx, &ea, &qa.evq) != 0)
 		ui_die("set-up failed");
 	qa.recv_cq = qa.send_cq;
-	while (next_line(line, sizeof(line)) && strncmp(line, "quit", 4) != 0)
+	while (probe_next_line(worker, line, sizeof(line)) && strncmp(line, "quit", 4) != 0)
 		obey(line);
 	_exit(0); /* the target detects the end by itself */
 }

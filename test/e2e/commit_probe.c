@@ -26,8 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conf.h"
 #include "export_proto.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/rpcrdma.h>
@@ -303,8 +303,6 @@ commit(uint64_t n, unsigned int depth)
 int
 main(int argc, char **argv)
 {
-	static struct conf conf;
-	const struct stack_opt so = {.progname = "commit_probe", .quiet = true};
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(7471)};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 1024, .on_wc = on_wc};
@@ -315,7 +313,6 @@ main(int argc, char **argv)
 	                          .access = WEFT_ACCESS_LOCAL_WRITE};
 	struct weft_rpc_attr ra = {.size = sizeof(ra)};
 	unsigned int depth = argc > 5 ? (unsigned int)atoi(argv[5]) : 0;
-	char err[CONF_ERR_MAX];
 	struct stack st = {0};
 	struct weft_pd *pd;
 	struct weft_mr *mr;
@@ -335,11 +332,7 @@ main(int argc, char **argv)
 	}
 	pr.salt = ui_now_ns() << 16 ^ (uint64_t)getpid();
 	pr.digest = weft_hash_find("sha256");
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, "commit_probe", argv[1], argv[2]);
 	pr.w = st.workers[0];
 	pr.port = st.ports[0];
 	qa.worker = pr.w;

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf.h"
 #include "export_proto.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/rpcrdma.h>
@@ -185,9 +185,7 @@ aword(uint32_t stag, uint64_t to, uint64_t word, uint8_t *mem, uint32_t lkey)
 int
 main(int argc, char **argv)
 {
-	static struct conf conf;
 	static uint8_t mem[4096] = "stale?!";
-	const struct stack_opt so = {.progname = "grant_probe", .quiet = true};
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(7471)};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 1024, .on_wc = on_wc};
@@ -197,7 +195,7 @@ main(int argc, char **argv)
 	                          .len_bytes = sizeof(mem),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE};
 	struct weft_rpc_attr ra = {.size = sizeof(ra)};
-	char err[CONF_ERR_MAX], line[256];
+	char line[256];
 	struct stack st = {0};
 	struct weft_pd *pd;
 	struct weft_mr *mr;
@@ -205,11 +203,7 @@ main(int argc, char **argv)
 	ui_init("grant_probe");
 	if (argc != 5 || inet_pton(AF_INET, argv[3], &sin.sin_addr) != 1)
 		ui_usage_die("DEV CIDR HOST EXPORT");
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, "grant_probe", argv[1], argv[2]);
 	pr.w = st.workers[0];
 	qa.worker = pr.w;
 	if (weft_pd_alloc(st.ctx, &pd) != 0 || weft_cq_create(st.ctx, &ca, &qa.send_cq) != 0 ||

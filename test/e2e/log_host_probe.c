@@ -28,10 +28,10 @@
 #include "addr.h"
 #include "conf.h"
 #include "export_proto.h"
-#include "host_auth.h"
-#include "key_file.h"
+#include "auth_arg.h"
 #include "log_client.h"
 #include "stack.h"
+#include "probe.h"
 #include "ui.h"
 #include <weft/weft.h>
 #include <weft/log.h>
@@ -44,7 +44,6 @@
 #define CONNECT_US  1000000
 #define PORT        7471
 #define DEPTH_MAX   64
-#define RECORD_MAX  6000u
 #define READ_BYTES  (64u << 10)
 #define HISTORY     512 /* records that remain after a trim at least */
 #define TARGETS     WEFT_LOG_MAX_TARGETS
@@ -78,15 +77,15 @@ static struct writer {
 	unsigned int depth, quorum;
 	bool verify;
 	uint64_t wait_us;
-	const char *auth_name;
-	struct host_auth_keys keys;
+	struct auth_arg auth;
 	pid_t victim;
 	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
 	struct weft_log_at history[HISTORY];
 	uint8_t *read_buf;
 	uint32_t lkey;
 	uint8_t record[DEPTH_MAX + 1]
-	              [RECORD_MAX + 8]; /* one buffer is filled while targets may use the others */
+	              [PROBE_RECORD_MAX +
+	               8]; /* one buffer is filled while targets may use the others */
 } w;
 
 static void
@@ -99,37 +98,17 @@ say(const char *fmt, unsigned int i, const char *why)
 		ui_die("standard output: %s", strerror(errno));
 }
 
-static uint32_t
-record_bytes(uint64_t n)
-{
-	return 8 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % RECORD_MAX;
-}
-
-static void
-record_fill(uint8_t *rec, uint64_t n)
-{
-	uint64_t be = htobe64(n);
-	uint32_t len = record_bytes(n);
-
-	memcpy(rec, &be, 8);
-	for (uint32_t i = 8; i < len; i++)
-		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8));
-}
-
 static void
 acknowledged(void *arg, const struct weft_log_at *at, int status)
 {
 	uint64_t n = (uintptr_t)arg;
-	char line[32];
-	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
 
 	if (status != 0)
 		return; /* the event FAILED reports the reason */
 	if (n != w.acked + 1)
 		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
 		       (unsigned long long)w.acked);
-	if (write(STDOUT_FILENO, line, (size_t)len) != len)
-		ui_die("standard output: %s", strerror(errno));
+	probe_acknowledged(n);
 	w.acked = n;
 	w.history[n % HISTORY] = *at;
 	if (w.victim_in > 0 && --w.victim_in == 0)
@@ -235,8 +214,8 @@ host_try(struct host *h)
 	        .export_name = h->export_name,
 	        .rights = WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH |
 	                  (w.verify ? WEFT_EXPORT_VERIFY : 0),
-	        .auth_name = w.auth_name,
-	        .auth_keys = &w.keys,
+	        .auth_name = w.auth.name[0] != '\0' ? w.auth.name : NULL,
+	        .auth_keys = &w.auth.keys,
 	        .connect_us = CONNECT_US,
 	        .wait_us = w.wait_us,
 	        .ready = host_ready,
@@ -368,17 +347,17 @@ open_log(void)
 static void
 take_record(const struct weft_log_record *rec)
 {
-	uint8_t want[RECORD_MAX + 8];
+	uint8_t want[PROBE_RECORD_MAX + 8];
 	uint64_t n;
 
 	if (rec->len_bytes < 8)
 		ui_die("a record of %u octets", rec->len_bytes);
 	memcpy(&n, rec->data, 8);
 	n = be64toh(n);
-	if (rec->len_bytes != record_bytes(n) || (w.last != 0 && n != w.last + 1))
+	if (rec->len_bytes != probe_record_bytes(n) || (w.last != 0 && n != w.last + 1))
 		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
 		       rec->len_bytes, (unsigned long long)w.last);
-	record_fill(want, n);
+	probe_record_fill(want, n);
 	if (memcmp(rec->data, want, rec->len_bytes) != 0)
 		ui_die("record %llu has other octets", (unsigned long long)n);
 	w.last = n;
@@ -442,14 +421,14 @@ static bool
 append(void)
 {
 	uint8_t *rec = w.record[w.next % (w.depth + 1)];
-	struct weft_sge sge = {rec, record_bytes(w.next), 0};
+	struct weft_sge sge = {rec, probe_record_bytes(w.next), 0};
 	struct weft_log_append a = {.sg_list = &sge,
 	                            .num_sge = 1,
 	                            .durable = acknowledged,
 	                            .arg = (void *)(uintptr_t)w.next};
 	int rc;
 
-	record_fill(rec, w.next);
+	probe_record_fill(rec, w.next);
 	rc = weft_log_append(w.log, &a, NULL);
 	if (rc == 0)
 		w.next++;
@@ -470,16 +449,7 @@ on_signal(int sig)
 static void
 take_key(char *value)
 {
-	char *colon = strchr(value, ':'), why[CONF_ERR_MAX];
-	struct key_file key;
-
-	if (colon == NULL)
-		ui_usage_die("auth NAME:KEYFILE");
-	*colon = '\0';
-	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0 ||
-	    host_auth_derive(&key, &w.keys) != 0)
-		ui_die("%s: no key", colon + 1);
-	w.auth_name = value;
+	auth_arg_take(&w.auth, value);
 }
 
 static void

@@ -28,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conf.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/weft.h>
@@ -37,7 +37,6 @@
 #define LINK_NS    5000000ull
 #define PORT       7471
 #define DEPTH_MAX  64
-#define RECORD_MAX 6000u
 #define READ_BYTES (64u << 10)
 #define HISTORY    512 /* records that remain after a trim at least */
 
@@ -54,16 +53,9 @@ static struct weft_evq *evq;
 static void
 up(const char *name, const char *dev, const char *cidr, weft_event_fn on_event)
 {
-	static struct conf conf;
-	const struct stack_opt so = {.progname = name, .quiet = true};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
-	char err[CONF_ERR_MAX];
 
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", dev, cidr, 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, name, dev, cidr);
 	worker = st.workers[0];
 	if (weft_pd_alloc(st.ctx, &pd) != 0 || weft_evq_create(st.ctx, &ea, &evq) != 0)
 		ui_die("set-up failed");
@@ -182,40 +174,20 @@ static struct writer {
 	struct weft_log_at history[HISTORY];
 	uint8_t *read_buf;
 	uint32_t lkey;
-	uint8_t record[DEPTH_MAX][RECORD_MAX + 8];
+	uint8_t record[DEPTH_MAX][PROBE_RECORD_MAX + 8];
 } w;
-
-static uint32_t
-record_bytes(uint64_t n)
-{
-	return 8 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % RECORD_MAX;
-}
-
-static void
-record_fill(uint8_t *rec, uint64_t n)
-{
-	uint64_t be = htobe64(n);
-	uint32_t len = record_bytes(n);
-
-	memcpy(rec, &be, 8);
-	for (uint32_t i = 8; i < len; i++)
-		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8));
-}
 
 static void
 acknowledged(void *arg, const struct weft_log_at *at, int status)
 {
 	uint64_t n = (uintptr_t)arg;
-	char line[32];
-	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
 
 	if (status != 0)
 		return; /* the event FAILED reports the reason */
 	if (n != w.acked + 1)
 		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
 		       (unsigned long long)w.acked);
-	if (write(STDOUT_FILENO, line, (size_t)len) != len)
-		ui_die("standard output: %s", strerror(errno));
+	probe_acknowledged(n);
 	w.acked = n;
 	w.history[n % HISTORY] = *at;
 	if (w.victim_in > 0 && --w.victim_in == 0)
@@ -307,17 +279,17 @@ await(const bool *flag, const char *what)
 static void
 take_record(const struct weft_log_record *rec)
 {
-	uint8_t want[RECORD_MAX + 8];
+	uint8_t want[PROBE_RECORD_MAX + 8];
 	uint64_t n;
 
 	if (rec->len_bytes < 8)
 		ui_die("a record of %u octets", rec->len_bytes);
 	memcpy(&n, rec->data, 8);
 	n = be64toh(n);
-	if (rec->len_bytes != record_bytes(n) || (w.last != 0 && n != w.last + 1))
+	if (rec->len_bytes != probe_record_bytes(n) || (w.last != 0 && n != w.last + 1))
 		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
 		       rec->len_bytes, (unsigned long long)w.last);
-	record_fill(want, n);
+	probe_record_fill(want, n);
 	if (memcmp(rec->data, want, rec->len_bytes) != 0)
 		ui_die("record %llu has other octets", (unsigned long long)n);
 	w.last = n;
@@ -372,14 +344,14 @@ static bool
 append(void)
 {
 	uint8_t *rec = w.record[w.next % w.depth];
-	struct weft_sge sge = {rec, record_bytes(w.next), 0};
+	struct weft_sge sge = {rec, probe_record_bytes(w.next), 0};
 	struct weft_log_append a = {.sg_list = &sge,
 	                            .num_sge = 1,
 	                            .durable = acknowledged,
 	                            .arg = (void *)(uintptr_t)w.next};
 	int rc;
 
-	record_fill(rec, w.next);
+	probe_record_fill(rec, w.next);
 	rc = weft_log_append(w.log, &a, NULL);
 	if (rc == 0)
 		w.next++;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "addr.h"
-#include "conf.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 
@@ -262,8 +262,6 @@ make_qp(void)
 int
 main(int argc, char **argv)
 {
-	static struct conf conf;
-	const struct stack_opt so = {.progname = "ping_probe", .quiet = true};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 1024, .on_wc = on_wc};
 	struct weft_listen_attr la = {.size = sizeof(la)};
@@ -276,17 +274,12 @@ main(int argc, char **argv)
 	struct sockaddr_storage to;
 	struct weft_listener *l;
 	struct stack st = {0};
-	char err[CONF_ERR_MAX];
 
 	ui_init("ping_probe");
 	if (argc != 6 || addr_parse(argv[5], PORT, &to) != 0)
 		ui_usage_die("server|client KIND DEV CIDR HOST");
 	pr.kind = argv[2];
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[3], argv[4], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&st, "ping_probe", argv[3], argv[4]);
 	pr.w = st.workers[0];
 	if (weft_pd_alloc(st.ctx, &pr.pd) != 0 || weft_cq_create(st.ctx, &ca, &pr.cq) != 0 ||
 	    weft_evq_create(st.ctx, &ea, &pr.evq) != 0 || weft_mr_reg(pr.pd, &ma, &pr.mr) != 0)

@@ -29,10 +29,9 @@
 #include <unistd.h>
 
 #include "addr.h"
-#include "conf.h"
 #include "export_proto.h"
-#include "host_auth.h"
-#include "key_file.h"
+#include "auth_arg.h"
+#include "probe.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/rpcrdma.h>
@@ -61,8 +60,8 @@ static struct probe {
 	weft_export_written written;
 	uint32_t read_bytes;
 	struct host_auth auth;
-	struct host_auth_keys keys;
-	bool mute;          /* messages of the peer are not answered */
+	bool no_replies; /* messages of the peer are not answered */
+	struct auth_arg who;
 	const char *midway; /* "ask" or "late"; NULL: no authentication */
 	uint8_t out[ROOM + 64], in[ROOM + 64];
 } pr;
@@ -75,7 +74,7 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 	(void)user;
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++)
-		if (pr.rpc != NULL && !(pr.mute && wc[i].opcode == WEFT_WC_RECV))
+		if (pr.rpc != NULL && !(pr.no_replies && wc[i].opcode == WEFT_WC_RECV))
 			(void)weft_rpc_wc(pr.rpc, &wc[i]);
 }
 
@@ -93,17 +92,6 @@ on_event(void *user, const struct weft_event *ev)
 	}
 }
 
-static bool
-poll_until(const bool *flag)
-{
-	uint64_t end = ui_now_ns() + TIMEOUT_NS;
-
-	while (!*flag && ui_now_ns() < end)
-		if (weft_worker_poll(pr.w) == 0)
-			weft_worker_idle(pr.w, 50);
-	return *flag;
-}
-
 static int
 auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
 {
@@ -112,7 +100,8 @@ auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32
 	(void)user;
 	if (in != NULL && strcmp(pr.midway, "late") == 0) {
 		*out_bytes = 0;
-		pr.mute = true; /* otherwise both sides would answer empty messages without end */
+		pr.no_replies =
+		        true; /* otherwise both sides would answer empty messages without end */
 		return 0;
 	}
 	if (in != NULL && pr.auth.state == HOST_AUTH_ASKED) {
@@ -147,14 +136,14 @@ up(void)
 	ra.qp = pr.qp;
 	if (weft_rpc_create(&ra, &pr.rpc) != 0 ||
 	    weft_connect(pr.qp, (struct sockaddr *)&pr.to, addr_len(&pr.to), &ca) != 0 ||
-	    !poll_until(&pr.up))
+	    !probe_wait(pr.w, &pr.up, NULL, TIMEOUT_NS))
 		ui_die("cannot connect");
 }
 
 static void
 down(void)
 {
-	if (weft_disconnect(pr.qp) != 0 || !poll_until(&pr.gone))
+	if (weft_disconnect(pr.qp) != 0 || !probe_wait(pr.w, &pr.gone, NULL, TIMEOUT_NS))
 		ui_die("cannot disconnect");
 	weft_qp_destroy(pr.qp);
 	for (int i = 0; i < 8; i++)
@@ -197,7 +186,7 @@ call(struct weft_rpc_call_attr *a, const char *what)
 	a->fn = on_answer;
 	a->arg = (void *)(intptr_t)a->proc;
 	pr.done = false;
-	if (weft_rpc_call_with(pr.rpc, a) != 0 || !poll_until(&pr.done))
+	if (weft_rpc_call_with(pr.rpc, a) != 0 || !probe_wait(pr.w, &pr.done, NULL, TIMEOUT_NS))
 		ui_die("%s got no answer", what);
 	if (pr.rpc_status != WEFT_RPC_OK)
 		ui_die("%s: %s", what, weft_rpc_status_str(pr.rpc_status));
@@ -405,19 +394,11 @@ midway(char *who, const char *how)
 	                               .res_bytes = sizeof(weft_export_stat_res),
 	                               .fn = on_answer,
 	                               .arg = (void *)(intptr_t)WEFT_EXPORT_STAT};
-	char *file = strchr(who, ':'), why[256];
-	struct key_file key;
 	uint64_t begin;
 
-	if (file == NULL)
-		ui_usage_die("NAME:KEYFILE");
-	*file++ = '\0';
-	if (key_file_read(file, &key, why, sizeof(why)) != 0)
-		ui_die("%s: %s", file, why);
-	if (host_auth_derive(&key, &pr.keys) != 0)
-		ui_die("no HKDF");
-	snprintf(pr.auth.name, sizeof(pr.auth.name), "%s", who);
-	pr.auth.keys = &pr.keys;
+	auth_arg_take(&pr.who, who);
+	strcpy(pr.auth.name, pr.who.name);
+	pr.auth.keys = &pr.who.keys;
 	(void)host_auth_place(&pr.to, &pr.auth.place);
 	pr.midway = how;
 	up();
@@ -430,11 +411,11 @@ midway(char *who, const char *how)
 	if (weft_rpc_call_with(pr.rpc, &a) != 0)
 		ui_die("no call");
 	if (strcmp(how, "late") == 0) {
-		if (!poll_until(&pr.gone))
+		if (!probe_wait(pr.w, &pr.gone, NULL, TIMEOUT_NS))
 			ui_die("the connection stays");
 		puts("closed");
 	} else {
-		if (!poll_until(&pr.done))
+		if (!probe_wait(pr.w, &pr.done, NULL, TIMEOUT_NS))
 			ui_die("no answer");
 		puts(pr.rpc_status == WEFT_RPC_OK ? "served" : "refused");
 	}
@@ -498,20 +479,13 @@ int
 main(int argc, char **argv)
 {
 	static struct stack stack;
-	static struct conf conf;
-	struct stack_opt so = {.progname = "rpc_probe", .quiet = true};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 1024, .on_wc = on_wc};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event};
-	char err[1024];
 
 	ui_init("rpc_probe");
 	if (argc != 6 && argc != 7)
 		ui_usage_die("DEV CIDR HOST EXPORT VERSION [ROUNDS]");
-	conf_defaults(&conf);
-	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
-	    conf_finish(&conf, err, sizeof(err)) != 0 ||
-	    stack_up(&conf, &so, &stack, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+	probe_up(&stack, "rpc_probe", argv[1], argv[2]);
 	pr.vers = (uint8_t)atoi(argv[5]);
 	pr.w = stack.workers[0];
 	if (addr_resolve(argv[3], 7471, &pr.to) != NULL || weft_pd_alloc(stack.ctx, &pr.pd) != 0 ||
@@ -522,7 +496,7 @@ main(int argc, char **argv)
 		midway(argv[4], argc == 7 ? argv[6] : "ask");
 	up();
 	if (strcmp(argv[4], "-") == 0) {
-		if (!poll_until(&pr.gone))
+		if (!probe_wait(pr.w, &pr.gone, NULL, TIMEOUT_NS))
 			ui_die("the connection stays");
 		puts("closed");
 		fflush(stdout);

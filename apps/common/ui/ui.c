@@ -198,6 +198,17 @@ ui_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 }
 
 uint64_t
+ui_arg_u64(const char *option, const char *value, uint64_t min, uint64_t max)
+{
+	uint64_t v;
+
+	if (ui_parse_u64(value, min, max, &v) != 0)
+		ui_usage_die("%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, option, value,
+		             min, max);
+	return v;
+}
+
+uint64_t
 ui_now_ns(void)
 {
 	struct timespec ts;

@@ -45,6 +45,9 @@ const char *ui_time(uint64_t ns, char *buf, size_t size);
 /** Parse an unsigned decimal within [min, max]; no other character may be in s. -EINVAL,
  * -ERANGE. */
 int ui_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
+/** Parse the value of an option likewise, named as the user gave it ("--depth"); ui_usage_die() if
+ * it is none. */
+uint64_t ui_arg_u64(const char *option, const char *value, uint64_t min, uint64_t max);
 /** CLOCK_MONOTONIC. */
 uint64_t ui_now_ns(void);
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The common part of the clients that tests command. */
+
+#include "probe.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui.h"
+
+void
+probe_up(struct stack *st, const char *name, const char *dev, const char *cidr)
+{
+	static struct conf conf;
+	const struct stack_opt so = {.progname = name, .quiet = true};
+	char err[CONF_ERR_MAX];
+
+	conf_defaults(&conf);
+	if (conf_add_port(&conf, "p0", dev, cidr, 0, err, sizeof(err)) != 0 ||
+	    conf_finish(&conf, err, sizeof(err)) != 0 ||
+	    stack_up(&conf, &so, st, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+}
+
+bool
+probe_wait(struct weft_worker *w, const bool *flag, const bool *gone, uint64_t timeout_ns)
+{
+	uint64_t end = ui_now_ns() + timeout_ns;
+
+	while (!*flag && (gone == NULL || !*gone) && ui_now_ns() < end)
+		if (weft_worker_poll(w) == 0)
+			weft_worker_idle(w, 50);
+	return *flag;
+}
+
+bool
+probe_next_line(struct weft_worker *w, char *line, size_t size)
+{
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	while (poll(&in, 1, 0) == 0)
+		if (weft_worker_poll(w) == 0)
+			weft_worker_idle(w, 50);
+	return fgets(line, (int)size, stdin) != NULL;
+}
+
+uint32_t
+probe_record_bytes(uint64_t n)
+{
+	return 8 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % PROBE_RECORD_MAX;
+}
+
+void
+probe_record_fill(uint8_t *rec, uint64_t n)
+{
+	uint64_t be = htobe64(n);
+	uint32_t len = probe_record_bytes(n);
+
+	memcpy(rec, &be, 8);
+	for (uint32_t i = 8; i < len; i++)
+		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8));
+}
+
+void
+probe_acknowledged(uint64_t n)
+{
+	char line[32];
+	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
+
+	if (write(STDOUT_FILENO, line, (size_t)len) != len)
+		ui_die("standard output: %s", strerror(errno));
+}
