@@ -379,9 +379,8 @@ main(int argc, char **argv)
 		r->destination = argv[optind + 1];
 		r->depth = a.opt.depth;
 		r->block_bytes = a.opt.block_bytes;
-		rc = !push        ? cp_pull(s, argv[optind + 1], r)
-		     : a.opt.pull ? cp_push_rpc(s, argv[optind], r)
-		                  : cp_push(s, argv[optind], r);
+		rc = !push ? cp_pull(s, argv[optind + 1], r)
+		           : cp_push(s, argv[optind], r, a.opt.pull ? &cp_push_rpc : &cp_push_rdma);
 	}
 	if (rc != 0)
 		ui_die("%s", s->err[0] != '\0' ? s->err : strerror(-rc));

@@ -4,7 +4,7 @@
 
 /**
  * @file What the sources of weft-cp share: a session with a target (cp_session.c, cp_auth.c), push
- * (cp_source.c, cp_push.c, cp_push_rpc.c), pull (cp_pull.c), the report (cp_report.c), revocation
+ * (cp_source.c, cp_push*.c), pull (cp_pull.c), the report (cp_report.c), revocation
  * by the target (cp_revoke.c), the program (cp.c).
  *
  * weft-cp has one thread. It posts and calls weft_worker_poll(); callbacks only record events.
@@ -24,6 +24,7 @@
 #include "host_auth.h"
 #include "key_file.h"
 #include "stack.h"
+#include "ui.h"
 #include "url.h"
 #include <weft/weft.h>
 #include <weft/rpcrdma.h>
@@ -218,9 +219,44 @@ struct cp_report {
 	char hash[WEFT_TEXT_MAX + 1], mechanism[WEFT_TEXT_MAX + 1];
 };
 
-/** Push by RPC WRITEs: the target fetches the data. */
-int cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r);
-int cp_push(struct cp_session *s, const char *path, struct cp_report *r);
+/** A push, of whichever way. A way's own structure begins with it. */
+struct cp_push {
+	struct cp_session *s;
+	struct cp_report *r;
+	struct cp_source file;
+	struct expfmt_commit old, new;
+	uint64_t slot_to;
+	const struct weft_hash_ops *hash; /**< of Verify; NULL: no Verify */
+	const uint8_t *key;               /**< NULL when the hash has no key */
+	uint32_t key_bytes;
+	uint32_t depth; /**< blocks in flight */
+	uint8_t *mem;   /**< one block every stride octets */
+	size_t stride;
+	uint64_t done_bytes, begin_ns;
+	struct ui_progress bar;
+};
+
+/** How the data of a push goes to the target. */
+struct cp_push_ops {
+	size_t bytes; /**< of the way's structure */
+	uint32_t depth_max;
+	/** of the data and the commit */
+	void (*on_wc)(void *p, const struct weft_wc *wc);
+	/** Read the commit word into p->old, durable. p->mem is allocated. */
+	int (*read_word)(struct cp_push *p);
+	int (*data)(struct cp_push *p);
+	int (*commit)(struct cp_push *p);
+	/** Add the way's own figures to the report. */
+	void (*report)(struct cp_push *p);
+};
+
+/** Writes, Flushes and Verifies of this client. */
+extern const struct cp_push_ops cp_push_rdma;
+/** RPC WRITEs: the target fetches the data. */
+extern const struct cp_push_ops cp_push_rpc;
+
+int cp_push(struct cp_session *s, const char *path, struct cp_report *r,
+            const struct cp_push_ops *ops);
 int cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
 void cp_report_print(const struct cp_report *r, bool json);
 

@@ -36,18 +36,12 @@ struct rpc_block {
 };
 
 struct rpc_push {
-	struct cp_session *s;
-	struct cp_report *r;
-	struct cp_source file;
-	struct expfmt_commit old, new;
-	uint64_t slot_to;
+	struct cp_push base; /* first member */
 	weft_export_stability stable;
-	const struct weft_hash_ops *hash; /* NULL: no Verify */
-	unsigned int depth, used;
-	uint8_t *mem;
+	unsigned int used;
 	struct rpc_block block[RPC_DEPTH_MAX];
 	uint8_t word[EXPFMT_COMMIT_BYTES];
-	uint64_t done_bytes, begin_ns, last_ns;
+	uint64_t last_ns;
 	bool commit_sent;
 	/* the first call that failed or was refused */
 	bool failed;
@@ -57,7 +51,6 @@ struct rpc_push {
 	int verify_rc;                     /* error of a Verify that could not be posted */
 	uint64_t bad_off;
 	char why[WEFT_TEXT_MAX + 1];
-	struct ui_progress bar;
 };
 
 /* ---- Answers ---- */
@@ -86,9 +79,9 @@ fetch_block_done(struct rpc_block *b)
 	p->last_ns = ui_now_ns();
 	if (!b->data)
 		return;
-	p->done_bytes += b->args.data.data_len;
-	p->r->blocks++;
-	hist_add(&p->r->lat, p->last_ns - b->post_ns);
+	p->base.done_bytes += b->args.data.data_len;
+	p->base.r->blocks++;
+	hist_add(&p->base.r->lat, p->last_ns - b->post_ns);
 }
 
 static void
@@ -132,20 +125,20 @@ fetch_verify(struct rpc_block *b)
 	        .wr_id = (uint64_t)(b - p->block),
 	        .opcode = WEFT_WR_VERIFY,
 	        .flags = WEFT_WR_SIGNALED,
-	        .verify = {.stag = p->s->grant.stag,
+	        .verify = {.stag = p->base.s->grant.stag,
 	                   .to = b->args.to,
 	                   .len_bytes = sge.len_bytes,
 	                   .expect = expect},
 	};
-	bool keyed = p->hash->key_max_bytes > 0;
-	int rc = weft_commit_hash(p->hash->name, keyed ? p->s->opt->hash_key.key : NULL,
-	                          keyed ? p->s->opt->hash_key.bytes : 0, &sge, 1, expect,
+	bool keyed = p->base.hash->key_max_bytes > 0;
+	int rc = weft_commit_hash(p->base.hash->name, keyed ? p->base.s->opt->hash_key.key : NULL,
+	                          keyed ? p->base.s->opt->hash_key.bytes : 0, &sge, 1, expect,
 	                          sizeof(expect));
 
 	if (rc <= 0)
 		return rc < 0 ? rc : -ENOTSUP;
 	wr.verify.expect_bytes = (uint32_t)rc;
-	rc = weft_post_send(p->s->qp, &wr, 1);
+	rc = weft_post_send(p->base.s->qp, &wr, 1);
 	return rc == 1 ? 0 : rc < 0 ? rc : -EAGAIN;
 }
 
@@ -208,11 +201,11 @@ fetch_read_word(void *arg, enum weft_rpc_status status, void *vres)
 static int
 fetch_fail(struct rpc_push *p)
 {
-	struct cp_session *s = p->s;
+	struct cp_session *s = p->base.s;
 	char cons[200];
 
 	/* A refused call was not executed; a lost answer leaves that unknown. */
-	cp_push_consequence(p->old.generation,
+	cp_push_consequence(p->base.old.generation,
 	                    p->commit_sent &&
 	                            (p->rpc_status != WEFT_RPC_OK || p->status == WEFT_EXPORT_IO),
 	                    cons, sizeof(cons));
@@ -222,13 +215,14 @@ fetch_fail(struct rpc_push *p)
 		        "%s: export %s: no Verify could be asked for at octet %" PRIu64 ": %s%s",
 		        s->where, s->url.export_name, p->bad_off, strerror(-p->verify_rc), cons);
 	if (p->verify_status == WEFT_WC_HASH_MISMATCH)
-		return cp_fail(
-		        s, -EIO,
-		        "%s: export %s: verify failed: the medium does not hold what was "
-		        "fetched at octet %" PRIu64 "%s%s",
-		        s->where, s->url.export_name, p->bad_off,
-		        p->hash->key_max_bytes > 0 ? ", or --hash-key is another key than its" : "",
-		        cons);
+		return cp_fail(s, -EIO,
+		               "%s: export %s: verify failed: the medium does not hold what was "
+		               "fetched at octet %" PRIu64 "%s%s",
+		               s->where, s->url.export_name, p->bad_off,
+		               p->base.hash->key_max_bytes > 0
+		                       ? ", or --hash-key is another key than its"
+		                       : "",
+		               cons);
 	if (p->verify_status != WEFT_WC_SUCCESS && p->verify_status != WEFT_WC_FLUSHED)
 		return cp_fail(s, -EIO, "%s: export %s: verify failed at octet %" PRIu64 ": %s%s",
 		               s->where, s->url.export_name, p->bad_off,
@@ -248,15 +242,15 @@ static int
 fetch_turn(struct rpc_push *p)
 {
 	char cons[200];
-	int rc = cp_turn(p->s, p->used > 0);
+	int rc = cp_turn(p->base.s, p->used > 0);
 
 	if (p->failed)
 		return fetch_fail(p);
 	if (rc != 0)
-		return cp_fail_conn(
-		        p->s, rc,
-		        cp_push_consequence(p->old.generation, p->commit_sent, cons, sizeof(cons)));
-	ui_progress_update(&p->bar, p->done_bytes);
+		return cp_fail_conn(p->base.s, rc,
+		                    cp_push_consequence(p->base.old.generation, p->commit_sent,
+		                                        cons, sizeof(cons)));
+	ui_progress_update(&p->base.bar, p->base.done_bytes);
 	return 0;
 }
 
@@ -275,7 +269,7 @@ fetch_wait(struct rpc_push *p)
 static int
 fetch_call(struct rpc_push *p, struct weft_rpc_call_attr *a)
 {
-	struct cp_session *s = p->s;
+	struct cp_session *s = p->base.s;
 	int rc;
 
 	a->size = sizeof(*a);
@@ -309,7 +303,7 @@ fetch_write(struct rpc_block *b, uint64_t to, void *data, uint32_t len)
 	};
 	int rc;
 
-	b->args = (weft_export_write_args){p->s->grant.handle, to, p->stable, {len, data}};
+	b->args = (weft_export_write_args){p->base.s->grant.handle, to, p->stable, {len, data}};
 	b->busy = true;
 	b->post_ns = ui_now_ns();
 	rc = fetch_call(p, &a);
@@ -327,7 +321,7 @@ fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, boo
 
 	b->off = 0;
 	b->data = false;
-	b->verify = verify && p->hash != NULL;
+	b->verify = verify && p->base.hash != NULL;
 	rc = fetch_write(b, to, data, len);
 	return rc != 0 ? rc : fetch_wait(p);
 }
@@ -335,9 +329,10 @@ fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, boo
 /* ---- The whole ---- */
 
 static int
-fetch_step_0(struct rpc_push *p)
+fetch_step_0(struct cp_push *base)
 {
-	struct cp_session *s = p->s;
+	struct rpc_push *p = (struct rpc_push *)base;
+	struct cp_session *s = base->s;
 	struct weft_export_read_call c = {{s->grant.handle, s->grant.commit_to, sizeof(p->word)},
 	                                  p->word};
 	const weft_export_read_res init = {
@@ -353,105 +348,72 @@ fetch_step_0(struct rpc_push *p)
 	        .fn = fetch_read_word,
 	        .arg = p,
 	};
-	int rc = fetch_call(p, &a);
+	int rc;
+
+	p->stable = s->opt->no_flush ? WEFT_EXPORT_UNSTABLE : WEFT_EXPORT_DURABLE;
+	for (uint32_t i = 0; i < base->depth; i++) {
+		p->block[i].p = p;
+		p->block[i].buf = base->mem + i * base->stride;
+	}
+	s->on_wc = fetch_on_wc;
+	s->op = p;
+	rc = fetch_call(p, &a);
 
 	if (rc == 0)
 		rc = fetch_wait(p);
-	/* The target's memory and its medium may differ: see push_begin(). */
+	/* The target's memory and its medium may differ: see cp_push(). */
 	if (rc == 0 && p->stable == WEFT_EXPORT_DURABLE)
 		rc = fetch_write_alone(p, s->grant.commit_to, p->word, sizeof(p->word), false);
 	if (rc != 0)
 		return rc;
-	expfmt_commit_decode(p->word, &p->old);
-	if (p->old.generation == EXPFMT_GENERATION_MAX)
-		return cp_fail(s, -EOVERFLOW, "%s: export %s: no generation is left", s->where,
-		               s->url.export_name);
-	p->new.generation = p->old.generation + 1;
-	p->new.slot = p->old.generation == 0 ? 0 : p->old.slot ^ 1;
-	p->slot_to = s->grant.slot_to[p->new.slot];
-	return 0;
-}
-
-static int
-fetch_begin(struct rpc_push *p)
-{
-	struct cp_session *s = p->s;
-	size_t stride = (s->opt->block_bytes + 4095u) & ~(size_t)4095;
-	char b1[32];
-	int rc = cp_source_fits(s, &p->file);
-
-	if (rc != 0)
-		return rc;
-	if (!s->grant.persistent && !s->opt->no_flush)
-		return cp_fail(s, -ENOTSUP,
-		               "%s: export %s is not persistent (%s); --no-flush pushes to it all "
-		               "the same",
-		               s->where, s->url.export_name, s->grant.mechanism);
-	if (!s->opt->no_verify && s->grant.persistent && s->opt->no_flush)
-		return cp_fail(
-		        s, -EINVAL,
-		        "%s: export %s is persistent (%s), and a Verify looks at the medium; leave "
-		        "--no-flush out",
-		        s->where, s->url.export_name, s->grant.mechanism);
-	if (!s->opt->no_verify)
-		p->hash = weft_hash_find(s->grant.hash);
-	if (p->hash != NULL && p->hash->key_max_bytes > 0 && s->opt->hash_key.bytes == 0)
-		return cp_fail(s, -ENOKEY,
-		               "%s: export %s verifies by %s; give its key with --hash-key FILE",
-		               s->where, s->url.export_name, s->grant.hash);
-	p->depth = s->opt->depth < RPC_DEPTH_MAX ? s->opt->depth : RPC_DEPTH_MAX;
-	p->r->depth = p->depth;
-	p->mem = aligned_alloc(4096, stride * p->depth);
-	if (p->mem == NULL)
-		return cp_fail(s, -ENOMEM, "not enough memory for %u blocks of %s", p->depth,
-		               ui_bytes(stride, b1, sizeof(b1)));
-	for (uint32_t i = 0; i < p->depth; i++) {
-		p->block[i].p = p;
-		p->block[i].buf = p->mem + i * stride;
-	}
+	expfmt_commit_decode(p->word, &base->old);
 	return 0;
 }
 
 static struct rpc_block *
 fetch_free_block(struct rpc_push *p)
 {
-	for (unsigned int i = 0; i < p->depth; i++)
+	for (unsigned int i = 0; i < p->base.depth; i++)
 		if (!p->block[i].busy)
 			return &p->block[i];
 	return NULL;
 }
 
 static int
-fetch_data(struct rpc_push *p)
+fetch_data(struct cp_push *base)
 {
-	uint64_t size = (uint64_t)p->file.st.st_size;
-	struct cp_session *s = p->s;
+	struct rpc_push *p = (struct rpc_push *)base;
+	uint64_t size = (uint64_t)p->base.file.st.st_size;
+	struct cp_session *s = p->base.s;
 	int rc = 0;
 
-	while (rc == 0 && p->file.read_bytes < size) {
-		uint64_t left = size - p->file.read_bytes;
+	while (rc == 0 && p->base.file.read_bytes < size) {
+		uint64_t left = size - p->base.file.read_bytes;
 		struct rpc_block *b = fetch_free_block(p);
 		uint32_t len;
 
-		if (cp_must_leave(s, s->grant.rights, p->begin_ns, p->file.read_bytes, size)) {
+		if (cp_must_leave(s, s->grant.rights, p->base.begin_ns, p->base.file.read_bytes,
+		                  size)) {
 			char what[200];
 
 			rc = fetch_wait(p);
 			return rc != 0 ? rc
-			               : cp_leave(s, cp_push_consequence(p->old.generation, false,
-			                                                 what, sizeof(what)));
+			               : cp_leave(s,
+			                          cp_push_consequence(p->base.old.generation, false,
+			                                              what, sizeof(what)));
 		}
-		if (b == NULL || cp_ahead(s, p->begin_ns, p->file.read_bytes)) {
+		if (b == NULL || cp_ahead(s, p->base.begin_ns, p->base.file.read_bytes)) {
 			rc = fetch_turn(p);
 			continue;
 		}
 		len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
-		b->off = p->file.read_bytes;
+		b->off = p->base.file.read_bytes;
 		b->data = true;
-		b->verify = p->hash != NULL;
-		rc = cp_source_read(s, &p->file, b->buf, len);
+		b->verify = p->base.hash != NULL;
+		rc = cp_source_read(s, &p->base.file, b->buf, len);
 		if (rc == 0)
-			rc = fetch_write(b, p->slot_to + EXPFMT_HEADER_BYTES + b->off, b->buf, len);
+			rc = fetch_write(b, p->base.slot_to + EXPFMT_HEADER_BYTES + b->off, b->buf,
+			                 len);
 		if (rc == 0)
 			rc = fetch_turn(p);
 	}
@@ -459,88 +421,40 @@ fetch_data(struct rpc_push *p)
 }
 
 static int
-fetch_commit(struct rpc_push *p)
+fetch_commit(struct cp_push *base)
 {
-	uint64_t posted = ui_now_ns(), last = p->r->blocks > 0 ? p->last_ns : posted;
+	struct rpc_push *p = (struct rpc_push *)base;
+	uint64_t posted = ui_now_ns(), last = p->base.r->blocks > 0 ? p->last_ns : posted;
 	uint8_t header[EXPFMT_HEADER_BYTES];
 	int rc;
 
-	cp_source_header(&p->file, p->new.generation, p->r->crc, header);
-	rc = fetch_write_alone(p, p->slot_to, header, sizeof(header), true);
+	cp_source_header(&p->base.file, p->base.new.generation, p->base.r->crc, header);
+	rc = fetch_write_alone(p, p->base.slot_to, header, sizeof(header), true);
 	if (rc != 0)
 		return rc;
-	expfmt_commit_encode(&p->new, p->word);
+	expfmt_commit_encode(&p->base.new, p->word);
 	p->commit_sent = true;
-	rc = fetch_write_alone(p, p->s->grant.commit_to, p->word, sizeof(p->word), false);
-	p->r->commit_ns = p->last_ns - last;
-	p->r->commit_post_ns = p->last_ns - posted;
+	rc = fetch_write_alone(p, p->base.s->grant.commit_to, p->word, sizeof(p->word), false);
+	p->base.r->commit_ns = p->last_ns - last;
+	p->base.r->commit_post_ns = p->last_ns - posted;
 	return rc;
 }
 
 static void
-fetch_report(struct rpc_push *p)
+fetch_report(struct cp_push *base)
 {
-	struct cp_report *r = p->r;
-	struct weft_qp_info info;
+	const struct rpc_push *p = (struct rpc_push *)base;
 
-	weft_qp_query(p->s->qp, &info);
-	r->bytes = (uint64_t)p->file.st.st_size;
-	r->transfer_ns = p->last_ns - p->begin_ns;
-	r->generation = p->new.generation;
-	r->slot = p->new.slot;
-	r->tries = 1;
-	r->fetched = true;
-	r->verified = p->hash != NULL;
-	r->flushed = p->stable == WEFT_EXPORT_DURABLE;
-	r->retransmits = info.retrans_segs;
+	base->r->transfer_ns = p->last_ns - base->begin_ns;
+	base->r->fetched = true;
 }
 
-int
-cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r)
-{
-	struct rpc_push *p = calloc(1, sizeof(*p));
-	int rc;
-
-	if (p == NULL)
-		return cp_fail(s, -ENOMEM, "not enough memory");
-	p->s = s;
-	p->r = r;
-	p->file.fd = -1;
-	p->stable = s->opt->no_flush ? WEFT_EXPORT_UNSTABLE : WEFT_EXPORT_DURABLE;
-	r->op = "push";
-	rc = cp_source_open(s, &p->file, path);
-	if (rc == 0)
-		rc = cp_connect(s);
-	if (rc == 0)
-		rc = cp_open(s,
-		             WEFT_EXPORT_READ | WEFT_EXPORT_WRITE |
-		                     (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH) |
-		                     (s->opt->no_verify ? 0 : WEFT_EXPORT_VERIFY),
-		             0);
-	if (rc == 0)
-		rc = fetch_begin(p);
-	s->on_wc = fetch_on_wc;
-	s->op = p;
-	if (rc == 0)
-		rc = fetch_step_0(p);
-	if (rc == 0) {
-		p->begin_ns = ui_now_ns();
-		ui_progress_start(&p->bar, path, (uint64_t)p->file.st.st_size, s->opt->quiet);
-		rc = fetch_data(p);
-		if (rc == 0)
-			rc = cp_source_check(s, &p->file);
-		if (rc == 0)
-			rc = fetch_commit(p);
-		ui_progress_end(&p->bar);
-	}
-	if (rc == 0)
-		fetch_report(p);
-	if (rc == 0)
-		cp_close(s);
-	cp_end(s); /* ends the calls that are still unanswered */
-	free(p->mem);
-	if (p->file.fd >= 0)
-		close(p->file.fd);
-	free(p);
-	return rc;
-}
+const struct cp_push_ops cp_push_rpc = {
+        .bytes = sizeof(struct rpc_push),
+        .depth_max = RPC_DEPTH_MAX,
+        .on_wc = fetch_on_wc,
+        .read_word = fetch_step_0,
+        .data = fetch_data,
+        .commit = fetch_commit,
+        .report = fetch_report,
+};

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Pushing a file. First a Flush and a Read of the commit word. Then, for each block, Write,
+ * Flush and Verify as one transaction. Then the same for the slot's header, with an Atomic Write of
+ * the commit word and a Flush of it in the same transaction. All are posted without waiting for
+ * each other; the last completion acknowledges the commit.
+ *
+ * The target executes the Atomic Write only after every earlier Flush and Verify succeeded, so the
+ * word never names a slot that is not durable and intact.
+ */
+
+#include "cp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ui.h"
+#include <weft/commit.h>
+
+/* wr_id of the commit; other wr_ids are blocks of the pipeline. */
+#define WR_COMMIT UINT32_MAX
+
+struct push_block {
+	uint8_t *buf;
+	uint64_t off; /* in the object */
+	uint32_t len;
+	uint64_t post_ns;
+};
+
+struct push {
+	struct cp_push base; /* first member */
+	struct push_block block[CP_DEPTH_MAX];
+	unsigned int head, used; /* ring of the blocks in flight */
+	uint8_t header[EXPFMT_HEADER_BYTES];
+	uint64_t last_block_ns, commit_post_ns, commit_ns;
+	/* polls so far, and the polls of the last block and of the commit */
+	uint64_t turns, last_block_turn, commit_turn;
+	bool commit_posted, done;
+	/* the first completion that failed */
+	bool failed;
+	struct weft_wc bad;
+};
+
+/* ---- Completions ---- */
+
+static void
+push_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct push *p = op;
+	struct push_block *b;
+	uint64_t now = ui_now_ns();
+
+	if (wc->status != WEFT_WC_SUCCESS) {
+		if (!p->failed)
+			p->bad = *wc;
+		p->failed = true;
+		return;
+	}
+	if (p->failed)
+		return;
+	if (wc->wr_id == WR_COMMIT) {
+		p->commit_ns = now;
+		p->commit_turn = p->turns;
+		p->done = true;
+		return;
+	}
+	/* Blocks complete in the order of their posts. */
+	b = &p->block[p->head];
+	p->base.done_bytes += b->len;
+	p->base.r->blocks++;
+	hist_add(&p->base.r->lat, now - b->post_ns);
+	p->last_block_ns = now;
+	p->last_block_turn = p->turns;
+	p->head = (p->head + 1) % p->base.depth;
+	p->used--;
+}
+
+/* The consequence of a failure for the object. */
+static const char *
+push_consequence(const struct push *p, bool remote_failure, char *buf, size_t size)
+{
+	/* The request that failed at the target precedes the Atomic Write, which was therefore
+	 * not executed. */
+	return cp_push_consequence(p->base.old.generation, p->commit_posted && !remote_failure, buf,
+	                           size);
+}
+
+static int
+push_fail_conn(struct push *p, int rc)
+{
+	char what[200];
+
+	return cp_fail_conn(p->base.s, rc, push_consequence(p, false, what, sizeof(what)));
+}
+
+static int
+push_fail_wc(struct push *p)
+{
+	struct cp_session *s = p->base.s;
+	uint32_t step = p->bad.commit.step;
+	bool last = p->bad.wr_id == WR_COMMIT;
+	const char *why, *what = weft_commit_step_str(step);
+	char cons[200], place[96] = "the slot's header";
+
+	if (p->bad.status == WEFT_WC_FLUSHED)
+		return push_fail_conn(p, -ENOTCONN);
+	why = cp_why(s, p->bad.status);
+	push_consequence(p, !last || step < WEFT_COMMIT_STEP_WORD_FLUSH, cons, sizeof(cons));
+	if (last && step >= WEFT_COMMIT_STEP_WORD)
+		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s%s", s->where,
+		               s->url.export_name, what, why, cons);
+	if (!last) {
+		const struct push_block *b = &p->block[p->bad.wr_id];
+
+		snprintf(place, sizeof(place), "octets %" PRIu64 " to %" PRIu64, b->off,
+		         b->off + b->len - 1);
+	}
+	if (p->bad.status == WEFT_WC_HASH_MISMATCH)
+		return cp_fail(s, -EIO,
+		               "%s: export %s: verify failed: the medium does not hold what was "
+		               "sent for %s%s%s",
+		               s->where, s->url.export_name, place,
+		               p->base.key != NULL ? ", or --hash-key is another key than its" : "",
+		               cons);
+	return cp_fail(s, -EIO, "%s: export %s: %s failed for %s: %s%s", s->where,
+	               s->url.export_name, what, place, why, cons);
+}
+
+/* Run one turn, and return the first failure so far. */
+static int
+push_turn(struct push *p)
+{
+	int rc;
+
+	p->turns++;
+	rc = cp_turn(p->base.s, p->used > 0 || p->commit_posted);
+	if (p->failed)
+		return push_fail_wc(p);
+	if (rc != 0 && !p->done)
+		return push_fail_conn(p, rc);
+	ui_progress_update(&p->base.bar, p->base.done_bytes);
+	return 0;
+}
+
+/* ---- Posting ---- */
+
+/* Get a free block of the ring; waits for one. */
+static int
+push_get_block(struct push *p, struct push_block **out)
+{
+	while (p->used == p->base.depth) {
+		int rc = push_turn(p);
+
+		if (rc != 0)
+			return rc;
+	}
+	*out = &p->block[(p->head + p->used) % p->base.depth];
+	return 0;
+}
+
+/* Post Write, Flush and Verify of a piece of the slot; with a word, its commit behind them. */
+static int
+push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
+          const struct expfmt_commit *word)
+{
+	struct cp_session *s = p->base.s;
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+	struct weft_sge sge = {.addr = buf, .len_bytes = len};
+	struct weft_commit_range range = {
+	        .sg_list = &sge, .num_sge = 1, .stag = s->grant.stag, .to = to};
+	struct weft_commit c = {
+	        .wr_id = wr_id,
+	        .flags = (s->opt->no_flush ? WEFT_COMMIT_NO_FLUSH : 0) |
+	                 (word == NULL ? WEFT_COMMIT_NO_WORD : 0),
+	        .ranges = &range,
+	        .num_ranges = 1,
+	        .word = {.stag = s->grant.stag, .to = s->grant.commit_to},
+	};
+	int rc;
+
+	if (word != NULL)
+		expfmt_commit_encode(word, c.word.data);
+	if (!s->opt->no_verify) {
+		rc = weft_commit_hash(p->base.hash->name, p->base.key, p->base.key_bytes, &sge, 1,
+		                      expect, sizeof(expect));
+		if (rc < 0)
+			return cp_fail(s, rc, "hashing by %s: %s", p->base.hash->name,
+			               strerror(-rc));
+		range.expect = expect;
+		range.expect_bytes = (uint32_t)rc;
+	}
+	rc = weft_commit(s->qp, &c);
+	if (rc == 0)
+		return 0;
+	/* The queue is as deep as the pipeline, and each block has octets of its own. */
+	return cp_fail(s, rc, "%s: posting work failed: %s", s->where, strerror(-rc));
+}
+
+static int
+push_post_block(struct push *p, struct push_block *b)
+{
+	int rc;
+
+	if (p->used == 0)
+		p->base.s->last_ns = ui_now_ns();
+	b->post_ns = ui_now_ns();
+	rc = push_post(p, (uint64_t)(b - p->block), b->buf, b->len,
+	               p->base.slot_to + EXPFMT_HEADER_BYTES + b->off, NULL);
+	if (rc == 0)
+		p->used++;
+	return rc;
+}
+
+static bool
+push_must_leave(const struct push *p)
+{
+	return cp_must_leave(p->base.s, p->base.s->grant.rights, p->base.begin_ns,
+	                     p->base.file.read_bytes, (uint64_t)p->base.file.st.st_size);
+}
+
+static int
+push_leave(struct push *p)
+{
+	char what[200];
+	int rc = 0;
+
+	while (rc == 0 && p->used > 0)
+		rc = push_turn(p);
+	p->base.s->on_wc = NULL;
+	return rc != 0 ? rc : cp_leave(p->base.s, push_consequence(p, false, what, sizeof(what)));
+}
+
+static int
+push_data(struct cp_push *base)
+{
+	struct push *p = (struct push *)base;
+	uint64_t size = (uint64_t)p->base.file.st.st_size;
+
+	while (p->base.file.read_bytes < size) {
+		struct push_block *b;
+		uint64_t left = size - p->base.file.read_bytes;
+		int rc = push_get_block(p, &b);
+
+		while (rc == 0 && !push_must_leave(p) &&
+		       cp_ahead(p->base.s, p->base.begin_ns, p->base.file.read_bytes))
+			rc = push_turn(p);
+		if (rc == 0 && push_must_leave(p))
+			rc = push_leave(p);
+		if (rc != 0)
+			return rc;
+		b->off = p->base.file.read_bytes;
+		b->len = left < p->base.s->opt->block_bytes ? (uint32_t)left
+		                                            : p->base.s->opt->block_bytes;
+		rc = cp_source_read(p->base.s, &p->base.file, b->buf, b->len);
+		if (rc == 0)
+			rc = push_post_block(p, b);
+		if (rc == 0)
+			rc = push_turn(p);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+push_commit(struct cp_push *base)
+{
+	struct push *p = (struct push *)base;
+	int rc;
+
+	cp_source_header(&p->base.file, p->base.new.generation, p->base.r->crc, p->header);
+	p->commit_post_ns = ui_now_ns();
+	if (p->used == 0)
+		p->base.s->last_ns = p->commit_post_ns;
+	p->commit_posted = true;
+	rc = push_post(p, WR_COMMIT, p->header, sizeof(p->header), p->base.slot_to, &p->base.new);
+	while (rc == 0 && !p->done)
+		rc = push_turn(p);
+	return rc;
+}
+
+static int
+push_read_word(struct cp_push *base)
+{
+	struct push *p = (struct push *)base;
+
+	for (uint32_t i = 0; i < base->depth; i++)
+		p->block[i].buf = base->mem + i * base->stride;
+	return cp_read_word(base->s, !base->s->opt->no_flush, &base->old);
+}
+
+static void
+push_report(struct cp_push *base)
+{
+	const struct push *p = (struct push *)base;
+	struct cp_report *r = base->r;
+
+	r->transfer_ns = p->commit_ns - base->begin_ns;
+	r->commit_ns = r->blocks > 0 ? p->commit_ns - p->last_block_ns : r->transfer_ns;
+	r->commit_post_ns = p->commit_ns - p->commit_post_ns;
+	r->commit_same_poll = r->blocks > 0 && p->commit_turn == p->last_block_turn;
+}
+
+const struct cp_push_ops cp_push_rdma = {
+        .bytes = sizeof(struct push),
+        .depth_max = CP_DEPTH_MAX,
+        .on_wc = push_on_wc,
+        .read_word = push_read_word,
+        .data = push_data,
+        .commit = push_commit,
+        .report = push_report,
+};
