@@ -8,11 +8,11 @@
 
 #include "tcp_cc.h"
 #include "tcp_conn.h"
-#include "tcp_instance.h"
 #include "tcp_loss.h"
 #include "tcp_math.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "tcp_instance.h"
 
 static const struct tcp_cc_ops *const tcp_cc_table[] = {
         [WEFT_TCP_CC_DEFAULT] = &tcp_cubic_ops,
@@ -180,4 +180,14 @@ tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 	 */
 	c->cwnd = c->undo_cwnd <= c->ssthresh ? c->mss : c->ssthresh;
 	c->ece_recover = c->snd_max;
+}
+
+uint32_t
+tcp_cong_wnd(const struct weft_tcp_conn *c)
+{
+	/* With SACK, arrived segments shrink the pipe, which has the same effect. */
+	bool none = c->sack_ok || c->in_recovery || c->after_rto;
+	uint32_t extra = none ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
+
+	return c->cwnd + extra;
 }

@@ -52,5 +52,7 @@ void tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
 /* tcp_cubic.c: the curve, for its test */
 uint32_t tcp_cubic_k(uint32_t deficit, uint16_t mss);
 uint32_t tcp_cubic_w(const struct tcp_cubic *q, uint64_t t_ns, uint16_t mss);
+/** cwnd, plus one segment for each of the first two duplicate ACKs (RFC 3042). */
+uint32_t tcp_cong_wnd(const struct weft_tcp_conn *c);
 
 #endif /* TCP_CC_H */

@@ -6,7 +6,6 @@
 #include "tcp_hdr.h"
 #include "tcp_instance.h"
 #include "tcp_life.h"
-#include "tcp_rcv.h"
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
@@ -107,36 +106,4 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_hold(c);
 	tcp_detach(c, 0);
 	tcp_release(c);
-}
-
-/**
- * RFC 9293 s3.6.1 (MAY-2) and the rule for timestamps of RFC 6191 s2: whether this SYN can only
- * belong to a new incarnation.
- */
-static bool
-tcp_is_new_incarnation(const struct weft_tcp_conn *c, const struct tcp_in *in)
-{
-	bool beyond = weft_seq_lt(c->rcv_nxt, in->h.seq);
-
-	if (!c->ts_ok || !in->opts.has_ts)
-		return beyond || (!c->ts_ok && in->opts.has_ts && !c->t->attr.no_timestamps);
-	if (in->opts.ts_val == c->ts_recent)
-		return beyond;
-	return weft_seq_lt(c->ts_recent, in->opts.ts_val);
-}
-
-bool
-tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
-                    uint64_t now_ns)
-{
-	struct weft_tcp *t = c->t;
-	uint32_t floor = c->snd_max;
-
-	if ((in->h.flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN ||
-	    !tcp_is_new_incarnation(c, in) || tcp_listener_find(t, in->dst, in->h.dst_port) == NULL)
-		return false;
-	t->stats.time_wait_reused++;
-	tcp_conn_free(c);
-	tcp_rx_no_conn(t, nif, in, &floor, now_ns);
-	return true;
 }

@@ -10,6 +10,7 @@
 #include "tcp_conn.h"
 #include "tcp_defend.h"
 #include "tcp_instance.h"
+#include "tcp_life.h"
 #include "tcp_math.h"
 #include "tcp_rcv.h"
 #include "tcp_share.h"
@@ -268,4 +269,25 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 			t->stats.resets_out++;
 		}
 	}
+}
+
+void
+tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l)
+{
+	c->listener = l;
+	l->half_open++;
+	c->t->stats.half_open_now++;
+	TAILQ_INSERT_TAIL(&l->half, c, link);
+}
+
+void
+tcp_not_half_open(struct weft_tcp_conn *c)
+{
+	if (c->listener == NULL)
+		return;
+	c->listener->half_open--;
+	c->t->stats.half_open_now--;
+	TAILQ_REMOVE(&c->listener->half, c, link);
+	c->listener = NULL;
+	tcp_peer_half(c, -1);
 }

@@ -10,7 +10,6 @@
 #include "tcp_instance.h"
 #include "tcp_math.h"
 #include "tcp_pmtu.h"
-#include "tcp_snd.h"
 #include "weft_siphash.h"
 
 /** SACK option: two NOPs, kind and length before the blocks; octets of one block. */
@@ -83,7 +82,7 @@ tcp_fill_sack(struct weft_tcp_conn *c, uint8_t *p, uint32_t len)
 
 /* ---- The header ---- */
 
-static void
+void
 tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len)
 {
 	/* RFC 7323 s2.2: the window of a segment with SYN is never scaled. */
@@ -128,57 +127,7 @@ tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, u
 		tcp_fill_sack(c, p + at, hdr_len - at);
 }
 
-bool
-tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns)
-{
-	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
-	uint32_t len;
-
-	if (m == NULL)
-		return false;
-	len = flags & TCP_RST ? tcp_hdr_len(c) : tcp_hdr_len_for(c, 0);
-	tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len), flags, seq, len, now_ns);
-	return tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns) == 0;
-}
-
 /* ---- SYN ---- */
-
-static uint8_t
-tcp_syn_flags(struct weft_tcp_conn *c, bool answer)
-{
-	/* RFC 3168 s6.1.1.1: a path that drops a SYN with ECN may pass one without. */
-	if (!answer && c->retries > 0)
-		c->ecn_ok = false;
-	if (answer)
-		return TCP_SYN | TCP_ACK | (c->ecn_ok ? TCP_ECE : 0);
-	return TCP_SYN | (c->ecn_ok ? TCP_ECE | TCP_CWR : 0);
-}
-
-void
-tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	bool answer = c->state == WEFT_TCP_SYN_RCVD;
-	struct tcp_opts o = {
-	        .mss_bytes = c->mss_local,
-	        .has_wscale = c->wscale_ok,
-	        .wscale = c->t->rcv_wscale,
-	        .sack_perm = c->sack_ok,
-	        .has_ts = c->ts_ok,
-	        .ts_val = tcp_ts_now(c, now_ns),
-	        .ts_ecr = answer ? c->ts_recent : 0,
-	};
-	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
-	unsigned int len;
-	uint8_t *p;
-
-	if (m == NULL)
-		return; /* treated as lost: the timer runs */
-	p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
-	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
-	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
-	tcp_fill_fixed(c, p, tcp_syn_flags(c, answer), c->iss, len);
-	tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns);
-}
 
 /* ---- What the peer's SYN allows ---- */
 

@@ -27,10 +27,17 @@ uint32_t tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes);
  * with ACK also settles every ACK that is due. */
 void tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
                   uint32_t hdr_len, uint64_t now_ns);
+/** Writes the fixed part of the header. */
+void tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
+                    uint32_t hdr_len);
+
+/* tcp_ctl.c */
 /** Sends a segment without payload and without SYN. False: no mbuf, or no room. */
 bool tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
 /** Sends our SYN, or in SYN-RECEIVED our SYN-ACK. */
 void tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_hdr.c */
 /** The offset of a connection's timestamp clock, from its addresses and ports. */
 uint32_t tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
                        const struct weft_ip *remote, uint16_t remote_port);

@@ -2,7 +2,8 @@
 /**
  * @file
  * Received segments, in the order of RFC 9293 s3.10.7. SYN-SENT has one handler. All other states
- * share one that takes the RFC's eight steps. tcp_listen.c handles segments of no connection.
+ * share one that takes the RFC's eight steps. tcp_listen.c handles segments of no connection,
+ * and tcp_rx.c decodes both.
  */
 
 #include <rte_prefetch.h>
@@ -13,8 +14,8 @@
 #include "tcp_hdr.h"
 #include "tcp_instance.h"
 #include "tcp_life.h"
+#include "tcp_math.h"
 #include "tcp_loss.h"
-#include "tcp_pmtu.h"
 #include "tcp_rcv.h"
 #include "tcp_share.h"
 #include "tcp_snd.h"
@@ -22,13 +23,6 @@
 #include "weft_netif_icmp.h"
 #include "weft_netif_neigh.h"
 #include "weft_netif.h"
-
-/** Whether a segment with sequence number seq starts within [from, from + len). */
-static inline bool
-tcp_within(uint32_t seq, uint32_t from, uint32_t len)
-{
-	return seq - from < len;
-}
 
 /* ---- SYN-SENT: s3.10.7.3 ---- */
 
@@ -521,8 +515,6 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_fin(c, now_ns);
 }
 
-/* ---- Bursts ---- */
-
 static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, struct tcp_in *in,
                                                     uint64_t now_ns) = {
         [WEFT_TCP_SYN_SENT] = tcp_rx_syn_sent,        [WEFT_TCP_SYN_RCVD] = tcp_rx_synchronized,
@@ -531,42 +523,6 @@ static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, str
         [WEFT_TCP_CLOSING] = tcp_rx_synchronized,     [WEFT_TCP_LAST_ACK] = tcp_rx_synchronized,
         [WEFT_TCP_TIME_WAIT] = tcp_rx_synchronized,
 };
-
-/** Decodes header and options of one segment. False: malformed, or no legitimate host sends it. */
-static bool
-tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
-{
-	uint8_t copy[TCP_HDR_MAX_LEN];
-	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
-	uint32_t have = m->data_len;
-	struct weft_mbuf_priv *priv = weft_mbuf_priv(m);
-
-	if (unlikely(have < TCP_HDR_MAX_LEN && m->nb_segs > 1)) {
-		have = RTE_MIN(m->pkt_len, (uint32_t)sizeof(copy));
-		p = rte_pktmbuf_read(m, 0, have, copy);
-	}
-	if (tcp_wire_decode(p, have, &in->h) < 0)
-		return false;
-	if (in->h.src_port == 0 || in->h.dst_port == 0)
-		return false;
-	in->has_opts = in->h.hdr_len_bytes > TCP_HDR_LEN;
-	if (tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN, &in->opts) !=
-	    0)
-		return false;
-	if (unlikely(in->h.flags & TCP_SYN)) {
-		if (in->h.flags & TCP_FIN)
-			return false;
-		if (in->h.src_port == in->h.dst_port && weft_ip_eq(&priv->rx.src, &priv->rx.dst))
-			return false;
-	}
-	in->ecn = priv->rx.ecn;
-	in->m = m;
-	in->src = &priv->rx.src;
-	in->dst = &priv->rx.dst;
-	in->len_bytes = m->pkt_len - in->h.hdr_len_bytes;
-	in->hash = tcp_tuple_hash(t, in->dst, in->h.dst_port, in->src, in->h.src_port);
-	return true;
-}
 
 void
 tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
@@ -577,91 +533,4 @@ tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	tcp_hold(c);
 	tcp_rx_state[c->state](c, in, now_ns);
 	tcp_release(c);
-}
-
-static void
-tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint64_t now_ns)
-{
-	struct weft_tcp_conn *c =
-	        tcp_lookup(t, in->hash, in->dst, in->h.dst_port, in->src, in->h.src_port);
-
-	if (c != NULL && unlikely(c->state == WEFT_TCP_TIME_WAIT) &&
-	    tcp_time_wait_reuse(c, nif, in, now_ns)) {
-		/* RFC 9293 s3.6.1: a new incarnation has replaced the connection. */
-	} else if (c != NULL) {
-		tcp_rx_conn(c, in, now_ns);
-	} else {
-		tcp_rx_no_conn(t, nif, in, NULL, now_ns);
-	}
-	rte_pktmbuf_free(in->m);
-}
-
-void
-weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
-            uint64_t now_ns)
-{
-	struct tcp_in in[WEFT_NETIF_BURST];
-
-	t->stats.segs_in += n;
-	if (n >= WEFT_NETIF_BURST / 2)
-		t->busy_rx_ns = now_ns;
-	while (n > 0) {
-		unsigned int burst = RTE_MIN(n, (unsigned int)WEFT_NETIF_BURST), k = 0;
-
-		for (unsigned int i = 0; i < burst; i++) {
-			if (!tcp_decode(t, &in[k], m[i])) {
-				t->stats.rx_bad++;
-				rte_pktmbuf_free(m[i]);
-				continue;
-			}
-			rte_prefetch0(&t->buckets[in[k].hash & t->bucket_mask]);
-			k++;
-		}
-		for (unsigned int i = 0; i < k; i++) {
-			const struct weft_tcp_conn *c = t->buckets[in[i].hash & t->bucket_mask];
-
-			if (c != NULL) {
-				rte_prefetch0(c);
-				rte_prefetch0(&c->rcv_nxt);
-				rte_prefetch0(&c->snd_una);
-			}
-		}
-		for (unsigned int i = 0; i < k; i++)
-			tcp_segment(t, nif, &in[i], now_ns);
-		m += burst;
-		n -= burst;
-	}
-}
-
-void
-weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct weft_icmp_error *e,
-                    uint64_t now_ns)
-{
-	uint64_t hash = tcp_tuple_hash(t, &e->src, e->src_port, &e->dst, e->dst_port);
-	struct weft_tcp_conn *c = tcp_lookup(t, hash, &e->src, e->src_port, &e->dst, e->dst_port);
-
-	(void)nif;
-
-	/* RFC 5927 s4.1: the quoted sequence number must be of octets in flight. */
-	if (c == NULL || !tcp_within(e->seq, c->snd_una, c->snd_max - c->snd_una)) {
-		if (e->kind == WEFT_ICMP_TOO_BIG)
-			t->stats.pmtu_ignored++;
-		return;
-	}
-	if (e->kind == WEFT_ICMP_TOO_BIG) {
-		if (tcp_states[c->state].synchronized) {
-			tcp_hold(c);
-			tcp_pmtu_too_big(c, e, now_ns);
-			tcp_release(c);
-		}
-		return;
-	}
-	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors. A connection that is
-	 * open ignores even those (RFC 5461 s4.1). */
-	if (c->state != WEFT_TCP_SYN_SENT)
-		return;
-	if (e->kind == WEFT_ICMP_HARD)
-		tcp_conn_drop(c, -ECONNREFUSED);
-	else
-		c->soft_err = -EHOSTUNREACH;
 }

@@ -16,7 +16,7 @@
 
 struct tcp_in;
 
-/** What a connection may do in a state. tcp_conn.c has the table. */
+/** What a connection may do in a state. tcp_state.c has the table. */
 struct tcp_state_row {
 	const char *name;
 	uint16_t next;     /**< one bit for each state that may follow */
@@ -26,15 +26,23 @@ struct tcp_state_row {
 };
 extern const struct tcp_state_row tcp_states[WEFT_TCP_NSTATES];
 
-/* tcp_conn.c */
+/* tcp_state.c */
 /** Changes the state and the counts of states. Checks the transition by tcp_states. */
 void tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s);
+
+/* tcp_table.c */
 /** The connection with these addresses and ports, and their hash; NULL: none. */
 struct weft_tcp_conn *tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local,
                                  uint16_t local_port, const struct weft_ip *remote,
                                  uint16_t remote_port);
-uint64_t tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
-                        const struct weft_ip *remote, uint16_t remote_port);
+void tcp_table_add(struct weft_tcp_conn *c);
+/** May be repeated. */
+void tcp_table_del(struct weft_tcp_conn *c);
+/** The listener of an address and port; NULL: none. */
+struct weft_tcp_listener *tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr,
+                                            uint16_t port);
+
+/* tcp_open.c */
 /** Takes a connection from the pool into the table, state CLOSED. 0, -EMFILE, -ENOBUFS (too many
  * interfaces), or weft_netif_neigh_get()'s error. */
 int tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
@@ -44,21 +52,29 @@ int tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
 int tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port,
              const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
              void *user, struct weft_tcp_conn **out);
+/** Segment `in` has completed the handshake. Calls up. */
+void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+
+/* tcp_conn.c */
 /** Tears down without an up-call. The memory stays while the connection is held. */
 void tcp_conn_free(struct weft_tcp_conn *c);
 /** Tears down and reports err to the user. */
 void tcp_conn_drop(struct weft_tcp_conn *c, int err);
 /** Makes the user's last up-call. A connection in TIME-WAIT lives on without its user. */
 void tcp_detach(struct weft_tcp_conn *c, int err);
-/** Segment `in` has completed the handshake. Calls up. */
-void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+/** Resets the connection and reports err to the user. */
+void tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns);
 /** Ends a tcp_hold(). The last one returns a dead connection to the pool. */
 void tcp_release(struct weft_tcp_conn *c);
+
+/* tcp_work.c */
 /** Adds `bits` to the work of the connection's task and queues the task. */
 void tcp_work(struct weft_tcp_conn *c, uint8_t bits);
 /** Like tcp_work() for a connection that needs room first: in the port's queue, in the pool or
  * within the instance's limits. Waiting connections take turns in the order of waiting. */
 void tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
+/** Takes c off the list of those that wait for room. */
+void tcp_not_waiting(struct weft_tcp_conn *c);
 /** Buffers were released: the waiting connections have a turn. */
 static inline void
 tcp_released(struct weft_tcp *t)
@@ -73,12 +89,18 @@ tcp_hold(struct weft_tcp_conn *c)
 	c->hold++;
 }
 
-/* tcp_listen.c */
-struct weft_tcp_listener *tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr,
-                                            uint16_t port);
+/* tcp_turn.c */
+/** The functions of a connection's task, and of the task and the timer of those that wait. */
+void tcp_task(struct weft_task *task, uint64_t now_ns);
+void tcp_wake(struct weft_task *task, uint64_t now_ns);
+void tcp_retry(struct weft_timer *timer, uint64_t now_ns);
+
+/* tcp_defend.c */
 /** Enters c among the listener's half-open connections, and removes it. */
 void tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l);
 void tcp_not_half_open(struct weft_tcp_conn *c);
+
+/* tcp_listen.c */
 /** Processes a segment of no connection. iss_floor: NULL, or a sequence number that our ISS must
  * exceed (a reused TIME-WAIT). */
 void tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
@@ -89,12 +111,10 @@ void tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *i
 void tcp_fin_wait_2(struct weft_tcp_conn *c);
 /** Both directions are closed in order: reports `closed` and stays in TIME-WAIT for 2 MSL. */
 void tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Handles a segment for a connection in TIME-WAIT. True: it was the SYN of a new incarnation; c is
- * freed and the SYN processed. */
-bool tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
-                         uint64_t now_ns);
 
 /* tcp_hash.c */
+uint64_t tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+                        const struct weft_ip *remote, uint16_t remote_port);
 uint32_t tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns);
 
 #endif /* TCP_LIFE_H */

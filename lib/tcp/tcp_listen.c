@@ -27,22 +27,6 @@ tcp_ip_is_zero(const struct weft_ip *ip)
 	return weft_ip_eq(ip, &zero) || (weft_ip_is_v4(ip) && weft_ip_v4(ip) == 0);
 }
 
-struct weft_tcp_listener *
-tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port)
-{
-	struct weft_tcp_listener *l, *any = NULL;
-
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->port != port)
-			continue;
-		if (l->any_addr)
-			any = l;
-		else if (weft_ip_eq(&l->addr, addr))
-			return l;
-	}
-	return any;
-}
-
 int
 weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, unsigned int backlog,
                 weft_tcp_accept_fn accept, void *arg, struct weft_tcp_listener **out)
@@ -87,27 +71,6 @@ weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
 }
 
 /* ---- Half-open connections ---- */
-
-void
-tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l)
-{
-	c->listener = l;
-	l->half_open++;
-	c->t->stats.half_open_now++;
-	TAILQ_INSERT_TAIL(&l->half, c, link);
-}
-
-void
-tcp_not_half_open(struct weft_tcp_conn *c)
-{
-	if (c->listener == NULL)
-		return;
-	c->listener->half_open--;
-	c->t->stats.half_open_now--;
-	TAILQ_REMOVE(&c->listener->half, c, link);
-	c->listener = NULL;
-	tcp_peer_half(c, -1);
-}
 
 static bool
 tcp_no_conn_left(const struct weft_tcp *t)
@@ -158,28 +121,11 @@ tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
 	return false;
 }
 
-/** Whether the user can give up a connection for this address. take: the user gives it up now. */
-static bool
-tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
-{
-	return l->room != NULL && l->room(l->arg, ip, false, take);
-}
-
 /** The same for a connection of the same peer. An IPv6 peer is a /64 and may be many hosts. */
 static bool
 tcp_user_room_own(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
 {
 	return l->room != NULL && !weft_ip_is_v4(ip) && l->room(l->arg, ip, true, take);
-}
-
-bool
-tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
-                    const struct weft_ip *ip)
-{
-	if (likely(tcp_share_room(t, nif)))
-		return true;
-	tcp_share_crowded(t, nif);
-	return tcp_user_room(l, ip, true) && tcp_share_room(t, nif);
 }
 
 /** Makes c half-open, with what the peer's SYN said. */

@@ -38,18 +38,21 @@ tcp_pipe(const struct weft_tcp_conn *c)
 	return c->snd_max - c->snd_una - c->sacked_bytes - c->lost_bytes;
 }
 
-/* tcp_rack.c */
+/* tcp_rtt.c */
 void tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns);
 /** RACK.min_RTT; 0: unknown. */
 uint64_t tcp_rack_min(const struct weft_tcp_conn *c);
+
+/* tcp_deadline.c */
+/** When to send a loss probe; WEFT_NEVER: not now. */
+uint64_t tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_rack.c */
 void tcp_rack_update(struct weft_tcp_conn *c);
 void tcp_rack_dsack(struct weft_tcp_conn *c, bool dsack, bool recovered);
 /** Marks lost segments and sets reo_at_ns for the next. True: some are newly lost. */
 bool tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns);
-void tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns);
 void tcp_tlp_reset(struct weft_tcp_conn *c);
-/** When to send a loss probe; WEFT_NEVER: not now. */
-uint64_t tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns);
 void tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns);
 void tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns);
 
@@ -59,8 +62,9 @@ void tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t
                       uint64_t now_ns);
 /** The reordering timer has found losses. */
 void tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);
-void tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Sends what is lost, as far as cwnd allows. False: some is left, and new data must wait. */
 bool tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Sends the segment at the head of the queue again, whatever the windows are. */
+void tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
 
 #endif /* TCP_LOSS_H */

@@ -7,6 +7,7 @@
  * Arithmetic on limits: clamping, and subtraction that ends at 0.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 static inline uint32_t
@@ -19,6 +20,13 @@ static inline uint32_t
 tcp_left(uint32_t max, uint32_t used)
 {
 	return used < max ? max - used : 0;
+}
+
+/** Whether a segment with sequence number seq starts within [from, from + len). */
+static inline bool
+tcp_within(uint32_t seq, uint32_t from, uint32_t len)
+{
+	return seq - from < len;
 }
 
 #endif /* TCP_MATH_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Output: ACKs, FINs, the queued segments that the windows allow, retransmission of the head of the
- * queue, and probes of a closed window.
+ * Output: the queued segments that the windows allow, and probes of a closed window.
  */
 
 #include "tcp_cc.h"
@@ -14,86 +13,6 @@
 #include "tcp_pmtu.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
-
-/* ---- Helpers ---- */
-
-struct rte_mbuf *
-tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
-{
-	struct rte_mbuf *m = weft_netif_alloc(nif, TCP_HEADROOM);
-
-	if (m == NULL)
-		t->stats.no_mbuf++;
-	return m;
-}
-
-int
-tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns)
-{
-	int rc;
-
-	how.may_fragment = c->may_fragment || c->t->attr.no_pmtu;
-	rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
-
-	if (rc == 0) {
-		c->t->stats.segs_out++;
-		c->n_segs_out++;
-	}
-	return rc;
-}
-
-uint32_t
-tcp_ctl_seq(const struct weft_tcp_conn *c)
-{
-	uint32_t edge = c->snd_una + c->snd_wnd;
-
-	return weft_seq_lt(edge, c->snd_max) ? edge : c->snd_max;
-}
-
-void
-tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	if (tcp_send_ctl(c, TCP_ACK, tcp_ctl_seq(c), now_ns))
-		return;
-	/* The ACK is still due. With a count of zero the task would not send it. */
-	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
-	tcp_wait(c, TCP_WORK_ACK);
-}
-
-/* ---- FIN ---- */
-
-bool
-tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	if (!tcp_send_ctl(c, TCP_FIN | TCP_ACK, c->snd_end, now_ns))
-		return false;
-	if (tcp_fin_sent(c)) {
-		c->t->stats.retrans_segs++;
-		c->n_retrans++;
-	}
-	c->fin_sent_ns = c->xmit_ns = RTE_MAX(now_ns, c->xmit_ns + 1);
-	c->last_send_ns = now_ns;
-	return true;
-}
-
-static void
-tcp_fin_advance(struct weft_tcp_conn *c)
-{
-	c->snd_nxt = c->snd_end + 1;
-	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
-}
-
-/* ---- What the windows allow ---- */
-
-uint32_t
-tcp_cong_wnd(const struct weft_tcp_conn *c)
-{
-	/* With SACK, arrived segments shrink the pipe, which has the same effect. */
-	bool none = c->sack_ok || c->in_recovery || c->after_rto;
-	uint32_t extra = none ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
-
-	return c->cwnd + extra;
-}
 
 /** The peer's window is closed and no ACK is expected: starts the timer of window probes. */
 static void
@@ -189,23 +108,6 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 	} else {
 		tcp_pto_restart(c, now_ns);
 	}
-}
-
-void
-tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	struct rte_mbuf *m = c->sq_head;
-
-	if (m == NULL) {
-		if (tcp_fin_sent(c) && tcp_send_fin(c, now_ns)) {
-			c->fin_lost = false;
-			if (c->snd_nxt == c->snd_end)
-				tcp_fin_advance(c);
-		}
-		return;
-	}
-	if (tcp_xmit(c, m, now_ns) && c->sq_nxt == m)
-		tcp_sent(c, m);
 }
 
 void

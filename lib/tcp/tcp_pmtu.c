@@ -206,7 +206,7 @@ tcp_pmtu_resend(struct weft_tcp_conn *c)
 			tcp_seg_lost(c, m);
 }
 
-void
+bool
 tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns)
 {
 	uint32_t size = c->t->attr.no_pmtu ? 0 : tcp_packet_bytes(c, e->seq);
@@ -224,21 +224,21 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 	if (mtu < floor && !weft_ip_is_v4(&c->remote))
 		goto ignored;
 	if (mtu < floor && c->may_fragment && floor >= c->pmtu_bytes)
-		return;
+		return false;
 	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
 		/* RFC 5927 s7.2: larger segments have arrived. Believe this once the quoted one is
 		 * lost. */
 		c->pmtu_claim_bytes = mtu;
 		c->pmtu_claim_seq = e->seq;
-		return;
+		return false;
 	}
 	tcp_pmtu_believe(c, mtu, now_ns);
 	/* RFC 1191 s6.4: dropped segments are sent again at once. Congestion was not the cause. */
 	tcp_pmtu_resend(c);
-	tcp_output(c, now_ns);
-	return;
+	return true;
 ignored:
 	c->t->stats.pmtu_ignored++;
+	return false;
 }
 
 void

@@ -15,8 +15,8 @@ struct tcp_seg;
 /** Computes the effective MSS from path, peer and options. Call on every change of these. */
 void tcp_mss_update(struct weft_tcp_conn *c);
 void tcp_pmtu_init(struct weft_tcp_conn *c);
-/** Processes an ICMP packet-too-big about a segment of c. */
-void tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns);
+/** Processes an ICMP packet-too-big about a segment of c. True: call tcp_output(). */
+bool tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns);
 /** s is sent again while a packet-too-big awaits proof. */
 void tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns);
 /** The retransmission timer has fired; `retries` counts it. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Local ports: their use by all instances of a context, and the choice of a free one. */
+/** @file Local ports: their use by all instances of a context. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "tcp_instance.h"
-#include "tcp_life.h"
 #include "tcp_ports.h"
-#include "weft_netif_group.h"
 
 /**
  * All instances write the counts, and any thread reads them. The counts order no other memory
@@ -64,36 +62,11 @@ tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int b
 	}
 }
 
-/** The connection that needs a source port. */
-struct port_want {
-	struct weft_tcp *t;
-	const struct weft_ip *src, *dst;
-	uint16_t dst_port;
-};
-
-/*
- * Replies to the tuple arrive at the instance that asks. No other instance can have a connection
- * with it, in TIME-WAIT or otherwise, so its own table is enough. The counts show listeners of
- * others.
- */
-static bool
-port_usable(void *arg, uint16_t port)
+bool
+tcp_port_listened(const struct weft_tcp *t, uint16_t port)
 {
-	const struct port_want *w = arg;
-	const struct weft_tcp_ports *p = w->t->attr.ports;
-	uint64_t hash = tcp_tuple_hash(w->t, w->src, port, w->dst, w->dst_port);
+	const struct weft_tcp_ports *p = t->attr.ports;
 
-	return tcp_lookup(w->t, hash, w->src, port, w->dst, w->dst_port) == NULL &&
-	       tcp_listener_find(w->t, w->src, port) == NULL &&
-	       (p == NULL ||
-	        atomic_load_explicit(&p->port[port].listeners, memory_order_relaxed) == 0);
-}
-
-int
-tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-              const struct weft_ip *dst, uint16_t dst_port)
-{
-	struct port_want w = {.t = t, .src = src, .dst = dst, .dst_port = dst_port};
-
-	return weft_netif_pick_port(nif, src, dst, dst_port, &t->sched->rand, port_usable, &w);
+	return p != NULL &&
+	       atomic_load_explicit(&p->port[port].listeners, memory_order_relaxed) != 0;
 }

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * Local ports: how many connections and listeners use each, and which are free.
+ * Local ports: how many connections and listeners use each.
  */
 
 #include "weft_tcp.h"
@@ -17,8 +17,7 @@ enum tcp_port_kind {
 };
 /** Adds `by` to the use of a local port. All instances of the context see the counts. */
 void tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int by);
-/** Returns a free source port whose replies arrive at nif, or -EADDRNOTAVAIL. */
-int tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-                  const struct weft_ip *dst, uint16_t dst_port);
+/** Whether an instance of the context listens on the port. */
+bool tcp_port_listened(const struct weft_tcp *t, uint16_t port);
 
 #endif /* TCP_PORTS_H */

@@ -11,37 +11,7 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 
-/** Step 1: the minimum covers the current and the previous of these windows. */
-#define RACK_MIN_RTT_WINDOW_NS (10 * WEFT_NS_PER_S)
-#define RACK_PERSIST           16 /* s6.2 step 4 */
-/** TLP.max_ack_delay (s7.2): how long common stacks delay the ACK of a lone segment. */
-#define TLP_ACK_DELAY_US 40000
-/** An earlier probe would measure how the peer's cores are scheduled, not the path. */
-#define TLP_MIN_US 1000
-
-/* ---- Round-trip times ---- */
-
-uint64_t
-tcp_rack_min(const struct weft_tcp_conn *c)
-{
-	/* 0: no sample yet. */
-	if (c->min_rtt_ns[0] == 0 || c->min_rtt_ns[1] == 0)
-		return RTE_MAX(c->min_rtt_ns[0], c->min_rtt_ns[1]);
-	return RTE_MIN(c->min_rtt_ns[0], c->min_rtt_ns[1]);
-}
-
-void
-tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns)
-{
-	if (now_ns - c->min_rtt_at_ns >= RACK_MIN_RTT_WINDOW_NS) {
-		c->min_rtt_at_ns = now_ns;
-		c->min_rtt_ns[1] = c->min_rtt_ns[0];
-		c->min_rtt_ns[0] = 0;
-	}
-	rtt_ns = RTE_MAX(rtt_ns, 1u);
-	if (c->min_rtt_ns[0] == 0 || rtt_ns < c->min_rtt_ns[0])
-		c->min_rtt_ns[0] = rtt_ns;
-}
+#define RACK_PERSIST 16 /* s6.2 step 4 */
 
 /** End of step 2: takes the newest segment that this ACK delivered. */
 void
@@ -115,16 +85,6 @@ tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns)
 	return lost;
 }
 
-void
-tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	c->t->ack = (struct tcp_ack_state){.now_ns = now_ns};
-	if (tcp_rack_detect(c, now_ns))
-		tcp_recovery_lost(c, now_ns);
-	tcp_rto_arm(c);
-	tcp_output(c, now_ns);
-}
-
 /* ---- TLP: s7 ---- */
 
 void
@@ -133,23 +93,6 @@ tcp_tlp_reset(struct weft_tcp_conn *c)
 	c->tlp_active = false;
 	c->tlp_retrans = false;
 	c->pto_at_ns = WEFT_NEVER;
-}
-
-uint64_t
-tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	uint64_t pto_us = 1000000;
-
-	if (!c->sack_ok || c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD ||
-	    c->persist || c->in_recovery || c->after_rto || c->sacked_segs != 0 ||
-	    c->snd_max == c->snd_una || c->tlp_active || !c->tlp_sampled)
-		return WEFT_NEVER;
-	if (c->srtt8_us != 0) {
-		pto_us = RTE_MAX(c->srtt8_us / 4, (uint32_t)TLP_MIN_US);
-		if (c->snd_max - c->snd_una <= c->mss)
-			pto_us += TLP_ACK_DELAY_US;
-	}
-	return RTE_MIN(now_ns + pto_us * WEFT_NS_PER_US, c->rto_at_ns);
 }
 
 /** s7.3: sends new data if the peer's window takes it, else the last segment again. */

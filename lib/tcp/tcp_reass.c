@@ -10,6 +10,7 @@
 #include "tcp_instance.h"
 #include "tcp_rcv.h"
 #include "tcp_share.h"
+#include "weft_netif_budget.h"
 
 struct rte_mbuf *
 tcp_trim_front(struct rte_mbuf *m, uint32_t n)
@@ -337,4 +338,42 @@ tcp_reass_free(struct weft_tcp_conn *c)
 		tcp_reass_unlink(c, m);
 		rte_pktmbuf_free(m);
 	}
+}
+
+/** Connections examined for one segment that does not fit. */
+#define TCP_SHED_LOOKS 32u
+
+/** Makes another connection that has more than `fair` drop the excess. False: none was found. */
+static bool
+tcp_share_shed(struct weft_tcp_conn *c, uint32_t fair)
+{
+	struct tcp_share *s = c->share;
+	struct weft_tcp_conn *v;
+
+	for (unsigned int i = 0; i < TCP_SHED_LOOKS && (v = TAILQ_FIRST(&s->ooo)) != NULL; i++) {
+		if (v != c && v->ooo_mbufs > fair) {
+			c->t->stats.ooo_shed++;
+			tcp_reass_shed(v, fair);
+			return true;
+		}
+		TAILQ_REMOVE(&s->ooo, v, ooo_link);
+		TAILQ_INSERT_TAIL(&s->ooo, v, ooo_link);
+	}
+	return false;
+}
+
+bool
+tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed)
+{
+	struct tcp_share *s = c->share;
+	struct weft_netif_budget *b = &s->lent->ooo;
+	uint32_t fair = tcp_share_fair(c);
+
+	while (b->held - freed + n > s->ooo_max) {
+		if (c->ooo_mbufs - freed + n > fair || !tcp_share_shed(c, fair)) {
+			b->refused++;
+			return false;
+		}
+	}
+	return true;
 }

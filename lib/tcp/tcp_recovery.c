@@ -55,6 +55,23 @@ later:
 	return false;
 }
 
+void
+tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct rte_mbuf *m = c->sq_head;
+
+	if (m == NULL) {
+		if (tcp_fin_sent(c) && tcp_send_fin(c, now_ns)) {
+			c->fin_lost = false;
+			if (c->snd_nxt == c->snd_end)
+				tcp_fin_advance(c);
+		}
+		return;
+	}
+	if (tcp_xmit(c, m, now_ns) && c->sq_nxt == m)
+		tcp_sent(c, m);
+}
+
 /* ---- With SACK ---- */
 
 /**
@@ -283,26 +300,4 @@ tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acke
 	else
 		return;
 	tcp_work(c, TCP_WORK_OUTPUT);
-}
-
-void
-tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	/* RFC 6298 (5.4) to (5.6), then slow start over what is lost. */
-	tcp_cc_timeout(c, now_ns);
-	/* An undo must not return to the window of a recovery. */
-	if (c->in_recovery)
-		c->undo_valid = false;
-	/* RFC 2018 s8: the receiver may have discarded octets that it had SACKed. */
-	tcp_sack_forget(c, now_ns);
-	c->fin_lost = tcp_fin_sent(c);
-	c->recover = c->snd_max; /* RFC 6582 s4, RFC 6675 s5.1 */
-	c->in_recovery = false;
-	c->after_rto = true;
-	c->dupacks = 0;
-	c->reo_at_ns = WEFT_NEVER;
-	tcp_tlp_reset(c);
-	tcp_resend_head(c, now_ns);
-	tcp_rto_restart(c, now_ns);
-	tcp_output(c, now_ns);
 }

@@ -11,8 +11,8 @@
  */
 
 #include "tcp_conn.h"
-#include "tcp_instance.h"
 #include "tcp_rcv.h"
+#include "tcp_instance.h"
 
 static void
 tcp_sack_drop(struct weft_tcp_conn *c, unsigned int i)

@@ -34,26 +34,18 @@
 #include "tcp_instance.h"
 #include "tcp_life.h"
 #include "tcp_math.h"
-#include "tcp_rcv.h"
 #include "tcp_share.h"
-#include "tcp_timer.h"
 #include "weft_netif_budget.h"
 #include "weft_tcp_plan.h"
 #include "weft_netif.h"
 
 #define TCP_OWN_SEGS_MAX 8u
 #define TCP_CONNS        1024u /* default of weft_tcp_attr.max_conns */
-/** Connections checked in one turn, and the time in which all are checked, unless they are very
- * many. */
-#define TCP_SWEEP_CONNS  256u
-#define TCP_SWEEP_NS     WEFT_NS_PER_S
 #define TCP_SWEEP_MIN_NS WEFT_NS_PER_MS
 
 /** How long a refusal counts as pressure. A connection that still needs more is refused again
  * within this time, with its next ACK. */
 #define TCP_PRESSED_NS (3 * WEFT_NS_PER_S)
-/** The most connections ended in one turn. */
-#define TCP_SWEEP_ENDS 32u
 
 /* ---- The share of one interface ---- */
 
@@ -114,13 +106,13 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
 }
 
 /** The part of snd_max that may be lent: all but the reservations. */
-static inline uint32_t
+uint32_t
 tcp_share_common(const struct tcp_share *s)
 {
 	return tcp_left(s->snd_max, RTE_MAX(s->fixed, s->members * s->own));
 }
 
-static void
+void
 tcp_sweep_arm(struct weft_tcp *t)
 {
 	uint64_t turns = (t->attr.max_conns + TCP_SWEEP_CONNS - 1) / TCP_SWEEP_CONNS;
@@ -191,14 +183,14 @@ tcp_segs_room(const struct weft_tcp_conn *c)
 }
 
 /** Whether a connection was refused buffers recently. */
-static inline bool
+bool
 tcp_share_pressed(const struct tcp_share *s, uint64_t now_ns)
 {
 	return s->refused_ns != 0 && now_ns < s->refused_ns + TCP_PRESSED_NS;
 }
 
 /** Whether a connection was recently wanted for which there is still no room. */
-static inline bool
+bool
 tcp_share_is_crowded(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns)
 {
 	return s->crowded_ns != 0 && now_ns < s->crowded_ns + TCP_PRESSED_NS &&
@@ -294,30 +286,8 @@ tcp_share_sub(struct weft_tcp_conn *c, uint32_t n)
 
 /* ---- Out of order ---- */
 
-/** Connections examined for one segment that does not fit. */
-#define TCP_SHED_LOOKS 32u
-
-/** Makes another connection that has more than `fair` drop the excess. False: none was found. */
-static bool
-tcp_share_shed(struct weft_tcp_conn *c, uint32_t fair)
-{
-	struct tcp_share *s = c->share;
-	struct weft_tcp_conn *v;
-
-	for (unsigned int i = 0; i < TCP_SHED_LOOKS && (v = TAILQ_FIRST(&s->ooo)) != NULL; i++) {
-		if (v != c && v->ooo_mbufs > fair) {
-			c->t->stats.ooo_shed++;
-			tcp_reass_shed(v, fair);
-			return true;
-		}
-		TAILQ_REMOVE(&s->ooo, v, ooo_link);
-		TAILQ_INSERT_TAIL(&s->ooo, v, ooo_link);
-	}
-	return false;
-}
-
 /** The equal part of each connection that has out-of-order octets, or is about to. */
-static uint32_t
+uint32_t
 tcp_share_fair(const struct weft_tcp_conn *c)
 {
 	return c->share->ooo_max / (c->share->ooo_holders + (c->ooo_mbufs == 0));
@@ -327,22 +297,6 @@ bool
 tcp_share_ooo_full(const struct weft_tcp_conn *c)
 {
 	return c->share->lent->ooo.held >= c->share->ooo_max && c->ooo_mbufs >= tcp_share_fair(c);
-}
-
-bool
-tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed)
-{
-	struct tcp_share *s = c->share;
-	struct weft_netif_budget *b = &s->lent->ooo;
-	uint32_t fair = tcp_share_fair(c);
-
-	while (b->held - freed + n > s->ooo_max) {
-		if (c->ooo_mbufs - freed + n > fair || !tcp_share_shed(c, fair)) {
-			b->refused++;
-			return false;
-		}
-	}
-	return true;
 }
 
 void
@@ -377,106 +331,19 @@ tcp_share_ooo_sub(struct weft_tcp_conn *c, uint32_t n)
 	TAILQ_REMOVE(&c->share->ooo, c, ooo_link);
 }
 
-/* ---- Deadlines ---- */
-
-static void
-tcp_sweep_conn(struct weft_tcp_conn *c, uint64_t now_ns)
+/** Whether the user can give up a connection for this address. take: the user gives it up now. */
+bool
+tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
 {
-	const struct weft_tcp_attr *a = &c->t->attr;
-
-	if (c->ooo_head != NULL && now_ns >= c->ooo_since_ns + a->ooo_timeout_us * WEFT_NS_PER_US) {
-		c->t->stats.ooo_timeouts++;
-		tcp_reass_shed(c, 0);
-	}
+	return l->room != NULL && l->room(l->arg, ip, false, take);
 }
 
-static inline bool
-tcp_share_overdue(const struct weft_tcp_conn *c, uint64_t now_ns)
+bool
+tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
+                    const struct weft_ip *ip)
 {
-	return now_ns >= c->lap_ns + c->t->attr.snd_stall_us * WEFT_NS_PER_US;
-}
-
-/** Moves borrowers that are overdue by now to `late`: a limited number per turn, each once. */
-static void
-tcp_sweep_late(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
-{
-	struct weft_tcp_conn *c;
-
-	for (unsigned int i = 0; i < TCP_SWEEP_CONNS; i++) {
-		c = TAILQ_FIRST(&s->lap);
-		if (c == NULL || !tcp_share_overdue(c, now_ns))
-			return;
-		t->sweep_steps++;
-		TAILQ_REMOVE(&s->lap, c, lap_link);
-		TAILQ_INSERT_TAIL(&s->late, c, lap_link);
-		c->late = true;
-		s->nlate++;
-	}
-}
-
-/** Ends overdue borrowers, the longest first, while they leave the others too little. */
-static void
-tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
-{
-	struct weft_tcp_conn *c;
-	uint32_t part;
-
-	tcp_sweep_late(t, s, now_ns);
-	/* The equal part of each borrower that is not overdue (tcp_segs_room()). */
-	part = tcp_share_common(s) / 2 / RTE_MAX(s->borrowers - s->nlate, 1u);
-	for (unsigned int i = 0; i < TCP_SWEEP_ENDS; i++) {
-		c = TAILQ_FIRST(&s->late);
-		if (c == NULL ||
-		    (tcp_left(tcp_share_common(s), s->common) / s->borrowers >= part / 2 &&
-		     !tcp_share_is_crowded(t, s, now_ns)))
-			return;
-		t->stats.snd_stalls++;
-		WEFT_LOG_PEER(tcp, WARNING,
-		              "connection ended: others need the buffers that its peer leaves "
-		              "unacknowledged");
-		tcp_give_up(c, -ETIMEDOUT, now_ns);
-	}
-}
-
-static bool
-tcp_share_wanted(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns)
-{
-	return s->conns > 0 && (tcp_share_pressed(s, now_ns) || tcp_share_is_crowded(t, s, now_ns));
-}
-
-static bool
-tcp_sweep_wanted(struct weft_tcp *t, uint64_t now_ns)
-{
-	if (t->ooo_mbufs > 0)
+	if (likely(tcp_share_room(t, nif)))
 		return true;
-	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
-		if (tcp_share_wanted(t, &t->share[i], now_ns))
-			return true;
-	return false;
-}
-
-static void
-tcp_sweep(struct weft_timer *timer, uint64_t now_ns)
-{
-	struct weft_tcp *t = container_of(timer, struct weft_tcp, sweep);
-	uint32_t n = RTE_MIN(t->attr.max_conns, TCP_SWEEP_CONNS);
-
-	while (n-- > 0) {
-		struct weft_tcp_conn *c = &t->conns[t->sweep_at];
-
-		t->sweep_at = t->sweep_at + 1 < t->attr.max_conns ? t->sweep_at + 1 : 0;
-		if (!c->dead && c->share != NULL)
-			tcp_sweep_conn(c, now_ns);
-	}
-	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
-		if (tcp_share_wanted(t, &t->share[i], now_ns))
-			tcp_sweep_share(t, &t->share[i], now_ns);
-	if (tcp_sweep_wanted(t, now_ns))
-		tcp_sweep_arm(t);
-}
-
-void
-tcp_share_init(struct weft_tcp *t)
-{
-	weft_timer_init(&t->sweep, tcp_sweep);
+	tcp_share_crowded(t, nif);
+	return tcp_user_room(l, ip, true) && tcp_share_room(t, nif);
 }

@@ -11,8 +11,27 @@
 
 struct tcp_share;
 
-/* tcp_share.c */
+/** Connections checked in one turn, and the time in which all are checked, unless they are very
+ * many. */
+#define TCP_SWEEP_CONNS 256u
+#define TCP_SWEEP_NS    WEFT_NS_PER_S
+
+/* tcp_sweep.c */
 void tcp_share_init(struct weft_tcp *t);
+
+/* tcp_share.c */
+/** Arms the timer of the sweep. */
+void tcp_sweep_arm(struct weft_tcp *t);
+/** Segments that connections may borrow, together. */
+uint32_t tcp_share_common(const struct tcp_share *s);
+/** Whether a connection was refused segments a short time ago. */
+bool tcp_share_pressed(const struct tcp_share *s, uint64_t now_ns);
+/** Whether connections were wanted for which there are no buffers. */
+bool tcp_share_is_crowded(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns);
+/** Segments ahead of gaps that each connection may always have. */
+uint32_t tcp_share_fair(const struct weft_tcp_conn *c);
+/** Whether the listener's user can give up a connection for this address. take: it does so now. */
+bool tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take);
 /** The share of an interface. NULL: too many interfaces have connections. */
 struct tcp_share *tcp_share_of(struct weft_tcp *t, struct weft_netif *nif);
 /** Whether buffers can be reserved for one more connection over nif. */

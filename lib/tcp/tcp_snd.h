@@ -66,9 +66,6 @@ tcp_seg(struct rte_mbuf *m)
 /** Frees what lies below snd_una; *sent_ns: when the last of it was sent. True: an RTT sample. */
 bool tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
 void tcp_sq_free(struct weft_tcp_conn *c);
-uint32_t tcp_space(const struct weft_tcp_conn *c);
-/** Calls `writable` if the user waits and there is space. */
-void tcp_tell_writable(struct weft_tcp_conn *c);
 /** Makes m's first `len` octets a segment of their own. False: no mbuf. */
 bool tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
 /** Transmits a queued segment once. False: no mbuf or no room, and nothing has changed. */
@@ -85,18 +82,25 @@ uint8_t tcp_seg_first(const struct rte_mbuf *m);
 /** Advances snd_nxt: m, the segment at snd_nxt, has been sent. */
 void tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
 
+/* tcp_send.c */
+uint32_t tcp_space(const struct weft_tcp_conn *c);
+/** Calls `writable` if the user waits and there is space. */
+void tcp_tell_writable(struct weft_tcp_conn *c);
+
 /* tcp_out.c */
 void tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Probes a closed window with one octet, or with what the window takes. */
+void tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_ctl.c */
 /** The sequence number for a segment without octets: the highest that the peer accepts. */
 uint32_t tcp_ctl_seq(const struct weft_tcp_conn *c);
 void tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
 bool tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Sends the segment at the head of the queue again, whatever the windows are. */
-void tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Probes a closed window with one octet, or with what the window takes. */
-void tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
-/** cwnd, plus one segment for each of the first two duplicate ACKs (RFC 3042). */
-uint32_t tcp_cong_wnd(const struct weft_tcp_conn *c);
+/** Our FIN was sent: it counts as an octet. */
+void tcp_fin_advance(struct weft_tcp_conn *c);
+
+/* tcp_tx.c */
 /** Allocates an mbuf with TCP_HEADROOM. Counts a failure. */
 struct rte_mbuf *tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
 /** Gives netif a segment of c. Returns weft_netif_tx()'s result. */

@@ -3,9 +3,9 @@
 
 #include "tcp_conn.h"
 #include "tcp_hdr.h"
-#include "tcp_instance.h"
 #include "tcp_rcv.h"
 #include "tcp_timer.h"
+#include "tcp_instance.h"
 
 /** RFC 7323 s5.5: half of the number space of a 1 ms clock. An older TS.Recent compares with
  * nothing. */

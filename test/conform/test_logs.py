@@ -18,7 +18,7 @@ ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
-    "lib/tcp/tcp_conn.c": {"of the retransmission timeouts": CONFIGURED},
+    "lib/tcp/tcp_instance.c": {"of the retransmission timeouts": CONFIGURED},
     "lib/medium/medium_driver.c": {"": CONFIGURED},
     "lib/medium/medium_numa.c": {"": CONFIGURED},
     "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},
