@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpcrdma_priv.h"
+#include "rpcrdma_call.h"
 #include "rpcrdma_drc.h"
-
-struct weft_handle_kind rpcrdma_rpc_kind = {.name = "RPC endpoint"};
+#include "rpcrdma_mem.h"
+#include "rpcrdma_msg.h"
+#include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 const char *
 weft_rpc_status_str(enum weft_rpc_status s)
@@ -31,16 +33,6 @@ weft_rpc_status_str(enum weft_rpc_status s)
 	};
 
 	return (unsigned int)s < sizeof(names) / sizeof(names[0]) ? names[s] : "unknown";
-}
-
-static int
-rpc_post_recv(struct weft_rpc *rpc, struct rpcrdma_slot *s)
-{
-	struct weft_sge sge = {.addr = s->buf, .len_bytes = rpc->recv_bytes};
-	struct weft_recv_wr wr = {.wr_id = (uintptr_t)s, .sg_list = &sge, .num_sge = 1};
-	int rc = weft_post_recv(rpc->qp, &wr, 1);
-
-	return rc == 1 ? 0 : rc == 0 ? -EAGAIN : rc;
 }
 
 /* ---- Life ---- */
@@ -126,51 +118,6 @@ rpc_defaults(struct weft_rpc *rpc, const struct weft_rpc_attr *attr)
 	};
 }
 
-/* Make n more receives and their memory. */
-static int
-rpc_recvs(struct weft_rpc *rpc, unsigned int n)
-{
-	uint8_t *mem = calloc(n, rpc->recv_bytes);
-
-	if (mem == NULL)
-		return -ENOMEM;
-	rpc->recv_mem[rpc->recv_mem[0] != NULL] = mem;
-	for (unsigned int i = 0; i < n; i++) {
-		struct rpcrdma_slot *s = &rpc->slots[rpc->n_posted];
-		int rc;
-
-		s->buf = mem + (size_t)i * rpc->recv_bytes;
-		rc = rpc_post_recv(rpc, s);
-		if (rc != 0)
-			return rc;
-		rpc->n_posted++;
-	}
-	return 0;
-}
-
-int
-weft_rpcrdma_let_in(struct weft_rpc *rpc)
-{
-	int rc = rpc->n_posted < rpc->n_recv ? rpc_recvs(rpc, rpc->n_recv - rpc->n_posted) : 0;
-
-	if (rc == 0)
-		rpc->credit.window = rpc->a.credits;
-	return rc;
-}
-
-int
-weft_rpcrdma_calls_make(struct weft_rpc *rpc)
-{
-	if (rpc->call_mem != NULL)
-		return 0;
-	rpc->call_mem = calloc(WEFT_RPC_MAX_CALLS, sizeof(*rpc->call_mem));
-	if (rpc->call_mem == NULL)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
-		LIST_INSERT_HEAD(&rpc->free_calls, &rpc->call_mem[i], entry);
-	return 0;
-}
-
 static int
 rpc_slots(struct weft_rpc *rpc)
 {
@@ -193,80 +140,13 @@ rpc_slots(struct weft_rpc *rpc)
 		STAILQ_INSERT_TAIL(&rpc->free_send, &rpc->slots[i], next);
 	for (unsigned int i = rpc->n_recv + rpc->n_send; i < n - 1; i++)
 		STAILQ_INSERT_TAIL(&rpc->free_ops, &rpc->slots[i], next);
-	return rpc_recvs(rpc, rpc->credit.window + 1);
+	return weft_rpcrdma_recvs(rpc, rpc->credit.window + 1);
 }
 
-int
-weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
+static void
+rpc_lost(struct weft_rpc *rpc)
 {
-	struct weft_rpc_attr a, *attr = &a;
-	struct weft_qp_info info;
-	struct weft_rpc *rpc;
-	int rc = weft_attr_copy(&a, sizeof(a), given);
-
-	if (rc == 0)
-		rc = out == NULL ? -EINVAL : rpc_check(attr);
-	if (rc != 0)
-		return rc;
-	rpc = calloc(1, sizeof(*rpc));
-	if (rpc == NULL)
-		return -ENOMEM;
-	rpc_defaults(rpc, attr);
-	rpc->qp = attr->qp;
-	rpc->worker = weft_qp_worker(attr->qp);
-	weft_qp_query(attr->qp, &info);
-	rpc->pd = info.pd;
-	rpc->vers = rpc->a.max_vers;
-	rpc->peer = RPCRDMA_PROPS_DEFAULT;
-	rpc->authentic = attr->auth == NULL;
-	/* RFC 5531 s9: an xid names one call, also among those of earlier and parallel
-	 * endpoints, so it starts at random. */
-	weft_worker_random(rpc->worker, &rpc->next_xid, sizeof(rpc->next_xid));
-	weft_rpcrdma_credit_init(&rpc->credit,
-	                         weft_rpcrdma_stranger(rpc) &&
-	                                         rpc->a.credits > RPCRDMA_STRANGER_CREDITS
-	                                 ? RPCRDMA_STRANGER_CREDITS
-	                                 : rpc->a.credits);
-	rpc->credit1.granted = 1;
-	STAILQ_INIT(&rpc->tx);
-	STAILQ_INIT(&rpc->batches);
-	STAILQ_INIT(&rpc->free_send);
-	STAILQ_INIT(&rpc->free_ops);
-	LIST_INIT(&rpc->calls);
-	LIST_INIT(&rpc->free_calls);
-	LIST_INIT(&rpc->reqs);
-	LIST_INIT(&rpc->parked);
-	TAILQ_INIT(&rpc->waiting);
-	LIST_INIT(&rpc->regs_used);
-	LIST_INIT(&rpc->regs_idle);
-	LIST_INIT(&rpc->regs_late);
-	rc = rpc_slots(rpc);
-	if (rc != 0) {
-		rpc_free(rpc);
-		return rc;
-	}
-	weft_handle_init(&rpc->h, &rpcrdma_rpc_kind);
-	*out = rpc;
-	return 0;
-}
-
-void
-weft_rpcrdma_enter(struct weft_rpc *rpc)
-{
-	rpc->depth++;
-}
-
-void
-weft_rpcrdma_leave(struct weft_rpc *rpc)
-{
-	if (rpc->depth == 1 && !rpc->down)
-		weft_rpcrdma_pump(rpc);
-	if (rpc->depth == 1 && rpc->closing)
-		weft_rpcrdma_fail(rpc);
-	if (rpc->depth == 1)
-		weft_rpcrdma_wait_arm(rpc);
-	if (--rpc->depth == 0 && weft_rpcrdma_is_dead(rpc))
-		rpc_free(rpc);
+	weft_rpcrdma_calls_end(rpc, WEFT_RPC_CONNLOST);
 }
 
 /* Drop everything of an endpoint whose connection is gone. No function of the consumer runs. */
@@ -310,77 +190,67 @@ rpc_drop(struct weft_rpc *rpc)
 		weft_rpcrdma_req_free(LIST_FIRST(&rpc->reqs));
 }
 
-void
-weft_rpcrdma_down(struct weft_rpc *rpc)
+static const struct rpcrdma_ops rpc_ops = {
+        .pump = weft_rpcrdma_pump,
+        .leave = weft_rpcrdma_wait_arm,
+        .drop = rpc_drop,
+        .lost = rpc_lost,
+        .free = rpc_free,
+};
+
+int
+weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 {
-	if (!rpc->down)
-		rpc_drop(rpc);
-	if (rpc->telling != NULL)
-		weft_alarm_cancel(rpc->telling);
-	rpc->telling = NULL;
-	/* Also when the caller is one of these calls' ends: the others end first. */
-	weft_rpcrdma_calls_end(rpc, WEFT_RPC_CONNLOST);
-	weft_rpcrdma_regs_free(rpc);
-}
+	struct weft_rpc_attr a, *attr = &a;
+	struct weft_qp_info info;
+	struct weft_rpc *rpc;
+	int rc = weft_attr_copy(&a, sizeof(a), given);
 
-void
-weft_rpcrdma_fail(struct weft_rpc *rpc)
-{
-	if (!rpc->down)
-		weft_disconnect(rpc->qp);
-	weft_rpcrdma_down(rpc);
-}
-
-static void
-rpc_tell(void *arg)
-{
-	struct weft_rpc *rpc = arg;
-
-	weft_rpcrdma_enter(rpc);
-	rpc->telling = NULL;
-	weft_rpcrdma_down(rpc);
-	weft_rpcrdma_leave(rpc);
-}
-
-/**
- * End this endpoint for another one of its worker, which is in the middle of a message. This
- * endpoint's consumer might end that other one, so it is told later. Without memory for the alarm,
- * the flushed receives cause that. The connection is aborted: an orderly close would wait, with
- * everything posted, for a peer that has stopped.
- */
-static void
-rpc_shed(struct rpcrdma_holder *h)
-{
-	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
-
-	if (weft_rpcrdma_is_dead(rpc))
-		return;
-	(void)weft_abort(rpc->qp);
-	if (rpc->down)
-		return;
-	rpc_drop(rpc);
-	if (weft_alarm_set(rpc->worker, 0, rpc_tell, rpc, &rpc->telling) != 0)
-		rpc->telling = NULL;
-}
-
-bool
-weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
-{
-	if (rpc->a.budget == NULL)
-		return true;
-	if (rpc->down)
-		return false;
-	rpc->holder.known = weft_rpcrdma_known(rpc);
-	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
-	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
-	                           rpc_shed);
-}
-
-void
-weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
-{
-	if (rpc->a.budget != NULL)
-		rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n);
+	if (rc == 0)
+		rc = out == NULL ? -EINVAL : rpc_check(attr);
+	if (rc != 0)
+		return rc;
+	rpc = calloc(1, sizeof(*rpc));
+	if (rpc == NULL)
+		return -ENOMEM;
+	rpc->ops = &rpc_ops;
+	rpc_defaults(rpc, attr);
+	rpc->qp = attr->qp;
+	rpc->worker = weft_qp_worker(attr->qp);
+	weft_qp_query(attr->qp, &info);
+	rpc->pd = info.pd;
+	rpc->vers = rpc->a.max_vers;
+	rpc->peer = RPCRDMA_PROPS_DEFAULT;
+	rpc->authentic = attr->auth == NULL;
+	/* RFC 5531 s9: an xid names one call, also among those of earlier and parallel
+	 * endpoints, so it starts at random. */
+	weft_worker_random(rpc->worker, &rpc->next_xid, sizeof(rpc->next_xid));
+	weft_rpcrdma_credit_init(&rpc->credit,
+	                         weft_rpcrdma_stranger(rpc) &&
+	                                         rpc->a.credits > RPCRDMA_STRANGER_CREDITS
+	                                 ? RPCRDMA_STRANGER_CREDITS
+	                                 : rpc->a.credits);
+	rpc->credit1.granted = 1;
+	STAILQ_INIT(&rpc->tx);
+	STAILQ_INIT(&rpc->batches);
+	STAILQ_INIT(&rpc->free_send);
+	STAILQ_INIT(&rpc->free_ops);
+	LIST_INIT(&rpc->calls);
+	LIST_INIT(&rpc->free_calls);
+	LIST_INIT(&rpc->reqs);
+	LIST_INIT(&rpc->parked);
+	TAILQ_INIT(&rpc->waiting);
+	LIST_INIT(&rpc->regs_used);
+	LIST_INIT(&rpc->regs_idle);
+	LIST_INIT(&rpc->regs_late);
+	rc = rpc_slots(rpc);
+	if (rc != 0) {
+		rpc_free(rpc);
+		return rc;
+	}
+	weft_handle_init(&rpc->h, &rpcrdma_rpc_kind);
+	*out = rpc;
+	return 0;
 }
 
 void
@@ -524,7 +394,7 @@ wc_recv(struct weft_rpc *rpc, struct rpcrdma_slot *s, const struct weft_wc *wc)
 	rpc->credit.recvd++;
 	weft_rpcrdma_rx(rpc, s->buf, wc);
 	/* The receive is posted again before a message is sent that announces it. */
-	if (!rpc->down && rpc_post_recv(rpc, s) != 0)
+	if (!rpc->down && weft_rpcrdma_recv_again(rpc, s) != 0)
 		weft_rpcrdma_fail(rpc);
 }
 

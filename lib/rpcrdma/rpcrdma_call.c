@@ -8,6 +8,9 @@
 #include <rpc/rpc.h>
 #include <rpc/rpc_msg.h>
 
+#include "rpcrdma_call.h"
+#include "rpcrdma_mem.h"
+#include "rpcrdma_msg.h"
 #include "rpcrdma_priv.h"
 
 #define CALL_HDR_BYTES                                                                             \
@@ -543,6 +546,20 @@ call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 	return 0;
 }
 
+/** Allocate the calls, at the first one. -ENOMEM. */
+static int
+calls_make(struct weft_rpc *rpc)
+{
+	if (rpc->call_mem != NULL)
+		return 0;
+	rpc->call_mem = calloc(WEFT_RPC_MAX_CALLS, sizeof(*rpc->call_mem));
+	if (rpc->call_mem == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
+		LIST_INSERT_HEAD(&rpc->free_calls, &rpc->call_mem[i], entry);
+	return 0;
+}
+
 int
 weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 {
@@ -558,7 +575,7 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 	if (rc == 0)
 		rc = call_check(rpc, attr);
 	if (rc == 0)
-		rc = weft_rpcrdma_calls_make(rpc);
+		rc = calls_make(rpc);
 	if (rc != 0)
 		return rc;
 	call = LIST_FIRST(&rpc->free_calls);
@@ -595,7 +612,7 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 		return 0; /* it is sent when the present entry leaves */
 
 	rpc->depth++;
-	rc = weft_rpcrdma_pump(rpc);
+	rc = rpc->ops->pump(rpc);
 	if (rc == -ENOTCONN) {
 		/* The QP was never connected, so nothing of the queue was sent: take this call
 		 * back. */

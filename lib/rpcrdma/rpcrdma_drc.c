@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "rpcrdma_drc.h"
+#include "rpcrdma_drc_ent.h"
 #include "rpcrdma_drc_share.h"
 #include "rpcrdma_drc_sum.h"
 
@@ -26,40 +27,6 @@ struct weft_handle_kind rpcrdma_drc_kind = {.name = "duplicate request cache"};
 #define DRC_SHARD_MIN   64 /* least entries of a shard */
 #define DRC_REFUSED     64 /* refused calls that are recorded, the latest ones */
 #define DRC_REFUSED_ONE 8  /* of these, at most this many of one client */
-
-struct rpcrdma_drc_key {
-	uint8_t name[64];
-	uint32_t name_bytes;
-	uint32_t xid, prog, vers, proc;
-	uint32_t len_bytes;                 /**< length of the unreduced call */
-	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< sum of the unreduced call */
-};
-
-/** An item of a reply that chunks may carry. */
-struct rpcrdma_drc_item {
-	uint32_t pos_bytes, len_bytes;
-};
-
-struct rpcrdma_drc_ent {
-	struct drc_kept kept; /**< in a share, when it is not busy */
-	LIST_ENTRY(rpcrdma_drc_ent) chain;
-	struct drc_shard *shard;
-	struct rpcrdma_drc_key key;
-	uint8_t share[WEFT_RPC_NAME_MAX_BYTES];
-	uint32_t share_bytes;
-	uint64_t share_hash;
-	bool known; /**< its caller has authenticated */
-	/* under the shard's lock */
-	bool busy;
-	/** references of the table, and of requests that read the reply */
-	unsigned int refs;
-	struct weft_rpc_req *waiter; /**< of a busy entry: the latest repetition of the call */
-	/* constant when it is not busy */
-	uint8_t *reply; /**< NULL: the call was executed, and has no reply */
-	uint32_t reply_bytes;
-	struct rpcrdma_drc_item item[WEFT_RPC_MAX_ITEMS]; /**< in ascending order of position */
-	unsigned int nitems;
-};
 
 LIST_HEAD(rpcrdma_drc_chain, rpcrdma_drc_ent);
 LIST_HEAD(drc_waiters, weft_rpc_req);
@@ -164,7 +131,7 @@ static void
 drc_free_waiter(struct weft_rpc_req *req)
 {
 	req->serving = false;
-	weft_rpcrdma_req_free(req);
+	req->ops->free(req);
 }
 
 static void
@@ -348,7 +315,7 @@ drc_wake(struct weft_rpc_req *req)
 {
 	struct drc_shard *s = req->drc_shard;
 
-	if (weft_worker_call(req->drc_worker, weft_rpcrdma_drc_woken, req) == 0)
+	if (weft_worker_call(req->drc_worker, req->ops->woken, req) == 0)
 		return true;
 	pthread_mutex_lock(&s->lock);
 	LIST_INSERT_HEAD(&s->owed, req, drc_wait);
@@ -624,60 +591,6 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	}
 	pthread_mutex_unlock(&s->lock);
 	return waiter;
-}
-
-/* Encode a kept reply. Each item is put alone, as XDR routines do, so that the stream recognises
- * it. */
-static bool
-drc_encode(void *arg, XDR *xdr)
-{
-	const struct rpcrdma_drc_ent *e = arg;
-	const char *p = (const char *)e->reply;
-	uint32_t at = 0;
-
-	for (unsigned int i = 0; i < e->nitems; i++) {
-		uint32_t len = e->item[i].len_bytes, end = e->item[i].pos_bytes + len;
-
-		if (!XDR_PUTBYTES(xdr, p + at, e->item[i].pos_bytes - at) ||
-		    !XDR_PUTBYTES(xdr, p + e->item[i].pos_bytes, len) ||
-		    !XDR_PUTBYTES(xdr, p + end, (4 - len % 4) % 4))
-			return false;
-		at = end + (4 - len % 4) % 4;
-	}
-	return XDR_PUTBYTES(xdr, p + at, e->reply_bytes - at);
-}
-
-/* False: req waits. */
-static bool
-drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
-{
-	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
-	struct rpcrdma_prefix p = req->p;
-	struct weft_rpc *rpc = req->rpc;
-
-	if (e->reply == NULL) {
-		weft_rpcrdma_req_free(req);
-		weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = RDMA2_ERR_SYSTEM});
-		return true;
-	}
-	for (unsigned int i = 0; i < e->nitems; i++)
-		items[i] = (struct weft_rpc_item){e->reply + e->item[i].pos_bytes,
-		                                  e->item[i].len_bytes, WEFT_RPC_OCTETS};
-	req->raw = true; /* the entry may be freed before its items are written */
-	req->stage = RPCRDMA_STAGE_REPLAY;
-	return weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
-}
-
-void
-weft_rpcrdma_drc_replay(struct weft_rpc_req *req)
-{
-	struct rpcrdma_drc_ent *e = req->replay != NULL ? req->replay : req->drc;
-
-	req->drc = req->replay = NULL;
-	if (drc_answer(req, e))
-		weft_rpcrdma_drc_release(e);
-	else
-		req->replay = e;
 }
 
 void

@@ -10,13 +10,14 @@
  */
 
 #include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 extern struct weft_handle_kind rpcrdma_drc_kind;
 
 enum rpcrdma_drc_found {
 	/** req->drc is its new entry (NULL: no memory; the call is served without) */
 	RPCRDMA_DRC_NEW,
-	/** the first call is being served: req waits for it, and weft_rpcrdma_drc_woken()
+	/** the first call is being served: req waits for it, and rpcrdma_req_ops.woken
 	 * follows */
 	RPCRDMA_DRC_BUSY,
 	RPCRDMA_DRC_REPLAY, /**< req->drc has the reply */
@@ -37,9 +38,6 @@ struct weft_rpc_req *weft_rpcrdma_drc_keep(struct weft_rpc_req *req,
                                            const struct weft_rpc_item *items, unsigned int nitems);
 /** Wake the waiting request; on the request's own worker it is served inside. */
 void weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter);
-/** Answer with the kept reply, or with an error when there is none (draft s7.3). req is freed,
- * or waits for room with req->replay. */
-void weft_rpcrdma_drc_replay(struct weft_rpc_req *req);
 /** Release req->replay without an answer. */
 void weft_rpcrdma_drc_release(struct rpcrdma_drc_ent *e);
 /**
@@ -53,7 +51,10 @@ bool weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *drc, const struct weft_rp
  * begins anew. */
 void weft_rpcrdma_drc_drop(struct rpcrdma_drc_ent *e);
 
-/** rpcrdma_serve.c: look up again; arg is a request that waited, on its worker. */
-void weft_rpcrdma_drc_woken(void *arg);
+/* ---- rpcrdma_drc_replay.c ---- */
+
+/** Answer with the kept reply, or with an error when there is none (draft s7.3). req is freed,
+ * or waits for room with req->replay. */
+void weft_rpcrdma_drc_replay(struct weft_rpc_req *req);
 
 #endif /* RPCRDMA_DRC_H */

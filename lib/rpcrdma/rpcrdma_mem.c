@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcrdma_mem.h"
 #include "rpcrdma_priv.h"
 
 /* ---- Batches ---- */

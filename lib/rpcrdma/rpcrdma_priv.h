@@ -24,7 +24,6 @@
 #include "rpcrdma_budget.h"
 #include "rpcrdma_credit.h"
 #include "rpcrdma_wire.h"
-#include "rpcrdma_xdr.h"
 #include <weft/ulp.h>
 #include <weft/rpcrdma.h>
 #include <weft/worker.h>
@@ -55,181 +54,32 @@
 /* calls that wait for room try again this often, because other peers may have stopped */
 #define RPCRDMA_RESUME_US 100000
 
-/* ---- Work requests ---- */
-
+struct rpcrdma_batch;
+struct rpcrdma_call;
+struct rpcrdma_msg;
+struct rpcrdma_reg;
 struct rpcrdma_slot;
 
-/** Work to be posted in order, a part at a time when the send queue is short of room. */
-struct rpcrdma_batch {
-	STAILQ_ENTRY(rpcrdma_batch) next; /**< in weft_rpc.batches */
-	struct weft_wr *wr;
-	struct weft_sge *sge;
-	unsigned int n, cap, posted;
-	/** Batch without a message: its last work request completed, ok or not. NULL: the owner
-	 * is gone. */
-	void (*done)(void *owner, bool ok);
-	void *owner;
-	struct rpcrdma_slot *slot; /**< slot of the completion, once all is posted */
-};
-
 STAILQ_HEAD(rpcrdma_batch_list, rpcrdma_batch);
-
-/** Memory registered for the peer, or as a Read's sink; by work requests, so no lock is taken. */
-struct rpcrdma_reg {
-	LIST_ENTRY(rpcrdma_reg) entry; /**< in used or in idle */
-	struct weft_mr *mr;
-	uint32_t stag;
-	const struct rpcrdma_batch *batch; /**< the batch that registers it */
-	unsigned int at;                   /**< there */
-	bool valid;        /**< its FAST_REG is in that batch, and no invalidation was seen */
-	uint32_t late_xid; /**< while in late */
-};
-
 LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
-
-/** A receive, part or batch; its address is the wr_id. */
-struct rpcrdma_slot {
-	STAILQ_ENTRY(rpcrdma_slot) next; /**< in a free list */
-	/** recv_bytes or inline_bytes; for a Send, allocated at the first use */
-	uint8_t *buf;
-	/** for a Send: charged to the budget, and freed when the Send completes */
-	bool charged;
-	struct rpcrdma_msg *msg;
-	struct rpcrdma_batch *batch;
-};
-
 STAILQ_HEAD(rpcrdma_slot_list, rpcrdma_slot);
-
-/* ---- Messages out ---- */
-
-enum rpcrdma_kind { RPCRDMA_CALL, RPCRDMA_REPLY, RPCRDMA_CONTROL };
-
-struct rpcrdma_msg {
-	STAILQ_ENTRY(rpcrdma_msg) next; /**< in tx */
-	enum rpcrdma_kind kind;
-	struct rpcrdma_hdr hdr; /**< header of the only or last part */
-	const uint8_t *payload; /**< NULL: none, or moved by a chunk for the whole message */
-	uint32_t payload_bytes, sent_bytes;
-	uint8_t *own;        /**< payload of a call that ended after a part was sent */
-	uint64_t held_bytes; /**< control: octets charged to the budget */
-	struct rpcrdma_batch pre;
-	uint32_t inv_stag;           /**< reply: STag to invalidate with the last part; 0: none */
-	unsigned int in_flight;      /**< parts posted and not completed */
-	bool queued, begun, stalled; /**< in tx; a part was posted; counted as waiting for credit */
-	bool continued;              /**< a part other than the last was posted */
-	bool no_credit;              /**< needs no credit: RDMA2_ERR_VERS */
-	struct rpcrdma_call *call;   /**< the call, while it is wanted */
-	struct weft_rpc_req *req;    /**< the request of a reply */
-};
-
 STAILQ_HEAD(rpcrdma_msg_list, rpcrdma_msg);
-
-/** Segments of one call of this endpoint, in all its chunks; a reply returns no more. */
-#define RPCRDMA_CALL_SEGS 32
-/** Regions of one call: arguments, results, the call itself and its reply, of several tries. */
-#define RPCRDMA_CALL_REGS (3 * (2 * WEFT_RPC_MAX_ITEMS + 2))
-
-#define RPCRDMA_CALL_TRIES 4 /* tries of a call, each with other resources */
-
-/** A call that has not been answered. */
-struct rpcrdma_call {
-	LIST_ENTRY(rpcrdma_call) entry; /**< in calls, or in free_calls */
-	struct weft_rpc *rpc;
-	struct weft_rpc_call_attr a;
-	void *res_init;
-	struct rpcrdma_out out;  /**< the message, kept for another try */
-	struct rpcrdma_msg *msg; /**< while queued or posted */
-	struct weft_alarm *alarm;
-	uint32_t xid;
-	bool ended;   /**< the status is final, and the regions are being invalidated */
-	bool counted; /**< counted in version 1's credit */
-	/* memory offered to the peer */
-	struct rpcrdma_reg *reg[RPCRDMA_CALL_REGS];
-	unsigned int nregs;
-	uint32_t inv_stag; /**< of these, the STag that the answer may invalidate */
-	bool late;         /**< a late answer may invalidate it */
-	bool unsent;       /**< it ended before its message, or its last try's, was sent */
-	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: the chunk's memory */
-	uint32_t room_bytes[WEFT_RPC_MAX_ITEMS];       /**< room of the chunk */
-	bool own_sink[WEFT_RPC_MAX_ITEMS];
-	unsigned int nsinks;
-	uint8_t *reply;
-	uint32_t reply_bytes;
-	/** Memory of earlier tries: the peer may use it until the regions are invalidated. */
-	uint8_t *outgrown[RPCRDMA_CALL_TRIES * 2];
-	unsigned int noutgrown;
-	bool external;  /**< the call is in a Call chunk */
-	uint16_t nsegs; /**< segments in all of its chunks */
-	/* changes after an error, or for what the peer accepts */
-	bool no_reads, no_writes, no_reply, no_external;
-	uint32_t want_reply_bytes;
-	unsigned int tries;
-	/* result */
-	enum weft_rpc_status status;
-	uint32_t error;
-	void *res;
-	struct rpcrdma_batch inv;
-};
-
 LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
-
-/** The next stage of a call, or the one that waits for room (rpcrdma_wait.c). */
-enum rpcrdma_stage {
-	RPCRDMA_STAGE_PULL,  /**< read its chunks */
-	RPCRDMA_STAGE_SERVE, /**< serve it, or answer it without results */
-	/** answer it from memory that the consumer does not keep: it cannot wait */
-	RPCRDMA_STAGE_RAW,
-	RPCRDMA_STAGE_ANSWER, /**< encode its results */
-	RPCRDMA_STAGE_REPLAY, /**< encode the cache's answer */
-};
-
-/** A call of the peer, from its last part to the completion of the reply's last Send. */
-struct weft_rpc_req {
-	struct weft_handle h;           /**< live while the consumer has the request */
-	LIST_ENTRY(weft_rpc_req) entry; /**< in reqs */
-	struct weft_rpc *rpc;           /**< NULL: the endpoint is gone */
-	struct rpcrdma_prefix p;
-	struct rpcrdma_chunks *chunks; /**< NULL: there are none */
-	uint8_t *payload;
-	uint32_t payload_bytes;
-	/* pulled by Reads */
-	uint8_t *pulled;
-	uint32_t pulled_bytes; /**< counted in its endpoint's pulled_bytes */
-	/* octets charged to its endpoint's budget: the call's, and its answer's */
-	uint64_t held_bytes, out_held_bytes;
-	struct rpcrdma_reg *reg;
-	struct rpcrdma_batch pull;
-	/* being served */
-	struct rpcrdma_in in;
-	XDR xdr;
-	const struct weft_rpc_proc *proc;
-	void *args, *res;
-	uint32_t prog, vers, procno;
-	struct rpcrdma_drc_ent *drc;
-	/* waits in the cache for the answer of the same call (and is `serving`) */
-	LIST_ENTRY(weft_rpc_req) drc_wait; /**< in drc_shard's owed */
-	struct drc_shard *drc_shard;
-	struct weft_worker *drc_worker;
-	bool drc_replaced; /**< the same call came again, and the later request gets the answer */
-	bool reading, old; /**< its chunks are being read; they were so at the last look */
-	bool serving;      /**< the consumer has it */
-	bool busy;         /**< likewise, and counted in its endpoint's holder */
-	/* a call that waits for room in its endpoint's budget */
-	enum rpcrdma_stage stage;
-	bool waits;                     /**< in waiting */
-	TAILQ_ENTRY(weft_rpc_req) wait; /**< there */
-	bool met;                       /**< counted in calls_in */
-	enum weft_rpc_status status;    /**< status of its answer */
-	struct rpcrdma_drc_ent *replay; /**< the cache's answer to it, referenced while it waits */
-	bool never;                     /**< its answer is larger than the room can ever be */
-	/* answered */
-	struct rpcrdma_out out;
-	bool raw;         /**< its results belong to the consumer and end at the return */
-	uint8_t *results; /**< copies of those results that are to be written */
-};
-
 LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
 TAILQ_HEAD(rpcrdma_req_queue, weft_rpc_req);
+
+/** What calls up: given by weft_rpc_create(). */
+struct rpcrdma_ops {
+	/** Post what may be sent. -ENOTCONN: never connected; else 0, errors have been handled. */
+	int (*pump)(struct weft_rpc *rpc);
+	/** The outermost entry leaves: arm what has to be tried again. */
+	void (*leave)(struct weft_rpc *rpc);
+	/** The connection is gone: drop everything. No function of the consumer runs. */
+	void (*drop)(struct weft_rpc *rpc);
+	/** Then: end all calls, which may run functions of the consumer. */
+	void (*lost)(struct weft_rpc *rpc);
+	void (*free)(struct weft_rpc *rpc);
+};
 
 /** A message that comes in parts. */
 struct rpcrdma_cont {
@@ -259,6 +109,7 @@ extern struct weft_handle_kind rpcrdma_rpc_kind;
 
 struct weft_rpc {
 	struct weft_handle h;
+	const struct rpcrdma_ops *ops;
 	struct weft_qp *qp; /**< not to be touched once dead */
 	struct weft_worker *worker;
 	struct weft_pd *pd;
@@ -340,26 +191,12 @@ struct weft_rpc {
 	struct weft_rpc_stats stats;
 };
 
-/* ---- rpcrdma.c: entry, exit, the end ---- */
+/* ---- rpcrdma_entry.c: entry, exit, the end ---- */
 
 /** Charge n octets for calls and answers. False: the budget has no room now. Other endpoints may
  * have been ended for it; their consumers are told later. */
 bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
 void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
-
-/* ---- rpcrdma_wait.c: calls that wait for room in the budget ---- */
-
-/** Let req wait for room; it continues with its stage in its turn. Until then no more credit is
- * given. */
-void weft_rpcrdma_wait(struct weft_rpc_req *req);
-/** Set req's stage. True: other requests of the endpoint wait, and req now waits behind them. */
-bool weft_rpcrdma_waits(struct weft_rpc_req *req, enum rpcrdma_stage stage);
-/** Remove req from the waiting requests. */
-void weft_rpcrdma_wait_drop(struct weft_rpc_req *req);
-/** Arm the next try if requests wait; when the outermost entry leaves. */
-void weft_rpcrdma_wait_arm(struct weft_rpc *rpc);
-/** Remove all waiting requests: the connection is gone. */
-void weft_rpcrdma_wait_end(struct weft_rpc *rpc);
 
 void weft_rpcrdma_enter(struct weft_rpc *rpc);
 /** Sends what can be sent, and frees a dead endpoint: rpc ends with the outermost leave. */
@@ -388,10 +225,15 @@ weft_rpcrdma_known(const struct weft_rpc *rpc)
 {
 	return rpc->a.auth != NULL && rpc->authentic;
 }
+
+/* ---- rpcrdma_recv.c: receives ---- */
+
+/** Make n more receives and their memory. -ENOMEM, -errno of posting. */
+int weft_rpcrdma_recvs(struct weft_rpc *rpc, unsigned int n);
+/** Post the receive of this slot, which is not posted. */
+int weft_rpcrdma_recv_again(struct weft_rpc *rpc, struct rpcrdma_slot *s);
 /** The peer has authenticated: post all receives, give all credits. -ENOMEM, -errno of posting. */
 int weft_rpcrdma_let_in(struct weft_rpc *rpc);
-/** Allocate the calls, at the first one. -ENOMEM. */
-int weft_rpcrdma_calls_make(struct weft_rpc *rpc);
 
 /* ---- rpcrdma_rx.c: messages in ---- */
 
@@ -402,125 +244,6 @@ void weft_rpcrdma_cont_drop(struct weft_rpc *rpc);
 
 /** A message has begun: its time runs. */
 void weft_rpcrdma_unfinished(struct weft_rpc *rpc);
-
-/* ---- rpcrdma_mem.c: regions and batches ---- */
-
-/** Make room for n more work requests of one SGE each. -ENOMEM. */
-int weft_rpcrdma_batch_room(struct rpcrdma_batch *b, unsigned int n);
-/** Heap octets that an empty batch needs for n work requests. */
-uint64_t weft_rpcrdma_batch_bytes(unsigned int n);
-/** The next work request, zero but for one SGE at sg_list; the batch has room. */
-struct weft_wr *weft_rpcrdma_batch_add(struct rpcrdma_batch *b, void *addr, uint32_t len_bytes);
-void weft_rpcrdma_batch_free(struct rpcrdma_batch *b);
-/** Post a batch alone, its last work request signaled. The owner keeps it until b->done. */
-void weft_rpcrdma_batch_queue(struct weft_rpc *rpc, struct rpcrdma_batch *b);
-/** The owner goes: the batch is not posted, or its completion is ignored. */
-void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
-
-/** Register memory by a work request at the end of b. -ENOMEM, -ENOSPC (regions of the domain). */
-int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
-                         uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
-/** Add to b the invalidation of valid regions; reg_put() puts the regions back. -ENOMEM. */
-int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
-/** Put back a region that is not valid; when the endpoint is down it is deregistered. */
-void weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
-/** As weft_rpcrdma_reg_put(), for a region that a late answer to this call may still name. */
-void weft_rpcrdma_reg_put_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg, uint32_t xid);
-/** A late answer to xid has come, so its region is not named any more. */
-void weft_rpcrdma_reg_answered(struct weft_rpc *rpc, uint32_t xid);
-/** The peer invalidated this STag. */
-void weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag);
-void weft_rpcrdma_regs_free(struct weft_rpc *rpc);
-/** Make the segments of memory registered as one region. Returns how many; 0: more than cap. */
-unsigned int weft_rpcrdma_reg_segs(const struct rpcrdma_reg *reg, uint32_t len_bytes,
-                                   uint32_t max_bytes, struct rpcrdma_segment *segs,
-                                   unsigned int cap);
-
-/* ---- rpcrdma_tx.c: messages on their way out ---- */
-
-/** Make a message. NULL: no memory. */
-struct rpcrdma_msg *weft_rpcrdma_msg_new(struct weft_rpc *rpc, enum rpcrdma_kind kind,
-                                         uint32_t htype, uint32_t xid);
-/** Unlink and free a message; a reply's request is over. */
-void weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m);
-void weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_msg *m);
-void weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m);
-/** A call is over: drop its message if no part was sent. */
-void weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m);
-/**
- * Calls that version 1 allows to be unanswered (RFC 8166 s3.3.1): the lower of what was granted,
- * never 0, and what this endpoint asks for, because a reply needs a receive.
- */
-uint32_t weft_rpcrdma_credit1_max(const struct weft_rpc *rpc);
-/** Largest message that may be sent now. */
-uint32_t weft_rpcrdma_threshold(const struct weft_rpc *rpc);
-/** Queue an error about the message with prefix p; closes the connection when there is no room. */
-void weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
-                        const struct rpcrdma_err *err);
-/** Post what may be sent. -ENOTCONN: never connected; else 0, errors have been handled. */
-int weft_rpcrdma_pump(struct weft_rpc *rpc);
-/** The Send of a part completed. */
-void weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok);
-
-/* ---- rpcrdma_call.c: our calls ---- */
-
-/** End the call: fn runs when no peer can access its regions. */
-void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status);
-/** End all calls. */
-void weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status);
-/** An xid that no call uses, and not 0, which grants have. */
-uint32_t weft_rpcrdma_new_xid(struct weft_rpc *rpc);
-struct rpcrdma_call *weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid);
-/** Free the call's memory; no peer can access its regions. */
-void weft_rpcrdma_call_release(struct rpcrdma_call *call);
-/** Version 1: an answer came to a call that is over. */
-void weft_rpcrdma_call_late(struct weft_rpc *rpc);
-/**
- * Lay out the message for the version in use, in its turn in the queue. 0 or -errno. -EMSGSIZE: the
- * peer accepts no form of it.
- */
-int weft_rpcrdma_call_layout(struct rpcrdma_call *call);
-/** At the next layout use one kind of chunk less. False: no kind is left to omit. */
-bool weft_rpcrdma_call_leaner(struct rpcrdma_call *call);
-/** Encode into call->out; reduce: without items that chunks move. 0, -EMSGSIZE, -ENOMEM,
- * -EINVAL. */
-int weft_rpcrdma_call_encode(struct rpcrdma_call *call, bool reduce);
-/** Queue the call; it is laid out in its turn. -ENOMEM. */
-int weft_rpcrdma_call_queue(struct rpcrdma_call *call);
-
-/* ---- rpcrdma_result.c: replies and errors ---- */
-
-/** A reply: msg is the reduced RPC message, or NULL when it is in the Reply chunk. */
-void weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *msg,
-                           uint32_t len_bytes);
-/** A reply that cannot be used. */
-void weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid);
-void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
-
-/* ---- rpcrdma_serve.c: calls of the peer; rpcrdma_reply.c: their answers ---- */
-
-/** buf: the RPC message, or NULL when it is in the Call chunk. `own` is a heap buffer that holds
- * it, and is taken over; NULL: the message is copied. */
-void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
-                          uint32_t len_bytes, uint8_t *own);
-void weft_rpcrdma_req_free(struct weft_rpc_req *req);
-/** The consumer answers: the handle ends. False, and no effect: no request, or answered already. */
-bool weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call);
-/** The answer is laid out: free the call's memory, and the results that are not written. */
-void weft_rpcrdma_req_encoded(struct weft_rpc_req *req);
-/** The peer refused a Read of the first call whose chunks are being read. */
-void weft_rpcrdma_pull_refused(struct weft_rpc *rpc);
-/** As weft_rpcrdma_req_free(), but posted Writes read its memory, which stays as the endpoint
- * does. */
-void weft_rpcrdma_req_park(struct weft_rpc_req *req);
-/** Its turn has come: continue with its stage. */
-void weft_rpcrdma_req_go(struct weft_rpc_req *req);
-/**
- * Encode and queue an answer, with the results that chunks may carry; errors become RDMA2_ERRORs.
- * False: there is no room now, and req, which is not raw, waits.
- */
-bool weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
-                         const struct weft_rpc_item *items, unsigned int nitems);
 
 /* ---- rpcrdma_prop.c: transport properties, authentication ---- */
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcrdma_call.h"
+#include "rpcrdma_msg.h"
 #include "rpcrdma_priv.h"
 
 static uint32_t

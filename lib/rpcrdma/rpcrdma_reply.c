@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "rpcrdma_drc.h"
+#include "rpcrdma_mem.h"
+#include "rpcrdma_msg.h"
 #include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 /* Charge n more heap octets for the answer. */
 static bool

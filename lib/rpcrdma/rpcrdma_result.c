@@ -8,6 +8,9 @@
 #include <rpc/rpc.h>
 #include <rpc/rpc_msg.h>
 
+#include "rpcrdma_call.h"
+#include "rpcrdma_mem.h"
+#include "rpcrdma_msg.h"
 #include "rpcrdma_priv.h"
 
 /* ---- Replies ---- */

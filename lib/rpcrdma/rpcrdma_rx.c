@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcrdma_call.h"
+#include "rpcrdma_mem.h"
+#include "rpcrdma_msg.h"
 #include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 static bool
 rx_is_props(const struct rpcrdma_prefix *p)

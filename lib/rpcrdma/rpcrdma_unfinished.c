@@ -7,6 +7,7 @@
  */
 
 #include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 /* Mark all that is unfinished. Returns whether something was marked already. */
 static bool

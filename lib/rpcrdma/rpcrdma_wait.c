@@ -6,8 +6,8 @@
  * because only time shows that other peers have stopped.
  */
 
-#include "rpcrdma_drc.h"
 #include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
 
 static void
 wait_alarm(void *arg)
@@ -23,7 +23,7 @@ wait_alarm(void *arg)
 		TAILQ_REMOVE(&rpc->waiting, req, wait);
 		req->waits = false;
 		rpc->refresh = true;
-		weft_rpcrdma_req_go(req);
+		req->ops->go(req);
 	}
 	rpc->resuming = false;
 	if (!rpc->down && TAILQ_EMPTY(&rpc->waiting))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcrdma_call.h"
 #include "by_hand.h"
 #include "weft_test.h"
 

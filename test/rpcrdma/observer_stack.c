@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Attaches the observer to two complete stacks. */
 
+#include "rpcrdma_mem.h"
 #include "observer_stack.h"
 
 #include <string.h>

@@ -10,6 +10,7 @@
 #include <rpc/rpc.h>
 #include <rpc/rpc_msg.h>
 
+#include "rpcrdma_call.h"
 #include "observer.h"
 #include "weft_test.h"
 

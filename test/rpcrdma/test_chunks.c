@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "rpcrdma_call.h"
+#include "rpcrdma_msg.h"
+#include "rpcrdma_req.h"
 #include "rig.h"
 #include <weft/rpc_budget.h>
 #include "weft_test.h"

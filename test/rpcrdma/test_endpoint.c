@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "rpcrdma_mem.h"
 #include "rig.h"
 #include "test_faults.h"
 #include "weft_test.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcrdma_call.h"
 #include "rig.h"
 #include "weft_test.h"
 

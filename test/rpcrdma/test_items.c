@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "rpcrdma_call.h"
 #include "observer.h"
 #include <weft/rpc_xdr.h>
 #include "weft_test.h"

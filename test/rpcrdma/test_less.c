@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "rpcrdma_call.h"
 #include "by_hand.h"
 #include "observer.h"
 #include "weft_test.h"

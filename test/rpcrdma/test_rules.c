@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "rpcrdma_call.h"
 #include "by_hand.h"
 #include "observer.h"
 #include "weft_test.h"

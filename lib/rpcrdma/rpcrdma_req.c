@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The life of a call of the peer: what it holds, and who has it. */
+
+#include <stdlib.h>
+
+#include "rpcrdma_drc.h"
+#include "rpcrdma_mem.h"
+#include "rpcrdma_priv.h"
+#include "rpcrdma_req.h"
+
+static struct weft_handle_kind rpcrdma_req_kind = {.name = "RPC request"};
+
+/* The octets read for the request are freed, or no longer count for its endpoint. */
+static void
+req_uncount(struct weft_rpc_req *req)
+{
+	if (req->rpc == NULL || req->held_bytes == 0)
+		return;
+	/* The rest is freed with the request. */
+	weft_rpcrdma_let_go(req->rpc, req->held_bytes - sizeof(*req));
+	req->held_bytes = sizeof(*req);
+	if (req->pulled_bytes == 0)
+		return;
+	req->rpc->pulled_bytes -= req->pulled_bytes;
+	req->rpc->refresh = true;
+	req->pulled_bytes = 0;
+}
+
+/* Record whether the consumer has the request: then the peer is not what it waits for. */
+static void
+req_busy(struct weft_rpc_req *req, bool on)
+{
+	if (req->rpc != NULL && on != req->busy)
+		req->rpc->holder.busy += on ? 1u : -1u;
+	req->busy = on;
+}
+
+/* Detach the request from its endpoint; parked: its memory is still needed there. */
+static void
+req_leave(struct weft_rpc_req *req, bool parked)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	if (rpc == NULL)
+		return;
+	weft_rpcrdma_wait_drop(req);
+	req_busy(req, false);
+	weft_rpcrdma_batch_forget(rpc, &req->pull);
+	if (req->reg != NULL)
+		weft_rpcrdma_reg_put(rpc, req->reg);
+	req->reg = NULL;
+	req_uncount(req);
+	if (!parked)
+		weft_rpcrdma_let_go(rpc, req->held_bytes + req->out_held_bytes);
+	req->held_bytes = req->out_held_bytes = 0;
+	LIST_REMOVE(req, entry);
+	rpc->nreqs--;
+	rpc->refresh = true;
+	req->rpc = NULL;
+}
+
+void
+weft_rpcrdma_req_park(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	req_leave(req, true);
+	LIST_INSERT_HEAD(&rpc->parked, req, entry);
+}
+
+static void
+req_xdr_free(xdrproc_t xdr, void *p)
+{
+	if (p != NULL)
+		xdr_free(xdr != NULL ? xdr : weft_rpc_xdr_void, p);
+	free(p);
+}
+
+void
+weft_rpcrdma_req_free_message(struct weft_rpc_req *req)
+{
+	/* First, because lent data is in the buffers below. */
+	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
+	free(req->payload);
+	free(req->pulled);
+	req->args = NULL;
+	req->payload = req->pulled = NULL;
+	req->in = (struct rpcrdma_in){0};
+	req_uncount(req);
+}
+
+static void
+req_free_call(struct weft_rpc_req *req)
+{
+	weft_rpcrdma_req_free_message(req);
+	free(req->chunks);
+	weft_rpcrdma_batch_free(&req->pull);
+	req->chunks = NULL;
+}
+
+static void
+req_free_res(struct weft_rpc_req *req)
+{
+	req_xdr_free(req->proc != NULL ? req->proc->xdr_res : NULL, req->res);
+	req->res = NULL;
+}
+
+void
+weft_rpcrdma_req_free(struct weft_rpc_req *req)
+{
+	req_leave(req, false);
+	if (req->serving) /* the consumer still has it; weft_rpc_done() frees it */
+		return;
+	if (req->drc != NULL)
+		weft_rpcrdma_drc_drop(req->drc);
+	if (req->replay != NULL)
+		weft_rpcrdma_drc_release(req->replay);
+	req_free_call(req);
+	req_free_res(req);
+	free(req->results);
+	rpcrdma_out_free(&req->out);
+	weft_handle_free(&req->h, sizeof(req->h));
+}
+
+bool
+weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call)
+{
+	if (weft_handle_claim(req, &rpcrdma_req_kind, call) < 0)
+		return false;
+	weft_handle_end(&req->h, &rpcrdma_req_kind);
+	req->serving = false;
+	req_busy(req, false);
+	return true;
+}
+
+void
+weft_rpcrdma_req_encoded(struct weft_rpc_req *req)
+{
+	req_free_call(req);
+	if (req->out.removed_bytes == 0 || req->raw) /* else Writes read the results there */
+		req_free_res(req);
+}
+
+void
+weft_rpcrdma_req_give(struct weft_rpc_req *req)
+{
+	req->serving = true;
+	req_busy(req, true);
+	weft_handle_init(&req->h, &rpcrdma_req_kind);
+}
