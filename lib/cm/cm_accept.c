@@ -38,10 +38,10 @@ cm_accept(struct weft_connreq *r)
 	uint16_t ird, ord;
 	int rc;
 
-	if (r->state != REQ_PENDING || qp->dead || qp->cm != CM_CONNECTING) {
-		if (!qp->dead && qp->cm == CM_CONNECTING)
+	if (cm_req_state(r) != REQ_PENDING || qp->dead || verbs_cm_get(qp) != CM_CONNECTING) {
+		if (!qp->dead && verbs_cm_get(qp) == CM_CONNECTING)
 			cm_conn_fail(qp, -ECONNABORTED);
-		if (r->state == REQ_PENDING) {
+		if (cm_req_state(r) == REQ_PENDING) {
 			r->private_data_bytes = 0;
 			cm_req_refuse(r);
 		} else {
@@ -139,12 +139,12 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	    (a.private_data == NULL && a.private_data_bytes > 0) ||
 	    a.private_data_bytes > (r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		goto reject;
-	if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == REQ_DEAD) {
+	if (atomic_load_explicit(&r->state, memory_order_acquire) == REQ_DEAD) {
 		rc = -ECONNABORTED;
 		goto reject;
 	}
-	if (!__atomic_compare_exchange_n(&qp->cm, &idle, CM_CONNECTING, false, __ATOMIC_ACQ_REL,
-	                                 __ATOMIC_RELAXED))
+	if (!atomic_compare_exchange_strong_explicit(&qp->cm, &idle, CM_CONNECTING,
+	                                             memory_order_acq_rel, memory_order_relaxed))
 		goto reject;
 	r->qp = qp;
 	r->policy = mp;

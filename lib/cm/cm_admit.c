@@ -54,7 +54,7 @@ admit_rank(const struct weft_connreq *r)
 
 	if (!r->counted)
 		return ADMIT_STAYS;
-	switch (r->state) {
+	switch (cm_req_state(r)) {
 	case REQ_WAIT:
 		if (weft_mpa_heard(&r->mpa) == 0)
 			return age_ns < ADMIT_GRACE_NS ? ADMIT_FRESH : ADMIT_IDLE;

@@ -157,7 +157,7 @@ cm_conn_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
 void
 cm_conn_down(struct weft_qp *qp, int err)
 {
-	enum verbs_cm was = qp->cm;
+	enum verbs_cm was = verbs_cm_get(qp);
 
 	if (was == CM_UP)
 		cm_conn_last_event(qp, WEFT_EV_DISCONNECTED, err, NULL);
@@ -193,11 +193,11 @@ struct cm_disconnect {
 static void
 cm_disconnect(struct weft_qp *qp)
 {
-	if (qp->cm == CM_UP) {
+	if (verbs_cm_get(qp) == CM_UP) {
 		if (qp->conn->tcp != NULL && !qp->conn->keepalive)
 			cm_conn_keepalive(qp->conn, CM_CLOSE_KEEPALIVE_US);
 		weft_rdmap_close(qp->rdmap, qp->vw->sched.now_ns);
-	} else if (qp->cm == CM_CONNECTING) {
+	} else if (verbs_cm_get(qp) == CM_CONNECTING) {
 		cm_conn_fail(qp, -ECONNABORTED);
 	}
 }
@@ -221,7 +221,7 @@ weft_disconnect(struct weft_qp *qp)
 
 	if (WEFT_HANDLE_BAD(qp, QP))
 		return -EINVAL;
-	cm = __atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE);
+	cm = atomic_load_explicit(&qp->cm, memory_order_acquire);
 	if (cm != CM_UP && cm != CM_CONNECTING)
 		return -ENOTCONN;
 	if (weft_vworker_is_mine(qp->vw)) {
@@ -247,7 +247,7 @@ weft_abort(struct weft_qp *qp)
 		return -EINVAL;
 	if (!weft_vworker_is_mine(qp->vw))
 		return -EPERM;
-	if (qp->cm != CM_UP && qp->cm != CM_CONNECTING)
+	if (verbs_cm_get(qp) != CM_UP && verbs_cm_get(qp) != CM_CONNECTING)
 		return -ENOTCONN;
 	weft_verbs_qp_abort_later(qp);
 	return 0;

@@ -176,7 +176,7 @@ cm_may_fall_back(const struct weft_qp *qp)
 {
 	const struct cm_connect *cr = qp->conn->connect;
 
-	return qp->cm == CM_CONNECTING && cr != NULL && cr->fallback &&
+	return verbs_cm_get(qp) == CM_CONNECTING && cr != NULL && cr->fallback &&
 	       weft_mpa_peer_is_rev1(cm_mpa(qp));
 }
 
@@ -195,7 +195,7 @@ cm_connect_run(struct weft_work_item *m)
 	struct cm_connect *cr = container_of(m, struct cm_connect, work);
 	struct weft_qp *qp = cr->qp;
 
-	if (qp->dead || qp->cm != CM_CONNECTING) {
+	if (qp->dead || verbs_cm_get(qp) != CM_CONNECTING) {
 		free(cr);
 	} else {
 		int rc = cm_connect_start(cr);
@@ -259,8 +259,8 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->private_data_bytes = a.private_data_bytes;
 	if (a.private_data_bytes > 0)
 		memcpy(cr->private_data, a.private_data, a.private_data_bytes);
-	if (!__atomic_compare_exchange_n(&qp->cm, &idle, CM_CONNECTING, false, __ATOMIC_ACQ_REL,
-	                                 __ATOMIC_RELAXED)) {
+	if (!atomic_compare_exchange_strong_explicit(&qp->cm, &idle, CM_CONNECTING,
+	                                             memory_order_acq_rel, memory_order_relaxed)) {
 		free(cr);
 		return -EISCONN;
 	}
@@ -271,7 +271,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	}
 	rc = cm_connect_start(cr);
 	if (rc < 0)
-		__atomic_store_n(&qp->cm, CM_IDLE, __ATOMIC_RELEASE);
+		atomic_store_explicit(&qp->cm, CM_IDLE, memory_order_release);
 	return rc;
 }
 
@@ -287,7 +287,7 @@ cm_connect_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 	uint16_t ord = qp->ord;
 	bool depths;
 
-	if (qp->cm != CM_CONNECTING || c->connect == NULL) {
+	if (verbs_cm_get(qp) != CM_CONNECTING || c->connect == NULL) {
 		if (rep->reject)
 			weft_mpa_close(m, now_ns);
 		return;

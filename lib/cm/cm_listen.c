@@ -60,7 +60,7 @@ cm_lsn_open_run(struct weft_work_item *m)
 
 	if (rc < 0)
 		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
-	__atomic_store_n(&lsn->answered, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&lsn->answered, true, memory_order_release);
 	cm_listener_unref(l);
 }
 
@@ -79,8 +79,8 @@ cm_listen_await(const struct weft_listener *l)
 	for (unsigned int i = 0, turns = 0; i < l->nparts && turns < LISTEN_AWAIT_TURNS; turns++) {
 		const struct cm_lsn *lsn = &l->part[i];
 
-		if (__atomic_load_n(&lsn->answered, __ATOMIC_ACQUIRE) ||
-		    !__atomic_load_n(&lsn->vw->runs, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&lsn->answered, memory_order_acquire) ||
+		    !atomic_load_explicit(&lsn->vw->runs, memory_order_acquire))
 			i++;
 		else
 			usleep(LISTEN_AWAIT_US);
@@ -165,7 +165,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	        a.max_requests_per_peer != 0 ? a.max_requests_per_peer : cm_admit_share(l->backlog);
 	l->max_conns_per_peer = a.max_conns_per_peer;
 	l->push_out = a.push_out;
-	l->refs = 1;
+	atomic_init(&l->refs, 1);
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (other, &v->cm->listeners, all)
@@ -174,7 +174,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 			free(l);
 			return -EADDRINUSE;
 		}
-	for (uint32_t i = 0; i < v->nworkers; i++) {
+	for (uint32_t i = 0; i < weft_vctx_nworkers(v); i++) {
 		struct weft_vworker *vw = v->worker[i];
 		bool has = false;
 
@@ -192,8 +192,8 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		return -EADDRNOTAVAIL;
 	}
 	weft_handle_init(&l->h, WEFT_KIND(LISTENER));
-	__atomic_fetch_add(&l->evq->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&l->evq->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&l->evq->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->evq->refs, 1, memory_order_relaxed);
 	TAILQ_INSERT_TAIL(&v->cm->listeners, l, all);
 	pthread_mutex_unlock(&v->lock);
 
@@ -205,7 +205,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 			continue;
 		}
 		lsn->hello.fn = cm_lsn_open_run;
-		__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
 		weft_work_send(&lsn->vw->work, &lsn->hello);
 	}
 	if (rc < 0) {
@@ -229,8 +229,8 @@ weft_unlisten(struct weft_listener *l)
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->cm->listeners, l, all);
 	pthread_mutex_unlock(&v->lock);
-	__atomic_store_n(&l->closed, true, __ATOMIC_RELEASE);
-	__atomic_fetch_sub(&l->evq->users, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&l->closed, true, memory_order_release);
+	atomic_fetch_sub_explicit(&l->evq->users, 1, memory_order_release);
 	for (unsigned int i = 0; i < l->nparts; i++) {
 		struct cm_lsn *lsn = &l->part[i];
 
@@ -238,7 +238,7 @@ weft_unlisten(struct weft_listener *l)
 			cm_lsn_close(lsn);
 		} else {
 			lsn->bye.fn = cm_lsn_close_run;
-			__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+			atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
 			weft_work_send(&lsn->vw->work, &lsn->bye);
 		}
 	}

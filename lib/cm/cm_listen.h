@@ -19,8 +19,8 @@ struct cm_lsn {
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;
-	bool answered;     /**< atomic: its work item has run */
-	uint32_t requests; /**< unanswered requests */
+	atomic_bool answered; /**< its work item has run */
+	uint32_t requests;    /**< unanswered requests */
 };
 
 struct weft_listener {
@@ -37,8 +37,8 @@ struct weft_listener {
 	uint32_t max_requests_per_peer;
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
 	bool push_out;               /**< accepted connections may be reset for others */
-	uint32_t refs;               /**< handle, parts, requests */
-	bool closed;                 /**< atomic: weft_unlisten() was called */
+	_Atomic uint32_t refs;       /**< handle, parts, requests */
+	atomic_bool closed;          /**< weft_unlisten() was called */
 	unsigned int nparts;
 	struct cm_lsn part[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_listener) all;
@@ -51,7 +51,7 @@ struct weft_listener {
 static inline bool
 cm_listener_closed(const struct weft_listener *l)
 {
-	return __atomic_load_n(&l->closed, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&l->closed, memory_order_acquire);
 }
 
 /** State of a request: PENDING until it is answered, then CLOSING until TCP is done with it. */
@@ -70,9 +70,9 @@ struct weft_connreq {
 	struct cm_lsn *lsn;
 	struct cm_peer *peer; /**< peer of the request; NULL when not counted */
 	struct weft_tcp_conn *conn;
-	uint64_t since_ns; /**< accepted by TCP; CLOSING: rejected */
-	uint32_t state;    /**< enum cm_req_state */
-	bool counted;      /**< in lsn->requests and peer->requests */
+	uint64_t since_ns;      /**< accepted by TCP; CLOSING: rejected */
+	_Atomic uint32_t state; /**< enum cm_req_state */
+	bool counted;           /**< in lsn->requests and peer->requests */
 	bool has_mpa;
 	struct weft_timer timer; /**< limits the consumer's time to answer */
 	struct weft_mpa_frame req;
@@ -88,11 +88,18 @@ struct weft_connreq {
 	uint8_t private_data[WEFT_MPA_MAX_PDATA];
 };
 
+/** enum cm_req_state; on the request's worker. */
+static inline uint32_t
+cm_req_state(const struct weft_connreq *r)
+{
+	return atomic_load_explicit(&r->state, memory_order_relaxed);
+}
+
 /** Drop a reference of the listener. */
 static inline void
 cm_listener_unref(struct weft_listener *l)
 {
-	if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+	if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) {
 		weft_verbs_ev_unref(l->evq);
 		weft_handle_free(&l->h, sizeof(l->h));
 	}

@@ -359,7 +359,8 @@ weft_qp_set_standing(struct weft_qp *qp, enum weft_standing standing)
 
 	if (WEFT_HANDLE_BAD(qp, QP) || (unsigned int)standing > WEFT_STANDING_KEPT)
 		return -EINVAL;
-	if (__atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE) != CM_IDLE && !weft_vworker_is_mine(qp->vw))
+	if (atomic_load_explicit(&qp->cm, memory_order_acquire) != CM_IDLE &&
+	    !weft_vworker_is_mine(qp->vw))
 		return -EPERM;
 	c = qp->conn;
 	if (c->standing == (uint8_t)standing)

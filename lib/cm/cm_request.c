@@ -34,7 +34,7 @@ cm_req_free(struct weft_work_item *m)
 void
 cm_req_end(struct weft_connreq *r)
 {
-	__atomic_store_n(&r->state, REQ_FREED, __ATOMIC_RELEASE);
+	atomic_store_explicit(&r->state, REQ_FREED, memory_order_release);
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	weft_vworker_later(r->vw, &r->later);
 }
@@ -53,12 +53,12 @@ static void
 cm_req_lost(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
-	if (r->state == REQ_DEAD)
+	if (cm_req_state(r) == REQ_DEAD)
 		return; /* the consumer has to return it, whatever TCP reports */
-	if (r->state != REQ_PENDING || weft_verbs_ev_withdraw(r->lsn->l->evq, r->vw, r))
+	if (cm_req_state(r) != REQ_PENDING || weft_verbs_ev_withdraw(r->lsn->l->evq, r->vw, r))
 		cm_req_end(r);
 	else
-		__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
+		atomic_store_explicit(&r->state, REQ_DEAD, memory_order_release);
 }
 
 /**
@@ -78,7 +78,7 @@ cm_req_refuse(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	r->since_ns = r->vw->sched.now_ns;
-	__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
+	atomic_store_explicit(&r->state, REQ_CLOSING, memory_order_release);
 	if (weft_mpa_reject(&r->mpa, r->ird, r->ord, r->private_data, r->private_data_bytes,
 	                    r->vw->sched.now_ns) < 0) {
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
@@ -96,7 +96,7 @@ static void
 cm_req_withdraw(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
-	__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
+	atomic_store_explicit(&r->state, REQ_DEAD, memory_order_release);
 	if (weft_mpa_reject(&r->mpa, r->req.ord, r->req.ird, NULL, 0, r->vw->sched.now_ns) < 0)
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 	else
@@ -109,7 +109,7 @@ cm_req_returned(struct weft_connreq *r)
 	/* If a rejection is still being sent, TCP reports when it is done. */
 	r->since_ns = r->vw->sched.now_ns;
 	if (r->mpa.tcp != NULL)
-		__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
+		atomic_store_explicit(&r->state, REQ_CLOSING, memory_order_release);
 	else
 		cm_req_end(r);
 }
@@ -117,7 +117,7 @@ cm_req_returned(struct weft_connreq *r)
 void
 cm_req_drop(struct weft_connreq *r)
 {
-	if (r->state == REQ_PENDING)
+	if (cm_req_state(r) == REQ_PENDING)
 		cm_req_refuse(r);
 	else
 		cm_req_returned(r);
@@ -126,10 +126,10 @@ cm_req_drop(struct weft_connreq *r)
 void
 cm_req_unlisten(struct weft_connreq *r)
 {
-	if (r->state == REQ_WAIT) {
+	if (cm_req_state(r) == REQ_WAIT) {
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 		cm_req_end(r);
-	} else if (r->state == REQ_PENDING) {
+	} else if (cm_req_state(r) == REQ_PENDING) {
 		if (weft_verbs_ev_withdraw(r->lsn->l->evq, r->vw, r))
 			cm_req_refuse(r);
 		else
@@ -161,7 +161,7 @@ cm_req_request(void *user, const struct weft_mpa_frame *f)
 		cm_req_refuse(r);
 		return;
 	}
-	__atomic_store_n(&r->state, REQ_PENDING, __ATOMIC_RELEASE);
+	atomic_store_explicit(&r->state, REQ_PENDING, memory_order_release);
 	weft_timer_arm(&r->vw->sched.wheel, &r->timer,
 	               r->vw->sched.now_ns + l->timeout_us * WEFT_NS_PER_US);
 	weft_tcp_info(r->conn, &ti);
@@ -267,7 +267,7 @@ cm_req_new(struct cm_lsn *lsn, struct cm_peer *peer, struct weft_tcp_conn *c)
 	r->has_mpa = true;
 	r->counted = true;
 	lsn->requests++;
-	__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
 	TAILQ_INSERT_TAIL(&lsn->vw->cm->connreqs, r, link);
 	return 0;
 }

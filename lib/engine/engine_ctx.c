@@ -120,7 +120,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 
 	if (WEFT_HANDLE_CLAIM(ctx, CTX) < 0)
 		return;
-	n = ctx->v.nworkers;
+	n = weft_vctx_nworkers(&ctx->v);
 	if (ctx->observer->ends != NULL)
 		ctx->observer->ends(ctx);
 	if (ctx->observer->port_ends != NULL)

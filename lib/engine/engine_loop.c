@@ -115,8 +115,8 @@ engine_poller_gone(void *arg)
 	LIST_FOREACH (w, &workers, known) {
 		const char *mine = &weft_thread_mark;
 
-		(void)__atomic_compare_exchange_n(&w->v.owner, &mine, NULL, false, __ATOMIC_RELEASE,
-		                                  __ATOMIC_RELAXED);
+		(void)atomic_compare_exchange_strong_explicit(
+		        &w->v.owner, &mine, NULL, memory_order_release, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&workers_lock);
 }
@@ -206,7 +206,7 @@ weft_engine_adopt(struct weft_worker *w)
 			WEFT_LOG(engine, WARNING, "%s: EAL has no room for this thread", w->name);
 	}
 	(void)pthread_setspecific(polled_key, &polled_key);
-	__atomic_store_n(&w->v.owner, &weft_thread_mark, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->v.owner, &weft_thread_mark, memory_order_release);
 	weft_mem_online(w->ctx->v.mem, w->v.id);
 }
 
@@ -451,13 +451,13 @@ weft_worker_start(struct weft_worker *w)
 	if (w->started != RUN_NOT)
 		return -EALREADY;
 	/* Set before the worker runs: it may stop itself at once. */
-	__atomic_store_n(&w->v.runs, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->v.runs, 1, memory_order_release);
 	/* An lcore of EAL if it has that number and is not the main one; else a new thread. */
 	if (w->lcore >= 0 && rte_lcore_is_enabled((unsigned int)w->lcore) &&
 	    (unsigned int)w->lcore != rte_get_main_lcore()) {
 		rc = rte_eal_remote_launch(engine_lcore_main, w, (unsigned int)w->lcore);
 		if (rc < 0) {
-			__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
+			atomic_store_explicit(&w->v.runs, 0, memory_order_release);
 			return rc;
 		}
 		w->started_lcore = (unsigned int)w->lcore;
@@ -468,7 +468,7 @@ weft_worker_start(struct weft_worker *w)
 	if (rc == 0)
 		w->started = RUN_THREAD;
 	else
-		__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
+		atomic_store_explicit(&w->v.runs, 0, memory_order_release);
 	return rc;
 }
 
@@ -480,7 +480,7 @@ weft_worker_stop_async(struct weft_worker *w)
 	/* Nothing is logged: the caller may be a signal handler. */
 	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_KIND(WORKER)))
 		return;
-	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->v.runs, 0, memory_order_release);
 	atomic_store_explicit(&w->stop, 1, memory_order_seq_cst);
 	if (write(w->v.work.wake_fd, &one, sizeof(one)) < 0) {
 		/* EAGAIN: the eventfd is already readable. */
@@ -510,7 +510,7 @@ weft_worker_detach(struct weft_worker *w)
 	if (w == NULL || !weft_vworker_is_mine(&w->v))
 		return;
 	weft_mem_offline(w->ctx->v.mem, w->v.id);
-	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->v.owner, NULL, memory_order_release);
 }
 
 bool

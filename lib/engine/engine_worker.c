@@ -63,9 +63,9 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 
 	pthread_mutex_lock(&ctx->v.lock);
 	rc = -ENOSPC;
-	if (ctx->v.nworkers >= ctx->max_workers)
+	if (weft_vctx_nworkers(&ctx->v) >= ctx->max_workers)
 		goto fail;
-	w->v.id = ctx->v.nworkers;
+	w->v.id = weft_vctx_nworkers(&ctx->v);
 	if (a.name != NULL)
 		snprintf(w->name, sizeof(w->name), "%s", a.name);
 	else
@@ -85,8 +85,8 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	if (rc < 0)
 		goto fail;
 	weft_handle_init(&w->v.h, WEFT_KIND(WORKER));
-	ctx->v.worker[ctx->v.nworkers] = &w->v;
-	__atomic_store_n(&ctx->v.nworkers, ctx->v.nworkers + 1, __ATOMIC_RELEASE);
+	ctx->v.worker[w->v.id] = &w->v;
+	atomic_store_explicit(&ctx->v.nworkers, w->v.id + 1, memory_order_release);
 	pthread_mutex_unlock(&ctx->v.lock);
 	weft_engine_worker_known(w);
 	*out = w;
@@ -271,7 +271,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 struct weft_worker *
 weft_engine_worker_at(const struct weft_ctx *ctx, unsigned int i)
 {
-	if (i >= __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE))
+	if (i >= atomic_load_explicit(&ctx->v.nworkers, memory_order_acquire))
 		return NULL;
 	return (struct weft_worker *)ctx->v.worker[i];
 }
@@ -427,7 +427,7 @@ weft_engine_worker_free(struct weft_worker *w)
 	weft_exec_destroy(w->v.sched.exec);
 	close(w->v.work.wake_fd);
 	/* weft_worker_poll() checks the owner first: without one it checks the handle. */
-	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&w->v.owner, NULL, memory_order_release);
 	weft_handle_end(&w->v.h, WEFT_KIND(WORKER));
 	weft_handle_free(&w->v.h, offsetof(struct weft_vworker, owner) + sizeof(w->v.owner));
 }

@@ -82,7 +82,7 @@ bad_range_add(struct place_bad_ranges *l, const struct weft_bad_range *s)
 static void
 bad_range_publish(struct weft_mr *mr)
 {
-	__atomic_store_n(&mr->nbad_ranges, mr->bad_ranges->n, __ATOMIC_RELAXED);
+	atomic_store_explicit(&mr->nbad_ranges, mr->bad_ranges->n, memory_order_relaxed);
 }
 
 static bool

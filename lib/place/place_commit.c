@@ -169,7 +169,7 @@ commit_watch(struct weft_qp *qp, struct commit_plan *p)
 {
 	int rc = commit_show(qp, p);
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	atomic_thread_fence(memory_order_seq_cst);
 	for (uint32_t i = 0; rc == 0 && i < p->c->num_ranges; i++)
 		if (commit_clashes(qp, p, i))
 			rc = -EBUSY;
@@ -299,7 +299,9 @@ weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 	struct commit_plan p;
 	int rc;
 
-	if (unlikely(qp == NULL || (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+	if (unlikely(qp == NULL ||
+	             (atomic_load_explicit(WEFT_ATOMIC_REF(qp->h.gate), memory_order_acquire) &
+	              shut) != 0))
 		return WEFT_HANDLE_BAD(qp, QP) ? -EINVAL : -ENOTCONN;
 	rc = commit_check(&p, c);
 	if (rc == 0)

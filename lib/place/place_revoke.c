@@ -37,8 +37,8 @@ struct place_revoke {
 	struct weft_work_item turn;
 	/* any thread */
 	struct weft_work_item kick;
-	uint32_t kicked;        /**< `kick` is under way */
-	bool dropped, answered; /**< atomic */
+	_Atomic uint32_t kicked; /**< `kick` is under way */
+	atomic_bool dropped, answered;
 };
 
 const char *
@@ -70,7 +70,7 @@ revoke_kicked(struct weft_work_item *m)
 {
 	struct place_revoke *rc = container_of(m, struct place_revoke, kick);
 
-	__atomic_store_n(&rc->kicked, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&rc->kicked, 0, memory_order_release);
 	revoke_queue(rc);
 }
 
@@ -84,7 +84,7 @@ revoke_due(struct weft_timer *t, uint64_t now_ns)
 static bool
 revoke_dropped(const struct place_revoke *rc)
 {
-	return __atomic_load_n(&rc->dropped, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&rc->dropped, memory_order_acquire);
 }
 
 static void
@@ -147,8 +147,10 @@ revoke_reduce(struct place_revoke *rc)
 
 	if (r == 0 && !rc->mr->fast) {
 		/* Read by queries. */
-		__atomic_store_n(&rc->mr->attr.access, rc->r.access, __ATOMIC_RELAXED);
-		__atomic_store_n(&rc->mr->attr.len_bytes, rc->r.len_bytes, __ATOMIC_RELAXED);
+		atomic_store_explicit(WEFT_ATOMIC_REF(rc->mr->attr.access), rc->r.access,
+		                      memory_order_relaxed);
+		atomic_store_explicit(WEFT_ATOMIC_REF(rc->mr->attr.len_bytes), rc->r.len_bytes,
+		                      memory_order_relaxed);
 	}
 	return r;
 }
@@ -186,7 +188,7 @@ revoke_step(struct place_revoke *rc)
 	if (rc->state != REVOKE_OVER && revoke_dropped(rc))
 		revoke_end(rc);
 	if (rc->state == REVOKE_WAITING) {
-		bool go = __atomic_load_n(&rc->answered, __ATOMIC_ACQUIRE);
+		bool go = atomic_load_explicit(&rc->answered, memory_order_acquire);
 
 		rc->r.in_time = go;
 		if (go || now_ns >= rc->deadline_ns)
@@ -214,7 +216,7 @@ revoke_turn(struct weft_work_item *m)
 		revoke_step(rc);
 	/* A kick that is still under way causes one more turn. */
 	if (rc->state != REVOKE_OVER || rc->queued ||
-	    __atomic_load_n(&rc->kicked, __ATOMIC_ACQUIRE) != 0)
+	    atomic_load_explicit(&rc->kicked, memory_order_acquire) != 0)
 		return;
 	weft_timer_cancel(&rc->vw->sched.wheel, &rc->timer);
 	weft_verbs_mr_unref(rc->mr);
@@ -227,7 +229,7 @@ revoke_turn(struct weft_work_item *m)
 static void
 revoke_kick(struct place_revoke *rc)
 {
-	if (__atomic_exchange_n(&rc->kicked, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_exchange_explicit(&rc->kicked, 1, memory_order_acq_rel) == 0)
 		weft_work_send(&rc->vw->work, &rc->kick);
 }
 
@@ -239,7 +241,7 @@ place_revoke_end(struct weft_mr *mr)
 	if (rc == NULL)
 		return;
 	mr->revoke = NULL;
-	__atomic_store_n(&rc->dropped, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&rc->dropped, true, memory_order_release);
 	revoke_kick(rc);
 }
 
@@ -317,7 +319,7 @@ weft_mr_revoke(struct weft_mr *mr, const struct weft_revoke_attr *attr)
 		return -EALREADY;
 	}
 	mr->revoke = rc;
-	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&mr->refs, 1, memory_order_relaxed);
 	revoke_kick(rc);
 	pthread_mutex_unlock(&v->lock);
 	return 0;
@@ -334,7 +336,7 @@ weft_mr_revoke_go(struct weft_mr *mr)
 	v = mr->pd->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (mr->revoke != NULL) {
-		__atomic_store_n(&mr->revoke->answered, true, __ATOMIC_RELEASE);
+		atomic_store_explicit(&mr->revoke->answered, true, memory_order_release);
 		revoke_kick(mr->revoke);
 		r = 0;
 	}

@@ -35,7 +35,7 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 	cq->user = a.user;
 	cq->depth = rte_align32pow2(a.depth);
 	cq->fd = -1;
-	cq->refs = 1;
+	atomic_init(&cq->refs, 1);
 	if (a.want_fd) {
 		cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		if (cq->fd < 0) {
@@ -56,7 +56,8 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 void
 weft_verbs_cq_free(struct weft_cq *cq)
 {
-	for (uint32_t i = 0; i < cq->nsubs; i++) {
+	for (uint32_t i = 0, n = atomic_load_explicit(&cq->nsubs, memory_order_relaxed); i < n;
+	     i++) {
 		if (cq->sub[i]->queued)
 			TAILQ_REMOVE(&cq->sub[i]->vw->ready, cq->sub[i], link);
 		free(cq->sub[i]->ring);
@@ -70,7 +71,7 @@ weft_verbs_cq_free(struct weft_cq *cq)
 void
 weft_verbs_cq_unref(struct weft_cq *cq)
 {
-	if (__atomic_sub_fetch(&cq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_fetch_sub_explicit(&cq->refs, 1, memory_order_acq_rel) == 1)
 		weft_verbs_cq_free(cq);
 }
 
@@ -98,11 +99,11 @@ weft_cq_destroy(struct weft_cq *cq)
 	if (weft_verbs_lock_unused(v, &cq->h, WEFT_KIND(CQ), &cq->users) < 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->cqs, cq, all);
-	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
+	atomic_store_explicit(&cq->dead, true, memory_order_relaxed);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&cq->h, WEFT_KIND(CQ));
 	/* The handle's reference keeps cq while the work items are sent. */
-	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
+	for (uint32_t i = 0, n = atomic_load_explicit(&cq->nsubs, memory_order_relaxed); i < n; i++)
 		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->bye);
 	weft_verbs_cq_unref(cq);
 	return 0;
@@ -140,10 +141,11 @@ struct weft_cq_sub *
 weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 {
 	struct weft_cq_sub *sub = NULL;
-	uint32_t i;
+	uint32_t i, n;
 
 	pthread_mutex_lock(&cq->ctx->lock);
-	for (i = 0; i < cq->nsubs; i++)
+	n = atomic_load_explicit(&cq->nsubs, memory_order_relaxed);
+	for (i = 0; i < n; i++)
 		if (cq->sub[i]->vw == vw) {
 			sub = cq->sub[i];
 			goto out;
@@ -161,12 +163,13 @@ weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 	sub->cq = cq;
 	sub->vw = vw;
 	sub->bye.fn = verbs_cq_bye;
-	cq->sub[cq->nsubs] = sub;
-	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED); /* released by verbs_cq_bye() */
-	__atomic_store_n(&cq->nsubs, cq->nsubs + 1, __ATOMIC_RELEASE);
+	cq->sub[n] = sub;
+	/* released by verbs_cq_bye() */
+	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
+	atomic_store_explicit(&cq->nsubs, n + 1, memory_order_release);
 out:
-	__atomic_fetch_add(&cq->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&cq->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 unlock:
 	pthread_mutex_unlock(&cq->ctx->lock);
 	return sub;
@@ -187,8 +190,9 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 	if (unlikely(rte_ring_sp_enqueue_elem(sub->ring, (void *)(uintptr_t)wc, sizeof(*wc)) !=
 	             0)) {
 		sub->vw->stats.cq_overruns++;
-		__atomic_fetch_add(&sub->cq->overruns, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_or(&sub->cq->h.gate, CQ_GATE_OVERRUN, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&sub->cq->overruns, 1, memory_order_relaxed);
+		atomic_fetch_or_explicit(WEFT_ATOMIC_REF(sub->cq->h.gate), CQ_GATE_OVERRUN,
+		                         memory_order_relaxed);
 		/*
 		 * An overrun is an error, so it wakes a thread that waits for solicited
 		 * completions.
@@ -211,10 +215,10 @@ verbs_cq_wake(struct weft_cq_sub *sub)
 	uint32_t armed;
 
 	/* Here: put, then read armed. weft_cq_arm(): write armed, then look for completions. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_seq_cst);
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed != ARM_NONE && (armed == ARM_ANY || sub->solicited) &&
-	    __atomic_exchange_n(&cq->armed, ARM_NONE, __ATOMIC_ACQ_REL) != ARM_NONE) {
+	    atomic_exchange_explicit(&cq->armed, ARM_NONE, memory_order_acq_rel) != ARM_NONE) {
 		uint64_t one = 1;
 
 		if (write(cq->fd, &one, sizeof(one)) < 0) {
@@ -235,7 +239,7 @@ verbs_cq_callback(struct weft_cq_sub *sub)
 	 */
 	unsigned int left = rte_ring_count(sub->ring), total = 0, n;
 
-	while (left > 0 && !__atomic_load_n(&cq->dead, __ATOMIC_RELAXED)) {
+	while (left > 0 && !atomic_load_explicit(&cq->dead, memory_order_relaxed)) {
 		n = rte_ring_sc_dequeue_burst_elem(sub->ring, wc, sizeof(wc[0]),
 		                                   RTE_MIN(left, (unsigned int)CQ_BURST), NULL);
 		if (n == 0)
@@ -259,7 +263,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 		TAILQ_REMOVE(&vw->ready, sub, link);
 		sub->queued = false;
 		/* A CQ destroyed by a callback is freed by a work item, after this loop. */
-		if (__atomic_load_n(&sub->cq->dead, __ATOMIC_RELAXED))
+		if (atomic_load_explicit(&sub->cq->dead, memory_order_relaxed))
 			continue;
 		if (sub->cq->on_wc != NULL) {
 			n += verbs_cq_callback(sub);
@@ -284,7 +288,8 @@ verbs_cq_gate(struct weft_cq *cq, const struct weft_wc *wc, unsigned int max)
 
 	if (WEFT_HANDLE_BAD(cq, CQ) || (wc == NULL && max > 0))
 		return -EINVAL;
-	gate = __atomic_fetch_and(&cq->h.gate, ~(uint32_t)CQ_GATE_OVERRUN, __ATOMIC_RELAXED);
+	gate = atomic_fetch_and_explicit(WEFT_ATOMIC_REF(cq->h.gate), ~(uint32_t)CQ_GATE_OVERRUN,
+	                                 memory_order_relaxed);
 	if ((gate & CQ_GATE_OVERRUN) != 0)
 		return -EOVERFLOW;
 	return (gate & CQ_GATE_CALLBACK) != 0 || max == 0 ? 0 : 1;
@@ -297,19 +302,20 @@ weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max)
 	uint32_t nsubs, at;
 
 	if (unlikely(cq == NULL || wc == NULL ||
-	             __atomic_load_n(&cq->h.gate, __ATOMIC_ACQUIRE) != 0)) {
+	             atomic_load_explicit(WEFT_ATOMIC_REF(cq->h.gate), memory_order_acquire) !=
+	                     0)) {
 		int rc = verbs_cq_gate(cq, wc, max);
 
 		if (rc <= 0)
 			return rc;
 	}
-	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
+	nsubs = atomic_load_explicit(&cq->nsubs, memory_order_acquire);
 	if (likely(nsubs == 1))
 		return (int)rte_ring_mc_dequeue_burst_elem(cq->sub[0]->ring, wc, sizeof(*wc), max,
 		                                           NULL);
 	if (nsubs == 0)
 		return 0;
-	at = __atomic_fetch_add(&cq->rr, 1, __ATOMIC_RELAXED);
+	at = atomic_fetch_add_explicit(&cq->rr, 1, memory_order_relaxed);
 	for (uint32_t i = 0; i < nsubs && n < max; i++)
 		n += rte_ring_mc_dequeue_burst_elem(cq->sub[(at + i) % nsubs]->ring, &wc[n],
 		                                    sizeof(*wc), max - n, NULL);
@@ -324,19 +330,22 @@ weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 
 	if (WEFT_HANDLE_BAD(cq, CQ))
 		return -EINVAL;
-	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (cq->fd < 0)
 		return -ENOTSUP;
 	/* Another thread may have armed. This call may widen its request, but never narrow it. */
-	while (!__atomic_compare_exchange_n(&cq->armed, &armed, RTE_MAX(armed, want), true,
-	                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	while (!atomic_compare_exchange_weak_explicit(&cq->armed, &armed, RTE_MAX(armed, want),
+	                                              memory_order_acq_rel, memory_order_relaxed))
 		;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
+	atomic_thread_fence(memory_order_seq_cst);
+	nsubs = atomic_load_explicit(&cq->nsubs, memory_order_acquire);
 	for (uint32_t i = 0; i < nsubs; i++)
 		if (!rte_ring_empty(cq->sub[i]->ring))
 			return 1;
-	return (__atomic_load_n(&cq->h.gate, __ATOMIC_RELAXED) & CQ_GATE_OVERRUN) != 0 ? 1 : 0;
+	return (atomic_load_explicit(WEFT_ATOMIC_REF(cq->h.gate), memory_order_relaxed) &
+	        CQ_GATE_OVERRUN) != 0
+	               ? 1
+	               : 0;
 }
 
 void
@@ -350,16 +359,16 @@ weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info)
 		memset(info, 0, sizeof(*info));
 		return;
 	}
-	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
-	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	nsubs = atomic_load_explicit(&cq->nsubs, memory_order_acquire);
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	for (uint32_t i = 0; i < nsubs; i++)
 		waiting += rte_ring_count(cq->sub[i]->ring);
 	*info = (struct weft_cq_info){
 	        .depth = cq->depth,
 	        .workers = nsubs,
 	        .waiting = waiting,
-	        .users = __atomic_load_n(&cq->users, __ATOMIC_RELAXED),
-	        .overruns = __atomic_load_n(&cq->overruns, __ATOMIC_RELAXED),
+	        .users = atomic_load_explicit(&cq->users, memory_order_relaxed),
+	        .overruns = atomic_load_explicit(&cq->overruns, memory_order_relaxed),
 	        .armed = armed == ARM_ANY,
 	        .armed_solicited = armed == ARM_SOLICITED,
 	};

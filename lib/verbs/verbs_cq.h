@@ -34,12 +34,12 @@ struct weft_cq {
 	void *user;
 	uint32_t depth;
 	int fd;
-	uint32_t users, refs;
-	uint32_t armed;    /**< enum verbs_arm */
-	uint64_t overruns; /**< atomic: completions lost */
-	bool dead;         /**< handle destroyed: completions are dropped */
-	uint32_t nsubs;
-	uint32_t rr; /**< the sub with which the next poll begins */
+	_Atomic uint32_t users, refs;
+	_Atomic uint32_t armed;    /**< enum verbs_arm */
+	_Atomic uint64_t overruns; /**< completions lost */
+	atomic_bool dead;          /**< handle destroyed: completions are dropped */
+	_Atomic uint32_t nsubs;
+	_Atomic uint32_t rr; /**< the sub with which the next poll begins */
 	struct weft_cq_sub *sub[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_cq) all;
 };

@@ -35,31 +35,32 @@ weft_vctx_quiesce(struct weft_vctx *v)
 	TAILQ_FOREACH (mr, &v->mrs, all)
 		v->place->deregistered(mr);
 	pthread_mutex_unlock(&v->lock);
-	for (i = 0; i < v->nworkers; i++)
-		__atomic_store_n(&v->worker[i]->owner, &weft_thread_mark, __ATOMIC_RELAXED);
+	for (i = 0; i < weft_vctx_nworkers(v); i++)
+		atomic_store_explicit(&v->worker[i]->owner, &weft_thread_mark,
+		                      memory_order_relaxed);
 	do {
 		n = 0;
-		for (i = 0; i < v->nworkers; i++)
+		for (i = 0; i < weft_vctx_nworkers(v); i++)
 			n += weft_work_run(&v->worker[i]->work);
 	} while (n > 0);
 	/* No callback is called from here on. */
 	struct weft_cq *cq;
 	struct weft_evq *evq;
 	TAILQ_FOREACH (cq, &v->cqs, all)
-		cq->dead = true;
+		atomic_store_explicit(&cq->dead, true, memory_order_relaxed);
 	TAILQ_FOREACH (evq, &v->evqs, all)
-		evq->dead = true;
+		atomic_store_explicit(&evq->dead, true, memory_order_relaxed);
 	v->cm_ops->unlisten_all(v);
 	while ((qp = TAILQ_FIRST(&v->qps)) != NULL)
 		weft_qp_destroy(qp);
 	do {
 		n = 0;
-		for (i = 0; i < v->nworkers; i++) {
+		for (i = 0; i < weft_vctx_nworkers(v); i++) {
 			n += weft_work_run(&v->worker[i]->work);
 			n += weft_vworker_deliver(v->worker[i]);
 		}
 	} while (n > 0);
-	for (i = 0; i < v->nworkers; i++)
+	for (i = 0; i < weft_vctx_nworkers(v); i++)
 		v->cm_ops->worker_gone(v->worker[i]);
 }
 

@@ -31,7 +31,7 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 	evq->on_event = a.on_event;
 	evq->user = a.user;
 	evq->fd = -1;
-	evq->refs = 1;
+	atomic_init(&evq->refs, 1);
 	TAILQ_INIT(&evq->list);
 	if (a.on_event == NULL) {
 		evq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -70,9 +70,9 @@ weft_verbs_ev_drop_node(struct weft_evnode *n)
 static bool
 verbs_ev_unwanted(const struct weft_evnode *n)
 {
-	return (n->qp != NULL && __atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) ||
+	return (n->qp != NULL && atomic_load_explicit(&n->qp->dying, memory_order_acquire)) ||
 	       (n->srq != NULL && weft_verbs_srq_is_dead(n->srq)) ||
-	       (n->cq != NULL && __atomic_load_n(&n->cq->dead, __ATOMIC_ACQUIRE));
+	       (n->cq != NULL && atomic_load_explicit(&n->cq->dead, memory_order_acquire));
 }
 
 void
@@ -93,7 +93,7 @@ weft_verbs_ev_free(struct weft_evq *evq)
 void
 weft_verbs_ev_unref(struct weft_evq *evq)
 {
-	if (__atomic_sub_fetch(&evq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_fetch_sub_explicit(&evq->refs, 1, memory_order_acq_rel) == 1)
 		weft_verbs_ev_free(evq);
 }
 
@@ -114,7 +114,7 @@ weft_evq_destroy(struct weft_evq *evq)
 	 * The requests in the queue were rejected when their listener was closed. An event that is
 	 * queued on a worker for a callback holds a reference, and is dropped there.
 	 */
-	__atomic_store_n(&evq->dead, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&evq->dead, true, memory_order_release);
 	weft_verbs_ev_unref(evq);
 	return 0;
 }
@@ -164,7 +164,7 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 		ev->type = WEFT_EV_CQ_OVERRUN;
 		ev->status = -EOVERFLOW;
 		ev->cq = qp->overrun_cq;
-		__atomic_store_n(&qp->overrun_told, true, __ATOMIC_RELAXED);
+		atomic_store_explicit(&qp->overrun_told, true, memory_order_relaxed);
 		break;
 	case NOTE_TERMINATED:
 		ev->type = WEFT_EV_TERMINATED;
@@ -276,7 +276,7 @@ weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_ev
 
 	n->evq = evq;
 	if (evq->on_event != NULL) {
-		__atomic_fetch_add(&evq->refs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&evq->refs, 1, memory_order_relaxed);
 		if (verbs_ev_is_late(n->type))
 			TAILQ_INSERT_TAIL(&vw->late, n, link);
 		else
@@ -306,7 +306,7 @@ weft_verbs_ev_overrun(struct weft_qp *qp)
 	n->type = WEFT_EV_CQ_OVERRUN;
 	n->status = -EOVERFLOW;
 	n->cq = qp->overrun_cq;
-	__atomic_fetch_add(&n->cq->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&n->cq->refs, 1, memory_order_relaxed);
 	n->remote = qp->snap.remote;
 	n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
 	weft_verbs_ev_emit(qp->vw, qp->evq, n);
@@ -405,7 +405,7 @@ verbs_ev_call(struct weft_evq *evq, struct weft_evnode *n)
 {
 	struct weft_event ev;
 
-	if (__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) || verbs_ev_unwanted(n))
+	if (atomic_load_explicit(&evq->dead, memory_order_acquire) || verbs_ev_unwanted(n))
 		return false;
 	verbs_ev_show(n, &ev);
 	evq->on_event(evq->user, &ev);

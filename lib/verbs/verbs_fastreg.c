@@ -72,13 +72,13 @@ verbs_local_attr(const struct verbs_local *l)
 static inline void
 verbs_mr_ref(struct weft_mr *mr)
 {
-	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&mr->refs, 1, memory_order_relaxed);
 }
 
 static inline void
 verbs_mw_ref(struct weft_mw *mw)
 {
-	__atomic_fetch_add(&mw->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&mw->refs, 1, memory_order_relaxed);
 }
 
 /* ---- Posting ---- */
@@ -190,11 +190,12 @@ weft_verbs_local_drop(struct weft_qp *qp)
 {
 	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
 	struct verbs_swr *s = (void *)buf;
+	struct rte_ring *ring = atomic_load_explicit(&qp->sq_ring, memory_order_relaxed);
 
 	for (uint32_t i = qp->sq_head; qp->sq != NULL && i != qp->sq_tail; i++)
 		if (verbs_is_local(verbs_swr_at(qp, i)))
 			weft_verbs_local_put(verbs_swr_at(qp, i));
-	while (qp->sq_ring != NULL && weft_verbs_ring_take(qp->sq_ring, buf, qp->swr_bytes))
+	while (ring != NULL && weft_verbs_ring_take(ring, buf, qp->swr_bytes))
 		if (verbs_is_local(s))
 			weft_verbs_local_put(s);
 }
@@ -210,7 +211,7 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 
 	verbs_local_get(s, &l);
 	/* First, because after a deregistration the region may be gone. */
-	if (__atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE))
+	if (atomic_load_explicit(&l.mr->dead, memory_order_acquire))
 		return WEFT_RDMAP_REFUSE;
 	a = verbs_local_attr(&l); /* the region has the key already */
 	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr,
@@ -221,7 +222,7 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	if (rc < 0)
 		return WEFT_RDMAP_REFUSE;
 	/* No peer knows the new STag yet. */
-	if (unlikely(__atomic_load_n(&l.mr->nbad_ranges, __ATOMIC_RELAXED) != 0))
+	if (unlikely(atomic_load_explicit(&l.mr->nbad_ranges, memory_order_relaxed) != 0))
 		qp->vw->ctx->place->registered(l.mr);
 	return WEFT_RDMAP_DONE;
 }
@@ -278,7 +279,7 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 	int rc;
 
 	verbs_local_get(s, &l);
-	if (__atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE))
+	if (atomic_load_explicit(&l.mw->dead, memory_order_acquire))
 		return WEFT_RDMAP_REFUSE;
 	rc = verbs_pin(l.mr);
 	if (rc < 0)
@@ -366,7 +367,8 @@ verbs_domains(struct weft_qp *qp, uint32_t stag)
 static bool
 verbs_shared(const struct weft_qp *qp, const struct weft_mem_mr *m)
 {
-	return m->pd == &qp->pd->mem && __atomic_load_n(&qp->pd->nqps, __ATOMIC_ACQUIRE) > 1;
+	return m->pd == &qp->pd->mem &&
+	       atomic_load_explicit(&qp->pd->nqps, memory_order_acquire) > 1;
 }
 
 /**
@@ -412,13 +414,13 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 	}
 	/* A region or window that is given up meanwhile counts as over. */
 	if (l.mw != NULL)
-		over = __atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE) ||
+		over = atomic_load_explicit(&l.mw->dead, memory_order_acquire) ||
 		       weft_mem_drained(mem, l.mw->win);
 	else if (l.mr->fast)
-		over = __atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE) ||
+		over = atomic_load_explicit(&l.mr->dead, memory_order_acquire) ||
 		       weft_mem_drained(mem, l.mr->mr);
 	else
-		over = __atomic_load_n(&l.mr->gone, __ATOMIC_ACQUIRE);
+		over = atomic_load_explicit(&l.mr->gone, memory_order_acquire);
 	return over ? WEFT_RDMAP_DONE : WEFT_RDMAP_WAIT;
 }
 

@@ -37,7 +37,7 @@ weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct
 	pd->mem.max_regions = a.max_regions != 0 ? a.max_regions : v->max_pd_regions;
 	pd->mem.max_windows = a.max_windows != 0 ? a.max_windows : v->max_pd_windows;
 	pd->ctx = v;
-	pd->refs = 1;
+	atomic_init(&pd->refs, 1);
 	TAILQ_INIT(&pd->mws);
 	weft_handle_init(&pd->h, WEFT_KIND(PD));
 	pthread_mutex_lock(&v->lock);
@@ -50,16 +50,16 @@ weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct
 void
 weft_verbs_pd_unref(struct weft_pd *pd)
 {
-	if (__atomic_sub_fetch(&pd->refs, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_fetch_sub_explicit(&pd->refs, 1, memory_order_acq_rel) == 1)
 		weft_handle_free(&pd->h, sizeof(pd->h));
 }
 
 int
 weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
-                       const struct weft_handle_kind *kind, const uint32_t *users)
+                       const struct weft_handle_kind *kind, const _Atomic uint32_t *users)
 {
 	pthread_mutex_lock(&v->lock);
-	if (__atomic_load_n(users, __ATOMIC_ACQUIRE) == 0)
+	if (atomic_load_explicit(users, memory_order_acquire) == 0)
 		return 0;
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_unclaim(h, kind);
@@ -94,10 +94,10 @@ verbs_mr_new(struct weft_pd *pd)
 	if (mr == NULL)
 		return NULL;
 	mr->pd = pd;
-	mr->left = 2;
-	mr->refs = 1;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	atomic_init(&mr->left, 2);
+	atomic_init(&mr->refs, 1);
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->refs, 1, memory_order_relaxed);
 	return mr;
 }
 
@@ -111,7 +111,7 @@ verbs_mr_made(struct weft_mr *mr, int rc, struct weft_mr **out)
 	struct weft_pd *pd = mr->pd;
 
 	if (rc < 0) {
-		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&pd->users, 1, memory_order_relaxed);
 		weft_verbs_pd_unref(pd);
 		free(mr);
 		return rc;
@@ -194,7 +194,7 @@ weft_mr_alloc_keyed(struct weft_pd *pd, const void *hash_key, uint32_t hash_key_
 void
 weft_verbs_mr_unref(struct weft_mr *mr)
 {
-	if (__atomic_sub_fetch(&mr->refs, 1, __ATOMIC_ACQ_REL) > 0)
+	if (atomic_fetch_sub_explicit(&mr->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	mr->pd->ctx->place->freed(mr);
 	weft_verbs_pd_unref(mr->pd);
@@ -208,7 +208,7 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 static bool
 verbs_mr_leave(struct weft_mr *mr)
 {
-	return __atomic_sub_fetch(&mr->left, 1, __ATOMIC_ACQ_REL) == 0;
+	return atomic_fetch_sub_explicit(&mr->left, 1, memory_order_acq_rel) == 1;
 }
 
 static void
@@ -230,7 +230,7 @@ verbs_mr_freed(void *arg)
 {
 	struct weft_mr *mr = arg;
 
-	__atomic_store_n(&mr->gone, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&mr->gone, true, memory_order_release);
 	if (verbs_mr_leave(mr))
 		verbs_mr_over(mr);
 }
@@ -238,13 +238,13 @@ verbs_mr_freed(void *arg)
 struct weft_vworker *
 weft_verbs_any_worker(const struct weft_vctx *v)
 {
-	uint32_t n = __atomic_load_n(&v->nworkers, __ATOMIC_ACQUIRE);
+	uint32_t n = atomic_load_explicit(&v->nworkers, memory_order_acquire);
 	struct weft_vworker *polled = v->worker[0];
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (weft_vworker_is_mine(v->worker[i]))
 			return v->worker[i];
-		if (__atomic_load_n(&v->worker[i]->owner, __ATOMIC_RELAXED) != NULL)
+		if (atomic_load_explicit(&v->worker[i]->owner, memory_order_relaxed) != NULL)
 			polled = v->worker[i];
 	}
 	return polled;
@@ -291,10 +291,10 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 		 * A work request that still names the region checks this before it accesses the
 		 * region.
 		 */
-		__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
+		atomic_store_explicit(&mr->dead, true, memory_order_release);
 		rc = weft_mem_dealloc(v->mem, mr->mr, verbs_mr_freed, mr);
 		if (rc < 0) {
-			__atomic_store_n(&mr->dead, false, __ATOMIC_RELEASE);
+			atomic_store_explicit(&mr->dead, false, memory_order_release);
 			mr->freed = NULL;
 			weft_handle_unclaim(&mr->h, WEFT_KIND(MR));
 			return rc;
@@ -304,7 +304,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	}
 	weft_handle_end(&mr->h, WEFT_KIND(MR));
 	/* The region keeps its reference of pd until it is freed. */
-	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
 	v->place->deregistered(mr);
@@ -359,12 +359,14 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	        .fast = mr->fast,
 	        .windows = bound < WEFT_MEM_NARROWING ? bound : 0,
 	        .addr = mr->attr.addr,
-	        .len_bytes = __atomic_load_n(&mr->attr.len_bytes, __ATOMIC_RELAXED),
+	        .len_bytes = atomic_load_explicit(WEFT_ATOMIC_REF(mr->attr.len_bytes),
+	                                          memory_order_relaxed),
 	        .base_to = mr->attr.base_to,
-	        .access = __atomic_load_n(&mr->attr.access, __ATOMIC_RELAXED),
+	        .access = atomic_load_explicit(WEFT_ATOMIC_REF(mr->attr.access),
+	                                       memory_order_relaxed),
 	        .persist = mr->attr.persist,
 	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
-	        .bad_ranges = __atomic_load_n(&mr->nbad_ranges, __ATOMIC_RELAXED),
+	        .bad_ranges = atomic_load_explicit(&mr->nbad_ranges, memory_order_relaxed),
 	};
 	if (!mr->fast)
 		return;

@@ -19,12 +19,12 @@ weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 	if (mw == NULL)
 		return -ENOMEM;
 	mw->pd = pd;
-	mw->refs = 2;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	atomic_init(&mw->refs, 2);
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->refs, 1, memory_order_relaxed);
 	rc = weft_mem_alloc(pd->ctx->mem, &pd->mem, WEFT_MEM_WINDOW, mw, NULL, &mw->win);
 	if (rc < 0) {
-		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&pd->users, 1, memory_order_relaxed);
 		weft_verbs_pd_unref(pd);
 		free(mw);
 		return rc;
@@ -40,7 +40,7 @@ weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 void
 weft_verbs_mw_unref(struct weft_mw *mw)
 {
-	if (__atomic_sub_fetch(&mw->refs, 1, __ATOMIC_ACQ_REL) > 0)
+	if (atomic_fetch_sub_explicit(&mw->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	weft_verbs_pd_unref(mw->pd);
 	weft_handle_free(&mw->h, sizeof(mw->h));
@@ -66,12 +66,12 @@ weft_mw_dealloc(struct weft_mw *mw)
 	 */
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_REMOVE(&pd->mws, mw, all);
-	__atomic_store_n(&mw->dead, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&mw->dead, true, memory_order_release);
 	/* Nothing is ever bound to a window, so this does not fail. */
 	(void)weft_mem_dealloc(pd->ctx->mem, mw->win, verbs_mw_freed, mw);
-	__atomic_store_n(&mw->gone, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&mw->gone, true, memory_order_release);
 	pthread_mutex_unlock(&pd->ctx->lock);
-	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	weft_verbs_mw_unref(mw);
 }
 
@@ -126,7 +126,7 @@ verbs_mw_prune(struct weft_qp *qp)
 		if (mw == NULL)
 			return;
 		TAILQ_REMOVE(&qp->windows, mw, bound);
-		if (__atomic_load_n(&mw->gone, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&mw->gone, memory_order_acquire))
 			weft_verbs_mw_unref(mw);
 		else
 			TAILQ_INSERT_TAIL(&qp->windows, mw, bound);
@@ -137,7 +137,7 @@ void
 weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw)
 {
 	verbs_mw_prune(qp);
-	__atomic_fetch_add(&mw->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&mw->refs, 1, memory_order_relaxed);
 	TAILQ_INSERT_TAIL(&qp->windows, mw, bound);
 }
 
@@ -157,7 +157,7 @@ weft_verbs_mw_orphan(struct weft_qp *qp)
 		return;
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (mw, &qp->windows, bound)
-		if (!mw->dead)
+		if (!atomic_load_explicit(&mw->dead, memory_order_relaxed))
 			(void)weft_mem_fast_invalidate(v->mem, mw->win);
 	pthread_mutex_unlock(&v->lock);
 	while ((mw = TAILQ_FIRST(&qp->windows)) != NULL) {

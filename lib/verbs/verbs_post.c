@@ -176,16 +176,17 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 
 /** The ring for posts of other threads, made by the first one that needs it. NULL: no memory. */
 static struct rte_ring *
-verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count, bool inplace)
+verbs_foreign_ring(struct rte_ring *_Atomic *at, unsigned int esize, uint32_t count, bool inplace)
 {
-	struct rte_ring *r = __atomic_load_n(at, __ATOMIC_ACQUIRE), *mine;
+	struct rte_ring *r = atomic_load_explicit(at, memory_order_acquire), *mine;
 
 	if (likely(r != NULL))
 		return r;
 	mine = weft_verbs_ring_mpsc(esize, count, inplace);
 	if (mine == NULL)
 		return NULL;
-	if (__atomic_compare_exchange_n(at, &r, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (atomic_compare_exchange_strong_explicit(at, &r, mine, memory_order_acq_rel,
+	                                            memory_order_acquire))
 		return mine;
 	free(mine);
 	return r;
@@ -194,7 +195,7 @@ verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count, boo
 static void
 verbs_ring_bell(struct weft_qp *qp)
 {
-	if (__atomic_exchange_n(&qp->bell_rung, 1, __ATOMIC_ACQ_REL) == 0) {
+	if (atomic_exchange_explicit(&qp->bell_rung, 1, memory_order_acq_rel) == 0) {
 		weft_verbs_qp_ref(qp);
 		weft_work_send(&qp->vw->work, &qp->bell);
 	}
@@ -207,7 +208,7 @@ verbs_ring_bell(struct weft_qp *qp)
 static inline void
 verbs_foreign_first(struct weft_qp *qp)
 {
-	if (unlikely(__atomic_load_n(&qp->bell_rung, __ATOMIC_ACQUIRE) != 0))
+	if (unlikely(atomic_load_explicit(&qp->bell_rung, memory_order_acquire) != 0))
 		weft_verbs_take_posts(qp);
 }
 
@@ -290,7 +291,8 @@ verbs_post_refused(struct weft_qp *qp, const void *wr, unsigned int n, uint32_t 
 {
 	if (WEFT_HANDLE_BAD(qp, QP))
 		return -EINVAL;
-	if ((__atomic_load_n(&qp->h.gate, __ATOMIC_RELAXED) & gate) != 0 && n > 0)
+	if ((atomic_load_explicit(WEFT_ATOMIC_REF(qp->h.gate), memory_order_relaxed) & gate) != 0 &&
+	    n > 0)
 		return err;
 	return wr == NULL && n > 0 ? -EINVAL : 0;
 }
@@ -303,7 +305,8 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	int rc = 0;
 
 	if (unlikely(qp == NULL || wr == NULL || n == 0 ||
-	             (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+	             (atomic_load_explicit(WEFT_ATOMIC_REF(qp->h.gate), memory_order_acquire) &
+	              shut) != 0))
 		return verbs_post_refused(qp, wr, n, QP_GATE_SEND, -ENOTCONN);
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_send_foreign(qp, wr, n);
@@ -383,7 +386,8 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 	int rc = 0;
 
 	if (unlikely(qp == NULL || wr == NULL || n == 0 ||
-	             (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+	             (atomic_load_explicit(WEFT_ATOMIC_REF(qp->h.gate), memory_order_acquire) &
+	              shut) != 0))
 		return verbs_post_refused(qp, wr, n, QP_GATE_RECV, -EINVAL);
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_recv_foreign(qp, wr, n);
@@ -431,8 +435,8 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 void
 weft_verbs_take_posts(struct weft_qp *qp)
 {
-	struct rte_ring *rr = __atomic_load_n(&qp->rq_ring, __ATOMIC_ACQUIRE);
-	struct rte_ring *sr = __atomic_load_n(&qp->sq_ring, __ATOMIC_ACQUIRE);
+	struct rte_ring *rr = atomic_load_explicit(&qp->rq_ring, memory_order_acquire);
+	struct rte_ring *sr = atomic_load_explicit(&qp->sq_ring, memory_order_acquire);
 
 	/* Receives first, because the answer to what is sent next may use them. */
 	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
@@ -470,7 +474,7 @@ weft_verbs_bell(struct weft_work_item *m)
 	struct weft_qp *qp = container_of(m, struct weft_qp, bell);
 
 	/* Cleared before the rings are read, so that a later post rings again. */
-	__atomic_exchange_n(&qp->bell_rung, 0, __ATOMIC_ACQ_REL);
+	atomic_exchange_explicit(&qp->bell_rung, 0, memory_order_acq_rel);
 	if (!qp->dead)
 		weft_verbs_take_posts(qp);
 	weft_verbs_qp_unref(qp);

@@ -22,10 +22,10 @@ verbs_qp_free(struct weft_qp *qp)
 	weft_verbs_local_drop(qp);
 	free(qp->sq);
 	free(qp->rq);
-	free(qp->sq_ring);
-	free(qp->rq_ring);
+	free(atomic_load_explicit(&qp->sq_ring, memory_order_relaxed));
+	free(atomic_load_explicit(&qp->rq_ring, memory_order_relaxed));
 	free(qp->last_ev);
-	weft_verbs_watch_free(qp->watch);
+	weft_verbs_watch_free(atomic_load_explicit(&qp->watch, memory_order_relaxed));
 	if (qp->srq != NULL)
 		weft_verbs_srq_unref(qp->srq);
 	if (qp->send_cq != NULL)
@@ -44,16 +44,16 @@ static void
 verbs_qp_unuse(struct weft_qp *qp)
 {
 	if (qp->send_sub != NULL)
-		__atomic_fetch_sub(&qp->send_cq->users, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(&qp->send_cq->users, 1, memory_order_release);
 	if (qp->recv_sub != NULL)
-		__atomic_fetch_sub(&qp->recv_cq->users, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(&qp->recv_cq->users, 1, memory_order_release);
 	if (qp->srq != NULL)
 		weft_verbs_srq_unuse(qp->srq);
 	if (qp->evq != NULL)
-		__atomic_fetch_sub(&qp->evq->users, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(&qp->evq->users, 1, memory_order_release);
 	if (qp->pd != NULL) {
-		__atomic_fetch_sub(&qp->pd->nqps, 1, __ATOMIC_RELEASE);
-		__atomic_fetch_sub(&qp->pd->users, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(&qp->pd->nqps, 1, memory_order_release);
+		atomic_fetch_sub_explicit(&qp->pd->users, 1, memory_order_release);
 	}
 }
 
@@ -71,7 +71,7 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 	};
 	struct weft_qp *qp = user;
 
-	__atomic_store_n(&qp->state, map[s], __ATOMIC_RELEASE);
+	atomic_store_explicit(&qp->state, map[s], memory_order_release);
 	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->snap.terminated) {
 		pthread_mutex_lock(&qp->vw->ctx->lock);
 		qp->snap.term.layer = term->layer;
@@ -143,8 +143,8 @@ verbs_qp_queues(struct weft_qp *qp)
 
 	qp->sq_mask = sq - 1;
 	qp->rq_mask = rq - 1;
-	qp->sq_credits = qp->sq_depth;
-	qp->rq_credits = qp->rq_depth;
+	atomic_init(&qp->sq_credits, qp->sq_depth);
+	atomic_init(&qp->rq_credits, qp->rq_depth);
 	qp->rq_places = qp->srq != NULL ? weft_verbs_srq_credits(qp->srq) : &qp->rq_credits;
 	qp->swr_bytes = weft_verbs_swr_bytes(qp->max_send_sge, qp->max_inline_bytes);
 	qp->rwr_bytes =
@@ -194,19 +194,19 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v ||
 	    (a.srq != NULL && weft_verbs_srq_pd(a.srq)->mem != v->mem))
 		return -EINVAL;
-	if (__atomic_add_fetch(&vw->nqps, 1, __ATOMIC_RELAXED) > vw->max_qps) {
-		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+	if (atomic_fetch_add_explicit(&vw->nqps, 1, memory_order_relaxed) >= vw->max_qps) {
+		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}
 	qp_bytes = RTE_ALIGN_CEIL(sizeof(*qp) + v->cm_ops->conn_bytes, 64);
 	qp = aligned_alloc(64, qp_bytes);
 	if (qp == NULL) {
-		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
 	memset(qp, 0, qp_bytes);
 	qp->conn = (struct weft_cm_conn *)(void *)(qp + 1);
-	qp->refs = 1;
+	atomic_init(&qp->refs, 1);
 	qp->vw = vw;
 	v->cm_ops->created(qp);
 	TAILQ_INIT(&qp->windows);
@@ -225,12 +225,12 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->later.fn = verbs_qp_later;
 	qp->snap_work.fn = weft_verbs_qp_snap;
 	qp->pd = pd;
-	__atomic_fetch_add(&pd->nqps, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&pd->nqps, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->refs, 1, memory_order_relaxed);
 	qp->evq = a.evq;
-	__atomic_fetch_add(&a.evq->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&a.evq->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&a.evq->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&a.evq->refs, 1, memory_order_relaxed);
 	rc = -ENOMEM;
 	if (a.srq != NULL) {
 		if (weft_verbs_srq_join(a.srq, vw) < 0)
@@ -274,7 +274,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	*out = qp;
 	return 0;
 fail:
-	__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 	verbs_qp_unuse(qp);
 	weft_verbs_qp_unref(qp);
 	return rc;
@@ -311,10 +311,10 @@ verbs_qp_kill(struct weft_qp *qp, bool flush)
 	}
 	qp->dead = true;
 	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
-	if (unlikely(qp->overrun && !__atomic_load_n(&qp->overrun_told, __ATOMIC_RELAXED)))
+	if (unlikely(qp->overrun && !atomic_load_explicit(&qp->overrun_told, memory_order_relaxed)))
 		weft_verbs_ev_overrun(qp);
 	if (!qp->uncounted)
-		__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&qp->vw->nqps, 1, memory_order_relaxed);
 	weft_verbs_qp_unref(qp); /* the reference of the handle */
 }
 
@@ -331,7 +331,7 @@ weft_qp_destroy(struct weft_qp *qp)
 		return;
 	weft_handle_end(&qp->h, WEFT_KIND(QP));
 	/* `dying` first: after verbs_qp_unuse() the QP's queues may be destroyed by any thread. */
-	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&qp->dying, 1, memory_order_release);
 	verbs_qp_unuse(qp);
 	if (weft_vworker_is_mine(qp->vw)) {
 		verbs_qp_kill(qp, true);
@@ -354,7 +354,7 @@ void
 weft_verbs_qp_uncount(struct weft_qp *qp)
 {
 	qp->uncounted = true;
-	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&qp->vw->nqps, 1, memory_order_relaxed);
 }
 
 static void

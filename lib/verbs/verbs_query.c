@@ -45,7 +45,7 @@ weft_verbs_qp_snap(struct weft_work_item *m)
 		verbs_snap_take(qp);
 		pthread_mutex_unlock(&qp->vw->ctx->lock);
 	}
-	__atomic_store_n(&qp->snap_asked, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&qp->snap_asked, 0, memory_order_release);
 	weft_verbs_qp_unref(qp);
 }
 
@@ -69,18 +69,20 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 		verbs_snap_counts(qp);
 	s = qp->snap;
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
-	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
+	if (!mine && !atomic_exchange_explicit(&qp->snap_asked, 1, memory_order_acq_rel)) {
 		/* The worker stores newer values for the next query. */
 		weft_verbs_qp_ref(qp);
 		weft_work_send(&qp->vw->work, &qp->snap_work);
 	}
 	*info = (struct weft_qp_info){
 	        .qpn = qp->qpn,
-	        .state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE),
+	        .state = atomic_load_explicit(&qp->state, memory_order_acquire),
 	        .ird = s.ird,
 	        .ord = s.ord,
-	        .sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED),
-	        .rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED),
+	        .sq_used =
+	                qp->sq_depth - atomic_load_explicit(&qp->sq_credits, memory_order_relaxed),
+	        .rq_used =
+	                qp->rq_depth - atomic_load_explicit(&qp->rq_credits, memory_order_relaxed),
 	        .sent_msgs = s.sent_msgs,
 	        .recv_msgs = s.recv_msgs,
 	        .sent_bytes = s.sent_bytes,
@@ -193,10 +195,10 @@ weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info)
 	        .regions = weft_mem_count(v->mem),
 	};
 	pthread_mutex_lock(&v->lock);
-	info->workers = v->nworkers;
-	for (uint32_t i = 0; i < v->nworkers; i++) {
+	info->workers = weft_vctx_nworkers(v);
+	for (uint32_t i = 0; i < info->workers; i++) {
 		info->max_qps += v->worker[i]->max_qps;
-		info->qps += __atomic_load_n(&v->worker[i]->nqps, __ATOMIC_RELAXED);
+		info->qps += atomic_load_explicit(&v->worker[i]->nqps, memory_order_relaxed);
 	}
 	TAILQ_FOREACH (pd, &v->pds, all)
 		info->pds++;

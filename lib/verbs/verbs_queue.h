@@ -22,7 +22,7 @@ static inline void
 verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
 	/* Destroyed from another thread: the consumer expects no more completions. */
-	if (unlikely(__atomic_load_n(&qp->dying, __ATOMIC_RELAXED)) && !qp->flushing)
+	if (unlikely(atomic_load_explicit(&qp->dying, memory_order_relaxed)) && !qp->flushing)
 		return;
 	wc->qp = qp;
 	wc->qp_user = qp->user;

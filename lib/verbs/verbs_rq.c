@@ -24,7 +24,8 @@ verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 static bool
 verbs_rq_unheard(struct weft_qp *qp)
 {
-	if (qp->srq == NULL || qp->flushing || !__atomic_load_n(&qp->dying, __ATOMIC_RELAXED))
+	if (qp->srq == NULL || qp->flushing ||
+	    !atomic_load_explicit(&qp->dying, memory_order_relaxed))
 		return false;
 	weft_verbs_srq_give_back(qp);
 	return true;

@@ -28,17 +28,23 @@
 
 /** Positions only grow; a slot is a position modulo the size. */
 struct verbs_srq_slot {
-	uint64_t free_at; /**< atomic: the position that may be filled next */
+	_Atomic uint64_t free_at; /**< the position that may be filled next */
 	struct verbs_rwr r;
 };
 
 struct verbs_srq_ring {
-	struct weft_vworker *vw;    /**< the worker that fills the ring; NULL: all other threads */
-	alignas(64) uint64_t prod;  /**< atomic: next position for other threads */
-	uint64_t tail;              /**< atomic: receives before it can be taken */
-	alignas(64) uint64_t head;  /**< atomic: receives before it were taken */
-	alignas(64) uint8_t slot[]; /**< of struct verbs_srq_slot */
+	struct weft_vworker *vw; /**< the worker that fills the ring; NULL: all other threads */
+	alignas(64) _Atomic uint64_t prod; /**< next position for other threads */
+	_Atomic uint64_t tail;             /**< receives before it can be taken */
+	alignas(64) _Atomic uint64_t head; /**< receives before it were taken */
+	alignas(64) uint8_t slot[];        /**< of struct verbs_srq_slot */
 };
+
+static inline struct verbs_srq_slot *
+srq_slot(const struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
+{
+	return (struct verbs_srq_slot *)(void *)(r->slot + (pos & srq->mask) * srq->slot_bytes);
+}
 
 static struct verbs_srq_ring *
 srq_ring_new(const struct weft_srq *srq, struct weft_vworker *vw)
@@ -51,14 +57,8 @@ srq_ring_new(const struct weft_srq *srq, struct weft_vworker *vw)
 	memset(r, 0, bytes);
 	r->vw = vw;
 	for (uint64_t i = 0; i <= srq->mask; i++)
-		((struct verbs_srq_slot *)(void *)(r->slot + i * srq->slot_bytes))->free_at = i;
+		atomic_init(&srq_slot(srq, r, i)->free_at, i);
 	return r;
-}
-
-static inline struct verbs_srq_slot *
-srq_slot(const struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
-{
-	return (struct verbs_srq_slot *)(void *)(r->slot + (pos & srq->mask) * srq->slot_bytes);
 }
 
 /* ---- Life ---- */
@@ -66,9 +66,10 @@ srq_slot(const struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
 static void
 srq_free(struct weft_srq *srq)
 {
-	for (uint32_t i = 0; i < srq->nrings; i++)
+	for (uint32_t i = 0, n = atomic_load_explicit(&srq->nrings, memory_order_relaxed); i < n;
+	     i++)
 		free(srq->ring[i]);
-	free(srq->armed);
+	free(atomic_load_explicit(&srq->armed, memory_order_relaxed));
 	if (srq->evq != NULL)
 		weft_verbs_ev_unref(srq->evq);
 	weft_verbs_pd_unref(srq->pd);
@@ -104,24 +105,25 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 	srq->pd = pd;
 	srq->evq = a.evq;
 	srq->user = a.user;
-	srq->depth = srq->credits = a.depth;
+	srq->depth = a.depth;
+	atomic_init(&srq->credits, a.depth);
 	srq->mask = rte_align32pow2(a.depth) - 1;
 	srq->max_sge = (uint8_t)a.max_sge;
 	srq->slot_bytes = (uint16_t)(sizeof(struct verbs_srq_slot) +
 	                             a.max_sge * sizeof(struct weft_rdmap_sge));
-	srq->refs = 1;
+	atomic_init(&srq->refs, 1);
 	srq->free = srq_free;
 	srq->ring[0] = srq_ring_new(srq, NULL);
 	if (srq->ring[0] == NULL) {
 		free(srq);
 		return -ENOMEM;
 	}
-	srq->nrings = 1;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	atomic_init(&srq->nrings, 1);
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->refs, 1, memory_order_relaxed);
 	if (srq->evq != NULL) {
-		__atomic_fetch_add(&srq->evq->users, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&srq->evq->refs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&srq->evq->users, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&srq->evq->refs, 1, memory_order_relaxed);
 	}
 	srq->h.gate = srq->max_sge;
 	weft_handle_init(&srq->h, WEFT_KIND(SRQ));
@@ -144,13 +146,13 @@ weft_srq_destroy(struct weft_srq *srq)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->srqs, srq, all);
 	weft_handle_end(&srq->h, WEFT_KIND(SRQ));
-	__atomic_store_n(&srq->dead, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&srq->dead, true, memory_order_release);
 	pthread_mutex_unlock(&v->lock);
 	if (srq->evq != NULL) {
 		weft_verbs_ev_purge_srq(srq->evq, srq);
-		__atomic_fetch_sub(&srq->evq->users, 1, __ATOMIC_RELEASE);
+		atomic_fetch_sub_explicit(&srq->evq->users, 1, memory_order_release);
 	}
-	__atomic_fetch_sub(&srq->pd->users, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(&srq->pd->users, 1, memory_order_release);
 	weft_verbs_srq_unref(srq);
 	return 0;
 }
@@ -159,25 +161,26 @@ int
 weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw)
 {
 	struct verbs_srq_ring *r;
-	uint32_t i;
+	uint32_t i, n;
 	int rc = 0;
 
 	pthread_mutex_lock(&srq->ctx->lock);
-	for (i = 1; i < srq->nrings; i++)
+	n = atomic_load_explicit(&srq->nrings, memory_order_relaxed);
+	for (i = 1; i < n; i++)
 		if (srq->ring[i]->vw == vw)
 			break;
-	if (i == srq->nrings) {
+	if (i == n) {
 		r = srq_ring_new(srq, vw);
 		if (r == NULL) {
 			rc = -ENOMEM;
 		} else {
 			srq->ring[i] = r;
-			__atomic_store_n(&srq->nrings, i + 1, __ATOMIC_RELEASE);
+			atomic_store_explicit(&srq->nrings, i + 1, memory_order_release);
 		}
 	}
 	if (rc == 0) {
-		__atomic_fetch_add(&srq->users, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&srq->refs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&srq->users, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&srq->refs, 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&srq->ctx->lock);
 	return rc;
@@ -186,7 +189,7 @@ weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw)
 void
 weft_verbs_srq_unuse(struct weft_srq *srq)
 {
-	__atomic_fetch_sub(&srq->users, 1, __ATOMIC_RELEASE);
+	atomic_fetch_sub_explicit(&srq->users, 1, memory_order_release);
 }
 
 const struct weft_mem_pd *
@@ -201,7 +204,7 @@ weft_verbs_srq_max_sge(const struct weft_srq *srq)
 	return srq->max_sge;
 }
 
-uint32_t *
+_Atomic uint32_t *
 weft_verbs_srq_credits(struct weft_srq *srq)
 {
 	return &srq->credits;
@@ -218,14 +221,14 @@ weft_verbs_srq_next(const struct weft_srq *srq)
 static uint32_t
 srq_posted(const struct weft_srq *srq)
 {
-	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE);
+	uint32_t n = atomic_load_explicit(&srq->nrings, memory_order_acquire);
 	uint64_t posted = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		/* head is read first, so the difference is never negative. */
-		uint64_t head = __atomic_load_n(&srq->ring[i]->head, __ATOMIC_SEQ_CST);
+		uint64_t head = atomic_load_explicit(&srq->ring[i]->head, memory_order_seq_cst);
 
-		posted += __atomic_load_n(&srq->ring[i]->tail, __ATOMIC_SEQ_CST) - head;
+		posted += atomic_load_explicit(&srq->ring[i]->tail, memory_order_seq_cst) - head;
 	}
 	return (uint32_t)RTE_MIN(posted, (uint64_t)srq->depth);
 }
@@ -233,7 +236,7 @@ srq_posted(const struct weft_srq *srq)
 struct weft_evnode *
 weft_verbs_srq_arm_take(struct weft_srq *srq)
 {
-	return __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+	return atomic_exchange_explicit(&srq->armed, NULL, memory_order_seq_cst);
 }
 
 void
@@ -241,8 +244,8 @@ weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n)
 {
 	struct weft_evnode *none = NULL;
 
-	if (!__atomic_compare_exchange_n(&srq->armed, &none, n, false, __ATOMIC_SEQ_CST,
-	                                 __ATOMIC_RELAXED))
+	if (!atomic_compare_exchange_strong_explicit(&srq->armed, &none, n, memory_order_seq_cst,
+	                                             memory_order_relaxed))
 		free(n);
 }
 
@@ -255,20 +258,20 @@ srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 {
 	struct weft_evnode *n;
 
-	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE))
+	if (srq_posted(srq) >= atomic_load_explicit(&srq->limit, memory_order_acquire))
 		return;
 	n = weft_verbs_srq_arm_take(srq);
 	if (n == NULL)
 		return; /* another worker reports it */
-	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)) {
+	if (srq_posted(srq) >= atomic_load_explicit(&srq->limit, memory_order_acquire)) {
 		/*
 		 * Between the two checks it was armed again or disarmed, or receives were posted.
 		 */
 		weft_verbs_srq_arm_back(srq, n);
 		return;
 	}
-	__atomic_fetch_add(&srq->limit_events, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&srq->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&srq->limit_events, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&srq->refs, 1, memory_order_relaxed);
 	n->type = WEFT_EV_SRQ_LIMIT;
 	n->srq = srq;
 	weft_verbs_ev_emit(vw, srq->evq, n);
@@ -277,25 +280,25 @@ srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 static inline bool
 srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs_rwr *dst)
 {
-	uint64_t head = __atomic_load_n(&r->head, __ATOMIC_RELAXED);
+	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 	struct verbs_srq_slot *s;
 
 	do {
 		/* head is never greater than the tail that is read after it */
-		if (__atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == head)
+		if (atomic_load_explicit(&r->tail, memory_order_acquire) == head)
 			return false;
-	} while (!__atomic_compare_exchange_n(&r->head, &head, head + 1, false, __ATOMIC_SEQ_CST,
-	                                      __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_strong_explicit(
+	        &r->head, &head, head + 1, memory_order_seq_cst, memory_order_relaxed));
 	s = srq_slot(srq, r, head);
 	memcpy(dst, &s->r, sizeof(s->r) + s->r.nsge * sizeof(s->r.sge[0]));
-	__atomic_store_n(&s->free_at, head + srq->mask + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&s->free_at, head + srq->mask + 1, memory_order_release);
 	return true;
 }
 
 static inline bool
 srq_search(struct weft_srq *srq, const struct weft_vworker *vw, struct verbs_rwr *dst)
 {
-	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE), own = 1;
+	uint32_t n = atomic_load_explicit(&srq->nrings, memory_order_acquire), own = 1;
 
 	while (own < n && srq->ring[own]->vw != vw)
 		own++;
@@ -318,11 +321,11 @@ weft_verbs_srq_take(struct weft_qp *qp)
 	if (likely(got))
 		qp->rq_tail++;
 	else
-		__atomic_fetch_add(&srq->no_buffer, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&srq->no_buffer, 1, memory_order_relaxed);
 	/*
 	 * Here: take, then read `armed`. weft_srq_modify(): write `armed`, then count what is left.
 	 */
-	if (unlikely(__atomic_load_n(&srq->armed, __ATOMIC_SEQ_CST) != NULL))
+	if (unlikely(atomic_load_explicit(&srq->armed, memory_order_seq_cst) != NULL))
 		srq_check_limit(srq, qp->vw);
 	return got;
 }
@@ -332,7 +335,7 @@ weft_verbs_srq_take(struct weft_qp *qp)
 static struct verbs_srq_ring *
 srq_ring_mine(struct weft_srq *srq)
 {
-	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE);
+	uint32_t n = atomic_load_explicit(&srq->nrings, memory_order_acquire);
 
 	for (uint32_t i = 1; i < n; i++)
 		if (weft_vworker_is_mine(srq->ring[i]->vw))
@@ -344,8 +347,8 @@ srq_ring_mine(struct weft_srq *srq)
 static uint64_t
 srq_claim(struct verbs_srq_ring *r, uint32_t n)
 {
-	return r->vw != NULL ? __atomic_load_n(&r->tail, __ATOMIC_RELAXED)
-	                     : __atomic_fetch_add(&r->prod, n, __ATOMIC_RELAXED);
+	return r->vw != NULL ? atomic_load_explicit(&r->tail, memory_order_relaxed)
+	                     : atomic_fetch_add_explicit(&r->prod, n, memory_order_relaxed);
 }
 
 static struct verbs_rwr *
@@ -354,7 +357,7 @@ srq_fill_at(struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
 	struct verbs_srq_slot *s = srq_slot(srq, r, pos);
 
 	/* One lap ahead: a worker may still be copying the receive that it took from this slot. */
-	while (unlikely(__atomic_load_n(&s->free_at, __ATOMIC_ACQUIRE) != pos))
+	while (unlikely(atomic_load_explicit(&s->free_at, memory_order_acquire) != pos))
 		rte_pause();
 	return &s->r;
 }
@@ -362,9 +365,9 @@ srq_fill_at(struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
 static void
 srq_publish(struct verbs_srq_ring *r, uint64_t pos, uint32_t n)
 {
-	while (r->vw == NULL && __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) != pos)
+	while (r->vw == NULL && atomic_load_explicit(&r->tail, memory_order_acquire) != pos)
 		rte_pause();
-	__atomic_store_n(&r->tail, pos + n, __ATOMIC_SEQ_CST);
+	atomic_store_explicit(&r->tail, pos + n, memory_order_seq_cst);
 }
 
 static inline int
@@ -391,7 +394,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 
 	if (unlikely(srq == NULL || wr == NULL || n == 0))
 		return WEFT_HANDLE_BAD(srq, SRQ) || n > 0 ? -EINVAL : 0;
-	gate = __atomic_load_n(&srq->h.gate, __ATOMIC_ACQUIRE);
+	gate = atomic_load_explicit(WEFT_ATOMIC_REF(srq->h.gate), memory_order_acquire);
 	if (unlikely((gate & WEFT_GATE_GONE) != 0))
 		return weft_handle_refused(&srq->h, WEFT_KIND(SRQ), __func__);
 	take = verbs_credits_take(&srq->credits, n);
@@ -439,7 +442,7 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 	pthread_mutex_lock(&srq->ctx->lock);
 	/* First, because a worker may hold the node at this moment and put it back. */
 	if (limit == 0)
-		__atomic_store_n(&srq->limit, 0, __ATOMIC_SEQ_CST);
+		atomic_store_explicit(&srq->limit, 0, memory_order_seq_cst);
 	n = weft_verbs_srq_arm_take(srq);
 	if (limit > 0 && n == NULL)
 		n = weft_verbs_ev_new_brief();
@@ -448,8 +451,8 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 		pthread_mutex_unlock(&srq->ctx->lock);
 		return limit == 0 ? 0 : -ENOMEM;
 	}
-	__atomic_store_n(&srq->limit, limit, __ATOMIC_RELEASE);
-	free(__atomic_exchange_n(&srq->armed, n, __ATOMIC_SEQ_CST));
+	atomic_store_explicit(&srq->limit, limit, memory_order_release);
+	free(atomic_exchange_explicit(&srq->armed, n, memory_order_seq_cst));
 	pthread_mutex_unlock(&srq->ctx->lock);
 	return srq_posted(srq) < limit;
 }
@@ -466,13 +469,13 @@ weft_srq_query(const struct weft_srq *srq, struct weft_srq_info *info)
 	*info = (struct weft_srq_info){
 	        .depth = srq->depth,
 	        .max_sge = srq->max_sge,
-	        .limit = __atomic_load_n(&srq->armed, __ATOMIC_ACQUIRE) != NULL
-	                         ? __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)
+	        .limit = atomic_load_explicit(&srq->armed, memory_order_acquire) != NULL
+	                         ? atomic_load_explicit(&srq->limit, memory_order_acquire)
 	                         : 0,
 	        .posted = srq_posted(srq),
-	        .used = srq->depth - __atomic_load_n(&srq->credits, __ATOMIC_RELAXED),
-	        .qps = __atomic_load_n(&srq->users, __ATOMIC_RELAXED),
-	        .no_buffer = __atomic_load_n(&srq->no_buffer, __ATOMIC_RELAXED),
-	        .limit_events = __atomic_load_n(&srq->limit_events, __ATOMIC_RELAXED),
+	        .used = srq->depth - atomic_load_explicit(&srq->credits, memory_order_relaxed),
+	        .qps = atomic_load_explicit(&srq->users, memory_order_relaxed),
+	        .no_buffer = atomic_load_explicit(&srq->no_buffer, memory_order_relaxed),
+	        .limit_events = atomic_load_explicit(&srq->limit_events, memory_order_relaxed),
 	};
 }

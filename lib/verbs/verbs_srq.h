@@ -19,10 +19,10 @@ struct weft_srq {
 	uint32_t depth, mask;
 	uint16_t slot_bytes;
 	uint8_t max_sge;
-	bool dead; /**< atomic: the handle is destroyed */
-	uint32_t users, refs;
+	atomic_bool dead; /**< the handle is destroyed */
+	_Atomic uint32_t users, refs;
 	void (*free)(struct weft_srq *srq); /**< when the last reference is gone */
-	uint32_t nrings;                    /**< atomic; grows under the context's lock */
+	_Atomic uint32_t nrings;            /**< grows under the context's lock */
 	/** the first one is for other threads */
 	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1];
 	TAILQ_ENTRY(weft_srq) all;
@@ -30,10 +30,10 @@ struct weft_srq {
 	 * The limit is armed while there is a node. The thread that takes the node reports the
 	 * event.
 	 */
-	uint32_t limit; /**< atomic; 0: disarmed, even if there is a node */
-	struct weft_evnode *armed;
-	uint64_t no_buffer, limit_events;
-	alignas(64) uint32_t credits;
+	_Atomic uint32_t limit; /**< 0: disarmed, even if there is a node */
+	struct weft_evnode *_Atomic armed;
+	_Atomic uint64_t no_buffer, limit_events;
+	alignas(64) _Atomic uint32_t credits;
 };
 
 /** Add a QP of this worker as a user of the SRQ; -ENOMEM. Takes a reference. */
@@ -43,14 +43,14 @@ void weft_verbs_srq_unuse(struct weft_srq *srq);
 static inline void
 weft_verbs_srq_unref(struct weft_srq *srq)
 {
-	if (__atomic_sub_fetch(&srq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_fetch_sub_explicit(&srq->refs, 1, memory_order_acq_rel) == 1)
 		srq->free(srq);
 }
 
 static inline bool
 weft_verbs_srq_is_dead(const struct weft_srq *srq)
 {
-	return __atomic_load_n(&srq->dead, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&srq->dead, memory_order_acquire);
 }
 
 const struct weft_mem_pd *weft_verbs_srq_pd(const struct weft_srq *srq);
@@ -58,7 +58,7 @@ uint8_t weft_verbs_srq_max_sge(const struct weft_srq *srq);
 /** The next SRQ in the context's list, whose lock is held. */
 struct weft_srq *weft_verbs_srq_next(const struct weft_srq *srq);
 /** The counter of free places for receives. */
-uint32_t *weft_verbs_srq_credits(struct weft_srq *srq);
+_Atomic uint32_t *weft_verbs_srq_credits(struct weft_srq *srq);
 /** Take a receive into the QP's own queue; false: none is posted. The QP's worker only. */
 bool weft_verbs_srq_take(struct weft_qp *qp);
 /** Take the event of the armed limit, to deliver it or to put it back; NULL: there is none. */

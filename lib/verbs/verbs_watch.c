@@ -18,32 +18,33 @@
 #define WATCH_CHUNK 32
 
 struct verbs_watch_ent {
-	uint32_t seq; /**< odd while the entry is being filled */
-	uint32_t stag;
-	uint32_t len_bytes;
-	uint64_t to;
+	_Atomic uint32_t seq; /**< odd while the entry is being filled */
+	_Atomic uint32_t stag;
+	_Atomic uint32_t len_bytes;
+	_Atomic uint64_t to;
 };
 
-/** All members are atomic. */
 struct verbs_watch {
-	uint32_t taken, live; /**< a bit for each entry */
-	uint32_t writing;     /**< the range is about to be written by the thread that added it */
-	struct verbs_watch *next;
+	_Atomic uint32_t taken, live; /**< a bit for each entry */
+	_Atomic uint32_t
+	        writing; /**< the range is about to be written by the thread that added it */
+	struct verbs_watch *_Atomic next;
 	struct verbs_watch_ent e[WATCH_CHUNK];
 };
 
 /** The chunk at *at, allocated if there is none. NULL: no memory. */
 static struct verbs_watch *
-watch_chunk(struct verbs_watch **at)
+watch_chunk(struct verbs_watch *_Atomic *at)
 {
-	struct verbs_watch *w = __atomic_load_n(at, __ATOMIC_ACQUIRE), *mine;
+	struct verbs_watch *w = atomic_load_explicit(at, memory_order_acquire), *mine;
 
 	if (likely(w != NULL))
 		return w;
 	mine = calloc(1, sizeof(*mine));
 	if (mine == NULL)
 		return NULL;
-	if (__atomic_compare_exchange_n(at, &w, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (atomic_compare_exchange_strong_explicit(at, &w, mine, memory_order_acq_rel,
+	                                            memory_order_acquire))
 		return mine;
 	free(mine);
 	return w;
@@ -53,13 +54,14 @@ watch_chunk(struct verbs_watch **at)
 static int
 watch_take(struct verbs_watch *w)
 {
-	uint32_t taken = __atomic_load_n(&w->taken, __ATOMIC_RELAXED);
+	uint32_t taken = atomic_load_explicit(&w->taken, memory_order_relaxed);
 
 	while (taken != UINT32_MAX) {
 		unsigned int i = (unsigned int)__builtin_ctz(~taken);
 
-		if (__atomic_compare_exchange_n(&w->taken, &taken, taken | 1u << i, true,
-		                                __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (atomic_compare_exchange_weak_explicit(&w->taken, &taken, taken | 1u << i,
+		                                          memory_order_acquire,
+		                                          memory_order_relaxed))
 			return (int)i;
 	}
 	return -1;
@@ -69,7 +71,7 @@ int
 weft_verbs_watch_add(struct weft_qp *qp, uint32_t stag, uint64_t to, uint32_t len_bytes,
                      bool writing)
 {
-	struct verbs_watch **at = &qp->watch, *w;
+	struct verbs_watch *_Atomic *at = &qp->watch, *w;
 	struct verbs_watch_ent *e;
 	uint32_t base = 0, seq;
 	int i;
@@ -83,26 +85,26 @@ weft_verbs_watch_add(struct weft_qp *qp, uint32_t stag, uint64_t to, uint32_t le
 			break;
 	}
 	e = &w->e[i];
-	seq = __atomic_load_n(&e->seq, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->seq, seq + 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	__atomic_store_n(&e->stag, stag, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->to, to, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->len_bytes, len_bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->seq, seq + 2, __ATOMIC_RELEASE);
+	seq = atomic_load_explicit(&e->seq, memory_order_relaxed);
+	atomic_store_explicit(&e->seq, seq + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&e->stag, stag, memory_order_relaxed);
+	atomic_store_explicit(&e->to, to, memory_order_relaxed);
+	atomic_store_explicit(&e->len_bytes, len_bytes, memory_order_relaxed);
+	atomic_store_explicit(&e->seq, seq + 2, memory_order_release);
 	if (writing)
-		__atomic_fetch_or(&w->writing, 1u << i, __ATOMIC_RELEASE);
-	__atomic_fetch_or(&w->live, 1u << i, __ATOMIC_SEQ_CST);
+		atomic_fetch_or_explicit(&w->writing, 1u << i, memory_order_release);
+	atomic_fetch_or_explicit(&w->live, 1u << i, memory_order_seq_cst);
 	return (int)(base + (uint32_t)i);
 }
 
 static struct verbs_watch *
 watch_of(struct weft_qp *qp, uint32_t i)
 {
-	struct verbs_watch *w = __atomic_load_n(&qp->watch, __ATOMIC_ACQUIRE);
+	struct verbs_watch *w = atomic_load_explicit(&qp->watch, memory_order_acquire);
 
 	for (; i >= WATCH_CHUNK; i -= WATCH_CHUNK)
-		w = __atomic_load_n(&w->next, __ATOMIC_ACQUIRE);
+		w = atomic_load_explicit(&w->next, memory_order_acquire);
 	return w;
 }
 
@@ -112,22 +114,22 @@ weft_verbs_watch_del(struct weft_qp *qp, uint32_t i)
 	struct verbs_watch *w = watch_of(qp, i);
 	uint32_t bit = 1u << i % WATCH_CHUNK;
 
-	__atomic_fetch_and(&w->live, ~bit, __ATOMIC_RELEASE);
-	__atomic_fetch_and(&w->writing, ~bit, __ATOMIC_RELEASE);
-	__atomic_fetch_and(&w->taken, ~bit, __ATOMIC_RELEASE);
+	atomic_fetch_and_explicit(&w->live, ~bit, memory_order_release);
+	atomic_fetch_and_explicit(&w->writing, ~bit, memory_order_release);
+	atomic_fetch_and_explicit(&w->taken, ~bit, memory_order_release);
 }
 
 static bool
 watch_overlaps(struct verbs_watch_ent *e, uint32_t stag, uint64_t to, uint32_t len_bytes)
 {
-	uint32_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE), e_stag, e_len;
+	uint32_t seq = atomic_load_explicit(&e->seq, memory_order_acquire), e_stag, e_len;
 	uint64_t e_to;
 
-	e_stag = __atomic_load_n(&e->stag, __ATOMIC_RELAXED);
-	e_len = __atomic_load_n(&e->len_bytes, __ATOMIC_RELAXED);
-	e_to = __atomic_load_n(&e->to, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if ((seq & 1) != 0 || __atomic_load_n(&e->seq, __ATOMIC_RELAXED) != seq)
+	e_stag = atomic_load_explicit(&e->stag, memory_order_relaxed);
+	e_len = atomic_load_explicit(&e->len_bytes, memory_order_relaxed);
+	e_to = atomic_load_explicit(&e->to, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	if ((seq & 1) != 0 || atomic_load_explicit(&e->seq, memory_order_relaxed) != seq)
 		return false;
 	/* Offsets wrap, so their differences are compared. */
 	return e_stag == stag && (e_to - to < len_bytes || to - e_to < e_len);
@@ -137,14 +139,14 @@ bool
 weft_verbs_watch_hit(struct weft_qp *qp, uint32_t stag, uint64_t to, uint32_t len_bytes,
                      bool writes, const uint32_t *own, unsigned int n_own)
 {
-	struct verbs_watch *w = __atomic_load_n(&qp->watch, __ATOMIC_ACQUIRE);
+	struct verbs_watch *w = atomic_load_explicit(&qp->watch, memory_order_acquire);
 
 	for (uint32_t base = 0; w != NULL;
-	     w = __atomic_load_n(&w->next, __ATOMIC_ACQUIRE), base += WATCH_CHUNK) {
-		uint32_t look = __atomic_load_n(&w->live, __ATOMIC_SEQ_CST);
+	     w = atomic_load_explicit(&w->next, memory_order_acquire), base += WATCH_CHUNK) {
+		uint32_t look = atomic_load_explicit(&w->live, memory_order_seq_cst);
 
 		if (!writes)
-			look &= __atomic_load_n(&w->writing, __ATOMIC_ACQUIRE);
+			look &= atomic_load_explicit(&w->writing, memory_order_acquire);
 		for (unsigned int k = 0; k < n_own; k++)
 			if (own[k] - base < WATCH_CHUNK)
 				look &= ~(1u << (own[k] - base));
@@ -159,7 +161,7 @@ void
 weft_verbs_watch_free(struct verbs_watch *w)
 {
 	while (w != NULL) {
-		struct verbs_watch *next = w->next;
+		struct verbs_watch *next = atomic_load_explicit(&w->next, memory_order_relaxed);
 
 		free(w);
 		w = next;

@@ -161,38 +161,38 @@ int weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
 
 /** Take up to n of a count of free places that threads share. */
 static inline uint32_t
-verbs_credits_take(uint32_t *credits, uint32_t n)
+verbs_credits_take(_Atomic uint32_t *credits, uint32_t n)
 {
-	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+	uint32_t have = atomic_load_explicit(credits, memory_order_relaxed);
 	uint32_t take;
 
 	do {
 		take = RTE_MIN(have, n);
 		if (take == 0)
 			return 0;
-	} while (!__atomic_compare_exchange_n(credits, &have, have - take, true, __ATOMIC_ACQUIRE,
-	                                      __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_weak_explicit(
+	        credits, &have, have - take, memory_order_acquire, memory_order_relaxed));
 	return take;
 }
 
 /** Take n of them, or none. */
 static inline bool
-verbs_credits_take_all(uint32_t *credits, uint32_t n)
+verbs_credits_take_all(_Atomic uint32_t *credits, uint32_t n)
 {
-	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+	uint32_t have = atomic_load_explicit(credits, memory_order_relaxed);
 
 	do {
 		if (have < n)
 			return false;
-	} while (!__atomic_compare_exchange_n(credits, &have, have - n, true, __ATOMIC_ACQUIRE,
-	                                      __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_weak_explicit(
+	        credits, &have, have - n, memory_order_acquire, memory_order_relaxed));
 	return true;
 }
 
 static inline void
-verbs_credits_give(uint32_t *credits, uint32_t n)
+verbs_credits_give(_Atomic uint32_t *credits, uint32_t n)
 {
-	__atomic_fetch_add(credits, n, __ATOMIC_RELEASE);
+	atomic_fetch_add_explicit(credits, n, memory_order_release);
 }
 
 #endif /* VERBS_WR_H */

@@ -52,8 +52,8 @@ struct weft_evq {
 	weft_event_fn on_event;
 	void *user;
 	int fd;
-	uint32_t users, refs;
-	bool dead;
+	_Atomic uint32_t users, refs;
+	atomic_bool dead;
 	pthread_mutex_t lock; /**< of list; polled queues only */
 	struct weft_evnode_list list;
 	TAILQ_ENTRY(weft_evq) all;

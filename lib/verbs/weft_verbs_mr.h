@@ -18,9 +18,9 @@ struct weft_pd {
 	struct weft_handle h;
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
-	uint32_t users;            /**< handles: QPs, regions and windows */
-	uint32_t nqps;             /**< handles of QPs, which may use its regions (atomic) */
-	uint32_t refs;             /**< pointers: handle, QPs, regions and windows */
+	_Atomic uint32_t users;    /**< handles: QPs, regions and windows */
+	_Atomic uint32_t nqps;     /**< handles of QPs, which may use its regions */
+	_Atomic uint32_t refs;     /**< pointers: handle, QPs, regions and windows */
 	TAILQ_HEAD(, weft_mw) mws; /**< under the context's lock */
 	TAILQ_ENTRY(weft_pd) all;
 };
@@ -33,23 +33,24 @@ struct weft_mr {
 	 */
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
-	struct weft_mem_attr attr; /**< of weft_mr_reg(): as registered */
+	/** of weft_mr_reg(): as registered; rights and length through WEFT_ATOMIC_REF() */
+	struct weft_mem_attr attr;
 	_Atomic uint32_t stag;
 	_Atomic uint32_t bound; /**< weft_mem_attr.bound; tells also whether it is valid */
 	void (*freed)(void *arg);
 	void *freed_arg;
-	bool fast; /**< of weft_mr_alloc() */
-	bool dead; /**< atomic: weft_mr_dereg() was called */
-	bool gone; /**< atomic: no operation accesses the memory any more */
+	bool fast;        /**< of weft_mr_alloc() */
+	atomic_bool dead; /**< weft_mr_dereg() was called */
+	atomic_bool gone; /**< no operation accesses the memory any more */
 	/** counts the handle and the region; freed() is called when both are gone */
-	uint32_t left;
+	_Atomic uint32_t left;
 	/** calls freed() if the handle is the last, outside weft_mr_dereg() */
 	struct weft_work_item last;
-	uint32_t refs; /**< handle, region, work requests, a revocation */
+	_Atomic uint32_t refs; /**< handle, region, work requests, a revocation */
 	/* under the context's lock; NULL: none */
 	struct place_revoke *revoke;         /**< a revocation under way */
 	struct place_bad_ranges *bad_ranges; /**< made at the first failure */
-	uint32_t nbad_ranges;                /**< atomic: number of bad ranges */
+	_Atomic uint32_t nbad_ranges;        /**< number of bad ranges; any thread */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
@@ -58,9 +59,10 @@ struct weft_mw {
 	struct weft_mem_mr *win; /**< valid while not `dead` */
 	struct weft_pd *pd;
 	_Atomic uint32_t stag;
-	bool dead;     /**< atomic: weft_mw_dealloc() was called */
-	bool gone;     /**< atomic: weft_mw_dealloc() has made it invalid */
-	uint32_t refs; /**< the handle, the window, work requests, the stream it was bound to */
+	atomic_bool dead; /**< weft_mw_dealloc() was called */
+	atomic_bool gone; /**< weft_mw_dealloc() has made it invalid */
+	_Atomic uint32_t
+	        refs; /**< the handle, the window, work requests, the stream it was bound to */
 	TAILQ_ENTRY(weft_mw) all;
 	TAILQ_ENTRY(weft_mw) bound; /**< in its stream's `windows` */
 };
@@ -78,7 +80,7 @@ struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
  * lock is released and the claim given back.
  */
 int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
-                           const struct weft_handle_kind *kind, const uint32_t *users);
+                           const struct weft_handle_kind *kind, const _Atomic uint32_t *users);
 void weft_verbs_mw_unref(struct weft_mw *mw);
 void weft_verbs_pd_unref(struct weft_pd *pd);
 

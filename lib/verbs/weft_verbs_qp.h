@@ -65,12 +65,12 @@ struct weft_qp {
 	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
 	uint16_t max_inline_bytes;
 	uint8_t max_send_sge, max_sge;
-	uint8_t *rq;          /**< struct verbs_rwr; with an SRQ, the one that it holds */
-	struct weft_srq *srq; /**< NULL: none */
-	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
+	uint8_t *rq;                 /**< struct verbs_rwr; with an SRQ, the one that it holds */
+	struct weft_srq *srq;        /**< NULL: none */
+	_Atomic uint32_t *rq_places; /**< rq_credits, or the SRQ's */
 	bool all_signaled;
-	bool overrun;      /**< a completion was lost: the QP will be reset */
-	bool overrun_told; /**< atomic: the event was delivered */
+	bool overrun;             /**< a completion was lost: the QP will be reset */
+	atomic_bool overrun_told; /**< the event was delivered */
 	/** a send request ended the stream, or failed with it: all behind are flushed */
 	bool sq_failed;
 	bool aborting;   /**< queued in `later` to be reset */
@@ -82,15 +82,17 @@ struct weft_qp {
 	/** bound to the stream and not invalidated by it; with references */
 	struct weft_mw_list windows;
 	/* any thread */
-	alignas(64) uint32_t sq_credits; /**< slots free */
-	uint32_t rq_credits;
-	uint32_t bell_rung;
-	uint32_t dying;                     /**< weft_qp_destroy() was called */
-	uint32_t cm;                        /**< enum verbs_cm */
-	uint32_t state;                     /**< enum weft_qp_state */
-	uint32_t refs;                      /**< handle, and work items under way */
-	struct rte_ring *sq_ring, *rq_ring; /**< posts of other threads; made at the first one */
-	struct verbs_watch *watch; /**< made at the first Verify or weft_commit(); any thread */
+	alignas(64) _Atomic uint32_t sq_credits; /**< slots free */
+	_Atomic uint32_t rq_credits;
+	_Atomic uint32_t bell_rung;
+	_Atomic uint32_t dying; /**< weft_qp_destroy() was called */
+	_Atomic uint32_t cm;    /**< enum verbs_cm */
+	_Atomic uint32_t state; /**< enum weft_qp_state */
+	_Atomic uint32_t refs;  /**< handle, and work items under way */
+	/** posts of other threads; made at the first one */
+	struct rte_ring *_Atomic sq_ring, *_Atomic rq_ring;
+	struct verbs_watch
+	        *_Atomic watch; /**< made at the first Verify or weft_commit(); any thread */
 	struct weft_work_item bell, bye;
 	void (*free)(struct weft_qp *qp); /**< when the last reference is gone */
 	/* connection management, on the worker */
@@ -111,30 +113,38 @@ struct weft_qp {
 	/* snapshot for queries of other threads, under the context's lock */
 	struct verbs_snap snap;
 	struct weft_work_item snap_work;
-	uint32_t snap_asked;
+	_Atomic uint32_t snap_asked;
 	bool listed; /**< in the context's list, under its lock: rdmap exists */
 	TAILQ_ENTRY(weft_qp) all;
 };
+
+/** The state of connection management; on the QP's worker. */
+static inline enum verbs_cm
+verbs_cm_get(const struct weft_qp *qp)
+{
+	return atomic_load_explicit(&qp->cm, memory_order_relaxed);
+}
 
 /** Set the state of connection management, which the gate tells the data path. */
 static inline void
 verbs_cm_set(struct weft_qp *qp, enum verbs_cm cm)
 {
-	__atomic_store_n(&qp->cm, cm, __ATOMIC_RELEASE);
+	atomic_store_explicit(&qp->cm, cm, memory_order_release);
 	if (cm >= CM_UP)
-		__atomic_fetch_and(&qp->h.gate, ~(uint32_t)QP_GATE_SEND, __ATOMIC_RELEASE);
+		atomic_fetch_and_explicit(WEFT_ATOMIC_REF(qp->h.gate), ~(uint32_t)QP_GATE_SEND,
+		                          memory_order_release);
 }
 
 static inline void
 weft_verbs_qp_ref(struct weft_qp *qp)
 {
-	__atomic_fetch_add(&qp->refs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&qp->refs, 1, memory_order_relaxed);
 }
 
 static inline void
 weft_verbs_qp_unref(struct weft_qp *qp)
 {
-	if (__atomic_sub_fetch(&qp->refs, 1, __ATOMIC_ACQ_REL) == 0)
+	if (atomic_fetch_sub_explicit(&qp->refs, 1, memory_order_acq_rel) == 1)
 		qp->free(qp);
 }
 

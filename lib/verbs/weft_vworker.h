@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include <weft/ulp.h>
@@ -47,7 +48,7 @@ struct weft_vctx {
 	/** protects everything below; never taken on the data path */
 	pthread_mutex_t lock;
 	uint32_t next_qpn;
-	uint32_t nworkers; /**< atomic for readers without the lock; only grows */
+	_Atomic uint32_t nworkers; /**< also read without the lock; only grows */
 	struct weft_vworker *worker[WEFT_MAX_WORKERS];
 	TAILQ_HEAD(, weft_pd) pds;
 	TAILQ_HEAD(, weft_mr) mrs;
@@ -58,6 +59,13 @@ struct weft_vctx {
 };
 
 /** cm, place: what verbs calls in lib/cm and lib/place (weft_verbs_ops.h). */
+/** The context's lock is held, or no worker can be added any more. */
+static inline uint32_t
+weft_vctx_nworkers(const struct weft_vctx *v)
+{
+	return atomic_load_explicit(&v->nworkers, memory_order_relaxed);
+}
+
 void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verbs_cm_ops *cm,
                     const struct weft_verbs_place_ops *place);
 /**
@@ -86,13 +94,13 @@ struct weft_vworker_stats {
 struct weft_vworker {
 	struct weft_handle h;
 	/** mark of the polling thread; NULL: none yet, or the worker is gone */
-	const char *owner;
+	const char *_Atomic owner;
 	struct weft_vctx *ctx;
 	unsigned int id;
 	struct weft_sched sched;
 	struct weft_cm_worker *cm; /**< of lib/cm, which sets it */
 	uint32_t max_qps;
-	uint32_t nqps; /**< atomic */
+	_Atomic uint32_t nqps;
 	/* delivery, the worker's own */
 	struct weft_cq_sub_list ready; /**< CQs with new completions */
 	struct weft_evnode_list early,
@@ -103,8 +111,8 @@ struct weft_vworker {
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* any thread's */
 	alignas(64) struct weft_work_queue work; /**< work items of other threads */
-	/** atomic: a thread of the engine polls the worker, until it is told to stop */
-	uint32_t runs;
+	/** a thread of the engine polls the worker, until it is told to stop */
+	_Atomic uint32_t runs;
 };
 
 /** Its address identifies the thread. */
@@ -113,7 +121,7 @@ extern _Thread_local char weft_thread_mark;
 static inline bool
 weft_vworker_is_mine(const struct weft_vworker *vw)
 {
-	return __atomic_load_n(&vw->owner, __ATOMIC_RELAXED) == &weft_thread_mark;
+	return atomic_load_explicit(&vw->owner, memory_order_relaxed) == &weft_thread_mark;
 }
 
 /**
@@ -123,7 +131,7 @@ weft_vworker_is_mine(const struct weft_vworker *vw)
 static inline bool
 weft_vworker_is_others(const struct weft_vworker *vw)
 {
-	const char *owner = __atomic_load_n(&vw->owner, __ATOMIC_RELAXED);
+	const char *owner = atomic_load_explicit(&vw->owner, memory_order_relaxed);
 
 	return owner != NULL && owner != &weft_thread_mark;
 }
