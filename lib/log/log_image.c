@@ -168,11 +168,7 @@ weft_log_image_next(const struct weft_log_image *img, struct weft_log_at *at,
 			return -EBADMSG;
 		if (w.hdr.kind != LOG_RECORD)
 			continue;
-		*rec = (struct weft_log_record){.at = here,
-		                                .epoch = w.hdr.epoch,
-		                                .data = w.data,
-		                                .len_bytes = w.hdr.len_bytes,
-		                                .next = w.at};
+		*rec = log_record_of(&w, &here);
 		*at = w.at;
 		return 1;
 	}

@@ -179,11 +179,7 @@ weft_log_chunk_next(struct weft_log_chunk *chunk, struct weft_log_record *rec)
 		chunk->at = w.at;
 		if (w.hdr.kind != LOG_RECORD)
 			continue;
-		*rec = (struct weft_log_record){.at = here,
-		                                .epoch = w.hdr.epoch,
-		                                .data = w.data,
-		                                .len_bytes = w.hdr.len_bytes,
-		                                .next = w.at};
+		*rec = log_record_of(&w, &here);
 		return 1;
 	}
 	return 0;

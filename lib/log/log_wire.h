@@ -133,6 +133,17 @@ struct log_walk {
  */
 int64_t log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
 
+/** The record at `at`, which log_walk() has just found. */
+static inline struct weft_log_record
+log_record_of(const struct log_walk *w, const struct weft_log_at *at)
+{
+	return (struct weft_log_record){.at = *at,
+	                                .epoch = w->hdr.epoch,
+	                                .data = w->data,
+	                                .len_bytes = w->hdr.len_bytes,
+	                                .next = w->at};
+}
+
 void log_geom_of(const struct weft_log_super *s, struct log_geom *g);
 
 /** Encode the superblock and return its length. -EINVAL as weft_log_format(). */

@@ -10,7 +10,7 @@
 
 /* ---- The program ---- */
 
-#define TEXT_MAX 66000
+#define TEXT_MAX 70000
 
 static bool_t
 xdr_pair(XDR *x, ...)
@@ -36,8 +36,8 @@ rig_xdr_u32(XDR *x, ...)
 	return xdr_u_int(x, p);
 }
 
-static bool_t
-xdr_text(XDR *x, ...)
+bool_t
+rig_xdr_text(XDR *x, ...)
 {
 	char **p;
 	va_list ap;
@@ -226,9 +226,9 @@ static const struct weft_rpc_binding tell_binding = {.call_only = true};
 
 static const struct weft_rpc_proc procs[RIG_NPROCS] = {
         [RIG_ADD] = {xdr_pair, rig_xdr_u32, sizeof(struct rig_pair), sizeof(uint32_t), serve_add},
-        [RIG_ECHO] = {xdr_text, xdr_text, sizeof(char *), sizeof(char *), serve_echo},
+        [RIG_ECHO] = {rig_xdr_text, rig_xdr_text, sizeof(char *), sizeof(char *), serve_echo},
         [RIG_STATUS] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0, serve_status},
-        [RIG_BIG] = {rig_xdr_u32, xdr_text, sizeof(uint32_t), sizeof(char *), serve_big},
+        [RIG_BIG] = {rig_xdr_u32, rig_xdr_text, sizeof(uint32_t), sizeof(char *), serve_big},
         [RIG_NEST] = {rig_xdr_u32, rig_xdr_u32, sizeof(uint32_t), sizeof(uint32_t), serve_nest},
         [RIG_SUICIDE] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0, serve_suicide},
         [RIG_MOVE] = {rig_xdr_move, rig_xdr_move, sizeof(struct rig_move), sizeof(struct rig_move),
@@ -448,6 +448,14 @@ rig_down(struct rig *r)
 }
 
 void
+rig_break_down(struct rig *r)
+{
+	if (!r->c.qp.dead)
+		fake_break(&r->c.qp);
+	rig_down(r);
+}
+
+void
 rig_settle(struct rig *r)
 {
 	fake_settle(&r->c.qp);
@@ -524,14 +532,14 @@ rig_add(struct rig_side *side, uint32_t a, uint32_t b, struct rig_answer *ans)
 int
 rig_echo(struct rig_side *side, const char *text, struct rig_answer *ans)
 {
-	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ECHO, xdr_text, &text, xdr_text,
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ECHO, rig_xdr_text, &text, rig_xdr_text,
 	                     sizeof(char *), 0, on_text, ans);
 }
 
 int
 rig_big(struct rig_side *side, uint32_t len_bytes, struct rig_answer *ans)
 {
-	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_BIG, rig_xdr_u32, &len_bytes, xdr_text,
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_BIG, rig_xdr_u32, &len_bytes, rig_xdr_text,
 	                     sizeof(char *), 0, on_text, ans);
 }
 

@@ -105,6 +105,8 @@ struct rig_answer {
 
 void rig_up(struct rig *r, const struct rig_opts *o);
 void rig_down(struct rig *r);
+/** As rig_down(), with the connection broken first, unless it has ended. */
+void rig_break_down(struct rig *r);
 /** Let the message counters of both sides and of the auditor start at `base`. */
 void rig_set_base(struct rig *r, uint32_t base);
 void rig_settle(struct rig *r);
@@ -127,6 +129,7 @@ uint32_t rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, ui
 extern const struct weft_rpc_binding rig_move_binding;
 bool_t rig_xdr_move(XDR *x, ...);
 bool_t rig_xdr_u32(XDR *x, ...);
+bool_t rig_xdr_text(XDR *x, ...);
 /** Fill buf with octets that seed determines. */
 void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
 /** Call RIG_MOVE with memory of ans for the result, and check the result. b NULL: no data goes in

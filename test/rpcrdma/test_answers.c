@@ -2,7 +2,6 @@
 /** @file Answers are charged to the budget of their calls from their encoding until the peer has
  * received them. Answers without room wait, and none is lost. */
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,18 +229,6 @@ test_waits_and_ends(void)
 
 /* ---- Calls that are executed once ---- */
 
-static bool_t
-xdr_text(XDR *x, ...)
-{
-	char **p;
-	va_list ap;
-
-	va_start(ap, x);
-	p = va_arg(ap, char **);
-	va_end(ap);
-	return xdr_string(x, p, LONG);
-}
-
 static enum weft_rpc_status
 serve_long(void *user, void *args, void *res)
 {
@@ -277,7 +264,7 @@ ask_once(unsigned int i)
 	                                     .proc = 1,
 	                                     .xdr_args = rig_xdr_u32,
 	                                     .args = &arg,
-	                                     .xdr_res = xdr_text,
+	                                     .xdr_res = rig_xdr_text,
 	                                     .res_bytes = sizeof(char *),
 	                                     .fn = on_long,
 	                                     .arg = &ans[i],
@@ -295,7 +282,7 @@ static void
 test_once(void)
 {
 	static const struct weft_rpc_proc procs[] = {{0},
-	                                             {rig_xdr_u32, xdr_text, sizeof(uint32_t),
+	                                             {rig_xdr_u32, rig_xdr_text, sizeof(uint32_t),
 	                                              sizeof(char *), serve_long, .once = true}};
 	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
 	static const struct weft_rpc_program *const programs[] = {&prog, NULL};

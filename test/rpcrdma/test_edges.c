@@ -21,14 +21,6 @@ start(const struct rig_opts *o)
 	rig_up(&rig, o);
 }
 
-static void
-end(void)
-{
-	if (!rig.c.qp.dead)
-		fake_break(&rig.c.qp);
-	rig_down(&rig);
-}
-
 /* A call of any procedure after the header, with its arguments in words. Returns the length in
  * octets. */
 static uint32_t
@@ -98,7 +90,7 @@ test_first(void)
 		if (len <= 1024)
 			CHECK_EQ(n, len);
 		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* and nothing else */
-		end();
+		rig_break_down(&rig);
 	}
 }
 
@@ -118,7 +110,7 @@ test_version_1(void)
 			CHECK_EQ(weft_rpc_stats(rig.c.rpc)->special, len > 1024);
 			rig_settle(&rig);
 			CHECK_EQ(ans[0].n, 1);
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -153,7 +145,7 @@ test_version_1_reply(void)
 		CHECK_EQ(h.chunks.reply.len_bytes, written);
 		if (len <= 1024)
 			CHECK_EQ(send->len_bytes, len);
-		end();
+		rig_break_down(&rig);
 	}
 }
 
@@ -194,7 +186,7 @@ test_reply_chunk(void)
 				CHECK_EQ(h.chunks.reply.len_bytes, body);
 			}
 			CHECK_EQ(written, !fits && does ? (int64_t)body : 0);
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -276,7 +268,7 @@ test_no_fill(void)
 			CHECK_EQ(h.chunks.writes[2].len_bytes, 0);
 			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->write_chunks, 2);
 			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->write_bytes, back + 1);
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -302,7 +294,7 @@ test_no_room_for_fill(void)
 			CHECK_EQ(h.chunks.n_writes, 2);
 			CHECK_EQ(h.chunks.writes[0].len_bytes, back);
 			CHECK_EQ(h.chunks.writes[1].len_bytes, 255); /* the longest name */
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -337,7 +329,7 @@ test_invalidate(void)
 		CHECK_EQ(send->wr.opcode, ours ? WEFT_WR_SEND_INV : WEFT_WR_SEND);
 		if (ours)
 			CHECK_EQ(send->wr.send.inv_stag, handle[i]);
-		end();
+		rig_break_down(&rig);
 	}
 }
 
@@ -364,7 +356,7 @@ test_invalidate_last(void)
 		n++;
 	}
 	CHECK_EQ(n, 3);
-	end();
+	rig_break_down(&rig);
 }
 
 /* ---- The version of a connection (draft s4.3.3) ---- */
@@ -410,7 +402,7 @@ test_version_stays(void)
 			}
 			CHECK_EQ(rig.s.served, 2);
 			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 1);
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -439,7 +431,7 @@ test_version_range(void)
 			CHECK_EQ(rig.s.served, i > 0);
 		}
 		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 2);
-		end();
+		rig_break_down(&rig);
 	}
 }
 
@@ -459,7 +451,7 @@ test_version_reverse(void)
 		CHECK(n > 0);
 		CHECK_EQ(weft_rpcrdma_decode(m, (uint32_t)n, NULL, &h), RPCRDMA_OK);
 		CHECK_EQ(h.p.vers, vers);
-		end();
+		rig_break_down(&rig);
 	}
 }
 

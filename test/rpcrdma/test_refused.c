@@ -22,14 +22,6 @@ start(const struct rig_opts *o)
 	rig_up(&rig, o);
 }
 
-static void
-end(void)
-{
-	if (!rig.c.qp.dead)
-		fake_break(&rig.c.qp);
-	rig_down(&rig);
-}
-
 /* The next message of a side that is not a grant, and its payload. */
 static uint8_t *
 next(struct weft_qp *qp, uint8_t out[16384], struct rpcrdma_hdr *h)
@@ -88,7 +80,7 @@ test_no_procedure(void)
 			for (unsigned int k = 0; k < v[i].n; k++)
 				CHECK_EQ(weft_get_be32(reply + 8 + 4 * k), v[i].words[k]);
 			CHECK_EQ(rig.s.served, 0);
-			end();
+			rig_break_down(&rig);
 		}
 	}
 }
@@ -118,7 +110,7 @@ test_without_writes(void)
 	CHECK_EQ(h.chunks.n_writes, 0);
 	CHECK(h.chunks.has_reply);
 	CHECK_EQ(h.chunks.reply.len_bytes, (9001 + 4 + 255 + 4 + 3) / 4 * 4);
-	end();
+	rig_break_down(&rig);
 }
 
 /* Draft s5.2.5, s7.3.5: a reverse call requests a Reply chunk only from a peer that accepts all
@@ -149,7 +141,7 @@ test_reverse_reply(void)
 		} else {
 			CHECK_EQ(ans[0].status, WEFT_RPC_TOO_LONG);
 		}
-		end();
+		rig_break_down(&rig);
 	}
 }
 
@@ -178,7 +170,7 @@ test_no_header_fits(void)
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
 	CHECK_EQ(weft_rpc_stats(rig.c.rpc)->special, 0);
 	CHECK_EQ(fake_regions(), 0);
-	end();
+	rig_break_down(&rig);
 }
 
 /* Unsignaled work that fails ends the connection. */
@@ -194,7 +186,7 @@ test_unsignaled(void)
 	CHECK(weft_rpc_wc(rig.c.rpc, &wc));
 	CHECK_EQ(ans[0].n, 1);
 	CHECK_EQ(ans[0].status, WEFT_RPC_CONNLOST);
-	end();
+	rig_break_down(&rig);
 }
 
 static uint32_t
@@ -228,7 +220,7 @@ test_regions_come_back(void)
 			CHECK_EQ(fake_mrs(), mrs);
 			CHECK_EQ(fake_regions(), 0);
 		}
-		end();
+		rig_break_down(&rig);
 	}
 }
 

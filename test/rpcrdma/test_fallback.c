@@ -4,7 +4,6 @@
  * Calls and replies are then sent in another form.
  */
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rpcrdma_call.h"
@@ -176,18 +175,6 @@ on_big(void *arg, enum weft_rpc_status status, void *res)
 		got_text = strdup(*(char **)res);
 }
 
-static bool_t
-xdr_text(XDR *x, ...)
-{
-	char **p;
-	va_list ap;
-
-	va_start(ap, x);
-	p = va_arg(ap, char **);
-	va_end(ap);
-	return xdr_string(x, p, 70000);
-}
-
 /* RFC 8166 s4.3.2.1, draft A.2: a binding without a limit gets the longest possible Reply chunk,
  * not none. */
 static void
@@ -202,7 +189,7 @@ test_no_bound(void)
 		                                     .proc = RIG_BIG,
 		                                     .xdr_args = rig_xdr_u32,
 		                                     .args = &(uint32_t){6000},
-		                                     .xdr_res = xdr_text,
+		                                     .xdr_res = rig_xdr_text,
 		                                     .res_bytes = sizeof(char *),
 		                                     .binding = &b,
 		                                     .fn = on_big,
