@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The states of an MPA stream, the up-calls from TCP, close and release. */
+/** @file The states of an MPA stream, faults, close and release. */
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "mpa_held.h"
 #include "mpa_priv.h"
 
 WEFT_LOG_REGISTER(mpa);
@@ -113,6 +114,12 @@ mpa_patience_us(const struct weft_mpa *m)
 }
 
 void
+weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns)
+{
+	weft_timer_arm(&m->sched->wheel, &m->startup, now_ns + timeout_us * WEFT_NS_PER_US);
+}
+
+void
 weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns)
 {
 	if (m->state != WEFT_MPA_CLOSED)
@@ -143,110 +150,22 @@ weft_mpa_close(struct weft_mpa *m, uint64_t now_ns)
 	mpa_fin(m, now_ns);
 }
 
-/* ---- TCP's up-calls ---- */
-
-static void
-mpa_rx(void *user, struct rte_mbuf *b, uint64_t now_ns)
+void
+weft_mpa_fault(struct weft_mpa *m, uint8_t code)
 {
-	struct weft_mpa *m = user;
+	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = code};
 
-	if (unlikely(m->rx_dead || m->state == WEFT_MPA_CLOSED || m->state == WEFT_MPA_IDLE)) {
-		weft_mpa_free_chain(b);
-		return;
-	}
-	weft_mpa_hold(m, b);
-	if (likely(m->drain == NULL))
-		(void)weft_mpa_drain(m, now_ns);
+	/* RFC 5044 s8: "Once MPA delivers an error of any type, it MUST NOT pass or deliver any
+	 * additional FPDUs on that half connection." */
+	m->rx_dead = true;
+	weft_mpa_keep_drop(m);
+	m->ops->fault(m->user, &term);
 }
 
-static void
-mpa_writable(void *user)
+/* Only the local catastrophic error (RFC 6581 s8) can report lack of memory. */
+void
+weft_mpa_no_memory(struct weft_mpa *m)
 {
-	struct weft_mpa *m = user;
-
-	if (m->state == WEFT_MPA_FULL && !m->tx_closed && (m->initiator || m->peer_spoke))
-		m->ops->writable(m->user);
+	WEFT_LOG_PEER(mpa, ERR, "no memory for an FPDU in pieces");
+	weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
 }
-
-static void
-mpa_mss(void *user, uint16_t mss_bytes)
-{
-	struct weft_mpa *m = user;
-	uint16_t mulpdu = weft_mpa_mulpdu(mss_bytes, m->tx_markers);
-
-	if (mulpdu == m->mulpdu_bytes)
-		return;
-	m->mulpdu_bytes = mulpdu;
-	if (m->state == WEFT_MPA_FULL)
-		m->ops->mulpdu(m->user, mulpdu);
-}
-
-/** The peer closed or reset. Note if this is how a responder of revision 1 refuses the Request. */
-static void
-mpa_note_refusal(struct weft_mpa *m)
-{
-	if (m->state == WEFT_MPA_REQ_SENT && m->su->raw_bytes == 0 && m->su->req.enhanced)
-		m->refused_rev2 = true;
-}
-
-static void
-mpa_eof(void *user)
-{
-	struct weft_mpa *m = user;
-	uint64_t now_ns = m->sched->now_ns;
-
-	switch (m->state) {
-	case WEFT_MPA_REQ_SENT:
-	case WEFT_MPA_REQ_WAIT:
-		m->stats.bad_startup++;
-		mpa_note_refusal(m);
-		weft_mpa_fail(m, m->su->raw_bytes > 0 ? -EPROTO : -ECONNRESET, now_ns);
-		return;
-	case WEFT_MPA_REQ_RCVD:
-		weft_mpa_fail(m, -ECONNRESET, now_ns);
-		return;
-	case WEFT_MPA_FULL:
-		if (m->drain == NULL && !weft_mpa_drain(m, now_ns))
-			return;
-		if (m->held_bytes + m->compact_bytes > 0 || m->shed) {
-			weft_mpa_fail(m, -EPROTO, now_ns);
-			return;
-		}
-		m->rx_eof = true;
-		m->ops->eof(m->user);
-		return;
-	case WEFT_MPA_CLOSED:
-		if (!m->tx_closed)
-			weft_mpa_give_up(m, now_ns);
-		return;
-	case WEFT_MPA_IDLE:
-		return;
-	}
-}
-
-static void
-mpa_closed(void *user, int err)
-{
-	struct weft_mpa *m = user;
-
-	if (err == 0 || err == -ECONNRESET)
-		mpa_note_refusal(m);
-	m->tcp = NULL;
-	weft_mpa_release(m);
-	m->ops->closed(m->user, err);
-}
-
-static void
-mpa_established(void *user)
-{
-	(void)user; /* MPA starts on established connections only */
-}
-
-const struct weft_tcp_conn_ops weft_mpa_tcp_ops = {
-        .established = mpa_established,
-        .rx = mpa_rx,
-        .writable = mpa_writable,
-        .mss = mpa_mss,
-        .eof = mpa_eof,
-        .closed = mpa_closed,
-};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Incomplete FPDUs: their memory, their deadline, and which stream ends without memory. */
+/** @file Incomplete FPDUs: their memory, and which stream ends without memory. */
 
 #include <stdlib.h>
 
+#include "mpa_held.h"
 #include "mpa_priv.h"
 #include "weft_netif_budget.h"
 
@@ -17,35 +18,7 @@ weft_mpa_keep_init(struct weft_mpa_keep *k, uint64_t heap_max_bytes)
 	TAILQ_INIT(&k->held);
 }
 
-/* ---- Mbufs ---- */
-
-bool
-weft_mpa_lend(struct weft_mpa *m)
-{
-	if (m->budget == NULL)
-		m->budget = weft_tcp_fpdu_budget(m->tcp);
-	if (m->held_segs > m->lent_segs) {
-		if (!weft_netif_budget_take(m->budget, m->held_segs - m->lent_segs))
-			return false;
-		m->lent_segs = m->held_segs;
-	}
-	return true;
-}
-
-void
-weft_mpa_unlend(struct weft_mpa *m)
-{
-	weft_netif_budget_give(m->budget, m->lent_segs - m->held_segs);
-	m->lent_segs = m->held_segs;
-}
-
 /* ---- The heap ---- */
-
-static struct weft_mpa_keep *
-mpa_keep(const struct weft_mpa *m)
-{
-	return m->sched->mpa_keep;
-}
 
 /** Charge `bytes` to the worker's heap budget for this connection, instead of m->keep_bytes. */
 static void
@@ -174,53 +147,4 @@ weft_mpa_wait_begin(struct weft_mpa *m)
 		TAILQ_INSERT_TAIL(&mpa_keep(m)->held, m, keep_link);
 	}
 	weft_mpa_watch_arm(m);
-}
-
-static bool
-mpa_overdue(const struct weft_mpa *m, uint64_t now_ns)
-{
-	uint64_t limit_ns = m->fpdu_timeout_us * WEFT_NS_PER_US;
-
-	return now_ns >= m->got_ns + limit_ns ||
-	       now_ns >= m->begun_ns + MPA_FPDU_TIMEOUTS * limit_ns;
-}
-
-/**
- * The timer of an incomplete FPDU, once a second. Ends the stream at the deadline. Copies octets
- * older than a second to m->compact, so that their mbufs return to the port. Frees m->compact when
- * it was not used for a second, so that an idle stream is small.
- */
-static void
-mpa_watch(struct weft_timer *t, uint64_t now_ns)
-{
-	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
-
-	if (m->waits && mpa_overdue(m, now_ns)) {
-		m->stats.fpdu_timeouts++;
-		if (mpa_keep(m) != NULL)
-			mpa_keep(m)->timeouts++;
-		WEFT_LOG_PEER(mpa, WARNING, "stream ended: an FPDU was not completed in time");
-		weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
-		return;
-	}
-	if (m->waits) {
-		if (m->held_segs > 0 && now_ns >= m->begun_ns + MPA_WATCH_NS &&
-		    weft_mpa_compact(m, m->held_bytes) < 0) {
-			weft_mpa_no_memory(m);
-			return;
-		}
-	} else if (m->compact == NULL) {
-		return;
-	} else if (!m->compact_used) {
-		weft_mpa_keep_drop(m);
-		return;
-	}
-	m->compact_used = false;
-	weft_timer_arm(&m->sched->wheel, t, now_ns + MPA_WATCH_NS);
-}
-
-void
-weft_mpa_watch_init(struct weft_mpa *m)
-{
-	weft_timer_init(&m->startup, mpa_watch);
 }

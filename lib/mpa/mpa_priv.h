@@ -14,6 +14,7 @@
 
 WEFT_LOG_DECLARE(mpa);
 
+#define MPA_REV_MAX            2
 #define MPA_STARTUP_TIMEOUT_US 10000000u
 /** After a reject: time for the peer to close before this side closes. */
 #define MPA_REJECT_WAIT_US 1000000u
@@ -59,8 +60,6 @@ struct mpa_drain {
 	uint8_t *orphan_compact;
 };
 
-extern const struct weft_tcp_conn_ops weft_mpa_tcp_ops;
-
 /** The only place that assigns m->state. */
 void weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to);
 /** Free everything but the connection, and go to IDLE. */
@@ -72,28 +71,33 @@ void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 void weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns);
 /** End the start-up: send FIN, and bound the time until the peer closes. */
 void weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns);
+/** Set the RTR forms that a frame offers or accepts. */
+void mpa_rtr_flags(struct weft_mpa_frame *f, uint8_t rtr);
+/** Send a start-up frame in segments of at most the MSS. 0, -ENOBUFS (nothing was sent), or an
+ * error of weft_tcp_send(). */
+int mpa_send_octets(struct weft_mpa *m, struct weft_tcp_conn *c, const uint8_t *buf, uint32_t len,
+                    uint64_t now_ns);
 /** Take a start-up frame from `held`. False: no FPDU can be parsed now, or m may be freed. */
 bool weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
 
-/** Take ownership of a received chain. */
-void weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
-/** Move n (<= held_bytes) octets from the held chain to dst. */
-void weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
 /** An FPDU was bad or cannot be kept: drop received octets, up-call fault(). May release m. */
 void weft_mpa_fault(struct weft_mpa *m, uint8_t code);
 /** weft_mpa_fault() for lack of memory. */
 void weft_mpa_no_memory(struct weft_mpa *m);
 
 /* mpa_keep.c */
-/** Charge the held mbufs to the port's budget. False: no room, the charge is unchanged. */
-bool weft_mpa_lend(struct weft_mpa *m);
-/** Return the charge of mbufs that are no longer held. */
-void weft_mpa_unlend(struct weft_mpa *m);
 /** Move n octets from the held chain to the end of m->compact. -ENOMEM: no memory, or the heap
  * budget is used up. */
 int weft_mpa_compact(struct weft_mpa *m, uint32_t n);
 /** Free all received octets. */
 void weft_mpa_keep_drop(struct weft_mpa *m);
+/** What the worker keeps for its streams. */
+static inline struct weft_mpa_keep *
+mpa_keep(const struct weft_mpa *m)
+{
+	return m->sched->mpa_keep;
+}
+
 /** Octets of an incomplete FPDU have arrived: note the time, arm the timer. */
 void weft_mpa_wait_begin(struct weft_mpa *m);
 /** At full operation: m->startup becomes the timer for incomplete FPDUs. */
@@ -102,6 +106,5 @@ void weft_mpa_watch_arm(struct weft_mpa *m);
 
 /** Hand up everything that is complete. False: an up-call released m, which may be freed. */
 bool weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
-void weft_mpa_free_chain(struct rte_mbuf *m);
 
 #endif /* MPA_PRIV_H */

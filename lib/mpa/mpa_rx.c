@@ -4,79 +4,8 @@
 
 #include <stdlib.h>
 
+#include "mpa_held.h"
 #include "mpa_priv.h"
-
-void
-weft_mpa_free_chain(struct rte_mbuf *m)
-{
-	while (m != NULL) {
-		struct rte_mbuf *next = m->next;
-
-		rte_pktmbuf_free_seg(m);
-		m = next;
-	}
-}
-
-void
-weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain)
-{
-	while (chain != NULL) {
-		struct rte_mbuf *next = chain->next;
-
-		if (unlikely(chain->data_len == 0)) {
-			rte_pktmbuf_free_seg(chain);
-			chain = next;
-			continue;
-		}
-		chain->next = NULL;
-		chain->nb_segs = 1;
-		if (m->held_tail == NULL)
-			m->held_head = chain;
-		else
-			m->held_tail->next = chain;
-		m->held_tail = chain;
-		m->held_bytes += chain->data_len;
-		m->held_segs++;
-		chain = next;
-	}
-}
-
-/** Skip n (<= held_bytes) octets, and free the mbufs that are used up. */
-static void
-mpa_consume(struct weft_mpa *m, uint32_t n)
-{
-	m->held_bytes -= n;
-	while (n > 0) {
-		struct rte_mbuf *seg = m->held_head;
-
-		if (n < seg->data_len) {
-			seg->data_off += n;
-			seg->data_len -= n;
-			return;
-		}
-		n -= seg->data_len;
-		m->held_head = seg->next;
-		if (m->held_head == NULL)
-			m->held_tail = NULL;
-		m->held_segs--;
-		if (unlikely(m->lent_segs > m->held_segs))
-			weft_mpa_unlend(m);
-		rte_pktmbuf_free_seg(seg);
-	}
-}
-
-void
-weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n)
-{
-	while (n > 0) {
-		uint32_t k = RTE_MIN(n, (uint32_t)m->held_head->data_len);
-
-		memcpy(dst, rte_pktmbuf_mtod(m->held_head, const uint8_t *), k);
-		mpa_consume(m, k);
-		dst += k;
-		n -= k;
-	}
-}
 
 /** The length field at the head. At least two octets are held. */
 static uint16_t
@@ -88,18 +17,6 @@ mpa_peek_len(const struct weft_mpa *m)
 	if (likely(seg->data_len >= 2))
 		return weft_get_be16(p);
 	return (uint16_t)(p[0] << 8 | *rte_pktmbuf_mtod(seg->next, const uint8_t *));
-}
-
-void
-weft_mpa_fault(struct weft_mpa *m, uint8_t code)
-{
-	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = code};
-
-	/* RFC 5044 s8: "Once MPA delivers an error of any type, it MUST NOT pass or deliver any
-	 * additional FPDUs on that half connection." */
-	m->rx_dead = true;
-	weft_mpa_keep_drop(m);
-	m->ops->fault(m->user, &term);
 }
 
 static void
@@ -235,14 +152,6 @@ mpa_pins_mbufs(const struct weft_mpa *m)
 	return m->held_segs > MPA_HELD_MAX_SEGS ||
 	       (m->held_segs > MPA_HELD_FREE_SEGS &&
 	        m->held_bytes < m->held_segs * MPA_HELD_MIN_FILL_BYTES);
-}
-
-/* Only the local catastrophic error (RFC 6581 s8) can report lack of memory. */
-void
-weft_mpa_no_memory(struct weft_mpa *m)
-{
-	WEFT_LOG_PEER(mpa, ERR, "no memory for an FPDU in pieces");
-	weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
 }
 
 /** Keep the first part of an incomplete FPDU: in its mbufs within their limits, else copied. */

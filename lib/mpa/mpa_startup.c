@@ -3,33 +3,10 @@
 
 #include <stdlib.h>
 
+#include "mpa_held.h"
 #include "mpa_priv.h"
 
-#define MPA_REV_MAX 2
-
-void
-weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns)
-{
-	weft_timer_arm(&m->sched->wheel, &m->startup, now_ns + timeout_us * WEFT_NS_PER_US);
-}
-
-static void
-mpa_startup_timeout(struct weft_timer *t, uint64_t now_ns)
-{
-	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
-
-	if (m->state == WEFT_MPA_CLOSED && !m->tx_closed) {
-		weft_mpa_give_up(m, now_ns);
-		return;
-	}
-	if (m->state != WEFT_MPA_CLOSED)
-		m->stats.bad_startup++;
-	weft_mpa_fail(m, -ETIMEDOUT, now_ns);
-}
-
-/** Send a start-up frame in segments of at most the MSS. 0, -ENOBUFS (nothing was sent), or an
- * error of weft_tcp_send(). */
-static int
+int
 mpa_send_octets(struct weft_mpa *m, struct weft_tcp_conn *c, const uint8_t *buf, uint32_t len,
                 uint64_t now_ns)
 {
@@ -65,45 +42,7 @@ mpa_send_octets(struct weft_mpa *m, struct weft_tcp_conn *c, const uint8_t *buf,
 	return rc;
 }
 
-static void
-mpa_drain_later(struct weft_task *t, uint64_t now_ns)
-{
-	struct weft_mpa *m = container_of(t, struct weft_mpa, drain_task);
-
-	if (unlikely(m->shed)) {
-		m->shed = false;
-		weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
-		return;
-	}
-	(void)weft_mpa_drain(m, now_ns);
-}
-
-/** Set up m on connection c, with m->su. Everything but m->stream is reset. 0, or -ENOMEM. */
-static int
-mpa_setup(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s, uint32_t timeout_us,
-          const struct weft_mpa_ops *ops, void *user)
-{
-	const uint64_t stream = m->stream;
-
-	memset(m, 0, sizeof(*m));
-	m->stream = stream;
-	m->su = calloc(1, sizeof(*m->su));
-	if (m->su == NULL)
-		return -ENOMEM;
-	m->su->timeout_us = timeout_us != 0 ? timeout_us : MPA_STARTUP_TIMEOUT_US;
-	m->tcp = c;
-	m->ops = ops;
-	m->user = user;
-	m->sched = s;
-	m->fpdu_timeout_us = MPA_FPDU_TIMEOUT_US;
-	m->mulpdu_bytes = weft_mpa_mulpdu(weft_tcp_mss(c), false);
-	weft_timer_init(&m->startup, mpa_startup_timeout);
-	weft_task_init(&m->drain_task, mpa_drain_later);
-	return 0;
-}
-
-/** Set the RTR forms that a frame offers or accepts. */
-static void
+void
 mpa_rtr_flags(struct weft_mpa_frame *f, uint8_t rtr)
 {
 	f->rtr_send = rtr & WEFT_MPA_RTR_FPDU;
@@ -158,65 +97,6 @@ mpa_enter_full(struct weft_mpa *m, const struct weft_mpa_frame *req,
 	weft_mpa_set_state(m, WEFT_MPA_FULL);
 }
 
-int
-weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
-               const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
-               uint64_t now_ns)
-{
-	uint8_t buf[MPA_FRAME_MAX_BYTES];
-	struct weft_mpa_frame *f;
-	int rc, len;
-
-	if (attr->rev < 1 || attr->rev > MPA_REV_MAX ||
-	    attr->pdata_len_bytes > WEFT_MPA_MAX_PDATA || (attr->p2p && attr->rev < 2) ||
-	    (attr->opts.rtr & ~WEFT_MPA_RTR_ALL) != 0)
-		return -EINVAL;
-	rc = mpa_setup(m, c, s, attr->startup_timeout_us, ops, user);
-	if (rc < 0)
-		return rc;
-	weft_mpa_set_opts(m, &attr->opts);
-	f = &m->su->req;
-	f->rev = attr->rev;
-	f->markers = attr->opts.markers;
-	f->crc = !attr->opts.no_crc;
-	f->enhanced = attr->rev >= 2;
-	f->p2p = attr->p2p;
-	if (attr->p2p)
-		mpa_rtr_flags(f, attr->opts.rtr != 0 ? attr->opts.rtr : WEFT_MPA_RTR_ALL);
-	f->ird = attr->ird;
-	f->ord = attr->ord;
-	f->pdata_len_bytes = attr->pdata_len_bytes;
-	if (attr->pdata_len_bytes > 0)
-		memcpy(f->pdata, attr->pdata, attr->pdata_len_bytes);
-	len = weft_mpa_frame_encode(f, buf, sizeof(buf));
-	rc = len < 0 ? len : mpa_send_octets(m, c, buf, (uint32_t)len, now_ns);
-	if (rc < 0) {
-		m->tcp = NULL;
-		weft_mpa_release(m);
-		return rc;
-	}
-	m->initiator = true;
-	weft_mpa_set_state(m, WEFT_MPA_REQ_SENT);
-	weft_mpa_startup_arm(m, m->su->timeout_us, now_ns);
-	weft_tcp_set_user(c, &weft_mpa_tcp_ops, m);
-	return 0;
-}
-
-int
-weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
-                 uint32_t startup_timeout_us, const struct weft_mpa_ops *ops, void *user,
-                 uint64_t now_ns)
-{
-	int rc = mpa_setup(m, c, s, startup_timeout_us, ops, user);
-
-	if (rc < 0)
-		return rc;
-	weft_mpa_set_state(m, WEFT_MPA_REQ_WAIT);
-	weft_mpa_startup_arm(m, m->su->timeout_us, now_ns);
-	weft_tcp_set_user(c, &weft_mpa_tcp_ops, m);
-	return 0;
-}
-
 uint16_t
 weft_mpa_heard(const struct weft_mpa *m)
 {
@@ -230,25 +110,6 @@ weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts)
 		m->su->opts = *opts;
 	if (opts->fpdu_timeout_us != 0)
 		m->fpdu_timeout_us = opts->fpdu_timeout_us;
-}
-
-void
-weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_ops *ops,
-              void *user)
-{
-	RTE_ASSERT(from->state == WEFT_MPA_REQ_RCVD && to->tcp == NULL);
-	/* In REQ_RCVD neither the timer nor the task is pending, and no segment is being built. */
-	if (from->drain != NULL) {
-		from->drain->gone = true; /* the loop holds no fragments in this state */
-		from->drain = NULL;
-	}
-	*to = *from;
-	to->ops = ops;
-	to->user = user;
-	weft_timer_init(&to->startup, mpa_startup_timeout);
-	weft_task_init(&to->drain_task, mpa_drain_later);
-	weft_tcp_set_user(to->tcp, &weft_mpa_tcp_ops, to);
-	memset(from, 0, sizeof(*from));
 }
 
 /**
