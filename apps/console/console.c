@@ -104,24 +104,18 @@ usage(void)
 {
 	printf("Usage: weft-console PORT-OPTIONS [-f SCRIPT]\n"
 	       "\n"
-	       "A prompt over a live RDMA stack: listen, connect, register, post, look. Commands "
-	       "come\n"
-	       "from a terminal (completion by Tab, history by arrow keys), from a script, or from "
-	       "a pipe;\n"
-	       "script and pipe stop at the first command that fails, with exit status 1.\n"
+	       "A prompt to a running RDMA stack, with commands to listen, connect, register\n"
+	       "memory, post work requests and show state. Commands come from a terminal (Tab\n"
+	       "completes, the arrow keys recall), from a script or from a pipe. A script or\n"
+	       "a pipe ends at the first command that fails, with exit status 1.\n"
 	       "\n"
-	       "Port options (one of the two):\n"
-	       "  -c, --config FILE      take ports and workers from a configuration file\n"
-	       "      --dev VDEV         DPDK device, for example net_memif0,role=client,...\n"
-	       "      --address CIDR     our address on it, for example 10.0.0.2/24 or\n"
-	       "                         fd00::2/64 or both: 10.0.0.2/24,fd00::2/64\n"
-	       "      --mtu BYTES        [1500]\n"
-	       "Options:\n"
-	       "  -f, --file SCRIPT      run a script, then leave; of a FIFO, <(...) included, the "
-	       "lines are\n"
-	       "                         run as they come\n"
-	       "  -h, --help\n"
-	       "  -V, --version\n");
+	       "Port options (--config, or --dev and --address):\n"
+	       "  -c, --config FILE      use the ports and workers of a configuration "
+	       "file\n" PORT_ARGS_HELP "Options:\n"
+	       "  -f, --file SCRIPT      run a script, then exit. Lines of a FIFO, such as\n"
+	       "                         <(...), are run as they arrive\n"
+	       "  -h, --help             print this text\n"
+	       "  -V, --version          print the version\n");
 }
 
 static void

@@ -65,6 +65,6 @@ cp_leave(struct cp_session *s, const char *consequence)
 {
 	cp_close(s);
 	return cp_fail(s, -ECANCELED,
-	               "%s: the target takes export %s back, %.1f s after its warning%s", s->where,
+	               "%s: the target revokes export %s, %.1f s after its warning%s", s->where,
 	               s->url.export_name, s->revoke_s, consequence);
 }

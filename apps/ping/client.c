@@ -233,7 +233,7 @@ client_why_not_up(const struct client *c, int rc, char *why, size_t size)
 		    "no answer within %u s; is the address right, and does a server run there?",
 		    CONNECT_US / 1000000);
 	else if (err == ECONNREFUSED)
-		add(why, size, "nobody listens there; start rping -s or weft-ping -s");
+		add(why, size, "no server listens there; start rping -s or weft-ping -s");
 	else if (c->terminated) {
 		char text[160];
 

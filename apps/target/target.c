@@ -25,27 +25,25 @@ usage(void)
 {
 	fputs("usage: weft-target -c FILE.ini\n"
 	      "\n"
-	      "Export files or persistent memory to weft-cp and other initiators. Runs in the "
-	      "foreground\n"
-	      "and logs to standard error; the line \"weft-target: ready: ...\" says that it "
-	      "serves.\n"
-	      "SIGTERM and SIGINT close the connections and end it. SIGHUP reads the "
-	      "configuration\n"
-	      "again: what exports grant no more is taken back, revoke_ms after a warning; clients "
-	      "and\n"
-	      "their keys are what it says from then on.\n"
+	      "Export files or persistent memory to weft-cp and other initiators. The\n"
+	      "program runs in the foreground and logs to standard error. The line\n"
+	      "\"weft-target: ready: ...\" shows that it serves. SIGTERM and SIGINT close the\n"
+	      "connections and end the program. SIGHUP makes it read the configuration\n"
+	      "again. Grants that exceed the new rights of an export are revoked, revoke_ms\n"
+	      "after a warning. Clients and their keys are replaced by those of the file.\n"
 	      "\n"
-	      "  -c, --config FILE   the configuration (docs/configuration.md)\n"
-	      "      --check-config  read it, say what is wrong, touch nothing\n"
-	      "      --help-config   all sections and keys\n"
-	      "      --strict        do not start when an export cannot be opened; without it the "
-	      "others are\n"
-	      "                      served, and SIGHUP tries it again\n"
-	      "      --version\n"
-	      "  -h, --help\n"
+	      "  -c, --config FILE   use this configuration (docs/configuration.md)\n"
+	      "      --check-config  check the configuration, describe its first error, and\n"
+	      "                      change nothing\n"
+	      "      --help-config   print all sections and keys\n"
+	      "      --strict        do not start when an export cannot be opened. Without\n"
+	      "                      this option the other exports are served, and SIGHUP\n"
+	      "                      tries to open it again\n"
+	      "      --version       print the version\n"
+	      "  -h, --help          print this text\n"
 	      "\n"
-	      "Exit status: 0 ended by a signal, 1 something is wrong (one line says what), 2 "
-	      "usage.\n",
+	      "Exit status: 0 ended by a signal; 1 an error, which one line describes; 2 a\n"
+	      "wrong command line.\n",
 	      stdout);
 }
 
@@ -265,7 +263,8 @@ main(int argc, char **argv)
 
 	/* When a mapped file is truncated, its export ends and the program goes on. */
 	if (weft_guard_install() != 0)
-		ui_msg("SIGBUS is somebody else's: a mapped file that is cut ends this program");
+		ui_msg("SIGBUS has another handler: this program ends when a mapped file is "
+		       "truncated");
 	if (target_up(t, err, sizeof(err)) != 0) {
 		for (uint32_t i = 0; i < t->nexports; i++)
 			target_export_undo(&t->exports[i]);

@@ -117,7 +117,7 @@ worker_reload(void *arg)
 		pthread_mutex_unlock(&t->clients_lock);
 		if (known)
 			continue;
-		target_log("%s: closed: %s is no client any more", c->peer, c->auth.name);
+		target_log("%s: closed: client %s is no longer configured", c->peer, c->auth.name);
 		tw->ops->close(c);
 	}
 }
@@ -139,7 +139,7 @@ target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t
 	pthread_mutex_unlock(&t->clients_lock);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		if (weft_worker_call(t->workers[i].w, worker_reload, &t->workers[i]) != 0)
-			ui_msg("connections of clients that are no more stay; send SIGHUP again");
+			ui_msg("connections of removed clients are still open; send SIGHUP again");
 	return 0;
 }
 
@@ -311,7 +311,7 @@ auth_refused(struct target_conn *c, uint64_t times)
 		           "ours (known_as in [target] names those that are translated)",
 		           c->peer, c->auth.name);
 	else if (c->auth.state == HOST_AUTH_NEW)
-		target_log("%s: refused: it does not show who it is", c->peer);
+		target_log("%s: refused: it does not authenticate", c->peer);
 	else
 		target_log("%s: refused: it does not show that it is %s", c->peer,
 		           c->auth.name[0] != '\0' ? c->auth.name : "anybody");

@@ -105,7 +105,7 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 	if (target_export_why(ex, why, size))
 		return WEFT_EXPORT_OFFLINE;
 	if (may == 0) {
-		snprintf(why, size, "it was taken back by the target");
+		snprintf(why, size, "the target has revoked it");
 		return WEFT_EXPORT_NOENT;
 	}
 	if (wants == 0 || (wants & ~(uint32_t)RIGHTS_ALL)) {

@@ -80,7 +80,7 @@ on_event(void *user, const struct weft_event *ev)
 	case WEFT_EV_REJECTED:
 		if (!LIST_EMPTY(&c->grants))
 			target_log("%s: %s, its grants end", c->peer,
-			           ev->status == -ETIMEDOUT ? "is dead (it answers no more)"
+			           ev->status == -ETIMEDOUT ? "does not answer any more"
 			           : ev->status != 0        ? "connection lost"
 			                                    : "disconnected");
 		target_conn_close(c);

@@ -89,7 +89,8 @@ opening_log_check(const struct opening *o, const struct target_export *ex)
 	int rc = weft_log_super_decode(ex->persist->base, ex->persist->bytes, &super);
 
 	if (rc != (o->is_new ? -ENODATA : 0))
-		return opening_fail(o, -EBUSY, "was changed by somebody just now; not touched");
+		return opening_fail(o, -EBUSY,
+		                    "was changed by another process meanwhile; not touched");
 	return 0;
 }
 

@@ -105,7 +105,8 @@ opening_object_check(const struct opening *o, struct target_export *ex)
 	enum expfmt_check c = expfmt_super_decode(ex->persist->base, &ex->super);
 
 	if (c != (o->is_new ? EXPFMT_ZERO : EXPFMT_OK))
-		return opening_fail(o, -EBUSY, "was changed by somebody just now; not touched");
+		return opening_fail(o, -EBUSY,
+		                    "was changed by another process meanwhile; not touched");
 	return o->is_new ? object_format(o, ex) : 0;
 }
 

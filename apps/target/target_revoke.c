@@ -81,7 +81,7 @@ on_revoke(void *user, const struct weft_revoke *r)
 	switch (r->step) {
 	case WEFT_REVOKE_ASKED:
 		target_log_export(
-		        "export %s: asked back from %s, which has %.1f s; then it keeps %s",
+		        "export %s: rights of %s will be revoked in %.1f s; then it keeps %s",
 		        ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
 		        target_rights_str(g->rest, rights, sizeof(rights)));
 		grant_count(ex, &ex->revocations);
@@ -99,13 +99,15 @@ on_revoke(void *user, const struct weft_revoke *r)
 		target_grant_revoke(g); /* more rights may have been revoked meanwhile */
 		break;
 	case WEFT_REVOKE_INVALIDATED:
-		target_log_export("export %s: taken back from %s", ex->conf->name, g->conn->peer);
+		target_log_export("export %s: the grant of %s is revoked", ex->conf->name,
+		                  g->conn->peer);
 		grant_count(ex, &ex->revoked);
 		target_grant_drop(g);
 		break;
 	case WEFT_REVOKE_FAILED:
 		/* The peer has already invalidated the STag, so no right is left. */
-		target_log_export("export %s: %s gave it back", ex->conf->name, g->conn->peer);
+		target_log_export("export %s: %s has invalidated its grant", ex->conf->name,
+		                  g->conn->peer);
 		target_grant_drop(g);
 		break;
 	}
@@ -144,8 +146,8 @@ target_grant_revoke(struct target_grant *g)
 		if (target_file_lost(g->ex))
 			(void)weft_mr_revoke_go(g->mr);
 	} else {
-		target_log_export("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
-		                  g->conn->peer, strerror(-rc));
+		target_log_export("export %s: the grant of %s cannot be revoked: %s",
+		                  g->ex->conf->name, g->conn->peer, strerror(-rc));
 	}
 }
 
@@ -183,7 +185,7 @@ target_export_revoke(struct target *t, struct target_export *ex)
 		}
 		if (rc != 0) {
 			free(call);
-			ui_msg("export %s: cannot be asked back now: %s; send SIGHUP",
+			ui_msg("export %s: its grants cannot be revoked now: %s; send SIGHUP",
 			       ex->conf->name, strerror(-rc));
 		}
 	}

@@ -173,8 +173,8 @@ target_watch(struct target *t)
 			continue;
 		}
 		atomic_fetch_add(&ex->files_lost, 1);
-		ui_msg("export %s: LOST: %s %s; it is not served any more, and what was granted is "
-		       "taken back",
+		ui_msg("export %s: LOST: %s %s; it is no longer served, and its grants "
+		       "are revoked",
 		       ex->conf->name, ex->conf->path, target_file_str(ex));
 		target_export_revoke(t, ex);
 	}

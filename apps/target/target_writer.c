@@ -142,10 +142,11 @@ writer_yield(void *arg)
 			ex->slot.yields++;
 		pthread_mutex_unlock(&ex->lock);
 		if (!stays) {
-			target_log_export("export %s: its writer %s %s; another client asks for it",
-			                  ex->conf->name, g->conn->peer,
-			                  call->idle ? "does nothing"
-			                             : "has not shown who it is, who asks has");
+			target_log_export(
+			        "export %s: its writer %s %s; another client asks to write",
+			        ex->conf->name, g->conn->peer,
+			        call->idle ? "is inactive"
+			                   : "is not authenticated, and the next one is");
 			g->yields = true;
 			call->tw->ops->revoke(g);
 		}

@@ -259,7 +259,7 @@ def test_names():
     with open(t.conf, "w") as f:
         f.write(text.replace(f"[client alice]\nkey_file = {path('alice')}\n", ""))
     t.proc.send_signal(signal.SIGHUP)
-    wait_for(lambda: "alice is no client any more" in t.logged())
+    wait_for(lambda: "client alice is no longer configured" in t.logged())
     # The log line comes from the main thread. The connection is ended by its worker one poll later.
     wait_for(lambda: a.say(f"write {stag}") == "gone")
     wait_for(lambda: b.say(f"open {ALL:x}").startswith("ticket"))

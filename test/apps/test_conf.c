@@ -350,7 +350,8 @@ test_values(void)
 	        {PORT "[client alice]\n",
 	         "t.ini:4: [client alice] key_file: missing; every [client NAME] needs it"},
 	        {PORT "[target]\nhost_auth = required\n",
-	         "t.ini: [target] host_auth: nobody could pass; add a [client NAME] section with "
+	         "t.ini: [target] host_auth: no client can authenticate; add a [client NAME] "
+	         "section with "
 	         "key_file"},
 	        {PORT "[target]\nhost_auth = yes\n",
 	         "t.ini:5: [target] host_auth: \"yes\" is not one of none|optional|required"},

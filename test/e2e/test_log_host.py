@@ -124,7 +124,7 @@ def test_take_over():
     assert b.found >= a.acked, (a.acked, b.found)
     # The first targets that revoke the grant end its log. At the others it has left by then.
     logs = [t.logged() for t in ts]
-    assert any("taken back from 10.0.0.100:" in x for x in logs), logs
+    assert any("the grant of 10.0.0.100:" in x for x in logs), logs
     b.kill()
     b.gone()
 

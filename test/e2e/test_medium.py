@@ -532,7 +532,7 @@ def test_mapped_file_cut_in_a_push():
         err = cut_under(t, cut, [make_file("mp.new", 7 * MIB, 14), "weft://10.0.0.1/cut", "--rate", "4M"])
         # One of these comes first: the fault, a Flush, a Verify, or the check that revokes the grant.
         assert any(w in err for w in ("the medium is gone", "flush failed", "could not read the medium", "was cut short",
-                                      "taken back", "takes export cut back")), err
+                                      "revoked", "revokes export cut")), err
         lost_for_good(t, cut)
 
 
@@ -542,7 +542,7 @@ def test_mapped_file_cut_in_a_pull():
         t, cut, _ = mapped(m)
         dst = path("mp.got")
         err = cut_under(t, cut, ["weft://10.0.0.1/cut", dst, "--rate", "4M"])
-        assert any(w in err for w in ("the medium is gone", "was cut short", "taken back", "takes export cut back")), err
+        assert any(w in err for w in ("the medium is gone", "was cut short", "revoked", "revokes export cut")), err
         assert not os.path.exists(dst)
         lost_for_good(t, cut)
 

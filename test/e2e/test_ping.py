@@ -113,7 +113,7 @@ def test_families():
     assert ping(sock, "-p", "7999", "-C", "3", "-V", host="fd00::1")[0] == 0
     rc, out, err = ping(sock, "-C", "3")
     assert rc == 1
-    one_line(err, "10.0.0.1:7174", "nobody listens there; start rping -s")
+    one_line(err, "10.0.0.1:7174", "no server listens there; start rping -s")
     assert s.term()[0] == 0
     s = server(sock, "-P", "-a", "fd00::1")
     assert ping(sock, "-C", "3", "-V", host="fd00::1", address="fd00::2/64")[0] == 0

@@ -86,7 +86,7 @@ def test_reduced():
     assert "access rights violation" in err or "remote access error" in err, err
     log = t.logged()
     assert "export demo: grants read,verify from now on" in log, log
-    assert re.search(r"export demo: asked back from \S+, which has 0.5 s; then it keeps read,verify", log), log
+    assert re.search(r"export demo: rights of \S+ will be revoked in 0.5 s; then it keeps read,verify", log), log
     assert re.search(r"export demo: \S+ keeps read,verify", log), log
     out, err = other.communicate(timeout=30)
     assert other.returncode == 0, err
@@ -125,7 +125,7 @@ def test_revoked():
     # A Write fails by the Terminate, and a Flush or Verify by its completion.
     one_line(err, "nothing was committed, the export keeps generation 1")
     assert "invalid STag" in err or "remote access error" in err, err
-    assert re.search(r"export demo: taken back from ", t.logged()), t.logged()
+    assert re.search(r"export demo: the grant of \S+ is revoked", t.logged()), t.logged()
     rc, _, err = t.cp("weft://10.0.0.1/demo", path("rev.out"))
     assert rc == 1
     one_line(err, "no export")
@@ -143,8 +143,8 @@ def test_revoked():
 
 def test_reads_held():
     """READs that are queued when their grant ends are not answered, because the memory is not theirs any more."""
-    for n, (to, says) in enumerate(((None, None), ("flush", "taken back from"), ("write", r":\d+ keeps"),
-                                      ("read,verify", None))):
+    for n, (to, says) in enumerate(((None, None), ("flush", "is revoked"), ("write", r":\d+ keeps"),
+                                     ("read,verify", None))):
         t = Target(f"held{n}", {"demo": {"rights": "read,write,verify", "size": "16M", "persist": "file",
                                                "path": path(f"held{n}.weft"), "hash": "sha256" if n > 1 else "crc32c"}},
                    extra="revoke_ms = 200", keepalive_ms=20000)
@@ -200,7 +200,7 @@ def test_warned():
         out, err = p.communicate(timeout=30)
         assert p.returncode == 1, (p.returncode, out, err)
         assert time.monotonic() - began < 2.5, "it waited for the deadline"
-        one_line(err, "the target takes export demo back, 3.0 s after its warning",
+        one_line(err, "the target revokes export demo, 3.0 s after its warning",
                  "nothing was committed, the export keeps generation 1")
         now = tel.ask("/weft/target/export,demo")
         assert now["revocations"] == told and now["revocations_told"] == told, now
@@ -217,7 +217,7 @@ def test_warned():
     edit(t, r"\[export demo\].*?(?=\[export other)", "")
     out, err = p.communicate(timeout=30)
     assert p.returncode == 1, (p.returncode, out, err)
-    one_line(err, "the target takes export demo back", "nothing was written")
+    one_line(err, "the target revokes export demo", "nothing was written")
     assert not os.path.exists(path("warn.out2"))
     assert tel.ask("/weft/target/export,demo")["revocations_told"] == 3
     assert t.term() == 0
@@ -253,7 +253,7 @@ def test_lost_meanwhile():
         p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K"))  # takes 14 s
         granted(t, e, 2)
         edit(t, *change)
-        wait_for(lambda: re.search(f"export {e}: asked back from \\S+, which has 60.0 s", t.logged()))
+        wait_for(lambda: re.search(f"export {e}: rights of \\S+ will be revoked in 60.0 s", t.logged()))
         assert p.poll() is None, p.communicate()
         os.unlink(path(f"lost.{e}.weft"))
         began = time.monotonic()

@@ -90,50 +90,50 @@ static const struct conf_key keys_target[] = {
          .help = "calls a client may have outstanding"},
         {"revoke_ms", CONF_T_U32, F(conf_target, revoke_ms), .min = 0, .max = 3600000,
          .dflt = "5000",
-         .help = "time, in milliseconds, that clients have to finish when SIGHUP finds that an "
-                 "export grants less than before, or is gone: then the grants that are out are "
-                 "reduced or taken back; SIGHUP changes this, the rights of exports, and "
-                 "the clients and their keys; all else takes a restart"},
+         .help = "time, in milliseconds, between the warning and the revocation of a grant, when "
+                 "SIGHUP finds that an export grants less than before, or is no longer "
+                 "configured. SIGHUP changes this key, the rights of exports, and the clients and "
+                 "their keys; all other changes need a restart"},
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
-         .help = "an export has one writer at a time; one of which nothing is heard for so long, "
+         .help = "an export has one writer at a time. A writer that was inactive for this time, "
                  "in milliseconds, gives way when another client asks, `revoke_ms` after a "
-                 "warning; one that has not shown who it is gives way to one that has, whatever "
-                 "it does"},
+                 "warning. A writer that is not authenticated gives way to one that is, even "
+                 "while it is active"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
-         .help = "connections that one address (of IPv6 one /64; all link-local ones are one) may "
-                 "have to a "
-                 "worker, those being set up included; one more is reset; [half of `max_conns` of "
+         .help = "connections of one address to one worker, those in start-up included; one more "
+                 "is reset. An IPv6 /64 counts as one address, and so do all link-local addresses; "
+                 "[half of `max_conns` of "
                  "[tcp], at least 8]"},
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
          .max = 16777216,
-         .help = "likewise those being set up, before MPA has asked and we have answered, of which "
-                 "all together have 128: one more pushes out the oldest that says nothing; [64]"},
+         .help = "likewise of connections in start-up, before the Reply of MPA. There are at most "
+                 "128 of them in all; one more displaces the oldest that has sent nothing; [64]"},
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
-         .help = "grants that a client may hold, on all of its connections; a client is the name "
-                 "that it showed by its key, else its address; an IPv6 /64 has four times as many, "
-                 "of which idle connections go for its other addresses; of 4096 in all "
-                 "the last quarter is for clients that hold less than 8"},
+         .help = "grants that a client may hold, on all of its connections; a client is an "
+                 "authenticated name, or else an address. An IPv6 /64 may hold four times as many; "
+                 "its idle connections are closed when its other addresses need grants. Of 4096 "
+                 "grants in all the last quarter is reserved for clients that hold fewer than 8"},
         {"max_opens_per_s", CONF_T_U32, F(conf_target, max_opens_per_s), .min = 0, .max = 1000000,
          .dflt = "1000",
-         .help = "OPENs that are served of a client in a second, likewise (of a /64 four times as "
-                 "many); `0`: as many as it likes"},
+         .help = "OPENs of one client that are served in a second (of a /64 four times as many); "
+                 "`0`: no limit"},
         {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth), .choices = "none|optional|required",
          .dflt = "none",
-         .help = "whether clients show who they are ([client NAME], docs/host-auth.md): `none` "
-                 "asks nobody, `optional` takes those that do not try and refuses those that "
-                 "fail, `required` serves nobody else"},
+         .help = "whether clients authenticate ([client NAME], docs/host-auth.md): with `none` no "
+                 "client can; `optional` refuses clients that try and fail; `required` also "
+                 "refuses clients that do not try"},
         {"auth_timeout_ms", CONF_T_U32, F(conf_target, auth_timeout_ms), .min = 100, .max = 3600000,
          .dflt = "10000",
-         .help = "time, in milliseconds, that a client has for showing who it is, from its "
-                 "connection on (with `optional`: once it begins to); then it is closed"},
+         .help = "time, in milliseconds, that a client has to authenticate, from the start of its "
+                 "connection (with `optional`: of the attempt); after it the connection is closed"},
         {"known_as", CONF_T_STR, F(conf_target, known_as),
          .help = "addresses and ports by which clients call this target, where they are "
-                 "translated on the way (`192.0.2.1:7471, [2001:db8::1]:7471`); its own need "
-                 "not be named. A client that shows who it is called one of these, or is "
-                 "refused"},
+                 "translated on the way (`192.0.2.1:7471, [2001:db8::1]:7471`); the target's own "
+                 "addresses need not be listed. A client that authenticates and called any "
+                 "other address is refused"},
 };
 
 static const struct conf_key keys_client[] = {

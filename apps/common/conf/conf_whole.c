@@ -174,9 +174,10 @@ whole_check_exports(const struct whole *h)
 	const struct conf *c = h->c;
 
 	if (c->target.host_auth != CONF_HOST_AUTH_NONE && c->nclients == 0)
-		return whole_fail(h, 0,
-		                  "[target] host_auth: nobody could pass; add a [client NAME] "
-		                  "section with key_file");
+		return whole_fail(
+		        h, 0,
+		        "[target] host_auth: no client can authenticate; add a [client NAME] "
+		        "section with key_file");
 	for (uint32_t i = 1; i < c->nexports; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->exports[i].path[0] != '\0' &&
