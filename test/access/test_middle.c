@@ -76,7 +76,7 @@ begin(const char *called, bool must)
 }
 
 static void
-end(void)
+tear_down(void)
 {
 	fake_break(&rig.c.qp);
 	rig_down(&rig);
@@ -205,7 +205,7 @@ test_honest(void)
 		CHECK_EQ(ans.status, WEFT_RPC_OK);
 		CHECK_EQ(ans.sum, 3);
 		CHECK_EQ(rig.s.served, 1);
-		end();
+		tear_down();
 	}
 }
 
@@ -220,7 +220,7 @@ test_relay(void)
 		CHECK(client.state != HOST_AUTH_DONE);
 		CHECK_EQ(rig.s.served, 0);
 		CHECK(ans.n == 1 && ans.status != WEFT_RPC_OK);
-		end();
+		tear_down();
 	}
 }
 
@@ -245,7 +245,7 @@ meddle(uint64_t seed)
 	} else {
 		refused++;
 	}
-	end();
+	tear_down();
 }
 
 static void

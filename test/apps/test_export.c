@@ -49,7 +49,7 @@ begin(void)
 }
 
 static void
-end(void)
+tear_down(void)
 {
 	unlink(path);
 	rmdir(dir);
@@ -126,7 +126,7 @@ test_new(void)
 	CHECK_MSG(try() == 0, "%s", err);
 	CHECK_EQ(ex.super.size_bytes, 1 << 20);
 	target_export_close(&ex);
-	end();
+	tear_down();
 }
 
 /* A file of zeros, as truncate -s makes one, is new. */
@@ -144,7 +144,7 @@ test_zeros(void)
 	CHECK_MSG(try() == 0, "%s", err);
 	CHECK_EQ(ex.super.size_bytes, 1 << 20);
 	target_export_close(&ex);
-	end();
+	tear_down();
 }
 
 static void
@@ -157,7 +157,7 @@ test_lock(void)
 	target_export_close(&ex);
 	CHECK_MSG(try() == 0, "%s", err);
 	target_export_close(&ex);
-	end();
+	tear_down();
 }
 
 static void
@@ -174,7 +174,7 @@ test_missing(void)
 	check_refused(-EISDIR, "cannot be opened for writing: Is a directory");
 	strcpy(conf.path, "/dev/null");
 	check_refused(-ENOTSUP, "is neither a file nor a block device");
-	end();
+	tear_down();
 }
 
 static void
@@ -192,7 +192,7 @@ test_unwritable(void)
 	if (root)
 		CHECK_EQ(seteuid(0), 0);
 	CHECK_EQ(chmod(dir, 0700), 0);
-	end();
+	tear_down();
 }
 
 /* A file that is not an export, or is a damaged one, is refused and not changed by a single
@@ -252,7 +252,7 @@ test_never_overwritten(void)
 		check_refused(-EINVAL, t[i].why);
 		read_all(after, sizeof(after));
 		CHECK_MEM(after, before, sizeof(before));
-		end();
+		tear_down();
 	}
 }
 
@@ -284,7 +284,7 @@ test_sizes(void)
 	CHECK_EQ(try(), -ENOMEM);
 	CHECK_MSG(strstr(err, "needs 1.00 PiB of memory") != NULL, "%s", err);
 	CHECK(access(path, F_OK) != 0);
-	end();
+	tear_down();
 }
 
 /* The log line about the content. */
@@ -327,7 +327,7 @@ test_content(void)
 	CHECK_MSG(strstr(log_line, "; DAMAGED: generation 3, but slot 1 holds generation 2") !=
 	                  NULL,
 	          "%s", log_line);
-	end();
+	tear_down();
 }
 
 static void
@@ -344,7 +344,7 @@ test_volatile(void)
 	conf.rights |= CONF_RIGHT_FLUSH;
 	CHECK_EQ(try(), -ENOTSUP);
 	CHECK_STR(err, "export e: driver volatile cannot promise flush; leave it out of rights");
-	end();
+	tear_down();
 }
 
 /** The key file: its permissions, its size and its type. An export is not created without its
@@ -404,7 +404,7 @@ test_key_file(void)
 	CHECK(strstr(err, "is not a regular file") != NULL);
 	unlink(key);
 	CHECK_EQ(access(path, F_OK), -1);
-	end();
+	tear_down();
 }
 
 static void

@@ -218,3 +218,13 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 	printf("1..%u\n", number);
 	return failed == 0 ? 0 : 1;
 }
+
+uint8_t *
+test_heap_copy(const void *p, size_t n)
+{
+	uint8_t *copy = malloc(n > 0 ? n : 1);
+
+	CHECK(copy != NULL);
+	memcpy(copy, p, n);
+	return copy;
+}

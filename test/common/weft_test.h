@@ -88,4 +88,8 @@ void test_check_mem(const char *file, int line, const char *what, const void *a,
 		return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));             \
 	}
 
+/** A copy of exactly n octets on the heap, so that a sanitizer detects an access beyond them. The
+ * caller frees it. */
+uint8_t *test_heap_copy(const void *p, size_t n);
+
 #endif /* WEFT_TEST_H */

@@ -37,7 +37,7 @@ begin(enum io_what what, int fd, uint64_t off, uint64_t len)
 }
 
 static int
-end(struct io_call *c, int rc)
+io_call_end(struct io_call *c, int rc)
 {
 	c->rc = rc < 0 ? -errno : 0;
 	c->ended = ++io_watch.clock;
@@ -78,7 +78,7 @@ pwrite(int fd, const void *buf, size_t len, off_t off)
 
 	if (n >= 0)
 		c->len = (uint64_t)n;
-	end(c, (int)n);
+	io_call_end(c, (int)n);
 	return n;
 }
 
@@ -92,7 +92,7 @@ pread(int fd, void *buf, size_t len, off_t off)
 		((uint8_t *)buf)[n / 2] ^= 0x10;
 		io_watch.flip_read = false;
 	}
-	end(c, (int)n);
+	io_call_end(c, (int)n);
 	return n;
 }
 
@@ -101,7 +101,7 @@ fdatasync(int fd)
 {
 	struct io_call *c = begin(IO_SYNC, fd, 0, 0);
 
-	return end(c, fails(IO_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd));
+	return io_call_end(c, fails(IO_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd));
 }
 
 int
@@ -110,7 +110,7 @@ msync(void *addr, size_t len, int flags)
 	struct io_call *c = begin(IO_MSYNC, -1, (uint64_t)((uint8_t *)addr - io_watch.base), len);
 
 	CHECK_EQ(flags, MS_SYNC);
-	return end(c, fails(IO_MSYNC) ? -1 : (int)syscall(SYS_msync, addr, len, flags));
+	return io_call_end(c, fails(IO_MSYNC) ? -1 : (int)syscall(SYS_msync, addr, len, flags));
 }
 
 int
@@ -119,7 +119,7 @@ posix_fadvise(int fd, off_t off, off_t len, int advice)
 	struct io_call *c = begin(IO_DROP, fd, (uint64_t)off, (uint64_t)len);
 
 	CHECK_EQ(advice, POSIX_FADV_DONTNEED);
-	return end(c, (int)syscall(SYS_fadvise64, fd, off, len, advice));
+	return io_call_end(c, (int)syscall(SYS_fadvise64, fd, off, len, advice));
 }
 
 static void *
@@ -139,7 +139,7 @@ pmem_persist(const void *addr, size_t len)
 	        begin(IO_PERSIST, -1, (uint64_t)((const uint8_t *)addr - io_watch.base), len);
 
 	f(addr, len);
-	end(c, 0);
+	io_call_end(c, 0);
 }
 
 /** A write that must fail is submitted as a no-op request, and the result of its completion is

@@ -8,16 +8,6 @@
 #include "rdmap_wire.h"
 #include "weft_test.h"
 
-/* A copy of exactly n octets on the heap, so that ASan detects a read beyond it. */
-static uint8_t *
-exact(const uint8_t *p, size_t n)
-{
-	uint8_t *c = malloc(n > 0 ? n : 1);
-
-	memcpy(c, p, n);
-	return c;
-}
-
 static void
 test_opcode_table(void)
 {
@@ -68,7 +58,7 @@ test_read_req(void)
 	uint8_t out[28];
 
 	for (size_t n = 0; n < sizeof(v); n++) {
-		uint8_t *c = exact(v, n);
+		uint8_t *c = test_heap_copy(v, n);
 
 		CHECK_EQ(rdmap_read_req_decode(c, n, &q), -ENODATA);
 		free(c);
@@ -97,7 +87,7 @@ check_place(uint8_t op, size_t rest, size_t min)
 	for (size_t i = 0; i < rest; i++)
 		v[16 + i] = (uint8_t)(0xa0 + i);
 	for (size_t n = 0; n < min; n++) {
-		uint8_t *c = exact(v, n);
+		uint8_t *c = test_heap_copy(v, n);
 
 		CHECK_EQ(rdmap_place_req_decode(op, c, n, &q), -ENODATA);
 		free(c);
@@ -140,7 +130,7 @@ test_atomic_req(void)
 	uint8_t out[52], r[52];
 
 	for (size_t n = 0; n < sizeof(v); n++) {
-		uint8_t *c = exact(v, n);
+		uint8_t *c = test_heap_copy(v, n);
 
 		CHECK_EQ(rdmap_atomic_req_decode(c, n, &q), -ENODATA);
 		free(c);
@@ -172,7 +162,7 @@ test_atomic_resp(void)
 	uint8_t out[12];
 
 	for (size_t n = 0; n < sizeof(v); n++) {
-		uint8_t *c = exact(v, n);
+		uint8_t *c = test_heap_copy(v, n);
 
 		CHECK_EQ(rdmap_atomic_resp_decode(c, n, &q), -ENODATA);
 		free(c);
@@ -191,7 +181,7 @@ check_term(const uint8_t *v, size_t len, const struct rdmap_terminate *want)
 	uint8_t out[RDMAP_TERM_MAX_BYTES];
 
 	for (size_t n = 0; n < len; n++) {
-		uint8_t *c = exact(v, n);
+		uint8_t *c = test_heap_copy(v, n);
 
 		CHECK_EQ(rdmap_terminate_decode(c, n, &t), -ENODATA);
 		if (n < 4) {
@@ -305,7 +295,7 @@ test_terminate_any(void)
 			v[k] = (uint8_t)(x >> 56);
 		}
 		n = v[63] % 61;
-		c = exact(v, n);
+		c = test_heap_copy(v, n);
 		rc = rdmap_terminate_decode(c, n, &t);
 		CHECK(rc == -ENODATA || (rc >= 4 && (size_t)rc <= n));
 		free(c);

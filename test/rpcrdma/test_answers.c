@@ -59,7 +59,7 @@ begin(uint64_t limit, const char *const *share, struct rig_opts o)
 }
 
 static void
-end(void)
+tear_down(void)
 {
 	for (unsigned int i = 0; i < 3; i++)
 		rig_down(&r[i]);
@@ -105,7 +105,7 @@ test_charged(void)
 	CHECK_EQ(ans[0].n, 1);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
 	CHECK_EQ(strlen(ans[0].text), LONG);
-	end();
+	tear_down();
 }
 
 /* An answer waits because another connection of the same peer holds the room. It is tried again
@@ -145,7 +145,7 @@ test_turn(void)
 	CHECK_EQ(more.sum, 42);
 	CHECK_EQ(shed(), 0);
 	CHECK_EQ(held(), 0);
-	end();
+	tear_down();
 }
 
 /* An endpoint whose peer receives no answer is closed when another one needs the room, of its
@@ -177,7 +177,7 @@ stopped(const char *const *share, unsigned int late)
 	CHECK_EQ(ans[late].status, WEFT_RPC_OK);
 	for (unsigned int i = 0; i < late; i++)
 		fake_break(&r[i].c.qp);
-	end();
+	tear_down();
 }
 
 static void
@@ -200,7 +200,7 @@ test_never(void)
 	CHECK_EQ(rig_add(&r[0].c, 1, 2, &ans[1]), 0);
 	rig_settle(&r[0]);
 	CHECK_EQ(ans[1].status, WEFT_RPC_OK);
-	end();
+	tear_down();
 }
 
 /* The connection of a waiting answer ends. */
@@ -223,7 +223,7 @@ test_waits_and_ends(void)
 		CHECK_EQ(ans[0].status, WEFT_RPC_OK);
 		CHECK_EQ(ans[1].n, how == 0);
 		fake_break(&r[1].c.qp);
-		end();
+		tear_down();
 	}
 }
 
@@ -312,7 +312,7 @@ test_once(void)
 		CHECK_EQ(served, 1);
 		if (lost)
 			fake_break(&r[1].c.qp);
-		end();
+		tear_down();
 		weft_rpc_drc_destroy(drc);
 	}
 }

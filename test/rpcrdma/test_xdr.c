@@ -92,17 +92,6 @@ up4(uint32_t n)
 	return (n + 3) & ~3u;
 }
 
-/* The octets for the decoder, in memory of exactly that length. */
-static uint8_t *
-exact(const uint8_t *buf, uint32_t len_bytes)
-{
-	uint8_t *p = malloc(len_bytes != 0 ? len_bytes : 1);
-
-	CHECK(p != NULL);
-	memcpy(p, buf, len_bytes);
-	return p;
-}
-
 /* Encode with the items of `mask` removed: 1 a, 2 name, 4 b. */
 static void
 encode(struct rpcrdma_out *o, struct thing *t, unsigned int mask)
@@ -142,7 +131,7 @@ test_by_position(void)
 				        o.items[i].addr, o.items[i].len_bytes, o.pos[i]};
 			}
 			in.nitems = o.nitems;
-			in.buf = buf = exact(o.buf, o.len_bytes);
+			in.buf = buf = test_heap_copy(o.buf, o.len_bytes);
 			in.len_bytes = o.len_bytes;
 			rpcrdma_in_open(&in, &x);
 			CHECK(xdr_thing(&x, &got));
@@ -274,7 +263,7 @@ test_wrong(void)
 	CHECK_EQ(pos, 8);
 	for (uint32_t cut = 0; cut < o.len_bytes; cut++) {
 		struct thing got = {0};
-		uint8_t *buf = exact(o.buf, cut);
+		uint8_t *buf = test_heap_copy(o.buf, cut);
 		struct rpcrdma_in in = {.buf = buf,
 		                        .len_bytes = cut,
 		                        .items = {{(uint8_t *)t.a, t.a_len, pos}},
@@ -289,7 +278,7 @@ test_wrong(void)
 	for (uint32_t len = 0; len < 30; len++) {
 		for (uint32_t at = 0; at < 100; at += 4) {
 			struct thing got = {0};
-			uint8_t *data = exact((uint8_t *)a_mem, len);
+			uint8_t *data = test_heap_copy((uint8_t *)a_mem, len);
 			struct rpcrdma_in in = {.buf = o.buf,
 			                        .len_bytes = o.len_bytes,
 			                        .items = {{data, len, at}},
@@ -349,9 +338,9 @@ test_lent(void)
 				in.items[i] = (struct rpcrdma_in_item){item[i], n, o.pos[i]};
 			}
 			in.nitems = o.nitems;
-			buf = exact(o.buf, o.len_bytes);
+			buf = test_heap_copy(o.buf, o.len_bytes);
 			for (uint32_t cut = 0; cut <= o.len_bytes; cut++) {
-				uint8_t *part = exact(buf, cut);
+				uint8_t *part = test_heap_copy(buf, cut);
 				bool ok;
 
 				in.buf = part;

@@ -13,17 +13,6 @@
 #include "weft_netif_mbuf.h"
 #include "weft_netif.h"
 
-/** Exactly len octets on the heap, so that a sanitizer detects any access beyond them. */
-static uint8_t *
-exact(const void *p, size_t len)
-{
-	uint8_t *b = malloc(len > 0 ? len : 1);
-
-	CHECK(b != NULL);
-	memcpy(b, p, len);
-	return b;
-}
-
 static void
 test_header(void)
 {
@@ -52,13 +41,13 @@ test_header(void)
 	CHECK_MEM(out, wire, 20);
 
 	for (uint32_t cut = 0; cut < sizeof(wire); cut++) {
-		uint8_t *b = exact(wire, cut);
+		uint8_t *b = test_heap_copy(wire, cut);
 
 		CHECK_EQ(tcp_wire_decode(b, cut, &h), -EPROTO);
 		free(b);
 	}
 	for (unsigned int off = 0; off < 5; off++) {
-		uint8_t *b = exact(wire, sizeof(wire));
+		uint8_t *b = test_heap_copy(wire, sizeof(wire));
 
 		b[12] = (uint8_t)(off << 4);
 		CHECK_EQ(tcp_wire_decode(b, sizeof(wire), &h), -EPROTO);
@@ -102,7 +91,7 @@ test_options(void)
 	unsigned int n;
 
 	for (unsigned int i = 0; i < RTE_DIM(bad); i++) {
-		uint8_t *b = exact(bad[i].p, bad[i].len);
+		uint8_t *b = test_heap_copy(bad[i].p, bad[i].len);
 
 		CHECK_MSG(tcp_wire_decode_opts(b, bad[i].len, &o) == bad[i].rc, "case %u", i);
 		if (bad[i].rc == 0)
@@ -114,7 +103,7 @@ test_options(void)
 	CHECK_EQ(tcp_wire_decode_opts(out, n, &o), 0);
 	CHECK_MEM(&o, &all, sizeof(o));
 	for (unsigned int cut = 0; cut < n; cut++) {
-		uint8_t *b = exact(out, cut);
+		uint8_t *b = test_heap_copy(out, cut);
 
 		tcp_wire_decode_opts(b, cut, &o);
 		free(b);

@@ -107,7 +107,7 @@ others_go_on(void)
 }
 
 static void
-end(void)
+tear_down(void)
 {
 	CHECK_EQ(weft_mr_dereg(g.mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(g.low, NULL, NULL), 0);
@@ -275,7 +275,7 @@ test_peer(void)
 		CHECK_EQ(weft_mr_dereg(reg(CUT, 0), NULL, NULL), 0);
 		vt_fill(g.t.n[0].mem, BYTES, 5);
 		others_go_on();
-		end();
+		tear_down();
 	}
 }
 
@@ -335,7 +335,7 @@ test_local(void)
 		else
 			want_term(&g.t.n[1], 0, way == SINK ? 2 : 0, way == SINK ? 0x0d : 0, true);
 		others_go_on();
-		end();
+		tear_down();
 	}
 }
 
