@@ -85,19 +85,21 @@ class Explorer:
                 raise Wrong("nothing moves any more: " + why)
 
     def wrong(self, text, i):
-        """The steps that lead to a state, with each target's number kept, and the wrong step behind it, if the fault is
-        in a step."""
+        """The steps that lead to a state, and the wrong step behind it, if the fault is in a step. Each target keeps its
+        number, unless a step depends on the order of the targets: then the trace says that they are numbered anew."""
         path, m = [], self.m
         while i > 0:
             path.append(self.states[i])
             i = self.parent[i]
         s, trace = m.start(), []
+        last = m.canon(s)
         for want in reversed(path):
-            for name, s2, _ in m.steps(s):
-                if m.canon(s2) == want:
-                    trace.append(name)
-                    s = s2
-                    break
+            got = self.step_to(s, want)
+            if got is None:
+                got = self.step_to(last, want)
+                trace.append("(the targets are numbered anew)")
+            trace.append(got[0])
+            s, last = got[1], want
         try:
             for name, s2, _ in m.steps(s):
                 trace.append(name)
@@ -106,6 +108,13 @@ class Explorer:
         except Wrong as e:
             text = str(e)
         self.result.wrong, self.result.trace = text, trace
+
+    def step_to(self, s, want):
+        """The step from a state to one that differs from `want` only in names: (name, state), or None."""
+        for name, s2, _ in self.m.steps(s):
+            if self.m.canon(s2) == want:
+                return name, s2
+        return None
 
     def cycle(self):
         """A state from which steps without faults lead back to itself."""

@@ -2,9 +2,11 @@
 """The remote log of docs/log-format.md as an explicit-state model: targets, writers and faults.
 
 A state consists of nested tuples. steps() yields its successors, each with the name of its step. A record takes one
-place of the ring. With `filler`, the last place of each lap holds no record, and a record that would start there moves
-to the next lap. A writer's operation at a target follows from what the writer knows of that target. The model therefore
-chooses only who acts next, what fails, and what the application requests.
+place of the ring, or two (`long`). A record that does not fit in front of the ring's end leaves a filler there and
+begins the next lap; with `filler`, none fits into the last place of a lap. So the places in front of a filler and behind
+it are two positions of one number, and two writers may have put different records at them. A writer's operation at a
+target follows from what the writer knows of that target. The model therefore chooses only who acts next, what fails, and
+what the application requests.
 
 Merged: an operation and the Flush behind it are one step. This changes only what a power cut can leave, and that is the
 state before or after the step. Split: each is a step of its own, memory and medium differ, and a power cut leaves any
@@ -23,17 +25,24 @@ Mem = namedtuple("Mem", "magic card tail head ring")
 Target = namedtuple("Target", "up mem med stale shelf")
 # st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated,
 # stranger; for the members of an open: right or other. doing: the operation under way, of which pc micro steps are
-# done. hold: the writer keeps records in its window for this target.
-View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows", defaults=(0,))
-# phase: new, claim (first: of the first open), opening, open. chain: the right log within the ring. record: position of
-# the opening record. seat: position of the record of the seat under way, or 0.
-Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat")
-# acked: the acknowledged records, sorted by position. trim: the highest position that any trim requested.
+# done. hold: the writer keeps records in its window for this target. acked: position of its last record; end: the end of
+# that record; seq: the number that it gets next. filled: end of a filler that was written alone (only by a mutant).
+View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows end seq filled", defaults=(0, 0, 0, 0))
+# phase: new, claim (first: of the first open), opening, open. chain: the right log within the ring. head, hseq: the head,
+# and its number. record: position of the opening record. seat: position of the record of the seat under way, or 0.
+Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat hseq", defaults=(1,))
+# acked: the acknowledged records, sorted by number. trim: the highest number that any trim requested.
 State = namedtuple("State", "targets writers acked trim budget wids")
-Rec = namedtuple("Rec", "p epoch wid lives")
+# n: number. len: places. gap: position of the filler in front, or 0. prev: position of the record before, or 0.
+Rec = namedtuple("Rec", "p epoch wid lives n len gap prev")
+Fil = namedtuple("Fil", "p n to")  # the header of a filler: the record with this number is at `to`
+Body = namedtuple("Body", "p rec")  # the second place of a record
 Budget = namedtuple("Budget", "death down gone wipe replace back lost trim second rot cutall")
 
 ROT = "damaged"
+
+# Mutants whose open takes the highest position of a head.
+BY_POSITION = ("head-in-flight", "open-in-flight", "head-by-position")
 
 
 class Config:
@@ -43,19 +52,22 @@ class Config:
         or at once;
         left: a writer has crashed and left this number of records at one target only;
         trimmed: a writer has crashed, a trim of everything reached one target only, and another target lacks the last record;
+        long: numbers of the records that take two places, if they are not openings;
+        kept: number of records that are not trimmed in the first state (None: all);
+        ahead: writers trim to the place of a record in flight, whatever is in front of it: logs of an earlier release have that;
         lose: number of targets that may have lost their content at one time (None: q - 1);
         the others: how often each fault may happen.
     """
 
     def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
-                 membership=False, mutant=None, live=True, lose=None, **budget):
+                 membership=False, mutant=None, live=True, lose=None, long=(), kept=None, ahead=False, **budget):
         self.name, self.n, self.q, self.ring, self.filler = name, n, q, ring, filler
         self.last, self.writers, self.split, self.start, self.records, self.left = last, writers, split, start, records, left
         self.membership, self.mutant, self.live = membership, mutant, live
         self.budget = Budget(**{f: budget.pop(f, 0) for f in Budget._fields})
         assert not budget, budget
         self.lose = q - 1 if lose is None else lose
-        self.trimmed = trimmed
+        self.trimmed, self.long, self.kept, self.ahead = trimmed, long, kept, ahead
         self.reserve = writers - 1 or 1  # enough room for this number of openings that are not followed by any record
         self.need = max(q, n - q + 1)
         self.tell = min(q, n - q + 1)  # this number of members of the old lives must know of the new lives
@@ -63,35 +75,77 @@ class Config:
         # Whether the targets are interchangeable. They are when lives do not matter.
         self.symmetric = not membership
 
-    def is_filler(self, p):
-        return self.filler and p % self.ring == self.ring - 1
+    def lap(self, p):
+        """The begin of the next lap."""
+        return p - p % self.ring + self.ring
 
-    def canon(self, p):
-        """Position p, or the position behind it if p is a filler."""
-        return p + 1 if self.is_filler(p) else p
+    def place(self, end, size):
+        """Where a record of this size goes, when the one before it ends here."""
+        return end if end % self.ring + size <= self.ring - self.filler or end % self.ring == 0 else self.lap(end)
 
-    def after(self, p):
-        """Position of the record that follows the one at p."""
-        return self.canon(p + 1)
-
-    def before(self, p):
-        return p - 2 if self.is_filler(p - 1) else p - 1
+    def same_place(self, end, p):
+        """Whether p is that end, or behind a filler that begins there."""
+        return p == end or end % self.ring != 0 and p == self.lap(end)
 
 
 def blank(cfg, magic=1):
     return Mem(magic, None, 0, cfg.first, (None,) * cfg.ring)
 
 
+def end(r):
+    """The end of a record. A filler may follow."""
+    return r.p + r.len
+
+
 def at(cfg, mem, p):
     """The record at a position of a target, or None."""
     r = mem.ring[p % cfg.ring]
-    return r if r is not None and r != ROT and r.p == p else None
+    if r.__class__ is not Rec or r.p != p or r.len == 2 and mem.ring[(p + 1) % cfg.ring] != Body(p + 1, r):
+        return None
+    return r
+
+
+def number_at(cfg, mem, p):
+    """The number of the record that follows this position at a target, or None."""
+    last = at(cfg, mem, mem.tail) if mem.tail > 0 else None
+    if last is None:
+        return None
+    if p == end(last):
+        return last.n + 1
+    r = mem.ring[p % cfg.ring]
+    return r.n if r.__class__ in (Rec, Fil) and r.p == p else None
+
+
+def record_behind(cfg, mem, p):
+    """The record that follows this position at a target, if it is whole."""
+    r = mem.ring[p % cfg.ring]
+    return at(cfg, mem, r.to if r.__class__ is Fil and r.p == p else p)
+
+
+def places_of(rec, fil):
+    """What a record, and the filler in front of it, put into the ring."""
+    out = [(rec.p, rec)]
+    if rec.len == 2:
+        out.append((rec.p + 1, Body(rec.p + 1, rec)))
+    if fil:
+        out.append((rec.gap, Fil(rec.gap, rec.n, rec.p)))
+    return out
 
 
 def put(cfg, mem, rec):
     ring = list(mem.ring)
-    ring[rec.p % cfg.ring] = rec
+    for p, x in places_of(rec, rec.gap):
+        ring[p % cfg.ring] = x
     return mem._replace(ring=tuple(ring))
+
+
+def follow(cfg, last, epoch, wid, lives, opening=False):
+    """The record behind this one, or the first."""
+    size = 2 if not opening and last is not None and last.n + 1 in cfg.long else 1
+    if last is None:
+        return Rec(cfg.first, epoch, wid, lives, 1, size, 0, 0)
+    p = cfg.place(end(last), size)
+    return Rec(p, epoch, wid, lives, last.n + 1, size, end(last) if p != end(last) else 0, last.p)
 
 
 # ---- The decision of an open ----
@@ -104,17 +158,18 @@ def damage(cfg, mem):
     """The rule of T1 to T4 that does not hold, or None. A join checks only the superblock, the words and the tail's
     header."""
     if mem.tail > 0:
-        if at(cfg, mem, mem.tail) is None:
+        last = at(cfg, mem, mem.tail)
+        if last is None:
             return "T2: tail names no record"
-        if mem.head > mem.tail + 1:
+        if mem.head > end(last):
             return "T3: head is behind the end of the tail's record"
-        if mem.tail + 1 - mem.head > cfg.ring:
+        if end(last) - mem.head > cfg.ring:
             return "T3: head is more than a ring before the end"
     return None
 
 
 def decide(cfg, looks):
-    """Decide an open. looks: {index: Mem}. Returns ("open", right one, lives, members, head), ("first", targets to
+    """Decide an open. looks: {index: Mem}. Returns ("open", right one, lives, members, head, its number), ("first", targets to
     offer a place to), or (reason of the refusal,)."""
     m = cfg.mutant
     empty = all(x.tail == 0 for x in looks.values())
@@ -132,9 +187,9 @@ def decide(cfg, looks):
         if not seated(x) or x.tail < 0:
             continue
         r = at(cfg, x, x.tail) if x.tail > 0 else None
-        key = (0, 0) if r is None else (r.epoch, r.p)
+        key = (0, 0) if r is None else (r.epoch, r.n)
         if m == "longest" and r is not None:
-            key = (0, r.p)
+            key = (0, r.n)
         if best is None or key > best:
             right, best = i, key
     if right is None:
@@ -147,16 +202,33 @@ def decide(cfg, looks):
         return ("too few members",)
     if any(looks[i].tail < 0 and -looks[i].tail > sum(lives) for i in members):
         return ("others know more",)
-    head = x.head
+    if x.tail == 0:
+        return ("open", right, lives, members, x.head, 1)
+    last = at(cfg, x, x.tail)
+    head, stop = x.head, end(last)
     for i in members:
-        if looks[i].tail > 0 and head < looks[i].head <= x.tail + 1:
-            head = looks[i].head
-    if x.tail > 0 and cfg.canon(head) <= x.tail:
-        # The number of the record at the head, from any member that has the record whole.
-        who = [right] if m == "head-of-one" else members
-        if not any(at(cfg, looks[i], cfg.canon(head)) for i in who):
-            return ("head is damaged",)
-    return ("open", right, lives, members, head)
+        h = looks[i].head
+        if looks[i].tail <= 0 or h <= head:
+            continue
+        n = number_at(cfg, looks[i], h)
+        if m in BY_POSITION:
+            head = h
+        elif n == last.n + 1 and cfg.same_place(stop, h):
+            head = stop
+        elif n is not None and n > last.n:
+            return ("a head is behind the end",)
+        elif n is not None and n == number_at(cfg, x, h):
+            head = h
+    if head > stop:
+        return ("a head is behind the end",)
+    if head == stop:
+        return ("open", right, lives, members, head, number_at(cfg, x, head))
+    # The number of the record at the head, from any member that has the record whole.
+    for i in [right] if m == "head-of-one" else [right, *members]:
+        r = record_behind(cfg, looks[i], head)
+        if r is not None:
+            return ("open", right, lives, members, head, r.n)
+    return ("head is damaged",)
 
 
 def chain_of(cfg, looks, right, head, members=()):
@@ -176,9 +248,12 @@ def chain_of(cfg, looks, right, head, members=()):
             raise Wrong(f"T4: the record at {p} is of a later epoch than the one behind it")
         if p < head:
             break
-        p = cfg.before(p)
+        p = r.prev
     if out and p >= cfg.first and p > head:
         raise Wrong(f"T4: the record at {p} is not whole")
+    for r in out:
+        if r.gap and r.gap >= head and not any(looks[i].ring[r.gap % cfg.ring] == Fil(r.gap, r.n, r.p) for i in (right, *members)):
+            raise Wrong(f"T4: the filler at {r.gap} is not there")
     return tuple(reversed(out))
 
 
@@ -237,10 +312,12 @@ class Judge:
         cfg = self.cfg
         if cfg.q == 1 or not x.magic or x.tail <= 0 or not seated(x):
             return
-        place = x.tail + 1 if cfg.mutant == "image-end" else min(x.head, x.tail + 1)
-        acked = max(s.trim_to(), cfg.first)
-        if cfg.canon(place) > cfg.canon(acked):
-            raise Wrong(f"the image of t{i} is called certain up to {place}, acknowledged is what is before {acked}")
+        last = at(cfg, x, x.tail)
+        if last is None:
+            return
+        n = number_at(cfg, x, end(last) if cfg.mutant == "image-end" else min(x.head, end(last)))
+        if n is not None and n > s.trim_to():
+            raise Wrong(f"the image of t{i} is called certain up to number {n}, acknowledged is what is before {s.trim_to()}")
 
     def one(self, looks, s):
         cfg = self.cfg
@@ -254,16 +331,18 @@ class Judge:
             if s.acked:
                 raise Wrong(f"{sorted(looks)} open as a new log, {len(s.acked)} acknowledged records are lost")
         elif d[0] == "open":
-            _, right, _, members, head = d
-            if cfg.canon(head) > cfg.canon(s.trim):
-                raise Wrong(f"{sorted(looks)} open with a head at {head}, which nobody asked for")
-            have = {r.p: r for r in chain_of(cfg, looks, right, head, members)}
+            _, right, _, members, head, number = d
+            if number > s.trim:
+                raise Wrong(f"{sorted(looks)} open with a head at {head}, number {number}, which nobody asked for")
+            have = {r.n: r for r in chain_of(cfg, looks, right, head, members)}
             for r in s.acked:
-                if r.p > looks[right].tail:
+                if not have or r.n > max(have):
                     raise Wrong(f"{sorted(looks)} open at the end {looks[right].tail + 1}: "
                                 f"the acknowledged record at {r.p} is lost")
-                if r.p >= cfg.canon(head) and have.get(r.p) != r:
+                if r.n >= number and have.get(r.n) != r:
                     raise Wrong(f"{sorted(looks)} open with another record than the acknowledged one at {r.p}")
+        elif not cfg.budget.rot and d[0] in ("a head is behind the end", "head is damaged"):
+            raise Wrong(f"{sorted(looks)}, whose words are good, are refused: {d[0]}")
         self.known[key] = True
 
 
@@ -291,10 +370,12 @@ def micro(cfg, op):
         if cfg.mutant == "no-flush":
             return (("append.write", "W"), ("append.tail", "A"), ("append.flush-tail", "f"))
         return (("append.write", "W"), ("append.flush", "F"), ("append.tail", "A"), ("append.flush-tail", "f"))
+    if k == "fill":
+        return (("append.write", "W"), ("append.flush", "F"))
     return ((op[2], "A"), (op[2] + "/flush", "f"))
 
 
-FIELD = {"unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic": "magic"}
+FIELD = {"fill": "tail", "unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic": "magic"}
 
 
 def effect(cfg, t, op, what):
@@ -302,13 +383,16 @@ def effect(cfg, t, op, what):
     mem, med = t.mem, t.med
     f = FIELD[op[0]]
     if what == "W":
-        rec = op[1]
-        old = mem.ring[rec.p % cfg.ring]
-        if old is not None and old != ROT and old.p != rec.p:
-            for x in (mem, med):
-                if seated(x) and x.tail > 0 and min(x.head, x.tail) <= old.p <= x.tail:
-                    raise Wrong(f"T4: the record at {rec.p} overwrites that at {old.p}, which head or tail still name")
-        mem = put(cfg, mem, rec)
+        ring = list(mem.ring)
+        for p, new in places_of(op[1], op[3]) if op[0] == "unit" else ((op[1].p, op[1]),):
+            old = ring[p % cfg.ring]
+            if old is not None and old != ROT and old.p != p:
+                q = old.rec.p if old.__class__ is Body else old.p
+                for x in (mem, med):
+                    if seated(x) and x.tail > 0 and min(x.head, x.tail) <= q <= x.tail:
+                        raise Wrong(f"T4: {new.__class__.__name__} at {p} overwrites what is at {q}, which head or tail still name")
+            ring[p % cfg.ring] = new
+        mem = mem._replace(ring=tuple(ring))
     elif what == "A":
         mem = mem._replace(**{f: op[1].p if op[0] == "unit" else op[1]})
     elif what == "F":
@@ -358,15 +442,38 @@ def end_of(w):
     return w.chain[-1].p if w.chain else 0
 
 
-def next_p(cfg, w):
-    return cfg.after(w.chain[-1].p) if w.chain else cfg.first
+def next_n(w):
+    return w.chain[-1].n + 1 if w.chain else 1
 
 
-def has_room(cfg, w, p, reserve):
-    low = min([floor_of(v) for v in w.views if holds(v)] or [p])
+def next_of(cfg, w, opening=None):
+    """The record that is appended next. opening: the lives of an opening."""
+    return follow(cfg, w.chain[-1] if w.chain else None, w.epoch, w.wid, opening or w.lives, opening is not None)
+
+
+def number_in(w, p):
+    """The number of the first record of the right log at this position or behind it."""
+    for r in w.chain:
+        if r.p >= p:
+            return r.n
+    return next_n(w)
+
+
+def has_room(cfg, w, r, reserve):
+    low = min([floor_of(v) for v in w.views if holds(v)] or [r.p])
     if cfg.mutant != "room-of-live":
         low = min(low, w.head)
-    return p + 1 + reserve - low <= cfg.ring
+    return end(r) + reserve - low <= cfg.ring
+
+
+def fits(cfg, v, r):
+    """Whether a record has room at a target, in front of what its words still name."""
+    low = floor_of(v)
+    if cfg.mutant == "copy-long" and not v.hold:
+        return r.p + 1 - low <= cfg.ring
+    if cfg.mutant == "room-wraps" and not v.hold:
+        return r.p - low > cfg.ring or end(r) - low <= cfg.ring
+    return end(r) - low <= cfg.ring
 
 
 def rel_of(w):
@@ -390,13 +497,12 @@ def next_rec(cfg, w, v):
 
 def wanted(cfg, w, v):
     if v.acked > 0:
-        p = cfg.after(v.acked)
         for r in w.chain:
-            if r.p == p:
+            if r.n == v.seq:
                 return r
         return None
     for r in w.chain:
-        if r.p >= cfg.canon(v.head):
+        if r.p >= v.head:
             return r
     if cfg.mutant == "reset-empty":
         return None
@@ -405,12 +511,12 @@ def wanted(cfg, w, v):
 
 def missing(cfg, w, v):
     """Whether a catching-up target needs a record that was trimmed in the meantime."""
-    return not v.hold and cfg.canon(v.acked + 1 if v.acked > 0 else v.head) < cfg.canon(w.head)
+    return not v.hold and v.seq < w.hseq
 
 
 def reached(cfg, w, v):
     """Whether the target has the records that its seat requires."""
-    if cfg.mutant == "reset-empty" and v.acked < 0 and not any(r.p >= cfg.canon(v.head) for r in w.chain):
+    if cfg.mutant == "reset-empty" and v.acked < 0 and not any(r.p >= v.head for r in w.chain):
         return True
     if cfg.mutant == "goal-laggard" or v.kind == "member" or cfg.mutant == "goal-unseated" and v.kind == "unseated":
         return v.acked >= rel_of(w) or v.acked >= end_of(w)
@@ -431,7 +537,7 @@ def ops(cfg, w, i):
     elif v.st == "offer":
         yield ("card", (w.epoch, 0, 1), "open.offer")
     elif v.st == "cut":
-        yield ("tail", v.arg, "join.cut")
+        yield ("tail", v.arg.p, "join.cut")
     elif v.st == "unseat":
         yield ("card", (v.card[0], 0, v.card[2]), "join.unseat")
     elif v.st == "clear":
@@ -445,12 +551,16 @@ def ops(cfg, w, i):
             yield ("tail", -v.knows, "join.clear")
             return
         r = next_rec(cfg, w, v)
-        if r is not None and r.p + 1 - floor_of(v) <= cfg.ring:
-            yield ("unit", r, "append.write" if v.hold else "join.feed")
-        h = head_for(cfg, w, v)
+        if r is not None and cfg.mutant == "filler-unchecked" and not v.hold and r.gap == v.end != 0 and v.filled != r.p:
+            yield ("fill", Fil(r.gap, r.n, r.p), "join.feed")
+            return
+        if r is not None and fits(cfg, v, r):
+            # In front of the log of a target that was begun anew, the place of the filler is of a later lap.
+            yield ("unit", r, "append.write" if v.hold else "join.feed", r.gap and r.gap >= floor_of(v))
+        h = head_for(cfg, w, v, r)
         if h is not None:
             yield ("head", h, "trim.head")
-        elif r is not None and r.p + 1 - floor_of(v) > cfg.ring and v.st == "fed" and not v.hold and \
+        elif r is not None and not fits(cfg, v, r) and v.st == "fed" and not v.hold and \
                 cfg.mutant == "room-of-live":
             yield ("tail", -v.knows, "join.clear")
         if v.st == "fed" and may_seat(cfg, w, i, v):
@@ -458,16 +568,18 @@ def ops(cfg, w, i):
             yield ("card", (w.epoch, 1, life), "join.seat")
 
 
-def head_for(cfg, w, v):
-    """The head that may be written to a target now, or None."""
+def head_for(cfg, w, v, r):
+    """The head that may be written to a target now, or None. r: the record that it gets next."""
     if v.acked <= 0:
         return None
-    h = min(w.head, v.acked + 1)
+    h = min(w.head, v.end)
     if cfg.mutant == "trim-waits":
-        if v.st == "live" and v.acked + 1 < w.head:
+        if v.st == "live" and v.end < w.head:
             return None
     elif cfg.mutant == "head-past-filler":
-        h = w.head if cfg.canon(v.acked + 1) >= w.head else h
+        h = w.head if v.seq >= w.hseq else h
+    elif cfg.mutant == "room-wraps" and not v.hold and r is not None and fits(cfg, v, r):
+        return None
     return h if h > v.head else None
 
 
@@ -488,8 +600,10 @@ def done(cfg, w, i, op):
     v = v._replace(pc=0, doing=None)
     if k == "magic":
         return v._replace(st="joined")
+    if k == "fill":
+        return v._replace(filled=val.to)
     if k == "unit":
-        v = v._replace(acked=val.p)
+        v = v._replace(acked=val.p, end=end(val), seq=val.n + 1)
         if v.st == "fed" and not v.hold and v.acked >= rel_of(w):
             v = v._replace(hold=True)
         return v
@@ -497,11 +611,11 @@ def done(cfg, w, i, op):
         v = v._replace(head=val)
         return settled(cfg, w, v._replace(arg=None)) if v.st == "trim" else v
     if op[2] == "join.head":
-        return v._replace(st="fed", head=val, acked=-1, hold=cfg.mutant == "reset-empty")
+        return v._replace(st="fed", head=val, acked=-1, end=0, seq=number_in(w, val), hold=cfg.mutant == "reset-empty")
     if op[2] == "join.clear":
-        return v._replace(st="head", acked=-1, hold=False)
+        return v._replace(st="head", acked=-1, end=0, hold=False)
     if op[2] == "join.cut":
-        return settled(cfg, w, v._replace(acked=val))
+        return settled(cfg, w, v._replace(acked=val, end=end(v.arg), seq=v.arg.n + 1, arg=None))
     if op[2] == "join.unseat":
         return v._replace(st="clear", kind="unseated", card=val)
     if op[2] == "join.seat":
@@ -516,8 +630,8 @@ def done(cfg, w, i, op):
 def settled(cfg, w, v):
     """The target's log is part of the right log, or everything in it is trimmed. If its head lags, the head is written
     before any record follows. Returns the view."""
-    h = min(w.head, v.acked + 1)
-    if v.acked > 0 and h > v.head and cfg.canon(v.acked + 1) >= cfg.canon(w.head) and cfg.mutant != "feed-before-head":
+    h = min(w.head, v.end)
+    if v.acked > 0 and h > v.head and v.seq >= w.hseq and cfg.mutant != "feed-before-head":
         return v._replace(st="trim", arg=h)
     return v._replace(st="fed", hold=v.acked >= rel_of(w) or v.acked >= end_of(w))
 
@@ -530,7 +644,9 @@ def start_catch(cfg, w, i, mem):
     last = at(cfg, mem, mem.tail) if mem.tail > 0 else None
     knows = sum(last.lives) if last is not None else -mem.tail if mem.tail < 0 else cfg.n
     v = v._replace(knows=cfg.n if cfg.mutant == "anew-forgets" else min(knows, sum(w.lives)))
-    v = v._replace(goal=goal, hold=False, arg=None, pc=0, head=mem.head, acked=mem.tail)
+    v = v._replace(goal=goal, hold=False, arg=None, pc=0, head=mem.head, acked=mem.tail, end=0, seq=1, filled=0)
+    if last is not None:
+        v = v._replace(end=end(last), seq=last.n + 1)
     if card is None:
         return v._replace(kind="stranger", st="clear")
     if card[2] != w.lives[i] and cfg.mutant != "no-lives":
@@ -551,20 +667,20 @@ def start_catch(cfg, w, i, mem):
         r = at(cfg, mem, p)
         if r is None:
             return v._replace(st="unseat" if card[1] else "clear")
-        if right.get(p) == r or (p < w.head and cfg.canon(p + 1) == cfg.canon(w.head)):
+        if right.get(p) == r or (p < w.head and r.n + 1 == w.hseq and cfg.same_place(end(r), w.head)):
             break
         if p < w.head or p <= cfg.first:
             return v._replace(st="clear")
         if p < mem.head:
             return v._replace(st="unseat" if card[1] else "clear")
-        p = cfg.before(p)
-    if cfg.canon(p + 1) < cfg.canon(w.head):
+        p = r.prev
+    if r.n + 1 < w.hseq:
         return v._replace(st="clear")
-    if p + 1 < mem.head:
+    if end(r) < mem.head:
         return v._replace(st="unseat" if card[1] else "clear")
     if p != mem.tail and cfg.mutant != "no-cut":
-        return v._replace(st="cut", arg=p)
-    return settled(cfg, w, v._replace(acked=p))
+        return v._replace(st="cut", arg=r)
+    return settled(cfg, w, v._replace(acked=p, end=end(r), seq=r.n + 1))
 
 
 def pending(cfg, w, i):
@@ -578,8 +694,8 @@ def pending(cfg, w, i):
     if len(out) == 1 and out[0][0][0] == "unit":
         # Transactions are pipelined.
         for r in w.chain:
-            if r.p > out[0][0][1].p and len(out) < 2:
-                out.append((("unit", r, "append.write"), 0))
+            if r.p > out[0][0][1].p and len(out) < 2 and end(r) - floor_of(v) <= cfg.ring:
+                out.append((("unit", r, "append.write", r.gap), 0))
     return tuple(out)
 
 
@@ -603,32 +719,32 @@ class Model:
         if cfg.start == "new":
             m = blank(cfg, 0 if cfg.split else 1)
             t = Target(1, m, m, (), None)
-            return State((t,) * cfg.n, (), (), cfg.first, cfg.budget, 0)
+            return State((t,) * cfg.n, (), (), 1, cfg.budget, 0)
         # An open log with all targets live: an opening and some records.
         ones = (1,) * cfg.n
         recs = []
-        p = cfg.first
         for _ in range(cfg.records):
-            recs.append(Rec(p, 1, 1, ones))
-            p = cfg.after(p)
-        mem = blank(cfg)._replace(card=(1, 1, 1), tail=recs[-1].p)
+            recs.append(follow(cfg, recs[-1] if recs else None, 1, 1, ones))
+        first = recs[0 if cfg.kept is None else -cfg.kept]
+        mem = blank(cfg)._replace(card=(1, 1, 1), tail=recs[-1].p, head=first.p)
         for r in recs:
             mem = put(cfg, mem, r)
-        v = View("live", "member", mem.tail, cfg.first, 0, None, True, 0, None, mem.card)
+        v = View("live", "member", mem.tail, first.p, 0, None, True, 0, None, mem.card, end=end(recs[-1]), seq=recs[-1].n + 1)
         if cfg.trimmed:
             lacks = mem._replace(tail=recs[-2].p, ring=tuple(None if r == recs[-1] else r for r in mem.ring))
-            has = mem._replace(head=mem.tail + 1)
+            has = mem._replace(head=end(recs[-1]))
             ts = tuple(Target(1, m, m, (), None) for m in (lacks,) + (mem,) * (cfg.n - 2) + (has,))
-            return State(ts, (), tuple(recs), mem.tail + 1, cfg.budget, 1)
+            return State(ts, (), tuple(recs), recs[-1].n + 1, cfg.budget, 1)
         if cfg.left:
-            one = mem
+            one, r = mem, recs[-1]
             for _ in range(cfg.left):
-                one = put(cfg, one._replace(tail=p), Rec(p, 1, 1, ones))
-                p = cfg.after(p)
+                r = follow(cfg, r, 1, 1, ones)
+                one = put(cfg, one._replace(tail=r.p), r)
             ts = (Target(1, mem, mem, (), None),) * (cfg.n - 1) + (Target(1, one, one, (), None),)
-            return State(ts, (), tuple(recs), cfg.first, cfg.budget, 1)
-        w = Writer(1, "open", False, 1, ones, tuple(recs), cfg.first, mem.tail, recs[0].p, (v,) * cfg.n, 0)
-        return State((Target(1, mem, mem, (), None),) * cfg.n, (w,), tuple(recs), cfg.first, cfg.budget, 1)
+            return State(ts, (), tuple(recs), first.n, cfg.budget, 1)
+        chain = tuple(r for r in recs if r.n >= first.n)
+        w = Writer(1, "open", False, 1, ones, chain, first.p, mem.tail, recs[0].p, (v,) * cfg.n, 0, first.n)
+        return State((Target(1, mem, mem, (), None),) * cfg.n, (w,), tuple(recs), first.n, cfg.budget, 1)
 
     def canon(self, s):
         """The least of all states that differ only in the order of the targets."""
@@ -674,7 +790,7 @@ class Model:
 
     def told(self, s):
         """Add the records that the writers have reported as durable to the acknowledged ones."""
-        acked = {r.p: r for r in s.acked}
+        acked = {r.n: r for r in s.acked}
         n = len(acked)
         for w in s.writers:
             if w.phase != "open":
@@ -682,14 +798,14 @@ class Model:
             for r in w.chain:
                 if r.p > w.dur:
                     break
-                if r.p in acked:
-                    if acked[r.p] != r:
-                        raise Wrong(f"two records are acknowledged at {r.p}: {acked[r.p]} and {r}")
+                if r.n in acked:
+                    if acked[r.n] != r:
+                        raise Wrong(f"two records are acknowledged as number {r.n}: {acked[r.n]} and {r}")
                 else:
-                    acked[r.p] = r
+                    acked[r.n] = r
         if len(acked) == n:
             return s
-        return s._replace(acked=tuple(acked[p] for p in sorted(acked)))
+        return s._replace(acked=tuple(acked[n] for n in sorted(acked)))
 
     def alive(self, w):
         """Update a writer from its views: what is durable, whether the log is open, and the targets in the window."""
@@ -781,40 +897,52 @@ class Model:
                     w2 = w._replace(views=replace_at(w.views, i, start_catch(cfg, w, i, s.targets[i].mem)))
                     return (f"join.compare w{w.wid} t{i}", self.with_writer(s, k, w2), False)
             if w.phase == "opening" and not w.record:
-                p = next_p(cfg, w)
-                if has_room(cfg, w, p, 0):
-                    w2 = w._replace(chain=w.chain + (Rec(p, w.epoch, w.wid, w.lives),), record=p)
-                    return (f"open.record w{w.wid} at {p}", self.with_writer(s, k, w2), False)
-                # If there is no room, the application trims at the open: everything acknowledged except the last
-                # record.
-                if w.chain and cfg.canon(w.head) < cfg.canon(min(s.trim_to(), w.chain[-1].p + 1)):
-                    h = min(s.trim_to(), w.chain[-1].p + 1)
-                    s2 = s._replace(trim=max(s.trim, h))
-                    return (f"open.trim w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=h)), False)
+                r = next_of(cfg, w, w.lives)
+                if has_room(cfg, w, r, 0):
+                    w2 = w._replace(chain=w.chain + (r,), record=r.p)
+                    return (f"open.record w{w.wid} at {r.p}", self.with_writer(s, k, w2), False)
+                # If there is no room, the application trims at the open.
+                keep = self.keep(s, w)
+                if keep is not None:
+                    s2, w2 = keep
+                    return (f"open.trim w{w.wid} to {w2.head}", self.with_writer(s2, k, w2), False)
             if cfg.membership and w.phase == "open" and not w.seat and cfg.mutant != "seat-silent":
                 for i, v in enumerate(w.views):
                     if v is None or v.st != "fed" or v.kind != "stranger" or v.acked < v.goal or not v.hold:
                         continue
-                    p = next_p(cfg, w)
-                    if has_room(cfg, w, p, 0):
-                        lives = replace_at(w.lives, i, w.lives[i] + 1)
-                        w2 = w._replace(lives=lives, chain=w.chain + (Rec(p, w.epoch, w.wid, lives),), seat=p,
-                                        views=replace_at(w.views, i, v._replace(arg=1)))
-                        return (f"join.seat-record w{w.wid} for t{i} at {p}", self.with_writer(s, k, w2), False)
+                    lives = replace_at(w.lives, i, w.lives[i] + 1)
+                    r = next_of(cfg, w, lives)
+                    if has_room(cfg, w, r, 0):
+                        w2 = w._replace(lives=lives, chain=w.chain + (r,), seat=r.p, views=replace_at(w.views, i, v._replace(arg=1)))
+                        return (f"join.seat-record w{w.wid} for t{i} at {r.p}", self.with_writer(s, k, w2), False)
             low = min([v.head for v in w.views if v is not None and v.st == "live"] or [w.head])
             if low > w.head and cfg.mutant != "no-source":
                 for v in w.views:
                     r = wanted(cfg, w, v) if v is not None and v.st == "fed" else None
                     if r is not None and not source(w, r):
-                        return (f"trim.found w{w.wid} {low}", self.with_writer(s, k, w._replace(head=low)), False)
+                        return (f"trim.found w{w.wid} {low}", self.with_writer(s, k, w._replace(head=low, hseq=number_in(w, low))), False)
             if w.seat and not any(v is not None and v.kind == "stranger" and v.arg for v in w.views):
                 return (f"join.seat w{w.wid} given up", self.with_writer(s, k, w._replace(seat=0)), False)
         return None
 
+    def keep(self, s, w):
+        """An open with a trim: everything acknowledged. The application names the place of the record behind that, if it
+        appended one, or the end of the record in front. Returns the state and the writer, or None."""
+        cfg = self.cfg
+        n = min(s.trim_to(), next_n(w))
+        if not w.chain or n <= w.hseq:
+            return None
+        # The record need not be durable, so the head stays in front of the filler that may be there.
+        h = [r.p for r in w.chain if r.n == n and (cfg.ahead or cfg.mutant == "open-in-flight")]
+        h = h or [end(r) for r in w.chain if r.n == n - 1]
+        return s._replace(trim=max(s.trim, n)), w._replace(head=h[0], hseq=n)
+
     def begin(self, s, k, w, right):
         v = w.views[right]
         mem = s.targets[right].mem
-        v = v._replace(st="live", kind="member", acked=mem.tail, head=mem.head, hold=True, arg=None)
+        v = v._replace(st="live", kind="member", acked=mem.tail, head=mem.head, hold=True, arg=None, seq=1)
+        if w.chain:
+            v = v._replace(end=end(w.chain[-1]), seq=w.chain[-1].n + 1)
         return self.with_writer(s, k, w._replace(phase="opening", views=replace_at(w.views, right, v), dur=end_of(w)))
 
     def choose(self, s, k, w):
@@ -834,16 +962,21 @@ class Model:
             w2 = w._replace(phase="claim", first=True, epoch=epoch, lives=(1,) * cfg.n, chain=(), head=cfg.first,
                             views=tuple(views))
         elif d[0] == "open":
-            _, right, lives, members, head = d
+            _, right, lives, members, head, number = d
             for i in members:
                 views[i] = views[i]._replace(st="claim", arg=looks[i].card[2], kind="right" if i == right else "other")
             w2 = w._replace(phase="claim", epoch=epoch, lives=lives, chain=chain_of(cfg, looks, right, head, members),
-                            head=head, views=tuple(views))
+                            head=head, hseq=number, views=tuple(views))
         elif cfg.mutant == "refused-for-good":
             w2 = w._replace(phase="refused")
         else:
             return
         yield (f"open.choose w{w.wid} of {sorted(looks)}", self.with_writer(s, k, w2), False)
+        keep = self.keep(s, w2) if s.budget.trim and d[0] == "open" else None
+        if keep is not None:
+            s2, w2 = keep
+            s2 = s2._replace(budget=s.budget._replace(trim=s.budget.trim - 1))
+            yield (f"open.choose w{w.wid} of {sorted(looks)}, open.trim to {w2.head}", self.with_writer(s2, k, w2), False)
 
     def writers_join(self, s):
         cfg = self.cfg
@@ -907,12 +1040,11 @@ class Model:
         for k, w in enumerate(s.writers):
             if w.phase != "open":
                 continue
-            p = next_p(cfg, w)
-            if p <= cfg.first + cfg.last - 1 + (cfg.last // cfg.ring if cfg.filler else 0):
-                if has_room(cfg, w, p, cfg.reserve):
-                    w2 = w._replace(chain=w.chain + (Rec(p, w.epoch, w.wid, w.lives),))
-                    yield (f"append w{w.wid} at {p}", self.with_writer(s, k, w2), False)
-            full = not has_room(cfg, w, p, cfg.reserve)
+            r = next_of(cfg, w)
+            full = not has_room(cfg, w, r, cfg.reserve)
+            if r.n <= cfg.last and not full:
+                yield (f"append w{w.wid} at {r.p}" + " of two places" * (r.len - 1),
+                       self.with_writer(s, k, w._replace(chain=w.chain + (r,))), False)
             if s.budget.trim or full:
                 yield from self.trims(s, k, w, full)
 
@@ -922,19 +1054,27 @@ class Model:
         return s._replace(writers=s.writers + (w,), wids=s.wids + 1)
 
     def trims(self, s, k, w, full):
-        """Trims to the end of the durable records, as the application remembers it, or one record forward."""
+        """Trims to the end of the durable records, as the application remembers it, or one record forward: to the end of
+        the record in front, or to the place of the record itself, also of one that is in flight."""
         cfg = self.cfg
-        places = {r.p + 1 for r in w.chain if cfg.canon(w.head) <= r.p <= w.dur}
-        if cfg.filler:
-            places |= {r.p for r in w.chain if cfg.canon(w.head) < r.p <= w.dur}
-        for h in sorted(places, reverse=True):
-            if cfg.mutant == "trim-filler" and cfg.is_filler(h) and w.chain[-1].p > h:
-                raise Wrong(f"a trim to {h}, where the log once was durable to, is refused")
-            if not full and h not in (max(places), min(places)):
+        stop = max((end(r) for r in w.chain if r.p <= w.dur), default=0)
+        places = {(r.n + 1, end(r)) for r in w.chain if w.hseq <= r.n and r.p <= w.dur}
+        places |= {(r.n, r.p) for r in w.chain if w.hseq < r.n and (r.p <= w.dur or r.prev == w.dur)}
+        ends = [n for n, _ in places]
+        if cfg.mutant == "trim-filler" and any(r.gap and (r.n, r.gap) in places for r in w.chain):
+            raise Wrong("a trim to the end of a record, in front of a filler, is refused")
+        told = set()
+        for n, h in sorted(places, reverse=True):
+            if not full and n not in (max(ends), min(ends)):
                 continue
+            # The head never passes the end of what is durable.
+            to = h if cfg.mutant == "head-in-flight" or cfg.ahead else min(h, stop)
+            if (n, to) in told:
+                continue
+            told.add((n, to))
             b = s.budget if full else s.budget._replace(trim=s.budget.trim - 1)
-            s2 = s._replace(trim=max(s.trim, h), budget=b)
-            yield (f"trim.log w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=h)), False)
+            s2 = s._replace(trim=max(s.trim, n), budget=b)
+            yield (f"trim.log w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=to, hseq=n)), False)
 
     def stale(self, s):
         """Operations that a former grant left in a target's queue are executed until fence.end."""
@@ -1014,9 +1154,10 @@ class Model:
                 ring[p % cfg.ring] = ROT
                 m = t.mem._replace(ring=tuple(ring))
                 what = f"the record at {p}"
-                if cfg.mutant == "word-unchecked" and at(cfg, t.mem, cfg.before(p)):
+                r = at(cfg, t.mem, p)
+                if cfg.mutant == "word-unchecked" and r is not None and at(cfg, t.mem, r.prev):
                     # The check of a word detects its damage, like the damage of a record that a word names.
-                    m, what = t.mem._replace(tail=cfg.before(p)), "the tail word"
+                    m, what = t.mem._replace(tail=r.prev), "the tail word"
                 yield (f"{what} of t{i} is damaged",
                        s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m))), True)
 
@@ -1024,7 +1165,8 @@ class Model:
         """Positions whose record may be damaged: the tail's; the head's, if other targets have it; and records that are
         not in the open log."""
         cfg = self.cfg
-        head = cfg.canon(t.mem.head)
+        head = record_behind(cfg, t.mem, t.mem.head)
+        head = t.mem.head if head is None else head.p
         if cfg.records == 1 and not cfg.left and at(cfg, t.mem, t.mem.tail) and self.outside(s) + 1 <= cfg.lose:
             yield t.mem.tail
         if head < t.mem.tail and at(cfg, t.mem, head) and self.cfg.records > 1:
@@ -1051,7 +1193,7 @@ class Model:
         for i, v in enumerate(w.views):
             if s.targets[i].up < 0 or v is None and self.replaced(s, w, i):
                 continue
-            if v is not None and v.st == "live" and v.acked < 0 and cfg.canon(v.head) > end_of(w):
+            if v is not None and v.st == "live" and v.acked < 0 and v.head > end_of(w):
                 continue  # according to its words the target lacks nothing
             if v is None or v.st != "live" or v.acked < end_of(w):
                 if v is not None and v.kind == "stranger" and lives_of(w) < cfg.tell:
@@ -1059,8 +1201,7 @@ class Model:
                 return f"t{i} never gets what it lacks"
         if w.dur < end_of(w):
             return "an append is never acknowledged"
-        p = next_p(cfg, w)
-        if not has_room(cfg, w, p, cfg.reserve):
+        if not has_room(cfg, w, next_of(cfg, w), cfg.reserve):
             return "no room, whatever is trimmed"
         return None
 
@@ -1070,8 +1211,8 @@ class Model:
 
 
 def trim_to(s):
-    """The position up to which every record was acknowledged."""
-    return s.acked[-1].p + 1 if s.acked else 0
+    """The number up to which every record was acknowledged."""
+    return s.acked[-1].n + 1 if s.acked else 1
 
 
 State.trim_to = trim_to

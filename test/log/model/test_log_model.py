@@ -24,6 +24,14 @@ from check import explore  # noqa: E402
 R = replica.Config
 E = export.Config
 
+# Some of the records take two places: ring and first state are such that one of these does not fit in front of the ring's
+# end, and that little room is left in front of the floor of a target that lacks some records.
+AHEAD = {"n": 3, "q": 2, "ring": 5, "records": 4, "kept": 1, "long": (5,)}
+LEFT = {"n": 3, "q": 2, "ring": 6, "records": 5, "kept": 2, "left": 1, "long": (6,), "writers": 3}
+LACKS = {"n": 2, "q": 1, "ring": 5, "records": 3, "kept": 2, "long": (5, 8), "writers": 1}
+LACKS_2 = {"n": 2, "q": 2, "ring": 5, "records": 3, "kept": 2, "long": (5, 8), "writers": 2}
+FULL = {"n": 2, "q": 1, "ring": 5, "records": 7, "kept": 3, "long": (10,), "writers": 1}
+
 # The subject of each configuration, and its bounds.
 QUICK = (
     ("one target, from its format on", R("one-new", 1, 1, start="new", split=True, last=2, writers=3, death=2, cutall=1)),
@@ -43,10 +51,18 @@ QUICK = (
     ("three, a trim is at one alone", R("three-trimmed", 3, 2, records=2, trimmed=True, last=2, gone=1)),
     ("three, the last record of one is damaged", R("three-tail", 3, 2, last=2, rot=1, lost=1, writers=1)),
     ("three, one has others, damaged", R("three-unseat", 3, 2, left=2, last=2, rot=1, writers=2)),
+    ("three, a trim to a record in flight behind a filler", R("three-ahead", last=5, trim=1, death=1, **AHEAD)),
+    ("one of two, long records, catch-up", R("two-long", last=8, lost=1, **LACKS)),
+    ("one of two, a filler behind a full ring, catch-up", R("two-full", last=10, lost=1, **FULL)),
     ("an export", E("export", pushes=2, death=2, cut=1, taken=1)),
 )
 
 LONG = (
+    ("three, trims to records in flight behind a filler", R("three-ahead-long", last=6, trim=1, death=1, **AHEAD)),
+    ("three, such trims by an earlier release", R("three-earlier-long", last=6, trim=1, death=1, ahead=True, **AHEAD)),
+    ("three, an open with a trim to a record at one alone", R("three-keep-long", last=6, trim=1, death=1, **LEFT)),
+    ("two of two, long records, catch-up, writers that die", R("two-long-long", last=8, lost=1, death=1, **LACKS_2)),
+    ("one of two, long records, catch-up, streams lost", R("two-full-long", last=11, lost=2, **FULL)),
     ("two of two, the ring wraps, trims", R("two-wrap-long", 2, 2, ring=4, filler=True, last=6, death=1, lost=1, trim=1)),
     ("one of two, the ring wraps, trims", R("two-one-wrap-long", 2, 1, ring=4, filler=True, last=5, death=1, lost=1, trim=1)),
     ("two, from their format on, the power goes",
@@ -118,6 +134,14 @@ MUTANTS = {
                      R("", 3, 2, last=3, writers=1, replace=1, lost=1, trim=1, membership=True, live=False)),
     "no-cut": ("", "records that are not the log's are overwritten, the tail names them still",
                R("", 3, 2, left=2, last=2, split=True)),
+    "head-in-flight": ("", "a trim to a record in flight takes the head across the filler; an open takes the highest position",
+                       R("", last=5, trim=1, death=1, **AHEAD)),
+    "open-in-flight": ("", "the same, of an open with a trim", R("", last=6, trim=1, death=1, **LEFT)),
+    "head-by-position": ("", "an open takes the highest position of a head, whatever record is there; such a trim was made earlier",
+                         R("", last=5, trim=1, death=1, ahead=True, **AHEAD)),
+    "copy-long": ("", "a record longer than the buffer is copied into room for its beginning", R("", last=8, lost=1, **LACKS)),
+    "room-wraps": ("", "behind a filler, no room is taken for endless room", R("", last=10, lost=1, **FULL)),
+    "filler-unchecked": ("", "a filler is copied without looking for room", R("", last=10, lost=1, **FULL)),
     "feed-before-head": ("", "what follows is written before the head has passed what is not the log's",
                          R("", 3, 2, ring=4, left=1, last=3, trim=1)),
 }
