@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Initialization of EAL for programs that do not do it: without NIC, root or files. */
+/** @file Initialization of EAL for programs that do not do it: without root or files, and of the
+ * PCI bus only the devices that the program names. */
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -17,6 +18,7 @@
 #include <rte_lcore.h>
 
 #include "engine_priv.h"
+#include "weft_device.h"
 
 #define ENV_DEFAULT_MEMORY_MB 256
 #define ENV_MAX_ARGS          64
@@ -134,13 +136,78 @@ env_lcores(void)
 	return env_arg("--lcores=0@(%s),1@(%s)", list, list);
 }
 
+/* ---- PCI devices ---- */
+
+#define ENV_MAX_DEVICES 64
+
+static int env_locks[ENV_MAX_DEVICES]; /**< locks of the devices in use */
+static unsigned int env_nlocks;
+
+static void
+env_unlock(void)
+{
+	while (env_nlocks > 0)
+		close(env_locks[--env_nlocks]);
+}
+
+/** Look at each device and lock it, before EAL touches it. env_msg says why one cannot be had. */
+static int
+env_devices(const struct weft_env_attr *a, bool huge)
+{
+	const struct weft_device_need need = {
+	        .size = sizeof(need), .memory_mb = a->memory_mb, .hugepages = huge};
+	int rc = 0;
+
+	for (unsigned int i = 0; a->devices != NULL && a->devices[i] != NULL && rc == 0; i++) {
+		if (!weft_device_is_pci(a->devices[i]))
+			continue;
+		rc = weft_device_check(a->devices[i], &need, env_msg, sizeof(env_msg));
+		if (rc == 0 && env_nlocks == ENV_MAX_DEVICES)
+			rc = -E2BIG;
+		if (rc == 0)
+			rc = weft_device_lock(&weft_device_kernel, a->devices[i],
+			                      &env_locks[env_nlocks]);
+		if (rc == 0)
+			env_nlocks++;
+		else if (env_msg[0] == '\0')
+			snprintf(env_msg, sizeof(env_msg), "%s: %s", a->devices[i], strerror(-rc));
+	}
+	if (rc != 0)
+		env_unlock();
+	return rc;
+}
+
+/** The bus: exactly the named devices. A list of the program's own in `extra` is respected. */
+static int
+env_bus_args(const struct weft_env_attr *a)
+{
+	char address[16];
+	int rc = 0;
+
+	for (unsigned int i = 0; a->extra != NULL && a->extra[i] != NULL; i++)
+		if (strncmp(a->extra[i], "-a", 2) == 0 || strncmp(a->extra[i], "--allow", 7) == 0)
+			return 0;
+	if (env_nlocks == 0)
+		return env_arg("--no-pci");
+	for (unsigned int i = 0; rc == 0 && a->devices[i] != NULL; i++) {
+		const char *args = weft_device_args(a->devices[i]);
+
+		if (weft_device_address(a->devices[i], address) < 0)
+			continue;
+		rc = env_arg("-a");
+		if (rc == 0)
+			rc = env_arg("%s%s%s", address, args[0] != '\0' ? "," : "", args);
+	}
+	return rc;
+}
+
 static int
 env_args(const struct weft_env_attr *a, bool huge)
 {
 	int rc = env_arg("%s", a->progname != NULL ? a->progname : "weft");
 
 	if (rc == 0)
-		rc = env_arg("--no-pci");
+		rc = env_bus_args(a);
 	if (rc == 0 && !a->telemetry)
 		rc = env_arg("--no-telemetry");
 	/* A prefix of this process, so that env_clean_dir() can remove its directory. */
@@ -210,9 +277,14 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 	if (a.memory_mb == 0)
 		a.memory_mb = ENV_DEFAULT_MEMORY_MB;
 	huge = !a.no_huge && env_hugepages(a.memory_mb);
+	env_msg[0] = '\0';
+	rc = env_devices(&a, huge);
+	if (rc < 0)
+		goto out;
 	rc = env_args(&a, huge);
 	if (rc < 0) {
 		env_args_free();
+		env_unlock();
 		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK: %s", strerror(-rc));
 		goto out;
 	}
@@ -251,6 +323,7 @@ weft_env_fini(void)
 		return;
 	env_state = ENV_OVER;
 	(void)rte_eal_cleanup();
+	env_unlock();
 }
 
 bool

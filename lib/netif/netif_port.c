@@ -19,6 +19,7 @@
 #include "netif_memif.h"
 #include "netif_priv.h"
 #include "netif_tso.h"
+#include "weft_device.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_plan.h"
 
@@ -192,6 +193,7 @@ static bool
 port_known(const char *dev)
 {
 	const size_t len = strcspn(dev, ",");
+	struct weft_device_info info = {.size = sizeof(info)};
 	char name[RTE_DEV_NAME_MAX_LEN];
 	struct rte_devargs da = {0};
 	uint16_t port_id;
@@ -203,10 +205,42 @@ port_known(const char *dev)
 	name[len] = '\0';
 	if (rte_eth_dev_get_port_by_name(name, &port_id) == 0)
 		return true;
+	if (weft_device_is_pci(dev))
+		return weft_device_info(dev, &info) == 0;
 	/* A device on another bus was probed, or does not exist. */
 	known = rte_devargs_parse(&da, name) == 0 && strcmp(rte_bus_name(da.bus), "vdev") == 0;
 	free(da.data);
 	return known;
+}
+
+/*
+ * A PCI device that EAL has not probed. EAL does it now if the program started it with the PCI bus
+ * (weft_env_init() with another device, or an EAL of the program's own).
+ */
+static int
+port_attach_pci(const char *dev, struct weft_netif_port *p)
+{
+	int ret = weft_device_lock(&weft_device_kernel, dev, &p->lock_fd);
+
+	if (ret != 0) {
+		WEFT_LOG(netif, ERR, "%s: %s", p->devname,
+		         ret == -ENOENT  ? "there is no such PCI device"
+		         : ret == -EBUSY ? "another program of weft uses it"
+		                         : strerror(-ret));
+		return ret == -EBUSY ? ret : -ENODEV;
+	}
+	ret = rte_eal_hotplug_add("pci", p->devname, weft_device_args(dev));
+	if (ret != 0) {
+		WEFT_LOG(netif, ERR, "cannot open PCI device %s: %s", p->devname,
+		         ret == -ENOENT || ret == -EFAULT
+		                 ? "EAL was started without the PCI bus; name the device to "
+		                   "weft_env_init()"
+		                 : "no driver of DPDK takes it");
+		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
+	}
+	p->created = true;
+	p->bus = "pci";
+	return 0;
 }
 
 /* Finds the port named in dev, or creates it. */
@@ -216,6 +250,7 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	const char *comma = strchr(dev, ',');
 	const char *args = comma != NULL ? comma + 1 : "";
 	size_t len = comma != NULL ? (size_t)(comma - dev) : strlen(dev);
+	bool pci;
 	int ret;
 
 	if (len == 0 || len >= sizeof(p->devname)) {
@@ -224,13 +259,21 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	}
 	memcpy(p->devname, dev, len);
 	p->devname[len] = '\0';
+	pci = weft_device_address(dev, p->devname) == 0;
 	if (rte_eth_dev_get_port_by_name(p->devname, &p->port_id) == 0) {
-		if (comma != NULL) {
+		/* EAL has the arguments of a PCI device from weft_env_init(). */
+		if (comma != NULL && !pci) {
 			WEFT_LOG(netif, ERR, "%s exists already: arguments would be ignored",
 			         p->devname);
 			return -EINVAL;
 		}
 		return 0;
+	}
+	if (pci) {
+		ret = port_attach_pci(dev, p);
+		if (ret != 0)
+			return ret;
+		goto created;
 	}
 	if (strncmp(p->devname, "net_memif", 9) == 0) {
 		port_memif_unlink_stale(args);
@@ -250,6 +293,8 @@ port_attach(const char *dev, struct weft_netif_port *p)
 		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
 	}
 	p->created = true;
+	p->bus = "vdev";
+created:
 	ret = rte_eth_dev_get_port_by_name(p->devname, &p->port_id);
 	if (ret != 0) {
 		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
@@ -560,7 +605,7 @@ int
 weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out)
 {
 	static unsigned int stand_ins;
-	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes};
+	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes, .lock_fd = -1};
 	struct rte_eth_dev_info info;
 	char stand_in[32];
 	const char *args;
@@ -607,8 +652,10 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 fail:
 	if (p.created) {
 		netif_memif_end(p.devname);
-		rte_eal_hotplug_remove("vdev", p.devname);
+		rte_eal_hotplug_remove(p.bus, p.devname);
 	}
+	if (p.lock_fd >= 0)
+		close(p.lock_fd);
 	rte_mempool_free(p.pool);
 	rte_mempool_free(p.tx_pool);
 	return ret;
@@ -628,7 +675,9 @@ weft_netif_port_close(struct weft_netif_port *p)
 		WEFT_LOG(netif, WARNING, "cannot stop %s: %s", p->devname, strerror(-ret));
 	rte_eth_dev_close(p->port_id);
 	if (p->created)
-		rte_eal_hotplug_remove("vdev", p->devname);
+		rte_eal_hotplug_remove(p->bus, p->devname);
+	if (p->lock_fd >= 0)
+		close(p->lock_fd);
 	rte_mempool_free(p->pool);
 	rte_mempool_free(p->tx_pool);
 	p->pool = p->tx_pool = NULL;

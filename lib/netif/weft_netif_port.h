@@ -13,7 +13,10 @@ struct rte_mempool;
 struct weft_rand;
 
 struct weft_netif_port_attr {
-	/** vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
+	/**
+	 * vdev string ("net_memif0,role=client,...") or PCI address with arguments: hot-plugged if
+	 * EAL has no such port; or the name of a probed port
+	 */
 	const char *dev;
 	uint16_t mtu_bytes;
 	/** frames will carry a tag: the port inserts and strips it if it can */
@@ -31,6 +34,8 @@ struct weft_netif_port {
 	/** MTU that netif uses; the port itself may know only 1500 (net_memif) */
 	uint16_t mtu_bytes;
 	bool created;     /**< hot-plugged by us: closing removes it */
+	const char *bus;  /**< where it was plugged: "vdev" or "pci" */
+	int lock_fd;      /**< weft_device_lock() of a PCI device that we plugged; -1: none */
 	char devname[64]; /**< the device's name, for removal */
 	char driver[32];  /**< "net_memif", ... */
 	/** negotiated: only what netif can also do in software */

@@ -51,12 +51,25 @@ struct weft_env_attr {
 	 * /weft/... and those of DPDK. Its directory is removed at exit.
 	 */
 	bool telemetry;
+	/**
+	 * PCI devices that the program will open as ports: "0000:3b:00.0[,ARGS]", a list that ends
+	 * with NULL; or NULL. EAL takes exactly these. Without any, EAL does not look at the PCI
+	 * bus. Items that are no PCI device are passed over, so the `dev` of every port may stand
+	 * here.
+	 */
+	const char *const *devices;
 };
 
 /**
- * Initialise EAL: no PCI, no root, no files left behind; hugepages if enough are free, else
- * ordinary memory. *msg gets one line for the user, a static string; msg may be NULL. Returns 0,
- * -EALREADY (EAL is initialised, which is fine), -ENOMEM, -ENODEV, and the errors of EAL.
+ * Initialise EAL: PCI devices only as named, no root, no files left behind; hugepages if enough are
+ * free, else ordinary memory. *msg gets one line for the user, a static string; msg may be NULL.
+ *
+ * Each named device must be free for this process (weft_device_check() of weft/device.h, whose
+ * line and error this call returns), and is locked against other programs of weft until
+ * weft_env_fini().
+ *
+ * Returns 0, -EALREADY (EAL is initialised, which is fine), -ENOMEM, -ENODEV, the errors of
+ * weft_device_check(), and those of EAL.
  */
 int weft_env_init(const struct weft_env_attr *attr, const char **msg);
 void weft_env_fini(void);
@@ -105,7 +118,8 @@ struct weft_port_attr {
 	size_t size;      /**< sizeof(struct weft_port_attr) */
 	const char *name; /**< name for people and configuration */
 	/**
-	 * DPDK device: a vdev string ("net_memif0,role=client,...") or the name of a probed port
+	 * DPDK device: a vdev string ("net_memif0,role=client,..."), a PCI address with arguments
+	 * of its driver ("0000:3b:00.0,..."), or the name of a probed port
 	 */
 	const char *dev;
 	/**

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_DEVICE_ROOM_H
+#define WEFT_DEVICE_ROOM_H
+
+/** @file PCI devices for the rooms above, and with the folders of a test. Internal. */
+
+#include <weft/device.h>
+
+/** Where the kernel shows devices. */
+struct weft_device_roots {
+	const char *sys; /**< "/sys" */
+	const char *dev; /**< "/dev" */
+};
+
+extern const struct weft_device_roots weft_device_kernel;
+
+/**
+ * The full address of a device: "03:00.0,arg=1" becomes "0000:03:00.0". -EINVAL: `dev` does not
+ * begin with a PCI address.
+ */
+int weft_device_address(const char *dev, char address[16]);
+/** The arguments behind the address, without the comma; "": none. */
+const char *weft_device_args(const char *dev);
+
+/** weft_device_info() with other roots. */
+int weft_device_info_at(const struct weft_device_roots *at, const char *dev,
+                        struct weft_device_info *info);
+/** weft_device_each() with other roots. */
+int weft_device_each_at(const struct weft_device_roots *at,
+                        int (*fn)(const struct weft_device_info *info, void *arg), void *arg);
+
+/** What weft_device_check() judges by, beside the device. */
+struct weft_device_process {
+	bool root;              /**< may do what needs root: CAP_SYS_RAWIO, CAP_IPC_LOCK */
+	uint64_t memlock_bytes; /**< RLIMIT_MEMLOCK; UINT64_MAX: no limit */
+};
+
+/** weft_device_check() with other roots, for a process with other rights. */
+int weft_device_check_at(const struct weft_device_roots *at, const struct weft_device_process *as,
+                         const char *dev, const struct weft_device_need *need, char *why,
+                         size_t why_size);
+
+/**
+ * Take the device for this process: *fd is a lock that ends with the process, or with close().
+ * The kernel does not keep two programs apart on a device bound to uio; each would ruin the other.
+ * -EINVAL, -ENOENT (no such device), -EBUSY (another process has the lock).
+ */
+int weft_device_lock(const struct weft_device_roots *at, const char *dev, int *fd);
+
+#endif /* WEFT_DEVICE_ROOM_H */

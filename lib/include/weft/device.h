@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+/**
+ * @file PCI devices as the kernel shows them: what a NIC is bound to, and what still prevents a
+ * program from using it. Installed; stands alone.
+ *
+ * These functions read /sys and /dev. They need neither EAL nor root, open no network device and
+ * change nothing, so they may be called before weft_env_init(), from any thread. A device is named
+ * by its PCI address: "0000:3b:00.0", or "3b:00.0" in domain 0. Arguments for its driver may follow
+ * behind a comma, as in weft_port_attr.dev.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/api.h>
+
+WEFT_API_BEGIN
+
+/** What holds a device. */
+enum weft_device_binding {
+	WEFT_DEVICE_UNBOUND = 0, /**< no driver of the kernel */
+	WEFT_DEVICE_VFIO,        /**< vfio-pci: for DPDK, with an IOMMU */
+	WEFT_DEVICE_UIO,         /**< uio_pci_generic or igb_uio: for DPDK, root only */
+	/** a network driver of the kernel with which DPDK shares the device (mlx4, mlx5) */
+	WEFT_DEVICE_BIFURCATED,
+	WEFT_DEVICE_KERNEL, /**< another driver of the kernel */
+};
+
+struct weft_device_info {
+	size_t size;      /**< sizeof(struct weft_device_info) */
+	char address[16]; /**< with its domain: "0000:3b:00.0" */
+	uint16_t vendor_id, device_id;
+	uint32_t class_code; /**< 0x020000: an Ethernet controller */
+	enum weft_device_binding binding;
+	char driver[32]; /**< the kernel's driver; "": none */
+	char ifname[16]; /**< an interface of the kernel on this device; "": none */
+	int numa_node;   /**< -1: unknown */
+	int iommu_group; /**< -1: none, because no IOMMU translates for it */
+};
+
+/** Whether a device string of weft_port_attr.dev names a PCI device: it begins with an address. */
+bool weft_device_is_pci(const char *dev);
+
+/**
+ * What the kernel says of a device. `info`: its `size` is filled in by the caller. -EINVAL (no PCI
+ * address, `info`), -ENOENT (no such device).
+ */
+int weft_device_info(const char *dev, struct weft_device_info *info);
+
+/**
+ * Call fn() for each PCI device of the network class, in the order of addresses, until it returns
+ * other than 0, which is then returned. `info` is valid during the call. -ENOMEM.
+ */
+int weft_device_each(int (*fn)(const struct weft_device_info *info, void *arg), void *arg);
+
+/** What a program is about to do with a device. */
+struct weft_device_need {
+	size_t size; /**< sizeof(struct weft_device_need) */
+	uint32_t
+	        memory_mb; /**< memory that the device is to reach, in MiB (weft_env_attr.memory_mb) */
+	bool hugepages;    /**< that memory consists of hugepages */
+};
+
+/**
+ * Whether this process could open a device for DPDK now. If not, `why` gets one line without a line
+ * feed: what is wrong, and the command that mends it. At most `why_size` octets are written,
+ * the terminating zero included.
+ *
+ * 0, or -EINVAL (no PCI address, or an attribute), -ENODEV (no such device), -ENXIO (no driver is
+ * bound), -EADDRINUSE (a network driver of the kernel holds it), -EBUSY (another process uses it),
+ * -EACCES (permissions), -ENOMEM (the limit on locked memory), -ENOTSUP (no hugepages where the
+ * driver needs physical addresses).
+ *
+ * 0 is no promise: the state may change, and drivers have requirements of their own.
+ */
+int weft_device_check(const char *dev, const struct weft_device_need *need, char *why,
+                      size_t why_size);
+
+WEFT_API_END
+
+#endif /* WEFT_DEVICE_H */
