@@ -27,6 +27,7 @@
 #define CONF_EXPORTS_MAX 32 /**< WEFT_EXPORTS_MAX of weft_export.x */
 #define CONF_CLIENTS_MAX 64
 #define CONF_PATH_MAX    1024
+#define CONF_EAL_MAX     512
 #define CONF_ERR_MAX     512 /**< enough for every message */
 
 /** [weft] */
@@ -36,7 +37,8 @@ struct conf_weft {
 	char log_level[128]; /**< empty: the library's default */
 	uint32_t hugepages;  /**< enum conf_hugepages */
 	bool telemetry;
-	uint32_t workers; /**< workers that share all ports when there is no [worker NAME] */
+	char eal[CONF_EAL_MAX]; /**< further arguments of EAL, with blanks between */
+	uint32_t workers;       /**< workers that share all ports when there is no [worker NAME] */
 };
 
 enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };

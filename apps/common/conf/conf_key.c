@@ -31,6 +31,9 @@ static const struct conf_key keys_weft[] = {
         {"telemetry", CONF_T_BOOL, F(conf_weft, telemetry), .dflt = "no",
          .help = "`yes`: serve DPDK's telemetry socket: counters, connections, captures "
                  "(docs/visibility.md)"},
+        {"eal", CONF_T_STR, F(conf_weft, eal),
+         .help = "further arguments of DPDK's EAL, with blanks between them "
+                 "(`--iova-mode=pa -d librte_net_foo.so`); PCI devices of ports need none"},
         {"workers", CONF_T_U32, F(conf_weft, workers), .min = 1, .max = CONF_WORKERS_MAX,
          .dflt = "1",
          .help = "polling threads that share every port, when there is no [worker NAME] section"},
@@ -38,8 +41,9 @@ static const struct conf_key keys_weft[] = {
 
 static const struct conf_key keys_port[] = {
         {"dev", CONF_T_STR, F(conf_port, dev), .required = true,
-         .help = "the DPDK device: a vdev with its arguments "
-                 "(`net_memif0,role=server,id=0,bsize=10112`) or the name of a probed port"},
+         .help = "the DPDK device: the PCI address of a NIC (`0000:3b:00.0`; docs/nics.md), with "
+                 "arguments of its driver behind a comma; a vdev with its arguments "
+                 "(`net_memif0,role=server,id=0,bsize=10112`); or the name of a probed port"},
         {"address", CONF_T_CIDR, F(conf_port, addr), .off2 = offsetof(struct conf_port, prefix_len),
          .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`; a port needs "
                  "`address`, `address6` or both"},

@@ -3,6 +3,8 @@
 
 #include "stack.h"
 
+#include <weft/device.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,9 +106,26 @@ stack_device_why(const char *dev, bool serves, bool taken)
 	return "cannot be opened (its arguments, or the folder of its socket)";
 }
 
+/* A PCI device that was free when EAL started, and has no port all the same. */
 static const char *
-stack_port_why(int rc, const char *dev, bool serves, bool taken)
+stack_pci_why(const struct conf *c, const char *dev)
 {
+	static char why[CONF_ERR_MAX / 2];
+	const struct weft_device_need need = {
+	        .size = sizeof(need), .memory_mb = c->weft.memory_mb, .hugepages = weft_env_huge()};
+	int rc = weft_device_check(dev, &need, why, sizeof(why));
+
+	if (rc == 0 || rc == -EBUSY) /* our own EAL may have it open */
+		return "no driver of DPDK takes this device (log_level = lib.eal:debug,pmd.*:debug "
+		       "shows why)";
+	return why;
+}
+
+static const char *
+stack_port_why(const struct conf *c, int rc, const char *dev, bool serves, bool taken)
+{
+	if (weft_device_is_pci(dev) && (rc == -ENODEV || rc == -EIO))
+		return stack_pci_why(c, dev);
 	switch (rc) {
 	case -ENODEV:
 	case -ECONNREFUSED:
@@ -184,7 +203,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 
 		if (rc != 0) {
 			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
-			         stack_port_why(rc, p->dev, opt->serves, taken));
+			         stack_port_why(c, rc, p->dev, opt->serves, taken));
 			return rc;
 		}
 		s->nports++;
@@ -236,22 +255,49 @@ stack_make_workers(const struct conf *c, uint32_t nworkers, struct stack *s, cha
  */
 static const char *const stack_log_starting[] = {"--log-level=weft.*:critical",
                                                  "--log-level=lib.eal:critical",
-                                                 "--log-level=pmd.*:critical", NULL};
+                                                 "--log-level=pmd.*:critical"};
+#define NLOGS (sizeof(stack_log_starting) / sizeof(stack_log_starting[0]))
+/** Words of `eal` in [weft], which has CONF_EAL_MAX octets. */
+#define STACK_EAL_ARGS_MAX (CONF_EAL_MAX / 2)
 
-int
-stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
-         size_t err_size)
+/** Start EAL with what the configuration says of it, and the devices of all ports. */
+static int
+stack_env(const struct conf *c, const struct stack_opt *opt, const char **msg)
 {
-	const struct weft_env_attr env = {
+	const char *devices[CONF_PORTS_MAX + 1] = {NULL};
+	const char *extra[STACK_EAL_ARGS_MAX + NLOGS + 1] = {NULL};
+	struct weft_env_attr env = {
 	        .size = sizeof(env),
 	        .progname = opt->progname,
 	        .lcores = c->weft.lcores[0] != '\0' ? c->weft.lcores : NULL,
 	        .memory_mb = c->weft.memory_mb,
 	        .no_huge = c->weft.hugepages == CONF_HUGE_NEVER,
 	        .log_level = c->weft.log_level[0] != '\0' ? c->weft.log_level : NULL,
-	        .extra = c->weft.log_level[0] == '\0' ? stack_log_starting : NULL,
+	        .extra = extra,
 	        .telemetry = c->weft.telemetry && !opt->check,
+	        .devices = devices,
 	};
+	char words[sizeof(c->weft.eal)], *save = NULL;
+	uint32_t n = 0;
+
+	if (c->weft.log_level[0] == '\0')
+		for (; n < NLOGS; n++)
+			extra[n] = stack_log_starting[n];
+	if (!opt->check) {
+		snprintf(words, sizeof(words), "%s", c->weft.eal);
+		for (char *w = strtok_r(words, " \t", &save); w != NULL;
+		     w = strtok_r(NULL, " \t", &save))
+			extra[n++] = w;
+		for (uint32_t i = 0; i < c->nports; i++)
+			devices[i] = c->ports[i].dev;
+	}
+	return weft_env_init(&env, msg);
+}
+
+int
+stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
+         size_t err_size)
+{
 	const uint32_t nworkers = opt->one_worker && c->nworkers > 0 ? 1 : c->nworkers;
 	struct weft_ctx_attr ca = {0};
 	struct weft_mpa_policy mpa;
@@ -260,7 +306,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	int rc;
 
 	memset(s, 0, sizeof(*s));
-	rc = weft_env_init(&env, &msg);
+	rc = stack_env(c, opt, &msg);
 	if (rc != 0 && rc != -EALREADY) {
 		if (msg != NULL)
 			snprintf(err, err_size, "%s", msg);
