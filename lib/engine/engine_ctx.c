@@ -232,7 +232,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	pa.rand = &engine_rand;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
-	pa.vlan = a.vlan_id != 0;
+	pa.vlan_id = a.vlan_id;
 	pa.check = a.check != 0;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;

@@ -18,13 +18,12 @@
 #include "netif_group_priv.h"
 #include "netif_memif.h"
 #include "netif_priv.h"
+#include "netif_rings.h"
 #include "netif_tso.h"
 #include "weft_device.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_plan.h"
 
-#define PORT_RX_DESC    1024
-#define PORT_TX_DESC    1024
 #define PORT_POOL_CACHE 256u
 /* net_af_packet: its default framesz; the octets before a received frame; framesz minus
  * PORT_PACKET_HDR is the data room that it requires of mbufs. */
@@ -322,7 +321,7 @@ port_inserts_vlan(const char *driver)
  * that DPDK's contract for them demands (virtio ports do not compute the checksum of IPv4 headers).
  */
 static void
-port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlan)
+port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint16_t vlan_id)
 {
 	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -333,8 +332,10 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 		rx &= ~cksum_rx;
 		tx &= ~cksum_tx;
 	}
-	if (vlan) {
-		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+	if (vlan_id != 0) {
+		/* A port may drop tags that it was not told of, also without being asked to filter
+		 * (virtio). So the filter is used where there is one: port_vlan() sets it. */
+		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
 		/*
 		 * Software drivers insert a tag by rte_vlan_insert(), which refuses an mbuf with
 		 * another holder, and TCP holds every segment. So insertion is used only with
@@ -454,12 +455,13 @@ port_stands_for(const struct weft_netif_port_attr *attr, const struct weft_netif
 }
 
 static int
-port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, const char *args)
+port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p,
+          const struct rte_eth_dev_info *info, const char *args)
 {
 	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)p->mtu_bytes;
 	uint32_t bsize_bytes = 0;
-	const unsigned int tx = attr->mbufs / 2;
 	char name[RTE_MEMPOOL_NAMESIZE], bsize[16];
+	struct netif_rings r;
 	int ret;
 
 	/* Then memif's buffers and ours may be the same (zero-copy). */
@@ -470,29 +472,34 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 	if (port_stands_for(attr, p, "net_af_packet"))
 		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
-	ret = port_pool_create(name, attr->mbufs - tx, attr->queues, data, p->socket, &p->pool);
+	netif_rings_plan(info, p->rx_queues, p->tx_queues, attr->mbufs, &r);
+	if (r.rx_mbufs + r.tx_mbufs > attr->mbufs)
+		WEFT_LOG(netif, NOTICE,
+		         "%s: %u buffers instead of %u, because its rings have at "
+		         "least %u and %u descriptors",
+		         p->devname, r.rx_mbufs + r.tx_mbufs, attr->mbufs, r.rx_desc, r.tx_desc);
+	ret = port_pool_create(name, r.rx_mbufs, attr->queues, data, p->socket, &p->pool);
 	snprintf(name, sizeof(name), "weft_port_%u_tx", p->port_id);
 	if (ret == 0)
-		ret = port_pool_create(name, tx, attr->queues, data, p->socket, &p->tx_pool);
+		ret = port_pool_create(name, r.tx_mbufs, attr->queues, data, p->socket,
+		                       &p->tx_pool);
 	if (ret != 0)
 		WEFT_LOG(netif, ERR, "%s: no memory for %u buffers of %u octets", p->devname,
-		         attr->mbufs, data);
+		         r.rx_mbufs + r.tx_mbufs, data);
 	return ret;
 }
 
 static int
-port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, const char *args)
+port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint32_t mbufs,
+               const char *args)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_eth_rxconf rxconf = info->default_rxconf;
 	struct rte_eth_txconf txconf = info->default_txconf;
-	uint16_t nrx = PORT_RX_DESC, ntx = PORT_TX_DESC;
-	uint32_t fill = p->pool->size / 2 / p->rx_queues;
+	struct netif_rings r;
 	int ret;
 
-	/* A queue that a driver fills in advance leaves half of the pool to received packets. */
-	if (fill < nrx)
-		nrx = (uint16_t)rte_align32prevpow2(RTE_MAX(fill, 1u));
+	netif_rings_plan(info, p->rx_queues, p->tx_queues, mbufs, &r);
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
@@ -500,15 +507,16 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 		netif_rss_conf(p, info, &conf);
 	ret = rte_eth_dev_configure(p->port_id, p->rx_queues, p->tx_queues, &conf);
 	if (ret == 0)
-		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &nrx, &ntx);
-	p->rx_desc = (uint32_t)nrx * p->rx_queues;
+		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &r.rx_desc, &r.tx_desc);
+	p->rx_desc = r.rx_desc * r.rx_rings;
 	rxconf.offloads = p->rx_offloads;
 	txconf.offloads = p->tx_offloads;
 	for (uint16_t q = 0; ret == 0 && q < p->rx_queues; q++)
-		ret = rte_eth_rx_queue_setup(p->port_id, q, nrx, (unsigned int)p->socket, &rxconf,
-		                             p->pool);
+		ret = rte_eth_rx_queue_setup(p->port_id, q, r.rx_desc, (unsigned int)p->socket,
+		                             &rxconf, p->pool);
 	for (uint16_t q = 0; ret == 0 && q < p->tx_queues; q++)
-		ret = rte_eth_tx_queue_setup(p->port_id, q, ntx, (unsigned int)p->socket, &txconf);
+		ret = rte_eth_tx_queue_setup(p->port_id, q, r.tx_desc, (unsigned int)p->socket,
+		                             &txconf);
 	if (ret == 0) {
 		port_settle_mtu(p, args);
 		ret = rte_eth_dev_start(p->port_id);
@@ -540,10 +548,9 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	const char *comma = strchr(attr->dev, ','), *args = comma != NULL ? comma + 1 : "";
 	int ret;
 
-	netif_rss_plan(p, attr->queues, info);
 	netif_rss_draw(attr->rand, p->rss_key);
 	p->rss_key_bytes = sizeof(p->rss_key);
-	ret = port_configure(p, info, args);
+	ret = port_configure(p, info, attr->mbufs, args);
 	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
 		return ret;
 	WEFT_LOG(netif, NOTICE, "%s does not say how its RSS steers: worker 0 distributes",
@@ -553,7 +560,23 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	p->rss = false;
 	p->rx_queues = 1;
 	p->rx_offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
-	return port_configure(p, info, args);
+	return port_configure(p, info, attr->mbufs, args);
+}
+
+/** Let the port's filter pass our VLAN. */
+static int
+port_vlan(const struct weft_netif_port *p, uint16_t vlan_id)
+{
+	int ret;
+
+	if (vlan_id == 0 || !(p->rx_offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER))
+		return 0;
+	ret = rte_eth_dev_vlan_filter(p->port_id, vlan_id, 1);
+	if (ret == 0)
+		return 0;
+	WEFT_LOG(netif, ERR, "%s does not let VLAN %u through its filter: %s", p->devname, vlan_id,
+	         strerror(-ret));
+	return -ENODEV;
 }
 
 /*
@@ -637,11 +660,14 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
-	port_offloads(&p, &info, attr->vlan);
+	port_offloads(&p, &info, attr->vlan_id);
 	args = strchr(attr->dev, ',');
-	ret = port_pool(attr, &p, args != NULL ? args + 1 : "");
+	netif_rss_plan(&p, attr->queues, &info);
+	ret = port_pool(attr, &p, &info, args != NULL ? args + 1 : "");
 	if (ret == 0)
 		ret = port_start(&p, attr, &info);
+	if (ret == 0)
+		ret = port_vlan(&p, attr->vlan_id);
 	if (ret == 0 && p.created)
 		ret = port_memif_join(&p, args != NULL ? args + 1 : "");
 	if (ret != 0)

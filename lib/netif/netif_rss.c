@@ -3,6 +3,7 @@
  * reports. */
 
 #include "netif_group_priv.h"
+#include "netif_rings.h"
 
 #define RSS_TCP4  RTE_ETH_RSS_NONFRAG_IPV4_TCP
 #define RSS_DRAWS 64
@@ -61,13 +62,15 @@ rss_key_bytes(const struct rte_eth_dev_info *info)
 void
 netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info)
 {
-	p->rss = queues > 1 && queues <= info->max_rx_queues && queues <= info->max_tx_queues &&
+	const uint16_t tx_queues = netif_rings_tx_queues(info);
+
+	p->rss = queues > 1 && queues <= info->max_rx_queues && queues <= tx_queues &&
 	         (info->flow_type_rss_offloads & RSS_TCP4) == RSS_TCP4 &&
 	         rss_reta_fits(info->reta_size, queues) &&
 	         rss_key_bytes(info) >= WEFT_GROUP_KEY_MIN &&
 	         rss_key_bytes(info) <= WEFT_GROUP_KEY_MAX;
 	p->rx_queues = p->rss ? queues : 1;
-	p->tx_queues = p->rss || (queues <= info->max_tx_queues && !rss_queues_are_pairs(p->driver))
+	p->tx_queues = p->rss || (queues <= tx_queues && !rss_queues_are_pairs(p->driver))
 	                       ? queues
 	                       : 1;
 	if (p->rss)

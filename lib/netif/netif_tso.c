@@ -13,11 +13,12 @@
 #include "netif_tso.h"
 #include "weft_netif_mbuf.h"
 
-/* DPDK's contract for TSO includes the other offloads: the port fills in every field that
- * differs. */
+/*
+ * The port fills in every field that differs between the segments. That includes IPv4's header
+ * checksum, also on ports without the offload for it (virtio, vmxnet3).
+ */
 #define TSO_OFFLOADS                                                                               \
-	(RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS |                              \
-	 RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM)
+	(RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
 
 #define TSO_SEQ   4 /* RFC 9293 s3.1: offsets in the header */
 #define TSO_FLAGS 13

@@ -19,9 +19,11 @@ struct weft_netif_port_attr {
 	 */
 	const char *dev;
 	uint16_t mtu_bytes;
-	/** frames will carry a tag: the port inserts and strips it if it can */
-	bool vlan;
-	unsigned int mbufs; /**< in both pools together, half in each; at least 2 */
+	/** tag of all frames, 0: none. The port inserts, strips and filters it if it can. */
+	uint16_t vlan_id;
+	/** in both pools together, half in each, at least 2; more are made if the port's smallest
+	 * rings need them */
+	unsigned int mbufs;
 	uint16_t queues;    /**< workers that share the port; 1..64 */
 	bool check;         /**< check the driver only: open a stand-in that uses no device */
 	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
@@ -52,7 +54,7 @@ struct weft_netif_port {
 	unsigned int rss_key_bytes;
 	uint16_t reta[512]; /**< redirection table: entry to queue */
 	unsigned int reta_size;
-	uint32_t rx_desc;         /**< of all receive queues; a driver may hold an mbuf in each */
+	uint32_t rx_desc;         /**< of all receive rings; a driver may hold an mbuf in each */
 	struct rte_mempool *pool; /**< for receiving; the port's own queues are filled from it */
 	struct rte_mempool *tx_pool; /**< for sending */
 };

@@ -26,13 +26,17 @@ static struct {
 	const char *driver; /**< NULL: the real name */
 	uint16_t max_mtu, desc_max, mtu;
 	uint32_t max_rx_pktlen;
-	uint64_t tx_capa; /**< added to the port's own */
+	uint64_t tx_capa, rx_capa; /**< added to the port's own */
+	uint16_t rx_desc_min, tx_desc_min, tx_desc_align;
+	uint16_t max_tx_queues; /**< 0: the port's own */
+	int vlan_rc;            /**< result of setting the filter */
 	int configure_rc, reta_update_rc, reta_query_rc;
 	int stop_rc, restart_rc; /**< results of rte_eth_dev_stop(), and of the next start */
 	uint64_t link_after_us;  /**< sleep time from the open until there is a link; 0: at once */
 	int if_mtu;              /**< MTU of the kernel's interface; negative: -errno */
 	/* seen */
-	uint16_t conf_mtu, nrx, ntx;
+	uint16_t conf_mtu, nrx, ntx, ntxq, vlan_passed;
+	uint64_t conf_rx; /**< offloads asked for */
 	unsigned int configures, adjusts, links_asked, starts;
 	uint64_t slept_us, start_us[8]; /**< time of each start */
 	/** allocations of zeroed memory, and the one that fails, from 1 */
@@ -129,6 +133,15 @@ __wrap_rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info)
 	if (nic.max_rx_pktlen != 0)
 		info->max_rx_pktlen = nic.max_rx_pktlen;
 	info->tx_offload_capa |= nic.tx_capa;
+	info->rx_offload_capa |= nic.rx_capa;
+	if (nic.rx_desc_min != 0)
+		info->rx_desc_lim.nb_min = nic.rx_desc_min;
+	if (nic.tx_desc_min != 0)
+		info->tx_desc_lim.nb_min = nic.tx_desc_min;
+	if (nic.tx_desc_align != 0)
+		info->tx_desc_lim.nb_align = nic.tx_desc_align;
+	if (nic.max_tx_queues != 0)
+		info->max_tx_queues = nic.max_tx_queues;
 	return rc;
 }
 
@@ -147,6 +160,9 @@ __wrap_rte_eth_dev_configure(uint16_t port, uint16_t nrx, uint16_t ntx,
 	nic.conf_mtu = (uint16_t)c.rxmode.mtu;
 	c.rxmode.mtu = 0;
 	c.txmode.offloads &= ~nic.tx_capa;
+	nic.conf_rx = c.rxmode.offloads;
+	c.rxmode.offloads &= ~nic.rx_capa;
+	nic.ntxq = ntx;
 	return nic.configure_rc != 0 ? nic.configure_rc
 	                             : __real_rte_eth_dev_configure(port, nrx, ntx, &c);
 }
@@ -174,8 +190,22 @@ int
 __wrap_rte_eth_rx_queue_setup(uint16_t port, uint16_t q, uint16_t n, unsigned int socket,
                               const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
 {
+	struct rte_eth_rxconf c = *conf;
+
 	nic.nrx = n;
-	return __real_rte_eth_rx_queue_setup(port, q, n, socket, conf, pool);
+	c.offloads &= ~nic.rx_capa;
+	return __real_rte_eth_rx_queue_setup(port, q, n, socket, &c, pool);
+}
+
+int __wrap_rte_eth_dev_vlan_filter(uint16_t port, uint16_t id, int on);
+
+int
+__wrap_rte_eth_dev_vlan_filter(uint16_t port, uint16_t id, int on)
+{
+	(void)port;
+	CHECK_EQ(on, 1);
+	nic.vlan_passed = id;
+	return nic.vlan_rc;
 }
 
 int __real_rte_eth_tx_queue_setup(uint16_t port, uint16_t q, uint16_t n, unsigned int socket,
@@ -265,8 +295,11 @@ __wrap_rte_zmalloc_socket(const char *type, size_t size, unsigned int align, int
 static int
 open_as(const char *dev, uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
 {
-	struct weft_netif_port_attr pa = {
-	        .dev = dev, .mtu_bytes = mtu, .mbufs = 8192, .queues = queues, .vlan = vlan};
+	struct weft_netif_port_attr pa = {.dev = dev,
+	                                  .mtu_bytes = mtu,
+	                                  .mbufs = 8192,
+	                                  .queues = queues,
+	                                  .vlan_id = vlan ? 100 : 0};
 
 	test_eal_init();
 	nic.configures = nic.adjusts = nic.starts = nic.links_asked = 0;
@@ -305,6 +338,103 @@ test_descriptors(void)
 	CHECK_EQ(nic.nrx, 0);
 	nic.configure_rc = -ENOMEM;
 	CHECK_EQ(open_port(1500, 1, false, &p), -ENOMEM);
+}
+
+/*
+ * Rings and pools of a port fit each other, whatever `mbufs` says: receive rings hold at most half
+ * of their pool, transmit rings a quarter. A port whose smallest rings are larger gets more buffers.
+ */
+static void
+test_rings(void)
+{
+	static const struct {
+		const char *driver;
+		uint32_t mbufs;
+		uint16_t queues, rx_min, tx_min, tx_align;
+		uint16_t nrx, ntx;
+		uint32_t rx_desc, rx_mbufs, tx_mbufs;
+	} rows[] = {
+	        {"net_ice", 8192, 1, 0, 0, 0, 1024, 1024, 1024, 4096, 4096},
+	        {"net_ice", 16384, 1, 0, 0, 0, 1024, 1024, 1024, 8192, 8192},
+	        {"net_ice", 1024, 1, 0, 0, 0, 256, 128, 256, 512, 512},
+	        {"net_ice", 8192, 4, 0, 0, 0, 512, 256, 2048, 4096, 4096},
+	        {"net_ice", 3000, 2, 0, 0, 0, 256, 128, 512, 1500, 1500},
+	        /* Two receive rings each, and large smallest rings. */
+	        {"net_vmxnet3", 8192, 1, 128, 512, 512, 1024, 1024, 2048, 4096, 4096},
+	        {"net_vmxnet3", 1024, 1, 128, 512, 512, 128, 512, 256, 512, 2048},
+	        {"net_vmxnet3", 2048, 2, 128, 512, 512, 128, 512, 512, 1024, 4096},
+	        {"net_ice", 1024, 2, 1024, 64, 0, 1024, 64, 2048, 4096, 512},
+	        {"net_ice", 1024, 1, 0, 100, 64, 256, 128, 256, 512, 512},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weft_netif_port_attr pa = {.dev = "net_null8",
+		                                  .mtu_bytes = 1500,
+		                                  .mbufs = rows[i].mbufs,
+		                                  .queues = rows[i].queues};
+		struct weft_netif_port p;
+
+		memset(&nic, 0, sizeof(nic));
+		nic.driver = rows[i].driver;
+		nic.mtu = 1500;
+		nic.rx_desc_min = rows[i].rx_min;
+		nic.tx_desc_min = rows[i].tx_min;
+		nic.tx_desc_align = rows[i].tx_align;
+		test_eal_init();
+		CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+		CHECK_MSG(nic.nrx == rows[i].nrx && nic.ntx == rows[i].ntx, "row %u: %u and %u", i,
+		          nic.nrx, nic.ntx);
+		CHECK_MSG(p.rx_desc == rows[i].rx_desc, "row %u: %u held", i, p.rx_desc);
+		CHECK_MSG(p.pool->size == rows[i].rx_mbufs && p.tx_pool->size == rows[i].tx_mbufs,
+		          "row %u: %u and %u", i, p.pool->size, p.tx_pool->size);
+		weft_netif_port_close(&p);
+	}
+}
+
+/** A driver that claims a transmit queue which its chips do not have is not believed. */
+static void
+test_tx_queues(void)
+{
+	struct weft_netif_port p;
+
+	memset(&nic, 0, sizeof(nic));
+	nic.driver = "net_e1000_em";
+	nic.mtu = 1500;
+	nic.max_tx_queues = 2;
+	CHECK_EQ(open_port(1500, 2, false, &p), 0);
+	CHECK_EQ(p.tx_queues, 1);
+	CHECK(!p.rss);
+	weft_netif_port_close(&p);
+	nic.driver = "net_ice";
+	CHECK_EQ(open_port(1500, 2, false, &p), 0);
+	CHECK_EQ(p.tx_queues, 2);
+	weft_netif_port_close(&p);
+}
+
+/** A port with a VLAN filter is told our VLAN. A port that refuses it cannot be used. */
+static void
+test_vlan_filter(void)
+{
+	struct weft_netif_port p;
+
+	memset(&nic, 0, sizeof(nic));
+	nic.driver = "net_virtio";
+	nic.mtu = 1500;
+	CHECK_EQ(open_port(1500, 1, true, &p), 0);
+	CHECK_EQ(nic.vlan_passed, 0);
+	weft_netif_port_close(&p);
+	nic.rx_capa = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+	CHECK_EQ(open_port(1500, 1, true, &p), 0);
+	CHECK((nic.conf_rx & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0);
+	CHECK_EQ(nic.vlan_passed, 100);
+	weft_netif_port_close(&p);
+	nic.vlan_passed = 0;
+	CHECK_EQ(open_port(1500, 1, false, &p), 0);
+	CHECK_EQ(nic.conf_rx & RTE_ETH_RX_OFFLOAD_VLAN_FILTER, 0);
+	CHECK_EQ(nic.vlan_passed, 0);
+	weft_netif_port_close(&p);
+	nic.vlan_rc = -ENOSPC;
+	CHECK_EQ(open_port(1500, 1, true, &p), -ENODEV);
 }
 
 /** The MTU requested at configuration is within the port's limits, for the port's own frame
@@ -587,6 +717,7 @@ test_no_memory(void)
 	rte_mempool_free(pool);
 }
 
-WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"mtu", test_mtu}, {"tags", test_tags},
-               {"table", test_table}, {"packet mtu", test_packet_mtu},
+WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"rings", test_rings},
+               {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter}, {"mtu", test_mtu},
+               {"tags", test_tags}, {"table", test_table}, {"packet mtu", test_packet_mtu},
                {"memif join", test_memif_join}, {"no memory", test_no_memory})

@@ -841,7 +841,7 @@ static void
 test_vlan_by_mbuf(void)
 {
 	struct weft_netif_port_attr pa = {
-	        .dev = "net_vhost9,iface=weft-vlan.sock", .mbufs = 4096, .queues = 1, .vlan = true};
+	        .dev = "net_vhost9,iface=weft-vlan.sock", .mbufs = 4096, .queues = 1, .vlan_id = 5};
 	struct rte_eth_dev_info info;
 	struct weft_netif_port p;
 

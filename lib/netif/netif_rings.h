@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_RINGS_H
+#define NETIF_RINGS_H
+
+/** @file Sizes of a port's rings and pools, which depend on each other (netif_rings.c). */
+
+#include <stdint.h>
+
+#include <rte_ethdev.h>
+
+/** What a port is to have, before it is configured. */
+struct netif_rings {
+	uint16_t rx_desc, tx_desc;   /**< descriptors of each queue */
+	uint32_t rx_mbufs, tx_mbufs; /**< buffers of the two pools */
+	/** receive rings of all queues, which hold a buffer in each of their descriptors */
+	uint32_t rx_rings;
+};
+
+/**
+ * Plan rings and pools for a port of `mbufs` buffers, half of them for each direction.
+ *
+ * A driver fills its receive rings in advance: they hold at most half of their pool. A driver gives
+ * sent buffers back late, some only when the ring runs short: transmit rings hold at most a quarter
+ * of their pool, so that buffers for unacknowledged segments (five eighths) and the threads' caches
+ * are left. Rings shrink to that, down to the device's least size. Beyond that the pools grow.
+ */
+void netif_rings_plan(const struct rte_eth_dev_info *info, uint16_t rx_queues, uint16_t tx_queues,
+                      uint32_t mbufs, struct netif_rings *r);
+
+/**
+ * Transmit queues that a driver really has, of those that it claims. Example: net_e1000_em claims
+ * two for chips that have one, and what the second queue sends is lost.
+ */
+uint16_t netif_rings_tx_queues(const struct rte_eth_dev_info *info);
+
+#endif /* NETIF_RINGS_H */
