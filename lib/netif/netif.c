@@ -14,6 +14,7 @@
 #include "netif_ip.h"
 #include "netif_nd.h"
 #include "netif_neigh.h"
+#include "netif_stall.h"
 #include "netif_tso.h"
 #include "weft_netif_mbuf.h"
 
@@ -79,15 +80,44 @@ netif_memif_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return netif_guard_burst(netif_eth_tx, nif, pkts, n, n, &nif->stats.dev_faults);
 }
 
+static int
+netif_eth_tx_reset(void *arg)
+{
+	const struct weft_netif *nif = arg;
+	int ret = rte_eth_dev_tx_queue_stop(nif->attr.port_id, nif->attr.queue_id);
+
+	return ret != 0 ? ret : rte_eth_dev_tx_queue_start(nif->attr.port_id, nif->attr.queue_id);
+}
+
+static int
+netif_eth_arm(void *arg, bool on)
+{
+	const struct weft_netif *nif = arg;
+	const uint16_t port = nif->attr.port_id, queue = nif->attr.queue_id;
+	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue), ret;
+
+	if (fd < 0)
+		return -ENOTSUP;
+	if (nif->sleep.is_tap)
+		return fd;
+	ret = on ? rte_eth_dev_rx_intr_enable(port, queue)
+	         : rte_eth_dev_rx_intr_disable(port, queue);
+	return ret != 0 ? -ENOTSUP : fd;
+}
+
 static const struct weft_netif_dev netif_eth_dev = {
         .rx = netif_eth_rx,
         .tx = netif_eth_tx,
         .link = netif_eth_link,
+        .tx_reset = netif_eth_tx_reset,
+        .arm = netif_eth_arm,
 };
 static const struct weft_netif_dev netif_tso_dev = {
         .rx = netif_eth_rx,
         .tx = netif_tso_dev_tx,
         .link = netif_eth_link,
+        .tx_reset = netif_eth_tx_reset,
+        .arm = netif_eth_arm,
 };
 static const struct weft_netif_dev netif_memif_dev = {
         .rx = netif_memif_rx,
@@ -97,12 +127,16 @@ static const struct weft_netif_dev netif_memif_dev = {
 
 /** The device functions for an ethdev queue. */
 static const struct weft_netif_dev *
-netif_ethdev(uint16_t port_id, uint64_t tx_offloads)
+netif_ethdev(struct weft_netif *nif)
 {
+	const char *driver = "";
 	struct rte_eth_dev_info info;
 
-	if (rte_eth_dev_info_get(port_id, &info) != 0 || strcmp(info.driver_name, "net_memif") != 0)
-		return netif_tso_offered(tx_offloads) ? &netif_tso_dev : &netif_eth_dev;
+	if (rte_eth_dev_info_get(nif->attr.port_id, &info) == 0)
+		driver = info.driver_name;
+	nif->sleep.is_tap = strcmp(driver, "net_tap") == 0;
+	if (strcmp(driver, "net_memif") != 0)
+		return netif_tso_offered(nif->attr.tx_offloads) ? &netif_tso_dev : &netif_eth_dev;
 	netif_guard_install();
 	return &netif_memif_dev;
 }
@@ -124,8 +158,9 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	nif->ops = *ops;
 	nif->ops_arg = ops_arg;
 	nif->sched = sched;
+	nif->sleep.fd = -1;
 	if (attr->dev == NULL) {
-		nif->attr.dev = netif_ethdev(attr->port_id, attr->tx_offloads);
+		nif->attr.dev = netif_ethdev(nif);
 		nif->attr.dev_arg = nif;
 		nif->ethdev = true;
 	}
@@ -448,6 +483,8 @@ weft_netif_flush(struct weft_netif *nif, uint64_t now_ns)
 	while (nif->head != nif->tail && netif_push(nif))
 		;
 	nif->early = NETIF_EARLY_PUSHES;
+	if (unlikely(nif->head != nif->tail || nif->stall_due_ns != 0))
+		netif_stall_look(nif, nif->head != before || nif->head == nif->tail);
 	return nif->head - before;
 }
 

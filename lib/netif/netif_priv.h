@@ -45,6 +45,16 @@ struct netif_bucket {
 	uint32_t tokens;
 };
 
+/** What is known of the receive interrupt (netif_sleep.c). */
+struct netif_sleep {
+	int fd; /**< as armed last; -1: never */
+	bool armed;
+	bool is_tap; /**< fd is the tap of net_tap: readable while a frame waits */
+	bool proven; /**< it has ended a sleep */
+	bool lies;   /**< it does not end sleeps */
+	uint8_t doubts;
+};
+
 LIST_HEAD(neigh_bucket, weft_neigh);
 TAILQ_HEAD(neigh_list, weft_neigh);
 
@@ -69,6 +79,8 @@ struct weft_netif {
 	uint32_t head;        /**< ring: next to send; free-running */
 	uint32_t tail;        /**< ring: next free */
 	uint32_t fresh_bytes; /**< octets queued since the port was last offered a burst */
+	struct netif_sleep sleep;
+	uint64_t stall_due_ns; /**< when a queue that takes nothing is a stalled one; 0: it takes */
 	struct weft_netif_stats stats;
 	struct weft_netif_capture *_Atomic capture; /**< NULL: off */
 	/** the polling thread is inside netif_capture.c */

@@ -70,9 +70,8 @@ netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_
 	         rss_key_bytes(info) >= WEFT_GROUP_KEY_MIN &&
 	         rss_key_bytes(info) <= WEFT_GROUP_KEY_MAX;
 	p->rx_queues = p->rss ? queues : 1;
-	p->tx_queues = p->rss || (queues <= tx_queues && !rss_queues_are_pairs(p->driver))
-	                       ? queues
-	                       : 1;
+	p->tx_queues =
+	        p->rss || (queues <= tx_queues && !rss_queues_are_pairs(p->driver)) ? queues : 1;
 	if (p->rss)
 		p->rx_offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH & info->rx_offload_capa;
 }

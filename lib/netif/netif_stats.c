@@ -16,6 +16,8 @@
 	}
 #define B(kind) B1(kind, limit), B1(kind, held), B1(kind, most), B1(kind, refused)
 
+/* One a line. */
+/* clang-format off */
 static const struct weft_stat_field fields[] = {
         F(rx_packets),
         F(rx_bytes),
@@ -52,6 +54,9 @@ static const struct weft_stat_field fields[] = {
         F(tx_packets),
         F(tx_bytes),
         F(dev_faults),
+        F(tx_stalls),
+        F(tx_resets),
+        F(rx_wakes),
         F(tx_queue_full),
         F(tx_unresolved),
         F(tx_parked),
@@ -64,6 +69,7 @@ static const struct weft_stat_field fields[] = {
         B(snd),
         B(park),
 };
+/* clang-format on */
 
 #undef B
 #undef B1

@@ -24,8 +24,8 @@ struct weft_netif_port_attr {
 	/** in both pools together, half in each, at least 2; more are made if the port's smallest
 	 * rings need them */
 	unsigned int mbufs;
-	uint16_t queues;    /**< workers that share the port; 1..64 */
-	bool check;         /**< check the driver only: open a stand-in that uses no device */
+	uint16_t queues; /**< workers that share the port; 1..64 */
+	bool check;      /**< check the driver only: open a stand-in that uses no device */
 	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
 	const struct weft_rand *rand;
 };
@@ -54,8 +54,8 @@ struct weft_netif_port {
 	unsigned int rss_key_bytes;
 	uint16_t reta[512]; /**< redirection table: entry to queue */
 	unsigned int reta_size;
-	uint32_t rx_desc;         /**< of all receive rings; a driver may hold an mbuf in each */
-	struct rte_mempool *pool; /**< for receiving; the port's own queues are filled from it */
+	uint32_t rx_desc;            /**< of all receive rings; a driver may hold an mbuf in each */
+	struct rte_mempool *pool;    /**< for receiving; the port's own queues are filled from it */
 	struct rte_mempool *tx_pool; /**< for sending */
 };
 

@@ -136,7 +136,40 @@ fake_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return took;
 }
 
-static const struct weft_netif_dev fake_dev = {.rx = fake_dev_rx, .tx = fake_dev_tx};
+static bool
+fake_dev_link(void *arg)
+{
+	const struct fake *f = arg;
+
+	return !f->no_link;
+}
+
+static int
+fake_dev_tx_reset(void *arg)
+{
+	struct fake *f = arg;
+
+	f->resets++;
+	return f->reset_rc;
+}
+
+static int
+fake_dev_arm(void *arg, bool on)
+{
+	struct fake *f = arg;
+
+	if (f->wake_fd == 0)
+		return -ENOTSUP;
+	f->arms += on;
+	f->armed = on;
+	return f->wake_fd;
+}
+
+static const struct weft_netif_dev fake_dev = {.rx = fake_dev_rx,
+                                               .tx = fake_dev_tx,
+                                               .link = fake_dev_link,
+                                               .tx_reset = fake_dev_tx_reset,
+                                               .arm = fake_dev_arm};
 
 static void
 fake_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)

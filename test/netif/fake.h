@@ -35,7 +35,13 @@ struct fake {
 	unsigned int nrx;
 	struct rte_mbuf *txq[FAKE_QUEUE]; /**< packets that the port accepted */
 	unsigned int ntx;
-	unsigned int tx_room;            /**< packets that the port still accepts */
+	unsigned int tx_room; /**< packets that the port still accepts */
+	bool no_link;         /**< the port reports that it has no link */
+	int reset_rc;         /**< what a reset of its transmit queue returns */
+	unsigned int resets;
+	int wake_fd;       /**< descriptor of the receive interrupt; 0: the port has none */
+	unsigned int arms; /**< the interrupt was armed so often, and is now: */
+	bool armed;
 	struct rte_mbuf *up[FAKE_QUEUE]; /**< segments passed to TCP */
 	unsigned int nup, bursts;
 	unsigned int in_use[2]; /**< mbufs of each pool in use before this case */

@@ -155,6 +155,68 @@ test_references(void)
 	stop();
 }
 
+/* Time passes, and the queue is flushed; with fake_poll()'s steps. */
+static void
+flush_at(uint64_t ms)
+{
+	f.now_ns += ms * WEFT_NS_PER_MS;
+	fake_poll(&f);
+}
+
+/** A port that takes nothing for a second is counted and reset, once a second. A port without a
+ * link, one that takes a little, and one with nothing to send are not. */
+static void
+test_stall(void)
+{
+	const struct weft_netif_stats *st;
+
+	start(NULL);
+	st = weft_netif_stats(f.nif);
+	flush_at(5000);
+	f.tx_room = 0;
+	for (unsigned int i = 0; i < 40; i++)
+		CHECK_EQ(tx(segment(100, 2000)), 0);
+	flush_at(1);
+	flush_at(998);
+	CHECK_EQ(st->tx_stalls, 0);
+	/* One packet goes: the second begins anew. */
+	f.tx_room = 1;
+	flush_at(1);
+	flush_at(1);
+	flush_at(999);
+	CHECK_EQ(st->tx_stalls, 0);
+	flush_at(1);
+	CHECK_EQ(st->tx_stalls, 1);
+	CHECK_EQ(f.resets, 1);
+	CHECK_EQ(st->tx_resets, 1);
+	flush_at(500);
+	CHECK_EQ(f.resets, 1);
+	/* The driver cannot: the stall is counted all the same. */
+	f.reset_rc = -ENOTSUP;
+	flush_at(500);
+	CHECK_EQ(st->tx_stalls, 2);
+	CHECK_EQ(st->tx_resets, 1);
+	/* Without a link packets wait. The link is looked at once a second. */
+	f.no_link = true;
+	flush_at(1000);
+	for (unsigned int i = 0; i < 5; i++)
+		flush_at(1000);
+	CHECK(st->tx_stalls <= 3);
+	CHECK_EQ(st->tx_resets, 1);
+	f.no_link = false;
+	f.tx_room = 100;
+	f.reset_rc = 0;
+	flush_at(200);
+	flush_at(1000);
+	f.tx_room = 0;
+	flush_at(5000);
+	flush_at(5000);
+	CHECK_EQ(f.resets, st->tx_stalls);
+	CHECK_EQ(st->tx_resets, 1);
+	f.tx_room = 100;
+	stop();
+}
+
 static void
 test_queue_full(void)
 {
@@ -489,7 +551,8 @@ test_mtu_pool(void)
 
 WEFT_TEST_MAIN({"mtu of the pool", test_mtu_pool}, FAKE_CASES("frame", test_frame),
                {"offload", test_offload}, FAKE_CASES("references", test_references),
-               FAKE_CASES("queue_full", test_queue_full), {"early", test_early},
-               {"burst", test_burst}, FAKE_CASES("ring_wrap", test_ring_wrap),
-               {"create", test_create}, {"alloc", test_alloc}, {"pools", test_pools},
-               {"cksum", test_cksum}, {"cksum_chain", test_cksum_chain})
+               FAKE_CASES("queue_full", test_queue_full), {"stall", test_stall},
+               {"early", test_early}, {"burst", test_burst},
+               FAKE_CASES("ring_wrap", test_ring_wrap), {"create", test_create},
+               {"alloc", test_alloc}, {"pools", test_pools}, {"cksum", test_cksum},
+               {"cksum_chain", test_cksum_chain})
