@@ -327,6 +327,15 @@ weft_env_fini(void)
 }
 
 bool
+weft_engine_no_msix(void)
+{
+	for (int i = 0; i < env_argc; i++)
+		if (strncmp(env_argv[i], "--vfio-intr", 11) == 0)
+			return true;
+	return false;
+}
+
+bool
 weft_env_huge(void)
 {
 	return rte_eal_has_hugepages() != 0;

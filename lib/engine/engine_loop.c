@@ -15,8 +15,17 @@
 #include <rte_pause.h>
 
 #include "engine_priv.h"
+#include "weft_netif_sleep.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
 #include "weft_netif.h"
 
+/* An idle worker sleeps for a sixteenth of the time that it has been idle. So a packet waits for at
+ * most that part of the pause in front of it. */
+#define SLEEP_PART     16
+#define SLEEP_FIRST_NS (20 * WEFT_NS_PER_US)
+/** With interrupts on all ports. The bound keeps a port whose interrupt fails from being lost. */
+#define SLEEP_LONG_NS   (100 * WEFT_NS_PER_MS)
 #define LOOP_ROUNDS     4 /**< at most so many rounds of callbacks and tasks in one poll */
 #define LOOP_RECLAIM_NS (100 * WEFT_NS_PER_US)
 #define LOOP_MAX_CALLS  4096
@@ -327,24 +336,36 @@ engine_handed(const struct weft_cm_worker *cm)
 	return false;
 }
 
-void
-weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
+/** Packets wait for room in a port, which tells nobody when it has some. */
+static bool
+engine_sends(const struct weft_cm_worker *cm)
 {
-	uint64_t now_ns, next_ns, wait_ns = timeout_us * WEFT_NS_PER_US, drop;
-	struct weft_vworker *v = weft_vworker_of(w);
-	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
-	struct timespec ts;
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		if (weft_netif_tx_room(cm->nif[i]) < WEFT_NETIF_TXQ)
+			return true;
+	return false;
+}
 
-	if (unlikely(w == NULL || !weft_vworker_is_mine(v)) && engine_take_over(w) < 0)
-		return;
-	fds[0].fd = v->work.wake_fd;
-	fds[1].fd = weft_exec_fd(v->sched.exec);
+/**
+ * Sleep until a descriptor is readable or a timer is due, at most wait_ns. fds: `n` of the ports,
+ * behind two that this function fills in. Returns what ppoll() does; 0 without a sleep: 1.
+ */
+static int
+engine_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t wait_ns)
+{
+	struct weft_vworker *v = &w->v;
+	uint64_t now_ns, next_ns, drop;
+	struct timespec ts;
+	int rc = 1;
+
+	fds[0] = (struct pollfd){.fd = v->work.wake_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = weft_exec_fd(v->sched.exec), .events = POLLIN};
 	if (engine_has_work(w))
-		return;
+		return rc;
 	now_ns = weft_engine_clock_ns();
 	next_ns = weft_timer_next(&v->sched.wheel);
 	if (next_ns <= now_ns)
-		return;
+		return rc;
 	wait_ns = RTE_MIN(wait_ns, next_ns - now_ns);
 	ts.tv_sec = (time_t)(wait_ns / WEFT_NS_PER_S);
 	ts.tv_nsec = (long)(wait_ns % WEFT_NS_PER_S);
@@ -353,15 +374,80 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	atomic_store_explicit(&v->work.sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!weft_work_waits(&v->work) && !engine_handed(&w->cm) &&
-	    !atomic_load_explicit(&w->stop, memory_order_relaxed) &&
-	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
-	    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
-		/* EAGAIN: an earlier read has reset the counter. */
+	    !atomic_load_explicit(&w->stop, memory_order_relaxed)) {
+		rc = ppoll(fds, 2 + n, &ts, NULL);
+		if (rc > 0 && (fds[0].revents & POLLIN) &&
+		    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
+			/* EAGAIN: an earlier read has reset the counter. */
+		}
 	}
 	atomic_store_explicit(&v->work.sleeping, 0, memory_order_relaxed);
 	weft_mem_online(w->ctx->v.mem, v->id);
 	/* Timers that the caller arms before its next poll count from this time. */
 	v->sched.now_ns = weft_engine_clock_ns();
+	return rc;
+}
+
+void
+weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
+{
+	struct pollfd fds[2];
+
+	if (unlikely(w == NULL || !weft_vworker_is_mine(weft_vworker_of(w))) &&
+	    engine_take_over(w) < 0)
+		return;
+	(void)engine_nap(w, fds, 0, timeout_us * WEFT_NS_PER_US);
+}
+
+/**
+ * The sleep of a worker that has been idle for idle_ns. Where every port has a receive interrupt
+ * that is known to wake, the sleep is long. Else it grows with the idle time, up to the worker's
+ * idle_sleep_us. Returns what the last weft_worker_poll() did.
+ */
+static int
+engine_sleep(struct weft_worker *w, uint64_t idle_ns)
+{
+	uint64_t wait_ns = RTE_MAX(idle_ns / SLEEP_PART, (uint64_t)SLEEP_FIRST_NS);
+	uint64_t before[RTE_DIM(w->cm.nif)];
+	struct pollfd fds[2 + RTE_DIM(w->cm.nif)];
+	struct weft_cm_worker *cm = &w->cm;
+	struct pollfd *at[RTE_DIM(w->cm.nif)];
+	bool all = true, slept = false;
+	unsigned int armed = 0;
+	int n = 0, rc = 0;
+
+	for (unsigned int i = 0; i < cm->nnif; i++) {
+		int fd;
+
+		if (weft_netif_sleep_begin(cm->nif[i], &fd) != WEFT_NETIF_WAKES)
+			all = false;
+		at[i] = fd < 0 ? NULL : &fds[2 + armed];
+		if (fd >= 0)
+			fds[2 + armed++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	/* A packet that came before an interrupt was armed ends no sleep. */
+	if (armed > 0)
+		n = weft_worker_poll(w);
+	if (n == 0) {
+		wait_ns = RTE_MIN(wait_ns, w->idle_sleep_us * WEFT_NS_PER_US);
+		if (all && cm->nnif > 0)
+			wait_ns = RTE_MAX(wait_ns, (uint64_t)SLEEP_LONG_NS);
+		if (engine_sends(cm))
+			wait_ns = RTE_MIN(wait_ns, (uint64_t)SLEEP_FIRST_NS);
+		rc = engine_nap(w, fds, armed, wait_ns);
+		slept = true;
+	}
+	for (unsigned int i = 0; i < cm->nnif && armed > 0; i++)
+		weft_netif_sleep_end(cm->nif[i], slept && at[i] != NULL && at[i]->revents != 0);
+	if (armed == 0 || !slept)
+		return n;
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		before[i] = weft_netif_stats(cm->nif[i])->rx_packets;
+	n = weft_worker_poll(w);
+	for (unsigned int i = 0; i < cm->nnif; i++)
+		weft_netif_sleep_judge(cm->nif[i], at[i] != NULL && at[i]->revents != 0, rc == 0,
+		                       weft_netif_stats(cm->nif[i])->rx_packets - before[i]);
+	return n;
 }
 
 /* ---- Running ---- */
@@ -369,7 +455,7 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 int
 weft_worker_run(struct weft_worker *w)
 {
-	uint64_t idle_since_ns = 0;
+	uint64_t idle_since_ns = 0, idle_ns;
 
 	if (WEFT_HANDLE_BAD(w, WORKER))
 		return -EINVAL;
@@ -384,10 +470,16 @@ weft_worker_run(struct weft_worker *w)
 		}
 		if (idle_since_ns == 0)
 			idle_since_ns = w->v.sched.now_ns;
-		if (w->spin || w->v.sched.now_ns - idle_since_ns < w->idle_spin_ns)
+		idle_ns = w->v.sched.now_ns - idle_since_ns;
+		if (w->spin || idle_ns < w->idle_spin_ns) {
 			rte_pause();
-		else
-			weft_worker_idle(w, w->idle_sleep_us);
+			continue;
+		}
+		n = engine_sleep(w, idle_ns);
+		if (unlikely(n < 0))
+			return n;
+		if (n > 0)
+			idle_since_ns = 0;
 	}
 	atomic_store_explicit(&w->stop, 0, memory_order_relaxed);
 	weft_worker_detach(w);

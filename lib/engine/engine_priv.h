@@ -77,6 +77,9 @@ struct weft_worker {
 	pthread_t thread;
 };
 
+/** Whether EAL was told which interrupts to use, perhaps not MSI-X, which receive interrupts need
+ * (net_vmxnet3 crashes without). */
+bool weft_engine_no_msix(void);
 /** The CPUs that the process might use at its start, before EAL pinned threads. Static. */
 const cpu_set_t *weft_engine_cpus(void);
 /** Add w to the list of all workers. When a thread that polled w ends, it stops being the owner. */

@@ -276,7 +276,31 @@ group_link(void *arg)
 	return me->dev->link == NULL || me->dev->link(me->dev_arg);
 }
 
-static const struct weft_netif_dev group_dev = {.rx = group_rx, .tx = group_tx, .link = group_link};
+/* What the port gives to siblings comes with a wake-up. */
+static int
+group_arm(void *arg, bool on)
+{
+	const struct group_member *me = arg;
+
+	if (!me->rx)
+		return -EALREADY;
+	return me->dev->arm != NULL ? me->dev->arm(me->dev_arg, on) : -ENOTSUP;
+}
+
+static int
+group_tx_reset(void *arg)
+{
+	const struct group_member *me = arg;
+
+	return me->relay == NULL && me->dev->tx_reset != NULL ? me->dev->tx_reset(me->dev_arg)
+	                                                      : -ENOTSUP;
+}
+
+static const struct weft_netif_dev group_dev = {.rx = group_rx,
+                                                .tx = group_tx,
+                                                .link = group_link,
+                                                .tx_reset = group_tx_reset,
+                                                .arm = group_arm};
 
 /* Frees the frames in the ring. Returns how many. */
 static unsigned int

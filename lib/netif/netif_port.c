@@ -500,6 +500,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 	int ret;
 
 	netif_rings_plan(info, p->rx_queues, p->tx_queues, mbufs, &r);
+	conf.intr_conf.rxq = p->rx_intr;
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
@@ -539,6 +540,19 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 	return 0;
 }
 
+/*
+ * Whether to ask for receive interrupts. They need MSI-X, which uio_pci_generic has not, and which
+ * vfio-pci has where the chip does. Drivers of virtual devices refuse, or have none.
+ */
+static bool
+port_interrupts(const struct rte_eth_dev_info *info)
+{
+	struct weft_device_info pci = {.size = sizeof(pci)};
+
+	return info->device != NULL && weft_device_info(rte_dev_name(info->device), &pci) == 0 &&
+	       (pci.binding == WEFT_DEVICE_VFIO || pci.binding == WEFT_DEVICE_BIFURCATED);
+}
+
 /* Starts the port with RSS if wanted and offered. Starts it again without RSS if the port does not
  * report how it steers. */
 static int
@@ -550,7 +564,12 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 
 	netif_rss_draw(attr->rand, p->rss_key);
 	p->rss_key_bytes = sizeof(p->rss_key);
+	p->rx_intr = !attr->no_intr && port_interrupts(info);
 	ret = port_configure(p, info, attr->mbufs, args);
+	if (ret != 0 && p->rx_intr) {
+		p->rx_intr = false;
+		ret = port_configure(p, info, attr->mbufs, args);
+	}
 	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
 		return ret;
 	WEFT_LOG(netif, NOTICE, "%s does not say how its RSS steers: worker 0 distributes",

@@ -13,16 +13,15 @@ enum weft_netif_wakes
 weft_netif_sleep_begin(struct weft_netif *nif, int *fd)
 {
 	const struct weft_netif_dev *dev = nif->attr.dev;
+	int ret;
 
 	*fd = -1;
 	if (nif->sleep.lies || dev->arm == NULL)
 		return WEFT_NETIF_WAKES_NEVER;
-	*fd = dev->arm(nif->attr.dev_arg, true);
-	if (*fd < 0) {
-		*fd = -1;
-		return WEFT_NETIF_WAKES_NEVER;
-	}
-	nif->sleep.fd = *fd;
+	ret = dev->arm(nif->attr.dev_arg, true);
+	if (ret < 0)
+		return ret == -EALREADY ? WEFT_NETIF_WAKES : WEFT_NETIF_WAKES_NEVER;
+	*fd = nif->sleep.fd = ret;
 	nif->sleep.armed = true;
 	return nif->sleep.proven ? WEFT_NETIF_WAKES : WEFT_NETIF_WAKES_UNPROVEN;
 }

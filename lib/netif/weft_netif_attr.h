@@ -29,7 +29,8 @@ struct weft_netif_dev {
 	 * be reset. */
 	int (*tx_reset)(void *dev);
 	/** Arm the receive interrupt of the queue, or disarm it. Returns the descriptor that is
-	 * then readable when a packet has arrived, or -errno: there is none. NULL: none. */
+	 * then readable when a packet has arrived; -EALREADY: what arrives wakes the worker by
+	 * itself; or another -errno: there is none. NULL: none. */
 	int (*arm)(void *dev, bool on);
 };
 

@@ -25,6 +25,7 @@ struct weft_netif_port_attr {
 	 * rings need them */
 	unsigned int mbufs;
 	uint16_t queues; /**< workers that share the port; 1..64 */
+	bool no_intr;    /**< do not ask for receive interrupts */
 	bool check;      /**< check the driver only: open a stand-in that uses no device */
 	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
 	const struct weft_rand *rand;
@@ -48,7 +49,8 @@ struct weft_netif_port {
 	/** Each is the number of workers, or 1. Receive is 1 for a port without RSS. Transmit is 1
 	 * for a port without enough queues for us alone. weft_netif_group.h then does the rest. */
 	uint16_t rx_queues, tx_queues;
-	bool rss; /**< the port steers by the key and the table below */
+	bool rx_intr; /**< receive interrupts were asked for, and the port started */
+	bool rss;     /**< the port steers by the key and the table below */
 	/** key of the port, or for the group to steer by where the port does not */
 	uint8_t rss_key[52];
 	unsigned int rss_key_bytes;

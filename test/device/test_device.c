@@ -332,9 +332,8 @@ test_lock(void)
 }
 
 static void
-test_bad_input(void)
+misuse_check(void)
 {
-	struct weft_device_info info = {.size = sizeof(info)};
 	struct weft_device_need bad = need;
 	char why[24];
 
@@ -352,12 +351,36 @@ test_bad_input(void)
 	CHECK_EQ(strlen(why), sizeof(why) - 1);
 	CHECK_EQ(weft_device_check_at(&roots, &root_user, ADDR, &need, NULL, 0), -ENXIO);
 	tree_end();
-	/* The machine's own devices, whatever they are. */
 	CHECK_EQ(weft_device_check("eth0", &need, why, sizeof(why)), -EINVAL);
+}
+
+static void
+misuse_info(void)
+{
+	struct weft_device_info info = {.size = sizeof(info)};
+
 	CHECK_EQ(weft_device_info("ffff:ff:1f.7", &info), -ENOENT);
+	CHECK_EQ(weft_device_info(NULL, &info), -EINVAL);
+	CHECK_EQ(weft_device_info("ffff:ff:1f.7", NULL), -EINVAL);
+	info.size = 0;
+	CHECK_EQ(weft_device_info("ffff:ff:1f.7", &info), -EINVAL);
+}
+
+static void
+misuse_each(void)
+{
 	CHECK_EQ(weft_device_each(NULL, NULL), -EINVAL);
+}
+
+static void
+misuse_is_pci(void)
+{
+	CHECK(!weft_device_is_pci(NULL));
+	CHECK(!weft_device_is_pci(""));
 }
 
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"info", test_info}, {"each", test_each},
                {"unbound", test_unbound}, {"vfio", test_vfio}, {"uio", test_uio},
-               {"lock", test_lock}, {"bad input", test_bad_input})
+               {"lock", test_lock}, {"weft_device_check", misuse_check},
+               {"weft_device_info", misuse_info}, {"weft_device_each", misuse_each},
+               {"weft_device_is_pci", misuse_is_pci})

@@ -826,7 +826,7 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 	}
 	if (pa->mtu_bytes > 1500)
 		pa->mbufs = MBUFS / 4;
-	pa->vlan = na->vlan_id != 0 && !vlan_in_software;
+	pa->vlan_id = vlan_in_software ? 0 : na->vlan_id;
 	pa->dev = argv[optind];
 	parse_local(argv[optind + 1], na);
 }

@@ -79,7 +79,9 @@ static const struct conf_key keys_worker[] = {
         {"helpers", CONF_T_U32, F(conf_worker, helpers), .min = 1, .max = 16, .dflt = "1",
          .help = "threads that do what would block: flushes of, and reads from, ordinary files"},
         {"idle_sleep_us", CONF_T_U32, F(conf_worker, idle_sleep_us), .min = 1, .max = 100000,
-         .dflt = "50", .help = "longest sleep when idle, in microseconds"},
+         .dflt = "2000",
+         .help = "longest sleep when idle, in microseconds, on ports without a receive interrupt; "
+                 "a sleep lasts for a sixteenth of the idle time before it"},
 };
 
 static const struct conf_key keys_target[] = {
