@@ -178,6 +178,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	na = (struct weft_netif_attr){
 	        .port_id = port->dev.port_id,
 	        .tx_offloads = port->dev.tx_offloads,
+	        .rx_intr = port->dev.rx_intr,
 	        .tx_mbufs_max = port->dev.tx_mbufs_max,
 	        .rx_offloads = port->dev.rx_offloads,
 	        .pool = port->dev.pool,

@@ -94,8 +94,11 @@ netif_eth_arm(void *arg, bool on)
 {
 	const struct weft_netif *nif = arg;
 	const uint16_t port = nif->attr.port_id, queue = nif->attr.queue_id;
-	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue), ret;
+	int fd = -1, ret;
 
+	/* A port without interrupts would print an error for each question. */
+	if (nif->attr.rx_intr || nif->sleep.is_tap)
+		fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
 	if (fd < 0)
 		return -ENOTSUP;
 	if (nif->sleep.is_tap)

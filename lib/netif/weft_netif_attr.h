@@ -41,6 +41,8 @@ struct weft_netif_attr {
 	uint16_t queue_id;
 	uint64_t tx_offloads; /**< RTE_ETH_TX_OFFLOAD_* that the port was configured with */
 	uint64_t rx_offloads; /**< RTE_ETH_RX_OFFLOAD_* that the port was configured with */
+	/** the port was configured with receive interrupts */
+	bool rx_intr;
 	/** the most mbufs that the port takes in one TSO packet; 0: any number */
 	uint16_t tx_mbufs_max;
 	/** pool of received mbufs; owned by the caller. Its priv_size is at least

@@ -6,6 +6,7 @@
 #include <weft/device.h>
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -294,6 +295,23 @@ stack_env(const struct conf *c, const struct stack_opt *opt, const char **msg)
 	return weft_env_init(&env, msg);
 }
 
+/** The port that a message of weft_env_init() is about: the message begins with its address, in
+ * full. NULL: none. */
+static const struct conf_port *
+stack_env_port(const struct conf *c, const char *msg)
+{
+	for (uint32_t i = 0; i < c->nports; i++) {
+		const char *dev = c->ports[i].dev, *at;
+		char address[CONF_PATH_MAX];
+
+		snprintf(address, sizeof(address), "%.*s", (int)strcspn(dev, ","), dev);
+		at = strstr(msg, address);
+		if (weft_device_is_pci(dev) && at != NULL && at - msg <= (ptrdiff_t)strlen("0000:"))
+			return &c->ports[i];
+	}
+	return NULL;
+}
+
 int
 stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
          size_t err_size)
@@ -308,7 +326,11 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	memset(s, 0, sizeof(*s));
 	rc = stack_env(c, opt, &msg);
 	if (rc != 0 && rc != -EALREADY) {
-		if (msg != NULL)
+		const struct conf_port *p = msg != NULL ? stack_env_port(c, msg) : NULL;
+
+		if (p != NULL)
+			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev, msg);
+		else if (msg != NULL)
 			snprintf(err, err_size, "%s", msg);
 		else
 			snprintf(err, err_size, "cannot start: %s (memory_mb = %u)", strerror(-rc),
