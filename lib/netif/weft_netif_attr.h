@@ -25,8 +25,8 @@ struct weft_netif_dev {
 	/** Whether there is a link now; must not wait. Asked once a second, or ten times a second
 	 * while there is none. NULL: always a link. */
 	bool (*link)(void *dev);
-	/** Stop and start the transmit queue, which drops what it holds. 0 or -errno. NULL: it cannot
-	 * be reset. */
+	/** Stop and start the transmit queue, which drops what it holds. 0 or -errno. NULL: it
+	 * cannot be reset. */
 	int (*tx_reset)(void *dev);
 	/** Arm the receive interrupt of the queue, or disarm it. Returns the descriptor that is
 	 * then readable when a packet has arrived; -EALREADY: what arrives wakes the worker by

@@ -60,8 +60,8 @@ struct weft_netif_stats {
 	uint64_t tx_no_route;
 	/** packets refused or dropped: no mbufs for the copy or the pieces that the port needs */
 	uint64_t tx_no_mbuf;
-	/** seconds in which the port took no packet, though some waited and there was a link; resets
-	 * of its transmit queue for that */
+	/** seconds in which the port took no packet, though some waited and there was a link;
+	 * resets of its transmit queue for that */
 	uint64_t tx_stalls, tx_resets;
 	/** sleeps of the worker that this port's receive interrupt ended */
 	uint64_t rx_wakes;

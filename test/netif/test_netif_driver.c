@@ -342,7 +342,8 @@ test_descriptors(void)
 
 /*
  * Rings and pools of a port fit each other, whatever `mbufs` says: receive rings hold at most half
- * of their pool, transmit rings a quarter. A port whose smallest rings are larger gets more buffers.
+ * of their pool, transmit rings a quarter. A port whose smallest rings are larger gets more
+ * buffers.
  */
 static void
 test_rings(void)

@@ -59,10 +59,9 @@ int weft_device_each(int (*fn)(const struct weft_device_info *info, void *arg), 
 
 /** What a program is about to do with a device. */
 struct weft_device_need {
-	size_t size; /**< sizeof(struct weft_device_need) */
-	uint32_t
-	        memory_mb; /**< memory that the device is to reach, in MiB (weft_env_attr.memory_mb) */
-	bool hugepages;    /**< that memory consists of hugepages */
+	size_t size;        /**< sizeof(struct weft_device_need) */
+	uint32_t memory_mb; /**< weft_env_attr.memory_mb: what the device is to reach, in MiB */
+	bool hugepages;     /**< that memory consists of hugepages */
 };
 
 /**

@@ -197,15 +197,15 @@ struct weft_worker_attr {
 	 * a thread on this CPU; -1: a new thread, not pinned.
 	 */
 	int lcore;
-	bool spin;              /**< do not sleep when idle */
-	uint32_t idle_spin_us;  /**< [200] idle time before the first pause */
+	bool spin;             /**< do not sleep when idle */
+	uint32_t idle_spin_us; /**< [200] idle time before the first pause */
 	/**
-	 * [2000] Longest sleep when idle, while a port has no receive interrupt that ends the sleep.
-	 * The sleep grows with the idle time to a sixteenth of it, so it also bounds what a packet
-	 * waits after a long silence.
+	 * [2000] Longest sleep when idle, while a port has no receive interrupt that ends the
+	 * sleep. The sleep grows with the idle time to a sixteenth of it, so it also bounds what a
+	 * packet waits after a long silence.
 	 */
 	uint32_t idle_sleep_us;
-	uint32_t max_conns;     /**< [1024] */
+	uint32_t max_conns; /**< [1024] */
 	/** [1] helper threads of the worker's executor (for persist drivers that block) */
 	uint32_t helpers;
 };
