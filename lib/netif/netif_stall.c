@@ -30,6 +30,7 @@ netif_stall_look(struct weft_netif *nif, bool moved)
 	if (ret == 0)
 		nif->stats.tx_resets++;
 	if (nif->stats.tx_stalls == 1 || ret == 0)
-		WEFT_LOG(netif, WARNING, "port %u: transmit queue %u moved nothing for a second%s",
-		         nif->attr.port_id, nif->attr.queue_id, ret == 0 ? "; it was reset" : "");
+		WEFT_LOG_PEER(
+		        netif, WARNING, "port %u: transmit queue %u moved nothing for a second%s",
+		        nif->attr.port_id, nif->attr.queue_id, ret == 0 ? "; it was reset" : "");
 }

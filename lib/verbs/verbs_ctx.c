@@ -27,6 +27,8 @@ weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem, const struct weft_verb
 void
 weft_vctx_quiesce(struct weft_vctx *v)
 {
+	struct weft_evq *evq;
+	struct weft_cq *cq;
 	struct weft_qp *qp;
 	struct weft_mr *mr;
 	unsigned int i, n;
@@ -44,8 +46,6 @@ weft_vctx_quiesce(struct weft_vctx *v)
 			n += weft_work_run(&v->worker[i]->work);
 	} while (n > 0);
 	/* No callback is called from here on. */
-	struct weft_cq *cq;
-	struct weft_evq *evq;
 	TAILQ_FOREACH (cq, &v->cqs, all)
 		atomic_store_explicit(&cq->dead, true, memory_order_relaxed);
 	TAILQ_FOREACH (evq, &v->evqs, all)
