@@ -84,6 +84,15 @@ test_seed_given(void)
 	return seed_given;
 }
 
+uint64_t
+test_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 unsigned int
 test_case_index(void)
 {

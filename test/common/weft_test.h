@@ -44,6 +44,10 @@ void test_seed_note(uint64_t seed);
 /** Start EAL once per process, without NIC, root rights, hugepages or files. If EAL does not start,
  * the program fails. */
 void test_eal_init(void);
+/** Time in microseconds, for the deadline of a wait for another thread: a number of turns says
+ * nothing where the other thread gets no processor. */
+uint64_t test_now_us(void);
+#define TEST_WAIT_US 20000000u /**< a wait that ends without result after this is a failure */
 /** Index of the running case, for tables of cases that are made at run time. */
 unsigned int test_case_index(void);
 int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned int n);

@@ -262,6 +262,14 @@ narrower(void *arg)
 	return NULL;
 }
 
+/** Whether the other thread met registrations that were there, and ones that were gone. */
+static bool
+refill_seen(const struct race *x)
+{
+	return __atomic_load_n(&x->looks[0], __ATOMIC_RELAXED) >= 100 &&
+	       __atomic_load_n(&x->looks[1], __ATOMIC_RELAXED) > 0;
+}
+
 /** A thread narrows a registration that is invalidated at this moment. It never changes the next
  * registration. */
 static void
@@ -273,15 +281,15 @@ test_refill(void)
 	struct race x = {.m = m, .pd = &pd};
 	struct weft_mem_mr *mr, snap;
 	pthread_t th;
+	uint64_t end;
 
 	CHECK_EQ(weft_mem_reader_register(m, 0), 0);
 	CHECK_EQ(weft_mem_reader_register(m, 1), 0);
 	weft_mem_online(m, 0);
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, NULL, NULL, &mr), 0);
 	CHECK_EQ(pthread_create(&th, NULL, narrower, &x), 0);
-	for (unsigned int i = 0;
-	     i < 3000 || (__atomic_load_n(&x.looks[0], __ATOMIC_RELAXED) < 100 && i < 1000000);
-	     i++) {
+	end = test_now_us() + TEST_WAIT_US;
+	for (unsigned int i = 0; i < 3000 || (!refill_seen(&x) && test_now_us() < end); i++) {
 		uint32_t stag = weft_mem_take_stag(m, mr);
 		int r;
 
