@@ -66,7 +66,10 @@ weft_log_trim(struct weft_log *log, const struct weft_log_at *keep)
 		return 0;
 	if (keep->seq > log->dur.seq || !log_is_at(log, keep))
 		return -EINVAL;
-	log->head = *keep;
+	/* The record behind the durable end is not durable. The target that has it may die with
+	 * this writer, and the next one then writes another record at that end: so the head does
+	 * not pass the filler that may be there. */
+	log->head = keep->seq == log->dur.seq ? log->dur : *keep;
 	log->stats.trims++;
 	log_kick(log);
 	return 0;

@@ -40,6 +40,30 @@ log_look_nothing(struct weft_log *log, struct log_target *t)
 	log_joined(log, t);
 }
 
+/** The number of the record at the head. If that is damaged, the number stays unknown. */
+static void
+log_look_number(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, t->head, t->buf, &h) == 0 && h.seq < t->end.seq)
+		t->head_seq = h.seq;
+	log_joined(log, t);
+}
+
+/** The words are good. An open compares the places of heads by the numbers of the records there. */
+static void
+log_look_whole(struct weft_log *log, struct log_target *t)
+{
+	if (t->head == t->end.position)
+		t->head_seq = t->end.seq;
+	if (t->head_seq != 0 || log->state != WEFT_LOG_NEW)
+		log_joined(log, t);
+	else
+		log_step_read(log, t, log_ring_to(log, t, t->head), WEFT_LOG_HEADER_BYTES,
+		              log_look_number);
+}
+
 /**
  * T1 to T6: the target's content is invalid. In an open log it is begun anew, and does not count
  * before it has everything (`join.unseat`). Before the open, nothing tells what it should have.
@@ -87,7 +111,7 @@ log_look_head(struct weft_log *log, struct log_target *t)
 
 	if (log_head_decode(log->log_id, t->id, log->g.ring_bytes, t->card.epoch, t->words[2],
 	                    t->end.position, &t->head, &unfenced) == 0)
-		log_joined(log, t);
+		log_look_whole(log, t);
 	else
 		log_look_word_bad(log, t, WEFT_LOG_HEAD_OFF, unfenced);
 }
@@ -175,7 +199,7 @@ log_look_filler(struct weft_log *log, struct log_target *t)
 		return;
 	}
 	t->end.position = t->head;
-	log_joined(log, t);
+	log_look_whole(log, t);
 }
 
 /** `join.tail` */
@@ -196,7 +220,7 @@ log_look_tail_1(struct weft_log *log, struct log_target *t)
 	else if (t->head > t->end.position || t->end.position - t->head > ring)
 		log_look_damaged(log, t, WEFT_LOG_DAMAGE_WORDS, t->head);
 	else
-		log_joined(log, t);
+		log_look_whole(log, t);
 }
 
 static void
@@ -329,7 +353,7 @@ log_look_words(struct weft_log *log, struct log_target *t)
 		t->words[i] = weft_get_be64(t->buf + WEFT_LOG_CARD_OFF + i * LOG_WORD_STRIDE);
 	t->card = (struct log_card){0};
 	t->broken = t->anew = false;
-	t->tail = t->head = t->tail_epoch = t->tail_lives = 0;
+	t->tail = t->head = t->head_seq = t->tail_epoch = t->tail_lives = 0;
 	t->knows = log->ntargets;
 	t->role = LOG_MEMBER;
 	log_look_grant(log, t);

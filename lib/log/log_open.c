@@ -185,25 +185,68 @@ log_claim(struct weft_log *log)
 /* ---- Where it begins ---- */
 
 static void log_ask_head(struct weft_log *log);
+static void log_head_next(struct weft_log *log);
 
 static void
 log_head_is(struct weft_log *log, uint64_t seq)
 {
-	if (log->keep.position == log->head.position && seq != log->keep.seq) {
-		log_fail(log, -EINVAL);
-		return;
-	}
 	log->head.seq = seq;
 	log_claim(log);
 }
 
-/** The record at the head is damaged there; another target may have it whole. */
+/** The record there is not whole at this target; another one may have it. */
 static void
 log_head_bad(struct weft_log *log, struct log_target *t)
 {
 	log->head_tried |= 1U << t->index;
-	log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
+	if (log->head_of == LOG_HEAD_RIGHT)
+		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
 	log_ask_head(log);
+}
+
+static bool
+log_head_fits(const struct weft_log *log, uint64_t seq)
+{
+	return log->head_want == 0 || log->head_want == seq;
+}
+
+/** The right one's log has no such place. */
+static void
+log_head_refused(struct weft_log *log)
+{
+	if (log->head_of == LOG_HEAD_MEMBER)
+		log_head_next(log);
+	else
+		log_fail(log, log->head_of == LOG_HEAD_KEEP ? -EINVAL : -EBADMSG);
+}
+
+static void
+log_got_before_keep(struct weft_log *log, struct log_target *t)
+{
+	uint64_t seq = log->head_hdr.seq, position = log->head_hdr.prev;
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, position, t->buf, &h) == 0 &&
+	    log_same_place(log->g.ring_bytes, log_hdr_end(&log->g, &h), log->head.position))
+		log->head.position = log_hdr_end(&log->g, &h);
+	log_head_is(log, seq);
+}
+
+/** The record that `keep` names need not be durable, so the head stays in front of the filler that
+ * may be there. */
+static void
+log_got_keep(struct weft_log *log, struct log_target *t, const struct log_hdr *h)
+{
+	log->head_hdr = *h;
+	if (h->position % log->g.ring_bytes != 0 || h->prev == 0) {
+		log_head_is(log, h->seq);
+	} else if (h->prev >= t->head) {
+		log_step_read(log, t, log_ring_to(log, t, h->prev), WEFT_LOG_HEADER_BYTES,
+		              log_got_before_keep);
+	} else {
+		log->head.position = t->head;
+		log_head_is(log, h->seq);
+	}
 }
 
 static void
@@ -213,6 +256,10 @@ log_got_head(struct weft_log *log, struct log_target *t)
 
 	if (log_hdr_decode(&log->g, log->head.position, t->buf, &h) != 0 || h.seq >= t->end.seq)
 		log_head_bad(log, t);
+	else if (!log_head_fits(log, h.seq))
+		log_head_refused(log);
+	else if (log->head_of == LOG_HEAD_KEEP)
+		log_got_keep(log, t, &h);
 	else
 		log_head_is(log, h.seq);
 }
@@ -227,10 +274,17 @@ log_got_behind_head(struct weft_log *log, struct log_target *t)
 
 	if (log_hdr_decode(&log->g, log_hdr_end(&log->g, first), t->buf, &h) != 0 ||
 	    h.seq != first->seq + !filler ||
-	    (!filler && h.kind != LOG_FILLER && h.prev != first->position))
+	    (!filler && h.kind != LOG_FILLER && h.prev != first->position)) {
 		log_ask_head(log);
-	else
-		log_head_is(log, first->seq);
+		return;
+	}
+	if (!log_head_fits(log, first->seq)) {
+		log_head_refused(log);
+		return;
+	}
+	if (log->head_of != LOG_HEAD_RIGHT)
+		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
+	log_head_is(log, first->seq);
 }
 
 /**
@@ -280,7 +334,104 @@ log_ask_head(struct weft_log *log)
 		              WEFT_LOG_HEADER_BYTES, log_got_other_head);
 		return;
 	}
-	log_fail(log, -EBADMSG);
+	log_head_refused(log);
+}
+
+/** Where a member's head is in the right one's log. */
+enum log_head_where {
+	LOG_HEAD_BEFORE, /**< not behind the right one's head, or not in its log */
+	LOG_HEAD_INSIDE, /**< in front of its end, if the right one has that record, too */
+	LOG_HEAD_END,
+	LOG_HEAD_BEYOND, /**< behind its end: the log was trimmed beyond what the right one has */
+};
+
+/**
+ * A position alone does not say which place a head is. A writer that died may have trimmed up to a
+ * record that was not durable, behind a filler; another writer wrote other records there. So the
+ * number of the record counts. (A target of version 1 that is begun anew has no number there.)
+ */
+static enum log_head_where
+log_head_where(const struct weft_log *log, const struct log_target *right,
+               const struct log_target *t)
+{
+	const struct weft_log_at *end = &right->end;
+
+	if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts || t->head <= right->head)
+		return LOG_HEAD_BEFORE;
+	if (t->tail == 0 || t->head_seq == 0)
+		return t->head > end->position    ? LOG_HEAD_BEYOND
+		       : t->tail != 0             ? LOG_HEAD_BEFORE
+		       : t->head == end->position ? LOG_HEAD_END
+		                                  : LOG_HEAD_INSIDE;
+	if (t->head_seq == end->seq && t->head >= end->position &&
+	    log_same_place(log->g.ring_bytes, end->position, t->head))
+		return LOG_HEAD_END;
+	if (t->head_seq >= end->seq)
+		return LOG_HEAD_BEYOND;
+	return t->head < end->position ? LOG_HEAD_INSIDE : LOG_HEAD_BEFORE;
+}
+
+/** Consider `keep`, which is behind the heads of all members that are left. */
+static void
+log_head_keep(struct weft_log *log, const struct weft_log_at *end)
+{
+	const struct weft_log_at *keep = &log->keep;
+
+	if (!log_is_place(log->g.ring_bytes, keep->position) || keep->position > end->position ||
+	    (keep->position == end->position) != (keep->seq == end->seq)) {
+		log_fail(log, -EINVAL);
+		log_later(log);
+		return;
+	}
+	log->head = *keep;
+	log->head_want = keep->seq;
+	log->head_of = LOG_HEAD_KEEP;
+	if (keep->position == end->position)
+		log_head_is(log, end->seq);
+	else
+		log_ask_head(log);
+}
+
+/** `open.head`: consider the highest head that was not considered yet; the right one's is last. */
+static void
+log_head_next(struct weft_log *log)
+{
+	struct log_target *right = &log->target[log->truth], *best = right;
+	uint64_t at = right->head;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+		enum log_head_where where = log_head_where(log, right, t);
+		uint64_t head = where == LOG_HEAD_END ? right->end.position : t->head;
+
+		if ((log->head_asked & 1U << i) != 0 || where == LOG_HEAD_BEFORE || head <= at)
+			continue;
+		best = t;
+		at = head;
+	}
+	log->head_tried = 0;
+	if (log->keep.position > at) {
+		log_head_keep(log, &right->end);
+		return;
+	}
+	log->head_asked |= 1U << best->index;
+	log->head_want = best == right ? 0 : best->head_seq;
+	log->head_of = best == right ? LOG_HEAD_RIGHT : LOG_HEAD_MEMBER;
+	log->head.position = at;
+	if (at == right->end.position)
+		log_head_is(log, right->end.seq);
+	else
+		log_ask_head(log);
+}
+
+/** Whether a member's head is behind the end of the right one's log. */
+static bool
+log_head_beyond(const struct weft_log *log, const struct log_target *right)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		if (log_head_where(log, right, &log->target[i]) == LOG_HEAD_BEYOND)
+			return true;
+	return false;
 }
 
 /** The best of the targets that can be the right one. */
@@ -344,8 +495,6 @@ log_choose(struct weft_log *log, struct log_target **right)
 		t->role = log->fresh ? LOG_MEMBER : log_role_of(log, t);
 		t->counts = log->fresh || t->role == LOG_MEMBER;
 		members += t->counts;
-		if (t->counts)
-			log->head.position = log_max(log->head.position, t->head);
 	}
 	log_refuse_replaced(log);
 	if (best->counts)
@@ -408,11 +557,11 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 	members = log_choose(log, &t);
 	/* Absent targets know more: where the log ends, or what is behind its head. */
 	if (t == NULL || members < log_needed(log) || (log->g.version > 1 && log_knows_more(log)) ||
-	    (members < log->ntargets && log->head.position > t->end.position))
+	    (members < log->ntargets && log_head_beyond(log, t)))
 		return -ENOTCONN;
 	log->state = WEFT_LOG_OPENING;
 	log->epoch++;
-	if (log->head.position > t->end.position || log->epoch == 0 ||
+	if (log_head_beyond(log, t) || log->epoch == 0 ||
 	    (log->g.version > 1 && log->epoch > UINT32_MAX)) {
 		log_fail(log, -EBADMSG);
 		log_later(log);
@@ -421,21 +570,9 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 	log->truth = t->index;
 	if (t->tail == 0)
 		t->end.seq = 1;
-	if (keep != NULL && keep->position > log->head.position) {
-		if (!log_is_place(log->g.ring_bytes, keep->position) ||
-		    keep->position > t->end.position ||
-		    (keep->position == t->end.position) != (keep->seq == t->end.seq)) {
-			log_fail(log, -EINVAL);
-			log_later(log);
-			return 0;
-		}
-		log->head = log->keep = *keep;
-	}
-	log->head.seq = t->end.seq;
-	if (log->head.position == t->end.position)
-		log_claim(log);
-	else
-		log_ask_head(log);
+	if (keep != NULL)
+		log->keep = *keep;
+	log_head_next(log);
 	return 0;
 }
 

@@ -69,6 +69,13 @@ struct log_read {
 	void *arg;
 };
 
+/** Whose head an open considers. */
+enum log_head_of {
+	LOG_HEAD_MEMBER, /**< of a member that is not the right one */
+	LOG_HEAD_KEEP,   /**< the place that the application names */
+	LOG_HEAD_RIGHT,  /**< of the right one: where the record is not whole, it is damaged */
+};
+
 extern struct weft_handle_kind log_kind;
 
 struct weft_log {
@@ -102,10 +109,14 @@ struct weft_log {
 	uint64_t lives;    /**< the membership; version 1: 0 */
 	uint64_t seat_seq; /**< number of the record of the seat under way; 0: none */
 	unsigned int seat_target, seat_place;
-	bool seat_due;       /**< the seat waits for room in the window */
-	uint32_t offered;    /**< number of targets that were offered a place */
-	unsigned int truth;  /**< index of the right target, while opening */
-	uint32_t head_tried; /**< targets whose record at the head is damaged: one bit per index */
+	bool seat_due;      /**< the seat waits for room in the window */
+	uint32_t offered;   /**< number of targets that were offered a place */
+	unsigned int truth; /**< index of the right target, while opening */
+	/* The head that an open considers, and the targets' bits by index. */
+	uint32_t head_asked; /**< members whose head was considered */
+	uint32_t head_tried; /**< targets that do not have the record at this head whole */
+	uint64_t head_want;  /**< the number that the record there must have; 0: any */
+	enum log_head_of head_of;
 	/** the target other than the right one that is asked for the record at the head; NULL:
 	 * none */
 	struct log_target *head_from;

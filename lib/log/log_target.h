@@ -91,8 +91,9 @@ struct log_target {
 	bool broken;
 	/** tail 0: it names no record; head 0: it is not valid */
 	uint64_t head, tail, tail_epoch, tail_lives;
-	bool anew;      /**< its records are given up, and it has none yet */
-	uint32_t knows; /**< sum of the lives that the target knows */
+	uint64_t head_seq; /**< number of the record at the head, before the open; 0: not known */
+	bool anew;         /**< its records are given up, and it has none yet */
+	uint32_t knows;    /**< sum of the lives that the target knows */
 	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
 	struct weft_log_at end;
 	bool counts, claimed; /**< flags of the opening */

@@ -75,6 +75,33 @@ stall(unsigned int i, bool on)
 	weft_persist_sim_set(l.target[i].persist, &cfg);
 }
 
+/** Each flush at target i takes this long. */
+static inline void
+slow(unsigned int i, uint64_t ms)
+{
+	struct weft_persist_sim_cfg cfg = l.cfg;
+
+	cfg.delay_min_ns = cfg.delay_max_ns = ms * VT_MS;
+	weft_persist_sim_set(l.target[i].persist, &cfg);
+}
+
+/** Append n records, each durable before the next. */
+static inline void
+put(unsigned int n, uint32_t len)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		append_n(1, len);
+		CHECK(lt_until(&l, all_durable));
+	}
+}
+
+static inline void
+trim_to(const struct weft_log_at *keep)
+{
+	l.trim_seq = keep->seq;
+	CHECK_EQ(weft_log_trim(l.log, keep), 0);
+}
+
 static inline void
 drop(unsigned int i)
 {

@@ -20,13 +20,6 @@ tail_end(unsigned int i)
 	return lt_words(&l, i).end;
 }
 
-static void
-trim_to(const struct weft_log_at *keep)
-{
-	l.trim_seq = keep->seq;
-	CHECK_EQ(weft_log_trim(l.log, keep), 0);
-}
-
 /* ---- A filler ---- */
 
 /** The length of the first record decides how near the ring's end the log ends. The first half
@@ -262,16 +255,6 @@ test_old_head(void)
 	}
 }
 
-/** Each flush at target i takes this long. */
-static void
-slow(unsigned int i, uint64_t ms)
-{
-	struct weft_persist_sim_cfg cfg = l.cfg;
-
-	cfg.delay_min_ns = cfg.delay_max_ns = ms * VT_MS;
-	weft_persist_sim_set(l.target[i].persist, &cfg);
-}
-
 static bool
 one_catches(void *arg)
 {
@@ -336,16 +319,6 @@ test_window_does_not_fit(void)
 	power_cut();
 	lt_recover(&l, 3);
 	finish();
-}
-
-/** Append n records, each durable before the next. */
-static void
-put(unsigned int n, uint32_t len)
-{
-	for (unsigned int i = 0; i < n; i++) {
-		append_n(1, len);
-		CHECK(lt_until(&l, all_durable));
-	}
 }
 
 /** Target 1 gets a record before a filler. Meanwhile the log is trimmed up to the filler, and

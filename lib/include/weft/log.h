@@ -285,8 +285,9 @@ int weft_log_open(struct weft_log *log);
  * Open the log and at once trim all records before `keep`, which is the weft_log_at of a record or
  * the end. This helps a log that was opened again and again while it was full and was never
  * trimmed: each open takes 64 octets of the space that appends leave free. When these are used up,
- * weft_log_open() ends with FAILED, -ENOSPC. A writer of this log must have been told that `keep`
- * is durable (by durable(), OPEN, or a reader of an open log); else durable records can be lost.
+ * weft_log_open() ends with FAILED, -ENOSPC. A writer of this log must have been told that all
+ * records before `keep` are durable (by durable(), OPEN, or a reader of an open log); else durable
+ * records can be lost.
  * FAILED with -EINVAL: `keep` is behind the end, or not a place of a record. `keep` before the
  * head, or NULL: as weft_log_open().
  */
@@ -325,10 +326,12 @@ int weft_log_append(struct weft_log *log, const struct weft_log_append *append,
                     struct weft_log_at *at);
 /**
  * Give up all records before `keep`: the place of a record, as weft_log_append(), a reader or an
- * event named it, or the end of what is durable. Each target executes this in turn; it is durable
- * there before the memory is used again. Returns 0, also if these records are trimmed already, or
- * - -EINVAL: `keep` is not durable yet, or not a place of a record as far as can be seen here. (A
- *   log whose head names no record could not be opened.)
+ * event named it, or the end of what is durable. The record at `keep` need not be durable, if all
+ * records before it are: the log's head is then the durable end, which is the same place. Each
+ * target executes this in turn; it is durable there before the memory is used again. Returns 0,
+ * also if these records are trimmed already, or
+ * - -EINVAL: a record before `keep` is not durable yet, or `keep` is not a place of a record as far
+ *   as can be seen here. (A log whose head names no record could not be opened.)
  * - -ENOTCONN, -EPIPE
  */
 int weft_log_trim(struct weft_log *log, const struct weft_log_at *keep);

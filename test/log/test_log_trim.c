@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Trims on three targets: which places a head may name, and what an open makes of a head that
+ * is none.
+ */
+
+#include "lt_three.h"
+
+#define RING 16384
+
+/** The word of target i names this position, by a writer of this epoch. */
+static void
+put_head(unsigned int i, uint64_t epoch, uint64_t position)
+{
+	struct weft_log_super s = {.size = sizeof(s)};
+	uint64_t word = position;
+	uint8_t octets[8];
+
+	CHECK_EQ(weft_log_super_decode(l.target[i].persist->base, l.region_bytes, &s), 0);
+	if (s.version > 1)
+		word = log_place_encode(
+		        log_word_seed(s.log_id, s.target_id, WEFT_LOG_HEAD_OFF, epoch), epoch,
+		        s.ring_bytes, position);
+	weft_put_be64(octets, word);
+	lt_poke(&l, i, WEFT_LOG_HEAD_OFF, octets, 8);
+}
+
+/**
+ * Record 18 is behind a filler, at target 0 alone. The log is trimmed up to it, which gives up the
+ * records before it. The writer dies. Returns the place in front of the filler.
+ */
+static struct weft_log_at
+trimmed_in_flight(bool judged)
+{
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .no_judge = !judged, .ring_bytes = RING};
+	struct weft_log_at end, at;
+
+	start(&a);
+	put(10, 936);
+	CHECK(lt_until(&l, all_live));
+	trim_to(&l.rec[8].at);
+	vt_run(&l.t, 5 * VT_MS);
+	put(6, 936);
+	CHECK(lt_until(&l, all_live));
+	end = lt_info(&l).durable;
+	slow(1, 10000);
+	slow(2, 10000);
+	append_n(1, 936);
+	vt_run(&l.t, 5 * VT_MS);
+	at = l.rec[l.appended - 1].at;
+	CHECK(at.seq == end.seq && at.position > end.position && at.position % RING == 0);
+	CHECK_EQ(lt_info(&l).durable.seq, at.seq);
+	trim_to(&at);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_words(&l, 0).head, end.position);
+	lt_kill_writer(&l);
+	slow(1, 0);
+	slow(2, 0);
+	vt_run(&l.t, 50 * VT_S);
+	return end;
+}
+
+/** Another writer, with the targets 1 and 2, appends `n` records, of which the first has `len`
+ * octets. */
+static void
+other_writer(unsigned int n, uint32_t len)
+{
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.seq, 8);
+	if (n > 0)
+		put(1, len);
+	if (n > 1)
+		put(n - 1, 100);
+	lt_kill_writer(&l);
+}
+
+/** The log opens with these targets, has everything that is durable, and goes on with all three. */
+static void
+opens_with(unsigned int which)
+{
+	lt_recover(&l, which);
+	CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict), l.fail_status);
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	put(1, 100);
+	for (unsigned int i = 0; i < 3; i++)
+		if ((which & 1U << i) == 0)
+			rejoin(i);
+	CHECK(lt_until(&l, all_live));
+}
+
+/* A trim may name the record that is not durable yet, since everything in front of it is. No head
+ * passes the end of what is durable: another writer may write another record there. */
+static void
+test_in_flight(void)
+{
+	for (unsigned int which = 3; which <= 7; which += 2)
+		for (unsigned int n = 0; n <= 3; n++) {
+			trimmed_in_flight(true);
+			other_writer(n, 100);
+			opens_with(which);
+			power_cut();
+			lt_recover(&l, 3);
+			finish();
+		}
+}
+
+/* The same, and a writer of an earlier version moved the head past the filler. The lengths put that
+ * head inside a record of the other writer, between two of its records, or behind its end. */
+static void
+test_past_filler(void)
+{
+	for (unsigned int which = 3; which <= 7; which += 2)
+		for (uint32_t len = 40; len <= 2200; len += 216)
+			for (unsigned int n = 0; n <= 3; n++) {
+				struct weft_log_at end = trimmed_in_flight(false);
+				uint64_t epoch = l.epoch;
+
+				other_writer(n, len);
+				put_head(0, epoch, (end.position / RING + 1) * RING);
+				opens_with(which);
+				power_cut();
+				lt_recover(&l, 6);
+				finish();
+			}
+}
+
+/* That record is in the right one's log, so the head is a place of it. */
+static void
+test_past_filler_kept(void)
+{
+	struct weft_log_at end = trimmed_in_flight(false);
+
+	put_head(0, l.epoch, (end.position / RING + 1) * RING);
+	lt_recover(&l, 3);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.seq, end.seq);
+	put(2, 100);
+	rejoin(2);
+	CHECK(lt_until(&l, all_live));
+	finish();
+}
+
+/* An open trims up to the record that is not durable yet. It may die, too, before that is. */
+static void
+test_open_in_flight(void)
+{
+	struct weft_log_at end = trimmed_in_flight(true), keep = end;
+
+	keep.position = (end.position / RING + 1) * RING;
+	l.trim_max = keep.seq;
+	lt_recover_trim(&l, 3, &keep);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.seq, end.seq);
+	CHECK_EQ(l.head.position, end.position);
+	put(2, 100);
+	rejoin(2);
+	CHECK(lt_until(&l, all_live));
+	finish();
+}
+
+WEFT_TEST_MAIN({"a trim to what is not durable yet", test_in_flight},
+               {"a head past a filler, as it once was left", test_past_filler},
+               {"such a head, and the record is in the log", test_past_filler_kept},
+               {"an open trims to what is not durable yet", test_open_in_flight})
