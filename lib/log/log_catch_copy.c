@@ -41,6 +41,53 @@ log_copied(struct weft_log *log, struct log_target *t)
 	t->c.todo = LOG_CATCH_COPY;
 }
 
+static void
+log_head_moved(struct weft_log *log, struct log_target *t)
+{
+	(void)log;
+	t->head_acked = t->head_sent;
+	t->head_sent = 0;
+	t->c.todo = LOG_CATCH_COPY;
+}
+
+void
+log_move_head(struct weft_log *log, struct log_target *t, uint64_t to)
+{
+	t->head_sent = to;
+	log_step_head(log, t, to, log_head_moved);
+}
+
+/** Octets that may be written where the target continues: what its durable head still names, or
+ * its last record, is not overwritten. */
+static uint64_t
+log_copy_room(const struct weft_log *log, const struct log_target *t)
+{
+	uint64_t used = t->c.at.position - log_target_floor(t);
+
+	/* In front of the head the memory is free. */
+	if (t->c.last)
+		return UINT64_MAX;
+	return used < log->g.ring_bytes ? log->g.ring_bytes - used : 0;
+}
+
+/**
+ * What is to be written next has no room. The head moves as far as it may, and the copy goes on. No
+ * more can be wanted: from the log's head to its end is at most the ring, and behind the target's
+ * own last record there is room for the longest record with a filler. Words that contradict that
+ * are wrong.
+ */
+static void
+log_copy_waits(struct weft_log *log, struct log_target *t)
+{
+	if (t->head_acked < log_trim_to(log, t)) {
+		log_move_head(log, t, log_trim_to(log, t));
+		return;
+	}
+	log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head_acked);
+	log_lost(log, t, -EBADMSG);
+	log_later(log);
+}
+
 /** A record longer than the buffer is copied in pieces, and the tail moves with the last one. */
 static void log_big_written(struct weft_log *log, struct log_target *t);
 
@@ -106,6 +153,10 @@ log_got_chunk(struct weft_log *log, struct log_target *t)
 		log_source_bad(log, t);
 		return;
 	}
+	if (off == 0 && log_record_bytes(w.hdr.len_bytes) > log_copy_room(log, t)) {
+		log_copy_waits(log, t);
+		return;
+	}
 	if (off == 0) {
 		t->c.hdr = w.hdr;
 		t->c.big_crc = 0;
@@ -118,22 +169,6 @@ log_got_chunk(struct weft_log *log, struct log_target *t)
 	log_step_copy(log, t, t->c.at.position,
 	              t->c.records == 0 ? WEFT_LOG_HEADER_BYTES : (uint32_t)log_min(off, n),
 	              t->c.last_pos, log_copied);
-}
-
-static void
-log_head_moved(struct weft_log *log, struct log_target *t)
-{
-	(void)log;
-	t->head_acked = t->head_sent;
-	t->head_sent = 0;
-	t->c.todo = LOG_CATCH_COPY;
-}
-
-void
-log_move_head(struct weft_log *log, struct log_target *t, uint64_t to)
-{
-	t->head_sent = to;
-	log_step_head(log, t, to, log_head_moved);
 }
 
 /** New appends do not wait for a target that catches up, until little is missing, or until it
@@ -183,10 +218,13 @@ log_fill_gap(struct weft_log *log, struct log_target *t)
 void
 log_copy(struct weft_log *log, struct log_target *t)
 {
-	uint64_t n, room;
+	uint64_t n, room = log_copy_room(log, t);
 
 	if (log_at_filler(log, t)) {
-		log_fill_gap(log, t);
+		if (room < WEFT_LOG_HEADER_BYTES)
+			log_copy_waits(log, t);
+		else
+			log_fill_gap(log, t);
 		return;
 	}
 	if (t->c.at.position < log->head.position && !t->c.last) {
@@ -200,18 +238,8 @@ log_copy(struct weft_log *log, struct log_target *t)
 	log_pin(log, t);
 	n = log_min(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
 	n = log_min(n, log_left(log->g.ring_bytes, t->c.at.position));
-	/* The memory of the record in front of the head is free. */
-	room = t->c.last ? n : log->g.ring_bytes - (t->c.at.position - log_target_floor(t));
-	if (n > room && t->head_acked < log_trim_to(log, t)) {
-		log_move_head(log, t, log_trim_to(log, t));
-		return;
-	}
-	/* Behind the target's own last record there is room for the longest record with a
-	 * filler, and the log is not longer than the ring. Words that contradict that are wrong. */
-	if (room < WEFT_LOG_HEADER_BYTES) {
-		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head_acked);
-		log_lost(log, t, -EBADMSG);
-		log_later(log);
+	if (room < WEFT_LOG_HEADER_BYTES || (n > room && t->head_acked < log_trim_to(log, t))) {
+		log_copy_waits(log, t);
 		return;
 	}
 	t->c.big_off = 0;

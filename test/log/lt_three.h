@@ -102,6 +102,16 @@ trim_to(const struct weft_log_at *keep)
 	CHECK_EQ(weft_log_trim(l.log, keep), 0);
 }
 
+/** Whether target 1 catches up. */
+static inline bool
+one_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[1].joined >= 0 &&
+	       lt_info(x).target[x->target[1].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
 static inline void
 drop(unsigned int i)
 {

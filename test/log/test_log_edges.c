@@ -256,15 +256,6 @@ test_old_head(void)
 }
 
 static bool
-one_catches(void *arg)
-{
-	struct lt *x = arg;
-
-	return x->target[1].joined >= 0 &&
-	       lt_info(x).target[x->target[1].joined].state == WEFT_LOG_TARGET_CATCHING;
-}
-
-static bool
 one_pinned(void *arg)
 {
 	struct lt *x = arg;
