@@ -76,6 +76,15 @@ enum log_head_of {
 	LOG_HEAD_RIGHT,  /**< of the right one: where the record is not whole, it is damaged */
 };
 
+/** A trim whose place is looked up at a target. */
+struct log_proof {
+	struct weft_log_at keep; /**< number 0: none */
+	struct weft_log_at next; /**< the highest one asked for meanwhile */
+	bool due;                /**< a target is to be asked */
+	unsigned int target;     /**< the one that is asked */
+	uint32_t tried;          /**< targets that have another record there: one bit per index */
+};
+
 extern struct weft_handle_kind log_kind;
 
 struct weft_log {
@@ -139,6 +148,7 @@ struct weft_log {
 	uint8_t *slots;
 	struct log_target target[WEFT_LOG_MAX_TARGETS];
 	struct log_read read[WEFT_LOG_MAX_READS];
+	struct log_proof proof;
 	struct weft_log_info stats; /**< counters */
 };
 
@@ -148,6 +158,7 @@ enum log_wr {
 	LOG_WR_STEP,
 	LOG_WR_COPY,
 	LOG_WR_READ,
+	LOG_WR_PROOF,
 	LOG_WR_NONE
 };
 

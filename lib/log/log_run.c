@@ -12,6 +12,7 @@
 #include "log_read.h"
 #include "log_run.h"
 #include "log_send.h"
+#include "log_trim.h"
 #include "log_window.h"
 
 void
@@ -42,6 +43,7 @@ log_run(struct weft_log *log)
 			if (!log->dead) {
 				log_seat_next(log);
 				log_window_tell(log);
+				log_trim_run(log);
 				log_read_run(log);
 			}
 			if (!log->dead)
@@ -110,6 +112,10 @@ log_wc(struct weft_log *log, const struct weft_wc *wc)
 		t->sq_used--;
 		log_read_done(log, t, (uint32_t)wc->wr_id);
 		break;
+	case LOG_WR_PROOF:
+		t->sq_used--;
+		log_trim_read(log, t);
+		break;
 	case LOG_WR_NONE:
 		break;
 	}
@@ -153,6 +159,7 @@ static void
 log_on_lost(struct weft_log *log, struct log_target *t)
 {
 	log_read_lost(log, t);
+	log_trim_lost(log, t);
 	log_catch_lost(log, t);
 	log_seat_lost(log, t);
 	if (log->state == WEFT_LOG_NEW && log_count(log, WEFT_LOG_TARGET_LOOKING) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Trims on three targets: which places a head may name, and what an open makes of a head that
- * is none.
+ * names none.
  */
 
 #include "lt_three.h"
@@ -160,7 +160,91 @@ test_open_in_flight(void)
 	finish();
 }
 
+/* ---- A place that is none ---- */
+
+static void
+proof_of(unsigned int n)
+{
+	static struct weft_log_attr la = {.max_appends = 4};
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .la = &la};
+
+	start(&a);
+	put(n, 100);
+	CHECK(lt_until(&l, all_live));
+}
+
+/** A trim to this place is refused, or nothing is trimmed. */
+static void
+none_there(uint64_t seq, uint64_t position, int want)
+{
+	struct weft_log_at keep = {.seq = seq, .position = position};
+	struct weft_log_info before = lt_info(&l), after;
+
+	CHECK_EQ(weft_log_trim(l.log, &keep), want);
+	vt_run(&l.t, 5 * VT_MS);
+	after = lt_info(&l);
+	CHECK_EQ(after.trims, before.trims);
+	CHECK_EQ(after.bad_trims, before.bad_trims + (want == 0));
+	CHECK_EQ(after.head.position, before.head.position);
+	/* In version 1 a head word of 0 is the begin of the log. */
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ(RTE_MAX(lt_words(&l, i).head, l.a.ring_bytes), before.head.position);
+}
+
+static void
+proven(uint64_t seq)
+{
+	trim_to(&l.rec[seq].at);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_info(&l).head.position, l.rec[seq].at.position);
+	CHECK_EQ(lt_words(&l, 0).head, l.rec[seq].at.position);
+}
+
+/* A place that the window does not know is looked up: a head that names no record would be damage
+ * for every later open. */
+static void
+test_proof(void)
+{
+	struct weft_log_at keep;
+
+	proof_of(20);
+	none_there(19, l.rec[19].at.position + 8, -EINVAL);
+	none_there(19, l.rec[18].at.position, -EINVAL);
+	none_there(5, l.rec[5].at.position + 4, -EINVAL);
+	none_there(5, l.rec[5].at.position + 8, 0);
+	none_there(5, l.rec[6].at.position, 0);
+	proven(5);
+	proven(20);
+	power_cut();
+	lt_recover(&l, 7);
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	finish();
+	/* Records of an earlier writer */
+	proof_of(20);
+	lt_kill_writer(&l);
+	lt_recover(&l, 7);
+	none_there(20, l.rec[20].at.position + 8, 0);
+	proven(6);
+	/* Of two that are looked up at a time the higher one counts in the end. */
+	trim_to(&l.rec[8].at);
+	trim_to(&l.rec[10].at);
+	keep = l.rec[9].at;
+	CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_info(&l).head.seq, 10);
+	/* The target that is asked is lost. */
+	trim_to(&l.rec[12].at);
+	drop(0);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_info(&l).head.seq, 12);
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	power_cut();
+	lt_recover(&l, 3);
+	finish();
+}
+
 WEFT_TEST_MAIN({"a trim to what is not durable yet", test_in_flight},
                {"a head past a filler, as it once was left", test_past_filler},
                {"such a head, and the record is in the log", test_past_filler_kept},
-               {"an open trims to what is not durable yet", test_open_in_flight})
+               {"an open trims to what is not durable yet", test_open_in_flight},
+               {"a trim to a place that is none", test_proof})

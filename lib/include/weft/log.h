@@ -331,8 +331,14 @@ int weft_log_append(struct weft_log *log, const struct weft_log_append *append,
  * target executes this in turn; it is durable there before the memory is used again. Returns 0,
  * also if these records are trimmed already, or
  * - -EINVAL: a record before `keep` is not durable yet, or `keep` is not a place of a record as far
- *   as can be seen here. (A log whose head names no record could not be opened.)
+ *   as can be seen here
  * - -ENOTCONN, -EPIPE
+ *
+ * A log whose head names no record could not be opened. So the place must be proven: the last
+ * max_appends records that this writer appended are known; of an older one the header is read from
+ * a target first. If no target has a record of this number there, nothing is trimmed, and
+ * weft_log_info.bad_trims counts it. While such a read is under way, the highest of the other old
+ * places that come waits for it.
  */
 int weft_log_trim(struct weft_log *log, const struct weft_log_at *keep);
 
@@ -407,7 +413,9 @@ struct weft_log_info {
 	 */
 	uint64_t transactions, transaction_records;
 	uint64_t full_window, full_ring; /**< appends refused with -EAGAIN, with -ENOSPC */
-	uint64_t trims, reads, bad_reads;
+	/** executed; given up, because no target has a record of this number at the place */
+	uint64_t trims, bad_trims;
+	uint64_t reads, bad_reads;
 	/** targets lost, including those left by weft_log_leave() */
 	uint64_t lost;
 	uint64_t copied_records, copied_bytes; /**< copied to targets that had missed them */
