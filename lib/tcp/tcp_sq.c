@@ -243,11 +243,12 @@ tcp_mbuf_is_ours(const struct rte_mbuf *m)
 }
 
 /**
- * Whether only the queue holds the mbufs of a segment, so that TCP may write to them and send them
- * as they are. A partial ACK may leave the payload at an odd address. Headers need an even one.
+ * Whether only the queue holds the mbufs of a segment, and a header fits in front of the payload.
+ * Then TCP may write to the mbufs and send them as they are. A partial ACK may leave the payload at
+ * an odd address. Headers need an even one.
  */
 static bool
-tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
+tcp_seg_is_ours(const struct rte_mbuf *m, uint32_t hdr_len)
 {
 	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
 
@@ -262,8 +263,8 @@ tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
 	return true;
 }
 
-/** Makes a free segment's mbufs a packet of payload only, and adds a reference for netif. Returns
- * the last mbuf. */
+/** Makes the mbufs of a segment that is ours a packet of payload only, and adds a reference for
+ * netif. Returns the last mbuf. */
 static struct rte_mbuf *
 tcp_seg_expose(struct rte_mbuf *m)
 {
@@ -294,7 +295,7 @@ tcp_seg_packet(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t hdr_len)
 {
 	struct rte_mbuf *out;
 
-	if (likely(tcp_seg_is_free(m, hdr_len))) {
+	if (likely(tcp_seg_is_ours(m, hdr_len))) {
 		tcp_seg_expose(m);
 		m->data_off -= (uint16_t)hdr_len;
 		m->data_len += (uint16_t)hdr_len;
@@ -385,7 +386,7 @@ tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *first, uint32_t 
 		if (s->xmits != 0 || s->flags & TCP_SEG_PROBED || s->len_bytes > size ||
 		    bytes > room_bytes || mbufs > c->tso.mbufs ||
 		    tcp_hdr_len_for(c, s->len_bytes) != hdr_len ||
-		    (n > 0 && !tcp_seg_is_free(m, hdr_len)))
+		    (n > 0 && !tcp_seg_is_ours(m, hdr_len)))
 			break;
 		n++;
 		if (s->len_bytes < size || (s->flags & TCP_SEG_PUSH) != 0)

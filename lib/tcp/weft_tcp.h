@@ -246,8 +246,10 @@ struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
  *
  * m is one mbuf from weft_tcp_alloc(), or a chain that begins with one. Later mbufs of the chain
  * may have external buffers (rte_pktmbuf_attach_extbuf()). TCP owns m in every case, errors
- * included. TCP releases each mbuf exactly once: when the segment is acknowledged or the connection
- * ends, and no transmit ring holds the mbuf any more. Until then the octets must not change.
+ * included. TCP drops its reference to an mbuf when the segment is acknowledged (tcp_sq_ack()) or
+ * the connection ends (tcp_sq_free()). The port drops the reference of each transmission when its
+ * transmit ring has sent the mbuf. The later of these frees the mbuf. Until then the octets must
+ * not change.
  *
  * push: the caller has no more data now, and TCP sets PSH. Without push, a port with TSO may get m
  * at the end of the task's turn, together with other data queued in that turn.

@@ -81,7 +81,7 @@ file_take(struct weft_persist *p, uint64_t *pg, uint64_t end, uint64_t *left, st
 	struct file_priv *f = p->priv;
 	unsigned int n = 0;
 
-	while (n<FILE_BATCH && * left> 0) {
+	while (*left > 0 && n < FILE_BATCH) {
 		uint64_t max = RTE_MIN(*left, FILE_RUN_MAX_BYTES >> WEFT_PERSIST_PAGE_SHIFT);
 		uint64_t first = file_next_dirty(p->dirty, *pg, end), at = first;
 
