@@ -5,6 +5,20 @@
 /**
  * @file Tables of counters by name, so that telemetry and the console can show a layer's counters
  * without its structure.
+ *
+ * To add a counter of TCP or netif: a member of struct weft_tcp_stats (weft_tcp.h), or of struct
+ * weft_netif_stats (weft_netif_stats.h) or weft_netif_group_stats (weft_netif_group.h); a row in
+ * the table of tcp_stats.c or netif_stats.c. test/tcp/test_stat_names.c finds a row missing.
+ *
+ * To add a counter of a worker:
+ *
+ * 1. a member of struct weft_vworker_stats (lib/verbs/weft_vworker.h), if verbs, place or cm
+ *    counts; else a member of the structure of the room that counts
+ * 2. a member of struct weft_worker_stats (weft/worker.h)
+ * 3. a line in weft_worker_stats() (lib/engine/engine_worker.c)
+ * 4. a row in worker_fields (lib/observe/observe_telemetry.c); the compiler finds it missing
+ *
+ * A counter that users need has its meaning in docs/visibility.md.
  */
 
 #include <stddef.h>

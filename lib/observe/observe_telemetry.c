@@ -148,6 +148,9 @@ static const struct weft_stat_field worker_fields[] = {
 #undef F
 };
 
+static_assert(RTE_DIM(worker_fields) * sizeof(uint64_t) == sizeof(struct weft_worker_stats),
+              "each counter of a worker has a row");
+
 static const struct weft_stat_field port_use_fields[] = {
 #define F(field) WEFT_STAT(weft_tcp_port_use, field)
         F(listeners),

@@ -276,6 +276,10 @@ uint64_t weft_worker_now_ns(const struct weft_worker *w);
  */
 void weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes);
 
+/**
+ * Counters of a worker. The structure has no `size`, so it gets new members only with a new minor
+ * release, which has an ABI of its own (CONTRIBUTING.md).
+ */
 struct weft_worker_stats {
 	uint64_t polls, busy_polls;
 	uint64_t busy_cycles; /**< TSC cycles of polls that had something to do */
