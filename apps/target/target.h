@@ -3,9 +3,22 @@
 #define WEFT_APPS_TARGET_H
 
 /**
- * @file weft-target as a whole. Its parts have headers of their own: target_export.h,
- * target_file.h, target_grant.h, target_conn.h, target_rpc.h, target_auth.h, target_ticket.h,
- * target_quota.h.
+ * @file weft-target as a whole. Its sources by subject, with the header of each subject:
+ *
+ * - program: target.c; target_reload.c (SIGHUP); target_tel.c (telemetry); target_say.c
+ *   (target_say.h: log lines that peers provoke); target_memory.c
+ * - exports (target_export.h): target_export.c; target_served.c, target_offline.c (whether an
+ *   export is served); target_rights.c; target_why.c; target_bad_range.c
+ * - opening of an export (target_opening.h): target_opening*.c
+ * - files of exports (target_file.h): target_watch.c
+ * - connections (target_conn.h): target_listen.c, target_conn.c, target_later.c
+ * - authentication of clients (target_auth.h): target_auth.c, target_admit.c
+ * - procedures of the export program (target_rpc.h): target_rpc.c; target_io.c (STAT, READ, WRITE);
+ *   target_reads.c; target_log.c (OPEN_LOG)
+ * - grants (target_grant.h): target_grant.c; target_writer.c (the writer's place); target_revoke.c;
+ *   target_log_conn.c (a log's grant)
+ * - tickets (target_ticket.h): target_ticket.c
+ * - limits (target_quota.h, quota.h): target_quota.c, quota.c
  */
 
 #include <stdatomic.h>

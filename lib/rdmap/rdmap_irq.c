@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The inbound request queue: its ring, and what the request that executes holds.
+ * @file The inbound request queue (IRQ): its ring, and what the request that executes holds.
  *
  * One ring has three positions. A request is checked on arrival (tail), executed strictly in order
  * (exec) and answered in order (head). A Read is executed by sending its response, so it is

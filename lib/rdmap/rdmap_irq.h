@@ -4,7 +4,7 @@
 
 /**
  * @file
- * The inbound request queue: an entry, the ring, and what the request that executes holds.
+ * The inbound request queue (IRQ): an entry, the ring, and what the request that executes holds.
  */
 
 #include "rdmap_stream.h"

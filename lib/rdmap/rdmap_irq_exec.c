@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The inbound request queue: requests are executed, in order.
+ * @file The inbound request queue (IRQ): requests are executed, in order.
  *
  * Long work is cut into slices (hashing) or asynchronous (the medium). Meanwhile no later request
  * of the stream starts, and other streams continue.

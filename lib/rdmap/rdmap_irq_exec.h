@@ -4,7 +4,7 @@
 
 /**
  * @file
- * The inbound request queue: execution.
+ * The inbound request queue (IRQ): execution.
  */
 
 #include "rdmap_irq.h"

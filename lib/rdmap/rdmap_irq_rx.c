@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The inbound request queue: a request arrives, is checked and takes its place. */
+/** @file The inbound request queue (IRQ): a request arrives, is checked and takes its place. */
 
 #include "rdmap_hook.h"
 #include "rdmap_irq.h"

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * The inbound request queue: a request arrives.
+ * The inbound request queue (IRQ): a request arrives.
  */
 
 #include "rdmap_irq.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The inbound request queue: responses, and the Terminate of a request that failed.
+ * @file The inbound request queue (IRQ): responses, and the Terminate of a request that failed.
  */
 
 #include "rdmap_irq.h"

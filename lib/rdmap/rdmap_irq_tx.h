@@ -4,7 +4,7 @@
 
 /**
  * @file
- * The inbound request queue: responses.
+ * The inbound request queue (IRQ): responses.
  */
 
 #include "rdmap_tx.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The calling side: calls, their layout, their end. */
+/** @file Requester: own calls, their layout, their end. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -296,10 +296,12 @@ call_layout_reads(struct rpcrdma_call *call)
 }
 
 /*
- * RFC 8166 s4.3.2.2: a result takes the chunk of an earlier result that is missing. So each chunk
- * has room for the longest result from its own on. The caller's memory serves only the chunk's own
- * result. A later result is copied to its own place while the results are decoded, over what its
- * own chunk would have brought.
+ * RFC 8166 s4.3.2.2: when a result is missing, the next result takes its chunk. So a chunk must
+ * have room for its own result and for each later one: its room is the longest of these.
+ *
+ * The caller's memory is offered only as the first chunk, and only if no later result is longer.
+ * All other chunks get memory of the endpoint. A result that did not arrive in its own place is
+ * copied there while the results are decoded.
  */
 static void
 call_rooms(struct rpcrdma_call *call)

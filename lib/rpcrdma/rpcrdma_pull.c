@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Reads the chunks of a call: into memory of its own, or where the consumer wants it. */
+/** @file Responder: reads the chunks of a call into memory of the endpoint, or to the place that
+ * the consumer names. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Answers: the format of a reply (draft s6.6.4, RFC 8166 s3.5), the Writes in front of it,
- * and the error when it cannot be conveyed.
+ * @file Responder: the answer to a call of the peer. The format of the reply (draft s6.6.4,
+ * RFC 8166 s3.5), the Writes in front of it, and the error when it cannot be conveyed.
  */
 
 #include <errno.h>

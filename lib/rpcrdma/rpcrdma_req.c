@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The life of a call of the peer: what it holds, and who has it. */
+/** @file Responder: the life of a call of the peer. What the call holds, and who has it. */
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The results of a call: its reply, or a transport error and the reaction to it. */
+/** @file Requester: the results of an own call. These are the peer's reply, or a transport error
+ * and the reaction to it. */
 
 #include <stdarg.h>
 #include <stdlib.h>

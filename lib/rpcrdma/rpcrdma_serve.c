@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Serves calls of the peer: waits for their chunks, reads the RPC header (RFC 5531 s9), calls
- * the program, and answers.
+ * @file Responder: serves calls of the peer. Waits for their chunks, reads the RPC header (RFC 5531
+ * s9), calls the program, and answers.
  */
 
 #include <errno.h>

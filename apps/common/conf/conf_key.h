@@ -6,10 +6,11 @@
  * @file The table of sections and keys; private to conf*.c.
  *
  * To add a key: a member of the section's structure in conf.h; a row in the section's table in
- * conf_key.c (or conf_tcp.c, conf_mpa.c), which gives parsing, range, default and help; a rule that
- * spans several keys of a section in conf_check.c, or several sections in conf_whole.c; the use in
- * apps/. docs/configuration.md is the output of `weft-target --help-config`, and
- * test/apps/test_conf.c compares the two.
+ * conf_key.c (or conf_tcp.c, conf_mpa.c), which gives parsing, range, default and help; for a key
+ * of [tcp] or [mpa], one more in CONF_TCP_KEYS or CONF_MPA_KEYS below; a rule that spans several
+ * keys of a section in conf_check.c, or several sections in conf_whole.c; the use in apps/.
+ * docs/configuration.md is the output of `weft-target --help-config`, and test/apps/test_conf.c
+ * compares the two.
  */
 
 #include "conf.h"

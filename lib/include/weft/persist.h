@@ -11,6 +11,9 @@
  * Verify from a cache (draft-talpey-rdma-commit-02 s2.2.2). Both are asynchronous: they are
  * submitted on a worker, with that worker's executor, and call req->done on the same worker.
  *
+ * A set-up thread is a thread that may block: it polls no worker, or it does not poll one yet, or
+ * not any more. Media are opened and closed on such a thread.
+ *
  * Media and executors are handles. NULL, a handle of another kind, and one of the last 64 closed or
  * destroyed handles of a kind are refused with -EINVAL and logged (weft.api). A function without an
  * errno does nothing. Some calls check less, because a check would cost time in each operation:

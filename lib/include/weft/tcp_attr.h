@@ -139,7 +139,9 @@ struct weft_tcp_attr {
 	 * Connections that one remote address (for IPv6, one /64) may have opened to this side,
 	 * half-open ones included. max_conns: no limit. If some of them are half-open, a further
 	 * SYN is answered with a cookie (syn_cookies), and the peer's answer to the cookie pushes
-	 * out the oldest half-open one.
+	 * out the oldest half-open one. A SYN that is dropped is counted in syns_dropped_peer of
+	 * /weft/tcp. A listener has a limit of the same name for its accepted connections and
+	 * requests (weft_listen_attr.max_conns_per_peer).
 	 */
 	uint32_t max_conns_per_peer;
 	/**

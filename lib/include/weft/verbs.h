@@ -9,8 +9,11 @@
  * Threads. A QP belongs to one worker (weft/worker.h) for its whole life. Every function of this
  * header may be called from any thread. On the thread that polls the worker (in a callback, or
  * between two calls of weft_worker_poll()) it acts at once. On any other thread it goes through a
- * ring and acts in the worker's next poll. No function of this header blocks, except weft_listen(),
- * which waits for the polls of the workers.
+ * ring and acts in the worker's next poll. No function of this header waits for a peer, a medium or
+ * a worker's poll, except weft_listen(), which waits for the polls of the workers. Functions that
+ * create, destroy, register, connect or query may take a lock for a short time, and so may
+ * weft_evq_poll(). They are not for the data path. weft_post_send(), weft_post_recv(),
+ * weft_post_srq_recv() and weft_cq_poll() take none.
  *
  * Completions are delivered in one of three ways, chosen when the CQ is created: polled with
  * weft_cq_poll() from any thread, announced on a file descriptor after weft_cq_arm(), or by
@@ -104,8 +107,7 @@ struct weft_pd_info {
 };
 
 /**
- * Any thread. Takes a lock, like all queries of this header except those of a CQ and an SRQ, so not
- * for the data path.
+ * Any thread. Takes a lock, like weft_ctx_query() and weft_qp_query(), so not for the data path.
  */
 void weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info);
 
@@ -882,7 +884,9 @@ struct weft_listen_attr {
 	uint32_t max_requests_per_peer;
 	/**
 	 * [half of the worker's max_conns, or of the number the port's buffers suffice for, at
-	 * least 8] accepted connections that still exist, and requests
+	 * least 8] Accepted connections that still exist, and requests. One more is reset, and
+	 * counted in conns_refused_peer of weft_worker_stats. TCP's limit of the same name
+	 * (weft_tcp_attr.max_conns_per_peer) counts half-open connections, too, and applies first.
 	 */
 	uint32_t max_conns_per_peer;
 	/** for accepted connections (copied); NULL: that of the context */
