@@ -50,7 +50,14 @@ log_common(struct weft_log *log, struct log_target *t)
 static void
 log_got_own(struct weft_log *log, struct log_target *t)
 {
-	if (log_hdr_decode(&log->g, t->c.hdr.prev, t->buf, &t->c.hdr) != 0) {
+	uint64_t position = t->c.hdr.prev;
+
+	if (log_hdr_decode(&log->g, position, t->buf, &t->c.hdr) != 0) {
+		/* In front of its head the memory may have been used again. */
+		if (position >= t->head) {
+			log_damaged(t, WEFT_LOG_DAMAGE_RECORD, position);
+			log_later(log);
+		}
 		t->c.todo = LOG_CATCH_UNSEAT;
 		return;
 	}

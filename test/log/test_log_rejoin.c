@@ -309,6 +309,9 @@ test_unknown(void)
 	CHECK(lt_words(&l, 1).card.seated);
 	CHECK_EQ(lt_words(&l, 1).card.epoch, l.epoch);
 	CHECK_EQ(lt_info(&l).resets, 1);
+	CHECK_EQ(l.damaged, 1U << 1);
+	CHECK_EQ(l.damage, WEFT_LOG_DAMAGE_RECORD);
+	CHECK_EQ(l.damage_pos, l.rec[6].at.position);
 	finish();
 }
 
