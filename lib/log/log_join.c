@@ -331,12 +331,25 @@ log_look_grant(struct weft_log *log, struct log_target *t)
 		log_step_word(log, t, WEFT_LOG_GRANT_OFF, ours, log_look_on);
 }
 
+/** T1: behind a magic that was never written the words are zero. A word there means that the
+ * magic, and perhaps more, is lost. */
+static bool
+log_look_has_words(const struct log_target *t)
+{
+	for (unsigned int off = WEFT_LOG_CARD_OFF; off < WEFT_LOG_RING_OFF; off++)
+		if (t->buf[off] != 0)
+			return true;
+	return false;
+}
+
 static void
 log_look_words(struct weft_log *log, struct log_target *t)
 {
 	struct weft_log_super s = {.size = sizeof(s)};
 	int rc = weft_log_super_decode(t->buf, t->len_bytes, &s);
 
+	if (rc == -ENODATA && t->has_format && log_look_has_words(t))
+		rc = -EBADMSG;
 	if (rc == -ENODATA && t->has_format) {
 		log_format_target(log, t);
 		return;

@@ -299,6 +299,48 @@ join_status(uint32_t off, const void *octets, uint32_t len)
 	return status;
 }
 
+/* The magic of a log is lost, and its words are not: it is damaged, and not formatted anew. What a
+ * format that did not end leaves has no words. */
+static void
+test_format_lost(void)
+{
+	static const uint8_t zero[WEFT_LOG_CARD_OFF];
+
+	for (uint32_t len = 8; len <= sizeof(zero); len += sizeof(zero) - 8) {
+		struct lt_attr a = {.seed = 1, .quick = true, .remote_format = true};
+
+		start(&a);
+		for (unsigned int i = 0; i < 5; i++)
+			CHECK_EQ(lt_append(&l, 100), 0);
+		CHECK(lt_until(&l, all_released));
+		lt_kill_writer(&l);
+		l.a.no_judge = true;
+		lt_poke(&l, 0, 0, zero, len);
+		lt_recover(&l, 1);
+		CHECK_EQ(l.fail_status, -ENOTCONN);
+		CHECK_EQ(l.lost_status, -EBADMSG);
+		CHECK_EQ(l.damaged, 1);
+		CHECK_EQ(l.damage, WEFT_LOG_DAMAGE_SUPER);
+		CHECK(memcmp(weft_persist_sim_medium(l.target[0].persist), zero, len) == 0);
+		l.verdict = LT_SOUND;
+		finish();
+	}
+}
+
+static void
+test_format_again(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .remote_format = true, .no_judge = true};
+	uint8_t half[512];
+
+	lt_open(&l, &a);
+	memset(half, 0x5a, sizeof(half));
+	lt_poke(&l, 0, 8, half, sizeof(half));
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	finish();
+}
+
 static void
 test_join_refused(void)
 {
@@ -502,6 +544,7 @@ test_hostile(void)
 WEFT_TEST_MAIN({"append", test_append}, {"hostile links", test_hostile}, {"batches", test_batches},
                {"window", test_window}, {"full ring", test_full}, {"longest record", test_longest},
                {"trim", test_trim}, {"read", test_read}, {"remote format", test_format},
+               {"magic lost", test_format_lost}, {"a format that did not end", test_format_again},
                {"join refused", test_join_refused}, {"other numbers", test_numbers},
                {"attributes", test_attr}, {"ends", test_ends}, {"destroy", test_destroy},
                {"destroy, and what is told", test_destroy_told})

@@ -116,7 +116,11 @@ enum weft_log_damage {
 	WEFT_LOG_DAMAGE_HEAD, /**< the header that the head word names */
 	/** Header or data of a record that was read. position: where the read began to fail. */
 	WEFT_LOG_DAMAGE_RECORD,
-	WEFT_LOG_DAMAGE_SUPER, /**< the superblock, though its magic is good; position: 0 */
+	/**
+	 * The superblock, though its magic is good; or the magic of a target that was to be
+	 * formatted, which is zero though words behind it are not. position: 0
+	 */
+	WEFT_LOG_DAMAGE_SUPER,
 	/* Version 2 only. position: offset of the word in the region. */
 	/** the checksum of the card word, which says what the target is in the log */
 	WEFT_LOG_DAMAGE_CARD,
@@ -233,9 +237,11 @@ struct weft_log_target {
 	uint64_t len_bytes;
 	void *user; /**< returned in events */
 	/**
-	 * Not NULL: format the memory like this if it is not formatted (its magic is zero);
-	 * ring_bytes is ignored. A target that lost its memory returns in this way, with a new
-	 * target_id, and is given the records again.
+	 * Not NULL: format the memory like this if it is not formatted; ring_bytes is ignored. Its
+	 * magic and octets 4096 to 8191 are zero then; with the magic zero alone it is damaged
+	 * (-EBADMSG). A target that lost its memory returns in this way, with a new target_id, and
+	 * is given the records again. A new target takes the lowest place that no joined target
+	 * has: let members that are away for a moment return first.
 	 */
 	const struct weft_log_super *format;
 };
@@ -255,6 +261,9 @@ struct weft_log_target {
  * - -EEXIST: this target_id has joined already
  * - -EINVAL: it belongs to another log, or its numbers or ring length differ from those of the
  *   other targets
+ * - -EREMCHG: it was replaced: another target has its place in the log, and its records are not
+ *   used. It returns only with its memory zeroed, as a new target.
+ * - -EOVERFLOW: a new target, and its place has had as many targets as the format can count
  * - -ESTALE: another writer has begun a newer epoch; the log then ends (FAILED)
  * - -EALREADY: the target was joined with this STag before. Its host gave one grant to two
  *   connections, so nothing on it is trusted.
