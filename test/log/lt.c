@@ -144,6 +144,65 @@ lt_append(struct lt *l, uint32_t len)
 	return 0;
 }
 
+/** Whether the position of this record is known: it is no opening. */
+static bool
+lt_has_place(const struct lt *l, uint64_t seq)
+{
+	return seq >= 1 && seq < l->appended && !l->rec[seq].opening &&
+	       l->rec[seq].at.position != 0;
+}
+
+/** The end of the record in front of this one, which may be in front of a filler. */
+static struct weft_log_at
+lt_end_before(const struct lt *l, uint64_t seq)
+{
+	const struct lt_record *r = &l->rec[seq - 1];
+
+	return (struct weft_log_at){
+	        seq, log_norm(l->a.ring_bytes, r->at.position + log_record_bytes(r->len_bytes))};
+}
+
+/** Try to trim to the durable end, or to the record in flight there, with a wrong position: the log
+ * must refuse it. */
+static void
+lt_trim_wrong(struct lt *l)
+{
+	static const int offs[] = {8, -8, 64, -64, 4096, -4096};
+	uint64_t seq = lt_info(l).durable.seq;
+	struct weft_log_at at;
+
+	if (!lt_has_place(l, seq) || seq <= lt_info(l).head.seq)
+		return;
+	at = l->rec[seq].at;
+	at.position = (uint64_t)((int64_t)at.position + offs[lt_draw(l, RTE_DIM(offs))]);
+	if (lt_has_place(l, seq - 1) && lt_end_before(l, seq).position == at.position)
+		return;
+	CHECK_MSG(weft_log_trim(l->log, &at) == -EINVAL,
+	          "seed %" PRIu64 ": a trim of %" PRIu64 " to %" PRIu64 ", which is at %" PRIu64,
+	          l->a.seed, seq, at.position, l->rec[seq].at.position);
+	l->trims_refused++;
+}
+
+/** The place of a record that is durable or next: as the append told it, or the end of the record
+ * in front. */
+static struct weft_log_at
+lt_any_place(struct lt *l, uint64_t seq, struct weft_log_at at)
+{
+	unsigned int how = (unsigned int)lt_draw(l, 3);
+
+	if (lt_draw(l, 4) == 0)
+		lt_trim_wrong(l);
+	if (how == 0 && lt_has_place(l, seq)) {
+		l->trims_ahead += seq == l->durable && l->rec[seq].at.position != at.position;
+		return l->rec[seq].at;
+	}
+	if (how == 1 && lt_has_place(l, seq) && lt_has_place(l, seq - 1)) {
+		l->trims_before += lt_end_before(l, seq).position != l->rec[seq].at.position;
+		return lt_end_before(l, seq);
+	}
+	return at;
+}
+
 /** Trim to a random durable record. */
 static void
 lt_trim(struct lt *l)
@@ -155,6 +214,8 @@ lt_trim(struct lt *l)
 	if (l->a.no_trim)
 		return;
 	at = seq == l->durable ? info.durable : l->rec[seq].at;
+	if (l->a.any_trim && at.seq == seq)
+		at = lt_any_place(l, seq, at);
 	/* The durable end may be after the record of a seat. */
 	seq = at.seq;
 	l->durable = RTE_MAX(l->durable, seq);
@@ -162,6 +223,26 @@ lt_trim(struct lt *l)
 		l->trim_seq = seq;
 		CHECK_EQ(weft_log_trim(l->log, &at), 0);
 	}
+}
+
+/**
+ * Trim to the record behind the durable end, if it is in flight behind a filler. The run ends here:
+ * what the next writer finds depends on who has that record.
+ */
+static void
+lt_trim_ahead(struct lt *l)
+{
+	struct weft_log_info info = lt_info(l);
+	uint64_t seq = info.durable.seq;
+
+	if (!l->a.any_trim || l->a.no_trim || !lt_has_place(l, seq) || seq <= l->trim_seq ||
+	    seq < l->durable || l->rec[seq].at.position == info.durable.position ||
+	    lt_draw(l, 2) != 0)
+		return;
+	l->trim_seq = seq;
+	CHECK_EQ(weft_log_trim(l->log, &l->rec[seq].at), 0);
+	l->trims_ahead++;
+	l->ahead = l->cut = true;
 }
 
 static void
@@ -178,6 +259,9 @@ lt_pump(struct lt *l)
 		}
 		if (lt_draw(l, 8) == 0)
 			lt_trim(l);
+		lt_trim_ahead(l);
+		if (l->cut)
+			return;
 	}
 }
 
@@ -403,6 +487,7 @@ lt_open(struct lt *l, const struct lt_attr *a)
 		(void)lt_draw(l, 1);
 	l->depth = a->depth ? a->depth : 1 + (unsigned int)lt_draw(l, 24);
 	l->max_len = a->max_len ? a->max_len : lens[lt_draw(l, RTE_DIM(lens))];
+	l->max_len = RTE_MIN(l->max_len, log_max_record(l->a.ring_bytes));
 	l->next_content = a->seed << 20;
 	l->appended = l->durable = l->trim_seq = 1;
 	l->cut_at = UINT64_MAX;
@@ -453,7 +538,7 @@ lt_close(struct lt *l)
 void
 lt_log(struct lt *l)
 {
-	struct weft_log_attr a = {.max_appends = 32};
+	struct weft_log_attr a = {.max_appends = l->a.window != 0 ? l->a.window : 32};
 
 	if (l->a.la != NULL)
 		a = *l->a.la;

@@ -43,6 +43,9 @@ struct lt_attr {
 	unsigned int appends; /**< appends that must become durable */
 	unsigned int depth;   /**< appends in flight; 0: random */
 	uint32_t max_len;     /**< longest record data; 0: random */
+	uint32_t window;      /**< most appends in flight that the log allows; 0: 32 */
+	bool any_trim; /**< trims also to places of records in flight and around fillers, and wrong
+	                  ones */
 	bool verify, no_trim, no_judge, remote_format;
 	bool quick;      /**< no loss on links, no delay of media */
 	bool same_grant; /**< a holder that reconnects gets the same grant */
@@ -76,6 +79,7 @@ struct lt_target {
 	bool rotten;
 	uint8_t wipes;
 	uint8_t *seen; /**< the medium at the last check */
+	bool moved;    /**< the medium changed since the check before */
 	int joined;    /**< index in the log; -1: not joined */
 	int lost;      /**< error of the last loss; 0: none since it joined */
 };
@@ -99,6 +103,9 @@ struct lt {
 	uint64_t epoch;
 	unsigned int in_flight, bufs;
 	uint64_t done; /**< durable appends */
+	bool ahead;    /**< the run ends here: a trim went to a record in flight behind a filler */
+	/** trims to a record in flight, to the end in front of a filler, and refused ones */
+	uint64_t trims_ahead, trims_before, trims_refused;
 	/* state of a run */
 	bool pump, open, recovered, failed, cut;
 	int fail_status;

@@ -82,6 +82,47 @@ lt_judge_image(struct lt *l, const struct weft_log_image *img)
 	return LT_SOUND;
 }
 
+/**
+ * Whether the log of this image has this place: the number of the record there. (A writer may have
+ * trimmed to a record that was not durable, behind a filler, where another writer wrote other
+ * records. Then the head of one target is no place of the log, or that of a later record.)
+ */
+static bool
+lt_has_number(const struct lt *l, unsigned int i, const struct weft_log_image *img,
+              const struct weft_log_at *place)
+{
+	const uint8_t *ring = weft_persist_sim_medium(l->target[i].persist) + WEFT_LOG_RING_OFF;
+	struct weft_log_super s = {.size = sizeof(s)};
+	struct log_geom g;
+	struct log_hdr h = {0};
+	uint64_t at = img->head.position;
+
+	if (weft_log_super_decode(ring - WEFT_LOG_RING_OFF, l->region_bytes, &s) != 0)
+		return false;
+	log_geom_of(&s, &g);
+	for (; at < place->position && at < img->end.position; at = log_hdr_end(&g, &h))
+		if (log_hdr_decode(&g, at, ring + at % g.ring_bytes, &h) != 0)
+			return false;
+	if (at != place->position)
+		return false;
+	if (at == img->end.position)
+		return place->seq == img->end.seq;
+	return log_hdr_decode(&g, at, ring + at % g.ring_bytes, &h) == 0 && h.seq == place->seq;
+}
+
+/** Whether every record that the words of this target name is whole (T4). */
+static bool
+lt_is_whole(const struct weft_log_image *img)
+{
+	struct weft_log_at at = img->head;
+	struct weft_log_record rec;
+	int rc;
+
+	while ((rc = weft_log_image_next(img, &at, &rec)) == 1)
+		;
+	return rc == 0;
+}
+
 /** Whether a medium or a promise has changed since the last check. */
 static bool
 lt_changed(struct lt *l)
@@ -93,7 +134,8 @@ lt_changed(struct lt *l)
 	for (unsigned int i = 0; i < l->media; i++) {
 		const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
 
-		if (memcmp(l->target[i].seen, medium, l->region_bytes) == 0)
+		l->target[i].moved = memcmp(l->target[i].seen, medium, l->region_bytes) != 0;
+		if (!l->target[i].moved)
 			continue;
 		memcpy(l->target[i].seen, medium, l->region_bytes);
 		changed = true;
@@ -109,6 +151,29 @@ lt_is_member(const struct lt *l, const struct lt_words *w, uint64_t lives)
 
 	return log_life(lives, n, w->card.place) == w->card.life &&
 	       w->knows <= log_lives_sum(lives, n);
+}
+
+/**
+ * Check the log that these targets give, of which one is the right one. Its head is the highest of
+ * theirs. The head of each is a place of the right one's log, since what is in front of a head was
+ * durable.
+ */
+static enum lt_verdict
+lt_judge_open(struct lt *l, unsigned int set, const struct weft_log_image *img, const int *rc,
+              unsigned int right)
+{
+	struct weft_log_image found = img[right];
+
+	for (unsigned int i = 0; i < l->media; i++) {
+		if ((set & 1U << i) == 0 || rc[i] != 0 ||
+		    img[i].head.position <= img[right].head.position)
+			continue;
+		if (!lt_has_number(l, right, &img[right], &img[i].head))
+			return LT_DAMAGED;
+		if (img[i].head.position > found.head.position)
+			found.head = img[i].head;
+	}
+	return lt_judge_image(l, &found);
 }
 
 void
@@ -132,6 +197,9 @@ lt_judge(struct lt *l)
 			l->target[i].rotten = false;
 		if (w[i].card.seated && !l->target[i].rotten)
 			l->target[i].wiped = false;
+		if (rc[i] == 0 && l->target[i].moved && !l->target[i].rotten &&
+		    !lt_is_whole(&img[i]))
+			l->verdict = LT_DAMAGED;
 		if (!w[i].card.seated && !l->target[i].wiped && !l->target[i].rotten &&
 		    l->durable > 1)
 			l->verdict = LT_LOST;
@@ -172,6 +240,6 @@ lt_judge(struct lt *l)
 		if (bad || (best < 0 && l->durable > 1))
 			l->verdict = LT_DAMAGED;
 		else if (best >= 0)
-			l->verdict = lt_judge_image(l, &img[best]);
+			l->verdict = lt_judge_open(l, set, img, rc, (unsigned int)best);
 	}
 }

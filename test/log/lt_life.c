@@ -133,7 +133,7 @@ lt_over(void *arg)
 void
 lt_run(struct lt *l)
 {
-	l->cut = false;
+	l->cut = l->ahead = false;
 	l->steps = 0;
 	l->pump = true;
 	CHECK_MSG(lt_until(l, lt_over), "seed %" PRIu64 ": stuck at %" PRIu64, l->a.seed, l->done);

@@ -11,7 +11,8 @@
 
 static struct {
 	uint64_t runs, judged, power, streams, writers, stalls, rejoins, copied, cuts, resets,
-	        wiped, refused, replaced, old_refused, old_live, rotten, named, said_nothing;
+	        wiped, refused, replaced, old_refused, old_live, rotten, named, said_nothing, ahead,
+	        before, trims_refused, ones, behind;
 } sum;
 
 static bool
@@ -672,6 +673,52 @@ count_log(void)
 	sum.resets += info.resets;
 }
 
+/** One target gets the record in flight, behind a filler, and the head there. The writer ends, and
+ * the two others open the log. Returns the bit mask of the places that are not joined. */
+static unsigned int
+one_ahead(void)
+{
+	unsigned int has = (unsigned int)lt_draw(&l, 3);
+
+	for (unsigned int k = 0; k < 3; k++)
+		stall(who[k], k != has);
+	vt_run(&l.t, (1 + lt_draw(&l, 8)) * VT_MS / 4);
+	count_log();
+	lt_kill_writer(&l);
+	for (unsigned int k = 0; k < 3; k++) {
+		if (l.target[who[k]].off)
+			lt_boot_target(&l, who[k]);
+		stall(who[k], false);
+	}
+	lt_judge(&l);
+	sum.writers++;
+	sum.ones++;
+	return l.verdict == LT_SOUND ? recover(7 & ~(1U << has)) : 0;
+}
+
+/** One target is away while the others go on, and catches up slowly while they are trimmed and go
+ * on. */
+static void
+fall_behind(unsigned int place)
+{
+	struct weft_persist_sim_cfg slow = l.cfg;
+
+	l.pump = true;
+	drop(who[place]);
+	l.cut_at = 1 + lt_draw(&l, 800);
+	lt_run(&l);
+	if (!l.cut || l.failed || l.ahead || l.verdict != LT_SOUND)
+		return;
+	slow.delay_min_ns = slow.delay_max_ns = (1 + lt_draw(&l, 40)) * VT_MS / 4;
+	weft_persist_sim_set(l.target[who[place]].persist, &slow);
+	l.pump = true;
+	CHECK_EQ(lt_join(&l, who[place]), 0);
+	l.cut_at = 1 + lt_draw(&l, 800);
+	lt_run(&l);
+	stall(who[place], false);
+	sum.behind++;
+}
+
 static void
 lives(unsigned int n)
 {
@@ -688,8 +735,20 @@ lives(unsigned int n)
 		}
 		l.cut_at = life < n ? 1 + lt_draw(&l, 1 + lt_draw(&l, 300)) : UINT64_MAX;
 		lt_run(&l);
+		if (l.cut && l.a.any_trim && !l.ahead && life < n && away == 0 && late == 3 &&
+		    lt_draw(&l, 6) < (l.a.ring_bytes > 16384 ? 5 : 2) && three_live() &&
+		    !l.failed) {
+			fall_behind(i);
+			if (l.target[who[i]].joined < 0)
+				away = 1U << i;
+		}
 		if (!l.cut || l.verdict != LT_SOUND)
 			return;
+		if (l.ahead && life < n && away == 0) {
+			late = 3;
+			away = one_ahead();
+			continue;
+		}
 		if (what == 4) {
 			/* the flushes of one target become slow, or fast again */
 			if (late < 3)
@@ -782,7 +841,30 @@ run_one(uint64_t seed, const struct lt_attr *base)
 	if (l.log != NULL)
 		count_log();
 	sum.judged += l.judged;
+	sum.ahead += l.trims_ahead;
+	sum.before += l.trims_before;
+	sum.trims_refused += l.trims_refused;
 	sum.runs++;
+}
+
+/**
+ * The size of ring, window and records. Most rings are small, so fillers are frequent. The largest
+ * has records that are longer than copy_bytes, which is 8192. With a small window, a target that
+ * comes back holds nothing up, and the log may be trimmed while it catches up.
+ */
+static void
+shape(struct lt_attr *a, uint64_t seed)
+{
+	static const uint64_t rings[] = {16384, 8192, 12288, 16384, 65536, 10240, 16384, 40960};
+	static const uint32_t windows[] = {32, 4, 32, 16, 2};
+
+	a->ring_bytes = rings[seed % RTE_DIM(rings)];
+	a->window = windows[seed % RTE_DIM(windows)];
+	if (a->ring_bytes > 16384) {
+		a->max_len = (uint32_t)a->ring_bytes / 4;
+		a->window = 2 + 2 * (seed & 8) / 8;
+		a->appends = 150;
+	}
 }
 
 static void
@@ -796,10 +878,13 @@ test_random(void)
 
 	for (uint64_t seed = first; seed < first + n; seed++) {
 		/* In every second run, targets lose their memory or are replaced. */
-		struct lt_attr a = {.appends = 60,
+		struct lt_attr a = {.appends = 110,
 		                    .remote_format = seed % 2 == 0,
-		                    .spares = seed % 2 == 0 && !old};
+		                    .spares = seed % 2 == 0 && !old,
+		                    .any_trim = !old};
 
+		if (!old)
+			shape(&a, seed / 2);
 		run_one(seed, &a);
 		CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
 		          lt_verdict_str(l.verdict), l.fail_status);
@@ -811,10 +896,14 @@ test_random(void)
 	          " begun anew; %" PRIu64 " wiped, %" PRIu64
 	          " replaced (the old one was refused %" PRIu64 " times, and taken back %" PRIu64
 	          "), %" PRIu64 " damaged (named %" PRIu64 " times; %" PRIu64
-	          " where nothing is said), %" PRIu64 " opens refused; %" PRIu64 " times judged",
+	          " where nothing is said), %" PRIu64 " opens refused; trims: %" PRIu64
+	          " to a record in flight behind a filler, %" PRIu64
+	          " to the end in front of one, %" PRIu64 " refused; %" PRIu64
+	          " times one target was ahead, %" PRIu64 " times behind; %" PRIu64 " times judged",
 	          sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins,
 	          sum.copied, sum.cuts, sum.resets, sum.wiped, sum.replaced, sum.old_refused,
-	          sum.old_live, sum.rotten, sum.named, sum.said_nothing, sum.refused, sum.judged);
+	          sum.old_live, sum.rotten, sum.named, sum.said_nothing, sum.refused, sum.ahead,
+	          sum.before, sum.trims_refused, sum.ones, sum.behind, sum.judged);
 	if (one)
 		return;
 	/* Each kind of fault occurred often enough. */
