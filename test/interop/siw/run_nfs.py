@@ -18,15 +18,15 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from kernel_net import K4, W4, Fail, World, check  # noqa: E402
-from run_siw import build, capture, missing  # noqa: E402
-from siw_guest import Guest, die_with_us  # noqa: E402
+from run_siw import capture  # noqa: E402
+from siw_guest import Guest, build, die_with_us  # noqa: E402
+from guest import Tap, end_by_signals, missing  # noqa: E402
 import nfs_judge  # noqa: E402
 
 MIB = 1 << 20
@@ -177,30 +177,13 @@ def main():
         print(f"1..0 # SKIP {why}")
         return 0
 
-    def leave(*_):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        sys.exit(143)
-    for sig in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sig, leave)
-    world, rig, n, failed = World(), None, 0, 0
+    end_by_signals()
+    world, rig, tap = World(), None, Tap()
     logs = os.path.join(args.build, "meson-logs", "nfs")
 
     def case(name, fn):
-        nonlocal n, failed
-        n += 1
-        t0, text = time.monotonic(), ""
         rig.said = ""
-        try:
-            fn()
-        except Exception as e:
-            failed += 1
-            text = (str(e) if isinstance(e, Fail) else traceback.format_exc()) + "\n" + rig.said
-            if rig.guest.alive():
-                text += rig.guest.run("dmesg | tail -n 8")[1]
-        print(f"{'not ok' if text else 'ok'} {n} {name} # {time.monotonic() - t0:.1f} s", flush=True)
-        for line in text.splitlines()[:60]:
-            print("#   " + line[:200], flush=True)
-        return not text
+        return tap.case(name, fn, lambda: rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else ""))
 
     try:
         cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
@@ -223,7 +206,7 @@ def main():
                 check(rig.guest.alive(), "the guest has died")
             time.sleep(0.3)
             world.reap(tcpdump, signal.SIGINT)
-            for name, fn in nfs_judge.cases(nfs_judge.Capture(pcap, W4, rig.runs), SIZES) if failed == 0 else ():
+            for name, fn in nfs_judge.cases(nfs_judge.Capture(pcap, W4, rig.runs), SIZES) if tap.failed == 0 else ():
                 case(name, fn)
     except Fail as e:
         case("the run", lambda e=e: (_ for _ in ()).throw(e))
@@ -231,10 +214,9 @@ def main():
         if rig:
             rig.guest.close()
         world.close()
-        if failed == 0:
+        if tap.failed == 0:
             shutil.rmtree(logs, ignore_errors=True)
-    print(f"1..{n}")
-    return 1 if failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

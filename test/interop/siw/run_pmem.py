@@ -11,7 +11,6 @@ The guest is that of run_siw.py (WEFT_SIW_CACHE), with weft-target of BUILD in i
 repeats the choices of one.
 """
 import argparse
-import glob
 import hashlib
 import os
 import random
@@ -22,15 +21,14 @@ import struct
 import subprocess
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import K4, W4, Fail, World, check  # noqa: E402
-from run_siw import build, missing  # noqa: E402
-from siw_guest import Guest, die_with_us  # noqa: E402
+from kernel_net import K4, W4, World, check  # noqa: E402
+from siw_guest import Guest, build, die_with_us  # noqa: E402
+from guest import Tap, end_by_signals, missing, pack  # noqa: E402
 
 PAGE, MIB = 4096, 1 << 20
 NVDIMM_BYTES = 128 * MIB
@@ -59,39 +57,6 @@ size = 1M
 """
 
 
-def libraries(files):
-    """The libraries that the loader would load for these files."""
-    out = subprocess.run(["ldd", *files], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", out, re.M))
-
-
-def pack(tmp, base, programs, texts):
-    """An initramfs of `base` with programs and their libraries in /weft. The guest hides /tmp, where the build may be."""
-    stage = os.path.join(tmp, "stage")
-    # The folder in which DPDK looks for drivers. Of hundreds, three are needed.
-    drivers = [p for d in ("bus_vdev", "mempool_ring", "net_af_packet")
-               for p in glob.glob(f"/usr/lib/*/dpdk/pmds-*/librte_{d}.so.*.*")]
-    check(len(drivers) == 3, f"DPDK's drivers are not where they were expected: {drivers}")
-    places = {f: f for f in drivers} | {f: "/weft/" + os.path.basename(f) for f in programs}
-    for f in libraries([*programs, *drivers]):
-        places[f] = f if "/ld-linux" in f else "/weft/" + os.path.basename(f)
-    for f, place in places.items():
-        os.makedirs(stage + os.path.dirname(place), exist_ok=True)
-        shutil.copy(f, stage + place)
-    for name, text in texts.items():
-        os.makedirs(stage + os.path.dirname(name), exist_ok=True)
-        with open(stage + name, "w") as f:
-            f.write(text)
-    names = "\n".join(os.path.relpath(os.path.join(d, n), stage) for d, ds, fs in os.walk(stage) for n in (*ds, *fs))
-    out = os.path.join(tmp, "initramfs.cpio")
-    with open(out, "wb") as f, open(base, "rb") as b:
-        shutil.copyfileobj(b, f)
-        f.flush()
-        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=stage, input=names.encode(), stdout=f, check=True)
-    shutil.rmtree(stage)
-    return out
-
-
 class Rig:
     def __init__(self, world, build_dir, cache, logs):
         self.world, self.build = world, build_dir
@@ -100,7 +65,7 @@ class Rig:
             f.truncate(NVDIMM_BYTES)
         initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"),
                       [os.path.join(build_dir, f) for f in ("apps/target/weft-target", "test/interop/pmem_watch.so")],
-                      {"/etc/weft-target.ini": CONF})
+                      {"/etc/weft-target.ini": CONF}, ("bus_vdev", "mempool_ring", "net_af_packet"))
         self.ns = world.space("pmem")
         self.guest = Guest(world, self.ns, cache, logs, initrd=initrd, nvdimm=self.nvdimm, modules="pmem")
         self.rnd = random.Random(SEED)
@@ -313,12 +278,8 @@ def main():
         print(f"1..0 # SKIP {why}")
         return 0
 
-    def leave(*_):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        sys.exit(143)
-    for sig in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sig, leave)
-    world, rig, n, failed = World(), None, 0, 0
+    end_by_signals()
+    world, rig, tap = World(), None, Tap()
     logs = os.path.join(args.build, "meson-logs", "pmem")
     try:
         cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
@@ -333,28 +294,20 @@ def main():
         except OSError as e:
             print(f"1..0 # SKIP cannot make a namespace or a tap: {e}")
             return 0
+
+        def said():
+            return f"seed {SEED}\n" + rig.said + (rig.guest.run("dmesg | tail -n 20")[1] if rig.guest.alive() else "")
         for name, fn in CASES:
-            n, rig.said, t0, text = n + 1, "", time.monotonic(), ""
-            try:
-                fn(rig)
-            except Exception as e:
-                text = (str(e) if isinstance(e, Fail) else traceback.format_exc()) + "\n" + rig.said
-                if rig.guest.alive():
-                    text += rig.guest.run("dmesg | tail -n 20")[1]
-            print(f"{'not ok' if text else 'ok'} {n} {name} # {time.monotonic() - t0:.1f} s", flush=True)
-            for line in ([f"seed {SEED}"] + text.splitlines())[:60] if text else ():
-                print("#   " + line[:300], flush=True)
-            if text:
-                failed += 1
+            rig.said = ""
+            if not tap.case(name, lambda fn=fn: fn(rig), said, 300):
                 break  # later cases would have no meaning
     finally:
         if rig:
             rig.guest.close()
         world.close()
-        if failed == 0:
+        if tap.failed == 0:
             shutil.rmtree(logs, ignore_errors=True)
-    print(f"1..{n}")
-    return 1 if failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

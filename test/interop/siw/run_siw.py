@@ -18,14 +18,14 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from kernel_net import K4, K6, W4, W6, Fail, World, check  # noqa: E402
-from siw_guest import Guest, die_with_us  # noqa: E402
+from siw_guest import Guest, build, die_with_us  # noqa: E402
+from guest import Tap, end_by_signals, missing  # noqa: E402
 import siw_judge  # noqa: E402
 
 PORT = 54100  # first port; each case has its own, so that tshark identifies it
@@ -325,30 +325,6 @@ def cases():
 
 # ---- The run ----
 
-def missing(*programs):
-    """The reason why this cannot run here, or None. programs: (program, package) each."""
-    if os.geteuid() != 0:
-        return "needs root (network namespaces, tap, packet sockets)"
-    for tool, package in programs:
-        if shutil.which(tool) is None:
-            return f"{package} is not installed"
-    if not os.path.exists("/dev/net/tun"):
-        return "no /dev/net/tun"
-    return None
-
-
-def build(cache):
-    """None, or the reason why there is no guest. Raises Fail when there should be one."""
-    r = subprocess.run([os.path.join(HERE, "build"), cache], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    for line in r.stdout.splitlines():
-        print("# guest: " + line, flush=True)
-    if r.returncode == 77:
-        return r.stderr.strip().splitlines()[-1]
-    if r.returncode != 0:
-        raise Fail("the guest does not build: " + r.stderr[-2000:])
-    return None
-
-
 def capture(world, rig, file):
     p = world.spawn(rig.ns, ["tcpdump", "--immediate-mode", "-B", "65536", "-U", "-s", "0", "-i", rig.guest.dev, "-w", file, "tcp"],
                     stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us)
@@ -374,30 +350,14 @@ def main():
         print(f"1..0 # SKIP {why}")
         return 0
 
-    def leave(*_):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        sys.exit(143)
-    for sig in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sig, leave)
+    end_by_signals()
     world = World()
-    rig, n, failed, logs = None, 0, 0, ""
+    rig, tap, logs = None, Tap(), ""
 
     def case(name, fn):
-        nonlocal n, failed
-        n += 1
-        t0, text = time.monotonic(), ""
-        try:
-            fn()
-        except Exception as e:
-            failed += 1
-            text = str(e) if isinstance(e, Fail) else traceback.format_exc()
-            text += "\n" + (rig.said if rig else "")
-            if rig and rig.guest.alive():
-                text += rig.guest.run("dmesg | tail -n 8")[1]
-        print(f"{'not ok' if text else 'ok'} {n} {name} # {time.monotonic() - t0:.1f} s", flush=True)
-        for line in text.splitlines()[:60]:
-            print("#   " + line[:200], flush=True)
-        return not text
+        def said():
+            return (rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else "")) if rig else ""
+        return tap.case(name, fn, said)
 
     try:
         cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
@@ -434,10 +394,9 @@ def main():
         if rig:
             rig.guest.close()
         world.close()
-        if failed == 0:
+        if tap.failed == 0:
             shutil.rmtree(logs, ignore_errors=True)
-    print(f"1..{n}")
-    return 1 if failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":
