@@ -161,6 +161,11 @@ weft_device_check_at(const struct weft_device_roots *at, const struct weft_devic
 		return check_says(&c, -ENODEV,
 		                  "%s: there is no such PCI device (lspci -D shows those that are)",
 		                  c.info.address);
+	if (c.info.class_code >> 16 != WEFT_DEVICE_CLASS_NETWORK)
+		return check_says(&c, -ENODEV,
+		                  "%s is no network device (class %06x); lspci -D | grep -i net "
+		                  "shows those",
+		                  c.info.address, c.info.class_code);
 	switch (c.info.binding) {
 	case WEFT_DEVICE_VFIO:
 		rc = check_vfio(&c);

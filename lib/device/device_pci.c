@@ -17,8 +17,6 @@
 #include "weft_device.h"
 #include "weft_base.h"
 
-#define PCI_CLASS_NETWORK 0x02u
-
 const struct weft_device_roots weft_device_kernel = {.sys = "/sys", .dev = "/dev"};
 
 /** The octets of hexadecimal digits at s; at most `max` of them. */
@@ -220,7 +218,7 @@ weft_device_each_at(const struct weft_device_roots *at,
 	for (int i = 0; i < n; i++) {
 		if (rc == 0 && weft_device_is_pci(found[i]->d_name) &&
 		    weft_device_info_at(at, found[i]->d_name, &info) == 0 &&
-		    info.class_code >> 16 == PCI_CLASS_NETWORK)
+		    info.class_code >> 16 == WEFT_DEVICE_CLASS_NETWORK)
 			rc = fn(&info, arg);
 		free(found[i]);
 	}

@@ -6,6 +6,8 @@
 
 #include <weft/device.h>
 
+#define WEFT_DEVICE_CLASS_NETWORK 0x02u /**< the upper octet of a class code */
+
 /** Where the kernel shows devices. */
 struct weft_device_roots {
 	const char *sys; /**< "/sys" */

@@ -219,8 +219,18 @@ port_known(const char *dev)
 static int
 port_attach_pci(const char *dev, struct weft_netif_port *p)
 {
-	int ret = weft_device_lock(&weft_device_kernel, dev, &p->lock_fd);
+	struct rte_devargs *da;
+	int ret;
 
+	/* EAL had the device in its list and looked for a driver. It holds the lock. */
+	RTE_EAL_DEVARGS_FOREACH("pci", da)
+	{
+		if (strcmp(da->name, p->devname) == 0) {
+			WEFT_LOG(netif, ERR, "%s: no driver of DPDK takes this device", p->devname);
+			return -ENODEV;
+		}
+	}
+	ret = weft_device_lock(&weft_device_kernel, dev, &p->lock_fd);
 	if (ret != 0) {
 		WEFT_LOG(netif, ERR, "%s: %s", p->devname,
 		         ret == -ENOENT  ? "there is no such PCI device"
@@ -316,6 +326,18 @@ port_inserts_vlan(const char *driver)
 }
 
 /*
+ * Whether what the port cuts arrives. DPDK's contract for TSO includes IPv4's header checksum. Of
+ * the ports without that offload net_virtio fills the field in each segment. QEMU's vmxnet3 sends
+ * IP fragments of the whole packet instead, which weft drops.
+ */
+static bool
+port_cuts_whole(const struct weft_netif_port *p)
+{
+	return (p->tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0 ||
+	       strcmp(p->driver, "net_virtio") == 0;
+}
+
+/*
  * Uses hardware for checksums and segmentation. What a driver does in software netif can do, too,
  * and net_tap's segmentation supports IPv4 only. A port gets TSO packets only if it has everything
  * that DPDK's contract for them demands (virtio ports do not compute the checksum of IPv4 headers).
@@ -346,7 +368,7 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, ui
 	}
 	p->rx_offloads = rx & info->rx_offload_capa;
 	p->tx_offloads = tx & info->tx_offload_capa;
-	if (!netif_tso_offered(p->tx_offloads))
+	if (!netif_tso_offered(p->tx_offloads) || !port_cuts_whole(p))
 		p->tx_offloads &= ~RTE_ETH_TX_OFFLOAD_TCP_TSO;
 	p->tx_mbufs_max = info->tx_desc_lim.nb_seg_max;
 }

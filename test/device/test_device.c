@@ -261,6 +261,9 @@ test_unbound(void)
 	check_says(&root_user, &need, -EADDRINUSE, "driver ixgbe");
 	make_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);
 	check_says(&root_user, &need, -EADDRINUSE, "ip link set ens3 down");
+	/* Nobody is told to take a bridge away from the kernel. */
+	write_file("sys/bus/pci/devices/" ADDR "/class", "0x060400\n");
+	check_says(&root_user, &need, -ENODEV, "no network device (class 060400)");
 	tree();
 	add_device(ADDR, "mlx5_core", 12);
 	make_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);

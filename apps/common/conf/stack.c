@@ -107,6 +107,19 @@ stack_device_why(const char *dev, bool serves, bool taken)
 	return "cannot be opened (its arguments, or the folder of its socket)";
 }
 
+/* "ADDRESS: why" and "ADDRESS is why" without the address, which stands with the port's name. */
+static const char *
+stack_after_address(const char *line)
+{
+	size_t n = strcspn(line, " ");
+	char address[32];
+
+	/* A colon behind the address is part of the first word. */
+	snprintf(address, sizeof(address), "%.*s", (int)(n > 0 && line[n - 1] == ':' ? n - 1 : n),
+	         line);
+	return line[n] == ' ' && weft_device_is_pci(address) ? line + n + 1 : line;
+}
+
 /* A PCI device that was free when EAL started, and has no port all the same. */
 static const char *
 stack_pci_why(const struct conf *c, const char *dev)
@@ -119,7 +132,7 @@ stack_pci_why(const struct conf *c, const char *dev)
 	if (rc == 0 || rc == -EBUSY) /* our own EAL may have it open */
 		return "no driver of DPDK takes this device (log_level = lib.eal:debug,pmd.*:debug "
 		       "shows why)";
-	return why;
+	return stack_after_address(why);
 }
 
 static const char *
@@ -329,7 +342,8 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 		const struct conf_port *p = msg != NULL ? stack_env_port(c, msg) : NULL;
 
 		if (p != NULL)
-			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev, msg);
+			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
+			         stack_after_address(msg));
 		else if (msg != NULL)
 			snprintf(err, err_size, "%s", msg);
 		else
