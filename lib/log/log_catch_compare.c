@@ -50,10 +50,15 @@ log_common(struct weft_log *log, struct log_target *t)
 static void
 log_got_own(struct weft_log *log, struct log_target *t)
 {
-	uint64_t position = t->c.hdr.prev;
+	uint64_t position = t->c.hdr.prev, seq = t->c.hdr.seq;
 
 	if (log_hdr_decode(&log->g, position, t->buf, &t->c.hdr) != 0) {
-		/* In front of its head the memory may have been used again. */
+		/* In front of its head the memory may have been used again, or never. Of its
+		 * records from the log's head on none is the log's then: nothing is shared. */
+		if (position < t->head && seq <= log->head.seq) {
+			t->c.todo = LOG_CATCH_ANEW;
+			return;
+		}
 		if (position >= t->head) {
 			log_damaged(t, WEFT_LOG_DAMAGE_RECORD, position);
 			log_later(log);

@@ -868,6 +868,35 @@ shape(struct lt_attr *a, uint64_t seed)
 }
 
 static void
+random_one(uint64_t seed, bool old)
+{
+	/* In every second run, targets lose their memory or are replaced. */
+	struct lt_attr a = {.appends = 110,
+	                    .remote_format = seed % 2 == 0,
+	                    .spares = seed % 2 == 0 && !old,
+	                    .any_trim = !old};
+
+	if (!old)
+		shape(&a, seed / 2);
+	run_one(seed, &a);
+	CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
+	          lt_verdict_str(l.verdict), l.fail_status);
+	lt_close(&l);
+}
+
+/** Runs that once found a fault. 569: a member that has no record of the log was unseated instead of
+ * begun anew, because its walk back ended in front of its head. */
+static void
+test_found(void)
+{
+	static const uint64_t seeds[] = {569};
+	const bool old = getenv("WEFT_LOG_VERSION") != NULL;
+
+	for (unsigned int i = 0; i < RTE_DIM(seeds); i++)
+		random_one(seeds[i], old);
+}
+
+static void
 test_random(void)
 {
 	const char *want = getenv("WEFT_LOG_RUNS");
@@ -876,20 +905,8 @@ test_random(void)
 	const bool one = test_seed_given() && want == NULL;
 	uint64_t first = test_seed(1), n = one ? 1 : want != NULL ? strtoull(want, NULL, 10) : RUNS;
 
-	for (uint64_t seed = first; seed < first + n; seed++) {
-		/* In every second run, targets lose their memory or are replaced. */
-		struct lt_attr a = {.appends = 110,
-		                    .remote_format = seed % 2 == 0,
-		                    .spares = seed % 2 == 0 && !old,
-		                    .any_trim = !old};
-
-		if (!old)
-			shape(&a, seed / 2);
-		run_one(seed, &a);
-		CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
-		          lt_verdict_str(l.verdict), l.fail_status);
-		lt_close(&l);
-	}
+	for (uint64_t seed = first; seed < first + n; seed++)
+		random_one(seed, old);
 	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
 	          " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
 	          " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
@@ -981,5 +998,5 @@ WEFT_TEST_MAIN({"all", test_all}, {"quorum", test_quorum}, {"below the quorum", 
                {"lagging", test_lagging}, {"diverged", test_diverged}, {"begun anew", test_reset},
                {"long records", test_long}, {"without memory", test_wiped},
                {"overtaken", test_overtaken}, {"the same target twice", test_same_target},
-               {"damaged copies", test_damaged}, {"random", test_random},
+               {"damaged copies", test_damaged}, {"random", test_random}, {"found", test_found},
                {"wrong ones are caught", test_wrong})
