@@ -200,8 +200,14 @@ lt_judge(struct lt *l)
 		if (rc[i] == 0 && l->target[i].moved && !l->target[i].rotten &&
 		    !lt_is_whole(&img[i]))
 			l->verdict = LT_DAMAGED;
-		if (!w[i].card.seated && !l->target[i].wiped && !l->target[i].rotten &&
-		    l->durable > 1)
+		if (w[i].card.seated || l->target[i].wiped || l->target[i].rotten ||
+		    l->durable <= 1)
+			continue;
+		/* `join.unseat` of a target that was trimmed further than the log, so that the record
+		 * that both share is readable no more. It counts again when it has been fed. */
+		if (rc[i] == 0 && l->log != NULL && img[i].head.seq > lt_info(l).head.seq)
+			l->target[i].wiped = true;
+		else
 			l->verdict = LT_LOST;
 	}
 	for (unsigned int set = 1; set < 1U << n && l->verdict == LT_SOUND; set++) {
