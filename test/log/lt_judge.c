@@ -203,8 +203,9 @@ lt_judge(struct lt *l)
 		if (w[i].card.seated || l->target[i].wiped || l->target[i].rotten ||
 		    l->durable <= 1)
 			continue;
-		/* `join.unseat` of a target that was trimmed further than the log, so that the record
-		 * that both share is readable no more. It counts again when it has been fed. */
+		/* `join.unseat` of a target that was trimmed further than the log, so that the
+		 * record that both share is readable no more. It counts again when it has been
+		 * fed. */
 		if (rc[i] == 0 && l->log != NULL && img[i].head.seq > lt_info(l).head.seq)
 			l->target[i].wiped = true;
 		else

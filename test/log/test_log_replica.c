@@ -884,9 +884,11 @@ random_one(uint64_t seed, bool old)
 	lt_close(&l);
 }
 
-/** Runs that once found a fault. 569: a member that has no record of the log was unseated instead of
+/**
+ * Runs that once found a fault. 569: a member that has no record of the log was unseated instead of
  * begun anew, because its walk back ended in front of its head. 1449: one that was trimmed further
- * than the log is unseated, which is right. */
+ * than the log is unseated, which is right.
+ */
 static void
 test_found(void)
 {
