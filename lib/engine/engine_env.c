@@ -298,6 +298,7 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK with %u MB of %s: %s",
 		         a.memory_mb, huge ? "hugepages" : "ordinary memory", rte_strerror(-rc));
 		env_state = ENV_OVER;
+		env_unlock();
 	} else {
 		env_state = ENV_OURS;
 		weft_log_clock(weft_engine_clock_ns);

@@ -408,7 +408,7 @@ test_hkdf(void)
 	CHECK_MEM(out, want[1], 16);
 }
 
-WEFT_TEST_MAIN({"an adversary who has the network", test_adversary},
+WEFT_TEST_MAIN({"an adversary on the network", test_adversary},
                {"a stranger is given nothing to guess against", test_stranger},
                {"what the same octets sign elsewhere", test_oracle},
                {"a name without a client", test_no_client},

@@ -139,5 +139,5 @@ test_chunks(void)
 	}
 }
 
-WEFT_TEST_MAIN({"over in time", test_over}, {"who finishes goes on", test_goes_on},
+WEFT_TEST_MAIN({"over in time", test_over}, {"a finished handshake goes on", test_goes_on},
                {"chunks without end", test_chunks})

@@ -642,9 +642,10 @@ test_loop(void)
 	}
 }
 
-WEFT_TEST_MAIN({"who wants what", test_who_wants}, {"rfc5044 figures", test_figures},
-               {"every phase", test_every_phase}, {"every cut", test_every_cut},
-               {"long", test_long}, {"wrong", test_wrong}, {"mismatch", test_mismatch},
-               {"crc use", test_crc_use}, {"every mulpdu", test_every_mulpdu},
-               {"mss changes", test_mss_changes}, {"eof", test_eof}, {"destroy", test_destroy},
-               {"mutated", test_mutated}, {"loop", test_loop})
+WEFT_TEST_MAIN({"negotiation of markers and CRC", test_who_wants},
+               {"rfc5044 figures", test_figures}, {"every phase", test_every_phase},
+               {"every cut", test_every_cut}, {"long", test_long}, {"wrong", test_wrong},
+               {"mismatch", test_mismatch}, {"crc use", test_crc_use},
+               {"every mulpdu", test_every_mulpdu}, {"mss changes", test_mss_changes},
+               {"eof", test_eof}, {"destroy", test_destroy}, {"mutated", test_mutated},
+               {"loop", test_loop})

@@ -87,7 +87,7 @@
 {"Read Request too long", read_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
 /* s8.1.1 item 6; s4.8 on a Read that is in process */
 {"Read whose STag goes away before", read_revoked, {0, 1, 0}, CF_RDMA, "requests_revoked"},
-{"Read whose STag goes away midway", read_revoked_midway, {0, 1, 0}, CF_RDMA, "requests_revoked"},
+{"Read, STag gone midway", read_revoked_midway, {0, 1, 0}, CF_RDMA, "requests_revoked"},
 /* RFC 5040 s5.2.2, RFC 5041 s7.1: Read Response */
 {"Read Response unasked", response_unasked, {0, 2, 6}, CF_DDP, "responses_unasked"},
 {"empty Read Response unasked", response_unasked_empty, {0, 2, 6}, CF_DDP, "responses_unasked"},
@@ -152,7 +152,7 @@
 {"Atomic Write, length not 8", awrite_length, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Atomic Write too short", awrite_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Atomic Write too long", awrite_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
-{"Atomic Write whose STag goes away", awrite_revoked, {0, 1, 0}, CF_DDP, "requests_revoked"},
+{"Atomic Write, STag gone", awrite_revoked, {0, 1, 0}, CF_DDP, "requests_revoked"},
 /* draft s4.2: each field of the DDP segment, then each of the payload */
 {"Flush too short", flush_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
 {"Flush empty", flush_nothing, {0, 2, 0xff}, CF_DDP, "requests_malformed"},

@@ -289,4 +289,4 @@ WEFT_TEST_MAIN({"few segments", test_few_segments}, {"short segments", test_segm
                {"ERR_SEGMENTS", test_retry_segments},
                {"a Call chunk that is refused", test_retry_external},
                {"a reply of any length", test_no_bound}, {"small receives", test_small_receives},
-               {"a handle of nobody's", test_foreign_handle})
+               {"an unknown handle", test_foreign_handle})

@@ -400,7 +400,7 @@ test_grace(void)
 }
 
 WEFT_TEST_MAIN({"connections that say nothing", test_silent}, {"by cookies", test_cookies},
-               {"the oldest goes", test_oldest}, {"who has less loses nothing", test_share},
+               {"the oldest goes", test_oldest}, {"an address with less loses nothing", test_share},
                {"shares are kept", test_fair}, {"amid the Request", test_moving},
                {"the consumer's", test_pending},
                {"all of a share is the consumer's", test_pending_share},

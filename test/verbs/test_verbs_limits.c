@@ -223,6 +223,6 @@ test_who(void)
 	vt_close(&t);
 }
 
-WEFT_TEST_MAIN({"who counts as one peer", test_who}, {"requests of one peer", test_requests},
+WEFT_TEST_MAIN({"addresses that are one peer", test_who}, {"requests of one peer", test_requests},
                {"backlog", test_backlog}, {"connections of one peer", test_conns},
                {"events of one peer", test_events})
