@@ -3,6 +3,7 @@
  * stream waits for ever. */
 
 #include "weft_lane.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 #define MANY 200
@@ -198,9 +199,7 @@ test_random(void)
 		for (unsigned int i = 0; i < 2000; i++) {
 			struct stream *y;
 
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
+			(void)test_xorshift(&x);
 			y = &st[x % 60];
 			y->lane = lane[x % 60 % 5];
 			if ((x >> 32) % 3 != 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "weft_sched.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 #define TICK WEFT_TIMER_TICK_NS
@@ -13,10 +14,7 @@ static uint64_t rng;
 static uint64_t
 rnd(void)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
+	return test_xorshift(&rng);
 }
 
 /* A timer, with the state that the reference expects. */

@@ -4,6 +4,7 @@
  * posting, and independence of streams.
  */
 
+#include "test_xorshift.h"
 #include "../verbs/vt.h"
 
 #define RIGHTS                                                                                     \
@@ -61,10 +62,7 @@ test_completion_order(void)
 			                     .sg_list = &sg,
 			                     .num_sge = 1};
 
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			op[i] = (unsigned int)(x >> 40) % 4;
+			op[i] = (unsigned int)(test_xorshift(&x) >> 40) % 4;
 			wr.opcode = ops[op[i]];
 			if (wr.opcode == WEFT_WR_FLUSH) {
 				wr.sg_list = NULL;

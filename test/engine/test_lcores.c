@@ -22,15 +22,6 @@
 #define WRITES  12
 #define SLICE   8192
 
-static uint64_t
-now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 static struct sockaddr_in
 addr(unsigned int host)
 {
@@ -222,14 +213,14 @@ test_two_workers(void)
 		qp[q] = host_qp(&c, c.w[q % 2], (void *)(uintptr_t)q);
 		CHECK_EQ(weft_connect(qp[q], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
 	}
-	end = now_us() + 40000000;
+	end = test_now_us() + 40000000;
 	while (left < QPS || down < QPS) {
 		struct weft_event ev;
 		struct weft_wc wc;
 		unsigned int n = weft_worker_poll(c.w[0]) + weft_worker_poll(c.w[1]);
 
-		CHECK_MSG(now_us() < end, "%u up, %u finished, %u and %u gone", up, finished, left,
-		          down);
+		CHECK_MSG(test_now_us() < end, "%u up, %u finished, %u and %u gone", up, finished,
+		          left, down);
 		server_events(&s, &down);
 		while (weft_evq_poll(c.evq, &ev) == 1) {
 			unsigned int q = (unsigned int)(uintptr_t)ev.user;
@@ -297,7 +288,7 @@ client_wait(struct host *c, uint64_t end)
 
 	while (weft_cq_poll(c->cq, &wc, 1) == 0) {
 		weft_worker_poll(c->w[0]);
-		CHECK_MSG(now_us() < end, "no completion");
+		CHECK_MSG(test_now_us() < end, "no completion");
 	}
 	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 }
@@ -327,7 +318,7 @@ test_woken(void)
 	CHECK_EQ(weft_listen(s.ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
 	for (unsigned int i = 0; i < 2; i++)
 		CHECK_EQ(weft_worker_start(s.w[i]), 0);
-	end = now_us() + 30000000;
+	end = test_now_us() + 30000000;
 	for (unsigned int q = 0; q < QPS && mine == NULL; q++) {
 		unsigned int before = s.qps[1], down = 0;
 		struct weft_event ev = {0};
@@ -338,14 +329,14 @@ test_woken(void)
 			weft_worker_poll(c.w[0]);
 			weft_worker_poll(c.w[1]);
 			server_events(&s, &down);
-			CHECK(now_us() < end);
+			CHECK(test_now_us() < end);
 		}
 		CHECK_EQ(ev.type, WEFT_EV_ESTABLISHED);
 		if (s.qps[1] > before)
 			mine = qp[q];
 	}
 	CHECK(mine != NULL);
-	start = now_us();
+	start = test_now_us();
 	for (unsigned int i = 0; i < 10; i++) {
 		usleep(2000); /* until the worker sleeps */
 		post(&c, &s, mine, 0, WEFT_WR_WRITE, c.mem, 0, 64, i);
@@ -354,7 +345,7 @@ test_woken(void)
 		client_wait(&c, end);
 	}
 	/* Without wake-ups the worker would find each Read by a timer or after seconds. */
-	CHECK_MSG(now_us() - start < 1000000, "%" PRIu64 " us", now_us() - start);
+	CHECK_MSG(test_now_us() - start < 1000000, "%" PRIu64 " us", test_now_us() - start);
 	for (unsigned int i = 0; i < 2; i++)
 		weft_worker_stop(s.w[i]);
 	weft_ctx_destroy(c.ctx);

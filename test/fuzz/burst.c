@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "test_xorshift.h"
 #include "fuzz.h"
 
 #define BURST_ROOM 4096u
@@ -20,15 +21,6 @@
 /** only the red zone follows it */
 static uint8_t room[BURST_ROOM];
 static uint64_t executions;
-
-static inline uint64_t
-burst_next(uint64_t *x)
-{
-	*x ^= *x << 13;
-	*x ^= *x >> 7;
-	*x ^= *x << 17;
-	return *x;
-}
 
 static void
 burst_edit(uint8_t *p, uint32_t len, uint64_t r)
@@ -76,7 +68,7 @@ burst_edit(uint8_t *p, uint32_t len, uint64_t r)
 static void
 burst_one(const uint8_t *data, uint32_t size, uint64_t *x)
 {
-	uint64_t r = burst_next(x);
+	uint64_t r = test_xorshift(x);
 	uint32_t len = size, keep;
 	uint8_t *p;
 
@@ -90,7 +82,7 @@ burst_one(const uint8_t *data, uint32_t size, uint64_t *x)
 	for (uint32_t i = keep; i < len; i++)
 		p[i] = size > 0 ? data[i % size] : (uint8_t)(r >> 16);
 	for (uint64_t edits = 1 + (r >> 60 & 3); len > 0 && edits > 0; edits--)
-		burst_edit(p, len, burst_next(x));
+		burst_edit(p, len, test_xorshift(x));
 	if (fuzz_verbose()) {
 		for (uint32_t i = 0; i < len; i++)
 			fprintf(stderr, "%02x", p[i]);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "weft_mem_place.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 static uint8_t memory[8 * 4096] __attribute__((aligned(4096)));
@@ -16,20 +17,11 @@ static struct weft_persist medium = {.base = memory, .bytes = sizeof(memory), .d
 
 #define ALL_ONES UINT64_MAX
 
-static uint64_t
-next_random(uint64_t *x)
-{
-	*x ^= *x << 13;
-	*x ^= *x >> 7;
-	*x ^= *x << 17;
-	return *x;
-}
-
 /** A random word: sparse, dense, runs of bits, all bits, none, or a single bit. */
 static uint64_t
 any_word(uint64_t *x)
 {
-	uint64_t a = next_random(x), b = next_random(x);
+	uint64_t a = test_xorshift(x), b = test_xorshift(x);
 
 	switch (a >> 60) {
 	case 0:
@@ -45,9 +37,9 @@ any_word(uint64_t *x)
 	case 5:
 		return ~(UINT64_C(1) << (b & 63));
 	case 6:
-		return a & b & next_random(x);
+		return a & b & test_xorshift(x);
 	case 7:
-		return a | b | next_random(x);
+		return a | b | test_xorshift(x);
 	case 8:
 		return 0x8080808080808080;
 	case 9:

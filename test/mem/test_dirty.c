@@ -17,6 +17,7 @@
 
 #include "fake_ring.h"
 #include "medium_test.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 #define PG    4096
@@ -167,10 +168,7 @@ static uint64_t rng;
 static uint64_t
 below(uint64_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng % n;
+	return test_xorshift(&rng) % n;
 }
 
 /** Flush [off, off + len). Exactly its dirty pages must be written, each once, and synced. */

@@ -13,6 +13,7 @@
 
 #include "weft_mem_fast.h"
 #include "weft_test.h"
+#include "test_xorshift.h"
 #include "weft_vec.h"
 
 #define MAX_LEN 600
@@ -68,10 +69,7 @@ fill(void)
 	uint64_t x = 88172645463325252ull;
 
 	for (unsigned int i = 0; i < sizeof(data); i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		data[i] = (uint8_t)x;
+		data[i] = (uint8_t)test_xorshift(&x);
 	}
 }
 

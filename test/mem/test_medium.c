@@ -20,6 +20,7 @@
 #include "fake_ring.h"
 #include "medium_test.h"
 #include "weft_medium_file.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 #define PG 4096
@@ -537,10 +538,7 @@ static uint64_t rng;
 static uint64_t
 below(uint64_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng % n;
+	return test_xorshift(&rng) % n;
 }
 
 static uint64_t

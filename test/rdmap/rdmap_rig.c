@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "test_xorshift.h"
 #include "rdmap_rig.h"
 
 struct rig rig;
@@ -10,10 +11,7 @@ struct rig rig;
 uint64_t
 rig_random(void)
 {
-	rig.rng ^= rig.rng << 13;
-	rig.rng ^= rig.rng >> 7;
-	rig.rng ^= rig.rng << 17;
-	return rig.rng;
+	return test_xorshift(&rig.rng);
 }
 
 /* ---- MPA ---- */

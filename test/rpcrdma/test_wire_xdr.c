@@ -128,20 +128,20 @@ damage(uint8_t *buf, uint32_t len, uint64_t *s)
 	                                 0x80000000, 0xfffffffc, 0xfffffffd, 0xffffffff};
 	const unsigned int n = sizeof(words) / sizeof(words[0]);
 
-	for (unsigned int k = wire_next(s) % 3; k < 3; k++) {
-		uint32_t at = (uint32_t)(wire_next(s) % len);
+	for (unsigned int k = test_xorshift(s) % 3; k < 3; k++) {
+		uint32_t at = (uint32_t)(test_xorshift(s) % len);
 
-		switch (wire_next(s) % 4) {
+		switch (test_xorshift(s) % 4) {
 		case 0:
-			buf[at] = (uint8_t)wire_next(s);
+			buf[at] = (uint8_t)test_xorshift(s);
 			break;
 		case 1:
-			weft_put_be32(buf + at / 4 * 4, words[wire_next(s) % n]);
+			weft_put_be32(buf + at / 4 * 4, words[test_xorshift(s) % n]);
 			break;
 		case 2: /* one of the first words, where the lists begin */
-			at = 12 + 4 * (uint32_t)(wire_next(s) % 8);
+			at = 12 + 4 * (uint32_t)(test_xorshift(s) % 8);
 			if (at + 4 <= len)
-				weft_put_be32(buf + at, words[wire_next(s) % 8]);
+				weft_put_be32(buf + at, words[test_xorshift(s) % 8]);
 			break;
 		default: /* copy a part of the message over another */
 			if (at / 4 * 4 + 24 <= len)
@@ -150,7 +150,7 @@ damage(uint8_t *buf, uint32_t len, uint64_t *s)
 			break;
 		}
 	}
-	return wire_next(s) % 4 == 0 ? (uint32_t)(wire_next(s) % (len + 1)) : len;
+	return test_xorshift(s) % 4 == 0 ? (uint32_t)(test_xorshift(s) % (len + 1)) : len;
 }
 
 static void
@@ -162,7 +162,7 @@ damaged(void)
 
 	test_seed_note(s);
 	for (unsigned int i = 0; i < DAMAGES; i++) {
-		const uint32_t *t = wire_types[wire_next(&s) % WIRE_N_TYPES];
+		const uint32_t *t = wire_types[test_xorshift(&s) % WIRE_N_TYPES];
 		enum rpcrdma_verdict v, want;
 		uint32_t len, hdr_bytes = 0;
 
@@ -209,26 +209,26 @@ around_the_limits(void)
 
 	test_seed_note(s);
 	for (unsigned int i = 0; i < 60000; i++) {
-		bool one = wire_next(&s) & 1;
+		bool one = test_xorshift(&s) & 1;
 		uint32_t p[4] = {7, one ? 1 : 2, 9, one ? RDMA1_MSG : RDMA2_CALL_INLINE};
-		unsigned int reads = wire_next(&s) % 70, writes = wire_next(&s) % 20;
+		unsigned int reads = test_xorshift(&s) % 70, writes = test_xorshift(&s) % 20;
 		uint32_t len = wire_words(buf, p, 4), hdr_bytes = 0, position = 4;
 		enum rpcrdma_verdict v, want;
 
 		len += one ? 0 : wire_words(buf + len, (const uint32_t[]){0}, 1);
 		for (; reads > 0; reads--) {
 			if (one)
-				position = 4 + 4 * (uint32_t)(wire_next(&s) % 18);
-			else if (wire_next(&s) % 4 == 0)
+				position = 4 + 4 * (uint32_t)(test_xorshift(&s) % 18);
+			else if (test_xorshift(&s) % 4 == 0)
 				position += 4;
-			len += wire_words(
-			        buf + len,
-			        (const uint32_t[]){1, position, (uint32_t)wire_next(&s), 1, 0, 0},
-			        6);
+			len += wire_words(buf + len,
+			                  (const uint32_t[]){1, position,
+			                                     (uint32_t)test_xorshift(&s), 1, 0, 0},
+			                  6);
 		}
 		len += wire_words(buf + len, (const uint32_t[]){0}, 1);
 		for (; writes > 0; writes--) {
-			unsigned int n = wire_next(&s) % 4;
+			unsigned int n = test_xorshift(&s) % 4;
 
 			len += wire_words(buf + len, (const uint32_t[]){1, n}, 2);
 			for (; n > 0; n--)

@@ -50,7 +50,7 @@ wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr)
 static uint32_t
 rand_below(uint64_t *s, uint32_t n)
 {
-	return (uint32_t)(wire_next(s) >> 20) % n;
+	return (uint32_t)(test_xorshift(s) >> 20) % n;
 }
 
 /* Make at least `min` segments for a chunk, usually few. Some have length 0. */
@@ -61,9 +61,9 @@ rand_segs(struct rpcrdma_segment *segs, unsigned int min, unsigned int max, uint
 
 	n = n > max ? max : n < min ? min : n;
 	for (unsigned int i = 0; i < n; i++) {
-		segs[i].handle = (uint32_t)wire_next(s);
-		segs[i].len_bytes = rand_below(s, 4) == 0 ? 0 : (uint32_t)wire_next(s);
-		segs[i].offset = wire_next(s);
+		segs[i].handle = (uint32_t)test_xorshift(s);
+		segs[i].len_bytes = rand_below(s, 4) == 0 ? 0 : (uint32_t)test_xorshift(s);
+		segs[i].offset = test_xorshift(s);
 	}
 	return n;
 }
@@ -95,13 +95,13 @@ rand_props(struct rpcrdma_propset *p, uint64_t *s)
 	unsigned int n = rand_below(s, RPCRDMA_MAX_UNKNOWN_PROPS + 1);
 
 	for (unsigned int i = 0; i < sizeof(pool); i++)
-		pool[i] = (uint8_t)wire_next(s);
+		pool[i] = (uint8_t)test_xorshift(s);
 	p->present = rand_below(s, 64) << RDMA2_PROPID_SBSIZ;
 	p->dflt = p->present & rand_below(s, 64) << RDMA2_PROPID_SBSIZ;
-	p->send_bytes = (uint32_t)wire_next(s);
-	p->recv_bytes = (uint32_t)wire_next(s);
-	p->seg_bytes = (uint32_t)wire_next(s);
-	p->segs = (uint32_t)wire_next(s);
+	p->send_bytes = (uint32_t)test_xorshift(s);
+	p->recv_bytes = (uint32_t)test_xorshift(s);
+	p->seg_bytes = (uint32_t)test_xorshift(s);
+	p->segs = (uint32_t)test_xorshift(s);
 	p->reverse = rand_below(s, 6);
 	p->hostauth = (struct rpcrdma_opaque){pool, rand_below(s, 300)};
 	p->n_unknown = n;
@@ -126,8 +126,8 @@ rand_err(struct rpcrdma_hdr *h, uint64_t *s)
 	                        h->err.code == RDMA2_ERR_REPLY_RESOURCE
 	                ? 1
 	                : 0;
-	h->err.a = words > 0 ? (uint32_t)wire_next(s) : 0;
-	h->err.b = words > 1 ? (uint32_t)wire_next(s) : 0;
+	h->err.a = words > 0 ? (uint32_t)test_xorshift(s) : 0;
+	h->err.b = words > 1 ? (uint32_t)test_xorshift(s) : 0;
 }
 
 void
@@ -135,8 +135,8 @@ wire_random(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint64_t *s)
 {
 	bool call = rand_below(s, 2);
 
-	weft_rpcrdma_hdr_init(h, vers, htype, (uint32_t)wire_next(s));
-	h->p.credit = (uint32_t)wire_next(s);
+	weft_rpcrdma_hdr_init(h, vers, htype, (uint32_t)test_xorshift(s));
+	h->p.credit = (uint32_t)test_xorshift(s);
 	if (htype == RDMA2_ERROR) {
 		rand_err(h, s);
 	} else if (vers == 1) {
@@ -145,9 +145,9 @@ wire_random(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint64_t *s)
 	} else if (htype == RDMA2_CONNPROP_MIDDLE || htype == RDMA2_CONNPROP_FINAL) {
 		rand_props(&h->props, s);
 	} else if (htype == RDMA2_CALL_MIDDLE || htype == RDMA2_REPLY_MIDDLE) {
-		h->remaining_bytes = (uint32_t)wire_next(s);
+		h->remaining_bytes = (uint32_t)test_xorshift(s);
 	} else if (htype == RDMA2_CALL_EXTERNAL || htype == RDMA2_CALL_INLINE) {
-		h->chunks.inv_handle = (uint32_t)wire_next(s);
+		h->chunks.inv_handle = (uint32_t)test_xorshift(s);
 		rand_chunks(h, htype == RDMA2_CALL_EXTERNAL, true, true, false, s);
 	} else if (htype == RDMA2_REPLY_EXTERNAL || htype == RDMA2_REPLY_INLINE) {
 		rand_chunks(h, false, false, false, htype == RDMA2_REPLY_EXTERNAL, s);

@@ -8,19 +8,11 @@
 #include <string.h>
 
 #include "rpcrdma_wire.h"
+#include "test_xorshift.h"
 
 /** Largest header that wire_random() makes: the maximum of segments, each as a Read list entry, and
  * the other fields. */
 #define WIRE_MAX_BYTES 4096
-
-static inline uint64_t
-wire_next(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
-}
 
 /** Encode words of host order as XDR octets. Returns the number of octets. */
 static inline uint32_t

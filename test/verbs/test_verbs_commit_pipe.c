@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "test_xorshift.h"
 #include "vt_commit.h"
 
 #define ONE_WAY_NS 1000000ULL
@@ -421,10 +422,7 @@ struct racer {
 static uint32_t
 racer_draw(struct racer *r, uint32_t n)
 {
-	r->rng ^= r->rng << 13;
-	r->rng ^= r->rng >> 7;
-	r->rng ^= r->rng << 17;
-	return (uint32_t)(r->rng >> 20) % n;
+	return (uint32_t)(test_xorshift(&r->rng) >> 20) % n;
 }
 
 /**

@@ -13,6 +13,7 @@
 #include "weft_mpa.h"
 #include "weft_verbs_qp.h"
 #include "weft_ddp.h"
+#include "test_xorshift.h"
 #include "vt.h"
 
 #define PAGE   4096u
@@ -49,10 +50,7 @@ struct hostile {
 static uint64_t
 rnd(struct hostile *x)
 {
-	x->rng ^= x->rng << 13;
-	x->rng ^= x->rng >> 7;
-	x->rng ^= x->rng << 17;
-	return x->rng;
+	return test_xorshift(&x->rng);
 }
 
 /* ---- Memory with guards ---- */

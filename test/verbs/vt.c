@@ -7,6 +7,7 @@
 
 #include "vt.h"
 #include "weft_netif_attr.h"
+#include "test_xorshift.h"
 #include "weft_netif_mbuf.h"
 
 /** Time limit of a start-up. It is long because each lost segment doubles the retransmission
@@ -326,10 +327,7 @@ vt_fill(uint8_t *buf, size_t len, uint64_t seed)
 	uint64_t x = seed * 0x9e3779b97f4a7c15ULL + 1;
 
 	for (size_t i = 0; i < len; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		buf[i] = (uint8_t)x;
+		buf[i] = (uint8_t)test_xorshift(&x);
 	}
 }
 
