@@ -52,13 +52,7 @@ reg(struct vt *t, const struct weft_hash_ops *h, uint32_t access, struct weft_mr
 static bool
 ask(struct vt *t, uint32_t stag, uint64_t to, uint8_t hash[WEFT_HASH_MAX_BYTES])
 {
-	const struct weft_wr wr = {.opcode = WEFT_WR_VERIFY,
-	                           .flags = WEFT_WR_SIGNALED,
-	                           .verify = {.stag = stag,
-	                                      .to = to,
-	                                      .len_bytes = 1,
-	                                      .result = hash,
-	                                      .result_bytes = WEFT_HASH_MAX_BYTES}};
+	const struct weft_wr wr = wr_verify(stag, to, 1, NULL, 0, hash);
 	struct weft_wc wc;
 
 	memset(hash, 0xee, WEFT_HASH_MAX_BYTES);
@@ -199,13 +193,7 @@ test_never_granted(void)
 		/* The region permits reads, and the window does not. */
 		CHECK_EQ(reg(&t, h, RIGHTS | WEFT_ACCESS_MW_BIND, &mr), 0);
 		CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
-		wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
-		                      .flags = WEFT_WR_SIGNALED,
-		                      .bind_mw = {.mw = mw,
-		                                  .mr = mr,
-		                                  .addr = memory,
-		                                  .len_bytes = SECRET,
-		                                  .access = WEFT_ACCESS_VERIFY}};
+		wr = wr_bind(mw, mr, memory, SECRET, 0, WEFT_ACCESS_VERIFY);
 		vt_post(&t.n[1], &wr);
 		want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_LOCAL_PROT);
 		weft_mw_dealloc(mw);

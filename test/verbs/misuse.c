@@ -220,30 +220,6 @@ misuse_longer(const void *attr, size_t size)
 	return a;
 }
 
-struct elsewhere {
-	void (*fn)(void *arg);
-	void *arg;
-};
-
-static void *
-elsewhere_main(void *arg)
-{
-	struct elsewhere *e = arg;
-
-	e->fn(e->arg);
-	return NULL;
-}
-
-void
-misuse_elsewhere(void (*fn)(void *arg), void *arg)
-{
-	struct elsewhere e = {fn, arg};
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, elsewhere_main, &e), 0);
-	CHECK_EQ(pthread_join(t, NULL), 0);
-}
-
 bool
 misuse_zero(const void *p, size_t len)
 {

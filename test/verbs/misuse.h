@@ -98,7 +98,7 @@ extern const size_t misuse_sizes[];
 void *misuse_longer(const void *attr, size_t size);
 
 /** Run fn(arg) in another thread and wait until it returns. */
-void misuse_elsewhere(void (*fn)(void *arg), void *arg);
+#define misuse_elsewhere vt_elsewhere
 
 /** Whether all octets are zero. */
 bool misuse_zero(const void *p, size_t len);

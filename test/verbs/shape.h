@@ -88,6 +88,36 @@ shape_open(struct shape *s)
 	MUST(weft_pd_alloc(s->ctx, &s->pd) == 0);
 }
 
+/** All of it, with a thread for each worker. */
+static inline void
+shape_up(struct shape *s)
+{
+	shape_env();
+	shape_open(s);
+	MUST(weft_worker_start(s->server) == 0);
+	MUST(weft_worker_start(s->client) == 0);
+}
+
+static inline void
+shape_down(struct shape *s)
+{
+	weft_worker_stop(s->client);
+	weft_worker_stop(s->server);
+	MUST(weft_pd_dealloc(s->pd) == 0);
+	weft_ctx_destroy(s->ctx);
+	weft_env_fini();
+}
+
+static inline void
+shape_queues(struct shape *s, bool want_fd, struct weft_cq **cq, struct weft_evq **evq)
+{
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512, .want_fd = want_fd};
+	struct weft_evq_attr ea = {.size = sizeof(ea)};
+
+	MUST(weft_cq_create(s->ctx, &ca, cq) == 0);
+	MUST(weft_evq_create(s->ctx, &ea, evq) == 0);
+}
+
 static inline struct weft_qp *
 shape_qp(struct shape *s, struct weft_worker *w, struct weft_cq *cq, struct weft_evq *evq,
          void *user)

@@ -33,16 +33,6 @@ struct end {
 	uint64_t posted, done;
 };
 
-static void
-end_open(struct shape *s, struct end *e)
-{
-	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512};
-	struct weft_evq_attr ea = {.size = sizeof(ea)};
-
-	MUST(weft_cq_create(s->ctx, &ca, &e->cq) == 0);
-	MUST(weft_evq_create(s->ctx, &ea, &e->evq) == 0);
-}
-
 /* ---- The target: grants memory and takes no part in the transactions ---- */
 
 static struct weft_mr *
@@ -177,8 +167,8 @@ main(void)
 	MUST(fd >= 0 && close(fd) == 0);
 	shape_env();
 	shape_open(&s);
-	end_open(&s, &server);
-	end_open(&s, &client);
+	shape_queues(&s, false, &server.cq, &server.evq);
+	shape_queues(&s, false, &client.cq, &client.evq);
 	MUST(weft_persist_open(&fa, &file) == 0);
 	mr = target_lend(&s, file);
 	server.grant = (struct grant){.stag = weft_mr_stag(mr), .bytes = FILE_BYTES};

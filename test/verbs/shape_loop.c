@@ -13,16 +13,6 @@ struct end {
 };
 
 static void
-end_open(struct shape *s, struct end *e)
-{
-	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512};
-	struct weft_evq_attr ea = {.size = sizeof(ea)};
-
-	MUST(weft_cq_create(s->ctx, &ca, &e->cq) == 0);
-	MUST(weft_evq_create(s->ctx, &ea, &e->evq) == 0);
-}
-
-static void
 end_events(struct shape *s, struct end *e)
 {
 	struct weft_event ev;
@@ -99,8 +89,8 @@ main(void)
 
 	shape_env();
 	shape_open(&s);
-	end_open(&s, &server);
-	end_open(&s, &client);
+	shape_queues(&s, false, &server.cq, &server.evq);
+	shape_queues(&s, false, &client.cq, &client.evq);
 	la.evq = server.evq;
 	MUST(weft_listen(s.ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &lsn) == 0);
 	client.qp = shape_qp(&s, s.client, client.cq, client.evq, &client);

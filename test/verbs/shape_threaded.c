@@ -75,17 +75,9 @@ main(void)
 	struct weft_qp *qp;
 	pthread_t server;
 
-	shape_env();
-	shape_open(&s);
-	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512, .want_fd = true};
-		struct weft_evq_attr ea = {.size = sizeof(ea)};
-
-		MUST(weft_cq_create(s.ctx, &ca, &cq[i]) == 0);
-		MUST(weft_evq_create(s.ctx, &ea, &evq[i]) == 0);
-	}
-	MUST(weft_worker_start(s.server) == 0);
-	MUST(weft_worker_start(s.client) == 0);
+	shape_up(&s);
+	for (unsigned int i = 0; i < 2; i++)
+		shape_queues(&s, true, &cq[i], &evq[i]);
 	la.evq = evq[0];
 	MUST(weft_listen(s.ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &lsn) == 0);
 	MUST(pthread_create(&server, NULL, server_main, NULL) == 0);
@@ -112,11 +104,7 @@ main(void)
 		MUST(weft_cq_destroy(cq[i]) == 0);
 		MUST(weft_evq_destroy(evq[i]) == 0);
 	}
-	MUST(weft_pd_dealloc(s.pd) == 0);
-	weft_worker_stop(s.server);
-	weft_worker_stop(s.client);
-	weft_ctx_destroy(s.ctx);
-	weft_env_fini();
+	shape_down(&s);
 	shape_ok("threads that sleep");
 	return 0;
 }

@@ -13,8 +13,8 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#include "vt.h"
-#include "weft_netif_attr.h"
+#include "mt_rig.h"
+#include "test_xorshift.h"
 #include "weft_netif_mbuf.h"
 
 #define LEN 65536
@@ -486,10 +486,7 @@ soak(uint64_t seed)
 			while (posted[i] < SOAK_OPS && posted[i] - done[i] < 100) {
 				unsigned int w;
 
-				x ^= x << 13;
-				x ^= x >> 7;
-				x ^= x << 17;
-				w = x >> 32 & (SOAK_WORDS - 1);
+				w = test_xorshift(&x) >> 32 & (SOAK_WORDS - 1);
 				wr = (struct weft_wr){.wr_id = posted[i],
 				                      .flags = WEFT_WR_SIGNALED |
 				                               (x & 0x70 ? 0 : WEFT_WR_FENCE),
@@ -572,26 +569,6 @@ test_hostile_link(void)
 }
 
 /* ---- Threads: one region is the target of two workers and of this thread ---- */
-
-struct wire_end {
-	struct rte_ring *in, *out;
-};
-
-static uint16_t
-wire_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
-{
-	return (uint16_t)rte_ring_sc_dequeue_burst(((struct wire_end *)dev)->in, (void **)pkts, n,
-	                                           NULL);
-}
-
-static uint16_t
-wire_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
-{
-	return (uint16_t)rte_ring_sp_enqueue_burst(((struct wire_end *)dev)->out, (void **)pkts, n,
-	                                           NULL);
-}
-
-static const struct weft_netif_dev wire_dev = {.rx = wire_rx, .tx = wire_tx};
 
 static _Atomic uint64_t left[2]; /**< additions without a response, of each QP */
 

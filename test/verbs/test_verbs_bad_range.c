@@ -134,41 +134,6 @@ reg(struct vt *t, void *addr, struct weft_persist *p, uint32_t access)
 	return mr;
 }
 
-static struct weft_wr
-wr_flush(uint32_t stag, uint64_t off, uint32_t len, uint32_t flags)
-{
-	return (struct weft_wr){
-	        .opcode = WEFT_WR_FLUSH,
-	        .flags = WEFT_WR_SIGNALED,
-	        .flush = {.stag = stag, .to = BASE_TO + off, .len_bytes = len, .flags = flags}};
-}
-
-static struct weft_wr
-wr_verify(uint32_t stag, uint64_t off, uint32_t len, const void *expect)
-{
-	return (struct weft_wr){.opcode = WEFT_WR_VERIFY,
-	                        .flags = WEFT_WR_SIGNALED,
-	                        .verify = {.stag = stag,
-	                                   .to = BASE_TO + off,
-	                                   .len_bytes = len,
-	                                   .expect = expect,
-	                                   .expect_bytes = expect != NULL ? 4 : 0}};
-}
-
-static void
-second_stream(struct vt *t, struct weft_qp *qp[2])
-{
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
-	qp[0] = t->n[0].qp;
-	qp[1] = t->n[1].qp;
-	vt_connect(t, NULL, NULL);
-	vt_post_recv(&t->n[1], in, 1, 0);
-	vt_post(&t->n[0], &wr);
-	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
-}
-
 /** Each failure has its own code. The event comes before the Terminate's event. The range is
  * marked, and no other stream is affected. */
 static void
@@ -197,7 +162,7 @@ one(const struct medium *m, enum failure how)
 	struct vt t;
 
 	open_pair(&t, NULL);
-	second_stream(&t, first);
+	vt_second_stream(&t, first);
 	vt_mem(&t.n[0], BYTES, RW);
 	if (path != NULL) {
 		unlink(path);
@@ -215,7 +180,7 @@ one(const struct medium *m, enum failure how)
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
 	if (how != FLUSH) {
-		wr = wr_flush(weft_mr_stag(mr), 0, BYTES, m->flags);
+		wr = wr_flush(weft_mr_stag(mr), BASE_TO, BYTES, m->flags);
 		vt_post(&t.n[0], &wr);
 		want_wc(&t.n[0], WEFT_WC_FLUSH, WEFT_WC_SUCCESS);
 	} else {
@@ -223,8 +188,8 @@ one(const struct medium *m, enum failure how)
 	}
 	vt_crc32c(t.n[0].mem + 4 * PG, 2 * PG, crc);
 	fail(m, how, p, mem, path);
-	wr = how == FLUSH ? wr_flush(weft_mr_stag(mr), 4 * PG, 2 * PG, m->flags)
-	                  : wr_verify(weft_mr_stag(mr), 4 * PG, 2 * PG, crc);
+	wr = how == FLUSH ? wr_flush(weft_mr_stag(mr), BASE_TO + 4 * PG, 2 * PG, m->flags)
+	                  : wr_verify(weft_mr_stag(mr), BASE_TO + 4 * PG, 2 * PG, crc, 4, NULL);
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], how == FLUSH ? WEFT_WC_FLUSH : WEFT_WC_VERIFY, wcs[how]);
 	ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
@@ -250,10 +215,10 @@ one(const struct medium *m, enum failure how)
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr), BASE_TO);
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	want_wc(&t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
-	wr = wr_flush(weft_mr_stag(mr), 0, BYTES, m->flags);
+	wr = wr_flush(weft_mr_stag(mr), BASE_TO, BYTES, m->flags);
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	want_wc(&t.n[0], WEFT_WC_FLUSH, WEFT_WC_SUCCESS);
-	wr = wr_verify(weft_mr_stag(mr), 4 * PG, 2 * PG, crc);
+	wr = wr_verify(weft_mr_stag(mr), BASE_TO + 4 * PG, 2 * PG, crc, 4, NULL);
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	want_wc(&t.n[0], WEFT_WC_VERIFY, WEFT_WC_SUCCESS);
 	CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 1);
@@ -415,7 +380,7 @@ test_kinds(void)
 	                                  .access = WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ}};
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
-	wr = wr_verify(weft_mw_stag(mw), 10, 20, wrong);
+	wr = wr_verify(weft_mw_stag(mw), BASE_TO + 10, 20, wrong, 4, NULL);
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], WEFT_WC_VERIFY, WEFT_WC_HASH_MISMATCH);
 	ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);

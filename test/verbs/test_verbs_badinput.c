@@ -210,7 +210,10 @@ request(enum op op, const struct row *row, uint32_t stag, uint64_t to, uint32_t 
         const struct weft_sge *sg)
 {
 	static const uint8_t hash[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-	struct weft_wr wr = {.flags = WEFT_WR_SIGNALED};
+	const uint32_t expect_bytes = row->fault == SHORT_HASH   ? 3
+	                              : row->fault == LONG_HASH  ? 5
+	                              : row->fault == WRONG_HASH ? 4
+	                                                         : 0;
 
 	switch (op) {
 	case OP_WRITE:
@@ -218,39 +221,14 @@ request(enum op op, const struct row *row, uint32_t stag, uint64_t to, uint32_t 
 	case OP_READ:
 		return wr_rdma(WEFT_WR_READ, sg, stag, to);
 	case OP_ADD:
-		wr.opcode = WEFT_WR_FETCH_ADD;
-		wr.atomic.stag = stag;
-		wr.atomic.to = to;
-		wr.atomic.data = 1;
-		break;
+		return wr_fetch_add(stag, to);
 	case OP_AWRITE:
-		wr.opcode = WEFT_WR_ATOMIC_WRITE;
-		wr.atomic_write.stag = stag;
-		wr.atomic_write.to = to;
-		memset(wr.atomic_write.data, 0xaa, 8);
-		break;
+		return wr_atomic_write(stag, to, 0xaa);
 	case OP_FLUSH:
-		wr.opcode = WEFT_WR_FLUSH;
-		wr.flush.stag = stag;
-		wr.flush.to = to;
-		wr.flush.len_bytes = len;
-		wr.flush.flags = WEFT_FLUSH_PERSISTENT;
-		break;
+		return wr_flush(stag, to, len, WEFT_FLUSH_PERSISTENT);
 	default:
-		wr.opcode = WEFT_WR_VERIFY;
-		wr.verify.stag = stag;
-		wr.verify.to = to;
-		wr.verify.len_bytes = len;
-		wr.verify.expect = hash;
-		wr.verify.expect_bytes = row->fault == SHORT_HASH   ? 3
-		                         : row->fault == LONG_HASH  ? 5
-		                         : row->fault == WRONG_HASH ? 4
-		                                                    : 0;
-		if (wr.verify.expect_bytes == 0)
-			wr.verify.expect = NULL;
-		break;
+		return wr_verify(stag, to, len, hash, expect_bytes, NULL);
 	}
-	return wr;
 }
 
 static struct weft_persist *

@@ -93,14 +93,13 @@ test_small_ord(void)
 /* ---- Ranges with a Verify under way ---- */
 
 static void
-wr_verify(struct vt *t, struct weft_wr *wr, const struct ct *x, uint64_t to, uint32_t len)
+wr_verify(struct vt *t, struct weft_wr *wr, uint64_t to, uint32_t len)
 {
 	*wr = (struct weft_wr){
 	        .wr_id = 7,
 	        .opcode = WEFT_WR_VERIFY,
 	        .flags = WEFT_WR_SIGNALED,
 	        .verify = {.stag = weft_mr_stag(t->n[1].mr), .to = to, .len_bytes = len}};
-	(void)x;
 }
 
 /** Transactions that write near slot 0's octets 1000 to 1999 while these are verified. */
@@ -173,7 +172,7 @@ test_busy(void)
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
 	drain(&t, 1);
 	/* the Verify of weft_post_send(), signaled or not */
-	wr_verify(&t, &wr, &x, CT_TO + 1000, 1000);
+	wr_verify(&t, &wr, CT_TO + 1000, 1000);
 	vt_post(&t.n[0], &wr);
 	check_refused(&t);
 	drain(&t, 4);
@@ -204,7 +203,7 @@ test_busy_many(void)
 		struct weft_wr wr;
 
 		for (unsigned int i = 0; i < 100; i++) {
-			wr_verify(&t, &wr, &x, CT_TO + i * 100, 50);
+			wr_verify(&t, &wr, CT_TO + i * 100, 50);
 			wr.flags = i == 99 ? WEFT_WR_SIGNALED : 0;
 			vt_post(&t.n[0], &wr);
 		}
@@ -230,38 +229,14 @@ test_busy_many(void)
 
 /* ---- Another thread ---- */
 
-struct elsewhere {
-	struct vt *t;
-	void (*fn)(struct vt *t);
-};
-
-static void *
-elsewhere_main(void *arg)
-{
-	struct elsewhere *e = arg;
-
-	e->fn(e->t);
-	return NULL;
-}
-
-/** Run fn on another thread. The worker does not run meanwhile. */
-static void
-elsewhere(struct vt *t, void (*fn)(struct vt *t))
-{
-	struct elsewhere e = {t, fn};
-	pthread_t th;
-
-	CHECK_EQ(pthread_create(&th, NULL, elsewhere_main, &e), 0);
-	pthread_join(th, NULL);
-}
-
 static unsigned int failed; /* on another thread a check must not end the case */
 
 #define EXPECT(cond) failed += !(cond)
 
 static void
-foreign_units(struct vt *t)
+foreign_units(void *arg)
 {
+	struct vt *t = arg;
 	struct weft_sge sg[32];
 	struct ct x;
 
@@ -306,7 +281,7 @@ test_elsewhere(void)
 		uint8_t inl[1000];
 
 		memset(t.n[1].mem, 0, 4 * CT_SLOT);
-		elsewhere(&t, foreign_units);
+		vt_elsewhere(foreign_units, &t);
 		CHECK_EQ(failed, 0);
 		ct_make(&t, &x, 3, 1000);
 		memcpy(inl, x.sg[0].addr, 1000);
@@ -328,8 +303,9 @@ test_elsewhere(void)
 }
 
 static void
-foreign_one(struct vt *t)
+foreign_one(void *arg)
 {
+	struct vt *t = arg;
 	struct ct x;
 
 	ct_make(t, &x, 0, 2000);
@@ -337,17 +313,19 @@ foreign_one(struct vt *t)
 }
 
 static void
-foreign_verify(struct vt *t)
+foreign_verify(void *arg)
 {
+	struct vt *t = arg;
 	struct weft_wr wr;
 
-	wr_verify(t, &wr, NULL, CT_TO, 100);
+	wr_verify(t, &wr, CT_TO, 100);
 	EXPECT(weft_post_send(t->n[0].qp, &wr, 1) == 1);
 }
 
 static void
-foreign_busy(struct vt *t)
+foreign_busy(void *arg)
 {
+	struct vt *t = arg;
 	struct ct x;
 
 	ct_make(t, &x, 0, 2000);
@@ -355,8 +333,9 @@ foreign_busy(struct vt *t)
 }
 
 static void
-foreign_write(struct vt *t)
+foreign_write(void *arg)
 {
+	struct vt *t = arg;
 	struct ct x;
 
 	ct_make(t, &x, 1, 2000);
@@ -377,27 +356,27 @@ test_busy_elsewhere(void)
 	failed = 0;
 	ct_open(&t, NULL, NULL);
 	ct_make(&t, &x, 0, 2000);
-	elsewhere(&t, foreign_one);
+	vt_elsewhere(foreign_one, &t);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), -EBUSY);
-	elsewhere(&t, foreign_busy);
+	vt_elsewhere(foreign_busy, &t);
 	drain(&t, 1);
-	elsewhere(&t, foreign_verify);
+	vt_elsewhere(foreign_verify, &t);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), -EBUSY);
-	elsewhere(&t, foreign_busy);
+	vt_elsewhere(foreign_busy, &t);
 	drain(&t, 1);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
-	elsewhere(&t, foreign_busy);
+	vt_elsewhere(foreign_busy, &t);
 	drain(&t, 1);
-	wr_verify(&t, &wr, &x, CT_TO, 100);
+	wr_verify(&t, &wr, CT_TO, 100);
 	vt_post(&t.n[0], &wr);
-	elsewhere(&t, foreign_busy);
+	vt_elsewhere(foreign_busy, &t);
 	drain(&t, 1);
-	elsewhere(&t, foreign_one);
+	vt_elsewhere(foreign_one, &t);
 	drain(&t, 1);
 	/* A request posted on another thread earlier is written earlier, whether or not the worker
 	 * has taken it from the ring. */
 	ct_make(&t, &x, 0, 2000);
-	elsewhere(&t, foreign_write);
+	vt_elsewhere(foreign_write, &t);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
 	drain(&t, 2);
 	CHECK_MEM(t.n[1].mem, t.n[0].mem, 2000);

@@ -49,16 +49,8 @@ reg(uint64_t len, int want)
 static void
 begin(void)
 {
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
 	open_pair(&g.t, NULL);
-	g.first[0] = g.t.n[0].qp;
-	g.first[1] = g.t.n[1].qp;
-	vt_connect(&g.t, NULL, NULL);
-	vt_post_recv(&g.t.n[1], in, 1, 0);
-	vt_post(&g.t.n[0], &wr);
-	CHECK_EQ(vt_wc(&g.t.n[1]).status, WEFT_WC_SUCCESS);
+	vt_second_stream(&g.t, g.first);
 	vt_mem(&g.t.n[0], BYTES, RW | WEFT_ACCESS_REMOTE_ATOMIC);
 	vt_fill(g.t.n[0].mem, BYTES, 5);
 	g.path = scratch_path("medium");
@@ -123,9 +115,7 @@ tear_down(void)
 static void
 again(void)
 {
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
 	struct weft_event ev;
-	uint8_t in[1];
 
 	vt_run(&g.t, VT_S);
 	while (weft_evq_poll(g.t.n[0].evq, &ev) + weft_evq_poll(g.t.n[1].evq, &ev) > 0)
@@ -133,9 +123,7 @@ again(void)
 	weft_qp_destroy(g.t.n[0].qp);
 	weft_qp_destroy(g.t.n[1].qp);
 	vt_connect(&g.t, NULL, NULL);
-	vt_post_recv(&g.t.n[1], in, 1, 0);
-	vt_post(&g.t.n[0], &wr);
-	CHECK_EQ(vt_wc(&g.t.n[1]).status, WEFT_WC_SUCCESS);
+	vt_speak(&g.t);
 }
 
 /* ---- Requests of the peer ---- */
@@ -155,23 +143,12 @@ ask(enum weft_wr_opcode op, uint64_t off, uint32_t len)
 	case WEFT_WR_READ:
 		return wr_rdma(op, &piece, stag, BASE_TO + off);
 	case WEFT_WR_FLUSH:
-		wr.flush.stag = stag;
-		wr.flush.to = BASE_TO + off;
-		wr.flush.len_bytes = len;
-		wr.flush.flags = WEFT_FLUSH_PERSISTENT;
-		break;
+		return wr_flush(stag, BASE_TO + off, len, WEFT_FLUSH_PERSISTENT);
 	case WEFT_WR_VERIFY:
 		vt_crc32c(g.t.n[0].mem, len, crc_of_piece);
-		wr.verify.stag = stag;
-		wr.verify.to = BASE_TO + off;
-		wr.verify.len_bytes = len;
-		wr.verify.expect = crc_of_piece;
-		wr.verify.expect_bytes = 4;
-		break;
+		return wr_verify(stag, BASE_TO + off, len, crc_of_piece, 4, NULL);
 	case WEFT_WR_ATOMIC_WRITE:
-		wr.atomic_write.stag = stag;
-		wr.atomic_write.to = BASE_TO + off;
-		break;
+		return wr_atomic_write(stag, BASE_TO + off, 0);
 	default:
 		wr.sg_list = &piece;
 		wr.num_sge = 1;

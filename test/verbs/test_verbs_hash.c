@@ -106,22 +106,6 @@ reg(struct vt *t, const struct weft_hash_ops *h, struct weft_persist *p)
 	return mr;
 }
 
-static struct weft_wr
-wr_verify(uint32_t stag, uint64_t to, uint32_t len, const void *expect, uint32_t expect_bytes,
-          uint8_t *result)
-{
-	return (struct weft_wr){
-	        .opcode = WEFT_WR_VERIFY,
-	        .flags = WEFT_WR_SIGNALED,
-	        .verify = {.stag = stag,
-	                   .to = to,
-	                   .len_bytes = len,
-	                   .expect = expect,
-	                   .expect_bytes = expect_bytes,
-	                   .result = result,
-	                   .result_bytes = result != NULL ? WEFT_HASH_MAX_BYTES : 0}};
-}
-
 enum expectation { NONE, RIGHT, WRONG, SHORT, LONG, NEXPECTATIONS };
 
 static void

@@ -8,21 +8,6 @@
 #include "weft_verbs_qp.h"
 #include "vt_fast.h"
 
-/** Connect another stream between the same nodes. qp[] gets the QPs of the first one. */
-static void
-second_stream(struct vt *t, struct weft_qp *qp[2])
-{
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
-	qp[0] = t->n[0].qp;
-	qp[1] = t->n[1].qp;
-	vt_connect(t, NULL, NULL);
-	vt_post_recv(&t->n[1], in, 1, 0);
-	vt_post(&t->n[0], &wr);
-	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
-}
-
 /**
  * An invalidation completes when the memory is no longer accessed. By then another stream that
  * answers a Read from the region has found the STag invalid. Requests behind the invalidation wait
@@ -44,7 +29,7 @@ test_drains(void)
 
 	CHECK(src != NULL && copy != NULL);
 	open_pair(&t, &attr);
-	second_stream(&t, first);
+	vt_second_stream(&t, first);
 	vt_fill(src, LEN, 4);
 	memcpy(copy, src, LEN);
 	vt_mem(&t.n[0], LEN, WEFT_ACCESS_LOCAL_WRITE);
@@ -106,7 +91,7 @@ test_stalled(void)
 	memset(src, 0x11, LEN);
 	open_pair(&t, &attr);
 	vt_mem(&t.n[0], LEN, RW);
-	second_stream(&t, first);
+	vt_second_stream(&t, first);
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
 	wr = wr_fast(mr, src, LEN, 0, access | WEFT_ACCESS_LOCAL_WRITE);
 	CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), 1);
@@ -293,7 +278,7 @@ test_shared(void)
 			struct vt t;
 
 			open_pair(&t, NULL);
-			second_stream(&t, first);
+			vt_second_stream(&t, first);
 			/* vt_ev() and send_inv() act on the second stream. */
 			mr = shared_region(&t, kind, who == 0 ? t.n[1].qp : first[1], mem,
 			                   sizeof(mem));
@@ -333,7 +318,7 @@ test_shared_no_more(void)
 		struct vt t;
 
 		open_pair(&t, NULL);
-		second_stream(&t, first);
+		vt_second_stream(&t, first);
 		mr = shared_region(&t, kind, t.n[1].qp, mem, sizeof(mem));
 		weft_qp_destroy(first[0]);
 		weft_qp_destroy(first[1]);
@@ -381,7 +366,7 @@ test_of_one_stream(void)
 				weft_qp_destroy(t.n[1].qp);
 				vt_run(&t, VT_S);
 			}
-			second_stream(&t, first);
+			vt_second_stream(&t, first);
 			/* As if the second stream's scope had the address of the first one's. */
 			m = weft_mem_lookup(inside_mem(t.n[1].ctx), stag);
 			CHECK(m != NULL);
@@ -405,7 +390,7 @@ test_of_one_stream(void)
 			weft_qp_destroy(t.n[1].qp);
 			vt_run(&t, VT_S);
 			if (later) {
-				second_stream(&t, first);
+				vt_second_stream(&t, first);
 			} else {
 				t.n[0].qp = first[0];
 				t.n[1].qp = first[1];

@@ -12,29 +12,12 @@
 #include "vt.h"
 #include "weft_cm.h"
 
-/** Run fn(arg) on another thread and wait until it returns. */
-static void
-elsewhere(void *(*fn)(void *arg), void *arg)
-{
-	pthread_t th;
-	void *bad;
-
-	CHECK_EQ(pthread_create(&th, NULL, fn, arg), 0);
-	CHECK_EQ(pthread_join(th, &bad), 0);
-	CHECK(bad == NULL);
-}
-
 /** Connect, and send the initiator's first message. Before it the responder may not send. */
 static void
 pair_up(struct vt *t)
 {
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
 	vt_connect(t, NULL, NULL);
-	vt_post_recv(&t->n[1], in, 1, 0);
-	vt_post(&t->n[0], &wr);
-	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
+	vt_speak(t);
 	vt_run(t, VT_MS);
 }
 
@@ -44,16 +27,17 @@ struct drop {
 	struct vt t;
 	struct weft_evq *evq;
 	unsigned int requests;
+	int destroyed; /* result of weft_evq_destroy() */
 };
 
-static void *
+static void
 drop_thread(void *arg)
 {
 	struct drop *d = arg;
 
 	weft_unlisten(d->t.n[1].lsn);
 	d->t.n[1].lsn = NULL;
-	return weft_evq_destroy(d->evq) == 0 ? NULL : d;
+	d->destroyed = weft_evq_destroy(d->evq);
 }
 
 static void
@@ -63,7 +47,8 @@ drop_event(void *user, const struct weft_event *ev)
 
 	CHECK_EQ(ev->type, WEFT_EV_CONNECT_REQUEST);
 	CHECK_EQ(d->requests++, 0);
-	elsewhere(drop_thread, d);
+	vt_elsewhere(drop_thread, d);
+	CHECK_EQ(d->destroyed, 0);
 	weft_reject(ev->connreq, NULL, 0);
 }
 
@@ -124,12 +109,11 @@ order_post(struct order *o, uint64_t wr_id)
 		vt_post(&o->t.n[0], &wr);
 }
 
-static void *
+static void
 order_thread(void *arg)
 {
 	order_post(arg, 1);
 	order_post(arg, 2);
-	return NULL;
 }
 
 static void
@@ -138,7 +122,7 @@ order_alarm(void *arg)
 	struct order *o = arg;
 
 	order_post(o, 0);
-	elsewhere(order_thread, o);
+	vt_elsewhere(order_thread, o);
 	order_post(o, 3);
 }
 
@@ -275,11 +259,10 @@ struct stale {
 	unsigned int calls;
 };
 
-static void *
+static void
 stale_thread(void *arg)
 {
 	weft_qp_destroy(((struct stale *)arg)->qp);
-	return NULL;
 }
 
 static void
@@ -293,7 +276,7 @@ stale_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int 
 		return;
 	CHECK_EQ(wc->status, WEFT_WC_SUCCESS);
 	CHECK_EQ(weft_post_send(s->qp, &bad, 1), 1);
-	elsewhere(stale_thread, s);
+	vt_elsewhere(stale_thread, s);
 }
 
 /** Another thread has destroyed a QP. The worker still works on it, but delivers no events of

@@ -85,21 +85,6 @@ reg(struct vt *t, uint64_t len, uint32_t access)
 	return mr;
 }
 
-/** Connect another stream to the same node. qp[] gets the QPs of the first one. */
-static void
-second_stream(struct vt *t, struct weft_qp *qp[2])
-{
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
-	qp[0] = t->n[0].qp;
-	qp[1] = t->n[1].qp;
-	vt_connect(t, NULL, NULL);
-	vt_post_recv(&t->n[1], in, 1, 0);
-	vt_post(&t->n[0], &wr);
-	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
-}
-
 /* ---- Requests of peers ---- */
 
 enum op { OP_WRITE, OP_READ, OP_ATOMIC, OP_AWRITE, OP_FLUSH, OP_VERIFY, NOPS };
@@ -126,29 +111,16 @@ ask(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
 		wr = wr_rdma(WEFT_WR_READ, &sg, stag, to);
 		break;
 	case OP_ATOMIC:
-		wr.opcode = WEFT_WR_FETCH_ADD;
-		wr.atomic.stag = stag;
-		wr.atomic.to = to;
-		wr.atomic.data = 1;
+		wr = wr_fetch_add(stag, to);
 		break;
 	case OP_AWRITE:
-		wr.opcode = WEFT_WR_ATOMIC_WRITE;
-		wr.atomic_write.stag = stag;
-		wr.atomic_write.to = to;
-		memset(wr.atomic_write.data, 0x5a, 8);
+		wr = wr_atomic_write(stag, to, 0x5a);
 		break;
 	case OP_FLUSH:
-		wr.opcode = WEFT_WR_FLUSH;
-		wr.flush.stag = stag;
-		wr.flush.to = to;
-		wr.flush.len_bytes = 8;
-		wr.flush.flags = WEFT_FLUSH_VISIBLE;
+		wr = wr_flush(stag, to, 8, WEFT_FLUSH_VISIBLE);
 		break;
 	default:
-		wr.opcode = WEFT_WR_VERIFY;
-		wr.verify.stag = stag;
-		wr.verify.to = to;
-		wr.verify.len_bytes = 8;
+		wr = wr_verify(stag, to, 8, NULL, 0, NULL);
 		break;
 	}
 	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
@@ -195,7 +167,7 @@ one(enum op op, enum taken taken)
 
 	open_pair(&t, NULL);
 	vt_mem(&t.n[0], 4096, RW);
-	second_stream(&t, first);
+	vt_second_stream(&t, first);
 	c.t = &t;
 	memset(memory, 0x11, LEN);
 	mr = reg(&t, LEN, ALL);
@@ -499,13 +471,7 @@ test_refusals(void)
 	CHECK_EQ(revoke_region(&c, fast, 0, 0, 0), -ENOENT);
 	CHECK_EQ(weft_mr_dereg(fast, NULL, NULL), 0);
 	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
-	wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
-	                      .flags = WEFT_WR_SIGNALED,
-	                      .bind_mw = {.mw = mw,
-	                                  .mr = mr,
-	                                  .addr = memory,
-	                                  .len_bytes = LEN,
-	                                  .access = WEFT_ACCESS_REMOTE_READ}};
+	wr = wr_bind(mw, mr, memory, LEN, 0, WEFT_ACCESS_REMOTE_READ);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
 	CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), -EBUSY);
@@ -537,13 +503,7 @@ test_window_meanwhile(void)
 		mr = reg(&t, LEN, ALL);
 		CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
 		CHECK_EQ(revoke_region(&c, mr, revoke ? 0 : WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
-		wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
-		                      .flags = WEFT_WR_SIGNALED,
-		                      .bind_mw = {.mw = mw,
-		                                  .mr = mr,
-		                                  .addr = memory,
-		                                  .len_bytes = LEN,
-		                                  .access = WEFT_ACCESS_REMOTE_WRITE}};
+		wr = wr_bind(mw, mr, memory, LEN, 0, WEFT_ACCESS_REMOTE_WRITE);
 		vt_post(&t.n[1], &wr);
 		want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
 		vt_run(&t, 20 * VT_MS);

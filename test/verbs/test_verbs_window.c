@@ -5,85 +5,23 @@
  * (RFC 5042 s2.2.5). Which rights a region can give, and which objects end with which.
  */
 
-#include <errno.h>
-#include <pthread.h>
-
-#include "vt.h"
+#include "vt_fast.h"
 
 #define REGION 8192
 #define OFF    1000
 #define LEN    500
-
-static struct weft_wr
-wr_bind(struct weft_mw *mw, struct weft_mr *mr, void *addr, uint64_t len, uint64_t base_to,
-        uint32_t access)
-{
-	return (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
-	                        .flags = WEFT_WR_SIGNALED,
-	                        .bind_mw = {.mw = mw,
-	                                    .mr = mr,
-	                                    .addr = addr,
-	                                    .len_bytes = len,
-	                                    .base_to = base_to,
-	                                    .access = access}};
-}
-
-static struct weft_wr
-wr_inv(uint32_t stag)
-{
-	return (struct weft_wr){
-	        .opcode = WEFT_WR_LOCAL_INV, .flags = WEFT_WR_SIGNALED, .local_inv.stag = stag};
-}
-
-static struct weft_wr
-wr_rdma(enum weft_wr_opcode op, const struct weft_sge *sg, uint32_t stag, uint64_t to)
-{
-	return (struct weft_wr){.opcode = op,
-	                        .flags = WEFT_WR_SIGNALED,
-	                        .sg_list = sg,
-	                        .num_sge = 1,
-	                        .rdma = {.stag = stag, .to = to}};
-}
-
-static void
-want_wc(struct vt_node *n, enum weft_wc_opcode op, enum weft_wc_status status)
-{
-	struct weft_wc wc = vt_wc(n);
-
-	CHECK_MSG(wc.opcode == op && wc.status == status, "opcode %d, %s", wc.opcode,
-	          weft_wc_status_str(wc.status));
-}
-
-static void
-want_term(struct vt_node *n, unsigned int layer, unsigned int etype, unsigned int code, bool ours)
-{
-	struct weft_event ev = vt_ev(n, WEFT_EV_TERMINATED);
-
-	CHECK_MSG(ev.term.layer == layer && ev.term.etype == etype && ev.term.code == code &&
-	                  ev.term.ours == ours,
-	          "node %u: %u/%u/%02x", n->id, ev.term.layer, ev.term.etype, ev.term.code);
-}
-
-static void
-speak(struct vt *t)
-{
-	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
-	uint8_t in[1];
-
-	vt_post_recv(&t->n[1], in, 1, 0);
-	vt_post(&t->n[0], &wr);
-	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
-}
+/* A window gives no local right. */
+#define REMOTE_RW (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
 /** Connect. Node 1 has a region with these rights and a window. Node 0 has memory to read into. */
 static struct weft_mw *
-open_pair(struct vt *t, uint32_t access)
+window_pair(struct vt *t, uint32_t access)
 {
 	struct weft_mw *mw;
 
 	vt_open(t, NULL);
 	vt_connect(t, NULL, NULL);
-	speak(t);
+	vt_speak(t);
 	vt_mem(&t->n[0], REGION, WEFT_ACCESS_LOCAL_WRITE);
 	vt_mem(&t->n[1], REGION, access);
 	memset(t->n[1].mem, 0xca, REGION);
@@ -126,7 +64,6 @@ canaries(struct vt *t)
 }
 
 #define BASIC (WEFT_ACCESS_MW_BIND | WEFT_ACCESS_LOCAL_WRITE)
-#define RW    (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
 /** Bind the window and send its STag in one list, write and read at both ends of it, and bind it
  * again. */
@@ -142,7 +79,7 @@ test_life(void)
 	struct weft_mw *mw;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC);
+	mw = window_pair(&t, BASIC);
 	CHECK_EQ(weft_mw_stag(mw), 0);
 	weft_mw_query(mw, &info);
 	CHECK(!info.valid && info.addr == NULL && info.stag == 0);
@@ -151,7 +88,7 @@ test_life(void)
 		stag = weft_mw_next_stag(mw);
 		CHECK(stag != last);
 		sg = (struct weft_sge){.addr = &stag, .len_bytes = 4};
-		list[0] = wr_bind(mw, t.n[1].mr, t.n[1].mem + OFF, LEN, base[i], RW);
+		list[0] = wr_bind(mw, t.n[1].mr, t.n[1].mem + OFF, LEN, base[i], REMOTE_RW);
 		list[1] = (struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
 		vt_post_recv(&t.n[0], in, sizeof(in), 0);
 		CHECK_EQ(weft_post_send(t.n[1].qp, list, 2), 2);
@@ -161,7 +98,7 @@ test_life(void)
 		CHECK_EQ(windows(t.n[1].mr), 1);
 		weft_mw_query(mw, &info);
 		CHECK(info.valid && info.addr == t.n[1].mem + OFF && info.len_bytes == LEN &&
-		      info.base_to == base[i] && info.access == RW && info.stag == stag);
+		      info.base_to == base[i] && info.access == REMOTE_RW && info.stag == stag);
 		CHECK(last == 0 || !resolves(&t, last));
 
 		sg = (struct weft_sge){.addr = out, .len_bytes = LEN};
@@ -201,12 +138,12 @@ test_bounds(void)
 		uint32_t len;
 		uint8_t layer, code;
 	} rows[] = {
-	        {WEFT_WR_WRITE, RW, LEN, 1, 1, 1},
-	        {WEFT_WR_WRITE, RW, 0, LEN + 1, 1, 1},
-	        {WEFT_WR_WRITE, RW, UINT64_MAX, 2, 1, 3},
-	        {WEFT_WR_WRITE, RW, UINT64_MAX, 1, 1, 1},
-	        {WEFT_WR_READ, RW, LEN - 1, 2, 0, 1},
-	        {WEFT_WR_READ, RW, UINT64_MAX, 2, 0, 4},
+	        {WEFT_WR_WRITE, REMOTE_RW, LEN, 1, 1, 1},
+	        {WEFT_WR_WRITE, REMOTE_RW, 0, LEN + 1, 1, 1},
+	        {WEFT_WR_WRITE, REMOTE_RW, UINT64_MAX, 2, 1, 3},
+	        {WEFT_WR_WRITE, REMOTE_RW, UINT64_MAX, 1, 1, 1},
+	        {WEFT_WR_READ, REMOTE_RW, LEN - 1, 2, 0, 1},
+	        {WEFT_WR_READ, REMOTE_RW, UINT64_MAX, 2, 0, 4},
 	        {WEFT_WR_WRITE, WEFT_ACCESS_REMOTE_READ, 0, 1, 0, 2},
 	        {WEFT_WR_READ, WEFT_ACCESS_REMOTE_WRITE, 0, 1, 0, 2},
 	};
@@ -218,7 +155,7 @@ test_bounds(void)
 		uint32_t stag;
 		struct vt t;
 
-		mw = open_pair(&t, BASIC | RW);
+		mw = window_pair(&t, BASIC | REMOTE_RW);
 		stag = bound(&t, mw, 0, rows[i].access);
 		sg = (struct weft_sge){.addr = t.n[0].mem,
 		                       .len_bytes = rows[i].len,
@@ -258,12 +195,12 @@ test_other_stream(void)
 		uint32_t stag;
 		struct vt t;
 
-		mw = open_pair(&t, BASIC);
-		stag = bound(&t, mw, 0, RW);
+		mw = window_pair(&t, BASIC);
+		stag = bound(&t, mw, 0, REMOTE_RW);
 		first[0] = t.n[0].qp;
 		first[1] = t.n[1].qp;
 		vt_connect(&t, NULL, NULL);
-		speak(&t);
+		vt_speak(&t);
 		vt_post_recv(&t.n[1], in, sizeof(in), 0);
 		sg = (struct weft_sge){
 		        .addr = t.n[0].mem, .len_bytes = 1, .lkey = weft_mr_stag(t.n[0].mr)};
@@ -306,8 +243,8 @@ test_own_only(void)
 	uint32_t stag;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC);
-	stag = bound(&t, mw, 0, RW);
+	mw = window_pair(&t, BASIC);
+	stag = bound(&t, mw, 0, REMOTE_RW);
 	sg = (struct weft_sge){.addr = t.n[1].mem + OFF, .len_bytes = 1, .lkey = stag};
 	wr = wr_rdma(WEFT_WR_READ, &sg, 1, 0);
 	CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -EINVAL);
@@ -316,7 +253,7 @@ test_own_only(void)
 	first[0] = t.n[0].qp;
 	first[1] = t.n[1].qp;
 	vt_connect(&t, NULL, NULL);
-	speak(&t);
+	vt_speak(&t);
 	wr = wr_inv(stag);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_LOCAL_PROT);
@@ -366,7 +303,7 @@ test_rights(void)
 		struct weft_wc wc;
 		struct vt t;
 
-		mw = open_pair(&t, rows[i].region);
+		mw = window_pair(&t, rows[i].region);
 		wr = wr_bind(mw, t.n[1].mr, t.n[1].mem + rows[i].off, rows[i].len, 0,
 		             rows[i].window);
 		vt_post(&t.n[1], &wr);
@@ -393,17 +330,17 @@ test_posts(void)
 	uint32_t next;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC | RW);
+	mw = window_pair(&t, BASIC | REMOTE_RW);
 	CHECK_EQ(weft_pd_alloc(t.n[1].ctx, &other), 0);
 	CHECK_EQ(weft_mw_alloc(other, &foreign), 0);
 	next = weft_mw_next_stag(mw);
 	const struct weft_wr rows[] = {
-	        wr_bind(NULL, t.n[1].mr, t.n[1].mem, 1, 0, RW),
-	        wr_bind(mw, NULL, t.n[1].mem, 1, 0, RW),
-	        wr_bind(foreign, t.n[1].mr, t.n[1].mem, 1, 0, RW),
-	        wr_bind(mw, t.n[1].mr, NULL, 1, 0, RW),
-	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 0, 0, RW),
-	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 2, UINT64_MAX, RW),
+	        wr_bind(NULL, t.n[1].mr, t.n[1].mem, 1, 0, REMOTE_RW),
+	        wr_bind(mw, NULL, t.n[1].mem, 1, 0, REMOTE_RW),
+	        wr_bind(foreign, t.n[1].mr, t.n[1].mem, 1, 0, REMOTE_RW),
+	        wr_bind(mw, t.n[1].mr, NULL, 1, 0, REMOTE_RW),
+	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 0, 0, REMOTE_RW),
+	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 2, UINT64_MAX, REMOTE_RW),
 	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, WEFT_ACCESS_LOCAL_WRITE),
 	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, WEFT_ACCESS_MW_BIND),
 	        wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, 0x100),
@@ -427,9 +364,9 @@ test_bound_twice(void)
 	uint32_t stag;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC);
-	stag = bound(&t, mw, 0, RW);
-	wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, RW);
+	mw = window_pair(&t, BASIC);
+	stag = bound(&t, mw, 0, REMOTE_RW);
+	wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, REMOTE_RW);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_LOCAL_PROT);
 	CHECK(weft_mw_stag(mw) != stag && !resolves(&t, weft_mw_stag(mw)));
@@ -450,9 +387,9 @@ test_remote(void)
 	uint8_t in[8];
 	struct vt t;
 
-	mw = open_pair(&t, BASIC);
+	mw = window_pair(&t, BASIC);
 	for (unsigned int i = 0; i < 10; i++) {
-		stag = bound(&t, mw, 0, i % 2 ? RW : WEFT_ACCESS_REMOTE_WRITE);
+		stag = bound(&t, mw, 0, i % 2 ? REMOTE_RW : WEFT_ACCESS_REMOTE_WRITE);
 		CHECK(stag != last);
 		vt_post_recv(&t.n[1], in, sizeof(in), 0);
 		wr = (struct weft_wr){.opcode = WEFT_WR_SEND_INV, .send.inv_stag = stag};
@@ -480,8 +417,8 @@ test_region_stays(void)
 		uint8_t in[8];
 		struct vt t;
 
-		mw = open_pair(&t, BASIC | RW);
-		stag = bound(&t, mw, 0, RW);
+		mw = window_pair(&t, BASIC | REMOTE_RW);
+		stag = bound(&t, mw, 0, REMOTE_RW);
 		region = weft_mr_stag(t.n[1].mr);
 		CHECK_EQ(weft_mr_dereg(t.n[1].mr, NULL, NULL), -EBUSY);
 		CHECK(resolves(&t, region) && resolves(&t, stag));
@@ -524,7 +461,7 @@ test_of_fast(void)
 	struct weft_mw *mw;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC);
+	mw = window_pair(&t, BASIC);
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		rs = weft_mr_next_stag(mr);
@@ -564,8 +501,8 @@ test_medium(void)
 	uint32_t stag;
 	struct vt t;
 
-	mw = open_pair(&t, BASIC | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_FLUSH_VISIBLE |
-	                           WEFT_ACCESS_VERIFY);
+	mw = window_pair(&t, BASIC | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_FLUSH_VISIBLE |
+	                             WEFT_ACCESS_VERIFY);
 	vt_fill(t.n[1].mem, REGION, 5);
 	vt_crc32c(t.n[1].mem + OFF + 10, 20, want);
 	stag = bound(&t, mw, 100,
@@ -619,12 +556,12 @@ test_death(void)
 
 			vt_open(&t, NULL);
 			vt_connect(&t, NULL, NULL);
-			speak(&t);
+			vt_speak(&t);
 			vt_mem(&t.n[0], BIG, WEFT_ACCESS_LOCAL_WRITE);
 			vt_mem(&t.n[1], BIG, BASIC);
 			CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
 			stag = weft_mw_next_stag(mw);
-			wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, BIG, 0, RW);
+			wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, BIG, 0, REMOTE_RW);
 			vt_post(&t.n[1], &wr);
 			if (how < 5)
 				vt_run(&t, 1000);

@@ -2,6 +2,7 @@
 /** @file Two complete stacks on a simulated link: set-up, connection, and waiting for results. */
 
 #include <arpa/inet.h>
+#include <pthread.h>
 
 #include <rte_mempool.h>
 
@@ -241,6 +242,50 @@ vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2], const struct weft_c
 	CHECK_EQ(weft_accept(ev.connreq, t->n[1].qp, &ca[1]), 0);
 	vt_ev(&t->n[1], WEFT_EV_ESTABLISHED);
 	vt_ev(&t->n[0], WEFT_EV_ESTABLISHED);
+}
+
+void
+vt_speak(struct vt *t)
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	uint8_t in[1];
+
+	vt_post_recv(&t->n[1], in, 1, 0);
+	vt_post(&t->n[0], &wr);
+	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
+}
+
+void
+vt_second_stream(struct vt *t, struct weft_qp *qp[2])
+{
+	qp[0] = t->n[0].qp;
+	qp[1] = t->n[1].qp;
+	vt_connect(t, NULL, NULL);
+	vt_speak(t);
+}
+
+struct elsewhere {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static void *
+elsewhere_main(void *arg)
+{
+	struct elsewhere *e = arg;
+
+	e->fn(e->arg);
+	return NULL;
+}
+
+void
+vt_elsewhere(void (*fn)(void *arg), void *arg)
+{
+	struct elsewhere e = {fn, arg};
+	pthread_t th;
+
+	CHECK_EQ(pthread_create(&th, NULL, elsewhere_main, &e), 0);
+	CHECK_EQ(pthread_join(th, NULL), 0);
 }
 
 void

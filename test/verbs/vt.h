@@ -86,6 +86,15 @@ void vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_q
 void vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2],
                    const struct weft_conn_attr ca[2]);
 
+/** Send the first message of node 0, the initiator. Then both nodes may send (RFC 5044 s7.1). */
+void vt_speak(struct vt *t);
+/** Connect another stream between the same nodes, over which both may send. qp[] gets the QPs of
+ * the first one. */
+void vt_second_stream(struct vt *t, struct weft_qp *qp[2]);
+/** Run fn(arg) on another thread and wait until it returns. No worker runs meanwhile. A check in fn
+ * must not fail. */
+void vt_elsewhere(void (*fn)(void *arg), void *arg);
+
 /** Run the simulation for ns. */
 void vt_run(struct vt *t, uint64_t ns);
 /** Run until cond(arg) is true, at most for ns. Returns whether cond() became true. */
