@@ -17,29 +17,6 @@
 static struct weft_rpc_drc *drc;
 static struct rig rigs[CLIENTS];
 static struct rig_answer ans;
-static unsigned int ran;
-
-static enum weft_rpc_status
-serve_count(void *user, void *args, void *res)
-{
-	(void)user;
-	(void)args;
-	*(uint32_t *)res = ++ran;
-	return WEFT_RPC_OK;
-}
-
-static unsigned int
-data_item(const void *p, struct weft_rpc_item *items)
-{
-	return rig_move_binding.args(p, items);
-}
-
-static const struct weft_rpc_binding served = {.args = data_item};
-static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_move, rig_xdr_u32,
-                                                    sizeof(struct rig_move), sizeof(uint32_t),
-                                                    serve_count, .binding = &served, .once = true}};
-static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
-static const struct weft_rpc_program *const programs[] = {&prog, NULL};
 
 /* One word from each side completes the authentication. */
 static int
@@ -57,7 +34,7 @@ static const struct weft_rpc_auth shown = {.step = show};
 static void
 up(struct rig *r, const char *name)
 {
-	rig_up(r, &(struct rig_opts){.drc = drc, .programs = programs, .random = 7});
+	rig_up(r, &(struct rig_opts){.drc = drc, .programs = rig_count_programs, .random = 7});
 	CHECK_EQ(weft_rpc_set_peer_name(r->s.rpc, name, (uint32_t)strlen(name)), 0);
 }
 
@@ -66,18 +43,8 @@ up(struct rig *r, const char *name)
 static uint32_t
 move(struct rig *r, uint32_t xid, struct rig_move *mv, bool chunks)
 {
-	struct weft_rpc_call_attr c = {.size = sizeof(c),
-	                               .prog = RIG_PROG,
-	                               .vers = 1,
-	                               .proc = 1,
-	                               .xdr_args = rig_xdr_move,
-	                               .args = mv,
-	                               .xdr_res = rig_xdr_u32,
-	                               .res_bytes = sizeof(uint32_t),
-	                               .binding = chunks ? &served : NULL,
-	                               .fn = rig_on_sum,
-	                               .arg = &ans,
-	                               .xid = xid};
+	struct weft_rpc_call_attr c =
+	        rig_count_call(mv, chunks ? &rig_count_binding : NULL, &ans, xid);
 
 	memset(&ans, 0, sizeof(ans));
 	CHECK_EQ(weft_rpc_call_with(r->c.rpc, &c), 0);
@@ -106,11 +73,11 @@ test_every_octet(void)
 	for (unsigned int chunks = 0; chunks < 2; chunks++) {
 		CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
 		up(&rigs[0], "a");
-		ran = 0;
+		rig_ran = 0;
 		rig_octets(data, sizeof(data), 3);
 		CHECK_EQ(move(&rigs[0], XID, &mv, chunks), 1);
 		for (unsigned int at = 0; at < sizeof(data); at += 1 + at % 61) {
-			unsigned int before = ran;
+			unsigned int before = rig_ran;
 
 			data[at] ^= 1;
 			CHECK_MSG(move(&rigs[0], XID, &mv, chunks) == before + 1,
@@ -120,7 +87,7 @@ test_every_octet(void)
 		}
 		/* two octets whose changes cancel out in a plain sum; all zeros; a shorter call */
 		for (unsigned int how = 0; how < 3; how++) {
-			unsigned int before = ran;
+			unsigned int before = rig_ran;
 
 			if (how == 0)
 				data[3000] ^= 5, data[3004] ^= 5;
@@ -147,7 +114,7 @@ test_pushed_out(void)
 	up(&rigs[0], "honest");
 	up(&rigs[1], "other");
 	up(&rigs[2], "hostile");
-	ran = 0;
+	rig_ran = 0;
 	for (uint32_t i = 0; i < own; i++)
 		for (unsigned int c = 0; c < 2; c++)
 			first[c][i] = small(&rigs[c], XID + i);
@@ -171,7 +138,7 @@ test_one_share(void)
 
 	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
 	up(&rigs[0], "honest");
-	ran = 0;
+	rig_ran = 0;
 	for (uint32_t i = 0; i < 32; i++)
 		first[i] = small(&rigs[0], XID + i);
 	for (uint32_t i = 0; i < 4 * entries; i++) {
@@ -198,15 +165,15 @@ test_strangers(void)
 
 	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
 	rig_up(&rigs[0], &(struct rig_opts){.drc = drc,
-	                                    .programs = programs,
+	                                    .programs = rig_count_programs,
 	                                    .random = 7,
 	                                    .server_auth = &shown,
 	                                    .client_auth = &shown});
 	CHECK_EQ(weft_rpc_set_peer_name(rigs[0].s.rpc, "alice", 5), 0);
-	ran = 0;
+	rig_ran = 0;
 	CHECK_EQ(small(&rigs[0], XID - 1), 1);
 	CHECK(weft_rpcrdma_known(rigs[0].s.rpc));
-	ran = 0;
+	rig_ran = 0;
 	for (uint32_t i = 0; i < own; i++)
 		first[i] = small(&rigs[0], XID + i);
 	for (uint32_t i = 0; i < 4 * entries; i++) {

@@ -8,25 +8,20 @@
  * The number of waiting messages is limited, and in the end nothing is left.
  */
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "fuzz.h"
 
+#include "blob.h"
 #include "fake_verbs.h"
 #include "rpcrdma_priv.h"
+#include "xdr_arg.h"
 
 #define FUZZ_PROG  0x20000099
 #define FUZZ_OPS   300
 #define FUZZ_CALLS 64
 #define FUZZ_LATER 8
 #define FUZZ_BLOB  20000
-
-struct blob {
-	uint32_t want;
-	u_int len;
-	char *data;
-};
 
 struct call {
 	struct blob args;
@@ -45,28 +40,9 @@ static bool_t
 xdr_blob(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
-	return xdr_u_int(x, &b->want) && xdr_bytes(x, &b->data, &b->len, FUZZ_BLOB);
-}
-
-static unsigned int
-blob_items(const void *p, struct weft_rpc_item *items)
-{
-	const struct blob *b = p;
-
-	items[0] = (struct weft_rpc_item){b->data, b->len};
-	return 1;
-}
-
-static unsigned int
-blob_sinks(const void *p, struct weft_rpc_sink *sinks)
-{
-	sinks[0] = (struct weft_rpc_sink){NULL, ((const struct blob *)p)->want, 0};
-	return 1;
+	XDR_ARG(x, b);
+	return xdr_u_int(x, &b->want) && xdr_bytes(x, &b->p, &b->len_bytes, FUZZ_BLOB);
 }
 
 static uint32_t
@@ -85,9 +61,9 @@ static const struct weft_rpc_binding bindings[] = {
 static void
 blob_answer(const struct blob *in, struct blob *out)
 {
-	out->len = in->want % (FUZZ_BLOB + 1);
-	out->data = malloc(out->len + 1);
-	memset(out->data, 'r', out->len);
+	out->len_bytes = in->want % (FUZZ_BLOB + 1);
+	out->p = malloc(out->len_bytes + 1);
+	memset(out->p, 'r', out->len_bytes);
 }
 
 static enum weft_rpc_status
@@ -183,8 +159,8 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 	FUZZ_CHECK(!c->ended);
 	FUZZ_CHECK(res == NULL || status == WEFT_RPC_OK);
 	c->ended = true;
-	free(c->args.data);
-	c->args.data = NULL;
+	free(c->args.p);
+	c->args.p = NULL;
 }
 
 static void
@@ -214,13 +190,13 @@ user_calls(struct fuzz_in *in)
 			continue;
 		c->used = true;
 		c->args.want = fuzz_u16(in) % FUZZ_BLOB;
-		c->args.len = fuzz_u16(in) % FUZZ_BLOB;
-		c->args.data = malloc(c->args.len + 1);
-		memset(c->args.data, 'a', c->args.len + 1);
+		c->args.len_bytes = fuzz_u16(in) % FUZZ_BLOB;
+		c->args.p = malloc(c->args.len_bytes + 1);
+		memset(c->args.p, 'a', c->args.len_bytes + 1);
 		a.args = &c->args;
 		a.arg = c;
 		if (weft_rpc_call_with(rpc, &a) != 0) {
-			free(c->args.data);
+			free(c->args.p);
 			memset(c, 0, sizeof(*c));
 		}
 		return;

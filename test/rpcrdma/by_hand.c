@@ -44,6 +44,17 @@ hand_said(struct weft_qp *qp, struct rpcrdma_hdr *h)
 	return 0;
 }
 
+int
+hand_error(struct weft_qp *qp, struct rpcrdma_err *e)
+{
+	struct rpcrdma_hdr h;
+	int code = hand_said(qp, &h);
+
+	if (e != NULL)
+		*e = h.err;
+	return code;
+}
+
 void
 hand_unanswered(struct rig_answer *ans, unsigned int n)
 {

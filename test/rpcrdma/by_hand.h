@@ -14,6 +14,8 @@ uint32_t hand_add(uint8_t *m, const struct rpcrdma_hdr *h);
 /** Take the next message of a side that is not a grant. Returns the code of its error, 0 if there
  * is no message, -1 if the message is not an error. h may be NULL. */
 int hand_said(struct weft_qp *qp, struct rpcrdma_hdr *h);
+/** The same, with the error alone; e may be NULL. */
+int hand_error(struct weft_qp *qp, struct rpcrdma_err *e);
 
 /** Initialise n answers so that an answer can be told from none. */
 void hand_unanswered(struct rig_answer *ans, unsigned int n);

@@ -2,11 +2,13 @@
 /** @file Two connected endpoints, the RPC program that they serve, and the auditor on the wire. */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rig.h"
+#include "rpcrdma_call.h"
 #include "weft_test.h"
+#include "test_xorshift.h"
+#include "xdr_arg.h"
 
 /* ---- The program ---- */
 
@@ -16,11 +18,8 @@ static bool_t
 xdr_pair(XDR *x, ...)
 {
 	struct rig_pair *p;
-	va_list ap;
 
-	va_start(ap, x);
-	p = va_arg(ap, struct rig_pair *);
-	va_end(ap);
+	XDR_ARG(x, p);
 	return xdr_u_int(x, &p->a) && xdr_u_int(x, &p->b);
 }
 
@@ -28,11 +27,8 @@ bool_t
 rig_xdr_u32(XDR *x, ...)
 {
 	uint32_t *p;
-	va_list ap;
 
-	va_start(ap, x);
-	p = va_arg(ap, uint32_t *);
-	va_end(ap);
+	XDR_ARG(x, p);
 	return xdr_u_int(x, p);
 }
 
@@ -40,11 +36,8 @@ bool_t
 rig_xdr_text(XDR *x, ...)
 {
 	char **p;
-	va_list ap;
 
-	va_start(ap, x);
-	p = va_arg(ap, char **);
-	va_end(ap);
+	XDR_ARG(x, p);
 	return xdr_string(x, p, TEXT_MAX);
 }
 
@@ -143,17 +136,14 @@ bool_t
 rig_xdr_move(XDR *x, ...)
 {
 	struct rig_move *m;
-	va_list ap;
 
-	va_start(ap, x);
-	m = va_arg(ap, struct rig_move *);
-	va_end(ap);
+	XDR_ARG(x, m);
 	return xdr_u_int(x, &m->seed) && xdr_bytes(x, &m->data, &m->data_len, RIG_MOVE_MAX) &&
 	       xdr_string(x, &m->name, 255) && xdr_u_int(x, &m->want);
 }
 
-static unsigned int
-move_items(const void *p, struct weft_rpc_item *items)
+unsigned int
+rig_move_items(const void *p, struct weft_rpc_item *items)
 {
 	const struct rig_move *m = p;
 
@@ -176,7 +166,21 @@ move_sinks(const void *p, struct weft_rpc_sink *sinks)
 }
 
 const struct weft_rpc_binding rig_move_binding = {
-        .args = move_items, .sinks = move_sinks, .results = move_items};
+        .args = rig_move_items, .sinks = move_sinks, .results = rig_move_items};
+
+uint32_t
+rig_reply_5000(const void *args)
+{
+	(void)args;
+	return 5000;
+}
+
+uint32_t
+rig_reply_40000(const void *args)
+{
+	(void)args;
+	return 40000;
+}
 
 static enum weft_rpc_status
 serve_move(void *user, void *vargs, void *vres)
@@ -220,6 +224,42 @@ serve_tell(void *user, void *args, void *res)
 	(void)res;
 	side->told += *(uint32_t *)args;
 	return WEFT_RPC_OK;
+}
+
+unsigned int rig_ran;
+
+static enum weft_rpc_status
+serve_count(void *user, void *args, void *res)
+{
+	(void)user;
+	(void)args;
+	*(uint32_t *)res = ++rig_ran;
+	return WEFT_RPC_OK;
+}
+
+const struct weft_rpc_binding rig_count_binding = {.args = rig_move_items};
+static const struct weft_rpc_proc count_procs[] = {
+        [1] = {rig_xdr_move, rig_xdr_u32, sizeof(struct rig_move), sizeof(uint32_t), serve_count,
+               .binding = &rig_count_binding, .once = true}};
+static const struct weft_rpc_program count_prog = {RIG_PROG, 1, count_procs, 2};
+const struct weft_rpc_program *const rig_count_programs[] = {&count_prog, NULL};
+
+struct weft_rpc_call_attr
+rig_count_call(struct rig_move *mv, const struct weft_rpc_binding *b, struct rig_answer *ans,
+               uint32_t xid)
+{
+	return (struct weft_rpc_call_attr){.size = sizeof(struct weft_rpc_call_attr),
+	                                   .prog = RIG_PROG,
+	                                   .vers = 1,
+	                                   .proc = 1,
+	                                   .xdr_args = rig_xdr_move,
+	                                   .args = mv,
+	                                   .xdr_res = rig_xdr_u32,
+	                                   .res_bytes = sizeof(uint32_t),
+	                                   .binding = b,
+	                                   .fn = rig_on_sum,
+	                                   .arg = ans,
+	                                   .xid = xid};
 }
 
 static const struct weft_rpc_binding tell_binding = {.call_only = true};
@@ -464,10 +504,7 @@ rig_settle(struct rig *r)
 uint64_t
 rig_rand(struct rig *r)
 {
-	r->rand ^= r->rand << 13;
-	r->rand ^= r->rand >> 7;
-	r->rand ^= r->rand << 17;
-	return r->rand;
+	return test_xorshift(&r->rand);
 }
 
 void
@@ -644,4 +681,10 @@ rig_raw_error(uint8_t *buf, uint32_t xid, uint32_t code, uint32_t a, uint32_t b)
 	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_ERROR, xid);
 	h.err = (struct rpcrdma_err){code, a, b};
 	return weft_rpcrdma_encode(buf, 256, &h);
+}
+
+uint32_t
+rig_last_xid(const struct rig *r)
+{
+	return LIST_FIRST(&r->c.rpc->calls)->xid;
 }

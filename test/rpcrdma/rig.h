@@ -127,6 +127,7 @@ uint32_t rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, ui
 
 /** The binding of RIG_MOVE. A test may change a copy. */
 extern const struct weft_rpc_binding rig_move_binding;
+unsigned int rig_move_items(const void *p, struct weft_rpc_item *items);
 bool_t rig_xdr_move(XDR *x, ...);
 bool_t rig_xdr_u32(XDR *x, ...);
 bool_t rig_xdr_text(XDR *x, ...);
@@ -136,6 +137,22 @@ void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
  * chunks. */
 int rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
              struct rig_answer *ans);
+
+/** weft_rpc_binding.reply_bytes: the number of the name. */
+uint32_t rig_reply_5000(const void *args);
+uint32_t rig_reply_40000(const void *args);
+
+/** Programs for rig_opts. Their procedure 1 takes the arguments of RIG_MOVE, is executed once, and
+ * returns ++rig_ran. */
+extern const struct weft_rpc_program *const rig_count_programs[];
+extern const struct weft_rpc_binding rig_count_binding;
+extern unsigned int rig_ran;
+/** Attributes of a call of it; the answer goes to ans->sum. */
+struct weft_rpc_call_attr rig_count_call(struct rig_move *mv, const struct weft_rpc_binding *b,
+                                         struct rig_answer *ans, uint32_t xid);
+
+/** The xid of the client's last call. */
+uint32_t rig_last_xid(const struct rig *r);
 
 /** Encode an RDMA2_CONNPROP_FINAL or RDMA2_ERROR message. buf has room for 256 octets. Returns the
  * length. */

@@ -258,10 +258,7 @@ main(void)
 	SVCXPRT *x;
 	CLIENT *cl;
 
-	shape_env();
-	shape_open(&s);
-	MUST(weft_worker_start(s.server) == 0);
-	MUST(weft_worker_start(s.client) == 0);
+	shape_up(&s);
 	attr.worker = s.client;
 	attr.reply_bytes = 8192;
 	x = weft_svc_create(s.ctx, (struct sockaddr *)&at, sizeof(at), &attr);
@@ -285,11 +282,7 @@ main(void)
 	MUST(pthread_join(t, NULL) == 0);
 	svc_unreg(SHAPE_PROG, SHAPE_V1);
 	svc_destroy(x);
-	weft_worker_stop(s.client);
-	weft_worker_stop(s.server);
-	MUST(weft_pd_dealloc(s.pd) == 0);
-	weft_ctx_destroy(s.ctx);
-	weft_env_fini();
+	shape_down(&s);
 	shape_ok("rpcgen's stubs over weft");
 	return 0;
 }

@@ -448,19 +448,12 @@ test_v1_timed_out(void)
 
 /* ---- Repeated calls ---- */
 
-static uint32_t
-reply_5000(const void *args)
-{
-	(void)args;
-	return 5000;
-}
-
 /* s7.3.5: the call is repeated with more room for the reply. The memory offered before stays
  * valid as long as the peer can access it. */
 static void
 test_outgrown(void)
 {
-	const struct weft_rpc_binding b = {.reply_bytes = reply_5000};
+	const struct weft_rpc_binding b = {.reply_bytes = rig_reply_5000};
 	struct obs_call k = *one_at_server(2, &b);
 	const struct rpcrdma_segment old = k.offer.segs[k.offer.reply.first];
 	struct rpcrdma_call *call = LIST_FIRST(&rig.c.rpc->calls);

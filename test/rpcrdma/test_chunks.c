@@ -123,18 +123,11 @@ test_reply_chunk(void)
 	}
 }
 
-static uint32_t
-short_reply(const void *args)
-{
-	(void)args;
-	return 5000;
-}
-
 /* The Reply chunk is too small: version 2 continues the message (s6.6.4), version 1 refuses. */
 static void
 test_reply_chunk_short(void)
 {
-	const struct weft_rpc_binding b = {.reply_bytes = short_reply};
+	const struct weft_rpc_binding b = {.reply_bytes = rig_reply_5000};
 
 	for (uint8_t vers = 1; vers <= 2; vers++) {
 		struct rig_opts o = {.client_max = vers};

@@ -5,9 +5,9 @@
  * stacks, a slow link.
  */
 
-#include <stdarg.h>
-
-#include "vt.h"
+#include "blob.h"
+#include "rpc_side.h"
+#include "xdr_arg.h"
 #include "rpcrdma_priv.h"
 #include <weft/rpcrdma.h>
 
@@ -15,17 +15,12 @@
 #define DATA_MAX 400000
 #define SCRIBBLE 0xdd /* the pattern that the caller writes to its memory after it has it back */
 
-struct blob {
-	char *p;
-	uint32_t len_bytes;
-};
-
 static struct end {
 	struct vt t;
-	struct weft_rpc *rpc[2];
+	struct rpc_side side[2];
 	uint8_t *mem; /* the caller's memory: arguments, then room for results */
 	struct blob args;
-	unsigned int answers, served, stolen, disconnects;
+	unsigned int answers, served, stolen;
 	enum weft_rpc_status status;
 	bool scribbled;
 } e;
@@ -34,11 +29,8 @@ static bool_t
 xdr_blob(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
+	XDR_ARG(x, b);
 	return xdr_bytes(x, &b->p, &b->len_bytes, DATA_MAX);
 }
 
@@ -47,21 +39,9 @@ static bool_t
 xdr_mine(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
+	XDR_ARG(x, b);
 	return x->x_op == XDR_FREE || xdr_bytes(x, &b->p, &b->len_bytes, DATA_MAX);
-}
-
-static unsigned int
-items(const void *v, struct weft_rpc_item *it)
-{
-	const struct blob *b = v;
-
-	it[0] = (struct weft_rpc_item){b->p, b->len_bytes};
-	return 1;
 }
 
 static unsigned int
@@ -72,7 +52,8 @@ sinks(const void *v, struct weft_rpc_sink *k)
 	return 1;
 }
 
-static const struct weft_rpc_binding binding = {.args = items, .sinks = sinks, .results = items};
+static const struct weft_rpc_binding binding = {
+        .args = blob_items, .sinks = sinks, .results = blob_items};
 
 static enum weft_rpc_status
 serve(void *user, void *args, void *res)
@@ -111,25 +92,17 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 }
 
 static void
+take_wc(struct rpc_side *s, const struct weft_wc *wc)
+{
+	if (s->rpc != NULL)
+		(void)weft_rpc_wc(s->rpc, wc);
+}
+
+static void
 dispatch(void)
 {
-	struct weft_event ev;
-	struct weft_wc wc[8];
-	int n;
-
-	for (unsigned int i = 0; i < 2; i++) {
-		while ((n = weft_cq_poll(e.t.n[i].cq, wc, 8)) > 0)
-			for (int k = 0; k < n; k++)
-				if (e.rpc[i] != NULL)
-					(void)weft_rpc_wc(e.rpc[i], &wc[k]);
-		while (weft_evq_poll(e.t.n[i].evq, &ev) > 0) {
-			if (ev.type != WEFT_EV_DISCONNECTED)
-				continue;
-			e.disconnects++;
-			if (e.rpc[i] != NULL)
-				weft_rpc_disconnected(e.rpc[i]);
-		}
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_dispatch(&e.side[i], take_wc);
 }
 
 static bool
@@ -159,36 +132,27 @@ start(uint64_t seed)
 	                                .binding = &binding,
 	                                .timeout_us = 60000000,
 	                                .fn = on_answer};
-	struct blob init = {NULL, DATA_MAX};
+	struct blob init = {.len_bytes = DATA_MAX};
 
 	memset(&e, 0, sizeof(e));
 	vt_open(&e.t, &a);
 	vt_connect(&e.t, NULL, NULL);
-	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_rpc_attr ra = {.size = sizeof(ra),
-		                           .qp = e.t.n[i].qp,
-		                           .programs = i == 1 ? programs : NULL,
-		                           .server = i == 1};
-
-		CHECK_EQ(weft_rpc_create(&ra, &e.rpc[i]), 0);
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_up(&e.side[i], &e.t.n[i],
+		            (struct weft_rpc_attr){.programs = i == 1 ? programs : NULL,
+		                                   .server = i == 1});
 	e.mem = calloc(2, DATA_MAX);
-	e.args = (struct blob){(char *)e.mem, DATA_MAX};
+	e.args = (struct blob){.p = (char *)e.mem, .len_bytes = DATA_MAX};
 	init.p = (char *)e.mem + DATA_MAX;
 	ca.res_init = &init;
-	CHECK_EQ(weft_rpc_call_with(e.rpc[0], &ca), 0);
+	CHECK_EQ(weft_rpc_call_with(e.side[0].rpc, &ca), 0);
 }
 
 static void
 finish(void)
 {
-	for (unsigned int i = 0; i < 2; i++) {
-		if (e.t.n[i].qp != NULL)
-			weft_qp_destroy(e.t.n[i].qp);
-		e.t.n[i].qp = NULL;
-		weft_rpc_destroy(e.rpc[i]);
-		e.rpc[i] = NULL;
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_down(&e.side[i]);
 	vt_run(&e.t, 50 * VT_MS);
 	dispatch();
 	/* No octet was written to memory that was returned. */
@@ -220,13 +184,10 @@ own_end(unsigned int who)
 			(void)weft_disconnect(e.t.n[who].qp);
 			break;
 		case FAILS:
-			weft_rpcrdma_fail(e.rpc[who]);
+			weft_rpcrdma_fail(e.side[who].rpc);
 			break;
 		default:
-			weft_qp_destroy(e.t.n[who].qp);
-			e.t.n[who].qp = NULL;
-			weft_rpc_destroy(e.rpc[who]);
-			e.rpc[who] = NULL;
+			rpc_side_down(&e.side[who]);
 			break;
 		}
 		CHECK_MSG(vt_until(&e.t, 30 * VT_S, answered, NULL), "case %u: no answer", k);

@@ -5,13 +5,13 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpcrdma_call.h"
 #include "rig.h"
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 static struct rig rig;
 static struct rig_answer ans[16];
@@ -62,14 +62,7 @@ said(struct weft_qp *qp)
 
 /* ---- Special replies (draft s4.5.3, s6.3.8, s6.6.3) ---- */
 
-static uint32_t
-reply_40000(const void *args)
-{
-	(void)args;
-	return 40000;
-}
-
-static const struct weft_rpc_binding by_reply = {.reply_bytes = reply_40000};
+static const struct weft_rpc_binding by_reply = {.reply_bytes = rig_reply_40000};
 
 /* Both directions: a reply that fits the chunk is written there, and no part of it elsewhere. */
 static void
@@ -376,11 +369,8 @@ static bool_t
 xdr_move_and_more(XDR *x, ...)
 {
 	struct rig_move *m;
-	va_list ap;
 
-	va_start(ap, x);
-	m = va_arg(ap, struct rig_move *);
-	va_end(ap);
+	XDR_ARG(x, m);
 	return rig_xdr_move(x, m) && xdr_opaque(x, extra, sizeof(extra));
 }
 
@@ -488,11 +478,8 @@ static bool_t
 xdr_room(XDR *x, ...)
 {
 	struct room *r;
-	va_list ap;
 
-	va_start(ap, x);
-	r = va_arg(ap, struct room *);
-	va_end(ap);
+	XDR_ARG(x, r);
 	return xdr_bytes(x, &r->data, &r->n, 1u << 20) && xdr_string(x, &r->text, 4096);
 }
 

@@ -34,19 +34,6 @@ start_by_hand(const struct rig_opts *o)
 	rig.c.qp.on_arrive = rig.s.qp.on_arrive = NULL;
 }
 
-/* The error code of the next message of this side, grants excepted. 0: no message; -1: not an
- * error. */
-static int
-said(struct weft_qp *qp, struct rpcrdma_err *e)
-{
-	struct rpcrdma_hdr h;
-	int code = hand_said(qp, &h);
-
-	if (e != NULL)
-		*e = h.err;
-	return code;
-}
-
 /* ---- Work that can no longer be posted ---- */
 
 static struct {
@@ -259,10 +246,10 @@ test_err_vers(void)
 
 			weft_put_be32(m + 4, max + 1u);
 			fake_inject(&rig.s.qp, m, len);
-			CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_VERS);
+			CHECK_EQ(hand_error(&rig.s.qp, &e), RDMA2_ERR_VERS);
 			CHECK_EQ(e.a, 1);
 			CHECK_EQ(e.b, max);
-			CHECK_EQ(said(&rig.s.qp, NULL), 0);
+			CHECK_EQ(hand_error(&rig.s.qp, NULL), 0);
 		}
 		CHECK_EQ(rig.s.served, 0);
 		CHECK_EQ(rig.s.qp.disconnects, 0);
@@ -337,7 +324,7 @@ test_unreadable(void)
 					CHECK(fake_deliver(&rig.s.qp));
 				CHECK_EQ(rig.s.qp.access_errors, 1);
 			} else {
-				CHECK_EQ(said(&rig.s.qp, NULL),
+				CHECK_EQ(hand_error(&rig.s.qp, NULL),
 				         vers == 2 ? RDMA2_ERR_SYSTEM : RDMA1_ERR_CHUNK);
 				CHECK_EQ(rig.s.qp.access_errors, 0);
 				CHECK(!rig.s.rpc->down);

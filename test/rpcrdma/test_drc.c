@@ -321,23 +321,6 @@ test_bounded(void)
 
 /* ---- Layouts of a call ---- */
 
-static unsigned int ran;
-
-static enum weft_rpc_status
-serve_count(void *user, void *args, void *res)
-{
-	(void)user;
-	(void)args;
-	*(uint32_t *)res = ++ran;
-	return WEFT_RPC_OK;
-}
-
-static unsigned int
-data_and_name(const void *p, struct weft_rpc_item *items)
-{
-	return rig_move_binding.args(p, items);
-}
-
 static unsigned int
 name_only(const void *p, struct weft_rpc_item *items)
 {
@@ -353,10 +336,10 @@ static const struct layout {
 	struct weft_rpc_binding binding;
 	unsigned int chunks; /* for a call of more than 1024 and less than 4096 octets */
 } layouts[] = {
-        {2, {0}, 0},                     /* inline */
-        {1, {.args = data_and_name}, 2}, /* reduced */
-        {1, {0}, 1},                     /* in a Read chunk (Call chunk) */
-        {1, {.args = name_only}, 2},     /* in a Call chunk, and reduced */
+        {2, {0}, 0},                      /* inline */
+        {1, {.args = rig_move_items}, 2}, /* reduced */
+        {1, {0}, 1},                      /* in a Read chunk (Call chunk) */
+        {1, {.args = name_only}, 2},      /* in a Call chunk, and reduced */
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
@@ -365,28 +348,12 @@ static const struct layout {
 static uint32_t
 move(const struct layout *l, struct rig_move *mv, uint64_t *chunks)
 {
-	static const struct weft_rpc_binding served = {.args = data_and_name};
-	static const struct weft_rpc_proc procs[] = {
-	        [1] = {rig_xdr_move, rig_xdr_u32, sizeof(struct rig_move), sizeof(uint32_t),
-	               serve_count, .binding = &served, .once = true}};
-	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
-	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
 	static struct rig r;
-	struct weft_rpc_call_attr c = {.size = sizeof(c),
-	                               .prog = RIG_PROG,
-	                               .vers = 1,
-	                               .proc = 1,
-	                               .xdr_args = rig_xdr_move,
-	                               .args = mv,
-	                               .xdr_res = rig_xdr_u32,
-	                               .res_bytes = sizeof(uint32_t),
-	                               .binding = &l->binding,
-	                               .fn = rig_on_sum,
-	                               .arg = &ans[0],
-	                               .xid = XID};
+	struct weft_rpc_call_attr c = rig_count_call(mv, &l->binding, &ans[0], XID);
 
 	memset(&ans[0], 0, sizeof(ans[0]));
-	rig_up(&r, &(struct rig_opts){.drc = drc, .programs = programs, .client_max = l->vers});
+	rig_up(&r, &(struct rig_opts){
+	                   .drc = drc, .programs = rig_count_programs, .client_max = l->vers});
 	CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
 	CHECK_EQ(weft_rpc_call_with(r.c.rpc, &c), 0);
 	rig_settle(&r);
@@ -409,14 +376,14 @@ test_laid_out_otherwise(void)
 	rig_octets(data, sizeof(data), 1);
 	for (unsigned int first = 0; first < LAYOUTS; first++) {
 		CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
-		ran = 0;
+		rig_ran = 0;
 		for (unsigned int i = 0; i < LAYOUTS; i++) {
 			const struct layout *l = &layouts[(first + i) % LAYOUTS];
 
 			CHECK_EQ(move(l, &mv, &chunks), 1);
 			CHECK_EQ(chunks, l->chunks);
 		}
-		CHECK_EQ(ran, 1);
+		CHECK_EQ(rig_ran, 1);
 		weft_rpc_drc_destroy(drc);
 	}
 }
@@ -433,7 +400,7 @@ test_other_data(void)
 		uint64_t chunks;
 
 		CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
-		ran = 0;
+		rig_ran = 0;
 		memset(data, 0, sizeof(data));
 		name[0] = 'n';
 		CHECK_EQ(move(&layouts[i], &mv, &chunks), 1);
@@ -458,31 +425,15 @@ test_other_data(void)
 static void
 test_position_nowhere(void)
 {
-	static const struct weft_rpc_binding served = {.args = data_and_name};
-	static const struct weft_rpc_proc procs[] = {
-	        [1] = {rig_xdr_move, rig_xdr_u32, sizeof(struct rig_move), sizeof(uint32_t),
-	               serve_count, .binding = &served, .once = true}};
-	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
-	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
 	static char data[1999], name[] = "name of it";
 	struct rig_move mv = {.seed = 1, .data = data, .data_len = sizeof(data), .name = name};
-	struct weft_rpc_call_attr c = {.size = sizeof(c),
-	                               .prog = RIG_PROG,
-	                               .vers = 1,
-	                               .proc = 1,
-	                               .xdr_args = rig_xdr_move,
-	                               .args = &mv,
-	                               .xdr_res = rig_xdr_u32,
-	                               .res_bytes = sizeof(uint32_t),
-	                               .binding = &served,
-	                               .fn = rig_on_sum,
-	                               .arg = &ans[0]};
+	struct weft_rpc_call_attr c = rig_count_call(&mv, &rig_count_binding, &ans[0], 0);
 	static struct rig r;
 
 	CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
-	rig_up(&r, &(struct rig_opts){.drc = drc, .programs = programs, .client_max = 1});
+	rig_up(&r, &(struct rig_opts){.drc = drc, .programs = rig_count_programs, .client_max = 1});
 	CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
-	ran = 0;
+	rig_ran = 0;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct fake_msg *m;
 
@@ -499,7 +450,7 @@ test_position_nowhere(void)
 		rig_settle(&r);
 		CHECK_EQ(ans[0].n, 1);
 		CHECK_EQ(ans[0].status, i == 1 ? WEFT_RPC_OK : WEFT_RPC_GARBAGE_ARGS);
-		CHECK_EQ(ran, i >= 1);
+		CHECK_EQ(rig_ran, i >= 1);
 	}
 	rig_down(&r);
 	weft_rpc_drc_destroy(drc);

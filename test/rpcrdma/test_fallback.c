@@ -25,12 +25,6 @@ start(const struct rig_opts *o)
 	obs_watch(&obs, &rig);
 }
 
-static uint32_t
-last_xid(void)
-{
-	return LIST_FIRST(&rig.c.rpc->calls)->xid;
-}
-
 static void
 all_ok(unsigned int n)
 {
@@ -134,7 +128,7 @@ test_retry_external(void)
 			CHECK_EQ(rig_move(&rig.c, 30000, 10, &rig_move_binding, &ans[0]), 0);
 		else
 			CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
-		len = rig_raw_error(m, last_xid(), RDMA2_ERR_READ_CHUNKS, 0, 0);
+		len = rig_raw_error(m, rig_last_xid(&rig), RDMA2_ERR_READ_CHUNKS, 0, 0);
 		weft_put_be32(m + RPCRDMA_OFF_CREDIT, rig.c.rpc->credit.limit);
 		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
 		CHECK_EQ(h.p.htype, bound ? RDMA2_CALL_INLINE : RDMA2_CALL_EXTERNAL);

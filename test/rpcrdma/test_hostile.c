@@ -5,11 +5,11 @@
  * connection that is lost in the middle.
  */
 
-#include <stdarg.h>
-
 #include "observer_stack.h"
+#include "rpc_side.h"
 #include "rpcrdma_priv.h"
 #include "vt.h"
+#include "xdr_arg.h"
 #include <weft/rpcrdma.h>
 
 #define PROG     0x20000078
@@ -24,12 +24,6 @@ struct blob {
 	uint32_t len_bytes[2];
 };
 
-struct side {
-	struct vt_node *n;
-	struct weft_rpc *rpc;
-	unsigned int disconnects;
-};
-
 struct call {
 	struct blob sent;
 	unsigned int answers;
@@ -39,7 +33,7 @@ struct call {
 
 struct stack {
 	struct vt t;
-	struct side side[2];
+	struct rpc_side side[2];
 	struct call call[NCALLS + 1];
 	unsigned int asked, answered;
 };
@@ -51,11 +45,8 @@ static bool_t
 xdr_blob(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
+	XDR_ARG(x, b);
 	return xdr_u_int(x, &b->want) && xdr_bytes(x, &b->p[0], &b->len_bytes[0], BLOB_MAX) &&
 	       xdr_bytes(x, &b->p[1], &b->len_bytes[1], BLOB_MAX);
 }
@@ -167,30 +158,19 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 }
 
 static void
+take_wc(struct rpc_side *s, const struct weft_wc *wc)
+{
+	if (s->rpc == NULL || wc->wr_id == CHEAT_WR)
+		return;
+	obs_stack_wc(s->n->qp, wc);
+	CHECK(weft_rpc_wc(s->rpc, wc));
+}
+
+static void
 dispatch(void)
 {
-	struct weft_event ev;
-	struct weft_wc wc[8];
-	int n;
-
-	for (unsigned int i = 0; i < 2; i++) {
-		struct side *s = &st.side[i];
-
-		while ((n = weft_cq_poll(s->n->cq, wc, 8)) > 0)
-			for (int k = 0; k < n; k++)
-				if (s->rpc != NULL && wc[k].wr_id != CHEAT_WR) {
-					obs_stack_wc(s->n->qp, &wc[k]);
-					CHECK(weft_rpc_wc(s->rpc, &wc[k]));
-				}
-		CHECK_EQ(n, 0);
-		while (weft_evq_poll(s->n->evq, &ev) > 0) {
-			if (ev.type != WEFT_EV_DISCONNECTED)
-				continue;
-			s->disconnects++;
-			if (s->rpc != NULL)
-				weft_rpc_disconnected(s->rpc);
-		}
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_dispatch(&st.side[i], take_wc);
 }
 
 static bool
@@ -265,20 +245,16 @@ start(uint64_t seed, unsigned int k)
 	obs_stack(&obs, st.t.n[0].qp, st.t.n[1].qp, 0);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_rpc_attr ra = {
-		        .size = sizeof(ra),
-		        .qp = st.t.n[i].qp,
 		        .inline_bytes = inlines[k / 2 % 3][i],
 		        .credits = credits[(k / 6 + i) % 3],
 		        .max_vers = (uint8_t)(1 + k % 2),
 		        .max_segment_bytes = short_segments(k) ? 2 * threshold(k) : 0,
 		        .no_invalidate = k % 7 == 3,
 		        .programs = programs,
-		        .user = &st.side[i],
 		        .server = i == 1,
 		};
 
-		st.side[i].n = &st.t.n[i];
-		CHECK_EQ(weft_rpc_create(&ra, &st.side[i].rpc), 0);
+		rpc_side_up(&st.side[i], &st.t.n[i], ra);
 	}
 	weft_rpc_peer_serves(st.side[1].rpc);
 	/* after this, either side may call */
@@ -290,13 +266,8 @@ start(uint64_t seed, unsigned int k)
 static void
 finish(void)
 {
-	for (unsigned int i = 0; i < 2; i++) {
-		if (st.side[i].n->qp != NULL)
-			weft_qp_destroy(st.side[i].n->qp);
-		st.side[i].n->qp = NULL;
-		weft_rpc_destroy(st.side[i].rpc);
-		st.side[i].rpc = NULL;
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_down(&st.side[i]);
 	dispatch();
 	for (unsigned int i = 0; i <= NCALLS; i++)
 		for (unsigned int k = 0; k < 2; k++)

@@ -6,11 +6,12 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 
+#include "blob.h"
 #include "host_auth.h"
 #include "rpcrdma_wire.h"
 #include "vt.h"
+#include "xdr_arg.h"
 #include <weft/rpcrdma.h>
 
 #define PROG      0x2000007a
@@ -22,12 +23,6 @@
 #define RAW_RECVS 32
 
 enum evil { NOBODY, MISER, QUITTER, STRANGER, LIAR, FORGER, EVERYBODY };
-
-struct blob {
-	uint32_t want;
-	char *p;
-	uint32_t len_bytes;
-};
 
 struct conn {
 	bool used, client, up;
@@ -62,33 +57,13 @@ static bool_t
 xdr_blob(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
+	XDR_ARG(x, b);
 	return xdr_u_int(x, &b->want) && xdr_bytes(x, &b->p, &b->len_bytes, BLOB_MAX);
 }
 
-static unsigned int
-items(const void *v, struct weft_rpc_item *it)
-{
-	const struct blob *b = v;
-
-	it[0] = (struct weft_rpc_item){b->p, b->len_bytes};
-	return 1;
-}
-
-static unsigned int
-sinks(const void *v, struct weft_rpc_sink *k)
-{
-	const struct blob *b = v;
-
-	k[0] = (struct weft_rpc_sink){NULL, b->want, 0};
-	return 1;
-}
-
-static const struct weft_rpc_binding binding = {.args = items, .sinks = sinks, .results = items};
+static const struct weft_rpc_binding binding = {
+        .args = blob_items, .sinks = blob_sinks, .results = blob_items};
 
 static uint32_t
 sum(const struct blob *b)

@@ -6,13 +6,13 @@
  * one (RFC 8166 s3.4.4, s4.3.2, s6.1).
  */
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rpcrdma_call.h"
 #include "observer.h"
 #include <weft/rpc_xdr.h>
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 #define PROG     0x20000079
 #define BLOB_MAX 100000
@@ -49,11 +49,8 @@ static bool_t
 xdr_entry(XDR *x, ...)
 {
 	struct entry *e;
-	va_list ap;
 
-	va_start(ap, x);
-	e = va_arg(ap, struct entry *);
-	va_end(ap);
+	XDR_ARG(x, e);
 	return xdr_u_int(x, &e->id) && xdr_string(x, &e->name, 255);
 }
 
@@ -73,11 +70,8 @@ static bool_t
 xdr_thing(XDR *x, ...)
 {
 	struct thing *t;
-	va_list ap;
 
-	va_start(ap, x);
-	t = va_arg(ap, struct thing *);
-	va_end(ap);
+	XDR_ARG(x, t);
 	return xdr_u_int(x, &t->kind) && t->kind <= DATA &&
 	       (t->kind == HOLE || xdr_bytes(x, &t->a, &t->a_len, BLOB_MAX)) &&
 	       xdr_string(x, &t->tag, 255) && xdr_list(x, t) && xdr_opt(x, t) &&
@@ -89,11 +83,8 @@ static bool_t
 xdr_thing_kept(XDR *x, ...)
 {
 	struct thing *t;
-	va_list ap;
 
-	va_start(ap, x);
-	t = va_arg(ap, struct thing *);
-	va_end(ap);
+	XDR_ARG(x, t);
 	if (x->x_op == XDR_FREE)
 		t->a = t->tag = t->b = NULL;
 	return xdr_thing(x, t);

@@ -96,14 +96,7 @@ took(unsigned int i, int rc)
 	taken[i] = rc == 0;
 }
 
-static uint32_t
-reply_40000(const void *args)
-{
-	(void)args;
-	return 40000;
-}
-
-static const struct weft_rpc_binding by_reply = {.reply_bytes = reply_40000};
+static const struct weft_rpc_binding by_reply = {.reply_bytes = rig_reply_40000};
 
 static void
 talk_short(void)

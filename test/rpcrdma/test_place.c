@@ -5,11 +5,11 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rig.h"
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 #define PUT       1
 #define PUT_ONCE  2
@@ -40,11 +40,8 @@ static bool_t
 xdr_put(XDR *x, ...)
 {
 	struct put_args *p;
-	va_list ap;
 
-	va_start(ap, x);
-	p = va_arg(ap, struct put_args *);
-	va_end(ap);
+	XDR_ARG(x, p);
 	if (x->x_op == XDR_FREE) {
 		free(p->name);
 		return TRUE;

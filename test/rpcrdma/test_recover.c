@@ -4,13 +4,13 @@
  * told, and the next message is handled as if the refused one had not been sent.
  */
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rpcrdma_call.h"
 #include "by_hand.h"
 #include "observer.h"
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 #define N_ANS 16
 
@@ -52,12 +52,6 @@ middle(uint8_t *m, uint32_t htype, uint32_t xid, uint32_t left)
 	return len + 4;
 }
 
-static uint32_t
-last_xid(void)
-{
-	return LIST_FIRST(&rig.c.rpc->calls)->xid;
-}
-
 /* ---- Fallback to version 1 ---- */
 
 static unsigned int v2_posted;
@@ -83,7 +77,7 @@ test_fallback(void)
 		rig.c.qp.on_post = count_v2;
 		v2_posted = 0;
 		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
-		len = rig_raw_error(m, last_xid(), RDMA2_ERR_VERS, 1, 1);
+		len = rig_raw_error(m, rig_last_xid(&rig), RDMA2_ERR_VERS, 1, 1);
 		weft_put_be32(m + RPCRDMA_OFF_VERS, vers);
 		weft_put_be32(m + RPCRDMA_OFF_CREDIT, 32);
 		/* With a binding, the properties are sent before the call when there is credit. */
@@ -278,7 +272,7 @@ test_fault_in_reply(void)
 	hand_greet(&rig, &ans[N_ANS - 1]);
 	for (unsigned int i = 0; i < 2; i++) {
 		CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
-		xid[i] = last_xid();
+		xid[i] = rig_last_xid(&rig);
 		CHECK_EQ(hand_said(&rig.c.qp, NULL), -1);
 	}
 	fake_inject(&rig.c.qp, m, middle(m, RDMA2_REPLY_MIDDLE, xid[0], 28));
@@ -309,7 +303,7 @@ test_reply_out_of_turn(void)
 		hand_greet(&rig, &ans[N_ANS - 1]);
 		for (unsigned int i = 0; i < 3; i++) {
 			CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
-			xid[i] = last_xid();
+			xid[i] = rig_last_xid(&rig);
 			CHECK_EQ(hand_said(&rig.c.qp, NULL), -1);
 		}
 		if (what == 2) {
@@ -362,7 +356,7 @@ test_calls_in_each_other(void)
 	start(&(struct rig_opts){.client_serves = true});
 	hand_greet(&rig, &ans[N_ANS - 1]);
 	CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[0]), 0);
-	xid = last_xid();
+	xid = rig_last_xid(&rig);
 	CHECK_EQ(hand_said(&rig.c.qp, NULL), -1);
 	fake_inject(&rig.c.qp, m, middle(m, RDMA2_CALL_MIDDLE, xid, 100));
 	fake_inject(&rig.c.qp, m, middle(m, RDMA2_CALL_MIDDLE, xid + 7, 100));
@@ -403,7 +397,8 @@ test_behind_external(void)
 		hand_greet(&rig, &ans[N_ANS - 1]);
 		CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[0]), 0);
 		CHECK_EQ(hand_said(&rig.c.qp, NULL), -1);
-		hand_header(&h, vers, vers == 2 ? RDMA2_REPLY_EXTERNAL : RDMA1_NOMSG, last_xid());
+		hand_header(&h, vers, vers == 2 ? RDMA2_REPLY_EXTERNAL : RDMA1_NOMSG,
+		            rig_last_xid(&rig));
 		CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg0, 1), 0);
 		fake_inject(&rig.c.qp, m, sum_behind(m, &h, 77));
 		CHECK_EQ(ans[0].n, 1);
@@ -421,11 +416,8 @@ static bool_t
 xdr_counted(XDR *x, ...)
 {
 	char **p;
-	va_list ap;
 
-	va_start(ap, x);
-	p = va_arg(ap, char **);
-	va_end(ap);
+	XDR_ARG(x, p);
 	if (x->x_op == XDR_FREE)
 		lent--;
 	if (x->x_op == XDR_DECODE)

@@ -189,18 +189,11 @@ test_unsignaled(void)
 	rig_break_down(&rig);
 }
 
-static uint32_t
-reply_40000(const void *args)
-{
-	(void)args;
-	return 40000;
-}
-
 /* The regions of a call, on either side, serve the next call: nothing new is registered. */
 static void
 test_regions_come_back(void)
 {
-	static const struct weft_rpc_binding by_reply = {.reply_bytes = reply_40000};
+	static const struct weft_rpc_binding by_reply = {.reply_bytes = rig_reply_40000};
 
 	for (uint32_t vers = 1; vers <= 2; vers++) {
 		unsigned int mrs = 0;

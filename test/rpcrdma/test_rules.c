@@ -21,19 +21,6 @@ start(const struct rig_opts *o)
 	obs_watch(&obs, &rig);
 }
 
-/* The error code of the next message of a side, grants excepted. 0: no message; -1: not an
- * error. */
-static int
-said(struct weft_qp *qp, struct rpcrdma_err *e)
-{
-	struct rpcrdma_hdr h;
-	int code = hand_said(qp, &h);
-
-	if (e != NULL)
-		*e = h.err;
-	return code;
-}
-
 /* Draft s4.6.4, s7.3.1, s7.3.2, RFC 8167 s5.3: chunks of reverse calls beyond the announced
  * level are refused. */
 static void
@@ -62,10 +49,10 @@ test_reverse_chunks(void)
 			if (list == 2)
 				CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
 			fake_inject(&rig.c.qp, m, hand_add(m, &h));
-			CHECK_EQ(said(&rig.c.qp, &err), vers == 1   ? RDMA1_ERR_CHUNK
-			                                : list == 0 ? RDMA2_ERR_READ_CHUNKS
-			                                : cont      ? RDMA2_ERR_WRITE_CHUNKS
-			                                            : RDMA2_ERR_REPLY_RESOURCE);
+			CHECK_EQ(hand_error(&rig.c.qp, &err), vers == 1   ? RDMA1_ERR_CHUNK
+			                                      : list == 0 ? RDMA2_ERR_READ_CHUNKS
+			                                      : cont      ? RDMA2_ERR_WRITE_CHUNKS
+			                                             : RDMA2_ERR_REPLY_RESOURCE);
 			if (vers == 2)
 				CHECK_EQ(err.a, 0); /* no chunk is accepted */
 			CHECK_EQ(rig.c.served, 0);
@@ -116,7 +103,8 @@ test_reverse_unknown(void)
 			h.props.present = 1u << RDMA2_PROPID_BRS;
 			h.props.reverse = level[i];
 			fake_inject(&rig.s.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
-			CHECK_EQ(said(&rig.s.qp, NULL), -1); /* not an error but our properties */
+			CHECK_EQ(hand_error(&rig.s.qp, NULL),
+			         -1); /* not an error but our properties */
 			CHECK_EQ(h.p.htype, RDMA2_CONNPROP_FINAL);
 			/* inline, with chunks for items, with a Call chunk */
 			CHECK_EQ(rig_move(&rig.s, kind == 0 ? 10 : 30000, 10,
@@ -169,15 +157,15 @@ test_behind_call_middle(void)
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
 	weft_put_be32(m + len, 800);
 	fake_inject(&rig.s.qp, m, len + 4);
-	CHECK_EQ(said(&rig.s.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), 0);
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 801);
 	fake_inject(&rig.s.qp, m, hand_add(m, &h));
-	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
-	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
 	/* The last part of the first call, which by itself would be a call. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 800);
 	fake_inject(&rig.s.qp, m, hand_add(m, &h));
-	CHECK_EQ(said(&rig.s.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), 0);
 	CHECK_EQ(rig.s.served, 1);
 	/* The next call is served normally. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 802);
@@ -198,7 +186,7 @@ test_behind_reply_middle(void)
 	hand_greet(&rig, &ans[15]);
 	CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[0]), 0);
 	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
-	CHECK_EQ(said(&rig.c.qp, NULL), -1);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), -1);
 	hand_header(&h, 2, RDMA2_REPLY_MIDDLE, xid);
 	h.remaining_bytes = 24;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
@@ -206,8 +194,8 @@ test_behind_reply_middle(void)
 	fake_inject(&rig.c.qp, m, len + 4);
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 900);
 	fake_inject(&rig.c.qp, m, hand_add(m, &h));
-	CHECK_EQ(said(&rig.c.qp, NULL), RDMA2_ERR_INVAL_CONT);
-	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
 	CHECK_EQ(rig.c.served, 0);
 	rig_down(&rig);
@@ -227,11 +215,11 @@ test_not_again(void)
 		hand_greet(&rig, &ans[15]);
 		CHECK_EQ(rig_move(&rig.c, 9000, 9000, &rig_move_binding, &ans[0]), 0);
 		xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
-		CHECK_EQ(said(&rig.c.qp, NULL), -1);
+		CHECK_EQ(hand_error(&rig.c.qp, NULL), -1);
 		len = rig_raw_error(m, xid, codes[i], 0, 0);
 		weft_put_be32(m + 8, 1000);
 		fake_inject(&rig.c.qp, m, len);
-		CHECK_EQ(said(&rig.c.qp, NULL), 0);
+		CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 		while (fake_complete(&rig.c.qp))
 			;
 		CHECK_EQ(ans[0].status, WEFT_RPC_TRANSPORT);
@@ -267,7 +255,7 @@ test_resources(void)
 	}
 	weft_put_be32(m + 24 + 17 * 8, 0);
 	fake_inject(&rig.s.qp, m, len + 17 * 8);
-	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
+	CHECK_EQ(hand_error(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
 	CHECK_EQ(e.a, RPCRDMA_MAX_WRITE_CHUNKS);
 	/* The second Write chunk is too small for the second result. */
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 32);
@@ -289,7 +277,7 @@ test_resources(void)
 		weft_put_be32(m + len + 116, 200);
 	}
 	fake_inject(&rig.s.qp, m, len + 120);
-	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_RESOURCE);
+	CHECK_EQ(hand_error(&rig.s.qp, &e), RDMA2_ERR_WRITE_RESOURCE);
 	CHECK_EQ(e.a, 2);
 	CHECK_EQ(e.b, 61);
 	/* No room even for the header that returns the chunks. */
@@ -298,10 +286,10 @@ test_resources(void)
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 34);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, RPCRDMA_MAX_SEGS), 0);
 	len = hand_add(m, &h);
-	CHECK_EQ(said(&rig.s.qp, &e), 0);
+	CHECK_EQ(hand_error(&rig.s.qp, &e), 0);
 	weft_put_be32(m + 8, 1000);
 	fake_inject(&rig.s.qp, m, len);
-	while ((len = (uint32_t)said(&rig.s.qp, &e)) == (uint32_t)-1)
+	while ((len = (uint32_t)hand_error(&rig.s.qp, &e)) == (uint32_t)-1)
 		;
 	CHECK_EQ(len, RDMA2_ERR_REPLY_RESOURCE);
 	CHECK_EQ(e.a, 28); /* six words and the sum */
@@ -378,13 +366,13 @@ test_v1_faults(void)
 	len = hand_add(m, &h);
 	weft_put_be32(m + 16, 7); /* start of the Read list: neither 0 nor 1 */
 	fake_inject(&rig.s.qp, m, len);
-	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
 	weft_put_be32(m + 16, 0);
 	weft_put_be32(m + 12, RDMA1_MSGP);
 	memmove(m + 24, m + 16, len - 16);
 	memset(m + 16, 0, 8);
 	fake_inject(&rig.s.qp, m, len + 8);
-	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
+	CHECK_EQ(hand_error(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
 	CHECK_EQ(rig.s.served, 1);
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_ADD, 1, &ans[1]), 0); /* one argument of two */
 	rig_settle(&rig);
@@ -393,15 +381,15 @@ test_v1_faults(void)
 	/* At the requester: the reply is dropped, and the call that it names ends. */
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
-	CHECK_EQ(said(&rig.c.qp, NULL), -1);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), -1);
 	fake_inject(&rig.c.qp, m, len + 8);
-	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].n, 0);
 	hand_header(&h, 1, RDMA1_MSG, xid);
 	len = hand_add(m, &h);
 	weft_put_be32(m + 20, 9);
 	fake_inject(&rig.c.qp, m, len);
-	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
 	CHECK_EQ(rig.c.rpc->stats.errors_out, 0);
 	rig_down(&rig);
@@ -424,7 +412,7 @@ test_v1_no_direction(void)
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(rig.c.rpc->credit1.granted, before);
 	CHECK(before != 1000);
-	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 	rig_down(&rig);
 }
 
@@ -473,7 +461,7 @@ static void
 back_comes(const void *m, uint32_t len_bytes, uint32_t over)
 {
 	fake_inject(&rig.c.qp, m, len_bytes);
-	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(hand_error(&rig.c.qp, NULL), 0);
 	while (fake_complete(&rig.c.qp))
 		;
 	CHECK_EQ(ans[0].n, 1);

@@ -103,13 +103,11 @@ parts(struct rig_side *to, uint32_t xid, uint32_t total)
 	}
 }
 
-/* The endpoints of a hold most of the budget, and a's client waits for an answer. The server of
- * b asks for memory. */
+/* Two connections under one budget. Each endpoint that will hold memory has a share of its own. */
 static void
-shed_by(bool by_parts, bool no_alarm)
+shed_up(void)
 {
 	struct rig_opts o = {.client_serves = true};
-	struct weft_rpc_budget_info info;
 	struct rig_answer ans;
 
 	memset(&at_end, 0, sizeof(at_end));
@@ -122,6 +120,16 @@ shed_by(bool by_parts, bool no_alarm)
 	CHECK_EQ(weft_rpc_set_peer_share(a.s.rpc, "1", 1), 0);
 	CHECK_EQ(weft_rpc_set_peer_share(a.c.rpc, "2", 1), 0);
 	CHECK_EQ(weft_rpc_set_peer_share(b.s.rpc, "3", 1), 0);
+}
+
+/* The endpoints of a hold most of the budget, and a's client waits for an answer. The server of
+ * b asks for memory. */
+static void
+shed_by(bool by_parts, bool no_alarm)
+{
+	struct weft_rpc_budget_info info;
+
+	shed_up();
 	chunk(&a.s, 9, WEFT_RPC_BUDGET_OWN + 80000);
 	chunk(&a.c, 9, WEFT_RPC_BUDGET_OWN + 90000);
 	call(&a.c);
@@ -202,20 +210,10 @@ test_shed_otherwise(void)
 static void
 test_not_served(void)
 {
-	struct rig_opts o = {.client_serves = true};
-	struct rig_answer ans, later = {0};
+	struct rig_answer later = {0};
 	struct weft_rpc_req *req;
 
-	memset(&at_end, 0, sizeof(at_end));
-	CHECK_EQ(weft_rpc_budget_create(LIMIT, &budget), 0);
-	o.budget = budget;
-	rig_up(&a, &o);
-	rig_up(&b, &o);
-	hand_greet(&a, &ans);
-	hand_greet(&b, &ans);
-	CHECK_EQ(weft_rpc_set_peer_share(a.s.rpc, "1", 1), 0);
-	CHECK_EQ(weft_rpc_set_peer_share(a.c.rpc, "2", 1), 0);
-	CHECK_EQ(weft_rpc_set_peer_share(b.s.rpc, "3", 1), 0);
+	shed_up();
 	CHECK_EQ(rig_call_u32(&a.s, RIG_LATER, 7, &later), 0);
 	rig_settle(&a);
 	CHECK(a.c.later != NULL);

@@ -2,10 +2,11 @@
 /** @file RPC-over-RDMA on two whole stacks, over links that lose, reorder, duplicate and corrupt.
  */
 
-#include <stdarg.h>
-
+#include "blob.h"
 #include "observer_stack.h"
+#include "rpc_side.h"
 #include "vt.h"
+#include "xdr_arg.h"
 #include <weft/rpcrdma.h>
 
 #define PROG      0x20000077
@@ -13,17 +14,6 @@
 #define BLOB_MAX  65536
 #define NCALLS    150
 #define OWN_WR    0x5eed /* the consumer's own work, beside the endpoint's */
-
-struct blob {
-	char *p;
-	uint32_t len_bytes;
-};
-
-struct side {
-	struct vt_node *n;
-	struct weft_rpc *rpc;
-	unsigned int served, own_done, disconnects;
-};
 
 struct call {
 	struct blob sent;
@@ -34,9 +24,9 @@ struct call {
 
 struct stack {
 	struct vt t;
-	struct side side[2];
+	struct rpc_side side[2];
 	struct call call[NCALLS];
-	unsigned int asked, answered;
+	unsigned int asked, answered, served, own_done;
 };
 
 static struct stack st;
@@ -46,21 +36,18 @@ static bool_t
 xdr_blob(XDR *x, ...)
 {
 	struct blob *b;
-	va_list ap;
 
-	va_start(ap, x);
-	b = va_arg(ap, struct blob *);
-	va_end(ap);
+	XDR_ARG(x, b);
 	return xdr_bytes(x, &b->p, &b->len_bytes, BLOB_MAX);
 }
 
 static enum weft_rpc_status
 serve_echo(void *user, void *args, void *res)
 {
-	struct side *side = user;
 	struct blob *in = args, *out = res;
 
-	side->served++;
+	(void)user;
+	st.served++;
 	*out = *in;
 	in->p = NULL; /* the result owns the memory now */
 	in->len_bytes = 0;
@@ -86,36 +73,20 @@ on_answer(void *arg, enum weft_rpc_status status, void *res)
 	st.answered++;
 }
 
-/* The consumer passes completions to the endpoint first, and then the end of the connection. */
+static void
+take_wc(struct rpc_side *s, const struct weft_wc *wc)
+{
+	if (s->rpc != NULL && wc->wr_id != OWN_WR)
+		obs_stack_wc(s->n->qp, wc);
+	if (s->rpc == NULL || !weft_rpc_wc(s->rpc, wc))
+		st.own_done += wc->wr_id == OWN_WR && wc->status == WEFT_WC_SUCCESS;
+}
+
 static void
 dispatch(void)
 {
-	struct weft_event ev;
-	struct weft_wc wc[8];
-	int n;
-
-	for (unsigned int i = 0; i < 2; i++) {
-		struct side *s = &st.side[i];
-
-		while ((n = weft_cq_poll(s->n->cq, wc, 8)) > 0) {
-			for (int k = 0; k < n; k++) {
-				if (s->rpc != NULL && wc[k].wr_id != OWN_WR)
-					obs_stack_wc(s->n->qp, &wc[k]);
-				if (s->rpc != NULL && weft_rpc_wc(s->rpc, &wc[k]))
-					continue;
-				s->own_done +=
-				        wc[k].wr_id == OWN_WR && wc[k].status == WEFT_WC_SUCCESS;
-			}
-		}
-		CHECK_EQ(n, 0);
-		while (weft_evq_poll(s->n->evq, &ev) > 0) {
-			if (ev.type == WEFT_EV_DISCONNECTED) {
-				s->disconnects++;
-				if (s->rpc != NULL)
-					weft_rpc_disconnected(s->rpc);
-			}
-		}
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_dispatch(&st.side[i], take_wc);
 }
 
 static bool
@@ -136,29 +107,20 @@ start(const struct vt_attr *a, uint32_t inline_bytes)
 	obs_stack(&obs, st.t.n[0].qp, st.t.n[1].qp, OWN_WR);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_rpc_attr ra = {
-		        .size = sizeof(ra),
-		        .qp = st.t.n[i].qp,
 		        .inline_bytes = inline_bytes,
 		        .programs = programs,
-		        .user = &st.side[i],
 		        .server = i == 1,
 		};
 
-		st.side[i].n = &st.t.n[i];
-		CHECK_EQ(weft_rpc_create(&ra, &st.side[i].rpc), 0);
+		rpc_side_up(&st.side[i], &st.t.n[i], ra);
 	}
 }
 
 static void
 finish(void)
 {
-	for (unsigned int i = 0; i < 2; i++) {
-		if (st.side[i].n->qp != NULL)
-			weft_qp_destroy(st.side[i].n->qp);
-		st.side[i].n->qp = NULL;
-		weft_rpc_destroy(st.side[i].rpc);
-		st.side[i].rpc = NULL;
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		rpc_side_down(&st.side[i]);
 	dispatch();
 	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
 	for (unsigned int i = 0; i < NCALLS; i++)
@@ -171,7 +133,7 @@ call(unsigned int from, uint32_t len_bytes)
 {
 	struct call *c = &st.call[st.asked++];
 
-	c->sent = (struct blob){malloc(len_bytes + 1), len_bytes};
+	c->sent = (struct blob){.p = malloc(len_bytes + 1), .len_bytes = len_bytes};
 	vt_fill((uint8_t *)c->sent.p, len_bytes, st.asked);
 	CHECK_EQ(weft_rpc_call(st.side[from].rpc, PROG, 1, PROC_ECHO, xdr_blob, &c->sent, xdr_blob,
 	                       sizeof(struct blob), 0, on_answer, c),
@@ -233,9 +195,9 @@ test_hostile_link(void)
 			                  st.call[i].same,
 			          "seed %" PRIu64 " call %u: %u answers, %s", seed, i,
 			          st.call[i].answers, weft_rpc_status_str(st.call[i].status));
-		CHECK_EQ(st.side[0].own_done, writes);
+		CHECK_EQ(st.own_done, writes);
 		CHECK_EQ(st.side[0].disconnects + st.side[1].disconnects, 0);
-		CHECK_EQ(st.side[0].served + st.side[1].served, NCALLS);
+		CHECK_EQ(st.served, NCALLS);
 		finish();
 	}
 }
@@ -255,10 +217,7 @@ test_peer_goes(void)
 			vt_run(&st.t, 50000);
 			dispatch();
 		}
-		weft_qp_destroy(st.t.n[1].qp);
-		st.t.n[1].qp = NULL;
-		weft_rpc_destroy(st.side[1].rpc);
-		st.side[1].rpc = NULL;
+		rpc_side_down(&st.side[1]);
 		CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
 		for (unsigned int i = 0; i < 40; i++) {
 			CHECK_EQ(st.call[i].answers, 1);
@@ -279,10 +238,7 @@ test_silent_peer(void)
 	struct vt_attr a = {.seed = 1, .link = {.delay_ns = 10000}};
 
 	start(&a, 0);
-	weft_qp_destroy(st.t.n[1].qp);
-	weft_rpc_destroy(st.side[1].rpc);
-	st.side[1].rpc = NULL;
-	st.t.n[1].qp = NULL;
+	rpc_side_down(&st.side[1]);
 	dispatch();
 	finish();
 

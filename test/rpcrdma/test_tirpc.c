@@ -562,16 +562,15 @@ decode_none(void *arg, XDR *x)
 	return WEFT_RPC_OK;
 }
 
+/** Makes the call whose encoder and decoder arg points to. */
 static void
-peer_call_bad(void *arg)
+peer_call_with(void *arg)
 {
-	const struct weft_rpc_call_attr a = {.size = sizeof(a),
-	                                     .fn = peer_answer,
-	                                     .encode = encode_bad,
-	                                     .decode = decode_none,
-	                                     .timeout_us = 5000000};
+	struct weft_rpc_call_attr a = *(const struct weft_rpc_call_attr *)arg;
 
-	(void)arg;
+	a.size = sizeof(a);
+	a.fn = peer_answer;
+	a.timeout_us = 5000000;
 	MUST(weft_rpc_call_with(peer.rpc, &a) == 0);
 }
 
@@ -588,6 +587,7 @@ peer_answered(int want)
 static void
 test_undecodable(void)
 {
+	struct weft_rpc_call_attr bad = {.encode = encode_bad, .decode = decode_none};
 	uint32_t add = P_ADD, closing = P_CLOSE;
 
 	server_up();
@@ -597,7 +597,7 @@ test_undecodable(void)
 		usleep(1000);
 	for (unsigned int i = 0; i < 70; i++) { /* more than the credits */
 		atomic_store(&peer.answered, 0);
-		MUST(weft_worker_call(s.client, peer_call_bad, NULL) == 0);
+		MUST(weft_worker_call(s.client, peer_call_with, &bad) == 0);
 		peer_answered(-1);
 	}
 	CHECK_EQ(now_added(), 0);
@@ -671,24 +671,12 @@ decode_denied(void *arg, XDR *x)
 	return WEFT_RPC_DENIED;
 }
 
-static void
-peer_call_gss(void *arg)
-{
-	const struct weft_rpc_call_attr a = {.size = sizeof(a),
-	                                     .fn = peer_answer,
-	                                     .encode = encode_gss,
-	                                     .decode = decode_denied,
-	                                     .timeout_us = 5000000};
-
-	(void)arg;
-	MUST(weft_rpc_call_with(peer.rpc, &a) == 0);
-}
-
 /* Draft s11.2.2, RFC 8166 s8.2.2: nothing of RPCSEC_GSS is reduced, because neither side
  * supports it. */
 static void
 test_gss(void)
 {
+	struct weft_rpc_call_attr gss_call = {.encode = encode_gss, .decode = decode_denied};
 	static struct auth_ops ops = {
 	        .ah_marshal = gss_marshal, .ah_wrap = gss_wrap, .ah_refresh = gss_refresh};
 	AUTH gss = {.ah_ops = &ops}, *none;
@@ -717,7 +705,7 @@ test_gss(void)
 	MUST(weft_worker_call(s.client, peer_start, NULL) == 0);
 	for (unsigned int i = 0; i < 3000 && !atomic_load(&peer.up); i++)
 		usleep(1000);
-	MUST(weft_worker_call(s.client, peer_call_gss, NULL) == 0);
+	MUST(weft_worker_call(s.client, peer_call_with, &gss_call) == 0);
 	peer_answered(-1);
 	CHECK_EQ(denied, AUTH_REJECTEDCRED);
 	CHECK_EQ(now_added(), 0);
@@ -1111,20 +1099,13 @@ test_destroy_out(void)
 static void
 open_all(void)
 {
-	shape_env();
-	shape_open(&s);
-	MUST(weft_worker_start(s.server) == 0);
-	MUST(weft_worker_start(s.client) == 0);
+	shape_up(&s);
 }
 
 static void
 close_all(void)
 {
-	weft_worker_stop(s.client);
-	weft_worker_stop(s.server);
-	MUST(weft_pd_dealloc(s.pd) == 0);
-	weft_ctx_destroy(s.ctx);
-	weft_env_fini();
+	shape_down(&s);
 }
 
 WEFT_TEST_MAIN({"open", open_all}, {"a domain for each connection", test_domains},

@@ -6,7 +6,6 @@
  */
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -18,6 +17,7 @@
 #include <weft/worker.h>
 
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 #define PROG      0x20000087
 #define CONNS_MAX 16
@@ -668,11 +668,8 @@ static bool_t
 xdr_data(XDR *x, ...)
 {
 	struct data *d;
-	va_list ap;
 
-	va_start(ap, x);
-	d = va_arg(ap, struct data *);
-	va_end(ap);
+	XDR_ARG(x, d);
 	return xdr_bytes(x, &d->p, &d->n, DATA_MAX);
 }
 
@@ -714,20 +711,13 @@ test_once(void)
 static void
 open_all(void)
 {
-	shape_env();
-	shape_open(&s);
-	MUST(weft_worker_start(s.server) == 0);
-	MUST(weft_worker_start(s.client) == 0);
+	shape_up(&s);
 }
 
 static void
 close_all(void)
 {
-	weft_worker_stop(s.client);
-	weft_worker_stop(s.server);
-	MUST(weft_pd_dealloc(s.pd) == 0);
-	weft_ctx_destroy(s.ctx);
-	weft_env_fini();
+	shape_down(&s);
 }
 
 WEFT_TEST_MAIN({"open", open_all}, {"sent again", test_sent_again},

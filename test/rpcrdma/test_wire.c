@@ -72,18 +72,6 @@ static const struct vector vectors[] = {
         VECTOR(err_vers, 0),      VECTOR(props, 0),
 };
 
-/* Decode a vector with one word changed. */
-static enum rpcrdma_verdict
-decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word)
-{
-	uint32_t copy[256];
-	struct rpcrdma_hdr h;
-
-	memcpy(copy, w, n * sizeof(*w));
-	copy[at] = word;
-	return wire_decode_words(copy, n, &h);
-}
-
 static bool
 is_chunk(const struct rpcrdma_chunks *c, const struct rpcrdma_chunk *k, unsigned int seg,
          unsigned int n)
@@ -250,12 +238,12 @@ test_versions(void)
 	uint8_t out[64];
 
 	/* Neither 1 nor 2: only the fixed part may be decoded. */
-	CHECK_EQ(decode_changed(call_plain, N(call_plain), 1, 3), RPCRDMA_BAD_VERS);
-	CHECK_EQ(decode_changed(call_plain, N(call_plain), 1, 0), RPCRDMA_BAD_VERS);
-	CHECK_EQ(decode_changed(grant, N(grant), 1, 3), RPCRDMA_BAD_VERS);
+	CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), 1, 3), RPCRDMA_BAD_VERS);
+	CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), 1, 0), RPCRDMA_BAD_VERS);
+	CHECK_EQ(wire_decode_changed(grant, N(grant), 1, 3), RPCRDMA_BAD_VERS);
 	/* Only ERR_VERS has the same form in every version (s7.1.1, RFC 8166 s4.2). */
 	for (uint32_t vers = 0; vers < 5; vers++)
-		CHECK_EQ(decode_changed(err_vers, N(err_vers), 1, vers), RPCRDMA_OK);
+		CHECK_EQ(wire_decode_changed(err_vers, N(err_vers), 1, vers), RPCRDMA_OK);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 3, 9, RDMA2_ERROR, 2}, 5, &h),
 	         RPCRDMA_BAD_VERS);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 3, 9, RDMA2_ERROR, 1, 1}, 6, &h),
@@ -272,9 +260,9 @@ test_versions(void)
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 0);
 	/* Types that table 2 does not have. */
 	for (uint32_t t = 0; t < 300; t++)
-		CHECK_EQ(decode_changed(call_plain, N(call_plain), 3, t) == RPCRDMA_BAD_HTYPE,
+		CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), 3, t) == RPCRDMA_BAD_HTYPE,
 		         t < 4 || t > 13);
-	CHECK_EQ(decode_changed(call_plain, N(call_plain), 3, 0xffffff0a), RPCRDMA_BAD_HTYPE);
+	CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), 3, 0xffffff0a), RPCRDMA_BAD_HTYPE);
 }
 
 static void
@@ -286,18 +274,18 @@ test_rules(void)
 	struct rpcrdma_hdr h;
 
 	/* s6.6.3: every segment of a Call chunk is at position 0; s6.3.5: there is one. */
-	CHECK_EQ(decode_changed(x, n, 6, 4), RPCRDMA_BAD_XDR);
-	CHECK_EQ(decode_changed(x, n, 12, 4), RPCRDMA_BAD_XDR);
+	CHECK_EQ(wire_decode_changed(x, n, 6, 4), RPCRDMA_BAD_XDR);
+	CHECK_EQ(wire_decode_changed(x, n, 12, 4), RPCRDMA_BAD_XDR);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){1, 2, 9, 8, 0, 0, 0, 0, 0}, 9, &h),
 	         RPCRDMA_BAD_XDR);
 	/* s4.5.1: multiples of four; s4.5.1.1: not backwards; s6.3.7: not 0. */
 	for (uint32_t p = 0; p < 90; p++) {
 		bool ok = p % 4 == 0 && p > 0 && p <= 72;
 
-		CHECK_EQ(decode_changed(x, n, 19, p) == RPCRDMA_OK, ok);
-		CHECK_EQ(decode_changed(x, n, 31, p) == RPCRDMA_OK, p % 4 == 0 && p >= 72);
+		CHECK_EQ(wire_decode_changed(x, n, 19, p) == RPCRDMA_OK, ok);
+		CHECK_EQ(wire_decode_changed(x, n, 31, p) == RPCRDMA_OK, p % 4 == 0 && p >= 72);
 	}
-	CHECK_EQ(decode_changed(call_chunks, N(call_chunks), 6, 0), RPCRDMA_BAD_XDR);
+	CHECK_EQ(wire_decode_changed(call_chunks, N(call_chunks), 6, 0), RPCRDMA_BAD_XDR);
 	/* s6.3.8: exactly one Reply chunk. */
 	CHECK_EQ(wire_decode_words((const uint32_t[]){1, 2, 9, RDMA2_REPLY_EXTERNAL, 0, 0}, 6, &h),
 	         RPCRDMA_BAD_XDR);
@@ -307,10 +295,10 @@ test_rules(void)
 	CHECK(h.chunks.has_reply);
 	/* RFC 4506 s4.4: 0 or 1, also for the flag that another element follows. */
 	for (unsigned int at = 5; at <= 7; at++) {
-		CHECK_EQ(decode_changed(call_plain, N(call_plain), at, 2), RPCRDMA_BAD_XDR);
-		CHECK_EQ(decode_changed(call_plain, N(call_plain), at, 0x01000000),
+		CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), at, 2), RPCRDMA_BAD_XDR);
+		CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), at, 0x01000000),
 		         RPCRDMA_BAD_XDR);
-		CHECK_EQ(decode_changed(call_plain, N(call_plain), at, 0xffffffff),
+		CHECK_EQ(wire_decode_changed(call_plain, N(call_plain), at, 0xffffffff),
 		         RPCRDMA_BAD_XDR);
 	}
 	/* rdma_rpc_first_word is part of the header: a payload has one word at least. */
@@ -332,17 +320,18 @@ test_huge_counts(void)
 
 	for (unsigned int i = 0; i < N(counts); i++) {
 		/* Segments of Write and Reply chunks; properties; the octets of one. */
-		CHECK_EQ(decode_changed(reply_writes, N(reply_writes), 5, counts[i]),
+		CHECK_EQ(wire_decode_changed(reply_writes, N(reply_writes), 5, counts[i]),
 		         RPCRDMA_BAD_XDR);
-		CHECK_EQ(decode_changed(reply_external, N(reply_external), 5, counts[i]),
+		CHECK_EQ(wire_decode_changed(reply_external, N(reply_external), 5, counts[i]),
 		         RPCRDMA_BAD_XDR);
-		CHECK_EQ(decode_changed(call_external, N(call_external), N(call_external) - 5,
-		                        counts[i]),
+		CHECK_EQ(wire_decode_changed(call_external, N(call_external), N(call_external) - 5,
+		                             counts[i]),
 		         RPCRDMA_BAD_XDR);
 		if (counts[i] > 3)
-			CHECK_EQ(decode_changed(props, N(props), 4, counts[i]), RPCRDMA_BAD_XDR);
+			CHECK_EQ(wire_decode_changed(props, N(props), 4, counts[i]),
+			         RPCRDMA_BAD_XDR);
 		if (counts[i] > 28)
-			CHECK_EQ(decode_changed(props, N(props), 6, counts[i]),
+			CHECK_EQ(wire_decode_changed(props, N(props), 6, counts[i]),
 			         RPCRDMA_BAD_PROPVAL);
 	}
 }

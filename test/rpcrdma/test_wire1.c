@@ -54,17 +54,6 @@ static const struct vector vectors[] = {
         {nfs_acl_reply, N(nfs_acl_reply), 0, RPCRDMA_DIR_REPLY},
 };
 
-static enum rpcrdma_verdict
-decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word)
-{
-	uint32_t copy[256];
-	struct rpcrdma_hdr h;
-
-	memcpy(copy, w, n * sizeof(*w));
-	copy[at] = word;
-	return wire_decode_words(copy, n, &h);
-}
-
 static void
 test_linux(void)
 {
@@ -193,7 +182,7 @@ test_rules(void)
 		                                               : RPCRDMA_OK);
 	/* s4.5.2: an undefined procedure; s4.2.4: the place of the payload. */
 	for (uint32_t proc = 5; proc < 20; proc++)
-		CHECK_EQ(decode_changed(nfs_null_call, N(nfs_null_call), 3, proc),
+		CHECK_EQ(wire_decode_changed(nfs_null_call, N(nfs_null_call), 3, proc),
 		         RPCRDMA_BAD_HTYPE);
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 0}, 7, &h),
 	         RPCRDMA_BAD_XDR);
@@ -201,14 +190,15 @@ test_rules(void)
 	         RPCRDMA_BAD_XDR); /* a Write chunk holds no payload */
 	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 1, 0}, 8, &h),
 	         RPCRDMA_OK);
-	CHECK_EQ(decode_changed(nfs_write_call, N(nfs_write_call), 5, 0), RPCRDMA_BAD_XDR);
+	CHECK_EQ(wire_decode_changed(nfs_write_call, N(nfs_write_call), 5, 0), RPCRDMA_BAD_XDR);
 	/* s3.4.5: a multiple of four. */
 	for (uint32_t p = 1; p < 20; p++)
-		CHECK_EQ(decode_changed(nfs_write_call, N(nfs_write_call), 5, p),
+		CHECK_EQ(wire_decode_changed(nfs_write_call, N(nfs_write_call), 5, p),
 		         p % 4 == 0 ? RPCRDMA_OK : RPCRDMA_BAD_XDR);
 	/* RFC 4506 s4.4: 0 or 1. */
 	for (unsigned int at = 4; at <= 6; at++)
-		CHECK_EQ(decode_changed(nfs_null_call, N(nfs_null_call), at, 2), RPCRDMA_BAD_XDR);
+		CHECK_EQ(wire_decode_changed(nfs_null_call, N(nfs_null_call), at, 2),
+		         RPCRDMA_BAD_XDR);
 	/* The direction is in the second word of the RPC message (RFC 8167 s5). */
 	CHECK_EQ(wire_decode(m, 52, NULL, &h), RPCRDMA_OK);
 	m[35] = 2;

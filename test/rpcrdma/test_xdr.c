@@ -5,12 +5,12 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
 #include "weft_test.h"
+#include "xdr_arg.h"
 
 /* A member of each kind: numbers between opaques, a string, fixed and counted octets. */
 struct thing {
@@ -39,11 +39,8 @@ static bool_t
 xdr_thing(XDR *x, ...)
 {
 	struct thing *t;
-	va_list ap;
 
-	va_start(ap, x);
-	t = va_arg(ap, struct thing *);
-	va_end(ap);
+	XDR_ARG(x, t);
 	return xdr_u_int(x, &t->first) && xdr_bytes(x, &t->a, &t->a_len, THING_MAX) &&
 	       xdr_u_int64_t(x, &t->middle) && xdr_string(x, &t->name, 255) &&
 	       xdr_opaque(x, t->fixed, sizeof(t->fixed)) &&

@@ -47,6 +47,17 @@ wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr)
 	return wire_decode(m, wire_words(m, w, n), NULL, hdr);
 }
 
+enum rpcrdma_verdict
+wire_decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word)
+{
+	uint32_t copy[256];
+	struct rpcrdma_hdr h;
+
+	memcpy(copy, w, n * sizeof(*w));
+	copy[at] = word;
+	return wire_decode_words(copy, n, &h);
+}
+
 static uint32_t
 rand_below(uint64_t *s, uint32_t n)
 {

@@ -34,6 +34,10 @@ enum rpcrdma_verdict wire_decode(const void *buf, uint32_t len, const struct rpc
 /** The same for words in host order, at most 2 KiB. */
 enum rpcrdma_verdict wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr);
 
+/** The same with the word at index `at` changed. */
+enum rpcrdma_verdict wire_decode_changed(const uint32_t *w, unsigned int n, unsigned int at,
+                                         uint32_t word);
+
 /** Make a random header of this type. It has any content that the type may have, within
  * WIRE_MAX_BYTES. */
 void wire_random(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint64_t *s);
