@@ -837,3 +837,13 @@ const struct weft_hash_ops rig_hash = {
         .update = hash_update,
         .final = hash_final,
 };
+
+void
+rig_hash_of(const void *p, size_t n, uint8_t out[8])
+{
+	struct weft_hash_state st;
+
+	rig_hash.init(&st, NULL, 0);
+	rig_hash.update(&st, p, n);
+	rig_hash.final(&st, out);
+}

@@ -149,4 +149,30 @@ void rig_medium_close(struct rig_medium *m);
 extern const struct weft_hash_ops rig_hash; /* its result has 8 octets */
 extern unsigned int rig_hashes;             /* hash states begun and not ended */
 
+static inline struct weft_rdmap_req
+rig_op_read(const struct weft_mem_mr *mr, uint64_t to, uint32_t len, const struct weft_mem_mr *sink,
+            uint64_t sink_to)
+{
+	return (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
+	                               .len_bytes = len,
+	                               .stag = mr->stag,
+	                               .to = to,
+	                               .sink_stag = sink->stag,
+	                               .sink_to = sink_to};
+}
+
+static inline struct weft_rdmap_req
+rig_op_write(const struct weft_mem_mr *mr, uint64_t to, const void *p, uint32_t len)
+{
+	return (struct weft_rdmap_req){.op = WEFT_RDMAP_WRITE,
+	                               .nsge = 1,
+	                               .sge = {{(uint8_t *)(uintptr_t)p, len}},
+	                               .len_bytes = len,
+	                               .stag = mr->stag,
+	                               .to = to};
+}
+
+/** The hash of n octets by rig_hash. */
+void rig_hash_of(const void *p, size_t n, uint8_t out[8]);
+
 #endif /* RDMAP_RIG_H */

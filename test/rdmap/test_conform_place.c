@@ -14,16 +14,6 @@
 #include "conform.h"
 
 static void
-hash_of(const uint8_t *p, size_t n, uint8_t out[8])
-{
-	struct weft_hash_state st;
-
-	rig_hash.init(&st, NULL, 0);
-	rig_hash.update(&st, p, n);
-	rig_hash.final(&st, out);
-}
-
-static void
 place(uint8_t op, uint32_t msn, uint64_t off, uint32_t len, const void *rest, uint32_t n)
 {
 	rig_inject_place(&rig.b, op, msn, cf.all->stag, CF_BASE + off, len, rest, n);
@@ -100,7 +90,7 @@ test_responses(void)
 	place(WEFT_RDMAP_VERIFY_REQ, 2, 8, 100, NULL, 0);
 	place(WEFT_RDMAP_AWRITE_REQ, 3, 16, 8, word, 8);
 	rig_pump();
-	hash_of(cf.med.shadow + 8, 100, hash);
+	rig_hash_of(cf.med.shadow + 8, 100, hash);
 	expect_resp(WEFT_RDMAP_FLUSH_RESP, 1, NULL, 0);
 	expect_resp(WEFT_RDMAP_VERIFY_RESP, 2, hash, 8);
 	expect_resp(WEFT_RDMAP_AWRITE_RESP, 3, NULL, 0);
@@ -257,7 +247,7 @@ test_lengths(void)
 			cf_open();
 			for (uint32_t k = 0; k < CF_BYTES; k++)
 				cf.med.shadow[k] = (uint8_t)(k * 7 + k / 256);
-			hash_of(cf.med.shadow + off, len[i], hash);
+			rig_hash_of(cf.med.shadow + off, len[i], hash);
 			place(WEFT_RDMAP_VERIFY_REQ, 1, off, len[i], NULL, 0);
 			place(WEFT_RDMAP_VERIFY_REQ, 2, off, len[i], hash, 8);
 			place(WEFT_RDMAP_FLUSH_REQ, 3, off, len[i], "\0\0\0\1", 4);
@@ -270,7 +260,7 @@ test_lengths(void)
 			for (uint32_t k = 0; k < len[i]; k++)
 				CHECK_EQ(cf.med.shadow[off + k], CF_FILL);
 			/* s2.1.2: a Verify after the Flush hashes the flushed octets */
-			hash_of(cf.med.p.base + off, len[i], other);
+			rig_hash_of(cf.med.p.base + off, len[i], other);
 			place(WEFT_RDMAP_VERIFY_REQ, 4, off, len[i], other, 8);
 			rig_pump();
 			expect_resp(WEFT_RDMAP_VERIFY_RESP, 4, other, 8);
@@ -290,7 +280,7 @@ test_strict_order(void)
 		cf.touched = true;
 		cf.med.immediate = immediate;
 		memset(cf.med.shadow, 0, CF_BYTES);
-		hash_of(cf.med.p.base, 64, hash);
+		rig_hash_of(cf.med.p.base, 64, hash);
 		cf.med.eagain = 3;
 		place(WEFT_RDMAP_FLUSH_REQ, 1, 0, 64, "\0\0\0\1", 4);
 		place(WEFT_RDMAP_VERIFY_REQ, 2, 0, 64, hash, 8);

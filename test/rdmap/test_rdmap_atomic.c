@@ -46,29 +46,6 @@ op_swap(const struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cmp_ma
 	                                          .cmp_mask = cmp_mask}};
 }
 
-static struct weft_rdmap_req
-op_read(const struct weft_mem_mr *mr, uint64_t to, uint32_t len, const struct weft_mem_mr *sink,
-        uint64_t sink_to)
-{
-	return (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
-	                               .len_bytes = len,
-	                               .stag = mr->stag,
-	                               .to = to,
-	                               .sink_stag = sink->stag,
-	                               .sink_to = sink_to};
-}
-
-static struct weft_rdmap_req
-op_write(const struct weft_mem_mr *mr, uint64_t to, const void *p, uint32_t len)
-{
-	return (struct weft_rdmap_req){.op = WEFT_RDMAP_WRITE,
-	                               .nsge = 1,
-	                               .sge = {{(uint8_t *)(uintptr_t)p, len}},
-	                               .len_bytes = len,
-	                               .stag = mr->stag,
-	                               .to = to};
-}
-
 /* The octets of a FetchAdd and a CmpSwap request, and of the response with the identifier of the
  * request. */
 static void
@@ -194,9 +171,9 @@ test_strict_order(void)
 	                               .len_bytes = 4096,
 	                               .stag = mr->stag,
 	                               .flush_flags = WEFT_FLUSH_PERSISTENT};
-	q[1] = op_read(mr, 0, 8, sink, 0);
+	q[1] = rig_op_read(mr, 0, 8, sink, 0);
 	q[2] = op_add(mr, 0, 10, 0);
-	q[3] = op_read(mr, 0, 8, sink, 8);
+	q[3] = rig_op_read(mr, 0, 8, sink, 8);
 	q[4] = op_swap(mr, 0, 11, UINT64_MAX, 77, UINT64_MAX);
 	q[5] = q[0];
 	for (unsigned int i = 0; i < 6; i++)
@@ -280,7 +257,7 @@ test_order_table(void)
 {
 	/* RDMA Write, Atomic: the Write is placed before */
 	row_open();
-	row.first = op_write(row.mr, 0, &row.value, 8);
+	row.first = rig_op_write(row.mr, 0, &row.value, 8);
 	row.second = op_add(row.mr, 0, 1, 0);
 	row_run();
 	CHECK_EQ(row.second.atomic.orig, 0x1000);
@@ -289,7 +266,7 @@ test_order_table(void)
 
 	/* RDMA Read, Atomic: the Read is first; responses in order */
 	row_open();
-	row.first = op_read(row.mr, 0, 8, row.sink, 0);
+	row.first = rig_op_read(row.mr, 0, 8, row.sink, 0);
 	row.second = op_add(row.mr, 0, 1, 0);
 	row_run();
 	CHECK_EQ(*(uint64_t *)(void *)buf, 0);
@@ -299,7 +276,7 @@ test_order_table(void)
 	/* Atomic, RDMA Read: the Read sees the Atomic's result */
 	row_open();
 	row.first = op_add(row.mr, 0, 1, 0);
-	row.second = op_read(row.mr, 0, 8, row.sink, 0);
+	row.second = rig_op_read(row.mr, 0, 8, row.sink, 0);
 	row_run();
 	CHECK_EQ(*(uint64_t *)(void *)buf, 1);
 	CHECK(rig_ev(&rig.a, EV_DONE, 0)->req == &row.first);
@@ -320,7 +297,7 @@ test_order_table(void)
 		atomics_before = 0;
 		rig.b.hook = on_receive;
 		rig_post_recv(&rig.b, 1);
-		row.first = op_write(row.mr, 0, &row.value, 8);
+		row.first = rig_op_write(row.mr, 0, &row.value, 8);
 		row.first.op = i == 0 ? WEFT_RDMAP_SEND : WEFT_RDMAP_IMM;
 		if (i == 1)
 			row.first.nsge = 0;
@@ -339,7 +316,7 @@ test_order_table(void)
 		rig_post_recv(&rig.b, 1);
 		rig.b.space = 0;
 		row.first = op_add(row.mr, 0, 1, 0);
-		row.second = op_write(row.mr, 64, &row.value, 8);
+		row.second = rig_op_write(row.mr, 64, &row.value, 8);
 		row.second.op = (uint8_t[]){WEFT_RDMAP_WRITE, WEFT_RDMAP_SEND, WEFT_RDMAP_IMM}[i];
 		weft_rdmap_post(rig.a.r, &row.first);
 		weft_rdmap_post(rig.a.r, &row.second);
@@ -365,7 +342,7 @@ test_fence(void)
 	row_open();
 	rig.b.space = 0;
 	row.first = op_add(row.mr, 0, 1, 0);
-	row.second = op_write(row.mr, 64, &row.value, 8);
+	row.second = rig_op_write(row.mr, 64, &row.value, 8);
 	row.second.fence = true;
 	weft_rdmap_post(rig.a.r, &row.first);
 	weft_rdmap_post(rig.a.r, &row.second);

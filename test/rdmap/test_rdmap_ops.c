@@ -21,29 +21,6 @@ fill(uint8_t *p, size_t n)
 }
 
 static struct weft_rdmap_req
-op_write(const struct weft_mem_mr *mr, uint64_t to, uint8_t *p, uint32_t len)
-{
-	return (struct weft_rdmap_req){.op = WEFT_RDMAP_WRITE,
-	                               .nsge = 1,
-	                               .sge = {{p, len}},
-	                               .len_bytes = len,
-	                               .stag = mr->stag,
-	                               .to = to};
-}
-
-static struct weft_rdmap_req
-op_read(const struct weft_mem_mr *mr, uint64_t to, uint32_t len, const struct weft_mem_mr *sink,
-        uint64_t sink_to)
-{
-	return (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
-	                               .len_bytes = len,
-	                               .stag = mr->stag,
-	                               .to = to,
-	                               .sink_stag = sink->stag,
-	                               .sink_to = sink_to};
-}
-
-static struct weft_rdmap_req
 op_flush(const struct weft_mem_mr *mr, uint64_t to, uint32_t len, uint32_t flags)
 {
 	return (struct weft_rdmap_req){.op = WEFT_RDMAP_FLUSH_REQ,
@@ -76,16 +53,6 @@ op_awrite(const struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 	return q;
 }
 
-static void
-hash_of(const void *p, size_t n, uint8_t out[8])
-{
-	struct weft_hash_state st;
-
-	rig_hash.init(&st, NULL, 0);
-	rig_hash.update(&st, p, n);
-	rig_hash.final(&st, out);
-}
-
 static const uint32_t sizes[] = {0, 1, 7, 1385, 1386, 1387, 2772, 2773, 65535, 65536, 300001};
 
 static void
@@ -97,7 +64,7 @@ test_write(void)
 	mr = rig_reg(&rig.b, dst, sizeof(dst), 0x1000, ALL & ~0x70, NULL, NULL);
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		uint32_t n = sizes[i];
-		struct weft_rdmap_req q = op_write(mr, 0x1000 + 5, src, n);
+		struct weft_rdmap_req q = rig_op_write(mr, 0x1000 + 5, src, n);
 
 		fill(src, n);
 		memset(dst, 0xee, sizeof(dst));
@@ -174,7 +141,7 @@ test_read(void)
 	sink = rig_reg(&rig.a, dst, sizeof(dst), 77, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	memset(dst, 0, sizeof(dst));
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
-		q[i] = op_read(from, from->base_to + off, sizes[i], sink, 77 + off);
+		q[i] = rig_op_read(from, from->base_to + off, sizes[i], sink, 77 + off);
 		weft_rdmap_post(rig.a.r, &q[i]);
 		off += sizes[i];
 	}
@@ -187,7 +154,7 @@ test_read(void)
 	CHECK_EQ(dst[off], 0);
 	/* zero length: nothing is checked, on either side */
 	from->stag ^= 0x5a5a;
-	q[0] = op_read(from, 1, 0, from, 2);
+	q[0] = rig_op_read(from, 1, 0, from, 2);
 	from->stag ^= 0x5a5a;
 	rig.a.nev = 0;
 	weft_rdmap_post(rig.a.r, &q[0]);
@@ -352,7 +319,7 @@ test_verify(void)
 				uint8_t want[8];
 
 				m.immediate = how == 1;
-				hash_of(p + 3, n[i], want);
+				rig_hash_of(p + 3, n[i], want);
 				q = op_verify(how == 2 ? plain : mr, (1 << 30) + 3, n[i],
 				              with ? want : NULL);
 				rig.a.nev = 0;
@@ -383,7 +350,7 @@ test_verify_slices(void)
 	side = rig_reg(&rig.b, dst, 4096, 0, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	memset(dst, 0, 16);
 	v = op_verify(mr, 0, 640 * 1024, NULL);
-	w = op_write(side, 0, src + 5, 16);
+	w = rig_op_write(side, 0, src + 5, 16);
 	weft_rdmap_post(rig.a.r, &v);
 	weft_rdmap_post(rig.a.r, &w);
 	while (rig_status(&rig.a, &v) < 0) {
@@ -435,10 +402,10 @@ test_commit_pipeline(void)
 	for (unsigned int round = 0; round < 20; round++) {
 		fill(src, 200000);
 		fill(word, 8);
-		hash_of(src, 200000, hash);
-		q[0] = op_write(mr, 4096, src, 70000);
-		q[1] = op_write(mr, 4096 + 70000, src + 70000, 60000);
-		q[2] = op_write(mr, 4096 + 130000, src + 130000, 70000);
+		rig_hash_of(src, 200000, hash);
+		q[0] = rig_op_write(mr, 4096, src, 70000);
+		q[1] = rig_op_write(mr, 4096 + 70000, src + 70000, 60000);
+		q[2] = rig_op_write(mr, 4096 + 130000, src + 130000, 70000);
 		q[3] = op_flush(mr, 4096, 200000, WEFT_FLUSH_PERSISTENT);
 		q[4] = op_verify(mr, 4096, 200000, hash);
 		q[5] = op_awrite(mr, 8, word);
@@ -479,11 +446,11 @@ test_ord(void)
 	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	fill(src, 4096);
 	for (unsigned int i = 0; i < 9; i++) {
-		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
+		q[i] = rig_op_read(mr, i * 100, 100, sink, i * 100);
 		weft_rdmap_post(rig.a.r, &q[i]);
 	}
 	/* behind a stalled Read: the Write waits, too */
-	w = op_write(mr, 4000, src, 50);
+	w = rig_op_write(mr, 4000, src, 50);
 	weft_rdmap_post(rig.a.r, &w);
 	weft_sched_run(&rig.a.sched, rig.now_ns);
 	weft_rdmap_depths(rig.a.r, &out, &in);
@@ -518,7 +485,7 @@ test_ord_stalls(void)
 	mr = rig_reg(&rig.b, src, 4096, 0, ALL & ~0x70, NULL, NULL);
 	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	for (unsigned int i = 0; i < 4; i++) {
-		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
+		q[i] = rig_op_read(mr, i * 100, 100, sink, i * 100);
 		weft_rdmap_post(rig.a.r, &q[i]);
 	}
 	rig_pump();
@@ -540,8 +507,8 @@ test_fence(void)
 	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	fill(src, 4096);
 	for (int fence = 0; fence < 2; fence++) {
-		r = op_read(mr, 0, 100, sink, 0);
-		w = op_write(mr, 0, dst + 2000, 100);
+		r = rig_op_read(mr, 0, 100, sink, 0);
+		w = rig_op_write(mr, 0, dst + 2000, 100);
 		w.fence = fence;
 		memset(dst + 2000, 0x11 + fence, 100);
 		rig.a.nev = 0;
@@ -608,15 +575,15 @@ test_both_ways(void)
 				side[!i]->recv_posted++;
 				break;
 			case 8:
-				q[i][k] = op_write(mr[!i], at, from[i] + at, n);
+				q[i][k] = rig_op_write(mr[!i], at, from[i] + at, n);
 				q[i][k].imm_op = WEFT_RDMAP_IMM;
 				side[!i]->recv_posted++;
 				break;
 			case 0:
-				q[i][k] = op_write(mr[!i], at, from[i] + at, n);
+				q[i][k] = rig_op_write(mr[!i], at, from[i] + at, n);
 				break;
 			case 1:
-				q[i][k] = op_read(mr[!i], at, n, mr[i], 32768 + at);
+				q[i][k] = rig_op_read(mr[!i], at, n, mr[i], 32768 + at);
 				break;
 			case 2:
 				q[i][k] = op_flush(mr[!i], at, n, WEFT_FLUSH_VISIBLE);
@@ -678,9 +645,9 @@ test_strict_order(void)
 	memset(dst, 9, 64);
 	m.eagain = 5;
 	q[0] = op_flush(mr, 0, 4096, WEFT_FLUSH_PERSISTENT);
-	q[1] = op_read(mr, 0, 64, sink, 0);
+	q[1] = rig_op_read(mr, 0, 64, sink, 0);
 	q[2] = op_awrite(mr, 0, (const uint8_t *)"ABCDEFGH");
-	q[3] = op_read(mr, 0, 64, sink, 64);
+	q[3] = rig_op_read(mr, 0, 64, sink, 64);
 	for (unsigned int i = 0; i < 4; i++)
 		weft_rdmap_post(rig.a.r, &q[i]);
 	for (unsigned int i = 0; i < 4; i++) {
@@ -716,7 +683,7 @@ test_invalidate_later(void)
 	rig_medium_open(&m, 1 << 18);
 	mr = rig_reg(&rig.b, m.p.base, 1 << 18, 0, ALL, &m.p, &rig_hash);
 	fill(m.p.base, 1 << 18);
-	hash_of(m.p.base, 1 << 18, want);
+	rig_hash_of(m.p.base, 1 << 18, want);
 	m.eagain = 3;
 	q[0] = op_flush(mr, 0, 1 << 18, WEFT_FLUSH_PERSISTENT);
 	q[1] = op_verify(mr, 0, 1 << 18, want);

@@ -56,16 +56,6 @@ line_close(void)
 }
 
 static void
-hash_of(const uint8_t *p, size_t n, uint8_t out[8])
-{
-	struct weft_hash_state st;
-
-	rig_hash.init(&st, NULL, 0);
-	rig_hash.update(&st, p, n);
-	rig_hash.final(&st, out);
-}
-
-static void
 line_post(enum kind k, uint32_t off, uint32_t len)
 {
 	struct weft_rdmap_req *q = &line.q[line.n];
@@ -230,7 +220,7 @@ test_every_length(void)
 					struct weft_rdmap_req *q = &line.q[line.n - 1];
 
 					q->hash_bytes = 8;
-					hash_of(line.med.shadow + len % 97, len, q->hash);
+					rig_hash_of(line.med.shadow + len % 97, len, q->hash);
 				}
 			}
 		rig_pump();
@@ -238,7 +228,7 @@ test_every_length(void)
 		for (unsigned int i = 0; i < line.n; i++) {
 			uint8_t want[8];
 
-			hash_of(line.med.shadow + i / 2 % 97, i / 2, want);
+			rig_hash_of(line.med.shadow + i / 2 % 97, i / 2, want);
 			CHECK_EQ(line.q[i].hash_bytes, 8);
 			CHECK_MEM(line.q[i].hash, want, 8);
 		}
@@ -255,7 +245,7 @@ test_whole_region(void)
 
 		line_open(depths[d], false);
 		memset(line.med.shadow, 0, BYTES);
-		hash_of(line.med.p.base, BYTES, want);
+		rig_hash_of(line.med.p.base, BYTES, want);
 		for (unsigned int i = 0; i < 8; i++) {
 			line_post(FLUSH, 12345, 1u << 31);
 			line.q[line.n - 1].flush_flags |= WEFT_FLUSH_REGION;
