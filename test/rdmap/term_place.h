@@ -21,7 +21,11 @@ place_as(uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo, uint32_t len)
 	static void name##_short(void) { place_as(0x40 | (op), 1, 1, 0, (len) - 1); }              \
 	static void name##_nothing(void) { place_as(0x40 | (op), 1, 1, 0, 0); }                    \
 	static void name##_rv(void) { place_as((op), 1, 1, 0, len); }                              \
-	static void name##_qn_0(void) { rig_post_recv(&rig.b, 1); place_as(0x40 | (op), 0, 1, 0, len); } \
+	static void name##_qn_0(void)                                                              \
+	{                                                                                          \
+		rig_post_recv(&rig.b, 1);                                                          \
+		place_as(0x40 | (op), 0, 1, 0, len);                                               \
+	}                                                                                          \
 	static void name##_qn_2(void) { place_as(0x40 | (op), 2, 1, 0, len); }                     \
 	static void name##_qn_3(void) { place_as(0x40 | (op), 3, 1, 0, len); }                     \
 	static void name##_qn_4(void) { place_as(0x40 | (op), 4, 1, 0, len); }                     \
@@ -40,7 +44,8 @@ place_as(uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo, uint32_t len)
 	{                                                                                          \
 		cf.med.eagain = 2;                                                                 \
 		flush_flags(1);                                                                    \
-		rig_inject_place(&rig.b, op, 2, 0x12345678, CF_BASE, 8, "\0\0\0\1\0\0\0", (len) - 16); \
+		rig_inject_place(&rig.b, op, 2, 0x12345678, CF_BASE, 8, "\0\0\0\1\0\0\0",          \
+		                 (len) - 16);                                                      \
 		cf_blame();                                                                        \
 		flushed_first();                                                                   \
 	}                                                                                          \
@@ -166,7 +171,8 @@ verify_revoked(void)
 	cf_blame();
 	(void)stag_of_before(&cf.all);
 	flushed_first();
-	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
+	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE,
+	                 NULL, NULL);
 }
 static void
 verify_revoked_midway(void)
@@ -177,7 +183,8 @@ verify_revoked_midway(void)
 	rig_step();
 	(void)stag_of_before(&cf.all);
 	rig_step();
-	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
+	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE,
+	                 NULL, NULL);
 }
 /* one bit of the region's last octet differs, on the medium only */
 static void
@@ -191,7 +198,8 @@ verify_one_bit(void)
 	rig_hash.update(&st, cf.med.p.base, CF_BYTES);
 	rig_hash.final(&st, hash);
 	cf.med.shadow[CF_BYTES - 1] ^= 0x80;
-	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 1, cf.all->stag, CF_BASE, CF_BYTES, hash, 8);
+	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 1, cf.all->stag, CF_BASE,
+	                 CF_BYTES, hash, 8);
 }
 
 /* ---- Atomic Write ---- */

@@ -29,8 +29,14 @@ static void by_end(void) { gone(0); }
 static void by_bad_write(void) { CF_TAGGED(0x40, 0x12345678, CF_BASE, "abcd", 4); }
 static void by_bad_read(void) { CF_READ(1, 0x12345678, CF_BASE, 4); }
 static void by_terminate(void) { CF_UNTAGGED(0x47, 2, 1, 0, "\x02\x07\0\0", 4); }
-static void by_own_terminate(void) { weft_rdmap_terminate(rig.b.r, &(struct weft_term){0, 2, 7}, rig.now_ns); }
-static void by_crc(void) { weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC}); }
+static void by_own_terminate(void)
+{
+	weft_rdmap_terminate(rig.b.r, &(struct weft_term){0, 2, 7}, rig.now_ns);
+}
+static void by_crc(void)
+{
+	weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC});
+}
 static void by_fin(void) { weft_ddp_mpa_ops.eof(rig.b.ddp); }
 static void by_close(void) { weft_rdmap_close(rig.b.r, rig.now_ns); }
 static void by_close_and_silence(void)

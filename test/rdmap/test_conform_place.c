@@ -388,9 +388,15 @@ static void by_abort(void) { weft_rdmap_abort(rig.b.r, rig.now_ns); }
 static void by_destroy(void) { weft_rdmap_destroy(rig.b.r); rig.b.r = NULL; }
 static void by_reset(void) { lost(-ECONNRESET); }
 static void by_terminate(void) { CF_UNTAGGED(0x47, 2, 1, 0, "\x02\x07\0\0", 4); }
-static void by_own_terminate(void) { weft_rdmap_terminate(rig.b.r, &(struct weft_term){0, 2, 7}, rig.now_ns); }
+static void by_own_terminate(void)
+{
+	weft_rdmap_terminate(rig.b.r, &(struct weft_term){0, 2, 7}, rig.now_ns);
+}
 static void by_bad_write(void) { CF_TAGGED(0x40, 0x12345678, CF_BASE, "abcd", 4); }
-static void by_crc(void) { weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC}); }
+static void by_crc(void)
+{
+	weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC});
+}
 /* clang-format on */
 
 /*

@@ -41,7 +41,9 @@ static const struct {
 	{1, 1, 0x04, "DDP layer: tagged buffer error: invalid DDP version"},
 	{1, 2, 0x00, "DDP layer: untagged buffer error: code 0x00"},
 	{1, 2, 0x01, "DDP layer: untagged buffer error: invalid queue number"},
-	{1, 2, 0x02, "DDP layer: untagged buffer error: no buffer: no receive posted, or more requests than IRD"},
+	{1, 2, 0x02,
+	 "DDP layer: untagged buffer error: "
+	 "no buffer: no receive posted, or more requests than IRD"},
 	{1, 2, 0x03, "DDP layer: untagged buffer error: message sequence number out of range"},
 	{1, 2, 0x04, "DDP layer: untagged buffer error: invalid message offset"},
 	{1, 2, 0x05, "DDP layer: untagged buffer error: message longer than the receive"},
