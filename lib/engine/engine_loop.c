@@ -268,6 +268,19 @@ engine_take_over(struct weft_worker *w)
 	return -EBUSY;
 }
 
+unsigned int
+weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns)
+{
+	unsigned int n;
+
+	if (unlikely(!weft_vworker_is_mine(&w->v)))
+		weft_engine_adopt(w);
+	n = engine_turn(w, now_ns);
+	w->polls++;
+	w->busy_polls += n > 0;
+	return n;
+}
+
 int
 weft_worker_poll(struct weft_worker *w)
 {
@@ -285,27 +298,11 @@ weft_worker_poll(struct weft_worker *w)
 	nested = atomic_load_explicit(&w->inside, memory_order_relaxed); /* a callback may poll */
 	atomic_store_explicit(&w->inside, 1, memory_order_relaxed);
 	start = rte_rdtsc();
-	n = engine_turn(w, engine_ns(start));
-	w->polls++;
-	if (n > 0) {
-		w->busy_polls++;
+	n = weft_engine_poll_at(w, engine_ns(start));
+	if (n > 0)
 		weft_engine_hist_add(&w->hist, rte_rdtsc() - start);
-	}
 	atomic_store_explicit(&w->inside, nested, memory_order_release);
 	return (int)n;
-}
-
-unsigned int
-weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns)
-{
-	unsigned int n;
-
-	if (unlikely(!weft_vworker_is_mine(&w->v)))
-		weft_engine_adopt(w);
-	n = engine_turn(w, now_ns);
-	w->polls++;
-	w->busy_polls += n > 0;
-	return n;
 }
 
 /** Whether another poll would have work without new input. */
@@ -360,10 +357,8 @@ engine_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t w
 
 	fds[0] = (struct pollfd){.fd = v->work.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = weft_exec_fd(v->sched.exec), .events = POLLIN};
-	if (engine_has_work(w))
-		return rc;
 	now_ns = weft_engine_clock_ns();
-	next_ns = weft_timer_next(&v->sched.wheel);
+	next_ns = weft_engine_next_ns(w);
 	if (next_ns <= now_ns)
 		return rc;
 	wait_ns = RTE_MIN(wait_ns, next_ns - now_ns);

@@ -11,12 +11,6 @@ mpa_may_send(const struct weft_mpa *m)
 	return m->state == WEFT_MPA_FULL && !m->tx_closed && (m->initiator || m->peer_spoke);
 }
 
-bool
-weft_mpa_tx_ready(const struct weft_mpa *m)
-{
-	return mpa_may_send(m) && weft_tcp_send_space(m->tcp) > 0;
-}
-
 static void
 mpa_seg_send(struct weft_mpa *m, bool push, uint64_t now_ns)
 {

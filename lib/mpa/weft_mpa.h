@@ -172,8 +172,6 @@ struct weft_mpa {
 	bool shed;                       /**< drain_task has to report the fault of a shed FPDU */
 };
 
-/** Whether an FPDU may start now. */
-bool weft_mpa_tx_ready(const struct weft_mpa *m);
 /**
  * Begin an FPDU with a ULPDU of exactly ulpdu_bytes (1..mulpdu_bytes; 0: an RTR). Returns where to
  * write the ULPDU (contiguous, inside the segment), valid until weft_mpa_tx_end(). NULL: no space,

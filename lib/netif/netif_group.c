@@ -398,6 +398,19 @@ netif_group_moved(struct weft_netif *nif)
 }
 
 bool
+weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member)
+{
+	if (!rte_ring_empty(g->member[member].in))
+		return true;
+	if (member != 0)
+		return false;
+	for (unsigned int i = 1; i < g->steer.members; i++)
+		if (g->member[i].relay != NULL && !rte_ring_empty(g->member[i].relay))
+			return true;
+	return false;
+}
+
+bool
 weft_netif_handed(const struct weft_netif *nif)
 {
 	const struct weft_netif_group *g = nif->attr.group;
@@ -406,15 +419,10 @@ weft_netif_handed(const struct weft_netif *nif)
 	if (g == NULL)
 		return false;
 	me = &g->member[nif->attr.group_index];
-	if (!rte_ring_empty(me->in))
-		return true;
 	/* Frames that a full port left wait for the port. So do the frames behind them. */
-	if (me->index != 0 || me->pend_n > 0)
-		return false;
-	for (unsigned int i = 1; i < g->steer.members; i++)
-		if (g->member[i].relay != NULL && !rte_ring_empty(g->member[i].relay))
-			return true;
-	return false;
+	if (me->pend_n > 0)
+		return !rte_ring_empty(me->in);
+	return weft_netif_group_pending(g, me->index);
 }
 
 /* ---- Creation and end ---- */
@@ -579,19 +587,6 @@ const struct weft_netif_group_stats *
 weft_netif_group_stats(const struct weft_netif_group *g, unsigned int member)
 {
 	return &g->member[member].stats;
-}
-
-bool
-weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member)
-{
-	if (!rte_ring_empty(g->member[member].in))
-		return true;
-	if (member != 0)
-		return false;
-	for (unsigned int i = 1; i < g->steer.members; i++)
-		if (g->member[i].relay != NULL && !rte_ring_empty(g->member[i].relay))
-			return true;
-	return false;
 }
 
 int

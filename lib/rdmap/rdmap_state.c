@@ -59,7 +59,7 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 {
 	RTE_ASSERT(rdmap_states[r->state].next & 1u << s);
 	WEFT_LOG(rdmap, DEBUG, "stream %" PRIu64 ": %s -> %s", r->ddp.scope.stream,
-	         rdmap_states[r->state].name, rdmap_states[s].name);
+	         weft_rdmap_state_name(r->state), weft_rdmap_state_name(s));
 	r->state = s;
 	if (s == WEFT_RDMAP_ST_CLOSING && !r->fin_sent)
 		rdmap_linger(r, r->sched->now_ns);

@@ -15,7 +15,7 @@
 enum wire_body { BODY_NONE, BODY_ERROR, BODY_PROPS, BODY_REMAINING, BODY_CHUNKS };
 
 struct wire_type {
-	const char *name; /**< NULL: no such type */
+	bool known; /**< false: no such type */
 	enum wire_body body;
 	uint16_t parts;       /**< for BODY_CHUNKS: WIRE_* */
 	uint8_t skip_bytes;   /**< octets ahead of them that have no meaning */
@@ -26,52 +26,52 @@ struct wire_type {
 
 /* RFC 8166 s4.2.4. s4.6 keeps RDMA_MSGP and RDMA_DONE as types that are never sent. */
 static const struct wire_type types_1[] = {
-        [RDMA1_MSG] = {.name = "msg",
+        [RDMA1_MSG] = {.known = true,
                        .body = BODY_CHUNKS,
                        .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY,
                        .payload = true},
-        [RDMA1_NOMSG] = {.name = "nomsg",
+        [RDMA1_NOMSG] = {.known = true,
                          .body = BODY_CHUNKS,
                          .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY},
-        [RDMA1_MSGP] = {.name = "msgp",
+        [RDMA1_MSGP] = {.known = true,
                         .body = BODY_CHUNKS,
                         .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY,
                         .skip_bytes = 8, /* rdma_align, rdma_thresh */
                         .payload = true,
                         .obsolete = true},
-        [RDMA1_DONE] = {.name = "done", .obsolete = true},
-        [RDMA1_ERROR] = {.name = "error", .body = BODY_ERROR},
+        [RDMA1_DONE] = {.known = true, .obsolete = true},
+        [RDMA1_ERROR] = {.known = true, .body = BODY_ERROR},
 };
 
 /* Draft s6.1 table 2. */
 static const struct wire_type types_2[] = {
-        [RDMA2_ERROR] = {.name = "error", .body = BODY_ERROR},
-        [RDMA2_GRANT] = {.name = "grant"},
-        [RDMA2_CONNPROP_MIDDLE] = {.name = "connprop_middle", .body = BODY_PROPS},
-        [RDMA2_CONNPROP_FINAL] = {.name = "connprop_final", .body = BODY_PROPS},
-        [RDMA2_CALL_EXTERNAL] = {.name = "call_external",
+        [RDMA2_ERROR] = {.known = true, .body = BODY_ERROR},
+        [RDMA2_GRANT] = {.known = true},
+        [RDMA2_CONNPROP_MIDDLE] = {.known = true, .body = BODY_PROPS},
+        [RDMA2_CONNPROP_FINAL] = {.known = true, .body = BODY_PROPS},
+        [RDMA2_CALL_EXTERNAL] = {.known = true,
                                  .body = BODY_CHUNKS,
                                  .parts = WIRE_INV | WIRE_CALL | WIRE_READS | WIRE_WRITES |
                                           WIRE_REPLY,
                                  .dir = RPCRDMA_DIR_CALL},
-        [RDMA2_CALL_MIDDLE] = {.name = "call_middle",
+        [RDMA2_CALL_MIDDLE] = {.known = true,
                                .body = BODY_REMAINING,
                                .payload = true,
                                .dir = RPCRDMA_DIR_CALL},
-        [RDMA2_CALL_INLINE] = {.name = "call_inline",
+        [RDMA2_CALL_INLINE] = {.known = true,
                                .body = BODY_CHUNKS,
                                .parts = WIRE_INV | WIRE_READS | WIRE_WRITES | WIRE_REPLY,
                                .payload = true,
                                .dir = RPCRDMA_DIR_CALL},
-        [RDMA2_REPLY_EXTERNAL] = {.name = "reply_external",
+        [RDMA2_REPLY_EXTERNAL] = {.known = true,
                                   .body = BODY_CHUNKS,
                                   .parts = WIRE_WRITES | WIRE_REPLY,
                                   .dir = RPCRDMA_DIR_REPLY},
-        [RDMA2_REPLY_MIDDLE] = {.name = "reply_middle",
+        [RDMA2_REPLY_MIDDLE] = {.known = true,
                                 .body = BODY_REMAINING,
                                 .payload = true,
                                 .dir = RPCRDMA_DIR_REPLY},
-        [RDMA2_REPLY_INLINE] = {.name = "reply_inline",
+        [RDMA2_REPLY_INLINE] = {.known = true,
                                 .body = BODY_CHUNKS,
                                 .parts = WIRE_WRITES,
                                 .payload = true,
@@ -90,35 +90,7 @@ wire_type(uint32_t vers, uint32_t htype)
 		t = &types_1[htype];
 	else if (vers == RPCRDMA_V2 && htype < N_ELEMENTS(types_2))
 		t = &types_2[htype];
-	return t != NULL && t->name != NULL ? t : NULL;
-}
-
-const char *
-weft_rpcrdma_htype_str(uint32_t vers, uint32_t htype)
-{
-	const struct wire_type *t = wire_type(vers, htype);
-
-	return t != NULL ? t->name : "?";
-}
-
-const char *
-weft_rpcrdma_verdict_str(enum rpcrdma_verdict v)
-{
-	static const char *const names[] = {
-	        [RPCRDMA_OK] = "ok",
-	        [RPCRDMA_SHORT] = "too short",
-	        [RPCRDMA_BAD_VERS] = "unknown version",
-	        [RPCRDMA_BAD_HTYPE] = "unknown header type",
-	        [RPCRDMA_BAD_XDR] = "malformed",
-	        [RPCRDMA_BAD_PROPVAL] = "malformed property",
-	        [RPCRDMA_DISCARD] = "to be discarded",
-	        [RPCRDMA_MANY_READS] = "too many read chunks",
-	        [RPCRDMA_MANY_WRITES] = "too many write chunks",
-	        [RPCRDMA_MANY_SEGS] = "too many segments",
-	};
-
-	_Static_assert(N_ELEMENTS(names) == RPCRDMA_N_VERDICTS, "a name for each");
-	return (unsigned int)v < RPCRDMA_N_VERDICTS ? names[v] : "?";
+	return t != NULL && t->known ? t : NULL;
 }
 
 /* ---- Errors ---- */

@@ -201,10 +201,6 @@ enum rpcrdma_verdict {
 	RPCRDMA_N_VERDICTS,
 };
 
-const char *weft_rpcrdma_verdict_str(enum rpcrdma_verdict v);
-/** "call_inline", "msg" and the like; "?": the version has no such type. */
-const char *weft_rpcrdma_htype_str(uint32_t vers, uint32_t htype);
-
 /* ---- Decoding ---- */
 
 /**

@@ -95,7 +95,7 @@ test_no_memory(void)
 	CHECK_EQ(p->faults, 1);
 	/* the Terminate can still be sent before the end */
 	CHECK(!p->c->closed && !p->c->aborted);
-	CHECK(weft_mpa_tx_ready(p->m));
+	CHECK(peer_may_send(p));
 	peer_free(p);
 }
 

@@ -58,7 +58,6 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 	FUZZ_CHECK(v == want || (want == RPCRDMA_BAD_XDR && v == RPCRDMA_BAD_PROPVAL));
 	if (v == RPCRDMA_SHORT)
 		return;
-	(void)weft_rpcrdma_htype_str(h.p.vers, h.p.htype);
 	(void)weft_rpcrdma_dir(&h, buf, v == RPCRDMA_BAD_HTYPE ? h.len_bytes : len);
 	if (v != RPCRDMA_OK)
 		return;

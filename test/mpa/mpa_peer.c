@@ -237,3 +237,12 @@ peer_full(uint16_t mss, bool initiator)
 {
 	return peer_full_as(mss, initiator, PEER_C, PEER_C);
 }
+
+bool
+peer_may_send(const struct peer *p)
+{
+	if (weft_mpa_tx_begin(p->m, 1, PEER_NOW) == NULL)
+		return false;
+	weft_mpa_tx_cancel(p->m);
+	return true;
+}

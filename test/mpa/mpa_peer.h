@@ -45,6 +45,9 @@ struct peer *peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t th
 #define PEER_M 0x80
 #define PEER_C 0x40
 
+/** Whether MPA lets the owner begin an FPDU. The FPDU is cancelled. */
+bool peer_may_send(const struct peer *p);
+
 #define PEER_NOW (1000 * WEFT_NS_PER_MS)
 
 #endif /* MPA_PEER_H */

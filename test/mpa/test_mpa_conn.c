@@ -84,7 +84,7 @@ test_initiator_rev2(void)
 	struct peer *p = initiator(2, 16, 0x3fff);
 
 	check_sent(p, false, 0x50, 2, "\x00\x10\x3f\xffhi", 6);
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	send_frame(p, true, 0x50, 2, "\x00\x08\x00\x04ok", 6);
 	CHECK_EQ(p->replies, 1);
 	CHECK_EQ(p->frame.ird, 8);
@@ -92,7 +92,7 @@ test_initiator_rev2(void)
 	CHECK_EQ(p->frame.pdata_len_bytes, 2);
 	CHECK_MEM(p->frame.pdata, "ok", 2);
 	CHECK_EQ(p->m->state, WEFT_MPA_FULL);
-	CHECK(weft_mpa_tx_ready(p->m));
+	CHECK(peer_may_send(p));
 	run_timers(p, 100000000);
 	CHECK_EQ(p->closeds, 0);
 	peer_free(p);

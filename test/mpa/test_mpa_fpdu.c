@@ -377,7 +377,7 @@ test_rx_eof(void)
 			if (n == 0 || n == mpa_fpdu_bytes(30) || n == s.wire_bytes) {
 				CHECK_EQ(p->eofs, 1);
 				CHECK_EQ(p->closeds, 0);
-				CHECK(weft_mpa_tx_ready(p->m));
+				CHECK(peer_may_send(p));
 			} else {
 				CHECK_EQ(p->eofs, 0);
 				CHECK_EQ(p->closeds, 1);
@@ -577,15 +577,15 @@ test_tx_responder_waits(void)
 	struct peer *p = peer_full(MSS, false);
 	uint32_t one = mpa_fpdu_bytes(20);
 
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	CHECK(weft_mpa_tx_begin(p->m, 10, PEER_NOW) == NULL);
 	p->c->ops->writable(p->c->user);
 	CHECK_EQ(p->writables, 0);
 	fake_rx(p->c, s.wire, one - 1, 0, PEER_NOW);
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	fake_rx(p->c, s.wire + one - 1, 1, 0, PEER_NOW);
 	CHECK_EQ(p->writables, 1);
-	CHECK(weft_mpa_tx_ready(p->m));
+	CHECK(peer_may_send(p));
 	CHECK(weft_mpa_tx_begin(p->m, 10, PEER_NOW) != NULL);
 	weft_mpa_tx_end(p->m, PEER_NOW);
 	fake_rx(p->c, s.wire + one, one, 0, PEER_NOW);
@@ -599,7 +599,7 @@ test_tx_responder_waits(void)
 	s.wire[5] ^= 1;
 	fake_rx(p->c, s.wire, one, 0, PEER_NOW);
 	CHECK_EQ(p->faults, 1);
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	peer_free(p);
 	stream_free(&s);
 }
@@ -611,7 +611,7 @@ test_tx_no_space(void)
 	struct stream s = {0};
 
 	p->c->space = 0;
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	CHECK(!tx_one(p, &s, 100));
 	p->c->space = 10000;
 	p->c->ops->writable(p->c->user);
@@ -710,7 +710,7 @@ test_tx_close(void)
 	weft_mpa_close(p->m, PEER_NOW);
 	CHECK_EQ(p->c->out_bytes, s.wire_bytes); /* sent before the close */
 	CHECK(p->c->closed);
-	CHECK(!weft_mpa_tx_ready(p->m));
+	CHECK(!peer_may_send(p));
 	CHECK(!tx_one(p, &s, 50));
 	weft_mpa_close(p->m, PEER_NOW);
 	weft_mpa_tx_flush(p->m, PEER_NOW);

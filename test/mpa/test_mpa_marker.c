@@ -404,7 +404,7 @@ test_wrong(void)
 							/* s8: nothing more is delivered, but the
 							 * connection is not closed */
 							CHECK(!p->c->closed && !p->c->aborted);
-							CHECK(weft_mpa_tx_ready(p->m));
+							CHECK(peer_may_send(p));
 						}
 						CHECK_EQ(rte_mempool_in_use_count(p->c->pool), 0);
 						ms_free(&s);

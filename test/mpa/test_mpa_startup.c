@@ -193,7 +193,7 @@ test_responder(void)
 						CHECK_EQ(p->m->crc, !no_crc || (says & 2) != 0);
 						CHECK_EQ(p->m->p2p, p2p);
 						CHECK_EQ(p->m->rtr, 0);
-						CHECK(!weft_mpa_tx_ready(p->m));
+						CHECK(!peer_may_send(p));
 						peer_free(p);
 					}
 }
@@ -253,11 +253,11 @@ test_rtr_fpdu(void)
 			CHECK_EQ(weft_get_be32(a->c->out + n + want - 4) == 0, opts.no_crc);
 			CHECK(weft_mpa_tx_begin(b->m, 5, PEER_NOW) == NULL);
 			fake_rx(b->c, a->c->out + n, want - 1, 0, PEER_NOW);
-			CHECK(!weft_mpa_tx_ready(b->m));
+			CHECK(!peer_may_send(b));
 			fake_rx(b->c, a->c->out + n + want - 1, 1, 0, PEER_NOW);
 			CHECK_EQ(b->ulpdus, p2p ? 0 : 1);
 			CHECK_EQ(b->writables, 1);
-			CHECK(weft_mpa_tx_ready(b->m));
+			CHECK(peer_may_send(b));
 			/* a second zero-length FPDU is not an RTR */
 			d = weft_mpa_tx_begin(a->m, 0, PEER_NOW);
 			CHECK(d != NULL);

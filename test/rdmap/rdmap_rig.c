@@ -22,12 +22,6 @@ side_of(const struct weft_mpa *m)
 	return (struct rig_side *)(void *)m->tcp;
 }
 
-bool
-weft_mpa_tx_ready(const struct weft_mpa *m)
-{
-	return m->state == WEFT_MPA_FULL && side_of(m)->space > 0;
-}
-
 uint8_t *
 weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 {
