@@ -449,7 +449,7 @@ listener_wait(struct svc_listener *l, struct svc_turns *t)
 		weft_worker_idle(t->mine, 50);
 	pthread_mutex_lock(&l->lock);
 	if (t->mine == NULL)
-		return t->left-- > 0;
+		return t->left > 0 && --t->left > 0;
 	now = weft_worker_now_ns(t->mine);
 	if (t->until_ns == 0)
 		t->until_ns = now + SVC_WAIT_TURNS * SVC_TURN_US * 1000ULL;
