@@ -41,21 +41,30 @@ show_port(void *arg, struct cmdline *cl, void *data)
 	}
 }
 
+/** The next QP after number *n, which gets its number; NULL: there is none. */
+static const struct console_qp *
+next_qp(unsigned int *n, struct weft_qp_info *in)
+{
+	while (++*n <= CONSOLE_MAX_QPS)
+		if (con.qps[*n].used) {
+			weft_qp_query(con.qps[*n].qp, in);
+			return &con.qps[*n];
+		}
+	return NULL;
+}
+
 static void
 show_connections(void *arg, struct cmdline *cl, void *data)
 {
 	char local[ADDR_STR_MAX], remote[ADDR_STR_MAX];
+	const struct console_qp *q;
+	struct weft_qp_info in;
+	unsigned int n = 0;
 
 	(void)arg;
 	(void)data;
 	console_drain(cl);
-	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++) {
-		struct console_qp *q = &con.qps[n];
-		struct weft_qp_info in;
-
-		if (!q->used)
-			continue;
-		weft_qp_query(q->qp, &in);
+	while ((q = next_qp(&n, &in)) != NULL)
 		cmdline_printf(cl,
 		               "qp %u: %s -> %s, %s, srtt %u us, mulpdu %u, retransmitted %" PRIu64
 		               "\n",
@@ -64,22 +73,18 @@ show_connections(void *arg, struct cmdline *cl, void *data)
 		               : q->up   ? "established"
 		                         : "starting",
 		               in.srtt_us, in.mulpdu_bytes, in.retrans_segs);
-	}
 }
 
 static void
 show_qps(void *arg, struct cmdline *cl, void *data)
 {
+	struct weft_qp_info in;
+	unsigned int n = 0;
+
 	(void)arg;
 	(void)data;
 	console_drain(cl);
-	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++) {
-		struct console_qp *q = &con.qps[n];
-		struct weft_qp_info in;
-
-		if (!q->used)
-			continue;
-		weft_qp_query(q->qp, &in);
+	while (next_qp(&n, &in) != NULL) {
 		cmdline_printf(cl,
 		               "qp %u: %s, ird %u, ord %u, sq %u, rq %u, sent %" PRIu64
 		               " messages %" PRIu64 " bytes, received %" PRIu64 " messages %" PRIu64

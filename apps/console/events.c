@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weft/byteorder.h>
+
 #include "console.h"
 #include "ui.h"
 
@@ -138,17 +140,6 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 	}
 }
 
-/** Eight octets, the most significant first. */
-static uint64_t
-octets_u64(const uint8_t *p)
-{
-	uint64_t v = 0;
-
-	for (int i = 0; i < 8; i++)
-		v = v << 8 | p[i];
-	return v;
-}
-
 static void
 take_wc(struct cmdline *cl, const struct weft_wc *wc)
 {
@@ -169,7 +160,7 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	if (wc->opcode == WEFT_WC_RECV_IMM) {
 		cmdline_printf(cl, "qp %u: immediate data%s: 0x%016" PRIx64 "\n", qp_number(q),
 		               wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
-		               octets_u64(wc->imm));
+		               weft_get_be64(wc->imm));
 		qp_post_recv(q, wc->wr_id & ~RECV_ID);
 		return;
 	}

@@ -16,7 +16,7 @@
 #define CP_SLEEP_US 50
 /* after this time without anything received the link is checked */
 #define CP_LINK_NS  1000000000ULL
-#define CP_BYE_NS   1000000000ULL /* for a close in order */
+#define CP_CLOSE_NS 1000000000ULL /* for a close in order */
 #define CP_RETRY_NS 50000000ULL   /* between two OPENs of a busy export */
 #define CP_RPC_SQ   32
 
@@ -131,7 +131,7 @@ cp_why(struct cp_session *s, enum weft_wc_status status)
 	if (status != WEFT_WC_REMOTE_OP)
 		return weft_wc_status_str(status);
 	/* The Terminate's event may come a poll or two after the completion. */
-	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
+	for (uint64_t end = ui_now_ns() + CP_CLOSE_NS;
 	     !s->terminated && !s->gone && ui_now_ns() < end;)
 		(void)weft_worker_poll(s->w);
 	return s->terminated ? weft_terminate_str(&s->term, text, sizeof(text))
@@ -146,7 +146,7 @@ cp_fail_conn(struct cp_session *s, int rc, const char *consequence)
 	if (rc == -EINTR)
 		return cp_fail(s, rc, "interrupted%s", consequence);
 	/* The event with the reason may come a poll or two after the first flushed completion. */
-	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
+	for (uint64_t end = ui_now_ns() + CP_CLOSE_NS;
 	     rc == -ENOTCONN && !s->gone && ui_now_ns() < end;)
 		(void)weft_worker_poll(s->w);
 	if (s->terminated)
@@ -281,7 +281,7 @@ cp_connect(struct cp_session *s)
 		/* A measured round trip shows that TCP is connected. */
 		weft_qp_query(s->qp, &info);
 		answered = answered || info.srtt_us != 0;
-		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_BYE_NS)
+		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_CLOSE_NS)
 			rc = -ETIMEDOUT;
 		if (rc == -EINTR)
 			return cp_fail(s, rc, "interrupted");
@@ -625,7 +625,7 @@ cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word)
 void
 cp_end(struct cp_session *s)
 {
-	uint64_t end = ui_now_ns() + CP_BYE_NS;
+	uint64_t end = ui_now_ns() + CP_CLOSE_NS;
 
 	s->on_wc = NULL;
 	if (s->qp != NULL && s->established && !s->gone && !s->silent &&
@@ -644,12 +644,7 @@ cp_end(struct cp_session *s)
 	if (s->rpc != NULL)
 		weft_rpc_destroy(s->rpc);
 	s->rpc = NULL;
-	if (s->cq != NULL)
-		(void)weft_cq_destroy(s->cq);
-	if (s->evq != NULL)
-		(void)weft_evq_destroy(s->evq);
-	if (s->pd != NULL)
-		(void)weft_pd_dealloc(s->pd);
+	stack_release(NULL, s->cq, s->evq, s->pd);
 	stack_down(&s->stack);
 	free(s->ctl);
 	s->ctl = NULL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "stack.h"
 #include "ui.h"
 
 #define WINDOWS 64 /**< parts of a run; the peak is the fastest part */
@@ -466,14 +467,7 @@ client_teardown(struct client *c)
 		weft_mr_dereg(c->mr, free, c->mem);
 	else
 		free(c->mem);
-	for (int i = 0; i < 64; i++)
-		weft_worker_poll(c->w);
-	if (c->cq != NULL)
-		weft_cq_destroy(c->cq);
-	if (c->evq != NULL)
-		weft_evq_destroy(c->evq);
-	if (c->pd != NULL)
-		weft_pd_dealloc(c->pd);
+	stack_release(c->w, c->cq, c->evq, c->pd);
 }
 
 int

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server.h"
+#include "stack.h"
 
 static void
 server_close_medium(void *arg)
@@ -350,15 +351,9 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	if (l != NULL)
 		weft_unlisten(l);
 	server_release(&s);
-	for (int i = 0; i < 64 || s.closing; i++)
+	while (s.closing)
 		weft_worker_poll(w);
-	if (s.cq != NULL)
-		weft_cq_destroy(s.cq);
-	if (s.app_cq != NULL)
-		weft_cq_destroy(s.app_cq);
-	if (s.evq != NULL)
-		weft_evq_destroy(s.evq);
-	if (s.pd != NULL)
-		weft_pd_dealloc(s.pd);
+	stack_release(w, s.cq, s.evq, s.pd);
+	stack_release(NULL, s.app_cq, NULL, NULL);
 	return rc;
 }

@@ -10,13 +10,14 @@
 
 #include "addr.h"
 #include "ping.h"
+#include "stack.h"
 #include "ui.h"
 
 #define NS_PER_SEC 1000000000ull
 /* after this time without anything received the link is checked, and a signal obeyed */
 #define LINK_NS 200000000ull
 /* limit of an orderly close, and of the wait for a failure's reason */
-#define BYE_NS       NS_PER_SEC
+#define CLOSE_NS     NS_PER_SEC
 #define CONNECT_US   5000000u
 #define SENDS_A_PING 2 /* Sends of one ping; there are as many receives */
 
@@ -202,7 +203,7 @@ client_ping(struct client *c, struct ping_result *res)
 static void
 client_hear_out(struct client *c)
 {
-	uint64_t until = ui_now_ns() + BYE_NS;
+	uint64_t until = ui_now_ns() + CLOSE_NS;
 
 	c->wait.since_ns = 0;
 	while (!c->gone && ui_now_ns() < until)
@@ -376,15 +377,7 @@ client_teardown(struct client *c)
 			weft_mr_dereg(c->mr[i], free, c->mem[i]);
 		else
 			free(c->mem[i]);
-	/* The regions are freed at a quiescent state. */
-	for (int i = 0; i < 64; i++)
-		weft_worker_poll(c->w);
-	if (c->cq != NULL)
-		weft_cq_destroy(c->cq);
-	if (c->evq != NULL)
-		weft_evq_destroy(c->evq);
-	if (c->pd != NULL)
-		weft_pd_dealloc(c->pd);
+	stack_release(c->w, c->cq, c->evq, c->pd);
 }
 
 static int
@@ -398,7 +391,7 @@ client_connect(struct client *c)
 
 	/* weft ends the attempt itself; the clock here only guards against a fault of that. */
 	if (rc == 0)
-		rc = client_wait(c, is_up, CONNECT_US * 1000ull + BYE_NS);
+		rc = client_wait(c, is_up, CONNECT_US * 1000ull + CLOSE_NS);
 	if (rc == 0) {
 		weft_qp_query(c->qp, &info);
 		ping_debug(c->opt, "connected: IRD %u, ORD %u, MULPDU %u octets", info.ird,

@@ -7,35 +7,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <weft/byteorder.h>
 
 #define FIRST   'A'
 #define LETTERS ('z' - 'A' + 1)
 
-static void
-put_be(uint8_t *out, unsigned int n, uint64_t v)
-{
-	while (n-- > 0) {
-		out[n] = (uint8_t)v;
-		v >>= 8;
-	}
-}
-
-static uint64_t
-get_be(const uint8_t *in, unsigned int n)
-{
-	uint64_t v = 0;
-
-	for (unsigned int i = 0; i < n; i++)
-		v = v << 8 | in[i];
-	return v;
-}
-
 void
 ping_info_encode(const struct ping_info *info, uint8_t out[PING_INFO_BYTES])
 {
-	put_be(out, 8, info->addr);
-	put_be(out + 8, 4, info->stag);
-	put_be(out + 12, 4, info->size_bytes);
+	weft_put_be64(out, info->addr);
+	weft_put_be32(out + 8, info->stag);
+	weft_put_be32(out + 12, info->size_bytes);
 }
 
 int
@@ -43,9 +25,9 @@ ping_info_decode(const uint8_t *data, size_t len_bytes, struct ping_info *out)
 {
 	if (len_bytes != PING_INFO_BYTES)
 		return -EPROTO;
-	out->addr = get_be(data, 8);
-	out->stag = (uint32_t)get_be(data + 8, 4);
-	out->size_bytes = (uint32_t)get_be(data + 12, 4);
+	out->addr = weft_get_be64(data);
+	out->stag = weft_get_be32(data + 8);
+	out->size_bytes = weft_get_be32(data + 12);
 	return 0;
 }
 

@@ -11,9 +11,10 @@
 
 #include "addr.h"
 #include "ping.h"
+#include "stack.h"
 #include "ui.h"
 
-#define BYE_NS 1000000000ull /* limit of an orderly close */
+#define CLOSE_NS 1000000000ull /* limit of an orderly close */
 /* Receives, for messages that a client may send before the first is taken; the protocol allows
  * one. */
 #define RECVS 4
@@ -411,7 +412,7 @@ server_sweep(struct server *s)
 		next = LIST_NEXT(x, link);
 		if (x->turn == TURN_SHOW && shown && !x->fault && !x->gone)
 			session_go_ahead(x);
-		if (x->gone || (x->closing && ui_now_ns() - x->died_ns > BYE_NS))
+		if (x->gone || (x->closing && ui_now_ns() - x->died_ns > CLOSE_NS))
 			session_end(x);
 	}
 }
@@ -467,9 +468,6 @@ ping_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct ping_o
 	if (s.listener != NULL)
 		weft_unlisten(s.listener);
 	server_hang_up(&s, &wait);
-	for (int i = 0; i < 64; i++)
-		weft_worker_poll(w);
-	if (s.evq != NULL)
-		weft_evq_destroy(s.evq);
+	stack_release(w, NULL, s.evq, NULL);
 	return rc;
 }

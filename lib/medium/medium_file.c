@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -59,17 +60,12 @@ weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_byt
 static int
 medium_sync_dir(const char *path)
 {
-	char *dir = strdup(path), *slash;
+	char *dir = strdup(path);
 	int fd, r = 0;
 
 	if (dir == NULL)
 		return -ENOMEM;
-	slash = strrchr(dir, '/');
-	if (slash == dir)
-		slash[1] = '\0';
-	else if (slash != NULL)
-		*slash = '\0';
-	fd = open(slash == NULL ? "." : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
 		if (fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
 			r = -errno;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <weft/byteorder.h>
 #include <weft/weft.h>
 
 #define REGION_BYTES  100000
@@ -243,32 +244,15 @@ pattern(unsigned int which, uint8_t *p, uint32_t len_bytes)
 		p[i] = (uint8_t)(i * 7 + (i >> 8) * 13 + which * 101);
 }
 
-static uint64_t
-get_be(const uint8_t *p, unsigned int n)
-{
-	uint64_t v = 0;
-
-	while (n-- > 0)
-		v = v << 8 | *p++;
-	return v;
-}
-
-static void
-put_be(uint8_t *p, unsigned int n, uint64_t v)
-{
-	while (n-- > 0)
-		*p++ = (uint8_t)(v >> (8 * n));
-}
-
 static bool
 send_description(void)
 {
 	uint8_t d[DESC_BYTES];
 
 	memcpy(d, magic, 8);
-	put_be(d + 8, 4, weft_mr_stag(region_mr));
-	put_be(d + 12, 4, REGION_BYTES);
-	put_be(d + 16, 8, REGION_BASE);
+	weft_put_be32(d + 8, weft_mr_stag(region_mr));
+	weft_put_be32(d + 12, REGION_BYTES);
+	weft_put_be64(d + 16, REGION_BASE);
 	return send_message(d, sizeof(d));
 }
 
@@ -282,8 +266,8 @@ receive_description(uint32_t *stag, uint64_t *base)
 		return false;
 	if (len != DESC_BYTES || memcmp(d, magic, 8) != 0)
 		die("not a description of a region");
-	*stag = (uint32_t)get_be(d + 8, 4);
-	*base = get_be(d + 16, 8);
+	*stag = weft_get_be32(d + 8);
+	*base = weft_get_be64(d + 16);
 	return true;
 }
 

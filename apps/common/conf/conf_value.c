@@ -88,22 +88,31 @@ conf_parse_ipv4(const char *s, struct sockaddr_storage *addr)
 	return 0;
 }
 
-int
-conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len)
+/* Copies the address of "ADDRESS/LENGTH" to host, which has `size` octets, and returns the prefix
+ * length; -EINVAL: the length is not from 1 to `most`, or the text has another form. */
+static int
+conf_split_cidr(const char *s, char *host, size_t size, unsigned long most)
 {
 	const char *slash = strchr(s, '/');
-	char host[INET_ADDRSTRLEN];
 	char *end;
 	unsigned long n;
-	uint32_t h, mask;
 
-	if (slash == NULL || (size_t)(slash - s) >= sizeof(host) || slash[1] < '0' ||
-	    slash[1] > '9')
+	if (slash == NULL || (size_t)(slash - s) >= size || slash[1] < '0' || slash[1] > '9')
 		return -EINVAL;
 	memcpy(host, s, (size_t)(slash - s));
 	host[slash - s] = '\0';
 	n = strtoul(slash + 1, &end, 10);
-	if (*end != '\0' || n < 1 || n > 32 || conf_parse_ipv4(host, addr) != 0)
+	return *end == '\0' && n >= 1 && n <= most ? (int)n : -EINVAL;
+}
+
+int
+conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len)
+{
+	char host[INET_ADDRSTRLEN];
+	int n = conf_split_cidr(s, host, sizeof(host), 32);
+	uint32_t h, mask;
+
+	if (n < 0 || conf_parse_ipv4(host, addr) != 0)
 		return -EINVAL;
 	h = ntohl(((struct sockaddr_in *)addr)->sin_addr.s_addr);
 	mask = UINT32_MAX << (32 - n);
@@ -133,19 +142,10 @@ conf_parse_ipv6(const char *s, struct sockaddr_storage *addr)
 int
 conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len)
 {
-	const char *slash = strchr(s, '/');
 	char host[INET6_ADDRSTRLEN];
-	char *end;
-	unsigned long n;
+	int n = conf_split_cidr(s, host, sizeof(host), 128);
 
-	if (slash == NULL || (size_t)(slash - s) >= sizeof(host) || slash[1] < '0' ||
-	    slash[1] > '9')
-		return -EINVAL;
-	memcpy(host, s, (size_t)(slash - s));
-	host[slash - s] = '\0';
-	n = strtoul(slash + 1, &end, 10);
-	if (*end != '\0' || n < 1 || n > 128 || conf_parse_ipv6(host, addr) != 0 ||
-	    addr_is_link_local(addr))
+	if (n < 0 || conf_parse_ipv6(host, addr) != 0 || addr_is_link_local(addr))
 		return -EINVAL;
 	*prefix_len = (uint32_t)n;
 	return 0;

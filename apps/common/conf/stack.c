@@ -409,3 +409,17 @@ stack_stop(struct stack *s)
 	for (uint32_t i = 0; i < s->nworkers; i++)
 		weft_worker_stop(s->workers[i]);
 }
+
+void
+stack_release(struct weft_worker *w, struct weft_cq *cq, struct weft_evq *evq, struct weft_pd *pd)
+{
+	/* Regions are freed at a quiescent state. */
+	for (int i = 0; i < 64 && w != NULL; i++)
+		weft_worker_poll(w);
+	if (cq != NULL)
+		(void)weft_cq_destroy(cq);
+	if (evq != NULL)
+		(void)weft_evq_destroy(evq);
+	if (pd != NULL)
+		(void)weft_pd_dealloc(pd);
+}

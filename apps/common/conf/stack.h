@@ -49,4 +49,12 @@ uint32_t stack_sharers(const struct conf *c, uint32_t n, const char *port);
 int stack_start(struct stack *s, char *err, size_t err_size);
 void stack_stop(struct stack *s);
 
+/**
+ * Destroy what a program made for its connections, after its QPs; each may be NULL. The worker is
+ * polled before until it has freed what it had in use; NULL: it has nothing. A region that is
+ * deregistered just before is freed thereby.
+ */
+void stack_release(struct weft_worker *w, struct weft_cq *cq, struct weft_evq *evq,
+                   struct weft_pd *pd);
+
 #endif /* WEFT_APPS_STACK_H */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <weft/byteorder.h>
 #include <weft/hash.h>
 
 /* Superblock: offsets in page 0. */
@@ -45,23 +46,6 @@ static const uint8_t expfmt_slot_magic[8] = {'W', 'E', 'F', 'T', 'S', 'L', 'O', 
 static_assert(SH_NAME + EXPFMT_NAME_MAX < SH_CRC, "the name fits");
 static_assert(EXPFMT_PAGE_BYTES == EXPFMT_HEADER_BYTES, "one CRC place for both");
 
-static void
-put_be(uint8_t *p, uint64_t v, unsigned int octets)
-{
-	for (unsigned int i = 0; i < octets; i++)
-		p[i] = (uint8_t)(v >> (8 * (octets - 1 - i)));
-}
-
-static uint64_t
-get_be(const uint8_t *p, unsigned int octets)
-{
-	uint64_t v = 0;
-
-	for (unsigned int i = 0; i < octets; i++)
-		v = v << 8 | p[i];
-	return v;
-}
-
 /* The CRC of all octets before the CRC field. False: this build has no such driver. */
 static bool
 expfmt_crc(const uint8_t *page, uint8_t crc[EXPFMT_CRC_BYTES])
@@ -88,7 +72,7 @@ expfmt_check_page(const uint8_t *page, const uint8_t magic[8], uint32_t *version
 		return EXPFMT_ZERO;
 	if (memcmp(page, magic, 8) != 0)
 		return EXPFMT_BAD_MAGIC;
-	*version = (uint32_t)get_be(page + SB_VERSION, 4);
+	*version = weft_get_be32(page + SB_VERSION);
 	if (*version != EXPFMT_VERSION)
 		return EXPFMT_BAD_VERSION;
 	if (!expfmt_crc(page, crc) || memcmp(crc, page + SB_CRC, sizeof(crc)) != 0)
@@ -134,14 +118,14 @@ expfmt_super_encode(const struct expfmt_super *s, uint8_t *page)
 {
 	memset(page, 0, EXPFMT_PAGE_BYTES);
 	memcpy(page + SB_MAGIC, expfmt_magic, sizeof(expfmt_magic));
-	put_be(page + SB_VERSION, s->version, 4);
-	put_be(page + SB_PAGE, EXPFMT_PAGE_BYTES, 4);
-	put_be(page + SB_SIZE, s->size_bytes, 8);
-	put_be(page + SB_COMMIT_OFF, EXPFMT_COMMIT_OFF, 8);
-	put_be(page + SB_SLOT_OFF, s->slot_off[0], 8);
-	put_be(page + SB_SLOT_OFF + 8, s->slot_off[1], 8);
-	put_be(page + SB_CAPACITY, s->capacity_bytes, 8);
-	put_be(page + SB_HEADER_BYTES, EXPFMT_HEADER_BYTES, 4);
+	weft_put_be32(page + SB_VERSION, s->version);
+	weft_put_be32(page + SB_PAGE, EXPFMT_PAGE_BYTES);
+	weft_put_be64(page + SB_SIZE, s->size_bytes);
+	weft_put_be64(page + SB_COMMIT_OFF, EXPFMT_COMMIT_OFF);
+	weft_put_be64(page + SB_SLOT_OFF, s->slot_off[0]);
+	weft_put_be64(page + SB_SLOT_OFF + 8, s->slot_off[1]);
+	weft_put_be64(page + SB_CAPACITY, s->capacity_bytes);
+	weft_put_be32(page + SB_HEADER_BYTES, EXPFMT_HEADER_BYTES);
 	memcpy(page + SB_UUID, s->uuid, sizeof(s->uuid));
 	expfmt_crc(page, page + SB_CRC);
 }
@@ -156,19 +140,19 @@ expfmt_super_decode(const uint8_t *page, struct expfmt_super *s)
 	c = expfmt_check_page(page, expfmt_magic, &s->version);
 	if (c != EXPFMT_OK)
 		return c;
-	s->size_bytes = get_be(page + SB_SIZE, 8);
-	s->slot_off[0] = get_be(page + SB_SLOT_OFF, 8);
-	s->slot_off[1] = get_be(page + SB_SLOT_OFF + 8, 8);
-	s->capacity_bytes = get_be(page + SB_CAPACITY, 8);
+	s->size_bytes = weft_get_be64(page + SB_SIZE);
+	s->slot_off[0] = weft_get_be64(page + SB_SLOT_OFF);
+	s->slot_off[1] = weft_get_be64(page + SB_SLOT_OFF + 8);
+	s->capacity_bytes = weft_get_be64(page + SB_CAPACITY);
 	memcpy(s->uuid, page + SB_UUID, sizeof(s->uuid));
 	/* Version 1 has one layout for each size; the fields describe it for people and other
 	 * versions. */
 	if (expfmt_layout(s->size_bytes, s->uuid, &want) != 0 ||
 	    s->slot_off[0] != want.slot_off[0] || s->slot_off[1] != want.slot_off[1] ||
 	    s->capacity_bytes != want.capacity_bytes ||
-	    get_be(page + SB_PAGE, 4) != EXPFMT_PAGE_BYTES ||
-	    get_be(page + SB_COMMIT_OFF, 8) != EXPFMT_COMMIT_OFF ||
-	    get_be(page + SB_HEADER_BYTES, 4) != EXPFMT_HEADER_BYTES)
+	    weft_get_be32(page + SB_PAGE) != EXPFMT_PAGE_BYTES ||
+	    weft_get_be64(page + SB_COMMIT_OFF) != EXPFMT_COMMIT_OFF ||
+	    weft_get_be32(page + SB_HEADER_BYTES) != EXPFMT_HEADER_BYTES)
 		return EXPFMT_BAD_FIELD;
 	return EXPFMT_OK;
 }
@@ -196,13 +180,13 @@ expfmt_uuid_str(const uint8_t uuid[16], char *buf)
 void
 expfmt_commit_encode(const struct expfmt_commit *c, uint8_t word[8])
 {
-	put_be(word, c->generation << 1 | (c->slot & 1), 8);
+	weft_put_be64(word, c->generation << 1 | (c->slot & 1));
 }
 
 void
 expfmt_commit_decode(const uint8_t word[8], struct expfmt_commit *c)
 {
-	uint64_t v = get_be(word, 8);
+	uint64_t v = weft_get_be64(word);
 
 	c->generation = v >> 1;
 	c->slot = (uint32_t)(v & 1);
@@ -215,13 +199,13 @@ expfmt_slot_encode(const struct expfmt_slot *h, uint8_t *page)
 
 	memset(page, 0, EXPFMT_HEADER_BYTES);
 	memcpy(page + SH_MAGIC, expfmt_slot_magic, sizeof(expfmt_slot_magic));
-	put_be(page + SH_VERSION, EXPFMT_VERSION, 4);
-	put_be(page + SH_HEADER_BYTES, EXPFMT_HEADER_BYTES, 4);
-	put_be(page + SH_GENERATION, h->generation, 8);
-	put_be(page + SH_LENGTH, h->length_bytes, 8);
+	weft_put_be32(page + SH_VERSION, EXPFMT_VERSION);
+	weft_put_be32(page + SH_HEADER_BYTES, EXPFMT_HEADER_BYTES);
+	weft_put_be64(page + SH_GENERATION, h->generation);
+	weft_put_be64(page + SH_LENGTH, h->length_bytes);
 	memcpy(page + SH_DATA_CRC, h->data_crc, EXPFMT_CRC_BYTES);
-	put_be(page + SH_NAME_LEN, n, 4);
-	put_be(page + SH_MTIME, (uint64_t)h->mtime_ns, 8);
+	weft_put_be32(page + SH_NAME_LEN, n);
+	weft_put_be64(page + SH_MTIME, (uint64_t)h->mtime_ns);
 	memcpy(page + SH_NAME, h->name, n);
 	expfmt_crc(page, page + SH_CRC);
 }
@@ -237,14 +221,14 @@ expfmt_slot_decode(const uint8_t *page, uint64_t capacity_bytes, struct expfmt_s
 	c = expfmt_check_page(page, expfmt_slot_magic, &version);
 	if (c != EXPFMT_OK)
 		return c;
-	h->generation = get_be(page + SH_GENERATION, 8);
-	h->length_bytes = get_be(page + SH_LENGTH, 8);
+	h->generation = weft_get_be64(page + SH_GENERATION);
+	h->length_bytes = weft_get_be64(page + SH_LENGTH);
 	memcpy(h->data_crc, page + SH_DATA_CRC, EXPFMT_CRC_BYTES);
-	n = get_be(page + SH_NAME_LEN, 4);
-	h->mtime_ns = (int64_t)get_be(page + SH_MTIME, 8);
+	n = weft_get_be32(page + SH_NAME_LEN);
+	h->mtime_ns = (int64_t)weft_get_be64(page + SH_MTIME);
 	if (h->length_bytes > capacity_bytes || n > EXPFMT_NAME_MAX || h->generation == 0 ||
 	    h->generation > EXPFMT_GENERATION_MAX ||
-	    get_be(page + SH_HEADER_BYTES, 4) != EXPFMT_HEADER_BYTES) {
+	    weft_get_be32(page + SH_HEADER_BYTES) != EXPFMT_HEADER_BYTES) {
 		memset(h, 0, sizeof(*h));
 		return EXPFMT_BAD_FIELD;
 	}
