@@ -271,7 +271,7 @@ main(int argc, char **argv)
 		target_down(t);
 		ui_die("%s", err);
 	}
-	atomic_store(&t->revoke_ms, t->conf.target.revoke_ms);
+	atomic_store_explicit(&t->revoke_ms, t->conf.target.revoke_ms, memory_order_relaxed);
 	target_tel_begin(t);
 	target_admit_room(&t->conf, ui_msg);
 	say_ready(t);

@@ -37,7 +37,7 @@
 struct target {
 	struct conf conf;
 	const char *conf_file; /**< the file that SIGHUP reads again */
-	atomic_uint revoke_ms;
+	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	int watch_fd;  /**< inotify descriptor; -1: none */
@@ -46,6 +46,7 @@ struct target {
 	uint32_t nexports;
 	pthread_mutex_t clients_lock;
 	struct target_clients *clients; /**< under clients_lock; NULL: not read yet */
+	/* Counters for telemetry, relaxed. */
 	/** connections that passed; refusals of any kind */
 	atomic_ullong auth_passed, auth_refused;
 	/** connections closed because they did not authenticate in time */
@@ -60,9 +61,11 @@ struct target {
 	struct weft_rpc_drc *drc;
 	struct weft_evq *evq;
 	struct weft_listener *listener;
-	atomic_uint nconns; /**< connections of all workers, those in limbo included */
-	atomic_uint last_handle;
-	atomic_bool stopping; /**< connection requests are rejected */
+	/** Connections of all workers, those in limbo included. An end is a release: when a thread
+	 * acquires 0, the workers are done with all of them. */
+	atomic_uint nconns;
+	atomic_uint last_handle; /**< relaxed: a number that no two grants share */
+	atomic_bool stopping;    /**< connection requests are rejected */
 };
 
 /** At SIGHUP, on the program's thread: revoke what the configuration no longer grants.

@@ -98,7 +98,7 @@ admit_late(void *arg)
 	struct target_conn *c = arg;
 
 	c->auth_alarm = NULL;
-	atomic_fetch_add(&c->w->t->auth_late, 1);
+	atomic_fetch_add_explicit(&c->w->t->auth_late, 1, memory_order_relaxed);
 	target_log("%s: closed: it did not authenticate within %u ms", c->peer,
 	           c->w->t->conf.target.auth_timeout_ms);
 	if (c->auth_refused == 0)

@@ -253,7 +253,7 @@ auth_step(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, u
 		name[0] = AUTH_NAME_MARK;
 		strcpy(name + 1, c->auth.name);
 		(void)weft_rpc_set_peer_name(c->rpc, name, (uint32_t)strlen(name));
-		atomic_fetch_add(&c->w->t->auth_passed, 1);
+		atomic_fetch_add_explicit(&c->w->t->auth_passed, 1, memory_order_relaxed);
 	}
 	return rc;
 }
@@ -302,7 +302,7 @@ auth_refused(struct target_conn *c, uint64_t times)
 {
 	if (c->held_off)
 		return; /* the attempt was refused and logged */
-	atomic_fetch_add(&c->w->t->auth_refused, times);
+	atomic_fetch_add_explicit(&c->w->t->auth_refused, times, memory_order_relaxed);
 	if (c->auth_refused > 0)
 		return; /* already logged */
 	target_admit_failed(c);

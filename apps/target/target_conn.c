@@ -37,11 +37,12 @@ limbo_look(struct target_worker *tw, bool all)
 		if (!all && now - c->died_ns < TARGET_LIMBO_US * 1000ULL)
 			continue;
 		/* The regions are freed; the QP's release may take a moment more. */
-		if (atomic_load(&c->pending) > 0 || weft_pd_dealloc(c->pd) != 0)
+		if (atomic_load_explicit(&c->pending, memory_order_acquire) > 0 ||
+		    weft_pd_dealloc(c->pd) != 0)
 			continue;
 		LIST_REMOVE(c, link);
 		free(c);
-		atomic_fetch_sub(&tw->t->nconns, 1);
+		atomic_fetch_sub_explicit(&tw->t->nconns, 1, memory_order_release);
 	}
 }
 
@@ -159,7 +160,7 @@ target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, 
 		return rc;
 	}
 	LIST_INSERT_HEAD(&tw->conns, c, link);
-	atomic_fetch_add(&t->nconns, 1);
+	atomic_fetch_add_explicit(&t->nconns, 1, memory_order_relaxed);
 	rc = weft_qp_create(c->pd, &qa, &c->qp);
 	if (rc == 0 && !is_log) {
 		ra.qp = c->qp;

@@ -64,12 +64,16 @@ struct target_conn {
 	LIST_HEAD(, target_ticket) tickets;
 	unsigned int ngrants;
 	struct quota_holder holder; /**< counts its grants in its address's quota */
-	atomic_uint ntickets;       /**< changed under target.tickets.lock */
+	/** Changed under target.tickets.lock; read without it, relaxed: a worker sees what it gave
+	 * itself, and a ticket that another one takes is counted a moment longer. */
+	atomic_uint ntickets;
 	/** READs whose data is sent, or will be sent, directly from the medium */
 	LIST_HEAD(, target_read) reads;
 	/** closes the connection when the worker has left its current callback */
 	struct weft_alarm *end_alarm;
-	atomic_uint pending; /**< regions that are registered and not free yet */
+	/** Regions that are registered and not free yet. An end is a release; the worker acquires 0
+	 * before it frees the connection. */
+	atomic_uint pending;
 	bool dead;
 	uint64_t died_ns;
 	char peer[64];

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char 
 	        .conf = conf, .err = err, .err_size = err_size, .bytes = conf->size_bytes};
 	char dir[CONF_PATH_MAX];
 	struct key_file key;
-	char *slash;
+	const char *folder;
 	int fd, rc;
 
 	rc = export_key(&o, &key);
@@ -117,13 +118,11 @@ target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char 
 		                    EXPFMT_MIN_BYTES);
 	/* The file would be created: check whether it can be. */
 	snprintf(dir, sizeof(dir), "%s", conf->path);
-	slash = strrchr(dir, '/');
-	if (slash != NULL)
-		slash[slash == dir] = '\0';
-	if (access(slash != NULL ? dir : ".", W_OK | X_OK) != 0)
+	folder = dirname(dir);
+	if (access(folder, W_OK | X_OK) != 0)
 		return opening_fail(&o, -errno, "cannot be opened for writing: %s",
 		                    strerror(errno));
-	fd = open(slash != NULL ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	rc = opening_fits(&o, fd, taken_bytes);
 	if (fd >= 0)
 		close(fd);
@@ -184,8 +183,8 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	if (o.created)
 		opening_sync_directory(conf->path);
 	ex->created = o.created;
-	atomic_store(&ex->rights, conf->rights);
-	atomic_store(&ex->up, true);
+	atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
+	atomic_store_explicit(&ex->up, true, memory_order_release);
 	(conf->format == CONF_FORMAT_LOG ? opening_log_report : opening_object_report)(&o, ex);
 	return 0;
 }

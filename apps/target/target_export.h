@@ -64,26 +64,32 @@ struct target_writer {
 
 struct target_export {
 	const struct conf_export *conf;
-	/** it is open; otherwise `why` has the reason (target_offline.c) */
+	/** It is open; otherwise `why` has the reason (target_offline.c). true is stored with
+	 * release behind the members that the opening sets; a reader acquires. */
 	atomic_bool up;
 	char why[CONF_ERR_MAX]; /**< under lock */
 	/** conf points to own[own_now] after the export was opened at SIGHUP */
 	struct conf_export own[2];
 	unsigned int own_now;
+	/* What uses the medium: ios, reads, grants. An end is a release, and the thread that closes
+	 * the medium acquires 0 (target_offline.c, which also says what orders a beginning). */
 	atomic_uint ios;   /**< WRITEs whose flush is under way */
 	atomic_uint reads; /**< READs whose answer is not sent completely */
 	struct weft_persist *persist;
 	struct expfmt_super super;
 	struct key_file hash_key;
-	bool created;       /**< this start of the program has created the file */
-	atomic_uint rights; /**< rights that an OPEN may get: conf's, without those revoked since */
+	bool created; /**< this start of the program has created the file */
+	/** Rights that an OPEN may get: conf's, without those revoked since. Relaxed, as `file`:
+	 * the program's thread stores, then calls each worker (target_export_revoke()). An OPEN
+	 * behind that call finds the new value, and the call finds the grant of one before. */
+	atomic_uint rights;
 	atomic_uint grants; /**< number of grants */
 	/** to examine the file only; -1: the medium is not a file that can be removed */
 	int file_fd;
 	int file_wd;            /**< inotify watch descriptor; -1: none */
 	atomic_uint file;       /**< enum target_file, as last seen */
-	atomic_uint files_lost; /**< times that the file was lost */
-	/* Counters of READ and WRITE. io_refused: refused for rights or bounds. */
+	atomic_uint files_lost; /**< times that the file was lost; a counter, relaxed */
+	/* Counters of READ and WRITE, relaxed. io_refused: refused for rights or bounds. */
 	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
 	pthread_mutex_t lock;
 	/* under lock */

@@ -23,11 +23,11 @@ grant_freed(void *arg)
 	/* For a log this is the step fence.end: only now may another writer be granted the
 	 * memory. */
 	target_writer_freed(g);
-	atomic_fetch_sub(&g->ex->grants, 1);
+	atomic_fetch_sub_explicit(&g->ex->grants, 1, memory_order_release);
 	quota_close(c->w->t->quota, g->client);
 	free(g);
-	/* Last: with 0 here the connection may be freed. */
-	atomic_fetch_sub(&c->pending, 1);
+	/* Last: with 0 here the connection may be freed, on its worker (limbo_look()). */
+	atomic_fetch_sub_explicit(&c->pending, 1, memory_order_release);
 }
 
 /** A log connection has no use without its grant. */
@@ -76,8 +76,8 @@ target_grant_add(struct target_grant *g)
 	struct target_conn *c = g->conn;
 	char rights[64];
 
-	atomic_fetch_add(&c->pending, 1);
-	atomic_fetch_add(&g->ex->grants, 1);
+	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->ex->grants, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->grants, g, link);
 	target_quota_hold(g);
 	target_conn_standing(c);
@@ -122,7 +122,8 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		         target_rights_str(may, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
 	}
-	if (c->ngrants + atomic_load(&c->ntickets) >= TARGET_GRANTS_MAX) {
+	if (c->ngrants + atomic_load_explicit(&c->ntickets, memory_order_relaxed) >=
+	    TARGET_GRANTS_MAX) {
 		snprintf(why, size, "too many grants on one connection");
 		return WEFT_EXPORT_NORES;
 	}

@@ -53,14 +53,14 @@ io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len
 		return WEFT_EXPORT_STALE;
 	}
 	if ((g->rights & right) != right) {
-		atomic_fetch_add(&g->ex->io_refused, 1);
+		atomic_fetch_add_explicit(&g->ex->io_refused, 1, memory_order_relaxed);
 		*why = target_why("only %s is granted",
 		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
 	}
 	if (len > WEFT_EXPORT_IO_MAX || to > target_region_bytes(g->ex) ||
 	    len > target_region_bytes(g->ex) - to) {
-		atomic_fetch_add(&g->ex->io_refused, 1);
+		atomic_fetch_add_explicit(&g->ex->io_refused, 1, memory_order_relaxed);
 		*why = target_why(
 		        "%llu octets at %llu: beyond the grant, or more than a call takes",
 		        (unsigned long long)len, (unsigned long long)to);
@@ -198,13 +198,13 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 	 * grant may end. */
 	r->g = g;
 	r->ex = g->ex;
-	atomic_fetch_add(&g->ex->reads, 1);
+	atomic_fetch_add_explicit(&g->ex->reads, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
 	        (char *)g->ex->persist->base + EXPFMT_COMMIT_OFF + args->to;
 	res->weft_export_read_res_u.data.data_len = args->count;
-	atomic_fetch_add(&g->ex->io_reads, 1);
-	atomic_fetch_add(&g->ex->io_read_bytes, args->count);
+	atomic_fetch_add_explicit(&g->ex->io_reads, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->ex->io_read_bytes, args->count, memory_order_relaxed);
 	return WEFT_RPC_OK;
 }
 
@@ -237,7 +237,7 @@ io_end(struct target_io *io, int status)
 		             status);
 	}
 	LIST_REMOVE(io, link);
-	atomic_fetch_sub(&io->ex->ios, 1);
+	atomic_fetch_sub_explicit(&io->ex->ios, 1, memory_order_release);
 	free(io);
 	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 }
@@ -288,8 +288,8 @@ io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 		memcpy(at, data, len);
 	}
 	weft_persist_mark(ex->persist, off, len);
-	atomic_fetch_add(&ex->io_writes, 1);
-	atomic_fetch_add(&ex->io_write_bytes, len);
+	atomic_fetch_add_explicit(&ex->io_writes, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ex->io_write_bytes, len, memory_order_relaxed);
 	return !weft_guard_lost(at, len);
 }
 
@@ -353,8 +353,8 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	                 .owner = io},
 	};
 	LIST_INSERT_HEAD(&c->w->ios, io, link);
-	atomic_fetch_add(&g->ex->io_durable, 1);
-	atomic_fetch_add(&g->ex->ios, 1);
+	atomic_fetch_add_explicit(&g->ex->io_durable, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->ex->ios, 1, memory_order_relaxed);
 	io_flush(io);
 }
 

@@ -42,7 +42,8 @@ on_request(struct target *t, const struct weft_event *ev)
 	struct target_conn *c;
 	int rc;
 
-	if (tw == NULL || atomic_load(&t->stopping) || !target_admit(t, &ev->remote)) {
+	if (tw == NULL || atomic_load_explicit(&t->stopping, memory_order_relaxed) ||
+	    !target_admit(t, &ev->remote)) {
 		weft_reject(ev->connreq, NULL, 0);
 		return;
 	}
@@ -198,11 +199,11 @@ static bool
 wait_for_none(struct target *t, unsigned int timeout_ms)
 {
 	for (unsigned int i = 0; i < timeout_ms; i++) {
-		if (atomic_load(&t->nconns) == 0)
+		if (atomic_load_explicit(&t->nconns, memory_order_acquire) == 0)
 			return true;
 		usleep(1000);
 	}
-	return atomic_load(&t->nconns) == 0;
+	return atomic_load_explicit(&t->nconns, memory_order_acquire) == 0;
 }
 
 void
@@ -216,7 +217,8 @@ target_io_end(struct target *t)
 void
 target_hang_up(struct target *t, unsigned int timeout_ms)
 {
-	atomic_store(&t->stopping, true);
+	/* The calls below bring it to each worker. */
+	atomic_store_explicit(&t->stopping, true, memory_order_relaxed);
 	if (t->listener != NULL)
 		weft_unlisten(t->listener);
 	t->listener = NULL;

@@ -57,7 +57,7 @@ log_grant(struct target_conn *c, const struct target_ticket *tk, struct target_g
 	g->conn = c;
 	g->rights = tk->rights;
 	g->client = tk->client;
-	g->handle = atomic_fetch_add(&c->w->t->last_handle, 1) + 1;
+	g->handle = atomic_fetch_add_explicit(&c->w->t->last_handle, 1, memory_order_relaxed) + 1;
 	if ((g->rights & WEFT_EXPORT_WRITE) && !target_writer_take(g, why, sizeof(why))) {
 		free(g);
 		return WEFT_EXPORT_BUSY;

@@ -52,7 +52,7 @@ target_memory_look(struct target *t)
 {
 	static uint64_t most_conns, least;
 	static unsigned int looks;
-	uint64_t conns = atomic_load(&t->nconns), now;
+	uint64_t conns = atomic_load_explicit(&t->nconns, memory_order_relaxed), now;
 
 	if (least == 0)
 		least = memory_resident(); /* before anybody came, or nearly so */

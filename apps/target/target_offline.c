@@ -32,7 +32,9 @@ offline_set(struct target_export *ex, const char *err)
 	const size_t n = (size_t)snprintf(head, sizeof(head), "export %s: ", ex->conf->name);
 
 	pthread_mutex_lock(&ex->lock);
-	snprintf(ex->why, sizeof(ex->why), "%s", strncmp(err, head, n) == 0 ? err + n : err);
+	/* A longer reason is cut. */
+	snprintf(ex->why, sizeof(ex->why), "%.*s", (int)sizeof(ex->why) - 1,
+	         strncmp(err, head, n) == 0 ? err + n : err);
 	pthread_mutex_unlock(&ex->lock);
 }
 
@@ -115,7 +117,8 @@ round_through(void *arg)
 {
 	struct offline_round *r = arg;
 
-	if (atomic_fetch_sub(&r->refs, 1) == 1)
+	/* Release: what the worker did before. Acquire: all are through before it is freed. */
+	if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1)
 		free(r);
 }
 
@@ -144,7 +147,7 @@ offline_round(struct target *t, unsigned int *left_ms)
 			rc = -EBUSY;
 			round_through(r);
 		}
-	while (rc == 0 && atomic_load(&r->refs) > 1)
+	while (rc == 0 && atomic_load_explicit(&r->refs, memory_order_acquire) > 1)
 		rc = offline_rest(left_ms);
 	round_through(r);
 	return rc;
@@ -153,8 +156,9 @@ offline_round(struct target *t, unsigned int *left_ms)
 static bool
 offline_in_use(const struct target_export *ex)
 {
-	return atomic_load(&ex->grants) > 0 || atomic_load(&ex->ios) > 0 ||
-	       atomic_load(&ex->reads) > 0;
+	return atomic_load_explicit(&ex->grants, memory_order_acquire) > 0 ||
+	       atomic_load_explicit(&ex->ios, memory_order_acquire) > 0 ||
+	       atomic_load_explicit(&ex->reads, memory_order_acquire) > 0;
 }
 
 /**
@@ -170,7 +174,7 @@ offline_let_go(struct target *t, struct target_export *ex)
 	/* Calls from now on see that the export is not up. Calls that came before have begun
 	 * what is counted, when the first round is over. */
 	offline_set(ex, "it is being opened again");
-	atomic_store(&ex->up, false);
+	atomic_store_explicit(&ex->up, false, memory_order_relaxed); /* the rounds order it */
 	target_export_revoke(t, ex);
 	rc = offline_round(t, &left_ms);
 	while (rc == 0 && offline_in_use(ex))
@@ -179,7 +183,7 @@ offline_let_go(struct target *t, struct target_export *ex)
 	if (rc == 0)
 		rc = offline_round(t, &left_ms);
 	if (rc != 0) {
-		atomic_store(&ex->up, true);
+		atomic_store_explicit(&ex->up, true, memory_order_release);
 		return rc;
 	}
 	target_watch_end(t, ex);
@@ -205,8 +209,8 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		ex->super = opened.super;
 		ex->hash_key = opened.hash_key;
 		ex->created = false;
-		atomic_store(&ex->rights, conf->rights);
-		atomic_store(&ex->file, TARGET_FILE_HERE);
+		atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
+		atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
 		pthread_mutex_unlock(&ex->lock);
 		rc = target_auth_reload(t, fresh, err, sizeof(err));
 		if (rc != 0) {
@@ -224,7 +228,7 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		return rc;
 	}
 	target_watch_begin(t, ex);
-	atomic_store(&ex->up, true);
+	atomic_store_explicit(&ex->up, true, memory_order_release);
 	ui_msg("export %s: is served now", ex->conf->name);
 	return 0;
 }
@@ -242,7 +246,8 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 	}
 	/* The file may get its name back; the watch notices that. An empty file of that name is
 	 * no export. */
-	if (target_export_up(ex) && atomic_load(&ex->file) == TARGET_FILE_REMOVED &&
+	if (target_export_up(ex) &&
+	    atomic_load_explicit(&ex->file, memory_order_relaxed) == TARGET_FILE_REMOVED &&
 	    strcmp(now->path, ex->conf->path) == 0)
 		return true;
 	if (target_export_up(ex) && offline_let_go(t, ex) != 0) {

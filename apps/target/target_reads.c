@@ -11,7 +11,7 @@ target_xdr_read(XDR *xdr, struct target_read *r)
 	if (xdr->x_op == XDR_FREE && r->g != NULL) {
 		LIST_REMOVE(r, link);
 		r->g = NULL;
-		atomic_fetch_sub(&r->ex->reads, 1);
+		atomic_fetch_sub_explicit(&r->ex->reads, 1, memory_order_release);
 	}
 	return weft_export_xdr_read_res(xdr, &r->res);
 }

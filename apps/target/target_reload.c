@@ -30,7 +30,7 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 
 	if (target_export_retry(t, ex, now, fresh))
 		return;
-	old = atomic_exchange(&ex->rights, want);
+	old = atomic_exchange_explicit(&ex->rights, want, memory_order_relaxed);
 	if (now != NULL && (strcmp(now->path, was->path) != 0 ||
 	                    now->size_bytes != was->size_bytes || now->format != was->format ||
 	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
@@ -76,7 +76,7 @@ target_reload(struct target *t)
 	target_watch(t);
 	ui_msg("SIGHUP: %s read again", t->conf_file);
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
-	atomic_store(&t->revoke_ms, fresh.target.revoke_ms);
+	atomic_store_explicit(&t->revoke_ms, fresh.target.revoke_ms, memory_order_relaxed);
 	for (uint32_t i = 0; i < t->nexports; i++)
 		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
 		              &fresh);

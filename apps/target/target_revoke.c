@@ -113,6 +113,13 @@ on_revoke(void *user, const struct weft_revoke *r)
 	}
 }
 
+/** The time that a holder gets to give rights up, as configured last. */
+static uint64_t
+grant_time_us(const struct target *t)
+{
+	return (uint64_t)atomic_load_explicit(&t->revoke_ms, memory_order_relaxed) * 1000;
+}
+
 void
 target_grant_revoke(struct target_grant *g)
 {
@@ -121,8 +128,7 @@ target_grant_revoke(struct target_grant *g)
 	        .size = sizeof(a),
 	        /* When the file is lost, no more data may be acknowledged as durable, so the
 	         * revocation is immediate. */
-	        .deadline_us =
-	                target_file_lost(g->ex) ? 0 : (uint64_t)atomic_load(&t->revoke_ms) * 1000,
+	        .deadline_us = target_file_lost(g->ex) ? 0 : grant_time_us(t),
 	        .on_revoke = on_revoke,
 	        .user = g,
 	        .worker = g->conn->w->w,

@@ -81,7 +81,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	g->ex = ex;
 	g->conn = c;
 	g->rights = args->rights;
-	g->handle = atomic_fetch_add(&c->w->t->last_handle, 1) + 1;
+	g->handle = atomic_fetch_add_explicit(&c->w->t->last_handle, 1, memory_order_relaxed) + 1;
 	if ((g->rights & WEFT_EXPORT_WRITE) && !target_writer_take(g, off, sizeof(off))) {
 		free(g);
 		return open_refuse(res, WEFT_EXPORT_BUSY, target_why("%s", off));

@@ -35,13 +35,13 @@ target_is_log(const struct target_export *ex)
 bool
 target_export_up(const struct target_export *ex)
 {
-	return atomic_load(&ex->up);
+	return atomic_load_explicit(&ex->up, memory_order_acquire);
 }
 
 static enum target_file
 file_known(const struct target_export *ex)
 {
-	enum target_file now = atomic_load(&ex->file);
+	enum target_file now = atomic_load_explicit(&ex->file, memory_order_relaxed);
 	struct stat st;
 
 	if (now == TARGET_FILE_HERE && ex->file_fd >= 0 && fstat(ex->file_fd, &st) == 0 &&
@@ -78,7 +78,7 @@ target_export_why(struct target_export *ex, char *buf, size_t size)
 uint32_t
 target_may(const struct target_export *ex)
 {
-	return target_file_lost(ex) ? 0 : atomic_load(&ex->rights);
+	return target_file_lost(ex) ? 0 : atomic_load_explicit(&ex->rights, memory_order_relaxed);
 }
 
 uint64_t

@@ -63,6 +63,13 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** A counter that other threads count up; it orders nothing. */
+static void
+tel_counter(struct weft_tel *tel, const char *name, const atomic_ullong *n)
+{
+	weft_tel_u64(tel, name, atomic_load_explicit(n, memory_order_relaxed));
+}
+
 /** Entries "<prefix>_0" and on; the latest is first. */
 static void
 tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const char *prefix,
@@ -96,14 +103,15 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
 	weft_tel_text(tel, "grants", target_rights_str(target_may(ex), text, sizeof(text)));
 	weft_tel_text(tel, "file", target_file_str(ex));
-	weft_tel_u64(tel, "files_lost", atomic_load(&ex->files_lost));
-	weft_tel_u64(tel, "grants_now", atomic_load(&ex->grants));
-	weft_tel_u64(tel, "rpc_reads", atomic_load(&ex->io_reads));
-	weft_tel_u64(tel, "rpc_read_bytes", atomic_load(&ex->io_read_bytes));
-	weft_tel_u64(tel, "rpc_writes", atomic_load(&ex->io_writes));
-	weft_tel_u64(tel, "rpc_write_bytes", atomic_load(&ex->io_write_bytes));
-	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
-	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
+	weft_tel_u64(tel, "files_lost",
+	             atomic_load_explicit(&ex->files_lost, memory_order_relaxed));
+	weft_tel_u64(tel, "grants_now", atomic_load_explicit(&ex->grants, memory_order_relaxed));
+	tel_counter(tel, "rpc_reads", &ex->io_reads);
+	tel_counter(tel, "rpc_read_bytes", &ex->io_read_bytes);
+	tel_counter(tel, "rpc_writes", &ex->io_writes);
+	tel_counter(tel, "rpc_write_bytes", &ex->io_write_bytes);
+	tel_counter(tel, "rpc_durable_writes", &ex->io_durable);
+	tel_counter(tel, "rpc_refused", &ex->io_refused);
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
 	/* The writer's connection exists while it holds the place. */
 	weft_tel_text(tel, "writer_is", ex->writer != NULL ? ex->writer->conn->peer : "");
@@ -157,12 +165,12 @@ tel_clients(void *user, const char *params, struct weft_tel *tel)
 	(void)params;
 	weft_tel_text(tel, "host_auth", mode[t->conf.target.host_auth]);
 	weft_tel_u64(tel, "known", target_auth_known(t));
-	weft_tel_u64(tel, "passed", atomic_load(&t->auth_passed));
-	weft_tel_u64(tel, "refused", atomic_load(&t->auth_refused));
-	weft_tel_u64(tel, "late", atomic_load(&t->auth_late));
-	weft_tel_u64(tel, "held_off", atomic_load(&t->holdoff.held));
-	weft_tel_u64(tel, "held_off_net", atomic_load(&t->holdoff.held_net));
-	weft_tel_u64(tel, "held_off_replaced", atomic_load(&t->holdoff.replaced));
+	tel_counter(tel, "passed", &t->auth_passed);
+	tel_counter(tel, "refused", &t->auth_refused);
+	tel_counter(tel, "late", &t->auth_late);
+	tel_counter(tel, "held_off", &t->holdoff.held);
+	tel_counter(tel, "held_off_net", &t->holdoff.held_net);
+	tel_counter(tel, "held_off_replaced", &t->holdoff.replaced);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ ticket_unlink(struct target_tickets *ts, struct target_conn *c, struct target_ti
 {
 	LIST_REMOVE(tk, row_link);
 	LIST_REMOVE(tk, conn_link);
-	atomic_fetch_sub(&c->ntickets, 1);
+	atomic_fetch_sub_explicit(&c->ntickets, 1, memory_order_relaxed);
 	ts->now--;
 }
 
@@ -72,7 +72,7 @@ target_ticket_give(struct target_conn *c, const struct target_ticket *of,
 	pthread_mutex_lock(&ts->lock);
 	LIST_INSERT_HEAD(&ts->row[tk->octets[0] % TARGET_TICKET_ROWS], tk, row_link);
 	LIST_INSERT_HEAD(&c->tickets, tk, conn_link);
-	atomic_fetch_add(&c->ntickets, 1);
+	atomic_fetch_add_explicit(&c->ntickets, 1, memory_order_relaxed);
 	ts->now++;
 	ts->given++;
 	pthread_mutex_unlock(&ts->lock);

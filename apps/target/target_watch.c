@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -57,17 +58,11 @@ static void
 watch_folder(const struct target *t, const char *path)
 {
 	char dir[CONF_PATH_MAX];
-	char *slash;
 
 	if (t->watch_fd < 0)
 		return;
 	snprintf(dir, sizeof(dir), "%s", path);
-	slash = strrchr(dir, '/');
-	if (slash == NULL)
-		strcpy(dir, ".");
-	else
-		slash[slash == dir] = '\0';
-	(void)inotify_add_watch(t->watch_fd, dir, WATCH_EVENTS);
+	(void)inotify_add_watch(t->watch_fd, dirname(dir), WATCH_EVENTS);
 }
 
 void
@@ -120,7 +115,7 @@ watch_overwritten(const struct target_export *ex)
 {
 	struct expfmt_super super;
 
-	if (atomic_load(&ex->file) == TARGET_FILE_WRITTEN)
+	if (atomic_load_explicit(&ex->file, memory_order_relaxed) == TARGET_FILE_WRITTEN)
 		return true;
 	if (!ex->persist->ops->mapped || target_is_log(ex))
 		return false;
@@ -146,10 +141,11 @@ watch_look(const struct target_export *ex)
 		return TARGET_FILE_WRITTEN;
 	if (stat(ex->conf->path, &named) != 0)
 		/* Other errors say nothing about the file. */
-		return errno == ENOENT || errno == ENOTDIR ? TARGET_FILE_REMOVED
-		                                           : atomic_load(&ex->file);
+		return errno == ENOENT || errno == ENOTDIR
+		               ? TARGET_FILE_REMOVED
+		               : atomic_load_explicit(&ex->file, memory_order_relaxed);
 	if (fstat(ex->file_fd, &ours) != 0)
-		return atomic_load(&ex->file);
+		return atomic_load_explicit(&ex->file, memory_order_relaxed);
 	return ours.st_dev == named.st_dev && ours.st_ino == named.st_ino ? TARGET_FILE_HERE
 	                                                                  : TARGET_FILE_REPLACED;
 }
@@ -159,20 +155,20 @@ target_watch(struct target *t)
 {
 	for (uint32_t i = 0; i < t->nexports; i++) {
 		struct target_export *ex = &t->exports[i];
-		enum target_file was = atomic_load(&ex->file), now;
+		enum target_file was = atomic_load_explicit(&ex->file, memory_order_relaxed), now;
 
 		if (ex->file_fd < 0)
 			continue;
 		now = watch_look(ex);
 		if (now == was)
 			continue;
-		atomic_store(&ex->file, now);
+		atomic_store_explicit(&ex->file, now, memory_order_relaxed);
 		if (now == TARGET_FILE_HERE) {
 			ui_msg("export %s: %s is there again, and served", ex->conf->name,
 			       ex->conf->path);
 			continue;
 		}
-		atomic_fetch_add(&ex->files_lost, 1);
+		atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
 		ui_msg("export %s: LOST: %s %s; it is no longer served, and its grants "
 		       "are revoked",
 		       ex->conf->name, ex->conf->path, target_file_str(ex));

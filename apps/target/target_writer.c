@@ -67,7 +67,8 @@ writer_look(struct target_grant *g, uint64_t now)
 
 	pthread_mutex_lock(&g->ex->lock);
 	if (g->ex->writer == g) {
-		if (moved != g->moved || requests > 0 || atomic_load(&g->ex->ios) > 0)
+		if (moved != g->moved || requests > 0 ||
+		    atomic_load_explicit(&g->ex->ios, memory_order_relaxed) > 0)
 			slot->moved_ns = now;
 		slot->named = writer_is_named(g->conn);
 	}
@@ -166,7 +167,8 @@ writer_ask(struct target_export *ex, bool idle, uint64_t now)
 		return NULL;
 	*call = (struct yield_call){tw, ex, idle};
 	ex->slot.asked = true;
-	ex->slot.end_ns = now + atomic_load(&tw->t->revoke_ms) * NS_PER_MS;
+	ex->slot.end_ns =
+	        now + atomic_load_explicit(&tw->t->revoke_ms, memory_order_relaxed) * NS_PER_MS;
 	return call;
 }
 

@@ -159,7 +159,7 @@ drc_free(struct weft_rpc_drc *d)
 		drc_shares_fini(&s->shares);
 		free(s->chain);
 	}
-	weft_rpcrdma_drc_secret_free(atomic_load(&d->secret));
+	weft_rpcrdma_drc_secret_free(atomic_load_explicit(&d->secret, memory_order_acquire));
 	pthread_mutex_destroy(&d->refused_lock);
 	weft_handle_free(&d->h, sizeof(d->h));
 }
@@ -204,15 +204,18 @@ weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info
 static const struct rpcrdma_drc_secret *
 drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 {
-	struct rpcrdma_drc_secret *s = atomic_load(&d->secret), *none = NULL;
+	struct rpcrdma_drc_secret *s, *none = NULL;
 	uint8_t key[RPCRDMA_DRC_SUM_KEY_BYTES];
 
+	/* Acquire pairs with the release that publishes the secret below. */
+	s = atomic_load_explicit(&d->secret, memory_order_acquire);
 	if (s != NULL)
 		return s;
 	weft_worker_random(rpc->worker, key, sizeof(key));
 	s = weft_rpcrdma_drc_secret_new(key);
 	explicit_bzero(key, sizeof(key));
-	if (s == NULL || atomic_compare_exchange_strong(&d->secret, &none, s))
+	if (s == NULL || atomic_compare_exchange_strong_explicit(
+	                         &d->secret, &none, s, memory_order_acq_rel, memory_order_acquire))
 		return s;
 	weft_rpcrdma_drc_secret_free(s); /* another worker has set the secret first */
 	return none;

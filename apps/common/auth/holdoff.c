@@ -89,9 +89,9 @@ holdoff_make(struct holdoff *h, struct holdoff_entry *e, unsigned int n,
 	struct holdoff_entry *k = holdoff_take(e, n, host, has_net);
 
 	if (k->fails == 0)
-		atomic_fetch_add(&h->used, 1);
+		atomic_fetch_add_explicit(&h->used, 1, memory_order_relaxed);
 	else if (now_ns < k->until_ns || now_ns - k->last_ns < HOLDOFF_FORGET_NS)
-		atomic_fetch_add(&h->replaced, 1);
+		atomic_fetch_add_explicit(&h->replaced, 1, memory_order_relaxed);
 	*k = (struct holdoff_entry){0};
 	memcpy(k->host, host, HOST_BYTES);
 	return k;
@@ -134,7 +134,7 @@ holdoff_held(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_n
 	uint8_t host[HOST_BYTES];
 	bool held, net;
 
-	if (atomic_load(&h->used) == 0)
+	if (atomic_load_explicit(&h->used, memory_order_relaxed) == 0)
 		return false;
 	holdoff_host(a, host);
 	pthread_mutex_lock(&h->lock);
@@ -143,9 +143,9 @@ holdoff_held(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_n
 	net = !held && holdoff_has_net(a) && holdoff_net_held(h, host, now_ns);
 	pthread_mutex_unlock(&h->lock);
 	if (held || net)
-		atomic_fetch_add(&h->held, 1);
+		atomic_fetch_add_explicit(&h->held, 1, memory_order_relaxed);
 	if (net)
-		atomic_fetch_add(&h->held_net, 1);
+		atomic_fetch_add_explicit(&h->held_net, 1, memory_order_relaxed);
 	return held || net;
 }
 
@@ -185,7 +185,7 @@ holdoff_passed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now
 	e = holdoff_find(h->e, HOLDOFF_ENTRIES, host);
 	if (e != NULL) {
 		e->fails = 0;
-		atomic_fetch_sub(&h->used, 1);
+		atomic_fetch_sub_explicit(&h->used, 1, memory_order_relaxed);
 	}
 	if (holdoff_has_net(a)) { /* else there is nothing to be exempt from */
 		e = holdoff_find(h->passed, HOLDOFF_PASSED, host);

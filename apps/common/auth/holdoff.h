@@ -40,7 +40,9 @@ struct holdoff_entry {
 /** Initialise it with zeros, and the lock with PTHREAD_MUTEX_INITIALIZER. */
 struct holdoff {
 	pthread_mutex_t lock;
-	atomic_uint used; /**< used entries of e and net; 0 saves the look-up */
+	/** Used entries of e and net; 0 saves the look-up. Changed under the lock. Relaxed, as the
+	 * counters: what another thread counts at this moment holds from the next look on. */
+	atomic_uint used;
 	struct holdoff_entry e[HOLDOFF_ENTRIES];
 	struct holdoff_entry net[HOLDOFF_NETS];
 	struct holdoff_entry passed[HOLDOFF_PASSED]; /**< last_ns: when it passed */
