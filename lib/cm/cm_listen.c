@@ -54,7 +54,7 @@ cm_lsn_open(struct cm_lsn *lsn)
 static void
 cm_lsn_open_run(struct weft_work_item *m)
 {
-	struct cm_lsn *lsn = container_of(m, struct cm_lsn, hello);
+	struct cm_lsn *lsn = container_of(m, struct cm_lsn, open);
 	struct weft_listener *l = lsn->l;
 	int rc = cm_listener_closed(l) ? 0 : cm_lsn_open(lsn);
 
@@ -106,7 +106,7 @@ cm_lsn_close(struct cm_lsn *lsn)
 static void
 cm_lsn_close_run(struct weft_work_item *m)
 {
-	struct cm_lsn *lsn = container_of(m, struct cm_lsn, bye);
+	struct cm_lsn *lsn = container_of(m, struct cm_lsn, close);
 
 	cm_lsn_close(lsn);
 	cm_listener_unref(lsn->l);
@@ -204,9 +204,9 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 			rc = cm_lsn_open(lsn);
 			continue;
 		}
-		lsn->hello.fn = cm_lsn_open_run;
+		lsn->open.fn = cm_lsn_open_run;
 		atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
-		weft_work_send(&lsn->vw->work, &lsn->hello);
+		weft_work_send(&lsn->vw->work, &lsn->open);
 	}
 	if (rc < 0) {
 		weft_unlisten(l);
@@ -237,9 +237,9 @@ weft_unlisten(struct weft_listener *l)
 		if (weft_vworker_is_mine(lsn->vw)) {
 			cm_lsn_close(lsn);
 		} else {
-			lsn->bye.fn = cm_lsn_close_run;
+			lsn->close.fn = cm_lsn_close_run;
 			atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
-			weft_work_send(&lsn->vw->work, &lsn->bye);
+			weft_work_send(&lsn->vw->work, &lsn->close);
 		}
 	}
 	cm_listener_unref(l);

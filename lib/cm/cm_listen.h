@@ -15,7 +15,7 @@
 
 /** A listener's part on one worker. */
 struct cm_lsn {
-	struct weft_work_item hello, bye; /**< work items to its worker */
+	struct weft_work_item open, close; /**< work items to its worker */
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;

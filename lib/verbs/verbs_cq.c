@@ -77,9 +77,9 @@ weft_verbs_cq_unref(struct weft_cq *cq)
 
 /** On each worker that fed the CQ: it stops feeding it. */
 static void
-verbs_cq_bye(struct weft_work_item *m)
+verbs_cq_detach(struct weft_work_item *m)
 {
-	struct weft_cq_sub *sub = container_of(m, struct weft_cq_sub, bye);
+	struct weft_cq_sub *sub = container_of(m, struct weft_cq_sub, detach);
 
 	if (sub->queued) {
 		sub->queued = false;
@@ -104,7 +104,7 @@ weft_cq_destroy(struct weft_cq *cq)
 	weft_handle_end(&cq->h, WEFT_KIND(CQ));
 	/* The handle's reference keeps cq while the work items are sent. */
 	for (uint32_t i = 0, n = atomic_load_explicit(&cq->nsubs, memory_order_relaxed); i < n; i++)
-		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->bye);
+		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->detach);
 	weft_verbs_cq_unref(cq);
 	return 0;
 }
@@ -162,9 +162,9 @@ weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 	}
 	sub->cq = cq;
 	sub->vw = vw;
-	sub->bye.fn = verbs_cq_bye;
+	sub->detach.fn = verbs_cq_detach;
 	cq->sub[n] = sub;
-	/* released by verbs_cq_bye() */
+	/* released by verbs_cq_detach() */
 	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 	atomic_store_explicit(&cq->nsubs, n + 1, memory_order_release);
 out:

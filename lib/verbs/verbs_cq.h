@@ -20,7 +20,7 @@ struct weft_cq_sub {
 	struct rte_ring *ring;
 	bool queued;
 	bool solicited; /**< a solicited completion or an error came since the last wake-up */
-	struct weft_work_item bye; /**< run when the CQ's handle is destroyed */
+	struct weft_work_item detach; /**< run when the CQ's handle is destroyed */
 };
 
 /* Bits of a CQ's gate. 0: a poll just takes completions. */

@@ -193,22 +193,22 @@ verbs_foreign_ring(struct rte_ring *_Atomic *at, unsigned int esize, uint32_t co
 }
 
 static void
-verbs_ring_bell(struct weft_qp *qp)
+verbs_ring_doorbell(struct weft_qp *qp)
 {
-	if (atomic_exchange_explicit(&qp->bell_rung, 1, memory_order_acq_rel) == 0) {
+	if (atomic_exchange_explicit(&qp->doorbell_rung, 1, memory_order_acq_rel) == 0) {
 		weft_verbs_qp_ref(qp);
-		weft_work_send(&qp->vw->work, &qp->bell);
+		weft_work_send(&qp->vw->work, &qp->doorbell);
 	}
 }
 
 /**
  * Before a post of the owner: take in earlier posts of other threads, which a callback may know of.
- * A post whose bell has not been rung has not returned, so no thread knows of it.
+ * A post whose doorbell has not been rung has not returned, so no thread knows of it.
  */
 static inline void
 verbs_foreign_first(struct weft_qp *qp)
 {
-	if (unlikely(atomic_load_explicit(&qp->bell_rung, memory_order_acquire) != 0))
+	if (unlikely(atomic_load_explicit(&qp->doorbell_rung, memory_order_acquire) != 0))
 		weft_verbs_take_posts(qp);
 }
 
@@ -231,9 +231,9 @@ weft_verbs_sq_ring(struct weft_qp *qp)
 }
 
 void
-weft_verbs_ring_bell(struct weft_qp *qp)
+weft_verbs_ring_doorbell(struct weft_qp *qp)
 {
-	verbs_ring_bell(qp);
+	verbs_ring_doorbell(qp);
 }
 
 void
@@ -281,7 +281,7 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 	if (done < take)
 		verbs_credits_give(&qp->sq_credits, take - done);
 	if (done > 0)
-		verbs_ring_bell(qp);
+		verbs_ring_doorbell(qp);
 	return done > 0 ? (int)done : rc;
 }
 
@@ -374,7 +374,7 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 	if (done < take)
 		verbs_credits_give(&qp->rq_credits, take - done);
 	if (done > 0)
-		verbs_ring_bell(qp);
+		verbs_ring_doorbell(qp);
 	return done > 0 ? (int)done : rc;
 }
 
@@ -469,12 +469,12 @@ weft_verbs_take_posts(struct weft_qp *qp)
 }
 
 void
-weft_verbs_bell(struct weft_work_item *m)
+weft_verbs_doorbell_run(struct weft_work_item *m)
 {
-	struct weft_qp *qp = container_of(m, struct weft_qp, bell);
+	struct weft_qp *qp = container_of(m, struct weft_qp, doorbell);
 
 	/* Cleared before the rings are read, so that a later post rings again. */
-	atomic_exchange_explicit(&qp->bell_rung, 0, memory_order_acq_rel);
+	atomic_exchange_explicit(&qp->doorbell_rung, 0, memory_order_acq_rel);
 	if (!qp->dead)
 		weft_verbs_take_posts(qp);
 	weft_verbs_qp_unref(qp);

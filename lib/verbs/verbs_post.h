@@ -20,8 +20,8 @@ struct rte_ring *weft_verbs_sq_ring(struct weft_qp *qp);
 /** Before a post of the owner: take in earlier posts of other threads. Worker only. */
 void weft_verbs_foreign_first(struct weft_qp *qp);
 /** Tell the worker that another thread has posted. */
-void weft_verbs_ring_bell(struct weft_qp *qp);
+void weft_verbs_ring_doorbell(struct weft_qp *qp);
 /** Work item: other threads posted. */
-void weft_verbs_bell(struct weft_work_item *m);
+void weft_verbs_doorbell_run(struct weft_work_item *m);
 
 #endif /* VERBS_POST_H */

@@ -13,7 +13,7 @@
 #define QP_DEFAULT_DEPTH 256
 #define QP_DEFAULT_IRD   32
 
-static void verbs_qp_bye(struct weft_work_item *m);
+static void verbs_qp_destroy_run(struct weft_work_item *m);
 static void verbs_qp_later(struct weft_work_item *m);
 
 static void
@@ -220,8 +220,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->max_send_sge = (uint8_t)a.max_send_sge;
 	qp->max_inline_bytes = (uint16_t)a.max_inline_bytes;
 	qp->free = verbs_qp_free;
-	qp->bell.fn = weft_verbs_bell;
-	qp->bye.fn = verbs_qp_bye;
+	qp->doorbell.fn = weft_verbs_doorbell_run;
+	qp->destroy.fn = verbs_qp_destroy_run;
 	qp->later.fn = verbs_qp_later;
 	qp->snap_work.fn = weft_verbs_qp_snap;
 	qp->pd = pd;
@@ -319,9 +319,9 @@ verbs_qp_kill(struct weft_qp *qp, bool flush)
 }
 
 static void
-verbs_qp_bye(struct weft_work_item *m)
+verbs_qp_destroy_run(struct weft_work_item *m)
 {
-	verbs_qp_kill(container_of(m, struct weft_qp, bye), false);
+	verbs_qp_kill(container_of(m, struct weft_qp, destroy), false);
 }
 
 void
@@ -338,7 +338,7 @@ weft_qp_destroy(struct weft_qp *qp)
 		return;
 	}
 	weft_verbs_ev_purge_qp(qp->evq, NULL, qp);
-	weft_work_send(&qp->vw->work, &qp->bye);
+	weft_work_send(&qp->vw->work, &qp->destroy);
 }
 
 /* ---- Resetting the connection ---- */

@@ -127,7 +127,7 @@ weft_verbs_unit_close(struct weft_verbs_unit *u, int rc)
 		WEFT_TSAN_RELEASE(u->ring);
 		rte_ring_enqueue_zc_elem_finish(u->ring, rc == 0 ? u->places : 0);
 		if (rc == 0)
-			weft_verbs_ring_bell(u->qp);
+			weft_verbs_ring_doorbell(u->qp);
 	} else if (rc == 0) {
 		rc = verbs_unit_post(u);
 	}

@@ -84,7 +84,7 @@ struct weft_qp {
 	/* any thread */
 	alignas(64) _Atomic uint32_t sq_credits; /**< slots free */
 	_Atomic uint32_t rq_credits;
-	_Atomic uint32_t bell_rung;
+	_Atomic uint32_t doorbell_rung;
 	_Atomic uint32_t dying; /**< weft_qp_destroy() was called */
 	_Atomic uint32_t cm;    /**< enum verbs_cm */
 	_Atomic uint32_t state; /**< enum weft_qp_state */
@@ -93,8 +93,8 @@ struct weft_qp {
 	struct rte_ring *_Atomic sq_ring, *_Atomic rq_ring;
 	struct verbs_watch
 	        *_Atomic watch; /**< made at the first Verify or weft_commit(); any thread */
-	struct weft_work_item bell, bye;
-	void (*free)(struct weft_qp *qp); /**< when the last reference is gone */
+	struct weft_work_item doorbell, destroy; /**< sent by other threads */
+	void (*free)(struct weft_qp *qp);        /**< when the last reference is gone */
 	/* connection management, on the worker */
 	struct weft_pd *pd;
 	struct weft_evq *evq;
