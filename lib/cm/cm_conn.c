@@ -5,6 +5,8 @@
 
 #include "cm_conn.h"
 
+WEFT_LOG_REGISTER(cm);
+
 #define CM_KEEPALIVE_PROBES 3
 /** Keepalive while disconnecting: posted work must complete even if the peer is gone. */
 #define CM_CLOSE_KEEPALIVE_US 10000000
@@ -116,7 +118,7 @@ cm_conn_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa
 		 */
 		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_LOCAL};
 
-		WEFT_LOG_PEER(verbs, ERR, "no memory for an event: connection dropped");
+		WEFT_LOG_PEER(cm, ERR, "no memory for an event: connection dropped");
 		weft_rdmap_start(qp->rdmap, ird, ord);
 		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
 		return;

@@ -12,6 +12,8 @@
 #include "weft_mpa_startup.h"
 #include "weft_verbs_qp.h"
 
+WEFT_LOG_DECLARE(cm);
+
 #define CM_DEFAULT_TIMEOUT_US 10000000
 
 /** Arguments of an active open, from weft_connect() to the peer's answer. */

@@ -158,7 +158,7 @@ cm_connect_second(struct weft_qp *qp)
 	struct cm_connect *cr = qp->conn->connect;
 	struct weft_vworker *vw = qp->vw;
 
-	WEFT_LOG_PEER(verbs, INFO,
+	WEFT_LOG_PEER(cm, INFO,
 	              "QP %u: the responder does not speak MPA revision 2; once more in 1",
 	              qp->qpn);
 	cr->fallback = false;

@@ -59,7 +59,7 @@ cm_lsn_open_run(struct weft_work_item *m)
 	int rc = cm_listener_closed(l) ? 0 : cm_lsn_open(lsn);
 
 	if (rc < 0)
-		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
+		WEFT_LOG(cm, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
 	atomic_store_explicit(&lsn->answered, true, memory_order_release);
 	cm_listener_unref(l);
 }

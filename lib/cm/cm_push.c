@@ -297,7 +297,7 @@ push_go(struct weft_vworker *vw, struct weft_cm_conn *c)
 	if (c == NULL)
 		return false;
 	vw->stats.conns_pushed_out++;
-	WEFT_LOG_PEER(verbs, WARNING,
+	WEFT_LOG_PEER(cm, WARNING,
 	              "connection reset for one of another address: no connection is left");
 	weft_verbs_qp_abort(c->qp);
 	/* The consumer may see the new connection's request before the event of this one's end. */

@@ -4,7 +4,7 @@
 
 In the layers that peers reach, WEFT_LOG and weft_ulp_error(), which have no limit, are used only for the texts that are
 listed here with the reason why no peer can cause them. All other lines use WEFT_LOG_PEER, or are for debugging.
-weft-target's lines use target_log(), or report an action of the operator.
+weft-target's lines use target_log(), or report an action of the operator. A line's type (weft.tcp) is that of its room.
 """
 import os
 import re
@@ -31,6 +31,8 @@ OPERATOR = {  # files of apps/target whose ui_msg() lines come from start-up, si
     "target.c", "target_auth.c", "target_offline.c", "target_reload.c", "target_revoke.c", "target_tel.c", "target_watch.c",
 }
 CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
+LINE = re.compile(r"\bWEFT_LOG(?:_PEER)?\(\s*(\w+)")
+TYPES = {"base": "api"}  # room: the type of its lines, where that is not its name
 n = bad = 0
 
 
@@ -65,6 +67,9 @@ for layer in LAYERS:
 calls = {p: [m[2] for m in CALL.finditer(t) if m[1] != "DEBUG"] for p, t in sources("lib")}
 check("no_stale_reason", [f"{p}: {b}" for p, begins in UNLIMITED.items() for b in begins
                           if not any(c.startswith(b) for c in calls.get(p, ()))])
+check("a room's lines have the room's type", [
+    f"{p}: {m[0]}...)" for layer in LAYERS for p, t in sources(f"lib/{layer}") if not p.endswith("weft_base.h")
+    for m in LINE.finditer(t) if m[1] != TYPES.get(layer, layer)])
 said = {os.path.basename(p): t for p, t in sources("apps/target") if re.search(r"\b(?:ui_msg|fprintf|printf)\(", t)}
 check("target", [f"apps/target/{f} writes lines of its own" for f in sorted(said.keys() - OPERATOR - {"target_say.c"})])
 check("target_limited", [] if said["target_say.c"].count("ui_msg(") == 2 else ["target_say.c: a line without limit"])
