@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 sys.dont_write_bytecode = True
-from test_asked import Traced  # noqa: E402
+from test_flush_waits import Traced  # noqa: E402
 from test_auth import key  # noqa: E402
 from test_opens import wait_for  # noqa: E402
 from test_visible import Telemetry  # noqa: E402

@@ -9,9 +9,9 @@
  * the reason of the end. KIND, for both: honest, short (a message of 8 octets), early (two messages
  * at once), die (killed during a ping), leave (closes during a ping). For a server: long (17
  * octets), corrupt (one octet of the answer), overread, overwrite (one octet more than offered),
- * deaf (no receive posted), mute, reject. For a client: lie (offers more memory than it has), grow
- * (sizes of source and sink differ), data (not a ping's), hold (stays connected until standard
- * input ends).
+ * deaf (no receive posted), silent (no answer), reject. For a client: lie (offers more memory than
+ * it has), grow (sizes of source and sink differ), data (not a ping's), hold (stays connected until
+ * standard input ends).
  */
 
 #include <endian.h>
@@ -200,7 +200,7 @@ serve(void)
 		if (!count_up(&pr.read, pr.pings + 1))
 			return;
 		drop_out();
-		if (is("mute"))
+		if (is("silent"))
 			(void)count_up(&never, 1);
 		send_msg(NULL, is("short") ? 8 : is("long") ? 17 : sizeof(m));
 		if (!count_up(&pr.received, 2 * pr.pings + 2))

@@ -271,7 +271,7 @@ BAD_SERVERS = {
              "is its -S smaller"],
     "leave": ["ping 1: the server closed the connection", "is its -S smaller"],
     "reject": ["10.0.0.1:7174: the server refuses: no pings today"],
-    "mute": ["ping 1: no answer within 1 s"],
+    "silent": ["ping 1: no answer within 1 s"],
 }
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The mempool, chains with external buffers of exact length, random numbers. */
 
-#include "exact.h"
+#include "redzone.h"
 
 #include <rte_lcore.h>
 #include <rte_mempool.h>
@@ -42,14 +42,14 @@ fuzz_pool_avail(void)
 }
 
 /** The octets of a chain's segments, and the shared info of each. */
-static struct exact_room room;
-static struct rte_mbuf_ext_shared_info infos[EXACT_PLACES];
+static struct redzone_pool copies;
+static struct rte_mbuf_ext_shared_info infos[REDZONE_SLOTS];
 
 static void
 fuzz_ext_free(void *addr, void *opaque)
 {
 	(void)opaque;
-	exact_free(&room, addr);
+	redzone_free(&copies, addr);
 }
 
 static struct rte_mbuf *
@@ -61,8 +61,8 @@ fuzz_piece(const uint8_t *data, uint32_t len)
 
 	if (m == NULL)
 		return NULL;
-	buf = exact_copy(&room, data, len);
-	info = &infos[(size_t)(buf - room.place[0]) / sizeof(room.place[0])];
+	buf = redzone_copy(&copies, data, len);
+	info = &infos[(size_t)(buf - copies.slot[0]) / sizeof(copies.slot[0])];
 	*info = (struct rte_mbuf_ext_shared_info){.free_cb = fuzz_ext_free};
 	rte_mbuf_ext_refcnt_set(info, 1);
 	rte_pktmbuf_attach_extbuf(m, buf, RTE_BAD_IOVA, (uint16_t)len, info);

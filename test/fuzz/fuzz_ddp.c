@@ -6,7 +6,7 @@
  * error, or dropped. Memory must equal the model's, in the regions and around them.
  */
 
-#include "exact.h"
+#include "redzone.h"
 #include "guard.h"
 
 #include "weft_ddp.h"
@@ -40,7 +40,7 @@ static const struct {
 };
 
 static struct guard guards[NREGIONS];
-static struct exact_room pieces;
+static struct redzone_pool pieces;
 
 /** The model's state of an STag. */
 struct grant {
@@ -244,13 +244,13 @@ deliver(void)
 		uint32_t k = n < cuts ? RTE_MIN(fuzz_u8(&z.in), z.len - pos) : z.len - pos;
 
 		/* of exact length, sometimes without octets */
-		piece[n] = exact_copy(&pieces, z.seg + pos, k);
+		piece[n] = redzone_copy(&pieces, z.seg + pos, k);
 		frag[n] = (struct weft_frag){piece[n], k};
 		pos += k;
 	}
 	weft_ddp_mpa_ops.ulpdu(&z.d, frag, n, z.len, FUZZ_NOW);
 	for (unsigned int i = 0; i < n; i++)
-		exact_free(&pieces, piece[i]);
+		redzone_free(&pieces, piece[i]);
 
 	FUZZ_CHECK(z.dropped - dropped == faulted);
 	FUZZ_CHECK(z.faults - faults == (want >= 0));

@@ -14,13 +14,13 @@
 #include "weft_verbs_qp.h"
 #include "vt.h"
 
-#define QP_OPS    120
-#define QP_REQS   160
-#define QP_RENEW  512 /* number of inputs for one pair of stacks */
-#define QP_ASKED  16
-#define QP_RX_MAX 16384
-#define QP_DEPTH  12
-#define QP_READS  3 /* IRD and ORD */
+#define QP_OPS     120
+#define QP_REQS    160
+#define QP_RENEW   512 /* number of inputs for one pair of stacks */
+#define QP_PENDING 16
+#define QP_RX_MAX  16384
+#define QP_DEPTH   12
+#define QP_READS   3 /* IRD and ORD */
 
 /** Blocks of memory of the stack. Each except RECV has one or several regions. */
 enum { RW, RO, SINK, LEND, FAST, RECV, NBLOCKS };
@@ -28,7 +28,7 @@ enum { RW, RO, SINK, LEND, FAST, RECV, NBLOCKS };
 #define TO         0x5000000000ULL
 
 /** A request of the stack that the peer has not answered. */
-struct asked {
+struct peer_req {
 	uint8_t op;
 	uint32_t len;
 	uint8_t body[80];
@@ -47,8 +47,8 @@ struct qp_peer {
 	uint8_t in[QP_RX_MAX]; /**< received and not parsed yet, without markers */
 	uint32_t nin;
 	uint32_t msn[WEFT_DDP_NQN], mo;
-	struct asked asked[QP_ASKED];
-	unsigned int nasked;
+	struct peer_req pending[QP_PENDING];
+	unsigned int npending;
 	unsigned int terminates_in, terminates_out;
 };
 

@@ -199,7 +199,7 @@ more(void)
 		}
 		break;
 	case 6:
-		z.mute = v & 1;
+		z.silent = v & 1;
 		break;
 	case 7:
 		u = user_new();

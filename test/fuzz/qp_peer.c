@@ -116,7 +116,7 @@ took_ulpdu(const uint8_t *u, uint32_t len)
 	struct qp_peer *r = &z.p;
 	struct weft_ddp_hdr h;
 	struct weft_cur c;
-	struct asked *a;
+	struct peer_req *a;
 	uint8_t op;
 	int n;
 
@@ -135,8 +135,8 @@ took_ulpdu(const uint8_t *u, uint32_t len)
 	r->terminates_in += op == WEFT_RDMAP_TERMINATE;
 	if (h.qn != WEFT_DDP_QN_READ)
 		return;
-	FUZZ_CHECK(r->nasked < QP_ASKED && len - (uint32_t)n <= sizeof(a->body));
-	a = &r->asked[r->nasked++];
+	FUZZ_CHECK(r->npending < QP_PENDING && len - (uint32_t)n <= sizeof(a->body));
+	a = &r->pending[r->npending++];
 	a->op = op;
 	a->len = len - (uint32_t)n;
 	memcpy(a->body, u + n, a->len);
@@ -395,13 +395,13 @@ peer_answer(uint8_t op)
 {
 	uint8_t how = fuzz_u8(&z.in), p[1024];
 	struct qp_peer *r = &z.p;
-	unsigned int i = how & 1 && r->nasked > 1;
-	struct asked a;
+	unsigned int i = how & 1 && r->npending > 1;
+	struct peer_req a;
 
-	if (r->nasked == 0)
+	if (r->npending == 0)
 		return;
-	a = r->asked[i];
-	memmove(&r->asked[i], &r->asked[i + 1], (--r->nasked - i) * sizeof(a));
+	a = r->pending[i];
+	memmove(&r->pending[i], &r->pending[i + 1], (--r->npending - i) * sizeof(a));
 	fill(p, sizeof(p));
 	if (a.op == WEFT_RDMAP_READ_REQ) {
 		struct rdmap_read_req q;

@@ -43,8 +43,8 @@ struct fuzz_tcp {
 	unsigned int nrx;
 	struct rte_mbuf *burst[FUZZ_BURST]; /**< segments that arrive together with the next one */
 	unsigned int nburst;
-	bool mute; /**< ARP and Neighbor Discovery get no answers */
-	bool tso;  /**< the port supports TSO */
+	bool silent; /**< ARP and Neighbor Discovery get no answers */
+	bool tso;    /**< the port supports TSO */
 	/** Our last answer to a SYN, which may be a cookie. */
 	struct {
 		struct weft_ip local, remote;

@@ -44,7 +44,7 @@ look_at_tcp(const struct rte_mbuf *m, const uint8_t *ip, const uint8_t *p, uint3
 static void
 queue_rx(const uint8_t *f, uint32_t len)
 {
-	if (z.mute || z.nrx == RTE_DIM(z.rx))
+	if (z.silent || z.nrx == RTE_DIM(z.rx))
 		return;
 	z.rx[z.nrx] = fuzz_mbuf(f, len, NULL, 0);
 	z.nrx += z.rx[z.nrx] != NULL;

@@ -237,7 +237,7 @@ peer_open(struct crowd_peer *p, uint64_t now_ns)
 	p->iss = (uint32_t)crowd_rand(p->c, UINT32_MAX);
 	p->snd_una = p->iss + 1;
 	p->tx_len = p->step = 0;
-	p->mute = p->mpa_done = false;
+	p->silent = p->mpa_done = false;
 	p->wnd = 65535;
 	p->seg_bytes = 1460;
 	p->fpdu_left = p->have = p->stag = 0;
@@ -369,7 +369,7 @@ peer_segment(struct crowd_peer *p, const uint8_t *t, uint32_t len)
 			p->kind->acked(p);
 	}
 	len -= head;
-	if (p->mute || (len == 0 && !(flags & TCP_FIN)) || p->state != CROWD_UP)
+	if (p->silent || (len == 0 && !(flags & TCP_FIN)) || p->state != CROWD_UP)
 		return;
 	if (seq == p->rcv_nxt && (len == 0 || p->wnd > 0)) {
 		p->rcv_nxt += len;
@@ -383,7 +383,7 @@ peer_segment(struct crowd_peer *p, const uint8_t *t, uint32_t len)
 			return;
 		}
 	}
-	if (!p->mute)
+	if (!p->silent)
 		crowd_seg(p, 0, 0, NULL, 0);
 }
 
@@ -488,7 +488,7 @@ peer_turn(struct crowd_peer *p, uint64_t now_ns)
 			peer_syn(p, now_ns);
 		break;
 	case CROWD_UP:
-		if (p->tx_len > 0 && !p->mute && now_ns - p->said_ns >= AGAIN_NS)
+		if (p->tx_len > 0 && !p->silent && now_ns - p->said_ns >= AGAIN_NS)
 			peer_push(p, 0, now_ns);
 		if (p->kind->tick != NULL)
 			p->kind->tick(p, now_ns);

@@ -59,7 +59,7 @@ struct crowd_peer {
 	uint32_t snd_una, rcv_nxt, iss;
 	uint32_t tx_len;
 	uint64_t said_ns; /**< time of the last transmission */
-	bool mute;        /**< the peer no longer acknowledges or retransmits */
+	bool silent;      /**< the peer no longer acknowledges or retransmits */
 	uint16_t wnd;     /**< announced window, not scaled */
 	uint16_t seg_bytes;
 	/* the stream of FPDUs from the target */

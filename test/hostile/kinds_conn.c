@@ -309,7 +309,7 @@ calls_mpa(struct crowd_peer *p)
 {
 	for (unsigned int i = 0; i < 12; i++)
 		crowd_call(p, WEFT_EXPORT_LIST, NULL, 0);
-	p->mute = true;
+	p->silent = true;
 }
 
 static const struct crowd_kind calls_unacked = {.name = "calls_unacknowledged",
@@ -455,7 +455,7 @@ static void
 half_closed_mpa(struct crowd_peer *p)
 {
 	crowd_seg(p, 0x01, 0, NULL, 0);
-	p->mute = true;
+	p->silent = true;
 }
 
 static const struct crowd_kind half_closed = {.name = "half_closed",

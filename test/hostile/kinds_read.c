@@ -23,7 +23,7 @@ reader_tick(struct crowd_peer *p, uint64_t now_ns)
 {
 	(void)now_ns;
 	if (p->got_bytes > READ_FIRST)
-		p->mute = true;
+		p->silent = true;
 }
 
 static const struct crowd_kind readers = {.name = "never_acknowledge",
@@ -58,7 +58,7 @@ mss1_tick(struct crowd_peer *p, uint64_t now_ns)
 {
 	(void)now_ns;
 	if (p->got_bytes > 100000)
-		p->mute = true;
+		p->silent = true;
 }
 
 static const struct crowd_kind mss1 = {.name = "mss_of_one",
@@ -79,7 +79,7 @@ small_unacked_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint3
 		return;
 	for (unsigned int i = 0; i < 60; i++)
 		crowd_read(p, 4096, 1400);
-	p->mute = true;
+	p->silent = true;
 }
 
 static const struct crowd_kind small_unacked = {.name = "reads_unacknowledged",

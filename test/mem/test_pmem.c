@@ -152,7 +152,7 @@ static struct {
 	uint64_t last_len;   /**< of the last msync, without those of single octets */
 	uint64_t most_dirty; /**< most dirty octets of `watched` at any msync */
 	unsigned int pieces;
-} asked;
+} calls;
 
 static const uint8_t *watched; /**< a mapping whose dirty pages are counted at each msync */
 
@@ -184,28 +184,28 @@ sync_file_range(int fd, off_t off, off_t len, unsigned int flags)
 {
 	CHECK_EQ(flags,
 	         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-	if (++asked.pieces == asked.refuse_at && asked.refuse != 0) {
-		errno = asked.refuse;
+	if (++calls.pieces == calls.refuse_at && calls.refuse != 0) {
+		errno = calls.refuse;
 		return -1;
 	}
-	asked.longest = RTE_MAX(asked.longest, (uint64_t)len);
-	asked.sum += (uint64_t)len;
+	calls.longest = RTE_MAX(calls.longest, (uint64_t)len);
+	calls.sum += (uint64_t)len;
 	return (int)syscall(SYS_sync_file_range, fd, off, len, flags);
 }
 
 int
 msync(void *at, size_t len, int flags)
 {
-	asked.syncs++;
-	asked.sum_then = asked.sum;
+	calls.syncs++;
+	calls.sum_then = calls.sum;
 	if (watched != NULL) {
-		asked.most_dirty = RTE_MAX(asked.most_dirty, dirty_bytes(watched));
+		calls.most_dirty = RTE_MAX(calls.most_dirty, dirty_bytes(watched));
 		if (len > PG)
-			asked.last_len = len;
+			calls.last_len = len;
 	}
 	if (syscall(SYS_msync, at, len, flags) != 0)
 		return -1;
-	if (asked.syncs == asked.lose) {
+	if (calls.syncs == calls.lose) {
 		errno = EIO;
 		return -1;
 	}
@@ -216,8 +216,8 @@ int
 madvise(void *at, size_t len, int advice)
 {
 	if (advice == MADV_DONTNEED) {
-		asked.low = RTE_MIN(asked.low, (uintptr_t)at);
-		asked.high = RTE_MAX(asked.high, (uintptr_t)at + len);
+		calls.low = RTE_MIN(calls.low, (uintptr_t)at);
+		calls.high = RTE_MAX(calls.high, (uintptr_t)at + len);
 	}
 	return (int)syscall(SYS_madvise, at, len, advice);
 }
@@ -225,10 +225,10 @@ madvise(void *at, size_t len, int advice)
 static void
 ask_from_now(int refuse)
 {
-	memset(&asked, 0, sizeof(asked));
-	asked.low = UINTPTR_MAX;
-	asked.refuse = refuse;
-	asked.refuse_at = 3;
+	memset(&calls, 0, sizeof(calls));
+	calls.low = UINTPTR_MAX;
+	calls.refuse = refuse;
+	calls.refuse_at = 3;
 }
 
 static struct {
@@ -269,25 +269,25 @@ test_pieces(void)
 	memset(p->base, 0x11, p->bytes);
 	ask_from_now(0);
 	CHECK_EQ(flush(p, e, off, len, P), 0);
-	CHECK_EQ(asked.longest, most);
-	CHECK_EQ(asked.sum, len);
-	CHECK_EQ(asked.syncs, 1);
-	CHECK_EQ(asked.sum_then, len);
-	CHECK_EQ(asked.low, (uintptr_t)p->base + (1 << 20));
-	CHECK_EQ(asked.high, (uintptr_t)p->base + RTE_ALIGN_CEIL(off + len, (uint64_t)PG));
+	CHECK_EQ(calls.longest, most);
+	CHECK_EQ(calls.sum, len);
+	CHECK_EQ(calls.syncs, 1);
+	CHECK_EQ(calls.sum_then, len);
+	CHECK_EQ(calls.low, (uintptr_t)p->base + (1 << 20));
+	CHECK_EQ(calls.high, (uintptr_t)p->base + RTE_ALIGN_CEIL(off + len, (uint64_t)PG));
 	/* a short range is not split */
 	ask_from_now(0);
 	CHECK_EQ(flush(p, e, off, most, P), 0);
-	CHECK_EQ(asked.pieces + asked.high, 0);
-	CHECK_EQ(asked.syncs, 1);
+	CHECK_EQ(calls.pieces + calls.high, 0);
+	CHECK_EQ(calls.syncs, 1);
 	/* if the kernel refuses a piece, msync does the work; if the medium fails, the flush
 	 * fails */
 	ask_from_now(EPERM);
 	CHECK_EQ(flush(p, e, off, len, P), 0);
-	CHECK_EQ(asked.syncs, 1);
+	CHECK_EQ(calls.syncs, 1);
 	ask_from_now(EIO);
 	CHECK_EQ(flush(p, e, off, len, P), -EIO);
-	CHECK_EQ(asked.syncs, 0);
+	CHECK_EQ(calls.syncs, 0);
 	/* with stores at the same time */
 	ask_from_now(0);
 	store.p = p;
@@ -327,24 +327,24 @@ test_anew(void)
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		ask_from_now(0);
 		if (i == 2)
-			asked.refuse = EIO; /* a piece of a long range */
+			calls.refuse = EIO; /* a piece of a long range */
 		else
-			asked.lose = 1;
+			calls.lose = 1;
 		CHECK_EQ(flush(p, e, 0, i == 2 ? p->bytes : 2 * PG, P), -EIO);
 		/* The medium still fails: no Flush succeeds. */
 		ask_from_now(0);
-		asked.lose = 2; /* the result of the first is not used */
+		calls.lose = 2; /* the result of the first is not used */
 		CHECK_EQ(flush(p, e, 64 * PG, PG, P), -EIO);
 		ask_from_now(0);
 		CHECK_EQ(flush(p, e, 64 * PG, PG, P), 0);
-		CHECK_EQ(asked.syncs, 3);
-		CHECK_EQ(asked.last_len, p->bytes);
-		CHECK(asked.most_dirty >= p->bytes);
+		CHECK_EQ(calls.syncs, 3);
+		CHECK_EQ(calls.last_len, p->bytes);
+		CHECK(calls.most_dirty >= p->bytes);
 		/* only once */
 		ask_from_now(0);
 		CHECK_EQ(flush(p, e, 0, 2 * PG, P), 0);
-		CHECK_EQ(asked.syncs, 1);
-		CHECK_EQ(asked.last_len, 2 * PG);
+		CHECK_EQ(calls.syncs, 1);
+		CHECK_EQ(calls.last_len, 2 * PG);
 	}
 	watched = NULL;
 	weft_exec_destroy(e);
@@ -421,8 +421,8 @@ test_turns(void)
 		memset(&persisted, 0, sizeof(persisted));
 		CHECK_EQ(weft_exec_poll(e), 1); /* a job of the long Flush */
 		CHECK_EQ(brief_done, 0);
-		CHECK(asked.sum <= STEP && persisted.longest <= STEP && persisted.sum <= STEP);
-		CHECK_EQ(asked.syncs, !forced && done != 0); /* once, at the end */
+		CHECK(calls.sum <= STEP && persisted.longest <= STEP && persisted.sum <= STEP);
+		CHECK_EQ(calls.syncs, !forced && done != 0); /* once, at the end */
 		if (forced && done != 0)
 			CHECK(persisted.next == a->base + off + len);
 		CHECK_EQ(weft_exec_poll(e), 1); /* the other request */
@@ -551,7 +551,7 @@ test_later_piece(void)
 	CHECK_EQ(weft_exec_create(0, &e), 0);
 	for (unsigned int fails = 0; fails < 2; fails++) {
 		ask_from_now(fails ? EIO : EPERM);
-		asked.refuse_at = 20;
+		calls.refuse_at = 20;
 		req = flush_of(0, p->bytes, &done);
 		CHECK_EQ(p->ops->flush(p, e, &req), 0);
 		CHECK_EQ(weft_exec_poll(e), 1);
@@ -559,8 +559,8 @@ test_later_piece(void)
 		CHECK_EQ(weft_exec_poll(e), 1);
 		CHECK_EQ(done, 1);
 		CHECK_EQ(req.status, fails ? -EIO : 0);
-		CHECK_EQ(asked.pieces, 20);
-		CHECK_EQ(asked.syncs, !fails);
+		CHECK_EQ(calls.pieces, 20);
+		CHECK_EQ(calls.syncs, !fails);
 		CHECK_EQ(weft_exec_pending(e), 0);
 	}
 	weft_exec_destroy(e);
@@ -593,7 +593,7 @@ test_fails_between(void)
 		CHECK_EQ(p->ops->flush(p, e[0], &req[0]), 0);
 		CHECK_EQ(weft_exec_poll(e[0]), 1);
 		ask_from_now(how % 2 ? EIO : 0);
-		asked.lose = how % 2 ? 0 : 1;
+		calls.lose = how % 2 ? 0 : 1;
 		req[1] = flush_of(0, how % 2 ? p->bytes : PG, &done[1]);
 		CHECK_EQ(p->ops->flush(p, e[1], &req[1]), 0);
 		CHECK_EQ(weft_exec_poll(e[1]), 1);
@@ -602,13 +602,13 @@ test_fails_between(void)
 		CHECK_EQ(done[0], 0);
 		watched = p->base;
 		ask_from_now(0);
-		asked.lose = how < 2 ? 0 : 2;
+		calls.lose = how < 2 ? 0 : 2;
 		while (done[0] == 0)
 			CHECK_EQ(weft_exec_poll(e[0]), 1);
 		watched = NULL;
 		CHECK_EQ(req[0].status, how < 2 ? 0 : -EIO);
-		CHECK_EQ(asked.syncs, how < 2 ? 3 : 2);
-		CHECK(asked.most_dirty >= p->bytes);
+		CHECK_EQ(calls.syncs, how < 2 ? 3 : 2);
+		CHECK(calls.most_dirty >= p->bytes);
 		CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
 	}
 	for (unsigned int i = 0; i < 2; i++)

@@ -509,19 +509,19 @@ test_tags(void)
 static void
 test_table(void)
 {
-	for (unsigned int deaf = 0; deaf < 2; deaf++)
-		for (unsigned int mute = 0; mute < 2; mute++) {
+	for (unsigned int no_update = 0; no_update < 2; no_update++)
+		for (unsigned int no_query = 0; no_query < 2; no_query++) {
 			struct weft_netif_port p;
 
 			memset(&nic, 0, sizeof(nic));
 			nic.mtu = 1500;
-			nic.reta_update_rc = deaf ? -ENOTSUP : 0;
-			nic.reta_query_rc = mute ? -ENOTSUP : 0;
+			nic.reta_update_rc = no_update ? -ENOTSUP : 0;
+			nic.reta_query_rc = no_query ? -ENOTSUP : 0;
 			CHECK_EQ(open_port(1500, 2, false, &p), 0);
-			CHECK_EQ(p.rss, !(deaf && mute));
+			CHECK_EQ(p.rss, !(no_update && no_query));
 			CHECK_EQ(p.rx_queues, p.rss ? 2 : 1);
 			CHECK_EQ(nic.configures, p.rss ? 1 : 2);
-			for (unsigned int i = 0; p.rss && !deaf && i < p.reta_size; i++)
+			for (unsigned int i = 0; p.rss && !no_update && i < p.reta_size; i++)
 				CHECK_EQ(p.reta[i], i % 2);
 			weft_netif_port_close(&p);
 		}

@@ -252,7 +252,7 @@ test_slow_medium(void)
 
 /* The first FPDU of an initiator is damaged. The responder may never send, so it closes. */
 static void
-test_mute_responder(void)
+test_silent_responder(void)
 {
 	static const struct weft_term crc = {2, 0, WEFT_MPA_ERR_CRC};
 
@@ -361,6 +361,6 @@ WEFT_TEST_MAIN({"failed_read_backs", test_failed_read_backs},
                {"inline_flush_budget", test_inline_flush_budget},
                {"repost_for_ever", test_repost_for_ever}, {"abort_in_drain", test_abort_in_drain},
                {"destroy_in_drain", test_destroy_in_drain}, {"silent_peer", test_silent_peer},
-               {"slow_medium", test_slow_medium}, {"mute_responder", test_mute_responder},
+               {"slow_medium", test_slow_medium}, {"silent_responder", test_silent_responder},
                {"empty_read_response", test_empty_read_response},
                {"request_too_long", test_request_too_long})

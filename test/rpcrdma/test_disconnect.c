@@ -339,7 +339,7 @@ test_unreadable(void)
 static unsigned int ran;
 
 static enum weft_rpc_status
-serve_mute(void *user, void *args, void *res)
+serve_unanswerable(void *user, void *args, void *res)
 {
 	(void)user;
 	(void)args;
@@ -355,10 +355,10 @@ xdr_never(XDR *x, ...)
 	return x->x_op == XDR_FREE;
 }
 
-static const struct weft_rpc_proc mute_procs[] = {
-        [RIG_ADD] = {.serve = serve_mute, .xdr_res = xdr_never, .once = true}};
-static const struct weft_rpc_program mute = {RIG_PROG, 1, mute_procs, RIG_ADD + 1};
-static const struct weft_rpc_program *const mutes[] = {&mute, NULL};
+static const struct weft_rpc_proc unanswerable_procs[] = {
+        [RIG_ADD] = {.serve = serve_unanswerable, .xdr_res = xdr_never, .once = true}};
+static const struct weft_rpc_program unanswerable = {RIG_PROG, 1, unanswerable_procs, RIG_ADD + 1};
+static const struct weft_rpc_program *const unanswerables[] = {&unanswerable, NULL};
 
 /* Draft s7.3: a call that was executed and cannot be answered gets an error, and is not executed
  * again. */
@@ -380,8 +380,9 @@ test_unanswerable(void)
 			                               .xid = i < 3 ? 77 : 78};
 
 			memset(&ans[i], 0, sizeof(ans[i]));
-			rig_up(&rig, &(struct rig_opts){
-			                     .client_max = vers, .programs = mutes, .drc = drc});
+			rig_up(&rig, &(struct rig_opts){.client_max = vers,
+			                                .programs = unanswerables,
+			                                .drc = drc});
 			CHECK_EQ(weft_rpc_set_peer_name(rig.s.rpc, "a", 1), 0);
 			CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
 			if (i == 0) { /* the first is lost with its connection */

@@ -464,7 +464,7 @@ join_all(struct caller *k)
 }
 
 static void
-test_mute(void)
+test_no_answer(void)
 {
 	static struct caller k[THREADS];
 	CLIENT *cl;
@@ -723,7 +723,7 @@ close_all(void)
 WEFT_TEST_MAIN({"open", open_all}, {"sent again", test_sent_again},
                {"no way back", test_no_way_back}, {"silent, version 1", test_silent_version_1},
                {"no downgrade", test_no_downgrade}, {"authentication stays", test_auth_stays},
-               {"a mute server", test_mute}, {"room by time", test_room_by_time},
-               {"batched, and not sent", test_batched_unsent},
+               {"a server that does not answer", test_no_answer},
+               {"room by time", test_room_by_time}, {"batched, and not sent", test_batched_unsent},
                {"never answered", test_never_answered}, {"waits for none", test_waits_for_none},
                {"once", test_once}, {"close", close_all})

@@ -8,12 +8,12 @@
 
 #include "cm_peer.h"
 #include "vt.h"
-#include "vt_mute.h"
+#include "vt_raw.h"
 
 #define BACKLOG 128 /* the default */
 #define STALL   (2 * VT_S)
 
-static struct mute h[4][2 * BACKLOG];
+static struct raw_conn h[4][2 * BACKLOG];
 static struct vt t;
 
 /** MPA Request of revision 1 without private data (RFC 5044 s7.1.1). */
@@ -92,25 +92,25 @@ static void
 silent(const struct vt_attr *va, bool cookies)
 {
 	start(va, 0);
-	mute_connect(&t, VT_V4, h[0], BACKLOG / 2);
-	mute_connect(&t, VT_V6_LL, h[1], BACKLOG / 2);
+	raw_connect(&t, VT_V4, h[0], BACKLOG / 2);
+	raw_connect(&t, VT_V6_LL, h[1], BACKLOG / 2);
 	/* Each address has its share, and the backlog is exactly full. */
-	CHECK_EQ(mute_alive(h[0], BACKLOG) + mute_alive(h[1], BACKLOG), BACKLOG);
+	CHECK_EQ(raw_alive(h[0], BACKLOG) + raw_alive(h[1], BACKLOG), BACKLOG);
 	CHECK_EQ(stats().requests_evicted, 0);
 	serve(VT_V6);
 	CHECK_EQ(stats().requests_evicted, 1);
 	CHECK(h[0][0].conn == NULL && h[0][0].closed == 1);
-	CHECK_EQ(mute_alive(h[0] + 1, BACKLOG) + mute_alive(h[1], BACKLOG), BACKLOG - 1);
+	CHECK_EQ(raw_alive(h[0] + 1, BACKLOG) + raw_alive(h[1], BACKLOG), BACKLOG - 1);
 	serve(VT_V6_LL);
 	CHECK(h[1][0].conn == NULL);
-	mute_connect(&t, VT_V4, h[0] + BACKLOG, 2);
+	raw_connect(&t, VT_V4, h[0] + BACKLOG, 2);
 	CHECK_EQ(requests(VT_V4), BACKLOG / 2);
 	serve(VT_V4);
 	CHECK_EQ(stats().requests_refused + stats().requests_refused_peer, 0);
 	CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[1].w))->syn_cookies_ok > 0, cookies);
 	/* A flood of silent connections changes nothing. */
 	for (unsigned int round = 0; round < 8; round++) {
-		mute_connect(&t, VT_V4, h[2], BACKLOG);
+		raw_connect(&t, VT_V4, h[2], BACKLOG);
 		CHECK_EQ(requests(VT_V4), BACKLOG / 2);
 		serve(VT_V6);
 		serve(VT_V4);
@@ -141,7 +141,7 @@ test_oldest(void)
 {
 	start(NULL, 8);
 	for (unsigned int i = 0; i < 24; i++) {
-		mute_connect(&t, VT_V4, &h[0][i], 1);
+		raw_connect(&t, VT_V4, &h[0][i], 1);
 		for (unsigned int k = 0; k <= i; k++)
 			CHECK_EQ(h[0][k].conn != NULL, k + 8 > i);
 		CHECK_EQ(stats().requests_evicted, i < 8 ? 0 : i - 7);
@@ -155,22 +155,22 @@ static void
 test_share(void)
 {
 	start(NULL, 16);
-	mute_connect(&t, VT_V6, h[0], 2);
-	mute_connect(&t, VT_V4, h[1], 8);
-	mute_connect(&t, VT_V6_LL, h[2], 6);
+	raw_connect(&t, VT_V6, h[0], 2);
+	raw_connect(&t, VT_V4, h[1], 8);
+	raw_connect(&t, VT_V6_LL, h[2], 6);
 	CHECK_EQ(stats().requests_evicted, 0);
-	mute_connect(&t, VT_V6_LL, &h[2][6], 1);
-	CHECK_EQ(mute_alive(h[0], 2), 2);
+	raw_connect(&t, VT_V6_LL, &h[2][6], 1);
+	CHECK_EQ(raw_alive(h[0], 2), 2);
 	CHECK(h[1][0].conn == NULL);
 	CHECK_EQ(requests(VT_V4), 7);
 	CHECK_EQ(requests(VT_V6_LL), 7);
 	/* With an eighth connection this address would have more than any other. Its own oldest
 	 * connection is evicted. */
-	mute_connect(&t, VT_V6_LL, &h[2][7], 1);
+	raw_connect(&t, VT_V6_LL, &h[2][7], 1);
 	CHECK(h[2][0].conn == NULL);
 	CHECK_EQ(requests(VT_V4), 7);
 	CHECK_EQ(requests(VT_V6_LL), 7);
-	CHECK_EQ(mute_alive(h[0], 2), 2);
+	CHECK_EQ(raw_alive(h[0], 2), 2);
 	stop();
 }
 
@@ -193,11 +193,11 @@ test_fair(void)
 			                         : (round + 1 + (rng >> 20) % 2) % 3;
 
 			rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
-			mute_connect(&t, family[f], &h[f][n[f]++], 1);
-			CHECK(mute_alive(h[0], n[0]) + mute_alive(h[1], n[1]) +
-			              mute_alive(h[2], n[2]) <=
+			raw_connect(&t, family[f], &h[f][n[f]++], 1);
+			CHECK(raw_alive(h[0], n[0]) + raw_alive(h[1], n[1]) +
+			              raw_alive(h[2], n[2]) <=
 			      30);
-			kept[round % 3] = mute_alive(h[round % 3], n[round % 3]);
+			kept[round % 3] = raw_alive(h[round % 3], n[round % 3]);
 			CHECK_EQ(kept[round % 3], n[round % 3]);
 		}
 		CHECK_EQ(stats().requests_refused + stats().requests_refused_peer, 0);
@@ -213,19 +213,19 @@ test_moving(void)
 	struct weft_event ev;
 
 	start(NULL, 2);
-	mute_connect(&t, VT_V4, &h[0][0], 1);
-	mute_say(&t, &h[0][0], request, 10);
-	mute_connect(&t, VT_V6_LL, &h[1][0], 1);
+	raw_connect(&t, VT_V4, &h[0][0], 1);
+	raw_send(&t, &h[0][0], request, 10);
+	raw_connect(&t, VT_V6_LL, &h[1][0], 1);
 	/* The younger, silent connection is evicted, twice. */
-	mute_connect(&t, VT_V6, &h[2][0], 1);
+	raw_connect(&t, VT_V6, &h[2][0], 1);
 	CHECK(h[0][0].conn != NULL && h[1][0].conn == NULL && h[2][0].conn != NULL);
-	mute_connect(&t, VT_V6_LL, &h[1][1], 1);
+	raw_connect(&t, VT_V6_LL, &h[1][1], 1);
 	CHECK(h[0][0].conn != NULL && h[2][0].conn == NULL && h[1][1].conn != NULL);
 	/* The slow client completes its request and is served. */
-	mute_say(&t, &h[0][0], request + 10, 10);
+	raw_send(&t, &h[0][0], request + 10, 10);
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
 	/* A request that the consumer holds is not evicted. */
-	mute_connect(&t, VT_V6, &h[2][1], 1);
+	raw_connect(&t, VT_V6, &h[2][1], 1);
 	CHECK(h[0][0].conn != NULL && h[1][1].conn == NULL);
 	weft_reject(ev.connreq, NULL, 0);
 	stop();
@@ -233,25 +233,25 @@ test_moving(void)
 	start(NULL, 2);
 	/* Two connections of one address make progress. Another address has none and gets a
 	 * place. */
-	mute_connect(&t, VT_V4, &h[0][1], 2);
-	mute_say(&t, &h[0][1], request, 1);
-	mute_say(&t, &h[0][2], request, 19);
+	raw_connect(&t, VT_V4, &h[0][1], 2);
+	raw_send(&t, &h[0][1], request, 1);
+	raw_send(&t, &h[0][2], request, 19);
 	vt_run(&t, 10 * VT_MS);
-	mute_connect(&t, VT_V6, &h[2][2], 1);
+	raw_connect(&t, VT_V6, &h[2][2], 1);
 	CHECK(h[0][1].conn == NULL && h[0][2].conn != NULL && h[2][2].conn != NULL);
 	/* Each of two addresses has one connection that makes progress. The next connection is
 	 * refused. */
-	mute_say(&t, &h[2][2], request, 1);
+	raw_send(&t, &h[2][2], request, 1);
 	vt_run(&t, 10 * VT_MS);
-	mute_connect(&t, VT_V6_LL, &h[1][2], 1);
+	raw_connect(&t, VT_V6_LL, &h[1][2], 1);
 	CHECK(h[0][2].conn != NULL && h[2][2].conn != NULL && h[1][2].conn == NULL);
 	CHECK_EQ(stats().requests_refused, 1);
 	/* One octet at a time is no progress. After STALL the connection counts as silent. */
 	vt_run(&t, STALL);
-	mute_say(&t, &h[0][2], request + 19, 0 + 1);
+	raw_send(&t, &h[0][2], request + 19, 0 + 1);
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
-	mute_say(&t, &h[2][2], request + 1, 1);
-	mute_connect(&t, VT_V6_LL, &h[1][3], 1);
+	raw_send(&t, &h[2][2], request + 1, 1);
+	raw_connect(&t, VT_V6_LL, &h[1][3], 1);
 	CHECK(h[0][2].conn != NULL && h[2][2].conn == NULL && h[1][3].conn != NULL);
 	weft_reject(ev.connreq, NULL, 0);
 	stop();
@@ -265,25 +265,25 @@ test_pending(void)
 	struct weft_event ev[2];
 
 	start(NULL, 2);
-	mute_connect(&t, VT_V4, h[0], 2);
+	raw_connect(&t, VT_V4, h[0], 2);
 	for (unsigned int i = 0; i < 2; i++) {
-		mute_say(&t, &h[0][i], request, sizeof(request));
+		raw_send(&t, &h[0][i], request, sizeof(request));
 		ev[i] = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
 	}
-	mute_connect(&t, VT_V6, h[1], 1);
-	CHECK_EQ(mute_alive(h[0], 2), 2);
-	CHECK_EQ(mute_alive(h[1], 1), 0);
+	raw_connect(&t, VT_V6, h[1], 1);
+	CHECK_EQ(raw_alive(h[0], 2), 2);
+	CHECK_EQ(raw_alive(h[1], 1), 0);
 	CHECK_EQ(stats().requests_refused, 1);
 	/* A rejected client that does not close is evicted after a time to close. */
 	for (unsigned int i = 0; i < 2; i++)
 		weft_reject(ev[i].connreq, NULL, 0);
 	vt_run(&t, STALL / 8);
-	mute_connect(&t, VT_V6, h[2], 1);
+	raw_connect(&t, VT_V6, h[2], 1);
 	CHECK_EQ(stats().requests_refused, 2);
 	vt_run(&t, STALL);
-	mute_connect(&t, VT_V6, h[3], 1);
+	raw_connect(&t, VT_V6, h[3], 1);
 	CHECK_EQ(stats().requests_refused, 2);
-	CHECK_EQ(mute_alive(h[3], 1), 1);
+	CHECK_EQ(raw_alive(h[3], 1), 1);
 	stop();
 }
 
@@ -295,17 +295,17 @@ test_pending_share(void)
 	struct weft_event ev[8];
 
 	start(NULL, 16);
-	mute_connect(&t, VT_V4, h[0], 8);
+	raw_connect(&t, VT_V4, h[0], 8);
 	for (unsigned int i = 0; i < 8; i++) {
-		mute_say(&t, &h[0][i], request, sizeof(request));
+		raw_send(&t, &h[0][i], request, sizeof(request));
 		ev[i] = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
 	}
 	CHECK_EQ(stats().requests_refused_peer, 0);
-	mute_connect(&t, VT_V4, h[1], 1);
-	CHECK_EQ(mute_alive(h[1], 1), 0);
+	raw_connect(&t, VT_V4, h[1], 1);
+	CHECK_EQ(raw_alive(h[1], 1), 0);
 	CHECK_EQ(stats().requests_refused_peer, 1);
-	mute_connect(&t, VT_V6, h[2], 8);
-	CHECK_EQ(mute_alive(h[2], 8), 8);
+	raw_connect(&t, VT_V6, h[2], 8);
+	CHECK_EQ(raw_alive(h[2], 8), 8);
 	CHECK_EQ(stats().requests_evicted + stats().requests_refused, 0);
 	for (unsigned int i = 0; i < 8; i++)
 		weft_reject(ev[i].connreq, NULL, 0);
@@ -323,10 +323,10 @@ test_machine_full(void)
 		va.tcp.syn_cookies = never ? WEFT_TCP_COOKIES_NEVER : WEFT_TCP_COOKIES_AUTO;
 		start(&va, 0);
 		for (unsigned int i = 0; i < 8; i++) {
-			mute_connect(&t, VT_V4, &h[0][i], 1);
-			mute_connect(&t, VT_V6_LL, &h[1][i], 1);
+			raw_connect(&t, VT_V4, &h[0][i], 1);
+			raw_connect(&t, VT_V6_LL, &h[1][i], 1);
 		}
-		CHECK_EQ(mute_alive(h[0], 8) + mute_alive(h[1], 8), 16);
+		CHECK_EQ(raw_alive(h[0], 8) + raw_alive(h[1], 8), 16);
 		if (!never) {
 			serve(VT_V6);
 			CHECK_EQ(stats().requests_evicted, 1);
@@ -334,7 +334,7 @@ test_machine_full(void)
 			serve(VT_V6);
 		} else {
 			/* An address that has not returned a cookie evicts nothing. */
-			mute_connect(&t, VT_V6, h[2], 1);
+			raw_connect(&t, VT_V6, h[2], 1);
 			CHECK_EQ(h[2][0].up, 0);
 			CHECK_EQ(stats().requests_evicted, 0);
 		}
@@ -358,16 +358,16 @@ test_conns(void)
 			t.n[k].qp = NULL;
 		}
 	}
-	mute_connect(&t, VT_V4, h[0], 1);
-	CHECK_EQ(mute_alive(h[0], 1), 0);
+	raw_connect(&t, VT_V4, h[0], 1);
+	CHECK_EQ(raw_alive(h[0], 1), 0);
 	CHECK_EQ(stats().conns_refused_peer, 1);
-	mute_connect(&t, VT_V6, h[1], 1);
-	CHECK_EQ(mute_alive(h[1], 1), 1);
+	raw_connect(&t, VT_V6, h[1], 1);
+	CHECK_EQ(raw_alive(h[1], 1), 1);
 	weft_qp_destroy(qp[1][0]);
 	vt_run(&t, VT_S);
-	mute_connect(&t, VT_V4, h[2], 2);
+	raw_connect(&t, VT_V4, h[2], 2);
 	/* One of the two is silent and is evicted for the other. */
-	CHECK_EQ(mute_alive(h[2], 2), 1);
+	CHECK_EQ(raw_alive(h[2], 2), 1);
 	CHECK_EQ(stats().conns_refused_peer, 1);
 	CHECK_EQ(stats().requests_evicted, 1);
 	for (unsigned int i = 0; i < SHARE; i++) {
@@ -384,18 +384,18 @@ static void
 test_grace(void)
 {
 	start(NULL, 32);
-	mute_connect(&t, VT_V4, h[0], 8);
-	mute_connect(&t, VT_V6_LL, h[1], 8);
+	raw_connect(&t, VT_V4, h[0], 8);
+	raw_connect(&t, VT_V6_LL, h[1], 8);
 	vt_run(&t, VT_S);
-	mute_connect(&t, VT_V6, h[2], 16);
-	CHECK_EQ(mute_alive(h[2], 16), 16);
-	mute_connect(&t, VT_V4, h[0] + 8, 4);
-	CHECK_EQ(mute_alive(h[2], 16), 16);
+	raw_connect(&t, VT_V6, h[2], 16);
+	CHECK_EQ(raw_alive(h[2], 16), 16);
+	raw_connect(&t, VT_V4, h[0] + 8, 4);
+	CHECK_EQ(raw_alive(h[2], 16), 16);
 	CHECK_EQ(stats().requests_evicted, 4);
 	/* After a second of silence they are evicted like others. */
 	vt_run(&t, VT_S);
-	mute_connect(&t, VT_V4, h[0] + 12, 4);
-	CHECK_EQ(mute_alive(h[2], 16), 12);
+	raw_connect(&t, VT_V4, h[0] + 12, 4);
+	CHECK_EQ(raw_alive(h[2], 16), 12);
 	stop();
 }
 

@@ -7,7 +7,7 @@
 #include "cm_peer.h"
 #include "weft_verbs_event.h"
 #include "vt.h"
-#include "vt_mute.h"
+#include "vt_raw.h"
 
 #define HOSTILE 20
 
@@ -39,13 +39,13 @@ stats(struct vt *t)
 static void
 test_requests(void)
 {
-	struct mute h[2 * HOSTILE] = {0};
+	struct raw_conn h[2 * HOSTILE] = {0};
 	struct vt t;
 
 	vt_open(&t, NULL);
 	listen_with(&t, 8, 4, 0);
-	mute_connect(&t, VT_V4, h, HOSTILE);
-	CHECK_EQ(mute_alive(h, HOSTILE), 4);
+	raw_connect(&t, VT_V4, h, HOSTILE);
+	CHECK_EQ(raw_alive(h, HOSTILE), 4);
 	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 4);
 	CHECK_EQ(stats(&t).requests_refused_peer + stats(&t).requests_refused, 0);
 	/* another address is served */
@@ -53,9 +53,9 @@ test_requests(void)
 	vt_connect(&t, NULL, NULL);
 	/* their places are free again when they do not start up in time */
 	vt_run(&t, 10 * VT_S);
-	CHECK_EQ(mute_alive(h, HOSTILE), 0);
-	mute_connect(&t, VT_V4, h + HOSTILE, 3);
-	CHECK_EQ(mute_alive(h + HOSTILE, 3), 3);
+	CHECK_EQ(raw_alive(h, HOSTILE), 0);
+	raw_connect(&t, VT_V4, h + HOSTILE, 3);
+	CHECK_EQ(raw_alive(h + HOSTILE, 3), 3);
 	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 4);
 	for (unsigned int i = 0; i < 3; i++)
 		weft_tcp_abort(h[HOSTILE + i].conn, sim_now_ns(t.sim));
@@ -66,17 +66,17 @@ test_requests(void)
 static void
 test_backlog(void)
 {
-	struct mute h[HOSTILE] = {0};
+	struct raw_conn h[HOSTILE] = {0};
 	struct vt t;
 
 	vt_open(&t, NULL);
 	listen_with(&t, 8, 0, 0);
-	mute_connect(&t, VT_V4, h, HOSTILE);
-	CHECK_EQ(mute_alive(h, HOSTILE), 8);
+	raw_connect(&t, VT_V4, h, HOSTILE);
+	CHECK_EQ(raw_alive(h, HOSTILE), 8);
 	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 8);
 	CHECK_EQ(stats(&t).requests_refused_peer + stats(&t).requests_refused, 0);
 	vt_run(&t, 10 * VT_S);
-	CHECK_EQ(mute_alive(h, HOSTILE), 0);
+	CHECK_EQ(raw_alive(h, HOSTILE), 0);
 	vt_close(&t);
 }
 

@@ -592,10 +592,10 @@ test_rejections(void)
 /** Connections that never send a Request, or send a wrong one, keep no resources and end without
  * the consumer. */
 static void
-test_mute_initiators(void)
+test_silent_initiators(void)
 {
 	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
-	static const struct weft_tcp_conn_ops mute = {
+	static const struct weft_tcp_conn_ops silent = {
 	        .established = peer_nothing,
 	        .rx = peer_tcp_rx,
 	        .writable = peer_nothing,
@@ -612,7 +612,7 @@ test_mute_initiators(void)
 	vt_listen(&t.n[1]);
 	for (unsigned int i = 0; i < 200; i++)
 		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w), weft_engine_netif(t.n[0].w, 0),
-		                          &dst, VT_PORT, &mute, &p[i], &p[i].conn),
+		                          &dst, VT_PORT, &silent, &p[i], &p[i].conn),
 		         0);
 	vt_run(&t, 5 * VT_S);
 	for (unsigned int i = 0; i < 200; i++)
@@ -634,4 +634,4 @@ WEFT_TEST_MAIN({"initiator: depths", test_initiator},
                {"fin before rtr", test_fin_before_rtr},
                {"responder: read rtr without ord", test_read_rtr_without_ord},
                {"responder: rejects", test_rejects}, {"responder: rejections", test_rejections},
-               {"rtr first", test_rtr_first}, {"mute initiators", test_mute_initiators})
+               {"rtr first", test_rtr_first}, {"silent initiators", test_silent_initiators})

@@ -8,7 +8,7 @@
 
 #include "cm_peer.h"
 #include "vt.h"
-#include "vt_mute.h"
+#include "vt_raw.h"
 
 #define CONNS 16
 
@@ -16,7 +16,7 @@
 static const uint8_t request[20] = "MPA ID Req Frame\x40\x01";
 
 static struct vt t;
-static struct mute h[3][4 * CONNS]; /* by family */
+static struct raw_conn h[3][4 * CONNS]; /* by family */
 static struct weft_qp *qp[3][4 * CONNS];
 
 static void
@@ -73,9 +73,9 @@ serve(enum vt_family f, unsigned int i, enum weft_standing standing)
 static bool
 enter(enum vt_family f, unsigned int i, enum weft_standing standing)
 {
-	mute_connect(&t, f, &h[f][i], 1);
+	raw_connect(&t, f, &h[f][i], 1);
 	if (h[f][i].conn != NULL && h[f][i].up > 0)
-		mute_say(&t, &h[f][i], request, sizeof(request));
+		raw_send(&t, &h[f][i], request, sizeof(request));
 	for (unsigned int k = 0; k < 4; k++) {
 		vt_run(&t, 50 * VT_MS);
 		serve(f, i, standing);
@@ -167,7 +167,7 @@ test_idle(void)
 	/* All connections but number 9 send another octet. */
 	for (unsigned int i = 0; i < CONNS - 2; i++)
 		if (i != 9)
-			mute_say(&t, &h[VT_V4][i], "", 1);
+			raw_send(&t, &h[VT_V4][i], "", 1);
 	vt_run(&t, 50 * VT_MS);
 	CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_STRANGER));
 	CHECK(h[VT_V4][9].conn == NULL);
@@ -254,10 +254,10 @@ talk(unsigned int half_s, unsigned int v4, unsigned int v6)
 		vt_run(&t, VT_S / 2);
 		for (unsigned int i = 0; i < v4; i++)
 			if (h[VT_V4][i].conn != NULL)
-				mute_say(&t, &h[VT_V4][i], "\x7f", 1);
+				raw_send(&t, &h[VT_V4][i], "\x7f", 1);
 		for (unsigned int i = 0; i < v6; i++)
 			if (h[VT_V6][i].conn != NULL)
-				mute_say(&t, &h[VT_V6][i], "\x7f", 1);
+				raw_send(&t, &h[VT_V6][i], "\x7f", 1);
 	}
 	vt_run(&t, 50 * VT_MS);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A running weft-target waits for its medium before it answers. test_asked.py BUILD [CASE...]
+"""A running weft-target waits for its medium before it answers. test_flush_waits.py BUILD [CASE...]
 
 A library preloaded into the target records each call, and delays the slow ones. A client that has received its last
 Flush Response cannot have it before these calls have returned (draft-talpey-rdma-commit-02 section 2.1).

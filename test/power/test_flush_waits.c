@@ -20,6 +20,7 @@
 
 #include "io_watch.h"
 #include "rdmap_sabotage.h"
+#include "test_xorshift.h"
 #include "vt.h"
 
 #define PG       4096U
@@ -57,9 +58,9 @@ static const struct medium {
 
 /* ---- The rig ---- */
 
-enum verdict { ASKED, NOT_WRITTEN, NOT_SYNCED, TOO_MUCH, OTHER_CALL, VERDICTS };
+enum verdict { RETURNED, NOT_WRITTEN, NOT_SYNCED, TOO_MUCH, OTHER_CALL, VERDICTS };
 
-static const char *const verdicts[] = {"asked", "not written", "not synced", "more than dirty",
+static const char *const verdicts[] = {"returned", "not written", "not synced", "more than dirty",
                                        "another call"};
 
 struct rig {
@@ -79,10 +80,7 @@ struct rig {
 static uint64_t
 below(struct rig *r, uint64_t n)
 {
-	r->rng ^= r->rng << 13;
-	r->rng ^= r->rng >> 7;
-	r->rng ^= r->rng << 17;
-	return r->rng % n;
+	return test_xorshift(&r->rng) % n;
 }
 
 /** Whether a call covers a page and has returned success. */
@@ -131,7 +129,7 @@ judge_file(const struct rig *r)
 		if (r->dirty[pg] && s == NULL)
 			return NOT_SYNCED;
 	}
-	return ASKED;
+	return RETURNED;
 }
 
 static enum verdict
@@ -148,7 +146,7 @@ judge_msync(const struct rig *r)
 		if (!found)
 			return NOT_SYNCED;
 	}
-	return ASKED;
+	return RETURNED;
 }
 
 static enum verdict
@@ -163,7 +161,7 @@ judge_persist(const struct rig *r)
 			return OTHER_CALL;
 		found |= c->ended != 0 && c->off <= r->off && c->off + c->len >= r->off + r->len;
 	}
-	return found ? ASKED : NOT_WRITTEN;
+	return found ? RETURNED : NOT_WRITTEN;
 }
 
 static enum verdict
@@ -402,7 +400,7 @@ medium(void)
 /* ---- A Flush Response means that the data is durable ---- */
 
 static void
-test_asked(void)
+test_calls_return(void)
 {
 	const struct medium *m = medium();
 	unsigned int writes = 0, uring = 0, syncs = 0, msyncs = 0, persists = 0, rounds = 0;
@@ -414,8 +412,8 @@ test_asked(void)
 		rig_open(&r, m, seed, WEFT_RDMAP_SOUND);
 		for (unsigned int i = 0; i < 60; i++, rounds++) {
 			rig_round(&r, false);
-			CHECK_MSG(r.verdict == ASKED, "%s, seed %" PRIu64 ", round %u: %s", m->name,
-			          seed, i, verdicts[r.verdict]);
+			CHECK_MSG(r.verdict == RETURNED, "%s, seed %" PRIu64 ", round %u: %s",
+			          m->name, seed, i, verdicts[r.verdict]);
 			for (unsigned int k = 0; k < io_watch.n; k++)
 				uring += io_watch.call[k].uring;
 			writes += calls(IO_WRITE);
@@ -465,7 +463,7 @@ test_wrong(void)
 		for (unsigned int k = 0; k < 20; k++) {
 			/* A short flush of persistent memory ends before an early response. */
 			rig_round(&r, true);
-			caught += r.verdict != ASKED;
+			caught += r.verdict != RETURNED;
 		}
 		CHECK_MSG(caught == (concerns ? 20 : 0), "%s, %s: %u of 20", m->name,
 		          wrongs[i].what, caught);
@@ -550,7 +548,7 @@ test_faults(void)
 		r.again = !read;
 		/* The next Flush covers all data that was placed and not reported as durable. */
 		CHECK_EQ(rig_flush(&r, 0, 0).status, WEFT_WC_SUCCESS);
-		CHECK_MSG(r.verdict == ASKED, "%s, round %u: %s", r.m->name, i,
+		CHECK_MSG(r.verdict == RETURNED, "%s, round %u: %s", r.m->name, i,
 		          verdicts[r.verdict]);
 		CHECK_EQ(rig_verify(&r, i * 3 * PG + 100, 8000).status, WEFT_WC_SUCCESS);
 		CHECK_EQ(rig_verify(&r, (28 + i) * 3 * PG + 100, 8000).status, WEFT_WC_SUCCESS);
@@ -682,7 +680,7 @@ main(int argc, char **argv)
 		void (*fn)(void);
 		bool files_only; /* on other media memory is a mapping of the file */
 	} subjects[] = {
-	        {"asked for before the response", test_asked, false},
+	        {"the calls return before the response", test_calls_return, false},
 	        {"wrong stacks are caught", test_wrong, false},
 	        {"a medium that fails", test_faults, false},
 	        {"the medium changes behind the cache", test_behind, false},
@@ -695,7 +693,7 @@ main(int argc, char **argv)
 	forced = getenv("WEFT_TEST_CHILD") != NULL;
 	if (!forced) /* the caller's setting is not for this program */
 		unsetenv("PMEM_IS_PMEM_FORCE");
-	snprintf(folder, sizeof(folder), "%.40s/weft-asked-XXXXXX",
+	snprintf(folder, sizeof(folder), "%.40s/weft-flush-XXXXXX",
 	         getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
 	if (mkdtemp(folder) == NULL)
 		return 1;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef VT_MUTE_H
-#define VT_MUTE_H
+#ifndef VT_RAW_H
+#define VT_RAW_H
 
 /** @file TCP connections from node 0 to node 1's listener that send only what the test asks for. */
 
 #include "vt.h"
 
 /** One such connection. */
-struct mute {
+struct raw_conn {
 	struct weft_tcp_conn *conn;
 	unsigned int up, closed;
 };
 
 static inline void
-mute_up(void *user)
+raw_up(void *user)
 {
-	((struct mute *)user)->up++;
+	((struct raw_conn *)user)->up++;
 }
 
 static inline void
-mute_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
+raw_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
 {
 	(void)user;
 	(void)now_ns;
@@ -27,41 +27,41 @@ mute_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
 }
 
 static inline void
-mute_nothing(void *user)
+raw_nothing(void *user)
 {
 	(void)user;
 }
 
 static inline void
-mute_mss(void *user, uint16_t mss_bytes)
+raw_mss(void *user, uint16_t mss_bytes)
 {
 	(void)user;
 	(void)mss_bytes;
 }
 
 static inline void
-mute_closed(void *user, int err)
+raw_closed(void *user, int err)
 {
-	struct mute *h = user;
+	struct raw_conn *h = user;
 
 	(void)err;
 	h->conn = NULL;
 	h->closed++;
 }
 
-static const struct weft_tcp_conn_ops mute_ops = {
-        .established = mute_up,
-        .rx = mute_rx,
-        .writable = mute_nothing,
-        .mss = mute_mss,
-        .eof = mute_nothing,
-        .closed = mute_closed,
+static const struct weft_tcp_conn_ops raw_ops = {
+        .established = raw_up,
+        .rx = raw_rx,
+        .writable = raw_nothing,
+        .mss = raw_mss,
+        .eof = raw_nothing,
+        .closed = raw_closed,
 };
 
 /** Open n connections from node 0 to node 1's address of that family. The handshakes are complete
  * on return. */
 static inline void
-mute_connect(struct vt *t, enum vt_family family, struct mute *h, unsigned int n)
+raw_connect(struct vt *t, enum vt_family family, struct raw_conn *h, unsigned int n)
 {
 	socklen_t len;
 	struct sockaddr_storage sa = vt_addr_of(family, 1, VT_PORT, &len);
@@ -71,7 +71,7 @@ mute_connect(struct vt *t, enum vt_family family, struct mute *h, unsigned int n
 	CHECK_EQ(weft_ip_from_sockaddr((struct sockaddr *)&sa, &dst, &port), 0);
 	for (unsigned int i = 0; i < n; i++) {
 		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w),
-		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT, &mute_ops,
+		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT, &raw_ops,
 		                          &h[i], &h[i].conn),
 		         0);
 	}
@@ -79,7 +79,7 @@ mute_connect(struct vt *t, enum vt_family family, struct mute *h, unsigned int n
 }
 
 static inline unsigned int
-mute_alive(const struct mute *h, unsigned int n)
+raw_alive(const struct raw_conn *h, unsigned int n)
 {
 	unsigned int a = 0;
 
@@ -90,7 +90,7 @@ mute_alive(const struct mute *h, unsigned int n)
 
 /** Send len octets on a connection. */
 static inline void
-mute_say(struct vt *t, struct mute *h, const void *buf, uint16_t len)
+raw_send(struct vt *t, struct raw_conn *h, const void *buf, uint16_t len)
 {
 	struct rte_mbuf *m;
 	char *p;
@@ -104,4 +104,4 @@ mute_say(struct vt *t, struct mute *h, const void *buf, uint16_t len)
 	CHECK_EQ(weft_tcp_send(h->conn, m, true, sim_now_ns(t->sim)), 0);
 }
 
-#endif /* VT_MUTE_H */
+#endif /* VT_RAW_H */
