@@ -95,7 +95,7 @@ group_stage(struct group_member *me, unsigned int to, struct rte_mbuf *m)
 
 /* Gives a copy to every other member, so that all caches learn. */
 static void
-group_news(struct group_member *me, const struct rte_mbuf *m)
+group_copy_to_all(struct group_member *me, const struct rte_mbuf *m)
 {
 	struct weft_netif_group *g = me->g;
 
@@ -107,17 +107,17 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 			continue;
 		/* A flood of such frames leaves half of the ring to segments. */
 		if (rte_ring_count(in) >= rte_ring_get_capacity(in) / 2) {
-			me->stats.news_drops++;
+			me->stats.copy_drops++;
 			continue;
 		}
 		c = rte_pktmbuf_copy(m, me->pool, 0, UINT32_MAX);
 		WEFT_TSAN_RELEASE(in);
 		if (c == NULL || rte_ring_enqueue(in, c) != 0) {
 			rte_pktmbuf_free(c);
-			me->stats.news_drops++;
+			me->stats.copy_drops++;
 			continue;
 		}
-		me->stats.news_out++;
+		me->stats.copies_out++;
 		group_wake(g, i);
 	}
 }
@@ -174,8 +174,8 @@ group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
 		} else if (v == STEER_ICMP) {
 			to = netif_steer_member(s, netif_steer_flow_hash(s, &f));
 			me->stats.icmp_handed += to != me->index;
-		} else if (v == STEER_NEWS) {
-			group_news(me, m[i]);
+		} else if (v == STEER_ALL) {
+			group_copy_to_all(me, m[i]);
 		}
 		if (to == me->index) {
 			m[kept++] = m[i];

@@ -51,7 +51,7 @@ enum steer_verdict {
 	STEER_HERE,  /**< no owner: the member that has the frame handles it */
 	STEER_OWNER, /**< a TCP segment: the owner of its connection */
 	STEER_ICMP,  /**< an ICMP error: the owner of the quoted segment */
-	STEER_NEWS,  /**< ARP, Neighbor Discovery, MLD: all members */
+	STEER_ALL,   /**< ARP, Neighbor Discovery, MLD: all members */
 };
 
 /* ---- netif_rss.c: a port's RSS ---- */

@@ -86,7 +86,7 @@ weft_netif_stat_fields(const struct weft_stat_field **out)
 
 static const struct weft_stat_field group_fields[] = {
         G(handed_out),  G(handed_in),     G(handover_drops), G(icmp_handed),
-        G(news_out),    G(news_drops),    G(relay_out),      G(relay_full),
+        G(copies_out),  G(copy_drops),    G(relay_out),      G(relay_full),
         G(leave_drops), G(hash_mismatch), G(no_port),
 };
 

@@ -280,7 +280,7 @@ steer_look6(const uint8_t *p, unsigned int len, struct steer_flow *f)
 		return STEER_HERE;
 	/* RFC 4861 s4; and Multicast Listener Queries (RFC 3810 s5.1), which member 0 answers. */
 	if ((up[0] >= 133 && up[0] <= 137) || up[0] == 130)
-		return STEER_NEWS;
+		return STEER_ALL;
 	if (up[0] < 1 || up[0] > 4) /* RFC 4443 s2.1: the errors */
 		return STEER_HERE;
 	return steer_quoted(up + STEER_ICMP_LEN, w.left - STEER_ICMP_LEN, true, f);
@@ -311,7 +311,7 @@ netif_steer_look(const struct rte_mbuf *m, struct steer_flow *f)
 	case RTE_ETHER_TYPE_IPV6:
 		return steer_look6(p + off, len - off, f);
 	case RTE_ETHER_TYPE_ARP:
-		return STEER_NEWS;
+		return STEER_ALL;
 	default:
 		return STEER_HERE;
 	}

@@ -65,8 +65,8 @@ struct weft_netif_group_stats {
 	uint64_t handed_in;      /**< frames taken from the member's ring */
 	uint64_t handover_drops; /**< segments lost because their owner's ring was full */
 	uint64_t icmp_handed;    /**< ICMP errors passed on, without lost ones */
-	uint64_t news_out;       /**< copies of ARP and ND frames given to siblings */
-	uint64_t news_drops;     /**< copies not made: no mbuf, or a sibling's ring was half full */
+	uint64_t copies_out;     /**< copies of ARP and ND frames given to siblings */
+	uint64_t copy_drops;     /**< copies not made: no mbuf, or a sibling's ring was half full */
 	uint64_t relay_out;      /**< frames given to member 0 for sending */
 	uint64_t relay_full;     /**< bursts that did not fit member 0's ring; the rest waits */
 	/** frames that the port did not take when the member left */

@@ -479,7 +479,7 @@ test_look4(void)
 	CHECK_EQ(netif_steer_look(m, &f), STEER_HERE);
 	rte_pktmbuf_free(m);
 	m = frame(RTE_ETHER_TYPE_ARP, 0);
-	CHECK_EQ(netif_steer_look(m, &f), STEER_NEWS);
+	CHECK_EQ(netif_steer_look(m, &f), STEER_ALL);
 	rte_pktmbuf_free(m);
 }
 
@@ -537,7 +537,7 @@ test_look6(void)
 		p[40] = (uint8_t)type;
 		CHECK_EQ(netif_steer_look(m, &f), type >= 1 && type <= 4 ? STEER_ICMP
 		                                  : (type >= 133 && type <= 137) || type == 130
-		                                          ? STEER_NEWS
+		                                          ? STEER_ALL
 		                                          : STEER_HERE);
 	}
 	rte_pktmbuf_free(m);
@@ -838,7 +838,7 @@ check_arp(unsigned int rx_queues, unsigned int tx_queues, unsigned int at)
 	CHECK_EQ(R.box[1].nout + R.box[2].nout, 0);
 	CHECK_EQ(weft_netif_stats(R.nif[0])->addr_conflicts, 1);
 	CHECK_EQ(weft_netif_stats(R.nif[1])->addr_conflicts, 0);
-	CHECK_EQ(weft_netif_group_stats(R.g, at)->news_out, 2 * (MEMBERS - 1));
+	CHECK_EQ(weft_netif_group_stats(R.g, at)->copies_out, 2 * (MEMBERS - 1));
 	rig_down();
 }
 
@@ -852,7 +852,7 @@ test_arp(void)
 
 /** A flood of ARP leaves room in the rings for segments. */
 static void
-test_news_flood(void)
+test_copy_flood(void)
 {
 	uint16_t port = 1000;
 
@@ -865,7 +865,7 @@ test_news_flood(void)
 	R.box[0].in[R.box[0].nin++] = tcp4(port, 7, 16, 0, 0);
 	for (unsigned int i = 0; i < 20; i++)
 		weft_netif_poll(R.nif[0], R.now_ns);
-	CHECK(weft_netif_group_stats(R.g, 0)->news_drops > 300);
+	CHECK(weft_netif_group_stats(R.g, 0)->copy_drops > 300);
 	CHECK_EQ(weft_netif_group_stats(R.g, 0)->handover_drops, 0);
 	for (unsigned int i = 0; i < 5; i++)
 		rig_poll();
@@ -1197,6 +1197,6 @@ WEFT_TEST_MAIN({"toeplitz", test_toeplitz}, {"toeplitz_vectors", test_toeplitz_v
                {"ports_cost", test_ports_cost}, {"drawn_key", test_drawn_key},
                {"look4", test_look4}, {"look6", test_look6}, {"attributes", test_attributes},
                {"distribute", test_distribute}, {"overflow", test_overflow}, {"arp", test_arp},
-               {"news_flood", test_news_flood}, {"icmp_error", test_icmp_error},
+               {"a flood of ARP requests", test_copy_flood}, {"icmp_error", test_icmp_error},
                {"relay", test_relay}, {"link", test_link}, {"leave", test_leave},
                {"threads", test_threads})

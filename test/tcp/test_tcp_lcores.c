@@ -538,7 +538,7 @@ test_software(void)
 			lc_sum(h, &st);
 			CHECK_EQ(st.handover_drops, 0);
 			CHECK(h->n == 1 || st.handed_out > 0);
-			CHECK(h->n == 1 || st.news_out > 0);
+			CHECK(h->n == 1 || st.copies_out > 0);
 			CHECK((h->n > 1 && seed % 2 == 0) == (st.relay_out > 0));
 			CHECK_EQ(st.no_port, 0);
 			for (unsigned int i = 0; i < h->n; i++)
@@ -572,7 +572,7 @@ test_reta_changed(void)
 	lc_check_placed(lc);
 	lc_sum(&lc->host[1], &st);
 	CHECK(st.handed_out > 0);
-	CHECK_EQ(st.handed_out + st.news_out, st.handed_in);
+	CHECK_EQ(st.handed_out + st.copies_out, st.handed_in);
 	lc_down(lc);
 }
 
