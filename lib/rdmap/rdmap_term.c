@@ -22,6 +22,26 @@ term_with_rdma(const struct weft_term *t)
 	return t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_PROTECTION;
 }
 
+/* Decode the terminated DDP header. False: the Terminate has none. */
+static bool
+rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
+{
+	struct weft_frag f = {t->ddp_hdr, t->ddp_hdr_bytes};
+	struct weft_cur c;
+
+	weft_cur_init(&c, &f, 1);
+	return weft_ddp_hdr_decode(&c, h) >= 0;
+}
+
+/* For the log: the operation of the terminated segment. */
+static const char *
+rdmap_term_op_name(const struct rdmap_terminate *t)
+{
+	struct weft_ddp_hdr h;
+
+	return rdmap_term_hdr(t, &h) ? weft_rdmap_op_name(rdmap_op_of(&h)) : "unknown";
+}
+
 void
 rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 {
@@ -66,7 +86,7 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
                 uint64_t now_ns)
 {
 	struct rdmap_terminate t = {.term = *term};
-	bool mute = r->fin_sent || r->gone;
+	bool half_closed = r->fin_sent || r->gone;
 
 	if (ddp_hdr != NULL && term_with_ddp(term)) {
 		t.has_len = true;
@@ -80,12 +100,13 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 		}
 	}
 	rdmap_count_term(r, term, true);
-	if (mute)
+	if (half_closed)
 		RDMAP_FAULT(r, terminates_unsent);
-	WEFT_LOG_PEER(rdmap, WARNING, "Terminate sent: layer %u, type %u, code 0x%02x", term->layer,
-	              term->etype, term->code);
+	WEFT_LOG_PEER(rdmap, WARNING,
+	              "Terminate sent: layer %u, type %u, code 0x%02x, operation %s", term->layer,
+	              term->etype, term->code, rdmap_term_op_name(&t));
 	rdmap_term_enter(r, &t.term, true, now_ns);
-	if (r->dead || r->state != WEFT_RDMAP_ST_TERMINATE || mute)
+	if (r->dead || r->state != WEFT_RDMAP_ST_TERMINATE || half_closed)
 		return;
 	r->term_msg_bytes = (uint8_t)rdmap_terminate_encode(&t, r->term_msg);
 	rdmap_term_push(r, now_ns);
@@ -201,17 +222,6 @@ rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
 	return NULL;
 }
 
-/* Decode the terminated DDP header. False: the Terminate has none. */
-static bool
-rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
-{
-	struct weft_frag f = {t->ddp_hdr, t->ddp_hdr_bytes};
-	struct weft_cur c;
-
-	weft_cur_init(&c, &f, 1);
-	return weft_ddp_hdr_decode(&c, h) >= 0;
-}
-
 /* The request that the terminated header belongs to; NULL when the header does not tell. */
 static struct weft_rdmap_req *
 rdmap_term_whose(struct weft_rdmap *r, const struct weft_ddp_hdr *h)
@@ -300,8 +310,9 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	if (t.swapped)
 		RDMAP_FAULT(r, terminates_in_swapped);
 	rdmap_count_term(r, &t.term, false);
-	WEFT_LOG_PEER(rdmap, WARNING, "Terminate received: layer %u, type %u, code 0x%02x%s",
-	              t.term.layer, t.term.etype, t.term.code,
+	WEFT_LOG_PEER(rdmap, WARNING,
+	              "Terminate received: layer %u, type %u, code 0x%02x, operation %s%s",
+	              t.term.layer, t.term.etype, t.term.code, rdmap_term_op_name(&t),
 	              t.swapped ? " (in swapped octet order)" : "");
 	r->stats.terminates_in++;
 	rdmap_term_blame(r, &t);
