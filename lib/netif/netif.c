@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The interface: creation and end, receive burst, transmit queue. */
+/** @file The interface: creation and end, receive burst. */
 
 #include <stdlib.h>
 
@@ -14,8 +14,9 @@
 #include "netif_ip.h"
 #include "netif_nd.h"
 #include "netif_neigh.h"
-#include "netif_stall.h"
+#include "netif_rings.h"
 #include "netif_tso.h"
+#include "netif_txq.h"
 #include "weft_netif_mbuf.h"
 
 WEFT_LOG_REGISTER(netif);
@@ -181,7 +182,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	}
 	netif_budget_init(nif);
 	netif_addr_init(nif);
-	if (!netif_neigh_init(nif)) {
+	if (!netif_neigh_init(nif, netif_arp_ask, netif_nd_ask)) {
 		if (attr->group != NULL)
 			netif_group_leave(nif);
 		rte_free(nif);
@@ -237,49 +238,7 @@ weft_netif_stats(const struct weft_netif *nif)
 	return &nif->stats;
 }
 
-struct rte_mbuf *
-weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
-{
-	struct rte_mbuf *m;
-
-	if (headroom > rte_pktmbuf_data_room_size(nif->attr.tx_pool))
-		return NULL;
-	m = rte_pktmbuf_alloc(nif->attr.tx_pool);
-	if (likely(m != NULL))
-		m->data_off = headroom;
-	return m;
-}
-
-struct rte_mbuf *
-netif_ctrl_alloc(struct weft_netif *nif, uint16_t len)
-{
-	struct rte_mbuf *m = weft_netif_alloc(nif, RTE_PKTMBUF_HEADROOM);
-
-	/* Every mbuf has room for a whole frame (netif_pool_holds()). */
-	if (m != NULL)
-		memset(rte_pktmbuf_append(m, len), 0, len);
-	return m;
-}
-
 /* ---- Receive ---- */
-
-void
-netif_trim(struct rte_mbuf *m, uint32_t len)
-{
-	struct rte_mbuf *s = m, *rest;
-	uint32_t left = len;
-
-	if (len >= m->pkt_len)
-		return;
-	m->pkt_len = len;
-	for (m->nb_segs = 1; left > s->data_len; s = s->next, m->nb_segs++)
-		left -= s->data_len;
-	s->data_len = (uint16_t)left;
-	rest = s->next;
-	s->next = NULL;
-	if (rest != NULL)
-		rte_pktmbuf_free(rest);
-}
 
 /*
  * Returns the Ethernet type behind at most one tag, and where the packet starts. False: the tag is
@@ -419,104 +378,4 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 	if (segs > 0)
 		nif->ops.tcp_rx(nif->ops_arg, nif, m, segs, now_ns);
 	return nif->attr.group == NULL ? n : n + netif_group_moved(nif);
-}
-
-/* ---- Transmit ---- */
-
-bool
-netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
-{
-	uint64_t step_ns = WEFT_NS_PER_S / per_s;
-	uint64_t gained = (now_ns - b->since_ns) / step_ns;
-
-	if (b->since_ns == 0 || gained >= burst) {
-		b->since_ns = now_ns;
-		b->tokens = burst;
-	} else {
-		b->since_ns += gained * step_ns;
-		b->tokens = RTE_MIN(burst, b->tokens + (uint32_t)gained);
-	}
-	if (b->tokens == 0)
-		return false;
-	b->tokens--;
-	return true;
-}
-
-/* Offers one burst to the port. False: the port did not take all of it. */
-static bool
-netif_push(struct weft_netif *nif)
-{
-	struct rte_mbuf **m = &nif->ring[nif->head % NETIF_RING];
-	uint32_t n = RTE_MIN(nif->tail - nif->head, (uint32_t)WEFT_NETIF_BURST);
-	uint32_t len[WEFT_NETIF_BURST], sent;
-	uint16_t extra[WEFT_NETIF_BURST];
-
-	n = RTE_MIN(n, NETIF_RING - nif->head % NETIF_RING);
-	nif->fresh_bytes = 0;
-	/* After tx() an mbuf may be freed. */
-	for (uint32_t i = 0; i < n; i++) {
-		len[i] = m[i]->pkt_len;
-		extra[i] = 0;
-		if (unlikely((m[i]->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0)) {
-			uint32_t hdr = m[i]->l2_len + m[i]->l3_len + m[i]->l4_len;
-
-			extra[i] = (uint16_t)(netif_tso_segs(len[i] - hdr, m[i]->tso_segsz) - 1);
-			len[i] += extra[i] * hdr;
-		}
-	}
-	if (netif_capture_on(nif))
-		sent = netif_capture_tx(nif, m, n);
-	else
-		sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
-	for (uint32_t i = 0; i < sent; i++) {
-		nif->stats.tx_bytes += len[i];
-		nif->stats.tx_packets += 1u + extra[i];
-	}
-	nif->head += sent;
-	nif->stalled = sent < n;
-	return !nif->stalled;
-}
-
-unsigned int
-weft_netif_flush(struct weft_netif *nif, uint64_t now_ns)
-{
-	uint32_t before = nif->head;
-
-	nif->now_ns = now_ns;
-	while (nif->head != nif->tail && netif_push(nif))
-		;
-	nif->early = NETIF_EARLY_PUSHES;
-	if (unlikely(nif->head != nif->tail || nif->stall_due_ns != 0))
-		netif_stall_look(nif, nif->head != before || nif->head == nif->tail);
-	return nif->head - before;
-}
-
-unsigned int
-weft_netif_tx_room(const struct weft_netif *nif)
-{
-	uint32_t used = nif->tail - nif->head;
-
-	return used < WEFT_NETIF_TXQ ? WEFT_NETIF_TXQ - used : 0;
-}
-
-int
-netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
-{
-	if (unlikely(nif->tail - nif->head >= (ctrl ? NETIF_RING_CTRL : WEFT_NETIF_TXQ))) {
-		nif->stats.tx_queue_full++;
-		rte_pktmbuf_free(m);
-		return -ENOBUFS;
-	}
-	nif->ring[nif->tail++ % NETIF_RING] = m;
-	nif->fresh_bytes += m->pkt_len;
-	if (unlikely(nif->stalled))
-		return 0;
-	/* Send a full burst while it is in the cache, so that the peer can work on it. */
-	if (nif->tail - nif->head >= WEFT_NETIF_BURST || nif->fresh_bytes >= NETIF_BURST_BYTES) {
-		netif_push(nif);
-	} else if (nif->early > 0 && nif->fresh_bytes >= NETIF_EARLY_BYTES) {
-		nif->early--;
-		netif_push(nif);
-	}
-	return 0;
 }

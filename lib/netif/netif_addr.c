@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Our addresses: valid attributes, which addresses are ours, and which networks they
- * reach. */
+/** @file Our addresses: valid attributes, which addresses are ours, which networks they reach, and
+ * how often they are defended. */
 
 #include "netif_hdr.h"
-#include "netif_ip.h"
 #include "netif_priv.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_mbuf.h"
+
+#define ADDR_DEFEND_NS (10 * WEFT_NS_PER_S) /* RFC 5227 s1.1 DEFEND_INTERVAL */
 
 static bool
 netif_pool_ok(struct rte_mempool *pool)
@@ -160,6 +161,16 @@ netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group)
 	return false;
 }
 
+bool
+netif_defend(struct netif_defence *d, uint64_t now_ns)
+{
+	if (d->done && now_ns - d->last_ns < ADDR_DEFEND_NS)
+		return false;
+	d->done = true;
+	d->last_ns = now_ns;
+	return true;
+}
+
 /* Our address of the scope of dst: link-local for link-local, else the other one. */
 static const struct netif_addr6 *
 addr6_for(const struct weft_netif *nif, const struct weft_ip *dst)
@@ -198,7 +209,7 @@ addr_reaches4(const struct weft_netif *nif, uint32_t dst, bool via_gw)
 	if (!nif->has4 || !netif_ip_is_host(dst) || dst == nif->addr4)
 		return false;
 	if (((dst ^ nif->addr4) & nif->mask4) == 0)
-		return !netif_ip_is_subnet_special(nif, dst);
+		return !netif_ip_is_subnet_special(dst, nif->mask4);
 	return via_gw && !netif_ip_is_none(&nif->attr.gateway);
 }
 

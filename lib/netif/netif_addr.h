@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_byteorder.h>
+
 #include "weft_base.h"
 
 struct weft_netif;
@@ -34,6 +36,28 @@ struct netif_addr6 {
 	uint8_t state; /**< enum addr6_state */
 	struct netif_defence defence;
 };
+
+/* ---- Kinds of IPv4 addresses; addresses and masks in network order ---- */
+
+/** Whether an address can be a single host on some network. */
+static inline bool
+netif_ip_is_host(uint32_t addr)
+{
+	uint8_t top = (uint8_t)(rte_be_to_cpu_32(addr) >> 24);
+
+	/* RFC 1122 s3.2.1.3: not "this network" or loopback; not multicast, reserved, broadcast. */
+	return top != 0 && top != 127 && top < 224;
+}
+
+/** Whether an address on the network of this mask is the network's own or its broadcast address. */
+static inline bool
+netif_ip_is_subnet_special(uint32_t addr, uint32_t mask)
+{
+	uint32_t host = addr & ~mask;
+
+	/* RFC 3021: a network of two addresses or one has neither. */
+	return rte_be_to_cpu_32(~mask) > 1 && (host == 0 || host == ~mask);
+}
 
 /* ---- Kinds of IPv6 addresses (RFC 4291 s2.4) ---- */
 
@@ -67,6 +91,8 @@ bool netif_ip6_is_host(const struct weft_ip *ip);
 struct netif_addr6 *netif_addr6_find(struct weft_netif *nif, const struct weft_ip *ip);
 /** Whether we listen to the group: all nodes, or the solicited nodes of our addresses. */
 bool netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group);
+/** Whether an address may be defended now (RFC 5227 s2.4 (b)). True counts as done. */
+bool netif_defend(struct netif_defence *d, uint64_t now_ns);
 /** RFC 4291 s2.7.1: ff02::1:ffXX:XXXX */
 struct weft_ip netif_ip6_solicited(const struct weft_ip *ip);
 

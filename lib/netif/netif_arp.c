@@ -4,12 +4,11 @@
 #include <rte_arp.h>
 
 #include "netif_arp.h"
-#include "netif_ip.h"
+#include "netif_frame.h"
 #include "netif_neigh.h"
-#include "netif_priv.h"
+#include "netif_txq.h"
 
-#define ARP_LEN       28
-#define ARP_DEFEND_NS (10 * WEFT_NS_PER_S) /* RFC 5227 s1.1 DEFEND_INTERVAL */
+#define ARP_LEN 28
 
 /* ---- Frames ---- */
 
@@ -40,31 +39,22 @@ arp_send(struct weft_netif *nif, uint16_t opcode, const struct rte_ether_addr *e
 static const struct rte_ether_addr arp_everybody = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 bool
-netif_arp_ask(struct weft_netif *nif, uint32_t addr, const struct rte_ether_addr *mac)
+netif_arp_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rte_ether_addr *mac)
 {
 	static const struct rte_ether_addr zero;
 
-	return arp_send(nif, RTE_ARP_OP_REQUEST, mac != NULL ? mac : &arp_everybody, &zero, addr);
+	return arp_send(nif, RTE_ARP_OP_REQUEST, mac != NULL ? mac : &arp_everybody, &zero,
+	                weft_ip_v4(addr));
 }
 
 void
 netif_arp_announce(struct weft_netif *nif)
 {
 	if (nif->has4)
-		netif_arp_ask(nif, nif->addr4, NULL); /* RFC 5227 s2.3 */
+		netif_arp_ask(nif, &nif->attr.addr, NULL); /* RFC 5227 s2.3 */
 }
 
 /* ---- Receive ---- */
-
-bool
-netif_defend(struct netif_defence *d, uint64_t now_ns)
-{
-	if (d->done && now_ns - d->last_ns < ARP_DEFEND_NS)
-		return false;
-	d->done = true;
-	d->last_ns = now_ns;
-	return true;
-}
 
 /* Another station claims our address (RFC 5227 s2.4 (b): defend it, at a limited rate). */
 static void
@@ -121,7 +111,7 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off)
 		return;
 	}
 	if (!netif_ip_is_host(sip) || ((sip ^ nif->addr4) & nif->mask4) != 0 ||
-	    netif_ip_is_subnet_special(nif, sip))
+	    netif_ip_is_subnet_special(sip, nif->mask4))
 		goto bad;
 	/* RFC 826: update a known sender; enter a sender that asks for us. */
 	sender = weft_ip_from_v4(sip);

@@ -7,19 +7,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct netif_defence;
 struct rte_ether_addr;
 struct rte_mbuf;
+struct weft_ip;
 struct weft_netif;
 
 /** Handles an ARP packet at l3_off, not yet validated. m stays the caller's. */
 void netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off);
 /** Announces our address to the link. */
 void netif_arp_announce(struct weft_netif *nif);
-/** Asks for an address: by unicast to `mac`, or by broadcast when NULL. False: no mbuf to send
- * it. */
-bool netif_arp_ask(struct weft_netif *nif, uint32_t addr, const struct rte_ether_addr *mac);
-/** Whether an address may be defended now. True counts as done. */
-bool netif_defend(struct netif_defence *d, uint64_t now_ns);
+/** Asks for an IPv4 address (netif_ask_fn): by unicast to `mac`, or by broadcast when NULL. */
+bool netif_arp_ask(struct weft_netif *nif, const struct weft_ip *addr,
+                   const struct rte_ether_addr *mac);
 
 #endif /* NETIF_ARP_H */

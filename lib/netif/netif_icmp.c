@@ -6,11 +6,12 @@
 #include <rte_ip.h>
 
 #include "netif_cksum.h"
-#include "netif_hdr.h"
+#include "netif_frame.h"
 #include "netif_icmp.h"
 #include "netif_ip.h"
-#include "netif_priv.h"
+#include "netif_txq.h"
 #include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
 
 #define ICMP_LEN           8
 #define ICMP_ECHO_REPLY    0 /* RFC 792 */

@@ -2,7 +2,7 @@
 #ifndef NETIF_ICMP_H
 #define NETIF_ICMP_H
 
-/** @file ICMP (RFC 792, netif_icmp.c) and ICMPv6 (RFC 4443, netif_icmp6.c). */
+/** @file ICMP (RFC 792, netif_icmp.c) and ICMPv6 (RFC 4443, netif_icmp6.c and netif_icmp6_tx.c). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,7 +39,13 @@ struct netif_icmp6 {
 	bool alert; /**< with a router alert option (RFC 2711) */
 };
 
+/** Handles an ICMPv6 message. p->m stays the caller's. */
 void netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p);
+
+/* ---- netif_icmp6_tx.c ---- */
+
+#define NETIF_ICMP6_LEN 8 /**< of the header of every message */
+
 /** Sends the ICMPv6 message in m and writes its checksum. mac NULL: dst is a group. Consumes m.
  * False: dropped. */
 bool netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,

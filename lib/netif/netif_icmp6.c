@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file ICMPv6 (RFC 4443): echo, received errors about our segments, errors that we send. */
+/** @file ICMPv6 (RFC 4443): echo, received errors about our segments. */
 
 #include <rte_ip.h>
 
 #include "netif_cksum.h"
-#include "netif_hdr.h"
+#include "netif_frame.h"
 #include "netif_icmp.h"
-#include "netif_ip.h"
 #include "netif_nd.h"
-#include "netif_priv.h"
+#include "netif_txq.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
 
-#define ICMP6_LEN           8
-#define ICMP6_CKSUM_OFF     2
 #define ICMP6_TOO_BIG       2 /* s3.2 */
 #define ICMP6_TIME_EXCEEDED 3 /* s3.3 */
 #define ICMP6_INFORMATIONAL 128
@@ -24,69 +22,6 @@
 #define ICMP6_ND_LAST       137  /* ... redirect */
 #define ICMP6_QUOTE         8    /* ports and sequence number */
 #define ICMP6_MSG_MAX       1280 /* the part that is examined; ND and MLD need much less */
-
-bool
-netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
-                 const struct weft_ip *dst, uint8_t hop_limit, const struct rte_ether_addr *mac)
-{
-	/* RFC 2464 s7 */
-	struct rte_ether_addr group = {
-	        {0x33, 0x33, dst->b[12], dst->b[13], dst->b[14], dst->b[15]}};
-	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint16_t sum;
-
-	m->ol_flags &= ~RTE_MBUF_F_TX_OFFLOAD_MASK;
-	memset(p + ICMP6_CKSUM_OFF, 0, sizeof(sum));
-	sum = (uint16_t)~netif_fold(
-	        (uint64_t)netif_sum_pseudo6(src, dst, IPPROTO_ICMPV6, m->pkt_len) +
-	        netif_sum_mbuf(m, 0, m->pkt_len));
-	memcpy(p + ICMP6_CKSUM_OFF, &sum, sizeof(sum));
-	netif_push_ip6(m, src, dst, IPPROTO_ICMPV6, hop_limit, 0);
-	netif_push_ether(nif, m, RTE_BE16(RTE_ETHER_TYPE_IPV6), mac != NULL ? mac : &group);
-	return netif_enqueue(nif, m, true) == 0;
-}
-
-void
-netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uint8_t type,
-                  uint8_t code, uint32_t param)
-{
-	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	const struct rte_ipv6_hdr *ip =
-	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, l3_off);
-	/* RFC 4443 s2.4 (c): as much of the packet as fits the minimum MTU */
-	uint32_t len = RTE_MIN((uint32_t)NETIF_IPV6_LEN + rte_be_to_cpu_16(ip->payload_len),
-	                       (uint32_t)NETIF_IPV6_MTU_MIN - NETIF_IPV6_LEN - ICMP6_LEN);
-	const struct weft_ip *from;
-	struct weft_ip src, dst;
-	struct rte_mbuf *r;
-	uint8_t *p;
-
-	memcpy(src.b, ip->src_addr, sizeof(src.b));
-	memcpy(dst.b, ip->dst_addr, sizeof(dst.b));
-	from = &dst;
-	if (netif_ip6_is_multicast(&dst)) {
-		/* s2.4 (e.3): for a multicast packet only an unknown option is reported */
-		from = type == NETIF_ICMP6_PARAM && code == NETIF_ICMP6_OPTION
-		               ? weft_netif_src(nif, &src)
-		               : NULL;
-	}
-	if (from == NULL || !netif_icmp_may_send(nif, &src))
-		return;
-	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l3_off, len);
-	if (r == NULL)
-		return; /* errors are optional; the caller has counted the packet */
-	p = (uint8_t *)rte_pktmbuf_prepend(r, ICMP6_LEN);
-	if (p == NULL) {
-		rte_pktmbuf_free(r);
-		return;
-	}
-	memset(p, 0, ICMP6_LEN);
-	p[0] = type;
-	p[1] = code;
-	weft_put_be32(p + 4, param);
-	nif->stats.icmp_tx++;
-	netif_icmp6_send(nif, r, from, &src, NETIF_TTL, &eth->src_addr);
-}
 
 static bool
 icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
@@ -132,11 +67,11 @@ icmp6_is_error(uint8_t type)
 static bool
 icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg)
 {
-	const uint8_t *q = msg + ICMP6_LEN;
+	const uint8_t *q = msg + NETIF_ICMP6_LEN;
 	struct weft_icmp_error e = {.kind = icmp6_kind(msg[0], msg[1])};
 	uint32_t mtu;
 
-	if (p->len < ICMP6_LEN + NETIF_IPV6_LEN + ICMP6_QUOTE || q[0] >> 4 != 6)
+	if (p->len < NETIF_ICMP6_LEN + NETIF_IPV6_LEN + ICMP6_QUOTE || q[0] >> 4 != 6)
 		return false;
 	memcpy(e.src.b, q + 8, sizeof(e.src.b));
 	memcpy(e.dst.b, q + 24, sizeof(e.dst.b));
@@ -170,7 +105,7 @@ netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p)
 	bool ok = true;
 
 	nif->stats.icmp_rx++;
-	if (p->len < ICMP6_LEN ||
+	if (p->len < NETIF_ICMP6_LEN ||
 	    netif_fold((uint64_t)netif_sum_pseudo6(&p->src, &p->dst, IPPROTO_ICMPV6, p->len) +
 	               netif_sum_mbuf(p->m, p->off, p->len)) != 0xffff) {
 		nif->stats.icmp_bad++;

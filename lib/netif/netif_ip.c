@@ -13,25 +13,6 @@
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
 
-bool
-netif_ip_is_host(uint32_t addr)
-{
-	uint8_t top = (uint8_t)(rte_be_to_cpu_32(addr) >> 24);
-
-	/* RFC 1122 s3.2.1.3: not "this network" or loopback; not multicast, reserved, broadcast. */
-	return top != 0 && top != 127 && top < 224;
-}
-
-bool
-netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr)
-{
-	if (nif->attr.prefix_len >= 31) /* RFC 3021 */
-		return false;
-	return (addr & ~nif->mask4) == 0 || (addr & ~nif->mask4) == ~nif->mask4;
-}
-
-/* ---- IPv4 ---- */
-
 /* The port's result for a checksum. Valid only with the receive offload enabled. */
 enum cksum_verdict { CKSUM_GOOD, CKSUM_BAD, CKSUM_UNKNOWN };
 
@@ -78,6 +59,25 @@ ip_mbuf_is_ours(const struct weft_netif *nif, const struct rte_mbuf *m)
 	return true;
 }
 
+/* Cuts a chain that no other holder has to its first `len` octets. */
+static void
+ip_trim(struct rte_mbuf *m, uint32_t len)
+{
+	struct rte_mbuf *s = m, *rest;
+	uint32_t left = len;
+
+	if (len >= m->pkt_len)
+		return;
+	m->pkt_len = len;
+	for (m->nb_segs = 1; left > s->data_len; s = s->next, m->nb_segs++)
+		left -= s->data_len;
+	s->data_len = (uint16_t)left;
+	rest = s->next;
+	s->next = NULL;
+	if (rest != NULL)
+		rte_pktmbuf_free(rest);
+}
+
 /* Reduces m, a whole frame, to its TCP segment, in an mbuf of ours. NULL: no mbuf. */
 static inline struct rte_mbuf *
 ip_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len)
@@ -85,7 +85,7 @@ ip_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_
 	struct rte_mbuf *c;
 
 	if (likely(ip_mbuf_is_ours(nif, m))) {
-		netif_trim(m, l4_off + l4_len);
+		ip_trim(m, l4_off + l4_len);
 		rte_pktmbuf_adj(m, (uint16_t)l4_off);
 		return m;
 	}
@@ -170,7 +170,8 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 	src = ip->src_addr;
 	dst = ip->dst_addr;
 	if (unlikely(dst != nif->addr4 || src == nif->addr4 || !netif_ip_is_host(src) ||
-	             (((src ^ dst) & nif->mask4) == 0 && netif_ip_is_subnet_special(nif, src))))
+	             (((src ^ dst) & nif->mask4) == 0 &&
+	              netif_ip_is_subnet_special(src, nif->mask4))))
 		goto drop;
 
 	if (unlikely(ip->next_proto_id != IPPROTO_TCP)) {

@@ -2,7 +2,7 @@
 #ifndef NETIF_IP_H
 #define NETIF_IP_H
 
-/** @file IPv4 and IPv6: packets in, headers out (netif_ip.c, netif_ip6.c, netif_id.c). */
+/** @file IPv4 and IPv6: packets in (netif_ip.c, netif_ip6.c), identifications (netif_id.c). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,19 +23,12 @@ struct rte_mbuf *netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32
 struct rte_mbuf *netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off,
                                 uint32_t l4_len, uint32_t pseudo, const struct weft_ip *src,
                                 const struct weft_ip *dst, uint8_t ecn);
-/** Whether an address (network order) can be a single host on some network. */
-bool netif_ip_is_host(uint32_t addr);
-/** Whether an on-link address is the network's own or its broadcast address. */
-bool netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr);
 
 /* ---- netif_ip6.c ---- */
 
 /** Like netif_ip4_rx(). group: the frame was sent to a multicast address. */
 struct rte_mbuf *netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off,
                               bool group);
-/** Puts an IPv6 header in front of m. */
-void netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
-                    uint8_t proto, uint8_t hop_limit, uint32_t vtc_flow);
 
 /* ---- netif_id.c ---- */
 

@@ -15,21 +15,6 @@
 #define IP6_OPT_ALERT  5    /* RFC 2711 */
 #define IP6_OPT_ACTION 0xc0 /* RFC 8200 s4.2: the action for an unknown option */
 
-void
-netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
-               uint8_t proto, uint8_t hop_limit, uint32_t vtc_flow)
-{
-	uint16_t len = (uint16_t)m->pkt_len;
-	struct rte_ipv6_hdr *ip = (struct rte_ipv6_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV6_LEN);
-
-	ip->vtc_flow = rte_cpu_to_be_32(6u << 28 | vtc_flow);
-	ip->payload_len = rte_cpu_to_be_16(len);
-	ip->proto = proto;
-	ip->hop_limits = hop_limit;
-	memcpy(ip->src_addr, src->b, sizeof(ip->src_addr));
-	memcpy(ip->dst_addr, dst->b, sizeof(ip->dst_addr));
-}
-
 struct ip6_walk {
 	struct netif_ext ext;
 	bool alert;

@@ -6,10 +6,10 @@
  */
 
 #include "netif_cksum.h"
+#include "netif_frame.h"
 #include "netif_icmp.h"
-#include "netif_ip.h"
 #include "netif_nd.h"
-#include "netif_priv.h"
+#include "netif_txq.h"
 #include "weft_timer.h"
 
 #define MLD_REPORT         143 /* RFC 3810 s5.2 */

@@ -6,12 +6,10 @@
  * and ignored. So a stranger on the link cannot redirect our packets to himself.
  */
 
-#include "netif_arp.h"
-#include "netif_hdr.h"
+#include "netif_frame.h"
 #include "netif_icmp.h"
 #include "netif_nd.h"
 #include "netif_neigh.h"
-#include "netif_priv.h"
 #include "weft_netif_addr.h"
 
 #define ND_SOLICIT       135 /* RFC 4861 s4.3 */

@@ -21,8 +21,8 @@ void netif_nd_start(struct weft_netif *nif);
 void netif_nd_fini(struct weft_netif *nif);
 /** Handles a message of types 133 to 137 with a correct checksum. */
 void netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
-/** Asks for an address: by unicast to `mac`, or to the solicited-node group when NULL. False: no
- * mbuf. */
+/** Asks for an IPv6 address (netif_ask_fn): by unicast to `mac`, or to the solicited-node group
+ * when NULL. */
 bool netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr,
                   const struct rte_ether_addr *mac);
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Neighbours: a bounded cache of next hops for both families. ARP and Neighbor Discovery are
- * two ways to ask. When to ask, how often, and which frames wait meanwhile is the same for both.
+ * two ways to ask, given at creation. When to ask, how often, and which frames wait meanwhile is
+ * the same for both.
  */
 
 #include <rte_malloc.h>
 
-#include "netif_arp.h"
-#include "netif_nd.h"
 #include "netif_neigh.h"
 #include "netif_park.h"
-#include "netif_priv.h"
+#include "netif_txq.h"
 #include "weft_netif_addr.h"
 #include "weft_siphash.h"
 
@@ -136,6 +135,26 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 	return n;
 }
 
+/* Takes a token if `b` has one at now_ns. `b` holds `burst` tokens and gains per_s a second. */
+static bool
+neigh_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
+{
+	uint64_t step_ns = WEFT_NS_PER_S / per_s;
+	uint64_t gained = (now_ns - b->since_ns) / step_ns;
+
+	if (b->since_ns == 0 || gained >= burst) {
+		b->since_ns = now_ns;
+		b->tokens = burst;
+	} else {
+		b->since_ns += gained * step_ns;
+		b->tokens = RTE_MIN(burst, b->tokens + (uint32_t)gained);
+	}
+	if (b->tokens == 0)
+		return false;
+	b->tokens--;
+	return true;
+}
+
 /*
  * Sends one more request, by unicast while the old answer may still be right. A request that could
  * not be sent does not count as a try: the neighbour's silence then means nothing.
@@ -151,7 +170,7 @@ neigh_ask(struct weft_neigh *n)
 	bool sent;
 
 	n->asked_ns = now_ns;
-	if (!netif_bucket_take(&nif->ask_rate[asker], now_ns, NEIGH_ASK_BURST, NEIGH_ASK_PER_S)) {
+	if (!neigh_bucket_take(&nif->ask_rate[asker], now_ns, NEIGH_ASK_BURST, NEIGH_ASK_PER_S)) {
 		nif->stats.neigh_limited++;
 		n->tries += asker == 0; /* requests for strangers end soon */
 		weft_timer_arm(&nif->sched->wheel, &n->timer,
@@ -159,8 +178,7 @@ neigh_ask(struct weft_neigh *n)
 		return;
 	}
 	weft_timer_arm(&nif->sched->wheel, &n->timer, now_ns + NEIGH_RETRY_NS);
-	sent = weft_ip_is_v4(&n->addr) ? netif_arp_ask(nif, weft_ip_v4(&n->addr), mac)
-	                               : netif_nd_ask(nif, &n->addr, mac);
+	sent = (weft_ip_is_v4(&n->addr) ? nif->ask4 : nif->ask6)(nif, &n->addr, mac);
 	n->tries += sent;
 	if (!sent && mac == NULL)
 		/* no mbufs: the frames that wait here must not be the reason */
@@ -348,11 +366,13 @@ neigh_free(struct weft_netif *nif)
 }
 
 bool
-netif_neigh_init(struct weft_netif *nif)
+netif_neigh_init(struct weft_netif *nif, netif_ask_fn ask4, netif_ask_fn ask6)
 {
 	struct weft_netif_attr *a = &nif->attr;
 	uint32_t nbuckets;
 
+	nif->ask4 = ask4;
+	nif->ask6 = ask6;
 	if (a->max_neighs == 0)
 		a->max_neighs = NETIF_NEIGHS;
 	nif->nneighs =

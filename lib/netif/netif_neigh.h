@@ -46,8 +46,15 @@ struct weft_neigh {
 	TAILQ_ENTRY(weft_neigh) idle;
 };
 
-/** false: no memory. */
-bool netif_neigh_init(struct weft_netif *nif);
+/**
+ * A way to ask for the address of neighbour `addr`: by unicast to `mac`, or to all that may know it
+ * when NULL. False: no mbuf to send it. The answer, if one comes, calls netif_neigh_confirm().
+ */
+typedef bool (*netif_ask_fn)(struct weft_netif *nif, const struct weft_ip *addr,
+                             const struct rte_ether_addr *mac);
+
+/** ask4, ask6: how to ask for neighbours of each family. false: no memory. */
+bool netif_neigh_init(struct weft_netif *nif, netif_ask_fn ask4, netif_ask_fn ask6);
 void netif_neigh_fini(struct weft_netif *nif);
 /** The entry of addr; NULL: there is none. */
 struct weft_neigh *netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr);

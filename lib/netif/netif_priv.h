@@ -4,8 +4,8 @@
 
 /**
  * @file
- * The interface itself, and what every part of netif does with it: frames go out through its queue.
- * The other private headers are one for each part. One thread uses an interface.
+ * The interface itself. The other private headers are one for each part. One thread uses an
+ * interface.
  */
 
 #include <stdatomic.h>
@@ -25,15 +25,6 @@ WEFT_LOG_DECLARE(netif);
 /** The ring in front of the port. TCP has WEFT_NETIF_TXQ entries, ARP and ICMP have the rest. */
 #define NETIF_RING      2048
 #define NETIF_RING_CTRL (WEFT_NETIF_TXQ + 64)
-
-/* The first long packets of a poll are given to the port early. The port sends them, and the peer
- * receives them, while the next ones are built. There are few early pushes, so that a busy sender
- * still sends in full bursts. */
-#define NETIF_EARLY_PUSHES 4
-#define NETIF_EARLY_BYTES  1024
-/** With WEFT_NETIF_BURST packets or this many octets, the port is offered the queue at once, so
- * that the peer can work on it meanwhile. */
-#define NETIF_BURST_BYTES 65536
 
 /** The requester of a neighbour's address. Packets to strangers never use up the requests for
  * neighbours in use. */
@@ -95,6 +86,11 @@ struct weft_netif {
 	/** limit of the errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
 	struct weft_answers icmp_rate;
 
+	/** How the neighbour cache asks for an IPv4 or IPv6 neighbour (netif_ask_fn). */
+	bool (*ask4)(struct weft_netif *nif, const struct weft_ip *addr,
+	             const struct rte_ether_addr *mac);
+	bool (*ask6)(struct weft_netif *nif, const struct weft_ip *addr,
+	             const struct rte_ether_addr *mac);
 	struct neigh_bucket *bucket; /**< 1 << bucket_bits buckets */
 	unsigned int bucket_bits;
 	/** Entries that no connection holds, the longest unused first: those that answered once;
@@ -128,25 +124,6 @@ netif_answers(const struct weft_netif *nif)
 
 /** Computes the budgets from complete attributes. */
 void netif_budget_init(struct weft_netif *nif);
-
-/* ---- netif.c ---- */
-
-/** Queues a whole frame. Consumes m. ctrl: may use the entries kept free for ARP and ICMP. */
-int netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl);
-/** Allocates an mbuf with `len` zero octets and headroom for every header; NULL: none left. */
-struct rte_mbuf *netif_ctrl_alloc(struct weft_netif *nif, uint16_t len);
-/** Cuts a chain that no other holder has to its first `len` octets. */
-void netif_trim(struct rte_mbuf *m, uint32_t len);
-
-/** Takes a token if `b` has one at now_ns. `b` holds `burst` tokens and gains per_s a second. */
-bool netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint32_t per_s);
-
-/* ---- netif_tx.c ---- */
-
-/** Puts an Ethernet header in front of m, with our tag if there is one. dst NULL: filled in later.
- * m's offload flags must be right before: the tag may add one. */
-void netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
-                      const struct rte_ether_addr *dst);
 
 /* ---- netif_link.c ---- */
 

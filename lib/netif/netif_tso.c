@@ -134,9 +134,9 @@ tso_piece(struct weft_netif *nif, const uint8_t *hdr, uint32_t hdr_len, struct t
 	return NULL;
 }
 
-static bool
-tso_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t hdr_len, uint32_t segsz,
-        struct rte_mbuf **piece, unsigned int n)
+bool
+netif_tso_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t hdr_len, uint32_t segsz,
+              struct rte_mbuf **piece, unsigned int n)
 {
 	const uint8_t *hdr = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct tso_cursor c = {.at = m, .off = hdr_len};
@@ -158,31 +158,4 @@ tso_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t hdr_len, uint32_t s
 			h[TSO_FLAGS] &= (uint8_t) ~(RTE_TCP_FIN_FLAG | RTE_TCP_PSH_FLAG);
 	}
 	return true;
-}
-
-int
-netif_tso_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
-             const struct weft_ip *dst, struct rte_mbuf *m, uint32_t hdr_len,
-             struct weft_netif_tx_how how, uint64_t now_ns)
-{
-	struct rte_mbuf *piece[WEFT_NETIF_TSO_SEGS];
-	unsigned int segs = netif_tso_segs(m->pkt_len - hdr_len, how.tso_segsz_bytes);
-	bool ok;
-
-	if (weft_netif_tx_room(nif) < segs) {
-		nif->stats.tx_queue_full += segs;
-		rte_pktmbuf_free(m);
-		return -ENOBUFS;
-	}
-	ok = tso_cut(nif, m, hdr_len, how.tso_segsz_bytes, piece, segs);
-	rte_pktmbuf_free(m);
-	if (!ok) {
-		nif->stats.tx_no_mbuf++;
-		return -ENOBUFS;
-	}
-	how.tso_segsz_bytes = 0;
-	/* Room, size and headroom are already checked: no piece is refused. */
-	for (unsigned int i = 0; i < segs; i++)
-		(void)weft_netif_tx(nif, n, src, dst, piece[i], how, now_ns);
-	return 0;
 }

@@ -19,9 +19,12 @@ netif_tso_segs(uint32_t payload_bytes, uint32_t segsz_bytes)
 bool netif_tso_offered(uint64_t tx_offloads);
 /** Whether the port can cut m. */
 bool netif_tso_port(const struct weft_netif *nif, const struct rte_mbuf *m);
-/** weft_netif_tx() for a packet that netif cuts. The caller has checked the sizes. */
-int netif_tso_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
-                 const struct weft_ip *dst, struct rte_mbuf *m, uint32_t hdr_len,
-                 struct weft_netif_tx_how how, uint64_t now_ns);
+/**
+ * Cuts the payload behind the first hdr_len octets of m into n = netif_tso_segs() packets of
+ * `segsz` octets, each behind a corrected copy of the TCP header. The pieces are the caller's, and
+ * m stays the caller's. False: no mbufs, and no piece is left.
+ */
+bool netif_tso_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t hdr_len, uint32_t segsz,
+                   struct rte_mbuf **piece, unsigned int n);
 
 #endif /* NETIF_TSO_H */

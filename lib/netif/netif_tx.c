@@ -6,37 +6,12 @@
 #include <rte_tcp.h>
 
 #include "netif_cksum.h"
-#include "netif_hdr.h"
+#include "netif_frame.h"
 #include "netif_ip.h"
 #include "netif_neigh.h"
-#include "netif_priv.h"
 #include "netif_tso.h"
+#include "netif_txq.h"
 #include "weft_netif_mbuf.h"
-
-void
-netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
-                 const struct rte_ether_addr *dst)
-{
-	bool tagged = nif->attr.vlan_id != 0 && !nif->vlan_insert;
-	uint16_t len = tagged ? NETIF_L2_MAX : NETIF_ETHER_LEN;
-	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(m, len);
-
-	m->l2_len = len;
-	if (dst != NULL)
-		eth->dst_addr = *dst;
-	eth->src_addr = nif->attr.mac;
-	eth->ether_type = type;
-	if (unlikely(tagged)) {
-		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)(eth + 1);
-
-		eth->ether_type = RTE_BE16(RTE_ETHER_TYPE_VLAN);
-		tag->vlan_tci = rte_cpu_to_be_16(nif->attr.vlan_id);
-		tag->eth_proto = type;
-	} else if (unlikely(nif->attr.vlan_id != 0)) {
-		m->ol_flags |= RTE_MBUF_F_TX_VLAN;
-		m->vlan_tci = nif->attr.vlan_id;
-	}
-}
 
 /* Makes one contiguous copy for a port that cannot gather. */
 static struct rte_mbuf *
@@ -144,6 +119,37 @@ tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV6 : 0;
 }
 
+/*
+ * weft_netif_tx() for a packet that netif cuts. The caller has checked the sizes. Not inline: the
+ * array of pieces would enlarge the stack frame of every call of weft_netif_tx().
+ */
+static __rte_noinline int
+tx_pieces(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
+          const struct weft_ip *dst, struct rte_mbuf *m, uint32_t hdr_len,
+          struct weft_netif_tx_how how, uint64_t now_ns)
+{
+	struct rte_mbuf *piece[WEFT_NETIF_TSO_SEGS];
+	unsigned int segs = netif_tso_segs(m->pkt_len - hdr_len, how.tso_segsz_bytes);
+	bool ok;
+
+	if (weft_netif_tx_room(nif) < segs) {
+		nif->stats.tx_queue_full += segs;
+		rte_pktmbuf_free(m);
+		return -ENOBUFS;
+	}
+	ok = netif_tso_cut(nif, m, hdr_len, how.tso_segsz_bytes, piece, segs);
+	rte_pktmbuf_free(m);
+	if (!ok) {
+		nif->stats.tx_no_mbuf++;
+		return -ENOBUFS;
+	}
+	how.tso_segsz_bytes = 0;
+	/* Room, size and headroom are already checked: no piece is refused. */
+	for (unsigned int i = 0; i < segs; i++)
+		(void)weft_netif_tx(nif, n, src, dst, piece[i], how, now_ns);
+	return 0;
+}
+
 int
 weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
               const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
@@ -182,7 +188,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 		} else if (!netif_tso_port(nif, m) || how.may_fragment) {
 			/* A port counts identifications up from ours, so they would be used
 			 * twice. */
-			return netif_tso_tx(nif, n, src, dst, m, tcp_hdr, how, now_ns);
+			return tx_pieces(nif, n, src, dst, m, tcp_hdr, how, now_ns);
 		}
 	}
 	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);

@@ -6,7 +6,7 @@
 #include <rte_mempool.h>
 
 #include "../../lib/netif/netif_cksum.h"
-#include "../../lib/netif/netif_priv.h"
+#include "../../lib/netif/netif_txq.h"
 #include "fake.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_neigh.h"

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The transmit queue in front of the port. */
+
+#include "netif_capture.h"
+#include "netif_stall.h"
+#include "netif_tso.h"
+#include "netif_txq.h"
+
+/* Offers one burst to the port. False: the port did not take all of it. */
+static bool
+txq_push(struct weft_netif *nif)
+{
+	struct rte_mbuf **m = &nif->ring[nif->head % NETIF_RING];
+	uint32_t n = RTE_MIN(nif->tail - nif->head, (uint32_t)WEFT_NETIF_BURST);
+	uint32_t len[WEFT_NETIF_BURST], sent;
+	uint16_t extra[WEFT_NETIF_BURST];
+
+	n = RTE_MIN(n, NETIF_RING - nif->head % NETIF_RING);
+	nif->fresh_bytes = 0;
+	/* After tx() an mbuf may be freed. */
+	for (uint32_t i = 0; i < n; i++) {
+		len[i] = m[i]->pkt_len;
+		extra[i] = 0;
+		if (unlikely((m[i]->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0)) {
+			uint32_t hdr = m[i]->l2_len + m[i]->l3_len + m[i]->l4_len;
+
+			extra[i] = (uint16_t)(netif_tso_segs(len[i] - hdr, m[i]->tso_segsz) - 1);
+			len[i] += extra[i] * hdr;
+		}
+	}
+	if (netif_capture_on(nif))
+		sent = netif_capture_tx(nif, m, n);
+	else
+		sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
+	for (uint32_t i = 0; i < sent; i++) {
+		nif->stats.tx_bytes += len[i];
+		nif->stats.tx_packets += 1u + extra[i];
+	}
+	nif->head += sent;
+	nif->stalled = sent < n;
+	return !nif->stalled;
+}
+
+unsigned int
+weft_netif_flush(struct weft_netif *nif, uint64_t now_ns)
+{
+	uint32_t before = nif->head;
+
+	nif->now_ns = now_ns;
+	while (nif->head != nif->tail && txq_push(nif))
+		;
+	nif->early = NETIF_EARLY_PUSHES;
+	if (unlikely(nif->head != nif->tail || nif->stall_due_ns != 0))
+		netif_stall_look(nif, nif->head != before || nif->head == nif->tail);
+	return nif->head - before;
+}
+
+unsigned int
+weft_netif_tx_room(const struct weft_netif *nif)
+{
+	uint32_t used = nif->tail - nif->head;
+
+	return used < WEFT_NETIF_TXQ ? WEFT_NETIF_TXQ - used : 0;
+}
+
+/* Not inline: a packet that is queued needs no registers saved for this. */
+static __rte_noinline int
+txq_refuse(struct weft_netif *nif, struct rte_mbuf *m)
+{
+	nif->stats.tx_queue_full++;
+	rte_pktmbuf_free(m);
+	return -ENOBUFS;
+}
+
+int
+netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
+{
+	if (unlikely(nif->tail - nif->head >= (ctrl ? NETIF_RING_CTRL : WEFT_NETIF_TXQ)))
+		return txq_refuse(nif, m);
+	nif->ring[nif->tail++ % NETIF_RING] = m;
+	nif->fresh_bytes += m->pkt_len;
+	if (unlikely(nif->stalled))
+		return 0;
+	/* Send a full burst while it is in the cache, so that the peer can work on it. */
+	if (nif->tail - nif->head >= WEFT_NETIF_BURST || nif->fresh_bytes >= NETIF_BURST_BYTES) {
+		txq_push(nif);
+	} else if (nif->early > 0 && nif->fresh_bytes >= NETIF_EARLY_BYTES) {
+		nif->early--;
+		txq_push(nif);
+	}
+	return 0;
+}
