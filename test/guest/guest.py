@@ -205,15 +205,16 @@ class Machine:
     """A guest: QEMU with a kernel, an initramfs, and what a subclass adds."""
 
     def __init__(self, world, ns, cache, logs, *, devices, machine="", processors="1", memory="768", append="", initrd=None,
-                 shell=None):
+                 shell=None, cpu="max"):
         """cache: the folder of test/guest/build. devices: QEMU's arguments. initrd: used instead of the cache's.
-        shell: how to reach it, else a virtio port among the devices, with the socket "shell"."""
+        shell: how to reach it, else a virtio port among the devices, with the socket "shell". cpu: QEMU's model of a
+        processor."""
         self.world, self.ns = world, ns
         self.shell = shell or Shell(f"{world.tmp}/shell")
         self.console = os.path.join(logs, "console.log")
         self.args = [
             "qemu-system-x86_64", "-name", "weft-guest", "-accel", ACCEL,
-            "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off" + machine, "-cpu", "max", "-smp", processors,
+            "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off" + machine, "-cpu", cpu, "-smp", processors,
             "-m", memory, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", os.path.join(cache, "vmlinux"), "-initrd", initrd or os.path.join(cache, "initramfs.cpio"),
             "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check "

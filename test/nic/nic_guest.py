@@ -88,7 +88,7 @@ size = 10M
 class NicGuest(Machine):
     """The guest. iommu: with one, for vfio-pci; without, for uio_pci_generic."""
 
-    def __init__(self, world, ns, cache, logs, initrd, nics, iommu=True):
+    def __init__(self, world, ns, cache, logs, initrd, nics, iommu=True, cpu="max"):
         self.nics, self.iommu = nics, iommu
         devices = ["-qmp", f"unix:{world.tmp}/qmp,server=on,wait=off"]
         if iommu:  # before the NICs
@@ -106,7 +106,7 @@ class NicGuest(Machine):
             devices += nic.qemu(iommu)
         self.monitor = None
         super().__init__(world, ns, cache, logs, devices=devices, processors="2", memory="1536", initrd=initrd,
-                         shell=TcpShell(world, ns, (CONTROL, CONTROL_PORT)),
+                         shell=TcpShell(world, ns, (CONTROL, CONTROL_PORT)), cpu=cpu,
                          append=f"weft.shell={CONTROL_PORT} weft.ip4={CONTROL}/24 hugepages=256 nokaslr"
                          + (" intel_iommu=on" if iommu else ""))
 

@@ -85,6 +85,21 @@ WEFT_HASH_REGISTER(crc32c, hash_crc32c)
 
 /* ---- crc64 ---- */
 
+/**
+ * Whether this processor can run ISA-L's fast crc64. ISA-L 2.30 chooses it by SSE4.2 alone, but it
+ * needs PCLMULQDQ, too. A Nehalem has only the first. ISA-L asks for both in its other CRCs.
+ */
+static bool
+hash_isal_clmul(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init(); /* a driver may be tested before main() */
+	return __builtin_cpu_supports("pclmul");
+#else
+	return true;
+#endif
+}
+
 /*
  * ISA-L's functions invert what they are given and what they give back, so a computation goes on
  * from one call to the next by itself. INVERTED: the algorithm does the same; else it is undone on
@@ -99,7 +114,9 @@ WEFT_HASH_REGISTER(crc32c, hash_crc32c)
                                                                                                    \
 	static void hash_##id##_update(struct weft_hash_state *st, const void *data, size_t n)     \
 	{                                                                                          \
-		st->opaque[0] = function(st->opaque[0], data, n);                                  \
+		st->opaque[0] = likely(hash_isal_clmul())                                          \
+		                        ? function(st->opaque[0], data, n)                         \
+		                        : function##_base(st->opaque[0], data, n);                 \
 		weft_vec_done();                                                                   \
 	}                                                                                          \
                                                                                                    \
