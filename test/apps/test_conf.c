@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "conf.h"
+#include "conf_key.h"
 #include "weft_test.h"
 
 static struct conf conf;
@@ -567,6 +567,21 @@ test_sizes(void)
 	CHECK_EQ(conf_parse_size("0x10", &v), -EINVAL);
 }
 
+/* The reference states for each key what applies without it. */
+static void
+test_defaults_are_stated(void)
+{
+	for (unsigned int i = 0; i < conf_nsections; i++)
+		for (unsigned int j = 0; j < conf_sections[i].nkeys; j++) {
+			const struct conf_key *k = &conf_sections[i].keys[j];
+
+			CHECK_MSG(k->required + (k->dflt != NULL) + (k->unset != NULL) == 1,
+			          "[%s] %s", conf_sections[i].name, k->name);
+			CHECK_MSG(k->help != NULL && strchr(k->help, '|') == NULL, "[%s] %s",
+			          conf_sections[i].name, k->name);
+		}
+}
+
 /* The table of keys and the document are compared: they must be equal. */
 static void
 test_document(void)
@@ -674,5 +689,6 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"everything", test_everything}, {"lines", test_lines}, {"sections", test_sections},
                {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
                {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
-               {"ipv6_only", test_ipv6_only}, {"document", test_document},
-               {"example", test_example})
+               {"ipv6_only", test_ipv6_only},
+               {"each key states what applies without it", test_defaults_are_stated},
+               {"document", test_document}, {"example", test_example})

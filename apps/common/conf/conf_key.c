@@ -16,72 +16,84 @@
 #define NKEYS(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct conf_key keys_weft[] = {
-        {"lcores", CONF_T_STR, F(conf_weft, lcores),
-         .help = "cpus for the polling threads, as DPDK's `-l` takes them (`0,2` or `1-3`); "
-                 "without it "
-                 "those that the process may use, at most two"},
+        {"lcores", CONF_T_STR, F(conf_weft, lcores), .unset = "at most two CPUs of the process",
+         .help = "CPUs for the polling threads: numbers and ranges, as DPDK's `-l` takes them "
+                 "(`0,2` or `1-3`). The process must be allowed to use each of them"},
         {"memory_mb", CONF_T_U32, F(conf_weft, memory_mb), .min = 32, .max = 1048576, .dflt = "256",
-         .help = "memory for packet buffers and connections, in MiB; exports are not counted in "
-                 "it"},
+         .help = "memory for packet buffers and connections, in MiB. The memory of exports comes "
+                 "on top"},
         {"log_level", CONF_T_STR, F(conf_weft, log_level),
-         .help = "as DPDK's `--log-level` takes it (`weft.*:debug`)"},
+         .unset = "`weft.*:notice`, `lib.eal:error`; only `critical` during the start",
+         .help = "which log lines are printed: a level (`debug`), or a type and a level "
+                 "(`weft.*:debug`), as DPDK's `--log-level` takes them"},
         {"hugepages", CONF_T_CHOICE, F(conf_weft, hugepages), .choices = "auto|never",
          .dflt = "auto",
-         .help = "`auto` uses hugepages when enough are free, `never` leaves them alone"},
+         .help = "`auto`: hugepages hold the memory when enough of them are free, else ordinary "
+                 "pages do. `never`: ordinary pages"},
         {"telemetry", CONF_T_BOOL, F(conf_weft, telemetry), .dflt = "no",
-         .help = "`yes`: serve DPDK's telemetry socket: counters, connections, captures "
-                 "(docs/visibility.md)"},
-        {"eal", CONF_T_STR, F(conf_weft, eal),
-         .help = "further arguments of DPDK's EAL, with blanks between them "
-                 "(`--iova-mode=pa -d librte_net_foo.so`); PCI devices of ports need none"},
+         .help = "`yes`: the process serves DPDK's telemetry socket with counters, connections and "
+                 "captures (docs/visibility.md)"},
+        {"eal", CONF_T_STR, F(conf_weft, eal), .unset = "none",
+         .help = "further arguments of DPDK's EAL, separated by blanks (`--iova-mode=pa -d "
+                 "librte_net_foo.so`). The PCI devices of ports need no argument"},
         {"workers", CONF_T_U32, F(conf_weft, workers), .min = 1, .max = CONF_WORKERS_MAX,
          .dflt = "1",
-         .help = "polling threads that share every port, when there is no [worker NAME] section"},
+         .help = "number of polling threads when there is no [worker NAME] section. All of them "
+                 "serve every port"},
 };
 
 static const struct conf_key keys_port[] = {
         {"dev", CONF_T_STR, F(conf_port, dev), .required = true,
-         .help = "the DPDK device: the PCI address of a NIC (`0000:3b:00.0`; docs/nics.md), with "
-                 "arguments of its driver behind a comma; a vdev with its arguments "
-                 "(`net_memif0,role=server,id=0,bsize=10112`); or the name of a probed port"},
+         .help = "the DPDK device, as one of these: the PCI address of a NIC (`0000:3b:00.0`; "
+                 "docs/nics.md), with arguments of its driver behind a comma; a virtual device "
+                 "with its arguments (`net_memif0,role=server,id=0,bsize=10112`); the name of a "
+                 "port that DPDK knows"},
         {"address", CONF_T_CIDR, F(conf_port, addr), .off2 = offsetof(struct conf_port, prefix_len),
-         .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`; a port needs "
-                 "`address`, `address6` or both"},
+         .unset = "none: no IPv4",
+         .help = "IPv4 address of the port and prefix length of its network (`10.0.0.1/24`). A "
+                 "port needs `address`, `address6` or both"},
         {"gateway", CONF_T_IPV4, F(conf_port, gateway),
-         .help = "next hop to other networks; must lie in the network of `address`"},
+         .unset = "none: only the own network can be reached",
+         .help = "IPv4 address of the next hop to other networks. It must lie in the network of "
+                 "`address`"},
         {"address6", CONF_T_CIDR6, F(conf_port, addr6),
-         .off2 = offsetof(struct conf_port, prefix6_len),
-         .help = "our IPv6 address and the network's prefix length: `fd00::1/64`; the link-local "
-                 "address, "
-                 "which is made from the port's MAC, is there without it"},
+         .off2 = offsetof(struct conf_port, prefix6_len), .unset = "the link-local address alone",
+         .help = "IPv6 address of the port and prefix length of its network (`fd00::1/64`). The "
+                 "port also has the link-local address made from its MAC address"},
         {"gateway6", CONF_T_IPV6, F(conf_port, gateway6),
-         .help = "next hop to other IPv6 networks; in the network of `address6`, or link-local"},
+         .unset = "none: only the own network can be reached",
+         .help = "IPv6 address of the next hop to other networks. It must lie in the network of "
+                 "`address6` or be link-local"},
         {"vlan", CONF_T_U32, F(conf_port, vlan_id), .min = 0, .max = 4094, .dflt = "0",
-         .help = "the one VLAN that frames are sent to and taken from; `0`: untagged"},
+         .help = "VLAN identifier. The port sends all frames with this tag and receives only "
+                 "frames with it. `0`: frames have no tag"},
         {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 9600, .dflt = "1500",
-         .help = "octets of an IP packet; both ends must use the same (net_memif: 9000 wants "
-                 "`bsize=10112` in `dev`)"},
+         .help = "longest IP packet, in octets. Both ends of the link should use the same value "
+                 "(net_memif: 9000 needs `bsize=10112` in `dev`)"},
         {"mbufs", CONF_T_U32, F(conf_port, mbufs), .min = 1024, .max = 1048576, .dflt = "8192",
-         .help = "packet buffers of the port, half of them for receiving and half for sending"},
+         .help = "number of packet buffers of the port: half of them for received packets, half "
+                 "for sent ones"},
 };
 
 static const struct conf_key keys_worker[] = {
         {"ports", CONF_T_NAMES, F(conf_worker, ports), .off2 = offsetof(struct conf_worker, nports),
-         .help = "names of the ports it serves, with commas between; workers that name the same "
-                 "port "
-                 "share it; without it, and with one worker only, all ports"},
+         .unset = "all ports, if it is the only worker",
+         .help = "names of the ports that the worker serves, separated by commas. Workers that "
+                 "name the same port share it"},
         {"lcore", CONF_T_I32, F(conf_worker, lcore), .min = -1, .max = 1023, .dflt = "-1",
-         .help = "the cpu it runs on, one that the process may use; `-1`: a thread of its own, on "
-                 "no cpu in "
-                 "particular"},
+         .help = "number of the CPU that the worker runs on. The process must be allowed to use "
+                 "it. `-1`: the kernel chooses"},
         {"spin", CONF_T_BOOL, F(conf_worker, spin), .dflt = "no",
-         .help = "`yes`: never sleep when idle (lowest latency, a cpu always busy)"},
+         .help = "`yes`: an idle worker polls without a pause, for the least latency. It keeps its "
+                 "CPU busy all the time"},
         {"helpers", CONF_T_U32, F(conf_worker, helpers), .min = 1, .max = 16, .dflt = "1",
-         .help = "threads that do what would block: flushes of, and reads from, ordinary files"},
+         .help = "number of helper threads of the worker. They do what would block it: flushes and "
+                 "reads of ordinary files"},
         {"idle_sleep_us", CONF_T_U32, F(conf_worker, idle_sleep_us), .min = 1, .max = 100000,
          .dflt = "2000",
-         .help = "longest sleep when idle, in microseconds, on ports without a receive interrupt; "
-                 "a sleep lasts for a sixteenth of the idle time before it"},
+         .help = "longest sleep of an idle worker, in microseconds, while one of its ports has no "
+                 "receive interrupt. A sleep lasts a sixteenth of the idle time before it, so a "
+                 "packet waits at most this long"},
 };
 
 static const struct conf_key keys_target[] = {
@@ -107,15 +119,13 @@ static const struct conf_key keys_target[] = {
                  "warning. A writer that is not authenticated gives way to one that is, even "
                  "while it is active"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
-         .max = 16777216,
+         .max = 16777216, .unset = "half of `max_conns` of [tcp], at least 8",
          .help = "connections of one address to one worker, those in start-up included; one more "
-                 "is reset. An IPv6 /64 counts as one address, and so do all link-local addresses; "
-                 "[half of `max_conns` of "
-                 "[tcp], at least 8]"},
+                 "is reset. An IPv6 /64 counts as one address, and so do all link-local addresses"},
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
-         .max = 16777216,
+         .max = 16777216, .unset = "`64`",
          .help = "likewise of connections in start-up, before the Reply of MPA. There are at most "
-                 "128 of them in all; one more displaces the oldest that has sent nothing; [64]"},
+                 "128 of them in all; one more displaces the oldest that has sent nothing"},
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
          .help = "grants that a client may hold, on all of its connections; a client is an "
@@ -135,7 +145,7 @@ static const struct conf_key keys_target[] = {
          .dflt = "10000",
          .help = "time, in milliseconds, that a client has to authenticate, from the start of its "
                  "connection (with `optional`: of the attempt); after it the connection is closed"},
-        {"known_as", CONF_T_STR, F(conf_target, known_as),
+        {"known_as", CONF_T_STR, F(conf_target, known_as), .unset = "the target's own addresses",
          .help = "addresses and ports by which clients call this target, where they are "
                  "translated on the way (`192.0.2.1:7471, [2001:db8::1]:7471`); the target's own "
                  "addresses need not be listed. A client that authenticates and called any "
@@ -144,55 +154,53 @@ static const struct conf_key keys_target[] = {
 
 static const struct conf_key keys_client[] = {
         {"key_file", CONF_T_PATH, F(conf_client, key_file), .required = true,
-         .help = "the key that the client shares with the target: the octets of this file, 32 to "
-                 "256 of them; it must belong to the user or root, and be closed to all others; "
-                 "the client has the same file (`weft-cp --auth NAME:KEYFILE`). No other client "
-                 "and no export (hash_key_file) may have the same key"},
+         .help = "file of the key that client and target share: 32 to 256 octets. The file must "
+                 "belong to the user or root, and others must not have access to it. The client "
+                 "uses the same key (`weft-cp --auth NAME:KEYFILE`). No other client and no export "
+                 "(`hash_key_file`) may have the same key"},
 };
 
 static const struct conf_key keys_export[] = {
-        {"path", CONF_T_PATH, F(conf_export, path),
-         .help = "file or device; relative to the directory of the configuration file; made when "
-                 "missing; "
-                 "needed unless `persist = volatile`"},
+        {"path", CONF_T_PATH, F(conf_export, path), .unset = "needed unless `persist = volatile`",
+         .help = "file or device. A relative path starts at the folder of the configuration file. "
+                 "A file that does not exist is made"},
         {"size", CONF_T_SIZE, F(conf_export, size_bytes), .min = 24576,
-         .help = "octets, or with K, M, G (powers of 1024), of the whole file; an object may have "
-                 "a little less "
-                 "than half of it, since two slots take turns (a log has all of it); may be left "
-                 "out when the file is "
-                 "there"},
+         .unset = "the length of the file, if it exists",
+         .help = "size of the whole file, in octets or with K, M, G, T (powers of 1024). An object "
+                 "has a little less than half of it, because two slots take turns. A log has all "
+                 "of it"},
         {"format", CONF_T_CHOICE, F(conf_export, format), .choices = "object|log", .dflt = "object",
-         .help = "what it holds: `object`, one file that weft-cp pushes and pulls, or `log`, the "
-                 "memory of one target of a remote log (docs/log-host.md), which its writer "
-                 "formats: then `size` is what the log has, and who may write needs `read` and "
-                 "`flush` as well"},
+         .help = "what the export holds. `object`: one file that weft-cp pushes and pulls. `log`: "
+                 "the memory of one target of a remote log (docs/log-host.md), `size` octets that "
+                 "the log's writer formats. A client that may write a log needs `read` and `flush` "
+                 "as well"},
         {"persist", CONF_T_CHOICE, F(conf_export, persist), .choices = "auto|pmem|file|volatile",
          .dflt = "auto",
-         .help = "how it is made durable: `pmem` (libpmem on a DAX mapping), `file` (direct I/O), "
-                 "`auto` "
-                 "(pmem where libpmem finds persistent memory, else file), `volatile` (not at all: "
-                 "memory, "
-                 "gone with the process)"},
+         .help = "how a Flush makes data durable. `pmem`: libpmem, on a file that is mapped with "
+                 "DAX. `file`: direct I/O and fdatasync. `auto`: `pmem` where libpmem finds "
+                 "persistent memory, else `file`. `volatile`: not at all, the memory ends with the "
+                 "process"},
         {"hash", CONF_T_HASH, F(conf_export, hash), .dflt = "crc32c",
          .help = "hash driver of Verify: `crc32c`, `crc64-ecma-182`, `crc64-xz`, `crc64-go-iso`, "
                  "`crc64-redis`, `crc16-t10-dif`, `sha256` or `hmac-sha256`"},
         {"hash_key_file", CONF_T_PATH, F(conf_export, hash_key_file),
-         .help = "the key of `hmac-sha256`: the octets of this file, 32 to 256 of them; it must "
-                 "belong to "
-                 "the user or root, and be closed to all others; a client that pushes needs the "
-                 "same key"},
+         .unset = "needed with `hmac-sha256`",
+         .help = "file of the key of `hmac-sha256`: 32 to 256 octets. The file must belong to the "
+                 "user or root, and others must not have access to it. A client that pushes needs "
+                 "the same key"},
         {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
-         .help = "the most that a client is granted; a volatile export has no `flush`, `verify` "
-                 "needs `read`, since who may verify can find out every octet"},
+         .help = "the most that a client is granted. A volatile export has no `flush`. `verify` "
+                 "needs `read`, because a client that may verify can find out every octet"},
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
-         .help = "where its memory shall lie; `-1`: at the first port"},
+         .help = "number of the NUMA node that the memory lies on. `-1`: the node of the first "
+                 "port"},
 };
 
 const struct conf_section conf_sections[] = {
         {
                 .name = "weft",
                 .off = offsetof(struct conf, weft),
-                .help = "The process.",
+                .help = "Settings of the process.",
                 .keys = keys_weft,
                 .nkeys = NKEYS(keys_weft),
         },
@@ -205,7 +213,7 @@ const struct conf_section conf_sections[] = {
                 .max = CONF_PORTS_MAX,
                 .name_off = offsetof(struct conf_port, name),
                 .line_off = offsetof(struct conf_port, line),
-                .help = "A DPDK port and its address; up to " STR(CONF_PORTS_MAX) ".",
+                .help = "A DPDK port and its addresses; at most " STR(CONF_PORTS_MAX) ".",
                 .keys = keys_port,
                 .nkeys = NKEYS(keys_port),
         },
@@ -218,25 +226,25 @@ const struct conf_section conf_sections[] = {
                 .max = CONF_WORKERS_MAX,
                 .name_off = offsetof(struct conf_worker, name),
                 .line_off = offsetof(struct conf_worker, line),
-                .help = "A polling thread and the ports it serves; up to " STR(
-                        CONF_WORKERS_MAX) ". Without any, `workers` of [weft] says how many serve "
-                                          "all ports.",
+                .help = "A polling thread and the ports that it serves; at most " STR(
+                        CONF_WORKERS_MAX) ". Without such a section, `workers` of [weft] is the "
+                                          "number of polling threads.",
                 .keys = keys_worker,
                 .nkeys = NKEYS(keys_worker),
         },
         {
                 .name = "tcp",
                 .off = offsetof(struct conf, tcp),
-                .help = "TCP of every worker; what is left out has the value in brackets. Each "
-                        "limit has a counter (docs/visibility.md).",
+                .help = "TCP. Every limit applies to one worker and has a counter "
+                        "(docs/visibility.md).",
                 .keys = conf_keys_tcp,
                 .nkeys = CONF_TCP_KEYS,
         },
         {
                 .name = "mpa",
                 .off = offsetof(struct conf, mpa),
-                .help = "MPA of every connection: what this side wants (RFC 5044, RFC 6581). The "
-                        "peer has its own wishes.",
+                .help = "MPA of every connection (RFC 5044, RFC 6581): what this side asks for. "
+                        "The peer decides for its own direction.",
                 .keys = conf_keys_mpa,
                 .nkeys = CONF_MPA_KEYS,
         },
@@ -256,7 +264,7 @@ const struct conf_section conf_sections[] = {
                 .max = CONF_EXPORTS_MAX,
                 .name_off = offsetof(struct conf_export, name),
                 .line_off = offsetof(struct conf_export, line),
-                .help = "weft-target only: what clients may open by this name; up to " STR(
+                .help = "weft-target only: memory that clients open by this name; at most " STR(
                         CONF_EXPORTS_MAX) ".",
                 .keys = keys_export,
                 .nkeys = NKEYS(keys_export),
@@ -270,8 +278,8 @@ const struct conf_section conf_sections[] = {
                 .max = CONF_CLIENTS_MAX,
                 .name_off = offsetof(struct conf_client, name),
                 .line_off = offsetof(struct conf_client, line),
-                .help = "weft-target only: a client that can show by a key that it has this "
-                        "name; up to " STR(CONF_CLIENTS_MAX) ".",
+                .help = "weft-target only: a client that authenticates under this name with a key; "
+                        "at most " STR(CONF_CLIENTS_MAX) ".",
                 .keys = keys_client,
                 .nkeys = NKEYS(keys_client),
         },
@@ -368,7 +376,7 @@ conf_print_reference(FILE *out)
 			if (k->dflt != NULL)
 				fprintf(out, " | `%s` | ", k->dflt);
 			else
-				fprintf(out, " | %s | ", k->required ? "needed" : "none");
+				fprintf(out, " | %s | ", k->required ? "needed" : k->unset);
 			fprintf(out, "%s |\n", k->help);
 		}
 		if (i + 1 < conf_nsections)

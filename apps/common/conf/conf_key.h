@@ -41,7 +41,10 @@ struct conf_key {
 	const char *choices; /**< "auto|never" */
 	const char *dflt;    /**< as written in a file; NULL: none */
 	bool required;
-	const char *help; /**< one sentence of Markdown */
+	/** Markdown: what applies when the key is left out and dflt is NULL. A key that is required
+	 * has neither. */
+	const char *unset;
+	const char *help; /**< Markdown: the unit and the effect */
 };
 
 struct conf_section {
