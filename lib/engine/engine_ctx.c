@@ -19,8 +19,6 @@ WEFT_LOG_REGISTER(engine);
 #define CTX_DEFAULT_WORKERS 8
 #define PORT_DEFAULT_MTU    1500
 #define PORT_MIN_MTU        576 /* RFC 791: every host accepts datagrams of this size */
-#define PORT_MAX_MTU        9600
-#define PORT_DEFAULT_MBUFS  8192
 
 static_assert(offsetof(struct weft_ctx, v) == 0, "verbs casts the handle");
 static_assert(offsetof(struct weft_worker, v) == 0, "verbs casts the handle");
@@ -236,8 +234,8 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	pa.no_intr = weft_engine_no_msix();
 	pa.check = a.check != 0;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
-	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;
-	if (pa.mtu_bytes < PORT_MIN_MTU || pa.mtu_bytes > PORT_MAX_MTU)
+	pa.mbufs = a.mbufs != 0 ? a.mbufs : WEFT_PORT_MBUFS(pa.mtu_bytes);
+	if (pa.mtu_bytes < PORT_MIN_MTU)
 		return -EINVAL;
 	TAILQ_FOREACH (other, &ctx->ports, link)
 		if (strcmp(other->name, a.name) == 0)
@@ -278,8 +276,9 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 	st->rx_bytes += s->rx_bytes;
 	st->tx_packets += s->tx_packets;
 	st->tx_bytes += s->tx_bytes;
-	st->rx_bad += s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum + s->rx_bad_ext +
-	              s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad + s->icmp_bad + s->nd_bad;
+	st->rx_bad += s->rx_bad_ether + s->rx_bad_ip + s->rx_cut + s->rx_bad_ip_cksum +
+	              s->rx_bad_ext + s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad +
+	              s->icmp_bad + s->nd_bad;
 	st->rx_dropped += s->rx_vlan + s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
 	st->tx_dropped += s->tx_queue_full + s->tx_unresolved + s->tx_no_route + s->tx_no_mbuf +
 	                  s->tx_refused;

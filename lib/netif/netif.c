@@ -211,7 +211,7 @@ static bool
 netif_pool_holds(const struct rte_mempool *pool, uint16_t mtu_bytes)
 {
 	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) >=
-	       RTE_PKTMBUF_HEADROOM + WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
+	       RTE_PKTMBUF_HEADROOM + netif_data_bytes(mtu_bytes);
 }
 
 int

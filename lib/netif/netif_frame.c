@@ -6,6 +6,17 @@
 #include "netif_frame.h"
 #include "weft_netif_mbuf.h"
 
+uint16_t
+weft_netif_tx_most(const struct weft_netif *nif)
+{
+	uint32_t room = rte_pktmbuf_data_room_size(nif->attr.tx_pool);
+
+	room = room > RTE_PKTMBUF_HEADROOM + NETIF_L2_MAX
+	               ? room - RTE_PKTMBUF_HEADROOM - NETIF_L2_MAX
+	               : 0;
+	return (uint16_t)RTE_MIN(room, (uint32_t)nif->attr.mtu_bytes);
+}
+
 struct rte_mbuf *
 weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
 {

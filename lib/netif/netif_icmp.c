@@ -79,7 +79,7 @@ icmp_echo(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uin
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	struct rte_mbuf *r;
 
-	if (l4_len + NETIF_IPV4_LEN > nif->attr.mtu_bytes)
+	if (l4_len + NETIF_IPV4_LEN > weft_netif_tx_most(nif))
 		return false;
 	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l4_off, l4_len);
 	if (r == NULL) {

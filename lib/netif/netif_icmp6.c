@@ -32,7 +32,7 @@ icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
 	        netif_ip6_is_multicast(&p->dst) ? weft_netif_src(nif, &p->src) : &p->dst;
 	struct rte_mbuf *r;
 
-	if (p->len + NETIF_IPV6_LEN > nif->attr.mtu_bytes || from == NULL)
+	if (p->len + NETIF_IPV6_LEN > weft_netif_tx_most(nif) || from == NULL)
 		return false;
 	r = rte_pktmbuf_copy(p->m, nif->attr.tx_pool, p->off, p->len);
 	if (r == NULL) {

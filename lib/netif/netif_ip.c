@@ -126,6 +126,17 @@ drop:
 	return NULL;
 }
 
+void
+netif_ip_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t sent, uint32_t came)
+{
+	nif->stats.rx_cut++;
+	WEFT_LOG_PEER(netif, WARNING,
+	              "a packet of %u octets arrived as %u: a port's buffers are shorter than its "
+	              "frame (framesz of net_af_packet, or the sender's mtu), or it is damaged",
+	              sent, came);
+	rte_pktmbuf_free(m);
+}
+
 struct rte_mbuf *
 netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 {
@@ -142,9 +153,12 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 	ihl = (ip->version_ihl & 0xf) * 4u;
 	total = rte_be_to_cpu_16(ip->total_length);
 	/* A TTL of 0 or 1 is accepted (RFC 1122 s3.2.1.7: a host MUST NOT discard for it). */
-	if (unlikely(ip->version_ihl >> 4 != 4 || ihl < NETIF_IPV4_LEN || total < ihl ||
-	             total > m->pkt_len - l3_off))
+	if (unlikely(ip->version_ihl >> 4 != 4 || ihl < NETIF_IPV4_LEN || total < ihl))
 		goto drop;
+	if (unlikely(total > m->pkt_len - l3_off)) {
+		netif_ip_cut(nif, m, total, m->pkt_len - l3_off);
+		return NULL;
+	}
 	l4_len = total - ihl;
 
 	bad = &nif->stats.rx_bad_ip_cksum;

@@ -18,6 +18,8 @@ struct weft_netif;
 /** Handles an IPv4 packet at l3_off whose Ethernet header is checked. Consumes m. Returns a valid
  * TCP segment, cut to size and with its private area filled; else NULL. */
 struct rte_mbuf *netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off);
+/** Drops, counts and names a packet of `sent` octets of which only `came` have arrived. Owns m. */
+void netif_ip_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t sent, uint32_t came);
 /** Validates a TCP segment of l4_len octets at l4_off whose IP header is checked. `pseudo` is the
  * sum of its pseudo-header. Consumes m. NULL: dropped and counted. */
 struct rte_mbuf *netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off,

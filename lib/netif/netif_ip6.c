@@ -165,8 +165,12 @@ netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool g
 	vtc_flow = rte_be_to_cpu_32(ip->vtc_flow);
 	len = rte_be_to_cpu_16(ip->payload_len);
 	/* A hop limit of 0 is accepted at the destination (RFC 8200 s3). */
-	if (unlikely(vtc_flow >> 28 != 6 || len > m->pkt_len - l3_off - NETIF_IPV6_LEN))
+	if (unlikely(vtc_flow >> 28 != 6))
 		goto drop;
+	if (unlikely(len > m->pkt_len - l3_off - NETIF_IPV6_LEN)) {
+		netif_ip_cut(nif, m, len + NETIF_IPV6_LEN, m->pkt_len - l3_off);
+		return NULL;
+	}
 
 	bad = &nif->stats.rx_not_ours;
 	memcpy(src.b, ip->src_addr, sizeof(src.b));

@@ -33,6 +33,7 @@
 #define PORT_MBUF_MIN       2048u /* data room that several drivers require */
 
 #define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's default */
+#define PORT_MEMIF_ARGS      1024              /**< octets of its arguments, with what is added */
 #define PORT_MEMIF_SETTLE_US 20000
 /** for the first try to get a link; doubled for each further try */
 #define PORT_MEMIF_JOIN_MS 200
@@ -47,19 +48,27 @@ weft_netif_plan_cache(uint32_t mbufs, uint32_t threads)
 	return RTE_MIN(PORT_POOL_CACHE, mbufs / (16 * threads));
 }
 
+#define PORT_PRIV_BYTES RTE_ALIGN(sizeof(struct weft_mbuf_priv), (size_t)RTE_MBUF_PRIV_ALIGN)
+
+/** Octets of an mbuf's buffer for so much data. */
+static uint32_t
+port_mbuf_room(uint32_t data_bytes)
+{
+	uint32_t data = RTE_ALIGN(RTE_MAX(data_bytes, PORT_MBUF_MIN), 64u);
+
+	return RTE_PKTMBUF_HEADROOM + RTE_MIN(data, NETIF_DATA_MAX);
+}
+
 static int
 port_pool_create(const char *name, unsigned int mbufs, unsigned int threads, uint32_t data_bytes,
                  int socket, struct rte_mempool **out)
 {
-	uint32_t room = RTE_PKTMBUF_HEADROOM + RTE_ALIGN(RTE_MAX(data_bytes, PORT_MBUF_MIN), 64u);
+	uint32_t room = port_mbuf_room(data_bytes);
 	unsigned int cache = weft_netif_plan_cache(mbufs, threads);
 
-	if (mbufs == 0 || room > UINT16_MAX)
+	if (mbufs == 0)
 		return -EINVAL;
-	*out = rte_pktmbuf_pool_create(
-	        name, mbufs, cache,
-	        RTE_ALIGN(sizeof(struct weft_mbuf_priv), (size_t)RTE_MBUF_PRIV_ALIGN),
-	        (uint16_t)room, socket);
+	*out = rte_pktmbuf_pool_create(name, mbufs, cache, PORT_PRIV_BYTES, (uint16_t)room, socket);
 	if (*out == NULL)
 		return rte_errno == EEXIST || rte_errno == EINVAL ? -rte_errno : -ENOMEM;
 	return 0;
@@ -69,13 +78,7 @@ int
 weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes, int socket,
                        struct rte_mempool **out)
 {
-	/*
-	 * Received: a frame behind the usual headroom. Sent: all headers and options in front of
-	 * one MSS of payload. The same room holds both.
-	 */
-	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
-
-	return port_pool_create(name, mbufs, 1, data, socket, out);
+	return port_pool_create(name, mbufs, 1, netif_data_bytes(mtu_bytes), socket, out);
 }
 
 /* ---- The device ---- */
@@ -259,6 +262,7 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	const char *comma = strchr(dev, ',');
 	const char *args = comma != NULL ? comma + 1 : "";
 	size_t len = comma != NULL ? (size_t)(comma - dev) : strlen(dev);
+	char memif[PORT_MEMIF_ARGS];
 	bool pci;
 	int ret;
 
@@ -285,8 +289,12 @@ port_attach(const char *dev, struct weft_netif_port *p)
 		goto created;
 	}
 	if (strncmp(p->devname, "net_memif", 9) == 0) {
-		port_memif_unlink_stale(args);
-		ret = port_memif_begin(p, args);
+		ret = netif_memif_args(args, p->mtu_bytes, memif, sizeof(memif));
+		args = memif;
+		if (ret == 0) {
+			port_memif_unlink_stale(args);
+			ret = port_memif_begin(p, args);
+		}
 		if (ret != 0)
 			return ret;
 	}
@@ -476,23 +484,34 @@ port_stands_for(const struct weft_netif_port_attr *attr, const struct weft_netif
 	       (attr->check && strncmp(attr->dev, driver, strlen(driver)) == 0);
 }
 
-static int
-port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p,
-          const struct rte_eth_dev_info *info, const char *args)
+/** Octets of data that each mbuf of the port has room for. */
+static uint32_t
+port_data_bytes(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p,
+                const char *args)
 {
-	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)p->mtu_bytes;
+	uint32_t data = netif_data_bytes(p->mtu_bytes);
 	uint32_t bsize_bytes = 0;
-	char name[RTE_MEMPOOL_NAMESIZE], bsize[16];
-	struct netif_rings r;
-	int ret;
+	char bsize[16];
 
 	/* Then memif's buffers and ours may be the same (zero-copy). */
 	if (port_stands_for(attr, p, "net_memif") && port_arg(args, "bsize", bsize, sizeof(bsize)))
-		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), 60000u);
+		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), NETIF_DATA_MAX);
 	data = RTE_MAX(data, bsize_bytes);
 	/* A whole frame of the ring must fit, whatever the MTU is. */
 	if (port_stands_for(attr, p, "net_af_packet"))
 		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
+	return data;
+}
+
+static int
+port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p,
+          const struct rte_eth_dev_info *info, const char *args)
+{
+	uint32_t data = port_data_bytes(attr, p, args);
+	char name[RTE_MEMPOOL_NAMESIZE];
+	struct netif_rings r;
+	int ret;
+
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
 	netif_rings_plan(info, p->rx_queues, p->tx_queues, attr->mbufs, &r);
 	if (r.rx_mbufs + r.tx_mbufs > attr->mbufs)
@@ -671,7 +690,7 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	static unsigned int stand_ins;
 	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes, .lock_fd = -1};
 	struct rte_eth_dev_info info;
-	char stand_in[32];
+	char stand_in[32], memif[PORT_MEMIF_ARGS];
 	const char *args;
 	int ret;
 
@@ -687,6 +706,12 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name", attr->dev);
 		return -ENODEV;
 	}
+	args = strchr(attr->dev, ',');
+	if (attr->check && strncmp(attr->dev, "net_memif", 9) == 0)
+		ret = netif_memif_args(args != NULL ? args + 1 : "", p.mtu_bytes, memif,
+		                       sizeof(memif));
+	if (ret != 0)
+		return ret;
 	if (attr->check)
 		snprintf(stand_in, sizeof(stand_in), "net_null_weft%u", stand_ins++);
 	if (attr->check && !port_known(stand_in))
@@ -702,7 +727,6 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
 	port_offloads(&p, &info, attr->vlan_id);
-	args = strchr(attr->dev, ',');
 	netif_rss_plan(&p, attr->queues, &info);
 	ret = port_pool(attr, &p, &info, args != NULL ? args + 1 : "");
 	if (ret == 0)

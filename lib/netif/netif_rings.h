@@ -8,6 +8,25 @@
 
 #include <rte_ethdev.h>
 
+#include "netif_hdr.h"
+#include "weft_netif_mbuf.h"
+
+/**
+ * The most octets behind an mbuf's headroom. An mbuf's length has 16 bits, so a frame of the
+ * longest IP packets takes two mbufs. netif sends none of these (weft_netif_tx_most()).
+ */
+#define NETIF_DATA_MAX ((UINT16_MAX & ~63u) - RTE_PKTMBUF_HEADROOM)
+
+/**
+ * Octets behind the headroom of an mbuf for packets of mtu_bytes. Received: a frame. Sent: all
+ * headers and options in front of one MSS of payload.
+ */
+static inline uint32_t
+netif_data_bytes(uint16_t mtu_bytes)
+{
+	return RTE_MIN(WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes, NETIF_DATA_MAX);
+}
+
 /** What a port is to have, before it is configured. */
 struct netif_rings {
 	uint16_t rx_desc, tx_desc;   /**< descriptors of each queue */

@@ -24,6 +24,7 @@ static const struct weft_stat_field fields[] = {
         F(rx_bad_ether),
         F(rx_vlan),
         F(rx_bad_ip),
+        F(rx_cut),
         F(rx_bad_ip_cksum),
         F(rx_bad_ext),
         F(rx_fragment),

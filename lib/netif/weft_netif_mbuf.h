@@ -46,10 +46,17 @@ weft_mbuf_priv(struct rte_mbuf *m)
 	return (struct weft_mbuf_priv *)rte_mbuf_to_priv(m);
 }
 
-/** Creates a mempool for a netif. Each mbuf holds a whole frame of mtu_bytes. The name must be
- * unique in the process. -ENOMEM. */
+/** Creates a mempool for a netif. Each mbuf holds a whole frame of mtu_bytes, or the longest frame
+ * that an mbuf can hold (weft_netif_tx_most()). The name must be unique in the process. -ENOMEM. */
 int weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes, int socket,
                            struct rte_mempool **out);
+
+/**
+ * The longest IP packet that the layers above send: the MTU, or what one mbuf of the transmit pool
+ * holds as a frame with a VLAN tag, if that is less (an mbuf's length has 16 bits). Longer packets
+ * are received.
+ */
+uint16_t weft_netif_tx_most(const struct weft_netif *nif);
 
 /** Allocates an mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM and what TCP
  * adds). NULL: the pool is empty. */

@@ -66,8 +66,8 @@ struct weft_netif_port {
  * thread.
  *
  * -ENODEV (no such device, or it cannot be opened), -EINVAL (attr; an argument of dev without a
- * value, or more arguments than DPDK reads, which a driver would misread: one log line), -ENOMEM,
- * -ENOTSUP.
+ * value, or more arguments than DPDK reads, which a driver would misread: one log line), -EMSGSIZE
+ * (net_memif: bsize holds no frame of the MTU; one log line), -ENOMEM, -ENOTSUP.
  *
  * With several queues the port steers by RSS if it offers RSS over TCP's four-tuple and tells its
  * key and table (or takes ours). Otherwise it has one receive queue, and member 0 of the group

@@ -15,9 +15,12 @@ struct weft_stat_field;
  * readable at any time. */
 struct weft_netif_stats {
 	uint64_t rx_packets, rx_bytes;
-	uint64_t rx_bad_ether;    /**< too short, for another station, unknown type */
-	uint64_t rx_vlan;         /**< tag of another VLAN, or none where ours is required */
-	uint64_t rx_bad_ip;       /**< version, header length, total or payload length */
+	uint64_t rx_bad_ether; /**< too short, for another station, unknown type */
+	uint64_t rx_vlan;      /**< tag of another VLAN, or none where ours is required */
+	uint64_t rx_bad_ip;    /**< version, or a header that is longer than the packet */
+	/** shorter than the IP header says: cut by a port whose buffers are shorter than the frame,
+	 * or damaged */
+	uint64_t rx_cut;
 	uint64_t rx_bad_ip_cksum; /**< checksum of the IPv4 header */
 	/** IPv6 extension headers: malformed, too many, or not supported */
 	uint64_t rx_bad_ext;

@@ -22,6 +22,7 @@
 #include "weft_siphash.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
 #include "weft_netif.h"
 
 #define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; narrower paths fragment */
@@ -114,7 +115,9 @@ void
 tcp_mss_update(struct weft_tcp_conn *c)
 {
 	uint32_t hdrs = tcp_hdrs_bytes(c), opts = tcp_hdr_len(c) - TCP_HDR_LEN;
-	uint32_t path = tcp_left(c->pmtu_bytes, hdrs), peer = tcp_left(c->mss_peer, opts);
+	/* A segment lies in one mbuf. */
+	uint32_t most = RTE_MIN(c->pmtu_bytes, weft_netif_tx_most(c->nif));
+	uint32_t path = tcp_left(most, hdrs), peer = tcp_left(c->mss_peer, opts);
 	/* RFC 9293 s3.7.1: Eff.snd.MSS, options subtracted from both */
 	uint16_t mss = (uint16_t)tcp_clamp(path, 1, RTE_MAX(peer, 1u));
 

@@ -55,6 +55,14 @@ test_defaults(void)
 	CHECK_EQ(conf.ports[0].prefix_len, 24);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 1500);
 	CHECK_EQ(conf.ports[0].mbufs, 8192);
+	CHECK_EQ(load(PORT "mtu = 9600\n"), 0);
+	CHECK_EQ(conf.ports[0].mbufs, 8192);
+	CHECK_EQ(load(PORT "mtu = 9601\n"), 0);
+	CHECK_EQ(conf.ports[0].mbufs, 2048);
+	CHECK_EQ(load(PORT "mtu = 65535\nmbufs = 8192\n"), 0);
+	CHECK_EQ(conf.ports[0].mbufs, 8192);
+	CHECK_EQ(conf.ports[0].mtu_bytes, 65535);
+	CHECK_EQ(load(PORT), 0);
 	CHECK_EQ(conf.ports[0].gateway.ss_family, 0);
 	CHECK_EQ(conf.nworkers, 1);
 	CHECK_EQ(conf.workers[0].lcore, -1);
@@ -155,7 +163,7 @@ test_lines(void)
 	         "t.ini:4: [port p0]: neither a [SECTION], nor key = value, nor a comment; "
 	         "begin comments with # or ;"},
 	        {PORT "mtu = x\njunk\n",
-	         "t.ini:4: [port p0] mtu: \"x\" is not a number; give one from 576 to 9600"},
+	         "t.ini:4: [port p0] mtu: \"x\" is not a number; give one from 576 to 65535"},
 	        {"mtu = 1\n" PORT,
 	         "t.ini:1: [] mtu: outside any section; put it below a [SECTION] line"},
 	        {"[port p0\n",
@@ -311,9 +319,9 @@ test_values(void)
 	        {PORT "[target]\ncredits = 1\n",
 	         "t.ini:5: [target] credits: 1 is out of range; give 2 to 256"},
 	        {PORT "mtu = 99999\n",
-	         "t.ini:4: [port p0] mtu: 99999 is out of range; give 576 to 9600"},
+	         "t.ini:4: [port p0] mtu: 99999 is out of range; give 576 to 65535"},
 	        {PORT "mtu = 1500b\n",
-	         "t.ini:4: [port p0] mtu: \"1500b\" is not a number; give one from 576 to 9600"},
+	         "t.ini:4: [port p0] mtu: \"1500b\" is not a number; give one from 576 to 65535"},
 	        {PORT "mbufs = 9999999999999999999999\n",
 	         "t.ini:4: [port p0] mbufs: 9999999999999999999999 is out of range; give 1024 to "
 	         "1048576"},

@@ -17,6 +17,7 @@ CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
+    "lib/netif/netif_memif_args.c": {"a net_memif with bsize": CONFIGURED},
     "lib/netif/netif_sleep.c": {"port %u": "said once of a port, by what its driver does"},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
     "lib/tcp/tcp_instance.c": {"of the retransmission timeouts": CONFIGURED},

@@ -56,7 +56,7 @@ def sane_weft(rep, clean=True):
     # The end that closes last forgets the connection with the last ACK. A segment that the impairment delayed beyond
     # that causes a RST (RFC 9293 s3.10.7.1).
     check(t["resets_out"] <= (0 if clean else 1), f"resets_out = {t['resets_out']}")
-    for k in ("rx_bad_ip", "rx_bad_ip_cksum", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_route"):
+    for k in ("rx_bad_ip", "rx_cut", "rx_bad_ip_cksum", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_route"):
         check(n[k] == 0, f"netif {k} = {n[k]}")
     if clean:
         check(t["paws_drops"] == 0, f"paws_drops = {t['paws_drops']}")

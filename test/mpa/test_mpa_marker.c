@@ -7,6 +7,7 @@
 #include <rte_random.h>
 
 #include "mpa_peer.h"
+#include "mpa_wire.h"
 
 #define MSS 1448
 
@@ -490,6 +491,71 @@ test_every_mulpdu(void)
 		}
 }
 
+/**
+ * Every MSS that TCP can have: the FPDU of the MULPDU, with the most markers, is no longer than the
+ * MSS, and the MULPDU is within the limits of RFC 5044 s3.
+ */
+static void
+test_every_mss(void)
+{
+	for (uint32_t mss = 200; mss <= UINT16_MAX; mss++)
+		for (unsigned int markers = 0; markers < 2; markers++) {
+			uint16_t u = weft_mpa_mulpdu((uint16_t)mss, markers != 0);
+			uint32_t n = mpa_fpdu_bytes(u), most = 0;
+
+			CHECK_MSG(u >= 128 && u <= 64768, "MSS %u: MULPDU %u", mss, u);
+			/* A segment that begins right behind a marker, or right before one. */
+			for (uint16_t pos = 0; markers != 0 && pos < MPA_MARKER_PERIOD; pos += 4)
+				most = RTE_MAX(most, mpa_markers(pos, n));
+			CHECK_MSG(n + most * MPA_MARKER_BYTES <= mss,
+			          "MSS %u: FPDU of %u, %u markers", mss, n, most);
+			if (u == 64768)
+				continue;
+			/* Nor is it needlessly short (RFC 5044 s4.5). */
+			CHECK_MSG(n + (mss / 512 + 2) * 4 * markers + 4 >= mss,
+			          "MSS %u: FPDU of %u", mss, n);
+		}
+}
+
+/** The longest FPDUs, with 128 markers, behind others: each is in one segment, which an mbuf
+ * holds. */
+static void
+test_longest(void)
+{
+	const uint16_t mss = 65286;
+
+	for (unsigned int markers = 0; markers < 2; markers++) {
+		struct peer *p =
+		        peer_full_as(MSS, true, PEER_C, (markers != 0 ? PEER_M : 0) | PEER_C);
+		struct mstream s = {.markers = markers != 0, .crc = true};
+		struct rte_mempool *large = rte_pktmbuf_pool_create("mpa_longest", 31, 0, 0, 65472,
+		                                                    SOCKET_ID_ANY),
+		                   *small = p->c->pool;
+		unsigned int f = 0;
+
+		CHECK(large != NULL);
+		p->c->pool = large;
+		p->c->mss = mss;
+		p->c->ops->mss(p->c->user, mss);
+		CHECK_EQ(p->mulpdu, markers != 0 ? 64766 : 64768);
+		for (unsigned int i = 0; i < 8; i++)
+			tx_one(p, &s, i % 3 == 0 ? (uint16_t)(1 + i * 211) : p->mulpdu);
+		weft_mpa_tx_flush(p->m, PEER_NOW);
+		check_sent(p, &s);
+		for (unsigned int i = 0; i < p->c->nsegs; i++) {
+			CHECK(p->c->seg[i].len <= mss);
+			while (f < s.n && s.start[f] < p->c->seg[i].off)
+				f++;
+			CHECK(f < s.n && s.start[f] == p->c->seg[i].off);
+		}
+		CHECK_EQ(rte_mempool_in_use_count(large), 0);
+		p->c->pool = small;
+		rte_mempool_free(large);
+		ms_free(&s);
+		peer_free(p);
+	}
+}
+
 /** The MSS changes during the connection, with a half filled segment. */
 static void
 test_mss_changes(void)
@@ -646,6 +712,6 @@ WEFT_TEST_MAIN({"negotiation of markers and CRC", test_who_wants},
                {"rfc5044 figures", test_figures}, {"every phase", test_every_phase},
                {"every cut", test_every_cut}, {"long", test_long}, {"wrong", test_wrong},
                {"mismatch", test_mismatch}, {"crc use", test_crc_use},
-               {"every mulpdu", test_every_mulpdu}, {"mss changes", test_mss_changes},
-               {"eof", test_eof}, {"destroy", test_destroy}, {"mutated", test_mutated},
-               {"loop", test_loop})
+               {"every mulpdu", test_every_mulpdu}, {"every mss", test_every_mss},
+               {"longest", test_longest}, {"mss changes", test_mss_changes}, {"eof", test_eof},
+               {"destroy", test_destroy}, {"mutated", test_mutated}, {"loop", test_loop})

@@ -21,9 +21,9 @@ refused(void)
 {
 	const struct weft_netif_stats *s = weft_netif_stats(f.nif);
 
-	return s->rx_bad_ether + s->rx_vlan + s->rx_bad_ip + s->rx_bad_ext + s->rx_bad_ip_cksum +
-	       s->rx_fragment + s->rx_not_ours + s->rx_bad_tcp_cksum + s->rx_bad_proto +
-	       s->rx_no_mbuf + s->icmp_bad + s->nd_bad;
+	return s->rx_bad_ether + s->rx_vlan + s->rx_bad_ip + s->rx_cut + s->rx_bad_ext +
+	       s->rx_bad_ip_cksum + s->rx_fragment + s->rx_not_ours + s->rx_bad_tcp_cksum +
+	       s->rx_bad_proto + s->rx_no_mbuf + s->icmp_bad + s->nd_bad;
 }
 
 /* Deliver a frame. Returns whether a TCP segment was handed up. If not, exactly one counter must
@@ -184,7 +184,7 @@ test_bits(void)
 	CHECK_REFUSED(rx_bad_ip, len);
 	frame[14] = 0x60;
 	weft_put_be16(frame + 18, (uint16_t)(len - 54 + 1));
-	CHECK_REFUSED(rx_bad_ip, len);
+	CHECK_REFUSED(rx_cut, len);
 	fake_stop(&f);
 }
 

@@ -18,6 +18,7 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "../../lib/netif/netif_memif.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_mbuf.h"
@@ -36,7 +37,7 @@ struct end {
 	struct weft_ip addr;
 	unsigned int segs;
 	uint32_t last_len;
-	uint8_t last[16384];
+	uint8_t last[UINT16_MAX];
 	bool refuse; /* answer a SYN by RST */
 	bool echo;   /* send every segment back */
 };
@@ -117,7 +118,8 @@ static void
 end_open(struct end *e, const char *dev, const char *addr, uint16_t mtu)
 {
 	static const struct weft_netif_ops ops = {.tcp_rx = end_tcp_rx};
-	struct weft_netif_port_attr pa = {.dev = dev, .mtu_bytes = mtu, .mbufs = 4096, .queues = 1};
+	struct weft_netif_port_attr pa = {
+	        .dev = dev, .mtu_bytes = mtu, .mbufs = mtu > 9600 ? 512 : 4096, .queues = 1};
 	struct weft_netif_attr a = {.prefix_len = 24};
 
 	memset(e, 0, sizeof(*e));
@@ -130,8 +132,8 @@ end_open(struct end *e, const char *dev, const char *addr, uint16_t mtu)
 	a.pool = e->port.pool;
 	a.tx_pool = e->port.tx_pool;
 	CHECK(e->port.pool != e->port.tx_pool);
-	CHECK_EQ(e->port.pool->size, 2048);
-	CHECK_EQ(e->port.tx_pool->size, 2048);
+	CHECK_EQ(e->port.pool->size, pa.mbufs / 2);
+	CHECK_EQ(e->port.tx_pool->size, pa.mbufs / 2);
 	a.rx_offloads = e->port.rx_offloads;
 	a.tx_offloads = e->port.tx_offloads;
 	a.mac = e->port.mac;
@@ -163,16 +165,18 @@ end_poll(struct end *e)
 static void
 exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 {
-	uint32_t mss = a->port.mtu_bytes - 40;
+	const uint32_t most = weft_netif_tx_most(a->nif) - 20u;
 	struct weft_neigh *n;
 
 	CHECK_EQ(weft_netif_neigh_get(a->nif, dst, &n), 0);
-	for (uint32_t len = 20; len <= mss + 20; len += len < 100 ? 1 : 97) {
+	for (uint32_t len = 20, next; len <= most; len = next) {
 		struct rte_mbuf *m = weft_netif_alloc(a->nif, WEFT_NETIF_HEADROOM + 60);
 		uint64_t until = now() + 5 * WEFT_NS_PER_S;
 		unsigned int before = b->segs;
 		uint8_t *p;
 
+		next = len + (len < 100 ? 1 : most < 10000 ? 97 : 997);
+		next = len < most ? RTE_MIN(next, most) : next;
 		CHECK(m != NULL);
 		p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
 		CHECK(p != NULL);
@@ -205,7 +209,7 @@ static struct rte_ring *rings[2];
 
 /* Two net_ring ports, each of which sends into the ring from which the other receives. */
 static void
-ring_pair(struct end *a, struct end *b)
+ring_pair(struct end *a, struct end *b, uint16_t mtu)
 {
 	char name[2][64];
 	int port[2];
@@ -222,8 +226,8 @@ ring_pair(struct end *a, struct end *b)
 		CHECK(port[i] >= 0);
 		CHECK_EQ(rte_eth_dev_get_name_by_port((uint16_t)port[i], name[i]), 0);
 	}
-	end_open(a, name[0], "10.0.0.1", 9000);
-	end_open(b, name[1], "10.0.0.2", 9000);
+	end_open(a, name[0], "10.0.0.1", mtu);
+	end_open(b, name[1], "10.0.0.2", mtu);
 }
 
 static void
@@ -254,14 +258,18 @@ test_ring(void)
 {
 	static struct end a, b;
 
-	ring_pair(&a, &b);
-	CHECK_STR(a.port.driver, "net_ring");
-	CHECK_EQ(a.port.mtu_bytes, 9000);
-	CHECK(!a.port.created);
-	CHECK(weft_netif_port_link(&a.port));
-	exchange(&a, &b, &b.addr);
-	exchange(&b, &a, &a.addr);
-	ring_pair_close(&a, &b);
+	for (unsigned int i = 0; i < 2; i++) {
+		const uint16_t mtu = i == 0 ? 9000 : 65535;
+
+		ring_pair(&a, &b, mtu);
+		CHECK_STR(a.port.driver, "net_ring");
+		CHECK_EQ(a.port.mtu_bytes, mtu);
+		CHECK(!a.port.created);
+		CHECK(weft_netif_port_link(&a.port));
+		exchange(&a, &b, &b.addr);
+		exchange(&b, &a, &a.addr);
+		ring_pair_close(&a, &b);
+	}
 }
 
 /** A port without scattered transmit gets one flat copy. Without a buffer for the copy the
@@ -275,7 +283,7 @@ test_flat_copy(void)
 	struct weft_netif_attr at;
 	struct weft_neigh *n;
 
-	ring_pair(&a, &b);
+	ring_pair(&a, &b, 9000);
 	exchange(&a, &b, &b.addr);
 	at = *weft_netif_attr(a.nif);
 	at.dev = NULL;
@@ -367,10 +375,77 @@ test_memif(void)
 	CHECK_EQ(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	close(fd);
 	CHECK_EQ(access(sock, F_OK), 0);
-	memif_pair(sock, 9000, "", false); /* chained over buffers of 2 KiB */
+	memif_pair(sock, 9000, "", false);
 	memif_pair(sock, 9000, ",bsize=10112", false);
+	memif_pair(sock, 65535, "", false);
+	memif_pair(sock, 65535, ",bsize=65535,rsize=5", false);
 	unlink(sock);
 	rmdir(dir);
+}
+
+/** A client's ring holds whole frames: its bsize is derived from the MTU, or checked. */
+static void
+test_memif_args(void)
+{
+	static const struct {
+		const char *args;
+		uint16_t mtu;
+		int rc;
+		const char *out; /* NULL: as args */
+	} v[] = {
+	        {"", 1500, 0, NULL},
+	        {"id=1", 2030, 0, NULL},
+	        {"", 2031, 0, "bsize=2112"},
+	        {"id=1", 9000, 0, "id=1,bsize=9024"},
+	        {"role=client,id=1", 9600, 0, "role=client,id=1,bsize=9664"},
+	        {"role=slave", 16366, 0, "role=slave,bsize=16384"},
+	        {"role=slave", 16367, 0, "role=slave,bsize=16448,rsize=9"},
+	        {"id=1", 65535, 0, "id=1,bsize=65344,rsize=8"},
+	        {"id=1,rsize=6", 65535, 0, "id=1,rsize=6,bsize=65344"},
+	        {"id=1,bsize=65344", 65535, 0, NULL},
+	        {"id=1,bsize=65343", 65535, -EMSGSIZE, NULL},
+	        {"bsize=9018", 9000, 0, NULL},
+	        {"bsize=9017", 9000, -EMSGSIZE, NULL},
+	        {"bsize=1500", 1500, -EMSGSIZE, NULL},
+	        /* The server's ring is the client's. */
+	        {"role=server,bsize=2048", 9000, 0, NULL},
+	        {"role=master", 65535, 0, NULL},
+	        /* Zero-copy: the ring's buffers are our mbufs. */
+	        {"zero-copy=yes,bsize=2048", 9000, 0, NULL},
+	        {"zero-copy=no,bsize=2048", 9000, -EMSGSIZE, NULL},
+	};
+	char out[64];
+
+	for (unsigned int i = 0; i < RTE_DIM(v); i++) {
+		int rc = netif_memif_args(v[i].args, v[i].mtu, out, sizeof(out));
+
+		CHECK_MSG(rc == v[i].rc, "row %u: %d", i, rc);
+		if (rc == 0)
+			CHECK_STR(out, v[i].out != NULL ? v[i].out : v[i].args);
+	}
+	CHECK_EQ(netif_memif_args("id=1", 9000, out, sizeof("id=1,bsize=9024") - 1), -EINVAL);
+	CHECK_EQ(netif_memif_args("id=1", 9000, out, sizeof("id=1,bsize=9024")), 0);
+	CHECK_EQ(netif_memif_args("id=1", 1500, out, sizeof("id=1") - 1), -EINVAL);
+}
+
+/** A port whose ring would not hold its frames is refused, also when it is only checked. */
+static void
+test_memif_refused(void)
+{
+	struct weft_netif_port_attr pa = {
+	        .dev = "net_memif0,role=client,socket=weft-no,socket-abstract=yes,bsize=2048",
+	        .mtu_bytes = 9000,
+	        .mbufs = 1024,
+	        .queues = 1};
+	struct weft_netif_port p;
+
+	test_eal_init();
+	CHECK_EQ(weft_netif_port_open(&pa, &p), -EMSGSIZE);
+	pa.check = true;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), -EMSGSIZE);
+	pa.mtu_bytes = 1500;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	weft_netif_port_close(&p);
 }
 
 /* ---- Two processes ---- */
@@ -862,6 +937,8 @@ main(int argc, char **argv)
 	        {"ring", test_ring},
 	        {"flat_copy", test_flat_copy},
 	        {"memif", test_memif},
+	        {"a client's ring holds whole frames", test_memif_args},
+	        {"a ring that holds no frame is refused", test_memif_refused},
 	        {"af_packet", test_af_packet},
 	        {"tap", test_tap},
 	        {"tap_tso", test_tap_tso},

@@ -21,9 +21,9 @@ refused(void)
 {
 	const struct weft_netif_stats *s = weft_netif_stats(f.nif);
 
-	return s->rx_bad_ether + s->rx_vlan + s->rx_bad_ip + s->rx_bad_ext + s->rx_bad_ip_cksum +
-	       s->rx_fragment + s->rx_not_ours + s->rx_bad_tcp_cksum + s->rx_bad_proto +
-	       s->rx_no_mbuf + s->arp_bad + s->icmp_bad;
+	return s->rx_bad_ether + s->rx_vlan + s->rx_bad_ip + s->rx_cut + s->rx_bad_ext +
+	       s->rx_bad_ip_cksum + s->rx_fragment + s->rx_not_ours + s->rx_bad_tcp_cksum +
+	       s->rx_bad_proto + s->rx_no_mbuf + s->arp_bad + s->icmp_bad;
 }
 
 /* Deliver a frame. Returns whether a TCP segment was handed up. If not, exactly one counter must
@@ -249,7 +249,7 @@ test_header(void)
 	weft_put_be16(frame + 16, 19); /* shorter than its own header */
 	CHECK_REFUSED(rx_bad_ip, len);
 	weft_put_be16(frame + 16, (uint16_t)(len - 14 + 1)); /* longer than the frame */
-	CHECK_REFUSED(rx_bad_ip, len);
+	CHECK_REFUSED(rx_cut, len);
 
 	len = fake_build(frame, &(struct fake_pkt){.data = 10, .frag = 0x2000});
 	CHECK_REFUSED(rx_fragment, len);

@@ -549,10 +549,42 @@ test_mtu_pool(void)
 	stop();
 }
 
-WEFT_TEST_MAIN({"mtu of the pool", test_mtu_pool}, FAKE_CASES("frame", test_frame),
-               {"offload", test_offload}, FAKE_CASES("references", test_references),
-               FAKE_CASES("queue_full", test_queue_full), {"stall", test_stall},
-               {"early", test_early}, {"burst", test_burst},
+/** Pools for the largest MTU. An mbuf's length has 16 bits: what is sent fits one mbuf with all its
+ * headers, and packets of 65535 octets are received. */
+static void
+test_mtu_large(void)
+{
+	static const struct {
+		uint16_t mtu, most;
+	} v[] = {{1500, 1500}, {65226, 65226}, {65326, 65326}, {65327, 65326}, {65535, 65326}};
+
+	for (unsigned int i = 0; i < RTE_DIM(v); i++) {
+		struct weft_netif_attr a = fake_attr(&f);
+		struct rte_mempool *pool;
+		struct rte_mbuf *m;
+
+		CHECK_EQ(weft_netif_pool_create("fake_large", 63, v[i].mtu, SOCKET_ID_ANY, &pool),
+		         0);
+		a.pool = pool;
+		a.mtu_bytes = v[i].mtu;
+		fake_create(&f, &a);
+		CHECK_EQ(weft_netif_tx_most(f.nif), v[i].most);
+		m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM + 60);
+		CHECK(m != NULL);
+		CHECK(rte_pktmbuf_tailroom(m) >= v[i].most - 40);
+		/* A frame of that length, with a tag, is one mbuf of the receive pool. */
+		CHECK(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM >= v[i].most + 18);
+		rte_pktmbuf_free(m);
+		CHECK_EQ(weft_netif_set_mtu(f.nif, v[i].mtu), 0);
+		fake_stop(&f);
+		rte_mempool_free(pool);
+	}
+}
+
+WEFT_TEST_MAIN({"mtu of the pool", test_mtu_pool}, {"mtu 65535", test_mtu_large},
+               FAKE_CASES("frame", test_frame), {"offload", test_offload},
+               FAKE_CASES("references", test_references), FAKE_CASES("queue_full", test_queue_full),
+               {"stall", test_stall}, {"early", test_early}, {"burst", test_burst},
                FAKE_CASES("ring_wrap", test_ring_wrap), {"create", test_create},
                {"alloc", test_alloc}, {"pools", test_pools}, {"cksum", test_cksum},
                {"cksum_chain", test_cksum_chain})

@@ -26,7 +26,7 @@
 #define NSENDS 5
 #define NRECVS (NSENDS + 3)
 
-static const unsigned int mtus[] = {1500, 9000, 1301, 4099};
+static const unsigned int mtus[] = {1500, 9000, 1301, 4099, 65535};
 
 /** One combination. */
 struct combo {

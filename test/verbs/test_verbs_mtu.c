@@ -64,6 +64,8 @@ test_narrower(void)
 	narrower(test_seed(1), 1500, 1300, false);
 	narrower(test_seed(2), 1500, 576, false);
 	narrower(test_seed(3), 9000, 1500, false);
+	narrower(test_seed(6), 65535, 1500, false);
+	narrower(test_seed(7), 65535, 9000, false);
 }
 
 static void
@@ -71,6 +73,120 @@ test_black_hole(void)
 {
 	narrower(test_seed(4), 1500, 1300, true);
 	narrower(test_seed(5), 9000, 1500, true);
+	narrower(test_seed(8), 65535, 1500, true);
+}
+
+/* ---- Large frames ---- */
+
+#define LARGE_LEN  (3 * 1024 * 1024 + 17)
+#define LARGE_MOST 65326u /* octets of the longest IP packet that is sent */
+
+/** What the wire shows. */
+struct large_seen {
+	uint32_t longest;  /**< octets of the longest frame from either end */
+	uint16_t mss[2];   /**< option of the SYN that each end sends */
+	unsigned int syns; /**< SYNs without damage */
+};
+
+static void
+large_tap(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len,
+          uint64_t now)
+{
+	struct large_seen *s = arg;
+	const bool v4 = len > 34 && f[12] == 0x08 && f[13] == 0x00;
+	const uint8_t *tcp = f + (v4 ? 34 : 54);
+
+	(void)now;
+	s->longest = RTE_MAX(s->longest, len);
+	if (delivered || len < 78 || (v4 ? f[23] : f[20]) != 6 || (tcp[13] & 0x02) == 0)
+		return;
+	/* The MSS is the first option. */
+	CHECK_EQ(tcp[20], 2);
+	s->mss[from] = weft_get_be16(tcp + 22);
+	s->syns++;
+}
+
+static void
+large_post(struct vt *t, enum weft_wr_opcode op, uint64_t id)
+{
+	struct weft_sge sg = {t->n[0].mem, LARGE_LEN, weft_mr_stag(t->n[0].mr)};
+
+	vt_post(&t->n[0], &(struct weft_wr){.wr_id = id,
+	                                    .opcode = op,
+	                                    .flags = WEFT_WR_SIGNALED,
+	                                    .sg_list = &sg,
+	                                    .num_sge = 1,
+	                                    .rdma = {.stag = weft_mr_stag(t->n[1].mr),
+	                                             .to = 0x200000000ULL}});
+	CHECK_EQ(vt_wc(&t->n[0]).status, WEFT_WC_SUCCESS);
+}
+
+/** A Write and a Read of 3 MiB between interfaces of these MTUs. Both arrive, over a path that
+ * loses and reorders, with markers and without. */
+static void
+large(uint16_t near, uint16_t far, enum vt_family family, bool markers, bool lossy)
+{
+	struct vt_attr a = {
+	        .seed = test_seed((uint64_t)near + far + family * 2u + markers),
+	        .mtu_bytes = near,
+	        .mtu_far_bytes = far,
+	        .family = family,
+	        .link = {.delay_ns = 50000,
+	                 .rate_bps = 10000000000,
+	                 .loss_ppm = lossy ? 10000 : 0,
+	                 .reorder_ppm = lossy ? 10000 : 0,
+	                 .reorder_ns = 300000},
+	};
+	const uint16_t least = RTE_MIN(near, far), hdr = family == VT_V4 ? 40 : 60;
+	struct weft_mpa_policy pol = {.size = sizeof(pol), .markers = markers};
+	struct weft_conn_attr ca[2];
+	struct weft_qp_attr qa[2];
+	struct large_seen seen = {0};
+	struct weft_qp_info info;
+	struct vt t;
+
+	vt_open(&t, &a);
+	sim_link_tap(t.link, large_tap, &seen);
+	for (unsigned int i = 0; i < 2; i++) {
+		vt_mem(&t.n[i], LARGE_LEN,
+		       WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE |
+		               WEFT_ACCESS_REMOTE_READ);
+		qa[i] = vt_qp_attr(&t.n[i]);
+		ca[i] = (struct weft_conn_attr){.size = sizeof(ca[i]), .mpa = &pol};
+	}
+	vt_connect_as(&t, qa, ca);
+	vt_fill(t.n[0].mem, LARGE_LEN, a.seed);
+	large_post(&t, WEFT_WR_WRITE, 1);
+	memset(t.n[0].mem, 0, LARGE_LEN);
+	large_post(&t, WEFT_WR_READ, 2);
+	CHECK_MEM(t.n[0].mem, t.n[1].mem, LARGE_LEN);
+	vt_fill(t.n[1].mem, LARGE_LEN, a.seed);
+	CHECK_MEM(t.n[0].mem, t.n[1].mem, LARGE_LEN);
+	/* RFC 6691 s2: the MSS is the MTU without the fixed headers. */
+	CHECK(seen.syns >= 2);
+	CHECK_EQ(seen.mss[0], near - hdr);
+	CHECK_EQ(seen.mss[1], far - hdr);
+	/* No frame is longer than either end's MTU, nor than an mbuf; the longest are almost so. */
+	CHECK_MSG(seen.longest <= 14 + RTE_MIN((uint32_t)least, LARGE_MOST), "%u octets",
+	          seen.longest);
+	CHECK_MSG(seen.longest > RTE_MIN((uint32_t)least, 64768u) - 100, "%u octets", seen.longest);
+	weft_qp_query(t.n[0].qp, &info);
+	CHECK_MSG(info.mulpdu_bytes <= 64768 && info.mulpdu_bytes > RTE_MIN(least, 64768) - 600,
+	          "MULPDU %u", info.mulpdu_bytes);
+	CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->segs_split, 0);
+	vt_close(&t);
+}
+
+static void
+test_large(void)
+{
+	static const uint16_t mtus[][2] = {{65535, 65535}, {1500, 65535},  {65535, 1500},
+	                                   {9000, 65535},  {65326, 65327}, {64800, 64900}};
+
+	for (unsigned int i = 0; i < RTE_DIM(mtus); i++)
+		for (unsigned int k = 0; k < 4; k++)
+			large(mtus[i][0], mtus[i][1], k % 2 == 0 ? VT_V4 : VT_V6, k / 2 != 0,
+			      (i + k) % 2 != 0);
 }
 
 /**
@@ -134,5 +250,5 @@ test_few_segs(void)
 	}
 }
 
-WEFT_TEST_MAIN({"narrower", test_narrower}, {"black_hole", test_black_hole},
-               {"few_segs", test_few_segs})
+WEFT_TEST_MAIN({"large frames, equal and unequal MTUs", test_large}, {"narrower", test_narrower},
+               {"black_hole", test_black_hole}, {"few_segs", test_few_segs})

@@ -18,13 +18,20 @@
 static struct rte_mempool *
 vt_pool(uint16_t mtu)
 {
-	static struct rte_mempool *pool[2];
-	unsigned int i = mtu > 1500;
+	static const struct {
+		const char *name;
+		unsigned int mbufs;
+		uint16_t mtu_bytes;
+	} kinds[] = {{"vt", 8191, 1500}, {"vt_big", 4095, 9000}, {"vt_large", 1023, 65535}};
+	static struct rte_mempool *pool[RTE_DIM(kinds)];
+	unsigned int i = 0;
 
 	test_eal_init();
+	while (mtu > kinds[i].mtu_bytes)
+		i++;
 	if (pool[i] == NULL)
-		CHECK_EQ(weft_netif_pool_create(i ? "vt_big" : "vt", i ? 4095 : 8191,
-		                                i ? 9000 : 1500, -1, &pool[i]),
+		CHECK_EQ(weft_netif_pool_create(kinds[i].name, kinds[i].mbufs, kinds[i].mtu_bytes,
+		                                -1, &pool[i]),
 		         0);
 	return pool[i];
 }
@@ -58,7 +65,9 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	        .addr6 = {.b = {0xfd, 0, 0, 7, [15] = (uint8_t)(n->id + 1)}},
 	        .prefix6_len = 64,
 	        .vlan_id = a->vlan_id[n->id],
-	        .mtu_bytes = a->mtu_bytes ? a->mtu_bytes : 1500,
+	        .mtu_bytes = n->id == 1 && a->mtu_far_bytes ? a->mtu_far_bytes
+	                     : a->mtu_bytes                 ? a->mtu_bytes
+	                                                    : 1500,
 	};
 	struct weft_worker_attr wa = {
 	        .size = sizeof(wa), .lcore = -1, .max_conns = a->max_conns[n->id]};
@@ -84,7 +93,7 @@ vt_open(struct vt *t, const struct vt_attr *attr)
 	if (a.link.delay_ns == 0)
 		a.link.delay_ns = 20000;
 	memset(t, 0, sizeof(*t));
-	t->pool = vt_pool(a.mtu_bytes);
+	t->pool = vt_pool(RTE_MAX(a.mtu_bytes, a.mtu_far_bytes));
 	t->pool_avail = rte_mempool_avail_count(t->pool);
 	t->seed = a.seed ? a.seed : 1;
 	t->family = a.family;

@@ -45,7 +45,8 @@ struct vt_attr {
 	struct weft_cq_attr *cq;  /**< attributes of both CQs instead of cq_depth */
 	struct weft_evq_attr *evq[2];
 	struct weft_tcp_attr tcp;
-	uint16_t mtu_bytes; /**< [1500] */
+	uint16_t mtu_bytes;     /**< [1500] */
+	uint16_t mtu_far_bytes; /**< of node 1; 0: mtu_bytes */
 	/** The addresses that vt_connect() uses. Every node has addresses of all three kinds. */
 	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family;
 	uint16_t vlan_id[2];   /**< of each node; 0: untagged */

@@ -79,6 +79,8 @@ conf_check_port(struct conf_reader *l, struct conf_port *p)
 	uint32_t mask;
 
 	p->dev_line = conf_line_of(l, "dev");
+	if (p->mbufs == 0)
+		p->mbufs = WEFT_PORT_MBUFS(p->mtu_bytes);
 	if (conf_check_dev(p->dev, why, sizeof(why)) != 0) {
 		conf_fault(l, p->dev_line, "dev", "%s", why);
 		return;

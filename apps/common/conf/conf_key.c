@@ -67,12 +67,13 @@ static const struct conf_key keys_port[] = {
         {"vlan", CONF_T_U32, F(conf_port, vlan_id), .min = 0, .max = 4094, .dflt = "0",
          .help = "VLAN identifier. The port sends all frames with this tag and receives only "
                  "frames with it. `0`: frames have no tag"},
-        {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 9600, .dflt = "1500",
-         .help = "longest IP packet, in octets. Both ends of the link should use the same value "
-                 "(net_memif: 9000 needs `bsize=10112` in `dev`)"},
-        {"mbufs", CONF_T_U32, F(conf_port, mbufs), .min = 1024, .max = 1048576, .dflt = "8192",
+        {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 65535, .dflt = "1500",
+         .help = "longest IP packet, in octets. Both ends of the link should use the same value. A "
+                 "NIC carries 9000 or a little more, net_memif and net_ring 65535 (docs/nics.md)"},
+        {"mbufs", CONF_T_U32, F(conf_port, mbufs), .min = 1024, .max = 1048576,
+         .unset = "8192; 2048 if `mtu` is above 9600",
          .help = "number of packet buffers of the port: half of them for received packets, half "
-                 "for sent ones"},
+                 "for sent ones. Each has room for a packet of `mtu`"},
 };
 
 static const struct conf_key keys_worker[] = {

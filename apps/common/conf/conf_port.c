@@ -57,6 +57,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 	}
 	if (mtu_bytes != 0)
 		p->mtu_bytes = mtu_bytes;
+	p->mbufs = WEFT_PORT_MBUFS(p->mtu_bytes);
 	c->nports++;
 	return 0;
 }

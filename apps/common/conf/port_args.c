@@ -19,7 +19,7 @@ port_args_take(struct port_args *a, int option, const char *value)
 		a->address = value;
 		return true;
 	case PORT_ARG_MTU:
-		a->mtu_bytes = (uint32_t)ui_arg_u64("--mtu", value, 576, 9600);
+		a->mtu_bytes = (uint32_t)ui_arg_u64("--mtu", value, 576, 65535);
 		return true;
 	default:
 		return false;

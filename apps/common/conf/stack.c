@@ -6,8 +6,10 @@
 #include <weft/device.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -135,9 +137,36 @@ stack_pci_why(const struct conf *c, const char *dev)
 	return stack_after_address(why);
 }
 
+/** What an mbuf takes beside the packet: headers, headroom, records. The least room of packets. */
+#define STACK_MBUF_EXTRA 512u
+#define STACK_MBUF_MIN   2048u
+
 static const char *
-stack_port_why(const struct conf *c, int rc, const char *dev, bool serves, bool taken)
+stack_memory_why(const struct conf *c, const struct conf_port *p)
 {
+	static char why[CONF_ERR_MAX / 2];
+	uint32_t room = p->mtu_bytes;
+	uint64_t mib;
+	char bsize[16];
+
+	if (strncmp(p->dev, "net_memif", 9) == 0 &&
+	    conf_dev_arg(p->dev, "bsize", bsize, sizeof(bsize)) == 0 &&
+	    strtoul(bsize, NULL, 10) > room)
+		room = (uint32_t)strtoul(bsize, NULL, 10);
+	mib = (room > STACK_MBUF_MIN ? room : STACK_MBUF_MIN) + STACK_MBUF_EXTRA;
+	mib = (p->mbufs * mib >> 20) + 1;
+	snprintf(why, sizeof(why),
+	         "not enough memory: %" PRIu32 " mbufs for packets of %" PRIu32
+	         " octets take %" PRIu64 " MiB; raise memory_mb (%" PRIu32 "), or lower mbufs",
+	         p->mbufs, room, mib, c->weft.memory_mb);
+	return why;
+}
+
+static const char *
+stack_port_why(const struct conf *c, int rc, const struct conf_port *p, bool serves, bool taken)
+{
+	const char *dev = p->dev;
+
 	if (weft_device_is_pci(dev) && (rc == -ENODEV || rc == -EIO))
 		return stack_pci_why(c, dev);
 	switch (rc) {
@@ -147,7 +176,9 @@ stack_port_why(const struct conf *c, int rc, const char *dev, bool serves, bool 
 	case -EIO:
 		return stack_device_why(dev, serves, taken);
 	case -ENOMEM:
-		return "not enough memory for its buffers (memory_mb, or fewer mbufs)";
+		return stack_memory_why(c, p);
+	case -EMSGSIZE:
+		return "its bsize holds no frame of its mtu; leave bsize out, or lower mtu";
 	case -EINVAL:
 		return "its device, mtu or mbufs are not valid";
 	case -EEXIST:
@@ -217,7 +248,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 
 		if (rc != 0) {
 			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
-			         stack_port_why(c, rc, p->dev, opt->serves, taken));
+			         stack_port_why(c, rc, p, opt->serves, taken));
 			return rc;
 		}
 		s->nports++;

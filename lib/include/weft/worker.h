@@ -114,6 +114,9 @@ void weft_ctx_destroy(struct weft_ctx *ctx);
 
 /* ---- Ports ---- */
 
+/** The default of weft_port_attr.mbufs. With large packets 2048 take 128 MiB. */
+#define WEFT_PORT_MBUFS(mtu_bytes) ((mtu_bytes) > 9600 ? 2048u : 8192u)
+
 struct weft_port_attr {
 	size_t size;      /**< sizeof(struct weft_port_attr) */
 	const char *name; /**< name for people and configuration */
@@ -130,11 +133,14 @@ struct weft_port_attr {
 	uint8_t prefix_len;
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
 	/**
-	 * [1500] Set on the port. If the port refuses it, it is used all the same, with a warning
-	 * (net_memif).
+	 * [1500] Octets of an IP packet, 576 to 65535. Set on the port. A port that refuses it
+	 * keeps its own, with a warning; net_memif reports 1500 and carries it all the same. Sent
+	 * packets are 65326 octets long at most; packets of 65535 octets are received.
 	 */
 	uint16_t mtu_bytes;
-	uint32_t mbufs; /**< [8192] mbufs of the port: half to receive, half to send */
+	/** [WEFT_PORT_MBUFS()] mbufs of the port: half to receive, half to send. Each has room for
+	 * one packet of mtu_bytes. */
+	uint32_t mbufs;
 	/**
 	 * [1] Number of workers that share the port, at most 64. Exactly so many must add the port.
 	 * With RSS, the port distributes the segments. Else the worker that adds the port first
@@ -161,7 +167,8 @@ struct weft_port_attr {
 /**
  * Create the device if it does not exist, configure it and start it. -ENODEV (cannot be opened),
  * -EINVAL (attr; an argument of dev without a value, or more arguments than DPDK reads), -ENOMEM,
- * -EEXIST (name). A net_memif client waits up to 3 s for its server.
+ * -EEXIST (name), -EMSGSIZE (net_memif: its bsize holds no frame of mtu_bytes; without bsize the
+ * buffers are as long as needed). A net_memif client waits up to 3 s for its server.
  */
 int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
 

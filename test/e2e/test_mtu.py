@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""MTUs up to 65535 over net_memif: pushes and pulls, ends that differ, and what is refused. test_mtu.py BUILD [CASE...]"""
+
+from test_errors import refused
+from test_visible import Telemetry
+from weft_e2e import Target, app, main, make_file, path, run, sha
+
+MIB = 1 << 20
+LARGE = 65535
+
+
+def dev(role, sock, more=""):
+    return f"net_memif0,role={role},id=0,socket={sock},socket-abstract=no{more}"
+
+
+class Pair:
+    """A weft-target of one MTU, and its clients of another."""
+
+    def __init__(self, name, mtu, more="", port=""):
+        self.t = Target(name, {"demo": {"path": path(name + ".exp"), "size": "64M"}})
+        with open(self.t.conf, "w") as f:
+            f.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = {dev('server', self.t.sock(0), more)}\n"
+                    f"address = 10.0.0.1/24\naddress6 = fd00::1/64\nmtu = {mtu}\n{port}\n"
+                    f"[export demo]\npath = {path(name + '.exp')}\nsize = 64M\n")
+        self.t.start()
+
+    def cp(self, mtu, src, dst, more="", six=False):
+        rc, _, err = run([app("weft-cp"), "-q", "--dev", dev("client", self.t.sock(0), more), "--address",
+                          "10.0.0.2/24,fd00::2/64", "--mtu", str(mtu), src, dst])
+        assert rc == 0, f"{err}\n--- target:\n{self.t.logged()[-1500:]}"
+
+    def both_ways(self, mtu, size, more="", six=False):
+        """Push and pull; octets of a received packet on average, while the target was pushed to."""
+        url = "weft://[fd00::1]/demo" if six else "weft://10.0.0.1/demo"
+        name = f"{self.t.name}.{mtu}.{six}"
+        src, out = make_file(name, size, mtu), path(name + ".out")
+        before = self.stats()
+        self.cp(mtu, src, url, more)
+        after = self.stats()
+        self.cp(mtu, url, out, more)
+        assert sha(src) == sha(out), "not what was pushed"
+        return (after["rx_bytes"] - before["rx_bytes"]) / (after["rx_packets"] - before["rx_packets"])
+
+    def stats(self):
+        return Telemetry(self.t.proc.pid).ask("/weft/netif,0,0")
+
+
+def test_push_and_pull_of_large_frames():
+    p = Pair("lg", LARGE)
+    for six in (False, True):
+        mean = p.both_ways(LARGE, 25 * MIB + 17, six=six)
+        assert mean > 40000, f"packets of {mean:.0f} octets on average"
+    st = p.stats()
+    for bad in ("rx_bad_ip", "rx_cut", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_mbuf"):
+        assert st[bad] == 0, st
+    assert p.t.term() == 0
+
+
+def test_ends_that_differ():
+    """Each end keeps to what the other can take (RFC 9293 s3.7.1)."""
+    for target, client in ((LARGE, 1500), (1500, LARGE), (9000, LARGE)):
+        p = Pair(f"df{target}.{client}", target)
+        mean = p.both_ways(client, 10 * MIB + 1)
+        assert 0.4 * min(target, client) < mean <= min(target, client) + 18, mean
+        assert p.t.term() == 0
+
+
+def test_few_buffers():
+    """The fewest mbufs, and a ring of few slots."""
+    p = Pair("few", LARGE, port="mbufs = 1024")
+    assert p.both_ways(LARGE, 20 * MIB, more=",rsize=3") > 20000
+    assert p.t.term() == 0
+
+
+def test_ring_that_holds_no_frame():
+    for mtu, bsize in ((9000, 2048), (LARGE, 10112), (1500, 1024)):
+        args = ["--dev", dev("client", path("no.sock"), f",bsize={bsize}"), "--address", "10.0.0.2/24", "--mtu", str(mtu)]
+        refused([app("weft-cp"), *args, "weft://10.0.0.1/x", path("no.out")], "bsize", "leave bsize out")
+        with open(path("no.ini"), "w") as f:
+            f.write(f"[port p0]\ndev = {args[1]}\naddress = 10.0.0.2/24\nmtu = {mtu}\n"
+                    "[export v]\nsize = 4M\npersist = volatile\n")
+        refused([app("weft-target"), "--check-config", "-c", path("no.ini")], "p0", "bsize", "leave bsize out")
+
+
+def test_memory_that_holds_no_mbufs():
+    with open(path("mem.ini"), "w") as f:
+        f.write(f"[weft]\nmemory_mb = 96\n[port p0]\ndev = {dev('server', path('mem.sock'))}\naddress = 10.0.0.2/24\n"
+                f"mtu = {LARGE}\n[export v]\nsize = 4M\npersist = volatile\n")
+    for args in (["--check-config"], []):
+        refused([app("weft-target"), *args, "-c", path("mem.ini")], "p0", "2048 mbufs", f"{LARGE} octets", "129 MiB",
+                "raise memory_mb (96)")
+
+
+def test_limits_of_the_key():
+    for bad in ("575", "65536", "-1"):
+        with open(path("lim.ini"), "w") as f:
+            f.write(f"[port p0]\ndev = {dev('server', path('lim.sock'))}\naddress = 10.0.0.2/24\nmtu = {bad}\n")
+        refused([app("weft-target"), "--check-config", "-c", path("lim.ini")], "lim.ini:4", "mtu", "576")
+        rc, _, err = run([app("weft-ping"), "--dev", dev("client", path("lim.sock")), "--address", "10.0.0.2/24", f"--mtu={bad}",
+                          "10.0.0.1"])
+        assert rc == 2 and "--mtu" in err, err
+
+
+main([test_push_and_pull_of_large_frames, test_ends_that_differ, test_few_buffers, test_ring_that_holds_no_frame,
+      test_memory_that_holds_no_mbufs, test_limits_of_the_key])
