@@ -530,6 +530,44 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p,
 	return ret;
 }
 
+/** Memory of a pool, as rte_pktmbuf_pool_create() takes it. */
+static uint64_t
+port_pool_bytes(uint32_t mbufs, uint32_t threads, uint32_t data_bytes, uint32_t page_bytes)
+{
+	struct rte_mempool pool = {.cache_size = weft_netif_plan_cache(mbufs, threads)};
+	struct rte_mempool_objsz sz;
+	size_t least, align;
+	ssize_t objects;
+
+	rte_mempool_calc_obj_size((uint32_t)(sizeof(struct rte_mbuf) + PORT_PRIV_BYTES) +
+	                                  port_mbuf_room(data_bytes),
+	                          0, &sz);
+	pool.header_size = sz.header_size;
+	pool.elt_size = sz.elt_size;
+	pool.trailer_size = sz.trailer_size;
+	objects = rte_mempool_op_calc_mem_size_helper(&pool, mbufs, rte_log2_u32(page_bytes), 0,
+	                                              &least, &align);
+	return (uint64_t)RTE_MAX(objects, 0) + RTE_MEMPOOL_HEADER_SIZE(&pool, pool.cache_size) +
+	       (uint64_t)rte_ring_get_memsize(rte_align32pow2(mbufs + 1));
+}
+
+uint64_t
+weft_netif_plan_bytes(const char *dev, uint16_t mtu_bytes, uint32_t mbufs, uint32_t queues,
+                      uint32_t page_bytes)
+{
+	/* The device is named, and not opened: its rings are taken for those of any device. */
+	static const struct rte_eth_dev_info any;
+	const struct weft_netif_port_attr attr = {.dev = dev, .check = true};
+	const struct weft_netif_port p = {.mtu_bytes = mtu_bytes != 0 ? mtu_bytes : RTE_ETHER_MTU};
+	const char *args = strchr(dev, ',');
+	uint32_t data = port_data_bytes(&attr, &p, args != NULL ? args + 1 : "");
+	struct netif_rings r;
+
+	netif_rings_plan(&any, (uint16_t)queues, (uint16_t)queues, mbufs, &r);
+	return port_pool_bytes(r.rx_mbufs, queues, data, page_bytes) +
+	       port_pool_bytes(r.tx_mbufs, queues, data, page_bytes);
+}
+
 static int
 port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint32_t mbufs,
                const char *args)

@@ -16,6 +16,7 @@
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ip.h>
+#include <rte_malloc.h>
 #include <rte_mempool.h>
 
 #include "../../lib/netif/netif_memif.h"
@@ -23,6 +24,7 @@
 #include "weft_netif_attr.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_neigh.h"
+#include "weft_netif_plan.h"
 #include "weft_netif_port.h"
 #include "weft_netif_stats.h"
 #include "weft_netif_tx.h"
@@ -928,6 +930,50 @@ test_vlan_by_mbuf(void)
 	weft_netif_port_close(&p);
 }
 
+static uint64_t
+heap_bytes(void)
+{
+	struct rte_malloc_socket_stats st;
+
+	CHECK_EQ(rte_malloc_get_socket_stats(0, &st), 0);
+	return st.heap_allocsz_bytes;
+}
+
+/** The memory that is planned for a port is what its opening takes. */
+static void
+test_planned_bytes(void)
+{
+	static const struct {
+		uint16_t mtu;
+		uint32_t mbufs;
+		uint16_t queues;
+	} rows[] = {{0, 8192, 1}, {1500, 2048, 2}, {9000, 4096, 1}, {9000, 1024, 4}};
+
+	test_eal_init();
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		const struct weft_netif_port_attr pa = {.dev = "net_null3",
+		                                        .mtu_bytes = rows[i].mtu,
+		                                        .mbufs = rows[i].mbufs,
+		                                        .queues = rows[i].queues};
+		uint64_t before = heap_bytes(), took, planned;
+		struct weft_netif_port p;
+
+		CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+		took = heap_bytes() - before;
+		planned = weft_netif_plan_bytes(pa.dev, pa.mtu_bytes, pa.mbufs, pa.queues,
+		                                (uint32_t)sysconf(_SC_PAGESIZE));
+		/* What the device and its queues take is not planned. */
+		CHECK_MSG(took >= planned && took <= planned + planned / 20,
+		          "row %u: planned %" PRIu64 ", took %" PRIu64, i, planned, took);
+		weft_netif_port_close(&p);
+	}
+	/* Memory in large pages wastes less of each page; a memif port's bsize counts. */
+	CHECK(weft_netif_plan_bytes("net_null3", 1500, 8192, 1, 2 << 20) <
+	      weft_netif_plan_bytes("net_null3", 1500, 8192, 1, 4096));
+	CHECK(weft_netif_plan_bytes("net_memif0,id=0,bsize=10112", 1500, 8192, 1, 2 << 20) >
+	      8192ull * 10112);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -944,6 +990,7 @@ main(int argc, char **argv)
 	        {"tap_tso", test_tap_tso},
 	        {"queues", test_queues},
 	        {"vlan_by_mbuf", test_vlan_by_mbuf},
+	        {"planned_bytes", test_planned_bytes},
 	};
 	const char *sock = getenv(CHILD_ENV);
 

@@ -602,6 +602,31 @@ test_weft_room_conns(void)
 	CHECK_EQ(weft_room_conns(&none, UINT32_MAX, 1), 1);
 }
 
+static void
+test_weft_room_bytes(void)
+{
+	struct weft_port_attr attr = {.size = sizeof(attr), .dev = "net_memif0"};
+
+	/* At least the data of all buffers. */
+	CHECK(weft_room_bytes(&attr, 4096) > 8192 * 1500);
+	CHECK_EQ(weft_room_bytes(NULL, 4096), 0);
+	CHECK_EQ(weft_room_bytes(&attr, 0), 0);
+	CHECK_EQ(weft_room_bytes(&attr, 4097), 0);
+	attr.queues = 65;
+	CHECK_EQ(weft_room_bytes(&attr, 4096), 0);
+	attr.queues = 0;
+	attr.mbufs = 1;
+	CHECK_EQ(weft_room_bytes(&attr, 4096), 0);
+	attr.mbufs = UINT32_MAX;
+	CHECK_EQ(weft_room_bytes(&attr, 4096), 0);
+	attr.mbufs = 0;
+	attr.dev = NULL;
+	CHECK_EQ(weft_room_bytes(&attr, 4096), 0);
+	attr.dev = "";
+	attr.size--;
+	CHECK_EQ(weft_room_bytes(&attr, 4096), 0);
+}
+
 #define CASE(call)                                                                                 \
 	{                                                                                          \
 #call, test_##call                                                                 \
@@ -620,4 +645,4 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
                CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
-               CASE(weft_tel_text), CASE(weft_room_conns))
+               CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))
