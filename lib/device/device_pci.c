@@ -14,10 +14,12 @@
 
 #include <rte_string_fns.h>
 
+#include "device_file.h"
 #include "weft_device.h"
 #include "weft_base.h"
 
-const struct weft_device_roots weft_device_kernel = {.sys = "/sys", .dev = "/dev"};
+const struct weft_device_roots weft_device_kernel = {
+        .sys = "/sys", .dev = "/dev", .proc = "/proc", .run = "/run"};
 
 /** The octets of hexadecimal digits at s; at most `max` of them. */
 static size_t
@@ -69,85 +71,50 @@ weft_device_is_pci(const char *dev)
 	return weft_device_address(dev, address) == 0;
 }
 
-/** The number in a file of the device; `none`: there is no such file, or no number in it. */
-static long
-pci_number(const char *dir, const char *file, int base, long none)
-{
-	char path[PATH_MAX], line[64], *end;
-	long v = none;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return none;
-	if (fgets(line, sizeof(line), f) != NULL) {
-		v = strtol(line, &end, base);
-		if (end == line)
-			v = none;
-	}
-	fclose(f);
-	return v;
-}
-
-/** The last part of what a link of the device leads to; "": there is no such link. */
-static void
-pci_link(const char *dir, const char *link, char *name, size_t size)
-{
-	char path[PATH_MAX], to[PATH_MAX];
-	const char *slash;
-	ssize_t n;
-
-	name[0] = '\0';
-	snprintf(path, sizeof(path), "%s/%s", dir, link);
-	n = readlink(path, to, sizeof(to) - 1);
-	if (n <= 0)
-		return;
-	to[n] = '\0';
-	slash = strrchr(to, '/');
-	(void)rte_strscpy(name, slash != NULL ? slash + 1 : to, size);
-}
-
-/** The first interface in the order of names. virtio has one below its virtioN folder. */
-static void
-pci_ifname(const char *dir, char *name, size_t size)
+/** Add the interfaces of a folder, in the order of names. */
+static unsigned int
+pci_ifnames_in(const char *dir, char names[][16], unsigned int n, unsigned int max)
 {
 	struct dirent **found;
 	char path[PATH_MAX];
-	int n;
+	int all;
 
-	name[0] = '\0';
 	snprintf(path, sizeof(path), "%s/net", dir);
-	n = scandir(path, &found, NULL, alphasort);
-	for (int i = 0; i < n; i++) {
-		if (name[0] == '\0' && found[i]->d_name[0] != '.')
-			(void)rte_strscpy(name, found[i]->d_name, size);
+	all = scandir(path, &found, NULL, alphasort);
+	for (int i = 0; i < all; i++) {
+		if (n < max && found[i]->d_name[0] != '.')
+			(void)rte_strscpy(names[n++], found[i]->d_name, sizeof(names[0]));
 		free(found[i]);
 	}
-	if (n >= 0)
+	if (all >= 0)
 		free(found);
+	return n;
 }
 
-static void
-pci_interface(const char *dir, char *name, size_t size)
+unsigned int
+weft_device_ifnames(const struct weft_device_roots *at, const char *dev, char names[][16],
+                    unsigned int max)
 {
-	char path[PATH_MAX + NAME_MAX + 2];
+	char address[16], dir[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+	unsigned int n;
 	struct dirent *d;
 	DIR *all;
 
-	pci_ifname(dir, name, size);
-	if (name[0] != '\0')
-		return;
+	if (weft_device_address(dev, address) < 0)
+		return 0;
+	snprintf(dir, sizeof(dir), "%s/bus/pci/devices/%s", at->sys, address);
+	n = pci_ifnames_in(dir, names, 0, max);
+	/* virtio has its interface below the folder virtioN. */
 	all = opendir(dir);
-	if (all == NULL)
-		return;
-	while (name[0] == '\0' && (d = readdir(all)) != NULL) {
+	while (all != NULL && (d = readdir(all)) != NULL) {
 		if (strncmp(d->d_name, "virtio", 6) != 0)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
-		pci_ifname(path, name, size);
+		n = pci_ifnames_in(path, names, n, max);
 	}
-	closedir(all);
+	if (all != NULL)
+		closedir(all);
+	return n;
 }
 
 static enum weft_device_binding
@@ -174,7 +141,7 @@ int
 weft_device_info_at(const struct weft_device_roots *at, const char *dev,
                     struct weft_device_info *info)
 {
-	char dir[PATH_MAX], group[32];
+	char dir[PATH_MAX], group[32], ifname[1][16];
 
 	if (info == NULL || info->size != sizeof(*info))
 		return -EINVAL;
@@ -184,14 +151,15 @@ weft_device_info_at(const struct weft_device_roots *at, const char *dev,
 	snprintf(dir, sizeof(dir), "%s/bus/pci/devices/%s", at->sys, info->address);
 	if (access(dir, F_OK) != 0)
 		return -ENOENT;
-	info->vendor_id = (uint16_t)pci_number(dir, "vendor", 16, 0);
-	info->device_id = (uint16_t)pci_number(dir, "device", 16, 0);
-	info->class_code = (uint32_t)pci_number(dir, "class", 16, 0);
-	info->numa_node = (int)pci_number(dir, "numa_node", 10, -1);
-	pci_link(dir, "driver", info->driver, sizeof(info->driver));
+	info->vendor_id = (uint16_t)device_number(16, 0, "%s/vendor", dir);
+	info->device_id = (uint16_t)device_number(16, 0, "%s/device", dir);
+	info->class_code = (uint32_t)device_number(16, 0, "%s/class", dir);
+	info->numa_node = (int)device_number(10, -1, "%s/numa_node", dir);
+	device_link(info->driver, sizeof(info->driver), "%s/driver", dir);
 	info->binding = pci_binding(info->driver);
-	pci_interface(dir, info->ifname, sizeof(info->ifname));
-	pci_link(dir, "iommu_group", group, sizeof(group));
+	if (weft_device_ifnames(at, info->address, ifname, 1) > 0)
+		(void)rte_strscpy(info->ifname, ifname[0], sizeof(info->ifname));
+	device_link(group, sizeof(group), "%s/iommu_group", dir);
 	info->iommu_group = group[0] != '\0' ? atoi(group) : -1;
 	return 0;
 }
@@ -233,7 +201,7 @@ weft_device_each(int (*fn)(const struct weft_device_info *info, void *arg), void
 }
 
 int
-weft_device_lock(const struct weft_device_roots *at, const char *dev, int *fd)
+weft_device_open(const struct weft_device_roots *at, const char *dev, int *fd)
 {
 	char address[16], path[PATH_MAX];
 
@@ -242,8 +210,28 @@ weft_device_lock(const struct weft_device_roots *at, const char *dev, int *fd)
 	/* Every user may open this file for reading. */
 	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/config", at->sys, address);
 	*fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (*fd < 0)
-		return errno == ENOENT ? -ENOENT : -errno;
+	return *fd < 0 ? -errno : 0;
+}
+
+enum weft_device_answer
+weft_device_ask(int fd)
+{
+	uint8_t vendor[2];
+	ssize_t n = pread(fd, vendor, sizeof(vendor), 0);
+
+	if (n < 0)
+		return errno == EINTR ? WEFT_DEVICE_ANSWERS : WEFT_DEVICE_REMOVED;
+	return n == sizeof(vendor) && vendor[0] == 0xff && vendor[1] == 0xff ? WEFT_DEVICE_SILENT
+	                                                                     : WEFT_DEVICE_ANSWERS;
+}
+
+int
+weft_device_lock(const struct weft_device_roots *at, const char *dev, int *fd)
+{
+	int rc = weft_device_open(at, dev, fd);
+
+	if (rc < 0)
+		return rc;
 	if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
 		close(*fd);
 		*fd = -1;

@@ -8,10 +8,12 @@
 
 #define WEFT_DEVICE_CLASS_NETWORK 0x02u /**< the upper octet of a class code */
 
-/** Where the kernel shows devices. */
+/** Where the kernel shows devices, and the machine that they are in. */
 struct weft_device_roots {
-	const char *sys; /**< "/sys" */
-	const char *dev; /**< "/dev" */
+	const char *sys;  /**< "/sys" */
+	const char *dev;  /**< "/dev" */
+	const char *proc; /**< "/proc" */
+	const char *run;  /**< "/run": files that a restart of the machine removes */
 };
 
 extern const struct weft_device_roots weft_device_kernel;
@@ -31,13 +33,35 @@ int weft_device_info_at(const struct weft_device_roots *at, const char *dev,
 int weft_device_each_at(const struct weft_device_roots *at,
                         int (*fn)(const struct weft_device_info *info, void *arg), void *arg);
 
+/**
+ * The kernel's interfaces on a device, at most `max`; returns how many. A device may have several,
+ * and one that is bound for DPDK has none.
+ */
+unsigned int weft_device_ifnames(const struct weft_device_roots *at, const char *dev,
+                                 char names[][16], unsigned int max);
+
 /** What weft_device_check() judges by, beside the device. */
 struct weft_device_process {
-	bool root;              /**< may do what needs root: CAP_SYS_RAWIO, CAP_IPC_LOCK */
-	uint64_t memlock_bytes; /**< RLIMIT_MEMLOCK; UINT64_MAX: no limit */
+	bool root; /**< may do what needs root: CAP_SYS_RAWIO */
+	/** RLIMIT_MEMLOCK; UINT64_MAX: no limit, or CAP_IPC_LOCK, which vfio exempts from it */
+	uint64_t memlock_bytes;
 };
 
-/** weft_device_check() with other roots, for a process with other rights. */
+/** The rights of this process. */
+void weft_device_self(struct weft_device_process *as);
+
+/** What prevents the use of a device, and the command that mends it; each "": nothing. */
+struct weft_device_verdict {
+	char what[256];
+	char mend[256];
+};
+
+/** weft_device_check() with other roots, for a process with other rights, and in two parts. */
+int weft_device_judge(const struct weft_device_roots *at, const struct weft_device_process *as,
+                      const char *dev, const struct weft_device_need *need,
+                      struct weft_device_verdict *v);
+
+/** The same in one line. */
 int weft_device_check_at(const struct weft_device_roots *at, const struct weft_device_process *as,
                          const char *dev, const struct weft_device_need *need, char *why,
                          size_t why_size);
@@ -48,5 +72,18 @@ int weft_device_check_at(const struct weft_device_roots *at, const struct weft_d
  * -EINVAL, -ENOENT (no such device), -EBUSY (another process has the lock).
  */
 int weft_device_lock(const struct weft_device_roots *at, const char *dev, int *fd);
+
+/** How a device answers a read of its configuration space. */
+enum weft_device_answer {
+	WEFT_DEVICE_ANSWERS,
+	WEFT_DEVICE_SILENT, /**< all ones: pulled out, or for a moment while it is reset */
+	WEFT_DEVICE_REMOVED /**< the kernel has removed it, also if another one has its address */
+};
+
+/** Open a device for weft_device_ask(); the caller closes *fd. -EINVAL, -ENOENT (no such device),
+ * other -errno of open(). */
+int weft_device_open(const struct weft_device_roots *at, const char *dev, int *fd);
+/** Ask a device whether it is still there. `fd`: of weft_device_open(). Any thread. */
+enum weft_device_answer weft_device_ask(int fd);
 
 #endif /* WEFT_DEVICE_ROOM_H */

@@ -29,7 +29,7 @@ static enum { ENV_NONE, ENV_OURS, ENV_OVER } env_state;
 static char *env_argv[ENV_MAX_ARGS + 1];
 static char *env_shuffled[ENV_MAX_ARGS + 1];
 static int env_argc;
-static char env_msg[256];
+static char env_msg[512];
 
 static int env_arg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -156,12 +156,15 @@ env_devices(const struct weft_env_attr *a, bool huge)
 {
 	const struct weft_device_need need = {
 	        .size = sizeof(need), .memory_mb = a->memory_mb, .hugepages = huge};
+	char why[sizeof(env_msg) / 2];
 	int rc = 0;
 
 	for (unsigned int i = 0; a->devices != NULL && a->devices[i] != NULL && rc == 0; i++) {
-		if (!weft_device_is_pci(a->devices[i]))
+		char address[16];
+
+		if (weft_device_address(a->devices[i], address) < 0)
 			continue;
-		rc = weft_device_check(a->devices[i], &need, env_msg, sizeof(env_msg));
+		rc = weft_device_check(a->devices[i], &need, why, sizeof(why));
 		if (rc == 0 && env_nlocks == ENV_MAX_DEVICES)
 			rc = -E2BIG;
 		if (rc == 0)
@@ -169,8 +172,9 @@ env_devices(const struct weft_env_attr *a, bool huge)
 			                      &env_locks[env_nlocks]);
 		if (rc == 0)
 			env_nlocks++;
-		else if (env_msg[0] == '\0')
-			snprintf(env_msg, sizeof(env_msg), "%s: %s", a->devices[i], strerror(-rc));
+		else
+			snprintf(env_msg, sizeof(env_msg), "%s: %s", address,
+			         why[0] != '\0' ? why : strerror(-rc));
 	}
 	if (rc != 0)
 		env_unlock();

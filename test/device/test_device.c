@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file PCI devices by a sysfs of the test's own: addresses, facts, and what stands in the way. */
+/** @file PCI devices by a planted sysfs: addresses, facts, and what stands in the way. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,112 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plant.h"
 #include "weft_device.h"
 #include "weft_test.h"
 
 #define ADDR "0000:03:00.0"
 
-static char top[64], sys_dir[80], dev_dir[80];
-static struct weft_device_roots roots = {.sys = sys_dir, .dev = dev_dir};
-static const struct weft_device_process root_user = {.root = true, .memlock_bytes = 64 << 10};
+static const struct weft_device_process root_user = {.root = true, .memlock_bytes = UINT64_MAX};
 static const struct weft_device_need need = {
         .size = sizeof(need), .memory_mb = 256, .hugepages = true};
-
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
-static void
-tree_end(void)
-{
-	if (top[0] != '\0')
-		(void)nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	top[0] = '\0';
-}
-
-/** Make a folder below the test's own, with those above it. */
-static void __attribute__((format(printf, 1, 2))) make_dir(const char *fmt, ...)
-{
-	char path[PATH_MAX];
-	va_list ap;
-	size_t n = (size_t)snprintf(path, sizeof(path), "%s/", top);
-
-	va_start(ap, fmt);
-	vsnprintf(path + n, sizeof(path) - n, fmt, ap);
-	va_end(ap);
-	for (char *p = path + n; (p = strchr(p, '/')) != NULL; p++) {
-		*p = '\0';
-		(void)mkdir(path, 0700);
-		*p = '/';
-	}
-	CHECK(mkdir(path, 0700) == 0 || errno == EEXIST);
-}
-
-static void
-write_file(const char *name, const char *text)
-{
-	char path[PATH_MAX];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", top, name);
-	f = fopen(path, "we");
-	CHECK_MSG(f != NULL, "%s", path);
-	fputs(text, f);
-	fclose(f);
-}
-
-static void
-make_link(const char *to, const char *name)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/%s", top, name);
-	CHECK_EQ(symlink(to, path), 0);
-}
-
-/** A network device at an address; driver NULL: none is bound; group < 0: no IOMMU. */
-static void
-add_device(const char *address, const char *driver, int group)
-{
-	char name[256], to[256];
-
-	make_dir("sys/bus/pci/devices/%s", address);
-	snprintf(name, sizeof(name), "sys/bus/pci/devices/%s/", address);
-#define IN(file) (strcpy(to, name), strcat(to, file))
-	write_file(IN("vendor"), "0x8086\n");
-	write_file(IN("device"), "0x10d3\n");
-	write_file(IN("class"), "0x020000\n");
-	write_file(IN("numa_node"), "1\n");
-	write_file(IN("config"), "");
-#undef IN
-	if (driver != NULL) {
-		snprintf(name, sizeof(name), "sys/bus/pci/devices/%s/driver", address);
-		snprintf(to, sizeof(to), "../../../bus/pci/drivers/%s", driver);
-		make_link(to, name);
-	}
-	if (group >= 0) {
-		snprintf(name, sizeof(name), "sys/bus/pci/devices/%s/iommu_group", address);
-		snprintf(to, sizeof(to), "../../../kernel/iommu_groups/%d", group);
-		make_link(to, name);
-	}
-}
-
-static void
-tree(void)
-{
-	tree_end();
-	strcpy(top, "/tmp/weft.device.XXXXXX");
-	CHECK(mkdtemp(top) != NULL);
-	snprintf(sys_dir, sizeof(sys_dir), "%s/sys", top);
-	snprintf(dev_dir, sizeof(dev_dir), "%s/dev", top);
-	make_dir("sys/bus/pci/devices");
-	make_dir("dev/vfio");
-}
 
 static void
 test_addresses(void)
@@ -167,10 +70,10 @@ test_info(void)
 {
 	struct weft_device_info info = {.size = sizeof(info)};
 
-	tree();
-	add_device(ADDR, "e1000e", 12);
-	make_dir("sys/bus/pci/devices/%s/net/enp3s0", ADDR);
-	CHECK_EQ(weft_device_info_at(&roots, "03:00.0,x=1", &info), 0);
+	plant_begin();
+	plant_nic(ADDR, "e1000e", 12);
+	plant_dir("sys/bus/pci/devices/%s/net/enp3s0", ADDR);
+	CHECK_EQ(weft_device_info_at(&plant_roots, "03:00.0,x=1", &info), 0);
 	CHECK_STR(info.address, ADDR);
 	CHECK_EQ(info.vendor_id, 0x8086);
 	CHECK_EQ(info.device_id, 0x10d3);
@@ -182,24 +85,24 @@ test_info(void)
 	CHECK_STR(info.ifname, "enp3s0");
 
 	/* virtio: the interface is one folder deeper; no IOMMU. */
-	add_device("0000:04:00.0", "virtio-pci", -1);
-	make_dir("sys/bus/pci/devices/0000:04:00.0/virtio3/net/eth0");
-	CHECK_EQ(weft_device_info_at(&roots, "0000:04:00.0", &info), 0);
+	plant_nic("0000:04:00.0", "virtio-pci", -1);
+	plant_dir("sys/bus/pci/devices/0000:04:00.0/virtio3/net/eth0");
+	CHECK_EQ(weft_device_info_at(&plant_roots, "0000:04:00.0", &info), 0);
 	CHECK_STR(info.ifname, "eth0");
 	CHECK_EQ(info.iommu_group, -1);
 
-	add_device("0000:05:00.0", NULL, -1);
-	CHECK_EQ(weft_device_info_at(&roots, "0000:05:00.0", &info), 0);
+	plant_nic("0000:05:00.0", NULL, -1);
+	CHECK_EQ(weft_device_info_at(&plant_roots, "0000:05:00.0", &info), 0);
 	CHECK_EQ(info.binding, WEFT_DEVICE_UNBOUND);
 	CHECK_STR(info.driver, "");
 	CHECK_STR(info.ifname, "");
 
-	CHECK_EQ(weft_device_info_at(&roots, "0000:06:00.0", &info), -ENOENT);
-	CHECK_EQ(weft_device_info_at(&roots, "eth0", &info), -EINVAL);
-	CHECK_EQ(weft_device_info_at(&roots, ADDR, NULL), -EINVAL);
+	CHECK_EQ(weft_device_info_at(&plant_roots, "0000:06:00.0", &info), -ENOENT);
+	CHECK_EQ(weft_device_info_at(&plant_roots, "eth0", &info), -EINVAL);
+	CHECK_EQ(weft_device_info_at(&plant_roots, ADDR, NULL), -EINVAL);
 	info.size--;
-	CHECK_EQ(weft_device_info_at(&roots, ADDR, &info), -EINVAL);
-	tree_end();
+	CHECK_EQ(weft_device_info_at(&plant_roots, ADDR, &info), -EINVAL);
+	plant_end();
 }
 
 static int
@@ -215,21 +118,21 @@ test_each(void)
 {
 	char seen[256] = "";
 
-	tree();
-	CHECK_EQ(weft_device_each_at(&roots, gather, seen), 0);
-	add_device("0000:04:00.0", NULL, -1);
-	add_device("0000:03:00.1", NULL, -1);
-	add_device("0000:03:00.0", NULL, -1);
-	write_file("sys/bus/pci/devices/0000:03:00.1/class", "0x010802\n"); /* a disk */
-	CHECK_EQ(weft_device_each_at(&roots, gather, seen), 0);
+	plant_begin();
+	CHECK_EQ(weft_device_each_at(&plant_roots, gather, seen), 0);
+	plant_nic("0000:04:00.0", NULL, -1);
+	plant_nic("0000:03:00.1", NULL, -1);
+	plant_nic("0000:03:00.0", NULL, -1);
+	plant_file("sys/bus/pci/devices/0000:03:00.1/class", "0x010802\n"); /* a disk */
+	CHECK_EQ(weft_device_each_at(&plant_roots, gather, seen), 0);
 	CHECK_STR(seen, "0000:03:00.0 0000:04:00.0 ");
-	add_device("0000:05:00.0", NULL, -1);
-	add_device("0000:06:00.0", NULL, -1);
+	plant_nic("0000:05:00.0", NULL, -1);
+	plant_nic("0000:06:00.0", NULL, -1);
 	seen[0] = '\0';
-	CHECK_EQ(weft_device_each_at(&roots, gather, seen), 7);
+	CHECK_EQ(weft_device_each_at(&plant_roots, gather, seen), 7);
 	CHECK_STR(seen, "0000:03:00.0 0000:04:00.0 0000:05:00.0 ");
-	tree_end();
-	CHECK_EQ(weft_device_each_at(&roots, gather, seen), 0);
+	plant_end();
+	CHECK_EQ(weft_device_each_at(&plant_roots, gather, seen), 0);
 }
 
 /** What the check says of ADDR: the error, and words that the line must have. */
@@ -238,64 +141,97 @@ check_says(const struct weft_device_process *as, const struct weft_device_need *
            const char *words)
 {
 	char why[512];
-	int got = weft_device_check_at(&roots, as, ADDR, n, why, sizeof(why));
+	int got = weft_device_check_at(&plant_roots, as, ADDR, n, why, sizeof(why));
 
 	CHECK_MSG(got == rc, "%d, not %d: %s", got, rc, why);
 	CHECK_MSG(strstr(why, words) != NULL, "\"%s\" lacks \"%s\"", why, words);
-	CHECK_MSG(rc == 0 || strstr(why, ADDR) != NULL, "\"%s\" does not name the device", why);
+	CHECK_MSG((got == 0) == (why[0] == '\0'), "%d, and \"%s\"", got, why);
+	CHECK_MSG(strncmp(why, ADDR, strlen(ADDR)) != 0, "\"%s\" begins with the device", why);
 	CHECK(strchr(why, '\n') == NULL);
 }
 
 static void
 test_unbound(void)
 {
-	tree();
+	plant_begin();
 	check_says(&root_user, &need, -ENODEV, "no such PCI device");
-	add_device(ADDR, NULL, 12);
-	check_says(&root_user, &need, -ENXIO, "dpdk-devbind.py -b vfio-pci " ADDR);
-	tree();
-	add_device(ADDR, NULL, -1);
-	check_says(&root_user, &need, -ENXIO, "dpdk-devbind.py -b uio_pci_generic " ADDR);
-	tree();
-	add_device(ADDR, "ixgbe", 12);
+	plant_nic(ADDR, NULL, 12);
+	check_says(&root_user, &need, -ENXIO, "it has no driver: weft-doctor bind " ADDR);
+	plant_begin();
+	plant_nic(ADDR, NULL, -1);
+	check_says(&root_user, &need, -ENXIO, "no IOMMU translates for it: weft-doctor bind " ADDR);
+	plant_begin();
+	plant_nic(ADDR, "ixgbe", 12);
 	check_says(&root_user, &need, -EADDRINUSE, "driver ixgbe");
-	make_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);
-	check_says(&root_user, &need, -EADDRINUSE, "ip link set ens3 down");
+	plant_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);
+	check_says(&root_user, &need, -EADDRINUSE,
+	           "interface ens3 (driver ixgbe): weft-doctor bind " ADDR);
 	/* Nobody is told to take a bridge away from the kernel. */
-	write_file("sys/bus/pci/devices/" ADDR "/class", "0x060400\n");
+	plant_file("sys/bus/pci/devices/" ADDR "/class", "0x060400\n");
 	check_says(&root_user, &need, -ENODEV, "no network device (class 060400)");
-	tree();
-	add_device(ADDR, "mlx5_core", 12);
-	make_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);
+	plant_begin();
+	plant_nic(ADDR, "mlx5_core", 12);
+	plant_dir("sys/bus/pci/devices/%s/net/ens3", ADDR);
 	check_says(&root_user, &need, 0, "");
-	tree_end();
+	plant_end();
 }
 
 static void
 test_vfio(void)
 {
-	struct weft_device_process user = {.memlock_bytes = 256 << 20};
+	struct weft_device_process user = {.memlock_bytes = 256 << 20},
+	                           bounded_root = {.root = true, .memlock_bytes = 64 << 10};
 
-	tree();
-	add_device(ADDR, "vfio-pci", 12);
+	plant_begin();
+	plant_nic(ADDR, "vfio-pci", 12);
 	check_says(&root_user, &need, -ENXIO, "/vfio/12 is missing");
-	write_file("dev/vfio/noiommu-12", "");
+	plant_file("dev/vfio/noiommu-12", "");
 	check_says(&root_user, &need, 0, "");
 	check_says(&user, &need, -EACCES, "needs root");
-	write_file("dev/vfio/12", "");
+	plant_file("dev/vfio/12", "");
 	check_says(&root_user, &need, 0, "");
 	/* All of the memory is locked, and some more for the device itself. */
-	check_says(&user, &need, -ENOMEM, "ulimit -l 278528");
+	check_says(&user, &need, -ENOMEM, ": ulimit -l 278528");
+	/* root of a container, without CAP_IPC_LOCK */
+	check_says(&bounded_root, &need, -ENOMEM, ": ulimit -l 278528");
 	user.memlock_bytes = 272 << 20;
 	check_says(&user, &need, 0, "");
 	if (geteuid() != 0) {
 		char path[128];
 
-		snprintf(path, sizeof(path), "%s/dev/vfio/12", top);
+		snprintf(path, sizeof(path), "%s/vfio/12", plant_roots.dev);
 		CHECK_EQ(chmod(path, 0), 0);
 		check_says(&user, &need, -EACCES, "chown");
 	}
-	tree_end();
+	plant_end();
+}
+
+/** vfio opens a group only as a whole. */
+static void
+test_group(void)
+{
+	plant_begin();
+	plant_nic(ADDR, "vfio-pci", 12);
+	plant_file("dev/vfio/12", "");
+	plant_group(12, ADDR);
+	plant_nic("0000:03:00.1", "ixgbe", 12);
+	plant_group(12, "0000:03:00.1");
+	check_says(&root_user, &need, -EADDRINUSE,
+	           "0000:03:00.1, which is in the same IOMMU group");
+	check_says(&root_user, &need, -EADDRINUSE, ": weft-doctor bind 0000:03:00.1");
+	/* Not a NIC: its driver lets go of it. */
+	plant_file("sys/bus/pci/devices/0000:03:00.1/class", "0x0c0330\n");
+	check_says(&root_user, &need, -EADDRINUSE,
+	           "echo 0000:03:00.1 > /sys/bus/pci/devices/0000:03:00.1/driver/unbind");
+	/* A bridge stays with the kernel. */
+	plant_file("sys/bus/pci/devices/0000:03:00.1/class", "0x060400\n");
+	check_says(&root_user, &need, 0, "");
+	plant_nic("0000:03:00.2", NULL, 12);
+	plant_group(12, "0000:03:00.2");
+	plant_nic("0000:03:00.3", "vfio-pci", 12);
+	plant_group(12, "0000:03:00.3");
+	check_says(&root_user, &need, 0, "");
+	plant_end();
 }
 
 static void
@@ -304,13 +240,13 @@ test_uio(void)
 	const struct weft_device_process user = {.memlock_bytes = UINT64_MAX};
 	struct weft_device_need ordinary = need;
 
-	tree();
-	add_device(ADDR, "uio_pci_generic", -1);
+	plant_begin();
+	plant_nic(ADDR, "uio_pci_generic", -1);
 	check_says(&root_user, &need, 0, "");
 	check_says(&user, &need, -EACCES, "needs root");
 	ordinary.hugepages = false;
 	check_says(&root_user, &ordinary, -ENOTSUP, "echo 128 >");
-	tree_end();
+	plant_end();
 }
 
 static void
@@ -318,20 +254,42 @@ test_lock(void)
 {
 	int a = -1, b = -1;
 
-	tree();
-	add_device(ADDR, "uio_pci_generic", -1);
-	CHECK_EQ(weft_device_lock(&roots, "03:00.0,x=1", &a), 0);
-	CHECK_EQ(weft_device_lock(&roots, ADDR, &b), -EBUSY);
+	plant_begin();
+	plant_nic(ADDR, "uio_pci_generic", -1);
+	CHECK_EQ(weft_device_lock(&plant_roots, "03:00.0,x=1", &a), 0);
+	CHECK_EQ(weft_device_lock(&plant_roots, ADDR, &b), -EBUSY);
 	CHECK_EQ(b, -1);
 	check_says(&root_user, &need, -EBUSY, "another program of weft");
 	close(a);
 	check_says(&root_user, &need, 0, "");
 	/* The check leaves no lock behind. */
-	CHECK_EQ(weft_device_lock(&roots, ADDR, &b), 0);
+	CHECK_EQ(weft_device_lock(&plant_roots, ADDR, &b), 0);
 	close(b);
-	CHECK_EQ(weft_device_lock(&roots, "0000:09:00.0", &b), -ENOENT);
-	CHECK_EQ(weft_device_lock(&roots, "eth0", &b), -EINVAL);
-	tree_end();
+	CHECK_EQ(weft_device_lock(&plant_roots, "0000:09:00.0", &b), -ENOENT);
+	CHECK_EQ(weft_device_lock(&plant_roots, "eth0", &b), -EINVAL);
+	plant_end();
+}
+
+static void
+test_ask(void)
+{
+	int fd = -1;
+
+	plant_begin();
+	CHECK_EQ(weft_device_open(&plant_roots, ADDR, &fd), -ENOENT);
+	CHECK_EQ(weft_device_open(&plant_roots, "eth0", &fd), -EINVAL);
+	plant_nic(ADDR, "vfio-pci", 12);
+	plant_file("sys/bus/pci/devices/" ADDR "/config", "\x86\x80");
+	CHECK_EQ(weft_device_open(&plant_roots, ADDR, &fd), 0);
+	CHECK_EQ(weft_device_ask(fd), WEFT_DEVICE_ANSWERS);
+	plant_file("sys/bus/pci/devices/" ADDR "/config", "\xff\xff");
+	CHECK_EQ(weft_device_ask(fd), WEFT_DEVICE_SILENT);
+	plant_file("sys/bus/pci/devices/" ADDR "/config", "\xff");
+	CHECK_EQ(weft_device_ask(fd), WEFT_DEVICE_ANSWERS);
+	close(fd);
+	/* The file of a device that the kernel has removed fails each read. */
+	CHECK_EQ(weft_device_ask(fd), WEFT_DEVICE_REMOVED);
+	plant_end();
 }
 
 static void
@@ -340,20 +298,25 @@ misuse_check(void)
 	struct weft_device_need bad = need;
 	char why[24];
 
-	tree();
-	add_device(ADDR, NULL, 12);
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, ADDR, NULL, why, sizeof(why)), -EINVAL);
-	bad.size++;
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, ADDR, &bad, why, sizeof(why)), -EINVAL);
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, "eth0", &need, why, sizeof(why)),
+	plant_begin();
+	plant_nic(ADDR, NULL, 12);
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, ADDR, NULL, why, sizeof(why)),
 	         -EINVAL);
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, NULL, &need, why, sizeof(why)), -EINVAL);
+	bad.size++;
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, ADDR, &bad, why, sizeof(why)),
+	         -EINVAL);
+	CHECK(why[0] != '\0');
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, "eth0", &need, why, sizeof(why)),
+	         -EINVAL);
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, NULL, &need, why, sizeof(why)),
+	         -EINVAL);
 	/* A line that does not fit is cut and ended; no line is wanted at all. */
 	memset(why, 'x', sizeof(why));
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, ADDR, &need, why, sizeof(why)), -ENXIO);
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, ADDR, &need, why, sizeof(why)),
+	         -ENXIO);
 	CHECK_EQ(strlen(why), sizeof(why) - 1);
-	CHECK_EQ(weft_device_check_at(&roots, &root_user, ADDR, &need, NULL, 0), -ENXIO);
-	tree_end();
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, ADDR, &need, NULL, 0), -ENXIO);
+	plant_end();
 	CHECK_EQ(weft_device_check("eth0", &need, why, sizeof(why)), -EINVAL);
 }
 
@@ -383,7 +346,8 @@ misuse_is_pci(void)
 }
 
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"info", test_info}, {"each", test_each},
-               {"unbound", test_unbound}, {"vfio", test_vfio}, {"uio", test_uio},
-               {"lock", test_lock}, {"weft_device_check", misuse_check},
-               {"weft_device_info", misuse_info}, {"weft_device_each", misuse_each},
-               {"weft_device_is_pci", misuse_is_pci})
+               {"unbound", test_unbound}, {"vfio", test_vfio}, {"group", test_group},
+               {"uio", test_uio}, {"lock", test_lock},
+               {"a device answers, is silent, is removed", test_ask},
+               {"weft_device_check", misuse_check}, {"weft_device_info", misuse_info},
+               {"weft_device_each", misuse_each}, {"weft_device_is_pci", misuse_is_pci})

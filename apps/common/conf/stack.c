@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,19 +108,6 @@ stack_device_why(const char *dev, bool serves, bool taken)
 	return "cannot be opened (its arguments, or the folder of its socket)";
 }
 
-/* "ADDRESS: why" and "ADDRESS is why" without the address, which stands with the port's name. */
-static const char *
-stack_after_address(const char *line)
-{
-	size_t n = strcspn(line, " ");
-	char address[32];
-
-	/* A colon behind the address is part of the first word. */
-	snprintf(address, sizeof(address), "%.*s", (int)(n > 0 && line[n - 1] == ':' ? n - 1 : n),
-	         line);
-	return line[n] == ' ' && weft_device_is_pci(address) ? line + n + 1 : line;
-}
-
 /* A PCI device that was free when EAL started, and has no port all the same. */
 static const char *
 stack_pci_why(const struct conf *c, const char *dev)
@@ -134,7 +120,7 @@ stack_pci_why(const struct conf *c, const char *dev)
 	if (rc == 0 || rc == -EBUSY) /* our own EAL may have it open */
 		return "no driver of DPDK takes this device (log_level = lib.eal:debug,pmd.*:debug "
 		       "shows why)";
-	return stack_after_address(why);
+	return why;
 }
 
 /** What an mbuf takes beside the packet: headers, headroom, records. The least room of packets. */
@@ -339,21 +325,31 @@ stack_env(const struct conf *c, const struct stack_opt *opt, const char **msg)
 	return weft_env_init(&env, msg);
 }
 
-/** The port that a message of weft_env_init() is about: the message begins with its address, in
- * full. NULL: none. */
-static const struct conf_port *
-stack_env_port(const struct conf *c, const char *msg)
-{
-	for (uint32_t i = 0; i < c->nports; i++) {
-		const char *dev = c->ports[i].dev, *at;
-		char address[CONF_PATH_MAX];
+/** Whether this program has started EAL, which then holds the devices of a stack that is up. */
+static bool stack_env_up;
 
-		snprintf(address, sizeof(address), "%.*s", (int)strcspn(dev, ","), dev);
-		at = strstr(msg, address);
-		if (weft_device_is_pci(dev) && at != NULL && at - msg <= (ptrdiff_t)strlen("0000:"))
-			return &c->ports[i];
+/** Look at each PCI device before EAL does. Whether hugepages are free only EAL's start knows. */
+static int
+stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err, size_t err_size)
+{
+	const struct weft_device_need need = {.size = sizeof(need),
+	                                      .memory_mb = c->weft.memory_mb,
+	                                      .hugepages = c->weft.hugepages != CONF_HUGE_NEVER};
+	char why[CONF_ERR_MAX / 2];
+
+	for (uint32_t i = 0; !opt->check && !stack_env_up && i < c->nports; i++) {
+		const struct conf_port *p = &c->ports[i];
+		int rc;
+
+		if (!weft_device_is_pci(p->dev))
+			continue;
+		rc = weft_device_check(p->dev, &need, why, sizeof(why));
+		if (rc != 0) {
+			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev, why);
+			return rc;
+		}
 	}
-	return NULL;
+	return 0;
 }
 
 int
@@ -368,14 +364,12 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	int rc;
 
 	memset(s, 0, sizeof(*s));
+	rc = stack_check_devices(c, opt, err, err_size);
+	if (rc != 0)
+		return rc;
 	rc = stack_env(c, opt, &msg);
 	if (rc != 0 && rc != -EALREADY) {
-		const struct conf_port *p = msg != NULL ? stack_env_port(c, msg) : NULL;
-
-		if (p != NULL)
-			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
-			         stack_after_address(msg));
-		else if (msg != NULL)
+		if (msg != NULL)
 			snprintf(err, err_size, "%s", msg);
 		else
 			snprintf(err, err_size, "cannot start: %s (memory_mb = %u)", strerror(-rc),
@@ -383,6 +377,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 		return rc;
 	}
 	s->env = rc == 0;
+	stack_env_up = true;
 	if (opt->ctx != NULL)
 		ca = *opt->ctx;
 	tcp = c->tcp;
@@ -411,8 +406,10 @@ stack_down(struct stack *s)
 {
 	if (s->ctx != NULL)
 		weft_ctx_destroy(s->ctx);
-	if (s->env)
+	if (s->env) {
 		weft_env_fini();
+		stack_env_up = false;
+	}
 	memset(s, 0, sizeof(*s));
 }
 

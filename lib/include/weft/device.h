@@ -66,13 +66,15 @@ struct weft_device_need {
 
 /**
  * Whether this process could open a device for DPDK now. If not, `why` gets one line without a line
- * feed: what is wrong, and the command that mends it. At most `why_size` octets are written,
- * the terminating zero included.
+ * feed: what is wrong, and the command that mends it. The line does not begin with the device: the
+ * caller names it ("port p0 (0000:3b:00.0): it has no driver: ..."). After 0 it is empty. At most
+ * `why_size` octets are written, the terminating zero included.
  *
  * 0, or -EINVAL (no PCI address, or an attribute), -ENODEV (no such device), -ENXIO (no driver is
- * bound), -EADDRINUSE (a network driver of the kernel holds it), -EBUSY (another process uses it),
- * -EACCES (permissions), -ENOMEM (the limit on locked memory), -ENOTSUP (no hugepages where the
- * driver needs physical addresses).
+ * bound), -EADDRINUSE (a driver of the kernel holds it, or a part of its IOMMU group), -EBUSY
+ * (another process uses it), -EACCES (permissions), -ENOMEM (the limit on locked memory, which
+ * CAP_IPC_LOCK lifts), -ENOTSUP (no hugepages where the driver needs physical addresses), or
+ * another -errno of opening the group of vfio.
  *
  * 0 is no promise: the state may change, and drivers have requirements of their own.
  */
