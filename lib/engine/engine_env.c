@@ -150,6 +150,28 @@ env_unlock(void)
 		close(env_locks[--env_nlocks]);
 }
 
+/** Refuse a list that names one device twice, in whatever notation: the second lock would fail as
+ * if another program had the first. Items that are no PCI device are passed over. */
+static int
+env_devices_differ(const char *const *devices)
+{
+	char address[16], other[16];
+
+	for (unsigned int i = 0; devices != NULL && devices[i] != NULL; i++) {
+		if (weft_device_address(devices[i], address) < 0)
+			continue;
+		for (unsigned int j = 0; j < i; j++) {
+			if (weft_device_address(devices[j], other) < 0 ||
+			    strcmp(address, other) != 0)
+				continue;
+			snprintf(env_msg, sizeof(env_msg), "%s: the program names it twice",
+			         address);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 /** Look at each device and lock it, before EAL touches it. env_msg says why one cannot be had. */
 static int
 env_devices(const struct weft_env_attr *a, bool huge)
@@ -282,7 +304,9 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		a.memory_mb = ENV_DEFAULT_MEMORY_MB;
 	huge = !a.no_huge && env_hugepages(a.memory_mb);
 	env_msg[0] = '\0';
-	rc = env_devices(&a, huge);
+	rc = env_devices_differ(a.devices);
+	if (rc == 0)
+		rc = env_devices(&a, huge);
 	if (rc < 0)
 		goto out;
 	rc = env_args(&a, huge);

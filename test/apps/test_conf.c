@@ -391,6 +391,7 @@ test_values(void)
 }
 
 #define PORT1 "[port p1]\ndev = net_null1\naddress = 10.0.1.1/24\n"
+#define NIC0  "[port p0]\ndev = 0000:3b:00.0\naddress = 10.0.0.1/24\n"
 
 static void
 test_whole(void)
@@ -399,6 +400,12 @@ test_whole(void)
 	        {PORT "[port p1]\ndev = y\naddress = 10.0.0.1/16\n",
 	         "t.ini:4: [port p1] address: the same as that of [port p0]; give each port its "
 	         "own"},
+	        {NIC0 "[port p1]\ndev = 3b:00.0\naddress = 10.0.1.1/24\n",
+	         "t.ini:5: [port p1] dev: device 0000:3b:00.0 belongs to [port p0]; give each port "
+	         "its own"},
+	        {NIC0 "[port p1]\ndev = 0000:3B:00.0,x=1\naddress = 10.0.1.1/24\n",
+	         "t.ini:5: [port p1] dev: device 0000:3b:00.0 belongs to [port p0]; give each port "
+	         "its own"},
 	        {PORT "[worker w]\nports = p7\n",
 	         "t.ini:5: [worker w] ports: no [port p7]; name ports of this file"},
 	        {PORT PORT1 "[worker w]\nports = p0\n",
@@ -419,6 +426,11 @@ test_whole(void)
 	CHECK_BAD(t);
 	CHECK_MSG(load(PORT PORT1) == 0, "%s", err);
 	CHECK_EQ(conf.workers[0].nports, 2);
+	/* A function, a bus and a domain of other numbers are other devices. */
+	CHECK_MSG(load(NIC0 "[port p1]\ndev = 3b:00.1\naddress = 10.0.1.1/24\n"
+	                    "[port p2]\ndev = 3c:00.0\naddress = 10.0.2.1/24\n"
+	                    "[port p3]\ndev = 0001:3b:00.0\naddress = 10.0.3.1/24\n") == 0,
+	          "%s", err);
 	CHECK_MSG(load(PORT PORT1 "[worker w]\nlcore = 0\n") == 0, "%s", err);
 	CHECK_EQ(conf.workers[0].nports, 2);
 	/* Shared ports. */

@@ -105,6 +105,12 @@ def test_port_that_cannot_be_opened():
     assert not os.path.exists(path("o.exp")), "an export was made although the port failed"
 
 
+def test_one_device_for_two_ports():
+    nic = PORT.format(dev="0000:3b:00.0")
+    target("tw.ini", nic + "[port p1]\ndev = 3B:00.0\naddress = 10.0.1.1/24\n", "tw.ini:5", "[port p1]", "[port p0]",
+           "0000:3b:00.0")
+
+
 def test_not_enough_memory():
     target("m.ini", "[weft]\nmemory_mb = 64\n" + PORT.format(dev=dev()) + "mbufs = 1000000\n" +
            f"[export e]\npath = {path('m.exp')}\nsize = 4M\n", "memory", "p0")

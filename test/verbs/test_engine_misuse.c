@@ -20,8 +20,13 @@ nothing(void *arg)
 static void
 test_weft_env_init(void)
 {
-	struct weft_env_attr ea = {.size = sizeof(ea)};
+	const char *const twice[] = {"0000:3b:00.0", "net_null0", "3B:00.0,x=1", NULL};
+	struct weft_env_attr ea = {.size = sizeof(ea), .devices = twice};
+	const char *msg = NULL;
 
+	CHECK_EQ(weft_env_init(&ea, &msg), -EINVAL);
+	CHECK_STR(msg, "0000:3b:00.0: the program names it twice");
+	ea.devices = NULL;
 	test_eal_init();
 	BAD_ATTR(weft_env_attr, ea, weft_env_init(a, NULL));
 	CHECK_EQ(weft_env_init(NULL, NULL), -EALREADY);

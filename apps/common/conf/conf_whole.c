@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The rules that span several sections, and the workers that a file leaves out. */
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include <weft/device.h>
 
 #include "addr.h"
 #include "conf_key.h"
@@ -33,20 +36,34 @@ whole_fail(const struct whole *h, int line, const char *fmt, ...)
 	return -EINVAL;
 }
 
+/** The name of the device in a device string, without arguments. A PCI address, which may be
+ * written in several ways, has its domain and small letters: "3B:00.0" is "0000:3b:00.0". */
+static void
+whole_device_name(const char *dev, char *name, size_t size)
+{
+	const bool pci = weft_device_is_pci(dev);
+
+	snprintf(name, size, "%s%.*s", pci && dev[2] == ':' ? "0000:" : "", (int)strcspn(dev, ","),
+	         dev);
+	for (char *p = name; pci && *p != '\0'; p++)
+		*p = (char)tolower((unsigned char)*p);
+}
+
 /** Two ports on one device, or two net_memif of one role on one socket and id: DPDK would give both
  * sections the same port, or abort. */
 static int
 whole_check_devices(const struct whole *h, const struct conf_port *a, const struct conf_port *b)
 {
-	size_t n = strcspn(a->dev, ",");
-	char sock[2][CONF_PATH_MAX];
+	char name[2][CONF_PATH_MAX], sock[2][CONF_PATH_MAX];
 	bool abstract[2];
 
-	if (strcspn(b->dev, ",") == n && memcmp(a->dev, b->dev, n) == 0)
+	whole_device_name(a->dev, name[0], sizeof(name[0]));
+	whole_device_name(b->dev, name[1], sizeof(name[1]));
+	if (strcmp(name[0], name[1]) == 0)
 		return whole_fail(
 		        h, a->dev_line,
-		        "[port %s] dev: device %.*s belongs to [port %s]; give each port its own",
-		        a->name, (int)n, a->dev, b->name);
+		        "[port %s] dev: device %s belongs to [port %s]; give each port its own",
+		        a->name, name[0], b->name);
 	if (conf_memif_socket(a->dev, sock[0], sizeof(sock[0]), &abstract[0]) != 0 ||
 	    conf_memif_socket(b->dev, sock[1], sizeof(sock[1]), &abstract[1]) != 0 ||
 	    abstract[0] != abstract[1] || strcmp(sock[0], sock[1]) != 0)

@@ -68,8 +68,8 @@ struct weft_env_attr {
  * error this call returns; *msg is the device's address and its line), and is locked against other
  * programs of weft until weft_env_fini().
  *
- * Returns 0, -EALREADY (EAL is initialised, which is fine), -ENOMEM, -ENODEV, the errors of
- * weft_device_check(), and those of EAL.
+ * Returns 0, -EALREADY (EAL is initialised, which is fine), -EINVAL (an attribute, or `devices`
+ * names one device twice), -ENOMEM, -ENODEV, the errors of weft_device_check(), and those of EAL.
  */
 int weft_env_init(const struct weft_env_attr *attr, const char **msg);
 void weft_env_fini(void);
