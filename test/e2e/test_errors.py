@@ -442,7 +442,7 @@ def test_fifos():
     sock = path("ff.sock")
     client = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24"]
     for prog, args in (("weft-target", []), ("weft-cp", ["weft://10.0.0.1/x", path("ff.out")]), ("weft-perf", ["write", "10.0.0.1"]),
-                       ("weft-ping", ["-c", "-a", "10.0.0.1"]), ("weft-console", [])):
+                       ("weft-ping", ["-c", "-a", "10.0.0.1"]), ("weft-console", []), ("weft-doctor", [])):
         name = "--config" if prog == "weft-ping" else "-c"
         p = subprocess.run([app(prog), name, f, *args], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
         assert p.returncode == 1 and f"{f}: is not a regular file (a FIFO)" in p.stderr, (prog, p)
@@ -500,7 +500,7 @@ def test_missing_source():
 def test_usage():
     for prog, args in (("weft-cp", ["a"]), ("weft-cp", ["a", "b"]),
                        ("weft-cp", ["weft://1.2.3.4/x", "weft://1.2.3.4/y"]),
-                       ("weft-target", []), ("weft-perf", ["nonsense", "1.2.3.4"]),
+                       ("weft-target", []), ("weft-perf", ["nonsense", "1.2.3.4"]), ("weft-doctor", ["nonsense"]),
                        ("weft-console", ["--no-such-option"])):
         rc, out, err = run([app(prog), *args])
         assert rc == 2, (prog, args, rc, err)
@@ -509,7 +509,7 @@ def test_usage():
 
 def test_options():
     """An unknown option, or one without its value: each program reports it in one line of its own that helps."""
-    for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console"):
+    for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console", "weft-doctor"):
         for args, why in ((["--no-such-option"], "--no-such-option: unknown option"), (["--no-such=5"], "--no-such: unknown option"),
                           (["-Z"], "-Z: unknown option"), (["--help=1"], "--help takes no value"), (["--config"], "--config needs a value"),
                           (["--ver", "-Zh"], None)):

@@ -13,7 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "guest"))
 from guest import Machine, Qmp, TcpShell, check, die_with_us, pack, sh, tap  # noqa: E402
 
 RECIPE = os.path.join(HERE, "recipe")
-PROGRAMS = ("apps/target/weft-target", "apps/cp/weft-cp", "apps/ping/weft-ping", "apps/perf/weft-perf", "test/nic/tel_ask")
+PROGRAMS = ("apps/target/weft-target", "apps/cp/weft-cp", "apps/ping/weft-ping", "apps/perf/weft-perf", "apps/doctor/weft-doctor",
+            "test/nic/tel_ask")
 DRIVERS = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio", "net_e1000", "net_vmxnet3")
 CONTROL, CONTROL_PORT = "10.99.0.2", 7777
 FIRST_SLOT = 3  # of the root bus

@@ -303,15 +303,15 @@ def no_driver(rig, nic):
     rig.guest.bind("none", nic.address)
     line = says(rig, nic, nic.address, "has no driver")
     check(rig.guest.iommu or "no IOMMU" in line, line)
-    rig.guest.good(remedy(line, r"(modprobe [\w-]+; dpdk-devbind.py -b \S+ \S+)"))
+    rig.guest.good(remedy(line, r"(weft-doctor bind \S+)"))
     starts(rig, nic)
 
 
 def kernels_interface(rig, nic):
     rig.guest.run("/etc/init insert kernel")
     rig.guest.bind(nic.model, nic.address)
-    line = says(rig, nic, nic.address, "kernel's interface eth", f"driver {nic.model}")
-    rig.guest.good(remedy(line, r"(ip link set .*; dpdk-devbind.py -b \S+ \S+)"))
+    line = says(rig, nic, nic.address, "as interface eth", f"driver {nic.model}")
+    rig.guest.good(remedy(line, r"(weft-doctor bind \S+)"))
     starts(rig, nic)
 
 
@@ -319,6 +319,33 @@ def kernels_driver(rig, nic):
     """Not a NIC at all: the port in front of one."""
     bridge = rig.guest.good(f"basename $(dirname $(readlink -f /sys/bus/pci/devices/{nic.address}))")
     says(rig, nic, bridge, "is no network device", device=bridge)
+
+
+def bound_and_back(rig, nic):
+    """weft-doctor: taken from the kernel, used, given back; refused with a default route and while in use."""
+    rig.guest.run("/etc/init insert kernel")
+    rig.guest.bind(nic.model, nic.address)
+    ifname = rig.guest.good(f"ls /sys/bus/pci/devices/{nic.address}/net").strip()
+    rig.guest.good(f"ip addr add 10.97.0.1/24 dev {ifname}; ip link set {ifname} up; ip route add default via 10.97.0.2 dev {ifname}")
+    rc, said = rig.guest.run(f"weft-doctor bind {nic.address}")
+    check(rc == 1 and f"the default route uses its interface {ifname}" in said, f"{rc}: {said}")
+    conf = rig.guest_ini(nic)
+    rc, said = rig.guest.run(f"weft-doctor -c {conf}")
+    check(rc == 1 and f"STOP  {nic.address} (port p0): the machine needs it" in said, f"{rc}: {said}")
+    rig.guest.good(f"ip route del default dev {ifname}")
+    rc, said = rig.guest.run(f"weft-doctor -c {conf}")
+    check(rc == 1 and f"as interface {ifname}" in said, f"{rc}: {said}")
+    rig.guest.good(remedy(said, r"(weft-doctor bind \S+)"))
+    out = rig.guest.good(f"weft-doctor -c {conf}")
+    check(f"ok    {nic.address} (port p0): ready" in out and "ok    hugepages" in out, out)
+    with rig.target(nic):
+        rig.push_pull(nic, 4)
+        rc, said = rig.guest.run(f"weft-doctor restore {nic.address}", 10)
+        check(rc == 1 and "another program of weft uses it" in said, f"{rc}: {said}")
+    rig.guest.good(f"weft-doctor restore {nic.address}")
+    driver = rig.guest.good(f"basename $(readlink /sys/bus/pci/devices/{nic.address}/driver)").strip()
+    check(driver == nic.model and ifname in rig.guest.good(f"ls /sys/bus/pci/devices/{nic.address}/net"), driver)
+    rig.guest.good(f"weft-doctor bind {nic.address}")
 
 
 def not_for_dpdk(rig, nic):
@@ -370,7 +397,8 @@ def with_iommu(short):
     cases = [(f"{m}: {name}", fn, nic, "")
              for m, nic in every.items() for name, fn in (EVERY[:2] if short else EVERY)]
     if short:
-        return list(every.values()), cases
+        spare = Nic("e1000e")
+        return [*every.values(), spare], cases + [("vfio: weft-doctor binds and restores", bound_and_back, spare, "")]
     two, four = (Nic("virtio-net-pci", options=f",mq=on,vectors={2 * n + 2},rss=on,hash=on", queues=n) for n in (2, 4))
     far = Nic("e1000e", port=True)
     far.other = e1000e = every["e1000e"]
@@ -385,6 +413,7 @@ def with_iommu(short):
               ("vfio, message: no such device", no_device, e1000e, ""),
               ("vfio, message: no driver", no_driver, every["e1000"], ""),
               ("vfio, message: the kernel's interface", kernels_interface, e1000e, ""),
+              ("vfio: weft-doctor binds and restores", bound_and_back, e1000e, ""),
               ("vfio, message: another driver of the kernel", kernels_driver, far, ""),
               ("vfio, message: no driver of DPDK", not_for_dpdk, other, ""),
               ("vfio, message: the group is missing", group_missing, e1000e, ""),
@@ -400,6 +429,7 @@ def without_iommu():
     virtio, e1000e = nics[0], nics[1]
     cases += [("uio: a second program is refused", second, e1000e, ""),
               ("uio, message: no driver, no IOMMU", no_driver, virtio, ""),
+              ("uio: weft-doctor binds and restores", bound_and_back, e1000e, ""),
               ("uio, message: an ordinary user", uio_needs_root, e1000e, ""),
               ("uio, message: no hugepages", uio_needs_hugepages, e1000e, "")]
     return nics, cases

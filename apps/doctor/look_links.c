@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Interfaces of the kernel that carry a port: link, MTU, rights for their sockets. */
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+
+/** How the port reaches an interface of the kernel. */
+struct link_use {
+	const char *driver; /* what the device's name begins with */
+	const char *key;    /* of the argument that names the interface; NULL: there is none */
+	unsigned int cap;   /* the capability that its sockets need */
+	const char *cap_name;
+};
+
+static const struct link_use link_uses[] = {
+        {"net_af_packet", "iface", CAP_NET_RAW, "cap_net_raw"},
+        {"net_af_xdp", "iface", CAP_NET_RAW, "cap_net_raw,cap_net_admin,cap_sys_admin"},
+        {"net_tap", NULL, CAP_NET_ADMIN, "cap_net_admin"},
+};
+
+static void
+link_rights(struct doctor *d, const struct link_use *u, const char *subject)
+{
+	struct doctor_finding *f;
+
+	if (d->as.root || (weft_machine_caps(d->at) >> u->cap & 1) != 0)
+		return;
+	f = doctor_add(d, DOCTOR_STOP, "rights", subject);
+	doctor_what(f, "%s needs the capability %s, which this user has not", u->driver,
+	            u->cap_name);
+	doctor_mend(f, "run as root, or: setcap %s+ep $(command -v weft-target)", u->cap_name);
+}
+
+/** Whether an interface is up and has a link. */
+static void
+link_state(struct doctor *d, const char *ifname, const struct weft_machine_link *l,
+           const char *subject)
+{
+	struct doctor_finding *f;
+	char speed[32] = "";
+
+	if (!l->up) {
+		f = doctor_add(d, DOCTOR_STOP, "link", subject);
+		doctor_what(f, "the interface %s is down", ifname);
+		doctor_mend(f, "ip link set dev %s up", ifname);
+		return;
+	}
+	if (!l->carrier) {
+		f = doctor_add(d, DOCTOR_STOP, "link", subject);
+		doctor_what(f, "the interface %s has no link", ifname);
+		doctor_mend(f, "ethtool %s, and look at its cable and at the other end", ifname);
+		return;
+	}
+	f = doctor_add(d, DOCTOR_OK, "link", subject);
+	if (l->speed_mbps != 0)
+		snprintf(speed, sizeof(speed), ", %u Mbit/s", l->speed_mbps);
+	doctor_what(f, "the interface %s has a link%s, MTU %u", ifname, speed, l->mtu_bytes);
+}
+
+/** An interface that stays the kernel's, and carries the port's frames as it is. */
+static void
+link_of_socket(struct doctor *d, const struct conf_port *p, const char *ifname, const char *subject)
+{
+	struct weft_machine_link l;
+	struct doctor_finding *f;
+
+	if (weft_machine_link(d->at, ifname, &l) != 0) {
+		f = doctor_add(d, DOCTOR_STOP, "link", subject);
+		doctor_what(f, "there is no interface %s", ifname);
+		doctor_mend(f, "ip -brief link shows those that are; name one in [port %s]",
+		            p->name);
+		return;
+	}
+	if (l.mtu_bytes < p->mtu_bytes) {
+		f = doctor_add(d, DOCTOR_STOP, "mtu", subject);
+		doctor_what(f, "the MTU of %s is %u, and the port's is %u: large packets are lost",
+		            ifname, l.mtu_bytes, p->mtu_bytes);
+		doctor_mend(f, "ip link set dev %s mtu %u", ifname, p->mtu_bytes);
+	}
+	link_state(d, ifname, &l, subject);
+}
+
+/** A NIC of which the kernel has an interface. DPDK sets the MTU of a NIC itself. */
+static void
+link_of_nic(struct doctor *d, const struct doctor_nic *n, const char *subject)
+{
+	struct weft_machine_link l;
+	struct doctor_finding *f;
+
+	if (weft_machine_link(d->at, n->info.ifname, &l) != 0)
+		return;
+	if (n->port != NULL && n->info.binding == WEFT_DEVICE_BIFURCATED) {
+		link_state(d, n->info.ifname, &l, subject);
+		return;
+	}
+	/* Of an interface that is down the kernel does not know. */
+	if (!l.up || l.carrier)
+		return;
+	f = doctor_add(d, DOCTOR_NOTE, "link", subject);
+	doctor_what(f, "its interface %s has no link", n->info.ifname);
+	doctor_mend(f, "ethtool %s, and look at its cable and at the other end", n->info.ifname);
+}
+
+void
+look_links(struct doctor *d)
+{
+	char subject[96], ifname[16];
+
+	for (unsigned int i = 0; i < d->nnics; i++) {
+		doctor_nic_subject(&d->nics[i], subject, sizeof(subject));
+		link_of_nic(d, &d->nics[i], subject);
+	}
+	for (uint32_t i = 0; i < d->conf.nports; i++) {
+		const struct conf_port *p = &d->conf.ports[i];
+
+		snprintf(subject, sizeof(subject), "port %s", p->name);
+		for (size_t u = 0; u < sizeof(link_uses) / sizeof(link_uses[0]); u++) {
+			if (strncmp(p->dev, link_uses[u].driver, strlen(link_uses[u].driver)) != 0)
+				continue;
+			link_rights(d, &link_uses[u], subject);
+			if (link_uses[u].key != NULL &&
+			    conf_dev_arg(p->dev, link_uses[u].key, ifname, sizeof(ifname)) == 0)
+				link_of_socket(d, p, ifname, subject);
+		}
+	}
+}
