@@ -34,10 +34,14 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
 		               " bad, %" PRIu64 " dropped, %" PRIu64 " missed\n"
 		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n",
-		               weft_port_name(p), st.link_up ? "up" : "down", st.mtu_bytes,
-		               st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4], st.mac[5],
-		               st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad, st.rx_dropped,
-		               st.rx_missed, st.tx_packets, st.tx_bytes, st.tx_dropped);
+		               weft_port_name(p),
+		               st.removed   ? "removed"
+		               : st.link_up ? "up"
+		                            : "down",
+		               st.mtu_bytes, st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4],
+		               st.mac[5], st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad,
+		               st.rx_dropped, st.rx_missed, st.tx_packets, st.tx_bytes,
+		               st.tx_dropped);
 	}
 }
 

@@ -163,6 +163,9 @@ cp_fail_conn(struct cp_session *s, int rc, const char *consequence)
 	if (rc == -ENETDOWN)
 		return cp_fail(s, rc, "%s: the target is gone (the link is down)%s", s->where,
 		               consequence);
+	if (s->status == -ENODEV)
+		return cp_fail(s, rc, "%s: the connection is lost: the port's device was removed%s",
+		               s->where, consequence);
 	return cp_fail(s, rc, "%s: the target closed the connection%s%s%s", s->where,
 	               s->status != 0 ? ": " : "", s->status != 0 ? strerror(-s->status) : "",
 	               consequence);

@@ -447,7 +447,8 @@ main(int argc, char **argv)
 		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&to, addr_len(&to),
 		                     &a.medium, a.once, &stop);
 		if (rc != 0)
-			ui_msg("cannot serve: %s", strerror(-rc));
+			ui_msg("cannot serve: %s",
+			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 	} else {
 		njobs = plan(&a, jobs);
 		if (!a.json)

@@ -301,6 +301,8 @@ client_why(struct client *c, int rc, char *why, size_t size)
 	if (c->terminated)
 		add(why, size, "%s ended the connection: %s", c->term.ours ? "we" : "the server",
 		    weft_terminate_str(&c->term, text, sizeof(text)));
+	else if (c->status == -ENODEV)
+		add(why, size, "the port's device was removed");
 	else if (c->gone)
 		add(why, size, "the server closed the connection%s%s", c->status != 0 ? ": " : "",
 		    c->status != 0 ? strerror(-c->status) : "");

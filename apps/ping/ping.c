@@ -261,7 +261,8 @@ main(int argc, char **argv)
 	if (a.opt.server) {
 		rc = ping_server_run(st.ctx, st.workers[0], &a.opt, &res);
 		if (rc != 0)
-			snprintf(why, sizeof(why), "cannot listen: %s", strerror(-rc));
+			snprintf(why, sizeof(why), "%s%s", rc == -ENODEV ? "" : "cannot listen: ",
+			         rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 	} else {
 		rc = ping_client_run(st.ctx, st.workers[0], &a.opt, &res, why, sizeof(why));
 	}

@@ -464,6 +464,8 @@ ping_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct ping_o
 		server_sweep(&s);
 		if (!opt->persistent && s.taken && LIST_EMPTY(&s.sessions))
 			break;
+		if (weft_port_removed(weft_port_get(ctx, 0)))
+			rc = -ENODEV;
 	}
 	if (s.listener != NULL)
 		weft_unlisten(s.listener);

@@ -42,8 +42,8 @@ usage(void)
 	      "      --version       print the version\n"
 	      "  -h, --help          print this text\n"
 	      "\n"
-	      "Exit status: 0 ended by a signal; 1 an error, which one line describes; 2 a\n"
-	      "wrong command line.\n",
+	      "Exit status: 0 ended by a signal; 1 an error, which one line describes, or the\n"
+	      "devices of all ports were removed; 2 a wrong command line.\n",
 	      stdout);
 }
 
@@ -155,7 +155,7 @@ target_down(struct target *t)
 	stack_down(&t->stack);
 }
 
-/** Wait for a signal; check the files meanwhile. */
+/** Wait for a signal; check the files meanwhile. 0: no port is left. */
 static int
 next_signal(struct target *t, const sigset_t *set)
 {
@@ -170,6 +170,8 @@ next_signal(struct target *t, const sigset_t *set)
 			target_watch_told(t);
 			continue;
 		}
+		if (stack_cut_off(&t->stack))
+			return 0;
 		target_watch(t);
 		target_tickets_look(t);
 		target_quota_look(t);
@@ -278,9 +280,11 @@ main(int argc, char **argv)
 	while ((sig = next_signal(t, &set)) == SIGHUP)
 		target_reload(t);
 	target_tel_end();
-	ui_msg("ending: %s", sig == SIGINT ? "SIGINT" : "SIGTERM");
+	ui_msg("ending: %s", sig == 0        ? "no port is left, because every device was removed"
+	                     : sig == SIGINT ? "SIGINT"
+	                                     : "SIGTERM");
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);
 	target_down(t);
-	return 0;
+	return sig == 0 ? 1 : 0;
 }

@@ -103,10 +103,14 @@ cm_connect_try(struct cm_connect *cr)
 {
 	struct weft_vworker *vw = cr->qp->vw;
 	struct weft_cm_conn *c = cr->qp->conn;
+	struct weft_netif *nif = cm_route(vw, &cr->dst);
 	int rc;
 
-	rc = weft_tcp_connect(vw->cm->tcp, cm_route(vw, &cr->dst), &cr->dst, cr->dst_port,
-	                      &cm_tcp_ops, cr->qp, &c->tcp);
+	/* Its port may have been removed since weft_connect(). */
+	if (nif == NULL)
+		return -ENETUNREACH;
+	rc = weft_tcp_connect(vw->cm->tcp, nif, &cr->dst, cr->dst_port, &cm_tcp_ops, cr->qp,
+	                      &c->tcp);
 	if (rc < 0) {
 		c->tcp = NULL;
 		return rc;

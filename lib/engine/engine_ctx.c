@@ -10,6 +10,7 @@
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
 #include "weft_netif_group.h"
+#include "weft_netif_removal.h"
 #include "weft_netif_stats.h"
 #include "weft_stat.h"
 
@@ -119,6 +120,8 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	if (WEFT_HANDLE_CLAIM(ctx, CTX) < 0)
 		return;
 	n = weft_vctx_nworkers(&ctx->v);
+	TAILQ_FOREACH (port, &ctx->ports, link)
+		weft_netif_port_unwatch(&port->dev);
 	if (ctx->observer->ends != NULL)
 		ctx->observer->ends(ctx);
 	if (ctx->observer->port_ends != NULL)
@@ -141,6 +144,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		TAILQ_REMOVE(&ctx->ports, port, link);
 		weft_netif_group_destroy(port->group);
 		weft_netif_port_close(&port->dev);
+		pthread_mutex_destroy(&port->lock);
 		weft_handle_end(&port->h, WEFT_KIND(PORT));
 		weft_handle_free(&port->h, sizeof(port->h));
 	}
@@ -252,10 +256,15 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	}
 	port->queues = pa.queues;
 	rc = weft_netif_port_open(&pa, &port->dev);
-	if (rc == 0 && port->queues > 1) {
-		rc = port_make_group(port);
-		if (rc < 0)
+	if (rc == 0) {
+		if (port->queues > 1)
+			rc = port_make_group(port);
+		if (rc == 0)
+			rc = weft_engine_port_watch(port);
+		if (rc < 0) {
+			weft_netif_group_destroy(port->group);
 			weft_netif_port_close(&port->dev);
+		}
 	}
 	if (rc < 0) {
 		free(port);
@@ -302,6 +311,7 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	st->rss = port->dev.rss;
 	st->rx_missed = weft_netif_port_missed(&port->dev);
 	st->link_up = weft_netif_port_link(&port->dev);
+	st->removed = weft_port_removed(port);
 	st->mtu_bytes = port->dev.mtu_bytes;
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
 	st->numa_node = port->dev.socket;

@@ -19,6 +19,7 @@
 
 #include "engine_priv.h"
 #include "weft_device.h"
+#include "weft_netif_removal.h"
 
 #define ENV_DEFAULT_MEMORY_MB 256
 #define ENV_MAX_ARGS          64
@@ -351,7 +352,8 @@ weft_env_fini(void)
 	if (env_state != ENV_OURS)
 		return;
 	env_state = ENV_OVER;
-	(void)rte_eal_cleanup();
+	if (!weft_netif_port_abandoned())
+		(void)rte_eal_cleanup();
 	env_unlock();
 }
 

@@ -17,6 +17,14 @@ WEFT_LOG_DECLARE(engine);
 
 #define ENGINE_NAME_LEN 32
 
+/** A worker's part of a port, for the case that the port's device is removed. */
+struct engine_part {
+	struct weft_work_item work;
+	struct weft_port *port;
+	struct weft_worker *w;
+	struct weft_netif *nif;
+};
+
 struct weft_port {
 	struct weft_handle h;
 	TAILQ_ENTRY(weft_port) link;
@@ -30,6 +38,11 @@ struct weft_port {
 	struct weft_netif_group *group; /**< NULL: one worker uses the port */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< one of each worker that has the port */
+	/** of nnif, and of the removal of the device; not taken by polling threads */
+	pthread_mutex_t lock;
+	_Atomic uint32_t removed;                  /**< the device was removed */
+	_Atomic uint32_t holders;                  /**< since then: workers that still use it */
+	struct engine_part part[WEFT_MAX_WORKERS]; /**< of each in `nif` */
 };
 
 struct weft_ctx {
@@ -88,6 +101,8 @@ void weft_engine_worker_known(struct weft_worker *w);
 void weft_engine_worker_forget(struct weft_worker *w);
 /** Make the calling thread the owner of w, which polls it. */
 void weft_engine_adopt(struct weft_worker *w);
+/** Watch the device of a port that was opened. -ENOMEM, -ENODEV. */
+int weft_engine_port_watch(struct weft_port *port);
 /** Teardown of a stopped worker, step 1: finish its jobs and tasks, and destroy its TCP. */
 void weft_engine_worker_drain(struct weft_worker *w);
 /** Step 2: destroy its interfaces that are member group_index of their groups. */

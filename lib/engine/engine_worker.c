@@ -166,6 +166,16 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 	return rc;
 }
 
+/** Whether the worker has a queue of the port, or can get none. The port's lock is held. */
+static bool
+worker_has_port(const struct weft_worker *w, const struct weft_port *port)
+{
+	for (unsigned int i = 0; i < port->nnif; i++)
+		if (port->part[i].w == w)
+			return true;
+	return port->nnif == port->queues || w->polls > 0;
+}
+
 int
 weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 {
@@ -195,21 +205,23 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .vlan_id = port->vlan_id,
 	        .mtu_bytes = port->dev.mtu_bytes,
 	};
-	i = port->nnif;
 	if (port->ctx != w->ctx)
 		return -EINVAL;
-	if (i == port->queues || w->polls > 0)
-		return -EBUSY;
-	for (unsigned int k = 0; k < w->cm.nnif; k++)
-		for (unsigned int other = 0; other < i; other++)
-			if (w->cm.nif[k] == port->nif[other])
-				return -EBUSY;
-	na.group = port->group;
-	na.group_index = i;
-	na.queue_id = port->dev.rx_queues > 1 || port->dev.tx_queues > 1 ? (uint16_t)i : 0;
-	rc = weft_engine_add_netif(w, &na);
-	if (rc == 0)
-		port->nif[port->nnif++] = w->cm.nif[w->cm.nnif - 1];
+	pthread_mutex_lock(&port->lock);
+	i = port->nnif;
+	rc = weft_port_removed(port) ? -ENODEV : worker_has_port(w, port) ? -EBUSY : 0;
+	if (rc == 0) {
+		na.group = port->group;
+		na.group_index = i;
+		na.queue_id = port->dev.rx_queues > 1 || port->dev.tx_queues > 1 ? (uint16_t)i : 0;
+		rc = weft_engine_add_netif(w, &na);
+	}
+	if (rc == 0) {
+		port->nif[i] = w->cm.nif[w->cm.nnif - 1];
+		port->part[i] = (struct engine_part){.port = port, .w = w, .nif = port->nif[i]};
+		port->nnif++;
+	}
+	pthread_mutex_unlock(&port->lock);
 	return rc;
 }
 

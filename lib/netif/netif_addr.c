@@ -216,6 +216,8 @@ addr_reaches4(const struct weft_netif *nif, uint32_t dst, bool via_gw)
 bool
 weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst, bool via_gw)
 {
+	if (nif->stats.dev_removed)
+		return false;
 	if (weft_ip_is_v4(dst))
 		return addr_reaches4(nif, weft_ip_v4(dst), via_gw);
 	if (!netif_ip6_is_host(dst) || addr6_for(nif, dst) == NULL || weft_netif_is_local(nif, dst))

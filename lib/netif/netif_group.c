@@ -376,6 +376,15 @@ netif_group_leave(struct weft_netif *nif)
 }
 
 void
+netif_group_set_dev(struct weft_netif *nif, const struct weft_netif_dev *dev, void *dev_arg)
+{
+	struct group_member *me = &nif->attr.group->member[nif->attr.group_index];
+
+	me->dev = dev;
+	me->dev_arg = dev_arg;
+}
+
+void
 netif_group_set_link(struct weft_netif *nif, bool up)
 {
 	atomic_store_explicit(&nif->attr.group->link_down, !up, memory_order_relaxed);

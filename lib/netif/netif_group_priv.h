@@ -32,6 +32,8 @@ struct steer_flow {
 	uint8_t buf[STEER_READ_BYTES];
 };
 
+struct weft_netif_dev;
+
 /** Constant after creation. All members read it. */
 struct netif_steer {
 	unsigned int members;
@@ -110,6 +112,8 @@ netif_steer_member(const struct netif_steer *s, uint32_t hash)
 int netif_group_join(struct weft_netif *nif);
 /** Sends what is queued, then leaves the group. No member may be polling. Member 0 leaves last. */
 void netif_group_leave(struct weft_netif *nif);
+/** Exchanges the device below the member; its thread. */
+void netif_group_set_dev(struct weft_netif *nif, const struct weft_netif_dev *dev, void *dev_arg);
 /** Stores the link state that member 0 has seen. Other members' threads read it. */
 void netif_group_set_link(struct weft_netif *nif, bool up);
 bool netif_group_link(const struct weft_netif *nif);

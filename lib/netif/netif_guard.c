@@ -23,14 +23,9 @@
 static _Thread_local sigjmp_buf *guard_env __attribute__((tls_model("initial-exec")));
 static struct sigaction guard_old_segv, guard_old_bus;
 
-static void
-guard_handler(int sig, siginfo_t *si, void *uc)
+void
+netif_guard_pass(const struct sigaction *old, int sig, siginfo_t *si, void *uc)
 {
-	const struct sigaction *old = sig == SIGSEGV ? &guard_old_segv : &guard_old_bus;
-
-	/* A signal sent by a process (si_code <= 0) is not a fault of the burst. */
-	if (guard_env != NULL && si->si_code > 0)
-		siglongjmp(*guard_env, 1);
 	if ((old->sa_flags & SA_SIGINFO) != 0) {
 		old->sa_sigaction(sig, si, uc);
 	} else if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
@@ -43,6 +38,15 @@ guard_handler(int sig, siginfo_t *si, void *uc)
 	} else {
 		old->sa_handler(sig);
 	}
+}
+
+static void
+guard_handler(int sig, siginfo_t *si, void *uc)
+{
+	/* A signal sent by a process (si_code <= 0) is not a fault of the burst. */
+	if (guard_env != NULL && si->si_code > 0)
+		siglongjmp(*guard_env, 1);
+	netif_guard_pass(sig == SIGSEGV ? &guard_old_segv : &guard_old_bus, sig, si, uc);
 }
 
 void

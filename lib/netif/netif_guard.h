@@ -4,6 +4,7 @@
 
 /** @file Bursts that may fault (netif_guard.c). */
 
+#include <signal.h>
 #include <stdint.h>
 
 struct rte_mbuf;
@@ -15,5 +16,7 @@ void netif_guard_install(void);
 /** Returns burst(arg, pkts, n), or on_fault after a fault in it, which is counted. */
 uint16_t netif_guard_burst(netif_burst_fn burst, void *arg, struct rte_mbuf **pkts, uint16_t n,
                            uint16_t on_fault, uint64_t *faults);
+/** In a signal's handler: the signal is not for it, and goes to the handler before it. */
+void netif_guard_pass(const struct sigaction *old, int sig, siginfo_t *si, void *uc);
 
 #endif /* NETIF_GUARD_H */

@@ -16,13 +16,16 @@
 #include <rte_kvargs.h>
 
 #include "netif_group_priv.h"
+#include "netif_bar.h"
 #include "netif_memif.h"
 #include "netif_priv.h"
+#include "netif_removal.h"
 #include "netif_rings.h"
 #include "netif_tso.h"
 #include "weft_device.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_plan.h"
+#include "weft_netif_removal.h"
 
 #define PORT_POOL_CACHE 256u
 /* net_af_packet: its default framesz; the octets before a received frame; framesz minus
@@ -790,21 +793,32 @@ fail:
 	return ret;
 }
 
-void
-weft_netif_port_close(struct weft_netif_port *p)
+/** The part of closing that the device of a removed port has behind it. */
+static void
+port_stop(struct weft_netif_port *p)
 {
 	int ret;
 
-	if (p->created)
-		netif_memif_end(p->devname);
 	port_memif_settle(p);
 	ret = rte_eth_dev_stop(p->port_id);
 	port_memif_settle(p);
 	if (ret != 0)
 		WEFT_LOG(netif, WARNING, "cannot stop %s: %s", p->devname, strerror(-ret));
 	rte_eth_dev_close(p->port_id);
+	if (!p->created)
+		return;
+	rte_eal_hotplug_remove(p->bus, p->devname);
+	netif_bar_forget(p->port_id);
+}
+
+void
+weft_netif_port_close(struct weft_netif_port *p)
+{
+	weft_netif_port_unwatch(p);
 	if (p->created)
-		rte_eal_hotplug_remove(p->bus, p->devname);
+		netif_memif_end(p->devname);
+	if (!p->given_back)
+		port_stop(p);
 	if (p->lock_fd >= 0)
 		close(p->lock_fd);
 	rte_mempool_free(p->pool);
@@ -816,14 +830,25 @@ bool
 weft_netif_port_link(const struct weft_netif_port *p)
 {
 	struct rte_eth_link link;
+	bool up;
 
-	return rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status != 0;
+	if (!netif_removal_begin(p))
+		return false;
+	up = rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status != 0;
+	netif_removal_end(p);
+	return up;
 }
 
 uint64_t
 weft_netif_port_missed(const struct weft_netif_port *p)
 {
 	struct rte_eth_stats st;
+	uint64_t missed = 0;
 
-	return rte_eth_stats_get(p->port_id, &st) == 0 ? st.imissed + st.rx_nombuf : 0;
+	if (!netif_removal_begin(p))
+		return 0;
+	if (rte_eth_stats_get(p->port_id, &st) == 0)
+		missed = st.imissed + st.rx_nombuf;
+	netif_removal_end(p);
+	return missed;
 }

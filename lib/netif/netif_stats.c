@@ -65,6 +65,8 @@ static const struct weft_stat_field fields[] = {
         F(tx_no_route),
         F(tx_no_mbuf),
         F(tx_refused),
+        F(dev_removed),
+        F(tx_removed),
         B(ooo),
         B(fpdu),
         B(snd),

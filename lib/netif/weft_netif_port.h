@@ -59,6 +59,8 @@ struct weft_netif_port {
 	uint32_t rx_desc;            /**< of all receive rings; a driver may hold an mbuf in each */
 	struct rte_mempool *pool;    /**< for receiving; the port's own queues are filled from it */
 	struct rte_mempool *tx_pool; /**< for sending */
+	struct netif_watch *watch;   /**< weft_netif_port_watch(); NULL: none */
+	bool given_back;             /**< its device was removed: there is nothing to close */
 };
 
 /**

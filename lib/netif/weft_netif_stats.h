@@ -70,6 +70,10 @@ struct weft_netif_stats {
 	uint64_t rx_wakes;
 	/** packets that the port's driver rejects (rte_eth_tx_prepare()), dropped */
 	uint64_t tx_refused;
+	/** 1: the port's device was removed (weft_netif_removal.h) */
+	uint64_t dev_removed;
+	/** packets dropped since then; tx_packets may include them */
+	uint64_t tx_removed;
 	/** buffers held on behalf of peers (weft_netif_budget.h) */
 	struct weft_netif_budgets lent;
 };

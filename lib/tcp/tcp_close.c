@@ -79,6 +79,14 @@ weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 void
+weft_tcp_netif_removed(struct weft_tcp *t, const struct weft_netif *nif)
+{
+	for (uint32_t i = 0; i < t->attr.max_conns; i++)
+		if (t->conns[i].nif == nif)
+			tcp_conn_drop(&t->conns[i], -ENODEV);
+}
+
+void
 tcp_fin_wait_2(struct weft_tcp_conn *c)
 {
 	tcp_set_state(c, WEFT_TCP_FIN_WAIT_2);

@@ -74,7 +74,8 @@ struct weft_tcp_conn_ops {
 	/**
 	 * The connection has ended. The pointer is invalid after return. err is 0 when both
 	 * directions were closed in order, else -ECONNRESET, -ECONNREFUSED, -ETIMEDOUT,
-	 * -EHOSTUNREACH, -ECONNABORTED or -ENOBUFS. TCP does not report the user's own abort.
+	 * -EHOSTUNREACH, -ECONNABORTED, -ENOBUFS or -ENODEV (the port's device was removed). TCP
+	 * does not report the user's own abort.
 	 */
 	void (*closed)(void *user, int err);
 };
@@ -177,6 +178,10 @@ void weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif,
 
 /** Call after weft_netif_set_mtu(): every connection over nif adapts its MSS. */
 void weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif);
+
+/** Call after weft_netif_remove(): every connection over nif ends. Its user learns -ENODEV; the
+ * peer learns nothing. */
+void weft_tcp_netif_removed(struct weft_tcp *t, const struct weft_netif *nif);
 
 /**
  * Offers a connection whose handshake is complete. The callee returns 0 after weft_tcp_set_user(),

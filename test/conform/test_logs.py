@@ -18,6 +18,8 @@ ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
     "lib/netif/netif_memif_args.c": {"a net_memif with bsize": CONFIGURED},
+    "lib/netif/netif_removal.c": {"": "a device is removed once, and not by a peer"},
+    "lib/engine/engine_removal.c": {"port %s": "a device is removed once, and not by a peer"},
     "lib/netif/netif_sleep.c": {"port %u": "said once of a port, by what its driver does"},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
     "lib/tcp/tcp_instance.c": {"of the retransmission timeouts": CONFIGURED},

@@ -6,6 +6,8 @@
  * without it as well.
  */
 
+#define ALLOW_EXPERIMENTAL_API /* rte_dev_event_callback_process() */
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -16,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -39,6 +42,7 @@ static struct {
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_uint_fast64_t done;
+	char dev[2][48]; /**< of the ports */
 	uint8_t mem[4096];
 } s;
 
@@ -195,10 +199,10 @@ up(void)
 	for (unsigned int i = 0; i < 2; i++) {
 		static unsigned int serial;
 		struct weft_port_attr pa = {.size = sizeof(pa), .prefix_len = 24, .mbufs = 2048};
-		char eth[32], dev[48];
+		char eth[32], *dev = s.dev[i];
 
 		snprintf(eth, sizeof(eth), "mt%u", serial++);
-		snprintf(dev, sizeof(dev), "net_ring_%s", eth);
+		snprintf(dev, sizeof(s.dev[i]), "net_ring_%s", eth);
 		CHECK(rte_eth_from_rings(eth, &ring[i], 1, &ring[!i], 1, 0) >= 0);
 		pa.name = i ? "b" : "a";
 		pa.dev = dev;
@@ -274,6 +278,94 @@ test_captures(void)
 	}
 	unlink(path);
 	down();
+}
+
+/* ---- A device is removed ---- */
+
+/** Whether EAL has a device of that name; waits until it has none. */
+static void
+await_given_back(const char *dev)
+{
+	uint16_t id;
+
+	for (unsigned int i = 0; i < 20000 && rte_eth_dev_get_port_by_name(dev, &id) == 0; i++)
+		usleep(100);
+	CHECK(rte_eth_dev_get_port_by_name(dev, &id) != 0);
+}
+
+/** The bus says that the device of a port is removed: its connection ends at once, the other port
+ * and its worker go on, and the device is given back. */
+static void
+remove_port(unsigned int i)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	struct weft_port_stats st;
+	struct weft_event ev;
+
+	rte_dev_event_callback_process(s.dev[i], RTE_DEV_EVENT_ADD);
+	CHECK(!weft_port_removed(s.port[i]));
+	rte_dev_event_callback_process(s.dev[i], RTE_DEV_EVENT_REMOVE);
+	rte_dev_event_callback_process(s.dev[i], RTE_DEV_EVENT_REMOVE);
+	CHECK(weft_port_removed(s.port[i]));
+	ev = next_event(WEFT_EV_DISCONNECTED);
+	CHECK(ev.qp == s.qp[i]);
+	CHECK_EQ(ev.status, -ENODEV);
+	await_given_back(s.dev[i]);
+	CHECK_EQ(weft_port_stats(s.port[i], &st), 0);
+	CHECK(st.removed && !st.link_up && st.rx_packets > 0);
+	/* Nothing leads there any more. */
+	to.sin_addr.s_addr = htonl(0x0a000001 + !i);
+	CHECK_EQ(weft_connect(s.qp[i], (struct sockaddr *)&to, sizeof(to), NULL), -ENETUNREACH);
+}
+
+static void
+test_removed(void)
+{
+	struct weft_worker *late;
+	struct weft_port_stats st;
+	void *bad;
+
+	for (unsigned int turn = 0; turn < 6; turn++) {
+		unsigned int first = turn % 2;
+
+		up();
+		load_turn(20 * turn);
+		remove_port(first);
+		CHECK(!weft_port_removed(s.port[!first]));
+		CHECK_EQ(weft_port_stats(s.port[!first], &st), 0);
+		CHECK(!st.removed && st.link_up);
+		CHECK_EQ(weft_worker_create(s.ctx, NULL, &late), 0);
+		CHECK_EQ(weft_worker_add_port(late, s.port[first]), -ENODEV);
+		/* The Writes that wait for the other side end with the other port. */
+		remove_port(!first);
+		atomic_store(&s.stop, true);
+		pthread_join(s.thread, &bad);
+		for (unsigned int i = 0; i < 2; i++)
+			weft_worker_stop(s.w[i]);
+		weft_ctx_destroy(s.ctx);
+	}
+}
+
+/** A context ends while its ports are removed. */
+static void
+test_removed_at_the_end(void)
+{
+	void *bad;
+
+	for (unsigned int turn = 0; turn < 6; turn++) {
+		up();
+		atomic_store(&s.stop, true);
+		pthread_join(s.thread, &bad);
+		for (unsigned int i = 0; turn % 3 > 0 && i < 2; i++)
+			weft_worker_stop(s.w[i]);
+		for (unsigned int i = 0; i < 2; i++)
+			rte_dev_event_callback_process(s.dev[i], RTE_DEV_EVENT_REMOVE);
+		if (turn % 3 > 1)
+			usleep(20000);
+		for (unsigned int i = 0; turn % 3 == 0 && i < 2; i++)
+			weft_worker_stop(s.w[i]);
+		weft_ctx_destroy(s.ctx);
+	}
 }
 
 /* ---- Telemetry ---- */
@@ -400,4 +492,6 @@ test_come_and_go(void)
 
 WEFT_TEST_MAIN({"captures switched under load", test_captures},
                {"telemetry asked under load", test_telemetry},
-               {"contexts that come and go", test_come_and_go})
+               {"contexts that come and go", test_come_and_go},
+               {"devices removed under load", test_removed},
+               {"devices removed while their context ends", test_removed_at_the_end})

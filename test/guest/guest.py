@@ -188,6 +188,10 @@ class Qmp:
         check("return" in answer, f"QEMU: {command} {arguments}: {answer.get('error')}")
         return answer["return"]
 
+    def forget(self, event):
+        """Forget that an event was reported."""
+        self.events = [e for e in self.events if e != event]
+
     def happens(self, event, timeout):
         """Whether QEMU reports the event within `timeout` seconds, or has reported it."""
         end = time.monotonic() + timeout

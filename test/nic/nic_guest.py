@@ -187,6 +187,12 @@ class Rig:
         self.said += f"guest: {name} ended with {rc}\n{out}\n"
         return rc, out
 
+    def ended(self, name="target", timeout=10):
+        """Wait for a program that ends by itself; its status and all that it has said."""
+        rc, out = self.guest.run(f"job wait {name} {timeout}", timeout + 10)
+        self.said += f"guest: {name} ended with {rc}\n{out}\n"
+        return rc, out
+
     def guest_ini(self, nic, name="target", exports=EXPORT % "/tmp/demo", device=None, **options):
         self.guest.write(f"/tmp/{name}.ini", ini(device or nic.address, nic.guest4, nic.guest6, exports=exports, **options))
         return f"/tmp/{name}.ini"

@@ -253,26 +253,114 @@ def second(rig, nic):
         rig.push_pull(nic, 4)
 
 
+def served_elsewhere(rig, nic):
+    """Another target serves the export, and what was acknowledged is in it."""
+    conf = rig.guest_ini(nic, "elsewhere")
+    rig.start("elsewhere", "ready:", f"weft-target -c {conf}")
+    rig.pull(nic)
+    rc, _ = rig.stop("elsewhere")
+    check(rc == 0, f"the other target ended with {rc}")
+
+
+def unplug(rig, nic):
+    """Take a device out of the running guest. Whether the guest has given it up."""
+    rig.guest.monitor.forget("DEVICE_DELETED")
+    rig.guest.monitor.ask("device_del", id=nic.id)
+    return rig.guest.monitor.happens("DEVICE_DELETED", 15)
+
+
+def plug(rig, nic):
+    """Put it back, and bind it."""
+    device, *options = nic.qemu(rig.guest.iommu)[-1].split(",")
+    known = dict(o.split("=", 1) for o in options)
+    if "iommu_platform" in known:
+        known["iommu_platform"] = True  # a boolean, unlike disable-legacy
+    rig.guest.monitor.ask("device_add", driver=device, **known)
+    rig.guest.good(f"for i in $(seq 100); do [ ! -e /sys/bus/pci/devices/{nic.address}/config ] || exit 0; sleep 0.1; done; exit 1")
+    rig.guest.bind(rig.driver, nic.address)
+
+
+def push_in_the_background(rig, nic):
+    """A push that takes some seconds, of another object than the one that is there."""
+    host, _, _ = rig.host_ini(nic)
+    other = rig.pushed + ".other"
+    with open(rig.pushed, "rb") as f, open(other, "wb") as g:
+        g.write(bytes(255 - b for b in f.read()))
+    p = rig.spawn("apps/cp/weft-cp", "-q", "--rate", "1M", "-c", host, other, f"weft://{nic.guest4}/demo")
+    time.sleep(1)
+    check(p.poll() is None, "the push has ended too early")
+    return p
+
+
 def unplugged(rig, nic):
-    """The device goes under load: the target names it and gives it up; its exports are whole."""
+    """The device goes under load: the target names it, gives it up and ends. Its exports are whole. The device returns, and a new
+    target serves on it."""
     rig.guest.run("rm -f /tmp/demo")
     conf = rig.guest_ini(nic)
     rig.start("target", "ready:", f"weft-target -c {conf}")
     rig.push_pull(nic, 4)
-    host, _, _ = rig.host_ini(nic)
-    p = rig.spawn("apps/cp/weft-cp", "-q", "--rate", "1M", "-c", host, rig.pushed, f"weft://{nic.guest4}/demo")
-    time.sleep(1)
-    rig.guest.monitor.ask("device_del", id=nic.id)
-    gone = rig.guest.monitor.happens("DEVICE_DELETED", 10)
+    p = push_in_the_background(rig, nic)
+    check(unplug(rig, nic), "the device stays until the program ends")
+    rc, said = rig.ended()
     rig.world.reap(p, signal.SIGKILL)
-    _, said = rig.stop()
-    rig.guest.monitor.happens("DEVICE_DELETED", 10)
-    conf = rig.guest_ini(nic.other)
+    lines = said.split("ready:")[1]
+    check(rc == 1, f"weft-target ended with {rc}")
+    check(f"port p0: its device {nic.address} was removed" in lines, "the target has not named the device")
+    check("ending: no port is left" in lines, "the target has not said why it ends")
+    served_elsewhere(rig, nic.other)
+    line = rig.refused(f"weft-target -c {conf}")
+    check("no such PCI device" in line, line)
+    plug(rig, nic)
     rig.start("target", "ready:", f"weft-target -c {conf}")
-    rig.pull(nic.other)
-    rig.stop()
-    check(gone, "the device stays until the program ends")
-    check(nic.address in said.split("ready:")[1], "the target has not named the device")
+    rig.pull(nic)
+    rig.push_pull(nic, 6)
+    rc, _ = rig.stop()
+    check(rc == 0, f"weft-target ended with {rc}")
+
+
+def unplugged_client(rig, nic):
+    """The device goes under a client: weft-ping says so at once."""
+    host, v4, _ = rig.host_ini(nic)
+    rig.host_ready("apps/ping/weft-ping", "-s", "-P", "--config", host, word="waiting")
+    conf = rig.guest_ini(nic, "ping", exports="")
+    rig.start("ping", "data", f"weft-ping -c -v -C 1000000 -a {v4} --config {conf}")
+    check(unplug(rig, nic), "the device stays until the program ends")
+    rc, said = rig.ended("ping", 5)
+    check(rc == 1 and "the port's device was removed" in said, f"weft-ping ended with {rc}: {said[-400:]}")
+    plug(rig, nic)
+
+
+def unplugged_perf(rig, nic):
+    """The device goes while it is as busy as it can be."""
+    perf_server(rig, nic)
+    conf, _, _ = rig.host_ini(nic)
+    p = rig.spawn("apps/perf/weft-perf", "write", "--json", "-c", conf, "-D", str(LOAD_S), "-s", str(PERF_BYTES), nic.guest4)
+    time.sleep(2)
+    check(p.poll() is None, "weft-perf has ended too early")
+    check(unplug(rig, nic), "the device stays until the program ends")
+    rig.world.reap(p, signal.SIGKILL)
+    rc, said = rig.ended("perf")
+    check(rc in (0, 1) and "was removed" in said, f"weft-perf ended with {rc}: {said[-400:]}")
+    plug(rig, nic)
+
+
+def unplugged_one_of_two(rig, nic):
+    """A target with two ports, two workers each: one device goes, and the other one serves on."""
+    rig.guest.run("rm -f /tmp/demo")
+    conf = rig.guest_ini(nic, workers=2, weft="telemetry = yes")
+    rig.guest.good(f"cat >>{conf} <<'@@'\n[port p1]\ndev = {nic.other.address}\naddress = {nic.other.guest4}/24\n"
+                   f"address6 = {nic.other.guest6}/64\nmbufs = 2048\n@@")
+    rig.start("target", "ready:", f"weft-target -c {conf}")
+    rig.push_pull(nic.other, 4)
+    p = push_in_the_background(rig, nic)
+    check(unplug(rig, nic), "the device stays until the program ends")
+    rig.world.reap(p, signal.SIGKILL)
+    removed = [rig.ask(f"/weft/netif,{w},{i}")[0]["dev_removed"] for w in (0, 1) for i in (0, 1)]
+    check(removed == [1, 0, 1, 0], f"removed: {removed}")
+    rig.push_pull(nic.other, 4)
+    rc, _ = rig.stop()
+    check(rc == 0, f"weft-target ended with {rc}")
+    plug(rig, nic)
 
 
 # ---- Messages: one line each says what, and the command in it mends it ----
@@ -400,8 +488,11 @@ def with_iommu(short):
         spare = Nic("e1000e")
         return [*every.values(), spare], cases + [("vfio: weft-doctor binds and restores", bound_and_back, spare, "")]
     two, four = (Nic("virtio-net-pci", options=f",mq=on,vectors={2 * n + 2},rss=on,hash=on", queues=n) for n in (2, 4))
-    far = Nic("e1000e", port=True)
-    far.other = e1000e = every["e1000e"]
+    plugs = [Nic(m, port=True) for m in ("e1000e", "virtio-net-pci", "vmxnet3")]
+    far = plugs[0]
+    e1000e = every["e1000e"]
+    for n in plugs:
+        n.other = e1000e
     other = Nic("i82551", wire=False)
     headers = Nic("virtio-net-pci", headers=True)
     headers.pair = Nic("virtio-net-pci", headers=True)
@@ -418,8 +509,11 @@ def with_iommu(short):
               ("vfio, message: no driver of DPDK", not_for_dpdk, other, ""),
               ("vfio, message: the group is missing", group_missing, e1000e, ""),
               ("vfio: an ordinary user", ordinary_user, every["virtio-net-pci"], ""),
-              ("vfio: unplugged under load", unplugged, far, "a device that goes is not noticed")]
-    return [*every.values(), two, four, far, other, headers, headers.pair], cases
+              *((f"vfio: {n.model} unplugged under load", unplugged, n, "") for n in plugs),
+              *((f"vfio: {n.model} unplugged under full load", unplugged_perf, n, "") for n in plugs),
+              ("vfio: unplugged under a client", unplugged_client, far, ""),
+              ("vfio: one of two ports unplugged", unplugged_one_of_two, far, "")]
+    return [*every.values(), two, four, *plugs, other, headers, headers.pair], cases
 
 
 def without_iommu():
@@ -427,11 +521,17 @@ def without_iommu():
     some = [c for c in EVERY if c[1] in (as_target, as_client, few_buffers, killed)]
     cases = [(f"{n.model}, uio: {name}", fn, n, "") for n in nics for name, fn in some]
     virtio, e1000e = nics[0], nics[1]
+    plugs = [Nic(m, port=True) for m in ("e1000e", "virtio-net-pci", "vmxnet3")]
+    nics += plugs
+    for n in plugs:
+        n.other = e1000e
     cases += [("uio: a second program is refused", second, e1000e, ""),
               ("uio, message: no driver, no IOMMU", no_driver, virtio, ""),
               ("uio: weft-doctor binds and restores", bound_and_back, e1000e, ""),
               ("uio, message: an ordinary user", uio_needs_root, e1000e, ""),
-              ("uio, message: no hugepages", uio_needs_hugepages, e1000e, "")]
+              ("uio, message: no hugepages", uio_needs_hugepages, e1000e, ""),
+              *((f"uio: {n.model} unplugged under load", unplugged, n, "") for n in plugs),
+              *((f"uio: {n.model} unplugged under full load", unplugged_perf, n, "") for n in plugs)]
     return nics, cases
 
 

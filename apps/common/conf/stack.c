@@ -413,6 +413,15 @@ stack_down(struct stack *s)
 	memset(s, 0, sizeof(*s));
 }
 
+bool
+stack_cut_off(const struct stack *s)
+{
+	for (uint32_t i = 0; i < s->nports; i++)
+		if (!weft_port_removed(s->ports[i]))
+			return false;
+	return s->nports > 0;
+}
+
 int
 stack_start(struct stack *s, char *err, size_t err_size)
 {

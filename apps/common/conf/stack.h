@@ -44,6 +44,9 @@ void stack_down(struct stack *s);
 /** Number of workers among the first n that serve the port. */
 uint32_t stack_sharers(const struct conf *c, uint32_t n, const char *port);
 
+/** Whether the devices of all ports were removed, so that no connection is possible any more. */
+bool stack_cut_off(const struct stack *s);
+
 /** Start every worker on its lcore or thread. After an error those that were started are
  * stopped. */
 int stack_start(struct stack *s, char *err, size_t err_size);

@@ -780,7 +780,8 @@ enum weft_event_type {
 	 */
 	WEFT_EV_CONNECT_ERROR,
 	/**
-	 * Once for each established connection. status is 0 after an orderly close, else -errno.
+	 * Once for each established connection. status is 0 after an orderly close, else -errno:
+	 * -ECONNRESET, -ETIMEDOUT, -ENODEV (weft_port_removed()), ...
 	 */
 	WEFT_EV_DISCONNECTED,
 	/** A Terminate was sent or received: term. DISCONNECTED follows. */

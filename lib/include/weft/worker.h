@@ -184,6 +184,7 @@ struct weft_port_stats {
 	uint32_t queues;           /**< workers that share the port */
 	bool rss;                  /**< the port distributes by RSS */
 	bool link_up;
+	bool removed; /**< weft_port_removed() */
 	uint16_t mtu_bytes;
 	uint8_t mac[6];
 	int numa_node;
@@ -191,6 +192,13 @@ struct weft_port_stats {
 
 /** Any thread. -EINVAL. */
 int weft_port_stats(struct weft_port *port, struct weft_port_stats *st);
+/**
+ * Whether the port's device was removed: unplugged, or asked for by the kernel. Its connections end
+ * at once (WEFT_EV_DISCONNECTED or WEFT_EV_CONNECT_ERROR with -ENODEV), connections of other ports
+ * and listeners stay, and the device is given back to the kernel. The port does not return to life:
+ * a device that is plugged in again is opened by a new start of the program. Any thread.
+ */
+bool weft_port_removed(const struct weft_port *port);
 const char *weft_port_name(const struct weft_port *port);
 struct weft_port *weft_port_get(struct weft_ctx *ctx, unsigned int i);
 
@@ -223,7 +231,7 @@ int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr
 /**
  * Give the worker a queue of a port, before the worker's first poll. The first worker gets queue 0.
  * -EBUSY: all queues are taken, or the worker has one of this port, or it has polled. -EINVAL: the
- * port is of another context. -ENOMEM.
+ * port is of another context. -ENODEV: weft_port_removed(). -ENOMEM.
  */
 int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
 
