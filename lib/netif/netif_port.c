@@ -785,6 +785,9 @@ fail:
 	if (p.created) {
 		netif_memif_end(p.devname);
 		rte_eal_hotplug_remove(p.bus, p.devname);
+	} else if (p.pool != NULL) {
+		/* The port stays, and its rings may have buffers of the pool. */
+		(void)rte_eth_dev_stop(p.port_id);
 	}
 	if (p.lock_fd >= 0)
 		close(p.lock_fd);

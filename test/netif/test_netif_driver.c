@@ -438,6 +438,26 @@ test_vlan_filter(void)
 	CHECK_EQ(open_port(1500, 1, true, &p), -ENODEV);
 }
 
+/** A port that the program has probed is stopped when it cannot be used: its rings have our
+ * buffers. It can be opened later. */
+static void
+test_probed(void)
+{
+	struct weft_netif_port p;
+
+	memset(&nic, 0, sizeof(nic));
+	nic.driver = "net_virtio";
+	nic.mtu = 1500;
+	nic.rx_capa = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+	nic.vlan_rc = -ENOSPC;
+	CHECK_EQ(rte_eal_hotplug_add("vdev", "net_null9", ""), 0);
+	CHECK_EQ(open_as("net_null9", 1500, 1, true, &p), -ENODEV);
+	nic.vlan_rc = 0;
+	CHECK_EQ(open_as("net_null9", 1500, 1, true, &p), 0);
+	weft_netif_port_close(&p);
+	CHECK_EQ(rte_eal_hotplug_remove("vdev", "net_null9"), 0);
+}
+
 /** The MTU requested at configuration is within the port's limits, for the port's own frame
  * overhead. The MTU that the port then reports is used. A port that reports none has the requested
  * one. */
@@ -719,6 +739,7 @@ test_no_memory(void)
 }
 
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"rings", test_rings},
-               {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter}, {"mtu", test_mtu},
-               {"tags", test_tags}, {"table", test_table}, {"packet mtu", test_packet_mtu},
+               {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter},
+               {"probed", test_probed}, {"mtu", test_mtu}, {"tags", test_tags},
+               {"table", test_table}, {"packet mtu", test_packet_mtu},
                {"memif join", test_memif_join}, {"no memory", test_no_memory})
