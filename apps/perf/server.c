@@ -338,7 +338,7 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		rc = weft_listen(ctx, addr, addr_len, &la, &l);
 	while (rc == 0 && !*stop) {
 		if (weft_worker_poll(w) == 0 && s.qp == NULL)
-			weft_worker_idle(w, 1000);
+			weft_worker_idle(w, SERVER_IDLE_US);
 		if (s.qp == NULL && weft_port_removed(weft_port_get(ctx, 0)))
 			rc = -ENODEV;
 		if (s.qp != NULL && !s.gone && s.hello.test == PERF_WRITE && s.hello.latency)

@@ -5,14 +5,15 @@
 #include "ui.h"
 
 #define SPIN_NS    1000000ull
-#define NAP_MAX_US 50
+#define NAP_SHARE  16 /* a nap is this part of the quiet time, so an answer waits little longer */
+#define NAP_MAX_US 2000
 
 volatile sig_atomic_t ping_stop;
 
 uint64_t
 ping_turn(struct ping_wait *wait, struct weft_worker *w)
 {
-	uint64_t now, quiet;
+	uint64_t now, quiet, nap_us;
 
 	if (weft_worker_poll(w) > 0) {
 		wait->since_ns = 0;
@@ -22,8 +23,8 @@ ping_turn(struct ping_wait *wait, struct weft_worker *w)
 	if (wait->since_ns == 0)
 		wait->since_ns = now;
 	quiet = now - wait->since_ns;
+	nap_us = quiet / 1000 / NAP_SHARE;
 	if (quiet > SPIN_NS)
-		weft_worker_idle(w, quiet / 100000 < NAP_MAX_US ? (uint32_t)(quiet / 100000)
-		                                                : NAP_MAX_US);
+		weft_worker_idle(w, nap_us < NAP_MAX_US ? (uint32_t)nap_us : NAP_MAX_US);
 	return quiet;
 }

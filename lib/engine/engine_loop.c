@@ -396,8 +396,9 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 
 /**
  * The sleep of a worker that has been idle for idle_ns. Where every port has a receive interrupt
- * that is known to wake, the sleep is long. Else it grows with the idle time, up to the worker's
- * idle_sleep_us. Returns what the last weft_worker_poll() did.
+ * that is known to wake, and no packet waits for room in a port, the sleep is long. Else it grows
+ * with the idle time, up to the worker's idle_sleep_us: a port without a link may have no room for
+ * hours. Returns what the last weft_worker_poll() did.
  */
 static int
 engine_sleep(struct weft_worker *w, uint64_t idle_ns)
@@ -425,10 +426,8 @@ engine_sleep(struct weft_worker *w, uint64_t idle_ns)
 		n = weft_worker_poll(w);
 	if (n == 0) {
 		wait_ns = RTE_MIN(wait_ns, w->idle_sleep_us * WEFT_NS_PER_US);
-		if (all && cm->nnif > 0)
+		if (all && cm->nnif > 0 && !engine_sends(cm))
 			wait_ns = RTE_MAX(wait_ns, (uint64_t)SLEEP_LONG_NS);
-		if (engine_sends(cm))
-			wait_ns = RTE_MIN(wait_ns, (uint64_t)SLEEP_FIRST_NS);
 		rc = engine_nap(w, fds, armed, wait_ns);
 		slept = true;
 	}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The sleep of an idle worker over a port of the test's own: what ends it, and when. */
+
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_mbuf.h>
+
+#include <weft/weft.h>
+#include "weft_engine.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
+#include "weft_test.h"
+
+/** A worker whose ports all wake it sleeps for 100 ms. What ends a sleep must take less. */
+#define SHORT_US 50000
+
+static struct {
+	int fd;              /**< of the receive interrupt; -1: none */
+	atomic_uint waiting; /**< packets that the next poll finds */
+	atomic_uint on_arm;  /**< packets that come while the interrupt is armed, and fire none */
+	atomic_bool full, down; /**< the transmit queue takes nothing; the link is down */
+	atomic_uint polls, received, sent;
+	atomic_uint_fast64_t armed_us,
+	        received_us; /**< when on_arm came, when a packet was taken */
+	struct rte_mempool *pool;
+	struct weft_ctx *ctx;
+	struct weft_worker *w;
+} p;
+
+/** A frame of a type that nobody knows. */
+static uint16_t
+port_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)dev;
+	atomic_fetch_add(&p.polls, 1);
+	if (n == 0 || atomic_load(&p.waiting) == 0)
+		return 0;
+	pkts[0] = rte_pktmbuf_alloc(p.pool);
+	CHECK(pkts[0] != NULL);
+	memset(rte_pktmbuf_append(pkts[0], 60), 0, 60);
+	atomic_fetch_sub(&p.waiting, 1);
+	atomic_store(&p.received_us, test_now_us());
+	atomic_fetch_add(&p.received, 1);
+	return 1;
+}
+
+static uint16_t
+port_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)dev;
+	if (atomic_load(&p.full))
+		return 0;
+	rte_pktmbuf_free_bulk(pkts, n);
+	atomic_fetch_add(&p.sent, n);
+	return n;
+}
+
+static bool
+port_link(void *dev)
+{
+	(void)dev;
+	return !atomic_load(&p.down);
+}
+
+static int
+port_arm(void *dev, bool on)
+{
+	unsigned int come = on ? atomic_exchange(&p.on_arm, 0) : 0;
+
+	(void)dev;
+	if (p.fd < 0)
+		return -ENOTSUP;
+	if (come > 0)
+		atomic_store(&p.armed_us, test_now_us());
+	atomic_fetch_add(&p.waiting, come);
+	return p.fd;
+}
+
+static void
+start(bool interrupt, uint32_t idle_sleep_us)
+{
+	static const struct weft_netif_dev dev = {
+	        .rx = port_rx, .tx = port_tx, .link = port_link, .arm = port_arm};
+	struct weft_worker_attr wa = {
+	        .size = sizeof(wa), .lcore = -1, .idle_sleep_us = idle_sleep_us};
+	struct weft_netif_attr na = {.dev = &dev,
+	                             .mac = {{2, 0, 0, 0, 0, 1}},
+	                             .addr = weft_ip_from_v4(htonl(0x0a000001)),
+	                             .prefix_len = 24,
+	                             .no_ipv6 = true};
+
+	test_eal_init();
+	p.fd = interrupt ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
+	CHECK_EQ(weft_netif_pool_create("sleep", 1023, 1500, -1, &p.pool), 0);
+	na.pool = p.pool;
+	CHECK_EQ(weft_ctx_create(NULL, &p.ctx), 0);
+	CHECK_EQ(weft_worker_create(p.ctx, &wa, &p.w), 0);
+	CHECK_EQ(weft_engine_add_netif(p.w, &na), 0);
+	CHECK_EQ(weft_worker_start(p.w), 0);
+}
+
+static void
+stop(void)
+{
+	atomic_store(&p.full, false);
+	weft_worker_stop(p.w);
+	weft_ctx_destroy(p.ctx);
+	rte_mempool_free(p.pool);
+	if (p.fd >= 0)
+		close(p.fd);
+	memset(&p, 0, sizeof(p));
+}
+
+/** The polls of `us` microseconds. */
+static unsigned int
+polls_in(unsigned int us)
+{
+	unsigned int before = atomic_load(&p.polls);
+
+	usleep(us);
+	return atomic_load(&p.polls) - before;
+}
+
+/** Wait until *n is at least `least`. */
+static void
+until(atomic_uint *n, unsigned int least)
+{
+	uint64_t end = test_now_us() + TEST_WAIT_US;
+
+	while (atomic_load(n) < least) {
+		CHECK(test_now_us() < end);
+		usleep(1000);
+	}
+}
+
+/** A packet comes to a worker that sleeps. Returns how long it waits, in microseconds. */
+static uint64_t
+arrive(void)
+{
+	unsigned int n = atomic_load(&p.received);
+	uint64_t begin = test_now_us();
+
+	atomic_fetch_add(&p.waiting, 1);
+	CHECK_EQ(write(p.fd, &(uint64_t){1}, 8), 8);
+	until(&p.received, n + 1);
+	return atomic_load(&p.received_us) - begin;
+}
+
+/** Let the interrupt wake the worker until the worker relies on it: then it sleeps for 100 ms. */
+static void
+prove(void)
+{
+	uint64_t end = test_now_us() + TEST_WAIT_US;
+
+	do {
+		CHECK(test_now_us() < end);
+		usleep(20000);
+		(void)arrive();
+	} while (polls_in(300000) > 15);
+}
+
+/** A packet in a long sleep is received at once. */
+static void
+test_interrupt(void)
+{
+	uint64_t best = UINT64_MAX;
+
+	start(true, 2000);
+	prove();
+	for (unsigned int i = 0; i < 5 && best >= SHORT_US; i++) {
+		usleep(120000);
+		best = RTE_MIN(best, arrive());
+	}
+	CHECK_MSG(best < SHORT_US, "%u us", (unsigned int)best);
+	stop();
+}
+
+/** A packet that comes before the interrupt is armed ends no sleep: the poll behind the arming
+ * finds it. */
+static void
+test_armed(void)
+{
+	uint64_t best = UINT64_MAX;
+
+	start(true, 2000);
+	prove();
+	/* Twice: after a third packet behind a sleep the port would not be believed. */
+	for (unsigned int i = 0; i < 2 && best >= SHORT_US; i++) {
+		unsigned int n = atomic_load(&p.received);
+
+		atomic_store(&p.on_arm, 1);
+		until(&p.received, n + 1);
+		best = RTE_MIN(best, atomic_load(&p.received_us) - atomic_load(&p.armed_us));
+	}
+	CHECK_MSG(best < SHORT_US, "%u us", (unsigned int)best);
+	stop();
+}
+
+/** Packets that the port does not take, as one without a link, do not keep the worker awake: its
+ * sleeps grow all the same. */
+static void
+test_queue_waits(void)
+{
+	unsigned int n;
+
+	atomic_store(&p.full, true);
+	start(false, 20000);
+	usleep(300000);
+	n = polls_in(200000);
+	CHECK_MSG(n < 100, "%u polls in 200 ms", n);
+	CHECK_EQ(atomic_load(&p.sent), 0);
+	atomic_store(&p.full, false);
+	until(&p.sent, 1);
+	stop();
+}
+
+/** No interrupt says that a transmit queue has room: while packets wait no sleep is long. */
+static void
+test_queue_bounds_sleep(void)
+{
+	unsigned int n, sent;
+
+	start(true, 1000);
+	prove();
+	sent = atomic_load(&p.sent);
+	atomic_store(&p.full, true);
+	/* A link that comes back is announced. */
+	atomic_store(&p.down, true);
+	usleep(1300000);
+	atomic_store(&p.down, false);
+	usleep(300000);
+	n = polls_in(2000000);
+	CHECK_MSG(n > 60, "%u polls in 2 s", n);
+	CHECK_EQ(atomic_load(&p.sent), sent);
+	stop();
+}
+
+WEFT_TEST_MAIN({"interrupt", test_interrupt}, {"armed", test_armed},
+               {"queue waits", test_queue_waits}, {"queue bounds sleep", test_queue_bounds_sleep})
