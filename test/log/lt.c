@@ -76,6 +76,10 @@ lt_remember(struct lt *l, uint64_t seq, struct lt_record r)
 	CHECK(seq < LT_RECORDS);
 	free(l->rec[seq].data);
 	l->rec[seq] = r;
+	/* What was compared with the record before is to be compared again. */
+	for (unsigned int i = 0; i < l->media; i++)
+		if (seq < l->target[i].same_end)
+			l->target[i].same_end = 0;
 }
 
 /** Record numbers below seq that lt_append() did not assign are openings. */
@@ -152,35 +156,65 @@ lt_has_place(const struct lt *l, uint64_t seq)
 	       l->rec[seq].at.position != 0;
 }
 
-/** The end of the record in front of this one, which may be in front of a filler. */
+/**
+ * The end of the record in front of this one, which may be in front of a filler. Position 0: it is
+ * unknown. No filler is in front of an opening.
+ */
 static struct weft_log_at
 lt_end_before(const struct lt *l, uint64_t seq)
 {
-	const struct lt_record *r = &l->rec[seq - 1];
+	uint64_t openings = 0, position = log_first(l->a.ring_bytes);
 
-	return (struct weft_log_at){
-	        seq, log_norm(l->a.ring_bytes, r->at.position + log_record_bytes(r->len_bytes))};
+	while (seq > openings + 1 && l->rec[seq - openings - 1].opening)
+		openings++;
+	if (seq > openings + 1) {
+		const struct lt_record *r = &l->rec[seq - openings - 1];
+
+		if (!lt_has_place(l, seq - openings - 1))
+			return (struct weft_log_at){seq, 0};
+		position =
+		        log_norm(l->a.ring_bytes, r->at.position + log_record_bytes(r->len_bytes));
+	}
+	for (; openings > 0; openings--)
+		position = log_norm(l->a.ring_bytes, position + WEFT_LOG_HEADER_BYTES);
+	return (struct weft_log_at){seq, position};
 }
 
-/** Try to trim to the durable end, or to the record in flight there, with a wrong position: the log
- * must refuse it. */
-static void
-lt_trim_wrong(struct lt *l)
+void
+lt_trim_wrong(struct lt *l, uint64_t seq, int64_t off)
 {
-	static const int offs[] = {8, -8, 64, -64, 4096, -4096};
-	uint64_t seq = lt_info(l).durable.seq;
-	struct weft_log_at at;
+	struct weft_log_info before = lt_info(l);
+	struct weft_log_at at, end;
+	int rc;
 
-	if (!lt_has_place(l, seq) || seq <= lt_info(l).head.seq)
+	if (!lt_has_place(l, seq) || seq <= before.head.seq || seq > before.durable.seq)
 		return;
 	at = l->rec[seq].at;
-	at.position = (uint64_t)((int64_t)at.position + offs[lt_draw(l, RTE_DIM(offs))]);
-	if (lt_has_place(l, seq - 1) && lt_end_before(l, seq).position == at.position)
+	at.position = (uint64_t)((int64_t)at.position + off);
+	end = lt_end_before(l, seq);
+	if (end.position == 0 || end.position == at.position)
 		return;
-	CHECK_MSG(weft_log_trim(l->log, &at) == -EINVAL,
-	          "seed %" PRIu64 ": a trim of %" PRIu64 " to %" PRIu64 ", which is at %" PRIu64,
-	          l->a.seed, seq, at.position, l->rec[seq].at.position);
-	l->trims_refused++;
+	rc = weft_log_trim(l->log, &at);
+	CHECK_MSG((rc == -EINVAL || (rc == 0 && seq < before.durable.seq)) &&
+	                  lt_info(l).head.seq == before.head.seq,
+	          "seed %" PRIu64 ": a trim of %" PRIu64 " to %" PRIu64 ", which is at %" PRIu64
+	          ": %d, the head is %" PRIu64,
+	          l->a.seed, seq, at.position, l->rec[seq].at.position, rc, lt_info(l).head.seq);
+	l->trims_refused += rc != 0;
+	l->trims_looked_up += rc == 0;
+}
+
+/** Try a wrong position for the durable end, or for an older record. */
+static void
+lt_trim_wrong_any(struct lt *l)
+{
+	static const int offs[] = {8, -8, 64, -64, 4096, -4096};
+	struct weft_log_info info = lt_info(l);
+	uint64_t seq = info.durable.seq;
+
+	if (seq > info.head.seq && lt_draw(l, 2) == 0)
+		seq -= lt_draw(l, seq - info.head.seq);
+	lt_trim_wrong(l, seq, offs[lt_draw(l, RTE_DIM(offs))]);
 }
 
 /** The place of a record that is durable or next: as the append told it, or the end of the record
@@ -191,12 +225,12 @@ lt_any_place(struct lt *l, uint64_t seq, struct weft_log_at at)
 	unsigned int how = (unsigned int)lt_draw(l, 3);
 
 	if (lt_draw(l, 4) == 0)
-		lt_trim_wrong(l);
+		lt_trim_wrong_any(l);
 	if (how == 0 && lt_has_place(l, seq)) {
 		l->trims_ahead += seq == l->durable && l->rec[seq].at.position != at.position;
 		return l->rec[seq].at;
 	}
-	if (how == 1 && lt_has_place(l, seq) && lt_has_place(l, seq - 1)) {
+	if (how == 1 && lt_has_place(l, seq) && lt_end_before(l, seq).position != 0) {
 		l->trims_before += lt_end_before(l, seq).position != l->rec[seq].at.position;
 		return lt_end_before(l, seq);
 	}
@@ -240,6 +274,8 @@ lt_trim_ahead(struct lt *l)
 	    lt_draw(l, 2) != 0)
 		return;
 	l->trim_seq = seq;
+	/* The durable end may be after the record of a seat. */
+	l->durable = RTE_MAX(l->durable, seq);
 	CHECK_EQ(weft_log_trim(l->log, &l->rec[seq].at), 0);
 	l->trims_ahead++;
 	l->ahead = l->cut = true;

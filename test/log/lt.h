@@ -63,6 +63,15 @@ struct lt_record {
 	struct weft_log_at at;
 };
 
+/** The decoded words of a target's medium: its identity and the ends of its log. */
+struct lt_words {
+	struct log_card card;
+	uint64_t tail, head, end, lives; /**< 0: none */
+	bool anew;                       /**< the target was started anew and has no records yet */
+	uint32_t knows;                  /**< if anew: sum of the lives that it knows */
+	bool bad;                        /**< the words are not a valid state */
+};
+
 struct lt_target {
 	struct lt *lt;
 	unsigned int i;
@@ -78,10 +87,18 @@ struct lt_target {
 	 * it is reported. */
 	bool rotten;
 	uint8_t wipes;
-	uint8_t *seen; /**< the medium at the last check */
-	bool moved;    /**< the medium changed since the check before */
-	int joined;    /**< index in the log; -1: not joined */
-	int lost;      /**< error of the last loss; 0: none since it joined */
+	uint8_t *seen;        /**< the medium at the last check */
+	uint64_t seen_writes; /**< changes of the medium until the last check */
+	/** records that were compared with the model: position of the first, and the number
+	 * behind the last with data; 0: none yet */
+	uint64_t same_from, same_end;
+	/** the medium at the last check, decoded */
+	struct lt_words words;
+	struct weft_log_image image;
+	int image_rc;
+	bool moved; /**< the medium changed since the check before */
+	int joined; /**< index in the log; -1: not joined */
+	int lost;   /**< error of the last loss; 0: none since it joined */
 };
 
 struct lt {
@@ -104,8 +121,9 @@ struct lt {
 	unsigned int in_flight, bufs;
 	uint64_t done; /**< durable appends */
 	bool ahead;    /**< the run ends here: a trim went to a record in flight behind a filler */
-	/** trims to a record in flight, to the end in front of a filler, and refused ones */
-	uint64_t trims_ahead, trims_before, trims_refused;
+	/** trims to a record in flight, to the end in front of a filler; of trims to a wrong
+	 * position, those refused at once, and those looked up at a target first */
+	uint64_t trims_ahead, trims_before, trims_refused, trims_looked_up;
 	/* state of a run */
 	bool pump, open, recovered, failed, cut;
 	int fail_status;
@@ -159,15 +177,13 @@ void lt_boot_target(struct lt *l, unsigned int i);
 const char *lt_read_all(struct lt *l);
 /** Append one record of len octets. Returns 0 or the error of weft_log_append(). */
 int lt_append(struct lt *l, uint32_t len);
+/**
+ * Trim to this record with a wrong position, off octets behind the right one: the log must refuse
+ * the trim, or find at a target that no record is there. Does nothing if that position is the end
+ * of the record in front.
+ */
+void lt_trim_wrong(struct lt *l, uint64_t seq, int64_t off);
 void lt_judge(struct lt *l);
-/** The decoded words of a target's medium: its identity and the ends of its log. */
-struct lt_words {
-	struct log_card card;
-	uint64_t tail, head, end, lives; /**< 0: none */
-	bool anew;                       /**< the target was started anew and has no records yet */
-	uint32_t knows;                  /**< if anew: sum of the lives that it knows */
-	bool bad;                        /**< the words are not a valid state */
-};
 struct lt_words lt_words(const struct lt *l, unsigned int i);
 /** Add to the model the records that the log appended by itself (the seats of targets). */
 void lt_sync(struct lt *l);

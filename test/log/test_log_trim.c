@@ -160,6 +160,57 @@ test_open_in_flight(void)
 	finish();
 }
 
+/* ---- A member that shares nothing ---- */
+
+/* A target that was away is begun anew at the head, where it gets one record that is not durable.
+ * Another writer writes another record there. What is in front of the target's head was never
+ * written at this target, and all of it is trimmed, so the target shares nothing with the log. It
+ * is begun anew again, and counts at every moment. */
+static void
+test_shares_nothing(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = RING};
+	struct weft_log_at at;
+	uint64_t resets;
+
+	start(&a);
+	put(5, 100);
+	CHECK(lt_until(&l, all_live));
+	drop(0);
+	put(5, 100);
+	at = lt_info(&l).durable;
+	trim_to(&at);
+	vt_run(&l.t, 5 * VT_MS);
+	slow(1, 10000);
+	slow(2, 10000);
+	append_n(1, 100);
+	rejoin(0);
+	vt_run(&l.t, 200 * VT_MS);
+	CHECK_EQ(lt_words(&l, 0).tail, at.position);
+	CHECK_EQ(lt_words(&l, 0).head, at.position);
+	CHECK_EQ(lt_info(&l).durable.seq, at.seq);
+	lt_kill_writer(&l);
+	slow(1, 0);
+	slow(2, 0);
+	vt_run(&l.t, 50 * VT_S);
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.position, at.position);
+	put(2, 300);
+	resets = lt_info(&l).resets;
+	rejoin(0);
+	for (unsigned int i = 0; i < 100000 && !all_live(&l); i++) {
+		vt_run(&l.t, 1000);
+		CHECK(lt_words(&l, 0).card.seated);
+	}
+	CHECK(all_live(&l));
+	CHECK_EQ(lt_info(&l).resets, resets + 1);
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	power_cut();
+	lt_recover(&l, 3);
+	finish();
+}
+
 /* ---- A place that is none ---- */
 
 static void
@@ -243,8 +294,45 @@ test_proof(void)
 	finish();
 }
 
+/* Behind an opening 64 octets are left in front of the ring's end, and the next record is in flight
+ * behind this filler. So 64 octets in front of the record is a right place. */
+static void
+test_wrong_places(void)
+{
+	static const int64_t offs[] = {8, -8, 64, -64, 4096, -4096};
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = RING};
+	struct weft_log_info before;
+	uint64_t seq;
+
+	start(&a);
+	put(2, 3984);
+	trim_to(&l.rec[3].at);
+	put(2, 3984);
+	lt_kill_writer(&l);
+	lt_recover(&l, 7);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(lt_info(&l).durable.position, 2 * RING - 64);
+	slow(1, 10000);
+	slow(2, 10000);
+	append_n(1, 100);
+	seq = l.appended - 1;
+	CHECK_EQ(l.rec[seq].at.position, 2 * RING);
+	before = lt_info(&l);
+	CHECK_EQ(before.durable.seq, seq);
+	for (unsigned int i = 0; i < RTE_DIM(offs); i++)
+		for (uint64_t old = before.head.seq + 1; old <= seq; old++)
+			lt_trim_wrong(&l, old, offs[i]);
+	vt_run(&l.t, 50 * VT_S);
+	CHECK_EQ(lt_info(&l).head.position, before.head.position);
+	CHECK_EQ(lt_info(&l).trims, before.trims);
+	CHECK(l.trims_refused > 0 && l.trims_looked_up > 0);
+	finish();
+}
+
 WEFT_TEST_MAIN({"a trim to what is not durable yet", test_in_flight},
                {"a head past a filler, as it once was left", test_past_filler},
                {"such a head, and the record is in the log", test_past_filler_kept},
                {"an open trims to what is not durable yet", test_open_in_flight},
-               {"a trim to a place that is none", test_proof})
+               {"a member that shares nothing keeps its seat", test_shares_nothing},
+               {"a trim to a place that is none", test_proof},
+               {"a trim to a wrong place, old or in flight", test_wrong_places})

@@ -50,6 +50,7 @@ enum weft_persist_sim_fault {
 struct weft_persist_sim_stats {
 	uint64_t flushes, read_backs; /**< done without an error */
 	uint64_t flushed_atoms, leaked_atoms;
+	uint64_t writes; /**< changes of the medium, flipped bits included */
 	uint64_t busy;   /**< submissions refused */
 	uint64_t faults; /**< faults of weft_persist_sim_fault() that struck */
 	uint64_t boots;
