@@ -87,13 +87,44 @@ log_back(struct weft_log *log, struct log_target *t)
 		              log_got_own);
 }
 
+/** Whether the log has this header, too, or a filler covers the position (log_lap_end()). */
 static void
-log_compared(struct weft_log *log, struct log_target *t)
+log_common_if(struct weft_log *log, struct log_target *t, bool has)
 {
-	if (memcmp(t->buf, t->c.raw, sizeof(t->c.raw)) == 0)
+	if (has)
 		log_common(log, t);
 	else
 		log_back(log, t);
+}
+
+/** The source's record behind the ring's end names the last one in front of it. */
+static void
+log_got_lap(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, t->c.src_pos, t->buf, &h) == 0) {
+		log_common_if(log, t, h.prev >= t->c.hdr.position);
+		return;
+	}
+	t->c.bad |= 1U << t->c.src;
+	log_damaged(&log->target[t->c.src], WEFT_LOG_DAMAGE_RECORD, t->c.src_pos);
+	log_source_read(log, t, t->c.src_pos, WEFT_LOG_HEADER_BYTES, log_got_lap);
+}
+
+static void
+log_compared(struct weft_log *log, struct log_target *t)
+{
+	const uint64_t position = t->c.hdr.position, lap = log_lap_end(log->g.ring_bytes, position);
+
+	if (memcmp(t->buf, t->c.raw, sizeof(t->c.raw)) != 0)
+		log_back(log, t);
+	else if (!log_may_be_filler(log->g.ring_bytes, position, log->end.position))
+		log_common(log, t);
+	else if (lap >= log_rel_position(log))
+		log_common_if(log, t, log_window_prev(log, lap) >= position);
+	else
+		log_source_read(log, t, lap, WEFT_LOG_HEADER_BYTES, log_got_lap);
 }
 
 #ifdef WEFT_TEST_HOOKS

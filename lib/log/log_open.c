@@ -235,9 +235,10 @@ log_got_before_keep(struct weft_log *log, struct log_target *t)
 /** The record that `keep` names need not be durable, so the head stays in front of the filler that
  * may be there. */
 static void
-log_got_keep(struct weft_log *log, struct log_target *t, const struct log_hdr *h)
+log_got_keep(struct weft_log *log, struct log_target *t)
 {
-	log->head_hdr = *h;
+	const struct log_hdr *h = &log->head_hdr;
+
 	if (h->position % log->g.ring_bytes != 0 || h->prev == 0) {
 		log_head_is(log, h->seq);
 	} else if (h->prev >= t->head) {
@@ -249,22 +250,65 @@ log_got_keep(struct weft_log *log, struct log_target *t, const struct log_hdr *h
 	}
 }
 
+/** The right target's log has the record that head_hdr is the header of. */
+static void
+log_head_proven(struct weft_log *log, struct log_target *t)
+{
+	if (log->head_of != LOG_HEAD_RIGHT && (log->head_tried & 1U << t->index) != 0)
+		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
+	if (log->head_of == LOG_HEAD_KEEP)
+		log_got_keep(log, t);
+	else
+		log_head_is(log, log->head_hdr.seq);
+}
+
+static void
+log_got_head_lap(struct weft_log *log, struct log_target *t)
+{
+	uint64_t lap = log_lap_end(log->g.ring_bytes, log->head.position);
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, lap, t->buf, &h) != 0) {
+		log_damaged(t, WEFT_LOG_DAMAGE_RECORD, lap);
+		log_head_refused(log);
+	} else if (h.prev >= log->head.position) {
+		log_head_proven(log, t);
+	} else {
+		log_head_refused(log);
+	}
+}
+
+/**
+ * The right target has the header head_hdr at the head. If the head is not its own, a
+ * filler may cover the place (log_lap_end()).
+ */
+static void
+log_head_place(struct weft_log *log, struct log_target *t)
+{
+	const uint64_t ring = log->g.ring_bytes, at = log->head.position;
+
+	if (log->head_of == LOG_HEAD_RIGHT || !log_may_be_filler(ring, at, t->end.position))
+		log_head_proven(log, t);
+	else
+		log_step_read(log, t, log_ring_to(log, t, log_lap_end(ring, at)),
+		              WEFT_LOG_HEADER_BYTES, log_got_head_lap);
+}
+
 static void
 log_got_head(struct weft_log *log, struct log_target *t)
 {
-	struct log_hdr h;
+	struct log_hdr *h = &log->head_hdr;
 
-	if (log_hdr_decode(&log->g, log->head.position, t->buf, &h) != 0 || h.seq >= t->end.seq)
+	if (log_hdr_decode(&log->g, log->head.position, t->buf, h) != 0 || h->seq >= t->end.seq)
 		log_head_bad(log, t);
-	else if (!log_head_fits(log, h.seq))
+	else if (!log_head_fits(log, h->seq))
 		log_head_refused(log);
-	else if (log->head_of == LOG_HEAD_KEEP)
-		log_got_keep(log, t, &h);
 	else
-		log_head_is(log, h.seq);
+		log_head_place(log, t);
 }
 
-/** The right target's next header: check that it follows the other target's record at the head. */
+/** The right target's next header: check that it follows the other target's record at the
+ * head. */
 static void
 log_got_behind_head(struct weft_log *log, struct log_target *t)
 {
@@ -282,9 +326,7 @@ log_got_behind_head(struct weft_log *log, struct log_target *t)
 		log_head_refused(log);
 		return;
 	}
-	if (log->head_of != LOG_HEAD_RIGHT)
-		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
-	log_head_is(log, first->seq);
+	log_head_place(log, t);
 }
 
 /**

@@ -81,8 +81,10 @@ struct log_proof {
 	struct weft_log_at keep; /**< number 0: none */
 	struct weft_log_at next; /**< the highest one asked for meanwhile */
 	bool due;                /**< a target is to be asked */
-	unsigned int target;     /**< the one that is asked */
-	uint32_t tried;          /**< targets that have another record there: one bit per index */
+	/** the target is asked for the record that shows whether a filler covers the place */
+	bool lap;
+	unsigned int target; /**< the one that is asked */
+	uint32_t tried;      /**< targets that have another record there: one bit per index */
 };
 
 extern struct weft_handle_kind log_kind;

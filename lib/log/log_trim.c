@@ -9,6 +9,7 @@
 #include "log_priv.h"
 #include "log_step.h"
 #include "log_trim.h"
+#include "log_window.h"
 
 /** `trim.log` */
 static void
@@ -97,6 +98,7 @@ void
 log_trim_run(struct weft_log *log)
 {
 	struct log_proof *p = &log->proof;
+	uint64_t at = p->keep.position;
 
 	if (!p->due)
 		return;
@@ -104,6 +106,8 @@ log_trim_run(struct weft_log *log)
 		log_trim_proven(log, true);
 		return;
 	}
+	if (p->lap)
+		at = log_lap_end(log->g.ring_bytes, at);
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 		struct weft_sge sink = {
@@ -111,10 +115,9 @@ log_trim_run(struct weft_log *log)
 		int rc;
 
 		if (t->state != WEFT_LOG_TARGET_LIVE || (p->tried & 1U << i) != 0 ||
-		    t->head_acked > p->keep.position || t->acked.position <= p->keep.position)
+		    t->head_acked > at || t->acked.position <= at)
 			continue;
-		rc = log_post_read(t, LOG_WR_PROOF, 0, log_ring_to(log, t, p->keep.position),
-		                   &sink);
+		rc = log_post_read(t, LOG_WR_PROOF, 0, log_ring_to(log, t, at), &sink);
 		/* Without room there, the next completion makes some. */
 		p->due = rc != 0;
 		p->target = i;
@@ -127,18 +130,40 @@ log_trim_run(struct weft_log *log)
 	log_trim_proven(log, false);
 }
 
+/** The header at the place has the number. Prove that no filler covers it (log_lap_end()). */
+static void
+log_trim_place(struct weft_log *log)
+{
+	struct log_proof *p = &log->proof;
+	uint64_t at = p->keep.position, lap = log_lap_end(log->g.ring_bytes, at);
+
+	if (!log_may_be_filler(log->g.ring_bytes, at, log->end.position)) {
+		log_trim_proven(log, true);
+	} else if (lap >= log_rel_position(log)) {
+		log_trim_proven(log, log_window_prev(log, lap) >= at);
+	} else {
+		p->lap = true;
+		p->tried = 0;
+	}
+}
+
 void
 log_trim_read(struct weft_log *log, struct log_target *t)
 {
 	struct log_proof *p = &log->proof;
+	uint64_t at = p->keep.position;
 	struct log_hdr h;
 
 	if (p->keep.seq == 0 || p->due || p->target != t->index)
 		return;
 	p->due = true;
 	p->tried |= 1U << t->index;
-	if (log_hdr_decode(&log->g, p->keep.position, t->buf, &h) == 0 && h.seq == p->keep.seq)
-		log_trim_proven(log, true);
+	if (p->lap) {
+		if (log_hdr_decode(&log->g, log_lap_end(log->g.ring_bytes, at), t->buf, &h) == 0)
+			log_trim_proven(log, h.prev >= at);
+	} else if (log_hdr_decode(&log->g, at, t->buf, &h) == 0 && h.seq == p->keep.seq) {
+		log_trim_place(log);
+	}
 }
 
 void

@@ -317,3 +317,18 @@ log_rel_position(const struct weft_log *log)
 
 	return log->rel_seq == log->end.seq ? log->end.position : s->at.position - s->gap_bytes;
 }
+
+uint64_t
+log_window_prev(const struct weft_log *log, uint64_t position)
+{
+	struct log_hdr h;
+
+	for (uint64_t seq = log->rel_seq; seq < log->end.seq; seq++) {
+		const struct log_slot *s = log_slot(log, seq);
+
+		if (s->at.position == position &&
+		    log_hdr_decode(&log->g, position, s->hdr, &h) == 0)
+			return h.prev;
+	}
+	return 0;
+}

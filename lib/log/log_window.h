@@ -23,6 +23,9 @@ bool log_lagging(struct weft_log *log);
 /** The position where the window begins. Every live target holds everything from its head up to
  * there. */
 uint64_t log_rel_position(const struct weft_log *log);
+/** The position of the record in front of the one that the window has at this position; 0: the
+ * window has no record there. */
+uint64_t log_window_prev(const struct weft_log *log, uint64_t position);
 /** Report the end to every append, and release all. */
 void log_end_appends(struct weft_log *log, int status);
 

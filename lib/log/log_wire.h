@@ -63,6 +63,24 @@ log_same_place(uint64_t ring_bytes, uint64_t end, uint64_t at)
 	return at == end || at == end + log_left(ring_bytes, end);
 }
 
+/**
+ * The next multiple of the ring's length. If a filler covers the position, the record at that
+ * multiple follows the filler. The octets of a filler may hold a whole record of a writer that
+ * died, so a header alone does not show that the log has a record at its position.
+ */
+static inline uint64_t
+log_lap_end(uint64_t ring_bytes, uint64_t position)
+{
+	return position + log_left(ring_bytes, position);
+}
+
+/** Whether a filler in front of `end`, where a log or a part of it ends, can cover the position. */
+static inline bool
+log_may_be_filler(uint64_t ring_bytes, uint64_t position, uint64_t end)
+{
+	return position % ring_bytes != 0 && log_lap_end(ring_bytes, position) < end;
+}
+
 /** Octets that a record takes. */
 static inline uint64_t
 log_record_bytes(uint64_t len_bytes)

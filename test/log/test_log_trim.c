@@ -294,6 +294,124 @@ test_proof(void)
 	finish();
 }
 
+/* ---- A record in a filler ---- */
+
+#define SEVERAL 6 /* records that take the last ones out of the window */
+
+/**
+ * The targets 1 and 2 have the octets of a record that a writer wrote and that was not durable; the
+ * tail of target 0 names it. Another writer, with 1 and 2, covers it by a filler. Returns the place
+ * of the covered record, whose number another record has.
+ */
+static struct weft_log_at
+covered(void)
+{
+	static struct weft_log_attr la = {.max_appends = 4};
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .ring_bytes = RING, .la = &la};
+	struct weft_log_at at;
+
+	start(&a);
+	put(10, 936);
+	CHECK(lt_until(&l, all_live));
+	trim_to(&l.rec[8].at);
+	vt_run(&l.t, 5 * VT_MS);
+	put(4, 936);
+	CHECK(lt_until(&l, all_live));
+	slow(1, 10000);
+	slow(2, 10000);
+	append_n(2, 200);
+	vt_run(&l.t, 5 * VT_MS);
+	at = l.rec[l.appended - 1].at;
+	CHECK_EQ(at.seq, lt_info(&l).durable.seq + 1);
+	CHECK_EQ(lt_words(&l, 0).end, at.position + 264);
+	CHECK(lt_words(&l, 1).end < at.position && lt_words(&l, 2).end < at.position);
+	lt_kill_writer(&l);
+	slow(1, 0);
+	slow(2, 0);
+	vt_run(&l.t, 50 * VT_S);
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(lt_info(&l).end.seq, at.seq);
+	CHECK(lt_info(&l).end.position < at.position);
+	put(1, 2400);
+	CHECK(l.rec[at.seq].at.position % RING == 0);
+	return at;
+}
+
+/* The header of the covered record is equal at target 0 and at the targets that are read, but the
+ * log has no such record. */
+static void
+test_covered_compared(void)
+{
+	for (unsigned int n = 0; n <= SEVERAL; n += SEVERAL) {
+		covered();
+		if (n > 0)
+			put(n, 100);
+		rejoin(0);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+		power_cut();
+		lt_recover(&l, 3);
+		finish();
+	}
+}
+
+/* A place of the writer that died is none of the log. */
+static void
+test_covered_trim(void)
+{
+	for (unsigned int n = 0; n <= SEVERAL; n += SEVERAL) {
+		struct weft_log_at at = covered();
+
+		if (n > 0)
+			put(n, 100);
+		none_there(at.seq, at.position, n > 0 ? 0 : -EINVAL);
+		rejoin(0);
+		CHECK(lt_until(&l, all_live));
+		power_cut();
+		lt_recover(&l, 6);
+		finish();
+	}
+}
+
+/* An open does not trim to it either. */
+static void
+test_covered_open(void)
+{
+	struct weft_log_at at = covered();
+
+	put(SEVERAL, 100);
+	lt_kill_writer(&l);
+	lt_recover_trim(&l, 6, &at);
+	CHECK_EQ(l.verdict, LT_FAILED);
+	CHECK_EQ(l.fail_status, -EINVAL);
+	l.verdict = LT_SOUND;
+	power_cut();
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	finish();
+}
+
+/* The head of target 0 names the covered record, as a writer of an earlier version left it. */
+static void
+test_covered_head(void)
+{
+	for (unsigned int which = 3; which <= 7; which += 2) {
+		struct weft_log_at at = covered();
+
+		put(SEVERAL, 100);
+		lt_kill_writer(&l);
+		put_head(0, 1, at.position);
+		l.a.no_judge = true;
+		opens_with(which);
+		CHECK_EQ(l.head.seq, 8);
+		power_cut();
+		lt_recover(&l, 6);
+		finish();
+	}
+}
+
 /* Behind an opening 64 octets are left in front of the ring's end, and the next record is in flight
  * behind this filler. So 64 octets in front of the record is a right place. */
 static void
@@ -335,4 +453,8 @@ WEFT_TEST_MAIN({"a trim to what is not durable yet", test_in_flight},
                {"an open trims to what is not durable yet", test_open_in_flight},
                {"a member that shares nothing keeps its seat", test_shares_nothing},
                {"a trim to a place that is none", test_proof},
+               {"a covered record is not shared", test_covered_compared},
+               {"a trim to a covered record", test_covered_trim},
+               {"an open trims to a covered record", test_covered_open},
+               {"a head at a covered record, as it once was left", test_covered_head},
                {"a trim to a wrong place, old or in flight", test_wrong_places})

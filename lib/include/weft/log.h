@@ -380,7 +380,10 @@ int weft_log_chunk_next(struct weft_log_chunk *chunk, struct weft_log_record *re
 typedef void (*weft_log_read_fn)(void *arg, struct weft_log_chunk *chunk);
 
 /**
- * Read durable records from `at` on into buf by RDMA Read, as many as fit. fn is called once, with
+ * Read durable records from `at` on into buf by RDMA Read, as many as fit. `at` is a place of this
+ * log: the head or end that WEFT_LOG_EV_OPEN reported, a chunk's `at`, or the place of an append
+ * that was reported as durable. The place of an append that an earlier writer lost is none, and
+ * may be read as the lost record (docs/log-format.md, filler). fn is called once, with
  * whole and checked records. If the copy of one target is damaged, this is counted
  * (weft_log_info.bad_reads) and the next target is asked. buf has at least WEFT_LOG_HEADER_BYTES
  * and an lkey with WEFT_ACCESS_LOCAL_WRITE; it belongs to the log until fn is called. Returns 0,
