@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Recovery: the choice of the right target, and the epoch of a new writer.
+ * @file Recovery: the choice of the authoritative target, and the epoch of a new writer.
  *
  * Any max(q, n - q + 1) targets share a target with those that made an append durable, and with
  * those that took part in the previous opening. So every durable record is seen here, and so is the
@@ -33,8 +33,8 @@ log_is_better(const struct weft_log *log, const struct log_target *a, const stru
 	return a->end.seq > b->end.seq;
 }
 
-/** Whether the target can be the right one: it has records, or never had any, and was not being
- * begun anew. */
+/** Whether the target can be the authoritative one: it has records, or never had any, and was not
+ * being begun anew. */
 static bool
 log_is_whole(const struct log_target *t)
 {
@@ -46,7 +46,7 @@ log_is_whole(const struct log_target *t)
 static void
 log_begin(struct weft_log *log)
 {
-	struct log_target *t = &log->target[log->truth];
+	struct log_target *t = &log->target[log->authoritative];
 
 	log->begun = true;
 	log->end = log->dur = t->end;
@@ -88,7 +88,7 @@ log_check_claims(struct weft_log *log)
 		claimed += t->claimed;
 	}
 	/* In a new log every target is a member before there is a record anywhere. */
-	if (!log->begun && log->target[log->truth].claimed &&
+	if (!log->begun && log->target[log->authoritative].claimed &&
 	    claimed >= (log->fresh ? log->ntargets : log_needed(log)))
 		log_begin(log);
 }
@@ -199,7 +199,7 @@ static void
 log_head_bad(struct weft_log *log, struct log_target *t)
 {
 	log->head_tried |= 1U << t->index;
-	if (log->head_of == LOG_HEAD_RIGHT)
+	if (log->head_of == LOG_HEAD_AUTHORITATIVE)
 		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
 	log_ask_head(log);
 }
@@ -210,7 +210,7 @@ log_head_fits(const struct weft_log *log, uint64_t seq)
 	return log->head_want == 0 || log->head_want == seq;
 }
 
-/** The right one's log has no such place. */
+/** The authoritative target's log has no such place. */
 static void
 log_head_refused(struct weft_log *log)
 {
@@ -250,11 +250,11 @@ log_got_keep(struct weft_log *log, struct log_target *t)
 	}
 }
 
-/** The right target's log has the record that head_hdr is the header of. */
+/** The authoritative target's log has the record that head_hdr is the header of. */
 static void
 log_head_proven(struct weft_log *log, struct log_target *t)
 {
-	if (log->head_of != LOG_HEAD_RIGHT && (log->head_tried & 1U << t->index) != 0)
+	if (log->head_of != LOG_HEAD_AUTHORITATIVE && (log->head_tried & 1U << t->index) != 0)
 		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
 	if (log->head_of == LOG_HEAD_KEEP)
 		log_got_keep(log, t);
@@ -279,7 +279,7 @@ log_got_head_lap(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * The right target has the header head_hdr at the head. If the head is not its own, a
+ * The authoritative target has the header head_hdr at the head. If the head is not its own, a
  * filler may cover the place (log_lap_end()).
  */
 static void
@@ -287,7 +287,7 @@ log_head_place(struct weft_log *log, struct log_target *t)
 {
 	const uint64_t ring = log->g.ring_bytes, at = log->head.position;
 
-	if (log->head_of == LOG_HEAD_RIGHT || !log_may_be_filler(ring, at, t->end.position))
+	if (log->head_of == LOG_HEAD_AUTHORITATIVE || !log_may_be_filler(ring, at, t->end.position))
 		log_head_proven(log, t);
 	else
 		log_step_read(log, t, log_ring_to(log, t, log_lap_end(ring, at)),
@@ -307,7 +307,7 @@ log_got_head(struct weft_log *log, struct log_target *t)
 		log_head_place(log, t);
 }
 
-/** The right target's next header: check that it follows the other target's record at the
+/** The authoritative target's next header: check that it follows the other target's record at the
  * head. */
 static void
 log_got_behind_head(struct weft_log *log, struct log_target *t)
@@ -330,13 +330,13 @@ log_got_behind_head(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * Another target's header at the head is valid when the right target has, behind it, the record
- * that follows. Otherwise the other target may hold records there that are not the log's.
+ * Another target's header at the head is valid when the authoritative target has, behind it, the
+ * record that follows. Otherwise the other target may hold records there that are not the log's.
  */
 static void
 log_got_other_head(struct weft_log *log, struct log_target *t)
 {
-	struct log_target *right = &log->target[log->truth];
+	struct log_target *authority = &log->target[log->authoritative];
 	uint64_t behind;
 
 	log->head_from = NULL;
@@ -346,21 +346,21 @@ log_got_other_head(struct weft_log *log, struct log_target *t)
 		return;
 	}
 	behind = log_hdr_end(&log->g, &log->head_hdr);
-	if (behind >= right->end.position)
+	if (behind >= authority->end.position)
 		log_ask_head(log);
 	else
-		log_step_read(log, right, log_ring_to(log, right, behind), WEFT_LOG_HEADER_BYTES,
-		              log_got_behind_head);
+		log_step_read(log, authority, log_ring_to(log, authority, behind),
+		              WEFT_LOG_HEADER_BYTES, log_got_behind_head);
 }
 
-/** `open.head`: read the header there, from the right target, then from each other that holds
- * the place. */
+/** `open.head`: read the header there, from the authoritative target, then from each other that
+ * holds the place. */
 static void
 log_ask_head(struct weft_log *log)
 {
-	struct log_target *t = &log->target[log->truth];
+	struct log_target *t = &log->target[log->authoritative];
 
-	if ((log->head_tried & 1U << log->truth) == 0) {
+	if ((log->head_tried & 1U << log->authoritative) == 0) {
 		log_step_read(log, t, log_ring_to(log, t, log->head.position),
 		              WEFT_LOG_HEADER_BYTES, log_got_head);
 		return;
@@ -379,12 +379,14 @@ log_ask_head(struct weft_log *log)
 	log_head_refused(log);
 }
 
-/** Where a member's head is in the right one's log. */
+/** Where a member's head is in the authoritative target's log. */
 enum log_head_where {
-	LOG_HEAD_BEFORE, /**< not behind the right one's head, or not in its log */
-	LOG_HEAD_INSIDE, /**< in front of its end, if the right one has that record, too */
+	LOG_HEAD_BEFORE, /**< not behind the authoritative target's head, or not in its log */
+	/** in front of its end, if the authoritative target has that record, too */
+	LOG_HEAD_INSIDE,
 	LOG_HEAD_END,
-	LOG_HEAD_BEYOND, /**< behind its end: the log was trimmed beyond what the right one has */
+	/** behind its end: the log was trimmed beyond what the authoritative target has */
+	LOG_HEAD_BEYOND,
 };
 
 /**
@@ -393,12 +395,12 @@ enum log_head_where {
  * number of the record counts. (A target of version 1 that is begun anew has no number there.)
  */
 static enum log_head_where
-log_head_where(const struct weft_log *log, const struct log_target *right,
+log_head_where(const struct weft_log *log, const struct log_target *authority,
                const struct log_target *t)
 {
-	const struct weft_log_at *end = &right->end;
+	const struct weft_log_at *end = &authority->end;
 
-	if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts || t->head <= right->head)
+	if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts || t->head <= authority->head)
 		return LOG_HEAD_BEFORE;
 	if (t->tail == 0 || t->head_seq == 0)
 		return t->head > end->position    ? LOG_HEAD_BEYOND
@@ -434,17 +436,18 @@ log_head_keep(struct weft_log *log, const struct weft_log_at *end)
 		log_ask_head(log);
 }
 
-/** `open.head`: consider the highest head that was not considered yet; the right one's is last. */
+/** `open.head`: consider the highest head that was not considered yet; the authoritative target's
+ * is last. */
 static void
 log_head_next(struct weft_log *log)
 {
-	struct log_target *right = &log->target[log->truth], *best = right;
-	uint64_t at = right->head;
+	struct log_target *authority = &log->target[log->authoritative], *best = authority;
+	uint64_t at = authority->head;
 
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
-		enum log_head_where where = log_head_where(log, right, t);
-		uint64_t head = where == LOG_HEAD_END ? right->end.position : t->head;
+		enum log_head_where where = log_head_where(log, authority, t);
+		uint64_t head = where == LOG_HEAD_END ? authority->end.position : t->head;
 
 		if ((log->head_asked & 1U << i) != 0 || where == LOG_HEAD_BEFORE || head <= at)
 			continue;
@@ -453,30 +456,30 @@ log_head_next(struct weft_log *log)
 	}
 	log->head_tried = 0;
 	if (log->keep.position > at) {
-		log_head_keep(log, &right->end);
+		log_head_keep(log, &authority->end);
 		return;
 	}
 	log->head_asked |= 1U << best->index;
-	log->head_want = best == right ? 0 : best->head_seq;
-	log->head_of = best == right ? LOG_HEAD_RIGHT : LOG_HEAD_MEMBER;
+	log->head_want = best == authority ? 0 : best->head_seq;
+	log->head_of = best == authority ? LOG_HEAD_AUTHORITATIVE : LOG_HEAD_MEMBER;
 	log->head.position = at;
-	if (at == right->end.position)
-		log_head_is(log, right->end.seq);
+	if (at == authority->end.position)
+		log_head_is(log, authority->end.seq);
 	else
 		log_ask_head(log);
 }
 
-/** Whether a member's head is behind the end of the right one's log. */
+/** Whether a member's head is behind the end of the authoritative target's log. */
 static bool
-log_head_beyond(const struct weft_log *log, const struct log_target *right)
+log_head_beyond(const struct weft_log *log, const struct log_target *authority)
 {
 	for (unsigned int i = 0; i < log->ntargets; i++)
-		if (log_head_where(log, right, &log->target[i]) == LOG_HEAD_BEYOND)
+		if (log_head_where(log, authority, &log->target[i]) == LOG_HEAD_BEYOND)
 			return true;
 	return false;
 }
 
-/** The best of the targets that can be the right one. */
+/** The best of the targets that can be the authoritative one. */
 static struct log_target *
 log_best(struct weft_log *log)
 {
@@ -513,15 +516,15 @@ log_refuse_replaced(struct weft_log *log)
 	}
 }
 
-/** `open.choose`: the right target and, by its lives, the members. Returns how many members
+/** `open.choose`: the authoritative target and, by its lives, the members. Returns how many members
  * there are. */
 static unsigned int
-log_choose(struct weft_log *log, struct log_target **right)
+log_choose(struct weft_log *log, struct log_target **authority)
 {
 	struct log_target *best = log_best(log);
 	unsigned int members = 0;
 
-	*right = NULL;
+	*authority = NULL;
 	log->head = (struct weft_log_at){0};
 	log->lives = 0;
 	if (best == NULL)
@@ -540,12 +543,12 @@ log_choose(struct weft_log *log, struct log_target **right)
 	}
 	log_refuse_replaced(log);
 	if (best->counts)
-		*right = best;
+		*authority = best;
 	return members;
 }
 
-/** Whether a target that was being begun anew knew more lives than the right one does. Then the
- * right one was replaced. */
+/** Whether a target that was being begun anew knew more lives than the authoritative target does.
+ * Then the authoritative target was replaced. */
 static bool
 log_knows_more(const struct weft_log *log)
 {
@@ -609,7 +612,7 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 		log_later(log);
 		return 0;
 	}
-	log->truth = t->index;
+	log->authoritative = t->index;
 	if (t->tail == 0)
 		t->end.seq = 1;
 	if (keep != NULL)
@@ -626,7 +629,8 @@ log_open_lost(struct weft_log *log, struct log_target *t)
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		counted += log->target[i].state != WEFT_LOG_TARGET_NONE && log->target[i].counts;
 	/* A new choice is left to the next open: this opening has claimed what it could. */
-	if (t->counts && (log->fresh || t->index == log->truth || counted < log_needed(log))) {
+	if (t->counts &&
+	    (log->fresh || t->index == log->authoritative || counted < log_needed(log))) {
 		log_fail(log, -ENOTCONN);
 	} else if (log->head_from == t) {
 		log->head_from = NULL;

@@ -71,9 +71,10 @@ struct log_read {
 
 /** Whose head an open considers. */
 enum log_head_of {
-	LOG_HEAD_MEMBER, /**< of a member that is not the right one */
+	LOG_HEAD_MEMBER, /**< of a member that is not the authoritative target */
 	LOG_HEAD_KEEP,   /**< the place that the application names */
-	LOG_HEAD_RIGHT,  /**< of the right one: where the record is not whole, it is damaged */
+	/** of the authoritative target: where the record is not whole, it is damaged */
+	LOG_HEAD_AUTHORITATIVE,
 };
 
 /** A trim whose place is looked up at a target. */
@@ -120,16 +121,16 @@ struct weft_log {
 	uint64_t lives;    /**< the membership; version 1: 0 */
 	uint64_t seat_seq; /**< number of the record of the seat under way; 0: none */
 	unsigned int seat_target, seat_place;
-	bool seat_due;      /**< the seat waits for room in the window */
-	uint32_t offered;   /**< number of targets that were offered a place */
-	unsigned int truth; /**< index of the right target, while opening */
+	bool seat_due;              /**< the seat waits for room in the window */
+	uint32_t offered;           /**< number of targets that were offered a place */
+	unsigned int authoritative; /**< index of the authoritative target, while opening */
 	/* The head that an open considers, and the targets' bits by index. */
 	uint32_t head_asked; /**< members whose head was considered */
 	uint32_t head_tried; /**< targets that do not have the record at this head whole */
 	uint64_t head_want;  /**< the number that the record there must have; 0: any */
 	enum log_head_of head_of;
-	/** the target other than the right one that is asked for the record at the head; NULL:
-	 * none */
+	/** the target, other than the authoritative one, that is asked for the record at the head;
+	 * NULL: none */
 	struct log_target *head_from;
 	struct log_hdr head_hdr; /**< header of that record, as that target has it */
 	bool fresh, begun;       /**< begun: a target is live */
