@@ -18,16 +18,18 @@ from itertools import product
 from check import Wrong
 
 # magic: there is a superblock. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), or -k (begun
-# anew; k is the sum of the lives that the target knew).
-Mem = namedtuple("Mem", "magic card tail head ring")
+# anew; k is the sum of the lives that the target knew). grant: the last join's STag, or 0. tail_by, head_by: the epoch that
+# the stamp of the word says, or 0. A configuration that does not look at them leaves these three 0.
+Mem = namedtuple("Mem", "magic card tail head grant tail_by head_by ring")
 # up: 1, 0 (no power), -1 (removed for good). stale: operations (op, micro step) of a grant that no writer holds any
 # longer. shelf: the medium that was replaced.
 Target = namedtuple("Target", "up mem med stale shelf")
-# st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated,
-# stranger; for the members of an open: right or other. doing: the operation under way, of which pc micro steps are
+# st: format, grant, joined, offer, offered, words, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member,
+# unseated, stranger; for the members of an open: right or other. doing: the operation under way, of which pc micro steps are
 # done. hold: the writer keeps records in its window for this target. acked: position of its last record; end: the end of
-# that record; seq: the number that it gets next. filled: end of a filler that was written alone (only by a mutant).
-View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows end seq filled", defaults=(0, 0, 0, 0))
+# that record; seq: the number that it gets next. filled: end of a filler that was written alone (only by a mutant). words: the
+# stamps of tail and head are those of this writer.
+View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows end seq filled words", defaults=(0, 0, 0, 0, 0))
 # phase: new, claim (first: of the first open), opening, open. chain: the right log within the ring. head, hseq: the head,
 # and its number. record: position of the opening record. seat: position of the record of the seat under way, or 0.
 Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat hseq", defaults=(1,))
@@ -55,15 +57,18 @@ class Config:
         long: numbers of the records that take two places, if they are not openings;
         kept: number of records that are not trimmed in the first state (None: all);
         ahead: writers trim to the place of a record in flight, whatever is in front of it: logs of an earlier release have that;
+        stamps: tail and head have stamps;
+        twice: the host has no fence and gives one grant again and again, and the writers compare the grant word;
         lose: number of targets that may have lost their content at one time (None: q - 1);
         the others: how often each fault may happen.
     """
 
     def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
-                 membership=False, mutant=None, live=True, lose=None, long=(), kept=None, ahead=False, **budget):
+                 membership=False, mutant=None, live=True, lose=None, long=(), kept=None, ahead=False,
+                 stamps=False, twice=False, **budget):
         self.name, self.n, self.q, self.ring, self.filler = name, n, q, ring, filler
         self.last, self.writers, self.split, self.start, self.records, self.left = last, writers, split, start, records, left
-        self.membership, self.mutant, self.live = membership, mutant, live
+        self.membership, self.mutant, self.live, self.stamps, self.twice = membership, mutant, live, stamps, twice
         self.budget = Budget(**{f: budget.pop(f, 0) for f in Budget._fields})
         assert not budget, budget
         self.lose = q - 1 if lose is None else lose
@@ -89,7 +94,7 @@ class Config:
 
 
 def blank(cfg, magic=1):
-    return Mem(magic, None, 0, cfg.first, (None,) * cfg.ring)
+    return Mem(magic, None, 0, cfg.first, 0, 0, 0, (None,) * cfg.ring)
 
 
 def end(r):
@@ -176,7 +181,7 @@ def decide(cfg, looks):
     if len(looks) == cfg.n and empty:
         cards = [x.card for x in looks.values()]
         if all(c is not None for c in cards):
-            return ("first", ())
+            return ("first", tuple(sorted(looks)) if m == "offer-again" and not any(c[1] for c in cards) else ())
         if not any(c is not None and c[1] for c in cards):
             return ("first", tuple(sorted(looks)))
         if m == "fresh-beside-seated":
@@ -282,9 +287,18 @@ class Judge:
                 w = damage(self.cfg, x)
                 if w is not None and x.magic and seated(x) and x.ring[x.tail % self.cfg.ring] != ROT:
                     raise Wrong(w)
+                if self.cfg.stamps and x.magic and x.card is not None:
+                    self.stamped(x)
             got = tuple(got)
             self.kept[t] = got
         return got
+
+    @staticmethod
+    def stamped(x):
+        """T5. A word that was never written has no stamp; a target that is seated has written both."""
+        for word, by in (("tail", x.tail_by), ("head", x.head_by)):
+            if by < x.card[0] and (by or x.card[1]):
+                raise Wrong(f"T5: the card is of epoch {x.card[0]}, the {word} of {by or 'none'}")
 
     def look(self, s):
         cfg = self.cfg
@@ -349,14 +363,16 @@ class Judge:
 def media(t):
     """Every medium that a power cut can leave: any subset of the unflushed changes."""
     parts = []
-    for a, b in zip(t.mem[:4], t.med[:4]):
+    # A word and its stamp are one.
+    mem, med = ((m.magic, m.card, (m.tail, m.tail_by), (m.head, m.head_by), m.grant) for m in (t.mem, t.med))
+    for a, b in zip(mem, med):
         parts.append((a,) if a == b else (a, b))
     rings = []
     for a, b in zip(t.mem.ring, t.med.ring):
         rings.append((a,) if a == b else (a, b))
-    for words in product(*parts):
+    for magic, card, (tail, tail_by), (head, head_by), grant in product(*parts):
         for ring in product(*rings):
-            yield Mem(*words, ring)
+            yield Mem(magic, card, tail, head, grant, tail_by, head_by, ring)
 
 
 # ---- Operations at a target ----
@@ -372,16 +388,20 @@ def micro(cfg, op):
         return (("append.write", "W"), ("append.flush", "F"), ("append.tail", "A"), ("append.flush-tail", "f"))
     if k == "fill":
         return (("append.write", "W"), ("append.flush", "F"))
+    if k == "grant":
+        return ((op[2], "A"),)
+    if k == "words":
+        return ((op[2], "T"), (op[2], "H"), (op[2] + "/flush", "w"))
     return ((op[2], "A"), (op[2] + "/flush", "f"))
 
 
-FIELD = {"fill": "tail", "unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic": "magic"}
+FIELD = {"fill": "tail", "unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic": "magic", "grant": "grant"}
 
 
 def effect(cfg, t, op, what):
     """Execute one micro step and return the target with its new memory and medium."""
     mem, med = t.mem, t.med
-    f = FIELD[op[0]]
+    f = FIELD.get(op[0])
     if what == "W":
         ring = list(mem.ring)
         for p, new in places_of(op[1], op[3]) if op[0] == "unit" else ((op[1].p, op[1]),):
@@ -395,10 +415,20 @@ def effect(cfg, t, op, what):
         mem = mem._replace(ring=tuple(ring))
     elif what == "A":
         mem = mem._replace(**{f: op[1].p if op[0] == "unit" else op[1]})
+        if cfg.stamps and f in ("tail", "head"):
+            mem = mem._replace(**{f + "_by": op[-1]})
+    elif what == "T":
+        mem = mem._replace(tail_by=op[-1])
+    elif what == "H":
+        mem = mem._replace(head_by=op[-1])
+    elif what == "w":
+        med = med._replace(tail=mem.tail, tail_by=mem.tail_by, head=mem.head, head_by=mem.head_by)
     elif what == "F":
         med = med._replace(ring=mem.ring)
     elif what == "f":
         med = med._replace(**{f: getattr(mem, f)})
+        if f in ("tail", "head"):
+            med = med._replace(**{f + "_by": getattr(mem, f + "_by")})
     return t._replace(mem=mem, med=med)
 
 
@@ -524,14 +554,26 @@ def reached(cfg, w, v):
 
 
 def ops(cfg, w, i):
-    """Operations (kind, value, name) under way to a target: at most one unit, and one word besides."""
+    """Operations (kind, value, name) under way to a target: at most one unit, and one word besides. With stamps, the writer's
+    epoch is the last element."""
     v = w.views[i]
-    if v is None:
-        return
-    if v.pc:
-        yield v.doing
-    elif v.st == "format":
+    if v is not None and v.pc:
+        return (v.doing,)
+    return tuple(by(cfg, w, op) for op in new_ops(cfg, w, i)) if v is not None else ()
+
+
+def by(cfg, w, op):
+    return op + (w.epoch,) if cfg.stamps else op
+
+
+def new_ops(cfg, w, i):
+    v = w.views[i]
+    if v.st == "format":
         yield ("magic", 1, "format.magic")
+    elif v.st == "grant":
+        yield ("grant", 1, "join.grant")
+    elif v.st == "words":
+        yield ("words", None, "open.words")
     elif v.st == "claim":
         yield ("card", (w.epoch, 1, v.arg), "open.claim")
     elif v.st == "offer":
@@ -564,8 +606,10 @@ def ops(cfg, w, i):
                 cfg.mutant == "room-of-live":
             yield ("tail", -v.knows, "join.clear")
         if v.st == "fed" and may_seat(cfg, w, i, v):
-            life = w.lives[i]
-            yield ("card", (w.epoch, 1, life), "join.seat")
+            if cfg.stamps and not v.words and cfg.mutant != "seat-before-words":
+                yield ("words", None, "join.words")
+            else:
+                yield ("card", (w.epoch, 1, w.lives[i]), "join.seat")
 
 
 def head_for(cfg, w, v, r):
@@ -599,7 +643,12 @@ def done(cfg, w, i, op):
     k, val = op[0], op[1]
     v = v._replace(pc=0, doing=None)
     if k == "magic":
+        return v._replace(st="grant" if cfg.twice else "joined")
+    if k == "grant":
         return v._replace(st="joined")
+    if k == "words":
+        st = v.st if v.st != "words" else "claimed" if cfg.mutant == "claim-before-words" else "claim"
+        return v._replace(st=st, words=1)
     if k == "fill":
         return v._replace(filled=val.to)
     if k == "unit":
@@ -621,7 +670,7 @@ def done(cfg, w, i, op):
     if op[2] == "join.seat":
         return v._replace(st="live", kind="member", hold=True, goal=0, arg=None, card=val)
     if op[2] == "open.claim":
-        return v._replace(st="claimed", card=val)
+        return v._replace(st="words" if cfg.mutant == "claim-before-words" else "claimed", card=val)
     if op[2] == "open.offer":
         return v._replace(st="offered", card=val)
     raise AssertionError(op)
@@ -695,7 +744,7 @@ def pending(cfg, w, i):
         # Transactions are pipelined.
         for r in w.chain:
             if r.p > out[0][0][1].p and len(out) < 2 and end(r) - floor_of(v) <= cfg.ring:
-                out.append((("unit", r, "append.write", r.gap), 0))
+                out.append((by(cfg, w, ("unit", r, "append.write", r.gap)), 0))
     return tuple(out)
 
 
@@ -711,6 +760,7 @@ class Model:
         self.live = cfg.live
         self.look = Judge(cfg).look
         self.ids = {}
+        self.claim = "words" if cfg.stamps and cfg.mutant != "claim-before-words" else "claim"  # the begin of a claim
 
     # ---- Begin ----
 
@@ -726,7 +776,8 @@ class Model:
         for _ in range(cfg.records):
             recs.append(follow(cfg, recs[-1] if recs else None, 1, 1, ones))
         first = recs[0 if cfg.kept is None else -cfg.kept]
-        mem = blank(cfg)._replace(card=(1, 1, 1), tail=recs[-1].p, head=first.p)
+        mem = blank(cfg)._replace(card=(1, 1, 1), tail=recs[-1].p, head=first.p, tail_by=int(cfg.stamps),
+                                  head_by=int(cfg.stamps), grant=int(cfg.twice))
         for r in recs:
             mem = put(cfg, mem, r)
         v = View("live", "member", mem.tail, first.p, 0, None, True, 0, None, mem.card, end=end(recs[-1]), seq=recs[-1].n + 1)
@@ -834,7 +885,7 @@ class Model:
         cfg = self.cfg
         for k, w in enumerate(s.writers):
             if w.phase in ("opening", "open"):
-                n = sum(1 for v in w.views if v is not None and v.st not in ("joined", "format"))
+                n = sum(1 for v in w.views if v is not None and v.st not in ("joined", "format", "grant"))
                 if lives_of(w) == 0 or n < cfg.q:
                     yield ("writer.failed", self.with_writer(s, k, None), False)
                     return
@@ -868,6 +919,8 @@ class Model:
 
     @staticmethod
     def what(op):
+        if op[0] == "words":
+            return ""
         return f" record {op[1].p} of epoch {op[1].epoch}" if op[0] == "unit" else f" {op[1]}"
 
     def lost_claim(self, w):
@@ -882,7 +935,7 @@ class Model:
             if "offered" in sts:
                 if "offer" in sts:
                     return None
-                views = tuple(v._replace(st="claim", arg=1) if v.st == "offered" else v for v in w.views)
+                views = tuple(v._replace(st=self.claim, arg=1) if v.st == "offered" else v for v in w.views)
                 return (f"open.offered w{w.wid}", self.with_writer(s, k, w._replace(views=views)), False)
             enough = cfg.n if w.first else cfg.need
             if cfg.mutant == "claim-one":
@@ -948,7 +1001,7 @@ class Model:
     def choose(self, s, k, w):
         cfg = self.cfg
         looks = {i: s.targets[i].mem for i, v in enumerate(w.views) if v is not None and v.st == "joined"}
-        if len(looks) < min(cfg.need, cfg.n) or any(v is not None and v.st == "format" for v in w.views):
+        if len(looks) < min(cfg.need, cfg.n) or any(v is not None and v.st in ("format", "grant") for v in w.views):
             return
         d = decide(cfg, looks)
         epoch = 1 + max([x.card[0] for x in looks.values() if x.card] +
@@ -956,7 +1009,7 @@ class Model:
         views = list(w.views)
         if d[0] == "first":
             for i in looks:
-                st = "offer" if d[1] and cfg.mutant != "claim-at-once" else "claim"
+                st = "offer" if d[1] and cfg.mutant != "claim-at-once" else self.claim
                 views[i] = views[i]._replace(st=st, arg=1, kind="other")
             views[0] = views[0]._replace(kind="right")
             w2 = w._replace(phase="claim", first=True, epoch=epoch, lives=(1,) * cfg.n, chain=(), head=cfg.first,
@@ -964,7 +1017,7 @@ class Model:
         elif d[0] == "open":
             _, right, lives, members, head, number = d
             for i in members:
-                views[i] = views[i]._replace(st="claim", arg=looks[i].card[2], kind="right" if i == right else "other")
+                views[i] = views[i]._replace(st=self.claim, arg=looks[i].card[2], kind="right" if i == right else "other")
             w2 = w._replace(phase="claim", epoch=epoch, lives=lives, chain=chain_of(cfg, looks, right, head, members),
                             head=head, hseq=number, views=tuple(views))
         elif cfg.mutant == "refused-for-good":
@@ -1003,15 +1056,15 @@ class Model:
             if j != k and o.views[i] is not None:
                 stale = stale + pending(cfg, o, i)
                 writers[j] = o._replace(views=replace_at(o.views, i, None))
-        if cfg.mutant != "no-fence" and not (cfg.mutant == "rejoin-no-fence" and len(s.writers) == 1 and s.wids == w.wid):
+        if not cfg.twice and cfg.mutant != "no-fence" and not (cfg.mutant == "rejoin-no-fence" and len(s.writers) == 1 and s.wids == w.wid):
             stale = ()
         # join.flush, join.look
         mem, med = t.mem, t.med
         if cfg.split:
             if cfg.mutant == "flush-words":
-                med = med._replace(card=mem.card, tail=mem.tail, head=mem.head)
+                med = med._replace(card=mem.card, tail=mem.tail, head=mem.head, tail_by=mem.tail_by, head_by=mem.head_by)
             elif cfg.mutant != "no-step0":
-                med = med._replace(magic=mem.magic, card=mem.card, tail=mem.tail, head=mem.head)
+                med = mem._replace(ring=med.ring)
         t = t._replace(stale=stale, med=med)
         epoch = max(mem.card[0] if mem.card else 0,
                     at(cfg, mem, mem.tail).epoch if mem.tail > 0 and at(cfg, mem, mem.tail) else 0)
@@ -1024,7 +1077,9 @@ class Model:
         bad = mem.magic and damage(cfg, mem)
         if bad and (w.phase == "new" or cfg.mutant == "head-past-filler"):
             return None
-        st = "joined" if mem.magic else "format"
+        if cfg.twice and mem.grant and cfg.mutant != "grant-unchecked":
+            return None  # no word is used
+        st = "format" if not mem.magic else "grant" if cfg.twice else "joined"
         v = View(st, None, 0, 0, 0, None, False, 0, None, mem.card)
         w2 = w._replace(views=replace_at(w.views, i, v))
         return (f"join.look w{w.wid} t{i}", self.with_writer(s2, k, w2), False)

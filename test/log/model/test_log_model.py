@@ -54,6 +54,10 @@ QUICK = (
     ("three, a trim to a record in flight behind a filler", R("three-ahead", last=5, trim=1, death=1, **AHEAD)),
     ("one of two, long records, catch-up", R("two-long", last=8, lost=1, **LACKS)),
     ("one of two, a filler behind a full ring, catch-up", R("two-full", last=10, lost=1, **FULL)),
+    ("two of two, from their format on, stamps", R("two-stamps", 2, 2, start="new", split=True, last=1, death=1, stamps=True)),
+    ("three, stamps", R("three-stamps", 3, 2, last=2, death=1, lost=1, stamps=True)),
+    ("one of two, a host that gives one grant again and again",
+     R("two-twice", 2, 1, start="new", split=True, last=1, death=1, down=1, twice=True, live=False)),
     ("an export", E("export", pushes=2, death=2, cut=1, taken=1)),
 )
 
@@ -142,6 +146,14 @@ MUTANTS = {
     "copy-long": ("", "a record longer than the buffer is copied into room for its beginning", R("", last=8, lost=1, **LACKS)),
     "room-wraps": ("", "behind a filler, no room is taken for endless room", R("", last=10, lost=1, **FULL)),
     "filler-unchecked": ("", "a filler is copied without looking for room", R("", last=10, lost=1, **FULL)),
+    "claim-before-words": ("", "an open claims a target before the target's words have the stamp of the epoch",
+                           R("", 3, 2, last=1, death=1, stamps=True)),
+    "seat-before-words": ("", "a target is seated, its words have the stamp of an older epoch",
+                          R("", 3, 2, last=1, death=1, stamps=True)),
+    "offer-again": ("", "a first open offers places again, where words have stamps already",
+                    R("", 2, 2, start="new", last=1, death=1, stamps=True)),
+    "grant-unchecked": ("3", "the host gives one grant again, and the writer does not compare the grant word",
+                        R("", 3, 2, last=2, death=1, twice=True, live=False)),
     "feed-before-head": ("", "what follows is written before the head has passed what is not the log's",
                          R("", 3, 2, ring=4, left=1, last=3, trim=1)),
 }
@@ -150,12 +162,11 @@ MUTANTS.update({name: ("", what, E("", pushes=2, death=1, cut=1, taken=1)) for n
 # Mutants that take long to detect. They run with the large configurations.
 LONG_MUTANTS = {"anew-forgets"}
 
-# Steps of the specification that the model executes inside another step, or that have no effect in the model.
+# Steps of the specification that the model executes inside another step.
 INSIDE = {
     "fence.end": "join.look", "fence.give": "join.look", "join.flush": "join.look", "join.tail": "join.look",
     "format.body": "format.magic", "append.flush": "append.tail", "append.ack": "append.flush-tail", "open.head": "open.choose",
     "open.done": "open.record", "trim.reuse": "append.write", "join.trim": "trim.head", "join.live": "join.seat",
-    "join.grant": None, "open.words": None, "join.words": None,
 }
 
 
@@ -204,7 +215,8 @@ def words_in(folder):
 
 
 def table_faults(table):
-    """Names in a table of faults that do not exist: mutants, tests, functions. Returns (rows, [names])."""
+    """Names in a table of faults that do not exist: mutants, tests, functions; and mutants of a log that it lacks. Returns
+    (rows, [names])."""
     here = os.path.dirname(table)
     source = {}
     for folder in (here, os.path.join(here, "..", "..", "lib", "log")):
@@ -212,13 +224,14 @@ def table_faults(table):
             if file.endswith((".c", ".h")):
                 with open(os.path.join(folder, file), encoding="utf-8") as f:
                     source[file] = f.read()
-    rows, wrong = 0, []
+    rows, wrong, named = 0, [], set()
     with open(table, encoding="utf-8") as f:
         for line in f:
             cells = [re.findall(r"`([^`]+)`", c) for c in line.split("|")[1:-1]]
             if len(cells) != 5 or not cells[4]:
                 continue
             rows += 1
+            named |= set(cells[2])
             wrong += [m for m in cells[2] if m not in MUTANTS]
             for name in cells[3]:
                 program, _, case = name.partition(":")
@@ -226,10 +239,7 @@ def table_faults(table):
                     wrong.append(name)
             code = "".join(text for file, text in source.items() if not file.startswith(("test_", "lt")))
             wrong += [fn for fn in cells[4] if not re.search(rf"^(?:static inline \w+\n)?{fn[:-2]}\(", code, re.M)]
-    named = {m for m, (point, _, _) in MUTANTS.items() if point}
-    with open(table, encoding="utf-8") as f:
-        text = f.read()
-    return rows, wrong + [m for m in sorted(named) if f"`{m}`" not in text]
+    return rows, wrong + sorted(set(MUTANTS) - set(export.MUTANTS) - named)
 
 
 def taken(name, steps):
