@@ -51,26 +51,60 @@ probe_next_line(struct weft_worker *w, char *line, size_t size)
 uint32_t
 probe_record_bytes(uint64_t n)
 {
-	return 8 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % PROBE_RECORD_MAX;
+	return 16 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % (PROBE_RECORD_MAX - 16);
 }
 
 void
-probe_record_fill(uint8_t *rec, uint64_t n)
+probe_record_fill(uint8_t *rec, uint64_t n, uint64_t writer)
 {
-	uint64_t be = htobe64(n);
+	uint64_t be[2] = {htobe64(n), htobe64(writer)};
 	uint32_t len = probe_record_bytes(n);
 
-	memcpy(rec, &be, 8);
-	for (uint32_t i = 8; i < len; i++)
-		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8));
+	memcpy(rec, be, sizeof(be));
+	for (uint32_t i = sizeof(be); i < len; i++)
+		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8)) ^ (uint8_t)writer;
 }
 
-void
-probe_acknowledged(uint64_t n)
+/** Write a line of numbers at once. */
+static void
+probe_line(const char *fmt, unsigned long long a, unsigned long long b, unsigned long long c)
 {
-	char line[32];
-	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
+	char line[100];
+	int len = snprintf(line, sizeof(line), fmt, a, b, c);
 
 	if (write(STDOUT_FILENO, line, (size_t)len) != len)
 		ui_die("standard output: %s", strerror(errno));
+}
+
+uint64_t
+probe_record_had(const struct weft_log_record *rec, uint64_t last)
+{
+	uint8_t want[PROBE_RECORD_MAX];
+	uint64_t be[2], n, writer;
+
+	if (rec->len_bytes < sizeof(be))
+		ui_die("a record of %u octets", rec->len_bytes);
+	memcpy(be, rec->data, sizeof(be));
+	n = be64toh(be[0]);
+	writer = be64toh(be[1]);
+	if (rec->len_bytes != probe_record_bytes(n) || (last != 0 && n != last + 1))
+		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
+		       rec->len_bytes, (unsigned long long)last);
+	probe_record_fill(want, n, writer);
+	if (memcmp(rec->data, want, rec->len_bytes) != 0)
+		ui_die("record %llu has other octets", (unsigned long long)n);
+	probe_line("had %llu %llu %llu\n", n, rec->at.position, writer);
+	return n;
+}
+
+void
+probe_acknowledged(uint64_t n, const struct weft_log_at *at)
+{
+	probe_line("%llu %llu\n", n, at->position, 0);
+}
+
+void
+probe_trims(uint64_t n)
+{
+	probe_line("trim %llu\n", n, 0, 0);
 }

@@ -2,21 +2,22 @@
 /**
  * @file The writer of a log that weft-targets host. The test kills the writer and the targets.
  *
- *     log_host_probe QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [kill PID COUNT]
- *         -- (DEV CIDR HOST EXPORT)...
+ *     log_host_probe DEV CIDR QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [number N]
+ *         [kill PID COUNT] -- (HOST EXPORT)...
  *
- * Joins the targets that it reaches (blank ones are formatted), opens the log, reads all records
- * and prints "up NUMBER" with the number of the last one. Then it appends the following numbers, up
- * to DEPTH of them in flight, and trims old records. It prints each durable number, one write() a
- * line, before it does anything else. "live I" and "lost I WHY" report the state of a target. A
- * lost target is joined again, without a limit of time. SIGUSR1: stop appending until the next
- * SIGUSR1. kill: after the COUNTth number is printed, kill PID. The program ends by itself only
- * when the log ends: exit status 1, one line on standard error.
+ * Joins the targets that it reaches (blank ones are formatted), opens the log, and reads all
+ * records. It prints each ("had NUMBER POSITION WRITER"), then "up NUMBER" with the number of the
+ * last one. Then it appends the following numbers, up to DEPTH of them in flight, and trims old
+ * records. It prints each durable record ("NUMBER POSITION"), one write() a line, before it does
+ * anything else; and before each trim the first record that stays ("trim NUMBER"). "live I" and
+ * "lost I WHY" report the state of a target. A lost target is joined again, without a limit of
+ * time. SIGUSR1: stop appending until the next SIGUSR1. number: the writer's number, which is in
+ * its records. kill: after the COUNTth durable record is printed, kill PID. The program ends by
+ * itself only when the log ends: exit status 1, one line on standard error.
  *
- * Records are those of log_probe.c.
+ * probe.h describes a record.
  */
 
-#include <endian.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@
 #include "auth_arg.h"
 #include "log_client.h"
 #include "stack.h"
-#include "probe.h"
+#include "probe_log.h"
 #include "ui.h"
 #include <weft/weft.h>
 #include <weft/log.h>
@@ -45,7 +46,6 @@
 #define PORT        7471
 #define DEPTH_MAX   64
 #define READ_BYTES  (64u << 10)
-#define HISTORY     512 /* records that remain after a trim at least */
 #define TARGETS     WEFT_LOG_MAX_TARGETS
 
 struct host {
@@ -68,24 +68,17 @@ static unsigned int nhosts;
 static volatile sig_atomic_t paused;
 
 static struct writer {
-	struct weft_log *log;
+	struct probe_log p;
 	bool opening, open, read_done, over;
 	char why[300];
-	struct weft_log_at head, end, at; /* as recovered; position while reading */
-	uint64_t last;                    /* number read last; 0: none */
-	uint64_t next, acked;
-	unsigned int depth, quorum;
-	bool verify;
+	struct weft_log_at head, end; /* as recovered */
+	unsigned int quorum;
 	uint64_t wait_us;
 	struct auth_arg auth;
-	pid_t victim;
-	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
-	struct weft_log_at history[HISTORY];
 	uint8_t *read_buf;
 	uint32_t lkey;
-	uint8_t record[DEPTH_MAX + 1]
-	              [PROBE_RECORD_MAX +
-	               8]; /* one buffer is filled while targets may use the others */
+	/* one buffer is filled while targets may use the others */
+	uint8_t record[DEPTH_MAX + 1][PROBE_RECORD_MAX];
 } w;
 
 static void
@@ -96,23 +89,6 @@ say(const char *fmt, unsigned int i, const char *why)
 
 	if (write(STDOUT_FILENO, line, (size_t)n) != n)
 		ui_die("standard output: %s", strerror(errno));
-}
-
-static void
-acknowledged(void *arg, const struct weft_log_at *at, int status)
-{
-	uint64_t n = (uintptr_t)arg;
-
-	if (status != 0)
-		return; /* the event FAILED reports the reason */
-	if (n != w.acked + 1)
-		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
-		       (unsigned long long)w.acked);
-	probe_acknowledged(n);
-	w.acked = n;
-	w.history[n % HISTORY] = *at;
-	if (w.victim_in > 0 && --w.victim_in == 0)
-		(void)kill(w.victim, SIGKILL);
 }
 
 /* ---- Joining and losing targets ---- */
@@ -181,7 +157,7 @@ host_ready(void *user, const struct weft_log_target *granted)
 	t.format = &super;
 	t.user = h;
 	h->qp = t.qp;
-	if (weft_log_join(w.log, &t) >= 0)
+	if (weft_log_join(w.p.log, &t) >= 0)
 		return;
 	weft_qp_destroy(t.qp);
 	h->qp = NULL;
@@ -194,7 +170,7 @@ host_over(void *user, int status, const char *why)
 
 	(void)status;
 	/* The event LOST arrives inside and destroys the client. */
-	if (h->qp != NULL && weft_log_leave(w.log, h->qp) == 0)
+	if (h->qp != NULL && weft_log_leave(w.p.log, h->qp) == 0)
 		return;
 	if (h->client != NULL) {
 		log_client_end(h->client);
@@ -208,12 +184,12 @@ host_try(struct host *h)
 {
 	const struct log_client_attr a = {
 	        .hub = &hub,
-	        .log = w.log,
+	        .log = w.p.log,
 	        .pd = pd,
 	        .to = h->to,
 	        .export_name = h->export_name,
 	        .rights = WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH |
-	                  (w.verify ? WEFT_EXPORT_VERIFY : 0),
+	                  (w.p.verify ? WEFT_EXPORT_VERIFY : 0),
 	        .auth_name = w.auth.name[0] != '\0' ? w.auth.name : NULL,
 	        .auth_keys = &w.auth.keys,
 	        .connect_us = CONNECT_US,
@@ -238,7 +214,7 @@ host_lags(const struct host *h)
 	unsigned int others = 0;
 	bool lags = false;
 
-	weft_log_query(w.log, &info);
+	weft_log_query(w.p.log, &info);
 	for (unsigned int i = 0; i < TARGETS; i++) {
 		others += info.target[i].user != h && info.target[i].state == WEFT_LOG_TARGET_LIVE;
 		if (info.target[i].user == h)
@@ -261,7 +237,7 @@ hosts_look(void)
 		else if (h->qp != NULL && h->lags_ns != 0 && now - h->lags_ns > LAGS_NS) {
 			h->lags_ns = 0;
 			if (host_lags(h))
-				(void)weft_log_leave(w.log, h->qp);
+				(void)weft_log_leave(w.p.log, h->qp);
 		}
 	}
 }
@@ -287,7 +263,7 @@ stuck(const char *what)
 	char text[400];
 	size_t n = 0;
 
-	weft_log_query(w.log, &info);
+	weft_log_query(w.p.log, &info);
 	for (unsigned int i = 0; i < nhosts && n < sizeof(text); i++)
 		n += (size_t)snprintf(
 		        text + n, sizeof(text) - n,
@@ -333,7 +309,7 @@ open_log(void)
 			ui_die("opening: %u of %u targets joined: %s", n, nhosts, w.why);
 		if (n == 0 || (n < nhosts && now - last < PATIENCE_NS))
 			continue;
-		rc = weft_log_open(w.log);
+		rc = weft_log_open(w.p.log);
 		if (rc == 0)
 			break;
 		if (rc != -ENOTCONN)
@@ -344,39 +320,16 @@ open_log(void)
 
 /* ---- Records ---- */
 
-static void
-take_record(const struct weft_log_record *rec)
-{
-	uint8_t want[PROBE_RECORD_MAX + 8];
-	uint64_t n;
-
-	if (rec->len_bytes < 8)
-		ui_die("a record of %u octets", rec->len_bytes);
-	memcpy(&n, rec->data, 8);
-	n = be64toh(n);
-	if (rec->len_bytes != probe_record_bytes(n) || (w.last != 0 && n != w.last + 1))
-		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
-		       rec->len_bytes, (unsigned long long)w.last);
-	probe_record_fill(want, n);
-	if (memcmp(rec->data, want, rec->len_bytes) != 0)
-		ui_die("record %llu has other octets", (unsigned long long)n);
-	w.last = n;
-	w.history[n % HISTORY] = rec->at;
-}
-
 static int chunk_status;
 
 static void
 on_chunk(void *arg, struct weft_log_chunk *chunk)
 {
-	struct weft_log_record rec;
-
 	(void)arg;
 	w.read_done = true;
 	chunk_status = chunk->status;
-	while (chunk->status == 0 && weft_log_chunk_next(chunk, &rec) == 1)
-		take_record(&rec);
-	w.at = chunk->at;
+	if (chunk->status == 0)
+		probe_log_read(&w.p, chunk);
 }
 
 static void
@@ -385,8 +338,8 @@ recover(void)
 	struct weft_sge buf = {w.read_buf, READ_BYTES, w.lkey};
 	int rc;
 
-	w.at = w.head;
-	while ((rc = weft_log_read(w.log, &w.at, &buf, on_chunk, NULL)) == 0 || rc == -EAGAIN) {
+	w.p.at = w.head;
+	while ((rc = weft_log_read(w.p.log, &w.p.at, &buf, on_chunk, NULL)) == 0 || rc == -EAGAIN) {
 		if (rc == -EAGAIN) {
 			turn();
 			if (w.over)
@@ -400,41 +353,7 @@ recover(void)
 	}
 	if (rc != -ENODATA)
 		ui_die("reading: %s", rc == -EPIPE ? w.why : strerror(-rc));
-	w.acked = w.last;
-	w.next = w.last + 1;
-	printf("up %llu\n", (unsigned long long)w.last);
-	fflush(stdout);
-}
-
-/* When half of the ring is in use, trim all records older than HISTORY records. */
-static void
-trim(void)
-{
-	struct weft_log_info info;
-
-	weft_log_query(w.log, &info);
-	if (w.acked > HISTORY && info.durable.position - info.head.position > info.ring_bytes / 2)
-		(void)weft_log_trim(w.log, &w.history[(w.acked + 1) % HISTORY]);
-}
-
-static bool
-append(void)
-{
-	uint8_t *rec = w.record[w.next % (w.depth + 1)];
-	struct weft_sge sge = {rec, probe_record_bytes(w.next), 0};
-	struct weft_log_append a = {.sg_list = &sge,
-	                            .num_sge = 1,
-	                            .durable = acknowledged,
-	                            .arg = (void *)(uintptr_t)w.next};
-	int rc;
-
-	probe_record_fill(rec, w.next);
-	rc = weft_log_append(w.log, &a, NULL);
-	if (rc == 0)
-		w.next++;
-	else if (rc != -EAGAIN && rc != -ENOSPC && rc != -EPIPE)
-		ui_die("append: %s", strerror(-rc));
-	return rc == 0;
+	probe_log_up(&w.p);
 }
 
 /* ---- The program ---- */
@@ -493,20 +412,18 @@ main(int argc, char **argv)
 	if (argc < 6)
 		ui_usage_die("DEV CIDR QUORUM DEPTH ... -- (HOST EXPORT)...");
 	w.quorum = (unsigned int)atoi(argv[3]);
-	w.depth = (unsigned int)atoi(argv[4]);
-	if (w.depth == 0 || w.depth > DEPTH_MAX)
+	w.p.depth = (unsigned int)atoi(argv[4]);
+	if (w.p.depth == 0 || w.p.depth > DEPTH_MAX)
 		ui_usage_die("DEPTH");
 	for (i = 5; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "verify") == 0)
-			w.verify = true;
+		int taken = probe_log_arg(&w.p, argc, argv, i);
+
+		if (taken > 0)
+			i += taken - 1;
 		else if (strcmp(argv[i], "auth") == 0 && i + 1 < argc)
 			take_key(argv[++i]);
 		else if (strcmp(argv[i], "wait") == 0 && i + 1 < argc)
 			w.wait_us = strtoull(argv[++i], NULL, 10) * 1000;
-		else if (strcmp(argv[i], "kill") == 0 && i + 2 < argc) {
-			w.victim = atoi(argv[++i]);
-			w.victim_in = strtoull(argv[++i], NULL, 10);
-		}
 	}
 	signal(SIGUSR1, on_signal);
 	take_hosts(argv + 1, argc - i - 1, argv + i + 1);
@@ -520,15 +437,16 @@ main(int argc, char **argv)
 	la.worker = worker;
 	la.targets = nhosts;
 	la.quorum = w.quorum;
-	la.max_appends = w.depth;
-	la.verify_hash = w.verify ? "crc32c" : NULL;
-	if (weft_log_create(&la, &w.log) != 0)
+	la.max_appends = w.p.depth;
+	la.verify_hash = w.p.verify ? "crc32c" : NULL;
+	if (weft_log_create(&la, &w.p.log) != 0)
 		ui_die("no log");
 	open_log();
 	recover();
 	while (!w.over) {
-		trim();
-		while (!w.over && !paused && append())
+		probe_log_trim(&w.p);
+		while (!w.over && !paused &&
+		       probe_log_append(&w.p, w.record[w.p.next % (w.p.depth + 1)]))
 			;
 		turn();
 	}

@@ -3,20 +3,22 @@
  * @file The target and the writer of a remote log. The test kills both.
  *
  *     log_probe target DEV CIDR FILE BYTES
- *     log_probe write DEV CIDR HOST DEPTH [verify] [kill PID COUNT]
+ *     log_probe write DEV CIDR HOST DEPTH [verify] [number N] [kill PID COUNT]
  *
  * target: opens FILE with driver "file", prints "ready", and grants all of it to one writer at a
  * time, the latest one. A new writer is accepted when no operation of the former grant can change
  * the file any more. The STag is in the MPA Reply.
  *
- * write: connects, joins (formats a blank target) and opens the log, reads all records and prints
- * "up NUMBER" with the number of the last one. Then it appends the following numbers, up to DEPTH
- * of them in flight, and trims old records. It prints each durable number, one write() a line,
- * before it does anything else. kill: after the COUNTth number is printed, kill PID. The program
- * ends by itself only when the link or the log ends: exit status 1, one line on standard error.
+ * write: connects, joins (formats a blank target) and opens the log, and reads all records. It
+ * prints each ("had NUMBER POSITION WRITER"), then "up NUMBER" with the number of the last one.
+ * Then it appends the following numbers, up to DEPTH of them in flight, and trims old records. It
+ * prints each durable record ("NUMBER POSITION"), one write() a line, before it does anything
+ * else; and before each trim the first record that stays ("trim NUMBER"). number: the writer's
+ * number, which is in its records. kill: after the COUNTth durable record is printed, kill PID.
+ * The program ends by itself only when the link or the log ends: exit status 1, one line on
+ * standard error.
  *
- * A record is its number (8 octets, big-endian) followed by octets computed from it.
- * test_kill_log.py computes the same.
+ * probe.h describes a record. log_judge.py computes the same.
  */
 
 #include <arpa/inet.h>
@@ -28,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "probe_log.h"
 #include "stack.h"
 #include "ui.h"
 #include <weft/weft.h>
@@ -38,7 +40,6 @@
 #define PORT       7471
 #define DEPTH_MAX  64
 #define READ_BYTES (64u << 10)
-#define HISTORY    512 /* records that remain after a trim at least */
 
 struct hello {
 	uint32_t stag; /* big-endian, as the others */
@@ -159,40 +160,16 @@ target(char **argv)
 /* ---- The writer ---- */
 
 static struct writer {
-	struct weft_log *log;
+	struct probe_log p;
 	struct weft_qp *qp;
 	struct hello hello;
 	bool up, joined, open, read_done, over;
 	char why[200];
-	struct weft_log_at head, end, at; /* as recovered; position while reading */
-	uint64_t last;                    /* number read last; 0: none */
-	uint64_t next, acked;
-	unsigned int depth;
-	bool verify;
-	pid_t victim;
-	uint64_t victim_in; /* acknowledgements until the kill; 0: no kill */
-	struct weft_log_at history[HISTORY];
+	struct weft_log_at head, end; /* as recovered */
 	uint8_t *read_buf;
 	uint32_t lkey;
-	uint8_t record[DEPTH_MAX][PROBE_RECORD_MAX + 8];
+	uint8_t record[DEPTH_MAX][PROBE_RECORD_MAX];
 } w;
-
-static void
-acknowledged(void *arg, const struct weft_log_at *at, int status)
-{
-	uint64_t n = (uintptr_t)arg;
-
-	if (status != 0)
-		return; /* the event FAILED reports the reason */
-	if (n != w.acked + 1)
-		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
-		       (unsigned long long)w.acked);
-	probe_acknowledged(n);
-	w.acked = n;
-	w.history[n % HISTORY] = *at;
-	if (w.victim_in > 0 && --w.victim_in == 0)
-		(void)kill(w.victim, SIGKILL);
-}
 
 static void
 log_event(void *user, const struct weft_log_event *ev)
@@ -277,36 +254,12 @@ await(const bool *flag, const char *what)
 }
 
 static void
-take_record(const struct weft_log_record *rec)
-{
-	uint8_t want[PROBE_RECORD_MAX + 8];
-	uint64_t n;
-
-	if (rec->len_bytes < 8)
-		ui_die("a record of %u octets", rec->len_bytes);
-	memcpy(&n, rec->data, 8);
-	n = be64toh(n);
-	if (rec->len_bytes != probe_record_bytes(n) || (w.last != 0 && n != w.last + 1))
-		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
-		       rec->len_bytes, (unsigned long long)w.last);
-	probe_record_fill(want, n);
-	if (memcmp(rec->data, want, rec->len_bytes) != 0)
-		ui_die("record %llu has other octets", (unsigned long long)n);
-	w.last = n;
-	w.history[n % HISTORY] = rec->at;
-}
-
-static void
 on_chunk(void *arg, struct weft_log_chunk *chunk)
 {
-	struct weft_log_record rec;
-
 	(void)arg;
 	if (chunk->status != 0)
 		ui_die("reading: %s", strerror(-chunk->status));
-	while (weft_log_chunk_next(chunk, &rec) == 1)
-		take_record(&rec);
-	w.at = chunk->at;
+	probe_log_read(&w.p, chunk);
 	w.read_done = true;
 }
 
@@ -316,48 +269,14 @@ recover(void)
 	struct weft_sge buf = {w.read_buf, READ_BYTES, w.lkey};
 	int rc;
 
-	w.at = w.head;
-	while ((rc = weft_log_read(w.log, &w.at, &buf, on_chunk, NULL)) == 0) {
+	w.p.at = w.head;
+	while ((rc = weft_log_read(w.p.log, &w.p.at, &buf, on_chunk, NULL)) == 0) {
 		await(&w.read_done, "reading");
 		w.read_done = false;
 	}
 	if (rc != -ENODATA)
 		ui_die("reading: %s", strerror(-rc));
-	w.acked = w.last;
-	w.next = w.last + 1;
-	printf("up %llu\n", (unsigned long long)w.last);
-	fflush(stdout);
-}
-
-/* When half of the ring is in use, trim all records older than HISTORY records. */
-static void
-trim(void)
-{
-	struct weft_log_info info;
-
-	weft_log_query(w.log, &info);
-	if (w.acked > HISTORY && info.durable.position - info.head.position > info.ring_bytes / 2)
-		(void)weft_log_trim(w.log, &w.history[(w.acked + 1) % HISTORY]);
-}
-
-static bool
-append(void)
-{
-	uint8_t *rec = w.record[w.next % w.depth];
-	struct weft_sge sge = {rec, probe_record_bytes(w.next), 0};
-	struct weft_log_append a = {.sg_list = &sge,
-	                            .num_sge = 1,
-	                            .durable = acknowledged,
-	                            .arg = (void *)(uintptr_t)w.next};
-	int rc;
-
-	probe_record_fill(rec, w.next);
-	rc = weft_log_append(w.log, &a, NULL);
-	if (rc == 0)
-		w.next++;
-	else if (rc != -EAGAIN && rc != -ENOSPC && rc != -EPIPE)
-		ui_die("append: %s", strerror(-rc));
-	return rc == 0;
+	probe_log_up(&w.p);
 }
 
 static void
@@ -368,7 +287,7 @@ log_up(const char *host)
 	                           .pd = pd,
 	                           .worker = worker,
 	                           .max_appends = DEPTH_MAX,
-	                           .verify_hash = w.verify ? "crc32c" : NULL,
+	                           .verify_hash = w.p.verify ? "crc32c" : NULL,
 	                           .on_event = log_event};
 	struct weft_log_super super = {
 	        .size = sizeof(super), .log_id = "kill test's log", .target_id = "kill test's one"};
@@ -381,10 +300,10 @@ log_up(const char *host)
 
 	w.read_buf = ma.addr = aligned_alloc(4096, READ_BYTES);
 	if (inet_pton(AF_INET, host, &sin.sin_addr) != 1 || weft_mr_reg(pd, &ma, &sink) != 0 ||
-	    weft_log_create(&la, &w.log) != 0)
+	    weft_log_create(&la, &w.p.log) != 0)
 		ui_die("no log");
 	w.lkey = weft_mr_stag(sink);
-	weft_log_qp_attr(w.log, &qa);
+	weft_log_qp_attr(w.p.log, &qa);
 	qa.evq = evq;
 	if (weft_qp_create(pd, &qa, &w.qp) != 0 ||
 	    weft_connect(w.qp, (struct sockaddr *)&sin, sizeof(sin), NULL) != 0)
@@ -394,10 +313,10 @@ log_up(const char *host)
 	t.stag = be32toh(w.hello.stag);
 	t.to = be64toh(w.hello.to);
 	t.len_bytes = be64toh(w.hello.len_bytes);
-	if (weft_log_join(w.log, &t) < 0)
+	if (weft_log_join(w.p.log, &t) < 0)
 		ui_die("joining is refused");
 	await(&w.joined, "joining");
-	if (weft_log_open(w.log) != 0)
+	if (weft_log_open(w.p.log) != 0)
 		ui_die("opening is refused");
 	await(&w.open, "opening");
 }
@@ -405,23 +324,18 @@ log_up(const char *host)
 static void
 writer(int argc, char **argv)
 {
-	w.depth = (unsigned int)atoi(argv[3]);
-	if (w.depth == 0 || w.depth > DEPTH_MAX)
+	w.p.depth = (unsigned int)atoi(argv[3]);
+	if (w.p.depth == 0 || w.p.depth > DEPTH_MAX)
 		ui_usage_die("DEPTH");
-	for (int i = 4; i < argc; i++) {
-		if (strcmp(argv[i], "verify") == 0)
-			w.verify = true;
-		if (strcmp(argv[i], "kill") == 0 && i + 2 < argc) {
-			w.victim = atoi(argv[i + 1]);
-			w.victim_in = strtoull(argv[i + 2], NULL, 10);
-		}
-	}
+	for (int i = 4; i < argc; i++)
+		(void)probe_log_arg(&w.p, argc, argv, i);
 	up("log_probe", argv[0], argv[1], write_event);
 	log_up(argv[2]);
 	recover();
 	while (!w.over) {
-		trim();
-		while (!w.over && w.next - w.acked <= w.depth && append())
+		probe_log_trim(&w.p);
+		while (!w.over && w.p.next - w.p.acked <= w.p.depth &&
+		       probe_log_append(&w.p, w.record[w.p.next % w.p.depth]))
 			;
 		turn();
 	}
@@ -436,6 +350,6 @@ main(int argc, char **argv)
 		target(argv + 2);
 	if (argc < 6 || strcmp(argv[1], "write") != 0)
 		ui_usage_die("target DEV CIDR FILE BYTES | write DEV CIDR HOST DEPTH [verify] "
-		             "[kill PID COUNT]");
+		             "[number N] [kill PID COUNT]");
 	writer(argc - 2, argv + 2);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """kill -9 at random moments of a log's writer and of the three weft-targets that host it (quorum 2): of one, some or
-all of them. In each round two targets, one after the other, come back blank. No acknowledged record is lost: the next
-writer finds it, and two of three media hold it.
+all of them. In each round two targets, one after the other, come back blank. No acknowledged record is lost: each writer that
+opens the log finds all of them, at their positions, and two of three media hold them.
 
 test_kill_hosts.py BUILD [CASE...]
 
@@ -17,10 +17,11 @@ import re
 import signal
 import time
 
-from kill_rounds import SEED, Lost, Rounds, rounds
+from kill_rounds import SEED, Rounds, rounds
 from lan import LanTarget, enter
+from log_judge import Records, log_on, plants
 from test_kill import nothing_left
-from test_kill_log import BYTES, log_on
+from test_kill_log import BYTES
 from test_log_host import Writer
 from weft_e2e import BUILD, main, path
 
@@ -49,7 +50,7 @@ class Hosts(Rounds):
         self.mechanism = line.split(", ")[1]
         self.seen = {k: 0 for k in ("records", "replaced", "writer in it", "all in it", "other in it", "over", "ahead", "longest",
                                     *self.KINDS)}
-        self.last, self.begun, self.longest = 0, 0, 0.0
+        self.records, self.longest = Records(), 0.0
         self.w = None
         self.noticed = {}  # for each killed target: the events that its writer had reported of it before
 
@@ -70,11 +71,8 @@ class Hosts(Rounds):
                 self.ended()
         assert self.w.found is not None, "no writer comes to open the log"
         self.longest = max(self.longest, time.monotonic() - t0)
-        if self.w.found < self.last:
-            raise Lost(f"{self.last} was acknowledged, the next writer finds {self.w.found}")
-        if self.w.found > self.begun:
-            raise Lost(f"the next writer finds {self.w.found}, {self.begun} was the last to be begun")
-        self.seen["ahead"] += self.w.found > self.last
+        self.seen["ahead"] += self.w.found > self.records.last
+        self.records.opened(self.w)
 
     def writer_gone(self):
         """The writer was killed: read all its output. If it ended before the kill, it must have reported why."""
@@ -83,8 +81,7 @@ class Hosts(Rounds):
             self.ended()
         self.w.gone()
         self.seen["records"] += self.w.acks
-        self.last = max(self.last, self.w.acked or 0)
-        self.begun = max(self.begun, self.last + self.w.depth)
+        self.records.over(self.w)
         self.w = None
         self.noticed = {}
 
@@ -163,15 +160,9 @@ class Hosts(Rounds):
     def judge(self, healthy=N):
         """All processes were killed. Each acknowledged record must be on as many media as the quorum, less the blank
         ones."""
-        ends = []
-        for m in self.media:
-            first, last = log_on(m, lives_are=None)
-            self.seen["longest"] = max(self.seen["longest"], last - first + 1)
-            ends.append(last)
-        if sum(e >= self.last for e in ends) < QUORUM - (N - healthy):
-            raise Lost(f"{self.last} was acknowledged, the logs on the media end with {ends}")
-        if max(ends) > self.begun:
-            raise Lost(f"the logs on the media end with {ends}, {self.begun} was the last to be begun")
+        logs = [log_on(m, lives_are=None) for m in self.media]
+        self.seen["longest"] = max(self.seen["longest"], *map(len, logs))
+        self.records.holds(logs, "enough logs on the media do", QUORUM - (N - healthy))
 
     def restart(self, victims):
         for v in self.rnd.sample(victims, len(victims)):
@@ -263,9 +254,52 @@ def test_without_flush():
     run = Hosts("kw", SEED, exe=NOFLUSH, verify=False)
     run.KINDS, run.replacements = ("all",), 0
     lost = run.caught(2)
-    assert re.match(r"\d+ was acknowledged, the (next writer|logs on the media)", lost), lost
+    assert re.match(r"\d+ was acknowledged, (the next writer does|enough logs on the media do) not have it", lost), lost
+
+
+def test_planted():
+    """The judge detects each planted fault, on the media and in what the next writer finds."""
+    run = Hosts("kp", SEED, verify=False)
+
+    def up(judged):
+        for t in run.ts:
+            t.start()
+        run.w = Writer(run.ts, quorum=QUORUM, args=["wait", 20000])
+        run.w.connected()
+        if judged:
+            run.records.opened(run.w)
+
+    def down():
+        for p in (run.w.p, *(t.proc for t in run.ts)):
+            p.kill()
+        run.w.gone()
+        run.w = None
+        for t in run.ts:
+            t.proc.wait()
+
+    def appends(n):
+        """Another writer, whose open is not judged, appends n records everywhere."""
+        up(False)
+        run.w.wait(lambda: run.w.live == set(range(N)) and run.w.acks >= n)
+        down()
+
+    def opens():
+        try:
+            up(True)
+        finally:
+            down()
+
+    run.new_writer()
+    run.all_live()
+    run.again(lambda: run.appends(100))
+    run.kill([None, *range(N)])
+    plants(run.records, run.media, run.judge, opens, appends)
+    run.restart(range(N))
+    run.all_live()
+    run.end()
+    nothing_left()
 
 
 if __name__ == "__main__":
     enter()
-    main([test_log, test_without_flush])
+    main([test_log, test_without_flush, test_planted])
