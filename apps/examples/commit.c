@@ -10,6 +10,11 @@
  * that counts is word % 2. The client writes the other place and then changes the word, all in one
  * weft_commit(): Write, Flush, Verify, Atomic Write of the word, Flush of the word. No code of the
  * server runs for it.
+ *
+ * A client builds on the word of the client before it. This takes three steps ("Before building on
+ * a commit word" in weft/commit.h): the server ends the former client's grant (end_grant()), the
+ * client flushes the word, and then reads it (last_commit()). The server serves one client after
+ * the other, until it is killed.
  */
 
 #include "example.h"
@@ -18,6 +23,29 @@
 #define PLACE_BYTES 4096
 #define PLACE_TO(n) (PLACE_BYTES * (1 + (n) % 2))
 #define FILE_BYTES  (3 * PLACE_BYTES)
+
+static void
+freed(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/**
+ * Step 1. The former client's operations may still be under way: a Write or an Atomic Write that
+ * arrived, a Flush on a slow medium. An Atomic Write is not conditional, so a late one would
+ * replace the word of the next client. Only the owner of the memory can end this: it deregisters
+ * the region, whose STag is invalid from then on, and waits for freed(). The next client gets
+ * another registration, with an STag of its own.
+ */
+static void
+end_grant(struct example *ex, struct weft_mr *mr)
+{
+	bool is_free = false;
+
+	weft_qp_destroy(ex->qp);
+	MUST(weft_mr_dereg(mr, freed, &is_free) == 0);
+	example_wait(ex, &is_free);
+}
 
 static void
 server(struct example *ex, const char *path)
@@ -44,16 +72,20 @@ server(struct example *ex, const char *path)
 	       (char *)medium->base + PLACE_TO(word));
 	ma.addr = medium->base;
 	ma.persist = medium;
-	MUST(weft_mr_reg(ex->pd, &ma, &mr) == 0);
-	stag = weft_mr_stag(mr);
-	example_accept(ex, NULL, 0, &stag, sizeof(stag));
-	(void)example_event(ex, WEFT_EV_DISCONNECTED);
+	for (;;) {
+		MUST(weft_mr_reg(ex->pd, &ma, &mr) == 0);
+		stag = weft_mr_stag(mr);
+		example_accept(ex, NULL, 0, &stag, sizeof(stag));
+		(void)example_event(ex, WEFT_EV_DISCONNECTED);
+		end_grant(ex, mr);
+	}
 }
 
 /**
- * The number of the last commit. The word may be in the server's memory and not on its medium: the
- * client before us may have died between its Atomic Write and the Flush behind it. To build on such
- * a word is wrong, since a power cut takes it back. So it is flushed first, and then read.
+ * Steps 2 and 3: the number of the last commit. The word may be in the server's memory and not on
+ * its medium: the client before us may have died between its Atomic Write and the Flush behind it.
+ * To build on such a word is wrong, since a power cut takes it back. So it is flushed first, and
+ * then read.
  */
 static uint64_t
 last_commit(struct example *ex, uint32_t stag)

@@ -70,6 +70,25 @@ wait_turn(struct example *ex, struct timespec since)
 		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
+void
+example_wait(struct example *ex, const bool *flag)
+{
+	struct timespec since = wait_begin();
+
+	while (!*flag)
+		wait_turn(ex, since);
+}
+
+struct weft_event
+example_any_event(struct example *ex)
+{
+	struct weft_event ev;
+
+	while (weft_evq_poll(ex->evq, &ev) == 0)
+		wait_turn(ex, wait_begin());
+	return ev;
+}
+
 struct weft_event
 example_event(struct example *ex, enum weft_event_type type)
 {
@@ -104,8 +123,8 @@ example_completion(struct example *ex)
 
 /* ---- One connection ---- */
 
-static void
-make_qp(struct example *ex, struct weft_worker *worker)
+void
+example_qp(struct example *ex, struct weft_worker *worker)
 {
 	struct weft_qp_attr qa = {.size = sizeof(qa),
 	                          .worker = worker,
@@ -126,18 +145,14 @@ example_accept(struct example *ex, void *buf, uint32_t buf_bytes, const void *te
 	                            .private_data = tell,
 	                            .private_data_bytes = (uint16_t)tell_bytes};
 	struct weft_listener *listener;
-	struct timespec since = wait_begin();
 	struct weft_event ev;
 
 	MUST(weft_listen(ex->ctx, (struct sockaddr *)&any, sizeof(any), &la, &listener) == 0);
 	printf("waiting for a client\n");
 	fflush(stdout);
-	while (weft_evq_poll(ex->evq, &ev) == 0) {
-		since = wait_begin(); /* a server has time */
-		wait_turn(ex, since);
-	}
+	ev = example_any_event(ex);
 	MUST(ev.type == WEFT_EV_CONNECT_REQUEST);
-	make_qp(ex, weft_connreq_worker(ev.connreq));
+	example_qp(ex, weft_connreq_worker(ev.connreq));
 	if (buf != NULL) {
 		struct weft_sge sg = {.addr = buf, .len_bytes = buf_bytes};
 		struct weft_recv_wr wr = {.sg_list = &sg, .num_sge = 1};
@@ -156,7 +171,7 @@ example_connect(struct example *ex, const char *host, void *told, uint32_t size)
 	struct weft_event ev;
 
 	MUST(inet_pton(AF_INET, host, &sa.sin_addr) == 1);
-	make_qp(ex, ex->worker);
+	example_qp(ex, ex->worker);
 	MUST(weft_connect(ex->qp, (struct sockaddr *)&sa, sizeof(sa), NULL) == 0);
 	ev = example_event(ex, WEFT_EV_ESTABLISHED);
 	if (told != NULL) {

@@ -50,6 +50,13 @@ void example_accept(struct example *ex, void *buf, uint32_t buf_bytes, const voi
  */
 void example_connect(struct example *ex, const char *host, void *told, uint32_t size);
 
+/** Create the queue pair of a connection on this worker. */
+void example_qp(struct example *ex, struct weft_worker *worker);
+
+/** Poll until *flag is true. Ends the program in 10 s. */
+void example_wait(struct example *ex, const bool *flag);
+/** Poll until an event comes, without a limit of time. */
+struct weft_event example_any_event(struct example *ex);
 /** Poll until an event of this type comes. Ends the program when another failure comes, or in 10 s.
  */
 struct weft_event example_event(struct example *ex, enum weft_event_type type);

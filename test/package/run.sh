@@ -95,50 +95,109 @@ lean() { # a program that needs no RPC links no libtirpc, and the libraries for 
 }
 # The programs of docs/programming.md, built with what is installed.
 examples=$src/../../apps/examples
-# shellcheck disable=SC2086,SC2317 # lists of options
+# shellcheck disable=SC2046,SC2086,SC2317 # lists of options
 example_build() {
 	local p
 	for p in message write commit; do
 		cc $strict $cflags -o "$tmp/example-$p" "$examples/$p.c" "$examples/example.c" $libs || return 1
 	done
+	cc $strict $(pkg-config --cflags weft-log) -o "$tmp/example-log" "$examples/log.c" "$examples/example.c" \
+		$(pkg-config --libs weft-log)
 }
-# example_pair PROGRAM "SERVER'S ARGUMENTS" CLIENT'S... : both ends, joined by memif; their output in server.out, client.out.
-# With KILL=1 the server is killed as soon as the client has ended.
-# shellcheck disable=SC2086,SC2317
-example_pair() {
-	local p=$1 more=$2 server status i
-	local memif="id=0,socket=$tmp/memif,socket-abstract=no"
-	shift 2
+# Server and client of a program are joined by memif; their output is in server.out and client.out.
+memif="id=0,socket=$tmp/memif,socket-abstract=no"
+# example_server PROGRAM [ARGUMENT]: start the server, and wait until it waits for a client.
+# shellcheck disable=SC2317
+example_server() {
+	local i p=$1
+	shift
 	rm -f "$tmp/memif" "$tmp/server.out" # the line of an earlier server would be taken for that of the new one
-	LD_LIBRARY_PATH=$libdir "$tmp/example-$p" server "net_memif0,role=server,$memif" 10.0.0.1/24 $more \
+	LD_LIBRARY_PATH=$libdir "$tmp/example-$p" server "net_memif0,role=server,$memif" 10.0.0.1/24 "$@" \
 		> "$tmp/server.out" 2>&1 &
 	server=$!
 	for ((i = 0; i < 200; i++)); do
-		grep -qs "^waiting" "$tmp/server.out" && break
+		grep -qs "^waiting" "$tmp/server.out" && return 0
 		sleep 0.05
 	done
-	LD_LIBRARY_PATH=$libdir timeout 30 "$tmp/example-$p" client "net_memif0,role=client,$memif" 10.0.0.2/24 10.0.0.1 "$@" \
-		> "$tmp/client.out" 2>&1
-	status=$?
-	if [ -n "${KILL:-}" ] || [ $status -ne 0 ]; then kill -9 $server; fi 2> /dev/null
-	wait $server 2> /dev/null || [ -n "${KILL:-}" ] || status=1
+	return 1
+}
+# example_client PROGRAM N [ARGUMENT...]: run the N-th client of a server. Each client has another address.
+# shellcheck disable=SC2317
+example_client() {
+	local p=$1 n=$2
+	shift 2
+	LD_LIBRARY_PATH=$libdir timeout 30 "$tmp/example-$p" client "net_memif0,role=client,$memif" "10.0.0.$((n + 1))/24" 10.0.0.1 \
+		"$@" > "$tmp/client.out" 2>&1
+}
+# example_over STATUS: the server ends by itself if the clients' status is 0. With KILL=1 it is killed.
+# shellcheck disable=SC2317
+example_over() {
+	local status=$1
+	if [ -n "${KILL:-}" ] || [ "$status" -ne 0 ]; then kill -9 "$server"; fi 2> /dev/null
+	wait "$server" 2> /dev/null || [ -n "${KILL:-}" ] || status=1
 	rm -rf "/var/run/dpdk/weft-$server" # files that DPDK leaves of a killed process
 	cat "$tmp/server.out" "$tmp/client.out"
-	return $status
+	return "$status"
+}
+# example_pair PROGRAM: a server and one client.
+# shellcheck disable=SC2317
+example_pair() {
+	local status
+	example_server "$1"
+	example_client "$1" 1
+	status=$?
+	example_over "$status"
 }
 # shellcheck disable=SC2317
-example_message() { example_pair message "" && grep -q "^received: hello" "$tmp/server.out"; }
+example_message() { example_pair message && grep -q "^received: hello" "$tmp/server.out"; }
 # shellcheck disable=SC2317
 example_write() {
-	example_pair write "" && grep -q "^read back: written without" "$tmp/client.out" &&
+	example_pair write && grep -q "^read back: written without" "$tmp/client.out" &&
 		grep -q "^the client has written: written without" "$tmp/server.out"
+}
+# commit_says SERVER'S LINE TEXT: this is on the medium when the server starts; then two clients commit, the second one TEXT
+# and a number that follows that of the first.
+# shellcheck disable=SC2317
+commit_says() {
+	local status KILL=1
+	example_server commit "$tmp/medium"
+	example_client commit 1 "before $3" && example_client commit 2 "$3"
+	status=$?
+	example_over "$status" && grep -q "^the medium has commit $1" "$tmp/server.out" && grep -q "^commit $2 is durable: $3" "$tmp/client.out"
 }
 # shellcheck disable=SC2317
 example_commit() { # durable data are there after kill -9 of the server
-	KILL=1 example_pair commit "$tmp/medium" "one" && grep -q "^commit 1 is durable: one" "$tmp/client.out" &&
-		KILL=1 example_pair commit "$tmp/medium" "two" && grep -q "^the medium has commit 1: one" "$tmp/server.out" &&
-		grep -q "^commit 2 is durable: two" "$tmp/client.out" &&
-		example_pair commit "$tmp/medium" "three" && grep -q "^the medium has commit 2: two" "$tmp/server.out"
+	commit_says "0: " 2 two && commit_says "2: two" 4 four && commit_says "4: four" 6 six
+}
+# shellcheck disable=SC2317
+grants() { # how many grants the server has given; no two of them have the same STag
+	local n
+	n=$(grep -c "^grant 0x[0-9a-f]*$" "$tmp/server.out")
+	[ "$(sed -n 's/^grant \(0x[0-9a-f]*\)$/\1/p' "$tmp/server.out" | sort -u | wc -l)" -eq "$n" ] && echo "$n"
+}
+# shellcheck disable=SC2317
+example_log() { # a writer is killed while it holds the memory; in its second life it finds its record, by another grant
+	local i first status=1 KILL=1
+	example_server log "$tmp/log.medium"
+	LD_LIBRARY_PATH=$libdir "$tmp/example-log" client "net_memif0,role=client,$memif" 10.0.0.9/24 10.0.0.1 one stay \
+		> "$tmp/first.out" 2>&1 &
+	first=$!
+	for ((i = 0; i < 200; i++)); do
+		grep -qs "is durable: one" "$tmp/first.out" && break
+		sleep 0.05
+	done
+	kill -9 "$first"
+	wait "$first" 2> /dev/null
+	rm -rf "/var/run/dpdk/weft-$first"
+	example_client log 1 two && grep -q "^record 2: one" "$tmp/client.out" && grep -q "^record 4 is durable: two" "$tmp/client.out" &&
+		example_client log 2 three && grep -q "^record 4: two" "$tmp/client.out" && [ "$(grants)" = 3 ] && status=0
+	cat "$tmp/first.out"
+	example_over "$status" || return 1
+	# The records are on the medium.
+	example_server log "$tmp/log.medium"
+	example_client log 1 four && grep -q "^record 2: one" "$tmp/client.out" && grep -q "^record 6: three" "$tmp/client.out"
+	status=$?
+	example_over "$status"
 }
 check "no DPDK header in an installed one" no_rte
 check "every installed header stands alone" header_alone
@@ -152,5 +211,6 @@ check "examples: built against the installed library" example_build
 check "examples: message" example_message
 check "examples: write" example_write
 check "examples: commit survives kill -9" example_commit
+check "examples: a log outlives its writers" example_log
 echo "1..$n"
 exit $bad
