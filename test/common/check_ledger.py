@@ -11,6 +11,8 @@
 4. The cell before the last of each row names the code that obeys the rule, as `file.c:name`: a function, table, macro or
    structure that this file of lib, apps or drivers defines. The file is named by its base name or, if several files have
    that, by the end of its path. The cell is "-" where WITHOUT_CODE says that there is no such code.
+5. The functions in the tables of docs/internals/where.md, and those in the tables of steps of docs/architecture.md, exist
+   in the files that the rows name.
 """
 import glob
 import os
@@ -177,5 +179,22 @@ for path in files:
             faults += [f"docs/{path}: {cells[0]}, {cells[1][:40]}: {w}" for w in code_faults(cells[-2], none)]
             coded += len(CODE.findall(cells[-2]))
 failed |= result(4, f"{coded} places in the code are named, each of which exists")
-print("1..4")
+guided = 0
+with open(os.path.join(docs, "internals", "where.md"), encoding="utf-8") as f:
+    for cells in ([c.strip() for c in line.strip().strip("|").split("|")] for line in f if line.startswith("|")):
+        if len(cells) == 4 and cells[2] != "code" and not cells[0].startswith("-"):
+            faults += [f"docs/internals/where.md: {cells[0]}: {w}" for w in code_faults(cells[2], False)]
+            guided += len(CODE.findall(cells[2]))
+with open(os.path.join(docs, "architecture.md"), encoding="utf-8") as f:
+    for cells in ([c.strip() for c in line.strip().strip("|").split("|")] for line in f if line.startswith("|")):
+        if len(cells) == 3:
+            defined = set().union(*(SOURCES.get(p, ()) for p in re.findall(r"`((?:lib|drivers)/[\w/]+\.[ch])`", cells[1])))
+            for function in re.findall(r"`(\w+)\(\)`", cells[2]) if defined else ():
+                guided += 1
+                if function not in defined:
+                    faults.append(f"docs/architecture.md: {cells[0]}: {cells[1]} does not define {function}")
+if guided < 60:
+    faults.append(f"only {guided} functions are named")
+failed |= result(5, f"{guided} functions of the guide and the architecture page exist")
+print("1..5")
 sys.exit(failed)

@@ -115,6 +115,9 @@ with tempfile.TemporaryDirectory() as top:
     write("int\ntwice(void)\n{\n}\n", "apps/toy/same.c")
     other = "| rule | code | shown by |\n|---|---|---|\n| one | `toy.c:toy` | `prog` |\n"
     write(other, "docs/conformance.md")
+    guide = "| question | answer | code | more |\n|---|---|---|---|\n" + "| where? | there | `toy.c:toy` | |\n" * 60
+    write(guide, "docs/internals/where.md")
+    write("| step | file | function |\n|---|---|---|\n| it runs | `lib/toy/toy.c` | `toy()` |\n", "docs/architecture.md")
 
     status, out = run(rules, "--show", path("texts", doc + ".txt"))
     found = [line.split("\t")[1:] for line in out.splitlines() if line.startswith(doc)]
@@ -137,6 +140,12 @@ with tempfile.TemporaryDirectory() as top:
         write(re.sub(r"\|  \|  \|$", "| `toy.c:toy` | `prog:case one` |", md, flags=re.M), os.path.relpath(ledger_file(document), top))
     status, out = run(ledger, top, path("build"))
     check("the ledger holds when all is written", status == 0)
+    for page, text in (("internals/where.md", guide + "| where? | there | `toy.c:none` | |\n"),
+                       ("architecture.md", "| it runs | `lib/toy/toy.c` | `none()` |\n")):
+        was = read("docs", page)
+        write(text, "docs/" + page)
+        check(f"the ledger refuses {page} with a function that does not exist", run(ledger, top, path("build"))[0] != 0)
+        write(was, "docs/" + page)
     check("a second run changes nothing", run(rules, "--check", path("texts"))[0] == 0)
     good = read("docs/conformance", doc + ".md")
 
