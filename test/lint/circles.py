@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Circles between the sources of one folder: a source needs another one when it names a function or an object that the other
-defines for all, itself or by an inline function or a macro of the folder's headers. No build is needed."""
+"""Circles between the sources of one folder. A source needs another one if it names a function or an object that the other
+defines with external linkage, also through an inline function or a macro of the folder's headers. Needs no build."""
 import os
 import re
 
@@ -15,12 +15,12 @@ WORD = re.compile(r"(?<![\w.>])(?<!struct )(?<!union )(?<!enum )[A-Za-z_]\w*")
 
 
 def code(tree, name):
-    """Text of a file with blanks for comments and strings; its lines keep their numbers."""
+    """Text of a file with blanks for comments and strings. Line numbers do not change."""
     return NO_CODE.sub(lambda m: " " + "\n" * m[0].count("\n"), "\n".join(tree.lines(name)) + "\n")
 
 
-def behind_headers(texts):
-    """{inline function or macro: words in it} of a folder's headers."""
+def words_of_headers(texts):
+    """{inline function or macro: words in its body} of a folder's headers."""
     found = {}
     for text in texts:
         for pattern in (INLINE, MACRO):
@@ -32,7 +32,7 @@ def behind_headers(texts):
 def needs(tree, sources, headers):
     """{source: {source that it needs: (line, name that it needs there)}}"""
     texts = {p: code(tree, p) for p in sources}
-    behind = behind_headers(code(tree, p) for p in headers)
+    behind = words_of_headers(code(tree, p) for p in headers)
     owner = {}
     for p, text in texts.items():
         found = [m["name"] for m in FUNCTION.finditer(text) if not m["type"].startswith("static")]
@@ -57,7 +57,7 @@ def needs(tree, sources, headers):
 
 
 def reached(graph, start):
-    """What can be reached from a source, by one step or more."""
+    """The sources that a source needs, directly or through others."""
     found, todo = set(), list(graph[start])
     while todo:
         p = todo.pop()
@@ -68,7 +68,7 @@ def reached(graph, start):
 
 
 def circles(tree):
-    """For bounded() of lint.py: (how many sources are in circles, faults) of each folder that has some."""
+    """For bounded() of lint.py: {folder: (number of sources in circles, faults)}."""
     folders = {}
     for p in tree.files:
         if p.startswith(FOLDERS) and p.endswith((".c", ".h")):
@@ -77,7 +77,7 @@ def circles(tree):
     for folder, (sources, headers) in folders.items():
         graph = needs(tree, sources, headers)
         below = {p: reached(graph, p) for p in sources}
-        faults = [(p, line, f"{name} is of {os.path.basename(q)}, which needs this file")
+        faults = [(p, line, f"{name} is defined in {os.path.basename(q)}, which needs this file")
                   for p in sources for q, (line, name) in sorted(graph[p].items()) if p in below[q]]
         if faults:
             found[folder] = (sum(p in below[p] for p in sources), faults)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Links and paths that documents name."""
+"""Links and paths in documents."""
 import fnmatch
 import os
 import re
@@ -7,14 +7,14 @@ import re
 LINK = re.compile(r"\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
 CODE = re.compile(r"`([^`]+)`")
 FOLDERS = ("lib/", "apps/", "drivers/", "test/", "docs/", ".ci/", ".githooks/")
-# It tells of files as they were called then.
+# It names files that may have another name today.
 HISTORY = "docs/changelog.md"
-# Files that a reader of docs/drivers.md makes.
+# Files that a reader of docs/drivers.md creates.
 EXAMPLES = ("drivers/hash/sum32",)
 
 
 def is_document(name):
-    """Whether the rule looks at a file."""
+    """Whether the rule checks a file."""
     return name.endswith(".md") or os.path.basename(name).startswith("README")
 
 
@@ -29,7 +29,7 @@ def prose(lines):
 
 
 def anchors(lines):
-    """What `#...` may follow a document's name: its headings, as GitHub writes them."""
+    """The anchors of a document: its headings, in GitHub's form, and its <a> elements."""
     found = {}
     for _, line in prose(lines):
         if line.startswith("#"):
@@ -47,7 +47,7 @@ def alternatives(word):
 
 
 def named_path(code):
-    """The path of the tree that a piece of code begins with; None: it names none."""
+    """The path of the tree at the beginning of a piece of code; None: there is none."""
     word = code.split()[0] if code.split() else ""
     word = word.split(":")[0].rstrip(".,;")
     if not word.startswith(FOLDERS) or word.startswith(EXAMPLES) or re.search(r"[<>$()\[\]=|]|\.\.\.|/[A-Z]+\b(?!\.)", word):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a room of lib may include: `uses` of its meson.build, which docs/architecture.md draws. The compiler is given no other
-folder; here is what it cannot see: private headers of others, public headers from above, lists that promise too much."""
+"""What a room of lib may include: the rooms in `uses` of its meson.build, which docs/architecture.md draws. The compiler gets
+no other folder. This rule finds what the compiler cannot: private headers of other rooms, public headers of rooms above,
+and rooms in `uses` that are not needed."""
 import functools
 import os
 import re
@@ -13,7 +14,7 @@ ARROW = re.compile(r"^(\w+) +->(.*)$")
 
 
 def names_after(tree, name, variable):
-    """(line, names) of `variable = ['a', 'b']` in a meson file; None when it is not there."""
+    """(line, names) of `variable = ['a', 'b']` in a meson file; None: no such line."""
     text = "\n".join(tree.lines(name))
     m = re.search(rf"^{variable} = \[([^\]]*)\]", text, flags=re.M)
     return m and (text.count("\n", 0, m.start()) + 1, re.findall(r"'([^']+)'", m[1]))
@@ -32,7 +33,7 @@ def drawn(tree):
 
 
 def included(tree, room):
-    """(file, line, name between quotes, name behind weft/) of each include of a room."""
+    """(file, line, quoted name, name behind weft/) of each include of a room. One of the names is None."""
     for name in tree.files:
         if os.path.dirname(name) == f"lib/{room}" and name.endswith((".c", ".h")):
             for n, line in enumerate(tree.lines(name), 1):
@@ -43,7 +44,7 @@ def included(tree, room):
 
 @functools.lru_cache(maxsize=None)
 def behind(tree, order, header):
-    """Rooms whose headers an interface header includes, and those behind these."""
+    """The rooms whose headers an interface header includes, directly or through other headers."""
     found = set()
     for line in tree.lines(header):
         m = INCLUDE.match(line)
@@ -54,7 +55,7 @@ def behind(tree, order, header):
 
 
 def check(tree):
-    """Faults: file, line, what is wrong there."""
+    """(file, line, fault) of each violation."""
     if ORDER not in tree.files or not names_after(tree, ORDER, "rooms"):
         return
     order = tuple(names_after(tree, ORDER, "rooms")[1])
@@ -78,19 +79,19 @@ def check(tree):
         for name, n, quoted, public in included(tree, room):
             if public:
                 if owner.get(public, room) not in order[:place + 1]:
-                    yield name, n, f"weft/{public} is of {owner[public]}, above {room}"
+                    yield name, n, f"weft/{public} belongs to {owner[public]}, which is above {room}"
                 continue
             if "/" in quoted:
-                yield name, n, f"{quoted}: by a path, which passes by {build}"
+                yield name, n, f"{quoted}: include it by its name; a path bypasses `uses` of {build}"
             for other in order:
                 if other != room and f"lib/{other}/{quoted}" in tree.files:
                     needed |= {other} | behind(tree, order, f"lib/{other}/{quoted}")
                     if other not in uses:
-                        yield name, n, f"{quoted} is of {other}, which {build} does not use"
+                        yield name, n, f"{quoted} belongs to {other}, which is not in `uses` of {build}"
                     elif not quoted.startswith("weft_"):
                         yield name, n, f"{quoted} is private to {other}"
         for u in uses:
             if u not in needed:
-                yield build, line, f"uses {u}, of which nothing is included"
+                yield build, line, f"uses {u}, but no header of {u} is included"
     for room, (at, _) in picture.items():
-        yield DRAWING, at, f"{room} is drawn and is no room of {ORDER}"
+        yield DRAWING, at, f"{room} is drawn, but {ORDER} has no such room"

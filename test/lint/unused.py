@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions of lib and drivers that the product does not use: those that only tests call, or nobody."""
+"""Functions of lib and drivers that the product does not use: only tests call them, or nothing does."""
 import collections
 import re
 
 PRODUCT = ("lib/", "drivers/", "apps/")
-# Drivers for test programs alone: no library has them.
+# Drivers that only test programs link.
 TESTS_OWN = ("drivers/persist/sim/",)
-# The tree's style puts the name of a function that is defined at the beginning of a line, behind its type.
+# In a definition the name of the function begins a line, after the line of its type.
 DEFINED = re.compile(r"^(?!static\b)(?!.*\bstatic\b)[\w][^\n;{}()#=]*\n(\w+)\((?=[^;{}]*\)\s*(?:__\w+\([^{};]*\)\s*)?\{)", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -19,7 +19,7 @@ def code(tree, name):
 
 
 def unused(tree):
-    """(file, line, name) of each function that is defined, not static, not installed, and used by nothing of the product."""
+    """(file, line, name) of each function that is neither static nor installed, and that the product does not use."""
     defined, words, declared = {}, collections.Counter(), collections.Counter()
     installed = set()
     for name in tree.c_files():

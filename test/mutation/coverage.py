@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which test reaches which line: every test is run once over objects compiled with gcov's counters."""
+"""Which test reaches which line: every test runs once with objects that have gcov's counters."""
 import glob
 import hashlib
 import json
@@ -14,15 +14,15 @@ FIRST_WALL_S = 240
 
 
 class Unit:
-    """What is run as one: a program, or a case of one. lines: {file: {line, ...}}, None for all."""
+    """A test program, or one case of it. lines: the lines that it reaches, {file: {line, ...}}; None: all."""
 
     def __init__(self, program, case, cost, lines):
         self.program, self.case, self.cost, self.lines = program, case, cost, lines
         self.runs = self.kills = 0
-        self.sound = None  # whether it passes without a mutant, linked as for one; None: not asked yet
+        self.sound = None  # whether it passes with the original when linked as for a mutant; None: not known yet
 
     def name(self):
-        """As the ledger has it."""
+        """The name that the conformance tables use."""
         return os.path.basename(self.program).replace("test_", "", 1) + (":" + self.case if self.case else "")
 
     def reaches(self, path, wanted):
@@ -31,8 +31,8 @@ class Unit:
 
 
 class Coverage:
-    """What the tests of a layer reach. slow_s: see SLOW_CPU_S. keep: a file where it is kept from one run to the next
-    as long as a test's program does not change, or None."""
+    """The lines that the tests of a layer reach. slow_s: see SLOW_CPU_S. keep: a file that holds the result for the next
+    run, as long as the test program does not change; or None."""
 
     def __init__(self, sc, paths, say, slow_s=SLOW_CPU_S, keep=None):
         self.sc, self.say, self.slow_s, self.keep = sc, say, slow_s, keep
@@ -47,7 +47,7 @@ class Coverage:
             self.kept = data["programs"]
 
     def prepare(self):
-        """Objects with counters in the place of the layer's, once."""
+        """Put objects with counters in place of the layer's; done once."""
         if os.path.exists(self.folder):
             return
         os.makedirs(self.folder)
@@ -60,7 +60,7 @@ class Coverage:
                 self.sc.put(path, obj)
 
     def save(self):
-        """Keep what was found out."""
+        """Write the file `keep`."""
         if self.keep:
             with open(self.keep + ".new", "w", encoding="utf-8") as f:
                 json.dump({"executable": {p: sorted(n) for p, n in self.executable.items()},
@@ -68,7 +68,7 @@ class Coverage:
             os.replace(self.keep + ".new", self.keep)
 
     def collect(self):
-        """{file: lines run} since the last call."""
+        """{file: lines that ran since the last call}"""
         data = glob.glob(os.path.join(self.folder, "*.gcda"))
         lines = {}
         if data:
@@ -84,8 +84,8 @@ class Coverage:
         return lines
 
     def units(self, programs, cases_of, room):
-        """Units of these programs, and what was left out with the reason. cases_of: {program: cases}, of those of
-        which not all are wanted."""
+        """(units of these programs, what was left out with the reason). cases_of: {program: cases} of programs of which
+        only these cases run."""
         found, out = [], []
         for i, program in enumerate(programs):
             self.say(f"reach {i + 1}/{len(programs)} {program}")
@@ -108,7 +108,7 @@ class Coverage:
         return found, out
 
     def program(self, program, cases, room):
-        """(units, what was left out) of one program; of these cases, unless there are none."""
+        """(units, what was left out) of one program. cases: only these; empty: all."""
         exe = self.sc.link(program, ["--coverage"])
         if not exe:
             return [], [(program, "does not link with counters")]
@@ -124,7 +124,7 @@ class Coverage:
         found, out = [], []
         for case in cases:
             if any(c != case and case.startswith(c) for c in cases):
-                continue  # that one's prefix runs this one, too
+                continue  # the name of another case is a prefix of this one, so running that case runs this one too
             self.say(f"reach {program} {case}")
             unit = self.one(exe, program, case, room)
             if unit is None or isinstance(unit, str):
@@ -134,12 +134,12 @@ class Coverage:
         return found, out
 
     def one(self, exe, program, case, room):
-        """The unit of one run; why there is none; or None when it takes too long."""
+        """Run once. Returns the unit; a text that says why there is none; or None if it took too long."""
         begin = time.monotonic()
         verdict, cpu = tests.run([exe] + ([case] if case else []), room, self.slow_s, FIRST_WALL_S)
         wall = time.monotonic() - begin
         lines = self.collect()
-        # The kernel ends one at about the limit, which what it has used may be just below.
+        # The kernel ends the process at about the limit, so its processor time may be just below.
         if cpu >= self.slow_s or verdict in ("time", tests.NO_END):
             return None
         if verdict != "pass":
@@ -147,7 +147,7 @@ class Coverage:
         return Unit(program, case, (cpu, wall), lines)
 
     def near(self, path, line):
-        """The lines with code at or next to a line: what must be run for a change of it to matter."""
+        """The lines with code at or next to a line. A test must run one of them to notice a change of the line."""
         known = self.executable.get(path, set())
         if line in known:
             return {line}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A miniature of the build directory: the objects that tests of a layer are linked from, copied, so that one of
-them can be exchanged and one test linked anew without the build directory noticing."""
+"""A copy of the part of a build directory that a layer's tests are linked from. One object can be exchanged there and one
+test linked anew, and the build directory itself does not change."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ COMPILE_S = 120
 
 
 def sh(argv, cwd, check=True, timeout=600):
-    """Run a command, its output taken."""
+    """Run a command and capture its output."""
     p = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
     if check and p.returncode:
         raise RuntimeError(f"{' '.join(argv)[:400]}: {(p.stderr or p.stdout)[-2000:]}")
@@ -20,7 +20,7 @@ def sh(argv, cwd, check=True, timeout=600):
 
 
 class Scratch:
-    """src: the source tree; build: a build directory of it, up to date; root: an empty folder of ours."""
+    """src: the source tree; build: an up-to-date build directory of it; root: an empty folder for this copy."""
 
     def __init__(self, src, build, root, layer, test_programs):
         self.src, self.build, self.root, self.layer = src, build, root, layer
@@ -42,12 +42,12 @@ class Scratch:
             for word in self.links[program]:
                 self.copy(word)
         self.objects = {}
-        self.pch, self.plain = None, set()  # plain: files that are compiled without it
+        self.pch, self.plain = None, set()  # plain: files that are compiled without the precompiled header
         lld = shutil.which("ld.lld")
         self.link_args = ["-fuse-ld=lld", "-Wl,-S"] if lld else ["-Wl,-S"]
 
     def flags(self, command):
-        """The compiler and its options without files, warnings, optimisation and debug information."""
+        """The compiler and its options, without those for files, warnings, optimisation and debug information."""
         words = shlex.split(command)
         words = words[words.index("ccache") + 1:] if "ccache" in words[:2] else words
         out, skip = [], False
@@ -61,7 +61,7 @@ class Scratch:
         return out + ["-w", "-g0", "-fPIC", "-pipe"]
 
     def copy(self, word):
-        """Bring an input of a link here, and the members of an archive that only points at them."""
+        """Copy an input of a link, and the members of a thin archive."""
         origin, here = os.path.join(self.build, word), os.path.join(self.tree, word)
         if not word.endswith((".o", ".a")) or os.path.isabs(word) or os.path.exists(here) or not os.path.exists(origin):
             return
@@ -81,7 +81,7 @@ class Scratch:
         sh(["ar", "csrDT", word] + members, self.tree)
 
     def compile(self, path, text, out, extra=()):
-        """Compile a text in the place of a file; True when it compiles."""
+        """Compile a text as if it stood in the file `path`. Whether it compiles."""
         folder = os.path.join(self.root, "src")
         os.makedirs(folder, exist_ok=True)
         file = os.path.join(folder, os.path.basename(path))
@@ -100,7 +100,7 @@ class Scratch:
         return p.returncode == 0
 
     def prepare(self):
-        """Compile the headers that the layer's files include once, if they go together."""
+        """Precompile the headers that the layer's files include, if they compile together."""
         names = []
         for path in sorted(self.command):
             with open(os.path.join(self.src, path), encoding="utf-8") as f:
@@ -117,7 +117,7 @@ class Scratch:
             self.pch = head if p.returncode == 0 else None
 
     def original(self, path):
-        """The object of the file as it stands, compiled as mutants are. None: it does not compile so."""
+        """The object of the unchanged file, compiled as mutants are. None: it does not compile."""
         if path not in self.objects:
             with open(os.path.join(self.src, path), encoding="utf-8") as f:
                 text = f.read()
@@ -125,7 +125,7 @@ class Scratch:
             self.plain.add(path)
             ok = self.compile(path, text, out)
             if ok and self.pch:
-                # A header that the file does not include may change what it says: macros that rename calls.
+                # A header that the file does not include may change its object, for example by a macro that renames calls.
                 self.plain.remove(path)
                 with_all = out + ".pch"
                 same = self.compile(path, text, with_all)
@@ -138,7 +138,7 @@ class Scratch:
         return self.objects[path]
 
     def put(self, path, obj):
-        """Exchange a file's object wherever tests are linked from it."""
+        """Exchange a file's object everywhere in the copy."""
         for out in self.outputs[path]:
             here = os.path.join(self.tree, out)
             if os.path.exists(here):
@@ -149,7 +149,7 @@ class Scratch:
                 sh(["ar", "csrDT", archive] + members, self.tree)
 
     def link(self, program, extra=()):
-        """Link one test from what lies here; its path, or None when it does not link."""
+        """Link one test from the copy. Its path, or None if it does not link."""
         words = list(self.links[program])
         os.makedirs(os.path.join(self.tree, os.path.dirname(program)), exist_ok=True)
         p = sh(words + self.link_args + list(extra), self.tree, check=False)

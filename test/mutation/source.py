@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mutants of C source: which lines may be changed, and how. No file is written here.
+"""Mutants of C source: which lines may be changed, and how. Writes no file.
 
-What is left alone, because no test is meant to notice it:
+These lines are not changed, because no test is meant to notice:
 - comments, blank lines, preprocessor lines other than `#define NAME expression`;
-- statements that write a log (LOG_WORDS) or the text of telemetry, whole, over all their lines;
-- asserts, which hold unless the program is already wrong (ASSERT_WORDS);
-- taking a lock (LOCK_WORDS): the tests that are run here cannot notice a race, suite tsan does;
-- calls of free(), which suite asan asks for (it looks for leaks);
-- hints to the processor (HINT_WORDS), and the expectation in likely() and unlikely(), though not their argument.
+- statements that write a log (LOG_WORDS) or the text of telemetry, with all their lines;
+- asserts (ASSERT_WORDS), which hold unless the program is already wrong;
+- taking a lock (LOCK_WORDS): these tests cannot notice a race, the suite tsan does;
+- calls of free(): the suite asan looks for leaks;
+- hints to the processor (HINT_WORDS), and likely() and unlikely() themselves. Their argument is changed.
 """
 import re
 from collections import namedtuple
@@ -18,7 +18,7 @@ LOCK_WORDS = ("pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrl
               "rte_rwlock_read_lock", "rte_rwlock_write_lock")
 HINT_WORDS = ("rte_prefetch", "__builtin_prefetch", "rte_pause")
 
-# line: from 1. old and new: the text of the line, stripped. function: the one that it is in, or before which it stands.
+# line: from 1. old and new: the text of the line, stripped. function: the one that contains it, or the next one.
 Mutant = namedtuple("Mutant", "path line operator old new text function")
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
@@ -37,7 +37,7 @@ DECLARATION = re.compile(r"^\s*(?:(?:static|const|struct|enum|unsigned|signed|un
 
 
 def masked(text):
-    """The text with comments, strings and characters blanked, every character at its place."""
+    """The text with comments, strings and character constants blanked. Columns and lines do not move."""
     def blank(m):
         return re.sub(r"[^\n]", " ", m.group(0)) if m.group(0)[0] == "/" else \
             m.group(0)[0] + re.sub(r"[^\n]", "_", m.group(0)[1:-1]) + m.group(0)[-1]
@@ -45,7 +45,7 @@ def masked(text):
 
 
 def excluded_lines(lines):
-    """Numbers (from 0) of the lines of statements that are left alone."""
+    """Numbers, from 0, of the lines of statements that are not changed."""
     out = set()
     depth = None
     for i, line in enumerate(lines):
@@ -122,7 +122,7 @@ def line_changes(line, shown):
 
 
 def statement_begins(lines, i):
-    """Whether line i begins a statement: what is dropped must be a whole one."""
+    """Whether line i begins a statement. Only a whole statement is dropped."""
     for above in range(i - 1, -1, -1):
         text = lines[above].strip()
         if text:
@@ -151,7 +151,7 @@ def mutants(path, text):
 
 
 def around(text, line):
-    """(last line of what is before it, last line) of the function that a line is in, counted from 0."""
+    """(line before the function that contains a line, last line of that function), counted from 0."""
     lines = text.split("\n")
     start = line - 1
     while start > 0 and not lines[start].startswith(("}", "#")):

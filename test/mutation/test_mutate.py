@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""test/mutate, by a project of its own and part by part: test_mutate.py SRC. Prints TAP."""
+"""Tests of test/mutate, on a small project: test_mutate.py SRC. Prints TAP."""
 import json
 import os
 import shutil
@@ -30,7 +30,7 @@ toy_fits(int n)
 	return 1;
 }
 
-/* Two ways to say one thing, of which no test can tell which was written. */
+/* A change of this expression changes no result, so no test can notice it. */
 int
 toy_same(int n)
 {
@@ -114,12 +114,12 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     mark = os.path.join(top, "late")
     late = tests.run(["sh", "-c", f"(sleep 3; touch {mark}) & echo not ok 1 x; sleep 60"], room, None, 30)
     check("the first failure ends a test", late[0] == "fail: not ok 1 x", late)
-    check("a test that waits for ever ends", tests.run(["sleep", "60"], room, None, 1)[0] == "time")
+    check("a test that waits without end is stopped", tests.run(["sleep", "60"], room, None, 1)[0] == "time")
     spun = tests.run(["sh", "-c", "while :; do :; done"], room, 1, 60)
-    check("a test that computes for ever ends", spun[0].startswith("fail: "), spun)
+    check("a test that computes without end is stopped", spun[0].startswith("fail: "), spun)
     crash = tests.run(["sh", "-c", "touch /tmp/weft-mutate-left $TMPDIR/x; kill -SEGV $$"], room, None, 30)
     check("a crash is a failure", crash[0] == "fail: exit -11", crash)
-    check("and its files are gone", os.listdir(room) == [] and
+    check("a crashed test leaves no files", os.listdir(room) == [] and
           (os.geteuid() != 0 or not os.path.exists("/tmp/weft-mutate-left")), os.listdir(room))
     if os.geteuid() != 0 and os.path.exists("/tmp/weft-mutate-left"):
         os.unlink("/tmp/weft-mutate-left")
@@ -135,7 +135,7 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     subprocess.run(["meson", "setup", "build-test"], cwd=toy, capture_output=True, check=True)
 
     def mutate(*options):
-        """Status, survivors and figures of the toy layer, and all that was printed."""
+        """(exit status, survivors, figures of the toy layer, all output)."""
         r = subprocess.run([sys.executable, os.path.join(toy, "test", "mutate"), "lib/toy", "--json", "--count", "99",
                             "--room", room, *options], capture_output=True, text=True)
         try:
@@ -147,14 +147,15 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     os.makedirs(os.path.join(toy, "docs"))
     put(toy, "docs/conformance.md", "| RFC 9999 s5 | another rule | `edge:edge` |\n")
     status, left, layer, said = mutate()
-    check("what no test of the layer notices survives", status == 1 and "if (n >= 8)" in left, (status, left, said))
-    check("what one notices does not", not {"if (0)", "if (!(n > 8))", "if (n > 9)"} & left, left)
-    check("a mutant with the same object is none", layer and all(r["new"] != "return n * 1 - 0;"
+    check("a mutant that no test of the layer notices survives", status == 1 and "if (n >= 8)" in left, (status, left, said))
+    check("a mutant that a test notices does not survive", not {"if (0)", "if (!(n > 8))", "if (n > 9)"} & left, left)
+    check("a change that leaves the object as it was is no mutant", layer and all(r["new"] != "return n * 1 - 0;"
                                                                  for r in layer["rows"]), layer)
-    check("it is silent in a pipe", said == "", said)
+    check("no progress is printed to a pipe", said == "", said)
     put(toy, "docs/conformance.md", "| RFC 9999 s2.1 | at most eight | `edge:edge` |\n")
     _, more, _, said = mutate()
-    check("a test that the ledger names for the rule is asked", left - more == {"if (n >= 8)", "if (n > 7)"}, (left, more, said))
+    check("a test that a conformance table names for the rule runs", left - more == {"if (n >= 8)", "if (n > 7)"},
+          (left, more, said))
     put(toy, "test/other/test_edge.c", EDGE.replace("int main(", "#include <unistd.h>\nint main(").replace(
         "\tputs(toy_fits", "\tif (access(\"" + top + "/bad\", F_OK) == 0)\n\t\treturn puts(\"not ok 1 edge\");\n\tputs(toy_fits"))
     kept = os.path.join(top, "kept")
@@ -162,11 +163,11 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     mutate("--reach", kept)
     open(os.path.join(top, "bad"), "w").close()
     status, none, layer, said = mutate("--reach", kept)
-    check("a test that fails without a mutant kills none, and is named", none == left and any(
+    check("a test that fails without a mutant kills no mutant, and is named", none == left and any(
         "without a mutant" in why for _, why in layer.get("left_out", [])), (none, layer, said))
     os.unlink(os.path.join(top, "bad"))
     status, left_now, layer, said = mutate()
-    check("it is asked again when it passes", left_now == more, (left_now, said))
+    check("that test runs again once it passes", left_now == more, (left_now, said))
     slow = TEST.replace("int main(", "#include <sys/resource.h>\nint main(")
     slow = slow.replace('puts("fits") < 0', 'puts("fits") < 0 || puts("spin") < 0')
     slow = slow.replace("\tputs(toy_fits", """\
@@ -176,31 +177,32 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
 	puts(toy_fits""")
     put(toy, "test/toy/test_toy.c", slow)
     _, _, by_case, said = mutate("--slow", "1.5", "--own")  # else a test of another folder may be asked first
-    check("one that takes too long is asked case by case", any(
+    check("a program that takes too long runs case by case", any(
         r["by"].startswith("toy:fits: ") for r in by_case.get("rows", [])), (by_case, said))
     put(toy, "test/toy/test_toy.c", TEST)
     put(toy, "test/mutate.equivalent", "".join(
         f"lib/toy/toy.c\nin: {r['function']}\n- {r['old']}\n+ {r['new']}\nwhy: no test asks\n  what was counted.\n" for r in layer["rows"]
         if r["verdict"] == "survived"))
     status, none, layer, said = mutate()
-    check("what is listed as equivalent counts as that", status == 0 and not none and
+    check("a listed mutant counts as equivalent", status == 0 and not none and
           layer["equivalent"] > 0 == layer["survived"], (status, none, layer, said))
-    check("and nothing is left behind", os.listdir(room) == [], os.listdir(room))
+    check("a run leaves no files", os.listdir(room) == [], os.listdir(room))
     time.sleep(max(0, 3.5 - (time.time() - os.stat(toy).st_mtime)))
-    check("nor does a test's child go on", not os.path.exists(mark))
+    check("a stopped test leaves no child process", not os.path.exists(mark))
 
     listing = [sys.executable, os.path.join(toy, "test", "mutate"), "lib/toy", "--list", "--count", "99"]
 
     def order(*options):
-        """The mutants in the order in which they are tried, without the numbers of their lines."""
+        """The mutants in the order in which they are tried, without line numbers."""
         out = subprocess.run(listing + list(options), capture_output=True, text=True, check=True).stdout
         return [tuple(out.split("\n")[i + 1:i + 3]) for i in range(0, out.count("\n") - 2, 3)]
 
     first, other = order(), order("--seed", "2")
     put(toy, "lib/toy/toy.c", TOY.replace("int asked;", "int\ntoy_new(int n)\n{\n\treturn n < 5;\n}\n\nint asked;"))
     now = order()
-    check("a seed says the order", sorted(first) == sorted(other) and first != other, (first, other))
-    check("a change elsewhere leaves it", len(now) > len(first) and [m for m in now if "5" not in m[0]] == first, (first, now))
+    check("the order depends on the seed", sorted(first) == sorted(other) and first != other, (first, other))
+    check("a change elsewhere does not change the order",
+          len(now) > len(first) and [m for m in now if "5" not in m[0]] == first, (first, now))
 
 listed = {}
 path = os.path.join(SRC, "test", "mutate.equivalent")

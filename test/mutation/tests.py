@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which tests ask about a line, and running one of them so that it leaves nothing behind."""
+"""Which tests belong to a rule, and how one test runs without leaving anything behind."""
 import ctypes
 import glob
 import json
@@ -14,15 +14,15 @@ import time
 SUITES = ("unit", "sim", "access")
 CLONE_NEWNS = 0x20000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
-CPU_FACTOR, CPU_EXTRA_S = 5, 3     # a mutant may take this much more processor time than the original
-WALL_FACTOR, WALL_EXTRA_S = 8, 15  # and this much more time on the wall, on a busy machine, too
+CPU_FACTOR, CPU_EXTRA_S = 5, 3     # processor time of a mutant: at most factor * the original's + extra
+WALL_FACTOR, WALL_EXTRA_S = 8, 15  # the same of wall-clock time, which a busy machine prolongs
 MAX_OUT_BYTES = 1 << 28
 NO_END = "fail: no end of computing"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def programs(src, build):
-    """{program: folder of its main source}, C programs of SUITES only."""
+    """{program: folder of its main source} of the C programs of SUITES."""
     def info(what):
         with open(os.path.join(build, "meson-info", f"intro-{what}.json"), encoding="utf-8") as f:
             return json.load(f)
@@ -60,7 +60,7 @@ def ledger(src):
 
 
 def named_for(book, rules):
-    """The tests (file, case) that the ledger names for these rules: a section, and those below it."""
+    """The tests (file, case) that the conformance tables name for these rules: for a section and those below it."""
     found = set()
     for document, section in rules:
         for (d, s), names in book.items():
@@ -70,7 +70,7 @@ def named_for(book, rules):
 
 
 def own_room(room):
-    """In the child: /tmp and /run of its own, limits, a process group to be ended as one."""
+    """In the child: its own /tmp and /run, its limits, and its own process group, which kill() ends."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 30, 4 << 30))
@@ -81,7 +81,7 @@ def own_room(room):
 
 
 def run(argv, room, cpu_s, wall_s, env=None):
-    """(verdict, seconds of processor): "pass", "fail: why" at the first failed case, or "time"."""
+    """(verdict, processor seconds). Verdict: "pass"; "fail: why", at the first failed case; or "time"."""
     for name in ("tmp", "run", "cwd"):
         os.makedirs(os.path.join(room, name), exist_ok=True)
 
@@ -129,7 +129,7 @@ def run(argv, room, cpu_s, wall_s, env=None):
 
 
 def kill(p):
-    """End the test and what it started; it is a process group of its own."""
+    """End the test and all processes that it started: its process group."""
     try:
         os.killpg(p.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -137,5 +137,5 @@ def kill(p):
 
 
 def limits(cost):
-    """(processor seconds, wall seconds) that a mutant gets where the original took cost = (cpu, wall)."""
+    """(processor seconds, wall seconds) that a mutant may use if the original used cost = (cpu, wall)."""
     return CPU_FACTOR * cost[0] + CPU_EXTRA_S + 1, WALL_FACTOR * cost[1] + WALL_EXTRA_S
