@@ -380,8 +380,9 @@ vt_fill(uint8_t *buf, size_t len, uint64_t seed)
 {
 	uint64_t x = seed * 0x9e3779b97f4a7c15ULL + 1;
 
-	for (size_t i = 0; i < len; i++) {
-		buf[i] = (uint8_t)test_xorshift(&x);
+	for (size_t i = 0; i < len; i += sizeof(x)) {
+		(void)test_xorshift(&x);
+		memcpy(buf + i, &x, RTE_MIN(sizeof(x), len - i));
 	}
 }
 
