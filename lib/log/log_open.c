@@ -224,16 +224,23 @@ static void
 log_got_before_keep(struct weft_log *log, struct log_target *t)
 {
 	uint64_t seq = log->head_hdr.seq, position = log->head_hdr.prev;
+	bool filler = log->head.position != log->head_hdr.position;
 	struct log_hdr h;
 
 	if (log_hdr_decode(&log->g, position, t->buf, &h) == 0 &&
-	    log_same_place(log->g.ring_bytes, log_hdr_end(&log->g, &h), log->head.position))
+	    log_same_place(log->g.ring_bytes, log_hdr_end(&log->g, &h), log->head_hdr.position)) {
 		log->head.position = log_hdr_end(&log->g, &h);
+	} else if (filler) {
+		/* Another writer's filler may begin at the place that was named. */
+		log_damaged(t, WEFT_LOG_DAMAGE_RECORD, position);
+		log_head_refused(log);
+		return;
+	}
 	log_head_is(log, seq);
 }
 
-/** The record that `keep` names need not be durable, so the head stays in front of the filler that
- * may be there. */
+/** The record that `keep` names need not be durable, nor the one behind a filler at a member's
+ * head. So the head stays in front of the filler that may be there. */
 static void
 log_got_keep(struct weft_log *log, struct log_target *t)
 {
@@ -256,7 +263,7 @@ log_head_proven(struct weft_log *log, struct log_target *t)
 {
 	if (log->head_of != LOG_HEAD_AUTHORITATIVE && (log->head_tried & 1U << t->index) != 0)
 		log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
-	if (log->head_of == LOG_HEAD_KEEP)
+	if (log->head_of == LOG_HEAD_KEEP || log->head_hdr.position != log->head.position)
 		log_got_keep(log, t);
 	else
 		log_head_is(log, log->head_hdr.seq);
@@ -271,7 +278,11 @@ log_got_head_lap(struct weft_log *log, struct log_target *t)
 	if (log_hdr_decode(&log->g, lap, t->buf, &h) != 0) {
 		log_damaged(t, WEFT_LOG_DAMAGE_RECORD, lap);
 		log_head_refused(log);
-	} else if (h.prev >= log->head.position) {
+	} else if (log->head_hdr.kind == LOG_FILLER && h.seq == log->head_hdr.seq) {
+		/* In front of the filler and behind it are one place. */
+		log->head_hdr = h;
+		log_head_proven(log, t);
+	} else if (log->head_hdr.kind != LOG_FILLER && h.prev >= log->head.position) {
 		log_head_proven(log, t);
 	} else {
 		log_head_refused(log);
@@ -280,18 +291,20 @@ log_got_head_lap(struct weft_log *log, struct log_target *t)
 
 /**
  * The authoritative target has the header head_hdr at the head. If the head is not its own, a
- * filler may cover the place (log_lap_end()).
+ * filler may cover the place (log_lap_end()), or begin there.
  */
 static void
 log_head_place(struct weft_log *log, struct log_target *t)
 {
 	const uint64_t ring = log->g.ring_bytes, at = log->head.position;
 
-	if (log->head_of == LOG_HEAD_AUTHORITATIVE || !log_may_be_filler(ring, at, t->end.position))
-		log_head_proven(log, t);
-	else
+	if (log->head_of != LOG_HEAD_AUTHORITATIVE && log_may_be_filler(ring, at, t->end.position))
 		log_step_read(log, t, log_ring_to(log, t, log_lap_end(ring, at)),
 		              WEFT_LOG_HEADER_BYTES, log_got_head_lap);
+	else if (log->head_of != LOG_HEAD_AUTHORITATIVE && log->head_hdr.kind == LOG_FILLER)
+		log_head_refused(log);
+	else
+		log_head_proven(log, t);
 }
 
 static void

@@ -84,6 +84,7 @@ struct log_proof {
 	bool due;                /**< a target is to be asked */
 	/** the target is asked for the record that shows whether a filler covers the place */
 	bool lap;
+	bool filler;         /**< a filler begins at the place */
 	unsigned int target; /**< the one that is asked */
 	uint32_t tried;      /**< targets that have another record there: one bit per index */
 };

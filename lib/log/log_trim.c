@@ -130,21 +130,42 @@ log_trim_run(struct weft_log *log)
 	log_trim_proven(log, false);
 }
 
-/** The header at the place has the number. Prove that no filler covers it (log_lap_end()). */
+/**
+ * The header at the place has the number. Prove that no filler covers it (log_lap_end()), or that a
+ * filler which begins there is in front of the record of that number.
+ */
 static void
-log_trim_place(struct weft_log *log)
+log_trim_place(struct weft_log *log, const struct log_hdr *h)
 {
 	struct log_proof *p = &log->proof;
 	uint64_t at = p->keep.position, lap = log_lap_end(log->g.ring_bytes, at);
 
+	p->filler = h->kind == LOG_FILLER;
 	if (!log_may_be_filler(log->g.ring_bytes, at, log->end.position)) {
-		log_trim_proven(log, true);
+		log_trim_proven(log, !p->filler);
 	} else if (lap >= log_rel_position(log)) {
-		log_trim_proven(log, log_window_prev(log, lap) >= at);
+		/* The window knows each place in front of a filler. */
+		log_trim_proven(log, !p->filler && log_window_prev(log, lap) >= at);
 	} else {
 		p->lap = true;
 		p->tried = 0;
 	}
+}
+
+/** h: the header at the next multiple of the ring's length. */
+static void
+log_trim_lap(struct weft_log *log, const struct log_hdr *h)
+{
+	struct log_proof *p = &log->proof;
+
+	if (!p->filler) {
+		log_trim_proven(log, h->prev >= p->keep.position);
+		return;
+	}
+	/* The record of this number is durable, so the place behind the filler is one as well, and
+	 * it does not matter whose filler begins in front. */
+	p->keep.position = h->position;
+	log_trim_proven(log, h->seq == p->keep.seq);
 }
 
 void
@@ -160,9 +181,9 @@ log_trim_read(struct weft_log *log, struct log_target *t)
 	p->tried |= 1U << t->index;
 	if (p->lap) {
 		if (log_hdr_decode(&log->g, log_lap_end(log->g.ring_bytes, at), t->buf, &h) == 0)
-			log_trim_proven(log, h.prev >= at);
+			log_trim_lap(log, &h);
 	} else if (log_hdr_decode(&log->g, at, t->buf, &h) == 0 && h.seq == p->keep.seq) {
-		log_trim_place(log);
+		log_trim_place(log, &h);
 	}
 }
 

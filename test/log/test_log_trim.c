@@ -294,6 +294,96 @@ test_proof(void)
 	finish();
 }
 
+/* ---- The place in front of a filler ---- */
+
+/** Record 18 is behind a filler, and 6 records more have taken it out of a small window. All are
+ * durable everywhere. Returns the place in front of the filler: the end of record 17. */
+static struct weft_log_at
+behind_filler(void)
+{
+	static struct weft_log_attr la = {.max_appends = 4};
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .ring_bytes = RING, .la = &la};
+	struct weft_log_at end;
+
+	start(&a);
+	put(10, 936);
+	CHECK(lt_until(&l, all_live));
+	trim_to(&l.rec[8].at);
+	vt_run(&l.t, 5 * VT_MS);
+	put(6, 936);
+	end = lt_info(&l).durable;
+	put(1, 936);
+	put(6, 200);
+	CHECK(lt_until(&l, all_live));
+	CHECK(l.rec[end.seq].at.position > end.position);
+	CHECK_EQ(l.rec[end.seq].at.position % RING, 0);
+	return end;
+}
+
+/* A reader names the end of a record, which is in front of a filler. The window does not know the
+ * place any more. */
+static void
+test_front_trim(void)
+{
+	struct weft_log_at keep = behind_filler();
+
+	CHECK_EQ(keep.seq, 18);
+	trim_to(&keep);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_info(&l).bad_trims, 0);
+	CHECK_EQ(lt_info(&l).head.seq, keep.seq);
+	put(4, 936);
+	power_cut();
+	lt_recover(&l, 5);
+	CHECK_EQ(l.head.seq, keep.seq);
+	finish();
+}
+
+/* An open trims to it. */
+static void
+test_front_open(void)
+{
+	struct weft_log_at keep = behind_filler();
+
+	lt_kill_writer(&l);
+	l.trim_max = keep.seq;
+	lt_recover_trim(&l, 3, &keep);
+	CHECK_MSG(l.verdict == LT_SOUND, "%d", l.fail_status);
+	CHECK_EQ(l.head.seq, keep.seq);
+	CHECK_EQ(l.head.position, keep.position);
+	put(4, 936);
+	rejoin(2);
+	CHECK(lt_until(&l, all_live));
+	power_cut();
+	lt_recover(&l, 6);
+	CHECK_EQ(l.head.seq, keep.seq);
+	finish();
+}
+
+/* A trim to it was durable at one target alone. An open takes that head. */
+static void
+test_front_head(void)
+{
+	for (unsigned int which = 3; which <= 7; which += 2) {
+		struct weft_log_at keep = behind_filler();
+		uint64_t epoch = l.epoch;
+
+		lt_kill_writer(&l);
+		put_head(1, epoch, keep.position);
+		l.trim_max = keep.seq;
+		lt_recover(&l, which);
+		CHECK_MSG(l.verdict == LT_SOUND, "%d", l.fail_status);
+		if ((which & 2) != 0)
+			CHECK_EQ(l.head.seq, keep.seq);
+		put(4, 100);
+		power_cut();
+		lt_recover(&l, 6);
+		CHECK_EQ(l.head.seq, keep.seq);
+		finish();
+	}
+}
+
 /* ---- A record in a filler ---- */
 
 #define SEVERAL 6 /* records that take the last ones out of the window */
@@ -453,6 +543,9 @@ WEFT_TEST_MAIN({"a trim to what is not durable yet", test_in_flight},
                {"an open trims to what is not durable yet", test_open_in_flight},
                {"a member that shares nothing keeps its seat", test_shares_nothing},
                {"a trim to a place that is none", test_proof},
+               {"a trim to the place in front of a filler, old", test_front_trim},
+               {"an open trims to the place in front of a filler", test_front_open},
+               {"a head in front of a filler, at one target", test_front_head},
                {"a covered record is not shared", test_covered_compared},
                {"a trim to a covered record", test_covered_trim},
                {"an open trims to a covered record", test_covered_open},
