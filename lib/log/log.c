@@ -14,6 +14,7 @@
 
 #define LOG_MAX_APPENDS      65536
 #define LOG_MAX_TRANSACTIONS 64
+#define LOG_SEAT_SLOTS       WEFT_LOG_MAX_TARGETS
 
 static const struct weft_log_attr log_defaults = {
         .targets = 1,
@@ -98,7 +99,7 @@ log_alloc(struct weft_log *log)
 	int rc;
 
 	log->slot_bytes = sizeof(struct log_slot) + log->max_sge * sizeof(struct weft_sge);
-	log->slots = calloc(log->max_appends, log->slot_bytes);
+	log->slots = calloc(log->num_slots, log->slot_bytes);
 	ma.len_bytes = (uint64_t)log->ntargets * log->copy_bytes;
 	log->bufs = aligned_alloc(4096, log_align(ma.len_bytes, (uint64_t)4096));
 	if (log->slots == NULL || log->bufs == NULL)
@@ -147,6 +148,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	log->ntargets = a.targets;
 	log->quorum = a.quorum;
 	log->max_appends = log_pow2(a.max_appends);
+	log->num_slots = log->max_appends + LOG_SEAT_SLOTS;
 	log->max_sge = a.max_sge;
 	log->max_transactions = a.max_transactions;
 	log->transaction_bytes = a.transaction_bytes;

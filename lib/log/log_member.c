@@ -92,7 +92,6 @@ log_seat_next(struct weft_log *log)
 	unsigned int place;
 	uint16_t life;
 
-	log->seat_due = false;
 	if (log->g.version == 1 || log->state != WEFT_LOG_OPENED || log->seat_seq != 0)
 		return;
 	while (t < log->target + log->ntargets && !(t->role == LOG_STRANGER && log_has_owed(t)))
@@ -109,7 +108,6 @@ log_seat_next(struct weft_log *log)
 	log->lives = log_lives_set(lives, log->ntargets, place, (uint16_t)(life + 1));
 	if (log_append_seat(log) != 0) {
 		log->lives = lives;
-		log->seat_due = true;
 		return;
 	}
 	log->seat_seq = log->end.seq - 1;

@@ -122,7 +122,6 @@ struct weft_log {
 	uint64_t lives;    /**< the membership; version 1: 0 */
 	uint64_t seat_seq; /**< number of the record of the seat under way; 0: none */
 	unsigned int seat_target, seat_place;
-	bool seat_due;              /**< the seat waits for room in the window */
 	uint32_t offered;           /**< number of targets that were offered a place */
 	unsigned int authoritative; /**< index of the authoritative target, while opening */
 	/* The head that an open considers, and the targets' bits by index. */
@@ -148,6 +147,9 @@ struct weft_log {
 	uint8_t before_raw[WEFT_LOG_HEADER_BYTES]; /**< header of the record before rel_seq */
 	uint64_t refused_bytes; /**< length of an append that found no room in the ring; 0: none */
 	bool refused_window;
+	/** max_appends, and some for the records of seats: while the appends wait for a seat, these
+	 * do not wait for the appends */
+	uint32_t num_slots;
 	size_t slot_bytes;
 	uint8_t *slots;
 	struct log_target target[WEFT_LOG_MAX_TARGETS];
@@ -188,7 +190,7 @@ log_call(const struct weft_log *log, const char *call)
 static inline struct log_slot *
 log_slot(const struct weft_log *log, uint64_t seq)
 {
-	return (struct log_slot *)(log->slots + seq % log->max_appends * log->slot_bytes);
+	return (struct log_slot *)(log->slots + seq % log->num_slots * log->slot_bytes);
 }
 
 static inline uint64_t

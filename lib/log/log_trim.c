@@ -27,6 +27,8 @@ log_trim_now(struct weft_log *log, const struct weft_log_at *keep)
 static bool
 log_trim_is_known(const struct weft_log *log, uint64_t seq)
 {
+	if (seq < log->rel_seq && seq + log->max_appends < log->end.seq)
+		return seq == log->dur.seq;
 	return seq == log->dur.seq || log_slot(log, seq)->at.seq == seq;
 }
 

@@ -139,9 +139,8 @@ log_window_append(struct weft_log *log, enum log_kind kind, const struct weft_lo
 
 	if (rc != 0)
 		return rc;
-	/* The last slot is reserved for the record of a seat that waits. */
-	if (log->end.seq - log->rel_seq + (log->seat_due && kind == LOG_RECORD) >=
-	    log->max_appends) {
+	if (log->end.seq - log->rel_seq >=
+	    (kind == LOG_RECORD ? log->max_appends : log->num_slots)) {
 		log->stats.full_window++;
 		log->refused_window = true;
 		return -EAGAIN;
@@ -166,7 +165,7 @@ log_append_seat(struct weft_log *log)
 {
 	const struct weft_log_append seat = {0};
 
-	if (log->end.seq - log->rel_seq >= log->max_appends ||
+	if (log->end.seq - log->rel_seq >= log->num_slots ||
 	    !log_has_room(log, log_record_bytes(0), 0))
 		return -EAGAIN;
 	return log_window_append(log, LOG_OPENING, &seat, NULL);
@@ -278,7 +277,7 @@ log_settle(struct weft_log *log)
 void
 log_window_tell(struct weft_log *log)
 {
-	if (log->refused_window && log->end.seq - log->rel_seq + log->seat_due < log->max_appends) {
+	if (log->refused_window && log->end.seq - log->rel_seq < log->max_appends) {
 		log->refused_window = false;
 		log->ev_room = true;
 	}

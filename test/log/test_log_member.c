@@ -701,7 +701,66 @@ test_versions(void)
 	finish();
 }
 
-WEFT_TEST_MAIN({"a replaced target is refused by name", test_replaced},
+/* ---- A window that is full before the seat ---- */
+
+static bool
+four_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return lt_info(x).target[x->target[4].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+static bool
+quorum_again(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->in_flight == 0 || x->failed;
+}
+
+/* Four targets and a quorum of three. A stranger catches up when another target goes, so only two
+ * are left that count. The appends fill the window. The stranger gets its seat, and counts. */
+static void
+test_full_window(void)
+{
+	struct weft_log_attr la = {.max_appends = 4};
+	struct lt_attr a = {.seed = 1,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .no_judge = true,
+	                    .remote_format = true,
+	                    .targets = 4,
+	                    .quorum = 3,
+	                    .spares = 1,
+	                    .la = &la};
+
+	lt_open(&l, &a);
+	lt_recover(&l, 15);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	put(5, 60);
+	drop(3);
+	stall(4, true);
+	CHECK_EQ(lt_join(&l, 4), 0);
+	CHECK(lt_until(&l, four_catches));
+	drop(2);
+	while (lt_append(&l, 60) == 0)
+		;
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_MSG(l.in_flight > 0 && !l.failed, "%u %d %d lost %d", l.in_flight, l.failed,
+	          l.fail_status, l.lost_status);
+	stall(4, false);
+	vt_run(&l.t, 5 * VT_S);
+	CHECK(quorum_again(&l));
+	CHECK_EQ(l.in_flight, 0);
+	CHECK(lt_words(&l, 4).card.seated);
+	append_n(1, 60);
+	CHECK(lt_until(&l, all_durable));
+	finish();
+}
+
+WEFT_TEST_MAIN({"a stranger comes, and the window is full", test_full_window},
+               {"a replaced target is refused by name", test_replaced},
                {"a replaced target without lives", test_replaced_wrong},
                {"begun anew beside one that was replaced", test_anew_knows},
                {"a stranger waits until it is known", test_seat_waits},
