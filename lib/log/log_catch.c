@@ -8,7 +8,8 @@
  * live target has so far. From the window's first number on, the window has the headers; before
  * that, every live target has everything. So no record of this log is cut off, durable or not, and
  * a record that is cut off was never durable at a quorum. Nothing before that point changes, so the
- * memory holds a log at each moment.
+ * memory holds a log at each moment. What damage hides is no proof that the log has no record there
+ * (log_catch_doubt.c).
  *
  * A target that has no record of the log's present range is begun anew: first its tail names
  * nothing, then the head is written. Having none of these records, it was not one of the targets
@@ -96,8 +97,11 @@ log_catch_end(struct weft_log *log, struct log_target *t)
 
 /** The parts in the order of their numbers; each says in log_catch.todo what is next. */
 static const log_step_fn log_catch_parts[] = {
-        [LOG_CATCH_COMPARE] = log_compare, [LOG_CATCH_COPY] = log_copy,
-        [LOG_CATCH_ANEW] = log_reset,      [LOG_CATCH_UNSEAT] = log_reset_unknown,
+        [LOG_CATCH_COMPARE] = log_compare,
+        [LOG_CATCH_COMMON] = log_common,
+        [LOG_CATCH_COPY] = log_copy,
+        [LOG_CATCH_ANEW] = log_reset,
+        [LOG_CATCH_UNSEAT] = log_reset_unknown,
         [LOG_CATCH_END] = log_catch_end,
 };
 
@@ -162,6 +166,10 @@ log_catch_lost(struct weft_log *log, struct log_target *src)
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
+		/* Another target may get its index. */
+		t->c.bad &= ~(1U << src->index);
+		t->c.holes &= ~(1U << src->index);
+		t->c.doubt_bad &= ~(1U << src->index);
 		if (!t->src_busy || t->c.src != src->index)
 			continue;
 		t->src_busy = false;

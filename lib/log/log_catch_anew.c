@@ -20,6 +20,7 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 		t->c.at = (struct weft_log_at){log->end.seq - 1, log->last_pos};
 	t->acked = t->c.at;
 	t->c.epoch = 0;
+	t->c.bad = 0;
 	/* The end of that record, when a filler is to follow. */
 	log_move_head(log, t, t->c.last ? log->end.position : log->head.position);
 }

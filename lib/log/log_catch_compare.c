@@ -26,11 +26,18 @@ log_settled(struct weft_log *log, struct log_target *t)
 		t->c.todo = LOG_CATCH_COPY;
 }
 
-static void
+void
 log_common(struct weft_log *log, struct log_target *t)
 {
 	const struct log_hdr *h = &t->c.hdr;
 
+	/* The target's next record is in doubt, and the log has one there. */
+	if (t->c.doubt.position != 0) {
+		log_doubt(log, t);
+		return;
+	}
+	log_name_sources(log, t->c.holes, h->position);
+	t->c.holes = t->c.bad = 0;
 	t->c.at = (struct weft_log_at){h->seq + 1, log_hdr_end(&log->g, h)};
 	t->c.epoch = h->epoch;
 	if (t->c.at.position < log->head.position && !log_at_filler(log, t)) {
@@ -70,6 +77,7 @@ log_got_own(struct weft_log *log, struct log_target *t)
 	t->c.todo = LOG_CATCH_COMPARE;
 }
 
+/** Go on with the target's record before this one. */
 static void
 log_back(struct weft_log *log, struct log_target *t)
 {
@@ -87,6 +95,26 @@ log_back(struct weft_log *log, struct log_target *t)
 		              log_got_own);
 }
 
+/** The log has another record there, or none. */
+static void
+log_differs(struct weft_log *log, struct log_target *t)
+{
+	t->c.doubt.position = 0;
+	t->c.holes = t->c.bad = 0;
+	log_back(log, t);
+}
+
+/** No source has a header there. */
+static void
+log_doubtful(struct weft_log *log, struct log_target *t)
+{
+	log_doubt_begin(t);
+	if (log_doubt_at_head(log, t))
+		log_doubt(log, t);
+	else
+		log_back(log, t);
+}
+
 /** Whether the log has this header, too, or a filler covers the position (log_lap_end()). */
 static void
 log_common_if(struct weft_log *log, struct log_target *t, bool has)
@@ -94,7 +122,7 @@ log_common_if(struct weft_log *log, struct log_target *t, bool has)
 	if (has)
 		log_common(log, t);
 	else
-		log_back(log, t);
+		log_differs(log, t);
 }
 
 /** The source's record behind the ring's end names the last one in front of it. */
@@ -116,9 +144,20 @@ static void
 log_compared(struct weft_log *log, struct log_target *t)
 {
 	const uint64_t position = t->c.hdr.position, lap = log_lap_end(log->g.ring_bytes, position);
+	struct log_hdr h;
 
+	if (log_hdr_decode(&log->g, position, t->buf, &h) != 0) {
+		t->c.bad |= 1U << t->c.src;
+		if (log_has_source(log, t, position))
+			log_source_read(log, t, position, WEFT_LOG_HEADER_BYTES, log_compared);
+		else
+			log_doubtful(log, t);
+		return;
+	}
+	t->c.holes = t->c.bad;
+	t->c.bad = 0;
 	if (memcmp(t->buf, t->c.raw, sizeof(t->c.raw)) != 0)
-		log_back(log, t);
+		log_differs(log, t);
 	else if (!log_may_be_filler(log->g.ring_bytes, position, log->end.position))
 		log_common(log, t);
 	else if (lap >= log_rel_position(log))
@@ -156,7 +195,7 @@ log_before_head(struct weft_log *log, struct log_target *t)
 		h->epoch = 0;
 		log_common(log, t);
 	} else {
-		log_back(log, t);
+		log_differs(log, t);
 	}
 }
 
@@ -172,7 +211,7 @@ log_compare(struct weft_log *log, struct log_target *t)
 		beyond = log_laggard_lacks(log, h->position);
 #endif
 	if (beyond) {
-		log_back(log, t);
+		log_differs(log, t);
 	} else if (h->seq + 1 >= log->rel_seq) {
 		const uint8_t *raw =
 		        h->seq >= log->rel_seq ? log_slot(log, h->seq)->hdr : log->before_raw;
@@ -180,11 +219,11 @@ log_compare(struct weft_log *log, struct log_target *t)
 		if (memcmp(raw, t->c.raw, sizeof(t->c.raw)) == 0)
 			log_common(log, t);
 		else
-			log_back(log, t);
+			log_differs(log, t);
 	} else if (h->position < log->head.position) {
 		log_before_head(log, t);
 	} else if (h->position >= log_rel_position(log)) {
-		log_back(log, t);
+		log_differs(log, t);
 	} else {
 		log_source_read(log, t, h->position, WEFT_LOG_HEADER_BYTES, log_compared);
 	}

@@ -16,8 +16,9 @@
 static void
 log_source_bad(struct weft_log *log, struct log_target *t)
 {
-	/* The record may have been trimmed meanwhile, and its memory reused. */
-	if (t->c.at.position >= log->head.position) {
+	/* The record may have been trimmed meanwhile, and its memory reused. The last record of a
+	 * log that is trimmed completely stays. */
+	if (t->c.at.position >= log->head.position || log_at_last(log, t)) {
 		log->stats.bad_reads++;
 		t->c.bad |= 1U << t->c.src;
 		log_damaged(&log->target[t->c.src], WEFT_LOG_DAMAGE_RECORD, t->c.at.position);
@@ -31,6 +32,7 @@ log_copied(struct weft_log *log, struct log_target *t)
 	log->stats.copied_records += t->c.records;
 	log->stats.copied_bytes += t->c.next.position - t->c.at.position;
 	t->c.at = t->c.next;
+	t->c.bad = 0;
 	t->c.epoch = t->c.last_epoch;
 	/* The end of its last record, not of the filler behind: its head may go no further. */
 	if (t->c.last_pos != 0) {

@@ -29,6 +29,12 @@ log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 	return best;
 }
 
+bool
+log_has_source(struct weft_log *log, const struct log_target *t, uint64_t position)
+{
+	return log_source(log, t, position) != NULL;
+}
+
 /** The number of the record at the head is known: begin the part under way again. */
 static void
 log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
@@ -73,6 +79,9 @@ log_find_trim(struct weft_log *log, struct log_target *t)
 			low = s;
 	}
 	if (low == NULL || low->head_acked <= t->c.src_pos || t->c.got == log_got_found)
+		return false;
+	/* It is not trimmed: it is damaged at each target that has it. */
+	if (log_at_last(log, t))
 		return false;
 	t->c.src_pos = low->head_acked;
 	if (low->head_acked == low->acked.position)

@@ -21,6 +21,7 @@ typedef void (*log_step_fn)(struct weft_log *log, struct log_target *t);
 enum log_catch_part {
 	LOG_CATCH_WAIT, /**< a step or a Read is under way, or the target is fed */
 	LOG_CATCH_COMPARE,
+	LOG_CATCH_COMMON, /**< hdr is the last record that target and log share */
 	LOG_CATCH_COPY,
 	LOG_CATCH_ANEW,
 	LOG_CATCH_UNSEAT,
@@ -44,6 +45,11 @@ struct log_catch {
 	/** header of the target's own record that is compared, or of the long one that is copied */
 	struct log_hdr hdr;
 	uint8_t raw[WEFT_LOG_HEADER_BYTES];
+	/** its record that no source has (log_catch_doubt.c); position 0: none */
+	struct log_hdr doubt;
+	uint8_t doubt_raw[WEFT_LOG_HEADER_BYTES];
+	uint32_t doubt_bad; /**< those sources: one bit per index */
+	uint32_t holes;     /**< sources without a header where hdr is, which another has */
 	uint64_t big_off;
 	uint32_t big_crc;
 	uint32_t bad;     /**< sources whose copy of this record is damaged: one bit per index */

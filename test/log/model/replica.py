@@ -39,9 +39,8 @@ State = namedtuple("State", "targets writers acked trim budget wids")
 Rec = namedtuple("Rec", "p epoch wid lives n len gap prev")
 Fil = namedtuple("Fil", "p n to")  # the header of a filler: the record with this number is at `to`
 Body = namedtuple("Body", "p rec")  # the second place of a record
+Rot = namedtuple("Rot", "p rec")  # the place of a record that is damaged; no step reads rec
 Budget = namedtuple("Budget", "death down gone wipe replace back lost trim second rot cutall")
-
-ROT = "damaged"
 
 # Mutants whose open takes the highest position of a head.
 BY_POSITION = ("head-in-flight", "open-in-flight", "head-by-position")
@@ -58,6 +57,7 @@ class Config:
         kept: number of records that are not trimmed in the first state (None: all);
         ahead: writers trim to the place of a record in flight, whatever is in front of it: logs of an earlier release have that;
         stamps: tail and head have stamps;
+        middle: a record is damaged between head and tail of a target, and another target has it whole;
         twice: the host has no fence and gives one grant again and again, and the writers compare the grant word;
         lose: number of targets that may have lost their content at one time (None: q - 1);
         the others: how often each fault may happen.
@@ -65,14 +65,14 @@ class Config:
 
     def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
                  membership=False, mutant=None, live=True, lose=None, long=(), kept=None, ahead=False,
-                 stamps=False, twice=False, **budget):
+                 stamps=False, twice=False, middle=False, **budget):
         self.name, self.n, self.q, self.ring, self.filler = name, n, q, ring, filler
         self.last, self.writers, self.split, self.start, self.records, self.left = last, writers, split, start, records, left
         self.membership, self.mutant, self.live, self.stamps, self.twice = membership, mutant, live, stamps, twice
         self.budget = Budget(**{f: budget.pop(f, 0) for f in Budget._fields})
         assert not budget, budget
         self.lose = q - 1 if lose is None else lose
-        self.trimmed, self.long, self.kept, self.ahead = trimmed, long, kept, ahead
+        self.trimmed, self.long, self.kept, self.ahead, self.middle = trimmed, long, kept, ahead, middle
         self.reserve = writers - 1 or 1  # enough room for this number of openings that are not followed by any record
         self.need = max(q, n - q + 1)
         self.tell = min(q, n - q + 1)  # this number of members of the old lives must know of the new lives
@@ -108,6 +108,12 @@ def at(cfg, mem, p):
     if r.__class__ is not Rec or r.p != p or r.len == 2 and mem.ring[(p + 1) % cfg.ring] != Body(p + 1, r):
         return None
     return r
+
+
+def header_at(cfg, mem, p):
+    """The header at a position of a target, of a record or a filler, or None."""
+    r = mem.ring[p % cfg.ring]
+    return r if r.__class__ in (Rec, Fil) and r.p == p else None
 
 
 def number_at(cfg, mem, p):
@@ -244,6 +250,9 @@ def chain_of(cfg, looks, right, head, members=()):
     p = mem.tail
     while p > 0 and p >= cfg.first:
         r = at(cfg, mem, p)
+        lost = mem.ring[p % cfg.ring]
+        if r is None and cfg.middle and lost.__class__ is Rot and lost.p == p:
+            r = lost.rec  # readers are told that it is damaged
         for i in members:
             r = r or at(cfg, looks[i], p)
         if r is None:
@@ -285,7 +294,7 @@ class Judge:
                 got.add(t.shelf)
             for x in got:
                 w = damage(self.cfg, x)
-                if w is not None and x.magic and seated(x) and x.ring[x.tail % self.cfg.ring] != ROT:
+                if w is not None and x.magic and seated(x) and x.ring[x.tail % self.cfg.ring].__class__ is not Rot:
                     raise Wrong(w)
                 if self.cfg.stamps and x.magic and x.card is not None:
                     self.stamped(x)
@@ -406,7 +415,7 @@ def effect(cfg, t, op, what):
         ring = list(mem.ring)
         for p, new in places_of(op[1], op[3]) if op[0] == "unit" else ((op[1].p, op[1]),):
             old = ring[p % cfg.ring]
-            if old is not None and old != ROT and old.p != p:
+            if old is not None and old.__class__ is not Rot and old.p != p:
                 q = old.rec.p if old.__class__ is Body else old.p
                 for x in (mem, med):
                     if seated(x) and x.tail > 0 and min(x.head, x.tail) <= q <= x.tail:
@@ -517,6 +526,11 @@ def source(w, r):
     if r.wid == w.wid and r.p > min([v.acked for v in w.views if holds(v)] or [0]):
         return True
     return any(v is not None and v.st == "live" and v.acked >= r.p and (v.head <= r.p or v.acked == r.p) for v in w.views)
+
+
+def sources_of(s, w):
+    """The content of the live targets."""
+    return [t.mem for t, v in zip(s.targets, w.views) if v is not None and v.st == "live"]
 
 
 def next_rec(cfg, w, v):
@@ -685,8 +699,9 @@ def settled(cfg, w, v):
     return v._replace(st="fed", hold=v.acked >= rel_of(w) or v.acked >= end_of(w))
 
 
-def start_catch(cfg, w, i, mem):
-    """Compare a joined target with the right log. Returns the view."""
+def start_catch(cfg, w, i, mem, sources=()):
+    """Compare a joined target with the right log, whose records the writer has or reads from the sources. Returns the view, or
+    None if the target is refused."""
     v = w.views[i]
     card = mem.card
     goal = w.dur
@@ -712,12 +727,23 @@ def start_catch(cfg, w, i, mem):
         low = rel_of(w)
         right = {p: r for p, r in right.items() if p <= low}
     p = mem.tail
+    doubt = None  # the record behind this one, if no source has a header there
     while True:
         r = at(cfg, mem, p)
         if r is None:
             return v._replace(st="unseat" if card[1] else "clear")
-        if right.get(p) == r or (p < w.head and r.n + 1 == w.hseq and cfg.same_place(end(r), w.head)):
+        unread = cfg.middle and p >= w.head and not (p in right and right[p].wid == w.wid) and \
+            not any(header_at(cfg, x, p) for x in sources)
+        if not unread and right.get(p) == r or (p < w.head and r.n + 1 == w.hseq and cfg.same_place(end(r), w.head)):
+            if doubt is None or cfg.mutant == "cut-in-doubt":
+                break
+            # The log has a record right behind r. Is it the target's?
+            following = [header_at(cfg, x, end(doubt)) for x in sources]
+            if not any(x.__class__ is Rec and (x.n, x.prev, x.epoch) == (doubt.n + 1, doubt.p, doubt.epoch) for x in following):
+                return None
+            r, p = doubt, doubt.p
             break
+        doubt = r if unread else None
         if p < w.head or p <= cfg.first:
             return v._replace(st="clear")
         if p < mem.head:
@@ -947,7 +973,7 @@ class Model:
             for i, v in enumerate(w.views):
                 if v is not None and v.st in ("joined", "claimed"):
                     # Compare with the target's current content: no other writer has a grant.
-                    w2 = w._replace(views=replace_at(w.views, i, start_catch(cfg, w, i, s.targets[i].mem)))
+                    w2 = w._replace(views=replace_at(w.views, i, start_catch(cfg, w, i, s.targets[i].mem, sources_of(s, w))))
                     return (f"join.compare w{w.wid} t{i}", self.with_writer(s, k, w2), False)
             if w.phase == "opening" and not w.record:
                 r = next_of(cfg, w, w.lives)
@@ -1082,6 +1108,8 @@ class Model:
         st = "format" if not mem.magic else "grant" if cfg.twice else "joined"
         v = View(st, None, 0, 0, 0, None, False, 0, None, mem.card)
         w2 = w._replace(views=replace_at(w.views, i, v))
+        if self.in_doubt(s2, w2, i):
+            return None
         return (f"join.look w{w.wid} t{i}", self.with_writer(s2, k, w2), False)
 
     def world(self, s):
@@ -1206,7 +1234,7 @@ class Model:
             for p in self.may_rot(s, t) if b.rot else ():
                 s2 = self.cut_off(s._replace(budget=b._replace(rot=0)), i, False)
                 ring = list(t.mem.ring)
-                ring[p % cfg.ring] = ROT
+                ring[p % cfg.ring] = Rot(p, ring[p % cfg.ring])
                 m = t.mem._replace(ring=tuple(ring))
                 what = f"the record at {p}"
                 r = at(cfg, t.mem, p)
@@ -1226,6 +1254,10 @@ class Model:
             yield t.mem.tail
         if head < t.mem.tail and at(cfg, t.mem, head) and self.cfg.records > 1:
             yield head
+        for p in range(head, t.mem.tail) if cfg.middle and self.outside(s) + 1 <= cfg.lose else ():
+            r = at(cfg, t.mem, p)
+            if r is not None and any(o is not t and at(cfg, o.mem, p) == r for o in s.targets):
+                yield p
         for w in s.writers:
             right = {r.p: r for r in w.chain}
             for p in range(head, t.mem.tail):
@@ -1246,7 +1278,7 @@ class Model:
         if w.phase != "open":
             return f"the log does not open ({w.phase}), {healthy} targets are well" if healthy >= cfg.need else None
         for i, v in enumerate(w.views):
-            if s.targets[i].up < 0 or v is None and self.replaced(s, w, i):
+            if s.targets[i].up < 0 or v is None and (self.replaced(s, w, i) or self.in_doubt(s, w, i)):
                 continue
             if v is not None and v.st == "live" and v.acked < 0 and v.head > end_of(w):
                 continue  # according to its words the target lacks nothing
@@ -1259,6 +1291,14 @@ class Model:
         if not has_room(cfg, w, next_of(cfg, w), cfg.reserve):
             return "no room, whatever is trimmed"
         return None
+
+    def in_doubt(self, s, w, i):
+        """Whether a target is refused by an open log because a record is damaged where it would be compared."""
+        if not self.cfg.middle or w.phase not in ("opening", "open"):
+            return False
+        w = w._replace(views=replace_at(w.views, i, w.views[i] or View("joined", None, 0, 0, 0, None, False, 0, None, None)))
+        mem = s.targets[i].mem
+        return seated(mem) and mem.card[2] == w.lives[i] and start_catch(self.cfg, w, i, mem, sources_of(s, w)) is None
 
     def replaced(self, s, w, i):
         c = s.targets[i].mem.card

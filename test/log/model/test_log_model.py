@@ -50,6 +50,7 @@ QUICK = (
     ("three, a record is damaged", R("three-rot", 3, 2, records=2, last=3, death=1, rot=1)),
     ("three, a trim is at one alone", R("three-trimmed", 3, 2, records=2, trimmed=True, last=2, gone=1)),
     ("three, the last record of one is damaged", R("three-tail", 3, 2, last=2, rot=1, lost=1, writers=1)),
+    ("three, a record in the middle is damaged", R("three-middle", 3, 2, last=2, rot=1, death=1, middle=True)),
     ("three, one has others, damaged", R("three-unseat", 3, 2, left=2, last=2, rot=1, writers=2)),
     ("three, a trim to a record in flight behind a filler", R("three-ahead", last=5, trim=1, death=1, **AHEAD)),
     ("one of two, long records, catch-up", R("two-long", last=8, lost=1, **LACKS)),
@@ -82,6 +83,7 @@ LONG = (
      R("three-replace-long", 3, 2, last=2, replace=1, back=2, death=1, writers=3, membership=True)),
     ("three of three, two lose their memory", R("three-three-long", 3, 3, last=2, wipe=2, death=1, lost=1, writers=3)),
     ("one of three, two writers", R("three-one-long", 3, 1, last=3, death=1, lost=1, second=1, writers=3)),
+    ("three, a record in the middle is damaged", R("three-middle-long", 3, 2, last=3, rot=1, death=1, middle=True)),
     ("an export, three pushes", E("export-long", pushes=3, death=3, cut=2, taken=2, pulls=2)),
 )
 
@@ -118,6 +120,8 @@ MUTANTS = {
                          R("", 3, 2, last=2, wipe=1, death=1)),
     "word-unchecked": ("9", "a damaged tail word that names another record is believed",
                        R("", 3, 2, last=2, writers=1, rot=1)),
+    "cut-in-doubt": ("", "what no source has is not the log's, also where the log has a damaged record",
+                     R("", 3, 2, last=3, rot=1, death=1, middle=True)),
     "room-of-live": ("", "appends take room that only a trim of the writer before made; who has not the room is begun anew",
                      R("", 3, 2, ring=3, records=2, trimmed=True, last=4, lost=1)),
     "no-source": ("", "what no live target has is waited for", R("", 3, 2, records=2, trimmed=True, last=2, gone=1)),
