@@ -662,6 +662,9 @@ recover(unsigned int which)
 	return away;
 }
 
+/** Trims that the writers of this run gave up. */
+static uint64_t bad_trims;
+
 /** Add up the counters of this writer before it ends. */
 static void
 count_log(void)
@@ -671,6 +674,7 @@ count_log(void)
 	sum.copied += info.copied_records;
 	sum.cuts += info.cuts;
 	sum.resets += info.resets;
+	bad_trims += info.bad_trims;
 }
 
 /** One target gets the record in flight, behind a filler, and the head there. The writer ends, and
@@ -835,11 +839,16 @@ run_one(uint64_t seed, const struct lt_attr *base)
 	for (unsigned int k = 0; k < 3; k++)
 		who[k] = k;
 	out = 3;
+	bad_trims = 0;
 	lt_open(&l, &a);
 	lt_recover(&l, 7);
 	lives(8);
 	if (l.log != NULL)
 		count_log();
+	/* A trim to a right place is never given up. */
+	CHECK_MSG(bad_trims <= l.trims_looked_up,
+	          "seed %" PRIu64 ": %" PRIu64 " trims given up, of %" PRIu64 " wrong ones", seed,
+	          bad_trims, l.trims_looked_up);
 	sum.judged += l.judged;
 	sum.ahead += l.trims_ahead;
 	sum.before += l.trims_before;
