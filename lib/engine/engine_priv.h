@@ -101,6 +101,20 @@ void weft_engine_worker_known(struct weft_worker *w);
 void weft_engine_worker_forget(struct weft_worker *w);
 /** Make the calling thread the owner of w, which polls it. */
 void weft_engine_adopt(struct weft_worker *w);
+/** Let a thread that is not the owner take the worker over. -EBUSY: another thread is polling at
+ * this moment. -EINVAL: the worker was destroyed. */
+int weft_engine_take_over(struct weft_worker *w);
+/** Start the clock, if it does not run yet. Any thread. */
+void weft_engine_clock_start(void);
+/** The time at which the TSC had this value. Valid after weft_engine_clock_start(). */
+uint64_t weft_engine_tsc_ns(uint64_t tsc);
+/**
+ * The sleep of a worker that has been idle for idle_ns. Where every port has a receive interrupt
+ * that is known to wake, and no packet waits for room in a port, the sleep is long. Else it grows
+ * with the idle time, up to the worker's idle_sleep_us: a port without a link may have no room for
+ * hours. Returns what the last weft_worker_poll() did.
+ */
+int weft_engine_sleep(struct weft_worker *w, uint64_t idle_ns);
 /** Watch the device of a port that was opened. -ENOMEM, -ENODEV. */
 int weft_engine_port_watch(struct weft_port *port);
 /** Teardown of a stopped worker, step 1: finish its jobs and tasks, and destroy its TCP. */

@@ -444,3 +444,29 @@ weft_engine_worker_free(struct weft_worker *w)
 	weft_handle_end(&w->v.h, WEFT_KIND(WORKER));
 	weft_handle_free(&w->v.h, offsetof(struct weft_vworker, owner) + sizeof(w->v.owner));
 }
+
+/* ---- What a worker gives to its program ---- */
+
+struct weft_exec *
+weft_worker_exec(struct weft_worker *w)
+{
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return NULL;
+	return w->v.sched.exec;
+}
+
+uint64_t
+weft_worker_now_ns(const struct weft_worker *w)
+{
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return 0;
+	return w->v.sched.now_ns;
+}
+
+void
+weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes)
+{
+	if (WEFT_HANDLE_BAD(w, WORKER) || buf == NULL)
+		return;
+	w->v.sched.rand.fill(w->v.sched.rand.arg, buf, len_bytes);
+}

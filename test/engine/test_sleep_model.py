@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every interleaving of a worker's sleep with what may end it: no wake-up is lost.
 
-The model has the steps of engine_sleep() and engine_nap() (lib/engine/engine_loop.c), of weft_work_wake()
+The model has the steps of weft_engine_sleep() and sleep_nap() (lib/engine/engine_sleep.c), of weft_work_wake()
 (lib/worker), and of a port with a receive interrupt. Another thread posts work, packets arrive, at any moment.
 Memory is sequentially consistent, as the fences of both sides make it for the two words that matter.
 
