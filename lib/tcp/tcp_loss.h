@@ -62,6 +62,9 @@ void tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t
                       uint64_t now_ns);
 /** The reordering timer has found losses. */
 void tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The retransmission timeout: sends the first segment again. tcp_output() sends what else is
+ * lost. */
+void tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Sends what is lost, as far as cwnd allows. False: some is left, and new data must wait. */
 bool tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Sends the segment at the head of the queue again, whatever the windows are. */

@@ -131,6 +131,27 @@ tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_rto_restart(c, now_ns);
 }
 
+void
+tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	/* Slow start begins (RFC 5681 s3.1). */
+	tcp_cc_timeout(c, now_ns);
+	/* An undo must not return to the window of a recovery. */
+	if (c->in_recovery)
+		c->undo_valid = false;
+	/* RFC 2018 s8: the receiver may have discarded octets that it had SACKed. */
+	tcp_sack_forget(c, now_ns);
+	c->fin_lost = tcp_fin_sent(c);
+	c->recover = c->snd_max; /* RFC 6582 s4, RFC 6675 s5.1 */
+	c->in_recovery = false;
+	c->after_rto = true;
+	c->dupacks = 0;
+	c->reo_at_ns = WEFT_NEVER;
+	tcp_tlp_reset(c);
+	tcp_resend_head(c, now_ns); /* RFC 6298 (5.4) */
+	tcp_rto_restart(c, now_ns); /* (5.6) */
+}
+
 static void
 recovery_undo(struct weft_tcp_conn *c)
 {

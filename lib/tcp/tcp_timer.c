@@ -14,7 +14,6 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "weft_netif_neigh.h"
-#include "tcp_cc.h"
 
 static void
 tcp_back_off(struct weft_tcp_conn *c)
@@ -87,28 +86,6 @@ tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 static void
-tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	/* RFC 6298 (5.4) to (5.6), then slow start over what is lost. */
-	tcp_cc_timeout(c, now_ns);
-	/* An undo must not return to the window of a recovery. */
-	if (c->in_recovery)
-		c->undo_valid = false;
-	/* RFC 2018 s8: the receiver may have discarded octets that it had SACKed. */
-	tcp_sack_forget(c, now_ns);
-	c->fin_lost = tcp_fin_sent(c);
-	c->recover = c->snd_max; /* RFC 6582 s4, RFC 6675 s5.1 */
-	c->in_recovery = false;
-	c->after_rto = true;
-	c->dupacks = 0;
-	c->reo_at_ns = WEFT_NEVER;
-	tcp_tlp_reset(c);
-	tcp_resend_head(c, now_ns);
-	tcp_rto_restart(c, now_ns);
-	tcp_output(c, now_ns);
-}
-
-static void
 tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 {
 	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_rto.timer);
@@ -139,8 +116,9 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 		if (c->retries > 1)
 			weft_netif_neigh_suspect(c->nif, c->neigh);
 		tcp_pmtu_timeout(c, now_ns);
-		tcp_back_off(c);
+		tcp_back_off(c); /* RFC 6298 (5.5) */
 		tcp_recovery_rto(c, now_ns);
+		tcp_output(c, now_ns);
 	}
 	tcp_release(c);
 }
