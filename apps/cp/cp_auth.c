@@ -44,7 +44,8 @@ cp_auth_failure(const struct cp_session *s)
 		return "the target does not know this name, or has another key for it, or this "
 		       "address is not its own";
 	return weft_rpc_stats(s->rpc)->errors_in > 0
-	               ? "the target takes none now (after failures of this address it waits), or "
-	                 "speaks another version of it"
-	               : "the target does not authenticate anybody (leave --auth out)";
+	               ? "the target accepts no authentication now (after failures of this address "
+	                 "it waits), or "
+	                 "has another version of it"
+	               : "the target does not authenticate clients (leave --auth out)";
 }

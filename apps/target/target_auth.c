@@ -18,7 +18,7 @@
 /* Marks an authenticated name, so that it never equals the address of another client. */
 #define AUTH_NAME_MARK '='
 
-/* ---- Who there is ---- */
+/* ---- The configured clients and their keys ---- */
 
 /* Under the lock. */
 static void
@@ -314,7 +314,7 @@ auth_refused(struct target_conn *c, uint64_t times)
 		target_log("%s: refused: it does not authenticate", c->peer);
 	else
 		target_log("%s: refused: it does not show that it is %s", c->peer,
-		           c->auth.name[0] != '\0' ? c->auth.name : "anybody");
+		           c->auth.name[0] != '\0' ? c->auth.name : "a client with a key");
 }
 
 void

@@ -101,7 +101,7 @@ log_connect(struct target_worker *tw, struct weft_connreq *r, const struct targe
 	}
 	if (g == NULL) {
 		quota_close(t->quota, tk->client);
-		target_log("%s: export %s: its ticket is of no use now (%d)",
+		target_log("%s: export %s: its ticket cannot be used now (%d)",
 		           rc == 0 ? c->peer : "a connection", tk->ex->conf->name, (int)status);
 		log_reject(r, status);
 		if (rc == 0)

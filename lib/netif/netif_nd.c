@@ -148,7 +148,7 @@ nd_disable(struct weft_netif *nif)
 	weft_timer_cancel(&nif->sched->wheel, &nif->mld_timer);
 	weft_timer_cancel(&nif->sched->wheel, &nif->dad_timer);
 	nif->stats.ip6_disabled++;
-	WEFT_LOG(netif, ERR, "IPv6 is off: somebody else has our link-local address");
+	WEFT_LOG(netif, ERR, "IPv6 is off: another host has our link-local address");
 }
 
 /* Another station uses, or is about to use, one of our addresses. */

@@ -202,7 +202,7 @@ def test_none():
     """A client with --auth does not use a target that does not authenticate itself."""
     t, _ = start("none", "none")
     src = make_file("none1", MB, 3)
-    fails(t, src, "the target does not authenticate anybody", args=["--auth", f"bob:{key('bob')}"])
+    fails(t, src, "the target does not authenticate clients", args=["--auth", f"bob:{key('bob')}"])
     t.push(src, "demo")
     assert t.term() == 0
 
