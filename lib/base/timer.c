@@ -140,7 +140,7 @@ timer_collect(struct weft_wheel *w, uint64_t now_ns, struct weft_timer *last)
 	return last;
 }
 
-/* Place the timers of a slot anew: w->tick has reached its first tick. */
+/* Move the timers of a slot to lower levels: w->tick has reached the slot's first tick. */
 static void
 timer_cascade(struct weft_wheel *w, unsigned int level, unsigned int slot)
 {

@@ -8,7 +8,7 @@
  *
  * To add a counter of TCP or netif: a member of struct weft_tcp_stats (weft_tcp.h), or of struct
  * weft_netif_stats (weft_netif_stats.h) or weft_netif_group_stats (weft_netif_group.h); a row in
- * the table of tcp_stats.c or netif_stats.c. test/tcp/test_stat_names.c finds a row missing.
+ * the table of tcp_stats.c or netif_stats.c. test/tcp/test_stat_names.c fails without the row.
  *
  * To add a counter of a worker:
  *
@@ -17,6 +17,15 @@
  * 2. a member of struct weft_worker_stats (weft/worker.h)
  * 3. a line in weft_worker_stats() (lib/engine/engine_worker.c)
  * 4. a row in worker_fields (lib/observe/observe_telemetry.c); the compiler finds it missing
+ *
+ * To add a counter of RDMAP's faults, which a worker counts for all its streams: a member of struct
+ * weft_rdmap_faults (weft_rdmap_stat.h) and a row in fault_fields (rdmap_code.c).
+ *
+ * To add a counter of MPA: a member of struct weft_mpa_stats (weft_mpa.h), a line in cm_count()
+ * (cm_worker.c), which adds up the streams of a worker, and the steps of a worker's counter.
+ *
+ * A counter of RPC is a member of struct weft_rpc_stats (weft/rpcrdma.h), which is one endpoint's.
+ * It needs no table. target_tel.c has the counters of weft-target, which telemetry shows.
  *
  * A counter that users need has its meaning in docs/visibility.md.
  */

@@ -27,7 +27,7 @@
 #define ADMIT_GRACE_NS (200 * WEFT_NS_PER_MS)
 /** Most requests examined for one admission; more than the backlogs of most workers together. */
 #define ADMIT_LOOKS 1024
-/** Most requests examined for one SYN, which anyone can send in any number. */
+/** At most so many requests are examined for one SYN: a host can send any number of SYNs. */
 #define ADMIT_PEEKS 16
 
 uint32_t

@@ -59,7 +59,8 @@ void cm_push_leave(struct weft_cm_conn *c);
 bool cm_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
 /** Reset it: TCP then has a connection free. Not inside an up-call of a QP. False: none. */
 bool cm_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
-/** The same for one of another address of this IPv6 peer, which has used its share. */
+/** The same, for a peer that has used its share: resets a connection of another address of this
+ * IPv6 /64. */
 bool cm_push_own(struct weft_vworker *vw, const struct weft_ip *remote);
 
 #endif /* CM_PEER_H */

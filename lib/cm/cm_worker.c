@@ -24,7 +24,7 @@ weft_cm_worker_init(struct weft_cm_worker *w, struct weft_vworker *vw)
 	vw->sched.mpa_keep = &w->mpa_keep;
 }
 
-/* ---- What verbs asks ---- */
+/* ---- Calls from verbs (struct weft_verbs_cm_ops) ---- */
 
 static void
 cm_created(struct weft_qp *qp)

@@ -14,7 +14,8 @@
 #define TERM_LAYER_RDMA      0x0
 #define TERM_RDMA_PROTECTION 0x1
 #define TERM_PROT_ACCESS     0x02
-/* Memory whose medium is gone is an RDMAP error, too (docs/conformance.md, row 9). */
+/* Memory whose medium is gone is an RDMAP error, too (docs/conformance.md, "Terminate codes of
+ * Flush, Verify and Atomic Write"). */
 #define TERM_RDMA_OPERATION 0x2
 #define TERM_OP_LOST        0x0d
 

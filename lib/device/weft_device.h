@@ -50,7 +50,7 @@ struct weft_device_process {
 /** The rights of this process. */
 void weft_device_self(struct weft_device_process *as);
 
-/** What prevents the use of a device, and the command that mends it; each "": nothing. */
+/** What prevents the use of a device, and the command that removes the cause; each "": nothing. */
 struct weft_device_verdict {
 	char what[256];
 	char mend[256];

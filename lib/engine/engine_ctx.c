@@ -44,7 +44,7 @@ int
 weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
                        const struct weft_engine_observer *observer, struct weft_ctx **out)
 {
-	static const struct weft_engine_observer nobody;
+	static const struct weft_engine_observer none;
 	struct weft_ctx_attr a = {0};
 	struct weft_tcp_attr tcp = {0};
 	struct weft_mpa_policy mpa = {0};
@@ -98,7 +98,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		ctx->tcp.rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
 	weft_handle_init(&ctx->v.h, WEFT_KIND(CTX));
-	ctx->observer = observer != NULL ? observer : &nobody;
+	ctx->observer = observer != NULL ? observer : &none;
 	rc = ctx->observer->made != NULL ? ctx->observer->made(ctx) : 0;
 	if (rc < 0) {
 		weft_vctx_fini(&ctx->v);

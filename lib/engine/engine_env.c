@@ -173,7 +173,8 @@ env_devices_differ(const char *const *devices)
 	return 0;
 }
 
-/** Look at each device and lock it, before EAL touches it. env_msg says why one cannot be had. */
+/** Look at each device and lock it, before EAL touches it. env_msg says why a device cannot be
+ * used. */
 static int
 env_devices(const struct weft_env_attr *a, bool huge)
 {

@@ -93,7 +93,7 @@ log_catch_end(struct weft_log *log, struct log_target *t)
 	log_step_stamps(log, t, tail, t->head_acked, log_catch_stamped);
 }
 
-/* ---- From part to part ---- */
+/* ---- The parts of a catch-up, in order ---- */
 
 /** The parts in the order of their numbers; each says in log_catch.todo what is next. */
 static const log_step_fn log_catch_parts[] = {

@@ -73,10 +73,10 @@ log_copy_room(const struct weft_log *log, const struct log_target *t)
 }
 
 /**
- * What is to be written next has no room. The head moves as far as it may, and the copy goes on. No
- * more can be wanted: from the log's head to its end is at most the ring, and behind the target's
- * own last record there is room for the longest record with a filler. Words that contradict that
- * are wrong.
+ * There is no room for the next part of the copy. The head moves as far as it may, and the copy
+ * goes on. Then the room must suffice: from the log's head to its end is at most the ring, and
+ * behind the target's own last record there is room for the longest record with a filler. Words
+ * that contradict that are wrong.
  */
 static void
 log_copy_waits(struct weft_log *log, struct log_target *t)

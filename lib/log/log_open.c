@@ -182,7 +182,7 @@ log_claim(struct weft_log *log)
 		log_claim_words(log);
 }
 
-/* ---- Where it begins ---- */
+/* ---- The head of the log ---- */
 
 static void log_ask_head(struct weft_log *log);
 static void log_head_next(struct weft_log *log);

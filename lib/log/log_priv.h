@@ -69,7 +69,7 @@ struct log_read {
 	void *arg;
 };
 
-/** Whose head an open considers. */
+/** The target whose head an open examines. */
 enum log_head_of {
 	LOG_HEAD_MEMBER, /**< of a member that is not the authoritative target */
 	LOG_HEAD_KEEP,   /**< the place that the application names */

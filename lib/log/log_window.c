@@ -195,7 +195,7 @@ log_append_opening(struct weft_log *log)
 		log_fail(log, -ENOSPC);
 }
 
-/* ---- What came back ---- */
+/* ---- Answers of targets ---- */
 
 /** The first record number that fewer than a quorum hold. */
 static uint64_t

@@ -126,7 +126,7 @@ void log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *
  * long. */
 int log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in,
                    struct log_hdr *h);
-/** The same for the header at this octet of the ring, whatever its lap. */
+/** Decode the header at this octet of the ring, with the position that it names itself. */
 int log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
 
 /** The position behind the record with this header. */

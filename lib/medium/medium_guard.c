@@ -75,7 +75,7 @@ medium_guard_del(struct medium_guard *g)
 	free(g);
 }
 
-/* ---- What is lost ---- */
+/* ---- Lost pages ---- */
 
 /** Whether a bit in [first, last] is set. */
 static bool

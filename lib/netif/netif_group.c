@@ -276,7 +276,7 @@ group_link(void *arg)
 	return me->dev->link == NULL || me->dev->link(me->dev_arg);
 }
 
-/* What the port gives to siblings comes with a wake-up. */
+/* Packets that another member passes on come with a wake-up of their own. */
 static int
 group_arm(void *arg, bool on)
 {

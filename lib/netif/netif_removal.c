@@ -57,8 +57,8 @@ watch_notice(struct netif_watch *w, const char *how)
 	w->removed(w->arg, how);
 }
 
-/** An event of the bus. EAL's callbacks of one device end those of others when they are
- * unregistered (DPDK 22.11), so there is one for all devices, for ever. */
+/** An event of the bus. In DPDK 22.11, unregistering the callback of one device also unregisters
+ * those of other devices. So one callback serves all devices, and is never unregistered. */
 static void
 watch_on_device(const char *name, enum rte_dev_event_type event, void *arg)
 {
@@ -134,7 +134,7 @@ watch_tick(void *arg)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/* ---- Giving back ---- */
+/* ---- Closing the port, and giving the device back ---- */
 
 /** Whether another port uses the same device (mlx4 has two on one). */
 static bool
@@ -187,8 +187,8 @@ watch_give_back_all(void *arg)
 	while ((w = watch_let_go()) != NULL) {
 		bool shared = watch_shares_device(w);
 
-		/* The kernel waits for nothing, and the driver would wait for registers that are
-		 * gone. */
+		/* The kernel does not wait for this program, and the driver would wait for
+		 * registers that are gone. */
 		if (w->config_fd >= 0 && weft_device_ask(w->config_fd) == WEFT_DEVICE_REMOVED) {
 			w->end = WATCH_ABANDONED;
 			continue;

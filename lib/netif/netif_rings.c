@@ -10,11 +10,11 @@
 #define RINGS_RX_DESC 1024u
 #define RINGS_TX_DESC 1024u
 
-/** What a driver does that it does not say. */
+/** How a driver differs from what it reports. */
 struct rings_quirk {
 	const char *driver;
 	uint16_t rx_rings;  /**< rings of one receive queue, each filled in advance; 0: one */
-	uint16_t tx_queues; /**< the most that work; 0: as many as the driver says */
+	uint16_t tx_queues; /**< the most that work; 0: as many as the driver reports */
 };
 
 static const struct rings_quirk *

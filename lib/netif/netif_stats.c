@@ -16,7 +16,7 @@
 	}
 #define B(kind) B1(kind, limit), B1(kind, held), B1(kind, most), B1(kind, refused)
 
-/* One a line. */
+/* One counter in each line. */
 /* clang-format off */
 static const struct weft_stat_field fields[] = {
         F(rx_packets),

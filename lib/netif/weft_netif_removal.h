@@ -37,15 +37,16 @@ int weft_netif_port_watch(struct weft_netif_port *p, void (*removed)(void *arg, 
  * does it, too. Set-up thread. */
 void weft_netif_port_unwatch(struct weft_netif_port *p);
 /** After removed(): no interface uses the port any more. The port is closed soon, on EAL's
- * interrupt thread; but it is left alone if the kernel has removed the device already (uio). Any
- * thread; does not wait. */
+ * interrupt thread. It is abandoned, without being closed, if the kernel has removed the device
+ * already (uio). Any thread; does not wait. */
 void weft_netif_port_give_back(struct weft_netif_port *p);
-/** Whether a port whose device the kernel has removed was left alone. EAL's cleanup would make its
- * driver wait for registers that are gone. Any thread, after weft_netif_port_close(). */
+/** Whether a port was abandoned. EAL's cleanup would make its driver wait for registers that are
+ * gone. Any thread, after weft_netif_port_close(). */
 bool weft_netif_port_abandoned(void);
 
-/** Takes the interface from its device, which was removed. What is queued is dropped, and so is all
- * that is sent from here on; nothing is received; no address is reached. The interface's thread. */
+/** Takes the interface from its device, which was removed. Queued packets are dropped, and so are
+ * all that are sent from now on. Nothing is received, and no address is resolved. The interface's
+ * thread. */
 void weft_netif_remove(struct weft_netif *nif);
 
 #endif /* WEFT_NETIF_REMOVAL_H */

@@ -241,7 +241,7 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
  * a Send with Invalidate of the peer) the owner may use the memory for something else (RFC 5040
  * s8.1.1 item 6), and must not have to wait for this stream. So the STag is looked up and checked
  * again when the request executes, and for every segment of a Read's response: the STag may have
- * been registered anew, or with fewer rights or octets. A Flush neither reads out nor changes
+ * been registered again, or with fewer rights or octets. A Flush neither reads out nor changes
  * memory; it is always executed.
  */
 bool

@@ -34,7 +34,7 @@ const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES] = {
         [WEFT_RDMAP_TERMINATE] = {.name = "terminate",
                                   .qn = WEFT_DDP_QN_TERM,
                                   .max_bytes = RDMAP_CTL_MAX_BYTES,
-                                  /* the rest is ignored */},
+                                  /* octets beyond max_bytes are ignored */},
         [WEFT_RDMAP_IMM] = {.name = "imm", .qn = WEFT_DDP_QN_SEND, .request = true, .imm = true},
         [WEFT_RDMAP_IMM_SE] = {.name = "imm-se",
                                .qn = WEFT_DDP_QN_SEND,

@@ -297,7 +297,7 @@ weft_rpcrdma_chunks_return(struct rpcrdma_chunks *reply, const struct rpcrdma_ch
                            bool with_reply)
 {
 	chunks_init(reply);
-	/* The call had room for all, so the reply has. */
+	/* This cannot fail: `reply` has as many places for chunks as `call`. */
 	for (unsigned int i = 0; i < call->n_writes; i++)
 		(void)weft_rpcrdma_write_add(reply, weft_rpcrdma_segs(call, &call->writes[i]),
 		                             call->writes[i].n_segs);

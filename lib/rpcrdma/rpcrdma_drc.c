@@ -76,7 +76,7 @@ drc_shard_init(struct drc_shard *s, uint32_t entries)
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	s->mask = n - 1;
-	/* Zero is an empty list. */
+	/* calloc() has made the chains: a list whose head is zero is empty. */
 	return 0;
 }
 
@@ -176,7 +176,7 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 void
 weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info)
 {
-	/* The cast is for the locks alone. */
+	/* Only the locks are written. */
 	struct weft_rpc_drc *d = (struct weft_rpc_drc *)(uintptr_t)drc;
 
 	if (info == NULL)
@@ -198,9 +198,9 @@ weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info
 	}
 }
 
-/* ---- What a call is known by ---- */
+/* ---- The key of a call ---- */
 
-/* The secret, drawn from the first worker that needs it. NULL: no memory. */
+/* The secret. It is made of random octets of the worker that needs it first. NULL: no memory. */
 static const struct rpcrdma_drc_secret *
 drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 {
@@ -221,7 +221,7 @@ drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 	return none;
 }
 
-/* False: no memory. */
+/* The first octets of the keyed hash of a and b together. False: no memory. */
 static bool
 drc_hash(const struct rpcrdma_drc_secret *secret, const void *a, size_t a_bytes, const void *b,
          size_t b_bytes, uint64_t *hash)
@@ -238,8 +238,8 @@ drc_hash(const struct rpcrdma_drc_secret *secret, const void *a, size_t a_bytes,
 	return true;
 }
 
-/* The chain, by caller and xid alone, so all entries with that xid are in one chain. NULL: no
- * memory. */
+/* The chain of the key's caller and xid. It has all entries with them, whatever the rest of the key
+ * is. NULL: no memory. */
 static struct rpcrdma_drc_chain *
 drc_chain(struct weft_rpc_drc *d, const struct rpcrdma_drc_secret *secret,
           const struct rpcrdma_drc_key *k, struct drc_shard **shard)
@@ -309,10 +309,11 @@ drc_lookup(const struct rpcrdma_drc_chain *chain, const struct rpcrdma_drc_key *
 	return NULL;
 }
 
-/* ---- Those that wait ---- */
+/* ---- Requests that wait for the answer of another request ---- */
 
-/* Wake a request; no lock is held, and on the request's own worker it runs at once. False:
- * later, with the shard's next call. */
+/* Run woken() of a waiting request on its worker. No lock may be held, because on that worker's
+ * thread it runs at once. False: the worker takes no more calls now. The request is in `owed`, and
+ * is woken by the shard's next call. */
 static bool
 drc_wake(struct weft_rpc_req *req)
 {

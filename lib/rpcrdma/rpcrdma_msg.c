@@ -121,8 +121,8 @@ weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
 	 * unknown, and by s3.3.1 it has a receive for each answer.
 	 */
 	m->no_credit = err->code == RDMA2_ERR_VERS;
-	/* RFC 8166 s4.5 has no other error. s7.1.2 has one, which a peer knows that speaks
-	 * version 2. */
+	/* In version 1 all other errors are sent as ERR_CHUNK (RFC 8166 s4.5). An exception is
+	 * VERS_MISMATCH of the draft's s7.1.2, for a peer that knows version 2. */
 	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS &&
 	    err->code != RDMA2_ERR_VERS_MISMATCH)
 		m->hdr.err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};

@@ -164,8 +164,8 @@ tx_no_more(const struct weft_rpc *rpc)
 	       !TAILQ_EMPTY(&rpc->waiting);
 }
 
-/* Post the Send in s; in any case s is taken over. In version 1 it is a plain Send, as Linux
- * sends: tshark decodes that version in no other. */
+/* Post the Send in s. The caller must not use s afterwards, also on an error. In version 1 it is a
+ * plain Send, as Linux sends it. (tshark decodes version 1 only in plain Sends.) */
 static int
 tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s,
              uint32_t len_bytes, bool last)

@@ -9,9 +9,9 @@
  * functions over octets, for any thread: no heap, no clock, no state. A decoder reads nothing
  * beyond the message and takes time in proportion to its length, whatever its counts say.
  *
- * What a message is worth is a verdict, not an error: the caller counts it, and answers with what
- * section 7 of the draft, or RFC 8166 section 4.5, wants for it. Both versions decode into the same
- * structures, so that what stands above need not ask which it is:
+ * A decoder returns a verdict about the message. The caller counts it, and answers as section 7 of
+ * the draft, or RFC 8166 section 4.5, requires. Both versions are decoded into the same structures,
+ * so that callers need not distinguish them:
  *
  *     enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len, &limits, &hdr);
  *     ...
@@ -187,13 +187,13 @@ struct rpcrdma_limits {
 /** The decoder's judgement of a message, and the members of hdr that are then valid. */
 enum rpcrdma_verdict {
 	RPCRDMA_OK,
-	RPCRDMA_SHORT,     /**< no fixed header: discard in silence (s7); hdr: nothing */
+	RPCRDMA_SHORT,     /**< no fixed header: discard silently (s7); hdr: nothing */
 	RPCRDMA_BAD_VERS,  /**< neither 1 nor 2; hdr: the prefix, as for all that follow */
 	RPCRDMA_BAD_HTYPE, /**< unknown type. RDMA_MSGP of version 1, too: hdr has its chunks */
 	RPCRDMA_BAD_XDR,   /**< malformed, or inconsistent */
 	/** a known property's value is malformed, or longer than the message */
 	RPCRDMA_BAD_PROPVAL,
-	/** discard in silence: RDMA_DONE, an error with unknown code (hdr: err) */
+	/** discard silently: RDMA_DONE, an error with unknown code (hdr: err) */
 	RPCRDMA_DISCARD,
 	RPCRDMA_MANY_READS,  /**< more Read chunks than the limit; well-formed otherwise */
 	RPCRDMA_MANY_WRITES, /**< more Write chunks */

@@ -55,9 +55,9 @@ tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (now_ns - t->challenges.since_ns >= WEFT_NS_PER_S) {
 		/*
-		 * A random limit between half and one and a half of the configured one, drawn anew
-		 * each second. So an attacker who counts the ACKs that he gets cannot tell how many
-		 * were sent to others.
+		 * A random limit between half and one and a half of the configured one, chosen for
+		 * each second. So an attacker that counts its ACKs cannot tell how many were sent
+		 * to other hosts.
 		 */
 		t->challenge_max = t->attr.challenge_acks_per_s / 2 +
 		                   weft_rand_u32(&t->sched->rand) % t->attr.challenge_acks_per_s;

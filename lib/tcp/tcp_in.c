@@ -2,7 +2,7 @@
 /**
  * @file
  * Received segments, in the order of RFC 9293 s3.10.7. SYN-SENT has one handler. All other states
- * share one that takes the RFC's eight steps. tcp_listen.c handles segments of no connection,
+ * share one that takes the RFC's eight steps. tcp_listen.c handles segments without a connection,
  * and tcp_rx.c decodes both.
  */
 
@@ -432,7 +432,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	}
 	/* Third, security: not used. */
 	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. A passive connection that is
-	 * not accepted yet returns to LISTEN, so that a peer that starts anew need not wait. */
+	 * not accepted yet returns to LISTEN, so that a peer that starts again need not wait. */
 	if (unlikely(h->flags & TCP_SYN)) {
 		c->t->stats.syn_in_window++;
 		if (c->state == WEFT_TCP_SYN_RCVD && !c->active) {

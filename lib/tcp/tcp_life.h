@@ -101,8 +101,8 @@ void tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l);
 void tcp_not_half_open(struct weft_tcp_conn *c);
 
 /* tcp_listen.c */
-/** Processes a segment of no connection. iss_floor: NULL, or a sequence number that our ISS must
- * exceed (a reused TIME-WAIT). */
+/** Processes a segment that belongs to no connection. iss_floor: NULL, or a sequence number that
+ * our ISS must exceed (a reused TIME-WAIT). */
 void tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
                     const uint32_t *iss_floor, uint64_t now_ns);
 

@@ -298,7 +298,7 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	}
 }
 
-/* ---- Up ---- */
+/* ---- Raising the path MTU ---- */
 
 void
 tcp_pmtu_progress(struct weft_tcp_conn *c)

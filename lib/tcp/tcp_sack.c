@@ -381,7 +381,7 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 		sack_block(c, &b[i], &c->sack_hint[i], &steps);
 }
 
-/* ---- The whole queue ---- */
+/* ---- All segments of the send queue ---- */
 
 void
 tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns)

@@ -80,7 +80,7 @@ tirpc_conn_falls_back(struct clnt_conn *n)
 	return true;
 }
 
-/* ---- Its beginning ---- */
+/* ---- A new connection ---- */
 
 int
 tirpc_conn_make(struct clnt *c)

@@ -124,7 +124,7 @@ conn_rest(struct svc_conn *n)
 	pthread_mutex_unlock(&n->l->lock);
 }
 
-/* ---- Who is there ---- */
+/* ---- Authentication of the client ---- */
 
 static int
 conn_auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)

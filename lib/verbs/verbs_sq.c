@@ -12,7 +12,7 @@
 /** The send queue's memory is freed after one to two of these periods without a post. */
 #define VERBS_REST_NS (1 * WEFT_NS_PER_S)
 
-/* ---- Rest ---- */
+/* ---- A send queue at rest ---- */
 
 /**
  * If nothing was posted since the last check, and nothing is outstanding, free the send queue's

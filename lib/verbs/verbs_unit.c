@@ -38,7 +38,8 @@ verbs_unit_open_own(struct weft_verbs_unit *u)
 	u->n1 = qp->sq_mask + 1 - at;
 }
 
-/** On another thread: in the ring. They are enqueued together, so no other post is between. */
+/** On a thread other than the worker's: reserve the unit's places in the ring. They are enqueued
+ * together, so no other post comes between them. */
 static int
 verbs_unit_open_foreign(struct weft_verbs_unit *u)
 {

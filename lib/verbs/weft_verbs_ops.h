@@ -26,7 +26,7 @@ struct weft_verbs_place_ops {
 	 * is an offset in the region. False: no memory.
 	 */
 	bool (*bad_range)(struct weft_mr *mr, uint64_t to, uint64_t len_bytes, int status);
-	/** The region is registered anew: remove its marks, of which it has some. */
+	/** The region is registered again, and has marks: remove them. */
 	void (*registered)(struct weft_mr *mr);
 	/**
 	 * Its handle is destroyed: end a revocation without a callback. The context's lock is held.

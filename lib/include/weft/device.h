@@ -66,7 +66,7 @@ struct weft_device_need {
 
 /**
  * Whether this process could open a device for DPDK now. If not, `why` gets one line without a line
- * feed: what is wrong, and the command that mends it. The line does not begin with the device: the
+ * feed: what is wrong, and the command that helps. The line does not begin with the device: the
  * caller names it ("port p0 (0000:3b:00.0): it has no driver: ..."). After 0 it is empty. At most
  * `why_size` octets are written, the terminating zero included.
  *

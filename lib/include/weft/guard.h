@@ -14,9 +14,11 @@
  * lost for the life of the mapping, even if the file becomes long again: its contents are gone, and
  * what is stored there reaches no medium.
  *
- * While a region contains a lost page, by whatever STag or window it is accessed:
+ * While a region contains a lost page, requests are refused with these Terminate codes, by whatever
+ * STag or window they name it (docs/conformance.md, "Terminate codes of Flush, Verify and Atomic
+ * Write"):
  *
- * 	request of the peer	Terminate	(docs/conformance.md, row 9)
+ * 	request of the peer	Terminate
  * 	Write, Read, Atomic, Atomic Write	0/2/0D
  * 	Flush	0/2/0A
  * 	Verify	0/2/0C

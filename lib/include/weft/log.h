@@ -84,7 +84,7 @@ enum weft_log_event_type {
 	 */
 	WEFT_LOG_EV_LAGGING,
 	/**
-	 * What a target holds at `position` is not what it must hold; `damage` says what that is.
+	 * A target has other octets at `position` than it must have; `damage` says which.
 	 * Reported once for all damage found before the report. Comes before LOST with -EBADMSG.
 	 * For a record that is whole at another target nothing else happens.
 	 */

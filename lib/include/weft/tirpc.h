@@ -44,8 +44,8 @@
  *
  * A client tries version 1 by itself when the server refuses version 2, or ends the first
  * connection without any message in version 2 (draft s4.3.2). The second is not done with a server
- * that has used version 2 before, nor with `auth`, which only version 2 has: else anyone who can
- * end a connection could remove the authentication. With weft_rpc_auth.required, which needs
+ * that has used version 2 before, nor with `auth`, which only version 2 has: else any host that
+ * can end the connection could remove the authentication. With weft_rpc_auth.required, which needs
  * version 2, a client never tries version 1.
  *
  * Calls beyond WEFT_RPC_MAX_CALLS wait for room, within their timeout.
