@@ -326,7 +326,7 @@ fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, boo
 	return rc != 0 ? rc : fetch_wait(p);
 }
 
-/* ---- The whole ---- */
+/* ---- The push as a whole ---- */
 
 static int
 fetch_step_0(struct cp_push *base)

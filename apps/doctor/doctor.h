@@ -25,15 +25,16 @@
 enum doctor_level {
 	DOCTOR_OK,   /**< as it should be */
 	DOCTOR_NOTE, /**< a target runs, but slower or with a surprise */
-	DOCTOR_STOP, /**< a target does not run, or reaches nobody */
+	DOCTOR_STOP, /**< a target does not run, or no host can reach it */
 };
 
 struct doctor_finding {
 	enum doctor_level level;
 	const char *topic; /**< a fixed word for programs: "nic", "iommu", "hugepages" ... */
 	char subject[96];  /**< what it is about: "0000:3b:00.0 (port p0)" */
-	char what[384];    /**< what is so, in one sentence */
-	char mend[384]; /**< the command, or line of the configuration, that mends it; "": none */
+	char what[384];    /**< the finding, in one sentence */
+	/** the command, or line of the configuration, that removes the fault; "": none */
+	char mend[384];
 };
 
 /** A NIC that is looked at. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Gives a NIC to a driver for DPDK, and back. */
+/** @file weft-doctor bind and restore: a NIC goes to a driver for DPDK, and back to its former
+ * driver. */
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "doctor.h"
 #include "weft_device_hold.h"
 
-#define BIND_FOLDER "weft-doctor" /* below roots.run: what was bound */
+#define BIND_FOLDER "weft-doctor" /* in /run: a file for each NIC that was bound */
 
 struct bind {
 	const struct weft_device_roots *at;
@@ -24,7 +25,7 @@ struct bind {
 	struct weft_device_info info;
 	char dir[PATH_MAX]; /* of the device in sysfs */
 	int lock_fd;
-	char *said;
+	char *said; /* the answer, of at most `size` octets */
 	size_t size;
 };
 
@@ -95,7 +96,7 @@ bind_put(const struct bind *b, const char *text, const char *fmt, ...)
 	return b->k->put(b->k->arg, path, text);
 }
 
-/** A name that is a part of no other path. */
+/** Whether a driver's name has no character by which a path would lead to another folder. */
 static bool
 bind_is_name(const char *s)
 {
@@ -107,7 +108,7 @@ bind_is_name(const char *s)
 	return true;
 }
 
-/** Whether the driver is there, after its module was loaded if it was not. */
+/** Load the driver's module if the kernel does not have the driver. -ENOENT: there is none. */
 static int
 bind_driver(const struct bind *b, const char *driver)
 {
@@ -120,11 +121,12 @@ bind_driver(const struct bind *b, const char *driver)
 	return access(path, F_OK) == 0 ? 0 : -ENOENT;
 }
 
-/** Let go of the driver that the device has, and take another. "": the kernel chooses. */
+/** Unbind the device from its driver, and bind it to this one. "": to the one that the kernel
+ * chooses. */
 static int
 bind_move(struct bind *b, const char *driver, bool override)
 {
-	char address[sizeof(b->info.address)]; /* info is read anew */
+	char address[sizeof(b->info.address)]; /* the second read of info overwrites it */
 	int rc;
 
 	memcpy(address, b->info.address, sizeof(address));
@@ -142,7 +144,7 @@ bind_move(struct bind *b, const char *driver, bool override)
 	return rc;
 }
 
-/* ---- What is remembered ---- */
+/* ---- The record: the former driver, and what was bound ---- */
 
 static void
 bind_record(const struct bind *b, char path[PATH_MAX])
@@ -201,9 +203,9 @@ bind_forget(const struct bind *b)
 	(void)unlink(path);
 }
 
-/* ---- What speaks against it ---- */
+/* ---- Reasons to refuse ---- */
 
-/** A program that has the device open would be waited for, without end. */
+/** -EBUSY: a program has the device open. The kernel would wait until that program closes it. */
 static int
 bind_in_use(struct bind *b)
 {
@@ -293,7 +295,7 @@ bind_failed(struct bind *b, int rc, const char *driver, const char *former)
 		         "(weft-doctor shows how to get one)");
 	else
 		snprintf(why, sizeof(why), "%s does not take it: %s", driver, strerror(-rc));
-	/* Nothing was changed, or the former driver takes it back. */
+	/* Give the device back to its former driver, unless that one still has it. */
 	if (strcmp(b->info.driver, former) == 0)
 		(void)bind_put(b, "\n", "%s/driver_override", b->dir);
 	else if (bind_move(b, former, false) != 0)
@@ -406,7 +408,7 @@ doctor_restore(const struct weft_device_roots *at, const struct doctor_kernel *k
 	}
 	rc = bind_in_use(&b);
 	if (rc == 0 && driver[0] != '\0' && bind_driver(&b, driver) != 0)
-		driver[0] = '\0'; /* gone meanwhile */
+		driver[0] = '\0'; /* the former driver exists no more: the kernel chooses */
 	if (rc == 0) {
 		rc = bind_move(&b, driver, false);
 		if (rc == -EACCES || rc == -EPERM)

@@ -46,7 +46,7 @@ example_close(struct example *ex)
 	weft_env_fini();
 }
 
-/* ---- Waiting: the worker moves only while somebody polls it ---- */
+/* ---- Waiting: the worker makes progress only while a thread polls it ---- */
 
 static struct timespec
 wait_begin(void)

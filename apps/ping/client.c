@@ -197,7 +197,7 @@ client_ping(struct client *c, struct ping_result *res)
 	return 0;
 }
 
-/* ---- What is said when it fails ---- */
+/* ---- The error message ---- */
 
 /** Wait for the reason, which may come a poll or two after the first flushed completion. */
 static void
@@ -319,7 +319,7 @@ client_why(struct client *c, int rc, char *why, size_t size)
 		    n);
 }
 
-/* ---- From nothing and back ---- */
+/* ---- Set-up and teardown ---- */
 
 static int
 client_buffer(struct client *c, unsigned int which, uint32_t access)

@@ -63,7 +63,7 @@ struct server {
 	bool taken; /**< a client was accepted */
 };
 
-/* ---- Its end ---- */
+/* ---- The end of a session ---- */
 
 /** Print a client's error, once, and close its connection. */
 static void __attribute__((format(printf, 2, 3)))
@@ -398,7 +398,7 @@ server_event(void *user, const struct weft_event *ev)
 	}
 }
 
-/* ---- All of it ---- */
+/* ---- The server's loop ---- */
 
 /** Continue the sessions whose text was printed, free those that have ended, and abort those
  * that do not end after the close. */

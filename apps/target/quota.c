@@ -390,7 +390,7 @@ quota_judge(struct quota *q, struct quota_client *c, uint64_t now_ns)
 	return 0;
 }
 
-/* ---- From outside ---- */
+/* ---- Functions of quota.h ---- */
 
 int
 quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns, struct quota_client **out)

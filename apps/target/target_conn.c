@@ -103,7 +103,7 @@ target_conn_close(struct target_conn *c)
 	limbo_arm(c->w);
 }
 
-/* ---- Its beginning ---- */
+/* ---- A new connection ---- */
 
 static void
 peer_name(const struct sockaddr_storage *ss, char *buf, size_t size)

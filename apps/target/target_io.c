@@ -28,7 +28,7 @@ struct target_io {
 	struct weft_alarm *again;
 };
 
-/* ---- What every procedure asks ---- */
+/* ---- Checks of every procedure ---- */
 
 static struct target_grant *
 io_grant(const struct target_conn *c, uint32_t handle)

@@ -55,7 +55,7 @@ target_memory_look(struct target *t)
 	uint64_t conns = atomic_load_explicit(&t->nconns, memory_order_relaxed), now;
 
 	if (least == 0)
-		least = memory_resident(); /* before anybody came, or nearly so */
+		least = memory_resident(); /* few or no clients have connected yet */
 	if (conns > most_conns)
 		most_conns = conns;
 	if (memory_held(t) >= MEMORY_BYTES || (conns >= MEMORY_CONNS && conns > most_conns / 4)) {

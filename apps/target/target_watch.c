@@ -86,7 +86,7 @@ target_watch_begin(const struct target *t, struct target_export *ex)
 	if (ex->conf->path[0] == '\0' || ex->conf->persist == CONF_PERSIST_VOLATILE)
 		return;
 	ex->file_fd = open(ex->conf->path, O_PATH | O_CLOEXEC);
-	/* Device nodes are created anew by the system's device manager, so they are not checked. */
+	/* The system's device manager creates device nodes again, so they are not checked. */
 	if (ex->file_fd >= 0 && (fstat(ex->file_fd, &st) != 0 || !S_ISREG(st.st_mode)))
 		target_watch_end(t, ex);
 	if (ex->file_fd < 0)

@@ -43,7 +43,7 @@ writer_idle_ns(const struct target *t)
 	return t->conf.target.writer_idle_ms * NS_PER_MS;
 }
 
-/* ---- Whether it does anything; on its worker ---- */
+/* ---- Whether a writer is active. On its worker. ---- */
 
 /** Octets and messages that its connection has received; *requests: the peer's requests under
  * way. */
@@ -110,7 +110,7 @@ target_writer_fini(struct target_worker *tw)
 	tw->writers_alarm = NULL;
 }
 
-/* ---- Giving way ---- */
+/* ---- A writer yields to another client ---- */
 
 struct yield_call {
 	struct target_worker *tw;

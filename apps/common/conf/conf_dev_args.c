@@ -170,7 +170,7 @@ dev_check_value(const struct dev_arg *k, const char *v, char *why, size_t why_si
 	}
 }
 
-/* ---- What a driver demands of several together ---- */
+/* ---- Rules of a driver for several arguments together ---- */
 
 static int
 dev_check_memif(const struct dev_args *a, char *why, size_t why_size)

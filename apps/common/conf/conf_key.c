@@ -308,7 +308,8 @@ conf_differ(const struct conf *a, const struct conf *b,
 			const struct conf_key *k = &s->keys[j];
 			size_t off = s->off + k->off;
 
-			/* The octets behind the end of a text are zero in both. */
+			/* Two equal texts are equal in all octets: those behind the end are zero.
+			 */
 			if (memcmp((const char *)a + off, (const char *)b + off, k->size) != 0)
 				fn(arg, s->name, k->name);
 		}

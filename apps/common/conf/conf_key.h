@@ -10,7 +10,9 @@
  * of [tcp] or [mpa], one more in CONF_TCP_KEYS or CONF_MPA_KEYS below; a rule that spans several
  * keys of a section in conf_check.c, or several sections in conf_whole.c; the use in apps/.
  * docs/configuration.md is the output of `weft-target --help-config`, and test/apps/test_conf.c
- * compares the two.
+ * compares the two. It also checks that each key states what applies without it. No test notices
+ * that nothing uses a key: add a test of the key's effect. A key of [tcp] or [mpa] is stored in the
+ * attributes of the library, so it needs no other use in apps/.
  */
 
 #include "conf.h"

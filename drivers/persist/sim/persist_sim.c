@@ -100,7 +100,7 @@ sim_write(struct sim_medium *m, uint64_t at, uint64_t value)
 	m->wrote[at] = ++m->stats.writes;
 }
 
-/* ---- What reaches the medium unasked ---- */
+/* ---- Octets that reach the medium without a Flush ---- */
 
 /** Atoms that are compared at once. A region is much longer than what a test changes in it. */
 #define SIM_RUN 64
