@@ -257,7 +257,9 @@ test_err_vers(void)
 	}
 }
 
-/* RFC 8167 s6; draft s4.6.3 has a property for this. */
+/* In version 1 a call in the reverse direction fails until weft_rpc_peer_serves() says that the
+ * peer serves calls (RFC 8167 s6). In version 2 the peer says so itself, by a transport property
+ * (draft s4.6.3). */
 static void
 test_reverse(void)
 {
@@ -385,7 +387,7 @@ test_unanswerable(void)
 			                                .drc = drc});
 			CHECK_EQ(weft_rpc_set_peer_name(rig.s.rpc, "a", 1), 0);
 			CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
-			if (i == 0) { /* the first is lost with its connection */
+			if (i == 0) { /* the connection ends before the first call is answered */
 				while (ran == 0)
 					CHECK(fake_deliver(&rig.c.qp));
 				fake_break(&rig.c.qp);

@@ -9,7 +9,7 @@
 #include "by_hand.h"
 #include "weft_test.h"
 
-#define MORE 4 /* one word more */
+#define MORE 4 /* octets of a word */
 
 static struct rig rig;
 static struct rig_answer ans[4];
@@ -89,7 +89,7 @@ test_first(void)
 		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA2_CALL_INLINE : RDMA2_CONNPROP_FINAL);
 		if (len <= 1024)
 			CHECK_EQ(n, len);
-		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* and nothing else */
+		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* no further message was sent */
 		rig_break_down(&rig);
 	}
 }
@@ -141,7 +141,7 @@ test_version_1_reply(void)
 		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA1_MSG : RDMA1_NOMSG);
 		CHECK_EQ(written, len <= 1024 ? 0 : 24 + 4 + text);
 		CHECK(h.chunks.has_reply);
-		/* none written: it is returned unused */
+		/* A Reply chunk that is not needed is returned with a length of 0. */
 		CHECK_EQ(h.chunks.reply.len_bytes, written);
 		if (len <= 1024)
 			CHECK_EQ(send->len_bytes, len);
@@ -333,8 +333,8 @@ test_invalidate(void)
 	}
 }
 
-/* Only the last part of an answer in several parts does so, because the memory is used until
- * then. */
+/* Of an answer in several parts, only the last part is a Send with Invalidate: until then the
+ * responder uses the memory. */
 static void
 test_invalidate_last(void)
 {

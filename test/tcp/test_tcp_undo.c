@@ -38,7 +38,8 @@ test_undo(void)
 	CHECK(c->cwnd >= cwnd);
 	CHECK_EQ(c->ssthresh, ssthresh);
 	CHECK_EQ(c->reo_mult, 2);
-	/* RFC 8985 s6.2 step 4: once per round trip, whatever arrives. */
+	/* RFC 8985 s6.2 step 4: reo_mult grows at most once per round trip, also with more D-SACKs.
+	 */
 	sack2(all, (const int[]){0, 2, -1});
 	CHECK_EQ(c->reo_mult, 2);
 	CHECK_EQ(st->undos, 1);
@@ -120,7 +121,7 @@ test_old_dsack(void)
 	down();
 }
 
-/** RFC 3168 s6.1.2: once per window, and CWR with the next data. */
+/** RFC 3168 s6.1.2: ECE reduces cwnd once per window of data. The next data segment carries CWR. */
 static void
 test_ece(void)
 {
@@ -139,14 +140,14 @@ test_ece(void)
 	sack(5, 5, 5);
 	tcp_cc_ece(c, sim_now_ns(net.sim));
 	CHECK_EQ(st->ecn_reductions, 1);
-	/* The next window. */
+	/* A later window of data: the next ECE reduces cwnd again. */
 	sack((c->snd_max - first) / MSS, 0, 0);
 	cwnd = c->cwnd;
 	sack((c->snd_una - first) / MSS + 1, 0, 0);
 	tcp_cc_ece(c, sim_now_ns(net.sim));
 	CHECK_EQ(st->ecn_reductions, 2);
 	CHECK(c->cwnd < cwnd);
-	/* s6.1.2: down to one segment. */
+	/* s6.1.2: cwnd does not fall below one segment. */
 	for (unsigned int i = 0; i < 12; i++) {
 		sack((c->snd_max - first) / MSS, 0, 0);
 		sack(RTE_MIN((c->snd_una - first) / MSS + 1, (c->snd_max - first) / MSS), 0, 0);

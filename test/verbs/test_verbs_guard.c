@@ -169,7 +169,7 @@ static const struct {
 	uint32_t len;
 	uint8_t code;
 } ops[] = {
-        /* begins in the remaining part and ends in the missing one */
+        /* These begin in the part of the file that is left and end behind its new end. */
         {"Write", WEFT_WR_WRITE, WEFT_WC_WRITE, CUT - 2 * PG, 8 * PG, 0x0d},
         {"Read", WEFT_WR_READ, WEFT_WC_READ, CUT - 2 * PG, 8 * PG, 0x0d},
         {"Flush", WEFT_WR_FLUSH, WEFT_WC_FLUSH, CUT - 2 * PG, 8 * PG, 0x0a},

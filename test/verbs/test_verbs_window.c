@@ -10,7 +10,7 @@
 #define REGION 8192
 #define OFF    1000
 #define LEN    500
-/* A window gives no local right. */
+/* Rights of a window. A window can give no local rights. */
 #define REMOTE_RW (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
 /** Connect. Node 1 has a region with these rights and a window. Node 0 has memory to read into. */
@@ -219,7 +219,7 @@ test_other_stream(void)
 		CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 		vt_run(&t, VT_S);
 		CHECK_EQ(t.n[1].mem[OFF], 0x77);
-		/* Only there can it be invalidated. */
+		/* The window's own stream can invalidate it, too. */
 		wr = wr_inv(stag);
 		CHECK_EQ(weft_post_send(first[1], &wr, 1), 1);
 		vt_run(&t, VT_S);
@@ -573,30 +573,30 @@ test_death(void)
 			for (unsigned int i = 0; i < steps; i++)
 				vt_run(&t, 20000);
 			switch (how) {
-			case 0: /* the window's own QP */
-			case 5: /* before the bind was carried out */
+			case 0: /* the QP that the window is bound to is destroyed */
+			case 5: /* the same, before the bind was carried out */
 				weft_qp_destroy(t.n[1].qp);
 				t.n[1].qp = NULL;
 				CHECK(!resolves(&t, stag));
 				break;
-			case 1: /* the peer's QP */
+			case 1: /* the peer's QP is destroyed */
 				weft_qp_destroy(t.n[0].qp);
 				t.n[0].qp = NULL;
 				vt_run(&t, VT_S);
 				CHECK(!resolves(&t, stag));
 				break;
-			case 2: /* the window first */
+			case 2: /* the window is deallocated */
 				weft_mw_dealloc(mw);
 				mw = NULL;
 				CHECK(!resolves(&t, stag));
 				break;
-			case 3: /* on another thread, and the region at once */
+			case 3: /* the same on another thread, and the region directly after it */
 				CHECK_EQ(pthread_create(&th, NULL, dealloc_thread, mw), 0);
 				CHECK_EQ(pthread_join(th, NULL), 0);
 				mw = NULL;
 				CHECK(!resolves(&t, stag));
 				break;
-			default: /* in order */
+			default: /* the connection ends in order */
 				CHECK_EQ(weft_disconnect(t.n[1].qp), 0);
 				vt_run(&t, 10 * VT_S);
 				CHECK(!resolves(&t, stag));
