@@ -17,9 +17,13 @@
 const char *
 weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN])
 {
+	const struct weft_ip bare = weft_ip_bare(ip);
 	const char *s = weft_ip_is_v4(ip) ? inet_ntop(AF_INET, &ip->b[12], buf, WEFT_ADDR_STR_LEN)
-	                                  : inet_ntop(AF_INET6, ip->b, buf, WEFT_ADDR_STR_LEN);
+	                                  : inet_ntop(AF_INET6, bare.b, buf, WEFT_ADDR_STR_LEN);
+	size_t len = s != NULL ? strlen(s) : 0;
 
+	if (s != NULL && !weft_ip_eq(&bare, ip))
+		snprintf(buf + len, WEFT_ADDR_STR_LEN - len, "%%%u", weft_ip_zone(ip));
 	return s != NULL ? s : "?";
 }
 
@@ -50,6 +54,11 @@ weft_ip_from_sockaddr(const struct sockaddr *sa, struct weft_ip *ip, uint16_t *p
 		memcpy(&in6, sa, sizeof(in6));
 		memcpy(ip->b, &in6.sin6_addr, sizeof(ip->b));
 		*port = rte_be_to_cpu_16(in6.sin6_port);
+		if (!weft_ip_is_link_local(ip))
+			return 0;
+		if (weft_ip_zone(ip) != 0 || in6.sin6_scope_id > WEFT_ZONE_UNTAGGED)
+			return -EINVAL;
+		weft_ip_set_zone(ip, (uint16_t)in6.sin6_scope_id);
 		return 0;
 	}
 	return -EAFNOSUPPORT;
@@ -69,7 +78,10 @@ weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_sto
 		struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
 		                           .sin6_port = rte_cpu_to_be_16(port)};
 
-		memcpy(&in6.sin6_addr, ip->b, sizeof(ip->b));
+		const struct weft_ip bare = weft_ip_bare(ip);
+
+		memcpy(&in6.sin6_addr, bare.b, sizeof(bare.b));
+		in6.sin6_scope_id = weft_ip_is_link_local(ip) ? weft_ip_zone(ip) : 0;
 		memcpy(ss, &in6, sizeof(in6));
 	}
 }

@@ -28,6 +28,7 @@
 
 #include <weft/byteorder.h>
 #include <weft/limit.h>
+#include "weft_ip.h"
 #include "weft_term.h"
 
 #define WEFT_NS_PER_US 1000ULL
@@ -132,79 +133,6 @@ weft_cur_run(struct weft_cur *c, uint32_t max, const uint8_t **p)
 	c->left_bytes -= n;
 	return n;
 }
-
-/* ---- Addresses ---- */
-
-/** An IPv6 address, or an IPv4 address as ::ffff:a.b.c.d; network order. */
-struct weft_ip {
-	uint8_t b[16];
-};
-
-static inline struct weft_ip
-weft_ip_from_v4(uint32_t be_addr)
-{
-	struct weft_ip ip = {.b = {[10] = 0xff, [11] = 0xff}};
-
-	memcpy(&ip.b[12], &be_addr, 4);
-	return ip;
-}
-
-static inline bool
-weft_ip_is_v4(const struct weft_ip *ip)
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(ip->b, prefix, sizeof(prefix)) == 0;
-}
-
-/** The IPv4 address in network order; valid only if weft_ip_is_v4(). */
-static inline uint32_t
-weft_ip_v4(const struct weft_ip *ip)
-{
-	uint32_t v;
-
-	memcpy(&v, &ip->b[12], 4);
-	return v;
-}
-
-static inline bool
-weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
-{
-	return memcmp(a->b, b->b, sizeof(a->b)) == 0;
-}
-
-/**
- * The address by which limits per peer count. IPv4: the address. IPv6: the /64, since a host may
- * have a whole one. All link-local addresses (fe80::/10) count as one, since a neighbour can use as
- * many as it likes.
- */
-static inline struct weft_ip
-weft_ip_peer(const struct weft_ip *ip)
-{
-	bool link_local = ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
-	struct weft_ip peer = *ip;
-
-	if (weft_ip_is_v4(ip))
-		return peer;
-	memset(&peer.b[8], 0, 8);
-	if (link_local) {
-		memset(&peer.b[1], 0, 7);
-		peer.b[1] = 0x80;
-	}
-	return peer;
-}
-
-/** Size of a buffer for any printed address and port. */
-#define WEFT_ADDR_STR_LEN 64
-
-/** Print "10.0.0.1" to buf. Returns buf. */
-const char *weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN]);
-/** Print "10.0.0.1:5000" to buf. Returns buf. */
-const char *weft_addr_str(const struct weft_ip *ip, uint16_t port, char buf[WEFT_ADDR_STR_LEN]);
-/** Convert a sockaddr to address and host-order port. -EAFNOSUPPORT: neither IPv4 nor IPv6. */
-int weft_ip_from_sockaddr(const struct sockaddr *sa, struct weft_ip *ip, uint16_t *port);
-/** Fill *ss with the address and the host-order port: a sockaddr of its family, the rest zero. */
-void weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_storage *ss);
 
 /* ---- Random numbers: layers get the source from above ---- */
 

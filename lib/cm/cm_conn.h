@@ -23,6 +23,7 @@ struct cm_connect {
 	struct weft_timer timer; /**< limits the open; later starts the second attempt */
 	struct weft_ip dst;
 	uint16_t dst_port;
+	struct weft_ip src; /**< all zero: by the route */
 	struct weft_mpa_policy mpa;
 	uint8_t mpa_rev; /**< of this attempt */
 	bool fallback;   /**< another attempt, in revision 1, may follow */

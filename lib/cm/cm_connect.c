@@ -87,14 +87,56 @@ cm_connect_timeout(struct weft_timer *t, uint64_t now_ns)
 	cm_conn_fail(container_of(t, struct cm_connect, timer)->qp, -ETIMEDOUT);
 }
 
+static bool
+cm_ip_is_none(const struct weft_ip *ip)
+{
+	static const struct weft_ip none;
+
+	return weft_ip_eq(ip, &none);
+}
+
+/** The ends of a connection, as the interface that it takes writes them. */
+struct cm_ends {
+	struct weft_ip src, dst; /**< src all zero: by the route */
+};
+
+/** Bring the ends into the interface's form. False: it has no VLAN of that number. */
+static bool
+cm_ends_on(const struct weft_netif *nif, struct cm_ends *e)
+{
+	return weft_netif_zone(nif, &e->dst) && weft_netif_zone(nif, &e->src);
+}
+
+/** The interface by which dst is reached, from src if that is given: on-link rather than by a
+ * gateway. NULL: there is none. */
 static struct weft_netif *
-cm_route(const struct weft_vworker *vw, const struct weft_ip *dst)
+cm_route(const struct weft_vworker *vw, const struct cm_connect *cr, struct cm_ends *e)
 {
 	for (unsigned int via_gw = 0; via_gw < 2; via_gw++)
-		for (unsigned int i = 0; i < vw->cm->nnif; i++)
-			if (weft_netif_reaches(vw->cm->nif[i], dst, via_gw != 0))
+		for (unsigned int i = 0; i < vw->cm->nnif; i++) {
+			*e = (struct cm_ends){.src = cr->src, .dst = cr->dst};
+			if (cm_ends_on(vw->cm->nif[i], e) &&
+			    weft_netif_reaches(vw->cm->nif[i],
+			                       cm_ip_is_none(&e->src) ? NULL : &e->src, &e->dst,
+			                       via_gw != 0))
 				return vw->cm->nif[i];
+		}
 	return NULL;
+}
+
+/** Whether a port of the worker has the source address. */
+static bool
+cm_has_source(const struct weft_vworker *vw, const struct cm_connect *cr)
+{
+	struct cm_ends e;
+
+	for (unsigned int i = 0; i < vw->cm->nnif; i++) {
+		e = (struct cm_ends){.src = cr->src};
+		if (weft_netif_zone(vw->cm->nif[i], &e.src) &&
+		    weft_netif_is_local(vw->cm->nif[i], &e.src))
+			return true;
+	}
+	return cm_ip_is_none(&cr->src);
 }
 
 /** Start one attempt, which lasts until the deadline. */
@@ -103,14 +145,15 @@ cm_connect_try(struct cm_connect *cr)
 {
 	struct weft_vworker *vw = cr->qp->vw;
 	struct weft_cm_conn *c = cr->qp->conn;
-	struct weft_netif *nif = cm_route(vw, &cr->dst);
+	struct cm_ends e;
+	struct weft_netif *nif = cm_route(vw, cr, &e);
 	int rc;
 
 	/* Its port may have been removed since weft_connect(). */
 	if (nif == NULL)
 		return -ENETUNREACH;
-	rc = weft_tcp_connect(vw->cm->tcp, nif, &cr->dst, cr->dst_port, &cm_tcp_ops, cr->qp,
-	                      &c->tcp);
+	rc = weft_tcp_connect(vw->cm->tcp, nif, cm_ip_is_none(&e.src) ? NULL : &e.src, &e.dst,
+	                      cr->dst_port, &cm_tcp_ops, cr->qp, &c->tcp);
 	if (rc < 0) {
 		c->tcp = NULL;
 		return rc;
@@ -218,8 +261,8 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	struct weft_mpa_policy mp;
 	uint32_t idle = CM_IDLE;
 	struct cm_connect *cr;
-	struct weft_ip dst;
-	uint16_t port;
+	struct cm_ends e, unused;
+	uint16_t port, any;
 	int rc, rev;
 
 	if (WEFT_HANDLE_BAD(qp, QP))
@@ -240,19 +283,26 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	if (rev < 0 || (a.private_data == NULL && a.private_data_bytes > 0) ||
 	    a.private_data_bytes > (rev != 1 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		return -EINVAL;
-	rc = cm_attr_addr(addr, addr_len, &dst, &port);
+	memset(&e, 0, sizeof(e));
+	rc = cm_attr_addr(addr, addr_len, &e.dst, &port);
+	if (rc == 0 && a.local.ss_family != 0)
+		rc = cm_attr_addr((const struct sockaddr *)&a.local, sizeof(a.local), &e.src, &any);
 	if (rc < 0)
 		return rc;
-	if (port == 0)
+	if (port == 0 || (a.local.ss_family != 0 && weft_ip_is_v4(&e.src) != weft_ip_is_v4(&e.dst)))
 		return -EINVAL;
-	if (cm_route(qp->vw, &dst) == NULL)
-		return -ENETUNREACH;
 	cr = calloc(1, sizeof(*cr));
 	if (cr == NULL)
 		return -ENOMEM;
+	cr->src = e.src;
+	cr->dst = e.dst;
+	if (!cm_has_source(qp->vw, cr) || cm_route(qp->vw, cr, &unused) == NULL) {
+		rc = cm_has_source(qp->vw, cr) ? -ENETUNREACH : -EADDRNOTAVAIL;
+		free(cr);
+		return rc;
+	}
 	cr->work.fn = cm_connect_run;
 	cr->qp = qp;
-	cr->dst = dst;
 	cr->dst_port = port;
 	cr->mpa = mp;
 	cr->mpa_rev = (uint8_t)rev;

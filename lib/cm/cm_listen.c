@@ -42,7 +42,7 @@ cm_lsn_open(struct cm_lsn *lsn)
 	struct weft_listener *l = lsn->l;
 
 	/* TCP limits half-open connections. They are not requests yet. */
-	int rc = weft_tcp_listen(lsn->vw->cm->tcp, &l->addr, l->port,
+	int rc = weft_tcp_listen(lsn->vw->cm->tcp, &lsn->addr, l->bits, l->port,
 	                         RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
 	                         cm_lsn_accept, lsn, &lsn->tcp);
 
@@ -112,14 +112,50 @@ cm_lsn_close_run(struct weft_work_item *m)
 	cm_listener_unref(lsn->l);
 }
 
-/** Whether two listeners would accept the same connections. */
+/** Whether a connection could be for either of two listeners. */
 static bool
-cm_listen_clash(const struct weft_listener *a, const struct weft_ip *addr, uint16_t port, bool any)
+cm_listen_clash(const struct weft_listener *a, const struct weft_listener *b)
 {
-	static const struct weft_ip zero;
-	bool a_any = weft_ip_eq(&a->addr, &zero);
+	return a->port == b->port &&
+	       weft_ip_same_prefix(&a->addr, &b->addr, RTE_MIN(a->bits, b->bits));
+}
 
-	return a->port == port && (a_any == any) && (any || weft_ip_eq(&a->addr, addr));
+/** The bits of the address that count. -EINVAL: a prefix longer than addresses of the family, or
+ * shorter than the address; or one of the unspecified address. */
+static int
+cm_listen_bits(const struct weft_ip *addr, bool any, uint8_t prefix_len)
+{
+	const unsigned int before = weft_ip_is_v4(addr) ? 96 : 0;
+	unsigned int bits = prefix_len != 0 ? before + prefix_len : 128;
+
+	if (any)
+		return prefix_len == 0 ? 0 : -EINVAL;
+	if (bits > 128)
+		return -EINVAL;
+	for (unsigned int i = bits; i < 128; i++)
+		if (addr->b[i / 8] & 0x80 >> i % 8)
+			return -EINVAL;
+	return (int)bits;
+}
+
+/** Add the listener's part on a worker that has a fitting address. */
+static void
+cm_listen_part(struct weft_listener *l, struct weft_vworker *vw)
+{
+	struct cm_lsn *lsn = &l->part[l->nparts];
+	bool has = l->bits == 0;
+
+	lsn->addr = l->addr;
+	for (unsigned int k = 0; k < vw->cm->nnif && !has; k++) {
+		lsn->addr = l->addr;
+		has = weft_netif_zone(vw->cm->nif[k], &lsn->addr) &&
+		      weft_netif_has_addr_in(vw->cm->nif[k], &lsn->addr, l->bits);
+	}
+	if (!has)
+		return;
+	lsn->l = l;
+	lsn->vw = vw;
+	l->nparts++;
 }
 
 int
@@ -153,6 +189,13 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	}
 	any = weft_ip_is_v4(&l->addr) ? weft_ip_v4(&l->addr) == 0
 	                              : memcmp(l->addr.b, (uint8_t[16]){0}, 16) == 0;
+	rc = cm_listen_bits(&l->addr, any, a.prefix_len);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	l->bits = (uint8_t)rc;
+	rc = 0;
 	if (any)
 		memset(&l->addr, 0, sizeof(l->addr)); /* the form that TCP uses for any address */
 	l->ctx = v;
@@ -169,23 +212,13 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (other, &v->cm->listeners, all)
-		if (cm_listen_clash(other, &l->addr, l->port, any)) {
+		if (cm_listen_clash(other, l)) {
 			pthread_mutex_unlock(&v->lock);
 			free(l);
 			return -EADDRINUSE;
 		}
-	for (uint32_t i = 0; i < weft_vctx_nworkers(v); i++) {
-		struct weft_vworker *vw = v->worker[i];
-		bool has = false;
-
-		for (unsigned int k = 0; k < vw->cm->nnif; k++)
-			has = has || any || weft_netif_is_local(vw->cm->nif[k], &l->addr);
-		if (!has)
-			continue;
-		l->part[l->nparts].l = l;
-		l->part[l->nparts].vw = vw;
-		l->nparts++;
-	}
+	for (uint32_t i = 0; i < weft_vctx_nworkers(v); i++)
+		cm_listen_part(l, v->worker[i]);
 	if (l->nparts == 0) {
 		pthread_mutex_unlock(&v->lock);
 		free(l);

@@ -19,6 +19,7 @@ struct cm_lsn {
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;
+	struct weft_ip addr;  /**< that of the listener, as the worker's interfaces write it */
 	atomic_bool answered; /**< its work item has run */
 	uint32_t requests;    /**< unanswered requests */
 };
@@ -29,6 +30,7 @@ struct weft_listener {
 	struct weft_evq *evq;
 	void *user;
 	struct weft_ip addr;
+	uint8_t bits; /**< of addr that a local address must have; 0: any address */
 	uint16_t port;
 	uint32_t backlog;
 	uint64_t timeout_us;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine_priv.h"
+#include "weft_netif_addr.h"
 #include "weft_place.h"
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
@@ -192,31 +193,106 @@ port_addr(const struct sockaddr_storage *ss, sa_family_t family, struct weft_ip 
 	return weft_ip_from_sockaddr((const struct sockaddr *)ss, out, &unused);
 }
 
+/* Convert one of the further networks. */
 static int
-port_addrs(const struct weft_port_attr *a, struct weft_port *port)
+port_network(const struct weft_network_attr *attr, struct weft_netif_net *out)
 {
-	if (port_addr(&a->addr, AF_INET, &port->addr) < 0 ||
-	    port_addr(&a->gateway, AF_INET, &port->gateway) < 0 ||
-	    port_addr(&a->addr6, AF_INET6, &port->addr6) < 0 ||
-	    port_addr(&a->gateway6, AF_INET6, &port->gateway6) < 0)
+	struct weft_network_attr n;
+	bool v4;
+
+	if (weft_attr_copy(&n, sizeof(n), attr) < 0)
 		return -EINVAL;
-	if (a->addr.ss_family == 0 && a->addr6.ss_family == 0)
+	v4 = n.addr.ss_family == AF_INET;
+	if (n.addr.ss_family == 0 || n.prefix_len == 0 || n.prefix_len > (v4 ? 32 : 128))
+		return -EINVAL;
+	if (port_addr(&n.addr, v4 ? AF_INET : AF_INET6, &out->addr) < 0 ||
+	    port_addr(&n.gateway, v4 ? AF_INET : AF_INET6, &out->gateway) < 0)
+		return -EINVAL;
+	out->prefix_len = n.prefix_len;
+	out->vlan_id = n.vlan_id;
+	return 0;
+}
+
+static int
+port_addrs(const struct weft_port_attr *a, struct weft_netif_attr *net)
+{
+	const struct weft_network_attr *n = a->networks;
+
+	if (port_addr(&a->addr, AF_INET, &net->addr) < 0 ||
+	    port_addr(&a->gateway, AF_INET, &net->gateway) < 0 ||
+	    port_addr(&a->addr6, AF_INET6, &net->addr6) < 0 ||
+	    port_addr(&a->gateway6, AF_INET6, &net->gateway6) < 0)
+		return -EINVAL;
+	if ((a->addr.ss_family == 0 && a->addr6.ss_family == 0 && a->nnetworks == 0) ||
+	    a->nnetworks > WEFT_MAX_NETWORKS || (n == NULL && a->nnetworks > 0))
 		return -EINVAL;
 	if (a->addr.ss_family != 0 && (a->prefix_len == 0 || a->prefix_len > 32))
 		return -EINVAL;
 	if (a->addr6.ss_family != 0 && (a->prefix6_len == 0 || a->prefix6_len > 128))
 		return -EINVAL;
-	port->prefix_len = a->prefix_len;
-	port->prefix6_len = a->prefix6_len;
-	port->no_ipv6 = a->no_ipv6;
-	port->vlan_id = a->vlan_id;
-	return 0;
+	for (; net->nnets < a->nnetworks; net->nnets++) {
+		if (port_network(n, &net->nets[net->nnets]) < 0)
+			return -EINVAL;
+		n = (const void *)((const uint8_t *)n + n->size);
+	}
+	net->prefix_len = a->prefix_len;
+	net->prefix6_len = a->prefix6_len;
+	net->no_ipv6 = a->no_ipv6;
+	net->vlan_id = a->vlan_id;
+	net->mtu_bytes = a->mtu_bytes;
+	return weft_netif_nets_ok(net) ? 0 : -EINVAL;
+}
+
+static void
+port_add_vlan(struct weft_netif_port_attr *pa, uint16_t vlan_id)
+{
+	for (unsigned int i = 0; i < pa->nvlans; i++)
+		if (pa->vlans[i] == vlan_id)
+			return;
+	pa->vlans[pa->nvlans++] = vlan_id;
+}
+
+/* The VLANs of all networks, each once. */
+static void
+port_vlans(const struct weft_port_attr *a, const struct weft_netif_attr *net,
+           struct weft_netif_port_attr *pa)
+{
+	if (a->addr.ss_family != 0 || a->addr6.ss_family != 0)
+		port_add_vlan(pa, net->vlan_id);
+	for (unsigned int i = 0; i < net->nnets; i++)
+		port_add_vlan(pa, net->nets[i].vlan_id);
+}
+
+static void
+port_log_network(const struct weft_port *port, const struct weft_netif_net *n)
+{
+	static const struct weft_ip none;
+	char addr[WEFT_ADDR_STR_LEN], gw[WEFT_ADDR_STR_LEN];
+	bool via = !weft_ip_eq(&n->gateway, &none);
+
+	if (!weft_ip_eq(&n->addr, &none))
+		WEFT_LOG(engine, INFO, "port %s: %s/%u, VLAN %u%s%s", port->name,
+		         weft_ip_str(&n->addr, addr), n->prefix_len, n->vlan_id,
+		         via ? ", gateway " : "", via ? weft_ip_str(&n->gateway, gw) : "");
+}
+
+static void
+port_log_networks(const struct weft_port *port)
+{
+	const struct weft_netif_attr *a = &port->net;
+
+	port_log_network(port,
+	                 &(struct weft_netif_net){a->addr, a->gateway, a->prefix_len, a->vlan_id});
+	port_log_network(
+	        port, &(struct weft_netif_net){a->addr6, a->gateway6, a->prefix6_len, a->vlan_id});
+	for (unsigned int i = 0; i < a->nnets; i++)
+		port_log_network(port, &a->nets[i]);
 }
 
 int
 weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out)
 {
-	struct weft_netif_port_attr pa;
+	struct weft_netif_port_attr pa = {0};
 	struct weft_port_attr a;
 	struct weft_port *port, *other;
 	int rc;
@@ -234,7 +310,6 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	pa.rand = &engine_rand;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
-	pa.vlan_id = a.vlan_id;
 	pa.no_intr = weft_engine_no_msix();
 	pa.check = a.check != 0;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
@@ -249,11 +324,12 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		return -ENOMEM;
 	port->ctx = ctx;
 	snprintf(port->name, sizeof(port->name), "%s", a.name);
-	rc = port_addrs(&a, port);
+	rc = port_addrs(&a, &port->net);
 	if (rc < 0) {
 		free(port);
 		return rc;
 	}
+	port_vlans(&a, &port->net, &pa);
 	port->queues = pa.queues;
 	rc = weft_netif_port_open(&pa, &port->dev);
 	if (rc == 0) {
@@ -272,6 +348,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	}
 	weft_handle_init(&port->h, WEFT_KIND(PORT));
 	TAILQ_INSERT_TAIL(&ctx->ports, port, link);
+	port_log_networks(port);
 	*out = port;
 	return 0;
 }
@@ -315,6 +392,28 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	st->mtu_bytes = port->dev.mtu_bytes;
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
 	st->numa_node = port->dev.socket;
+	return 0;
+}
+
+int
+weft_port_network(struct weft_port *port, unsigned int i, struct weft_network_info *info)
+{
+	struct weft_netif_net_info n;
+	struct weft_netif *nif;
+
+	if (WEFT_HANDLE_BAD(port, PORT) || info == NULL)
+		return -EINVAL;
+	nif = weft_engine_port_netif(port, 0);
+	if (nif == NULL || weft_netif_net_info(nif, i, &n) < 0)
+		return -ENOENT;
+	memset(info, 0, sizeof(*info));
+	weft_ip_to_sockaddr(&n.net.addr, 0, &info->addr);
+	if (weft_ip_is_v4(&n.net.gateway) || memcmp(n.net.gateway.b, (uint8_t[16]){0}, 16) != 0)
+		weft_ip_to_sockaddr(&n.net.gateway, 0, &info->gateway);
+	info->vlan_id = n.net.vlan_id;
+	info->prefix_len = n.net.prefix_len;
+	info->tentative = n.tentative;
+	info->duplicate = n.duplicate;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "weft_cm.h"
 #include "weft_engine.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_port.h"
 #include "weft_vworker.h"
 
@@ -31,10 +32,7 @@ struct weft_port {
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
 	struct weft_netif_port dev;
-	struct weft_ip addr, gateway, addr6, gateway6; /**< all zero: none */
-	uint8_t prefix_len, prefix6_len;
-	bool no_ipv6;
-	uint16_t vlan_id;
+	struct weft_netif_attr net;     /**< networks and MTU; the rest is each worker's */
 	struct weft_netif_group *group; /**< NULL: one worker uses the port */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< one of each worker that has the port */

@@ -185,26 +185,17 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 
 	if (WEFT_HANDLE_BAD(w, WORKER) || WEFT_HANDLE_BAD(port, PORT))
 		return -EINVAL;
-	na = (struct weft_netif_attr){
-	        .port_id = port->dev.port_id,
-	        .tx_offloads = port->dev.tx_offloads,
-	        .rx_intr = port->dev.rx_intr,
-	        .tx_mbufs_max = port->dev.tx_mbufs_max,
-	        .rx_offloads = port->dev.rx_offloads,
-	        .pool = port->dev.pool,
-	        .tx_pool = port->dev.tx_pool,
-	        .rx_desc = port->dev.rx_desc,
-	        .mac = port->dev.mac,
-	        .addr = port->addr,
-	        .prefix_len = port->prefix_len,
-	        .gateway = port->gateway,
-	        .addr6 = port->addr6,
-	        .prefix6_len = port->prefix6_len,
-	        .gateway6 = port->gateway6,
-	        .no_ipv6 = port->no_ipv6,
-	        .vlan_id = port->vlan_id,
-	        .mtu_bytes = port->dev.mtu_bytes,
-	};
+	na = port->net;
+	na.port_id = port->dev.port_id;
+	na.tx_offloads = port->dev.tx_offloads;
+	na.rx_intr = port->dev.rx_intr;
+	na.tx_mbufs_max = port->dev.tx_mbufs_max;
+	na.rx_offloads = port->dev.rx_offloads;
+	na.pool = port->dev.pool;
+	na.tx_pool = port->dev.tx_pool;
+	na.rx_desc = port->dev.rx_desc;
+	na.mac = port->dev.mac;
+	na.mtu_bytes = port->dev.mtu_bytes;
 	if (port->ctx != w->ctx)
 		return -EINVAL;
 	pthread_mutex_lock(&port->lock);

@@ -13,6 +13,7 @@
 #include "netif_guard.h"
 #include "netif_ip.h"
 #include "netif_nd.h"
+#include "netif_net.h"
 #include "netif_neigh.h"
 #include "netif_rings.h"
 #include "netif_tso.h"
@@ -241,13 +242,12 @@ weft_netif_stats(const struct weft_netif *nif)
 /* ---- Receive ---- */
 
 /*
- * Returns the Ethernet type behind at most one tag, and where the packet starts. False: the tag is
- * not ours. A priority tag (VLAN 0, IEEE 802.1Q s6.9.3) counts as no tag. A port that strips tags
- * reports the tag in the mbuf.
+ * Returns the VLAN, the Ethernet type behind at most one tag, and where the packet starts. NULL: no
+ * network of ours is on the VLAN. A priority tag (VLAN 0, IEEE 802.1Q s6.9.3) counts as no tag. A
+ * port that strips tags reports the tag in the mbuf.
  */
-static bool
-netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t *type,
-              uint32_t *l3_off)
+static struct netif_vlan *
+netif_vlan_rx(struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t *type, uint32_t *l3_off)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
 	uint16_t vid = 0;
@@ -261,30 +261,32 @@ netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t
 		const struct rte_vlan_hdr *tag = (const struct rte_vlan_hdr *)(eth + 1);
 
 		if (m->data_len < NETIF_L2_MAX)
-			return false;
+			return NULL;
 		vid = rte_be_to_cpu_16(tag->vlan_tci) & RTE_ETHER_MAX_VLAN_ID;
 		*type = tag->eth_proto;
 		*l3_off = NETIF_L2_MAX;
 	}
-	return vid == nif->attr.vlan_id;
+	return netif_vlan_find(nif, vid);
 }
 
 /* Whether a group frame is for us: broadcast, all nodes, or one of our groups (RFC 2464 s7). */
 static bool
-netif_group_rx(const struct weft_netif *nif, const struct rte_ether_addr *dst)
+netif_group_rx(const struct netif_vlan *v, const struct rte_ether_addr *dst)
 {
 	static const struct rte_ether_addr all = {{0x33, 0x33, 0, 0, 0, 1}}; /* ff02::1 */
 
 	if (rte_is_broadcast_ether_addr(dst))
 		return true;
 	if (rte_is_same_ether_addr(dst, &all))
-		return !nif->attr.no_ipv6;
-	if (dst->addr_bytes[0] != 0x33 || dst->addr_bytes[1] != 0x33)
+		return !v->no_ipv6;
+	if (dst->addr_bytes[0] != 0x33 || dst->addr_bytes[1] != 0x33 || dst->addr_bytes[2] != 0xff)
 		return false;
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
-		if (nif->addr6[i].state != ADDR6_NONE && dst->addr_bytes[2] == 0xff &&
-		    memcmp(&dst->addr_bytes[3], &nif->addr6[i].ip.b[13], 3) == 0)
+	for (unsigned int i = 0; i < v->nif->nnets; i++) {
+		const struct netif_net *n = &v->nif->net[i];
+
+		if (n->vlan == v && !n->v4 && memcmp(&dst->addr_bytes[3], &n->ip.b[13], 3) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -294,6 +296,7 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 {
 	uint64_t *bad = &nif->stats.rx_bad_ether;
 	const struct rte_ether_hdr *eth;
+	struct netif_vlan *v;
 	bool group = false;
 	rte_be16_t type;
 	uint32_t l3_off;
@@ -317,32 +320,33 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 	if (unlikely(!rte_is_same_ether_addr(&eth->dst_addr, &nif->attr.mac))) {
 		if (!rte_is_multicast_ether_addr(&eth->dst_addr))
 			goto drop;
-		bad = &nif->stats.rx_not_ours;
 		group = true;
-		if (!netif_group_rx(nif, &eth->dst_addr))
-			goto drop;
-		bad = &nif->stats.rx_bad_ether;
 	}
 	if (unlikely(!rte_is_valid_assigned_ether_addr(&eth->src_addr)))
 		goto drop;
-	if (unlikely(!netif_vlan_rx(nif, m, &type, &l3_off))) {
+	v = netif_vlan_rx(nif, m, &type, &l3_off);
+	if (unlikely(v == NULL)) {
 		bad = &nif->stats.rx_vlan;
+		goto drop;
+	}
+	if (unlikely(group && !netif_group_rx(v, &eth->dst_addr))) {
+		bad = &nif->stats.rx_not_ours;
 		goto drop;
 	}
 	switch (type) {
 	case RTE_BE16(RTE_ETHER_TYPE_IPV4):
 		/* All that we speak over IPv4 is unicast (RFC 1122 s3.2.2.6, s4.2.3.10). */
 		bad = &nif->stats.rx_not_ours;
-		if (group || !nif->has4)
+		if (group || !v->has4)
 			goto drop;
-		return netif_ip4_rx(nif, m, l3_off);
+		return netif_ip4_rx(v, m, l3_off);
 	case RTE_BE16(RTE_ETHER_TYPE_IPV6):
 		bad = &nif->stats.rx_not_ours;
-		if (nif->attr.no_ipv6)
+		if (v->no_ipv6)
 			goto drop;
-		return netif_ip6_rx(nif, m, l3_off, group);
+		return netif_ip6_rx(v, m, l3_off, group);
 	case RTE_BE16(RTE_ETHER_TYPE_ARP):
-		netif_arp_rx(nif, m, l3_off);
+		netif_arp_rx(v, m, l3_off);
 		rte_pktmbuf_free(m);
 		return NULL;
 	default:

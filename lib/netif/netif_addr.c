@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Our addresses: valid attributes, which addresses are ours, which networks they reach, and
- * how often they are defended. */
+/** @file Our addresses: valid attributes, VLANs and networks made of them, which addresses are
+ * ours, and how often they are defended. Ways to other addresses are in netif_route.c. */
 
 #include "netif_hdr.h"
-#include "netif_priv.h"
+#include "netif_net.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_mbuf.h"
 
 #define ADDR_DEFEND_NS (10 * WEFT_NS_PER_S) /* RFC 5227 s1.1 DEFEND_INTERVAL */
+#define ADDR_V4_BITS   96                   /* of an IPv4-mapped address, in front of IPv4's */
 
 static bool
 netif_pool_ok(struct rte_mempool *pool)
@@ -26,52 +27,93 @@ netif_ip6_is_host(const struct weft_ip *ip)
 	       !weft_ip_eq(ip, &loopback);
 }
 
-/* Whether the first len bits are the same. */
-static bool
-addr_same_prefix(const struct weft_ip *a, const struct weft_ip *b, unsigned int len)
-{
-	unsigned int octets = len / 8;
-	uint8_t mask = (uint8_t)(0xff00 >> len % 8);
+/* ---- Attributes ---- */
 
-	return memcmp(a->b, b->b, octets) == 0 &&
-	       (len % 8 == 0 || ((a->b[octets] ^ b->b[octets]) & mask) == 0);
+#define ADDR_LIST_MAX (WEFT_NETIF_NETS + 2)
+
+/* Lists all networks of the attributes: those of addr and addr6, then the others. */
+static unsigned int
+addr_list(const struct weft_netif_attr *a, struct weft_netif_net list[ADDR_LIST_MAX])
+{
+	unsigned int n = 0;
+
+	if (!netif_ip_is_none(&a->addr))
+		list[n++] = (struct weft_netif_net){a->addr, a->gateway, a->prefix_len, a->vlan_id};
+	if (!netif_ip_is_none(&a->addr6))
+		list[n++] =
+		        (struct weft_netif_net){a->addr6, a->gateway6, a->prefix6_len, a->vlan_id};
+	for (unsigned int i = 0; i < a->nnets; i++)
+		list[n++] = a->nets[i];
+	return n;
 }
 
 static bool
-addr_attr4_ok(const struct weft_netif_attr *a)
+addr_is_host(const struct weft_ip *ip)
 {
-	uint32_t net_diff;
+	return weft_ip_is_v4(ip) ? netif_ip_is_host(weft_ip_v4(ip)) : netif_ip6_is_host(ip);
+}
 
-	if (netif_ip_is_none(&a->addr))
-		return netif_ip_is_none(&a->gateway);
-	if (!weft_ip_is_v4(&a->addr) || !netif_ip_is_host(weft_ip_v4(&a->addr)) ||
-	    a->prefix_len > 32)
-		return false;
-	if (netif_ip_is_none(&a->gateway))
-		return true;
-	if (!weft_ip_is_v4(&a->gateway) || !netif_ip_is_host(weft_ip_v4(&a->gateway)) ||
-	    weft_ip_eq(&a->gateway, &a->addr))
-		return false;
-	net_diff = rte_be_to_cpu_32(weft_ip_v4(&a->gateway) ^ weft_ip_v4(&a->addr));
-	return a->prefix_len == 0 || net_diff >> (32 - a->prefix_len) == 0;
+static unsigned int
+addr_bits(const struct weft_netif_net *n)
+{
+	return weft_ip_is_v4(&n->addr) ? ADDR_V4_BITS + n->prefix_len : n->prefix_len;
 }
 
 static bool
-addr_attr6_ok(const struct weft_netif_attr *a)
+addr_net_ok(const struct weft_netif_net *n)
 {
-	bool global = !netif_ip_is_none(&a->addr6);
+	bool v4 = weft_ip_is_v4(&n->addr);
 
-	if (a->no_ipv6 || (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_IPV6_MTU_MIN))
-		return !global && netif_ip_is_none(&a->gateway6) && !netif_ip_is_none(&a->addr);
-	if (global && (!netif_ip6_is_host(&a->addr6) || netif_ip6_is_link_local(&a->addr6) ||
-	               a->prefix6_len > 128))
+	if (!addr_is_host(&n->addr) || n->prefix_len > (v4 ? 32 : 128) || n->vlan_id > 4094 ||
+	    (!v4 && weft_ip_is_link_local(&n->addr)))
 		return false;
-	if (netif_ip_is_none(&a->gateway6))
+	if (netif_ip_is_none(&n->gateway))
 		return true;
-	if (!global || !netif_ip6_is_host(&a->gateway6) || weft_ip_eq(&a->gateway6, &a->addr6))
+	if (weft_ip_is_v4(&n->gateway) != v4 || !addr_is_host(&n->gateway))
 		return false;
-	return netif_ip6_is_link_local(&a->gateway6) ||
-	       addr_same_prefix(&a->gateway6, &a->addr6, a->prefix6_len);
+	if (!v4 && weft_ip_is_link_local(&n->gateway))
+		return weft_ip_zone(&n->gateway) == 0;
+	return weft_ip_same_prefix(&n->gateway, &n->addr, addr_bits(n));
+}
+
+/* Whether two networks can be on one port. */
+static bool
+addr_pair_ok(const struct weft_netif_net *a, const struct weft_netif_net *b)
+{
+	if (weft_ip_eq(&a->addr, &b->addr) || weft_ip_eq(&a->gateway, &b->addr) ||
+	    weft_ip_eq(&a->addr, &b->gateway))
+		return false;
+	return a->vlan_id == b->vlan_id || weft_ip_is_v4(&a->addr) != weft_ip_is_v4(&b->addr) ||
+	       !weft_ip_same_prefix(&a->addr, &b->addr, RTE_MIN(addr_bits(a), addr_bits(b)));
+}
+
+bool
+weft_netif_nets_ok(const struct weft_netif_attr *a)
+{
+	bool no_ipv6 = a->no_ipv6 || (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_IPV6_MTU_MIN);
+	struct weft_netif_net list[ADDR_LIST_MAX];
+	unsigned int n;
+
+	if (a->nnets > WEFT_NETIF_NETS || a->vlan_id > 4094)
+		return false;
+	n = addr_list(a, list);
+	if (n > WEFT_NETIF_NETS || (n == 0 && no_ipv6))
+		return false;
+	/* addr is IPv4 and addr6 is IPv6; a gateway has an address beside it */
+	if (netif_ip_is_none(&a->addr) ? !netif_ip_is_none(&a->gateway) : !weft_ip_is_v4(&a->addr))
+		return false;
+	if (netif_ip_is_none(&a->addr6) ? !netif_ip_is_none(&a->gateway6)
+	                                : weft_ip_is_v4(&a->addr6))
+		return false;
+	for (unsigned int i = 0; i < n; i++) {
+		if (!addr_net_ok(&list[i]) || (no_ipv6 && !weft_ip_is_v4(&list[i].addr)) ||
+		    weft_ip_eq(&list[i].addr, &list[i].gateway))
+			return false;
+		for (unsigned int k = 0; k < i; k++)
+			if (!addr_pair_ok(&list[i], &list[k]))
+				return false;
+	}
+	return true;
 }
 
 bool
@@ -81,58 +123,95 @@ netif_attr_ok(const struct weft_netif_attr *a)
 		return false;
 	if (a->dev != NULL && (a->dev->rx == NULL || a->dev->tx == NULL))
 		return false;
-	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->vlan_id > 4094 ||
-	    a->max_neighs > WEFT_NETIF_NEIGHS_MAX)
+	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->max_neighs > WEFT_NETIF_NEIGHS_MAX)
 		return false;
 	/* RFC 791 s3.2: every link carries 68 octets. Headers must leave room for data. */
 	if (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_MTU_MIN)
 		return false;
-	return addr_attr4_ok(a) && addr_attr6_ok(a);
+	return weft_netif_nets_ok(a);
+}
+
+/* ---- Creation ---- */
+
+static struct netif_net *
+addr_enter(struct weft_netif *nif, struct netif_vlan *v, const struct weft_ip *ip,
+           enum netif_net_state state)
+{
+	struct netif_net *n = &nif->net[nif->nnets++];
+	uint8_t *bucket = &nif->net_of[netif_net_bucket(weft_ip_v4(ip))];
+
+	n->ip = *ip;
+	n->vlan = v;
+	atomic_init(&n->state, (uint8_t)state);
+	n->next = *bucket;
+	*bucket = (uint8_t)nif->nnets;
+	return n;
+}
+
+static struct netif_vlan *
+addr_vlan(struct weft_netif *nif, uint16_t id)
+{
+	struct netif_vlan *v = netif_vlan_find(nif, id);
+
+	if (v != NULL)
+		return v;
+	v = &nif->vlan[nif->nvlans];
+	v->nif = nif;
+	v->id = id;
+	v->zone = nif->nvlans == 0 ? 0 : id == 0 ? WEFT_ZONE_UNTAGGED : id;
+	v->no_ipv6 = nif->attr.no_ipv6;
+	nif->vlan_of[id] = (uint8_t)++nif->nvlans;
+	return v;
+}
+
+static void
+addr_enter_conf(struct weft_netif *nif, const struct weft_netif_net *c)
+{
+	struct netif_vlan *v = addr_vlan(nif, c->vlan_id);
+	bool v4 = weft_ip_is_v4(&c->addr);
+	struct netif_net *n = addr_enter(nif, v, &c->addr, v4 ? NET_PREFERRED : NET_OPTIMISTIC);
+
+	n->bits = (uint8_t)addr_bits(c);
+	n->gateway = c->gateway;
+	if (!v4) {
+		if (weft_ip_is_link_local(&n->gateway))
+			weft_ip_set_zone(&n->gateway, v->zone);
+		return;
+	}
+	n->v4 = v->has4 = true;
+	n->ip4 = weft_ip_v4(&c->addr);
+	n->mask4 = c->prefix_len == 0 ? 0 : rte_cpu_to_be_32(UINT32_MAX << (32 - c->prefix_len));
 }
 
 void
 netif_addr_init(struct weft_netif *nif)
 {
 	const uint8_t *mac = nif->attr.mac.addr_bytes;
-	struct weft_netif_attr *a = &nif->attr;
+	struct weft_netif_net list[ADDR_LIST_MAX];
+	unsigned int n = addr_list(&nif->attr, list);
 
-	nif->has4 = !netif_ip_is_none(&a->addr);
-	if (nif->has4) {
-		nif->addr4 = weft_ip_v4(&a->addr);
-		nif->mask4 = a->prefix_len == 0
-		                     ? 0
-		                     : rte_cpu_to_be_32(UINT32_MAX << (32 - a->prefix_len));
-	}
 	/* RFC 8200 s5: a smaller link cannot carry IPv6. */
-	if (a->mtu_bytes < NETIF_IPV6_MTU_MIN)
-		a->no_ipv6 = true;
-	if (a->no_ipv6)
-		return;
-	/* RFC 4291 appendix A: the MAC with ff:fe in the middle and its universal bit inverted. */
-	nif->addr6[NETIF_LINK_LOCAL] = (struct netif_addr6){
-	        .ip.b = {0xfe, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4],
-	                 mac[5]},
-	        .state = ADDR6_OPTIMISTIC,
-	};
-	if (!netif_ip_is_none(&a->addr6))
-		nif->addr6[NETIF_GLOBAL] =
-		        (struct netif_addr6){.ip = a->addr6, .state = ADDR6_OPTIMISTIC};
+	if (nif->attr.mtu_bytes < NETIF_IPV6_MTU_MIN)
+		nif->attr.no_ipv6 = true;
+	for (unsigned int i = 0; i < n; i++)
+		addr_enter_conf(nif, &list[i]);
+	if (n == 0)
+		(void)addr_vlan(nif, nif->attr.vlan_id);
+	nif->nnets_conf = nif->nnets;
+	for (unsigned int i = 0; i < nif->nvlans && !nif->attr.no_ipv6; i++) {
+		struct netif_vlan *v = &nif->vlan[i];
+		/* RFC 4291 appendix A: the MAC with ff:fe in the middle and its universal bit
+		 * inverted. */
+		struct weft_ip ip = {.b = {0xfe, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe,
+		                           mac[3], mac[4], mac[5]}};
+
+		weft_ip_set_zone(&ip, v->zone);
+		v->local = addr_enter(nif, v, &ip, NET_OPTIMISTIC);
+		v->local->bits = 10;
+	}
 }
 
-static bool
-addr6_usable(const struct netif_addr6 *a)
-{
-	return a->state == ADDR6_OPTIMISTIC || a->state == ADDR6_PREFERRED;
-}
-
-struct netif_addr6 *
-netif_addr6_find(struct weft_netif *nif, const struct weft_ip *ip)
-{
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
-		if (addr6_usable(&nif->addr6[i]) && weft_ip_eq(&nif->addr6[i].ip, ip))
-			return &nif->addr6[i];
-	return NULL;
-}
+/* ---- Groups and defence ---- */
 
 struct weft_ip
 netif_ip6_solicited(const struct weft_ip *ip)
@@ -143,7 +222,7 @@ netif_ip6_solicited(const struct weft_ip *ip)
 }
 
 bool
-netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group)
+netif_net_joined(const struct netif_vlan *v, const struct weft_ip *group)
 {
 	static const struct weft_ip all_link = {.b = {0xff, 0x02, [15] = 1}};
 	static const struct weft_ip all_node = {.b = {0xff, 0x01, [15] = 1}};
@@ -151,10 +230,12 @@ netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group)
 
 	if (weft_ip_eq(group, &all_link) || weft_ip_eq(group, &all_node))
 		return true;
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++) {
-		if (nif->addr6[i].state == ADDR6_NONE)
+	for (unsigned int i = 0; i < v->nif->nnets; i++) {
+		const struct netif_net *n = &v->nif->net[i];
+
+		if (n->vlan != v || n->v4)
 			continue;
-		mine = netif_ip6_solicited(&nif->addr6[i].ip);
+		mine = netif_ip6_solicited(&n->ip);
 		if (weft_ip_eq(group, &mine))
 			return true;
 	}
@@ -171,60 +252,55 @@ netif_defend(struct netif_defence *d, uint64_t now_ns)
 	return true;
 }
 
-/* Our address of the scope of dst: link-local for link-local, else the other one. */
-static const struct netif_addr6 *
-addr6_for(const struct weft_netif *nif, const struct weft_ip *dst)
+/* ---- Queries ---- */
+
+bool
+weft_netif_has_addr_in(const struct weft_netif *nif, const struct weft_ip *net, unsigned int bits)
 {
-	const struct netif_addr6 *a =
-	        &nif->addr6[netif_ip6_is_link_local(dst) ? NETIF_LINK_LOCAL : NETIF_GLOBAL];
-
-	return addr6_usable(a) ? a : NULL;
-}
-
-const struct weft_ip *
-weft_netif_src(const struct weft_netif *nif, const struct weft_ip *dst)
-{
-	const struct netif_addr6 *a;
-
-	if (weft_ip_is_v4(dst))
-		return nif->has4 ? &nif->attr.addr : NULL;
-	a = addr6_for(nif, dst);
-	return a != NULL ? &a->ip : NULL;
+	for (unsigned int i = 0; i < nif->nnets; i++)
+		if (netif_net_usable(&nif->net[i]) &&
+		    weft_ip_same_prefix(&nif->net[i].ip, net, bits))
+			return true;
+	return false;
 }
 
 bool
 weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip)
 {
-	if (nif->has4 && weft_ip_eq(ip, &nif->attr.addr))
-		return true;
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
-		if (addr6_usable(&nif->addr6[i]) && weft_ip_eq(&nif->addr6[i].ip, ip))
-			return true;
-	return false;
-}
-
-static bool
-addr_reaches4(const struct weft_netif *nif, uint32_t dst, bool via_gw)
-{
-	if (!nif->has4 || !netif_ip_is_host(dst) || dst == nif->addr4)
-		return false;
-	if (((dst ^ nif->addr4) & nif->mask4) == 0)
-		return !netif_ip_is_subnet_special(dst, nif->mask4);
-	return via_gw && !netif_ip_is_none(&nif->attr.gateway);
+	return netif_net_usable_find((struct weft_netif *)(uintptr_t)nif, ip) != NULL;
 }
 
 bool
-weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst, bool via_gw)
+weft_netif_zone(const struct weft_netif *nif, struct weft_ip *ip)
 {
-	if (nif->stats.dev_removed)
-		return false;
-	if (weft_ip_is_v4(dst))
-		return addr_reaches4(nif, weft_ip_v4(dst), via_gw);
-	if (!netif_ip6_is_host(dst) || addr6_for(nif, dst) == NULL || weft_netif_is_local(nif, dst))
-		return false;
-	/* RFC 5942 s4: on-link are the configured prefix and link-local addresses. */
-	if (netif_ip6_is_link_local(dst) ||
-	    addr_same_prefix(dst, &nif->attr.addr6, nif->attr.prefix6_len))
+	if (!weft_ip_is_link_local(ip) || weft_ip_zone(ip) == 0)
 		return true;
-	return via_gw && !netif_ip_is_none(&nif->attr.gateway6);
+	for (unsigned int i = 0; i < nif->nvlans; i++) {
+		const struct netif_vlan *v = &nif->vlan[i];
+
+		if (weft_ip_zone(ip) != (v->id != 0 ? v->id : WEFT_ZONE_UNTAGGED))
+			continue;
+		weft_ip_set_zone(ip, v->zone);
+		return true;
+	}
+	return false;
+}
+
+int
+weft_netif_net_info(const struct weft_netif *nif, unsigned int i, struct weft_netif_net_info *out)
+{
+	const struct netif_net *n;
+
+	if (i >= nif->nnets)
+		return -ENOENT;
+	n = &nif->net[i];
+	*out = (struct weft_netif_net_info){
+	        .net = {.addr = n->ip,
+	                .gateway = n->gateway,
+	                .prefix_len = n->v4 ? (uint8_t)(n->bits - ADDR_V4_BITS) : n->bits,
+	                .vlan_id = n->vlan->id},
+	        .tentative = netif_net_state(n) == NET_OPTIMISTIC,
+	        .duplicate = netif_net_state(n) == NET_DUPLICATE,
+	};
+	return 0;
 }

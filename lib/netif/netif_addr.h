@@ -4,26 +4,26 @@
 
 /** @file Our addresses and the networks they reach (netif_addr.c), and kinds of addresses. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <rte_byteorder.h>
 
 #include "weft_base.h"
+#include "weft_timer.h"
 
 struct weft_netif;
 struct weft_netif_attr;
 
-/** One of our IPv6 addresses. Optimistic Duplicate Address Detection (RFC 4429): the address is
- * used during detection, with restrictions that keep other hosts' caches correct. */
-enum addr6_state {
-	ADDR6_NONE,
-	ADDR6_OPTIMISTIC, /**< detection runs, or has not started */
-	ADDR6_PREFERRED,  /**< no other station has it */
-	ADDR6_DUPLICATE,  /**< another station has it: not used (RFC 4862 s5.4.5) */
+/** State of one of our addresses. IPv6 has optimistic Duplicate Address Detection (RFC 4429): the
+ * address is used during detection, with restrictions that keep other hosts' caches correct. An
+ * IPv4 address is always preferred. */
+enum netif_net_state {
+	NET_OPTIMISTIC, /**< detection runs, or has not started */
+	NET_PREFERRED,  /**< no other station has it */
+	NET_DUPLICATE,  /**< another station has it: not used (RFC 4862 s5.4.5) */
 };
-
-enum { NETIF_LINK_LOCAL, NETIF_GLOBAL, NETIF_ADDR6S };
 
 /** Defence of one address against other stations that claim it (RFC 5227 s2.4 (b)). */
 struct netif_defence {
@@ -31,11 +31,44 @@ struct netif_defence {
 	bool done; /**< at least once */
 };
 
-struct netif_addr6 {
-	struct weft_ip ip;
-	uint8_t state; /**< enum addr6_state */
+/** One of our addresses, and the network that it is in. */
+struct netif_net {
+	struct weft_ip ip; /**< link-local: with its zone */
+	uint32_t ip4;      /**< IPv4: network order */
+	uint32_t mask4;    /**< of the on-link IPv4 network, network order */
+	struct netif_vlan *vlan;
+	uint8_t next; /**< chain of net_of: number of the next network, from 1; 0: the last */
+	bool v4;
+	/** enum netif_net_state; other threads read it */
+	_Atomic uint8_t state;
+	uint8_t bits;           /**< of the prefix, as weft_ip_same_prefix() counts them */
+	struct weft_ip gateway; /**< all zero: none */
 	struct netif_defence defence;
 };
+
+/** A VLAN, or the untagged frames, of a port: a link of its own. */
+struct netif_vlan {
+	struct weft_netif *nif;
+	uint16_t id;   /**< 0: untagged */
+	uint16_t zone; /**< of link-local addresses */
+	bool has4;     /**< there is an IPv4 address */
+	bool no_ipv6;
+	bool mld_query;              /**< the next report answers a query */
+	struct weft_timer mld_timer; /**< next membership report */
+	struct netif_net *local;     /**< the link-local address; NULL: no_ipv6 since the start */
+};
+
+static inline bool
+netif_net_usable(const struct netif_net *n)
+{
+	return atomic_load_explicit(&n->state, memory_order_relaxed) != NET_DUPLICATE;
+}
+
+static inline uint8_t
+netif_net_state(const struct netif_net *n)
+{
+	return atomic_load_explicit(&n->state, memory_order_relaxed);
+}
 
 /* ---- Kinds of IPv4 addresses; addresses and masks in network order ---- */
 
@@ -68,12 +101,6 @@ netif_ip6_is_multicast(const struct weft_ip *ip)
 }
 
 static inline bool
-netif_ip6_is_link_local(const struct weft_ip *ip)
-{
-	return ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
-}
-
-static inline bool
 netif_ip_is_none(const struct weft_ip *ip)
 {
 	static const struct weft_ip none;
@@ -83,14 +110,29 @@ netif_ip_is_none(const struct weft_ip *ip)
 
 /* ---- netif_addr.c: our addresses, and the networks they reach ---- */
 
+/** A way to a destination. */
+struct netif_route {
+	const struct netif_net *src; /**< our address and its network */
+	struct netif_vlan *vlan;
+	const struct weft_ip *hop; /**< the destination itself, or a gateway */
+};
+
 bool netif_attr_ok(const struct weft_netif_attr *a);
 void netif_addr_init(struct weft_netif *nif);
 /** Whether ip can be a single host, and is no IPv4-mapped address (RFC 4291 s2.5.5.2). */
 bool netif_ip6_is_host(const struct weft_ip *ip);
-/** The entry of one of our usable IPv6 addresses; NULL: not ours. */
-struct netif_addr6 *netif_addr6_find(struct weft_netif *nif, const struct weft_ip *ip);
-/** Whether we listen to the group: all nodes, or the solicited nodes of our addresses. */
-bool netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group);
+/** The way to dst: from src, or from the address that fits best when NULL (RFC 6724, as far as
+ * networks and gateways decide). False: none. */
+bool netif_route(const struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
+                 struct netif_route *out);
+/** Of our usable networks on this VLAN that ip is in, the one with the longest prefix; NULL: ip is
+ * not on-link there. */
+const struct netif_net *netif_net_onlink(const struct netif_vlan *v, const struct weft_ip *ip);
+/** Our IPv6 address on this VLAN for packets to dst; NULL: none of that scope. */
+const struct netif_net *netif_net_src6(const struct netif_vlan *v, const struct weft_ip *dst);
+/** Whether we listen to the group on this VLAN: all nodes, or the solicited nodes of our
+ * addresses. */
+bool netif_net_joined(const struct netif_vlan *v, const struct weft_ip *group);
 /** Whether an address may be defended now (RFC 5227 s2.4 (b)). True counts as done. */
 bool netif_defend(struct netif_defence *d, uint64_t now_ns);
 /** RFC 4291 s2.7.1: ff02::1:ffXX:XXXX */

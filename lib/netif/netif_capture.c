@@ -278,6 +278,9 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 	c->port_id = attr->port_id;
 	c->local = attr->local;
 	c->remote = attr->remote;
+	/* Packets have no zones. */
+	c->local.addr = weft_ip_bare(&c->local.addr);
+	c->remote.addr = weft_ip_bare(&c->remote.addr);
 	c->everything = capture_end_any(&c->local) && capture_end_any(&c->remote);
 	socket = rte_eth_dev_socket_id(attr->port_id);
 	snprintf(name, sizeof(name), "weft_cap_%u", id);

@@ -570,8 +570,11 @@ unsigned int
 weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,
                        uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port)
 {
-	return netif_steer_member(
-	        &g->steer, netif_steer_hash(&g->steer, remote, remote_port, local, local_port));
+	/* The port hashes what is in the packets. */
+	const struct weft_ip to = weft_ip_bare(local), from = weft_ip_bare(remote);
+
+	return netif_steer_member(&g->steer,
+	                          netif_steer_hash(&g->steer, &from, remote_port, &to, local_port));
 }
 
 uint32_t
@@ -603,13 +606,14 @@ weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const st
                      uint16_t dst_port, const struct weft_rand *rand,
                      bool (*usable)(void *arg, uint16_t port), void *arg)
 {
+	const struct weft_ip from = weft_ip_bare(src), to = weft_ip_bare(dst);
 	struct weft_netif_group *g = nif->attr.group;
 	uint32_t first;
 	int port;
 
 	if (g != NULL) {
-		port = netif_steer_pick(&g->steer, nif->attr.group_index, src, dst, dst_port, rand,
-		                        usable, arg);
+		port = netif_steer_pick(&g->steer, nif->attr.group_index, &from, &to, dst_port,
+		                        rand, usable, arg);
 		g->member[nif->attr.group_index].stats.no_port += port < 0;
 		return port;
 	}

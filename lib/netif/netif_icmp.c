@@ -9,6 +9,7 @@
 #include "netif_frame.h"
 #include "netif_icmp.h"
 #include "netif_ip.h"
+#include "netif_net.h"
 #include "netif_txq.h"
 #include "weft_netif_icmp.h"
 #include "weft_netif_mbuf.h"
@@ -40,13 +41,14 @@ netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to)
 
 /* Sends the ICMP message in r, with type and code set, to the sender of the packet in m. */
 static void
-icmp_reply(struct weft_netif *nif, struct rte_mbuf *r, const struct rte_mbuf *m, uint32_t l3_off,
+icmp_reply(struct netif_vlan *v, struct rte_mbuf *r, const struct rte_mbuf *m, uint32_t l3_off,
            uint8_t tos)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
 	const struct rte_ipv4_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	struct rte_icmp_hdr *icmp = rte_pktmbuf_mtod(r, struct rte_icmp_hdr *);
+	struct weft_netif *nif = v->nif;
 	uint32_t len = r->pkt_len;
 	struct rte_ipv4_hdr *rip;
 
@@ -58,23 +60,24 @@ icmp_reply(struct weft_netif *nif, struct rte_mbuf *r, const struct rte_mbuf *m,
 	        .version_ihl = RTE_IPV4_VHL_DEF,
 	        .type_of_service = tos,
 	        .total_length = rte_cpu_to_be_16((uint16_t)(len + NETIF_IPV4_LEN)),
-	        .packet_id = netif_ip_id(nif, nif->addr4, ip->src_addr, IPPROTO_ICMP, false),
+	        .packet_id = netif_ip_id(nif, ip->dst_addr, ip->src_addr, IPPROTO_ICMP, false),
 	        .time_to_live = NETIF_TTL,
 	        .next_proto_id = IPPROTO_ICMP,
-	        .src_addr = nif->addr4,
+	        .src_addr = ip->dst_addr,
 	        .dst_addr = ip->src_addr,
 	};
 	rip->hdr_checksum = (uint16_t)~netif_sum_ipv4(rip);
 	/* Reply to the frame's source: a stranger's ping must not take an entry of the cache. */
-	netif_push_ether(nif, r, RTE_BE16(RTE_ETHER_TYPE_IPV4), &eth->src_addr);
+	netif_push_ether(nif, v->id, r, RTE_BE16(RTE_ETHER_TYPE_IPV4), &eth->src_addr);
 	if (netif_enqueue(nif, r, true) == 0)
 		nif->stats.icmp_tx++;
 }
 
 static bool
-icmp_echo(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
+icmp_echo(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
           uint32_t l4_len)
 {
+	struct weft_netif *nif = v->nif;
 	const struct rte_ipv4_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	struct rte_mbuf *r;
@@ -87,14 +90,15 @@ icmp_echo(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uin
 		return true;
 	}
 	rte_pktmbuf_mtod(r, struct rte_icmp_hdr *)->icmp_type = ICMP_ECHO_REPLY;
-	icmp_reply(nif, r, m, l3_off, ip->type_of_service & (uint8_t)~IP_ECN_MASK);
+	icmp_reply(v, r, m, l3_off, ip->type_of_service & (uint8_t)~IP_ECN_MASK);
 	return true;
 }
 
 void
-netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
+netif_icmp_unreachable(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off,
                        uint8_t code)
 {
+	struct weft_netif *nif = v->nif;
 	const struct rte_ipv4_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	uint32_t len = RTE_MIN((uint32_t)rte_be_to_cpu_16(ip->total_length),
@@ -117,7 +121,7 @@ netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_
 	memset(icmp, 0, ICMP_LEN);
 	icmp[0] = ICMP_UNREACHABLE;
 	icmp[1] = code;
-	icmp_reply(nif, r, m, l3_off, 0xc0); /* RFC 1812 s4.3.2.5: internetwork control */
+	icmp_reply(v, r, m, l3_off, 0xc0); /* RFC 1812 s4.3.2.5: internetwork control */
 }
 
 /* The meaning of an error for TCP: RFC 1122 s4.2.3.9, RFC 5461 s2.2. */
@@ -139,11 +143,13 @@ icmp_kind(uint8_t type, uint8_t code)
 
 /* Reports an error about a TCP segment to TCP. */
 static bool
-icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len)
+icmp_error(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len)
 {
+	struct weft_netif *nif = v->nif;
 	const uint8_t *icmp = rte_pktmbuf_mtod_offset(m, const uint8_t *, l4_off);
 	uint8_t buf[NETIF_IPV4_MAX + ICMP_QUOTE];
 	const uint8_t *q;
+	const struct netif_net *net;
 	struct rte_ipv4_hdr ip;
 	struct weft_icmp_error e;
 	uint32_t have = l4_len - ICMP_LEN, ihl;
@@ -158,14 +164,15 @@ icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, ui
 	ihl = (ip.version_ihl & 0xf) * 4u;
 	if (ip.version_ihl >> 4 != 4 || ihl < NETIF_IPV4_LEN || have < ihl + ICMP_QUOTE)
 		return false;
-	if (ip.src_addr != nif->addr4)
-		return false; /* we never sent it */
+	net = netif_net4_find(nif, ip.src_addr);
+	if (net == NULL || net->vlan != v)
+		return false; /* we never sent it, or not on this VLAN */
 	if (ip.next_proto_id != IPPROTO_TCP ||
 	    (ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK)) != 0)
 		return true; /* not about TCP */
 	e = (struct weft_icmp_error){
 	        .kind = icmp_kind(icmp[0], icmp[1]),
-	        .src = nif->attr.addr,
+	        .src = net->ip,
 	        .dst = weft_ip_from_v4(ip.dst_addr),
 	        .src_port = weft_get_be16(q + ihl),
 	        .dst_port = weft_get_be16(q + ihl + 2),
@@ -180,9 +187,10 @@ icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, ui
 }
 
 void
-netif_icmp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
+netif_icmp_rx(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
               uint32_t l4_len)
 {
+	struct weft_netif *nif = v->nif;
 	const struct rte_icmp_hdr *icmp;
 	bool ok = true;
 
@@ -194,12 +202,12 @@ netif_icmp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
 	icmp = rte_pktmbuf_mtod_offset(m, const struct rte_icmp_hdr *, l4_off);
 	switch (icmp->icmp_type) {
 	case ICMP_ECHO:
-		ok = icmp->icmp_code == 0 && icmp_echo(nif, m, l3_off, l4_off, l4_len);
+		ok = icmp->icmp_code == 0 && icmp_echo(v, m, l3_off, l4_off, l4_len);
 		break;
 	case ICMP_UNREACHABLE:
 	case ICMP_TIME_EXCEEDED:
 	case ICMP_PARAM:
-		ok = icmp_error(nif, m, l4_off, l4_len);
+		ok = icmp_error(v, m, l4_off, l4_len);
 		break;
 	default: /* RFC 1122 s3.2.2: silently discarded; source quench, too (RFC 6633 s3) */
 		break;

@@ -9,18 +9,19 @@
 
 #include "weft_base.h"
 
+struct netif_vlan;
 struct rte_ether_addr;
 struct rte_mbuf;
 struct weft_netif;
 
 /* ---- netif_icmp.c: ICMP (RFC 792) ---- */
 
-/** Handles an ICMP message. m stays the caller's. */
-void netif_icmp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
-                   uint32_t l4_off, uint32_t l4_len);
+/** Handles an ICMP message that came on this VLAN. m stays the caller's. */
+void netif_icmp_rx(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
+                   uint32_t l4_len);
 /** Tells the sender of the packet at l3_off that it is unreachable here; rate-limited. m stays the
  * caller's. */
-void netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
+void netif_icmp_unreachable(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off,
                             uint8_t code);
 #define NETIF_ICMP_PROTO 2 /* RFC 792: codes of destination unreachable */
 #define NETIF_ICMP_PORT  3
@@ -34,13 +35,13 @@ bool netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to);
 struct netif_icmp6 {
 	const struct rte_mbuf *m;
 	uint32_t l3_off, off, len; /**< offset of the packet; offset and length of the message */
-	struct weft_ip src, dst;
+	struct weft_ip src, dst;   /**< link-local ones with their zone */
 	uint8_t hop_limit;
 	bool alert; /**< with a router alert option (RFC 2711) */
 };
 
 /** Handles an ICMPv6 message. p->m stays the caller's. */
-void netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p);
+void netif_icmp6_rx(struct netif_vlan *v, const struct netif_icmp6 *p);
 
 /* ---- netif_icmp6_tx.c ---- */
 
@@ -48,11 +49,11 @@ void netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p);
 
 /** Sends the ICMPv6 message in m and writes its checksum. mac NULL: dst is a group. Consumes m.
  * False: dropped. */
-bool netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
+bool netif_icmp6_send(struct netif_vlan *v, struct rte_mbuf *m, const struct weft_ip *src,
                       const struct weft_ip *dst, uint8_t hop_limit,
                       const struct rte_ether_addr *mac);
 /** Reports an error to the sender of the packet at l3_off; rate-limited (RFC 4443 s2.4). */
-void netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
+void netif_icmp6_error(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off,
                        uint8_t type, uint8_t code, uint32_t param);
 #define NETIF_ICMP6_UNREACHABLE 1 /* RFC 4443 s2.1 */
 #define NETIF_ICMP6_PARAM       4

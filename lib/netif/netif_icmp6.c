@@ -7,6 +7,7 @@
 #include "netif_frame.h"
 #include "netif_icmp.h"
 #include "netif_nd.h"
+#include "netif_net.h"
 #include "netif_txq.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_icmp.h"
@@ -24,12 +25,16 @@
 #define ICMP6_MSG_MAX       1280 /* the part that is examined; ND and MLD need much less */
 
 static bool
-icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
+icmp6_echo(struct netif_vlan *v, const struct netif_icmp6 *p)
 {
+	struct weft_netif *nif = v->nif;
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(p->m, const struct rte_ether_hdr *);
 	/* s4.2: a request to a group is answered from a suitable address of ours */
-	const struct weft_ip *from =
-	        netif_ip6_is_multicast(&p->dst) ? weft_netif_src(nif, &p->src) : &p->dst;
+	const struct netif_net *own =
+	        netif_ip6_is_multicast(&p->dst) ? netif_net_src6(v, &p->src) : NULL;
+	const struct weft_ip *from = own != NULL                       ? &own->ip
+	                             : netif_ip6_is_multicast(&p->dst) ? NULL
+	                                                               : &p->dst;
 	struct rte_mbuf *r;
 
 	if (p->len + NETIF_IPV6_LEN > weft_netif_tx_most(nif) || from == NULL)
@@ -41,7 +46,7 @@ icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
 	}
 	*rte_pktmbuf_mtod(r, uint8_t *) = ICMP6_ECHO_REPLY;
 	nif->stats.icmp_tx++;
-	netif_icmp6_send(nif, r, from, &p->src, NETIF_TTL, &eth->src_addr);
+	netif_icmp6_send(v, r, from, &p->src, NETIF_TTL, &eth->src_addr);
 	return true;
 }
 
@@ -65,8 +70,9 @@ icmp6_is_error(uint8_t type)
 
 /* Reports an error about a TCP segment to TCP. We send no extension headers. */
 static bool
-icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg)
+icmp6_about_us(struct netif_vlan *v, const struct netif_icmp6 *p, const uint8_t *msg)
 {
+	struct weft_netif *nif = v->nif;
 	const uint8_t *q = msg + NETIF_ICMP6_LEN;
 	struct weft_icmp_error e = {.kind = icmp6_kind(msg[0], msg[1])};
 	uint32_t mtu;
@@ -75,8 +81,9 @@ icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_
 		return false;
 	memcpy(e.src.b, q + 8, sizeof(e.src.b));
 	memcpy(e.dst.b, q + 24, sizeof(e.dst.b));
-	if (netif_addr6_find(nif, &e.src) == NULL)
-		return false; /* we never sent it */
+	if (!netif_zone_in(v, &e.src) || !netif_zone_in(v, &e.dst) ||
+	    netif_net6_on(v, &e.src) == NULL)
+		return false; /* we never sent it, or not on this VLAN */
 	if (q[6] != IPPROTO_TCP)
 		return true; /* not about TCP */
 	if (e.kind == WEFT_ICMP_TOO_BIG) {
@@ -98,15 +105,17 @@ icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_
 }
 
 void
-netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p)
+netif_icmp6_rx(struct netif_vlan *v, const struct netif_icmp6 *p)
 {
+	struct weft_netif *nif = v->nif;
+	const struct weft_ip src = weft_ip_bare(&p->src), dst = weft_ip_bare(&p->dst);
 	uint8_t buf[ICMP6_MSG_MAX];
 	const uint8_t *msg;
 	bool ok = true;
 
 	nif->stats.icmp_rx++;
 	if (p->len < NETIF_ICMP6_LEN ||
-	    netif_fold((uint64_t)netif_sum_pseudo6(&p->src, &p->dst, IPPROTO_ICMPV6, p->len) +
+	    netif_fold((uint64_t)netif_sum_pseudo6(&src, &dst, IPPROTO_ICMPV6, p->len) +
 	               netif_sum_mbuf(p->m, p->off, p->len)) != 0xffff) {
 		nif->stats.icmp_bad++;
 		return;
@@ -115,15 +124,15 @@ netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p)
 	if (msg == NULL)
 		return;
 	if (msg[0] >= ICMP6_ND_FIRST && msg[0] <= ICMP6_ND_LAST) {
-		netif_nd_rx(nif, p, msg);
+		netif_nd_rx(v, p, msg);
 	} else if (netif_ip_is_none(&p->src) || weft_netif_is_local(nif, &p->src)) {
 		nif->stats.rx_not_ours++; /* no source to answer */
 	} else if (msg[0] == ICMP6_ECHO) {
-		ok = msg[1] == 0 && icmp6_echo(nif, p);
+		ok = msg[1] == 0 && icmp6_echo(v, p);
 	} else if (msg[0] == ICMP6_MLD_QUERY) {
-		netif_mld_query(nif, p, msg);
+		netif_mld_query(v, p, msg);
 	} else if (icmp6_is_error(msg[0])) {
-		ok = icmp6_about_us(nif, p, msg);
+		ok = icmp6_about_us(v, p, msg);
 	} /* s2.4 (b): unknown messages are silently discarded */
 	if (!ok)
 		nif->stats.icmp_bad++;

@@ -8,7 +8,7 @@
 #include "netif_hdr.h"
 #include "netif_icmp.h"
 #include "netif_ip.h"
-#include "netif_priv.h"
+#include "netif_net.h"
 #include "weft_netif_mbuf.h"
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
@@ -138,10 +138,12 @@ netif_ip_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t sent, uint32_t
 }
 
 struct rte_mbuf *
-netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
+netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 {
+	struct weft_netif *nif = v->nif;
 	uint64_t *bad = &nif->stats.rx_bad_ip;
 	const struct rte_ipv4_hdr *ip;
+	const struct netif_net *net;
 	struct weft_ip from;
 	enum cksum_verdict verdict;
 	uint32_t ihl, total, l4_len, src, dst;
@@ -183,19 +185,21 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 	bad = &nif->stats.rx_not_ours;
 	src = ip->src_addr;
 	dst = ip->dst_addr;
-	if (unlikely(dst != nif->addr4 || src == nif->addr4 || !netif_ip_is_host(src) ||
-	             (((src ^ dst) & nif->mask4) == 0 &&
-	              netif_ip_is_subnet_special(src, nif->mask4))))
+	net = netif_net4_find(nif, dst);
+	if (unlikely(net == NULL || net->vlan != v || netif_net4_find(nif, src) != NULL ||
+	             !netif_ip_is_host(src) ||
+	             (((src ^ dst) & net->mask4) == 0 &&
+	              netif_ip_is_subnet_special(src, net->mask4))))
 		goto drop;
 
 	if (unlikely(ip->next_proto_id != IPPROTO_TCP)) {
 		if (ip->next_proto_id == IPPROTO_ICMP) {
-			netif_icmp_rx(nif, m, l3_off, l3_off + ihl, l4_len);
+			netif_icmp_rx(v, m, l3_off, l3_off + ihl, l4_len);
 			rte_pktmbuf_free(m);
 			return NULL;
 		}
 		/* RFC 1122 s3.2.2.1, s4.1.3.1 */
-		netif_icmp_unreachable(nif, m, l3_off,
+		netif_icmp_unreachable(v, m, l3_off,
 		                       ip->next_proto_id == IPPROTO_UDP ? NETIF_ICMP_PORT
 		                                                        : NETIF_ICMP_PROTO);
 		bad = &nif->stats.rx_bad_proto;
@@ -204,7 +208,7 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 	from = weft_ip_from_v4(src);
 	return netif_take_tcp(nif, m, l3_off + ihl, l4_len,
 	                      netif_sum_pseudo(src, dst, IPPROTO_TCP, (uint16_t)l4_len), &from,
-	                      &nif->attr.addr, ip->type_of_service & IP_ECN_MASK);
+	                      &net->ip, ip->type_of_service & IP_ECN_MASK);
 drop:
 	(*bad)++;
 	rte_pktmbuf_free(m);

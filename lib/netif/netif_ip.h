@@ -9,15 +9,16 @@
 
 #include <rte_byteorder.h>
 
+struct netif_vlan;
 struct rte_mbuf;
 struct weft_ip;
 struct weft_netif;
 
 /* ---- netif_ip.c: IPv4, and what both families share ---- */
 
-/** Handles an IPv4 packet at l3_off whose Ethernet header is checked. Consumes m. Returns a valid
- * TCP segment, cut to size and with its private area filled; else NULL. */
-struct rte_mbuf *netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off);
+/** Handles an IPv4 packet of the VLAN at l3_off whose Ethernet header is checked. Consumes m.
+ * Returns a valid TCP segment, cut to size and with its private area filled; else NULL. */
+struct rte_mbuf *netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off);
 /** Drops, counts and names a packet of `sent` octets of which only `came` have arrived. Owns m. */
 void netif_ip_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t sent, uint32_t came);
 /** Validates a TCP segment of l4_len octets at l4_off whose IP header is checked. `pseudo` is the
@@ -29,7 +30,7 @@ struct rte_mbuf *netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint
 /* ---- netif_ip6.c ---- */
 
 /** Like netif_ip4_rx(). group: the frame was sent to a multicast address. */
-struct rte_mbuf *netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off,
+struct rte_mbuf *netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off,
                               bool group);
 
 /* ---- netif_id.c ---- */

@@ -7,8 +7,7 @@
 #include "netif_ext.h"
 #include "netif_icmp.h"
 #include "netif_ip.h"
-#include "netif_priv.h"
-#include "weft_netif_addr.h"
+#include "netif_net.h"
 
 #define IP6_OPT_PAD1   0
 #define IP6_OPT_PADN   1
@@ -98,9 +97,11 @@ ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool
 
 /* Handles all packets but plain TCP. Consumes m. */
 static struct rte_mbuf *
-ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const struct weft_ip *src,
+ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struct weft_ip *src,
           const struct weft_ip *dst, bool nobody, bool group)
 {
+	const struct weft_ip from = weft_ip_bare(src), to = weft_ip_bare(dst);
+	struct weft_netif *nif = v->nif;
 	const struct rte_ipv6_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, l3_off);
 	bool multicast = netif_ip6_is_multicast(dst);
@@ -112,7 +113,7 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 
 	if (!ip6_walk(nif, m, l3_off, multicast, &w)) {
 		if (w.tell && !nobody)
-			netif_icmp6_error(nif, m, l3_off, NETIF_ICMP6_PARAM, w.code, w.param);
+			netif_icmp6_error(v, m, l3_off, NETIF_ICMP6_PARAM, w.code, w.param);
 		bad = w.bad;
 		goto drop;
 	}
@@ -127,7 +128,7 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 		                        .hop_limit = ip->hop_limits,
 		                        .alert = w.alert};
 
-		netif_icmp6_rx(nif, &p);
+		netif_icmp6_rx(v, &p);
 		rte_pktmbuf_free(m);
 		return NULL;
 	}
@@ -136,13 +137,13 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 		goto drop;
 	if (w.ext.next == IPPROTO_TCP)
 		return netif_take_tcp(nif, m, l3_off + w.ext.off, w.ext.left,
-		                      netif_sum_pseudo6(src, dst, IPPROTO_TCP, w.ext.left), src,
+		                      netif_sum_pseudo6(&from, &to, IPPROTO_TCP, w.ext.left), src,
 		                      dst, (uint8_t)(rte_be_to_cpu_32(ip->vtc_flow) >> 20 & 3));
 	bad = &nif->stats.rx_bad_proto;
 	if (w.ext.next == IPPROTO_UDP)
-		netif_icmp6_error(nif, m, l3_off, NETIF_ICMP6_UNREACHABLE, NETIF_ICMP6_PORT, 0);
+		netif_icmp6_error(v, m, l3_off, NETIF_ICMP6_UNREACHABLE, NETIF_ICMP6_PORT, 0);
 	else if (w.ext.next != IP6_NONE)
-		netif_icmp6_error(nif, m, l3_off, NETIF_ICMP6_PARAM, NETIF_ICMP6_NEXT_HDR,
+		netif_icmp6_error(v, m, l3_off, NETIF_ICMP6_PARAM, NETIF_ICMP6_NEXT_HDR,
 		                  w.ext.next_at);
 drop:
 	(*bad)++;
@@ -151,12 +152,14 @@ drop:
 }
 
 struct rte_mbuf *
-netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool group)
+netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, bool group)
 {
+	struct weft_netif *nif = v->nif;
 	uint64_t *bad = &nif->stats.rx_bad_ip;
 	const struct rte_ipv6_hdr *ip;
+	const struct netif_net *own;
 	struct weft_ip src, dst;
-	uint32_t vtc_flow, len;
+	uint32_t vtc_flow, len, pseudo;
 	bool multicast, nobody;
 
 	if (unlikely(m->data_len < l3_off + NETIF_IPV6_LEN))
@@ -175,18 +178,25 @@ netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool g
 	bad = &nif->stats.rx_not_ours;
 	memcpy(src.b, ip->src_addr, sizeof(src.b));
 	memcpy(dst.b, ip->dst_addr, sizeof(dst.b));
+	/* Before the zones are set, which are not in the packet. */
+	pseudo = ip->proto == IPPROTO_TCP ? netif_sum_pseudo6(&src, &dst, IPPROTO_TCP, len) : 0;
+	if (unlikely(!netif_zone_in(v, &src) || !netif_zone_in(v, &dst)))
+		goto drop;
 	multicast = netif_ip6_is_multicast(&dst);
-	if (unlikely(multicast ? !netif_addr6_joined(nif, &dst)
-	                       : group || netif_addr6_find(nif, &dst) == NULL))
+	if (unlikely(multicast ? !netif_net_joined(v, &dst)
+	                       : group || netif_net6_on(v, &dst) == NULL))
 		goto drop;
 	/* An unspecified source, or one of our addresses: only Neighbor Discovery accepts it. */
-	nobody = netif_ip_is_none(&src) || weft_netif_is_local(nif, &src);
+	own = netif_net_usable_find(nif, &src);
+	nobody = netif_ip_is_none(&src) || own != NULL;
+	/* A router would have to return it from another VLAN. */
+	if (unlikely(own != NULL && own->vlan != v))
+		goto drop;
 	if (unlikely(!nobody && !netif_ip6_is_host(&src)))
 		goto drop;
 	if (unlikely(ip->proto != IPPROTO_TCP || multicast || nobody))
-		return ip6_other(nif, m, l3_off, &src, &dst, nobody, group);
-	return netif_take_tcp(nif, m, l3_off + NETIF_IPV6_LEN, len,
-	                      netif_sum_pseudo6(&src, &dst, IPPROTO_TCP, len), &src, &dst,
+		return ip6_other(v, m, l3_off, &src, &dst, nobody, group);
+	return netif_take_tcp(nif, m, l3_off + NETIF_IPV6_LEN, len, pseudo, &src, &dst,
 	                      (uint8_t)(vtc_flow >> 20 & 3));
 drop:
 	(*bad)++;

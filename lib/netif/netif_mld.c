@@ -9,6 +9,7 @@
 #include "netif_frame.h"
 #include "netif_icmp.h"
 #include "netif_nd.h"
+#include "netif_net.h"
 #include "netif_txq.h"
 #include "weft_timer.h"
 
@@ -23,31 +24,37 @@
 #define MLD_DELAY_MANTISSA 0x1000
 #define ROUTER_ALERT_LEN   8
 
-/* The content of a report: which groups. Returns how many. */
+/* The content of a report: which groups, that of the link-local address first. Returns how many. */
 static unsigned int
-mld_groups(const struct weft_netif *nif, struct weft_ip g[NETIF_ADDR6S])
+mld_groups(const struct netif_vlan *v, struct weft_ip g[NETIF_NETS_ALL])
 {
+	const struct weft_netif *nif = v->nif;
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++) {
-		if (nif->addr6[i].state == ADDR6_NONE)
+	for (unsigned int i = 0; i < nif->nnets; i++) {
+		const struct netif_net *a = &nif->net[(nif->nnets_conf + i) % nif->nnets];
+		unsigned int k = 0;
+
+		if (a->vlan != v || a->v4)
 			continue;
-		g[n] = netif_ip6_solicited(&nif->addr6[i].ip);
-		n += n == 0 || !weft_ip_eq(&g[0], &g[n]);
+		g[n] = netif_ip6_solicited(&a->ip);
+		while (!weft_ip_eq(&g[k], &g[n]))
+			k++;
+		n += k == n; /* else two addresses have the same group */
 	}
 	return n;
 }
 
 static void
-mld_send(struct weft_netif *nif, uint8_t record)
+mld_send(struct netif_vlan *v, uint8_t record)
 {
+	struct weft_netif *nif = v->nif;
 	/* Next header ICMPv6, one unit; router alert for MLD (RFC 2711 s2.1); PadN. */
 	static const uint8_t alert[ROUTER_ALERT_LEN] = {IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0};
 	static const struct weft_ip routers = {.b = {0xff, 0x02, [15] = 0x16}};
 	static const struct rte_ether_addr mac = {{0x33, 0x33, 0, 0, 0, 0x16}};
-	const struct netif_addr6 *ll = &nif->addr6[NETIF_LINK_LOCAL];
-	struct weft_ip src = {0}, g[NETIF_ADDR6S];
-	unsigned int n = mld_groups(nif, g);
+	struct weft_ip src = {0}, g[NETIF_NETS_ALL];
+	unsigned int n = mld_groups(v, g);
 	struct rte_mbuf *m = netif_ctrl_alloc(nif, (uint16_t)(8 + n * MLD_RECORD));
 	uint8_t *p;
 	uint16_t sum;
@@ -57,8 +64,8 @@ mld_send(struct weft_netif *nif, uint8_t record)
 		return;
 	}
 	/* RFC 3590 s4: the unspecified source until our address has passed detection */
-	if (ll->state == ADDR6_PREFERRED)
-		src = ll->ip;
+	if (netif_net_state(v->local) == NET_PREFERRED)
+		src = weft_ip_bare(&v->local->ip);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	p[0] = MLD_REPORT;
 	weft_put_be16(p + 6, (uint16_t)n);
@@ -72,7 +79,7 @@ mld_send(struct weft_netif *nif, uint8_t record)
 	memcpy(p + 2, &sum, sizeof(sum));
 	memcpy(rte_pktmbuf_prepend(m, sizeof(alert)), alert, sizeof(alert));
 	netif_push_ip6(m, &src, &routers, 0, 1, 0); /* next header hop-by-hop, hop limit 1 */
-	netif_push_ether(nif, m, RTE_BE16(RTE_ETHER_TYPE_IPV6), &mac);
+	netif_push_ether(nif, v->id, m, RTE_BE16(RTE_ETHER_TYPE_IPV6), &mac);
 	nif->stats.mld_tx++;
 	netif_enqueue(nif, m, true);
 }
@@ -80,29 +87,30 @@ mld_send(struct weft_netif *nif, uint8_t record)
 static void
 mld_timer(struct weft_timer *t, uint64_t now_ns)
 {
-	struct weft_netif *nif = container_of(t, struct weft_netif, mld_timer);
+	struct netif_vlan *v = container_of(t, struct netif_vlan, mld_timer);
 
-	nif->now_ns = RTE_MAX(nif->now_ns, now_ns);
-	mld_send(nif, nif->mld_query ? MLD_IS_EXCLUDE : MLD_TO_EXCLUDE);
-	nif->mld_query = false;
+	v->nif->now_ns = RTE_MAX(v->nif->now_ns, now_ns);
+	mld_send(v, v->mld_query ? MLD_IS_EXCLUDE : MLD_TO_EXCLUDE);
+	v->mld_query = false;
 }
 
 void
-netif_mld_init(struct weft_netif *nif)
+netif_mld_init(struct netif_vlan *v)
 {
-	weft_timer_init(&nif->mld_timer, mld_timer);
+	weft_timer_init(&v->mld_timer, mld_timer);
 }
 
 void
-netif_mld_report(struct weft_netif *nif)
+netif_mld_report(struct netif_vlan *v)
 {
-	mld_send(nif, MLD_TO_EXCLUDE);
-	weft_timer_arm(&nif->sched->wheel, &nif->mld_timer, netif_now(nif) + MLD_REPEAT_NS);
+	mld_send(v, MLD_TO_EXCLUDE);
+	weft_timer_arm(&v->nif->sched->wheel, &v->mld_timer, netif_now(v->nif) + MLD_REPEAT_NS);
 }
 
 void
-netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg)
+netif_mld_query(struct netif_vlan *v, const struct netif_icmp6 *p, const uint8_t *msg)
 {
+	struct weft_netif *nif = v->nif;
 	uint32_t delay_ms = weft_get_be16(msg + MLD_DELAY_OFF);
 	uint64_t due_ns;
 	struct weft_ip group;
@@ -110,13 +118,13 @@ netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8
 	/* s5.1.14, s6.2: valid from the link, with a router alert, about all groups or one of
 	 * ours */
 	if (p->len < MLD_QUERY_V1_LEN || p->hop_limit != 1 || !p->alert ||
-	    !netif_ip6_is_link_local(&p->src)) {
+	    !weft_ip_is_link_local(&p->src)) {
 		nif->stats.nd_bad++;
 		return;
 	}
 	nif->stats.mld_rx++;
 	memcpy(group.b, msg + MLD_GROUP_OFF, sizeof(group.b));
-	if (!netif_answers(nif) || (!netif_ip_is_none(&group) && !netif_addr6_joined(nif, &group)))
+	if (!netif_answers(nif) || (!netif_ip_is_none(&group) && !netif_net_joined(v, &group)))
 		return;
 	if (p->len > MLD_QUERY_V1_LEN && delay_ms >= 0x8000) /* s5.1.3: a floating-point value */
 		delay_ms = ((delay_ms & 0xfff) | MLD_DELAY_MANTISSA) << ((delay_ms >> 12 & 7) + 3);
@@ -124,7 +132,7 @@ netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8
 	if (nif->sched->rand.fill != NULL)
 		delay_ms = delay_ms == 0 ? 0 : weft_rand_u32(&nif->sched->rand) % delay_ms;
 	due_ns = netif_now(nif) + delay_ms * WEFT_NS_PER_MS;
-	nif->mld_query = true;
-	if (!nif->mld_timer.armed || nif->mld_timer.deadline_ns > due_ns)
-		weft_timer_arm(&nif->sched->wheel, &nif->mld_timer, due_ns);
+	v->mld_query = true;
+	if (!v->mld_timer.armed || v->mld_timer.deadline_ns > due_ns)
+		weft_timer_arm(&nif->sched->wheel, &v->mld_timer, due_ns);
 }

@@ -8,9 +8,9 @@
 #include <rte_malloc.h>
 
 #include "netif_neigh.h"
+#include "netif_net.h"
 #include "netif_park.h"
 #include "netif_txq.h"
-#include "weft_netif_addr.h"
 #include "weft_siphash.h"
 
 #define NEIGH_RETRY_NS (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
@@ -35,12 +35,12 @@ neigh_bucket(struct weft_netif *nif, const struct weft_ip *addr)
 }
 
 struct weft_neigh *
-netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr)
+netif_neigh_find(const struct netif_vlan *v, const struct weft_ip *addr)
 {
 	struct weft_neigh *n;
 
-	LIST_FOREACH (n, neigh_bucket(nif, addr), chain)
-		if (weft_ip_eq(&n->addr, addr))
+	LIST_FOREACH (n, neigh_bucket(v->nif, addr), chain)
+		if (weft_ip_eq(&n->addr, addr) && n->vlan == v)
 			return n;
 	return NULL;
 }
@@ -104,9 +104,10 @@ neigh_victim(const struct weft_netif *nif)
 }
 
 struct weft_neigh *
-netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
+netif_neigh_make(struct netif_vlan *v, const struct weft_ip *addr)
 {
-	struct weft_neigh *n = netif_neigh_find(nif, addr);
+	struct weft_neigh *n = netif_neigh_find(v, addr);
+	struct weft_netif *nif = v->nif;
 
 	if (n != NULL)
 		return n;
@@ -123,6 +124,8 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 	}
 	neigh_not_idle(n);
 	n->addr = *addr;
+	n->vlan = v;
+	n->vlan_id = v->id;
 	n->state = NEIGH_NONE;
 	n->tries = 0;
 	n->asked_ns = 0;
@@ -178,7 +181,7 @@ neigh_ask(struct weft_neigh *n)
 		return;
 	}
 	weft_timer_arm(&nif->sched->wheel, &n->timer, now_ns + NEIGH_RETRY_NS);
-	sent = (weft_ip_is_v4(&n->addr) ? nif->ask4 : nif->ask6)(nif, &n->addr, mac);
+	sent = (weft_ip_is_v4(&n->addr) ? nif->ask4 : nif->ask6)(n->vlan, &n->addr, mac);
 	n->tries += sent;
 	if (!sent && mac == NULL)
 		/* no mbufs: the frames that wait here must not be the reason */
@@ -295,24 +298,25 @@ netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 }
 
 int
-weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out)
+weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *src,
+                         const struct weft_ip *dst, struct weft_neigh **out)
 {
+	struct netif_route r;
 
-	if (!weft_netif_reaches(nif, dst, true)) {
+	if (!netif_route(nif, src, dst, &r)) {
 		nif->stats.tx_no_route++;
 		return -EHOSTUNREACH;
 	}
-	*out = netif_neigh_make(nif, weft_netif_reaches(nif, dst, false) ? dst
-	                             : weft_ip_is_v4(dst)                ? &nif->attr.gateway
-	                                                                 : &nif->attr.gateway6);
+	*out = netif_neigh_make(r.vlan, r.hop);
 	return *out == NULL ? -ENOBUFS : 0;
 }
 
 int
-weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out)
+weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
+                     struct weft_neigh **out)
 {
 	struct weft_neigh *n;
-	int rc = weft_netif_neigh_passing(nif, dst, &n);
+	int rc = weft_netif_neigh_passing(nif, src, dst, &n);
 
 	if (rc != 0)
 		return rc;
@@ -346,13 +350,15 @@ weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n)
 /* ---- Creation and end ---- */
 
 static void
-neigh_pin(struct weft_netif *nif, const struct weft_ip *gateway)
+neigh_pin(const struct netif_net *net)
 {
 	struct weft_neigh *n;
 
-	if (netif_ip_is_none(gateway))
+	if (netif_ip_is_none(&net->gateway))
 		return;
-	n = netif_neigh_make(nif, gateway);
+	n = netif_neigh_make(net->vlan, &net->gateway);
+	if (n->pinned)
+		return; /* another network has the same gateway */
 	neigh_not_idle(n);
 	n->pinned = true;
 }
@@ -375,8 +381,9 @@ netif_neigh_init(struct weft_netif *nif, netif_ask_fn ask4, netif_ask_fn ask6)
 	nif->ask6 = ask6;
 	if (a->max_neighs == 0)
 		a->max_neighs = NETIF_NEIGHS;
-	nif->nneighs =
-	        a->max_neighs + !netif_ip_is_none(&a->gateway) + !netif_ip_is_none(&a->gateway6);
+	nif->nneighs = a->max_neighs;
+	for (unsigned int i = 0; i < nif->nnets_conf; i++)
+		nif->nneighs += !netif_ip_is_none(&nif->net[i].gateway);
 	nbuckets = rte_align32pow2(RTE_MAX(nif->nneighs, 256u));
 	nif->bucket_bits = rte_bsf32(nbuckets);
 	nif->bucket = rte_zmalloc("weft_neigh", nbuckets * sizeof(nif->bucket[0]), 0);
@@ -400,8 +407,8 @@ netif_neigh_init(struct weft_netif *nif, netif_ask_fn ask4, netif_ask_fn ask6)
 		neigh_idle(n);
 	}
 	netif_park_init(nif);
-	neigh_pin(nif, &a->gateway);
-	neigh_pin(nif, &a->gateway6);
+	for (unsigned int i = 0; i < nif->nnets_conf; i++)
+		neigh_pin(&nif->net[i]);
 	return true;
 }
 

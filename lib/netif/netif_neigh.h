@@ -10,6 +10,7 @@
 #include "weft_netif_neigh.h"
 #include "weft_timer.h"
 
+struct netif_vlan;
 struct rte_mbuf;
 struct weft_netif;
 
@@ -30,8 +31,10 @@ struct weft_neigh {
 	struct weft_neigh_progress progress; /**< first (weft_netif_neigh_confirm()) */
 	struct weft_timer timer;             /**< next request, or the end of the attempts */
 	struct weft_netif *nif;
+	struct netif_vlan *vlan; /**< the key is VLAN and address */
 	struct weft_ip addr;
 	struct rte_ether_addr mac; /**< valid in REACHABLE and PROBE */
+	uint16_t vlan_id;          /**< that of `vlan`, beside what a sent packet needs */
 	uint8_t state;             /**< enum neigh_state */
 	uint8_t tries;             /**< requests sent in this state */
 	bool hashed;
@@ -47,19 +50,20 @@ struct weft_neigh {
 };
 
 /**
- * A way to ask for the address of neighbour `addr`: by unicast to `mac`, or to all that may know it
- * when NULL. False: no mbuf to send it. The answer, if one comes, calls netif_neigh_confirm().
+ * A way to ask on a VLAN for the address of neighbour `addr`: by unicast to `mac`, or to all that
+ * may know it when NULL. False: no mbuf to send it. The answer, if one comes, calls
+ * netif_neigh_confirm().
  */
-typedef bool (*netif_ask_fn)(struct weft_netif *nif, const struct weft_ip *addr,
+typedef bool (*netif_ask_fn)(struct netif_vlan *v, const struct weft_ip *addr,
                              const struct rte_ether_addr *mac);
 
 /** ask4, ask6: how to ask for neighbours of each family. false: no memory. */
 bool netif_neigh_init(struct weft_netif *nif, netif_ask_fn ask4, netif_ask_fn ask6);
 void netif_neigh_fini(struct weft_netif *nif);
-/** The entry of addr; NULL: there is none. */
-struct weft_neigh *netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr);
+/** The entry of addr on this VLAN; NULL: there is none. */
+struct weft_neigh *netif_neigh_find(const struct netif_vlan *v, const struct weft_ip *addr);
 /** The same, made if needed from an entry that no connection holds. NULL: all are held; counted. */
-struct weft_neigh *netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr);
+struct weft_neigh *netif_neigh_make(struct netif_vlan *v, const struct weft_ip *addr);
 /** The neighbour's address is known (again): sends the waiting frames. proven: it answered our
  * request. Otherwise it only claimed the address, and is asked before long use (RFC 4861's
  * STALE). */

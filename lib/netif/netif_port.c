@@ -354,7 +354,7 @@ port_cuts_whole(const struct weft_netif_port *p)
  * that DPDK's contract for them demands (virtio ports do not compute the checksum of IPv4 headers).
  */
 static void
-port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint16_t vlan_id)
+port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlans)
 {
 	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -365,7 +365,7 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, ui
 		rx &= ~cksum_rx;
 		tx &= ~cksum_tx;
 	}
-	if (vlan_id != 0) {
+	if (vlans) {
 		/* A port may drop tags that it was not told of, also without being asked to filter
 		 * (virtio). So the filter is used where there is one: port_vlan() sets it. */
 		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
@@ -664,20 +664,32 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	return port_configure(p, info, attr->mbufs, args);
 }
 
-/** Let the port's filter pass our VLAN. */
-static int
-port_vlan(const struct weft_netif_port *p, uint16_t vlan_id)
+static bool
+port_tagged(const struct weft_netif_port_attr *attr)
 {
-	int ret;
+	for (unsigned int i = 0; i < attr->nvlans; i++)
+		if (attr->vlans[i] != 0)
+			return true;
+	return false;
+}
 
-	if (vlan_id == 0 || !(p->rx_offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER))
+/** Let the port's filter pass our VLANs. Untagged frames pass every filter. So do priority tags
+ * (VLAN 0), or only if the filter has VLAN 0; a port that refuses to enter it passes them. */
+static int
+port_vlan(const struct weft_netif_port *p, const struct weft_netif_port_attr *attr)
+{
+	if (!(p->rx_offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER))
 		return 0;
-	ret = rte_eth_dev_vlan_filter(p->port_id, vlan_id, 1);
-	if (ret == 0)
-		return 0;
-	WEFT_LOG(netif, ERR, "%s does not let VLAN %u through its filter: %s", p->devname, vlan_id,
-	         strerror(-ret));
-	return -ENODEV;
+	for (unsigned int i = 0; i < attr->nvlans; i++) {
+		int ret = rte_eth_dev_vlan_filter(p->port_id, attr->vlans[i], 1);
+
+		if (ret == 0 || attr->vlans[i] == 0)
+			continue;
+		WEFT_LOG(netif, ERR, "%s does not let VLAN %u through its filter: %s", p->devname,
+		         attr->vlans[i], strerror(-ret));
+		return -ENODEV;
+	}
+	return 0;
 }
 
 /*
@@ -736,7 +748,7 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	int ret;
 
 	if (attr->dev == NULL || attr->queues == 0 || attr->queues > WEFT_GROUP_MEMBERS ||
-	    attr->mbufs < 2)
+	    attr->mbufs < 2 || attr->nvlans > WEFT_NETIF_NETS)
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
@@ -767,13 +779,13 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
-	port_offloads(&p, &info, attr->vlan_id);
+	port_offloads(&p, &info, port_tagged(attr));
 	netif_rss_plan(&p, attr->queues, &info);
 	ret = port_pool(attr, &p, &info, args != NULL ? args + 1 : "");
 	if (ret == 0)
 		ret = port_start(&p, attr, &info);
 	if (ret == 0)
-		ret = port_vlan(&p, attr->vlan_id);
+		ret = port_vlan(&p, attr);
 	if (ret == 0 && p.created)
 		ret = port_memif_join(&p, args != NULL ? args + 1 : "");
 	if (ret != 0)

@@ -26,6 +26,10 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_RING      2048
 #define NETIF_RING_CTRL (WEFT_NETIF_TXQ + 64)
 
+/** Our addresses: of each network, and one link-local for each VLAN. */
+#define NETIF_NETS_ALL (2 * WEFT_NETIF_NETS)
+#define NETIF_NET_BITS 6
+
 /** The requester of a neighbour's address. Packets to strangers never use up the requests for
  * neighbours in use. */
 enum { NETIF_ASK_HELD = 1, NETIF_ASK_ANSWERED = 2, NETIF_ASKERS = 4 };
@@ -55,13 +59,10 @@ struct weft_netif {
 	void *ops_arg;
 	struct weft_sched *sched;
 	uint64_t now_ns;      /**< latest time given by a caller */
-	uint32_t addr4;       /**< our address, network order */
-	uint32_t mask4;       /**< of the on-link network, network order */
 	uint64_t ip_ids;      /**< IPv4 packets with an identification so far */
 	uint64_t id_key[2];   /**< of identifications */
 	uint64_t hash_key[2]; /**< of tables whose entries peers choose */
-	bool has4;            /**< there is an IPv4 address */
-	bool vlan_insert;     /**< the port inserts our tag */
+	bool vlan_insert;     /**< the port inserts our tags */
 	bool link_up;         /**< at the last check */
 	uint64_t link_due_ns; /**< next check */
 	bool ethdev;          /**< dev is a queue of an ethdev */
@@ -78,18 +79,15 @@ struct weft_netif {
 	_Atomic uint32_t capturing;
 	struct rte_mbuf *ring[NETIF_RING];
 
-	struct netif_addr6 addr6[NETIF_ADDR6S];
 	uint64_t flow_key[2];        /**< of flow labels (RFC 6437) */
 	struct weft_timer dad_timer; /**< end of Duplicate Address Detection */
-	struct weft_timer mld_timer; /**< next membership report */
-	bool mld_query;              /**< the next report answers a query */
 	/** limit of the errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
 	struct weft_answers icmp_rate;
 
 	/** How the neighbour cache asks for an IPv4 or IPv6 neighbour (netif_ask_fn). */
-	bool (*ask4)(struct weft_netif *nif, const struct weft_ip *addr,
+	bool (*ask4)(struct netif_vlan *v, const struct weft_ip *addr,
 	             const struct rte_ether_addr *mac);
-	bool (*ask6)(struct weft_netif *nif, const struct weft_ip *addr,
+	bool (*ask6)(struct netif_vlan *v, const struct weft_ip *addr,
 	             const struct rte_ether_addr *mac);
 	struct neigh_bucket *bucket; /**< 1 << bucket_bits buckets */
 	unsigned int bucket_bits;
@@ -99,11 +97,17 @@ struct weft_netif {
 	uint32_t nstrangers;
 	uint32_t nneighs;                           /**< entries of `neigh`, gateways included */
 	struct netif_bucket ask_rate[NETIF_ASKERS]; /**< limits of requests, by requester */
-	struct netif_defence defence4;              /**< defence of the IPv4 address */
 	struct weft_neigh *neigh;
 	struct netif_parked *park; /**< NETIF_PARK_OWN for each neighbour and NETIF_PARK_SHARED */
 	uint32_t park_free;        /**< head of the list of free places */
 	uint32_t park_shared;      /**< places taken beyond NETIF_PARK_OWN */
+
+	/* Our networks: first the configured ones, then the link-local ones (netif_net.h). */
+	unsigned int nnets, nnets_conf, nvlans;
+	uint8_t net_of[1 << NETIF_NET_BITS]; /**< first network of a bucket, from 1; 0: none */
+	struct netif_net net[NETIF_NETS_ALL];
+	struct netif_vlan vlan[WEFT_NETIF_NETS];
+	uint8_t vlan_of[RTE_ETHER_MAX_VLAN_ID + 1]; /**< by identifier, from 1; 0: not ours */
 };
 
 /** The latest known time, for up-calls without a clock. */

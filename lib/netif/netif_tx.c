@@ -109,10 +109,18 @@ static inline uint64_t
 tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
        const struct weft_ip *dst, struct weft_netif_tx_how how)
 {
-	uint32_t pseudo = netif_sum_pseudo6(src, dst, IPPROTO_TCP, tx_pseudo_len(m, how));
-	uint64_t flags = tx_cksum(nif, m, pseudo, how);
-	uint32_t ports;
+	struct weft_ip bare[2];
+	uint32_t pseudo, ports;
+	uint64_t flags;
 
+	if (unlikely(weft_ip_is_link_local(src) || weft_ip_is_link_local(dst))) {
+		bare[0] = weft_ip_bare(src);
+		bare[1] = weft_ip_bare(dst);
+		src = &bare[0];
+		dst = &bare[1];
+	}
+	pseudo = netif_sum_pseudo6(src, dst, IPPROTO_TCP, tx_pseudo_len(m, how));
+	flags = tx_cksum(nif, m, pseudo, how);
 	memcpy(&ports, rte_pktmbuf_mtod(m, void *), sizeof(ports));
 	netif_push_ip6(m, src, dst, IPPROTO_TCP, NETIF_TTL,
 	               (uint32_t)how.ecn << 20 | tx_flow_label(nif, src, dst, ports));
@@ -194,8 +202,8 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);
 	/* A retransmitted segment still has the flags of its first transmission. */
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
-	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),
-	                 NULL);
+	netif_push_ether(nif, n->vlan_id, m,
+	                 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6), NULL);
 	m->l3_len = ip_len;
 	m->l4_len = tcp_hdr;
 	m->tso_segsz = how.tso_segsz_bytes;

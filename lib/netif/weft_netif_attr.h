@@ -16,6 +16,20 @@ struct rte_mempool;
 struct weft_netif_group;
 
 #define WEFT_NETIF_NEIGHS_MAX 65536
+/** The most networks of an interface, addr and addr6 of its attributes included. */
+#define WEFT_NETIF_NETS 16
+
+/** One of our addresses and the network that it is in. */
+struct weft_netif_net {
+	struct weft_ip addr; /**< IPv4, or global or unique-local IPv6 */
+	struct weft_ip
+	        gateway;    /**< next hop to other networks, of the same family and on-link (IPv6:
+	                             or link-local); all zero: none */
+	uint8_t prefix_len; /**< of the on-link network: 0..32, or 0..128 for IPv6 */
+	/** tag that we send and require, 1..4094; 0: untagged. Networks of one family that overlap
+	 * are on one VLAN, so that a neighbour's address says which VLAN it is on. */
+	uint16_t vlan_id;
+};
 
 /** The device. NULL in the attributes means the ethdev queue. Simulations give their own functions,
  * with the contracts of rte_eth_rx_burst() and rte_eth_tx_burst(). */
@@ -68,8 +82,14 @@ struct weft_netif_attr {
 	struct weft_ip gateway6;
 	/** no IPv6 at all; otherwise a link-local address is made from mac (RFC 4291 appendix A) */
 	bool no_ipv6;
-	/** VLAN tag that we send and require, 1..4094; 0: untagged only */
+	/** VLAN of addr and addr6, or of the link-local address alone: tag that we send and
+	 * require, 1..4094; 0: untagged. Not used with `nets` alone. */
 	uint16_t vlan_id;
+	/** Further networks. Every VLAN has a link-local IPv6 address of its own. The first VLAN is
+	 * that of addr and addr6, or of nets[0] without those (weft_ip.h, zones). No address
+	 * occurs twice. */
+	struct weft_netif_net nets[WEFT_NETIF_NETS];
+	unsigned int nnets;
 	/** The group of the port's queues that share these addresses (weft_netif_group.h); NULL:
 	 * this is the only queue. */
 	struct weft_netif_group *group;

@@ -10,15 +10,17 @@ struct weft_ip;
 struct weft_neigh;
 struct weft_netif;
 
-/** Gets the next hop to dst, resolved or not yet. A connection keeps it. The entry is counted and
- * cannot be evicted while it is held. -EHOSTUNREACH (no route), -ENOBUFS (all entries are held). */
-int weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst,
-                         struct weft_neigh **out);
+/** Gets the next hop from our address src to dst, resolved or not yet, with the VLAN that it is on.
+ * src NULL: from weft_netif_src(). A connection keeps it. The entry is counted and cannot be
+ * evicted while it is held. -EHOSTUNREACH (no route, or src is none of our addresses), -ENOBUFS
+ * (all entries are held). */
+int weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *src,
+                         const struct weft_ip *dst, struct weft_neigh **out);
 /** Like weft_netif_neigh_get(), for one answer to a peer of which no state is kept. There is
  * nothing to put. The entry is valid for one weft_netif_tx() right after. Address requests for
  * such answers have a limit of their own, so a flood of them delays no other request. */
-int weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *dst,
-                             struct weft_neigh **out);
+int weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *src,
+                             const struct weft_ip *dst, struct weft_neigh **out);
 /** Ends a weft_netif_neigh_get(). The entry may be evicted when no connection holds it. */
 void weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n);
 

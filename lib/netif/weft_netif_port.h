@@ -9,6 +9,8 @@
 
 #include <rte_ether.h>
 
+#include "weft_netif_attr.h"
+
 struct rte_mempool;
 struct weft_rand;
 
@@ -19,8 +21,10 @@ struct weft_netif_port_attr {
 	 */
 	const char *dev;
 	uint16_t mtu_bytes;
-	/** tag of all frames, 0: none. The port inserts, strips and filters it if it can. */
-	uint16_t vlan_id;
+	/** Tags of frames; 0: untagged ones. The port inserts, strips and filters them if it can.
+	 * None: untagged frames only. */
+	uint16_t vlans[WEFT_NETIF_NETS];
+	unsigned int nvlans;
 	/** in both pools together, half in each, at least 2; more are made if the port's smallest
 	 * rings need them */
 	unsigned int mbufs;

@@ -18,6 +18,7 @@
 
 #include "observe_priv.h"
 #include "weft_netif.h"
+#include "weft_netif_addr.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_group.h"
 #include "weft_netif_port.h"
@@ -159,6 +160,32 @@ static const struct weft_stat_field port_use_fields[] = {
 #undef F
 };
 
+/** Adds the list "networks" to an interface's counters: each address, with its VLAN, gateway and
+ * state. */
+static void
+tel_networks(struct rte_tel_data *d, const struct weft_netif *nif)
+{
+	char addr[WEFT_ADDR_STR_LEN], gw[WEFT_ADDR_STR_LEN], text[RTE_TEL_MAX_STRING_LEN];
+	struct rte_tel_data *list = rte_tel_data_alloc();
+	struct weft_netif_net_info n;
+
+	if (list == NULL)
+		return;
+	rte_tel_data_start_array(list, RTE_TEL_STRING_VAL);
+	for (unsigned int i = 0; weft_netif_net_info(nif, i, &n) == 0; i++) {
+		bool via = memcmp(n.net.gateway.b, (uint8_t[16]){0}, 16) != 0;
+
+		snprintf(text, sizeof(text), "%s/%u vlan %u%s%s%s", weft_ip_str(&n.net.addr, addr),
+		         n.net.prefix_len, n.net.vlan_id, via ? " gateway " : "",
+		         via ? weft_ip_str(&n.net.gateway, gw) : "",
+		         n.duplicate   ? " duplicate"
+		         : n.tentative ? " tentative"
+		                       : "");
+		rte_tel_data_add_array_string(list, text);
+	}
+	rte_tel_data_add_dict_container(d, "networks", list, 0);
+}
+
 /** Size and present use of the mbuf pools of an interface's port. The port's rings always hold some
  * of the mbufs. */
 static int
@@ -229,6 +256,8 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 		nif = weft_engine_netif(w, n > 1 ? v[1] : 0);
 		if (nif != NULL)
 			rc = tel_fields(d, weft_netif_stats(nif), f, nf);
+		if (nif != NULL)
+			tel_networks(d, nif);
 	}
 out:
 	pthread_mutex_unlock(&tel_lock);

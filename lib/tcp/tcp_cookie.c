@@ -119,7 +119,7 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		h.flags |= ecn ? TCP_ECE : 0;
 	}
 	h.seq = tcp_cookie_make(t, in, in->h.seq, tcp_cookie_slot(t, now_ns), mss, bits);
-	if (weft_netif_neigh_passing(nif, in->src, &neigh) != 0) {
+	if (weft_netif_neigh_passing(nif, in->dst, in->src, &neigh) != 0) {
 		t->stats.answers_no_neigh++;
 		return;
 	}

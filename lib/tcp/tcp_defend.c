@@ -252,7 +252,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		r.ack = h->seq + in->len_bytes + ((h->flags & TCP_SYN) != 0) +
 		        ((h->flags & TCP_FIN) != 0);
 	}
-	if (weft_netif_neigh_passing(nif, in->src, &neigh) != 0) {
+	if (weft_netif_neigh_passing(nif, in->dst, in->src, &neigh) != 0) {
 		t->stats.answers_no_neigh++;
 		return;
 	}

@@ -28,8 +28,8 @@ struct tcp_ack_state {
 struct weft_tcp_listener {
 	TAILQ_ENTRY(weft_tcp_listener) link;
 	struct weft_ip addr;
+	uint8_t bits; /**< of addr that a local address must have (weft_ip_same_prefix()); 0: any */
 	uint16_t port;
-	bool any_addr;
 	unsigned int backlog, half_open;
 	enum weft_tcp_cc cc;       /**< of the connections it accepts */
 	struct tcp_conn_list half; /**< half-open connections, oldest first */

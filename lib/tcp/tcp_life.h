@@ -49,9 +49,9 @@ int tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
                  uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
                  struct weft_tcp_conn **out);
 /** Like weft_tcp_connect(), from a source port that is known to be free. */
-int tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port,
-             const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
-             void *user, struct weft_tcp_conn **out);
+int tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+             uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port,
+             const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out);
 /** Segment `in` has completed the handshake. Calls up. */
 void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
 

@@ -28,21 +28,24 @@ tcp_ip_is_zero(const struct weft_ip *ip)
 }
 
 int
-weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, unsigned int backlog,
-                weft_tcp_accept_fn accept, void *arg, struct weft_tcp_listener **out)
+weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, unsigned int bits, uint16_t port,
+                unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
+                struct weft_tcp_listener **out)
 {
-	bool any = tcp_ip_is_zero(addr);
 	struct weft_tcp_listener *l;
 
+	if (tcp_ip_is_zero(addr))
+		bits = 0;
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->port == port && (any || l->any_addr || weft_ip_eq(&l->addr, addr)))
+		if (l->port == port &&
+		    weft_ip_same_prefix(&l->addr, addr, RTE_MIN((unsigned int)l->bits, bits)))
 			return -EADDRINUSE;
 	}
 	l = rte_zmalloc("weft_tcp", sizeof(*l), 0);
 	if (l == NULL)
 		return -ENOMEM;
 	l->addr = *addr;
-	l->any_addr = any;
+	l->bits = (uint8_t)bits;
 	l->port = port;
 	l->backlog = RTE_MAX(backlog, 1u);
 	TAILQ_INIT(&l->half);

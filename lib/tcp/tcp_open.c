@@ -42,7 +42,7 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 		t->stats.conn_limit++;
 		return -EMFILE;
 	}
-	rc = weft_netif_neigh_get(nif, remote, &neigh);
+	rc = weft_netif_neigh_get(nif, local, remote, &neigh);
 	if (rc != 0)
 		return rc;
 	TAILQ_REMOVE(&t->free, c, link);
@@ -112,15 +112,15 @@ tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *
 }
 
 int
-tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const struct weft_ip *dst,
-         uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
-         struct weft_tcp_conn **out)
+tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, uint16_t src_port,
+         const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
+         void *user, struct weft_tcp_conn **out)
 {
 	uint64_t now_ns = t->sched->now_ns;
 	struct weft_tcp_conn *c;
 	int rc;
 
-	rc = tcp_conn_new(t, nif, weft_netif_src(nif, dst), src_port, dst, dst_port, &c);
+	rc = tcp_conn_new(t, nif, src, src_port, dst, dst_port, &c);
 	if (rc != 0)
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
@@ -138,17 +138,21 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 }
 
 int
-weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
-                 uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
-                 struct weft_tcp_conn **out)
+weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+                 const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
+                 void *user, struct weft_tcp_conn **out)
 {
-	const struct weft_ip *src = weft_netif_src(nif, dst);
 	int port;
 
+	if (src == NULL)
+		src = weft_netif_src(nif, dst);
+	else if (!weft_netif_is_local(nif, src))
+		src = NULL;
 	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
 	port = tcp_pick_port(t, nif, src, dst, dst_port);
-	return port < 0 ? port : tcp_open(t, nif, (uint16_t)port, dst, dst_port, ops, user, out);
+	return port < 0 ? port
+	                : tcp_open(t, nif, src, (uint16_t)port, dst, dst_port, ops, user, out);
 }
 
 void

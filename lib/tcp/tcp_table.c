@@ -47,15 +47,11 @@ tcp_table_del(struct weft_tcp_conn *c)
 struct weft_tcp_listener *
 tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port)
 {
-	struct weft_tcp_listener *l, *any = NULL;
+	struct weft_tcp_listener *l;
 
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->port != port)
-			continue;
-		if (l->any_addr)
-			any = l;
-		else if (weft_ip_eq(&l->addr, addr))
+	/* Listeners of one port do not overlap. */
+	TAILQ_FOREACH (l, &t->listeners, link)
+		if (l->port == port && weft_ip_same_prefix(&l->addr, addr, l->bits))
 			return l;
-	}
-	return any;
+	return NULL;
 }

@@ -189,11 +189,12 @@ void weft_tcp_netif_removed(struct weft_tcp *t, const struct weft_netif *nif);
  */
 typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 
-/** Listens on addr:port. An all-zero addr means every local address. backlog limits the half-open
- * connections. TCP answers a SYN beyond it with a cookie, or removes the oldest half-open
- * connection (weft_tcp_attr.syn_cookies). Returns 0, -EADDRINUSE or -ENOMEM. */
-int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
-                    unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
+/** Listens on port of the local addresses that agree with addr in `bits` (weft_ip_same_prefix();
+ * 128: addr alone; addr all zero: every one). backlog limits the half-open connections. TCP answers
+ * a SYN beyond it with a cookie, or removes the oldest half-open connection
+ * (weft_tcp_attr.syn_cookies). 0, -EADDRINUSE (another listener overlaps), -ENOMEM. */
+int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, unsigned int bits,
+                    uint16_t port, unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
                     struct weft_tcp_listener **out);
 /**
  * Asks the listener's user for room for one more connection from `remote`.
@@ -217,14 +218,14 @@ void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn ro
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**
- * Opens a connection over nif. The source port is a random one (RFC 6056) among the free ports
- * whose replies arrive at nif (weft_netif_group.h). Returns 0, and `established` or `closed`
- * follows. Errors: -EADDRNOTAVAIL (no source address or port, or dst_port 0), -EHOSTUNREACH,
- * -ENOMEM, -EMFILE (max_conns).
+ * Opens a connection over nif, from its address src (NULL: weft_netif_src()). The source port is a
+ * random one (RFC 6056) among the free ports whose replies arrive at nif (weft_netif_group.h). 0,
+ * and `established` or `closed` follows; or -EADDRNOTAVAIL (no source address or port, or dst_port
+ * 0), -EHOSTUNREACH (from src), -ENOMEM, -EMFILE (max_conns).
  */
-int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
-                     uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
-                     struct weft_tcp_conn **out);
+int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+                     const struct weft_ip *dst, uint16_t dst_port,
+                     const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out);
 void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user);
 
 /** Changes a connection's congestion control. Before the connection is open, the change applies

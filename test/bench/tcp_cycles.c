@@ -316,7 +316,7 @@ main(int argc, char **argv)
 	if (rc == 0)
 		rc = weft_tcp_create(&ta, &sched, &tcp);
 	if (rc == 0)
-		rc = weft_tcp_listen(tcp, &any, 7, 16, on_accept, NULL, &l);
+		rc = weft_tcp_listen(tcp, &any, 128, 7, 16, on_accept, NULL, &l);
 	if (rc < 0) {
 		fprintf(stderr, "tcp_cycles: %s\n", strerror(-rc));
 		return 1;

@@ -150,11 +150,11 @@ test_tcp_attr(void)
 	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
 	CHECK_EQ(weft_worker_add_port(w, port), 0);
 	for (unsigned int i = 0; i < 3; i++)
-		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), &dst, 7,
-		                          &ops, NULL, &c[i]),
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), NULL, &dst,
+		                          7, &ops, NULL, &c[i]),
 		         0);
-	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), &dst, 7, &ops, NULL,
-	                          &c[3]),
+	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), NULL, &dst, 7, &ops,
+	                          NULL, &c[3]),
 	         -EMFILE);
 	weft_ctx_destroy(ctx);
 }

@@ -316,7 +316,7 @@ send_one(uint8_t op)
 	if (weft_netif_src(nif, &dst) == NULL)
 		return;
 	src = *weft_netif_src(nif, &dst);
-	if (weft_netif_neigh_get(nif, &dst, &n) != 0)
+	if (weft_netif_neigh_get(nif, NULL, &dst, &n) != 0)
 		return;
 	m = weft_netif_alloc(nif, WEFT_NETIF_HEADROOM);
 	if (m != NULL) {

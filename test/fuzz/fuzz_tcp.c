@@ -193,8 +193,8 @@ more(void)
 		if (z.l2 != NULL) {
 			weft_tcp_unlisten(z.tcp, z.l2);
 			z.l2 = NULL;
-		} else if (weft_tcp_listen(z.tcp, v & 1 ? &any : &ip6_us, FUZZ_PORT2, 1 + (v >> 6),
-		                           user_accept, NULL, &z.l2) != 0) {
+		} else if (weft_tcp_listen(z.tcp, v & 1 ? &any : &ip6_us, 128, FUZZ_PORT2,
+		                           1 + (v >> 6), user_accept, NULL, &z.l2) != 0) {
 			z.l2 = NULL;
 		}
 		break;
@@ -203,8 +203,8 @@ more(void)
 		break;
 	case 7:
 		u = user_new();
-		if (u != NULL && weft_tcp_connect(z.tcp, z.nif, &ip6_peer, 80 + (v & 3), &user_ops,
-		                                  u, &u->c) != 0)
+		if (u != NULL && weft_tcp_connect(z.tcp, z.nif, NULL, &ip6_peer, 80 + (v & 3),
+		                                  &user_ops, u, &u->c) != 0)
 			u->c = NULL;
 		break;
 	case 8:
@@ -274,8 +274,8 @@ step(uint8_t op)
 		struct weft_ip dst = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
 
 		u = user_new();
-		if (u != NULL &&
-		    weft_tcp_connect(z.tcp, z.nif, &dst, 80 + (op >> 6), &user_ops, u, &u->c) != 0)
+		if (u != NULL && weft_tcp_connect(z.tcp, z.nif, NULL, &dst, 80 + (op >> 6),
+		                                  &user_ops, u, &u->c) != 0)
 			u->c = NULL;
 		break;
 	}
@@ -363,8 +363,9 @@ start(uint8_t d)
 	FUZZ_CHECK(weft_tcp_create(&ta, &z.sched, &z.tcp) == 0);
 	memcpy(na.mac.addr_bytes, mac_us, 6);
 	FUZZ_CHECK(weft_netif_create(&na, &fuzz_tcp_up, NULL, &z.sched, &z.nif) == 0);
-	FUZZ_CHECK(weft_tcp_listen(z.tcp, &any, FUZZ_PORT, 3, user_accept, NULL, &z.l) == 0);
-	FUZZ_CHECK(weft_tcp_listen(z.tcp, &ip6_us, FUZZ_PORT2, 1, user_accept, NULL, &z.l2) == 0);
+	FUZZ_CHECK(weft_tcp_listen(z.tcp, &any, 128, FUZZ_PORT, 3, user_accept, NULL, &z.l) == 0);
+	FUZZ_CHECK(weft_tcp_listen(z.tcp, &ip6_us, 128, FUZZ_PORT2, 1, user_accept, NULL, &z.l2) ==
+	           0);
 	turn();
 	inject_arp();
 	turn();

@@ -267,7 +267,8 @@ peer_open(void)
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
 		z.p.msn[i] = 1;
 	if (!z.p.initiator)
-		FUZZ_CHECK(weft_tcp_listen(tcp, &any, VT_PORT, 4, peer_accept, NULL, &z.p.l) == 0);
+		FUZZ_CHECK(weft_tcp_listen(tcp, &any, 128, VT_PORT, 4, peer_accept, NULL, &z.p.l) ==
+		           0);
 }
 
 void
@@ -276,7 +277,7 @@ peer_connect(void)
 	struct weft_vworker *w = weft_vworker_of(z.t->n[0].w);
 	struct weft_ip us = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
 
-	FUZZ_CHECK(weft_tcp_connect(w->cm->tcp, w->cm->nif[0], &us, VT_PORT, &peer_ops, &z.p,
+	FUZZ_CHECK(weft_tcp_connect(w->cm->tcp, w->cm->nif[0], NULL, &us, VT_PORT, &peer_ops, &z.p,
 	                            &z.p.c) == 0);
 }
 

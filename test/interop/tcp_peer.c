@@ -400,7 +400,8 @@ open_more(void)
 
 		if (a == NULL)
 			return;
-		rc = weft_tcp_connect(tcp, nif, &opt.peer, opt.peer_port, &conn_ops, a, &a->c);
+		rc = weft_tcp_connect(tcp, nif, NULL, &opt.peer, opt.peer_port, &conn_ops, a,
+		                      &a->c);
 		if (rc != 0)
 			die("connect: %s", strerror(-rc));
 	}
@@ -826,7 +827,8 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 	}
 	if (pa->mtu_bytes > 1500)
 		pa->mbufs = MBUFS / 4;
-	pa->vlan_id = vlan_in_software ? 0 : na->vlan_id;
+	pa->vlans[0] = vlan_in_software ? 0 : na->vlan_id;
+	pa->nvlans = 1;
 	pa->dev = argv[optind];
 	parse_local(argv[optind + 1], na);
 }
@@ -878,7 +880,7 @@ main(int argc, char **argv)
 	if (rc == 0)
 		rc = weft_tcp_create(&ta, &sched, &tcp);
 	if (rc == 0 && opt.listen_port != 0)
-		rc = weft_tcp_listen(tcp, &any, opt.listen_port, 256, on_accept, NULL, &l);
+		rc = weft_tcp_listen(tcp, &any, 128, opt.listen_port, 256, on_accept, NULL, &l);
 	if (rc < 0)
 		die("%s", strerror(-rc));
 	printf("%s\n", opt.listen_port != 0 ? "listening" : "connecting");

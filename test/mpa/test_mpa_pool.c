@@ -479,7 +479,9 @@ worker_up(struct worker *w, unsigned int index, bool host, const struct weft_tcp
 	CHECK_EQ(weft_netif_create(&na, &ops, w, &w->sched, &w->nif), 0);
 	CHECK_EQ(weft_tcp_create(ta, &w->sched, &w->tcp), 0);
 	if (host)
-		CHECK_EQ(weft_tcp_listen(w->tcp, &any, PORT, 256, host_accept, w, &w->listener), 0);
+		CHECK_EQ(
+		        weft_tcp_listen(w->tcp, &any, 128, PORT, 256, host_accept, w, &w->listener),
+		        0);
 	sim_add_node(rig.sim, &(struct sim_node){.poll = rig_poll, .next = rig_next, .arg = w});
 }
 
@@ -516,15 +518,15 @@ rig_up(uint64_t seed, unsigned int workers)
 	for (unsigned int i = 0; i < workers; i++)
 		worker_up(&rig.w[i], i, true, &ta);
 	worker_up(&rig.peer, 0, false, &ta);
-	CHECK_EQ(weft_netif_neigh_get(rig.peer.nif, &host, &rig.neigh), 0);
+	CHECK_EQ(weft_netif_neigh_get(rig.peer.nif, NULL, &host, &rig.neigh), 0);
 	for (unsigned int i = 0; i < ATTACKERS; i++)
 		rig.raw[i] = (struct raw){.port = (uint16_t)(RAW_PORT + i),
 		                          .kind = (enum kind)(sim_random(rig.sim) % KINDS)};
 	for (unsigned int i = 0; i < HONEST; i++) {
 		struct end *e = rig.honest[i] = end_new(&rig.peer, true);
 
-		CHECK_EQ(weft_tcp_connect(rig.peer.tcp, rig.peer.nif, &host, PORT, &client_ops, e,
-		                          &e->conn),
+		CHECK_EQ(weft_tcp_connect(rig.peer.tcp, rig.peer.nif, NULL, &host, PORT,
+		                          &client_ops, e, &e->conn),
 		         0);
 	}
 }

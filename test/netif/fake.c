@@ -276,11 +276,18 @@ fake_create(struct fake *f, const struct weft_netif_attr *attr)
 void
 fake_start(struct fake *f, const struct weft_netif_attr *attr)
 {
+	const struct weft_netif_attr *a;
+	unsigned int v4;
+
 	fake_create(f, attr);
 	fake_poll(f);
-	if (weft_netif_attr(f->nif)->no_ipv6)
-		CHECK_EQ(f->ntx, 1);
-	CHECK_EQ(weft_netif_stats(f->nif)->arp_tx, weft_ip_is_v4(&weft_netif_attr(f->nif)->addr));
+	a = weft_netif_attr(f->nif);
+	v4 = weft_ip_is_v4(&a->addr);
+	for (unsigned int i = 0; i < a->nnets; i++)
+		v4 += weft_ip_is_v4(&a->nets[i].addr);
+	if (a->no_ipv6)
+		CHECK_EQ(f->ntx, v4);
+	CHECK_EQ(weft_netif_stats(f->nif)->arp_tx, v4);
 	fake_drop(f);
 }
 

@@ -30,7 +30,7 @@ get(uint32_t host_order)
 	struct weft_neigh *n;
 	struct weft_ip dst = ip(host_order);
 
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n), 0);
 	return n;
 }
 
@@ -457,25 +457,25 @@ test_route(void)
 	weft_netif_neigh_put(f.nif, n);
 	for (unsigned int i = 0; i < RTE_DIM(nowhere); i++) {
 		dst = ip(nowhere[i]);
-		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
-		CHECK(!weft_netif_reaches(f.nif, &dst, true));
+		CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n), -EHOSTUNREACH);
+		CHECK(!weft_netif_reaches(f.nif, NULL, &dst, true));
 	}
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_no_route, RTE_DIM(nowhere));
 	dst = ip(FAKE_PEER);
 	dst.b[0] = 0x20; /* IPv6 */
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n), -EHOSTUNREACH);
 	dst = ip(FAKE_FAR);
-	CHECK(!weft_netif_reaches(f.nif, &dst, false));
-	CHECK(weft_netif_reaches(f.nif, &dst, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &dst, false));
+	CHECK(weft_netif_reaches(f.nif, NULL, &dst, true));
 	dst = ip(FAKE_PEER);
-	CHECK(weft_netif_reaches(f.nif, &dst, false));
+	CHECK(weft_netif_reaches(f.nif, NULL, &dst, false));
 	fake_stop(&f);
 
 	memset(&a.gateway, 0, sizeof(a.gateway));
 	fake_start(&f, &a);
 	dst = ip(FAKE_FAR);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
-	CHECK(!weft_netif_reaches(f.nif, &dst, true));
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n), -EHOSTUNREACH);
+	CHECK(!weft_netif_reaches(f.nif, NULL, &dst, true));
 	fake_stop(&f);
 }
 
@@ -497,7 +497,7 @@ test_bounds(void)
 	for (unsigned int i = 0; i < BOUND; i++)
 		n[i] = get(FAKE_IP(10, 1, i, 1));
 	dst = ip(FAKE_IP(10, 2, 0, 1));
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &one), -ENOBUFS);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &one), -ENOBUFS);
 	/* At most 64 requests are sent in a tenth of a second. The retries send the others. */
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 64);
@@ -509,7 +509,7 @@ test_bounds(void)
 	tx(n[7], FAKE_IP(10, 1, 7, 1), 40);
 	before = weft_netif_stats(f.nif)->tx_unresolved;
 	weft_netif_neigh_put(f.nif, n[7]);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[7]), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n[7]), 0);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, before + 1);
 	for (unsigned int i = 0; i < BOUND; i++)
 		weft_netif_neigh_put(f.nif, n[i]);
@@ -622,7 +622,7 @@ test_flood(void)
 	for (unsigned int i = 0; i < 600; i++) {
 		for (unsigned int k = 0; k < 200; k++) {
 			dst = ip(FAKE_IP(10, 1 + i % 200, i / 200, 1 + k));
-			CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &other), 0);
+			CHECK_EQ(weft_netif_neigh_passing(f.nif, NULL, &dst, &other), 0);
 			tx(other, FAKE_IP(10, 1 + i % 200, i / 200, 1 + k), 60);
 		}
 		if (i == 300)
@@ -788,12 +788,12 @@ test_forget(void)
 	}
 	for (unsigned int i = 0; i < 2000; i++) {
 		dst = ip(FAKE_IP(10, 2, i / 250, 1 + i % 250));
-		CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &n), 0);
+		CHECK_EQ(weft_netif_neigh_passing(f.nif, NULL, &dst, &n), 0);
 		tx(n, FAKE_IP(10, 2, i / 250, 1 + i % 250), 60);
 	}
 	for (unsigned int i = 0; i < BOUND / 2; i++) {
 		dst = ip(FAKE_IP(10, 1, 0, 1 + i));
-		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+		CHECK(netif_neigh_find(&f.nif->vlan[0], &dst) != NULL);
 	}
 	/* All places are taken by neighbours that answered once. Unknown ones get back a
 	 * quarter, and no more. */
@@ -803,18 +803,18 @@ test_forget(void)
 	}
 	for (unsigned int i = 0; i < 2000; i++) {
 		dst = ip(FAKE_IP(10, 4, i / 250, 1 + i % 250));
-		CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &n), 0);
+		CHECK_EQ(weft_netif_neigh_passing(f.nif, NULL, &dst, &n), 0);
 	}
 	CHECK_EQ(f.nif->nstrangers, f.nif->nneighs / 4);
 	for (unsigned int i = 2000 - BOUND / 4; i < 2000; i++) {
 		dst = ip(FAKE_IP(10, 4, i / 250, 1 + i % 250));
-		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+		CHECK(netif_neigh_find(&f.nif->vlan[0], &dst) != NULL);
 	}
 	/* The gateway keeps its place regardless of the other entries. */
 	dst = ip(FAKE_GW);
-	CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+	CHECK(netif_neigh_find(&f.nif->vlan[0], &dst) != NULL);
 	far = get(FAKE_FAR);
-	CHECK(far == netif_neigh_find(f.nif, &dst));
+	CHECK(far == netif_neigh_find(&f.nif->vlan[0], &dst));
 	weft_netif_neigh_put(f.nif, far);
 	fake_stop(&f);
 }

@@ -36,7 +36,8 @@ static struct {
 	int if_mtu;              /**< MTU of the kernel's interface; negative: -errno */
 	/* seen */
 	uint16_t conf_mtu, nrx, ntx, ntxq, vlan_passed;
-	uint64_t conf_rx; /**< offloads asked for */
+	unsigned int vlans_passed, vlan_sum; /**< calls of the filter, and what they named */
+	uint64_t conf_rx;                    /**< offloads asked for */
 	unsigned int configures, adjusts, links_asked, starts;
 	uint64_t slept_us, start_us[8]; /**< time of each start */
 	/** allocations of zeroed memory, and the one that fails, from 1 */
@@ -205,7 +206,9 @@ __wrap_rte_eth_dev_vlan_filter(uint16_t port, uint16_t id, int on)
 	(void)port;
 	CHECK_EQ(on, 1);
 	nic.vlan_passed = id;
-	return nic.vlan_rc;
+	nic.vlan_sum += id;
+	nic.vlans_passed++;
+	return id == 0 ? -EINVAL : nic.vlan_rc;
 }
 
 int __real_rte_eth_tx_queue_setup(uint16_t port, uint16_t q, uint16_t n, unsigned int socket,
@@ -299,7 +302,8 @@ open_as(const char *dev, uint16_t mtu, uint16_t queues, bool vlan, struct weft_n
 	                                  .mtu_bytes = mtu,
 	                                  .mbufs = 8192,
 	                                  .queues = queues,
-	                                  .vlan_id = vlan ? 100 : 0};
+	                                  .vlans = {vlan ? 100 : 0},
+	                                  .nvlans = 1};
 
 	test_eal_init();
 	nic.configures = nic.adjusts = nic.starts = nic.links_asked = 0;
@@ -436,6 +440,40 @@ test_vlan_filter(void)
 	weft_netif_port_close(&p);
 	nic.vlan_rc = -ENOSPC;
 	CHECK_EQ(open_port(1500, 1, true, &p), -ENODEV);
+}
+
+/** Untagged frames beside those of two VLANs: the filter is told each. That it refuses VLAN 0,
+ * which priority tags have, does not matter. */
+static void
+test_vlan_filters(void)
+{
+	struct weft_netif_port_attr pa = {.dev = "net_null8",
+	                                  .mtu_bytes = 1500,
+	                                  .mbufs = 8192,
+	                                  .queues = 1,
+	                                  .vlans = {100, 0, 4094},
+	                                  .nvlans = 3};
+	struct weft_netif_port p;
+
+	memset(&nic, 0, sizeof(nic));
+	nic.driver = "net_virtio";
+	nic.mtu = 1500;
+	nic.rx_capa = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+	test_eal_init();
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK_EQ(nic.vlans_passed, 3);
+	CHECK_EQ(nic.vlan_sum, 4194);
+	weft_netif_port_close(&p);
+	/* Untagged alone, and no filter is asked for. */
+	nic.vlans_passed = 0;
+	pa.vlans[0] = 0;
+	pa.nvlans = 1;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK_EQ(nic.conf_rx & RTE_ETH_RX_OFFLOAD_VLAN_FILTER, 0);
+	CHECK_EQ(nic.vlans_passed, 0);
+	weft_netif_port_close(&p);
+	pa.nvlans = WEFT_NETIF_NETS + 1;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), -EINVAL);
 }
 
 /** A port that the program has probed is stopped when it cannot be used: its rings have our
@@ -740,6 +778,7 @@ test_no_memory(void)
 
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"rings", test_rings},
                {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter},
+               {"the filter is told each of several VLANs", test_vlan_filters},
                {"probed", test_probed}, {"mtu", test_mtu}, {"tags", test_tags},
                {"table", test_table}, {"packet mtu", test_packet_mtu},
                {"memif join", test_memif_join}, {"no memory", test_no_memory})

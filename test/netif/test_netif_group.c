@@ -826,7 +826,7 @@ check_arp(unsigned int rx_queues, unsigned int tx_queues, unsigned int at)
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		struct weft_neigh *n;
 
-		CHECK_EQ(weft_netif_neigh_get(R.nif[i], &peer, &n), 0);
+		CHECK_EQ(weft_netif_neigh_get(R.nif[i], NULL, &peer, &n), 0);
 		CHECK_EQ(n->state, NEIGH_REACHABLE);
 		weft_netif_neigh_put(R.nif[i], n);
 	}
@@ -920,7 +920,7 @@ test_relay(void)
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		struct weft_neigh *n;
 
-		CHECK_EQ(weft_netif_neigh_get(R.nif[i], &peer, &n), 0);
+		CHECK_EQ(weft_netif_neigh_get(R.nif[i], NULL, &peer, &n), 0);
 		for (unsigned int k = 0; k < 200; k++) {
 			struct rte_mbuf *m = weft_netif_alloc(R.nif[i], 128);
 
@@ -1158,7 +1158,7 @@ test_threads(void)
 		R.sched[i].now_ns = now_ns;
 		CHECK_EQ(weft_netif_create(&a, &ops, (void *)(uintptr_t)i, &R.sched[i], &R.nif[i]),
 		         0);
-		CHECK_EQ(weft_netif_neigh_get(R.nif[i], &peer, &D.neigh[i]), 0);
+		CHECK_EQ(weft_netif_neigh_get(R.nif[i], NULL, &peer, &D.neigh[i]), 0);
 	}
 	CHECK_EQ(pthread_create(&th, NULL, duo_main, NULL), 0);
 	for (unsigned int i = 0;

@@ -658,7 +658,7 @@ test_tx(void)
 	uint32_t label = 0, labels = 0, seen[33];
 
 	fake6_start(&f, NULL);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &fake6_peer, &n), 0);
 	fake_rx(&f, frame,
 	        fake6_nd(frame, 136, 0x60, &fake6_peer, &fake6_us, &fake6_peer, &fake_peer_mac),
 	        FAKE_FLAT, 0);
@@ -766,14 +766,14 @@ test_route(void)
 	CHECK(weft_ip_is_v4(weft_netif_src(f.nif, &v4)));
 	CHECK(weft_netif_is_local(f.nif, &fake6_us) && weft_netif_is_local(f.nif, &fake6_us_ll));
 	CHECK(!weft_netif_is_local(f.nif, &fake6_peer) && !weft_netif_is_local(f.nif, &fake6_none));
-	CHECK(weft_netif_reaches(f.nif, &fake6_peer, false));
-	CHECK(weft_netif_reaches(f.nif, &fake6_peer_ll, false));
-	CHECK(!weft_netif_reaches(f.nif, &fake6_far, false));
-	CHECK(weft_netif_reaches(f.nif, &fake6_far, true));
-	CHECK(!weft_netif_reaches(f.nif, &fake6_us, true));
-	CHECK(!weft_netif_reaches(f.nif, &fake6_us_ll, true));
-	CHECK(!weft_netif_reaches(f.nif, &fake6_all, true));
-	CHECK(!weft_netif_reaches(f.nif, &fake6_none, true));
+	CHECK(weft_netif_reaches(f.nif, NULL, &fake6_peer, false));
+	CHECK(weft_netif_reaches(f.nif, NULL, &fake6_peer_ll, false));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_far, false));
+	CHECK(weft_netif_reaches(f.nif, NULL, &fake6_far, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_us, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_us_ll, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_all, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_none, true));
 	fake_stop(&f);
 
 	/* With a link-local address only, no other destination is reachable (RFC 6724, as far as
@@ -785,9 +785,9 @@ test_route(void)
 	fake6_start(&f, &a);
 	CHECK(weft_netif_src(f.nif, &fake6_peer) == NULL);
 	CHECK(weft_netif_src(f.nif, &v4) == NULL);
-	CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
-	CHECK(!weft_netif_reaches(f.nif, &v4, true));
-	CHECK(weft_netif_reaches(f.nif, &fake6_peer_ll, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_peer, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &v4, true));
+	CHECK(weft_netif_reaches(f.nif, NULL, &fake6_peer_ll, true));
 	/* Without an IPv4 address, IPv4 packets are not for us. */
 	uint32_t len = fake_build(frame, &(struct fake_pkt){.data = 3});
 

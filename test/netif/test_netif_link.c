@@ -78,7 +78,7 @@ test_late(void)
 	fake_poll(&f);
 	fake_pass(&f, 5 * WEFT_NS_PER_S);
 	check_said(0, 0, 0, 0);
-	CHECK_EQ(f.nif->addr6[NETIF_LINK_LOCAL].state, ADDR6_OPTIMISTIC);
+	CHECK_EQ(f.nif->vlan[0].local->state, NET_OPTIMISTIC);
 	CHECK(asked <= 51);
 	CHECK_EQ(f.sched.wheel.armed, 0); /* an idle stack is idle */
 	link_up = true;
@@ -86,7 +86,7 @@ test_late(void)
 	check_said(1, 1, 2, 0);
 	fake_pass(&f, 3 * WEFT_NS_PER_S);
 	check_said(0, 1, 0, 2);
-	CHECK_EQ(f.nif->addr6[NETIF_LINK_LOCAL].state, ADDR6_PREFERRED);
+	CHECK_EQ(f.nif->vlan[0].local->state, NET_PREFERRED);
 	CHECK_EQ(weft_netif_stats(f.nif)->link_ups, 1);
 	fake_stop(&f);
 }
@@ -132,12 +132,12 @@ test_amid(void)
 	link_up = false;
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
 	said();
-	CHECK_EQ(f.nif->addr6[NETIF_GLOBAL].state, ADDR6_OPTIMISTIC);
+	CHECK_EQ(f.nif->net[1].state, NET_OPTIMISTIC);
 	link_up = true;
 	fake_pass(&f, 200 * WEFT_NS_PER_MS);
 	check_said(1, 1, 2, 0);
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
-	CHECK_EQ(f.nif->addr6[NETIF_GLOBAL].state, ADDR6_PREFERRED);
+	CHECK_EQ(f.nif->net[1].state, NET_PREFERRED);
 	fake_stop(&f);
 }
 

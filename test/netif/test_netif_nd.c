@@ -36,7 +36,7 @@ get(const struct weft_ip *dst)
 {
 	struct weft_neigh *n;
 
-	CHECK_EQ(weft_netif_neigh_get(f.nif, dst, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, dst, &n), 0);
 	fake_poll(&f);
 	return n;
 }
@@ -215,7 +215,7 @@ test_duplicate(void)
 		CHECK(!weft_netif_is_local(f.nif, &fake6_us));
 		CHECK(weft_netif_is_local(f.nif, &fake6_us_ll));
 		CHECK(weft_netif_src(f.nif, &fake6_peer) == NULL);
-		CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
+		CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_peer, true));
 		fake_pass(&f, 3 * WEFT_NS_PER_S);
 		fake_drop(&f);
 		fake_rx(&f, frame, fake6_build(frame, &(struct fake6_pkt){.data = 4}), FAKE_FLAT,
@@ -254,14 +254,14 @@ test_disabled(void)
 
 	fake_create(&f, &a);
 	fake_poll(&f);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &fake6_peer, &n), 0);
 	fake_poll(&f);
 	fake_drop(&f);
 	nd_in(135, 0, &fake6_none, &group, &fake6_us_ll, NULL);
 	CHECK_EQ(weft_netif_stats(f.nif)->ip6_disabled, 1);
 	CHECK(!weft_netif_is_local(f.nif, &fake6_us_ll) && !weft_netif_is_local(f.nif, &fake6_us));
 	CHECK(weft_netif_src(f.nif, &fake6_peer) == NULL);
-	CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &fake6_peer, true));
 	CHECK(weft_netif_attr(f.nif)->no_ipv6);
 	/* The interface sends no report, announcement, solicitation or answer. */
 	fake_pass(&f, 5 * WEFT_NS_PER_S);
@@ -582,7 +582,7 @@ test_answer(void)
 	CHECK_EQ(f.ntx, 1);
 	nd_in(135, 0, &fake6_far, &fake6_us, &fake6_us, &new_mac);
 	CHECK_EQ(f.ntx, 2);
-	CHECK(netif_neigh_find(f.nif, &fake6_far) == NULL);
+	CHECK(netif_neigh_find(&f.nif->vlan[0], &fake6_far) == NULL);
 	/* A solicitation for another node's address is not answered. */
 	nd_in(135, 0, &fake6_peer, &fake6_us, &fake6_gw, &fake_peer_mac);
 	CHECK_EQ(f.ntx, 2);
@@ -708,12 +708,12 @@ test_bounds(void)
 	fake6_start(&f, &a);
 	for (unsigned int i = 0; i < BOUND; i++) {
 		weft_put_be16(&dst.b[12], (uint16_t)(i + 1));
-		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[i]), 0);
+		CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &n[i]), 0);
 	}
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 64); /* at once; the others follow later */
 	CHECK_EQ(weft_netif_stats(f.nif)->neigh_limited, BOUND - 64);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n[0]), -ENOBUFS);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &fake6_peer, &n[0]), -ENOBUFS);
 	for (unsigned int i = 0; i < 1000; i++) {
 		weft_put_be16(&dst.b[8], (uint16_t)(i + 1));
 		nd_in(135, 0, &dst, &fake6_us, &fake6_us, &new_mac);
@@ -725,7 +725,7 @@ test_bounds(void)
 		weft_netif_neigh_put(f.nif, n[i]);
 	dst = fake6_peer;
 	weft_put_be16(&dst.b[12], 1);
-	n[0] = netif_neigh_find(f.nif, &dst);
+	n[0] = netif_neigh_find(&f.nif->vlan[0], &dst);
 	weft_netif_neigh_put(f.nif, n[0]);
 	fake_stop(&f);
 }
@@ -756,7 +756,7 @@ test_group(void)
 	fake_drop(&f);
 	nd_in(135, 0, &fake6_peer, &fake6_us, &fake6_us, &fake_peer_mac);
 	CHECK_EQ(f.ntx, 0);
-	CHECK(netif_neigh_find(f.nif, &fake6_peer) != NULL);
+	CHECK(netif_neigh_find(&f.nif->vlan[0], &fake6_peer) != NULL);
 	nd_in(136, OVERRIDE, &fake6_peer_ll, &fake6_all, &fake6_us, &new_mac);
 	CHECK_EQ(f.ntx, 0);
 	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 0);

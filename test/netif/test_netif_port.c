@@ -75,7 +75,7 @@ end_refuse(struct end *e, const struct weft_mbuf_priv *rx, const uint8_t *syn)
 	weft_put_be32(tcp + 8, weft_get_be32(syn + 4) + 1);
 	tcp[12] = 0x50;
 	tcp[13] = 0x14; /* RST, ACK */
-	CHECK_EQ(weft_netif_neigh_get(e->nif, &src, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(e->nif, NULL, &src, &n), 0);
 	CHECK_EQ(weft_netif_tx(e->nif, n, &dst, &src, m, (struct weft_netif_tx_how){0}, now()), 0);
 	weft_netif_neigh_put(e->nif, n);
 }
@@ -87,7 +87,7 @@ end_echo(struct end *e, const struct weft_mbuf_priv *rx)
 	struct rte_mbuf *m = weft_netif_alloc(e->nif, WEFT_NETIF_HEADROOM);
 	struct weft_neigh *n;
 
-	if (m == NULL || weft_netif_neigh_get(e->nif, &src, &n) != 0)
+	if (m == NULL || weft_netif_neigh_get(e->nif, NULL, &src, &n) != 0)
 		_exit(1);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)e->last_len), e->last, e->last_len);
 	weft_netif_tx(e->nif, n, &dst, &src, m, (struct weft_netif_tx_how){0}, now());
@@ -170,7 +170,7 @@ exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 	const uint32_t most = weft_netif_tx_most(a->nif) - 20u;
 	struct weft_neigh *n;
 
-	CHECK_EQ(weft_netif_neigh_get(a->nif, dst, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(a->nif, NULL, dst, &n), 0);
 	for (uint32_t len = 20, next; len <= most; len = next) {
 		struct rte_mbuf *m = weft_netif_alloc(a->nif, WEFT_NETIF_HEADROOM + 60);
 		uint64_t until = now() + 5 * WEFT_NS_PER_S;
@@ -294,7 +294,7 @@ test_flat_copy(void)
 		weft_netif_destroy(a.nif);
 		CHECK_EQ(weft_netif_create(&at, &ops, &a, &a.sched, &a.nif), 0);
 		exchange(&a, &b, &b.addr);
-		CHECK_EQ(weft_netif_neigh_get(a.nif, &b.addr, &n), 0);
+		CHECK_EQ(weft_netif_neigh_get(a.nif, NULL, &b.addr, &n), 0);
 		for (unsigned int empty = 0; empty < 2; empty++) {
 			struct rte_mbuf *m = weft_netif_alloc(a.nif, WEFT_NETIF_HEADROOM + 60),
 			                *more = rte_pktmbuf_alloc(a.port.tx_pool);
@@ -823,7 +823,7 @@ test_tap_tso(void)
 	sh("ip addr add 10.9.1.2/24 dev weft2 && ip link set weft2 up");
 	fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK, IPPROTO_TCP);
 	CHECK(fd >= 0);
-	CHECK_EQ(weft_netif_neigh_get(e.nif, &dst, &n), 0);
+	CHECK_EQ(weft_netif_neigh_get(e.nif, NULL, &dst, &n), 0);
 	m = last = weft_netif_alloc(e.nif, WEFT_NETIF_HEADROOM);
 	CHECK(m != NULL);
 	memset(rte_pktmbuf_append(m, 20), 0, 20);
@@ -917,8 +917,11 @@ test_queues(void)
 static void
 test_vlan_by_mbuf(void)
 {
-	struct weft_netif_port_attr pa = {
-	        .dev = "net_vhost9,iface=weft-vlan.sock", .mbufs = 4096, .queues = 1, .vlan_id = 5};
+	struct weft_netif_port_attr pa = {.dev = "net_vhost9,iface=weft-vlan.sock",
+	                                  .mbufs = 4096,
+	                                  .queues = 1,
+	                                  .vlans = {5},
+	                                  .nvlans = 1};
 	struct rte_eth_dev_info info;
 	struct weft_netif_port p;
 

@@ -124,7 +124,7 @@ test_interface(void)
 
 	memset(&f, 0, sizeof(f));
 	fake_start(&f, NULL);
-	CHECK(weft_netif_reaches(f.nif, &peer, false));
+	CHECK(weft_netif_reaches(f.nif, NULL, &peer, false));
 	f.tx_room = 0;
 	for (unsigned int i = 0; i < 3; i++)
 		send_one(&f);
@@ -156,7 +156,7 @@ test_interface(void)
 	CHECK_EQ(fd, -1);
 	weft_netif_sleep_end(f.nif, false);
 	CHECK(!f.armed);
-	CHECK(!weft_netif_reaches(f.nif, &peer, true));
+	CHECK(!weft_netif_reaches(f.nif, NULL, &peer, true));
 	rte_pktmbuf_free(f.rxq[0]);
 	f.nrx = 0;
 	close(f.wake_fd);

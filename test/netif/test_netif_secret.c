@@ -31,7 +31,7 @@ start(uint64_t seed)
 	fake_start(&f, &a);
 	us = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US));
 	peer = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_PEER));
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &peer, &neigh), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &peer, &neigh), 0);
 	fake_resolve(&f);
 	fake_drop(&f);
 }
@@ -232,7 +232,7 @@ test_collisions(void)
 			}
 			if (unkeyed(&ip) >> (64 - f.nif->bucket_bits) != 5)
 				continue;
-			CHECK(netif_neigh_make(f.nif, &ip) != NULL);
+			CHECK(netif_neigh_make(&f.nif->vlan[0], &ip) != NULL);
 			made++;
 		}
 		CHECK_MSG(longest_chain() <= 12, "%u of %u neighbours in one chain",

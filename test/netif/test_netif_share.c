@@ -439,7 +439,7 @@ words_up(void)
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		struct weft_neigh *n;
 
-		CHECK_EQ(weft_netif_neigh_get(R.nif[i], &peer, &n), 0);
+		CHECK_EQ(weft_netif_neigh_get(R.nif[i], NULL, &peer, &n), 0);
 		n->state = NEIGH_REACHABLE;
 		n->mac = peer_mac;
 		for (unsigned int k = 0; k < WORDS; k++) {

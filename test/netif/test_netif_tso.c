@@ -208,7 +208,7 @@ start(bool v4, uint16_t vlan, uint64_t tx_offloads, uint16_t mbufs_max)
 	fake_create(&f, &a);
 	us = v4 ? weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US)) : fake6_us;
 	peer = v4 ? weft_ip_from_v4(rte_cpu_to_be_32(FAKE_PEER)) : fake6_peer;
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &peer, &neigh), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &peer, &neigh), 0);
 	netif_neigh_confirm(neigh, &fake_peer_mac, true);
 	/* the announcements */
 	fake_pass(&f, 3 * WEFT_NS_PER_S);

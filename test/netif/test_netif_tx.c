@@ -23,7 +23,7 @@ start(const struct weft_netif_attr *attr)
 	fake_start(&f, attr);
 	us = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US));
 	peer = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_PEER));
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &peer, &neigh), 0);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &peer, &neigh), 0);
 	fake_resolve(&f);
 	fake_drop(&f);
 }

@@ -140,7 +140,7 @@ test_tx(void)
 
 				memset(rte_pktmbuf_append(m, (uint16_t)n), (int)n, n);
 				rte_pktmbuf_mtod(m, uint8_t *)[12] = 0x50;
-				CHECK_EQ(weft_netif_neigh_get(f.nif, &dst[k], &neigh), 0);
+				CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst[k], &neigh), 0);
 				CHECK_EQ(weft_netif_tx(f.nif, neigh, weft_netif_src(f.nif, &dst[k]),
 				                       &dst[k], m, (struct weft_netif_tx_how){0},
 				                       f.now_ns),
@@ -210,7 +210,7 @@ test_jumbo(void)
 		a.vlan_id = 9;
 		a.tx_pool = pool;
 		fake6_start(&f, &a);
-		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &neigh), 0);
+		CHECK_EQ(weft_netif_neigh_get(f.nif, NULL, &dst, &neigh), 0);
 		fake_rx(&f, frame,
 		        v6 ? tag(fake6_nd(frame, 136, 0x60, &fake6_peer, &fake6_us, &fake6_peer,
 		                          &fake_peer_mac),

@@ -342,7 +342,7 @@ sc_listen(struct sc *s, unsigned int backlog)
 
 	if (s->listener != NULL)
 		return;
-	rc = weft_tcp_listen(s->tcp, &any, SC_PORT, backlog, app_accept, s, &s->listener);
+	rc = weft_tcp_listen(s->tcp, &any, 128, SC_PORT, backlog, app_accept, s, &s->listener);
 	if (rc != 0)
 		SC_FAIL(s, "listen: %s", strerror(-rc));
 }
@@ -355,7 +355,8 @@ sc_connect(struct sc *s)
 	int rc;
 
 	s->sched.now_ns = sim_now_ns(s->sim);
-	rc = weft_tcp_connect(s->tcp, s->nif, &dst, s->f->peer_port, &app_ops, s->f, &s->f->c);
+	rc = weft_tcp_connect(s->tcp, s->nif, NULL, &dst, s->f->peer_port, &app_ops, s->f,
+	                      &s->f->c);
 	if (rc != 0)
 		SC_FAIL(s, "connect: %s", strerror(-rc));
 	weft_tcp_info(s->f->c, &info);

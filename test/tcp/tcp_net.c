@@ -6,6 +6,7 @@
 #include "tcp_net.h"
 #include "tcp_conn.h"
 #include "tcp_life.h"
+#include "weft_netif_addr.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_icmp.h"
 #include "weft_netif_neigh.h"
@@ -361,7 +362,7 @@ net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32
 
 	CHECK(m != NULL);
 	if (nd->raw_neigh == NULL)
-		CHECK_EQ(weft_netif_neigh_get(nd->nif, &dst, &nd->raw_neigh), 0);
+		CHECK_EQ(weft_netif_neigh_get(nd->nif, NULL, &dst, &nd->raw_neigh), 0);
 	p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(TCP_HDR_MAX_LEN + len));
 	hdr.hdr_len_bytes = TCP_HDR_LEN;
 	if (o != NULL)
@@ -507,7 +508,8 @@ net_listen(struct net *n, unsigned int node)
 {
 	static const struct weft_ip any;
 
-	CHECK_EQ(weft_tcp_listen(n->node[node].tcp, &any, 7, 16, net_accept, n, &n->listener), 0);
+	CHECK_EQ(weft_tcp_listen(n->node[node].tcp, &any, 128, 7, 16, net_accept, n, &n->listener),
+	         0);
 	n->listen_node = node;
 }
 
@@ -524,7 +526,8 @@ net_connect(struct net *n, unsigned int from, uint16_t port)
 	a->tx_key = from == 0 ? 100 : 200;
 	a->rx_key = from == 0 ? 200 : 100;
 	a->close_on_eof = true;
-	CHECK_EQ(weft_tcp_connect(a->node->tcp, a->node->nif, &dst, port, &app_ops, a, &a->c), 0);
+	CHECK_EQ(weft_tcp_connect(a->node->tcp, a->node->nif, NULL, &dst, port, &app_ops, a, &a->c),
+	         0);
 	return a;
 }
 
@@ -534,7 +537,8 @@ net_connect_from(struct net_app *a, uint16_t src_port, uint16_t dst_port)
 	struct weft_ip dst = net_ip(1 - a->node->id);
 
 	a->node->sched.now_ns = sim_now_ns(a->node->net->sim);
-	return tcp_open(a->node->tcp, a->node->nif, src_port, &dst, dst_port, &app_ops, a, &a->c);
+	return tcp_open(a->node->tcp, a->node->nif, weft_netif_src(a->node->nif, &dst), src_port,
+	                &dst, dst_port, &app_ops, a, &a->c);
 }
 
 bool

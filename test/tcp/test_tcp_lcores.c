@@ -243,7 +243,7 @@ lc_connect(struct lc_worker *w, uint16_t port, struct lc_conn **out)
 
 	w->sched.now_ns = sim_now_ns(lc->sim);
 	k->to_send = 1 + (uint32_t)(sim_random(lc->sim) % 4000);
-	rc = weft_tcp_connect(w->tcp, w->nif, &dst, port, &lc_ops, k, &k->c);
+	rc = weft_tcp_connect(w->tcp, w->nif, NULL, &dst, port, &lc_ops, k, &k->c);
 	if (rc != 0) {
 		lc->nconn--;
 		return rc;
@@ -328,7 +328,7 @@ lc_host_up(struct lc *lc, unsigned int id, unsigned int n, bool rss, bool shared
 		w->sched.now_ns = sim_now_ns(lc->sim);
 		CHECK_EQ(weft_netif_create(&na, &ops, w, &w->sched, &w->nif), 0);
 		CHECK_EQ(weft_tcp_create(&ta, &w->sched, &w->tcp), 0);
-		CHECK_EQ(weft_tcp_listen(w->tcp, &any, LC_PORT, LC_CONNS, lc_accept, w,
+		CHECK_EQ(weft_tcp_listen(w->tcp, &any, 128, LC_PORT, LC_CONNS, lc_accept, w,
 		                         &w->listener),
 		         0);
 		sim_add_node(lc->sim,
@@ -623,7 +623,8 @@ test_ports_unique(void)
 		struct weft_tcp_info info;
 		int rc;
 
-		while ((rc = weft_tcp_connect(w->tcp, w->nif, &dst, 80, NULL, NULL, &c)) == 0) {
+		while ((rc = weft_tcp_connect(w->tcp, w->nif, NULL, &dst, 80, NULL, NULL, &c)) ==
+		       0) {
 			weft_tcp_info(c, &info);
 			CHECK_EQ(seen[info.local_port]++, 0);
 			CHECK_EQ(weft_netif_group_owner(h->group, &info.local, info.local_port,
@@ -639,7 +640,7 @@ test_ports_unique(void)
 	weft_tcp_port_use(h->ports, 50000, &use);
 	CHECK_EQ(use.conns, 1);
 	/* Another remote port makes another tuple. */
-	CHECK_EQ(weft_tcp_connect(h->w[0].tcp, h->w[0].nif, &dst, 81, NULL, NULL, &c), 0);
+	CHECK_EQ(weft_tcp_connect(h->w[0].tcp, h->w[0].nif, NULL, &dst, 81, NULL, NULL, &c), 0);
 	lc_down(lc);
 }
 
@@ -651,7 +652,8 @@ lc_listen_all_but(struct lc_worker *w, uint16_t keep)
 
 	for (uint32_t p = WEFT_PORT_FIRST; p <= UINT16_MAX; p += 512)
 		if (p != keep)
-			CHECK_EQ(weft_tcp_listen(w->tcp, &any, (uint16_t)p, 1, lc_accept, w, &l),
+			CHECK_EQ(weft_tcp_listen(w->tcp, &any, 128, (uint16_t)p, 1, lc_accept, w,
+			                         &l),
 			         0);
 }
 
@@ -673,7 +675,8 @@ test_listener_elsewhere(void)
 	for (unsigned int i = 0; i < h->n; i++) {
 		struct weft_tcp_info info;
 
-		while (weft_tcp_connect(h->w[i].tcp, h->w[i].nif, &dst, 80, NULL, NULL, &c) == 0) {
+		while (weft_tcp_connect(h->w[i].tcp, h->w[i].nif, NULL, &dst, 80, NULL, NULL, &c) ==
+		       0) {
 			weft_tcp_info(c, &info);
 			CHECK(info.local_port % 512 != 0);
 			n++;

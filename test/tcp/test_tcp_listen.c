@@ -500,7 +500,7 @@ from_other(unsigned int i)
 
 	CHECK(m != NULL);
 	if (nd->raw_neigh == NULL)
-		CHECK_EQ(weft_netif_neigh_get(nd->nif, &dst, &nd->raw_neigh), 0);
+		CHECK_EQ(weft_netif_neigh_get(nd->nif, NULL, &dst, &nd->raw_neigh), 0);
 	tcp_wire_encode((uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN),
 	                &(struct tcp_hdr){.src_port = h.src_port,
 	                                  .dst_port = h.dst_port,
@@ -615,13 +615,13 @@ test_addresses(void)
 
 	up(NULL);
 	t = net.node[0].tcp;
-	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, &asked[0], &l[0]), 0);
-	CHECK_EQ(weft_tcp_listen(t, &other, 9, 8, no_accept, &asked[1], &l[1]), 0);
-	CHECK_EQ(weft_tcp_listen(t, &other, 10, 8, no_accept, &asked[2], &l[2]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &ours, 128, 9, 8, no_accept, &asked[0], &l[0]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &other, 128, 9, 8, no_accept, &asked[1], &l[1]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &other, 128, 10, 8, no_accept, &asked[2], &l[2]), 0);
 	/* net_listen() listens on any address of port 7. */
-	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
-	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
-	CHECK_EQ(weft_tcp_listen(t, &ours, 7, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	CHECK_EQ(weft_tcp_listen(t, &ours, 128, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	CHECK_EQ(weft_tcp_listen(t, &any, 128, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	CHECK_EQ(weft_tcp_listen(t, &ours, 128, 7, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
 	for (uint16_t port = 9; port <= 10; port++) {
 		h.dst_port = port;
 		h.seq = IRS;
@@ -642,7 +642,7 @@ test_addresses(void)
 	for (unsigned int i = 0; i < 3; i++)
 		weft_tcp_unlisten(t, l[i]);
 	/* An address and port that are free again may be used, also as any address. */
-	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &any, 128, 9, 8, no_accept, NULL, &l[0]), 0);
 	weft_tcp_unlisten(t, l[0]);
 	net_down(&net);
 }

@@ -420,10 +420,10 @@ test_many(void)
 		a->close_on_eof = false;
 	}
 	for (unsigned int i = 0; i < 4; i++)
-		CHECK_EQ(weft_tcp_connect(net.node[0].tcp, net.node[0].nif, &dst, 9, &none, NULL,
-		                          &c),
+		CHECK_EQ(weft_tcp_connect(net.node[0].tcp, net.node[0].nif, NULL, &dst, 9, &none,
+		                          NULL, &c),
 		         0);
-	CHECK_EQ(weft_tcp_connect(net.node[0].tcp, net.node[0].nif, &dst, 7, &none, NULL, &c),
+	CHECK_EQ(weft_tcp_connect(net.node[0].tcp, net.node[0].nif, NULL, &dst, 7, &none, NULL, &c),
 	         -EMFILE);
 	CHECK(net_run_closed(&net, 100 * WEFT_NS_PER_S));
 	CHECK_EQ(net.napps, 32);

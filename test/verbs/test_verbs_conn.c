@@ -528,7 +528,7 @@ test_disconnect_silent(void)
 		memset(&s, 0, sizeof(s));
 		vt_open(&s.t, NULL);
 		vt_mem(&s.t.n[0], 4096, WEFT_ACCESS_LOCAL_WRITE);
-		CHECK_EQ(weft_tcp_listen(weft_engine_tcp(s.t.n[1].w), &any, VT_PORT, 8,
+		CHECK_EQ(weft_tcp_listen(weft_engine_tcp(s.t.n[1].w), &any, 128, VT_PORT, 8,
 		                         silent_accept, &s, &lsn),
 		         0);
 		qa = vt_qp_attr(&s.t.n[0]);

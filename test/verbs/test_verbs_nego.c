@@ -137,7 +137,8 @@ peer_listens(struct vt *t, struct peer *p)
 	struct weft_tcp_listener *l;
 
 	p->sched = inside_sched(t->n[1].w);
-	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, VT_PORT, 8, peer_accept, p, &l),
+	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, 128, VT_PORT, 8, peer_accept, p,
+	                         &l),
 	         0);
 }
 
@@ -295,8 +296,8 @@ peer_connects(struct vt *t, struct peer *p)
 	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
 
 	p->sched = inside_sched(t->n[0].w);
-	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w), weft_engine_netif(t->n[0].w, 0), &dst,
-	                          VT_PORT, &peer_tcp_ops, p, &p->conn),
+	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w), weft_engine_netif(t->n[0].w, 0), NULL,
+	                          &dst, VT_PORT, &peer_tcp_ops, p, &p->conn),
 	         0);
 	return vt_ev(&t->n[1], WEFT_EV_CONNECT_REQUEST);
 }
@@ -560,8 +561,8 @@ test_rejections(void)
 			vt_listen(&t.n[1]);
 			p.sched = inside_sched(t.n[0].w);
 			CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w),
-			                          weft_engine_netif(t.n[0].w, 0), &dst, VT_PORT,
-			                          &peer_tcp_ops, &p, &p.conn),
+			                          weft_engine_netif(t.n[0].w, 0), NULL, &dst,
+			                          VT_PORT, &peer_tcp_ops, &p, &p.conn),
 			         0);
 			if (how == NOT_TAKEN)
 				vt_run(&t, VT_S / 2);
@@ -612,7 +613,7 @@ test_silent_initiators(void)
 	vt_listen(&t.n[1]);
 	for (unsigned int i = 0; i < 200; i++)
 		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w), weft_engine_netif(t.n[0].w, 0),
-		                          &dst, VT_PORT, &silent, &p[i], &p[i].conn),
+		                          NULL, &dst, VT_PORT, &silent, &p[i], &p[i].conn),
 		         0);
 	vt_run(&t, 5 * VT_S);
 	for (unsigned int i = 0; i < 200; i++)

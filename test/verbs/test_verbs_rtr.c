@@ -560,7 +560,8 @@ old_open(struct old *o, uint64_t seed, enum answer first, enum answer second,
 	o->answer[0] = first;
 	o->answer[1] = second;
 	o->sched = inside_sched(o->t.n[1].w);
-	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(o->t.n[1].w), &any, VT_PORT, 8, old_accept, o, &l),
+	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(o->t.n[1].w), &any, 128, VT_PORT, 8, old_accept, o,
+	                         &l),
 	         0);
 	qa = vt_qp_attr(&o->t.n[0]);
 	CHECK_EQ(weft_qp_create(o->t.n[0].pd, &qa, &o->t.n[0].qp), 0);

@@ -68,6 +68,7 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	        .mtu_bytes = n->id == 1 && a->mtu_far_bytes ? a->mtu_far_bytes
 	                     : a->mtu_bytes                 ? a->mtu_bytes
 	                                                    : 1500,
+	        .nnets = a->nnets,
 	};
 	struct weft_worker_attr wa = {
 	        .size = sizeof(wa), .lcore = -1, .max_conns = a->max_conns[n->id]};
@@ -76,6 +77,7 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	CHECK_EQ(weft_engine_ctx_create(&ca, &r, NULL, &n->ctx), 0);
 	CHECK_EQ(weft_engine_worker_create(n->ctx, &wa, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
 	         0);
+	memcpy(na.nets, a->nets[n->id], a->nnets * sizeof(na.nets[0]));
 	CHECK_EQ(weft_engine_add_netif(n->w, &na), 0);
 	CHECK_EQ(weft_pd_alloc(n->ctx, &n->pd), 0);
 	CHECK_EQ(weft_cq_create(n->ctx, a->cq != NULL ? a->cq : &qa, &n->cq), 0);

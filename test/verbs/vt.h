@@ -51,6 +51,9 @@ struct vt_attr {
 	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family;
 	uint16_t vlan_id[2];   /**< of each node; 0: untagged */
 	uint32_t max_conns[2]; /**< of each node; 0: the default */
+	/** Further networks of each node. */
+	struct weft_netif_net nets[2][8];
+	unsigned int nnets;
 };
 
 struct vt {

@@ -71,8 +71,8 @@ raw_connect(struct vt *t, enum vt_family family, struct raw_conn *h, unsigned in
 	CHECK_EQ(weft_ip_from_sockaddr((struct sockaddr *)&sa, &dst, &port), 0);
 	for (unsigned int i = 0; i < n; i++) {
 		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w),
-		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT, &raw_ops,
-		                          &h[i], &h[i].conn),
+		                          weft_engine_netif(t->n[0].w, 0), NULL, &dst, VT_PORT,
+		                          &raw_ops, &h[i], &h[i].conn),
 		         0);
 	}
 	vt_run(t, 100 * VT_MS);

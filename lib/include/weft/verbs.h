@@ -901,13 +901,22 @@ struct weft_listen_attr {
 	 * another address of that /64.
 	 */
 	bool push_out;
+	/**
+	 * [0: the address alone] The address is that of a network: listen on each address of this
+	 * host in it. 1..32, or 1..128 for IPv6. The address has no bits set behind the prefix.
+	 */
+	uint8_t prefix_len;
 };
 
 /**
- * Listen on every worker that has a port with this address. The unspecified address, of either
- * family, means all ports and both families. weft_listen() and weft_connect() take AF_INET and
- * AF_INET6. They ignore sin6_scope_id and sin6_flowinfo; a link-local destination belongs to the
- * worker's first port with IPv6.
+ * Listen on every worker that has a port with this address, or with an address in this network
+ * (prefix_len). The unspecified address, of either family, means all addresses of both families.
+ * weft_listen() and weft_connect() take AF_INET and AF_INET6, and ignore sin6_flowinfo. The
+ * sin6_scope_id of a link-local address names a VLAN (weft_port_attr.networks); a link-local
+ * destination belongs to the worker's first port with IPv6 on that VLAN.
+ *
+ * Two listeners with one port do not overlap: -EADDRINUSE, also for a network, or the unspecified
+ * address, that includes the address of the other.
  *
  * When this returns, the workers run by weft_worker_start() are listening. Two exceptions: a worker
  * that has not polled for a second, and a call on the thread of one of the workers, which does not
@@ -936,13 +945,19 @@ struct weft_conn_attr {
 	uint32_t keepalive_us;
 	/** copied; NULL: that of the listener, or of the context */
 	const struct weft_mpa_policy *mpa;
+	/**
+	 * [ss_family 0: by the route to the peer] weft_connect(): the address of this host to
+	 * connect from, of the peer's family; its port is ignored
+	 */
+	struct sockaddr_storage local;
 };
 
 /**
  * Connect an IDLE QP. ESTABLISHED, REJECTED or CONNECT_ERROR follows; after ESTABLISHED,
  * DISCONNECTED follows once. attr may be NULL. If the responder does not speak revision 2, a second
  * TCP connection is made within the same time (struct weft_mpa_policy, rev). -EINVAL,
- * -EAFNOSUPPORT, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches the address),
+ * -EAFNOSUPPORT, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches the address, or
+ * none from attr->local), -EADDRNOTAVAIL (attr->local is no address of the worker's ports),
  * -ENOMEM, and, when called on the worker, the immediate errors of TCP.
  */
 int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,

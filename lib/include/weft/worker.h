@@ -117,6 +117,24 @@ void weft_ctx_destroy(struct weft_ctx *ctx);
 /** The default of weft_port_attr.mbufs. With large packets 2048 take 128 MiB. */
 #define WEFT_PORT_MBUFS(mtu_bytes) ((mtu_bytes) > 9600 ? 2048u : 8192u)
 
+/** The most networks of a port, those of weft_port_attr.addr and addr6 included. */
+#define WEFT_MAX_NETWORKS 16
+
+/** One more address of a port, and the network that it is in. */
+struct weft_network_attr {
+	size_t size; /**< sizeof(struct weft_network_attr), the same in each element of an array */
+	/** IPv4, or global or unique-local IPv6; its port is ignored */
+	struct sockaddr_storage addr;
+	/**
+	 * Next hop to other networks: in the network, or a link-local IPv6 address on its VLAN.
+	 * ss_family 0: that of another network on the same VLAN, if one has any.
+	 */
+	struct sockaddr_storage gateway;
+	/** [0: untagged] 1..4094; networks that overlap must be on one VLAN */
+	uint16_t vlan_id;
+	uint8_t prefix_len; /**< 1..32, or 1..128 */
+};
+
 struct weft_port_attr {
 	size_t size;      /**< sizeof(struct weft_port_attr) */
 	const char *name; /**< name for people and configuration */
@@ -126,8 +144,8 @@ struct weft_port_attr {
 	 */
 	const char *dev;
 	/**
-	 * IPv4 address of this host; its port is ignored. ss_family 0: none, then addr6 is
-	 * required.
+	 * IPv4 address of this host; its port is ignored. ss_family 0: none, then addr6 or a
+	 * network is required.
 	 */
 	struct sockaddr_storage addr;
 	uint8_t prefix_len;
@@ -154,7 +172,7 @@ struct weft_port_attr {
 	struct sockaddr_storage gateway6;
 	/** no IPv6 at all, not even the link-local address made from the port's MAC */
 	bool no_ipv6;
-	/** [0: untagged] the one VLAN to send to and receive from, 1..4094 */
+	/** [0: untagged] VLAN of addr and addr6, 1..4094 */
 	uint16_t vlan_id;
 	/**
 	 * [0] 1: test whether a configuration can be used. Checks that a port or a driver of this
@@ -162,13 +180,28 @@ struct weft_port_attr {
 	 * driver net_null is missing.
 	 */
 	uint64_t check;
+	/**
+	 * [none] Further networks (copied): one after the other in memory, each with its size. The
+	 * port takes frames of the VLANs of its networks and no others, and each address is known
+	 * on its own VLAN only. Every VLAN has a link-local IPv6 address; sin6_scope_id names the
+	 * VLAN of such an address, or is 0 for the port's first VLAN (that of addr and addr6, else
+	 * of networks[0]), or 4095 for untagged frames beside a first VLAN that is tagged.
+	 *
+	 * A connection keeps to the VLAN of its local address: the peer is asked for there if a
+	 * network of the port on that VLAN has it, and is else reached by the gateway of the local
+	 * address's network, or by the first gateway on that VLAN.
+	 */
+	const struct weft_network_attr *networks;
+	uint32_t nnetworks; /**< at most WEFT_MAX_NETWORKS with addr and addr6 */
 };
 
 /**
- * Create the device if it does not exist, configure it and start it. -ENODEV (cannot be opened),
- * -EINVAL (attr; an argument of dev without a value, or more arguments than DPDK reads), -ENOMEM,
- * -EEXIST (name), -EMSGSIZE (net_memif: its bsize holds no frame of mtu_bytes; without bsize the
- * buffers are as long as needed). A net_memif client waits up to 3 s for its server.
+ * Create the device if it does not exist, configure it and start it. -ENODEV (cannot be opened, or
+ * its filter refuses a VLAN), -EINVAL (attr, also an address that occurs twice, a gateway that is
+ * not on-link, networks that overlap on several VLANs; an argument of dev without a value, or more
+ * arguments than DPDK reads), -ENOMEM, -EEXIST (name), -EMSGSIZE (net_memif: its bsize holds no
+ * frame of mtu_bytes; without bsize the buffers are as long as needed). A net_memif client waits up
+ * to 3 s for its server.
  */
 int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
 
@@ -192,6 +225,21 @@ struct weft_port_stats {
 
 /** Any thread. -EINVAL. */
 int weft_port_stats(struct weft_port *port, struct weft_port_stats *st);
+
+/** An address of a port. The structure has no `size`, as weft_worker_stats. */
+struct weft_network_info {
+	struct sockaddr_storage addr;    /**< the port is 0; link-local: with its scope */
+	struct sockaddr_storage gateway; /**< ss_family 0: none of its own */
+	uint16_t vlan_id;                /**< 0: untagged */
+	uint8_t prefix_len;
+	bool tentative; /**< IPv6: Duplicate Address Detection is not complete (RFC 4862 s5.4) */
+	bool duplicate; /**< IPv6: another station has the address, so it is not used */
+};
+/**
+ * Get the i-th address of a port: addr, addr6, those of `networks`, then a link-local one for each
+ * VLAN. Any thread. -ENOENT: there are fewer, or no worker has the port yet. -EINVAL.
+ */
+int weft_port_network(struct weft_port *port, unsigned int i, struct weft_network_info *info);
 /**
  * Whether the port's device was removed: unplugged, or asked for by the kernel. Its connections end
  * at once (WEFT_EV_DISCONNECTED or WEFT_EV_CONNECT_ERROR with -ENODEV), connections of other ports
