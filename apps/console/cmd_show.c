@@ -19,6 +19,23 @@ WORD(tok_polls, noun, "polls");
 WORD(tok_drivers, noun, "drivers");
 
 static void
+show_networks(struct cmdline *cl, struct weft_port *p)
+{
+	char ip[ADDR_STR_MAX], gw[ADDR_STR_MAX], vlan[32];
+	struct weft_network_info n;
+
+	for (unsigned int i = 0; weft_port_network(p, i, &n) == 0; i++) {
+		snprintf(vlan, sizeof(vlan), n.vlan_id != 0 ? "VLAN %u" : "untagged", n.vlan_id);
+		cmdline_printf(cl, "  %s/%u, %s%s%s%s\n", addr_host_str(&n.addr, ip), n.prefix_len,
+		               vlan, n.gateway.ss_family != 0 ? ", gateway " : "",
+		               n.gateway.ss_family != 0 ? addr_host_str(&n.gateway, gw) : "",
+		               n.duplicate   ? ", not used: another station has it"
+		               : n.tentative ? ", tentative"
+		                             : "");
+	}
+}
+
+static void
 show_port(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
@@ -42,6 +59,7 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               st.mac[5], st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad,
 		               st.rx_dropped, st.rx_missed, st.tx_packets, st.tx_bytes,
 		               st.tx_dropped);
+		show_networks(cl, p);
 	}
 }
 

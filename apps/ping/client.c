@@ -385,8 +385,10 @@ client_teardown(struct client *c)
 static int
 client_connect(struct client *c)
 {
-	struct weft_conn_attr ca = {
-	        .size = sizeof(ca), .timeout_us = CONNECT_US, .mpa_rev = c->opt->mpa_rev};
+	struct weft_conn_attr ca = {.size = sizeof(ca),
+	                            .timeout_us = CONNECT_US,
+	                            .mpa_rev = c->opt->mpa_rev,
+	                            .local = c->opt->from};
 	struct weft_qp_info info;
 	int rc = weft_connect(c->qp, (const struct sockaddr *)&c->opt->addr,
 	                      addr_len(&c->opt->addr), &ca);

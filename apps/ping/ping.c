@@ -200,7 +200,7 @@ static void
 choose_port(struct args *a)
 {
 	static struct conf one;
-	struct sockaddr_storage from;
+	struct sockaddr_storage from = {0};
 	char err[CONF_ERR_MAX];
 	const char *unknown =
 	        addr_resolve(a->address != NULL ? a->address : "::", a->port, &a->opt.addr);
@@ -211,6 +211,7 @@ choose_port(struct args *a)
 		ui_usage_die("-I: '%s' is neither an IPv4 nor an IPv6 address", a->from);
 	if (a->from != NULL && from.ss_family != a->opt.addr.ss_family)
 		ui_usage_die("-I %s and -a %s are of two families", a->from, a->address);
+	a->opt.from = from;
 	if (a->opt.server && (addr_is_any(&a->opt.addr) || addr_is_link_local(&a->opt.addr)))
 		return;
 	if (a->client && addr_is_any(&a->opt.addr))

@@ -52,6 +52,8 @@ struct ping_opt {
 	uint8_t mpa_rev;              /**< client: 1 or 2 */
 	uint32_t settle_ms;           /**< client: pause between start-up and the first ping */
 	struct sockaddr_storage addr; /**< of the server */
+	/** client: the address to connect from; ss_family 0: any that reaches the server */
+	struct sockaddr_storage from;
 };
 
 /** The result; it is filled in after an error, too. */

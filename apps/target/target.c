@@ -50,24 +50,27 @@ usage(void)
 static void
 say_ready(const struct target *t)
 {
-	char line[2048] = "ready:";
+	char line[4096] = "ready:";
+	bool first = true;
 	const char *sep = "; exports";
 	size_t n = strlen(line);
 
-	for (uint32_t i = 0; i < t->conf.nports && n < sizeof(line); i++) {
-		const struct conf_port *p = &t->conf.ports[i];
-		char ip[ADDR_STR_MAX];
+	for (uint32_t i = 0; i < t->conf.nports; i++)
+		for (uint32_t k = 0; k < t->conf.ports[i].nnets && n < sizeof(line); k++) {
+			const struct conf_net *net = &t->conf.ports[i].nets[k];
+			bool v6 = net->addr.ss_family == AF_INET6;
+			char ip[ADDR_STR_MAX], vlan[24] = "";
 
-		if (p->addr.ss_family != 0)
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s:%u (%s)",
-			                      i > 0 ? "," : "", addr_host_str(&p->addr, ip),
-			                      t->conf.target.listen_port, p->name);
-		if (p->addr6.ss_family != 0 && n < sizeof(line))
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s [%s]:%u (%s)",
-			                      i > 0 || p->addr.ss_family != 0 ? "," : "",
-			                      addr_host_str(&p->addr6, ip),
-			                      t->conf.target.listen_port, p->name);
-	}
+			if (!target_listens(t, &net->addr))
+				continue;
+			if (net->vlan_id != 0 && net->network >= 0)
+				snprintf(vlan, sizeof(vlan), ", VLAN %u", net->vlan_id);
+			n += (size_t)snprintf(
+			        line + n, sizeof(line) - n, "%s %s%s%s:%u (%s%s)", first ? "" : ",",
+			        v6 ? "[" : "", addr_host_str(&net->addr, ip), v6 ? "]" : "",
+			        t->conf.target.listen_port, t->conf.ports[i].name, vlan);
+			first = false;
+		}
 	for (uint32_t i = 0; i < t->nexports && n < sizeof(line); i++)
 		if (target_export_up(&t->exports[i])) {
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s", sep,

@@ -60,7 +60,8 @@ struct target {
 	/** Shared by all workers: a client that reconnects may arrive at another worker. */
 	struct weft_rpc_drc *drc;
 	struct weft_evq *evq;
-	struct weft_listener *listener;
+	struct weft_listener *listeners[CONF_LISTEN_MAX];
+	uint32_t nlisteners;
 	/** Connections of all workers, those in limbo included. An end is a release: when a thread
 	 * acquires 0, the workers are done with all of them. */
 	atomic_uint nconns;

@@ -103,7 +103,9 @@ bool target_log_request(struct target_worker *tw, const struct weft_event *ev);
 
 /* ---- target_listen.c: all connections ---- */
 
-/** Create event and completion queues and the listener. Workers are not running yet. */
+/** Whether the target accepts connections to this address of the host. */
+bool target_listens(const struct target *t, const struct sockaddr_storage *addr);
+/** Create event and completion queues and the listeners. Workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
 /** With workers running: close every connection in order, and abort the rest after timeout_ms. */
 void target_hang_up(struct target *t, unsigned int timeout_ms);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "addr.h"
 #include "target.h"
 #include "target_grant.h"
 #include "target_rpc.h"
@@ -119,14 +120,44 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 	}
 }
 
+bool
+target_listens(const struct target *t, const struct sockaddr_storage *addr)
+{
+	for (uint32_t i = 0; i < t->conf.target.nlisten_on; i++) {
+		const struct conf_listen *l = &t->conf.target.listen_on[i];
+
+		if (l->prefix_len != 0 ? addr_same_net(&l->addr, addr, l->prefix_len)
+		                       : addr_same_host(&l->addr, addr))
+			return true;
+	}
+	return t->conf.target.nlisten_on == 0;
+}
+
+/** Listen on one address or network. */
+static int
+listen_on(struct target *t, const struct conf_listen *l, struct weft_listen_attr *la)
+{
+	struct sockaddr_storage at = l->addr;
+	const uint16_t port = htons((uint16_t)t->conf.target.listen_port);
+	int rc;
+
+	if (at.ss_family == AF_INET)
+		((struct sockaddr_in *)&at)->sin_port = port;
+	else
+		((struct sockaddr_in6 *)&at)->sin6_port = port;
+	la->prefix_len = (uint8_t)l->prefix_len;
+	rc = weft_listen(t->stack.ctx, (struct sockaddr *)&at, addr_len(&at), la,
+	                 &t->listeners[t->nlisteners]);
+	t->nlisteners += rc == 0;
+	return rc;
+}
+
 int
 target_listen(struct target *t, char *err, size_t err_size)
 {
-	struct sockaddr_in any = {
-	        .sin_family = AF_INET,
-	        .sin_port = htons((uint16_t)t->conf.target.listen_port),
-	        .sin_addr.s_addr = htonl(INADDR_ANY),
-	};
+	const struct conf_listen any = {.addr.ss_family = AF_INET}, *at = &any;
+	const uint32_t n = t->conf.target.nlisten_on;
+	char text[ADDR_STR_MAX];
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = on_event, .user = t};
 	struct weft_listen_attr la = {
 	        .size = sizeof(la),
@@ -159,12 +190,16 @@ target_listen(struct target *t, char *err, size_t err_size)
 	}
 	if (rc == 0)
 		rc = weft_rpc_drc_create(TARGET_DRC_ENTRIES * t->stack.nworkers, &t->drc);
-	if (rc == 0) {
-		la.evq = t->evq;
-		rc = weft_listen(t->stack.ctx, (struct sockaddr *)&any, sizeof(any), &la,
-		                 &t->listener);
+	la.evq = t->evq;
+	for (uint32_t i = 0; i < (n > 0 ? n : 1) && rc == 0; i++) {
+		at = n > 0 ? &t->conf.target.listen_on[i] : &any;
+		rc = listen_on(t, at, &la);
 	}
-	if (rc != 0)
+	if (rc != 0 && n > 0)
+		snprintf(err, err_size, "cannot listen on %s, port %u: %s",
+		         conf_net_str(&at->addr, at->prefix_len, text), t->conf.target.listen_port,
+		         strerror(-rc));
+	else if (rc != 0)
 		snprintf(err, err_size, "cannot listen on port %u: %s", t->conf.target.listen_port,
 		         strerror(-rc));
 	return rc;
@@ -219,9 +254,9 @@ target_hang_up(struct target *t, unsigned int timeout_ms)
 {
 	/* The calls below bring it to each worker. */
 	atomic_store_explicit(&t->stopping, true, memory_order_relaxed);
-	if (t->listener != NULL)
-		weft_unlisten(t->listener);
-	t->listener = NULL;
+	for (uint32_t i = 0; i < t->nlisteners; i++)
+		weft_unlisten(t->listeners[i]);
+	t->nlisteners = 0;
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		(void)weft_worker_call(t->workers[i].w, worker_disconnect, &t->workers[i]);
 	if (wait_for_none(t, timeout_ms))

@@ -52,7 +52,7 @@ test_defaults(void)
 	CHECK_EQ(conf.nports, 1);
 	CHECK_STR(conf.ports[0].name, "p0");
 	CHECK_STR(conf.ports[0].dev, "net_null0");
-	CHECK_EQ(conf.ports[0].prefix_len, 24);
+	CHECK_EQ(conf.ports[0].net.prefix_len, 24);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 1500);
 	CHECK_EQ(conf.ports[0].mbufs, 8192);
 	CHECK_EQ(load(PORT "mtu = 9600\n"), 0);
@@ -63,7 +63,7 @@ test_defaults(void)
 	CHECK_EQ(conf.ports[0].mbufs, 8192);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 65535);
 	CHECK_EQ(load(PORT), 0);
-	CHECK_EQ(conf.ports[0].gateway.ss_family, 0);
+	CHECK_EQ(conf.ports[0].net.gateway.ss_family, 0);
 	CHECK_EQ(conf.nworkers, 1);
 	CHECK_EQ(conf.workers[0].lcore, -1);
 	CHECK_EQ(conf.workers[0].nports, 1);
@@ -113,12 +113,13 @@ test_everything(void)
 	CHECK_EQ(conf.weft.hugepages, CONF_HUGE_NEVER);
 	CHECK_EQ(conf.nports, 2);
 	CHECK_STR(conf.ports[0].dev, "net_memif0,role=server,socket=/dev/y.sock");
-	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].addr)->sin_addr.s_addr), 0xc0a80709);
-	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
-	CHECK_EQ(conf.ports[0].prefix6_len, 48);
-	CHECK_EQ(conf.ports[0].gateway6.ss_family, AF_INET6);
-	CHECK_EQ(conf.ports[0].vlan_id, 7);
-	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].gateway)->sin_addr.s_addr),
+	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].net.addr)->sin_addr.s_addr),
+	         0xc0a80709);
+	CHECK_EQ(conf.ports[0].net.addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].net.prefix6_len, 48);
+	CHECK_EQ(conf.ports[0].net.gateway6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].net.vlan_id, 7);
+	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].net.gateway)->sin_addr.s_addr),
 	         0xc0a8070a);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 	CHECK_STR(conf.ports[1].dev, "net_ring0");
@@ -194,10 +195,11 @@ test_sections(void)
 	static const struct bad t[] = {
 	        {"[prot p0]\n",
 	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
-	         "[worker NAME], [tcp], [mpa], [target], [export NAME], [client NAME]"},
+	         "[network NAME], [worker NAME], [tcp], [mpa], [target], [export NAME], [client "
+	         "NAME]"},
 	        {"[]\n",
-	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [worker NAME], "
-	         "[tcp], [mpa], [target], [export NAME], [client NAME]"},
+	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [network NAME], "
+	         "[worker NAME], [tcp], [mpa], [target], [export NAME], [client NAME]"},
 	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
 	        {"[mpa]\nrevision = 1\npeer_to_peer = yes\n",
 	         "t.ini:3: [mpa] peer_to_peer: MPA revision 1 has no such model; leave `revision` "
@@ -216,7 +218,8 @@ test_sections(void)
 	        {"[port p0]\n", "t.ini:1: [port p0] dev: missing; every [port NAME] needs it"},
 	        /* An empty section is checked, too, wherever it is. */
 	        {"[port p0]\ndev = x\n[weft]\n",
-	         "t.ini:1: [port p0] address: missing; give address, address6 or both"},
+	         "t.ini:1: [port p0] address: missing; give address, address6 or a "
+	         "[network NAME]"},
 	        {"", "t.ini: no port; add a [port NAME] section with dev and address or address6"},
 	};
 	char many[4096] = "";
@@ -537,20 +540,20 @@ test_ipv6_only(void)
 
 	CHECK_BAD(t);
 	CHECK_MSG(load(PORT6 "gateway6 = fe80::1\n") == 0, "%s", err);
-	CHECK_EQ(conf.ports[0].addr.ss_family, 0);
-	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
-	CHECK_EQ(conf.ports[0].prefix6_len, 64);
+	CHECK_EQ(conf.ports[0].net.addr.ss_family, 0);
+	CHECK_EQ(conf.ports[0].net.addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].net.prefix6_len, 64);
 	/* Two ports without IPv4 do not have the same IPv4 address. */
 	CHECK_MSG(load(PORT6 "[port p1]\ndev = y\naddress6 = fd00:1::1/64\n") == 0, "%s", err);
 	conf_defaults(&conf);
 	CHECK_EQ(conf_add_port(&conf, "p0", "net_null0", "fd00::2/64", 0, err, sizeof(err)), 0);
-	CHECK_EQ(conf.ports[0].addr.ss_family, 0);
-	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].net.addr.ss_family, 0);
+	CHECK_EQ(conf.ports[0].net.addr6.ss_family, AF_INET6);
 	CHECK_EQ(conf_add_port(&conf, "p1", "net_null1", "10.0.0.2/24,fd00::3/64", 0, err,
 	                       sizeof(err)),
 	         0);
-	CHECK_EQ(conf.ports[1].addr.ss_family, AF_INET);
-	CHECK_EQ(conf.ports[1].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[1].net.addr.ss_family, AF_INET);
+	CHECK_EQ(conf.ports[1].net.addr6.ss_family, AF_INET6);
 	CHECK_EQ(conf_finish(&conf, err, sizeof(err)), 0);
 	CHECK_EQ(conf_add_port(&conf, "p2", "net_null2", "fd00::4", 0, err, sizeof(err)), -EINVAL);
 	CHECK_STR(err, "\"fd00::4\" is not a host's IPv6 address with prefix length; write it "
@@ -559,6 +562,112 @@ test_ipv6_only(void)
 	         -EINVAL);
 	CHECK_STR(err, "port p2: IPv6 wants an mtu of 1280 or more");
 	CHECK_EQ(conf.nports, 2);
+}
+
+/* Several networks and VLANs on a port. PORT has 10.0.0.1/24. */
+static void
+test_networks(void)
+{
+	static const struct bad t[] = {
+	        {PORT "[network a]\nvlan = 7\n",
+	         "t.ini:4: [network a] address: missing; give address, address6 or both"},
+	        {PORT "[network a]\nport = p1\naddress = 10.7.0.1/24\n",
+	         "t.ini:5: [network a] port: no [port p1]; name a port of this file"},
+	        {PORT "[port p1]\ndev = y\naddress = 10.1.0.1/24\n[network a]\naddress = "
+	              "10.7.0.1/24\n",
+	         "t.ini:7: [network a] port: missing; say which port has these addresses"},
+	        {PORT "[network a]\naddress = 10.7.0.1/24\ngateway = 10.8.0.1\n",
+	         "t.ini:6: [network a] gateway: not in the network of address; give a neighbour's "
+	         "address"},
+	        {PORT "[network a]\naddress = 10.7.0.1/24\ngateway = 10.7.0.1\n",
+	         "t.ini:6: [network a] gateway: is our own address; give a neighbour's address"},
+	        {PORT "[network a]\naddress = 10.0.0.9/16\ngateway = 10.0.0.1\n",
+	         "t.ini:6: [network a] gateway: is our own address, of [port p0]; give a "
+	         "neighbour's address"},
+	        {PORT "[network a]\naddress6 = fd00::1/64\ngateway6 = fd01::1\n",
+	         "t.ini:6: [network a] gateway6: not in the network of address6; give a "
+	         "neighbour's address"},
+	        {PORT "[network a]\naddress = 10.7.0.1/24\ngateway6 = fe80::1\n",
+	         "t.ini:6: [network a] gateway6: there is no address6; give one"},
+	        {PORT "[network a]\naddress = 10.0.0.1/24\n",
+	         "t.ini:5: [network a] address: the same as that of [port p0]; give each network "
+	         "its own"},
+	        {PORT "[network a]\nvlan = 7\naddress = 10.0.0.2/24\n",
+	         "t.ini:6: [network a] address: its network overlaps with that of [port p0] on "
+	         "another VLAN; give each VLAN networks of its own"},
+	        {PORT "[network a]\nvlan = 7\naddress = 10.7.0.1/24\n[network b]\nvlan = 8\n"
+	              "address = 10.7.9.1/16\n",
+	         "t.ini:9: [network b] address: its network overlaps with that of [network a] on "
+	         "another VLAN; give each VLAN networks of its own"},
+	        {PORT "[network a]\nvlan = 7\naddress6 = fd00::1/64\n[network b]\nvlan = 7\n"
+	              "address6 = fd00::2/64\n",
+	         "t.ini:9: [network b] address6: its network and VLAN are those of [network a]; "
+	         "give a further address in a network the prefix length 128"},
+	        {PORT "[network a]\naddress = 10.0.0.2/24\n",
+	         "t.ini:5: [network a] address: its network and VLAN are those of [port p0]; give "
+	         "a further address in a network the prefix length 32"},
+	        {PORT "mtu = 1279\n[network a]\naddress6 = fd00::1/64\n",
+	         "t.ini:6: [network a] address6: IPv6 wants an mtu of 1280 or more of [port p0]"},
+	        {PORT "[network a]\nvlan = 4095\n",
+	         "t.ini:5: [network a] vlan: 4095 is out of range; give 0 to 4094"},
+	        {PORT "[target]\nlisten_on = 10.0.0.1, 10.9.0.0/16\n",
+	         "t.ini: [target] listen_on: no port has an address in 10.9.0.0/16; name "
+	         "addresses or networks of this file"},
+	        {PORT "[target]\nlisten_on = 10.0.0.2\n",
+	         "t.ini: [target] listen_on: no port has the address 10.0.0.2; name addresses or "
+	         "networks of this file"},
+	        {PORT "[target]\nlisten_on = 10.0.0.1/24\n",
+	         "t.ini:5: [target] listen_on: \"10.0.0.1/24\" has bits set behind its prefix; "
+	         "write the network's address, or the address alone"},
+	        {PORT "[target]\nlisten_on = 10.0.0.1, 10.0.0.0/8\n",
+	         "t.ini:5: [target] listen_on: 10.0.0.1 and 10.0.0.0/8 overlap; leave one out"},
+	        {PORT "[target]\nlisten_on = fred\n",
+	         "t.ini:5: [target] listen_on: \"fred\" is neither an address nor a network; "
+	         "write 10.0.0.1 or 10.7.0.0/24"},
+	        {PORT "[target]\nlisten_on = 10.0.0.1,\n",
+	         "t.ini:5: [target] listen_on: empty word in the list; write addresses with commas "
+	         "between"},
+	};
+	char many[4096] = PORT;
+	struct sockaddr_storage to;
+	struct conf one;
+
+	CHECK_BAD(t);
+	for (int i = 0; i < 8; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many),
+		         "[network n%d]\nport = p0\naddress = 10.1.%d.1/24\naddress6 = "
+		         "fd00:%d::1/64\n",
+		         i, i, i + 1);
+	CHECK_EQ(load(many), -EINVAL);
+	CHECK_STR(err, "t.ini:33: [network n7] port: too many; [port p0] has 16 addresses at most");
+
+	CHECK_MSG(load("[port p0]\ndev = net_null0\n[network a]\nvlan = 7\naddress = "
+	               "10.7.0.1/24\ngateway = 10.7.0.254\naddress6 = fd00:7::1/64\n"
+	               "[network b]\nvlan = 7\naddress = 10.7.0.5/32\n"
+	               "[network c]\naddress = 10.8.0.1/24\n"
+	               "[target]\nlisten_on = 10.7.0.5, 10.8.0.0/16, fd00:7::/64, fe80::1%7\n") ==
+	                  0,
+	          "%s", err);
+	CHECK_EQ(conf.ports[0].nnets, 4);
+	CHECK_STR(conf.networks[0].port, "p0");
+	CHECK_EQ(conf.ports[0].nets[0].vlan_id, 7);
+	CHECK_EQ(conf.ports[0].nets[1].prefix_len, 64);
+	CHECK_EQ(conf.ports[0].nets[2].prefix_len, 32);
+	CHECK_EQ(conf.ports[0].nets[3].vlan_id, 0);
+	CHECK_EQ(conf.target.nlisten_on, 4);
+	CHECK_EQ(conf.target.listen_on[1].prefix_len, 16);
+	CHECK_EQ(conf_finish(&conf, err, sizeof(err)), 0); /* once more changes nothing */
+	CHECK_EQ(conf.ports[0].nnets, 4);
+	/* The port of a host: by any of its networks, or a gateway of one. */
+	CHECK_EQ(addr_parse("10.8.0.9", 1, &to), 0);
+	CHECK_EQ(conf_one_port(&conf, &to, NULL, &one, err, sizeof(err)), 0);
+	CHECK_EQ(addr_parse("192.0.2.9", 1, &to), 0);
+	CHECK_EQ(conf_one_port(&conf, &to, NULL, &one, err, sizeof(err)), 0);
+	CHECK_EQ(addr_parse("fd01::1", 1, &to), 0);
+	CHECK_EQ(conf_one_port(&conf, &to, NULL, &one, err, sizeof(err)), -ENETUNREACH);
+	CHECK_STR(err, "no port reaches fd01::1 (port p0 has fd00:7::1/64 and no gateway)");
+	CHECK_EQ(addr_parse("10.7.0.5", 1, &to), 0);
+	CHECK_EQ(conf_one_port(&conf, &to, NULL, &one, err, sizeof(err)), -EINVAL);
 }
 
 static void
@@ -709,6 +818,6 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"everything", test_everything}, {"lines", test_lines}, {"sections", test_sections},
                {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
                {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
-               {"ipv6_only", test_ipv6_only},
+               {"ipv6_only", test_ipv6_only}, {"several networks of a port", test_networks},
                {"each key states what applies without it", test_defaults_are_stated},
                {"document", test_document}, {"example", test_example})

@@ -20,15 +20,19 @@
 
 #include <weft/weft.h>
 
+#include "addr.h"
+
 #define CONF_NAME_MAX                                                                              \
 	40 /**< octets of a port's, worker's or export's name (inih: 49 for "[export NAME]") */
-#define CONF_PORTS_MAX   8
-#define CONF_WORKERS_MAX 8
-#define CONF_EXPORTS_MAX 32 /**< WEFT_EXPORTS_MAX of weft_export.x */
-#define CONF_CLIENTS_MAX 64
-#define CONF_PATH_MAX    1024
-#define CONF_EAL_MAX     512
-#define CONF_ERR_MAX     512 /**< enough for every message */
+#define CONF_PORTS_MAX    8
+#define CONF_WORKERS_MAX  8
+#define CONF_NETWORKS_MAX (CONF_PORTS_MAX * WEFT_MAX_NETWORKS) /**< sections [network NAME] */
+#define CONF_LISTEN_MAX   16                                   /**< of `listen_on` */
+#define CONF_EXPORTS_MAX  32 /**< WEFT_EXPORTS_MAX of weft_export.x */
+#define CONF_CLIENTS_MAX  64
+#define CONF_PATH_MAX     1024
+#define CONF_EAL_MAX      512
+#define CONF_ERR_MAX      512 /**< enough for every message */
 
 /** [weft] */
 struct conf_weft {
@@ -43,20 +47,44 @@ struct conf_weft {
 
 enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };
 
+/** The addresses of [port NAME] or [network NAME]. */
+struct conf_addrs {
+	struct sockaddr_storage addr; /**< ss_family 0: none; so for all four */
+	uint32_t prefix_len;
+	struct sockaddr_storage gateway;
+	struct sockaddr_storage addr6;
+	uint32_t prefix6_len;
+	struct sockaddr_storage gateway6;
+	uint32_t vlan_id; /**< 0: untagged */
+	int addr_line, addr6_line, gateway_line, gateway6_line;
+};
+
+/** [network NAME] */
+struct conf_network {
+	char name[CONF_NAME_MAX + 1];
+	char port[CONF_NAME_MAX + 1]; /**< complete after conf_load() */
+	struct conf_addrs net;
+	int line, port_line;
+};
+
+/** One address of a port, of either kind of section. */
+struct conf_net {
+	struct sockaddr_storage addr, gateway; /**< gateway.ss_family 0: none */
+	uint32_t prefix_len, vlan_id;
+	int32_t network; /**< its section in struct conf; -1: that of the port */
+};
+
 /** [port NAME] */
 struct conf_port {
 	char name[CONF_NAME_MAX + 1];
 	char dev[CONF_PATH_MAX];
-	struct sockaddr_storage addr;
-	uint32_t prefix_len;
-	struct sockaddr_storage gateway; /**< ss_family 0: none */
-	struct sockaddr_storage addr6;   /**< ss_family 0: none */
-	uint32_t prefix6_len;
-	struct sockaddr_storage gateway6; /**< ss_family 0: none */
-	uint32_t vlan_id;                 /**< 0: untagged */
+	struct conf_addrs net;
 	uint32_t mtu_bytes;
 	uint32_t mbufs;
 	int line, dev_line;
+	/** all addresses, those of its own section first; complete after conf_load() */
+	struct conf_net nets[WEFT_MAX_NETWORKS];
+	uint32_t nnets;
 };
 
 /** [worker NAME] */
@@ -72,9 +100,17 @@ struct conf_worker {
 	int line, ports_line;
 };
 
+/** An address, or a network of them. */
+struct conf_listen {
+	struct sockaddr_storage addr;
+	uint32_t prefix_len; /**< 0: the address alone */
+};
+
 /** [target] */
 struct conf_target {
 	uint32_t listen_port;
+	struct conf_listen listen_on[CONF_LISTEN_MAX];
+	uint32_t nlisten_on; /**< 0: every address */
 	uint32_t keepalive_ms;
 	uint32_t credits;
 	uint32_t revoke_ms;      /**< between the warning and the end of a grant that is revoked */
@@ -139,11 +175,12 @@ struct conf {
 	struct weft_mpa_policy mpa; /**< [mpa]; likewise */
 	struct conf_target target;
 	struct conf_port ports[CONF_PORTS_MAX];
+	struct conf_network networks[CONF_NETWORKS_MAX];
 	struct conf_worker
 	        workers[CONF_WORKERS_MAX]; /**< at least one after a load, when there is a port */
 	struct conf_export exports[CONF_EXPORTS_MAX];
 	struct conf_client clients[CONF_CLIENTS_MAX];
-	uint32_t nports, nworkers, nexports, nclients;
+	uint32_t nports, nnetworks, nworkers, nexports, nclients;
 };
 
 /** Set every key to its default, without ports, workers, exports and clients. */
@@ -212,5 +249,8 @@ int conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract);
 int conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
 /** Parse "fd00::1/64", a global or unique-local address. -EINVAL. */
 int conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
+/** Print the address and its prefix length, or the address alone when that is 0. Returns buf. */
+const char *conf_net_str(const struct sockaddr_storage *addr, uint32_t prefix_len,
+                         char buf[ADDR_STR_MAX]);
 
 #endif /* WEFT_APPS_CONF_H */

@@ -72,11 +72,44 @@ conf_check_worker(struct conf_reader *l, struct conf_worker *w)
 		conf_fault(l, conf_line_of(l, "lcore"), "lcore", "%s", why);
 }
 
+/** The addresses of a [port NAME] or [network NAME]. */
+static void
+conf_check_addrs(struct conf_reader *l, struct conf_addrs *a)
+{
+	uint32_t mask;
+
+	a->addr_line = conf_line_of(l, "address");
+	a->addr6_line = conf_line_of(l, "address6");
+	a->gateway_line = conf_line_of(l, "gateway");
+	a->gateway6_line = conf_line_of(l, "gateway6");
+	if (a->gateway6.ss_family != 0 && a->addr6.ss_family == 0)
+		conf_fault(l, a->gateway6_line, "gateway6", "there is no address6; give one");
+	else if (a->gateway6.ss_family != 0 && !addr_is_link_local(&a->gateway6) &&
+	         !addr_same_net(&a->gateway6, &a->addr6, a->prefix6_len))
+		conf_fault(l, a->gateway6_line, "gateway6",
+		           "not in the network of address6; give a neighbour's address");
+	else if (a->gateway6.ss_family != 0 && addr_same_host(&a->gateway6, &a->addr6))
+		conf_fault(l, a->gateway6_line, "gateway6",
+		           "is our own address; give a neighbour's address");
+	if (a->gateway.ss_family == 0)
+		return;
+	if (a->addr.ss_family == 0) {
+		conf_fault(l, a->gateway_line, "gateway", "there is no address; give one");
+		return;
+	}
+	mask = UINT32_MAX << (32 - a->prefix_len);
+	if ((conf_ipv4(&a->gateway) & mask) != (conf_ipv4(&a->addr) & mask))
+		conf_fault(l, a->gateway_line, "gateway",
+		           "not in the network of address; give a neighbour's address");
+	else if (conf_ipv4(&a->gateway) == conf_ipv4(&a->addr))
+		conf_fault(l, a->gateway_line, "gateway",
+		           "is our own address; give a neighbour's address");
+}
+
 static void
 conf_check_port(struct conf_reader *l, struct conf_port *p)
 {
 	char why[CONF_ERR_MAX];
-	uint32_t mask;
 
 	p->dev_line = conf_line_of(l, "dev");
 	if (p->mbufs == 0)
@@ -85,35 +118,19 @@ conf_check_port(struct conf_reader *l, struct conf_port *p)
 		conf_fault(l, p->dev_line, "dev", "%s", why);
 		return;
 	}
-	if (p->addr.ss_family == 0 && p->addr6.ss_family == 0)
-		conf_fault(l, l->sec_line, "address", "missing; give address, address6 or both");
-	if (p->addr6.ss_family != 0 && p->mtu_bytes < CONF_IPV6_MTU)
+	if (p->net.addr6.ss_family != 0 && p->mtu_bytes < CONF_IPV6_MTU)
 		conf_fault(l, conf_line_of(l, "address6"), "address6",
 		           "IPv6 wants an mtu of 1280 or more");
-	if (p->gateway6.ss_family != 0 && p->addr6.ss_family == 0)
-		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
-		           "there is no address6; give one");
-	else if (p->gateway6.ss_family != 0 && !addr_is_link_local(&p->gateway6) &&
-	         !addr_same_net(&p->gateway6, &p->addr6, p->prefix6_len))
-		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
-		           "not in the network of address6; give a neighbour's address");
-	else if (p->gateway6.ss_family != 0 && addr_same_host(&p->gateway6, &p->addr6))
-		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
-		           "is our own address; give a neighbour's address");
-	if (p->gateway.ss_family == 0)
-		return;
-	if (p->addr.ss_family == 0) {
-		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
-		           "there is no address; give one");
-		return;
-	}
-	mask = UINT32_MAX << (32 - p->prefix_len);
-	if ((conf_ipv4(&p->gateway) & mask) != (conf_ipv4(&p->addr) & mask))
-		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
-		           "not in the network of address; give a neighbour's address");
-	else if (conf_ipv4(&p->gateway) == conf_ipv4(&p->addr))
-		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
-		           "is our own address; give a neighbour's address");
+	conf_check_addrs(l, &p->net);
+}
+
+static void
+conf_check_network(struct conf_reader *l, struct conf_network *n)
+{
+	n->port_line = conf_line_of(l, "port");
+	if (n->net.addr.ss_family == 0 && n->net.addr6.ss_family == 0)
+		conf_fault(l, l->sec_line, "address", "missing; give address, address6 or both");
+	conf_check_addrs(l, &n->net);
 }
 
 static void
@@ -175,6 +192,8 @@ conf_check_section(struct conf_reader *l)
 	}
 	if (strcmp(l->sec->name, "port") == 0)
 		conf_check_port(l, l->sec_base);
+	else if (strcmp(l->sec->name, "network") == 0)
+		conf_check_network(l, l->sec_base);
 	else if (strcmp(l->sec->name, "export") == 0)
 		conf_check_export(l, l->sec_base);
 	else if (strcmp(l->sec->name, "worker") == 0)

@@ -48,25 +48,27 @@ static const struct conf_key keys_port[] = {
                  "docs/nics.md), with arguments of its driver behind a comma; a virtual device "
                  "with its arguments (`net_memif0,role=server,id=0,bsize=10112`); the name of a "
                  "port that DPDK knows"},
-        {"address", CONF_T_CIDR, F(conf_port, addr), .off2 = offsetof(struct conf_port, prefix_len),
-         .unset = "none: no IPv4",
+        {"address", CONF_T_CIDR, F(conf_port, net.addr),
+         .off2 = offsetof(struct conf_port, net.prefix_len), .unset = "none: no IPv4",
          .help = "IPv4 address of the port and prefix length of its network (`10.0.0.1/24`). A "
-                 "port needs `address`, `address6` or both"},
-        {"gateway", CONF_T_IPV4, F(conf_port, gateway),
+                 "port needs `address`, `address6` or a [network NAME]"},
+        {"gateway", CONF_T_IPV4, F(conf_port, net.gateway),
          .unset = "none: only the own network can be reached",
          .help = "IPv4 address of the next hop to other networks. It must lie in the network of "
                  "`address`"},
-        {"address6", CONF_T_CIDR6, F(conf_port, addr6),
-         .off2 = offsetof(struct conf_port, prefix6_len), .unset = "the link-local address alone",
+        {"address6", CONF_T_CIDR6, F(conf_port, net.addr6),
+         .off2 = offsetof(struct conf_port, net.prefix6_len),
+         .unset = "the link-local address alone",
          .help = "IPv6 address of the port and prefix length of its network (`fd00::1/64`). The "
                  "port also has the link-local address made from its MAC address"},
-        {"gateway6", CONF_T_IPV6, F(conf_port, gateway6),
+        {"gateway6", CONF_T_IPV6, F(conf_port, net.gateway6),
          .unset = "none: only the own network can be reached",
          .help = "IPv6 address of the next hop to other networks. It must lie in the network of "
                  "`address6` or be link-local"},
-        {"vlan", CONF_T_U32, F(conf_port, vlan_id), .min = 0, .max = 4094, .dflt = "0",
-         .help = "VLAN identifier. The port sends all frames with this tag and receives only "
-                 "frames with it. `0`: frames have no tag"},
+        {"vlan", CONF_T_U32, F(conf_port, net.vlan_id), .min = 0, .max = 4094, .dflt = "0",
+         .help = "VLAN identifier of these addresses. Their frames are sent with this tag, and are "
+                 "received with it alone. `0`: frames have no tag. The port receives frames of no "
+                 "other VLAN than this one and those of its [network NAME] sections"},
         {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 65535, .dflt = "1500",
          .help = "longest IP packet, in octets. Both ends of the link should use the same value. A "
                  "NIC carries 9000 or a little more, net_memif and net_ring 65535 (docs/nics.md)"},
@@ -74,6 +76,32 @@ static const struct conf_key keys_port[] = {
          .unset = "8192; 2048 if `mtu` is above 9600",
          .help = "number of packet buffers of the port: half of them for received packets, half "
                  "for sent ones. Each has room for a packet of `mtu`"},
+};
+
+static const struct conf_key keys_network[] = {
+        {"port", CONF_T_STR, F(conf_network, port), .unset = "the only port",
+         .help = "name of the [port NAME] that has these addresses, beside its own and those of "
+                 "other sections; a port has at most " STR(WEFT_MAX_NETWORKS) " addresses"},
+        {"vlan", CONF_T_U32, F(conf_network, net.vlan_id), .min = 0, .max = 4094, .dflt = "0",
+         .help = "VLAN identifier, as in [port NAME]. Networks that overlap must be on one VLAN; "
+                 "a network is on a VLAN once"},
+        {"address", CONF_T_CIDR, F(conf_network, net.addr),
+         .off2 = offsetof(struct conf_network, net.prefix_len), .unset = "none",
+         .help = "IPv4 address of the port in this network, and prefix length (`10.7.0.1/24`). A "
+                 "section needs `address`, `address6` or both. A further address in a network has "
+                 "the prefix length 32"},
+        {"gateway", CONF_T_IPV4, F(conf_network, net.gateway),
+         .unset = "that of another network on the VLAN, if there is one",
+         .help = "IPv4 address of the next hop from `address` to other networks. It must lie in "
+                 "the network of `address`. Where a client names no source, the first gateway in "
+                 "the file decides"},
+        {"address6", CONF_T_CIDR6, F(conf_network, net.addr6),
+         .off2 = offsetof(struct conf_network, net.prefix6_len), .unset = "none",
+         .help = "likewise for IPv6 (`fd00:7::1/64`; further addresses: 128). Each VLAN also has "
+                 "the link-local address (`fe80::...%7` on VLAN 7)"},
+        {"gateway6", CONF_T_IPV6, F(conf_network, net.gateway6),
+         .unset = "that of another network on the VLAN, if there is one",
+         .help = "likewise for IPv6. It must lie in the network of `address6` or be link-local"},
 };
 
 static const struct conf_key keys_worker[] = {
@@ -99,7 +127,12 @@ static const struct conf_key keys_worker[] = {
 
 static const struct conf_key keys_target[] = {
         {"listen", CONF_T_U32, F(conf_target, listen_port), .min = 1, .max = 65535,
-         .dflt = STR(URL_DEFAULT_PORT), .help = "TCP port, on the address of every port"},
+         .dflt = STR(URL_DEFAULT_PORT), .help = "TCP port, on the addresses of `listen_on`"},
+        {"listen_on", CONF_T_LISTEN, F(conf_target, listen_on),
+         .off2 = offsetof(struct conf_target, nlisten_on), .unset = "every address of every port",
+         .help = "addresses of this host, and networks that stand for each of its addresses in "
+                 "them (`10.0.0.1, 10.7.0.0/24, fd00::/64`), at most " STR(
+                         CONF_LISTEN_MAX) ". Other addresses refuse connections"},
         {"keepalive_ms", CONF_T_U32, F(conf_target, keepalive_ms), .min = 100, .max = 3600000,
          .dflt = "2000",
          .help = "silence, in milliseconds, after which a peer is probed; one that died without a "
@@ -219,6 +252,21 @@ const struct conf_section conf_sections[] = {
                 .nkeys = NKEYS(keys_port),
         },
         {
+                .name = "network",
+                .named = true,
+                .off = offsetof(struct conf, networks),
+                .elem_bytes = sizeof(struct conf_network),
+                .count_off = offsetof(struct conf, nnetworks),
+                .max = CONF_NETWORKS_MAX,
+                .name_off = offsetof(struct conf_network, name),
+                .line_off = offsetof(struct conf_network, line),
+                .help = "Further addresses of a port, on the VLAN of the port or on another one. "
+                        "An address is known on its own VLAN only, and a connection keeps to the "
+                        "VLAN of its address on this host.",
+                .keys = keys_network,
+                .nkeys = NKEYS(keys_network),
+        },
+        {
                 .name = "worker",
                 .named = true,
                 .off = offsetof(struct conf, workers),
@@ -291,6 +339,7 @@ const unsigned int conf_nsections = NKEYS(conf_sections);
 static_assert(NKEYS(conf_sections) <= CONF_SECTIONS_MAX, "CONF_SECTIONS_MAX");
 static_assert(NKEYS(keys_client) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
 static_assert(NKEYS(keys_export) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_network) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
 static_assert(NKEYS(keys_port) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
 static_assert(NKEYS(keys_target) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
 static_assert(NKEYS(keys_weft) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
@@ -355,6 +404,9 @@ conf_print_type(FILE *out, const struct conf_key *k)
 		break;
 	case CONF_T_NAMES:
 		fputs("list of names", out);
+		break;
+	case CONF_T_LISTEN:
+		fputs("list of addresses and networks", out);
 		break;
 	case CONF_T_HASH:
 		fputs("name", out);

@@ -32,6 +32,7 @@ enum conf_type {
 	CONF_T_RIGHTS, /**< uint32_t CONF_RIGHT_* */
 	CONF_T_NAMES,  /**< the list of a worker's ports, count at off2 */
 	CONF_T_HASH,   /**< char[size], name of a hash driver */
+	CONF_T_LISTEN, /**< array of conf_listen, count at off2 */
 };
 
 struct conf_key {
@@ -63,7 +64,7 @@ struct conf_section {
 };
 
 #define CONF_KEYS_MAX     64 /**< of one section */
-#define CONF_SECTIONS_MAX 8
+#define CONF_SECTIONS_MAX 9
 #define CONF_TCP_KEYS     41
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 #define CONF_MPA_KEYS 6

@@ -34,7 +34,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 	}
 	/* An address of each family, or the family that the only one looks like. */
 	six = comma != NULL ? comma + 1 : strchr(cidr, ':') != NULL ? cidr : NULL;
-	if (six != NULL && conf_parse_cidr6(six, &p->addr6, &p->prefix6_len) != 0) {
+	if (six != NULL && conf_parse_cidr6(six, &p->net.addr6, &p->net.prefix6_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv6 address with prefix length; write it like "
 		         "fd00::2/64",
@@ -44,14 +44,14 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 	/* Text that does not fit is no address, nor is its beginning. */
 	snprintf(four, sizeof(four), "%.*s",
 	         (int)strnlen(cidr, comma != NULL ? (size_t)(comma - cidr) : sizeof(four)), cidr);
-	if (six != cidr && conf_parse_cidr(four, &p->addr, &p->prefix_len) != 0) {
+	if (six != cidr && conf_parse_cidr(four, &p->net.addr, &p->net.prefix_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv4 address with prefix length; write it like "
 		         "10.0.0.2/24",
 		         cidr);
 		return -EINVAL;
 	}
-	if (p->addr6.ss_family != 0 && mtu_bytes != 0 && mtu_bytes < CONF_IPV6_MTU) {
+	if (p->net.addr6.ss_family != 0 && mtu_bytes != 0 && mtu_bytes < CONF_IPV6_MTU) {
 		snprintf(err, err_size, "port %s: IPv6 wants an mtu of 1280 or more", name);
 		return -EINVAL;
 	}

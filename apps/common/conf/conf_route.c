@@ -2,29 +2,36 @@
 /** @file Finds the configured port by which a host is reached. */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "addr.h"
 #include "conf.h"
 
-/* Whether the host is in the port's network, or is reached by one of its gateways. */
+/* Whether the host is in one of the port's networks, or is reached by one of its gateways. */
 static bool
 port_reaches(const struct conf_port *p, const struct sockaddr_storage *to, bool via_gateway)
 {
-	bool v6 = to->ss_family == AF_INET6;
+	for (uint32_t i = 0; i < p->nnets; i++) {
+		const struct conf_net *n = &p->nets[i];
 
-	if (via_gateway)
-		return (v6 ? &p->gateway6 : &p->gateway)->ss_family != 0;
-	if (addr_is_link_local(to))
-		return true;
-	return addr_same_net(v6 ? &p->addr6 : &p->addr, to, v6 ? p->prefix6_len : p->prefix_len);
+		if (n->addr.ss_family == to->ss_family &&
+		    (via_gateway ? n->gateway.ss_family != 0
+		                 : addr_same_net(&n->addr, to, n->prefix_len)))
+			return true;
+	}
+	return !via_gateway && addr_is_link_local(to);
 }
 
+/* Whether the port has the address; NULL: any. */
 static bool
 port_owns(const struct conf_port *p, const struct sockaddr_storage *a)
 {
-	return a == NULL || addr_same_host(&p->addr, a) || addr_same_host(&p->addr6, a);
+	for (uint32_t i = 0; i < p->nnets && a != NULL; i++)
+		if (addr_same_host(&p->nets[i].addr, a))
+			return true;
+	return a == NULL;
 }
 
 static int
@@ -32,18 +39,28 @@ unreachable(const struct conf *c, const struct conf_port *p, const struct sockad
             char *err, size_t err_size)
 {
 	char ip[ADDR_STR_MAX], own[ADDR_STR_MAX];
-	bool v6 = to->ss_family == AF_INET6;
+	const struct conf_net *n = NULL;
+	uint32_t others = 0;
 
 	if (p == NULL)
 		p = &c->ports[0];
 	(void)addr_host_str(to, ip);
-	if ((v6 ? &p->addr6 : &p->addr)->ss_family == 0)
+	for (uint32_t i = 0; i < p->nnets; i++) {
+		if (p->nets[i].addr.ss_family != to->ss_family)
+			continue;
+		others += n != NULL;
+		n = n != NULL ? n : &p->nets[i];
+	}
+	if (n == NULL)
 		snprintf(err, err_size, "no port reaches %s (port %s has no IPv%d address)", ip,
-		         p->name, v6 ? 6 : 4);
+		         p->name, to->ss_family == AF_INET6 ? 6 : 4);
+	else if (others > 0)
+		snprintf(err, err_size,
+		         "no port reaches %s (port %s has %s, %" PRIu32 " more and no gateway)", ip,
+		         p->name, conf_net_str(&n->addr, n->prefix_len, own), others);
 	else
-		snprintf(err, err_size, "no port reaches %s (port %s has %s/%u and no gateway)", ip,
-		         p->name, addr_host_str(v6 ? &p->addr6 : &p->addr, own),
-		         v6 ? p->prefix6_len : p->prefix_len);
+		snprintf(err, err_size, "no port reaches %s (port %s has %s and no gateway)", ip,
+		         p->name, conf_net_str(&n->addr, n->prefix_len, own));
 	return -ENETUNREACH;
 }
 
@@ -71,7 +88,7 @@ conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
 				p = &c->ports[i];
 	if (p == NULL)
 		return unreachable(c, from != NULL ? owner : NULL, to, err, err_size);
-	if (to != NULL && (addr_same_host(&p->addr, to) || addr_same_host(&p->addr6, to))) {
+	if (to != NULL && port_owns(p, to)) {
 		snprintf(err, err_size, "%s is the address of our own port %s",
 		         addr_host_str(to, ip), p->name);
 		return -EINVAL;

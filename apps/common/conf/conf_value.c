@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,6 +239,104 @@ conf_names(struct conf_worker *w, const char *value, char *why, size_t size)
 	return 0;
 }
 
+const char *
+conf_net_str(const struct sockaddr_storage *addr, uint32_t prefix_len, char buf[ADDR_STR_MAX])
+{
+	size_t n = strlen(addr_host_str(addr, buf));
+
+	if (prefix_len != 0)
+		snprintf(buf + n, ADDR_STR_MAX - n, "/%" PRIu32, prefix_len);
+	return buf;
+}
+
+/* Whether no bit is set behind the prefix. */
+static bool
+conf_is_network(const struct sockaddr_storage *a, uint32_t prefix_len)
+{
+	const uint8_t *p = a->ss_family == AF_INET
+	                           ? (const uint8_t *)&((const struct sockaddr_in *)a)->sin_addr
+	                           : ((const struct sockaddr_in6 *)a)->sin6_addr.s6_addr;
+
+	for (uint32_t i = prefix_len; i < (a->ss_family == AF_INET ? 32u : 128u); i++)
+		if (p[i / 8] & 0x80 >> i % 8)
+			return false;
+	return true;
+}
+
+/** One word of `listen_on`. */
+static int
+conf_listen_word(struct conf_listen *l, const char *word, size_t len, char *why, size_t size)
+{
+	char text[CONF_NAME_MAX + 32], host[INET6_ADDRSTRLEN];
+	int n = 0;
+
+	if (len >= sizeof(text))
+		return conf_why(why, size, "too long for an address");
+	memcpy(text, word, len);
+	text[len] = '\0';
+	memset(l, 0, sizeof(*l));
+	if (strchr(text, '/') == NULL) {
+		if (addr_parse(text, 0, &l->addr) != 0 || addr_is_any(&l->addr))
+			return conf_why(why, size,
+			                "\"%s\" is neither an address nor a network; write "
+			                "10.0.0.1 or 10.7.0.0/24",
+			                text);
+		return 0;
+	}
+	n = conf_split_cidr(text, host, sizeof(host), strchr(text, ':') != NULL ? 128 : 32);
+	if (n < 0 || addr_parse(host, 0, &l->addr) != 0)
+		return conf_why(why, size,
+		                "\"%s\" is neither an address nor a network; write 10.0.0.1 or "
+		                "10.7.0.0/24",
+		                text);
+	if (!conf_is_network(&l->addr, (uint32_t)n))
+		return conf_why(why, size,
+		                "\"%s\" has bits set behind its prefix; write the network's "
+		                "address, or the address alone",
+		                text);
+	l->prefix_len = (uint32_t)n;
+	return 0;
+}
+
+static uint32_t
+conf_listen_bits(const struct conf_listen *l)
+{
+	return l->prefix_len != 0 ? l->prefix_len : l->addr.ss_family == AF_INET ? 32 : 128;
+}
+
+static int
+conf_listen_list(struct conf_listen *list, uint32_t *count, const char *value, char *why,
+                 size_t size)
+{
+	char a[ADDR_STR_MAX], b[ADDR_STR_MAX];
+	const char *word;
+	int n;
+
+	*count = 0;
+	while ((n = conf_word(&value, &word)) != 0) {
+		struct conf_listen *l = &list[*count];
+
+		if (n < 0)
+			return conf_why(
+			        why, size,
+			        "empty word in the list; write addresses with commas between");
+		if (*count == CONF_LISTEN_MAX)
+			return conf_why(why, size, "too many; %d at most", CONF_LISTEN_MAX);
+		if (conf_listen_word(l, word, (size_t)n, why, size) != 0)
+			return -EINVAL;
+		for (uint32_t i = 0; i < *count; i++) {
+			uint32_t bits = conf_listen_bits(l), other = conf_listen_bits(&list[i]);
+
+			if (addr_same_net(&l->addr, &list[i].addr, bits < other ? bits : other))
+				return conf_why(why, size, "%s and %s overlap; leave one out",
+				                conf_net_str(&list[i].addr, list[i].prefix_len, a),
+				                conf_net_str(&l->addr, l->prefix_len, b));
+		}
+		(*count)++;
+	}
+	return 0;
+}
+
 static int
 conf_choice(const struct conf_key *k, uint32_t *out, const char *value, char *why, size_t size)
 {
@@ -392,6 +491,8 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 		return conf_rights((uint32_t *)at, value, why, why_size);
 	case CONF_T_NAMES:
 		return conf_names(section, value, why, why_size);
+	case CONF_T_LISTEN:
+		return conf_listen_list((void *)at, (void *)at2, value, why, why_size);
 	case CONF_T_HASH:
 		return conf_hash(at, k->size, value, why, why_size);
 	}

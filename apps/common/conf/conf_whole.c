@@ -73,31 +73,204 @@ whole_check_devices(const struct whole *h, const struct conf_port *a, const stru
 	                  a->name, sock[0], b->name);
 }
 
+/** The title of the section that a network is from. */
+static const char *
+whole_net_title(const struct conf *c, const struct conf_port *p, const struct conf_net *n,
+                char buf[CONF_NAME_MAX + 16])
+{
+	snprintf(buf, CONF_NAME_MAX + 16, "[%s %s]", n->network < 0 ? "port" : "network",
+	         n->network < 0 ? p->name : c->networks[n->network].name);
+	return buf;
+}
+
+/** The line of one of the keys of a network, which may be that of the section. */
+static int
+whole_net_line(const struct conf *c, const struct conf_port *p, const struct conf_net *n,
+               bool gateway)
+{
+	const struct conf_addrs *a = n->network < 0 ? &p->net : &c->networks[n->network].net;
+	bool v6 = n->addr.ss_family == AF_INET6;
+
+	return gateway ? (v6 ? a->gateway6_line : a->gateway_line)
+	               : (v6 ? a->addr6_line : a->addr_line);
+}
+
+/** Add the addresses of a section to its port. */
+static int
+whole_add_nets(const struct whole *h, struct conf_port *p, const struct conf_addrs *a,
+               int32_t network)
+{
+	const struct conf_net two[2] = {
+	        {a->addr, a->gateway, a->prefix_len, a->vlan_id, network},
+	        {a->addr6, a->gateway6, a->prefix6_len, a->vlan_id, network}};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		if (two[i].addr.ss_family == 0)
+			continue;
+		if (p->nnets == WEFT_MAX_NETWORKS)
+			return whole_fail(
+			        h, h->c->networks[network].port_line,
+			        "[network %s] port: too many; [port %s] has %d addresses at "
+			        "most",
+			        h->c->networks[network].name, p->name, WEFT_MAX_NETWORKS);
+		p->nets[p->nnets++] = two[i];
+	}
+	return 0;
+}
+
+/** Find the port of a section [network NAME], and add its addresses. */
+static int
+whole_add_network(const struct whole *h, uint32_t i)
+{
+	struct conf_network *n = &h->c->networks[i];
+	struct conf *c = h->c;
+
+	if (n->port[0] == '\0' && c->nports > 1)
+		return whole_fail(h, n->line,
+		                  "[network %s] port: missing; say which port has these addresses",
+		                  n->name);
+	if (n->port[0] == '\0' && c->nports == 1)
+		strcpy(n->port, c->ports[0].name);
+	for (uint32_t k = 0; k < c->nports; k++) {
+		if (strcmp(c->ports[k].name, n->port) != 0)
+			continue;
+		if (n->net.addr6.ss_family != 0 && c->ports[k].mtu_bytes < CONF_IPV6_MTU)
+			return whole_fail(
+			        h, n->net.addr6_line,
+			        "[network %s] address6: IPv6 wants an mtu of 1280 or more "
+			        "of [port %s]",
+			        n->name, n->port);
+		return whole_add_nets(h, &c->ports[k], &n->net, (int32_t)i);
+	}
+	return whole_fail(h, n->port_line,
+	                  "[network %s] port: no [port %s]; name a port of this file", n->name,
+	                  n->port);
+}
+
+/** Two addresses of one port, b before a in the file. */
+static int
+whole_check_pair(const struct whole *h, const struct conf_port *p, const struct conf_net *a,
+                 const struct conf_net *b)
+{
+	char at[CONF_NAME_MAX + 16], bt[CONF_NAME_MAX + 16];
+	const char *six = a->addr.ss_family == AF_INET6 ? "6" : "";
+	uint32_t bits = a->prefix_len < b->prefix_len ? a->prefix_len : b->prefix_len;
+	const struct conf_net *gw = addr_same_host(&a->gateway, &b->addr) ? a : b;
+
+	whole_net_title(h->c, p, a, at);
+	whole_net_title(h->c, p, b, bt);
+	if (addr_same_host(&gw->gateway, gw == a ? &b->addr : &a->addr))
+		return whole_fail(h, whole_net_line(h->c, p, gw, true),
+		                  "%s gateway%s: is our own address, of %s; give a neighbour's "
+		                  "address",
+		                  gw == a ? at : bt, six, gw == a ? bt : at);
+	if (!addr_same_net(&a->addr, &b->addr, bits))
+		return 0;
+	if (a->vlan_id != b->vlan_id)
+		return whole_fail(h, whole_net_line(h->c, p, a, false),
+		                  "%s address%s: its network overlaps with that of %s on another "
+		                  "VLAN; give each VLAN networks of its own",
+		                  at, six, bt);
+	if (a->prefix_len == b->prefix_len && bits != (a->addr.ss_family == AF_INET ? 32u : 128u))
+		return whole_fail(h, whole_net_line(h->c, p, a, false),
+		                  "%s address%s: its network and VLAN are those of %s; give a "
+		                  "further address in a network the prefix length %s",
+		                  at, six, bt, *six ? "128" : "32");
+	return 0;
+}
+
+/** Two addresses of this host, b before a in the file. */
+static int
+whole_check_addrs(const struct whole *h, const struct conf_port *pa, const struct conf_net *a,
+                  const struct conf_port *pb, const struct conf_net *b)
+{
+	char at[CONF_NAME_MAX + 16], bt[CONF_NAME_MAX + 16];
+	bool v6 = a->addr.ss_family == AF_INET6;
+
+	if (addr_same_host(&a->addr, &b->addr))
+		return whole_fail(h, a->network < 0 ? pa->line : whole_net_line(h->c, pa, a, false),
+		                  "%s address%s: the same as that of %s; give each %s its own",
+		                  whole_net_title(h->c, pa, a, at), v6 ? "6" : "",
+		                  whole_net_title(h->c, pb, b, bt),
+		                  a->network < 0 && b->network < 0 ? "port" : "network");
+	return pa == pb ? whole_check_pair(h, pa, a, b) : 0;
+}
+
+/** Complete and check the addresses of all ports. */
+static int
+whole_check_nets(const struct whole *h)
+{
+	struct conf *c = h->c;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < c->nports && rc == 0; i++) {
+		c->ports[i].nnets = 0;
+		rc = whole_add_nets(h, &c->ports[i], &c->ports[i].net, -1);
+	}
+	for (uint32_t i = 0; i < c->nnetworks && rc == 0; i++)
+		rc = whole_add_network(h, i);
+	for (uint32_t i = 0; i < c->nports && rc == 0; i++)
+		if (c->ports[i].nnets == 0)
+			rc = whole_fail(h, c->ports[i].line,
+			                "[port %s] address: missing; give address, address6 or a "
+			                "[network NAME]",
+			                c->ports[i].name);
+	for (uint32_t i = 0; i < c->nports; i++)
+		for (uint32_t k = 0; k < c->ports[i].nnets; k++)
+			for (uint32_t j = 0; j <= i; j++)
+				for (uint32_t m = 0; m < (j < i ? c->ports[j].nnets : k); m++)
+					if (rc == 0)
+						rc = whole_check_addrs(
+						        h, &c->ports[i], &c->ports[i].nets[k],
+						        &c->ports[j], &c->ports[j].nets[m]);
+	return rc;
+}
+
 static int
 whole_check_ports(const struct whole *h)
 {
 	const struct conf *c = h->c;
-	int rc = 0;
+	int rc;
 
 	if (c->nports == 0)
 		return whole_fail(
 		        h, 0,
 		        "no port; add a [port NAME] section with dev and address or address6");
-	for (uint32_t i = 1; i < c->nports; i++)
-		for (uint32_t j = 0; j < i; j++) {
-			const struct conf_port *a = &c->ports[i], *b = &c->ports[j];
-			bool same4 = addr_same_host(&a->addr, &b->addr);
-
-			if (same4 || addr_same_host(&a->addr6, &b->addr6))
-				return whole_fail(h, a->line,
-				                  "[port %s] address%s: the same as that of [port "
-				                  "%s]; give each port its own",
-				                  a->name, same4 ? "" : "6", b->name);
-		}
+	rc = whole_check_nets(h);
 	for (uint32_t i = 1; i < c->nports; i++)
 		for (uint32_t j = 0; j < i && rc == 0; j++)
 			rc = whole_check_devices(h, &c->ports[i], &c->ports[j]);
 	return rc;
+}
+
+/** Each word of `listen_on` means at least one address of this host. */
+static int
+whole_check_listen(const struct whole *h)
+{
+	const struct conf_target *t = &h->c->target;
+	char text[ADDR_STR_MAX];
+
+	for (uint32_t i = 0; i < t->nlisten_on; i++) {
+		const struct conf_listen *l = &t->listen_on[i];
+		uint32_t bits = l->prefix_len != 0             ? l->prefix_len
+		                : l->addr.ss_family == AF_INET ? 32
+		                                               : 128;
+		/* No file knows the link-local addresses of ports. */
+		bool found = addr_is_link_local(&l->addr);
+
+		for (uint32_t p = 0; p < h->c->nports; p++)
+			for (uint32_t k = 0; k < h->c->ports[p].nnets; k++)
+				found = found ||
+				        addr_same_net(&l->addr, &h->c->ports[p].nets[k].addr, bits);
+		if (!found)
+			return whole_fail(
+			        h, 0,
+			        "[target] listen_on: no port has %s %s; name addresses or "
+			        "networks of this file",
+			        l->prefix_len != 0 ? "an address in" : "the address",
+			        conf_net_str(&l->addr, l->prefix_len, text));
+	}
+	return 0;
 }
 
 /** The worker serves every port. */
@@ -212,6 +385,8 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 	const struct whole h = {.c = c, .err = err, .err_size = err_size};
 	int rc = whole_check_ports(&h);
 
+	if (rc == 0)
+		rc = whole_check_listen(&h);
 	if (rc == 0)
 		rc = whole_check_workers(&h);
 	if (rc == 0)

@@ -207,23 +207,44 @@ stack_sharers(const struct conf *c, uint32_t n, const char *port)
 	return sharers;
 }
 
+/** The networks of sections [network NAME]; returns how many. */
+static uint32_t
+stack_networks(const struct conf_port *p, struct weft_network_attr nets[WEFT_MAX_NETWORKS])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nnets; i++)
+		if (p->nets[i].network >= 0)
+			nets[n++] = (struct weft_network_attr){
+			        .size = sizeof(nets[0]),
+			        .addr = p->nets[i].addr,
+			        .gateway = p->nets[i].gateway,
+			        .vlan_id = (uint16_t)p->nets[i].vlan_id,
+			        .prefix_len = (uint8_t)p->nets[i].prefix_len,
+			};
+	return n;
+}
+
 static int
 stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt *opt,
                  struct stack *s, char *err, size_t err_size)
 {
 	for (uint32_t i = 0; i < c->nports; i++) {
 		const struct conf_port *p = &c->ports[i];
+		struct weft_network_attr nets[WEFT_MAX_NETWORKS];
 		const struct weft_port_attr attr = {
 		        .size = sizeof(attr),
 		        .name = p->name,
 		        .dev = p->dev,
-		        .addr = p->addr,
-		        .prefix_len = (uint8_t)p->prefix_len,
-		        .gateway = p->gateway,
-		        .addr6 = p->addr6,
-		        .prefix6_len = (uint8_t)p->prefix6_len,
-		        .gateway6 = p->gateway6,
-		        .vlan_id = (uint16_t)p->vlan_id,
+		        .addr = p->net.addr,
+		        .prefix_len = (uint8_t)p->net.prefix_len,
+		        .gateway = p->net.gateway,
+		        .addr6 = p->net.addr6,
+		        .prefix6_len = (uint8_t)p->net.prefix6_len,
+		        .gateway6 = p->net.gateway6,
+		        .vlan_id = (uint16_t)p->net.vlan_id,
+		        .networks = nets,
+		        .nnetworks = stack_networks(p, nets),
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
 		        .queues = stack_sharers(c, nworkers, p->name),

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Get the octets of an address; returns their number, 0 for an unknown family. */
@@ -25,12 +27,20 @@ addr_bytes(const struct sockaddr_storage *a, const uint8_t **p)
 	return 0;
 }
 
+/* The VLAN of a link-local address; 0: the port's first, or another kind of address. */
+static uint32_t
+addr_zone(const struct sockaddr_storage *a)
+{
+	return addr_is_link_local(a) ? ((const struct sockaddr_in6 *)a)->sin6_scope_id : 0;
+}
+
 int
 addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *sin = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)out;
-	char host[INET6_ADDRSTRLEN];
+	char host[INET6_ADDRSTRLEN + 6], *zone, *end;
+	unsigned long vlan = 0;
 	size_t len = strlen(s);
 
 	memset(out, 0, sizeof(*out));
@@ -48,10 +58,20 @@ addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out)
 	memcpy(host, s, len);
 	host[len] = '\0';
 	memset(out, 0, sizeof(*out));
+	zone = strchr(host, '%');
+	if (zone != NULL) {
+		*zone++ = '\0';
+		vlan = strtoul(zone, &end, 10);
+		if (*zone < '0' || *zone > '9' || *end != '\0' || vlan > ADDR_ZONE_MAX)
+			return -EINVAL;
+	}
 	if (inet_pton(AF_INET6, host, &sin6->sin6_addr) != 1)
 		return -EINVAL;
 	sin6->sin6_family = AF_INET6;
 	sin6->sin6_port = htons(port);
+	if (zone != NULL && !addr_is_link_local(out))
+		return -EINVAL;
+	sin6->sin6_scope_id = (uint32_t)vlan;
 	return 0;
 }
 
@@ -96,9 +116,13 @@ const char *
 addr_host_str(const struct sockaddr_storage *a, char buf[ADDR_STR_MAX])
 {
 	const uint8_t *p;
+	size_t n;
 
 	if (addr_bytes(a, &p) == 0 || inet_ntop(a->ss_family, p, buf, ADDR_STR_MAX) == NULL)
 		strcpy(buf, "-");
+	n = strlen(buf);
+	if (addr_zone(a) != 0)
+		snprintf(buf + n, ADDR_STR_MAX - n, "%%%" PRIu32, addr_zone(a));
 	return buf;
 }
 
@@ -135,7 +159,8 @@ addr_same_net(const struct sockaddr_storage *a, const struct sockaddr_storage *b
 bool
 addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-	return addr_same_net(a, b, a->ss_family == AF_INET6 ? 128 : 32);
+	return addr_zone(a) == addr_zone(b) &&
+	       addr_same_net(a, b, a->ss_family == AF_INET6 ? 128 : 32);
 }
 
 bool

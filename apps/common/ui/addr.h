@@ -12,7 +12,10 @@
 /** Room for the longest text and its final 0. */
 #define ADDR_STR_MAX 56
 
-/** Parse "10.0.0.1", "fd00::1" or "[fd00::1]" and set this port. -EINVAL. */
+#define ADDR_ZONE_MAX 4095
+
+/** Parse "10.0.0.1", "fd00::1" or "[fd00::1]" and set this port. A link-local address may have the
+ * number of a VLAN behind it, "fe80::1%7". -EINVAL. */
 int addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out);
 /** The same, and also names that the system's resolver knows, IPv4 preferred. Returns NULL, or
  * the reason of the failure (static). May block. */
