@@ -151,11 +151,10 @@ addr_enter(struct weft_netif *nif, struct netif_vlan *v, const struct weft_ip *i
 static struct netif_vlan *
 addr_vlan(struct weft_netif *nif, uint16_t id)
 {
-	struct netif_vlan *v = netif_vlan_find(nif, id);
+	struct netif_vlan *v = &nif->vlan[nif->nvlans];
 
-	if (v != NULL)
-		return v;
-	v = &nif->vlan[nif->nvlans];
+	if (nif->vlan_of[id] != 0)
+		return &nif->vlan[nif->vlan_of[id] - 1];
 	v->nif = nif;
 	v->id = id;
 	v->zone = nif->nvlans == 0 ? 0 : id == 0 ? WEFT_ZONE_UNTAGGED : id;
@@ -179,6 +178,8 @@ addr_enter_conf(struct weft_netif *nif, const struct weft_netif_net *c)
 		return;
 	}
 	n->v4 = v->has4 = true;
+	nif->nnets4++;
+	nif->last4 = n;
 	n->ip4 = weft_ip_v4(&c->addr);
 	n->mask4 = c->prefix_len == 0 ? 0 : rte_cpu_to_be_32(UINT32_MAX << (32 - c->prefix_len));
 }
@@ -193,6 +194,7 @@ netif_addr_init(struct weft_netif *nif)
 	/* RFC 8200 s5: a smaller link cannot carry IPv6. */
 	if (nif->attr.mtu_bytes < NETIF_IPV6_MTU_MIN)
 		nif->attr.no_ipv6 = true;
+	nif->last4 = &nif->net[0];
 	for (unsigned int i = 0; i < n; i++)
 		addr_enter_conf(nif, &list[i]);
 	if (n == 0)
@@ -207,7 +209,7 @@ netif_addr_init(struct weft_netif *nif)
 
 		weft_ip_set_zone(&ip, v->zone);
 		v->local = addr_enter(nif, v, &ip, NET_OPTIMISTIC);
-		v->local->bits = 10;
+		v->local->bits = 64; /* RFC 4291 s2.5.6 */
 	}
 }
 

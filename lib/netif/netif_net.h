@@ -18,8 +18,11 @@ netif_net_bucket(uint32_t low)
 static inline struct netif_vlan *
 netif_vlan_find(struct weft_netif *nif, uint16_t id)
 {
-	unsigned int i = nif->vlan_of[id];
+	unsigned int i;
 
+	if (likely(id == nif->vlan[0].id))
+		return &nif->vlan[0];
+	i = nif->vlan_of[id];
 	return likely(i != 0) ? &nif->vlan[i - 1] : NULL;
 }
 
@@ -27,9 +30,14 @@ netif_vlan_find(struct weft_netif *nif, uint16_t id)
 static inline struct netif_net *
 netif_net4_find(struct weft_netif *nif, uint32_t ip4)
 {
+	/* The address of the last segment is likely that of the next. */
+	if (likely(nif->last4->ip4 == ip4 && nif->last4->v4))
+		return nif->last4;
+	if (likely(nif->nnets4 <= 1))
+		return NULL;
 	for (unsigned int i = nif->net_of[netif_net_bucket(ip4)]; i != 0; i = nif->net[i - 1].next)
 		if (nif->net[i - 1].v4 && nif->net[i - 1].ip4 == ip4)
-			return &nif->net[i - 1];
+			return nif->last4 = &nif->net[i - 1];
 	return NULL;
 }
 

@@ -103,7 +103,8 @@ struct weft_netif {
 	uint32_t park_shared;      /**< places taken beyond NETIF_PARK_OWN */
 
 	/* Our networks: first the configured ones, then the link-local ones (netif_net.h). */
-	unsigned int nnets, nnets_conf, nvlans;
+	unsigned int nnets, nnets_conf, nnets4, nvlans;
+	struct netif_net *last4;             /**< the IPv4 one that was found last, or any */
 	uint8_t net_of[1 << NETIF_NET_BITS]; /**< first network of a bucket, from 1; 0: none */
 	struct netif_net net[NETIF_NETS_ALL];
 	struct netif_vlan vlan[WEFT_NETIF_NETS];

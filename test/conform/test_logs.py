@@ -26,6 +26,7 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/medium/medium_driver.c": {"": CONFIGURED},
     "lib/medium/medium_numa.c": {"": CONFIGURED},
     "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},
+    "lib/engine/engine_ctx.c": {"port %s: %s/%u": CONFIGURED},
     "lib/engine/engine_owner.c": {"": ONCE},
     "lib/cm/cm_listen.c": {"worker %u cannot listen": CONFIGURED},
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
