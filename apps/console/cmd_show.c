@@ -18,6 +18,24 @@ WORD(tok_counters, noun, "counters");
 WORD(tok_polls, noun, "polls");
 WORD(tok_drivers, noun, "drivers");
 
+#define OFFLOADS_STR 160
+
+/** The names of these offloads, each behind a blank; " none" without any. */
+static const char *
+offload_names(uint32_t offloads, char buf[OFFLOADS_STR])
+{
+	/* In the order of enum weft_offload. */
+	static const char *const name[] = {"rx-checksum", "tx-checksum", "tso",
+	                                   "scatter",     "gather",      "rss",
+	                                   "vlan-strip",  "vlan-insert", "vlan-filter"};
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+		if ((offloads & 1u << i) != 0)
+			n += (size_t)snprintf(buf + n, OFFLOADS_STR - n, " %s", name[i]);
+	return n > 0 ? buf : " none";
+}
+
 static void
 show_networks(struct cmdline *cl, struct weft_port *p)
 {
@@ -38,6 +56,8 @@ show_networks(struct cmdline *cl, struct weft_port *p)
 static void
 show_port(void *arg, struct cmdline *cl, void *data)
 {
+	char names[OFFLOADS_STR];
+
 	(void)arg;
 	(void)data;
 	for (uint32_t i = 0; i < con.stack.nports; i++) {
@@ -50,7 +70,8 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               "%s: link %s, mtu %u, mac %02x:%02x:%02x:%02x:%02x:%02x, numa %d\n"
 		               "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
 		               " bad, %" PRIu64 " dropped, %" PRIu64 " missed\n"
-		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n",
+		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n"
+		               "  offloads%s\n",
 		               weft_port_name(p),
 		               st.removed   ? "removed"
 		               : st.link_up ? "up"
@@ -58,7 +79,7 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               st.mtu_bytes, st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4],
 		               st.mac[5], st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad,
 		               st.rx_dropped, st.rx_missed, st.tx_packets, st.tx_bytes,
-		               st.tx_dropped);
+		               st.tx_dropped, offload_names(st.offloads, names));
 		show_networks(cl, p);
 	}
 }

@@ -305,13 +305,15 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
-	if (a.queues > WEFT_MAX_WORKERS || a.check > 1)
+	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 ||
+	    (a.no_offloads & ~(uint64_t)WEFT_OFFLOAD_ALL) != 0)
 		return -EINVAL;
 	pa.rand = &engine_rand;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
 	pa.no_intr = weft_engine_no_msix();
 	pa.check = a.check != 0;
+	pa.no_offloads = (uint32_t)a.no_offloads;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : WEFT_PORT_MBUFS(pa.mtu_bytes);
 	if (pa.mtu_bytes < PORT_MIN_MTU)
@@ -392,6 +394,7 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	st->mtu_bytes = port->dev.mtu_bytes;
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
 	st->numa_node = port->dev.socket;
+	st->offloads = weft_netif_port_offloads(&port->dev);
 	return 0;
 }
 

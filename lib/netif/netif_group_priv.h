@@ -67,9 +67,10 @@ extern const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX];
  */
 void netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX]);
 
-/** Decides how many queues the port gets for `queues` workers, and whether it steers itself. */
-void netif_rss_plan(struct weft_netif_port *p, uint16_t queues,
-                    const struct rte_eth_dev_info *info);
+/** Decides how many queues the port gets for `queues` workers, and whether it steers itself, which
+ * it may with `rss`. */
+void netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info,
+                    bool rss);
 void netif_rss_conf(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
                     struct rte_eth_conf *conf);
 /**

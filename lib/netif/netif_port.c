@@ -18,6 +18,7 @@
 #include "netif_group_priv.h"
 #include "netif_bar.h"
 #include "netif_memif.h"
+#include "netif_offload.h"
 #include "netif_priv.h"
 #include "netif_removal.h"
 #include "netif_rings.h"
@@ -354,7 +355,8 @@ port_cuts_whole(const struct weft_netif_port *p)
  * that DPDK's contract for them demands (virtio ports do not compute the checksum of IPv4 headers).
  */
 static void
-port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlans)
+port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlans,
+              uint32_t refused)
 {
 	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -377,8 +379,8 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 		if (port_inserts_vlan(p->driver))
 			tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
 	}
-	p->rx_offloads = rx & info->rx_offload_capa;
-	p->tx_offloads = tx & info->tx_offload_capa;
+	p->rx_offloads = rx & info->rx_offload_capa & ~netif_offload_rx(refused);
+	p->tx_offloads = tx & info->tx_offload_capa & ~netif_offload_tx(refused);
 	if (!netif_tso_offered(p->tx_offloads) || !port_cuts_whole(p))
 		p->tx_offloads &= ~RTE_ETH_TX_OFFLOAD_TCP_TSO;
 	p->tx_mbufs_max = info->tx_desc_lim.nb_seg_max;
@@ -779,8 +781,8 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
-	port_offloads(&p, &info, port_tagged(attr));
-	netif_rss_plan(&p, attr->queues, &info);
+	port_offloads(&p, &info, port_tagged(attr), attr->no_offloads);
+	netif_rss_plan(&p, attr->queues, &info, (attr->no_offloads & WEFT_OFFLOAD_RSS) == 0);
 	ret = port_pool(attr, &p, &info, args != NULL ? args + 1 : "");
 	if (ret == 0)
 		ret = port_start(&p, attr, &info);

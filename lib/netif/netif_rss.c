@@ -60,11 +60,12 @@ rss_key_bytes(const struct rte_eth_dev_info *info)
 }
 
 void
-netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info)
+netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info,
+               bool rss)
 {
 	const uint16_t tx_queues = netif_rings_tx_queues(info);
 
-	p->rss = queues > 1 && queues <= info->max_rx_queues && queues <= tx_queues &&
+	p->rss = rss && queues > 1 && queues <= info->max_rx_queues && queues <= tx_queues &&
 	         (info->flow_type_rss_offloads & RSS_TCP4) == RSS_TCP4 &&
 	         rss_reta_fits(info->reta_size, queues) &&
 	         rss_key_bytes(info) >= WEFT_GROUP_KEY_MIN &&

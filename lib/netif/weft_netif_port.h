@@ -30,7 +30,9 @@ struct weft_netif_port_attr {
 	unsigned int mbufs;
 	uint16_t queues; /**< workers that share the port; 1..64 */
 	bool no_intr;    /**< do not ask for receive interrupts */
-	bool check;      /**< check the driver only: open a stand-in that uses no device */
+	/** WEFT_OFFLOAD_* that are not used, whether the port offers them or not */
+	uint32_t no_offloads;
+	bool check; /**< check the driver only: open a stand-in that uses no device */
 	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
 	const struct weft_rand *rand;
 };
@@ -89,6 +91,8 @@ int weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_ne
 void weft_netif_port_close(struct weft_netif_port *p);
 /** The link as the port reports it now, without waiting. */
 bool weft_netif_port_link(const struct weft_netif_port *p);
+/** The offloads that the port was configured with: WEFT_OFFLOAD_*. */
+uint32_t weft_netif_port_offloads(const struct weft_netif_port *p);
 /** The port's own count of packets dropped for lack of buffers. */
 uint64_t weft_netif_port_missed(const struct weft_netif_port *p);
 /** net_memif clients of this process's servers that left before the server's greeting. Any

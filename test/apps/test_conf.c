@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conf_key.h"
+#include <weft/offload.h>
 #include "weft_test.h"
 
 static struct conf conf;
@@ -92,7 +93,7 @@ test_everything(void)
 	        "\tdev = net_memif0,role=server,socket=/dev/y.sock\n"
 	        "\taddress = 192.168.7.9/30\n"
 	        "gateway = 192.168.7.10\naddress6 = 2001:db8::7/48\ngateway6 = fe80::1\nvlan = 7\n"
-	        "mtu = 9000\nmbufs = 4096\n"
+	        "mtu = 9000\nmbufs = 4096\noffloads = no-tso , no-vlan-filter\n"
 	        "[port b] # behind a section\n"
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
@@ -122,7 +123,9 @@ test_everything(void)
 	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].net.gateway)->sin_addr.s_addr),
 	         0xc0a8070a);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
+	CHECK_EQ(conf.ports[0].no_offloads, WEFT_OFFLOAD_TSO | WEFT_OFFLOAD_VLAN_FILTER);
 	CHECK_STR(conf.ports[1].dev, "net_ring0");
+	CHECK_EQ(conf.ports[1].no_offloads, 0);
 	CHECK_EQ(conf.nworkers, 2);
 	CHECK_EQ(conf.workers[0].lcore, 1);
 	CHECK(conf.workers[0].spin);
@@ -173,14 +176,17 @@ test_lines(void)
 	         "t.ini:1: [weft]: something behind the ]; write [SECTION] alone on its line"},
 	        {PORT "mtu = 1500\nmtu = 1500\n",
 	         "t.ini:5: [port p0] mtu: given twice, first on line 4; keep one"},
-	        {PORT "mut = 1500\n", "t.ini:4: [port p0] mut: unknown key; there are dev, "
-	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
-	        {PORT "MTU = 1500\n", "t.ini:4: [port p0] MTU: unknown key; there are dev, "
-	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
+	        {PORT "mut = 1500\n",
+	         "t.ini:4: [port p0] mut: unknown key; there are dev, "
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
+	        {PORT "MTU = 1500\n",
+	         "t.ini:4: [port p0] MTU: unknown key; there are dev, "
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
 	        {PORT "mtu =\n",
 	         "t.ini:4: [port p0] mtu: empty; give a value or leave the line out"},
-	        {PORT "m\x01u = 1\n", "t.ini:4: [port p0] m?u: unknown key; there are dev, "
-	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
+	        {PORT "m\x01u = 1\n",
+	         "t.ini:4: [port p0] m?u: unknown key; there are dev, "
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
 	};
 	static const char nul[] = PORT "mtu\0 = 1\n";
 
@@ -358,6 +364,20 @@ test_values(void)
 	         "like fd00::fffe"},
 	        {PORT "vlan = 4095\n",
 	         "t.ini:4: [port p0] vlan: 4095 is out of range; give 0 to 4094"},
+	        {PORT "offloads = tso\n",
+	         "t.ini:4: [port p0] offloads: \"tso\" names no offload to leave out; write auto, "
+	         "none, or a list of "
+	         "no-rx-checksum, no-tx-checksum, no-tso, no-scatter, no-gather, no-rss, "
+	         "no-vlan-strip, no-vlan-insert, no-vlan-filter"},
+	        {PORT "offloads = no-tso, auto\n",
+	         "t.ini:4: [port p0] offloads: \"auto\" names no offload to leave out; write auto, "
+	         "none, or a list of "
+	         "no-rx-checksum, no-tx-checksum, no-tso, no-scatter, no-gather, no-rss, "
+	         "no-vlan-strip, no-vlan-insert, no-vlan-filter"},
+	        {PORT "offloads = no-rss,no-rss\n",
+	         "t.ini:4: [port p0] offloads: no-rss twice; name it once"},
+	        {PORT "offloads = no-rss,\n",
+	         "t.ini:4: [port p0] offloads: empty word in the list; write no-tso,no-rss"},
 	        {PORT "[client alice]\n",
 	         "t.ini:4: [client alice] key_file: missing; every [client NAME] needs it"},
 	        {PORT "[target]\nhost_auth = required\n",

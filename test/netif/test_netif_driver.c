@@ -21,6 +21,7 @@
 #include "weft_netif_port.h"
 #include "weft_sched.h"
 #include "weft_test.h"
+#include <weft/offload.h>
 
 static struct {
 	const char *driver; /**< NULL: the real name */
@@ -295,6 +296,8 @@ __wrap_rte_zmalloc_socket(const char *type, size_t size, unsigned int align, int
 
 /* ---- Cases ---- */
 
+static uint32_t no_offloads; /**< of the ports that are opened */
+
 static int
 open_as(const char *dev, uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
 {
@@ -302,6 +305,7 @@ open_as(const char *dev, uint16_t mtu, uint16_t queues, bool vlan, struct weft_n
 	                                  .mtu_bytes = mtu,
 	                                  .mbufs = 8192,
 	                                  .queues = queues,
+	                                  .no_offloads = no_offloads,
 	                                  .vlans = {vlan ? 100 : 0},
 	                                  .nvlans = 1};
 
@@ -474,6 +478,74 @@ test_vlan_filters(void)
 	weft_netif_port_close(&p);
 	pa.nvlans = WEFT_NETIF_NETS + 1;
 	CHECK_EQ(weft_netif_port_open(&pa, &p), -EINVAL);
+}
+
+/** Each offload can be left out, and what needs it is left out with it. */
+static void
+test_offloads_left_out(void)
+{
+	const uint64_t rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM |
+	                    RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_VLAN_STRIP |
+	                    RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+	const uint64_t tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+	                    RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO |
+	                    RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+	static const struct {
+		uint32_t out;
+		uint64_t rx, tx; /**< what is not used then */
+	} rows[] = {
+	        {0, 0, 0},
+	        {WEFT_OFFLOAD_RX_CHECKSUM,
+	         RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM, 0},
+	        {WEFT_OFFLOAD_TX_CHECKSUM, 0,
+	         RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+	                 RTE_ETH_TX_OFFLOAD_TCP_TSO},
+	        {WEFT_OFFLOAD_TSO, 0, RTE_ETH_TX_OFFLOAD_TCP_TSO},
+	        {WEFT_OFFLOAD_SCATTER, RTE_ETH_RX_OFFLOAD_SCATTER, 0},
+	        {WEFT_OFFLOAD_GATHER, 0,
+	         RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO},
+	        {WEFT_OFFLOAD_VLAN_STRIP, RTE_ETH_RX_OFFLOAD_VLAN_STRIP, 0},
+	        {WEFT_OFFLOAD_VLAN_INSERT, 0, RTE_ETH_TX_OFFLOAD_VLAN_INSERT},
+	        {WEFT_OFFLOAD_VLAN_FILTER, RTE_ETH_RX_OFFLOAD_VLAN_FILTER, 0},
+	        {WEFT_OFFLOAD_ALL, UINT64_MAX, UINT64_MAX},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		uint32_t offloads = WEFT_OFFLOAD_ALL & ~rows[i].out & ~WEFT_OFFLOAD_RSS;
+		struct weft_netif_port p;
+
+		memset(&nic, 0, sizeof(nic));
+		nic.driver = "net_ice";
+		nic.mtu = 1500;
+		nic.rx_capa = rx;
+		nic.tx_capa = tx;
+		no_offloads = rows[i].out;
+		CHECK_EQ(open_port(1500, 1, true, &p), 0);
+		no_offloads = 0;
+		CHECK_EQ(p.rx_offloads, rx & ~rows[i].rx);
+		CHECK_EQ(p.tx_offloads, tx & ~rows[i].tx);
+		CHECK_EQ(nic.conf_rx, rx & ~rows[i].rx);
+		CHECK_EQ(nic.vlan_sum,
+		         (p.rx_offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0 ? 100 : 0);
+		if ((rows[i].out & (WEFT_OFFLOAD_TX_CHECKSUM | WEFT_OFFLOAD_GATHER)) != 0)
+			offloads &= ~(uint32_t)WEFT_OFFLOAD_TSO;
+		CHECK_EQ(weft_netif_port_offloads(&p), offloads);
+		weft_netif_port_close(&p);
+	}
+	/* net_null has RSS. */
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_netif_port p;
+
+		memset(&nic, 0, sizeof(nic));
+		no_offloads = i == 0 ? 0 : WEFT_OFFLOAD_RSS;
+		CHECK_EQ(open_port(1500, 3, false, &p), 0);
+		no_offloads = 0;
+		CHECK_EQ(p.rss, i == 0);
+		CHECK_EQ(p.rx_queues, i == 0 ? 3 : 1);
+		CHECK_EQ(weft_netif_port_offloads(&p) & WEFT_OFFLOAD_RSS,
+		         i == 0 ? WEFT_OFFLOAD_RSS : 0);
+		weft_netif_port_close(&p);
+	}
 }
 
 /** A port that the program has probed is stopped when it cannot be used: its rings have our
@@ -779,6 +851,7 @@ test_no_memory(void)
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"rings", test_rings},
                {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter},
                {"the filter is told each of several VLANs", test_vlan_filters},
-               {"probed", test_probed}, {"mtu", test_mtu}, {"tags", test_tags},
-               {"table", test_table}, {"packet mtu", test_packet_mtu},
-               {"memif join", test_memif_join}, {"no memory", test_no_memory})
+               {"offloads left out", test_offloads_left_out}, {"probed", test_probed},
+               {"mtu", test_mtu}, {"tags", test_tags}, {"table", test_table},
+               {"packet mtu", test_packet_mtu}, {"memif join", test_memif_join},
+               {"no memory", test_no_memory})

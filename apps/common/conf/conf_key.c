@@ -76,6 +76,11 @@ static const struct conf_key keys_port[] = {
          .unset = "8192; 2048 if `mtu` is above 9600",
          .help = "number of packet buffers of the port: half of them for received packets, half "
                  "for sent ones. Each has room for a packet of `mtu`"},
+        {"offloads", CONF_T_OFFLOADS, F(conf_port, no_offloads), .dflt = "auto",
+         .help = "what the device does in place of weft (docs/nics.md). `auto`: all that it offers "
+                 "and weft can use; an offload that the device does incorrectly is switched off "
+                 "while the port runs. `none`: nothing. A list with commas leaves out what it "
+                 "names (`no-tso,no-rss`)"},
 };
 
 static const struct conf_key keys_network[] = {
@@ -410,6 +415,9 @@ conf_print_type(FILE *out, const struct conf_key *k)
 		break;
 	case CONF_T_HASH:
 		fputs("name", out);
+		break;
+	case CONF_T_OFFLOADS:
+		fputs("auto, none, or list of " CONF_OFFLOAD_NAMES, out);
 		break;
 	}
 }

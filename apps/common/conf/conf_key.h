@@ -23,16 +23,17 @@ enum conf_type {
 	CONF_T_U32,  /**< within min, max */
 	CONF_T_I32,  /**< within min, max; may be -1 when min is -1 */
 	CONF_T_BOOL,
-	CONF_T_SIZE,   /**< uint64_t octets, at least min */
-	CONF_T_CIDR,   /**< sockaddr_storage, and a uint32_t prefix length at off2 */
-	CONF_T_IPV4,   /**< sockaddr_storage */
-	CONF_T_CIDR6,  /**< as CONF_T_CIDR */
-	CONF_T_IPV6,   /**< sockaddr_storage */
-	CONF_T_CHOICE, /**< uint32_t, index into choices */
-	CONF_T_RIGHTS, /**< uint32_t CONF_RIGHT_* */
-	CONF_T_NAMES,  /**< the list of a worker's ports, count at off2 */
-	CONF_T_HASH,   /**< char[size], name of a hash driver */
-	CONF_T_LISTEN, /**< array of conf_listen, count at off2 */
+	CONF_T_SIZE,     /**< uint64_t octets, at least min */
+	CONF_T_CIDR,     /**< sockaddr_storage, and a uint32_t prefix length at off2 */
+	CONF_T_IPV4,     /**< sockaddr_storage */
+	CONF_T_CIDR6,    /**< as CONF_T_CIDR */
+	CONF_T_IPV6,     /**< sockaddr_storage */
+	CONF_T_CHOICE,   /**< uint32_t, index into choices */
+	CONF_T_RIGHTS,   /**< uint32_t CONF_RIGHT_* */
+	CONF_T_NAMES,    /**< the list of a worker's ports, count at off2 */
+	CONF_T_HASH,     /**< char[size], name of a hash driver */
+	CONF_T_OFFLOADS, /**< uint32_t WEFT_OFFLOAD_*, those that are not used */
+	CONF_T_LISTEN,   /**< array of conf_listen, count at off2 */
 };
 
 struct conf_key {
@@ -71,6 +72,10 @@ extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;
+
+#define CONF_OFFLOAD_NAMES                                                                         \
+	"no-rx-checksum, no-tx-checksum, no-tso, no-scatter, no-gather, no-rss, no-vlan-strip, "   \
+	"no-vlan-insert, no-vlan-filter"
 
 #define CONF_IPV6_MTU 1280 /**< least mtu of a port with an IPv6 address (RFC 8200 s5) */
 

@@ -2,6 +2,7 @@
 /** @file Parses one value of the configuration into its field, or gives the reason of the fault. */
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -13,6 +14,7 @@
 #include "addr.h"
 #include "conf_key.h"
 #include <weft/hash.h>
+#include <weft/offload.h>
 
 int
 conf_why(char *why, size_t size, const char *fmt, ...)
@@ -207,6 +209,43 @@ conf_rights(uint32_t *out, const char *value, char *why, size_t size)
 			return conf_why(why, size, "right \"%s\" twice; name it once",
 			                right[i].name);
 		v |= right[i].bit;
+	}
+	*out = v;
+	return 0;
+}
+
+static int
+conf_offloads(uint32_t *out, const char *value, char *why, size_t size)
+{
+	/* In the order of enum weft_offload. */
+	static const char *const name[] = {"no-rx-checksum", "no-tx-checksum", "no-tso",
+	                                   "no-scatter",     "no-gather",      "no-rss",
+	                                   "no-vlan-strip",  "no-vlan-insert", "no-vlan-filter"};
+	const char *word;
+	uint32_t v = 0;
+	int n;
+
+	static_assert(WEFT_OFFLOAD_ALL == (1 << (sizeof(name) / sizeof(name[0]))) - 1, "names");
+	if (strcmp(value, "auto") == 0 || strcmp(value, "none") == 0) {
+		*out = *value == 'n' ? WEFT_OFFLOAD_ALL : 0;
+		return 0;
+	}
+	while ((n = conf_word(&value, &word)) != 0) {
+		unsigned int i;
+
+		if (n < 0)
+			return conf_why(why, size, "empty word in the list; write no-tso,no-rss");
+		for (i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+			if (strlen(name[i]) == (size_t)n && memcmp(name[i], word, (size_t)n) == 0)
+				break;
+		if (i == sizeof(name) / sizeof(name[0]))
+			return conf_why(why, size,
+			                "\"%.*s\" names no offload to leave out; write auto, none, "
+			                "or a list of " CONF_OFFLOAD_NAMES,
+			                n, word);
+		if (v & 1u << i)
+			return conf_why(why, size, "%s twice; name it once", name[i]);
+		v |= 1u << i;
 	}
 	*out = v;
 	return 0;
@@ -495,6 +534,8 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 		return conf_listen_list((void *)at, (void *)at2, value, why, why_size);
 	case CONF_T_HASH:
 		return conf_hash(at, k->size, value, why, why_size);
+	case CONF_T_OFFLOADS:
+		return conf_offloads((uint32_t *)at, value, why, why_size);
 	}
 	return -EINVAL;
 }

@@ -247,6 +247,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 		        .nnetworks = stack_networks(p, nets),
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
+		        .no_offloads = p->no_offloads,
 		        .queues = stack_sharers(c, nworkers, p->name),
 		        .check = opt->check,
 		};

@@ -24,6 +24,7 @@
 
 #include <weft/api.h>
 #include <weft/mpa_policy.h>
+#include <weft/offload.h>
 #include <weft/tcp_attr.h>
 
 WEFT_API_BEGIN
@@ -193,6 +194,8 @@ struct weft_port_attr {
 	 */
 	const struct weft_network_attr *networks;
 	uint32_t nnetworks; /**< at most WEFT_MAX_NETWORKS with addr and addr6 */
+	/** [0] WEFT_OFFLOAD_* that the port does not do, even if it offers them */
+	uint64_t no_offloads;
 };
 
 /**
@@ -221,6 +224,7 @@ struct weft_port_stats {
 	uint16_t mtu_bytes;
 	uint8_t mac[6];
 	int numa_node;
+	uint32_t offloads; /**< WEFT_OFFLOAD_* in use */
 };
 
 /** Any thread. -EINVAL. */
