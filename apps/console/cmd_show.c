@@ -56,7 +56,7 @@ show_networks(struct cmdline *cl, struct weft_port *p)
 static void
 show_port(void *arg, struct cmdline *cl, void *data)
 {
-	char names[OFFLOADS_STR];
+	char names[OFFLOADS_STR], failed[OFFLOADS_STR];
 
 	(void)arg;
 	(void)data;
@@ -71,7 +71,7 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
 		               " bad, %" PRIu64 " dropped, %" PRIu64 " missed\n"
 		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n"
-		               "  offloads%s\n",
+		               "  offloads%s%s%s\n",
 		               weft_port_name(p),
 		               st.removed   ? "removed"
 		               : st.link_up ? "up"
@@ -79,7 +79,10 @@ show_port(void *arg, struct cmdline *cl, void *data)
 		               st.mtu_bytes, st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4],
 		               st.mac[5], st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad,
 		               st.rx_dropped, st.rx_missed, st.tx_packets, st.tx_bytes,
-		               st.tx_dropped, offload_names(st.offloads, names));
+		               st.tx_dropped, offload_names(st.offloads, names),
+		               st.offloads_failed != 0 ? "; switched off, because incorrect:" : "",
+		               st.offloads_failed != 0 ? offload_names(st.offloads_failed, failed)
+		                                       : "");
 		show_networks(cl, p);
 	}
 }

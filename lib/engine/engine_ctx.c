@@ -368,6 +368,7 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 	              s->rx_bad_ext + s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad +
 	              s->icmp_bad + s->nd_bad;
 	st->rx_dropped += s->rx_vlan + s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
+	st->offloads_failed |= weft_netif_offloads_off(nif);
 	st->tx_dropped += s->tx_queue_full + s->tx_unresolved + s->tx_no_route + s->tx_no_mbuf +
 	                  s->tx_refused;
 }
@@ -394,7 +395,7 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	st->mtu_bytes = port->dev.mtu_bytes;
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
 	st->numa_node = port->dev.socket;
-	st->offloads = weft_netif_port_offloads(&port->dev);
+	st->offloads = weft_netif_port_offloads(&port->dev) & ~st->offloads_failed;
 	return 0;
 }
 

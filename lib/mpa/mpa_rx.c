@@ -23,6 +23,7 @@ static void
 mpa_crc_fault(struct weft_mpa *m)
 {
 	m->stats.crc_errors++;
+	weft_tcp_rx_damaged(m->tcp);
 	WEFT_LOG_PEER(mpa, WARNING, "CRC of a received FPDU is wrong");
 	weft_mpa_fault(m, WEFT_MPA_ERR_CRC);
 }

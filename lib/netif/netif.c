@@ -92,6 +92,23 @@ netif_eth_tx_reset(void *arg)
 }
 
 static int
+netif_eth_tx_count(void *arg, uint64_t *packets)
+{
+	const struct weft_netif *nif = arg;
+	struct rte_eth_stats st;
+	int ret = rte_eth_stats_get(nif->attr.port_id, &st);
+
+	if (ret != 0)
+		return ret;
+	/* Not every driver counts by queue. */
+	*packets = st.opackets;
+	if (nif->attr.queue_id < RTE_ETHDEV_QUEUE_STAT_CNTRS &&
+	    st.q_opackets[nif->attr.queue_id] != 0)
+		*packets = st.q_opackets[nif->attr.queue_id];
+	return 0;
+}
+
+static int
 netif_eth_arm(void *arg, bool on)
 {
 	const struct weft_netif *nif = arg;
@@ -115,6 +132,7 @@ static const struct weft_netif_dev netif_eth_dev = {
         .tx = netif_eth_tx,
         .link = netif_eth_link,
         .tx_reset = netif_eth_tx_reset,
+        .tx_count = netif_eth_tx_count,
         .arm = netif_eth_arm,
 };
 static const struct weft_netif_dev netif_tso_dev = {
@@ -122,6 +140,7 @@ static const struct weft_netif_dev netif_tso_dev = {
         .tx = netif_tso_dev_tx,
         .link = netif_eth_link,
         .tx_reset = netif_eth_tx_reset,
+        .tx_count = netif_eth_tx_count,
         .arm = netif_eth_arm,
 };
 static const struct weft_netif_dev netif_memif_dev = {
@@ -182,6 +201,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 		sched->rand.fill(sched->rand.arg, nif->hash_key, sizeof(nif->hash_key));
 	}
 	netif_budget_init(nif);
+	netif_rx_sum_init(nif);
 	netif_addr_init(nif);
 	if (!netif_neigh_init(nif, netif_arp_ask, netif_nd_ask)) {
 		if (attr->group != NULL)

@@ -109,12 +109,16 @@ netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint
 	m = ip_take_tcp(nif, m, l4_off, l4_len);
 	if (unlikely(m == NULL))
 		return NULL;
-	if (verdict == CKSUM_UNKNOWN)
-		verdict = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, l4_len)) == 0xffff
-		                  ? CKSUM_GOOD
-		                  : CKSUM_BAD;
-	if (unlikely(verdict == CKSUM_BAD))
-		goto drop;
+	if (likely(verdict == CKSUM_GOOD && nif->rx_sum.left > 0)) {
+		nif->rx_sum.left--;
+	} else {
+		bool good = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, l4_len)) == 0xffff;
+
+		if (verdict != CKSUM_UNKNOWN)
+			netif_rx_sum_seen(nif, true, verdict == CKSUM_GOOD, good);
+		if (unlikely(!good))
+			goto drop;
+	}
 	priv = weft_mbuf_priv(m);
 	priv->rx.src = *src;
 	priv->rx.dst = *dst;
@@ -165,13 +169,15 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 
 	bad = &nif->stats.rx_bad_ip_cksum;
 	verdict = ip_port_verdict(nif, m);
-	if (verdict == CKSUM_UNKNOWN)
-		verdict = (likely(ihl == NETIF_IPV4_LEN) ? netif_sum_ipv4(ip)
-		                                         : netif_sum(ip, ihl)) == 0xffff
-		                  ? CKSUM_GOOD
-		                  : CKSUM_BAD;
-	if (unlikely(verdict == CKSUM_BAD))
-		goto drop;
+	if (verdict != CKSUM_GOOD || unlikely(nif->rx_sum.left == 0)) {
+		bool good = (likely(ihl == NETIF_IPV4_LEN) ? netif_sum_ipv4(ip)
+		                                           : netif_sum(ip, ihl)) == 0xffff;
+
+		if (verdict != CKSUM_UNKNOWN)
+			netif_rx_sum_seen(nif, false, verdict == CKSUM_GOOD, good);
+		if (unlikely(!good))
+			goto drop;
+	}
 
 	/*
 	 * Fragments are dropped, not reassembled. We send with DF, and TCP's segments fit the path.

@@ -34,6 +34,8 @@ netif_link_look(struct weft_netif *nif)
 			netif_group_set_link(nif, up);
 	}
 	nif->link_due_ns = !watched ? WEFT_NEVER : nif->now_ns + (up ? LINK_UP_NS : LINK_DOWN_NS);
+	if (up != nif->link_up)
+		netif_tx_sum_trouble(nif);
 	if (up && !nif->link_up) {
 		nif->stats.link_ups++;
 		if (netif_answers(nif))

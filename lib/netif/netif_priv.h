@@ -14,6 +14,7 @@
 #include <rte_mbuf.h>
 
 #include "netif_addr.h"
+#include "netif_suspect.h"
 #include "weft_answers.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
@@ -50,6 +51,13 @@ struct netif_sleep {
 	uint8_t doubts;
 };
 
+/** A look at what the device has sent (netif_stall.c). */
+struct netif_tx_look {
+	uint64_t at_ns; /**< 0: never */
+	uint64_t sent;  /**< packets, as the device counts */
+	uint64_t given; /**< packets that it was given */
+};
+
 LIST_HEAD(neigh_bucket, weft_neigh);
 TAILQ_HEAD(neigh_list, weft_neigh);
 
@@ -72,6 +80,9 @@ struct weft_netif {
 	uint32_t tail;        /**< ring: next free */
 	uint32_t fresh_bytes; /**< octets queued since the port was last offered a burst */
 	struct netif_sleep sleep;
+	struct netif_rx_sum rx_sum;
+	struct netif_tx_sum tx_sum;
+	struct netif_tx_look tx_look;
 	uint64_t stall_due_ns; /**< when a queue that takes nothing is a stalled one; 0: it takes */
 	struct weft_netif_stats stats;
 	struct weft_netif_capture *_Atomic capture; /**< NULL: off */

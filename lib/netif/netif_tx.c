@@ -48,7 +48,7 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo,
 		tcp->cksum = (uint16_t)pseudo;
 		return RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_TCP_CKSUM;
 	}
-	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0) {
+	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0 && !how.own_sum) {
 		tcp->cksum = (uint16_t)pseudo;
 		return RTE_MBUF_F_TX_TCP_CKSUM;
 	}
@@ -78,7 +78,7 @@ tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 	ip->hdr_checksum = 0;
 	ip->src_addr = src4;
 	ip->dst_addr = dst4;
-	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0)
+	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0 && !how.own_sum)
 		flags |= RTE_MBUF_F_TX_IP_CKSUM;
 	else
 		ip->hdr_checksum = (uint16_t)~netif_sum_ipv4(ip);
@@ -193,7 +193,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 		}
 		if (netif_tso_segs(payload, how.tso_segsz_bytes) <= 1) {
 			how.tso_segsz_bytes = 0;
-		} else if (!netif_tso_port(nif, m) || how.may_fragment) {
+		} else if (!netif_tso_port(nif, m) || how.may_fragment || how.own_sum) {
 			/* A port counts identifications up from ours, so they would be used
 			 * twice. */
 			return tx_pieces(nif, n, src, dst, m, tcp_hdr, how, now_ns);

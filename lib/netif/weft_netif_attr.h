@@ -42,6 +42,10 @@ struct weft_netif_dev {
 	/** Stop and start the transmit queue, which drops what it holds. 0 or -errno. NULL: it
 	 * cannot be reset. */
 	int (*tx_reset)(void *dev);
+	/** The packets that the device has sent from the queue, as it counts itself: 0 and the
+	 * count, or -errno. May take some time; asked at most twice a second, and only while
+	 * nobody answers. NULL: it does not count. */
+	int (*tx_count)(void *dev, uint64_t *packets);
 	/** Arm the receive interrupt of the queue, or disarm it. Returns the descriptor that is
 	 * then readable when a packet has arrived; -EALREADY: what arrives wakes the worker by
 	 * itself; or another -errno: there is none. NULL: none. */

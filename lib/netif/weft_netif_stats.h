@@ -66,6 +66,15 @@ struct weft_netif_stats {
 	/** seconds in which the port took no packet, though some waited and there was a link;
 	 * resets of its transmit queue for that */
 	uint64_t tx_stalls, tx_resets;
+	/** checksums that the device has judged and weft has computed, too (netif_rx_sum.c); of them:
+	 * damaged packets that it called intact, intact packets that it called damaged (those are
+	 * used); CRC errors of MPA behind checksums that it called right */
+	uint64_t rx_cksum_checked, rx_cksum_false_good, rx_cksum_false_bad, rx_cksum_suspected;
+	/** segments that peers acknowledged with a checksum of ours, and never with the device's;
+	 * starts of TSO packets that arrived only without TSO (netif_tx_sum.c) */
+	uint64_t tx_cksum_rescued, tso_lost;
+	/** 1: weft does the offload itself now, because the device does it incorrectly */
+	uint64_t rx_cksum_off, tx_cksum_off, tso_off;
 	/** sleeps of the worker that this port's receive interrupt ended */
 	uint64_t rx_wakes;
 	/** packets that the port's driver rejects (rte_eth_tx_prepare()), dropped */
@@ -79,6 +88,9 @@ struct weft_netif_stats {
 };
 
 const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
+/** Offloads that this netif has switched off because the device does them incorrectly:
+ * WEFT_OFFLOAD_*. Any thread. */
+uint32_t weft_netif_offloads_off(const struct weft_netif *nif);
 /** Gives the names of the counters. Returns how many. Any thread. */
 unsigned int weft_netif_stat_fields(const struct weft_stat_field **out);
 

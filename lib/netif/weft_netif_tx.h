@@ -26,6 +26,7 @@ struct weft_netif_tx_how {
 	 * do not set CWR for them. */
 	uint16_t tso_segsz_bytes;
 	bool may_fragment; /**< IPv4: DF stays clear */
+	bool own_sum;      /**< the port fills in no checksum and cuts nothing */
 };
 
 /** The number of segments that weft_netif_tx() will take now. */
@@ -52,7 +53,7 @@ struct weft_netif_tso {
 	uint16_t bytes;
 	uint16_t mbufs;
 };
-/** The values for packets to dst. They never change. */
+/** The values for packets to dst. When TSO is switched off (weft_netif_suspect.h) they become 0. */
 struct weft_netif_tso weft_netif_tso(const struct weft_netif *nif, const struct weft_ip *dst);
 
 #endif /* WEFT_NETIF_TX_H */

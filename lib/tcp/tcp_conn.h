@@ -141,6 +141,11 @@ struct weft_tcp_conn {
 	bool pmtu_watch;
 	/** what the port takes as one TSO packet; with no_tso: nothing */
 	struct weft_netif_tso tso;
+	/* What arrived of the checksums that the port fills in (tcp_offload.c). */
+	uint64_t rescued_ns; /**< the latest time that a checksum of ours has helped */
+	uint8_t sum_rescues; /**< times in sequence */
+	uint8_t sum_arrived; /**< segments with the port's checksum that arrived since */
+	bool own_sum;        /**< all checksums are ours, and nothing is cut by the port */
 	/** the path is narrower than TCP_PMTU_FLOOR_*: DF stays clear */
 	bool may_fragment;
 

@@ -129,8 +129,7 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		h.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, &answer);
 		rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - h.hdr_len_bytes));
 		tcp_wire_encode(p, &h);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, (struct weft_netif_tx_how){0},
-		                  now_ns) == 0) {
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, TCP_HOW_CTL, now_ns) == 0) {
 			t->stats.segs_out++;
 			t->stats.syn_cookies_out++;
 			t->cookie_until_ns = now_ns + TCP_COOKIE_LIFE_NS;

@@ -24,7 +24,7 @@ tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_
 		return false;
 	len = flags & TCP_RST ? tcp_hdr_len(c) : tcp_hdr_len_for(c, 0);
 	tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len), flags, seq, len, now_ns);
-	return tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns) == 0;
+	return tcp_tx(c, m, TCP_HOW_CTL, now_ns) == 0;
 }
 
 static uint8_t
@@ -61,7 +61,7 @@ tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
 	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
 	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
 	tcp_fill_fixed(c, p, tcp_syn_flags(c, answer), c->iss, len);
-	tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns);
+	tcp_tx(c, m, TCP_HOW_CTL, now_ns);
 }
 
 void

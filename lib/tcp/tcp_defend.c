@@ -263,8 +263,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		r.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
 		rte_pktmbuf_trim(m, TCP_HDR_LEN + TCP_OPTS_TSTAMP_LEN - r.hdr_len_bytes);
 		tcp_wire_encode(p, &r);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, (struct weft_netif_tx_how){0},
-		                  now_ns) == 0) {
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, TCP_HOW_CTL, now_ns) == 0) {
 			t->stats.segs_out++;
 			t->stats.resets_out++;
 		}

@@ -145,7 +145,7 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
 	p[len] = tcp_seg_first(m);
 	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
-	if (tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns) != 0)
+	if (tcp_tx(c, probe, TCP_HOW_CTL, now_ns) != 0)
 		return;
 	c->t->stats.zero_window_probes++;
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);

@@ -28,7 +28,8 @@ static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers mu
 struct tcp_seg {
 	struct rte_mbuf *next;
 	struct rte_mbuf *later, *prev; /**< in the list of its condition: flight or lost */
-	uint64_t sent_ns; /**< time of the last transmission; unique in the connection */
+	uint64_t sent_ns;  /**< time of the last transmission; unique in the connection */
+	uint64_t first_ns; /**< time of the first; 0: the segment has become shorter since */
 	uint32_t seq;
 	uint16_t len_bytes;
 	uint16_t data_off; /**< start of the payload; netif changes the mbuf's own data_off */
@@ -40,8 +41,11 @@ struct tcp_seg {
 	uint8_t flags;       /**< TCP_SEG_* */
 };
 
-#define TCP_SEG_PUSH   0x01 /**< the user had no more data */
-#define TCP_SEG_PROBED 0x10 /**< a window probe carried its first octet; xmits does not count it */
+#define TCP_SEG_PUSH    0x01 /**< the user had no more data */
+#define TCP_SEG_PROBED  0x10 /**< a window probe carried its first octet; xmits does not count it */
+#define TCP_SEG_OWN_SUM 0x20 /**< the last transmission, not the first, had a checksum of ours */
+#define TCP_SEG_TRAIN   0x40 /**< first sent at the start of a TSO packet */
+#define TCP_SEG_WATCH   0x80 /**< tcp_offload_acked() is told of it in any case */
 /* A sent segment has exactly one of these three. Only tcp_sack.c assigns them. */
 #define TCP_SEG_SACKED 0x02 /**< the peer has received it (RFC 2018) */
 #define TCP_SEG_LOST   0x04 /**< taken for lost; will be sent again */
@@ -106,6 +110,16 @@ struct rte_mbuf *tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
 /** Gives netif a segment of c. Returns weft_netif_tx()'s result. */
 int tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how,
            uint64_t now_ns);
+
+/** How segments without data are sent. Their checksums cost little, and a connection must not
+ * depend on what a device does with them. */
+#define TCP_HOW_CTL ((struct weft_netif_tx_how){.own_sum = true})
+
+/* tcp_offload.c */
+/** Whether the next transmission of a segment that was sent before has a checksum of ours. */
+bool tcp_resend_own_sum(const struct weft_tcp_conn *c, const struct tcp_seg *s);
+/** A segment was acknowledged that was sent more than once, or has TCP_SEG_WATCH. */
+void tcp_offload_acked(struct weft_tcp_conn *c, const struct tcp_seg *s);
 
 static inline bool
 tcp_fin_sent(const struct weft_tcp_conn *c)

@@ -22,6 +22,7 @@
 #include "tcp_snd.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_budget.h"
+#include "weft_netif_suspect.h"
 #include "weft_tsan.h"
 #include "weft_netif.h"
 #include <weft/atomic_ref.h>
@@ -80,6 +81,8 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 		if (c->sq_tail == m)
 			c->sq_tail = NULL;
 		c->acked_max_bytes = RTE_MAX(c->acked_max_bytes, s->len_bytes);
+		if (unlikely(s->xmits > 1 || (s->flags & TCP_SEG_WATCH) != 0))
+			tcp_offload_acked(c, s);
 		tcp_seg_free(c, m);
 	}
 	if (unlikely(c->pmtu_watch || c->pmtu_claim_bytes != 0))
@@ -201,6 +204,9 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	if (rest == NULL)
 		return false;
 	rest->next = behind > 0 ? p->next : NULL;
+	/* Whether the longer segment arrives is not known any more. */
+	s->first_ns = 0;
+	s->flags &= (uint8_t) ~(TCP_SEG_TRAIN | TCP_SEG_WATCH);
 	*tcp_seg(rest) = *s;
 	tcp_seg(rest)->later = tcp_seg(rest)->prev = NULL;
 	tcp_seg(rest)->flags &= (uint8_t)~TCP_SEG_PROBED;
@@ -317,7 +323,7 @@ bool
 tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct tcp_seg *s = tcp_seg(m);
-	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
+	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT, .own_sum = c->own_sum};
 	uint32_t hdr_len;
 	uint8_t flags;
 	struct rte_mbuf *out;
@@ -335,6 +341,8 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		how.ecn = WEFT_ECN_ECT0;
 		flags |= c->cwr_due ? TCP_CWR : 0;
 	}
+	if (unlikely(s->xmits > 0))
+		how.own_sum = tcp_resend_own_sum(c, s);
 	hdr_len = tcp_hdr_len_for(c, s->len_bytes);
 	out = tcp_seg_packet(c, m, hdr_len);
 	if (out == NULL)
@@ -351,7 +359,12 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		c->cwr_due = false;
 	if (s->xmits == 0) {
 		tcp_count_out(c, s->len_bytes - ((s->flags & TCP_SEG_PROBED) != 0));
+		s->first_ns = now_ns;
+		if (unlikely(c->sum_rescues > 0))
+			s->flags |= TCP_SEG_WATCH;
 	} else {
+		s->flags = (uint8_t)((s->flags & ~TCP_SEG_OWN_SUM) |
+		                     (how.own_sum ? TCP_SEG_OWN_SUM : 0));
 		c->t->stats.retrans_segs++;
 		c->n_retrans++;
 		/* Karn's algorithm: no sample before newer octets are acknowledged. */
@@ -428,10 +441,14 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	c->t->stats.segs_out += n - 1;
 	c->n_segs_out += n - 1;
 	c->t->stats.tso_segs += n;
+	tcp_seg(m)->flags |= TCP_SEG_TRAIN;
+	if (unlikely(c->sum_rescues > 0 || weft_netif_tso_watched(c->nif)))
+		tcp_seg(m)->flags |= TCP_SEG_WATCH;
 	for (s = m;; s = tcp_seg(s)->next) {
 		tcp_count_out(c, tcp_seg(s)->len_bytes);
 		tcp_seg_sent(c, s, now_ns);
 		tcp_seg(s)->xmits = 1;
+		tcp_seg(s)->first_ns = now_ns;
 		if (--n == 0)
 			break;
 	}

@@ -94,6 +94,7 @@ static const struct weft_stat_field fields[] = {
         F(syns_no_buffers),
         F(conns_no_buffers),
         F(stray_acks_late),
+        F(conns_own_sum),
         F(conns_now),
         F(half_open_now),
         F(time_wait_now),

@@ -14,6 +14,7 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "weft_netif_neigh.h"
+#include "weft_netif_suspect.h"
 
 static void
 tcp_back_off(struct weft_tcp_conn *c)
@@ -69,8 +70,10 @@ tcp_syn_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.retrans_segs++;
 	c->n_retrans++;
 	tcp_back_off(c);
-	if (c->retries > 1)
+	if (c->retries > 1) {
 		weft_netif_neigh_suspect(c->nif, c->neigh);
+		weft_netif_tx_unanswered(c->nif);
+	}
 	tcp_send_syn(c, now_ns);
 	tcp_rto_restart(c, now_ns);
 }
@@ -113,8 +116,10 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 		c->retries++;
 		c->t->stats.rtos++;
 		c->n_rtos++;
-		if (c->retries > 1)
+		if (c->retries > 1) {
 			weft_netif_neigh_suspect(c->nif, c->neigh);
+			weft_netif_tx_unanswered(c->nif);
+		}
 		tcp_pmtu_timeout(c, now_ns);
 		tcp_back_off(c); /* RFC 6298 (5.5) */
 		tcp_recovery_rto(c, now_ns);

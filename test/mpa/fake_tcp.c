@@ -140,6 +140,12 @@ weft_tcp_mss(const struct weft_tcp_conn *c)
 	return c->mss;
 }
 
+void
+weft_tcp_rx_damaged(struct weft_tcp_conn *c)
+{
+	c->damaged++;
+}
+
 struct weft_netif_budget *
 weft_tcp_fpdu_budget(const struct weft_tcp_conn *c)
 {

@@ -281,6 +281,7 @@ test_rx_crc(void)
 			CHECK_EQ(p->faults, 1);
 			CHECK_EQ(p->ulpdus, 1);
 			CHECK_EQ(p->m->stats.crc_errors, 1);
+			CHECK_EQ(p->c->damaged, 1);
 			CHECK_EQ(p->term.layer, 2);
 			CHECK_EQ(p->term.etype, 0);
 			CHECK_EQ(p->term.code, 2);

@@ -165,10 +165,20 @@ fake_dev_arm(void *arg, bool on)
 	return f->wake_fd;
 }
 
+static int
+fake_dev_tx_count(void *dev, uint64_t *packets)
+{
+	const struct fake *f = dev;
+
+	*packets = f->tx_counted;
+	return f->tx_count_rc;
+}
+
 static const struct weft_netif_dev fake_dev = {.rx = fake_dev_rx,
                                                .tx = fake_dev_tx,
                                                .link = fake_dev_link,
                                                .tx_reset = fake_dev_tx_reset,
+                                               .tx_count = fake_dev_tx_count,
                                                .arm = fake_dev_arm};
 
 static void

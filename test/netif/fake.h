@@ -39,6 +39,8 @@ struct fake {
 	bool no_link;         /**< the port reports that it has no link */
 	int reset_rc;         /**< what a reset of its transmit queue returns */
 	unsigned int resets;
+	uint64_t tx_counted; /**< packets that the port says it has sent */
+	int tx_count_rc;
 	int wake_fd;       /**< descriptor of the receive interrupt; 0: the port has none */
 	unsigned int arms; /**< the interrupt was armed so often, and is now: */
 	bool armed;

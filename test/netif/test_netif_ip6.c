@@ -438,19 +438,21 @@ static void
 test_offload(void)
 {
 	static const struct {
-		bool asked, intact;
+		bool asked, intact, proved;
 		uint64_t flags;
 		bool up;
 	} t[] = {
-	        {false, true, 0, true},
-	        {false, true, RTE_MBUF_F_RX_L4_CKSUM_BAD, true},
-	        {false, false, 0, false},
-	        {false, false, RTE_MBUF_F_RX_L4_CKSUM_GOOD, false},
-	        {true, true, 0, true},
-	        {true, true, RTE_MBUF_F_RX_L4_CKSUM_BAD, false},
-	        {true, false, 0, false},
-	        {true, false, RTE_MBUF_F_RX_L4_CKSUM_GOOD, true},
-	        {true, true, RTE_MBUF_F_RX_L4_CKSUM_NONE, true},
+	        {false, true, false, 0, true},
+	        {false, true, false, RTE_MBUF_F_RX_L4_CKSUM_BAD, true},
+	        {false, false, false, 0, false},
+	        {false, false, false, RTE_MBUF_F_RX_L4_CKSUM_GOOD, false},
+	        {true, true, false, 0, true},
+	        {true, false, false, RTE_MBUF_F_RX_L4_CKSUM_BAD, false},
+	        {true, true, true, RTE_MBUF_F_RX_L4_CKSUM_BAD, true},
+	        {true, false, true, 0, false},
+	        {true, false, false, RTE_MBUF_F_RX_L4_CKSUM_GOOD, false},
+	        {true, false, true, RTE_MBUF_F_RX_L4_CKSUM_GOOD, true},
+	        {true, true, false, RTE_MBUF_F_RX_L4_CKSUM_NONE, true},
 	};
 
 	fake_hw = false;
@@ -461,6 +463,13 @@ test_offload(void)
 		a.rx_offloads = t[i].asked ? RTE_ETH_RX_OFFLOAD_TCP_CKSUM : 0;
 		fake6_start(&f, &a);
 		len = fake6_build(frame, &(struct fake6_pkt){.data = 10});
+		/* The first segments of a queue are checked in any case. */
+		for (unsigned int k = 0; t[i].proved && k < 4096; k++) {
+			fake_rx(&f, frame, len, FAKE_FLAT, 0)->ol_flags |=
+			        RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+			fake_poll(&f);
+			fake_drop(&f);
+		}
 		if (!t[i].intact)
 			frame[len - 1] ^= 1;
 		fake_rx(&f, frame, len, FAKE_FLAT, 0)->ol_flags |= t[i].flags;

@@ -11,6 +11,8 @@
 #include "weft_netif.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_stats.h"
+#include "weft_netif_suspect.h"
+#include <weft/offload.h>
 
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];
@@ -424,6 +426,121 @@ deliver_flags(const uint8_t *p, uint32_t len, uint64_t flags)
 	return f.nup == 1;
 }
 
+#define GOOD (RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+#define BAD  (RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD)
+
+/* The first 4096 segments of a queue are checked whatever the device says. */
+static void
+prove(const uint8_t *p, uint32_t len)
+{
+	for (unsigned int i = 0; i < 4096; i++)
+		CHECK(deliver_flags(p, len, GOOD));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_checked, 2 * 4096);
+}
+
+static void
+doubt_start(void)
+{
+	struct weft_netif_attr a;
+
+	fake_hw = false;
+	a = fake_attr(&f);
+	a.rx_offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+	fake_start(&f, &a);
+}
+
+/** A device that calls a damaged packet intact: it is dropped where it is checked, at first always,
+ * later one of 64. Then 65536 are checked, and a second one ends the offload. */
+static void
+test_false_good(void)
+{
+	const struct weft_netif_stats *st;
+	uint32_t len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	unsigned int passed = 0;
+
+	doubt_start();
+	st = weft_netif_stats(f.nif);
+	prove(frame, len);
+	frame[len - 1] ^= 1;
+	while (passed < 1000 && deliver_flags(frame, len, GOOD))
+		passed++;
+	CHECK_EQ(passed, 63);
+	CHECK_EQ(st->rx_cksum_false_good, 1);
+	CHECK_EQ(st->rx_bad_tcp_cksum, 1);
+	CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+	frame[len - 1] ^= 1;
+	for (unsigned int i = 0; i < 65536; i++)
+		CHECK(deliver_flags(frame, len, GOOD));
+	frame[len - 1] ^= 1;
+	for (passed = 0; passed < 1000 && deliver_flags(frame, len, GOOD); passed++)
+		;
+	CHECK_EQ(passed, 63);
+	CHECK_EQ(st->rx_cksum_false_good, 2);
+	CHECK_EQ(st->rx_cksum_off, 1);
+	CHECK_EQ(weft_netif_offloads_off(f.nif), WEFT_OFFLOAD_RX_CHECKSUM);
+	for (unsigned int i = 0; i < 1000; i++)
+		CHECK(!deliver_flags(frame, len, GOOD));
+	frame[len - 1] ^= 1;
+	CHECK(deliver_flags(frame, len, BAD));
+	fake_stop(&f);
+
+	/* The very first packets, and the header of IPv4. */
+	doubt_start();
+	frame[len - 1] ^= 1;
+	CHECK(!deliver_flags(frame, len, GOOD));
+	CHECK(!deliver_flags(frame, len, RTE_MBUF_F_RX_L4_CKSUM_NONE));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_off, 1);
+	fake_stop(&f);
+	doubt_start();
+	frame[len - 1] ^= 1;
+	frame[24] ^= 1;
+	CHECK(!deliver_flags(frame, len, GOOD));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_ip_cksum, 1);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_false_good, 1);
+	fake_stop(&f);
+}
+
+/** An intact packet is used, whatever the device says of it. */
+static void
+test_false_bad(void)
+{
+	uint32_t len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	const struct weft_netif_stats *st;
+
+	doubt_start();
+	st = weft_netif_stats(f.nif);
+	prove(frame, len);
+	for (unsigned int i = 0; i < 100; i++) {
+		CHECK(deliver_flags(frame, len, BAD));
+		CHECK(deliver_flags(frame, len,
+		                    RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_BAD));
+		CHECK(deliver_flags(frame, len,
+		                    RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_GOOD));
+	}
+	CHECK_EQ(st->rx_cksum_false_bad, 400);
+	CHECK_EQ(st->rx_bad_tcp_cksum + st->rx_bad_ip_cksum, 0);
+	/* A device that is right about damaged packets is not suspected. */
+	frame[len - 1] ^= 1;
+	for (unsigned int i = 0; i < 100; i++)
+		CHECK(!deliver_flags(frame, len,
+		                     RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_BAD));
+	CHECK_EQ(st->rx_bad_tcp_cksum, 100);
+	CHECK_EQ(st->rx_cksum_false_bad, 400);
+	CHECK_EQ(st->rx_cksum_false_good, 0);
+	/* A CRC error of the layers above: all are checked for a while. */
+	CHECK(deliver_flags(frame, len, GOOD));
+	weft_netif_rx_damaged(f.nif);
+	CHECK(!deliver_flags(frame, len, GOOD));
+	CHECK_EQ(st->rx_cksum_suspected, 1);
+	CHECK_EQ(st->rx_cksum_false_good, 1);
+	fake_stop(&f);
+	/* Without the offload there is nothing to suspect. */
+	fake_start(&f, NULL);
+	weft_netif_rx_damaged(f.nif);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_suspected, 0);
+	fake_stop(&f);
+}
+
 static void
 test_offload(void)
 {
@@ -438,15 +555,18 @@ test_offload(void)
 	fake_start(&f, &a);
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
 	CHECK(deliver_flags(frame, len, 0));
+	prove(frame, len);
 	CHECK(deliver_flags(frame, len, ip_good | l4_good));
+	frame[24] ^= 1;
 	CHECK(!deliver_flags(frame, len, ip_bad | l4_good));
 	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_ip_cksum, 1);
-	CHECK(!deliver_flags(frame, len, ip_good | l4_bad));
-	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 1);
+	CHECK(deliver_flags(frame, len, ip_good | l4_good));
+	frame[24] ^= 1;
 	frame[len - 1] ^= 1; /* the port's flags count */
 	CHECK(deliver_flags(frame, len, ip_good | l4_good));
 	CHECK(deliver_flags(frame, len, l4_good));
 	CHECK(!deliver_flags(frame, len, ip_good));
+	CHECK(!deliver_flags(frame, len, ip_good | l4_bad));
 	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 2);
 	fake_stop(&f);
 
@@ -774,6 +894,9 @@ WEFT_TEST_MAIN(FAKE_CASES("good", test_good), {"unwanted_of_others", test_unwant
                FAKE_CASES("mutated", test_mutated), FAKE_CASES("header", test_header),
                FAKE_CASES("ether", test_ether), FAKE_CASES("addresses", test_addresses),
                FAKE_CASES("shared", test_shared), FAKE_CASES("indirect", test_indirect),
-               {"offload", test_offload}, FAKE_CASES("ecn", test_ecn),
-               FAKE_CASES("burst", test_burst), FAKE_CASES("echo", test_echo),
-               FAKE_CASES("unreachable", test_unreachable), FAKE_CASES("unwanted", test_unwanted))
+               {"offload", test_offload},
+               {"a device calls damaged packets intact", test_false_good},
+               {"a device calls intact packets damaged", test_false_bad},
+               FAKE_CASES("ecn", test_ecn), FAKE_CASES("burst", test_burst),
+               FAKE_CASES("echo", test_echo), FAKE_CASES("unreachable", test_unreachable),
+               FAKE_CASES("unwanted", test_unwanted))

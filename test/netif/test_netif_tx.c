@@ -10,7 +10,10 @@
 #include "fake.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_neigh.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_suspect.h"
 #include "weft_netif_tx.h"
+#include <weft/offload.h>
 
 static struct fake f;
 static struct weft_ip us, peer;
@@ -214,6 +217,153 @@ test_stall(void)
 	CHECK_EQ(f.resets, st->tx_stalls);
 	CHECK_EQ(st->tx_resets, 1);
 	f.tx_room = 100;
+	stop();
+}
+
+/* TCP hears nothing for `ms`, in which netif has given the port `n` packets. */
+static void
+unanswered(uint64_t ms, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		CHECK_EQ(tx(segment(100, 2000)), 0);
+	flush_at(ms);
+	weft_netif_tx_unanswered(f.nif);
+}
+
+/** A queue that takes packets and sends none is reset, by the device's own count. */
+static void
+test_silent_queue(void)
+{
+	const struct weft_netif_stats *st;
+
+	start(NULL);
+	st = weft_netif_stats(f.nif);
+	unanswered(1000, 3);
+	CHECK_EQ(st->tx_stalls, 0);
+	/* It sends, so the path or the peer is silent. */
+	f.tx_counted = 5;
+	unanswered(1000, 3);
+	CHECK_EQ(st->tx_stalls, 0);
+	/* Nothing was given. */
+	unanswered(1000, 0);
+	CHECK_EQ(st->tx_stalls, 0);
+	/* Too soon after the last look, then not. */
+	unanswered(499, 3);
+	CHECK_EQ(st->tx_stalls, 0);
+	unanswered(1, 0);
+	CHECK_EQ(st->tx_stalls, 1);
+	CHECK_EQ(f.resets, 1);
+	CHECK_EQ(st->tx_resets, 1);
+	/* What was given before the reset tells nothing of the time after it. */
+	unanswered(1000, 0);
+	CHECK_EQ(st->tx_stalls, 1);
+	/* An old look is forgotten, and so is a port that does not count. */
+	unanswered(61000, 3);
+	CHECK_EQ(st->tx_stalls, 1);
+	f.tx_count_rc = -ENOTSUP;
+	unanswered(1000, 3);
+	f.tx_count_rc = 0;
+	CHECK_EQ(st->tx_stalls, 1);
+	f.no_link = true;
+	for (unsigned int i = 0; i < 5; i++) {
+		fake_poll(&f);
+		unanswered(1000, 3);
+	}
+	CHECK(st->tx_stalls <= 2);
+	stop();
+}
+
+/** Three findings, each of a segment that left after the finding before, end an offload. */
+static void
+test_findings(void)
+{
+	struct weft_netif_attr a;
+	const struct weft_netif_stats *st;
+	uint64_t sent_ns;
+
+	fake_hw = false;
+	a = fake_attr(&f);
+	a.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+	                RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	start(&a);
+	st = weft_netif_stats(f.nif);
+	/* The link is just up. */
+	CHECK(!weft_netif_tx_rescued(f.nif, f.now_ns));
+	flush_at(1000);
+	sent_ns = f.now_ns;
+	flush_at(1000);
+	for (unsigned int i = 0; i < 10; i++) {
+		CHECK(weft_netif_tx_rescued(f.nif, sent_ns));
+		weft_netif_tso_lost(f.nif, sent_ns);
+	}
+	CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+	/* A retransmission, and a TSO packet, that arrives. */
+	CHECK(weft_netif_tso_watched(f.nif));
+	weft_netif_tx_resent(f.nif);
+	weft_netif_tso_arrived(f.nif);
+	CHECK(!weft_netif_tso_watched(f.nif));
+	for (unsigned int i = 0; i < 2; i++) {
+		flush_at(1000);
+		sent_ns = f.now_ns;
+		flush_at(1000);
+		CHECK(weft_netif_tx_rescued(f.nif, sent_ns));
+		weft_netif_tso_lost(f.nif, sent_ns);
+	}
+	CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+	/* What left before the ring stalled tells nothing. */
+	flush_at(1000);
+	sent_ns = f.now_ns;
+	f.tx_room = 0;
+	CHECK_EQ(tx(segment(100, 2000)), 0);
+	flush_at(1);
+	flush_at(1001);
+	CHECK_EQ(st->tx_stalls, 1);
+	f.tx_room = 100;
+	CHECK(!weft_netif_tx_rescued(f.nif, sent_ns));
+	weft_netif_tso_lost(f.nif, sent_ns);
+	CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+	/* Findings are forgotten after five minutes. */
+	flush_at(310000);
+	CHECK(weft_netif_tx_rescued(f.nif, f.now_ns - 1));
+	CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		flush_at(1000);
+		CHECK_EQ(weft_netif_offloads_off(f.nif), 0);
+		weft_netif_tso_lost(f.nif, f.now_ns - 1);
+	}
+	CHECK_EQ(weft_netif_offloads_off(f.nif), WEFT_OFFLOAD_TSO);
+	CHECK_EQ(weft_netif_tso(f.nif, &peer).bytes, 0);
+	CHECK(weft_netif_tx_summed(f.nif));
+	for (unsigned int i = 0; i < 2; i++) {
+		flush_at(1000);
+		CHECK(weft_netif_tx_rescued(f.nif, f.now_ns - 1));
+	}
+	CHECK_EQ(weft_netif_offloads_off(f.nif), WEFT_OFFLOAD_TSO | WEFT_OFFLOAD_TX_CHECKSUM);
+	CHECK(!weft_netif_tx_summed(f.nif));
+	CHECK(!weft_netif_tx_rescued(f.nif, f.now_ns));
+	CHECK_EQ(st->tx_cksum_off + st->tso_off, 2);
+	stop();
+}
+
+/** What the caller wants summed in software is, whatever the port offers. */
+static void
+test_own_sum(void)
+{
+	const struct weft_netif_tx_how how = {.own_sum = true};
+	struct weft_netif_attr a;
+	struct rte_mbuf *m;
+
+	fake_hw = false;
+	a = fake_attr(&f);
+	a.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+	start(&a);
+	m = segment(99, 200);
+	CHECK_EQ(weft_netif_tx(f.nif, neigh, &us, &peer, m, how, f.now_ns), 0);
+	fake_poll(&f);
+	CHECK_EQ(m->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK, 0);
+	fake_sent(&f, 0, buf);
+	CHECK_EQ(fake_cksum(buf + 14, 20, 0), 0);
+	CHECK_EQ(fake_cksum(buf + 34, 99, fake_pseudo(FAKE_US, FAKE_PEER, 6, 99)), 0);
 	stop();
 }
 
@@ -584,7 +734,10 @@ test_mtu_large(void)
 WEFT_TEST_MAIN({"mtu of the pool", test_mtu_pool}, {"mtu 65535", test_mtu_large},
                FAKE_CASES("frame", test_frame), {"offload", test_offload},
                FAKE_CASES("references", test_references), FAKE_CASES("queue_full", test_queue_full),
-               {"stall", test_stall}, {"early", test_early}, {"burst", test_burst},
+               {"stall", test_stall},
+               {"a queue that takes packets and sends none", test_silent_queue},
+               {"findings about what was sent", test_findings}, {"own sum", test_own_sum},
+               {"early", test_early}, {"burst", test_burst},
                FAKE_CASES("ring_wrap", test_ring_wrap), {"create", test_create},
                {"alloc", test_alloc}, {"pools", test_pools}, {"cksum", test_cksum},
                {"cksum_chain", test_cksum_chain})

@@ -224,7 +224,10 @@ struct weft_port_stats {
 	uint16_t mtu_bytes;
 	uint8_t mac[6];
 	int numa_node;
-	uint32_t offloads; /**< WEFT_OFFLOAD_* in use */
+	uint32_t offloads; /**< WEFT_OFFLOAD_* in use by all workers that share the port */
+	/** of those that were in use: switched off by at least one worker, because the device does
+	 * them incorrectly */
+	uint32_t offloads_failed;
 };
 
 /** Any thread. -EINVAL. */
