@@ -15,13 +15,29 @@
 #define GROUP_RETA     128
 /** Bursts that one receive call fetches from the port when most frames are for other members. */
 #define GROUP_FETCHES 4
-/** After a wrong hash: SYNs in a row with a correct hash until the port's hash is trusted again. */
+/** After a wrong hash: SYNs in a row with a correct hash until the port's hash is trusted again.
+ * Twice as many after each further one. */
 #define GROUP_HASH_RIGHT 64
+#define GROUP_HASH_TWICE 10 /**< so often at most */
+/** While the port's hash is trusted, one of so many is checked. */
+#define GROUP_HASH_EVERY 64
+/** Of GROUP_PLACES checked segments so many were in another member's queue: the port does not
+ * place by its table. */
+#define GROUP_PLACES    64
+#define GROUP_MISPLACED 16
+#define GROUP_STRAYS_NS (10 * WEFT_NS_PER_MS)
 
 /** Frames that wait to be handed to one sibling. */
 struct group_stage {
 	unsigned int n;
 	struct rte_mbuf *m[WEFT_NETIF_BURST];
+};
+
+/** How far a member believes the port's hash. */
+struct group_trust {
+	uint32_t left;   /**< hashes that are used before the next check; 0: check */
+	uint32_t doubt;  /**< SYNs with a correct hash that are still needed; 0: trusted */
+	uint32_t wrongs; /**< the group's count that `doubt` knows of */
 };
 
 struct group_member {
@@ -35,9 +51,9 @@ struct group_member {
 	struct rte_mempool *pool;
 	struct rte_ring *in;    /**< frames from siblings; only this member empties the ring */
 	struct rte_ring *relay; /**< frames for member 0 to send; NULL: this member sends itself */
-	/** For IPv4, IPv6: SYNs with a correct hash still needed to trust the port's hash; 0:
-	 * trusted. */
-	unsigned int hash_doubt[2];
+	struct group_trust trust[2]; /**< IPv4, IPv6 */
+	uint64_t stray_ns;           /**< time of the last stray that counted */
+	uint8_t places, misplaced;   /**< segments checked for their queue; those in a wrong one */
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];
@@ -51,7 +67,10 @@ struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
 	_Atomic uint32_t link_down; /**< written by member 0 */
-	uint32_t ring_mbufs;        /**< received frames that all rings can hold */
+	/** times that a member's trust in the port's hash ended, for IPv4 and IPv6; all members then
+	 * doubt it */
+	_Atomic uint32_t wrongs[2];
+	uint32_t ring_mbufs; /**< received frames that all rings can hold */
 	struct group_member member[];
 };
 
@@ -122,36 +141,126 @@ group_copy_to_all(struct group_member *me, const struct rte_mbuf *m)
 	}
 }
 
+static void
+group_doubt(struct group_member *me, unsigned int family, uint32_t wrongs)
+{
+	struct group_trust *t = &me->trust[family];
+
+	t->wrongs = wrongs;
+	t->left = 0;
+	t->doubt = (uint32_t)GROUP_HASH_RIGHT << RTE_MIN(wrongs - 1, (uint32_t)GROUP_HASH_TWICE);
+}
+
+/** A hash that some member trusted was wrong: all members doubt from now on. */
+static void
+group_wrong(struct group_member *me, unsigned int family, const char *what)
+{
+	uint32_t before =
+	        atomic_fetch_add_explicit(&me->g->wrongs[family], 1, memory_order_relaxed);
+
+	group_doubt(me, family, before + 1);
+	me->stats.hash_mismatch++;
+	if (before == 0)
+		WEFT_LOG_PEER(netif, WARNING,
+		              "member %u: the port's RSS hash of IPv%c is not used (%s): members "
+		              "compute it",
+		              me->index, family == 0 ? '4' : '6', what);
+}
+
+/** Members that another member has told of a wrong hash doubt, too. */
+static inline void
+group_hear(struct group_member *me)
+{
+	for (unsigned int f = 0; f < RTE_DIM(me->trust); f++) {
+		uint32_t wrongs = atomic_load_explicit(&me->g->wrongs[f], memory_order_relaxed);
+
+		if (unlikely(wrongs != me->trust[f].wrongs))
+			group_doubt(me, f, wrongs);
+	}
+}
+
+/* Whether the port put the segment into the queue that its table names. */
+static void
+group_place(struct group_member *me, uint32_t hash)
+{
+	if (netif_steer_member(&me->g->steer, hash) != me->index) {
+		me->stats.queue_mismatch++;
+		me->misplaced++;
+	}
+	if (++me->places < GROUP_PLACES)
+		return;
+	if (me->misplaced >= GROUP_MISPLACED && me->stats.queue_wrong++ == 0)
+		WEFT_LOG_PEER(netif, WARNING,
+		              "member %u: the port does not distribute by its RSS key and table: "
+		              "members pass segments on",
+		              me->index);
+	me->places = me->misplaced = 0;
+}
+
 /*
- * Toeplitz of the segment m. The port's hash is used, unless a SYN showed that it differs from
- * ours. Behind IPv4 options or IPv6 extension headers many ports do not find the TCP ports and hash
- * less. Such a hash is neither used nor counted as wrong. Otherwise any peer could disable the
- * port's hash.
+ * Toeplitz of the segment m. The port's hash is used, unless a check showed that it differs from
+ * ours. All SYNs are checked, and some other segments. Behind IPv4 options or IPv6 extension
+ * headers many ports do not find the TCP ports and hash less. Such a hash is neither used nor
+ * counted as wrong. Otherwise any peer could disable the port's hash.
  */
 static inline uint32_t
 group_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f)
 {
-	unsigned int *doubt = &me->hash_doubt[f->addr_bytes == 4 ? 0 : 1];
+	unsigned int family = f->addr_bytes == 4 ? 0 : 1;
+	struct group_trust *t = &me->trust[family];
 	bool port = me->g->rss && f->plain && (m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0;
 	uint32_t hash;
 
-	if (likely(port && *doubt == 0 && !f->syn))
+	if (likely(port && t->left > 0 && !f->syn)) {
+		t->left--;
 		return m->hash.rss;
+	}
 	hash = netif_steer_flow_hash(&me->g->steer, f);
-	if (!port || !f->syn)
+	if (!me->g->rss || !f->plain)
 		return hash;
-	if (likely(hash == m->hash.rss)) {
-		*doubt -= *doubt > 0;
+	if (!port) {
+		me->stats.hash_missing++;
+		if (f->syn)
+			group_place(me, hash);
 		return hash;
 	}
-	if (*doubt == 0) {
-		me->stats.hash_mismatch++;
-		WEFT_LOG_PEER(netif, WARNING,
-		              "member %u: the port's hash is not Toeplitz over the 4-tuple",
-		              me->index);
+	/* Without trust only SYNs are checked: a connection counts once. */
+	if (t->doubt > 0 && !f->syn)
+		return hash;
+	group_place(me, hash);
+	if (unlikely(hash != m->hash.rss)) {
+		if (t->doubt > 0)
+			group_doubt(me, family, t->wrongs);
+		else
+			group_wrong(me, family, "it differs from the one that is computed");
+		return hash;
 	}
-	*doubt = GROUP_HASH_RIGHT;
+	if (t->doubt > 0)
+		t->doubt--;
+	if (t->doubt == 0)
+		t->left = GROUP_HASH_EVERY - 1;
 	return hash;
+}
+
+bool
+weft_netif_stray(struct weft_netif *nif, const struct weft_ip *local, uint16_t local_port,
+                 const struct weft_ip *remote, uint16_t remote_port)
+{
+	struct weft_netif_group *g = nif->attr.group;
+	struct group_member *me;
+
+	if (g == NULL || !g->rss)
+		return false;
+	me = &g->member[nif->attr.group_index];
+	if (weft_netif_group_owner(g, local, local_port, remote, remote_port) == me->index)
+		return false;
+	me->stats.strays++;
+	/* Those of one burst tell the same. */
+	if (netif_now(nif) - me->stray_ns < GROUP_STRAYS_NS)
+		return true;
+	me->stray_ns = netif_now(nif);
+	group_wrong(me, weft_ip_is_v4(remote) ? 0 : 1, "a segment was brought to a wrong member");
+	return true;
 }
 
 /* Keeps the member's own frames at the front of the burst and hands the others to their owners.
@@ -241,6 +350,7 @@ group_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	me->stats.handed_in += got;
 	if (!me->rx)
 		return (uint16_t)got;
+	group_hear(me);
 	for (unsigned int i = 0; i < GROUP_FETCHES; i++) {
 		uint16_t want = (uint16_t)(n - got), have;
 
@@ -296,10 +406,21 @@ group_tx_reset(void *arg)
 	                                                      : -ENOTSUP;
 }
 
+static int
+group_tx_count(void *arg, uint64_t *packets)
+{
+	const struct group_member *me = arg;
+
+	return me->relay == NULL && me->dev->tx_count != NULL
+	               ? me->dev->tx_count(me->dev_arg, packets)
+	               : -ENOTSUP;
+}
+
 static const struct weft_netif_dev group_dev = {.rx = group_rx,
                                                 .tx = group_tx,
                                                 .link = group_link,
                                                 .tx_reset = group_tx_reset,
+                                                .tx_count = group_tx_count,
                                                 .arm = group_arm};
 
 /* Frees the frames in the ring. Returns how many. */

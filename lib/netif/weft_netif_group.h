@@ -71,8 +71,15 @@ struct weft_netif_group_stats {
 	uint64_t relay_full;     /**< bursts that did not fit member 0's ring; the rest waits */
 	/** frames that the port did not take when the member left */
 	uint64_t leave_drops;
-	/** times that a SYN ended the trust in the port's hash: it is not the one we compute */
+	/** times that the trust in the port's hash ended: it is not the one we compute */
 	uint64_t hash_mismatch;
+	uint64_t hash_missing; /**< segments without a hash, of a port with RSS */
+	/** segments of other members that were dropped, because the port's hash was wrong */
+	uint64_t strays;
+	/** checked segments that the port put into another queue than its table says */
+	uint64_t queue_mismatch;
+	/** times that this was more than a quarter of them, of 64 in sequence */
+	uint64_t queue_wrong;
 	uint64_t no_port; /**< active opens without a free source port */
 };
 
@@ -97,6 +104,14 @@ const struct weft_netif_group_stats *weft_netif_group_stats(const struct weft_ne
 unsigned int weft_netif_group_stat_fields(const struct weft_stat_field **out);
 /** Whether frames wait in a ring that this member empties. Any thread; a hint. */
 bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member);
+
+/**
+ * Whether a segment belongs to another member, because the port's hash brought it to this one. The
+ * caller drops it without an answer; its sender sends it again, and no member uses the port's hash
+ * then. Ask for a segment without SYN that belongs to no connection. Worker of nif.
+ */
+bool weft_netif_stray(struct weft_netif *nif, const struct weft_ip *local, uint16_t local_port,
+                      const struct weft_ip *remote, uint16_t remote_port);
 
 /**
  * Picks a source port for a connection from src to dst:dst_port whose replies arrive at nif

@@ -16,6 +16,7 @@
 #include "tcp_rcv.h"
 #include "tcp_share.h"
 #include "tcp_timer.h"
+#include "weft_netif_group.h"
 
 /* ---- Listeners ---- */
 
@@ -269,6 +270,10 @@ tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
 {
 	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
 
+	/* Another worker has the connection: a RST would end it. */
+	if ((in->h.flags & TCP_SYN) == 0 &&
+	    unlikely(weft_netif_stray(nif, in->dst, in->h.dst_port, in->src, in->h.src_port)))
+		return;
 	/* s3.10.7.2: first, RST. A listener has nothing to reset. */
 	if (l != NULL && in->h.flags & TCP_RST)
 		return;

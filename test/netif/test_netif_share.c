@@ -368,6 +368,14 @@ trusted(bool v6)
 	return who == (int)other;
 }
 
+/* One right hash of each family: from then on the port's hash is used. */
+static void
+prove(void)
+{
+	CHECK_EQ(deliver(rightly(seg4(4001, 16, 0)), 0), (int)owner(false, 4001));
+	CHECK_EQ(deliver(rightly(seg6(4001, 16, 0, NULL, 0)), 0), (int)owner(true, 4001));
+}
+
 /** One SYN with options or extension headers and a wrong hash does not end the trust in the
  * port's hash. */
 static void
@@ -377,6 +385,7 @@ test_hash_odd(void)
 	const struct weft_netif_group_stats *st;
 
 	rig_up(MEMBERS, 0);
+	prove();
 	st = weft_netif_group_stats(R.g, 0);
 	for (uint16_t p = 5000; p < 5050; p++) {
 		unsigned int own6 = owner(true, p), own4 = owner(false, p);
@@ -400,6 +409,7 @@ test_hash_doubt(void)
 	const struct weft_netif_group_stats *st;
 
 	rig_up(MEMBERS, 0);
+	prove();
 	st = weft_netif_group_stats(R.g, 0);
 	CHECK_EQ(deliver(hashed(seg4(5000, 2, 0), owner(false, 5000) + 1), 0),
 	         (int)owner(false, 5000));
@@ -417,6 +427,87 @@ test_hash_doubt(void)
 		(void)deliver(rightly(seg4(p, 2, 0)), 0);
 	}
 	CHECK(trusted(false) && trusted(true));
+	rig_down();
+}
+
+/** A hash is wrong on segments without SYN alone: one of 64 is checked, so it is found. */
+static void
+test_hash_later(void)
+{
+	const struct weft_netif_group_stats *st;
+	unsigned int used = 0;
+
+	rig_up(MEMBERS, 0);
+	prove();
+	st = weft_netif_group_stats(R.g, 0);
+	while (used < 1000 && trusted(false))
+		used++;
+	CHECK_EQ(used, 63);
+	CHECK_EQ(st->hash_mismatch, 1);
+	CHECK(!trusted(false) && trusted(true));
+	/* Each further time takes twice as many right ones. */
+	for (uint16_t p = 6000; p < 6064; p++)
+		(void)deliver(rightly(seg4(p, 2, 0)), 0);
+	for (used = 0; used < 1000 && trusted(false); used++)
+		;
+	CHECK_EQ(used, 63);
+	for (uint16_t p = 6000; p < 6127; p++)
+		(void)deliver(rightly(seg4(p, 2, 0)), 0);
+	CHECK(!trusted(false));
+	(void)deliver(rightly(seg4(6200, 2, 0)), 0);
+	CHECK(trusted(false));
+	CHECK_EQ(st->hash_mismatch, 2);
+	rig_down();
+}
+
+/** A member that got another's segment tells all: none uses the port's hash any more. */
+static void
+test_stray(void)
+{
+	struct weft_ip us = weft_ip_from_v4(OUR_IP), peer = weft_ip_from_v4(PEER_IP);
+	unsigned int own, other;
+
+	rig_up(MEMBERS, 0);
+	prove();
+	own = owner(false, 4000);
+	other = (own + 1) % MEMBERS;
+	R.now_ns += WEFT_NS_PER_S;
+	rig_poll();
+	CHECK(trusted(false));
+	CHECK(!weft_netif_stray(R.nif[own], &us, 7, &peer, 4000));
+	CHECK(trusted(false));
+	CHECK(weft_netif_stray(R.nif[other], &us, 7, &peer, 4000));
+	CHECK(weft_netif_stray(R.nif[other], &us, 7, &peer, 4000));
+	CHECK(!trusted(false) && trusted(true));
+	CHECK_EQ(weft_netif_group_stats(R.g, other)->strays, 2);
+	CHECK_EQ(weft_netif_group_stats(R.g, other)->hash_mismatch, 1);
+	rig_down();
+	/* Without RSS no hash of the port is used, so no segment can be brought to a wrong
+	 * member. */
+	rig_up(1, 0);
+	CHECK(!weft_netif_stray(R.nif[(owner(false, 4000) + 1) % MEMBERS], &us, 7, &peer, 4000));
+	rig_down();
+}
+
+/** Segments in wrong queues, and without a hash, are counted and passed on. */
+static void
+test_queue_wrong(void)
+{
+	const struct weft_netif_group_stats *st;
+	unsigned int wrong = 0;
+
+	rig_up(MEMBERS, 0);
+	st = weft_netif_group_stats(R.g, 0);
+	for (uint16_t p = 6000; p < 6064; p++) {
+		struct rte_mbuf *m = p % 2 == 0 ? rightly(seg4(p, 2, 0)) : seg4(p, 2, 0);
+
+		CHECK_EQ(deliver(m, 0), (int)owner(false, p));
+		wrong += owner(false, p) != 0;
+	}
+	CHECK_EQ(st->hash_missing, 32);
+	CHECK_EQ(st->queue_mismatch, wrong);
+	CHECK_EQ(st->queue_wrong, 1);
+	CHECK_EQ(st->hash_mismatch, 0);
 	rig_down();
 }
 
@@ -514,4 +605,6 @@ test_leave_lost(void)
 }
 
 WEFT_TEST_MAIN({"ext", test_ext}, {"hash_odd", test_hash_odd}, {"hash_doubt", test_hash_doubt},
-               {"leave", test_leave}, {"leave_lost", test_leave_lost})
+               {"hash_later", test_hash_later}, {"stray", test_stray},
+               {"queue_wrong", test_queue_wrong}, {"leave", test_leave},
+               {"leave_lost", test_leave_lost})
