@@ -83,6 +83,27 @@ log_has_owed(const struct log_target *t)
 	return t->state == WEFT_LOG_TARGET_LIVE && !log_is_seated(t) && t->acked.seq >= t->owed_seq;
 }
 
+/** Members that must know of a seat, so that every later open sees it. */
+static unsigned int
+log_seat_tell(const struct weft_log *log)
+{
+	return log_min(log->quorum, log->ntargets - log->quorum + 1);
+}
+
+/**
+ * Whether enough members are live to know of a seat. With fewer, the place may be that of a member
+ * which is away for a while, and which is one of those that must know.
+ */
+static bool
+log_seat_can_be_known(const struct weft_log *log)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		n += log_counts(&log->target[i]);
+	return n >= log_seat_tell(log);
+}
+
 /** `join.seat-record`: one seat at a time, in the lowest place that no present target has. */
 void
 log_seat_next(struct weft_log *log)
@@ -96,7 +117,7 @@ log_seat_next(struct weft_log *log)
 		return;
 	while (t < log->target + log->ntargets && !(t->role == LOG_STRANGER && log_has_owed(t)))
 		t++;
-	if (t == log->target + log->ntargets)
+	if (t == log->target + log->ntargets || !log_seat_can_be_known(log))
 		return;
 	place = log_place_free(log);
 	life = log_life(lives, log->ntargets, place);
@@ -122,8 +143,7 @@ log_seat_lost(struct weft_log *log, const struct log_target *t)
 		log->seat_seq = 0;
 }
 
-/** Whether enough members of the previous lives know of the seat, so that every later open sees
- * it. */
+/** Whether enough members of the previous lives know of the seat. */
 static bool
 log_seat_known(const struct weft_log *log)
 {
@@ -131,7 +151,7 @@ log_seat_known(const struct weft_log *log)
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		n += log_counts(&log->target[i]) && log->target[i].acked.seq > log->seat_seq;
-	return n >= log_min(log->quorum, log->ntargets - log->quorum + 1);
+	return n >= log_seat_tell(log);
 }
 
 /** `join.live` */

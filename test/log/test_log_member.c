@@ -759,7 +759,54 @@ test_full_window(void)
 	finish();
 }
 
-WEFT_TEST_MAIN({"a stranger comes, and the window is full", test_full_window},
+/* ---- A member is away while a stranger is fed ---- */
+
+static bool
+two_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return lt_info(x).target[x->target[2].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+/* Target 2 comes back blank. Target 0 is away for a while, with all of its records. The place of
+ * target 0 is not given to target 2: one member alone would know of that, and no log opens with
+ * one. Target 0 counts again when it is back. */
+static void
+test_absent_member(void)
+{
+	for (unsigned int cut = 0; cut < 2; cut++) {
+		struct lt_attr a = {
+		        .seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+
+		start(&a);
+		put(5, 60);
+		CHECK(lt_until(&l, all_live));
+		drop(2);
+		lt_revoke_one(&l, 2);
+		lt_wipe_target(&l, 2);
+		stall(2, true);
+		CHECK_EQ(lt_join(&l, 2), 0);
+		CHECK(lt_until(&l, two_catches));
+		drop(0);
+		stall(2, false);
+		vt_run(&l.t, 5 * VT_S);
+		if (cut) {
+			power_cut();
+			lt_recover(&l, 7);
+			CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict),
+			          l.fail_status);
+		} else {
+			CHECK_EQ(lt_join(&l, 0), 0);
+		}
+		CHECK_MSG(lt_until(&l, all_live), "lost %d %d", l.target[0].lost, l.target[2].lost);
+		put(1, 60);
+		finish();
+	}
+}
+
+WEFT_TEST_MAIN({"a stranger comes while a member is away", test_absent_member},
+               {"a stranger comes, and the window is full", test_full_window},
                {"a replaced target is refused by name", test_replaced},
                {"a replaced target without lives", test_replaced_wrong},
                {"begun anew beside one that was replaced", test_anew_knows},
