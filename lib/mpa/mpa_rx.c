@@ -6,6 +6,7 @@
 
 #include "mpa_held.h"
 #include "mpa_priv.h"
+#include "weft_tcp_damaged.h"
 
 /** The length field at the head. At least two octets are held. */
 static uint16_t

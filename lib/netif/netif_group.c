@@ -67,8 +67,8 @@ struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
 	_Atomic uint32_t link_down; /**< written by member 0 */
-	/** times that a member's trust in the port's hash ended, for IPv4 and IPv6; all members then
-	 * doubt it */
+	/** times that a member's trust in the port's hash ended, for IPv4 and IPv6; all members
+	 * then doubt it */
 	_Atomic uint32_t wrongs[2];
 	uint32_t ring_mbufs; /**< received frames that all rings can hold */
 	struct group_member member[];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A transmit queue that sends nothing, with a link: noticed, named, reset. A full one takes no packet
- * for a second. One that is not full goes on taking them. TCP, which gets no answer then, causes a
- * look at the device's own count of what it has sent.
+ * A transmit queue that sends nothing, with a link: noticed, named, reset. A full one takes no
+ * packet for a second. One that is not full goes on taking them. TCP, which gets no answer then,
+ * causes a look at the device's own count of what it has sent.
  */
 
 #include <rte_ethdev.h>

@@ -66,9 +66,9 @@ struct weft_netif_stats {
 	/** seconds in which the port took no packet, though some waited and there was a link;
 	 * resets of its transmit queue for that */
 	uint64_t tx_stalls, tx_resets;
-	/** checksums that the device has judged and weft has computed, too (netif_rx_sum.c); of them:
-	 * damaged packets that it called intact, intact packets that it called damaged (those are
-	 * used); CRC errors of MPA behind checksums that it called right */
+	/** checksums that the device has judged and weft has computed, too (netif_rx_sum.c); of
+	 * them: damaged packets that it called intact, intact packets that it called damaged (those
+	 * are used); CRC errors of MPA behind checksums that it called right */
 	uint64_t rx_cksum_checked, rx_cksum_false_good, rx_cksum_false_bad, rx_cksum_suspected;
 	/** segments that peers acknowledged with a checksum of ours, and never with the device's;
 	 * starts of TSO packets that arrived only without TSO (netif_tx_sum.c) */

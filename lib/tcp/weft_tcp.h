@@ -137,8 +137,7 @@ struct weft_tcp_stats {
 	uint64_t conns_no_buffers;
 	/** segments outside the window whose ACK was delayed: too many within a second */
 	uint64_t stray_acks_late;
-	/** connections whose segments arrived only with checksums of ours (tcp_offload.c) */
-	uint64_t conns_own_sum;
+	uint64_t conns_own_sum; /**< connections whose checksums are all ours (tcp_offload.c) */
 	uint32_t conns_now, half_open_now, time_wait_now;
 };
 
@@ -285,9 +284,6 @@ uint32_t weft_tcp_conns_most(const struct weft_tcp_conn *c);
 /** The budget, of the connection's port, for received mbufs that the user keeps. Outlives the
  * connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);
-/** The user found octets of the peer damaged (CRC). If the port has judged their checksums, it may
- * be wrong: they are computed for a while. */
-void weft_tcp_rx_damaged(struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
 /** The most octets of memory that each of max_conns costs the instance, used or not. Any thread. */
 size_t weft_tcp_conn_bytes(void);

@@ -2,6 +2,7 @@
 /** @file See fake_tcp.h. */
 
 #include "fake_tcp.h"
+#include "weft_tcp_damaged.h"
 
 #define FAKE_MBUF_BYTES 2048
 

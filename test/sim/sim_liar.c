@@ -18,7 +18,7 @@
 #define LIAR_STALL_IN       50                  /**< a ring stalls at one of so many packets, ... */
 #define LIAR_STALL_APART_NS (5 * WEFT_NS_PER_S) /**< ... at most once in this time */
 #define LIAR_STALL_NS       (2500 * WEFT_NS_PER_MS)
-#define LIAR_UP_NS          (700 * WEFT_NS_PER_MS) /**< the link is up and down for as long, at most */
+#define LIAR_UP_NS          (700 * WEFT_NS_PER_MS) /**< the link is up, and down, so long at most */
 #define LIAR_DOWN_NS        (300 * WEFT_NS_PER_MS)
 #define LIAR_RARELY         50
 #define LIAR_FRAME          65600

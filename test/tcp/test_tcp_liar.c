@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Ports that do one thing incorrectly (sim_liar.h), and the connections over them: each opens,
- * sends, gets an answer, checks all octets and closes. None may be lost, and what is wrong must have
- * been noticed. WEFT_LIAR_CONNS is the number of connections in all [10000].
+ * @file Ports that do one thing incorrectly (sim_liar.h), and the connections over them: each
+ * opens, sends, gets an answer, checks all octets and closes. None may be lost, and what is wrong
+ * must have been noticed. WEFT_LIAR_CONNS is the number of connections in all [10000].
  */
 
 #include <stdlib.h>
