@@ -207,7 +207,7 @@ lr_connect(struct lr_worker *w)
 	w->sched.now_ns = sim_now_ns(LR.sim);
 	k->want = k->allowed =
 	        1 + (uint32_t)(sim_random(LR.sim) % (sim_random(LR.sim) % 2 == 0 ? 200 : LR_LONG));
-	CHECK_EQ(weft_tcp_connect(w->tcp, w->nif, &dst, LR_PORT, &lr_ops, k, &k->c), 0);
+	CHECK_EQ(weft_tcp_connect(w->tcp, w->nif, NULL, &dst, LR_PORT, &lr_ops, k, &k->c), 0);
 	weft_tcp_info(k->c, &info);
 	k->key = (uint8_t)info.local_port;
 	LR.live++;
@@ -308,7 +308,7 @@ lr_host_up(unsigned int id, bool liar)
 		w->sched.now_ns = sim_now_ns(LR.sim);
 		CHECK_EQ(weft_netif_create(&na, &ops, w, &w->sched, &w->nif), 0);
 		CHECK_EQ(weft_tcp_create(&ta, &w->sched, &w->tcp), 0);
-		CHECK_EQ(weft_tcp_listen(w->tcp, &any, LR_PORT, LR_CONNS, lr_accept, w,
+		CHECK_EQ(weft_tcp_listen(w->tcp, &any, 128, LR_PORT, LR_CONNS, lr_accept, w,
 		                         &w->listener),
 		         0);
 		sim_add_node(LR.sim,
