@@ -148,7 +148,7 @@ target_start(void)
 		        .tx_pool = world.tx_pool,
 		        .mac = {{2, 0, 0, 0, 0, 1}},
 		        .addr = weft_ip_from_v4(htonl(CROWD_TARGET)),
-		        .prefix_len = (uint8_t)cp->prefix_len,
+		        .prefix_len = (uint8_t)cp->net.prefix_len,
 		        .addr6 = {.b = {0xfd, 0, 0, 0, 0, 0, 0, 7, [15] = 1}},
 		        .prefix6_len = 64,
 		        .mtu_bytes = 1500,
