@@ -212,8 +212,7 @@ int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, unsigned int
  */
 typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool own, bool take);
 
-/** room NULL, the initial value: the user gives up no connection. The callback's arg is that of
- * weft_tcp_listen(). */
+/** room NULL, initially: the user gives up no connection. arg is that of weft_tcp_listen(). */
 void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room);
 /** Ends listening, aborts the listener's half-open connections and frees l. */
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
