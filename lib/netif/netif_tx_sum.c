@@ -12,7 +12,7 @@
 #include "weft_netif_suspect.h"
 #include <weft/offload.h>
 
-#define TX_SUM_FINDINGS 3
+#define TX_SUM_FINDINGS 6
 /** An older finding is forgotten. */
 #define TX_SUM_MEMORY_NS (300 * WEFT_NS_PER_S)
 #define TX_SUM_BITS      (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
@@ -86,12 +86,6 @@ weft_netif_tso_lost(struct weft_netif *nif, uint64_t sent_ns)
 	        "port %u, queue %u: what the device cuts into segments (TSO) does not arrive: "
 	        "weft cuts from now on",
 	        nif->attr.port_id, nif->attr.queue_id);
-}
-
-bool
-weft_netif_tso_watched(const struct weft_netif *nif)
-{
-	return nif->tx_sum.tsos > 0;
 }
 
 void

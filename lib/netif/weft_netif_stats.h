@@ -71,7 +71,7 @@ struct weft_netif_stats {
 	 * are used); CRC errors of MPA behind checksums that it called right */
 	uint64_t rx_cksum_checked, rx_cksum_false_good, rx_cksum_false_bad, rx_cksum_suspected;
 	/** segments that peers acknowledged with a checksum of ours, and never with the device's;
-	 * starts of TSO packets that arrived only without TSO (netif_tx_sum.c) */
+	 * second segments of TSO packets that arrived only without TSO (netif_tx_sum.c) */
 	uint64_t tx_cksum_rescued, tso_lost;
 	/** 1: weft does the offload itself now, because the device does it incorrectly */
 	uint64_t rx_cksum_off, tx_cksum_off, tso_off;

@@ -25,7 +25,7 @@ void weft_netif_rx_damaged(struct weft_netif *nif);
 /** Whether the device fills in the checksums of TCP segments. */
 bool weft_netif_tx_summed(const struct weft_netif *nif);
 /** A segment was acknowledged soon after it left with a checksum of ours, and never when the device
- * filled it in, from first_ns on. Three such findings, each of a segment that first left after the
+ * filled it in, from first_ns on. Six such findings, each of a segment that first left after the
  * finding before, end the offload. False: it is no finding, because the ring or the link had
  * trouble since. */
 bool weft_netif_tx_rescued(struct weft_netif *nif, uint64_t first_ns);
@@ -36,11 +36,9 @@ void weft_netif_tx_resent(struct weft_netif *nif);
  * queue is reset. */
 void weft_netif_tx_unanswered(struct weft_netif *nif);
 
-/** The start of a TSO packet, which left at sent_ns, arrived only when it was sent again without
- * TSO. Three such findings in sequence, and none of weft_netif_tso_arrived(), end TSO. */
+/** The second segment of a TSO packet, which left at sent_ns, arrived only when it was sent again
+ * without TSO. Six such findings in sequence, and none of weft_netif_tso_arrived(), end TSO. */
 void weft_netif_tso_lost(struct weft_netif *nif, uint64_t sent_ns);
-/** Whether weft_netif_tso_arrived() is to be called. */
-bool weft_netif_tso_watched(const struct weft_netif *nif);
 void weft_netif_tso_arrived(struct weft_netif *nif);
 
 #endif /* WEFT_NETIF_SUSPECT_H */

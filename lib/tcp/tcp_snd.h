@@ -44,7 +44,7 @@ struct tcp_seg {
 #define TCP_SEG_PUSH    0x01 /**< the user had no more data */
 #define TCP_SEG_PROBED  0x10 /**< a window probe carried its first octet; xmits does not count it */
 #define TCP_SEG_OWN_SUM 0x20 /**< the last transmission, not the first, had a checksum of ours */
-#define TCP_SEG_TRAIN   0x40 /**< first sent at the start of a TSO packet */
+#define TCP_SEG_TRAIN   0x40 /**< first sent as the second of a TSO packet */
 #define TCP_SEG_WATCH   0x80 /**< tcp_offload_acked() is told of it in any case */
 /* A sent segment has exactly one of these three. Only tcp_sack.c assigns them. */
 #define TCP_SEG_SACKED 0x02 /**< the peer has received it (RFC 2018) */

@@ -22,7 +22,6 @@
 #include "tcp_snd.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_budget.h"
-#include "weft_netif_suspect.h"
 #include "weft_tsan.h"
 #include "weft_netif.h"
 #include <weft/atomic_ref.h>
@@ -441,9 +440,8 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	c->t->stats.segs_out += n - 1;
 	c->n_segs_out += n - 1;
 	c->t->stats.tso_segs += n;
-	tcp_seg(m)->flags |= TCP_SEG_TRAIN;
-	if (unlikely(c->sum_rescues > 0 || weft_netif_tso_watched(c->nif)))
-		tcp_seg(m)->flags |= TCP_SEG_WATCH;
+	/* The second: a loss probe (RFC 8985 s7) sends the last, though it may not be lost. */
+	tcp_seg(tcp_seg(m)->next)->flags |= TCP_SEG_TRAIN | TCP_SEG_WATCH;
 	for (s = m;; s = tcp_seg(s)->next) {
 		tcp_count_out(c, tcp_seg(s)->len_bytes);
 		tcp_seg_sent(c, s, now_ns);

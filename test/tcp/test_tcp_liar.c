@@ -282,7 +282,7 @@ lr_host_up(unsigned int id, bool liar)
 	}
 	for (unsigned int i = 0; i < h->n; i++) {
 		struct lr_worker *w = &h->w[i];
-		struct weft_tcp_attr ta = {.max_conns = LR_CONNS, .time_wait_us = 5000};
+		struct weft_tcp_attr ta = {.max_conns = LR_CONNS, .time_wait_us = 5000000};
 		struct weft_netif_attr na = {
 		        .dev = liar ? sim_liar_dev(h->nic) : sim_link_dev(),
 		        .dev_arg = liar ? sim_liar_queue(h->nic, i) : sim_link_dev_arg(LR.link, id),
@@ -333,7 +333,7 @@ lr_up(enum sim_lie lie, bool v6, uint64_t seed, const struct sim_link_cfg *to_li
 static void
 lr_down(void)
 {
-	sim_run(LR.sim, sim_now_ns(LR.sim) + 5 * WEFT_NS_PER_S, NULL, NULL);
+	sim_run(LR.sim, sim_now_ns(LR.sim) + 20 * WEFT_NS_PER_S, NULL, NULL);
 	for (unsigned int id = 0; id < 2; id++) {
 		struct lr_host *h = &LR.host[id];
 
@@ -454,7 +454,7 @@ lr_check(const struct lr_sum *s)
 		break;
 	case SIM_LIE_TX_TCP:
 		CHECK_EQ(s->off, tx);
-		CHECK(s->nif.tx_cksum_rescued >= 3 && s->own_sum > 0);
+		CHECK(s->nif.tx_cksum_rescued >= 6 && s->own_sum > 0);
 		break;
 	case SIM_LIE_TX_IP:
 		CHECK_EQ(s->off, LR.v6 ? 0 : tx);
@@ -468,8 +468,8 @@ lr_check(const struct lr_sum *s)
 	case SIM_LIE_TSO_GONE:
 	case SIM_LIE_TSO_FIRST:
 	case SIM_LIE_TSO_SUM:
-		CHECK_EQ(s->off & ~tx, 0);
-		CHECK(s->nif.tso_lost > 0 || LR.lie == SIM_LIE_TSO_FIRST);
+		CHECK_EQ(s->off, WEFT_OFFLOAD_TSO);
+		CHECK(s->nif.tso_lost >= 6);
 		break;
 	case SIM_LIE_STALL:
 	case SIM_LIE_STALL_LONG:
@@ -513,7 +513,7 @@ lr_run(enum sim_lie lie, bool v6, uint64_t seed, unsigned int conns)
 
 	/* Only damaged packets show what a port says of them. */
 	if (lie >= SIM_LIE_RX_GOOD && lie <= SIM_LIE_RX_ANY)
-		to_liar.corrupt_ppm = 5000;
+		to_liar.corrupt_ppm = 15000;
 	/* Slow enough to see the link change. */
 	if (lie == SIM_LIE_FLAP)
 		to_liar.rate_bps = 10000000;
@@ -537,11 +537,16 @@ test_lies(void)
 	const char *env = getenv("WEFT_LIAR_CONNS");
 	unsigned int all = env != NULL ? (unsigned int)strtoul(env, NULL, 10) : 10000;
 	unsigned int each = all / (2 * SIM_LIES) + 1, total = 0;
-	uint64_t seed = test_seed(1);
+	uint64_t seed = test_seed(0);
 
+	/* A seed is that of one lie and one family. */
+	if (test_seed_given()) {
+		lr_run((enum sim_lie)(seed / 2 % SIM_LIES), seed % 2 != 0, seed, each);
+		return;
+	}
 	for (unsigned int lie = 0; lie < SIM_LIES; lie++)
 		for (unsigned int v6 = 0; v6 < 2; v6++, total += each)
-			lr_run(lie, v6 != 0, seed * 1000 + 2 * lie + v6, each);
+			lr_run(lie, v6 != 0, 2 * lie + v6, each);
 	test_note("%u connections", total);
 	CHECK(total >= all);
 }
@@ -553,8 +558,8 @@ test_path_loses(void)
 	static const struct {
 		uint32_t loss_ppm, burst_ppm;
 		bool outages;
-	} rows[] = {{1000, 0, false}, {20000, 0, false}, {50000, 0, false},
-	            {0, 3000, false}, {0, 0, true},      {5000, 500, true}};
+	} rows[] = {{1000, 0, false},  {20000, 0, false}, {50000, 0, false},
+	            {0, 10000, false}, {0, 0, true},      {5000, 2000, true}};
 
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
 		struct sim_link_cfg cfg = {.delay_ns = 500000,
@@ -562,7 +567,7 @@ test_path_loses(void)
 		                           .rate_bps = 20000000,
 		                           .loss_ppm = rows[i].loss_ppm,
 		                           .burst_loss_ppm = rows[i].burst_ppm,
-		                           .burst_len = 40};
+		                           .burst_len = 8};
 		struct lr_sum s;
 
 		lr_up(SIM_LIE_NONE, i % 2 != 0, test_seed(i + 1), &cfg);
