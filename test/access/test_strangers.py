@@ -22,9 +22,9 @@ def test_optional_held_off():
     while tel.ask("/weft/target/clients")["refused"] < 8:
         assert time.monotonic() < end
         rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"alice:{key('wrong')}"])
-        assert rc == 1 and ("does not know this name" in err or "takes none now" in err), (rc, err)
+        assert rc == 1 and ("does not know this name" in err or "accepts no authentication now" in err), (rc, err)
     held = tel.ask("/weft/target/clients")["held_off"]
-    fails(t, src, "takes none now", args=["--auth", f"alice:{key('alice')}"])
+    fails(t, src, "accepts no authentication now", args=["--auth", f"alice:{key('alice')}"])
     t.push(src, "demo")
     now = tel.ask("/weft/target/clients")
     assert (now["passed"], now["refused"], now["held_off"]) == (0, 8, held + 1), now
