@@ -98,7 +98,7 @@ ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool
 /* Handles all packets but plain TCP. Consumes m. */
 static struct rte_mbuf *
 ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struct weft_ip *src,
-          const struct weft_ip *dst, bool nobody, bool group)
+          const struct weft_ip *dst, bool no_sender, bool group)
 {
 	const struct weft_ip from = weft_ip_bare(src), to = weft_ip_bare(dst);
 	struct weft_netif *nif = v->nif;
@@ -112,7 +112,7 @@ ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struc
 	uint64_t *bad;
 
 	if (!ip6_walk(nif, m, l3_off, multicast, &w)) {
-		if (w.tell && !nobody)
+		if (w.tell && !no_sender)
 			netif_icmp6_error(v, m, l3_off, NETIF_ICMP6_PARAM, w.code, w.param);
 		bad = w.bad;
 		goto drop;
@@ -133,7 +133,7 @@ ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struc
 		return NULL;
 	}
 	/* RFC 9293 s3.9.2.3 (MUST-57): TCP is unicast only, source and destination. */
-	if (nobody || multicast || group)
+	if (no_sender || multicast || group)
 		goto drop;
 	if (w.ext.next == IPPROTO_TCP)
 		return netif_take_tcp(nif, m, l3_off + w.ext.off, w.ext.left,
@@ -160,7 +160,7 @@ netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, bool gro
 	const struct netif_net *own;
 	struct weft_ip src, dst;
 	uint32_t vtc_flow, len, pseudo;
-	bool multicast, nobody;
+	bool multicast, no_sender;
 
 	if (unlikely(m->data_len < l3_off + NETIF_IPV6_LEN))
 		goto drop;
@@ -188,14 +188,14 @@ netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, bool gro
 		goto drop;
 	/* An unspecified source, or one of our addresses: only Neighbor Discovery accepts it. */
 	own = netif_net_usable_find(nif, &src);
-	nobody = netif_ip_is_none(&src) || own != NULL;
+	no_sender = netif_ip_is_none(&src) || own != NULL;
 	/* A router would have to return it from another VLAN. */
 	if (unlikely(own != NULL && own->vlan != v))
 		goto drop;
-	if (unlikely(!nobody && !netif_ip6_is_host(&src)))
+	if (unlikely(!no_sender && !netif_ip6_is_host(&src)))
 		goto drop;
-	if (unlikely(ip->proto != IPPROTO_TCP || multicast || nobody))
-		return ip6_other(v, m, l3_off, &src, &dst, nobody, group);
+	if (unlikely(ip->proto != IPPROTO_TCP || multicast || no_sender))
+		return ip6_other(v, m, l3_off, &src, &dst, no_sender, group);
 	return netif_take_tcp(nif, m, l3_off + NETIF_IPV6_LEN, len, pseudo, &src, &dst,
 	                      (uint8_t)(vtc_flow >> 20 & 3));
 drop:

@@ -44,7 +44,7 @@ struct weft_netif_dev {
 	int (*tx_reset)(void *dev);
 	/** The packets that the device has sent from the queue, as it counts itself: 0 and the
 	 * count, or -errno. May take some time; asked at most twice a second, and only while
-	 * nobody answers. NULL: it does not count. */
+	 * no peer acknowledges what was sent. NULL: it does not count. */
 	int (*tx_count)(void *dev, uint64_t *packets);
 	/** Arm the receive interrupt of the queue, or disarm it. Returns the descriptor that is
 	 * then readable when a packet has arrived; -EALREADY: what arrives wakes the worker by
