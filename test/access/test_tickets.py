@@ -46,9 +46,15 @@ class Holder:
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         PROCS.append(self.p)
 
-    def say(self, line):
+    def tell(self, line):
         self.p.stdin.write(line + "\n")
         self.p.stdin.flush()
+
+    def say(self, line):
+        self.tell(line)
+        return self.answer()
+
+    def answer(self):
         got = self.p.stdout.readline()
         assert got, "it has ended"
         return got.strip()
@@ -227,9 +233,13 @@ def test_taken_back():
     stag = a.stag(a.ticket(READ))
     assert a.say(f"read {stag}") == "ok"
     tk = a.ticket(READ)
+    # The client is stopped meanwhile, and posts its Read before it sees that the connection has ended.
+    a.p.send_signal(signal.SIGSTOP)
     os.unlink(path("back.medium"))
     wait_for(lambda: tel.ask("/weft/target/export,log")["grants_now"] == 0)
-    assert a.say(f"read {stag}") == "gone"
+    a.tell(f"read {stag}")
+    a.p.send_signal(signal.SIGCONT)
+    assert a.answer() == "gone"
     assert a.say(f"bring {tk}") == "rejected 6"
     assert a.say(f"open {READ:x}").startswith("refused 6 ")
     assert tel.ask("/weft/target/grants")["grants"] == 0

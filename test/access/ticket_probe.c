@@ -13,8 +13,9 @@
  * - steal HEX: the same without the proof of authentication
  * - raw HEX: the same with any octets
  * - flood N: N connections with tickets that were never given: "rejected N"
- * - write STAG, read STAG: 8 octets after the log's words, on the last log connection: "ok", or the
- *   error. A Read follows a Write where reading is granted.
+ * - write STAG, read STAG: 8 octets after the log's words, on the last log connection: "ok", or "gone",
+ *   since an error of either request ends the connection. A Read follows a Write where reading is
+ *   granted.
  * - flush STAG: a Write and a Flush of it on the last log connection, which is reset 0.1 s later,
  *   whatever their result
  * - leave: the last log connection ends
@@ -275,11 +276,15 @@ touch(bool write, uint32_t stag)
 	work_done = false;
 	if (last == NULL || last->gone || weft_post_send(last->qp, wr + 2 - n, n) != (int)n)
 		snprintf(said, sizeof(said), "gone");
-	else if (!probe_wait(worker, &work_done, &last->gone, TIMEOUT_NS))
+	else if (probe_wait(worker, &work_done, &last->gone, TIMEOUT_NS) &&
+	         work_status == WEFT_WC_SUCCESS)
+		snprintf(said, sizeof(said), "ok");
+	/* The request is flushed before the event says that the connection has ended. */
+	else if (probe_wait(worker, &last->gone, NULL, TIMEOUT_NS))
 		snprintf(said, sizeof(said), "gone");
 	else
-		snprintf(said, sizeof(said), "%s",
-		         work_status == WEFT_WC_SUCCESS ? "ok" : weft_wc_status_str(work_status));
+		snprintf(said, sizeof(said), "%s, and still connected",
+		         weft_wc_status_str(work_status));
 }
 
 static void
