@@ -127,9 +127,12 @@ host_take(struct weft_log_host *host)
 static void
 host_end(struct weft_log_host *host, struct weft_mr *mr)
 {
-	/* When the context has freed the region, no peer can access the memory any more. */
-	if (weft_mr_dereg(mr, host_freed, host) != 0)
-		host_freed(host);
+	/*
+	 * When the context has freed the region, no peer can access the memory any more. This call
+	 * does not fail, because the handle of the region is known here only, and so no window is
+	 * bound to it. If it failed, the memory would never be granted again: a peer might use it.
+	 */
+	(void)weft_mr_dereg(mr, host_freed, host);
 }
 
 int
