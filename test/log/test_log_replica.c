@@ -921,9 +921,10 @@ test_random(void)
 	        sum.trims_refused, sum.trims_looked_up, sum.ones, sum.behind, sum.judged);
 	if (one)
 		return;
-	/* Each kind of fault occurred often enough. */
-	CHECK_MSG(sum.power >= n / 5, "%" PRIu64 " targets without power", sum.power);
-	CHECK_MSG(sum.streams >= n / 5, "%" PRIu64 " streams lost", sum.streams);
+	/* Each kind of fault occurred often enough. 5000 runs from seed 10,000,000 had 937 targets
+	 * without power and 955 lost streams, so a fifth of the runs is more than their average. */
+	CHECK_MSG(sum.power >= n / 8, "%" PRIu64 " targets without power", sum.power);
+	CHECK_MSG(sum.streams >= n / 8, "%" PRIu64 " streams lost", sum.streams);
 	CHECK_MSG(sum.writers >= n / 2, "%" PRIu64 " writers killed", sum.writers);
 	CHECK_MSG(sum.stalls >= n / 2 && sum.rejoins >= n / 3,
 	          "%" PRIu64 " stalled, %" PRIu64 " rejoined", sum.stalls, sum.rejoins);
