@@ -13,9 +13,9 @@
  * - steal HEX: the same without the proof of authentication
  * - raw HEX: the same with any octets
  * - flood N: N connections with tickets that were never given: "rejected N"
- * - write STAG, read STAG: 8 octets after the log's words, on the last log connection: "ok", or "gone",
- *   since an error of either request ends the connection. A Read follows a Write where reading is
- *   granted.
+ * - write STAG, read STAG: 8 octets after the log's words, on the last log connection: "ok", or
+ *   "gone", since an error of either request ends the connection. A Read follows a Write where
+ *   reading is granted.
  * - flush STAG: a Write and a Flush of it on the last log connection, which is reset 0.1 s later,
  *   whatever their result
  * - leave: the last log connection ends
