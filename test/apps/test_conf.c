@@ -827,6 +827,8 @@ test_machine(void)
 	CHECK(!conf_dev_unseen("0000:01:00.0") && !conf_dev_unseen("net_memif0,role"));
 	CHECK_MSG(load("[weft]\nlog_level = info\n" PORT) == 0, "%s", err);
 	CHECK_MSG(load("[weft]\nlog_level = pmd.net.memif,7\n" PORT) == 0, "%s", err);
+	/* the advice of stack.c where no driver takes a device */
+	CHECK_MSG(load("[weft]\nlog_level = *:debug\n" PORT) == 0, "%s", err);
 	CHECK_MSG(
 	        load("[port a]\ndev = net_memif0,role=server,socket=s\naddress = 10.0.0.1/24\n"
 	             "[port b]\ndev = net_memif1,role=server,socket=t\naddress = 10.1.0.1/24\n") ==

@@ -118,8 +118,7 @@ stack_pci_why(const struct conf *c, const char *dev)
 	int rc = weft_device_check(dev, &need, why, sizeof(why));
 
 	if (rc == 0 || rc == -EBUSY) /* our own EAL may have it open */
-		return "no driver of DPDK takes this device (log_level = lib.eal:debug,pmd.*:debug "
-		       "shows why)";
+		return "no driver of DPDK takes this device (log_level = *:debug shows why)";
 	return why;
 }
 
