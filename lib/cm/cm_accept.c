@@ -59,6 +59,8 @@ cm_accept(struct weft_connreq *r)
 	cm_peer_enter(r->peer, c);
 	cm_push_enter(c);
 	cm_conn_keepalive(c, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
+	if (r->dscp != WEFT_TCP_DSCP_PORT)
+		weft_tcp_set_dscp(c->tcp, r->dscp);
 	weft_mpa_set_opts(ddp->mpa, &opts);
 	rc = weft_mpa_accept(ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
 	                     r->vw->sched.now_ns);
@@ -127,13 +129,13 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	struct weft_conn_attr a = {0};
 	struct weft_mpa_policy mp;
 	uint32_t idle = CM_IDLE;
-	int rc = -EINVAL;
+	int rc = -EINVAL, dscp;
 
 	if (WEFT_HANDLE_CLAIM(r, CONNREQ) < 0)
 		return -EINVAL;
 	if (attr != NULL && weft_attr_copy(&a, sizeof(a), attr) < 0)
 		goto reject;
-	if (weft_cm_mpa_policy(a.mpa, &r->lsn->l->mpa, &mp) < 0)
+	if (weft_cm_mpa_policy(a.mpa, &r->lsn->l->mpa, &mp) < 0 || !cm_attr_dscp(a.dscp, &dscp))
 		goto reject;
 	if (WEFT_HANDLE_BAD(qp, QP) || qp->vw != r->vw ||
 	    (a.private_data == NULL && a.private_data_bytes > 0) ||
@@ -149,6 +151,7 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	r->qp = qp;
 	r->policy = mp;
 	r->keepalive_us = a.keepalive_us;
+	r->dscp = dscp;
 	r->private_data_bytes = a.private_data_bytes;
 	if (a.private_data_bytes > 0)
 		memcpy(r->private_data, a.private_data, a.private_data_bytes);

@@ -14,6 +14,13 @@ cm_attr_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint1
 	return weft_ip_from_sockaddr(sa, ip, port);
 }
 
+bool
+cm_attr_dscp(uint64_t attr, int *dscp)
+{
+	*dscp = attr == 0 ? WEFT_TCP_DSCP_PORT : (int)(attr & 63);
+	return attr == 0 || (attr & ~(uint64_t)63) == WEFT_DSCP(0);
+}
+
 static_assert(WEFT_RTR_FPDU == WEFT_MPA_RTR_FPDU && WEFT_RTR_WRITE == WEFT_MPA_RTR_WRITE &&
                       WEFT_RTR_READ == WEFT_MPA_RTR_READ,
               "one set of numbers");

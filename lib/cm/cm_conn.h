@@ -29,6 +29,7 @@ struct cm_connect {
 	bool fallback;   /**< another attempt, in revision 1, may follow */
 	uint32_t timeout_us;
 	uint32_t keepalive_us;
+	int dscp; /**< WEFT_TCP_DSCP_PORT: the port's */
 	uint64_t deadline_ns;
 	uint16_t private_data_bytes;
 	uint8_t private_data[WEFT_MPA_MAX_PDATA];
@@ -87,6 +88,8 @@ bool cm_connect_again(struct weft_qp *qp);
 
 /** Check and convert a caller's address. -EINVAL, -EAFNOSUPPORT. */
 int cm_attr_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
+/** Convert a DSCP of the attributes, WEFT_DSCP() or 0: the port's. False: it is neither. */
+bool cm_attr_dscp(uint64_t attr, int *dscp);
 /**
  * The revision of an active open's Request; -EINVAL. RFC 6581 s10: "MUST NOT use the enhanced RDMA
  * connection establishment formats [...] when no enhanced functionality is desired", and it has no

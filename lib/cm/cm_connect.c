@@ -152,8 +152,8 @@ cm_connect_try(struct cm_connect *cr)
 	/* Its port may have been removed since weft_connect(). */
 	if (nif == NULL)
 		return -ENETUNREACH;
-	rc = weft_tcp_connect(vw->cm->tcp, nif, cm_ip_is_none(&e.src) ? NULL : &e.src, &e.dst,
-	                      cr->dst_port, &cm_tcp_ops, cr->qp, &c->tcp);
+	rc = weft_tcp_connect_as(vw->cm->tcp, nif, cm_ip_is_none(&e.src) ? NULL : &e.src, &e.dst,
+	                         cr->dst_port, cr->dscp, &cm_tcp_ops, cr->qp, &c->tcp);
 	if (rc < 0) {
 		c->tcp = NULL;
 		return rc;
@@ -263,7 +263,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	struct cm_connect *cr;
 	struct cm_ends e, unused;
 	uint16_t port, any;
-	int rc, rev;
+	int rc, rev, dscp;
 
 	if (WEFT_HANDLE_BAD(qp, QP))
 		return -EINVAL;
@@ -289,7 +289,8 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 		rc = cm_attr_addr((const struct sockaddr *)&a.local, sizeof(a.local), &e.src, &any);
 	if (rc < 0)
 		return rc;
-	if (port == 0 || (a.local.ss_family != 0 && weft_ip_is_v4(&e.src) != weft_ip_is_v4(&e.dst)))
+	if (port == 0 || !cm_attr_dscp(a.dscp, &dscp) ||
+	    (a.local.ss_family != 0 && weft_ip_is_v4(&e.src) != weft_ip_is_v4(&e.dst)))
 		return -EINVAL;
 	cr = calloc(1, sizeof(*cr));
 	if (cr == NULL)
@@ -310,6 +311,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->fallback = mp.rev == 0 && rev == 2 && !mp.p2p;
 	cr->timeout_us = a.timeout_us;
 	cr->keepalive_us = a.keepalive_us;
+	cr->dscp = dscp;
 	cr->private_data_bytes = a.private_data_bytes;
 	if (a.private_data_bytes > 0)
 		memcpy(cr->private_data, a.private_data, a.private_data_bytes);

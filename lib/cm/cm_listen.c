@@ -46,8 +46,10 @@ cm_lsn_open(struct cm_lsn *lsn)
 	                         RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
 	                         cm_lsn_accept, lsn, &lsn->tcp);
 
-	if (rc == 0)
+	if (rc == 0) {
 		weft_tcp_listener_set_room(lsn->tcp, cm_admit_room);
+		weft_tcp_listener_set_dscp(lsn->tcp, l->dscp);
+	}
 	return rc;
 }
 
@@ -179,7 +181,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	if (l == NULL)
 		return -ENOMEM;
 	rc = cm_attr_addr(addr, addr_len, &l->addr, &l->port);
-	if (rc == 0 && l->port == 0)
+	if (rc == 0 && (l->port == 0 || !cm_attr_dscp(a.dscp, &l->dscp)))
 		rc = -EINVAL;
 	if (rc == 0)
 		rc = weft_cm_mpa_policy(a.mpa, &v->cm->mpa, &l->mpa);

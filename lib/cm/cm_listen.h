@@ -38,6 +38,7 @@ struct weft_listener {
 	struct weft_mpa_policy mpa;
 	uint32_t max_requests_per_peer;
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
+	int dscp;                    /**< WEFT_TCP_DSCP_PORT: the port's */
 	bool push_out;               /**< accepted connections may be reset for others */
 	_Atomic uint32_t refs;       /**< handle, parts, requests */
 	atomic_bool closed;          /**< weft_unlisten() was called */
@@ -85,6 +86,7 @@ struct weft_connreq {
 	struct weft_qp *qp; /**< NULL: rejected */
 	uint16_t ird, ord;  /**< depths of a rejection */
 	uint32_t keepalive_us;
+	int dscp;                      /**< WEFT_TCP_DSCP_PORT: as it is */
 	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
 	uint16_t private_data_bytes;
 	uint8_t private_data[WEFT_MPA_MAX_PDATA];

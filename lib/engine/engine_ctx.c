@@ -239,6 +239,7 @@ port_addrs(const struct weft_port_attr *a, struct weft_netif_attr *net)
 	net->prefix6_len = a->prefix6_len;
 	net->no_ipv6 = a->no_ipv6;
 	net->vlan_id = a->vlan_id;
+	net->dscp = (uint8_t)a->dscp;
 	net->mtu_bytes = a->mtu_bytes;
 	return weft_netif_nets_ok(net) ? 0 : -EINVAL;
 }
@@ -305,7 +306,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
-	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 ||
+	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 || a.dscp > 63 ||
 	    (a.no_offloads & ~(uint64_t)WEFT_OFFLOAD_ALL) != 0)
 		return -EINVAL;
 	pa.rand = &engine_rand;

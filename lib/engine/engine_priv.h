@@ -32,7 +32,7 @@ struct weft_port {
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
 	struct weft_netif_port dev;
-	struct weft_netif_attr net;     /**< networks and MTU; the rest is each worker's */
+	struct weft_netif_attr net;     /**< networks, MTU and DSCP; the rest is each worker's */
 	struct weft_netif_group *group; /**< NULL: one worker uses the port */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< one of each worker that has the port */

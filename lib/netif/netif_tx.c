@@ -57,6 +57,13 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo,
 	return 0;
 }
 
+/** The octet that IPv4 calls type of service and IPv6 traffic class (RFC 2474 s3, RFC 3168 s5). */
+static inline uint8_t
+tx_class(struct weft_netif_tx_how how)
+{
+	return (uint8_t)(how.dscp << 2 | how.ecn);
+}
+
 static inline uint64_t
 tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
        const struct weft_ip *dst, struct weft_netif_tx_how how)
@@ -69,7 +76,7 @@ tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 
 	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->type_of_service = how.ecn;
+	ip->type_of_service = tx_class(how);
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
 	ip->packet_id = netif_ip_id(nif, src4, dst4, IPPROTO_TCP, !how.may_fragment);
 	ip->fragment_offset = how.may_fragment ? 0 : RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
@@ -123,7 +130,7 @@ tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 	flags = tx_cksum(nif, m, pseudo, how);
 	memcpy(&ports, rte_pktmbuf_mtod(m, void *), sizeof(ports));
 	netif_push_ip6(m, src, dst, IPPROTO_TCP, NETIF_TTL,
-	               (uint32_t)how.ecn << 20 | tx_flow_label(nif, src, dst, ports));
+	               (uint32_t)tx_class(how) << 20 | tx_flow_label(nif, src, dst, ports));
 	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV6 : 0;
 }
 

@@ -102,6 +102,8 @@ struct weft_netif_attr {
 	/** Next hops kept at once, in addition to the gateways. Each connection holds at most one,
 	 * and packets to strangers need some more. 0: 1024. At most WEFT_NETIF_NEIGHS_MAX. */
 	uint32_t max_neighs;
+	/** of TCP segments whose connection or listener names none, 0..63 (RFC 2474 s3) */
+	uint8_t dscp;
 };
 
 #endif /* WEFT_NETIF_ATTR_H */

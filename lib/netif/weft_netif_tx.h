@@ -17,7 +17,8 @@ struct weft_netif;
 
 /** How a segment is sent. */
 struct weft_netif_tx_how {
-	uint8_t ecn; /**< enum weft_ecn */
+	uint8_t ecn;  /**< enum weft_ecn */
+	uint8_t dscp; /**< 0..63 (RFC 2474 s3) */
 	/** 0: m is one segment. Otherwise m is several: the port cuts its payload into segments of
 	 * this many octets; the last may be shorter. netif cuts it where the port lacks
 	 * RTE_ETH_TX_OFFLOAD_TCP_TSO or what that needs. FIN and PSH are set on the last segment.

@@ -493,7 +493,7 @@ tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 #define U(field) rte_tel_data_add_dict_u64(d, #field, i->field)
 	U(srtt_us), U(rttvar_us), U(rto_us), U(cwnd_bytes), U(ssthresh_bytes), U(snd_wnd_bytes);
 	U(rcv_wnd_bytes), U(unacked_bytes), U(queued_bytes), U(mss_bytes), U(pmtu_bytes);
-	U(snd_wscale), U(rcv_wscale), U(timestamps), U(sack), U(ecn), U(in_recovery);
+	U(dscp), U(snd_wscale), U(rcv_wscale), U(timestamps), U(sack), U(ecn), U(in_recovery);
 	U(rcv_nxt), U(snd_una), U(snd_nxt), U(segs_in), U(segs_out), U(bytes_in), U(bytes_out);
 	U(retrans_segs), U(rtos), U(fast_retrans), U(tlp_probes), U(spurious_retrans);
 	U(dupacks_in), U(sack_blocks_in), U(ooo_segs), U(dup_bytes_in);

@@ -13,6 +13,7 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_budget.h"
 #include "weft_netif_neigh.h"
@@ -116,6 +117,12 @@ weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, 
 	c->user = user;
 }
 
+void
+weft_tcp_set_dscp(struct weft_tcp_conn *c, int dscp)
+{
+	c->dscp = dscp == WEFT_TCP_DSCP_PORT ? weft_netif_attr(c->nif)->dscp : (uint8_t)(dscp & 63);
+}
+
 uint16_t
 weft_tcp_mss(const struct weft_tcp_conn *c)
 {
@@ -154,6 +161,7 @@ weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 	        .queued_bytes = c->snd_end - c->snd_una,
 	        .mss_bytes = c->mss,
 	        .pmtu_bytes = c->pmtu_bytes,
+	        .dscp = c->dscp,
 	        .retrans_segs = c->n_retrans,
 	        .rtos = c->n_rtos,
 	        .snd_wscale = c->snd_wscale,

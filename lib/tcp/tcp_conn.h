@@ -148,6 +148,7 @@ struct weft_tcp_conn {
 	bool own_sum;        /**< all checksums are ours, and nothing is cut by the port */
 	/** the path is narrower than TCP_PMTU_FLOOR_*: DF stays clear */
 	bool may_fragment;
+	uint8_t dscp; /**< of all its segments */
 
 	/* The scoreboard (tcp_sack.c). */
 	/** flight: in the order of transmission; lost: of the next retransmission */

@@ -72,8 +72,8 @@ tcp_cookie_make(const struct weft_tcp *t, const struct tcp_in *in, uint32_t irs,
 }
 
 void
-tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                uint64_t now_ns)
+tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
+                const struct tcp_in *in, uint64_t now_ns)
 {
 	const struct tcp_opts *o = &in->opts;
 	unsigned int ip_hdr = weft_ip_is_v4(in->src) ? 20 : 40;
@@ -91,6 +91,11 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 	        .wnd = (uint16_t)RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX),
 	        .flags = TCP_SYN | TCP_ACK,
 	        .hdr_len_bytes = TCP_HDR_LEN,
+	};
+	const struct weft_netif_tx_how how = {
+	        .dscp = l->dscp == WEFT_TCP_DSCP_PORT ? weft_netif_attr(nif)->dscp
+	                                              : (uint8_t)l->dscp,
+	        .own_sum = true,
 	};
 	struct weft_neigh *neigh;
 	struct rte_mbuf *m;
@@ -129,7 +134,7 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		h.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, &answer);
 		rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - h.hdr_len_bytes));
 		tcp_wire_encode(p, &h);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, TCP_HOW_CTL, now_ns) == 0) {
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, how, now_ns) == 0) {
 			t->stats.segs_out++;
 			t->stats.syn_cookies_out++;
 			t->cookie_until_ns = now_ns + TCP_COOKIE_LIFE_NS;

@@ -17,6 +17,8 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "weft_siphash.h"
+#include "weft_netif_attr.h"
+#include "weft_netif.h"
 #include "weft_netif_neigh.h"
 
 /* ---- Events per second ---- */
@@ -234,6 +236,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 	        .dst_port = h->src_port,
 	        .hdr_len_bytes = TCP_HDR_LEN,
 	};
+	const struct weft_netif_tx_how how = {.dscp = weft_netif_attr(nif)->dscp, .own_sum = true};
 	struct weft_neigh *neigh;
 	struct rte_mbuf *m;
 
@@ -263,7 +266,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		r.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
 		rte_pktmbuf_trim(m, TCP_HDR_LEN + TCP_OPTS_TSTAMP_LEN - r.hdr_len_bytes);
 		tcp_wire_encode(p, &r);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, TCP_HOW_CTL, now_ns) == 0) {
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, how, now_ns) == 0) {
 			t->stats.segs_out++;
 			t->stats.resets_out++;
 		}

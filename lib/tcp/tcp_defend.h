@@ -29,8 +29,8 @@ struct tcp_cookie {
 /** The time slot of now_ns. */
 uint64_t tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns);
 /** Answers a SYN with a cookie and keeps no state. */
-void tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                     uint64_t now_ns);
+void tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
+                     const struct tcp_in *in, uint64_t now_ns);
 /** Whether a valid ACK of a cookie may still arrive. */
 bool tcp_cookie_awaited(const struct weft_tcp *t, uint64_t now_ns);
 /** Whether the segment acknowledges a cookie of ours. Fills k with what the cookie holds. */

@@ -32,6 +32,7 @@ struct weft_tcp_listener {
 	uint16_t port;
 	unsigned int backlog, half_open;
 	enum weft_tcp_cc cc;       /**< of the connections it accepts */
+	int dscp;                  /**< likewise, and of its SYN cookies; -1: the port's */
 	struct tcp_conn_list half; /**< half-open connections, oldest first */
 	weft_tcp_accept_fn accept;
 	weft_tcp_room_fn room; /**< may be NULL */

@@ -48,9 +48,9 @@ struct weft_tcp_listener *tcp_listener_find(struct weft_tcp *t, const struct wef
 int tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
                  uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
                  struct weft_tcp_conn **out);
-/** Like weft_tcp_connect(), from a source port that is known to be free. */
+/** Like weft_tcp_connect_as(), from a source port that is known to be free. */
 int tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-             uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port,
+             uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port, int dscp,
              const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out);
 /** Segment `in` has completed the handshake. Calls up. */
 void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);

@@ -49,6 +49,7 @@ weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, unsigned int bit
 	l->bits = (uint8_t)bits;
 	l->port = port;
 	l->backlog = RTE_MAX(backlog, 1u);
+	l->dscp = WEFT_TCP_DSCP_PORT;
 	TAILQ_INIT(&l->half);
 	l->accept = accept;
 	l->arg = arg;
@@ -62,6 +63,12 @@ void
 weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room)
 {
 	l->room = room;
+}
+
+void
+weft_tcp_listener_set_dscp(struct weft_tcp_listener *l, int dscp)
+{
+	l->dscp = dscp;
 }
 
 void
@@ -138,6 +145,7 @@ tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t
                   const struct tcp_opts *o, uint64_t now_ns)
 {
 	tcp_half_open(c, l);
+	weft_tcp_set_dscp(c, l->dscp);
 	tcp_peer_count(c);
 	tcp_peer_half(c, 1);
 	c->iss = iss;
@@ -196,7 +204,7 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 	/* A cookie cannot choose a number beyond those of the previous incarnation. */
 	if (cookie && (mode == WEFT_TCP_COOKIES_ALWAYS || room != TCP_PEER_ROOM || crowded ||
 	               tcp_backlog_full(t, l))) {
-		tcp_cookie_send(t, nif, in, now_ns);
+		tcp_cookie_send(t, nif, l, in, now_ns);
 		return;
 	}
 	/* If no connection is half-open, either a free one is left, or the SYN was answered or

@@ -14,6 +14,7 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_attr.h"
 #include "weft_netif.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_neigh.h"
@@ -70,6 +71,7 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	weft_task_init(&c->task, tcp_task);
 	tcp_timers_init(c);
 	tcp_rtt_init(c);
+	c->dscp = weft_netif_attr(nif)->dscp;
 	c->reo_mult = 1;
 	c->tlp_sampled = true;
 	weft_tcp_set_cc(c, WEFT_TCP_CC_DEFAULT);
@@ -113,8 +115,8 @@ tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *
 
 int
 tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, uint16_t src_port,
-         const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
-         void *user, struct weft_tcp_conn **out)
+         const struct weft_ip *dst, uint16_t dst_port, int dscp,
+         const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out)
 {
 	uint64_t now_ns = t->sched->now_ns;
 	struct weft_tcp_conn *c;
@@ -124,6 +126,7 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, 
 	if (rc != 0)
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
+	weft_tcp_set_dscp(c, dscp);
 	c->iss = tcp_isn(c, now_ns);
 	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack =
 	        c->cwnd_used = c->iss;
@@ -138,9 +141,9 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, 
 }
 
 int
-weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-                 const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
-                 void *user, struct weft_tcp_conn **out)
+weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+                    const struct weft_ip *dst, uint16_t dst_port, int dscp,
+                    const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out)
 {
 	int port;
 
@@ -151,8 +154,9 @@ weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
 	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
 	port = tcp_pick_port(t, nif, src, dst, dst_port);
-	return port < 0 ? port
-	                : tcp_open(t, nif, src, (uint16_t)port, dst, dst_port, ops, user, out);
+	return port < 0
+	               ? port
+	               : tcp_open(t, nif, src, (uint16_t)port, dst, dst_port, dscp, ops, user, out);
 }
 
 void

@@ -22,6 +22,7 @@ tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how
 {
 	int rc;
 
+	how.dscp = c->dscp;
 	how.may_fragment = c->may_fragment || c->t->attr.no_pmtu;
 	rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
 

@@ -155,6 +155,7 @@ struct weft_tcp_info {
 	/** in_recovery: recovering from a loss, timeouts included */
 	bool timestamps, sack, ecn, in_recovery;
 	uint16_t pmtu_bytes;
+	uint8_t dscp; /**< of what is sent */
 	uint32_t rcv_nxt, snd_una, snd_nxt;
 	uint64_t segs_in, segs_out;
 	/** in: delivered in order; out: sent, each octet counted once */
@@ -217,15 +218,6 @@ void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn ro
 /** Ends listening, aborts the listener's half-open connections and frees l. */
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
-/**
- * Opens a connection over nif, from its address src (NULL: weft_netif_src()). The source port is a
- * random one (RFC 6056) among the free ports whose replies arrive at nif (weft_netif_group.h). 0,
- * and `established` or `closed` follows; or -EADDRNOTAVAIL (no source address or port, or dst_port
- * 0), -EHOSTUNREACH (from src), -ENOMEM, -EMFILE (max_conns).
- */
-int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-                     const struct weft_ip *dst, uint16_t dst_port,
-                     const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out);
 void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user);
 
 /** Changes a connection's congestion control. Before the connection is open, the change applies
@@ -296,5 +288,7 @@ uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
  * at most `looks` numbers. *id becomes the number to continue from, or UINT32_MAX after the last.
  */
 struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
+
+#include "weft_tcp_open.h"
 
 #endif /* WEFT_TCP_H */

@@ -94,6 +94,7 @@ test_everything(void)
 	        "\taddress = 192.168.7.9/30\n"
 	        "gateway = 192.168.7.10\naddress6 = 2001:db8::7/48\ngateway6 = fe80::1\nvlan = 7\n"
 	        "mtu = 9000\nmbufs = 4096\noffloads = no-tso , no-vlan-filter\n"
+	        "dscp = AF41\n"
 	        "[port b] # behind a section\n"
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
@@ -124,6 +125,8 @@ test_everything(void)
 	         0xc0a8070a);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 	CHECK_EQ(conf.ports[0].no_offloads, WEFT_OFFLOAD_TSO | WEFT_OFFLOAD_VLAN_FILTER);
+	CHECK_EQ(conf.ports[0].dscp, 34);
+	CHECK_EQ(conf.ports[1].dscp, 0);
 	CHECK_STR(conf.ports[1].dev, "net_ring0");
 	CHECK_EQ(conf.ports[1].no_offloads, 0);
 	CHECK_EQ(conf.nworkers, 2);
@@ -155,6 +158,30 @@ test_everything(void)
 	CHECK_STR(conf.exports[1].hash, "crc32c");
 }
 
+/* Numbers and the names of IANA's registry; nothing that only looks like one. */
+static void
+test_dscp(void)
+{
+	static const struct {
+		const char *text;
+		int dscp; /* -1: refused */
+	} t[] = {{"0", 0},     {"63", 63},   {"cs0", 0},    {"cs1", 8},        {"CS7", 56},
+	         {"af11", 10}, {"af13", 14}, {"af21", 18},  {"AF43", 38},      {"ef", 46},
+	         {"EF", 46},   {"va", 44},   {"le", 1},     {"64", -1},        {"-1", -1},
+	         {"cs8", -1},  {"cs", -1},   {"cs10", -1},  {"af01", -1},      {"af14", -1},
+	         {"af51", -1}, {"af1", -1},  {"af111", -1}, {"0x2e", -1},      {"46 ", 46},
+	         {"1e1", -1},  {"be", -1},   {"eff", -1},   {"4294967342", -1}};
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char text[256];
+
+		snprintf(text, sizeof(text), PORT "dscp = %s\n", t[i].text);
+		CHECK_MSG((load(text) == 0) == (t[i].dscp >= 0), "%s: %s", t[i].text, err);
+		if (t[i].dscp >= 0)
+			CHECK_EQ(conf.ports[0].dscp, t[i].dscp);
+	}
+}
+
 static void
 test_lines(void)
 {
@@ -178,15 +205,15 @@ test_lines(void)
 	         "t.ini:5: [port p0] mtu: given twice, first on line 4; keep one"},
 	        {PORT "mut = 1500\n",
 	         "t.ini:4: [port p0] mut: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
 	        {PORT "MTU = 1500\n",
 	         "t.ini:4: [port p0] MTU: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
 	        {PORT "mtu =\n",
 	         "t.ini:4: [port p0] mtu: empty; give a value or leave the line out"},
 	        {PORT "m\x01u = 1\n",
 	         "t.ini:4: [port p0] m?u: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
 	};
 	static const char nul[] = PORT "mtu\0 = 1\n";
 
@@ -378,6 +405,9 @@ test_values(void)
 	         "t.ini:4: [port p0] offloads: no-rss twice; name it once"},
 	        {PORT "offloads = no-rss,\n",
 	         "t.ini:4: [port p0] offloads: empty word in the list; write no-tso,no-rss"},
+	        {PORT "dscp = 64\n",
+	         "t.ini:4: [port p0] dscp: \"64\" is no DSCP; give 0 to 63, or cs0 to cs7, af11 to "
+	         "af43, ef, va, le"},
 	        {PORT "[client alice]\n",
 	         "t.ini:4: [client alice] key_file: missing; every [client NAME] needs it"},
 	        {PORT "[target]\nhost_auth = required\n",
@@ -841,5 +871,6 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
                {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
                {"ipv6_only", test_ipv6_only}, {"several networks of a port", test_networks},
+               {"dscp", test_dscp},
                {"each key states what applies without it", test_defaults_are_stated},
                {"document", test_document}, {"example", test_example})

@@ -62,8 +62,9 @@ struct sc_seg {
 	uint32_t len, piece; /**< piece: octets per segment of a range; 0: one segment */
 	uint16_t wnd, urg;
 	struct sc_opts o;
-	int ecn; /**< -1: any, or Not-ECT when sent */
-	int df;  /**< -1: any */
+	int ecn;  /**< -1: any, or Not-ECT when sent */
+	int dscp; /**< -1: any, or 0 when sent */
+	int df;   /**< -1: any */
 	/* Only of segments that the peer sends. */
 	bool badsum, badip, frag, junk;
 	int ttl, doff;     /**< -1: the correct value */
@@ -177,7 +178,8 @@ void sc_run(struct sc *s, uint64_t ns);
 /** Run until the stack sends a frame, at most for ns. */
 bool sc_run_until_cap(struct sc *s, uint64_t ns);
 void sc_listen(struct sc *s, unsigned int backlog);
-void sc_connect(struct sc *s);
+/** dscp: WEFT_TCP_DSCP_PORT or a value. */
+void sc_connect(struct sc *s, int dscp);
 int sc_send(struct sc *s, uint32_t len, uint32_t piece, bool push);
 void sc_uncap(struct sc *s, unsigned int i);
 

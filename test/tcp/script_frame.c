@@ -374,6 +374,7 @@ read_v4(struct sc *s, const uint8_t *ip, uint32_t len, struct sc_cap *c)
 		SC_FAIL(s, "the stack sent %u octets over an MTU of %u", total,
 		        s->nif_attr.mtu_bytes);
 	c->seg.ecn = ip[1] & 3;
+	c->seg.dscp = ip[1] >> 2;
 	c->seg.df = (ip[6] & 0x40) != 0;
 	if (ip[9] == 6)
 		return read_tcp(s, ip, ip + 20, total - 20, c);
@@ -398,6 +399,7 @@ read_v6(struct sc *s, const uint8_t *ip, uint32_t len, struct sc_cap *c)
 	if (len < 40 || ip[0] >> 4 != 6 || (plen = weft_get_be16(ip + 4)) > len - 40)
 		SC_FAIL(s, "the stack sent a malformed IPv6 header");
 	c->seg.ecn = ip[1] >> 4 & 3;
+	c->seg.dscp = (ip[0] << 2 & 0x3c) | ip[1] >> 6;
 	if (ip[6] == 6)
 		return read_tcp(s, ip, ip + 40, plen, c);
 	if (ip[6] != 58)

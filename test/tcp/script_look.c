@@ -56,12 +56,37 @@ static const struct weft_stat_field attr_fields[] = {
 };
 
 static const struct weft_stat_field info_fields[] = {
-        I(srtt_us),       I(rttvar_us),     I(rto_us),        I(cwnd_bytes),   I(ssthresh_bytes),
-        I(snd_wnd_bytes), I(rcv_wnd_bytes), I(unacked_bytes), I(queued_bytes), I(mss_bytes),
-        I(retrans_segs),  I(rtos),          I(snd_wscale),    I(rcv_wscale),   I(timestamps),
-        I(sack),          I(ecn),           I(in_recovery),   I(pmtu_bytes),   I(segs_in),
-        I(segs_out),      I(bytes_in),      I(bytes_out),     I(dupacks_in),   I(sack_blocks_in),
-        I(ooo_segs),      I(dup_bytes_in),  I(fast_retrans),  I(tlp_probes),   I(spurious_retrans),
+        I(srtt_us),
+        I(rttvar_us),
+        I(rto_us),
+        I(cwnd_bytes),
+        I(ssthresh_bytes),
+        I(snd_wnd_bytes),
+        I(rcv_wnd_bytes),
+        I(unacked_bytes),
+        I(queued_bytes),
+        I(mss_bytes),
+        I(retrans_segs),
+        I(rtos),
+        I(snd_wscale),
+        I(rcv_wscale),
+        I(timestamps),
+        I(sack),
+        I(ecn),
+        I(in_recovery),
+        I(pmtu_bytes),
+        I(dscp),
+        I(segs_in),
+        I(segs_out),
+        I(bytes_in),
+        I(bytes_out),
+        I(dupacks_in),
+        I(sack_blocks_in),
+        I(ooo_segs),
+        I(dup_bytes_in),
+        I(fast_retrans),
+        I(tlp_probes),
+        I(spurious_retrans),
 };
 
 static const struct {
@@ -159,6 +184,10 @@ sc_set(struct sc *s, const char **p)
 		}
 		if (sc_word(p, "manual_arp")) {
 			s->manual_arp = true;
+			continue;
+		}
+		if (sc_word(p, "dscp")) {
+			s->nif_attr.dscp = (uint8_t)sc_int(s, p);
 			continue;
 		}
 		if (sc_word(p, "mtu")) {

@@ -348,15 +348,15 @@ sc_listen(struct sc *s, unsigned int backlog)
 }
 
 void
-sc_connect(struct sc *s)
+sc_connect(struct sc *s, int dscp)
 {
 	struct weft_ip dst = sc_ip(s->v6, true);
 	struct weft_tcp_info info;
 	int rc;
 
 	s->sched.now_ns = sim_now_ns(s->sim);
-	rc = weft_tcp_connect(s->tcp, s->nif, NULL, &dst, s->f->peer_port, &app_ops, s->f,
-	                      &s->f->c);
+	rc = weft_tcp_connect_as(s->tcp, s->nif, NULL, &dst, s->f->peer_port, dscp, &app_ops, s->f,
+	                         &s->f->c);
 	if (rc != 0)
 		SC_FAIL(s, "connect: %s", strerror(-rc));
 	weft_tcp_info(s->f->c, &info);

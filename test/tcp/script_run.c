@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The effects of the statements of a packet script. */
 
+#include <ctype.h>
+
 #include <stdlib.h>
 
 #include "script.h"
@@ -64,6 +66,8 @@ mismatch(const struct sc *s, const struct sc_seg *want, uint32_t seq, uint32_t l
 		return "the options";
 	if (want->ecn >= 0 && g->ecn != want->ecn)
 		return "the ECN field";
+	if (want->dscp >= 0 && g->dscp != want->dscp)
+		return "the DSCP";
 	if (want->df >= 0 && g->df != want->df)
 		return "the DF bit";
 	return NULL;
@@ -316,7 +320,7 @@ open_conn(struct sc *s, const char *p)
 			SC_FAIL(s, "script: what does \"%s\" mean?", p);
 	}
 	if (active) {
-		sc_connect(s);
+		sc_connect(s, WEFT_TCP_DSCP_PORT);
 		got = take_syn(s, SC_SYN);
 		sc_run(s, rtt_ns);
 		syn.flags |= SC_ACK | (ecn ? SC_ECE : 0);
@@ -406,14 +410,18 @@ app_statement(struct sc *s, const char *p)
 {
 	if (sc_word(&p, "listen")) {
 		sc_space(&p);
-		sc_listen(s, *p == '\0' ? 16 : (unsigned int)sc_int(s, &p));
+		sc_listen(s, isdigit((unsigned char)*p) ? (unsigned int)sc_int(s, &p) : 16);
+		if (sc_word(&p, "dscp"))
+			weft_tcp_listener_set_dscp(s->listener, (int)sc_int(s, &p));
 	} else if (sc_word(&p, "unlisten")) {
 		weft_tcp_unlisten(s->tcp, s->listener);
 		s->listener = NULL;
 	} else if (sc_word(&p, "refuse")) {
 		s->refuse = true;
 	} else if (sc_word(&p, "connect")) {
-		sc_connect(s);
+		sc_connect(s, sc_word(&p, "dscp") ? (int)sc_int(s, &p) : WEFT_TCP_DSCP_PORT);
+	} else if (sc_word(&p, "dscp")) {
+		weft_tcp_set_dscp(s->f->c, (int)sc_int(s, &p));
 	} else if (sc_word(&p, "open")) {
 		open_conn(s, p);
 		return true;

@@ -222,7 +222,7 @@ sc_parse_seg(struct sc *s, const char **p, struct sc_seg *g)
 	char word[32];
 
 	memset(g, 0, sizeof(*g));
-	g->ecn = g->df = g->ttl = g->doff = -1;
+	g->ecn = g->dscp = g->df = g->ttl = g->doff = -1;
 	sc_token(p, word, sizeof(word));
 	for (const char *w = word; *w != '\0'; w++) {
 		const char *l = strchr(flag_letters, *w);
@@ -256,6 +256,8 @@ sc_parse_seg(struct sc *s, const char **p, struct sc_seg *g)
 			g->ecn = WEFT_ECN_ECT1;
 		} else if (sc_word(p, "ce")) {
 			g->ecn = WEFT_ECN_CE;
+		} else if (sc_word(p, "dscp")) {
+			g->dscp = (int)sc_int(s, p);
 		} else if (sc_word(p, "df")) {
 			g->df = 1;
 		} else if (sc_word(p, "nodf")) {
@@ -386,5 +388,7 @@ sc_print(const struct sc *s, const struct sc_flow *f, const struct sc_cap *c, ch
 		put(&o, " urg %u", g->urg);
 	put_opts(&o, &g->o, f->irs);
 	put(&o, "%s%s", ecn[g->ecn & 3], g->df == 1 ? " df" : "");
+	if (g->dscp > 0)
+		put(&o, " dscp %d", g->dscp);
 	return buf;
 }

@@ -538,7 +538,7 @@ net_connect_from(struct net_app *a, uint16_t src_port, uint16_t dst_port)
 
 	a->node->sched.now_ns = sim_now_ns(a->node->net->sim);
 	return tcp_open(a->node->tcp, a->node->nif, weft_netif_src(a->node->nif, &dst), src_port,
-	                &dst, dst_port, &app_ops, a, &a->c);
+	                &dst, dst_port, WEFT_TCP_DSCP_PORT, &app_ops, a, &a->c);
 }
 
 bool

@@ -206,6 +206,9 @@ MISUSE(weft_port_open)
 	CHECK_EQ(weft_port_open(m->ctx, NULL, OUT(weft_port)), -EINVAL);
 	CHECK_EQ(weft_port_open(m->ctx, &pa, NULL), -EINVAL);
 	BAD_ATTR(weft_port_attr, pa, weft_port_open(m->ctx, a, OUT(weft_port)));
+	pa.dscp = 64;
+	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
+	pa.dscp = 0;
 	pa.dev = NULL;
 	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
 }

@@ -649,6 +649,91 @@ test_destroy_connecting(void)
 	}
 }
 
+/** The DSCPs that each end has sent, as bits; of IPv4 and IPv6 TCP segments. */
+static uint64_t dscps[2];
+
+static void
+dscp_tap(void *arg, unsigned int from_end, bool delivered, const uint8_t *f, uint32_t len_bytes,
+         uint64_t now_ns)
+{
+	(void)arg;
+	(void)len_bytes;
+	(void)now_ns;
+	if (delivered)
+		return;
+	if (f[12] == 0x08 && f[13] == 0x00 && f[23] == 6)
+		dscps[from_end] |= 1ULL << (f[15] >> 2);
+	if (f[12] == 0x86 && f[13] == 0xdd && f[20] == 6)
+		dscps[from_end] |= 1ULL << ((f[14] << 2 & 0x3c) | f[15] >> 6);
+}
+
+/* Everything of a connection, from SYN and SYN-ACK to the RST, has the DSCP that the attributes
+ * name: of the opener, of the listener, and from the acceptance on of the acceptor. */
+static void
+test_dscp(void)
+{
+	for (unsigned int family = VT_V4; family <= VT_V6; family++) {
+		struct weft_conn_attr ca[2] = {{.size = sizeof(ca[0])}, {.size = sizeof(ca[1])}};
+		struct weft_listen_attr la = {.size = sizeof(la), .dscp = WEFT_DSCP(10)};
+		struct sockaddr_storage sa;
+		struct weft_qp_attr qa[2];
+		socklen_t len;
+		struct vt t;
+
+		vt_open(&t, &(struct vt_attr){.family = family});
+		dscps[0] = dscps[1] = 0;
+		sim_link_tap(t.link, dscp_tap, NULL);
+		sa = vt_addr_of(family, 1, VT_PORT, &len);
+		la.evq = t.n[1].evq;
+		la.user = &t.n[1];
+		CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&sa, len, &la, &t.n[1].lsn), 0);
+		for (unsigned int i = 0; i < 2; i++)
+			qa[i] = vt_qp_attr(&t.n[i]);
+		ca[0].dscp = WEFT_DSCP(46);
+		vt_connect_as(&t, qa, ca);
+		CHECK_EQ(dscps[0], 1ULL << 46);
+		CHECK_EQ(dscps[1], 1ULL << 10);
+		CHECK_EQ(weft_abort(t.n[0].qp), 0);
+		vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+		vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+		CHECK_EQ(dscps[0], 1ULL << 46);
+		/* The acceptor's, also if it is 0; the opener's default is the port's: 0. */
+		weft_qp_destroy(t.n[0].qp);
+		weft_qp_destroy(t.n[1].qp);
+		dscps[0] = dscps[1] = 0;
+		ca[0].dscp = 0;
+		ca[1].dscp = WEFT_DSCP(0);
+		vt_connect_as(&t, qa, ca);
+		CHECK_EQ(dscps[0], 1);
+		CHECK_EQ(dscps[1], 1ULL << 10 | 1);
+		vt_close(&t);
+	}
+}
+
+static void
+test_dscp_refused(void)
+{
+	const uint64_t bad[] = {1, 63, 64, WEFT_DSCP(64), WEFT_DSCP(0) << 1, UINT64_MAX};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct weft_conn_attr ca = {.size = sizeof(ca)};
+	struct weft_listener *l;
+	struct weft_qp_attr qa;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	qa = vt_qp_attr(&t.n[0]);
+	la.evq = t.n[1].evq;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		la.dscp = ca.dscp = bad[i];
+		CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &l),
+		         -EINVAL);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), -EINVAL);
+	}
+	vt_close(&t);
+}
+
 static void
 test_create_errors(void)
 {
@@ -702,4 +787,6 @@ WEFT_TEST_MAIN({"connect and disconnect", test_connect}, {"abort", test_abort},
                {"disconnect from a silent peer", test_disconnect_silent},
                {"destroyed while connecting", test_destroy_connecting},
                {"connect without room", test_connect_no_room},
+               {"DSCP of listener, opener and acceptor", test_dscp},
+               {"what is no DSCP is refused", test_dscp_refused},
                {"errors of creation", test_create_errors})

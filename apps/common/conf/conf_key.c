@@ -81,6 +81,10 @@ static const struct conf_key keys_port[] = {
                  "and weft can use; an offload that the device does incorrectly is switched off "
                  "while the port runs. `none`: nothing. A list with commas leaves out what it "
                  "names (`no-tso,no-rss`)"},
+        {"dscp", CONF_T_DSCP, F(conf_port, dscp), .dflt = "0",
+         .help = "Differentiated Services Code Point of what TCP sends, for IPv4 and IPv6: a "
+                 "number, or `cs0` to `cs7` (RFC 2474), `af11` to `af43` (RFC 2597), `ef` (RFC "
+                 "3246), `va` (RFC 5865), `le` (RFC 8622). The bits of ECN beside it stay TCP's"},
 };
 
 static const struct conf_key keys_network[] = {
@@ -418,6 +422,9 @@ conf_print_type(FILE *out, const struct conf_key *k)
 		break;
 	case CONF_T_OFFLOADS:
 		fputs("auto, none, or list of " CONF_OFFLOAD_NAMES, out);
+		break;
+	case CONF_T_DSCP:
+		fputs("0 to 63, or a name", out);
 		break;
 	}
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "addr.h"
 #include "conf_key.h"
@@ -466,6 +467,46 @@ conf_hash(char *out, size_t out_size, const char *value, char *why, size_t size)
 	return 0;
 }
 
+/** A number, or a name of IANA's registry of Differentiated Services Field Codepoints. */
+static int
+conf_dscp(uint32_t *out, const char *value, char *why, size_t size)
+{
+	static const struct {
+		const char *name;
+		uint8_t dscp;
+	} other[] = {{"ef", 46}, {"va", 44}, {"le", 1}};
+	unsigned int class, drop;
+	char *end;
+
+	if (*value >= '0' && *value <= '9') {
+		unsigned long v = strtoul(value, &end, 10);
+
+		if (*end == '\0' && v <= 63) {
+			*out = (uint32_t)v;
+			return 0;
+		}
+	}
+	for (unsigned int i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+		if (strcasecmp(value, other[i].name) == 0) {
+			*out = other[i].dscp;
+			return 0;
+		}
+	class = strlen(value) > 2 ? (unsigned int)(unsigned char)value[2] - '0' : 10;
+	drop = strlen(value) > 3 ? (unsigned int)(unsigned char)value[3] - '0' : 10;
+	if (strncasecmp(value, "cs", 2) == 0 && strlen(value) == 3 && class <= 7) {
+		*out = class << 3; /* RFC 2474 s4.2.2 */
+		return 0;
+	}
+	if (strncasecmp(value, "af", 2) == 0 && strlen(value) == 4 && class >= 1 && class <= 4 &&
+	    drop >= 1 && drop <= 3) {
+		*out = class << 3 | drop << 1; /* RFC 2597 s6 */
+		return 0;
+	}
+	return conf_why(why, size,
+	                "\"%s\" is no DSCP; give 0 to 63, or cs0 to cs7, af11 to af43, ef, va, le",
+	                value);
+}
+
 /** The parser's error as text. */
 static int
 conf_host(int rc, const char *what, const char *example, const char *value, char *why,
@@ -532,6 +573,8 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 		return conf_names(section, value, why, why_size);
 	case CONF_T_LISTEN:
 		return conf_listen_list((void *)at, (void *)at2, value, why, why_size);
+	case CONF_T_DSCP:
+		return conf_dscp((uint32_t *)at, value, why, why_size);
 	case CONF_T_HASH:
 		return conf_hash(at, k->size, value, why, why_size);
 	case CONF_T_OFFLOADS:

@@ -859,6 +859,13 @@ int weft_evq_poll(struct weft_evq *evq, struct weft_event *ev);
 /** Readable while events wait. -1 for a queue with a callback; -EINVAL: no event queue. */
 int weft_evq_fd(const struct weft_evq *evq);
 
+/**
+ * A Differentiated Services Code Point (RFC 2474 s3), 0 to 63, in the attributes of listeners and
+ * connections. Every segment of the connection has it, retransmissions and RSTs included. The two
+ * bits of ECN beside it stay TCP's. Zero there means the port's (weft_port_attr.dscp).
+ */
+#define WEFT_DSCP(dscp) (0x100u | (dscp))
+
 struct weft_listen_attr {
 	size_t size; /**< sizeof(struct weft_listen_attr) */
 	struct weft_evq *evq;
@@ -906,6 +913,8 @@ struct weft_listen_attr {
 	 * host in it. 1..32, or 1..128 for IPv6. The address has no bits set behind the prefix.
 	 */
 	uint8_t prefix_len;
+	/** [0: the port's] WEFT_DSCP() of SYN-ACKs and of accepted connections */
+	uint64_t dscp;
 };
 
 /**
@@ -950,6 +959,9 @@ struct weft_conn_attr {
 	 * connect from, of the peer's family; its port is ignored
 	 */
 	struct sockaddr_storage local;
+	/** [0: the port's; when accepting, the listener's] WEFT_DSCP() of what is sent from now on
+	 */
+	uint64_t dscp;
 };
 
 /**

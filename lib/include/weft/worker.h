@@ -196,6 +196,12 @@ struct weft_port_attr {
 	uint32_t nnetworks; /**< at most WEFT_MAX_NETWORKS with addr and addr6 */
 	/** [0] WEFT_OFFLOAD_* that the port does not do, even if it offers them */
 	uint64_t no_offloads;
+	/**
+	 * [0] Differentiated Services Code Point of what TCP sends (RFC 2474 s3), 0 to 63: in the
+	 * TOS octet of IPv4, the traffic class of IPv6. A listener or a connection may have its own
+	 * (WEFT_DSCP()). ARP, Neighbor Discovery and ICMP errors have 0.
+	 */
+	uint64_t dscp;
 };
 
 /**
