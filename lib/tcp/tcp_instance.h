@@ -69,6 +69,8 @@ struct tcp_share {
 struct tcp_pmtu {
 	struct weft_ip dst;
 	uint16_t mtu_bytes;
+	/** size that vanishes, by the log line about this destination; 0: there was none */
+	uint16_t named_bytes;
 	uint64_t until_ns; /**< 0: free */
 };
 

@@ -34,8 +34,9 @@
 /** RFC 1191 table 7-1: common MTUs of links, for routers that report no MTU. */
 static const uint16_t tcp_plateaus[] = {65535, 32000, 17914, 8166, 4352, 2002,
                                         1492,  1006,  508,   296,  68};
-/** Fewer steps, so that the last one is tried long before data_retries is reached. */
-static const uint16_t tcp_blackhole_steps[] = {4352, 1492, 1280, 576};
+/** Fewer steps, so that the last one is tried long before data_retries is reached. The first is
+ * that of Ethernet: most black holes are hosts and switches without jumbo frames. */
+static const uint16_t tcp_blackhole_steps[] = {1500, 1492, 1280, 576};
 
 static uint16_t
 tcp_step_below(const uint16_t *steps, unsigned int n, uint32_t size)
@@ -91,10 +92,24 @@ tcp_pmtu_find(struct weft_tcp *t, const struct weft_ip *dst, uint64_t now_ns)
 	return NULL;
 }
 
-static void
+/** The entry of dst, which may have ended; NULL: none. */
+static struct tcp_pmtu *
+tcp_pmtu_entry(struct weft_tcp *t, const struct weft_ip *dst)
+{
+	struct tcp_pmtu *e = tcp_pmtu_set_of(t, dst);
+
+	for (unsigned int i = 0; i < TCP_PMTU_WAYS; i++)
+		if (e[i].until_ns != 0 && weft_ip_eq(&e[i].dst, dst))
+			return &e[i];
+	return NULL;
+}
+
+/** Returns the entry, whose `named_bytes` is kept if it was of this destination before. */
+static struct tcp_pmtu *
 tcp_pmtu_remember(struct weft_tcp_conn *c, uint64_t now_ns, uint64_t until_ns)
 {
-	struct tcp_pmtu *e = tcp_pmtu_find(c->t, &c->remote, now_ns);
+	struct tcp_pmtu *e = tcp_pmtu_entry(c->t, &c->remote);
+	uint16_t named = e != NULL ? e->named_bytes : 0;
 
 	if (e == NULL) {
 		struct tcp_pmtu *set = tcp_pmtu_set_of(c->t, &c->remote);
@@ -106,7 +121,11 @@ tcp_pmtu_remember(struct weft_tcp_conn *c, uint64_t now_ns, uint64_t until_ns)
 		if (e->until_ns > now_ns)
 			c->t->stats.pmtu_evicted++;
 	}
-	*e = (struct tcp_pmtu){.dst = c->remote, .mtu_bytes = c->pmtu_bytes, .until_ns = until_ns};
+	*e = (struct tcp_pmtu){.dst = c->remote,
+	                       .mtu_bytes = c->pmtu_bytes,
+	                       .named_bytes = named,
+	                       .until_ns = until_ns};
+	return e;
 }
 
 /* ---- The effective MSS ---- */
@@ -298,6 +317,22 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	}
 }
 
+/** A smaller size passes and the larger one does not: names the peer, once for each larger size. */
+static void
+tcp_pmtu_name(const struct weft_tcp_conn *c, struct tcp_pmtu *e)
+{
+	char peer[WEFT_ADDR_STR_LEN];
+
+	if (e->named_bytes == c->blackhole_from_bytes)
+		return;
+	e->named_bytes = c->blackhole_from_bytes;
+	c->t->stats.blackhole_peers++;
+	WEFT_LOG_PEER(tcp, WARNING,
+	              "peer %s: its %u-octet segments vanish; using %u (is its mtu, or a "
+	              "switch's, smaller?)",
+	              weft_ip_str(&c->remote, peer), c->blackhole_from_bytes, c->pmtu_bytes);
+}
+
 /* ---- Raising the path MTU ---- */
 
 void
@@ -319,10 +354,14 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 		c->pmtu_raise_ns = now_ns + wait_us * WEFT_NS_PER_US;
 		if (c->blackhole_again < TCP_BLACKHOLE_SHIFT)
 			c->blackhole_again++;
-		tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
+		tcp_pmtu_name(c, tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns));
 		c->pmtu_watch = false;
 	} else if (c->acked_max_bytes + tcp_hdrs_bytes(c) > c->pmtu_low_bytes) {
-		/* The larger size is confirmed. */
+		struct tcp_pmtu *e = tcp_pmtu_entry(c->t, &c->remote);
+
+		/* The larger size is confirmed. If it vanishes again, that is news. */
+		if (e != NULL)
+			e->named_bytes = 0;
 		c->pmtu_low_bytes = 0;
 		c->blackhole_again = 0;
 		c->pmtu_watch = false;

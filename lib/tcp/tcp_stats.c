@@ -78,6 +78,7 @@ static const struct weft_stat_field fields[] = {
         F(pmtu_ignored),
         F(pmtu_raised),
         F(blackholes),
+        F(blackhole_peers),
         F(segs_split),
         F(tso_segs),
         F(zero_window_probes),

@@ -112,6 +112,7 @@ struct weft_tcp_stats {
 	/* Segment sizes. tso_segs: segments handed to the port several at a time. */
 	uint64_t pmtu_evicted; /**< path MTU entries replaced by those of other destinations */
 	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs;
+	uint64_t blackhole_peers; /**< peers named in the log: their large segments vanish */
 	uint64_t zero_window_probes, zero_windows_in;
 	/* Limits reached. */
 	/** part of rx_ooo_dropped: too far from the neighbouring segments of a long queue */

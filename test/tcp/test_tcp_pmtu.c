@@ -603,6 +603,103 @@ test_interface(void)
 	pair_down(a);
 }
 
+/** Runs until all has arrived, and returns the log lines that name a black hole. */
+static unsigned int
+arrives_logged(struct net_app *a, uint64_t ns, const char *line)
+{
+	unsigned int n = 0;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	CHECK(f != NULL);
+	CHECK_EQ(rte_openlog_stream(f), 0);
+	all_arrives(a, ns);
+	rte_openlog_stream(NULL);
+	fclose(f);
+	for (const char *p = text; (p = strstr(p, "vanish")) != NULL; p++)
+		n++;
+	CHECK_MSG(n == 0 || strstr(text, line) != NULL, "%s", text);
+	free(text);
+	return n;
+}
+
+/** Jumbo frames between two hosts, and a switch that drops them in silence. One line a peer,
+ * however often the size is tried again and however many connections there are; another when the
+ * switch was mended and failed again. */
+static void
+vanishing(uint64_t seed)
+{
+	/* Where segments are also lost by chance, one of the right size may be among them. */
+	const char *const line =
+	        seed % 4 == 0
+	                ? "weft.tcp: peer 10.0.0.2: its 9000-octet segments vanish; using 1500 "
+	                : "weft.tcp: peer 10.0.0.2: its 9000-octet segments vanish; using 1";
+	const uint16_t least = seed % 4 == 0 ? 1500 : 1280;
+	struct weft_tcp_attr both[2] = {{0}, {0}};
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	test_seed_note(seed);
+	path_plain();
+	path[0].mtu_silent = path[1].mtu_silent = true;
+	path[0].mtu_bytes = path[1].mtu_bytes = 1500 + seed % 3 * 500;
+	path[0].loss_ppm = path[1].loss_ppm = (uint32_t)(seed % 4) * 1000;
+	look_anew();
+	net_up(&net, seed, path, both, 9000);
+	sim_link_watch(net.link, look, NULL);
+	net_listen(&net, 1);
+	net.accept_as = (struct net_app){.close_on_eof = true};
+	a = net_connect(&net, 0, 7);
+	st = weft_tcp_stats(net.node[0].tcp);
+	a->to_send = 1000000;
+	a->close_on_eof = false;
+	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 1);
+	CHECK_EQ(st->blackhole_peers, 1);
+	CHECK(info_of(a).pmtu_bytes >= least && info_of(a).pmtu_bytes <= 1500);
+	for (unsigned int k = 0; k < 3; k++) {
+		net_run(&net, (12ULL << k) * WEFT_NS_PER_S, NULL, NULL);
+		more(a, 300000);
+		CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 0);
+		CHECK(info_of(a).pmtu_bytes >= least && info_of(a).pmtu_bytes <= 1500);
+	}
+	CHECK(st->blackholes > 1);
+	CHECK_EQ(st->blackhole_peers, 1);
+	/* Mended: jumbo frames again. */
+	path_mtu(0);
+	net_run(&net, 200 * WEFT_NS_PER_S, NULL, NULL);
+	more(a, 300000);
+	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 0);
+	CHECK_EQ(info_of(a).pmtu_bytes, 9000);
+	/* And broken again. */
+	path_mtu(1500);
+	more(a, 300000);
+	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 1);
+	CHECK_EQ(st->blackhole_peers, 2);
+	pair_down(a);
+}
+
+/** The limit of log lines sees two seconds pass at each line. */
+static uint64_t
+log_clock(void)
+{
+	static uint64_t now_ns;
+
+	return now_ns += 2 * WEFT_NS_PER_S;
+}
+
+static void
+test_vanishing(void)
+{
+	weft_log_clock(log_clock);
+	if (test_seed_given()) {
+		vanishing(test_seed(0));
+		return;
+	}
+	for (uint64_t seed = 1; seed <= 24; seed++)
+		vanishing(seed);
+}
+
 /** Paths with random changes of size and losses, by seed: every octet arrives. */
 static void
 hostile(uint64_t seed)
@@ -722,4 +819,5 @@ WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"off", test_off}, {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
                {"no_doubt_while_slow", test_no_doubt_while_slow}, {"hostile", test_hostile},
-               {"few_segs", test_few_segs}, {"few_segs_lent", test_few_segs_lent})
+               {"few_segs", test_few_segs}, {"few_segs_lent", test_few_segs_lent},
+               {"a peer whose large segments vanish is named once", test_vanishing})
