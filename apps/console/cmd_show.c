@@ -8,6 +8,7 @@
 
 #include "console.h"
 #include "addr.h"
+#include "link_str.h"
 
 WORD(tok_show, verb, "show");
 WORD(tok_port, noun, "port");
@@ -63,26 +64,25 @@ show_port(void *arg, struct cmdline *cl, void *data)
 	for (uint32_t i = 0; i < con.stack.nports; i++) {
 		struct weft_port *p = con.stack.ports[i];
 		struct weft_port_stats st;
+		char link[LINK_STR_MAX];
 
 		if (weft_port_stats(p, &st) != 0)
 			continue;
-		cmdline_printf(cl,
-		               "%s: link %s, mtu %u, mac %02x:%02x:%02x:%02x:%02x:%02x, numa %d\n"
-		               "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
-		               " bad, %" PRIu64 " dropped, %" PRIu64 " missed\n"
-		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n"
-		               "  offloads%s%s%s\n",
-		               weft_port_name(p),
-		               st.removed   ? "removed"
-		               : st.link_up ? "up"
-		                            : "down",
-		               st.mtu_bytes, st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4],
-		               st.mac[5], st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad,
-		               st.rx_dropped, st.rx_missed, st.tx_packets, st.tx_bytes,
-		               st.tx_dropped, offload_names(st.offloads, names),
-		               st.offloads_failed != 0 ? "; switched off, because incorrect:" : "",
-		               st.offloads_failed != 0 ? offload_names(st.offloads_failed, failed)
-		                                       : "");
+		cmdline_printf(
+		        cl,
+		        "%s: link %s, mtu %u, mac %02x:%02x:%02x:%02x:%02x:%02x, numa %d\n"
+		        "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " bad, %" PRIu64
+		        " dropped, %" PRIu64 " missed\n"
+		        "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n"
+		        "  offloads%s%s%s\n",
+		        weft_port_name(p), link_str(&st, link), st.mtu_bytes, st.mac[0], st.mac[1],
+		        st.mac[2], st.mac[3], st.mac[4], st.mac[5], st.numa_node, st.rx_packets,
+		        st.rx_bytes, st.rx_bad, st.rx_dropped, st.rx_missed, st.tx_packets,
+		        st.tx_bytes, st.tx_dropped, offload_names(st.offloads, names),
+		        st.offloads_failed != 0 ? "; switched off, because incorrect:" : "",
+		        st.offloads_failed != 0 ? offload_names(st.offloads_failed, failed) : "");
+		if (st.slaves[0] != '\0')
+			cmdline_printf(cl, "  slaves: %s\n", st.slaves);
 		show_networks(cl, p);
 	}
 }

@@ -85,7 +85,9 @@ struct cp_session {
 	bool silent; /**< the peer does not answer: do not wait for an orderly close */
 	int status;
 	struct weft_terminate term;
-	uint64_t last_ns; /**< when something was last received */
+	uint64_t last_ns;      /**< when something was last received */
+	uint64_t link_wait_ns; /**< how long a lost link is awaited */
+	bool link_lost;
 	uint64_t idle_ns; /**< since when polls have nothing to do; 0: the last one had work */
 	/* the operation under way */
 	void (*on_wc)(void *op, const struct weft_wc *wc);

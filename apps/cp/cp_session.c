@@ -14,6 +14,8 @@
 
 #define CP_SPIN_NS  200000ULL /* after this time without work the loop sleeps between polls */
 #define CP_SLEEP_US 50
+/* how long a lost link is awaited: user_timeout_us of [tcp], whose default this is */
+#define CP_LINK_WAIT_US 100000000u
 /* after this time without anything received the link is checked */
 #define CP_LINK_NS  1000000000ULL
 #define CP_CLOSE_NS 1000000000ULL /* for a close in order */
@@ -105,11 +107,18 @@ cp_turn(struct cp_session *s, bool waiting)
 	if (now - s->idle_ns < CP_SPIN_NS)
 		return 0;
 	if (waiting && now - s->last_ns > CP_LINK_NS) {
-		if (now - s->last_ns > s->opt->silence_ns)
+		/* On a connection, a link that is down ends the wait earlier, or has it continue:
+		 * the target cannot be heard before the link is back, for which TCP waits, too. */
+		if (s->established && weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up) {
+			if (!ps.link_returns || now - s->last_ns > s->link_wait_ns)
+				return -ENETDOWN;
+			s->link_lost = true;
+		} else if (s->link_lost) {
+			s->link_lost = false;
+			s->last_ns = now;
+		} else if (now - s->last_ns > s->opt->silence_ns) {
 			return -ETIMEDOUT;
-		/* On a connection, a link that is down ends the wait earlier. */
-		if (s->established && weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up)
-			return -ENETDOWN;
+		}
 	}
 	weft_worker_idle(s->w, CP_SLEEP_US);
 	return 0;
@@ -231,13 +240,18 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
-/** Whether a net_memif link is down: a server that has another client refuses only in that way. */
-static bool
+/** Why the port has no link; NULL: it has one. A server of net_memif that has another client
+ * refuses only in that way. */
+static const char *
 cp_no_link(const struct cp_session *s)
 {
 	struct weft_port_stats ps;
 
-	return weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up;
+	if (weft_port_stats(s->stack.ports[0], &ps) != 0 || ps.link_up)
+		return NULL;
+	return ps.link_returns ? "the port has no link"
+	                       : "the port has no link: it takes no client now (net_memif serves "
+	                         "one at a time)";
 }
 
 int
@@ -252,7 +266,7 @@ cp_connect(struct cp_session *s)
 	};
 	char why[CP_ERR_MAX];
 	struct sockaddr_storage to;
-	const char *unknown;
+	const char *unknown, *no_link;
 	bool answered = false;
 	int rc;
 
@@ -264,6 +278,9 @@ cp_connect(struct cp_session *s)
 	rc = conf_one_port(s->conf, &to, NULL, &one, why, sizeof(why));
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: %s", s->where, why);
+	s->link_wait_ns =
+	        (one.tcp.user_timeout_us != 0 ? one.tcp.user_timeout_us : CP_LINK_WAIT_US) *
+	        1000ULL;
 	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
 	if (rc != 0)
 		return cp_fail(s, rc, "%s", why);
@@ -296,12 +313,9 @@ cp_connect(struct cp_session *s)
 	if (s->refused)
 		return cp_fail(s, -ECONNREFUSED, "%s: the target refuses connections now",
 		               s->where);
-	if (!s->established && s->status == -ETIMEDOUT && cp_no_link(s))
-		return cp_fail(
-		        s, -EBUSY,
-		        "%s: the port has no link: it takes no client now (net_memif serves one "
-		        "at a time)",
-		        s->where);
+	no_link = s->established || s->status != -ETIMEDOUT ? NULL : cp_no_link(s);
+	if (no_link != NULL)
+		return cp_fail(s, -EBUSY, "%s: %s", s->where, no_link);
 	if (!s->established && answered)
 		return cp_fail(s, s->status != 0 ? s->status : -ENOTCONN,
 		               "%s: something listens there, and does not answer as a target does "

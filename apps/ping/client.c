@@ -142,7 +142,8 @@ client_wait(struct client *c, bool (*done)(const struct client *c), uint64_t lim
 			return -ETIMEDOUT;
 		/* On a connection, a link that is down ends the wait earlier. */
 		if (c->up && quiet > LINK_NS &&
-		    weft_port_stats(weft_port_get(c->ctx, 0), &ps) == 0 && !ps.link_up)
+		    weft_port_stats(weft_port_get(c->ctx, 0), &ps) == 0 && !ps.link_up &&
+		    !ps.link_returns)
 			return -ENETDOWN;
 		quiet = ping_turn(&c->wait, c->w);
 	}

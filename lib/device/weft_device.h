@@ -26,6 +26,15 @@ int weft_device_address(const char *dev, char address[16]);
 /** The arguments behind the address, without the comma; "": none. */
 const char *weft_device_args(const char *dev);
 
+/** Whether a device string names a port of DPDK's driver net_bonding. */
+bool weft_device_is_bond(const char *dev);
+/** The next argument at *at, whose length becomes *len, and *at moves behind it. A comma within []
+ * is part of an argument. NULL: there is none. */
+const char *weft_device_next_arg(const char **at, size_t *len);
+/** Whether an argument of a bonded port names a slave: *slave and *len are then the slave with its
+ * arguments. */
+bool weft_device_slave(const char *arg, size_t *len, const char **slave);
+
 /** weft_device_info() with other roots. */
 int weft_device_info_at(const struct weft_device_roots *at, const char *dev,
                         struct weft_device_info *info);

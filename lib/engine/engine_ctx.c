@@ -361,6 +361,9 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 {
 	const struct weft_netif_stats *s = weft_netif_stats(nif);
 
+	/* Member 0 watches for all: the others see the same a little later. */
+	st->link_ups = RTE_MAX(st->link_ups, s->link_ups);
+	st->link_downs = RTE_MAX(st->link_downs, s->link_downs);
 	st->rx_packets += s->rx_packets;
 	st->rx_bytes += s->rx_bytes;
 	st->tx_packets += s->tx_packets;
@@ -377,6 +380,8 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 WEFT_STAT_READER int
 weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 {
+	struct weft_netif_link link;
+
 	if (WEFT_HANDLE_BAD(port, PORT) || st == NULL)
 		return -EINVAL;
 	memset(st, 0, sizeof(*st));
@@ -391,7 +396,14 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	st->queues = port->queues;
 	st->rss = port->dev.rss;
 	st->rx_missed = weft_netif_port_missed(&port->dev);
-	st->link_up = weft_netif_port_link(&port->dev);
+	weft_netif_port_link_info(&port->dev, &link);
+	st->link_up = link.up;
+	st->speed_mbps = link.speed_mbps;
+	st->full_duplex = link.full_duplex;
+	st->pause_rx = link.pause_rx;
+	st->pause_tx = link.pause_tx;
+	memcpy(st->slaves, link.slaves, sizeof(st->slaves));
+	st->link_returns = strcmp(port->dev.driver, "net_memif") != 0;
 	st->removed = weft_port_removed(port);
 	st->mtu_bytes = port->dev.mtu_bytes;
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));

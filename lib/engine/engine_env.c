@@ -140,6 +140,7 @@ env_lcores(void)
 /* ---- PCI devices ---- */
 
 #define ENV_MAX_DEVICES 64
+#define ENV_DEVICE_MAX  1024 /**< octets of a device with its arguments */
 
 static int env_locks[ENV_MAX_DEVICES]; /**< locks of the devices in use */
 static unsigned int env_nlocks;
@@ -149,6 +150,36 @@ env_unlock(void)
 {
 	while (env_nlocks > 0)
 		close(env_locks[--env_nlocks]);
+}
+
+/** Name the slaves of bonded ports in place of these. */
+static int
+env_members(struct weft_env_attr *a)
+{
+	static char text[ENV_MAX_DEVICES][ENV_DEVICE_MAX];
+	static const char *all[ENV_MAX_DEVICES + 1];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; a->devices != NULL && a->devices[i] != NULL; i++)
+		for (unsigned int k = 0;; k++, n++) {
+			int rc = n == ENV_MAX_DEVICES
+			                 ? -E2BIG
+			                 : weft_device_member(a->devices[i], k, text[n],
+			                                      sizeof(text[n]));
+
+			if (rc == -ENOENT)
+				break;
+			if (rc < 0) {
+				snprintf(env_msg, sizeof(env_msg), "too many devices: %s",
+				         strerror(-rc));
+				return rc;
+			}
+			all[n] = text[n];
+		}
+	all[n] = NULL;
+	if (a->devices != NULL)
+		a->devices = all;
+	return 0;
 }
 
 /** Refuse a list that names one device twice, in whatever notation: the second lock would fail as
@@ -265,6 +296,9 @@ env_args(const struct weft_env_attr *a, bool huge)
 		rc = env_arg("--log-level=lib.eal:error");
 	if (rc == 0 && a->log_level == NULL)
 		rc = env_arg("--log-level=pmd.net.memif:critical");
+	/* net_bonding stops slaves that are stopped, and each time a line says so. */
+	if (rc == 0 && a->log_level == NULL)
+		rc = env_arg("--log-level=lib.ethdev:notice");
 	for (unsigned int i = 0; rc == 0 && a->extra != NULL && a->extra[i] != NULL; i++)
 		rc = env_arg("%s", a->extra[i]);
 	return rc;
@@ -306,7 +340,9 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		a.memory_mb = ENV_DEFAULT_MEMORY_MB;
 	huge = !a.no_huge && env_hugepages(a.memory_mb);
 	env_msg[0] = '\0';
-	rc = env_devices_differ(a.devices);
+	rc = env_members(&a);
+	if (rc == 0)
+		rc = env_devices_differ(a.devices);
 	if (rc == 0)
 		rc = env_devices(&a, huge);
 	if (rc < 0)

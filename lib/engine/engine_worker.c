@@ -10,6 +10,7 @@
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_icmp.h"
+#include "weft_tcp.h"
 #include "weft_stat.h"
 
 #define WORKER_DEFAULT_SPIN_US  200
@@ -143,6 +144,12 @@ engine_wake(void *arg)
 	weft_work_wake(&((struct weft_worker *)arg)->v.work);
 }
 
+static void
+engine_link_up(void *arg, struct weft_netif *nif, uint64_t now_ns)
+{
+	weft_tcp_link_up(((struct weft_worker *)arg)->cm.tcp, nif, now_ns);
+}
+
 int
 weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 {
@@ -150,6 +157,7 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 	        .tcp_rx = engine_tcp_rx,
 	        .icmp_error = engine_icmp_error,
 	        .wake = engine_wake,
+	        .link_up = engine_link_up,
 	};
 	uint32_t want = w->v.max_qps + RTE_MAX(w->v.max_qps / 2, 256u);
 	struct weft_netif_attr a = *attr;

@@ -8,7 +8,9 @@
 #include <rte_prefetch.h>
 
 #include "netif_arp.h"
+#include "netif_bond.h"
 #include "netif_capture.h"
+#include "netif_carrier.h"
 #include "netif_group_priv.h"
 #include "netif_guard.h"
 #include "netif_ip.h"
@@ -60,10 +62,18 @@ static bool
 netif_eth_link(void *arg)
 {
 	const struct weft_netif *nif = arg;
-	struct rte_eth_link link;
 
-	/* A port that does not report its link always has one. */
-	return rte_eth_link_get_nowait(nif->attr.port_id, &link) != 0 || link.link_status != 0;
+	return netif_carrier_link(nif->attr.port_id);
+}
+
+static bool
+netif_bond_dev_link(void *arg)
+{
+	struct weft_netif *nif = arg;
+	bool moved, up = netif_bond_look(nif->attr.port_id, nif->attr.queue_id, &moved);
+
+	nif->link_moved = moved && nif->link_up;
+	return up;
 }
 
 static uint16_t
@@ -143,6 +153,16 @@ static const struct weft_netif_dev netif_tso_dev = {
         .tx_count = netif_eth_tx_count,
         .arm = netif_eth_arm,
 };
+static const struct weft_netif_dev netif_bond_dev = {
+        .rx = netif_eth_rx,
+        .tx = netif_eth_tx,
+        .link = netif_bond_dev_link,
+};
+static const struct weft_netif_dev netif_bond_tso_dev = {
+        .rx = netif_eth_rx,
+        .tx = netif_tso_dev_tx,
+        .link = netif_bond_dev_link,
+};
 static const struct weft_netif_dev netif_memif_dev = {
         .rx = netif_memif_rx,
         .tx = netif_memif_tx,
@@ -159,8 +179,14 @@ netif_ethdev(struct weft_netif *nif)
 	if (rte_eth_dev_info_get(nif->attr.port_id, &info) == 0)
 		driver = info.driver_name;
 	nif->sleep.is_tap = strcmp(driver, "net_tap") == 0;
+	if (netif_bond_is(nif->attr.port_id)) {
+		nif->link_often = true;
+		return netif_tso_offered(nif->attr.tx_offloads) ? &netif_bond_tso_dev
+		                                                : &netif_bond_dev;
+	}
 	if (strcmp(driver, "net_memif") != 0)
 		return netif_tso_offered(nif->attr.tx_offloads) ? &netif_tso_dev : &netif_eth_dev;
+	nif->link_quiet = true;
 	netif_guard_install();
 	return &netif_memif_dev;
 }

@@ -17,6 +17,8 @@
 
 #include "netif_group_priv.h"
 #include "netif_bar.h"
+#include "netif_bond.h"
+#include "netif_carrier.h"
 #include "netif_memif.h"
 #include "netif_offload.h"
 #include "netif_priv.h"
@@ -35,6 +37,8 @@
 #define PORT_PACKET_HEAD    80u
 #define PORT_PACKET_HDR     32u
 #define PORT_MBUF_MIN       2048u /* data room that several drivers require */
+
+#define PORT_MEMBER_MAX 1024 /**< octets of a slave with its arguments */
 
 #define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's default */
 #define PORT_MEMIF_ARGS      1024              /**< octets of its arguments, with what is added */
@@ -101,6 +105,37 @@ port_arg(const char *args, const char *key, char *buf, size_t size)
 	return found;
 }
 
+/** A device of those that a device string stands for. False: there are no more, or it is too long.
+ */
+static bool
+port_member(const char *dev, unsigned int i, char member[PORT_MEMBER_MAX])
+{
+	return weft_device_member(dev, i, member, PORT_MEMBER_MAX) == 0;
+}
+
+static int port_check_args(const char *dev);
+
+static int
+port_check_members(const char *dev)
+{
+	const char *at = weft_device_args(dev), *arg;
+	char member[PORT_MEMBER_MAX];
+	size_t len;
+	int ret = 0;
+
+	while ((arg = weft_device_next_arg(&at, &len)) != NULL) {
+		const char *eq = memchr(arg, '=', len);
+
+		if (eq != NULL && eq > arg && eq + 1 < arg + len)
+			continue;
+		WEFT_LOG(netif, ERR, "'%s': %.*s has no value", dev, (int)len, arg);
+		return -EINVAL;
+	}
+	for (unsigned int i = 0; ret == 0 && port_member(dev, i, member); i++)
+		ret = weft_device_is_bond(member) ? -EINVAL : port_check_args(member);
+	return ret;
+}
+
 /*
  * For a key without a value a driver gets NULL, which most drivers dereference. If there are too
  * many arguments, a driver sees none. net_ring takes the value of "internal" for an address.
@@ -109,9 +144,14 @@ static int
 port_check_args(const char *dev)
 {
 	const char *args = strchr(dev, ',');
-	struct rte_kvargs *kv = args != NULL ? rte_kvargs_parse(args + 1, NULL) : NULL;
+	struct rte_kvargs *kv;
 	int ret = 0;
 
+	/* Those of a bonded port are read by netif_bond.c, and those of its slaves when these are
+	 * opened. */
+	if (weft_device_is_bond(dev))
+		return port_check_members(dev);
+	kv = args != NULL ? rte_kvargs_parse(args + 1, NULL) : NULL;
 	if (args == NULL)
 		return 0;
 	if (kv == NULL) {
@@ -194,6 +234,19 @@ port_memif_begin(const struct weft_netif_port *p, const char *args)
 /* DPDK numbers a group by process id and interface. Two of one network namespace can collide. */
 #define PORT_FANOUT "; if it says PACKET_FANOUT, another process has that group: start again"
 
+static bool port_known(const char *dev);
+
+static bool
+port_members_known(const char *dev)
+{
+	char member[PORT_MEMBER_MAX];
+	bool known = port_known("net_bonding_weft");
+
+	for (unsigned int i = 0; known && port_member(dev, i, member); i++)
+		known = !weft_device_is_bond(member) && port_known(member);
+	return known;
+}
+
 /* Whether a port, or a driver that makes one, of that name exists. */
 static bool
 port_known(const char *dev)
@@ -207,6 +260,8 @@ port_known(const char *dev)
 
 	if (len == 0 || len >= sizeof(name))
 		return false;
+	if (weft_device_is_bond(dev) && dev[len] == ',')
+		return port_members_known(dev);
 	memcpy(name, dev, len);
 	name[len] = '\0';
 	if (rte_eth_dev_get_port_by_name(name, &port_id) == 0)
@@ -259,6 +314,13 @@ port_attach_pci(const char *dev, struct weft_netif_port *p)
 	return 0;
 }
 
+/** Whether the port is on an interface of the kernel, whose link its driver does not know. */
+static bool
+port_is_kernels(const char *dev)
+{
+	return strncmp(dev, "net_af_", 7) == 0 || strncmp(dev, "eth_af_", 7) == 0;
+}
+
 /* Finds the port named in dev, or creates it. */
 static int
 port_attach(const char *dev, struct weft_netif_port *p)
@@ -266,7 +328,7 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	const char *comma = strchr(dev, ',');
 	const char *args = comma != NULL ? comma + 1 : "";
 	size_t len = comma != NULL ? (size_t)(comma - dev) : strlen(dev);
-	char memif[PORT_MEMIF_ARGS];
+	char memif[PORT_MEMIF_ARGS], iface[IFNAMSIZ];
 	bool pci;
 	int ret;
 
@@ -286,6 +348,8 @@ port_attach(const char *dev, struct weft_netif_port *p)
 		}
 		return 0;
 	}
+	if (weft_device_is_bond(dev))
+		return netif_bond_attach(dev, p, port_attach);
 	if (pci) {
 		ret = port_attach_pci(dev, p);
 		if (ret != 0)
@@ -321,7 +385,25 @@ created:
 		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
 		return -ENODEV;
 	}
+	if (port_is_kernels(dev) && port_arg(args, "iface", iface, sizeof(iface)))
+		netif_carrier_set(p->port_id, iface);
 	return 0;
+}
+
+/** Give back what port_attach() has opened. Its port is closed, or was never configured. */
+static void
+port_detach(struct weft_netif_port *p)
+{
+	if (p->created) {
+		netif_carrier_forget(p->port_id);
+		netif_memif_end(p->devname);
+		rte_eal_hotplug_remove(p->bus, p->devname);
+		netif_bar_forget(p->port_id);
+	}
+	if (p->lock_fd >= 0)
+		close(p->lock_fd);
+	netif_bond_detach(p->bond, port_detach);
+	p->bond = NULL;
 }
 
 static bool
@@ -425,8 +507,22 @@ port_packet_mtu(const char *args)
  * net_af_packet reports 1500 octets whatever its ring and its interface take.
  */
 static bool
-port_mtu_is_nominal(const struct weft_netif_port *p, const char *args)
+port_mtu_is_nominal(const struct weft_netif_port *p, const char *dev)
 {
+	const char *args = weft_device_args(dev);
+	char member[PORT_MEMBER_MAX];
+
+	if (weft_device_is_bond(dev)) {
+		/* The slaves' own: one that carries no such frames has not admitted to it. */
+		for (unsigned int i = 0; port_member(dev, i, member); i++) {
+			args = weft_device_args(member);
+			if (strncmp(member, "net_af_packet", 13) != 0 ||
+			    port_packet_mtu(args) < p->mtu_bytes ||
+			    port_packet_room(args) < (uint32_t)p->mtu_bytes + NETIF_ETHER_LEN)
+				return false;
+		}
+		return true;
+	}
 	if (strcmp(p->driver, "net_af_packet") == 0)
 		return port_packet_mtu(args) >= p->mtu_bytes &&
 		       port_packet_room(args) >= (uint32_t)p->mtu_bytes + NETIF_ETHER_LEN;
@@ -448,7 +544,7 @@ port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
 
 /* Sets the port's MTU. Uses the port's own if that fails, unless its value is only nominal. */
 static void
-port_settle_mtu(struct weft_netif_port *p, const char *args)
+port_settle_mtu(struct weft_netif_port *p, const char *dev)
 {
 	uint16_t have = p->mtu_bytes; /* for a port that reports none */
 
@@ -459,7 +555,7 @@ port_settle_mtu(struct weft_netif_port *p, const char *args)
 		return;
 	if (have >= p->mtu_bytes)
 		return;
-	if (port_mtu_is_nominal(p, args)) {
+	if (port_mtu_is_nominal(p, dev)) {
 		WEFT_LOG(netif, NOTICE, "%s admits to an MTU of %u only; using %u all the same",
 		         p->devname, have, p->mtu_bytes);
 		return;
@@ -480,45 +576,58 @@ port_settle_mac(struct weft_netif_port *p)
 	(void)rte_eth_dev_default_mac_addr_set(p->port_id, &p->mac);
 }
 
-/** Whether the port is of that driver, or is a stand-in for such a port. */
+/** Whether the port, or the slave of that name, is of that driver. */
 static bool
-port_stands_for(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p,
-                const char *driver)
+port_is_driver(const struct weft_netif_port *p, const char *member, const char *driver)
 {
-	return strcmp(p->driver, driver) == 0 ||
-	       (attr->check && strncmp(attr->dev, driver, strlen(driver)) == 0);
+	return strcmp(p->driver, driver) == 0 || strncmp(member, driver, strlen(driver)) == 0;
 }
 
 /** Octets of data that each mbuf of the port has room for. */
 static uint32_t
-port_data_bytes(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p,
-                const char *args)
+port_data_bytes(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p)
 {
 	uint32_t data = netif_data_bytes(p->mtu_bytes);
-	uint32_t bsize_bytes = 0;
-	char bsize[16];
+	char bsize[16], member[PORT_MEMBER_MAX];
 
-	/* Then memif's buffers and ours may be the same (zero-copy). */
-	if (port_stands_for(attr, p, "net_memif") && port_arg(args, "bsize", bsize, sizeof(bsize)))
-		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), NETIF_DATA_MAX);
-	data = RTE_MAX(data, bsize_bytes);
-	/* A whole frame of the ring must fit, whatever the MTU is. */
-	if (port_stands_for(attr, p, "net_af_packet"))
-		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
+	for (unsigned int i = 0; port_member(attr->dev, i, member); i++) {
+		const char *args = weft_device_args(member);
+		uint32_t bsize_bytes = 0;
+
+		/* Then memif's buffers and ours may be the same (zero-copy). */
+		if (port_is_driver(p, member, "net_memif") &&
+		    port_arg(args, "bsize", bsize, sizeof(bsize)))
+			bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), NETIF_DATA_MAX);
+		data = RTE_MAX(data, bsize_bytes);
+		/* A whole frame of the ring must fit, whatever the MTU is. */
+		if (port_is_driver(p, member, "net_af_packet"))
+			data = RTE_MAX(data,
+			               port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
+	}
 	return data;
+}
+
+/** Rings and pools of a port; each slave of a bonded port has rings of its own. */
+static void
+port_rings(const struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint32_t mbufs,
+           struct netif_rings *r)
+{
+	const uint32_t each = netif_bond_rings(p->bond);
+
+	netif_rings_plan(info, p->rx_queues * each, p->tx_queues * each, mbufs, r);
 }
 
 static int
 port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p,
-          const struct rte_eth_dev_info *info, const char *args)
+          const struct rte_eth_dev_info *info)
 {
-	uint32_t data = port_data_bytes(attr, p, args);
+	uint32_t data = port_data_bytes(attr, p);
 	char name[RTE_MEMPOOL_NAMESIZE];
 	struct netif_rings r;
 	int ret;
 
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
-	netif_rings_plan(info, p->rx_queues, p->tx_queues, attr->mbufs, &r);
+	port_rings(p, info, attr->mbufs, &r);
 	if (r.rx_mbufs + r.tx_mbufs > attr->mbufs)
 		WEFT_LOG(netif, NOTICE,
 		         "%s: %u buffers instead of %u, because its rings have at "
@@ -564,8 +673,7 @@ weft_netif_plan_bytes(const char *dev, uint16_t mtu_bytes, uint32_t mbufs, uint3
 	static const struct rte_eth_dev_info any;
 	const struct weft_netif_port_attr attr = {.dev = dev, .check = true};
 	const struct weft_netif_port p = {.mtu_bytes = mtu_bytes != 0 ? mtu_bytes : RTE_ETHER_MTU};
-	const char *args = strchr(dev, ',');
-	uint32_t data = port_data_bytes(&attr, &p, args != NULL ? args + 1 : "");
+	uint32_t data = port_data_bytes(&attr, &p);
 	struct netif_rings r;
 
 	netif_rings_plan(&any, (uint16_t)queues, (uint16_t)queues, mbufs, &r);
@@ -575,7 +683,7 @@ weft_netif_plan_bytes(const char *dev, uint16_t mtu_bytes, uint32_t mbufs, uint3
 
 static int
 port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, uint32_t mbufs,
-               const char *args)
+               const char *dev)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_eth_rxconf rxconf = info->default_rxconf;
@@ -583,7 +691,11 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 	struct netif_rings r;
 	int ret;
 
-	netif_rings_plan(info, p->rx_queues, p->tx_queues, mbufs, &r);
+	port_rings(p, info, mbufs, &r);
+	if (!netif_bond_memory_ok(p->bond, r.tx_desc, p->socket)) {
+		WEFT_LOG(netif, ERR, "%s: no memory for the messages of LACP", p->devname);
+		return -ENOMEM;
+	}
 	conf.intr_conf.rxq = p->rx_intr;
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
@@ -603,7 +715,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 		ret = rte_eth_tx_queue_setup(p->port_id, q, r.tx_desc, (unsigned int)p->socket,
 		                             &txconf);
 	if (ret == 0) {
-		port_settle_mtu(p, args);
+		port_settle_mtu(p, dev);
 		ret = rte_eth_dev_start(p->port_id);
 	}
 	/*
@@ -614,6 +726,8 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 	if (ret == 0 && rte_eth_allmulticast_enable(p->port_id) != 0)
 		WEFT_LOG(netif, INFO, "%s does not take all multicast frames by request",
 		         p->devname);
+	if (ret == 0)
+		netif_bond_started(p->bond, p->port_id);
 	if (ret != 0) {
 		WEFT_LOG(netif, ERR, "cannot start %s%s", p->devname,
 		         strcmp(p->driver, "net_memif") == 0
@@ -643,16 +757,15 @@ static int
 port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
            const struct rte_eth_dev_info *info)
 {
-	const char *comma = strchr(attr->dev, ','), *args = comma != NULL ? comma + 1 : "";
 	int ret;
 
 	netif_rss_draw(attr->rand, p->rss_key);
 	p->rss_key_bytes = sizeof(p->rss_key);
 	p->rx_intr = !attr->no_intr && port_interrupts(info);
-	ret = port_configure(p, info, attr->mbufs, args);
+	ret = port_configure(p, info, attr->mbufs, attr->dev);
 	if (ret != 0 && p->rx_intr) {
 		p->rx_intr = false;
-		ret = port_configure(p, info, attr->mbufs, args);
+		ret = port_configure(p, info, attr->mbufs, attr->dev);
 	}
 	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
 		return ret;
@@ -663,7 +776,7 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	p->rss = false;
 	p->rx_queues = 1;
 	p->rx_offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
-	return port_configure(p, info, attr->mbufs, args);
+	return port_configure(p, info, attr->mbufs, attr->dev);
 }
 
 static bool
@@ -782,8 +895,9 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
 	port_offloads(&p, &info, port_tagged(attr), attr->no_offloads);
-	netif_rss_plan(&p, attr->queues, &info, (attr->no_offloads & WEFT_OFFLOAD_RSS) == 0);
-	ret = port_pool(attr, &p, &info, args != NULL ? args + 1 : "");
+	netif_rss_plan(&p, p.bond != NULL ? 1 : attr->queues, &info,
+	               (attr->no_offloads & WEFT_OFFLOAD_RSS) == 0);
+	ret = port_pool(attr, &p, &info);
 	if (ret == 0)
 		ret = port_start(&p, attr, &info);
 	if (ret == 0)
@@ -796,15 +910,13 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	*out = p;
 	return 0;
 fail:
-	if (p.created) {
-		netif_memif_end(p.devname);
-		rte_eal_hotplug_remove(p.bus, p.devname);
-	} else if (p.pool != NULL) {
+	if (!p.created && p.pool != NULL) {
 		/* The port stays, and its rings may have buffers of the pool. */
 		(void)rte_eth_dev_stop(p.port_id);
 	}
-	if (p.lock_fd >= 0)
-		close(p.lock_fd);
+	if (p.created && p.bond != NULL)
+		rte_eth_dev_close(p.port_id); /* its driver refuses to be removed with slaves */
+	port_detach(&p);
 	rte_mempool_free(p.pool);
 	rte_mempool_free(p.tx_pool);
 	return ret;
@@ -822,10 +934,6 @@ port_stop(struct weft_netif_port *p)
 	if (ret != 0)
 		WEFT_LOG(netif, WARNING, "cannot stop %s: %s", p->devname, strerror(-ret));
 	rte_eth_dev_close(p->port_id);
-	if (!p->created)
-		return;
-	rte_eal_hotplug_remove(p->bus, p->devname);
-	netif_bar_forget(p->port_id);
 }
 
 void
@@ -836,8 +944,9 @@ weft_netif_port_close(struct weft_netif_port *p)
 		netif_memif_end(p->devname);
 	if (!p->given_back)
 		port_stop(p);
-	if (p->lock_fd >= 0)
-		close(p->lock_fd);
+	else
+		p->created = false; /* it was removed */
+	port_detach(p);
 	rte_mempool_free(p->pool);
 	rte_mempool_free(p->tx_pool);
 	p->pool = p->tx_pool = NULL;
@@ -846,14 +955,48 @@ weft_netif_port_close(struct weft_netif_port *p)
 bool
 weft_netif_port_link(const struct weft_netif_port *p)
 {
-	struct rte_eth_link link;
 	bool up;
 
 	if (!netif_removal_begin(p))
 		return false;
-	up = rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status != 0;
+	up = netif_bond_is(p->port_id) ? netif_bond_link(p->port_id)
+	                               : netif_carrier_link(p->port_id);
 	netif_removal_end(p);
 	return up;
+}
+
+/** Flow control as the port has it now; -1: it does not say. */
+static void
+port_pause(uint16_t port_id, struct weft_netif_link *link)
+{
+	struct rte_eth_fc_conf fc = {0};
+
+	link->pause_rx = link->pause_tx = -1;
+	if (rte_eth_dev_flow_ctrl_get(port_id, &fc) != 0)
+		return;
+	link->pause_rx = fc.mode == RTE_ETH_FC_FULL || fc.mode == RTE_ETH_FC_RX_PAUSE;
+	link->pause_tx = fc.mode == RTE_ETH_FC_FULL || fc.mode == RTE_ETH_FC_TX_PAUSE;
+}
+
+void
+weft_netif_port_link_info(const struct weft_netif_port *p, struct weft_netif_link *link)
+{
+	struct rte_eth_link l = {0};
+
+	*link = (struct weft_netif_link){.pause_rx = -1, .pause_tx = -1};
+	if (!netif_removal_begin(p))
+		return;
+	if (netif_carrier_get(p->port_id, &l) == 0) {
+		link->up = l.link_status != 0;
+		link->full_duplex = l.link_duplex != 0;
+		link->speed_mbps = l.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : l.link_speed;
+	}
+	if (netif_bond_is(p->port_id)) {
+		link->up = netif_bond_link(p->port_id);
+		netif_bond_describe(p->port_id, link->slaves, sizeof(link->slaves));
+	}
+	port_pause(p->port_id, link);
+	netif_removal_end(p);
 }
 
 uint64_t

@@ -66,19 +66,23 @@ struct weft_netif {
 	struct weft_netif_ops ops;
 	void *ops_arg;
 	struct weft_sched *sched;
-	uint64_t now_ns;      /**< latest time given by a caller */
-	uint64_t ip_ids;      /**< IPv4 packets with an identification so far */
-	uint64_t id_key[2];   /**< of identifications */
-	uint64_t hash_key[2]; /**< of tables whose entries peers choose */
-	bool vlan_insert;     /**< the port inserts our tags */
-	bool link_up;         /**< at the last check */
-	uint64_t link_due_ns; /**< next check */
-	bool ethdev;          /**< dev is a queue of an ethdev */
-	bool stalled;         /**< the port did not take all: wait for the next flush */
-	uint8_t early;        /**< early pushes left in this poll */
-	uint32_t head;        /**< ring: next to send; free-running */
-	uint32_t tail;        /**< ring: next free */
-	uint32_t fresh_bytes; /**< octets queued since the port was last offered a burst */
+	uint64_t now_ns;       /**< latest time given by a caller */
+	uint64_t ip_ids;       /**< IPv4 packets with an identification so far */
+	uint64_t id_key[2];    /**< of identifications */
+	uint64_t hash_key[2];  /**< of tables whose entries peers choose */
+	bool vlan_insert;      /**< the port inserts our tags */
+	bool link_up;          /**< at the last check */
+	uint64_t link_due_ns;  /**< next check */
+	bool link_quiet;       /**< it goes and comes with its peer: no log lines */
+	uint64_t link_lost_ns; /**< when it went down; 0: it is up, or never was */
+	bool link_often;       /**< a bonded port: it has to be checked often */
+	bool link_moved;       /**< at the last check: its frames take another way now */
+	bool ethdev;           /**< dev is a queue of an ethdev */
+	bool stalled;          /**< the port did not take all: wait for the next flush */
+	uint8_t early;         /**< early pushes left in this poll */
+	uint32_t head;         /**< ring: next to send; free-running */
+	uint32_t tail;         /**< ring: next free */
+	uint32_t fresh_bytes;  /**< octets queued since the port was last offered a burst */
 	struct netif_sleep sleep;
 	struct netif_rx_sum rx_sum;
 	struct netif_tx_sum tx_sum;

@@ -31,6 +31,14 @@ rings_quirk(const char *driver)
 	return NULL;
 }
 
+uint32_t
+netif_rings_rx(const char *driver)
+{
+	const struct rings_quirk *q = rings_quirk(driver);
+
+	return q != NULL && q->rx_rings != 0 ? q->rx_rings : 1;
+}
+
 uint16_t
 netif_rings_tx_queues(const struct rte_eth_dev_info *info)
 {
@@ -57,11 +65,10 @@ rings_desc(uint32_t want, const struct rte_eth_desc_lim *lim)
 }
 
 void
-netif_rings_plan(const struct rte_eth_dev_info *info, uint16_t rx_queues, uint16_t tx_queues,
+netif_rings_plan(const struct rte_eth_dev_info *info, uint32_t rx_queues, uint32_t tx_queues,
                  uint32_t mbufs, struct netif_rings *r)
 {
-	const struct rings_quirk *q = rings_quirk(info->driver_name);
-	uint32_t rings = rx_queues * (q != NULL && q->rx_rings != 0 ? q->rx_rings : 1u);
+	uint32_t rings = rx_queues * netif_rings_rx(info->driver_name);
 
 	r->tx_mbufs = mbufs / 2;
 	r->rx_mbufs = mbufs - r->tx_mbufs;

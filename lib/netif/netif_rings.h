@@ -43,8 +43,11 @@ struct netif_rings {
  * of their pool, so that buffers for unacknowledged segments (five eighths) and the threads' caches
  * are left. Rings shrink to that, down to the device's least size. Beyond that the pools grow.
  */
-void netif_rings_plan(const struct rte_eth_dev_info *info, uint16_t rx_queues, uint16_t tx_queues,
+void netif_rings_plan(const struct rte_eth_dev_info *info, uint32_t rx_queues, uint32_t tx_queues,
                       uint32_t mbufs, struct netif_rings *r);
+
+/** Receive rings of one queue of a driver, each filled in advance. */
+uint32_t netif_rings_rx(const char *driver);
 
 /**
  * Transmit queues that a driver really has, of those that it claims. Example: net_e1000_em claims

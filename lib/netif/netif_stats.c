@@ -46,6 +46,8 @@ static const struct weft_stat_field fields[] = {
         F(mld_rx),
         F(mld_tx),
         F(link_ups),
+        F(link_downs),
+        F(link_moves),
         F(addr_conflicts),
         F(ip6_disabled),
         F(neigh_full),

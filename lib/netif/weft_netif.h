@@ -54,6 +54,8 @@ struct weft_netif_ops {
 	 * Runs on the sibling's thread, once a burst. A worker that sleeps between polls must wake
 	 * up here. Its last check before it sleeps is weft_netif_handed(). May be NULL. */
 	void (*wake)(void *arg);
+	/** The link is back after an interruption. May be NULL. */
+	void (*link_up)(void *arg, struct weft_netif *nif, uint64_t now_ns);
 };
 
 /** Creates a netif. Copies *attr. The first poll that finds a link announces the IPv4 address by
@@ -71,6 +73,8 @@ void weft_netif_destroy(struct weft_netif *nif);
 
 /** Receives one burst and hands it up. Returns the number of packets received. Polling thread. */
 unsigned int weft_netif_poll(struct weft_netif *nif, uint64_t now_ns);
+/** Whether there was a link at the last look, a second ago at most. Polling thread. */
+bool weft_netif_link_up(const struct weft_netif *nif);
 /** Whether siblings have handed over frames that a poll would take now. Polling thread. */
 bool weft_netif_handed(const struct weft_netif *nif);
 /** Gives the transmit queue to the port. Returns the number of packets taken. Polling thread. */

@@ -11,13 +11,16 @@
 
 #include "weft_netif_attr.h"
 
+struct netif_bond;
 struct rte_mempool;
 struct weft_rand;
 
 struct weft_netif_port_attr {
 	/**
 	 * vdev string ("net_memif0,role=client,...") or PCI address with arguments: hot-plugged if
-	 * EAL has no such port; or the name of a probed port
+	 * EAL has no such port; or the name of a probed port. A bonded port names its slaves, which
+	 * are opened likewise: "net_bonding0,mode=1,slave=0000:3b:00.0,slave=[net_af_packet0,
+	 * iface=eth1]" (without blanks)
 	 */
 	const char *dev;
 	uint16_t mtu_bytes;
@@ -65,6 +68,7 @@ struct weft_netif_port {
 	uint32_t rx_desc;            /**< of all receive rings; a driver may hold an mbuf in each */
 	struct rte_mempool *pool;    /**< for receiving; the port's own queues are filled from it */
 	struct rte_mempool *tx_pool; /**< for sending */
+	struct netif_bond *bond;     /**< its slaves; NULL: no bonded port */
 	struct netif_watch *watch;   /**< weft_netif_port_watch(); NULL: none */
 	bool given_back;             /**< its device was removed: there is nothing to close */
 };
@@ -93,6 +97,14 @@ void weft_netif_port_close(struct weft_netif_port *p);
 bool weft_netif_port_link(const struct weft_netif_port *p);
 /** The offloads that the port was configured with: WEFT_OFFLOAD_*. */
 uint32_t weft_netif_port_offloads(const struct weft_netif_port *p);
+/** What a port says of its link. Any thread. */
+struct weft_netif_link {
+	bool up, full_duplex;
+	uint32_t speed_mbps;    /**< 0: none, or unknown */
+	int pause_rx, pause_tx; /**< flow control by pause frames: 1 on, 0 off, -1 unknown */
+	char slaves[256];       /**< of a bonded port, "net_af_packet0 active, ..."; else empty */
+};
+void weft_netif_port_link_info(const struct weft_netif_port *p, struct weft_netif_link *link);
 /** The port's own count of packets dropped for lack of buffers. */
 uint64_t weft_netif_port_missed(const struct weft_netif_port *p);
 /** net_memif clients of this process's servers that left before the server's greeting. Any

@@ -43,6 +43,9 @@ struct weft_netif_stats {
 	/** times that the link came up, the first included (once for a device that reports no
 	 * link) */
 	uint64_t link_ups;
+	uint64_t link_downs; /**< times that the link went down */
+	/** times that a bonded port has announced itself over another slave than before */
+	uint64_t link_moves;
 	/** another station used, or asked for, one of our addresses (RFC 5227, RFC 4862) */
 	uint64_t addr_conflicts;
 	/** IPv6 disabled: another station had the link-local address first (RFC 4862 s5.4.5) */

@@ -592,6 +592,40 @@ tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/** PORT: its link, as show port of weft-console says it, and its packets. */
+static int
+tel_port_show(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_port_stats st;
+	struct weft_port *port;
+	int rc;
+
+	(void)cmd;
+	pthread_mutex_lock(&tel_lock);
+	port = params != NULL ? tel_port(params) : NULL;
+	rc = port != NULL ? weft_port_stats(port, &st) : -ENOENT;
+	pthread_mutex_unlock(&tel_lock);
+	if (rc < 0)
+		return rc;
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "link",
+	                             st.removed   ? "removed"
+	                             : st.link_up ? "up"
+	                                          : "down");
+	rte_tel_data_add_dict_u64(d, "speed_mbps", st.speed_mbps);
+	rte_tel_data_add_dict_int(d, "full_duplex", st.full_duplex);
+	rte_tel_data_add_dict_int(d, "pause_rx", st.pause_rx);
+	rte_tel_data_add_dict_int(d, "pause_tx", st.pause_tx);
+	rte_tel_data_add_dict_u64(d, "mtu_bytes", st.mtu_bytes);
+	if (st.slaves[0] != '\0')
+		rte_tel_data_add_dict_string(d, "slaves", st.slaves);
+#define U(field) rte_tel_data_add_dict_u64(d, #field, st.field)
+	U(link_ups), U(link_downs), U(rx_packets), U(rx_bytes), U(tx_packets), U(tx_bytes);
+	U(rx_bad), U(rx_dropped), U(tx_dropped), U(rx_missed);
+#undef U
+	return 0;
+}
+
 static int
 tel_guard(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -618,6 +652,9 @@ static const struct tel_row {
 	const char *help;
 } tel_rows[] = {
         {"/weft/guard", tel_guard, "What the process's guards caught. No parameters"},
+        {"/weft/port", tel_port_show,
+         "A port's link: speed, duplex, pause frames, MTU, and its packets. Parameters: string "
+         "port"},
         {"/weft/workers", tel_workers, "Names of the workers. No parameters"},
         {"/weft/worker", tel_counters, "A worker's counters. Parameters: int worker"},
         {"/weft/worker/polls", tel_polls, "How long its iterations take. Parameters: int worker"},

@@ -13,6 +13,7 @@
 #include "tcp_pmtu.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif.h"
 #include "weft_netif_neigh.h"
 #include "weft_netif_suspect.h"
 
@@ -146,6 +147,14 @@ tcp_keepalive_look(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint64_t idle_end = c->last_rx_ns + c->keep_idle_us * WEFT_NS_PER_US;
 	uint64_t intvl_ns = c->keep_intvl_us * WEFT_NS_PER_US;
 
+	/* Without a link of our own the peer's silence says nothing about the peer. The user
+	 * timeout bounds how long that is an excuse. */
+	if (!weft_netif_link_up(c->nif) &&
+	    now_ns < c->last_rx_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US) {
+		c->keep_sent = 0;
+		c->keep_at_ns = now_ns + intvl_ns;
+		return true;
+	}
 	if (c->snd_max != c->snd_una) {
 		/* Retransmissions are the probes while data is outstanding. But the backed-off RTO
 		 * may wait for minutes, and the user of keepalive wants to know as soon as with an
@@ -191,6 +200,31 @@ tcp_life_fire(struct weft_timer *timer, uint64_t now_ns)
 	} else if (!tcp_look_again(c, &c->t_life, now_ns)) {
 		(*drops)++;
 		tcp_give_up(c, -ETIMEDOUT, now_ns);
+	}
+}
+
+void
+weft_tcp_link_up(struct weft_tcp *t, struct weft_netif *nif, uint64_t now_ns)
+{
+	/* The timeouts of an interruption tell nothing about the path, and do not count towards
+	 * data_retries. Doubled each time, the next one might come as long after the interruption
+	 * as that has lasted. */
+	for (uint32_t i = 0; i < t->attr.max_conns; i++) {
+		struct weft_tcp_conn *c = &t->conns[i];
+
+		if (c->dead || c->nif != nif || c->state == WEFT_TCP_CLOSED)
+			continue;
+		/* The peer could not be heard before. From here on its silence counts. */
+		c->last_rx_ns = now_ns;
+		if (c->keep_at_ns != WEFT_NEVER)
+			tcp_keepalive_restart(c, now_ns);
+		if (c->backoff == 0)
+			continue;
+		c->backoff = 0;
+		/* The retries of a SYN say whether its answer gives an RTT (Karn's algorithm). */
+		if (c->state != WEFT_TCP_SYN_SENT && c->state != WEFT_TCP_SYN_RCVD)
+			c->retries = 0;
+		tcp_rto_restart(c, now_ns);
 	}
 }
 

@@ -2,7 +2,8 @@
 #ifndef WEFT_TCP_OPEN_H
 #define WEFT_TCP_OPEN_H
 
-/** @file Active opens, and the DSCP of connections (RFC 2474 s3). weft_tcp.h includes this. Internal.
+/** @file Active opens, the DSCP of connections (RFC 2474 s3), and the link below them. weft_tcp.h
+ * includes this. Internal.
  */
 
 #include "weft_base.h"
@@ -41,5 +42,9 @@ weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
 {
 	return weft_tcp_connect_as(t, nif, src, dst, dst_port, WEFT_TCP_DSCP_PORT, ops, user, out);
 }
+
+/** The link of nif is back: what waits for an acknowledgment is sent again soon, and not only when
+ * a backed-off timeout ends. */
+void weft_tcp_link_up(struct weft_tcp *t, struct weft_netif *nif, uint64_t now_ns);
 
 #endif /* WEFT_TCP_OPEN_H */

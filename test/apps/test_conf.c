@@ -830,6 +830,29 @@ test_machine(void)
 	        {"[port p]\ndev = eth_null0,nosuch=1\naddress = 10.0.0.1/24\n",
 	         "t.ini:2: [port p] dev: nosuch: a net_null has no such argument; there are size, "
 	         "copy, no-rx"},
+	        {"[port p]\ndev = net_bonding0,slave=a\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: mode is missing; mode=1 is active-backup, mode=4 is LACP"},
+	        {"[port p]\ndev = net_bonding0,mode=1\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: slave is missing; write slave=DEVICE, or "},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=a,slave=a\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: slave a is named twice"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=a,primary=b\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: primary=b: is none of the slaves"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=[net_af_packet0]\naddress = "
+	         "10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: slave=[net_af_packet0]: iface is missing"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=net_bonding1\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: slave=net_bonding1: is a bonded port itself"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=[a\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: slave=[a: a slave with arguments is "},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=a,xmit_policy=l4\naddress = "
+	         "10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: xmit_policy=l4: is none of l2|l23|l34"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=a,up_delay=1\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: up_delay: a net_bonding has no such argument"},
+	        {"[port p]\ndev = net_bonding0,mode=1,slave=3B:00.0\naddress = 10.0.0.1/24\n"
+	         "[port q]\naddress = 10.1.0.1/24\ndev = 0000:3b:00.0\n",
+	         "t.ini:6: [port q] dev: device 0000:3b:00.0 belongs to [port p]; "},
 	        {"[port p]\ndev = net_memif0,socket=/no-such/x,socket-abstract=no\n"
 	         "address = 10.0.0.1/24\n",
 	         "t.ini:2: [port p] dev: socket=/no-such/x: /no-such: No such file"},
@@ -850,6 +873,10 @@ test_machine(void)
 			test_fail(__FILE__, __LINE__, "case %u: %d\n  got  %s\n  want %s...", i, rc,
 			          err, t[i].begin);
 	}
+	CHECK_MSG(load("[port p]\ndev = net_bonding0,mode=4,slave=[net_af_packet0,iface=lo,"
+	               "qdisc_bypass=0],slave=3b:00.0,xmit_policy=l34,primary=net_af_packet0\n"
+	               "address = 10.0.0.1/24\n") == 0,
+	          "%s", err);
 	/* A comma in brackets does not separate DPDK's device arguments. */
 	CHECK_MSG(load("[port p]\ndev = nothing0,k=x[1,2],l=[3]\naddress = 10.0.0.1/24\n") == 0,
 	          "%s", err);

@@ -65,6 +65,41 @@ test_addresses(void)
 	CHECK_STR(weft_device_args("3b:00.0"), "");
 }
 
+/* A bonded port stands for its slaves, and any other device for itself. */
+static void
+test_members(void)
+{
+	static const struct {
+		const char *dev, *member[4];
+	} rows[] = {
+	        {"net_memif0,role=client,id=0", {"net_memif0,role=client,id=0"}},
+	        {"3b:00.0,a=1", {"3b:00.0,a=1"}},
+	        {"net_bonding0", {NULL}},
+	        {"net_bonding0,mode=1,slave=", {NULL}},
+	        {"net_bonding0,mode=1,slave=3b:00.0,slave=0000:3b:00.1",
+	         {"3b:00.0", "0000:3b:00.1"}},
+	        {"net_bonding0,slave=[3b:00.0,x=1,y=2],mode=4,slave=[net_af_packet0,iface=a],mac=b",
+	         {"3b:00.0,x=1,y=2", "net_af_packet0,iface=a"}},
+	        {"eth_bond0,slave=a,primary=a,slave=b", {"a", "b"}},
+	        {"net_bonding0,slave=[a,b", {"[a,b"}},
+	        {"net_bonding0,xslave=a,slave=[]", {""}},
+	};
+	char buf[64];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		unsigned int n = 0;
+
+		for (; rows[i].member[n] != NULL; n++) {
+			CHECK_MSG(weft_device_member(rows[i].dev, n, buf, sizeof(buf)) == 0,
+			          "%s: no member %u", rows[i].dev, n);
+			CHECK_STR(buf, rows[i].member[n]);
+			CHECK_EQ(weft_device_member(rows[i].dev, n, buf, strlen(rows[i].member[n])),
+			         rows[i].member[n][0] == '\0' ? -EINVAL : -ENOSPC);
+		}
+		CHECK_EQ(weft_device_member(rows[i].dev, n, buf, sizeof(buf)), -ENOENT);
+	}
+}
+
 static void
 test_info(void)
 {
@@ -345,7 +380,18 @@ misuse_is_pci(void)
 	CHECK(!weft_device_is_pci(""));
 }
 
-WEFT_TEST_MAIN({"addresses", test_addresses}, {"info", test_info}, {"each", test_each},
+static void
+misuse_member(void)
+{
+	char buf[8];
+
+	CHECK_EQ(weft_device_member(NULL, 0, buf, sizeof(buf)), -EINVAL);
+	CHECK_EQ(weft_device_member("a", 0, NULL, sizeof(buf)), -EINVAL);
+	CHECK_EQ(weft_device_member("a", 0, buf, 0), -EINVAL);
+}
+
+WEFT_TEST_MAIN({"addresses", test_addresses}, {"members of a bonded port", test_members},
+               {"weft_device_member", misuse_member}, {"info", test_info}, {"each", test_each},
                {"unbound", test_unbound}, {"vfio", test_vfio}, {"group", test_group},
                {"uio", test_uio}, {"lock", test_lock},
                {"a device answers, is silent, is removed", test_ask},

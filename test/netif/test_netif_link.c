@@ -141,4 +141,37 @@ test_amid(void)
 	fake_stop(&f);
 }
 
-WEFT_TEST_MAIN({"late", test_late}, {"back", test_back}, {"amid", test_amid})
+/* A bonded port whose frames take another way: announced as after an interruption, and counted
+ * apart. It is asked often enough for LACP. */
+static void
+test_moved(void)
+{
+	link_up = true;
+	create();
+	f.nif->link_often = true;
+	fake_poll(&f);
+	fake_pass(&f, 3 * WEFT_NS_PER_S);
+	said();
+	asked = 0;
+	fake_pass(&f, 10 * WEFT_NS_PER_S);
+	CHECK(asked >= 100 && asked <= 210);
+	check_said(0, 0, 0, 0);
+	f.nif->link_moved = true;
+	fake_pass(&f, 60 * WEFT_NS_PER_MS);
+	f.nif->link_moved = false;
+	CHECK(said().arps >= 1);
+	CHECK(weft_netif_stats(f.nif)->link_moves >= 1);
+	CHECK_EQ(weft_netif_stats(f.nif)->link_ups, 1);
+	CHECK_EQ(weft_netif_stats(f.nif)->link_downs, 0);
+	link_up = false;
+	fake_pass(&f, WEFT_NS_PER_S);
+	link_up = true;
+	fake_pass(&f, WEFT_NS_PER_S);
+	CHECK_EQ(weft_netif_stats(f.nif)->link_ups, 2);
+	CHECK_EQ(weft_netif_stats(f.nif)->link_downs, 1);
+	fake_pass(&f, 3 * WEFT_NS_PER_S);
+	fake_stop(&f);
+}
+
+WEFT_TEST_MAIN({"late", test_late}, {"back", test_back}, {"amid", test_amid},
+               {"a bonded port that uses another slave announces itself", test_moved})

@@ -595,6 +595,16 @@ test_refused(void)
 	        {"net_af_xdp5,iface=lo,start_queue", -EINVAL},
 	        {"net_ring5,nodeaction", -EINVAL},
 	        {"net_nosuch0,x", -EINVAL},
+	        {"net_bonding5", -EINVAL},
+	        {"net_bonding5,mode=1", -EINVAL},
+	        {"net_bonding5,mode,slave=net_null7", -EINVAL},
+	        {"net_bonding5,mode=1,slave=net_nosuch0", -ENODEV},
+	        {"net_bonding5,mode=1,slave=net_null7,slave=net_nosuch0", -ENODEV},
+	        {"net_bonding5,mode=1,slave=[net_null7,size]", -EINVAL},
+	        {"net_bonding5,mode=1,slave=net_null7,slave=net_bonding6", -EINVAL},
+	        {"net_bonding5,mode=9,slave=net_null7", -ENODEV},
+	        {"net_bonding5,nosuch=1,mode=1,slave=net_null7", -ENODEV},
+	        {"net_bonding5,mode=1,slave=net_null7,primary=net_nosuch0", -ENODEV},
 	        /* An address that the driver would dereference. */
 	        {"net_ring5,internal=0x10", -EINVAL},
 	        /* More arguments than DPDK parses: the driver would see none of them. */
@@ -727,6 +737,91 @@ test_af_packet(void)
 	kernel_peer(&e, 1472 + 8);
 	end_close(&e);
 	sh("ip link del weft0");
+}
+
+/** Poll until the port's link is as wanted. */
+static void
+bond_until(struct end *e, bool up, const char *slaves)
+{
+	uint64_t until = now() + 5 * WEFT_NS_PER_S;
+	struct weft_netif_link link;
+
+	do {
+		end_poll(e);
+		weft_netif_port_link_info(&e->port, &link);
+	} while (now() < until && (link.up != up || strcmp(link.slaves, slaves) != 0));
+	CHECK_EQ(link.up, up);
+	CHECK_EQ(weft_netif_port_link(&e->port), up);
+	CHECK_STR(link.slaves, slaves);
+	/* The interface looks twenty times a second. */
+	for (until = now() + 120 * WEFT_NS_PER_MS; now() < until;)
+		end_poll(e);
+}
+
+/* A bond of two interfaces of the kernel, whose links their drivers do not know. */
+static void
+test_bond(void)
+{
+	static const char *const dev =
+	        "net_bonding0,mode=%u,slave=[net_af_packet0,iface=wb0],slave=[net_af_packet1,"
+	        "iface=wb1]";
+	static struct end e;
+	char text[128];
+
+	test_eal_init();
+	own_netns();
+	sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1; "
+	   "ip link add wbr type bridge && ip link set wbr up && ip addr add 10.9.3.2/24 dev wbr "
+	   "&& "
+	   "for i in 0 1; do ip link add wb$i type veth peer name wb${i}p && "
+	   "ip link set wb${i}p master wbr && ethtool -K wb$i tx off >/dev/null && "
+	   "ethtool -K wb${i}p tx off >/dev/null && ip link set wb$i up && ip link set wb${i}p up; "
+	   "done");
+	snprintf(text, sizeof(text), dev, 1u);
+	for (unsigned int i = 0; i < 2; i++) {
+		end_open(&e, text, "10.9.3.1", 1500);
+		CHECK_STR(e.port.driver, "net_bonding");
+		CHECK_EQ(e.port.rx_queues, 1);
+		sh("ip neigh flush dev wbr");
+		bond_until(&e, true, "net_af_packet0 active, net_af_packet1 backup");
+		kernel_peer(&e, 1472 + 8);
+		sh("ip link set wb0p down");
+		bond_until(&e, true, "net_af_packet0 down, net_af_packet1 active");
+		e.segs = 0;
+		sh("ip neigh flush dev wbr");
+		kernel_peer(&e, 1472 + 8);
+		sh("ip link set wb1p down");
+		bond_until(&e, false, "net_af_packet0 down, net_af_packet1 down");
+		sh("ip link set wb0p up");
+		bond_until(&e, true, "net_af_packet0 active, net_af_packet1 down");
+		sh("ip link set wb1p up");
+		bond_until(&e, true, "net_af_packet0 active, net_af_packet1 backup");
+		CHECK(weft_netif_stats(e.nif)->link_moves >= 1);
+		CHECK_EQ(weft_netif_stats(e.nif)->link_downs, 1);
+		end_close(&e);
+		CHECK_EQ(rte_eth_dev_count_avail(), 0);
+	}
+	/* Jumbo frames, which the drivers of the slaves do not admit to. */
+	sh("for i in 0 1; do ip link set wb$i mtu 9000 && ip link set wb${i}p mtu 9000; done; "
+	   "ip link set wbr mtu 9000");
+	end_open(&e,
+	         "net_bonding0,mode=1,slave=[net_af_packet0,iface=wb0,blocksz=20480,framesz=10240,"
+	         "framecnt=256],slave=[net_af_packet1,iface=wb1,blocksz=20480,framesz=10240,"
+	         "framecnt=256]",
+	         "10.9.3.1", 9000);
+	CHECK_EQ(e.port.mtu_bytes, 9000);
+	bond_until(&e, true, "net_af_packet0 active, net_af_packet1 backup");
+	sh("ip neigh flush dev wbr");
+	kernel_peer(&e, 8972 + 8);
+	end_close(&e);
+	sh("for i in 0 1; do ip link show wb$i | grep -q 'mtu 9000' || exit 1; done");
+	/* LACP, and nobody to agree with. */
+	snprintf(text, sizeof(text), dev, 4u);
+	end_open(&e, text, "10.9.3.1", 1500);
+	bond_until(&e, false, "net_af_packet0 no partner, net_af_packet1 no partner");
+	end_close(&e);
+	CHECK_EQ(rte_eth_dev_count_avail(), 0);
+	sh("ip link del wbr && ip link del wb0 && ip link del wb1");
 }
 
 static void
@@ -989,6 +1084,7 @@ main(int argc, char **argv)
 	        {"a client's ring holds whole frames", test_memif_args},
 	        {"a ring that holds no frame is refused", test_memif_refused},
 	        {"af_packet", test_af_packet},
+	        {"a bond of two interfaces of the kernel", test_bond},
 	        {"tap", test_tap},
 	        {"tap_tso", test_tap_tso},
 	        {"queues", test_queues},

@@ -15,7 +15,7 @@ from guest import Machine, Qmp, TcpShell, check, die_with_us, pack, sh, tap  # n
 RECIPE = os.path.join(HERE, "recipe")
 PROGRAMS = ("apps/target/weft-target", "apps/cp/weft-cp", "apps/ping/weft-ping", "apps/perf/weft-perf", "apps/doctor/weft-doctor",
             "test/nic/tel_ask")
-DRIVERS = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio", "net_e1000", "net_vmxnet3")
+DRIVERS = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio", "net_e1000", "net_vmxnet3", "net_af_packet")
 CONTROL, CONTROL_PORT = "10.99.0.2", 7777
 FIRST_SLOT = 3  # of the root bus
 JUMBO = 9000

@@ -5,6 +5,7 @@
 
 #include "tcp_net.h"
 #include "weft_netif_stats.h"
+#include "../../lib/netif/netif_priv.h"
 
 static struct net net;
 
@@ -507,6 +508,112 @@ test_empty_pool(void)
 	net_down(&net);
 }
 
+/** Cuts the link, or mends it. Node 0 sees that at its port; what node 1 sees is silence. */
+static void
+link_set(bool up)
+{
+	struct sim_link_cfg cfg = {.delay_ns = 100 * WEFT_NS_PER_US, .down = !up};
+	struct net_node *n = &net.node[0];
+
+	for (unsigned int i = 0; i < 2; i++)
+		sim_link_set(net.link, i, &cfg);
+	n->nif->link_up = up;
+	n->sched.now_ns = sim_now_ns(net.sim);
+	if (up)
+		weft_tcp_link_up(n->tcp, n->nif, n->sched.now_ns);
+}
+
+static bool
+link_sent(void *arg)
+{
+	const struct net_app *a = arg;
+
+	return net.app[1].received == a->to_send;
+}
+
+/** Node 0 has keepalive, which would end a connection with a silent peer after 4 s. */
+static struct net_app *
+link_pair(uint64_t seed, uint32_t user_timeout_us)
+{
+	const struct weft_tcp_attr attr[2] = {
+	        {.keepalive_us = 2000000, .user_timeout_us = user_timeout_us},
+	        {.data_retries = 12}};
+	struct net_app *a;
+
+	net_up(&net, seed, NULL, attr, 1500);
+	link_set(true);
+	net_listen(&net, 1);
+	net.accept_as = (struct net_app){.close_on_eof = true};
+	a = net_connect(&net, 0, 7);
+	a->close_on_eof = false;
+	a->to_send = 100000;
+	CHECK(net_run(&net, WEFT_NS_PER_S, link_sent, a));
+	return a;
+}
+
+/* The link is down for 15 s, with and without octets on their way. When it is back these arrive
+ * as soon as the neighbour has answered, although the timer was to fire 10 s later. */
+static void
+test_link_within(void)
+{
+	for (unsigned int busy = 0; busy < 2; busy++) {
+		struct net_app *a = link_pair(7 + busy, 60000000);
+		const struct weft_tcp_stats *st = weft_tcp_stats(net.node[0].tcp);
+
+		link_set(false);
+		if (busy) {
+			a->to_send += 50000;
+			net_app_push(a);
+		}
+		net_run(&net, 15 * WEFT_NS_PER_S, NULL, NULL);
+		CHECK_EQ(st->keepalive_drops, 0);
+		CHECK_EQ(st->keepalive_probes, 0);
+		CHECK(!a->closed && !a->torn);
+		link_set(true);
+		if (!busy) {
+			a->to_send += 50000;
+			net_app_push(a);
+		}
+		CHECK_MSG(net_run(&net, 3 * WEFT_NS_PER_S, link_sent, a), "%" PRIu64,
+		          net.app[1].received);
+		CHECK(!net.app[1].bad_data);
+		weft_tcp_close(a->c, sim_now_ns(net.sim));
+		CHECK(net_run_closed(&net, 100 * WEFT_NS_PER_S));
+		net_check_idle(&net);
+		net_down(&net);
+	}
+}
+
+/* Beyond it a connection ends: by the user timeout when it has octets on their way, else by
+ * keepalive, to which the link is an excuse for so long only. */
+static void
+test_link_beyond(void)
+{
+	for (unsigned int busy = 0; busy < 2; busy++) {
+		struct net_app *a = link_pair(7 + busy, 6000000);
+		const struct weft_tcp_stats *st = weft_tcp_stats(net.node[0].tcp);
+
+		link_set(false);
+		if (busy) {
+			a->to_send += 50000;
+			net_app_push(a);
+		}
+		net_run(&net, 5 * WEFT_NS_PER_S, NULL, NULL);
+		CHECK(!a->closed);
+		net_run(&net, 6 * WEFT_NS_PER_S, NULL, NULL);
+		CHECK(a->closed);
+		CHECK_EQ(a->err, -ETIMEDOUT);
+		CHECK_EQ(st->user_timeouts, busy);
+		CHECK_EQ(st->keepalive_drops, !busy);
+		link_set(true);
+		weft_tcp_abort(net.app[1].c, sim_now_ns(net.sim));
+		net.app[1].c = NULL;
+		net.app[1].torn = true;
+		net_run(&net, WEFT_NS_PER_S, NULL, NULL);
+		net_down(&net);
+	}
+}
+
 WEFT_TEST_MAIN({"clean", test_clean}, {"hostile", test_hostile}, {"two_percent", test_two_percent},
                {"scripted_loss", test_scripted_loss}, {"simultaneous_open", test_simultaneous_open},
                {"simultaneous_close", test_simultaneous_close}, {"half_close", test_half_close},
@@ -514,4 +621,6 @@ WEFT_TEST_MAIN({"clean", test_clean}, {"hostile", test_hostile}, {"two_percent",
                {"keepalive_alive", test_keepalive_alive},
                {"keepalive_unacked", test_keepalive_unacked}, {"abort_inside", test_abort_inside},
                {"early_close", test_early_close}, {"many", test_many},
+               {"an interruption within the user timeout costs time only", test_link_within},
+               {"an interruption beyond the user timeout", test_link_beyond},
                {"slow_port", test_slow_port}, {"empty_pool", test_empty_pool})

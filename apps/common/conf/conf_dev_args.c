@@ -24,6 +24,7 @@
 #include "conf_key.h"
 
 #define DEV_NAME_MAX      63 /* RTE_DEV_NAME_MAX_LEN, without the terminator */
+#define DEV_SLAVES_MAX    8  /* BOND_LEGS_MAX of netif_bond.c */
 #define DEV_ARGS_MAX      32 /* RTE_KVARGS_MAX: with more, drivers see no argument */
 #define DEV_RING_NAME_MAX 17 /* the part of RTE_RING_NAMESIZE that "ETH_RXTX15_" leaves */
 
@@ -34,6 +35,8 @@ enum dev_arg_kind {
 	DEV_MAC,
 	DEV_IFACE, /**< an existing network interface */
 	DEV_FILE,  /**< an existing regular file */
+	DEV_WORD,  /**< one of `words` */
+	DEV_SLAVE, /**< a device, in brackets if it has arguments */
 };
 
 struct dev_arg {
@@ -41,6 +44,7 @@ struct dev_arg {
 	enum dev_arg_kind kind;
 	uint64_t min, max;
 	bool many; /**< may be given several times */
+	const char *words;
 };
 
 /** A parsed device string. */
@@ -145,6 +149,42 @@ dev_check_file(const struct dev_arg *k, const char *v, char *why, size_t why_siz
 }
 
 static int
+dev_check_word(const struct dev_arg *k, const char *v, char *why, size_t why_size)
+{
+	const size_t len = strlen(v);
+
+	for (const char *p = k->words; *p != '\0'; p += strspn(p, "|")) {
+		const size_t n = strcspn(p, "|");
+
+		if (n == len && memcmp(p, v, n) == 0)
+			return 0;
+		p += n;
+	}
+	return conf_why(why, why_size, "%s=%s: is none of %s", k->key, v, k->words);
+}
+
+/* A device of its own, whose arguments are checked as those of any other. */
+static int
+dev_check_slave(const char *v, char *why, size_t why_size)
+{
+	const size_t len = strlen(v);
+	char dev[CONF_PATH_MAX], sub[CONF_ERR_MAX / 2];
+
+	if (*v != '[')
+		snprintf(dev, sizeof(dev), "%s", v);
+	else if (v[len - 1] == ']' && strcspn(v + 1, "[") == len - 1)
+		snprintf(dev, sizeof(dev), "%.*s", (int)(len - 2), v + 1);
+	else
+		return conf_why(why, why_size,
+		                "slave=%s: a slave with arguments is [DEVICE,KEY=VALUE,...]", v);
+	if (strncmp(dev, "net_bonding", 11) == 0 || strncmp(dev, "eth_bond", 8) == 0)
+		return conf_why(why, why_size, "slave=%s: is a bonded port itself", v);
+	if (conf_check_dev_args(dev, sub, sizeof(sub)) != 0)
+		return conf_why(why, why_size, "slave=%s: %s", v, sub);
+	return 0;
+}
+
+static int
 dev_check_value(const struct dev_arg *k, const char *v, char *why, size_t why_size)
 {
 	switch (k->kind) {
@@ -160,6 +200,10 @@ dev_check_value(const struct dev_arg *k, const char *v, char *why, size_t why_si
 		return dev_check_iface(k, v, why, why_size);
 	case DEV_FILE:
 		return dev_check_file(k, v, why, why_size);
+	case DEV_WORD:
+		return dev_check_word(k, v, why, why_size);
+	case DEV_SLAVE:
+		return dev_check_slave(v, why, why_size);
 	case DEV_TEXT:
 	default:
 		if (strlen(v) > k->max)
@@ -284,7 +328,7 @@ dev_may_be_tap(const char *iface)
 static int
 dev_check_tap(const struct dev_args *a, char *why, size_t why_size)
 {
-	static const struct dev_arg mac = {"mac", DEV_MAC, 0, 0, false};
+	static const struct dev_arg mac = {"mac", DEV_MAC, 0, 0, false, NULL};
 	const char *iface = dev_value(a, "iface"), *v = dev_value(a, "mac");
 
 	if (v != NULL && strncasecmp(v, "fixed", 5) != 0 &&
@@ -362,62 +406,120 @@ dev_check_pcap(const struct dev_args *a, char *why, size_t why_size)
 	return 0;
 }
 
+/** The name of a slave, without brackets and arguments. */
+static int
+dev_slave_name(const char *v, const char **name)
+{
+	*name = v + (*v == '[');
+	return (int)strcspn(*name, ",]");
+}
+
+static int
+dev_check_bonding(const struct dev_args *a, char *why, size_t why_size)
+{
+	const char *primary = dev_value(a, "primary"), *name[DEV_ARGS_MAX];
+	int len[DEV_ARGS_MAX];
+	unsigned int n = 0;
+	bool found = primary == NULL;
+
+	if (dev_value(a, "mode") == NULL)
+		return conf_why(why, why_size,
+		                "mode is missing; mode=1 is active-backup, mode=4 is LACP");
+	for (unsigned int i = 0; i < a->n; i++) {
+		if (strcmp(a->arg[i].key, "slave") != 0)
+			continue;
+		len[n] = dev_slave_name(a->arg[i].value, &name[n]);
+		found = found || (strlen(primary) == (size_t)len[n] &&
+		                  memcmp(primary, name[n], (size_t)len[n]) == 0);
+		for (unsigned int j = 0; j < n; j++)
+			if (len[j] == len[n] && memcmp(name[j], name[n], (size_t)len[n]) == 0)
+				return conf_why(why, why_size, "slave %.*s is named twice", len[n],
+				                name[n]);
+		n++;
+	}
+	if (n == 0)
+		return conf_why(
+		        why, why_size,
+		        "slave is missing; write slave=DEVICE, or slave=[DEVICE,KEY=VALUE], "
+		        "for each");
+	if (n > DEV_SLAVES_MAX)
+		return conf_why(why, why_size, "%u slaves; %d at most", n, DEV_SLAVES_MAX);
+	if (!found)
+		return conf_why(why, why_size, "primary=%s: is none of the slaves", primary);
+	return 0;
+}
+
 /* ---- The drivers ---- */
 
 static const struct dev_arg dev_memif[] = {
-        {"role", DEV_TEXT, 0, 31, false}, /* conf_check_dev() */
-        {"id", DEV_NUMBER, 0, UINT32_MAX, false},
-        {"socket", DEV_TEXT, 0, CONF_PATH_MAX, false}, /* conf_check_dev() */
-        {"socket-abstract", DEV_YES_NO, 0, 0, false},
-        {"bsize", DEV_NUMBER, 1, UINT16_MAX, false},
-        {"rsize", DEV_NUMBER, 1, 14, false},
-        {"mac", DEV_MAC, 0, 0, false},
-        {"zero-copy", DEV_YES_NO, 0, 0, false},
-        {"secret", DEV_TEXT, 0, 23, false}, /* the driver cuts longer ones */
+        {"role", DEV_TEXT, 0, 31, false, NULL}, /* conf_check_dev() */
+        {"id", DEV_NUMBER, 0, UINT32_MAX, false, NULL},
+        {"socket", DEV_TEXT, 0, CONF_PATH_MAX, false, NULL}, /* conf_check_dev() */
+        {"socket-abstract", DEV_YES_NO, 0, 0, false, NULL},
+        {"bsize", DEV_NUMBER, 1, UINT16_MAX, false, NULL},
+        {"rsize", DEV_NUMBER, 1, 14, false, NULL},
+        {"mac", DEV_MAC, 0, 0, false, NULL},
+        {"zero-copy", DEV_YES_NO, 0, 0, false, NULL},
+        {"secret", DEV_TEXT, 0, 23, false, NULL}, /* the driver cuts longer ones */
 };
 
 static const struct dev_arg dev_af_packet[] = {
-        {"iface", DEV_IFACE, 0, 0, false},
+        {"iface", DEV_IFACE, 0, 0, false, NULL},
         /* The kernel distributes frames over all queues, and weft receives from the first only. */
-        {"qpairs", DEV_NUMBER, 1, 1, false},
-        {"blocksz", DEV_NUMBER, 1, INT32_MAX, false},
-        {"framesz", DEV_NUMBER, 64, INT32_MAX, false},
-        {"framecnt", DEV_NUMBER, 1, INT32_MAX, false},
-        {"qdisc_bypass", DEV_NUMBER, 0, 1, false},
+        {"qpairs", DEV_NUMBER, 1, 1, false, NULL},
+        {"blocksz", DEV_NUMBER, 1, INT32_MAX, false, NULL},
+        {"framesz", DEV_NUMBER, 64, INT32_MAX, false, NULL},
+        {"framecnt", DEV_NUMBER, 1, INT32_MAX, false, NULL},
+        {"qdisc_bypass", DEV_NUMBER, 0, 1, false, NULL},
 };
 
 static const struct dev_arg dev_af_xdp[] = {
-        {"iface", DEV_IFACE, 0, 0, false},
-        {"start_queue", DEV_NUMBER, 0, UINT16_MAX, false},
-        {"queue_count", DEV_NUMBER, 1, UINT16_MAX, false},
-        {"shared_umem", DEV_NUMBER, 0, 1, false},
-        {"xdp_prog", DEV_FILE, 0, 0, false},
-        {"busy_budget", DEV_NUMBER, 0, UINT16_MAX, false},
-        {"force_copy", DEV_NUMBER, 0, 1, false},
+        {"iface", DEV_IFACE, 0, 0, false, NULL},
+        {"start_queue", DEV_NUMBER, 0, UINT16_MAX, false, NULL},
+        {"queue_count", DEV_NUMBER, 1, UINT16_MAX, false, NULL},
+        {"shared_umem", DEV_NUMBER, 0, 1, false, NULL},
+        {"xdp_prog", DEV_FILE, 0, 0, false, NULL},
+        {"busy_budget", DEV_NUMBER, 0, UINT16_MAX, false, NULL},
+        {"force_copy", DEV_NUMBER, 0, 1, false, NULL},
 };
 
 static const struct dev_arg dev_tap[] = {
-        {"iface", DEV_TEXT, 0, IF_NAMESIZE - 1, false},
-        {"remote", DEV_IFACE, 0, 0, false},
-        {"mac", DEV_TEXT, 0, 31, false}, /* dev_check_tap() */
-        {"persist", DEV_NUMBER, 1, 1, false},
+        {"iface", DEV_TEXT, 0, IF_NAMESIZE - 1, false, NULL},
+        {"remote", DEV_IFACE, 0, 0, false, NULL},
+        {"mac", DEV_TEXT, 0, 31, false, NULL}, /* dev_check_tap() */
+        {"persist", DEV_NUMBER, 1, 1, false, NULL},
 };
 
 /* "internal" is left out: an address in memory, for DPDK's own use. */
-static const struct dev_arg dev_ring[] = {{"nodeaction", DEV_TEXT, 0, 63, false}};
+static const struct dev_arg dev_ring[] = {{"nodeaction", DEV_TEXT, 0, 63, false, NULL}};
 
 static const struct dev_arg dev_null[] = {
         /* The driver copies this many octets into buffers that may be smaller, without a check. */
-        {"size", DEV_NUMBER, 1, 2048, false},
-        {"copy", DEV_NUMBER, 0, 1, false},
-        {"no-rx", DEV_NUMBER, 0, 1, false},
+        {"size", DEV_NUMBER, 1, 2048, false, NULL},
+        {"copy", DEV_NUMBER, 0, 1, false, NULL},
+        {"no-rx", DEV_NUMBER, 0, 1, false, NULL},
 };
 
 static const struct dev_arg dev_pcap[] = {
-        {"iface", DEV_IFACE, 0, 0, false},      {"rx_iface", DEV_IFACE, 0, 0, true},
-        {"rx_iface_in", DEV_IFACE, 0, 0, true}, {"tx_iface", DEV_IFACE, 0, 0, true},
-        {"rx_pcap", DEV_FILE, 0, 0, true},      {"tx_pcap", DEV_TEXT, 0, CONF_PATH_MAX, true},
-        {"phy_mac", DEV_NUMBER, 0, 1, false},   {"infinite_rx", DEV_NUMBER, 0, 1, false},
+        {"iface", DEV_IFACE, 0, 0, false, NULL},
+        {"rx_iface", DEV_IFACE, 0, 0, true, NULL},
+        {"rx_iface_in", DEV_IFACE, 0, 0, true, NULL},
+        {"tx_iface", DEV_IFACE, 0, 0, true, NULL},
+        {"rx_pcap", DEV_FILE, 0, 0, true, NULL},
+        {"tx_pcap", DEV_TEXT, 0, CONF_PATH_MAX, true, NULL},
+        {"phy_mac", DEV_NUMBER, 0, 1, false, NULL},
+        {"infinite_rx", DEV_NUMBER, 0, 1, false, NULL},
+};
+
+/* The driver of 22.11 refuses lsc_poll_period_ms, up_delay and down_delay of its guide. */
+static const struct dev_arg dev_bonding[] = {
+        {"mode", DEV_NUMBER, 0, 6, false, NULL},
+        {"slave", DEV_SLAVE, 0, 0, true, NULL},
+        {"primary", DEV_TEXT, 0, DEV_NAME_MAX, false, NULL}, /* dev_check_bonding() */
+        {"xmit_policy", DEV_WORD, 0, 0, false, "l2|l23|l34"},
+        {"agg_mode", DEV_WORD, 0, 0, false, "stable|bandwidth|count"},
+        {"mac", DEV_MAC, 0, 0, false, NULL},
+        {"socket_id", DEV_NUMBER, 0, 31, false, NULL},
 };
 
 #define DEV_ARGS(a) (a), sizeof(a) / sizeof((a)[0])
@@ -430,6 +532,7 @@ static const struct dev_driver dev_drivers[] = {
         {"net_ring", "eth_ring", DEV_ARGS(dev_ring), dev_check_ring},
         {"net_null", "eth_null", DEV_ARGS(dev_null), dev_check_null},
         {"net_pcap", "eth_pcap", DEV_ARGS(dev_pcap), dev_check_pcap},
+        {"net_bonding", "eth_bond", DEV_ARGS(dev_bonding), dev_check_bonding},
 };
 
 static const struct dev_driver *
@@ -496,7 +599,7 @@ dev_split(const char *dev, struct dev_args *a, char *why, size_t why_size)
 		if (eq == start)
 			return conf_why(why, why_size, "%s: there is nothing before the =", start);
 		*eq = '\0';
-		if (strchr(eq + 1, '=') != NULL)
+		if (eq[1] != '[' && strchr(eq + 1, '=') != NULL)
 			return conf_why(why, why_size, "%s=%s: a value has no = for DPDK", start,
 			                eq + 1);
 		a->arg[a->n].key = start;

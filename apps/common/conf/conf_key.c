@@ -46,7 +46,9 @@ static const struct conf_key keys_port[] = {
         {"dev", CONF_T_STR, F(conf_port, dev), .required = true,
          .help = "the DPDK device, as one of these: the PCI address of a NIC (`0000:3b:00.0`; "
                  "docs/nics.md), with arguments of its driver behind a comma; a virtual device "
-                 "with its arguments (`net_memif0,role=server,id=0,bsize=10112`); the name of a "
+                 "with its arguments (`net_memif0,role=server,id=0,bsize=10112`), also a bond "
+                 "(`net_bonding0,mode=1,slave=0000:3b:00.0,slave=[net_af_packet0,iface=eth0]`); "
+                 "the name of a "
                  "port that DPDK knows"},
         {"address", CONF_T_CIDR, F(conf_port, net.addr),
          .off2 = offsetof(struct conf_port, net.prefix_len), .unset = "none: no IPv4",

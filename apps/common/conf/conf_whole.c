@@ -49,21 +49,40 @@ whole_device_name(const char *dev, char *name, size_t size)
 		*p = (char)tolower((unsigned char)*p);
 }
 
+/** A device, or a slave of a bonded port, that both strings name. */
+static bool
+whole_shared_device(const char *a, const char *b, char name[CONF_PATH_MAX])
+{
+	char one[CONF_PATH_MAX], other[CONF_PATH_MAX];
+
+	whole_device_name(a, name, CONF_PATH_MAX);
+	whole_device_name(b, other, sizeof(other));
+	if (strcmp(name, other) == 0)
+		return true;
+	for (unsigned int i = 0; weft_device_member(a, i, one, sizeof(one)) == 0; i++) {
+		whole_device_name(one, name, CONF_PATH_MAX);
+		for (unsigned int j = 0; weft_device_member(b, j, one, sizeof(one)) == 0; j++) {
+			whole_device_name(one, other, sizeof(other));
+			if (strcmp(name, other) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
 /** Two ports on one device, or two net_memif of one role on one socket and id: DPDK would give both
  * sections the same port, or abort. */
 static int
 whole_check_devices(const struct whole *h, const struct conf_port *a, const struct conf_port *b)
 {
-	char name[2][CONF_PATH_MAX], sock[2][CONF_PATH_MAX];
+	char name[CONF_PATH_MAX], sock[2][CONF_PATH_MAX];
 	bool abstract[2];
 
-	whole_device_name(a->dev, name[0], sizeof(name[0]));
-	whole_device_name(b->dev, name[1], sizeof(name[1]));
-	if (strcmp(name[0], name[1]) == 0)
+	if (whole_shared_device(a->dev, b->dev, name))
 		return whole_fail(
 		        h, a->dev_line,
 		        "[port %s] dev: device %s belongs to [port %s]; give each port its own",
-		        a->name, name[0], b->name);
+		        a->name, name, b->name);
 	if (conf_memif_socket(a->dev, sock[0], sizeof(sock[0]), &abstract[0]) != 0 ||
 	    conf_memif_socket(b->dev, sock[1], sizeof(sock[1]), &abstract[1]) != 0 ||
 	    abstract[0] != abstract[1] || strcmp(sock[0], sock[1]) != 0)

@@ -264,6 +264,61 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 	return 0;
 }
 
+#define STACK_LINK_WAIT_MS 10000
+#define STACK_LINK_STEP_MS 50
+
+/** Whether a link comes by itself: that of a port in shared memory comes with its peer, and the
+ * partners of LACP agree once the workers run. */
+static bool
+stack_link_comes(const char *dev)
+{
+	char mode[8] = "";
+
+	(void)conf_dev_arg(dev, "mode", mode, sizeof(mode));
+	return strcmp(mode, "4") != 0 && strncmp(dev, "net_memif", 9) != 0 &&
+	       strncmp(dev, "net_vhost", 9) != 0 && strncmp(dev, "eth_vhost", 9) != 0;
+}
+
+/** Ports whose link is awaited, and has not come; *first: the first of them. */
+static uint32_t
+stack_links_missing(const struct conf *c, const struct stack *s, const char **first)
+{
+	struct weft_port_stats st;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->nports; i++)
+		if (stack_link_comes(c->ports[i].dev) && weft_port_stats(s->ports[i], &st) == 0 &&
+		    !st.link_up && !st.removed && n++ == 0)
+			*first = c->ports[i].name;
+	return n;
+}
+
+/*
+ * A link takes a second or more to come up, and a program that begins before loses its first
+ * packets. Without a link it begins all the same: a cable may be plugged in later.
+ */
+static void
+stack_await_links(const struct conf *c, const struct stack_opt *opt, const struct stack *s)
+{
+	const bool tty = !opt->quiet && isatty(STDERR_FILENO);
+	const char *port = "";
+	uint32_t missing = 0, ms = 0;
+
+	for (; ms < STACK_LINK_WAIT_MS; ms += STACK_LINK_STEP_MS) {
+		missing = stack_links_missing(c, s, &port);
+		if (missing == 0)
+			break;
+		if (tty && ms >= 500)
+			fprintf(stderr, "\r%s: waiting for the link of port %s ... %u s\033[K",
+			        opt->progname, port, ms / 1000);
+		usleep(STACK_LINK_STEP_MS * 1000);
+	}
+	if (tty && ms >= 500)
+		fprintf(stderr, "\r\033[K");
+	if (missing != 0 && !opt->quiet)
+		fprintf(stderr, "%s: port %s has no link yet\n", opt->progname, port);
+}
+
 static int
 stack_make_workers(const struct conf *c, uint32_t nworkers, struct stack *s, char *err,
                    size_t err_size)
@@ -357,18 +412,21 @@ stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err
 	const struct weft_device_need need = {.size = sizeof(need),
 	                                      .memory_mb = c->weft.memory_mb,
 	                                      .hugepages = c->weft.hugepages != CONF_HUGE_NEVER};
-	char why[CONF_ERR_MAX / 2];
+	char why[CONF_ERR_MAX / 2], dev[CONF_PATH_MAX];
 
 	for (uint32_t i = 0; !opt->check && !stack_env_up && i < c->nports; i++) {
 		const struct conf_port *p = &c->ports[i];
 		int rc;
 
-		if (!weft_device_is_pci(p->dev))
-			continue;
-		rc = weft_device_check(p->dev, &need, why, sizeof(why));
-		if (rc != 0) {
-			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev, why);
-			return rc;
+		for (unsigned int k = 0; weft_device_member(p->dev, k, dev, sizeof(dev)) == 0;
+		     k++) {
+			if (!weft_device_is_pci(dev))
+				continue;
+			rc = weft_device_check(dev, &need, why, sizeof(why));
+			if (rc != 0) {
+				snprintf(err, err_size, "port %s (%s): %s", p->name, dev, why);
+				return rc;
+			}
 		}
 	}
 	return 0;
@@ -416,6 +474,8 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 		rc = stack_open_ports(c, nworkers, opt, s, err, err_size);
 	if (rc == 0)
 		rc = stack_make_workers(c, nworkers, s, err, err_size);
+	if (rc == 0 && !opt->check)
+		stack_await_links(c, opt, s);
 	if (rc != 0)
 		stack_down(s);
 	else if (!opt->quiet && c->weft.log_level[0] == '\0')

@@ -46,6 +46,15 @@ struct weft_device_info {
 bool weft_device_is_pci(const char *dev);
 
 /**
+ * The devices that a device string of weft_port_attr.dev stands for, by number from 0: the slaves
+ * of a bonded port ("net_bonding0,mode=1,slave=0000:3b:00.0,slave=[net_af_packet0,iface=eth1]"),
+ * each with its arguments and without brackets, and of any other device itself. buf gets at most
+ * `size` octets, the terminating zero included. -ENOENT (no more), -ENOSPC, -EINVAL (NULL, or no
+ * octets).
+ */
+int weft_device_member(const char *dev, unsigned int i, char *buf, size_t size);
+
+/**
  * What the kernel says of a device. `info`: its `size` is filled in by the caller. -EINVAL (no PCI
  * address, `info`), -ENOENT (no such device).
  */

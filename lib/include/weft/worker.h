@@ -234,6 +234,19 @@ struct weft_port_stats {
 	/** of those that were in use: switched off by at least one worker, because the device does
 	 * them incorrectly */
 	uint32_t offloads_failed;
+	uint32_t speed_mbps; /**< of the link; 0: none, or unknown */
+	bool full_duplex;
+	/** flow control by pause frames (IEEE 802.3 annex 31B): 1 on, 0 off, -1 the port does not
+	 * say */
+	int pause_rx, pause_tx;
+	/** times that the link came up, the first included, and went down, as the workers saw it */
+	uint64_t link_ups, link_downs;
+	/** whether a link that was lost can come back by itself; false for net_memif, whose driver
+	 * never connects again */
+	bool link_returns;
+	/** of a bonded port its slaves, "net_af_packet0 active, net_af_packet1 backup"; else empty
+	 */
+	char slaves[256];
 };
 
 /** Any thread. -EINVAL. */
