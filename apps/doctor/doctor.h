@@ -21,6 +21,7 @@
 #define DOCTOR_NICS_MAX     256
 #define DOCTOR_FINDINGS_MAX 1024
 #define DOCTOR_HUGE_MAX     (4 * WEFT_MACHINE_NODES_MAX)
+#define DOCTOR_DEV_MAX      256 /* octets of a device string, that of one slave of a bond */
 
 enum doctor_level {
 	DOCTOR_OK,   /**< as it should be */
@@ -41,6 +42,7 @@ struct doctor_finding {
 struct doctor_nic {
 	struct weft_device_info info;
 	const struct conf_port *port; /**< that names it; NULL: no configuration does */
+	bool again;                   /**< the port is a bond, and an earlier NIC is of it, too */
 	int error;                    /**< of weft_device_info(); 0: info is valid */
 	bool ready;                   /**< weft_device_check() finds nothing */
 	bool held;                    /**< the machine itself needs it (weft_device_hold.h) */

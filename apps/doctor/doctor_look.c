@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Gathers the facts, then looks at each subject. */
 
+#include <errno.h>
+
 #include "doctor.h"
 
 static int
@@ -13,6 +15,27 @@ look_add_nic(const struct weft_device_info *info, void *arg)
 	return 0;
 }
 
+/** The NICs of a port: one, or the slaves of a bond. */
+static void
+look_gather_port(struct doctor *d, const struct conf_port *p)
+{
+	char dev[DOCTOR_DEV_MAX];
+	bool again = false;
+
+	for (unsigned int k = 0; weft_device_member(p->dev, k, dev, sizeof(dev)) != -ENOENT; k++) {
+		struct doctor_nic *n = &d->nics[d->nnics];
+
+		if (d->nnics == DOCTOR_NICS_MAX || !weft_device_is_pci(dev))
+			continue;
+		n->port = p;
+		n->again = again;
+		n->info.size = sizeof(n->info);
+		n->error = weft_device_info_at(d->at, dev, &n->info);
+		d->nnics++;
+		again = true;
+	}
+}
+
 /** The NICs that the configuration names; without a configuration all. */
 static void
 look_gather_nics(struct doctor *d)
@@ -21,16 +44,8 @@ look_gather_nics(struct doctor *d)
 		(void)weft_device_each_at(d->at, look_add_nic, d);
 		return;
 	}
-	for (uint32_t i = 0; i < d->conf.nports; i++) {
-		struct doctor_nic *n = &d->nics[d->nnics];
-
-		if (!weft_device_is_pci(d->conf.ports[i].dev))
-			continue;
-		n->port = &d->conf.ports[i];
-		n->info.size = sizeof(n->info);
-		n->error = weft_device_info_at(d->at, n->port->dev, &n->info);
-		d->nnics++;
-	}
+	for (uint32_t i = 0; i < d->conf.nports; i++)
+		look_gather_port(d, &d->conf.ports[i]);
 }
 
 void

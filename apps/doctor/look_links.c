@@ -35,22 +35,23 @@ link_rights(struct doctor *d, const struct link_use *u, const char *subject)
 	doctor_mend(f, "run as root, or: setcap %s+ep $(command -v weft-target)", u->cap_name);
 }
 
-/** Whether an interface is up and has a link. */
+/** Whether an interface is up and has a link. A bond works with one slave that has. */
 static void
-link_state(struct doctor *d, const char *ifname, const struct weft_machine_link *l,
+link_state(struct doctor *d, const char *ifname, const struct weft_machine_link *l, bool slave,
            const char *subject)
 {
+	const enum doctor_level bad = slave ? DOCTOR_NOTE : DOCTOR_STOP;
 	struct doctor_finding *f;
 	char speed[32] = "";
 
 	if (!l->up) {
-		f = doctor_add(d, DOCTOR_STOP, "link", subject);
+		f = doctor_add(d, bad, "link", subject);
 		doctor_what(f, "the interface %s is down", ifname);
 		doctor_mend(f, "ip link set dev %s up", ifname);
 		return;
 	}
 	if (!l->carrier) {
-		f = doctor_add(d, DOCTOR_STOP, "link", subject);
+		f = doctor_add(d, bad, "link", subject);
 		doctor_what(f, "the interface %s has no link", ifname);
 		doctor_mend(f, "ethtool %s, and look at its cable and at the other end", ifname);
 		return;
@@ -63,7 +64,8 @@ link_state(struct doctor *d, const char *ifname, const struct weft_machine_link 
 
 /** An interface that stays the kernel's, and carries the port's frames as it is. */
 static void
-link_of_socket(struct doctor *d, const struct conf_port *p, const char *ifname, const char *subject)
+link_of_socket(struct doctor *d, const struct conf_port *p, const char *ifname, bool slave,
+               const char *subject)
 {
 	struct weft_machine_link l;
 	struct doctor_finding *f;
@@ -81,7 +83,7 @@ link_of_socket(struct doctor *d, const struct conf_port *p, const char *ifname, 
 		            ifname, l.mtu_bytes, p->mtu_bytes);
 		doctor_mend(f, "ip link set dev %s mtu %u", ifname, p->mtu_bytes);
 	}
-	link_state(d, ifname, &l, subject);
+	link_state(d, ifname, &l, slave, subject);
 }
 
 /** A NIC of which the kernel has an interface. DPDK sets the MTU of a NIC itself. */
@@ -94,7 +96,7 @@ link_of_nic(struct doctor *d, const struct doctor_nic *n, const char *subject)
 	if (weft_machine_link(d->at, n->info.ifname, &l) != 0)
 		return;
 	if (n->port != NULL && n->info.binding == WEFT_DEVICE_BIFURCATED) {
-		link_state(d, n->info.ifname, &l, subject);
+		link_state(d, n->info.ifname, &l, weft_device_is_bond(n->port->dev), subject);
 		return;
 	}
 	/* Of an interface that is down the kernel does not know. */
@@ -105,26 +107,39 @@ link_of_nic(struct doctor *d, const struct doctor_nic *n, const char *subject)
 	doctor_mend(f, "ethtool %s, and look at its cable and at the other end", n->info.ifname);
 }
 
+/** A device of a port: the port's own, or a slave of a bond. */
+static void
+link_of_device(struct doctor *d, const struct conf_port *p, const char *dev)
+{
+	const bool slave = weft_device_is_bond(p->dev);
+	char subject[96], ifname[16];
+
+	if (slave)
+		snprintf(subject, sizeof(subject), "port %s, slave %.*s", p->name,
+		         (int)strcspn(dev, ","), dev);
+	else
+		snprintf(subject, sizeof(subject), "port %s", p->name);
+	for (size_t u = 0; u < sizeof(link_uses) / sizeof(link_uses[0]); u++) {
+		if (strncmp(dev, link_uses[u].driver, strlen(link_uses[u].driver)) != 0)
+			continue;
+		link_rights(d, &link_uses[u], subject);
+		if (link_uses[u].key != NULL &&
+		    conf_dev_arg(dev, link_uses[u].key, ifname, sizeof(ifname)) == 0)
+			link_of_socket(d, p, ifname, slave, subject);
+	}
+}
+
 void
 look_links(struct doctor *d)
 {
-	char subject[96], ifname[16];
+	char subject[96], dev[DOCTOR_DEV_MAX];
 
 	for (unsigned int i = 0; i < d->nnics; i++) {
 		doctor_nic_subject(&d->nics[i], subject, sizeof(subject));
 		link_of_nic(d, &d->nics[i], subject);
 	}
-	for (uint32_t i = 0; i < d->conf.nports; i++) {
-		const struct conf_port *p = &d->conf.ports[i];
-
-		snprintf(subject, sizeof(subject), "port %s", p->name);
-		for (size_t u = 0; u < sizeof(link_uses) / sizeof(link_uses[0]); u++) {
-			if (strncmp(p->dev, link_uses[u].driver, strlen(link_uses[u].driver)) != 0)
-				continue;
-			link_rights(d, &link_uses[u], subject);
-			if (link_uses[u].key != NULL &&
-			    conf_dev_arg(p->dev, link_uses[u].key, ifname, sizeof(ifname)) == 0)
-				link_of_socket(d, p, ifname, subject);
-		}
-	}
+	for (uint32_t i = 0; i < d->conf.nports; i++)
+		for (unsigned int k = 0;
+		     weft_device_member(d->conf.ports[i].dev, k, dev, sizeof(dev)) != -ENOENT; k++)
+			link_of_device(d, &d->conf.ports[i], dev);
 }

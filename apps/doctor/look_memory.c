@@ -49,7 +49,8 @@ memory_by_node(struct doctor *d, uint64_t page_bytes)
 		if (on->page_bytes != page_bytes || on->node < 0)
 			continue;
 		for (unsigned int i = 0; i < d->nnics; i++)
-			if (d->nics[i].port != NULL && d->nics[i].info.numa_node == on->node)
+			if (d->nics[i].port != NULL && !d->nics[i].again &&
+			    d->nics[i].info.numa_node == on->node)
 				bytes +=
 				        doctor_port_bytes(d, d->nics[i].port, (uint32_t)page_bytes);
 		need = (bytes + page_bytes - 1) / page_bytes;

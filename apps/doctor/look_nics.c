@@ -35,6 +35,10 @@ nic_held(struct doctor *d, const struct doctor_nic *n, const char *subject,
 		            hold->peer, hold->ifname);
 	else
 		doctor_what(f, "the machine needs it: the default route uses %s", hold->ifname);
+	/* The kernel keeps the interface, but an open port receives its frames. */
+	if (n->port == NULL && n->ready)
+		doctor_mend(f, "leave it to the kernel: an open port takes the frames of %s",
+		            hold->ifname);
 	if (n->port != NULL)
 		doctor_mend(f,
 		            "name another NIC in [port %s] (weft-doctor without --config shows "
@@ -49,21 +53,20 @@ nic_look(struct doctor *d, struct doctor_nic *n, const struct weft_device_need *
 	struct doctor_finding *f;
 	struct weft_device_verdict v;
 	char subject[96];
-	const char *dev = n->port != NULL ? n->port->dev : n->info.address;
-	int rc;
+	const char *dev = n->info.address;
 
 	doctor_nic_subject(n, subject, sizeof(subject));
-	rc = weft_device_judge(d->at, &d->as, dev, need, &v);
-	n->ready = rc == 0;
-	if (n->ready) {
-		nic_ready(d, n, subject);
-		return;
-	}
-	if (n->info.binding == WEFT_DEVICE_KERNEL)
+	n->ready = weft_device_judge(d->at, &d->as, dev, need, &v) == 0;
+	if (n->info.binding == WEFT_DEVICE_KERNEL || n->info.binding == WEFT_DEVICE_BIFURCATED)
 		(void)weft_device_hold(d->at, dev, &hold);
 	n->held = hold.kind != WEFT_HOLD_NONE;
 	if (n->held) {
 		nic_held(d, n, subject, &hold);
+		n->ready = false;
+		return;
+	}
+	if (n->ready) {
+		nic_ready(d, n, subject);
 		return;
 	}
 	f = doctor_add(d, n->port != NULL ? DOCTOR_STOP : DOCTOR_NOTE, "nic", subject);

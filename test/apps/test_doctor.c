@@ -150,11 +150,48 @@ test_nic(void)
 	look(PORT);
 	found(DOCTOR_STOP, "nic", NIC " (port p0)", "the SSH connection with 10.0.2.9 uses ens1",
 	      "name another NIC");
-	/* A NIC that DPDK shares with the kernel. */
+	/* A NIC that DPDK shares with the kernel: an open port takes its frames all the same. */
 	plant_nic(NIC, "mlx5_core", 12);
+	look(PORT);
+	found(DOCTOR_STOP, "nic", NIC " (port p0)", "the SSH connection with 10.0.2.9 uses ens1",
+	      "name another NIC");
+	look(NULL);
+	found(DOCTOR_NOTE, "nic", NIC, "the machine needs it", "leave it to the kernel");
+	plant_file("proc/net/route", ROUTE);
+	plant_file("proc/net/tcp", "h\n");
 	look(PORT);
 	found(DOCTOR_OK, "nic", NIC " (port p0)", "shares it with the kernel's driver mlx5_core",
 	      "");
+	plant_end();
+}
+
+/** The slaves of a bonded port are looked at like ports of their own. */
+static void
+test_bond(void)
+{
+	static const char nics[] = "[port p0]\ndev = net_bonding0,mode=1,slave=" NIC
+	                           ",slave=[0000:04:00.0,arg=1]\n" NET;
+	static const char mixed[] = "[port p0]\ndev = net_bonding0,mode=1,slave=" NIC
+	                            ",slave=[net_af_packet0,iface=lo]\n" NET;
+
+	machine();
+	plant_nic(OTHER, "ixgbe", 13);
+	plant_interface("ens2", OTHER);
+	look(nics);
+	found(DOCTOR_OK, "nic", NIC " (port p0)", "ready", "");
+	found(DOCTOR_STOP, "nic", OTHER " (port p0)", "interface ens2 (driver ixgbe)",
+	      "weft-doctor bind " OTHER);
+	/* The buffers of the port are counted once. */
+	plant_file(PCI OTHER "/numa_node", "0\n");
+	plant_file(NODES "node0/" HUGE2M "free_hugepages", "128\n");
+	look(nics);
+	good("hugepages");
+	/* One slave without a link leaves the other one. */
+	plant_interface("lo", NULL);
+	plant_file("sys/class/net/lo/carrier", "0\n");
+	look(mixed);
+	found(DOCTOR_NOTE, "link", "port p0, slave net_af_packet0", "lo has no link", "ethtool lo");
+	found(DOCTOR_OK, "nic", NIC " (port p0)", "ready", "");
 	plant_end();
 }
 
@@ -475,7 +512,7 @@ test_print(void)
 	plant_end();
 }
 
-WEFT_TEST_MAIN({"all_good", test_all_good}, {"nic", test_nic},
+WEFT_TEST_MAIN({"all_good", test_all_good}, {"nic", test_nic}, {"bond", test_bond},
                {"no_configuration", test_no_configuration}, {"rights", test_rights},
                {"iommu", test_iommu}, {"hugepages", test_hugepages}, {"numa", test_numa},
                {"cpus", test_cpus}, {"links", test_links}, {"clock", test_clock},
