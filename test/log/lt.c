@@ -672,6 +672,7 @@ lt_join(struct lt *l, unsigned int i)
 	rc = weft_log_join(l->log, &ta);
 	if (rc >= 0) {
 		g->joined = rc;
+		g->join_head_seq = 0;
 		return 0;
 	}
 	weft_qp_destroy(g->client);

@@ -98,7 +98,10 @@ struct lt_target {
 	int image_rc;
 	bool moved; /**< the medium changed since the check before */
 	int joined; /**< index in the log; -1: not joined */
-	int lost;   /**< error of the last loss; 0: none since it joined */
+	/** the head of the open log when the target joined, or when the log was opened after that;
+	 * 0: not yet */
+	uint64_t join_head_seq;
+	int lost; /**< error of the last loss; 0: none since it joined */
 };
 
 struct lt {

@@ -216,6 +216,18 @@ lt_judge_open(struct lt *l, unsigned int set, const struct weft_log_image *img, 
 	return lt_judge_image(l, right, &found);
 }
 
+/** Note the log's head of each target that has joined since the last call. */
+static void
+lt_note_heads(struct lt *l)
+{
+	for (unsigned int i = 0; i < l->media; i++) {
+		struct lt_target *g = &l->target[i];
+
+		if (l->log != NULL && g->joined >= 0 && g->join_head_seq == 0)
+			g->join_head_seq = lt_info(l).head.seq;
+	}
+}
+
 void
 lt_judge(struct lt *l)
 {
@@ -227,6 +239,7 @@ lt_judge(struct lt *l)
 
 	if (l->a.no_judge || l->verdict != LT_SOUND)
 		return;
+	lt_note_heads(l);
 	changed = lt_changed(l);
 	if (changed == 0)
 		return;
@@ -255,8 +268,8 @@ lt_judge(struct lt *l)
 			continue;
 		/* `join.unseat` of a target that was trimmed further than the log, so that the
 		 * record that both share is readable no more. It counts again when it has been
-		 * fed. */
-		if (rc[i] == 0 && l->log != NULL && img[i].head.seq > lt_info(l).head.seq)
+		 * fed. The log may have been trimmed, too, before the card was written. */
+		if (rc[i] == 0 && l->log != NULL && img[i].head.seq > l->target[i].join_head_seq)
 			l->target[i].wiped = true;
 		else
 			l->verdict = LT_LOST;
