@@ -71,7 +71,8 @@ struct tcp_pmtu {
 	uint16_t mtu_bytes;
 	/** size that vanishes, by the log line about this destination; 0: there was none */
 	uint16_t named_bytes;
-	uint64_t until_ns; /**< 0: free */
+	uint16_t found_bytes; /**< size that has vanished at least once; 0: none */
+	uint64_t until_ns;    /**< 0: free */
 };
 
 struct weft_tcp {

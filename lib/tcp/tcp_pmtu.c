@@ -104,12 +104,12 @@ tcp_pmtu_entry(struct weft_tcp *t, const struct weft_ip *dst)
 	return NULL;
 }
 
-/** Returns the entry, whose `named_bytes` is kept if it was of this destination before. */
+/** Returns the entry. It keeps named_bytes and found_bytes if it was of this destination before. */
 static struct tcp_pmtu *
 tcp_pmtu_remember(struct weft_tcp_conn *c, uint64_t now_ns, uint64_t until_ns)
 {
 	struct tcp_pmtu *e = tcp_pmtu_entry(c->t, &c->remote);
-	uint16_t named = e != NULL ? e->named_bytes : 0;
+	uint16_t named = e != NULL ? e->named_bytes : 0, found = e != NULL ? e->found_bytes : 0;
 
 	if (e == NULL) {
 		struct tcp_pmtu *set = tcp_pmtu_set_of(c->t, &c->remote);
@@ -124,6 +124,7 @@ tcp_pmtu_remember(struct weft_tcp_conn *c, uint64_t now_ns, uint64_t until_ns)
 	*e = (struct tcp_pmtu){.dst = c->remote,
 	                       .mtu_bytes = c->pmtu_bytes,
 	                       .named_bytes = named,
+	                       .found_bytes = found,
 	                       .until_ns = until_ns};
 	return e;
 }
@@ -270,6 +271,26 @@ tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns)
 		tcp_pmtu_believe(c, c->pmtu_claim_bytes, now_ns);
 }
 
+/** The sizes that were tried were not the reason: back to the first one. */
+static void
+tcp_pmtu_restore(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	tcp_pmtu_set(c, c->blackhole_from_bytes);
+	c->blackhole_from_bytes = 0;
+	c->t->stats.pmtu_raised++;
+	if (c->pmtu_bytes < weft_netif_attr(c->nif)->mtu_bytes)
+		c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
+}
+
+void
+tcp_pmtu_link_up(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->blackhole_from_bytes == 0 || !c->pmtu_watch)
+		return;
+	tcp_pmtu_restore(c, now_ns);
+	c->pmtu_watch = false;
+}
+
 void
 tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -277,7 +298,8 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint16_t next, floor = tcp_pmtu_floor(c);
 	uint32_t size, wait;
 
-	if (c->t->attr.no_pmtu || c->sq_head == NULL)
+	/* Without a link nothing passes, whatever its size. */
+	if (c->t->attr.no_pmtu || c->sq_head == NULL || !weft_netif_link_up(c->nif))
 		return;
 	e = tcp_pmtu_find(c->t, &c->remote, now_ns);
 	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
@@ -308,16 +330,13 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_pmtu_lower(c, next);
 		c->pmtu_watch = true;
 	} else if (c->blackhole_from_bytes != 0 && c->pmtu_watch) {
-		/* Not even the smallest size gets through, so the size was not the reason. */
-		tcp_pmtu_set(c, c->blackhole_from_bytes);
-		c->blackhole_from_bytes = 0;
-		c->t->stats.pmtu_raised++;
-		if (c->pmtu_bytes < weft_netif_attr(c->nif)->mtu_bytes)
-			c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
+		/* Not even the smallest size gets through. */
+		tcp_pmtu_restore(c, now_ns);
 	}
 }
 
-/** A smaller size passes and the larger one does not: names the peer, once for each larger size. */
+/** A smaller size passes and the larger one does not, for the second time: names the peer, once for
+ * each larger size. The first time may have been an interruption of the path. */
 static void
 tcp_pmtu_name(const struct weft_tcp_conn *c, struct tcp_pmtu *e)
 {
@@ -325,6 +344,10 @@ tcp_pmtu_name(const struct weft_tcp_conn *c, struct tcp_pmtu *e)
 
 	if (e->named_bytes == c->blackhole_from_bytes)
 		return;
+	if (e->found_bytes != c->blackhole_from_bytes) {
+		e->found_bytes = c->blackhole_from_bytes;
+		return;
+	}
 	e->named_bytes = c->blackhole_from_bytes;
 	c->t->stats.blackhole_peers++;
 	WEFT_LOG_PEER(tcp, WARNING,
@@ -361,7 +384,7 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 
 		/* The larger size is confirmed. If it vanishes again, that is news. */
 		if (e != NULL)
-			e->named_bytes = 0;
+			e->named_bytes = e->found_bytes = 0;
 		c->pmtu_low_bytes = 0;
 		c->blackhole_again = 0;
 		c->pmtu_watch = false;

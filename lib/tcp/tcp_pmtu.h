@@ -21,6 +21,8 @@ bool tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, 
 void tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns);
 /** The retransmission timer has fired; `retries` counts it. */
 void tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The link of this end is back: a search for a size that passes has found nothing out. */
+void tcp_pmtu_link_up(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Segments were acknowledged while pmtu_watch is set or a packet-too-big awaits proof. */
 void tcp_pmtu_progress(struct weft_tcp_conn *c);
 /** pmtu_raise_ns is reached. */

@@ -624,9 +624,9 @@ arrives_logged(struct net_app *a, uint64_t ns, const char *line)
 	return n;
 }
 
-/** Jumbo frames between two hosts, and a switch that drops them in silence. One line a peer,
- * however often the size is tried again and however many connections there are; another when the
- * switch was mended and failed again. */
+/** Jumbo frames between two hosts, and a switch that drops them in silence. One line a peer, when
+ * the size has vanished for the second time, however often it is tried again and however many
+ * connections there are; another when the switch was mended and failed again. */
 static void
 vanishing(uint64_t seed)
 {
@@ -654,13 +654,15 @@ vanishing(uint64_t seed)
 	st = weft_tcp_stats(net.node[0].tcp);
 	a->to_send = 1000000;
 	a->close_on_eof = false;
-	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 1);
-	CHECK_EQ(st->blackhole_peers, 1);
+	/* Once may be an interruption of the path. */
+	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 0);
+	CHECK_EQ(st->blackholes, 1);
+	CHECK_EQ(st->blackhole_peers, 0);
 	CHECK(info_of(a).pmtu_bytes >= least && info_of(a).pmtu_bytes <= 1500);
 	for (unsigned int k = 0; k < 3; k++) {
 		net_run(&net, (12ULL << k) * WEFT_NS_PER_S, NULL, NULL);
 		more(a, 300000);
-		CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 0);
+		CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), k == 0);
 		CHECK(info_of(a).pmtu_bytes >= least && info_of(a).pmtu_bytes <= 1500);
 	}
 	CHECK(st->blackholes > 1);
@@ -673,6 +675,9 @@ vanishing(uint64_t seed)
 	CHECK_EQ(info_of(a).pmtu_bytes, 9000);
 	/* And broken again. */
 	path_mtu(1500);
+	more(a, 300000);
+	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 0);
+	net_run(&net, 12 * WEFT_NS_PER_S, NULL, NULL);
 	more(a, 300000);
 	CHECK_EQ(arrives_logged(a, 60 * WEFT_NS_PER_S, line), 1);
 	CHECK_EQ(st->blackhole_peers, 2);
