@@ -73,7 +73,9 @@ struct weft_netif {
 	bool vlan_insert;      /**< the port inserts our tags */
 	bool link_up;          /**< at the last check */
 	uint64_t link_due_ns;  /**< next check */
-	bool link_quiet;       /**< it goes and comes with its peer: no log lines */
+	uint64_t link_back_ns; /**< when it came back last; 0: it was never lost */
+	/** it goes and comes with its peer: no log lines, and the loss tells of the peer */
+	bool link_quiet;
 	uint64_t link_lost_ns; /**< when it went down; 0: it is up, or never was */
 	bool link_often;       /**< a bonded port: it has to be checked often */
 	bool link_moved;       /**< at the last check: its frames take another way now */

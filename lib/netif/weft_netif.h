@@ -73,8 +73,14 @@ void weft_netif_destroy(struct weft_netif *nif);
 
 /** Receives one burst and hands it up. Returns the number of packets received. Polling thread. */
 unsigned int weft_netif_poll(struct weft_netif *nif, uint64_t now_ns);
-/** Whether there was a link at the last look, a second ago at most. Polling thread. */
+/**
+ * Whether there was a link at the last look, a second ago at most (in a group 1.1 s). Always true
+ * of net_memif: its link is the peer, so the loss of the link says of the peer what its silence
+ * says. Polling thread.
+ */
 bool weft_netif_link_up(const struct weft_netif *nif);
+/** When a link that was lost came back last; 0: it was never lost. Polling thread. */
+uint64_t weft_netif_link_back_ns(const struct weft_netif *nif);
 /** Whether siblings have handed over frames that a poll would take now. Polling thread. */
 bool weft_netif_handed(const struct weft_netif *nif);
 /** Gives the transmit queue to the port. Returns the number of packets taken. Polling thread. */

@@ -7,6 +7,7 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "tcp_instance.h"
+#include "weft_netif.h"
 
 void
 tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns)
@@ -84,6 +85,15 @@ tcp_user_deadline(const struct weft_tcp_conn *c)
 	return queued ? c->progress_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US : WEFT_NEVER;
 }
 
+uint64_t
+tcp_heard_ns(const struct weft_tcp_conn *c)
+{
+	uint64_t latest = c->last_rx_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US;
+	uint64_t back = RTE_MIN(weft_netif_link_back_ns(c->nif), latest);
+
+	return RTE_MAX(c->last_rx_ns, back);
+}
+
 /** The end of a connection whose peer neither closes its direction nor sends anything. */
 uint64_t
 tcp_fin_wait_2_deadline(const struct weft_tcp_conn *c)
@@ -92,7 +102,7 @@ tcp_fin_wait_2_deadline(const struct weft_tcp_conn *c)
 
 	if (c->state != WEFT_TCP_FIN_WAIT_2 || us == UINT32_MAX)
 		return WEFT_NEVER;
-	return c->last_rx_ns + us * WEFT_NS_PER_US;
+	return tcp_heard_ns(c) + us * WEFT_NS_PER_US;
 }
 
 void

@@ -144,7 +144,7 @@ tcp_delack_fire(struct weft_timer *timer, uint64_t now_ns)
 static bool
 tcp_keepalive_look(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	uint64_t idle_end = c->last_rx_ns + c->keep_idle_us * WEFT_NS_PER_US;
+	uint64_t idle_end = tcp_heard_ns(c) + c->keep_idle_us * WEFT_NS_PER_US;
 	uint64_t intvl_ns = c->keep_intvl_us * WEFT_NS_PER_US;
 
 	/* Without a link of our own the peer's silence says nothing about the peer. The user
@@ -212,18 +212,25 @@ weft_tcp_link_up(struct weft_tcp *t, struct weft_netif *nif, uint64_t now_ns)
 	for (uint32_t i = 0; i < t->attr.max_conns; i++) {
 		struct weft_tcp_conn *c = &t->conns[i];
 
+		bool excused;
+
 		if (c->dead || c->nif != nif || c->state == WEFT_TCP_CLOSED)
 			continue;
-		/* The peer could not be heard before. From here on its silence counts. */
-		c->last_rx_ns = now_ns;
-		if (c->keep_at_ns != WEFT_NEVER)
+		/* The peer could not be heard before. From here on its silence counts
+		 * (tcp_heard_ns()). A link that comes and goes is an excuse for so long only. */
+		excused = now_ns < c->last_rx_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US;
+		if (excused && c->keep_at_ns != WEFT_NEVER)
 			tcp_keepalive_restart(c, now_ns);
+		/* Nor does the interruption tell anything about the sizes that pass. */
+		tcp_pmtu_link_up(c, now_ns);
 		if (c->backoff == 0)
 			continue;
 		c->backoff = 0;
-		/* The retries of a SYN say whether its answer gives an RTT (Karn's algorithm). */
+		/* One retry of a SYN remains: its answer gives no RTT (Karn's algorithm). */
 		if (c->state != WEFT_TCP_SYN_SENT && c->state != WEFT_TCP_SYN_RCVD)
 			c->retries = 0;
+		else if (excused)
+			c->retries = RTE_MIN(c->retries, 1u);
 		tcp_rto_restart(c, now_ns);
 	}
 }

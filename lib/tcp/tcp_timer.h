@@ -39,6 +39,9 @@ void tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);
 uint64_t tcp_user_deadline(const struct weft_tcp_conn *c);
 /** When FIN-WAIT-2 ends; WEFT_NEVER: it does not run. */
 uint64_t tcp_fin_wait_2_deadline(const struct weft_tcp_conn *c);
+/** When the peer's silence began to count: with the last segment, or when our own link came back,
+ * at most the user timeout after that segment. So a link that comes and goes keeps no dead peer. */
+uint64_t tcp_heard_ns(const struct weft_tcp_conn *c);
 /** Sets the life timer to the next of its deadlines. */
 void tcp_life_restart(struct weft_tcp_conn *c);
 void tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);

@@ -964,6 +964,20 @@ test_link(void)
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		CHECK_EQ(weft_netif_stats(R.nif[i])->link_ups, 1);
 	CHECK_EQ(R.box[0].nout, 1);
+	/* All see that it goes, and that it comes back. */
+	box_link_down = true;
+	for (unsigned int i = 0; i < 1200; i++)
+		rig_poll();
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		CHECK(!weft_netif_link_up(R.nif[i]));
+	box_link_down = false;
+	for (unsigned int i = 0; i < 300; i++)
+		rig_poll();
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		CHECK(weft_netif_link_up(R.nif[i]));
+		CHECK_EQ(weft_netif_stats(R.nif[i])->link_ups, 2);
+		CHECK_EQ(weft_netif_stats(R.nif[i])->link_downs, 1);
+	}
 	rig_down();
 }
 

@@ -91,6 +91,42 @@ test_late(void)
 	fake_stop(&f);
 }
 
+static unsigned int link_ups;
+
+static void
+on_link_up(void *arg, struct weft_netif *nif, uint64_t now_ns)
+{
+	(void)arg;
+	CHECK(nif == f.nif && now_ns == weft_netif_link_back_ns(nif));
+	link_ups++;
+}
+
+/* The link of net_memif is its peer: its loss is no excuse for the peer's silence. */
+static void
+test_quiet(void)
+{
+	for (unsigned int quiet = 0; quiet < 2; quiet++) {
+		link_up = true;
+		link_ups = 0;
+		create();
+		f.nif->link_quiet = quiet;
+		f.nif->ops.link_up = on_link_up;
+		fake_poll(&f);
+		fake_pass(&f, 3 * WEFT_NS_PER_S);
+		CHECK(weft_netif_link_up(f.nif));
+		CHECK_EQ(weft_netif_link_back_ns(f.nif), 0);
+		link_up = false;
+		fake_pass(&f, 2 * WEFT_NS_PER_S);
+		CHECK_EQ(weft_netif_link_up(f.nif), quiet);
+		link_up = true;
+		fake_pass(&f, 2 * WEFT_NS_PER_S);
+		CHECK_EQ(link_ups, !quiet);
+		CHECK(weft_netif_link_up(f.nif));
+		CHECK_EQ(weft_netif_link_back_ns(f.nif) != 0, !quiet);
+		fake_stop(&f);
+	}
+}
+
 /* RFC 5227 s2.3, RFC 4861 s7.2.6, RFC 3810 s6.1: the link may now lead to another switch. */
 static void
 test_back(void)
@@ -173,5 +209,5 @@ test_moved(void)
 	fake_stop(&f);
 }
 
-WEFT_TEST_MAIN({"late", test_late}, {"back", test_back}, {"amid", test_amid},
+WEFT_TEST_MAIN({"late", test_late}, {"quiet", test_quiet}, {"back", test_back}, {"amid", test_amid},
                {"a bonded port that uses another slave announces itself", test_moved})

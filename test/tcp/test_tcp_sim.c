@@ -517,8 +517,10 @@ link_set(bool up)
 
 	for (unsigned int i = 0; i < 2; i++)
 		sim_link_set(net.link, i, &cfg);
-	n->nif->link_up = up;
 	n->sched.now_ns = sim_now_ns(net.sim);
+	if (up && !n->nif->link_up)
+		n->nif->link_back_ns = n->sched.now_ns;
+	n->nif->link_up = up;
 	if (up)
 		weft_tcp_link_up(n->tcp, n->nif, n->sched.now_ns);
 }
@@ -614,6 +616,70 @@ test_link_beyond(void)
 	}
 }
 
+/** The port of node 0 has a link, or has none; the wire is as it was. */
+static void
+link_port(bool up)
+{
+	struct net_node *n = &net.node[0];
+
+	n->sched.now_ns = sim_now_ns(net.sim);
+	n->nif->link_up = up;
+	if (up) {
+		n->nif->link_back_ns = n->sched.now_ns;
+		weft_tcp_link_up(n->tcp, n->nif, n->sched.now_ns);
+	}
+}
+
+/* A link that comes and goes is no excuse for a dead peer beyond the user timeout. */
+static void
+test_link_flaps(void)
+{
+	struct net_app *a = link_pair(9, 20000000);
+	const struct weft_tcp_stats *st = weft_tcp_stats(net.node[0].tcp);
+	unsigned int s = 0;
+
+	link_set(false);
+	for (; s < 60 && !a->closed; s++) {
+		net_run(&net, 500 * WEFT_NS_PER_MS, NULL, NULL);
+		link_port(true);
+		net_run(&net, 500 * WEFT_NS_PER_MS, NULL, NULL);
+		if (!a->closed)
+			link_port(false);
+	}
+	CHECK_MSG(s >= 20 && s <= 30, "%u s", s);
+	CHECK_EQ(a->err, -ETIMEDOUT);
+	CHECK_EQ(st->keepalive_drops, 1);
+	link_set(true);
+	weft_tcp_abort(net.app[1].c, sim_now_ns(net.sim));
+	net.app[1].c = NULL;
+	net.app[1].torn = true;
+	net_run(&net, WEFT_NS_PER_S, NULL, NULL);
+	net_down(&net);
+}
+
+/* A SYN has all its retries after the link is back, as if it had been sent then. */
+static void
+test_link_syn(void)
+{
+	struct net_app *a;
+	uint64_t from;
+
+	net_up(&net, 10, NULL, (struct weft_tcp_attr[2]){{0}, {0}}, 1500);
+	link_set(true);
+	link_set(false);
+	a = net_connect(&net, 0, 7);
+	net_run(&net, 40 * WEFT_NS_PER_S, NULL, NULL);
+	CHECK(!a->closed);
+	link_port(true); /* a switch that does not forward yet */
+	from = sim_now_ns(net.sim);
+	for (unsigned int i = 0; i < 400 && !a->closed; i++)
+		net_run(&net, WEFT_NS_PER_S, NULL, NULL);
+	CHECK_EQ(a->err, -ETIMEDOUT);
+	from = (sim_now_ns(net.sim) - from) / WEFT_NS_PER_S;
+	CHECK_MSG(from >= 60, "%" PRIu64 " s", from);
+	net_down(&net);
+}
+
 WEFT_TEST_MAIN({"clean", test_clean}, {"hostile", test_hostile}, {"two_percent", test_two_percent},
                {"scripted_loss", test_scripted_loss}, {"simultaneous_open", test_simultaneous_open},
                {"simultaneous_close", test_simultaneous_close}, {"half_close", test_half_close},
@@ -623,4 +689,6 @@ WEFT_TEST_MAIN({"clean", test_clean}, {"hostile", test_hostile}, {"two_percent",
                {"early_close", test_early_close}, {"many", test_many},
                {"an interruption within the user timeout costs time only", test_link_within},
                {"an interruption beyond the user timeout", test_link_beyond},
+               {"a link that comes and goes", test_link_flaps},
+               {"a link that comes while a connection is opened", test_link_syn},
                {"slow_port", test_slow_port}, {"empty_pool", test_empty_pool})
