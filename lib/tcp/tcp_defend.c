@@ -225,7 +225,7 @@ tcp_peer_uncount(struct weft_tcp_conn *c)
 /* ---- Resets ---- */
 
 void
-tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in, uint8_t dscp,
                 uint64_t now_ns)
 {
 	const struct tcp_hdr *h = &in->h;
@@ -236,7 +236,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 	        .dst_port = h->src_port,
 	        .hdr_len_bytes = TCP_HDR_LEN,
 	};
-	const struct weft_netif_tx_how how = {.dscp = weft_netif_attr(nif)->dscp, .own_sum = true};
+	const struct weft_netif_tx_how how = {.dscp = dscp, .own_sum = true};
 	struct weft_neigh *neigh;
 	struct rte_mbuf *m;
 

@@ -63,8 +63,9 @@ enum tcp_peer_room tcp_peer_room(struct weft_tcp *t, struct weft_netif *nif,
 void tcp_peer_half(struct weft_tcp_conn *c, int n);
 void tcp_peer_count(struct weft_tcp_conn *c);
 void tcp_peer_uncount(struct weft_tcp_conn *c);
-/** Answers a segment that no connection wants with a RST (RFC 9293 s3.10.7.1). */
+/** Answers a segment that no connection wants with a RST (RFC 9293 s3.10.7.1). dscp: of the
+ * connection that refuses it, or of the port. */
 void tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                     uint64_t now_ns);
+                     uint8_t dscp, uint64_t now_ns);
 
 #endif /* TCP_DEFEND_H */

@@ -36,7 +36,7 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	/* First, ACK. */
 	if (ack && (weft_seq_leq(h->ack, c->iss) || weft_seq_lt(c->snd_max, h->ack))) {
-		tcp_reset_reply(c->t, c->nif, in, now_ns);
+		tcp_reset_reply(c->t, c->nif, in, c->dscp, now_ns);
 		return;
 	}
 	/* Second, RST: valid only if it acknowledges our SYN. */
@@ -447,7 +447,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	if (unlikely(c->state == WEFT_TCP_SYN_RCVD)) {
 		if (!weft_seq_lt(c->snd_una, h->ack) || weft_seq_lt(c->snd_max, h->ack)) {
-			tcp_reset_reply(c->t, c->nif, in, now_ns);
+			tcp_reset_reply(c->t, c->nif, in, c->dscp, now_ns);
 			return;
 		}
 		if (c->listener != NULL && !tcp_accept_rate_ok(c->t, now_ns)) {

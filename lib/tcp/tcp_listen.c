@@ -17,6 +17,8 @@
 #include "tcp_share.h"
 #include "tcp_timer.h"
 #include "weft_netif_group.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
 
 /* ---- Listeners ---- */
 
@@ -290,7 +292,7 @@ tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
 		return;
 	if (l == NULL || in->h.flags & TCP_ACK) {
 		t->stats.rx_no_conn++;
-		tcp_reset_reply(t, nif, in, now_ns);
+		tcp_reset_reply(t, nif, in, weft_netif_attr(nif)->dscp, now_ns);
 		return;
 	}
 	/* Third, SYN. Fourth, everything else is dropped. */
