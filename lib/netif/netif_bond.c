@@ -71,7 +71,6 @@ bond_add_leg(struct netif_bond *b, const char *slave, size_t len, struct weft_ne
 {
 	struct weft_netif_port *leg = &b->leg[b->nlegs].port;
 	char dev[BOND_ARGS_MAX];
-	int ret;
 
 	if (b->nlegs == BOND_LEGS_MAX) {
 		WEFT_LOG(netif, ERR, "%s: more than %u slaves", p->devname, BOND_LEGS_MAX);
@@ -83,10 +82,9 @@ bond_add_leg(struct netif_bond *b, const char *slave, size_t len, struct weft_ne
 		return -EINVAL;
 	}
 	*leg = (struct weft_netif_port){.mtu_bytes = p->mtu_bytes, .lock_fd = -1};
-	ret = attach(dev, leg);
-	if (ret == 0)
-		b->nlegs++;
-	return ret;
+	/* It counts from here on: a slave that is opened in part is closed with the bond. */
+	b->nlegs++;
+	return attach(dev, leg);
 }
 
 /** Open the slaves. args becomes the arguments of the driver, which knows them by their names. */
@@ -182,6 +180,8 @@ netif_bond_detach(struct netif_bond *b, void (*detach)(struct weft_netif_port *l
 	for (unsigned int i = 0; i < RTE_DIM(bonds); i++)
 		if (bonds[i] == b)
 			bonds[i] = NULL;
+	/* The start may have failed after the driver had set the MTU of some slaves. */
+	bond_restore_mtu(b);
 	while (b->nlegs > 0)
 		detach(&b->leg[--b->nlegs].port);
 	free(b);
@@ -264,10 +264,24 @@ bond_ready(const struct netif_bond *b, uint16_t port_id)
 	return bits;
 }
 
+/** Whether the slave has a carrier, as the kernel says; of other slaves the driver knows it. */
+static bool
+bond_lit(const struct bond_leg *leg)
+{
+	return !netif_carrier_known(leg->port.port_id) || netif_carrier_up(leg->port.port_id);
+}
+
 bool
 netif_bond_link(uint16_t port_id)
 {
-	return bond_ready(bonds[port_id], port_id) != 0;
+	const struct netif_bond *b = bonds[port_id];
+	uint32_t ready = bond_ready(b, port_id);
+
+	/* No worker may have looked at the carriers yet. */
+	for (unsigned int i = 0; i < b->nlegs; i++)
+		if (!bond_lit(&b->leg[i]))
+			ready &= ~(1u << i);
+	return ready != 0;
 }
 
 /**
@@ -305,15 +319,14 @@ bond_look_carriers(struct netif_bond *b)
 {
 	for (unsigned int i = 0; i < b->nlegs; i++) {
 		struct bond_leg *leg = &b->leg[i];
-		const bool dark = netif_carrier_known(leg->port.port_id) &&
-		                  !netif_carrier_up(leg->port.port_id);
+		const bool dark = !bond_lit(leg);
 
 		if (dark == leg->dark)
 			continue;
 		leg->dark = dark;
 		atomic_fetch_xor_explicit(&b->dark, 1u << i, memory_order_relaxed);
-		WEFT_LOG(netif, NOTICE, "%s: the link of this slave is %s", leg->port.devname,
-		         dark ? "down" : "up");
+		WEFT_LOG_PEER(netif, NOTICE, "%s: the link of this slave is %s", leg->port.devname,
+		              dark ? "down" : "up");
 	}
 }
 

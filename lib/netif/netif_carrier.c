@@ -16,8 +16,9 @@
 
 /** By port number. Written while no other thread uses the port. */
 static struct carrier {
-	char iface[IFNAMSIZ]; /**< empty: none */
-	int fd;               /**< a socket of its network namespace */
+	/** of the interface, which keeps it when it is renamed; 0: there is none */
+	unsigned int index;
+	int fd; /**< a socket of its network namespace */
 } carriers[RTE_MAX_ETHPORTS];
 
 void
@@ -29,8 +30,11 @@ netif_carrier_set(uint16_t port_id, const char *iface)
 	if (*iface == '\0')
 		return;
 	c->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (c->fd >= 0)
-		snprintf(c->iface, sizeof(c->iface), "%s", iface);
+	if (c->fd < 0)
+		return;
+	c->index = if_nametoindex(iface);
+	if (c->index == 0)
+		close(c->fd);
 }
 
 void
@@ -38,24 +42,28 @@ netif_carrier_forget(uint16_t port_id)
 {
 	struct carrier *c = &carriers[port_id];
 
-	if (c->iface[0] != '\0')
+	if (c->index != 0)
 		close(c->fd);
-	c->iface[0] = '\0';
+	c->index = 0;
 }
 
 bool
 netif_carrier_known(uint16_t port_id)
 {
-	return carriers[port_id].iface[0] != '\0';
+	return carriers[port_id].index != 0;
 }
 
-/** Ask the kernel about the interface. False: it does not answer, because the interface is gone. */
+/** Ask the kernel about the interface, by its present name. False: it does not answer, because the
+ * interface is gone. Another one may have its name since. The port's socket is not bound to it. */
 static bool
 carrier_ask(uint16_t port_id, unsigned long what, struct ifreq *ifr)
 {
 	const struct carrier *c = &carriers[port_id];
+	struct ifreq name = {.ifr_ifindex = (int)c->index};
 
-	memcpy(ifr->ifr_name, c->iface, sizeof(c->iface));
+	if (ioctl(c->fd, SIOCGIFNAME, &name) != 0)
+		return false;
+	memcpy(ifr->ifr_name, name.ifr_name, sizeof(ifr->ifr_name));
 	return ioctl(c->fd, what, ifr) == 0;
 }
 
