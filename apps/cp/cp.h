@@ -85,8 +85,10 @@ struct cp_session {
 	bool silent; /**< the peer does not answer: do not wait for an orderly close */
 	int status;
 	struct weft_terminate term;
-	uint64_t last_ns;      /**< when something was last received */
-	uint64_t link_wait_ns; /**< how long a lost link is awaited */
+	uint64_t last_ns;             /**< when something was last received */
+	uint64_t link_wait_ns;        /**< how long a lost link is awaited */
+	uint64_t link_ask_ns;         /**< when the port is asked for its link again */
+	bool link_down, link_returns; /**< what it answered last */
 	bool link_lost;
 	uint64_t idle_ns; /**< since when polls have nothing to do; 0: the last one had work */
 	/* the operation under way */

@@ -18,6 +18,7 @@
 #define CP_LINK_WAIT_US 100000000u
 /* after this time without anything received the link is checked */
 #define CP_LINK_NS  1000000000ULL
+#define CP_ASK_NS   100000000ULL  /* between two questions to the port: they go to the kernel */
 #define CP_CLOSE_NS 1000000000ULL /* for a close in order */
 #define CP_RETRY_NS 50000000ULL   /* between two OPENs of a busy export */
 #define CP_RPC_SQ   32
@@ -109,8 +110,14 @@ cp_turn(struct cp_session *s, bool waiting)
 	if (waiting && now - s->last_ns > CP_LINK_NS) {
 		/* On a connection, a link that is down ends the wait earlier, or has it continue:
 		 * the target cannot be heard before the link is back, for which TCP waits, too. */
-		if (s->established && weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up) {
-			if (!ps.link_returns || now - s->last_ns > s->link_wait_ns)
+		if (s->established && now >= s->link_ask_ns &&
+		    weft_port_stats(s->stack.ports[0], &ps) == 0) {
+			s->link_down = !ps.link_up;
+			s->link_returns = ps.link_returns;
+			s->link_ask_ns = now + CP_ASK_NS;
+		}
+		if (s->established && s->link_down) {
+			if (!s->link_returns || now - s->last_ns > s->link_wait_ns)
 				return -ENETDOWN;
 			s->link_lost = true;
 		} else if (s->link_lost) {

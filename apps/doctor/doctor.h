@@ -21,7 +21,7 @@
 #define DOCTOR_NICS_MAX     256
 #define DOCTOR_FINDINGS_MAX 1024
 #define DOCTOR_HUGE_MAX     (4 * WEFT_MACHINE_NODES_MAX)
-#define DOCTOR_DEV_MAX      256 /* octets of a device string, that of one slave of a bond */
+#define DOCTOR_DEV_MAX      CONF_PATH_MAX /* octets of a device string */
 
 enum doctor_level {
 	DOCTOR_OK,   /**< as it should be */

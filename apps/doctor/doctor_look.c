@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Gathers the facts, then looks at each subject. */
 
-#include <errno.h>
-
 #include "doctor.h"
 
 static int
@@ -22,7 +20,7 @@ look_gather_port(struct doctor *d, const struct conf_port *p)
 	char dev[DOCTOR_DEV_MAX];
 	bool again = false;
 
-	for (unsigned int k = 0; weft_device_member(p->dev, k, dev, sizeof(dev)) != -ENOENT; k++) {
+	for (unsigned int k = 0; weft_device_member(p->dev, k, dev, sizeof(dev)) == 0; k++) {
 		struct doctor_nic *n = &d->nics[d->nnics];
 
 		if (d->nnics == DOCTOR_NICS_MAX || !weft_device_is_pci(dev))

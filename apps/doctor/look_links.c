@@ -140,6 +140,6 @@ look_links(struct doctor *d)
 	}
 	for (uint32_t i = 0; i < d->conf.nports; i++)
 		for (unsigned int k = 0;
-		     weft_device_member(d->conf.ports[i].dev, k, dev, sizeof(dev)) != -ENOENT; k++)
+		     weft_device_member(d->conf.ports[i].dev, k, dev, sizeof(dev)) == 0; k++)
 			link_of_device(d, &d->conf.ports[i], dev);
 }

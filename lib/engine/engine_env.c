@@ -156,23 +156,27 @@ env_unlock(void)
 static int
 env_members(struct weft_env_attr *a)
 {
-	static char text[ENV_MAX_DEVICES][ENV_DEVICE_MAX];
+	static char text[ENV_MAX_DEVICES + 1][ENV_DEVICE_MAX]; /* the last one is never used */
 	static const char *all[ENV_MAX_DEVICES + 1];
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; a->devices != NULL && a->devices[i] != NULL; i++)
 		for (unsigned int k = 0;; k++, n++) {
-			int rc = n == ENV_MAX_DEVICES
-			                 ? -E2BIG
-			                 : weft_device_member(a->devices[i], k, text[n],
-			                                      sizeof(text[n]));
+			int rc = weft_device_member(a->devices[i], k, text[n], sizeof(text[n]));
 
 			if (rc == -ENOENT)
 				break;
 			if (rc < 0) {
-				snprintf(env_msg, sizeof(env_msg), "too many devices: %s",
-				         strerror(-rc));
+				snprintf(env_msg, sizeof(env_msg),
+				         "the device '%.32s...' is longer than %d octets",
+				         a->devices[i], ENV_DEVICE_MAX - 1);
 				return rc;
+			}
+			if (n == ENV_MAX_DEVICES) {
+				snprintf(env_msg, sizeof(env_msg),
+				         "more than %d devices, slaves of bonds included",
+				         ENV_MAX_DEVICES);
+				return -E2BIG;
 			}
 			all[n] = text[n];
 		}
