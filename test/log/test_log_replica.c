@@ -901,7 +901,7 @@ test_seeds(void)
 	        569,      /* a sound member was unseated */
 	        1449,     /* the judge: a member that was trimmed further than the log */
 	        2194,     /* an open was refused */
-	        10075889, /* the judge: as 1449, and the log is trimmed before the card is written */
+	        10075889, /* the judge: as 1449, and the log is trimmed later */
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(seeds); i++)
