@@ -101,7 +101,8 @@ check_group(const struct check *c)
 	         c->info.iommu_group);
 	n = scandir(path, &found, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
-		/* Bridges stay with the kernel. The driver pci-stub does not use its device. */
+		/* Bridges stay with the kernel. Linux's driver pci-stub reserves a device and does
+		 * not use it, so vfio permits it in the group. */
 		if (rc == 0 && weft_device_info_at(c->at, found[i]->d_name, &other) == 0 &&
 		    other.class_code >> 16 != CHECK_CLASS_BRIDGE && other.driver[0] != '\0' &&
 		    other.binding != WEFT_DEVICE_VFIO && strcmp(other.driver, "pci-stub") != 0) {
