@@ -5,16 +5,13 @@
 #include <stdlib.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <rte_bus.h>
 #include <rte_dev.h>
-#include <rte_devargs.h>
 #include <rte_errno.h>
 #include <rte_kvargs.h>
 
+#include "netif_attach.h"
 #include "netif_group_priv.h"
 #include "netif_bar.h"
 #include "netif_bond.h"
@@ -38,10 +35,6 @@
 #define PORT_PACKET_HDR     32u
 #define PORT_MBUF_MIN       2048u /* data room that several drivers require */
 
-#define PORT_MEMBER_MAX 1024 /**< octets of a slave with its arguments */
-
-#define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's default */
-#define PORT_MEMIF_ARGS      1024              /**< octets of its arguments, with what is added */
 #define PORT_MEMIF_SETTLE_US 20000
 /** for the first try to get a link; doubled for each further try */
 #define PORT_MEMIF_JOIN_MS 200
@@ -87,323 +80,6 @@ weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes,
                        struct rte_mempool **out)
 {
 	return port_pool_create(name, mbufs, 1, netif_data_bytes(mtu_bytes), socket, out);
-}
-
-/* ---- The device ---- */
-
-/* Copies the value of `key` in "k=v,k=v". False: it is not there. */
-static bool
-port_arg(const char *args, const char *key, char *buf, size_t size)
-{
-	struct rte_kvargs *kv = rte_kvargs_parse(args, NULL);
-	const char *v = kv != NULL ? rte_kvargs_get(kv, key) : NULL;
-	bool found = v != NULL;
-
-	if (found)
-		snprintf(buf, size, "%s", v);
-	rte_kvargs_free(kv);
-	return found;
-}
-
-/** A device of those that a device string stands for. False: there are no more, or it is too long.
- */
-static bool
-port_member(const char *dev, unsigned int i, char member[PORT_MEMBER_MAX])
-{
-	return weft_device_member(dev, i, member, PORT_MEMBER_MAX) == 0;
-}
-
-static int port_check_args(const char *dev);
-
-static int
-port_check_members(const char *dev)
-{
-	const char *at = weft_device_args(dev), *arg;
-	char member[PORT_MEMBER_MAX];
-	size_t len;
-	int ret = 0;
-
-	while ((arg = weft_device_next_arg(&at, &len)) != NULL) {
-		const char *eq = memchr(arg, '=', len);
-
-		if (eq != NULL && eq > arg && eq + 1 < arg + len)
-			continue;
-		WEFT_LOG(netif, ERR, "'%s': %.*s has no value", dev, (int)len, arg);
-		return -EINVAL;
-	}
-	for (unsigned int i = 0; ret == 0 && port_member(dev, i, member); i++)
-		ret = weft_device_is_bond(member) ? -EINVAL : port_check_args(member);
-	return ret;
-}
-
-/*
- * For a key without a value a driver gets NULL, which most drivers dereference. If there are too
- * many arguments, a driver sees none. net_ring takes the value of "internal" for an address.
- */
-static int
-port_check_args(const char *dev)
-{
-	const char *args = strchr(dev, ',');
-	struct rte_kvargs *kv;
-	int ret = 0;
-
-	/* Those of a bonded port are read by netif_bond.c, and those of its slaves when these are
-	 * opened. */
-	if (weft_device_is_bond(dev))
-		return port_check_members(dev);
-	kv = args != NULL ? rte_kvargs_parse(args + 1, NULL) : NULL;
-	if (args == NULL)
-		return 0;
-	if (kv == NULL) {
-		WEFT_LOG(netif, ERR, "'%s': its arguments are too many", dev);
-		return -EINVAL;
-	}
-	for (unsigned int i = 0; ret == 0 && i < kv->count; i++) {
-		const struct rte_kvargs_pair *pair = &kv->pairs[i];
-
-		if (pair->value == NULL) {
-			WEFT_LOG(netif, ERR, "'%s': %s has no value; write %s=...", dev, pair->key,
-			         pair->key);
-			ret = -EINVAL;
-		} else if (strcmp(pair->key, "internal") == 0) {
-			WEFT_LOG(netif, ERR, "'%s': %s is for DPDK's own use", dev, pair->key);
-			ret = -EINVAL;
-		}
-	}
-	rte_kvargs_free(kv);
-	return ret;
-}
-
-static bool
-port_memif_serves(const char *args)
-{
-	char role[16] = "";
-
-	port_arg(args, "role", role, sizeof(role));
-	return strcmp(role, "server") == 0 || strcmp(role, "master") == 0;
-}
-
-/*
- * A memif server that was killed leaves its socket file, and no server can bind it again. The file
- * is removed if no process holds it. Abstract sockets leave no file.
- */
-static void
-port_memif_unlink_stale(const char *args)
-{
-	char abstract[8] = "yes";
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	struct stat st;
-	int fd;
-
-	if (!port_memif_serves(args))
-		return;
-	port_arg(args, "socket-abstract", abstract, sizeof(abstract));
-	if (strcmp(abstract, "no") != 0 ||
-	    !port_arg(args, "socket", sun.sun_path, sizeof(sun.sun_path)))
-		return;
-	if (lstat(sun.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-		return;
-	/*
-	 * A datagram socket never connects to a socket of memif's kind. The kernel says whether a
-	 * process holds the address (EPROTOTYPE), and a server does not notice. A client that
-	 * connects and leaves at once may make a server's EAL panic.
-	 */
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	if (connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) != 0 && errno == ECONNREFUSED &&
-	    unlink(sun.sun_path) == 0)
-		WEFT_LOG(netif, INFO, "removed the stale socket %s", sun.sun_path);
-	close(fd);
-}
-
-static int
-port_memif_begin(const struct weft_netif_port *p, const char *args)
-{
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)] = PORT_MEMIF_SOCKET;
-	char abstract[8] = "yes";
-
-	port_arg(args, "socket", path, sizeof(path));
-	port_arg(args, "socket-abstract", abstract, sizeof(abstract));
-	return port_memif_serves(args)
-	               ? netif_memif_begin(p->devname, path, strcmp(abstract, "yes") == 0)
-	               : 0;
-}
-
-#define PORT_REFUSES "its driver refuses"
-/* DPDK numbers a group by process id and interface. Two of one network namespace can collide. */
-#define PORT_FANOUT "; if it says PACKET_FANOUT, another process has that group: start again"
-
-static bool port_known(const char *dev);
-
-static bool
-port_members_known(const char *dev)
-{
-	char member[PORT_MEMBER_MAX];
-	bool known = port_known("net_bonding_weft");
-
-	for (unsigned int i = 0; known && port_member(dev, i, member); i++)
-		known = !weft_device_is_bond(member) && port_known(member);
-	return known;
-}
-
-/* Whether a port, or a driver that makes one, of that name exists. */
-static bool
-port_known(const char *dev)
-{
-	const size_t len = strcspn(dev, ",");
-	struct weft_device_info info = {.size = sizeof(info)};
-	char name[RTE_DEV_NAME_MAX_LEN];
-	struct rte_devargs da = {0};
-	uint16_t port_id;
-	bool known;
-
-	if (len == 0 || len >= sizeof(name))
-		return false;
-	if (weft_device_is_bond(dev) && dev[len] == ',')
-		return port_members_known(dev);
-	memcpy(name, dev, len);
-	name[len] = '\0';
-	if (rte_eth_dev_get_port_by_name(name, &port_id) == 0)
-		return true;
-	if (weft_device_is_pci(dev))
-		return weft_device_info(dev, &info) == 0;
-	/* A device on another bus was probed, or does not exist. */
-	known = rte_devargs_parse(&da, name) == 0 && strcmp(rte_bus_name(da.bus), "vdev") == 0;
-	free(da.data);
-	return known;
-}
-
-/*
- * A PCI device that EAL has not probed. EAL does it now if the program started it with the PCI bus
- * (weft_env_init() with another device, or an EAL of the program's own).
- */
-static int
-port_attach_pci(const char *dev, struct weft_netif_port *p)
-{
-	struct rte_devargs *da;
-	int ret;
-
-	/* EAL had the device in its list and looked for a driver. It holds the lock. */
-	RTE_EAL_DEVARGS_FOREACH("pci", da)
-	{
-		if (strcmp(da->name, p->devname) == 0) {
-			WEFT_LOG(netif, ERR, "%s: no driver of DPDK takes this device", p->devname);
-			return -ENODEV;
-		}
-	}
-	ret = weft_device_lock(&weft_device_kernel, dev, &p->lock_fd);
-	if (ret != 0) {
-		WEFT_LOG(netif, ERR, "%s: %s", p->devname,
-		         ret == -ENOENT  ? "there is no such PCI device"
-		         : ret == -EBUSY ? "another program of weft uses it"
-		                         : strerror(-ret));
-		return ret == -EBUSY ? ret : -ENODEV;
-	}
-	ret = rte_eal_hotplug_add("pci", p->devname, weft_device_args(dev));
-	if (ret != 0) {
-		WEFT_LOG(netif, ERR, "cannot open PCI device %s: %s", p->devname,
-		         ret == -ENOENT || ret == -EFAULT
-		                 ? "EAL was started without the PCI bus; name the device to "
-		                   "weft_env_init()"
-		                 : "no driver of DPDK takes it");
-		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
-	}
-	p->created = true;
-	p->bus = "pci";
-	return 0;
-}
-
-/** Whether the port is on an interface of the kernel, whose link its driver does not know. */
-static bool
-port_is_kernels(const char *dev)
-{
-	return strncmp(dev, "net_af_", 7) == 0 || strncmp(dev, "eth_af_", 7) == 0;
-}
-
-/* Finds the port named in dev, or creates it. */
-static int
-port_attach(const char *dev, struct weft_netif_port *p)
-{
-	const char *comma = strchr(dev, ',');
-	const char *args = comma != NULL ? comma + 1 : "";
-	size_t len = comma != NULL ? (size_t)(comma - dev) : strlen(dev);
-	char memif[PORT_MEMIF_ARGS], iface[IFNAMSIZ];
-	bool pci;
-	int ret;
-
-	if (len == 0 || len >= sizeof(p->devname)) {
-		WEFT_LOG(netif, ERR, "'%s' names no device", dev);
-		return -EINVAL;
-	}
-	memcpy(p->devname, dev, len);
-	p->devname[len] = '\0';
-	pci = weft_device_address(dev, p->devname) == 0;
-	if (rte_eth_dev_get_port_by_name(p->devname, &p->port_id) == 0) {
-		/* EAL has the arguments of a PCI device from weft_env_init(). */
-		if (comma != NULL && !pci) {
-			WEFT_LOG(netif, ERR, "%s exists already: arguments would be ignored",
-			         p->devname);
-			return -EINVAL;
-		}
-		return 0;
-	}
-	if (weft_device_is_bond(dev))
-		return netif_bond_attach(dev, p, port_attach);
-	if (pci) {
-		ret = port_attach_pci(dev, p);
-		if (ret != 0)
-			return ret;
-		goto created;
-	}
-	if (strncmp(p->devname, "net_memif", 9) == 0) {
-		ret = netif_memif_args(args, p->mtu_bytes, memif, sizeof(memif));
-		args = memif;
-		if (ret == 0) {
-			port_memif_unlink_stale(args);
-			ret = port_memif_begin(p, args);
-		}
-		if (ret != 0)
-			return ret;
-	}
-	ret = rte_eal_hotplug_add("vdev", p->devname, args);
-	if (ret != 0) {
-		netif_memif_end(p->devname);
-		/* Drivers return -1 or any other value. Their own log line says more. */
-		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
-		         ret == -EFAULT   ? "no port and no driver of that name"
-		         : ret == -ENOMEM ? "not enough memory"
-		         : strncmp(p->devname, "net_af_packet", 13) == 0 ? PORT_REFUSES PORT_FANOUT
-		                                                         : PORT_REFUSES);
-		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
-	}
-	p->created = true;
-	p->bus = "vdev";
-created:
-	ret = rte_eth_dev_get_port_by_name(p->devname, &p->port_id);
-	if (ret != 0) {
-		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
-		return -ENODEV;
-	}
-	if (port_is_kernels(dev) && port_arg(args, "iface", iface, sizeof(iface)))
-		netif_carrier_set(p->port_id, iface);
-	return 0;
-}
-
-/** Give back what port_attach() has opened. Its port is closed, or was never configured. */
-static void
-port_detach(struct weft_netif_port *p)
-{
-	if (p->created) {
-		netif_carrier_forget(p->port_id);
-		netif_memif_end(p->devname);
-		rte_eal_hotplug_remove(p->bus, p->devname);
-		netif_bar_forget(p->port_id);
-	}
-	if (p->lock_fd >= 0)
-		close(p->lock_fd);
-	netif_bond_detach(p->bond, port_detach);
-	p->bond = NULL;
 }
 
 static bool
@@ -478,7 +154,7 @@ port_packet_room(const char *args)
 	char framesz[16];
 	uint32_t size_bytes = PORT_PACKET_FRAMESZ;
 
-	if (port_arg(args, "framesz", framesz, sizeof(framesz)))
+	if (netif_dev_arg(args, "framesz", framesz, sizeof(framesz)))
 		size_bytes = RTE_MIN((uint32_t)strtoul(framesz, NULL, 10), 60000u);
 	return size_bytes > PORT_PACKET_HEAD ? size_bytes - PORT_PACKET_HEAD : 0;
 }
@@ -491,7 +167,7 @@ port_packet_mtu(const char *args)
 	uint16_t mtu = 0;
 	int fd;
 
-	if (!port_arg(args, "iface", ifr.ifr_name, sizeof(ifr.ifr_name)))
+	if (!netif_dev_arg(args, "iface", ifr.ifr_name, sizeof(ifr.ifr_name)))
 		return 0;
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -510,11 +186,11 @@ static bool
 port_mtu_is_nominal(const struct weft_netif_port *p, const char *dev)
 {
 	const char *args = weft_device_args(dev);
-	char member[PORT_MEMBER_MAX];
+	char member[NETIF_DEV_MEMBER_MAX];
 
 	if (weft_device_is_bond(dev)) {
 		/* The slaves' own: one that carries no such frames has not admitted to it. */
-		for (unsigned int i = 0; port_member(dev, i, member); i++) {
+		for (unsigned int i = 0; netif_dev_member(dev, i, member); i++) {
 			args = weft_device_args(member);
 			if (strncmp(member, "net_af_packet", 13) != 0 ||
 			    port_packet_mtu(args) < p->mtu_bytes ||
@@ -588,15 +264,15 @@ static uint32_t
 port_data_bytes(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p)
 {
 	uint32_t data = netif_data_bytes(p->mtu_bytes);
-	char bsize[16], member[PORT_MEMBER_MAX];
+	char bsize[16], member[NETIF_DEV_MEMBER_MAX];
 
-	for (unsigned int i = 0; port_member(attr->dev, i, member); i++) {
+	for (unsigned int i = 0; netif_dev_member(attr->dev, i, member); i++) {
 		const char *args = weft_device_args(member);
 		uint32_t bsize_bytes = 0;
 
 		/* Then memif's buffers and ours may be the same (zero-copy). */
 		if (port_is_driver(p, member, "net_memif") &&
-		    port_arg(args, "bsize", bsize, sizeof(bsize)))
+		    netif_dev_arg(args, "bsize", bsize, sizeof(bsize)))
 			bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), NETIF_DATA_MAX);
 		data = RTE_MAX(data, bsize_bytes);
 		/* A whole frame of the ring must fit, whatever the MTU is. */
@@ -828,7 +504,7 @@ port_memif_join(const struct weft_netif_port *p, const char *args)
 	char role[16] = "client";
 	uint32_t wait_ms = PORT_MEMIF_JOIN_MS;
 
-	port_arg(args, "role", role, sizeof(role));
+	netif_dev_arg(args, "role", role, sizeof(role));
 	if (strcmp(p->driver, "net_memif") != 0 ||
 	    (strcmp(role, "client") != 0 && strcmp(role, "slave") != 0))
 		return 0;
@@ -858,7 +534,7 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	static unsigned int stand_ins;
 	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes, .lock_fd = -1};
 	struct rte_eth_dev_info info;
-	char stand_in[32], memif[PORT_MEMIF_ARGS];
+	char stand_in[32], memif[NETIF_MEMIF_ARGS_MAX];
 	const char *args;
 	int ret;
 
@@ -867,10 +543,10 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
-	ret = port_check_args(attr->dev);
+	ret = netif_attach_check(attr->dev);
 	if (ret != 0)
 		return ret;
-	if (attr->check && !port_known(attr->dev)) {
+	if (attr->check && !netif_attach_known(attr->dev)) {
 		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name", attr->dev);
 		return -ENODEV;
 	}
@@ -882,9 +558,9 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		return ret;
 	if (attr->check)
 		snprintf(stand_in, sizeof(stand_in), "net_null_weft%u", stand_ins++);
-	if (attr->check && !port_known(stand_in))
+	if (attr->check && !netif_attach_known(stand_in))
 		return -ENOTSUP;
-	ret = port_attach(attr->check ? stand_in : attr->dev, &p);
+	ret = netif_attach(attr->check ? stand_in : attr->dev, &p);
 	if (ret != 0)
 		goto fail;
 	ret = rte_eth_dev_info_get(p.port_id, &info);
@@ -916,7 +592,7 @@ fail:
 	}
 	if (p.created && p.bond != NULL)
 		rte_eth_dev_close(p.port_id); /* its driver refuses to be removed with slaves */
-	port_detach(&p);
+	netif_detach(&p);
 	rte_mempool_free(p.pool);
 	rte_mempool_free(p.tx_pool);
 	return ret;
@@ -946,7 +622,7 @@ weft_netif_port_close(struct weft_netif_port *p)
 		port_stop(p);
 	else
 		p->created = false; /* it was removed */
-	port_detach(p);
+	netif_detach(p);
 	rte_mempool_free(p->pool);
 	rte_mempool_free(p->tx_pool);
 	p->pool = p->tx_pool = NULL;

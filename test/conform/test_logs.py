@@ -17,6 +17,7 @@ CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
+    "lib/netif/netif_attach.c": {"": CONFIGURED},
     "lib/netif/netif_bond.c": {"%s: more than": CONFIGURED, "%s: '%s' cannot be a slave": CONFIGURED,
                                "%s: it has no slave": CONFIGURED, "cannot create %s": CONFIGURED,
                                "%s: its driver does not take": CONFIGURED},
