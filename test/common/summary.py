@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Count TAP cases in meson's test logs: summary.py BUILD_FAILURES NAME=LOG.json ...
 
-Prints failed cases (with their output) and skipped cases (with their reason), then the one line that is counted. A
+Prints failed programs (with the end of their output) and skipped cases (with their reason), then every failed case once
+more with what it said, then the one line that is counted: who sees only the end of a log still sees what failed. A
 program that was killed without a failed case is one failure. A case that is to do (TAP's TODO) counts as skipped.
 """
 import json
@@ -11,8 +12,23 @@ import re
 import sys
 
 
+def said(out):
+    """The lines of each failed case: its own, and the comments around it, which are at most ten before and ten after."""
+    rows, cases = out.splitlines(), []
+    for i, row in enumerate(rows):
+        if re.match(r"not ok\b", row) and not re.search(r"# TODO", row, re.I):
+            first = last = i
+            while first > 0 and i - first < 10 and rows[first - 1].startswith("#"):
+                first -= 1
+            while last + 1 < len(rows) and last - i < 10 and rows[last + 1].startswith("#"):
+                last += 1
+            cases.append(rows[first:last + 1])
+    return cases
+
+
 def main():
     failed = int(sys.argv[1])
+    again = []
     passed = skipped = 0
     for arg in sys.argv[2:]:
         suite, path = arg.split("=", 1)
@@ -46,11 +62,16 @@ def main():
                     print(f"-- FAILED: {suite}/{t['name']} ({t['result']}, {t['duration']:.1f} s)")
                     for row in (out + (t.get("stderr") or "")).splitlines()[-80:]:
                         print("   " + row)
+                    again += [(f"{suite}/{t['name']}", rows) for rows in said(out)] or [(f"{suite}/{t['name']}", [])]
                 passed += ok
                 failed += bad
                 skipped += skip
                 n_suite += ok + bad + skip
         print(f"-- {suite}: {n_suite} cases")
+    for name, rows in again:
+        print(f"-- {name} failed" + (":" if rows else ""))
+        for row in rows:
+            print("   " + row)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or passed == 0 else 0
 
