@@ -175,7 +175,8 @@ def segments(all_frames, ours, ordered):
     return conns
 
 
-def judge(file, ours, clean=True):
+def judge(file, ours, clean=True, few=True):
+    """clean: nothing impaired the path; few: nor took a core away for long, so that few retransmissions are expected."""
     all_frames = frames(file)
-    expert(all_frames, ours, clean)
+    expert(all_frames, ours, clean and few)
     return segments(all_frames, ours, clean)

@@ -20,7 +20,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 from kernel_judge import judge  # noqa: E402
-from kernel_net import (K4, K6, PORT, Capture, Fail, Job, Rig, World, check, recv_all, send_all, sh,  # noqa: E402
+from kernel_net import (K4, K6, PORT, Busy, Capture, Fail, Job, Rig, World, check, recv_all, send_all, sh,  # noqa: E402
                         ss, tcp_info, veth)
 
 MIB = 1 << 20
@@ -43,25 +43,28 @@ def sane_kernel(i, family, mtu=1500, clean=True, sent=0):
     check(0 < i["rtt"] < 300000, f"kernel's rtt is {i['rtt']} us")
     check(i["snd_wscale"] > 0, "our window is not scaled")
     if clean:
-        # On a busy computer weft may stop for longer than a probe timeout, or a queue may overflow.
+        # Even on a quiet computer weft may stop once for longer than a probe timeout, or a queue may overflow.
         for k in ("total_retrans", "dsack_dups"):
             check(i[k] <= 3 + i["data_segs_out"] // 1000, f"kernel's {k} is {i[k]} of {i['data_segs_out']} segments on a clean path")
         check(i["reord_seen"] == 0, "kernel saw reordering on a clean path")
 
 
-def sane_weft(rep, clean=True):
+def sane_weft(rep, clean=True, few=True):
+    """Check our values. clean: nothing impaired the path; few: nor took a core away for long."""
     t, n = rep["tcp"], rep["netif"]
     for k in ("rx_bad", "blind_drops", "acks_out_of_range", "sack_blocks_bad", "no_mbuf"):
         check(t[k] == 0, f"{k} = {t[k]}")
-    # The end that closes last forgets the connection with the last ACK. A segment that the impairment delayed beyond
-    # that causes a RST (RFC 9293 s3.10.7.1).
-    check(t["resets_out"] <= (0 if clean else 1), f"resets_out = {t['resets_out']}")
+    # The end that closes last forgets the connection with the last ACK. A segment that the impairment or a computer
+    # without a free core delayed beyond that causes a RST (RFC 9293 s3.10.7.1).
+    check(t["resets_out"] <= (0 if clean and few else 1), f"resets_out = {t['resets_out']}")
     for k in ("rx_bad_ip", "rx_cut", "rx_bad_ip_cksum", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_route"):
         check(n[k] == 0, f"netif {k} = {n[k]}")
     if clean:
         check(t["paws_drops"] == 0, f"paws_drops = {t['paws_drops']}")
+    if clean and few:
         for k in ("retrans_segs", "spurious_retrans", "rx_out_of_window"):
-            check(t[k] <= 3 + (t["segs_out"] + t["segs_in"]) // 1000, f"{k} = {t[k]} on a clean path")
+            check(t[k] <= 3 + (t["segs_out"] + t["segs_in"]) // 1000,
+                  f"{k} = {t[k]} on a clean path, tlp_probes = {t['tlp_probes']}, rtos = {t['rtos']}")
 
 
 def rate(n, t0):
@@ -76,6 +79,7 @@ def transfer(rig, family, to, opener, n, args=(), capture=None, timeout=120):
     clean = not any(a.endswith("-ppm") for a in args)
     cap = Capture(rig, capture) if capture else None
     do = "discard" if to == "weft" else "source"
+    rig.world.busy = Busy()
     t0 = time.monotonic()
     more = ["--do", do, "--bytes", str(n), *args]
     if not clean:
@@ -104,13 +108,14 @@ def transfer(rig, family, to, opener, n, args=(), capture=None, timeout=120):
     check(count == n, f"the kernel had {count} of {n} octets")
     check((c["in"] if to == "weft" else c["out"]) == n, f"we had {c['in']} in, {c['out']} out of {n}")
     check((c["sha256_in"] if to == "weft" else c["sha256_out"]) == digest, "SHA-256 differs")
+    few = clean and not rig.world.busy.disturbs()
     if "--mtu" not in args and not any(a in ("--no-timestamps", "--no-sack", "--no-wscale") for a in args):
-        sane_kernel(info, family, clean=clean)
-    sane_weft(rep, clean)
+        sane_kernel(info, family, clean=few)
+    sane_weft(rep, clean, few)
     if not clean:
         check(rep["impaired"]["rx_lost"] + rep["impaired"]["tx_lost"] > n // 1448 // 200, "nothing was lost")
     if cap:
-        judge(cap.stop(), rig.ours(), clean)
+        judge(cap.stop(), rig.ours(), clean, few)
     t = rep["tcp"]
     print(f"# {took}; kernel: rtt {info['rtt']} us, cwnd {info['snd_cwnd']}, resent {info['total_retrans']}, needlessly "
           f"{info['dsack_dups']}; weft: srtt {c['info']['srtt_us']} us, cwnd {c['info']['cwnd']}, {c['info']['cc']}, resent "
@@ -120,6 +125,7 @@ def transfer(rig, family, to, opener, n, args=(), capture=None, timeout=120):
 
 def both_ways(rig, family, n, args=()):
     """Both directions of one connection at once."""
+    rig.world.busy = Busy()
     peer = rig.peer("--listen", str(PORT), "--do", "both", "--bytes", str(n), *args, timeout=120)
     s = rig.connect(family, timeout=120)
     job = Job(send_all, s, n)
@@ -132,7 +138,7 @@ def both_ways(rig, family, n, args=()):
     c = rep["conn"][0]
     check((got, digest) == (n, c["sha256_out"]), "to the kernel: not what was sent")
     check((sent, sent_digest) == (n, c["sha256_in"]), "to us: not what was sent")
-    sane_weft(rep, not args)
+    sane_weft(rep, not args, not rig.world.busy.disturbs())
 
 
 # ---- Small cases ----

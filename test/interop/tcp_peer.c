@@ -40,6 +40,7 @@
 #define REPORTED      16
 #define ECHO_MAX      (8u << 20)
 #define IDLE_SPIN_NS  (500 * WEFT_NS_PER_US)
+#define LATE_NS       WEFT_NS_PER_MS
 #define IDLE_SLEEP_US 50
 #define MAX_CONNS     4096u
 
@@ -424,13 +425,18 @@ on_icmp_error(void *arg, struct weft_netif *n, const struct weft_icmp_error *e, 
 }
 
 static uint64_t poll_cycles, busy_cycles;
+/** Time between two turns beyond LATE_NS: this thread had no core. */
+static uint64_t late_ns;
 
+/** `ran`: this thread has not slept since the last turn. */
 static unsigned int
-turn(struct impair *im)
+turn(struct impair *im, bool ran)
 {
 	uint64_t now_ns = weft_engine_clock_ns(), t0 = rte_rdtsc(), t1;
 	unsigned int n;
 
+	if (ran && now_ns - sched.now_ns > LATE_NS)
+		late_ns += now_ns - sched.now_ns;
 	sched.now_ns = now_ns;
 	impair_poll(im, now_ns);
 	n = weft_netif_poll(nif, now_ns);
@@ -450,14 +456,17 @@ static void
 run(struct impair *im)
 {
 	uint64_t begin_ns = weft_engine_clock_ns(), idle_ns = 0, end_ns = 0;
+	bool slept = true;
 
 	while (!stop) {
-		if (turn(im) > 0) {
+		if (turn(im, !slept) > 0) {
 			idle_ns = 0;
+			slept = false;
 		} else {
 			if (idle_ns == 0)
 				idle_ns = sched.now_ns;
-			if (sched.now_ns - idle_ns > IDLE_SPIN_NS)
+			slept = sched.now_ns - idle_ns > IDLE_SPIN_NS;
+			if (slept)
 				usleep(IDLE_SLEEP_US);
 			else
 				rte_pause();
@@ -503,8 +512,9 @@ report(const struct impair *im)
 	       ", \"bytes_out\": %" PRIu64 ", \"seconds\": %.6f, ",
 	       whats[opt.what], over, failed, total_in, total_out,
 	       last_ns > first_ns ? (double)(last_ns - first_ns) / 1e9 : 0.0);
-	printf("\"rx_cycles_per_segment\": %.1f, \"busy_cycles\": %" PRIu64 ", ",
-	       st->segs_in > 0 ? (double)poll_cycles / (double)st->segs_in : 0.0, busy_cycles);
+	printf("\"rx_cycles_per_segment\": %.1f, \"busy_cycles\": %" PRIu64 ", \"late_s\": %.6f, ",
+	       st->segs_in > 0 ? (double)poll_cycles / (double)st->segs_in : 0.0, busy_cycles,
+	       (double)late_ns / 1e9);
 	printf("\"impaired\": {\"rx_lost\": %" PRIu64 ", \"rx_held\": %" PRIu64
 	       ", \"rx_doubled\": %" PRIu64 ", \"tx_lost\": %" PRIu64 ", \"tx_held\": %" PRIu64
 	       "}, \"conn\": [",
