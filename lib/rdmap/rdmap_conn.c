@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A stream: creation, start, posting, close, abort, timer, destruction. */
+/** @file A stream: creation, start, close, abort, timer, destruction. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,16 +56,6 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		rdmap_set_state(r, WEFT_RDMAP_ST_ERROR, NULL, true);
 	if (!r->dead)
 		r->ops->closed(r->user, -ETIMEDOUT);
-	rdmap_leave(r);
-}
-
-static void
-rdmap_on_task(struct weft_task *t, uint64_t now_ns)
-{
-	struct weft_rdmap *r = container_of(t, struct weft_rdmap, task);
-
-	rdmap_enter(r);
-	rdmap_turn(r, now_ns);
 	rdmap_leave(r);
 }
 
@@ -164,22 +154,6 @@ weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord)
 	if (!r->dead)
 		rdmap_kick(r);
 	rdmap_leave(r);
-}
-
-void
-weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
-{
-	RTE_ASSERT(req->op < RDMAP_NOPCODES && rdmap_ops[req->op].request);
-	RTE_ASSERT(req->sgl != NULL || req->nsge <= WEFT_RDMAP_MAX_SGE);
-	RTE_ASSERT(req->hash_bytes <= WEFT_HASH_MAX_BYTES);
-	RTE_ASSERT(req->imm_op == 0 || (req->op == WEFT_RDMAP_WRITE && rdmap_ops[req->imm_op].imm));
-	req->sent_bytes = 0;
-	req->got_bytes = 0;
-	if (likely(r->state == WEFT_RDMAP_ST_RTS))
-		TAILQ_INSERT_TAIL(&r->sq, req, link);
-	else
-		TAILQ_INSERT_TAIL(&r->late, req, link);
-	rdmap_kick(r);
 }
 
 void

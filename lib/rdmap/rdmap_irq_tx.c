@@ -64,7 +64,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 			(void)rdmap_irq_lost(r, e);
 			return rdmap_read_failure(r, e, now_ns);
 		}
-		rdmap_tx_segment_end(r, RDMAP_MID_RESP, n, budget_bytes, now_ns);
+		weft_ddp_tx_end(&r->ddp, now_ns);
+		rdmap_seg_account(r, RDMAP_MID_RESP, n, budget_bytes);
 		e->sent_bytes += n;
 		if (h.last)
 			break;

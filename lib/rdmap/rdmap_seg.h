@@ -4,7 +4,7 @@
 
 /**
  * @file
- * Messages that are sent in one segment, and the end of a segment of a longer one.
+ * Messages that are sent in one segment, and the account of a segment of a longer one.
  */
 
 #include "rdmap_stream.h"
@@ -21,12 +21,10 @@ int rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32
 /** Send an empty RDMA Write of no request. The caller counts and flushes it. False: no space. */
 bool rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns);
 
-/** A segment with n octets of payload is written, of a message of the kind `mid`. */
+/** Account for a written segment with n octets of payload, of a message of the kind `mid`. */
 static inline void
-rdmap_tx_segment_end(struct weft_rdmap *r, enum rdmap_tx_mid mid, uint32_t n, int32_t *budget_bytes,
-                     uint64_t now_ns)
+rdmap_seg_account(struct weft_rdmap *r, enum rdmap_tx_mid mid, uint32_t n, int32_t *budget_bytes)
 {
-	weft_ddp_tx_end(&r->ddp, now_ns);
 	r->unflushed = true;
 	r->mid = mid;
 	r->stats.bytes_out += n;

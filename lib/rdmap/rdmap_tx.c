@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Outbound requests: post order, ORD, fence, segmentation. They alternate with responses.
+ * @file Outbound requests: posting, the stream's turn, post order, ORD, fence, segmentation. They
+ * alternate with responses.
  *
  * Segments of two messages never interleave: a message that has started is finished first. RFC 5041
  * s5.3 has segments sent in the order submitted, and Linux's siw refuses any other order.
@@ -94,7 +95,8 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 			weft_ddp_tx_cancel(&r->ddp, &h);
 			return rdmap_tx_refuse(r, req, WEFT_RDMAP_LOCAL_PROT, now_ns);
 		}
-		rdmap_tx_segment_end(r, RDMAP_MID_REQ, n, budget_bytes, now_ns);
+		weft_ddp_tx_end(&r->ddp, now_ns);
+		rdmap_seg_account(r, RDMAP_MID_REQ, n, budget_bytes);
 		req->sent_bytes += n;
 		if (h.last)
 			break;
@@ -268,7 +270,8 @@ rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	return RDMAP_TX_NONE;
 }
 
-void
+/** One turn of the stream: execute requests of the peer, send responses and requests. */
+static void
 rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 {
 	int32_t left_bytes = (int32_t)weft_send_left(r->sched), budget_bytes = left_bytes;
@@ -312,4 +315,30 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->state == WEFT_RDMAP_ST_CLOSING && TAILQ_EMPTY(&r->sq) && TAILQ_EMPTY(&r->out) &&
 	    rdmap_irq_depth(r) == 0)
 		rdmap_fin(r, RDMAP_LINGER_NS, now_ns);
+}
+
+void
+rdmap_on_task(struct weft_task *t, uint64_t now_ns)
+{
+	struct weft_rdmap *r = container_of(t, struct weft_rdmap, task);
+
+	rdmap_enter(r);
+	rdmap_turn(r, now_ns);
+	rdmap_leave(r);
+}
+
+void
+weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
+{
+	RTE_ASSERT(req->op < RDMAP_NOPCODES && rdmap_ops[req->op].request);
+	RTE_ASSERT(req->sgl != NULL || req->nsge <= WEFT_RDMAP_MAX_SGE);
+	RTE_ASSERT(req->hash_bytes <= WEFT_HASH_MAX_BYTES);
+	RTE_ASSERT(req->imm_op == 0 || (req->op == WEFT_RDMAP_WRITE && rdmap_ops[req->imm_op].imm));
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
+	if (likely(r->state == WEFT_RDMAP_ST_RTS))
+		TAILQ_INSERT_TAIL(&r->sq, req, link);
+	else
+		TAILQ_INSERT_TAIL(&r->late, req, link);
+	rdmap_kick(r);
 }

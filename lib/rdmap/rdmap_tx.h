@@ -17,7 +17,7 @@ enum rdmap_tx {
 	RDMAP_TX_STOP,    /**< the stream is ending */
 };
 
-/** One turn of the stream's task: execute requests of the peer, send responses and requests. */
-void rdmap_turn(struct weft_rdmap *r, uint64_t now_ns);
+/** The stream's task: its turn. */
+void rdmap_on_task(struct weft_task *t, uint64_t now_ns);
 
 #endif /* RDMAP_TX_H */

@@ -70,6 +70,16 @@ tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 void
+tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->persist)
+		return;
+	c->persist = true;
+	c->backoff = 0;
+	tcp_rto_restart(c, now_ns);
+}
+
+void
 tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	c->pto_at_ns = tcp_tlp_at(c, now_ns);

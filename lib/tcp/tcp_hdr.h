@@ -14,7 +14,7 @@ struct tcp_in;
 #define TCP_DEFAULT_MSS_V4 536  /* RFC 9293 s3.7.1 */
 #define TCP_DEFAULT_MSS_V6 1220 /* RFC 9293 s3.7.1 */
 
-/* tcp_hdr.c */
+/* tcp_out.c */
 /** Header octets of a segment with payload and without SACK. The effective MSS assumes these. */
 static inline uint32_t
 tcp_hdr_len(const struct weft_tcp_conn *c)
@@ -37,7 +37,7 @@ bool tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t
 /** Sends our SYN, or in SYN-RECEIVED our SYN-ACK. */
 void tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
 
-/* tcp_hdr.c */
+/* tcp_offer.c */
 /** The offset of a connection's timestamp clock, from its addresses and ports. */
 uint32_t tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
                        const struct weft_ip *remote, uint16_t remote_port);

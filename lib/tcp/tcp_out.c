@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Output: the queued segments that the windows allow, and probes of a closed window.
+ * Output: from weft_tcp_send() to weft_netif_tx(). A segment is queued; when the windows allow it,
+ * it becomes a packet, gets its TCP header and goes to netif. It stays in the send queue (tcp_sq.c)
+ * until it is acknowledged. tcp_due.c decides what is sent before new data and after it.
  */
+
+#include <rte_debug.h>
 
 #include "tcp_cc.h"
 #include "tcp_conn.h"
@@ -10,19 +14,373 @@
 #include "tcp_instance.h"
 #include "tcp_life.h"
 #include "tcp_loss.h"
+#include "tcp_math.h"
 #include "tcp_pmtu.h"
+#include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif.h"
+#include <weft/atomic_ref.h>
 
-/** The peer's window is closed and no ACK is expected: starts the timer of window probes. */
-static void
-tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
+/** SACK option: two NOPs, kind and length before the blocks; octets of one block. */
+#define TCP_SACK_FRAME 4
+#define TCP_SACK_BLOCK 8
+
+/* ---- The way down to netif ---- */
+
+struct rte_mbuf *
+tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
 {
-	if (c->persist)
-		return;
-	c->persist = true;
-	c->backoff = 0;
-	tcp_rto_restart(c, now_ns);
+	struct rte_mbuf *m = weft_netif_alloc(nif, TCP_HEADROOM);
+
+	if (m == NULL)
+		t->stats.no_mbuf++;
+	return m;
+}
+
+int
+tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns)
+{
+	int rc;
+
+	how.dscp = c->dscp;
+	how.may_fragment = c->may_fragment || c->t->attr.no_pmtu;
+	rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
+
+	if (rc == 0) {
+		c->t->stats.segs_out++;
+		c->n_segs_out++;
+	}
+	return rc;
+}
+
+/* ---- Blocks to report ---- */
+
+static unsigned int
+tcp_sack_count(const struct weft_tcp_conn *c)
+{
+	return c->sack_ok ? c->nsack + (c->dsack_due ? 1u : 0u) : 0;
+}
+
+uint32_t
+tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes)
+{
+	uint32_t len = tcp_hdr_len(c), room, blocks = tcp_sack_count(c);
+
+	if (likely(blocks == 0))
+		return len;
+	/* With data, blocks are added only if the segment still fits the path MTU. */
+	room = tcp_left(c->mss + tcp_hdr_len(c), payload_bytes + len);
+	room = RTE_MIN(room, TCP_HDR_MAX_LEN - len);
+	if (room < TCP_SACK_FRAME + TCP_SACK_BLOCK)
+		return len;
+	blocks = RTE_MIN(blocks, (room - TCP_SACK_FRAME) / TCP_SACK_BLOCK);
+	return len + TCP_SACK_FRAME + blocks * TCP_SACK_BLOCK;
+}
+
+static void
+tcp_fill_sack(struct weft_tcp_conn *c, uint8_t *p, uint32_t len)
+{
+	unsigned int n = (len - TCP_SACK_FRAME) / TCP_SACK_BLOCK, k = 0;
+
+	p[0] = p[1] = TCP_OPT_NOP;
+	p[2] = TCP_OPT_SACK;
+	p[3] = (uint8_t)(2 + n * TCP_SACK_BLOCK);
+	p += TCP_SACK_FRAME;
+	if (c->dsack_due) {
+		/* RFC 2883 s4: the D-SACK is the first block, and is reported once. */
+		c->dsack_due = false;
+		c->t->stats.dsacks_out++;
+		weft_put_be32(p, c->dsack.left);
+		weft_put_be32(p + 4, c->dsack.right);
+		p += TCP_SACK_BLOCK;
+		n--;
+	}
+	for (; k < n; k++, p += TCP_SACK_BLOCK) {
+		weft_put_be32(p, c->sack[k].left);
+		weft_put_be32(p + 4, c->sack[k].right);
+	}
+	c->t->stats.sack_blocks_out += k;
+}
+
+/* ---- The header ---- */
+
+void
+tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len)
+{
+	/* RFC 7323 s2.2: the window of a segment with SYN is never scaled. */
+	uint32_t wnd = flags & TCP_SYN ? RTE_MIN(c->rcv_wnd, (uint32_t)UINT16_MAX)
+	                               : c->rcv_wnd >> c->rcv_wscale;
+	struct tcp_hdr h = {
+	        .src_port = c->local_port,
+	        .dst_port = c->remote_port,
+	        .seq = seq,
+	        .ack = flags & TCP_ACK ? c->rcv_nxt : 0,
+	        .wnd = (uint16_t)wnd,
+	        .flags = flags,
+	        .hdr_len_bytes = (uint8_t)hdr_len,
+	};
+
+	tcp_wire_encode(p, &h);
+	if (flags & TCP_ACK) {
+		c->last_ack_sent = c->rcv_nxt;
+		c->rcv_unacked_bytes = 0;
+		c->t_delack.at_ns = WEFT_NEVER;
+		c->work &= (uint8_t)~TCP_WORK_ACK;
+	}
+}
+
+void
+tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len,
+             uint64_t now_ns)
+{
+	uint32_t at = TCP_HDR_LEN;
+
+	/* RFC 3168 s6.1.3: ECE in every ACK until the peer sends CWR. */
+	if (unlikely(c->ece_due) && (flags & (TCP_ACK | TCP_RST)) == TCP_ACK)
+		flags |= TCP_ECE;
+	tcp_fill_fixed(c, p, flags, seq, hdr_len);
+	if (c->ts_ok) {
+		weft_put_be32(p + at, TCP_OPTS_TSTAMP_ALONE);
+		weft_put_be32(p + at + 4, tcp_ts_now(c, now_ns));
+		weft_put_be32(p + at + 8, flags & TCP_ACK ? c->ts_recent : 0);
+		at += TCP_OPTS_TSTAMP_LEN;
+	}
+	if (unlikely(hdr_len > at))
+		tcp_fill_sack(c, p + at, hdr_len - at);
+}
+
+/* ---- A segment as a packet ---- */
+
+/** Acquire: a thread of the port that released the mbuf on another core has finished reading it. */
+static inline bool
+tcp_mbuf_is_ours(const struct rte_mbuf *m)
+{
+	return atomic_load_explicit(WEFT_ATOMIC_REF(m->refcnt), memory_order_acquire) == 1;
+}
+
+/**
+ * Whether only the queue holds the mbufs of a segment, and a header fits in front of the payload.
+ * Then TCP may write to the mbufs and send them as they are. A partial ACK may leave the payload at
+ * an odd address. Headers need an even one.
+ */
+static bool
+tcp_seg_is_ours(const struct rte_mbuf *m, uint32_t hdr_len)
+{
+	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
+
+	if (!RTE_MBUF_DIRECT(m) || !tcp_mbuf_is_ours(m) || s->skip_bytes != 0 ||
+	    s->data_off % 2 != 0 || s->data_off < WEFT_NETIF_HEADROOM + hdr_len)
+		return false;
+	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
+		m = m->next;
+		if (!tcp_mbuf_is_ours(m))
+			return false;
+	}
+	return true;
+}
+
+/** Makes the mbufs of a segment that is ours a packet of payload only, and adds a reference for
+ * netif. Returns the last mbuf. */
+static struct rte_mbuf *
+tcp_seg_expose(struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	uint32_t left = s->len_bytes - s->head_len_bytes;
+	struct rte_mbuf *last = m;
+
+	m->data_off = s->data_off;
+	m->data_len = s->head_len_bytes;
+	m->pkt_len = s->len_bytes;
+	m->nb_segs = s->mbufs;
+	rte_mbuf_refcnt_set(m, 2);
+	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
+		last = last->next;
+		/* A split may have left the mbuf longer than its part of the segment. */
+		last->data_len = (uint16_t)RTE_MIN(left, (uint32_t)last->data_len);
+		left -= last->data_len;
+		rte_mbuf_refcnt_set(last, 2);
+	}
+	last->next = NULL;
+	return last;
+}
+
+/** Returns the segment as a packet with room for its header at the front. The queue keeps its
+ * reference. */
+static struct rte_mbuf *
+tcp_seg_packet(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t hdr_len)
+{
+	struct rte_mbuf *out;
+
+	if (likely(tcp_seg_is_ours(m, hdr_len))) {
+		tcp_seg_expose(m);
+		m->data_off -= (uint16_t)hdr_len;
+		m->data_len += (uint16_t)hdr_len;
+		m->pkt_len += hdr_len;
+		return m;
+	}
+	out = tcp_alloc(c->t, c->nif);
+	if (out == NULL)
+		return NULL;
+	rte_pktmbuf_append(out, (uint16_t)hdr_len);
+	if (!tcp_sq_show(c, m, out)) {
+		rte_pktmbuf_free(out);
+		return NULL;
+	}
+	return out;
+}
+
+/* ---- Transmission ---- */
+
+bool
+tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT, .own_sum = c->own_sum};
+	uint32_t hdr_len;
+	uint8_t flags;
+	struct rte_mbuf *out;
+	int rc;
+
+	if (weft_netif_tx_room(c->nif) == 0)
+		return false;
+	if (unlikely(c->pmtu_claim_bytes != 0) && s->xmits > 0)
+		tcp_pmtu_lost(c, s, now_ns);
+	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
+		return false;
+	flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
+	/* RFC 3168 s6.1.5, s6.1.2: a retransmission carries neither ECT nor CWR. */
+	if (c->ecn_ok && s->xmits == 0) {
+		how.ecn = WEFT_ECN_ECT0;
+		flags |= c->cwr_due ? TCP_CWR : 0;
+	}
+	if (unlikely(s->xmits > 0))
+		how.own_sum = tcp_resend_own_sum(c, s);
+	hdr_len = tcp_hdr_len_for(c, s->len_bytes);
+	out = tcp_seg_packet(c, m, hdr_len);
+	if (out == NULL)
+		return false;
+	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, s->seq, hdr_len, now_ns);
+	rc = tcp_tx(c, out, how, now_ns);
+	/* The interface's MTU shrank and TCP was not told yet. Split now: waiting would not
+	 * help. */
+	if (unlikely(rc == -EMSGSIZE) && tcp_pmtu_clamp(c))
+		return tcp_xmit(c, m, now_ns);
+	if (rc != 0)
+		return false;
+	if (flags & TCP_CWR)
+		c->cwr_due = false;
+	if (s->xmits == 0) {
+		tcp_count_out(c, s->len_bytes - ((s->flags & TCP_SEG_PROBED) != 0));
+		s->first_ns = now_ns;
+		if (unlikely(c->sum_rescues > 0))
+			s->flags |= TCP_SEG_WATCH;
+	} else {
+		s->flags = (uint8_t)((s->flags & ~TCP_SEG_OWN_SUM) |
+		                     (how.own_sum ? TCP_SEG_OWN_SUM : 0));
+		c->t->stats.retrans_segs++;
+		c->n_retrans++;
+		/* Karn's algorithm: no sample before newer octets are acknowledged. */
+		c->rtt_seq = c->snd_max;
+	}
+	tcp_seg_sent(c, m, now_ns);
+	if (s->xmits < UINT8_MAX)
+		s->xmits++;
+	c->last_send_ns = now_ns;
+	return true;
+}
+
+/* ---- Several segments in one TSO packet ---- */
+
+/**
+ * How many queued segments from `first` on, none of them sent yet, may leave in one TSO packet: of
+ * equal length but for the last, room_bytes together at most. 1: `first` leaves alone.
+ */
+static unsigned int
+tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *first, uint32_t room_bytes)
+{
+	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)first;
+	uint32_t size = tcp_seg(m)->len_bytes, hdr_len = tcp_hdr_len(c), bytes = 0;
+	uint32_t mbufs = 1; /* room for a separate header mbuf, which the first segment may need */
+	unsigned int n = 0;
+
+	/* RFC 3168 s6.1.2: only one segment carries CWR. Ports differ in which one they give it. */
+	if (c->ecn_ok && c->cwr_due)
+		return 1;
+	room_bytes = RTE_MIN(room_bytes, c->tso.bytes - hdr_len);
+	for (; m != NULL && n < WEFT_NETIF_TSO_SEGS; m = tcp_seg(m)->next) {
+		const struct tcp_seg *s = tcp_seg(m);
+
+		bytes += s->len_bytes;
+		mbufs += s->mbufs;
+		if (s->xmits != 0 || s->flags & TCP_SEG_PROBED || s->len_bytes > size ||
+		    bytes > room_bytes || mbufs > c->tso.mbufs ||
+		    tcp_hdr_len_for(c, s->len_bytes) != hdr_len ||
+		    (n > 0 && !tcp_seg_is_ours(m, hdr_len)))
+			break;
+		n++;
+		if (s->len_bytes < size || (s->flags & TCP_SEG_PUSH) != 0)
+			break;
+	}
+	return RTE_MAX(n, 1u);
+}
+
+/** First transmission of n segments, at least 2. Returns the last; NULL: nothing changed. */
+static struct rte_mbuf *
+tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint64_t now_ns)
+{
+	struct weft_netif_tx_how how = {
+	        .ecn = c->ecn_ok ? WEFT_ECN_ECT0 : WEFT_ECN_NOT_ECT,
+	        .tso_segsz_bytes = tcp_seg(m)->len_bytes,
+	};
+	uint32_t hdr_len = tcp_hdr_len(c);
+	struct rte_mbuf *out = tcp_seg_packet(c, m, hdr_len), *end, *s = m;
+	uint8_t flags = TCP_ACK;
+	int rc;
+
+	if (out == NULL)
+		return NULL;
+	end = rte_pktmbuf_lastseg(out);
+	for (unsigned int i = 1; i < n; i++) {
+		s = tcp_seg(s)->next;
+		end->next = s;
+		end = tcp_seg_expose(s);
+		out->nb_segs += tcp_seg(s)->mbufs;
+		out->pkt_len += tcp_seg(s)->len_bytes;
+	}
+	if (tcp_seg(s)->flags & TCP_SEG_PUSH)
+		flags |= TCP_PSH;
+	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, tcp_seg(m)->seq, hdr_len, now_ns);
+	rc = tcp_tx(c, out, how, now_ns);
+	if (unlikely(rc == -EMSGSIZE))
+		tcp_pmtu_clamp(c); /* the next turn splits the segment */
+	if (rc != 0)
+		return NULL;
+	c->t->stats.segs_out += n - 1;
+	c->n_segs_out += n - 1;
+	c->t->stats.tso_segs += n;
+	/* The second: a loss probe (RFC 8985 s7) sends the last, though it may not be lost. */
+	tcp_seg(tcp_seg(m)->next)->flags |= TCP_SEG_TRAIN | TCP_SEG_WATCH;
+	for (s = m;; s = tcp_seg(s)->next) {
+		tcp_count_out(c, tcp_seg(s)->len_bytes);
+		tcp_seg_sent(c, s, now_ns);
+		tcp_seg(s)->xmits = 1;
+		tcp_seg(s)->first_ns = now_ns;
+		if (--n == 0)
+			break;
+	}
+	c->last_send_ns = now_ns;
+	return s;
+}
+
+/* ---- What the windows allow ---- */
+
+void
+tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	c->snd_nxt = tcp_seg(m)->seq + tcp_seg(m)->len_bytes;
+	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
+	c->sq_nxt = tcp_seg(m)->next;
 }
 
 /** Sends the segment at snd_nxt, or several, if the windows allow it. False: stop here. */
@@ -71,33 +429,8 @@ later:
 }
 
 void
-tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
+tcp_output_timers(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	uint32_t before = c->snd_nxt;
-
-	if (unlikely(now_ns >= c->pmtu_raise_ns))
-		tcp_pmtu_raise(c, now_ns);
-	if (c->dead || !tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
-		return;
-	if (unlikely(c->lost.head != NULL || c->fin_lost) && !tcp_retransmit(c, now_ns))
-		return;
-	if (c->sq_nxt != NULL)
-		tcp_cc_idle(c, now_ns);
-	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
-		;
-	tcp_cc_used(c);
-	if (c->sq_nxt == NULL && c->fin_out && c->snd_nxt == c->snd_end) {
-		if (c->snd_nxt - c->snd_una < c->snd_wnd) {
-			if (tcp_send_fin(c, now_ns))
-				tcp_fin_advance(c);
-			else
-				tcp_wait(c, TCP_WORK_OUTPUT);
-		} else if (c->snd_nxt == c->snd_una) {
-			tcp_persist(c, now_ns);
-		}
-	}
-	if (c->snd_nxt == before)
-		return;
 	if (c->persist) {
 		c->persist = false;
 		c->backoff = 0;
@@ -111,44 +444,59 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 void
-tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
+tcp_output_new(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	struct rte_mbuf *m = c->sq_nxt, *probe;
-	struct tcp_seg *s;
-	uint32_t len;
-	uint8_t *p;
+	uint32_t before = c->snd_nxt;
 
-	if (m == NULL) {
-		if (!c->fin_out || tcp_fin_acked(c))
-			c->persist = false; /* nothing to probe for */
-		else if (tcp_send_fin(c, now_ns))
-			c->snd_max = weft_seq_max(c->snd_max, c->snd_end + 1);
-		return;
+	if (c->sq_nxt != NULL)
+		tcp_cc_idle(c, now_ns);
+	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
+		;
+	tcp_cc_used(c);
+	if (c->snd_nxt != before)
+		tcp_output_timers(c, now_ns);
+}
+
+/* ---- The layer above ---- */
+
+int
+weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+{
+	if (unlikely(c->dead || c->detached || !tcp_states[c->state].may_send)) {
+		rte_pktmbuf_free(m);
+		return c->fin_out ? -EPIPE : -ENOTCONN;
 	}
-	s = tcp_seg(m);
-	if (c->snd_wnd > 0) {
-		/* RFC 9293 s3.8.6.2.1, the override timeout: send what fits into the window. */
-		if (s->len_bytes > c->snd_wnd && !tcp_sq_split(c, m, (uint16_t)c->snd_wnd))
-			return;
-		if (tcp_xmit(c, m, now_ns)) {
-			tcp_sent(c, m);
-			c->persist = false;
-			c->backoff = 0;
-		}
-		return;
+	RTE_ASSERT(m->pkt_len > 0 && m->pkt_len <= UINT16_MAX);
+	*tcp_seg(m) = (struct tcp_seg){
+	        .seq = c->snd_end,
+	        .len_bytes = (uint16_t)m->pkt_len,
+	        .data_off = m->data_off,
+	        .head_len_bytes = m->data_len,
+	        .mbufs = m->nb_segs,
+	        .flags = push ? TCP_SEG_PUSH : 0,
+	};
+	if (c->sq_head == NULL) {
+		c->sq_head = m;
+		tcp_progress_begin(c, now_ns);
+	} else {
+		tcp_seg(c->sq_tail)->next = m;
 	}
-	/* RFC 9293 s3.8.6.1: one octet of new data. The queued segment stays whole. */
-	probe = tcp_alloc(c->t, c->nif);
-	if (probe == NULL)
-		return;
-	len = tcp_hdr_len(c);
-	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
-	p[len] = tcp_seg_first(m);
-	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
-	if (tcp_tx(c, probe, TCP_HOW_CTL, now_ns) != 0)
-		return;
-	c->t->stats.zero_window_probes++;
-	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
-	tcp_count_out(c, (s->flags & TCP_SEG_PROBED) == 0);
-	s->flags |= TCP_SEG_PROBED;
+	c->sq_tail = m;
+	tcp_share_add(c, m->nb_segs);
+	if (c->sq_nxt == NULL)
+		c->sq_nxt = m;
+	c->snd_end += m->pkt_len;
+	/*
+	 * The port takes several segments as one, and the caller has more data. The data queued in
+	 * this turn leaves together, at the end of the turn at the latest: the task is in the run
+	 * list. The task also sends first what is lost.
+	 */
+	if ((!push && c->snd_end - c->snd_nxt < c->tso.bytes) || unlikely(c->lost.head != NULL)) {
+		tcp_work(c, TCP_WORK_OUTPUT);
+		return 0;
+	}
+	if (unlikely(now_ns >= c->pmtu_raise_ns))
+		tcp_pmtu_raise(c, now_ns);
+	tcp_output_new(c, now_ns);
+	return 0;
 }

@@ -72,26 +72,36 @@ bool tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
 void tcp_sq_free(struct weft_tcp_conn *c);
 /** Makes m's first `len` octets a segment of their own. False: no mbuf. */
 bool tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
-/** Transmits a queued segment once. False: no mbuf or no room, and nothing has changed. */
-bool tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
-/** How many queued segments from m on, none of them sent yet, may leave in one TSO packet: of equal
- * length but for the last, room_bytes together at most. 1: m leaves alone. */
-unsigned int tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *m,
-                       uint32_t room_bytes);
-/** First transmission of n segments, at least 2. Returns the last; NULL: nothing changed. */
-struct rte_mbuf *tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n,
-                                uint64_t now_ns);
+/** Appends a chain of indirect mbufs with the segment's payload to `front`. False: no mbuf. */
+bool tcp_sq_show(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *front);
 /** The first octet of m that is not acknowledged. */
 uint8_t tcp_seg_first(const struct rte_mbuf *m);
-/** Advances snd_nxt: m, the segment at snd_nxt, has been sent. */
-void tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
 
-/* tcp_send.c */
+/* tcp_space.c */
 uint32_t tcp_space(const struct weft_tcp_conn *c);
 /** Calls `writable` if the user waits and there is space. */
 void tcp_tell_writable(struct weft_tcp_conn *c);
 
 /* tcp_out.c */
+/** How segments without data are sent. Their checksums cost little, and a connection must not
+ * depend on what a device does with them. */
+#define TCP_HOW_CTL ((struct weft_netif_tx_how){.own_sum = true})
+/** Allocates an mbuf with TCP_HEADROOM. Counts a failure. */
+struct rte_mbuf *tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
+/** Gives netif a segment of c. Returns weft_netif_tx()'s result. */
+int tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how,
+           uint64_t now_ns);
+/** Transmits a queued segment once. False: no mbuf or no room, and nothing has changed. */
+bool tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/** Advances snd_nxt: m, the segment at snd_nxt, has been sent. */
+void tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
+/** Sends the queued data that the windows allow. The caller has seen that nothing is lost. */
+void tcp_output_new(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Something new was sent: sets the timers for its ACK. */
+void tcp_output_timers(struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_due.c */
+/** Sends what is lost, what is new and the FIN, as far as the windows allow it. */
 void tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Probes a closed window with one octet, or with what the window takes. */
 void tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
@@ -103,17 +113,6 @@ void tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
 bool tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Our FIN was sent: it counts as an octet. */
 void tcp_fin_advance(struct weft_tcp_conn *c);
-
-/* tcp_tx.c */
-/** Allocates an mbuf with TCP_HEADROOM. Counts a failure. */
-struct rte_mbuf *tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
-/** Gives netif a segment of c. Returns weft_netif_tx()'s result. */
-int tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how,
-           uint64_t now_ns);
-
-/** How segments without data are sent. Their checksums cost little, and a connection must not
- * depend on what a device does with them. */
-#define TCP_HOW_CTL ((struct weft_netif_tx_how){.own_sum = true})
 
 /* tcp_offload.c */
 /** Whether the next transmission of a segment that was sent before has a checksum of ours. */

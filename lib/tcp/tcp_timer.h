@@ -32,6 +32,8 @@ void tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
 void tcp_rto_arm(struct weft_tcp_conn *c);
 /** New data was sent: restarts the loss probe. */
 void tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The peer's window is closed and no ACK is expected: starts the timer of window probes. */
+void tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns);
 void tcp_rto_stop(struct weft_tcp_conn *c);
 /** Octets or our FIN enter an empty queue: starts the user timeout. */
 void tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);

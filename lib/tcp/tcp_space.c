@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the layer above sends: how much it may queue, buffers for it, the queueing. */
+/** @file What the layer above may send: how much it may queue, and buffers for it. */
 
 #include "tcp_cc.h"
 #include "tcp_conn.h"
@@ -7,7 +7,6 @@
 #include "tcp_math.h"
 #include "tcp_share.h"
 #include "tcp_snd.h"
-#include "tcp_timer.h"
 
 /** Octets that may be queued by the windows and snd_buf_bytes alone. */
 static uint32_t
@@ -115,43 +114,4 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 			tcp_wait(c, 0);
 	}
 	return NULL;
-}
-
-int
-weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
-{
-	if (unlikely(c->dead || c->detached || !tcp_states[c->state].may_send)) {
-		rte_pktmbuf_free(m);
-		return c->fin_out ? -EPIPE : -ENOTCONN;
-	}
-	RTE_ASSERT(m->pkt_len > 0 && m->pkt_len <= UINT16_MAX);
-	*tcp_seg(m) = (struct tcp_seg){
-	        .seq = c->snd_end,
-	        .len_bytes = (uint16_t)m->pkt_len,
-	        .data_off = m->data_off,
-	        .head_len_bytes = m->data_len,
-	        .mbufs = m->nb_segs,
-	        .flags = push ? TCP_SEG_PUSH : 0,
-	};
-	if (c->sq_head == NULL) {
-		c->sq_head = m;
-		tcp_progress_begin(c, now_ns);
-	} else {
-		tcp_seg(c->sq_tail)->next = m;
-	}
-	c->sq_tail = m;
-	tcp_share_add(c, m->nb_segs);
-	if (c->sq_nxt == NULL)
-		c->sq_nxt = m;
-	c->snd_end += m->pkt_len;
-	/*
-	 * The port takes several segments as one, and the caller has more data. The data queued in
-	 * this turn leaves together, at the end of the turn at the latest: the task is in the run
-	 * list.
-	 */
-	if (!push && c->snd_end - c->snd_nxt < c->tso.bytes)
-		tcp_work(c, TCP_WORK_OUTPUT);
-	else
-		tcp_output(c, now_ns);
-	return 0;
 }
