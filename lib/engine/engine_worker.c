@@ -277,6 +277,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .fpdus_moved = w->cm.mpa_keep.moved,
 	        .fpdu_heap_bytes = w->cm.mpa_keep.heap_bytes,
 	        .early_refused = w->cm.mpa_keep.early_refused,
+	        .bad_startup = w->cm.mpa_keep.bad_startup,
 	};
 }
 

@@ -98,6 +98,15 @@ mpa_keep(const struct weft_mpa *m)
 	return m->sched->mpa_keep;
 }
 
+/** A start-up has failed: count it, for the stream and for its worker. */
+static inline void
+mpa_startup_failed(struct weft_mpa *m)
+{
+	m->stats.bad_startup++;
+	if (mpa_keep(m) != NULL)
+		mpa_keep(m)->bad_startup++;
+}
+
 /** Octets of an incomplete FPDU have arrived: note the time, arm the timer. */
 void weft_mpa_wait_begin(struct weft_mpa *m);
 /** At full operation: m->startup becomes the timer for incomplete FPDUs. */

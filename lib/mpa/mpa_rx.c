@@ -376,7 +376,7 @@ mpa_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	case WEFT_MPA_REQ_RCVD:
 		if (m->held_bytes > MPA_EARLY_MAX_BYTES || m->held_segs > MPA_EARLY_MAX_SEGS ||
 		    !weft_mpa_lend(m)) {
-			m->stats.bad_startup++;
+			mpa_startup_failed(m);
 			if (m->sched->mpa_keep != NULL)
 				m->sched->mpa_keep->early_refused++;
 			weft_mpa_fail(m, -EPROTO, now_ns);

@@ -223,7 +223,7 @@ static void
 mpa_rx_request(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns)
 {
 	if (f->rev < 1 || f->rev > MPA_REV_MAX) {
-		m->stats.bad_startup++;
+		mpa_startup_failed(m);
 		WEFT_LOG_PEER(mpa, WARNING, "Request of revision %u refused", f->rev);
 		weft_mpa_fail(m, -EPROTONOSUPPORT, now_ns);
 		return;
@@ -245,7 +245,7 @@ mpa_rx_reply(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns
 	m->refused_rev2 = req->enhanced && !f->enhanced && f->rev >= 1 && f->rev <= MPA_REV_MAX;
 	/* A responder of revision 1 may reject with a Reply of revision 1. */
 	if (!speaks && !f->reject) {
-		m->stats.bad_startup++;
+		mpa_startup_failed(m);
 		WEFT_LOG_PEER(mpa, WARNING, "Reply refused: revision %u, %s", f->rev,
 		              f->enhanced ? "enhanced" : "not enhanced");
 		weft_mpa_fail(m, -EPROTONOSUPPORT, now_ns);
@@ -274,7 +274,7 @@ weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns)
 		return false;
 	/* RFC 5044 s7.1.2 rule 8: an initiator needs a Reply, and a responder a Request. */
 	if (rc < 0 || f.reply != m->initiator) {
-		m->stats.bad_startup++;
+		mpa_startup_failed(m);
 		WEFT_LOG_PEER(mpa, WARNING, "malformed start-up frame");
 		weft_mpa_fail(m, -EPROTO, now_ns);
 		return false;

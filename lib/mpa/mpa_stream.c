@@ -59,7 +59,7 @@ mpa_eof(void *user)
 	switch (m->state) {
 	case WEFT_MPA_REQ_SENT:
 	case WEFT_MPA_REQ_WAIT:
-		m->stats.bad_startup++;
+		mpa_startup_failed(m);
 		mpa_note_refusal(m);
 		weft_mpa_fail(m, m->su->raw_bytes > 0 ? -EPROTO : -ECONNRESET, now_ns);
 		return;
@@ -122,7 +122,7 @@ mpa_startup_timeout(struct weft_timer *t, uint64_t now_ns)
 		return;
 	}
 	if (m->state != WEFT_MPA_CLOSED)
-		m->stats.bad_startup++;
+		mpa_startup_failed(m);
 	weft_mpa_fail(m, -ETIMEDOUT, now_ns);
 }
 

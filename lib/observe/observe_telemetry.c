@@ -146,6 +146,7 @@ static const struct weft_stat_field worker_fields[] = {
         F(fpdus_moved),
         F(fpdu_heap_bytes),
         F(early_refused),
+        F(bad_startup),
 #undef F
 };
 

@@ -155,8 +155,9 @@ static const struct conf_key keys_target[] = {
          .dflt = "5000",
          .help = "time, in milliseconds, between the warning and the revocation of a grant, when "
                  "SIGHUP finds that an export grants less than before, or is no longer "
-                 "configured. SIGHUP changes this key, the rights of exports, and the clients and "
-                 "their keys; all other changes need a restart"},
+                 "configured. SIGHUP changes this key, the rights of exports up to those that they "
+                 "started with, exports that are offline, and the clients and their keys; all "
+                 "other changes need a restart"},
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
          .help = "an export has one writer at a time. A writer that was inactive for this time, "
@@ -170,7 +171,7 @@ static const struct conf_key keys_target[] = {
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
          .max = 16777216, .unset = "`64`",
          .help = "likewise of connections in start-up, before the Reply of MPA. There are at most "
-                 "128 of them in all; one more displaces the oldest that has sent nothing"},
+                 "128 of them of a worker and listener; one more displaces the oldest that has sent nothing"},
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
          .help = "grants that a client may hold, on all of its connections; a client is an "

@@ -8,7 +8,8 @@
  * To add a key: a member of the section's structure in conf.h; a row in the section's table in
  * conf_key.c (or conf_tcp.c, conf_mpa.c), which gives parsing, range, default and help; for a key
  * of [tcp] or [mpa], one more in CONF_TCP_KEYS or CONF_MPA_KEYS below; a rule that spans several
- * keys of a section in conf_check.c, or several sections in conf_whole.c; the use in apps/.
+ * keys of a section in conf_check.c, or several sections in conf_whole.c; the use in apps/. What
+ * SIGHUP is to change, and what a change of an [export] says: apps/target/target_reload.c.
  * docs/configuration.md is the output of `weft-target --help-config`, and test/apps/test_conf.c
  * compares the two. It also checks that each key states what applies without it. No test notices
  * that nothing uses a key: add a test of the key's effect. A key of [tcp] or [mpa] is stored in the

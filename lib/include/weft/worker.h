@@ -414,6 +414,8 @@ struct weft_worker_stats {
 	 * were left for it
 	 */
 	uint64_t early_refused;
+	/** MPA start-ups that failed, of either side: malformed, of another revision, or too late */
+	uint64_t bad_startup;
 	/** accepted connections reset for new ones (weft_listen_attr.push_out) */
 	uint64_t conns_pushed_out;
 	/** flushes and read-backs of a medium that waited for others of the same peer */
