@@ -192,14 +192,14 @@ mpa_peek_at(const struct weft_mpa *m, uint32_t at)
 }
 
 /** Parser of an FPDU with markers, fed with its pieces in memory. Offsets are from its start. */
-struct mpa_unmark {
+struct mpa_strip_markers {
 	uint32_t at;          /**< octets parsed so far */
 	uint32_t lead;        /**< offset of the length field */
 	uint32_t next_marker; /**< offset of the next marker, or of the one being parsed */
 	uint32_t covered;     /**< octets that the CRC covers, markers included */
 	uint32_t skip, left;  /**< octets before the ULPDU, and octets left of it */
 	uint32_t crc;
-	bool crc_on, misplaced; /**< misplaced: a marker contradicts the length fields */
+	bool crc_on, fpduptr_bad; /**< fpduptr_bad: a marker contradicts the length fields */
 	uint8_t marker[MPA_MARKER_BYTES], field[MPA_FPDU_CRC_BYTES];
 	unsigned int n;
 	struct weft_frag frag[WEFT_MPA_MAX_FRAGS + WEFT_MPA_MAX_MARKERS];
@@ -207,7 +207,7 @@ struct mpa_unmark {
 
 /** Parse k octets between markers. */
 static void
-mpa_unmark_run(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
+mpa_strip_markers_run(struct mpa_strip_markers *u, const uint8_t *p, uint32_t k)
 {
 	uint32_t skip = RTE_MIN(u->skip, k), take = RTE_MIN(k - skip, u->left);
 
@@ -219,7 +219,7 @@ mpa_unmark_run(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 }
 
 static void
-mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
+mpa_strip_markers_piece(struct mpa_strip_markers *u, const uint8_t *p, uint32_t k)
 {
 	uint32_t c = u->at < u->covered ? RTE_MIN(k, u->covered - u->at) : 0;
 
@@ -232,7 +232,7 @@ mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 
 		if (u->at < u->next_marker) {
 			run = RTE_MIN(k, u->next_marker - u->at);
-			mpa_unmark_run(u, p, run);
+			mpa_strip_markers_run(u, p, run);
 		} else {
 			uint32_t in = u->at - u->next_marker;
 
@@ -244,7 +244,7 @@ mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 
 				if ((ptr & MPA_MARKER_PTR_MASK) !=
 				    mpa_marker_ptr(u->next_marker, u->lead))
-					u->misplaced = true;
+					u->fpduptr_bad = true;
 				u->next_marker += MPA_MARKER_PERIOD;
 			}
 		}
@@ -259,7 +259,7 @@ static void
 mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	uint32_t need = m->need_bytes, bounced = m->compact_bytes;
-	struct mpa_unmark u;
+	struct mpa_strip_markers u;
 
 	u.at = u.n = 0;
 	u.lead = mpa_marker_lead(m->rx_pos);
@@ -269,21 +269,21 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	u.left = len;
 	u.crc = MPA_CRC_INIT;
 	u.crc_on = m->crc;
-	u.misplaced = false;
+	u.fpduptr_bad = false;
 	memset(u.field, 0, sizeof(u.field));
 	if (bounced > 0) {
-		mpa_unmark_piece(&u, m->compact, need);
+		mpa_strip_markers_piece(&u, m->compact, need);
 	} else {
 		for (const struct rte_mbuf *seg = m->held_head; u.at < need; seg = seg->next)
-			mpa_unmark_piece(&u, rte_pktmbuf_mtod(seg, const uint8_t *),
-			                 RTE_MIN(need - u.at, (uint32_t)seg->data_len));
+			mpa_strip_markers_piece(&u, rte_pktmbuf_mtod(seg, const uint8_t *),
+			                        RTE_MIN(need - u.at, (uint32_t)seg->data_len));
 	}
 	if (m->crc && !mpa_crc_matches(u.field, u.crc)) {
 		mpa_crc_fault(m);
 		return;
 	}
 	/* RFC 5044 s8: code 3 is for an FPDU whose CRC is valid */
-	if (u.misplaced) {
+	if (u.fpduptr_bad) {
 		m->stats.marker_errors++;
 		WEFT_LOG_PEER(mpa, WARNING, "a marker and the length fields disagree");
 		weft_mpa_fault(m, WEFT_MPA_ERR_MARKER);

@@ -22,7 +22,7 @@
 /** A bonded port sends messages of LACP at its checks, which must come at least every 100 ms. */
 #define LINK_OFTEN_NS (50 * WEFT_NS_PER_MS)
 
-/** A link that was there is news when it goes, and when it is back. With LACP a peer can have it go
+/** A link that was up is logged when it goes, and when it is back. With LACP a peer can have it go
  * and come. */
 static void
 link_say(struct weft_netif *nif, bool up)

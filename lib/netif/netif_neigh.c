@@ -338,7 +338,7 @@ weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n)
 }
 
 void
-weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n)
+weft_netif_neigh_unconfirmed(struct weft_netif *nif, struct weft_neigh *n)
 {
 	uint64_t last_ns = RTE_MAX(n->confirmed_ns, n->progress.seen_ns);
 

@@ -14,7 +14,7 @@
 #include <rte_mbuf.h>
 
 #include "netif_addr.h"
-#include "netif_suspect.h"
+#include "netif_offload_trust.h"
 #include "weft_answers.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"

@@ -10,7 +10,7 @@
 #include <rte_ethdev.h>
 
 #include "netif_priv.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 
 #define RX_SUM_FIRST 4096  /**< segments of a new queue that are all checked */
 #define RX_SUM_EVERY 64    /**< one of so many later ones */
@@ -79,6 +79,6 @@ weft_netif_rx_damaged(struct weft_netif *nif)
 {
 	if ((nif->attr.rx_offloads & RX_SUM_BITS) == 0)
 		return;
-	nif->stats.rx_cksum_suspected++;
+	nif->stats.rx_cksum_rechecks++;
 	rx_sum_doubt(nif);
 }

@@ -10,7 +10,7 @@
 
 #include "netif_priv.h"
 #include "netif_stall.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 
 #define STALL_NS (1 * WEFT_NS_PER_S)
 /** Between two looks at the device's count; an older one is forgotten. */

@@ -62,7 +62,7 @@ static const struct weft_stat_field fields[] = {
         F(rx_cksum_checked),
         F(rx_cksum_false_good),
         F(rx_cksum_false_bad),
-        F(rx_cksum_suspected),
+        F(rx_cksum_rechecks),
         F(tx_cksum_rescued),
         F(tso_lost),
         F(rx_cksum_off),

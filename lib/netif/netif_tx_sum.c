@@ -9,7 +9,7 @@
 #include <rte_ethdev.h>
 
 #include "netif_priv.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 #include <weft/offload.h>
 
 #define TX_SUM_FINDINGS 6

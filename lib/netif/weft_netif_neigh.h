@@ -38,6 +38,6 @@ weft_netif_neigh_confirm(struct weft_neigh *n, uint64_t now_ns)
 	((struct weft_neigh_progress *)n)->seen_ns = now_ns;
 }
 /** TCP reports that the next hop may be dead (several RTOs): asks for it again. */
-void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
+void weft_netif_neigh_unconfirmed(struct weft_netif *nif, struct weft_neigh *n);
 
 #endif /* WEFT_NETIF_NEIGH_H */

@@ -72,7 +72,7 @@ struct weft_netif_stats {
 	/** checksums that the device has judged and weft has computed, too (netif_rx_sum.c); of
 	 * them: damaged packets that it called intact, intact packets that it called damaged (those
 	 * are used); CRC errors of MPA behind checksums that it called right */
-	uint64_t rx_cksum_checked, rx_cksum_false_good, rx_cksum_false_bad, rx_cksum_suspected;
+	uint64_t rx_cksum_checked, rx_cksum_false_good, rx_cksum_false_bad, rx_cksum_rechecks;
 	/** segments that peers acknowledged with a checksum of ours, and never with the device's;
 	 * second segments of TSO packets that arrived only without TSO (netif_tx_sum.c) */
 	uint64_t tx_cksum_rescued, tso_lost;

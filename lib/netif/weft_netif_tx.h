@@ -54,7 +54,8 @@ struct weft_netif_tso {
 	uint16_t bytes;
 	uint16_t mbufs;
 };
-/** The values for packets to dst. When TSO is switched off (weft_netif_suspect.h) they become 0. */
+/** The values for packets to dst. They become 0 when TSO is switched off
+ * (weft_netif_offload_trust.h). */
 struct weft_netif_tso weft_netif_tso(const struct weft_netif *nif, const struct weft_ip *dst);
 
 #endif /* WEFT_NETIF_TX_H */

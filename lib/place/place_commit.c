@@ -6,7 +6,7 @@
 #include <weft/commit.h>
 #include "weft_medium.h"
 #include "weft_verbs_qp.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 #define COMMIT_FLAGS (WEFT_COMMIT_NO_FLUSH | WEFT_COMMIT_NO_WORD | WEFT_COMMIT_FENCE)
 #define FLUSH_FLAGS  (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION)
@@ -182,17 +182,17 @@ commit_watch(struct weft_qp *qp, struct commit_plan *p)
 
 /** Fill one part. WEFT_COMMIT_FENCE applies to the first part. */
 static int
-commit_part(struct weft_verbs_unit *u, const struct commit_plan *p, struct weft_wr *wr,
+commit_part(struct weft_verbs_chain *u, const struct commit_plan *p, struct weft_wr *wr,
             enum weft_commit_step step, uint32_t range, int watch)
 {
 	wr->wr_id = p->c->wr_id;
 	if (u->n == 0 && (p->c->flags & WEFT_COMMIT_FENCE) != 0)
 		wr->flags |= WEFT_WR_FENCE;
-	return weft_verbs_unit_part(u, wr, (uint8_t)step, range, watch);
+	return weft_verbs_chain_part(u, wr, (uint8_t)step, range, watch);
 }
 
 static int
-commit_writes(struct weft_verbs_unit *u, const struct commit_plan *p)
+commit_writes(struct weft_verbs_chain *u, const struct commit_plan *p)
 {
 	for (uint32_t i = 0; i < p->c->num_ranges; i++) {
 		const struct weft_commit_range *r = &p->c->ranges[i];
@@ -214,7 +214,7 @@ commit_writes(struct weft_verbs_unit *u, const struct commit_plan *p)
 }
 
 static int
-commit_flush(struct weft_verbs_unit *u, const struct commit_plan *p)
+commit_flush(struct weft_verbs_chain *u, const struct commit_plan *p)
 {
 	for (uint32_t i = 0; i < p->c->num_ranges; i++) {
 		struct weft_wr wr = {.opcode = WEFT_WR_FLUSH,
@@ -234,7 +234,7 @@ commit_flush(struct weft_verbs_unit *u, const struct commit_plan *p)
 }
 
 static int
-commit_verifies(struct weft_verbs_unit *u, const struct commit_plan *p)
+commit_verifies(struct weft_verbs_chain *u, const struct commit_plan *p)
 {
 	const uint32_t *watch = p->watch + p->n_writing;
 
@@ -258,7 +258,7 @@ commit_verifies(struct weft_verbs_unit *u, const struct commit_plan *p)
 }
 
 static int
-commit_word(struct weft_verbs_unit *u, const struct commit_plan *p)
+commit_word(struct weft_verbs_chain *u, const struct commit_plan *p)
 {
 	const struct weft_commit *c = p->c;
 	struct weft_wr wr = {.opcode = WEFT_WR_ATOMIC_WRITE,
@@ -278,7 +278,7 @@ commit_word(struct weft_verbs_unit *u, const struct commit_plan *p)
 }
 
 static int
-commit_fill(struct weft_verbs_unit *u, const struct commit_plan *p)
+commit_fill(struct weft_verbs_chain *u, const struct commit_plan *p)
 {
 	int rc = commit_writes(u, p);
 
@@ -295,7 +295,7 @@ int
 weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 {
 	const uint32_t shut = QP_GATE_SEND | WEFT_GATE_GONE;
-	struct weft_verbs_unit u;
+	struct weft_verbs_chain u;
 	struct commit_plan p;
 	int rc;
 
@@ -305,17 +305,17 @@ weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 		return WEFT_HANDLE_BAD(qp, QP) ? -EINVAL : -ENOTCONN;
 	rc = commit_check(&p, c);
 	if (rc == 0)
-		rc = weft_verbs_unit_reserve(qp, p.places, &u);
+		rc = weft_verbs_chain_reserve(qp, p.places, &u);
 	if (rc < 0)
 		return rc;
 	rc = commit_watch(qp, &p);
 	if (rc < 0) {
-		weft_verbs_unit_cancel(&u);
+		weft_verbs_chain_cancel(&u);
 		return rc;
 	}
-	rc = weft_verbs_unit_open(&u);
+	rc = weft_verbs_chain_open(&u);
 	if (rc == 0)
-		rc = weft_verbs_unit_close(&u, commit_fill(&u, &p));
+		rc = weft_verbs_chain_close(&u, commit_fill(&u, &p));
 	/*
 	 * From here on the Writes are posted. The ranges to be verified stay in the list until the
 	 * send queue completes them.

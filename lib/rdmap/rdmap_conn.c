@@ -44,7 +44,7 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 	}
 	/* before our FIN: wait on while there is progress */
 	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
-	    (rdmap_pio_busy(r) || r->moved != rdmap_moved(r))) {
+	    (rdmap_persist_busy(r) || r->moved != rdmap_moved(r))) {
 		rdmap_linger(r, now_ns);
 		return;
 	}
@@ -77,7 +77,7 @@ rdmap_on_reap(struct weft_task *t, uint64_t now_ns)
 
 	(void)now_ns;
 	/* the completion of a request that a driver still has queues this task again */
-	if (!rdmap_pio_busy(r))
+	if (!rdmap_persist_busy(r))
 		rdmap_free(r);
 }
 
@@ -97,7 +97,7 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	r->ord = attr->ord;
 	TAILQ_INIT(&r->sq);
 	TAILQ_INIT(&r->out);
-	TAILQ_INIT(&r->flq);
+	TAILQ_INIT(&r->flush_list);
 	TAILQ_INIT(&r->late);
 	weft_task_init(&r->task, rdmap_on_task);
 	weft_task_init(&r->reap, rdmap_on_reap);
@@ -123,12 +123,12 @@ weft_rdmap_destroy(struct weft_rdmap *r)
 	rdmap_irq_reset(r);
 	TAILQ_INIT(&r->sq);
 	TAILQ_INIT(&r->out);
-	TAILQ_INIT(&r->flq);
+	TAILQ_INIT(&r->flush_list);
 	TAILQ_INIT(&r->late);
 	r->rx_send.active = false;
 	if (r->depth > 0)
 		weft_task_queue(r->sched, &r->reap);
-	else if (!rdmap_pio_busy(r))
+	else if (!rdmap_persist_busy(r))
 		rdmap_free(r);
 }
 
@@ -152,7 +152,7 @@ weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord)
 	if (!r->dead && r->state == WEFT_RDMAP_ST_RTS)
 		rdmap_probe_begin(r);
 	if (!r->dead)
-		rdmap_kick(r);
+		rdmap_schedule(r);
 	rdmap_leave(r);
 }
 
@@ -165,7 +165,7 @@ weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane)
 void
 weft_rdmap_resume(struct weft_rdmap *r)
 {
-	rdmap_kick(r);
+	rdmap_schedule(r);
 }
 
 struct weft_mem_pd *
@@ -187,7 +187,7 @@ weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns)
 	if (!r->dead && r->state != WEFT_RDMAP_ST_ERROR)
 		rdmap_set_state(r, WEFT_RDMAP_ST_CLOSING, NULL, true);
 	if (!r->dead)
-		rdmap_kick(r);
+		rdmap_schedule(r);
 	rdmap_leave(r);
 }
 

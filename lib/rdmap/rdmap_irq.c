@@ -43,8 +43,8 @@ rdmap_irq_rest(struct weft_rdmap *r)
 {
 	bool idle =
 	        r->work == NULL || (rdmap_irq_depth(r) == 0 && r->irq_seen == r->irq_tail &&
-	                            r->work->pio_state == RDMAP_PIO_IDLE && r->work->hash == NULL &&
-	                            r->work->turn.state == WEFT_TURN_NONE);
+	                            r->work->persist_state == RDMAP_PIO_IDLE &&
+	                            r->work->hash == NULL && r->work->turn.state == WEFT_TURN_NONE);
 
 	r->irq_seen = r->irq_tail;
 	if (idle) {
@@ -111,14 +111,14 @@ rdmap_irq_release(struct rdmap_irq_ent *e)
 }
 
 void
-rdmap_pio_drop(struct weft_rdmap *r)
+rdmap_persist_drop(struct weft_rdmap *r)
 {
-	struct weft_persist *p = r->work->pio_mr->persist;
+	struct weft_persist *p = r->work->persist_mr->persist;
 
-	if (r->work->pio_read && p->ops->release != NULL)
-		p->ops->release(p, &r->work->pio);
-	r->work->pio_state = RDMAP_PIO_IDLE;
-	rdmap_unref(&r->work->pio_mr);
+	if (r->work->persist_read && p->ops->release != NULL)
+		p->ops->release(p, &r->work->persist);
+	r->work->persist_state = RDMAP_PIO_IDLE;
+	rdmap_unref(&r->work->persist_mr);
 	weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
@@ -131,7 +131,7 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 		r->work->hash->final(&r->work->hash_state, result != NULL ? result : scratch);
 	r->work->hash = NULL;
 	/* leave the line for a read-back that will not start; a running one keeps its turn */
-	if (r->work->pio_state == RDMAP_PIO_IDLE)
+	if (r->work->persist_state == RDMAP_PIO_IDLE)
 		weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
@@ -144,6 +144,6 @@ rdmap_irq_reset(struct weft_rdmap *r)
 	if (r->work == NULL)
 		return;
 	rdmap_hash_drop(r, NULL);
-	if (r->work->pio_state == RDMAP_PIO_READY)
-		rdmap_pio_drop(r);
+	if (r->work->persist_state == RDMAP_PIO_READY)
+		rdmap_persist_drop(r);
 }

@@ -45,7 +45,7 @@ struct rdmap_irq_ent {
 };
 
 /** State of the one persist request that a stream may have. */
-enum rdmap_pio_state {
+enum rdmap_persist_state {
 	RDMAP_PIO_IDLE,
 	RDMAP_PIO_BUSY,  /**< the driver has the request */
 	RDMAP_PIO_READY, /**< complete: status is valid; data of a read-back is not yet released */
@@ -56,11 +56,11 @@ enum rdmap_pio_state {
  * the first such request and freed after RDMAP_REST_NS without one, so an idle stream is small.
  */
 struct rdmap_work {
-	struct weft_persist_req pio;
-	enum rdmap_pio_state pio_state;
-	bool pio_read;                    /**< the persist request is a read-back */
-	struct weft_mem_mr *pio_mr;       /**< the persist request's own reference */
-	uint32_t pio_off_bytes;           /**< octets of the read-back's data hashed so far */
+	struct weft_persist_req persist;
+	enum rdmap_persist_state persist_state;
+	bool persist_read;                /**< the persist request is a read-back */
+	struct weft_mem_mr *persist_mr;   /**< the persist request's own reference */
+	uint32_t persist_off_bytes;       /**< octets of the read-back's data hashed so far */
 	const struct weft_hash_ops *hash; /**< of the Verify being executed, else NULL */
 	uint64_t hash_pos_bytes;
 	struct weft_slice slice; /**< budget of hashing and of synchronous flushes and read-backs */
@@ -71,9 +71,9 @@ struct rdmap_work {
 
 /** Whether a persist driver has the stream's persist request. */
 static inline bool
-rdmap_pio_busy(const struct weft_rdmap *r)
+rdmap_persist_busy(const struct weft_rdmap *r)
 {
-	return r->work != NULL && r->work->pio_state == RDMAP_PIO_BUSY;
+	return r->work != NULL && r->work->persist_state == RDMAP_PIO_BUSY;
 }
 
 static inline struct rdmap_irq_ent *
@@ -108,7 +108,7 @@ void rdmap_irq_release(struct rdmap_irq_ent *e);
 /** Give back a reference, and set it to NULL. */
 void rdmap_unref(struct weft_mem_mr **mr);
 /** Release the persist request, its data and its turn. No driver has it. */
-void rdmap_pio_drop(struct weft_rdmap *r);
+void rdmap_persist_drop(struct weft_rdmap *r);
 /** End the hash of the Verify that executes. result NULL: it is not needed. */
 void rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result);
 /** Drop every entry and its reference. A request that a driver has completes on its own. */

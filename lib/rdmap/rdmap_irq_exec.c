@@ -24,45 +24,45 @@ enum rdmap_step {
 /* weft_persist_req.done: the executor calls it, or the submission itself does. On the worker. The
  * stream may have ended. */
 static void
-rdmap_pio_done(struct weft_persist_req *req)
+rdmap_persist_done(struct weft_persist_req *req)
 {
 	struct weft_rdmap *r = req->owner;
 
-	r->work->pio_state = RDMAP_PIO_READY;
+	r->work->persist_state = RDMAP_PIO_READY;
 	if (r->dead) {
-		rdmap_pio_drop(r);
+		rdmap_persist_drop(r);
 		weft_task_queue(r->sched, &r->reap);
 	} else if (rdmap_irq_depth(r) == 0) {
-		rdmap_pio_drop(r);
+		rdmap_persist_drop(r);
 	} else {
-		rdmap_kick(r);
+		rdmap_schedule(r);
 	}
 }
 
 static int
-rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint64_t pos,
-                 uint64_t len)
+rdmap_persist_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint64_t pos,
+                     uint64_t len)
 {
 	struct weft_persist *p = e->mr->persist;
 	int rc;
 
-	r->work->pio.off_bytes = e->mr->persist_off_bytes + (e->to - e->mr->base_to) + pos;
-	r->work->pio.len_bytes = len;
-	r->work->pio.flags = e->flags;
-	r->work->pio.status = 0;
-	r->work->pio.data = NULL;
-	r->work->pio.done = rdmap_pio_done;
-	r->work->pio.owner = r;
-	r->work->pio_read = read;
-	r->work->pio_off_bytes = 0;
-	r->work->pio_mr = e->mr;
+	r->work->persist.off_bytes = e->mr->persist_off_bytes + (e->to - e->mr->base_to) + pos;
+	r->work->persist.len_bytes = len;
+	r->work->persist.flags = e->flags;
+	r->work->persist.status = 0;
+	r->work->persist.data = NULL;
+	r->work->persist.done = rdmap_persist_done;
+	r->work->persist.owner = r;
+	r->work->persist_read = read;
+	r->work->persist_off_bytes = 0;
+	r->work->persist_mr = e->mr;
 	weft_mem_ref(e->mr);
-	r->work->pio_state = RDMAP_PIO_BUSY;
-	rc = read ? p->ops->read_back(p, r->sched->exec, &r->work->pio)
-	          : p->ops->flush(p, r->sched->exec, &r->work->pio);
+	r->work->persist_state = RDMAP_PIO_BUSY;
+	rc = read ? p->ops->read_back(p, r->sched->exec, &r->work->persist)
+	          : p->ops->flush(p, r->sched->exec, &r->work->persist);
 	if (rc < 0) {
-		r->work->pio_state = RDMAP_PIO_IDLE;
-		rdmap_unref(&r->work->pio_mr);
+		r->work->persist_state = RDMAP_PIO_IDLE;
+		rdmap_unref(&r->work->persist_mr);
 	}
 	return rc;
 }
@@ -80,11 +80,12 @@ rdmap_may_work(struct weft_rdmap *r)
 /* Charge a synchronous flush or read-back to the slice: this core wrote the range back, or evicted
  * it from the cache so that the hash reads the medium. */
 static void
-rdmap_pio_charge(struct weft_rdmap *r)
+rdmap_persist_charge(struct weft_rdmap *r)
 {
-	if (r->work->pio_state == RDMAP_PIO_READY && r->work->pio_mr->persist->ops->persistent)
+	if (r->work->persist_state == RDMAP_PIO_READY &&
+	    r->work->persist_mr->persist->ops->persistent)
 		weft_lane_take(r->sched, r->lane, &r->work->slice,
-		               (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
+		               (uint32_t)RTE_MIN(r->work->persist.len_bytes, WEFT_SLICE_BYTES));
 }
 
 /* Whether the driver gives the Flush to the executor. Such a Flush needs a turn, so that many
@@ -103,7 +104,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
 	int rc;
 
-	if (r->work->pio_state == RDMAP_PIO_IDLE) {
+	if (r->work->persist_state == RDMAP_PIO_IDLE) {
 		if (RDMAP_SABOTAGED(r, DROP_FLUSH) || e->len_bytes == 0)
 			return RDMAP_STEP_DONE;
 		/* placed octets become visible before the response and any later store */
@@ -114,18 +115,18 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 			return RDMAP_STEP_AGAIN;
 		if (rdmap_flush_waits(e) && !weft_turn_get(r->lane, &r->work->turn, &r->task))
 			return RDMAP_STEP_WAIT;
-		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
+		rc = rdmap_persist_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		if (e->flags & WEFT_FLUSH_PERSISTENT)
-			rdmap_pio_charge(r);
+			rdmap_persist_charge(r);
 		if (RDMAP_SABOTAGED(r, EARLY_RESPONSE))
 			return RDMAP_STEP_DONE;
 	}
-	if (r->work->pio_state == RDMAP_PIO_BUSY)
+	if (r->work->persist_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	rc = r->work->pio.status;
-	rdmap_pio_drop(r);
+	rc = r->work->persist.status;
+	rdmap_persist_drop(r);
 	return rc == 0 ? RDMAP_STEP_DONE : RDMAP_STEP_FAIL;
 }
 
@@ -154,26 +155,26 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	uint32_t max = e->mr->persist->ops->read_back_max_bytes;
 	int rc;
 
-	if (r->work->pio_state == RDMAP_PIO_IDLE) {
+	if (r->work->persist_state == RDMAP_PIO_IDLE) {
 		uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
 
 		if (!weft_turn_get(r->lane, &r->work->turn, &r->task))
 			return RDMAP_STEP_WAIT;
-		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
+		rc = rdmap_persist_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
-		rdmap_pio_charge(r);
-		return r->work->pio_state == RDMAP_PIO_BUSY ? RDMAP_STEP_WAIT : RDMAP_STEP_DONE;
+		rdmap_persist_charge(r);
+		return r->work->persist_state == RDMAP_PIO_BUSY ? RDMAP_STEP_WAIT : RDMAP_STEP_DONE;
 	}
-	if (r->work->pio_state == RDMAP_PIO_BUSY)
+	if (r->work->persist_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	if (r->work->pio.status != 0)
+	if (r->work->persist.status != 0)
 		return RDMAP_STEP_FAIL;
-	r->work->pio_off_bytes +=
-	        rdmap_hash_update(r, r->work->pio.data + r->work->pio_off_bytes,
-	                          r->work->pio.len_bytes - r->work->pio_off_bytes);
-	if (r->work->pio_off_bytes == r->work->pio.len_bytes)
-		rdmap_pio_drop(r);
+	r->work->persist_off_bytes +=
+	        rdmap_hash_update(r, r->work->persist.data + r->work->persist_off_bytes,
+	                          r->work->persist.len_bytes - r->work->persist_off_bytes);
+	if (r->work->persist_off_bytes == r->work->persist.len_bytes)
+		rdmap_persist_drop(r);
 	return RDMAP_STEP_DONE;
 }
 
@@ -225,8 +226,8 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	struct weft_term term;
 
 	rdmap_hash_drop(r, NULL);
-	if (r->work->pio_state == RDMAP_PIO_READY)
-		rdmap_pio_drop(r);
+	if (r->work->persist_state == RDMAP_PIO_READY)
+		rdmap_persist_drop(r);
 	rdmap_irq_refuse(&term, code);
 	rdmap_irq_set_failed(r, e, &term);
 	/* the up-call may reset the ring, so this function keeps the entry's reference itself */
@@ -258,8 +259,8 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 
 	if (e->held || (e->op == WEFT_RDMAP_READ_REQ && e->len_bytes == 0))
 		return false;
-	if (e->op == WEFT_RDMAP_VERIFY_REQ && r->work->pio_state == RDMAP_PIO_BUSY) {
-		e->mr = r->work->pio_mr;
+	if (e->op == WEFT_RDMAP_VERIFY_REQ && r->work->persist_state == RDMAP_PIO_BUSY) {
+		e->mr = r->work->persist_mr;
 		return false;
 	}
 	e->mr = weft_mem_lookup(r->mem, e->stag);
@@ -268,8 +269,8 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (likely(err == WEFT_MEM_OK))
 		return false;
 	rdmap_hash_drop(r, NULL);
-	if (r->work->pio_state == RDMAP_PIO_READY)
-		rdmap_pio_drop(r);
+	if (r->work->persist_state == RDMAP_PIO_READY)
+		rdmap_persist_drop(r);
 	RDMAP_FAULT(r, requests_revoked);
 	rdmap_irq_count_revoked(r, e);
 	(void)rdmap_irq_bad(&term, err);
@@ -291,7 +292,7 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 
 	if (likely(e->mr == NULL || !weft_mem_lost(e->mr)))
 		return false;
-	if (r->work->pio_state == RDMAP_PIO_BUSY && e->op != WEFT_RDMAP_READ_REQ)
+	if (r->work->persist_state == RDMAP_PIO_BUSY && e->op != WEFT_RDMAP_READ_REQ)
 		return false;
 	RDMAP_FAULT(r, lost);
 	rdmap_irq_fail(r, e, code[e->op]);
@@ -303,9 +304,9 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 static bool
 rdmap_irq_early(struct weft_rdmap *r)
 {
-	if (r->work->pio_state == RDMAP_PIO_READY && !r->work->pio_read)
-		rdmap_pio_drop(r);
-	return r->work->pio_state == RDMAP_PIO_BUSY && !r->work->pio_read;
+	if (r->work->persist_state == RDMAP_PIO_READY && !r->work->persist_read)
+		rdmap_persist_drop(r);
+	return r->work->persist_state == RDMAP_PIO_BUSY && !r->work->persist_read;
 }
 #endif
 
@@ -349,7 +350,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 			r->irq_exec++;
 			break;
 		case RDMAP_STEP_AGAIN:
-			rdmap_kick(r);
+			rdmap_schedule(r);
 			return;
 		case RDMAP_STEP_WAIT:
 			return;

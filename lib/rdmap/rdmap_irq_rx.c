@@ -55,7 +55,7 @@ rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_ir
 	e->seg_bytes = m->seg_bytes;
 	weft_ddp_hdr_encode(&m->h, e->hdr);
 	r->irq_tail++;
-	rdmap_kick(r);
+	rdmap_schedule(r);
 	return 0;
 }
 
@@ -113,17 +113,17 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 }
 
 int
-rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+rdmap_rx_ext_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
 {
 	uint32_t access = 0;
 	struct rdmap_irq_ent *e;
-	struct rdmap_place_req q;
+	struct rdmap_ext_req q;
 	int rc;
 
 	e = rdmap_irq_slot(r, m->op, term, &rc);
 	if (e == NULL)
 		return rc;
-	rdmap_place_req_decode(m->op, m->data, m->len_bytes, &q);
+	rdmap_ext_req_decode(m->op, m->data, m->len_bytes, &q);
 	e->stag = q.stag;
 	e->to = q.to;
 	e->len_bytes = q.len_bytes;

@@ -22,6 +22,6 @@ int rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdma
                     int rc, struct weft_term *term);
 /** The handlers of a Read, and of a Flush, Verify or Atomic Write Request. */
 int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
-int rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int rdmap_rx_ext_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 
 #endif /* RDMAP_IRQ_RX_H */

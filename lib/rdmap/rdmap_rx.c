@@ -210,11 +210,11 @@ int (*const rdmap_handlers[RDMAP_NOPCODES])(struct weft_rdmap *r, const struct r
         [WEFT_RDMAP_TERMINATE] = rdmap_rx_terminate,
         [WEFT_RDMAP_ATOMIC_REQ] = rdmap_rx_atomic_req,
         [WEFT_RDMAP_ATOMIC_RESP] = rdmap_rx_atomic_resp,
-        [WEFT_RDMAP_FLUSH_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_FLUSH_REQ] = rdmap_rx_ext_req,
         [WEFT_RDMAP_FLUSH_RESP] = rdmap_rx_response,
-        [WEFT_RDMAP_VERIFY_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_VERIFY_REQ] = rdmap_rx_ext_req,
         [WEFT_RDMAP_VERIFY_RESP] = rdmap_rx_response,
-        [WEFT_RDMAP_AWRITE_REQ] = rdmap_rx_place_req,
+        [WEFT_RDMAP_AWRITE_REQ] = rdmap_rx_ext_req,
         [WEFT_RDMAP_AWRITE_RESP] = rdmap_rx_response,
 };
 
@@ -318,7 +318,7 @@ rdmap_on_writable(void *user)
 	struct weft_rdmap *r = user;
 
 	if (!r->dead)
-		rdmap_kick(r);
+		rdmap_schedule(r);
 }
 
 /* The peer closed its direction. Answer its requests, send the messages that need no answer, then
@@ -337,7 +337,7 @@ rdmap_on_eof(void *user)
 	else if (r->state == WEFT_RDMAP_ST_IDLE)
 		rdmap_fin(r, RDMAP_TERM_WAIT_NS, r->sched->now_ns);
 	if (!r->dead)
-		rdmap_kick(r);
+		rdmap_schedule(r);
 	rdmap_leave(r);
 }
 

@@ -87,18 +87,18 @@ rdmap_done(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_sta
 
 /*
  * done() may post: the request goes to `late`, so the loop ends. done() may abort the stream: a
- * nested call drains the rest of flq. done() may destroy the stream: the loop stops, and the other
- * requests are the caller's.
+ * nested call drains the rest of flush_list. done() may destroy the stream: the loop stops, and the
+ * other requests are the caller's.
  */
 void
 rdmap_drain(struct weft_rdmap *r)
 {
 	struct weft_rdmap_req *req;
 
-	while (!r->dead && (req = TAILQ_FIRST(&r->flq)) != NULL) {
+	while (!r->dead && (req = TAILQ_FIRST(&r->flush_list)) != NULL) {
 		enum weft_rdmap_status st = WEFT_RDMAP_FLUSHED;
 
-		TAILQ_REMOVE(&r->flq, req, link);
+		TAILQ_REMOVE(&r->flush_list, req, link);
 		if (req == r->fail_req) {
 			st = r->fail_status;
 			r->fail_req = NULL;
@@ -111,16 +111,16 @@ void
 rdmap_flush(struct weft_rdmap *r)
 {
 	r->n_out = 0;
-	TAILQ_CONCAT(&r->flq, &r->out, link);
-	TAILQ_CONCAT(&r->flq, &r->sq, link);
-	TAILQ_CONCAT(&r->flq, &r->late, link);
+	TAILQ_CONCAT(&r->flush_list, &r->out, link);
+	TAILQ_CONCAT(&r->flush_list, &r->sq, link);
+	TAILQ_CONCAT(&r->flush_list, &r->late, link);
 	rdmap_drain(r);
 }
 
 void
 rdmap_flush_late(struct weft_rdmap *r)
 {
-	TAILQ_CONCAT(&r->flq, &r->late, link);
+	TAILQ_CONCAT(&r->flush_list, &r->late, link);
 	rdmap_drain(r);
 }
 
@@ -144,6 +144,7 @@ rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
 	TAILQ_REMOVE(&r->out, req, link);
 	r->n_out--;
 	if (!TAILQ_EMPTY(&r->sq) || r->state == WEFT_RDMAP_ST_CLOSING)
-		rdmap_kick(r); /* a request at ORD, a fence or the close may wait for this answer */
+		rdmap_schedule(
+		        r); /* a request at ORD, a fence or the close may wait for this answer */
 	rdmap_done(r, req, status);
 }

@@ -33,7 +33,7 @@ void rdmap_linger(struct weft_rdmap *r, uint64_t now_ns);
 void rdmap_done(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 /** Complete the oldest outstanding request: its answer has arrived. */
 void rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status);
-/** Return every request of flq to its owner. */
+/** Return every request of flush_list to its owner. */
 void rdmap_drain(struct weft_rdmap *r);
 /** Flush every request, those posted outside RTS included. */
 void rdmap_flush(struct weft_rdmap *r);

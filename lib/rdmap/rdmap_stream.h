@@ -59,10 +59,11 @@ struct weft_rdmap {
 	bool fin_sent;
 	unsigned int depth; /**< nesting of rdmap_enter() */
 	/* outbound */
-	struct weft_rdmap_req_list sq;   /**< posted, not completely sent */
-	struct weft_rdmap_req_list out;  /**< read-like requests without an answer yet, in order */
-	struct weft_rdmap_req_list flq;  /**< to be flushed by done(): the stream is ending */
-	struct weft_rdmap_req_list late; /**< posted outside RTS; moved to flq in the next turn */
+	struct weft_rdmap_req_list sq;  /**< posted, not completely sent */
+	struct weft_rdmap_req_list out; /**< read-like requests without an answer yet, in order */
+	struct weft_rdmap_req_list flush_list; /**< to be flushed by done(): the stream is ending */
+	struct weft_rdmap_req_list
+	        late; /**< posted outside RTS; moved to flush_list in the next turn */
 	struct weft_rdmap_req *fail_req; /**< the request that a Terminate is about */
 	enum weft_rdmap_status fail_status;
 	uint16_t n_out; /**< length of `out` */
@@ -70,7 +71,7 @@ struct weft_rdmap {
 	uint8_t rtr;                    /**< enum weft_rdmap_rtr to send before anything else */
 	struct weft_rdmap_req *rtr_req; /**< a Read as RTR, allocated by rdmap_rtr.c; else NULL */
 	bool resp_turn;                 /**< responses and requests alternate, one message each */
-	bool hooked;                    /**< start() answered WAIT in this turn */
+	bool start_deferred;            /**< start() answered WAIT in this turn */
 	bool stalled;                   /**< the head of sq waits at ORD (counted once) */
 	bool unflushed;                 /**< segments were written since the last flush */
 	uint8_t probes;                 /**< intervals of rdmap_probe.c that have passed */
@@ -110,7 +111,7 @@ rdmap_leave(struct weft_rdmap *r)
 }
 
 static inline void
-rdmap_kick(struct weft_rdmap *r)
+rdmap_schedule(struct weft_rdmap *r)
 {
 	weft_task_queue(r->sched, &r->task);
 }

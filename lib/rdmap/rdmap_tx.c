@@ -129,7 +129,7 @@ rdmap_tx_hook(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_
 		req->hook = false;
 		return RDMAP_TX_NONE;
 	case WEFT_RDMAP_WAIT:
-		r->hooked = true;
+		r->start_deferred = true;
 		return RDMAP_TX_NONE;
 	case WEFT_RDMAP_DONE:
 		*budget_bytes -= RDMAP_SEG_COST_BYTES;
@@ -162,7 +162,7 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	} else if (req->op == WEFT_RDMAP_ATOMIC_REQ) {
 		len = rdmap_atomic_payload(r, req, buf);
 	} else {
-		struct rdmap_place_req q;
+		struct rdmap_ext_req q;
 
 		q.stag = req->stag;
 		q.len_bytes = req->len_bytes;
@@ -170,7 +170,7 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		q.flags = req->flush_flags;
 		q.hash_bytes = req->hash_bytes;
 		memcpy(q.hash, req->hash, sizeof(q.hash));
-		len = rdmap_place_req_encode(req->op, &q, buf);
+		len = rdmap_ext_req_encode(req->op, &q, buf);
 	}
 	rc = rdmap_tx_untagged(r, req->op, buf, len, now_ns);
 	if (rc == 0)
@@ -228,7 +228,7 @@ rdmap_cut_queue(struct weft_rdmap *r)
 	bool cut = !TAILQ_EMPTY(&r->out) || weft_ddp_tx_impossible(&r->ddp);
 	struct weft_rdmap_req *req;
 
-	TAILQ_CONCAT(&r->flq, &r->out, link);
+	TAILQ_CONCAT(&r->flush_list, &r->out, link);
 	r->n_out = 0;
 	while ((req = TAILQ_FIRST(&r->sq)) != NULL) {
 		bool under_way = r->mid == RDMAP_MID_REQ && TAILQ_EMPTY(&keep);
@@ -236,7 +236,7 @@ rdmap_cut_queue(struct weft_rdmap *r)
 		cut |= rdmap_ops[req->op].read_like;
 		TAILQ_REMOVE(&r->sq, req, link);
 		if (cut && !under_way)
-			TAILQ_INSERT_TAIL(&r->flq, req, link);
+			TAILQ_INSERT_TAIL(&r->flush_list, req, link);
 		else
 			TAILQ_INSERT_TAIL(&keep, req, link);
 	}
@@ -250,7 +250,7 @@ rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
 	enum rdmap_tx rc;
 
-	if (unlikely(req != NULL && req->hook && !r->hooked)) {
+	if (unlikely(req != NULL && req->hook && !r->start_deferred)) {
 		rc = rdmap_tx_hook(r, req, budget_bytes, now_ns);
 		if (rc != RDMAP_TX_NONE)
 			return rc;
@@ -277,7 +277,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	int32_t left_bytes = (int32_t)weft_send_left(r->sched), budget_bytes = left_bytes;
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
-	r->hooked = false;
+	r->start_deferred = false;
 	if (r->term_msg_bytes > 0)
 		rdmap_term_push(r, now_ns);
 	rdmap_flush_late(r);
@@ -305,7 +305,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->dead || rc == RDMAP_TX_STOP)
 		return;
 	if (rc == RDMAP_TX_BUDGET)
-		rdmap_kick(r); /* the next turn continues the partly filled TCP segment */
+		rdmap_schedule(r); /* the next turn continues the partly filled TCP segment */
 	else if (r->unflushed && !r->gone) {
 		r->unflushed = false;
 		weft_ddp_tx_flush(&r->ddp, now_ns);
@@ -340,5 +340,5 @@ weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 		TAILQ_INSERT_TAIL(&r->sq, req, link);
 	else
 		TAILQ_INSERT_TAIL(&r->late, req, link);
-	rdmap_kick(r);
+	rdmap_schedule(r);
 }

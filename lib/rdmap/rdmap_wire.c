@@ -123,7 +123,7 @@ rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p)
 #define PLACE_REST 16 /* flags, hash or data */
 
 int
-rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q)
+rdmap_ext_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_ext_req *q)
 {
 	if (len < rdmap_ops[op].min_bytes)
 		return -ENODATA;
@@ -149,7 +149,7 @@ rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_pl
 }
 
 unsigned int
-rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p)
+rdmap_ext_req_encode(uint8_t op, const struct rdmap_ext_req *q, uint8_t *p)
 {
 	weft_put_be32(p + PLACE_STAG, q->stag);
 	weft_put_be32(p + PLACE_LEN, q->len_bytes);

@@ -101,7 +101,7 @@ int rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q
 unsigned int rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
 
 /** A Flush, Verify or Atomic Write Request. */
-struct rdmap_place_req {
+struct rdmap_ext_req {
 	uint32_t stag;
 	uint32_t len_bytes;
 	uint64_t to;
@@ -112,8 +112,8 @@ struct rdmap_place_req {
 
 /** op: FLUSH_REQ, VERIFY_REQ or AWRITE_REQ. A Verify consumes all of len. -ENODATA; -EMSGSIZE: the
  * hash of a Verify is longer than WEFT_HASH_MAX_BYTES. */
-int rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
-unsigned int rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
+int rdmap_ext_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_ext_req *q);
+unsigned int rdmap_ext_req_encode(uint8_t op, const struct rdmap_ext_req *q, uint8_t *p);
 
 /** Atomic Operation Request (RFC 7306 s5.2.1 Figure 4). */
 struct rdmap_atomic_req {

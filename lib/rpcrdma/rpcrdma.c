@@ -135,7 +135,7 @@ rpc_slots(struct weft_rpc *rpc)
 	rpc->slots = calloc(n, sizeof(*rpc->slots));
 	if (rpc->slots == NULL)
 		return -ENOMEM;
-	rpc->nobody = &rpc->slots[n - 1];
+	rpc->unowned = &rpc->slots[n - 1];
 	for (unsigned int i = rpc->n_recv; i < rpc->n_recv + rpc->n_send; i++)
 		STAILQ_INSERT_TAIL(&rpc->free_send, &rpc->slots[i], next);
 	for (unsigned int i = rpc->n_recv + rpc->n_send; i < n - 1; i++)
@@ -437,7 +437,7 @@ weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc)
 	i = (unsigned int)(s - rpc->slots);
 	if (i < rpc->n_recv)
 		wc_recv(rpc, s, wc);
-	else if (s == rpc->nobody) {
+	else if (s == rpc->unowned) {
 		if (!ok)
 			weft_rpcrdma_down(rpc);
 	} else if (i < rpc->n_recv + rpc->n_send) {

@@ -143,10 +143,10 @@ struct weft_rpc {
 	bool refresh, refresh_payload; /**< messages came since the peer's credit was examined */
 	unsigned int depth;
 
-	/** n_recv receives, n_send parts, n_ops batches, and `nobody` */
+	/** n_recv receives, n_send parts, n_ops batches, and `unowned` */
 	struct rpcrdma_slot *slots;
 	/** slot of work whose completion matters only when it failed */
-	struct rpcrdma_slot *nobody;
+	struct rpcrdma_slot *unowned;
 	unsigned int n_recv, n_send, n_ops;
 	unsigned int n_posted; /**< receives posted of n_recv; a stranger gets few */
 	uint8_t *recv_mem[2];  /**< memory of those, and of the rest */

@@ -92,7 +92,7 @@ tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot
 		int rc;
 
 		wr->sg_list = wr->num_sge > 0 ? &b->sge[b->posted] : NULL;
-		wr->wr_id = (uintptr_t)rpc->nobody;
+		wr->wr_id = (uintptr_t)rpc->unowned;
 		if (b->posted + 1 == b->n && slot != NULL) {
 			wr->wr_id = (uintptr_t)slot;
 			wr->flags |= WEFT_WR_SIGNALED;

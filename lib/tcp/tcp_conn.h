@@ -211,8 +211,9 @@ struct weft_tcp_conn {
 	uint8_t work;
 	bool waiting; /**< for room; in weft_tcp.waiting */
 	TAILQ_ENTRY(weft_tcp_conn) wait_link;
-	struct tcp_timer t_rto; /**< retransmission, SYN, zero window, reordering or loss probe */
-	uint64_t rto_at_ns, reo_at_ns, pto_at_ns; /**< t_rto is set to the earliest (RFC 8985 s8) */
+	struct tcp_timer t_xmit; /**< retransmission, SYN, zero window, reordering or loss probe */
+	uint64_t rto_at_ns, reo_at_ns,
+	        pto_at_ns; /**< t_xmit is set to the earliest (RFC 8985 s8) */
 	struct tcp_timer t_delack;
 	struct tcp_timer t_life; /**< user timeout, keepalive, TIME-WAIT */
 	uint64_t keep_at_ns;     /**< next keepalive check; WEFT_NEVER: off */

@@ -21,7 +21,7 @@ void
 tcp_rto_stop(struct weft_tcp_conn *c)
 {
 	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
-	tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+	tcp_timer_set(c, &c->t_xmit, WEFT_NEVER);
 }
 
 void
@@ -32,7 +32,7 @@ tcp_rto_arm(struct weft_tcp_conn *c)
 	/* RFC 8985 s7.2: while the reordering timer runs no probe is needed. */
 	if (c->reo_at_ns == WEFT_NEVER)
 		at_ns = RTE_MIN(at_ns, c->pto_at_ns);
-	tcp_timer_set(c, &c->t_rto, at_ns);
+	tcp_timer_set(c, &c->t_xmit, at_ns);
 }
 
 /** TLP.max_ack_delay (RFC 8985 s7.2): how long common stacks delay the ACK of a lone segment. */
@@ -151,9 +151,9 @@ tcp_timers_stop(struct weft_tcp_conn *c)
 {
 	struct weft_wheel *w = &c->t->sched->wheel;
 
-	weft_timer_cancel(w, &c->t_rto.timer);
+	weft_timer_cancel(w, &c->t_xmit.timer);
 	weft_timer_cancel(w, &c->t_delack.timer);
 	weft_timer_cancel(w, &c->t_life.timer);
-	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
+	c->t_xmit.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
 	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
 }

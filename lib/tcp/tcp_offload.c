@@ -14,7 +14,7 @@
 #include "tcp_instance.h"
 #include "tcp_loss.h"
 #include "tcp_snd.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 #include "weft_tcp_damaged.h"
 
 /** Transmissions of a segment with the device's checksum before one with ours. */

@@ -382,7 +382,7 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 	} else if (c->acked_max_bytes + tcp_hdrs_bytes(c) > c->pmtu_low_bytes) {
 		struct tcp_pmtu *e = tcp_pmtu_entry(c->t, &c->remote);
 
-		/* The larger size is confirmed. If it vanishes again, that is news. */
+		/* The larger size is confirmed. If it vanishes again, that is logged again. */
 		if (e != NULL)
 			e->named_bytes = e->found_bytes = 0;
 		c->pmtu_low_bytes = 0;

@@ -15,7 +15,7 @@
 #include "tcp_timer.h"
 #include "weft_netif.h"
 #include "weft_netif_neigh.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 
 static void
 tcp_back_off(struct weft_tcp_conn *c)
@@ -72,7 +72,7 @@ tcp_syn_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->n_retrans++;
 	tcp_back_off(c);
 	if (c->retries > 1) {
-		weft_netif_neigh_suspect(c->nif, c->neigh);
+		weft_netif_neigh_unconfirmed(c->nif, c->neigh);
 		weft_netif_tx_unanswered(c->nif);
 	}
 	tcp_send_syn(c, now_ns);
@@ -92,9 +92,9 @@ tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns)
 static void
 tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 {
-	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_rto.timer);
+	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_xmit.timer);
 
-	if (!tcp_timer_due(c, &c->t_rto, now_ns))
+	if (!tcp_timer_due(c, &c->t_xmit, now_ns))
 		return;
 	tcp_hold(c);
 	if (c->reo_at_ns <= now_ns) {
@@ -104,7 +104,7 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 	} else if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
 		tcp_syn_timeout(c, now_ns);
 	} else if (c->retries >= c->t->attr.data_retries) {
-		if (!tcp_look_again(c, &c->t_rto, now_ns)) {
+		if (!tcp_look_again(c, &c->t_xmit, now_ns)) {
 			c->t->stats.data_timeouts++;
 			tcp_give_up(c, -ETIMEDOUT, now_ns);
 		}
@@ -118,7 +118,7 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 		c->t->stats.rtos++;
 		c->n_rtos++;
 		if (c->retries > 1) {
-			weft_netif_neigh_suspect(c->nif, c->neigh);
+			weft_netif_neigh_unconfirmed(c->nif, c->neigh);
 			weft_netif_tx_unanswered(c->nif);
 		}
 		tcp_pmtu_timeout(c, now_ns);
@@ -248,9 +248,9 @@ weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us,
 void
 tcp_timers_init(struct weft_tcp_conn *c)
 {
-	weft_timer_init(&c->t_rto.timer, tcp_rto_fire);
+	weft_timer_init(&c->t_xmit.timer, tcp_rto_fire);
 	weft_timer_init(&c->t_delack.timer, tcp_delack_fire);
 	weft_timer_init(&c->t_life.timer, tcp_life_fire);
-	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = c->keep_at_ns = WEFT_NEVER;
+	c->t_xmit.at_ns = c->t_delack.at_ns = c->t_life.at_ns = c->keep_at_ns = WEFT_NEVER;
 	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
 }

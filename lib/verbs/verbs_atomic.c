@@ -6,7 +6,7 @@
 #include "weft_medium.h"
 
 int
-weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_fill_atomic(struct verbs_sqe *s, const struct weft_wr *wr)
 {
 	bool add = wr->opcode == WEFT_WR_FETCH_ADD || wr->opcode == WEFT_WR_MASKED_FETCH_ADD;
 	bool masked =
@@ -41,7 +41,7 @@ weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)
 }
 
 void
-weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
+weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	/*
 	 * The region may be gone since the post. The atomic was executed at the peer all the same.
@@ -62,7 +62,7 @@ weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
 }
 
 int
-weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr)
 {
 	struct weft_rdmap_req *req = &s->req;
 

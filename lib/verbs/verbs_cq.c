@@ -79,7 +79,7 @@ weft_verbs_cq_unref(struct weft_cq *cq)
 static void
 verbs_cq_detach(struct weft_work_item *m)
 {
-	struct weft_cq_sub *sub = container_of(m, struct weft_cq_sub, detach);
+	struct weft_cq_shard *sub = container_of(m, struct weft_cq_shard, detach);
 
 	if (sub->queued) {
 		sub->queued = false;
@@ -137,10 +137,10 @@ weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace)
 	return verbs_ring(esize, count, RING_F_SC_DEQ | (inplace ? RING_F_MP_HTS_ENQ : 0));
 }
 
-struct weft_cq_sub *
+struct weft_cq_shard *
 weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 {
-	struct weft_cq_sub *sub = NULL;
+	struct weft_cq_shard *sub = NULL;
 	uint32_t i, n;
 
 	pthread_mutex_lock(&cq->ctx->lock);
@@ -176,7 +176,7 @@ unlock:
 }
 
 static inline void
-verbs_cq_ready(struct weft_cq_sub *sub)
+verbs_cq_ready(struct weft_cq_shard *sub)
 {
 	if (!sub->queued) {
 		sub->queued = true;
@@ -185,7 +185,7 @@ verbs_cq_ready(struct weft_cq_sub *sub)
 }
 
 bool
-weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
+weft_verbs_cq_put(struct weft_cq_shard *sub, const struct weft_wc *wc)
 {
 	if (unlikely(rte_ring_sp_enqueue_elem(sub->ring, (void *)(uintptr_t)wc, sizeof(*wc)) !=
 	             0)) {
@@ -209,7 +209,7 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 }
 
 static void
-verbs_cq_wake(struct weft_cq_sub *sub)
+verbs_cq_wake(struct weft_cq_shard *sub)
 {
 	struct weft_cq *cq = sub->cq;
 	uint32_t armed;
@@ -229,7 +229,7 @@ verbs_cq_wake(struct weft_cq_sub *sub)
 }
 
 static unsigned int
-verbs_cq_callback(struct weft_cq_sub *sub)
+verbs_cq_callback(struct weft_cq_shard *sub)
 {
 	struct weft_wc wc[CQ_BURST];
 	struct weft_cq *cq = sub->cq;
@@ -254,7 +254,7 @@ verbs_cq_callback(struct weft_cq_sub *sub)
 unsigned int
 weft_verbs_cq_deliver(struct weft_vworker *vw)
 {
-	struct weft_cq_sub *sub, *last = TAILQ_LAST(&vw->ready, weft_cq_sub_list);
+	struct weft_cq_shard *sub, *last = TAILQ_LAST(&vw->ready, weft_cq_sub_list);
 	unsigned int n = 0;
 	bool more = last != NULL;
 

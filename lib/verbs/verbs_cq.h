@@ -13,8 +13,8 @@
 #define VERBS_CQ_MAX_DEPTH (1u << 20)
 
 /** The completions of one worker; that worker is the only producer. */
-struct weft_cq_sub {
-	TAILQ_ENTRY(weft_cq_sub) link; /**< in the worker's `ready` while `queued` */
+struct weft_cq_shard {
+	TAILQ_ENTRY(weft_cq_shard) link; /**< in the worker's `ready` while `queued` */
 	struct weft_cq *cq;
 	struct weft_vworker *vw;
 	struct rte_ring *ring;
@@ -40,12 +40,12 @@ struct weft_cq {
 	atomic_bool dead;          /**< handle destroyed: completions are dropped */
 	_Atomic uint32_t nsubs;
 	_Atomic uint32_t rr; /**< the sub with which the next poll begins */
-	struct weft_cq_sub *sub[WEFT_MAX_WORKERS];
+	struct weft_cq_shard *sub[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_cq) all;
 };
 
 /** The CQ's ring for a worker, made the first time. NULL: no memory. Takes a reference. */
-struct weft_cq_sub *weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
+struct weft_cq_shard *weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
 void weft_verbs_cq_unref(struct weft_cq *cq);
 /**
  * A ring of elements for many producers and one consumer; free() it. `inplace`: producers fill the
@@ -64,7 +64,7 @@ weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
 /** Free a CQ even if there are pointers to it; teardown of the context. */
 void weft_verbs_cq_free(struct weft_cq *cq);
 /** Add a completion; false when there is no room. Owner only. */
-bool weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc);
+bool weft_verbs_cq_put(struct weft_cq_shard *sub, const struct weft_wc *wc);
 /** Deliver new completions: callbacks or wake-ups. */
 unsigned int weft_verbs_cq_deliver(struct weft_vworker *vw);
 

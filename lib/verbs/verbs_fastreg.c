@@ -45,13 +45,13 @@ static_assert(sizeof(struct verbs_local) <= sizeof(((struct weft_rdmap_req *)0)-
               "a local request fits");
 
 static inline void
-verbs_local_get(const struct verbs_swr *s, struct verbs_local *l)
+verbs_local_get(const struct verbs_sqe *s, struct verbs_local *l)
 {
 	memcpy(l, s->req.hash, sizeof(*l));
 }
 
 static inline void
-verbs_local_set(struct verbs_swr *s, const struct verbs_local *l)
+verbs_local_set(struct verbs_sqe *s, const struct verbs_local *l)
 {
 	memcpy(s->req.hash, l, sizeof(*l));
 }
@@ -151,7 +151,7 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 }
 
 int
-weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr)
 {
 	struct verbs_local l = {0};
 	int rc = 0;
@@ -174,7 +174,7 @@ weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struc
 }
 
 void
-weft_verbs_local_put(struct verbs_swr *s)
+weft_verbs_local_put(struct verbs_sqe *s)
 {
 	struct verbs_local l;
 
@@ -189,13 +189,13 @@ void
 weft_verbs_local_drop(struct weft_qp *qp)
 {
 	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
-	struct verbs_swr *s = (void *)buf;
+	struct verbs_sqe *s = (void *)buf;
 	struct rte_ring *ring = atomic_load_explicit(&qp->sq_ring, memory_order_relaxed);
 
 	for (uint32_t i = qp->sq_head; qp->sq != NULL && i != qp->sq_tail; i++)
-		if (verbs_is_local(verbs_swr_at(qp, i)))
-			weft_verbs_local_put(verbs_swr_at(qp, i));
-	while (ring != NULL && weft_verbs_ring_take(ring, buf, qp->swr_bytes))
+		if (verbs_is_local(verbs_sqe_at(qp, i)))
+			weft_verbs_local_put(verbs_sqe_at(qp, i));
+	while (ring != NULL && weft_verbs_ring_take(ring, buf, qp->sqe_bytes))
 		if (verbs_is_local(s))
 			weft_verbs_local_put(s);
 }
@@ -203,7 +203,7 @@ weft_verbs_local_drop(struct weft_qp *qp)
 /* ---- Executing ---- */
 
 static enum weft_rdmap_start
-verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
+verbs_start_fast_reg(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	struct weft_mem_attr a;
 	struct verbs_local l;
@@ -272,7 +272,7 @@ verbs_bindable(const struct weft_mem_mr *r, const struct verbs_local *l)
 }
 
 static enum weft_rdmap_start
-verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
+verbs_start_bind(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	struct weft_mem_attr a = {0};
 	struct verbs_local l;
@@ -389,7 +389,7 @@ verbs_ours_past(struct weft_qp *qp, uint32_t stag)
 }
 
 static enum weft_rdmap_start
-verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
+verbs_start_inv(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	struct weft_mem *mem = qp->vw->ctx->mem;
 	struct verbs_local l;
@@ -428,7 +428,7 @@ enum weft_rdmap_start
 weft_verbs_start(void *user, struct weft_rdmap_req *req)
 {
 	struct weft_qp *qp = user;
-	struct verbs_swr *s = container_of(req, struct verbs_swr, req);
+	struct verbs_sqe *s = container_of(req, struct verbs_sqe, req);
 	enum weft_rdmap_start st;
 
 	switch (s->opcode) {

@@ -6,7 +6,7 @@
 #include "verbs_post.h"
 #include "verbs_queue.h"
 #include "weft_verbs_mr.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 /*
  * Flags that are allowed: for any request; and for one with a payload, with a Solicited Event, or
@@ -50,7 +50,7 @@ static const struct {
  * answered.
  */
 static __rte_noinline int
-verbs_watch(struct weft_qp *qp, struct verbs_swr *s)
+verbs_watch(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	int rc;
 
@@ -60,13 +60,13 @@ verbs_watch(struct weft_qp *qp, struct verbs_swr *s)
 	if (rc < 0)
 		return rc;
 	s->watch = (uint32_t)rc;
-	s->unit = VERBS_WATCHED;
+	s->chain = VERBS_WATCHED;
 	return 0;
 }
 
 /** Check a work request and fill a slot with it. Any thread. */
 static inline int
-verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bool watch)
+verbs_fill(struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr, bool watch)
 {
 	struct weft_rdmap_req *req = &s->req;
 	bool keyed;
@@ -90,7 +90,7 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 	s->done = false;
 	s->keyed = false;
 	s->inlined = false;
-	s->unit = 0;
+	s->chain = 0;
 	req->sgl = NULL;
 	s->result = NULL;
 	switch (wr->opcode) {
@@ -159,7 +159,7 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 
 /** Look up at the post, or, behind local work, when the request's turn comes. Worker only. */
 static inline int
-verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	if (unlikely(s->req.hook)) {
 		qp->locals++;
@@ -213,13 +213,13 @@ verbs_foreign_first(struct weft_qp *qp)
 }
 
 int
-weft_verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_fill(struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr)
 {
 	return verbs_fill(qp, s, wr, false);
 }
 
 int
-weft_verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+weft_verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	return verbs_local(qp, s);
 }
@@ -227,7 +227,7 @@ weft_verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 struct rte_ring *
 weft_verbs_sq_ring(struct weft_qp *qp)
 {
-	return verbs_foreign_ring(&qp->sq_ring, qp->swr_bytes, qp->sq_depth, true);
+	return verbs_foreign_ring(&qp->sq_ring, qp->sqe_bytes, qp->sq_depth, true);
 }
 
 void
@@ -242,7 +242,7 @@ weft_verbs_foreign_first(struct weft_qp *qp)
 	verbs_foreign_first(qp);
 }
 
-static_assert(sizeof(struct verbs_swr) % 8 == 0 && sizeof(struct verbs_rwr) % 8 == 0 &&
+static_assert(sizeof(struct verbs_sqe) % 8 == 0 && sizeof(struct verbs_rqe) % 8 == 0 &&
                       sizeof(struct weft_rdmap_sge) % 8 == 0,
               "elements of an rte_ring");
 
@@ -255,7 +255,7 @@ static int
 verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
 	struct rte_ring *r = weft_verbs_sq_ring(qp);
-	const unsigned int most = FOREIGN_BYTES / qp->swr_bytes;
+	const unsigned int most = FOREIGN_BYTES / qp->sqe_bytes;
 	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
 	int rc = 0;
@@ -269,13 +269,13 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 		unsigned int burst = RTE_MIN(take - done, most), i = 0;
 
 		while (i < burst &&
-		       (rc = verbs_fill(qp, (struct verbs_swr *)(void *)(s + i * qp->swr_bytes),
+		       (rc = verbs_fill(qp, (struct verbs_sqe *)(void *)(s + i * qp->sqe_bytes),
 		                        &wr[done + i], true)) == 0)
 			i++;
 		/* A credit is a place of the ring, so there is room. */
 		WEFT_TSAN_RELEASE(r);
 		if (i > 0)
-			(void)rte_ring_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
+			(void)rte_ring_enqueue_bulk_elem(r, s, qp->sqe_bytes, i, NULL);
 		done += i;
 	}
 	if (done < take)
@@ -317,7 +317,7 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	for (i = 0; i < take; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail);
+		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_tail);
 
 		rc = verbs_fill(qp, s, &wr[i], true);
 		if (likely(rc == 0))
@@ -333,7 +333,7 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 }
 
 static int
-verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft_recv_wr *wr)
+verbs_fill_recv(const struct weft_qp *qp, struct verbs_rqe *r, const struct weft_recv_wr *wr)
 {
 	uint32_t len_bytes;
 
@@ -347,8 +347,8 @@ verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft
 static int
 verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
 {
-	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rwr_bytes, qp->rq_depth, false);
-	const unsigned int most = FOREIGN_BYTES / qp->rwr_bytes;
+	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rqe_bytes, qp->rq_depth, false);
+	const unsigned int most = FOREIGN_BYTES / qp->rqe_bytes;
 	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
 	int rc = 0;
@@ -363,12 +363,12 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 
 		while (i < burst &&
 		       (rc = verbs_fill_recv(qp,
-		                             (struct verbs_rwr *)(void *)(s + i * qp->rwr_bytes),
+		                             (struct verbs_rqe *)(void *)(s + i * qp->rqe_bytes),
 		                             &wr[done + i])) == 0)
 			i++;
 		WEFT_TSAN_RELEASE(r);
 		if (i > 0)
-			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->rwr_bytes, i, NULL);
+			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->rqe_bytes, i, NULL);
 		done += i;
 	}
 	if (done < take)
@@ -396,7 +396,7 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	for (i = 0; i < take; i++) {
-		struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_tail);
+		struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_tail);
 
 		rc = verbs_fill_recv(qp, r, &wr[i]);
 		if (rc == 0 && unlikely(r->keyed) &&
@@ -423,10 +423,10 @@ static void
 verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 {
 	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
-	struct verbs_swr *s = (void *)buf;
+	struct verbs_sqe *s = (void *)buf;
 
 	WEFT_LOG_PEER(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
-	while (weft_verbs_ring_take(sr, buf, qp->swr_bytes))
+	while (weft_verbs_ring_take(sr, buf, qp->sqe_bytes))
 		weft_verbs_sq_drop(qp, s);
 	if (qp->rdmap != NULL)
 		weft_verbs_qp_abort_later(qp);
@@ -439,21 +439,21 @@ weft_verbs_take_posts(struct weft_qp *qp)
 	struct rte_ring *sr = atomic_load_explicit(&qp->sq_ring, memory_order_acquire);
 
 	/* Receives first, because the answer to what is sent next may use them. */
-	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
+	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rqe_at(qp, qp->rq_tail), qp->rqe_bytes))
 		qp->rq_tail++;
 	if (qp->rdmap != NULL && qp->rq_dead)
 		weft_verbs_rq_flush(qp);
 	while (sr != NULL && rte_ring_count(sr) > 0) {
-		struct verbs_swr *s;
+		struct verbs_sqe *s;
 
 		if (unlikely(qp->sq == NULL) && !weft_verbs_sq_wake(qp)) {
 			verbs_refuse_posts(qp, sr);
 			break;
 		}
-		s = verbs_swr_at(qp, qp->sq_tail);
-		if (!weft_verbs_ring_take(sr, s, qp->swr_bytes))
+		s = verbs_sqe_at(qp, qp->sq_tail);
+		if (!weft_verbs_ring_take(sr, s, qp->sqe_bytes))
 			break;
-		weft_verbs_swr_moved(qp, s);
+		weft_verbs_sqe_moved(qp, s);
 		qp->sq_tail++;
 		if (qp->rdmap == NULL)
 			continue; /* being destroyed: the caller flushes */

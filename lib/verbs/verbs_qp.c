@@ -8,7 +8,7 @@
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
 #include "weft_verbs_ops.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 #define QP_DEFAULT_DEPTH 256
 #define QP_DEFAULT_IRD   32
@@ -146,10 +146,10 @@ verbs_qp_queues(struct weft_qp *qp)
 	atomic_init(&qp->sq_credits, qp->sq_depth);
 	atomic_init(&qp->rq_credits, qp->rq_depth);
 	qp->rq_places = qp->srq != NULL ? weft_verbs_srq_credits(qp->srq) : &qp->rq_credits;
-	qp->swr_bytes = weft_verbs_swr_bytes(qp->max_send_sge, qp->max_inline_bytes);
-	qp->rwr_bytes =
-	        (uint16_t)(sizeof(struct verbs_rwr) + qp->max_sge * sizeof(struct weft_rdmap_sge));
-	qp->rq = calloc(rq, qp->rwr_bytes);
+	qp->sqe_bytes = weft_verbs_sqe_bytes(qp->max_send_sge, qp->max_inline_bytes);
+	qp->rqe_bytes =
+	        (uint16_t)(sizeof(struct verbs_rqe) + qp->max_sge * sizeof(struct weft_rdmap_sge));
+	qp->rq = calloc(rq, qp->rqe_bytes);
 	return qp->rq == NULL ? -ENOMEM : 0;
 }
 

@@ -15,11 +15,11 @@
 /** The status of a completion, by enum weft_rdmap_status. */
 extern const uint8_t weft_verbs_wc_status[];
 /** A completion was lost: report it once, and reset the QP. */
-void weft_verbs_overrun(struct weft_qp *qp, struct weft_cq_sub *sub);
+void weft_verbs_overrun(struct weft_qp *qp, struct weft_cq_shard *sub);
 
 /** Put a completion into its CQ. If there is no room, the QP ends. */
 static inline void
-verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
+verbs_wc(struct weft_qp *qp, struct weft_cq_shard *sub, struct weft_wc *wc)
 {
 	/* Destroyed from another thread: the consumer expects no more completions. */
 	if (unlikely(atomic_load_explicit(&qp->dying, memory_order_relaxed)) && !qp->flushing)
@@ -37,7 +37,7 @@ bool weft_verbs_sq_wake(struct weft_qp *qp);
 /** Complete as flushed what rdmap, which is destroyed, left undone. */
 void weft_verbs_sq_flush(struct weft_qp *qp);
 /** A request that never reached rdmap is dropped: complete it as flushed. */
-void weft_verbs_sq_drop(struct weft_qp *qp, struct verbs_swr *s);
+void weft_verbs_sq_drop(struct weft_qp *qp, struct verbs_sqe *s);
 /** rdmap's up-calls. */
 void weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 void weft_verbs_write_refused(void *user, uint32_t stag, uint64_t to,

@@ -9,7 +9,7 @@
 static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
-	wc->wr_id = verbs_rwr_at(qp, qp->rq_head)->wr_id;
+	wc->wr_id = verbs_rqe_at(qp, qp->rq_head)->wr_id;
 	if (wc->opcode != WEFT_WC_RECV_IMM)
 		wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
@@ -75,7 +75,7 @@ const struct weft_rdmap_sge *
 weft_verbs_recv_buf(void *user, uint8_t *nsge)
 {
 	struct weft_qp *qp = user;
-	const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_head);
+	const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_head);
 
 	*nsge = 0;
 	if (qp->rq_head == qp->rq_tail && (qp->srq == NULL || !weft_verbs_srq_take(qp)))

@@ -5,15 +5,15 @@
 #include "weft_verbs_mr.h"
 
 static inline uint8_t *
-verbs_swr_inline(const struct weft_qp *qp, struct verbs_swr *s)
+verbs_sqe_inline(const struct weft_qp *qp, struct verbs_sqe *s)
 {
-	return (uint8_t *)s + qp->swr_bytes - RTE_ALIGN_CEIL(qp->max_inline_bytes, 8);
+	return (uint8_t *)s + qp->sqe_bytes - RTE_ALIGN_CEIL(qp->max_inline_bytes, 8);
 }
 
 uint16_t
-weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
+weft_verbs_sqe_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
 {
-	size_t n = sizeof(struct verbs_swr) + RTE_ALIGN_CEIL(max_inline_bytes, 8);
+	size_t n = sizeof(struct verbs_sqe) + RTE_ALIGN_CEIL(max_inline_bytes, 8);
 
 	if (max_send_sge > WEFT_RDMAP_MAX_SGE)
 		n += max_send_sge * sizeof(struct weft_rdmap_sge);
@@ -21,9 +21,9 @@ weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
 }
 
 int
-weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_inline(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr)
 {
-	uint8_t *dst = verbs_swr_inline(qp, s);
+	uint8_t *dst = verbs_sqe_inline(qp, s);
 	uint32_t at = 0;
 
 	if (wr->num_sge > 0 && wr->sg_list == NULL)
@@ -46,12 +46,12 @@ weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct we
 }
 
 void
-weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s)
+weft_verbs_sqe_moved(const struct weft_qp *qp, struct verbs_sqe *s)
 {
 	if (s->req.sgl != NULL)
-		s->req.sgl = verbs_swr_sgl(s);
+		s->req.sgl = verbs_sqe_sgl(s);
 	if (s->inlined)
-		s->req.sge[0].addr = verbs_swr_inline(qp, s);
+		s->req.sge[0].addr = verbs_sqe_inline(qp, s);
 }
 
 bool
@@ -76,7 +76,7 @@ weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
 
 /** Look up the sink of a Read: a region of the QP's domain with local write. Worker only (RCU). */
 static int
-verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
+verbs_sink(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	const struct weft_rdmap_sge *sge = &s->req.sge[0];
 	const struct weft_mem_mr *mr;
@@ -101,7 +101,7 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 }
 
 int
-weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
+weft_verbs_lookup(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	const struct weft_rdmap_req *req = &s->req;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file The send queue: its memory while it is at rest, and the completion of its requests in
- * order, alone or as a unit (weft_verbs_unit.h).
+ * order, alone or as a chain (weft_verbs_chain.h).
  */
 
 #include <stdlib.h>
 
 #include "verbs_queue.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 /** The send queue's memory is freed after one to two of these periods without a post. */
 #define VERBS_REST_NS (1 * WEFT_NS_PER_S)
@@ -37,7 +37,7 @@ verbs_rest(struct weft_timer *t, uint64_t now_ns)
 bool
 weft_verbs_sq_wake(struct weft_qp *qp)
 {
-	qp->sq = calloc(qp->sq_mask + 1, qp->swr_bytes);
+	qp->sq = calloc(qp->sq_mask + 1, qp->sqe_bytes);
 	if (qp->sq == NULL)
 		return false;
 	qp->sq_seen = qp->sq_tail;
@@ -48,13 +48,13 @@ weft_verbs_sq_wake(struct weft_qp *qp)
 	return true;
 }
 
-/* ---- Units ---- */
+/* ---- Chains ---- */
 
-/** Handle the result of one part. If it is the cause of the failure, it becomes the unit's. */
+/** Handle the result of one part. If it is the cause of the failure, it becomes the chain's. */
 static void
-verbs_unit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *wc)
+verbs_chain_judge(struct weft_qp *qp, const struct verbs_sqe *s, struct weft_wc *wc)
 {
-	if (s->unit & VERBS_WATCHED)
+	if (s->chain & VERBS_WATCHED)
 		weft_verbs_watch_del(qp, s->watch);
 	if (likely(s->status == WEFT_WC_SUCCESS))
 		return;
@@ -74,7 +74,7 @@ verbs_unit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *
  * Verify with an unexpected hash, but without a Terminate, does not end the stream.
  */
 static __rte_noinline void
-verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
+verbs_sq_fail(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	if (qp->sq_failed) {
 		if (s->status == WEFT_WC_SUCCESS)
@@ -86,29 +86,29 @@ verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
 }
 
 /**
- * The head of the send queue is a unit: complete it if all its parts are done, and count its
+ * The head of the send queue is a chain: complete it if all its parts are done, and count its
  * places. False: not all are done.
  */
 static __rte_noinline bool
-verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
+verbs_chain_reap(struct weft_qp *qp, uint32_t *free_places)
 {
 	struct weft_wc wc = {.status = WEFT_WC_SUCCESS, .opcode = WEFT_WC_COMMIT};
 	bool failed = qp->sq_failed;
-	struct verbs_swr *s;
+	struct verbs_sqe *s;
 	uint32_t end = qp->sq_head;
 
 	do {
 		if (end == qp->sq_tail)
 			return false;
-		s = verbs_swr_at(qp, end++);
+		s = verbs_sqe_at(qp, end++);
 		if (!s->done)
 			return false;
-	} while ((s->unit & VERBS_UNIT_LAST) == 0);
+	} while ((s->chain & VERBS_CHAIN_LAST) == 0);
 	wc.wr_id = s->wr_id;
 	*free_places += end - qp->sq_head;
 	while (qp->sq_head != end) {
-		s = verbs_swr_at(qp, qp->sq_head++);
-		verbs_unit_judge(qp, s, &wc);
+		s = verbs_sqe_at(qp, qp->sq_head++);
+		verbs_chain_judge(qp, s, &wc);
 		if (unlikely(s->status != WEFT_WC_SUCCESS))
 			verbs_sq_fail(qp, s);
 	}
@@ -133,13 +133,13 @@ verbs_sq_reap(struct weft_qp *qp)
 	uint32_t free_places = 0;
 
 	while (qp->sq_head != qp->sq_tail) {
-		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_head);
+		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_head);
 
 		if (!s->done)
 			break;
-		if (unlikely(s->unit != 0)) {
-			if (s->unit & VERBS_UNIT_PART) {
-				if (!verbs_unit_reap(qp, &free_places))
+		if (unlikely(s->chain != 0)) {
+			if (s->chain & VERBS_CHAIN_PART) {
+				if (!verbs_chain_reap(qp, &free_places))
 					break;
 				continue;
 			}
@@ -177,7 +177,7 @@ void
 weft_verbs_sq_flush(struct weft_qp *qp)
 {
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, i);
+		struct verbs_sqe *s = verbs_sqe_at(qp, i);
 
 		if (!s->done) {
 			s->done = true;
@@ -188,25 +188,25 @@ weft_verbs_sq_flush(struct weft_qp *qp)
 }
 
 void
-weft_verbs_sq_drop(struct weft_qp *qp, struct verbs_swr *s)
+weft_verbs_sq_drop(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	struct weft_wc wc = {.wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
 
 	if (verbs_is_local(s))
 		weft_verbs_local_put(s);
 	verbs_credits_give(&qp->sq_credits, 1);
-	if (s->unit & VERBS_WATCHED)
+	if (s->chain & VERBS_WATCHED)
 		weft_verbs_watch_del(qp, s->watch);
-	if (s->unit & VERBS_UNIT_PART)
+	if (s->chain & VERBS_CHAIN_PART)
 		wc.opcode = WEFT_WC_COMMIT;
-	if ((s->unit & VERBS_UNIT_PART) == 0 || (s->unit & VERBS_UNIT_LAST) != 0)
+	if ((s->chain & VERBS_CHAIN_PART) == 0 || (s->chain & VERBS_CHAIN_LAST) != 0)
 		verbs_wc(qp, qp->send_sub, &wc);
 }
 
 /* ---- rdmap's up-calls ---- */
 
 static __rte_noinline void
-verbs_result(struct weft_qp *qp, struct verbs_swr *s)
+verbs_result(struct weft_qp *qp, struct verbs_sqe *s)
 {
 	if (s->opcode != WEFT_WC_VERIFY)
 		weft_verbs_atomic_done(qp, s);
@@ -219,7 +219,7 @@ void
 weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status)
 {
 	struct weft_qp *qp = user;
-	struct verbs_swr *s = container_of(req, struct verbs_swr, req);
+	struct verbs_sqe *s = container_of(req, struct verbs_sqe, req);
 
 	s->done = true;
 	s->status = weft_verbs_wc_status[status];
@@ -227,21 +227,21 @@ weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status s
 		qp->locals--;
 	if (unlikely(s->result != NULL) && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
-	if (s == verbs_swr_at(qp, qp->sq_head) || unlikely((s->unit & VERBS_UNIT_LAST) != 0))
+	if (s == verbs_sqe_at(qp, qp->sq_head) || unlikely((s->chain & VERBS_CHAIN_LAST) != 0))
 		verbs_sq_reap(qp);
 }
 
-/** If the Write is a part of a unit, its status becomes that of the refusal. */
+/** If the Write is a part of a chain, its status becomes that of the refusal. */
 void
 weft_verbs_write_refused(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status)
 {
 	struct weft_qp *qp = user;
-	struct verbs_swr *guilty = NULL;
+	struct verbs_sqe *guilty = NULL;
 
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, i);
+		struct verbs_sqe *s = verbs_sqe_at(qp, i);
 
-		if ((s->unit & VERBS_UNIT_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
+		if ((s->chain & VERBS_CHAIN_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
 		    s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
 			continue;
 		/*

@@ -29,7 +29,7 @@
 /** Positions only grow; a slot is a position modulo the size. */
 struct verbs_srq_slot {
 	_Atomic uint64_t free_at; /**< the position that may be filled next */
-	struct verbs_rwr r;
+	struct verbs_rqe r;
 };
 
 struct verbs_srq_ring {
@@ -278,7 +278,7 @@ srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 }
 
 static inline bool
-srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs_rwr *dst)
+srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs_rqe *dst)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 	struct verbs_srq_slot *s;
@@ -296,7 +296,7 @@ srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs
 }
 
 static inline bool
-srq_search(struct weft_srq *srq, const struct weft_vworker *vw, struct verbs_rwr *dst)
+srq_search(struct weft_srq *srq, const struct weft_vworker *vw, struct verbs_rqe *dst)
 {
 	uint32_t n = atomic_load_explicit(&srq->nrings, memory_order_acquire), own = 1;
 
@@ -316,7 +316,7 @@ bool
 weft_verbs_srq_take(struct weft_qp *qp)
 {
 	struct weft_srq *srq = qp->srq;
-	bool got = srq_search(srq, qp->vw, verbs_rwr_at(qp, qp->rq_tail));
+	bool got = srq_search(srq, qp->vw, verbs_rqe_at(qp, qp->rq_tail));
 
 	if (likely(got))
 		qp->rq_tail++;
@@ -351,7 +351,7 @@ srq_claim(struct verbs_srq_ring *r, uint32_t n)
 	                     : atomic_fetch_add_explicit(&r->prod, n, memory_order_relaxed);
 }
 
-static struct verbs_rwr *
+static struct verbs_rqe *
 srq_fill_at(struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
 {
 	struct verbs_srq_slot *s = srq_slot(srq, r, pos);
@@ -371,7 +371,7 @@ srq_publish(struct verbs_srq_ring *r, uint64_t pos, uint32_t n)
 }
 
 static inline int
-srq_fill(uint32_t max_sge, struct verbs_rwr *r, const struct weft_recv_wr *wr)
+srq_fill(uint32_t max_sge, struct verbs_rqe *r, const struct weft_recv_wr *wr)
 {
 	uint32_t len_bytes;
 
@@ -402,7 +402,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 		return -EAGAIN;
 	/* A claimed place must be filled, so bad requests are found before. */
 	while (good < take &&
-	       (rc = srq_fill(gate, (struct verbs_rwr *)(void *)trial, &wr[good])) == 0)
+	       (rc = srq_fill(gate, (struct verbs_rqe *)(void *)trial, &wr[good])) == 0)
 		good++;
 	if (unlikely(good < take))
 		verbs_credits_give(&srq->credits, take - good);
@@ -419,7 +419,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 void
 weft_verbs_srq_give_back(struct weft_qp *qp)
 {
-	const struct verbs_rwr *held = verbs_rwr_at(qp, qp->rq_head);
+	const struct verbs_rqe *held = verbs_rqe_at(qp, qp->rq_head);
 	struct verbs_srq_ring *r = srq_ring_mine(qp->srq);
 	uint64_t pos = srq_claim(r, 1);
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "weft_verbs_qp.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 #define WATCH_CHUNK 32
 

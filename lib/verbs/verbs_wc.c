@@ -14,7 +14,7 @@ const uint8_t weft_verbs_wc_status[] = {
 };
 
 __rte_noinline void
-weft_verbs_overrun(struct weft_qp *qp, struct weft_cq_sub *sub)
+weft_verbs_overrun(struct weft_qp *qp, struct weft_cq_shard *sub)
 {
 	if (qp->overrun || qp->dead)
 		return;

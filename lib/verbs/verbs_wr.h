@@ -8,20 +8,20 @@
 #include "weft_rdmap.h"
 #include "weft_verbs_qp.h"
 
-/** A part of a unit (weft_verbs_unit.h): completes with the last part, not by itself. */
-#define VERBS_UNIT_PART 0x1
-#define VERBS_UNIT_LAST 0x2
-#define VERBS_WATCHED   0x4 /**< a Verify in the watch list */
+/** A part of a chain (weft_verbs_chain.h): completes with the last part, not by itself. */
+#define VERBS_CHAIN_PART 0x1
+#define VERBS_CHAIN_LAST 0x2
+#define VERBS_WATCHED    0x4 /**< a Verify in the watch list */
 
 /** One posted send work request. */
-struct verbs_swr {
+struct verbs_sqe {
 	struct weft_rdmap_req req;
 	uint64_t wr_id;
 	/** VERIFY, atomics: receives the hash, or the original value; else NULL */
 	void *result;
 	union {
 		uint32_t result_bytes;
-		uint32_t range; /**< VERBS_UNIT_PART: for weft_wc.commit */
+		uint32_t range; /**< VERBS_CHAIN_PART: for weft_wc.commit */
 	};
 	union {
 		uint32_t lkey;  /**< READ: lkey of the sink */
@@ -31,15 +31,15 @@ struct verbs_swr {
 	bool signaled;
 	uint8_t status; /**< enum weft_wc_status, once done */
 	bool done;
-	bool keyed;   /**< some piece has an lkey */
-	bool inlined; /**< the payload is behind the structure */
-	uint8_t unit; /**< VERBS_UNIT_*, VERBS_WATCHED */
-	uint8_t step; /**< VERBS_UNIT_PART: for weft_wc.commit */
+	bool keyed;    /**< some piece has an lkey */
+	bool inlined;  /**< the payload is behind the structure */
+	uint8_t chain; /**< VERBS_CHAIN_*, VERBS_WATCHED */
+	uint8_t step;  /**< VERBS_CHAIN_PART: for weft_wc.commit */
 	/* followed by max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
 };
 
 /** One posted receive; followed by the number of pieces chosen at the QP's creation. */
-struct verbs_rwr {
+struct verbs_rqe {
 	uint64_t wr_id;
 	uint8_t nsge;
 	bool keyed; /**< some piece has an lkey */
@@ -47,25 +47,25 @@ struct verbs_rwr {
 };
 
 #define VERBS_RWR_MAX_BYTES                                                                        \
-	(sizeof(struct verbs_rwr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
+	(sizeof(struct verbs_rqe) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
 #define VERBS_SWR_MAX_BYTES                                                                        \
-	(sizeof(struct verbs_swr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
+	(sizeof(struct verbs_sqe) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
 
-static inline struct verbs_swr *
-verbs_swr_at(const struct weft_qp *qp, uint32_t i)
+static inline struct verbs_sqe *
+verbs_sqe_at(const struct weft_qp *qp, uint32_t i)
 {
-	return (struct verbs_swr *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->swr_bytes);
+	return (struct verbs_sqe *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->sqe_bytes);
 }
 
-static inline struct verbs_rwr *
-verbs_rwr_at(const struct weft_qp *qp, uint32_t i)
+static inline struct verbs_rqe *
+verbs_rqe_at(const struct weft_qp *qp, uint32_t i)
 {
-	return (struct verbs_rwr *)(void *)(qp->rq + (size_t)(i & qp->rq_mask) * qp->rwr_bytes);
+	return (struct verbs_rqe *)(void *)(qp->rq + (size_t)(i & qp->rq_mask) * qp->rqe_bytes);
 }
 
 /** Whether a request is executed locally and never sent. */
 static inline bool
-verbs_is_local(const struct verbs_swr *s)
+verbs_is_local(const struct verbs_sqe *s)
 {
 	return (s->opcode & WEFT_WC_FAST_REG) != 0;
 }
@@ -101,17 +101,17 @@ verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, ui
 
 /** Pieces that do not fit the request. */
 static inline struct weft_rdmap_sge *
-verbs_swr_sgl(struct verbs_swr *s)
+verbs_sqe_sgl(struct verbs_sqe *s)
 {
 	return (struct weft_rdmap_sge *)(void *)(s + 1);
 }
 
 /** Copy the octets of a payload into slot s. -EINVAL. */
-int weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_inline(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr);
 
 /** Put the payload of a Send or Write into slot s: its pieces, or its octets. -EINVAL. */
 static inline int
-verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+verbs_gather(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr)
 {
 	struct weft_rdmap_sge *dst = s->req.sge;
 
@@ -120,7 +120,7 @@ verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr
 	if ((wr->flags & WEFT_WR_INLINE) != 0)
 		return weft_verbs_inline(qp, s, wr);
 	if (unlikely(wr->num_sge > WEFT_RDMAP_MAX_SGE)) {
-		dst = verbs_swr_sgl(s);
+		dst = verbs_sqe_sgl(s);
 		s->req.sgl = dst;
 	}
 	s->req.nsge = (uint8_t)wr->num_sge;
@@ -128,29 +128,29 @@ verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr
 }
 
 /** The slot was copied: correct its pointers to its own parts. */
-void weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
+void weft_verbs_sqe_moved(const struct weft_qp *qp, struct verbs_sqe *s);
 /** Whether every piece with an lkey allows `access`. Worker only (RCU). */
 bool weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
                          const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
 /** Size of a slot of the send queue. */
-uint16_t weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
+uint16_t weft_verbs_sqe_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
 /** Look up the local memory of a request. -EINVAL. Worker only (RCU). */
-int weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
+int weft_verbs_lookup(struct weft_qp *qp, struct verbs_sqe *s);
 
 /* ---- Requests of RFC 7306 (verbs_atomic.c) ---- */
 
 /** Fill a slot. -EINVAL. */
-int weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
-int weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_fill_atomic(struct verbs_sqe *s, const struct weft_wr *wr);
+int weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr);
 /** An Atomic Operation is answered: store its result, or fail the request. */
-void weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
+void weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_sqe *s);
 
 /* ---- Requests that are executed locally (verbs_fastreg.c) ---- */
 
 /** Fill a slot with a local work request; takes references. Any thread. */
-int weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr);
 /** The request has ended: release its references. */
-void weft_verbs_local_put(struct verbs_swr *s);
+void weft_verbs_local_put(struct verbs_sqe *s);
 /** Release those of requests that will never complete; the QP is about to be freed. */
 void weft_verbs_local_drop(struct weft_qp *qp);
 /** rdmap's up-calls. */

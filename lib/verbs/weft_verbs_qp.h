@@ -56,16 +56,16 @@ struct weft_qp {
 	/* the worker only */
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
-	struct weft_cq_sub *send_sub, *recv_sub;
+	struct weft_cq_shard *send_sub, *recv_sub;
 	void *user;
-	uint8_t *sq; /**< struct verbs_swr; NULL while empty and unused for a time */
+	uint8_t *sq; /**< struct verbs_sqe; NULL while empty and unused for a time */
 	uint32_t sq_mask, sq_head, sq_tail;
 	uint32_t sq_seen; /**< sq_tail at the last check for unused memory */
 	uint32_t rq_mask, rq_head, rq_tail;
-	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
+	uint16_t sqe_bytes, rqe_bytes; /**< of one entry of sq, of rq */
 	uint16_t max_inline_bytes;
 	uint8_t max_send_sge, max_sge;
-	uint8_t *rq;                 /**< struct verbs_rwr; with an SRQ, the one that it holds */
+	uint8_t *rq;                 /**< struct verbs_rqe; with an SRQ, the one that it holds */
 	struct weft_srq *srq;        /**< NULL: none */
 	_Atomic uint32_t *rq_places; /**< rq_credits, or the SRQ's */
 	bool all_signaled;

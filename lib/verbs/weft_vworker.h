@@ -26,7 +26,7 @@ WEFT_LOG_DECLARE(verbs);
 
 #define WEFT_MAX_WORKERS 64
 
-TAILQ_HEAD(weft_cq_sub_list, weft_cq_sub);
+TAILQ_HEAD(weft_cq_sub_list, weft_cq_shard);
 TAILQ_HEAD(weft_evnode_list, weft_evnode);
 
 /* ---- Context ---- */

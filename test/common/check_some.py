@@ -24,6 +24,15 @@ def by_layer():
         assert all(t.suites & some.ALONE for t in every if t.name in left), (folder, left)
 
 
+def by_room():
+    """Each room of lib names tests, also where test/ has no folder of its name."""
+    for room in os.listdir(os.path.join(some.HERE, "..", "..", "lib")):
+        if os.path.exists(os.path.join(some.HERE, "..", "..", "lib", room, "meson.build")):
+            found, _ = some.named(every, room)
+            assert found and (room in {t.folder for t in found} or {t.folder for t in found} <= some.folders_of(room)), room
+    assert {t.folder for t in some.named(every, "cm")[0]} == {"verbs"}
+
+
 def every_test_has_a_folder():
     """The others are tests of the whole tree."""
     without = {t.name for t in every if not t.folder}
@@ -76,7 +85,7 @@ def what_is_built():
 
 
 bad = 0
-CASES = (by_layer, every_test_has_a_folder, by_name_and_case, layer_before_test, nothing, what_is_built)
+CASES = (by_layer, by_room, every_test_has_a_folder, by_name_and_case, layer_before_test, nothing, what_is_built)
 for n, fn in enumerate(CASES, 1):
     try:
         fn()

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run some tests, by layer, name or case: some.py BUILD [--gdb|--valgrind] WHAT...
 
-WHAT is a folder of test/ ("mpa": the tests of that layer), the name of a test ("mpa_marker"; with test_ before it where
+WHAT is a folder of test/ ("mpa": the tests of that layer) or a room of lib/ ("cm": CONTRIBUTING.md names the folders of
+its tests), the name of a test ("mpa_marker"; with test_ before it where
 a folder has the same name: "test_tcp"), or either followed by a colon and the beginning of a case's name ("mpa:wrong",
 "mpa_marker:wrong"). Only what these tests need is built. Without a case the tests run as in the suites, and are
 counted. A case runs alone, and its output is shown. Under a debugger one program runs, so WHAT must be one case or one
@@ -68,10 +69,18 @@ def tests(build):
     return found
 
 
+def folders_of(room):
+    """The folders of test/ that CONTRIBUTING.md names for a room of lib/."""
+    with open(os.path.join(os.path.dirname(os.path.dirname(HERE)), "CONTRIBUTING.md"), encoding="utf-8") as f:
+        rows = [line.split("|") for line in f if line.startswith("|")]
+    return {m for row in rows if len(row) > 3 and f"`lib/{room}`" in row[2] for m in re.findall(r"`test/(\w+)`", row[3])}
+
+
 def named(every, word):
     """(tests, case or None) for one WHAT."""
     what, _, case = word.partition(":")
-    found = [t for t in every if t.folder == what and not t.suites & ALONE]
+    folders = {what} if any(t.folder == what for t in every) else folders_of(what)
+    found = [t for t in every if t.folder in folders and not t.suites & ALONE]
     if not found:
         found = [t for t in every if t.name == what.removeprefix("test_")]
     if not found:

@@ -333,7 +333,7 @@ send_one(uint8_t op)
 			weft_netif_tx(nif, n, &src, &dst, m, how, z.now_ns);
 	}
 	if (op & 0x80)
-		weft_netif_neigh_suspect(nif, n);
+		weft_netif_neigh_unconfirmed(nif, n);
 	weft_netif_neigh_put(nif, n);
 }
 

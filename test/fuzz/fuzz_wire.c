@@ -68,13 +68,13 @@ static void
 place_req(uint8_t op, const uint8_t *p, size_t len)
 {
 	uint8_t buf[RDMAP_CTL_MAX_BYTES];
-	struct rdmap_place_req q;
-	int n = rdmap_place_req_decode(op, p, len, &q);
+	struct rdmap_ext_req q;
+	int n = rdmap_ext_req_decode(op, p, len, &q);
 
 	if (n < 0)
 		return;
 	FUZZ_CHECK((size_t)n <= len && q.hash_bytes <= WEFT_HASH_MAX_BYTES);
-	FUZZ_CHECK(rdmap_place_req_encode(op, &q, buf) == (unsigned int)n);
+	FUZZ_CHECK(rdmap_ext_req_encode(op, &q, buf) == (unsigned int)n);
 	FUZZ_CHECK(memcmp(buf, p, (size_t)n) == 0);
 }
 

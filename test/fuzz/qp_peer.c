@@ -375,15 +375,15 @@ peer_request(uint8_t op)
 		                                   .cmp_mask = len & 1 ? UINT64_MAX : 0},
 		        b);
 	} else {
-		struct rdmap_place_req q = {.stag = stag,
-		                            .len_bytes = len,
-		                            .to = op & 8 ? to : to & ~7ull,
-		                            .flags = len & 7,
-		                            .hash_bytes = len & 0x10 ? 4 : 0};
+		struct rdmap_ext_req q = {.stag = stag,
+		                          .len_bytes = len,
+		                          .to = op & 8 ? to : to & ~7ull,
+		                          .flags = len & 7,
+		                          .hash_bytes = len & 0x10 ? 4 : 0};
 
 		if (kind == WEFT_RDMAP_AWRITE_REQ && !(len & 0x20))
 			q.len_bytes = 8;
-		n = rdmap_place_req_encode(kind, &q, b);
+		n = rdmap_ext_req_encode(kind, &q, b);
 	}
 	if (op & 0x80)
 		n = fuzz_u8(&z.in) % (n + 8);

@@ -12,7 +12,7 @@ import tempfile
 
 SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIGURATION = (".clang-format", ".codespellrc", ".flake8", ".githooks/pre-commit",
-                 "test/lint/lint.py", "test/lint/circles.py", "test/lint/links.py", "test/lint/rooms.py",
+                 "test/lint/lint.py", "test/lint/circles.py", "test/lint/exports.py", "test/lint/links.py", "test/lint/rooms.py",
                  "test/lint/tree.py", "test/lint/unused.py")
 # In two pieces, because the rules look at this file, too.
 MISSPELLED = "rec" + "ieve"
@@ -29,7 +29,8 @@ CLEAN = {
     "lib/meson.build": "rooms = ['a', 'b']\n",
     "lib/a/meson.build": "uses = []\nheaders = ['a.h']\n",
     "lib/a/weft_a.h": "int i;\n",
-    "lib/include/weft/b.h": "int b;\n",
+    "lib/include/weft/b.h": "/** weft_old() */\nint weft_b(int x);\nstatic inline int\nweft_c(int x)\n{\n\treturn weft_b(x);\n}\n",
+    "lib/weft.map": "{\nglobal:\n\tweft_b;\n\tsendmsg;\nlocal:\n\t*;\n};\n",
     "lib/include/weft/long.h": "int x;\n" * 400 + "int installed;\n",
     "lib/a/priv.h": "int x;\n" * 299 + "int enough;\n",
     "lib/a/known.h": "int x;\n" * 309 + "int old;\n",
@@ -93,6 +94,10 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("a clock in a layer", "clocks", "lib/a/a.c", "int a;\nint b = clock_gettime(0, 0);\n", ["lib/a/a.c:2"]),
     ("a clock in a driver's header", "clocks", "drivers/a/a.h", "#define NOW rte_rdtsc()\n", ["drivers/a/a.h:1"]),
     ("a known clock reader that reads no clock", "clocks", "lib/netif/netif_capture.c", "int a;\n", ["lib/netif/netif_capture.c:1"]),
+    ("a function that no map exports", "exports", "lib/include/weft/b.h", "int weft_b(int x);\n\nint\nweft_d(int x,\n       int y);\n",
+     ["lib/include/weft/b.h:4"]),
+    ("a function that no header declares", "exports", "lib/weft.map", "{\nglobal:\n\tweft_b;\n\tweft_old;\nlocal:\n\t*;\n};\n",
+     ["lib/weft.map:4"]),
     ("a misspelled word in a document", "spelling", "docs/guide.md", CLEAN["docs/guide.md"] + MISSPELLED + "\n", ["docs/guide.md:6"]),
     ("a misspelled word in a comment", "spelling", "lib/a/a.c", f"/* {MISSPELLED} */\n", ["lib/a/a.c:1"]),
     ("a misspelled word in a message", "spelling", "test/one.py", f"print(\"{MISSPELLED}\")\n", ["test/one.py:1"]),

@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import circles  # noqa: E402
+import exports  # noqa: E402
 import links  # noqa: E402
 import rooms  # noqa: E402
 import unused  # noqa: E402
@@ -182,6 +183,11 @@ def rule_clocks(tree):
             yield from found
         elif not found:
             yield name, 1, "reads no clock: remove it from CLOCK_READERS in test/lint/lint.py"
+
+
+def rule_exports(tree):
+    """The libraries export the functions that installed headers declare, and nothing else. The test `misuse` looks at the binaries."""
+    yield from exports.check(tree)
 
 
 def rule_spelling(tree):

@@ -415,7 +415,7 @@ test_ageing(void)
 }
 
 static void
-test_suspect(void)
+test_unconfirmed(void)
 {
 	struct weft_neigh *n;
 
@@ -424,12 +424,12 @@ test_suspect(void)
 	fake_poll(&f);
 	fake_resolve(&f);
 	fake_drop(&f);
-	weft_netif_neigh_suspect(f.nif, n); /* it has just answered */
+	weft_netif_neigh_unconfirmed(f.nif, n); /* it has just answered */
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 0);
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
-	weft_netif_neigh_suspect(f.nif, n);
-	weft_netif_neigh_suspect(f.nif, n);
+	weft_netif_neigh_unconfirmed(f.nif, n);
+	weft_netif_neigh_unconfirmed(f.nif, n);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	check_arp(0, 1, &fake_peer_mac, NULL, FAKE_PEER);
@@ -822,8 +822,8 @@ test_forget(void)
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
                {"park_flows", test_park_flows}, {"park_hosts", test_park_hosts},
                {"park_bursts", test_park_bursts}, {"park_budget", test_park_budget},
-               {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
-               {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
-               {"malformed", test_malformed}, {"flood", test_flood}, {"forget", test_forget},
-               {"unsent", test_unsent}, {"progress", test_progress},
+               {"give_up", test_give_up}, {"ageing", test_ageing},
+               {"unconfirmed", test_unconfirmed}, {"route", test_route}, {"bounds", test_bounds},
+               {"conflict", test_conflict}, {"malformed", test_malformed}, {"flood", test_flood},
+               {"forget", test_forget}, {"unsent", test_unsent}, {"progress", test_progress},
                {"defend_each", test_defend_each})

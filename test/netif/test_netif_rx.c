@@ -11,7 +11,7 @@
 #include "weft_netif.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_stats.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 #include <weft/offload.h>
 
 static struct fake f;
@@ -531,13 +531,13 @@ test_false_bad(void)
 	CHECK(deliver_flags(frame, len, GOOD));
 	weft_netif_rx_damaged(f.nif);
 	CHECK(!deliver_flags(frame, len, GOOD));
-	CHECK_EQ(st->rx_cksum_suspected, 1);
+	CHECK_EQ(st->rx_cksum_rechecks, 1);
 	CHECK_EQ(st->rx_cksum_false_good, 1);
 	fake_stop(&f);
 	/* Without the offload there is nothing to suspect. */
 	fake_start(&f, NULL);
 	weft_netif_rx_damaged(f.nif);
-	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_suspected, 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_cksum_rechecks, 0);
 	fake_stop(&f);
 }
 

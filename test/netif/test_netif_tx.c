@@ -11,7 +11,7 @@
 #include "weft_netif_mbuf.h"
 #include "weft_netif_neigh.h"
 #include "weft_netif_stats.h"
-#include "weft_netif_suspect.h"
+#include "weft_netif_offload_trust.h"
 #include "weft_netif_tx.h"
 #include <weft/offload.h>
 

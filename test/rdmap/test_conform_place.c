@@ -424,7 +424,7 @@ test_late(void)
 			place(WEFT_RDMAP_AWRITE_REQ, 2, 128, 8, "ABCDEFGH", 8);
 			place(WEFT_RDMAP_FLUSH_REQ, 3, 128, 8, "\0\0\0\1", 4);
 			weft_sched_run(&rig.b.sched, rig.now_ns);
-			CHECK(rdmap_pio_busy(rig.b.r));
+			CHECK(rdmap_persist_busy(rig.b.r));
 			ends[i]();
 			rig_pump();
 			while ((u = rig_pop(&rig.b)) != NULL) {

@@ -168,7 +168,7 @@ test_no_bubble(void)
 			while (line_done() < K) {
 				CHECK(rig_step());
 				weft_rdmap_depths(rig.b.r, &unused, &waiting);
-				bubbles += waiting > 0 && !rdmap_pio_busy(rig.b.r);
+				bubbles += waiting > 0 && !rdmap_persist_busy(rig.b.r);
 				empty += waiting == 0;
 				steps++;
 			}

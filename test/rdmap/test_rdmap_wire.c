@@ -80,7 +80,7 @@ static const uint8_t place_head[16] = {1,    2,    3,    4,    0x11, 0x12, 0x13,
 static void
 check_place(uint8_t op, size_t rest, size_t min)
 {
-	struct rdmap_place_req q;
+	struct rdmap_ext_req q;
 	uint8_t v[128], out[128];
 
 	memcpy(v, place_head, 16);
@@ -89,21 +89,21 @@ check_place(uint8_t op, size_t rest, size_t min)
 	for (size_t n = 0; n < min; n++) {
 		uint8_t *c = test_heap_copy(v, n);
 
-		CHECK_EQ(rdmap_place_req_decode(op, c, n, &q), -ENODATA);
+		CHECK_EQ(rdmap_ext_req_decode(op, c, n, &q), -ENODATA);
 		free(c);
 	}
-	CHECK_EQ(rdmap_place_req_decode(op, v, 16 + rest, &q), 16 + rest);
+	CHECK_EQ(rdmap_ext_req_decode(op, v, 16 + rest, &q), 16 + rest);
 	CHECK_EQ(q.stag, 0x01020304);
 	CHECK_EQ(q.len_bytes, 0x11121314);
 	CHECK_EQ(q.to, 0x2122232425262728);
-	CHECK_EQ(rdmap_place_req_encode(op, &q, out), 16 + rest);
+	CHECK_EQ(rdmap_ext_req_encode(op, &q, out), 16 + rest);
 	CHECK_MEM(out, v, 16 + rest);
 }
 
 static void
 test_place_req(void)
 {
-	struct rdmap_place_req q;
+	struct rdmap_ext_req q;
 	uint8_t v[128] = {0};
 
 	/* draft-talpey-rdma-commit-02 Figures 4, 5, 7 */
@@ -111,9 +111,9 @@ test_place_req(void)
 	check_place(WEFT_RDMAP_AWRITE_REQ, 8, 24);
 	for (size_t hash = 0; hash <= WEFT_HASH_MAX_BYTES; hash++)
 		check_place(WEFT_RDMAP_VERIFY_REQ, hash, 16);
-	CHECK_EQ(rdmap_place_req_decode(WEFT_RDMAP_VERIFY_REQ, v, 16 + 65, &q), -EMSGSIZE);
+	CHECK_EQ(rdmap_ext_req_decode(WEFT_RDMAP_VERIFY_REQ, v, 16 + 65, &q), -EMSGSIZE);
 	v[19] = 7;
-	CHECK_EQ(rdmap_place_req_decode(WEFT_RDMAP_FLUSH_REQ, v, 20, &q), 20);
+	CHECK_EQ(rdmap_ext_req_decode(WEFT_RDMAP_FLUSH_REQ, v, 20, &q), 20);
 	CHECK_EQ(q.flags, 7);
 }
 

@@ -608,7 +608,7 @@ test_send_queue_full(void)
 	/* wr_ids that are close to those of the endpoint belong to the consumer. */
 	other.wr_id = (uintptr_t)rig.c.rpc->slots + 1;
 	CHECK(!weft_rpc_wc(rig.c.rpc, &other));
-	other.wr_id = (uintptr_t)(rig.c.rpc->nobody + 1);
+	other.wr_id = (uintptr_t)(rig.c.rpc->unowned + 1);
 	CHECK(!weft_rpc_wc(rig.c.rpc, &other));
 	other.wr_id = (uintptr_t)rig.c.rpc->slots - sizeof(struct rpcrdma_slot);
 	CHECK(!weft_rpc_wc(rig.c.rpc, &other));

@@ -182,7 +182,7 @@ test_unsignaled(void)
 	start(NULL);
 	hand_greet(&rig, &ans[7]);
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
-	wc.wr_id = (uintptr_t)rig.c.rpc->nobody;
+	wc.wr_id = (uintptr_t)rig.c.rpc->unowned;
 	CHECK(weft_rpc_wc(rig.c.rpc, &wc));
 	CHECK_EQ(ans[0].n, 1);
 	CHECK_EQ(ans[0].status, WEFT_RPC_CONNLOST);

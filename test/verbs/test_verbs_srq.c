@@ -444,7 +444,7 @@ taker_main(void *arg)
 	memset(last, 0xff, sizeof(last));
 	weft_engine_poll_at(c->w[m->id], 1);
 	while (atomic_load(&c->taken) < (POSTERS + TAKERS) * EACH) {
-		const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_tail);
+		const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_tail);
 		uint64_t id, i;
 
 		if (mine < EACH && post_number(c, POSTERS + m->id, mine) == 1)
@@ -527,8 +527,8 @@ test_crowd(void)
 	for (unsigned int i = 0; i < DEPTH; i++) {
 		CHECK(weft_verbs_srq_take(c.qp[1]));
 		/* receives of other threads come before those of other workers */
-		CHECK_EQ(verbs_rwr_at(c.qp[1], 0)->wr_id >> 32, i < DEPTH / 2);
-		CHECK_EQ((uint32_t)verbs_rwr_at(c.qp[1], 0)->wr_id, i % (DEPTH / 2));
+		CHECK_EQ(verbs_rqe_at(c.qp[1], 0)->wr_id >> 32, i < DEPTH / 2);
+		CHECK_EQ((uint32_t)verbs_rqe_at(c.qp[1], 0)->wr_id, i % (DEPTH / 2));
 		c.qp[1]->rq_head = c.qp[1]->rq_tail;
 		verbs_credits_give(c.qp[1]->rq_places, 1);
 	}

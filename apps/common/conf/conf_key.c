@@ -171,7 +171,8 @@ static const struct conf_key keys_target[] = {
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
          .max = 16777216, .unset = "`64`",
          .help = "likewise of connections in start-up, before the Reply of MPA. There are at most "
-                 "128 of them of a worker and listener; one more displaces the oldest that has sent nothing"},
+                 "128 of them of a worker and listener; one more displaces the oldest that has "
+                 "sent nothing"},
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
          .help = "grants that a client may hold, on all of its connections; a client is an "

@@ -414,7 +414,7 @@ struct weft_worker_stats {
 	 * were left for it
 	 */
 	uint64_t early_refused;
-	/** MPA start-ups that failed, of either side: malformed, of another revision, or too late */
+	/** MPA start-ups that failed, at either end: malformed, of another revision, too late */
 	uint64_t bad_startup;
 	/** accepted connections reset for new ones (weft_listen_attr.push_out) */
 	uint64_t conns_pushed_out;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Posting of units (weft_verbs_unit.h): all their parts at once, or none. */
+/** @file Posting of chains (weft_verbs_chain.h): all their parts at once, or none. */
 
 #include "verbs_post.h"
 #include "verbs_queue.h"
-#include "weft_verbs_unit.h"
+#include "weft_verbs_chain.h"
 
 int
-weft_verbs_unit_reserve(struct weft_qp *qp, uint32_t places, struct weft_verbs_unit *u)
+weft_verbs_chain_reserve(struct weft_qp *qp, uint32_t places, struct weft_verbs_chain *u)
 {
-	*u = (struct weft_verbs_unit){
+	*u = (struct weft_verbs_chain){
 	        .qp = qp, .places = places, .mine = weft_vworker_is_mine(qp->vw)};
 	if (places > qp->sq_depth)
 		return -EMSGSIZE;
@@ -18,14 +18,14 @@ weft_verbs_unit_reserve(struct weft_qp *qp, uint32_t places, struct weft_verbs_u
 }
 
 void
-weft_verbs_unit_cancel(struct weft_verbs_unit *u)
+weft_verbs_chain_cancel(struct weft_verbs_chain *u)
 {
 	verbs_credits_give(&u->qp->sq_credits, u->places);
 }
 
 /** On the worker: the parts are filled in the send queue itself. */
 static void
-verbs_unit_open_own(struct weft_verbs_unit *u)
+verbs_chain_open_own(struct weft_verbs_chain *u)
 {
 	struct weft_qp *qp = u->qp;
 	uint32_t at;
@@ -33,15 +33,15 @@ verbs_unit_open_own(struct weft_verbs_unit *u)
 	/* A post of another thread may have left the watch list already, so it must come first. */
 	weft_verbs_foreign_first(qp);
 	at = qp->sq_tail & qp->sq_mask;
-	u->at[0] = (uint8_t *)verbs_swr_at(qp, at);
+	u->at[0] = (uint8_t *)verbs_sqe_at(qp, at);
 	u->at[1] = qp->sq;
 	u->n1 = qp->sq_mask + 1 - at;
 }
 
-/** On a thread other than the worker's: reserve the unit's places in the ring. They are enqueued
+/** On a thread other than the worker's: reserve the chain's places in the ring. They are enqueued
  * together, so no other post comes between them. */
 static int
-verbs_unit_open_foreign(struct weft_verbs_unit *u)
+verbs_chain_open_foreign(struct weft_verbs_chain *u)
 {
 	struct rte_ring_zc_data zcd;
 
@@ -49,7 +49,7 @@ verbs_unit_open_foreign(struct weft_verbs_unit *u)
 	if (u->ring == NULL)
 		return -ENOMEM;
 	/* The credits are places of the ring, so there is room. */
-	if (rte_ring_enqueue_zc_bulk_elem_start(u->ring, u->qp->swr_bytes, u->places, &zcd, NULL) ==
+	if (rte_ring_enqueue_zc_bulk_elem_start(u->ring, u->qp->sqe_bytes, u->places, &zcd, NULL) ==
 	    0)
 		return -EAGAIN;
 	u->at[0] = zcd.ptr1;
@@ -59,62 +59,62 @@ verbs_unit_open_foreign(struct weft_verbs_unit *u)
 }
 
 int
-weft_verbs_unit_open(struct weft_verbs_unit *u)
+weft_verbs_chain_open(struct weft_verbs_chain *u)
 {
 	int rc = 0;
 
 	if (u->mine)
-		verbs_unit_open_own(u);
+		verbs_chain_open_own(u);
 	else
-		rc = verbs_unit_open_foreign(u);
+		rc = verbs_chain_open_foreign(u);
 	if (rc < 0)
-		weft_verbs_unit_cancel(u);
+		weft_verbs_chain_cancel(u);
 	return rc;
 }
 
-static struct verbs_swr *
-verbs_unit_slot(const struct weft_verbs_unit *u, uint32_t i)
+static struct verbs_sqe *
+verbs_chain_slot(const struct weft_verbs_chain *u, uint32_t i)
 {
-	uint32_t bytes = u->qp->swr_bytes;
+	uint32_t bytes = u->qp->sqe_bytes;
 	uint8_t *p =
 	        i < u->n1 ? u->at[0] + (size_t)i * bytes : u->at[1] + (size_t)(i - u->n1) * bytes;
 
-	return (struct verbs_swr *)(void *)p;
+	return (struct verbs_sqe *)(void *)p;
 }
 
 int
-weft_verbs_unit_part(struct weft_verbs_unit *u, const struct weft_wr *wr, uint8_t step,
-                     uint32_t range, int watch)
+weft_verbs_chain_part(struct weft_verbs_chain *u, const struct weft_wr *wr, uint8_t step,
+                      uint32_t range, int watch)
 {
-	struct verbs_swr *s = verbs_unit_slot(u, u->n);
+	struct verbs_sqe *s = verbs_chain_slot(u, u->n);
 	int rc = weft_verbs_fill(u->qp, s, wr);
 
 	if (rc < 0)
 		return rc;
-	s->unit = VERBS_UNIT_PART;
+	s->chain = VERBS_CHAIN_PART;
 	s->step = step;
 	s->range = range;
 	if (watch >= 0) {
-		s->unit |= VERBS_WATCHED;
+		s->chain |= VERBS_WATCHED;
 		s->watch = (uint32_t)watch;
 	}
 	if (++u->n == u->places)
-		s->unit |= VERBS_UNIT_LAST;
+		s->chain |= VERBS_CHAIN_LAST;
 	return 0;
 }
 
 static int
-verbs_unit_post(struct weft_verbs_unit *u)
+verbs_chain_post(struct weft_verbs_chain *u)
 {
 	struct weft_qp *qp = u->qp;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < u->places; i++)
-		rc = weft_verbs_local(qp, verbs_unit_slot(u, i));
+		rc = weft_verbs_local(qp, verbs_chain_slot(u, i));
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < u->places; i++) {
-		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail++);
+		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_tail++);
 
 		weft_rdmap_post(qp->rdmap, &s->req);
 	}
@@ -122,7 +122,7 @@ verbs_unit_post(struct weft_verbs_unit *u)
 }
 
 int
-weft_verbs_unit_close(struct weft_verbs_unit *u, int rc)
+weft_verbs_chain_close(struct weft_verbs_chain *u, int rc)
 {
 	if (!u->mine) {
 		WEFT_TSAN_RELEASE(u->ring);
@@ -130,9 +130,9 @@ weft_verbs_unit_close(struct weft_verbs_unit *u, int rc)
 		if (rc == 0)
 			weft_verbs_ring_doorbell(u->qp);
 	} else if (rc == 0) {
-		rc = verbs_unit_post(u);
+		rc = verbs_chain_post(u);
 	}
 	if (rc < 0)
-		weft_verbs_unit_cancel(u);
+		weft_verbs_chain_cancel(u);
 	return rc;
 }

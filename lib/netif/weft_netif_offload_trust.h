@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef WEFT_NETIF_SUSPECT_H
-#define WEFT_NETIF_SUSPECT_H
+#ifndef WEFT_NETIF_OFFLOAD_TRUST_H
+#define WEFT_NETIF_OFFLOAD_TRUST_H
 
 /**
  * @file
@@ -41,4 +41,4 @@ void weft_netif_tx_unanswered(struct weft_netif *nif);
 void weft_netif_tso_lost(struct weft_netif *nif, uint64_t sent_ns);
 void weft_netif_tso_arrived(struct weft_netif *nif);
 
-#endif /* WEFT_NETIF_SUSPECT_H */
+#endif /* WEFT_NETIF_OFFLOAD_TRUST_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef NETIF_SUSPECT_H
-#define NETIF_SUSPECT_H
+#ifndef NETIF_OFFLOAD_TRUST_H
+#define NETIF_OFFLOAD_TRUST_H
 
 /** @file How far the device is believed: netif_rx_sum.c, netif_tx_sum.c. Polling thread. */
 
@@ -34,4 +34,4 @@ void netif_rx_sum_init(struct weft_netif *nif);
  * IPv4 header. */
 void netif_rx_sum_seen(struct weft_netif *nif, bool tcp, bool says_good, bool good);
 
-#endif /* NETIF_SUSPECT_H */
+#endif /* NETIF_OFFLOAD_TRUST_H */
