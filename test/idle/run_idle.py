@@ -28,7 +28,7 @@ PROGRAMS = {"weft-target": ("apps/target/weft-target", ["-c"], "ready:"),
             "weft-ping -s": ("apps/ping/weft-ping", ["-s", "-V", "--config"], "waiting"),
             "weft-perf --server": ("apps/perf/weft-perf", ["--server", "-c"], "waiting"),
             "weft-console": ("apps/console/weft-console", ["-c"], "link")}
-PORTS = ("net_memif", "net_ring", "net_af_packet", "net_tap", "net_null")
+PORTS = ("net_memif", "net_ring", "net_af_packet", "net_af_xdp", "net_bonding", "net_tap", "net_null")
 
 
 class Idle:
@@ -52,15 +52,24 @@ class Idle:
         if self.port == "net_memif":
             return f"net_memif0,role=server,socket={world.tmp}/{self.k}.sock,socket-abstract=no"
         if self.port == "net_af_packet":
-            near, far = f"wi{self.k}n", f"wi{self.k}f"
-            sh("ip", "-n", ns, "link", "add", near, "type", "veth", "peer", "name", far)
-            for dev in (near, far):
-                sh("ip", "-n", ns, "link", "set", dev, "up")
-            return f"net_af_packet0,iface={near}"
+            return f"net_af_packet0,iface={self.veth(ns, 'n')}"
+        if self.port == "net_af_xdp":
+            return f"net_af_xdp0,iface={self.veth(ns, 'n')}"
+        if self.port == "net_bonding":
+            slaves = [f"slave=[net_af_packet{i},iface={self.veth(ns, c)}]" for i, c in enumerate("ab")]
+            return f"net_bonding0,mode=1,{','.join(slaves)}"
         if self.port == "net_tap":
             return f"net_tap0,iface=wi{self.k}t"
         # Otherwise net_null receives frames without end.
         return f"{self.port}0" + (",no-rx=1" if self.port == "net_null" else "")
+
+    def veth(self, ns, letter):
+        """One end of a wire, whose other end is silent."""
+        near, far = f"wi{self.k}{letter}", f"wi{self.k}{letter}f"
+        sh("ip", "-n", ns, "link", "add", near, "type", "veth", "peer", "name", far)
+        for dev in (near, far):
+            sh("ip", "-n", ns, "link", "set", dev, "up")
+        return near
 
     def say(self, line):
         self.p.stdin.write(line + "\n")

@@ -445,6 +445,7 @@ test_early(void)
 	feed(conn[2], 0, 1, 1); /* one more mbuf */
 	CHECK_EQ(conn[2]->closed_err, -EPROTO);
 	CHECK_EQ(keep.early_refused, 1);
+	CHECK_EQ(keep.bad_startup, 1);
 	CHECK_EQ(budget.held, 10);
 	/* The octets held are processed in order after the Reply, and move to the heap while the
 	 * FPDU is incomplete. */
