@@ -10,6 +10,7 @@ run_nic.py BUILD [--short] [--only PREFIX]... [--table FILE] [--list]
 The guest is kept in BUILD/nic-guest, or where WEFT_NIC_CACHE says. The logs of a failed run are in BUILD/meson-logs/nic.
 """
 import argparse
+import copy
 import json
 import os
 import shutil
@@ -84,6 +85,20 @@ def vlan(rig, nic):
     with rig.target(nic, vlan=5):
         rig.push_pull(nic, 6, vlan=5)
         rig.push_pull(nic, 4, vlan=5)
+
+
+def networks(rig, nic):
+    """A network on a VLAN beside an untagged one: both are served, by two workers."""
+    blue = copy.copy(nic)
+    blue.k += 100
+    blue.guest4, blue.guest6 = f"10.98.{blue.k}.77", f"fd98:{blue.k}::77"
+    more = f"[network blue]\nvlan = 7\naddress = {blue.guest4}/24\naddress6 = {blue.guest6}/64\n"
+    with rig.target(nic, exports=EXPORT % "/tmp/demo" + more, workers=2, weft="telemetry = yes"):
+        for family in (4, 6):
+            rig.push_pull(nic, family)
+            rig.push_pull(blue, family, vlan=7)
+        took = sum(rig.ask(f"/weft/tcp,{w}")[0]["conns_accepted"] for w in (0, 1))
+        check(took >= 8, f"{took} connections accepted: fewer than there were pushes and pulls")
 
 
 def two_workers(rig, nic):
@@ -202,7 +217,8 @@ def idle(rig, nic):
 
 
 EVERY = [("target in the guest, IPv4 and IPv6", as_target), ("client in the guest", as_client), ("MTU 9000", jumbo),
-         ("mbufs = 1024", few_buffers), ("vlan = 5", vlan), ("workers = 2", two_workers), ("weft-ping", ping),
+         ("mbufs = 1024", few_buffers), ("vlan = 5", vlan), ("[network] on a VLAN", networks), ("workers = 2", two_workers),
+         ("weft-ping", ping),
          ("weft-perf", perf), ("link down and up", link_flaps), ("kill -9 and again", killed), ("few segments are sent again", few_again),
          ("idle", idle)]
 
