@@ -215,12 +215,34 @@ def late_on_a_terminal(pair):
     pair.world.reap(p)
 
 
+def narrow(pair):
+    """An MTU that the interface has not. The target says so, whatever the log level is, and serves with what there is."""
+    with open(pair.served(60000000), encoding="utf-8") as f:
+        wide = f.read().replace("mbufs = 4096", "mbufs = 4096\nmtu = 9000")
+    conf = os.path.join(pair.world.tmp, "wide.ini")
+    with open(conf, "w", encoding="utf-8") as f:
+        f.write(wide)
+    p = pair.spawn("apps/target/weft-target", "-c", conf)
+    line, said = p.stderr.readline(), []
+    while line and "ready:" not in line:
+        said.append(line)
+        line = p.stderr.readline()
+    check(line, f"weft-target does not start: {said}")
+    named = [s for s in said if "MTU" in s]
+    check(len(named) == 1 and re.search(r"port p0 \(.*\) has no MTU of 9000, only 1500: set `mtu = 1500`", named[0]), f"{said}")
+    rc, out = pair.end(pair.cp(60000000, pair.source, f"weft://{TARGET}/demo"))
+    check(rc == 0, f"a push fails: {out}")
+    p.terminate()
+    check(pair.end(p)[0] == 0, "weft-target does not end")
+
+
 CASES = [("a push outlives an interruption of 6 s", lambda p: within(p, False, 6)),
          ("a pull outlives an interruption of 6 s", lambda p: within(p, True, 6)),
          ("a push outlives an interruption at the other end", lambda p: within(p, False, 3, (1,))),
          ("a push ends at the user timeout, and the object before is whole", lambda p: beyond(p, False)),
          ("a pull ends at the user timeout, and a later one is good", lambda p: beyond(p, True)),
-         ("a link that is late is awaited", late), ("the wait is shown on a terminal", late_on_a_terminal)]
+         ("a link that is late is awaited", late), ("the wait is shown on a terminal", late_on_a_terminal),
+         ("an MTU that the interface has not is named", narrow)]
 
 
 def main():

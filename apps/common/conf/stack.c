@@ -224,6 +224,21 @@ stack_networks(const struct conf_port *p, struct weft_network_attr nets[WEFT_MAX
 	return n;
 }
 
+/** Says that a port carries less than the configuration wants: peers that believe in its MTU would
+ * lose packets. */
+static void
+stack_tell_mtu(const struct conf_port *p, struct weft_port *port, const struct stack_opt *opt)
+{
+	struct weft_port_stats st;
+
+	if (!opt->check && weft_port_stats(port, &st) == 0 && st.mtu_bytes < p->mtu_bytes)
+		fprintf(stderr,
+		        "%s: port %s (%s) has no MTU of %u, only %u: set `mtu = %u` in [port %s], "
+		        "here and at its peers, or a larger one at the device\n",
+		        opt->progname, p->name, p->dev, p->mtu_bytes, st.mtu_bytes, st.mtu_bytes,
+		        p->name);
+}
+
 static int
 stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt *opt,
                  struct stack *s, char *err, size_t err_size)
@@ -260,6 +275,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 			return rc;
 		}
 		s->nports++;
+		stack_tell_mtu(p, s->ports[i], opt);
 	}
 	return 0;
 }
