@@ -53,7 +53,7 @@ struct group_member {
 	struct rte_ring *relay; /**< frames for member 0 to send; NULL: this member sends itself */
 	struct group_trust trust[2]; /**< IPv4, IPv6 */
 	uint64_t stray_ns;           /**< time of the last stray that counted */
-	uint8_t places, fpduptr_bad; /**< segments checked for their queue; those in a wrong one */
+	uint8_t places, misplaced; /**< segments checked for their queue; those in a wrong one */
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];
@@ -185,16 +185,16 @@ group_place(struct group_member *me, uint32_t hash)
 {
 	if (netif_steer_member(&me->g->steer, hash) != me->index) {
 		me->stats.queue_mismatch++;
-		me->fpduptr_bad++;
+		me->misplaced++;
 	}
 	if (++me->places < GROUP_PLACES)
 		return;
-	if (me->fpduptr_bad >= GROUP_MISPLACED && me->stats.queue_wrong++ == 0)
+	if (me->misplaced >= GROUP_MISPLACED && me->stats.queue_wrong++ == 0)
 		WEFT_LOG_PEER(netif, WARNING,
 		              "member %u: the port does not distribute by its RSS key and table: "
 		              "members pass segments on",
 		              me->index);
-	me->places = me->fpduptr_bad = 0;
+	me->places = me->misplaced = 0;
 }
 
 /*

@@ -30,7 +30,7 @@ struct lc_worker {
 	struct weft_tcp *tcp;
 	struct weft_tcp_listener *listener;
 	unsigned int accepted;
-	unsigned int fpduptr_bad; /**< segments of another worker's connection */
+	unsigned int misplaced; /**< segments of another worker's connection */
 };
 
 struct lc_host {
@@ -88,7 +88,7 @@ lc_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n
 
 		if (weft_netif_group_owner(w->host->group, &p->rx.dst, dport, &p->rx.src, sport) !=
 		    w->index)
-			w->fpduptr_bad++;
+			w->misplaced++;
 		/* The NIC and the group must agree. */
 		if (w->host->nic != NULL)
 			CHECK_EQ(sim_nic_steer(&w->host->cfg, &p->rx.src, sport, &p->rx.dst, dport,
@@ -451,7 +451,7 @@ lc_check_placed(struct lc *lc)
 		for (unsigned int i = 0; i < lc->host[id].n; i++) {
 			struct lc_worker *w = &lc->host[id].w[i];
 
-			CHECK_EQ(w->fpduptr_bad, 0);
+			CHECK_EQ(w->misplaced, 0);
 			CHECK_EQ(weft_tcp_stats(w->tcp)->rx_no_conn, 0);
 		}
 }
