@@ -3,6 +3,7 @@
 
 #include <rte_ethdev.h>
 #include <rte_ip.h>
+#include <rte_tcp.h>
 
 #include "netif_cksum.h"
 #include "netif_hdr.h"
@@ -39,13 +40,26 @@ tcp_port_verdict(const struct weft_netif *nif, const struct rte_mbuf *m)
 		return CKSUM_UNKNOWN;
 	switch (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) {
 	case RTE_MBUF_F_RX_L4_CKSUM_GOOD:
-	case RTE_MBUF_F_RX_L4_CKSUM_NONE:
+	case RTE_MBUF_F_RX_L4_CKSUM_NONE: /* see tcp_sum_left_out() */
 		return CKSUM_GOOD;
 	case RTE_MBUF_F_RX_L4_CKSUM_BAD:
 		return CKSUM_BAD;
 	default:
 		return CKSUM_UNKNOWN;
 	}
+}
+
+/*
+ * Whether a segment came from a neighbour on the same host, whose device left the checksum to a
+ * wire that there was not (virtio's VIRTIO_NET_HDR_F_NEEDS_CSUM). The port says that it is intact,
+ * and the field has the sum of the pseudo-header alone. This holds as well when the offload was
+ * switched off at run time: such a device goes on passing these segments.
+ */
+static inline bool
+tcp_sum_left_out(const struct rte_mbuf *m, uint32_t pseudo)
+{
+	return (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_NONE &&
+	       rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *)->cksum == netif_fold(pseudo);
 }
 
 /* Whether only we hold every mbuf of the chain: from our pool, direct, refcnt 1. */
@@ -111,7 +125,7 @@ netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint
 		return NULL;
 	if (likely(verdict == CKSUM_GOOD && nif->rx_sum.left > 0)) {
 		nif->rx_sum.left--;
-	} else {
+	} else if (likely(!tcp_sum_left_out(m, pseudo))) {
 		bool good = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, l4_len)) == 0xffff;
 
 		if (verdict != CKSUM_UNKNOWN)

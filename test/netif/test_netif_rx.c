@@ -500,6 +500,50 @@ test_false_good(void)
 	fake_stop(&f);
 }
 
+/** A segment of a neighbour on the same host has the sum of its pseudo-header in place of a
+ * checksum, and the port calls it intact (virtio). It is used, and says nothing against the device,
+ * also when the offload was switched off. A segment with neither sum is damaged. */
+static void
+test_left_out(void)
+{
+	uint32_t len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	const uint8_t right[2] = {frame[14 + 20 + 16], frame[14 + 20 + 17]};
+	uint32_t sum = 6 + (len - 14 - 20);
+	const struct weft_netif_stats *st;
+
+	for (unsigned int i = 26; i < 34; i += 2)
+		sum += (uint32_t)frame[i] << 8 | frame[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	doubt_start();
+	st = weft_netif_stats(f.nif);
+	for (unsigned int i = 0; i < 2 * 4096; i++) {
+		frame[14 + 20 + 16] = (uint8_t)(sum >> 8);
+		frame[14 + 20 + 17] = (uint8_t)sum;
+		CHECK(deliver_flags(frame, len, RTE_MBUF_F_RX_L4_CKSUM_NONE));
+		memcpy(frame + 14 + 20 + 16, right, 2);
+		CHECK(deliver_flags(frame, len, RTE_MBUF_F_RX_L4_CKSUM_NONE));
+	}
+	CHECK_EQ(st->rx_cksum_false_good, 0);
+	CHECK_EQ(st->rx_bad_tcp_cksum, 0);
+	fake_stop(&f);
+
+	doubt_start();
+	st = weft_netif_stats(f.nif);
+	frame[len - 1] ^= 1; /* neither the one nor the other */
+	CHECK(!deliver_flags(frame, len, RTE_MBUF_F_RX_L4_CKSUM_NONE));
+	CHECK(!deliver_flags(frame, len, GOOD));
+	CHECK_EQ(st->rx_cksum_false_good, 2);
+	CHECK_EQ(st->rx_cksum_off, 1);
+	frame[len - 1] ^= 1;
+	frame[14 + 20 + 16] = (uint8_t)(sum >> 8);
+	frame[14 + 20 + 17] = (uint8_t)sum;
+	CHECK(!deliver_flags(frame, len, GOOD));
+	CHECK(!deliver_flags(frame, len, 0));
+	CHECK(deliver_flags(frame, len, RTE_MBUF_F_RX_L4_CKSUM_NONE));
+	fake_stop(&f);
+}
+
 /** An intact packet is used, whatever the device says of it. */
 static void
 test_false_bad(void)
@@ -896,6 +940,7 @@ WEFT_TEST_MAIN(FAKE_CASES("good", test_good), {"unwanted_of_others", test_unwant
                FAKE_CASES("shared", test_shared), FAKE_CASES("indirect", test_indirect),
                {"offload", test_offload},
                {"a device calls damaged packets intact", test_false_good},
+               {"a checksum that a neighbour left out", test_left_out},
                {"a device calls intact packets damaged", test_false_bad},
                FAKE_CASES("ecn", test_ecn), FAKE_CASES("burst", test_burst),
                FAKE_CASES("echo", test_echo), FAKE_CASES("unreachable", test_unreachable),
