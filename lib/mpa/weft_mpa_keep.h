@@ -35,7 +35,7 @@ struct weft_mpa_keep {
 	uint64_t moved;    /**< times that octets were copied to the heap */
 	/** start-ups ended: octets before the Reply were too many, or beyond the port's budget */
 	uint64_t early_refused;
-	uint64_t bad_startup; /**< start-ups that failed: malformed, refused revision, too late */
+	uint64_t bad_startup; /**< start-ups that failed, but not by a RST */
 };
 
 /** Set the limit; heap_max_bytes 0: WEFT_MPA_KEEP_HEAP_BYTES. */

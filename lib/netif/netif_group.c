@@ -53,7 +53,7 @@ struct group_member {
 	struct rte_ring *relay; /**< frames for member 0 to send; NULL: this member sends itself */
 	struct group_trust trust[2]; /**< IPv4, IPv6 */
 	uint64_t stray_ns;           /**< time of the last stray that counted */
-	uint8_t places, misplaced; /**< segments checked for their queue; those in a wrong one */
+	uint8_t places, misplaced;   /**< segments checked for their queue; those in a wrong one */
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];

@@ -254,7 +254,7 @@ verbs_cq_callback(struct weft_cq_shard *sub)
 unsigned int
 weft_verbs_cq_deliver(struct weft_vworker *vw)
 {
-	struct weft_cq_shard *sub, *last = TAILQ_LAST(&vw->ready, weft_cq_sub_list);
+	struct weft_cq_shard *sub, *last = TAILQ_LAST(&vw->ready, weft_cq_shard_list);
 	unsigned int n = 0;
 	bool more = last != NULL;
 

@@ -26,7 +26,7 @@ WEFT_LOG_DECLARE(verbs);
 
 #define WEFT_MAX_WORKERS 64
 
-TAILQ_HEAD(weft_cq_sub_list, weft_cq_shard);
+TAILQ_HEAD(weft_cq_shard_list, weft_cq_shard);
 TAILQ_HEAD(weft_evnode_list, weft_evnode);
 
 /* ---- Context ---- */
@@ -102,7 +102,7 @@ struct weft_vworker {
 	uint32_t max_qps;
 	_Atomic uint32_t nqps;
 	/* delivery, the worker's own */
-	struct weft_cq_sub_list ready; /**< CQs with new completions */
+	struct weft_cq_shard_list ready; /**< CQs with new completions */
 	struct weft_evnode_list early,
 	        late; /**< events by callback, before and after completions */
 	struct weft_work_item *later,

@@ -29,7 +29,7 @@ def by_room():
     for room in os.listdir(os.path.join(some.HERE, "..", "..", "lib")):
         if os.path.exists(os.path.join(some.HERE, "..", "..", "lib", room, "meson.build")):
             found, _ = some.named(every, room)
-            assert found and (room in {t.folder for t in found} or {t.folder for t in found} <= some.folders_of(room)), room
+            assert found and {t.folder for t in found} <= {room} | some.folders_of(room), room
     assert {t.folder for t in some.named(every, "cm")[0]} == {"verbs"}
 
 

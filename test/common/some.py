@@ -79,7 +79,9 @@ def folders_of(room):
 def named(every, word):
     """(tests, case or None) for one WHAT."""
     what, _, case = word.partition(":")
-    folders = {what} if any(t.folder == what for t in every) else folders_of(what)
+    folders = {what}
+    if not any(what in (t.folder, t.name) for t in every):
+        folders = folders_of(what)
     found = [t for t in every if t.folder in folders and not t.suites & ALONE]
     if not found:
         found = [t for t in every if t.name == what.removeprefix("test_")]

@@ -49,27 +49,30 @@ class Busy:
     #: From this share on, retransmissions say nothing about either TCP: an end without a core for a few milliseconds is
     #: late with ACKs, and loses what its ring does not hold. Octets, options, windows and checksums are judged always.
     LIMIT = 0.2
+    judged, asked = 0, 0
 
     def __init__(self):
-        self.t0, self.before, self.late_s = time.monotonic(), self.waited_s(), 0.0
+        self.t0, self.before, self.of_all = time.monotonic(), self.waited_s(), 0.0
 
     @staticmethod
     def waited_s():
-        """Pressure of Linux (some task waits), and what the host of a virtual machine took, all cores together."""
+        """Pressure of Linux (some task waits), and what the host of a virtual machine took of each core."""
         total = 0.0
         with contextlib.suppress(OSError, AttributeError), open("/proc/pressure/cpu", encoding="ascii") as f:
             total += int(re.search(r"^some .*total=(\d+)", f.read(), re.M).group(1)) / 1e6
         with open("/proc/stat", encoding="ascii") as f:
-            total += int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+            total += int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK") / os.cpu_count()
         return total
 
-    def share(self):
-        """late_s: the time that a tcp_peer, which knows when it should have run, says it had no core."""
-        return max(self.waited_s() - self.before, self.late_s) / max(time.monotonic() - self.t0, 1e-3)
+    def end(self):
+        """The transfer is complete."""
+        self.of_all = (self.waited_s() - self.before) / max(time.monotonic() - self.t0, 1e-3)
 
-    def disturbs(self):
-        """Whether retransmissions cannot be judged. Says so."""
-        share = self.share()
+    def disturbs(self, rep):
+        """Whether retransmissions cannot be judged. Says so. rep: of the tcp_peer, whose thread knows how long it waited."""
+        share = max(self.of_all, rep["late_s"] / max(rep["seconds"], 1e-3))
+        Busy.asked += 1
+        Busy.judged += share < self.LIMIT
         if share >= self.LIMIT:
             print(f"# retransmissions are not judged: a task waited for a core {share:.0%} of the time")
         return share >= self.LIMIT
@@ -98,7 +101,6 @@ class World:
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
         sweep()
         self.tmp = tempfile.mkdtemp(prefix=f"weft-kernel.{self.tag}.")
-        self.busy = Busy()  # since the last transfer began
 
     def space(self, what):
         name = f"wefttcp-{what}-{self.tag}"
@@ -361,7 +363,6 @@ class Peer:
             short = {k: v for k, v in rep["tcp"].items() if v} | {k: v for k, v in rep["netif"].items() if v}
             raise Fail(f"tcp_peer: status {self.p.returncode}: {err.strip()} {short} {rep['conn'][:2]}")
         rep["stderr"] = err
-        self.rig.world.busy.late_s += rep["late_s"]
         return rep
 
 

@@ -16,8 +16,7 @@ def blank(m):
 def declared(text):
     """{name: line} of the functions that a header declares, and of those that it defines inline."""
     text = re.sub(r"/\*.*?\*/", blank, text, flags=re.S)
-    text = re.sub(r"\\\n", " \n", text)
-    text = re.sub(r"^[^\S\n]*#.*$", "", text, flags=re.M)
+    text = re.sub(r"^[^\S\n]*#(?:[^\n]*\\\n)*[^\n]*$", blank, text, flags=re.M)
     text = text.replace('extern "C" {', "")
 
     def where(m):

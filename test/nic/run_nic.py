@@ -88,7 +88,7 @@ def vlan(rig, nic):
 
 
 def networks(rig, nic):
-    """A network on a VLAN beside an untagged one: both are served, by two workers."""
+    """A network on a VLAN beside an untagged one, on a port that two workers share."""
     blue = copy.copy(nic)
     blue.k += 100
     blue.guest4, blue.guest6 = f"10.98.{blue.k}.77", f"fd98:{blue.k}::77"

@@ -414,7 +414,10 @@ struct weft_worker_stats {
 	 * were left for it
 	 */
 	uint64_t early_refused;
-	/** MPA start-ups that failed, at either end: malformed, of another revision, too late */
+	/**
+	 * MPA start-ups that failed, at either end: malformed, of another revision, too late, with
+	 * too many octets before the Reply, or closed by the peer before they were complete
+	 */
 	uint64_t bad_startup;
 	/** accepted connections reset for new ones (weft_listen_attr.push_out) */
 	uint64_t conns_pushed_out;
