@@ -18,10 +18,9 @@
 #define CP_LINK_WAIT_US 100000000u
 /* after this time without anything received the link is checked */
 #define CP_LINK_NS  1000000000ULL
-#define CP_BOND_NS  10000000000ULL /* for partners of LACP to agree */
-#define CP_ASK_NS   100000000ULL   /* between two questions to the port: they go to the kernel */
-#define CP_CLOSE_NS 1000000000ULL  /* for a close in order */
-#define CP_RETRY_NS 50000000ULL    /* between two OPENs of a busy export */
+#define CP_ASK_NS   100000000ULL  /* between two questions to the port: they go to the kernel */
+#define CP_CLOSE_NS 1000000000ULL /* for a close in order */
+#define CP_RETRY_NS 50000000ULL   /* between two OPENs of a busy export */
 #define CP_RPC_SQ   32
 
 int
@@ -248,28 +247,6 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
-/** Poll until a bonded port has a link: its slaves have been awaited, but partners of LACP agree
- * only while the worker runs, in some seconds. -EINTR. */
-static int
-cp_await_bond(struct cp_session *s)
-{
-	const uint64_t begin_ns = ui_now_ns();
-	struct weft_port_stats ps;
-	uint64_t ask_ns = 0, now;
-	int rc = 0;
-
-	while (rc != -EINTR && (now = ui_now_ns()) - begin_ns < CP_BOND_NS) {
-		if (now >= ask_ns) {
-			if (weft_port_stats(s->stack.ports[0], &ps) != 0 || ps.link_up ||
-			    ps.slaves[0] == '\0')
-				break;
-			ask_ns = now + CP_ASK_NS;
-		}
-		rc = cp_turn(s, false);
-	}
-	return rc == -EINTR ? rc : 0;
-}
-
 /** Why the port has no link; NULL: it has one. A server of net_memif that has another client
  * refuses only in that way. */
 static const char *
@@ -319,7 +296,8 @@ cp_connect(struct cp_session *s)
 	if (rc != 0)
 		return rc;
 	cp_auth_called(s, &to);
-	if (cp_await_bond(s) != 0)
+	stack_await_partner(&s->stack, s->opt->stop);
+	if (*s->opt->stop != 0)
 		return cp_fail(s, -EINTR, "interrupted");
 	s->last_ns = ui_now_ns();
 	rc = weft_connect(s->qp, (struct sockaddr *)&to, addr_len(&to), &ca);

@@ -450,6 +450,7 @@ main(int argc, char **argv)
 			ui_msg("cannot serve: %s",
 			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 	} else {
+		stack_await_partner(&st, &stop);
 		njobs = plan(&a, jobs);
 		if (!a.json)
 			perf_print_head(stdout, &jobs[0]);

@@ -265,6 +265,7 @@ main(int argc, char **argv)
 			snprintf(why, sizeof(why), "%s%s", rc == -ENODEV ? "" : "cannot listen: ",
 			         rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 	} else {
+		stack_await_partner(&st, &ping_stop);
 		rc = ping_client_run(st.ctx, st.workers[0], &a.opt, &res, why, sizeof(why));
 	}
 	snprintf(line, sizeof(line), "%s: %s", where, why);

@@ -163,6 +163,17 @@ def as_client(rig, mode):
     check(rc == 0, f"weft-target ended with {rc}")
 
 
+def pings(rig, mode):
+    """weft-ping and weft-perf from this end: a client that begins at once finds a link without a partner yet."""
+    rig.bond(mode)
+    for name, server, args in (("ping", "weft-ping -s --config", ["apps/ping/weft-ping", "-c", "-C", "20", "-a", THERE4, "--config"]),
+                               ("perf", "weft-perf --server --once -c", ["apps/perf/weft-perf", "write", "-n", "200", "-s", "4096", "-c"])):
+        rig.start(name, "waiting", f"{server} {rig.there(name, '')}", 60)
+        tail = [THERE4] if name == "perf" else []
+        rig.output(rig.spawn(*args, rig.here("client", mode), *tail), 90)
+        rig.stop(name)
+
+
 def one_wire(rig, mode):
     """A program starts while one wire is pulled, and uses the other."""
     rig.bond(mode)
@@ -201,6 +212,7 @@ def idle(rig, mode):
 CASES = [(f"{mode}: {name}", fn, mode) for mode in MODES
          for name, fn in (("a push to this end, cables pulled", as_target), ("a push from this end, cables pulled", as_client),
                           ("start with one cable", one_wire), ("MTU 9000, cables pulled", jumbo))] + [
+    ("802.3ad: weft-ping and weft-perf wait for a partner", pings, "802.3ad"),
     ("802.3ad: an idle target keeps its partner", idle, "802.3ad")]
 
 

@@ -2,6 +2,7 @@
 /** @file Makes a running stack from a configuration. */
 
 #include "stack.h"
+#include "ui.h"
 
 #include <weft/device.h>
 
@@ -543,6 +544,29 @@ stack_stop(struct stack *s)
 {
 	for (uint32_t i = 0; i < s->nworkers; i++)
 		weft_worker_stop(s->workers[i]);
+}
+
+#define STACK_PARTNER_NS 10000000000ULL
+#define STACK_PARTNER_ASK_NS                                                                       \
+	100000000ULL /* between two questions to the port, which ask the kernel */
+
+void
+stack_await_partner(const struct stack *s, const volatile sig_atomic_t *stop)
+{
+	const uint64_t end_ns = ui_now_ns() + STACK_PARTNER_NS;
+	struct weft_port_stats st;
+	uint64_t ask_ns = 0, now_ns;
+
+	while (*stop == 0 && (now_ns = ui_now_ns()) < end_ns) {
+		if (now_ns >= ask_ns) {
+			if (weft_port_stats(s->ports[0], &st) != 0 || st.link_up ||
+			    st.slaves[0] == '\0')
+				return;
+			ask_ns = now_ns + STACK_PARTNER_ASK_NS;
+		}
+		if (weft_worker_poll(s->workers[0]) == 0)
+			weft_worker_idle(s->workers[0], 1000);
+	}
 }
 
 void

@@ -7,6 +7,8 @@
  * programs use it.
  */
 
+#include <signal.h>
+
 #include "conf.h"
 #include <weft/weft.h>
 
@@ -51,6 +53,14 @@ bool stack_cut_off(const struct stack *s);
  * stopped. */
 int stack_start(struct stack *s, char *err, size_t err_size);
 void stack_stop(struct stack *s);
+
+/**
+ * Of a client that polls its first worker itself, before it connects: if the first port is a bond
+ * without a link, poll until it has one, for at most 10 s. Partners of LACP agree only while the
+ * worker runs, in some seconds, and a SYN that is sent before is lost. Returns when *stop is not 0,
+ * too.
+ */
+void stack_await_partner(const struct stack *s, const volatile sig_atomic_t *stop);
 
 /**
  * Destroy what a program made for its connections, after its QPs; each may be NULL. The worker is
