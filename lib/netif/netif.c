@@ -356,7 +356,7 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 		bad = &nif->stats.rx_no_mbuf;
 		if (c == NULL)
 			goto drop;
-		rte_pktmbuf_free(m);
+		netif_rx_free(m);
 		m = c;
 		bad = &nif->stats.rx_bad_ether;
 	}
@@ -393,14 +393,14 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 		return netif_ip6_rx(v, m, l3_off, group);
 	case RTE_BE16(RTE_ETHER_TYPE_ARP):
 		netif_arp_rx(v, m, l3_off);
-		rte_pktmbuf_free(m);
+		netif_rx_free(m);
 		return NULL;
 	default:
 		break;
 	}
 drop:
 	(*bad)++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return NULL;
 }
 

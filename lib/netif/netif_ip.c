@@ -106,7 +106,7 @@ ip_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_
 	c = rte_pktmbuf_copy(m, nif->attr.pool, l4_off, l4_len);
 	if (unlikely(c == NULL))
 		nif->stats.rx_no_mbuf++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return c;
 }
 
@@ -140,7 +140,7 @@ netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint
 	return m;
 drop:
 	nif->stats.rx_bad_tcp_cksum++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return NULL;
 }
 
@@ -152,7 +152,7 @@ netif_ip_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t sent, uint32_t
 	              "a packet of %u octets arrived as %u: a port's buffers are shorter than its "
 	              "frame (framesz of net_af_packet, or the sender's mtu), or it is damaged",
 	              sent, came);
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 }
 
 struct rte_mbuf *
@@ -215,7 +215,7 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 	if (unlikely(ip->next_proto_id != IPPROTO_TCP)) {
 		if (ip->next_proto_id == IPPROTO_ICMP) {
 			netif_icmp_rx(v, m, l3_off, l3_off + ihl, l4_len);
-			rte_pktmbuf_free(m);
+			netif_rx_free(m);
 			return NULL;
 		}
 		/* RFC 1122 s3.2.2.1, s4.1.3.1 */
@@ -231,6 +231,6 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 	                      &net->ip, ip->type_of_service & IP_ECN_MASK);
 drop:
 	(*bad)++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return NULL;
 }

@@ -129,7 +129,7 @@ ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struc
 		                        .alert = w.alert};
 
 		netif_icmp6_rx(v, &p);
-		rte_pktmbuf_free(m);
+		netif_rx_free(m);
 		return NULL;
 	}
 	/* RFC 9293 s3.9.2.3 (MUST-57): TCP is unicast only, source and destination. */
@@ -147,7 +147,7 @@ ip6_other(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, const struc
 		                  w.ext.next_at);
 drop:
 	(*bad)++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return NULL;
 }
 
@@ -200,6 +200,6 @@ netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, bool gro
 	                      (uint8_t)(vtc_flow >> 20 & 3));
 drop:
 	(*bad)++;
-	rte_pktmbuf_free(m);
+	netif_rx_free(m);
 	return NULL;
 }

@@ -20,6 +20,7 @@
 #include "weft_netif_attr.h"
 #include "weft_netif_stats.h"
 #include "weft_sched.h"
+#include "weft_tsan.h"
 
 WEFT_LOG_DECLARE(netif);
 
@@ -151,5 +152,22 @@ void netif_budget_init(struct weft_netif *nif);
 
 /** Checks the link. Announces our addresses when the link has come up. */
 void netif_link_look(struct weft_netif *nif);
+
+/**
+ * Frees a received frame. A port in shared memory hands over mbufs that their sender holds as well,
+ * or indirect ones of such: for ThreadSanitizer this is an acquire of each count (weft_tsan.h).
+ */
+static inline void
+netif_rx_free(struct rte_mbuf *m)
+{
+#ifdef __SANITIZE_THREAD__
+	for (struct rte_mbuf *s = m; s != NULL; s = s->next) {
+		WEFT_TSAN_ACQUIRE(&s->refcnt);
+		if (RTE_MBUF_CLONED(s))
+			WEFT_TSAN_ACQUIRE(&rte_mbuf_from_indirect(s)->refcnt);
+	}
+#endif
+	rte_pktmbuf_free(m);
+}
 
 #endif /* NETIF_PRIV_H */
