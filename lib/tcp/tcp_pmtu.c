@@ -207,17 +207,27 @@ tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
 	tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
 }
 
-/** The octets of the IP packet in which octet seq was sent; 0: seq was not sent. */
+/** The octets of the IP packet in which octet seq was sent; 0: seq was not sent, or has arrived. */
 static uint32_t
 tcp_packet_bytes(const struct weft_tcp_conn *c, uint32_t seq)
 {
 	for (struct rte_mbuf *m = c->sq_head; m != NULL; m = tcp_seg(m)->next) {
 		const struct tcp_seg *s = tcp_seg(m);
 
-		if (seq - s->seq < s->len_bytes)
-			return s->xmits > 0 ? s->len_bytes + tcp_hdrs_bytes(c) : 0;
+		if (seq - s->seq >= s->len_bytes)
+			continue;
+		if (s->xmits == 0 || s->flags & TCP_SEG_SACKED)
+			return 0;
+		return s->len_bytes + tcp_hdrs_bytes(c);
 	}
 	return 0;
+}
+
+/** Whether a message awaits proof, and the octet that it quotes has not arrived. */
+static bool
+tcp_pmtu_claimed(const struct weft_tcp_conn *c)
+{
+	return c->pmtu_claim_bytes != 0 && tcp_packet_bytes(c, c->pmtu_claim_seq) != 0;
 }
 
 /** Segments in flight that are longer than the path takes do not arrive: marks them lost. */
@@ -235,10 +245,10 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 	uint32_t size = c->t->attr.no_pmtu ? 0 : tcp_packet_bytes(c, e->seq);
 	uint16_t mtu = e->mtu_bytes, floor = tcp_pmtu_floor(c);
 
-	/* RFC 1191 s6.4: the message is one of a burst, and the first one was already handled. */
-	if (e->quoted_bytes > c->pmtu_bytes)
+	/* RFC 1191 s5: an old router reports no MTU. It may report a whole burst, whose first
+	 * message was already handled (s6.4). */
+	if (mtu == 0 && e->quoted_bytes > c->pmtu_bytes)
 		goto ignored;
-	/* RFC 1191 s5: an old router reports no MTU. */
 	if (mtu == 0 && size > 0)
 		mtu = tcp_step_below(tcp_plateaus, RTE_DIM(tcp_plateaus), size);
 	if (mtu >= size || mtu >= c->pmtu_bytes)
@@ -250,9 +260,12 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 		return false;
 	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
 		/* RFC 5927 s7.2: larger segments have arrived. Believe this once the quoted one is
-		 * lost. */
-		c->pmtu_claim_bytes = mtu;
-		c->pmtu_claim_seq = e->seq;
+		 * lost. Of a burst the message about the oldest octet counts: that octet is the
+		 * first one that is sent again. */
+		if (!tcp_pmtu_claimed(c) || weft_seq_lt(e->seq, c->pmtu_claim_seq)) {
+			c->pmtu_claim_bytes = mtu;
+			c->pmtu_claim_seq = e->seq;
+		}
 		return false;
 	}
 	tcp_pmtu_believe(c, mtu, now_ns);
@@ -301,6 +314,12 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	/* Without a link nothing passes, whatever its size. */
 	if (c->t->attr.no_pmtu || c->sq_head == NULL || !weft_netif_link_up(c->nif))
 		return;
+	/* All that is in flight counts as lost now. Routers limit the rate of their messages, so
+	 * there may be none about the segment at the head. */
+	if (tcp_pmtu_claimed(c)) {
+		tcp_pmtu_believe(c, c->pmtu_claim_bytes, now_ns);
+		return;
+	}
 	e = tcp_pmtu_find(c->t, &c->remote, now_ns);
 	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
 		/* Another connection to the address has found a smaller size. */

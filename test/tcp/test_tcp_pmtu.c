@@ -244,6 +244,34 @@ test_not_believed(void)
 	down();
 }
 
+/** The path becomes narrower while many segments are in flight. Each of them is reported, or the
+ * router limits its messages and reports some. The first timeout is proof enough. */
+static void
+test_burst(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+	const struct weft_tcp_stats *st;
+
+	for (uint32_t first = 4; first < 10; first++) {
+		open_conn(NULL, &as);
+		st = weft_tcp_stats(net.node[0].tcp);
+		seg_wait(TCP_ACK, IRS + 1, iss + 1 + 4 * MSS, 65535, 0, 0);
+		for (uint32_t i = first; i < 10; i++)
+			too_big(iss + 1 + i * MSS, 1300);
+		CHECK_EQ(st->pmtu_lowered, 0);
+		run_for(300 * WEFT_NS_PER_MS);
+		CHECK_EQ(st->rtos, 1);
+		CHECK_EQ(st->pmtu_lowered, 1);
+		CHECK_EQ(info_of(app).pmtu_bytes, 1300);
+		/* Messages that the router's queue held back change nothing. */
+		for (uint32_t i = first; i < 10; i++)
+			too_big(iss + 1 + i * MSS, 1300);
+		CHECK_EQ(st->pmtu_lowered, 1);
+		CHECK_EQ(st->blackholes, 0);
+		down();
+	}
+}
+
 /** RFC 1191 s3: below 576 octets routers fragment. No message lowers the size further. */
 static void
 test_floor(void)
@@ -818,10 +846,11 @@ test_few_segs_lent(void)
 
 WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"old_router", test_old_router}, {"not_believed", test_not_believed},
-               {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
-               {"raise", test_raise}, {"raise_in_vain", test_raise_in_vain},
-               {"blackhole", test_blackhole}, {"not_the_size", test_not_the_size},
-               {"off", test_off}, {"restore_narrower", test_restore_narrower},
+               {"burst", test_burst}, {"floor", test_floor}, {"cache", test_cache},
+               {"cache_bound", test_cache_bound}, {"raise", test_raise},
+               {"raise_in_vain", test_raise_in_vain}, {"blackhole", test_blackhole},
+               {"not_the_size", test_not_the_size}, {"off", test_off},
+               {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
                {"no_doubt_while_slow", test_no_doubt_while_slow}, {"hostile", test_hostile},
                {"few_segs", test_few_segs}, {"few_segs_lent", test_few_segs_lent},
