@@ -202,6 +202,18 @@ netif_bond_rings(const struct netif_bond *b)
 	return rings;
 }
 
+uint16_t
+netif_bond_rx_least(const struct netif_bond *b)
+{
+	struct rte_eth_dev_info info;
+	uint16_t least = 0;
+
+	for (unsigned int i = 0; b != NULL && i < b->nlegs; i++)
+		if (rte_eth_dev_info_get(b->leg[i].port.port_id, &info) == 0)
+			least = RTE_MAX(least, netif_rings_rx_least(info.driver_name));
+	return least;
+}
+
 bool
 netif_bond_memory_ok(const struct netif_bond *b, uint32_t tx_desc, int socket)
 {

@@ -29,6 +29,8 @@ int netif_bond_attach(const char *dev, struct weft_netif_port *p, netif_bond_att
 void netif_bond_detach(struct netif_bond *b, void (*detach)(struct weft_netif_port *leg));
 /** Receive rings, and transmit rings, of one queue: those of all slaves. */
 uint32_t netif_bond_rings(const struct netif_bond *b);
+/** The least descriptors of a receive queue that a slave needs beyond what its driver reports. */
+uint16_t netif_bond_rx_least(const struct netif_bond *b);
 /** Whether there is memory for what the driver allocates, and aborts the process without. */
 bool netif_bond_memory_ok(const struct netif_bond *b, uint32_t tx_desc, int socket);
 /** The bonded port was started: undo what the driver did to the kernel's interfaces. */

@@ -289,8 +289,10 @@ port_rings(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
            struct netif_rings *r)
 {
 	const uint32_t each = netif_bond_rings(p->bond);
+	struct rte_eth_dev_info with = *info;
 
-	netif_rings_plan(info, p->rx_queues * each, p->tx_queues * each, mbufs, r);
+	with.rx_desc_lim.nb_min = RTE_MAX(with.rx_desc_lim.nb_min, netif_bond_rx_least(p->bond));
+	netif_rings_plan(&with, p->rx_queues * each, p->tx_queues * each, mbufs, r);
 }
 
 static int
@@ -345,8 +347,10 @@ uint64_t
 weft_netif_plan_bytes(const char *dev, uint16_t mtu_bytes, uint32_t mbufs, uint32_t queues,
                       uint32_t page_bytes)
 {
-	/* The device is named, and not opened: its rings are taken for those of any device. */
-	static const struct rte_eth_dev_info any;
+	/* The device is named, and not opened: its rings are taken for those of any device. Of a
+	 * virtual device the name begins with its driver's. */
+	const struct rte_eth_dev_info any = {.driver_name =
+	                                             weft_device_is_xdp(dev) ? "net_af_xdp" : NULL};
 	const struct weft_netif_port_attr attr = {.dev = dev, .check = true};
 	const struct weft_netif_port p = {.mtu_bytes = mtu_bytes != 0 ? mtu_bytes : RTE_ETHER_MTU};
 	uint32_t data = port_data_bytes(&attr, &p);

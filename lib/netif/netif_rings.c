@@ -15,6 +15,7 @@ struct rings_quirk {
 	const char *driver;
 	uint16_t rx_rings;  /**< rings of one receive queue, each filled in advance; 0: one */
 	uint16_t tx_queues; /**< the most that work; 0: as many as the driver reports */
+	uint16_t rx_least;  /**< buffers that a receive queue takes, whatever its ring has */
 };
 
 static const struct rings_quirk *
@@ -23,6 +24,7 @@ rings_quirk(const char *driver)
 	static const struct rings_quirk quirks[] = {
 	        {"net_vmxnet3", .rx_rings = 2},
 	        {"net_e1000_em", .tx_queues = 1},
+	        {"net_af_xdp", .rx_least = 2048},
 	};
 
 	for (unsigned int i = 0; driver != NULL && i < RTE_DIM(quirks); i++)
@@ -37,6 +39,14 @@ netif_rings_rx(const char *driver)
 	const struct rings_quirk *q = rings_quirk(driver);
 
 	return q != NULL && q->rx_rings != 0 ? q->rx_rings : 1;
+}
+
+uint16_t
+netif_rings_rx_least(const char *driver)
+{
+	const struct rings_quirk *q = rings_quirk(driver);
+
+	return q != NULL ? q->rx_least : 0;
 }
 
 uint16_t
@@ -69,11 +79,12 @@ netif_rings_plan(const struct rte_eth_dev_info *info, uint32_t rx_queues, uint32
                  uint32_t mbufs, struct netif_rings *r)
 {
 	uint32_t rings = rx_queues * netif_rings_rx(info->driver_name);
+	struct rte_eth_desc_lim rx_lim = info->rx_desc_lim;
 
+	rx_lim.nb_min = RTE_MAX(rx_lim.nb_min, netif_rings_rx_least(info->driver_name));
 	r->tx_mbufs = mbufs / 2;
 	r->rx_mbufs = mbufs - r->tx_mbufs;
-	r->rx_desc =
-	        rings_desc(RTE_MIN(r->rx_mbufs / 2 / rings, RINGS_RX_DESC), &info->rx_desc_lim);
+	r->rx_desc = rings_desc(RTE_MIN(r->rx_mbufs / 2 / rings, RINGS_RX_DESC), &rx_lim);
 	r->tx_desc =
 	        rings_desc(RTE_MIN(r->tx_mbufs / 4 / tx_queues, RINGS_TX_DESC), &info->tx_desc_lim);
 	r->rx_rings = rings;

@@ -50,6 +50,12 @@ void netif_rings_plan(const struct rte_eth_dev_info *info, uint32_t rx_queues, u
 uint32_t netif_rings_rx(const char *driver);
 
 /**
+ * The least descriptors of a receive queue that a driver does not report. net_af_xdp gives the
+ * kernel 2048 buffers of each queue when the queue is set up, and fails if the pool has fewer.
+ */
+uint16_t netif_rings_rx_least(const char *driver);
+
+/**
  * Transmit queues that a driver really has, of those that it claims. Example: net_e1000_em claims
  * two for chips that have one, and what the second queue sends is lost.
  */
