@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "weft_device_hold.h"
 
 /** How the port reaches an interface of the kernel. */
 struct link_use {
@@ -21,6 +22,17 @@ static const struct link_use link_uses[] = {
         {"net_af_xdp", "iface", CAP_NET_RAW, "cap_net_raw,cap_net_admin,cap_sys_admin"},
         {"net_tap", NULL, CAP_NET_ADMIN, "cap_net_admin"},
 };
+
+/** A port that takes the frames of its interface, which the machine itself may need. */
+static void
+link_needed(struct doctor *d, const struct conf_port *p, const char *dev, const char *subject)
+{
+	struct weft_device_hold hold;
+
+	if (weft_device_is_xdp(dev) && weft_device_hold(d->at, dev, &hold) == 0 &&
+	    hold.kind != WEFT_HOLD_NONE)
+		doctor_held(d, p, subject, &hold);
+}
 
 static void
 link_rights(struct doctor *d, const struct link_use *u, const char *subject)
@@ -123,6 +135,7 @@ link_of_device(struct doctor *d, const struct conf_port *p, const char *dev)
 		if (strncmp(dev, link_uses[u].driver, strlen(link_uses[u].driver)) != 0)
 			continue;
 		link_rights(d, &link_uses[u], subject);
+		link_needed(d, p, dev, subject);
 		if (link_uses[u].key != NULL &&
 		    conf_dev_arg(dev, link_uses[u].key, ifname, sizeof(ifname)) == 0)
 			link_of_socket(d, p, ifname, slave, subject);

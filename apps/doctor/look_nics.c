@@ -22,28 +22,24 @@ nic_ready(struct doctor *d, const struct doctor_nic *n, const char *subject)
 		doctor_what(f, "ready: driver %s, without an IOMMU", i->driver);
 }
 
-/** The machine needs the NIC: its route or SSH connection would be lost with it. */
-static void
-nic_held(struct doctor *d, const struct doctor_nic *n, const char *subject,
-         const struct weft_device_hold *hold)
+struct doctor_finding *
+doctor_held(struct doctor *d, const struct conf_port *port, const char *subject,
+            const struct weft_device_hold *hold)
 {
-	struct doctor_finding *f =
-	        doctor_add(d, n->port != NULL ? DOCTOR_STOP : DOCTOR_NOTE, "nic", subject);
+	const bool stop = port != NULL && !d->conf.weft.take_needed;
+	struct doctor_finding *f = doctor_add(d, stop ? DOCTOR_STOP : DOCTOR_NOTE, "nic", subject);
 
 	if (hold->kind == WEFT_HOLD_SSH)
 		doctor_what(f, "the machine needs it: the SSH connection with %s uses %s",
 		            hold->peer, hold->ifname);
 	else
 		doctor_what(f, "the machine needs it: the default route uses %s", hold->ifname);
-	/* The kernel keeps the interface, but an open port receives its frames. */
-	if (n->port == NULL && n->ready)
-		doctor_mend(f, "leave it to the kernel: an open port takes the frames of %s",
-		            hold->ifname);
-	if (n->port != NULL)
+	if (stop)
 		doctor_mend(f,
 		            "name another NIC in [port %s] (weft-doctor without --config shows "
 		            "all)",
-		            n->port->name);
+		            port->name);
+	return f;
 }
 
 static void
@@ -61,7 +57,13 @@ nic_look(struct doctor *d, struct doctor_nic *n, const struct weft_device_need *
 		(void)weft_device_hold(d->at, dev, &hold);
 	n->held = hold.kind != WEFT_HOLD_NONE;
 	if (n->held) {
-		nic_held(d, n, subject, &hold);
+		f = doctor_held(d, n->port, subject, &hold);
+		/* The kernel keeps the interface, but an open port receives its frames. */
+		if (n->port == NULL && n->ready)
+			doctor_mend(f,
+			            "leave it to the kernel: an open port takes the frames of "
+			            "%s",
+			            hold.ifname);
 		n->ready = false;
 		return;
 	}
@@ -79,7 +81,8 @@ look_nics(struct doctor *d)
 {
 	const struct weft_device_need need = {.size = sizeof(need),
 	                                      .memory_mb = d->conf.weft.memory_mb,
-	                                      .hugepages = doctor_huge_enough(d)};
+	                                      .hugepages = doctor_huge_enough(d),
+	                                      .take_needed = true}; /* doctor_held() tells */
 	unsigned int ready = 0, held = 0;
 	struct doctor_finding *f;
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "weft_device.h"
+#include "weft_device_hold.h"
 #include "weft_base.h"
 
 /** Memory that DPDK maps for a device beside that of memory_mb. */
@@ -180,6 +181,32 @@ check_uio(const struct check *c)
 	return 0;
 }
 
+/** The kernel keeps the interface of a device that it shares. Its frames go to the port. */
+static int
+check_needed(const struct check *c, const char *dev)
+{
+	struct weft_device_hold hold;
+	int rc;
+
+	if (c->need->take_needed)
+		return 0;
+	rc = weft_device_hold(c->at, dev, &hold);
+	if (rc < 0)
+		return check_says(c, rc, "its routes cannot be read: %s", strerror(-rc));
+	if (hold.kind == WEFT_HOLD_NONE)
+		return 0;
+	check_mend(c, "name another one, or set take_needed = yes in [weft]");
+	if (hold.kind == WEFT_HOLD_SSH)
+		return check_says(c, -EADDRINUSE,
+		                  "the port would take the frames of interface %s, and the SSH "
+		                  "connection with %s uses it",
+		                  hold.ifname, hold.peer);
+	return check_says(c, -EADDRINUSE,
+	                  "the port would take the frames of interface %s, and the default route "
+	                  "uses it",
+	                  hold.ifname);
+}
+
 int
 weft_device_judge(const struct weft_device_roots *at, const struct weft_device_process *as,
                   const char *dev, const struct weft_device_need *need,
@@ -192,6 +219,8 @@ weft_device_judge(const struct weft_device_roots *at, const struct weft_device_p
 	v->what[0] = v->mend[0] = '\0';
 	if (need == NULL || need->size != sizeof(*need))
 		return check_says(&c, -EINVAL, "the program does not say what it needs");
+	if (weft_device_is_xdp(dev))
+		return check_needed(&c, dev);
 	rc = weft_device_info_at(at, dev, &c.info);
 	if (rc == -EINVAL)
 		return check_says(&c, -EINVAL, "it has no PCI address, such as 0000:3b:00.0");
@@ -212,7 +241,7 @@ weft_device_judge(const struct weft_device_roots *at, const struct weft_device_p
 		rc = check_uio(&c);
 		break;
 	case WEFT_DEVICE_BIFURCATED:
-		rc = 0;
+		rc = check_needed(&c, dev);
 		break;
 	default:
 		return check_unbound(&c);

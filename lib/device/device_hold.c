@@ -88,7 +88,8 @@ hold_has(const struct hold *h, const char *ifname)
 static void
 hold_interfaces(struct hold *h, const char *dev)
 {
-	h->nifs = weft_device_ifnames(h->at, dev, h->ifs, HOLD_IFS_MAX);
+	weft_device_xdp_iface(dev, h->ifs[0]);
+	h->nifs = h->ifs[0][0] != '\0' ? 1 : weft_device_ifnames(h->at, dev, h->ifs, HOLD_IFS_MAX);
 	for (unsigned int i = 0; i < h->nifs; i++) {
 		char path[PATH_MAX];
 		struct dirent *d;
@@ -399,7 +400,7 @@ weft_device_hold(const struct weft_device_roots *at, const char *dev, struct wef
 	struct hold h = {.at = at};
 
 	*hold = (struct weft_device_hold){.kind = WEFT_HOLD_NONE};
-	if (!weft_device_is_pci(dev))
+	if (!weft_device_is_pci(dev) && !weft_device_is_xdp(dev))
 		return -EINVAL;
 	hold_interfaces(&h, dev);
 	if (h.nifs == 0)

@@ -47,6 +47,34 @@ weft_device_slave(const char *arg, size_t *len, const char **slave)
 	return true;
 }
 
+bool
+weft_device_is_xdp(const char *dev)
+{
+	return dev != NULL && strncmp(dev, "net_af_xdp", 10) == 0;
+}
+
+void
+weft_device_xdp_iface(const char *dev, char ifname[16])
+{
+	const char *args, *arg;
+	size_t len;
+
+	ifname[0] = '\0';
+	if (!weft_device_is_xdp(dev))
+		return;
+	args = weft_device_args(dev);
+	while ((arg = weft_device_next_arg(&args, &len)) != NULL) {
+		if (strncmp(arg, "xdp_prog=", 9) == 0) {
+			ifname[0] = '\0';
+			return;
+		}
+		if (len > 6 && len < 6 + 16 && strncmp(arg, "iface=", 6) == 0) {
+			memcpy(ifname, arg + 6, len - 6);
+			ifname[len - 6] = '\0';
+		}
+	}
+}
+
 int
 weft_device_member(const char *dev, unsigned int i, char *buf, size_t size)
 {

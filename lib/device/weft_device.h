@@ -35,6 +35,14 @@ const char *weft_device_next_arg(const char **at, size_t *len);
  * arguments. */
 bool weft_device_slave(const char *arg, size_t *len, const char **slave);
 
+/** Whether a device string names a device of DPDK's driver net_af_xdp. */
+bool weft_device_is_xdp(const char *dev);
+/**
+ * The interface of the kernel whose frames a device of net_af_xdp takes; "": `dev` is no such
+ * device, or a program of the user's (xdp_prog) chooses the frames.
+ */
+void weft_device_xdp_iface(const char *dev, char ifname[16]);
+
 /** weft_device_info() with other roots. */
 int weft_device_info_at(const struct weft_device_roots *at, const char *dev,
                         struct weft_device_info *info);

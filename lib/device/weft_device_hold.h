@@ -27,8 +27,8 @@ struct weft_device_hold {
  * port 22 at either end, and the one that SSH_CONNECTION names in the environment of this process
  * or of a process above it, so sudo does not hide it. The connection uses the interfaces of the
  * best routes to its other end, and the interface that has its own address. The tables are those of
- * this process's network namespace, and of IPv4 the main table alone. -ENOMEM, -EINVAL (`dev` is no
- * PCI address).
+ * this process's network namespace, and of IPv4 the main table alone. `dev` is a PCI device or one
+ * of net_af_xdp. -ENOMEM, -EINVAL (it is neither).
  */
 int weft_device_hold(const struct weft_device_roots *at, const char *dev,
                      struct weft_device_hold *hold);

@@ -213,22 +213,30 @@ env_devices_differ(const char *const *devices)
 static int
 env_devices(const struct weft_env_attr *a, bool huge)
 {
-	const struct weft_device_need need = {
-	        .size = sizeof(need), .memory_mb = a->memory_mb, .hugepages = huge};
+	const struct weft_device_need need = {.size = sizeof(need),
+	                                      .memory_mb = a->memory_mb,
+	                                      .hugepages = huge,
+	                                      .take_needed = a->take_needed};
 	char why[sizeof(env_msg) / 2];
 	int rc = 0;
 
 	for (unsigned int i = 0; a->devices != NULL && a->devices[i] != NULL && rc == 0; i++) {
+		const char *dev = a->devices[i];
 		char address[16];
+		bool pci = weft_device_address(dev, address) == 0;
 
-		if (weft_device_address(a->devices[i], address) < 0)
+		if (!pci && !weft_device_is_xdp(dev))
 			continue;
-		rc = weft_device_check(a->devices[i], &need, why, sizeof(why));
+		rc = weft_device_check(dev, &need, why, sizeof(why));
+		if (!pci) {
+			if (rc != 0)
+				snprintf(env_msg, sizeof(env_msg), "%.32s: %s", dev, why);
+			continue;
+		}
 		if (rc == 0 && env_nlocks == ENV_MAX_DEVICES)
 			rc = -E2BIG;
 		if (rc == 0)
-			rc = weft_device_lock(&weft_device_kernel, a->devices[i],
-			                      &env_locks[env_nlocks]);
+			rc = weft_device_lock(&weft_device_kernel, dev, &env_locks[env_nlocks]);
 		if (rc == 0)
 			env_nlocks++;
 		else

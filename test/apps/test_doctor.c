@@ -46,6 +46,10 @@ machine(void)
  * -1: none. */
 static int32_t pins[2] = {-1, -1};
 
+/** The device of port 0, instead of that of the configuration, which only takes interfaces of this
+ * host; NULL: none. */
+static const char *dev0;
+
 /** Look with the rights of root, with this configuration; NULL: none. */
 static void
 look(const char *ini)
@@ -63,6 +67,8 @@ look(const char *ini)
 		          "%s", err);
 	for (uint32_t i = 0; i < d.conf.nworkers && i < 2; i++)
 		d.conf.workers[i].lcore = pins[i];
+	if (dev0 != NULL)
+		(void)snprintf(d.conf.ports[0].dev, sizeof(d.conf.ports[0].dev), "%s", dev0);
 	doctor_look(&d);
 }
 
@@ -157,6 +163,17 @@ test_nic(void)
 	      "name another NIC");
 	look(NULL);
 	found(DOCTOR_NOTE, "nic", NIC, "the machine needs it", "leave it to the kernel");
+	look("[weft]\ntake_needed = yes\n" PORT);
+	found(DOCTOR_NOTE, "nic", NIC " (port p0)", "the machine needs it", "");
+	/* So does a port of net_af_xdp. */
+	dev0 = "net_af_xdp0,iface=ens1";
+	look(PORT);
+	found(DOCTOR_STOP, "nic", "port p0", "the SSH connection with 10.0.2.9 uses ens1",
+	      "name another NIC in [port p0]");
+	dev0 = "net_af_packet0,iface=ens1";
+	look(PORT);
+	good("nic");
+	dev0 = NULL;
 	plant_file("proc/net/route", ROUTE);
 	plant_file("proc/net/tcp", "h\n");
 	look(PORT);

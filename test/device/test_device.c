@@ -211,6 +211,50 @@ test_unbound(void)
 	plant_end();
 }
 
+/** The kernel keeps the interface of such devices, and an open port takes its frames. */
+static void
+test_needed(void)
+{
+	static const char *const xdp[] = {"net_af_xdp0,iface=ens3", "net_af_xdp7,start_queue=1,"
+	                                                            "iface=ens3"};
+	struct weft_device_need take = need;
+	char why[256];
+
+	take.take_needed = true;
+	plant_begin();
+	plant_nic(ADDR, "mlx5_core", 12);
+	plant_interface("ens3", ADDR);
+	check_says(&root_user, &need, 0, "");
+	plant_file("proc/net/route",
+	           "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow"
+	           "\tIRTT\nens3\t00000000\t0102000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
+	check_says(&root_user, &need, -EADDRINUSE,
+	           "would take the frames of interface ens3, and the default route uses it: name "
+	           "another one, or set take_needed = yes");
+	check_says(&root_user, &take, 0, "");
+	for (unsigned int i = 0; i < sizeof(xdp) / sizeof(xdp[0]); i++) {
+		CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, xdp[i], &need, why,
+		                              sizeof(why)),
+		         -EADDRINUSE);
+		CHECK(strstr(why, "the default route uses it") != NULL);
+		CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, xdp[i], &take, why,
+		                              sizeof(why)),
+		         0);
+	}
+	/* Another interface; a program of the user's, which chooses the frames; none named. */
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, "net_af_xdp0,iface=ens4", &need,
+	                              why, sizeof(why)),
+	         0);
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user,
+	                              "net_af_xdp0,iface=ens3,xdp_prog=/f.o", &need, why,
+	                              sizeof(why)),
+	         0);
+	CHECK_EQ(weft_device_check_at(&plant_roots, &root_user, "net_af_xdp0", &need, why,
+	                              sizeof(why)),
+	         0);
+	plant_end();
+}
+
 static void
 test_vfio(void)
 {
@@ -392,8 +436,8 @@ misuse_member(void)
 
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"members of a bonded port", test_members},
                {"weft_device_member", misuse_member}, {"info", test_info}, {"each", test_each},
-               {"unbound", test_unbound}, {"vfio", test_vfio}, {"group", test_group},
-               {"uio", test_uio}, {"lock", test_lock},
+               {"unbound", test_unbound}, {"a device that the machine needs", test_needed},
+               {"vfio", test_vfio}, {"group", test_group}, {"uio", test_uio}, {"lock", test_lock},
                {"a device answers, is silent, is removed", test_ask},
                {"weft_device_check", misuse_check}, {"weft_device_info", misuse_info},
                {"weft_device_each", misuse_each}, {"weft_device_is_pci", misuse_is_pci})

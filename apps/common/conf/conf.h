@@ -42,6 +42,7 @@ struct conf_weft {
 	uint32_t hugepages;  /**< enum conf_hugepages */
 	bool telemetry;
 	char eal[CONF_EAL_MAX]; /**< further arguments of EAL, with blanks between */
+	bool take_needed;       /**< open NICs that the machine needs, too */
 	uint32_t workers;       /**< workers that share all ports when there is no [worker NAME] */
 };
 

@@ -36,6 +36,10 @@ static const struct conf_key keys_weft[] = {
         {"eal", CONF_T_STR, F(conf_weft, eal), .unset = "none",
          .help = "further arguments of DPDK's EAL, separated by blanks (`--iova-mode=pa -d "
                  "librte_net_foo.so`). The PCI devices of ports need no argument"},
+        {"take_needed", CONF_T_BOOL, F(conf_weft, take_needed), .dflt = "no",
+         .help = "`yes`: open a NIC that the kernel keeps (mlx4, mlx5, `net_af_xdp`) even if the "
+                 "default route or an SSH connection uses its interface. An open port takes the "
+                 "frames of that interface, so the route and the connection are lost"},
         {"workers", CONF_T_U32, F(conf_weft, workers), .min = 1, .max = CONF_WORKERS_MAX,
          .dflt = "1",
          .help = "number of polling threads when there is no [worker NAME] section. All of them "

@@ -114,8 +114,10 @@ static const char *
 stack_pci_why(const struct conf *c, const char *dev)
 {
 	static char why[CONF_ERR_MAX / 2];
-	const struct weft_device_need need = {
-	        .size = sizeof(need), .memory_mb = c->weft.memory_mb, .hugepages = weft_env_huge()};
+	const struct weft_device_need need = {.size = sizeof(need),
+	                                      .memory_mb = c->weft.memory_mb,
+	                                      .hugepages = weft_env_huge(),
+	                                      .take_needed = true};
 	int rc = weft_device_check(dev, &need, why, sizeof(why));
 
 	if (rc == 0 || rc == -EBUSY) /* our own EAL may have it open */
@@ -401,6 +403,7 @@ stack_env(const struct conf *c, const struct stack_opt *opt, const char **msg)
 	        .extra = extra,
 	        .telemetry = c->weft.telemetry && !opt->check,
 	        .devices = devices,
+	        .take_needed = c->weft.take_needed,
 	};
 	char words[sizeof(c->weft.eal)], *save = NULL;
 	uint32_t n = 0;
@@ -422,13 +425,17 @@ stack_env(const struct conf *c, const struct stack_opt *opt, const char **msg)
 /** Whether this program has started EAL, which then holds the devices of a stack that is up. */
 static bool stack_env_up;
 
-/** Look at each PCI device before EAL does. Whether hugepages are free only EAL's start knows. */
+/**
+ * Look at each PCI device before EAL does, and at interfaces that ports take over. Whether
+ * hugepages are free only EAL's start knows.
+ */
 static int
 stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err, size_t err_size)
 {
 	const struct weft_device_need need = {.size = sizeof(need),
 	                                      .memory_mb = c->weft.memory_mb,
-	                                      .hugepages = c->weft.hugepages != CONF_HUGE_NEVER};
+	                                      .hugepages = c->weft.hugepages != CONF_HUGE_NEVER,
+	                                      .take_needed = c->weft.take_needed};
 	char why[CONF_ERR_MAX / 2], dev[CONF_PATH_MAX];
 
 	for (uint32_t i = 0; !opt->check && !stack_env_up && i < c->nports; i++) {
@@ -437,7 +444,7 @@ stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err
 
 		for (unsigned int k = 0; weft_device_member(p->dev, k, dev, sizeof(dev)) == 0;
 		     k++) {
-			if (!weft_device_is_pci(dev))
+			if (!weft_device_is_pci(dev) && strncmp(dev, "net_af_xdp", 10) != 0)
 				continue;
 			rc = weft_device_check(dev, &need, why, sizeof(why));
 			if (rc != 0) {

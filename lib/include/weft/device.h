@@ -71,6 +71,12 @@ struct weft_device_need {
 	size_t size;        /**< sizeof(struct weft_device_need) */
 	uint32_t memory_mb; /**< weft_env_attr.memory_mb: what the device is to reach, in MiB */
 	bool hugepages;     /**< that memory consists of hugepages */
+	/**
+	 * Open the device even if the machine needs an interface that the kernel keeps on it: the
+	 * default route or an SSH connection uses it. An open port takes the frames of that
+	 * interface.
+	 */
+	bool take_needed;
 };
 
 /**
@@ -79,11 +85,15 @@ struct weft_device_need {
  * caller names it ("port p0 (0000:3b:00.0): it has no driver: ..."). After 0 it is empty. At most
  * `why_size` octets are written, the terminating zero included.
  *
+ * `dev` may also be a device of DPDK's driver net_af_xdp ("net_af_xdp0,iface=eth0"). Of such a
+ * device only this is looked at: whether the machine needs its interface (`take_needed`).
+ *
  * 0, or -EINVAL (no PCI address, or an attribute), -ENODEV (no such device), -ENXIO (no driver is
- * bound), -EADDRINUSE (a driver of the kernel holds it, or a part of its IOMMU group), -EBUSY
- * (another process uses it), -EACCES (permissions), -ENOMEM (the limit on locked memory, which
- * CAP_IPC_LOCK lifts), -ENOTSUP (no hugepages where the driver needs physical addresses), or
- * another -errno of opening the group of vfio.
+ * bound), -EADDRINUSE (a driver of the kernel holds it, or a part of its IOMMU group; or the
+ * machine needs its interface), -EBUSY (another process uses it), -EACCES (permissions), -ENOMEM
+ * (the limit on locked memory, which CAP_IPC_LOCK lifts), -ENOTSUP (no hugepages where the driver
+ * needs physical addresses), or another -errno of opening the group of vfio or of reading the
+ * machine's routes.
  *
  * 0 is no promise: the state may change, and drivers have requirements of their own.
  */

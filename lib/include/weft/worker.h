@@ -55,10 +55,12 @@ struct weft_env_attr {
 	/**
 	 * PCI devices that the program will open as ports: "0000:3b:00.0[,ARGS]", a list that ends
 	 * with NULL; or NULL. EAL takes exactly these. Without any, EAL does not look at the PCI
-	 * bus. Items that are no PCI device are passed over, so the `dev` of every port may stand
-	 * here.
+	 * bus. Items that are no PCI device are not given to EAL, so the `dev` of every port may
+	 * stand here.
 	 */
 	const char *const *devices;
+	/** Take devices that the machine needs, too (weft_device_need of weft/device.h). */
+	bool take_needed;
 };
 
 /**
