@@ -18,12 +18,19 @@
 /** A worker whose ports all wake it sleeps for 100 ms. What ends a sleep must take less. */
 #define SHORT_US 50000
 
+/* "no event is lost": a sleep lasts for 100 ms, so an event that ended none waits for most of it. */
+#define SOAK_LATE_US   60000
+#define SOAK_SPIN_US   200 /* idle time before a sleep begins (idle_spin_us of weft/worker.h) */
+#define SOAK_FAR_US    3000
+#define SOAK_DEFAULT_S 3
+
 static struct {
 	int fd;              /**< of the receive interrupt; -1: none */
 	atomic_uint waiting; /**< packets that the next poll finds */
 	atomic_uint on_arm;  /**< packets that come while the interrupt is armed, and fire none */
 	atomic_bool full, down; /**< the transmit queue takes nothing; the link is down */
-	atomic_uint polls, received, sent;
+	atomic_uint polls, received, sent, called;
+	atomic_int thread; /**< the worker's, as the kernel numbers it */
 	atomic_uint_fast64_t armed_us,
 	        received_us; /**< when on_arm came, when a packet was taken */
 	struct rte_mempool *pool;
@@ -36,7 +43,8 @@ static uint16_t
 port_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
 	(void)dev;
-	atomic_fetch_add(&p.polls, 1);
+	if (atomic_fetch_add(&p.polls, 1) == 0)
+		atomic_store(&p.thread, (int)gettid());
 	if (n == 0 || atomic_load(&p.waiting) == 0)
 		return 0;
 	pkts[0] = rte_pktmbuf_alloc(p.pool);
@@ -239,5 +247,101 @@ test_queue_bounds_sleep(void)
 	stop();
 }
 
-WEFT_TEST_MAIN({"interrupt", test_interrupt}, {"armed", test_armed},
-               {"queue waits", test_queue_waits}, {"queue bounds sleep", test_queue_bounds_sleep})
+static void
+on_call(void *arg)
+{
+	(void)arg;
+	atomic_store(&p.received_us, test_now_us());
+	atomic_fetch_add(&p.called, 1);
+}
+
+/** How long the worker's thread has waited for a CPU, in microseconds. */
+static uint64_t
+waited_us(void)
+{
+	unsigned long long ran, waited = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", atomic_load(&p.thread));
+	f = fopen(path, "re");
+	if (f != NULL && fscanf(f, "%llu %llu", &ran, &waited) != 2)
+		waited = 0;
+	if (f != NULL)
+		fclose(f);
+	return waited / 1000;
+}
+
+static uint32_t
+draw(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(*seed >> 33);
+}
+
+/** Busy until a moment, which no sleep of this thread meets well enough. */
+static void
+spin_until(uint64_t us)
+{
+	while (test_now_us() < us)
+		;
+}
+
+/**
+ * Events at random moments, most of them close to the moment when the worker falls asleep: packets
+ * with an interrupt, packets that come while the interrupt is armed, and calls of another thread.
+ * An event that ends no sleep waits for the rest of its 100 ms. The worker waits for a CPU, too, on
+ * a busy machine; the kernel tells for how long.
+ */
+static void
+test_no_event_is_lost(void)
+{
+	const char *s = getenv("WEFT_SLEEP_SOAK_S");
+	uint64_t end, seed = test_seed(20261127), worst = 0;
+	unsigned int events[3] = {0}, late = 0;
+	uint64_t seconds = s != NULL ? strtoull(s, NULL, 10) : SOAK_DEFAULT_S;
+
+	start(true, 2000);
+	prove();
+	end = test_now_us() + seconds * 1000000;
+	while (test_now_us() < end) {
+		unsigned int kind = (unsigned int)(draw(&seed) % 3);
+		atomic_uint *count = kind == 2 ? &p.called : &p.received;
+		unsigned int before = atomic_load(count);
+		uint32_t most = draw(&seed) % 8 == 0 ? SOAK_FAR_US : 2 * SOAK_SPIN_US;
+		uint64_t waited = waited_us(), began, took;
+
+		spin_until(test_now_us() + draw(&seed) % most);
+		if (kind == 0) {
+			atomic_fetch_add(&p.waiting, 1);
+			CHECK_EQ(write(p.fd, &(uint64_t){1}, 8), 8);
+		} else if (kind == 1) {
+			/* The next arming brings it. A worker that sleeps already arms after that. */
+			atomic_store(&p.on_arm, 1);
+			CHECK_EQ(weft_worker_call(p.w, on_call, NULL), 0);
+		} else {
+			CHECK_EQ(weft_worker_call(p.w, on_call, NULL), 0);
+		}
+		began = test_now_us();
+		while (atomic_load(count) == before)
+			CHECK(test_now_us() < began + TEST_WAIT_US);
+		took = atomic_load(&p.received_us);
+		took = took > began ? took - began : 0;
+		worst = RTE_MAX(worst, took);
+		events[kind]++;
+		if (took >= SOAK_LATE_US && waited_us() - waited < took / 2) {
+			late++;
+			printf("# event %u of kind %u waited for %" PRIu64 " us\n", events[kind],
+			       kind, took);
+		}
+	}
+	printf("# %u interrupts, %u packets while armed, %u calls; the longest wait %" PRIu64
+	       " us\n",
+	       events[0], events[1], events[2], worst);
+	CHECK_EQ(late, 0);
+	stop();
+}
+
+WEFT_TEST_MAIN({"no event is lost", test_no_event_is_lost}, {"interrupt", test_interrupt},
+               {"armed", test_armed}, {"queue waits", test_queue_waits},
+               {"queue bounds sleep", test_queue_bounds_sleep})
