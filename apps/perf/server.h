@@ -16,7 +16,7 @@
 #define SERVER_RQ 4096
 /** How long the server sleeps at most while it has no client. A client's first packet waits as
  * long. */
-#define SERVER_IDLE_US 2000
+#define SERVER_IDLE_US 8000
 /** Send bandwidth: messages received between two acknowledgements to the client. */
 #define ACK_EVERY (SERVER_RQ / 4)
 

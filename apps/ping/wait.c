@@ -6,7 +6,7 @@
 
 #define SPIN_NS    1000000ull
 #define NAP_SHARE  16 /* a nap is this part of the quiet time, so an answer waits little longer */
-#define NAP_MAX_US 2000
+#define NAP_MAX_US 8000
 
 volatile sig_atomic_t ping_stop;
 

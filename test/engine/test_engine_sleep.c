@@ -18,7 +18,7 @@
 /** A worker whose ports all wake it sleeps for 100 ms. What ends a sleep must take less. */
 #define SHORT_US 50000
 
-/* "no event is lost": a sleep lasts for 100 ms, so an event that ended none waits for most of it. */
+/* "no event is lost": a sleep lasts for 100 ms, so an event that ended none waits long. */
 #define SOAK_LATE_US   60000
 #define SOAK_SPIN_US   200 /* idle time before a sleep begins (idle_spin_us of weft/worker.h) */
 #define SOAK_FAR_US    3000
@@ -316,7 +316,7 @@ test_no_event_is_lost(void)
 			atomic_fetch_add(&p.waiting, 1);
 			CHECK_EQ(write(p.fd, &(uint64_t){1}, 8), 8);
 		} else if (kind == 1) {
-			/* The next arming brings it. A worker that sleeps already arms after that. */
+			/* The next arming brings it. A sleeping worker arms after the call. */
 			atomic_store(&p.on_arm, 1);
 			CHECK_EQ(weft_worker_call(p.w, on_call, NULL), 0);
 		} else {

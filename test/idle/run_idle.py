@@ -105,12 +105,15 @@ def main():
     end_by_signals()
     build, world, tap, rows = os.path.abspath(args.build), World(), Tap(), []
     try:
-        ns = world.space("idle")
         idle = []
         for program in [args.only] if args.only else PROGRAMS:
             for port in PORTS:
-                idle.append(Idle(world, ns, build, program, port, len(idle) + 1))
+                k = len(idle) + 1
+                # net_af_packet names its PACKET_FANOUT group by process number and interface number, and groups of two
+                # programs in one namespace may have one name.
+                idle.append(Idle(world, world.space(f"idle{k}"), build, program, port, k))
         if args.only is None:
+            ns = world.space("idle")
             sock = f"{world.tmp}/open.sock"
             device = "net_memif0,role=%s,socket=" + sock + ",socket-abstract=no"
             target = Idle(world, ns, build, "weft-target", "net_memif", 200, device % "server", "10.97.200.1")

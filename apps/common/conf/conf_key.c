@@ -134,7 +134,7 @@ static const struct conf_key keys_worker[] = {
          .help = "number of helper threads of the worker. They do what would block it: flushes and "
                  "reads of ordinary files"},
         {"idle_sleep_us", CONF_T_U32, F(conf_worker, idle_sleep_us), .min = 1, .max = 100000,
-         .dflt = "2000",
+         .dflt = "8000",
          .help = "longest sleep of an idle worker, in microseconds, while one of its ports has no "
                  "receive interrupt. A sleep lasts a sixteenth of the idle time before it, so a "
                  "packet waits at most this long"},

@@ -291,7 +291,7 @@ struct weft_worker_attr {
 	bool spin;             /**< do not sleep when idle */
 	uint32_t idle_spin_us; /**< [200] idle time before the first pause */
 	/**
-	 * [2000] Longest sleep when idle, while a port has no receive interrupt that ends the
+	 * [8000] Longest sleep when idle, while a port has no receive interrupt that ends the
 	 * sleep. The sleep grows with the idle time to a sixteenth of it, so it also bounds what a
 	 * packet waits after a long silence.
 	 */
