@@ -128,8 +128,9 @@ struct weft_tcp_conn {
 	/* What the path carries (tcp_pmtu.c). Sizes are of IP packets. */
 	/** when to try the interface's size again; WEFT_NEVER: not planned */
 	uint64_t pmtu_raise_ns;
-	uint32_t pmtu_claim_seq;   /**< octet quoted by a packet-too-big that awaits proof */
-	uint16_t pmtu_claim_bytes; /**< MTU of that message; 0: none */
+	/** the lowest and the highest octet quoted by packet-too-big messages that await proof */
+	uint32_t pmtu_claim_seq, pmtu_claim_last;
+	uint16_t pmtu_claim_bytes; /**< MTU of the last such message; 0: none */
 	uint16_t pmtu_bytes;       /**< path MTU in use */
 	/** path MTU before the last raise, until the larger size is confirmed; 0: none */
 	uint16_t pmtu_low_bytes;

@@ -194,8 +194,12 @@ tcp_pmtu_lower(struct weft_tcp_conn *c, uint16_t mtu_bytes)
 static void
 tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
 {
+	const struct tcp_pmtu *e = tcp_pmtu_find(c->t, &c->remote, now_ns);
 	uint16_t floor = tcp_pmtu_floor(c);
 
+	/* Another connection may have learned of a narrower link meanwhile. */
+	if (e != NULL)
+		mtu_bytes = RTE_MIN(mtu_bytes, e->mtu_bytes);
 	c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
 	c->blackhole_from_bytes = 0;
 	c->pmtu_claim_bytes = 0;
@@ -223,11 +227,28 @@ tcp_packet_bytes(const struct weft_tcp_conn *c, uint32_t seq)
 	return 0;
 }
 
-/** Whether a message awaits proof, and the octet that it quotes has not arrived. */
+/** Whether an octet that a message quotes has arrived, so that the message was wrong. */
 static bool
-tcp_pmtu_claimed(const struct weft_tcp_conn *c)
+tcp_pmtu_disproved(const struct weft_tcp_conn *c, uint32_t seq)
 {
-	return c->pmtu_claim_bytes != 0 && tcp_packet_bytes(c, c->pmtu_claim_seq) != 0;
+	return weft_seq_lt(seq, c->snd_una) || tcp_packet_bytes(c, seq) == 0;
+}
+
+/** Forget messages about octets that have arrived. */
+static void
+tcp_pmtu_recheck(struct weft_tcp_conn *c)
+{
+	bool first = tcp_pmtu_disproved(c, c->pmtu_claim_seq);
+	bool last = tcp_pmtu_disproved(c, c->pmtu_claim_last);
+
+	if (first && last) {
+		c->pmtu_claim_bytes = 0;
+		c->t->stats.pmtu_ignored++;
+	} else if (first) {
+		c->pmtu_claim_seq = c->pmtu_claim_last;
+	} else if (last) {
+		c->pmtu_claim_last = c->pmtu_claim_seq;
+	}
 }
 
 /** Segments in flight that are longer than the path takes do not arrive: marks them lost. */
@@ -260,12 +281,13 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 		return false;
 	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
 		/* RFC 5927 s7.2: larger segments have arrived. Believe this once the quoted one is
-		 * lost. Of a burst the message about the oldest octet counts: that octet is the
-		 * first one that is sent again. */
-		if (!tcp_pmtu_claimed(c) || weft_seq_lt(e->seq, c->pmtu_claim_seq)) {
-			c->pmtu_claim_bytes = mtu;
+		 * lost. Of a burst two messages count: about the lowest octet, which a timeout
+		 * sends again, and about the highest one, which a loss probe sends again. */
+		if (c->pmtu_claim_bytes == 0 || weft_seq_lt(e->seq, c->pmtu_claim_seq))
 			c->pmtu_claim_seq = e->seq;
-		}
+		if (c->pmtu_claim_bytes == 0 || weft_seq_lt(c->pmtu_claim_last, e->seq))
+			c->pmtu_claim_last = e->seq;
+		c->pmtu_claim_bytes = mtu;
 		return false;
 	}
 	tcp_pmtu_believe(c, mtu, now_ns);
@@ -280,7 +302,7 @@ ignored:
 void
 tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns)
 {
-	if (c->pmtu_claim_seq - s->seq < s->len_bytes)
+	if (c->pmtu_claim_seq - s->seq < s->len_bytes || c->pmtu_claim_last - s->seq < s->len_bytes)
 		tcp_pmtu_believe(c, c->pmtu_claim_bytes, now_ns);
 }
 
@@ -314,12 +336,9 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	/* Without a link nothing passes, whatever its size. */
 	if (c->t->attr.no_pmtu || c->sq_head == NULL || !weft_netif_link_up(c->nif))
 		return;
-	/* All that is in flight counts as lost now. Routers limit the rate of their messages, so
-	 * there may be none about the segment at the head. */
-	if (tcp_pmtu_claimed(c)) {
-		tcp_pmtu_believe(c, c->pmtu_claim_bytes, now_ns);
-		return;
-	}
+	/* Before the timeout makes TCP forget what was SACKed. */
+	if (c->pmtu_claim_bytes != 0)
+		tcp_pmtu_recheck(c);
 	e = tcp_pmtu_find(c->t, &c->remote, now_ns);
 	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
 		/* Another connection to the address has found a smaller size. */
@@ -382,11 +401,8 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 {
 	uint64_t now_ns = c->t->sched->now_ns;
 
-	if (c->pmtu_claim_bytes != 0 && weft_seq_lt(c->pmtu_claim_seq, c->snd_una)) {
-		/* The quoted octet arrived: the message was wrong. */
-		c->pmtu_claim_bytes = 0;
-		c->t->stats.pmtu_ignored++;
-	}
+	if (c->pmtu_claim_bytes != 0 && weft_seq_lt(c->pmtu_claim_seq, c->snd_una))
+		tcp_pmtu_recheck(c);
 	if (!c->pmtu_watch)
 		return;
 	if (c->blackhole_from_bytes != 0) {

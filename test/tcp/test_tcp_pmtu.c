@@ -244,19 +244,19 @@ test_not_believed(void)
 	down();
 }
 
-/** The path becomes narrower while many segments are in flight. Each of them is reported, or the
- * router limits its messages and reports some. The first timeout is proof enough. */
+/** The path becomes narrower while many segments are in flight. The router reports each of them, or
+ * limits its messages and reports the first ones. The first timeout is proof enough. */
 static void
 test_burst(void)
 {
 	struct net_app as = {.to_send = 10 * MSS};
 	const struct weft_tcp_stats *st;
 
-	for (uint32_t first = 4; first < 10; first++) {
+	for (uint32_t told = 1; told <= 6; told++) {
 		open_conn(NULL, &as);
 		st = weft_tcp_stats(net.node[0].tcp);
 		seg_wait(TCP_ACK, IRS + 1, iss + 1 + 4 * MSS, 65535, 0, 0);
-		for (uint32_t i = first; i < 10; i++)
+		for (uint32_t i = 4; i < 4 + told; i++)
 			too_big(iss + 1 + i * MSS, 1300);
 		CHECK_EQ(st->pmtu_lowered, 0);
 		run_for(300 * WEFT_NS_PER_MS);
@@ -264,12 +264,36 @@ test_burst(void)
 		CHECK_EQ(st->pmtu_lowered, 1);
 		CHECK_EQ(info_of(app).pmtu_bytes, 1300);
 		/* Messages that the router's queue held back change nothing. */
-		for (uint32_t i = first; i < 10; i++)
+		for (uint32_t i = 4; i < 10; i++)
 			too_big(iss + 1 + i * MSS, 1300);
 		CHECK_EQ(st->pmtu_lowered, 1);
 		CHECK_EQ(st->blackholes, 0);
 		down();
 	}
+}
+
+/** A timeout proves no message about a segment that it does not send again, and none about a
+ * segment that has arrived. */
+static void
+test_timeout_is_no_proof(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+	const struct weft_tcp_stats *st;
+
+	open_conn(NULL, &as);
+	st = weft_tcp_stats(net.node[0].tcp);
+	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 4 * MSS, 65535, 0, 0);
+	too_big(iss + 1 + 6 * MSS, 1300);
+	too_big(iss + 1 + 8 * MSS, 1300);
+	run_for(300 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->rtos, 1);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	/* The timeout was in vain: all has arrived. */
+	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 10 * MSS, 65535, 0, 0);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	CHECK_EQ(st->pmtu_ignored, 1);
+	CHECK_EQ(info_of(app).pmtu_bytes, 1500);
+	down();
 }
 
 /** RFC 1191 s3: below 576 octets routers fragment. No message lowers the size further. */
@@ -846,11 +870,11 @@ test_few_segs_lent(void)
 
 WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"old_router", test_old_router}, {"not_believed", test_not_believed},
-               {"burst", test_burst}, {"floor", test_floor}, {"cache", test_cache},
-               {"cache_bound", test_cache_bound}, {"raise", test_raise},
-               {"raise_in_vain", test_raise_in_vain}, {"blackhole", test_blackhole},
-               {"not_the_size", test_not_the_size}, {"off", test_off},
-               {"restore_narrower", test_restore_narrower},
+               {"burst", test_burst}, {"timeout_is_no_proof", test_timeout_is_no_proof},
+               {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
+               {"raise", test_raise}, {"raise_in_vain", test_raise_in_vain},
+               {"blackhole", test_blackhole}, {"not_the_size", test_not_the_size},
+               {"off", test_off}, {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
                {"no_doubt_while_slow", test_no_doubt_while_slow}, {"hostile", test_hostile},
                {"few_segs", test_few_segs}, {"few_segs_lent", test_few_segs_lent},
