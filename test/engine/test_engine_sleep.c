@@ -17,6 +17,8 @@
 
 /** A worker whose ports all wake it sleeps for 100 ms. What ends a sleep must take less. */
 #define SHORT_US 50000
+/** Polls in 300 ms of a worker that relies on its interrupt, at most. */
+#define PROVEN_POLLS 15
 
 /* "no event is lost": a sleep lasts for 100 ms, so an event that ended none waits long. */
 #define SOAK_LATE_US   60000
@@ -168,7 +170,7 @@ prove(void)
 		CHECK(test_now_us() < end);
 		usleep(20000);
 		(void)arrive();
-	} while (polls_in(300000) > 15);
+	} while (polls_in(300000) > PROVEN_POLLS);
 }
 
 /** A packet in a long sleep is received at once. */
@@ -255,21 +257,36 @@ on_call(void *arg)
 	atomic_fetch_add(&p.called, 1);
 }
 
-/** How long the worker's thread has waited for a CPU, in microseconds. */
+/** How long the worker's thread has waited for a CPU, in microseconds. UINT64_MAX: the kernel does
+ * not say. */
 static uint64_t
 waited_us(void)
 {
-	unsigned long long ran, waited = 0;
+	unsigned long long ran, waited = ULLONG_MAX;
 	char path[64];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", atomic_load(&p.thread));
 	f = fopen(path, "re");
 	if (f != NULL && fscanf(f, "%llu %llu", &ran, &waited) != 2)
-		waited = 0;
+		waited = ULLONG_MAX;
 	if (f != NULL)
 		fclose(f);
-	return waited / 1000;
+	return waited == ULLONG_MAX ? UINT64_MAX : waited / 1000;
+}
+
+/** How long other virtual machines had this one's CPUs since it booted, in microseconds. */
+static uint64_t
+stolen_us(void)
+{
+	unsigned long long ticks = 0;
+	FILE *f = fopen("/proc/stat", "re");
+
+	if (f != NULL && fscanf(f, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+		ticks = 0;
+	if (f != NULL)
+		fclose(f);
+	return ticks * 1000000 / (unsigned long long)sysconf(_SC_CLK_TCK);
 }
 
 static uint32_t
@@ -298,7 +315,8 @@ test_no_event_is_lost(void)
 {
 	const char *s = getenv("WEFT_SLEEP_SOAK_S");
 	uint64_t end, seed = test_seed(20261127), worst = 0;
-	unsigned int events[3] = {0}, late = 0;
+	unsigned int events[3] = {0}, late = 0, calls = 0;
+	uint64_t stolen = stolen_us();
 	uint64_t seconds = s != NULL ? strtoull(s, NULL, 10) : SOAK_DEFAULT_S;
 
 	start(true, 2000);
@@ -319,17 +337,20 @@ test_no_event_is_lost(void)
 			/* The next arming brings it. A sleeping worker arms after the call. */
 			atomic_store(&p.on_arm, 1);
 			CHECK_EQ(weft_worker_call(p.w, on_call, NULL), 0);
+			calls++;
 		} else {
 			CHECK_EQ(weft_worker_call(p.w, on_call, NULL), 0);
+			calls++;
 		}
 		began = test_now_us();
-		while (atomic_load(count) == before)
+		while (atomic_load(count) == before || atomic_load(&p.called) != calls)
 			CHECK(test_now_us() < began + TEST_WAIT_US);
 		took = atomic_load(&p.received_us);
 		took = took > began ? took - began : 0;
 		worst = RTE_MAX(worst, took);
 		events[kind]++;
-		if (took >= SOAK_LATE_US && waited_us() - waited < took / 2) {
+		if (took >= SOAK_LATE_US && waited != UINT64_MAX &&
+		    waited_us() - waited < took / 2) {
 			late++;
 			printf("# event %u of kind %u waited for %" PRIu64 " us\n", events[kind],
 			       kind, took);
@@ -338,7 +359,12 @@ test_no_event_is_lost(void)
 	printf("# %u interrupts, %u packets while armed, %u calls; the longest wait %" PRIu64
 	       " us\n",
 	       events[0], events[1], events[2], worst);
-	CHECK_EQ(late, 0);
+	stolen = stolen_us() - stolen;
+	CHECK_MSG(late == 0 || late * (uint64_t)SOAK_LATE_US < stolen,
+	          "%u late, %" PRIu64 " us stolen from this machine", late, stolen);
+	/* The worker has relied on the interrupt all the time. It does not spin any more. */
+	usleep(20000);
+	CHECK(polls_in(300000) <= PROVEN_POLLS);
 	stop();
 }
 
