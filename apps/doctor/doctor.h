@@ -99,9 +99,10 @@ bool doctor_huge_enough(const struct doctor *d);
 void doctor_nic_subject(const struct doctor_nic *n, char *buf, size_t size);
 struct weft_device_hold;
 /** The machine needs the NIC: its route or SSH connection would be lost with it. `port`: that names
- * the NIC, or NULL. It stops this port, if take_needed of [weft] is not set. */
-struct doctor_finding *doctor_held(struct doctor *d, const struct conf_port *port,
-                                   const char *subject, const struct weft_device_hold *hold);
+ * the NIC, or NULL. `level`: how bad that is. */
+struct doctor_finding *doctor_held(struct doctor *d, enum doctor_level level,
+                                   const struct conf_port *port, const char *subject,
+                                   const struct weft_device_hold *hold);
 
 /* ---- doctor_look.c ---- */
 

@@ -31,7 +31,8 @@ link_needed(struct doctor *d, const struct conf_port *p, const char *dev, const 
 
 	if (weft_device_is_xdp(dev) && weft_device_hold(d->at, dev, &hold) == 0 &&
 	    hold.kind != WEFT_HOLD_NONE)
-		doctor_held(d, p, subject, &hold);
+		doctor_held(d, d->conf.weft.take_needed ? DOCTOR_NOTE : DOCTOR_STOP, p, subject,
+		            &hold);
 }
 
 static void

@@ -23,18 +23,17 @@ nic_ready(struct doctor *d, const struct doctor_nic *n, const char *subject)
 }
 
 struct doctor_finding *
-doctor_held(struct doctor *d, const struct conf_port *port, const char *subject,
-            const struct weft_device_hold *hold)
+doctor_held(struct doctor *d, enum doctor_level level, const struct conf_port *port,
+            const char *subject, const struct weft_device_hold *hold)
 {
-	const bool stop = port != NULL && !d->conf.weft.take_needed;
-	struct doctor_finding *f = doctor_add(d, stop ? DOCTOR_STOP : DOCTOR_NOTE, "nic", subject);
+	struct doctor_finding *f = doctor_add(d, level, "nic", subject);
 
 	if (hold->kind == WEFT_HOLD_SSH)
 		doctor_what(f, "the machine needs it: the SSH connection with %s uses %s",
 		            hold->peer, hold->ifname);
 	else
 		doctor_what(f, "the machine needs it: the default route uses %s", hold->ifname);
-	if (stop)
+	if (level == DOCTOR_STOP)
 		doctor_mend(f,
 		            "name another NIC in [port %s] (weft-doctor without --config shows "
 		            "all)",
@@ -57,7 +56,10 @@ nic_look(struct doctor *d, struct doctor_nic *n, const struct weft_device_need *
 		(void)weft_device_hold(d->at, dev, &hold);
 	n->held = hold.kind != WEFT_HOLD_NONE;
 	if (n->held) {
-		f = doctor_held(d, n->port, subject, &hold);
+		bool stop = n->port != NULL && !(n->info.binding == WEFT_DEVICE_BIFURCATED &&
+		                                 d->conf.weft.take_needed);
+
+		f = doctor_held(d, stop ? DOCTOR_STOP : DOCTOR_NOTE, n->port, subject, &hold);
 		/* The kernel keeps the interface, but an open port receives its frames. */
 		if (n->port == NULL && n->ready)
 			doctor_mend(f,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <net/if.h>
 #include <net/route.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -88,7 +89,14 @@ hold_has(const struct hold *h, const char *ifname)
 static void
 hold_interfaces(struct hold *h, const char *dev)
 {
+	unsigned int index;
+
 	weft_device_xdp_iface(dev, h->ifs[0]);
+	/* The tables below know no alternative names. */
+	index = h->at == &weft_device_kernel && h->ifs[0][0] != '\0' ? if_nametoindex(h->ifs[0])
+	                                                             : 0;
+	if (index != 0)
+		(void)if_indextoname(index, h->ifs[0]);
 	h->nifs = h->ifs[0][0] != '\0' ? 1 : weft_device_ifnames(h->at, dev, h->ifs, HOLD_IFS_MAX);
 	for (unsigned int i = 0; i < h->nifs; i++) {
 		char path[PATH_MAX];

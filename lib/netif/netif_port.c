@@ -347,16 +347,23 @@ uint64_t
 weft_netif_plan_bytes(const char *dev, uint16_t mtu_bytes, uint32_t mbufs, uint32_t queues,
                       uint32_t page_bytes)
 {
-	/* The device is named, and not opened: its rings are taken for those of any device. Of a
-	 * virtual device the name begins with its driver's. */
-	const struct rte_eth_dev_info any = {.driver_name =
-	                                             weft_device_is_xdp(dev) ? "net_af_xdp" : NULL};
+	/* The device is named, and not opened: its rings are taken for those of any device. */
+	struct rte_eth_dev_info any = {.driver_name = NULL};
+	char member[NETIF_DEV_MEMBER_MAX];
+	uint32_t each = 0;
 	const struct weft_netif_port_attr attr = {.dev = dev, .check = true};
 	const struct weft_netif_port p = {.mtu_bytes = mtu_bytes != 0 ? mtu_bytes : RTE_ETHER_MTU};
 	uint32_t data = port_data_bytes(&attr, &p);
 	struct netif_rings r;
 
-	netif_rings_plan(&any, (uint16_t)queues, (uint16_t)queues, mbufs, &r);
+	/* Each slave of a bonded port has rings of its own. */
+	while (weft_device_member(dev, each, member, sizeof(member)) == 0) {
+		if (weft_device_is_xdp(member))
+			any.rx_desc_lim.nb_min = netif_rings_rx_least("net_af_xdp");
+		each++;
+	}
+	each = RTE_MAX(each, 1u);
+	netif_rings_plan(&any, queues * each, queues * each, mbufs, &r);
 	return port_pool_bytes(r.rx_mbufs, queues, data, page_bytes) +
 	       port_pool_bytes(r.tx_mbufs, queues, data, page_bytes);
 }

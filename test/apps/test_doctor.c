@@ -156,6 +156,10 @@ test_nic(void)
 	look(PORT);
 	found(DOCTOR_STOP, "nic", NIC " (port p0)", "the SSH connection with 10.0.2.9 uses ens1",
 	      "name another NIC");
+	/* take_needed is for NICs that DPDK shares with the kernel. */
+	look("[weft]\ntake_needed = yes\n" PORT);
+	found(DOCTOR_STOP, "nic", NIC " (port p0)", "the SSH connection with 10.0.2.9 uses ens1",
+	      "name another NIC");
 	/* A NIC that DPDK shares with the kernel: an open port takes its frames all the same. */
 	plant_nic(NIC, "mlx5_core", 12);
 	look(PORT);

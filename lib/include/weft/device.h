@@ -77,6 +77,7 @@ struct weft_device_need {
 	 * interface.
 	 */
 	bool take_needed;
+	uint8_t reserved[7]; /**< 0; makes `size` differ from that of earlier versions */
 };
 
 /**

@@ -68,7 +68,7 @@ struct weft_env_attr {
  * free, else ordinary memory. *msg gets one line for the user, a static string; msg may be NULL.
  *
  * Each named device must be free for this process (weft_device_check() of weft/device.h, whose
- * error this call returns; *msg is the device's address and its line), and is locked against other
+ * error this call returns; *msg names the device and has that line), and is locked against other
  * programs of weft until weft_env_fini().
  *
  * Returns 0, -EALREADY (EAL is initialised, which is fine), -EINVAL (an attribute, or `devices`
