@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server.h"
+#include "ui.h"
 #include "stack.h"
 
 static void
@@ -312,6 +313,15 @@ server_pong(struct server *s)
 		s->pings++;
 }
 
+/** How long to sleep after so long without a packet. */
+static uint32_t
+server_nap_us(uint64_t quiet_us)
+{
+	uint64_t nap_us = quiet_us / SERVER_NAP_SHARE;
+
+	return nap_us < SERVER_IDLE_US ? (uint32_t)nap_us : SERVER_IDLE_US;
+}
+
 int
 perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
                 socklen_t addr_len, const struct perf_medium *medium, bool once,
@@ -324,6 +334,7 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	struct weft_cq_attr aa = {.size = sizeof(aa), .depth = 1024, .want_fd = true};
 	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000, .user = &s};
 	struct weft_listener *l = NULL;
+	uint64_t quiet_us;
 	int rc;
 
 	rc = weft_evq_create(ctx, &ea, &s.evq);
@@ -336,9 +347,12 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	la.evq = s.evq;
 	if (rc == 0)
 		rc = weft_listen(ctx, addr, addr_len, &la, &l);
+	quiet_us = ui_now_ns() / 1000;
 	while (rc == 0 && !*stop) {
-		if (weft_worker_poll(w) == 0 && s.qp == NULL)
-			weft_worker_idle(w, SERVER_IDLE_US);
+		if (weft_worker_poll(w) > 0 || s.qp != NULL)
+			quiet_us = ui_now_ns() / 1000;
+		else
+			weft_worker_idle(w, server_nap_us(ui_now_ns() / 1000 - quiet_us));
 		if (s.qp == NULL && weft_port_removed(weft_port_get(ctx, 0)))
 			rc = -ENODEV;
 		if (s.qp != NULL && !s.gone && s.hello.test == PERF_WRITE && s.hello.latency)

@@ -14,9 +14,10 @@
 
 /** Receives kept posted for send tests, more than one receive burst can carry. */
 #define SERVER_RQ 4096
-/** How long the server sleeps at most while it has no client. A client's first packet waits as
- * long. */
-#define SERVER_IDLE_US 8000
+/** How long the server sleeps at most while it has no client: a sixteenth of the time without a
+ * packet, up to this. A client's first packet waits as long. */
+#define SERVER_IDLE_US   8000
+#define SERVER_NAP_SHARE 16
 /** Send bandwidth: messages received between two acknowledgements to the client. */
 #define ACK_EVERY (SERVER_RQ / 4)
 

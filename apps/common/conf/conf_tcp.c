@@ -21,7 +21,8 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
          .help = "out-of-order octets that are kept for a connection. The peer sends further ones "
                  "again"},
         {"rto_min_us", CONF_T_U32, F(rto_min_us), .min = 1000, .max = 60000000, .unset = "`200000`",
-         .help = "lower bound of the retransmission timeout, in microseconds"},
+         .help = "lower bound of the retransmission timeout, in microseconds. Keep it above the "
+                 "peer's `idle_sleep_us`, or what ends the peer's sleep is sent twice"},
         {"rto_max_us", CONF_T_U32, F(rto_max_us), .min = 1000000, .max = 4000000000,
          .unset = "`60000000`",
          .help = "upper bound of the retransmission timeout, in microseconds, at least "
