@@ -313,13 +313,16 @@ server_pong(struct server *s)
 		s->pings++;
 }
 
-/** How long to sleep after so long without a packet. */
-static uint32_t
-server_nap_us(uint64_t quiet_us)
+/** Sleep while there is no client. *since_ns: the first call since a packet came; 0: this one. */
+static void
+server_nap(struct weft_worker *w, uint64_t *since_ns)
 {
-	uint64_t nap_us = quiet_us / SERVER_NAP_SHARE;
+	uint64_t now_ns = ui_now_ns(), nap_us;
 
-	return nap_us < SERVER_IDLE_US ? (uint32_t)nap_us : SERVER_IDLE_US;
+	if (*since_ns == 0)
+		*since_ns = now_ns;
+	nap_us = (now_ns - *since_ns) / 1000 / SERVER_NAP_SHARE;
+	weft_worker_idle(w, nap_us < SERVER_IDLE_US ? (uint32_t)nap_us : SERVER_IDLE_US);
 }
 
 int
@@ -334,7 +337,7 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	struct weft_cq_attr aa = {.size = sizeof(aa), .depth = 1024, .want_fd = true};
 	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000, .user = &s};
 	struct weft_listener *l = NULL;
-	uint64_t quiet_us;
+	uint64_t since_ns = 0;
 	int rc;
 
 	rc = weft_evq_create(ctx, &ea, &s.evq);
@@ -347,12 +350,11 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	la.evq = s.evq;
 	if (rc == 0)
 		rc = weft_listen(ctx, addr, addr_len, &la, &l);
-	quiet_us = ui_now_ns() / 1000;
 	while (rc == 0 && !*stop) {
 		if (weft_worker_poll(w) > 0 || s.qp != NULL)
-			quiet_us = ui_now_ns() / 1000;
+			since_ns = 0;
 		else
-			weft_worker_idle(w, server_nap_us(ui_now_ns() / 1000 - quiet_us));
+			server_nap(w, &since_ns);
 		if (s.qp == NULL && weft_port_removed(weft_port_get(ctx, 0)))
 			rc = -ENODEV;
 		if (s.qp != NULL && !s.gone && s.hello.test == PERF_WRITE && s.hello.latency)
