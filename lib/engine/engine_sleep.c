@@ -28,12 +28,12 @@ sleep_handed(const struct weft_cm_worker *cm)
 	return false;
 }
 
-/** Whether packets wait for room in a port. A port does not report when it has room again. */
+/** Whether packets wait for room in a port. */
 static bool
 sleep_sends(const struct weft_cm_worker *cm)
 {
 	for (unsigned int i = 0; i < cm->nnif; i++)
-		if (weft_netif_tx_room(cm->nif[i]) < WEFT_NETIF_TXQ)
+		if (weft_netif_tx_waits(cm->nif[i]))
 			return true;
 	return false;
 }

@@ -40,6 +40,16 @@ netif_eth_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return rte_eth_tx_burst(nif->attr.port_id, nif->attr.queue_id, pkts, n);
 }
 
+/* net_af_packet may leave frames in its ring. netif_packet_look() asks for them. */
+static uint16_t
+netif_packet_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct weft_netif *nif = arg;
+
+	netif_packet_sent(&nif->packet, nif->now_ns);
+	return netif_eth_tx(arg, pkts, n);
+}
+
 /*
  * Drivers differ in the TSO packets that they accept. A packet that this port rejects is dropped,
  * as if lost on the wire. Otherwise it would block all packets behind it.
@@ -125,12 +135,14 @@ netif_eth_arm(void *arg, bool on)
 	const uint16_t port = nif->attr.port_id, queue = nif->attr.queue_id;
 	int fd = -1, ret;
 
+	if (nif->packet.n > 0)
+		return nif->packet.fd[0];
 	/* A port without interrupts would print an error for each question. */
-	if (nif->attr.rx_intr || nif->sleep.is_tap)
+	if (nif->attr.rx_intr || nif->sleep.waits)
 		fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
 	if (fd < 0)
 		return -ENOTSUP;
-	if (nif->sleep.is_tap)
+	if (nif->sleep.waits)
 		return fd;
 	ret = on ? rte_eth_dev_rx_intr_enable(port, queue)
 	         : rte_eth_dev_rx_intr_disable(port, queue);
@@ -153,9 +165,17 @@ static const struct weft_netif_dev netif_tso_dev = {
         .tx_count = netif_eth_tx_count,
         .arm = netif_eth_arm,
 };
+static const struct weft_netif_dev netif_packet_dev = {
+        .rx = netif_eth_rx,
+        .tx = netif_packet_tx,
+        .link = netif_eth_link,
+        .tx_reset = netif_eth_tx_reset,
+        .tx_count = netif_eth_tx_count,
+        .arm = netif_eth_arm,
+};
 static const struct weft_netif_dev netif_bond_dev = {
         .rx = netif_eth_rx,
-        .tx = netif_eth_tx,
+        .tx = netif_packet_tx,
         .link = netif_bond_dev_link,
 };
 static const struct weft_netif_dev netif_bond_tso_dev = {
@@ -178,11 +198,17 @@ netif_ethdev(struct weft_netif *nif)
 
 	if (rte_eth_dev_info_get(nif->attr.port_id, &info) == 0)
 		driver = info.driver_name;
-	nif->sleep.is_tap = strcmp(driver, "net_tap") == 0;
+	nif->sleep.waits = strcmp(driver, "net_tap") == 0;
 	if (netif_bond_is(nif->attr.port_id)) {
+		netif_bond_packet(nif->attr.port_id, nif->attr.queue_id, &nif->packet);
 		nif->link_often = true;
 		return netif_tso_offered(nif->attr.tx_offloads) ? &netif_bond_tso_dev
 		                                                : &netif_bond_dev;
+	}
+	netif_packet_add(&nif->packet, nif->attr.port_id, nif->attr.queue_id);
+	if (nif->packet.n > 0) {
+		nif->sleep.waits = true;
+		return &netif_packet_dev;
 	}
 	if (strcmp(driver, "net_memif") != 0)
 		return netif_tso_offered(nif->attr.tx_offloads) ? &netif_tso_dev : &netif_eth_dev;

@@ -19,6 +19,7 @@
 #include "netif_bond.h"
 #include "netif_carrier.h"
 #include "netif_memif.h"
+#include "netif_packet.h"
 #include "netif_priv.h"
 #include "weft_device.h"
 #include "weft_netif_port.h"
@@ -247,6 +248,20 @@ attach_is_kernels(const char *dev)
 	return strncmp(dev, "net_af_", 7) == 0 || strncmp(dev, "eth_af_", 7) == 0;
 }
 
+/** Learn the sockets of a port of net_af_packet. */
+static void
+attach_packet(const struct weft_netif_port *p, const char *args, const char *iface)
+{
+	struct rte_eth_dev_info info;
+	char qpairs[16] = "1";
+
+	if (rte_eth_dev_info_get(p->port_id, &info) != 0 ||
+	    strcmp(info.driver_name, "net_af_packet") != 0)
+		return;
+	(void)netif_dev_arg(args, "qpairs", qpairs, sizeof(qpairs));
+	netif_packet_find(p->port_id, iface, (unsigned int)strtoul(qpairs, NULL, 10));
+}
+
 int
 netif_attach(const char *dev, struct weft_netif_port *p)
 {
@@ -311,8 +326,10 @@ created:
 		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
 		return -ENODEV;
 	}
-	if (attach_is_kernels(dev) && netif_dev_arg(args, "iface", iface, sizeof(iface)))
+	if (attach_is_kernels(dev) && netif_dev_arg(args, "iface", iface, sizeof(iface))) {
 		netif_carrier_set(p->port_id, iface);
+		attach_packet(p, args, iface);
+	}
 	return 0;
 }
 
@@ -321,6 +338,7 @@ netif_detach(struct weft_netif_port *p)
 {
 	if (p->created) {
 		netif_carrier_forget(p->port_id);
+		netif_packet_forget(p->port_id);
 		netif_memif_end(p->devname);
 		rte_eal_hotplug_remove(p->bus, p->devname);
 		netif_bar_forget(p->port_id);

@@ -363,6 +363,15 @@ netif_bond_look(uint16_t port_id, uint16_t tx_queue, bool *moved)
 }
 
 void
+netif_bond_packet(uint16_t port_id, uint16_t tx_queue, struct netif_packet *p)
+{
+	const struct netif_bond *b = bonds[port_id];
+
+	for (unsigned int i = 0; i < b->nlegs; i++)
+		netif_packet_add(p, b->leg[i].port.port_id, tx_queue);
+}
+
+void
 netif_bond_describe(uint16_t port_id, char *buf, size_t size)
 {
 	const struct netif_bond *b = bonds[port_id];

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct netif_bond;
+struct netif_packet;
 struct rte_eth_dev_info;
 struct rte_mempool;
 struct weft_netif_port;
@@ -45,6 +46,8 @@ bool netif_bond_look(uint16_t port_id, uint16_t tx_queue, bool *moved);
 bool netif_bond_link(uint16_t port_id);
 /** Describe the slaves in one line, "net_af_packet0 active, 0000:3b:00.0 down". Any thread. */
 void netif_bond_describe(uint16_t port_id, char *buf, size_t size);
+/** The rings of net_af_packet behind one transmit queue of the port: of all slaves. */
+void netif_bond_packet(uint16_t port_id, uint16_t tx_queue, struct netif_packet *p);
 /** Whether the port is a bonded one that netif_bond_attach() opened. */
 bool netif_bond_is(uint16_t port_id);
 

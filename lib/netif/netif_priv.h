@@ -15,6 +15,7 @@
 
 #include "netif_addr.h"
 #include "netif_offload_trust.h"
+#include "netif_packet.h"
 #include "weft_answers.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
@@ -46,7 +47,8 @@ struct netif_bucket {
 struct netif_sleep {
 	int fd; /**< as armed last; -1: never */
 	bool armed;
-	bool is_tap; /**< fd is the tap of net_tap: readable while a frame waits */
+	/** fd is readable while a frame waits: the tap of net_tap, the socket of net_af_packet */
+	bool waits;
 	bool proven; /**< it has ended a sleep */
 	bool lies;   /**< it does not end sleeps */
 	uint8_t doubts;
@@ -87,6 +89,7 @@ struct weft_netif {
 	uint32_t tail;         /**< ring: next free */
 	uint32_t fresh_bytes;  /**< octets queued since the port was last offered a burst */
 	struct netif_sleep sleep;
+	struct netif_packet packet;
 	struct netif_rx_sum rx_sum;
 	struct netif_tx_sum tx_sum;
 	struct netif_tx_look tx_look;

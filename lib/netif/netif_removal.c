@@ -359,6 +359,7 @@ weft_netif_remove(struct weft_netif *nif)
 		(void)nif->attr.dev->arm(nif->attr.dev_arg, false);
 	/* The descriptor is closed with the device, and its number is used again. */
 	nif->sleep = (struct netif_sleep){.fd = -1};
+	nif->packet = (struct netif_packet){.n = 0};
 	if (nif->attr.group != NULL) {
 		netif_group_set_dev(nif, &removed_dev, nif);
 	} else {

@@ -35,11 +35,13 @@ weft_netif_sleep_end(struct weft_netif *nif, bool readable)
 		return;
 	nif->sleep.armed = false;
 	(void)nif->attr.dev->arm(nif->attr.dev_arg, false);
-	/* An event counter. The descriptor of net_tap is the tap itself, and what is read there is
-	 * a frame: the poll reads it. */
-	if (readable && !nif->sleep.is_tap && read(nif->sleep.fd, &drop, sizeof(drop)) < 0) {
+	/* An event counter. What is read from a tap or a packet socket is a frame: the poll reads
+	 * it. */
+	if (readable && !nif->sleep.waits && read(nif->sleep.fd, &drop, sizeof(drop)) < 0) {
 		/* EAGAIN: an earlier read has reset the counter. */
 	}
+	if (readable && nif->packet.n > 0)
+		netif_packet_woke(&nif->packet);
 	if (readable)
 		nif->stats.rx_wakes++;
 }

@@ -50,6 +50,8 @@ weft_netif_flush(struct weft_netif *nif, uint64_t now_ns)
 	while (nif->head != nif->tail && txq_push(nif))
 		;
 	nif->early = NETIF_EARLY_PUSHES;
+	if (unlikely(nif->packet.due))
+		netif_packet_look(&nif->packet, now_ns);
 	if (unlikely(nif->head != nif->tail || nif->stall_due_ns != 0))
 		netif_stall_look(nif, nif->head != before || nif->head == nif->tail);
 	return nif->head - before;
@@ -70,6 +72,12 @@ txq_refuse(struct weft_netif *nif, struct rte_mbuf *m)
 	nif->stats.tx_queue_full++;
 	rte_pktmbuf_free(m);
 	return -ENOBUFS;
+}
+
+bool
+weft_netif_tx_waits(const struct weft_netif *nif)
+{
+	return nif->head != nif->tail || nif->packet.due;
 }
 
 int

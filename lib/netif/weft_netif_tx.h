@@ -33,6 +33,10 @@ struct weft_netif_tx_how {
 /** The number of segments that weft_netif_tx() will take now. */
 unsigned int weft_netif_tx_room(const struct weft_netif *nif);
 
+/** Whether packets wait for room in the port, or in the kernel below it. Neither reports when it
+ * has room again. */
+bool weft_netif_tx_waits(const struct weft_netif *nif);
+
 /**
  * Sends one TCP segment. m's data begins at the TCP header, with WEFT_NETIF_HEADROOM in front.
  * netif writes the checksum field. m may be a chain whose first mbuf holds the whole TCP header.

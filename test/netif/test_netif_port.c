@@ -26,6 +26,7 @@
 #include "weft_netif_neigh.h"
 #include "weft_netif_plan.h"
 #include "weft_netif_port.h"
+#include "weft_netif_sleep.h"
 #include "weft_netif_stats.h"
 #include "weft_netif_tx.h"
 #include "weft_sched.h"
@@ -724,6 +725,7 @@ static void
 test_af_packet(void)
 {
 	static struct end e;
+	int fd;
 
 	test_eal_init();
 	own_netns();
@@ -735,6 +737,13 @@ test_af_packet(void)
 	end_open(&e, "net_af_packet0,iface=weft0", "10.9.0.1", 1500);
 	CHECK_STR(e.port.driver, "net_af_packet");
 	kernel_peer(&e, 1472 + 8);
+	/* Its socket ends an idle worker's sleep. */
+	CHECK_EQ(weft_netif_sleep_begin(e.nif, &fd), WEFT_NETIF_WAKES_UNPROVEN);
+	CHECK(fd >= 0);
+	weft_netif_sleep_end(e.nif, true);
+	weft_netif_sleep_judge(e.nif, true, false, 1);
+	CHECK_EQ(weft_netif_sleep_begin(e.nif, &fd), WEFT_NETIF_WAKES);
+	weft_netif_sleep_end(e.nif, false);
 	end_close(&e);
 	sh("ip link del weft0");
 }
