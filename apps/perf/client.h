@@ -4,8 +4,8 @@
 
 /** @file What the sources of the measuring side share. */
 
+#include "flow.h"
 #include "log_client.h"
-#include "perf.h"
 #include <weft/rpcrdma.h>
 
 struct client;
@@ -15,6 +15,7 @@ struct client_host {
 	struct log_client *client;
 };
 
+/** One connection of a run. */
 struct client {
 	struct weft_worker *w;
 	struct weft_evq *evq;
@@ -27,13 +28,11 @@ struct client {
 	struct weft_mr *mr;
 	uint32_t lkey;
 	bool up, dead;
-	int err;                    /**< -errno of a dead client */
-	char term[128];             /**< the Terminate's text */
-	uint64_t posted, completed; /**< signaled work requests */
-	/** send bandwidth: messages that the server has acknowledged */
-	uint64_t acked;
-	uint64_t received; /**< send latency: echoes */
-	uint32_t signal_every;
+	int err;        /**< -errno of a dead connection */
+	char term[128]; /**< the Terminate's text */
+	struct flow f;
+	struct perf_report *report; /**< in mem, written by the server */
+	bool started, reported;     /**< as the server has said */
 	/* tests that flush or verify */
 	uint64_t slots;       /**< slots of data in the region, here and at the server */
 	uint8_t *back;        /**< buffer for received data, behind the slots */
@@ -52,10 +51,22 @@ struct client {
 	struct client_rpc *calls;
 };
 
+/** All connections of a job, polled on one thread. */
+struct run {
+	struct weft_worker *w;
+	struct perf_job job;
+	struct client *lane; /**< job.qps of them */
+};
+
 /** A job without progress for this many seconds has failed. */
 #define STALL_S 10
-/** wr_id of the Read behind the last work request. */
-#define BARRIER_ID UINT64_MAX
+
+/* ---- measure.c: what is measured, with all connections up ---- */
+
+/** Measure bandwidth. 0, or -errno of the connection that has failed. */
+int measure_bandwidth(struct run *r, struct perf_result *out);
+/** Measure latency, on the only connection. Likewise. */
+int measure_latency(struct run *r, struct perf_result *out);
 
 /* ---- client_wait.c ---- */
 

@@ -37,7 +37,7 @@ log_durable(void *arg, const struct weft_log_at *at, int status)
 	if (status != 0)
 		return; /* the FAILED event has the reason */
 	c->log_at = *at;
-	c->completed++;
+	c->f.completed++;
 }
 
 int

@@ -129,8 +129,8 @@ place_post(struct client *c, uint64_t seq)
 void
 client_place_fill(struct client *c, uint64_t end)
 {
-	while (c->posted < end && c->posted - c->completed < c->job.depth) {
-		int rc = place_post(c, c->posted);
+	while (c->f.posted < end && c->f.posted - c->f.completed < c->job.depth) {
+		int rc = place_post(c, c->f.posted);
 
 		if (rc == -EAGAIN)
 			return;
@@ -139,7 +139,7 @@ client_place_fill(struct client *c, uint64_t end)
 			c->err = rc;
 			return;
 		}
-		c->posted++;
+		c->f.posted++;
 	}
 }
 
@@ -148,7 +148,7 @@ client_place_fill(struct client *c, uint64_t end)
 static bool
 place_answered(const struct client *c)
 {
-	return c->received == c->posted || c->bad;
+	return c->f.received == c->f.posted || c->bad;
 }
 
 /** Send the order behind `n` Writes, and wait for the answer. */
@@ -163,7 +163,7 @@ place_ask(struct client *c, struct weft_wr wr[3], unsigned int n, struct perf_or
 	rc = weft_post_send(c->qp, wr, n + 1);
 	if (rc != (int)n + 1)
 		return rc < 0 ? rc : -EIO;
-	c->posted++;
+	c->f.posted++;
 	rc = client_wait(c, place_answered);
 	return c->bad ? -EILSEQ : rc;
 }
@@ -213,6 +213,6 @@ client_place_round(struct client *c, uint64_t seq)
 		weft_worker_poll(c->w);
 	if (rc < 0)
 		return rc;
-	c->posted++;
+	c->f.posted++;
 	return client_wait(c, client_is_drained);
 }

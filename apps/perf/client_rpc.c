@@ -70,7 +70,7 @@ call_done(void *arg, enum weft_rpc_status status, void *vres)
 		ok = *(const weft_export_status *)vres == WEFT_EXPORT_OK;
 	k->next = c->calls->idle;
 	c->calls->idle = k;
-	c->completed++;
+	c->f.completed++;
 	if (ok || c->dead)
 		return;
 	c->dead = true;
@@ -128,12 +128,12 @@ call_make(struct client *c, struct client_call *k)
 void
 client_rpc_fill(struct client *c, uint64_t end)
 {
-	while (!c->dead && c->posted < end && c->calls->idle != NULL) {
+	while (!c->dead && c->f.posted < end && c->calls->idle != NULL) {
 		struct client_call *k = c->calls->idle;
 		int rc;
 
 		c->calls->idle = k->next;
-		c->posted++;
+		c->f.posted++;
 		rc = call_make(c, k);
 		if (rc != 0) {
 			c->dead = true;
@@ -145,8 +145,8 @@ client_rpc_fill(struct client *c, uint64_t end)
 int
 client_rpc_round(struct client *c)
 {
-	client_rpc_fill(c, c->posted + 1);
-	while (!c->dead && c->completed != c->posted)
+	client_rpc_fill(c, c->f.posted + 1);
+	while (!c->dead && c->f.completed != c->f.posted)
 		weft_worker_poll(c->w); /* a call without an answer ends by its timeout */
 	return c->dead ? c->err : 0;
 }

@@ -30,5 +30,5 @@ client_wait(struct client *c, bool (*done)(const struct client *c))
 bool
 client_is_drained(const struct client *c)
 {
-	return c->completed == c->posted;
+	return c->f.completed == c->f.posted;
 }

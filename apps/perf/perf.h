@@ -3,11 +3,11 @@
 #define WEFT_PERF_H
 
 /**
- * @file What the sources of weft-perf share: the job, the messages of the two sides at connection
- * time, and the result.
+ * @file What the sources of weft-perf share: the job and the result.
  *
- * One job is one connection: a test, a size, bandwidth or latency. The client's MPA Request carries
- * the job in its private data; the server's Reply carries the region that the test works on.
+ * One job is a test, a size, bandwidth or latency, over one connection or several alike. The
+ * client's MPA Request carries the job in its private data; the server's Reply carries the region
+ * that the test works on.
  */
 
 #include <sched.h>
@@ -20,12 +20,18 @@
 #include "hist.h"
 #include <weft/weft.h>
 #include "auth_arg.h"
+#include "wire.h"
 #include <weft/log.h>
 
 #define PERF_PORT      18515        /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< each side allocates two of them */
 
-#define PERF_MAX_DEPTH       4096
+#define PERF_MAX_DEPTH 4096
+#define PERF_MAX_QPS   256
+/** A duration whose end never comes: a run until it is stopped. */
+#define PERF_FOREVER_S (100u * 365 * 86400)
+/** Receives kept posted, more than one receive burst can carry. */
+#define PERF_RX_DEPTH        4096
 #define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< limit of the slots of tests that flush or verify */
 
 enum perf_test {
@@ -100,6 +106,14 @@ perf_is_two_sided(uint32_t t)
 	return t == PERF_TWO_SIDED || t == PERF_TWO_SIDED_2;
 }
 
+/** Whether the QP's receives are the test's own, so that the server can be told when the measured
+ * part begins and ends (flow.h). */
+static inline bool
+perf_is_told(uint32_t t)
+{
+	return !perf_is_rpc(t) && !perf_is_two_sided(t) && t != PERF_LOG_APPEND;
+}
+
 /** least number of data slots, so that transactions do not touch the same cache lines */
 #define PERF_SLOTS 16
 
@@ -122,14 +136,29 @@ struct perf_hosts {
 	struct auth_arg auth;
 };
 
+/** One second of a bandwidth test. */
+struct perf_tick {
+	const struct perf_job *job;
+	uint64_t messages;   /**< in this second, sent by this side */
+	uint64_t elapsed_ns; /**< since the beginning of the measured part */
+	uint64_t second_ns;  /**< the length of this second */
+	uint64_t done, all;  /**< messages so far, and in all; all is 0 with a duration */
+};
+
 struct perf_job {
 	enum perf_test test;
 	bool latency; /**< else bandwidth */
 	uint32_t size_bytes;
-	uint64_t iterations; /**< measured; 0 with a duration */
-	uint32_t duration_s; /**< bandwidth only; 0: by iterations */
-	uint32_t depth;      /**< work requests outstanding */
-	uint32_t warmup;     /**< iterations before the measured ones */
+	uint64_t iterations;   /**< measured, of each QP; 0 with a duration */
+	uint32_t duration_s;   /**< bandwidth only; 0: by iterations */
+	uint32_t qps;          /**< connections */
+	uint32_t depth;        /**< work requests outstanding on each QP */
+	uint32_t rx_depth;     /**< receives that each side keeps posted on each QP */
+	uint32_t warmup;       /**< iterations before the measured ones, of each QP */
+	uint32_t cq_mod;       /**< one completion for so many work requests; 0: chosen by depth */
+	uint32_t post_list;    /**< work requests posted in one call; 0: what there is room for */
+	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
+	bool both_ways;        /**< the server sends as well */
 	/** two-sided: the server's application runs on a thread of its own */
 	bool app_thread;
 	/** two-sided: the application hashes the medium's content, as a Verify does */
@@ -139,72 +168,23 @@ struct perf_job {
 	bool visible;
 	/** log-append: the weft-targets; NULL: the log is at a weft-perf server */
 	const struct perf_hosts *hosts;
+	/** bandwidth: *stop ends the measured part early; NULL: nothing does */
+	const volatile sig_atomic_t *stop;
+	/** bandwidth: called once a second with what was done since the last call; or NULL */
+	void (*tick)(const struct perf_tick *t);
 };
 
-/** Private data of the Request: the job, and the client's own buffer (write latency). */
-struct perf_hello {
-	uint8_t magic[8]; /**< "weftperf" */
-	uint32_t version;
-	uint32_t test;
-	uint32_t latency;
-	uint32_t size_bytes;
-	uint32_t depth;
-	uint32_t stag;
-	uint16_t app_thread;
-	uint16_t app_medium;
-	uint64_t to;
+/** What the polling thread has used; the differences count. */
+struct perf_self {
+	uint64_t at_ns;
+	uint64_t cpu_ns;    /**< time on a CPU */
+	uint64_t waited_ns; /**< time that it could run and had no CPU */
+	uint64_t cycles;    /**< TSC cycles of the worker's polls that had work */
 };
-
-/** Private data of the Reply. */
-struct perf_welcome {
-	uint8_t magic[8];
-	uint32_t version;
-	uint32_t stag;
-	uint64_t to;
-	uint64_t len_bytes;
-	uint32_t rq_depth;   /**< receives the server keeps posted */
-	uint32_t persistent; /**< a Flush of the region makes data persistent */
-	char hash[24];       /**< hash of the region's Verify */
-	char mechanism[96];  /**< mechanism of the region's Flush, as text */
-};
-
-/** Message of a two-sided test: the slot, the hash that it must have, and the round. */
-struct perf_order {
-	uint32_t slot;
-	uint32_t round; /**< 0: data and word; 1: the data; 2: the word */
-	uint8_t expect[WEFT_HASH_MAX_BYTES];
-};
-
-/** The answer to a struct perf_order. */
-struct perf_answer {
-	uint32_t slot;
-	uint32_t bad; /**< the data have another hash */
-};
-
-/** Offset of the commit word in the server's memory, which has the slots, the commit word, and
- * the place where a two-sided client puts the next word. */
-static inline uint64_t
-perf_word_at(uint64_t slots, uint32_t size_bytes)
-{
-	return (slots * size_bytes + 63) & ~63ull;
-}
-
-/** Length of a log's region: room for four times the appends that may be under way. */
-static inline uint64_t
-perf_log_bytes(uint32_t depth, uint32_t size_bytes)
-{
-	uint64_t ring = 4ull * depth * (size_bytes + 2 * WEFT_LOG_HEADER_BYTES);
-
-	return WEFT_LOG_RING_OFF + (((ring > 1u << 20 ? ring : 1u << 20) + 4095) & ~4095ull);
-}
-
-#define PERF_NEXT_WORD 64  /**< behind the commit word */
-#define PERF_WORDS     128 /**< both words */
-
-#define PERF_BUSY "busy with another client"
-
-#define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 3
+/** Read them. On the thread that polls w. */
+void perf_self_now(struct weft_worker *w, struct perf_self *s);
+/** Since `from`. */
+struct perf_self perf_self_since(struct weft_worker *w, const struct perf_self *from);
 
 struct perf_result {
 	struct perf_job job;
@@ -215,7 +195,13 @@ struct perf_result {
 	double cycles_per_msg;      /**< TSC cycles of this side's busy polls, per message */
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,
 	        lat_p999_us;
-	uint64_t retrans_segs;
+	struct hist *hist;     /**< latency: the samples in ns; freed by perf_result_free() */
+	bool half;             /**< a sample is a round trip, and the latency half of it */
+	bool interrupted;      /**< *job.stop ended it: fewer iterations than asked for */
+	uint64_t retrans_segs; /**< of both sides, where the server reports */
+	/** the measuring thread; its peer, where the server reports (peer.ns is 0 otherwise) */
+	struct perf_self self;
+	struct perf_report peer; /**< sums of all connections */
 	/** durations of this side's polls that had work */
 	double poll_p50_us, poll_p99_us, poll_max_us;
 	char region[128]; /**< medium and hash of tests that flush or verify; else empty */
@@ -237,9 +223,20 @@ void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
 /** All results as one JSON document. */
 void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
-/** Set min, max, typical (median), average, deviation and percentiles from samples in ns; half:
- * a sample is a round trip. */
-void perf_latency(struct perf_result *r, const struct hist *h, bool half);
+/** The results as comma-separated values, with a line of names. */
+void perf_print_csv(FILE *f, const struct perf_result *r, unsigned int n);
+/** The samples of a latency test, a line for each part of an octave that has some. */
+void perf_print_histogram(FILE *f, const struct perf_result *r);
+/** Print on standard error what makes a result doubtful, a line each. */
+void perf_warn(const struct perf_result *r);
+/** Set min, max, typical (median), average, deviation and percentiles from h, samples in ns; half:
+ * a sample is a round trip. The result owns h from now on. */
+void perf_latency(struct perf_result *r, struct hist *h, bool half);
+/** A percentile of a latency test. */
+double perf_pct_us(const struct perf_result *r, double pct);
+void perf_result_free(struct perf_result *r);
+/** Bandwidths are printed in 10^9 bits a second. Set before the first row. */
+extern bool perf_gbits;
 
 /** Run one job against the server; polls w on this thread. 0, or -errno with one line in *why.
  * -EAGAIN: the server serves another client; -EMEDIUMTYPE: the job needs job->visible. */

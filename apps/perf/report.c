@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Prints results in perftest's columns, and as JSON. */
+/** @file Prints results in perftest's columns, as JSON and as comma-separated values. */
 
 #include <inttypes.h>
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "json.h"
 #include "perf.h"
+#include "ui.h"
+
+bool perf_gbits;
 
 const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_WRITE] = "write",
@@ -27,6 +33,30 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_RPC_DURABLE] = "rpc-durable",
 };
 
+/** Percentiles that are printed, and what their keys are called. */
+static const struct {
+	double pct;
+	const char *key;
+} pcts[] = {{50, "t_p50_us"},    {90, "t_p90_us"},      {99, "t_p99_us"},
+            {99.9, "t_p999_us"}, {99.99, "t_p9999_us"}, {99.999, "t_p99999_us"}};
+
+#define NPCTS (sizeof(pcts) / sizeof(pcts[0]))
+/** Samples beyond a percentile that make it more than chance. */
+#define PCT_SAMPLES 10
+
+static double
+bw(double mbps)
+{
+	return perf_gbits ? mbps * 8 / 1e3 : mbps;
+}
+
+/** Samples behind a percentile: those that are not below it. */
+static double
+samples_beyond(const struct perf_result *r, double pct)
+{
+	return (double)r->iterations * (100 - pct) / 100;
+}
+
 void
 perf_print_head(FILE *f, const struct perf_job *job)
 {
@@ -34,6 +64,9 @@ perf_print_head(FILE *f, const struct perf_job *job)
 		fprintf(f, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    "
 		           "t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% "
 		           "percentile[usec]   cycles/msg\n");
+	else if (perf_gbits)
+		fprintf(f, " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   "
+		           "MsgRate[Mpps]   cycles/msg\n");
 	else
 		fprintf(f, " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   "
 		           "MsgRate[Mpps]   cycles/msg\n");
@@ -52,9 +85,132 @@ perf_print_row(FILE *f, const struct perf_result *r)
 		        r->lat_p999_us, r->cycles_per_msg);
 	else
 		fprintf(f, " %-10u %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %.0f\n",
-		        r->job.size_bytes, r->iterations, r->peak_mbps, r->avg_mbps, r->mmsgs,
-		        r->cycles_per_msg);
+		        r->job.size_bytes, r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
+		        r->mmsgs, r->cycles_per_msg);
 	fflush(f);
+}
+
+void
+perf_print_histogram(FILE *f, const struct perf_result *r)
+{
+	const double unit = r->half ? 2000 : 1000;
+	uint64_t left = r->hist->n, n = 0;
+
+	fprintf(f, " t[usec] up to    samples    of all\n");
+	/* A line for each eighth of an octave, sixteen buckets. */
+	for (unsigned int i = 0; i < HIST_BUCKETS && left > 0; i++) {
+		n += r->hist->bucket[i];
+		if (i % 16 != 15 || n == 0)
+			continue;
+		left -= n;
+		fprintf(f, " %13.3f %10" PRIu64 "   %6.2f %%\n", (double)(hist_above(i)) / unit, n,
+		        100 * (double)(r->hist->n - left) / (double)r->hist->n);
+		n = 0;
+	}
+	for (unsigned int i = 0; i < NPCTS; i++)
+		if (samples_beyond(r, pcts[i].pct) >= 1)
+			fprintf(f, " %g %% below %.2f usec, %.0f samples beyond\n", pcts[i].pct,
+			        perf_pct_us(r, pcts[i].pct), samples_beyond(r, pcts[i].pct));
+}
+
+static double
+percent(uint64_t part, uint64_t of)
+{
+	return of == 0 ? 0 : 100 * (double)part / (double)of;
+}
+
+/** What the server has reported. */
+static void
+print_json_peer(struct json *j, const struct perf_result *r)
+{
+	const struct perf_report *p = &r->peer;
+
+	json_obj(j, "server");
+	json_dbl(j, "cpu_percent", percent(p->cpu_ns, p->ns), 1);
+	json_dbl(j, "waited_percent", percent(p->waited_ns, p->ns), 1);
+	json_u64(j, "received_messages", p->recv_msgs);
+	json_u64(j, "received_bytes", p->recv_bytes);
+	json_u64(j, "sent_messages", p->sent_msgs);
+	json_u64(j, "sent_bytes", p->sent_bytes);
+	json_u64(j, "busy_cycles", p->cycles);
+	json_obj_end(j);
+}
+
+void
+perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
+{
+	fprintf(f, "test,mode,bytes,iterations,depth,qps,bidirectional,seconds,peak_mb_s,"
+	           "average_mb_s,mmsg_s,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us");
+	for (unsigned int k = 0; k < NPCTS; k++)
+		fprintf(f, ",%s", pcts[k].key);
+	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent\n");
+	for (unsigned int i = 0; i < n; i++) {
+		const struct perf_result *r = &res[i];
+		const bool lat = r->job.latency;
+
+		fprintf(f, "%s,%s,%u,%" PRIu64 ",%u,%u,%d,%.6f", perf_test_names[r->job.test],
+		        lat ? "latency" : "bandwidth", r->job.size_bytes, r->iterations,
+		        lat ? 1 : r->job.depth, r->job.qps, r->job.both_ways, r->seconds);
+		if (lat)
+			fprintf(f, ",,,,%.3f,%.3f,%.3f,%.3f,%.3f", r->lat_min_us, r->lat_max_us,
+			        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us);
+		else
+			fprintf(f, ",%.3f,%.3f,%.6f,,,,,", r->peak_mbps, r->avg_mbps, r->mmsgs);
+		for (unsigned int k = 0; k < NPCTS; k++)
+			if (lat && samples_beyond(r, pcts[k].pct) >= 1)
+				fprintf(f, ",%.3f", perf_pct_us(r, pcts[k].pct));
+			else
+				fputc(',', f);
+		fprintf(f, ",%.1f,%" PRIu64 ",%.1f,%.1f\n", r->cycles_per_msg, r->retrans_segs,
+		        percent(r->self.cpu_ns, r->self.at_ns),
+		        percent(r->self.waited_ns, r->self.at_ns));
+	}
+	fflush(f);
+}
+
+/** Whether the clock of the CPUs may change, by their governor. */
+static bool
+frequency_moves(void)
+{
+	char governor[32] = "";
+	FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "re");
+
+	if (f == NULL)
+		return false;
+	if (fgets(governor, sizeof(governor), f) == NULL)
+		governor[0] = '\0';
+	fclose(f);
+	return governor[0] != '\0' && strncmp(governor, "performance", 11) != 0;
+}
+
+void
+perf_warn(const struct perf_result *r)
+{
+	const char *name = perf_test_names[r->job.test];
+	const double here = percent(r->self.waited_ns, r->self.at_ns);
+	const double there = percent(r->peer.waited_ns, r->peer.ns);
+	static bool said;
+
+	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
+		ui_msg("%s of %u octets: interrupted after %" PRIu64 " iterations", name,
+		       r->job.size_bytes, r->iterations);
+	if (here >= 1 || there >= 1)
+		ui_msg("%s of %u octets: not to be trusted: this side waited %.1f %% of the time "
+		       "for its CPU, the server %.1f %%; give each a CPU of its own",
+		       name, r->job.size_bytes, here, there);
+	if (r->retrans_segs > 0)
+		ui_msg("%s of %u octets: %" PRIu64 " segments were sent again: the path loses "
+		       "frames or an end is too slow",
+		       name, r->job.size_bytes, r->retrans_segs);
+	if (r->job.latency && samples_beyond(r, 99.9) < PCT_SAMPLES)
+		ui_msg("%s of %u octets: %.0f samples lie beyond the 99.9 %% percentile; with "
+		       "--iters %u it is more than chance",
+		       name, r->job.size_bytes, samples_beyond(r, 99.9), 1000 * PCT_SAMPLES);
+	if (!said && frequency_moves()) {
+		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
+		       "(cpupower frequency-set -g performance)");
+		said = true;
+	}
 }
 
 void
@@ -75,6 +231,10 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		json_u64(&j, "bytes", r->job.size_bytes);
 		json_u64(&j, "iterations", r->iterations);
 		json_u64(&j, "depth", r->job.latency ? 1 : r->job.depth);
+		json_u64(&j, "qps", r->job.qps);
+		json_bool(&j, "bidirectional", r->job.both_ways);
+		if (r->interrupted)
+			json_bool(&j, "interrupted", true);
 		if (perf_is_rpc(r->job.test))
 			json_u64(&j, "rpc_version", r->job.rpc_version);
 		json_dbl(&j, "seconds", r->seconds, 6);
@@ -84,8 +244,9 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 			json_dbl(&j, "t_typical_us", r->lat_typical_us, 3);
 			json_dbl(&j, "t_avg_us", r->lat_avg_us, 3);
 			json_dbl(&j, "t_stdev_us", r->lat_stdev_us, 3);
-			json_dbl(&j, "t_p99_us", r->lat_p99_us, 3);
-			json_dbl(&j, "t_p999_us", r->lat_p999_us, 3);
+			for (unsigned int k = 0; k < NPCTS; k++)
+				if (samples_beyond(r, pcts[k].pct) >= 1)
+					json_dbl(&j, pcts[k].key, perf_pct_us(r, pcts[k].pct), 3);
 		} else {
 			json_dbl(&j, "peak_mb_s", r->peak_mbps, 3);
 			json_dbl(&j, "average_mb_s", r->avg_mbps, 3);
@@ -93,6 +254,10 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
+		json_dbl(&j, "cpu_percent", percent(r->self.cpu_ns, r->self.at_ns), 1);
+		json_dbl(&j, "waited_percent", percent(r->self.waited_ns, r->self.at_ns), 1);
+		if (r->peer.ns != 0)
+			print_json_peer(&j, r);
 		json_dbl(&j, "poll_p50_us", r->poll_p50_us, 3);
 		json_dbl(&j, "poll_p99_us", r->poll_p99_us, 3);
 		json_dbl(&j, "poll_max_us", r->poll_max_us, 3);
@@ -105,17 +270,32 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 	json_finish(&j);
 }
 
+double
+perf_pct_us(const struct perf_result *r, double pct)
+{
+	return (double)hist_pct(r->hist, pct) / (r->half ? 2000 : 1000);
+}
+
 void
-perf_latency(struct perf_result *r, const struct hist *h, bool half)
+perf_latency(struct perf_result *r, struct hist *h, bool half)
 {
 	/* A ping-pong's sample is a round trip; perftest reports half of it. */
 	double unit = half ? 2000.0 : 1000.0;
 
+	r->hist = h;
+	r->half = half;
 	r->lat_min_us = (double)h->min / unit;
 	r->lat_max_us = (double)h->max / unit;
-	r->lat_typical_us = (double)hist_pct(h, 50) / unit;
+	r->lat_typical_us = perf_pct_us(r, 50);
 	r->lat_avg_us = hist_mean(h) / unit;
 	r->lat_stdev_us = hist_stdev(h) / unit;
-	r->lat_p99_us = (double)hist_pct(h, 99) / unit;
-	r->lat_p999_us = (double)hist_pct(h, 99.9) / unit;
+	r->lat_p99_us = perf_pct_us(r, 99);
+	r->lat_p999_us = perf_pct_us(r, 99.9);
+}
+
+void
+perf_result_free(struct perf_result *r)
+{
+	free(r->hist);
+	r->hist = NULL;
 }

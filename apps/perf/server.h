@@ -8,26 +8,41 @@
 #include <stdatomic.h>
 
 #include "export_proto.h"
-#include "perf.h"
+#include "flow.h"
 #include <weft/log_host.h>
 #include <weft/rpcrdma.h>
 
-/** Receives kept posted for send tests, more than one receive burst can carry. */
-#define SERVER_RQ 4096
+/** Receives kept posted for calls and orders, more than one receive burst can carry, and for the
+ * client's messages beside those of the test. */
+#define SERVER_RQ     4096
+#define SERVER_CTL_RQ 8
 /** How long the server sleeps at most while it has no client: a sixteenth of the time without a
  * packet, up to this. A client's first packet waits as long. */
 #define SERVER_IDLE_US   8000
 #define SERVER_NAP_SHARE 16
-/** Send bandwidth: messages received between two acknowledgements to the client. */
-#define ACK_EVERY (SERVER_RQ / 4)
+/** Connections at once, and the memory of their tests in all. A later one is told to wait. */
+#define SERVER_MAX_SESSIONS  1024
+#define SERVER_MAX_MEM_BYTES (4ull << 30)
 
+/** What all connections share. */
 struct server {
 	struct weft_ctx *ctx;
 	struct weft_worker *w;
 	struct weft_evq *evq;
-	struct weft_cq *cq;
 	struct weft_pd *pd;
-	struct weft_qp *qp; /**< the client being served, or NULL */
+	const struct perf_medium *medium;
+	struct session *sessions;
+	unsigned int n, served;
+	uint64_t mem_bytes; /**< of all sessions */
+};
+
+/** One connection of a client. */
+struct session {
+	struct session *next;
+	struct server *server;
+	struct weft_worker *w;
+	struct weft_cq *cq;
+	struct weft_qp *qp;
 	struct perf_hello hello;
 	uint8_t *mem; /**< the region of the test */
 	uint64_t mem_bytes;
@@ -37,12 +52,20 @@ struct server {
 	const struct perf_medium *medium;
 	struct weft_persist *persist; /**< the medium of mem, or NULL */
 	uint64_t slots;
-	uint8_t *out;     /**< source of what the server sends or writes */
-	uint64_t pings;   /**< write latency: answered so far */
-	uint32_t unacked; /**< send bandwidth: received since the last acknowledgement */
-	bool gone;        /**< the client has left */
-	bool closing;     /**< the last client's operations on the medium are still under way */
-	unsigned int served;
+	uint8_t *out;           /**< source of what the server sends or writes */
+	struct weft_mr *out_mr; /**< with both_ways: sink of the server's Reads */
+	uint64_t pings;         /**< write latency: answered so far */
+	struct flow f; /**< what the client sends; with both_ways what the server sends, too */
+	bool flows;    /**< the server sends now */
+	bool stopping; /**< no more: what is under way is waited for */
+	bool barrier;  /**< a Read behind it is posted */
+	struct perf_self from;
+	struct weft_qp_info before;
+	uint64_t stop_ns; /**< when PERF_CTL_STOP came */
+	struct perf_report report;
+	bool admitted;
+	bool gone;    /**< the client has left */
+	bool closing; /**< its operations on the medium are still under way */
 	/* two-sided tests: server_app.c */
 	struct perf_order *orders; /**< one for each receive */
 	struct weft_cq *app_cq;    /**< the CQ on which the application's own thread sleeps */
@@ -54,21 +77,30 @@ struct server {
 	unsigned int flushing; /**< durable WRITEs not answered yet */
 };
 
+/* ---- session.c: one connection ---- */
+
+/** Make a session for a connection request and accept it. NULL: it is rejected. */
+struct session *session_begin(struct server *server, const struct weft_event *ev);
+/** Free what the session has. True: all of it is; false: ask again after a poll. */
+bool session_end(struct session *s);
+/** Do what falls due between two polls: answer a ping-pong, send, report. */
+void session_turn(struct session *s);
+
 /* ---- server_app.c: an application that works on messages ---- */
 
 /** Create the application's receives and, with hello.app_thread, its thread. The QP exists. 0 or
  * -errno. */
-int server_app_begin(struct server *s);
+int server_app_begin(struct session *s);
 /** End the application; its thread has ended at the return. */
-void server_app_end(struct server *s);
+void server_app_end(struct session *s);
 /** Carry out one received order and answer it. On the worker, or on the application's thread. */
-void server_app_take(struct server *s, const struct weft_wc *wc);
+void server_app_take(struct session *s, const struct weft_wc *wc);
 
 /* ---- server_rpc.c: calls ---- */
 
 /** Create the RPC endpoint on a QP that is not connected yet. */
-int server_rpc_begin(struct server *s);
+int server_rpc_begin(struct session *s);
 /** Free the endpoint, after the QP has ended. Not from a callback once calls were served. */
-void server_rpc_end(struct server *s);
+void server_rpc_end(struct session *s);
 
 #endif /* WEFT_PERF_SERVER_H */

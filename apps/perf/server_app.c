@@ -31,7 +31,7 @@ app_flushed(struct weft_persist_req *req)
 
 /** Flush a range; waits for a driver that cannot do it at once. 0 or -errno. */
 static int
-app_flush(struct server *s, uint64_t off, uint64_t len)
+app_flush(struct session *s, uint64_t off, uint64_t len)
 {
 	struct weft_persist *p = s->persist;
 	bool done = false;
@@ -52,7 +52,7 @@ app_flush(struct server *s, uint64_t off, uint64_t len)
 }
 
 static int
-app_post_recv(struct server *s, uint64_t i)
+app_post_recv(struct session *s, uint64_t i)
 {
 	struct weft_sge sge = {&s->orders[i], sizeof(s->orders[i]), 0};
 	struct weft_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
@@ -62,7 +62,7 @@ app_post_recv(struct server *s, uint64_t i)
 
 /** Hash the medium's content; -ENOTSUP where it cannot be read at once. */
 static int
-app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint64_t len,
+app_hash_medium(struct session *s, const struct weft_hash_ops *h, uint64_t off, uint64_t len,
                 uint8_t *got)
 {
 	struct weft_persist *p = s->persist;
@@ -96,7 +96,7 @@ app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, u
 }
 
 static int
-app_hash(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint8_t *got)
+app_hash(struct session *s, const struct weft_hash_ops *h, uint64_t off, uint8_t *got)
 {
 	if (s->hello.app_medium)
 		return app_hash_medium(s, h, off, s->hello.size_bytes, got);
@@ -105,7 +105,7 @@ app_hash(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint8_t 
 
 /** Make the data durable and check their hash against the client's. */
 static bool
-app_data(struct server *s, const struct perf_order *o)
+app_data(struct session *s, const struct perf_order *o)
 {
 	const struct weft_hash_ops *h = weft_hash_find(s->medium->hash);
 	uint64_t off = (uint64_t)o->slot * s->hello.size_bytes;
@@ -116,7 +116,7 @@ app_data(struct server *s, const struct perf_order *o)
 }
 
 void
-server_app_take(struct server *s, const struct weft_wc *wc)
+server_app_take(struct session *s, const struct weft_wc *wc)
 {
 	const struct perf_order *o = &s->orders[wc->wr_id];
 	uint64_t word = perf_word_at(s->slots, s->hello.size_bytes);
@@ -147,7 +147,7 @@ server_app_take(struct server *s, const struct weft_wc *wc)
 static void *
 app_main(void *arg)
 {
-	struct server *s = arg;
+	struct session *s = arg;
 	struct pollfd fd = {.fd = weft_cq_fd(s->app_cq), .events = POLLIN};
 	struct weft_wc wc[16];
 	uint64_t drop;
@@ -168,7 +168,7 @@ app_main(void *arg)
 }
 
 static int
-app_start(struct server *s)
+app_start(struct session *s)
 {
 	pthread_attr_t attr;
 	cpu_set_t cpus;
@@ -192,7 +192,7 @@ app_start(struct server *s)
 }
 
 int
-server_app_begin(struct server *s)
+server_app_begin(struct session *s)
 {
 	int rc = 1;
 
@@ -215,7 +215,7 @@ server_app_begin(struct server *s)
 }
 
 void
-server_app_end(struct server *s)
+server_app_end(struct session *s)
 {
 	if (s->app_runs) {
 		atomic_store_explicit(&s->app_stop, 1, memory_order_release);

@@ -9,7 +9,7 @@
 #include "server.h"
 
 static bool
-rpc_bounds(const struct server *s, uint64_t to, uint64_t len)
+rpc_bounds(const struct session *s, uint64_t to, uint64_t len)
 {
 	return to <= s->mem_bytes && len <= s->mem_bytes - to;
 }
@@ -19,7 +19,7 @@ rpc_read(void *user, void *vargs, void *vres)
 {
 	const weft_export_read_args *a = vargs;
 	weft_export_read_res *res = vres;
-	struct server *s = user;
+	struct session *s = user;
 
 	if (!rpc_bounds(s, a->to, a->count) || a->count > WEFT_EXPORT_IO_MAX)
 		return WEFT_RPC_GARBAGE_ARGS;
@@ -33,7 +33,7 @@ static bool
 rpc_place(void *user, XDR *xdr, uint32_t len_bytes, struct weft_rpc_place *out)
 {
 	weft_export_write_args a;
-	struct server *s = user;
+	struct session *s = user;
 
 	if (!weft_export_write_ahead(xdr, &a) || a.data.data_len != len_bytes ||
 	    !rpc_bounds(s, a.to, len_bytes))
@@ -44,7 +44,7 @@ rpc_place(void *user, XDR *xdr, uint32_t len_bytes, struct weft_rpc_place *out)
 
 /** A durable WRITE whose flush is under way. */
 struct rpc_flush {
-	struct server *s;
+	struct session *s;
 	struct weft_rpc_req *req;
 	struct weft_persist_req preq;
 };
@@ -66,7 +66,7 @@ rpc_write(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 {
 	const weft_export_write_args *a = vargs;
 	weft_export_write_res *res = vres;
-	struct server *s = user;
+	struct session *s = user;
 	struct rpc_flush *f;
 
 	if (!rpc_bounds(s, a->to, a->data.data_len)) {
@@ -128,7 +128,7 @@ static const struct weft_rpc_program rpc_program = {
 };
 
 int
-server_rpc_begin(struct server *s)
+server_rpc_begin(struct session *s)
 {
 	static const struct weft_rpc_program *const programs[] = {&rpc_program, NULL};
 	struct weft_rpc_attr ra = {
@@ -144,7 +144,7 @@ server_rpc_begin(struct server *s)
 }
 
 void
-server_rpc_end(struct server *s)
+server_rpc_end(struct session *s)
 {
 	if (s->rpc != NULL)
 		weft_rpc_destroy(s->rpc);

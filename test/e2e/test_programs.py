@@ -65,12 +65,12 @@ def test_perf_rpc():
         for test, size, n in (("rpc", 1, 2000), ("rpc-read", 1 << 20, 20), ("rpc-write", 1 << 20, 20),
                               ("rpc-read", 100, 200), ("rpc-write", 5000, 200), ("rpc-durable", 4096, 100)):
             a = [test, *([] if test == "rpc" else ["-s", str(size)]), "-n", str(n)]
-            r = json.loads(perf(sock, *a, "-q", "8", *v))["results"][0]
+            r = json.loads(perf(sock, *a, "-t", "8", *v))["results"][0]
             assert (r["iterations"], r["bytes"], r["rpc_version"]) == (n, size, version), r
             assert ("file" in r.get("region", "")) == (test == "rpc-durable"), r
             r = json.loads(perf(sock, *a, "--lat", *v))["results"][0]
             assert 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
-    for args, why in ((["rpc-read", "-s", "2M"], "up to 1M"), (["rpc", "-q", "65"], "64 at most"),
+    for args, why in ((["rpc-read", "-s", "2M"], "up to 1M"), (["rpc", "-t", "65"], "64 at most"),
                       (["write", "--rpc-version", "1"], "for tests by RPC")):
         rc, _, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err, (args, err)
@@ -87,7 +87,7 @@ def test_perf_place():
         sock = path(f"perfm{i}.sock")
         perf_server(sock, *(["--medium", medium] if medium else []), *(["--hash", "sha256"] if i == 1 else []), env=env)
         for test in PLACE if medium is None else ("commit", "log-append"):
-            r = json.loads(perf(sock, test, "-n", "300", "-q", "8", "--json"))["results"][0]
+            r = json.loads(perf(sock, test, "-n", "300", "-t", "8", "--json"))["results"][0]
             assert r["iterations"] == 300 and r["bytes"] == 4096 and r["average_mb_s"] > 0, r
             assert region in r["region"] and ("sha256" if i == 1 else "crc32c") in r["region"], r
             assert 0 < r["poll_p50_us"] <= r["poll_p99_us"] <= r["poll_max_us"], r
@@ -99,14 +99,14 @@ def test_perf_place():
                 assert r["iterations"] == 50 and 0 < r["t_min_us"] <= r["t_typical_us"], r
     out = perf(sock, "commit", "--lat", "-n", "50")
     assert re.search(r"^ region: libpmem on DAX, hash crc32c$", out, re.M), out
-    assert len(json.loads(perf(sock, "commit", "-a", "-n", "100", "-q", "4", "--json"))["results"]) == 20
+    assert len(json.loads(perf(sock, "commit", "-a", "-n", "100", "-t", "4", "--json"))["results"]) == 20
 
 
 def test_perf_place_content():
     """The content of the medium after a commit test: the last word, and the last data in their slot."""
     sock, file = path("perfw.sock"), path("perfw.medium")
     perf_server(sock, "--medium", f"file:{file}")
-    perf(sock, "commit", "--lat", "-s", "4096", "-q", "4", "-n", "100")
+    perf(sock, "commit", "--lat", "-s", "4096", "-t", "4", "-n", "100")
     with open(file, "rb") as f:
         data = f.read()
     # 16 slots followed by the word. 10 iterations to warm up came before.

@@ -32,6 +32,16 @@ hist_value(unsigned int i)
 	return low + (((uint64_t)1 << (octave - 1)) >> 1);
 }
 
+uint64_t
+hist_above(unsigned int i)
+{
+	unsigned int octave = i >> HIST_SUB_SHIFT;
+
+	if (octave == 0)
+		return (uint64_t)i + 1;
+	return ((uint64_t)HIST_SUB + (i & (HIST_SUB - 1)) + 1) << (octave - 1);
+}
+
 void
 hist_add(struct hist *h, uint64_t v)
 {

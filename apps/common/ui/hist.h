@@ -28,6 +28,8 @@ uint64_t hist_pct(const struct hist *h, double pct);
 double hist_mean(const struct hist *h);
 /** The standard deviation of the population. */
 double hist_stdev(const struct hist *h);
+/** The least value above bucket i, below HIST_BUCKETS. */
+uint64_t hist_above(unsigned int i);
 /** The middle of the fullest bucket. */
 uint64_t hist_mode(const struct hist *h);
 

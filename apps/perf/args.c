@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The command line of weft-perf, in perftest's letters. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "export_proto.h"
+#include "port_args.h"
+#include "args.h"
+#include "expect.h"
+#include "flow.h"
+#include "perf.h"
+#include "ui.h"
+#include "url.h"
+#include "addr.h"
+
+static void
+usage(void)
+{
+	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
+	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
+	       "       weft-perf log-append PORT-OPTIONS [OPTIONS] weft://HOST[:PORT]/EXPORT...\n"
+	       "\n"
+	       "Measure one connection or several, as perftest does. CRC32c is always on.\n"
+	       "\n"
+	       "Tests: write, read, send, write-imm, atomic-write, fetch-add, cmp-swap.\n"
+	       "Tests on a region of the server's medium:\n"
+	       "  flush        a Write and a Flush of it\n"
+	       "  verify       a Verify: the hash alone\n"
+	       "  commit       weft_commit(): a Write, Flush and Verify of data, an Atomic\n"
+	       "               Write of the commit word and a Flush of it, in one pipeline\n"
+	       "  commit-bare  the Write and the Atomic Write of a commit\n"
+	       "  two-sided    the work of a commit by messages: the client posts Writes and\n"
+	       "               a Send; the server's application flushes and hashes the data,\n"
+	       "               writes the word, flushes it and replies (needs --lat)\n"
+	       "  two-sided-2  the same in two rounds: first the data, then the word (needs\n"
+	       "               --lat)\n"
+	       "  log-append   weft_log_append() of a record until it is durable. The log is\n"
+	       "               on one weft-perf server; or with URLs on weft-targets, whose\n"
+	       "               exports have format = log and are blank or hold a log of an\n"
+	       "               earlier run\n"
+	       "Tests of calls of the export program by RPC-over-RDMA:\n"
+	       "  rpc-null (or rpc), rpc-read, rpc-write\n"
+	       "  rpc-durable  a WRITE that is on the server's medium before its reply\n"
+	       "Bandwidth is in 10^6 octets a second, a rate in 10^6 messages a second. The\n"
+	       "latency of write, send and write-imm is half a ping-pong. The latency of the\n"
+	       "others is the time to the completion or the reply. cycles/msg are the TSC\n"
+	       "cycles of this side's polls that had work.\n"
+	       "\n"
+	       "Port options (--config, or --dev and --address):\n"
+	       "  -c, --config FILE      use the ports and the first worker of a\n"
+	       "                         configuration file\n" PORT_ARGS_HELP "Options:\n"
+	       "      --lat              measure latency instead of bandwidth\n"
+	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth,\n"
+	       "                         4096 on the medium]; K, M and G are allowed\n"
+	       "  -a, --all              measure every power of two up to 1M\n"
+	       "  -n, --iters N          iterations of each QP [100000 for latency; 1000000 or\n"
+	       "                         4 GiB for bandwidth]\n"
+	       "  -D, --duration S       measure bandwidth for S seconds\n"
+	       "      --run_infinitely   measure bandwidth until Ctrl-C, a row each second\n"
+	       "  -q, --qp N             connections, on one lcore [1]\n"
+	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
+	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
+	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
+	       "  -Q, --cq-mod N         one completion for N work requests [by --tx-depth]\n"
+	       "  -l, --post_list N      post N work requests in one call [what has room]\n"
+	       "  -I, --inline_size N    copy messages up to N octets when they are posted [0]\n"
+	       "  -p, --port PORT        TCP port [%u]\n"
+	       "Output:\n"
+	       "      --report_gbits     bandwidth in 10^9 bits a second\n"
+	       "  -H, --report-histogram print the histogram of a latency test\n"
+	       "      --json             print one JSON document instead of the table\n"
+	       "      --csv              print comma-separated values\n"
+	       "      --out FILE         write them to FILE, JSON unless --csv; an existing\n"
+	       "                         file is not touched\n"
+	       "      --expect LIST      exit with status 3 unless all conditions hold, such\n"
+	       "                         as 'p99<20us,bw>9G': min, max, avg, stdev, p50 to\n"
+	       "                         p99.999; bw in bits a second, rate in messages a\n"
+	       "                         second, cycles, retrans\n"
+	       "Options of some tests:\n"
+	       "      --app-thread       two-sided: the server's application has a thread of\n"
+	       "                         its own, which sleeps on the completion queue [it\n"
+	       "                         runs on the worker]\n"
+	       "      --app-medium       two-sided: the application hashes the content of the\n"
+	       "                         medium, as a Verify does, and not of the cache; for\n"
+	       "                         pmem on DAX\n"
+	       "      --rpc-version N    version of RPC-over-RDMA, 1 or 2 [2]\n"
+	       "      --quorum N         log-append on weft-targets: N targets make a record\n"
+	       "                         durable [more than half]\n"
+	       "      --auth NAME:KEYFILE  log-append on weft-targets: authenticate as NAME\n"
+	       "                         (docs/host-auth.md)\n"
+	       "Options of the server:\n"
+	       "      --once             exit after the first client\n"
+	       "      --medium DRIVER[:PATH]  medium of the region: volatile (the default for\n"
+	       "                         flush, verify and commit), or file, pmem or auto and\n"
+	       "                         a file. The file is created or enlarged, and\n"
+	       "                         overwritten\n"
+	       "      --hash NAME        hash of Verify, one without a key [crc32c]\n"
+	       "      --app-cpu N        CPU of the application's own thread [any]\n"
+	       "  -h, --help             print this text\n"
+	       "  -V, --version          print the version\n",
+	       PERF_PORT);
+}
+
+static void
+parse_medium(struct args *a, char *s)
+{
+	char *colon = strchr(s, ':');
+
+	if (colon != NULL)
+		*colon = '\0';
+	a->medium.driver = s;
+	a->medium.path = colon != NULL ? colon + 1 : NULL;
+	if (strcmp(s, "auto") != 0 && weft_persist_find(s) == NULL)
+		ui_usage_die("--medium: there is no driver '%s'", s);
+	if (strcmp(s, "volatile") == 0 ? colon != NULL : colon == NULL || colon[1] == '\0')
+		ui_usage_die("--medium: %s", strcmp(s, "volatile") == 0
+		                                     ? "volatile takes no path"
+		                                     : "which file? DRIVER:PATH");
+}
+
+static void
+parse_hash(struct args *a, const char *s)
+{
+	const struct weft_hash_ops *h = weft_hash_find(s);
+
+	if (h == NULL)
+		ui_usage_die("--hash: there is no hash '%s'", s);
+	if (h->key_min_bytes > 0)
+		ui_usage_die("--hash: %s needs a key, which the two sides do not have", s);
+	a->medium.hash = s;
+}
+
+static void
+parse_hosts(struct args *a, char **urls, unsigned int n)
+{
+	char why[CONF_ERR_MAX];
+	struct url u;
+
+	if (n > WEFT_LOG_MAX_TARGETS)
+		ui_usage_die("a log has %u targets at most", WEFT_LOG_MAX_TARGETS);
+	for (unsigned int i = 0; i < n; i++) {
+		if (url_parse(urls[i], &u, why, sizeof(why)) != 0)
+			ui_usage_die("%s: %s", urls[i], why);
+		if (u.export_name[0] == '\0')
+			ui_usage_die("%s: which export? weft://HOST/EXPORT", urls[i]);
+		if (addr_parse(u.host, u.port, &a->hosts.at[i].to) != 0)
+			ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", u.host);
+		strcpy(a->hosts.at[i].export_name, u.export_name);
+	}
+	a->hosts.n = n;
+	if (a->hosts.quorum == 0)
+		a->hosts.quorum = n / 2 + 1;
+	if (a->hosts.quorum > n)
+		ui_usage_die("--quorum: there are %u targets", n);
+	a->job.hosts = &a->hosts;
+}
+
+/** Check the options for several connections, and for how work requests are posted. */
+static void
+check_shape(const struct args *a)
+{
+	const struct perf_job *j = &a->job;
+	const char *name = perf_test_names[j->test];
+	const bool plain = perf_is_told(j->test) && !perf_is_place(j->test);
+
+	if (perf_is_rpc(j->test) && j->depth > WEFT_RPC_MAX_CALLS)
+		ui_usage_die("%s: --tx-depth is %u at most", name, WEFT_RPC_MAX_CALLS);
+	if (j->latency && (j->qps > 1 || j->both_ways || j->post_list > 1 || j->cq_mod > 1))
+		ui_usage_die("--lat measures one message at a time on one QP: no --qp, "
+		             "--bidirectional, --post_list or --cq-mod");
+	if (!plain && (j->qps > 1 || j->both_ways || j->post_list != 0 || j->cq_mod != 0 ||
+	               j->rx_depth != 0 || j->inline_bytes != 0))
+		ui_usage_die("%s takes no --qp, --bidirectional, --rx-depth, --cq-mod, "
+		             "--post_list or --inline_size",
+		             name);
+	if (j->both_ways && perf_is_word(j->test))
+		ui_usage_die("%s: both sides would change the same word; no --bidirectional", name);
+	if (j->cq_mod > j->depth)
+		ui_usage_die("--cq-mod %u would never complete with --tx-depth %u", j->cq_mod,
+		             j->depth);
+	if (j->post_list > j->depth)
+		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
+	if (a->forever && (j->latency || j->iterations != 0 || j->duration_s != 0 || a->all))
+		ui_usage_die("--run_infinitely measures bandwidth until Ctrl-C: no --lat, "
+		             "--iters, --duration or --all");
+	if ((a->json && a->csv) || (a->out != NULL && a->histogram))
+		ui_usage_die(a->csv ? "--json or --csv, not both"
+		                    : "--report-histogram prints text; it cannot go with --out");
+	if (a->histogram && (!j->latency || a->json || a->csv))
+		ui_usage_die("--report-histogram is for --lat and for people: no --json or --csv");
+}
+
+/** Check that a test supports the options given. */
+static void
+check_job(struct args *a)
+{
+	struct perf_job *j = &a->job;
+	const char *name = perf_test_names[j->test];
+	uint64_t most;
+
+	if (j->depth == 0)
+		j->depth = perf_is_rpc(j->test) ? 32 : 128;
+	check_shape(a);
+	if (j->rx_depth == 0)
+		j->rx_depth = PERF_RX_DEPTH;
+	most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
+
+	if (j->latency && j->duration_s != 0)
+		ui_usage_die("--duration is for bandwidth; use --iters with --lat");
+	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
+		ui_usage_die("%s is always of 8 octets", name);
+	if (perf_is_two_sided(j->test) && !j->latency)
+		ui_usage_die("%s measures latency: --lat", name);
+	if (j->app_thread && !perf_is_two_sided(j->test))
+		ui_usage_die("--app-thread is for two-sided and two-sided-2");
+	if (j->app_medium && !perf_is_two_sided(j->test))
+		ui_usage_die("--app-medium is for two-sided and two-sided-2");
+	if (perf_is_rpc(j->test) && j->size_bytes > WEFT_EXPORT_IO_MAX)
+		ui_usage_die("%s takes sizes up to 1M", name);
+	if (j->rpc_version != 2 && !perf_is_rpc(j->test))
+		ui_usage_die("--rpc-version is for tests by RPC");
+	if (perf_is_place(j->test) && (a->all ? 1u << 20 : j->size_bytes) > most)
+		ui_usage_die(
+		        "%s keeps every one of --tx-depth apart, 1G in all: --size can be %llu at "
+		        "most",
+		        name, (unsigned long long)most);
+}
+
+/** The test and the host, or the targets. */
+static void
+take_names(struct args *a, int argc, char **argv)
+{
+	unsigned int t;
+
+	if (argc >= 2 && url_is(argv[1]))
+		parse_hosts(a, argv + 1, (unsigned int)argc - 1);
+	else if (argc != 2)
+		ui_usage_die("a TEST and a HOST are needed");
+	for (t = 0; t < PERF_NTESTS; t++)
+		if (strcmp(argv[0], perf_test_names[t]) == 0 ||
+		    (t == PERF_RPC_NULL && strcmp(argv[0], "rpc") == 0))
+			break;
+	if (t == PERF_NTESTS)
+		ui_usage_die("'%s' is no test; --help names them", argv[0]);
+	a->job.test = t;
+	a->host = argv[1];
+	if (a->job.hosts == NULL && (a->hosts.quorum != 0 || a->hosts.auth.name[0] != '\0'))
+		ui_usage_die("--quorum and --auth are for log-append with weft://HOST/EXPORT");
+	if (a->job.hosts != NULL && t != PERF_LOG_APPEND)
+		ui_usage_die("%s takes no URL; log-append does", argv[0]);
+}
+
+/** Options without a letter. */
+enum {
+	ARG_LAT = 2048,
+	ARG_FOREVER,
+	ARG_GBITS,
+	ARG_JSON,
+	ARG_CSV,
+	ARG_OUT,
+	ARG_EXPECT,
+	ARG_ONCE,
+	ARG_MEDIUM,
+	ARG_HASH,
+	ARG_APP_THREAD,
+	ARG_APP_MEDIUM,
+	ARG_APP_CPU,
+	ARG_RPC_VERSION,
+	ARG_QUORUM,
+	ARG_AUTH,
+};
+
+static uint32_t
+arg_u32(const char *name, uint32_t min, uint32_t max)
+{
+	return (uint32_t)ui_arg_u64(name, optarg, min, max);
+}
+
+/** Take an option that says how much is sent, and how. False: it is none of these. */
+static bool
+take_shape(struct args *a, int o)
+{
+	struct perf_job *j = &a->job;
+	uint64_t size;
+
+	switch (o) {
+	case 's':
+		if (conf_parse_size(optarg, &size) != 0 || size < 1 || size > PERF_MAX_BYTES)
+			ui_usage_die("--size: '%s' is not a size from 1 to 256M", optarg);
+		j->size_bytes = (uint32_t)size;
+		a->size_given = true;
+		return true;
+	case 'a':
+		a->all = true;
+		return true;
+	case 'n':
+		j->iterations = ui_arg_u64("--iters", optarg, 1, 1000000000000ull);
+		return true;
+	case 'D':
+		j->duration_s = arg_u32("--duration", 1, 86400);
+		return true;
+	case ARG_FOREVER:
+		a->forever = true;
+		return true;
+	case 'q':
+		j->qps = arg_u32("--qp", 1, PERF_MAX_QPS);
+		return true;
+	case 'b':
+		j->both_ways = true;
+		return true;
+	case 't':
+		j->depth = arg_u32("--tx-depth", 1, PERF_MAX_DEPTH);
+		return true;
+	case 'r':
+		j->rx_depth = arg_u32("--rx-depth", 4, PERF_MAX_DEPTH);
+		return true;
+	case 'Q':
+		j->cq_mod = arg_u32("--cq-mod", 1, PERF_MAX_DEPTH);
+		return true;
+	case 'l':
+		j->post_list = arg_u32("--post_list", 1, FLOW_BATCH);
+		return true;
+	case 'I':
+		j->inline_bytes = arg_u32("--inline_size", 0, WEFT_MAX_INLINE);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/** Take an option that says what is printed, and where. */
+static bool
+take_output(struct args *a, int o)
+{
+	switch (o) {
+	case 'H':
+		a->histogram = true;
+		return true;
+	case ARG_GBITS:
+		a->gbits = true;
+		return true;
+	case ARG_JSON:
+		a->json = true;
+		return true;
+	case ARG_CSV:
+		a->csv = true;
+		return true;
+	case ARG_OUT:
+		a->out = optarg;
+		return true;
+	case ARG_EXPECT:
+		expect_parse(&a->expect, optarg);
+		return true;
+	case 'h':
+		usage();
+		exit(0);
+	case 'V':
+		ui_version();
+		exit(0);
+	default:
+		return false;
+	}
+}
+
+static void
+take_test(struct args *a, int o)
+{
+	switch (o) {
+	case 'S':
+		a->server = true;
+		break;
+	case ARG_LAT:
+		a->job.latency = true;
+		break;
+	case 'p':
+		a->port = (uint16_t)arg_u32("--port", 1, 65535);
+		break;
+	case ARG_ONCE:
+		a->once = true;
+		break;
+	case ARG_MEDIUM:
+		parse_medium(a, optarg);
+		break;
+	case ARG_HASH:
+		parse_hash(a, optarg);
+		break;
+	case ARG_APP_THREAD:
+		a->job.app_thread = true;
+		break;
+	case ARG_APP_MEDIUM:
+		a->job.app_medium = true;
+		break;
+	case ARG_APP_CPU:
+		a->medium.app_cpu = (int)arg_u32("--app-cpu", 0, CPU_SETSIZE - 1);
+		break;
+	case ARG_RPC_VERSION:
+		a->job.rpc_version = (uint8_t)arg_u32("--rpc-version", 1, 2);
+		break;
+	case ARG_QUORUM:
+		a->hosts.quorum = arg_u32("--quorum", 1, WEFT_LOG_MAX_TARGETS);
+		break;
+	case ARG_AUTH:
+		auth_arg_take(&a->hosts.auth, optarg);
+		break;
+	default:
+		break;
+	}
+}
+
+void
+args_parse(int argc, char **argv, struct args *a)
+{
+	static const struct option opts[] = {
+	        {"server", no_argument, NULL, 'S'},
+	        PORT_ARGS_OPTIONS,
+	        {"lat", no_argument, NULL, ARG_LAT},
+	        {"size", required_argument, NULL, 's'},
+	        {"all", no_argument, NULL, 'a'},
+	        {"iters", required_argument, NULL, 'n'},
+	        {"duration", required_argument, NULL, 'D'},
+	        {"run_infinitely", no_argument, NULL, ARG_FOREVER},
+	        {"qp", required_argument, NULL, 'q'},
+	        {"bidirectional", no_argument, NULL, 'b'},
+	        {"tx-depth", required_argument, NULL, 't'},
+	        {"rx-depth", required_argument, NULL, 'r'},
+	        {"cq-mod", required_argument, NULL, 'Q'},
+	        {"post_list", required_argument, NULL, 'l'},
+	        {"inline_size", required_argument, NULL, 'I'},
+	        {"port", required_argument, NULL, 'p'},
+	        {"report-histogram", no_argument, NULL, 'H'},
+	        {"report_gbits", no_argument, NULL, ARG_GBITS},
+	        {"json", no_argument, NULL, ARG_JSON},
+	        {"csv", no_argument, NULL, ARG_CSV},
+	        {"out", required_argument, NULL, ARG_OUT},
+	        {"expect", required_argument, NULL, ARG_EXPECT},
+	        {"once", no_argument, NULL, ARG_ONCE},
+	        {"medium", required_argument, NULL, ARG_MEDIUM},
+	        {"hash", required_argument, NULL, ARG_HASH},
+	        {"app-thread", no_argument, NULL, ARG_APP_THREAD},
+	        {"app-medium", no_argument, NULL, ARG_APP_MEDIUM},
+	        {"app-cpu", required_argument, NULL, ARG_APP_CPU},
+	        {"rpc-version", required_argument, NULL, ARG_RPC_VERSION},
+	        {"quorum", required_argument, NULL, ARG_QUORUM},
+	        {"auth", required_argument, NULL, ARG_AUTH},
+	        {"help", no_argument, NULL, 'h'},
+	        {"version", no_argument, NULL, 'V'},
+	        {NULL, 0, NULL, 0},
+	};
+	int o;
+
+	a->port = PERF_PORT;
+	a->job.rpc_version = 2;
+	a->job.qps = 1;
+	a->medium.hash = "crc32c";
+	a->medium.app_cpu = -1;
+	opterr = 0;
+	while ((o = getopt_long(argc, argv, "c:m:s:an:D:q:bt:r:Q:l:I:p:HhV", opts, NULL)) != -1) {
+		if (port_args_take(&a->port_args,
+		                   o == 'c'   ? PORT_ARG_CONFIG
+		                   : o == 'm' ? PORT_ARG_MTU
+		                              : o,
+		                   optarg))
+			continue;
+		if (o == '?')
+			ui_bad_option(argv, opts);
+		if (!take_shape(a, o) && !take_output(a, o))
+			take_test(a, o);
+	}
+	argv += optind;
+	argc -= optind;
+	if (a->server) {
+		if (argc != 0)
+			ui_usage_die("--server takes no '%s'", argv[0]);
+		return;
+	}
+	take_names(a, argc, argv);
+	check_job(a);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERF_ARGS_H
+#define WEFT_PERF_ARGS_H
+
+/** @file What the command line of weft-perf says (args.c). */
+
+#include "conf.h"
+#include "expect.h"
+#include "perf.h"
+#include "port_args.h"
+
+struct args {
+	struct conf conf;
+	struct perf_job job;
+	bool server, once, all, forever;
+	bool json, csv, gbits, histogram;
+	const char *out; /**< a file for the results; NULL: standard output */
+	struct expect expect;
+	bool size_given;
+	struct perf_medium medium;
+	struct perf_hosts hosts;
+	uint16_t port;
+	struct port_args port_args;
+	const char *host;
+};
+
+/** Exit status of a result that does not meet --expect. */
+#define PERF_EXIT_EXPECT 3
+
+/** Read the command line. Ends the program, with one line that says why, if it is wrong. */
+void args_parse(int argc, char **argv, struct args *a);
+
+#endif /* WEFT_PERF_ARGS_H */

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file One connection of the serving side: its memory, its QP, and what it answers. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server.h"
+#include "stack.h"
+#include "ui.h"
+
+/* ---- Memory ---- */
+
+/** Get the memory of the test: on the medium if one was named or the test needs one. 0 or
+ * -errno. */
+static int
+session_memory(struct session *s, struct weft_mr_attr *ma, struct perf_welcome *hi)
+{
+	const struct perf_medium *m = s->medium;
+	bool place = perf_is_place(s->hello.test);
+	bool medium = place || s->hello.test == PERF_RPC_DURABLE;
+	struct weft_persist_attr pa = {.size = sizeof(pa),
+	                               .driver = m->driver != NULL ? m->driver : "volatile",
+	                               .path = m->path,
+	                               .create = true,
+	                               .numa_node = -1};
+	int rc;
+
+	if (!medium && m->driver == NULL) {
+		s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
+		if (s->mem == NULL)
+			return -ENOMEM;
+	} else {
+		pa.bytes = (s->mem_bytes + 4095) & ~4095ull;
+		rc = weft_persist_open(&pa, &s->persist);
+		if (rc != 0)
+			return rc;
+		s->mem = s->persist->base;
+		ma->persist = s->persist;
+		ma->hash = m->hash;
+		ma->access |= WEFT_ACCESS_VERIFY | WEFT_ACCESS_FLUSH_VISIBLE;
+		if (s->persist->ops->persistent)
+			ma->access |= WEFT_ACCESS_FLUSH_PERSISTENT;
+		hi->persistent = s->persist->ops->persistent;
+		snprintf(hi->hash, sizeof(hi->hash), "%s", m->hash);
+		snprintf(hi->mechanism, sizeof(hi->mechanism), "%s", s->persist->mechanism);
+	}
+	memset(s->mem, 0, s->mem_bytes);
+	if (s->persist != NULL)
+		weft_persist_mark(s->persist, 0, s->mem_bytes);
+	return 0;
+}
+
+/** Octets of the region. Two buffers, so that consecutive messages do not touch the same lines. */
+static uint64_t
+session_bytes(const struct perf_hello *h)
+{
+	uint64_t slots = perf_slots(h->test, h->depth);
+
+	if (h->test == PERF_LOG_APPEND)
+		return perf_log_bytes(h->depth, h->size_bytes);
+	return perf_is_place(h->test) ? perf_word_at(slots, h->size_bytes) + PERF_WORDS
+	                              : (slots + 1) * h->size_bytes + 64;
+}
+
+static void
+session_granted(void *arg, const struct weft_log_grant *g, int status)
+{
+	struct session *s = arg;
+
+	if (status == 0)
+		s->grant = *g;
+}
+
+/** Register the memory. A log's memory is granted by its log host, to this connection alone. */
+static int
+session_register(struct session *s, struct weft_mr_attr *ma)
+{
+	struct weft_pd *pd = s->server->pd;
+	int rc;
+
+	ma->addr = s->mem;
+	ma->len_bytes = s->mem_bytes;
+	if (s->hello.test == PERF_LOG_APPEND) {
+		rc = weft_log_host_create(pd, ma, &s->host);
+		if (rc == 0)
+			rc = weft_log_host_grant(s->host, false, session_granted, s);
+		return rc;
+	}
+	rc = weft_mr_reg(pd, ma, &s->mr);
+	s->grant.stag = rc == 0 ? weft_mr_stag(s->mr) : 0;
+	if (rc == 0 && s->hello.both_ways) {
+		struct weft_mr_attr own = {.size = sizeof(own),
+		                           .addr = s->out,
+		                           .len_bytes = (uint64_t)s->hello.size_bytes + 64,
+		                           .access = WEFT_ACCESS_LOCAL_WRITE};
+
+		rc = weft_mr_reg(pd, &own, &s->out_mr);
+	}
+	return rc;
+}
+
+static void
+session_close_medium(void *arg)
+{
+	struct session *s = arg;
+
+	weft_persist_close(s->persist);
+	s->persist = NULL;
+	s->closing = false;
+}
+
+/* ---- Messages ---- */
+
+static int
+session_post_recv(struct session *s, uint64_t slot)
+{
+	struct weft_sge sge = {s->mem + (slot % 2) * s->hello.size_bytes, s->hello.size_bytes, 0};
+	struct weft_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
+
+	/* Immediate Data needs no buffer, and a test on the medium has no Sends. */
+	if (!perf_takes_receive(s->hello.test))
+		wr.num_sge = 0;
+	return weft_post_recv(s->qp, &wr, 1);
+}
+
+/** Answer one half of a ping-pong in the same way. */
+static int
+session_echo(struct session *s)
+{
+	struct weft_sge sge = {s->out, s->hello.size_bytes, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE_IMM,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .write_imm = {.stag = s->hello.stag, .to = s->hello.to}};
+
+	if (s->hello.test == PERF_SEND)
+		wr.opcode = WEFT_WR_SEND;
+	return weft_post_send(s->qp, &wr, 1);
+}
+
+/** The measured part begins. */
+static void
+session_start(struct session *s)
+{
+	weft_qp_query(s->qp, &s->before);
+	perf_self_now(s->w, &s->from);
+	s->report = (struct perf_report){0};
+	s->flows = s->hello.both_ways != 0;
+	s->stopping = s->barrier = false;
+	s->f.posted = s->f.completed = 0;
+	s->f.unsignaled = 0;
+	s->f.acked = 0;
+}
+
+static void
+session_told(struct session *s, enum perf_ctl what, uint64_t value)
+{
+	if (what == PERF_CTL_START) {
+		session_start(s);
+		(void)flow_tell(s->qp, PERF_CTL_START, 0);
+	} else if (what == PERF_CTL_STOP) {
+		s->stop_ns = ui_now_ns();
+		s->stopping = true;
+	} else if (what == PERF_CTL_ACK) {
+		s->f.acked += value;
+	}
+}
+
+static void
+session_received(struct session *s, const struct weft_wc *wc)
+{
+	uint64_t value = 0;
+	enum perf_ctl what = flow_told(wc, &value);
+
+	session_post_recv(s, wc->wr_id);
+	if (what != PERF_CTL_NONE)
+		session_told(s, what, value);
+	else if (s->hello.latency)
+		session_echo(s);
+	else
+		flow_took(&s->f);
+}
+
+static void
+session_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct session *s = user;
+
+	(void)cq;
+	for (unsigned int i = 0; i < n; i++) {
+		if (s->rpc != NULL) {
+			(void)weft_rpc_wc(s->rpc, &wc[i]);
+			continue;
+		}
+		if (wc[i].status != WEFT_WC_SUCCESS || s->qp == NULL)
+			continue;
+		if (wc[i].opcode != WEFT_WC_RECV && wc[i].opcode != WEFT_WC_RECV_IMM)
+			flow_completed(&s->f, &wc[i]);
+		else if (perf_is_two_sided(s->hello.test))
+			server_app_take(s, &wc[i]);
+		else
+			session_received(s, &wc[i]);
+	}
+}
+
+/* ---- What falls due ---- */
+
+/** Write latency: the client's Write ends in a counter octet; answer when that changes. */
+static void
+session_pong(struct session *s)
+{
+	volatile uint8_t *last = s->mem + s->hello.size_bytes - 1;
+	uint8_t want = (uint8_t)(s->pings + 1);
+	struct weft_sge sge = {s->out, s->hello.size_bytes, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .rdma = {s->hello.stag, s->hello.to}};
+
+	if (*last != want)
+		return;
+	s->out[s->hello.size_bytes - 1] = want;
+	if (weft_post_send(s->qp, &wr, 1) == 1)
+		s->pings++;
+}
+
+/** Put the report into the client's memory, and say so. */
+static void
+session_report(struct session *s)
+{
+	const struct perf_self used = perf_self_since(s->w, &s->from);
+	struct perf_report *r = &s->report;
+	struct weft_sge sge = {r, sizeof(*r), 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
+	                     .flags = WEFT_WR_INLINE,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .rdma = {s->hello.stag, s->hello.report_to}};
+	struct weft_qp_info now;
+
+	weft_qp_query(s->qp, &now);
+	r->ns = s->stop_ns - s->from.at_ns;
+	r->recv_msgs = now.recv_msgs - s->before.recv_msgs;
+	r->recv_bytes = now.recv_bytes - s->before.recv_bytes;
+	r->retrans_segs = now.retrans_segs - s->before.retrans_segs;
+	r->cpu_ns = used.cpu_ns;
+	r->waited_ns = used.waited_ns;
+	r->cycles = used.cycles;
+	s->stopping = false;
+	if (weft_post_send(s->qp, &wr, 1) == 1)
+		(void)flow_tell(s->qp, PERF_CTL_REPORT, 0);
+}
+
+/** The server's own direction: send, and after PERF_CTL_STOP wait until the last is placed. */
+static void
+session_flow(struct session *s)
+{
+	if (!s->stopping) {
+		(void)flow_fill(&s->f, UINT64_MAX);
+		return;
+	}
+	if (!s->barrier) {
+		s->report.sent_msgs = s->f.posted;
+		s->report.sent_bytes = s->f.posted * s->hello.size_bytes;
+		s->barrier = flow_barrier(&s->f) == 0;
+	}
+	if (s->barrier && s->f.completed == s->f.posted) {
+		s->report.sent_ns = ui_now_ns() - s->from.at_ns;
+		s->flows = false;
+	}
+}
+
+void
+session_turn(struct session *s)
+{
+	if (s->gone || s->qp == NULL)
+		return;
+	if (s->hello.test == PERF_WRITE && s->hello.latency)
+		session_pong(s);
+	if (s->flows)
+		session_flow(s);
+	else if (s->stopping)
+		session_report(s);
+}
+
+/* ---- Begin and end ---- */
+
+static int
+session_qp(struct session *s)
+{
+	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_wc, .user = s};
+	struct weft_cq_attr aa = {.size = sizeof(aa), .depth = 1024, .want_fd = true};
+	struct weft_qp_attr qa = {.size = sizeof(qa),
+	                          .worker = s->w,
+	                          .evq = s->server->evq,
+	                          .ord = 16,
+	                          .user = s,
+	                          .max_inline_bytes = sizeof(struct perf_report)};
+	uint32_t ird;
+	int rc;
+
+	if (s->f.is_inline && qa.max_inline_bytes < s->hello.size_bytes)
+		qa.max_inline_bytes = s->hello.size_bytes;
+	qa.rq_depth = s->f.rq_depth + SERVER_CTL_RQ;
+	qa.sq_depth = s->hello.both_ways ? s->hello.depth + 1024 : 1024;
+	if (s->hello.both_ways && s->hello.depth > qa.ord)
+		qa.ord = (uint16_t)(s->hello.depth < 256 ? s->hello.depth : 256);
+	/* A commit is four requests. */
+	ird = s->hello.test == PERF_LOG_APPEND ? 256 : s->hello.depth * 4;
+	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
+	ca.depth = qa.rq_depth + qa.sq_depth + 1024;
+	rc = weft_cq_create(s->server->ctx, &ca, &s->cq);
+	if (rc == 0 && perf_is_two_sided(s->hello.test) && s->hello.app_thread)
+		rc = weft_cq_create(s->server->ctx, &aa, &s->app_cq);
+	qa.send_cq = s->cq;
+	qa.recv_cq = s->app_cq != NULL ? s->app_cq : s->cq;
+	if (rc == 0)
+		rc = weft_qp_create(s->server->pd, &qa, &s->qp);
+	return rc;
+}
+
+/** What the session sends, and how many receives the client's messages get. */
+static void
+session_flow_init(struct session *s)
+{
+	const struct perf_job job = {.test = s->hello.test,
+	                             .size_bytes = s->hello.size_bytes,
+	                             .depth = s->hello.depth,
+	                             .cq_mod = s->hello.cq_mod,
+	                             .post_list = s->hello.post_list,
+	                             .inline_bytes = s->hello.inline_bytes};
+
+	flow_init(&s->f, &job);
+	if (perf_takes_receive(s->hello.test))
+		s->f.rq_depth = s->hello.rx_depth != 0 ? s->hello.rx_depth : SERVER_RQ;
+	else if (perf_is_rpc(s->hello.test) || perf_is_two_sided(s->hello.test))
+		s->f.rq_depth = SERVER_RQ;
+}
+
+/** Allocate what the test needs, and accept the connection. 0 or -errno. */
+static int
+session_admit(struct session *s, const struct weft_event *ev)
+{
+	struct weft_mr_attr ma = {.size = sizeof(ma),
+	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
+	                                    WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC};
+	struct perf_welcome hi = {.magic = PERF_MAGIC, .version = PERF_VERSION};
+	struct weft_conn_attr ca = {.size = sizeof(ca),
+	                            .private_data = &hi,
+	                            .private_data_bytes = sizeof(hi),
+	                            .keepalive_us = 2000000};
+	int rc;
+
+	session_flow_init(s);
+	s->slots = perf_slots(s->hello.test, s->hello.depth);
+	s->out = calloc(1, (size_t)s->hello.size_bytes + 64);
+	if (s->out == NULL)
+		return -ENOMEM;
+	rc = session_memory(s, &ma, &hi);
+	if (rc == 0)
+		rc = session_register(s, &ma);
+	if (rc == 0)
+		rc = session_qp(s);
+	if (rc == 0 && perf_is_two_sided(s->hello.test))
+		rc = server_app_begin(s);
+	if (rc == 0 && perf_is_rpc(s->hello.test))
+		rc = server_rpc_begin(s);
+	if (rc != 0)
+		return rc;
+	for (uint32_t i = 0;
+	     perf_is_told(s->hello.test) && rc >= 0 && i < s->f.rq_depth + SERVER_CTL_RQ; i++)
+		rc = session_post_recv(s, i);
+	if (rc < 0)
+		return rc;
+	s->f.qp = s->qp;
+	s->f.mem = s->out;
+	s->f.lkey = s->out_mr != NULL ? weft_mr_stag(s->out_mr) : 0;
+	s->f.stag = s->hello.stag;
+	s->f.to = s->hello.to;
+	s->f.peer_rq = s->hello.rx_depth;
+	hi.rq_depth = s->f.rq_depth;
+	hi.stag = s->grant.stag;
+	hi.len_bytes = s->mem_bytes;
+	return weft_accept(ev->connreq, s->qp, &ca);
+}
+
+static bool
+hello_ok(const struct weft_event *ev, struct perf_hello *h)
+{
+	if (ev->private_data_bytes < sizeof(*h))
+		return false;
+	memcpy(h, ev->private_data, sizeof(*h));
+	return memcmp(h->magic, PERF_MAGIC, 8) == 0 && h->version == PERF_VERSION &&
+	       h->test < PERF_NTESTS && h->size_bytes >= 1 && h->size_bytes <= PERF_MAX_BYTES &&
+	       h->depth >= 1 && h->depth <= PERF_MAX_DEPTH && h->rx_depth <= PERF_MAX_DEPTH &&
+	       (h->rx_depth >= 4 || !perf_takes_receive(h->test)) && h->cq_mod <= h->depth &&
+	       h->post_list <= FLOW_BATCH && h->inline_bytes <= WEFT_MAX_INLINE &&
+	       (!h->both_ways || (perf_is_told(h->test) && !perf_is_place(h->test))) &&
+	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;
+}
+
+/** Whether another connection has to be waited for: there is no room, or it uses the medium. */
+static bool
+session_must_wait(const struct server *server, uint64_t bytes)
+{
+	if (server->n >= SERVER_MAX_SESSIONS ||
+	    (server->n > 0 && server->mem_bytes + bytes > SERVER_MAX_MEM_BYTES))
+		return true;
+	for (const struct session *s = server->sessions; s != NULL; s = s->next)
+		if (s->medium->path != NULL)
+			return true;
+	return false;
+}
+
+struct session *
+session_begin(struct server *server, const struct weft_event *ev)
+{
+	const char *why = "not a weft-perf client of this version";
+	struct session *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (s == NULL) {
+		why = strerror(ENOMEM);
+	} else if (hello_ok(ev, &s->hello)) {
+		s->server = server;
+		s->w = server->w;
+		s->medium = server->medium;
+		s->mem_bytes = session_bytes(&s->hello);
+		if (session_must_wait(server, s->mem_bytes)) {
+			why = PERF_BUSY;
+		} else {
+			rc = session_admit(s, ev);
+			s->admitted = rc == 0;
+			if (rc == 0)
+				return s;
+			/* The caller ends it, outside of this callback. */
+			s->gone = true;
+			why = strerror(-rc);
+			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
+			return s;
+		}
+	}
+	weft_reject(ev->connreq, why, (uint16_t)strlen(why));
+	free(s);
+	return NULL;
+}
+
+/** What can be freed only behind a QP that has ended. */
+static void
+session_free_memory(struct session *s)
+{
+	s->closing = s->persist != NULL;
+	if (s->out_mr != NULL)
+		weft_mr_dereg(s->out_mr, free, s->out);
+	else
+		free(s->out);
+	/* The next client may use the same medium, so it waits until nothing accesses it for
+	 * this one. */
+	if (s->host != NULL)
+		weft_log_host_destroy(s->host, session_close_medium, s);
+	else if (s->persist != NULL && s->mr != NULL)
+		weft_mr_dereg(s->mr, session_close_medium, s);
+	else if (s->persist != NULL)
+		session_close_medium(s);
+	else if (s->mr != NULL)
+		weft_mr_dereg(s->mr, free, s->mem);
+	else
+		free(s->mem);
+	s->host = NULL;
+	s->mr = s->out_mr = NULL;
+	s->mem = s->out = NULL;
+}
+
+bool
+session_end(struct session *s)
+{
+	if (s->cq != NULL || s->mem != NULL || s->out != NULL) {
+		struct weft_qp *qp = s->qp;
+
+		server_app_end(s);
+		s->qp = NULL;
+		if (qp != NULL)
+			weft_qp_destroy(qp);
+		server_rpc_end(s);
+		session_free_memory(s);
+		stack_release(s->w, s->cq, NULL, NULL);
+		stack_release(NULL, s->app_cq, NULL, NULL);
+		s->cq = s->app_cq = NULL;
+	}
+	return !s->closing;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERF_WIRE_H
+#define WEFT_PERF_WIRE_H
+
+/**
+ * @file What the two sides of weft-perf say to each other: when they connect, at the end of the
+ * measured part, and in two-sided tests. In the octet order of the hosts.
+ */
+
+#include <stdint.h>
+
+#include <weft/log.h>
+#include <weft/weft.h>
+
+/** Private data of the Request: the job, and the client's own memory. */
+struct perf_hello {
+	uint8_t magic[8]; /**< "weftperf" */
+	uint32_t version;
+	uint32_t test;
+	uint32_t latency;
+	uint32_t size_bytes;
+	uint32_t depth;
+	uint32_t rx_depth;
+	uint32_t cq_mod;
+	uint32_t post_list;
+	uint32_t inline_bytes;
+	uint32_t both_ways;
+	uint64_t run; /**< the same on all connections of a run */
+	uint16_t app_thread;
+	uint16_t app_medium;
+	uint32_t stag;
+	uint64_t to;        /**< the buffer that the server writes to */
+	uint64_t report_to; /**< place of a struct perf_report */
+};
+
+/** What the server says of one connection at the end of the measured part. */
+struct perf_report {
+	uint64_t ns;                        /**< time between PERF_CTL_START and PERF_CTL_STOP */
+	uint64_t recv_msgs, recv_bytes;     /**< messages of RDMAP in that time, and their octets */
+	uint64_t sent_msgs, sent_bytes;     /**< of the test, with both_ways */
+	uint64_t sent_ns;                   /**< time until they were placed */
+	uint64_t cpu_ns, waited_ns, cycles; /**< of the polling thread (perf_self_now()) */
+	uint64_t retrans_segs;
+};
+
+/** Private data of the Reply. */
+struct perf_welcome {
+	uint8_t magic[8];
+	uint32_t version;
+	uint32_t stag;
+	uint64_t to;
+	uint64_t len_bytes;
+	uint32_t rq_depth;   /**< receives the server keeps posted */
+	uint32_t persistent; /**< a Flush of the region makes data persistent */
+	char hash[24];       /**< hash of the region's Verify */
+	char mechanism[96];  /**< mechanism of the region's Flush, as text */
+};
+
+/** Message of a two-sided test: the slot, the hash that it must have, and the round. */
+struct perf_order {
+	uint32_t slot;
+	uint32_t round; /**< 0: data and word; 1: the data; 2: the word */
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+};
+
+/** The answer to a struct perf_order. */
+struct perf_answer {
+	uint32_t slot;
+	uint32_t bad; /**< the data have another hash */
+};
+
+/** Offset of the commit word in the server's memory, which has the slots, the commit word, and
+ * the place where a two-sided client puts the next word. */
+static inline uint64_t
+perf_word_at(uint64_t slots, uint32_t size_bytes)
+{
+	return (slots * size_bytes + 63) & ~63ull;
+}
+
+/** Length of a log's region: room for four times the appends that may be under way. */
+static inline uint64_t
+perf_log_bytes(uint32_t depth, uint32_t size_bytes)
+{
+	uint64_t ring = 4ull * depth * (size_bytes + 2 * WEFT_LOG_HEADER_BYTES);
+
+	return WEFT_LOG_RING_OFF + (((ring > 1u << 20 ? ring : 1u << 20) + 4095) & ~4095ull);
+}
+
+#define PERF_NEXT_WORD 64  /**< behind the commit word */
+#define PERF_WORDS     128 /**< both words */
+
+#define PERF_BUSY "busy with another client"
+
+#define PERF_MAGIC   "weftperf"
+#define PERF_VERSION 4
+
+#endif /* WEFT_PERF_WIRE_H */

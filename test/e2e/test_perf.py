@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-perf as an instrument: shapes of traffic, what both sides count, output, conditions. test_perf.py BUILD [CASE...]"""
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import time
+
+from test_programs import perf, perf_server
+from weft_e2e import PROCS, app, main, memif, path, run
+
+VERBS = ("write", "read", "send", "write-imm")
+
+
+def one(sock, *args):
+    return json.loads(perf(sock, *args, "--json"))["results"][0]
+
+
+def client(sock, *args, **kw):
+    p = subprocess.Popen([app("weft-perf"), *args, "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, **kw)
+    PROCS.append(p)
+    return p
+
+
+def test_perf_shapes():
+    """Several QPs, lists, inline data, few completions: each message arrives, and both sides count the same octets."""
+    sock = path("shape.sock")
+    perf_server(sock)
+    for test in VERBS:
+        for shape in (["-q", "4"], ["-t", "64", "-Q", "16"], ["-t", "32", "-l", "8"], ["-I", "100"], ["-t", "1"],
+                      ["-q", "3", "-t", "7", "-Q", "5", "-l", "3", "-r", "16"]):
+            if test == "read" and "-I" in shape:
+                continue
+            r = one(sock, test, "-s", "64", "-n", "1000", *shape)
+            qps = int(shape[shape.index("-q") + 1]) if "-q" in shape else 1
+            assert (r["iterations"], r["qps"]) == (1000 * qps, qps), (test, shape, r)
+            if test in ("write", "send"):
+                # beside the test's messages: the message that ends the measured part, and a Read to see Writes placed
+                extra = r["server"]["received_bytes"] - 64 * r["iterations"]
+                assert 0 <= extra <= 64 * qps, (test, shape, r)
+
+
+def test_perf_both_ways():
+    sock = path("both.sock")
+    perf_server(sock)
+    for test in VERBS:
+        for n in (["-n", "3000"], ["-D", "1"]):
+            r = one(sock, test, "-s", "1024", "-b", "-q", "2", *n)
+            assert r["bidirectional"] and r["server"]["sent_messages"] > 100, (test, r)
+            assert r["server"]["sent_bytes"] == 1024 * r["server"]["sent_messages"], r
+            ours = r["iterations"] / r["seconds"] / 1e6
+            assert r["mmsg_s"] > ours * 1.01, (test, r)
+
+
+def test_perf_rate_is_iterations_by_time():
+    """The rate, the bandwidth and the time of a row agree; so does a watch outside of the program."""
+    sock = path("agree.sock")
+    perf_server(sock)
+    for test in ("write", "read", "send"):
+        r = one(sock, test, "-s", "4096", "-D", "2")
+        assert abs(r["mmsg_s"] * r["seconds"] * 1e6 / r["iterations"] - 1) < 1e-3, r
+        assert abs(r["average_mb_s"] / (r["mmsg_s"] * 4096) - 1) < 1e-3, r
+        assert 2 <= r["seconds"] < 2.5 and r["peak_mb_s"] >= r["average_mb_s"], r
+    # -a and the size alone measure the same: the same number of messages in a comparable time
+    rows = json.loads(perf(sock, "write", "-a", "-n", "2000", "--json"))["results"]
+    for r in rows:
+        assert r["iterations"] == 2000 and r["server"]["received_bytes"] >= 2000 * r["bytes"], r
+
+
+def test_perf_two_clients():
+    """A server goes on for ever, and serves clients that come while others are served."""
+    sock = path("more.sock")
+    perf_server(sock)
+    for _ in range(3):
+        assert one(sock, "send", "-n", "500", "-q", "2")["iterations"] == 1000
+    rc, _, err = run([app("weft-perf"), "write", "-q", "257", "10.0.0.1"])
+    assert rc == 2 and "--qp" in err, err
+
+
+def test_perf_output():
+    sock = path("out.sock")
+    perf_server(sock)
+    rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-s", "512", "-n", "2000", "--csv"))))
+    assert len(rows) == 1 and rows[0]["bytes"] == "512" and float(rows[0]["average_mb_s"]) > 0, rows
+    assert rows[0]["t_avg_us"] == ""
+    rows = list(csv.DictReader(io.StringIO(perf(sock, "read", "--lat", "-n", "20000", "--csv"))))
+    assert 0 < float(rows[0]["t_p50_us"]) <= float(rows[0]["t_p999_us"]) and rows[0]["t_p99999_us"] == "", rows
+    out = perf(sock, "read", "--lat", "-n", "2000", "-H")
+    samples = [int(m.group(1)) for m in re.finditer(r"^ +[\d.]+ +(\d+) +[\d.]+ %$", out, re.M)]
+    assert sum(samples) == 2000 and "99.9 % below" in out, out
+    assert re.search(r"BW average\[Gb/sec\]", perf(sock, "write", "-n", "1000", "--report_gbits"))
+    file = path("out.json")
+    perf(sock, "write", "-n", "1000", "--out", file)
+    with open(file, encoding="utf-8") as f:
+        assert json.load(f)["results"][0]["iterations"] == 1000
+    rc, _, err = run([app("weft-perf"), "write", "--out", file, "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24",
+                      "10.0.0.1"])
+    assert rc == 1 and "exists" in err and len(err.splitlines()) == 1, err
+
+
+def test_perf_expect():
+    sock = path("expect.sock")
+    perf_server(sock)
+    at = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"]
+    for args, what, rc_wanted in ((["read", "--lat", "-n", "500"], "p99<1s,min>1ns,p99.9<1s,retrans<1000", 0),
+                                  (["read", "--lat", "-n", "500"], "p99<1ns", 3),
+                                  (["write", "-n", "500"], "bw>1K,rate>1,cycles>0", 0),
+                                  (["write", "-n", "500"], "bw>9000G", 3),
+                                  (["write", "-n", "500"], "p99<1s", 3)):
+        rc, _, err = run([app("weft-perf"), *args, "--expect", what, *at])
+        assert rc == rc_wanted, (args, what, rc, err)
+        assert (rc == 0) or "does not meet" in err, err
+    for bad in ("p99<20", "p99=20us", "nonsense<1", "bw>9G,", "bw>9us", "p0<1us", "p100<1us", "bw>x", ""):
+        rc, _, err = run([app("weft-perf"), "write", "--expect", bad, *at])
+        assert rc == 2 and "--expect" in err, (bad, rc, err)
+
+
+def test_perf_refused():
+    """Options that exclude each other: one line, before anything is opened."""
+    for args, why in ((["write", "--lat", "-q", "2"], "one message at a time"), (["commit", "-q", "2"], "takes no --qp"),
+                      (["fetch-add", "-b"], "same word"), (["write", "-t", "4", "-Q", "8"], "never complete"),
+                      (["write", "-t", "4", "-l", "8"], "does not fit"), (["write", "--json", "--csv"], "not both"),
+                      (["write", "-H"], "--lat"), (["write", "--run_infinitely", "-n", "5"], "Ctrl-C"),
+                      (["write", "-I", "5000"], "--inline_size"), (["write", "-r", "1"], "--rx-depth")):
+        rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
+        assert rc == 2 and why in err and out == "", (args, rc, out, err)
+
+
+def test_perf_forever():
+    """A row each second until Ctrl-C, then the row of all of it."""
+    sock = path("ever.sock")
+    perf_server(sock)
+    p = client(sock, "write", "-s", "4096", "--run_infinitely")
+    time.sleep(4.5)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=20)
+    rows = [line.split() for line in out.splitlines() if re.match(r" 4096 ", line)]
+    assert p.returncode == 0 and len(rows) >= 4, (p.returncode, out, err)
+    assert abs(int(rows[-1][1]) / sum(int(r[1]) for r in rows[:-1]) - 1) < 0.6, out
+
+
+def test_perf_interrupted():
+    """Ctrl-C in a run: what was measured is printed, and marked."""
+    sock = path("cut.sock")
+    perf_server(sock)
+    p = client(sock, "write", "-s", "4096", "-D", "60", "--json")
+    time.sleep(3)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=20)
+    r = json.loads(out)["results"][0]
+    assert p.returncode == 0 and r["interrupted"] and 0.5 < r["seconds"] < 10, (p.returncode, out, err)
+    assert "interrupted after" in err, err
+
+
+def test_perf_server_dies():
+    sock = path("dies.sock")
+    s = perf_server(sock)
+    p = client(sock, "write", "-s", "4096", "-D", "60", "-q", "2")
+    time.sleep(2)
+    s.kill()
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 1 and "weft-perf: 10.0.0.1:18515: write bandwidth" in err, (p.returncode, out, err)
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
