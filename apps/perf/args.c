@@ -69,6 +69,10 @@ usage(void)
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
 	       "  -Q, --cq-mod N         one completion for N work requests [by --tx-depth]\n"
 	       "  -l, --post_list N      post N work requests in one call [what has room]\n"
+	       "      --rate_limit R     messages a second, as 2M, or bits a second, as 9Gb, of\n"
+	       "                         all QPs together [no limit]\n"
+	       "      --rate R           with --lat: start a message each 1/R seconds, whatever\n"
+	       "                         became of those before, and measure from that time\n"
 	       "  -I, --inline_size N    copy messages up to N octets when they are posted [0]\n"
 	       "  -p, --port PORT        TCP port [%u]\n"
 	       "Output:\n"
@@ -186,6 +190,14 @@ check_shape(const struct args *a)
 		             j->depth);
 	if (j->post_list > j->depth)
 		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
+	if (a->rate != 0 &&
+	    (perf_is_rpc(j->test) || perf_is_two_sided(j->test) || j->test == PERF_LOG_APPEND))
+		ui_usage_die("%s takes no rate", name);
+	if (a->rate != 0 && j->latency && j->test == PERF_WRITE)
+		ui_usage_die("a Write has no answer of its own: --rate with --lat is for read, "
+		             "send, write-imm, the atomics, flush, verify and commit");
+	if (a->rate != 0 && j->both_ways)
+		ui_usage_die("--rate_limit is for one direction");
 	if (a->forever && (j->latency || j->iterations != 0 || j->duration_s != 0 || a->all))
 		ui_usage_die("--run_infinitely measures bandwidth until Ctrl-C: no --lat, "
 		             "--iters, --duration or --all");
@@ -211,8 +223,8 @@ check_job(struct args *a)
 		j->rx_depth = PERF_RX_DEPTH;
 	most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
 
-	if (j->latency && j->duration_s != 0)
-		ui_usage_die("--duration is for bandwidth; use --iters with --lat");
+	if (j->latency && j->duration_s != 0 && a->rate == 0)
+		ui_usage_die("--duration is for bandwidth and --rate; use --iters with --lat");
 	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
 		ui_usage_die("%s is always of 8 octets", name);
 	if (perf_is_two_sided(j->test) && !j->latency)
@@ -261,6 +273,7 @@ enum {
 	ARG_LAT = 2048,
 	ARG_FOREVER,
 	ARG_GBITS,
+	ARG_RATE,
 	ARG_JSON,
 	ARG_CSV,
 	ARG_OUT,
@@ -275,6 +288,34 @@ enum {
 	ARG_QUORUM,
 	ARG_AUTH,
 };
+
+/** Messages a second, with K or M; or bits a second, with Mb or Gb, once the size is known. */
+static void
+parse_rate(struct args *a, const char *s)
+{
+	static const struct {
+		const char *unit;
+		double factor;
+		bool bits;
+	} units[] = {{"", 1, false},
+	             {"K", 1e3, false},
+	             {"M", 1e6, false},
+	             {"Mb", 1e6, true},
+	             {"Gb", 1e9, true}};
+	char *end;
+	double v = strtod(s, &end);
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (end != s && strcmp(end, units[i].unit) == 0 && v * units[i].factor >= 1 &&
+		    v * units[i].factor <= 1e12) {
+			a->rate = v * units[i].factor;
+			a->rate_is_bits = units[i].bits;
+			return;
+		}
+	ui_usage_die("--rate_limit: '%s' is no rate: messages a second as 5000 or 2M, or bits a "
+	             "second as 100Mb or 9Gb",
+	             s);
+}
 
 static uint32_t
 arg_u32(const char *name, uint32_t min, uint32_t max)
@@ -325,6 +366,9 @@ take_shape(struct args *a, int o)
 		return true;
 	case 'l':
 		j->post_list = arg_u32("--post_list", 1, FLOW_BATCH);
+		return true;
+	case ARG_RATE:
+		parse_rate(a, optarg);
 		return true;
 	case 'I':
 		j->inline_bytes = arg_u32("--inline_size", 0, WEFT_MAX_INLINE);
@@ -433,6 +477,8 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"post_list", required_argument, NULL, 'l'},
 	        {"inline_size", required_argument, NULL, 'I'},
 	        {"port", required_argument, NULL, 'p'},
+	        {"rate", required_argument, NULL, ARG_RATE},
+	        {"rate_limit", required_argument, NULL, ARG_RATE},
 	        {"report-histogram", no_argument, NULL, 'H'},
 	        {"report_gbits", no_argument, NULL, ARG_GBITS},
 	        {"json", no_argument, NULL, ARG_JSON},

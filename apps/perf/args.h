@@ -16,6 +16,8 @@ struct args {
 	bool json, csv, gbits, histogram;
 	const char *out; /**< a file for the results; NULL: standard output */
 	struct expect expect;
+	double rate; /**< messages or bits a second; 0: no limit */
+	bool rate_is_bits;
 	bool size_given;
 	struct perf_medium medium;
 	struct perf_hosts hosts;

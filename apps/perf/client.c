@@ -80,10 +80,12 @@ client_received(struct client *c, const struct weft_wc *wc)
 	default:
 		if (perf_is_two_sided(c->job.test))
 			c->bad |= ((const struct perf_answer *)(const void *)c->back)->bad != 0;
-		if (c->job.latency || perf_is_two_sided(c->job.test))
+		if (c->job.latency || perf_is_two_sided(c->job.test)) {
 			c->f.received++;
-		else
+			c->f.acked++; /* an echo shows that the message was taken */
+		} else {
 			flow_took(&c->f);
+		}
 		break;
 	}
 }
@@ -177,6 +179,8 @@ client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 	flow_init(&c->f, &c->job);
 	if (c->job.both_ways && perf_takes_receive(c->job.test))
 		c->f.rq_depth = c->job.rx_depth;
+	else if (c->job.latency && perf_takes_receive(c->job.test))
+		c->f.rq_depth = c->job.depth; /* for the echoes */
 	if (c->job.both_ways)
 		ma.access |= WEFT_ACCESS_REMOTE_READ;
 	ca.depth = c->job.depth * 5 + c->f.rq_depth + 1024;
@@ -276,6 +280,9 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128])
 	c->f.stag = c->server.stag;
 	c->f.to = c->server.to;
 	c->f.peer_rq = c->server.rq_depth;
+	/* Each message of the client holds one of its receives until the echo has come. */
+	if (j->latency && perf_takes_receive(j->test) && j->depth < c->f.peer_rq)
+		c->f.peer_rq = j->depth;
 	if (perf_is_place(j->test)) {
 		rc = client_place_begin(c);
 		snprintf(region, 128, "%.95s, hash %.23s", c->server.mechanism, c->server.hash);

@@ -61,12 +61,34 @@ struct run {
 /** A job without progress for this many seconds has failed. */
 #define STALL_S 10
 
+/* ---- client_run.c: all connections together ---- */
+
+/** The connection that has failed, or NULL. */
+const struct client *run_dead(const struct run *r);
+/** Fill all queues, each up to `end` work requests in all, and poll. */
+void run_turn(struct run *r, uint64_t end);
+/** Work requests posted, or completed, on all connections. */
+uint64_t run_posted(const struct run *r);
+uint64_t run_done(const struct run *r);
+/** Wait until what was posted has been placed or answered. 0 or -errno. */
+int run_barrier(struct run *r);
+/** Begin the measured part: the server reads its counters before the first message comes. 0 or
+ * -errno. */
+int run_start(struct run *r);
+/** End it at the server, and add up what it reports of all connections. 0 or -errno. */
+int run_report(struct run *r, struct perf_report *sum);
+
 /* ---- measure.c: what is measured, with all connections up ---- */
 
 /** Measure bandwidth. 0, or -errno of the connection that has failed. */
 int measure_bandwidth(struct run *r, struct perf_result *out);
 /** Measure latency, on the only connection. Likewise. */
 int measure_latency(struct run *r, struct perf_result *out);
+/* ---- measure_open.c: latency at a rate ---- */
+
+/** Send at job.rate, and time each message from its intended start. The samples go to h. 0 or
+ * -errno. */
+int measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early);
 
 /* ---- client_wait.c ---- */
 

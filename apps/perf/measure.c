@@ -7,143 +7,8 @@
 #include "client.h"
 #include "ui.h"
 
-#define WINDOWS 64 /**< parts of a run; the peak is the fastest part */
-
-/** The connection that has failed, or NULL. */
-static const struct client *
-run_dead(const struct run *r)
-{
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		if (r->lane[i].dead)
-			return &r->lane[i];
-	return NULL;
-}
-
-/** Post as much as a queue has room for, up to `end` work requests in all. */
-static void
-lane_fill(struct client *c, uint64_t end)
-{
-	int rc;
-
-	if (perf_is_place(c->job.test)) {
-		client_place_fill(c, end);
-		return;
-	}
-	if (perf_is_rpc(c->job.test)) {
-		client_rpc_fill(c, end);
-		return;
-	}
-	rc = flow_fill(&c->f, end);
-	if (rc < 0) {
-		c->dead = true;
-		c->err = rc;
-	}
-}
-
-/** Fill all queues, each up to `end`, and poll. The work requests completed on all of them. */
-static uint64_t
-run_turn(struct run *r, uint64_t end)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		lane_fill(&r->lane[i], end);
-	weft_worker_poll(r->w);
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		n += r->lane[i].f.completed;
-	return n;
-}
-
-static uint64_t
-run_posted(const struct run *r)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		n += r->lane[i].f.posted;
-	return n;
-}
-
-/** Wait for what is under way on all connections. A Write completes when it is copied. The
- * completion of a Read behind it shows that it was placed. */
-static int
-run_barrier(struct run *r)
-{
-	int rc = 0;
-
-	/* Each of the others is acknowledged by its own answer. */
-	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
-		if (r->lane[i].log == NULL && r->lane[i].rpc == NULL)
-			rc = flow_barrier(&r->lane[i].f);
-	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
-		rc = client_wait(&r->lane[i], client_is_drained);
-	return rc;
-}
-
-static bool
-is_started(const struct client *c)
-{
-	return c->started;
-}
-
-static bool
-is_reported(const struct client *c)
-{
-	return c->reported;
-}
-
-/** Tell the server, on each connection, that the measured part begins or is over. */
-static int
-run_tell(struct run *r, enum perf_ctl what)
-{
-	int rc = 0;
-
-	if (!perf_is_told(r->job.test))
-		return 0;
-	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
-		rc = flow_tell(r->lane[i].qp, what, 0);
-	return rc;
-}
-
-/** Begin the measured part: the server has read its counters before the first message comes. */
-static int
-run_start(struct run *r)
-{
-	int rc = run_tell(r, PERF_CTL_START);
-
-	for (uint32_t i = 0; perf_is_told(r->job.test) && i < r->job.qps && rc == 0; i++)
-		rc = client_wait(&r->lane[i], is_started);
-	return rc;
-}
-
-/** End the measured part at the server, and add up what it reports. */
-static int
-run_report(struct run *r, struct perf_report *sum)
-{
-	int rc = run_tell(r, PERF_CTL_STOP);
-
-	if (!perf_is_told(r->job.test))
-		return 0;
-	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
-		const struct perf_report *p = r->lane[i].report;
-
-		rc = client_wait(&r->lane[i], is_reported);
-		sum->ns = p->ns > sum->ns ? p->ns : sum->ns;
-		sum->sent_ns = p->sent_ns > sum->sent_ns ? p->sent_ns : sum->sent_ns;
-		sum->recv_msgs += p->recv_msgs;
-		sum->recv_bytes += p->recv_bytes;
-		sum->sent_msgs += p->sent_msgs;
-		sum->sent_bytes += p->sent_bytes;
-		sum->retrans_segs += p->retrans_segs;
-		/* One thread serves all of them. */
-		if (i == 0) {
-			sum->cpu_ns = p->cpu_ns;
-			sum->waited_ns = p->waited_ns;
-			sum->cycles = p->cycles;
-		}
-	}
-	return rc;
-}
+/** Polls between two looks at the clock, which costs as much as a small message. */
+#define LOOK_TURNS 16
 
 /** Iterations of the poll loop since `from`. */
 static void
@@ -162,14 +27,16 @@ run_polls(struct run *r, const struct weft_poll_hist *from, struct perf_result *
 
 /* ---- Bandwidth ---- */
 
-/** The fastest part so far. */
-struct peak {
-	uint64_t at_ns, n, window;
-	double mbps;
+/** The fastest part so far, and the slowest 10 ms. */
+struct parts {
+	uint64_t at_ns, n;
+	double peak_mbps;
+	uint64_t ten_ns, ten_n; /**< where the present 10 ms began */
+	double worst_mbps;
 };
 
 static void
-peak_look(struct peak *p, uint64_t now_ns, uint64_t n, uint32_t size_bytes)
+parts_look(struct parts *p, uint64_t now_ns, uint64_t n, uint32_t size_bytes)
 {
 	double mbps;
 
@@ -177,10 +44,17 @@ peak_look(struct peak *p, uint64_t now_ns, uint64_t n, uint32_t size_bytes)
 	if (now_ns - p->at_ns < 1000000)
 		return;
 	mbps = (double)(n - p->n) * size_bytes * 1e3 / (double)(now_ns - p->at_ns);
-	if (mbps > p->mbps)
-		p->mbps = mbps;
+	if (mbps > p->peak_mbps)
+		p->peak_mbps = mbps;
 	p->at_ns = now_ns;
 	p->n = n;
+	if (now_ns - p->ten_ns < 10000000)
+		return;
+	mbps = (double)(n - p->ten_n) * size_bytes * 1e3 / (double)(now_ns - p->ten_ns);
+	if (p->worst_mbps == 0 || mbps < p->worst_mbps)
+		p->worst_mbps = mbps;
+	p->ten_ns = now_ns;
+	p->ten_n = n;
 }
 
 /** Report a second that is over. */
@@ -196,37 +70,59 @@ tick_look(struct run *r, struct perf_tick *t, uint64_t t0_ns, uint64_t now_ns, u
 	r->job.tick(t);
 }
 
-/** Post until each connection has done `end`, or the time is over. *early: it was stopped. */
-static int
-bandwidth_loop(struct run *r, uint64_t end, uint64_t all, struct peak *peak, bool *early)
+/** Time between two messages of one connection, with a rate. */
+static uint64_t
+rate_gap_ns(const struct run *r)
 {
-	const uint64_t base = peak->n, t0_ns = peak->at_ns;
-	uint64_t until_ns = 0, progress_ns = t0_ns, seen = base;
-	struct perf_tick tick = {.job = &r->job, .all = all == UINT64_MAX ? 0 : all - base};
+	return r->job.rate == 0 ? 0 : (uint64_t)(1e9 * r->job.qps / r->job.rate);
+}
+
+/** The work requests that each connection may have posted by now, with a rate. */
+static uint64_t
+rate_end(const struct run *r, uint64_t base, uint64_t end, uint64_t elapsed_ns)
+{
+	uint64_t due = (uint64_t)(r->job.rate * (double)elapsed_ns / 1e9 / r->job.qps) + 1;
+
+	return due < end - base ? base + due : end;
+}
+
+/** Where a bandwidth test ends: at so many work requests of each connection, or of all. */
+struct goal {
+	uint64_t each, all; /**< UINT64_MAX with a duration */
+};
+
+/** Post until the goal is reached, the time is over, or it is stopped. */
+static int
+bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf_result *out)
+{
+	const uint64_t base = parts->n, t0_ns = parts->at_ns;
+	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = base;
+	struct perf_tick tick = {.job = &r->job,
+	                         .all = goal.all == UINT64_MAX ? 0 : goal.all - base};
 
 	if (r->job.duration_s != 0)
 		until_ns = t0_ns + r->job.duration_s * 1000000000ull;
-	while (run_dead(r) == NULL) {
-		uint64_t n = run_turn(r, end), now_ns;
+	for (unsigned int turns = 1; run_dead(r) == NULL; turns++) {
+		uint64_t n;
 
-		if (n == seen) {
-			now_ns = ui_now_ns();
-			if (now_ns - progress_ns > STALL_S * 1000000000ull)
-				return -ETIMEDOUT;
-		} else if (n - peak->n >= peak->window) {
-			seen = n;
-			now_ns = progress_ns = ui_now_ns();
-			peak_look(peak, now_ns, n, r->job.size_bytes);
-		} else {
-			seen = n;
+		run_turn(r, r->job.rate == 0
+		                    ? goal.each
+		                    : rate_end(r, base / r->job.qps, goal.each, now_ns - t0_ns));
+		n = run_done(r);
+		/* The clock is read seldom, unless it decides what is sent. */
+		if (turns % LOOK_TURNS != 0 && r->job.rate == 0 && n < goal.all)
 			continue;
-		}
+		now_ns = ui_now_ns();
+		if (n != seen)
+			progress_ns = now_ns;
+		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
+			return -ETIMEDOUT;
+		seen = n;
+		parts_look(parts, now_ns, n, r->job.size_bytes);
 		tick_look(r, &tick, t0_ns, now_ns, n - base);
-		if (r->job.stop != NULL && *r->job.stop) {
-			*early = true;
-			return 0;
-		}
-		if (until_ns != 0 ? now_ns >= until_ns : n >= all)
+		out->interrupted = r->job.stop != NULL && *r->job.stop;
+		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
+		if (out->interrupted || now_ns >= until_ns || n >= goal.all)
 			return 0;
 	}
 	return run_dead(r)->err;
@@ -237,39 +133,58 @@ run_warm_up(struct run *r)
 {
 	uint64_t all = (uint64_t)r->job.warmup * r->job.qps;
 
-	while (run_dead(r) == NULL && run_turn(r, r->job.warmup) < all)
-		;
+	while (run_dead(r) == NULL && run_done(r) < all)
+		run_turn(r, r->job.warmup);
 	if (run_dead(r) != NULL)
 		return run_dead(r)->err;
 	return r->job.test == PERF_WRITE || r->job.qps > 1 ? run_barrier(r) : 0;
+}
+
+/** The figures of a run from its beginning to the last barrier. */
+static void
+bandwidth_figures(const struct run *r, const struct parts *parts, struct perf_result *out)
+{
+	const struct perf_report *peer = &out->peer;
+
+	out->seconds = (double)out->self.at_ns / 1e9;
+	out->avg_mbps = (double)out->iterations * r->job.size_bytes / out->seconds / 1e6;
+	out->mmsgs = (double)out->iterations / out->seconds / 1e6;
+	out->peak_mbps = parts->peak_mbps;
+	out->worst_mbps = parts->worst_mbps;
+	if (r->job.both_ways && peer->sent_ns != 0) {
+		double peer_s = (double)peer->sent_ns / 1e9;
+
+		out->avg_mbps += (double)peer->sent_bytes / peer_s / 1e6;
+		out->mmsgs += (double)peer->sent_msgs / peer_s / 1e6;
+	}
+	if (out->peak_mbps < out->avg_mbps)
+		out->peak_mbps = out->avg_mbps;
+	out->cycles_per_msg =
+	        (double)out->self.cycles / (double)(out->iterations + peer->sent_msgs);
 }
 
 int
 measure_bandwidth(struct run *r, struct perf_result *out)
 {
 	static struct weft_poll_hist h0 = {.size = sizeof(h0)};
-	uint64_t end = r->job.duration_s != 0 ? UINT64_MAX : r->job.iterations, base, t0, ns;
+	struct goal goal = {UINT64_MAX, UINT64_MAX};
 	struct perf_self from;
-	struct peak peak;
+	struct parts parts;
+	uint64_t base;
 	int rc = run_warm_up(r);
 
+	if (rc == 0)
+		rc = run_start(r);
 	if (rc != 0)
 		return rc;
 	base = run_posted(r);
-	if (end != UINT64_MAX) /* each has posted as much as the others */
-		end += base / r->job.qps;
-	rc = run_start(r);
-	if (rc != 0)
-		return rc;
+	if (r->job.duration_s == 0) /* each has posted as much as the others */
+		goal = (struct goal){base / r->job.qps + r->job.iterations,
+		                     base + r->job.iterations * r->job.qps};
 	weft_worker_poll_hist(r->w, &h0);
 	perf_self_now(r->w, &from);
-	t0 = from.at_ns;
-	peak = (struct peak){.at_ns = t0, .n = base};
-	if (r->job.duration_s == 0)
-		peak.window = r->job.iterations * r->job.qps / WINDOWS;
-	rc = bandwidth_loop(r, end,
-	                    end == UINT64_MAX ? UINT64_MAX : base + r->job.iterations * r->job.qps,
-	                    &peak, &out->interrupted);
+	parts = (struct parts){.at_ns = from.at_ns, .n = base, .ten_ns = from.at_ns, .ten_n = base};
+	rc = bandwidth_loop(r, goal, &parts, out);
 	if (rc == 0) {
 		out->iterations = run_posted(r) - base;
 		rc = run_barrier(r);
@@ -277,23 +192,9 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	if (rc != 0)
 		return rc;
 	out->self = perf_self_since(r->w, &from);
-	ns = out->self.at_ns;
 	run_polls(r, &h0, out);
 	rc = run_report(r, &out->peer);
-	out->seconds = (double)ns / 1e9;
-	out->avg_mbps = (double)out->iterations * r->job.size_bytes / out->seconds / 1e6;
-	out->mmsgs = (double)out->iterations / out->seconds / 1e6;
-	out->peak_mbps = peak.mbps;
-	if (r->job.both_ways && out->peer.sent_ns != 0) {
-		double peer_s = (double)out->peer.sent_ns / 1e9;
-
-		out->avg_mbps += (double)out->peer.sent_bytes / peer_s / 1e6;
-		out->mmsgs += (double)out->peer.sent_msgs / peer_s / 1e6;
-	}
-	if (out->peak_mbps < out->avg_mbps)
-		out->peak_mbps = out->avg_mbps;
-	out->cycles_per_msg =
-	        (double)out->self.cycles / (double)(out->iterations + out->peer.sent_msgs);
+	bandwidth_figures(r, &parts, out);
 	return rc;
 }
 
@@ -345,7 +246,9 @@ int
 measure_latency(struct run *r, struct perf_result *out)
 {
 	static struct weft_poll_hist h0 = {.size = sizeof(h0)};
-	const bool half = r->job.test == PERF_WRITE || perf_takes_receive(r->job.test);
+	/* In an open loop a sample begins before the post, so half of it means nothing. */
+	const bool half =
+	        r->job.rate == 0 && (r->job.test == PERF_WRITE || perf_takes_receive(r->job.test));
 	uint64_t n = r->job.iterations, t0, t1;
 	struct client *c = &r->lane[0];
 	struct hist *h = calloc(1, sizeof(*h));
@@ -361,7 +264,13 @@ measure_latency(struct run *r, struct perf_result *out)
 	weft_worker_poll_hist(r->w, &h0);
 	perf_self_now(r->w, &from);
 	t0 = t1 = from.at_ns;
-	for (uint64_t i = 0; i < n && rc == 0; i++) {
+	if (r->job.rate > 0 && rc == 0) {
+		rc = measure_open(r, h, &t1, &out->interrupted);
+		n = h->n;
+		t1 += t0;
+		out->paced_s = (double)(t1 - t0) / 1e9;
+	}
+	for (uint64_t i = 0; i < n && rc == 0 && r->job.rate == 0; i++) {
 		uint64_t t = t1;
 
 		rc = client_round(c, r->job.warmup + i);

@@ -61,7 +61,14 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 
 		*j = a->job;
 		j->size_bytes = (uint32_t)size;
-		if (j->latency) /* queues no longer than used, so that they stay in the cache */
+		j->rate = a->rate_is_bits ? a->rate / 8 / (double)size : a->rate;
+		if (j->latency && j->rate > 0 && j->duration_s != 0) {
+			j->iterations = (uint64_t)(j->rate * j->duration_s);
+			j->iterations = j->iterations > 0 ? j->iterations : 1;
+			j->duration_s = 0;
+		}
+		if (j->latency &&
+		    j->rate == 0) /* queues no longer than used, so that they stay in the cache */
 			j->depth = 1;
 		if (a->forever)
 			j->duration_s = PERF_FOREVER_S;

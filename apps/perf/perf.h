@@ -159,6 +159,9 @@ struct perf_job {
 	uint32_t post_list;    /**< work requests posted in one call; 0: what there is room for */
 	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
 	bool both_ways;        /**< the server sends as well */
+	/** messages a second of all QPs; 0: as many as there are. With latency each has its
+	 * intended start, whatever became of the ones before it (an open loop). */
+	double rate;
 	/** two-sided: the server's application runs on a thread of its own */
 	bool app_thread;
 	/** two-sided: the application hashes the medium's content, as a Verify does */
@@ -191,6 +194,8 @@ struct perf_result {
 	uint64_t iterations; /**< iterations done */
 	double seconds;
 	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
+	double paced_s;             /**< with a rate: time until the last message was posted */
+	double worst_mbps;          /**< of the slowest 10 ms; 0: the run was too short */
 	double mmsgs;               /**< 10^6 messages a second */
 	double cycles_per_msg;      /**< TSC cycles of this side's busy polls, per message */
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,

@@ -97,10 +97,10 @@ perf_print_histogram(FILE *f, const struct perf_result *r)
 	uint64_t left = r->hist->n, n = 0;
 
 	fprintf(f, " t[usec] up to    samples    of all\n");
-	/* A line for each eighth of an octave, sixteen buckets. */
+	/* A line for each quarter of an octave. */
 	for (unsigned int i = 0; i < HIST_BUCKETS && left > 0; i++) {
 		n += r->hist->bucket[i];
-		if (i % 16 != 15 || n == 0)
+		if (i % (HIST_SUB / 4) != HIST_SUB / 4 - 1 || n == 0)
 			continue;
 		left -= n;
 		fprintf(f, " %13.3f %10" PRIu64 "   %6.2f %%\n", (double)(hist_above(i)) / unit, n,
@@ -117,6 +117,16 @@ static double
 percent(uint64_t part, uint64_t of)
 {
 	return of == 0 ? 0 : 100 * (double)part / (double)of;
+}
+
+/** How far the rate is off what was asked for, in percent. The first message of each QP starts at
+ * once. */
+static double
+rate_error(const struct perf_result *r)
+{
+	const double n = (double)r->iterations - r->job.qps;
+
+	return n < 1 ? 0 : 100 * (n / r->paced_s / r->job.rate - 1);
 }
 
 /** What the server has reported. */
@@ -150,7 +160,7 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 
 		fprintf(f, "%s,%s,%u,%" PRIu64 ",%u,%u,%d,%.6f", perf_test_names[r->job.test],
 		        lat ? "latency" : "bandwidth", r->job.size_bytes, r->iterations,
-		        lat ? 1 : r->job.depth, r->job.qps, r->job.both_ways, r->seconds);
+		        r->job.depth, r->job.qps, r->job.both_ways, r->seconds);
 		if (lat)
 			fprintf(f, ",,,,%.3f,%.3f,%.3f,%.3f,%.3f", r->lat_min_us, r->lat_max_us,
 			        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us);
@@ -202,10 +212,15 @@ perf_warn(const struct perf_result *r)
 		ui_msg("%s of %u octets: %" PRIu64 " segments were sent again: the path loses "
 		       "frames or an end is too slow",
 		       name, r->job.size_bytes, r->retrans_segs);
-	if (r->job.latency && samples_beyond(r, 99.9) < PCT_SAMPLES)
+	if (r->job.latency && samples_beyond(r, 99.9) < PCT_SAMPLES - 0.5)
 		ui_msg("%s of %u octets: %.0f samples lie beyond the 99.9 %% percentile; with "
 		       "--iters %u it is more than chance",
 		       name, r->job.size_bytes, samples_beyond(r, 99.9), 1000 * PCT_SAMPLES);
+	if (r->job.rate > 0 && (rate_error(r) < -1 || rate_error(r) > 1))
+		ui_msg("%s of %u octets: the rate is off by %.1f %%: %s", name, r->job.size_bytes,
+		       rate_error(r),
+		       rate_error(r) < 0 ? "the two sides do not reach it"
+		                         : "the run is too short");
 	if (!said && frequency_moves()) {
 		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
 		       "(cpupower frequency-set -g performance)");
@@ -230,9 +245,13 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		json_str(&j, "mode", r->job.latency ? "latency" : "bandwidth");
 		json_u64(&j, "bytes", r->job.size_bytes);
 		json_u64(&j, "iterations", r->iterations);
-		json_u64(&j, "depth", r->job.latency ? 1 : r->job.depth);
+		json_u64(&j, "depth", r->job.depth);
 		json_u64(&j, "qps", r->job.qps);
 		json_bool(&j, "bidirectional", r->job.both_ways);
+		if (r->job.rate > 0) {
+			json_dbl(&j, "rate_asked", r->job.rate, 3);
+			json_dbl(&j, "rate_error_percent", rate_error(r), 3);
+		}
 		if (r->interrupted)
 			json_bool(&j, "interrupted", true);
 		if (perf_is_rpc(r->job.test))
@@ -250,6 +269,8 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		} else {
 			json_dbl(&j, "peak_mb_s", r->peak_mbps, 3);
 			json_dbl(&j, "average_mb_s", r->avg_mbps, 3);
+			if (r->worst_mbps > 0)
+				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 3);
 			json_dbl(&j, "mmsg_s", r->mmsgs, 6);
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -125,7 +126,10 @@ def test_perf_refused():
                       (["fetch-add", "-b"], "same word"), (["write", "-t", "4", "-Q", "8"], "never complete"),
                       (["write", "-t", "4", "-l", "8"], "does not fit"), (["write", "--json", "--csv"], "not both"),
                       (["write", "-H"], "--lat"), (["write", "--run_infinitely", "-n", "5"], "Ctrl-C"),
-                      (["write", "-I", "5000"], "--inline_size"), (["write", "-r", "1"], "--rx-depth")):
+                      (["write", "--lat", "--rate", "5"], "no answer of its own"),
+                      (["rpc", "--rate", "5"], "takes no rate"),
+                      (["write", "--rate_limit", "5X"], "no rate"), (["write", "-I", "5000"], "--inline_size"),
+                      (["write", "-r", "1"], "--rx-depth")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
@@ -154,6 +158,48 @@ def test_perf_interrupted():
     r = json.loads(out)["results"][0]
     assert p.returncode == 0 and r["interrupted"] and 0.5 < r["seconds"] < 10, (p.returncode, out, err)
     assert "interrupted after" in err, err
+
+
+def test_perf_rate_limit():
+    """The rate that was asked for, within 2 %, in messages and in bits, also over several QPs."""
+    sock = path("limit.sock")
+    os.sched_setaffinity(0, {0})
+    perf_server(sock)
+    os.sched_setaffinity(0, {1} if os.cpu_count() > 1 else {0})
+    try:
+        for args, rate in ((["-s", "256", "--rate_limit", "5K"], 5000), (["-s", "1000", "--rate_limit", "16Mb"], 2000),
+                           (["-s", "64", "-q", "3", "--rate_limit", "3000"], 3000)):
+            for test in ("write", "send"):
+                r = one(sock, test, "-D", "2", *args)
+                assert r["rate_asked"] == rate and abs(r["rate_error_percent"]) < 2, r
+                # What is under way at the end waits for a CPU, too.
+                assert abs(r["mmsg_s"] * 1e6 / rate - 1) < (0.02 if r["waited_percent"] < 2 else 0.2), r
+    finally:
+        os.sched_setaffinity(0, range(os.cpu_count()))
+
+
+def test_perf_no_omission():
+    """A server that stands still for 300 ms in the middle delays each message that was due meanwhile. An open loop shows all of
+    them, where one message at a time shows one."""
+    sock = path("omit.sock")
+    os.sched_setaffinity(0, {0})
+    s = perf_server(sock)
+    os.sched_setaffinity(0, {1} if os.cpu_count() > 1 else {0})
+    try:
+        for test in ("read", "send"):
+            p = client(sock, test, "--lat", "--rate", "1000", "-n", "6000", "-t", "1000", "--json")
+            for _ in range(3):  # one of them at least when the client has begun
+                time.sleep(1.5)
+                s.send_signal(signal.SIGSTOP)
+                time.sleep(0.3)
+                s.send_signal(signal.SIGCONT)
+            out, err = p.communicate(timeout=60)
+            assert p.returncode == 0, err
+            r = json.loads(out)["results"][0]
+            # Each time some 300 of the 6000 messages, the longest 300 ms late, evenly.
+            assert r["t_avg_us"] > 6000 and r["t_p99_us"] > 200000 and r["t_max_us"] > 290000, r
+    finally:
+        os.sched_setaffinity(0, range(os.cpu_count()))
 
 
 def test_perf_server_dies():

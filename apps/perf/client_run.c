@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The connections of a run together: filled, polled, waited for, told when it begins and ends.
+ */
+
+#include <errno.h>
+
+#include "client.h"
+
+/** The connection that has failed, or NULL. */
+const struct client *
+run_dead(const struct run *r)
+{
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		if (r->lane[i].dead)
+			return &r->lane[i];
+	return NULL;
+}
+
+/** Post as much as a queue has room for, up to `end` work requests in all. */
+static void
+lane_fill(struct client *c, uint64_t end)
+{
+	int rc;
+
+	if (perf_is_place(c->job.test)) {
+		client_place_fill(c, end);
+		return;
+	}
+	if (perf_is_rpc(c->job.test)) {
+		client_rpc_fill(c, end);
+		return;
+	}
+	rc = flow_fill(&c->f, end);
+	if (rc < 0) {
+		c->dead = true;
+		c->err = rc;
+	}
+}
+
+void
+run_turn(struct run *r, uint64_t end)
+{
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		lane_fill(&r->lane[i], end);
+	weft_worker_poll(r->w);
+}
+
+/** Work requests completed on all connections. */
+uint64_t
+run_done(const struct run *r)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		n += r->lane[i].f.completed;
+	return n;
+}
+
+uint64_t
+run_posted(const struct run *r)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		n += r->lane[i].f.posted;
+	return n;
+}
+
+/** Wait for what is under way on all connections. A Write completes when it is copied. The
+ * completion of a Read behind it shows that it was placed. */
+int
+run_barrier(struct run *r)
+{
+	int rc = 0;
+
+	/* Each of the others is acknowledged by its own answer. */
+	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
+		if (r->lane[i].log == NULL && r->lane[i].rpc == NULL)
+			rc = flow_barrier(&r->lane[i].f);
+	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
+		rc = client_wait(&r->lane[i], client_is_drained);
+	return rc;
+}
+
+static bool
+is_started(const struct client *c)
+{
+	return c->started;
+}
+
+static bool
+is_reported(const struct client *c)
+{
+	return c->reported;
+}
+
+/** Tell the server, on each connection, that the measured part begins or is over. */
+static int
+run_tell(struct run *r, enum perf_ctl what)
+{
+	int rc = 0;
+
+	if (!perf_is_told(r->job.test))
+		return 0;
+	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
+		rc = flow_tell(r->lane[i].qp, what, 0);
+	return rc;
+}
+
+/** Begin the measured part: the server has read its counters before the first message comes. */
+int
+run_start(struct run *r)
+{
+	int rc = run_tell(r, PERF_CTL_START);
+
+	for (uint32_t i = 0; perf_is_told(r->job.test) && i < r->job.qps && rc == 0; i++)
+		rc = client_wait(&r->lane[i], is_started);
+	return rc;
+}
+
+/** End the measured part at the server, and add up what it reports. */
+int
+run_report(struct run *r, struct perf_report *sum)
+{
+	int rc = run_tell(r, PERF_CTL_STOP);
+
+	if (!perf_is_told(r->job.test))
+		return 0;
+	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
+		const struct perf_report *p = r->lane[i].report;
+
+		rc = client_wait(&r->lane[i], is_reported);
+		sum->ns = p->ns > sum->ns ? p->ns : sum->ns;
+		sum->sent_ns = p->sent_ns > sum->sent_ns ? p->sent_ns : sum->sent_ns;
+		sum->recv_msgs += p->recv_msgs;
+		sum->recv_bytes += p->recv_bytes;
+		sum->sent_msgs += p->sent_msgs;
+		sum->sent_bytes += p->sent_bytes;
+		sum->retrans_segs += p->retrans_segs;
+		/* One thread serves all of them. */
+		if (i == 0) {
+			sum->cpu_ns = p->cpu_ns;
+			sum->waited_ns = p->waited_ns;
+			sum->cycles = p->cycles;
+		}
+	}
+	return rc;
+}
