@@ -24,6 +24,7 @@ struct args {
 	uint16_t port;
 	struct port_args port_args;
 	const char *host;
+	char **command; /**< the arguments as they were given */
 };
 
 /** Exit status of a result that does not meet --expect. */

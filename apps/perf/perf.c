@@ -174,7 +174,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 	if (a->csv)
 		perf_print_csv(out, res, n);
 	else if (a->json || a->out != NULL)
-		perf_print_json(out, res, n);
+		perf_print_json(out, a->command, res, n);
 	if (!a->json && !a->csv && n > 0 && res[0].region[0] != '\0')
 		printf(" region: %s\n", res[0].region);
 	if (a->out != NULL && (fflush(out) != 0 || fclose(out) != 0)) {
@@ -231,6 +231,19 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FIL
 	return rc != 0 ? UI_EXIT_FAIL : status;
 }
 
+/** The arguments in their order, which getopt_long() changes. */
+static char **
+copy_command(int argc, char **argv)
+{
+	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+
+	if (copy == NULL)
+		ui_die("no memory");
+	for (int i = 0; i < argc; i++)
+		copy[i] = argv[i];
+	return copy;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -245,6 +258,7 @@ main(int argc, char **argv)
 	ui_keep_memory();
 	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
 		CPU_ZERO(&a.medium.cpus);
+	a.command = copy_command(argc, argv);
 	args_parse(argc, argv, &a);
 	perf_gbits = a.gbits;
 	if (a.job.hosts != NULL)
@@ -267,5 +281,6 @@ main(int argc, char **argv)
 		rc = measure(&a, &st, &to, out);
 	}
 	stack_down(&st);
+	free(a.command);
 	return rc;
 }

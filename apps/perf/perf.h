@@ -23,6 +23,11 @@
 #include "wire.h"
 #include <weft/log.h>
 
+struct json;
+
+/** Of the JSON document: another number where a key changes its meaning or is gone. */
+#define PERF_SCHEMA 2
+
 #define PERF_PORT      18515        /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< each side allocates two of them */
 
@@ -226,8 +231,11 @@ extern const char *const perf_test_names[PERF_NTESTS];
 /** Print the heading of perftest's table, then rows. */
 void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
-/** All results as one JSON document. */
-void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
+/** All results as one JSON document; command: the arguments of the program, or NULL
+ * (docs/weft-perf.md has the keys). */
+void perf_print_json(FILE *f, char *const *command, const struct perf_result *r, unsigned int n);
+/** Write the facts of this machine that a figure depends on, as the object "machine". */
+void perf_facts_json(struct json *j);
 /** The results as comma-separated values, with a line of names. */
 void perf_print_csv(FILE *f, const struct perf_result *r, unsigned int n);
 /** The samples of a latency test, a line for each part of an octave that has some. */

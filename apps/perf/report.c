@@ -229,13 +229,21 @@ perf_warn(const struct perf_result *r)
 }
 
 void
-perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
+perf_print_json(FILE *f, char *const *command, const struct perf_result *res, unsigned int n)
 {
 	struct json j;
 
 	json_start(&j, f);
 	json_obj(&j, NULL);
 	json_str(&j, "version", weft_version());
+	json_u64(&j, "schema", PERF_SCHEMA);
+	perf_facts_json(&j);
+	if (command != NULL) {
+		json_arr(&j, "command");
+		for (unsigned int i = 0; command[i] != NULL; i++)
+			json_str(&j, NULL, command[i]);
+		json_arr_end(&j);
+	}
 	json_arr(&j, "results");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
