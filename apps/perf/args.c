@@ -74,6 +74,8 @@ usage(void)
 	       "      --rate R           with --lat: start a message each 1/R seconds, whatever\n"
 	       "                         became of those before, and measure from that time\n"
 	       "  -I, --inline_size N    copy messages up to N octets when they are posted [0]\n"
+	       "      --verify-data      compare each octet with what was sent; the figures are\n"
+	       "                         then those of the comparison\n"
 	       "  -p, --port PORT        TCP port [%u]\n"
 	       "Output:\n"
 	       "      --report_gbits     bandwidth in 10^9 bits a second\n"
@@ -190,6 +192,12 @@ check_shape(const struct args *a)
 		             j->depth);
 	if (j->post_list > j->depth)
 		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
+	if (j->verify && (!plain || perf_is_word(j->test)))
+		ui_usage_die("--verify-data is for write, read, send and write-imm");
+	if (j->verify && (j->latency || j->both_ways || a->rate != 0 || a->forever))
+		ui_usage_die(
+		        "--verify-data goes round by round: no --lat, --bidirectional, rate or "
+		        "--run_infinitely");
 	if (a->rate != 0 &&
 	    (perf_is_rpc(j->test) || perf_is_two_sided(j->test) || j->test == PERF_LOG_APPEND))
 		ui_usage_die("%s takes no rate", name);
@@ -220,7 +228,12 @@ check_job(struct args *a)
 		j->depth = perf_is_rpc(j->test) ? 32 : 128;
 	check_shape(a);
 	if (j->rx_depth == 0)
-		j->rx_depth = PERF_RX_DEPTH;
+		j->rx_depth = j->verify ? j->depth + 4 : PERF_RX_DEPTH;
+	if (j->verify && (a->all ? 1u << 20 : (uint64_t)j->size_bytes) *
+	                                 (j->test == PERF_SEND ? j->rx_depth : j->depth) >
+	                         PERF_VERIFY_BYTES)
+		ui_usage_die("--verify-data keeps all messages under way apart, 256M in all: less "
+		             "--size, --tx-depth or --rx-depth");
 	most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
 
 	if (j->latency && j->duration_s != 0 && a->rate == 0)
@@ -274,6 +287,7 @@ enum {
 	ARG_FOREVER,
 	ARG_GBITS,
 	ARG_RATE,
+	ARG_VERIFY,
 	ARG_JSON,
 	ARG_CSV,
 	ARG_OUT,
@@ -366,6 +380,9 @@ take_shape(struct args *a, int o)
 		return true;
 	case 'l':
 		j->post_list = arg_u32("--post_list", 1, FLOW_BATCH);
+		return true;
+	case ARG_VERIFY:
+		j->verify = true;
 		return true;
 	case ARG_RATE:
 		parse_rate(a, optarg);
@@ -477,6 +494,7 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"post_list", required_argument, NULL, 'l'},
 	        {"inline_size", required_argument, NULL, 'I'},
 	        {"port", required_argument, NULL, 'p'},
+	        {"verify-data", no_argument, NULL, ARG_VERIFY},
 	        {"rate", required_argument, NULL, ARG_RATE},
 	        {"rate_limit", required_argument, NULL, ARG_RATE},
 	        {"report-histogram", no_argument, NULL, 'H'},

@@ -2,6 +2,7 @@
 /** @file The measuring side: the connections of one job, polled on the calling thread. */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -127,8 +128,9 @@ client_memory(struct client *c, struct weft_mr_attr *ma)
 {
 	uint64_t at;
 
-	c->slots = perf_slots(c->job.test, c->job.depth);
-	at = (c->slots + 1) * c->job.size_bytes + 64;
+	c->slots = c->job.verify ? c->job.depth : perf_slots(c->job.test, c->job.depth);
+	/* With verify the received data are as many as those that are sent. */
+	at = (c->slots + (c->job.verify ? c->slots : 1)) * c->job.size_bytes + 64;
 	at = (at + 63) & ~63ull;
 	ma->len_bytes = at + sizeof(*c->report);
 	c->mem = aligned_alloc(4096, (ma->len_bytes + 4095) & ~4095ull);
@@ -247,6 +249,7 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .post_list = j->post_list,
 	        .inline_bytes = j->inline_bytes,
 	        .both_ways = j->both_ways,
+	        .verify = j->verify,
 	        .run = run,
 	        .app_thread = j->app_thread,
 	        .app_medium = j->app_medium,
@@ -347,8 +350,15 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		rc = run_begin(&r, ctx, pd, addr, addr_len, out, &bad);
 	if (rc == 0) {
 		rc = job->latency ? measure_latency(&r, out) : measure_bandwidth(&r, out);
+		if (rc == 0 && out->peer.bad != 0) {
+			rc = -EILSEQ;
+			snprintf(r.lane[0].term, sizeof(r.lane[0].term),
+			         "%" PRIu64 " of %" PRIu64 " messages arrived with other octets",
+			         out->peer.bad, out->peer.verified);
+			bad = &r.lane[0];
+		}
 		for (uint32_t i = 0; i < job->qps; i++)
-			if (bad == NULL || !bad->dead)
+			if (bad == NULL || (!bad->dead && bad->term[0] == '\0'))
 				bad = &r.lane[i];
 	}
 	if (rc != 0)

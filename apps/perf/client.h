@@ -31,6 +31,7 @@ struct client {
 	int err;        /**< -errno of a dead connection */
 	char term[128]; /**< the Terminate's text */
 	struct flow f;
+	uint64_t checks;            /**< measure_verify.c: Reads of what has arrived */
 	struct perf_report *report; /**< in mem, written by the server */
 	bool started, reported;     /**< as the server has said */
 	/* tests that flush or verify */
@@ -84,6 +85,12 @@ int run_report(struct run *r, struct perf_report *sum);
 int measure_bandwidth(struct run *r, struct perf_result *out);
 /** Measure latency, on the only connection. Likewise. */
 int measure_latency(struct run *r, struct perf_result *out);
+/* ---- measure_verify.c: each octet compared ---- */
+
+/** In place of the bandwidth loop: send, and compare what has arrived. -EILSEQ: an octet is wrong;
+ * the connection has the text. */
+int measure_verify(struct run *r, struct perf_result *out);
+
 /* ---- measure_open.c: latency at a rate ---- */
 
 /** Send at job.rate, and time each message from its intended start. The samples go to h. 0 or

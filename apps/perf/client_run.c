@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The connections of a run together: filled, polled, waited for, told when it begins and ends.
- */
+/** @file The connections of a run together: filled, polled, waited for, told of begin and end. */
 
 #include <errno.h>
 
@@ -137,6 +136,8 @@ run_report(struct run *r, struct perf_report *sum)
 		sum->sent_msgs += p->sent_msgs;
 		sum->sent_bytes += p->sent_bytes;
 		sum->retrans_segs += p->retrans_segs;
+		sum->verified += p->verified;
+		sum->bad += p->bad;
 		/* One thread serves all of them. */
 		if (i == 0) {
 			sum->cpu_ns = p->cpu_ns;

@@ -11,6 +11,7 @@ void
 flow_init(struct flow *f, const struct perf_job *job)
 {
 	*f = (struct flow){.test = job->test,
+	                   .slots = job->verify ? job->depth : 1,
 	                   .size_bytes = job->size_bytes,
 	                   .depth = job->depth,
 	                   .signal_every = job->cq_mod,
@@ -24,11 +25,51 @@ flow_init(struct flow *f, const struct perf_job *job)
 		f->signal_every = f->depth;
 }
 
+/** Eight octets of message seq (the finalizer of splitmix64). */
+static uint64_t
+pattern_word(uint64_t seq, uint64_t i)
+{
+	uint64_t v = (seq << 32 | i) + 0x9e3779b97f4a7c15ull;
+
+	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9ull;
+	v = (v ^ v >> 27) * 0x94d049bb133111ebull;
+	return v ^ v >> 31;
+}
+
+void
+flow_pattern(uint8_t *buf, uint32_t bytes, uint64_t seq)
+{
+	uint64_t w;
+
+	for (uint32_t at = 0; at < bytes; at += 8) {
+		w = pattern_word(seq, at / 8);
+		memcpy(buf + at, &w, bytes - at < 8 ? bytes - at : 8);
+	}
+}
+
+uint32_t
+flow_compare(const uint8_t *buf, uint32_t bytes, uint64_t seq)
+{
+	uint8_t want[8];
+
+	for (uint32_t at = 0; at < bytes; at += 8) {
+		uint32_t n = bytes - at < 8 ? bytes - at : 8;
+
+		memcpy(want, &(uint64_t){pattern_word(seq, at / 8)}, 8);
+		for (uint32_t i = 0; i < n; i++)
+			if (buf[at + i] != want[i])
+				return at + i;
+	}
+	return bytes;
+}
+
 void
 flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 {
+	const uint64_t off = f->slots > 1 ? seq % f->slots * f->size_bytes : 0;
+
 	memset(wr, 0, sizeof(*wr));
-	sge->addr = f->mem;
+	sge->addr = f->mem + off;
 	sge->len_bytes = f->size_bytes;
 	sge->lkey = f->lkey;
 	wr->sg_list = sge;
@@ -38,12 +79,12 @@ flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 	case PERF_WRITE:
 		wr->opcode = WEFT_WR_WRITE;
 		wr->rdma.stag = f->stag;
-		wr->rdma.to = f->to;
+		wr->rdma.to = f->to + off;
 		break;
 	case PERF_READ:
 		wr->opcode = WEFT_WR_READ;
 		wr->rdma.stag = f->stag;
-		wr->rdma.to = f->to;
+		wr->rdma.to = f->to + off;
 		break;
 	case PERF_SEND:
 		wr->opcode = WEFT_WR_SEND;
@@ -64,7 +105,7 @@ flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 	case PERF_WRITE_IMM:
 		wr->opcode = WEFT_WR_WRITE_IMM;
 		wr->write_imm.stag = f->stag;
-		wr->write_imm.to = f->to;
+		wr->write_imm.to = f->to + off;
 		weft_put_be64(wr->write_imm.data, seq & (UINT64_MAX >> 8));
 		break;
 	default:
@@ -136,6 +177,7 @@ flow_completed(struct flow *f, const struct weft_wc *wc)
 	if (wc->wr_id == FLOW_BARRIER_ID) {
 		/* the unsignaled work requests before it are done */
 		f->completed = f->posted;
+		f->barriers++;
 		f->unsignaled = 0;
 	} else {
 		f->completed += wc->wr_id;

@@ -37,13 +37,15 @@ struct flow {
 	uint32_t signal_every; /**< one completion for so many */
 	uint32_t post_list;    /**< posted in one call; 0: what there is room for */
 	bool is_inline;
-	uint8_t *mem; /**< source of Writes and Sends, sink of Reads */
+	uint64_t slots; /**< messages of different content, here and at the peer; 1: none */
+	uint8_t *mem;   /**< source of Writes and Sends, sink of Reads */
 	uint32_t lkey;
 	uint32_t stag; /**< the peer's region */
 	uint64_t to;
 	uint32_t peer_rq; /**< receives that the peer keeps posted */
 
 	uint64_t posted, completed; /**< work requests */
+	uint64_t barriers;          /**< completed ones with FLOW_BARRIER_ID */
 	uint32_t unsignaled;        /**< posted since the last one that makes a completion */
 	uint64_t acked;             /**< messages that the peer has taken, as it said */
 	/* the other direction */
@@ -52,6 +54,10 @@ struct flow {
 	uint32_t rq_depth; /**< receives that this side keeps posted for them */
 };
 
+/** Fill in the message number seq: each octet depends on seq and on its place. */
+void flow_pattern(uint8_t *buf, uint32_t bytes, uint64_t seq);
+/** The first octet that is not as flow_pattern() makes it; `bytes`: all are. */
+uint32_t flow_compare(const uint8_t *buf, uint32_t bytes, uint64_t seq);
 /** Set depth, signal_every and the like from the job; the rest is the caller's. */
 void flow_init(struct flow *f, const struct perf_job *job);
 /** Post as much as there is room for, up to `end` work requests in all. 0 or -errno. */

@@ -32,7 +32,9 @@ struct json;
 #define PERF_MAX_BYTES (256u << 20) /**< each side allocates two of them */
 
 #define PERF_MAX_DEPTH 4096
-#define PERF_MAX_QPS   256
+/** Messages of different content on one QP, in all. */
+#define PERF_VERIFY_BYTES (256u << 20)
+#define PERF_MAX_QPS      256
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -164,6 +166,7 @@ struct perf_job {
 	uint32_t post_list;    /**< work requests posted in one call; 0: what there is room for */
 	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
 	bool both_ways;        /**< the server sends as well */
+	bool verify;           /**< each octet is compared with what was sent */
 	/** messages a second of all QPs; 0: as many as there are. With latency each has its
 	 * intended start, whatever became of the ones before it (an open loop). */
 	double rate;
@@ -207,6 +210,7 @@ struct perf_result {
 	        lat_p999_us;
 	struct hist *hist;     /**< latency: the samples in ns; freed by perf_result_free() */
 	bool half;             /**< a sample is a round trip, and the latency half of it */
+	uint64_t verified;     /**< messages whose octets were all compared */
 	bool interrupted;      /**< *job.stop ended it: fewer iterations than asked for */
 	uint64_t retrans_segs; /**< of both sides, where the server reports */
 	/** the measuring thread; its peer, where the server reports (peer.ns is 0 otherwise) */

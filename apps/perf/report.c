@@ -260,6 +260,8 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			json_dbl(&j, "rate_asked", r->job.rate, 3);
 			json_dbl(&j, "rate_error_percent", rate_error(r), 3);
 		}
+		if (r->job.verify)
+			json_u64(&j, "verified_messages", r->verified);
 		if (r->interrupted)
 			json_bool(&j, "interrupted", true);
 		if (perf_is_rpc(r->job.test))

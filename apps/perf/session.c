@@ -46,6 +46,9 @@ session_memory(struct session *s, struct weft_mr_attr *ma, struct perf_welcome *
 		snprintf(hi->mechanism, sizeof(hi->mechanism), "%s", s->persist->mechanism);
 	}
 	memset(s->mem, 0, s->mem_bytes);
+	if (s->hello.verify != 0 && s->hello.test == PERF_READ)
+		for (uint64_t i = 0; i < s->hello.depth; i++)
+			flow_pattern(s->mem + i * s->hello.size_bytes, s->hello.size_bytes, i);
 	if (s->persist != NULL)
 		weft_persist_mark(s->persist, 0, s->mem_bytes);
 	return 0;
@@ -57,6 +60,10 @@ session_bytes(const struct perf_hello *h)
 {
 	uint64_t slots = perf_slots(h->test, h->depth);
 
+	if (h->verify != 0 && h->test == PERF_SEND) /* each receive has a buffer of its own */
+		slots = (uint64_t)h->rx_depth + SERVER_CTL_RQ;
+	else if (h->verify != 0)
+		slots = h->depth;
 	if (h->test == PERF_LOG_APPEND)
 		return perf_log_bytes(h->depth, h->size_bytes);
 	return perf_is_place(h->test) ? perf_word_at(slots, h->size_bytes) + PERF_WORDS
@@ -115,7 +122,9 @@ session_close_medium(void *arg)
 static int
 session_post_recv(struct session *s, uint64_t slot)
 {
-	struct weft_sge sge = {s->mem + (slot % 2) * s->hello.size_bytes, s->hello.size_bytes, 0};
+	/* Two buffers are enough where their content is not compared. */
+	const uint64_t at = s->hello.verify != 0 ? slot : slot % 2;
+	struct weft_sge sge = {s->mem + at * s->hello.size_bytes, s->hello.size_bytes, 0};
 	struct weft_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
 
 	/* Immediate Data needs no buffer, and a test on the medium has no Sends. */
@@ -167,12 +176,26 @@ session_told(struct session *s, enum perf_ctl what, uint64_t value)
 	}
 }
 
+/** Compare a received message with what its number says. */
+static void
+session_verify(struct session *s, const struct weft_wc *wc)
+{
+	const uint32_t bytes = s->hello.size_bytes;
+	const uint8_t *buf = s->mem + wc->wr_id * bytes;
+
+	s->report.verified++;
+	if (wc->len_bytes != bytes || flow_compare(buf, bytes, s->f.received) != bytes)
+		s->report.bad++;
+}
+
 static void
 session_received(struct session *s, const struct weft_wc *wc)
 {
 	uint64_t value = 0;
 	enum perf_ctl what = flow_told(wc, &value);
 
+	if (what == PERF_CTL_NONE && s->hello.verify != 0 && s->hello.test == PERF_SEND)
+		session_verify(s, wc);
 	session_post_recv(s, wc->wr_id);
 	if (what != PERF_CTL_NONE)
 		session_told(s, what, value);
@@ -396,6 +419,11 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	       h->depth >= 1 && h->depth <= PERF_MAX_DEPTH && h->rx_depth <= PERF_MAX_DEPTH &&
 	       (h->rx_depth >= 4 || !perf_takes_receive(h->test)) && h->cq_mod <= h->depth &&
 	       h->post_list <= FLOW_BATCH && h->inline_bytes <= WEFT_MAX_INLINE &&
+	       (!h->verify || h->test == PERF_WRITE || h->test == PERF_READ ||
+	        h->test == PERF_SEND || h->test == PERF_WRITE_IMM) &&
+	       (!h->verify ||
+	        (uint64_t)h->size_bytes * (h->test == PERF_SEND ? h->rx_depth : h->depth) <=
+	                PERF_VERIFY_BYTES) &&
 	       (!h->both_ways || (perf_is_told(h->test) && !perf_is_place(h->test))) &&
 	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;
 }

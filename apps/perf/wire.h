@@ -25,6 +25,7 @@ struct perf_hello {
 	uint32_t post_list;
 	uint32_t inline_bytes;
 	uint32_t both_ways;
+	uint32_t verify;
 	uint64_t run; /**< the same on all connections of a run */
 	uint16_t app_thread;
 	uint16_t app_medium;
@@ -41,6 +42,7 @@ struct perf_report {
 	uint64_t sent_ns;                   /**< time until they were placed */
 	uint64_t cpu_ns, waited_ns, cycles; /**< of the polling thread (perf_self_now()) */
 	uint64_t retrans_segs;
+	uint64_t verified, bad; /**< messages compared, and those with a wrong octet */
 };
 
 /** Private data of the Reply. */

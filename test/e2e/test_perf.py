@@ -128,7 +128,8 @@ def test_perf_refused():
                       (["write", "-H"], "--lat"), (["write", "--run_infinitely", "-n", "5"], "Ctrl-C"),
                       (["write", "--lat", "--rate", "5"], "no answer of its own"),
                       (["rpc", "--rate", "5"], "takes no rate"),
-                      (["write", "--rate_limit", "5X"], "no rate"), (["write", "-I", "5000"], "--inline_size"),
+                      (["write", "--rate_limit", "5X"], "no rate"), (["commit", "--verify-data"], "--verify-data is for"),
+                      (["write", "--verify-data", "-b"], "round by round"), (["write", "-I", "5000"], "--inline_size"),
                       (["write", "-r", "1"], "--rx-depth")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
@@ -158,6 +159,35 @@ def test_perf_interrupted():
     r = json.loads(out)["results"][0]
     assert p.returncode == 0 and r["interrupted"] and 0.5 < r["seconds"] < 10, (p.returncode, out, err)
     assert "interrupted after" in err, err
+
+
+def test_perf_verify():
+    """--verify-data compares each octet: it finds none wrong, and one that another program has changed."""
+    sock, file = path("verify.sock"), path("verify.pmem")
+    for shape in (["-s", "1"], ["-s", "100", "-q", "3"], ["-s", "4099", "-t", "16", "-l", "4"], ["-s", "200K", "-t", "4"],
+                  ["-s", "64", "-I", "64"]):
+        if shape == ["-s", "1"]:
+            s = perf_server(sock)
+        for test in VERBS:
+            if "-I" in shape and test == "read":
+                continue
+            r = one(sock, test, "--verify-data", "-n", "300", *shape)
+            assert r["verified_messages"] == r["iterations"] == 300 * r["qps"], r
+    s.terminate()
+    s.wait()
+    # The server's memory is a file that this program changes meanwhile.
+    perf_server(sock, "--medium", f"pmem:{file}", env={**os.environ, "PMEM_IS_PMEM_FORCE": "1"})
+    for test in VERBS:
+        p = client(sock, test, "--verify-data", "-D", "20", "-s", "4096", "-t", "8")
+        end = time.time() + 30
+        while p.poll() is None and time.time() < end:
+            if os.path.exists(file) and os.path.getsize(file) > 8192:
+                with open(file, "r+b") as f:
+                    for at in range(0, 4096, 8):
+                        f.seek(at)
+                        f.write(b"X")
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 1 and ("instead of 0x" in err or "with other octets" in err), (test, p.returncode, out, err)
 
 
 def test_perf_rate_limit():
