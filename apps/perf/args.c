@@ -28,7 +28,7 @@ usage(void)
 	       "\n"
 	       "Measure one connection or several, as perftest does. CRC32c is always on.\n"
 	       "\n"
-	       "Tests: write, read, send, write-imm, atomic-write, fetch-add, cmp-swap.\n"
+	       "Tests: write, read, send, write-imm, atomic-write, fetch-add, cmp-swap, mix.\n"
 	       "Tests on a region of the server's medium:\n"
 	       "  flush        a Write and a Flush of it\n"
 	       "  verify       a Verify: the hash alone\n"
@@ -59,6 +59,9 @@ usage(void)
 	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth,\n"
 	       "                         4096 on the medium]; K, M and G are allowed\n"
 	       "  -a, --all              measure every power of two up to 1M\n"
+	       "      --sizes LIST       sizes and their shares: 64:80,4096:15,1M:5\n"
+	       "      --mix LIST         of the test mix: shares of write, read, atomic-write\n"
+	       "                         and fetch-add: write:70,read:30\n"
 	       "  -n, --iters N          iterations of each QP [100000 for latency; 1000000 or\n"
 	       "                         4 GiB for bandwidth]\n"
 	       "  -D, --duration S       measure bandwidth for S seconds\n"
@@ -192,6 +195,14 @@ check_shape(const struct args *a)
 		             j->depth);
 	if (j->post_list > j->depth)
 		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
+	if (a->mix.sizes != NULL && (a->all || a->size_given))
+		ui_usage_die("--sizes is in place of --size and --all");
+	if (a->mix.tests != NULL && a->all)
+		ui_usage_die("--mix takes --sizes, not --all");
+	if ((a->mix.sizes != NULL || a->mix.tests != NULL) &&
+	    (!plain || perf_is_word(j->test) || j->latency || j->both_ways || j->verify))
+		ui_usage_die("--sizes and --mix are for the bandwidth of write, read, send, "
+		             "write-imm and mix, in one direction");
 	if (j->verify && (!plain || perf_is_word(j->test)))
 		ui_usage_die("--verify-data is for write, read, send and write-imm");
 	if (j->verify && (j->latency || j->both_ways || a->rate != 0 || a->forever))
@@ -271,6 +282,12 @@ take_names(struct args *a, int argc, char **argv)
 		if (strcmp(argv[0], perf_test_names[t]) == 0 ||
 		    (t == PERF_RPC_NULL && strcmp(argv[0], "rpc") == 0))
 			break;
+	if (t == PERF_NTESTS && strcmp(argv[0], "mix") == 0 && a->mix.tests != NULL)
+		t = PERF_WRITE;
+	else if (a->mix.tests != NULL)
+		ui_usage_die("--mix is for the test named mix");
+	if (t == PERF_NTESTS && strcmp(argv[0], "mix") == 0)
+		ui_usage_die("mix needs the tests and their shares: --mix write:70,read:30");
 	if (t == PERF_NTESTS)
 		ui_usage_die("'%s' is no test; --help names them", argv[0]);
 	a->job.test = t;
@@ -288,6 +305,8 @@ enum {
 	ARG_GBITS,
 	ARG_RATE,
 	ARG_VERIFY,
+	ARG_SIZES,
+	ARG_MIX,
 	ARG_JSON,
 	ARG_CSV,
 	ARG_OUT,
@@ -380,6 +399,12 @@ take_shape(struct args *a, int o)
 		return true;
 	case 'l':
 		j->post_list = arg_u32("--post_list", 1, FLOW_BATCH);
+		return true;
+	case ARG_SIZES:
+		a->mix.sizes = optarg;
+		return true;
+	case ARG_MIX:
+		a->mix.tests = optarg;
 		return true;
 	case ARG_VERIFY:
 		j->verify = true;
@@ -494,6 +519,8 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"post_list", required_argument, NULL, 'l'},
 	        {"inline_size", required_argument, NULL, 'I'},
 	        {"port", required_argument, NULL, 'p'},
+	        {"sizes", required_argument, NULL, ARG_SIZES},
+	        {"mix", required_argument, NULL, ARG_MIX},
 	        {"verify-data", no_argument, NULL, ARG_VERIFY},
 	        {"rate", required_argument, NULL, ARG_RATE},
 	        {"rate_limit", required_argument, NULL, ARG_RATE},

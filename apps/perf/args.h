@@ -6,6 +6,7 @@
 
 #include "conf.h"
 #include "expect.h"
+#include "mix.h"
 #include "perf.h"
 #include "port_args.h"
 
@@ -16,6 +17,7 @@ struct args {
 	bool json, csv, gbits, histogram;
 	const char *out; /**< a file for the results; NULL: standard output */
 	struct expect expect;
+	struct mix mix;
 	double rate; /**< messages or bits a second; 0: no limit */
 	bool rate_is_bits;
 	bool size_given;

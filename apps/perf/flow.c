@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "flow.h"
+#include "mix.h"
 #include <weft/byteorder.h>
 
 void
 flow_init(struct flow *f, const struct perf_job *job)
 {
 	*f = (struct flow){.test = job->test,
+	                   .mix = job->mix,
 	                   .slots = job->verify ? job->depth : 1,
 	                   .size_bytes = job->size_bytes,
 	                   .depth = job->depth,
@@ -66,6 +68,7 @@ flow_compare(const uint8_t *buf, uint32_t bytes, uint64_t seq)
 void
 flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 {
+	uint32_t test = f->test;
 	const uint64_t off = f->slots > 1 ? seq % f->slots * f->size_bytes : 0;
 
 	memset(wr, 0, sizeof(*wr));
@@ -75,7 +78,11 @@ flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 	wr->sg_list = sge;
 	wr->num_sge = 1;
 	wr->flags = f->is_inline ? WEFT_WR_INLINE : 0;
-	switch (f->test) {
+	if (f->mix != NULL) {
+		test = f->mix->shot[seq % MIX_SHOTS].test;
+		sge->len_bytes = f->mix->shot[seq % MIX_SHOTS].size_bytes;
+	}
+	switch (test) {
 	case PERF_WRITE:
 		wr->opcode = WEFT_WR_WRITE;
 		wr->rdma.stag = f->stag;

@@ -37,8 +37,9 @@ struct flow {
 	uint32_t signal_every; /**< one completion for so many */
 	uint32_t post_list;    /**< posted in one call; 0: what there is room for */
 	bool is_inline;
-	uint64_t slots; /**< messages of different content, here and at the peer; 1: none */
-	uint8_t *mem;   /**< source of Writes and Sends, sink of Reads */
+	const struct mix *mix; /**< or NULL */
+	uint64_t slots;        /**< messages of different content, here and at the peer; 1: none */
+	uint8_t *mem;          /**< source of Writes and Sends, sink of Reads */
 	uint32_t lkey;
 	uint32_t stag; /**< the peer's region */
 	uint64_t to;

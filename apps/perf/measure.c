@@ -36,7 +36,7 @@ struct parts {
 };
 
 static void
-parts_look(struct parts *p, uint64_t now_ns, uint64_t n, uint32_t size_bytes)
+parts_look(struct parts *p, uint64_t now_ns, uint64_t n, double size_bytes)
 {
 	double mbps;
 
@@ -118,7 +118,7 @@ bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf
 		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
 			return -ETIMEDOUT;
 		seen = n;
-		parts_look(parts, now_ns, n, r->job.size_bytes);
+		parts_look(parts, now_ns, n, perf_mean_bytes(&r->job));
 		tick_look(r, &tick, t0_ns, now_ns, n - base);
 		out->interrupted = r->job.stop != NULL && *r->job.stop;
 		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
@@ -147,7 +147,7 @@ bandwidth_figures(const struct run *r, const struct parts *parts, struct perf_re
 	const struct perf_report *peer = &out->peer;
 
 	out->seconds = (double)out->self.at_ns / 1e9;
-	out->avg_mbps = (double)out->iterations * r->job.size_bytes / out->seconds / 1e6;
+	out->avg_mbps = (double)out->iterations * perf_mean_bytes(&r->job) / out->seconds / 1e6;
 	out->mmsgs = (double)out->iterations / out->seconds / 1e6;
 	out->peak_mbps = parts->peak_mbps;
 	out->worst_mbps = parts->worst_mbps;

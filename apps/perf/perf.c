@@ -40,7 +40,7 @@ bring_up(struct args *a, struct stack *st)
 
 /** The sizes and iterations of all runs of this command. */
 static unsigned int
-plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
+plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 {
 	unsigned int n = 0;
 	uint32_t first = a->job.size_bytes, last;
@@ -55,13 +55,21 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 		first = perf_is_place(a->job.test) || a->job.test == PERF_RPC_DURABLE ? 4096
 		        : a->job.latency                                              ? 64
 		                                                                      : 65536;
+	if (a->mix.sizes != NULL || a->mix.tests != NULL) {
+		mix_make(&a->mix, a->job.test, first);
+		a->job.mix = &a->mix;
+		first = a->mix.max_bytes;
+	}
 	last = a->all ? 1u << 20 : first;
 	for (uint64_t size = first; size <= last && n < MAX_SIZES; size *= 2) {
 		struct perf_job *j = &jobs[n++];
 
 		*j = a->job;
 		j->size_bytes = (uint32_t)size;
-		j->rate = a->rate_is_bits ? a->rate / 8 / (double)size : a->rate;
+		j->rate = a->rate_is_bits
+		                  ? a->rate / 8 /
+		                            (a->job.mix != NULL ? a->mix.mean_bytes : (double)size)
+		                  : a->rate;
 		if (j->latency && j->rate > 0 && j->duration_s != 0) {
 			j->iterations = (uint64_t)(j->rate * j->duration_s);
 			j->iterations = j->iterations > 0 ? j->iterations : 1;
@@ -118,7 +126,7 @@ forever_tick(const struct perf_tick *t)
 	struct perf_result r = {.job = *t->job, .iterations = t->messages, .seconds = seconds};
 
 	r.mmsgs = (double)t->messages / seconds / 1e6;
-	r.avg_mbps = r.peak_mbps = r.mmsgs * r.job.size_bytes;
+	r.avg_mbps = r.peak_mbps = r.mmsgs * perf_mean_bytes(&r.job);
 	perf_print_row(stdout, &r);
 }
 
@@ -135,7 +143,7 @@ live_tick(const struct perf_tick *t)
 		snprintf(left, sizeof(left), ", %.0f s left",
 		         t->job->duration_s - (double)t->elapsed_ns / 1e9);
 	fprintf(stderr, "\r%u octets: %.3f M messages/s, %.1f MB/s, %.0f s so far%s\033[K",
-	        t->job->size_bytes, rate / 1e6, rate * t->job->size_bytes / 1e6,
+	        t->job->size_bytes, rate / 1e6, rate * perf_mean_bytes(t->job) / 1e6,
 	        (double)t->elapsed_ns / 1e9, left);
 	live = true;
 }
@@ -185,7 +193,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		perf_warn(&res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;
-		ui_msg("%s of %u octets does not meet %s", perf_test_names[res[i].job.test],
+		ui_msg("%s of %u octets does not meet %s", perf_job_name(&res[i].job),
 		       res[i].job.size_bytes, why);
 		rc = rc != 0 ? rc : PERF_EXIT_EXPECT;
 	}
@@ -215,8 +223,8 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FIL
 		live_erase();
 		if (rc != 0) {
 			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port,
-			       perf_test_names[jobs[i].test],
-			       jobs[i].latency ? "latency" : "bandwidth", jobs[i].size_bytes, why);
+			       perf_job_name(&jobs[i]), jobs[i].latency ? "latency" : "bandwidth",
+			       jobs[i].size_bytes, why);
 			break;
 		}
 		done++;

@@ -166,6 +166,7 @@ struct perf_job {
 	uint32_t post_list;    /**< work requests posted in one call; 0: what there is room for */
 	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
 	bool both_ways;        /**< the server sends as well */
+	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
 	bool verify;           /**< each octet is compared with what was sent */
 	/** messages a second of all QPs; 0: as many as there are. With latency each has its
 	 * intended start, whatever became of the ones before it (an open loop). */
@@ -231,6 +232,10 @@ struct perf_medium {
 };
 
 extern const char *const perf_test_names[PERF_NTESTS];
+/** The name of a job's test; "mix" with several. */
+const char *perf_job_name(const struct perf_job *job);
+/** Octets of a message, in the mean. */
+double perf_mean_bytes(const struct perf_job *job);
 
 /** Print the heading of perftest's table, then rows. */
 void perf_print_head(FILE *f, const struct perf_job *job);

@@ -7,10 +7,23 @@
 #include <string.h>
 
 #include "json.h"
+#include "mix.h"
 #include "perf.h"
 #include "ui.h"
 
 bool perf_gbits;
+
+const char *
+perf_job_name(const struct perf_job *job)
+{
+	return job->mix != NULL && job->mix->tests != NULL ? "mix" : perf_test_names[job->test];
+}
+
+double
+perf_mean_bytes(const struct perf_job *job)
+{
+	return job->mix != NULL ? job->mix->mean_bytes : job->size_bytes;
+}
 
 const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_WRITE] = "write",
@@ -84,8 +97,8 @@ perf_print_row(FILE *f, const struct perf_result *r)
 		        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us, r->lat_p99_us,
 		        r->lat_p999_us, r->cycles_per_msg);
 	else
-		fprintf(f, " %-10u %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %.0f\n",
-		        r->job.size_bytes, r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
+		fprintf(f, " %-10.0f %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %.0f\n",
+		        perf_mean_bytes(&r->job), r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
 		        r->mmsgs, r->cycles_per_msg);
 	fflush(f);
 }
@@ -158,8 +171,8 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;
 
-		fprintf(f, "%s,%s,%u,%" PRIu64 ",%u,%u,%d,%.6f", perf_test_names[r->job.test],
-		        lat ? "latency" : "bandwidth", r->job.size_bytes, r->iterations,
+		fprintf(f, "%s,%s,%.0f,%" PRIu64 ",%u,%u,%d,%.6f", perf_job_name(&r->job),
+		        lat ? "latency" : "bandwidth", perf_mean_bytes(&r->job), r->iterations,
 		        r->job.depth, r->job.qps, r->job.both_ways, r->seconds);
 		if (lat)
 			fprintf(f, ",,,,%.3f,%.3f,%.3f,%.3f,%.3f", r->lat_min_us, r->lat_max_us,
@@ -196,7 +209,7 @@ frequency_moves(void)
 void
 perf_warn(const struct perf_result *r)
 {
-	const char *name = perf_test_names[r->job.test];
+	const char *name = perf_job_name(&r->job);
 	const double here = percent(r->self.waited_ns, r->self.at_ns);
 	const double there = percent(r->peer.waited_ns, r->peer.ns);
 	static bool said;
@@ -249,9 +262,17 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 		const struct perf_result *r = &res[i];
 
 		json_obj(&j, NULL);
-		json_str(&j, "test", perf_test_names[r->job.test]);
+		json_str(&j, "test", perf_job_name(&r->job));
 		json_str(&j, "mode", r->job.latency ? "latency" : "bandwidth");
-		json_u64(&j, "bytes", r->job.size_bytes);
+		if (r->job.mix != NULL) {
+			json_dbl(&j, "bytes", r->job.mix->mean_bytes, 3);
+			if (r->job.mix->sizes != NULL)
+				json_str(&j, "sizes", r->job.mix->sizes);
+			if (r->job.mix->tests != NULL)
+				json_str(&j, "mix", r->job.mix->tests);
+		} else {
+			json_u64(&j, "bytes", r->job.size_bytes);
+		}
 		json_u64(&j, "iterations", r->iterations);
 		json_u64(&j, "depth", r->job.depth);
 		json_u64(&j, "qps", r->job.qps);

@@ -161,6 +161,29 @@ def test_perf_interrupted():
     assert "interrupted after" in err, err
 
 
+def test_perf_mix():
+    """The shares of sizes and of tests are exact over a thousand messages, by the server's count of octets."""
+    sock = path("mix.sock")
+    perf_server(sock)
+    for test in ("write", "send"):
+        r = one(sock, test, "--sizes", "64:80,4096:15,32K:5", "-n", "2000", "-q", "2")
+        mean = 0.8 * 64 + 0.15 * 4096 + 0.05 * 32768
+        assert abs(r["bytes"] - mean) < 1e-3 and r["sizes"] == "64:80,4096:15,32K:5", r
+        assert 0 <= r["server"]["received_bytes"] - mean * r["iterations"] <= 64 * r["qps"], r
+        assert abs(r["average_mb_s"] / (r["mmsg_s"] * mean) - 1) < 1e-3, r
+    r = one(sock, "mix", "--mix", "write:70,read:30", "-s", "512", "-n", "3000")
+    assert (r["test"], r["mix"], r["iterations"]) == ("mix", "write:70,read:30", 3000), r
+    assert 0 <= r["server"]["received_bytes"] - 512 * 2100 <= 64, r
+    r = one(sock, "mix", "--mix", "write:1,read:1,fetch-add:1,atomic-write:1", "--sizes", "1:1,10K:3", "-n", "1000")
+    assert r["iterations"] == 1000, r
+    for args, why in ((["write", "--mix", "write:1"], "test named mix"), (["mix"], "--mix write:70,read:30"),
+                      (["mix", "--mix", "write:0"], "VALUE:SHARE"), (["mix", "--mix", "send:1"], "VALUE:SHARE"),
+                      (["write", "--sizes", "64"], "VALUE:SHARE"), (["write", "--sizes", ""], "empty"),
+                      (["write", "--sizes", "64:1", "-s", "5"], "in place of"), (["write", "--sizes", "1:1", "--lat"], "bandwidth")):
+        rc, out, err = run([app("weft-perf"), *args, "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"])
+        assert rc == 2 and why in err, (args, rc, out, err)
+
+
 def test_perf_verify():
     """--verify-data compares each octet: it finds none wrong, and one that another program has changed."""
     sock, file = path("verify.sock"), path("verify.pmem")
