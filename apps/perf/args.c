@@ -54,7 +54,9 @@ usage(void)
 	       "\n"
 	       "Port options (--config, or --dev and --address):\n"
 	       "  -c, --config FILE      use the ports and the first worker of a\n"
-	       "                         configuration file\n" PORT_ARGS_HELP "Options:\n"
+	       "                         configuration file\n" PORT_ARGS_HELP
+	       "  -m BYTES               the same as --mtu\n"
+	       "Options:\n"
 	       "      --lat              measure latency instead of bandwidth\n"
 	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth,\n"
 	       "                         4096 on the medium]; K, M and G are allowed\n"

@@ -26,9 +26,8 @@ enum { PORT_ARG_CONFIG = 1024, PORT_ARG_DEV, PORT_ARG_ADDRESS, PORT_ARG_MTU };
 /** Lines of --help, behind that of --config. */
 #define PORT_ARGS_HELP                                                                             \
 	"      --dev DEV          one port instead: a DPDK device, with its arguments\n"           \
-	"      --address CIDR     addresses of this port: 10.0.0.2/24, fd00::2/64, or both with "  \
-	"a\n"                                                                                      \
-	"                         comma between\n"                                                 \
+	"      --address CIDR     addresses of this port: one, or one of each family:\n"           \
+	"                         10.0.0.2/24,fd00::2/64\n"                                        \
 	"      --mtu BYTES        MTU of this port [1500]\n"
 
 /** Take an option that getopt_long() returned. False: it is none of these. Ends the program on a
