@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "console.h"
+#include "script.h"
 #include "ui.h"
 #include "addr.h"
 
@@ -30,16 +31,6 @@ static bool
 qp_closed(void *arg)
 {
 	return ((struct console_qp *)arg)->closed;
-}
-
-static bool
-all_done(void *arg)
-{
-	(void)arg;
-	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
-		if (con.qps[n].used && con.qps[n].outstanding > 0)
-			return false;
-	return true;
 }
 
 static bool
@@ -105,7 +96,9 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 	if (!console_wait(cl, 6000, qp_decided, q) || !q->up) {
 		console_qp_drop(cl, q);
 		console_fail(cl, "connect: %s port %" PRIu64 ": no connection", a->s1, a->a);
+		return;
 	}
+	vars_result("qp", "%u", (unsigned int)(q - con.qps));
 }
 
 static void
@@ -128,7 +121,7 @@ cmd_wait(void *arg, struct cmdline *cl, void *data)
 	struct cmd_args *a = arg;
 
 	(void)data;
-	if (!console_wait(cl, (uint32_t)(a->a > 3600000 ? 3600000 : a->a), all_done, NULL))
+	if (!console_wait(cl, (uint32_t)(a->a > 3600000 ? 3600000 : a->a), console_idle, NULL))
 		console_fail(cl, "wait: work requests are still outstanding after %" PRIu64 " ms",
 		             a->a);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "console.h"
+#include "script.h"
 
 WORD(tok_register, verb, "register");
 WORD(tok_deregister, verb, "deregister");
@@ -23,8 +24,56 @@ WORD(tok_file, noun, "file");
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
 	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
-static void
-region_register(struct cmdline *cl, uint64_t bytes, const char *path)
+struct right {
+	const char *name;
+	uint32_t access;
+};
+
+static const struct right rights[] = {
+        {"read", WEFT_ACCESS_REMOTE_READ},      {"write", WEFT_ACCESS_REMOTE_WRITE},
+        {"atomic", WEFT_ACCESS_REMOTE_ATOMIC},  {"flush", WEFT_ACCESS_FLUSH_PERSISTENT},
+        {"visible", WEFT_ACCESS_FLUSH_VISIBLE}, {"verify", WEFT_ACCESS_VERIFY},
+};
+
+/** The peer's rights in a list such as "read,verify"; false after a message. */
+static bool
+rights_parse(struct cmdline *cl, const char *text, uint32_t *access)
+{
+	*access = WEFT_ACCESS_LOCAL_WRITE;
+	for (const char *p = text; *p != '\0';) {
+		const size_t n = strcspn(p, ",");
+		const struct right *r = NULL;
+
+		for (unsigned int i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+			if (strlen(rights[i].name) == n && strncmp(rights[i].name, p, n) == 0)
+				r = &rights[i];
+		if (r == NULL) {
+			console_fail(cl,
+			             "register: '%.*s' is no right; they are read, write, atomic, "
+			             "flush, visible, verify, with commas between",
+			             (int)n, p);
+			return false;
+		}
+		*access |= r->access;
+		p += n + (p[n] == ',');
+	}
+	return true;
+}
+
+/** A free number, or 0 after a message. */
+static unsigned int
+region_number(struct cmdline *cl)
+{
+	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
+		if (!con.regions[n].used)
+			return n;
+	console_fail(cl, "register: %d regions are the most", CONSOLE_MAX_REGIONS);
+	return 0;
+}
+
+/** Open the medium of a region of the console's. False after a message. */
+static bool
+region_open(struct cmdline *cl, uint64_t bytes, const char *path, struct weft_persist **persist)
 {
 	struct weft_persist_attr pa = {.size = sizeof(pa),
 	                               .driver = path != NULL ? "auto" : "volatile",
@@ -32,24 +81,12 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 	                               .bytes = bytes,
 	                               .create = true,
 	                               .numa_node = -1};
-	struct weft_mr_attr ma = {.size = sizeof(ma), .access = RIGHTS, .hash = "crc32c"};
-	struct console_region *r = NULL;
 	struct stat st;
-	unsigned int n;
 	int rc;
 
-	for (n = 1; n <= CONSOLE_MAX_REGIONS; n++)
-		if (!con.regions[n].used) {
-			r = &con.regions[n];
-			break;
-		}
-	if (r == NULL) {
-		console_fail(cl, "register: %d regions are the most", CONSOLE_MAX_REGIONS);
-		return;
-	}
 	if (bytes == 0 || bytes > REGION_MAX_BYTES) {
 		console_fail(cl, "register: the size must be from 1 to %llu", REGION_MAX_BYTES);
-		return;
+		return false;
 	}
 	/* A file of another size holds other data, and opening it would extend it. */
 	if (path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
@@ -57,15 +94,29 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 		console_fail(
 		        cl, "register: %s exists and has %lld bytes; name a new file, or that size",
 		        path, (long long)st.st_size);
-		return;
+		return false;
 	}
-	memset(r, 0, sizeof(*r));
-	rc = weft_persist_open(&pa, &r->persist);
-	if (rc != 0) {
+	rc = weft_persist_open(&pa, persist);
+	if (rc != 0)
 		console_fail(cl, "register: %s: %s", path != NULL ? path : "memory", strerror(-rc));
+	return rc == 0;
+}
+
+/** rights_text: the peer's rights; NULL: all that the medium allows. */
+static void
+region_register(struct cmdline *cl, uint64_t bytes, const char *path, const char *rights_text)
+{
+	struct weft_mr_attr ma = {.size = sizeof(ma), .access = RIGHTS, .hash = "crc32c"};
+	const unsigned int n = region_number(cl);
+	struct console_region *r = &con.regions[n];
+	int rc;
+
+	if (n == 0 || (rights_text != NULL && !rights_parse(cl, rights_text, &ma.access)))
 		return;
-	}
-	if (r->persist->ops->persistent)
+	memset(r, 0, sizeof(*r));
+	if (!region_open(cl, bytes, path, &r->persist))
+		return;
+	if (rights_text == NULL && r->persist->ops->persistent)
 		ma.access |= WEFT_ACCESS_FLUSH_PERSISTENT;
 	ma.addr = r->persist->base;
 	ma.len_bytes = bytes;
@@ -80,6 +131,8 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 	r->mem = r->persist->base;
 	r->bytes = bytes;
 	r->access = ma.access;
+	vars_result("region", "%u", n);
+	vars_result("stag", "0x%08x", weft_mr_stag(r->mr));
 	cmdline_printf(cl, "region %u: stag 0x%08x, offset 0, %" PRIu64 " bytes, %s\n", n,
 	               weft_mr_stag(r->mr), bytes, r->persist->mechanism);
 }
@@ -87,10 +140,17 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 static void
 cmd_register_memory(void *arg, struct cmdline *cl, void *data)
 {
+	(void)data;
+	region_register(cl, ((struct cmd_args *)arg)->a, NULL, NULL);
+}
+
+static void
+cmd_register_memory_rights(void *arg, struct cmdline *cl, void *data)
+{
 	struct cmd_args *a = arg;
 
 	(void)data;
-	region_register(cl, a->a, NULL);
+	region_register(cl, a->a, NULL, a->s2);
 }
 
 static void
@@ -99,7 +159,16 @@ cmd_register_file(void *arg, struct cmdline *cl, void *data)
 	struct cmd_args *a = arg;
 
 	(void)data;
-	region_register(cl, a->a, a->s1);
+	region_register(cl, a->a, a->s1, NULL);
+}
+
+static void
+cmd_register_file_rights(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	region_register(cl, a->a, a->s1, a->s2);
 }
 
 static void
@@ -195,10 +264,17 @@ cmd_dump(void *arg, struct cmdline *cl, void *data)
 
 static CMD(cmd_reg_mem, cmd_register_memory, "register memory BYTES: a region of ordinary memory",
            (void *)&tok_register, (void *)&tok_memory, (void *)&tok_a);
+static CMD(cmd_reg_mem_rights, cmd_register_memory_rights,
+           "register memory BYTES RIGHTS: with these rights of the peer only, such as read,verify",
+           (void *)&tok_register, (void *)&tok_memory, (void *)&tok_a, (void *)&tok_s2);
 static CMD(cmd_reg_file, cmd_register_file,
            "register file PATH BYTES: a region made durable in a file (created when missing, else "
            "of that size)",
            (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a);
+static CMD(cmd_reg_file_rights, cmd_register_file_rights,
+           "register file PATH BYTES RIGHTS: read, write, atomic, flush, visible, verify",
+           (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a,
+           (void *)&tok_s2);
 static CMD(cmd_dereg, cmd_deregister, "deregister REGION: invalidate its STag and free it",
            (void *)&tok_deregister, (void *)&tok_a);
 static CMD(cmd_fill_, cmd_fill, "fill REGION OFFSET BYTES TEXT: write a repeating text into it",
@@ -206,5 +282,6 @@ static CMD(cmd_fill_, cmd_fill, "fill REGION OFFSET BYTES TEXT: write a repeatin
 static CMD(cmd_dump_, cmd_dump, "dump REGION OFFSET BYTES: show its content", (void *)&tok_dump,
            (void *)&tok_a, (void *)&tok_b, (void *)&tok_c);
 
-cmdline_parse_inst_t *const cmds_mem[] = {&cmd_reg_mem, &cmd_reg_file, &cmd_dereg,
-                                          &cmd_fill_,   &cmd_dump_,    NULL};
+cmdline_parse_inst_t *const cmds_mem[] = {
+        &cmd_reg_mem, &cmd_reg_mem_rights, &cmd_reg_file, &cmd_reg_file_rights,
+        &cmd_dereg,   &cmd_fill_,          &cmd_dump_,    NULL};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "console.h"
+#include "script.h"
 
 WORD(tok_post, verb, "post");
 WORD(tok_send, noun, "send");
@@ -22,6 +23,31 @@ WORD(tok_cmp_swap, noun, "cmp-swap");
 WORD(tok_imm, noun, "imm");
 WORD(tok_flags, s1, "p#v#pv#r");
 
+#define POST_WAIT_MS 5000u
+
+static bool
+has_room(void *arg)
+{
+	(void)arg;
+	return console_outstanding() < CONSOLE_POSTED_MAX;
+}
+
+/**
+ * The QP with this number, with room for one more work request: waits for completions while there
+ * is none. NULL after a message.
+ */
+static struct console_qp *
+post_qp(struct cmdline *cl, uint64_t n)
+{
+	struct console_qp *q = console_qp(cl, n);
+
+	if (q == NULL || has_room(NULL) || console_wait(cl, POST_WAIT_MS, has_room, NULL))
+		return q;
+	console_fail(cl, "post: none of %u work requests completed in %u s", console_outstanding(),
+	             POST_WAIT_MS / 1000);
+	return NULL;
+}
+
 static void
 post(struct cmdline *cl, struct console_qp *q, struct weft_wr *wr)
 {
@@ -34,7 +60,10 @@ post(struct cmdline *cl, struct console_qp *q, struct weft_wr *wr)
 		return;
 	}
 	q->outstanding++;
-	cmdline_printf(cl, "wr %" PRIu64 " posted\n", wr->wr_id);
+	vars_result("wr", "%" PRIu64, wr->wr_id);
+	con.counting.posted++;
+	if (!con.counting.on)
+		cmdline_printf(cl, "wr %" PRIu64 " posted\n", wr->wr_id);
 }
 
 /** The range a->b (offset), a->c (length) of region s1, as an SGE. */
@@ -59,8 +88,8 @@ static void
 cmd_post_send(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
-	struct console_qp *q = console_qp(cl, a->a);
-	/* The text must live until the completion; a QP holds fewer sends than this. */
+	struct console_qp *q = post_qp(cl, a->a);
+	/* The text must live until the completion; fewer are under way than texts. */
 	char *text = con.text[(con.next_wr + 1) % CONSOLE_TEXTS];
 	struct weft_sge sge = {text, (uint32_t)strlen(a->s1), 0};
 	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sge, .num_sge = 1};
@@ -68,11 +97,6 @@ cmd_post_send(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	if (q == NULL)
 		return;
-	if (q->outstanding >= CONSOLE_TEXTS / 2) {
-		console_fail(cl, "post: %u work requests are outstanding; wait for them",
-		             q->outstanding);
-		return;
-	}
 	memcpy(text, a->s1, sizeof(a->s1));
 	post(cl, q, &wr);
 }
@@ -80,7 +104,7 @@ cmd_post_send(void *arg, struct cmdline *cl, void *data)
 static void
 post_rdma(struct cmdline *cl, struct cmd_args *a, enum weft_wr_opcode op)
 {
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_sge sge;
 	struct weft_wr wr = {
 	        .opcode = op, .sg_list = &sge, .num_sge = 1, .rdma = {(uint32_t)a->d, a->e}};
@@ -107,7 +131,7 @@ static void
 cmd_post_flush(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_wr wr = {.opcode = WEFT_WR_FLUSH,
 	                     .flush = {(uint32_t)a->b, a->c, (uint32_t)a->d, 0}};
 
@@ -126,7 +150,7 @@ cmd_post_flush(void *arg, struct cmdline *cl, void *data)
 static void
 post_verify(struct cmdline *cl, struct cmd_args *a, const uint8_t *expect, uint32_t expect_bytes)
 {
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_wr wr = {.opcode = WEFT_WR_VERIFY,
 	                     .verify = {(uint32_t)a->b, a->c, (uint32_t)a->d, expect, expect_bytes,
 	                                con.hash[(con.next_wr + 1) % 256], WEFT_HASH_MAX_BYTES}};
@@ -172,7 +196,7 @@ static void
 cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_wr wr = {.opcode = WEFT_WR_ATOMIC_WRITE,
 	                     .atomic_write = {.stag = (uint32_t)a->b, .to = a->c}};
 
@@ -187,7 +211,7 @@ cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
 static void
 post_atomic(struct cmdline *cl, struct cmd_args *a, struct weft_wr *wr)
 {
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_sge sge = {con.hash[(con.next_wr + 1) % 256], 8, 0};
 
 	if (q == NULL)
@@ -223,7 +247,7 @@ static void
 cmd_post_imm(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
-	struct console_qp *q = console_qp(cl, a->a);
+	struct console_qp *q = post_qp(cl, a->a);
 	struct weft_wr wr = {.opcode = WEFT_WR_IMM};
 
 	(void)data;

@@ -22,9 +22,12 @@
 
 #define CONSOLE_MAX_QPS     64
 #define CONSOLE_MAX_REGIONS 64
-#define CONSOLE_RECVS       32 /**< receives posted per QP */
+#define CONSOLE_RECVS       256 /**< receives posted per QP: more than a console has posted */
 #define CONSOLE_RECV_BYTES  8192
 #define CONSOLE_TEXTS       256
+#define CONSOLE_ERROR_BYTES 512
+/** Work requests under way, of all QPs: each has a place in con.text and con.hash. */
+#define CONSOLE_POSTED_MAX 128
 
 struct console_qp {
 	struct weft_qp *qp;
@@ -57,11 +60,29 @@ struct console {
 	uint8_t hash[256][WEFT_HASH_MAX_BYTES]; /**< results of Verifies, by wr number modulo */
 	/** texts of Sends under way, by wr number modulo */
 	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];
+	cmdline_parse_ctx_t *commands; /**< console_commands() */
 	bool quit;
 	bool failed; /**< a command has failed: a script stops, and the exit status says so */
+	bool said;   /**< and a message with the script's line was printed */
+	char error[CONSOLE_ERROR_BYTES]; /**< why: the last error, or completion that failed */
+	/** While `repeat` posts, work requests and their successes are counted and not printed. */
+	struct {
+		bool on;
+		uint64_t posted, completed;
+	} counting;
 };
 
 extern struct console con;
+
+/** Arguments of a command that takes the rest of its line; the first members as in cmd_args. */
+struct rest_args {
+	cmdline_fixed_string_t verb, noun, s1, s2;
+	uint64_t a;
+	cmdline_multi_string_t rest;
+};
+
+extern cmdline_parse_token_num_t tok_rest_a;
+extern cmdline_parse_token_string_t tok_rest;
 
 /** Every command's arguments: words, then numbers. */
 struct cmd_args {
@@ -82,8 +103,13 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[],
-        *const cmds_conn[], *const cmds_mem[], *const cmds_post[], *const cmds_capture[];
+        *const cmds_conn[], *const cmds_mem[], *const cmds_post[],
+                                                       *const cmds_capture[],
+                                                               *const cmds_script[],
+                                                                       *const cmds_expect[];
 
+/** An example of the command with this usage; NULL: there is none. */
+const char *console_example(const char *usage);
 /** All commands, terminated by NULL. */
 cmdline_parse_ctx_t *console_commands(void);
 
@@ -101,16 +127,26 @@ void console_qp_drop(struct cmdline *cl, struct console_qp *q);
  * lines and lines that begin with # are ignored.
  */
 const char *console_run(struct cmdline *cl, const char *text);
+/**
+ * Run a line within another command: an error is printed on cl, too. False: con.failed is set.
+ */
+bool console_run_within(struct cmdline *cl, const char *text);
+/** The command within a line of `expect`, `repeat` or `wait until`; else the line itself. */
+const char *console_inner(const char *text);
 /** Print on standard error the usage of the commands that begin with the first word of a line. */
 void console_usage(const char *text);
 /** Read lines from the terminal and run them, until quit or the end of input. 0; -1: no memory. */
 int console_prompt(struct cmdline *cl);
 /** Take the waiting events and completions and print them; returns how many. */
 unsigned int console_drain(struct cmdline *cl);
-/** Drain until done(arg), or until ms have passed (false). */
+/** Work requests that have not completed, of all QPs. */
+unsigned int console_outstanding(void);
+/** For console_wait(): whether there are none. */
+bool console_idle(void *arg);
+/** Drain until done(arg), or until ms have passed or interrupted() is true (false). */
 bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
-/** Drain until fd is readable or at its end. */
-void console_until_readable(struct cmdline *cl, int fd);
+/** Drain until fd is readable or at its end. False: interrupted(), or it cannot be polled. */
+bool console_until_readable(struct cmdline *cl, int fd);
 /** Close and free everything. */
 void console_shutdown(void);
 

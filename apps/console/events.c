@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Numbered QPs, and what comes of them: events and completions are taken and printed. */
+/** @file Numbered QPs, and what comes of them: events and completions are taken and printed, and
+ * set the variables of results. */
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,10 +14,25 @@
 #include <weft/byteorder.h>
 
 #include "console.h"
+#include "script.h"
 #include "ui.h"
 
 /** Marks the wr_id of a receive; the low bits are the buffer's number. */
 #define RECV_ID (1ull << 63)
+
+/** Print a line about an event or a completion, which `wait for` finds. */
+static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const char *fmt, ...)
+{
+	char line[CONSOLE_ERROR_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	ui_printable(line, line, sizeof(line));
+	cmdline_printf(cl, "%s\n", line);
+	heard_add(line);
+}
 
 static unsigned int
 qp_number(const struct console_qp *q)
@@ -87,7 +105,7 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 	q = console_qp_make(weft_connreq_worker(ev->connreq), &rc);
 	if (q == NULL) {
 		weft_reject(ev->connreq, NULL, 0);
-		cmdline_printf(cl, "connection request rejected: %s\n", strerror(-rc));
+		tell(cl, "connection request rejected: %s", strerror(-rc));
 		return;
 	}
 	rc = weft_accept(ev->connreq, q->qp, NULL);
@@ -97,8 +115,10 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 		weft_qp_destroy(q->qp);
 		q->used = false;
 		free(q->recv);
-		cmdline_printf(cl, "accept: %s\n", strerror(-rc));
+		tell(cl, "accept: %s", strerror(-rc));
+		return;
 	}
+	vars_result("accepted", "%u", qp_number(q));
 }
 
 static void
@@ -113,30 +133,78 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 		return;
 	case WEFT_EV_ESTABLISHED:
 		q->up = true;
-		cmdline_printf(cl, "qp %u: established\n", qp_number(q));
+		tell(cl, "qp %u: established", qp_number(q));
 		return;
 	case WEFT_EV_TERMINATED:
-		cmdline_printf(cl, "qp %u: Terminate %s: %s\n", qp_number(q),
-		               ev->term.ours ? "sent" : "received",
-		               weft_terminate_str(&ev->term, text, sizeof(text)));
+		weft_terminate_str(&ev->term, text, sizeof(text));
+		vars_result("term", "%s", text);
+		tell(cl, "qp %u: Terminate %s: %s", qp_number(q),
+		     ev->term.ours ? "sent" : "received", text);
 		return;
 	case WEFT_EV_BAD_RANGE:
-		cmdline_printf(cl,
-		               "qp %u: stag 0x%08x offset %" PRIu64 " length %" PRIu64 " is bad\n",
-		               qp_number(q), ev->bad_range.stag, ev->bad_range.to,
-		               ev->bad_range.len_bytes);
+		tell(cl, "qp %u: stag 0x%08x offset %" PRIu64 " length %" PRIu64 " is bad",
+		     qp_number(q), ev->bad_range.stag, ev->bad_range.to, ev->bad_range.len_bytes);
 		return;
 	case WEFT_EV_REJECTED:
 	case WEFT_EV_CONNECT_ERROR:
 	case WEFT_EV_DISCONNECTED:
 		q->closed = true;
 		q->up = false;
-		cmdline_printf(cl, "qp %u: %s%s%s\n", qp_number(q), weft_event_str(ev->type),
-		               ev->status != 0 ? ": " : "",
-		               ev->status != 0 ? strerror(-ev->status) : "");
+		tell(cl, "qp %u: %s%s%s", qp_number(q), weft_event_str(ev->type),
+		     ev->status != 0 ? ": " : "", ev->status != 0 ? strerror(-ev->status) : "");
 		return;
 	default:
-		cmdline_printf(cl, "event %s\n", weft_event_str(ev->type));
+		tell(cl, "event %s", weft_event_str(ev->type));
+	}
+}
+
+static void
+take_recv_imm(struct cmdline *cl, const struct weft_wc *wc)
+{
+	struct console_qp *q = wc->qp_user;
+
+	vars_result("imm", "0x%016" PRIx64, weft_get_be64(wc->imm));
+	tell(cl, "qp %u: immediate data%s: 0x%016" PRIx64, qp_number(q),
+	     wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "", weft_get_be64(wc->imm));
+	qp_post_recv(q, wc->wr_id & ~RECV_ID);
+}
+
+static void
+take_recv(struct cmdline *cl, const struct weft_wc *wc)
+{
+	struct console_qp *q = wc->qp_user;
+	uint64_t i = wc->wr_id & ~RECV_ID;
+	const char *text = (const char *)q->recv + i * CONSOLE_RECV_BYTES;
+	char all[VAR_BYTES];
+
+	if (wc->status != WEFT_WC_SUCCESS)
+		return; /* receives flushed by a close */
+	snprintf(all, sizeof(all), "%.*s", (int)wc->len_bytes, text);
+	vars_result("recv", "%s", ui_printable(all, all, sizeof(all)));
+	tell(cl, "qp %u: received %u bytes%s: %.*s", qp_number(q), wc->len_bytes,
+	     wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
+	     (int)(wc->len_bytes < 64 ? wc->len_bytes : 64), text);
+	qp_post_recv(q, i);
+}
+
+/** What a successful operation brought, behind ", "; "" if nothing. Sets its variable. */
+static void
+result_of(const struct weft_wc *wc, char *buf, size_t size)
+{
+	const uint8_t *place = con.hash[wc->wr_id % 256];
+	char hex[2 * WEFT_HASH_MAX_BYTES + 1] = "";
+	uint64_t was;
+
+	buf[0] = '\0';
+	if (wc->opcode == WEFT_WC_VERIFY) {
+		for (uint32_t i = 0; i < wc->len_bytes && i < WEFT_HASH_MAX_BYTES; i++)
+			snprintf(hex + 2 * i, 3, "%02x", place[i]);
+		vars_result("hash", "%s", hex);
+		snprintf(buf, size, ", hash %s", hex);
+	} else if (wc->opcode == WEFT_WC_FETCH_ADD || wc->opcode == WEFT_WC_CMP_SWAP) {
+		memcpy(&was, place, sizeof(was));
+		vars_result("was", "0x%" PRIx64, was);
+		snprintf(buf, size, ", it was 0x%" PRIx64, was);
 	}
 }
 
@@ -156,44 +224,34 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	        [WEFT_WC_COMMIT] = "commit",
 	};
 	struct console_qp *q = wc->qp_user;
+	const bool success = wc->status == WEFT_WC_SUCCESS;
+	char result[2 * WEFT_HASH_MAX_BYTES + 16] = "", line[CONSOLE_ERROR_BYTES];
 
 	if (wc->opcode == WEFT_WC_RECV_IMM) {
-		cmdline_printf(cl, "qp %u: immediate data%s: 0x%016" PRIx64 "\n", qp_number(q),
-		               wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
-		               weft_get_be64(wc->imm));
-		qp_post_recv(q, wc->wr_id & ~RECV_ID);
+		take_recv_imm(cl, wc);
 		return;
 	}
 	if (wc->opcode == WEFT_WC_RECV) {
-		uint64_t i = wc->wr_id & ~RECV_ID;
-
-		if (wc->status != WEFT_WC_SUCCESS)
-			return; /* receives flushed by a close */
-		cmdline_printf(cl, "qp %u: received %u bytes%s: %.*s\n", qp_number(q),
-		               wc->len_bytes, wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
-		               (int)(wc->len_bytes < 64 ? wc->len_bytes : 64),
-		               (const char *)q->recv + i * CONSOLE_RECV_BYTES);
-		qp_post_recv(q, i);
+		take_recv(cl, wc);
 		return;
 	}
 	q->outstanding--;
-	cmdline_printf(cl, "qp %u: wr %" PRIu64 " %s: %s", qp_number(q), wc->wr_id,
-	               names[wc->opcode], weft_wc_status_str(wc->status));
-	if (wc->opcode == WEFT_WC_VERIFY && wc->status == WEFT_WC_SUCCESS) {
-		cmdline_printf(cl, ", hash ");
-		for (uint32_t i = 0; i < wc->len_bytes && i < WEFT_HASH_MAX_BYTES; i++)
-			cmdline_printf(cl, "%02x", con.hash[wc->wr_id % 256][i]);
+	vars_result("status", "%s", weft_wc_status_str(wc->status));
+	if (success)
+		result_of(wc, result, sizeof(result));
+	if (con.counting.on && success) {
+		con.counting.completed++;
+		return;
 	}
-	if ((wc->opcode == WEFT_WC_FETCH_ADD || wc->opcode == WEFT_WC_CMP_SWAP) &&
-	    wc->status == WEFT_WC_SUCCESS) {
-		uint64_t was;
-
-		memcpy(&was, con.hash[wc->wr_id % 256], sizeof(was));
-		cmdline_printf(cl, ", it was 0x%" PRIx64, was);
-	}
-	cmdline_printf(cl, "\n");
-	if (wc->status != WEFT_WC_SUCCESS)
-		con.failed = true;
+	snprintf(line, sizeof(line), "qp %u: wr %" PRIu64 " %s: %s%s", qp_number(q), wc->wr_id,
+	         names[wc->opcode], weft_wc_status_str(wc->status), result);
+	tell(cl, "%s", line);
+	if (success)
+		return;
+	/* The first one is the reason; those behind it are flushed. */
+	if (!con.failed)
+		snprintf(con.error, sizeof(con.error), "%s", line);
+	con.failed = true;
 }
 
 unsigned int
@@ -216,6 +274,24 @@ console_drain(struct cmdline *cl)
 	return total;
 }
 
+unsigned int
+console_outstanding(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 1; i <= CONSOLE_MAX_QPS; i++)
+		if (con.qps[i].used)
+			n += con.qps[i].outstanding;
+	return n;
+}
+
+bool
+console_idle(void *arg)
+{
+	(void)arg;
+	return console_outstanding() == 0;
+}
+
 bool
 console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg)
 {
@@ -230,7 +306,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 		if (done(arg))
 			return true;
 		now = ui_now_ns();
-		if (now >= until)
+		if (now >= until || interrupted())
 			return false;
 		if (weft_cq_arm(con.cq, false) > 0)
 			continue;
@@ -241,24 +317,27 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 	}
 }
 
-void
+bool
 console_until_readable(struct cmdline *cl, int fd)
 {
 	for (;;) {
-		struct pollfd fds[3] = {{.fd = fd, .events = POLLIN},
+		struct pollfd fds[4] = {{.fd = fd, .events = POLLIN},
 		                        {.fd = weft_cq_fd(con.cq), .events = POLLIN},
-		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN}};
+		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN},
+		                        {.fd = interrupt_fd(), .events = POLLIN}};
 		uint64_t junk;
 
 		console_drain(cl);
+		if (interrupted())
+			return false;
 		if (weft_cq_arm(con.cq, false) > 0)
 			continue;
-		if (poll(fds, 3, -1) < 0 && errno != EINTR)
-			return;
+		if (poll(fds, 4, -1) < 0 && errno != EINTR)
+			return false;
 		if ((fds[1].revents & POLLIN) != 0 && read(fds[1].fd, &junk, sizeof(junk)) < 0 &&
 		    errno != EAGAIN)
-			return;
+			return false;
 		if (fds[0].revents != 0)
-			return;
+			return true;
 	}
 }

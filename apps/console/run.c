@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The commands, help, and how a line is run. */
+/** @file The list of all commands, and help. */
 
 #include <string.h>
 
 #include "console.h"
 #include "ui.h"
 
-#define MAX_CMDS 64
+#define MAX_CMDS 128
 
 static cmdline_parse_ctx_t commands[MAX_CMDS + 1];
 
@@ -20,24 +20,34 @@ cmd_help(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	for (unsigned int i = 0; commands[i] != NULL; i++)
 		cmdline_printf(cl, "  %s\n", commands[i]->help_str);
-	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n");
+	cmdline_printf(cl,
+	               "Numbers may be hexadecimal (0x...). Offsets are tagged offsets. $NAME is a "
+	               "variable.\n'help COMMAND' shows an example.\n");
 }
 
-/** help VERB: help of the commands that begin with VERB. */
+/** help COMMAND: usage and an example of the commands that begin so. */
 static void
-cmd_help_verb(void *arg, struct cmdline *cl, void *data)
+cmd_help_command(void *arg, struct cmdline *cl, void *data)
 {
-	struct cmd_args *a = arg;
+	char *words = ((struct rest_args *)arg)->rest;
+	size_t len = strlen(words);
 	unsigned int n = 0;
 
 	(void)data;
-	for (unsigned int i = 0; commands[i] != NULL; i++)
-		if (strncmp(commands[i]->help_str, a->s1, strlen(a->s1)) == 0) {
-			cmdline_printf(cl, "  %s\n", commands[i]->help_str);
-			n++;
-		}
+	while (len > 0 && strchr(" \t\r", words[len - 1]) != NULL)
+		words[--len] = '\0';
+	for (unsigned int i = 0; commands[i] != NULL; i++) {
+		const char *usage = commands[i]->help_str, *example = console_example(usage);
+
+		if (strncmp(usage, words, len) != 0)
+			continue;
+		cmdline_printf(cl, "  %s\n", usage);
+		if (example != NULL)
+			cmdline_printf(cl, "      example: %s\n", example);
+		n++;
+	}
 	if (n == 0)
-		console_fail(cl, "help: no command begins with '%s'", a->s1);
+		console_fail(cl, "help: no command begins with '%s'", words);
 }
 
 static void
@@ -50,8 +60,9 @@ cmd_quit(void *arg, struct cmdline *cl, void *data)
 }
 
 static CMD(cmd_help_, cmd_help, "help: this list", (void *)&tok_help);
-static CMD(cmd_help_verb_, cmd_help_verb, "help VERB: the commands that begin so",
-           (void *)&tok_help, (void *)&tok_s1);
+static CMD(cmd_help_command_, cmd_help_command,
+           "help COMMAND: the commands that begin so, each with an example", (void *)&tok_help,
+           (void *)&tok_rest);
 static CMD(cmd_quit_, cmd_quit, "quit: close everything and leave", (void *)&tok_quit);
 
 static void
@@ -65,37 +76,10 @@ collect(cmdline_parse_inst_t *const *table)
 		commands[n++] = *table;
 }
 
-void
-console_usage(const char *text)
-{
-	const char *word = text + strspn(text, " \t");
-	const size_t n = strcspn(word, " \t\n");
-
-	for (unsigned int i = 0; commands[i] != NULL; i++)
-		if (strncmp(commands[i]->help_str, word, n) == 0 &&
-		    strchr(" :", commands[i]->help_str[n]) != NULL)
-			ui_msg("usage: %s", commands[i]->help_str);
-}
-
-const char *
-console_run(struct cmdline *cl, const char *text)
-{
-	const char first = text[strspn(text, " \t")];
-	int rc;
-
-	if (first == '\n' || first == '\0' || first == '#')
-		return NULL;
-	rc = cmdline_parse(cl, text);
-	return rc == CMDLINE_PARSE_AMBIGUOUS ? "ambiguous command"
-	       : rc == CMDLINE_PARSE_NOMATCH ? "no such command ('help' lists them)"
-	       : rc < 0                      ? "bad arguments ('help' shows them)"
-	                                     : NULL;
-}
-
 cmdline_parse_ctx_t *
 console_commands(void)
 {
-	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_verb_, &cmd_quit_,
+	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
 	if (commands[0] == NULL) {
@@ -105,6 +89,8 @@ console_commands(void)
 		collect(cmds_mem);
 		collect(cmds_post);
 		collect(cmds_capture);
+		collect(cmds_script);
+		collect(cmds_expect);
 	}
 	return commands;
 }

@@ -11,6 +11,9 @@ struct console con;
 
 cmdline_parse_token_string_t tok_s1 = TOKEN_STRING_INITIALIZER(struct cmd_args, s1, NULL);
 cmdline_parse_token_string_t tok_s2 = TOKEN_STRING_INITIALIZER(struct cmd_args, s2, NULL);
+cmdline_parse_token_string_t tok_rest =
+        TOKEN_STRING_INITIALIZER(struct rest_args, rest, TOKEN_STRING_MULTI);
+cmdline_parse_token_num_t tok_rest_a = TOKEN_NUM_INITIALIZER(struct rest_args, a, RTE_UINT64);
 cmdline_parse_token_num_t tok_a = TOKEN_NUM_INITIALIZER(struct cmd_args, a, RTE_UINT64);
 cmdline_parse_token_num_t tok_b = TOKEN_NUM_INITIALIZER(struct cmd_args, b, RTE_UINT64);
 cmdline_parse_token_num_t tok_c = TOKEN_NUM_INITIALIZER(struct cmd_args, c, RTE_UINT64);
@@ -20,13 +23,12 @@ cmdline_parse_token_num_t tok_e = TOKEN_NUM_INITIALIZER(struct cmd_args, e, RTE_
 void
 console_fail(struct cmdline *cl, const char *fmt, ...)
 {
-	char line[256];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	vsnprintf(con.error, sizeof(con.error), fmt, ap);
 	va_end(ap);
-	cmdline_printf(cl, "error: %s\n", line);
+	cmdline_printf(cl, "error: %s\n", con.error);
 	con.failed = true;
 }
 

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file An example line of each command, for help. */
+
+#include <string.h>
+
+#include "console.h"
+
+/** Where several begin a command's usage, the first one is its example. */
+static const struct {
+	const char *usage; /**< what the command's usage begins with */
+	const char *example;
+} examples[] = {
+        {"help COMMAND", "help post write"},
+        {"help", "help"},
+        {"quit", "quit"},
+        {"show port", "show port"},
+        {"show connections", "show connections"},
+        {"show qps", "show qps"},
+        {"show regions", "show regions"},
+        {"show counters", "show counters"},
+        {"show polls", "show polls"},
+        {"show drivers", "show drivers"},
+        {"listen", "listen 7471"},
+        {"connect", "connect 10.0.0.2 7471"},
+        {"disconnect", "disconnect $qp"},
+        {"wait until", "wait until show qps contains /qp 1: RTS/ timeout 5"},
+        {"wait for", "wait for /received .*: hello/ timeout 5"},
+        {"wait", "wait 5000"},
+        {"sleep", "sleep 1000"},
+        {"register memory BYTES RIGHTS", "register memory 65536 read,verify"},
+        {"register memory", "register memory 65536"},
+        {"register file PATH BYTES RIGHTS", "register file /tmp/region 65536 write,flush"},
+        {"register file", "register file /tmp/region 65536"},
+        {"deregister", "deregister $region"},
+        {"fill", "fill $region 0 4096 hello"},
+        {"dump", "dump $region 0 64"},
+        {"post send", "post send $qp hello"},
+        {"post write", "post write $qp 1 0 4096 0x4d68f779 0"},
+        {"post read", "post read $qp 1 4096 64 0x4d68f779 0"},
+        {"post flush", "post flush $qp 0x4d68f779 0 4096 p"},
+        {"post verify QP STAG OFFSET BYTES HASH", "post verify $qp 0x4d68f779 0 4096 $hash"},
+        {"post verify", "post verify $qp 0x4d68f779 0 4096"},
+        {"post atomic-write", "post atomic-write $qp 0x4d68f779 8 0x1122334455667788"},
+        {"post fetch-add", "post fetch-add $qp 0x4d68f779 8 1"},
+        {"post cmp-swap", "post cmp-swap $qp 0x4d68f779 8 0 1"},
+        {"post imm", "post imm $qp 0x1122"},
+        {"capture port", "capture port p0 /tmp/all.pcapng"},
+        {"capture qp", "capture qp $qp p0 /tmp/one.pcapng"},
+        {"capture stop", "capture stop p0"},
+        {"let NAME = VALUE", "let peer = 10.0.0.2"},
+        {"let NAME from", "let mulpdu from /mulpdu ([0-9]+)/ show connections"},
+        {"let", "let"},
+        {"source", "source lib/connect.cli"},
+        {"repeat", "repeat 1000 post write $qp 1 0 64 0x4d68f779 0"},
+        {"echo", "echo the peer has $qp"},
+        {"expect", "expect /verify: success/ wait 5000"},
+};
+
+const char *
+console_example(const char *usage)
+{
+	for (unsigned int i = 0; i < sizeof(examples) / sizeof(examples[0]); i++)
+		if (strncmp(usage, examples[i].usage, strlen(examples[i].usage)) == 0)
+			return examples[i].example;
+	return NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file One line: its variables are substituted, and its command is run. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "console.h"
+#include "script.h"
+#include "ui.h"
+
+#define DEPTH_MAX 16 /* commands within commands */
+
+/**
+ * Whether the command substitutes variables itself, because it runs the rest of its line as a
+ * command, perhaps more than once.
+ */
+static bool
+takes_rest(const char *text)
+{
+	const char *p = text;
+
+	if (word_take(&p, "expect") || word_take(&p, "repeat"))
+		return true;
+	if (word_take(&p, "wait"))
+		return word_take(&p, "until") || word_take(&p, "for");
+	if (!word_take(&p, "let"))
+		return false;
+	p += strcspn(p, " \t");
+	p += strspn(p, " \t");
+	return word_take(&p, "from");
+}
+
+static const char *
+parse(struct cmdline *cl, const char *line)
+{
+	static int depth;
+	int rc;
+
+	if (depth == DEPTH_MAX)
+		return "more than 16 commands within each other";
+	depth++;
+	rc = cmdline_parse(cl, line);
+	depth--;
+	if (interrupted()) {
+		snprintf(con.error, sizeof(con.error), "interrupted");
+		con.failed = true;
+	}
+	return rc == CMDLINE_PARSE_AMBIGUOUS ? "ambiguous command"
+	       : rc == CMDLINE_PARSE_NOMATCH ? "no such command ('help' lists them)"
+	       : rc < 0                      ? "bad arguments ('help' shows them)"
+	                                     : NULL;
+}
+
+const char *
+console_run(struct cmdline *cl, const char *text)
+{
+	char line[EXPANDED_BYTES + 1];
+	const char *why;
+	size_t n;
+
+	text += strspn(text, " \t");
+	n = strcspn(text, "\n");
+	if (n == 0 || text[0] == '#')
+		return NULL;
+	if (takes_rest(text))
+		snprintf(line, EXPANDED_BYTES, "%.*s", (int)n, text);
+	else if ((why = vars_expand(text, n, line, EXPANDED_BYTES)) != NULL)
+		return why;
+	strcat(line, "\n");
+	return parse(cl, line);
+}
+
+void
+console_usage(const char *text)
+{
+	const char *word = text + strspn(text, " \t");
+	const size_t n = strcspn(word, " \t\n");
+
+	for (unsigned int i = 0; con.commands[i] != NULL; i++)
+		if (strncmp(con.commands[i]->help_str, word, n) == 0 &&
+		    strchr(" :", con.commands[i]->help_str[n]) != NULL)
+			ui_msg("usage: %s", con.commands[i]->help_str);
+}
+
+bool
+console_run_within(struct cmdline *cl, const char *text)
+{
+	const char *why = console_run(cl, text);
+
+	if (why != NULL) {
+		console_fail(cl, "%s: %.*s", why, (int)strcspn(text, "\n"), text);
+		console_usage(text);
+	}
+	return !con.failed;
+}
