@@ -77,6 +77,7 @@ expect_fail(struct cmdline *cl, const char *text)
 	}
 	con.failed = before;
 	con.said = false;
+	con.misused[0] = '\0';
 }
 
 static void

@@ -65,6 +65,8 @@ struct console {
 	bool failed; /**< a command has failed: a script stops, and the exit status says so */
 	bool said;   /**< and a message with the script's line was printed */
 	char error[CONSOLE_ERROR_BYTES]; /**< why: the last error, or completion that failed */
+	/** The line that could not be run, the innermost; its command's usage is printed. */
+	char misused[CONSOLE_ERROR_BYTES];
 	/** While `repeat` posts, work requests and their successes are counted and not printed. */
 	struct {
 		bool on;
@@ -123,7 +125,8 @@ struct console_qp *console_qp_make(struct weft_worker *w, int *rc);
 /** Free a QP and its number. */
 void console_qp_drop(struct cmdline *cl, struct console_qp *q);
 /**
- * Run one line. NULL, or why it could not be run; con.failed says whether it ran and failed. Empty
+ * Run one line. NULL, or why it could not be run, with con.misused set; con.failed says whether it
+ * ran and failed. Empty
  * lines and lines that begin with # are ignored.
  */
 const char *console_run(struct cmdline *cl, const char *text);
@@ -133,8 +136,9 @@ const char *console_run(struct cmdline *cl, const char *text);
 bool console_run_within(struct cmdline *cl, const char *text);
 /** The command within a line of `expect`, `repeat` or `wait until`; else the line itself. */
 const char *console_inner(const char *text);
-/** Print on standard error the usage of the commands that begin with the first word of a line. */
-void console_usage(const char *text);
+/** If a line could not be run, print on standard error the usage of the commands that begin with
+ * its first word. */
+void console_usage(void);
 /** Read lines from the terminal and run them, until quit or the end of input. 0; -1: no memory. */
 int console_prompt(struct cmdline *cl);
 /** Take the waiting events and completions and print them; returns how many. */

@@ -13,11 +13,14 @@
 static char heard[HEARD_BYTES]; /* lines, each with a 0 at its end */
 static size_t heard_bytes;
 
+/** Remove the line at this place. */
 static void
-heard_drop(size_t n)
+heard_drop(size_t at)
 {
+	const size_t n = strlen(heard + at) + 1;
+
 	heard_bytes -= n;
-	memmove(heard, heard + n, heard_bytes);
+	memmove(heard + at, heard + at + n, heard_bytes - at);
 }
 
 void
@@ -26,7 +29,7 @@ heard_add(const char *line)
 	const size_t n = strlen(line) + 1;
 
 	while (heard_bytes + n > sizeof(heard))
-		heard_drop(strlen(heard) + 1);
+		heard_drop(0);
 	memcpy(heard + heard_bytes, line, n);
 	heard_bytes += n;
 }
@@ -36,7 +39,7 @@ heard_take(const struct pattern *pt)
 {
 	for (size_t at = 0; at < heard_bytes; at += strlen(heard + at) + 1)
 		if (pattern_in(pt, heard + at)) {
-			heard_drop(at + strlen(heard + at) + 1);
+			heard_drop(at);
 			return true;
 		}
 	return false;

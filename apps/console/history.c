@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file The history of the prompt, kept between sessions in a file of the user's, mode 0600. Lines
- * that begin with a blank are not kept. WEFT_CONSOLE_HISTORY names another file; empty: none.
+ * that begin with a blank, or repeat the last one, are not kept. WEFT_CONSOLE_HISTORY names another
+ * file; empty: none.
  */
 
 #include <errno.h>
@@ -21,6 +22,7 @@
 #define HISTORY_PATH      512
 
 static int history_fd = -1;
+static char last[LINE_BYTES + 1]; /* the line kept last, with its newline */
 
 /** The file's path, with its folders made. False: there is to be no history. */
 static bool
@@ -89,8 +91,10 @@ history_load(void (*add)(void *arg, const char *line), void *arg)
 		ui_msg("the history: %s", strerror(errno));
 	rest = buf;
 	while ((line = strsep(&rest, "\n")) != NULL)
-		if (line[0] != '\0')
+		if (line[0] != '\0') {
 			add(arg, line);
+			snprintf(last, sizeof(last), "%.*s\n", LINE_BYTES - 1, line);
+		}
 	free(buf);
 }
 
@@ -122,8 +126,9 @@ history_add(const char *line)
 	if (history_fd < 0 || line[0] == ' ' || line[0] == '\t')
 		return;
 	n = snprintf(text, sizeof(text), "%.*s\n", (int)strcspn(line, "\n"), line);
-	if (n <= 1 || n >= (int)sizeof(text))
+	if (n <= 1 || n >= (int)sizeof(text) || strcmp(text, last) == 0)
 		return;
+	snprintf(last, sizeof(last), "%s", text);
 	flock(history_fd, LOCK_EX);
 	if (write(history_fd, text, (size_t)n) != n) {
 		ui_msg("the history is no longer kept: %s", strerror(errno));

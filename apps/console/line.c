@@ -55,7 +55,7 @@ const char *
 console_run(struct cmdline *cl, const char *text)
 {
 	char line[EXPANDED_BYTES + 1];
-	const char *why;
+	const char *why = NULL;
 	size_t n;
 
 	text += strspn(text, " \t");
@@ -64,22 +64,27 @@ console_run(struct cmdline *cl, const char *text)
 		return NULL;
 	if (takes_rest(text))
 		snprintf(line, EXPANDED_BYTES, "%.*s", (int)n, text);
-	else if ((why = vars_expand(text, n, line, EXPANDED_BYTES)) != NULL)
-		return why;
-	strcat(line, "\n");
-	return parse(cl, line);
+	else
+		why = vars_expand(text, n, line, EXPANDED_BYTES);
+	if (why == NULL) {
+		strcat(line, "\n");
+		why = parse(cl, line);
+	}
+	if (why != NULL && con.misused[0] == '\0')
+		snprintf(con.misused, sizeof(con.misused), "%.*s", (int)n, text);
+	return why;
 }
 
 void
-console_usage(const char *text)
+console_usage(void)
 {
-	const char *word = text + strspn(text, " \t");
-	const size_t n = strcspn(word, " \t\n");
+	const size_t n = strcspn(con.misused, " \t");
 
-	for (unsigned int i = 0; con.commands[i] != NULL; i++)
-		if (strncmp(con.commands[i]->help_str, word, n) == 0 &&
+	for (unsigned int i = 0; n > 0 && con.commands[i] != NULL; i++)
+		if (strncmp(con.commands[i]->help_str, con.misused, n) == 0 &&
 		    strchr(" :", con.commands[i]->help_str[n]) != NULL)
 			ui_msg("usage: %s", con.commands[i]->help_str);
+	con.misused[0] = '\0';
 }
 
 bool
@@ -87,9 +92,7 @@ console_run_within(struct cmdline *cl, const char *text)
 {
 	const char *why = console_run(cl, text);
 
-	if (why != NULL) {
+	if (why != NULL)
 		console_fail(cl, "%s: %.*s", why, (int)strcspn(text, "\n"), text);
-		console_usage(text);
-	}
 	return !con.failed;
 }

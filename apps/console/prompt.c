@@ -48,6 +48,7 @@ prompt_line(struct rdline *rdl, const char *text, unsigned int size)
 	(void)size;
 	con.failed = false;
 	con.said = false;
+	con.misused[0] = '\0';
 	interrupt_clear();
 	keys_are_signals(true);
 	why = console_run(cl, text);
@@ -55,10 +56,9 @@ prompt_line(struct rdline *rdl, const char *text, unsigned int size)
 	if (interrupted())
 		cmdline_printf(cl, "interrupted\n");
 	interrupt_clear();
-	if (why == NULL)
-		return;
-	cmdline_printf(cl, "error: %s\n", why);
-	console_usage(text);
+	if (why != NULL)
+		cmdline_printf(cl, "error: %s\n", why);
+	console_usage();
 }
 
 static int

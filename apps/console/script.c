@@ -116,8 +116,7 @@ run_lines(struct cmdline *cl, struct script *s)
 		if (why == NULL && !con.failed)
 			continue;
 		say(s, why != NULL ? why : con.error[0] != '\0' ? con.error : "failed", text);
-		if (why != NULL)
-			console_usage(text);
+		console_usage();
 		con.failed = true;
 		return -EINVAL;
 	}

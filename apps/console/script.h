@@ -79,7 +79,7 @@ const char *output_flat(const char *text, char *buf, size_t size);
 
 /** Remember a line that told of an event or a completion; of many the last 16 KiB stay. */
 void heard_add(const char *line);
-/** Whether one of these lines has the pattern; it and all before it are then forgotten. */
+/** Whether one of these lines has the pattern. The first that has it is then forgotten. */
 bool heard_take(const struct pattern *pt);
 
 /** Run the commands of a file; see script.c. 0; -EINVAL after a message. */

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-console's scripts: the language, and each script of apps/console/examples. test_console.py BUILD [CASE...]"""
+import os
+import re
+import signal
+import subprocess
+import time
+
+from weft_e2e import PROCS, TMP, app, main, memif, path, run
+
+EXAMPLES = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "console", "examples"))
+PAIR = ("serve.cli", "push.cli")  # two consoles run these
+
+
+def loop(name="loop.ini"):
+    """The examples' configuration, with its socket in the test's folder."""
+    with open(os.path.join(EXAMPLES, name)) as f:
+        text = f.read()
+    assert "/tmp/weft-console-loop.sock" in text and "/tmp/./weft-console-loop.sock" in text, text
+    out = path(name)
+    with open(out, "w") as f:
+        f.write(text.replace("/tmp/", TMP + "/"))
+    return out
+
+
+def script(name, text):
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), "w") as f:
+        f.write(text)
+    return path(name)
+
+
+def alone(*args):
+    """A console whose port reaches nobody."""
+    return run([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24", *args])
+
+
+def says(text, *args, rc=0):
+    """Run a script; what it printed on standard output, and on standard error without the program's name."""
+    got, out, err = alone(*args, "-f", script("s.cli", text))
+    assert got == rc, (text, got, out, err)
+    return out, err.replace("weft-console: ", "").replace(path("s.cli"), "s.cli")
+
+
+def example(name, *args, conf="loop.ini"):
+    rc, out, err = run([app("weft-console"), "-c", loop(conf), "-D", f"FILE={path(name + '.file')}", *args,
+                        "-f", os.path.join(EXAMPLES, name)])
+    assert rc == 0, f"{name}:\n{out}{err}"
+    return out
+
+
+def test_examples():
+    """Each script of the folder, but for the two that need two consoles."""
+    names = sorted(n for n in os.listdir(EXAMPLES) if n.endswith(".cli") and n not in PAIR)
+    assert len(names) >= 11, names
+    for name in names:
+        out = example(name, conf="loop_workers.ini" if name == "two_workers.cli" else "loop.ini")
+        assert "established" in out, out
+        with open(os.path.join(EXAMPLES, name)) as f:
+            header = f.read().split("\n\n")[0]
+        assert header.startswith("# ") and f"examples/{name}" in header, f"{name}: its header does not say how to run it"
+    with open(path("flush_verify.cli.file"), "rb") as f:
+        assert f.read(4096) == b"durable." * 512
+    with open(path("capture.cli.file"), "rb") as f:
+        assert f.read(4) == b"\x0a\x0d\x0d\x0a"
+    example("flush_verify.cli")  # the file exists now
+
+
+def test_example_of_two_consoles():
+    sock = path("two.sock")
+    serve = subprocess.Popen([app("weft-console"), "--dev", memif(0, "server", sock), "--address", "10.0.0.1/24",
+                              "-f", os.path.join(EXAMPLES, "serve.cli")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    PROCS.append(serve)
+    said = ""
+    while "listening" not in said:
+        line = serve.stdout.readline()
+        assert line, said
+        said += line
+    rc, out, err = run([app("weft-console"), "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "-D", "PEER=10.0.0.1",
+                        "-f", os.path.join(EXAMPLES, "push.cli")])
+    assert rc == 0, out + err
+    said += serve.communicate(timeout=30)[0]
+    assert serve.returncode == 0, said
+
+
+def test_example_fails():
+    """A script notices what it does not expect: the same tour, without its Write."""
+    with open(os.path.join(EXAMPLES, "tour.cli")) as f:
+        text = f.read()
+    assert "post write" in text
+    for old, new in (('expect "write: success"', "#"), ("post write", "#"), ("wait until dump", "expect hellohel dump"),
+                     (' contains "hellohel"', "")):
+        text = text.replace(old, new)
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("tour.cli", text)])
+    assert rc == 1 and "expected hellohel, got: 00000000" in err, out + err
+
+
+def test_variables():
+    out, _ = says("let a = one two\necho $a-${a}s $$a $ $5 a$\nlet b=1\n", rc=1)
+    assert "one two-one twos $a $ $5 a$\n" in out, out
+    out, _ = says("let a = 1\nlet a = 2\nlet\nregister memory 4096\necho <$region>\n", "-D", "peer=10.0.0.9")
+    assert "a = 2\n" in out and "peer = 10.0.0.9\n" in out and "<1>" in out, out
+    out, _ = says("register memory 4096\nlet n from /offset 0, ([0-9]+) bytes/ register memory 8192\necho $n\n"
+                  "let whole from /[a-z]+:/ echo xyz: 1\necho $whole\n")
+    assert "\n8192\n" in out and "\nxyz:\n" in out, out
+    for text, why in (("echo $nowhere\n", "$nowhere is not set"), ("echo ${x\n", "'${' is not followed by a name and '}'"),
+                      ("echo $hash\n", "$hash is not set"), ("let qp = 1\n", "let: qp: the console sets this one itself"),
+                      ("let 1a = 1\n", "let: 1a: a name has letters"), (f"let a = {'x' * 256}\n", "more than 255 octets"),
+                      ("let n from /(/ help\n", "let: not a regular expression"), ("let n from x help\n", "let: x is not in: "),
+                      (f"let a = {'x' * 250}\nrepeat 1 echo {'$a' * 10}\n", "too long with its variables"),
+                      ("echo " + "x" * 600 + "\n", "the line is too long")):
+        _, err = says(text, rc=1)
+        assert why in err and re.match(r"s\.cli:\d+: ", err), (text, err)
+    for bad in ("x", "1=2", "qp=3", "=4"):
+        rc, _, err = alone("-D", bad)
+        assert rc == 2 and f"-D '{bad.split('=')[0]}" in err, (bad, err)
+
+
+def test_expect():
+    says("expect one echo one\nexpect \"one two\" echo one two\nexpect /^o.e$/ echo one\nexpect not /^two/ echo one two\n"
+         "expect fail echo $nowhere\nexpect fail nonsense\nexpect fail post write\nexpect fail dump 7 0 1\n"
+         "expect \"there is no region 7\" expect fail dump 7 0 1\nlet t = one\nexpect $t echo one\nexpect /^${t}$/ echo one\n"
+         "expect not one expect /t[w]o/ echo two\nexpect /a\\/b/ echo a/b\n")
+    for text, why in (("expect two echo one", "expect: expected two, got: one"),
+                      ("expect not one echo one", "expect: expected no one, got: one"),
+                      ("expect /^x$/ help quit", "expected /^x$/, got:   quit: close everything and leave |       example: quit"),
+                      ("expect fail echo one", "expect: it must fail and did not"), ("expect one", "expect: no command behind one"),
+                      ("expect fail", "bad arguments|no command behind fail"), ("expect \"one echo one", "no closing quote"),
+                      ("expect one nonsense", "no such command"), ("expect one dump 7 0 1", "there is no region 7"),
+                      ("expect /(/ echo one", "not a regular expression"), ("expect \"a\"b echo ab", "no blank behind"),
+                      ("expect $nowhere echo one", "$nowhere is not set")):
+        out, err = says(text + "\n", rc=1)
+        assert any(w in err for w in why.split("|")) and err.startswith("s.cli:1: "), (text, out, err)
+        assert text in err.split("\n")[0], (text, err)
+
+
+def test_wait():
+    conf = loop()
+    text = ("source {}\nwait until show qps contains /qp $near: RTS/\npost send $near one\npost send $near two\n"
+            "wait for /received .*: two/\nwait for /received .*: one/\nexpect fail wait for /received .*: one/ timeout 0.05\n"
+            "expect fail wait until show qps contains ERROR timeout 0.05\nexpect \"expected\" expect fail expect x echo y\n")
+    rc, out, err = run([app("weft-console"), "-c", conf, "-f", script("w.cli", text.format(os.path.join(EXAMPLES, "lib/pair.cli")))])
+    assert rc == 0, out + err
+    assert "no event or completion with /received .*: one/ within 0.05 s" in out and "no ERROR within 0.05 s, got: qp 1: RTS" in out, out
+    for line, why in (("wait until echo x", "'contains TEXT' is missing"), ("wait until echo x contains y timeout x", "timeout SECONDS"),
+                      ("wait for x soon", "timeout SECONDS"), ("wait for x timeout 0", "timeout SECONDS"),
+                      ("wait until nonsense contains x", "no such command"), ("wait for", "bad arguments")):
+        _, err = says(line + "\n", rc=1)
+        assert why in err, (line, err)
+
+
+def test_source():
+    """Paths are taken from the folder of the script that names them, and the message has the line of each file."""
+    script("d/inner.cli", "# inner\n\ndump 7 0 1\necho not reached\n")
+    script("d/outer.cli", "source inner.cli\n")
+    out, err = says("echo begin\nsource d/outer.cli\necho not reached\n", rc=1)
+    d = path("d")
+    assert err == f"s.cli:2: {d}/outer.cli:1: {d}/inner.cli:3: there is no region 7; 'show regions' lists them: dump 7 0 1\n", err
+    assert "not reached" not in out, out
+    says("expect fail source d/outer.cli\nlet x = 1\n")
+    script("me.cli", "source me.cli\n")
+    _, err = says("source me.cli\n", rc=1)
+    assert "source: more than 8 files within each other" in err and err.count("me.cli:1") == 7 and err.count("\n") == 1, err
+    _, err = says("source nowhere.cli\n", rc=1)
+    assert "s.cli:1: source: " in err and "cannot be read: No such file" in err, err
+    script("quits.cli", "quit\n")
+    out, _ = says("source quits.cli\necho not reached\n")
+    assert "not reached" not in out, out
+    _, err = says("expect x " * 20 + "echo x\n", rc=1)
+    assert "more than 16 commands within each other" in err, err
+
+
+def test_repeat():
+    out, _ = says("repeat 3 echo <$round>\nexpect fail repeat 5 dump 7 0 $round\nexpect 1 echo $round\n")
+    assert "<1>\n<2>\n<3>\n" in out and out.count("there is no region 7") == 1, out
+    _, err = says("repeat 0 echo x\n", rc=1)
+    assert "repeat: the number must be from 1 to 1000000000" in err, err
+
+
+def test_interrupt():
+    """SIGINT ends a script in the middle of a command, in order and with status 1."""
+    for text in ("sleep 60000", "wait for x timeout 60", "wait until echo x contains y timeout 60", "repeat 1000000000 show drivers",
+                 "expect fail sleep 60000", "source later.cli"):
+        script("later.cli", "sleep 60000\n")
+        p = subprocess.Popen([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24", "-f",
+                              script("i.cli", f"echo begun\n{text}\necho not reached\n")],
+                             stdout=open(path("i.out"), "w"), stderr=subprocess.PIPE, text=True)
+        PROCS.append(p)
+        end = time.monotonic() + 20
+        while os.path.getsize(path("i.out")) == 0:
+            assert time.monotonic() < end and p.poll() is None, text
+            time.sleep(0.01)
+        p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=20)[1]
+        with open(path("i.out")) as f:
+            out = f.read(1000)
+        assert p.returncode == 1 and "interrupted" in err and "i.cli:2: " in err and "not reached" not in out, (text, out, err)
+
+
+def test_help():
+    """Each command has a line of usage and an example that begins as it does."""
+    out, _ = says("help\n")
+    usages = [line[2:] for line in out.splitlines() if line.startswith("  ")]
+    assert len(usages) > 40, out
+    for usage in usages:
+        verb = usage.split()[0].rstrip(":")
+        shown, _ = says(f"help {verb}\n")
+        lines = shown.splitlines()
+        at = lines.index("  " + usage)
+        assert lines[at + 1].startswith(f"      example: {verb}"), (usage, lines[at:at + 2])
+    out, err = says("nonsense\n", rc=1)
+    assert "no such command" in err
+    _, err = says("repeat x\n", rc=1)
+    assert "usage: repeat N COMMAND" in err, err
+
+
+def test_rights():
+    out, _ = says("register memory 4096 read,verify\nshow regions\nregister memory 4096 write\nshow regions\n")
+    assert "rights read verify, " in out and "rights write, " in out, out
+    _, err = says("register memory 4096 read,fly\n", rc=1)
+    assert "'fly' is no right; they are read, write, atomic, flush, visible, verify" in err, err
+    _, err = says("register memory 4096 flush\n", rc=1)
+    assert "register: " in err, err
+
+
+def test_no_history():
+    """A script leaves no history."""
+    home = path("home")
+    os.makedirs(home, exist_ok=True)
+    env = {**os.environ, "HOME": home}
+    env.pop("XDG_STATE_HOME", None)
+    rc, _, err = run([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24",
+                      "-f", script("n.cli", "echo x\n")], env=env)
+    assert rc == 0 and os.listdir(home) == [], (err, os.listdir(home))
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-console at a terminal: keys, completion, history, Ctrl-C, its size. test_console_pty.py BUILD [CASE...]"""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import stat
+import struct
+import termios
+import time
+
+from weft_e2e import app, main, path
+
+UP, DOWN, TAB, CTRL_C = b"\x1b[A", b"\x1b[B", b"\t", b"\x03"
+PROMPT = b"weft> "
+
+
+class Terminal:
+    """A console on a pseudo-terminal. Its port reaches nobody."""
+
+    def __init__(self, history):
+        self.said = b""
+        self.seen = 0
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["WEFT_CONSOLE_HISTORY"] = history
+            if history == "default":
+                del os.environ["WEFT_CONSOLE_HISTORY"]
+            os.execv(app("weft-console"), [app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"])
+
+    def __enter__(self):
+        self.until(PROMPT)
+        return self
+
+    def __exit__(self, *_):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+    def until(self, what, send=b"", limit=30):
+        """Send keys, and read on until the output contains `what`; returns what came, up to there."""
+        os.write(self.fd, send)
+        end = time.monotonic() + limit
+        while what not in self.said[self.seen:]:
+            assert time.monotonic() < end, (what, self.said[self.seen:])
+            if select.select([self.fd], [], [], 0.1)[0]:
+                self.said += os.read(self.fd, 4096)
+        at = self.said.index(what, self.seen) + len(what)
+        got, self.seen = self.said[self.seen:at], at
+        return got
+
+    def run(self, line):
+        """A line's output: between its echo and the next prompt."""
+        self.until(line, line)
+        return self.until(PROMPT, b"\n")
+
+    def quit(self):
+        os.write(self.fd, b"quit\n")
+        status = os.waitpid(self.pid, 0)[1]
+        self.pid = 0
+        assert os.waitstatus_to_exitcode(status) == 0, self.said
+
+
+def test_prompt():
+    with Terminal("") as t:
+        assert b"weft-console " in t.said and b"'help' lists the commands" in t.said
+        assert b"region 1: stag" in t.run(b"register memory 4096")
+        assert b"region 1: stag" in t.run(b"show regions")
+        assert b"<1>" in t.run(b"echo <$region>")
+        assert b"error: $nowhere is not set" in t.run(b"echo $nowhere")
+        # A command that fails ends nothing.
+        assert b"there is no region 7" in t.run(b"dump 7 0 1")
+        assert b"expected x, got: y" in t.run(b"expect x echo y")
+        t.quit()
+
+
+def test_completion():
+    with Terminal("") as t:
+        t.until(b"connections", b"show con" + TAB)
+        t.until(PROMPT, b"\n")
+        t.until(b"register", b"regi" + TAB)
+        got = t.until(b"memory", TAB + TAB)
+        assert b"file" in got + t.until(b"weft> register", b""), got
+        t.until(PROMPT, CTRL_C)
+        # Within another command, too.
+        t.until(b"polls", b"expect x sho" + TAB + b"po" + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.until(b"drivers", b"repeat 2 show dr" + TAB)
+        assert t.until(PROMPT, b"\n").count(b"hash crc32c") == 2
+        t.quit()
+
+
+def test_usage():
+    """A line that cannot be run shows the usage of its command, within another command the inner one's."""
+    with Terminal("") as t:
+        got = t.run(b"connect")
+        assert b"error: bad arguments" in got and b"usage: connect ADDRESS PORT: " in got, got
+        got = t.run(b"expect x dump 1")
+        assert b"bad arguments" in got and b"usage: dump REGION OFFSET BYTES" in got and b"usage: expect" not in got, got
+        got = t.run(b"nonsense")
+        assert b"error: no such command" in got and b"usage" not in got, got
+        assert b"example: post imm $qp 0x1122" in t.run(b"help post imm")
+        t.quit()
+
+
+def test_history():
+    """By the arrow keys, within a session and from the one before."""
+    file = path("history")
+    with Terminal(file) as t:
+        t.run(b"echo one")
+        t.run(b"echo two")
+        t.run(b" echo secret")
+        t.until(b"echo secret", UP)
+        t.until(b"echo two", UP)
+        t.until(b"echo one", UP)
+        t.until(b"echo two", DOWN)
+        assert b"\ntwo\r\n" in t.until(PROMPT, b"\n")
+        t.quit()
+    with open(file) as f:
+        kept = f.read()
+    assert kept == "echo one\necho two\n", kept
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    with Terminal(file) as t:
+        t.until(b"echo two", UP)
+        t.until(b"echo one", UP)
+        assert b"\none\r\n" in t.until(PROMPT, b"\n")
+        t.quit()
+
+
+def test_history_size():
+    """A long file is cut at its start, to whole lines, and a wide mode is narrowed."""
+    file = path("long")
+    with open(file, "w") as f:
+        f.writelines(f"echo line {i}\n" for i in range(5000))
+    os.chmod(file, 0o644)
+    with Terminal(file) as t:
+        t.until(b"echo line 4999", UP)
+        t.until(PROMPT, b"\n")
+        t.quit()
+    with open(file) as f:
+        lines = f.read().splitlines()
+    assert 1000 < len(lines) < 2000 and lines[-2:] == ["echo line 4998", "echo line 4999"], (len(lines), lines[-2:])
+    assert all(re.fullmatch(r"echo line \d+", line) for line in lines), lines[0]
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+
+
+def test_history_places():
+    home = path("home")
+    os.makedirs(home, exist_ok=True)
+    saved = dict(os.environ)
+    try:
+        os.environ["HOME"] = home
+        os.environ.pop("XDG_STATE_HOME", None)
+        with Terminal("") as t:
+            t.run(b"echo one")
+            t.quit()
+        assert os.listdir(home) == []
+        for var, folder in ((None, ".local/state"), ("XDG_STATE_HOME", "state")):
+            if var:
+                os.environ[var] = os.path.join(home, folder)
+            with Terminal("default") as t:
+                t.run(b"echo one")
+                t.quit()
+            with open(os.path.join(home, folder, "weft/console_history")) as f:
+                assert f.read() == "echo one\n"
+            assert stat.S_IMODE(os.stat(os.path.join(home, folder, "weft")).st_mode) == 0o700
+        with Terminal("/nowhere/history") as t:
+            assert b"no history is kept: /nowhere/history: No such file" in t.said, t.said
+            t.quit()
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+def test_ctrl_c():
+    """It ends the command that runs, whichever it is, and the prompt goes on; while a line is edited it drops the line."""
+    with open(path("long.cli"), "w") as f:
+        f.write("echo begun\nsleep 60000\necho not reached\n")
+    with Terminal("") as t:
+        for line in (b"sleep 60000", b"wait for x timeout 60", b"wait until echo x contains y timeout 60",
+                     b"repeat 1000000000 echo begun", b"source " + path("long.cli").encode(), b"expect fail sleep 60000"):
+            t.until(line, line)
+            os.write(t.fd, b"\n")
+            if b"repeat" in line or b"source" in line:
+                t.until(b"begun\r\n")
+            else:
+                time.sleep(0.2)
+            begun = time.monotonic()
+            got = t.until(b"interrupted\r\n" + PROMPT, CTRL_C, limit=10)
+            assert time.monotonic() - begun < 5 and b"not reached" not in got, (line, got)
+            assert b"\nstill\r\n" in t.run(b"echo still"), line
+        t.until(PROMPT, b"echo dropp" + CTRL_C)
+        assert b"\nnext\r\n" in t.run(b"echo next")
+        # What is typed while a command runs is the next line.
+        t.until(b"sleep 300", b"sleep 300")
+        os.write(t.fd, b"\necho ahead\n")
+        t.until(b"\nahead\r\n")
+        t.until(PROMPT)
+        # From another process.
+        os.kill(t.pid, signal.SIGINT)
+        assert b"\nstill\r\n" in t.run(b"echo still")
+        t.quit()
+
+
+def test_resize():
+    """The window changes while a line is edited and while a command runs; neither notices."""
+    with Terminal("") as t:
+        for rows, cols in ((24, 80), (10, 40), (50, 200)):
+            os.write(t.fd, b"echo ed")
+            t.until(b"echo ed")
+            fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+            os.kill(t.pid, signal.SIGWINCH)
+            t.until(b"ited", b"ited")
+            assert b"\nedited\r\n" in t.until(PROMPT, b"\n")
+            os.write(t.fd, b"sleep 200\n")
+            t.until(b"sleep 200")
+            fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows + 1, cols + 1, 0, 0))
+            os.kill(t.pid, signal.SIGWINCH)
+            assert b"error" not in t.until(PROMPT) and b"interrupted" not in t.said
+        t.quit()
+
+
+def test_terminal_restored():
+    """After quit the terminal is as it was."""
+    with Terminal("") as t:
+        during = termios.tcgetattr(t.fd)[3]
+        assert not during & termios.ICANON and not during & termios.ISIG
+        t.run(b"sleep 1")
+        assert termios.tcgetattr(t.fd)[3] == during
+        t.quit()
+        try:
+            assert termios.tcgetattr(t.fd)[3] & (termios.ICANON | termios.ISIG) == termios.ICANON | termios.ISIG
+        except termios.error:
+            pass  # the terminal went with its last process
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
