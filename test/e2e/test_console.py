@@ -10,6 +10,7 @@ import time
 from weft_e2e import PROCS, TMP, app, main, memif, path, run
 
 EXAMPLES = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "console", "examples"))
+DOCS = os.path.join(EXAMPLES, "..", "..", "..", "docs")
 PAIR = ("serve.cli", "push.cli")  # two consoles run these
 
 
@@ -199,12 +200,19 @@ def test_interrupt():
 
 
 def test_help():
-    """Each command has a line of usage and an example that begins as it does."""
+    """Each command has a line of usage, an example that begins as it does, and a row in the documents."""
+    docs = ""
+    for name in ("console.md", "console-show.md"):
+        if os.path.exists(os.path.join(DOCS, name)):
+            with open(os.path.join(DOCS, name)) as f:
+                docs += f.read().replace("\\|", "|")
     out, _ = says("help\n")
     usages = [line[2:] for line in out.splitlines() if line.startswith("  ")]
     assert len(usages) > 40, out
     for usage in usages:
         verb = usage.split()[0].rstrip(":")
+        for syntax in usage.split(": ")[0].split(", "):
+            assert f"`{syntax}`" in docs or verb in ("show", "watch", "clear"), f"docs/console.md does not have `{syntax}`"
         shown, _ = says(f"help {verb}\n")
         lines = shown.splitlines()
         at = lines.index("  " + usage)
