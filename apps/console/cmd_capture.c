@@ -9,7 +9,7 @@
 
 WORD(tok_capture, verb, "capture");
 WORD(tok_port, noun, "port");
-WORD(tok_qp, noun, "qp");
+WORD(tok_noun_qp, noun, "qp");
 WORD(tok_stop, noun, "stop");
 
 static void
@@ -89,10 +89,11 @@ cmd_capture_stop(void *arg, struct cmdline *cl, void *data)
 }
 
 static CMD(cmd_port, cmd_capture_port, "capture port NAME FILE: all its packets, as pcapng",
-           (void *)&tok_capture, (void *)&tok_port, (void *)&tok_s1, (void *)&tok_s2);
+           (void *)&tok_capture, (void *)&tok_port, (void *)&tok_port_s1, (void *)&tok_s2);
 static CMD(cmd_qp, cmd_capture_qp, "capture qp QP PORT FILE: of its connection alone",
-           (void *)&tok_capture, (void *)&tok_qp, (void *)&tok_a, (void *)&tok_s1, (void *)&tok_s2);
+           (void *)&tok_capture, (void *)&tok_noun_qp, (void *)&tok_qp, (void *)&tok_port_s1,
+           (void *)&tok_s2);
 static CMD(cmd_stop, cmd_capture_stop, "capture stop NAME: of a port; says how much was written",
-           (void *)&tok_capture, (void *)&tok_stop, (void *)&tok_s1);
+           (void *)&tok_capture, (void *)&tok_stop, (void *)&tok_port_s1);
 
 cmdline_parse_inst_t *const cmds_capture[] = {&cmd_port, &cmd_qp, &cmd_stop, NULL};

@@ -162,7 +162,7 @@ static CMD(cmd_listen_, cmd_listen, "listen PORT: accept every connection to it"
 static CMD(cmd_connect_, cmd_connect, "connect ADDRESS PORT: a new QP, connected",
            (void *)&tok_connect, (void *)&tok_s1, (void *)&tok_a);
 static CMD(cmd_disconnect_, cmd_disconnect, "disconnect QP: close it in order and free it",
-           (void *)&tok_disconnect, (void *)&tok_a);
+           (void *)&tok_disconnect, (void *)&tok_qp);
 static CMD(cmd_wait_, cmd_wait, "wait MS: until all that was posted has completed, at most so long",
            (void *)&tok_wait, (void *)&tok_a);
 static CMD(cmd_sleep_, cmd_sleep, "sleep MS: show events and completions for so long",

@@ -276,11 +276,11 @@ static CMD(cmd_reg_file_rights, cmd_register_file_rights,
            (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a,
            (void *)&tok_s2);
 static CMD(cmd_dereg, cmd_deregister, "deregister REGION: invalidate its STag and free it",
-           (void *)&tok_deregister, (void *)&tok_a);
+           (void *)&tok_deregister, (void *)&tok_region);
 static CMD(cmd_fill_, cmd_fill, "fill REGION OFFSET BYTES TEXT: write a repeating text into it",
-           (void *)&tok_fill, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c, (void *)&tok_s1);
+           (void *)&tok_fill, (void *)&tok_region, (void *)&tok_b, (void *)&tok_c, (void *)&tok_s1);
 static CMD(cmd_dump_, cmd_dump, "dump REGION OFFSET BYTES: show its content", (void *)&tok_dump,
-           (void *)&tok_a, (void *)&tok_b, (void *)&tok_c);
+           (void *)&tok_region, (void *)&tok_b, (void *)&tok_c);
 
 cmdline_parse_inst_t *const cmds_mem[] = {
         &cmd_reg_mem, &cmd_reg_mem_rights, &cmd_reg_file, &cmd_reg_file_rights,

@@ -258,40 +258,40 @@ cmd_post_imm(void *arg, struct cmdline *cl, void *data)
 }
 
 static CMD(cmd_send_, cmd_post_send, "post send QP TEXT", (void *)&tok_post, (void *)&tok_send,
-           (void *)&tok_a, (void *)&tok_s1);
+           (void *)&tok_qp, (void *)&tok_s1);
 static CMD(cmd_write_, cmd_post_write, "post write QP REGION OFFSET BYTES STAG REMOTE-OFFSET",
-           (void *)&tok_post, (void *)&tok_write, (void *)&tok_a, (void *)&tok_s1, (void *)&tok_b,
-           (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
+           (void *)&tok_post, (void *)&tok_write, (void *)&tok_qp, (void *)&tok_region_s1,
+           (void *)&tok_b, (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
 static CMD(cmd_read_, cmd_post_read, "post read QP REGION OFFSET BYTES STAG REMOTE-OFFSET",
-           (void *)&tok_post, (void *)&tok_read, (void *)&tok_a, (void *)&tok_s1, (void *)&tok_b,
-           (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
+           (void *)&tok_post, (void *)&tok_read, (void *)&tok_qp, (void *)&tok_region_s1,
+           (void *)&tok_b, (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
 static CMD(cmd_flush_, cmd_post_flush,
            "post flush QP STAG OFFSET BYTES p|v|pv|r: persistence, visibility, whole region",
-           (void *)&tok_post, (void *)&tok_flush, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_post, (void *)&tok_flush, (void *)&tok_qp, (void *)&tok_b, (void *)&tok_c,
            (void *)&tok_d, (void *)&tok_flags);
 static CMD(cmd_verify_, cmd_post_verify, "post verify QP STAG OFFSET BYTES: compute the hash",
-           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_qp, (void *)&tok_b, (void *)&tok_c,
            (void *)&tok_d);
 static CMD(cmd_verify_expect_, cmd_post_verify_expect,
            "post verify QP STAG OFFSET BYTES HASH: and compare with HASH (hexadecimal)",
-           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_qp, (void *)&tok_b, (void *)&tok_c,
            (void *)&tok_d, (void *)&tok_s1);
 static CMD(cmd_atomic_, cmd_post_atomic,
            "post atomic-write QP STAG OFFSET VALUE: eight octets, most significant first",
-           (void *)&tok_post, (void *)&tok_atomic, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_post, (void *)&tok_atomic, (void *)&tok_qp, (void *)&tok_b, (void *)&tok_c,
            (void *)&tok_d);
 
 static CMD(cmd_fetch_add_, cmd_post_fetch_add,
            "post fetch-add QP STAG OFFSET VALUE: add to the peer's 64-bit integer",
-           (void *)&tok_post, (void *)&tok_fetch_add, (void *)&tok_a, (void *)&tok_b,
+           (void *)&tok_post, (void *)&tok_fetch_add, (void *)&tok_qp, (void *)&tok_b,
            (void *)&tok_c, (void *)&tok_d);
 static CMD(cmd_cmp_swap_, cmd_post_cmp_swap,
            "post cmp-swap QP STAG OFFSET COMPARE SWAP: set it to SWAP if it is COMPARE",
-           (void *)&tok_post, (void *)&tok_cmp_swap, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
-           (void *)&tok_d, (void *)&tok_e);
+           (void *)&tok_post, (void *)&tok_cmp_swap, (void *)&tok_qp, (void *)&tok_b,
+           (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
 static CMD(cmd_imm_, cmd_post_imm,
            "post imm QP VALUE: eight octets of immediate data, most significant first",
-           (void *)&tok_post, (void *)&tok_imm, (void *)&tok_a, (void *)&tok_b);
+           (void *)&tok_post, (void *)&tok_imm, (void *)&tok_qp, (void *)&tok_b);
 
 cmdline_parse_inst_t *const cmds_post[] = {
         &cmd_send_,     &cmd_write_,         &cmd_read_,   &cmd_flush_,

@@ -95,6 +95,10 @@ struct cmd_args {
 extern cmdline_parse_token_string_t tok_s1, tok_s2;
 extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 
+/** The same as tok_a and tok_s1, with completion of what exists. */
+extern cmdline_parse_token_num_t tok_qp, tok_region;
+extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
+
 /** Define one instruction: name, function, help, then tokens. */
 #define CMD(id, fn_, help_, ...)                                                                   \
 	cmdline_parse_inst_t id = {                                                                \

@@ -92,6 +92,25 @@ def test_completion():
         t.until(b"drivers", b"repeat 2 show dr" + TAB)
         assert t.until(PROMPT, b"\n").count(b"hash crc32c") == 2
         t.quit()
+    # What exists: QPs, regions, ports.
+    with Terminal("") as t:
+        assert b"region 1:" in t.run(b"register memory 4096")
+        assert b"\n 1 [" in t.until(b"weft> deregister ", b"deregister " + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.run(b"register memory 4096")
+        got = t.until(b"weft> deregister ", b"deregister " + TAB)
+        assert b"\n 1 [" in got and b"\n 2 [" in got, got
+        t.until(b"2", b"2")
+        t.until(PROMPT, b"\n")
+        got = t.until(b"weft> dump ", b"dump " + TAB)
+        assert b"\n 1 [" in got and b"\n 2 [" not in got, got
+        assert b"................" in t.until(PROMPT, b"1 0 16\n")
+        got = t.until(b"weft> post write ", b"post write " + TAB)
+        assert b"post write QP REGION" in got, got
+        t.until(PROMPT, CTRL_C)
+        assert b"capture port NAME FILE" in t.until(b"weft> capture port ", b"capture port " + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.quit()
 
 
 def test_usage():
