@@ -268,8 +268,7 @@ static CMD(cmd_reg_mem_rights, cmd_register_memory_rights,
            "register memory BYTES RIGHTS: with these rights of the peer only, such as read,verify",
            (void *)&tok_register, (void *)&tok_memory, (void *)&tok_a, (void *)&tok_s2);
 static CMD(cmd_reg_file, cmd_register_file,
-           "register file PATH BYTES: a region made durable in a file (created when missing, else "
-           "of that size)",
+           "register file PATH BYTES: durable in a file, which is created or has that size",
            (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a);
 static CMD(cmd_reg_file_rights, cmd_register_file_rights,
            "register file PATH BYTES RIGHTS: read, write, atomic, flush, visible, verify",

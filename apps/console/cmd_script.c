@@ -168,8 +168,7 @@ static CMD(cmd_source_, cmd_source,
            "source FILE: run its commands; a relative path is taken from this script's folder",
            (void *)&tok_source, (void *)&tok_rest);
 static CMD(cmd_repeat_, cmd_repeat,
-           "repeat N COMMAND: run it N times, or until it fails; $round counts. Of a post only the "
-           "sum is shown",
+           "repeat N COMMAND: run it N times, or until it fails; of a post the sum is shown",
            (void *)&tok_repeat, (void *)&tok_rest_a, (void *)&tok_rest);
 static CMD(cmd_echo_, cmd_echo, "echo TEXT: print it", (void *)&tok_echo, (void *)&tok_rest);
 

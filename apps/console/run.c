@@ -6,12 +6,25 @@
 #include "console.h"
 #include "ui.h"
 
-#define MAX_CMDS 128
+#define MAX_CMDS      128
+#define USAGE_COLUMNS 76
 
 static cmdline_parse_ctx_t commands[MAX_CMDS + 1];
 
 WORD(tok_help, verb, "help");
 WORD(tok_quit, verb, "quit#exit");
+
+/** Print a command's usage; in two lines if one were wider than a terminal. */
+static void
+print_usage(struct cmdline *cl, const char *usage)
+{
+	const char *colon = strlen(usage) > USAGE_COLUMNS ? strstr(usage, ": ") : NULL;
+
+	if (colon != NULL)
+		cmdline_printf(cl, "  %.*s:\n      %s\n", (int)(colon - usage), usage, colon + 2);
+	else
+		cmdline_printf(cl, "  %s\n", usage);
+}
 
 static void
 cmd_help(void *arg, struct cmdline *cl, void *data)
@@ -19,10 +32,9 @@ cmd_help(void *arg, struct cmdline *cl, void *data)
 	(void)arg;
 	(void)data;
 	for (unsigned int i = 0; commands[i] != NULL; i++)
-		cmdline_printf(cl, "  %s\n", commands[i]->help_str);
-	cmdline_printf(cl,
-	               "Numbers may be hexadecimal (0x...). Offsets are tagged offsets. $NAME is a "
-	               "variable.\n'help COMMAND' shows an example.\n");
+		print_usage(cl, commands[i]->help_str);
+	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n"
+	                   "$NAME is a variable. 'help COMMAND' shows an example.\n");
 }
 
 /** help COMMAND: usage and an example of the commands that begin so. */
@@ -41,7 +53,7 @@ cmd_help_command(void *arg, struct cmdline *cl, void *data)
 
 		if (strncmp(usage, words, len) != 0)
 			continue;
-		cmdline_printf(cl, "  %s\n", usage);
+		print_usage(cl, usage);
 		if (example != NULL)
 			cmdline_printf(cl, "      example: %s\n", example);
 		n++;

@@ -207,6 +207,8 @@ def test_help():
             with open(os.path.join(DOCS, name)) as f:
                 docs += f.read().replace("\\|", "|")
     out, _ = says("help\n")
+    assert all(len(line) < 80 for line in out.splitlines()), [line for line in out.splitlines() if len(line) >= 80]
+    out = out.replace(":\n      ", ": ")
     usages = [line[2:] for line in out.splitlines() if line.startswith("  ")]
     assert len(usages) > 40, out
     for usage in usages:
@@ -214,7 +216,7 @@ def test_help():
         for syntax in usage.split(": ")[0].split(", "):
             assert f"`{syntax}`" in docs or verb in ("show", "watch", "clear"), f"docs/console.md does not have `{syntax}`"
         shown, _ = says(f"help {verb}\n")
-        lines = shown.splitlines()
+        lines = shown.replace(":\n      ", ": ").splitlines()
         at = lines.index("  " + usage)
         assert lines[at + 1].startswith(f"      example: {verb}"), (usage, lines[at:at + 2])
     out, err = says("nonsense\n", rc=1)
