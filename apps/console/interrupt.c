@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Ctrl-C: SIGINT ends the command that runs, and no more. */
+/** @file Ctrl-C: SIGINT ends the command that runs, and no more. If it was ignored, it stays so. */
 
 #include "script.h"
 
@@ -38,8 +38,13 @@ catch_sigint(void)
 int
 interrupt_init(void)
 {
+	struct sigaction was;
+
 	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return wake < 0 ? -errno : catch_sigint();
+	if (wake < 0 || sigaction(SIGINT, NULL, &was) != 0)
+		return -errno;
+	/* A shell ignores it in what runs in the background. */
+	return was.sa_handler == SIG_IGN ? 0 : catch_sigint();
 }
 
 bool

@@ -53,6 +53,13 @@ class Terminal:
         got, self.seen = self.said[self.seen:at], at
         return got
 
+    def until_keys_are_signals(self):
+        """A command runs: Ctrl-C is no key of the line editor."""
+        end = time.monotonic() + 20
+        while not termios.tcgetattr(self.fd)[3] & termios.ISIG:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
     def run(self, line):
         """A line's output: between its echo and the next prompt."""
         self.until(line, line)
@@ -206,8 +213,7 @@ def test_ctrl_c():
             os.write(t.fd, b"\n")
             if b"repeat" in line or b"source" in line:
                 t.until(b"begun\r\n")
-            else:
-                time.sleep(0.2)
+            t.until_keys_are_signals()
             begun = time.monotonic()
             got = t.until(b"interrupted\r\n" + PROMPT, CTRL_C, limit=10)
             assert time.monotonic() - begun < 5 and b"not reached" not in got, (line, got)
