@@ -263,7 +263,8 @@ def test_no_history():
     home = path("home")
     os.makedirs(home, exist_ok=True)
     env = {**os.environ, "HOME": home}
-    env.pop("XDG_STATE_HOME", None)
+    for var in ("XDG_STATE_HOME", "WEFT_CONSOLE_HISTORY"):
+        env.pop(var, None)
     rc, _, err = run([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24",
                       "-f", script("n.cli", "echo x\n")], env=env)
     assert rc == 0 and os.listdir(home) == [], (err, os.listdir(home))
