@@ -8,6 +8,7 @@
 
 #include "addr.h"
 #include "args.h"
+#include "compare.h"
 #include "stack.h"
 #include "ui.h"
 
@@ -263,6 +264,8 @@ main(int argc, char **argv)
 	int rc;
 
 	ui_init("weft-perf");
+	if (argc > 1 && strcmp(argv[1], "compare") == 0)
+		return compare_main(argc - 1, argv + 1);
 	ui_keep_memory();
 	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
 		CPU_ZERO(&a.medium.cpus);
