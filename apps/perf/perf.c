@@ -10,6 +10,7 @@
 #include "args.h"
 #include "compare.h"
 #include "stack.h"
+#include "sweep.h"
 #include "ui.h"
 
 #define MAX_SIZES 32
@@ -240,6 +241,52 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FIL
 	return rc != 0 ? UI_EXIT_FAIL : status;
 }
 
+/* ---- Sweep ---- */
+
+static struct stack sweep_stack;
+static struct sockaddr_storage sweep_to;
+
+/** A sweep_run: complete the job as the command line's are, and run it. */
+static int
+sweep_one(const struct perf_job *job, struct perf_result *out, char *why, size_t why_bytes)
+{
+	static struct args one;
+	struct perf_job jobs[MAX_SIZES];
+	int rc;
+
+	one.job = *job;
+	plan(&one, jobs);
+	jobs[0].stop = &stop;
+	rc = run_job(&sweep_stack, &sweep_to, &jobs[0], out, why, why_bytes);
+	return rc == 0 && out->interrupted ? -EINTR : rc;
+}
+
+static int
+sweep_command(int argc, char **argv)
+{
+	static struct args a;
+	struct sigaction sa = {.sa_handler = on_signal};
+	struct sweep s = {0};
+	char why[512];
+	int rc;
+
+	ui_init("weft-perf sweep");
+	sweep_parse(&s, argc, argv);
+	if (addr_parse(s.host, s.port, &sweep_to) != 0)
+		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", s.host);
+	if (sweep_begin(&s, why, sizeof(why)) != 0)
+		ui_die("%s", why);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	a.port_args = s.port_args;
+	bring_up(&a, &sweep_stack);
+	stack_await_partner(&sweep_stack, &stop);
+	rc = sweep_go(&s, sweep_one, &stop);
+	stack_down(&sweep_stack);
+	sweep_end(&s);
+	return rc;
+}
+
 /** The arguments in their order, which getopt_long() changes. */
 static char **
 copy_command(int argc, char **argv)
@@ -267,6 +314,8 @@ main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "compare") == 0)
 		return compare_main(argc - 1, argv + 1);
 	ui_keep_memory();
+	if (argc > 1 && strcmp(argv[1], "sweep") == 0)
+		return sweep_command(argc - 1, argv + 1);
 	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
 		CPU_ZERO(&a.medium.cpus);
 	a.command = copy_command(argc, argv);
