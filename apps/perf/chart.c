@@ -10,14 +10,15 @@
 #include "markup.h"
 
 /* user units of the SVG; a phone shows it at about three quarters */
-#define WIDTH  440
-#define LEFT   56
-#define RIGHT  424
-#define TOP    30
-#define BOTTOM 250
-#define LEGEND 304 /**< first line of the legend */
-#define ROW    18
-#define STYLES 8
+#define WIDTH   440
+#define LEFT    56
+#define RIGHT   424
+#define TOP     30
+#define BOTTOM  250
+#define LEGEND  304 /**< first line of the legend */
+#define ROW     18
+#define STYLES  8
+#define COLUMNS 5 /**< lines in one table, so that it fits a page and a small window */
 
 struct chart_scale {
 	double x0, x1; /**< logarithms of the sizes at either end */
@@ -155,21 +156,27 @@ chart_axis_y(FILE *f, const struct chart_scale *s)
 	}
 }
 
+/** The least size above `from`; infinite: none. */
+static double
+chart_next_x(const struct chart *c, double from)
+{
+	double x = INFINITY;
+
+	for (unsigned int l = 0; l < c->n; l++)
+		for (unsigned int i = 0; i < c->line[l].n; i++)
+			if (c->line[l].at[i].x > from)
+				x = fmin(x, c->line[l].at[i].x);
+	return x;
+}
+
 /** Label the sizes that occur, but none closer than a label is wide. */
 static void
 chart_axis_x(FILE *f, const struct chart *c, const struct chart_scale *s)
 {
-	double last = 0, x;
+	double last = 0;
 	char n[32];
 
-	for (double from = 0;; from = x) {
-		x = INFINITY;
-		for (unsigned int l = 0; l < c->n; l++)
-			for (unsigned int i = 0; i < c->line[l].n; i++)
-				if (c->line[l].at[i].x > from)
-					x = fmin(x, c->line[l].at[i].x);
-		if (!isfinite(x))
-			break;
+	for (double x = chart_next_x(c, 0); isfinite(x); x = chart_next_x(c, x)) {
 		if (chart_x(s, x) < last)
 			continue;
 		chart_size(x, n, sizeof(n));
@@ -292,7 +299,7 @@ chart_svg(FILE *f, const struct chart *c)
 	fputs("</title>\n", f);
 	fprintf(f, "<text x=\"4\" y=\"16\">");
 	markup_text(f, c->unit);
-	fprintf(f, "%s</text>\n", s.log_y ? " (logarithmic)" : "");
+	fprintf(f, "%s</text>\n", s.log_y ? ", logarithmic" : "");
 	chart_axis_y(f, &s);
 	chart_axis_x(f, c, &s);
 	fprintf(f, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, BOTTOM, RIGHT);
@@ -305,53 +312,52 @@ chart_svg(FILE *f, const struct chart *c)
 /* ---- The table ---- */
 
 static void
-chart_table_row(FILE *f, const struct chart *c, double x)
+chart_cell(FILE *f, const struct chart_line *line, double x)
 {
+	const struct chart_point *p = NULL;
 	char n[32], lo[32], hi[32];
 
-	fprintf(f, "<tr><th scope=\"row\">%s</th>", chart_size(x, n, sizeof(n)));
-	for (unsigned int l = 0; l < c->n; l++) {
-		const struct chart_point *p = NULL;
-
-		for (unsigned int i = 0; i < c->line[l].n; i++)
-			if (c->line[l].at[i].x == x)
-				p = &c->line[l].at[i];
-		if (p == NULL)
-			fputs("<td>&#8211;</td>", f);
-		else if (p->hi > p->lo)
-			fprintf(f, "<td>%s <small>%s&#8211;%s</small></td>",
-			        chart_number(p->y, n, sizeof(n)),
-			        chart_number(p->lo, lo, sizeof(lo)),
-			        chart_number(p->hi, hi, sizeof(hi)));
-		else
-			fprintf(f, "<td>%s</td>", chart_number(p->y, n, sizeof(n)));
+	for (unsigned int i = 0; i < line->n; i++)
+		if (line->at[i].x == x)
+			p = &line->at[i];
+	if (p == NULL) {
+		fputs("<td>&#8211;</td>", f);
+		return;
 	}
-	fputs("</tr>\n", f);
+	fprintf(f, "<td>%s", chart_number(p->y, n, sizeof(n)));
+	if (p->hi > p->lo)
+		fprintf(f, " <small>%s&#8211;%s</small>", chart_number(p->lo, lo, sizeof(lo)),
+		        chart_number(p->hi, hi, sizeof(hi)));
+	fputs("</td>", f);
 }
 
-void
-chart_table(FILE *f, const struct chart *c)
+/** The table of the lines from `first` to before `end`. */
+static void
+chart_table_of(FILE *f, const struct chart *c, unsigned int first, unsigned int end)
 {
-	double x;
+	char n[32];
 
 	fputs("<div class=\"wide\"><table>\n<caption>", f);
 	markup_text(f, c->unit);
 	fputs("</caption>\n<tr><th scope=\"col\">octets</th>", f);
-	for (unsigned int l = 0; l < c->n; l++) {
+	for (unsigned int l = first; l < end; l++) {
 		fputs("<th scope=\"col\">", f);
 		markup_text(f, c->line[l].name);
 		fputs("</th>", f);
 	}
 	fputs("</tr>\n", f);
-	for (double from = 0;; from = x) {
-		x = INFINITY;
-		for (unsigned int l = 0; l < c->n; l++)
-			for (unsigned int i = 0; i < c->line[l].n; i++)
-				if (c->line[l].at[i].x > from)
-					x = fmin(x, c->line[l].at[i].x);
-		if (!isfinite(x))
-			break;
-		chart_table_row(f, c, x);
+	for (double x = chart_next_x(c, 0); isfinite(x); x = chart_next_x(c, x)) {
+		fprintf(f, "<tr><th scope=\"row\">%s</th>", chart_size(x, n, sizeof(n)));
+		for (unsigned int l = first; l < end; l++)
+			chart_cell(f, &c->line[l], x);
+		fputs("</tr>\n", f);
 	}
 	fputs("</table></div>\n", f);
+}
+
+void
+chart_table(FILE *f, const struct chart *c)
+{
+	for (unsigned int first = 0; first < c->n; first += COLUMNS)
+		chart_table_of(f, c, first, first + COLUMNS < c->n ? first + COLUMNS : c->n);
 }

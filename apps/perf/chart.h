@@ -28,7 +28,8 @@ struct chart {
 /** Write the diagram. x is logarithmic; y begins at 0, or is logarithmic if the figures span more
  * than a factor of 30. */
 void chart_svg(FILE *f, const struct chart *c);
-/** Write a table: a line for each size, a column for each line of the diagram. */
+/** Write tables: a line for each size, a column for each line of the diagram, and few columns in
+ * one table. */
 void chart_table(FILE *f, const struct chart *c);
 /** Write the style of diagrams, for the head of the page. */
 void chart_css(FILE *f);

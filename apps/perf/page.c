@@ -225,15 +225,16 @@ page_head(FILE *f, const char *title)
 	      "caption { text-align: left; } td, th { border: 1px solid #999; padding: 0.15rem "
 	      "0.4rem;\n"
 	      "  text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }\n"
-	      "td { white-space: nowrap; }\n"
+	      "td { white-space: nowrap; } td small { display: block; white-space: normal; }\n"
 	      ".facts th, .facts td, .failed td, .failed th { text-align: left; }\n"
-	      ".facts td, .failed td { white-space: normal; overflow-wrap: anywhere; }\n"
+	      ".facts td, .failed td:last-child { white-space: normal; overflow-wrap: anywhere; }\n"
 	      ".partial { border: 3px solid #000; padding: 0.5rem; font-weight: bold; }\n",
 	      f);
 	chart_css(f);
 	fputs("@media print { body { max-width: none; padding: 0; font-size: 11pt; }\n"
-	      "figure { break-inside: avoid; flex-basis: 45%; } h2 { break-after: avoid; }\n"
-	      ".wide { overflow: visible; } }\n"
+	      "figure { flex-basis: 100%; max-width: none; } svg { max-width: 28rem; }\n"
+	      "svg, table { break-inside: avoid; } h2, figcaption { break-after: avoid; }\n"
+	      "table { font-size: 8pt; } .wide { overflow: visible; } }\n"
 	      "</style>\n</head>\n<body>\n<h1>",
 	      f);
 	markup_text(f, title);
