@@ -25,6 +25,8 @@ usage(void)
 	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
 	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
 	       "       weft-perf log-append PORT-OPTIONS [OPTIONS] weft://HOST[:PORT]/EXPORT...\n"
+	       "       weft-perf sweep PLAN ...         many sizes and depths, with diagrams\n"
+	       "       weft-perf compare A.json B.json  two runs; each has a --help of its own\n"
 	       "\n"
 	       "Measure one connection or several, as perftest does. CRC32c is always on.\n"
 	       "\n"
