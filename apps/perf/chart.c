@@ -87,7 +87,7 @@ chart_scale(const struct chart *c)
 	s.x0 = x0 - fmax(0.05 * (x1 - x0), x0 == x1);
 	s.x1 = x1 + fmax(0.05 * (x1 - x0), x0 == x1);
 	s.log_y = least > 0 && most > 30 * least;
-	s.y0 = s.log_y ? log10(least) - 0.05 : 0;
+	s.y0 = s.log_y ? log10(least) - 0.05 : least < 0 ? least * 1.05 : 0;
 	s.y1 = s.log_y ? log10(most) + 0.05 : most > 0 ? most * 1.05 : 1;
 	return s;
 }
@@ -148,11 +148,13 @@ chart_axis_y(FILE *f, const struct chart_scale *s)
 			}
 		}
 	} else {
-		const double raw = s->y1 / 5, tens = pow(10, floor(log10(raw)));
+		const double raw = (s->y1 - s->y0) / 5, tens = pow(10, floor(log10(raw)));
 		const double step = tens * (raw > 5 * tens ? 10 : raw > 2 * tens ? 5 : 2);
 
-		for (unsigned int i = 0; i * step <= s->y1; i++)
-			chart_tick_y(f, s, i * step);
+		const double first = ceil(s->y0 / step);
+
+		for (unsigned int i = 0; i < 20; i++)
+			chart_tick_y(f, s, (first + i) * step);
 	}
 }
 

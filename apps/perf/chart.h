@@ -25,7 +25,7 @@ struct chart {
 	unsigned int n; /**< no line is empty */
 };
 
-/** Write the diagram. x is logarithmic; y begins at 0, or is logarithmic if the figures span more
+/** Write the diagram. x is logarithmic; y has 0, or is logarithmic if the figures span more
  * than a factor of 30. */
 void chart_svg(FILE *f, const struct chart *c);
 /** Write tables: a line for each size, a column for each line of the diagram, and few columns in

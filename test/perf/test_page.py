@@ -148,8 +148,9 @@ def test_escaped():
 
 
 def test_odd_figures():
-    """One point; zeros; figures over many decades; null; no figure that a diagram has."""
+    """One point; zeros; negative figures; figures over many decades; null; no figure that a diagram has."""
     for results in ([bandwidth(5)], [bandwidth(1e-9, size=1), bandwidth(1e12, size=1 << 28)], [latency(1e-3)],
+                    [bandwidth(-5), bandwidth(-7, size=128), bandwidth(3, size=256)], [bandwidth(1e300), bandwidth(1e-300, size=65)],
                     [{**bandwidth(5), "average_mb_s": 0, "cycles_per_message": 0}],
                     [{**bandwidth(5), "average_mb_s": None, "cycles_per_message": None}], [{"test": "x", "mode": "y", "bytes": 5}]):
         text, tree = draw(results)
