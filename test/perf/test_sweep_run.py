@@ -64,6 +64,19 @@ def test_whole():
     assert rc == 1 and "has results of another sweep" in err and "--force" in err, (rc, out, err)
 
 
+def test_qps():
+    """Several QPs are points of their own, in the document and on the page, and compare names them."""
+    server(path("q.sock"))
+    plan = "[sweep]\ntests = write\nsizes = 64, 4K\ndepths = 8\nqps = 1, 3\nrounds = 2\niterations = 200\n"
+    rc, out, err = run(sweep("q", plan), timeout=60)
+    assert rc == 0 and "8 of 8 runs" in out and err == "", (rc, out, err)
+    assert [(r["bytes"], r["qps"]) for r in results("q")["results"][:4]] == [(64, 1), (4096, 1), (64, 3), (4096, 3)]
+    with open(path("q.out/index.html"), encoding="utf-8") as f:
+        text = f.read()
+    assert "depth 8, qps 1" in text and "depth 8, qps 3" in text and "bidirectional" not in text, text
+    assert "write 4096 d 8 qps 3" in weft_perf("compare", path("q.out/results.json"), path("q.out/results.json"))[1]
+
+
 def test_interrupted():
     server(path("i.sock"))
     p = subprocess.Popen(sweep("i", PLAN.replace("rounds = 2", "rounds = 500\nduration = 1")), stdout=subprocess.PIPE,
@@ -100,7 +113,7 @@ def test_terminal():
             break
         shown += part
     os.close(outer)
-    assert p.wait(timeout=60) == 0
+    assert p.wait(timeout=60) == 0, (p.returncode, shown, p.stdout.read())
     lines = shown.decode().split("\r")
     assert any(line.startswith("1 of 24: write bw 64 d 1, round 1") for line in lines), shown
     assert any(line.startswith("24 of 24, ") and " left: " in line for line in lines), shown
