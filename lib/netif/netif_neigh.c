@@ -424,3 +424,35 @@ netif_neigh_fini(struct weft_netif *nif)
 	}
 	neigh_free(nif);
 }
+
+/* ---- For people ---- */
+
+int
+weft_netif_neigh_next(const struct weft_netif *nif, uint32_t *i, struct weft_netif_neigh_info *out)
+{
+	static const char *const name[] = {
+	        [NEIGH_NONE] = "not asked",      [NEIGH_INCOMPLETE] = "incomplete",
+	        [NEIGH_REACHABLE] = "reachable", [NEIGH_PROBE] = "probe",
+	        [NEIGH_FAILED] = "failed",
+	};
+
+	for (; *i < nif->nneighs; ++*i) {
+		const struct weft_neigh *n = &nif->neigh[*i];
+
+		if (!n->hashed)
+			continue;
+		*out = (struct weft_netif_neigh_info){
+		        .addr = n->addr,
+		        .vlan_id = n->vlan_id,
+		        .state = name[n->state],
+		        .gateway = n->pinned,
+		        .refs = n->refs,
+		        .heard_ns = RTE_MAX(n->confirmed_ns, n->progress.seen_ns),
+		};
+		if (n->state == NEIGH_REACHABLE || n->state == NEIGH_PROBE)
+			out->mac = n->mac;
+		++*i;
+		return 0;
+	}
+	return -ENOENT;
+}

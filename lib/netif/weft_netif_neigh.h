@@ -4,9 +4,10 @@
 
 /** @file Next hops, as TCP holds and confirms them. Internal. Polling thread. */
 
-#include <stdint.h>
+#include <rte_ether.h>
 
-struct weft_ip;
+#include "weft_base.h"
+
 struct weft_neigh;
 struct weft_netif;
 
@@ -39,5 +40,19 @@ weft_netif_neigh_confirm(struct weft_neigh *n, uint64_t now_ns)
 }
 /** TCP reports that the next hop may be dead (several RTOs): asks for it again. */
 void weft_netif_neigh_unconfirmed(struct weft_netif *nif, struct weft_neigh *n);
+
+/** What people see of a neighbour. */
+struct weft_netif_neigh_info {
+	struct weft_ip addr;
+	struct rte_ether_addr mac; /**< all zero: not known */
+	uint16_t vlan_id;          /**< 0: untagged */
+	const char *state;         /**< static: "reachable", "incomplete", ... */
+	bool gateway;
+	uint32_t refs;     /**< connections that use it */
+	uint64_t heard_ns; /**< when it last answered, or a peer's ACK came by it; 0: never */
+};
+/** The next neighbour from place *i on; *i becomes the place behind it. -ENOENT: there is none. */
+int weft_netif_neigh_next(const struct weft_netif *nif, uint32_t *i,
+                          struct weft_netif_neigh_info *out);
 
 #endif /* WEFT_NETIF_NEIGH_H */

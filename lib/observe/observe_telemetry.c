@@ -12,11 +12,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <rte_telemetry.h>
 
-#include "observe_priv.h"
+#include "observe_ask.h"
+#include "observe_objects.h"
 #include "weft_netif.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_attr.h"
@@ -25,59 +25,9 @@
 #include "weft_netif_stats.h"
 #include <weft/capture.h>
 
-#define TEL_WAIT_MS    1000
-#define TEL_CONNS      200  /**< connections in one answer; a dictionary holds 256 entries */
-#define TEL_LOOKS      1024 /**< connection numbers that a worker tries in one turn */
-#define TEL_MAX_PARAMS 3
-#define TEL_NAME_LEN   32 /**< size of a port's name, with the final zero */
-
-static pthread_mutex_t tel_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/** A context that telemetry shows. */
-struct tel_ctx {
-	TAILQ_ENTRY(tel_ctx) link;
-	struct weft_ctx *ctx;
-};
-static TAILQ_HEAD(, tel_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< by tel_lock */
-
-/* ---- Parameters ---- */
-
-/** Parse numbers such as "1,2,3". Returns how many, or -EINVAL. */
-static int
-tel_params(const char *params, uint32_t v[TEL_MAX_PARAMS])
-{
-	int n = 0;
-	char *end;
-
-	if (params == NULL || *params == '\0')
-		return 0;
-	for (;; params = end + 1) {
-		unsigned long x;
-
-		if (n == TEL_MAX_PARAMS || *params < '0' || *params > '9')
-			return -EINVAL;
-		x = strtoul(params, &end, 10);
-		if (x > UINT32_MAX || (*end != ',' && *end != '\0'))
-			return -EINVAL;
-		v[n++] = (uint32_t)x;
-		if (*end == '\0')
-			return n;
-	}
-}
-
-/** The i-th worker of all contexts; NULL past the last. The caller holds tel_lock. */
-static struct weft_worker *
-tel_worker(uint32_t i)
-{
-	struct weft_worker *w;
-	struct tel_ctx *t;
-
-	TAILQ_FOREACH (t, &tel_ctxs, link)
-		for (unsigned int k = 0; (w = weft_engine_worker_at(t->ctx, k)) != NULL; k++)
-			if (i-- == 0)
-				return w;
-	return NULL;
-}
+#define TEL_CONNS    200  /**< connections in one answer; a dictionary holds 256 entries */
+#define TEL_LOOKS    1024 /**< connection numbers that a worker tries in one turn */
+#define TEL_NAME_LEN 32   /**< size of a port's name, with the final zero */
 
 static int
 tel_fields(struct rte_tel_data *d, const void *stats, const struct weft_stat_field *f,
@@ -99,10 +49,10 @@ tel_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 	(void)cmd;
 	(void)params;
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
-	pthread_mutex_lock(&tel_lock);
-	for (uint32_t i = 0; i < RTE_TEL_MAX_ARRAY_ENTRIES && (w = tel_worker(i)) != NULL; i++)
+	pthread_mutex_lock(&observe_lock);
+	for (uint32_t i = 0; i < RTE_TEL_MAX_ARRAY_ENTRIES && (w = observe_worker(i)) != NULL; i++)
 		rte_tel_data_add_array_string(d, weft_engine_worker_name(w));
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_unlock(&observe_lock);
 	return 0;
 }
 
@@ -209,18 +159,18 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	const struct weft_stat_field *f;
 	struct weft_tcp_port_use use;
 	struct weft_worker_stats ws;
-	uint32_t v[TEL_MAX_PARAMS];
+	uint32_t v[OBSERVE_MAX_PARAMS];
 	struct weft_worker *w;
 	struct weft_netif *nif;
-	int n = tel_params(params, v), rc = -ENOENT;
+	int n = observe_params(params, v), rc = -ENOENT;
 	const bool alone = strcmp(cmd, "/weft/worker") == 0 || strcmp(cmd, "/weft/rdmap") == 0 ||
 	                   strcmp(cmd, "/weft/tcp") == 0;
 
 	/* After the worker some commands take the number of an interface or of a TCP port. */
 	if (n < 1 || n > (alone ? 1 : 2))
 		return -EINVAL;
-	pthread_mutex_lock(&tel_lock);
-	w = tel_worker(v[0]);
+	pthread_mutex_lock(&observe_lock);
+	w = observe_worker(v[0]);
 	if (w == NULL)
 		goto out;
 	if (strcmp(cmd, "/weft/worker") == 0) {
@@ -261,7 +211,7 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 			tel_networks(d, nif);
 	}
 out:
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_unlock(&observe_lock);
 	return rc;
 }
 
@@ -274,7 +224,7 @@ tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
 		double pct;
 	} pcts[] = {{"p50_ns", 50}, {"p99_ns", 99}, {"p999_ns", 99.9}, {"p99999_ns", 99.999}};
 	struct weft_poll_hist *h = calloc(1, sizeof(*h));
-	uint32_t v[TEL_MAX_PARAMS];
+	uint32_t v[OBSERVE_MAX_PARAMS];
 	struct weft_worker *w = NULL;
 	char key[32];
 
@@ -282,15 +232,15 @@ tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (h == NULL)
 		return -ENOMEM;
 	h->size = sizeof(*h);
-	if (tel_params(params, v) != 1) {
+	if (observe_params(params, v) != 1) {
 		free(h);
 		return -EINVAL;
 	}
-	pthread_mutex_lock(&tel_lock);
-	w = tel_worker(v[0]);
+	pthread_mutex_lock(&observe_lock);
+	w = observe_worker(v[0]);
 	if (w != NULL)
 		(void)weft_worker_poll_hist(w, h);
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_unlock(&observe_lock);
 	if (w == NULL) {
 		free(h);
 		return -ENOENT;
@@ -318,12 +268,8 @@ tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
 
 /* ---- Connections: read by their worker ---- */
 
-struct tel_ask {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	bool done;
-	uint32_t refs; /**< protected by lock: one of the asking thread, one of the worker */
-	struct weft_tcp *tcp;
+/** A question for connections from number `id` on, at most `max`, and its answer. */
+struct tel_conns {
 	uint32_t id, max, n;
 	struct {
 		uint32_t id;
@@ -331,99 +277,41 @@ struct tel_ask {
 	} conn[TEL_CONNS];
 };
 
+/** Collect the connections. Runs on the worker. */
 static void
-tel_ask_put(struct tel_ask *q)
+tel_collect_conns(struct weft_worker *w, void *data)
 {
-	bool last;
-
-	pthread_mutex_lock(&q->lock);
-	last = --q->refs == 0;
-	pthread_mutex_unlock(&q->lock);
-	if (!last)
-		return;
-	pthread_cond_destroy(&q->cond);
-	pthread_mutex_destroy(&q->lock);
-	free(q);
-}
-
-/** Collect the connections and signal the asking thread. Runs on the worker. */
-static void
-tel_answer(void *arg)
-{
-	struct tel_ask *q = arg;
+	struct weft_tcp *tcp = weft_engine_tcp(w);
+	struct tel_conns *q = data;
 	struct weft_tcp_conn *c;
 
 	for (uint32_t looks = TEL_LOOKS; q->n < q->max && q->id != UINT32_MAX && looks > 0;) {
 		uint32_t from = q->id;
 
-		c = weft_tcp_conn_next(q->tcp, &q->id, looks);
+		c = weft_tcp_conn_next(tcp, &q->id, looks);
 		looks -= RTE_MIN(looks, q->id == UINT32_MAX ? looks : q->id - from);
 		if (c == NULL)
 			continue;
 		q->conn[q->n].id = weft_tcp_conn_id(c);
 		weft_tcp_info(c, &q->conn[q->n++].info);
 	}
-	pthread_mutex_lock(&q->lock);
-	q->done = true;
-	pthread_cond_signal(&q->cond);
-	pthread_mutex_unlock(&q->lock);
-	tel_ask_put(q);
 }
 
-static struct tel_ask *
-tel_ask_new(void)
-{
-	struct tel_ask *q = calloc(1, sizeof(*q));
-	pthread_condattr_t ca;
-
-	if (q == NULL)
-		return NULL;
-	pthread_mutex_init(&q->lock, NULL);
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&q->cond, &ca);
-	pthread_condattr_destroy(&ca);
-	q->refs = 2;
-	return q;
-}
-
-/** Ask the worker and wait for its answer. The caller releases *out by tel_ask_put(). -ENOENT: no
- * such worker; -ENOMEM; -EAGAIN: too many calls wait; -ETIMEDOUT: the worker does not poll. */
+/** Ask the worker for connections. The caller releases *out by observe_ask_free(). Errors as
+ * observe_ask(), -ENOMEM. */
 static int
-tel_ask(uint32_t worker, uint32_t id, uint32_t max, struct tel_ask **out)
+tel_ask(uint32_t worker, uint32_t id, uint32_t max, struct tel_conns **out)
 {
-	struct tel_ask *q = tel_ask_new();
-	struct weft_worker *w;
-	struct timespec until;
-	int rc = -ENOENT;
+	struct tel_conns *q = observe_ask_new(sizeof(*q));
+	int rc;
 
 	if (q == NULL)
 		return -ENOMEM;
 	q->id = id;
 	q->max = max;
-	pthread_mutex_lock(&tel_lock);
-	w = tel_worker(worker);
-	if (w != NULL) {
-		q->tcp = weft_engine_tcp(w);
-		rc = weft_worker_call(w, tel_answer, q);
-	}
-	pthread_mutex_unlock(&tel_lock);
-	if (rc != 0) {
-		q->refs = 1;
-		tel_ask_put(q);
+	rc = observe_ask(worker, tel_collect_conns, q);
+	if (rc != 0)
 		return rc;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += TEL_WAIT_MS / 1000;
-	pthread_mutex_lock(&q->lock);
-	while (!q->done && rc == 0)
-		rc = pthread_cond_timedwait(&q->cond, &q->lock, &until);
-	rc = q->done ? 0 : -ETIMEDOUT;
-	pthread_mutex_unlock(&q->lock);
-	if (rc != 0) {
-		tel_ask_put(q);
-		return rc;
-	}
 	*out = q;
 	return 0;
 }
@@ -441,10 +329,10 @@ tel_name(const struct weft_tcp_info *i, char *buf, size_t size)
 static int
 tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t v[TEL_MAX_PARAMS] = {0};
+	uint32_t v[OBSERVE_MAX_PARAMS] = {0};
 	char key[16], text[RTE_TEL_MAX_STRING_LEN];
-	struct tel_ask *q;
-	int rc = tel_params(params, v);
+	struct tel_conns *q = NULL;
+	int rc = observe_params(params, v);
 
 	(void)cmd;
 	if (rc < 1 || rc > 2)
@@ -460,8 +348,25 @@ tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	}
 	if (q->id != UINT32_MAX)
 		rte_tel_data_add_dict_u64(d, "next", q->id);
-	tel_ask_put(q);
+	observe_ask_free(q);
 	return 0;
+}
+
+/** The times and timers of a connection that are not off. */
+static void
+tel_conn_times(const struct weft_tcp_info *i, struct rte_tel_data *d)
+{
+	if (i->last_snd_ms != UINT32_MAX)
+		rte_tel_data_add_dict_u64(d, "last_snd_ms", i->last_snd_ms);
+	if (i->last_rcv_ms != UINT32_MAX)
+		rte_tel_data_add_dict_u64(d, "last_rcv_ms", i->last_rcv_ms);
+	rte_tel_data_add_dict_string(d, "xmit_timer", i->xmit_timer);
+	if (i->xmit_timer_us != UINT64_MAX)
+		rte_tel_data_add_dict_u64(d, "xmit_timer_us", i->xmit_timer_us);
+	if (i->delack_timer_us != UINT64_MAX)
+		rte_tel_data_add_dict_u64(d, "delack_timer_us", i->delack_timer_us);
+	if (i->life_timer_us != UINT64_MAX)
+		rte_tel_data_add_dict_u64(d, "life_timer_us", i->life_timer_us);
 }
 
 /** WORKER,NUMBER: the state and the counters of one connection. */
@@ -469,10 +374,10 @@ static int
 tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	char local[WEFT_ADDR_STR_LEN], remote[WEFT_ADDR_STR_LEN];
-	uint32_t v[TEL_MAX_PARAMS] = {0};
+	uint32_t v[OBSERVE_MAX_PARAMS] = {0};
 	const struct weft_tcp_info *i;
-	struct tel_ask *q;
-	int rc = tel_params(params, v);
+	struct tel_conns *q = NULL;
+	int rc = observe_params(params, v);
 
 	(void)cmd;
 	if (rc != 2)
@@ -481,7 +386,7 @@ tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (rc < 0)
 		return rc;
 	if (q->n == 0 || q->conn[0].id != v[1]) {
-		tel_ask_put(q);
+		observe_ask_free(q);
 		return -ENOENT;
 	}
 	i = &q->conn[0].info;
@@ -497,9 +402,12 @@ tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 	U(dscp), U(snd_wscale), U(rcv_wscale), U(timestamps), U(sack), U(ecn), U(in_recovery);
 	U(rcv_nxt), U(snd_una), U(snd_nxt), U(segs_in), U(segs_out), U(bytes_in), U(bytes_out);
 	U(retrans_segs), U(rtos), U(fast_retrans), U(tlp_probes), U(spurious_retrans);
-	U(dupacks_in), U(sack_blocks_in), U(ooo_segs), U(dup_bytes_in);
+	U(dupacks_in), U(sack_blocks_in), U(ooo_segs), U(dup_bytes_in), U(min_rtt_us);
+	U(rcv_mss_bytes), U(backoff), U(reordering), U(lost_bytes), U(sacked_bytes), U(snd_mbufs);
+	U(ooo_mbufs), U(ooo_bytes);
 #undef U
-	tel_ask_put(q);
+	tel_conn_times(i, d);
+	observe_ask_free(q);
 	return 0;
 }
 
@@ -509,24 +417,42 @@ static struct weft_port *
 tel_port(const char *name)
 {
 	struct weft_port *port;
-	struct tel_ctx *t;
+	struct observe_ctx *t;
 
-	TAILQ_FOREACH (t, &tel_ctxs, link)
+	TAILQ_FOREACH (t, &observe_ctxs, link)
 		for (unsigned int k = 0; (port = weft_engine_port_at(t->ctx, k)) != NULL; k++)
 			if (strcmp(weft_port_name(port), name) == 0)
 				return port;
 	return NULL;
 }
 
+/** The names of all ports. */
+static int
+tel_ports(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_port *port;
+	struct observe_ctx *t;
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	pthread_mutex_lock(&observe_lock);
+	TAILQ_FOREACH (t, &observe_ctxs, link)
+		for (unsigned int k = 0; (port = weft_engine_port_at(t->ctx, k)) != NULL; k++)
+			rte_tel_data_add_array_string(d, weft_port_name(port));
+	pthread_mutex_unlock(&observe_lock);
+	return 0;
+}
+
 /** Capture only the connection "WORKER,NUMBER": set its addresses in *ca. */
 static int
 tel_capture_conn(const char *params, struct weft_capture_attr *ca)
 {
-	uint32_t v[TEL_MAX_PARAMS];
-	struct tel_ask *q;
+	uint32_t v[OBSERVE_MAX_PARAMS];
+	struct tel_conns *q = NULL;
 	int rc;
 
-	if (tel_params(params, v) != 2)
+	if (observe_params(params, v) != 2)
 		return -EINVAL;
 	rc = tel_ask(v[0], v[1], 1, &q);
 	if (rc < 0)
@@ -539,7 +465,7 @@ tel_capture_conn(const char *params, struct weft_capture_attr *ca)
 		weft_ip_to_sockaddr(&i->local, i->local_port, &ca->local);
 		weft_ip_to_sockaddr(&i->remote, i->remote_port, &ca->remote);
 	}
-	tel_ask_put(q);
+	observe_ask_free(q);
 	return rc;
 }
 
@@ -560,10 +486,10 @@ tel_capture(const char *cmd, const char *params, struct rte_tel_data *d)
 		rc = tel_capture_conn(params + end + 1, &ca);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&tel_lock);
+	pthread_mutex_lock(&observe_lock);
 	port = tel_port(name);
 	rc = port != NULL ? weft_capture_start(port, &ca) : -ENOENT;
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_unlock(&observe_lock);
 	if (rc < 0)
 		return rc;
 	rte_tel_data_string(d, path);
@@ -579,10 +505,10 @@ tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
 	int rc;
 
 	(void)cmd;
-	pthread_mutex_lock(&tel_lock);
+	pthread_mutex_lock(&observe_lock);
 	port = params != NULL ? tel_port(params) : NULL;
 	rc = port != NULL ? weft_capture_stop(port, &st) : -ENOENT;
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_unlock(&observe_lock);
 	if (rc < 0)
 		return rc;
 	rte_tel_data_start_dict(d);
@@ -593,19 +519,66 @@ tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/** The names of these offloads with blanks between. */
+static const char *
+tel_offloads(uint32_t offloads, char *buf, size_t size)
+{
+	/* In the order of enum weft_offload. */
+	static const char *const name[] = {"rx-checksum", "tx-checksum", "tso",
+	                                   "scatter",     "gather",      "rss",
+	                                   "vlan-strip",  "vlan-insert", "vlan-filter"};
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (unsigned int i = 0; i < RTE_DIM(name) && n < size; i++)
+		if ((offloads & 1u << i) != 0)
+			n += (size_t)snprintf(buf + n, size - n, "%s%s", n > 0 ? " " : "", name[i]);
+	return buf;
+}
+
+/** What was agreed with the port's driver when it was opened, and what is in use of it. */
+static void
+tel_port_dev(const struct weft_netif_port *dev, const struct weft_port_stats *st,
+             struct rte_tel_data *d)
+{
+	char text[RTE_TEL_MAX_STRING_LEN];
+
+	rte_tel_data_add_dict_string(d, "driver", dev->driver);
+	rte_tel_data_add_dict_u64(d, "port_id", dev->port_id);
+	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", st->mac[0], st->mac[1],
+	         st->mac[2], st->mac[3], st->mac[4], st->mac[5]);
+	rte_tel_data_add_dict_string(d, "mac", text);
+	rte_tel_data_add_dict_int(d, "numa_node", st->numa_node);
+	rte_tel_data_add_dict_string(d, "offloads", tel_offloads(st->offloads, text, sizeof(text)));
+	rte_tel_data_add_dict_string(d, "offloads_failed",
+	                             tel_offloads(st->offloads_failed, text, sizeof(text)));
+	rte_tel_data_add_dict_u64(d, "workers", st->queues);
+	rte_tel_data_add_dict_u64(d, "rx_queues", dev->rx_queues);
+	rte_tel_data_add_dict_u64(d, "tx_queues", dev->tx_queues);
+	rte_tel_data_add_dict_u64(d, "rx_descriptors", dev->rx_desc);
+	rte_tel_data_add_dict_u64(d, "rx_interrupts", dev->rx_intr);
+	rte_tel_data_add_dict_u64(d, "rss", st->rss);
+	rte_tel_data_add_dict_u64(d, "rss_table_entries", dev->rss ? dev->reta_size : 0);
+	rte_tel_data_add_dict_u64(d, "handed_over", st->handed_over);
+	rte_tel_data_add_dict_u64(d, "handover_dropped", st->handover_dropped);
+}
+
 /** PORT: its link, as show port of weft-console says it, and its packets. */
 static int
 tel_port_show(const char *cmd, const char *params, struct rte_tel_data *d)
 {
+	struct weft_netif_port dev;
 	struct weft_port_stats st;
 	struct weft_port *port;
 	int rc;
 
 	(void)cmd;
-	pthread_mutex_lock(&tel_lock);
+	pthread_mutex_lock(&observe_lock);
 	port = params != NULL ? tel_port(params) : NULL;
 	rc = port != NULL ? weft_port_stats(port, &st) : -ENOENT;
-	pthread_mutex_unlock(&tel_lock);
+	if (rc == 0)
+		dev = *weft_engine_port_dev(port);
+	pthread_mutex_unlock(&observe_lock);
 	if (rc < 0)
 		return rc;
 	rte_tel_data_start_dict(d);
@@ -624,6 +597,7 @@ tel_port_show(const char *cmd, const char *params, struct rte_tel_data *d)
 	U(link_ups), U(link_downs), U(rx_packets), U(rx_bytes), U(tx_packets), U(tx_bytes);
 	U(rx_bad), U(rx_dropped), U(tx_dropped), U(rx_missed);
 #undef U
+	tel_port_dev(&dev, &st, d);
 	return 0;
 }
 
@@ -673,6 +647,25 @@ static const struct tel_row {
         {"/weft/pools", tel_counters,
          "The mbufs of an interface's port, and those in use. Parameters: int worker, [int "
          "interface]"},
+        {"/weft/ports", tel_ports, "Names of the ports. No parameters"},
+        {"/weft/qps", observe_qps, "Its QPs by number. Parameters: int worker[, int first number]"},
+        {"/weft/regions", observe_objects,
+         "Memory regions of a context. Parameters: int context[, int first number]"},
+        {"/weft/windows", observe_objects,
+         "Memory windows of a context. Parameters: int context[, int first number]"},
+        {"/weft/cqs", observe_objects,
+         "Completion queues of a context. Parameters: int context[, int first number]"},
+        {"/weft/srqs", observe_objects,
+         "Shared receive queues of a context. Parameters: int context[, int first number]"},
+        {"/weft/context", observe_context,
+         "How many objects a context has, and may have. Parameters: int context"},
+        {"/weft/timers", observe_timers, "Its timers and queued tasks. Parameters: int worker"},
+        {"/weft/neighbours", observe_neighbours,
+         "Next hops of an interface. Parameters: int worker, int interface[, int first number]"},
+        {"/weft/routes", observe_routes,
+         "Addresses, networks and gateways of an interface. Parameters: int worker, int "
+         "interface"},
+        {"/weft/drivers", observe_drivers, "Persist and hash drivers. No parameters"},
         {"/weft/conns", tel_conns,
          "Its connections by number. Parameters: int worker, [int first number]"},
         {"/weft/conn", tel_conn, "One connection's figures. Parameters: int worker, int number"},
@@ -703,29 +696,29 @@ int
 observe_telemetry_add(struct weft_ctx *ctx)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct tel_ctx *t = calloc(1, sizeof(*t));
+	struct observe_ctx *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return -ENOMEM;
 	t->ctx = ctx;
 	pthread_once(&once, tel_register);
-	pthread_mutex_lock(&tel_lock);
-	TAILQ_INSERT_TAIL(&tel_ctxs, t, link);
-	pthread_mutex_unlock(&tel_lock);
+	pthread_mutex_lock(&observe_lock);
+	TAILQ_INSERT_TAIL(&observe_ctxs, t, link);
+	pthread_mutex_unlock(&observe_lock);
 	return 0;
 }
 
 void
 observe_telemetry_del(struct weft_ctx *ctx)
 {
-	struct tel_ctx *t;
+	struct observe_ctx *t;
 
-	pthread_mutex_lock(&tel_lock);
-	TAILQ_FOREACH (t, &tel_ctxs, link)
+	pthread_mutex_lock(&observe_lock);
+	TAILQ_FOREACH (t, &observe_ctxs, link)
 		if (t->ctx == ctx)
 			break;
 	if (t != NULL)
-		TAILQ_REMOVE(&tel_ctxs, t, link);
-	pthread_mutex_unlock(&tel_lock);
+		TAILQ_REMOVE(&observe_ctxs, t, link);
+	pthread_mutex_unlock(&observe_lock);
 	free(t);
 }

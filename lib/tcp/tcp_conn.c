@@ -141,6 +141,64 @@ weft_tcp_fpdu_budget(const struct weft_tcp_conn *c)
 	return &weft_netif_budgets(c->nif)->fpdu;
 }
 
+/** What t_xmit times. */
+static const char *
+tcp_xmit_timer_name(const struct weft_tcp_conn *c)
+{
+	const uint64_t at = c->t_xmit.at_ns;
+
+	if (at == WEFT_NEVER)
+		return "";
+	if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD)
+		return "handshake";
+	if (c->persist)
+		return "window probe";
+	return at == c->reo_at_ns ? "reordering" : at == c->pto_at_ns ? "loss probe" : "retransmit";
+}
+
+/** Time until a timer; UINT64_MAX: off. */
+static uint64_t
+tcp_timer_left_us(const struct tcp_timer *t, uint64_t now_ns)
+{
+	if (t->at_ns == WEFT_NEVER)
+		return UINT64_MAX;
+	return t->at_ns > now_ns ? (t->at_ns - now_ns) / 1000 : 0;
+}
+
+static uint32_t
+tcp_since_ms(uint64_t then_ns, uint64_t now_ns)
+{
+	if (then_ns == 0)
+		return UINT32_MAX;
+	return now_ns > then_ns ? (uint32_t)((now_ns - then_ns) / WEFT_NS_PER_MS) : 0;
+}
+
+/** The part of weft_tcp_info() that is of this moment. */
+static void
+tcp_info_now(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
+{
+	const uint64_t now_ns = c->t->sched->now_ns;
+	uint64_t rtt_ns = c->min_rtt_ns[0];
+
+	if (rtt_ns == 0 || (c->min_rtt_ns[1] != 0 && c->min_rtt_ns[1] < rtt_ns))
+		rtt_ns = c->min_rtt_ns[1];
+	info->min_rtt_us = (uint32_t)(rtt_ns / 1000);
+	info->rcv_mss_bytes = c->rcv_mss;
+	info->backoff = c->backoff;
+	info->reordering = c->reordering_seen;
+	info->lost_bytes = c->lost_bytes;
+	info->sacked_bytes = c->sacked_bytes;
+	info->snd_mbufs = c->snd_segs;
+	info->ooo_mbufs = c->ooo_mbufs;
+	info->ooo_bytes = c->ooo_bytes;
+	info->last_snd_ms = tcp_since_ms(c->last_send_ns, now_ns);
+	info->last_rcv_ms = tcp_since_ms(c->last_rx_ns, now_ns);
+	info->xmit_timer = tcp_xmit_timer_name(c);
+	info->xmit_timer_us = tcp_timer_left_us(&c->t_xmit, now_ns);
+	info->delack_timer_us = tcp_timer_left_us(&c->t_delack, now_ns);
+	info->life_timer_us = tcp_timer_left_us(&c->t_life, now_ns);
+}
+
 void
 weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 {
@@ -186,4 +244,5 @@ weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 	        .tlp_probes = c->n_tlp,
 	        .spurious_retrans = c->n_spurious,
 	};
+	tcp_info_now(c, info);
 }

@@ -142,29 +142,6 @@ struct weft_tcp_stats {
 	uint32_t conns_now, half_open_now, time_wait_now;
 };
 
-struct weft_tcp_info {
-	enum weft_tcp_state state;
-	struct weft_ip local, remote;
-	uint16_t local_port, remote_port;
-	uint32_t srtt_us, rttvar_us, rto_us;
-	uint32_t cwnd_bytes, ssthresh_bytes, snd_wnd_bytes, rcv_wnd_bytes, unacked_bytes,
-	        queued_bytes;
-	uint16_t mss_bytes;
-	uint64_t retrans_segs, rtos;
-	const char *cc_name;
-	uint8_t snd_wscale, rcv_wscale;
-	/** in_recovery: recovering from a loss, timeouts included */
-	bool timestamps, sack, ecn, in_recovery;
-	uint16_t pmtu_bytes;
-	uint8_t dscp; /**< of what is sent */
-	uint32_t rcv_nxt, snd_una, snd_nxt;
-	uint64_t segs_in, segs_out;
-	/** in: delivered in order; out: sent, each octet counted once */
-	uint64_t bytes_in, bytes_out;
-	uint64_t dupacks_in, sack_blocks_in, ooo_segs, dup_bytes_in, fast_retrans, tlp_probes,
-	        spurious_retrans;
-};
-
 /** Creates an instance. Zero fields of *attr, and attr NULL, mean the defaults. -EINVAL (the limits
  * of the RTO contradict each other), -ENOMEM. */
 int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched,
@@ -266,7 +243,6 @@ void weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns);
 void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us,
                         uint32_t probes);
 
-void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 /** The latest time at which octets arrived from the peer, queued octets were acknowledged, or
  * octets were queued into an empty queue. 0: never. */
 uint64_t weft_tcp_moved_ns(const struct weft_tcp_conn *c);
@@ -290,6 +266,7 @@ uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
  */
 struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
 
+#include "weft_tcp_info.h"
 #include "weft_tcp_open.h"
 
 #endif /* WEFT_TCP_H */

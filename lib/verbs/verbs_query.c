@@ -2,6 +2,7 @@
 /** @file Queries of queue pairs, domains and contexts. */
 
 #include "verbs_cq.h"
+#include "verbs_query.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
 #include "weft_verbs_ops.h"
@@ -49,6 +50,53 @@ weft_verbs_qp_snap(struct weft_work_item *m)
 	weft_verbs_qp_unref(qp);
 }
 
+/** What a query reports, with this snapshot. */
+static void
+verbs_qp_fill(struct weft_qp *qp, const struct verbs_snap *s, struct weft_qp_info *info)
+{
+	*info = (struct weft_qp_info){
+	        .qpn = qp->qpn,
+	        .state = atomic_load_explicit(&qp->state, memory_order_acquire),
+	        .ird = s->ird,
+	        .ord = s->ord,
+	        .sq_used =
+	                qp->sq_depth - atomic_load_explicit(&qp->sq_credits, memory_order_relaxed),
+	        .rq_used =
+	                qp->rq_depth - atomic_load_explicit(&qp->rq_credits, memory_order_relaxed),
+	        .sent_msgs = s->sent_msgs,
+	        .recv_msgs = s->recv_msgs,
+	        .sent_bytes = s->sent_bytes,
+	        .recv_bytes = s->recv_bytes,
+	        .retrans_segs = s->retrans_segs,
+	        .srtt_us = s->srtt_us,
+	        .mulpdu_bytes = s->mulpdu_bytes,
+	        .asked_ird = qp->ird,
+	        .asked_ord = qp->ord,
+	        .sq_depth = qp->sq_depth,
+	        .rq_depth = qp->rq_depth,
+	        .max_send_sge = qp->max_send_sge,
+	        .max_sge = qp->max_sge,
+	        .max_inline_bytes = qp->max_inline_bytes,
+	        .all_signaled = qp->all_signaled,
+	        .pd = qp->pd,
+	        .send_cq = qp->send_cq,
+	        .recv_cq = qp->recv_cq,
+	        .srq = qp->srq,
+	        .evq = qp->evq,
+	        .out_reads = s->out_reads,
+	        .in_reads = s->in_reads,
+	        .ord_stalls = s->ord_stalls,
+	        .terminated = s->terminated,
+	        .term = s->term,
+	        .mpa = s->mpa,
+	};
+	if (!s->named)
+		return;
+	weft_ip_to_sockaddr(&s->remote, s->remote_port, &info->remote);
+	if (s->local_port != 0)
+		weft_ip_to_sockaddr(&s->local, s->local_port, &info->local);
+}
+
 void
 weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 {
@@ -74,47 +122,14 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 		weft_verbs_qp_ref(qp);
 		weft_work_send(&qp->vw->work, &qp->snap_work);
 	}
-	*info = (struct weft_qp_info){
-	        .qpn = qp->qpn,
-	        .state = atomic_load_explicit(&qp->state, memory_order_acquire),
-	        .ird = s.ird,
-	        .ord = s.ord,
-	        .sq_used =
-	                qp->sq_depth - atomic_load_explicit(&qp->sq_credits, memory_order_relaxed),
-	        .rq_used =
-	                qp->rq_depth - atomic_load_explicit(&qp->rq_credits, memory_order_relaxed),
-	        .sent_msgs = s.sent_msgs,
-	        .recv_msgs = s.recv_msgs,
-	        .sent_bytes = s.sent_bytes,
-	        .recv_bytes = s.recv_bytes,
-	        .retrans_segs = s.retrans_segs,
-	        .srtt_us = s.srtt_us,
-	        .mulpdu_bytes = s.mulpdu_bytes,
-	        .asked_ird = qp->ird,
-	        .asked_ord = qp->ord,
-	        .sq_depth = qp->sq_depth,
-	        .rq_depth = qp->rq_depth,
-	        .max_send_sge = qp->max_send_sge,
-	        .max_sge = qp->max_sge,
-	        .max_inline_bytes = qp->max_inline_bytes,
-	        .all_signaled = qp->all_signaled,
-	        .pd = qp->pd,
-	        .send_cq = qp->send_cq,
-	        .recv_cq = qp->recv_cq,
-	        .srq = qp->srq,
-	        .evq = qp->evq,
-	        .out_reads = s.out_reads,
-	        .in_reads = s.in_reads,
-	        .ord_stalls = s.ord_stalls,
-	        .terminated = s.terminated,
-	        .term = s.term,
-	        .mpa = s.mpa,
-	};
-	if (!s.named)
-		return;
-	weft_ip_to_sockaddr(&s.remote, s.remote_port, &info->remote);
-	if (s.local_port != 0)
-		weft_ip_to_sockaddr(&s.local, s.local_port, &info->local);
+	verbs_qp_fill(qp, &s, info);
+}
+
+void
+weft_verbs_qp_info(struct weft_qp *qp, struct weft_qp_info *info)
+{
+	verbs_snap_take(qp);
+	verbs_qp_fill(qp, &qp->snap, info);
 }
 
 struct weft_worker *

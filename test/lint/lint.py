@@ -43,7 +43,7 @@ CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday|rte_rdtsc\w*|rte_get_(?:tsc
 # Sources outside lib/engine that read a clock, but not for a decision of the stack (docs/architecture.md, invariants).
 CLOCK_READERS = {
     "lib/netif/netif_capture.c": "the time stamps of a capture",
-    "lib/observe/observe_telemetry.c": "how long a telemetry command waits",
+    "lib/observe/observe_ask.c": "how long a telemetry command waits",
 }
 PLACE = re.compile(r"([^:]+):(\d+):(?:\d+:)? *(?:error: |warning: |note: )?(.*)")
 
