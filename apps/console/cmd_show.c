@@ -9,6 +9,7 @@
 #include "console.h"
 #include "addr.h"
 #include "link_str.h"
+#include "show.h"
 
 WORD(tok_show, verb, "show");
 WORD(tok_port, noun, "port");
@@ -20,6 +21,15 @@ WORD(tok_polls, noun, "polls");
 WORD(tok_drivers, noun, "drivers");
 
 #define OFFLOADS_STR 160
+
+/** In a console that is attached: what telemetry answers, in its form. */
+static bool
+attached_shows(struct cmdline *cl, const char *noun)
+{
+	if (con.attached)
+		show_run(cl, noun, "");
+	return con.attached;
+}
 
 /** The names of these offloads, each behind a blank; " none" without any. */
 static const char *
@@ -61,6 +71,8 @@ show_port(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "port"))
+		return;
 	for (uint32_t i = 0; i < con.stack.nports; i++) {
 		struct weft_port *p = con.stack.ports[i];
 		struct weft_port_stats st;
@@ -109,6 +121,8 @@ show_connections(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "connections"))
+		return;
 	console_drain(cl);
 	while ((q = next_qp(&n, &in)) != NULL)
 		cmdline_printf(cl,
@@ -129,6 +143,8 @@ show_qps(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "qps"))
+		return;
 	console_drain(cl);
 	while (next_qp(&n, &in) != NULL) {
 		cmdline_printf(cl,
@@ -169,6 +185,8 @@ show_regions(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "regions"))
+		return;
 	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++) {
 		struct console_region *r = &con.regions[n];
 
@@ -192,6 +210,8 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "counters"))
+		return;
 	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
 		struct weft_worker_stats s;
 
@@ -222,6 +242,8 @@ show_polls(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "polls"))
+		return;
 	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
 		h.size = sizeof(h);
 		if (weft_worker_poll_hist(con.stack.workers[i], &h) != 0)
@@ -251,6 +273,8 @@ show_drivers(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (attached_shows(cl, "drivers"))
+		return;
 	for (unsigned int i = 0; (p = weft_persist_get(i)) != NULL; i++)
 		cmdline_printf(cl, "persist %s%s\n", p->name,
 		               p->persistent ? "" : " (visibility only)");

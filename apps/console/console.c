@@ -10,20 +10,25 @@
 
 #include <cmdline_socket.h>
 
+#include "attach.h"
 #include "conf.h"
 #include "console.h"
 #include "file_open.h"
 #include "port_args.h"
 #include "script.h"
+#include "show.h"
 #include "ui.h"
 
 /* A QP that ends completes all it has. */
 #define CQ_DEPTH (CONSOLE_MAX_QPS * (CONSOLE_RECVS + CONSOLE_POSTED_MAX))
+/** Value of getopt_long(), beside those of port_args.h. */
+#define OPT_ATTACH 2048
 
 static void
 usage(void)
 {
 	printf("Usage: weft-console PORT-OPTIONS [-D NAME=VALUE]... [-f SCRIPT]\n"
+	       "       weft-console --attach [PROGRAM] [-D NAME=VALUE]... [-f SCRIPT]\n"
 	       "\n"
 	       "A prompt to a running RDMA stack, with commands to listen, connect, register\n"
 	       "memory, post work requests and show state. Commands come from a terminal (Tab\n"
@@ -33,6 +38,9 @@ usage(void)
 	       "Port options (--config, or --dev and --address):\n"
 	       "  -c, --config FILE      use the ports and workers of a configuration "
 	       "file\n" PORT_ARGS_HELP "Options:\n"
+	       "      --attach [PROGRAM] no stack: show the state of a running program with\n"
+	       "                         telemetry, by its process id, EAL prefix or telemetry\n"
+	       "                         socket; by default the only one that runs\n"
 	       "  -D, --define NAME=VALUE  set a variable, which lines name as $NAME\n"
 	       "  -f, --file SCRIPT      run a script, then exit. Lines of a FIFO, such as\n"
 	       "                         <(...), are run as they arrive\n"
@@ -70,6 +78,7 @@ bring_up(const struct port_args *args)
 
 	if (port_args_conf(args, &c, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	c.weft.telemetry = true; /* `show` asks it */
 	if (stack_up(&c, &so, &con.stack, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (con.stack.nworkers == 0)
@@ -114,11 +123,35 @@ run_script(int fd, bool waits, const char *name)
 	return rc;
 }
 
+/** --attach [PROGRAM]: getopt_long() takes only a value behind "=". Here the next word is one. */
+static const char *
+attach_value(int argc, char **argv)
+{
+	if (optarg == NULL && optind < argc && argv[optind][0] != '-')
+		optarg = argv[optind++];
+	return optarg;
+}
+
+/** Connect to a running program in place of a stack. */
+static void
+attach(const struct port_args *args, const char *program)
+{
+	char err[CONF_ERR_MAX];
+
+	if (args->config != NULL || args->dev != NULL || args->address != NULL)
+		ui_usage_die("--attach has no stack of its own, so no --config, --dev or "
+		             "--address");
+	if (attach_open(&show_tel, program, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	con.attached = true;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option opts[] = {
 	        PORT_ARGS_OPTIONS,
+	        {"attach", optional_argument, NULL, OPT_ATTACH},
 	        {"define", required_argument, NULL, 'D'},
 	        {"file", required_argument, NULL, 'f'},
 	        {"help", no_argument, NULL, 'h'},
@@ -126,9 +159,9 @@ main(int argc, char **argv)
 	        {NULL, 0, NULL, 0},
 	};
 	struct port_args args = {0};
-	const char *script = NULL;
+	const char *script = NULL, *program = NULL;
 	char err[CONF_ERR_MAX];
-	bool waits = true;
+	bool waits = true, attaches = false;
 	int o, fd = STDIN_FILENO, rc = 0;
 
 	ui_init("weft-console");
@@ -137,6 +170,10 @@ main(int argc, char **argv)
 		if (port_args_take(&args, o == 'c' ? PORT_ARG_CONFIG : o, optarg))
 			continue;
 		switch (o) {
+		case OPT_ATTACH:
+			attaches = true;
+			program = attach_value(argc, argv);
+			break;
 		case 'D':
 			define(optarg);
 			break;
@@ -158,7 +195,10 @@ main(int argc, char **argv)
 	if (script != NULL && (fd = file_open_stream(script, &waits, err, sizeof(err))) < 0)
 		ui_die("%s: %s", script, err);
 	con.commands = console_commands();
-	bring_up(&args);
+	if (attaches)
+		attach(&args, program);
+	else
+		bring_up(&args);
 	rc = interrupt_init();
 	if (rc != 0)
 		ui_die("SIGINT: %s", strerror(-rc));
@@ -168,6 +208,9 @@ main(int argc, char **argv)
 		rc = run_script(fd, waits, script != NULL ? script : "stdin");
 	if (script != NULL)
 		close(fd);
-	console_shutdown();
-	return rc != 0 ? UI_EXIT_FAIL : 0;
+	if (attaches)
+		tel_client_close(&show_tel);
+	else
+		console_shutdown();
+	return rc != 0 || con.lost ? UI_EXIT_FAIL : 0;
 }

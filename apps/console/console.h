@@ -61,7 +61,11 @@ struct console {
 	/** texts of Sends under way, by wr number modulo */
 	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];
 	cmdline_parse_ctx_t *commands; /**< console_commands() */
+	/** tables of the commands that use the console's own stack; NULL behind the last */
+	cmdline_parse_inst_t *const *const *of_stack;
 	bool quit;
+	bool attached; /**< there is no stack: what is shown is another program's */
+	bool lost;     /**< that program has ended */
 	bool failed; /**< a command has failed: a script stops, and the exit status says so */
 	bool said;   /**< and a message with the script's line was printed */
 	char error[CONSOLE_ERROR_BYTES]; /**< why: the last error, or completion that failed */
@@ -112,6 +116,7 @@ extern cmdline_parse_inst_t *const cmds_show[],
         *const cmds_conn[], *const cmds_mem[], *const cmds_post[],
                                                        *const cmds_capture[],
                                                                *const cmds_script[],
+        *const cmds_show_noun[], *const cmds_watch[],
                                                                        *const cmds_expect[];
 
 /** An example of the command with this usage; NULL: there is none. */

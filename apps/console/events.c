@@ -262,6 +262,8 @@ console_drain(struct cmdline *cl)
 	unsigned int total = 0;
 	int n;
 
+	if (con.attached)
+		return 0;
 	while (weft_evq_poll(con.evq, &ev) > 0) {
 		take_event(cl, &ev);
 		total++;
@@ -292,14 +294,27 @@ console_idle(void *arg)
 	return console_outstanding() == 0;
 }
 
+/** Descriptors of the stack's queues; -1, which poll() ignores: there is no stack. */
+static int
+cq_fd(void)
+{
+	return con.attached ? -1 : weft_cq_fd(con.cq);
+}
+
+static int
+evq_fd(void)
+{
+	return con.attached ? -1 : weft_evq_fd(con.evq);
+}
+
 bool
 console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg)
 {
 	uint64_t until = ui_now_ns() + ms * 1000000ull;
 
 	for (;;) {
-		struct pollfd fds[2] = {{.fd = weft_cq_fd(con.cq), .events = POLLIN},
-		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN}};
+		struct pollfd fds[2] = {{.fd = cq_fd(), .events = POLLIN},
+		                        {.fd = evq_fd(), .events = POLLIN}};
 		uint64_t now, junk;
 
 		console_drain(cl);
@@ -308,7 +323,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 		now = ui_now_ns();
 		if (now >= until || interrupted())
 			return false;
-		if (weft_cq_arm(con.cq, false) > 0)
+		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
 			continue;
 		/* `done` may depend on something without a descriptor: check again every 10 ms. */
 		if (poll(fds, 2, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
@@ -322,15 +337,15 @@ console_until_readable(struct cmdline *cl, int fd)
 {
 	for (;;) {
 		struct pollfd fds[4] = {{.fd = fd, .events = POLLIN},
-		                        {.fd = weft_cq_fd(con.cq), .events = POLLIN},
-		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN},
+		                        {.fd = cq_fd(), .events = POLLIN},
+		                        {.fd = evq_fd(), .events = POLLIN},
 		                        {.fd = interrupt_fd(), .events = POLLIN}};
 		uint64_t junk;
 
 		console_drain(cl);
 		if (interrupted())
 			return false;
-		if (weft_cq_arm(con.cq, false) > 0)
+		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
 			continue;
 		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			return false;

@@ -30,6 +30,22 @@ takes_rest(const char *text)
 	return word_take(&p, "from");
 }
 
+/** Whether the line's first word is a command of those that use the console's own stack. */
+static bool
+needs_stack(const char *text)
+{
+	const size_t n = strcspn(text, " \t\n");
+
+	for (unsigned int i = 0; con.of_stack[i] != NULL; i++)
+		for (unsigned int k = 0; con.of_stack[i][k] != NULL; k++) {
+			const char *help = con.of_stack[i][k]->help_str;
+
+			if (strncmp(help, text, n) == 0 && strchr(" :", help[n]) != NULL)
+				return strncmp(text, "sleep", n) != 0;
+		}
+	return false;
+}
+
 static const char *
 parse(struct cmdline *cl, const char *line)
 {
@@ -62,7 +78,9 @@ console_run(struct cmdline *cl, const char *text)
 	n = strcspn(text, "\n");
 	if (n == 0 || text[0] == '#')
 		return NULL;
-	if (takes_rest(text))
+	if (con.attached && !takes_rest(text) && needs_stack(text))
+		why = "it needs a stack of its own, and --attach has none: it only shows";
+	else if (takes_rest(text))
 		snprintf(line, EXPANDED_BYTES, "%.*s", (int)n, text);
 	else
 		why = vars_expand(text, n, line, EXPANDED_BYTES);

@@ -91,12 +91,17 @@ collect(cmdline_parse_inst_t *const *table)
 cmdline_parse_ctx_t *
 console_commands(void)
 {
+	static cmdline_parse_inst_t *const *const of_stack[] = {cmds_conn, cmds_mem, cmds_post,
+	                                                        cmds_capture, NULL};
 	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
+	con.of_stack = of_stack;
 	if (commands[0] == NULL) {
 		collect(general);
 		collect(cmds_show);
+		collect(cmds_show_noun);
+		collect(cmds_watch);
 		collect(cmds_conn);
 		collect(cmds_mem);
 		collect(cmds_post);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_CONSOLE_SHOW_PRINT_H
+#define WEFT_CONSOLE_SHOW_PRINT_H
+
+/** @file Objects as JSON text, and the durations of polls as a histogram. Others: table.h. */
+
+#include <cmdline.h>
+#include <jansson.h>
+
+/** Print an array of objects as JSON, indented. */
+void show_print_json(struct cmdline *cl, const json_t *rows);
+/** Print answers of /weft/worker/polls: the percentiles, and a bar for each octave. */
+void show_print_polls(struct cmdline *cl, const json_t *rows);
+
+#endif /* WEFT_CONSOLE_SHOW_PRINT_H */
