@@ -72,24 +72,20 @@ cmd_nouns(void *arg, struct cmdline *cl, void *data)
 
 static char has_rest;
 
-SHOW_CMD(cmd_show_, cmd_show, NULL,
-         "show NOUN: any noun that 'show nouns' lists, of this process or an attached one",
-         (void *)&tok_show, (void *)&tok_new);
-SHOW_CMD(cmd_show_rest, cmd_show, &has_rest,
-         "show NOUN [OBJECT] [detail] [rates] [json] [where KEY=VALUE]: chosen, in full, as JSON",
+SHOW_CMD(cmd_show_, cmd_show, NULL, "show NOUN: one that 'show nouns' lists", (void *)&tok_show,
+         (void *)&tok_new);
+SHOW_CMD(cmd_show_rest, cmd_show, &has_rest, "show NOUN [OBJECT] [detail] [json] [where K=V]",
          (void *)&tok_show, (void *)&tok_any, (void *)&tok_rest);
 SHOW_CMD(cmd_nouns_, cmd_nouns, NULL, "show nouns: what can be shown", (void *)&tok_show,
          (void *)&tok_nouns);
-SHOW_CMD(cmd_rates_, cmd_rates, NULL, "rates NOUN: its counters by the second since the last time",
+SHOW_CMD(cmd_rates_, cmd_rates, NULL, "rates NOUN: by the second since the last time",
          (void *)&tok_rates, (void *)&tok_any);
-SHOW_CMD(cmd_rates_rest, cmd_rates, &has_rest,
-         "rates NOUN [OBJECT] [detail] [json] [where KEY=VALUE]: the same, of chosen objects",
+SHOW_CMD(cmd_rates_rest, cmd_rates, &has_rest, "rates NOUN [OBJECT] [detail] [json] [where K=V]",
          (void *)&tok_rates, (void *)&tok_any, (void *)&tok_rest);
-SHOW_CMD(cmd_clear_, cmd_clear, NULL,
-         "clear: show counters from now on as from zero; the program counts on",
+SHOW_CMD(cmd_clear_, cmd_clear, NULL, "clear: show counters as from zero from now on",
          (void *)&tok_clear);
-SHOW_CMD(cmd_clear_noun, cmd_clear, &has_rest, "clear NOUN: the same, of one noun",
-         (void *)&tok_clear, (void *)&tok_any);
+SHOW_CMD(cmd_clear_noun, cmd_clear, &has_rest, "clear NOUN: those of one noun", (void *)&tok_clear,
+         (void *)&tok_any);
 
 cmdline_parse_inst_t *const cmds_show_noun[] = {
         &cmd_show_,      &cmd_show_rest, &cmd_nouns_,     &cmd_rates_,

@@ -139,8 +139,7 @@ cmd_watch(void *arg, struct cmdline *cl, void *data)
 	repeat(cl, line, seconds, times);
 }
 
-static CMD(cmd_watch_, cmd_watch,
-           "watch SECONDS [xTIMES] show ...: again and again, until a key, or so many times",
+static CMD(cmd_watch_, cmd_watch, "watch SECONDS [xTIMES] show ...: until a key",
            (void *)&tok_watch, (void *)&tok_rest);
 
 cmdline_parse_inst_t *const cmds_watch[] = {&cmd_watch_, NULL};

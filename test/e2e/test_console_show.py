@@ -244,5 +244,16 @@ def test_own_stack():
     assert "region 1: stag" in out, out
 
 
+def test_more_than_one_answer():
+    """Regions that take several answers of telemetry are all shown, each once."""
+    t = target("mo")
+    with open(path("many.cli"), "w") as f:
+        f.write("register memory 4096\n" * 60 + "show mr json\n")
+    rc, out, err = run([app("weft-console"), *t.client_args(), "-f", path("many.cli")])
+    assert rc == 0, out + err
+    rows = json.loads(out[out.index("\n[") + 1:])
+    assert [r["number"] for r in rows] == list(range(60)) and len({r["stag"] for r in rows}) == 60, rows
+
+
 if __name__ == "__main__":
     main([v for k, v in list(globals().items()) if k.startswith("test_")])
