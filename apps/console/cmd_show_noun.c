@@ -5,6 +5,7 @@
 
 #include "console.h"
 #include "show.h"
+#include "ui.h"
 
 /** As struct cmd_args, with the rest of the line. */
 struct show_args {
@@ -64,6 +65,21 @@ cmd_nouns(void *arg, struct cmdline *cl, void *data)
 	(void)arg;
 	(void)data;
 	show_list(cl);
+}
+
+bool
+console_show_usage(const char *word, size_t n)
+{
+	static const char *const verbs[] = {"show", "rates"};
+
+	for (unsigned int i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (n == strlen(verbs[i]) && memcmp(word, verbs[i], n) == 0) {
+			ui_msg("usage: %s NOUN [OBJECT] [detail] [json] [where K=V]; 'show nouns' "
+			       "lists them",
+			       verbs[i]);
+			return true;
+		}
+	return false;
 }
 
 #define SHOW_CMD(id, fn_, rest_, help_, ...)                                                       \

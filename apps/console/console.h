@@ -66,8 +66,8 @@ struct console {
 	bool quit;
 	bool attached; /**< there is no stack: what is shown is another program's */
 	bool lost;     /**< that program has ended */
-	bool failed; /**< a command has failed: a script stops, and the exit status says so */
-	bool said;   /**< and a message with the script's line was printed */
+	bool failed;   /**< a command has failed: a script stops, and the exit status says so */
+	bool said;     /**< and a message with the script's line was printed */
 	char error[CONSOLE_ERROR_BYTES]; /**< why: the last error, or completion that failed */
 	/** The line that could not be run, the innermost; its command's usage is printed. */
 	char misused[CONSOLE_ERROR_BYTES];
@@ -113,11 +113,13 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[],
-        *const cmds_conn[], *const cmds_mem[], *const cmds_post[],
-                                                       *const cmds_capture[],
-                                                               *const cmds_script[],
-        *const cmds_show_noun[], *const cmds_watch[],
-                                                                       *const cmds_expect[];
+        *const cmds_conn[], *const cmds_mem[],
+                                    *const cmds_post[],
+                                            *const cmds_capture[],
+                                                    *const cmds_script[],
+                                                            *const cmds_show_noun[],
+                                                                    *const cmds_watch[],
+                                                                            *const cmds_expect[];
 
 /** An example of the command with this usage; NULL: there is none. */
 const char *console_example(const char *usage);
@@ -148,6 +150,8 @@ const char *console_inner(const char *text);
 /** If a line could not be run, print on standard error the usage of the commands that begin with
  * its first word. */
 void console_usage(void);
+/** The same in one line, if the first word, of n octets, is one that takes a noun of show. */
+bool console_show_usage(const char *word, size_t n);
 /** Read lines from the terminal and run them, until quit or the end of input. 0; -1: no memory. */
 int console_prompt(struct cmdline *cl);
 /** Take the waiting events and completions and print them; returns how many. */

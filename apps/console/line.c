@@ -98,6 +98,10 @@ console_usage(void)
 {
 	const size_t n = strcspn(con.misused, " \t");
 
+	if (n > 0 && console_show_usage(con.misused, n)) {
+		con.misused[0] = '\0';
+		return;
+	}
 	for (unsigned int i = 0; n > 0 && con.commands[i] != NULL; i++)
 		if (strncmp(con.commands[i]->help_str, con.misused, n) == 0 &&
 		    strchr(" :", con.commands[i]->help_str[n]) != NULL)

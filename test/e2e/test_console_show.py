@@ -158,6 +158,8 @@ def test_objects_and_conditions():
                       ("watch 1 post", "usage")):
         rc, out, err = attached(t.proc.pid, line + "\n")
         assert rc == 1 and why in out and "usage" in out and len(out.splitlines()) == 1, (line, out, err)
+    rc, out, err = attached(t.proc.pid, "show nonsense\n")
+    assert rc == 1 and not out and "show nouns" in err and len(err.splitlines()) == 2, (out, err)
     rc, out, err = attached(t.proc.pid, "connect 10.0.0.9 1\n")
     assert rc == 1 and "--attach" in err and not out, (out, err)
 
