@@ -30,7 +30,7 @@ SHOW_WORD(tok_clear, verb, "clear");
 SHOW_WORD(tok_nouns, noun, "nouns");
 SHOW_WORD(tok_new, noun, NEW_NOUNS);
 SHOW_WORD(tok_any, noun, NEW_NOUNS "#" OLD_NOUNS);
-SHOW_WORD(tok_rest, rest, TOKEN_STRING_MULTI);
+SHOW_WORD(show_rest, rest, TOKEN_STRING_MULTI);
 
 static void
 cmd_show(void *arg, struct cmdline *cl, void *data)
@@ -91,13 +91,13 @@ static char has_rest;
 SHOW_CMD(cmd_show_, cmd_show, NULL, "show NOUN: one that 'show nouns' lists", (void *)&tok_show,
          (void *)&tok_new);
 SHOW_CMD(cmd_show_rest, cmd_show, &has_rest, "show NOUN [OBJECT] [detail] [json] [where K=V]",
-         (void *)&tok_show, (void *)&tok_any, (void *)&tok_rest);
+         (void *)&tok_show, (void *)&tok_any, (void *)&show_rest);
 SHOW_CMD(cmd_nouns_, cmd_nouns, NULL, "show nouns: what can be shown", (void *)&tok_show,
          (void *)&tok_nouns);
 SHOW_CMD(cmd_rates_, cmd_rates, NULL, "rates NOUN: by the second since the last time",
          (void *)&tok_rates, (void *)&tok_any);
 SHOW_CMD(cmd_rates_rest, cmd_rates, &has_rest, "rates NOUN [OBJECT] [detail] [json] [where K=V]",
-         (void *)&tok_rates, (void *)&tok_any, (void *)&tok_rest);
+         (void *)&tok_rates, (void *)&tok_any, (void *)&show_rest);
 SHOW_CMD(cmd_clear_, cmd_clear, NULL, "clear: show counters as from zero from now on",
          (void *)&tok_clear);
 SHOW_CMD(cmd_clear_noun, cmd_clear, &has_rest, "clear NOUN: those of one noun", (void *)&tok_clear,

@@ -2,7 +2,6 @@
 /** @file watch N [xK] show ...: a command of show again and again. */
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "console.h"
+#include "script.h"
 #include "show.h"
 #include "table.h"
 
@@ -23,17 +23,8 @@ struct watch_args {
 
 static cmdline_parse_token_string_t tok_watch =
         TOKEN_STRING_INITIALIZER(struct watch_args, verb, "watch");
-static cmdline_parse_token_string_t tok_rest =
+static cmdline_parse_token_string_t watch_rest =
         TOKEN_STRING_INITIALIZER(struct watch_args, rest, TOKEN_STRING_MULTI);
-
-static volatile sig_atomic_t interrupted;
-
-static void
-on_interrupt(int sig)
-{
-	(void)sig;
-	interrupted = 1;
-}
 
 /** Ctrl-C, a key, or the end of the input. */
 static bool
@@ -42,7 +33,7 @@ watch_ends(void *arg)
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
 
 	(void)arg;
-	return interrupted || poll(&in, 1, 0) > 0;
+	return interrupted() || poll(&in, 1, 0) > 0;
 }
 
 /** Only of a count: the input is the script, and does not end the command. */
@@ -50,7 +41,7 @@ static bool
 watch_interrupted(void *arg)
 {
 	(void)arg;
-	return interrupted;
+	return interrupted();
 }
 
 static void
@@ -88,12 +79,9 @@ run_line(struct cmdline *cl, const char *line)
 static void
 repeat(struct cmdline *cl, const char *line, double seconds, unsigned long times)
 {
-	struct sigaction act = {.sa_handler = on_interrupt}, old;
 	bool ends = false;
 	char key;
 
-	interrupted = 0;
-	sigaction(SIGINT, &act, &old);
 	for (unsigned long i = 1; !ends; i++) {
 		heading(cl, line, seconds);
 		if (!run_line(cl, line) || i == times)
@@ -101,8 +89,7 @@ repeat(struct cmdline *cl, const char *line, double seconds, unsigned long times
 		ends = console_wait(cl, (uint32_t)(seconds * 1000),
 		                    times > 0 ? watch_interrupted : watch_ends, NULL);
 	}
-	sigaction(SIGINT, &old, NULL);
-	if (ends && !interrupted && isatty(STDIN_FILENO) && read(STDIN_FILENO, &key, 1) < 0)
+	if (ends && !interrupted() && isatty(STDIN_FILENO) && read(STDIN_FILENO, &key, 1) < 0)
 		con.failed = true;
 }
 
@@ -140,6 +127,6 @@ cmd_watch(void *arg, struct cmdline *cl, void *data)
 }
 
 static CMD(cmd_watch_, cmd_watch, "watch SECONDS [xTIMES] show ...: until a key",
-           (void *)&tok_watch, (void *)&tok_rest);
+           (void *)&tok_watch, (void *)&watch_rest);
 
 cmdline_parse_inst_t *const cmds_watch[] = {&cmd_watch_, NULL};

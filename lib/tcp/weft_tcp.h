@@ -23,6 +23,7 @@
 #include "weft_base.h"
 #include "weft_sched.h"
 #include "weft_stat.h"
+#include "weft_tcp_info.h"
 #include <weft/tcp_attr.h>
 
 struct weft_icmp_error;
@@ -32,21 +33,6 @@ struct weft_netif_budget;
 struct weft_tcp; /**< the TCP instance of one worker */
 struct weft_tcp_conn;
 struct weft_tcp_listener;
-
-/** RFC 9293 s3.3.2. */
-enum weft_tcp_state {
-	WEFT_TCP_CLOSED,
-	WEFT_TCP_SYN_SENT,
-	WEFT_TCP_SYN_RCVD,
-	WEFT_TCP_ESTABLISHED,
-	WEFT_TCP_FIN_WAIT_1,
-	WEFT_TCP_FIN_WAIT_2,
-	WEFT_TCP_CLOSE_WAIT,
-	WEFT_TCP_CLOSING,
-	WEFT_TCP_LAST_ACK,
-	WEFT_TCP_TIME_WAIT,
-	WEFT_TCP_NSTATES,
-};
 
 const char *weft_tcp_state_name(enum weft_tcp_state s);
 
@@ -266,7 +252,6 @@ uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
  */
 struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
 
-#include "weft_tcp_info.h"
 #include "weft_tcp_open.h"
 
 #endif /* WEFT_TCP_H */

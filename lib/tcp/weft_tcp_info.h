@@ -2,9 +2,28 @@
 #ifndef WEFT_TCP_INFO_H
 #define WEFT_TCP_INFO_H
 
-/** @file The state and the counters of one connection, for people. Internal; weft_tcp.h has it. */
+/** @file The state and the counters of one connection, for people. weft_tcp.h
+ * includes this. Internal.
+ */
 
-#include "weft_tcp.h"
+#include "weft_base.h"
+
+struct weft_tcp_conn;
+
+/** RFC 9293 s3.3.2. */
+enum weft_tcp_state {
+	WEFT_TCP_CLOSED,
+	WEFT_TCP_SYN_SENT,
+	WEFT_TCP_SYN_RCVD,
+	WEFT_TCP_ESTABLISHED,
+	WEFT_TCP_FIN_WAIT_1,
+	WEFT_TCP_FIN_WAIT_2,
+	WEFT_TCP_CLOSE_WAIT,
+	WEFT_TCP_CLOSING,
+	WEFT_TCP_LAST_ACK,
+	WEFT_TCP_TIME_WAIT,
+	WEFT_TCP_NSTATES,
+};
 
 struct weft_tcp_info {
 	enum weft_tcp_state state;
