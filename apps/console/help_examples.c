@@ -53,6 +53,14 @@ static const struct {
         {"source", "source lib/connect.cli"},
         {"repeat", "repeat 1000 post write $qp 1 0 64 0x4d68f779 0"},
         {"echo", "echo the peer has $qp"},
+        {"show NOUN [", "show tcp detail where state=established"},
+        {"show NOUN:", "show tcp"},
+        {"show nouns", "show nouns"},
+        {"rates NOUN [", "rates port json"},
+        {"rates NOUN", "rates port"},
+        {"clear NOUN", "clear port"},
+        {"clear", "clear"},
+        {"watch", "watch 1 x10 show tcp"},
         {"expect", "expect /verify: success/ wait 5000"},
 };
 

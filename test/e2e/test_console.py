@@ -238,7 +238,7 @@ def test_help():
     for usage in usages:
         verb = usage.split()[0].rstrip(":")
         for syntax in usage.split(": ")[0].split(", "):
-            assert f"`{syntax}`" in docs or verb in ("show", "watch", "clear"), f"docs/console.md does not have `{syntax}`"
+            assert f"`{syntax}`" in docs or verb in ("show", "rates", "watch", "clear"), f"docs/console.md does not have `{syntax}`"
         shown, _ = says(f"help {verb}\n")
         lines = shown.replace(":\n      ", ": ").splitlines()
         at = lines.index("  " + usage)
