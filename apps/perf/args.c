@@ -68,7 +68,7 @@ usage(void)
 	       "                         and fetch-add: write:70,read:30\n"
 	       "  -n, --iters N          iterations of each QP [100000 for latency; 1000000 or\n"
 	       "                         4 GiB for bandwidth]\n"
-	       "  -D, --duration S       measure bandwidth for S seconds\n"
+	       "  -D, --duration S       measure bandwidth, or --lat --rate, for S seconds\n"
 	       "      --run_infinitely   measure bandwidth until Ctrl-C, a row each second\n"
 	       "  -q, --qp N             connections, on one lcore [1]\n"
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
@@ -197,6 +197,17 @@ check_shape(const struct args *a)
 	if (j->cq_mod > j->depth)
 		ui_usage_die("--cq-mod %u would never complete with --tx-depth %u", j->cq_mod,
 		             j->depth);
+	if (perf_takes_receive(j->test) && j->rx_depth != 0 &&
+	    j->post_list > flow_list_most(j->rx_depth))
+		ui_usage_die("--post_list %u does not fit --rx-depth %u, which is acknowledged in "
+		             "quarters",
+		             j->post_list, j->rx_depth);
+	if (j->iterations != 0 && j->duration_s != 0)
+		ui_usage_die("--iters or --duration, not both");
+	if (a->rate != 0 && (j->post_list > 1 || j->cq_mod > 1))
+		ui_usage_die("a rate posts each message at its time: no --post_list or --cq-mod");
+	if (a->forever && j->both_ways)
+		ui_usage_die("--run_infinitely shows one direction: no --bidirectional");
 	if (j->post_list > j->depth)
 		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
 	if (a->mix.sizes != NULL && (a->all || a->size_given))
@@ -466,36 +477,46 @@ take_test(struct args *a, int o)
 		a->server = true;
 		break;
 	case ARG_LAT:
+		a->of_client = true;
 		a->job.latency = true;
 		break;
 	case 'p':
 		a->port = (uint16_t)arg_u32("--port", 1, 65535);
 		break;
 	case ARG_ONCE:
+		a->of_server = true;
 		a->once = true;
 		break;
 	case ARG_MEDIUM:
+		a->of_server = true;
 		parse_medium(a, optarg);
 		break;
 	case ARG_HASH:
+		a->of_server = true;
 		parse_hash(a, optarg);
 		break;
 	case ARG_APP_THREAD:
+		a->of_client = true;
 		a->job.app_thread = true;
 		break;
 	case ARG_APP_MEDIUM:
+		a->of_client = true;
 		a->job.app_medium = true;
 		break;
 	case ARG_APP_CPU:
+		a->of_server = true;
 		a->medium.app_cpu = (int)arg_u32("--app-cpu", 0, CPU_SETSIZE - 1);
 		break;
 	case ARG_RPC_VERSION:
+		a->of_client = true;
 		a->job.rpc_version = (uint8_t)arg_u32("--rpc-version", 1, 2);
 		break;
 	case ARG_QUORUM:
+		a->of_client = true;
 		a->hosts.quorum = arg_u32("--quorum", 1, WEFT_LOG_MAX_TARGETS);
 		break;
 	case ARG_AUTH:
+		a->of_client = true;
 		auth_arg_take(&a->hosts.auth, optarg);
 		break;
 	default:
@@ -564,7 +585,9 @@ args_parse(int argc, char **argv, struct args *a)
 			continue;
 		if (o == '?')
 			ui_bad_option(argv, opts);
-		if (!take_shape(a, o) && !take_output(a, o))
+		if (take_shape(a, o) || take_output(a, o))
+			a->of_client = true;
+		else
 			take_test(a, o);
 	}
 	argv += optind;
@@ -572,8 +595,13 @@ args_parse(int argc, char **argv, struct args *a)
 	if (a->server) {
 		if (argc != 0)
 			ui_usage_die("--server takes no '%s'", argv[0]);
+		if (a->of_client)
+			ui_usage_die("--server takes port options, --port, --once, --medium, "
+			             "--hash and --app-cpu; the test is the client's");
 		return;
 	}
+	if (a->of_server)
+		ui_usage_die("--once, --medium, --hash and --app-cpu are options of --server");
 	take_names(a, argc, argv);
 	check_job(a);
 }

@@ -14,6 +14,7 @@ struct args {
 	struct conf conf;
 	struct perf_job job;
 	bool server, once, all, forever;
+	bool of_client, of_server; /**< an option of one side was given */
 	bool json, csv, gbits, histogram;
 	const char *out; /**< a file for the results; NULL: standard output */
 	struct expect expect;

@@ -369,7 +369,7 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	for (uint32_t i = 0; i < job->qps; i++) {
 		if (r.lane[i].qp != NULL) {
 			weft_qp_query(r.lane[i].qp, &info);
-			out->retrans_segs += info.retrans_segs;
+			out->retrans_segs += info.retrans_segs - r.lane[i].resent_before;
 		}
 		client_teardown(&r.lane[i]);
 	}

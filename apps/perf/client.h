@@ -31,6 +31,7 @@ struct client {
 	int err;        /**< -errno of a dead connection */
 	char term[128]; /**< the Terminate's text */
 	struct flow f;
+	uint64_t resent_before;     /**< segments sent again before the measured part */
 	uint64_t checks;            /**< measure_verify.c: Reads of what has arrived */
 	struct perf_report *report; /**< in mem, written by the server */
 	bool started, reported;     /**< as the server has said */

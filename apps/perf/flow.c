@@ -125,6 +125,12 @@ flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 	}
 }
 
+uint32_t
+flow_list_most(uint32_t peer_rq)
+{
+	return peer_rq - peer_rq / 4;
+}
+
 /** How many may be posted now, up to `end` in all. */
 static unsigned int
 flow_room(const struct flow *f, uint64_t end)
@@ -159,7 +165,12 @@ flow_fill(struct flow *f, uint64_t end)
 
 	for (unsigned int i = 0; i < n; i++) {
 		flow_wr(f, &wr[i], &sge[i], f->posted + i);
-		if (++unsignaled < f->signal_every && f->posted + i + 1 != end)
+		/* The last one makes a completion, too, where nothing more fits before one. */
+		const bool last =
+		        f->posted + i + 1 == end ||
+		        (i + 1 == n && f->posted + n - f->completed + f->post_list > f->depth);
+
+		if (++unsignaled < f->signal_every && !last)
 			continue;
 		/* wr_id is the number of work requests that this completion covers. */
 		wr[i].flags |= WEFT_WR_SIGNALED;

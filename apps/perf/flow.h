@@ -59,6 +59,9 @@ struct flow {
 void flow_pattern(uint8_t *buf, uint32_t bytes, uint64_t seq);
 /** The first octet that is not as flow_pattern() makes it; `bytes`: all are. */
 uint32_t flow_compare(const uint8_t *buf, uint32_t bytes, uint64_t seq);
+/** The longest list for a peer that keeps so many receives posted: it acknowledges in quarters, so
+ * a part of them may be free and not known to be. */
+uint32_t flow_list_most(uint32_t peer_rq);
 /** Set depth, signal_every and the like from the job; the rest is the caller's. */
 void flow_init(struct flow *f, const struct perf_job *job);
 /** Post as much as there is room for, up to `end` work requests in all. 0 or -errno. */

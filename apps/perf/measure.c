@@ -57,6 +57,12 @@ parts_look(struct parts *p, uint64_t now_ns, uint64_t n, double size_bytes)
 	p->ten_n = n;
 }
 
+static bool
+is_stopped(const struct run *r)
+{
+	return r->job.stop != NULL && *r->job.stop;
+}
+
 /** Report a second that is over. */
 static void
 tick_look(struct run *r, struct perf_tick *t, uint64_t t0_ns, uint64_t now_ns, uint64_t done)
@@ -120,7 +126,7 @@ bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf
 		seen = n;
 		parts_look(parts, now_ns, n, perf_mean_bytes(&r->job));
 		tick_look(r, &tick, t0_ns, now_ns, n - base);
-		out->interrupted = r->job.stop != NULL && *r->job.stop;
+		out->interrupted = is_stopped(r);
 		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
 		if (out->interrupted || now_ns >= until_ns || n >= goal.all)
 			return 0;
@@ -133,8 +139,22 @@ run_warm_up(struct run *r)
 {
 	uint64_t all = (uint64_t)r->job.warmup * r->job.qps;
 
-	while (run_dead(r) == NULL && run_done(r) < all)
+	uint64_t done = 0, since_ns = ui_now_ns();
+
+	for (unsigned int turns = 1; run_dead(r) == NULL && done < all; turns++) {
+		uint64_t before = done, now_ns;
+
 		run_turn(r, r->job.warmup);
+		done = run_done(r);
+		if (turns % LOOK_TURNS != 0)
+			continue;
+		now_ns = ui_now_ns();
+		since_ns = done != before ? now_ns : since_ns;
+		if (is_stopped(r))
+			return -EINTR;
+		if (now_ns - since_ns > STALL_S * 1000000000ull)
+			return -ETIMEDOUT;
+	}
 	if (run_dead(r) != NULL)
 		return run_dead(r)->err;
 	return r->job.test == PERF_WRITE || r->job.qps > 1 ? run_barrier(r) : 0;
@@ -149,8 +169,9 @@ bandwidth_figures(const struct run *r, const struct parts *parts, struct perf_re
 	out->seconds = (double)out->self.at_ns / 1e9;
 	out->avg_mbps = (double)out->iterations * perf_mean_bytes(&r->job) / out->seconds / 1e6;
 	out->mmsgs = (double)out->iterations / out->seconds / 1e6;
-	out->peak_mbps = parts->peak_mbps;
-	out->worst_mbps = parts->worst_mbps;
+	/* The parts are of one direction. */
+	out->peak_mbps = r->job.both_ways ? 0 : parts->peak_mbps;
+	out->worst_mbps = r->job.both_ways ? 0 : parts->worst_mbps;
 	if (r->job.both_ways && peer->sent_ns != 0) {
 		double peer_s = (double)peer->sent_ns / 1e9;
 
@@ -259,7 +280,7 @@ measure_latency(struct run *r, struct perf_result *out)
 	if (h == NULL)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < r->job.warmup && rc == 0; i++)
-		rc = client_round(c, i);
+		rc = is_stopped(r) ? -EINTR : client_round(c, i);
 	if (rc == 0)
 		rc = run_start(r);
 	weft_worker_poll_hist(r->w, &h0);
@@ -277,6 +298,10 @@ measure_latency(struct run *r, struct perf_result *out)
 		rc = client_round(c, r->job.warmup + i);
 		t1 = ui_now_ns();
 		hist_add(h, t1 - t);
+		if (is_stopped(r)) {
+			out->interrupted = true;
+			n = i + 1;
+		}
 	}
 	out->self = perf_self_since(r->w, &from);
 	if (rc == 0)

@@ -40,8 +40,10 @@ measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early)
 		/* Answers come in the order of the messages. */
 		for (; answered < seen; answered++)
 			hist_add(h, now_ns - t0_ns - (uint64_t)((double)answered * period_ns));
-		if (r->job.stop != NULL && *r->job.stop && answered > 0) {
+		if (r->job.stop != NULL && *r->job.stop) {
 			*early = true;
+			if (answered == 0)
+				return -EINTR;
 			break;
 		}
 	}

@@ -22,8 +22,9 @@ static bool live; /**< a line on the terminal is to be erased */
 static void
 on_signal(int sig)
 {
-	(void)sig;
+	/* A second one ends the program at once. */
 	stop = 1;
+	signal(sig, SIG_DFL);
 }
 
 static void
@@ -158,7 +159,9 @@ live_erase(void)
 	live = false;
 }
 
-/** Open the file of --out; standard output without it. */
+#define OUT_EXISTS "the file exists; remove it or name another"
+
+/** Make the file of --out; standard output without it. */
 static FILE *
 open_out(const struct args *a)
 {
@@ -168,9 +171,7 @@ open_out(const struct args *a)
 		return stdout;
 	f = fopen(a->out, "wxe");
 	if (f == NULL)
-		ui_die("%s: %s", a->out,
-		       errno == EEXIST ? "the file exists; remove it or name another"
-		                       : strerror(errno));
+		ui_die("%s: %s", a->out, errno == EEXIST ? OUT_EXISTS : strerror(errno));
 	return f;
 }
 
@@ -183,11 +184,11 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 
 	if (a->csv)
 		perf_print_csv(out, res, n);
-	else if (a->json || a->out != NULL)
+	else if (a->json || out != stdout)
 		perf_print_json(out, a->command, res, n);
 	if (!a->json && !a->csv && n > 0 && res[0].region[0] != '\0')
 		printf(" region: %s\n", res[0].region);
-	if (a->out != NULL && (fflush(out) != 0 || fclose(out) != 0)) {
+	if (out != stdout && (fflush(out) != 0 || fclose(out) != 0)) {
 		ui_msg("%s: %s", a->out, strerror(errno));
 		rc = UI_EXIT_FAIL;
 	}
@@ -204,7 +205,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 
 /** Run all jobs and print them. Returns the exit status. */
 static int
-measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FILE *out)
+measure(struct args *a, struct stack *st, const struct sockaddr_storage *to)
 {
 	static struct perf_result res[MAX_SIZES];
 	struct perf_job jobs[MAX_SIZES];
@@ -220,7 +221,9 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FIL
 		perf_print_head(stdout, &jobs[0]);
 	for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
 		jobs[i].stop = &stop;
-		jobs[i].tick = a->forever ? forever_tick : isatty(2) ? live_tick : NULL;
+		jobs[i].tick = a->forever                       ? forever_tick
+		               : isatty(2) && !a->job.both_ways ? live_tick
+		                                                : NULL;
 		rc = run_job(st, to, &jobs[i], &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {
@@ -235,7 +238,8 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to, FIL
 		if (a->histogram)
 			perf_print_histogram(stdout, &res[i]);
 	}
-	status = finish(a, out, res, done);
+	/* A run without a result leaves no file. */
+	status = finish(a, a->out == NULL || done == 0 ? stdout : open_out(a), res, done);
 	for (unsigned int i = 0; i < done; i++)
 		perf_result_free(&res[i]);
 	return rc != 0 ? UI_EXIT_FAIL : status;
@@ -307,7 +311,6 @@ main(int argc, char **argv)
 	struct sockaddr_storage to;
 	struct sigaction sa = {.sa_handler = on_signal};
 	struct stack st = {0};
-	FILE *out;
 	int rc;
 
 	ui_init("weft-perf");
@@ -325,7 +328,8 @@ main(int argc, char **argv)
 		to = a.hosts.at[0].to;
 	else if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a.host);
-	out = open_out(&a);
+	if (a.out != NULL && access(a.out, F_OK) == 0)
+		ui_die("%s: " OUT_EXISTS, a.out);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	bring_up(&a, &st);
@@ -338,7 +342,7 @@ main(int argc, char **argv)
 			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 		rc = rc != 0 ? UI_EXIT_FAIL : 0;
 	} else {
-		rc = measure(&a, &st, &to, out);
+		rc = measure(&a, &st, &to);
 	}
 	stack_down(&st);
 	free(a.command);

@@ -222,7 +222,7 @@ perf_warn(const struct perf_result *r)
 		       "for its CPU, the server %.1f %%; give each a CPU of its own",
 		       name, r->job.size_bytes, here, there);
 	if (r->retrans_segs > 0)
-		ui_msg("%s of %u octets: %" PRIu64 " segments were sent again: the path loses "
+		ui_msg("%s of %u octets: %" PRIu64 " segment(s) sent again: the path loses "
 		       "frames or an end is too slow",
 		       name, r->job.size_bytes, r->retrans_segs);
 	if (r->job.latency && samples_beyond(r, 99.9) < PCT_SAMPLES - 0.5)

@@ -24,7 +24,7 @@ server_event(void *user, const struct weft_event *ev)
 		s->next = server->sessions;
 		server->sessions = s;
 		server->n++;
-		server->mem_bytes += s->mem_bytes;
+		server->mem_bytes += s->takes_bytes;
 		break;
 	case WEFT_EV_DISCONNECTED:
 	case WEFT_EV_CONNECT_ERROR:
@@ -62,7 +62,7 @@ server_reap(struct server *server, bool all)
 		*at = s->next;
 		server->n--;
 		server->served += s->admitted;
-		server->mem_bytes -= s->mem_bytes;
+		server->mem_bytes -= s->takes_bytes;
 		free(s);
 	}
 }

@@ -23,6 +23,8 @@
 /** Connections at once, and the memory of their tests in all. A later one is told to wait. */
 #define SERVER_MAX_SESSIONS  1024
 #define SERVER_MAX_MEM_BYTES (4ull << 30)
+/** Threads of two-sided applications. */
+#define SERVER_MAX_THREADS 16
 
 /** What all connections share. */
 struct server {
@@ -46,6 +48,7 @@ struct session {
 	struct perf_hello hello;
 	uint8_t *mem; /**< the region of the test */
 	uint64_t mem_bytes;
+	uint64_t takes_bytes; /**< of SERVER_MAX_MEM_BYTES */
 	struct weft_mr *mr;
 	struct weft_log_host *host; /**< log-append: hosts the log, in place of mr */
 	struct weft_log_grant grant;
@@ -61,7 +64,7 @@ struct session {
 	bool barrier;  /**< a Read behind it is posted */
 	struct perf_self from;
 	struct weft_qp_info before;
-	uint64_t stop_ns; /**< when PERF_CTL_STOP came */
+	struct perf_self used; /**< from then to PERF_CTL_STOP */
 	struct perf_report report;
 	bool admitted;
 	bool gone;    /**< the client has left */

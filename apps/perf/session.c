@@ -123,12 +123,13 @@ static int
 session_post_recv(struct session *s, uint64_t slot)
 {
 	/* Two buffers are enough where their content is not compared. */
-	const uint64_t at = s->hello.verify != 0 ? slot : slot % 2;
+	const bool sends = s->hello.test == PERF_SEND;
+	const uint64_t at = s->hello.verify != 0 && sends ? slot : slot % 2;
 	struct weft_sge sge = {s->mem + at * s->hello.size_bytes, s->hello.size_bytes, 0};
 	struct weft_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
 
-	/* Immediate Data needs no buffer, and a test on the medium has no Sends. */
-	if (!perf_takes_receive(s->hello.test))
+	/* Immediate Data needs no buffer, and other tests have no Sends. */
+	if (!sends)
 		wr.num_sge = 0;
 	return weft_post_recv(s->qp, &wr, 1);
 }
@@ -169,7 +170,7 @@ session_told(struct session *s, enum perf_ctl what, uint64_t value)
 		session_start(s);
 		(void)flow_tell(s->qp, PERF_CTL_START, 0);
 	} else if (what == PERF_CTL_STOP) {
-		s->stop_ns = ui_now_ns();
+		s->used = perf_self_since(s->w, &s->from);
 		s->stopping = true;
 	} else if (what == PERF_CTL_ACK) {
 		s->f.acked += value;
@@ -252,7 +253,6 @@ session_pong(struct session *s)
 static void
 session_report(struct session *s)
 {
-	const struct perf_self used = perf_self_since(s->w, &s->from);
 	struct perf_report *r = &s->report;
 	struct weft_sge sge = {r, sizeof(*r), 0};
 	struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
@@ -263,13 +263,13 @@ session_report(struct session *s)
 	struct weft_qp_info now;
 
 	weft_qp_query(s->qp, &now);
-	r->ns = s->stop_ns - s->from.at_ns;
+	r->ns = s->used.at_ns;
 	r->recv_msgs = now.recv_msgs - s->before.recv_msgs;
 	r->recv_bytes = now.recv_bytes - s->before.recv_bytes;
 	r->retrans_segs = now.retrans_segs - s->before.retrans_segs;
-	r->cpu_ns = used.cpu_ns;
-	r->waited_ns = used.waited_ns;
-	r->cycles = used.cycles;
+	r->cpu_ns = s->used.cpu_ns;
+	r->waited_ns = s->used.waited_ns;
+	r->cycles = s->used.cycles;
 	s->stopping = false;
 	if (weft_post_send(s->qp, &wr, 1) == 1)
 		(void)flow_tell(s->qp, PERF_CTL_REPORT, 0);
@@ -418,7 +418,9 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	       h->test < PERF_NTESTS && h->size_bytes >= 1 && h->size_bytes <= PERF_MAX_BYTES &&
 	       h->depth >= 1 && h->depth <= PERF_MAX_DEPTH && h->rx_depth <= PERF_MAX_DEPTH &&
 	       (h->rx_depth >= 4 || !perf_takes_receive(h->test)) && h->cq_mod <= h->depth &&
-	       h->post_list <= FLOW_BATCH && h->inline_bytes <= WEFT_MAX_INLINE &&
+	       h->post_list <= FLOW_BATCH && h->post_list <= h->depth &&
+	       (!perf_takes_receive(h->test) || h->post_list <= flow_list_most(h->rx_depth)) &&
+	       h->inline_bytes <= WEFT_MAX_INLINE &&
 	       (!h->verify || h->test == PERF_WRITE || h->test == PERF_READ ||
 	        h->test == PERF_SEND || h->test == PERF_WRITE_IMM) &&
 	       (!h->verify ||
@@ -428,17 +430,27 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;
 }
 
+/** Memory that a session takes: its region and what the server sends from. */
+static uint64_t
+session_takes(const struct perf_hello *h)
+{
+	return session_bytes(h) + h->size_bytes;
+}
+
 /** Whether another connection has to be waited for: there is no room, or it uses the medium. */
 static bool
 session_must_wait(const struct server *server, uint64_t bytes)
 {
-	if (server->n >= SERVER_MAX_SESSIONS ||
-	    (server->n > 0 && server->mem_bytes + bytes > SERVER_MAX_MEM_BYTES))
+	unsigned int threads = 0;
+
+	if (server->n >= SERVER_MAX_SESSIONS || server->mem_bytes + bytes > SERVER_MAX_MEM_BYTES)
 		return true;
-	for (const struct session *s = server->sessions; s != NULL; s = s->next)
+	for (const struct session *s = server->sessions; s != NULL; s = s->next) {
 		if (s->medium->path != NULL)
 			return true;
-	return false;
+		threads += s->app_runs;
+	}
+	return threads >= SERVER_MAX_THREADS;
 }
 
 struct session *
@@ -455,7 +467,10 @@ session_begin(struct server *server, const struct weft_event *ev)
 		s->w = server->w;
 		s->medium = server->medium;
 		s->mem_bytes = session_bytes(&s->hello);
-		if (session_must_wait(server, s->mem_bytes)) {
+		s->takes_bytes = session_takes(&s->hello);
+		if (s->takes_bytes > SERVER_MAX_MEM_BYTES) {
+			why = "the test needs more memory than the server gives";
+		} else if (session_must_wait(server, s->takes_bytes)) {
 			why = PERF_BUSY;
 		} else {
 			rc = session_admit(s, ev);

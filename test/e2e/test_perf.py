@@ -128,7 +128,10 @@ def test_perf_refused():
                       (["write", "-H"], "--lat"), (["write", "--run_infinitely", "-n", "5"], "Ctrl-C"),
                       (["write", "--lat", "--rate", "5"], "no answer of its own"),
                       (["rpc", "--rate", "5"], "takes no rate"),
-                      (["write", "--rate_limit", "5X"], "no rate"), (["commit", "--verify-data"], "--verify-data is for"),
+                      (["write", "--rate_limit", "5X"], "no rate"), (["write", "-n", "5", "-D", "1"], "not both"),
+                      (["write", "--rate_limit", "5", "-l", "4"], "at its time"),
+                      (["send", "-r", "16", "-l", "13"], "in quarters"), (["write", "-b", "--run_infinitely"], "one direction"),
+                      (["commit", "--verify-data"], "--verify-data is for"),
                       (["write", "--verify-data", "-b"], "round by round"), (["write", "-I", "5000"], "--inline_size"),
                       (["write", "-r", "1"], "--rx-depth")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
@@ -253,6 +256,43 @@ def test_perf_no_omission():
             assert r["t_avg_us"] > 6000 and r["t_p99_us"] > 200000 and r["t_max_us"] > 290000, r
     finally:
         os.sched_setaffinity(0, range(os.cpu_count()))
+
+
+def test_perf_lists_do_not_stop():
+    """Lists and completions that do not fit each other exactly still make progress."""
+    sock = path("lists.sock")
+    perf_server(sock)
+    for test in VERBS:
+        for shape in (["-t", "100", "-l", "64", "-Q", "100"], ["-t", "5", "-l", "3", "-Q", "5"], ["-t", "64", "-l", "64", "-Q", "64"],
+                      ["-t", "64", "-r", "16", "-l", "12", "-Q", "40"], ["-t", "128", "-r", "4", "-Q", "128"]):
+            assert one(sock, test, "-s", "64", "-n", "3000", *shape)["iterations"] == 3000, (test, shape)
+        one(sock, test, "-s", "64", "-n", "3000", "-b", "-t", "100", "-l", "64", "-Q", "100")
+
+
+def test_perf_ctrl_c():
+    """Ctrl-C in the loops of latency: what was measured is printed, or one line says that nothing was."""
+    sock = path("ctrlc.sock")
+    perf_server(sock)
+    for args in (["write", "--lat", "-n", "100000000"], ["read", "--lat", "--rate", "1000", "-D", "100"],
+                 ["commit", "--lat", "-n", "100000000"], ["rpc", "--lat", "-n", "100000000"]):
+        p = client(sock, *args, "--json")
+        time.sleep(3)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 0 and "interrupted after" in err, (args, p.returncode, out, err)
+        assert json.loads(out)["results"][0]["interrupted"], (args, out)
+
+
+def test_perf_sides():
+    """A failed run leaves no file. Options of the other side are refused."""
+    file = path("none.json")
+    rc, _, err = run([app("weft-perf"), "write", "-n", "10", "--out", file, "--dev", memif(0, "server", path("no.sock")), "--address",
+                      "10.0.0.2/24", "10.0.0.1"], timeout=60)
+    assert rc == 1 and not os.path.exists(file), (rc, err)
+    for args, why in ((["--server", "--lat"], "the test is the client's"), (["--server", "-s", "64"], "the test is the client's"),
+                      (["write", "--once", "10.0.0.1"], "options of --server")):
+        rc, out, err = run([app("weft-perf"), *args])
+        assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
 
 def test_perf_server_dies():
