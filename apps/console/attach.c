@@ -106,7 +106,7 @@ attach_socket(struct tel_client *t, const char *path, char *err, size_t err_size
 	int rc = tel_client_open(t, path);
 
 	if (rc == -ECONNREFUSED)
-		snprintf(err, err_size, "%s: nobody listens: its program has ended", path);
+		snprintf(err, err_size, "%s: its program has ended", path);
 	else if (rc == -EPROTO)
 		snprintf(err, err_size, "%s: this is not a socket of DPDK's telemetry (v2)", path);
 	else if (rc != 0)

@@ -311,7 +311,7 @@ env_args(const struct weft_env_attr *a, bool huge)
 	/* net_bonding stops slaves that are stopped, and each time a line says so. */
 	if (rc == 0 && a->log_level == NULL)
 		rc = env_arg("--log-level=lib.ethdev:notice");
-	/* Telemetry has a line about a socket of its first version, which nobody uses. */
+	/* Telemetry has a line about a socket of its first version, which no tool uses any more. */
 	if (rc == 0 && a->log_level == NULL)
 		rc = env_arg("--log-level=lib.telemetry:error");
 	for (unsigned int i = 0; rc == 0 && a->extra != NULL && a->extra[i] != NULL; i++)

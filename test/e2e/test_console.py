@@ -33,7 +33,7 @@ def script(name, text):
 
 
 def alone(*args):
-    """A console whose port reaches nobody."""
+    """A console whose port has no peer."""
     return run([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24", *args])
 
 

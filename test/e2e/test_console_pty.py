@@ -19,7 +19,7 @@ PROMPT = b"weft> "
 
 
 class Terminal:
-    """A console on a pseudo-terminal. Its port reaches nobody."""
+    """A console on a pseudo-terminal. Its port has no peer."""
 
     def __init__(self, history):
         self.said = b""

@@ -110,7 +110,7 @@ def test_matching():
     d = json.loads(compare("--json", b, b))
     assert sorted((r["qps"], r["events"], r["rounds_a"]) for r in d["rows"]) == [(q, e, 5) for q in (1, 4) for e in (False, True)], d
     assert "qps 4" in compare(b, b), compare(b, b)
-    # Without that key in A nobody knows which of B's rows is meant.
+    # Without that key in A it is not known which of B's rows is meant.
     d = json.loads(compare("--json", a, b))
     assert [r["verdict"] for r in d["rows"]] == ["matches several rows"], d
     assert [r["verdict"] for r in rows(b, a)] == ["matches several rows"] * 4

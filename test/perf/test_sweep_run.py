@@ -121,7 +121,7 @@ def test_terminal():
 
 
 def test_no_server():
-    """Nobody answers: three runs fail, the rest is not tried, and the folder says so."""
+    """No server answers: three runs fail, the rest is not tried, and the folder says so."""
     server(path("n.sock"))
     rc, out, err = run(sweep("n", PLAN, "-p", "9"), timeout=60)
     assert rc == 1 and "0 of 24 runs measured, given up" in out and err.count("\n") == 3, (rc, out, err)
