@@ -277,6 +277,14 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 		json_u64(&j, "depth", r->job.depth);
 		json_u64(&j, "qps", r->job.qps);
 		json_bool(&j, "bidirectional", r->job.both_ways);
+		if (perf_takes_receive(r->job.test))
+			json_u64(&j, "rx_depth", r->job.rx_depth);
+		if (r->job.cq_mod != 0)
+			json_u64(&j, "cq_mod", r->job.cq_mod);
+		if (r->job.post_list != 0)
+			json_u64(&j, "post_list", r->job.post_list);
+		if (r->job.inline_bytes != 0)
+			json_u64(&j, "inline_bytes", r->job.inline_bytes);
 		if (r->job.rate > 0) {
 			json_dbl(&j, "rate_asked", r->job.rate, 3);
 			json_dbl(&j, "rate_error_percent", rate_error(r), 3);
