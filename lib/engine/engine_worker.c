@@ -10,8 +10,13 @@
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_icmp.h"
+#include "weft_netif_tx.h"
 #include "weft_tcp.h"
 #include "weft_stat.h"
+
+/** At the end of a worker its ports are looked at so often, 5 ms in all. */
+#define REST_LOOKS   50
+#define REST_LOOK_US 100
 
 #define WORKER_DEFAULT_SPIN_US  200
 #define WORKER_DEFAULT_SLEEP_US 8000
@@ -396,6 +401,25 @@ weft_alarm_cancel(struct weft_alarm *a)
 
 /* ---- Teardown ---- */
 
+/** Send what the connections leave behind, RSTs among it. The port is closed next, and what waits
+ * for room in it or in the kernel below it would be dropped. */
+static void
+worker_send_rest(struct weft_worker *w)
+{
+	for (unsigned int look = 0; look < REST_LOOKS; look++) {
+		const uint64_t now_ns = weft_engine_clock_ns();
+		bool waits = false;
+
+		for (unsigned int i = 0; i < w->cm.nnif; i++) {
+			weft_netif_flush(w->cm.nif[i], now_ns);
+			waits |= weft_netif_tx_waits(w->cm.nif[i]);
+		}
+		if (!waits)
+			return;
+		usleep(REST_LOOK_US);
+	}
+}
+
 void
 weft_engine_worker_drain(struct weft_worker *w)
 {
@@ -411,8 +435,7 @@ weft_engine_worker_drain(struct weft_worker *w)
 	}
 	weft_tcp_destroy(w->cm.tcp);
 	w->cm.tcp = NULL;
-	for (unsigned int i = 0; i < w->cm.nnif; i++)
-		weft_netif_flush(w->cm.nif[i], s->now_ns);
+	worker_send_rest(w);
 	weft_mem_reader_unregister(w->ctx->v.mem, w->v.id);
 }
 

@@ -23,6 +23,7 @@
 #define PACKET_ASK_NS     (20 * WEFT_NS_PER_US)
 #define PACKET_ASK_MAX_NS (1 * WEFT_NS_PER_MS)
 #define PACKET_VAIN       1000
+#define PACKET_FULL       3 /* an interface that was full is asked each 160 us */
 /** Sockets looked at for one port. */
 #define PACKET_QUEUES_MAX 64
 
@@ -149,15 +150,18 @@ netif_packet_add(struct netif_packet *p, uint16_t port_id, uint16_t queue_id)
 void
 netif_packet_sent(struct netif_packet *p, uint64_t now_ns)
 {
-	p->due = p->n > 0;
 	p->asked = 0;
+	/* Frames that come all the time must not put the question off. */
+	if (p->due || p->n == 0)
+		return;
+	p->due = true;
 	p->at_ns = now_ns + PACKET_ASK_NS;
 }
 
 void
 netif_packet_look(struct netif_packet *p, uint64_t now_ns)
 {
-	bool took = false, left = false;
+	bool took = false, left = false, full = false;
 	uint64_t wait_ns;
 
 	if (!p->due || now_ns < p->at_ns)
@@ -168,9 +172,13 @@ netif_packet_look(struct netif_packet *p, uint64_t now_ns)
 		/* Octets that it took, or 0: the ring is empty. The errors are a full send buffer,
 		 * and what ends with the next link: an interface that is down or gone. */
 		took |= ret > 0;
+		/* The interface is full. It may have taken some: the kernel does not say. */
+		full |= ret < 0 && errno == ENOBUFS;
 		left |= ret > 0 || (ret < 0 && (errno == EAGAIN || errno == ENOBUFS));
 	}
 	p->asked = took ? 0 : p->asked + 1;
+	if (full)
+		p->asked = RTE_MIN(p->asked, (unsigned int)PACKET_FULL);
 	p->due = left && p->asked < PACKET_VAIN;
 	wait_ns = PACKET_ASK_NS << RTE_MIN(p->asked, 16u);
 	p->at_ns = now_ns + RTE_MIN(wait_ns, PACKET_ASK_MAX_NS);

@@ -138,7 +138,7 @@ union verbs_item {
 /** How one kind of object is listed, and shown. */
 struct verbs_kind {
 	const char *cmd;
-	unsigned int (*list)(struct weft_vctx *v, uint32_t from, union verbs_item *out,
+	unsigned int (*list)(struct weft_vctx *v, uint32_t from, void *out, size_t each_bytes,
 	                     unsigned int max);
 	void (*show)(struct rte_tel_data *d, const union verbs_item *i);
 };
@@ -175,17 +175,6 @@ verbs_stag(struct rte_tel_data *d, uint32_t stag, bool valid)
 	rte_tel_data_add_dict_u64(d, "valid", valid);
 }
 
-static unsigned int
-verbs_list_mrs(struct weft_vctx *v, uint32_t from, union verbs_item *out, unsigned int max)
-{
-	struct weft_verbs_mr_item one;
-	unsigned int n = 0;
-
-	while (n < max && weft_verbs_list_mrs(v, from + n, &one, 1) == 1)
-		out[n++].mr = one;
-	return n;
-}
-
 static void
 verbs_show_mr(struct rte_tel_data *d, const union verbs_item *i)
 {
@@ -200,17 +189,6 @@ verbs_show_mr(struct rte_tel_data *d, const union verbs_item *i)
 	rte_tel_data_add_dict_u64(d, "bad_ranges", i->mr.info.bad_ranges);
 }
 
-static unsigned int
-verbs_list_mws(struct weft_vctx *v, uint32_t from, union verbs_item *out, unsigned int max)
-{
-	struct weft_mw_info one;
-	unsigned int n = 0;
-
-	while (n < max && weft_verbs_list_mws(v, from + n, &one, 1) == 1)
-		out[n++].mw = one;
-	return n;
-}
-
 static void
 verbs_show_mw(struct rte_tel_data *d, const union verbs_item *i)
 {
@@ -218,17 +196,6 @@ verbs_show_mw(struct rte_tel_data *d, const union verbs_item *i)
 	rte_tel_data_add_dict_u64(d, "len_bytes", i->mw.len_bytes);
 	rte_tel_data_add_dict_u64(d, "base_to", i->mw.base_to);
 	verbs_rights(d, i->mw.access);
-}
-
-static unsigned int
-verbs_list_cqs(struct weft_vctx *v, uint32_t from, union verbs_item *out, unsigned int max)
-{
-	struct weft_cq_info one;
-	unsigned int n = 0;
-
-	while (n < max && weft_verbs_list_cqs(v, from + n, &one, 1) == 1)
-		out[n++].cq = one;
-	return n;
 }
 
 static void
@@ -245,17 +212,6 @@ verbs_show_cq(struct rte_tel_data *d, const union verbs_item *i)
 	                                                     : "");
 }
 
-static unsigned int
-verbs_list_srqs(struct weft_vctx *v, uint32_t from, union verbs_item *out, unsigned int max)
-{
-	struct weft_srq_info one;
-	unsigned int n = 0;
-
-	while (n < max && weft_verbs_list_srqs(v, from + n, &one, 1) == 1)
-		out[n++].srq = one;
-	return n;
-}
-
 static void
 verbs_show_srq(struct rte_tel_data *d, const union verbs_item *i)
 {
@@ -265,10 +221,10 @@ verbs_show_srq(struct rte_tel_data *d, const union verbs_item *i)
 }
 
 static const struct verbs_kind verbs_kinds[] = {
-        {"/weft/regions", verbs_list_mrs, verbs_show_mr},
-        {"/weft/windows", verbs_list_mws, verbs_show_mw},
-        {"/weft/cqs", verbs_list_cqs, verbs_show_cq},
-        {"/weft/srqs", verbs_list_srqs, verbs_show_srq},
+        {"/weft/regions", weft_verbs_list_mrs, verbs_show_mr},
+        {"/weft/windows", weft_verbs_list_mws, verbs_show_mw},
+        {"/weft/cqs", weft_verbs_list_cqs, verbs_show_cq},
+        {"/weft/srqs", weft_verbs_list_srqs, verbs_show_srq},
 };
 
 static void
@@ -276,7 +232,8 @@ verbs_collect(struct weft_worker *w, void *data)
 {
 	struct verbs_objects *q = data;
 
-	q->n = q->kind->list(weft_vworker_of(w)->ctx, q->from, q->item, VERBS_OBJECTS);
+	q->n = q->kind->list(weft_vworker_of(w)->ctx, q->from, q->item, sizeof(q->item[0]),
+	                     VERBS_OBJECTS);
 }
 
 /** The number of the first worker of a context, or -ENOENT. */
