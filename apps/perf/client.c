@@ -362,7 +362,8 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 				bad = &r.lane[i];
 	}
 	if (rc != 0)
-		snprintf(why, why_bytes, "%s%s%s", strerror(-rc),
+		snprintf(why, why_bytes, "%s%s%s",
+		         rc == -EINTR ? "interrupted before anything was measured" : strerror(-rc),
 		         bad != NULL && bad->term[0] != '\0' ? ": " : "",
 		         bad != NULL ? bad->term : "");
 	out->retrans_segs = out->peer.retrans_segs;

@@ -512,7 +512,7 @@ def test_options():
     for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console", "weft-doctor"):
         for args, why in ((["--no-such-option"], "--no-such-option: unknown option"), (["--no-such=5"], "--no-such: unknown option"),
                           (["-Z"], "-Z: unknown option"), (["--help=1"], "--help takes no value"), (["--config"], "--config needs a value"),
-                          (["--ver", "-Zh"], None)):
+                          (["--vers", "-Zh"], None)):
             rc, out, err = run([app(prog), *args])
             if why is None:  # an unambiguous prefix of an option is that option
                 assert rc == 0 and out.startswith(prog), (prog, args, rc, out, err)

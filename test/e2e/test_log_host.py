@@ -184,7 +184,7 @@ def test_perf():
     urls = [f"weft://{t.addr}/log" for t in ts]
     perf = [app("weft-perf"), "log-append", *ts[0].client_args(), "--json"]
     alice = ["--auth", f"alice:{path('alice')}"]
-    for args in (["-s", "512", "-n", "2000"], ["--lat", "-n", "200"], ["-s", "4096", "-n", "2000", "-q", "16"]):
+    for args in (["-s", "512", "-n", "2000"], ["--lat", "-n", "200"], ["-s", "4096", "-n", "2000", "-t", "16"]):
         rc, out, err = run([*perf, *alice, *args, *urls])
         assert rc == 0, err
         got = json.loads(out)["results"][0]
