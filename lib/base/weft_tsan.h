@@ -15,7 +15,7 @@
  *
  * Reference count of an mbuf: a holder drops its reference by an atomic subtraction with release.
  * The last holder sees by a relaxed load that it is the last. It annotates an acquire before it
- * frees the mbuf.
+ * frees the mbuf or writes into it.
  */
 
 #ifdef __SANITIZE_THREAD__

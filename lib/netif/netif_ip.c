@@ -66,10 +66,15 @@ tcp_sum_left_out(const struct rte_mbuf *m, uint32_t pseudo)
 static inline bool
 ip_mbuf_is_ours(const struct weft_netif *nif, const struct rte_mbuf *m)
 {
-	for (; m != NULL; m = m->next)
+	for (; m != NULL; m = m->next) {
 		if (m->pool != nif->attr.pool || !RTE_MBUF_DIRECT(m) ||
 		    rte_mbuf_refcnt_read(m) != 1)
 			return false;
+		/* Another holder may have let go of it a moment ago: a sender in this process, of a
+		 * segment that it had sent twice. What is written into m comes after its last read,
+		 * since a store does not pass the load of the count that it depends on. */
+		WEFT_TSAN_ACQUIRE(&m->refcnt);
+	}
 	return true;
 }
 

@@ -2,6 +2,8 @@
 /** @file Receive: the segments that are handed up, and the one counter that rises for any other
  * frame. */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <rte_ethdev.h>
@@ -914,6 +916,53 @@ test_unwanted(void)
 	fake_stop(&f);
 }
 
+struct sender {
+	struct rte_mbuf *m;
+	bool read_ok;
+	atomic_bool gone;
+};
+
+/* Reads the record of its segment, as a sender does for an acknowledgement, and lets go of it. The
+ * flag orders nothing: the count of references must do that. */
+static void *
+sender_acked(void *arg)
+{
+	struct sender *s = arg;
+
+	s->read_ok = weft_mbuf_priv(s->m)->rx.src.b[10] == 0xff;
+	rte_pktmbuf_free_seg(s->m);
+	atomic_store_explicit(&s->gone, true, memory_order_relaxed);
+	return NULL;
+}
+
+/**
+ * A segment was sent twice, and its sender, which has its pool in common with the receiver, lets go
+ * of it while the second copy is under way. The receiver is then its only holder, and writes where
+ * the sender read.
+ */
+static void
+test_let_go(void)
+{
+	struct sender s = {.read_ok = false};
+	pthread_t th;
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &(struct fake_pkt){.data = 100});
+	s.m = fake_rx(&f, frame, len, FAKE_SHARED, 0);
+	weft_mbuf_priv(s.m)->rx.src = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US));
+	CHECK_EQ(pthread_create(&th, NULL, sender_acked, &s), 0);
+	while (!atomic_load_explicit(&s.gone, memory_order_relaxed))
+		;
+	fake_poll(&f);
+	CHECK_EQ(pthread_join(th, NULL), 0);
+	CHECK(s.read_ok);
+	CHECK_EQ(f.nup, 1);
+	CHECK(f.up[0] == s.m);
+	check_up(34, len - 34);
+	fake_stop(&f);
+}
+
 /* each with a port that computes no checksum, and one that computes all */
 FAKE_BOTH(test_good)
 FAKE_BOTH(test_padding)
@@ -938,7 +987,7 @@ WEFT_TEST_MAIN(FAKE_CASES("good", test_good), {"unwanted_of_others", test_unwant
                FAKE_CASES("mutated", test_mutated), FAKE_CASES("header", test_header),
                FAKE_CASES("ether", test_ether), FAKE_CASES("addresses", test_addresses),
                FAKE_CASES("shared", test_shared), FAKE_CASES("indirect", test_indirect),
-               {"offload", test_offload},
+               {"let go by another thread", test_let_go}, {"offload", test_offload},
                {"a device calls damaged packets intact", test_false_good},
                {"a checksum that a neighbour left out", test_left_out},
                {"a device calls intact packets damaged", test_false_bad},
