@@ -10,6 +10,8 @@
 
 #include "bench.h"
 #include "duo.h"
+#include "test_xorshift.h"
+#include "weft_base.h"
 #include "weft_engine.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_mbuf.h"
@@ -46,6 +48,37 @@ duo_tx(void *dev, struct rte_mbuf **m, uint16_t n)
 
 static const struct weft_netif_dev duo_wire = {.rx = duo_rx, .tx = duo_tx};
 
+/** A frame in one mbuf of this side's pool, and the sender's mbufs free: what a NIC's DMA does. */
+static struct rte_mbuf *
+duo_dma(struct duo_side *s, struct rte_mbuf *from)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(s->pool);
+
+	if (m == NULL)
+		bench_die("no mbuf for a received frame");
+	for (const struct rte_mbuf *seg = from; seg != NULL; seg = seg->next) {
+		void *to = rte_pktmbuf_append(m, seg->data_len);
+
+		if (to == NULL)
+			bench_die("a frame of %u octets does not fit into an mbuf", from->pkt_len);
+		memcpy(to, rte_pktmbuf_mtod(seg, void *), seg->data_len);
+	}
+	rte_pktmbuf_free(from);
+	return m;
+}
+
+static uint16_t
+duo_nic_rx(void *dev, struct rte_mbuf **m, uint16_t n)
+{
+	uint16_t got = duo_rx(dev, m, n);
+
+	for (uint16_t i = 0; i < got; i++)
+		m[i] = duo_dma(dev, m[i]);
+	return got;
+}
+
+static const struct weft_netif_dev duo_nic = {.rx = duo_nic_rx, .tx = duo_tx};
+
 /* ---- The sides ---- */
 
 static struct sockaddr_in
@@ -54,6 +87,42 @@ duo_address(unsigned int i)
 	return (struct sockaddr_in){.sin_family = AF_INET,
 	                            .sin_addr.s_addr = htonl(0x0a000001 + i),
 	                            .sin_port = htons(DUO_PORT)};
+}
+
+static void
+duo_draw(void *arg, void *buf, size_t len)
+{
+	uint64_t *state = arg;
+
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)buf)[i] = (uint8_t)(test_xorshift(state) >> 32);
+}
+
+static void
+duo_open_region(struct duo *d, struct duo_side *s)
+{
+	const struct duo_attr *attr = &d->attr;
+	struct weft_mr_attr ma = {.size = sizeof(ma),
+	                          .len_bytes = attr->mem_bytes,
+	                          .access = attr->access,
+	                          .hash = attr->hash};
+	struct weft_persist_attr pa = {.size = sizeof(pa),
+	                               .driver = attr->medium,
+	                               .bytes = attr->mem_bytes,
+	                               .numa_node = -1};
+
+	if (attr->medium != NULL) {
+		bench_must(weft_persist_open(&pa, &s->persist), "medium");
+		s->mem = s->persist->base;
+		ma.persist = s->persist;
+	} else {
+		s->mem = aligned_alloc(4096, attr->mem_bytes);
+		if (s->mem == NULL)
+			bench_die("no memory");
+	}
+	memset(s->mem, 0, attr->mem_bytes);
+	ma.addr = s->mem;
+	bench_must(weft_mr_reg(s->pd, &ma, &s->mr), "region");
 }
 
 static void
@@ -68,9 +137,9 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 	struct weft_ctx_attr ctx = {.size = sizeof(ctx), .tcp = &ta};
 	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = attr->cq_depth};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
-	struct weft_mr_attr ma = {
-	        .size = sizeof(ma), .len_bytes = attr->mem_bytes, .access = attr->access};
-	struct weft_netif_attr na = {.dev = &duo_wire, .dev_arg = s, .prefix_len = 24};
+	struct weft_netif_attr na = {
+	        .dev = attr->seed != 0 ? &duo_nic : &duo_wire, .dev_arg = s, .prefix_len = 24};
+	struct weft_rand draw = {duo_draw, &s->random};
 	struct sockaddr_in at = duo_address(i);
 	uint16_t unused;
 	char name[24];
@@ -83,19 +152,31 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 	na.pool = s->pool;
 	na.mac = (struct rte_ether_addr){{2, 0, 0, 0, 0, (uint8_t)(i + 1)}};
 	bench_must(weft_ip_from_sockaddr((struct sockaddr *)&at, &na.addr, &unused), "address");
-	bench_must(weft_ctx_create(&ctx, &s->ctx), "context");
-	bench_must(weft_worker_create(s->ctx, &wa, &s->w), "worker");
+	if (attr->seed != 0) {
+		s->random = attr->seed * 2 + i;
+		s->now_ns = WEFT_NS_PER_S;
+		bench_must(weft_engine_ctx_create(&ctx, &draw, NULL, &s->ctx), "context");
+		bench_must(weft_engine_worker_create(s->ctx, &wa, &ta, &draw, s->now_ns, &s->w),
+		           "worker");
+	} else {
+		bench_must(weft_ctx_create(&ctx, &s->ctx), "context");
+		bench_must(weft_worker_create(s->ctx, &wa, &s->w), "worker");
+	}
 	bench_must(weft_engine_add_netif(s->w, &na), "interface");
 	bench_must(weft_pd_alloc(s->ctx, &s->pd), "domain");
 	bench_must(weft_cq_create(s->ctx, &qa, &s->cq), "completion queue");
 	bench_must(weft_evq_create(s->ctx, &ea, &s->evq), "event queue");
-	s->mem = aligned_alloc(4096, attr->mem_bytes);
 	s->qp = calloc(attr->conns, sizeof(struct weft_qp *));
-	if (s->mem == NULL || s->qp == NULL)
+	if (s->qp == NULL)
 		bench_die("no memory");
-	memset(s->mem, 0, attr->mem_bytes);
-	ma.addr = s->mem;
-	bench_must(weft_mr_reg(s->pd, &ma, &s->mr), "region");
+	duo_open_region(d, s);
+}
+
+unsigned int
+duo_poll(struct duo_side *s)
+{
+	s->now_ns += DUO_TICK_NS;
+	return weft_engine_poll_at(s->w, s->now_ns);
 }
 
 void
@@ -133,7 +214,10 @@ duo_close(struct duo *d)
 	weft_unlisten(d->l);
 	for (unsigned int i = 0; i < 2; i++) {
 		weft_ctx_destroy(d->side[i].ctx);
-		free(d->side[i].mem);
+		if (d->side[i].persist != NULL)
+			weft_persist_close(d->side[i].persist);
+		else
+			free(d->side[i].mem);
 		free(d->side[i].qp);
 	}
 }
