@@ -2,9 +2,10 @@
 /** @file Inbound DDP segments: validation (RFC 5041 s7.1), placement, and the codes of faults
  * (s7.2). */
 
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_mem_place.h"
 #include "weft_mpa.h"
+#include "weft_mem_find.h"
 
 #define DDP_VERSION        1
 #define DDP_ECHO_BYTES     28 /* RFC 5040 s4.8: terminated RDMA header */

@@ -3,7 +3,7 @@
 
 #include <rte_debug.h>
 
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_mpa.h"
 
 #define DDP_VERSION 1 /* RFC 5041 s4.1 */

@@ -41,12 +41,6 @@ struct weft_ddp_hdr {
 	uint32_t qn, msn, mo; /**< untagged */
 };
 
-/** Decode a header and move c behind it. Returns its octets (14 or 18), or -ENODATA when the input
- * is shorter than its kind of header. The version is not checked. */
-int weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h);
-/** Encode a header. Returns the octets written (14 or 18). */
-unsigned int weft_ddp_hdr_encode(const struct weft_ddp_hdr *h, uint8_t *buf);
-
 /**
  * Up-calls to rdmap, on the worker, in stream order. An up-call may abort or destroy the stream,
  * except tagged(), which must not. untagged() must return 0 when it destroyed the stream.

@@ -98,7 +98,7 @@ static void
 mem_take_out(struct weft_mem *m, struct weft_mem_mr *mr)
 {
 	RTE_ASSERT(weft_mem_valid(m, mr));
-	atomic_store_explicit(&m->slot[mr->slot], NULL, memory_order_release);
+	atomic_store_explicit(&m->t.slot[mr->slot], NULL, memory_order_release);
 	if (mr->parent != NULL)
 		atomic_fetch_sub_explicit(mr->parent->bound, 1, memory_order_release);
 }
@@ -151,7 +151,7 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	MEM_SET(mr->parent, parent);
 	MEM_SET(mr->by_peer, 0);
 	atomic_fetch_add_explicit(&mr->version, 1, memory_order_release);
-	atomic_store_explicit(&m->slot[mr->slot], mr, memory_order_release);
+	atomic_store_explicit(&m->t.slot[mr->slot], mr, memory_order_release);
 	/* Last: a thread that closes the region must find it in its slot. */
 	atomic_store_explicit(mr->bound, 0, memory_order_release);
 	return 0;

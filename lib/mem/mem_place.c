@@ -1,34 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/**
- * @file Checking a range against a region, placing octets into it, and finding lost pages of it.
- */
+/** @file Placing octets into a region, and finding lost pages of it. */
 
 #include "mem_priv.h"
 #include "weft_mem_place.h"
-
-enum weft_mem_err
-weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint64_t to,
-               uint64_t len_bytes, uint32_t access)
-{
-	if (unlikely(mr == NULL))
-		return WEFT_MEM_BAD_STAG;
-	if (unlikely(!weft_mem_in_scope(mr, pd)))
-		return WEFT_MEM_BAD_PD;
-	if (len_bytes > 0) {
-		uint64_t off = to - mr->base_to; /* used only if to >= base_to */
-		/* loaded once: it may become smaller at any moment */
-		uint64_t have = weft_mem_len(mr);
-
-		/* The last octet may be octet 2^64 - 1, hence the - 1. */
-		if (unlikely(len_bytes - 1 > UINT64_MAX - to))
-			return WEFT_MEM_TO_WRAP;
-		if (unlikely(to < mr->base_to || off >= have || len_bytes > have - off))
-			return WEFT_MEM_BOUNDS;
-	}
-	if (unlikely((weft_mem_access(mr) & access) != access))
-		return WEFT_MEM_ACCESS;
-	return WEFT_MEM_OK;
-}
 
 void
 weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes)

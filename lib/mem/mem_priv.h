@@ -6,17 +6,16 @@
 
 #include <pthread.h>
 
-#include "weft_mem.h"
+#include "weft_mem_find.h"
 #include <weft/atomic_ref.h>
 
 TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 
 struct weft_mem {
-	/* constant; read by every lookup */
-	struct weft_mem_mr *_Atomic *slot;
+	struct weft_mem_slots t; /**< first: weft_mem_lookup() reads it */
+	/* constant */
 	/** per slot: the reserved region that owns it, valid or not */
 	struct weft_mem_mr *_Atomic *reserved;
-	uint32_t index_mask;
 	uint32_t index_bits;
 	struct rte_rcu_qsbr *rcu;
 	unsigned int max_workers;

@@ -88,7 +88,7 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	mem_count(&m->nlive, 1);
 	if (attr->stag != NULL)
 		atomic_store_explicit(attr->stag, mr->stag, memory_order_relaxed);
-	atomic_store_explicit(&m->slot[mr->slot], mr, memory_order_release);
+	atomic_store_explicit(&m->t.slot[mr->slot], mr, memory_order_release);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;
 	return 0;
@@ -114,7 +114,7 @@ weft_mem_close(_Atomic uint32_t *bound)
 void
 weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
 {
-	RTE_ASSERT(MEM_GET(m->slot[mr->slot]) == mr && mr->kind == WEFT_MEM_REGION);
-	atomic_store_explicit(&m->slot[mr->slot], NULL, memory_order_release);
+	RTE_ASSERT(MEM_GET(m->t.slot[mr->slot]) == mr && mr->kind == WEFT_MEM_REGION);
+	atomic_store_explicit(&m->t.slot[mr->slot], NULL, memory_order_release);
 	mem_retire(m, mr, freed, arg);
 }

@@ -74,7 +74,7 @@ mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
 static inline uint32_t *
 mem_free_slot(struct weft_mem *m, uint32_t i)
 {
-	return &m->free[(m->free_head + i) & m->index_mask];
+	return &m->free[(m->free_head + i) & m->t.index_mask];
 }
 
 void
@@ -118,12 +118,12 @@ mem_draw(struct weft_mem *m, uint32_t slot)
 void
 weft_mem_set_revoked(struct weft_mem *m, uint32_t stag)
 {
-	atomic_store_explicit(&m->revoked[stag & m->index_mask], stag, memory_order_relaxed);
+	atomic_store_explicit(&m->revoked[stag & m->t.index_mask], stag, memory_order_relaxed);
 }
 
 bool
 weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag)
 {
-	return stag != 0 && atomic_load_explicit(&m->revoked[stag & m->index_mask],
+	return stag != 0 && atomic_load_explicit(&m->revoked[stag & m->t.index_mask],
 	                                         memory_order_relaxed) == stag;
 }

@@ -65,7 +65,7 @@ static void
 mem_table_free(struct weft_mem *m)
 {
 	free(m->rcu);
-	free(m->slot);
+	free(m->t.slot);
 	free(m->reserved);
 	free(m->uses);
 	free(m->revoked);
@@ -94,19 +94,19 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	memset(m, 0, sizeof(*m));
 	if (posix_memalign((void **)&m->rcu, RTE_CACHE_LINE_SIZE, rcu_bytes) != 0)
 		m->rcu = NULL;
-	m->slot = calloc(n, sizeof(*m->slot));
+	m->t.slot = calloc(n, sizeof(*m->t.slot));
 	m->reserved = calloc(n, sizeof(*m->reserved));
 	m->uses = calloc(n, sizeof(*m->uses));
 	m->revoked = calloc(n, sizeof(*m->revoked));
 	m->free = calloc(n, sizeof(*m->free));
-	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
+	if (m->rcu == NULL || m->t.slot == NULL || m->uses == NULL || m->free == NULL ||
 	    m->reserved == NULL || m->revoked == NULL ||
 	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
 		mem_table_free(m);
 		return -ENOMEM;
 	}
 	m->index_bits = bits;
-	m->index_mask = n - 1;
+	m->t.index_mask = n - 1;
 	m->max_workers = max_workers;
 	m->rand = *rand;
 	m->rand.fill(m->rand.arg, m->key, sizeof(m->key));
@@ -249,7 +249,7 @@ weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id)
 bool
 weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr)
 {
-	return atomic_load_explicit(&m->slot[mr->slot], memory_order_acquire) == mr;
+	return atomic_load_explicit(&m->t.slot[mr->slot], memory_order_acquire) == mr;
 }
 
 uint64_t
@@ -261,18 +261,9 @@ weft_mem_new_stream(void)
 }
 
 struct weft_mem_mr *
-weft_mem_lookup(struct weft_mem *m, uint32_t stag)
-{
-	struct weft_mem_mr *mr =
-	        atomic_load_explicit(&m->slot[stag & m->index_mask], memory_order_acquire);
-
-	return likely(mr != NULL && mr->stag == stag) ? mr : NULL;
-}
-
-struct weft_mem_mr *
 weft_mem_lookup_past(struct weft_mem *m, uint32_t stag)
 {
-	uint32_t slot = stag & m->index_mask;
+	uint32_t slot = stag & m->t.index_mask;
 	struct weft_mem_mr *mr = atomic_load_explicit(&m->reserved[slot], memory_order_acquire);
 
 	if (mr == NULL || stag == 0 || MEM_GET(mr->stag) != stag)
@@ -355,5 +346,5 @@ weft_mem_count(const struct weft_mem *m)
 uint32_t
 weft_mem_max(const struct weft_mem *m)
 {
-	return m->index_mask + 1;
+	return m->t.index_mask + 1;
 }

@@ -231,8 +231,6 @@ weft_mem_in_scope(const struct weft_mem_mr *mr, const struct weft_mem_pd *scope)
 	return mr->pd == scope->home || (mr->pd == scope && mr->stream == scope->stream);
 }
 
-/** NULL: the STag is not valid now. Lock-free. Good until the caller's next quiescent state. */
-struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
 /**
  * The reserved region or window whose last registration had this STag and has ended, or NULL. Valid
  * as long as the result of weft_mem_lookup(). For invalidations that cross: both sides may want to
@@ -254,13 +252,6 @@ weft_mem_len(const struct weft_mem_mr *mr)
 {
 	return atomic_load_explicit(&mr->len_bytes, memory_order_relaxed);
 }
-
-/**
- * Check pd, range and rights, in enum order; nothing can wrap. Length 0: pd and rights only (RFC
- * 5040 s5.2 note).
- */
-enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
-                                 uint64_t to, uint64_t len_bytes, uint32_t access);
 
 /** The slow part of weft_mem_lost(), when any page was ever lost. */
 bool weft_mem_region_lost(struct weft_mem_mr *mr);

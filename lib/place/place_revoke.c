@@ -12,6 +12,7 @@
 
 #include "place_priv.h"
 #include "weft_mem_fast.h"
+#include "weft_mem_find.h"
 #include <weft/revoke.h>
 
 /** first check; later ones are less and less frequent */

@@ -13,6 +13,7 @@
 #include "rdmap_irq.h"
 #include "rdmap_irq_exec.h"
 #include "weft_mem_place.h"
+#include "weft_mem_find.h"
 
 enum rdmap_step {
 	RDMAP_STEP_DONE,

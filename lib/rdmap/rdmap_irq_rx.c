@@ -6,6 +6,8 @@
 #include "rdmap_irq_rx.h"
 #include "rdmap_wire.h"
 #include "weft_mem_place.h"
+#include "weft_mem_find.h"
+#include "weft_ddp_wire.h"
 
 int
 rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,

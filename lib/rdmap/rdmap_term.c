@@ -6,6 +6,8 @@
 #include "rdmap_state.h"
 #include "rdmap_term.h"
 #include "rdmap_wire.h"
+#include "weft_mem_find.h"
+#include "weft_ddp_wire.h"
 
 /* Whether the terminated DDP header goes with an error (RFC 5040 s4.8 Figure 10). */
 static bool

@@ -15,6 +15,7 @@
 #include "weft_verbs_mr.h"
 #include "weft_verbs_ops.h"
 #include "weft_mem_fast.h"
+#include "weft_mem_find.h"
 
 /**
  * Number of tries by turns of the task, several of which may be in one poll. After them the timer

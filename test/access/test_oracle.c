@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "vt_fast.h"
+#include "weft_mem_find.h"
 
 #define KEY     "the key of the region"
 #define SECRET  64 /* octets that the client must not learn */

@@ -9,6 +9,7 @@
 
 #include "mem_priv.h"
 #include "vt_fast.h"
+#include "weft_mem_find.h"
 
 #define VERIFIED (RW | WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 

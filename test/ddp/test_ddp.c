@@ -3,7 +3,7 @@
  * segmentation. */
 
 #include "../mpa/fake_tcp.h"
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_mpa.h"
 #include "weft_mpa_startup.h"
 

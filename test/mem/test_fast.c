@@ -14,6 +14,7 @@
 #include "mem_inside.h"
 #include "weft_mem_fast.h"
 #include "weft_test.h"
+#include "weft_mem_find.h"
 
 static uint64_t
 splitmix(uint64_t *x)

@@ -14,6 +14,7 @@
 
 #include "weft_mem_fast.h"
 #include "weft_test.h"
+#include "weft_mem_find.h"
 
 static uint64_t seed_state;
 static uint8_t memory[8192] __attribute__((aligned(4096)));

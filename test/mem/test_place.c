@@ -6,6 +6,7 @@
 
 #include "weft_mem_place.h"
 #include "weft_test.h"
+#include "weft_mem_find.h"
 
 static uint8_t memory[8 * 4096] __attribute__((aligned(4096)));
 static uint8_t dirty[8];

@@ -10,6 +10,7 @@
 #include "alloc_fails.h"
 #include "mem_inside.h"
 #include "weft_test.h"
+#include "weft_mem_find.h"
 
 struct rng {
 	uint64_t x;

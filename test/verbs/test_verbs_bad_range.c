@@ -17,6 +17,7 @@
 #include "vt_fast.h"
 #include "weft_medium_file.h"
 #include "weft_persist_sim.h"
+#include "weft_mem_find.h"
 #include <weft/bad_range.h>
 
 #define BASE_TO 0x700000000ull

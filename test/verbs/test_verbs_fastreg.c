@@ -4,6 +4,7 @@
 #include <rte_common.h>
 
 #include "vt_fast.h"
+#include "weft_mem_find.h"
 
 /* ---- The life of a registration ---- */
 

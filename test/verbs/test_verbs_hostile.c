@@ -15,6 +15,7 @@
 #include "weft_ddp.h"
 #include "test_xorshift.h"
 #include "vt.h"
+#include "weft_mem_find.h"
 
 #define PAGE   4096u
 #define LEN    (3 * PAGE - 2 * SLACK) /* octets of a region */

@@ -7,6 +7,7 @@
 
 #include "weft_verbs_qp.h"
 #include "vt_fast.h"
+#include "weft_mem_find.h"
 
 /**
  * An invalidation completes when the memory is no longer accessed. By then another stream that

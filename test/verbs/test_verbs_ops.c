@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "vt.h"
+#include "weft_mem_find.h"
 
 #define ALL_RIGHTS                                                                                 \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \

@@ -11,6 +11,7 @@
 
 #include "vt.h"
 #include "weft_cm.h"
+#include "weft_mem_find.h"
 
 /** Connect, and send the initiator's first message. Before it the responder may not send. */
 static void

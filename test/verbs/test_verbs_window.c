@@ -6,6 +6,7 @@
  */
 
 #include "vt_fast.h"
+#include "weft_mem_find.h"
 
 #define REGION 8192
 #define OFF    1000

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "vt.h"
+#include "weft_mem_find.h"
 
 #define RW (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
