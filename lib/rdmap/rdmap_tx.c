@@ -259,6 +259,8 @@ rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 		return rdmap_sq_send(r, budget_bytes, now_ns);
 	if (r->mid == RDMAP_MID_RESP)
 		return rdmap_irq_send(r, budget_bytes, now_ns);
+	if (likely(r->irq_head == r->irq_tail)) /* the peer has asked for nothing */
+		return rdmap_sq_send(r, budget_bytes, now_ns);
 	r->resp_turn = !r->resp_turn;
 	for (int i = 0; i < 2; i++) {
 		rc = r->resp_turn ? rdmap_irq_send(r, budget_bytes, now_ns)
@@ -290,9 +292,11 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->eof)
 		rdmap_cut_queue(r);
 	while (rdmap_flowing(r)) {
-		rdmap_irq_run(r);
-		if (!rdmap_flowing(r))
-			break;
+		if (unlikely(r->irq_exec != r->irq_tail)) {
+			rdmap_irq_run(r);
+			if (!rdmap_flowing(r))
+				break;
+		}
 		if (budget_bytes <= 0) {
 			rc = RDMAP_TX_BUDGET;
 			break;

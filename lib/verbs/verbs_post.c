@@ -167,8 +167,14 @@ verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
 	}
 	if (likely(!s->keyed && s->opcode != WEFT_WC_READ))
 		return 0;
-	if (likely(qp->locals == 0))
+	if (likely(qp->locals == 0)) {
+		/* the usual Write or Send */
+		if (likely(s->req.nsge == 1 && s->opcode <= WEFT_WC_WRITE))
+			return verbs_lkey_ok(qp->vw->ctx->mem, &qp->pd->mem, s->req.sge, 0)
+			               ? 0
+			               : -EINVAL;
 		return weft_verbs_lookup(qp, s);
+	}
 	/* An STag that is valid now may be invalid behind the local work, and the reverse. */
 	s->req.hook = true;
 	return 0;

@@ -3,6 +3,7 @@
 
 #include "verbs_wr.h"
 #include "weft_verbs_mr.h"
+#include "weft_mem_find.h"
 
 static inline uint8_t *
 verbs_sqe_inline(const struct weft_qp *qp, struct verbs_sqe *s)
@@ -58,19 +59,9 @@ bool
 weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
                     const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		uintptr_t addr = (uintptr_t)sge[i].addr;
-		const struct weft_mem_mr *mr;
-
-		if (sge[i].lkey == 0 || sge[i].len_bytes == 0)
-			continue;
-		mr = weft_mem_lookup(mem, sge[i].lkey);
-		if (mr == NULL || addr < (uintptr_t)mr->addr ||
-		    addr - (uintptr_t)mr->addr >= weft_mem_len(mr) ||
-		    weft_mem_check(mr, pd, mr->base_to + (addr - (uintptr_t)mr->addr),
-		                   sge[i].len_bytes, access) != WEFT_MEM_OK)
+	for (uint32_t i = 0; i < n; i++)
+		if (!verbs_lkey_ok(mem, pd, &sge[i], access))
 			return false;
-	}
 	return true;
 }
 

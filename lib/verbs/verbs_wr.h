@@ -4,7 +4,7 @@
 
 /** @file Posted work requests as the queues hold them, and their local memory. */
 
-#include "weft_mem.h"
+#include "weft_mem_find.h"
 #include "weft_rdmap.h"
 #include "weft_verbs_qp.h"
 
@@ -129,7 +129,25 @@ verbs_gather(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr
 
 /** The slot was copied: correct its pointers to its own parts. */
 void weft_verbs_sqe_moved(const struct weft_qp *qp, struct verbs_sqe *s);
-/** Whether every piece with an lkey allows `access`. Worker only (RCU). */
+/** Whether a piece with an lkey allows `access`. Worker only (RCU). */
+static inline bool
+verbs_lkey_ok(struct weft_mem *mem, const struct weft_mem_pd *pd, const struct weft_rdmap_sge *sge,
+              uint32_t access)
+{
+	const struct weft_mem_mr *mr;
+	uint64_t off;
+
+	if (sge->lkey == 0 || sge->len_bytes == 0)
+		return true;
+	mr = weft_mem_lookup(mem, sge->lkey);
+	if (unlikely(mr == NULL))
+		return false;
+	off = (uintptr_t)sge->addr - (uintptr_t)mr->addr; /* of an address before it: too long */
+	return off < weft_mem_len(mr) &&
+	       weft_mem_check(mr, pd, mr->base_to + off, sge->len_bytes, access) == WEFT_MEM_OK;
+}
+
+/** The same for every piece of a list. */
 bool weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
                          const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
 /** Size of a slot of the send queue. */
