@@ -315,7 +315,7 @@ test_no_event_is_lost(void)
 {
 	const char *s = getenv("WEFT_SLEEP_SOAK_S");
 	uint64_t end, seed = test_seed(20261127), worst = 0;
-	unsigned int events[3] = {0}, late = 0, calls = 0;
+	unsigned int events[3] = {0}, late = 0, calls = 0, polls;
 	uint64_t stolen = stolen_us();
 	uint64_t seconds = s != NULL ? strtoull(s, NULL, 10) : SOAK_DEFAULT_S;
 
@@ -343,8 +343,17 @@ test_no_event_is_lost(void)
 			calls++;
 		}
 		began = test_now_us();
+		polls = atomic_load(&p.polls);
 		while (atomic_load(count) == before || atomic_load(&p.called) != calls)
-			CHECK(test_now_us() < began + TEST_WAIT_US);
+			CHECK_MSG(
+			        test_now_us() < began + TEST_WAIT_US,
+			        "event %u of kind %u: %u of %u calls, %u packets wait, %u to come "
+			        "at the arming, %u polls meanwhile, the worker waited %" PRIu64
+			        " us for a CPU, %" PRIu64 " us were stolen since the start",
+			        events[kind], kind, atomic_load(&p.called), calls,
+			        atomic_load(&p.waiting), atomic_load(&p.on_arm),
+			        atomic_load(&p.polls) - polls, waited_us() - waited,
+			        stolen_us() - stolen);
 		took = atomic_load(&p.received_us);
 		took = took > began ? took - began : 0;
 		worst = RTE_MAX(worst, took);
