@@ -40,15 +40,15 @@ never(void *arg)
 	return false;
 }
 
+/** srq: of the QPs that it accepts, or NULL. */
 static void
-cmd_listen(void *arg, struct cmdline *cl, void *data)
+listen_on(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq)
 {
-	struct cmd_args *a = arg;
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons((uint16_t)a->a)};
-	struct weft_listen_attr la = {.size = sizeof(la), .evq = con.evq, .keepalive_us = 5000000};
+	struct weft_listen_attr la = {
+	        .size = sizeof(la), .evq = con.evq, .keepalive_us = 5000000, .user = srq};
 	int rc;
 
-	(void)data;
 	if (a->a < 1 || a->a > 65535 ||
 	    con.nlisteners == sizeof(con.listeners) / sizeof(con.listeners[0])) {
 		console_fail(
@@ -63,27 +63,45 @@ cmd_listen(void *arg, struct cmdline *cl, void *data)
 		return;
 	}
 	con.nlisteners++;
+	if (srq != NULL)
+		srq->listeners++;
 	cmdline_printf(cl, "listening on port %" PRIu64 "\n", a->a);
 }
 
 static void
-cmd_connect(void *arg, struct cmdline *cl, void *data)
+cmd_listen(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	listen_on(cl, arg, NULL);
+}
+
+static void
+cmd_listen_srq(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
+	struct console_srq *srq = console_srq(cl, a->b);
+
+	(void)data;
+	if (srq != NULL)
+		listen_on(cl, a, srq);
+}
+
+static void
+connect_to(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq)
+{
 	struct sockaddr_storage to;
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca), .timeout_us = 5000000, .keepalive_us = 5000000};
 	struct console_qp *q;
 	int rc;
 
-	(void)data;
 	if (addr_parse(a->s1, (uint16_t)a->a, &to) != 0 || a->a < 1 || a->a > 65535) {
 		console_fail(cl,
 		             "connect: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
 		             a->s1, a->a);
 		return;
 	}
-	q = console_qp_make(con.stack.workers[0], &rc);
+	q = console_qp_make(con.stack.workers[0], srq, &rc);
 	if (q != NULL)
 		rc = weft_connect(q->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc < 0) {
@@ -102,6 +120,24 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 }
 
 static void
+cmd_connect(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	connect_to(cl, arg, NULL);
+}
+
+static void
+cmd_connect_srq(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_srq *srq = console_srq(cl, a->b);
+
+	(void)data;
+	if (srq != NULL)
+		connect_to(cl, a, srq);
+}
+
+static void
 cmd_disconnect(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
@@ -112,6 +148,33 @@ cmd_disconnect(void *arg, struct cmdline *cl, void *data)
 		return;
 	if (q->up && weft_disconnect(q->qp) == 0)
 		console_wait(cl, 5000, qp_closed, q);
+	console_qp_drop(cl, q);
+}
+
+static void
+abort_on_worker(void *arg)
+{
+	weft_abort(arg);
+}
+
+static void
+cmd_abort(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+	int rc;
+
+	(void)data;
+	if (q == NULL)
+		return;
+	if (q->up) {
+		rc = weft_worker_call(weft_qp_worker(q->qp), abort_on_worker, q->qp);
+		if (rc != 0) {
+			console_fail(cl, "abort: %s", strerror(-rc));
+			return;
+		}
+		console_wait(cl, 5000, qp_closed, q);
+	}
 	console_qp_drop(cl, q);
 }
 
@@ -141,6 +204,12 @@ console_shutdown(void)
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
 		if (con.qps[n].used)
 			weft_qp_destroy(con.qps[n].qp);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_WINDOWS; n++)
+		if (con.windows[n].used)
+			weft_mw_dealloc(con.windows[n].mw);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_SRQS; n++)
+		if (con.srqs[n].used)
+			weft_srq_destroy(con.srqs[n].srq);
 	for (unsigned int i = 0; i < con.nlisteners; i++)
 		weft_unlisten(con.listeners[i]);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
@@ -150,6 +219,11 @@ console_shutdown(void)
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
 		if (con.qps[n].used)
 			free(con.qps[n].recv);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_SRQS; n++)
+		if (con.srqs[n].used) {
+			free(con.srqs[n].mem);
+			free(con.srqs[n].posted);
+		}
 	stack_down(&con.stack);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
 		if (con.regions[n].used)
@@ -157,16 +231,28 @@ console_shutdown(void)
 }
 
 WORD(tok_sleep, verb, "sleep");
+WORD(tok_abort, verb, "abort");
+WORD(tok_with_srq, noun, "srq");
 static CMD(cmd_listen_, cmd_listen, "listen PORT: accept every connection to it",
            (void *)&tok_listen, (void *)&tok_a);
+static CMD(cmd_listen_srq_, cmd_listen_srq,
+           "listen PORT srq SRQ: the QPs that it accepts take their receives from the SRQ",
+           (void *)&tok_listen, (void *)&tok_a, (void *)&tok_with_srq, (void *)&tok_srq_b);
 static CMD(cmd_connect_, cmd_connect, "connect ADDRESS PORT: a new QP, connected",
            (void *)&tok_connect, (void *)&tok_s1, (void *)&tok_a);
+static CMD(cmd_connect_srq_, cmd_connect_srq,
+           "connect ADDRESS PORT srq SRQ: the QP takes its receives from the SRQ",
+           (void *)&tok_connect, (void *)&tok_s1, (void *)&tok_a, (void *)&tok_with_srq,
+           (void *)&tok_srq_b);
 static CMD(cmd_disconnect_, cmd_disconnect, "disconnect QP: close it in order and free it",
            (void *)&tok_disconnect, (void *)&tok_qp);
+static CMD(cmd_abort_, cmd_abort, "abort QP: reset the connection, and free the QP",
+           (void *)&tok_abort, (void *)&tok_qp);
 static CMD(cmd_wait_, cmd_wait, "wait MS: until all that was posted has completed, at most so long",
            (void *)&tok_wait, (void *)&tok_a);
 static CMD(cmd_sleep_, cmd_sleep, "sleep MS: show events and completions for so long",
            (void *)&tok_sleep, (void *)&tok_a);
 
-cmdline_parse_inst_t *const cmds_conn[] = {&cmd_listen_, &cmd_connect_, &cmd_disconnect_,
-                                           &cmd_wait_,   &cmd_sleep_,   NULL};
+cmdline_parse_inst_t *const cmds_conn[] = {&cmd_listen_,      &cmd_listen_srq_, &cmd_connect_,
+                                           &cmd_connect_srq_, &cmd_disconnect_, &cmd_abort_,
+                                           &cmd_wait_,        &cmd_sleep_,      NULL};

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "console.h"
 #include "script.h"
@@ -18,47 +17,12 @@ WORD(tok_fill, verb, "fill");
 WORD(tok_dump, verb, "dump");
 WORD(tok_memory, noun, "memory");
 WORD(tok_file, noun, "file");
+WORD(tok_fast, noun, "fast");
 
-#define REGION_MAX_BYTES (1ull << 34)
 #define RIGHTS                                                                                     \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
-	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
-
-struct right {
-	const char *name;
-	uint32_t access;
-};
-
-static const struct right rights[] = {
-        {"read", WEFT_ACCESS_REMOTE_READ},      {"write", WEFT_ACCESS_REMOTE_WRITE},
-        {"atomic", WEFT_ACCESS_REMOTE_ATOMIC},  {"flush", WEFT_ACCESS_FLUSH_PERSISTENT},
-        {"visible", WEFT_ACCESS_FLUSH_VISIBLE}, {"verify", WEFT_ACCESS_VERIFY},
-};
-
-/** The peer's rights in a list such as "read,verify"; false after a message. */
-static bool
-rights_parse(struct cmdline *cl, const char *text, uint32_t *access)
-{
-	*access = WEFT_ACCESS_LOCAL_WRITE;
-	for (const char *p = text; *p != '\0';) {
-		const size_t n = strcspn(p, ",");
-		const struct right *r = NULL;
-
-		for (unsigned int i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
-			if (strlen(rights[i].name) == n && strncmp(rights[i].name, p, n) == 0)
-				r = &rights[i];
-		if (r == NULL) {
-			console_fail(cl,
-			             "register: '%.*s' is no right; they are read, write, atomic, "
-			             "flush, visible, verify, with commas between",
-			             (int)n, p);
-			return false;
-		}
-		*access |= r->access;
-		p += n + (p[n] == ',');
-	}
-	return true;
-}
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY |              \
+	 WEFT_ACCESS_MW_BIND)
 
 /** A free number, or 0 after a message. */
 static unsigned int
@@ -71,35 +35,17 @@ region_number(struct cmdline *cl)
 	return 0;
 }
 
-/** Open the medium of a region of the console's. False after a message. */
-static bool
-region_open(struct cmdline *cl, uint64_t bytes, const char *path, struct weft_persist **persist)
+/** Take the number for a region of this memory. */
+static void
+region_take(unsigned int n, uint64_t bytes, uint32_t access)
 {
-	struct weft_persist_attr pa = {.size = sizeof(pa),
-	                               .driver = path != NULL ? "auto" : "volatile",
-	                               .path = path,
-	                               .bytes = bytes,
-	                               .create = true,
-	                               .numa_node = -1};
-	struct stat st;
-	int rc;
+	struct console_region *r = &con.regions[n];
 
-	if (bytes == 0 || bytes > REGION_MAX_BYTES) {
-		console_fail(cl, "register: the size must be from 1 to %llu", REGION_MAX_BYTES);
-		return false;
-	}
-	/* A file of another size holds other data, and opening it would extend it. */
-	if (path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (uint64_t)st.st_size != bytes) {
-		console_fail(
-		        cl, "register: %s exists and has %lld bytes; name a new file, or that size",
-		        path, (long long)st.st_size);
-		return false;
-	}
-	rc = weft_persist_open(&pa, persist);
-	if (rc != 0)
-		console_fail(cl, "register: %s: %s", path != NULL ? path : "memory", strerror(-rc));
-	return rc == 0;
+	r->used = true;
+	r->mem = r->persist->base;
+	r->bytes = bytes;
+	r->access = access;
+	vars_result("region", "%u", n);
 }
 
 /** rights_text: the peer's rights; NULL: all that the medium allows. */
@@ -111,10 +57,11 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path, const char
 	struct console_region *r = &con.regions[n];
 	int rc;
 
-	if (n == 0 || (rights_text != NULL && !rights_parse(cl, rights_text, &ma.access)))
+	if (n == 0 ||
+	    (rights_text != NULL && !console_rights(cl, "register", rights_text, &ma.access)))
 		return;
 	memset(r, 0, sizeof(*r));
-	if (!region_open(cl, bytes, path, &r->persist))
+	if (!console_medium(cl, bytes, path, &r->persist))
 		return;
 	if (rights_text == NULL && r->persist->ops->persistent)
 		ma.access |= WEFT_ACCESS_FLUSH_PERSISTENT;
@@ -127,11 +74,7 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path, const char
 		console_fail(cl, "register: %s", strerror(-rc));
 		return;
 	}
-	r->used = true;
-	r->mem = r->persist->base;
-	r->bytes = bytes;
-	r->access = ma.access;
-	vars_result("region", "%u", n);
+	region_take(n, bytes, ma.access);
 	vars_result("stag", "0x%08x", weft_mr_stag(r->mr));
 	cmdline_printf(cl, "region %u: stag 0x%08x, offset 0, %" PRIu64 " bytes, %s\n", n,
 	               weft_mr_stag(r->mr), bytes, r->persist->mechanism);
@@ -171,6 +114,47 @@ cmd_register_file_rights(void *arg, struct cmdline *cl, void *data)
 	region_register(cl, a->a, a->s1, a->s2);
 }
 
+/** Memory, and a region that a work request makes valid. */
+static void
+region_reserve(struct cmdline *cl, uint64_t bytes, const char *path)
+{
+	const unsigned int n = region_number(cl);
+	struct console_region *r = &con.regions[n];
+	int rc;
+
+	if (n == 0)
+		return;
+	memset(r, 0, sizeof(*r));
+	if (!console_medium(cl, bytes, path, &r->persist))
+		return;
+	rc = weft_mr_alloc(con.pd, &r->mr);
+	if (rc != 0) {
+		weft_persist_close(r->persist);
+		console_fail(cl, "register: %s", strerror(-rc));
+		return;
+	}
+	region_take(n, bytes, 0);
+	r->fast = true;
+	cmdline_printf(cl, "region %u: reserved, %" PRIu64 " bytes, %s\n", n, bytes,
+	               r->persist->mechanism);
+}
+
+static void
+cmd_register_fast(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	region_reserve(cl, ((struct cmd_args *)arg)->a, NULL);
+}
+
+static void
+cmd_register_fast_file(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	region_reserve(cl, a->a, a->s2);
+}
+
 static void
 region_freed(void *arg)
 {
@@ -189,12 +173,19 @@ cmd_deregister(void *arg, struct cmdline *cl, void *data)
 	struct cmd_args *a = arg;
 	struct console_region *r = console_region(cl, a->a);
 	static atomic_bool freed;
+	int rc;
 
 	(void)data;
 	if (r == NULL)
 		return;
 	atomic_store_explicit(&freed, false, memory_order_relaxed);
-	weft_mr_dereg(r->mr, region_freed, &freed);
+	rc = weft_mr_dereg(r->mr, region_freed, &freed);
+	if (rc != 0) {
+		console_fail(cl, "deregister: region %" PRIu64 ": %s", a->a,
+		             rc == -EBUSY ? "windows are bound to it; 'show windows' lists them"
+		                          : strerror(-rc));
+		return;
+	}
 	if (!console_wait(cl, 5000, flag_set, &freed)) {
 		console_fail(cl, "deregister: operations are still using region %" PRIu64, a->a);
 		return;
@@ -274,6 +265,12 @@ static CMD(cmd_reg_file_rights, cmd_register_file_rights,
            "register file PATH BYTES RIGHTS: read, write, atomic, flush, visible, verify",
            (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a,
            (void *)&tok_s2);
+static CMD(cmd_reg_fast, cmd_register_fast,
+           "register fast BYTES: memory that 'post fast-register' makes valid, part by part",
+           (void *)&tok_register, (void *)&tok_fast, (void *)&tok_a);
+static CMD(cmd_reg_fast_file, cmd_register_fast_file,
+           "register fast BYTES PATH: the same, durable in a file", (void *)&tok_register,
+           (void *)&tok_fast, (void *)&tok_a, (void *)&tok_s2);
 static CMD(cmd_dereg, cmd_deregister, "deregister REGION: invalidate its STag and free it",
            (void *)&tok_deregister, (void *)&tok_region);
 static CMD(cmd_fill_, cmd_fill, "fill REGION OFFSET BYTES TEXT: write a repeating text into it",
@@ -282,5 +279,5 @@ static CMD(cmd_dump_, cmd_dump, "dump REGION OFFSET BYTES: show its content", (v
            (void *)&tok_region, (void *)&tok_b, (void *)&tok_c);
 
 cmdline_parse_inst_t *const cmds_mem[] = {
-        &cmd_reg_mem, &cmd_reg_mem_rights, &cmd_reg_file, &cmd_reg_file_rights,
-        &cmd_dereg,   &cmd_fill_,          &cmd_dump_,    NULL};
+        &cmd_reg_mem,       &cmd_reg_mem_rights, &cmd_reg_file, &cmd_reg_file_rights, &cmd_reg_fast,
+        &cmd_reg_fast_file, &cmd_dereg,          &cmd_fill_,    &cmd_dump_,           NULL};

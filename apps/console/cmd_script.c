@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "console.h"
 #include "script.h"
-#include "ui.h"
 
 WORD(tok_let, verb, "let");
 WORD(tok_equals, noun, "=");
@@ -17,8 +15,7 @@ WORD(tok_source, verb, "source");
 WORD(tok_repeat, verb, "repeat");
 WORD(tok_echo, verb, "echo");
 
-#define REPEAT_MAX     1000000000ull
-#define REPEAT_IDLE_MS 5000
+#define REPEAT_MAX 1000000000ull
 
 static void
 let(struct cmdline *cl, const char *name, const char *value)
@@ -101,60 +98,27 @@ cmd_echo(void *arg, struct cmdline *cl, void *data)
 	cmdline_printf(cl, "%s\n", ((struct rest_args *)arg)->rest);
 }
 
-/** Wait until what was posted has completed, as long as something completes. */
-static void
-repeat_settle(struct cmdline *cl)
-{
-	uint64_t before;
-
-	do {
-		before = con.counting.completed;
-		if (console_wait(cl, REPEAT_IDLE_MS, console_idle, NULL))
-			return;
-	} while (con.counting.completed != before && !interrupted());
-	console_fail(cl, "repeat: %u work requests are still outstanding", console_outstanding());
-}
-
-static void
-repeat_posts(struct cmdline *cl, uint64_t begin_ns)
-{
-	char time[32];
-	uint64_t ns;
-
-	if (!con.failed)
-		repeat_settle(cl);
-	con.counting.on = false;
-	ns = ui_now_ns() - begin_ns;
-	cmdline_printf(cl, "repeat: %" PRIu64 " posted, %" PRIu64 " completed, %s, %.0f a second\n",
-	               con.counting.posted, con.counting.completed, ui_time(ns, time, sizeof(time)),
-	               (double)con.counting.completed * 1e9 / (double)(ns > 0 ? ns : 1));
-}
-
 static void
 cmd_repeat(void *arg, struct cmdline *cl, void *data)
 {
 	struct rest_args *a = arg;
-	const uint64_t begin_ns = ui_now_ns();
 	const char *rest = a->rest, *p = rest;
 	const bool posts = word_take(&p, "post");
+	bool counts;
 
 	(void)data;
 	if (a->a < 1 || a->a > REPEAT_MAX) {
 		console_fail(cl, "repeat: the number must be from 1 to %llu", REPEAT_MAX);
 		return;
 	}
-	if (posts) {
-		/* What is under way is not counted. */
-		console_wait(cl, REPEAT_IDLE_MS, console_idle, NULL);
-		memset(&con.counting, 0, sizeof(con.counting));
-		con.counting.on = true;
-	}
+	/* A repeat within a repeat counts into the outer one's sum. */
+	counts = posts && console_count_begin(cl);
 	for (uint64_t i = 1; i <= a->a && !con.failed && !con.quit; i++) {
 		vars_result("round", "%" PRIu64, i);
 		console_run_within(cl, rest);
 	}
-	if (posts)
-		repeat_posts(cl, begin_ns);
+	if (counts)
+		console_count_end(cl, "repeat");
 }
 
 static CMD(cmd_let_list_, cmd_let_list, "let: list the variables", (void *)&tok_let);

@@ -183,6 +183,9 @@ show_bad_ranges(struct cmdline *cl, struct weft_mr *mr)
 static void
 show_regions(void *arg, struct cmdline *cl, void *data)
 {
+	struct weft_mr_info in;
+	char names[48];
+
 	(void)arg;
 	(void)data;
 	if (attached_shows(cl, "regions"))
@@ -192,15 +195,13 @@ show_regions(void *arg, struct cmdline *cl, void *data)
 
 		if (!r->used)
 			continue;
-		cmdline_printf(cl,
-		               "region %u: stag 0x%08x, %" PRIu64 " bytes, rights%s%s%s%s%s, %s\n",
-		               n, weft_mr_stag(r->mr), r->bytes,
-		               r->access & WEFT_ACCESS_REMOTE_READ ? " read" : "",
-		               r->access & WEFT_ACCESS_REMOTE_WRITE ? " write" : "",
-		               r->access & WEFT_ACCESS_FLUSH_PERSISTENT ? " flush" : "",
-		               r->access & WEFT_ACCESS_FLUSH_VISIBLE ? " visible" : "",
-		               r->access & WEFT_ACCESS_VERIFY ? " verify" : "",
-		               r->persist != NULL ? r->persist->mechanism : "ordinary memory");
+		weft_mr_query(r->mr, &in);
+		cmdline_printf(cl, "region %u: stag 0x%08x, %" PRIu64 " bytes, rights%s, %s%s\n", n,
+		               weft_mr_stag(r->mr), r->bytes, console_rights_str(r->access, names),
+		               r->persist->mechanism,
+		               !r->fast   ? ""
+		               : in.valid ? ", fast, valid"
+		                          : ", fast, not valid");
 		show_bad_ranges(cl, r->mr);
 	}
 }

@@ -20,7 +20,9 @@
 #include "ui.h"
 
 /* A QP that ends completes all it has. */
-#define CQ_DEPTH (CONSOLE_MAX_QPS * (CONSOLE_RECVS + CONSOLE_POSTED_MAX))
+#define CQ_DEPTH                                                                                   \
+	(CONSOLE_MAX_QPS * (CONSOLE_RECVS + CONSOLE_POSTED_MAX) +                                  \
+	 CONSOLE_MAX_SRQS * CONSOLE_SRQ_DEPTH)
 /** Value of getopt_long(), beside those of port_args.h. */
 #define OPT_ATTACH 2048
 

@@ -24,17 +24,49 @@
 #define CONSOLE_MAX_REGIONS 64
 #define CONSOLE_RECVS       256 /**< receives posted per QP: more than a console has posted */
 #define CONSOLE_RECV_BYTES  8192
-#define CONSOLE_TEXTS       256
+#define CONSOLE_MAX_WINDOWS 64
+#define CONSOLE_MAX_SRQS    8
+#define CONSOLE_SRQ_DEPTH   1024 /**< most receives of an SRQ */
 #define CONSOLE_ERROR_BYTES 512
-/** Work requests under way, of all QPs: each has a place in con.text and con.hash. */
+#define CONSOLE_INLINE      256 /**< longest payload of a request with `inline` */
+/** Work requests under way, of all QPs. */
 #define CONSOLE_POSTED_MAX 128
+#define CONSOLE_WRS        256 /**< places of con.wrs */
+
+/** A shared receive queue. Its receives are posted by command only. */
+struct console_srq {
+	bool used;
+	struct weft_srq *srq;
+	uint32_t depth;
+	uint32_t limit;     /**< armed last */
+	uint32_t listeners; /**< that give it to the QPs that they accept */
+	uint8_t *mem;       /**< depth buffers of CONSOLE_RECV_BYTES */
+	bool *posted;       /**< by buffer */
+};
 
 struct console_qp {
 	struct weft_qp *qp;
 	bool used, up, closed;
-	uint8_t *recv; /**< CONSOLE_RECVS buffers */
+	bool terminated; /**< a Terminate was sent or received */
+	uint8_t *recv;   /**< CONSOLE_RECVS buffers; NULL with an SRQ */
+	struct console_srq *srq;
 	char peer[80];
-	uint32_t outstanding; /**< posted and not completed */
+	uint32_t outstanding; /**< posted and not completed, without those that are unsignaled */
+	uint32_t unsignaled;  /**< posted, and no completion tells yet that they are done */
+};
+
+/** A work request under way, or in the chain. */
+struct console_wr {
+	struct console_qp *q; /**< NULL: the place is free */
+	uint64_t id;
+	bool unsignaled;
+	char text[STR_TOKEN_SIZE];         /**< of a Send */
+	uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< result of a Verify or an atomic operation */
+};
+
+struct console_window {
+	bool used;
+	struct weft_mw *mw;
 };
 
 struct console_region {
@@ -44,6 +76,7 @@ struct console_region {
 	struct weft_mr *mr;
 	struct weft_persist *persist; /**< NULL: ordinary memory */
 	uint32_t access;
+	bool fast; /**< reserved; a work request makes a part of the memory valid */
 	char path[128];
 };
 
@@ -56,10 +89,17 @@ struct console {
 	unsigned int nlisteners;
 	struct console_qp qps[CONSOLE_MAX_QPS + 1]; /**< by number, from 1 */
 	struct console_region regions[CONSOLE_MAX_REGIONS + 1];
-	uint64_t next_wr;
-	uint8_t hash[256][WEFT_HASH_MAX_BYTES]; /**< results of Verifies, by wr number modulo */
-	/** texts of Sends under way, by wr number modulo */
-	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];
+	struct console_window windows[CONSOLE_MAX_WINDOWS + 1];
+	struct console_srq srqs[CONSOLE_MAX_SRQS + 1];
+	uint64_t next_wr;                   /**< number of the last work request */
+	struct console_wr wrs[CONSOLE_WRS]; /**< by number modulo */
+	unsigned int wrs_used;
+	/** Work requests that `chain begin` collects, all of one QP. */
+	struct {
+		bool open;
+		struct console_qp *q; /**< NULL: none yet */
+		unsigned int n;
+	} chain;
 	cmdline_parse_ctx_t *commands; /**< console_commands() */
 	/** tables of the commands that use the console's own stack; NULL behind the last */
 	cmdline_parse_inst_t *const *const *of_stack;
@@ -74,7 +114,7 @@ struct console {
 	/** While `repeat` posts, work requests and their successes are counted and not printed. */
 	struct {
 		bool on;
-		uint64_t posted, completed;
+		uint64_t posted, completed, begin_ns;
 	} counting;
 };
 
@@ -93,14 +133,16 @@ extern cmdline_parse_token_string_t tok_rest;
 /** Every command's arguments: words, then numbers. */
 struct cmd_args {
 	cmdline_fixed_string_t verb, noun, s1, s2;
-	uint64_t a, b, c, d, e;
+	uint64_t a, b, c, d, e, f, g;
 };
 
 extern cmdline_parse_token_string_t tok_s1, tok_s2;
-extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
+extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e, tok_f, tok_g;
 
 /** The same as tok_a and tok_s1, with completion of what exists. */
-extern cmdline_parse_token_num_t tok_qp, tok_region;
+extern cmdline_parse_token_num_t tok_qp, tok_region, tok_window, tok_srq;
+/** In b. */
+extern cmdline_parse_token_num_t tok_window_b, tok_srq_b;
 extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 
 /** Define one instruction: name, function, help, then tokens. */
@@ -112,17 +154,15 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 	        TOKEN_STRING_INITIALIZER(struct cmd_args, field, text)
 
 /** Command tables, terminated by NULL. */
-extern cmdline_parse_inst_t *const cmds_show[],
-        *const cmds_conn[], *const cmds_mem[],
-                                    *const cmds_post[],
-                                            *const cmds_capture[],
-                                                    *const cmds_script[],
-                                                            *const cmds_show_noun[],
-                                                                    *const cmds_watch[],
-                                                                            *const cmds_expect[];
+extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[];
+extern cmdline_parse_inst_t *const cmds_post[], *const cmds_local[], *const cmds_srq[];
+extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
+extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
 
 /** An example of the command with this usage; NULL: there is none. */
 const char *console_example(const char *usage);
+/** Whether the command's usage is that of the command before it, so that it is printed once. */
+bool console_usage_again(unsigned int i);
 /** All commands, terminated by NULL. */
 cmdline_parse_ctx_t *console_commands(void);
 
@@ -131,8 +171,27 @@ void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((forma
 /** The numbered object, or NULL after a message. */
 struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
 struct console_region *console_region(struct cmdline *cl, uint64_t n);
-/** Make a numbered QP with receives posted; NULL: *rc has the reason. */
-struct console_qp *console_qp_make(struct weft_worker *w, int *rc);
+/** The same; the number is a word. */
+struct console_region *console_region_named(struct cmdline *cl, const char *number);
+struct console_window *console_window(struct cmdline *cl, uint64_t n);
+struct console_srq *console_srq(struct cmdline *cl, uint64_t n);
+/**
+ * The peer's rights in a list such as "read,verify", with LOCAL_WRITE and MW_BIND. False after a
+ * message, which begins with `what`.
+ */
+bool console_rights(struct cmdline *cl, const char *what, const char *text, uint32_t *access);
+/** The names of the remote rights, each behind a blank; "" without any. */
+const char *console_rights_str(uint32_t access, char buf[48]);
+/** A new medium for a region: of ordinary memory, or (path not NULL) a file. False after a message.
+ */
+bool console_medium(struct cmdline *cl, uint64_t bytes, const char *path,
+                    struct weft_persist **persist);
+/**
+ * Make a numbered QP with receives posted, or (srq not NULL) on an SRQ; NULL: *rc has the reason.
+ */
+struct console_qp *console_qp_make(struct weft_worker *w, struct console_srq *srq, int *rc);
+/** Post the receive with this buffer of an SRQ. 1, or as weft_post_srq_recv(). */
+int console_srq_post(struct console_srq *s, uint32_t i);
 /** Free a QP and its number. */
 void console_qp_drop(struct cmdline *cl, struct console_qp *q);
 /**
@@ -156,8 +215,15 @@ bool console_show_usage(const char *word, size_t n);
 int console_prompt(struct cmdline *cl);
 /** Take the waiting events and completions and print them; returns how many. */
 unsigned int console_drain(struct cmdline *cl);
-/** Work requests that have not completed, of all QPs. */
+/** Work requests that have not completed, of all QPs; without those that are unsignaled. */
 unsigned int console_outstanding(void);
+/**
+ * Count what is posted from now on, and its completions, and print neither. False: that is so
+ * already.
+ */
+bool console_count_begin(struct cmdline *cl);
+/** Wait for the completions, unless the command has failed, and print the sum behind the verb. */
+void console_count_end(struct cmdline *cl, const char *verb);
 /** For console_wait(): whether there are none. */
 bool console_idle(void *arg);
 /** Drain until done(arg), or until ms have passed or interrupted() is true (false). */

@@ -17,7 +17,7 @@
 #include "script.h"
 #include "ui.h"
 
-/** Marks the wr_id of a receive; the low bits are the buffer's number. */
+/** Marks the wr_id of a receive; an SRQ's number stands at bit 32, the buffer's in the low bits. */
 #define RECV_ID (1ull << 63)
 
 /** Print a line about an event or a completion, which `wait for` finds. */
@@ -49,15 +49,32 @@ qp_post_recv(struct console_qp *q, uint64_t i)
 	return weft_post_recv(q->qp, &wr, 1);
 }
 
+int
+console_srq_post(struct console_srq *s, uint32_t i)
+{
+	struct weft_sge sge = {s->mem + (size_t)i * CONSOLE_RECV_BYTES, CONSOLE_RECV_BYTES, 0};
+	struct weft_recv_wr wr = {.wr_id = RECV_ID | (uint64_t)(s - con.srqs) << 32 | i,
+	                          .sg_list = &sge,
+	                          .num_sge = 1};
+	int rc;
+
+	s->posted[i] = true;
+	rc = weft_post_srq_recv(s->srq, &wr, 1);
+	if (rc < 0)
+		s->posted[i] = false;
+	return rc;
+}
+
 struct console_qp *
-console_qp_make(struct weft_worker *w, int *rc)
+console_qp_make(struct weft_worker *w, struct console_srq *srq, int *rc)
 {
 	struct weft_qp_attr qa = {.size = sizeof(qa),
 	                          .worker = w,
 	                          .send_cq = con.cq,
 	                          .recv_cq = con.cq,
 	                          .evq = con.evq,
-	                          .all_signaled = true};
+	                          .srq = srq != NULL ? srq->srq : NULL,
+	                          .max_inline_bytes = CONSOLE_INLINE};
 	struct console_qp *q = NULL;
 
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS && q == NULL; n++)
@@ -68,14 +85,17 @@ console_qp_make(struct weft_worker *w, int *rc)
 		return NULL;
 	}
 	memset(q, 0, sizeof(*q));
-	q->recv = malloc((size_t)CONSOLE_RECVS * CONSOLE_RECV_BYTES);
-	if (q->recv == NULL) {
-		*rc = -ENOMEM;
-		return NULL;
+	q->srq = srq;
+	if (srq == NULL) {
+		q->recv = malloc((size_t)CONSOLE_RECVS * CONSOLE_RECV_BYTES);
+		if (q->recv == NULL) {
+			*rc = -ENOMEM;
+			return NULL;
+		}
 	}
 	qa.user = q;
 	*rc = weft_qp_create(con.pd, &qa, &q->qp);
-	for (uint64_t i = 0; i < CONSOLE_RECVS && *rc >= 0; i++)
+	for (uint64_t i = 0; i < CONSOLE_RECVS && srq == NULL && *rc >= 0; i++)
 		*rc = qp_post_recv(q, i);
 	if (*rc < 0) {
 		if (q->qp != NULL)
@@ -87,11 +107,24 @@ console_qp_make(struct weft_worker *w, int *rc)
 	return q;
 }
 
+/** Free the place of a work request. */
+static void
+wr_free(struct console_wr *p)
+{
+	p->q = NULL;
+	con.wrs_used--;
+}
+
 void
 console_qp_drop(struct cmdline *cl, struct console_qp *q)
 {
 	weft_qp_destroy(q->qp);
 	console_drain(cl);
+	for (unsigned int i = 0; i < CONSOLE_WRS; i++)
+		if (con.wrs[i].q == q)
+			wr_free(&con.wrs[i]);
+	if (con.chain.q == q)
+		memset(&con.chain, 0, sizeof(con.chain));
 	q->used = false;
 	free(q->recv);
 }
@@ -102,7 +135,7 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 	struct console_qp *q;
 	int rc;
 
-	q = console_qp_make(weft_connreq_worker(ev->connreq), &rc);
+	q = console_qp_make(weft_connreq_worker(ev->connreq), ev->user, &rc);
 	if (q == NULL) {
 		weft_reject(ev->connreq, NULL, 0);
 		tell(cl, "connection request rejected: %s", strerror(-rc));
@@ -124,6 +157,7 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 static void
 take_event(struct cmdline *cl, const struct weft_event *ev)
 {
+	const struct console_srq *srq;
 	struct console_qp *q = ev->user;
 	char text[160];
 
@@ -136,6 +170,7 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 		tell(cl, "qp %u: established", qp_number(q));
 		return;
 	case WEFT_EV_TERMINATED:
+		q->terminated = true;
 		weft_terminate_str(&ev->term, text, sizeof(text));
 		vars_result("term", "%s", text);
 		tell(cl, "qp %u: Terminate %s: %s", qp_number(q),
@@ -153,45 +188,79 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 		tell(cl, "qp %u: %s%s%s", qp_number(q), weft_event_str(ev->type),
 		     ev->status != 0 ? ": " : "", ev->status != 0 ? strerror(-ev->status) : "");
 		return;
+	case WEFT_EV_SRQ_LIMIT:
+		srq = ev->user;
+		tell(cl, "srq %u: fewer than %u receives are left", (unsigned int)(srq - con.srqs),
+		     srq->limit);
+		return;
+	case WEFT_EV_LAST_WQE:
+		tell(cl, "qp %u: takes no more receives of its srq", qp_number(q));
+		return;
 	default:
 		tell(cl, "event %s", weft_event_str(ev->type));
 	}
 }
 
+/** The buffer of a receive that has completed. An SRQ's is free again, until a command posts it. */
+static const char *
+recv_buffer(const struct weft_wc *wc)
+{
+	const uint32_t i = (uint32_t)wc->wr_id, srq = (uint32_t)(wc->wr_id >> 32) & 0xffff;
+	const struct console_qp *q = wc->qp_user;
+
+	if (srq == 0)
+		return (const char *)q->recv + (size_t)i * CONSOLE_RECV_BYTES;
+	con.srqs[srq].posted[i] = false;
+	return (const char *)con.srqs[srq].mem + (size_t)i * CONSOLE_RECV_BYTES;
+}
+
+/** Post the receive of a QP's own queue again. */
 static void
-take_recv_imm(struct cmdline *cl, const struct weft_wc *wc)
+recv_again(const struct weft_wc *wc)
 {
 	struct console_qp *q = wc->qp_user;
 
+	if (q->srq == NULL)
+		qp_post_recv(q, wc->wr_id & ~RECV_ID);
+}
+
+static void
+take_recv_imm(struct cmdline *cl, const struct weft_wc *wc)
+{
+	recv_buffer(wc);
+	if (wc->status != WEFT_WC_SUCCESS)
+		return;
 	vars_result("imm", "0x%016" PRIx64, weft_get_be64(wc->imm));
-	tell(cl, "qp %u: immediate data%s: 0x%016" PRIx64, qp_number(q),
+	tell(cl, "qp %u: immediate data%s: 0x%016" PRIx64, qp_number(wc->qp_user),
 	     wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "", weft_get_be64(wc->imm));
-	qp_post_recv(q, wc->wr_id & ~RECV_ID);
+	recv_again(wc);
 }
 
 static void
 take_recv(struct cmdline *cl, const struct weft_wc *wc)
 {
-	struct console_qp *q = wc->qp_user;
-	uint64_t i = wc->wr_id & ~RECV_ID;
-	const char *text = (const char *)q->recv + i * CONSOLE_RECV_BYTES;
-	char all[VAR_BYTES];
+	const char *text = recv_buffer(wc);
+	char all[VAR_BYTES], inv[32] = "";
 
 	if (wc->status != WEFT_WC_SUCCESS)
 		return; /* receives flushed by a close */
 	snprintf(all, sizeof(all), "%.*s", (int)wc->len_bytes, text);
 	vars_result("recv", "%s", ui_printable(all, all, sizeof(all)));
-	tell(cl, "qp %u: received %u bytes%s: %.*s", qp_number(q), wc->len_bytes,
-	     wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
+	if ((wc->flags & WEFT_WC_INV) != 0) {
+		vars_result("inv", "0x%08x", wc->inv_stag);
+		snprintf(inv, sizeof(inv), " (invalidated 0x%08x)", wc->inv_stag);
+	}
+	tell(cl, "qp %u: received %u bytes%s%s: %.*s", qp_number(wc->qp_user), wc->len_bytes,
+	     wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "", inv,
 	     (int)(wc->len_bytes < 64 ? wc->len_bytes : 64), text);
-	qp_post_recv(q, i);
+	recv_again(wc);
 }
 
 /** What a successful operation brought, behind ", "; "" if nothing. Sets its variable. */
 static void
 result_of(const struct weft_wc *wc, char *buf, size_t size)
 {
-	const uint8_t *place = con.hash[wc->wr_id % 256];
+	const uint8_t *place = con.wrs[wc->wr_id % CONSOLE_WRS].hash;
 	char hex[2 * WEFT_HASH_MAX_BYTES + 1] = "";
 	uint64_t was;
 
@@ -208,6 +277,26 @@ result_of(const struct weft_wc *wc, char *buf, size_t size)
 	}
 }
 
+/** A work request has completed, and those before it that were unsignaled are done with it. */
+static void
+wr_done(struct console_qp *q, uint64_t id)
+{
+	struct console_wr *p = &con.wrs[id % CONSOLE_WRS];
+
+	for (unsigned int i = 0; i < CONSOLE_WRS && q->unsignaled > 0; i++)
+		if (con.wrs[i].q == q && con.wrs[i].unsignaled && con.wrs[i].id < id) {
+			q->unsignaled--;
+			wr_free(&con.wrs[i]);
+		}
+	if (p->q != q || p->id != id)
+		return;
+	if (p->unsignaled)
+		q->unsignaled--;
+	else
+		q->outstanding--;
+	wr_free(p);
+}
+
 static void
 take_wc(struct cmdline *cl, const struct weft_wc *wc)
 {
@@ -222,6 +311,9 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	        [WEFT_WC_CMP_SWAP] = "cmp-swap",
 	        [WEFT_WC_IMM] = "imm",
 	        [WEFT_WC_COMMIT] = "commit",
+	        [WEFT_WC_FAST_REG] = "fast-register",
+	        [WEFT_WC_LOCAL_INV] = "invalidate",
+	        [WEFT_WC_BIND_MW] = "bind",
 	};
 	struct console_qp *q = wc->qp_user;
 	const bool success = wc->status == WEFT_WC_SUCCESS;
@@ -235,10 +327,10 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 		take_recv(cl, wc);
 		return;
 	}
-	q->outstanding--;
 	vars_result("status", "%s", weft_wc_status_str(wc->status));
 	if (success)
 		result_of(wc, result, sizeof(result));
+	wr_done(q, wc->wr_id);
 	if (con.counting.on && success) {
 		con.counting.completed++;
 		return;

@@ -40,7 +40,9 @@ needs_stack(const char *text)
 		for (unsigned int k = 0; con.of_stack[i][k] != NULL; k++) {
 			const char *help = con.of_stack[i][k]->help_str;
 
-			if (strncmp(help, text, n) == 0 && strchr(" :", help[n]) != NULL)
+			/* Telemetry answers `show`, but for nouns of the console's own. */
+			if (strncmp(help, text, n) == 0 && strchr(" :", help[n]) != NULL &&
+			    strncmp(help, "show ", 5) != 0)
 				return strncmp(text, "sleep", n) != 0;
 		}
 	return false;
@@ -93,18 +95,39 @@ console_run(struct cmdline *cl, const char *text)
 	return why;
 }
 
+/** Whether a usage begins with the first n octets of the line that could not be run. */
+static bool
+begins(const char *usage, size_t n)
+{
+	return strncmp(usage, con.misused, n) == 0 && strchr(" :", usage[n]) != NULL;
+}
+
+/** Length of the line's first word, or of its first two if a command has them. */
+static size_t
+misused_words(void)
+{
+	const size_t one = strcspn(con.misused, " \t");
+	size_t two = one;
+
+	if (con.misused[one] != '\0')
+		two += 1 + strcspn(con.misused + one + 1, " \t");
+	for (unsigned int i = 0; two > one && con.commands[i] != NULL; i++)
+		if (begins(con.commands[i]->help_str, two))
+			return two;
+	return one;
+}
+
 void
 console_usage(void)
 {
-	const size_t n = strcspn(con.misused, " \t");
+	const size_t n = misused_words();
 
-	if (n > 0 && console_show_usage(con.misused, n)) {
+	if (console_show_usage(con.misused, strcspn(con.misused, " \t"))) {
 		con.misused[0] = '\0';
 		return;
 	}
 	for (unsigned int i = 0; n > 0 && con.commands[i] != NULL; i++)
-		if (strncmp(con.commands[i]->help_str, con.misused, n) == 0 &&
-		    strchr(" :", con.commands[i]->help_str[n]) != NULL)
+		if (begins(con.commands[i]->help_str, n) && !console_usage_again(i))
 			ui_msg("usage: %s", con.commands[i]->help_str);
 	con.misused[0] = '\0';
 }

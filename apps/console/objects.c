@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Arguments that name an object, which Tab completes: QPs, regions and ports. */
+/** @file Arguments that name an object, which Tab completes: QPs, regions, windows, SRQs, ports. */
 
 #include <stddef.h>
 #include <stdio.h>
@@ -26,6 +26,18 @@ static int
 region_at(int i)
 {
 	return used_number(&con.regions[0].used, sizeof(con.regions[0]), CONSOLE_MAX_REGIONS, i);
+}
+
+static int
+window_at(int i)
+{
+	return used_number(&con.windows[0].used, sizeof(con.windows[0]), CONSOLE_MAX_WINDOWS, i);
+}
+
+static int
+srq_at(int i)
+{
+	return used_number(&con.srqs[0].used, sizeof(con.srqs[0]), CONSOLE_MAX_SRQS, i);
 }
 
 static int
@@ -73,6 +85,34 @@ regions_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
 }
 
 static int
+windows_nb(cmdline_parse_token_hdr_t *tk)
+{
+	(void)tk;
+	return count(window_at);
+}
+
+static int
+windows_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
+{
+	(void)tk;
+	return number_elt(window_at(i), buf, size);
+}
+
+static int
+srqs_nb(cmdline_parse_token_hdr_t *tk)
+{
+	(void)tk;
+	return count(srq_at);
+}
+
+static int
+srqs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
+{
+	(void)tk;
+	return number_elt(srq_at(i), buf, size);
+}
+
+static int
 ports_nb(cmdline_parse_token_hdr_t *tk)
 {
 	(void)tk;
@@ -91,6 +131,10 @@ ports_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
 static struct cmdline_token_ops qp_ops = {cmdline_parse_num, qps_nb, qps_elt, cmdline_get_help_num};
 static struct cmdline_token_ops region_ops = {cmdline_parse_num, regions_nb, regions_elt,
                                               cmdline_get_help_num};
+static struct cmdline_token_ops window_ops = {cmdline_parse_num, windows_nb, windows_elt,
+                                              cmdline_get_help_num};
+static struct cmdline_token_ops srq_ops = {cmdline_parse_num, srqs_nb, srqs_elt,
+                                           cmdline_get_help_num};
 static struct cmdline_token_ops region_text_ops = {cmdline_parse_string, regions_nb, regions_elt,
                                                    cmdline_get_help_string};
 static struct cmdline_token_ops port_ops = {cmdline_parse_string, ports_nb, ports_elt,
@@ -98,6 +142,11 @@ static struct cmdline_token_ops port_ops = {cmdline_parse_string, ports_nb, port
 
 cmdline_parse_token_num_t tok_qp = {{&qp_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_region = {{&region_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_window = {{&window_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_window_b = {{&window_ops, offsetof(struct cmd_args, b)},
+                                          {RTE_UINT64}};
+cmdline_parse_token_num_t tok_srq = {{&srq_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_srq_b = {{&srq_ops, offsetof(struct cmd_args, b)}, {RTE_UINT64}};
 cmdline_parse_token_string_t tok_region_s1 = {{&region_text_ops, offsetof(struct cmd_args, s1)},
                                               {NULL}};
 cmdline_parse_token_string_t tok_port_s1 = {{&port_ops, offsetof(struct cmd_args, s1)}, {NULL}};

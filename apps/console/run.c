@@ -6,7 +6,7 @@
 #include "console.h"
 #include "ui.h"
 
-#define MAX_CMDS      128
+#define MAX_CMDS      256
 #define USAGE_COLUMNS 76
 
 static cmdline_parse_ctx_t commands[MAX_CMDS + 1];
@@ -32,7 +32,8 @@ cmd_help(void *arg, struct cmdline *cl, void *data)
 	(void)arg;
 	(void)data;
 	for (unsigned int i = 0; commands[i] != NULL; i++)
-		print_usage(cl, commands[i]->help_str);
+		if (!console_usage_again(i))
+			print_usage(cl, commands[i]->help_str);
 	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n"
 	                   "$NAME is a variable. 'help COMMAND' shows an example.\n");
 }
@@ -51,7 +52,7 @@ cmd_help_command(void *arg, struct cmdline *cl, void *data)
 	for (unsigned int i = 0; commands[i] != NULL; i++) {
 		const char *usage = commands[i]->help_str, *example = console_example(usage);
 
-		if (strncmp(usage, words, len) != 0)
+		if (strncmp(usage, words, len) != 0 || console_usage_again(i))
 			continue;
 		print_usage(cl, usage);
 		if (example != NULL)
@@ -91,8 +92,9 @@ collect(cmdline_parse_inst_t *const *table)
 cmdline_parse_ctx_t *
 console_commands(void)
 {
-	static cmdline_parse_inst_t *const *const of_stack[] = {cmds_conn, cmds_mem, cmds_post,
-	                                                        cmds_capture, NULL};
+	static cmdline_parse_inst_t *const *const of_stack[] = {
+	        cmds_conn, cmds_mem,       cmds_post,    cmds_local,
+	        cmds_srq,  cmds_terminate, cmds_capture, NULL};
 	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
@@ -105,6 +107,9 @@ console_commands(void)
 		collect(cmds_conn);
 		collect(cmds_mem);
 		collect(cmds_post);
+		collect(cmds_local);
+		collect(cmds_srq);
+		collect(cmds_terminate);
 		collect(cmds_capture);
 		collect(cmds_script);
 		collect(cmds_expect);

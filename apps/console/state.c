@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "console.h"
 
@@ -19,6 +20,8 @@ cmdline_parse_token_num_t tok_b = TOKEN_NUM_INITIALIZER(struct cmd_args, b, RTE_
 cmdline_parse_token_num_t tok_c = TOKEN_NUM_INITIALIZER(struct cmd_args, c, RTE_UINT64);
 cmdline_parse_token_num_t tok_d = TOKEN_NUM_INITIALIZER(struct cmd_args, d, RTE_UINT64);
 cmdline_parse_token_num_t tok_e = TOKEN_NUM_INITIALIZER(struct cmd_args, e, RTE_UINT64);
+cmdline_parse_token_num_t tok_f = TOKEN_NUM_INITIALIZER(struct cmd_args, f, RTE_UINT64);
+cmdline_parse_token_num_t tok_g = TOKEN_NUM_INITIALIZER(struct cmd_args, g, RTE_UINT64);
 
 void
 console_fail(struct cmdline *cl, const char *fmt, ...)
@@ -30,6 +33,12 @@ console_fail(struct cmdline *cl, const char *fmt, ...)
 	va_end(ap);
 	cmdline_printf(cl, "error: %s\n", con.error);
 	con.failed = true;
+}
+
+bool
+console_usage_again(unsigned int i)
+{
+	return i > 0 && con.commands[i]->help_str == con.commands[i - 1]->help_str;
 }
 
 struct console_qp *
@@ -48,5 +57,36 @@ console_region(struct cmdline *cl, uint64_t n)
 		return &con.regions[n];
 	console_fail(cl, "there is no region %llu; 'show regions' lists them",
 	             (unsigned long long)n);
+	return NULL;
+}
+
+struct console_region *
+console_region_named(struct cmdline *cl, const char *number)
+{
+	char *end;
+	const uint64_t n = strtoull(number, &end, 0);
+
+	if (*end == '\0')
+		return console_region(cl, n);
+	console_fail(cl, "'%s' is no region; 'show regions' lists them", number);
+	return NULL;
+}
+
+struct console_window *
+console_window(struct cmdline *cl, uint64_t n)
+{
+	if (n >= 1 && n <= CONSOLE_MAX_WINDOWS && con.windows[n].used)
+		return &con.windows[n];
+	console_fail(cl, "there is no window %llu; 'show windows' lists them",
+	             (unsigned long long)n);
+	return NULL;
+}
+
+struct console_srq *
+console_srq(struct cmdline *cl, uint64_t n)
+{
+	if (n >= 1 && n <= CONSOLE_MAX_SRQS && con.srqs[n].used)
+		return &con.srqs[n];
+	console_fail(cl, "there is no srq %llu; 'show srqs' lists them", (unsigned long long)n);
 	return NULL;
 }

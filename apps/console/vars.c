@@ -27,6 +27,8 @@ static struct var vars[VARS_MAX] = {
         {.name = "hash", .result = true},   {.name = "was", .result = true},
         {.name = "recv", .result = true},   {.name = "imm", .result = true},
         {.name = "term", .result = true},   {.name = "round", .result = true},
+        {.name = "window", .result = true}, {.name = "srq", .result = true},
+        {.name = "inv", .result = true},
 };
 
 static bool

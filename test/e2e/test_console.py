@@ -258,6 +258,106 @@ def test_rights():
     assert "register: " in err, err
 
 
+def both(text, rc=0):
+    """Run a script behind lib/pair.cli; its output."""
+    got, out, err = run([app("weft-console"), "-c", loop(),
+                         "-f", script("b.cli", f"source {os.path.join(EXAMPLES, 'lib/pair.cli')}\n{text}")])
+    assert got == rc, (text, got, out, err)
+    return out + err
+
+
+def test_work_requests():
+    """Each kind of work request does at the peer what its name says; with every option that it may have."""
+    both("fill $local 0 64 abcdefgh\npost atomic-write $near $far_stag 0 0x0000000100000001 fence\nwait 5000\n"
+         "wait until dump $far 0 8 contains \"00 00 00 01 00 00 00 01\"\n"
+         # Two fields of 32 bits in the peer's byte order: no carry from one into the other.
+         "fill $far 8 8 A\npost masked-fetch-add $near $far_stag 8 0xffffffffffffffff 0x8000000080000000 fence\nwait 5000\n"
+         "expect 0x4141414141414141 echo $was\nexpect \"40 41 41 41 40 41 41 41\" dump $far 8 8\n"
+         # Only the low octet is compared, only the next one is stored.
+         "post masked-cmp-swap $near $far_stag 8 0x40 0x4300 0xff 0xff00\nwait 5000\n"
+         "expect \"40 43 41 41 40 41 41 41\" dump $far 8 8\n"
+         "post masked-cmp-swap $near $far_stag 8 0x41 0x4400 0xff 0xff00\nwait 5000\n"
+         "expect \"40 43 41 41 40 41 41 41\" dump $far 8 8\n"
+         "post write-imm $near $local 0 8 $far_stag 64 0x99 solicited inline\n"
+         "wait for /immediate data .solicited.: 0x0000000000000099/\nexpect 0x0000000000000099 echo $imm\n"
+         "wait until dump $far 64 8 contains abcdefgh\n"
+         "post imm $near 7 solicited\nwait for /immediate data .solicited.: 0x0000000000000007/\n"
+         "post send $near hello solicited inline fence\nwait for /received 5 bytes .solicited.: hello/\n"
+         "post verify $near $far_stag 64 8 fence\nwait 5000\npost verify $near $far_stag 64 8 $hash fence\nwait 5000\n"
+         "post verify $near $far_stag 64 8 x3\n")
+    # An integer is added to as often as the option says, and a Verify has its own place each time.
+    out = both("post fetch-add $near $far_stag 0 1 x1000\npost fetch-add $near $far_stag 0 0\nwait 5000\n")
+    assert "post: 1000 posted, 1000 completed" in out and "it was 0x3e8\n" in out, out
+    for line, why in (("post write $near $local 0 257 $far_stag 0 inline", "Invalid argument"),
+                      ("post send $near x loud", "'loud' is no option; they are solicited, fence, inline, unsignaled, stream"),
+                      ("post send $near x x0", "'x0' is no option"), ("post send $near x x2y", "'x2y' is no option"),
+                      ("post verify $near $far_stag 0 8 abc", "not a string of hexadecimal octets"),
+                      ("post write $near $local 65536 1 $far_stag 0", "region 1 has 65536 bytes"),
+                      ("post write $near one 0 1 $far_stag 0", "'one' is no region"),
+                      ("post invalidate $near", "usage: post invalidate QP STAG")):
+        out = both(line + "\n", rc=1)
+        assert why in out, (line, out)
+    # The usage is that of this kind of post alone.
+    assert "post write" not in both("post invalidate $near\n", rc=1)
+
+
+def test_chain():
+    out = both("chain begin\npost send $near a x2\nexpect \"takes no others\" expect fail post send $remote b\n"
+               "expect \"64 requests at most\" expect fail post send $near c x63\npost send $near d\nchain post\nwait 5000\n"
+               "wait for /received 1 bytes: a/\nwait for /received 1 bytes: a/\nwait for /received 1 bytes: d/\n"
+               "expect fail chain post\nchain begin\nexpect \"one has begun\" expect fail chain begin\npost send $near e\nchain drop\n"
+               # The chain of a connection goes with it.
+               "chain begin\npost send $near f x64\ndisconnect $near\nexpect \"no requests\" expect fail chain post\n"
+               "source " + os.path.join(EXAMPLES, "lib/connect.cli") + "\n"
+               "chain begin\npost send $near g unsignaled\npost send $near h\nchain post\nwait 5000\nwait for /received 1 bytes: h/\n"
+               # More than all the places of requests under way, all of them free again.
+               "post send $near i x1000 unsignaled\n")
+    assert "wr 1 in the chain\n" in out and "wr 1 posted\n" in out, out
+    assert not re.search(r"send: success.*\n.*received 1 bytes: [ef]", out), out
+
+
+def test_windows():
+    """What a window or a fast region refuses, and who may invalidate it."""
+    out = both("register memory 4096 read\nlet readable = $region\nallocate window\n"
+               "post bind $remote $window $readable 0 4096 read,verify\nexpect fail wait 5000\n"
+               "wait for /qp $remote: disconnected/\nexpect \"never bound|not bound\" show windows\n", rc=1)
+    assert "bind: " in out, out
+    both("allocate window\npost bind $remote $window $far 0 64 read\nlet part = $stag\nwait 5000\n"
+         # No right to write.
+         "post write $near $local 0 8 $part 0\nwait for /qp $near: Terminate received: .*/\n"
+         # The binding ended with the stream.
+         "wait for /qp $remote: disconnected/\nwait until show windows contains \"not bound\"\n"
+         "free window $window\nexpect \"there is no window 1\" expect fail free window 1\n")
+    both("allocate window\npost bind $remote $window $far 0 64 read\nlet part = $stag\nwait 5000\n"
+         "expect fail post bind $remote $window $far 64 1 fly\nexpect fail post bind $remote $window $far 65530 64 read\n"
+         "chain begin\npost bind $remote $window $far 0 64 read\nexpect \"given an STag already\" expect fail "
+         "post bind $remote $window $far 0 64 read\nexpect \"the chain binds\" expect fail free window $window\nchain drop\n"
+         # Any region of a domain with several QPs is not the peer's to invalidate.
+         "post send-invalidate $near $far_stag mine\nwait for /qp $near: Terminate received: .*cannot be invalidated/\n")
+    both("expect \"was registered as a whole\" expect fail post fast-register $near $local 0 64 read\n"
+         "register fast 4096 " + path("fast.file") + "\nlet fast = $region\n"
+         "post fast-register $near $fast 0 4096 read,write,flush,verify\nwait 5000\nlet there = $stag\n"
+         "post send $near $there\nwait for /received .*: $there/\n"
+         "post write $remote $local 0 4096 $there 0\npost flush $remote $there 0 4096 p\nwait 5000\n"
+         "expect \"given an STag\" expect fail post fast-register $near $fast 0 64 read x2\nderegister $fast\n")
+    assert os.path.getsize(path("fast.file")) == 4096
+
+
+def test_srq():
+    for line, why in (("create srq 0", "the depth must be from 1 to 1024"), ("create srq 1025", "the depth must be"),
+                      ("destroy srq 1", "there is no srq 1"), ("listen 7471 srq 1", "there is no srq 1"),
+                      ("connect 10.0.0.9 7471 srq 3", "there is no srq 3"), ("arm srq 1 1", "there is no srq 1"),
+                      ("create srq 4\narm srq 1 5", "more than the depth"), ("create srq 4\npost receives 1 5", "4 receives posted")):
+        _, err = says(line + "\n", rc=1)
+        assert why in err, (line, err)
+    says("create srq 4\npost receives 1 4\narm srq 1 2\ndestroy srq 1\ncreate srq 4\nexpect \"posted 0, limit 0\" show srqs\n"
+         "arm srq 1 1\nlisten 7471 srq 1\nexpect \"a listener gives it\" expect fail destroy srq 1\n")
+    both("create srq 4\nconnect 10.0.0.2 7471 srq $srq\nexpect \"a QP uses it\" expect fail destroy srq $srq\npost send $qp first\n"
+         "wait for /received 5 bytes: first/\npost receives $srq 2\npost send $accepted back x2\n"
+         "wait for /qp $qp: received 4 bytes: back/\nwait for /qp $qp: received 4 bytes: back/\n"
+         "abort $qp\nwait for /qp $accepted: disconnected/\ndestroy srq $srq\n")
+
+
 def test_no_history():
     """A script leaves no history."""
     home = path("home")

@@ -115,6 +115,19 @@ def test_completion():
         got = t.until(b"weft> post write ", b"post write " + TAB)
         assert b"post write QP REGION" in got, got
         t.until(PROMPT, CTRL_C)
+        # Options, windows, SRQs.
+        t.run(b"allocate window")
+        t.run(b"create srq 4")
+        got = t.until(b"weft> free window ", b"free window " + TAB)
+        assert b"\n 1 [" in got, got
+        t.until(PROMPT, CTRL_C)
+        got = t.until(b"weft> destroy srq ", b"destroy srq " + TAB)
+        assert b"\n 1 [" in got, got
+        t.until(PROMPT, CTRL_C)
+        t.until(b"unsignaled", b"post imm 1 7 uns" + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.until(b"send-invalidate", b"terminate 1 se" + TAB)
+        t.until(PROMPT, CTRL_C)
         assert b"capture port NAME FILE" in t.until(b"weft> capture port ", b"capture port " + TAB)
         t.until(PROMPT, CTRL_C)
         t.quit()
