@@ -156,6 +156,7 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[];
 extern cmdline_parse_inst_t *const cmds_post[], *const cmds_local[], *const cmds_srq[];
+extern cmdline_parse_inst_t *const cmds_commit[];
 extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
 extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <weft/byteorder.h>
+#include <weft/commit.h>
 
 #include "console.h"
 #include "script.h"
@@ -317,7 +318,7 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	};
 	struct console_qp *q = wc->qp_user;
 	const bool success = wc->status == WEFT_WC_SUCCESS;
-	char result[2 * WEFT_HASH_MAX_BYTES + 16] = "", line[CONSOLE_ERROR_BYTES];
+	char result[2 * WEFT_HASH_MAX_BYTES + 64] = "", line[CONSOLE_ERROR_BYTES];
 
 	if (wc->opcode == WEFT_WC_RECV_IMM) {
 		take_recv_imm(cl, wc);
@@ -330,6 +331,9 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	vars_result("status", "%s", weft_wc_status_str(wc->status));
 	if (success)
 		result_of(wc, result, sizeof(result));
+	else if (wc->opcode == WEFT_WC_COMMIT)
+		snprintf(result, sizeof(result), ", at the %s of range %u",
+		         weft_commit_step_str(wc->commit.step), wc->commit.range);
 	wr_done(q, wc->wr_id);
 	if (con.counting.on && success) {
 		con.counting.completed++;

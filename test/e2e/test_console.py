@@ -316,6 +316,27 @@ def test_chain():
     assert not re.search(r"send: success.*\n.*received 1 bytes: [ef]", out), out
 
 
+def test_commit():
+    both("fill $local 0 4096 abc\npost write $near $local 0 64 $far_stag 64\nrange add $local 0 64 $far_stag 64 written verify\n"
+         "range add $local 64 8 $far_stag 128 inline verify\ncommit $near $far_stag 0 0x1122334455667788 visible fence\n"
+         "expect \"commit: success\" wait 5000\nexpect \"11 22 33 44 55 66 77 88\" dump $far 0 8\nexpect abcabc dump $far 64 64\n"
+         # Without a range, the word alone.
+         "commit $near $far_stag 0 1 visible\nwait 5000\nexpect \"00 00 00 00 00 00 00 01\" dump $far 0 8\n"
+         "expect \"Invalid argument\" expect fail commit $near no-word\n"
+         "range add $local 0 8 $far_stag 0\nrange drop\nexpect \"Invalid argument\" expect fail commit $near no-word visible\n"
+         "repeat 32 range add $local 0 8 $far_stag 4096\nexpect \"32 at most\" expect fail range add $local 0 8 $far_stag 0\n"
+         "commit $near no-word no-flush\nexpect \"commit: success\" wait 5000\n"
+         "chain begin\nexpect \"a chain has begun\" expect fail commit $near $far_stag 0 1\nchain drop\n"
+         # The step that was refused is named, and the word keeps its value.
+         "range add $local 0 8 $far_stag 65536\ncommit $near $far_stag 0 2 visible\n"
+         "expect /at the (write|flush) of range 0/ expect fail wait 5000\nexpect \"00 00 00 00 00 00 00 01\" dump $far 0 8\n")
+    for line, why in (("range add $local 0 8 $far_stag 0 soon", "'soon' is none of inline, written, verify"),
+                      ("range add $local 0 65537 $far_stag 0", "region 1 has 65536 bytes"),
+                      ("commit $near $far_stag 0 1 now", "'now' is none of no-flush, visible, region, fence"),
+                      ("commit 9 no-word", "there is no qp 9"), ("commit $near", "usage: commit QP no-word")):
+        assert why in both(line + "\n", rc=1), line
+
+
 def test_windows():
     """What a window or a fast region refuses, and who may invalidate it."""
     out = both("register memory 4096 read\nlet readable = $region\nallocate window\n"
