@@ -201,6 +201,7 @@ cmd_sleep(void *arg, struct cmdline *cl, void *data)
 void
 console_shutdown(void)
 {
+	console_logs_end();
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
 		if (con.qps[n].used)
 			weft_qp_destroy(con.qps[n].qp);

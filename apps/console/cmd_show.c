@@ -9,6 +9,7 @@
 #include "console.h"
 #include "addr.h"
 #include "link_str.h"
+#include "script.h"
 #include "show.h"
 
 WORD(tok_show, verb, "show");
@@ -19,6 +20,7 @@ WORD(tok_regions, noun, "regions");
 WORD(tok_counters, noun, "counters");
 WORD(tok_polls, noun, "polls");
 WORD(tok_drivers, noun, "drivers");
+WORD(tok_events, noun, "events");
 
 #define OFFLOADS_STR 160
 
@@ -283,6 +285,15 @@ show_drivers(void *arg, struct cmdline *cl, void *data)
 		cmdline_printf(cl, "hash %s, %u octets\n", h->name, h->result_bytes);
 }
 
+static void
+show_events(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	console_drain(cl);
+	heard_print(cl);
+}
+
 static CMD(cmd_port, show_port, "show port: ports and their packet counters", (void *)&tok_show,
            (void *)&tok_port);
 static CMD(cmd_conns, show_connections, "show connections: addresses, round trip, retransmissions",
@@ -298,5 +309,9 @@ static CMD(cmd_polls, show_polls, "show polls: how long the iterations of the po
 static CMD(cmd_drivers, show_drivers, "show drivers: persist and hash drivers", (void *)&tok_show,
            (void *)&tok_drivers);
 
-cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,     &cmd_conns, &cmd_qps,     &cmd_regions,
-                                           &cmd_counters, &cmd_polls, &cmd_drivers, NULL};
+static CMD(cmd_events, show_events, "show events: the last hundred events and completions",
+           (void *)&tok_show, (void *)&tok_events);
+
+cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,    &cmd_conns,    &cmd_qps,
+                                           &cmd_regions, &cmd_counters, &cmd_polls,
+                                           &cmd_drivers, &cmd_events,   NULL};

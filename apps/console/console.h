@@ -27,6 +27,8 @@
 #define CONSOLE_MAX_WINDOWS 64
 #define CONSOLE_MAX_SRQS    8
 #define CONSOLE_SRQ_DEPTH   1024 /**< most receives of an SRQ */
+#define CONSOLE_MAX_LOGS    8
+#define CONSOLE_MAX_RPCS    8
 #define CONSOLE_ERROR_BYTES 512
 #define CONSOLE_INLINE      256 /**< longest payload of a request with `inline` */
 /** Work requests under way, of all QPs. */
@@ -91,6 +93,9 @@ struct console {
 	struct console_region regions[CONSOLE_MAX_REGIONS + 1];
 	struct console_window windows[CONSOLE_MAX_WINDOWS + 1];
 	struct console_srq srqs[CONSOLE_MAX_SRQS + 1];
+	bool logs[CONSOLE_MAX_LOGS + 1]; /**< which numbers are used; log_side.c has the logs */
+	/** Appends, reads of logs and calls under way. */
+	unsigned int pending;
 	uint64_t next_wr;                   /**< number of the last work request */
 	struct console_wr wrs[CONSOLE_WRS]; /**< by number modulo */
 	unsigned int wrs_used;
@@ -143,6 +148,8 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e, tok_f, tok_g
 extern cmdline_parse_token_num_t tok_qp, tok_region, tok_window, tok_srq;
 /** In b. */
 extern cmdline_parse_token_num_t tok_window_b, tok_srq_b;
+/** The number of a log, in a; tok_log_rest in the a of struct rest_args. */
+extern cmdline_parse_token_num_t tok_log_a, tok_log_rest;
 extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 
 /** Define one instruction: name, function, help, then tokens. */
@@ -156,7 +163,7 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[];
 extern cmdline_parse_inst_t *const cmds_post[], *const cmds_local[], *const cmds_srq[];
-extern cmdline_parse_inst_t *const cmds_commit[];
+extern cmdline_parse_inst_t *const cmds_commit[], *const cmds_log[];
 extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
 extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
 
@@ -216,7 +223,10 @@ bool console_show_usage(const char *word, size_t n);
 int console_prompt(struct cmdline *cl);
 /** Take the waiting events and completions and print them; returns how many. */
 unsigned int console_drain(struct cmdline *cl);
-/** Work requests that have not completed, of all QPs; without those that are unsignaled. */
+/**
+ * Work requests that have not completed, of all QPs, and con.pending; without those that are
+ * unsignaled.
+ */
 unsigned int console_outstanding(void);
 /**
  * Count what is posted from now on, and its completions, and print neither. False: that is so
@@ -231,6 +241,8 @@ bool console_idle(void *arg);
 bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
 /** Drain until fd is readable or at its end. False: interrupted(), or it cannot be polled. */
 bool console_until_readable(struct cmdline *cl, int fd);
+/** Destroy the logs. The workers still run. */
+void console_logs_end(void);
 /** Close and free everything. */
 void console_shutdown(void);
 

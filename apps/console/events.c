@@ -17,6 +17,7 @@
 #include "console.h"
 #include "script.h"
 #include "ui.h"
+#include "worker_side.h"
 
 /** Marks the wr_id of a receive; an SRQ's number stands at bit 32, the buffer's in the low bits. */
 #define RECV_ID (1ull << 63)
@@ -350,9 +351,27 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	con.failed = true;
 }
 
+/** What a worker has to say of a log or an RPC endpoint. */
+static void
+take_note(struct cmdline *cl, const struct note *n)
+{
+	if (n->var[0] != '\0')
+		vars_result(n->var, "%s", n->value);
+	tell(cl, "%s", n->line);
+	if (n->kind == NOTE_EVENT)
+		return;
+	con.pending--;
+	if (n->kind == NOTE_DONE)
+		return;
+	if (!con.failed)
+		snprintf(con.error, sizeof(con.error), "%s", n->line);
+	con.failed = true;
+}
+
 unsigned int
 console_drain(struct cmdline *cl)
 {
+	struct note note;
 	struct weft_event ev;
 	struct weft_wc wc[16];
 	unsigned int total = 0;
@@ -362,6 +381,10 @@ console_drain(struct cmdline *cl)
 		return 0;
 	while (weft_evq_poll(con.evq, &ev) > 0) {
 		take_event(cl, &ev);
+		total++;
+	}
+	while (note_take(&note)) {
+		take_note(cl, &note);
 		total++;
 	}
 	while ((n = weft_cq_poll(con.cq, wc, 16)) > 0) {
@@ -375,7 +398,7 @@ console_drain(struct cmdline *cl)
 unsigned int
 console_outstanding(void)
 {
-	unsigned int n = 0;
+	unsigned int n = con.pending;
 
 	for (unsigned int i = 1; i <= CONSOLE_MAX_QPS; i++)
 		if (con.qps[i].used)
@@ -409,8 +432,9 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 	uint64_t until = ui_now_ns() + ms * 1000000ull;
 
 	for (;;) {
-		struct pollfd fds[2] = {{.fd = cq_fd(), .events = POLLIN},
-		                        {.fd = evq_fd(), .events = POLLIN}};
+		struct pollfd fds[3] = {{.fd = cq_fd(), .events = POLLIN},
+		                        {.fd = evq_fd(), .events = POLLIN},
+		                        {.fd = note_fd(), .events = POLLIN}};
 		uint64_t now, junk;
 
 		console_drain(cl);
@@ -422,7 +446,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
 			continue;
 		/* `done` may depend on something without a descriptor: check again every 10 ms. */
-		if (poll(fds, 2, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
+		if (poll(fds, 3, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
 		    read(fds[0].fd, &junk, sizeof(junk)) < 0 && errno != EAGAIN)
 			return false;
 	}
@@ -432,10 +456,11 @@ bool
 console_until_readable(struct cmdline *cl, int fd)
 {
 	for (;;) {
-		struct pollfd fds[4] = {{.fd = fd, .events = POLLIN},
+		struct pollfd fds[5] = {{.fd = fd, .events = POLLIN},
 		                        {.fd = cq_fd(), .events = POLLIN},
 		                        {.fd = evq_fd(), .events = POLLIN},
-		                        {.fd = interrupt_fd(), .events = POLLIN}};
+		                        {.fd = interrupt_fd(), .events = POLLIN},
+		                        {.fd = note_fd(), .events = POLLIN}};
 		uint64_t junk;
 
 		console_drain(cl);
@@ -443,7 +468,7 @@ console_until_readable(struct cmdline *cl, int fd)
 			return false;
 		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
 			continue;
-		if (poll(fds, 4, -1) < 0 && errno != EINTR)
+		if (poll(fds, 5, -1) < 0 && errno != EINTR)
 			return false;
 		if ((fds[1].revents & POLLIN) != 0 && read(fds[1].fd, &junk, sizeof(junk)) < 0 &&
 		    errno != EAGAIN)

@@ -41,6 +41,12 @@ srq_at(int i)
 }
 
 static int
+log_at(int i)
+{
+	return used_number(&con.logs[0], sizeof(con.logs[0]), CONSOLE_MAX_LOGS, i);
+}
+
+static int
 count(int (*at)(int i))
 {
 	int n = 0;
@@ -113,6 +119,20 @@ srqs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
 }
 
 static int
+logs_nb(cmdline_parse_token_hdr_t *tk)
+{
+	(void)tk;
+	return count(log_at);
+}
+
+static int
+logs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
+{
+	(void)tk;
+	return number_elt(log_at(i), buf, size);
+}
+
+static int
 ports_nb(cmdline_parse_token_hdr_t *tk)
 {
 	(void)tk;
@@ -135,6 +155,8 @@ static struct cmdline_token_ops window_ops = {cmdline_parse_num, windows_nb, win
                                               cmdline_get_help_num};
 static struct cmdline_token_ops srq_ops = {cmdline_parse_num, srqs_nb, srqs_elt,
                                            cmdline_get_help_num};
+static struct cmdline_token_ops log_ops = {cmdline_parse_num, logs_nb, logs_elt,
+                                           cmdline_get_help_num};
 static struct cmdline_token_ops region_text_ops = {cmdline_parse_string, regions_nb, regions_elt,
                                                    cmdline_get_help_string};
 static struct cmdline_token_ops port_ops = {cmdline_parse_string, ports_nb, ports_elt,
@@ -147,6 +169,8 @@ cmdline_parse_token_num_t tok_window_b = {{&window_ops, offsetof(struct cmd_args
                                           {RTE_UINT64}};
 cmdline_parse_token_num_t tok_srq = {{&srq_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_srq_b = {{&srq_ops, offsetof(struct cmd_args, b)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_log_a = {{&log_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_log_rest = {{&log_ops, offsetof(struct rest_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_string_t tok_region_s1 = {{&region_text_ops, offsetof(struct cmd_args, s1)},
                                               {NULL}};
 cmdline_parse_token_string_t tok_port_s1 = {{&port_ops, offsetof(struct cmd_args, s1)}, {NULL}};

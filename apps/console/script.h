@@ -79,6 +79,8 @@ const char *output_flat(const char *text, char *buf, size_t size);
 
 /** Remember a line that told of an event or a completion; of many the last 16 KiB stay. */
 void heard_add(const char *line);
+/** Print the last hundred lines, with their age. */
+void heard_print(struct cmdline *cl);
 /** Whether one of these lines has the pattern. The first that has it is then forgotten. */
 bool heard_take(const struct pattern *pt);
 

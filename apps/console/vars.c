@@ -28,7 +28,8 @@ static struct var vars[VARS_MAX] = {
         {.name = "recv", .result = true},   {.name = "imm", .result = true},
         {.name = "term", .result = true},   {.name = "round", .result = true},
         {.name = "window", .result = true}, {.name = "srq", .result = true},
-        {.name = "inv", .result = true},
+        {.name = "inv", .result = true},    {.name = "log", .result = true},
+        {.name = "record", .result = true},
 };
 
 static bool

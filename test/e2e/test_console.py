@@ -337,6 +337,32 @@ def test_commit():
         assert why in both(line + "\n", rc=1), line
 
 
+def test_log():
+    """Appends on one target of two; a target that is lost, a second writer with its STag, and what is refused."""
+    mem = path("log.mem")
+    ask = (f"register file {mem}.a 65536\nlet a = $stag\nregister file {mem}.b 65536\nlet b = $stag\nlisten 7471\n")
+    text = ask + ("expect \"there is no log 1\" expect fail log open 1\nexpect \"1 to 8 targets\" expect fail log create 2 3\n"
+                  "log create 2 1\n"
+                  "expect \"not open\" expect fail log open $log\nexpect \"not open\" expect fail log append $log x\n"
+                  "expect \"not open\" expect fail log read $log\nexpect \"no such target\" expect fail log leave $log 0\n"
+                  "log join $log 10.0.0.2 7471 $a 0 65536\nexpect fail log join $log 10.0.0.2 7471 $a 0 65536\n"
+                  "log join $log 10.0.0.2 7471 $b 0 65536\nlog open $log\nexpect \"opened already\" expect fail log open $log\n"
+                  "repeat 300 log append $log number $round\nwait 20000\n"
+                  "expect \"300 records read\" log read $log\nexpect \"number 300\" log read $log $record\n"
+                  "expect \"number 300\" echo $recv\n"
+                  "log leave $log 0\nwait for /target 0 is lost/\nlog append $log alone\nexpect \"is durable\" wait 5000\n"
+                  "log trim $log 200\nexpect not \"number 198$\" log read $log\nexpect fail log trim $log 100000\n"
+                  "expect /1: open, epoch 1, records 20[0-9] to 302 durable/ show logs\nexpect \"no record has this number\" show events\n"
+                  "expect fail log join $log 10.0.0.2 7471\n")
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("l.cli", text)])
+    assert rc == 0, out + err
+    for line, why in (("log create 9 1", "1 to 8 targets"), ("log join 1 nowhere 7471", "not an IPv4 or IPv6 address"),
+                      ("log create\nlog trim", "usage: log trim LOG RECORD"),
+                      ("log create\nlog join $log 10.0.0.9 7471 1 0 65536", "log 1: ")):
+        _, err = says(line + "\n", rc=1)
+        assert why in err, (line, err)
+
+
 def test_windows():
     """What a window or a fast region refuses, and who may invalidate it."""
     out = both("register memory 4096 read\nlet readable = $region\nallocate window\n"
