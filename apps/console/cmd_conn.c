@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "console.h"
+#include "rpc_side.h"
 #include "script.h"
 #include "ui.h"
 #include "addr.h"
@@ -225,6 +226,7 @@ console_shutdown(void)
 			free(con.srqs[n].mem);
 			free(con.srqs[n].posted);
 		}
+	rpc_side_end();
 	stack_down(&con.stack);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
 		if (con.regions[n].used)

@@ -94,6 +94,7 @@ struct console {
 	struct console_window windows[CONSOLE_MAX_WINDOWS + 1];
 	struct console_srq srqs[CONSOLE_MAX_SRQS + 1];
 	bool logs[CONSOLE_MAX_LOGS + 1]; /**< which numbers are used; log_side.c has the logs */
+	bool rpcs[CONSOLE_MAX_RPCS + 1]; /**< likewise; rpc_side.c has the clients */
 	/** Appends, reads of logs and calls under way. */
 	unsigned int pending;
 	uint64_t next_wr;                   /**< number of the last work request */
@@ -150,6 +151,8 @@ extern cmdline_parse_token_num_t tok_qp, tok_region, tok_window, tok_srq;
 extern cmdline_parse_token_num_t tok_window_b, tok_srq_b;
 /** The number of a log, in a; tok_log_rest in the a of struct rest_args. */
 extern cmdline_parse_token_num_t tok_log_a, tok_log_rest;
+/** The number of an RPC client, in a. */
+extern cmdline_parse_token_num_t tok_rpc_a;
 extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 
 /** Define one instruction: name, function, help, then tokens. */
@@ -163,7 +166,7 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[];
 extern cmdline_parse_inst_t *const cmds_post[], *const cmds_local[], *const cmds_srq[];
-extern cmdline_parse_inst_t *const cmds_commit[], *const cmds_log[];
+extern cmdline_parse_inst_t *const cmds_commit[], *const cmds_log[], *const cmds_rpc[];
 extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
 extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
 

@@ -47,6 +47,12 @@ log_at(int i)
 }
 
 static int
+rpc_at(int i)
+{
+	return used_number(&con.rpcs[0], sizeof(con.rpcs[0]), CONSOLE_MAX_RPCS, i);
+}
+
+static int
 count(int (*at)(int i))
 {
 	int n = 0;
@@ -133,6 +139,20 @@ logs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
 }
 
 static int
+rpcs_nb(cmdline_parse_token_hdr_t *tk)
+{
+	(void)tk;
+	return count(rpc_at);
+}
+
+static int
+rpcs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
+{
+	(void)tk;
+	return number_elt(rpc_at(i), buf, size);
+}
+
+static int
 ports_nb(cmdline_parse_token_hdr_t *tk)
 {
 	(void)tk;
@@ -157,6 +177,8 @@ static struct cmdline_token_ops srq_ops = {cmdline_parse_num, srqs_nb, srqs_elt,
                                            cmdline_get_help_num};
 static struct cmdline_token_ops log_ops = {cmdline_parse_num, logs_nb, logs_elt,
                                            cmdline_get_help_num};
+static struct cmdline_token_ops rpc_ops = {cmdline_parse_num, rpcs_nb, rpcs_elt,
+                                           cmdline_get_help_num};
 static struct cmdline_token_ops region_text_ops = {cmdline_parse_string, regions_nb, regions_elt,
                                                    cmdline_get_help_string};
 static struct cmdline_token_ops port_ops = {cmdline_parse_string, ports_nb, ports_elt,
@@ -171,6 +193,7 @@ cmdline_parse_token_num_t tok_srq = {{&srq_ops, offsetof(struct cmd_args, a)}, {
 cmdline_parse_token_num_t tok_srq_b = {{&srq_ops, offsetof(struct cmd_args, b)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_log_a = {{&log_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_log_rest = {{&log_ops, offsetof(struct rest_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_rpc_a = {{&rpc_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_string_t tok_region_s1 = {{&region_text_ops, offsetof(struct cmd_args, s1)},
                                               {NULL}};
 cmdline_parse_token_string_t tok_port_s1 = {{&port_ops, offsetof(struct cmd_args, s1)}, {NULL}};

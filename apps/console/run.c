@@ -93,8 +93,8 @@ cmdline_parse_ctx_t *
 console_commands(void)
 {
 	static cmdline_parse_inst_t *const *const of_stack[] = {
-	        cmds_conn, cmds_mem,       cmds_post,   cmds_local,   cmds_srq,
-	        cmds_log,  cmds_terminate, cmds_commit, cmds_capture, NULL};
+	        cmds_conn, cmds_mem,       cmds_post,   cmds_local,   cmds_srq, cmds_log,
+	        cmds_rpc,  cmds_terminate, cmds_commit, cmds_capture, NULL};
 	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
@@ -112,6 +112,7 @@ console_commands(void)
 		collect(cmds_terminate);
 		collect(cmds_commit);
 		collect(cmds_log);
+		collect(cmds_rpc);
 		collect(cmds_capture);
 		collect(cmds_script);
 		collect(cmds_expect);

@@ -29,7 +29,8 @@ static struct var vars[VARS_MAX] = {
         {.name = "term", .result = true},   {.name = "round", .result = true},
         {.name = "window", .result = true}, {.name = "srq", .result = true},
         {.name = "inv", .result = true},    {.name = "log", .result = true},
-        {.name = "record", .result = true},
+        {.name = "record", .result = true}, {.name = "rpc", .result = true},
+        {.name = "reply", .result = true},
 };
 
 static bool

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from weft_e2e import PROCS, TMP, app, main, memif, path, run
+from weft_e2e import PROCS, TMP, Target, app, main, memif, path, run
 
 EXAMPLES = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "console", "examples"))
 DOCS = os.path.join(EXAMPLES, "..", "..", "..", "docs")
@@ -361,6 +361,35 @@ def test_log():
                       ("log create\nlog join $log 10.0.0.9 7471 1 0 65536", "log 1: ")):
         _, err = says(line + "\n", rc=1)
         assert why in err, (line, err)
+
+
+def test_rpc():
+    for line, why in (("rpc null 1 1 1", "there is no rpc client 1"), ("rpc disconnect 9", "there is no rpc client 9"),
+                      ("rpc serve 0", "from 1 to 65535"), ("rpc connect nowhere 1", "not an IPv4 or IPv6 address"),
+                      ("rpc connect 10.0.0.9 7472", "no connection"), ("rpc call 1", "usage: rpc call CLIENT PROGRAM")):
+        _, err = says(line + "\n", rc=1)
+        assert why in err, (line, err)
+    text = ("rpc serve 7472\nlisten 7471\nrpc connect 10.0.0.2 7472\nlet one = $rpc\nrpc connect 10.0.0.2 7472\nlet two = $rpc\n"
+            # More calls than may be under way at once.
+            "repeat 200 rpc call $one 0x20004543 1 1 number $round\nwait 5000\nwait for /number 200/\n"
+            "expect /rpc 1: connected, version 2, calls 200, replies 200/ show rpcs\n"
+            f"rpc call $two 0x20004543 1 1 {'y' * 250}\nexpect \"256 bytes\" wait 5000\n"
+            "expect \"eight digits\" expect fail rpc call $two 0x20004543 1 1 0x123\n"
+            "rpc disconnect $one\nexpect \"no rpc client 1\" expect fail rpc null $one 0x20004543 1\n"
+            "rpc null $two 0x20004543 1\nexpect \"procedure 0: 0 bytes\" wait 5000\nexpect void echo $reply\n"
+            "rpc connect 10.0.0.2 7472\nexpect 1 echo $rpc\nrpc null $rpc 0x20004543 1\nwait 5000\n")
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("r.cli", text)])
+    assert rc == 0, out + err
+
+
+def test_rpc_of_a_target():
+    """The export program of a weft-target: its NULL, and its list of exports."""
+    t = Target("rpct", {"blue": {"size": "4M", "persist": "volatile", "rights": "read,write,verify"}}).start()
+    text = ("rpc connect 10.0.0.1 7471\nrpc null $rpc 0x2057EF70 1\nexpect \"procedure 0: 0 bytes\" wait 5000\n"
+            "rpc call $rpc 0x2057EF70 1 1\nexpect blue wait 5000\nexpect /^00000001/ echo $reply\n"
+            "rpc call $rpc 0x2057EF70 1 4 no such export\nwait 5000\nexpect /^00000002/ echo $reply\n")
+    rc, out, err = run([app("weft-console"), *t.client_args(), "-f", script("rt.cli", text)])
+    assert rc == 0, out + err
 
 
 def test_windows():

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: RPC. Connect, call, show, disconnect; serve a program that returns its argument. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "addr.h"
+#include "console.h"
+#include "rpc_side.h"
+#include "script.h"
+#include "worker_side.h"
+
+WORD(tok_rpc, verb, "rpc");
+WORD(tok_show, verb, "show");
+WORD(tok_rpcs, noun, "rpcs");
+WORD(tok_serve, noun, "serve");
+WORD(tok_connect, noun, "connect");
+WORD(tok_null, noun, "null");
+WORD(tok_call, noun, "call");
+WORD(tok_disconnect, noun, "disconnect");
+
+#define RPC_WAIT_MS 6000u
+
+/** Arguments of a call: words, numbers, then the rest of the line. */
+struct call_args {
+	struct cmd_args c;
+	cmdline_multi_string_t rest;
+};
+
+/** An operation on the worker, and its result. */
+struct op {
+	unsigned int n;
+	struct sockaddr_storage to;
+	struct rpc_side_call call;
+	struct rpc_side_info info;
+	int rc;
+};
+
+static cmdline_parse_token_string_t tok_call_rest =
+        TOKEN_STRING_INITIALIZER(struct call_args, rest, TOKEN_STRING_MULTI);
+
+/** Run an operation. False after a message. */
+static bool
+run(struct cmdline *cl, struct op *op, void (*fn)(void *arg))
+{
+	int rc = worker_side_call(con.stack.workers[0], fn, op);
+
+	if (rc == 0)
+		rc = op->rc;
+	if (rc != 0)
+		console_fail(cl, "rpc: %s", strerror(-rc));
+	return rc == 0;
+}
+
+static bool
+client_ok(struct cmdline *cl, uint64_t n)
+{
+	if (n >= 1 && n <= CONSOLE_MAX_RPCS && con.rpcs[n])
+		return true;
+	console_fail(cl, "there is no rpc client %" PRIu64 "; 'show rpcs' lists them", n);
+	return false;
+}
+
+static void
+disconnect_on_worker(void *arg)
+{
+	struct op *op = arg;
+
+	rpc_side_disconnect(op->n);
+	op->rc = 0;
+}
+
+static void
+connect_on_worker(void *arg)
+{
+	struct op *op = arg;
+
+	op->rc = rpc_side_connect(op->n, &op->to);
+}
+
+static bool
+decided(void *arg)
+{
+	const struct op *op = arg;
+
+	return rpc_side_outcome(op->n) != RPC_SIDE_WAITS;
+}
+
+static void
+cmd_connect(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+	struct op op = {.n = 1};
+
+	(void)data;
+	while (op.n <= CONSOLE_MAX_RPCS && con.rpcs[op.n])
+		op.n++;
+	if (op.n > CONSOLE_MAX_RPCS) {
+		console_fail(cl, "rpc: %d clients are the most", CONSOLE_MAX_RPCS);
+		return;
+	}
+	if (a->a < 1 || a->a > 65535 || addr_parse(a->s1, (uint16_t)a->a, &op.to) != 0) {
+		console_fail(cl, "rpc: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
+		             a->s1, a->a);
+		return;
+	}
+	if (!run(cl, &op, connect_on_worker))
+		return;
+	if (!console_wait(cl, RPC_WAIT_MS, decided, &op) || rpc_side_outcome(op.n) != 0) {
+		run(cl, &op, disconnect_on_worker);
+		console_drain(cl);
+		console_fail(cl, "rpc: %s port %" PRIu64 ": no connection", a->s1, a->a);
+		return;
+	}
+	con.rpcs[op.n] = true;
+	vars_result("rpc", "%u", op.n);
+}
+
+static void
+call_on_worker(void *arg)
+{
+	struct op *op = arg;
+
+	op->rc = rpc_side_call(op->n, &op->call);
+}
+
+/** Try to call. False: too many calls are under way. */
+static bool
+call_taken(void *arg)
+{
+	struct op *op = arg;
+	const int rc = worker_side_call(con.stack.workers[0], call_on_worker, op);
+
+	if (rc != 0)
+		op->rc = rc;
+	return op->rc != -EAGAIN;
+}
+
+static void
+call(struct cmdline *cl, struct op *op, const struct cmd_args *a, uint64_t proc)
+{
+	if (!client_ok(cl, a->a))
+		return;
+	op->n = (unsigned int)a->a;
+	op->call.prog = (uint32_t)a->b;
+	op->call.vers = (uint32_t)a->c;
+	op->call.proc = (uint32_t)proc;
+	/* While as many as there may be are under way, until there is room. */
+	console_wait(cl, RPC_WAIT_MS, call_taken, op);
+	if (op->rc == 0)
+		con.pending++;
+	else
+		console_fail(cl, "rpc: %s", strerror(-op->rc));
+}
+
+static void
+cmd_null(void *arg, struct cmdline *cl, void *data)
+{
+	struct op op = {0};
+
+	(void)data;
+	call(cl, &op, arg, 0);
+}
+
+static void
+cmd_call(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+	struct op op = {0};
+
+	(void)data;
+	call(cl, &op, a, a->d);
+}
+
+/** The words of "0x" and hexadecimal digits, eight for each word. How many; 0: it is no such. */
+static unsigned int
+take_words(const char *text, uint32_t words[RPC_SIDE_WORDS])
+{
+	const size_t n = strlen(text) - 2;
+	unsigned int i = 0;
+
+	if (n == 0 || n % 8 != 0 || n / 8 > RPC_SIDE_WORDS ||
+	    strspn(text + 2, "0123456789abcdefABCDEF") != n)
+		return 0;
+	for (; i < n / 8; i++)
+		sscanf(text + 2 + (size_t)8 * i, "%8x", &words[i]);
+	return i;
+}
+
+static void
+cmd_call_with(void *arg, struct cmdline *cl, void *data)
+{
+	static uint32_t words[RPC_SIDE_WORDS];
+	struct call_args *a = arg;
+	struct op op = {.call = {.text = a->rest, .words = words}};
+	size_t n = strlen(a->rest);
+
+	(void)data;
+	while (n > 0 && strchr(" \t\r", a->rest[n - 1]) != NULL)
+		a->rest[--n] = '\0';
+	if (strncmp(a->rest, "0x", 2) == 0) {
+		op.call.text = NULL;
+		op.call.nwords = take_words(a->rest, words);
+		if (op.call.nwords == 0) {
+			console_fail(cl, "rpc: XDR in hexadecimal has eight digits for each word");
+			return;
+		}
+	}
+	call(cl, &op, &a->c, a->c.d);
+}
+
+static void
+cmd_disconnect(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+	struct op op = {0};
+
+	(void)data;
+	if (!client_ok(cl, a->a))
+		return;
+	op.n = (unsigned int)a->a;
+	if (run(cl, &op, disconnect_on_worker))
+		con.rpcs[op.n] = false;
+	console_drain(cl);
+}
+
+static void
+cmd_serve(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+	int rc = -EINVAL;
+
+	(void)data;
+	if (a->a >= 1 && a->a <= 65535 &&
+	    con.nlisteners < sizeof(con.listeners) / sizeof(con.listeners[0]))
+		rc = rpc_side_serve((uint16_t)a->a);
+	if (rc != 0)
+		console_fail(cl, "rpc: port %" PRIu64 ": %s", a->a,
+		             rc == -EINVAL ? "it must be from 1 to 65535, and 16 listeners are the "
+		                             "most"
+		                           : strerror(-rc));
+	else
+		cmdline_printf(cl, "serving program 0x%x version %u on port %" PRIu64 "\n",
+		               RPC_SIDE_PROG, RPC_SIDE_VERS, a->a);
+}
+
+static void
+look_on_worker(void *arg)
+{
+	struct op *op = arg;
+
+	rpc_side_query(op->n, &op->info);
+	op->rc = 0;
+}
+
+static void
+show_rpcs(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	console_drain(cl);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_RPCS; n++) {
+		struct op op = {.n = n};
+
+		if (con.rpcs[n] && run(cl, &op, look_on_worker))
+			cmdline_printf(cl,
+			               "rpc %u: %s, version %u, calls %" PRIu64 ", replies %" PRIu64
+			               ", errors %" PRIu64 ", waits for credit %" PRIu64 "\n",
+			               n, op.info.down ? "down" : "connected", op.info.version,
+			               op.info.calls, op.info.replies, op.info.errors,
+			               op.info.credit_stalls);
+	}
+}
+
+static CMD(cmd_serve_, cmd_serve,
+           "rpc serve PORT: program 0x20004543 version 1; procedure 1 returns what it is sent",
+           (void *)&tok_rpc, (void *)&tok_serve, (void *)&tok_a);
+static CMD(cmd_connect_, cmd_connect, "rpc connect ADDRESS PORT: a client of RPC-over-RDMA",
+           (void *)&tok_rpc, (void *)&tok_connect, (void *)&tok_s1, (void *)&tok_a);
+static CMD(cmd_null_, cmd_null, "rpc null CLIENT PROGRAM VERSION: call procedure 0, NULL",
+           (void *)&tok_rpc, (void *)&tok_null, (void *)&tok_rpc_a, (void *)&tok_b, (void *)&tok_c);
+static CMD(cmd_call_, cmd_call, "rpc call CLIENT PROGRAM VERSION PROCEDURE: without arguments",
+           (void *)&tok_rpc, (void *)&tok_call, (void *)&tok_rpc_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d);
+static CMD(cmd_call_with_, cmd_call_with,
+           "rpc call CLIENT PROGRAM VERSION PROCEDURE TEXT|0xXDR: a string, or words of XDR",
+           (void *)&tok_rpc, (void *)&tok_call, (void *)&tok_rpc_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d, (void *)&tok_call_rest);
+static CMD(cmd_disconnect_, cmd_disconnect, "rpc disconnect CLIENT: its calls end as lost",
+           (void *)&tok_rpc, (void *)&tok_disconnect, (void *)&tok_rpc_a);
+static CMD(cmd_rpcs_, show_rpcs, "show rpcs: the console's RPC clients, and their calls",
+           (void *)&tok_show, (void *)&tok_rpcs);
+
+cmdline_parse_inst_t *const cmds_rpc[] = {&cmd_serve_,     &cmd_connect_,    &cmd_null_, &cmd_call_,
+                                          &cmd_call_with_, &cmd_disconnect_, &cmd_rpcs_, NULL};
