@@ -34,16 +34,20 @@ takes_rest(const char *text)
 static bool
 needs_stack(const char *text)
 {
-	const size_t n = strcspn(text, " \t\n");
+	const size_t word = strcspn(text, " \t\n");
+	const bool shows = strncmp(text, "show", word) == 0;
 
+	if (strncmp(text, "sleep", word) == 0)
+		return false;
 	for (unsigned int i = 0; con.of_stack[i] != NULL; i++)
 		for (unsigned int k = 0; con.of_stack[i][k] != NULL; k++) {
 			const char *help = con.of_stack[i][k]->help_str;
+			/* Telemetry answers `show`, but for a few nouns of the console's own. */
+			const size_t n = shows ? strcspn(help, ":") : word;
 
-			/* Telemetry answers `show`, but for nouns of the console's own. */
 			if (strncmp(help, text, n) == 0 && strchr(" :", help[n]) != NULL &&
-			    strncmp(help, "show ", 5) != 0)
-				return strncmp(text, "sleep", n) != 0;
+			    strchr(" \t\n", text[n]) != NULL)
+				return true;
 		}
 	return false;
 }

@@ -124,6 +124,10 @@ def test_completion():
         got = t.until(b"weft> destroy srq ", b"destroy srq " + TAB)
         assert b"\n 1 [" in got, got
         t.until(PROMPT, CTRL_C)
+        t.run(b"log create")
+        got = t.until(b"weft> log read ", b"log read " + TAB)
+        assert b"\n 1 [" in got, got
+        t.until(PROMPT, CTRL_C)
         t.until(b"unsignaled", b"post imm 1 7 uns" + TAB)
         t.until(PROMPT, CTRL_C)
         t.until(b"send-invalidate", b"terminate 1 se" + TAB)

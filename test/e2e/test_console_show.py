@@ -162,6 +162,9 @@ def test_objects_and_conditions():
     assert rc == 1 and not out and "show nouns" in err and len(err.splitlines()) == 2, (out, err)
     rc, out, err = attached(t.proc.pid, "connect 10.0.0.9 1\n")
     assert rc == 1 and "--attach" in err and not out, (out, err)
+    for line in ("show windows", "show logs", "post imm 1 1", "rpc serve 1"):
+        _, _, err = attached(t.proc.pid, line + "\n")
+        assert "--attach has none" in err, (line, err)
 
 
 def test_watch_and_clear():
