@@ -12,6 +12,7 @@
 #include "console.h"
 #include "rpc_side.h"
 #include "script.h"
+#include "traffic.h"
 #include "ui.h"
 #include "addr.h"
 
@@ -204,8 +205,10 @@ console_shutdown(void)
 {
 	console_logs_end();
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
-		if (con.qps[n].used)
+		if (con.qps[n].used) {
+			traffic_drop(&con.qps[n]);
 			weft_qp_destroy(con.qps[n].qp);
+		}
 	for (unsigned int n = 1; n <= CONSOLE_MAX_WINDOWS; n++)
 		if (con.windows[n].used)
 			weft_mw_dealloc(con.windows[n].mw);

@@ -61,16 +61,34 @@ heading(struct cmdline *cl, const char *line, double seconds)
 		cmdline_printf(cl, "%s %s\n", at, line);
 }
 
+/** Whether "show NOUN" is a command of the console, and not a noun of telemetry. */
+static bool
+own_noun(const char *noun)
+{
+	const size_t n = strlen(noun);
+
+	for (unsigned int i = 0; cmds_own_show[i] != NULL; i++) {
+		const char *help = cmds_own_show[i]->help_str + strlen("show ");
+
+		if (strncmp(help, noun, n) == 0 && strchr(" :", help[n]) != NULL)
+			return true;
+	}
+	return false;
+}
+
 /** Run "show NOUN WORDS" or "rates NOUN WORDS". False after a message. */
 static bool
 run_line(struct cmdline *cl, const char *line)
 {
+	const char *whole = line;
 	char verb[16], noun[64], words[LINE_MAX_BYTES + 8];
 
 	if (!table_word(&line, verb, sizeof(verb)) || !table_word(&line, noun, sizeof(noun))) {
 		console_fail(cl, "watch: show what?");
 		return false;
 	}
+	if (strcmp(verb, "show") == 0 && own_noun(noun))
+		return console_run_within(cl, whole);
 	snprintf(words, sizeof(words), "%s%s", strcmp(verb, "rates") == 0 ? "rates" : "", line);
 	return show_run(cl, noun, words);
 }

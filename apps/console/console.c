@@ -14,6 +14,7 @@
 #include "conf.h"
 #include "console.h"
 #include "file_open.h"
+#include "inbox.h"
 #include "port_args.h"
 #include "script.h"
 #include "show.h"
@@ -72,7 +73,6 @@ static void
 bring_up(const struct port_args *args)
 {
 	const struct stack_opt so = {.progname = "weft-console"};
-	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = CQ_DEPTH, .want_fd = true};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
 	static struct conf c;
 	char err[CONF_ERR_MAX];
@@ -87,7 +87,7 @@ bring_up(const struct port_args *args)
 		ui_die("%s: there is no [port]", args->config);
 	rc = weft_pd_alloc(con.stack.ctx, &con.pd);
 	if (rc == 0)
-		rc = weft_cq_create(con.stack.ctx, &ca, &con.cq);
+		rc = inbox_create(con.stack.ctx, CQ_DEPTH, &con.cq);
 	if (rc == 0)
 		rc = weft_evq_create(con.stack.ctx, &ea, &con.evq);
 	if (rc != 0)

@@ -15,7 +15,9 @@
 #include <weft/commit.h>
 
 #include "console.h"
+#include "inbox.h"
 #include "script.h"
+#include "traffic.h"
 #include "ui.h"
 #include "worker_side.h"
 
@@ -120,7 +122,11 @@ wr_free(struct console_wr *p)
 void
 console_qp_drop(struct cmdline *cl, struct console_qp *q)
 {
+	struct weft_worker *w = weft_qp_worker(q->qp);
+
+	traffic_drop(q);
 	weft_qp_destroy(q->qp);
+	traffic_settle(w);
 	console_drain(cl);
 	for (unsigned int i = 0; i < CONSOLE_WRS; i++)
 		if (con.wrs[i].q == q)
@@ -161,7 +167,7 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 {
 	const struct console_srq *srq;
 	struct console_qp *q = ev->user;
-	char text[160];
+	char text[160], traffic[CONSOLE_ERROR_BYTES] = "";
 
 	switch (ev->type) {
 	case WEFT_EV_CONNECT_REQUEST:
@@ -187,8 +193,10 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 	case WEFT_EV_DISCONNECTED:
 		q->closed = true;
 		q->up = false;
-		tell(cl, "qp %u: %s%s%s", qp_number(q), weft_event_str(ev->type),
-		     ev->status != 0 ? ": " : "", ev->status != 0 ? strerror(-ev->status) : "");
+		traffic_lost(q, traffic, sizeof(traffic));
+		tell(cl, "qp %u: %s%s%s%s", qp_number(q), weft_event_str(ev->type),
+		     ev->status != 0 ? ": " : "", ev->status != 0 ? strerror(-ev->status) : "",
+		     traffic);
 		return;
 	case WEFT_EV_SRQ_LIMIT:
 		srq = ev->user;
@@ -374,8 +382,8 @@ console_drain(struct cmdline *cl)
 	struct note note;
 	struct weft_event ev;
 	struct weft_wc wc[16];
-	unsigned int total = 0;
-	int n;
+	unsigned int total = 0, n;
+	char line[CONSOLE_ERROR_BYTES];
 
 	if (con.attached)
 		return 0;
@@ -387,11 +395,13 @@ console_drain(struct cmdline *cl)
 		take_note(cl, &note);
 		total++;
 	}
-	while ((n = weft_cq_poll(con.cq, wc, 16)) > 0) {
-		for (int i = 0; i < n; i++)
+	while ((n = inbox_take(wc, 16)) > 0) {
+		for (unsigned int i = 0; i < n; i++)
 			take_wc(cl, &wc[i]);
-		total += (unsigned int)n;
+		total += n;
 	}
+	for (; traffic_news(line, sizeof(line)); total++)
+		tell(cl, "%s", line);
 	return total;
 }
 
@@ -417,7 +427,7 @@ console_idle(void *arg)
 static int
 cq_fd(void)
 {
-	return con.attached ? -1 : weft_cq_fd(con.cq);
+	return con.attached ? -1 : inbox_fd();
 }
 
 static int
@@ -443,7 +453,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 		now = ui_now_ns();
 		if (now >= until || interrupted())
 			return false;
-		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
+		if (!con.attached && inbox_arm())
 			continue;
 		/* `done` may depend on something without a descriptor: check again every 10 ms. */
 		if (poll(fds, 3, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
@@ -466,7 +476,7 @@ console_until_readable(struct cmdline *cl, int fd)
 		console_drain(cl);
 		if (interrupted())
 			return false;
-		if (!con.attached && weft_cq_arm(con.cq, false) > 0)
+		if (!con.attached && inbox_arm())
 			continue;
 		if (poll(fds, 5, -1) < 0 && errno != EINTR)
 			return false;

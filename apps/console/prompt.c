@@ -13,6 +13,7 @@
 #include <cmdline_rdline.h>
 
 #include "console.h"
+#include "options.h"
 #include "script.h"
 #include "ui.h"
 
@@ -64,7 +65,11 @@ prompt_line(struct rdline *rdl, const char *text, unsigned int size)
 static int
 prompt_complete(struct rdline *rdl, const char *text, char *dst, unsigned int dst_size, int *state)
 {
-	return cmdline_complete(rdline_get_opaque(rdl), console_inner(text), state, dst, dst_size);
+	const int rc = options_complete(console_inner(text), state, dst, dst_size);
+
+	return rc >= 0 ? rc
+	               : cmdline_complete(rdline_get_opaque(rdl), console_inner(text), state, dst,
+	                                  dst_size);
 }
 
 static void

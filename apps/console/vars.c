@@ -30,7 +30,7 @@ static struct var vars[VARS_MAX] = {
         {.name = "window", .result = true}, {.name = "srq", .result = true},
         {.name = "inv", .result = true},    {.name = "log", .result = true},
         {.name = "record", .result = true}, {.name = "rpc", .result = true},
-        {.name = "reply", .result = true},
+        {.name = "reply", .result = true},  {.name = "traffic", .result = true},
 };
 
 static bool

@@ -19,9 +19,9 @@ PROMPT = b"weft> "
 
 
 class Terminal:
-    """A console on a pseudo-terminal. Its port has no peer."""
+    """A console on a pseudo-terminal. Without other options its port has no peer."""
 
-    def __init__(self, history):
+    def __init__(self, history, options=("--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24")):
         self.said = b""
         self.seen = 0
         self.pid, self.fd = pty.fork()
@@ -29,7 +29,7 @@ class Terminal:
             os.environ["WEFT_CONSOLE_HISTORY"] = history
             if history == "default":
                 del os.environ["WEFT_CONSOLE_HISTORY"]
-            os.execv(app("weft-console"), [app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"])
+            os.execv(app("weft-console"), [app("weft-console"), *options])
 
     def __enter__(self):
         self.until(PROMPT)
