@@ -22,8 +22,6 @@
 #include "worker_side.h"
 
 /** Marks the wr_id of a receive; an SRQ's number stands at bit 32, the buffer's in the low bits. */
-#define RECV_ID (1ull << 63)
-
 /** Print a line about an event or a completion, which `wait for` finds. */
 static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const char *fmt, ...)
 {

@@ -94,7 +94,8 @@ console_commands(void)
 {
 	static cmdline_parse_inst_t *const *const of_stack[] = {
 	        cmds_conn, cmds_mem,       cmds_post,   cmds_local,   cmds_srq,     cmds_log,
-	        cmds_rpc,  cmds_terminate, cmds_commit, cmds_capture, cmds_traffic, NULL};
+	        cmds_rpc,  cmds_terminate, cmds_commit, cmds_capture, cmds_traffic, cmds_set,
+	        NULL};
 	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
@@ -116,6 +117,7 @@ console_commands(void)
 		collect(cmds_capture);
 		collect(cmds_traffic);
 		collect(cmds_own_show);
+		collect(cmds_set);
 		collect(cmds_script);
 		collect(cmds_expect);
 	}

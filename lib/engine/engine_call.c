@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Calls of other threads: weft_worker_call() runs a function on the worker's thread. */
+/** @file Calls of other threads: weft_worker_call() runs a function on the worker's thread, and
+ * weft_worker_set_tcp() changes what is the worker's there. */
 
 #include <stdlib.h>
 
@@ -50,4 +51,41 @@ weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
 	call->arg = arg;
 	weft_work_send(&w->v.work, &call->work);
 	return 0;
+}
+
+struct engine_tcp_change {
+	struct weft_worker *w;
+	struct weft_tcp_change change;
+};
+
+static void
+tcp_change_run(void *arg)
+{
+	struct engine_tcp_change *c = arg;
+
+	weft_tcp_change(c->w->cm.tcp, &c->change);
+	free(c);
+}
+
+int
+weft_worker_set_tcp(struct weft_worker *w, const struct weft_tcp_change *change)
+{
+	struct engine_tcp_change *c;
+	int rc;
+
+	if (WEFT_HANDLE_BAD(w, WORKER) || change == NULL)
+		return -EINVAL;
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	/* weft_worker_call() frees nothing: the function does, or this one if it is not called. */
+	c->w = w;
+	rc = weft_attr_copy(&c->change, sizeof(c->change), change);
+	if (rc == 0 && (unsigned int)c->change.cc > WEFT_TCP_CC_NEWRENO)
+		rc = -EINVAL;
+	if (rc == 0)
+		rc = weft_worker_call(w, tcp_change_run, c);
+	if (rc < 0)
+		free(c);
+	return rc;
 }

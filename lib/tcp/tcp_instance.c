@@ -11,6 +11,26 @@
 #include "tcp_ports.h"
 #include "tcp_share.h"
 
+void
+weft_tcp_change(struct weft_tcp *t, const struct weft_tcp_change *change)
+{
+	struct weft_tcp_attr *a = &t->attr;
+
+	if (change->cc != WEFT_TCP_CC_DEFAULT)
+		a->cc = change->cc;
+	if (change->max_half_open != 0)
+		a->max_half_open = change->max_half_open;
+	if (change->max_time_wait != 0)
+		a->max_time_wait = change->max_time_wait;
+	if (change->max_accepts_per_s != 0)
+		a->max_accepts_per_s =
+		        change->max_accepts_per_s != UINT32_MAX ? change->max_accepts_per_s : 0;
+	if (change->resets_per_s != 0)
+		a->resets_per_s = change->resets_per_s;
+	if (change->challenge_acks_per_s != 0)
+		a->challenge_acks_per_s = change->challenge_acks_per_s;
+}
+
 int
 weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, struct weft_tcp **out)
 {

@@ -132,6 +132,8 @@ struct weft_tcp_stats {
  * of the RTO contradict each other), -ENOMEM. */
 int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched,
                     struct weft_tcp **out);
+/** Changes settings while the instance runs; zero fields stay. On the worker. */
+void weft_tcp_change(struct weft_tcp *t, const struct weft_tcp_change *change);
 /** Aborts every connection without up-calls and frees everything. */
 void weft_tcp_destroy(struct weft_tcp *t);
 

@@ -159,6 +159,64 @@ test_tcp_attr(void)
 	weft_ctx_destroy(ctx);
 }
 
+/** The algorithm of a connection. */
+static const char *
+cc_of(const struct weft_tcp_conn *c)
+{
+	struct weft_tcp_info i;
+
+	weft_tcp_info(c, &i);
+	return i.cc_name;
+}
+
+/** A change applies to connections that are opened after the worker's next poll. */
+static void
+test_set_tcp(void)
+{
+	struct weft_tcp_change change = {.size = sizeof(change), .cc = WEFT_TCP_CC_NEWRENO};
+	struct weft_tcp_conn *c[4];
+	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+	static const struct weft_tcp_conn_ops ops;
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+	struct weft_port_attr pa = {
+	        .size = sizeof(pa), .name = "p", .dev = "net_null6", .prefix_len = 24};
+	struct weft_port *port;
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	memcpy(&pa.addr, &sa, sizeof(sa));
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(weft_worker_add_port(w, port), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), NULL, &dst,
+		                          7, &ops, NULL, &c[i]),
+		         0);
+		if (i == 0)
+			CHECK_EQ(weft_worker_set_tcp(w, &change), 0); /* not polled yet */
+		if (i == 1)
+			weft_worker_poll(w);
+		/* Zero changes nothing. This thread polls the worker now. */
+		change.cc = WEFT_TCP_CC_DEFAULT;
+		if (i == 2)
+			CHECK_EQ(weft_worker_set_tcp(w, &change), 0);
+	}
+	CHECK(strcmp(cc_of(c[0]), "cubic") == 0);
+	CHECK(strcmp(cc_of(c[1]), "cubic") == 0);
+	CHECK(strcmp(cc_of(c[2]), "newreno") == 0);
+	CHECK(strcmp(cc_of(c[3]), "newreno") == 0);
+	change.cc = 3;
+	CHECK_EQ(weft_worker_set_tcp(w, &change), -EINVAL);
+	change.cc = WEFT_TCP_CC_CUBIC;
+	change.size = 12;
+	CHECK_EQ(weft_worker_set_tcp(w, &change), -EINVAL);
+	CHECK_EQ(weft_worker_set_tcp(w, NULL), -EINVAL);
+	CHECK_EQ(weft_worker_set_tcp(NULL, &change), -EINVAL);
+	weft_ctx_destroy(ctx);
+}
+
 struct ring_bell {
 	unsigned int n;
 	struct weft_worker *w;
@@ -435,7 +493,8 @@ test_memif_early_client(void)
 }
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
-               {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle},
-               {"run here", test_run_here}, {"polled by two threads", test_two_pollers},
-               {"the clock", test_clock}, {"how long iterations take", test_poll_hist},
+               {"TCP as asked for", test_tcp_attr}, {"TCP changed while it runs", test_set_tcp},
+               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
+               {"polled by two threads", test_two_pollers}, {"the clock", test_clock},
+               {"how long iterations take", test_poll_hist},
                {"memif client before its server", test_memif_early_client})

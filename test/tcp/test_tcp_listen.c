@@ -430,6 +430,29 @@ test_per_peer_v6(void)
 	net_down(&net);
 }
 
+/** Limits that change while the instance runs. Those that the change does not name stay. */
+static void
+test_changed(void)
+{
+	struct weft_tcp_attr attr = {.max_accepts_per_s = 2};
+	struct weft_tcp_change change = {.max_accepts_per_s = 4};
+
+	listen_up(&attr);
+	run_for(2 * WEFT_NS_PER_S);
+	CHECK(handshake(PORT) && handshake(PORT + 1) && !handshake(PORT + 2));
+	weft_tcp_change(net.node[0].tcp, &change);
+	CHECK(handshake(PORT + 3) && handshake(PORT + 4) && !handshake(PORT + 5));
+	change = (struct weft_tcp_change){.max_time_wait = 3};
+	weft_tcp_change(net.node[0].tcp, &change);
+	CHECK(!handshake(PORT + 6));
+	change = (struct weft_tcp_change){.max_accepts_per_s = UINT32_MAX};
+	weft_tcp_change(net.node[0].tcp, &change);
+	for (uint16_t k = 7; k < 17; k++)
+		CHECK(handshake(PORT + k));
+	app = &net.app[0];
+	down();
+}
+
 static void
 test_per_second(void)
 {
@@ -651,5 +674,6 @@ WEFT_TEST_MAIN({"addresses", test_addresses}, {"cookie_options", test_cookie_opt
                {"cookie_bad", test_cookie_bad}, {"flood", test_flood}, {"full", test_full},
                {"per_peer", test_per_peer}, {"per_peer_cookies", test_per_peer_cookies},
                {"per_peer_default", test_per_peer_default}, {"per_peer_v6", test_per_peer_v6},
-               {"per_second", test_per_second}, {"answers_per_second", test_answers_per_second},
+               {"per_second", test_per_second}, {"limits changed while it runs", test_changed},
+               {"answers_per_second", test_answers_per_second},
                {"resets_of_others", test_resets_of_others})

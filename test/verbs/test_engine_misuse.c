@@ -402,6 +402,16 @@ MISUSE(weft_worker_is_mine)
 	CHECK(weft_worker_is_mine(m->w));
 }
 
+MISUSE(weft_worker_set_tcp)
+{
+	struct weft_tcp_change change = {.size = sizeof(change)};
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_set_tcp(h, &change), -EINVAL);
+	CHECK_EQ(weft_worker_set_tcp(m->w, NULL), -EINVAL);
+}
+
 MISUSE(weft_worker_call)
 {
 	struct weft_worker *h;
@@ -671,10 +681,10 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_worker_create), CASE(weft_worker_add_port), CASE(weft_worker_poll),
                CASE(weft_worker_run), CASE(weft_worker_start), CASE(weft_worker_stop),
                CASE(weft_worker_stop_async), CASE(weft_worker_detach), CASE(weft_worker_is_mine),
-               CASE(weft_worker_call), CASE(weft_worker_idle), CASE(weft_worker_exec),
-               CASE(weft_worker_now_ns), CASE(weft_worker_random), CASE(weft_worker_stats),
-               CASE(weft_worker_get), CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since),
-               CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set), CASE(weft_alarm_cancel),
-               {"a thread that ended", test_ended}, CASE(weft_telemetry_command),
-               CASE(weft_telemetry_forget), CASE(weft_tel_u64), CASE(weft_tel_text),
-               CASE(weft_room_conns), CASE(weft_room_bytes))
+               CASE(weft_worker_call), CASE(weft_worker_set_tcp), CASE(weft_worker_idle),
+               CASE(weft_worker_exec), CASE(weft_worker_now_ns), CASE(weft_worker_random),
+               CASE(weft_worker_stats), CASE(weft_worker_get), CASE(weft_worker_poll_hist),
+               CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
+               CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
+               CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
+               CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))

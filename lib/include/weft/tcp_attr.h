@@ -194,6 +194,24 @@ struct weft_tcp_attr {
 	struct weft_tcp_ports *ports;
 };
 
+/**
+ * Settings of a TCP instance that may change while it runs (weft_worker_set_tcp() of
+ * weft/worker.h). They mean what the members of weft_tcp_attr with these names mean. Zero leaves a
+ * setting as it is.
+ */
+struct weft_tcp_change {
+	size_t size; /**< sizeof(struct weft_tcp_change) */
+	/** of connections that are opened or accepted from now on; others keep theirs */
+	enum weft_tcp_cc cc;
+	/** More half-open connections than this stay until they are established or time out. */
+	uint32_t max_half_open;
+	/** More connections than this stay in TIME-WAIT until their time is over. */
+	uint32_t max_time_wait;
+	uint32_t max_accepts_per_s;    /**< UINT32_MAX: no limit */
+	uint32_t resets_per_s;         /**< from the next second on */
+	uint32_t challenge_acks_per_s; /**< from the next second on */
+};
+
 WEFT_API_END
 
 #endif /* WEFT_TCP_ATTR_H */

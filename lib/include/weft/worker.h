@@ -347,6 +347,12 @@ bool weft_worker_is_mine(const struct weft_worker *w);
  */
 int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
 /**
+ * Change settings of the worker's TCP while it runs. change is copied, and applies from the
+ * worker's next poll on; at once if the calling thread polls it. Any thread. -EINVAL: no worker, no
+ * change, or an unknown value of cc; -EAGAIN: too many calls are waiting; -ENOMEM.
+ */
+int weft_worker_set_tcp(struct weft_worker *w, const struct weft_tcp_change *change);
+/**
  * Sleep until there is something to do (a timer, a call, a post, a finished job), at most
  * timeout_us. A packet does not end the sleep, so timeout_us bounds its delay. For programs with a
  * loop of their own, on the polling thread. Does nothing while another thread is in

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What weft-console changes while the stack runs: set. test_console_set.py BUILD [CASE...]"""
+from test_console import EXAMPLES, alone, script
+from test_console_pty import PROMPT, TAB, Terminal
+from test_console_traffic import says
+from weft_e2e import main
+
+
+def test_congestion():
+    """Connections that exist keep their algorithm; new ones of both ends have the other one."""
+    says(f"""expect fail set congestion reno
+expect not "newreno" show tcp detail
+set congestion newreno
+source {EXAMPLES}/lib/connect.cli
+wait until show tcp json where cc=newreno contains newreno
+wait until show tcp json where cc=cubic contains cubic
+""")
+
+
+def test_limit():
+    """A worker that accepts one connection a second takes the second one only when its SYN comes again."""
+    out, _ = says(f"""set limit accepts 1
+source {EXAMPLES}/lib/connect.cli
+source {EXAMPLES}/lib/connect.cli
+expect /syns_dropped_rate +[1-9]/ show tcp-counters detail
+set limit accepts none
+repeat 10 connect 10.0.0.2 7471
+set limit half-open 7
+set limit time-wait 7
+set limit resets 7
+set limit challenge-acks 7
+""")
+    for line, why in (("set limit accepts 0", "the number must be from 1 to 4294967295"), ("set limit fly 1", "bad arguments"),
+                      ("set limit accepts many", "bad arguments")):
+        _, err = says(line + "\n", rc=1)
+        assert why in err, (line, err)
+
+
+def test_log():
+    out, err = says("set log weft.*:debug\nsource " + EXAMPLES + "/lib/connect.cli\nset log weft.*:error\n")
+    assert "weft." in err, err
+    rc, _, err = alone("-f", script("l.cli", "set log weft.tcp:loud\n"))
+    assert rc == 1 and "set log: 'weft.tcp:loud': it is TYPE:LEVEL" in err, err
+    rc, _, err = alone("-f", script("l.cli", "set log\n"))
+    assert rc == 1 and "usage: set log TYPE:LEVEL" in err, err
+
+
+def test_completion():
+    with Terminal("") as t:
+        got = t.until(b"weft> set limit ", b"set limit " + TAB)
+        assert b"half-open" in got and b"challenge-acks" in got, got
+        t.until(b"accepts ", b"acc" + TAB)
+        t.until(PROMPT, b"100\n")
+        assert b"example: set congestion newreno" in t.run(b"help set congestion")
+        t.quit()
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
