@@ -65,14 +65,16 @@ heading(struct cmdline *cl, const char *line, double seconds)
 static bool
 own_noun(const char *noun)
 {
+	static cmdline_parse_inst_t *const *const tables[] = {cmds_own_show, cmds_show_capture};
 	const size_t n = strlen(noun);
 
-	for (unsigned int i = 0; cmds_own_show[i] != NULL; i++) {
-		const char *help = cmds_own_show[i]->help_str + strlen("show ");
+	for (unsigned int t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+		for (unsigned int i = 0; tables[t][i] != NULL; i++) {
+			const char *help = tables[t][i]->help_str + strlen("show ");
 
-		if (strncmp(help, noun, n) == 0 && strchr(" :", help[n]) != NULL)
-			return true;
-	}
+			if (strncmp(help, noun, n) == 0 && strchr(" :", help[n]) != NULL)
+				return true;
+		}
 	return false;
 }
 

@@ -21,7 +21,9 @@
 #include "ui.h"
 #include "worker_side.h"
 
-/** Marks the wr_id of a receive; an SRQ's number stands at bit 32, the buffer's in the low bits. */
+/** Room for what the commands post, and for all traffic with its Reads of no octets. */
+#define SQ_DEPTH (CONSOLE_POSTED_MAX + TRAFFIC_MAX * (TRAFFIC_DEPTH_MAX + 4))
+
 /** Print a line about an event or a completion, which `wait for` finds. */
 static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const char *fmt, ...)
 {
@@ -75,6 +77,7 @@ console_qp_make(struct weft_worker *w, struct console_srq *srq, int *rc)
 	                          .send_cq = con.cq,
 	                          .recv_cq = con.cq,
 	                          .evq = con.evq,
+	                          .sq_depth = SQ_DEPTH,
 	                          .srq = srq != NULL ? srq->srq : NULL,
 	                          .max_inline_bytes = CONSOLE_INLINE};
 	struct console_qp *q = NULL;

@@ -22,6 +22,8 @@ static const struct {
         {"start read ", 5, "size depth count rate offset span "},
         {"start send ", 3, "size depth count rate "},
         {"start ping ", 3, "size depth count rate "},
+        {"capture start ", 3, "on qp peer local port opcode ring size snap "},
+        {"set capture ", 3, "qp peer local port opcode "},
 };
 
 bool

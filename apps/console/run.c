@@ -117,6 +117,7 @@ console_commands(void)
 		collect(cmds_capture);
 		collect(cmds_traffic);
 		collect(cmds_own_show);
+		collect(cmds_show_capture);
 		collect(cmds_set);
 		collect(cmds_script);
 		collect(cmds_expect);

@@ -30,11 +30,15 @@
 #define CAPTURE_EPB_LEN 28
 #define CAPTURE_TAG     4
 #define CAPTURE_HEADERS (NETIF_ETHER_LEN + CAPTURE_TAG)
+/** Of an FPDU up to RDMAP's control octet: length, DDP's and RDMAP's control. */
+#define CAPTURE_FPDU_HEAD 4
+/** The shortest DDP header, that of a tagged segment (RFC 5041 s4.2). */
+#define CAPTURE_ULPDU_MIN 14
 
 struct weft_netif_capture {
 	uint16_t port_id;
 	uint32_t snaplen;
-	struct weft_netif_capture_end local, remote;
+	struct weft_netif_capture_filter filter;
 	bool everything;
 	struct rte_mempool *pool;
 	struct rte_ring *ring;
@@ -64,8 +68,9 @@ capture_end_is(const struct weft_netif_capture_end *want, const struct weft_ip *
 	       (want->port == 0 || want->port == port);
 }
 
-/** Addresses and ports of a TCP segment. False: another packet, or headers split over mbufs. */
-static bool
+/** Addresses and ports of a TCP segment, and where its TCP header begins. 0: another packet, or
+ * headers split over mbufs. */
+static uint32_t
 capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst, uint16_t *sport,
               uint16_t *dport)
 {
@@ -75,7 +80,7 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 	uint16_t type;
 
 	if (p == NULL || len < CAPTURE_HEADERS + 20)
-		return false;
+		return 0;
 	type = weft_get_be16(p + 12);
 	if (type == RTE_ETHER_TYPE_VLAN) {
 		type = weft_get_be16(p + 16);
@@ -86,7 +91,7 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 
 		if (ihl < 20 || len < off + ihl + 4 || p[off + 9] != IPPROTO_TCP ||
 		    (weft_get_be16(p + off + 6) & 0x1fff) != 0)
-			return false;
+			return 0;
 		memcpy(&addr, p + off + 12, 4);
 		*src = weft_ip_from_v4(addr);
 		memcpy(&addr, p + off + 16, 4);
@@ -95,32 +100,64 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 	} else if (type == RTE_ETHER_TYPE_IPV6) {
 		/* Legitimate hosts put no extension headers in front of TCP. */
 		if (len < off + 44 || p[off + 6] != IPPROTO_TCP)
-			return false;
+			return 0;
 		memcpy(src->b, p + off + 8, 16);
 		memcpy(dst->b, p + off + 24, 16);
 		off += 40;
 	} else {
-		return false;
+		return 0;
 	}
 	*sport = weft_get_be16(p + off);
 	*dport = weft_get_be16(p + off + 2);
-	return true;
+	return off;
+}
+
+/**
+ * Whether one of the FPDUs that begin in the segment has one of these opcodes. Whether the segment
+ * begins with an FPDU is not known here: versions and reserved bits tell (RFC 5041 s4.1, RFC 5040
+ * s4.1; an opcode has five bits, draft-talpey-rdma-commit-02 s2). There are no markers.
+ */
+static bool
+capture_opcode(const struct rte_mbuf *m, uint32_t tcp, uint32_t opcodes)
+{
+	uint8_t buf[CAPTURE_FPDU_HEAD];
+	const uint8_t *p = rte_pktmbuf_read(m, tcp + 12, 1, buf);
+	uint32_t off;
+
+	if (p == NULL)
+		return false;
+	off = tcp + (*p >> 4) * 4u;
+	while ((p = rte_pktmbuf_read(m, off, CAPTURE_FPDU_HEAD, buf)) != NULL) {
+		const uint32_t ulpdu = weft_get_be16(p);
+
+		if (ulpdu < CAPTURE_ULPDU_MIN || (p[2] & 0x3f) != 0x01 || (p[3] & 0xe0) != 0x40)
+			return false;
+		if ((opcodes & 1u << (p[3] & 0x1f)) != 0)
+			return true;
+		/* RFC 5044 s4.3: length, ULPDU, padding to a multiple of four, CRC */
+		off += RTE_ALIGN_CEIL(2 + ulpdu, 4u) + 4;
+	}
+	return false;
 }
 
 static bool
 capture_wants(const struct weft_netif_capture *c, const struct rte_mbuf *m, bool out)
 {
+	const struct weft_netif_capture_filter *f = &c->filter;
 	struct weft_ip src, dst;
 	uint16_t sport, dport;
+	uint32_t tcp;
 
 	if (c->everything)
 		return true;
-	if (!capture_tuple(m, &src, &dst, &sport, &dport))
+	tcp = capture_tuple(m, &src, &dst, &sport, &dport);
+	if (tcp == 0 || (f->port != 0 && f->port != sport && f->port != dport) ||
+	    !(out ? capture_end_is(&f->local, &src, sport) &&
+	                      capture_end_is(&f->remote, &dst, dport)
+	          : capture_end_is(&f->remote, &src, sport) &&
+	                      capture_end_is(&f->local, &dst, dport)))
 		return false;
-	return out ? capture_end_is(&c->local, &src, sport) &&
-	                       capture_end_is(&c->remote, &dst, dport)
-	           : capture_end_is(&c->remote, &src, sport) &&
-	                       capture_end_is(&c->local, &dst, dport);
+	return f->opcodes == 0 || capture_opcode(m, tcp, f->opcodes);
 }
 
 /* ---- Copies ---- */
@@ -259,6 +296,18 @@ weft_netif_set_capture(struct weft_netif *nif, struct weft_netif_capture *c)
 
 /* ---- Creation and end ---- */
 
+void
+weft_netif_capture_set_filter(struct weft_netif_capture *c,
+                              const struct weft_netif_capture_filter *filter)
+{
+	c->filter = *filter;
+	/* Packets have no zones. */
+	c->filter.local.addr = weft_ip_bare(&filter->local.addr);
+	c->filter.remote.addr = weft_ip_bare(&filter->remote.addr);
+	c->everything = capture_end_any(&filter->local) && capture_end_any(&filter->remote) &&
+	                filter->port == 0 && filter->opcodes == 0;
+}
+
 int
 weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
                           struct weft_netif_capture **out)
@@ -276,12 +325,7 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 	if (c == NULL)
 		return -ENOMEM;
 	c->port_id = attr->port_id;
-	c->local = attr->local;
-	c->remote = attr->remote;
-	/* Packets have no zones. */
-	c->local.addr = weft_ip_bare(&c->local.addr);
-	c->remote.addr = weft_ip_bare(&c->remote.addr);
-	c->everything = capture_end_any(&c->local) && capture_end_any(&c->remote);
+	weft_netif_capture_set_filter(c, &attr->filter);
 	socket = rte_eth_dev_socket_id(attr->port_id);
 	snprintf(name, sizeof(name), "weft_cap_%u", id);
 	c->ring = rte_ring_create(name, attr->queue_packets, socket, RING_F_SC_DEQ);

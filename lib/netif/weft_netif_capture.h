@@ -22,15 +22,22 @@ struct weft_netif_capture_end {
 	uint16_t port;       /**< TCP port; 0: any */
 };
 
+/** Which packets are wanted. All zero: every packet, ARP included. */
+struct weft_netif_capture_filter {
+	struct weft_netif_capture_end local, remote; /**< local: ours */
+	uint16_t port;                               /**< TCP port of either end; 0: any */
+	/** Bit N: RDMAP opcode N (RFC 5040 s4.3). 0: any. Else segments that begin with an FPDU,
+	 * and have one of these in an FPDU that begins in them. */
+	uint32_t opcodes;
+};
+
 struct weft_netif_capture_attr {
 	uint16_t port_id;       /**< an ethdev port: the capture's interface */
 	uint32_t snaplen_bytes; /**< octets kept of a packet; 0: a whole frame of the MTU */
 	/** the MTU; of a longer TSO packet one frame of this MTU is kept */
 	uint32_t mtu_bytes;
 	uint32_t queue_packets; /**< packets that may wait to be drained; a power of two */
-	/** Only packets between these two ends (local: ours). Both all zero: every packet, ARP
-	 * included. */
-	struct weft_netif_capture_end local, remote;
+	struct weft_netif_capture_filter filter;
 };
 
 struct weft_netif_capture_stats {
@@ -41,6 +48,9 @@ struct weft_netif_capture_stats {
 /** Creates a capture. Set-up thread. -EINVAL (no such port), -ENOMEM. */
 int weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
                               struct weft_netif_capture **out);
+/** Replaces the filter, while no interface uses the capture. */
+void weft_netif_capture_set_filter(struct weft_netif_capture *c,
+                                   const struct weft_netif_capture_filter *filter);
 /** Call when no interface uses the capture any more. */
 void weft_netif_capture_destroy(struct weft_netif_capture *c);
 

@@ -4,6 +4,8 @@
 #define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,38 +35,96 @@ struct weft_capture {
 	rte_pcapng_t *file;
 	int fd; /**< descriptor of `file`; closed by rte_pcapng_close() */
 	uint64_t max_bytes;
+	char *path;          /**< of a ring, without the number */
+	uint32_t ring_files; /**< 0: one file */
+	uint64_t ring_bytes; /**< in this file of the ring */
 	pthread_t thread;
 	_Atomic uint32_t stop;
 	/* written by the thread, read by others */
-	_Atomic uint64_t packets, file_bytes, late;
+	_Atomic uint64_t packets, file_bytes, late, files;
 	_Atomic int error;
 };
+
+static int capture_open(struct weft_capture *cap, const char *path);
+
+/** Open the next file of a ring, and end the one before. -errno; ENAMETOOLONG. */
+static int
+capture_next(struct weft_capture *cap)
+{
+	const uint64_t n = atomic_load_explicit(&cap->files, memory_order_relaxed);
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s.%" PRIu64, cap->path, n % cap->ring_files) >=
+	    (int)sizeof(path))
+		return -ENAMETOOLONG;
+	if (cap->file != NULL)
+		rte_pcapng_close(cap->file);
+	cap->file = NULL;
+	return capture_open(cap, path);
+}
+
+/** The write failed: the capture takes no more packets. */
+static void
+capture_broken(struct weft_capture *cap, int rc)
+{
+	atomic_store_explicit(&cap->error, rc, memory_order_relaxed);
+	WEFT_LOG(observe, ERR, "capture of %s ends: %s", weft_port_name(cap->port), strerror(-rc));
+}
+
+/** With a ring: begin the next file if this packet does not fit into the file. */
+static void
+capture_turn(struct weft_capture *cap, uint32_t len)
+{
+	int rc;
+
+	if (cap->ring_files == 0 || cap->ring_bytes + len <= cap->max_bytes ||
+	    atomic_load_explicit(&cap->error, memory_order_relaxed) != 0)
+		return;
+	rc = capture_next(cap);
+	if (rc < 0)
+		capture_broken(cap, rc);
+}
+
+/** How many of these packets the file has room for, and their octets. */
+static unsigned int
+capture_fit(const struct weft_capture *cap, struct rte_mbuf **m, unsigned int n, uint64_t *len)
+{
+	const uint64_t have =
+	        cap->ring_files > 0 ? cap->ring_bytes
+	                            : atomic_load_explicit(&cap->file_bytes, memory_order_relaxed);
+	unsigned int k = 0;
+
+	*len = 0;
+	while (k < n && atomic_load_explicit(&cap->error, memory_order_relaxed) == 0 &&
+	       (cap->max_bytes == 0 || have + *len + m[k]->pkt_len <= cap->max_bytes))
+		*len += m[k++]->pkt_len;
+	return k;
+}
 
 /** Take one burst from the queue and write it. Returns the number of packets taken. */
 static unsigned int
 capture_write(struct weft_capture *cap)
 {
 	struct rte_mbuf *m[CAPTURE_BURST];
-	unsigned int n = weft_netif_capture_drain(cap->nc, m, CAPTURE_BURST), k = 0;
-	uint64_t bytes = atomic_load_explicit(&cap->file_bytes, memory_order_relaxed);
-	ssize_t rc = 0;
+	unsigned int n = weft_netif_capture_drain(cap->nc, m, CAPTURE_BURST), done = 0, k;
+	uint64_t len;
 
-	while (k < n && atomic_load_explicit(&cap->error, memory_order_relaxed) == 0 &&
-	       (cap->max_bytes == 0 || bytes + m[k]->pkt_len <= cap->max_bytes))
-		bytes += m[k++]->pkt_len;
-	if (k > 0)
-		rc = rte_pcapng_write_packets(cap->file, m, (uint16_t)k);
-	if (rc < 0) {
-		rc = errno != 0 ? -errno : -EIO;
-		atomic_store_explicit(&cap->error, (int)rc, memory_order_relaxed);
-		WEFT_LOG(observe, ERR, "capture of %s ends: %s", weft_port_name(cap->port),
-		         strerror((int)-rc));
-		k = 0;
-	} else {
-		atomic_store_explicit(&cap->file_bytes, bytes, memory_order_relaxed);
-	}
-	atomic_fetch_add_explicit(&cap->packets, k, memory_order_relaxed);
-	atomic_fetch_add_explicit(&cap->late, n - k, memory_order_relaxed);
+	do {
+		if (done < n)
+			capture_turn(cap, m[done]->pkt_len);
+		k = capture_fit(cap, m + done, n - done, &len);
+		if (k == 0)
+			break;
+		if (rte_pcapng_write_packets(cap->file, m + done, (uint16_t)k) < 0) {
+			capture_broken(cap, errno != 0 ? -errno : -EIO);
+			break;
+		}
+		done += k;
+		cap->ring_bytes += len;
+		atomic_fetch_add_explicit(&cap->file_bytes, len, memory_order_relaxed);
+		atomic_fetch_add_explicit(&cap->packets, k, memory_order_relaxed);
+	} while (cap->ring_files > 0 && done < n);
+	atomic_fetch_add_explicit(&cap->late, n - done, memory_order_relaxed);
 	rte_pktmbuf_free_bulk(m, n);
 	return n;
 }
@@ -116,7 +176,9 @@ capture_open(struct weft_capture *cap, const char *path)
 		close(cap->fd);
 		return -EIO;
 	}
-	atomic_init(&cap->file_bytes, (uint64_t)RTE_MAX(lseek(cap->fd, 0, SEEK_CUR), (off_t)0));
+	cap->ring_bytes = (uint64_t)RTE_MAX(lseek(cap->fd, 0, SEEK_CUR), (off_t)0);
+	atomic_fetch_add_explicit(&cap->file_bytes, cap->ring_bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cap->files, 1, memory_order_relaxed);
 	return 0;
 }
 
@@ -164,6 +226,21 @@ capture_of(const struct weft_port *port)
 	return NULL;
 }
 
+/** The filter of these attributes. -EINVAL. */
+static int
+capture_filter_of(const struct weft_capture_attr *a, struct weft_netif_capture_filter *f)
+{
+	memset(f, 0, sizeof(*f));
+	if (a->port > UINT16_MAX)
+		return -EINVAL;
+	f->port = (uint16_t)a->port;
+	f->opcodes = a->opcodes;
+	return capture_end_from(&a->local, &f->local) < 0 ||
+	                       capture_end_from(&a->remote, &f->remote) < 0
+	               ? -EINVAL
+	               : 0;
+}
+
 static int
 capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 {
@@ -176,8 +253,9 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 	if (rc < 0)
 		return rc;
 	if (a.path == NULL || a.queue_packets > CAPTURE_QUEUE_MAX ||
-	    capture_end_from(&a.local, &na.local) < 0 ||
-	    capture_end_from(&a.remote, &na.remote) < 0)
+	    a.ring_files > WEFT_CAPTURE_FILES_MAX ||
+	    (a.ring_files > 0 && a.max_bytes < WEFT_CAPTURE_FILE_MIN) ||
+	    capture_filter_of(&a, &na.filter) < 0)
 		return -EINVAL;
 	if (capture_of(port) != NULL)
 		return -EBUSY;
@@ -188,10 +266,16 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 		return -ENOMEM;
 	cap->port = port;
 	cap->max_bytes = a.max_bytes;
+	cap->ring_files = a.ring_files;
+	cap->path = strdup(a.path);
+	if (cap->path == NULL) {
+		free(cap);
+		return -ENOMEM;
+	}
 	rc = weft_netif_capture_create(&na, &cap->nc);
 	if (rc < 0)
 		goto free_cap;
-	rc = capture_open(cap, a.path);
+	rc = a.ring_files > 0 ? capture_next(cap) : capture_open(cap, a.path);
 	if (rc < 0)
 		goto free_nc;
 	rc = capture_thread(cap);
@@ -205,6 +289,7 @@ close_file:
 free_nc:
 	weft_netif_capture_destroy(cap->nc);
 free_cap:
+	free(cap->path);
 	free(cap);
 	return rc;
 }
@@ -222,6 +307,34 @@ weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr)
 	return rc;
 }
 
+int
+weft_capture_filter(struct weft_port *port, const struct weft_capture_attr *attr)
+{
+	struct weft_netif_capture_filter filter;
+	struct weft_capture_attr a;
+	struct weft_capture *cap;
+	int rc;
+
+	if (WEFT_HANDLE_BAD(port, PORT))
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
+	if (rc == 0)
+		rc = capture_filter_of(&a, &filter);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&capture_lock);
+	cap = capture_of(port);
+	if (cap != NULL) {
+		capture_attach(port, NULL);
+		weft_netif_capture_set_filter(cap->nc, &filter);
+		capture_attach(port, cap->nc);
+	} else {
+		rc = -ENOENT;
+	}
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
 static void
 capture_figures(const struct weft_capture *cap, struct weft_capture_stats *st)
 {
@@ -233,6 +346,7 @@ capture_figures(const struct weft_capture *cap, struct weft_capture_stats *st)
 	        .file_bytes = atomic_load_explicit(&cap->file_bytes, memory_order_relaxed),
 	        .dropped = ns.dropped + atomic_load_explicit(&cap->late, memory_order_relaxed),
 	        .error = atomic_load_explicit(&cap->error, memory_order_relaxed),
+	        .files = atomic_load_explicit(&cap->files, memory_order_relaxed),
 	};
 }
 
@@ -263,8 +377,11 @@ capture_end(struct weft_capture *cap, struct weft_capture_stats *st)
 	(void)pthread_join(cap->thread, NULL);
 	if (st != NULL)
 		capture_figures(cap, st);
-	rte_pcapng_close(cap->file);
+	/* NULL: the next file of a ring could not be opened. */
+	if (cap->file != NULL)
+		rte_pcapng_close(cap->file);
 	weft_netif_capture_destroy(cap->nc);
+	free(cap->path);
 	free(cap);
 }
 

@@ -370,5 +370,131 @@ test_limits(void)
 	down();
 }
 
+/** Inject a segment with two FPDUs of these opcodes; `first` octets stand before them. */
+static void
+inject_fpdus(uint8_t op1, uint8_t op2, unsigned int first)
+{
+	struct rte_mbuf *m;
+	uint8_t *p;
+
+	inject(0x0a000002, 5000, 6000, 0);
+	/* The last frame of the ring gets a payload. */
+	for (unsigned int n = rte_ring_count(wire); n > 0; n--) {
+		CHECK_EQ(rte_ring_dequeue(wire, (void **)&m), 0);
+		if (n == 1) {
+			p = rte_pktmbuf_mtod_offset(m, uint8_t *, 54);
+			memset(p, 0, 200);
+			p += first;
+			/* 21 octets of a tagged segment, one of padding, the CRC. */
+			weft_put_be16(p, 21);
+			p[2] = 0xc1;
+			p[3] = 0x40 | op1;
+			weft_put_be16(p + 28, 18);
+			p[30] = 0x41;
+			p[31] = 0x40 | op2;
+			m->data_len = m->pkt_len = (uint16_t)(54 + first + 28 + 24);
+		}
+		CHECK_EQ(rte_ring_enqueue(wire, m), 0);
+	}
+}
+
+/** By opcode, by the port of either end, and by another filter while the capture runs. */
+static void
+test_filter_change(void)
+{
+	struct weft_capture_attr ca = {
+	        .size = sizeof(ca), .path = path, .opcodes = 1u << 3 | 1u << 0};
+	struct weft_capture_stats st;
+
+	up();
+	CHECK_EQ(weft_capture_filter(port, &ca), -ENOENT);
+	CHECK_EQ(weft_capture_start(port, &ca), 0);
+	inject_fpdus(3, 1, 0); /* Send is the first */
+	inject_fpdus(1, 0, 0); /* RDMA Write is the second */
+	inject_fpdus(1, 2, 0);
+	inject_fpdus(3, 3, 1); /* begins in the middle of an FPDU */
+	inject(0x0a000002, 5000, 6000, 1);
+	poll_all();
+	usleep(10000);
+	CHECK_EQ(weft_capture_stats(port, &st), 0);
+	ca.opcodes = 1u << 2;
+	ca.port = 6000;
+	CHECK_EQ(weft_capture_filter(port, &ca), 0);
+	inject_fpdus(1, 2, 0); /* matches */
+	inject_fpdus(3, 1, 0);
+	poll_all();
+	ca.opcodes = 0;
+	ca.port = 6001;
+	CHECK_EQ(weft_capture_filter(port, &ca), 0);
+	inject(0x0a000002, 5000, 6001, 1); /* matches */
+	inject(0x0a000002, 6001, 5000, 1); /* matches */
+	inject(0x0a000002, 6000, 5000, 1);
+	poll_all();
+	ca.remote.ss_family = AF_UNIX;
+	CHECK_EQ(weft_capture_filter(port, &ca), -EINVAL);
+	ca.remote.ss_family = 0;
+	ca.port = 65536;
+	CHECK_EQ(weft_capture_filter(port, &ca), -EINVAL);
+	CHECK_EQ(weft_capture_stop(port, &st), 0);
+	CHECK_EQ(st.packets, 5);
+	CHECK_EQ(st.files, 1);
+	down();
+}
+
+/** A ring of three files: each begins as a file of its own, and none is too long. */
+static void
+test_ring(void)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca),
+	                               .path = path,
+	                               .max_bytes = WEFT_CAPTURE_FILE_MIN,
+	                               .ring_files = 3};
+	char name[sizeof(path) + 8], whole[sizeof(path)];
+	static uint8_t frame[4096][64];
+	static uint32_t flags[4096];
+	struct weft_capture_stats st;
+	uint64_t bytes = 0, n = 0;
+	struct stat sb;
+
+	up();
+	ca.max_bytes--;
+	CHECK_EQ(weft_capture_start(port, &ca), -EINVAL);
+	ca.max_bytes++;
+	ca.ring_files = WEFT_CAPTURE_FILES_MAX + 1;
+	CHECK_EQ(weft_capture_start(port, &ca), -EINVAL);
+	ca.ring_files = 3;
+	CHECK_EQ(weft_capture_start(port, &ca), 0);
+	/* Until the ring has turned once, and a half. */
+	do {
+		for (unsigned int i = 0; i < 32; i++)
+			inject(0x0a000002, 5000, 6000, 1);
+		poll_all();
+		n += 32;
+		usleep(1000);
+		CHECK_EQ(weft_capture_stats(port, &st), 0);
+	} while (st.files < 5);
+	CHECK_EQ(weft_capture_stop(port, &st), 0);
+	CHECK_EQ(st.error, 0);
+	CHECK(st.packets + st.dropped >= n);
+	CHECK_EQ(access(path, F_OK), -1);
+	memcpy(whole, path, sizeof(path));
+	for (unsigned int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "%s.%u", whole, i);
+		CHECK_EQ(stat(name, &sb), 0);
+		CHECK((uint64_t)sb.st_size <= ca.max_bytes);
+		bytes += (uint64_t)sb.st_size;
+		memcpy(path, name, sizeof(path));
+		CHECK(read_file(frame, flags, 4096) > 0);
+		CHECK_EQ(unlink(name), 0);
+	}
+	/* Two of the five files were written over. */
+	CHECK(st.file_bytes > bytes);
+	memcpy(path, whole, sizeof(path));
+	snprintf(name, sizeof(name), "%s.3", whole);
+	CHECK_EQ(access(name, F_OK), -1);
+	down();
+}
+
 WEFT_TEST_MAIN({"on and off", test_on_off}, {"one connection", test_filter},
-               {"no connection", test_filter_odd}, {"limits", test_limits})
+               {"no connection", test_filter_odd}, {"limits", test_limits},
+               {"another filter while it runs", test_filter_change}, {"a ring of files", test_ring})

@@ -275,6 +275,18 @@ MISUSE_PORT(weft_capture_start)
 	CHECK_EQ(weft_capture_start(live, &ca), -EINVAL);
 }
 
+MISUSE_PORT(weft_capture_filter)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca)};
+	struct weft_port *h;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_capture_filter(h, &ca), -EINVAL);
+	CHECK_EQ(weft_capture_filter(live, NULL), -EINVAL);
+	BAD_ATTR(weft_capture_attr, ca, weft_capture_filter(live, a));
+	CHECK_EQ(weft_capture_filter(live, &ca), -ENOENT);
+}
+
 MISUSE_PORT(weft_capture_stop)
 {
 	struct weft_port *h;
@@ -677,14 +689,14 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_ctx_destroy), {"a context takes all along", test_everything_at_once},
                CASE(weft_port_open), CASE(weft_port_stats), CASE(weft_port_removed),
                CASE(weft_port_name), CASE(weft_port_network), CASE(weft_port_get),
-               CASE(weft_capture_start), CASE(weft_capture_stop), CASE(weft_capture_stats),
-               CASE(weft_worker_create), CASE(weft_worker_add_port), CASE(weft_worker_poll),
-               CASE(weft_worker_run), CASE(weft_worker_start), CASE(weft_worker_stop),
-               CASE(weft_worker_stop_async), CASE(weft_worker_detach), CASE(weft_worker_is_mine),
-               CASE(weft_worker_call), CASE(weft_worker_set_tcp), CASE(weft_worker_idle),
-               CASE(weft_worker_exec), CASE(weft_worker_now_ns), CASE(weft_worker_random),
-               CASE(weft_worker_stats), CASE(weft_worker_get), CASE(weft_worker_poll_hist),
-               CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
-               CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
+               CASE(weft_capture_start), CASE(weft_capture_filter), CASE(weft_capture_stop),
+               CASE(weft_capture_stats), CASE(weft_worker_create), CASE(weft_worker_add_port),
+               CASE(weft_worker_poll), CASE(weft_worker_run), CASE(weft_worker_start),
+               CASE(weft_worker_stop), CASE(weft_worker_stop_async), CASE(weft_worker_detach),
+               CASE(weft_worker_is_mine), CASE(weft_worker_call), CASE(weft_worker_set_tcp),
+               CASE(weft_worker_idle), CASE(weft_worker_exec), CASE(weft_worker_now_ns),
+               CASE(weft_worker_random), CASE(weft_worker_stats), CASE(weft_worker_get),
+               CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns),
+               CASE(weft_alarm_set), CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
                CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))

@@ -36,18 +36,38 @@ struct weft_capture_attr {
 	 * captured. With neither given, every packet is captured, also ARP and Neighbor Discovery.
 	 */
 	struct sockaddr_storage local, remote;
+	/**
+	 * [0: any] RDMAP opcodes (RFC 5040 s4.3, RFC 7306 s4, draft-talpey-rdma-commit-02 s2): bit
+	 * N stands for opcode N. Only segments with an FPDU of one of these opcodes are captured. A
+	 * segment counts if it begins with an FPDU, as those of weft do, and if the connection has
+	 * no markers.
+	 */
+	uint32_t opcodes;
+	/**
+	 * [0: one file] A ring of so many files, at most WEFT_CAPTURE_FILES_MAX: path with ".0",
+	 * ".1", ... behind it. A file that would be longer than max_bytes is closed, and the next
+	 * one is begun. After the last one the first is written over. max_bytes is then required,
+	 * and at least WEFT_CAPTURE_FILE_MIN.
+	 */
+	uint32_t ring_files;
+	uint64_t port; /**< [0: any] filter: a TCP port of either end */
 };
+
+#define WEFT_CAPTURE_FILES_MAX 1000
+#define WEFT_CAPTURE_FILE_MIN  131072
 
 struct weft_capture_stats {
 	uint64_t packets; /**< written to the file */
 	uint64_t file_bytes;
 	uint64_t dropped; /**< matched, but not written to the file */
 	int error;        /**< 0, or -errno of the write that ended the file early */
+	/** files begun; with a ring, of which file_bytes and packets are the sums */
+	uint64_t files;
 };
 
 /**
  * Start a capture. A port has at most one capture. There is no handle: the program and telemetry's
- * clients share the capture. The three functions of this header may be called from any thread, but
+ * clients share the capture. The functions of this header may be called from any thread, but
  * not from a thread that polls the port. Returns 0, or
  * - -EBUSY: the port has a capture
  * - -EINVAL: bad attributes, no port, or path is not a regular file
@@ -59,6 +79,12 @@ int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *a
  * *st gets the final figures; st may be NULL. -ENOENT: no capture runs. -EINVAL: no port.
  */
 int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
+/**
+ * Replace the filter of the running capture by that of attr (local, remote, port, opcodes); other
+ * members are ignored. Packets of the moment in which this happens are not captured. -ENOENT: no
+ * capture runs. -EINVAL: no port, or bad attributes.
+ */
+int weft_capture_filter(struct weft_port *port, const struct weft_capture_attr *attr);
 /** Copy the figures so far to *st. -ENOENT: no capture runs. -EINVAL: no port, or st is NULL. */
 int weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st);
 
