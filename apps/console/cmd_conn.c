@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "console.h"
+#include "inject.h"
 #include "rpc_side.h"
 #include "script.h"
 #include "traffic.h"
@@ -204,6 +205,8 @@ void
 console_shutdown(void)
 {
 	console_logs_end();
+	for (uint32_t i = 0; i < con.stack.nports; i++)
+		inject_stop(i);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
 		if (con.qps[n].used) {
 			traffic_drop(&con.qps[n]);

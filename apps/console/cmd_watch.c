@@ -65,7 +65,8 @@ heading(struct cmdline *cl, const char *line, double seconds)
 static bool
 own_noun(const char *noun)
 {
-	static cmdline_parse_inst_t *const *const tables[] = {cmds_own_show, cmds_show_capture};
+	static cmdline_parse_inst_t *const *const tables[] = {cmds_own_show, cmds_show_capture,
+	                                                      cmds_show_inject};
 	const size_t n = strlen(noun);
 
 	for (unsigned int t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)

@@ -15,6 +15,7 @@
 #include "console.h"
 #include "file_open.h"
 #include "inbox.h"
+#include "inject.h"
 #include "port_args.h"
 #include "script.h"
 #include "show.h"
@@ -85,6 +86,7 @@ bring_up(const struct port_args *args)
 		ui_die("%s", err);
 	if (con.stack.nworkers == 0)
 		ui_die("%s: there is no [port]", args->config);
+	inject_init(&c);
 	rc = weft_pd_alloc(con.stack.ctx, &con.pd);
 	if (rc == 0)
 		rc = inbox_create(con.stack.ctx, CQ_DEPTH, &con.cq);

@@ -170,7 +170,8 @@ extern cmdline_parse_inst_t *const cmds_commit[], *const cmds_log[], *const cmds
 extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
 extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
 extern cmdline_parse_inst_t *const cmds_traffic[], *const cmds_own_show[], *const cmds_set[];
-extern cmdline_parse_inst_t *const cmds_show_capture[];
+extern cmdline_parse_inst_t *const cmds_show_capture[], *const cmds_inject[];
+extern cmdline_parse_inst_t *const cmds_show_inject[];
 
 /** An example of the command with this usage; NULL: there is none. */
 const char *console_example(const char *usage);

@@ -22,6 +22,7 @@ static const struct {
         {"start read ", 5, "size depth count rate offset span "},
         {"start send ", 3, "size depth count rate "},
         {"start ping ", 3, "size depth count rate "},
+        {"inject start ", 3, "drop delay by duplicate corrupt seed "},
         {"capture start ", 3, "on qp peer local port opcode ring size snap "},
         {"set capture ", 3, "qp peer local port opcode "},
 };

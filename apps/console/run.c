@@ -93,9 +93,9 @@ cmdline_parse_ctx_t *
 console_commands(void)
 {
 	static cmdline_parse_inst_t *const *const of_stack[] = {
-	        cmds_conn, cmds_mem,       cmds_post,   cmds_local,   cmds_srq,     cmds_log,
-	        cmds_rpc,  cmds_terminate, cmds_commit, cmds_capture, cmds_traffic, cmds_set,
-	        NULL};
+	        cmds_conn,    cmds_mem, cmds_post,      cmds_local,  cmds_srq,
+	        cmds_log,     cmds_rpc, cmds_terminate, cmds_commit, cmds_capture,
+	        cmds_traffic, cmds_set, cmds_inject,    NULL};
 	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
 	                                                NULL};
 
@@ -118,6 +118,8 @@ console_commands(void)
 		collect(cmds_traffic);
 		collect(cmds_own_show);
 		collect(cmds_show_capture);
+		collect(cmds_show_inject);
+		collect(cmds_inject);
 		collect(cmds_set);
 		collect(cmds_script);
 		collect(cmds_expect);

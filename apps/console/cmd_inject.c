@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: fault. Inject drops, delays, duplicates and changed bits into what a port receives. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console.h"
+#include "inject.h"
+#include "options.h"
+
+#define OFTEN_BYTES 32
+
+/** As struct cmd_args, with the rest of the line. */
+struct inject_args {
+	struct cmd_args c;
+	cmdline_multi_string_t rest;
+};
+
+WORD(tok_inject, verb, "inject");
+WORD(tok_start, noun, "start");
+WORD(tok_stop, noun, "stop");
+WORD(tok_show, verb, "show");
+WORD(tok_injected, noun, "injected");
+static cmdline_parse_token_string_t inject_rest =
+        TOKEN_STRING_INITIALIZER(struct inject_args, rest, TOKEN_STRING_MULTI);
+
+/** The number of a port; -1 after a message. */
+static int
+port_number(struct cmdline *cl, const char *name)
+{
+	for (uint32_t i = 0; i < con.stack.nports; i++)
+		if (strcmp(weft_port_name(con.stack.ports[i]), name) == 0)
+			return (int)i;
+	console_fail(cl, "inject: no port %s", name);
+	return -1;
+}
+
+/** "0.01" or "1/100". False after a message. */
+static bool
+often_parse(struct cmdline *cl, const char *name, const char *text, struct inject_often *o)
+{
+	char *end;
+
+	if (text[0] == '\0')
+		return true;
+	if (strncmp(text, "1/", 2) == 0) {
+		if (option_number(text + 2, OPTION_NUMBER, &o->every) && o->every > 0)
+			return true;
+	} else if (text[0] >= '0' && text[0] <= '9') {
+		o->probability = strtod(text, &end);
+		if (*end == '\0' && o->probability > 0 && o->probability <= 1)
+			return true;
+	}
+	console_fail(cl,
+	             "inject: %s '%s': a probability such as 0.01, or 1/100 for every hundredth "
+	             "packet",
+	             name, text);
+	return false;
+}
+
+static void
+cmd_inject_start(void *arg, struct cmdline *cl, void *data)
+{
+	struct inject_args *a = arg;
+	char often[INJECT_FAULTS][OFTEN_BYTES] = {0};
+	struct inject_want want = {.delay_us = 1000, .seed = 1};
+	const struct option_word words[] = {
+	        {"drop", OPTION_TEXT, 0, OFTEN_BYTES, {.text = often[INJECT_DROP]}},
+	        {"delay", OPTION_TEXT, 0, OFTEN_BYTES, {.text = often[INJECT_DELAY]}},
+	        {"duplicate", OPTION_TEXT, 0, OFTEN_BYTES, {.text = often[INJECT_DUPLICATE]}},
+	        {"corrupt", OPTION_TEXT, 0, OFTEN_BYTES, {.text = often[INJECT_CORRUPT]}},
+	        {"by", OPTION_NUMBER, 1, 10000000, {.number = &want.delay_us}},
+	        {"seed", OPTION_NUMBER, 0, UINT64_MAX, {.number = &want.seed}},
+	};
+	const char *why = options_take(a->rest, words, sizeof(words) / sizeof(words[0]));
+	const int port = port_number(cl, a->c.s1);
+	bool any = false;
+	int rc;
+
+	(void)data;
+	if (port < 0)
+		return;
+	if (why != NULL) {
+		console_fail(cl, "inject: %s", why);
+		return;
+	}
+	for (unsigned int i = 0; i < INJECT_FAULTS; i++) {
+		if (!often_parse(cl, inject_fault_str(i), often[i], &want.often[i]))
+			return;
+		any = any || often[i][0] != '\0';
+	}
+	if (!any) {
+		console_fail(cl, "inject: which fault? drop, delay, duplicate or corrupt, each "
+		                 "with how often it happens");
+		return;
+	}
+	rc = inject_start((unsigned int)port, &want);
+	if (rc != 0)
+		console_fail(cl, "inject: %s: %s", a->c.s1, strerror(-rc));
+}
+
+static void
+print_injected(struct cmdline *cl, const char *name, const struct inject_figures *f)
+{
+	cmdline_printf(cl, "%s:", name);
+	for (unsigned int i = 0; i < INJECT_FAULTS; i++)
+		if (f->want.often[i].every > 0)
+			cmdline_printf(cl, " %s 1/%" PRIu64, inject_fault_str(i),
+			               f->want.often[i].every);
+		else if (f->want.often[i].probability > 0)
+			cmdline_printf(cl, " %s %g", inject_fault_str(i),
+			               f->want.often[i].probability);
+	cmdline_printf(cl, " by %" PRIu64 " us seed %" PRIu64 "\n", f->want.delay_us, f->want.seed);
+	cmdline_printf(cl,
+	               "  %" PRIu64 " packets: %" PRIu64 " dropped, %" PRIu64 " delayed, %" PRIu64
+	               " duplicated, %" PRIu64 " corrupted; %" PRIu64 " held, %" PRIu64
+	               " faults not done\n",
+	               f->packets, f->done[INJECT_DROP], f->done[INJECT_DELAY],
+	               f->done[INJECT_DUPLICATE], f->done[INJECT_CORRUPT], f->held, f->undone);
+}
+
+static void
+cmd_inject_stop(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+	const int port = port_number(cl, a->s1);
+	struct inject_figures f;
+
+	(void)data;
+	if (port < 0)
+		return;
+	if (!inject_get((unsigned int)port, &f)) {
+		console_fail(cl, "inject: %s has no faults", a->s1);
+		return;
+	}
+	print_injected(cl, a->s1, &f);
+	inject_stop((unsigned int)port);
+}
+
+static void
+cmd_show_injected(void *arg, struct cmdline *cl, void *data)
+{
+	struct inject_figures f;
+	bool any = false;
+
+	(void)arg;
+	(void)data;
+	for (uint32_t i = 0; i < con.stack.nports; i++)
+		if (inject_get(i, &f)) {
+			print_injected(cl, weft_port_name(con.stack.ports[i]), &f);
+			any = true;
+		}
+	if (!any)
+		cmdline_printf(cl, "no faults\n");
+}
+
+static CMD(cmd_start, cmd_inject_start,
+           "inject start NAME OPTIONS: drop, delay, by, duplicate, corrupt, seed",
+           (void *)&tok_inject, (void *)&tok_start, (void *)&tok_port_s1, (void *)&inject_rest);
+static CMD(cmd_stop, cmd_inject_stop, "inject stop NAME: no faults on a port any more",
+           (void *)&tok_inject, (void *)&tok_stop, (void *)&tok_port_s1);
+static CMD(cmd_injected, cmd_show_injected, "show injected: the faults that were injected",
+           (void *)&tok_show, (void *)&tok_injected);
+
+cmdline_parse_inst_t *const cmds_inject[] = {&cmd_start, &cmd_stop, NULL};
+/* As cmds_own_show. */
+cmdline_parse_inst_t *const cmds_show_inject[] = {&cmd_injected, NULL};
