@@ -273,6 +273,8 @@ cmd_show_captures(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (!console_has_stack(cl))
+		return;
 	for (uint32_t i = 0; i < con.stack.nports; i++) {
 		if (weft_capture_stats(con.stack.ports[i], &st) != 0)
 			continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Noun: fault. Inject drops, delays, duplicates and changed bits into what a port receives. */
+/** @file Noun: fault. Inject losses, delays, doubles and changed bits into what a port receives. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,7 +116,7 @@ print_injected(struct cmdline *cl, const char *name, const struct inject_figures
 	cmdline_printf(cl, " by %" PRIu64 " us seed %" PRIu64 "\n", f->want.delay_us, f->want.seed);
 	cmdline_printf(cl,
 	               "  %" PRIu64 " packets: %" PRIu64 " dropped, %" PRIu64 " delayed, %" PRIu64
-	               " duplicated, %" PRIu64 " corrupted; %" PRIu64 " held, %" PRIu64
+	               " duplicated, %" PRIu64 " corrupted\n  %" PRIu64 " held, %" PRIu64
 	               " faults not done\n",
 	               f->packets, f->done[INJECT_DROP], f->done[INJECT_DELAY],
 	               f->done[INJECT_DUPLICATE], f->done[INJECT_CORRUPT], f->held, f->undone);
@@ -148,6 +148,8 @@ cmd_show_injected(void *arg, struct cmdline *cl, void *data)
 
 	(void)arg;
 	(void)data;
+	if (!console_has_stack(cl))
+		return;
 	for (uint32_t i = 0; i < con.stack.nports; i++)
 		if (inject_get(i, &f)) {
 			print_injected(cl, weft_port_name(con.stack.ports[i]), &f);

@@ -228,8 +228,9 @@ cmd_show_traffic(void *arg, struct cmdline *cl, void *data)
 	struct traffic_figures f;
 	bool any = false;
 
-	if (!con.attached)
-		console_drain(cl);
+	if (!console_has_stack(cl))
+		return;
+	console_drain(cl);
 	for (unsigned int n = 1; n <= TRAFFIC_MAX; n++) {
 		/* data: one is asked for. */
 		if ((data != NULL && a->a != n) || !traffic_get(n, &f))

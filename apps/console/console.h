@@ -182,6 +182,9 @@ cmdline_parse_ctx_t *console_commands(void);
 
 /** Print an error and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define CONSOLE_NO_STACK "it needs a stack of its own, and --attach has none: it only shows"
+/** False after a message, if the console is attached to another program. */
+bool console_has_stack(struct cmdline *cl);
 /** The numbered object, or NULL after a message. */
 struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
 struct console_region *console_region(struct cmdline *cl, uint64_t n);

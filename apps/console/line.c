@@ -85,7 +85,7 @@ console_run(struct cmdline *cl, const char *text)
 	if (n == 0 || text[0] == '#')
 		return NULL;
 	if (con.attached && !takes_rest(text) && needs_stack(text))
-		why = "it needs a stack of its own, and --attach has none: it only shows";
+		why = CONSOLE_NO_STACK;
 	else if (takes_rest(text))
 		snprintf(line, EXPANDED_BYTES, "%.*s", (int)n, text);
 	else

@@ -41,6 +41,14 @@ console_usage_again(unsigned int i)
 	return i > 0 && con.commands[i]->help_str == con.commands[i - 1]->help_str;
 }
 
+bool
+console_has_stack(struct cmdline *cl)
+{
+	if (con.attached)
+		console_fail(cl, CONSOLE_NO_STACK);
+	return !con.attached;
+}
+
 struct console_qp *
 console_qp(struct cmdline *cl, uint64_t n)
 {

@@ -97,12 +97,14 @@ flow_alarm(struct flow *f, uint64_t delay_us)
 	flow_ending(f);
 }
 
-/** Post one work request. False: not now, or the flow ends. */
+/** Post one work request, with a completion. False: not now, or the flow ends. */
 static bool
 flow_post(struct flow *f, struct weft_wr *wr)
 {
-	const int rc = weft_post_send(f->q->qp, wr, 1);
+	int rc;
 
+	wr->flags |= WEFT_WR_SIGNALED;
+	rc = weft_post_send(f->q->qp, wr, 1);
 	if (rc == 1) {
 		f->outstanding++;
 		return true;

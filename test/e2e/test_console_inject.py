@@ -21,8 +21,8 @@ expect "therothe" dump $local 65520 16
 
 def figures(out):
     """Of the last line of figures: packets, dropped, delayed, duplicated, corrupted, held, not done."""
-    return [int(n) for n in re.findall(r"(\d+) packets: (\d+) dropped, (\d+) delayed, (\d+) duplicated, (\d+) corrupted; "
-                                       r"(\d+) held, (\d+) faults not done", out)[-1]]
+    return [int(n) for n in re.findall(r"(\d+) packets: (\d+) dropped, (\d+) delayed, (\d+) duplicated, (\d+) corrupted\n"
+                                       r"  (\d+) held, (\d+) faults not done", out)[-1]]
 
 
 def test_drop():
