@@ -6,7 +6,9 @@
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
 
+#include "netif_flow.h"
 #include "netif_group_priv.h"
+#include "netif_learn.h"
 #include "netif_priv.h"
 #include "weft_tsan.h"
 
@@ -70,9 +72,20 @@ struct weft_netif_group {
 	/** times that a member's trust in the port's hash ended, for IPv4 and IPv6; all members
 	 * then doubt it */
 	_Atomic uint32_t wrongs[2];
-	uint32_t ring_mbufs; /**< received frames that all rings can hold */
+	uint32_t ring_mbufs;       /**< received frames that all rings can hold */
+	struct netif_flows *flows; /**< of a port with RSS; else NULL */
+	struct netif_learn *learn; /**< likewise */
 	struct group_member member[];
 };
+
+/** The member that owns the connections with this hash. */
+static inline unsigned int
+group_owner(const struct weft_netif_group *g, uint32_t hash)
+{
+	if (unlikely(g->flows != NULL && netif_flow_adopts(g->flows)))
+		return netif_flow_owner(g->flows, hash);
+	return netif_steer_member(&g->steer, hash);
+}
 
 /* ---- Handing over ---- */
 
@@ -189,11 +202,14 @@ group_place(struct group_member *me, uint32_t hash)
 	}
 	if (++me->places < GROUP_PLACES)
 		return;
-	if (me->misplaced >= GROUP_MISPLACED && me->stats.queue_wrong++ == 0)
-		WEFT_LOG_PEER(netif, WARNING,
-		              "member %u: the port does not distribute by its RSS key and table: "
-		              "members pass segments on",
-		              me->index);
+	if (me->misplaced >= GROUP_MISPLACED) {
+		if (me->stats.queue_wrong++ == 0)
+			WEFT_LOG_PEER(netif, WARNING,
+			              "member %u: the port does not distribute by its RSS key and "
+			              "table: new connections go by the queue of their SYN",
+			              me->index);
+		netif_flow_adopt(me->g->flows);
+	}
 	me->places = me->misplaced = 0;
 }
 
@@ -263,6 +279,41 @@ weft_netif_stray(struct weft_netif *nif, const struct weft_ip *local, uint16_t l
 	return true;
 }
 
+/** The tuple of a frame, or false: the port may have hashed less. */
+static bool
+group_tuple(const struct steer_flow *f, struct netif_learn_tuple *t)
+{
+	unsigned int n = f->addr_bytes;
+
+	memcpy(t->b, f->remote, n);
+	memcpy(t->b + n, f->local, n);
+	memcpy(t->b + 2 * n, f->remote_port, 2);
+	memcpy(t->b + 2 * n + 2, f->local_port, 2);
+	t->bytes = 2 * n + 4;
+	return f->plain;
+}
+
+/** A SYN of a port that places otherwise than its table says. Returns the owner. */
+static unsigned int
+group_adopt(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f,
+            uint32_t hash, unsigned int owner)
+{
+	const struct netif_learn_seen seen = {.told = (m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0,
+	                                      .hash = m->hash.rss,
+	                                      .queue = me->index};
+	const struct weft_netif *nif = atomic_load_explicit(&me->nif, memory_order_relaxed);
+	struct netif_learn_tuple t;
+
+	if (group_tuple(f, &t))
+		me->stats.learn_wrong += netif_learn_add(me->g->learn, &t, &seen);
+	/* A SYN with ACK answers a connection of the owner. */
+	if (owner == me->index || f->ack ||
+	    !netif_flow_claim(me->g->flows, me->index, hash, false, netif_now(nif)))
+		return owner;
+	me->stats.adopted++;
+	return me->index;
+}
+
 /* Keeps the member's own frames at the front of the burst and hands the others to their owners.
  * Returns how many are kept. */
 static unsigned int
@@ -279,9 +330,13 @@ group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
 		unsigned int to = me->index;
 
 		if (likely(v == STEER_OWNER)) {
-			to = netif_steer_member(s, group_hash(me, m[i], &f));
+			uint32_t hash = group_hash(me, m[i], &f);
+
+			to = group_owner(me->g, hash);
+			if (unlikely(f.syn) && me->g->rss && netif_flow_adopts(me->g->flows))
+				to = group_adopt(me, m[i], &f, hash, to);
 		} else if (v == STEER_ICMP) {
-			to = netif_steer_member(s, netif_steer_flow_hash(s, &f));
+			to = group_owner(me->g, netif_steer_flow_hash(s, &f));
 			me->stats.icmp_handed += to != me->index;
 		} else if (v == STEER_ALL) {
 			group_copy_to_all(me, m[i]);
@@ -632,12 +687,26 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 	if (g == NULL)
 		return -ENOMEM;
 	g->rss = rss;
+	if (rss) {
+		g->flows = rte_zmalloc_socket("weft_flows", sizeof(*g->flows), RTE_CACHE_LINE_SIZE,
+		                              a->socket);
+		g->learn = rte_zmalloc_socket("weft_learn", sizeof(*g->learn), RTE_CACHE_LINE_SIZE,
+		                              a->socket);
+	}
+	if (rss && (g->flows == NULL || g->learn == NULL)) {
+		weft_netif_group_destroy(g);
+		return -ENOMEM;
+	}
 	g->ring_mbufs = group_rings(a) * ring;
 	for (unsigned int i = 0; i < GROUP_RETA; i++)
 		reta[i] = (uint16_t)(i % a->members);
 	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : netif_rss_key,
 	                 a->reta != NULL ? a->reta : reta,
 	                 a->reta != NULL ? a->reta_size : GROUP_RETA);
+	if (rss) {
+		netif_flow_init(g->flows, a->members, g->steer.reta, g->steer.reta_mask + 1);
+		netif_learn_init(g->learn, g->steer.reta, g->steer.reta_mask + 1);
+	}
 	for (unsigned int i = 0; i < a->members; i++) {
 		struct group_member *m = &g->member[i];
 
@@ -682,6 +751,8 @@ weft_netif_group_destroy(struct weft_netif_group *g)
 		group_ring_free(g->member[i].in);
 		group_ring_free(g->member[i].relay);
 	}
+	rte_free(g->flows);
+	rte_free(g->learn);
 	rte_free(g);
 }
 
@@ -694,8 +765,56 @@ weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *l
 	/* The port hashes what is in the packets. */
 	const struct weft_ip to = weft_ip_bare(local), from = weft_ip_bare(remote);
 
-	return netif_steer_member(&g->steer,
-	                          netif_steer_hash(&g->steer, &from, remote_port, &to, local_port));
+	return group_owner(g, netif_steer_hash(&g->steer, &from, remote_port, &to, local_port));
+}
+
+/** The member's group, if its connections are counted, and the hash of a connection. */
+static struct group_member *
+group_counts(struct weft_netif *nif, const struct weft_netif_flow *f, uint32_t *hash)
+{
+	struct weft_netif_group *g = nif->attr.group;
+	struct weft_ip to, from;
+
+	if (g == NULL || !g->rss)
+		return NULL;
+	to = weft_ip_bare(f->local);
+	from = weft_ip_bare(f->remote);
+	*hash = netif_steer_hash(&g->steer, &from, f->remote_port, &to, f->local_port);
+	return &g->member[nif->attr.group_index];
+}
+
+bool
+weft_netif_flow_hold(struct weft_netif *nif, const struct weft_netif_flow *f)
+{
+	uint32_t hash;
+	struct group_member *me = group_counts(nif, f, &hash);
+
+	if (me == NULL || netif_flow_hold(me->g->flows, me->index, hash))
+		return true;
+	me->stats.owner_changed++;
+	return false;
+}
+
+void
+weft_netif_flow_release(struct weft_netif *nif, const struct weft_netif_flow *f)
+{
+	uint32_t hash;
+	struct group_member *me = group_counts(nif, f, &hash);
+
+	if (me != NULL)
+		netif_flow_release(me->g->flows, me->index, hash);
+}
+
+bool
+weft_netif_flow_pin(struct weft_netif *nif, const struct weft_netif_flow *f)
+{
+	uint32_t hash;
+	struct group_member *me = group_counts(nif, f, &hash);
+
+	if (me == NULL || netif_flow_pin(me->g->flows, me->index, hash, netif_now(nif)))
+		return true;
+	me->stats.owner_changed++;
+	return false;
 }
 
 uint32_t
@@ -732,6 +851,24 @@ weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const st
 	uint32_t first;
 	int port;
 
+	if (g != NULL && g->rss && netif_flow_adopts(g->flows)) {
+		const struct netif_pick k = {.steer = &g->steer,
+		                             .flows = g->flows,
+		                             .learn = g->learn,
+		                             .member = nif->attr.group_index,
+		                             .src = &from,
+		                             .dst = &to,
+		                             .dst_port = dst_port,
+		                             .now_ns = netif_now(nif),
+		                             .rand = rand,
+		                             .usable = usable,
+		                             .arg = arg};
+		struct weft_netif_group_stats *st = &g->member[k.member].stats;
+
+		port = netif_pick_port(&k, &st->ports_learnt);
+		st->no_port += port < 0;
+		return port;
+	}
 	if (g != NULL) {
 		port = netif_steer_pick(&g->steer, nif->attr.group_index, &from, &to, dst_port,
 		                        rand, usable, arg);

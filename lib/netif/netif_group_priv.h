@@ -28,6 +28,7 @@ struct steer_flow {
 	const uint8_t *remote, *local, *remote_port, *local_port;
 	uint8_t addr_bytes;
 	bool syn;   /**< a segment with SYN */
+	bool ack;   /**< a segment with ACK */
 	bool plain; /**< neither IPv4 options nor IPv6 extension headers in front of it */
 	uint8_t buf[STEER_READ_BYTES];
 };

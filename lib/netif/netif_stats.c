@@ -99,9 +99,10 @@ weft_netif_stat_fields(const struct weft_stat_field **out)
 #define G(field) WEFT_STAT(weft_netif_group_stats, field)
 
 static const struct weft_stat_field group_fields[] = {
-        G(handed_out),   G(handed_in), G(handover_drops), G(icmp_handed), G(copies_out),
-        G(copy_drops),   G(relay_out), G(relay_full),     G(leave_drops), G(hash_mismatch),
-        G(hash_missing), G(strays),    G(queue_mismatch), G(queue_wrong), G(no_port),
+        G(handed_out),   G(handed_in),    G(handover_drops), G(icmp_handed),   G(copies_out),
+        G(copy_drops),   G(relay_out),    G(relay_full),     G(leave_drops),   G(hash_mismatch),
+        G(hash_missing), G(strays),       G(queue_mismatch), G(queue_wrong),   G(no_port),
+        G(adopted),      G(ports_learnt), G(learn_wrong),    G(owner_changed),
 };
 
 #undef G

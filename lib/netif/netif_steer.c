@@ -19,6 +19,7 @@
 #define STEER_PORT_BITS 14 /**< bits in which dynamic ports differ */
 #define STEER_TCP_FLAGS 13 /**< offset in the TCP header */
 #define STEER_TCP_SYN   0x02
+#define STEER_TCP_ACK   0x10
 
 /* ---- Tables ---- */
 
@@ -220,6 +221,7 @@ steer_tcp(const uint8_t *addr, unsigned int addr_bytes, const uint8_t *tcp, bool
 	f->local_port = tcp + 2;
 	f->plain = plain;
 	f->syn = (tcp[STEER_TCP_FLAGS] & STEER_TCP_SYN) != 0;
+	f->ack = (tcp[STEER_TCP_FLAGS] & STEER_TCP_ACK) != 0;
 	return STEER_OWNER;
 }
 

@@ -18,8 +18,14 @@
  * members, so that each cache learns. Member 0 alone answers and announces. The member that
  * receives an echo request answers it.
  *
+ * A port may place packets otherwise than its key and table say. When this was measured, owners
+ * follow the port (netif_flow.h): the member on whose queue a SYN arrives owns the connection, and
+ * an active open chooses a source port whose answers arrive on its own queue, as far as the SYNs
+ * have shown (netif_learn.h). A connection never changes its owner, so a wrong measurement costs
+ * hand-overs and no connection.
+ *
  * Rings are bounded. Frames that do not fit are dropped and counted. There is no lock: the tables
- * do not change after creation, and members share only the rings.
+ * of the hash do not change after creation, and members share the rings and the words of owners.
  */
 
 #include <stdbool.h>
@@ -81,6 +87,14 @@ struct weft_netif_group_stats {
 	/** times that this was more than a quarter of them, of 64 in sequence */
 	uint64_t queue_wrong;
 	uint64_t no_port; /**< active opens without a free source port */
+	/** SYNs of a port that places by another key or table, whose connections the member took
+	 * over because they arrived on its queue */
+	uint64_t adopted;
+	/** active opens whose source port was chosen by what such a port was seen to do */
+	uint64_t ports_learnt;
+	uint64_t learn_wrong; /**< times that a SYN contradicted it, and it was forgotten */
+	/** SYNs and active opens that began anew because another member had taken over */
+	uint64_t owner_changed;
 };
 
 /** Creates a group. -EINVAL, -ENOMEM. Set-up thread. */
@@ -112,6 +126,26 @@ bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int mem
  */
 bool weft_netif_stray(struct weft_netif *nif, const struct weft_ip *local, uint16_t local_port,
                       const struct weft_ip *remote, uint16_t remote_port);
+
+/** No owner changes so long after a pin: 128 s, in which a SYN cookie may be answered. */
+#define WEFT_FLOW_PIN_NS UINT64_C(128000000000)
+
+/** Addresses and ports of a connection. */
+struct weft_netif_flow {
+	const struct weft_ip *local, *remote;
+	uint16_t local_port, remote_port;
+};
+
+/**
+ * A connection begins: from now on nif's member owns it. False: another member does (its SYN was
+ * meant for that member, or a claim came first). Then the SYN is dropped as if lost, and an active
+ * open picks another port. Worker of nif; so are the next two.
+ */
+bool weft_netif_flow_hold(struct weft_netif *nif, const struct weft_netif_flow *f);
+/** Its end, TIME-WAIT included. */
+void weft_netif_flow_release(struct weft_netif *nif, const struct weft_netif_flow *f);
+/** Keeps the owner for WEFT_FLOW_PIN_NS without a connection, for a SYN cookie. False: as above. */
+bool weft_netif_flow_pin(struct weft_netif *nif, const struct weft_netif_flow *f);
 
 /**
  * Picks a source port for a connection from src to dst:dst_port whose replies arrive at nif

@@ -16,6 +16,7 @@
 #include "weft_netif_attr.h"
 #include "weft_netif_addr.h"
 #include "weft_netif_budget.h"
+#include "weft_netif_group.h"
 #include "weft_netif_neigh.h"
 #include "weft_netif.h"
 #include "tcp_cc.h"
@@ -31,6 +32,10 @@ tcp_pool_put(struct weft_tcp_conn *c)
 void
 tcp_conn_free(struct weft_tcp_conn *c)
 {
+	const struct weft_netif_flow flow = {.local = &c->local,
+	                                     .remote = &c->remote,
+	                                     .local_port = c->local_port,
+	                                     .remote_port = c->remote_port};
 	struct weft_tcp *t = c->t;
 
 	if (c->dead)
@@ -52,6 +57,7 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	tcp_share_leave(c);
 	c->share->conns--;
 	tcp_table_del(c);
+	weft_netif_flow_release(c->nif, &flow);
 	weft_netif_neigh_put(c->nif, c->neigh);
 	c->ops = NULL;
 	if (--t->stats.conns_now == 0)

@@ -17,12 +17,16 @@
 #include "tcp_snd.h"
 #include "weft_siphash.h"
 #include "weft_netif_attr.h"
+#include "weft_netif_group.h"
 #include "weft_netif_neigh.h"
 #include "weft_netif.h"
 
 #define TCP_COOKIE_SLOT_NS  (64 * WEFT_NS_PER_S)
 #define TCP_COOKIE_LIFE_NS  (2 * TCP_COOKIE_SLOT_NS)
 #define TCP_COOKIE_MAC_MASK 0x0fffffffu
+
+/* The answer to a cookie comes to the worker that has sent it. */
+static_assert(TCP_COOKIE_LIFE_NS <= WEFT_FLOW_PIN_NS, "cookies outlive their owner");
 
 /* In the low bits of our timestamp, if the peer uses timestamps. */
 #define TCP_COOKIE_TS_BITS   6
@@ -97,10 +101,16 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tc
 	                                              : (uint8_t)l->dscp,
 	        .own_sum = true,
 	};
+	const struct weft_netif_flow flow = {.local = in->dst,
+	                                     .remote = in->src,
+	                                     .local_port = in->h.dst_port,
+	                                     .remote_port = in->h.src_port};
 	struct weft_neigh *neigh;
 	struct rte_mbuf *m;
 	uint8_t *p;
 
+	if (!weft_netif_flow_pin(nif, &flow))
+		return;
 	if (weft_netif_tx_room(nif) <= TCP_TX_SLACK) {
 		t->stats.syns_dropped_full++;
 		return;

@@ -21,11 +21,17 @@
 #include "weft_netif_group.h"
 #include "tcp_ports.h"
 
+#define TCP_PICKS 8
+
 int
 tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
              uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
              struct weft_tcp_conn **out)
 {
+	const struct weft_netif_flow flow = {.local = local,
+	                                     .remote = remote,
+	                                     .local_port = local_port,
+	                                     .remote_port = remote_port};
 	struct tcp_share *share = tcp_share_of(t, nif);
 	struct weft_neigh *neigh;
 	struct weft_tcp_conn *c;
@@ -43,9 +49,13 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 		t->stats.conn_limit++;
 		return -EMFILE;
 	}
+	if (!weft_netif_flow_hold(nif, &flow))
+		return -EAGAIN;
 	rc = weft_netif_neigh_get(nif, local, remote, &neigh);
-	if (rc != 0)
+	if (rc != 0) {
+		weft_netif_flow_release(nif, &flow);
 		return rc;
+	}
 	TAILQ_REMOVE(&t->free, c, link);
 	memset(c, 0, sizeof(*c));
 	c->t = t;
@@ -145,7 +155,7 @@ weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct wef
                     const struct weft_ip *dst, uint16_t dst_port, int dscp,
                     const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out)
 {
-	int port;
+	int port, rc = -EAGAIN;
 
 	if (src == NULL)
 		src = weft_netif_src(nif, dst);
@@ -153,10 +163,14 @@ weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 		src = NULL;
 	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
-	port = tcp_pick_port(t, nif, src, dst, dst_port);
-	return port < 0
-	               ? port
-	               : tcp_open(t, nif, src, (uint16_t)port, dst, dst_port, dscp, ops, user, out);
+	/* Another worker may have taken over the port meanwhile. */
+	for (unsigned int i = 0; i < TCP_PICKS && rc == -EAGAIN; i++) {
+		port = tcp_pick_port(t, nif, src, dst, dst_port);
+		if (port < 0)
+			return port;
+		rc = tcp_open(t, nif, src, (uint16_t)port, dst, dst_port, dscp, ops, user, out);
+	}
+	return rc == -EAGAIN ? -EADDRNOTAVAIL : rc;
 }
 
 void

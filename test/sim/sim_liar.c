@@ -45,7 +45,8 @@ struct sim_liar {
 	struct sim_nic_cfg rss; /**< what it really steers by */
 	struct sim_liar_stats stats;
 	bool down;
-	uint64_t turn_ns; /**< when the link changes */
+	uint64_t turn_ns;   /**< when the link changes */
+	unsigned int keyed; /**< packets since the key changed */
 	struct liar_queue q[SIM_LIAR_QUEUES];
 	uint8_t frame[LIAR_FRAME];
 };
@@ -171,6 +172,14 @@ liar_word(struct sim_liar *n, uint64_t truth)
 	return word;
 }
 
+static void
+liar_rekey(struct sim_liar *n)
+{
+	for (unsigned int i = 0; i < sizeof(n->rss.key); i++)
+		n->rss.key[i] = (uint8_t)sim_random(n->sim);
+	n->keyed = 0;
+}
+
 /** Sets the hash and returns the queue. */
 static unsigned int
 liar_steer(struct sim_liar *n, struct rte_mbuf *m, const uint8_t *p, const struct liar_seg *s)
@@ -178,9 +187,12 @@ liar_steer(struct sim_liar *n, struct rte_mbuf *m, const uint8_t *p, const struc
 	enum sim_lie lie = n->cfg.lie;
 	bool syn = (p[s->off + 13] & TCP_FLAG_SYN) != 0, told = true, wrong = false;
 	uint32_t hash;
-	unsigned int q = sim_nic_steer(&n->rss, &s->src, weft_get_be16(p + s->off), &s->dst,
-	                               weft_get_be16(p + s->off + 2), &hash);
+	unsigned int q;
 
+	if (n->cfg.rekey_pkts != 0 && ++n->keyed > n->cfg.rekey_pkts)
+		liar_rekey(n);
+	q = sim_nic_steer(&n->rss, &s->src, weft_get_be16(p + s->off), &s->dst,
+	                  weft_get_be16(p + s->off + 2), &hash);
 	if (lie == SIM_LIE_RSS_RANDOM || (lie == SIM_LIE_RSS_LATER && !syn))
 		wrong = true;
 	if (lie == SIM_LIE_RSS_RARELY && sim_random(n->sim) % LIAR_RARELY == 0)
@@ -513,8 +525,7 @@ sim_liar_create(struct sim *s, struct sim_link *l, unsigned int end, const struc
 	memcpy(n->rss.key, cfg->key, sizeof(n->rss.key));
 	memcpy(n->rss.reta, cfg->reta, sizeof(cfg->reta));
 	if (cfg->lie == SIM_LIE_RSS_KEY || cfg->lie == SIM_LIE_RSS_HIDDEN)
-		for (unsigned int i = 0; i < sizeof(n->rss.key); i++)
-			n->rss.key[i] = (uint8_t)sim_random(s);
+		liar_rekey(n);
 	for (unsigned int i = 0; i < SIM_LIAR_QUEUES; i++)
 		n->q[i].nic = n;
 	return n;

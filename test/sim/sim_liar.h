@@ -53,6 +53,8 @@ struct sim_liar_cfg {
 	unsigned int queues; /**< 1..SIM_LIAR_QUEUES */
 	uint8_t key[52];
 	uint16_t reta[128]; /**< redirection table */
+	/** SIM_LIE_RSS_KEY, SIM_LIE_RSS_HIDDEN: received packets until the key changes; 0: never */
+	unsigned int rekey_pkts;
 };
 
 struct sim_liar_stats {
