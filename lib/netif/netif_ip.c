@@ -10,57 +10,10 @@
 #include "netif_icmp.h"
 #include "netif_ip.h"
 #include "netif_net.h"
+#include "netif_verdict.h"
 #include "weft_netif_mbuf.h"
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
-
-/* The port's result for a checksum. Valid only with the receive offload enabled. */
-enum cksum_verdict { CKSUM_GOOD, CKSUM_BAD, CKSUM_UNKNOWN };
-
-static inline enum cksum_verdict
-ip_port_verdict(const struct weft_netif *nif, const struct rte_mbuf *m)
-{
-	if ((nif->attr.rx_offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) == 0)
-		return CKSUM_UNKNOWN;
-	switch (m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) {
-	case RTE_MBUF_F_RX_IP_CKSUM_GOOD:
-	case RTE_MBUF_F_RX_IP_CKSUM_NONE: /* was never on a wire, and is intact */
-		return CKSUM_GOOD;
-	case RTE_MBUF_F_RX_IP_CKSUM_BAD:
-		return CKSUM_BAD;
-	default:
-		return CKSUM_UNKNOWN;
-	}
-}
-
-static inline enum cksum_verdict
-tcp_port_verdict(const struct weft_netif *nif, const struct rte_mbuf *m)
-{
-	if ((nif->attr.rx_offloads & RTE_ETH_RX_OFFLOAD_TCP_CKSUM) == 0)
-		return CKSUM_UNKNOWN;
-	switch (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) {
-	case RTE_MBUF_F_RX_L4_CKSUM_GOOD:
-	case RTE_MBUF_F_RX_L4_CKSUM_NONE: /* see tcp_sum_left_out() */
-		return CKSUM_GOOD;
-	case RTE_MBUF_F_RX_L4_CKSUM_BAD:
-		return CKSUM_BAD;
-	default:
-		return CKSUM_UNKNOWN;
-	}
-}
-
-/*
- * Whether a segment came from a neighbour on the same host, whose device left the checksum to a
- * wire that there was not (virtio's VIRTIO_NET_HDR_F_NEEDS_CSUM). The port says that it is intact,
- * and the field has the sum of the pseudo-header alone. This holds as well when the offload was
- * switched off at run time: such a device goes on passing these segments.
- */
-static inline bool
-tcp_sum_left_out(const struct rte_mbuf *m, uint32_t pseudo)
-{
-	return (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_NONE &&
-	       rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *)->cksum == netif_fold(pseudo);
-}
 
 /* Whether only we hold every mbuf of the chain: from our pool, direct, refcnt 1. */
 static inline bool
@@ -124,13 +77,14 @@ netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint
 
 	if (unlikely(l4_len < NETIF_TCP_LEN))
 		goto drop;
-	verdict = tcp_port_verdict(nif, m);
+	verdict = netif_verdict_tcp(nif->attr.rx_offloads, m);
 	m = ip_take_tcp(nif, m, l4_off, l4_len);
 	if (unlikely(m == NULL))
 		return NULL;
 	if (likely(verdict == CKSUM_GOOD && nif->rx_sum.left > 0)) {
 		nif->rx_sum.left--;
-	} else if (likely(!tcp_sum_left_out(m, pseudo))) {
+	} else if (likely(!netif_sum_left_out(
+	                   m, rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *)->cksum, pseudo))) {
 		bool good = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, l4_len)) == 0xffff;
 
 		if (verdict != CKSUM_UNKNOWN)
@@ -187,7 +141,7 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 	l4_len = total - ihl;
 
 	bad = &nif->stats.rx_bad_ip_cksum;
-	verdict = ip_port_verdict(nif, m);
+	verdict = netif_verdict_ip(nif->attr.rx_offloads, m);
 	if (verdict != CKSUM_GOOD || unlikely(nif->rx_sum.left == 0)) {
 		bool good = (likely(ihl == NETIF_IPV4_LEN) ? netif_sum_ipv4(ip)
 		                                           : netif_sum(ip, ihl)) == 0xffff;
