@@ -172,6 +172,7 @@ port_make_group(struct weft_port *port)
 	        .reta_size = d->reta_size,
 	        .rx_queues = d->rx_queues,
 	        .tx_queues = d->tx_queues,
+	        .astray = d->rss_astray,
 	        .pool_mbufs = d->pool->size,
 	        .socket = d->socket,
 	};
@@ -306,7 +307,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
-	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 || a.dscp > 63 ||
+	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 || a.selftest > 1 || a.dscp > 63 ||
 	    (a.no_offloads & ~(uint64_t)WEFT_OFFLOAD_ALL) != 0)
 		return -EINVAL;
 	pa.rand = &engine_rand;
@@ -314,6 +315,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	pa.dev = a.dev;
 	pa.no_intr = weft_engine_no_msix();
 	pa.check = a.check != 0;
+	pa.selftest = a.selftest != 0;
 	pa.no_offloads = (uint32_t)a.no_offloads;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : WEFT_PORT_MBUFS(pa.mtu_bytes);
@@ -409,6 +411,9 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
 	st->numa_node = port->dev.socket;
 	st->offloads = weft_netif_port_offloads(&port->dev) & ~st->offloads_failed;
+	st->offloads_failed |= port->dev.selftest_failed;
+	st->selftest_frames = port->dev.selftest_frames;
+	st->selftest_wrong = port->dev.selftest_wrong;
 	return 0;
 }
 

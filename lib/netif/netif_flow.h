@@ -66,7 +66,8 @@ bool netif_flow_pin(struct netif_flows *fl, unsigned int member, uint32_t hash, 
 static inline void
 netif_flow_adopt(struct netif_flows *fl)
 {
-	atomic_store_explicit(&fl->adopts, 1, memory_order_relaxed);
+	if (atomic_load_explicit(&fl->adopts, memory_order_relaxed) == 0)
+		atomic_store_explicit(&fl->adopts, 1, memory_order_relaxed);
 }
 
 static inline unsigned int

@@ -706,6 +706,8 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 	if (rss) {
 		netif_flow_init(g->flows, a->members, g->steer.reta, g->steer.reta_mask + 1);
 		netif_learn_init(g->learn, g->steer.reta, g->steer.reta_mask + 1);
+		if (a->astray)
+			netif_flow_adopt(g->flows);
 	}
 	for (unsigned int i = 0; i < a->members; i++) {
 		struct group_member *m = &g->member[i];

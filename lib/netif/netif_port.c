@@ -16,6 +16,7 @@
 #include "netif_bar.h"
 #include "netif_bond.h"
 #include "netif_carrier.h"
+#include "netif_loop.h"
 #include "netif_memif.h"
 #include "netif_offload.h"
 #include "netif_priv.h"
@@ -384,6 +385,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, u
 		return -ENOMEM;
 	}
 	conf.intr_conf.rxq = p->rx_intr;
+	conf.lpbk_mode = p->looped ? 1 : 0;
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
@@ -438,6 +440,50 @@ port_interrupts(const struct rte_eth_dev_info *info)
 	       (pci.binding == WEFT_DEVICE_VFIO || pci.binding == WEFT_DEVICE_BIFURCATED);
 }
 
+/**
+ * The self-test: the port is started with the loopback of its device, and stopped again. What the
+ * device does incorrectly is not asked for when the port is started for good. A port that does not
+ * start so is not tested.
+ */
+static int
+port_selftest(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
+              const struct rte_eth_dev_info *info)
+{
+	struct netif_loop r = {.loops = false};
+	int ret;
+
+	if (!netif_loop_driver(p->driver)) {
+		WEFT_LOG(netif, NOTICE, "%s: no self-test, because its driver has no loopback",
+		         p->devname);
+		return 0;
+	}
+	p->looped = true;
+	ret = port_configure(p, info, attr->mbufs, attr->dev);
+	if (ret == 0) {
+		netif_loop_run(p, p->rss && netif_rss_read(p, info) == 0, &r);
+		ret = rte_eth_dev_stop(p->port_id) == 0 ? 0 : -ENODEV;
+	}
+	p->looped = false;
+	if (ret != 0 || !r.loops) {
+		WEFT_LOG(netif, WARNING, "%s: no self-test, because no frame came back",
+		         p->devname);
+		return ret == -ENODEV && r.loops ? ret : 0;
+	}
+	p->rx_offloads &= ~netif_offload_rx(r.failed);
+	p->tx_offloads &= ~netif_offload_tx(r.failed);
+	p->selftest_failed = r.failed;
+	p->selftest_frames = r.frames;
+	p->selftest_wrong = r.wrong;
+	p->rss_astray = r.astray;
+	WEFT_LOG(netif, NOTICE, "%s: self-test: %u frames came back, %u wrong%s%s%s%s", p->devname,
+	         r.frames, r.wrong,
+	         (r.failed & WEFT_OFFLOAD_RX_CHECKSUM) != 0 ? "; no rx-checksum" : "",
+	         (r.failed & WEFT_OFFLOAD_TX_CHECKSUM) != 0 ? "; no tx-checksum" : "",
+	         (r.failed & WEFT_OFFLOAD_TSO) != 0 ? "; no tso" : "",
+	         r.astray ? "; RSS by another key or table" : "");
+	return 0;
+}
+
 /* Starts the port with RSS if wanted and offered. Starts it again without RSS if the port does not
  * report how it steers. */
 static int
@@ -448,6 +494,11 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 
 	netif_rss_draw(attr->rand, p->rss_key);
 	p->rss_key_bytes = sizeof(p->rss_key);
+	if (attr->selftest && !attr->check) {
+		ret = port_selftest(p, attr, info);
+		if (ret != 0)
+			return ret;
+	}
 	p->rx_intr = !attr->no_intr && port_interrupts(info);
 	ret = port_configure(p, info, attr->mbufs, attr->dev);
 	if (ret != 0 && p->rx_intr) {

@@ -57,6 +57,7 @@ struct weft_netif_group_attr {
 	unsigned int reta_size; /**< a power of two, up to WEFT_GROUP_RETA_MAX */
 	unsigned int rx_queues; /**< of the port: `members`, or 1: member 0 receives for all */
 	unsigned int tx_queues; /**< of the port: `members`, or 1: member 0 sends for all */
+	bool astray;            /**< the port is known to place otherwise than key and table say */
 	/** [1024, or what pool_mbufs allows] mbufs in each ring; a power of two */
 	unsigned int ring_size;
 	/** size of the receive pool: without ring_size, the rings together hold at most an eighth

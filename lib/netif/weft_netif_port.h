@@ -35,6 +35,9 @@ struct weft_netif_port_attr {
 	bool no_intr;    /**< do not ask for receive interrupts */
 	/** WEFT_OFFLOAD_* that are not used, whether the port offers them or not */
 	uint32_t no_offloads;
+	/** Tests the offloads by frames that go out and come back inside the device, before the
+	 * port is started for good. Where the driver has no loopback, a log line says so. */
+	bool selftest;
 	bool check; /**< check the driver only: open a stand-in that uses no device */
 	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
 	const struct weft_rand *rand;
@@ -58,8 +61,13 @@ struct weft_netif_port {
 	/** Each is the number of workers, or 1. Receive is 1 for a port without RSS. Transmit is 1
 	 * for a port without enough queues for us alone. weft_netif_group.h then does the rest. */
 	uint16_t rx_queues, tx_queues;
-	bool rx_intr; /**< receive interrupts were asked for, and the port started */
-	bool rss;     /**< the port steers by the key and the table below */
+	bool rx_intr;             /**< receive interrupts were asked for, and the port started */
+	bool rss;                 /**< the port steers by the key and the table below */
+	bool looped;              /**< in the self-test */
+	bool rss_astray;          /**< the self-test found that it steers otherwise */
+	uint32_t selftest_failed; /**< WEFT_OFFLOAD_* that are not used for this reason */
+	uint32_t selftest_frames; /**< frames that came back; 0: no self-test */
+	uint32_t selftest_wrong;  /**< incorrect ones */
 	/** key of the port, or for the group to steer by where the port does not */
 	uint8_t rss_key[52];
 	unsigned int rss_key_bytes;

@@ -552,6 +552,8 @@ tel_port_dev(const struct weft_netif_port *dev, const struct weft_port_stats *st
 	rte_tel_data_add_dict_string(d, "offloads", tel_offloads(st->offloads, text, sizeof(text)));
 	rte_tel_data_add_dict_string(d, "offloads_failed",
 	                             tel_offloads(st->offloads_failed, text, sizeof(text)));
+	rte_tel_data_add_dict_u64(d, "selftest_frames", st->selftest_frames);
+	rte_tel_data_add_dict_u64(d, "selftest_wrong", st->selftest_wrong);
 	rte_tel_data_add_dict_u64(d, "workers", st->queues);
 	rte_tel_data_add_dict_u64(d, "rx_queues", dev->rx_queues);
 	rte_tel_data_add_dict_u64(d, "tx_queues", dev->tx_queues);

@@ -94,6 +94,7 @@ test_everything(void)
 	        "\taddress = 192.168.7.9/30\n"
 	        "gateway = 192.168.7.10\naddress6 = 2001:db8::7/48\ngateway6 = fe80::1\nvlan = 7\n"
 	        "mtu = 9000\nmbufs = 4096\noffloads = no-tso , no-vlan-filter\n"
+	        "selftest = yes\n"
 	        "dscp = AF41\n"
 	        "[port b] # behind a section\n"
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
@@ -125,6 +126,7 @@ test_everything(void)
 	         0xc0a8070a);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 	CHECK_EQ(conf.ports[0].no_offloads, WEFT_OFFLOAD_TSO | WEFT_OFFLOAD_VLAN_FILTER);
+	CHECK(conf.ports[0].selftest && !conf.ports[1].selftest);
 	CHECK_EQ(conf.ports[0].dscp, 34);
 	CHECK_EQ(conf.ports[1].dscp, 0);
 	CHECK_STR(conf.ports[1].dev, "net_ring0");
@@ -205,15 +207,18 @@ test_lines(void)
 	         "t.ini:5: [port p0] mtu: given twice, first on line 4; keep one"},
 	        {PORT "mut = 1500\n",
 	         "t.ini:4: [port p0] mut: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, selftest, "
+	         "dscp"},
 	        {PORT "MTU = 1500\n",
 	         "t.ini:4: [port p0] MTU: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, selftest, "
+	         "dscp"},
 	        {PORT "mtu =\n",
 	         "t.ini:4: [port p0] mtu: empty; give a value or leave the line out"},
 	        {PORT "m\x01u = 1\n",
 	         "t.ini:4: [port p0] m?u: unknown key; there are dev, "
-	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, dscp"},
+	         "address, gateway, address6, gateway6, vlan, mtu, mbufs, offloads, selftest, "
+	         "dscp"},
 	};
 	static const char nul[] = PORT "mtu\0 = 1\n";
 

@@ -56,6 +56,19 @@ def test_each_network_carries_files():
     assert t.term() == 0
 
 
+def test_selftest():
+    """The key of the configuration: net_ring, which is a loopback by itself, has a frame of each family back."""
+    for asked in ("yes", "no"):
+        t = Target(f"self{asked}", {})
+        with open(t.conf, "w") as f:
+            f.write("[weft]\ntelemetry = yes\n[port p0]\ndev = net_ring0\naddress = 10.0.0.1/24\n"
+                    f"selftest = {asked}\n[export demo]\npath = {path('self.exp')}\nsize = 1M\n")
+        t.start()
+        st = Telemetry(t.proc.pid).ask("/weft/port,p0")
+        assert st["selftest_frames"] == (2 if asked == "yes" else 0) and st["selftest_wrong"] == 0, st
+        assert t.term() == 0
+
+
 def test_console_shows_networks():
     t, client = target("netc", "")
     script = path("netc.cli")
@@ -86,4 +99,4 @@ def test_untagged_client_stays_out():
     assert t.term() == 0
 
 
-main([test_each_network_carries_files, test_console_shows_networks, test_untagged_client_stays_out])
+main([test_each_network_carries_files, test_selftest, test_console_shows_networks, test_untagged_client_stays_out])

@@ -492,9 +492,34 @@ test_memif_early_client(void)
 	rte_mempool_free(pool);
 }
 
+/** A port in shared memory brings back what it sends: one frame of each family. */
+static void
+test_selftest(void)
+{
+	struct weft_port_attr pa = {
+	        .size = sizeof(pa), .name = "p", .dev = "net_ring17", .prefix_len = 24};
+	struct sockaddr_in *sin = (struct sockaddr_in *)&pa.addr;
+	struct weft_port_stats st;
+	struct weft_port *port;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	sin->sin_family = AF_INET;
+	sin->sin_addr.s_addr = htonl(0x0a000009);
+	for (pa.selftest = 0; pa.selftest < 2; pa.selftest++) {
+		CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+		CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+		CHECK_EQ(weft_port_stats(port, &st), 0);
+		CHECK_EQ(st.selftest_frames, 2 * pa.selftest);
+		CHECK_EQ(st.selftest_wrong + st.offloads_failed, 0);
+		weft_ctx_destroy(ctx);
+	}
+}
+
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
                {"TCP as asked for", test_tcp_attr}, {"TCP changed while it runs", test_set_tcp},
                {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
                {"polled by two threads", test_two_pollers}, {"the clock", test_clock},
                {"how long iterations take", test_poll_hist},
-               {"memif client before its server", test_memif_early_client})
+               {"memif client before its server", test_memif_early_client},
+               {"the self-test of a port", test_selftest})

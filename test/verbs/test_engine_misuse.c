@@ -201,6 +201,9 @@ MISUSE(weft_port_open)
 	pa.no_offloads = (uint64_t)WEFT_OFFLOAD_ALL + 1;
 	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
 	pa.no_offloads = 0;
+	pa.selftest = 2;
+	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
+	pa.selftest = 0;
 	EACH_BAD(m, h, CTX)
 	CHECK_EQ(weft_port_open(h, &pa, OUT(weft_port)), -EINVAL);
 	CHECK_EQ(weft_port_open(m->ctx, NULL, OUT(weft_port)), -EINVAL);

@@ -83,7 +83,8 @@ struct conf_port {
 	uint32_t mtu_bytes;
 	uint32_t mbufs;
 	uint32_t no_offloads; /**< WEFT_OFFLOAD_* that are not used */
-	uint32_t dscp;        /**< 0..63 */
+	bool selftest;
+	uint32_t dscp; /**< 0..63 */
 	int line, dev_line;
 	/** all addresses, those of its own section first; complete after conf_load() */
 	struct conf_net nets[WEFT_MAX_NETWORKS];

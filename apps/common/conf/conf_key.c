@@ -87,6 +87,10 @@ static const struct conf_key keys_port[] = {
                  "and weft can use; an offload that the device does incorrectly is switched off "
                  "while the port runs. `none`: nothing. A list with commas leaves out what it "
                  "names (`no-tso,no-rss`)"},
+        {"selftest", CONF_T_BOOL, F(conf_port, selftest), .dflt = "no",
+         .help = "`yes`: test checksums, TSO and RSS at the start, by frames that go out and come "
+                 "back inside the device, where its driver has a loopback (docs/nics.md). What is "
+                 "incorrect is not used"},
         {"dscp", CONF_T_DSCP, F(conf_port, dscp), .dflt = "0",
          .help = "Differentiated Services Code Point of what TCP sends, for IPv4 and IPv6: a "
                  "number, or `cs0` to `cs7` (RFC 2474), `af11` to `af43` (RFC 2597), `ef` (RFC "

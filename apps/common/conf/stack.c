@@ -265,6 +265,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
 		        .no_offloads = p->no_offloads,
+		        .selftest = p->selftest,
 		        .dscp = p->dscp,
 		        .queues = stack_sharers(c, nworkers, p->name),
 		        .check = opt->check,

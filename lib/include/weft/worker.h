@@ -204,6 +204,14 @@ struct weft_port_attr {
 	 * (WEFT_DSCP()). ARP, Neighbor Discovery and ICMP errors have 0.
 	 */
 	uint64_t dscp;
+	/**
+	 * [0] 1: before the port takes traffic, test its checksums, TSO and RSS by frames that go
+	 * out and come back inside the device. What is incorrect is not used, and shown by
+	 * weft_port_stats.offloads_failed and a log line. For drivers with a loopback (net_ixgbe,
+	 * net_igc, net_txgbe, net_ngbe, net_cn9k, net_cn10k; net_ring is one by itself); others are
+	 * judged while they run. Takes some 100 ms, and starts the device once more.
+	 */
+	uint64_t selftest;
 };
 
 /**
@@ -233,10 +241,12 @@ struct weft_port_stats {
 	uint8_t mac[6];
 	int numa_node;
 	uint32_t offloads; /**< WEFT_OFFLOAD_* in use by all workers that share the port */
-	/** of those that were in use: switched off by at least one worker, because the device does
-	 * them incorrectly */
+	/** of those that were in use: switched off by at least one worker, or by the self-test,
+	 * because the device does them incorrectly */
 	uint32_t offloads_failed;
-	uint32_t speed_mbps; /**< of the link; 0: none, or unknown */
+	uint32_t selftest_frames; /**< that came back in the self-test; 0: there was none */
+	uint32_t selftest_wrong;  /**< incorrect ones among them, or lost by an offload */
+	uint32_t speed_mbps;      /**< of the link; 0: none, or unknown */
 	bool full_duplex;
 	/** flow control by pause frames (IEEE 802.3 annex 31B): 1 on, 0 off, -1 the port does not
 	 * say */
