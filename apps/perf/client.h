@@ -69,9 +69,11 @@ struct run {
 const struct client *run_dead(const struct run *r);
 /** Fill all queues, each up to `end` work requests in all, and poll. */
 void run_turn(struct run *r, uint64_t end);
-/** Work requests posted, or completed, on all connections. */
-uint64_t run_posted(const struct run *r);
-uint64_t run_done(const struct run *r);
+/** Work requests of all connections. */
+struct run_count {
+	uint64_t posted, done;
+};
+struct run_count run_count(const struct run *r);
 /** Wait until what was posted has been placed or answered. 0 or -errno. */
 int run_barrier(struct run *r);
 /** Begin the measured part: the server reads its counters before the first message comes. 0 or

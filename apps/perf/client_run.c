@@ -44,24 +44,15 @@ run_turn(struct run *r, uint64_t end)
 	weft_worker_poll(r->w);
 }
 
-/** Work requests completed on all connections. */
-uint64_t
-run_done(const struct run *r)
+struct run_count
+run_count(const struct run *r)
 {
-	uint64_t n = 0;
+	struct run_count n = {0};
 
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		n += r->lane[i].f.completed;
-	return n;
-}
-
-uint64_t
-run_posted(const struct run *r)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		n += r->lane[i].f.posted;
+	for (uint32_t i = 0; i < r->job.qps; i++) {
+		n.posted += r->lane[i].f.posted;
+		n.done += r->lane[i].f.completed;
+	}
 	return n;
 }
 

@@ -114,7 +114,7 @@ bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf
 		run_turn(r, r->job.rate == 0
 		                    ? goal.each
 		                    : rate_end(r, base / r->job.qps, goal.each, now_ns - t0_ns));
-		n = run_done(r);
+		n = run_count(r).done;
 		/* The clock is read seldom, unless it decides what is sent. */
 		if (turns % LOOK_TURNS != 0 && r->job.rate == 0 && n < goal.all)
 			continue;
@@ -145,7 +145,7 @@ run_warm_up(struct run *r)
 		uint64_t before = done, now_ns;
 
 		run_turn(r, r->job.warmup);
-		done = run_done(r);
+		done = run_count(r).done;
 		if (turns % LOOK_TURNS != 0)
 			continue;
 		now_ns = ui_now_ns();
@@ -199,7 +199,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 		rc = run_start(r);
 	if (rc != 0)
 		return rc;
-	base = run_posted(r);
+	base = run_count(r).posted;
 	if (r->job.duration_s == 0) /* each has posted as much as the others */
 		goal = (struct goal){base / r->job.qps + r->job.iterations,
 		                     base + r->job.iterations * r->job.qps};
@@ -208,7 +208,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	parts = (struct parts){.at_ns = from.at_ns, .n = base, .ten_ns = from.at_ns, .ten_n = base};
 	rc = r->job.verify ? measure_verify(r, out) : bandwidth_loop(r, goal, &parts, out);
 	if (rc == 0) {
-		out->iterations = run_posted(r) - base;
+		out->iterations = run_count(r).posted - base;
 		rc = run_barrier(r);
 	}
 	if (rc != 0)
