@@ -80,6 +80,8 @@ usage(void)
 	       "                         all QPs together [no limit]\n"
 	       "      --rate R           with --lat: start a message each 1/R seconds, whatever\n"
 	       "                         became of those before, and measure from that time\n"
+	       "  -e, --events           completions by event: workers and threads of both sides\n"
+	       "                         may sleep [they poll]\n"
 	       "  -I, --inline_size N    copy messages up to N octets when they are posted [0]\n"
 	       "      --verify-data      compare each octet with what was sent; the figures are\n"
 	       "                         then those of the comparison\n"
@@ -192,6 +194,11 @@ check_shape(const struct args *a)
 		ui_usage_die("%s takes no --qp, --bidirectional, --rx-depth, --cq-mod, "
 		             "--post_list or --inline_size",
 		             name);
+	if (j->events && !perf_is_told(j->test))
+		ui_usage_die("%s takes no --events: its completions are calls on the worker", name);
+	if (j->events && j->latency && j->test == PERF_WRITE)
+		ui_usage_die("a Write makes no completion where it arrives: --events with --lat is "
+		             "for send, write-imm, read, the atomics, flush, verify and commit");
 	if (j->both_ways && perf_is_word(j->test))
 		ui_usage_die("%s: both sides would change the same word; no --bidirectional", name);
 	if (j->cq_mod > j->depth)
@@ -427,6 +434,9 @@ take_shape(struct args *a, int o)
 	case ARG_RATE:
 		parse_rate(a, optarg);
 		return true;
+	case 'e':
+		j->events = true;
+		return true;
 	case 'I':
 		j->inline_bytes = arg_u32("--inline_size", 0, WEFT_MAX_INLINE);
 		return true;
@@ -542,6 +552,7 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"rx-depth", required_argument, NULL, 'r'},
 	        {"cq-mod", required_argument, NULL, 'Q'},
 	        {"post_list", required_argument, NULL, 'l'},
+	        {"events", no_argument, NULL, 'e'},
 	        {"inline_size", required_argument, NULL, 'I'},
 	        {"port", required_argument, NULL, 'p'},
 	        {"sizes", required_argument, NULL, ARG_SIZES},
@@ -576,7 +587,7 @@ args_parse(int argc, char **argv, struct args *a)
 	a->medium.hash = "crc32c";
 	a->medium.app_cpu = -1;
 	opterr = 0;
-	while ((o = getopt_long(argc, argv, "c:m:s:an:D:q:bt:r:Q:l:I:p:HhV", opts, NULL)) != -1) {
+	while ((o = getopt_long(argc, argv, "c:m:s:an:D:q:bt:r:Q:l:eI:p:HhV", opts, NULL)) != -1) {
 		if (port_args_take(&a->port_args,
 		                   o == 'c'   ? PORT_ARG_CONFIG
 		                   : o == 'm' ? PORT_ARG_MTU

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The measuring side: the connections of one job, polled on the calling thread. */
+/** @file The measuring side: one connection of a job, and those of one worker. */
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "stack.h"
@@ -17,8 +15,9 @@
 static void
 client_event(void *user, const struct weft_event *ev)
 {
-	struct client *c = user;
+	struct client *c = ev->user;
 
+	(void)user;
 	switch (ev->type) {
 	case WEFT_EV_ESTABLISHED:
 		if (ev->private_data_bytes < sizeof(c->server)) {
@@ -152,8 +151,8 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 	 * has the most. */
 	uint32_t ord = j->depth * (perf_is_commit(j->test) ? 4u : 1u);
 
-	qa->send_cq = qa->recv_cq = c->cq;
-	qa->evq = c->evq;
+	qa->send_cq = qa->recv_cq = c->cq.cq;
+	qa->evq = c->loop->evq;
 	qa->sq_depth =
 	        j->depth * (perf_is_place(j->test) || perf_is_rpc(j->test) ? 5 : 1) + FLOW_SQ_EXTRA;
 	qa->rq_depth = perf_is_rpc(j->test) ? 128 : c->f.rq_depth + CLIENT_RQ;
@@ -168,8 +167,6 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 static int
 client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 {
-	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = client_event, .user = c};
-	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = client_wc, .user = c};
 	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = c->w, .user = c};
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE};
@@ -185,10 +182,8 @@ client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 		c->f.rq_depth = c->job.depth; /* for the echoes */
 	if (c->job.both_ways)
 		ma.access |= WEFT_ACCESS_REMOTE_READ;
-	ca.depth = c->job.depth * 5 + c->f.rq_depth + 1024;
-	rc = weft_evq_create(ctx, &ea, &c->evq);
-	if (rc == 0)
-		rc = weft_cq_create(ctx, &ca, &c->cq);
+	rc = loop_cq_create(c->loop, ctx, c->job.depth * 5 + c->f.rq_depth + 1024, client_wc, c,
+	                    &c->cq);
 	if (rc == 0)
 		rc = weft_mr_reg(pd, &ma, &c->mr);
 	if (rc != 0)
@@ -219,7 +214,7 @@ client_teardown(struct client *c)
 		if (!c->dead && c->up)
 			weft_disconnect(c->qp);
 		while (!c->dead && c->up && ui_now_ns() < until)
-			weft_worker_poll(c->w);
+			loop_turn(c->loop, LOOP_WAIT_NS);
 		weft_qp_destroy(c->qp);
 	}
 	client_rpc_end(c);
@@ -230,7 +225,8 @@ client_teardown(struct client *c)
 		weft_mr_dereg(c->mr, free, c->mem);
 	else
 		free(c->mem);
-	stack_release(c->w, c->cq, c->evq, NULL);
+	stack_release(c->w, NULL, NULL, NULL);
+	(void)loop_cq_destroy(c->loop, &c->cq);
 }
 
 static int
@@ -250,6 +246,7 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .inline_bytes = j->inline_bytes,
 	        .both_ways = j->both_ways,
 	        .verify = j->verify,
+	        .events = j->events,
 	        .run = run,
 	        .app_thread = j->app_thread,
 	        .app_medium = j->app_medium,
@@ -302,79 +299,59 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128])
 
 /** Make all connections. 0, or -errno of *bad, the one that has failed. */
 static int
-run_begin(struct run *r, struct weft_ctx *ctx, struct weft_pd *pd, const struct sockaddr *addr,
-          socklen_t addr_len, struct perf_result *out, struct client **bad)
+run_connect(struct run *r, struct client **bad)
 {
+	const struct crew *crew = r->crew;
 	const bool far = r->job.hosts != NULL;
-	const uint64_t run = ui_now_ns() ^ (uint64_t)getpid() << 40;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
 		*bad = &r->lane[i];
-		rc = client_setup(*bad, ctx, pd);
+		rc = client_setup(*bad, crew->ctx, crew->pd);
 		if (rc == 0 && !far)
-			rc = client_connect(*bad, run, addr, addr_len);
+			rc = client_connect(*bad, crew->id, crew->addr, crew->addr_len);
 	}
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
 		*bad = &r->lane[i];
 		if (!far)
 			rc = client_wait(*bad, is_up);
 		if (rc == 0)
-			rc = client_begin(*bad, ctx, out->region);
+			rc = client_begin(*bad, crew->ctx, r->out.region);
 	}
 	return rc;
 }
 
 int
-perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-                socklen_t addr_len, const struct perf_job *job, struct perf_result *out, char *why,
-                size_t why_bytes)
+run_begin(struct run *r, struct weft_worker *w, struct client **bad)
 {
-	struct run r = {.w = w, .job = *job};
-	struct client *bad = NULL;
-	struct weft_pd *pd = NULL;
-	struct weft_qp_info info;
 	int rc;
 
-	memset(out, 0, sizeof(*out));
-	out->job = *job;
-	r.lane = calloc(job->qps, sizeof(*r.lane));
-	if (r.lane == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < job->qps; i++) {
-		r.lane[i].w = w;
-		r.lane[i].job = *job;
-	}
-	rc = weft_pd_alloc(ctx, &pd);
-	if (rc == 0)
-		rc = run_begin(&r, ctx, pd, addr, addr_len, out, &bad);
-	if (rc == 0) {
-		rc = job->latency ? measure_latency(&r, out) : measure_bandwidth(&r, out);
-		if (rc == 0 && out->peer.bad != 0) {
-			rc = -EILSEQ;
-			snprintf(r.lane[0].term, sizeof(r.lane[0].term),
-			         "%" PRIu64 " of %" PRIu64 " messages arrived with other octets",
-			         out->peer.bad, out->peer.verified);
-			bad = &r.lane[0];
-		}
-		for (uint32_t i = 0; i < job->qps; i++)
-			if (bad == NULL || (!bad->dead && bad->term[0] == '\0'))
-				bad = &r.lane[i];
-	}
+	r->lane = calloc(r->job.qps, sizeof(*r->lane));
+	rc = r->lane == NULL ? -ENOMEM : loop_begin(&r->loop, r->crew->ctx, w, client_event, r);
 	if (rc != 0)
-		snprintf(why, why_bytes, "%s%s%s",
-		         rc == -EINTR ? "interrupted before anything was measured" : strerror(-rc),
-		         bad != NULL && bad->term[0] != '\0' ? ": " : "",
-		         bad != NULL ? bad->term : "");
-	out->retrans_segs = out->peer.retrans_segs;
-	for (uint32_t i = 0; i < job->qps; i++) {
-		if (r.lane[i].qp != NULL) {
-			weft_qp_query(r.lane[i].qp, &info);
-			out->retrans_segs += info.retrans_segs - r.lane[i].resent_before;
-		}
-		client_teardown(&r.lane[i]);
+		return rc;
+	for (uint32_t i = 0; i < r->job.qps; i++) {
+		r->lane[i].w = w;
+		r->lane[i].loop = &r->loop;
+		r->lane[i].job = r->job;
 	}
-	free(r.lane);
-	stack_release(w, NULL, NULL, pd);
-	return rc;
+	rc = loop_set_events(&r->loop, r->job.events);
+	return rc == 0 ? run_connect(r, bad) : rc;
+}
+
+void
+run_end(struct run *r)
+{
+	struct weft_qp_info info;
+
+	/* What is freed here is freed by polls of this thread. */
+	loop_set_events(&r->loop, false);
+	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++) {
+		if (r->lane[i].qp != NULL) {
+			weft_qp_query(r->lane[i].qp, &info);
+			r->out.retrans_segs += info.retrans_segs - r->lane[i].resent_before;
+		}
+		if (r->loop.w != NULL)
+			client_teardown(&r->lane[i]);
+	}
 }

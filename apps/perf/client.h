@@ -4,8 +4,11 @@
 
 /** @file What the sources of the measuring side share. */
 
+#include <stdatomic.h>
+
 #include "flow.h"
 #include "log_client.h"
+#include "loop.h"
 #include <weft/rpcrdma.h>
 
 struct client;
@@ -18,8 +21,8 @@ struct client_host {
 /** One connection of a run. */
 struct client {
 	struct weft_worker *w;
-	struct weft_evq *evq;
-	struct weft_cq *cq;
+	struct loop *loop;
+	struct loop_cq cq;
 	struct weft_pd *pd;
 	struct weft_qp *qp;
 	struct perf_job job;
@@ -53,22 +56,71 @@ struct client {
 	struct client_rpc *calls;
 };
 
-/** All connections of a job, polled on one thread. */
+/** The connections of a job on one worker, driven by one thread. */
 struct run {
-	struct weft_worker *w;
-	struct perf_job job;
-	struct client *lane; /**< job.qps of them */
+	struct crew *crew;
+	struct loop loop;
+	struct perf_job job;       /**< this worker's share of the QPs, and of the rate */
+	struct client *lane;       /**< job.qps of them */
+	uint64_t begin_ns, end_ns; /**< the measured part */
+	_Atomic uint64_t shown;    /**< messages of the measured part, as the other threads see */
+	unsigned int meets;        /**< run_meet() so far */
+	/** what each of the server's workers has reported; ns is 0 where there is none */
+	struct perf_report by[PERF_MAX_WORKERS];
+	struct hist *hist; /**< latency */
+	struct perf_result out;
+	int rc; /**< of this thread, with a line in why */
+	char why[256];
+	/* of the thread */
+	pthread_t thread;
+	bool is_thread;
+	int lcore;
 };
+
+/** What the threads of a run share. */
+struct crew {
+	const struct perf_job *job; /**< of all */
+	struct weft_ctx *ctx;
+	struct weft_pd *pd;
+	const struct sockaddr *addr;
+	socklen_t addr_len;
+	uint64_t id; /**< the same in all hellos */
+	struct run *run;
+	uint32_t n;
+	_Atomic uint32_t arrived; /**< calls of run_meet() */
+	_Atomic uint32_t over;    /**< threads that have freed what they had */
+	_Atomic int failed;       /**< -errno of the thread that failed first; 0: none */
+};
+
+/** Longest sleep of a thread that waits for the others. */
+#define CREW_WAIT_NS 1000000ull
 
 /** A job without progress for this many seconds has failed. */
 #define STALL_S 10
+
+/* ---- client.c ---- */
+
+/** Make a worker's connections; the calling thread drives them. 0, or -errno of *bad, the one that
+ * has failed. */
+int run_begin(struct run *r, struct weft_worker *w, struct client **bad);
+/** End them, and free what they had. The loop stays. */
+void run_end(struct run *r);
 
 /* ---- client_run.c: all connections together ---- */
 
 /** The connection that has failed, or NULL. */
 const struct client *run_dead(const struct run *r);
-/** Fill all queues, each up to `end` work requests in all, and poll. */
-void run_turn(struct run *r, uint64_t end);
+/** Fill all queues, each up to `end` work requests in all, and turn the loop, which may sleep up to
+ * wait_ns. */
+void run_turn(struct run *r, uint64_t end, uint64_t wait_ns);
+/** Wait for the other threads of the crew to come here, too. 0, or -errno: one of them failed. */
+int run_meet(struct run *r);
+/** -ECANCELED if another thread of the crew has failed; else 0. */
+int run_failed_elsewhere(const struct run *r);
+/** Add what one connection's server has reported to that of another on the same worker. */
+void report_add(struct perf_report *sum, const struct perf_report *p);
+/** Messages of the measured part that all threads have shown. */
+uint64_t crew_shown(const struct crew *crew);
 /** Work requests of all connections. */
 struct run_count {
 	uint64_t posted, done;
@@ -79,8 +131,14 @@ int run_barrier(struct run *r);
 /** Begin the measured part: the server reads its counters before the first message comes. 0 or
  * -errno. */
 int run_start(struct run *r);
-/** End it at the server, and add up what it reports of all connections. 0 or -errno. */
-int run_report(struct run *r, struct perf_report *sum);
+/** End it at the server, and note what it reports (r->by). 0 or -errno. */
+int run_report(struct run *r);
+
+/* ---- client_merge.c ---- */
+
+/** Add up what the threads of a crew have measured; r->hist becomes the result's. 0;
+ * -ENODATA: nothing was completed. */
+int crew_merge(struct crew *crew, struct perf_result *out);
 
 /* ---- measure.c: what is measured, with all connections up ---- */
 

@@ -60,7 +60,7 @@ client_log_make(struct client *c, struct weft_ctx *ctx, struct weft_qp_attr *qa)
 	if (rc != 0)
 		return rc;
 	weft_log_qp_attr(c->log, qa);
-	qa->evq = c->evq;
+	qa->evq = c->loop->evq;
 	qa->user = c;
 	return 0;
 }

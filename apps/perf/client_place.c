@@ -210,7 +210,7 @@ client_place_round(struct client *c, uint64_t seq)
 		return place_two_sided(c, seq);
 	/* A log without room has to trim first. */
 	while ((rc = place_post(c, seq)) == -EAGAIN && !c->dead)
-		weft_worker_poll(c->w);
+		loop_turn(c->loop, LOOP_WAIT_NS);
 	if (rc < 0)
 		return rc;
 	c->f.posted++;

@@ -147,6 +147,6 @@ client_rpc_round(struct client *c)
 {
 	client_rpc_fill(c, c->f.posted + 1);
 	while (!c->dead && c->f.completed != c->f.posted)
-		weft_worker_poll(c->w); /* a call without an answer ends by its timeout */
+		loop_turn(c->loop, LOOP_WAIT_NS); /* a call without an answer ends by its timeout */
 	return c->dead ? c->err : 0;
 }

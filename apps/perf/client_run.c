@@ -37,11 +37,51 @@ lane_fill(struct client *c, uint64_t end)
 }
 
 void
-run_turn(struct run *r, uint64_t end)
+run_turn(struct run *r, uint64_t end, uint64_t wait_ns)
 {
-	for (uint32_t i = 0; i < r->job.qps; i++)
-		lane_fill(&r->lane[i], end);
-	weft_worker_poll(r->w);
+	for (uint32_t i = 0; i < r->job.qps; i++) {
+		struct client *c = &r->lane[i];
+		uint64_t before;
+
+		/* Nothing but a completion ends a sleep, so all that has room is posted. */
+		do {
+			before = c->f.posted;
+			lane_fill(c, end);
+		} while (r->loop.events && c->f.posted != before && !c->dead);
+	}
+	loop_turn(&r->loop, wait_ns);
+}
+
+int
+run_failed_elsewhere(const struct run *r)
+{
+	return atomic_load_explicit(&r->crew->failed, memory_order_relaxed) != 0 ? -ECANCELED : 0;
+}
+
+int
+run_meet(struct run *r)
+{
+	struct crew *crew = r->crew;
+	const uint32_t all = ++r->meets * crew->n;
+
+	atomic_fetch_add_explicit(&crew->arrived, 1, memory_order_acq_rel);
+	/* The worker turns on: others may depend on it for their packets. */
+	while (atomic_load_explicit(&crew->arrived, memory_order_acquire) < all) {
+		if (run_failed_elsewhere(r) != 0)
+			return -ECANCELED;
+		loop_turn(&r->loop, CREW_WAIT_NS);
+	}
+	return 0;
+}
+
+uint64_t
+crew_shown(const struct crew *crew)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < crew->n; i++)
+		n += atomic_load_explicit(&crew->run[i].shown, memory_order_relaxed);
+	return n;
 }
 
 struct run_count
@@ -84,6 +124,26 @@ is_reported(const struct client *c)
 	return c->reported;
 }
 
+void
+report_add(struct perf_report *sum, const struct perf_report *p)
+{
+	sum->sent_ns = p->sent_ns > sum->sent_ns ? p->sent_ns : sum->sent_ns;
+	sum->recv_msgs += p->recv_msgs;
+	sum->recv_bytes += p->recv_bytes;
+	sum->sent_msgs += p->sent_msgs;
+	sum->sent_bytes += p->sent_bytes;
+	sum->retrans_segs += p->retrans_segs;
+	sum->verified += p->verified;
+	sum->bad += p->bad;
+	/* One thread serves all connections of a worker; the longest time has all of it. */
+	if (p->ns > sum->ns) {
+		sum->ns = p->ns;
+		sum->cpu_ns = p->cpu_ns;
+		sum->waited_ns = p->waited_ns;
+		sum->cycles = p->cycles;
+	}
+}
+
 /** Tell the server, on each connection, that the measured part begins or is over. */
 static int
 run_tell(struct run *r, enum perf_ctl what)
@@ -114,33 +174,20 @@ run_start(struct run *r)
 	return rc;
 }
 
-/** End the measured part at the server, and add up what it reports. */
+/** End the measured part at the server, and note what it reports. */
 int
-run_report(struct run *r, struct perf_report *sum)
+run_report(struct run *r)
 {
 	int rc = run_tell(r, PERF_CTL_STOP);
 
 	if (!perf_is_told(r->job.test))
 		return 0;
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
-		const struct perf_report *p = r->lane[i].report;
-
 		rc = client_wait(&r->lane[i], is_reported);
-		sum->sent_ns = p->sent_ns > sum->sent_ns ? p->sent_ns : sum->sent_ns;
-		sum->recv_msgs += p->recv_msgs;
-		sum->recv_bytes += p->recv_bytes;
-		sum->sent_msgs += p->sent_msgs;
-		sum->sent_bytes += p->sent_bytes;
-		sum->retrans_segs += p->retrans_segs;
-		sum->verified += p->verified;
-		sum->bad += p->bad;
-		/* One thread serves all of them; the longest time has all of it. */
-		if (p->ns > sum->ns) {
-			sum->ns = p->ns;
-			sum->cpu_ns = p->cpu_ns;
-			sum->waited_ns = p->waited_ns;
-			sum->cycles = p->cycles;
-		}
+		if (rc == 0 && r->lane[i].report->worker >= PERF_MAX_WORKERS)
+			rc = -EPROTO;
+		if (rc == 0)
+			report_add(&r->by[r->lane[i].report->worker], r->lane[i].report);
 	}
 	return rc;
 }

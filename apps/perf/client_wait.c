@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How the measuring side waits: it polls without a pause, and reads the clock seldom. */
+/** @file How the measuring side waits: it polls, or sleeps, and reads the clock seldom. */
 
 #include <errno.h>
 
@@ -12,10 +12,10 @@ client_wait(struct client *c, bool (*done)(const struct client *c))
 	uint64_t give_up = 0, spins = 0;
 
 	while (!c->dead) {
-		weft_worker_poll(c->w);
+		loop_turn(c->loop, LOOP_WAIT_NS);
 		if (done(c))
 			return 0;
-		if ((++spins & 0xfffff) == 0) {
+		if (loop_is_slow(c->loop) || (++spins & 0xfffff) == 0) {
 			uint64_t now = ui_now_ns();
 
 			if (give_up == 0)

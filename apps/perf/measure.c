@@ -14,10 +14,10 @@
 static void
 run_polls(struct run *r, const struct weft_poll_hist *from, struct perf_result *out)
 {
-	static struct weft_poll_hist h;
+	static _Thread_local struct weft_poll_hist h;
 
 	h.size = sizeof(h);
-	if (weft_worker_poll_hist(r->w, &h) != 0)
+	if (weft_worker_poll_hist(r->loop.w, &h) != 0)
 		return;
 	weft_poll_hist_since(&h, from);
 	out->poll_p50_us = (double)weft_poll_hist_pct_ns(&h, 50) / 1e3;
@@ -92,31 +92,57 @@ rate_end(const struct run *r, uint64_t base, uint64_t end, uint64_t elapsed_ns)
 	return due < end - base ? base + due : end;
 }
 
-/** Where a bandwidth test ends: at so many work requests of each connection, or of all. */
+/** Where a bandwidth test ends: at so many work requests of each connection, or messages of all
+ * connections of this worker. */
 struct goal {
 	uint64_t each, all; /**< UINT64_MAX with a duration */
 };
 
-/** Post until the goal is reached, the time is over, or it is stopped. */
-static int
-bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf_result *out)
+/** The time until the next message is due, with a rate. */
+static uint64_t
+rate_wait_ns(const struct run *r, uint64_t elapsed_ns)
 {
-	const uint64_t base = parts->n, t0_ns = parts->at_ns;
-	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = base;
-	struct perf_tick tick = {.job = &r->job,
-	                         .all = goal.all == UINT64_MAX ? 0 : goal.all - base};
+	const double qps = r->job.qps;
+	const double due = (double)(uint64_t)(r->job.rate * (double)elapsed_ns / 1e9 / qps) + 1;
+	const double wait_ns = due * qps / r->job.rate * 1e9 - (double)elapsed_ns;
+
+	return wait_ns < 0 ? 0 : wait_ns > (double)LOOP_WAIT_NS ? LOOP_WAIT_NS : (uint64_t)wait_ns;
+}
+
+/** The first thread looks at what all have done. */
+static void
+all_look(struct run *r, struct parts *parts, struct perf_tick *tick, uint64_t now_ns)
+{
+	const struct perf_job *all = r->crew->job;
+	const uint64_t n = crew_shown(r->crew);
+
+	parts_look(parts, now_ns, n, perf_mean_bytes(all));
+	tick_look(r, tick, r->begin_ns, now_ns, n);
+}
+
+/** Post until the goal is reached, the time is over, or it is stopped. `base`: work requests of
+ * each connection before the measured part. */
+static int
+bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *parts,
+               struct perf_result *out)
+{
+	const uint64_t t0_ns = r->begin_ns, before = base * r->job.qps;
+	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = 0;
+	const bool paced = r->job.rate != 0, slow = loop_is_slow(&r->loop);
+	struct perf_tick tick = {.job = r->crew->job};
 
 	if (r->job.duration_s != 0)
 		until_ns = t0_ns + r->job.duration_s * 1000000000ull;
+	else
+		tick.all = r->crew->job->iterations * r->crew->job->qps;
 	for (unsigned int turns = 1; run_dead(r) == NULL; turns++) {
 		uint64_t n;
 
-		run_turn(r, r->job.rate == 0
-		                    ? goal.each
-		                    : rate_end(r, base / r->job.qps, goal.each, now_ns - t0_ns));
-		n = run_count(r).done;
+		run_turn(r, paced ? rate_end(r, base, goal.each, now_ns - t0_ns) : goal.each,
+		         paced ? rate_wait_ns(r, now_ns - t0_ns) : LOOP_WAIT_NS);
+		n = run_count(r).done - before;
 		/* The clock is read seldom, unless it decides what is sent. */
-		if (turns % LOOK_TURNS != 0 && r->job.rate == 0 && n < goal.all)
+		if (turns % LOOK_TURNS != 0 && !paced && !slow && n < goal.all)
 			continue;
 		now_ns = ui_now_ns();
 		if (n != seen)
@@ -124,12 +150,15 @@ bandwidth_loop(struct run *r, struct goal goal, struct parts *parts, struct perf
 		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
 			return -ETIMEDOUT;
 		seen = n;
-		parts_look(parts, now_ns, n, perf_mean_bytes(&r->job));
-		tick_look(r, &tick, t0_ns, now_ns, n - base);
+		atomic_store_explicit(&r->shown, n, memory_order_relaxed);
+		if (r == r->crew->run)
+			all_look(r, parts, &tick, now_ns);
 		out->interrupted = is_stopped(r);
 		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
 		if (out->interrupted || now_ns >= until_ns || n >= goal.all)
 			return 0;
+		if (run_failed_elsewhere(r) != 0)
+			return -ECANCELED;
 	}
 	return run_dead(r)->err;
 }
@@ -144,9 +173,9 @@ run_warm_up(struct run *r)
 	for (unsigned int turns = 1; run_dead(r) == NULL && done < all; turns++) {
 		uint64_t before = done, now_ns;
 
-		run_turn(r, r->job.warmup);
+		run_turn(r, r->job.warmup, LOOP_WAIT_NS);
 		done = run_count(r).done;
-		if (turns % LOOK_TURNS != 0)
+		if (turns % LOOK_TURNS != 0 && !loop_is_slow(&r->loop))
 			continue;
 		now_ns = ui_now_ns();
 		since_ns = done != before ? now_ns : since_ns;
@@ -160,34 +189,10 @@ run_warm_up(struct run *r)
 	return r->job.test == PERF_WRITE || r->job.qps > 1 ? run_barrier(r) : 0;
 }
 
-/** The figures of a run from its beginning to the last barrier. */
-static void
-bandwidth_figures(const struct run *r, const struct parts *parts, struct perf_result *out)
-{
-	const struct perf_report *peer = &out->peer;
-
-	out->seconds = (double)out->self.at_ns / 1e9;
-	out->avg_mbps = (double)out->iterations * perf_mean_bytes(&r->job) / out->seconds / 1e6;
-	out->mmsgs = (double)out->iterations / out->seconds / 1e6;
-	/* The parts are of one direction. */
-	out->peak_mbps = r->job.both_ways ? 0 : parts->peak_mbps;
-	out->worst_mbps = r->job.both_ways ? 0 : parts->worst_mbps;
-	if (r->job.both_ways && peer->sent_ns != 0) {
-		double peer_s = (double)peer->sent_ns / 1e9;
-
-		out->avg_mbps += (double)peer->sent_bytes / peer_s / 1e6;
-		out->mmsgs += (double)peer->sent_msgs / peer_s / 1e6;
-	}
-	if (out->peak_mbps < out->avg_mbps)
-		out->peak_mbps = out->avg_mbps;
-	out->cycles_per_msg =
-	        (double)out->self.cycles / (double)(out->iterations + peer->sent_msgs);
-}
-
 int
 measure_bandwidth(struct run *r, struct perf_result *out)
 {
-	static struct weft_poll_hist h0 = {.size = sizeof(h0)};
+	static _Thread_local struct weft_poll_hist h0 = {.size = sizeof(h0)};
 	struct goal goal = {UINT64_MAX, UINT64_MAX};
 	struct perf_self from;
 	struct parts parts;
@@ -197,27 +202,31 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 
 	if (rc == 0)
 		rc = run_start(r);
+	if (rc == 0)
+		rc = run_meet(r);
 	if (rc != 0)
 		return rc;
-	base = run_count(r).posted;
-	if (r->job.duration_s == 0) /* each has posted as much as the others */
-		goal = (struct goal){base / r->job.qps + r->job.iterations,
-		                     base + r->job.iterations * r->job.qps};
-	weft_worker_poll_hist(r->w, &h0);
-	perf_self_now(r->w, &from);
-	parts = (struct parts){.at_ns = from.at_ns, .n = base, .ten_ns = from.at_ns, .ten_n = base};
-	rc = r->job.verify ? measure_verify(r, out) : bandwidth_loop(r, goal, &parts, out);
+	/* Each connection has posted as much as the others. */
+	base = run_count(r).posted / r->job.qps;
+	if (r->job.duration_s == 0)
+		goal = (struct goal){base + r->job.iterations, r->job.iterations * r->job.qps};
+	weft_worker_poll_hist(r->loop.w, &h0);
+	perf_self_now(&r->loop, &from);
+	r->begin_ns = from.at_ns;
+	parts = (struct parts){.at_ns = from.at_ns, .ten_ns = from.at_ns};
+	rc = r->job.verify ? measure_verify(r, out) : bandwidth_loop(r, base, goal, &parts, out);
 	if (rc == 0) {
-		out->iterations = run_count(r).posted - base;
+		out->iterations = run_count(r).posted - base * r->job.qps;
 		rc = run_barrier(r);
 	}
 	if (rc != 0)
 		return rc;
-	out->self = perf_self_since(r->w, &from);
+	out->self = perf_self_since(&r->loop, &from);
+	r->end_ns = from.at_ns + out->self.at_ns;
+	out->peak_mbps = parts.peak_mbps;
+	out->worst_mbps = parts.worst_mbps;
 	run_polls(r, &h0, out);
-	rc = run_report(r, &out->peer);
-	bandwidth_figures(r, &parts, out);
-	return rc;
+	return run_report(r);
 }
 
 /* ---- Latency ---- */
@@ -264,56 +273,66 @@ client_round(struct client *c, uint64_t seq)
 	                                                        : client_is_drained);
 }
 
+/** Messages one after the other; the first one of the measured part has the number `seq`. */
+static int
+measure_closed(struct run *r, struct hist *h, uint64_t seq, struct perf_result *out)
+{
+	const uint64_t n = r->job.iterations;
+	uint64_t t = r->begin_ns, now_ns;
+	int rc = 0;
+
+	for (uint64_t i = 0; i < n && rc == 0 && !out->interrupted; i++) {
+		rc = client_round(&r->lane[0], seq + i);
+		now_ns = ui_now_ns();
+		if (rc == 0)
+			hist_add(h, now_ns - t);
+		t = now_ns;
+		out->interrupted = is_stopped(r);
+		if (rc == 0 && (i & 1023) == 1023)
+			rc = run_failed_elsewhere(r);
+	}
+	r->end_ns = t;
+	return rc;
+}
+
 int
 measure_latency(struct run *r, struct perf_result *out)
 {
-	static struct weft_poll_hist h0 = {.size = sizeof(h0)};
-	/* In an open loop a sample begins before the post, so half of it means nothing. */
-	const bool half =
-	        r->job.rate == 0 && (r->job.test == PERF_WRITE || perf_takes_receive(r->job.test));
-	uint64_t n = r->job.iterations, t0, t1;
-	struct client *c = &r->lane[0];
-	struct hist *h = calloc(1, sizeof(*h));
+	static _Thread_local struct weft_poll_hist h0 = {.size = sizeof(h0)};
 	struct perf_self from;
+	uint64_t took_ns;
 	int rc = 0;
 
-	if (h == NULL)
+	/* In an open loop a sample begins before the post, so half of it means nothing. */
+	out->half =
+	        r->job.rate == 0 && (r->job.test == PERF_WRITE || perf_takes_receive(r->job.test));
+	r->hist = calloc(1, sizeof(*r->hist));
+	if (r->hist == NULL)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < r->job.warmup && rc == 0; i++)
-		rc = is_stopped(r) ? -EINTR : client_round(c, i);
+		rc = is_stopped(r) ? -EINTR : client_round(&r->lane[0], i);
 	if (rc == 0)
 		rc = run_start(r);
-	weft_worker_poll_hist(r->w, &h0);
-	perf_self_now(r->w, &from);
-	t0 = t1 = from.at_ns;
-	if (r->job.rate > 0 && rc == 0) {
-		rc = measure_open(r, h, &t1, &out->interrupted);
-		n = h->n;
-		t1 += t0;
-		out->paced_s = (double)(t1 - t0) / 1e9;
-	}
-	for (uint64_t i = 0; i < n && rc == 0 && r->job.rate == 0; i++) {
-		uint64_t t = t1;
-
-		rc = client_round(c, r->job.warmup + i);
-		t1 = ui_now_ns();
-		hist_add(h, t1 - t);
-		if (is_stopped(r)) {
-			out->interrupted = true;
-			n = i + 1;
-		}
-	}
-	out->self = perf_self_since(r->w, &from);
 	if (rc == 0)
-		rc = run_report(r, &out->peer);
-	if (rc == 0) {
-		run_polls(r, &h0, out);
-		out->iterations = n;
-		out->seconds = (double)(t1 - t0) / 1e9;
-		out->cycles_per_msg = (double)out->self.cycles / (double)n;
-		perf_latency(out, h, half);
+		rc = run_meet(r);
+	if (rc != 0)
+		return rc;
+	weft_worker_poll_hist(r->loop.w, &h0);
+	perf_self_now(&r->loop, &from);
+	r->begin_ns = from.at_ns;
+	if (r->job.rate > 0) {
+		rc = measure_open(r, r->hist, &took_ns, &out->interrupted);
+		r->end_ns = r->begin_ns + took_ns;
+		out->paced_s = (double)took_ns / 1e9;
 	} else {
-		free(h);
+		rc = measure_closed(r, r->hist, r->job.warmup, out);
 	}
-	return rc;
+	out->self = perf_self_since(&r->loop, &from);
+	if (rc == 0)
+		rc = run_report(r);
+	if (rc != 0)
+		return rc;
+	run_polls(r, &h0, out);
+	out->iterations = r->hist->n;
+	return 0;
 }

@@ -28,9 +28,11 @@ measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early)
 	uint64_t answered = 0, now_ns = t0_ns, progress_ns = t0_ns;
 
 	while (answered < n && !c->dead) {
-		uint64_t due = (uint64_t)((double)(now_ns - t0_ns) / period_ns) + 1, seen;
+		uint64_t due = (uint64_t)((double)(now_ns - t0_ns) / period_ns) + 1, seen, wait_ns;
 
-		run_turn(r, base + (due < n ? due : n));
+		wait_ns = (uint64_t)((double)due * period_ns) - (now_ns - t0_ns);
+		run_turn(r, base + (due < n ? due : n),
+		         due < n && wait_ns < LOOP_WAIT_NS ? wait_ns : LOOP_WAIT_NS);
 		now_ns = ui_now_ns();
 		seen = open_answers(c) - base;
 		if (seen != answered || seen == due)

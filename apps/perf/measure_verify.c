@@ -88,7 +88,7 @@ verify_round(struct client *c, struct run *r, uint64_t first, uint64_t n)
 		rc = flow_fill(&c->f, end);
 		if (rc < 0)
 			return rc;
-		weft_worker_poll(r->w);
+		loop_turn(&r->loop, LOOP_WAIT_NS);
 	}
 	rc = client_wait(c, client_is_drained);
 	if (rc != 0 || c->job.test == PERF_SEND)
@@ -115,6 +115,7 @@ measure_verify(struct run *r, struct perf_result *out)
 		for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
 			rc = verify_round(&r->lane[i], r, done, part);
 		done += part;
+		rc = rc == 0 ? run_failed_elsewhere(r) : rc;
 		out->interrupted = r->job.stop != NULL && *r->job.stop;
 		if (out->interrupted)
 			break;

@@ -9,6 +9,7 @@
 #include "addr.h"
 #include "args.h"
 #include "compare.h"
+#include "loop.h"
 #include "stack.h"
 #include "sweep.h"
 #include "ui.h"
@@ -99,18 +100,33 @@ plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 	return n;
 }
 
+/** What the jobs run on. */
+static void
+side_make(const struct stack *st, const struct conf *c, struct perf_side *side)
+{
+	_Static_assert(CONF_WORKERS_MAX <= PERF_MAX_WORKERS, "each worker has its place");
+
+	*side = (struct perf_side){
+	        .ctx = st->ctx, .workers = st->workers, .nworkers = st->nworkers, .mpa = c->mpa};
+	side->mpa.size = sizeof(side->mpa);
+	for (uint32_t i = 0; i < st->nworkers; i++) {
+		side->lcore[i] = c->workers[i].lcore;
+		side->spin[i] = c->workers[i].spin;
+	}
+}
+
 /** Run one job. The server may still be busy with the previous client for a moment, so it is
  * tried again. */
 static int
-run_job(struct stack *st, const struct sockaddr_storage *to, struct perf_job *job,
+run_job(const struct perf_side *side, const struct sockaddr_storage *to, struct perf_job *job,
         struct perf_result *res, char *why, size_t why_bytes)
 {
 	uint64_t give_up = ui_now_ns() + BUSY_S * 1000000000ull;
 	int rc;
 
 	for (;;) {
-		rc = perf_client_run(st->ctx, st->workers[0], (const struct sockaddr *)to,
-		                     addr_len(to), job, res, why, why_bytes);
+		rc = perf_client_run(side, (const struct sockaddr *)to, addr_len(to), job, res, why,
+		                     why_bytes);
 		if (rc == -EMEDIUMTYPE && !job->visible) {
 			job->visible = true;
 			continue;
@@ -205,7 +221,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 
 /** Run all jobs and print them. Returns the exit status. */
 static int
-measure(struct args *a, struct stack *st, const struct sockaddr_storage *to)
+measure(struct args *a, const struct perf_side *side, const struct sockaddr_storage *to)
 {
 	static struct perf_result res[MAX_SIZES];
 	struct perf_job jobs[MAX_SIZES];
@@ -216,7 +232,6 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to)
 
 	if (a->job.hosts == NULL)
 		snprintf(port, sizeof(port), ":%u", a->port);
-	stack_await_partner(st, &stop);
 	if (table)
 		perf_print_head(stdout, &jobs[0]);
 	for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
@@ -224,7 +239,7 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to)
 		jobs[i].tick = a->forever                       ? forever_tick
 		               : isatty(2) && !a->job.both_ways ? live_tick
 		                                                : NULL;
-		rc = run_job(st, to, &jobs[i], &res[i], why, sizeof(why));
+		rc = run_job(side, to, &jobs[i], &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {
 			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port,
@@ -247,7 +262,7 @@ measure(struct args *a, struct stack *st, const struct sockaddr_storage *to)
 
 /* ---- Sweep ---- */
 
-static struct stack sweep_stack;
+static struct perf_side sweep_side;
 static struct sockaddr_storage sweep_to;
 
 /** A sweep_run: complete the job as the command line's are, and run it. */
@@ -261,7 +276,7 @@ sweep_one(const struct perf_job *job, struct perf_result *out, char *why, size_t
 	one.job = *job;
 	plan(&one, jobs);
 	jobs[0].stop = &stop;
-	rc = run_job(&sweep_stack, &sweep_to, &jobs[0], out, why, why_bytes);
+	rc = run_job(&sweep_side, &sweep_to, &jobs[0], out, why, why_bytes);
 	return rc == 0 && out->interrupted ? -EINTR : rc;
 }
 
@@ -270,6 +285,7 @@ sweep_command(int argc, char **argv)
 {
 	static struct args a;
 	struct sigaction sa = {.sa_handler = on_signal};
+	struct stack st = {0};
 	struct sweep s = {0};
 	char why[512];
 	int rc;
@@ -283,10 +299,11 @@ sweep_command(int argc, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	a.port_args = s.port_args;
-	bring_up(&a, &sweep_stack);
-	stack_await_partner(&sweep_stack, &stop);
+	bring_up(&a, &st);
+	side_make(&st, &a.conf, &sweep_side);
+	stack_await_partner(&st, &stop);
 	rc = sweep_go(&s, sweep_one, &stop);
-	stack_down(&sweep_stack);
+	stack_down(&st);
 	sweep_end(&s);
 	return rc;
 }
@@ -311,12 +328,14 @@ main(int argc, char **argv)
 	struct sockaddr_storage to;
 	struct sigaction sa = {.sa_handler = on_signal};
 	struct stack st = {0};
+	struct perf_side side;
 	int rc;
 
 	ui_init("weft-perf");
 	if (argc > 1 && strcmp(argv[1], "compare") == 0)
 		return compare_main(argc - 1, argv + 1);
 	ui_keep_memory();
+	loop_note_cpus();
 	if (argc > 1 && strcmp(argv[1], "sweep") == 0)
 		return sweep_command(argc - 1, argv + 1);
 	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
@@ -333,16 +352,18 @@ main(int argc, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	bring_up(&a, &st);
+	side_make(&st, &a.conf, &side);
 	if (a.server) {
 		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
-		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&to, addr_len(&to),
-		                     &a.medium, a.once, &stop);
+		rc = perf_server_run(&side, (struct sockaddr *)&to, addr_len(&to), &a.medium,
+		                     a.once, &stop);
 		if (rc != 0)
 			ui_msg("cannot serve: %s",
 			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
 		rc = rc != 0 ? UI_EXIT_FAIL : 0;
 	} else {
-		rc = measure(&a, &st, &to);
+		stack_await_partner(&st, &stop);
+		rc = measure(&a, &side, &to);
 	}
 	stack_down(&st);
 	free(a.command);

@@ -24,6 +24,7 @@
 #include <weft/log.h>
 
 struct json;
+struct loop;
 
 /** Of the JSON document: another number where a key changes its meaning or is gone. */
 #define PERF_SCHEMA 2
@@ -35,6 +36,7 @@ struct json;
 /** Messages of different content on one QP, in all. */
 #define PERF_VERIFY_BYTES (256u << 20)
 #define PERF_MAX_QPS      256
+#define PERF_MAX_WORKERS  8 /**< of a configuration */
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -168,6 +170,8 @@ struct perf_job {
 	bool both_ways;        /**< the server sends as well */
 	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
 	bool verify;           /**< each octet is compared with what was sent */
+	bool events;           /**< completions by event: threads sleep instead of polling */
+	uint32_t workers;      /**< over which the connections are spread, each with its thread */
 	/** messages a second of all QPs; 0: as many as there are. With latency each has its
 	 * intended start, whatever became of the ones before it (an open loop). */
 	double rate;
@@ -186,17 +190,19 @@ struct perf_job {
 	void (*tick)(const struct perf_tick *t);
 };
 
-/** What the polling thread has used; the differences count. */
+/** What the thread of a loop has used, and its worker's where that is another one; the differences
+ * count. */
 struct perf_self {
 	uint64_t at_ns;
-	uint64_t cpu_ns;    /**< time on a CPU */
-	uint64_t waited_ns; /**< time that it could run and had no CPU */
-	uint64_t cycles;    /**< TSC cycles of the worker's polls that had work */
+	uint64_t cpu_ns;           /**< time on a CPU */
+	uint64_t waited_ns;        /**< time that it could run and had no CPU */
+	uint64_t worker_waited_ns; /**< the same of the worker's thread; 0: it has none */
+	uint64_t cycles;           /**< TSC cycles of the worker's polls that had work */
 };
-/** Read them. On the thread that polls w. */
-void perf_self_now(struct weft_worker *w, struct perf_self *s);
+/** Read them. On the loop's thread. */
+void perf_self_now(const struct loop *l, struct perf_self *s);
 /** Since `from`. */
-struct perf_self perf_self_since(struct weft_worker *w, const struct perf_self *from);
+struct perf_self perf_self_since(const struct loop *l, const struct perf_self *from);
 
 struct perf_result {
 	struct perf_job job;
@@ -231,6 +237,17 @@ struct perf_medium {
 	cpu_set_t cpus;
 };
 
+/** What either side runs on. */
+struct perf_side {
+	struct weft_ctx *ctx;
+	struct weft_worker *const *workers;
+	uint32_t nworkers;
+	/** of each worker: the CPU of its thread, or -1; and whether it never sleeps */
+	int lcore[PERF_MAX_WORKERS];
+	bool spin[PERF_MAX_WORKERS];
+	struct weft_mpa_policy mpa; /**< of the configuration */
+};
+
 extern const char *const perf_test_names[PERF_NTESTS];
 /** The name of a job's test; "mix" with several. */
 const char *perf_job_name(const struct perf_job *job);
@@ -260,14 +277,16 @@ void perf_result_free(struct perf_result *r);
 /** Bandwidths are printed in 10^9 bits a second. Set before the first row. */
 extern bool perf_gbits;
 
-/** Run one job against the server; polls w on this thread. 0, or -errno with one line in *why.
- * -EAGAIN: the server serves another client; -EMEDIUMTYPE: the job needs job->visible. */
-int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-                    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
-                    char *why, size_t why_bytes);
-/** Serve one client after the other until *stop; `once`: return after the first. */
-int perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-                    socklen_t addr_len, const struct perf_medium *medium, bool once,
-                    const volatile sig_atomic_t *stop);
+/**
+ * Run one job against the server, with job->workers of the side; the first one's thread is this
+ * one. 0, or -errno with one line in *why. -EAGAIN: the server serves another client;
+ * -EMEDIUMTYPE: the job needs job->visible.
+ */
+int perf_client_run(const struct perf_side *side, const struct sockaddr *addr, socklen_t addr_len,
+                    const struct perf_job *job, struct perf_result *out, char *why,
+                    size_t why_bytes);
+/** Serve clients until *stop; `once`: return after the first. */
+int perf_server_run(const struct perf_side *side, const struct sockaddr *addr, socklen_t addr_len,
+                    const struct perf_medium *medium, bool once, const volatile sig_atomic_t *stop);
 
 #endif /* WEFT_PERF_H */

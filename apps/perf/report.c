@@ -283,6 +283,8 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			json_u64(&j, "cq_mod", r->job.cq_mod);
 		if (r->job.post_list != 0)
 			json_u64(&j, "post_list", r->job.post_list);
+		if (r->job.events)
+			json_bool(&j, "events", true);
 		if (r->job.inline_bytes != 0)
 			json_u64(&j, "inline_bytes", r->job.inline_bytes);
 		if (r->job.rate > 0) {

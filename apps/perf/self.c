@@ -1,57 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the polling thread has used of its CPU, and how long it waited for one. */
+/** @file What the threads of a loop have used of their CPUs, and how long they waited for one. */
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "loop.h"
 #include "perf.h"
 #include "ui.h"
 
-/** Time that this thread has been runnable without a CPU (the second number of schedstat); 0 where
- * the kernel does not say. */
-static uint64_t
-self_waited_ns(void)
+/** Time that a thread has been on a CPU, and runnable without one (the first numbers of its
+ * schedstat); 0 where the kernel does not say. */
+static void
+self_schedstat(const char *path, uint64_t *on_ns, uint64_t *waited_ns)
 {
 	char buf[128];
-	uint64_t on = 0, waited = 0;
-	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
+	*on_ns = *waited_ns = 0;
 	if (fd < 0)
-		return 0;
+		return;
 	n = read(fd, buf, sizeof(buf) - 1);
 	close(fd);
 	if (n <= 0)
-		return 0;
+		return;
 	buf[n] = '\0';
-	return sscanf(buf, "%" SCNu64 " %" SCNu64, &on, &waited) == 2 ? waited : 0;
+	if (sscanf(buf, "%" SCNu64 " %" SCNu64, on_ns, waited_ns) != 2)
+		*on_ns = *waited_ns = 0;
 }
 
 void
-perf_self_now(struct weft_worker *w, struct perf_self *s)
+perf_self_now(const struct loop *l, struct perf_self *s)
 {
 	struct weft_worker_stats st;
+	uint64_t on_ns, waited_ns;
 	struct timespec ts;
+	char path[64];
 
-	weft_worker_stats(w, &st);
+	weft_worker_stats(l->w, &st);
 	s->cycles = st.busy_cycles;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	s->cpu_ns = (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-	s->waited_ns = self_waited_ns();
+	self_schedstat("/proc/thread-self/schedstat", &on_ns, &s->waited_ns);
+	s->worker_waited_ns = 0;
+	if (l->events) { /* the worker has a thread of its own */
+		snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)l->worker_tid);
+		self_schedstat(path, &on_ns, &waited_ns);
+		s->cpu_ns += on_ns;
+		s->worker_waited_ns = waited_ns;
+	}
 	s->at_ns = ui_now_ns();
 }
 
 struct perf_self
-perf_self_since(struct weft_worker *w, const struct perf_self *from)
+perf_self_since(const struct loop *l, const struct perf_self *from)
 {
 	struct perf_self s;
 
-	perf_self_now(w, &s);
+	perf_self_now(l, &s);
 	s.at_ns -= from->at_ns;
 	s.cpu_ns -= from->cpu_ns;
 	s.waited_ns -= from->waited_ns;
+	s.worker_waited_ns -= from->worker_waited_ns;
+	if (s.worker_waited_ns > s.waited_ns)
+		s.waited_ns = s.worker_waited_ns;
 	s.cycles -= from->cycles;
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The serving side: any number of clients, run to completion on the calling thread. */
+/** @file The serving side: any number of clients, by a thread for each worker. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,22 +9,37 @@
 #include "ui.h"
 #include "stack.h"
 
+/* ---- Connections ---- */
+
+static void
+server_request(struct server *server, const struct weft_event *ev)
+{
+	struct session *s;
+
+	/* Between two clients the loop may change to what the next one wants; not in this callback
+	 * of its poll. */
+	if (server->n == 0 && session_wants_events(ev) != server->loop.events) {
+		server->change = true;
+		loop_hold_event(&server->loop, ev);
+		return;
+	}
+	s = session_begin(server, ev);
+	if (s == NULL)
+		return;
+	s->next = server->sessions;
+	server->sessions = s;
+	server->n++;
+}
+
+/** An event, on the thread of the worker's loop. */
 static void
 server_event(void *user, const struct weft_event *ev)
 {
-	struct server *server;
 	struct session *s;
 
 	switch (ev->type) {
 	case WEFT_EV_CONNECT_REQUEST:
-		server = user;
-		s = session_begin(server, ev);
-		if (s == NULL)
-			break;
-		s->next = server->sessions;
-		server->sessions = s;
-		server->n++;
-		server->mem_bytes += s->takes_bytes;
+		server_request(user, ev);
 		break;
 	case WEFT_EV_DISCONNECTED:
 	case WEFT_EV_CONNECT_ERROR:
@@ -36,16 +51,15 @@ server_event(void *user, const struct weft_event *ev)
 	}
 }
 
-/** Sleep while there is no client. *since_ns: the first call since a packet came; 0: this one. */
+/** A request at the listener, on the thread of the worker that has the connection. */
 static void
-server_nap(struct weft_worker *w, uint64_t *since_ns)
+served_event(void *user, const struct weft_event *ev)
 {
-	uint64_t now_ns = ui_now_ns(), nap_us;
+	struct served *all = user;
 
-	if (*since_ns == 0)
-		*since_ns = now_ns;
-	nap_us = (now_ns - *since_ns) / 1000 / SERVER_NAP_SHARE;
-	weft_worker_idle(w, nap_us < SERVER_IDLE_US ? (uint32_t)nap_us : SERVER_IDLE_US);
+	for (unsigned int i = 0; ev->type == WEFT_EV_CONNECT_REQUEST && i < all->nservers; i++)
+		if (all->server[i].loop.w == weft_connreq_worker(ev->connreq))
+			loop_take_event(&all->server[i].loop, ev);
 }
 
 /** Free the sessions whose client has left; all: every one. */
@@ -53,6 +67,7 @@ static void
 server_reap(struct server *server, bool all)
 {
 	struct session **at = &server->sessions, *s;
+	struct served *served = server->all;
 
 	while ((s = *at) != NULL) {
 		if ((!s->gone && !all) || !session_end(s)) {
@@ -61,8 +76,11 @@ server_reap(struct server *server, bool all)
 		}
 		*at = s->next;
 		server->n--;
-		server->served += s->admitted;
-		server->mem_bytes -= s->takes_bytes;
+		pthread_mutex_lock(&served->lock);
+		served->n--;
+		served->mem_bytes -= s->takes_bytes;
+		pthread_mutex_unlock(&served->lock);
+		atomic_fetch_add_explicit(&served->gone, s->admitted, memory_order_acq_rel);
 		free(s);
 	}
 }
@@ -76,44 +94,162 @@ server_any_gone(const struct server *server)
 	return false;
 }
 
-int
-perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-                socklen_t addr_len, const struct perf_medium *medium, bool once,
-                const volatile sig_atomic_t *stop)
+/* ---- Threads ---- */
+
+/** Whether the only client that is asked for has come and left. */
+static bool
+served_all(struct served *all)
 {
-	struct server server = {.ctx = ctx, .w = w, .medium = medium};
-	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = server_event, .user = &server};
-	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000, .user = &server};
+	bool none;
+
+	if (!all->once || atomic_load_explicit(&all->gone, memory_order_acquire) == 0)
+		return false;
+	pthread_mutex_lock(&all->lock);
+	none = all->n == 0;
+	pthread_mutex_unlock(&all->lock);
+	return none;
+}
+
+/** One turn of a worker's thread. 0 or -errno. */
+static int
+server_turn(struct server *server)
+{
+	int rc = 0;
+
+	server->loop.naps = server->naps || server->n == 0;
+	loop_turn(&server->loop, SERVER_WAIT_NS);
+	if (server->change && server->n == 0)
+		rc = loop_set_events(&server->loop, !server->loop.events);
+	server->change = false;
+	if (server->n == 0 && weft_port_removed(weft_port_get(server->all->ctx, 0)))
+		rc = -ENODEV;
+	for (struct session *s = server->sessions; s != NULL; s = s->next)
+		session_turn(s);
+	if (server_any_gone(server))
+		server_reap(server, false);
+	return rc;
+}
+
+/** The thread of one worker, until all end. */
+static void
+server_go(struct server *server)
+{
+	struct served *all = server->all;
+	int none = 0, rc = 0;
+
+	while (rc == 0 && !*all->stop &&
+	       atomic_load_explicit(&all->rc, memory_order_acquire) == 0) {
+		rc = server_turn(server);
+		if (served_all(all))
+			break;
+	}
+	atomic_compare_exchange_strong_explicit(&all->rc, &none, rc != 0 ? rc : 1,
+	                                        memory_order_acq_rel, memory_order_acquire);
+}
+
+/** End the connections of a worker, by polls of the calling thread. */
+static void
+server_end(struct server *server)
+{
+	(void)loop_set_events(&server->loop, false);
+	while (server->sessions != NULL) {
+		server_reap(server, true);
+		loop_turn(&server->loop, 0);
+	}
+}
+
+static void *
+server_thread(void *arg)
+{
+	struct server *server = arg;
+
+	loop_place_thread(server->lcore);
+	server_go(server);
+	server_end(server);
+	weft_worker_detach(server->loop.w);
+	return NULL;
+}
+
+/** Prepare the workers, and start the threads of all but the first. 0 or -errno. */
+static int
+served_begin(struct served *all, const struct perf_side *side)
+{
+	sigset_t every, old;
+	int rc = 0;
+
+	for (unsigned int i = 0; i < all->nservers && rc == 0; i++) {
+		struct server *s = &all->server[i];
+
+		s->all = all;
+		s->lcore = side->lcore[i];
+		s->naps = all->nservers > 1 && !side->spin[i];
+		rc = loop_begin(&s->loop, all->ctx, side->workers[i], server_event, s);
+	}
+	/* Signals go to the first thread. */
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &old);
+	for (unsigned int i = 1; i < all->nservers && rc == 0; i++) {
+		rc = -pthread_create(&all->server[i].thread, NULL, server_thread, &all->server[i]);
+		all->server[i].is_thread = rc == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static void
+served_end(struct served *all, struct weft_evq *evq)
+{
+	for (unsigned int i = 0; i < all->nservers; i++)
+		if (all->server[i].is_thread)
+			pthread_join(all->server[i].thread, NULL);
+		else if (all->server[i].loop.w != NULL)
+			server_end(&all->server[i]);
+	/* Regions and listeners are freed when all workers have polled. */
+	for (unsigned int k = 0; k < 64; k++)
+		for (unsigned int i = 0; i < all->nservers; i++)
+			if (all->server[i].loop.w != NULL)
+				weft_worker_poll(all->server[i].loop.w);
+	for (unsigned int i = 0; i < all->nservers; i++)
+		loop_end(&all->server[i].loop);
+	stack_release(NULL, NULL, evq, all->pd);
+	pthread_mutex_destroy(&all->lock);
+	free(all->server);
+}
+
+int
+perf_server_run(const struct perf_side *side, const struct sockaddr *addr, socklen_t addr_len,
+                const struct perf_medium *medium, bool once, const volatile sig_atomic_t *stop)
+{
+	struct served all = {.ctx = side->ctx,
+	                     .medium = medium,
+	                     .nservers = side->nworkers,
+	                     .once = once,
+	                     .stop = stop,
+	                     .server = calloc(side->nworkers, sizeof(*all.server)),
+	                     .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = served_event, .user = &all};
+	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000};
 	struct weft_listener *l = NULL;
-	uint64_t since_ns = 0;
 	int rc;
 
-	rc = weft_evq_create(ctx, &ea, &server.evq);
+	if (all.server == NULL)
+		return -ENOMEM;
+	rc = weft_evq_create(side->ctx, &ea, &la.evq);
 	if (rc == 0)
-		rc = weft_pd_alloc(ctx, &server.pd);
-	la.evq = server.evq;
+		rc = weft_pd_alloc(side->ctx, &all.pd);
 	if (rc == 0)
-		rc = weft_listen(ctx, addr, addr_len, &la, &l);
-	while (rc == 0 && !*stop) {
-		if (weft_worker_poll(w) > 0 || server.n > 0)
-			since_ns = 0;
-		else
-			server_nap(w, &since_ns);
-		if (server.n == 0 && weft_port_removed(weft_port_get(ctx, 0)))
-			rc = -ENODEV;
-		for (struct session *s = server.sessions; s != NULL; s = s->next)
-			session_turn(s);
-		if (server_any_gone(&server))
-			server_reap(&server, false);
-		if (once && server.served > 0 && server.n == 0)
-			break;
+		rc = served_begin(&all, side);
+	if (rc == 0)
+		rc = weft_listen(side->ctx, addr, addr_len, &la, &l);
+	if (rc == 0) {
+		server_go(&all.server[0]);
+		rc = atomic_load_explicit(&all.rc, memory_order_acquire);
+		rc = rc < 0 ? rc : 0;
+	} else {
+		atomic_store_explicit(&all.rc, rc, memory_order_release);
 	}
 	if (l != NULL)
 		weft_unlisten(l);
-	while (server.sessions != NULL) {
-		server_reap(&server, true);
-		weft_worker_poll(w);
-	}
-	stack_release(w, NULL, server.evq, server.pd);
+	served_end(&all, la.evq);
 	return rc;
 }

@@ -9,6 +9,7 @@
 
 #include "export_proto.h"
 #include "flow.h"
+#include "loop.h"
 #include <weft/log_host.h>
 #include <weft/rpcrdma.h>
 
@@ -16,10 +17,8 @@
  * client's messages beside those of the test. */
 #define SERVER_RQ     4096
 #define SERVER_CTL_RQ 8
-/** How long the server sleeps at most while it has no client: a sixteenth of the time without a
- * packet, up to this. A client's first packet waits as long. */
-#define SERVER_IDLE_US   8000
-#define SERVER_NAP_SHARE 16
+/** How long the threads of the server may sleep without a look at the others. */
+#define SERVER_WAIT_NS 50000000ull
 /** Connections at once, and the memory of their tests in all. A later one is told to wait. */
 #define SERVER_MAX_SESSIONS  1024
 #define SERVER_MAX_MEM_BYTES (4ull << 30)
@@ -27,15 +26,32 @@
 #define SERVER_MAX_THREADS 16
 
 /** What all connections share. */
-struct server {
+struct served {
 	struct weft_ctx *ctx;
-	struct weft_worker *w;
-	struct weft_evq *evq;
 	struct weft_pd *pd;
 	const struct perf_medium *medium;
+	struct server *server;
+	unsigned int nservers;
+	bool once;
+	const volatile sig_atomic_t *stop;
+	pthread_mutex_t lock;      /**< of the next three */
+	unsigned int n, threads;   /**< sessions; those whose application has a thread */
+	uint64_t mem_bytes;        /**< of all sessions */
+	_Atomic unsigned int gone; /**< sessions that were admitted and are over */
+	_Atomic int rc;            /**< -errno that ends all threads; 1: they are to end */
+};
+
+/** The connections of one worker, driven by one thread. */
+struct server {
+	struct served *all;
+	struct loop loop;
 	struct session *sessions;
-	unsigned int n, served;
-	uint64_t mem_bytes; /**< of all sessions */
+	unsigned int n;
+	bool change; /**< the loop changes between events and polling before its next turn */
+	pthread_t thread;
+	bool is_thread;
+	int lcore;
+	bool naps; /**< also while it has clients */
 };
 
 /** One connection of a client. */
@@ -43,7 +59,7 @@ struct session {
 	struct session *next;
 	struct server *server;
 	struct weft_worker *w;
-	struct weft_cq *cq;
+	struct loop_cq cq;
 	struct weft_qp *qp;
 	struct perf_hello hello;
 	uint8_t *mem; /**< the region of the test */
@@ -67,8 +83,10 @@ struct session {
 	struct perf_self used; /**< from then to PERF_CTL_STOP */
 	struct perf_report report;
 	bool admitted;
-	bool gone;    /**< the client has left */
-	bool closing; /**< its operations on the medium are still under way */
+	bool gone;  /**< the client has left */
+	bool freed; /**< its QP and memory are */
+	/** its operations on the medium are still under way, as the worker says */
+	_Atomic bool closing;
 	/* two-sided tests: server_app.c */
 	struct perf_order *orders; /**< one for each receive */
 	struct weft_cq *app_cq;    /**< the CQ on which the application's own thread sleeps */
@@ -82,6 +100,8 @@ struct session {
 
 /* ---- session.c: one connection ---- */
 
+/** Whether the client of a connection request wants completions by event. */
+bool session_wants_events(const struct weft_event *ev);
 /** Make a session for a connection request and accept it. NULL: it is rejected. */
 struct session *session_begin(struct server *server, const struct weft_event *ev);
 /** Free what the session has. True: all of it is; false: ask again after a poll. */

@@ -167,6 +167,16 @@ app_main(void *arg)
 	return NULL;
 }
 
+static void
+app_count(struct session *s, int n)
+{
+	struct served *all = s->server->all;
+
+	pthread_mutex_lock(&all->lock);
+	all->threads += (unsigned int)n;
+	pthread_mutex_unlock(&all->lock);
+}
+
 static int
 app_start(struct session *s)
 {
@@ -188,6 +198,7 @@ app_start(struct session *s)
 	rc = pthread_create(&s->app, &attr, app_main, s);
 	pthread_attr_destroy(&attr);
 	s->app_runs = rc == 0;
+	app_count(s, s->app_runs ? 1 : 0);
 	return -rc;
 }
 
@@ -220,6 +231,7 @@ server_app_end(struct session *s)
 	if (s->app_runs) {
 		atomic_store_explicit(&s->app_stop, 1, memory_order_release);
 		pthread_join(s->app, NULL);
+		app_count(s, -1);
 	}
 	s->app_runs = false;
 	free(s->orders);

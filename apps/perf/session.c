@@ -83,7 +83,7 @@ session_granted(void *arg, const struct weft_log_grant *g, int status)
 static int
 session_register(struct session *s, struct weft_mr_attr *ma)
 {
-	struct weft_pd *pd = s->server->pd;
+	struct weft_pd *pd = s->server->all->pd;
 	int rc;
 
 	ma->addr = s->mem;
@@ -154,7 +154,7 @@ static void
 session_start(struct session *s)
 {
 	weft_qp_query(s->qp, &s->before);
-	perf_self_now(s->w, &s->from);
+	perf_self_now(&s->server->loop, &s->from);
 	s->report = (struct perf_report){0};
 	s->flows = s->hello.both_ways != 0;
 	s->stopping = s->barrier = false;
@@ -170,7 +170,7 @@ session_told(struct session *s, enum perf_ctl what, uint64_t value)
 		session_start(s);
 		(void)flow_tell(s->qp, PERF_CTL_START, 0);
 	} else if (what == PERF_CTL_STOP) {
-		s->used = perf_self_since(s->w, &s->from);
+		s->used = perf_self_since(&s->server->loop, &s->from);
 		s->stopping = true;
 	} else if (what == PERF_CTL_ACK) {
 		s->f.acked += value;
@@ -263,6 +263,7 @@ session_report(struct session *s)
 	struct weft_qp_info now;
 
 	weft_qp_query(s->qp, &now);
+	r->worker = (uint64_t)(s->server - s->server->all->server);
 	r->ns = s->used.at_ns;
 	r->recv_msgs = now.recv_msgs - s->before.recv_msgs;
 	r->recv_bytes = now.recv_bytes - s->before.recv_bytes;
@@ -280,7 +281,13 @@ static void
 session_flow(struct session *s)
 {
 	if (!s->stopping) {
-		(void)flow_fill(&s->f, UINT64_MAX);
+		uint64_t before;
+
+		/* Nothing but a completion ends a sleep, so all that has room is posted. */
+		do {
+			before = s->f.posted;
+			(void)flow_fill(&s->f, UINT64_MAX);
+		} while (s->hello.events && s->f.posted != before);
 		return;
 	}
 	if (!s->barrier) {
@@ -312,11 +319,10 @@ session_turn(struct session *s)
 static int
 session_qp(struct session *s)
 {
-	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_wc, .user = s};
 	struct weft_cq_attr aa = {.size = sizeof(aa), .depth = 1024, .want_fd = true};
 	struct weft_qp_attr qa = {.size = sizeof(qa),
 	                          .worker = s->w,
-	                          .evq = s->server->evq,
+	                          .evq = s->server->loop.evq,
 	                          .ord = 16,
 	                          .user = s,
 	                          .max_inline_bytes = sizeof(struct perf_report)};
@@ -332,14 +338,14 @@ session_qp(struct session *s)
 	/* A commit is four requests. */
 	ird = s->hello.test == PERF_LOG_APPEND ? 256 : s->hello.depth * 4;
 	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
-	ca.depth = qa.rq_depth + qa.sq_depth + 1024;
-	rc = weft_cq_create(s->server->ctx, &ca, &s->cq);
+	rc = loop_cq_create(&s->server->loop, s->server->all->ctx, qa.rq_depth + qa.sq_depth + 1024,
+	                    session_wc, s, &s->cq);
 	if (rc == 0 && perf_is_two_sided(s->hello.test) && s->hello.app_thread)
-		rc = weft_cq_create(s->server->ctx, &aa, &s->app_cq);
-	qa.send_cq = s->cq;
-	qa.recv_cq = s->app_cq != NULL ? s->app_cq : s->cq;
+		rc = weft_cq_create(s->server->all->ctx, &aa, &s->app_cq);
+	qa.send_cq = s->cq.cq;
+	qa.recv_cq = s->app_cq != NULL ? s->app_cq : s->cq.cq;
 	if (rc == 0)
-		rc = weft_qp_create(s->server->pd, &qa, &s->qp);
+		rc = weft_qp_create(s->server->all->pd, &qa, &s->qp);
 	return rc;
 }
 
@@ -426,6 +432,9 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	       (!h->verify ||
 	        (uint64_t)h->size_bytes * (h->test == PERF_SEND ? h->rx_depth : h->depth) <=
 	                PERF_VERIFY_BYTES) &&
+	       /* A Write makes no completion where it arrives. */
+	       h->events <= 1 &&
+	       (!h->events || (perf_is_told(h->test) && !(h->latency && h->test == PERF_WRITE))) &&
 	       (!h->both_ways || (perf_is_told(h->test) && !perf_is_place(h->test))) &&
 	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;
 }
@@ -437,20 +446,29 @@ session_takes(const struct perf_hello *h)
 	return session_bytes(h) + h->size_bytes;
 }
 
-/** Whether another connection has to be waited for: there is no room, or it uses the medium. */
+/** Count a session in. False: it has to wait, as there is no room or another uses the medium. */
 static bool
-session_must_wait(const struct server *server, uint64_t bytes)
+session_count_in(struct served *all, uint64_t bytes)
 {
-	unsigned int threads = 0;
+	bool ok;
 
-	if (server->n >= SERVER_MAX_SESSIONS || server->mem_bytes + bytes > SERVER_MAX_MEM_BYTES)
-		return true;
-	for (const struct session *s = server->sessions; s != NULL; s = s->next) {
-		if (s->medium->path != NULL)
-			return true;
-		threads += s->app_runs;
+	pthread_mutex_lock(&all->lock);
+	ok = all->n < SERVER_MAX_SESSIONS && all->mem_bytes + bytes <= SERVER_MAX_MEM_BYTES &&
+	     (all->n == 0 || all->medium->path == NULL) && all->threads < SERVER_MAX_THREADS;
+	if (ok) {
+		all->n++;
+		all->mem_bytes += bytes;
 	}
-	return threads >= SERVER_MAX_THREADS;
+	pthread_mutex_unlock(&all->lock);
+	return ok;
+}
+
+bool
+session_wants_events(const struct weft_event *ev)
+{
+	struct perf_hello h;
+
+	return hello_ok(ev, &h) && h.events != 0;
 }
 
 struct session *
@@ -464,13 +482,14 @@ session_begin(struct server *server, const struct weft_event *ev)
 		why = strerror(ENOMEM);
 	} else if (hello_ok(ev, &s->hello)) {
 		s->server = server;
-		s->w = server->w;
-		s->medium = server->medium;
+		s->w = server->loop.w;
+		s->medium = server->all->medium;
 		s->mem_bytes = session_bytes(&s->hello);
 		s->takes_bytes = session_takes(&s->hello);
 		if (s->takes_bytes > SERVER_MAX_MEM_BYTES) {
 			why = "the test needs more memory than the server gives";
-		} else if (session_must_wait(server, s->takes_bytes)) {
+		} else if ((s->hello.events != 0) != server->loop.events ||
+		           !session_count_in(server->all, s->takes_bytes)) {
 			why = PERF_BUSY;
 		} else {
 			rc = session_admit(s, ev);
@@ -515,21 +534,30 @@ session_free_memory(struct session *s)
 	s->mem = s->out = NULL;
 }
 
+/** End what uses the CQs, once. */
+static void
+session_free(struct session *s)
+{
+	struct weft_qp *qp = s->qp;
+
+	server_app_end(s);
+	s->qp = NULL;
+	if (qp != NULL)
+		weft_qp_destroy(qp);
+	server_rpc_end(s);
+	session_free_memory(s);
+	if (!s->server->loop.events)
+		stack_release(s->w, NULL, NULL, NULL);
+	stack_release(NULL, s->app_cq, NULL, NULL);
+	s->app_cq = NULL;
+	s->freed = true;
+}
+
 bool
 session_end(struct session *s)
 {
-	if (s->cq != NULL || s->mem != NULL || s->out != NULL) {
-		struct weft_qp *qp = s->qp;
-
-		server_app_end(s);
-		s->qp = NULL;
-		if (qp != NULL)
-			weft_qp_destroy(qp);
-		server_rpc_end(s);
-		session_free_memory(s);
-		stack_release(s->w, s->cq, NULL, NULL);
-		stack_release(NULL, s->app_cq, NULL, NULL);
-		s->cq = s->app_cq = NULL;
-	}
-	return !s->closing;
+	if (!s->freed)
+		session_free(s);
+	/* With events the worker ends the QP in its time. */
+	return loop_cq_destroy(&s->server->loop, &s->cq) == 0 && !s->closing;
 }

@@ -26,7 +26,8 @@ struct perf_hello {
 	uint32_t inline_bytes;
 	uint32_t both_ways;
 	uint32_t verify;
-	uint64_t run; /**< the same on all connections of a run */
+	uint32_t events; /**< completions by event, at both sides */
+	uint64_t run;    /**< the same on all connections of a run */
 	uint16_t app_thread;
 	uint16_t app_medium;
 	uint32_t stag;
@@ -36,6 +37,7 @@ struct perf_hello {
 
 /** What the server says of one connection at the end of the measured part. */
 struct perf_report {
+	uint64_t worker;                    /**< the server's, counted from 0 */
 	uint64_t ns;                        /**< time between PERF_CTL_START and PERF_CTL_STOP */
 	uint64_t recv_msgs, recv_bytes;     /**< messages of RDMAP in that time, and their octets */
 	uint64_t sent_msgs, sent_bytes;     /**< of the test, with both_ways */
@@ -94,6 +96,6 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 #define PERF_BUSY "busy with another client"
 
 #define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 4
+#define PERF_VERSION 5
 
 #endif /* WEFT_PERF_WIRE_H */

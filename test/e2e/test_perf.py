@@ -145,7 +145,8 @@ def test_perf_refused():
                       (["send", "-r", "16", "-l", "13"], "in quarters"), (["write", "-b", "--run_infinitely"], "one direction"),
                       (["commit", "--verify-data"], "--verify-data is for"),
                       (["write", "--verify-data", "-b"], "round by round"), (["write", "-I", "5000"], "--inline_size"),
-                      (["write", "-r", "1"], "--rx-depth")):
+                      (["write", "-r", "1"], "--rx-depth"), (["write", "--lat", "-e"], "no completion where it arrives"),
+                      (["rpc", "-e"], "takes no --events"), (["log-append", "-e"], "takes no --events")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
@@ -270,6 +271,51 @@ def test_perf_no_omission():
             assert r["t_avg_us"] > 6000 and r["t_p99_us"] > 200000 and r["t_max_us"] > 290000, r
     finally:
         os.sched_setaffinity(0, range(os.cpu_count()))
+
+
+def test_perf_events():
+    """Completions by event: in each test and both modes, the same counts; the threads of both sides sleep. One server serves clients
+    that poll and clients that sleep one after the other, and says that it is busy while it serves the other kind."""
+    sock = path("events.sock")
+    perf_server(sock)
+    for test in (*VERBS, "fetch-add"):
+        size = [] if test == "fetch-add" else ["-s", "64"]
+        for shape in ([], ["-q", "3", "-t", "7", "-Q", "5", "-l", "3", "-r", "16"], ["-t", "128", "-Q", "128"]):
+            r = one(sock, test, *size, "-n", "1000", "-e", *shape)
+            assert r["events"] and r["iterations"] == 1000 * r["qps"], (test, shape, r)
+        if test != "write":
+            r = one(sock, test, "--lat", *size, "-n", "300", "-e")
+            assert r["events"] and r["iterations"] == 300 and 0 < r["t_min_us"] <= r["t_typical_us"], r
+        assert "events" not in one(sock, test, *size, "-n", "300")  # the server polls again
+    for test in VERBS:
+        r = one(sock, test, "-s", "1024", "-b", "-q", "2", "-n", "1000", "-e")
+        assert r["bidirectional"] and r["server"]["sent_bytes"] == 1024 * r["server"]["sent_messages"] > 0, r
+        r = one(sock, test, "--verify-data", "-s", "100", "-n", "300", "-e")
+        assert r["verified_messages"] == 300, r
+    for test in ("flush", "verify", "commit"):
+        assert one(sock, test, "-n", "300", "-e")["iterations"] == 300
+        assert one(sock, test, "--lat", "-n", "100", "-e")["iterations"] == 100
+    r = one(sock, "send", "-s", "64", "-D", "3", "--rate_limit", "50", "-e")
+    assert r["iterations"] in range(140, 152) and r["cpu_percent"] < 50 and r["server"]["cpu_percent"] < 50, r
+    r = one(sock, "send", "--lat", "--rate", "100", "-n", "200", "-e")
+    assert r["iterations"] == 200 and r["cpu_percent"] < 60, r
+
+
+def test_perf_events_end():
+    """Ctrl-C, and a server that dies, while both sides sleep."""
+    sock = path("asleep.sock")
+    s = perf_server(sock)
+    at = ["send", "-s", "64", "--rate_limit", "500", "-D", "60", "-e", "--json"]
+    p = client(sock, *at)
+    time.sleep(3)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 0 and json.loads(out)["results"][0]["interrupted"], (p.returncode, out, err)
+    p = client(sock, *at)
+    time.sleep(3)
+    s.kill()
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 1 and "weft-perf: 10.0.0.1:18515: send bandwidth" in err, (p.returncode, out, err)
 
 
 def test_perf_lists_do_not_stop():
