@@ -28,7 +28,7 @@ usage(void)
 	       "       weft-perf sweep PLAN ...         many sizes and depths, with diagrams\n"
 	       "       weft-perf compare A.json B.json  two runs; each has a --help of its own\n"
 	       "\n"
-	       "Measure one connection or several, as perftest does. CRC32c is always on.\n"
+	       "Measure one connection or several, as perftest does.\n"
 	       "\n"
 	       "Tests: write, read, send, write-imm, atomic-write, fetch-add, cmp-swap, mix.\n"
 	       "Tests on a region of the server's medium:\n"
@@ -82,6 +82,9 @@ usage(void)
 	       "                         became of those before, and measure from that time\n"
 	       "  -e, --events           completions by event: workers and threads of both sides\n"
 	       "                         may sleep [they poll]\n"
+	       "      --no-crc           connections have no CRC32c, unless an end's [mpa] wants "
+	       "it\n"
+	       "      --markers          MPA's markers in both directions\n"
 	       "  -I, --inline_size N    copy messages up to N octets when they are posted [0]\n"
 	       "      --verify-data      compare each octet with what was sent; the figures are\n"
 	       "                         then those of the comparison\n"
@@ -199,6 +202,9 @@ check_shape(const struct args *a)
 	if (j->events && j->latency && j->test == PERF_WRITE)
 		ui_usage_die("a Write makes no completion where it arrives: --events with --lat is "
 		             "for send, write-imm, read, the atomics, flush, verify and commit");
+	if (j->hosts != NULL && (j->no_crc || j->markers))
+		ui_usage_die("with weft-targets --no-crc and --markers stand in [mpa] of both "
+		             "sides");
 	if (j->both_ways && perf_is_word(j->test))
 		ui_usage_die("%s: both sides would change the same word; no --bidirectional", name);
 	if (j->cq_mod > j->depth)
@@ -329,6 +335,8 @@ enum {
 	ARG_VERIFY,
 	ARG_SIZES,
 	ARG_MIX,
+	ARG_NO_CRC,
+	ARG_MARKERS,
 	ARG_JSON,
 	ARG_CSV,
 	ARG_OUT,
@@ -433,6 +441,12 @@ take_shape(struct args *a, int o)
 		return true;
 	case ARG_RATE:
 		parse_rate(a, optarg);
+		return true;
+	case ARG_NO_CRC:
+		j->no_crc = true;
+		return true;
+	case ARG_MARKERS:
+		j->markers = true;
 		return true;
 	case 'e':
 		j->events = true;
@@ -552,6 +566,8 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"rx-depth", required_argument, NULL, 'r'},
 	        {"cq-mod", required_argument, NULL, 'Q'},
 	        {"post_list", required_argument, NULL, 'l'},
+	        {"no-crc", no_argument, NULL, ARG_NO_CRC},
+	        {"markers", no_argument, NULL, ARG_MARKERS},
 	        {"events", no_argument, NULL, 'e'},
 	        {"inline_size", required_argument, NULL, 'I'},
 	        {"port", required_argument, NULL, 'p'},

@@ -246,6 +246,8 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .inline_bytes = j->inline_bytes,
 	        .both_ways = j->both_ways,
 	        .verify = j->verify,
+	        .no_crc = j->no_crc,
+	        .markers = j->markers,
 	        .events = j->events,
 	        .run = run,
 	        .app_thread = j->app_thread,
@@ -254,11 +256,15 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .to = c->slots * j->size_bytes,
 	        .report_to = (uint64_t)((const uint8_t *)c->report - c->mem),
 	};
+	struct weft_mpa_policy mpa = c->crew->side->mpa;
 	const struct weft_conn_attr ca = {.size = sizeof(ca),
+	                                  .mpa = &mpa,
 	                                  .private_data = &hello,
 	                                  .private_data_bytes = sizeof(hello),
 	                                  .timeout_us = 5000000};
 
+	mpa.no_crc |= j->no_crc;
+	mpa.markers |= j->markers;
 	return weft_connect(c->qp, addr, addr_len, &ca);
 }
 
@@ -334,6 +340,7 @@ run_begin(struct run *r, struct weft_worker *w, struct client **bad)
 		r->lane[i].w = w;
 		r->lane[i].loop = &r->loop;
 		r->lane[i].job = r->job;
+		r->lane[i].crew = r->crew;
 	}
 	rc = loop_set_events(&r->loop, r->job.events);
 	return rc == 0 ? run_connect(r, bad) : rc;
@@ -349,6 +356,7 @@ run_end(struct run *r)
 	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++) {
 		if (r->lane[i].qp != NULL) {
 			weft_qp_query(r->lane[i].qp, &info);
+			r->out.mpa = info.mpa;
 			r->out.retrans_segs += info.retrans_segs - r->lane[i].resent_before;
 		}
 		if (r->loop.w != NULL)

@@ -12,6 +12,7 @@
 #include <weft/rpcrdma.h>
 
 struct client;
+struct crew;
 
 struct client_host {
 	struct client *c;
@@ -21,6 +22,7 @@ struct client_host {
 /** One connection of a run. */
 struct client {
 	struct weft_worker *w;
+	const struct crew *crew;
 	struct loop *loop;
 	struct loop_cq cq;
 	struct weft_pd *pd;
@@ -80,6 +82,7 @@ struct run {
 /** What the threads of a run share. */
 struct crew {
 	const struct perf_job *job; /**< of all */
+	const struct perf_side *side;
 	struct weft_ctx *ctx;
 	struct weft_pd *pd;
 	const struct sockaddr *addr;

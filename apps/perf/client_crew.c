@@ -158,6 +158,7 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
                 const struct perf_job *job, struct perf_result *out, char *why, size_t why_bytes)
 {
 	struct crew crew = {.job = job,
+	                    .side = side,
 	                    .ctx = side->ctx,
 	                    .addr = addr,
 	                    .addr_len = addr_len,

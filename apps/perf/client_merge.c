@@ -28,6 +28,10 @@ merge_peer(const struct crew *crew, struct perf_report *out)
 		out->retrans_segs += sum.retrans_segs;
 		out->verified += sum.verified;
 		out->bad += sum.bad;
+		out->mpa_rev = sum.mpa_rev;
+		out->crc = sum.crc;
+		out->rx_markers = sum.rx_markers;
+		out->tx_markers = sum.tx_markers;
 		out->cpu_ns += sum.cpu_ns;
 		out->cycles += sum.cycles;
 	}
@@ -94,6 +98,7 @@ crew_merge(struct crew *crew, struct perf_result *out)
 			hist_merge(h, r->hist);
 	}
 	memcpy(out->region, crew->run[0].out.region, sizeof(out->region));
+	out->mpa = crew->run[0].out.mpa;
 	out->self.at_ns = end_ns - begin_ns;
 	out->seconds = (double)out->self.at_ns / 1e9;
 	out->cycles_per_msg =

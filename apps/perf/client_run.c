@@ -135,6 +135,10 @@ report_add(struct perf_report *sum, const struct perf_report *p)
 	sum->retrans_segs += p->retrans_segs;
 	sum->verified += p->verified;
 	sum->bad += p->bad;
+	sum->mpa_rev = p->mpa_rev;
+	sum->crc = p->crc;
+	sum->rx_markers = p->rx_markers;
+	sum->tx_markers = p->tx_markers;
 	/* One thread serves all connections of a worker; the longest time has all of it. */
 	if (p->ns > sum->ns) {
 		sum->ns = p->ns;

@@ -204,6 +204,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		perf_print_json(out, a->command, res, n);
 	if (!a->json && !a->csv && n > 0 && res[0].region[0] != '\0')
 		printf(" region: %s\n", res[0].region);
+	if (!a->json && !a->csv && n > 0 && (a->job.no_crc || a->job.markers))
+		perf_print_mpa(stdout, &res[0]);
 	if (out != stdout && (fflush(out) != 0 || fclose(out) != 0)) {
 		ui_msg("%s: %s", a->out, strerror(errno));
 		rc = UI_EXIT_FAIL;

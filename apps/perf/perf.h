@@ -170,6 +170,8 @@ struct perf_job {
 	bool both_ways;        /**< the server sends as well */
 	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
 	bool verify;           /**< each octet is compared with what was sent */
+	bool no_crc;           /**< no CRC32c, at both sides */
+	bool markers;          /**< MPA's markers, in both directions */
 	bool events;           /**< completions by event: threads sleep instead of polling */
 	uint32_t workers;      /**< over which the connections are spread, each with its thread */
 	/** messages a second of all QPs; 0: as many as there are. With latency each has its
@@ -225,7 +227,8 @@ struct perf_result {
 	struct perf_report peer; /**< sums of all connections */
 	/** durations of this side's polls that had work */
 	double poll_p50_us, poll_p99_us, poll_max_us;
-	char region[128]; /**< medium and hash of tests that flush or verify; else empty */
+	struct weft_mpa_info mpa; /**< of the first connection; the server's is in peer */
+	char region[128];         /**< medium and hash of tests that flush or verify; else empty */
 };
 
 /** The memory that the server offers. */
@@ -264,6 +267,8 @@ void perf_print_json(FILE *f, char *const *command, const struct perf_result *r,
 void perf_facts_json(struct json *j);
 /** The results as comma-separated values, with a line of names. */
 void perf_print_csv(FILE *f, const struct perf_result *r, unsigned int n);
+/** What the two ends agreed on in MPA, a line. */
+void perf_print_mpa(FILE *f, const struct perf_result *r);
 /** The samples of a latency test, a line for each part of an octave that has some. */
 void perf_print_histogram(FILE *f, const struct perf_result *r);
 /** Print on standard error what makes a result doubtful, a line each. */

@@ -142,6 +142,39 @@ rate_error(const struct perf_result *r)
 	return n < 1 ? 0 : 100 * (n / r->paced_s / r->job.rate - 1);
 }
 
+/** What the two ends have agreed on, as one of them sees it. */
+static void
+print_json_mpa(struct json *j, uint32_t rev, bool crc, bool rx_markers, bool tx_markers)
+{
+	json_obj(j, "mpa");
+	json_u64(j, "revision", rev);
+	json_bool(j, "crc", crc);
+	json_bool(j, "markers_in", rx_markers);
+	json_bool(j, "markers_out", tx_markers);
+	json_obj_end(j);
+}
+
+static void
+print_mpa_end(FILE *f, const char *end, bool crc, bool rx_markers, bool tx_markers)
+{
+	fprintf(f, "%s %s CRC, %s", end, crc ? "with" : "without",
+	        rx_markers && tx_markers ? "markers received and sent"
+	        : rx_markers             ? "markers received"
+	        : tx_markers             ? "markers sent"
+	                                 : "no markers");
+}
+
+void
+perf_print_mpa(FILE *f, const struct perf_result *r)
+{
+	const struct perf_report *p = &r->peer;
+
+	print_mpa_end(f, " MPA: this side", r->mpa.crc, r->mpa.rx_markers, r->mpa.tx_markers);
+	if (p->ns != 0)
+		print_mpa_end(f, "; server", p->crc, p->rx_markers, p->tx_markers);
+	fputc('\n', f);
+}
+
 /** What the server has reported. */
 static void
 print_json_peer(struct json *j, const struct perf_result *r)
@@ -156,6 +189,7 @@ print_json_peer(struct json *j, const struct perf_result *r)
 	json_u64(j, "sent_messages", p->sent_msgs);
 	json_u64(j, "sent_bytes", p->sent_bytes);
 	json_u64(j, "busy_cycles", p->cycles);
+	print_json_mpa(j, p->mpa_rev, p->crc, p->rx_markers, p->tx_markers);
 	json_obj_end(j);
 }
 
@@ -283,6 +317,10 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			json_u64(&j, "cq_mod", r->job.cq_mod);
 		if (r->job.post_list != 0)
 			json_u64(&j, "post_list", r->job.post_list);
+		if (r->job.no_crc)
+			json_bool(&j, "no_crc", true);
+		if (r->job.markers)
+			json_bool(&j, "markers", true);
 		if (r->job.events)
 			json_bool(&j, "events", true);
 		if (r->job.inline_bytes != 0)
@@ -318,6 +356,9 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
 		json_dbl(&j, "cpu_percent", percent(r->self.cpu_ns, r->self.at_ns), 1);
 		json_dbl(&j, "waited_percent", percent(r->self.waited_ns, r->self.at_ns), 1);
+		if (r->mpa.rev != 0)
+			print_json_mpa(&j, r->mpa.rev, r->mpa.crc, r->mpa.rx_markers,
+			               r->mpa.tx_markers);
 		if (r->peer.ns != 0)
 			print_json_peer(&j, r);
 		json_dbl(&j, "poll_p50_us", r->poll_p50_us, 3);

@@ -221,6 +221,7 @@ perf_server_run(const struct perf_side *side, const struct sockaddr *addr, sockl
                 const struct perf_medium *medium, bool once, const volatile sig_atomic_t *stop)
 {
 	struct served all = {.ctx = side->ctx,
+	                     .mpa = side->mpa,
 	                     .medium = medium,
 	                     .nservers = side->nworkers,
 	                     .once = once,

@@ -29,6 +29,7 @@
 struct served {
 	struct weft_ctx *ctx;
 	struct weft_pd *pd;
+	struct weft_mpa_policy mpa; /**< of the configuration */
 	const struct perf_medium *medium;
 	struct server *server;
 	unsigned int nservers;

@@ -267,6 +267,10 @@ session_report(struct session *s)
 	r->ns = s->used.at_ns;
 	r->recv_msgs = now.recv_msgs - s->before.recv_msgs;
 	r->recv_bytes = now.recv_bytes - s->before.recv_bytes;
+	r->mpa_rev = now.mpa.rev;
+	r->crc = now.mpa.crc;
+	r->rx_markers = now.mpa.rx_markers;
+	r->tx_markers = now.mpa.tx_markers;
 	r->retrans_segs = now.retrans_segs - s->before.retrans_segs;
 	r->cpu_ns = s->used.cpu_ns;
 	r->waited_ns = s->used.waited_ns;
@@ -375,7 +379,9 @@ session_admit(struct session *s, const struct weft_event *ev)
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
 	                                    WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC};
 	struct perf_welcome hi = {.magic = PERF_MAGIC, .version = PERF_VERSION};
+	struct weft_mpa_policy mpa = s->server->all->mpa;
 	struct weft_conn_attr ca = {.size = sizeof(ca),
+	                            .mpa = &mpa,
 	                            .private_data = &hi,
 	                            .private_data_bytes = sizeof(hi),
 	                            .keepalive_us = 2000000};
@@ -411,6 +417,8 @@ session_admit(struct session *s, const struct weft_event *ev)
 	hi.rq_depth = s->f.rq_depth;
 	hi.stag = s->grant.stag;
 	hi.len_bytes = s->mem_bytes;
+	mpa.no_crc |= s->hello.no_crc != 0;
+	mpa.markers |= s->hello.markers != 0;
 	return weft_accept(ev->connreq, s->qp, &ca);
 }
 
@@ -433,7 +441,7 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	        (uint64_t)h->size_bytes * (h->test == PERF_SEND ? h->rx_depth : h->depth) <=
 	                PERF_VERIFY_BYTES) &&
 	       /* A Write makes no completion where it arrives. */
-	       h->events <= 1 &&
+	       h->events <= 1 && h->no_crc <= 1 && h->markers <= 1 &&
 	       (!h->events || (perf_is_told(h->test) && !(h->latency && h->test == PERF_WRITE))) &&
 	       (!h->both_ways || (perf_is_told(h->test) && !perf_is_place(h->test))) &&
 	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;

@@ -26,8 +26,10 @@ struct perf_hello {
 	uint32_t inline_bytes;
 	uint32_t both_ways;
 	uint32_t verify;
-	uint32_t events; /**< completions by event, at both sides */
-	uint64_t run;    /**< the same on all connections of a run */
+	uint32_t no_crc;  /**< leave CRC32c out */
+	uint32_t markers; /**< ask for markers, too */
+	uint32_t events;  /**< completions by event, at both sides */
+	uint64_t run;     /**< the same on all connections of a run */
 	uint16_t app_thread;
 	uint16_t app_medium;
 	uint32_t stag;
@@ -44,6 +46,7 @@ struct perf_report {
 	uint64_t sent_ns;                   /**< time until they were placed */
 	uint64_t cpu_ns, waited_ns, cycles; /**< of the polling thread (perf_self_now()) */
 	uint64_t retrans_segs;
+	uint32_t mpa_rev, crc, rx_markers, tx_markers; /**< as the connection has them */
 	uint64_t verified, bad; /**< messages compared, and those with a wrong octet */
 };
 

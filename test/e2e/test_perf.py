@@ -273,6 +273,30 @@ def test_perf_no_omission():
         os.sched_setaffinity(0, range(os.cpu_count()))
 
 
+def test_perf_mpa():
+    """CRC and markers on and off: both ends report what they agreed on, and they agree; each octet arrives."""
+    sock = path("mpa.sock")
+    perf_server(sock)
+    for args in ([], ["--no-crc"], ["--markers"], ["--no-crc", "--markers"]):
+        want = {"revision": 2, "crc": "--no-crc" not in args, "markers_in": "--markers" in args, "markers_out": "--markers" in args}
+        for test in (["send"], ["write", "--verify-data"], ["read", "--lat"], ["write", "-b", "-q", "2"]):
+            r = one(sock, *test, "-s", "3000", "-n", "300", *args)
+            assert r["mpa"] == r["server"]["mpa"] == want, (test, args, r)
+            assert (r.get("no_crc", False), r.get("markers", False)) == (not want["crc"], want["markers_in"]), r
+    out = perf(sock, "write", "-n", "100", "--no-crc", "--markers")
+    assert "MPA: this side without CRC, markers received and sent; server without CRC, markers received and sent" in out, out
+    assert "MPA" not in perf(sock, "write", "-n", "100")
+    assert one(sock, "rpc", "-n", "100", "--no-crc")["mpa"]["crc"] is False
+    # [mpa] of one end asks for neither; the other end's options are for both
+    conf = path("mpa.ini")
+    with open(conf, "w", encoding="ascii") as f:
+        f.write(f"[port p0]\ndev = {memif(0, 'client', sock)}\naddress = 10.0.0.2/24\n[mpa]\nmarkers = yes\n")
+    rc, out, err = run([app("weft-perf"), "write", "-n", "100", "--json", "-c", conf, "10.0.0.1"])
+    r = json.loads(out)["results"][0]
+    assert rc == 0 and r["mpa"] == {"revision": 2, "crc": True, "markers_in": True, "markers_out": False}, (rc, r, err)
+    assert r["server"]["mpa"] == {"revision": 2, "crc": True, "markers_in": False, "markers_out": True}, r
+
+
 def test_perf_events():
     """Completions by event: in each test and both modes, the same counts; the threads of both sides sleep. One server serves clients
     that poll and clients that sleep one after the other, and says that it is busy while it serves the other kind."""
