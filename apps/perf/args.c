@@ -74,6 +74,8 @@ usage(void)
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
 	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
+	       "      --use-srq          send, write-imm: one SRQ of -r receives for all QPs of a\n"
+	       "                         side; each QP may use an equal share of them\n"
 	       "  -Q, --cq-mod N         one completion for N work requests [by --tx-depth]\n"
 	       "  -l, --post_list N      post N work requests in one call [what has room]\n"
 	       "      --rate_limit R     messages a second, as 2M, or bits a second, as 9Gb, of\n"
@@ -209,8 +211,12 @@ check_shape(const struct args *a)
 	if (j->cq_mod > j->depth)
 		ui_usage_die("--cq-mod %u would never complete with --tx-depth %u", j->cq_mod,
 		             j->depth);
+	if (j->use_srq && !perf_takes_receive(j->test))
+		ui_usage_die("--use-srq is for send and write-imm: the others use up no receives");
+	if (j->use_srq && (j->rx_depth != 0 ? j->rx_depth : PERF_RX_DEPTH) / 4 < j->qps)
+		ui_usage_die("--use-srq gives each QP an equal share of --rx-depth, 4 at least");
 	if (perf_takes_receive(j->test) && j->rx_depth != 0 &&
-	    j->post_list > flow_list_most(j->rx_depth))
+	    j->post_list > flow_list_most(perf_rx_share(j->use_srq, j->rx_depth, j->qps)))
 		ui_usage_die("--post_list %u does not fit --rx-depth %u, which is acknowledged in "
 		             "quarters",
 		             j->post_list, j->rx_depth);
@@ -266,7 +272,7 @@ check_job(struct args *a)
 		j->depth = perf_is_rpc(j->test) ? 32 : 128;
 	check_shape(a);
 	if (j->rx_depth == 0)
-		j->rx_depth = j->verify ? j->depth + 4 : PERF_RX_DEPTH;
+		j->rx_depth = j->verify && !j->use_srq ? j->depth + 4 : PERF_RX_DEPTH;
 	if (j->verify && (a->all ? 1u << 20 : (uint64_t)j->size_bytes) *
 	                                 (j->test == PERF_SEND ? j->rx_depth : j->depth) >
 	                         PERF_VERIFY_BYTES)
@@ -334,6 +340,7 @@ enum {
 	ARG_VERIFY,
 	ARG_SIZES,
 	ARG_MIX,
+	ARG_SRQ,
 	ARG_NO_CRC,
 	ARG_MARKERS,
 	ARG_JSON,
@@ -440,6 +447,9 @@ take_shape(struct args *a, int o)
 		return true;
 	case ARG_RATE:
 		parse_rate(a, optarg);
+		return true;
+	case ARG_SRQ:
+		j->use_srq = true;
 		return true;
 	case ARG_NO_CRC:
 		j->no_crc = true;
@@ -565,6 +575,7 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"rx-depth", required_argument, NULL, 'r'},
 	        {"cq-mod", required_argument, NULL, 'Q'},
 	        {"post_list", required_argument, NULL, 'l'},
+	        {"use-srq", no_argument, NULL, ARG_SRQ},
 	        {"no-crc", no_argument, NULL, ARG_NO_CRC},
 	        {"markers", no_argument, NULL, ARG_MARKERS},
 	        {"events", no_argument, NULL, 'e'},

@@ -9,9 +9,6 @@
 #include "stack.h"
 #include "ui.h"
 
-/** Receives for the server's few messages, where the test has none of its own. */
-#define CLIENT_RQ 32
-
 static void
 client_event(void *user, const struct weft_event *ev)
 {
@@ -58,6 +55,8 @@ client_post_recv(struct client *c)
 	struct weft_sge sge = {c->back, c->job.size_bytes < 8 ? 8 : c->job.size_bytes, 0};
 	struct weft_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 
+	if (c->crew->srq != NULL)
+		return crew_srq_post(c->crew);
 	return weft_post_recv(c->qp, &wr, 1);
 }
 
@@ -155,7 +154,10 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 	qa->evq = c->loop->evq;
 	qa->sq_depth =
 	        j->depth * (perf_is_place(j->test) || perf_is_rpc(j->test) ? 5 : 1) + FLOW_SQ_EXTRA;
-	qa->rq_depth = perf_is_rpc(j->test) ? 128 : c->f.rq_depth + CLIENT_RQ;
+	qa->rq_depth = perf_is_rpc(j->test)   ? 128
+	               : c->crew->srq != NULL ? 0
+	                                      : c->f.rq_depth + CLIENT_RQ;
+	qa->srq = c->crew->srq;
 	qa->ord = (uint16_t)(ord < 256 ? ord : 256);
 	qa->max_inline_bytes = perf_is_two_sided(j->test) ? sizeof(struct perf_order)
 	                       : c->f.is_inline           ? j->size_bytes
@@ -177,13 +179,14 @@ client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 	c->pd = pd;
 	flow_init(&c->f, &c->job);
 	if (c->job.both_ways && perf_takes_receive(c->job.test))
-		c->f.rq_depth = c->job.rx_depth;
+		c->f.rq_depth = perf_rx_share(c->job.use_srq, c->job.rx_depth, c->crew->job->qps);
 	else if (c->job.latency && perf_takes_receive(c->job.test))
 		c->f.rq_depth = c->job.depth; /* for the echoes */
 	if (c->job.both_ways)
 		ma.access |= WEFT_ACCESS_REMOTE_READ;
-	rc = loop_cq_create(c->loop, ctx, c->job.depth * 5 + c->f.rq_depth + 1024, client_wc, c,
-	                    &c->cq);
+	rc = loop_cq_create(c->loop, ctx,
+	                    c->job.depth * 5 + c->f.rq_depth + c->crew->srq_depth + 1024, client_wc,
+	                    c, &c->cq);
 	if (rc == 0)
 		rc = weft_mr_reg(pd, &ma, &c->mr);
 	if (rc != 0)
@@ -246,6 +249,8 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .inline_bytes = j->inline_bytes,
 	        .both_ways = j->both_ways,
 	        .verify = j->verify,
+	        .use_srq = j->use_srq,
+	        .qps = c->crew->job->qps,
 	        .no_crc = j->no_crc,
 	        .markers = j->markers,
 	        .events = j->events,
@@ -295,7 +300,7 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128])
 	}
 	if (j->test == PERF_RPC_DURABLE)
 		snprintf(region, 128, "%.95s", c->server.mechanism);
-	if (perf_is_told(j->test) || perf_is_two_sided(j->test)) {
+	if (c->crew->srq == NULL && (perf_is_told(j->test) || perf_is_two_sided(j->test))) {
 		for (uint32_t i = 0; i < c->f.rq_depth + CLIENT_RQ && rc >= 0; i++)
 			rc = client_post_recv(c);
 		rc = rc > 0 ? 0 : rc;

@@ -87,7 +87,10 @@ struct crew {
 	struct weft_pd *pd;
 	const struct sockaddr *addr;
 	socklen_t addr_len;
-	uint64_t id; /**< the same in all hellos */
+	uint64_t id;          /**< the same in all hellos */
+	struct weft_srq *srq; /**< receives of all connections, with job->use_srq; or NULL */
+	uint32_t srq_depth;
+	uint8_t *srq_mem; /**< for what is received, which is not looked at */
 	struct run *run;
 	uint32_t n;
 	_Atomic uint32_t arrived; /**< calls of run_meet() */
@@ -97,6 +100,9 @@ struct crew {
 
 /** Longest sleep of a thread that waits for the others. */
 #define CREW_WAIT_NS 1000000ull
+
+/** Receives of each QP for the server's few messages beside those of the test. */
+#define CLIENT_RQ 32
 
 /** A job without progress for this many seconds has failed. */
 #define STALL_S 10
@@ -122,6 +128,8 @@ int run_meet(struct run *r);
 int run_failed_elsewhere(const struct run *r);
 /** Add what one connection's server has reported to that of another on the same worker. */
 void report_add(struct perf_report *sum, const struct perf_report *p);
+/** Post a receive to the crew's SRQ. */
+int crew_srq_post(const struct crew *crew);
 /** Messages of the measured part that all threads have shown. */
 uint64_t crew_shown(const struct crew *crew);
 /** Work requests of all connections. */

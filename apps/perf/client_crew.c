@@ -153,6 +153,25 @@ crew_rc(const struct crew *crew, char *why, size_t why_bytes)
 	return rc;
 }
 
+/** Make the SRQ of this side, where the test sends here. 0 or -errno. */
+static int
+crew_srq_begin(struct crew *crew)
+{
+	const struct perf_job *job = crew->job;
+	struct weft_srq_attr sa = {.size = sizeof(sa), .max_sge = 1};
+	int rc;
+
+	if (!job->use_srq || (!job->both_ways && !job->latency))
+		return 0;
+	sa.depth = job->rx_depth + CLIENT_RQ * job->qps;
+	crew->srq_mem = malloc(job->size_bytes < 8 ? 8 : job->size_bytes);
+	rc = crew->srq_mem == NULL ? -ENOMEM : weft_srq_create(crew->pd, &sa, &crew->srq);
+	crew->srq_depth = sa.depth;
+	for (uint32_t i = 0; i < sa.depth && rc >= 0; i++)
+		rc = crew_srq_post(crew);
+	return rc < 0 ? rc : 0;
+}
+
 int
 perf_client_run(const struct perf_side *side, const struct sockaddr *addr, socklen_t addr_len,
                 const struct perf_job *job, struct perf_result *out, char *why, size_t why_bytes)
@@ -173,6 +192,8 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 		return -ENOMEM;
 	crew_share(&crew, side);
 	rc = weft_pd_alloc(side->ctx, &crew.pd);
+	if (rc == 0)
+		rc = crew_srq_begin(&crew);
 	if (rc == 0) {
 		crew_go(&crew, side);
 		rc = crew_rc(&crew, why, why_bytes);
@@ -195,6 +216,9 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 		loop_end(&crew.run[i].loop);
 	}
 	free(crew.run);
+	if (crew.srq != NULL)
+		(void)weft_srq_destroy(crew.srq);
+	free(crew.srq_mem);
 	/* Regions are freed when all workers have polled. */
 	for (uint32_t k = 0; crew.n > 1 && k < 64; k++)
 		for (uint32_t i = 0; i < crew.n; i++)

@@ -74,6 +74,16 @@ run_meet(struct run *r)
 	return 0;
 }
 
+int
+crew_srq_post(const struct crew *crew)
+{
+	struct weft_sge sge = {crew->srq_mem, crew->job->size_bytes < 8 ? 8 : crew->job->size_bytes,
+	                       0};
+	struct weft_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+
+	return weft_post_srq_recv(crew->srq, &wr, 1);
+}
+
 uint64_t
 crew_shown(const struct crew *crew)
 {

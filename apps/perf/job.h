@@ -2,7 +2,7 @@
 #ifndef WEFT_PERF_JOB_H
 #define WEFT_PERF_JOB_H
 
-/** @file One job of weft-perf: a test, a size, bandwidth or latency, and the shape of its traffic. */
+/** @file One job of weft-perf: a test, a size, bandwidth or latency, the shape of its traffic. */
 
 #include <signal.h>
 #include <stdbool.h>
@@ -60,6 +60,13 @@ static inline bool
 perf_takes_receive(uint32_t t)
 {
 	return t == PERF_SEND || t == PERF_WRITE_IMM;
+}
+
+/** Receives of rx_depth that each of `qps` connections may use up without an acknowledgement. */
+static inline uint32_t
+perf_rx_share(bool use_srq, uint32_t rx_depth, uint32_t qps)
+{
+	return use_srq ? rx_depth / qps : rx_depth;
 }
 
 /** Whether the test works on a region of the server's medium with rights to flush and verify. */
@@ -152,6 +159,7 @@ struct perf_job {
 	bool both_ways;        /**< the server sends as well */
 	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
 	bool verify;           /**< each octet is compared with what was sent */
+	bool use_srq;          /**< the receives of a side come from one SRQ of rx_depth */
 	bool no_crc;           /**< no CRC32c, at both sides */
 	bool markers;          /**< MPA's markers, in both directions */
 	bool events;           /**< completions by event: threads sleep instead of polling */

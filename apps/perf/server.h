@@ -35,9 +35,10 @@ struct served {
 	unsigned int nservers;
 	bool once;
 	const volatile sig_atomic_t *stop;
-	pthread_mutex_t lock;      /**< of the next three */
-	unsigned int n, threads;   /**< sessions; those whose application has a thread */
-	uint64_t mem_bytes;        /**< of all sessions */
+	pthread_mutex_t lock;    /**< of the next four */
+	unsigned int n, threads; /**< sessions; those whose application has a thread */
+	uint64_t mem_bytes;      /**< of all sessions and SRQs */
+	struct srq *srqs;
 	_Atomic unsigned int gone; /**< sessions that were admitted and are over */
 	_Atomic int rc;            /**< -errno that ends all threads; 1: they are to end */
 };
@@ -62,6 +63,7 @@ struct session {
 	struct weft_worker *w;
 	struct loop_cq cq;
 	struct weft_qp *qp;
+	struct srq *srq; /**< with hello.use_srq */
 	struct perf_hello hello;
 	uint8_t *mem; /**< the region of the test */
 	uint64_t mem_bytes;
@@ -109,6 +111,19 @@ struct session *session_begin(struct server *server, const struct weft_event *ev
 bool session_end(struct session *s);
 /** Do what falls due between two polls: answer a ping-pong, send, report. */
 void session_turn(struct session *s);
+
+/* ---- server_srq.c: receives of all connections of a run ---- */
+
+/** Use the SRQ of the run that `from` has begun, or make it with its receives. 0 or -ENOMEM. */
+int server_srq_begin(struct session *s, const struct sockaddr_storage *from);
+struct weft_srq *server_srq_of(const struct session *s);
+uint32_t server_srq_depth(const struct session *s);
+/** The buffer of a receive, with verify. */
+const uint8_t *server_srq_buf(const struct session *s, uint64_t slot);
+/** Post a receive again. */
+int server_srq_post(struct session *s, uint64_t slot);
+/** Leave the SRQ, after the QP. False: the QP uses it still. True also without one. */
+bool server_srq_end(struct session *s);
 
 /* ---- server_app.c: an application that works on messages ---- */
 

@@ -60,9 +60,10 @@ session_bytes(const struct perf_hello *h)
 {
 	uint64_t slots = perf_slots(h->test, h->depth);
 
-	if (h->verify != 0 && h->test == PERF_SEND) /* each receive has a buffer of its own */
+	if (h->verify != 0 && h->test == PERF_SEND &&
+	    h->use_srq == 0) /* each receive has a buffer of its own */
 		slots = (uint64_t)h->rx_depth + SERVER_CTL_RQ;
-	else if (h->verify != 0)
+	else if (h->verify != 0 && h->test != PERF_SEND)
 		slots = h->depth;
 	if (h->test == PERF_LOG_APPEND)
 		return perf_log_bytes(h->depth, h->size_bytes);
@@ -128,6 +129,8 @@ session_post_recv(struct session *s, uint64_t slot)
 	struct weft_sge sge = {s->mem + at * s->hello.size_bytes, s->hello.size_bytes, 0};
 	struct weft_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
 
+	if (s->srq != NULL)
+		return server_srq_post(s, slot);
 	/* Immediate Data needs no buffer, and other tests have no Sends. */
 	if (!sends)
 		wr.num_sge = 0;
@@ -182,7 +185,8 @@ static void
 session_verify(struct session *s, const struct weft_wc *wc)
 {
 	const uint32_t bytes = s->hello.size_bytes;
-	const uint8_t *buf = s->mem + wc->wr_id * bytes;
+	const uint8_t *buf =
+	        s->srq != NULL ? server_srq_buf(s, wc->wr_id) : s->mem + wc->wr_id * bytes;
 
 	s->report.verified++;
 	if (wc->len_bytes != bytes || flow_compare(buf, bytes, s->f.received) != bytes)
@@ -217,8 +221,12 @@ session_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned in
 			(void)weft_rpc_wc(s->rpc, &wc[i]);
 			continue;
 		}
-		if (wc[i].status != WEFT_WC_SUCCESS || s->qp == NULL)
+		if (wc[i].status != WEFT_WC_SUCCESS || s->qp == NULL) {
+			/* A receive that the QP held is for the others. */
+			if (s->srq != NULL && wc[i].opcode >= WEFT_WC_RECV)
+				(void)server_srq_post(s, wc[i].wr_id);
 			continue;
+		}
 		if (wc[i].opcode != WEFT_WC_RECV && wc[i].opcode != WEFT_WC_RECV_IMM)
 			flow_completed(&s->f, &wc[i]);
 		else if (perf_is_two_sided(s->hello.test))
@@ -330,19 +338,25 @@ session_qp(struct session *s)
 	                          .ord = 16,
 	                          .user = s,
 	                          .max_inline_bytes = sizeof(struct perf_report)};
-	uint32_t ird;
+	uint32_t ird, rq_depth;
 	int rc;
 
 	if (s->f.is_inline && qa.max_inline_bytes < s->hello.size_bytes)
 		qa.max_inline_bytes = s->hello.size_bytes;
-	qa.rq_depth = s->f.rq_depth + SERVER_CTL_RQ;
+	rq_depth = s->f.rq_depth + SERVER_CTL_RQ;
+	if (s->srq != NULL) {
+		rq_depth = server_srq_depth(s);
+		qa.srq = server_srq_of(s);
+	} else {
+		qa.rq_depth = rq_depth;
+	}
 	qa.sq_depth = s->hello.both_ways ? s->hello.depth + 1024 : 1024;
 	if (s->hello.both_ways && s->hello.depth > qa.ord)
 		qa.ord = (uint16_t)(s->hello.depth < 256 ? s->hello.depth : 256);
 	/* A commit is four requests. */
 	ird = s->hello.test == PERF_LOG_APPEND ? 256 : s->hello.depth * 4;
 	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
-	rc = loop_cq_create(&s->server->loop, s->server->all->ctx, qa.rq_depth + qa.sq_depth + 1024,
+	rc = loop_cq_create(&s->server->loop, s->server->all->ctx, rq_depth + qa.sq_depth + 1024,
 	                    session_wc, s, &s->cq);
 	if (rc == 0 && perf_is_two_sided(s->hello.test) && s->hello.app_thread)
 		rc = weft_cq_create(s->server->all->ctx, &aa, &s->app_cq);
@@ -366,7 +380,8 @@ session_flow_init(struct session *s)
 
 	flow_init(&s->f, &job);
 	if (perf_takes_receive(s->hello.test))
-		s->f.rq_depth = s->hello.rx_depth != 0 ? s->hello.rx_depth : SERVER_RQ;
+		s->f.rq_depth =
+		        perf_rx_share(s->hello.use_srq != 0, s->hello.rx_depth, s->hello.qps);
 	else if (perf_is_rpc(s->hello.test) || perf_is_two_sided(s->hello.test))
 		s->f.rq_depth = SERVER_RQ;
 }
@@ -395,6 +410,8 @@ session_admit(struct session *s, const struct weft_event *ev)
 	rc = session_memory(s, &ma, &hi);
 	if (rc == 0)
 		rc = session_register(s, &ma);
+	if (rc == 0 && s->hello.use_srq)
+		rc = server_srq_begin(s, &ev->remote);
 	if (rc == 0)
 		rc = session_qp(s);
 	if (rc == 0 && perf_is_two_sided(s->hello.test))
@@ -403,8 +420,9 @@ session_admit(struct session *s, const struct weft_event *ev)
 		rc = server_rpc_begin(s);
 	if (rc != 0)
 		return rc;
-	for (uint32_t i = 0;
-	     perf_is_told(s->hello.test) && rc >= 0 && i < s->f.rq_depth + SERVER_CTL_RQ; i++)
+	for (uint32_t i = 0; perf_is_told(s->hello.test) && s->srq == NULL && rc >= 0 &&
+	                     i < s->f.rq_depth + SERVER_CTL_RQ;
+	     i++)
 		rc = session_post_recv(s, i);
 	if (rc < 0)
 		return rc;
@@ -413,7 +431,7 @@ session_admit(struct session *s, const struct weft_event *ev)
 	s->f.lkey = s->out_mr != NULL ? weft_mr_stag(s->out_mr) : 0;
 	s->f.stag = s->hello.stag;
 	s->f.to = s->hello.to;
-	s->f.peer_rq = s->hello.rx_depth;
+	s->f.peer_rq = perf_rx_share(s->hello.use_srq != 0, s->hello.rx_depth, s->hello.qps);
 	hi.rq_depth = s->f.rq_depth;
 	hi.stag = s->grant.stag;
 	hi.len_bytes = s->mem_bytes;
@@ -432,8 +450,12 @@ hello_ok(const struct weft_event *ev, struct perf_hello *h)
 	       h->test < PERF_NTESTS && h->size_bytes >= 1 && h->size_bytes <= PERF_MAX_BYTES &&
 	       h->depth >= 1 && h->depth <= PERF_MAX_DEPTH && h->rx_depth <= PERF_MAX_DEPTH &&
 	       (h->rx_depth >= 4 || !perf_takes_receive(h->test)) && h->cq_mod <= h->depth &&
-	       h->post_list <= FLOW_BATCH && h->post_list <= h->depth &&
-	       (!perf_takes_receive(h->test) || h->post_list <= flow_list_most(h->rx_depth)) &&
+	       h->post_list <= FLOW_BATCH && h->post_list <= h->depth && h->qps >= 1 &&
+	       h->qps <= PERF_MAX_QPS && h->use_srq <= 1 &&
+	       (!h->use_srq || (perf_takes_receive(h->test) && h->rx_depth >= 4 * h->qps)) &&
+	       (!perf_takes_receive(h->test) ||
+	        h->post_list <=
+	                flow_list_most(perf_rx_share(h->use_srq != 0, h->rx_depth, h->qps))) &&
 	       h->inline_bytes <= WEFT_MAX_INLINE &&
 	       (!h->verify || h->test == PERF_WRITE || h->test == PERF_READ ||
 	        h->test == PERF_SEND || h->test == PERF_WRITE_IMM) &&
@@ -567,5 +589,5 @@ session_end(struct session *s)
 	if (!s->freed)
 		session_free(s);
 	/* With events the worker ends the QP in its time. */
-	return loop_cq_destroy(&s->server->loop, &s->cq) == 0 && !s->closing;
+	return loop_cq_destroy(&s->server->loop, &s->cq) == 0 && server_srq_end(s) && !s->closing;
 }

@@ -26,6 +26,8 @@ struct perf_hello {
 	uint32_t inline_bytes;
 	uint32_t both_ways;
 	uint32_t verify;
+	uint32_t use_srq;
+	uint32_t qps;     /**< connections of the run */
 	uint32_t no_crc;  /**< leave CRC32c out */
 	uint32_t markers; /**< ask for markers, too */
 	uint32_t events;  /**< completions by event, at both sides */

@@ -146,7 +146,9 @@ def test_perf_refused():
                       (["commit", "--verify-data"], "--verify-data is for"),
                       (["write", "--verify-data", "-b"], "round by round"), (["write", "-I", "5000"], "--inline_size"),
                       (["write", "-r", "1"], "--rx-depth"), (["write", "--lat", "-e"], "no completion where it arrives"),
-                      (["rpc", "-e"], "takes no --events"), (["log-append", "-e"], "takes no --events")):
+                      (["write", "--use-srq"], "no receives"), (["send", "--use-srq", "-q", "5", "-r", "16"], "equal share"),
+                      (["send", "--use-srq", "-q", "2", "-r", "16", "-l", "7"], "in quarters"), (["rpc", "-e"], "takes no --events"),
+                      (["log-append", "-e"], "takes no --events")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
@@ -271,6 +273,27 @@ def test_perf_no_omission():
             assert r["t_avg_us"] > 6000 and r["t_p99_us"] > 200000 and r["t_max_us"] > 290000, r
     finally:
         os.sched_setaffinity(0, range(os.cpu_count()))
+
+
+def test_perf_srq():
+    """The receives of all QPs come from one SRQ, of the server and with -b and --lat of the client: as many as -r for all, no message
+    finds none, and each octet arrives."""
+    sock = path("srq.sock")
+    perf_server(sock)
+    for test in ("send", "write-imm"):
+        for shape in ([], ["-q", "4", "-r", "16"], ["-q", "3", "-r", "100", "-b"], ["-q", "2", "-r", "64", "-l", "8", "-t", "32", "-e"],
+                      ["-q", "256"], ["-q", "2", "-b", "-e", "-r", "9"]):
+            r = one(sock, test, "--use-srq", "-s", "64", "-n", "500", *shape)
+            assert r["use_srq"] and r["iterations"] == 500 * r["qps"], (test, shape, r)
+            assert r["rx_depth"] == (int(shape[shape.index("-r") + 1]) if "-r" in shape else 4096), r
+            if test == "send" and "-b" not in shape:
+                assert 0 <= r["server"]["received_bytes"] - 64 * r["iterations"] <= 64 * r["qps"], r
+        for events in ([], ["-e"]):
+            assert one(sock, test, "--use-srq", "--lat", "-n", "200", "-r", "8", *events)["iterations"] == 200
+            assert one(sock, test, "--use-srq", "--verify-data", "-s", "100", "-n", "300", "-q", "3", "-r", "48",
+                       *events)["verified_messages"] == 900
+    # without it a QP has its receives for itself
+    assert "use_srq" not in one(sock, "send", "-n", "500", "-q", "4", "-r", "4")
 
 
 def test_perf_mpa():
