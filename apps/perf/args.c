@@ -70,7 +70,9 @@ usage(void)
 	       "                         4 GiB for bandwidth]\n"
 	       "  -D, --duration S       measure bandwidth, or --lat --rate, for S seconds\n"
 	       "      --run_infinitely   measure bandwidth until Ctrl-C, a row each second\n"
-	       "  -q, --qp N             connections, on one lcore [1]\n"
+	       "  -q, --qp N             connections [one for each of --workers]\n"
+	       "      --workers N        the first N workers of a configuration file, each with a\n"
+	       "                         thread and its share of the QPs; of the server, too [1]\n"
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
 	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
@@ -180,76 +182,32 @@ parse_hosts(struct args *a, char **urls, unsigned int n)
 	a->job.hosts = &a->hosts;
 }
 
-/** Check the options for several connections, and for how work requests are posted. */
+/** Check the options that are not of the job, and what they exclude. */
 static void
-check_shape(const struct args *a)
+check_options(const struct args *a)
 {
 	const struct perf_job *j = &a->job;
-	const char *name = perf_test_names[j->test];
-	const bool plain = perf_is_told(j->test) && !perf_is_place(j->test);
 
-	if (perf_is_rpc(j->test) && j->depth > WEFT_RPC_MAX_CALLS)
-		ui_usage_die("%s: --tx-depth is %u at most", name, WEFT_RPC_MAX_CALLS);
-	if (j->latency && (j->qps > 1 || j->both_ways || j->post_list > 1 || j->cq_mod > 1))
-		ui_usage_die("--lat measures one message at a time on one QP: no --qp, "
-		             "--bidirectional, --post_list or --cq-mod");
-	if (!plain && (j->qps > 1 || j->both_ways || j->post_list != 0 || j->cq_mod != 0 ||
-	               j->rx_depth != 0 || j->inline_bytes != 0))
-		ui_usage_die("%s takes no --qp, --bidirectional, --rx-depth, --cq-mod, "
-		             "--post_list or --inline_size",
-		             name);
-	if (j->events && !perf_is_told(j->test))
-		ui_usage_die("%s takes no --events: its completions are calls on the worker", name);
-	if (j->events && j->latency && j->test == PERF_WRITE)
-		ui_usage_die("a Write makes no completion where it arrives: --events with --lat is "
-		             "for send, write-imm, read, the atomics, flush, verify and commit");
+	if (!perf_is_plain(j->test) && j->rx_depth != 0)
+		ui_usage_die("%s takes no --rx-depth", perf_test_names[j->test]);
 	if (j->hosts != NULL && (j->no_crc || j->markers))
 		ui_usage_die("with weft-targets --no-crc and --markers stand in [mpa] of both "
 		             "sides");
-	if (j->both_ways && perf_is_word(j->test))
-		ui_usage_die("%s: both sides would change the same word; no --bidirectional", name);
-	if (j->cq_mod > j->depth)
-		ui_usage_die("--cq-mod %u would never complete with --tx-depth %u", j->cq_mod,
-		             j->depth);
-	if (j->use_srq && !perf_takes_receive(j->test))
-		ui_usage_die("--use-srq is for send and write-imm: the others use up no receives");
-	if (j->use_srq && (j->rx_depth != 0 ? j->rx_depth : PERF_RX_DEPTH) / 4 < j->qps)
-		ui_usage_die("--use-srq gives each QP an equal share of --rx-depth, 4 at least");
-	if (perf_takes_receive(j->test) && j->rx_depth != 0 &&
-	    j->post_list > flow_list_most(perf_rx_share(j->use_srq, j->rx_depth, j->qps)))
-		ui_usage_die("--post_list %u does not fit --rx-depth %u, which is acknowledged in "
-		             "quarters",
-		             j->post_list, j->rx_depth);
 	if (j->iterations != 0 && j->duration_s != 0)
 		ui_usage_die("--iters or --duration, not both");
-	if (a->rate != 0 && (j->post_list > 1 || j->cq_mod > 1))
-		ui_usage_die("a rate posts each message at its time: no --post_list or --cq-mod");
 	if (a->forever && j->both_ways)
 		ui_usage_die("--run_infinitely shows one direction: no --bidirectional");
-	if (j->post_list > j->depth)
-		ui_usage_die("--post_list %u does not fit --tx-depth %u", j->post_list, j->depth);
 	if (a->mix.sizes != NULL && (a->all || a->size_given))
 		ui_usage_die("--sizes is in place of --size and --all");
 	if (a->mix.tests != NULL && a->all)
 		ui_usage_die("--mix takes --sizes, not --all");
 	if ((a->mix.sizes != NULL || a->mix.tests != NULL) &&
-	    (!plain || perf_is_word(j->test) || j->latency || j->both_ways || j->verify))
+	    (!perf_is_plain(j->test) || perf_is_word(j->test) || j->latency || j->both_ways ||
+	     j->verify))
 		ui_usage_die("--sizes and --mix are for the bandwidth of write, read, send, "
 		             "write-imm and mix, in one direction");
-	if (j->verify && (!plain || perf_is_word(j->test)))
-		ui_usage_die("--verify-data is for write, read, send and write-imm");
-	if (j->verify && (j->latency || j->both_ways || a->rate != 0 || a->forever))
-		ui_usage_die(
-		        "--verify-data goes round by round: no --lat, --bidirectional, rate or "
-		        "--run_infinitely");
-	if (a->rate != 0 &&
-	    (perf_is_rpc(j->test) || perf_is_two_sided(j->test) || j->test == PERF_LOG_APPEND))
-		ui_usage_die("%s takes no rate", name);
-	if (a->rate != 0 && j->latency && j->test == PERF_WRITE)
-		ui_usage_die("a Write has no answer of its own: --rate with --lat is for read, "
-		             "send, write-imm, the atomics, flush, verify and commit");
-	if (a->rate != 0 && j->both_ways)
-		ui_usage_die("--rate_limit is for one direction");
+	if (j->verify && a->forever)
+		ui_usage_die("--verify-data goes round by round: no --run_infinitely");
 	if (a->forever && (j->latency || j->iterations != 0 || j->duration_s != 0 || a->all))
 		ui_usage_die("--run_infinitely measures bandwidth until Ctrl-C: no --lat, "
 		             "--iters, --duration or --all");
@@ -258,47 +216,39 @@ check_shape(const struct args *a)
 		                    : "--report-histogram prints text; it cannot go with --out");
 	if (a->histogram && (!j->latency || a->json || a->csv))
 		ui_usage_die("--report-histogram is for --lat and for people: no --json or --csv");
-}
-
-/** Check that a test supports the options given. */
-static void
-check_job(struct args *a)
-{
-	struct perf_job *j = &a->job;
-	const char *name = perf_test_names[j->test];
-	uint64_t most;
-
-	if (j->depth == 0)
-		j->depth = perf_is_rpc(j->test) ? 32 : 128;
-	check_shape(a);
-	if (j->rx_depth == 0)
-		j->rx_depth = j->verify && !j->use_srq ? j->depth + 4 : PERF_RX_DEPTH;
-	if (j->verify && (a->all ? 1u << 20 : (uint64_t)j->size_bytes) *
-	                                 (j->test == PERF_SEND ? j->rx_depth : j->depth) >
-	                         PERF_VERIFY_BYTES)
-		ui_usage_die("--verify-data keeps all messages under way apart, 256M in all: less "
-		             "--size, --tx-depth or --rx-depth");
-	most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
-
 	if (j->latency && j->duration_s != 0 && a->rate == 0)
 		ui_usage_die("--duration is for bandwidth and --rate; use --iters with --lat");
 	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
-		ui_usage_die("%s is always of 8 octets", name);
-	if (perf_is_two_sided(j->test) && !j->latency)
-		ui_usage_die("%s measures latency: --lat", name);
+		ui_usage_die("%s is always of 8 octets", perf_test_names[j->test]);
 	if (j->app_thread && !perf_is_two_sided(j->test))
 		ui_usage_die("--app-thread is for two-sided and two-sided-2");
 	if (j->app_medium && !perf_is_two_sided(j->test))
 		ui_usage_die("--app-medium is for two-sided and two-sided-2");
-	if (perf_is_rpc(j->test) && j->size_bytes > WEFT_EXPORT_IO_MAX)
-		ui_usage_die("%s takes sizes up to 1M", name);
 	if (j->rpc_version != 2 && !perf_is_rpc(j->test))
 		ui_usage_die("--rpc-version is for tests by RPC");
-	if (perf_is_place(j->test) && (a->all ? 1u << 20 : j->size_bytes) > most)
-		ui_usage_die(
-		        "%s keeps every one of --tx-depth apart, 1G in all: --size can be %llu at "
-		        "most",
-		        name, (unsigned long long)most);
+}
+
+/** Check that a test supports the options given, and complete the job. */
+static void
+check_job(struct args *a)
+{
+	struct perf_job *j = &a->job, most;
+	char why[256];
+
+	j->workers = a->workers;
+	if (j->qps == 0)
+		j->qps = j->workers;
+	if (j->depth == 0)
+		j->depth = perf_default_depth(j->test);
+	check_options(a);
+	if (j->rx_depth == 0)
+		j->rx_depth = j->verify && !j->use_srq ? j->depth + 4 : PERF_RX_DEPTH;
+	most = *j;
+	most.rate = a->rate;
+	if (a->all)
+		most.size_bytes = 1u << 20;
+	if (!perf_job_check(&most, why, sizeof(why)))
+		ui_usage_die("%s", why);
 }
 
 /** The test and the host, or the targets. */
@@ -340,6 +290,7 @@ enum {
 	ARG_VERIFY,
 	ARG_SIZES,
 	ARG_MIX,
+	ARG_WORKERS,
 	ARG_SRQ,
 	ARG_NO_CRC,
 	ARG_MARKERS,
@@ -513,6 +464,9 @@ take_test(struct args *a, int o)
 		a->of_client = true;
 		a->job.latency = true;
 		break;
+	case ARG_WORKERS:
+		a->workers = arg_u32("--workers", 1, PERF_MAX_WORKERS);
+		break;
 	case 'p':
 		a->port = (uint16_t)arg_u32("--port", 1, 65535);
 		break;
@@ -580,6 +534,7 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"markers", no_argument, NULL, ARG_MARKERS},
 	        {"events", no_argument, NULL, 'e'},
 	        {"inline_size", required_argument, NULL, 'I'},
+	        {"workers", required_argument, NULL, ARG_WORKERS},
 	        {"port", required_argument, NULL, 'p'},
 	        {"sizes", required_argument, NULL, ARG_SIZES},
 	        {"mix", required_argument, NULL, ARG_MIX},
@@ -609,7 +564,7 @@ args_parse(int argc, char **argv, struct args *a)
 
 	a->port = PERF_PORT;
 	a->job.rpc_version = 2;
-	a->job.qps = 1;
+	a->workers = 1;
 	a->medium.hash = "crc32c";
 	a->medium.app_cpu = -1;
 	opterr = 0;
@@ -633,8 +588,8 @@ args_parse(int argc, char **argv, struct args *a)
 		if (argc != 0)
 			ui_usage_die("--server takes no '%s'", argv[0]);
 		if (a->of_client)
-			ui_usage_die("--server takes port options, --port, --once, --medium, "
-			             "--hash and --app-cpu; the test is the client's");
+			ui_usage_die("--server takes port options, --workers, --port, --once, "
+			             "--medium, --hash and --app-cpu; the test is the client's");
 		return;
 	}
 	if (a->of_server)

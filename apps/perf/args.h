@@ -24,6 +24,7 @@ struct args {
 	bool size_given;
 	struct perf_medium medium;
 	struct perf_hosts hosts;
+	uint32_t workers;
 	uint16_t port;
 	struct port_args port_args;
 	const char *host;

@@ -125,12 +125,6 @@ flow_wr(struct flow *f, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
 	}
 }
 
-uint32_t
-flow_list_most(uint32_t peer_rq)
-{
-	return peer_rq - peer_rq / 4;
-}
-
 /** How many may be posted now, up to `end` in all. */
 static unsigned int
 flow_room(const struct flow *f, uint64_t end)

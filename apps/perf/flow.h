@@ -25,7 +25,7 @@ enum perf_ctl {
 #define FLOW_BARRIER_ID UINT64_MAX
 /** Work requests that one call posts at most, and messages in a row that --post_list can ask for.
  */
-#define FLOW_BATCH 64
+#define FLOW_BATCH PERF_MAX_POST_LIST
 /** Places of a send queue beyond the depth: answers, control messages, a barrier. */
 #define FLOW_SQ_EXTRA 64
 
@@ -59,9 +59,6 @@ struct flow {
 void flow_pattern(uint8_t *buf, uint32_t bytes, uint64_t seq);
 /** The first octet that is not as flow_pattern() makes it; `bytes`: all are. */
 uint32_t flow_compare(const uint8_t *buf, uint32_t bytes, uint64_t seq);
-/** The longest list for a peer that keeps so many receives posted: it acknowledges in quarters, so
- * a part of them may be free and not known to be. */
-uint32_t flow_list_most(uint32_t peer_rq);
 /** Set depth, signal_every and the like from the job; the rest is the caller's. */
 void flow_init(struct flow *f, const struct perf_job *job);
 /** Post as much as there is room for, up to `end` work requests in all. 0 or -errno. */

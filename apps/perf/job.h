@@ -17,8 +17,10 @@
 #define PERF_MAX_DEPTH 4096
 /** Messages of different content on one QP, in all. */
 #define PERF_VERIFY_BYTES (256u << 20)
-#define PERF_MAX_QPS      256
-#define PERF_MAX_WORKERS  8 /**< of a configuration */
+/** Messages that one call posts at most. */
+#define PERF_MAX_POST_LIST 64
+#define PERF_MAX_QPS       256
+#define PERF_MAX_WORKERS   8 /**< of a configuration */
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -60,6 +62,14 @@ static inline bool
 perf_takes_receive(uint32_t t)
 {
 	return t == PERF_SEND || t == PERF_WRITE_IMM;
+}
+
+/** The longest list for a peer that keeps so many receives posted: it acknowledges in quarters, so
+ * a part of them may be free and not known to be. */
+static inline uint32_t
+perf_list_most(uint32_t peer_rq)
+{
+	return peer_rq - peer_rq / 4;
 }
 
 /** Receives of rx_depth that each of `qps` connections may use up without an acknowledgement. */
@@ -181,6 +191,34 @@ struct perf_job {
 	/** bandwidth: called once a second with what was done since the last call; or NULL */
 	void (*tick)(const struct perf_tick *t);
 };
+
+/** Whether several QPs, lists and both directions are for this test: plain work requests. */
+static inline bool
+perf_is_plain(uint32_t t)
+{
+	return perf_is_told(t) && !perf_is_place(t);
+}
+
+/** Whether a test's completions may come by event. A Write makes none where it arrives. */
+static inline bool
+perf_may_sleep(uint32_t t, bool latency)
+{
+	return perf_is_told(t) && !(latency && t == PERF_WRITE);
+}
+
+/** The depth of a job that names none. */
+static inline uint32_t
+perf_default_depth(uint32_t t)
+{
+	return perf_is_rpc(t) ? 32 : 128;
+}
+
+/**
+ * Whether a job can be run: each of its numbers is within its limit, and none excludes another. The
+ * size is the greatest of the job; 0: it is not known yet. False: one line in why, which speaks of
+ * the options of the command line.
+ */
+bool perf_job_check(const struct perf_job *job, char *why, size_t why_bytes);
 
 extern const char *const perf_test_names[PERF_NTESTS];
 /** The name of a job's test; "mix" with several. */

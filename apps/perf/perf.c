@@ -31,11 +31,17 @@ on_signal(int sig)
 static void
 bring_up(struct args *a, struct stack *st)
 {
-	const struct stack_opt so = {.progname = "weft-perf", .one_worker = true};
+	const struct stack_opt so = {.progname = "weft-perf"};
 	char err[CONF_ERR_MAX];
 
 	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	if (a->workers > a->conf.nworkers && a->conf.nworkers > 0)
+		ui_die("--workers %u: %s", a->workers,
+		       a->port_args.config == NULL
+		               ? "it takes --config, with as many [worker NAME] sections"
+		               : "the configuration has fewer [worker NAME] sections");
+	a->conf.nworkers = a->conf.nworkers < a->workers ? a->conf.nworkers : a->workers;
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (st->nworkers == 0)
@@ -75,7 +81,7 @@ plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 		                            (a->job.mix != NULL ? a->mix.mean_bytes : (double)size)
 		                  : a->rate;
 		if (j->latency && j->rate > 0 && j->duration_s != 0) {
-			j->iterations = (uint64_t)(j->rate * j->duration_s);
+			j->iterations = (uint64_t)(j->rate * j->duration_s / j->qps);
 			j->iterations = j->iterations > 0 ? j->iterations : 1;
 			j->duration_s = 0;
 		}
@@ -276,6 +282,7 @@ sweep_one(const struct perf_job *job, struct perf_result *out, char *why, size_t
 	int rc;
 
 	one.job = *job;
+	one.rate = job->rate;
 	plan(&one, jobs);
 	jobs[0].stop = &stop;
 	rc = run_job(&sweep_side, &sweep_to, &jobs[0], out, why, why_bytes);
@@ -301,6 +308,7 @@ sweep_command(int argc, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	a.port_args = s.port_args;
+	a.workers = s.plan.workers;
 	bring_up(&a, &st);
 	side_make(&st, &a.conf, &sweep_side);
 	stack_await_partner(&st, &stop);

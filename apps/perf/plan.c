@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "conf.h"
-#include "export_proto.h"
 #include "file_open.h"
 #include "plan.h"
 #include "ui.h"
@@ -30,6 +29,10 @@ enum {
 	KEY_SIZES,
 	KEY_DEPTHS,
 	KEY_QPS,
+	KEY_LISTS,
+	KEY_RATES,
+	KEY_BOTH,
+	KEY_EVENTS,
 	KEY_WORKERS,
 	KEY_ROUNDS,
 	KEY_ITERATIONS,
@@ -37,8 +40,25 @@ enum {
 	KEYS
 };
 
-static const char *const plan_keys[KEYS] = {"tests",   "modes",  "sizes",      "depths",  "qps",
-                                            "workers", "rounds", "iterations", "duration"};
+/** A list of numbers from min to max, or of no and yes (max 1), with `unset` where it is absent. */
+static const struct plan_key {
+	const char *name;
+	uint64_t min, max, unset;
+} plan_keys[KEYS] = {
+        [KEY_TESTS] = {.name = "tests"},
+        [KEY_MODES] = {.name = "modes"}, /* unset: bandwidth */
+        [KEY_SIZES] = {.name = "sizes"},
+        [KEY_DEPTHS] = {.name = "depths", .min = 1, .max = PERF_MAX_DEPTH}, /* unset: the test's */
+        [KEY_QPS] = {.name = "qps", .min = 1, .max = PERF_MAX_QPS, .unset = 1},
+        [KEY_LISTS] = {.name = "post_lists", .max = PERF_MAX_POST_LIST},
+        [KEY_RATES] = {.name = "rates", .max = 1000000000000ull},
+        [KEY_BOTH] = {.name = "bidirectional", .max = 1},
+        [KEY_EVENTS] = {.name = "events", .max = 1},
+        [KEY_WORKERS] = {.name = "workers", .min = 1, .max = PERF_MAX_WORKERS, .unset = 1},
+        [KEY_ROUNDS] = {.name = "rounds", .min = 1, .max = PLAN_MAX_ROUNDS, .unset = 5},
+        [KEY_ITERATIONS] = {.name = "iterations", .min = 1, .max = 1000000000000ull},
+        [KEY_DURATION] = {.name = "duration", .min = 1, .max = 86400},
+};
 
 struct plan_reader {
 	const char *name, *text;
@@ -71,6 +91,16 @@ plan_fault(struct plan_reader *r, int line, const char *fmt, ...)
 
 /* ---- Expansion ---- */
 
+/** Whether two jobs are one point. */
+static bool
+plan_same(const struct perf_job *a, const struct perf_job *b)
+{
+	return a->test == b->test && a->latency == b->latency && a->size_bytes == b->size_bytes &&
+	       a->depth == b->depth && a->qps == b->qps && a->post_list == b->post_list &&
+	       a->rate == b->rate && a->both_ways == b->both_ways && a->events == b->events &&
+	       a->workers == b->workers;
+}
+
 static void
 plan_add(struct plan_reader *r, const struct perf_job *job)
 {
@@ -78,14 +108,9 @@ plan_add(struct plan_reader *r, const struct perf_job *job)
 	struct plan *p = r->plan;
 	struct plan_point *more;
 
-	for (unsigned int i = 0; i < p->n; i++) {
-		const struct perf_job *j = &p->at[i].job;
-
-		if (j->test == job->test && j->latency == job->latency &&
-		    j->size_bytes == job->size_bytes && j->depth == job->depth &&
-		    j->qps == job->qps)
+	for (unsigned int i = 0; i < p->n; i++)
+		if (plan_same(&p->at[i].job, job))
 			return;
-	}
 	if (p->n == PLAN_MAX_POINTS) {
 		plan_fault(r, r->section_line, "more than %u points", PLAN_MAX_POINTS);
 		return;
@@ -98,99 +123,102 @@ plan_add(struct plan_reader *r, const struct perf_job *job)
 	p->at = more;
 	p->at[p->n++] = (struct plan_point){.job = *job, .rounds = rounds};
 	p->runs += rounds;
+	p->workers = job->workers > p->workers ? job->workers : p->workers;
 	if (rounds > p->rounds)
 		p->rounds = rounds;
 }
 
-/** Give a job its depth and size as the test has them, check both, and add it. */
+/** Give a job what its test and mode have whatever the lists say, check it, and add it. */
 static void
 plan_add_checked(struct plan_reader *r, struct perf_job *job)
 {
-	const char *name = perf_test_names[job->test];
-	uint64_t most = perf_is_rpc(job->test) ? WEFT_EXPORT_IO_MAX : PERF_MAX_BYTES;
+	char why[256];
 
 	if (job->latency)
 		job->depth = 1;
-	/* several QPs are for what a plain work request does */
-	if (job->latency || !perf_is_told(job->test) || perf_is_place(job->test))
-		job->qps = 1;
+	/* These shapes are for what a plain work request does. */
+	if (job->latency || !perf_is_plain(job->test)) {
+		job->qps = job->workers = 1;
+		job->post_list = 0;
+		job->both_ways = false;
+		job->rate = 0;
+	}
+	if (perf_is_word(job->test))
+		job->both_ways = false;
+	if (!perf_may_sleep(job->test, job->latency))
+		job->events = false;
+	if (job->qps < job->workers)
+		job->qps = job->workers;
 	if (perf_is_word(job->test))
 		job->size_bytes = 8;
 	if (job->test == PERF_RPC_NULL)
 		job->size_bytes = 1;
-	if (perf_is_place(job->test))
-		most = PERF_MAX_SLOTS_BYTES / perf_slots(job->test, job->depth);
-	if (job->size_bytes > most)
-		plan_fault(r, r->section_line,
-		           "[%s]: %s at depth %u takes up to %llu octets, not %u", r->section, name,
-		           job->depth, (unsigned long long)most, job->size_bytes);
-	else if (perf_is_rpc(job->test) && job->depth > WEFT_RPC_MAX_CALLS)
-		plan_fault(r, r->section_line, "[%s]: %s: the depth is %u at most", r->section,
-		           name, WEFT_RPC_MAX_CALLS);
-	else if (perf_is_two_sided(job->test) && !job->latency)
-		plan_fault(r, r->section_line,
-		           "[%s]: %s measures latency; give it a section with modes "
-		           "= latency",
-		           r->section, name);
-	else
+	if (perf_job_check(job, why, sizeof(why)))
 		plan_add(r, job);
+	else
+		plan_fault(r, r->section_line, "[%s]: %s", r->section, why);
 }
 
 static void
 plan_defaults(struct plan_reader *r)
 {
-	static const struct plan_list sizes = {{64, 4096, 65536, 1 << 20}, 4}, one = {{1}, 1},
-	                              none = {{0}, 1}, five = {{5}, 1};
+	static const struct plan_list sizes = {{64, 4096, 65536, 1 << 20}, 4};
 
-	if (r->list[KEY_MODES].n == 0)
-		r->list[KEY_MODES] = none; /* bandwidth */
 	if (r->list[KEY_SIZES].n == 0)
 		r->list[KEY_SIZES] = sizes;
-	if (r->list[KEY_DEPTHS].n == 0)
-		r->list[KEY_DEPTHS] = none; /* the test's own */
-	if (r->list[KEY_ROUNDS].n == 0)
-		r->list[KEY_ROUNDS] = five;
-	for (unsigned int k = KEY_QPS; k <= KEY_WORKERS; k++)
+	for (unsigned int k = 0; k < KEYS; k++)
 		if (r->list[k].n == 0)
-			r->list[k] = one;
-	for (unsigned int k = KEY_ITERATIONS; k <= KEY_DURATION; k++)
-		if (r->list[k].n == 0)
-			r->list[k] = none;
+			r->list[k] = (struct plan_list){{plan_keys[k].unset}, 1};
 }
 
-/** One test in one mode, with a depth and a number of QPs: all its sizes. */
+/** One point of a section's product: a value of each list. */
 static void
-plan_expand_sizes(struct plan_reader *r, enum perf_test test, bool latency, uint64_t depth,
-                  uint64_t qps)
+plan_point(struct plan_reader *r, const uint64_t v[KEYS])
 {
-	const uint64_t duration = latency ? 0 : r->list[KEY_DURATION].v[0];
+	struct perf_job job = {
+	        .test = (enum perf_test)v[KEY_TESTS],
+	        .latency = v[KEY_MODES] != 0,
+	        .size_bytes = (uint32_t)v[KEY_SIZES],
+	        .depth = (uint32_t)v[KEY_DEPTHS],
+	        .rx_depth = PERF_RX_DEPTH,
+	        .qps = (uint32_t)v[KEY_QPS],
+	        .post_list = (uint32_t)v[KEY_LISTS],
+	        .rate = (double)v[KEY_RATES],
+	        .both_ways = v[KEY_BOTH] != 0,
+	        .events = v[KEY_EVENTS] != 0,
+	        .workers = (uint32_t)v[KEY_WORKERS],
+	        .duration_s = v[KEY_MODES] != 0 ? 0 : (uint32_t)v[KEY_DURATION],
+	        .rpc_version = 2,
+	};
 
-	for (unsigned int s = 0; s < r->list[KEY_SIZES].n; s++) {
-		struct perf_job job = {
-		        .test = test,
-		        .latency = latency,
-		        .size_bytes = (uint32_t)r->list[KEY_SIZES].v[s],
-		        .depth = (uint32_t)depth,
-		        .rx_depth = PERF_RX_DEPTH,
-		        .qps = (uint32_t)qps,
-		        .iterations = duration != 0 ? 0 : r->list[KEY_ITERATIONS].v[0],
-		        .duration_s = (uint32_t)duration,
-		        .rpc_version = 2,
-		};
-
-		if (job.depth == 0)
-			job.depth = perf_is_rpc(test) ? 32 : 128;
-		plan_add_checked(r, &job);
-	}
+	job.iterations = job.duration_s != 0 ? 0 : v[KEY_ITERATIONS];
+	if (job.depth == 0)
+		job.depth = perf_default_depth(job.test);
+	plan_add_checked(r, &job);
 }
 
+/** Each point of the product; the lists that stand last here change first. */
 static void
-plan_expand_test(struct plan_reader *r, enum perf_test test, bool latency)
+plan_product(struct plan_reader *r)
 {
-	for (unsigned int q = 0; q < r->list[KEY_QPS].n; q++)
-		for (unsigned int d = 0; d < r->list[KEY_DEPTHS].n; d++)
-			plan_expand_sizes(r, test, latency, r->list[KEY_DEPTHS].v[d],
-			                  r->list[KEY_QPS].v[q]);
+	static const unsigned char order[] = {KEY_TESTS,  KEY_MODES, KEY_WORKERS, KEY_EVENTS,
+	                                      KEY_BOTH,   KEY_RATES, KEY_LISTS,   KEY_QPS,
+	                                      KEY_DEPTHS, KEY_SIZES};
+	unsigned int at[sizeof(order)] = {0}, k;
+	uint64_t v[KEYS];
+
+	for (unsigned int i = 0; i < KEYS; i++)
+		v[i] = r->list[i].v[0];
+	do {
+		for (k = 0; k < sizeof(order); k++)
+			v[order[k]] = r->list[order[k]].v[at[k]];
+		plan_point(r, v);
+		for (k = sizeof(order); k > 0; k--) {
+			if (++at[k - 1] < r->list[order[k - 1]].n)
+				break;
+			at[k - 1] = 0;
+		}
+	} while (k > 0 && r->rc == 0);
 }
 
 /** Expand the section that ends here. */
@@ -205,14 +233,7 @@ plan_section_end(struct plan_reader *r)
 		return;
 	}
 	plan_defaults(r);
-	for (unsigned int i = 0; i < r->list[KEY_WORKERS].n; i++)
-		if (r->list[KEY_WORKERS].v[i] != 1)
-			plan_fault(r, r->section_line, "[%s]: workers: weft-perf measures with 1",
-			           r->section);
-	for (unsigned int t = 0; t < r->list[KEY_TESTS].n; t++)
-		for (unsigned int m = 0; m < r->list[KEY_MODES].n; m++)
-			plan_expand_test(r, (enum perf_test)r->list[KEY_TESTS].v[t],
-			                 r->list[KEY_MODES].v[m] != 0);
+	plan_product(r);
 	memset(r->list, 0, sizeof(r->list));
 }
 
@@ -224,7 +245,7 @@ plan_put(struct plan_reader *r, unsigned int key, uint64_t v)
 	struct plan_list *l = &r->list[key];
 
 	if (l->n == PLAN_LIST) {
-		plan_fault(r, r->line, "%s: more than %u values", plan_keys[key], PLAN_LIST);
+		plan_fault(r, r->line, "%s: more than %u values", plan_keys[key].name, PLAN_LIST);
 		return false;
 	}
 	l->v[l->n++] = v;
@@ -279,21 +300,25 @@ plan_take_size(struct plan_reader *r, char *word)
 static void
 plan_take_number(struct plan_reader *r, unsigned int key, const char *word)
 {
-	static const uint64_t most[KEYS] = {[KEY_DEPTHS] = PERF_MAX_DEPTH,
-	                                    [KEY_QPS] = PERF_MAX_QPS,
-	                                    [KEY_WORKERS] = 1024,
-	                                    [KEY_ROUNDS] = PLAN_MAX_ROUNDS,
-	                                    [KEY_ITERATIONS] = 1000000000000ull,
-	                                    [KEY_DURATION] = 86400};
+	const struct plan_key *k = &plan_keys[key];
 	uint64_t v;
 
-	if (ui_parse_u64(word, 1, most[key], &v) != 0)
-		plan_fault(r, r->line, "%s: '%s' is not a number from 1 to %llu", plan_keys[key],
-		           word, (unsigned long long)most[key]);
+	if (ui_parse_u64(word, k->min, k->max, &v) != 0)
+		plan_fault(r, r->line, "%s: '%s' is not a number from %llu to %llu", k->name, word,
+		           (unsigned long long)k->min, (unsigned long long)k->max);
 	else if (key >= KEY_ROUNDS && r->list[key].n > 0)
-		plan_fault(r, r->line, "%s: one number, not a list", plan_keys[key]);
+		plan_fault(r, r->line, "%s: one number, not a list", k->name);
 	else
 		plan_put(r, key, v);
+}
+
+static void
+plan_take_choice(struct plan_reader *r, unsigned int key, const char *word)
+{
+	if (strcmp(word, "no") == 0 || strcmp(word, "yes") == 0)
+		plan_put(r, key, word[0] == 'y');
+	else
+		plan_fault(r, r->line, "%s: '%s' is neither no nor yes", plan_keys[key].name, word);
 }
 
 static void
@@ -306,13 +331,16 @@ plan_take(struct plan_reader *r, unsigned int key, const char *value)
 		word += strspn(word, " \t");
 		word[strcspn(word, " \t")] = '\0';
 		if (*word == '\0')
-			plan_fault(r, r->line, "%s: an empty value; write a, b, c", plan_keys[key]);
+			plan_fault(r, r->line, "%s: an empty value; write a, b, c",
+			           plan_keys[key].name);
 		else if (key == KEY_TESTS)
 			plan_take_test(r, word);
 		else if (key == KEY_MODES)
 			plan_take_mode(r, word);
 		else if (key == KEY_SIZES)
 			plan_take_size(r, word);
+		else if (key == KEY_BOTH || key == KEY_EVENTS)
+			plan_take_choice(r, key, word);
 		else
 			plan_take_number(r, key, word);
 	}
@@ -339,12 +367,13 @@ plan_handler(void *user, const char *section, const char *name, const char *valu
 		plan_fault(r, r->line, "[%s]: the sections are [sweep] and [sweep NAME]", section);
 		return 1;
 	}
-	while (key < KEYS && strcmp(name, plan_keys[key]) != 0)
+	while (key < KEYS && strcmp(name, plan_keys[key].name) != 0)
 		key++;
 	if (key == KEYS)
 		plan_fault(r, r->line,
 		           "unknown key '%s'; there are tests, modes, sizes, depths, qps, "
-		           "workers, rounds, iterations, duration",
+		           "post_lists, rates, bidirectional, events, workers, rounds, "
+		           "iterations, duration",
 		           name);
 	else if (r->list[key].n > 0)
 		plan_fault(r, r->line, "%s: twice in [%s]", name, section);

@@ -21,8 +21,9 @@ struct plan_point {
 struct plan {
 	struct plan_point *at;
 	unsigned int n;
-	unsigned int rounds; /**< the most of any point */
-	unsigned int runs;   /**< all rounds of all points */
+	unsigned int rounds;  /**< the most of any point */
+	unsigned int runs;    /**< all rounds of all points */
+	unsigned int workers; /**< the most of any point */
 };
 
 /** Read a plan. 0; or -errno with one line in why, which begins with the file's name. */

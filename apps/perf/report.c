@@ -317,6 +317,8 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			json_u64(&j, "cq_mod", r->job.cq_mod);
 		if (r->job.post_list != 0)
 			json_u64(&j, "post_list", r->job.post_list);
+		if (r->job.workers > 1)
+			json_u64(&j, "workers", r->job.workers);
 		if (r->job.use_srq)
 			json_bool(&j, "use_srq", true);
 		if (r->job.no_crc)

@@ -37,8 +37,8 @@ srq_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b
 	               : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
 }
 
-/** Whether a connection is of the same run. A peer chooses all of this, so its address and each number
- * that the SRQ's memory depends on must be the same. */
+/** Whether a connection is of the same run. A peer chooses all of this, so its address and each
+ * number that the SRQ's memory depends on must be the same. */
 static bool
 srq_fits(const struct srq *q, const struct perf_hello *h, const struct sockaddr_storage *from)
 {

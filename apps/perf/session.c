@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hello.h"
 #include "server.h"
 #include "stack.h"
 #include "ui.h"
@@ -440,35 +441,6 @@ session_admit(struct session *s, const struct weft_event *ev)
 	return weft_accept(ev->connreq, s->qp, &ca);
 }
 
-static bool
-hello_ok(const struct weft_event *ev, struct perf_hello *h)
-{
-	if (ev->private_data_bytes < sizeof(*h))
-		return false;
-	memcpy(h, ev->private_data, sizeof(*h));
-	return memcmp(h->magic, PERF_MAGIC, 8) == 0 && h->version == PERF_VERSION &&
-	       h->test < PERF_NTESTS && h->size_bytes >= 1 && h->size_bytes <= PERF_MAX_BYTES &&
-	       h->depth >= 1 && h->depth <= PERF_MAX_DEPTH && h->rx_depth <= PERF_MAX_DEPTH &&
-	       (h->rx_depth >= 4 || !perf_takes_receive(h->test)) && h->cq_mod <= h->depth &&
-	       h->post_list <= FLOW_BATCH && h->post_list <= h->depth && h->qps >= 1 &&
-	       h->qps <= PERF_MAX_QPS && h->use_srq <= 1 &&
-	       (!h->use_srq || (perf_takes_receive(h->test) && h->rx_depth >= 4 * h->qps)) &&
-	       (!perf_takes_receive(h->test) ||
-	        h->post_list <=
-	                flow_list_most(perf_rx_share(h->use_srq != 0, h->rx_depth, h->qps))) &&
-	       h->inline_bytes <= WEFT_MAX_INLINE &&
-	       (!h->verify || h->test == PERF_WRITE || h->test == PERF_READ ||
-	        h->test == PERF_SEND || h->test == PERF_WRITE_IMM) &&
-	       (!h->verify ||
-	        (uint64_t)h->size_bytes * (h->test == PERF_SEND ? h->rx_depth : h->depth) <=
-	                PERF_VERIFY_BYTES) &&
-	       /* A Write makes no completion where it arrives. */
-	       h->events <= 1 && h->no_crc <= 1 && h->markers <= 1 &&
-	       (!h->events || (perf_is_told(h->test) && !(h->latency && h->test == PERF_WRITE))) &&
-	       (!h->both_ways || (perf_is_told(h->test) && !perf_is_place(h->test))) &&
-	       perf_slots(h->test, h->depth) * h->size_bytes <= PERF_MAX_SLOTS_BYTES;
-}
-
 /** Memory that a session takes: its region and what the server sends from. */
 static uint64_t
 session_takes(const struct perf_hello *h)
@@ -498,7 +470,7 @@ session_wants_events(const struct weft_event *ev)
 {
 	struct perf_hello h;
 
-	return hello_ok(ev, &h) && h.events != 0;
+	return hello_read(ev->private_data, ev->private_data_bytes, &h) && h.events != 0;
 }
 
 struct session *
@@ -510,7 +482,7 @@ session_begin(struct server *server, const struct weft_event *ev)
 
 	if (s == NULL) {
 		why = strerror(ENOMEM);
-	} else if (hello_ok(ev, &s->hello)) {
+	} else if (hello_read(ev->private_data, ev->private_data_bytes, &s->hello)) {
 		s->server = server;
 		s->w = server->loop.w;
 		s->medium = server->all->medium;

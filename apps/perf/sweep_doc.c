@@ -139,10 +139,22 @@ sweep_doc_add(json_t *doc, const struct perf_result *r, unsigned int round)
 static json_t *
 sweep_job(const struct perf_job *job, unsigned int round)
 {
-	return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "test", perf_test_names[job->test],
-	                 "mode", job->latency ? "latency" : "bandwidth", "bytes",
-	                 (int)job->size_bytes, "depth", (int)job->depth, "qps", (int)job->qps,
-	                 "round", (int)round);
+	json_t *o =
+	        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:b}", "test", perf_test_names[job->test],
+	                  "mode", job->latency ? "latency" : "bandwidth", "bytes",
+	                  (int)job->size_bytes, "depth", (int)job->depth, "qps", (int)job->qps,
+	                  "round", (int)round, "bidirectional", (int)job->both_ways);
+
+	/* What --json has only where it was asked for. */
+	if (job->post_list != 0)
+		json_object_set_new(o, "post_list", json_integer(job->post_list));
+	if (job->rate > 0)
+		json_object_set_new(o, "rate_asked", json_real(job->rate));
+	if (job->events)
+		json_object_set_new(o, "events", json_true());
+	if (job->workers > 1)
+		json_object_set_new(o, "workers", json_integer(job->workers));
+	return o;
 }
 
 int

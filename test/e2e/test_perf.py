@@ -296,6 +296,77 @@ def test_perf_srq():
     assert "use_srq" not in one(sock, "send", "-n", "500", "-q", "4", "-r", "4")
 
 
+def with_workers(name, role, n, address):
+    """A configuration file with n workers that share a port and sleep when they are idle."""
+    with open(path(f"{name}.ini"), "w", encoding="ascii") as f:
+        f.write(f"[port p0]\ndev = {memif(0, role, path('workers.sock'))}\naddress = {address}\n")
+        for i in range(n):
+            f.write(f"[worker w{i}]\nports = p0\nspin = no\n")
+    return path(f"{name}.ini")
+
+
+def test_perf_workers():
+    """Two workers a side, which sleep when they are idle: the QPs are spread over them, and all messages, octets and samples are in
+    the sums. What one worker measures is in the time of both."""
+    conf = with_workers("ws", "server", 2, "10.0.0.1/24")
+    s = subprocess.Popen([app("weft-perf"), "--server", "--workers", "2", "-c", conf], stderr=subprocess.PIPE, text=True,
+                         stdin=subprocess.DEVNULL)
+    PROCS.append(s)
+    assert "waiting" in s.stderr.readline()
+    conf = with_workers("wc", "client", 2, "10.0.0.2/24")
+
+    def two(*args):
+        rc, out, err = run([app("weft-perf"), *args, "--workers", "2", "--json", "-c", conf, "10.0.0.1"], timeout=120)
+        assert rc == 0, (args, rc, err)
+        r = json.loads(out)["results"][0]
+        assert r["workers"] == 2, r
+        return r
+    for events in ([], ["-e"]):
+        for test in VERBS:
+            for shape in ([], ["-q", "5", "-t", "16"], ["-q", "4", "-b"]):
+                r = two(test, "-s", "64", "-n", "2000", *shape, *events)
+                assert r["qps"] == (int(shape[1]) if shape else 2) and r["iterations"] == 2000 * r["qps"], (test, shape, events, r)
+                assert abs(r["mmsg_s"] * r["seconds"] * 1e6 / r["iterations"] - 1) < 1e-3 or "-b" in shape, r
+                if test in ("write", "send"):
+                    extra = r["server"]["received_bytes"] - 64 * r["iterations"]
+                    # with -b the server's Reads of its last Write, too
+                    assert 0 <= extra <= 64 * r["qps"], (test, shape, events, r)
+            if test != "write" or not events:
+                r = two(test, "--lat", "-s", "64", "-n", "300", *events)
+                assert r["iterations"] == 600 and 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
+            assert two(test, "--verify-data", "-s", "100", "-n", "300", "-q", "3", *events)["verified_messages"] == 900
+        r = two("send", "--use-srq", "-s", "64", "-n", "2000", "-q", "4", "-r", "32", "-b", *events)
+        assert r["iterations"] == 8000 and r["server"]["sent_messages"] > 0, r
+    r = two("send", "-s", "64", "-D", "2", "--rate_limit", "600", "-q", "3", "-e")
+    assert r["rate_asked"] == 600 and r["rate_error_percent"] < 2 and r["iterations"] < 1260, r
+    # what weft-perf measures with one worker goes on
+    for args in (["write", "-n", "500"], ["commit", "-n", "100"], ["rpc", "-n", "100"], ["log-append", "-n", "100"]):
+        rc, out, err = run([app("weft-perf"), *args, "--json", "-c", conf, "10.0.0.1"], timeout=60)
+        assert rc == 0 and "workers" not in json.loads(out)["results"][0], (args, rc, out, err)
+    for args, why, want in ((["write", "--workers", "3", "-c", conf], "fewer [worker NAME]", 1),
+                            (["write", "--workers", "2", "--dev", "x", "--address", "10.0.0.2/24"], "it takes --config", 1),
+                            (["write", "--workers", "2", "-q", "1", "-c", conf], "needs --qp 2", 2),
+                            (["write", "--workers", "2", "--lat", "-q", "4", "-c", conf], "one message at a time", 2),
+                            (["commit", "--workers", "2", "-c", conf], "takes no --qp, --workers", 2),
+                            (["write", "--workers", "9", "-c", conf], "--workers", 2)):
+        rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
+        assert rc == want and why in err and len(err.splitlines()) == 1, (args, rc, out, err)
+    # Ctrl-C, and a server that dies: each thread ends
+    for what in ("ctrl-c", "dies"):
+        p = subprocess.Popen([app("weft-perf"), "send", "-s", "64", "-D", "60", "-q", "2", "--workers", "2", "-e", "--rate_limit", "500",
+                              "--json", "-c", conf, "10.0.0.1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        PROCS.append(p)
+        time.sleep(4)
+        if what == "ctrl-c":
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=30)
+            assert p.returncode == 0 and json.loads(out)["results"][0]["interrupted"], (p.returncode, out, err)
+        else:
+            s.kill()
+            out, err = p.communicate(timeout=60)
+            assert p.returncode == 1 and "send bandwidth" in err, (p.returncode, out, err)
+
+
 def test_perf_mpa():
     """CRC and markers on and off: both ends report what they agreed on, and they agree; each octet arrives."""
     sock = path("mpa.sock")

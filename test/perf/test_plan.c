@@ -101,6 +101,36 @@ test_qps(void)
 	plan_free(&plan);
 }
 
+/** Lists, rates, both directions, events, workers: those of each point, where its test has them. */
+static void
+test_shapes(void)
+{
+	load("[sweep]\ntests = write, rpc-null\nmodes = bandwidth, latency\nsizes = 64\n"
+	     "post_lists = 0, 8\nbidirectional = no, yes\nevents = no, yes\n");
+	CHECK_EQ(plan.n, 8 + 1 + 1 + 1);
+	for (unsigned int i = 0; i < 8; i++) {
+		const struct perf_job *j = &plan.at[i].job;
+
+		CHECK_EQ(j->post_list, i % 2 * 8);
+		CHECK_EQ(j->both_ways, i / 2 % 2);
+		CHECK_EQ(j->events, i / 4);
+	}
+	for (unsigned int i = 8; i < plan.n; i++)
+		CHECK(!plan.at[i].job.events && !plan.at[i].job.both_ways);
+	plan_free(&plan);
+	load("[sweep]\ntests = read\nmodes = bandwidth, latency\nsizes = 64\nrates = 0, 5000\n"
+	     "workers = 1, 3\nqps = 1, 6\nevents = yes\n");
+	CHECK_EQ(plan.workers, 3);
+	CHECK_EQ(plan.n, 8 + 1);
+	CHECK_EQ((uint64_t)plan.at[2].job.rate, 5000);
+	CHECK_EQ(plan.at[3].job.qps, 6);
+	CHECK_EQ(plan.at[4].job.workers, 3);
+	CHECK_EQ(plan.at[4].job.qps, 3); /* one for each worker at least */
+	CHECK(plan.at[8].job.latency && plan.at[8].job.events);
+	CHECK_EQ(plan.at[8].job.workers, 1);
+	plan_free(&plan);
+}
+
 static void
 test_range(void)
 {
@@ -170,8 +200,18 @@ test_wrong(void)
 	refuse("[sweep]\ntests = write\nnonsense\n", "p.ini:3: is neither");
 	refuse("[sweep\ntests = write\n", "p.ini:2: tests: no [sweep] line");
 	refuse("[sweep]\ntests = write\nqps = 257\n", "p.ini:3: qps: '257' is not a number");
-	refuse("[sweep]\ntests = write\nworkers = 2\n",
-	       "p.ini:2: [sweep]: workers: weft-perf measures");
+	refuse("[sweep]\ntests = write\nworkers = 9\n",
+	       "p.ini:3: workers: '9' is not a number from 1 to 8");
+	refuse("[sweep]\ntests = write\nevents = maybe\n",
+	       "p.ini:3: events: 'maybe' is neither no nor yes");
+	refuse("[sweep]\ntests = write\npost_lists = 65\n",
+	       "p.ini:3: post_lists: '65' is not a number from 0 to 64");
+	refuse("[sweep]\ntests = write\ndepths = 8\npost_lists = 16\n",
+	       "p.ini:2: [sweep]: --post_list 16 does not fit --tx-depth 8");
+	refuse("[sweep]\ntests = write\nrates = 5\npost_lists = 2\n",
+	       "p.ini:2: [sweep]: a rate posts each message at its time");
+	refuse("[sweep]\ntests = write\nrates = 5\nbidirectional = yes\n",
+	       "p.ini:2: [sweep]: --rate_limit is for one direction");
 	refuse("[sweep]\ntests = two-sided\n", "p.ini:2: [sweep]: two-sided measures latency");
 	refuse("[sweep]\ntests = rpc-read\nsizes = 2M\n",
 	       "p.ini:2: [sweep]: rpc-read at depth 32 takes");
@@ -203,6 +243,7 @@ test_file(void)
 
 WEFT_TEST_MAIN({"a product of lists", test_product}, {"defaults", test_defaults},
                {"no point comes twice", test_same_points}, {"several QPs", test_qps},
+               {"lists, rates, both directions, events, workers", test_shapes},
                {"ranges of sizes", test_range}, {"duration and iterations", test_time},
                {"rounds are interleaved", test_order}, {"every wrong plan", test_wrong},
                {"files that cannot be read", test_file})
