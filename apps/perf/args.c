@@ -55,7 +55,7 @@ usage(void)
 	       "cycles of this side's polls that had work.\n"
 	       "\n"
 	       "Port options (--config, or --dev and --address):\n"
-	       "  -c, --config FILE      use the ports and the first worker of a\n"
+	       "  -c, --config FILE      use the ports and the first workers of a\n"
 	       "                         configuration file\n" PORT_ARGS_HELP
 	       "  -m BYTES               the same as --mtu\n"
 	       "Options:\n"
@@ -71,13 +71,13 @@ usage(void)
 	       "  -D, --duration S       measure bandwidth, or --lat --rate, for S seconds\n"
 	       "      --run_infinitely   measure bandwidth until Ctrl-C, a row each second\n"
 	       "  -q, --qp N             connections [one for each of --workers]\n"
-	       "      --workers N        the first N workers of a configuration file, each with a\n"
-	       "                         thread and its share of the QPs; of the server, too [1]\n"
+	       "      --workers N        the first N workers of a configuration file, each with\n"
+	       "                         its thread and share of the QPs; of the server, too [1]\n"
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
 	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
-	       "      --use-srq          send, write-imm: one SRQ of -r receives for all QPs of a\n"
-	       "                         side; each QP may use an equal share of them\n"
+	       "      --use-srq          send, write-imm: one SRQ of -r receives for all QPs of\n"
+	       "                         a side; each QP may use an equal share of them\n"
 	       "  -Q, --cq-mod N         one completion for N work requests [by --tx-depth]\n"
 	       "  -l, --post_list N      post N work requests in one call [what has room]\n"
 	       "      --rate_limit R     messages a second, as 2M, or bits a second, as 9Gb, of\n"
@@ -95,6 +95,9 @@ usage(void)
 	       "Output:\n"
 	       "      --report_gbits     bandwidth in 10^9 bits a second\n"
 	       "  -H, --report-histogram print the histogram of a latency test\n"
+	       "  -U, --report-unsorted  print each sample of a latency test, in their order;\n"
+	       "                         --json has them, too, and --csv has nothing else\n"
+	       "      --report-both      with -b: each direction in a row of its own, too\n"
 	       "      --json             print one JSON document instead of the table\n"
 	       "      --csv              print comma-separated values\n"
 	       "      --out FILE         write them to FILE, JSON unless --csv; an existing\n"
@@ -214,6 +217,10 @@ check_options(const struct args *a)
 	if ((a->json && a->csv) || (a->out != NULL && a->histogram))
 		ui_usage_die(a->csv ? "--json or --csv, not both"
 		                    : "--report-histogram prints text; it cannot go with --out");
+	if (a->both && (!j->both_ways || a->json || a->csv))
+		ui_usage_die(
+		        "--report-both is for --bidirectional and for people; --json and --csv "
+		        "have both anyway");
 	if (a->histogram && (!j->latency || a->json || a->csv))
 		ui_usage_die("--report-histogram is for --lat and for people: no --json or --csv");
 	if (j->latency && j->duration_s != 0 && a->rate == 0)
@@ -286,6 +293,7 @@ enum {
 	ARG_LAT = 2048,
 	ARG_FOREVER,
 	ARG_GBITS,
+	ARG_BOTH,
 	ARG_RATE,
 	ARG_VERIFY,
 	ARG_SIZES,
@@ -427,6 +435,12 @@ take_output(struct args *a, int o)
 	case 'H':
 		a->histogram = true;
 		return true;
+	case 'U':
+		a->job.keep_samples = true;
+		return true;
+	case ARG_BOTH:
+		a->both = true;
+		return true;
 	case ARG_GBITS:
 		a->gbits = true;
 		return true;
@@ -542,6 +556,8 @@ args_parse(int argc, char **argv, struct args *a)
 	        {"rate", required_argument, NULL, ARG_RATE},
 	        {"rate_limit", required_argument, NULL, ARG_RATE},
 	        {"report-histogram", no_argument, NULL, 'H'},
+	        {"report-unsorted", no_argument, NULL, 'U'},
+	        {"report-both", no_argument, NULL, ARG_BOTH},
 	        {"report_gbits", no_argument, NULL, ARG_GBITS},
 	        {"json", no_argument, NULL, ARG_JSON},
 	        {"csv", no_argument, NULL, ARG_CSV},
@@ -568,7 +584,7 @@ args_parse(int argc, char **argv, struct args *a)
 	a->medium.hash = "crc32c";
 	a->medium.app_cpu = -1;
 	opterr = 0;
-	while ((o = getopt_long(argc, argv, "c:m:s:an:D:q:bt:r:Q:l:eI:p:HhV", opts, NULL)) != -1) {
+	while ((o = getopt_long(argc, argv, "c:m:s:an:D:q:bt:r:Q:l:eI:p:HUhV", opts, NULL)) != -1) {
 		if (port_args_take(&a->port_args,
 		                   o == 'c'   ? PORT_ARG_CONFIG
 		                   : o == 'm' ? PORT_ARG_MTU

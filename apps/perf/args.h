@@ -16,6 +16,7 @@ struct args {
 	bool server, once, all, forever;
 	bool of_client, of_server; /**< an option of one side was given */
 	bool json, csv, gbits, histogram;
+	bool both;       /**< rows of both directions, with job.both_ways */
 	const char *out; /**< a file for the results; NULL: standard output */
 	struct expect expect;
 	struct mix mix;

@@ -70,6 +70,7 @@ struct run {
 	/** what each of the server's workers has reported; ns is 0 where there is none */
 	struct perf_report by[PERF_MAX_WORKERS];
 	struct hist *hist; /**< latency */
+	uint64_t *samples; /**< with keep_samples */
 	struct perf_result out;
 	int rc; /**< of this thread, with a line in why */
 	char why[256];
@@ -130,6 +131,8 @@ int run_failed_elsewhere(const struct run *r);
 void report_add(struct perf_report *sum, const struct perf_report *p);
 /** Post a receive to the crew's SRQ. */
 int crew_srq_post(const struct crew *crew);
+/** Count a sample of a latency test, and keep it if that is asked for. */
+void run_sample(struct run *r, uint64_t ns);
 /** Messages of the measured part that all threads have shown. */
 uint64_t crew_shown(const struct crew *crew);
 /** Work requests of all connections. */
@@ -147,8 +150,8 @@ int run_report(struct run *r);
 
 /* ---- client_merge.c ---- */
 
-/** Add up what the threads of a crew have measured; r->hist becomes the result's. 0;
- * -ENODATA: nothing was completed. */
+/** Add up what the threads of a crew have measured; r->hist becomes the result's. 0,
+ * -ENODATA (nothing was completed), -ENOMEM. */
 int crew_merge(struct crew *crew, struct perf_result *out);
 
 /* ---- measure.c: what is measured, with all connections up ---- */
@@ -165,9 +168,8 @@ int measure_verify(struct run *r, struct perf_result *out);
 
 /* ---- measure_open.c: latency at a rate ---- */
 
-/** Send at job.rate, and time each message from its intended start. The samples go to h. 0 or
- * -errno. */
-int measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early);
+/** Send at job.rate, and time each message from its intended start. 0 or -errno. */
+int measure_open(struct run *r, uint64_t *elapsed_ns, bool *early);
 
 /* ---- client_wait.c ---- */
 

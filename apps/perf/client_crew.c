@@ -187,6 +187,7 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 
 	memset(out, 0, sizeof(*out));
 	out->job = *job;
+	why[0] = '\0';
 	crew.run = calloc(crew.n, sizeof(*crew.run));
 	if (crew.run == NULL)
 		return -ENOMEM;
@@ -202,8 +203,9 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	}
 	if (rc == 0)
 		rc = crew_merge(&crew, out);
-	if (rc == -ENODATA)
-		snprintf(why, why_bytes, "no message was completed");
+	if (rc != 0 && why[0] == '\0')
+		snprintf(why, why_bytes, "%s",
+		         rc == -ENODATA ? "no message was completed" : strerror(ENOMEM));
 	if (rc == 0 && out->peer.bad != 0) {
 		rc = -EILSEQ;
 		snprintf(why, why_bytes,
@@ -212,6 +214,7 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	}
 	for (uint32_t i = 0; i < crew.n; i++) {
 		free(crew.run[i].hist);
+		free(crew.run[i].samples);
 		free(crew.run[i].lane);
 		loop_end(&crew.run[i].loop);
 	}

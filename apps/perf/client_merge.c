@@ -54,15 +54,40 @@ merge_bandwidth(struct perf_result *out)
 	if (out->job.both_ways) {
 		/* The parts are of one direction. */
 		out->peak_mbps = out->worst_mbps = 0;
+		out->sent_mbps = out->avg_mbps;
+		out->sent_mmsgs = out->mmsgs;
 		if (peer->sent_ns != 0) {
 			double peer_s = (double)peer->sent_ns / 1e9;
 
-			out->avg_mbps += (double)peer->sent_bytes / peer_s / 1e6;
-			out->mmsgs += (double)peer->sent_msgs / peer_s / 1e6;
+			out->received_mbps = (double)peer->sent_bytes / peer_s / 1e6;
+			out->received_mmsgs = (double)peer->sent_msgs / peer_s / 1e6;
 		}
+		out->avg_mbps += out->received_mbps;
+		out->mmsgs += out->received_mmsgs;
 	}
 	if (out->peak_mbps < out->avg_mbps)
 		out->peak_mbps = out->avg_mbps;
+}
+
+/** Put the samples of all threads behind each other. 0 or -ENOMEM. */
+static int
+merge_samples(const struct crew *crew, struct perf_result *out)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < crew->n; i++)
+		n += crew->run[i].hist->n;
+	out->samples = calloc(n + 1, sizeof(*out->samples));
+	if (out->samples == NULL)
+		return -ENOMEM;
+	n = 0;
+	for (uint32_t i = 0; i < crew->n; i++) {
+		out->samples_of[i] = crew->run[i].hist->n;
+		memcpy(out->samples + n, crew->run[i].samples,
+		       out->samples_of[i] * sizeof(*out->samples));
+		n += out->samples_of[i];
+	}
+	return 0;
 }
 
 int
@@ -73,6 +98,8 @@ crew_merge(struct crew *crew, struct perf_result *out)
 	struct hist *h = crew->run[0].hist;
 	bool half = false;
 
+	if (job->keep_samples && merge_samples(crew, out) != 0)
+		return -ENOMEM;
 	merge_peer(crew, &out->peer);
 	out->retrans_segs = out->peer.retrans_segs;
 	for (uint32_t i = 0; i < crew->n; i++) {

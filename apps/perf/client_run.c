@@ -84,6 +84,14 @@ crew_srq_post(const struct crew *crew)
 	return weft_post_srq_recv(crew->srq, &wr, 1);
 }
 
+void
+run_sample(struct run *r, uint64_t ns)
+{
+	if (r->samples != NULL && r->hist->n < r->job.iterations)
+		r->samples[r->hist->n] = ns;
+	hist_add(r->hist, ns);
+}
+
 uint64_t
 crew_shown(const struct crew *crew)
 {

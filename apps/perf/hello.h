@@ -7,8 +7,10 @@
 #include "job.h"
 #include "wire.h"
 
-/** Copy the private data of a Request. False: it is no hello of this version, or what it asks for is
- * beyond a limit. Whatever it holds, a hello that is accepted is within all limits. */
+/**
+ * Copy the private data of a Request. False: it is no hello of this version, or what it asks for is
+ * beyond a limit. Whatever it holds, a hello that is accepted is within all limits.
+ */
 bool hello_read(const void *data, size_t bytes, struct perf_hello *h);
 
 #endif /* WEFT_PERF_HELLO_H */

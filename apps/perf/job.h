@@ -21,6 +21,8 @@
 #define PERF_MAX_POST_LIST 64
 #define PERF_MAX_QPS       256
 #define PERF_MAX_WORKERS   8 /**< of a configuration */
+/** Samples that are kept one by one, of all workers. */
+#define PERF_MAX_SAMPLES 10000000u
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -172,6 +174,7 @@ struct perf_job {
 	bool use_srq;          /**< the receives of a side come from one SRQ of rx_depth */
 	bool no_crc;           /**< no CRC32c, at both sides */
 	bool markers;          /**< MPA's markers, in both directions */
+	bool keep_samples;     /**< latency: each sample is kept, in its order */
 	bool events;           /**< completions by event: threads sleep instead of polling */
 	uint32_t workers;      /**< over which the connections are spread, each with its thread */
 	/** messages a second of all QPs; 0: as many as there are. With latency each has its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The limits of a job, of the command line, of a sweep's plan and of a client's hello alike. */
+/** @file The limits of a job, for the command line, a sweep's plan and a client's hello alike. */
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,6 +66,9 @@ job_memory(const struct perf_job *j, const struct job_why *why)
 		return job_no(why, "%s at depth %u takes up to %llu octets, not %u",
 		              perf_test_names[j->test], j->depth, (unsigned long long)most,
 		              j->size_bytes);
+	if (j->keep_samples && j->iterations > PERF_MAX_SAMPLES / j->qps)
+		return job_no(why, "--report-unsorted keeps each sample, %u in all: less --iters",
+		              PERF_MAX_SAMPLES);
 	if (j->verify && (uint64_t)j->size_bytes * apart > PERF_VERIFY_BYTES)
 		return job_no(why, "--verify-data keeps all messages under way apart, 256M in all: "
 		                   "less --size, --tx-depth or --rx-depth");
@@ -123,6 +126,8 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	                   j->post_list > 1 || j->cq_mod > 1))
 		return job_no(why, "--lat measures one message at a time on one QP of each worker: "
 		                   "no --qp, --bidirectional, --post_list or --cq-mod");
+	if (j->keep_samples && !j->latency)
+		return job_no(why, "--report-unsorted is for --lat");
 	if (j->events && !perf_is_told(j->test))
 		return job_no(why, "%s takes no --events: its completions are calls on the worker",
 		              name);

@@ -275,7 +275,7 @@ client_round(struct client *c, uint64_t seq)
 
 /** Messages one after the other; the first one of the measured part has the number `seq`. */
 static int
-measure_closed(struct run *r, struct hist *h, uint64_t seq, struct perf_result *out)
+measure_closed(struct run *r, uint64_t seq, struct perf_result *out)
 {
 	const uint64_t n = r->job.iterations;
 	uint64_t t = r->begin_ns, now_ns;
@@ -285,7 +285,7 @@ measure_closed(struct run *r, struct hist *h, uint64_t seq, struct perf_result *
 		rc = client_round(&r->lane[0], seq + i);
 		now_ns = ui_now_ns();
 		if (rc == 0)
-			hist_add(h, now_ns - t);
+			run_sample(r, now_ns - t);
 		t = now_ns;
 		out->interrupted = is_stopped(r);
 		if (rc == 0 && (i & 1023) == 1023)
@@ -307,7 +307,9 @@ measure_latency(struct run *r, struct perf_result *out)
 	out->half =
 	        r->job.rate == 0 && (r->job.test == PERF_WRITE || perf_takes_receive(r->job.test));
 	r->hist = calloc(1, sizeof(*r->hist));
-	if (r->hist == NULL)
+	if (r->job.keep_samples)
+		r->samples = calloc(r->job.iterations, sizeof(*r->samples));
+	if (r->hist == NULL || (r->job.keep_samples && r->samples == NULL))
 		return -ENOMEM;
 	for (uint64_t i = 0; i < r->job.warmup && rc == 0; i++)
 		rc = is_stopped(r) ? -EINTR : client_round(&r->lane[0], i);
@@ -321,11 +323,11 @@ measure_latency(struct run *r, struct perf_result *out)
 	perf_self_now(&r->loop, &from);
 	r->begin_ns = from.at_ns;
 	if (r->job.rate > 0) {
-		rc = measure_open(r, r->hist, &took_ns, &out->interrupted);
+		rc = measure_open(r, &took_ns, &out->interrupted);
 		r->end_ns = r->begin_ns + took_ns;
 		out->paced_s = (double)took_ns / 1e9;
 	} else {
-		rc = measure_closed(r, r->hist, r->job.warmup, out);
+		rc = measure_closed(r, r->job.warmup, out);
 	}
 	out->self = perf_self_since(&r->loop, &from);
 	if (rc == 0)

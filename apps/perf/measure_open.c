@@ -19,7 +19,7 @@ open_answers(const struct client *c)
 }
 
 int
-measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early)
+measure_open(struct run *r, uint64_t *elapsed_ns, bool *early)
 {
 	struct client *c = &r->lane[0];
 	const uint64_t n = r->job.iterations, base = c->f.posted;
@@ -41,7 +41,7 @@ measure_open(struct run *r, struct hist *h, uint64_t *elapsed_ns, bool *early)
 			return -ETIMEDOUT;
 		/* Answers come in the order of the messages. */
 		for (; answered < seen; answered++)
-			hist_add(h, now_ns - t0_ns - (uint64_t)((double)answered * period_ns));
+			run_sample(r, now_ns - t0_ns - (uint64_t)((double)answered * period_ns));
 		if (r->job.stop != NULL && *r->job.stop) {
 			*early = true;
 			if (answered == 0)

@@ -54,6 +54,7 @@ plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 {
 	unsigned int n = 0;
 	uint32_t first = a->job.size_bytes, last;
+	char why[256];
 
 	if (perf_is_word(a->job.test))
 		first = 8;
@@ -97,6 +98,8 @@ plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 			if (j->iterations < 100)
 				j->iterations = 100;
 		}
+		if (!perf_job_check(j, why, sizeof(why)))
+			ui_usage_die("%s", why);
 		j->warmup = j->duration_s != 0 || j->iterations > 10000
 		                    ? 1000
 		                    : (uint32_t)(j->iterations / 10);
@@ -204,7 +207,9 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 	char why[128];
 	int rc = 0;
 
-	if (a->csv)
+	if (a->csv && a->job.keep_samples)
+		perf_print_samples_csv(out, res, n);
+	else if (a->csv)
 		perf_print_csv(out, res, n);
 	else if (a->json || out != stdout)
 		perf_print_json(out, a->command, res, n);
@@ -258,6 +263,10 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		done++;
 		if (table)
 			perf_print_row(stdout, &res[i]);
+		if (table && a->both)
+			perf_print_both(stdout, &res[i]);
+		if (table && a->out == NULL && jobs[i].keep_samples)
+			perf_print_samples(stdout, &res[i]);
 		if (a->histogram)
 			perf_print_histogram(stdout, &res[i]);
 	}

@@ -51,13 +51,19 @@ struct perf_result {
 	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
 	double paced_s;             /**< with a rate: time until the last message was posted */
 	double worst_mbps;          /**< of the slowest 10 ms; 0: the run was too short */
-	double mmsgs;               /**< 10^6 messages a second */
-	double cycles_per_msg;      /**< TSC cycles of this side's busy polls, per message */
+	/** with both_ways: what this side and the server have sent, which are added above */
+	double sent_mbps, received_mbps, sent_mmsgs, received_mmsgs;
+	double mmsgs;          /**< 10^6 messages a second */
+	double cycles_per_msg; /**< TSC cycles of this side's busy polls, per message */
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,
 	        lat_p999_us;
-	struct hist *hist;     /**< latency: the samples in ns; freed by perf_result_free() */
-	bool half;             /**< a sample is a round trip, and the latency half of it */
-	uint64_t verified;     /**< messages whose octets were all compared */
+	struct hist *hist; /**< latency: the samples in ns; freed by perf_result_free() */
+	bool half;         /**< a sample is a round trip, and the latency half of it */
+	/** with keep_samples: the same samples in their order, hist->n of them, those of the first
+	 * worker first; freed by perf_result_free() */
+	uint64_t *samples;
+	uint64_t samples_of[PERF_MAX_WORKERS]; /**< how many are of each worker */
+	uint64_t verified;                     /**< messages whose octets were all compared */
 	bool interrupted;      /**< *job.stop ended it: fewer iterations than asked for */
 	uint64_t retrans_segs; /**< of both sides, where the server reports */
 	/** the measuring thread; its peer, where the server reports (peer.ns is 0 otherwise) */
@@ -103,6 +109,12 @@ void perf_print_csv(FILE *f, const struct perf_result *r, unsigned int n);
 void perf_print_mpa(FILE *f, const struct perf_result *r);
 /** The samples of a latency test, a line for each part of an octave that has some. */
 void perf_print_histogram(FILE *f, const struct perf_result *r);
+/** The samples of a latency test in their order, as perftest prints them. */
+void perf_print_samples(FILE *f, const struct perf_result *r);
+/** The same of several results as comma-separated values, with a line of names. */
+void perf_print_samples_csv(FILE *f, const struct perf_result *r, unsigned int n);
+/** Two rows below that of a test in both directions: each by itself. */
+void perf_print_both(FILE *f, const struct perf_result *r);
 /** Print on standard error what makes a result doubtful, a line each. */
 void perf_warn(const struct perf_result *r);
 /** Set min, max, typical (median), average, deviation and percentiles from h, samples in ns; half:

@@ -9,42 +9,10 @@
 #include "json.h"
 #include "mix.h"
 #include "perf.h"
+#include "samples.h"
 #include "ui.h"
 
 bool perf_gbits;
-
-const char *
-perf_job_name(const struct perf_job *job)
-{
-	return job->mix != NULL && job->mix->tests != NULL ? "mix" : perf_test_names[job->test];
-}
-
-double
-perf_mean_bytes(const struct perf_job *job)
-{
-	return job->mix != NULL ? job->mix->mean_bytes : job->size_bytes;
-}
-
-const char *const perf_test_names[PERF_NTESTS] = {
-        [PERF_WRITE] = "write",
-        [PERF_READ] = "read",
-        [PERF_SEND] = "send",
-        [PERF_ATOMIC_WRITE] = "atomic-write",
-        [PERF_FETCH_ADD] = "fetch-add",
-        [PERF_CMP_SWAP] = "cmp-swap",
-        [PERF_WRITE_IMM] = "write-imm",
-        [PERF_FLUSH] = "flush",
-        [PERF_VERIFY] = "verify",
-        [PERF_COMMIT] = "commit",
-        [PERF_COMMIT_BARE] = "commit-bare",
-        [PERF_TWO_SIDED] = "two-sided",
-        [PERF_TWO_SIDED_2] = "two-sided-2",
-        [PERF_LOG_APPEND] = "log-append",
-        [PERF_RPC_NULL] = "rpc-null",
-        [PERF_RPC_READ] = "rpc-read",
-        [PERF_RPC_WRITE] = "rpc-write",
-        [PERF_RPC_DURABLE] = "rpc-durable",
-};
 
 /** Percentiles that are printed, and what their keys are called. */
 static const struct {
@@ -100,6 +68,20 @@ perf_print_row(FILE *f, const struct perf_result *r)
 		fprintf(f, " %-10.0f %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %.0f\n",
 		        perf_mean_bytes(&r->job), r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
 		        r->mmsgs, r->cycles_per_msg);
+	fflush(f);
+}
+
+static void
+print_direction(FILE *f, const char *name, double mbps, double mmsgs)
+{
+	fprintf(f, " %-10s %-10s       %-15s    %-18.2f   %.6f\n", "", name, "", bw(mbps), mmsgs);
+}
+
+void
+perf_print_both(FILE *f, const struct perf_result *r)
+{
+	print_direction(f, "sent", r->sent_mbps, r->sent_mmsgs);
+	print_direction(f, "received", r->received_mbps, r->received_mmsgs);
 	fflush(f);
 }
 
@@ -200,7 +182,8 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 	           "average_mb_s,mmsg_s,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us");
 	for (unsigned int k = 0; k < NPCTS; k++)
 		fprintf(f, ",%s", pcts[k].key);
-	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent\n");
+	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent,"
+	           "sent_mb_s,received_mb_s\n");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;
@@ -218,9 +201,13 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 				fprintf(f, ",%.3f", perf_pct_us(r, pcts[k].pct));
 			else
 				fputc(',', f);
-		fprintf(f, ",%.1f,%" PRIu64 ",%.1f,%.1f\n", r->cycles_per_msg, r->retrans_segs,
+		fprintf(f, ",%.1f,%" PRIu64 ",%.1f,%.1f", r->cycles_per_msg, r->retrans_segs,
 		        percent(r->self.cpu_ns, r->self.at_ns),
 		        percent(r->self.waited_ns, r->self.at_ns));
+		if (r->job.both_ways)
+			fprintf(f, ",%.3f,%.3f\n", r->sent_mbps, r->received_mbps);
+		else
+			fprintf(f, ",,\n");
 	}
 	fflush(f);
 }
@@ -349,12 +336,20 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			for (unsigned int k = 0; k < NPCTS; k++)
 				if (samples_beyond(r, pcts[k].pct) >= 1)
 					json_dbl(&j, pcts[k].key, perf_pct_us(r, pcts[k].pct), 3);
+			if (r->samples != NULL)
+				perf_json_samples(&j, r);
 		} else {
 			json_dbl(&j, "peak_mb_s", r->peak_mbps, 3);
 			json_dbl(&j, "average_mb_s", r->avg_mbps, 3);
 			if (r->worst_mbps > 0)
 				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 3);
 			json_dbl(&j, "mmsg_s", r->mmsgs, 6);
+			if (r->job.both_ways) {
+				json_dbl(&j, "sent_mb_s", r->sent_mbps, 3);
+				json_dbl(&j, "received_mb_s", r->received_mbps, 3);
+				json_dbl(&j, "sent_mmsg_s", r->sent_mmsgs, 6);
+				json_dbl(&j, "received_mmsg_s", r->received_mmsgs, 6);
+			}
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
@@ -404,5 +399,7 @@ void
 perf_result_free(struct perf_result *r)
 {
 	free(r->hist);
+	free(r->samples);
 	r->hist = NULL;
+	r->samples = NULL;
 }

@@ -146,6 +146,8 @@ def test_perf_refused():
                       (["commit", "--verify-data"], "--verify-data is for"),
                       (["write", "--verify-data", "-b"], "round by round"), (["write", "-I", "5000"], "--inline_size"),
                       (["write", "-r", "1"], "--rx-depth"), (["write", "--lat", "-e"], "no completion where it arrives"),
+                      (["write", "-U"], "is for --lat"), (["write", "--report-both"], "--bidirectional"),
+                      (["read", "--lat", "-U", "-n", "20M"], "--iters"), (["read", "--lat", "-U", "-n", "20000000"], "keeps each sample"),
                       (["write", "--use-srq"], "no receives"), (["send", "--use-srq", "-q", "5", "-r", "16"], "equal share"),
                       (["send", "--use-srq", "-q", "2", "-r", "16", "-l", "7"], "in quarters"), (["rpc", "-e"], "takes no --events"),
                       (["log-append", "-e"], "takes no --events")):
@@ -275,6 +277,47 @@ def test_perf_no_omission():
         os.sched_setaffinity(0, range(os.cpu_count()))
 
 
+def test_perf_samples():
+    """-U: each sample, in the order of the messages, on the terminal, in JSON and CSV; they are those of the summary."""
+    sock = path("samples.sock")
+    perf_server(sock)
+    for args in (["send", "--lat"], ["read", "--lat"], ["write", "--lat"], ["read", "--lat", "--rate", "2000", "-t", "16"],
+                 ["rpc", "--lat"], ["send", "--lat", "-e"]):
+        size = [] if args[0] == "rpc" else ["-s", "64"]
+        r = one(sock, *args, *size, "-n", "500", "-U")
+        t = r["samples_us"]
+        assert len(t) == r["iterations"] == 500 and "samples_of_worker" not in r, (args, len(t))
+        assert (min(t), max(t)) == (r["t_min_us"], r["t_max_us"]) and abs(sum(t) / 500 - r["t_avg_us"]) < 0.002, (args, r)
+        assert abs(sorted(t)[249] / r["t_typical_us"] - 1) < 0.02, (args, sorted(t)[249], r)
+    out = perf(sock, "read", "--lat", "-s", "64", "-n", "200", "-U")
+    head, samples = out.split("#, usec\n")
+    assert "t_typical" in head and [int(line.split(", ")[0]) for line in samples.splitlines()] == list(range(1, 201)), out
+    assert f"{max(float(line.split(', ')[1]) for line in samples.splitlines()):.2f}" in head, out
+    rows = list(csv.DictReader(io.StringIO(perf(sock, "read", "--lat", "-s", "64", "-n", "200", "-U", "--csv"))))
+    assert len(rows) == 200 and [int(row["sample"]) for row in rows] == list(range(1, 201)), rows
+    assert all(float(row["t_us"]) > 0 and (row["test"], row["bytes"], row["worker"]) == ("read", "64", "0") for row in rows), rows
+    assert "samples_us" not in one(sock, "read", "--lat", "-n", "200")
+
+
+def test_perf_report_both():
+    """With -b each direction by itself: their sum is the average, and the server's is what it says that it sent."""
+    sock = path("rb.sock")
+    perf_server(sock)
+    r = one(sock, "write", "-s", "1024", "-n", "3000", "-b", "-q", "2")
+    assert abs((r["sent_mb_s"] + r["received_mb_s"]) / r["average_mb_s"] - 1) < 1e-3 and r["received_mb_s"] > 0, r
+    assert abs((r["sent_mmsg_s"] + r["received_mmsg_s"]) / r["mmsg_s"] - 1) < 1e-3, r
+    assert abs(r["sent_mmsg_s"] * 1e6 * r["seconds"] / r["iterations"] - 1) < 1e-3, r
+    out = perf(sock, "write", "-s", "1024", "-n", "3000", "-b", "--report-both").splitlines()
+    total, sent, received = out[1].split(), out[2].split(), out[3].split()
+    assert (sent[0], received[0]) == ("sent", "received"), out
+    assert abs(float(sent[1]) + float(received[1]) - float(total[3])) < 0.05, out
+    # in the columns of the table
+    assert out[1].index(total[3], 30) == out[2].index(sent[1]) == out[3].index(received[1]), out
+    rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-n", "500", "-b", "--csv"))))
+    assert float(rows[0]["sent_mb_s"]) > 0 and float(rows[0]["received_mb_s"]) > 0, rows
+    assert "sent_mb_s" not in one(sock, "write", "-n", "500")
+
+
 def test_perf_srq():
     """The receives of all QPs come from one SRQ, of the server and with -b and --lat of the client: as many as -r for all, no message
     finds none, and each octet arrives."""
@@ -329,10 +372,13 @@ def test_perf_workers():
                 assert abs(r["mmsg_s"] * r["seconds"] * 1e6 / r["iterations"] - 1) < 1e-3 or "-b" in shape, r
                 if test in ("write", "send"):
                     extra = r["server"]["received_bytes"] - 64 * r["iterations"]
-                    # with -b the server's Reads of its last Write, too
-                    assert 0 <= extra <= 64 * r["qps"], (test, shape, events, r)
+                    # with -b also acknowledgements, of eight octets for a quarter of 4096 receives
+                    acks = 8 * r["server"]["sent_messages"] // 1024 if "-b" in shape else 0
+                    assert 0 <= extra <= 64 * r["qps"] + acks, (test, shape, events, r)
             if test != "write" or not events:
                 r = two(test, "--lat", "-s", "64", "-n", "300", *events)
+                t = two("read", "--lat", "-s", "64", "-n", "50", "-U", *events)
+                assert t["samples_of_worker"] == [50, 50] and len(t["samples_us"]) == 100, t
                 assert r["iterations"] == 600 and 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
             assert two(test, "--verify-data", "-s", "100", "-n", "300", "-q", "3", *events)["verified_messages"] == 900
         r = two("send", "--use-srq", "-s", "64", "-n", "2000", "-q", "4", "-r", "32", "-b", *events)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What weft-perf's server takes from a client's Request: nothing beyond a limit, whatever the
- * octets are. */
+/**
+ * @file What weft-perf's server takes from a client's Request: nothing beyond a limit, whatever the
+ * octets are.
+ */
 
 #include <string.h>
 
