@@ -157,6 +157,21 @@ perf_print_mpa(FILE *f, const struct perf_result *r)
 	fputc('\n', f);
 }
 
+/** How the messages go; in each result, so that runs that differ in one of these are told apart. */
+static void
+print_json_shape(struct json *j, const struct perf_job *job)
+{
+	json_u64(j, "cq_mod", job->cq_mod);
+	json_u64(j, "post_list", job->post_list);
+	json_u64(j, "inline_bytes", job->inline_bytes);
+	json_u64(j, "workers", job->workers > 1 ? job->workers : 1);
+	json_bool(j, "use_srq", job->use_srq);
+	json_bool(j, "no_crc", job->no_crc);
+	json_bool(j, "markers", job->markers);
+	json_bool(j, "events", job->events);
+	json_dbl(j, "rate_asked", job->rate, 3);
+}
+
 /** What the server has reported. */
 static void
 print_json_peer(struct json *j, const struct perf_result *r)
@@ -300,26 +315,9 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 		json_bool(&j, "bidirectional", r->job.both_ways);
 		if (perf_takes_receive(r->job.test))
 			json_u64(&j, "rx_depth", r->job.rx_depth);
-		if (r->job.cq_mod != 0)
-			json_u64(&j, "cq_mod", r->job.cq_mod);
-		if (r->job.post_list != 0)
-			json_u64(&j, "post_list", r->job.post_list);
-		if (r->job.workers > 1)
-			json_u64(&j, "workers", r->job.workers);
-		if (r->job.use_srq)
-			json_bool(&j, "use_srq", true);
-		if (r->job.no_crc)
-			json_bool(&j, "no_crc", true);
-		if (r->job.markers)
-			json_bool(&j, "markers", true);
-		if (r->job.events)
-			json_bool(&j, "events", true);
-		if (r->job.inline_bytes != 0)
-			json_u64(&j, "inline_bytes", r->job.inline_bytes);
-		if (r->job.rate > 0) {
-			json_dbl(&j, "rate_asked", r->job.rate, 3);
+		print_json_shape(&j, &r->job);
+		if (r->job.rate > 0)
 			json_dbl(&j, "rate_error_percent", rate_error(r), 3);
-		}
 		if (r->job.verify)
 			json_u64(&j, "verified_messages", r->verified);
 		if (r->interrupted)

@@ -145,15 +145,11 @@ sweep_job(const struct perf_job *job, unsigned int round)
 	                  (int)job->size_bytes, "depth", (int)job->depth, "qps", (int)job->qps,
 	                  "round", (int)round, "bidirectional", (int)job->both_ways);
 
-	/* What --json has only where it was asked for. */
-	if (job->post_list != 0)
-		json_object_set_new(o, "post_list", json_integer(job->post_list));
-	if (job->rate > 0)
-		json_object_set_new(o, "rate_asked", json_real(job->rate));
-	if (job->events)
-		json_object_set_new(o, "events", json_true());
-	if (job->workers > 1)
-		json_object_set_new(o, "workers", json_integer(job->workers));
+	/* As --json has them. */
+	json_object_set_new(o, "post_list", json_integer(job->post_list));
+	json_object_set_new(o, "rate_asked", json_real(job->rate));
+	json_object_set_new(o, "events", json_boolean(job->events));
+	json_object_set_new(o, "workers", json_integer(job->workers > 1 ? job->workers : 1));
 	return o;
 }
 

@@ -77,6 +77,20 @@ def test_qps():
     assert "write 4096 d 8 qps 3" in weft_perf("compare", path("q.out/results.json"), path("q.out/results.json"))[1]
 
 
+def test_shapes():
+    """Events, both directions and lists are points of their own, and compare tells them apart."""
+    server(path("s.sock"))
+    plan = ("[sweep]\ntests = write\nsizes = 64\ndepths = 16\nevents = no, yes\nbidirectional = no, yes\npost_lists = 0, 4\nrounds = 2\n"
+            "iterations = 200\n[sweep paced]\ntests = read\nsizes = 64\nrates = 0, 2000\niterations = 200\nrounds = 2\n")
+    rc, out, err = run(sweep("s", plan), timeout=100)
+    assert rc == 0 and "20 of 20 runs" in out, (rc, out, err)
+    got = [(r["events"], r["bidirectional"], r["post_list"]) for r in results("s")["results"][:8]]
+    assert got == [(e, b, p) for e in (False, True) for b in (False, True) for p in (0, 4)], got
+    assert [r["rate_asked"] for r in results("s")["results"][8:10]] == [0, 2000]
+    out = weft_perf("compare", path("s.out/results.json"), path("s.out/results.json"))[1]
+    assert out.count("too few rounds") == 10 + 1 and "several" not in out, out
+
+
 def test_interrupted():
     server(path("i.sock"))
     p = subprocess.Popen(sweep("i", PLAN.replace("rounds = 2", "rounds = 500\nduration = 1")), stdout=subprocess.PIPE,
