@@ -18,10 +18,12 @@ client_wait(struct client *c, bool (*done)(const struct client *c))
 		if (loop_is_slow(c->loop) || (++spins & 0xfffff) == 0) {
 			uint64_t now = ui_now_ns();
 
-			if (give_up == 0)
+			if (give_up == 0) {
 				give_up = now + STALL_S * 1000000000ull;
-			else if (now > give_up)
+			} else if (now > give_up) {
+				snprintf(c->term, sizeof(c->term), "no answer for %u s", STALL_S);
 				return -ETIMEDOUT;
+			}
 		}
 	}
 	return c->err;

@@ -109,6 +109,15 @@ rate_wait_ns(const struct run *r, uint64_t elapsed_ns)
 	return wait_ns < 0 ? 0 : wait_ns > (double)LOOP_WAIT_NS ? LOOP_WAIT_NS : (uint64_t)wait_ns;
 }
 
+/** Nothing was completed for STALL_S. */
+static int
+run_stalled(struct run *r)
+{
+	snprintf(r->lane[0].term, sizeof(r->lane[0].term), "no message was completed for %u s",
+	         STALL_S);
+	return -ETIMEDOUT;
+}
+
 /** The first thread looks at what all have done. */
 static void
 all_look(struct run *r, struct parts *parts, struct perf_tick *tick, uint64_t now_ns)
@@ -148,7 +157,7 @@ bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *par
 		if (n != seen)
 			progress_ns = now_ns;
 		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
-			return -ETIMEDOUT;
+			return run_stalled(r);
 		seen = n;
 		atomic_store_explicit(&r->shown, n, memory_order_relaxed);
 		if (r == r->crew->run)
