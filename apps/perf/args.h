@@ -4,6 +4,8 @@
 
 /** @file What the command line of weft-perf says (args.c). */
 
+#include <getopt.h>
+
 #include "conf.h"
 #include "expect.h"
 #include "mix.h"
@@ -18,6 +20,7 @@ struct args {
 	bool json, csv, gbits, histogram;
 	bool both;       /**< rows of both directions, with job.both_ways */
 	const char *out; /**< a file for the results; NULL: standard output */
+	uint32_t rounds; /**< how often all sizes are measured */
 	struct expect expect;
 	struct mix mix;
 	double rate; /**< messages or bits a second; 0: no limit */
@@ -29,12 +32,23 @@ struct args {
 	uint16_t port;
 	struct port_args port_args;
 	const char *host;
-	char **command; /**< the arguments as they were given */
+	char **command;   /**< the arguments as they were given */
+	char started[32]; /**< UTC */
+	/* a run that is made again */
+	const char *run_file; /**< NULL: it is none */
+	const char *config;   /**< the name of its configuration; NULL: that of port_args */
+	char *content;        /**< the text of the configuration; NULL: none */
+	char **document;      /**< where the document is kept, too; or NULL */
 };
 
 /** Exit status of a result that does not meet --expect. */
 #define PERF_EXIT_EXPECT 3
 
+/** The options, for getopt_long(). */
+extern const struct option args_options[];
+extern const char args_letters[];
+/** The value in args_options of an option whose letter has another one. */
+int args_long(int o);
 /** Read the command line. Ends the program, with one line that says why, if it is wrong. */
 void args_parse(int argc, char **argv, struct args *a);
 

@@ -273,9 +273,22 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	return weft_connect(c->qp, addr, addr_len, &ca);
 }
 
+/** Keep what the server says of its host. Each text ends within its room. */
+static void
+host_said(const struct perf_host *said, struct perf_host *out)
+{
+	*out = *said;
+	out->host[sizeof(out->host) - 1] = '\0';
+	out->kernel[sizeof(out->kernel) - 1] = '\0';
+	out->cpu[sizeof(out->cpu) - 1] = '\0';
+	out->architecture[sizeof(out->architecture) - 1] = '\0';
+	out->governor[sizeof(out->governor) - 1] = '\0';
+	out->version[sizeof(out->version) - 1] = '\0';
+}
+
 /** The connection is up, or goes to weft-targets: prepare what the test needs. */
 static int
-client_begin(struct client *c, struct weft_ctx *ctx, char region[128])
+client_begin(struct client *c, struct weft_ctx *ctx, char region[128], struct perf_host *server)
 {
 	const struct perf_job *j = &c->job;
 	int rc = 0;
@@ -285,6 +298,7 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128])
 		         j->hosts->quorum);
 		return client_hosts_begin(c, ctx);
 	}
+	host_said(&c->server.host, server);
 	c->f.qp = c->qp;
 	c->f.mem = c->mem;
 	c->f.lkey = c->lkey;
@@ -327,7 +341,7 @@ run_connect(struct run *r, struct client **bad)
 		if (!far)
 			rc = client_wait(*bad, is_up);
 		if (rc == 0)
-			rc = client_begin(*bad, crew->ctx, r->out.region);
+			rc = client_begin(*bad, crew->ctx, r->out.region, &r->out.server);
 	}
 	return rc;
 }

@@ -125,6 +125,7 @@ crew_merge(struct crew *crew, struct perf_result *out)
 			hist_merge(h, r->hist);
 	}
 	memcpy(out->region, crew->run[0].out.region, sizeof(out->region));
+	out->server = crew->run[0].out.server;
 	out->mpa = crew->run[0].out.mpa;
 	out->self.at_ns = end_ns - begin_ns;
 	out->seconds = (double)out->self.at_ns / 1e9;

@@ -216,3 +216,16 @@ compare_count(const struct compare *c, enum compare_verdict v)
 		n += c->row[i].verdict == v;
 	return n;
 }
+
+void
+compare_free(struct compare *c)
+{
+	for (unsigned int s = 0; s < 2; s++) {
+		doc_rows_free(&c->side[s].rows);
+		for (unsigned int i = 0; i < c->side[s].nfiles; i++)
+			json_decref(c->side[s].docs[i]);
+		json_decref(c->only[s]);
+	}
+	json_decref(c->jobs);
+	free(c->row);
+}

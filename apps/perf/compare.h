@@ -69,8 +69,15 @@ bool compare_metric_take(const char *arg, struct compare_metric *m);
 enum compare_verdict compare_judge(const struct compare_row *r);
 /** Match and compare the rows of both sides. 0; or -errno with one line in why. */
 int compare_do(struct compare *c, char *why, size_t why_bytes);
+/** Release the rows and the documents of both sides. */
+void compare_free(struct compare *c);
 /** Number of rows with a verdict. */
 unsigned int compare_count(const struct compare *c, enum compare_verdict v);
+
+/* ---- compare_args.c ---- */
+
+/** Take the value of --metric; ends the program if it is none. */
+void compare_add_metric(struct compare *c, const char *arg);
 
 /* ---- compare_print.c ---- */
 

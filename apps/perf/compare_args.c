@@ -42,7 +42,7 @@ compare_usage(void)
 	       COMPARE_EXIT_SLOWER);
 }
 
-static void
+void
 compare_add_metric(struct compare *c, const char *arg)
 {
 	if (c->nmetrics == COMPARE_MAX_METRICS)
@@ -142,20 +142,6 @@ compare_load(struct compare_side *s)
 	}
 }
 
-static void
-compare_free(struct compare *c)
-{
-	for (unsigned int s = 0; s < 2; s++) {
-		doc_rows_free(&c->side[s].rows);
-		for (unsigned int i = 0; i < c->side[s].nfiles; i++)
-			json_decref(c->side[s].docs[i]);
-		free(c->side[s].docs);
-		json_decref(c->only[s]);
-	}
-	json_decref(c->jobs);
-	free(c->row);
-}
-
 int
 compare_main(int argc, char **argv)
 {
@@ -177,5 +163,7 @@ compare_main(int argc, char **argv)
 		ui_die("standard output cannot be written");
 	slower = compare_count(&c, COMPARE_SLOWER) > 0;
 	compare_free(&c);
+	free(c.side[0].docs);
+	free(c.side[1].docs);
 	return slower ? COMPARE_EXIT_SLOWER : 0;
 }

@@ -9,6 +9,7 @@
 
 #include "doc.h"
 #include "file_open.h"
+#include "perf.h"
 
 #define DOC_MAX_BYTES (256u << 20)
 #define DOC_REDO      "; write the file again with weft-perf --json"
@@ -28,7 +29,8 @@ doc_check_result(const json_t *r, size_t i, const char *path, char *why, size_t 
 		         text[k]);
 		return -EINVAL;
 	}
-	if (json_is_integer(bytes) && json_integer_value(bytes) > 0)
+	/* of a mix it is the mean, which need not be whole */
+	if (json_is_number(bytes) && json_number_value(bytes) > 0)
 		return 0;
 	snprintf(why, why_bytes, "%s: result %zu has no positive number \"bytes\"" DOC_REDO, path,
 	         i + 1);
@@ -39,8 +41,15 @@ static int
 doc_check(const json_t *doc, const char *path, char *why, size_t why_bytes)
 {
 	const json_t *results = json_object_get(doc, "results"), *r;
+	const json_int_t schema = json_integer_value(json_object_get(doc, "schema"));
 	size_t i;
 
+	if (schema > PERF_SCHEMA) {
+		snprintf(why, why_bytes,
+		         "%s: has schema %lld, of a newer weft-perf; this one reads up to %u", path,
+		         (long long)schema, PERF_SCHEMA);
+		return -EPROTO;
+	}
 	if (!json_is_array(results)) {
 		snprintf(why, why_bytes,
 		         "%s: is JSON, but has no list \"results\" as weft-perf --json writes it",
@@ -62,8 +71,7 @@ doc_check(const json_t *doc, const char *path, char *why, size_t why_bytes)
 	return 0;
 }
 
-/** Read a whole file. NULL with one line in why. */
-static char *
+char *
 doc_read(const char *path, size_t *len, char *why, size_t why_bytes)
 {
 	char said[256], *text = NULL;
@@ -104,15 +112,20 @@ doc_read(const char *path, size_t *len, char *why, size_t why_bytes)
 json_t *
 doc_load(const char *path, char *why, size_t why_bytes)
 {
-	json_error_t e;
 	size_t len;
 	char *text = doc_read(path, &len, why, why_bytes);
-	json_t *doc;
+	json_t *doc = text != NULL ? doc_parse(path, text, len, why, why_bytes) : NULL;
 
-	if (text == NULL)
-		return NULL;
-	doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
 	free(text);
+	return doc;
+}
+
+json_t *
+doc_parse(const char *path, const char *text, size_t len, char *why, size_t why_bytes)
+{
+	json_error_t e;
+	json_t *doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+
 	if (doc == NULL && json_error_code(&e) == json_error_premature_end_of_input) {
 		snprintf(why, why_bytes, "%s:%d: the file ends within the document" DOC_REDO, path,
 		         e.line);
@@ -220,7 +233,7 @@ doc_text(const json_t *job, const char *key)
 long long
 doc_number(const json_t *job, const char *key)
 {
-	return json_integer_value(json_object_get(job, key));
+	return (long long)json_number_value(json_object_get(job, key));
 }
 
 const char *

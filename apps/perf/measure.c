@@ -40,14 +40,16 @@ parts_look(struct parts *p, uint64_t now_ns, uint64_t n, double size_bytes)
 {
 	double mbps;
 
-	/* A millisecond, so that the clock does not matter. */
-	if (now_ns - p->at_ns < 1000000)
-		return;
-	mbps = (double)(n - p->n) * size_bytes * 1e3 / (double)(now_ns - p->at_ns);
-	if (mbps > p->peak_mbps)
-		p->peak_mbps = mbps;
-	p->at_ns = now_ns;
-	p->n = n;
+	/* A millisecond, so that the clock does not matter. A part ends, and the next one begins,
+	 * when a message is complete: if it began in the middle of a long one, it would count all
+	 * of its octets. */
+	if (now_ns - p->at_ns >= 1000000 && n != p->n) {
+		mbps = (double)(n - p->n) * size_bytes * 1e3 / (double)(now_ns - p->at_ns);
+		if (mbps > p->peak_mbps)
+			p->peak_mbps = mbps;
+		p->at_ns = now_ns;
+		p->n = n;
+	}
 	if (now_ns - p->ten_ns < 10000000)
 		return;
 	mbps = (double)(n - p->ten_n) * size_bytes * 1e3 / (double)(now_ns - p->ten_ns);

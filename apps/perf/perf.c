@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "addr.h"
 #include "args.h"
 #include "compare.h"
 #include "loop.h"
+#include "reproduce.h"
+#include "seal.h"
 #include "stack.h"
 #include "sweep.h"
 #include "ui.h"
@@ -34,8 +37,15 @@ bring_up(struct args *a, struct stack *st)
 	const struct stack_opt so = {.progname = "weft-perf"};
 	char err[CONF_ERR_MAX];
 
-	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0)
+	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0) {
+		const char *config = a->port_args.config;
+
+		/* The text of a run file has no name of its own. */
+		if (a->config != NULL && strncmp(err, config, strlen(config)) == 0)
+			ui_die("%s: the configuration in it, of %s%s", a->run_file, a->config,
+			       err + strlen(config));
 		ui_die("%s", err);
+	}
 	if (a->workers > a->conf.nworkers && a->conf.nworkers > 0)
 		ui_die("--workers %u: %s", a->workers,
 		       a->port_args.config == NULL
@@ -200,6 +210,32 @@ open_out(const struct args *a)
 	return f;
 }
 
+/** Write the document, with its hash, and keep it where it is asked for. */
+static void
+write_document(const struct args *a, FILE *out, const struct perf_result *res, unsigned int n)
+{
+	const struct perf_about about = {.command = a->command,
+	                                 .started = a->started,
+	                                 .config = a->config != NULL ? a->config
+	                                                             : a->port_args.config,
+	                                 .content = a->content};
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	if (f == NULL)
+		ui_die("no memory");
+	perf_print_json(f, &about, res, n);
+	if (fclose(f) != 0)
+		ui_die("no memory");
+	if (out != NULL)
+		seal_write(out, text, len);
+	if (a->document != NULL)
+		*a->document = text;
+	else
+		free(text);
+}
+
 /** Print what is printed at the end. 0; or the exit status. */
 static int
 finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned int n)
@@ -211,8 +247,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		perf_print_samples_csv(out, res, n);
 	else if (a->csv)
 		perf_print_csv(out, res, n);
-	else if (a->json || out != stdout)
-		perf_print_json(out, a->command, res, n);
+	else if (a->json || out != stdout || a->document != NULL)
+		write_document(a, out == stdout && a->document != NULL ? NULL : out, res, n);
 	if (!a->json && !a->csv && n > 0 && res[0].region[0] != '\0')
 		printf(" region: %s\n", res[0].region);
 	if (!a->json && !a->csv && n > 0 && (a->job.no_crc || a->job.markers))
@@ -236,36 +272,41 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 static int
 measure(struct args *a, const struct perf_side *side, const struct sockaddr_storage *to)
 {
-	static struct perf_result res[MAX_SIZES];
-	struct perf_job jobs[MAX_SIZES];
+	struct perf_job jobs[MAX_SIZES], *job;
 	const bool table = !a->json && !a->csv;
-	unsigned int njobs = plan(a, jobs), done = 0;
+	const unsigned int njobs = plan(a, jobs), all = njobs * a->rounds;
+	struct perf_result *res = calloc(all, sizeof(*res));
+	unsigned int done = 0;
 	char why[256], port[8] = "";
 	int rc = 0, status;
 
+	if (res == NULL)
+		ui_die("no memory");
 	if (a->job.hosts == NULL)
 		snprintf(port, sizeof(port), ":%u", a->port);
 	if (table)
 		perf_print_head(stdout, &jobs[0]);
-	for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
-		jobs[i].stop = &stop;
-		jobs[i].tick = a->forever                       ? forever_tick
-		               : isatty(2) && !a->job.both_ways ? live_tick
-		                                                : NULL;
-		rc = run_job(side, to, &jobs[i], &res[i], why, sizeof(why));
+	/* A round has all sizes, so that a drift of the machine reaches all alike. */
+	for (unsigned int i = 0; i < all && rc == 0 && !stop; i++) {
+		job = &jobs[i % njobs];
+		job->stop = &stop;
+		job->tick = a->forever                       ? forever_tick
+		            : isatty(2) && !a->job.both_ways ? live_tick
+		                                             : NULL;
+		rc = run_job(side, to, job, &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {
-			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port,
-			       perf_job_name(&jobs[i]), jobs[i].latency ? "latency" : "bandwidth",
-			       jobs[i].size_bytes, why);
+			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
+			       job->latency ? "latency" : "bandwidth", job->size_bytes, why);
 			break;
 		}
 		done++;
+		res[i].round = a->rounds > 1 ? i / njobs + 1 : 0;
 		if (table)
 			perf_print_row(stdout, &res[i]);
 		if (table && a->both)
 			perf_print_both(stdout, &res[i]);
-		if (table && a->out == NULL && jobs[i].keep_samples)
+		if (table && a->out == NULL && job->keep_samples)
 			perf_print_samples(stdout, &res[i]);
 		if (a->histogram)
 			perf_print_histogram(stdout, &res[i]);
@@ -274,6 +315,7 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 	status = finish(a, a->out == NULL || done == 0 ? stdout : open_out(a), res, done);
 	for (unsigned int i = 0; i < done; i++)
 		perf_result_free(&res[i]);
+	free(res);
 	return rc != 0 ? UI_EXIT_FAIL : status;
 }
 
@@ -340,14 +382,119 @@ copy_command(int argc, char **argv)
 	return copy;
 }
 
-int
-main(int argc, char **argv)
+/** Serve, or measure. Returns the exit status. */
+static int
+run_args(struct args *a)
 {
-	static struct args a;
 	struct sockaddr_storage to;
 	struct sigaction sa = {.sa_handler = on_signal};
 	struct stack st = {0};
 	struct perf_side side;
+	const time_t t = time(NULL);
+	char why[512];
+	size_t len;
+	struct tm tm;
+	int rc;
+
+	perf_gbits = a->gbits;
+	if (a->job.hosts != NULL)
+		to = a->hosts.at[0].to;
+	else if (addr_parse(a->server ? "::" : a->host, a->port, &to) != 0)
+		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a->host);
+	if (a->out != NULL && access(a->out, F_OK) == 0)
+		ui_die("%s: " OUT_EXISTS, a->out);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	gmtime_r(&t, &tm);
+	strftime(a->started, sizeof(a->started), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (!a->server && a->port_args.config != NULL && a->content == NULL)
+		a->content = doc_read(a->port_args.config, &len, why, sizeof(why));
+	bring_up(a, &st);
+	side_make(&st, &a->conf, &side);
+	if (a->server) {
+		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a->port);
+		rc = perf_server_run(&side, (struct sockaddr *)&to, addr_len(&to), &a->medium,
+		                     a->once, &stop);
+		if (rc != 0)
+			ui_msg("cannot serve: %s",
+			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
+		rc = rc != 0 ? UI_EXIT_FAIL : 0;
+	} else {
+		stack_await_partner(&st, &stop);
+		rc = measure(a, &side, &to);
+	}
+	stack_down(&st);
+	free(a->content);
+	return rc;
+}
+
+/* ---- A run again ---- */
+
+/** Use the configuration that the run file has the text of. */
+static void
+take_config(const struct reproduce *r, struct args *a)
+{
+	static char path[32];
+	int fd;
+
+	if (r->content == NULL)
+		return;
+	fd = reproduce_config(r);
+	if (fd < 0)
+		ui_die("%s: its configuration: %s", r->file, strerror(-fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	a->port_args.config = path;
+	a->config = r->config;
+	a->content = strdup(r->content);
+}
+
+static int
+reproduce_run(int argc, char **argv)
+{
+	static struct reproduce r;
+	static struct args a;
+	char why[512], *text = NULL, **words;
+	int rc, status, n = 0;
+	json_t *now;
+
+	ui_init("weft-perf reproduce");
+	reproduce_parse(&r, argc, argv);
+	rc = again_command(r.words, r.command, &r.again, &a.command, why, sizeof(why));
+	if (rc != 0)
+		ui_die("%s: %s", r.file, why);
+	while (a.command[n] != NULL)
+		n++;
+	words = copy_command(n, a.command);
+	args_parse(n, words, &a);
+	if (a.server)
+		ui_die("%s: its command is of a server", r.file);
+	take_config(&r, &a);
+	a.run_file = r.file;
+	a.document = &text;
+	a.json = r.json;
+	a.out = r.out;
+	status = run_args(&a);
+	now = text != NULL ? doc_parse("the new run", text, strlen(text), why, sizeof(why)) : NULL;
+	rc = status == 0 || status == PERF_EXIT_EXPECT ? 0 : status;
+	if (rc == 0 && now == NULL)
+		ui_die("%s", why);
+	if (rc == 0) {
+		rc = reproduce_judge(&r, now);
+		rc = rc != 0 ? rc : status;
+	} else {
+		json_decref(now);
+	}
+	reproduce_end(&r);
+	again_free(a.command);
+	free(words);
+	free(text);
+	return rc;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct args a;
 	int rc;
 
 	ui_init("weft-perf");
@@ -355,36 +502,15 @@ main(int argc, char **argv)
 		return compare_main(argc - 1, argv + 1);
 	ui_keep_memory();
 	loop_note_cpus();
+	if (argc > 1 && strcmp(argv[1], "reproduce") == 0)
+		return reproduce_run(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "sweep") == 0)
 		return sweep_command(argc - 1, argv + 1);
 	if (sched_getaffinity(0, sizeof(a.medium.cpus), &a.medium.cpus) != 0)
 		CPU_ZERO(&a.medium.cpus);
 	a.command = copy_command(argc, argv);
 	args_parse(argc, argv, &a);
-	perf_gbits = a.gbits;
-	if (a.job.hosts != NULL)
-		to = a.hosts.at[0].to;
-	else if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
-		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a.host);
-	if (a.out != NULL && access(a.out, F_OK) == 0)
-		ui_die("%s: " OUT_EXISTS, a.out);
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	bring_up(&a, &st);
-	side_make(&st, &a.conf, &side);
-	if (a.server) {
-		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
-		rc = perf_server_run(&side, (struct sockaddr *)&to, addr_len(&to), &a.medium,
-		                     a.once, &stop);
-		if (rc != 0)
-			ui_msg("cannot serve: %s",
-			       rc == -ENODEV ? "the port's device was removed" : strerror(-rc));
-		rc = rc != 0 ? UI_EXIT_FAIL : 0;
-	} else {
-		stack_await_partner(&st, &stop);
-		rc = measure(&a, &side, &to);
-	}
-	stack_down(&st);
+	rc = run_args(&a);
 	free(a.command);
 	return rc;
 }

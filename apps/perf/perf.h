@@ -23,13 +23,13 @@
 #include "job.h"
 #include "wire.h"
 
-struct json;
 struct loop;
 
 /** Of the JSON document: another number where a key changes its meaning or is gone. */
 #define PERF_SCHEMA 2
 
-#define PERF_PORT 18515 /**< perftest's default */
+#define PERF_MAX_ROUNDS 1000
+#define PERF_PORT       18515 /**< perftest's default */
 /** What the thread of a loop has used, and its worker's where that is another one; the differences
  * count. */
 struct perf_self {
@@ -73,6 +73,8 @@ struct perf_result {
 	double poll_p50_us, poll_p99_us, poll_max_us;
 	struct weft_mpa_info mpa; /**< of the first connection; the server's is in peer */
 	char region[128];         /**< medium and hash of tests that flush or verify; else empty */
+	uint32_t round;           /**< with several rounds, from 1; 0: the only one */
+	struct perf_host server;  /**< as the server has said; an empty version: it did not */
 };
 
 /** The memory that the server offers. */
@@ -98,11 +100,16 @@ struct perf_side {
 /** Print the heading of perftest's table, then rows. */
 void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
-/** All results as one JSON document; command: the arguments of the program, or NULL
- * (docs/weft-perf.md has the keys). */
-void perf_print_json(FILE *f, char *const *command, const struct perf_result *r, unsigned int n);
-/** Write the facts of this machine that a figure depends on, as the object "machine". */
-void perf_facts_json(struct json *j);
+/** What a document says of a run beside its results. */
+struct perf_about {
+	char *const *command;         /**< the arguments of the program, then NULL */
+	const char *started;          /**< the time in UTC */
+	const char *config, *content; /**< the configuration file and its text; NULL: none */
+};
+/** All results as one JSON document (docs/weft-perf.md has the keys). about: NULL: only the
+ * results, and the machines. */
+void perf_print_json(FILE *f, const struct perf_about *about, const struct perf_result *r,
+                     unsigned int n);
 /** The results as comma-separated values, with a line of names. */
 void perf_print_csv(FILE *f, const struct perf_result *r, unsigned int n);
 /** What the two ends agreed on in MPA, a line. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "json.h"
 #include "mix.h"
 #include "perf.h"
@@ -277,22 +278,40 @@ perf_warn(const struct perf_result *r)
 	}
 }
 
-void
-perf_print_json(FILE *f, char *const *command, const struct perf_result *res, unsigned int n)
+/** How the run was started. */
+static void
+print_json_about(struct json *j, const struct perf_about *about)
 {
+	json_str(j, "started", about->started);
+	json_arr(j, "command");
+	for (unsigned int i = 0; about->command[i] != NULL; i++)
+		json_str(j, NULL, about->command[i]);
+	json_arr_end(j);
+	if (about->content == NULL)
+		return;
+	json_obj(j, "configuration");
+	json_str(j, "file", about->config);
+	json_str(j, "content", about->content);
+	json_obj_end(j);
+}
+
+void
+perf_print_json(FILE *f, const struct perf_about *about, const struct perf_result *res,
+                unsigned int n)
+{
+	struct perf_host here;
 	struct json j;
 
+	perf_host_now(&here);
 	json_start(&j, f);
 	json_obj(&j, NULL);
 	json_str(&j, "version", weft_version());
 	json_u64(&j, "schema", PERF_SCHEMA);
-	perf_facts_json(&j);
-	if (command != NULL) {
-		json_arr(&j, "command");
-		for (unsigned int i = 0; command[i] != NULL; i++)
-			json_str(&j, NULL, command[i]);
-		json_arr_end(&j);
-	}
+	if (about != NULL)
+		print_json_about(&j, about);
+	perf_host_json(&j, "machine", &here);
+	if (n > 0 && res[0].server.version[0] != '\0')
+		perf_host_json(&j, "server_machine", &res[0].server);
 	json_arr(&j, "results");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
@@ -309,6 +328,8 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 		} else {
 			json_u64(&j, "bytes", r->job.size_bytes);
 		}
+		if (r->round != 0)
+			json_u64(&j, "round", r->round);
 		json_u64(&j, "iterations", r->iterations);
 		json_u64(&j, "depth", r->job.depth);
 		json_u64(&j, "qps", r->job.qps);
@@ -337,16 +358,16 @@ perf_print_json(FILE *f, char *const *command, const struct perf_result *res, un
 			if (r->samples != NULL)
 				perf_json_samples(&j, r);
 		} else {
-			json_dbl(&j, "peak_mb_s", r->peak_mbps, 3);
-			json_dbl(&j, "average_mb_s", r->avg_mbps, 3);
+			json_dbl(&j, "peak_mb_s", r->peak_mbps, 6);
+			json_dbl(&j, "average_mb_s", r->avg_mbps, 6);
 			if (r->worst_mbps > 0)
-				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 3);
-			json_dbl(&j, "mmsg_s", r->mmsgs, 6);
+				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 6);
+			json_dbl(&j, "mmsg_s", r->mmsgs, 9);
 			if (r->job.both_ways) {
-				json_dbl(&j, "sent_mb_s", r->sent_mbps, 3);
-				json_dbl(&j, "received_mb_s", r->received_mbps, 3);
-				json_dbl(&j, "sent_mmsg_s", r->sent_mmsgs, 6);
-				json_dbl(&j, "received_mmsg_s", r->received_mmsgs, 6);
+				json_dbl(&j, "sent_mb_s", r->sent_mbps, 6);
+				json_dbl(&j, "received_mb_s", r->received_mbps, 6);
+				json_dbl(&j, "sent_mmsg_s", r->sent_mmsgs, 9);
+				json_dbl(&j, "received_mmsg_s", r->received_mmsgs, 9);
 			}
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);

@@ -74,6 +74,10 @@ server_reap(struct server *server, bool all)
 			at = &s->next;
 			continue;
 		}
+		/* session_end() polls, so a new client may have put its session in front. */
+		at = &server->sessions;
+		while (*at != s)
+			at = &(*at)->next;
 		*at = s->next;
 		server->n--;
 		pthread_mutex_lock(&served->lock);
@@ -235,6 +239,7 @@ perf_server_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 
 	if (all.server == NULL)
 		return -ENOMEM;
+	perf_host_now(&all.host);
 	rc = weft_evq_create(side->ctx, &ea, &la.evq);
 	if (rc == 0)
 		rc = weft_pd_alloc(side->ctx, &all.pd);

@@ -40,6 +40,7 @@ struct served {
 	uint64_t mem_bytes;      /**< of all sessions and SRQs */
 	struct srq *srqs;
 	_Atomic unsigned int gone; /**< sessions that were admitted and are over */
+	struct perf_host host;     /**< told to each client */
 	_Atomic int rc;            /**< -errno that ends all threads; 1: they are to end */
 };
 

@@ -403,6 +403,7 @@ session_admit(struct session *s, const struct weft_event *ev)
 	                            .keepalive_us = 2000000};
 	int rc;
 
+	hi.host = s->server->all->host;
 	session_flow_init(s);
 	s->slots = perf_slots(s->hello.test, s->hello.depth);
 	s->out = calloc(1, (size_t)s->hello.size_bytes + 64);

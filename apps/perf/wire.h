@@ -12,6 +12,8 @@
 #include <weft/log.h>
 #include <weft/weft.h>
 
+#include "host.h"
+
 /** Private data of the Request: the job, and the client's own memory. */
 struct perf_hello {
 	uint8_t magic[8]; /**< "weftperf" */
@@ -59,10 +61,11 @@ struct perf_welcome {
 	uint32_t stag;
 	uint64_t to;
 	uint64_t len_bytes;
-	uint32_t rq_depth;   /**< receives the server keeps posted */
-	uint32_t persistent; /**< a Flush of the region makes data persistent */
-	char hash[24];       /**< hash of the region's Verify */
-	char mechanism[96];  /**< mechanism of the region's Flush, as text */
+	uint32_t rq_depth;     /**< receives the server keeps posted */
+	uint32_t persistent;   /**< a Flush of the region makes data persistent */
+	char hash[24];         /**< hash of the region's Verify */
+	char mechanism[96];    /**< mechanism of the region's Flush, as text */
+	struct perf_host host; /**< the server's machine and build */
 };
 
 /** Message of a two-sided test: the slot, the hash that it must have, and the round. */
