@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-perf's figures against a path of known delay and rate, the kernel's counters of its interfaces, and tshark on a capture:
+within 2 %. test_perf_truth.py BUILD [CASE...]
+
+The path is test/e2e/path_relay.py between two veth pairs: client c0 - c1, relay, s1 - s0 server. It stamps each frame by the kernel's
+clock, of which weft-perf knows nothing. So its log is a second watch: the time from one request of the client to the next
+contains all that a sample of weft-perf contains, also the time in which an end had no CPU.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+from lan import DEV, enter, sh  # noqa: E402
+from test_wireshark import fields  # noqa: E402
+from weft_e2e import PROCS, Skip, app, main, path, run  # noqa: E402
+
+RELAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path_relay.py")
+SIDES = ("c0", "c1", "s0", "s1")
+CPUS = sorted(os.sched_getaffinity(0))
+# RDMAP's opcodes (RFC 5040 s4.3, RFC 7306 s4, draft-talpey-rdma-commit s2)
+WRITE, READ, READ_RESPONSE, SEND, SEND_SE, IMM, ATOMIC, FLUSH, VERIFY, ATOMIC_WRITE = 0, 1, 2, 3, 5, 8, 10, 12, 14, 16
+#: answers to the messages of tests in which the client does not say when it begins: replies by Sends of any kind; of a Flush
+ANSWERS = {SEND_SE: (3, 4, 5, 6), WRITE: (13,)}
+START, STOP = 2, 3  # first octets of weft-perf's own Immediate Data (apps/perf/flow.h)
+
+
+def within(a, b, share=0.02):
+    return abs(a - b) <= share * abs(b)
+
+
+def interfaces():
+    if os.environ.get("WEFT_LAN") != "1":
+        raise Skip("no network namespace can be made")
+    if "c0" in run(["ip", "-o", "link"])[1]:
+        return
+    for key in ("all", "default"):
+        subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{key}.disable_ipv6=1"], capture_output=True, check=False)
+    for i, one in enumerate(("c", "s")):
+        # DPDK numbers a fanout group by pid ^ index (test/e2e/lan.py).
+        sh("ip", "link", "add", one + "0", "index", str(4096 * (i + 1)), "type", "veth", "peer", "name", one + "1")
+    for name in SIDES:
+        subprocess.run(["ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"], capture_output=True, check=False)
+        sh("ip", "link", "set", name, "up")
+
+
+def counted():
+    """Frames and octets that the kernel has counted on the relay's interfaces."""
+    links = json.loads(run(["ip", "-j", "-s", "link"])[1])
+    return {x["ifname"]: x["stats64"]["rx"] for x in links if x["ifname"] in ("c1", "s1")}
+
+
+class Run:
+    """One run of weft-perf over a path, and what others saw of it."""
+
+    def __init__(self, args, delay_us=0, rate_bit=0, medium=()):
+        interfaces()
+        pcap, log = path("truth.pcap"), path("truth.json")
+        before = counted()
+        relay = subprocess.Popen([sys.executable, RELAY, "c1", "s1", "--delay-us", str(delay_us), "--rate-bit", str(rate_bit),
+                                  "--pcap", pcap, "--log", log], stdout=subprocess.PIPE, text=True)
+        PROCS.append(relay)
+        assert relay.stdout.readline() == "relaying\n"
+        server = self.start(CPUS[0], ["--server", *medium, "--dev", DEV.format("s0"), "--address", "10.0.0.1/24"])
+        assert "waiting" in server.stderr.readline()
+        client = self.start(CPUS[-1], [*args, "--json", "--dev", DEV.format("c0"), "--address", "10.0.0.2/24", "10.0.0.1"])
+        out, self.err = client.communicate(timeout=150)
+        assert client.returncode == 0, self.err
+        for p in (server, relay):
+            p.send_signal(signal.SIGTERM)
+            p.wait(timeout=60)
+        self.results = json.loads(out)["results"]
+        self.result = self.results[0]
+        after = counted()
+        self.kernel = {k: {n: after[k][n] - before[k][n] for n in ("packets", "bytes")} for k in after}
+        with open(log, encoding="ascii") as f:
+            kept = json.load(f)
+        assert kept["dropped"] == 0, "the relay's socket had no room"
+        #: direction, arrival, departure, due time (ns) and octets; a frame of the capture has the number of its place
+        self.frames = sorted(kept["frames"], key=lambda r: r[1])
+        self.pcap = pcap
+
+    @staticmethod
+    def start(cpu, args):
+        p = subprocess.Popen([app("weft-perf"), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             stdin=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        PROCS.append(p)
+        return p
+
+    def had_cpu(self):
+        """Whether both sides had their CPUs, by weft-perf's own account."""
+        waited = [self.result["waited_percent"], self.result.get("server", {"waited_percent": 0})["waited_percent"]]
+        return max(waited) < 5
+
+    def messages(self):
+        """Each FPDU as tshark reads it: direction, frame, opcode, last, octets of payload, Immediate Data or "", connection."""
+        out, seen = [], set()
+        for number, src, stream, seq, last, tagged, rsv, op, length, imm in fields(
+                self.pcap, "iwarp_ddp_rdmap", "frame.number", "ip.src", "tcp.stream", "tcp.seq_raw", "iwarp_ddp.last_flag",
+                "iwarp_ddp.tagged_flag", "iwarp_rdma.rsv", "iwarp_rdma.opcode", "iwarp_mpa.ulpdulength", "iwarp_ext.imm.data"):
+            if (src[0], stream[0], seq[0]) in seen:  # sent again
+                continue
+            seen.add((src[0], stream[0], seq[0]))
+            assert len(last) == len(tagged) == len(op) == len(length), (number, last, tagged, op, length)
+            imm = iter(imm)
+            for i in range(len(op)):
+                opcode = int(op[i], 0) | (int(rsv[i], 0) & 1) << 4  # the draft's fifth bit
+                out.append((0 if src[0] == "10.0.0.2" else 1, int(number[0]) - 1, opcode, last[i] in ("1", "True"),
+                            int(length[i]) - (14 if tagged[i] in ("1", "True") else 18), next(imm, "") if opcode == IMM else "",
+                            stream[0]))
+        return out
+
+
+class Count:
+    """What tshark counts of a run: messages by opcode in the measured part, and how long that was."""
+
+    def __init__(self, r, op, skip, octets=None, every=None):
+        """every: the messages of one connection; otherwise all of the run.
+        op: the opcode of which each message of the test has one, of so many octets if they are given. Where the client does not
+        say when the measured part begins, skip of these come before it. It ends with the answer to the last of them."""
+        every = every if every is not None else r.messages()
+        told = {int(m[5][:2], 16): n for n, m in enumerate(every) if m[0] == 0 and m[2] == IMM and m[5][:2] in ("02", "03")}
+        self.r, self.op, self.size = r, op, octets
+        if START in told:
+            self.part = every[told[START] + 1:told[STOP]]
+            end = r.frames[every[told[STOP]][1]][1]
+        else:
+            mine = [n for n, m in enumerate(every) if self.of_test(m)]
+            self.part = every[mine[skip]:]
+            answers = [r.frames[m[1]][2] for m in every[mine[-1]:] if m[0] == 1 and m[2] in ANSWERS[op] and m[4] != 16]
+            end = answers[0] if octets else answers[-1]
+        self.seconds = (end - next(r.frames[m[1]][1] for m in self.part if m[0] == 0)) / 1e9
+        self.n = sum(1 for m in self.part if self.of_test(m))
+
+    def of_test(self, m):
+        """Whether it is the last segment of the client's message. RPC-over-RDMA has Sends of 16 octets beside the calls."""
+        return m[0] == 0 and m[2] == self.op and m[3] and self.size in (None, m[4]) and not (self.op == SEND_SE and m[4] == 16)
+
+    def octets(self, op, way=0):
+        return sum(m[4] for m in self.part if m[0] == way and m[2] == op)
+
+
+def say(text):
+    print("# " + text, flush=True)
+
+
+def test_known_delay():
+    """Latency over a path of 50 ms each way. The mean is within 2 % of what the path's log has, also on a busy machine. The
+    shortest is not below what the path allows, and within 2 % of it where both ends had their CPUs."""
+    delay_ms, n = 50.0, 16
+    for args, op, half in ((["write"], WRITE, 2), (["send"], SEND, 2), (["write-imm"], WRITE, 2), (["read"], READ, 1),
+                           (["fetch-add"], ATOMIC, 1), (["cmp-swap"], ATOMIC, 1), (["atomic-write"], ATOMIC_WRITE, 1),
+                           (["flush"], FLUSH, 1), (["verify"], VERIFY, 1), (["commit"], VERIFY, 1), (["rpc"], SEND_SE, 1)):
+        r = Run([*args, "--lat", "-n", str(n)], delay_us=int(delay_ms * 1000))
+        seen = Count(r, op, n // 10)
+        trip_ms = seen.seconds * 1e3 / n / half
+        avg, shortest = r.result["t_avg_us"] / 1e3, r.result["t_min_us"] / 1e3
+        held = sum(out - due for _, _, out, due, _ in r.frames) / len(r.frames) / 1e6
+        say(f"{args[0]}: average {avg:.2f} ms, by the path's log {trip_ms:.2f} ms, shortest {shortest:.2f} ms; frames left "
+            f"{held:.3f} ms late")
+        assert seen.n == n and within(avg, trip_ms), (args, seen.n, avg, trip_ms)
+        assert shortest >= delay_ms * 2 / half, (args, shortest)
+        if r.had_cpu():
+            assert within(shortest, delay_ms * 2 / half), (args, shortest)
+
+
+def test_known_rate():
+    """Bandwidth over a path of 40 Mbit/s. A frame of 1514 octets carries 1428 of a Write: 14 are of Ethernet, 20 of IP, 32 of
+    TCP with its time stamp, 2 + 14 + 4 of MPA and DDP, whose header has 18 octets in a Send."""
+    rate = 40_000_000
+    for args, op, data in ((["write", "-n", "240"], WRITE, 1428), (["send", "-n", "240"], SEND, 1424),
+                           (["write", "-n", "80", "-q", "3"], WRITE, 1428), (["read", "-n", "240"], READ_RESPONSE, 1428)):
+        way = int(args[0] == "read")  # 1: the data come from the server
+        r = Run([*args, "-s", "64K", "-t", "16"], delay_us=1000, rate_bit=rate)
+        seen = Count(r, READ if way else op, 0)
+        known = rate * data / 1514
+        path_bit = seen.octets(op, way) * 8 / seen.seconds
+        full = sum(f[4] for f in r.frames[seen.part[0][1]:seen.part[-1][1] + 1] if f[0] == way) * 8 / seen.seconds
+        got = r.result["average_mb_s"] * 8e6
+        say(f"{' '.join(args)}: {got / 1e6:.3f} Mbit/s of data, by the path's log {path_bit / 1e6:.3f}, known {known / 1e6:.3f}")
+        assert within(got, path_bit), (args, got, path_bit)
+        if within(full, rate, 0.01):  # the ends kept the path full
+            assert within(got, known), (args, got, known)
+        assert got <= known * 1.02 and r.result["peak_mb_s"] >= r.result["average_mb_s"], r.result
+        if way and r.had_cpu():  # a client that had to wait takes several messages at once
+            assert r.result["peak_mb_s"] * 8e6 <= known * 2, (args, r.result["peak_mb_s"] * 8e6, known)
+
+
+#: test, options, opcode of which each message has one, its octets on the wire (None: not of this opcode), the opcode and octets of
+#: the server's answers
+COUNTED = [
+    (["write", "-s", "512"], WRITE, 512, None, 0), (["read", "-s", "512"], READ, None, READ_RESPONSE, 512),
+    (["send", "-s", "512"], SEND, 512, None, 0), (["write-imm", "-s", "512"], WRITE, 512, None, 0),
+    (["fetch-add"], ATOMIC, None, None, 0), (["cmp-swap"], ATOMIC, None, None, 0), (["atomic-write"], ATOMIC_WRITE, None, None, 0),
+    (["flush", "-s", "512"], FLUSH, None, None, 0), (["verify", "-s", "512"], VERIFY, None, None, 0),
+    (["commit", "-s", "512"], VERIFY, None, None, 0), (["rpc"], SEND_SE, None, None, 0),
+    (["rpc-read", "-s", "4096"], SEND_SE, None, WRITE, 4096), (["log-append", "-s", "512", "--lat"], WRITE, 512 + 64, None, 0)]
+
+
+def test_counts():
+    """Messages, octets, rate and time of each test, by tshark and by the kernel's counters."""
+    for args, op, octets, reply, reply_octets in COUNTED:
+        n = 400
+        lat = "--lat" in args
+        r = Run([*args, "-n", str(n), *([] if lat else ["-t", "4"])], delay_us=10000 if not lat else 2500)
+        seen = Count(r, op, n // 10, octets if args[0] == "log-append" else None)
+        x = r.result
+        rate = x["iterations"] / x["seconds"] if lat else x["mmsg_s"] * 1e6
+        say(f"{args[0]}: {x['iterations']} messages, {rate:.1f} a second; tshark {seen.n}, {seen.n / seen.seconds:.1f}")
+        assert x["iterations"] == n and ("-s" not in args or x["bytes"] == int(args[args.index("-s") + 1])), x
+        assert within(seen.n, n), (args, seen.n)
+        assert within(x["seconds"], seen.seconds) and within(rate, n / seen.seconds), (args, x["seconds"], seen.seconds)
+        if not lat:
+            assert within(x["average_mb_s"] * 1e6, n * x["bytes"] / seen.seconds), (args, x)
+        if octets:
+            assert within(seen.octets(op), n * octets), (args, seen.octets(op))
+            assert "server" not in x or within(x["server"]["received_bytes"], seen.octets(op)), (args, x["server"], seen.octets(op))
+        if reply is not None:
+            assert within(seen.octets(reply, 1), n * reply_octets), (args, seen.octets(reply, 1))
+        # The kernel has counted what the relay has taken, and so what tshark has read.
+        for way, name in enumerate(("c1", "s1")):
+            mine = [f[4] for f in r.frames if f[0] == way]
+            assert within(len(mine), r.kernel[name]["packets"]) and within(sum(mine), r.kernel[name]["bytes"]), (args, r.kernel[name])
+
+
+def test_all_sizes():
+    """-a and the size alone agree, because each row of -a is within 2 % of the path's log, as a size alone is (counts). No figure of
+    either is negative, and the rate is the iterations by the time."""
+    n = 20
+    r = Run(["read", "-a", "-n", str(n), "-t", "1"], delay_us=12000)
+    every = r.messages()
+    streams = list(dict.fromkeys(m[6] for m in every))
+    assert [x["bytes"] for x in r.results] == [2 ** i for i in range(1, 21)] and len(streams) == 20, streams
+    rows, parts = r.results, [Count(r, READ, 0, every=[m for m in every if m[6] == s]) for s in streams]
+    for size in (64, 65536):  # a capture takes the place of the one before
+        one = Run(["read", "-s", str(size), "-n", str(n), "-t", "1"], delay_us=12000)
+        rows.append(one.result)
+        parts.append(Count(one, READ, 0))
+    for x, seen in zip(rows, parts):
+        say(f"read {x['bytes']}: {x['mmsg_s'] * 1e6:.2f} a second, by the path's log {n / seen.seconds:.2f}")
+        assert seen.n in (n, n + 1) and within(x["seconds"], seen.seconds), (x, seen.n, seen.seconds)  # a Read more at the end
+        assert within(x["mmsg_s"] * 1e6, n / seen.seconds) and within(x["average_mb_s"] * 1e6, n * x["bytes"] / seen.seconds), x
+        assert within(seen.octets(READ_RESPONSE, 1), n * x["bytes"] + 1), (x, seen.octets(READ_RESPONSE, 1))
+        assert within(x["mmsg_s"] * 1e6, x["iterations"] / x["seconds"], 1e-3), x
+        assert all(v >= 0 for k, v in x.items() if isinstance(v, (int, float))), x
+        assert all(v >= 0 for v in x["server"].values()), x
+
+
+def test_rate_limit():
+    """The rate that was asked for, by the path's log: within 2 % where both ends had their CPUs, and never more."""
+    for args, rate in ((["write", "-s", "256", "--rate_limit", "500"], 500), (["send", "-s", "1000", "--rate_limit", "2Mb"], 250),
+                       (["write", "-s", "64", "-q", "3", "--rate_limit", "600"], 600)):
+        r = Run([*args, "-D", "3"])
+        seen = Count(r, SEND if args[0] == "send" else WRITE, 0)
+        say(f"{' '.join(args)}: {r.result['mmsg_s'] * 1e6:.1f} a second, by the path's log {seen.n / seen.seconds:.1f}")
+        assert within(seen.n, r.result["iterations"]) and within(r.result["mmsg_s"] * 1e6, seen.n / seen.seconds), (args, r.result)
+        assert seen.n / seen.seconds < rate * 1.02 + r.result["qps"], (args, seen.n, seen.seconds)
+        if r.had_cpu():
+            assert within(seen.n / seen.seconds, rate), (args, seen.n, seen.seconds)
+
+
+if __name__ == "__main__":
+    enter()
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
