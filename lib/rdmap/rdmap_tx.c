@@ -327,7 +327,11 @@ rdmap_on_task(struct weft_task *t, uint64_t now_ns)
 	struct weft_rdmap *r = container_of(t, struct weft_rdmap, task);
 
 	rdmap_enter(r);
+	if (likely(r->ops->turn != NULL))
+		r->ops->turn(r->user, true);
 	rdmap_turn(r, now_ns);
+	if (likely(r->ops->turn != NULL && !r->dead))
+		r->ops->turn(r->user, false);
 	rdmap_leave(r);
 }
 

@@ -168,6 +168,12 @@ struct weft_rdmap_ops {
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 	/**
+	 * A turn of the stream begins, or ends. Within a turn many requests may go to done(), and
+	 * what the user does for all of them together is best done at its end. A stream that is
+	 * destroyed within its turn does not end it. May be NULL.
+	 */
+	void (*turn)(void *user, bool begins);
+	/**
 	 * A request with `hook` is at the head of the send queue, and its fence is satisfied. verbs
 	 * executes local work here (posted as a Send that is never sent), or looks up what earlier
 	 * local work may have changed. rdmap calls start() again in each turn while it answers

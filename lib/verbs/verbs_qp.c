@@ -83,6 +83,7 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 		weft_verbs_ev_note(qp, NOTE_TERMINATED);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {
+		weft_verbs_reap(qp);
 		weft_verbs_mw_orphan(qp);
 		qp->rq_dead = true;
 		weft_verbs_rq_flush(qp);
@@ -118,6 +119,7 @@ verbs_closed(void *user, int err)
 
 static const struct weft_rdmap_ops verbs_rdmap_ops = {
         .done = weft_verbs_done,
+        .turn = weft_verbs_turn,
         .write_refused = weft_verbs_write_refused,
         .recv_buf = weft_verbs_recv_buf,
         .recv_done = weft_verbs_recv_done,

@@ -40,6 +40,9 @@ void weft_verbs_sq_flush(struct weft_qp *qp);
 void weft_verbs_sq_drop(struct weft_qp *qp, struct verbs_sqe *s);
 /** rdmap's up-calls. */
 void weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
+void weft_verbs_turn(void *user, bool begins);
+/** Complete now what was done in this turn. */
+void weft_verbs_reap(struct weft_qp *qp);
 void weft_verbs_write_refused(void *user, uint32_t stag, uint64_t to,
                               enum weft_rdmap_status status);
 

@@ -184,6 +184,7 @@ weft_verbs_sq_flush(struct weft_qp *qp)
 			s->status = WEFT_WC_FLUSHED;
 		}
 	}
+	qp->reap = false;
 	verbs_sq_reap(qp);
 }
 
@@ -227,8 +228,31 @@ weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status s
 		qp->locals--;
 	if (unlikely(s->result != NULL) && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
-	if (s == verbs_sqe_at(qp, qp->sq_head) || unlikely((s->chain & VERBS_CHAIN_LAST) != 0))
+	if (s != verbs_sqe_at(qp, qp->sq_head) && likely((s->chain & VERBS_CHAIN_LAST) == 0))
+		return;
+	if (likely(qp->in_turn))
+		qp->reap = true;
+	else
 		verbs_sq_reap(qp);
+}
+
+void
+weft_verbs_reap(struct weft_qp *qp)
+{
+	if (qp->reap) {
+		qp->reap = false;
+		verbs_sq_reap(qp);
+	}
+}
+
+void
+weft_verbs_turn(void *user, bool begins)
+{
+	struct weft_qp *qp = user;
+
+	qp->in_turn = begins;
+	if (!begins)
+		weft_verbs_reap(qp);
 }
 
 /** If the Write is a part of a chain, its status becomes that of the refusal. */

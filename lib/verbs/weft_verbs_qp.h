@@ -71,6 +71,9 @@ struct weft_qp {
 	bool all_signaled;
 	bool overrun;             /**< a completion was lost: the QP will be reset */
 	atomic_bool overrun_told; /**< the event was delivered */
+	/** the stream has its turn: requests are completed at its end, not one by one */
+	bool in_turn;
+	bool reap; /**< in this turn the head of the send queue was done */
 	/** a send request ended the stream, or failed with it: all behind are flushed */
 	bool sq_failed;
 	bool aborting;   /**< queued in `later` to be reset */
