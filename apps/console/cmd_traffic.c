@@ -273,8 +273,12 @@ cmd_stop(void *arg, struct cmdline *cl, void *data)
 	struct traffic_figures f;
 	bool any = false;
 
-	for (unsigned int n = 1; n <= TRAFFIC_MAX; n++) {
-		if ((data != NULL && a->a != n) || !traffic_get(n, &f))
+	/* What takes messages ends last: else those under way would be shown one by one. */
+	for (unsigned int i = 0; i < 2 * TRAFFIC_MAX; i++) {
+		const unsigned int n = i % TRAFFIC_MAX + 1;
+
+		if ((data != NULL && a->a != n) || !traffic_get(n, &f) ||
+		    (f.want.kind >= TRAFFIC_SINK) != (i >= TRAFFIC_MAX))
 			continue;
 		stop(cl, n);
 		any = true;

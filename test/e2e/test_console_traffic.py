@@ -52,6 +52,17 @@ wait for /qp $remote: received 10 bytes: afterwards/
     assert "no echo" not in out, out
 
 
+def test_stop_ends_the_sink_last():
+    """What is under way when all traffic is stopped is taken, and not shown message by message."""
+    out, _ = says("""start sink $remote
+start send $near size 64 depth 32
+wait until show traffic 2 contains /^  [0-9]{4,} messages/
+stop
+sleep 100
+""", conf=loop("loop_workers.ini"))
+    assert "received" not in out and re.findall(r"traffic \d: (\w+)", out)[-2:] == ["send", "sink"], out
+
+
 def test_goes_on_without_commands():
     """Traffic does not wait for the main thread, and both directions run at once on the worker of each port."""
     out, _ = says("""start write $near $local $far_stag
