@@ -4,6 +4,7 @@
 
 /** @file Declarations shared by the sources of lib/mem. */
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "weft_mem_find.h"
@@ -38,6 +39,8 @@ struct weft_mem {
 	struct mem_mr_list live;
 	struct mem_mr_list waiting; /**< invalidated, oldest token first */
 };
+
+static_assert(offsetof(struct weft_mem, t) == 0, "weft_mem_lookup() relies on it");
 
 /* ---- mem_stag.c: slots and their STags ---- */
 

@@ -53,12 +53,14 @@ flow_bucket(struct netif_flows *fl, uint32_t hash)
 	return &fl->bucket[hash & (FLOW_BUCKETS - 1)];
 }
 
-/** Whether the member has less than one and a half times its share. */
+/** Whether the member has room, and less than one and a half times its share. */
 static bool
 flow_share(const struct netif_flows *fl, unsigned int member)
 {
 	uint64_t all = 0, own;
 
+	if (atomic_load_explicit(&fl->count[member].full, memory_order_relaxed))
+		return false;
 	for (unsigned int i = 0; i < fl->members; i++)
 		all += atomic_load_explicit(&fl->count[i].conns, memory_order_relaxed);
 	own = atomic_load_explicit(&fl->count[member].conns, memory_order_relaxed);
@@ -70,6 +72,8 @@ netif_flow_init(struct netif_flows *fl, unsigned int members, const uint8_t *ret
                 uint32_t reta_size)
 {
 	fl->members = members;
+	fl->reta = reta;
+	fl->reta_mask = reta_size - 1;
 	for (uint32_t b = 0; b < FLOW_BUCKETS; b++)
 		atomic_init(&fl->bucket[b], flow_word(reta[b & (reta_size - 1)], 0, 0));
 }
@@ -85,6 +89,28 @@ netif_flow_claim(struct netif_flows *fl, unsigned int member, uint32_t hash, boo
 		return false;
 	return atomic_compare_exchange_strong_explicit(b, &w, flow_word(member, 0, 0),
 	                                               memory_order_relaxed, memory_order_relaxed);
+}
+
+unsigned int
+netif_flow_keep(struct netif_flows *fl, unsigned int member, uint32_t hash, uint64_t now_ns)
+{
+	_Atomic uint32_t *b = flow_bucket(fl, hash);
+	uint32_t w = atomic_load_explicit(b, memory_order_relaxed);
+	unsigned int first = fl->reta[hash & fl->reta_mask];
+
+	if (flow_owner(w) != member || first == member || flow_conns(w) != 0 ||
+	    flow_pinned(w, now_ns) || flow_share(fl, member))
+		return flow_owner(w);
+	return atomic_compare_exchange_strong_explicit(b, &w, flow_word(first, 0, 0),
+	                                               memory_order_relaxed, memory_order_relaxed)
+	               ? first
+	               : flow_owner(w);
+}
+
+void
+netif_flow_full(struct netif_flows *fl, unsigned int member, bool full)
+{
+	atomic_store_explicit(&fl->count[member].full, full, memory_order_relaxed);
 }
 
 bool

@@ -18,8 +18,10 @@
  * hands between a SYN's arrival and its connection, the SYN counts as lost and its sender sends it
  * again.
  *
- * A member claims only while it has less than one and a half times its share of the connections.
- * So a port that brings all packets to one queue does not bring all work to one worker.
+ * A member claims only while it has room and less than one and a half times its share of the
+ * connections. Above that it gives a bucket that holds nothing back to the owner that the table
+ * names. So a port that brings all packets to one queue does not bring all work to one worker, also
+ * if many short connections came before.
  */
 
 #include <stdatomic.h>
@@ -38,23 +40,32 @@ struct netif_steer;
 /** Connections of one member. */
 struct flow_count {
 	_Atomic uint32_t conns;
+	atomic_bool full; /**< it has no room for another connection */
 } __rte_cache_aligned;
 
 struct netif_flows {
 	_Atomic uint32_t adopts; /**< claims are allowed */
 	unsigned int members;
+	const uint8_t *reta; /**< the first owners, of reta_mask + 1 entries */
+	uint32_t reta_mask;
 	struct flow_count count[WEFT_GROUP_MEMBERS];
 	/** owner: bits 24 to 31; time of the last cookie: bits 16 to 23; connections: the rest */
 	_Atomic uint32_t bucket[FLOW_BUCKETS];
 };
 
-/** reta: of reta_size entries, to members. */
+/** reta: of reta_size entries, to members; it stays the caller's, and valid. */
 void netif_flow_init(struct netif_flows *fl, unsigned int members, const uint8_t *reta,
                      uint32_t reta_size);
 /** The member claims the bucket of the hash. False: it cannot. `mine`: for an active open, whatever
  * the member's share is. */
 bool netif_flow_claim(struct netif_flows *fl, unsigned int member, uint32_t hash, bool mine,
                       uint64_t now_ns);
+/** A SYN came to the member, which owns its bucket. Gives the bucket back to its first owner if it
+ * holds nothing and the member has its share. Returns the owner. */
+unsigned int netif_flow_keep(struct netif_flows *fl, unsigned int member, uint32_t hash,
+                             uint64_t now_ns);
+/** Whether the member has no room for another connection. */
+void netif_flow_full(struct netif_flows *fl, unsigned int member, bool full);
 /** The member adds a connection to the bucket. False: the bucket is not the member's, or full. */
 bool netif_flow_hold(struct netif_flows *fl, unsigned int member, uint32_t hash);
 /** Removes it. */

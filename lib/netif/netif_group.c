@@ -307,6 +307,8 @@ group_adopt(struct group_member *me, const struct rte_mbuf *m, const struct stee
 	if (group_tuple(f, &t))
 		me->stats.learn_wrong += netif_learn_add(me->g->learn, &t, &seen);
 	/* A SYN with ACK answers a connection of the owner. */
+	if (owner == me->index && !f->ack)
+		return netif_flow_keep(me->g->flows, me->index, hash, netif_now(nif));
 	if (owner == me->index || f->ack ||
 	    !netif_flow_claim(me->g->flows, me->index, hash, false, netif_now(nif)))
 		return owner;
@@ -805,6 +807,15 @@ weft_netif_flow_release(struct weft_netif *nif, const struct weft_netif_flow *f)
 
 	if (me != NULL)
 		netif_flow_release(me->g->flows, me->index, hash);
+}
+
+void
+weft_netif_flow_full(struct weft_netif *nif, bool full)
+{
+	struct weft_netif_group *g = nif->attr.group;
+
+	if (g != NULL && g->rss)
+		netif_flow_full(g->flows, nif->attr.group_index, full);
 }
 
 bool

@@ -24,8 +24,9 @@
 #define LOOP_DPORT     49151 /**< reserved by IANA */
 #define LOOP_SEQ       0x10000000u
 #define LOOP_STEP_US   1000
-#define LOOP_IDLE      20 /**< steps without a frame: no more come */
-#define LOOP_PROBES    50 /**< of LOOP_IDLE steps: until the loop carries frames */
+#define LOOP_IDLE      20  /**< steps without a frame of the test: no more come */
+#define LOOP_STEPS     500 /**< of one wait, whatever comes */
+#define LOOP_PROBES    50  /**< of LOOP_IDLE steps: until the loop carries frames */
 #define LOOP_TRIES     4
 
 enum loop_kind {
@@ -232,7 +233,32 @@ loop_place(struct loop *l, const struct steer_flow *flow, unsigned int queue)
 	        netif_steer_member(l->steer, netif_steer_flow_hash(l->steer, flow)) != queue;
 }
 
-static void
+/** Whether the frame has the addresses that loop_build() writes. */
+static bool
+loop_is_ours(const struct loop *l, const struct rte_mbuf *m, const struct steer_flow *flow)
+{
+	struct rte_ipv4_hdr ip4;
+	struct rte_ipv6_hdr ip6;
+	uint8_t buf[RTE_ETHER_HDR_LEN];
+	const uint8_t *ether = rte_pktmbuf_read(m, 0, sizeof(buf), buf);
+	const bool v6 = flow->addr_bytes == 16;
+
+	if (ether == NULL || !flow->plain ||
+	    memcmp(ether + RTE_ETHER_ADDR_LEN, l->mac.addr_bytes, RTE_ETHER_ADDR_LEN) != 0 ||
+	    weft_get_be16(ether + 12) != (v6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_IPV4))
+		return false;
+	if (v6) {
+		loop_ip6(&ip6, 0);
+		return memcmp(flow->remote, ip6.src_addr, 16) == 0 &&
+		       memcmp(flow->local, ip6.dst_addr, 16) == 0;
+	}
+	loop_ip4(l, &(struct loop_frame){.kind = LOOP_OWN}, &ip4, 0);
+	return memcmp(flow->remote, &ip4.src_addr, 4) == 0 &&
+	       memcmp(flow->local, &ip4.dst_addr, 4) == 0;
+}
+
+/** Takes a frame. False: it is not one of the test. */
+static bool
 loop_take(struct loop *l, const struct rte_mbuf *m, unsigned int queue)
 {
 	const uint64_t rx = l->p->rx_offloads;
@@ -245,17 +271,17 @@ loop_take(struct loop *l, const struct rte_mbuf *m, unsigned int queue)
 
 	/* Others' frames, too, may arrive. */
 	if (netif_steer_look(m, &flow) != STEER_OWNER ||
-	    weft_get_be16(flow.local_port) != LOOP_DPORT)
-		return;
+	    weft_get_be16(flow.local_port) != LOOP_DPORT || !loop_is_ours(l, m, &flow))
+		return false;
 	id = weft_get_be16(flow.remote_port) - (unsigned int)LOOP_PORT;
 	if (id >= l->n || l->frame[id].v6 != (flow.addr_bytes == 16))
-		return;
+		return false;
 	f = &l->frame[id];
 	l3 = f->v6 ? sizeof(struct rte_ipv6_hdr) : sizeof(struct rte_ipv4_hdr);
 	ip = rte_pktmbuf_read(m, RTE_ETHER_HDR_LEN, l3, hdr);
 	l4_bytes = weft_get_be16(ip + (f->v6 ? 4 : 2)) - (f->v6 ? 0 : l3);
 	if (l4_bytes > m->pkt_len - RTE_ETHER_HDR_LEN - l3)
-		return;
+		return false;
 	f->came++;
 	l->r->frames++;
 	switch (f->kind) {
@@ -272,6 +298,7 @@ loop_take(struct loop *l, const struct rte_mbuf *m, unsigned int queue)
 		f->wrong |= !loop_intact(f, id, m, ip, RTE_ETHER_HDR_LEN + l3, l4_bytes);
 		break;
 	}
+	return true;
 }
 
 /** Whether the frame has come back as a whole. */
@@ -285,7 +312,9 @@ loop_whole(const struct loop_frame *f)
 static void
 loop_await(struct loop *l, unsigned int first, unsigned int n)
 {
-	for (unsigned int idle = 0; idle < LOOP_IDLE; idle++) {
+	unsigned int idle = 0;
+
+	for (unsigned int step = 0; idle < LOOP_IDLE && step < LOOP_STEPS; idle++, step++) {
 		unsigned int whole = 0;
 
 		for (uint16_t q = 0; q < l->p->rx_queues; q++) {
@@ -293,10 +322,9 @@ loop_await(struct loop *l, unsigned int first, unsigned int n)
 			uint16_t got = rte_eth_rx_burst(l->p->port_id, q, m, RTE_DIM(m));
 
 			for (uint16_t i = 0; i < got; i++)
-				loop_take(l, m[i], q);
+				if (loop_take(l, m[i], q))
+					idle = 0;
 			rte_pktmbuf_free_bulk(m, got);
-			if (got > 0)
-				idle = 0;
 		}
 		for (unsigned int i = first; i < first + n; i++)
 			whole += loop_whole(&l->frame[i]);

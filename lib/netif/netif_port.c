@@ -450,6 +450,7 @@ port_selftest(struct weft_netif_port *p, const struct weft_netif_port_attr *attr
               const struct rte_eth_dev_info *info)
 {
 	struct netif_loop r = {.loops = false};
+	uint8_t key[sizeof(p->rss_key)];
 	int ret;
 
 	if (!netif_loop_driver(p->driver)) {
@@ -460,7 +461,12 @@ port_selftest(struct weft_netif_port *p, const struct weft_netif_port_attr *attr
 	p->looped = true;
 	ret = port_configure(p, info, attr->mbufs, attr->dev);
 	if (ret == 0) {
+		/* What the port reports as its key is not what is asked for in earnest: peers must
+		 * not know that. */
+		memcpy(key, p->rss_key, sizeof(key));
 		netif_loop_run(p, p->rss && netif_rss_read(p, info) == 0, &r);
+		memcpy(p->rss_key, key, sizeof(key));
+		p->rss_key_bytes = sizeof(p->rss_key);
 		ret = rte_eth_dev_stop(p->port_id) == 0 ? 0 : -ENODEV;
 	}
 	p->looped = false;

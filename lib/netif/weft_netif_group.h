@@ -145,6 +145,9 @@ struct weft_netif_flow {
 bool weft_netif_flow_hold(struct weft_netif *nif, const struct weft_netif_flow *f);
 /** Its end, TIME-WAIT included. */
 void weft_netif_flow_release(struct weft_netif *nif, const struct weft_netif_flow *f);
+/** Whether the worker has no room for another connection: then it takes over no more of them from
+ * other members. */
+void weft_netif_flow_full(struct weft_netif *nif, bool full);
 /** Keeps the owner for WEFT_FLOW_PIN_NS without a connection, for a SYN cookie. False: as above. */
 bool weft_netif_flow_pin(struct weft_netif *nif, const struct weft_netif_flow *f);
 

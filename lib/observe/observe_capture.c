@@ -45,7 +45,7 @@ struct weft_capture {
 	_Atomic int error;
 };
 
-static int capture_open(struct weft_capture *cap, const char *path);
+static int capture_open(struct weft_capture *cap, const char *path, int flags);
 
 /** Open the next file of a ring, and end the one before. -errno; ENAMETOOLONG. */
 static int
@@ -60,7 +60,8 @@ capture_next(struct weft_capture *cap)
 	if (cap->file != NULL)
 		rte_pcapng_close(cap->file);
 	cap->file = NULL;
-	return capture_open(cap, path);
+	/* The name is chosen here, and used long after the start: no link is followed. */
+	return capture_open(cap, path, O_NOFOLLOW);
 }
 
 /** The write failed: the capture takes no more packets. */
@@ -156,13 +157,13 @@ capture_attach(struct weft_port *port, struct weft_netif_capture *nc)
 }
 
 static int
-capture_open(struct weft_capture *cap, const char *path)
+capture_open(struct weft_capture *cap, const char *path, int flags)
 {
 	struct utsname un;
 	struct stat sb;
 
 	/* O_NONBLOCK: a FIFO without a reader must not block, here or in capture_end(). */
-	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
+	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | flags, 0600);
 	if (cap->fd < 0)
 		return -errno;
 	if (fstat(cap->fd, &sb) != 0 || !S_ISREG(sb.st_mode)) {
@@ -275,7 +276,7 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 	rc = weft_netif_capture_create(&na, &cap->nc);
 	if (rc < 0)
 		goto free_cap;
-	rc = a.ring_files > 0 ? capture_next(cap) : capture_open(cap, a.path);
+	rc = a.ring_files > 0 ? capture_next(cap) : capture_open(cap, a.path, 0);
 	if (rc < 0)
 		goto free_nc;
 	rc = capture_thread(cap);

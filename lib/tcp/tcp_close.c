@@ -100,7 +100,8 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	struct weft_tcp *t = c->t;
 
-	if (t->stats.time_wait_now >= t->attr.max_time_wait) {
+	/* Two: the limit may have become smaller, and is then reached little by little. */
+	for (unsigned int i = 0; i < 2 && t->stats.time_wait_now >= t->attr.max_time_wait; i++) {
 		t->stats.time_wait_evicted++;
 		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
 	}

@@ -58,6 +58,7 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	c->share->conns--;
 	tcp_table_del(c);
 	weft_netif_flow_release(c->nif, &flow);
+	weft_netif_flow_full(c->nif, false);
 	weft_netif_neigh_put(c->nif, c->neigh);
 	c->ops = NULL;
 	if (--t->stats.conns_now == 0)

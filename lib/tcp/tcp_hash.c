@@ -42,5 +42,5 @@ tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns)
 	uint64_t w[5];
 	unsigned int n = tcp_tuple_words(w, &c->local, c->local_port, &c->remote, c->remote_port);
 
-	return (uint32_t)(now_ns / 4000) + (uint32_t)weft_siphash(c->t->isn_key, w, n, 2, 4);
+	return (uint32_t)(now_ns / 4000) + (uint32_t)weft_siphash(c->t->keys.isn, w, n, 2, 4);
 }

@@ -101,9 +101,11 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 
 	t->sched = sched;
 	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
-	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
-	sched->rand.fill(sched->rand.arg, t->ts_key, sizeof(t->ts_key));
+	sched->rand.fill(sched->rand.arg, t->keys.isn, sizeof(t->keys.isn));
+	sched->rand.fill(sched->rand.arg, t->keys.ts, sizeof(t->keys.ts));
 	sched->rand.fill(sched->rand.arg, t->cookie_key, sizeof(t->cookie_key));
+	if (a->ports != NULL)
+		tcp_ports_keys(a->ports, &t->keys);
 	nbuckets = rte_align32pow2(2 * a->max_conns);
 	t->bucket_mask = nbuckets - 1;
 	t->buckets = rte_zmalloc("weft_tcp", nbuckets * sizeof(t->buckets[0]), RTE_CACHE_LINE_SIZE);

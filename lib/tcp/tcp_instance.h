@@ -8,6 +8,7 @@
  * share, and the counters.
  */
 
+#include "tcp_ports.h"
 #include "weft_answers.h"
 
 #include "tcp_conn.h"
@@ -81,8 +82,7 @@ struct weft_tcp {
 	struct weft_tcp_stats stats;
 	struct tcp_ack_state ack;
 	uint64_t hash_key[2]; /**< of the connection table */
-	uint64_t isn_key[2];  /* RFC 6528 s3 */
-	uint64_t ts_key[2];   /**< of the offsets of timestamp clocks */
+	struct tcp_keys keys;
 	struct weft_tcp_conn **buckets;
 	uint32_t bucket_mask;
 	uint8_t rcv_wscale; /**< scale that we offer */

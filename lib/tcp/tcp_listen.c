@@ -211,8 +211,8 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 	}
 	/* If no connection is half-open, either a free one is left, or the SYN was answered or
 	 * dropped above. */
-	while (tcp_backlog_full(t, l) && tcp_evict_half_open(t, l))
-		;
+	if (tcp_backlog_full(t, l))
+		(void)tcp_evict_half_open(t, l);
 	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
 		return;
 	iss = tcp_isn(c, now_ns);

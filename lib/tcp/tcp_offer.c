@@ -18,7 +18,7 @@ tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t lo
 	memcpy(&w[0], local->b, 16);
 	memcpy(&w[2], remote->b, 16);
 	w[4] = (uint64_t)local_port << 16 | remote_port;
-	return (uint32_t)weft_siphash(t->ts_key, w, RTE_DIM(w), 1, 3);
+	return (uint32_t)weft_siphash(t->keys.ts, w, RTE_DIM(w), 1, 3);
 }
 
 /* ---- What the peer's SYN allows ---- */

@@ -39,6 +39,8 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 
 	if (share == NULL)
 		return -ENOBUFS;
+	if (!weft_netif_flow_hold(nif, &flow))
+		return -EAGAIN;
 	if (TAILQ_EMPTY(&t->free) && !TAILQ_EMPTY(&t->time_wait)) {
 		/* TIME-WAIT protects later connections; a new connection is more important. */
 		t->stats.time_wait_evicted++;
@@ -46,17 +48,17 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	}
 	c = TAILQ_FIRST(&t->free);
 	if (c == NULL) {
+		weft_netif_flow_release(nif, &flow);
 		t->stats.conn_limit++;
 		return -EMFILE;
 	}
-	if (!weft_netif_flow_hold(nif, &flow))
-		return -EAGAIN;
 	rc = weft_netif_neigh_get(nif, local, remote, &neigh);
 	if (rc != 0) {
 		weft_netif_flow_release(nif, &flow);
 		return rc;
 	}
 	TAILQ_REMOVE(&t->free, c, link);
+	weft_netif_flow_full(nif, TAILQ_EMPTY(&t->free));
 	memset(c, 0, sizeof(*c));
 	c->t = t;
 	c->nif = nif;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Local ports: their use by all instances of a context. */
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -17,6 +18,9 @@ struct port_counts {
 };
 
 struct weft_tcp_ports {
+	pthread_mutex_t lock; /**< of the keys */
+	bool keyed;
+	struct tcp_keys keys;
 	struct port_counts total;
 	struct port_counts port[UINT16_MAX + 1];
 };
@@ -26,13 +30,29 @@ weft_tcp_ports_create(struct weft_tcp_ports **out)
 {
 	/* Pages of ports without a count are never touched. */
 	*out = calloc(1, sizeof(**out));
-	return *out != NULL ? 0 : -ENOMEM;
+	if (*out == NULL)
+		return -ENOMEM;
+	pthread_mutex_init(&(*out)->lock, NULL);
+	return 0;
 }
 
 void
 weft_tcp_ports_destroy(struct weft_tcp_ports *p)
 {
+	if (p != NULL)
+		pthread_mutex_destroy(&p->lock);
 	free(p);
+}
+
+void
+tcp_ports_keys(struct weft_tcp_ports *p, struct tcp_keys *keys)
+{
+	pthread_mutex_lock(&p->lock);
+	if (!p->keyed)
+		p->keys = *keys;
+	p->keyed = true;
+	*keys = p->keys;
+	pthread_mutex_unlock(&p->lock);
 }
 
 void

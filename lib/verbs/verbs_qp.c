@@ -71,6 +71,8 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 	};
 	struct weft_qp *qp = user;
 
+	/* What was done before the change completes before it can be seen. */
+	weft_verbs_reap(qp);
 	atomic_store_explicit(&qp->state, map[s], memory_order_release);
 	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->snap.terminated) {
 		pthread_mutex_lock(&qp->vw->ctx->lock);
@@ -83,7 +85,6 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 		weft_verbs_ev_note(qp, NOTE_TERMINATED);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {
-		weft_verbs_reap(qp);
 		weft_verbs_mw_orphan(qp);
 		qp->rq_dead = true;
 		weft_verbs_rq_flush(qp);

@@ -115,6 +115,53 @@ test_share(void)
 	CHECK(flows.count[2].conns <= 3 * 4096 / 8 + 8);
 }
 
+/** A SYN comes to member 2. Returns the owner. */
+static unsigned int
+syn_to_2(uint32_t b)
+{
+	if (netif_flow_owner(&flows, b) == 2)
+		return netif_flow_keep(&flows, 2, b, 0);
+	(void)netif_flow_claim(&flows, 2, b, false, 0);
+	return netif_flow_owner(&flows, b);
+}
+
+/** Short connections, one behind the other, bring all buckets to one member. Those that stay are
+ * shared all the same. */
+static void
+test_share_after_many(void)
+{
+	flows_up(4);
+	for (uint32_t b = 0; b < FLOW_BUCKETS; b++) {
+		CHECK_EQ(syn_to_2(b), 2);
+		CHECK(netif_flow_hold(&flows, 2, b));
+		netif_flow_release(&flows, 2, b);
+	}
+	for (uint32_t b = 0; b < 4096; b++)
+		CHECK(netif_flow_hold(&flows, syn_to_2(b), b));
+	test_note("%u of 4096 connections for one of four members", flows.count[2].conns);
+	CHECK(flows.count[2].conns >= 4096 / 4 && flows.count[2].conns <= 3 * 4096 / 8 + 8);
+	/* A bucket with a connection, or with a cookie, is not given back. */
+	for (uint32_t b = 0; b < 4096; b++)
+		CHECK_EQ(netif_flow_keep(&flows, netif_flow_owner(&flows, b), b, 0),
+		         netif_flow_owner(&flows, b));
+	CHECK_EQ(netif_flow_owner(&flows, 5000), 2);
+	CHECK(netif_flow_pin(&flows, 2, 5000, 0));
+	CHECK_EQ(netif_flow_keep(&flows, 2, 5000, 0), 2);
+}
+
+/** A member without room leaves SYNs to the others, and gives back what holds nothing. */
+static void
+test_room(void)
+{
+	flows_up(4);
+	CHECK_EQ(syn_to_2(1), 2);
+	netif_flow_full(&flows, 2, true);
+	CHECK_EQ(syn_to_2(0), 0);
+	CHECK_EQ(syn_to_2(1), 1);
+	netif_flow_full(&flows, 2, false);
+	CHECK_EQ(syn_to_2(0), 2);
+}
+
 #define RACES 4 /* buckets */
 
 static _Atomic uint32_t held[RACES][2];
@@ -364,7 +411,8 @@ test_pick(void)
 WEFT_TEST_MAIN({"a bucket without connections can be claimed", test_claims},
                {"no bucket is claimed while a cookie may be answered", test_pins},
                {"one queue does not bring all to one member", test_share},
-               {"a bucket has one owner at a time", test_race},
+               {"a share after many short connections", test_share_after_many},
+               {"no room", test_room}, {"a bucket has one owner at a time", test_race},
                {"the queue of a tuple follows from others", test_learn},
                {"what is not linear is given up", test_learn_wrong},
                {"source ports whose answers arrive at the member", test_pick})
