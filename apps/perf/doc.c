@@ -86,18 +86,20 @@ doc_read(const char *path, size_t *len, char *why, size_t why_bytes)
 	}
 	do {
 		*len += (size_t)n;
-		if (*len == room) {
+		if (*len + 1 >= room) {
 			char *more = realloc(text, room = room * 2 + 65536);
 
 			if (more == NULL || room > DOC_MAX_BYTES)
 				break;
 			text = more;
 		}
-		n = read(fd, text + *len, room - *len);
+		n = read(fd, text + *len, room - *len - 1);
 	} while (n > 0);
 	close(fd);
-	if (n == 0 && *len > 0)
+	if (n == 0 && *len > 0) {
+		text[*len] = '\0';
 		return text;
+	}
 	if (n == 0)
 		snprintf(why, why_bytes, "%s: is empty" DOC_REDO, path);
 	else if (n < 0)

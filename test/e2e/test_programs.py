@@ -70,7 +70,7 @@ def test_perf_rpc():
             assert ("file" in r.get("region", "")) == (test == "rpc-durable"), r
             r = json.loads(perf(sock, *a, "--lat", *v))["results"][0]
             assert 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
-    for args, why in ((["rpc-read", "-s", "2M"], "up to 1M"), (["rpc", "-t", "65"], "64 at most"),
+    for args, why in ((["rpc-read", "-s", "2M"], "up to 1048576 octets"), (["rpc", "-t", "65"], "64 at most"),
                       (["write", "--rpc-version", "1"], "for tests by RPC")):
         rc, _, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err, (args, err)
@@ -127,7 +127,7 @@ def test_perf_place_errors():
     assert "needs a key" in fails("--server", "--hash", "hmac-sha256", server=True)
     assert "--lat" in fails("two-sided")
     assert "two-sided" in fails("commit", "--app-thread")
-    assert "1G in all" in fails("commit", "-s", "16M")
+    assert "up to 8388608 octets" in fails("commit", "-s", "16M")
     sock = path("perfe2.sock")
     perf_server(sock, "--medium", f"file:{path('nowhere')}/x")
     rc, out, err = run([app("weft-perf"), "commit", "-n", "10", "--dev", memif(0, "client", sock), "--address",
