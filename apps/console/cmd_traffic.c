@@ -53,6 +53,9 @@ begin(struct cmdline *cl, struct console_qp *q, const struct traffic_want *want)
 		        cl, "start: %s",
 		        rc == -EBUSY
 		                ? "other traffic takes the receives of this qp; 'stop' it first"
+		        : rc == -EOPNOTSUPP
+		                ? "this qp takes its receives from an srq; ping, sink and echo "
+		                  "need a qp with its own"
 		        : rc == -ENOSPC
 		                ? "16 traffics are there; 'stop' ends them and frees their numbers"
 		                : strerror(-rc));

@@ -116,6 +116,8 @@ traffic_start(struct console_qp *q, const struct traffic_want *want)
 	unsigned int n;
 	int rc;
 
+	if (want->kind >= TRAFFIC_PING && q->srq != NULL)
+		return -EOPNOTSUPP;
 	if (want->kind >= TRAFFIC_PING && takes_receives(q))
 		return -EBUSY;
 	n = free_number();

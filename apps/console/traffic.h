@@ -80,8 +80,8 @@ struct traffic_figures {
 
 /**
  * Begin traffic on a QP that is connected. Returns its number, from 1. -EBUSY: the QP's receives
- * are taken by other traffic; -ENOSPC: 16 run; -ENOMEM; errors of weft_mr_reg(). Main thread, as
- * all functions but traffic_take().
+ * are taken by other traffic; -EOPNOTSUPP: its receives are an SRQ's; -ENOSPC: 16 run; -ENOMEM;
+ * errors of weft_mr_reg(). Main thread, as all functions but traffic_take().
  */
 int traffic_start(struct console_qp *q, const struct traffic_want *want);
 /** Stop traffic in order, wait for that at most 5 s, and leave its figures until traffic_free(). */

@@ -112,6 +112,32 @@ def test_errors():
     assert rc == 1 and "usage: start write QP REGION STAG OPTIONS: size, depth" in err, err
 
 
+def test_shared_receives():
+    """On a QP with an SRQ what takes receives is refused; Writes, Reads and Sends run, and the SRQ's receives stay the commands'."""
+    out, _ = says("""create srq 64
+connect 10.0.0.2 7471 srq $srq
+let shared = $qp
+wait for /qp [0-9]+: established/
+post send $shared first
+wait for /received 5 bytes: first/
+let taker = $accepted
+post receives $srq 8
+expect "this qp takes its receives from an srq" expect fail start ping $shared
+expect "this qp takes its receives from an srq" expect fail start sink $shared
+expect "this qp takes its receives from an srq" expect fail start echo $shared
+expect "no traffic" show traffic
+start sink $taker
+start send $shared count 100
+wait for /traffic $traffic .* ended after 100 messages, 6400 octets/
+start write $shared $local $far_stag count 100
+wait for /traffic $traffic .* ended after 100 messages, 6400 octets/
+post send $taker answer
+wait for "qp $shared: received 6 bytes: answer"
+stop
+""")
+    assert out.count("error: start: this qp takes") == 3, out
+
+
 def test_numbers():
     """16 flows at once; those that have ended leave their numbers to later ones."""
     says("repeat 16 start write $near $local $far_stag rate 100\nexpect \"16 traffics are there\" expect fail "
