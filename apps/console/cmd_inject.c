@@ -137,7 +137,8 @@ cmd_inject_stop(void *arg, struct cmdline *cl, void *data)
 		return;
 	}
 	print_injected(cl, a->s1, &f);
-	inject_stop((unsigned int)port);
+	if (inject_stop((unsigned int)port) == -ETIMEDOUT)
+		console_fail(cl, "inject: a worker does not answer; what it holds stays");
 }
 
 static void

@@ -124,10 +124,11 @@ void
 console_qp_drop(struct cmdline *cl, struct console_qp *q)
 {
 	struct weft_worker *w = weft_qp_worker(q->qp);
+	bool settled;
 
 	traffic_drop(q);
 	weft_qp_destroy(q->qp);
-	traffic_settle(w);
+	settled = traffic_settle(w);
 	console_drain(cl);
 	for (unsigned int i = 0; i < CONSOLE_WRS; i++)
 		if (con.wrs[i].q == q)
@@ -135,7 +136,9 @@ console_qp_drop(struct cmdline *cl, struct console_qp *q)
 	if (con.chain.q == q)
 		memset(&con.chain, 0, sizeof(con.chain));
 	q->used = false;
-	free(q->recv);
+	/* A worker that hangs may still place a message there. */
+	if (settled)
+		free(q->recv);
 }
 
 static void

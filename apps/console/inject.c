@@ -305,33 +305,51 @@ cancel(void *arg)
 	q->alarm = NULL;
 }
 
-bool
+/** Wait until each worker has ended what it runs now, and the calls before. False: one has not. */
+static bool
+settle(void)
+{
+	bool settled = true;
+
+	for (uint32_t w = 0; settled && w < con.stack.nworkers; w++)
+		settled = traffic_settle(con.stack.workers[w]);
+	return settled;
+}
+
+/** Have each alarm cancelled by its worker. False: one may still come. */
+static bool
+no_alarms(struct port *p)
+{
+	for (uint16_t k = 0; k < p->nqueues; k++)
+		if (p->queue[k].alarm != NULL)
+			traffic_call(p->queue[k].worker, cancel, &p->queue[k]);
+	return settle();
+}
+
+int
 inject_stop(unsigned int i)
 {
 	struct port *p = &ports[i];
+	bool settled;
 
 	if (!p->on)
-		return false;
+		return -ENOENT;
 	for (uint16_t k = 0; k < p->nqueues; k++)
 		if (p->queue[k].callback != NULL)
 			rte_eth_remove_rx_callback(p->id, k, p->queue[k].callback);
 	/* A burst that runs now ends first, and what it has stored is seen. */
-	for (uint32_t w = 0; w < con.stack.nworkers; w++)
-		traffic_settle(con.stack.workers[w]);
-	for (uint16_t k = 0; k < p->nqueues; k++)
-		if (p->queue[k].alarm != NULL)
-			(void)weft_worker_call(p->queue[k].worker, cancel, &p->queue[k]);
-	for (uint32_t w = 0; w < con.stack.nworkers; w++)
-		traffic_settle(con.stack.workers[w]);
-	for (uint16_t k = 0; k < p->nqueues; k++) {
+	settled = settle() && no_alarms(p);
+	for (uint16_t k = 0; settled && k < p->nqueues; k++) {
 		lose(&p->queue[k].late);
 		lose(&p->queue[k].ready);
 		rte_free((void *)(uintptr_t)p->queue[k].callback);
 	}
-	free(p->queue);
+	/* Else a burst, or an alarm, may still write there. */
+	if (settled)
+		free(p->queue);
 	p->queue = NULL;
 	p->on = false;
-	return true;
+	return settled ? 0 : -ETIMEDOUT;
 }
 
 bool

@@ -42,8 +42,11 @@ void inject_init(const struct conf *c);
  * know its device; -ENOTSUP: DPDK was built without such callbacks; -ENOMEM.
  */
 int inject_start(unsigned int i, const struct inject_want *want);
-/** Without faults from now on. Packets that are held are lost. False: it has none. */
-bool inject_stop(unsigned int i);
+/**
+ * Without faults from now on. Packets that are held are lost. 0; -ENOENT: it has none; -ETIMEDOUT:
+ * a worker did not end its burst within 5 s, and the memory of the faults is never freed.
+ */
+int inject_stop(unsigned int i);
 /** False: it has none. */
 bool inject_get(unsigned int i, struct inject_figures *f);
 /** "drop", ... */

@@ -43,11 +43,13 @@ await_done(unsigned int n, uint64_t ns)
 	return true;
 }
 
-/** Have the worker run fn(arg) as soon as it takes calls. */
-static void
-call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
+void
+traffic_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
 {
-	while (weft_worker_call(w, fn, arg) == -EAGAIN)
+	int rc;
+
+	/* Without memory, too: what this call ends would run on otherwise. */
+	while ((rc = weft_worker_call(w, fn, arg)) == -EAGAIN || rc == -ENOMEM)
 		usleep(100);
 }
 
@@ -138,7 +140,7 @@ traffic_start(struct console_qp *q, const struct traffic_want *want)
 		return rc;
 	f->begin_ns = f->look_ns = ui_now_ns();
 	atomic_store_explicit(&f->state, TRAFFIC_RUNNING, memory_order_relaxed);
-	call(f->worker, flow_begin, f);
+	traffic_call(f->worker, flow_begin, f);
 	return (int)n;
 }
 
@@ -148,7 +150,7 @@ traffic_stop(unsigned int number)
 	if (!runs(number))
 		return;
 	flows[number].told = true; /* its figures are shown */
-	call(flows[number].worker, flow_stop, &flows[number]);
+	traffic_call(flows[number].worker, flow_stop, &flows[number]);
 	await_done(number, STOP_NS);
 }
 
@@ -265,7 +267,7 @@ traffic_lost(const struct console_qp *q, char *buf, size_t size)
 		if (flows[n].q != q || state(n) == TRAFFIC_FREE || flows[n].told)
 			continue;
 		if (runs(n)) {
-			call(flows[n].worker, flow_halt, &flows[n]);
+			traffic_call(flows[n].worker, flow_halt, &flows[n]);
 			await_done(n, LOST_NS);
 		}
 		flows[n].told = true;
@@ -274,10 +276,13 @@ traffic_lost(const struct console_qp *q, char *buf, size_t size)
 	}
 }
 
+/** The number of the last call of traffic_settle() that has run. */
+static atomic_uintptr_t passed_last;
+
 static void
 passed(void *arg)
 {
-	atomic_store_explicit((atomic_bool *)arg, true, memory_order_release);
+	atomic_store_explicit(&passed_last, (uintptr_t)arg, memory_order_release);
 }
 
 void
@@ -287,19 +292,24 @@ traffic_drop(struct console_qp *q)
 		if (flows[n].q == q && runs(n)) {
 			flows[n].dropped = true;
 			flows[n].told = true;
-			call(flows[n].worker, flow_drop, &flows[n]);
+			traffic_call(flows[n].worker, flow_drop, &flows[n]);
 		}
 }
 
-void
+bool
 traffic_settle(struct weft_worker *w)
 {
-	static atomic_bool done;
+	static uintptr_t number;
 	const uint64_t until = ui_now_ns() + STOP_NS;
 
-	/* Calls run in their order, and after a callback that runs now. */
-	atomic_store_explicit(&done, false, memory_order_relaxed);
-	call(w, passed, &done);
-	while (!atomic_load_explicit(&done, memory_order_acquire) && ui_now_ns() < until)
+	/* Calls run in their order, and after a callback that runs now. A call that was given up
+	 * may still run, so each has a number. */
+	number++;
+	traffic_call(w, passed, (void *)number);
+	while (atomic_load_explicit(&passed_last, memory_order_acquire) != number) {
+		if (ui_now_ns() >= until)
+			return false;
 		usleep(50);
+	}
+	return true;
 }

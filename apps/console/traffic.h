@@ -100,10 +100,15 @@ const char *traffic_str(const struct traffic_figures *f, char *buf, size_t size)
 bool traffic_news(char *buf, size_t size);
 /** A QP's connection has ended: its traffic ends. Appends to buf what of it ended. */
 void traffic_lost(const struct console_qp *q, char *buf, size_t size);
+/** Have the worker run fn(arg) as soon as it takes calls: waits while it takes none. */
+void traffic_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
 /** Before a QP is destroyed: its traffic ends at once. */
 void traffic_drop(struct console_qp *q);
-/** Before what a destroyed QP used is freed: waits until its worker is done with it. */
-void traffic_settle(struct weft_worker *w);
+/**
+ * Before what a destroyed QP used is freed: waits until its worker is done with it, at most 5 s.
+ * False: it is not; what it uses must not be freed.
+ */
+bool traffic_settle(struct weft_worker *w);
 
 /** What traffic_take() did with a completion. */
 enum traffic_taken {
