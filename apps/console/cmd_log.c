@@ -32,6 +32,7 @@ struct op {
 	uint64_t a, b;
 	const char *text;
 	struct log_side_target target;
+	unsigned int join;
 	int rc;
 };
 
@@ -73,30 +74,6 @@ run(struct cmdline *cl, struct op *op, uint64_t n, void (*fn)(void *arg))
 	op->n = (unsigned int)n;
 	rc = worker_side_call(con.stack.workers[0], fn, op);
 	return succeeded(cl, op->n, rc != 0 ? rc : op->rc);
-}
-
-/** Wait for the outcome of a join, or of an open. */
-static bool
-decided(void *arg)
-{
-	const struct op *op = arg;
-
-	return log_side_outcome(op->n) != LOG_SIDE_WAITS;
-}
-
-static void
-outcome(struct cmdline *cl, struct op *op)
-{
-	int rc;
-
-	if (!console_wait(cl, LOG_WAIT_MS, decided, op)) {
-		console_fail(cl, "log %u: no answer within %u s", op->n, LOG_WAIT_MS / 1000);
-		return;
-	}
-	console_drain(cl);
-	rc = log_side_outcome(op->n);
-	if (rc < 0)
-		console_fail(cl, "log %u: %s", op->n, strerror(-rc));
 }
 
 static void
@@ -160,7 +137,43 @@ join_on_worker(void *arg)
 {
 	struct op *op = arg;
 
-	op->rc = log_side_join(op->n, &op->target);
+	op->rc = log_side_join(op->n, &op->target, &op->join);
+}
+
+static void
+join_end_on_worker(void *arg)
+{
+	struct op *op = arg;
+
+	log_side_join_end(op->n, op->join);
+}
+
+static bool
+join_decided(void *arg)
+{
+	const struct op *op = arg;
+
+	return log_side_join_outcome(op->n, op->join) != LOG_SIDE_WAITS;
+}
+
+static void
+join_outcome(struct cmdline *cl, struct op *op)
+{
+	int rc;
+
+	if (!console_wait(cl, LOG_WAIT_MS, join_decided, op)) {
+		worker_side_call(con.stack.workers[0], join_end_on_worker, op);
+		console_drain(cl);
+		console_fail(cl, "log %u: no answer within %u s; the target is given up", op->n,
+		             LOG_WAIT_MS / 1000);
+		return;
+	}
+	console_drain(cl);
+	rc = log_side_join_outcome(op->n, op->join);
+	if (rc < 0)
+		console_fail(cl, "log %u: %s", op->n,
+		             rc == -ENODATA ? "the peer sent no grant; give STAG OFFSET BYTES"
+		                            : strerror(-rc));
 }
 
 static void
@@ -174,7 +187,7 @@ join(struct cmdline *cl, const struct cmd_args *a, bool granted)
 		console_fail(cl, "log: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
 		             a->s1, a->b);
 	else if (run(cl, &op, a->a, join_on_worker))
-		outcome(cl, &op);
+		join_outcome(cl, &op);
 }
 
 static void
@@ -218,14 +231,31 @@ open_on_worker(void *arg)
 	op->rc = log_side_open(op->n);
 }
 
+static bool
+open_decided(void *arg)
+{
+	const struct op *op = arg;
+
+	return log_side_open_outcome(op->n) != LOG_SIDE_WAITS;
+}
+
 static void
 cmd_open(void *arg, struct cmdline *cl, void *data)
 {
 	struct op op = {0};
+	int rc;
 
 	(void)data;
-	if (run(cl, &op, ((struct cmd_args *)arg)->a, open_on_worker))
-		outcome(cl, &op);
+	if (!run(cl, &op, ((struct cmd_args *)arg)->a, open_on_worker))
+		return;
+	if (!console_wait(cl, LOG_WAIT_MS, open_decided, &op)) {
+		console_fail(cl, "log %u: no answer within %u s", op.n, LOG_WAIT_MS / 1000);
+		return;
+	}
+	console_drain(cl);
+	rc = log_side_open_outcome(op.n);
+	if (rc < 0)
+		console_fail(cl, "log %u: %s", op.n, strerror(-rc));
 }
 
 static void

@@ -25,6 +25,7 @@ struct join {
 	struct weft_qp *qp;
 	int target; /**< -1: not joined yet */
 	struct log_side_target at;
+	atomic_int outcome; /**< read until the place is used again */
 };
 
 struct side {
@@ -39,7 +40,7 @@ struct side {
 		uint64_t seq, records;
 		struct weft_log_at at;
 	} read;
-	atomic_int outcome;
+	atomic_int open_outcome;
 };
 
 /** A record that is appended; its text follows. */
@@ -51,22 +52,28 @@ struct append {
 static struct side sides[CONSOLE_MAX_LOGS + 1];
 
 int
-log_side_outcome(unsigned int n)
+log_side_join_outcome(unsigned int n, unsigned int join)
 {
-	return atomic_load_explicit(&sides[n].outcome, memory_order_acquire);
+	return atomic_load_explicit(&sides[n].joins[join].outcome, memory_order_acquire);
+}
+
+int
+log_side_open_outcome(unsigned int n)
+{
+	return atomic_load_explicit(&sides[n].open_outcome, memory_order_acquire);
 }
 
 static void
-decide(struct side *s, int rc)
+decide(atomic_int *outcome, int rc)
 {
-	atomic_store_explicit(&s->outcome, rc, memory_order_release);
+	atomic_store_explicit(outcome, rc, memory_order_release);
 }
 
 static void
-fail_if_waiting(struct side *s, int rc)
+fail_if_waiting(atomic_int *outcome, int rc)
 {
-	if (atomic_load_explicit(&s->outcome, memory_order_relaxed) == LOG_SIDE_WAITS)
-		decide(s, rc != 0 ? rc : -ENOTCONN);
+	if (atomic_load_explicit(outcome, memory_order_relaxed) == LOG_SIDE_WAITS)
+		decide(outcome, rc != 0 ? rc : -ENOTCONN);
 }
 
 static void
@@ -79,13 +86,13 @@ log_event(void *user, const struct weft_log_event *ev)
 	switch (ev->type) {
 	case WEFT_LOG_EV_JOINED:
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: target %u has joined", n, ev->target);
-		decide(s, 0);
+		decide(&j->outcome, 0);
 		return;
 	case WEFT_LOG_EV_OPEN:
 		note_add(NOTE_EVENT, NULL, NULL,
 		         "log %u: open, epoch %" PRIu64 ", records %" PRIu64 " to %" PRIu64, n,
 		         ev->epoch, ev->head.seq, ev->end.seq - 1);
-		decide(s, 0);
+		decide(&s->open_outcome, 0);
 		return;
 	case WEFT_LOG_EV_LIVE:
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: target %u is live", n, ev->target);
@@ -94,7 +101,7 @@ log_event(void *user, const struct weft_log_event *ev)
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: target %u is lost: %s", n, ev->target,
 		         strerror(-ev->status));
 		j->used = false;
-		fail_if_waiting(s, ev->status);
+		fail_if_waiting(&j->outcome, ev->status);
 		return;
 	case WEFT_LOG_EV_DAMAGED:
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: target %u: %s is damaged at %" PRIu64, n,
@@ -102,7 +109,9 @@ log_event(void *user, const struct weft_log_event *ev)
 		return;
 	case WEFT_LOG_EV_FAILED:
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: has ended: %s", n, strerror(-ev->status));
-		fail_if_waiting(s, ev->status);
+		fail_if_waiting(&s->open_outcome, ev->status);
+		for (unsigned int i = 0; i < WEFT_LOG_MAX_TARGETS; i++)
+			fail_if_waiting(&s->joins[i].outcome, ev->status);
 		return;
 	default:
 		note_add(NOTE_EVENT, NULL, NULL, "log %u: %s", n, weft_log_event_str(ev->type));
@@ -136,7 +145,7 @@ join_connected(struct side *s, struct join *j, const struct weft_event *ev)
 	}
 	weft_qp_destroy(j->qp);
 	j->used = false;
-	decide(s, rc);
+	decide(&j->outcome, rc);
 }
 
 /** Events of a target's connection. */
@@ -166,7 +175,7 @@ conn_event(void *user, const struct weft_event *ev)
 		}
 		weft_qp_destroy(j->qp);
 		j->used = false;
-		fail_if_waiting(s, ev->status != 0 ? ev->status : -ECONNREFUSED);
+		fail_if_waiting(&j->outcome, ev->status != 0 ? ev->status : -ECONNREFUSED);
 		return;
 	default:
 		return;
@@ -228,7 +237,7 @@ log_side_destroy(unsigned int n)
 }
 
 int
-log_side_join(unsigned int n, const struct log_side_target *t)
+log_side_join(unsigned int n, const struct log_side_target *t, unsigned int *join)
 {
 	struct side *s = &sides[n];
 	struct weft_qp_attr qa = {.size = sizeof(qa)};
@@ -242,19 +251,39 @@ log_side_join(unsigned int n, const struct log_side_target *t)
 			j = &s->joins[i];
 	if (j == NULL)
 		return -ENOSPC;
-	*j = (struct join){.log = n, .target = -1, .at = *t};
+	j->log = n;
+	j->target = -1;
+	j->at = *t;
 	weft_log_qp_attr(s->log, &qa);
 	qa.evq = s->evq;
 	qa.user = j;
 	rc = weft_qp_create(con.pd, &qa, &j->qp);
 	if (rc != 0)
 		return rc;
-	decide(s, LOG_SIDE_WAITS);
+	decide(&j->outcome, LOG_SIDE_WAITS);
 	rc = weft_connect(j->qp, (const struct sockaddr *)&t->address, addr_len(&t->address), &ca);
 	if (rc != 0)
 		weft_qp_destroy(j->qp);
 	j->used = rc == 0;
+	*join = (unsigned int)(j - s->joins);
 	return rc;
+}
+
+void
+log_side_join_end(unsigned int n, unsigned int join)
+{
+	struct side *s = &sides[n];
+	struct join *j = &s->joins[join];
+
+	if (!j->used)
+		return;
+	/* The event that the target is lost gives up the place. */
+	if (j->target >= 0) {
+		weft_log_leave(s->log, j->qp);
+		return;
+	}
+	weft_qp_destroy(j->qp);
+	j->used = false;
 }
 
 int
@@ -273,10 +302,10 @@ log_side_open(unsigned int n)
 {
 	int rc;
 
-	decide(&sides[n], LOG_SIDE_WAITS);
+	decide(&sides[n].open_outcome, LOG_SIDE_WAITS);
 	rc = weft_log_open(sides[n].log);
 	if (rc != 0)
-		decide(&sides[n], rc);
+		decide(&sides[n].open_outcome, rc);
 	return rc;
 }
 

@@ -356,12 +356,27 @@ def test_log():
                   "log leave $log 0\nwait for /target 0 is lost/\nlog append $log alone\nexpect \"is durable\" wait 5000\n"
                   "log trim $log 200\nexpect not \"number 198$\" log read $log\nexpect fail log trim $log 100000\n"
                   "expect /1: open, epoch 1, records 20[0-9] to 302 durable/ show logs\nexpect \"no record has this number\" show events\n"
-                  "expect fail log join $log 10.0.0.2 7471\n")
+                  "log leave $log 1\nexpect \"the peer sent no grant; give STAG OFFSET BYTES\" expect fail log join $log 10.0.0.2 7471\n")
     rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("l.cli", text)])
     assert rc == 0, out + err
     _, err = says(refused(("log create 9 1", "1 to 8 targets"), ("log join 1 nowhere 7471", "not an IPv4 or IPv6 address"))
                   + "log create\nexpect fail log join $log 10.0.0.9 7471 1 0 65536\nlog trim\n", rc=1)
     assert "usage: log trim LOG RECORD" in err, err
+
+
+def test_log_late_join():
+    """A join that does not end in time is given up: its target does not join later. The log opens with the other one."""
+    mem = path("late.mem")
+    text = (f"register file {mem}.a 65536\nlet a = $stag\nregister file {mem}.b 65536\nlet b = $stag\nlisten 7471\nlog create 2 2\n"
+            # Packets are late by 1.9 s: the connection is there in time, the target's answers are not.
+            "log join $log 10.0.0.2 7471 $a 0 65536\ninject start far delay 1 by 1900000\n"
+            "expect \"no answer within 10 s; the target is given up\" expect fail log join $log 10.0.0.2 7471 $b 0 65536\n"
+            "inject stop far\nexpect not \"target 1\" show logs\nexpect \"targets lost 1\" show logs\n"
+            "expect \"too few targets\" expect fail log open $log\n"
+            f"register file {mem}.c 65536\nlog join $log 10.0.0.2 7471 $stag 0 65536\nlog open $log\n"
+            "expect \"target 1: live\" show logs\n")
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("late.cli", text)])
+    assert rc == 0 and out.count("has joined") == 2, out + err
 
 
 def test_rpc():
