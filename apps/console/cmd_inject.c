@@ -105,6 +105,8 @@ cmd_inject_start(void *arg, struct cmdline *cl, void *data)
 static void
 print_injected(struct cmdline *cl, const char *name, const struct inject_figures *f)
 {
+	const struct inject_often *delay = &f->want.often[INJECT_DELAY];
+
 	cmdline_printf(cl, "%s:", name);
 	for (unsigned int i = 0; i < INJECT_FAULTS; i++)
 		if (f->want.often[i].every > 0)
@@ -113,7 +115,9 @@ print_injected(struct cmdline *cl, const char *name, const struct inject_figures
 		else if (f->want.often[i].probability > 0)
 			cmdline_printf(cl, " %s %g", inject_fault_str(i),
 			               f->want.often[i].probability);
-	cmdline_printf(cl, " by %" PRIu64 " us seed %" PRIu64 "\n", f->want.delay_us, f->want.seed);
+	if (delay->every > 0 || delay->probability > 0)
+		cmdline_printf(cl, " by %" PRIu64 " us", f->want.delay_us);
+	cmdline_printf(cl, " seed %" PRIu64 "\n", f->want.seed);
 	cmdline_printf(cl,
 	               "  %" PRIu64 " packets: %" PRIu64 " dropped, %" PRIu64 " delayed, %" PRIu64
 	               " duplicated, %" PRIu64 " corrupted\n  %" PRIu64 " held, %" PRIu64

@@ -155,6 +155,7 @@ show_windows(void *arg, struct cmdline *cl, void *data)
 {
 	struct weft_mw_info in;
 	char names[48];
+	bool any = false;
 
 	(void)arg;
 	(void)data;
@@ -162,6 +163,7 @@ show_windows(void *arg, struct cmdline *cl, void *data)
 	for (unsigned int n = 1; n <= CONSOLE_MAX_WINDOWS; n++) {
 		if (!con.windows[n].used)
 			continue;
+		any = true;
 		weft_mw_query(con.windows[n].mw, &in);
 		if (in.stag == 0)
 			cmdline_printf(cl, "window %u: never bound\n", n);
@@ -171,6 +173,8 @@ show_windows(void *arg, struct cmdline *cl, void *data)
 			               n, in.stag, in.valid ? "bound" : "not bound", in.len_bytes,
 			               console_rights_str(in.access, names));
 	}
+	if (!any)
+		cmdline_printf(cl, "no windows\n");
 }
 
 static CMD(cmd_allocate_, cmd_allocate, "allocate window: a memory window, which is not bound yet",

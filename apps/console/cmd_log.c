@@ -424,6 +424,7 @@ show_logs(void *arg, struct cmdline *cl, void *data)
 	static const char *const state[] = {"new", "opening", "open", "ended"};
 	static const char *const target[] = {"none", "being examined", "joined", "catching up",
 	                                     "live"};
+	bool any = false;
 
 	(void)arg;
 	(void)data;
@@ -431,6 +432,7 @@ show_logs(void *arg, struct cmdline *cl, void *data)
 	for (unsigned int n = 1; n <= CONSOLE_MAX_LOGS; n++) {
 		const struct look l = look_at(n);
 
+		any = any || con.logs[n];
 		if (l.n == 0)
 			continue;
 		cmdline_printf(cl,
@@ -451,6 +453,8 @@ show_logs(void *arg, struct cmdline *cl, void *data)
 				                       ? l.in.target[i].durable.seq - 1
 				                       : 0);
 	}
+	if (!any)
+		cmdline_printf(cl, "no logs\n");
 }
 
 static CMD(cmd_create_, cmd_create, "log create: a log with one target", (void *)&tok_log,

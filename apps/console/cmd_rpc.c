@@ -153,7 +153,11 @@ call(struct cmdline *cl, struct op *op, const struct cmd_args *a, uint64_t proc)
 	if (op->rc == 0)
 		con.pending++;
 	else
-		console_fail(cl, "rpc: %s", strerror(-op->rc));
+		console_fail(cl, "rpc: %s",
+		             op->rc == -EAGAIN
+		                     ? "as many calls as may be are under way; 'wait' for "
+		                       "their replies"
+		                     : strerror(-op->rc));
 }
 
 static void
@@ -259,12 +263,15 @@ look_on_worker(void *arg)
 static void
 show_rpcs(void *arg, struct cmdline *cl, void *data)
 {
+	bool any = false;
+
 	(void)arg;
 	(void)data;
 	console_drain(cl);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_RPCS; n++) {
 		struct op op = {.n = n};
 
+		any = any || con.rpcs[n];
 		if (con.rpcs[n] && run(cl, &op, look_on_worker))
 			cmdline_printf(cl,
 			               "rpc %u: %s, version %u, calls %" PRIu64 ", replies %" PRIu64
@@ -273,6 +280,8 @@ show_rpcs(void *arg, struct cmdline *cl, void *data)
 			               op.info.calls, op.info.replies, op.info.errors,
 			               op.info.credit_stalls);
 	}
+	if (!any)
+		cmdline_printf(cl, "no rpc clients\n");
 }
 
 static CMD(cmd_serve_, cmd_serve,

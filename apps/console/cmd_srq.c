@@ -135,6 +135,7 @@ static void
 show_srqs(void *arg, struct cmdline *cl, void *data)
 {
 	struct weft_srq_info in;
+	bool any = false;
 
 	(void)arg;
 	(void)data;
@@ -142,6 +143,7 @@ show_srqs(void *arg, struct cmdline *cl, void *data)
 	for (unsigned int n = 1; n <= CONSOLE_MAX_SRQS; n++) {
 		if (!con.srqs[n].used)
 			continue;
+		any = true;
 		weft_srq_query(con.srqs[n].srq, &in);
 		cmdline_printf(cl,
 		               "srq %u: depth %u, posted %u, limit %u, qps %u, no receive %" PRIu64
@@ -149,6 +151,8 @@ show_srqs(void *arg, struct cmdline *cl, void *data)
 		               n, in.depth, in.posted, in.limit, in.qps, in.no_buffer,
 		               in.limit_events);
 	}
+	if (!any)
+		cmdline_printf(cl, "no srqs\n");
 }
 
 static CMD(cmd_create_, cmd_create,

@@ -249,6 +249,12 @@ def test_help():
     assert "usage: repeat N COMMAND" in err, err
 
 
+def test_nothing_to_show():
+    """One line says that there is nothing of a kind."""
+    out, _ = says("show windows\nshow srqs\nshow logs\nshow rpcs\nshow traffic\nshow injected\n")
+    assert out.splitlines()[-6:] == ["no windows", "no srqs", "no logs", "no rpc clients", "no traffic", "no faults"], out
+
+
 def test_rights():
     out, _ = says("register memory 4096 read,verify\nshow regions\nregister memory 4096 write\nshow regions\n")
     assert "rights read verify, " in out and "rights write, " in out, out

@@ -27,7 +27,8 @@ def figures(out):
 
 def test_drop():
     """What is lost is sent again, and the data is right. The other direction loses nothing."""
-    out, _ = says("inject start far drop 1/50\n" + MOVE + "wait until show connections contains /^qp $near: .* retransmitted [1-9]/\n"
+    out, _ = says("inject start far drop 1/50\nexpect /^far: drop 1.50 seed 1$/ show injected\n" + MOVE
+                  + "wait until show connections contains /^qp $near: .* retransmitted [1-9]/\n"
                   "inject stop far\n")
     packets, dropped, *rest = figures(out)
     assert dropped == packets // 50 > 0 and rest == [0, 0, 0, 0, 0], out

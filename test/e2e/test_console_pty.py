@@ -12,6 +12,7 @@ import struct
 import termios
 import time
 
+from test_console import loop
 from weft_e2e import app, main, path
 
 UP, DOWN, TAB, CTRL_C = b"\x1b[A", b"\x1b[B", b"\t", b"\x03"
@@ -245,6 +246,22 @@ def test_ctrl_c():
         # From another process.
         os.kill(t.pid, signal.SIGINT)
         assert b"\nstill\r\n" in t.run(b"echo still")
+        t.quit()
+
+
+def test_calls_under_way():
+    """Ctrl-C ends the wait for room for one call more, and the line says what there is no room for."""
+    with Terminal("", ("-c", loop())) as t:
+        t.run(b"rpc serve 7472")
+        assert b"established" in t.run(b"rpc connect 10.0.0.2 7472")
+        t.run(b"inject start far drop 1")
+        assert b"error" not in t.run(b"repeat 64 rpc call 1 0x20004543 1 0")
+        t.until(b"rpc call 1 1 1 1", b"rpc call 1 1 1 1")
+        os.write(t.fd, b"\n")
+        t.until_keys_are_signals()
+        got = t.until(b"interrupted\r\n" + PROMPT, CTRL_C)
+        assert b"error: rpc: as many calls as may be are under way; 'wait' for their replies" in got, got
+        t.run(b"inject stop far")
         t.quit()
 
 
