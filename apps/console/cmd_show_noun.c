@@ -71,12 +71,15 @@ bool
 console_show_usage(const char *word, size_t n)
 {
 	static const char *const verbs[] = {"show", "rates"};
+	char usage[128];
 
 	for (unsigned int i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (n == strlen(verbs[i]) && memcmp(word, verbs[i], n) == 0) {
-			ui_msg("usage: %s NOUN [OBJECT] [detail] [json] [where K=V]; 'show nouns' "
-			       "lists them",
-			       verbs[i]);
+			snprintf(usage, sizeof(usage),
+			         "%s NOUN [OBJECT] [detail] [json] [where K=V]; 'show nouns' "
+			         "lists them",
+			         verbs[i]);
+			console_usage_print(usage);
 			return true;
 		}
 	return false;

@@ -166,6 +166,7 @@ extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 /** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[];
 extern cmdline_parse_inst_t *const cmds_post[], *const cmds_local[], *const cmds_srq[];
+extern cmdline_parse_inst_t *const cmds_window[];
 extern cmdline_parse_inst_t *const cmds_commit[], *const cmds_log[], *const cmds_rpc[];
 extern cmdline_parse_inst_t *const cmds_terminate[], *const cmds_capture[], *const cmds_script[];
 extern cmdline_parse_inst_t *const cmds_show_noun[], *const cmds_watch[], *const cmds_expect[];
@@ -226,6 +227,8 @@ const char *console_inner(const char *text);
 /** If a line could not be run, print on standard error the usage of the commands that begin with
  * its first word. */
 void console_usage(void);
+/** Print a usage on standard error; on a terminal in lines that break between words. */
+void console_usage_print(const char *usage);
 /** The same in one line, if the first word, of n octets, is one that takes a noun of show. */
 bool console_show_usage(const char *word, size_t n);
 /** Read lines from the terminal and run them, until quit or the end of input. 0; -1: no memory. */

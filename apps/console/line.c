@@ -132,7 +132,7 @@ console_usage(void)
 	}
 	for (unsigned int i = 0; n > 0 && con.commands[i] != NULL; i++)
 		if (begins(con.commands[i]->help_str, n) && !console_usage_again(i))
-			ui_msg("usage: %s", con.commands[i]->help_str);
+			console_usage_print(con.commands[i]->help_str);
 	con.misused[0] = '\0';
 }
 

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The state of the console, and what every command uses: argument tokens, errors, numbered
- * objects. */
+/** @file The state of the console, and what every command uses: argument tokens, errors, usages,
+ * numbered objects. */
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "console.h"
+#include "ui.h"
+
+#define TERMINAL_COLUMNS 79u /* a line of 80 would end in the next one on some terminals */
+#define INDENT           "    "
 
 struct console con;
 
@@ -33,6 +39,33 @@ console_fail(struct cmdline *cl, const char *fmt, ...)
 	va_end(ap);
 	cmdline_printf(cl, "error: %s\n", con.error);
 	con.failed = true;
+}
+
+/** How much of a text goes into a line of so many columns, up to a blank; all of it if none. */
+static size_t
+line_length(const char *text, size_t columns)
+{
+	size_t n = columns;
+
+	if (strlen(text) <= columns)
+		return strlen(text);
+	while (n > 0 && text[n] != ' ')
+		n--;
+	return n > 0 ? n : strcspn(text, " ");
+}
+
+void
+console_usage_print(const char *usage)
+{
+	const size_t first = TERMINAL_COLUMNS - strlen(ui_progname()) - strlen(": usage: ");
+	size_t n = isatty(STDERR_FILENO) ? line_length(usage, first) : strlen(usage);
+
+	ui_msg("usage: %.*s", (int)n, usage);
+	for (usage += n; *usage != '\0'; usage += n) {
+		usage += strspn(usage, " ");
+		n = line_length(usage, TERMINAL_COLUMNS - strlen(INDENT));
+		fprintf(stderr, INDENT "%.*s\n", (int)n, usage);
+	}
 }
 
 bool

@@ -147,6 +147,13 @@ def test_usage():
         assert b"bad arguments" in got and b"usage: dump REGION OFFSET BYTES" in got and b"usage: expect" not in got, got
         got = t.run(b"nonsense")
         assert b"error: no such command" in got and b"usage" not in got, got
+        # In 80 columns, broken between words.
+        for line, usage in ((b"show", b"show NOUN [OBJECT] [detail] [json] [where K=V]; 'show nouns' lists them"),
+                            (b"start write", b"start write QP REGION STAG OPTIONS: size, depth, count, rate, offset, span"),
+                            (b"terminate", b"terminate QP write|flush|verify|atomic-write|fetch-add|send-invalidate: provoke one")):
+            got = t.run(line)
+            assert all(len(row) < 80 for row in got.split(b"\r\n")), got
+            assert b"usage: " + usage in got.replace(b"\r\n    ", b" "), got
         assert b"example: post imm $qp 0x1122" in t.run(b"help post imm")
         t.quit()
 
