@@ -195,6 +195,6 @@ POST_CMD(post_inv, cmd_invalidate,
          "post invalidate QP STAG [OPTIONS]: of a fast region, or of a window bound to this QP",
          (void *)&tok_invalidate, (void *)&tok_qp, (void *)&tok_b);
 
+cmdline_parse_inst_t *const cmds_window[] = {&cmd_allocate_, &cmd_free_, &cmd_windows_, NULL};
 cmdline_parse_inst_t *const cmds_local[] = {
-        &cmd_allocate_, &cmd_free_,      &cmd_windows_, &post_fast,     &post_fast_rest,
-        &post_bind,     &post_bind_rest, &post_inv,     &post_inv_rest, NULL};
+        &post_fast, &post_fast_rest, &post_bind, &post_bind_rest, &post_inv, &post_inv_rest, NULL};

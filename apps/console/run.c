@@ -10,6 +10,8 @@
 #define USAGE_COLUMNS 76
 
 static cmdline_parse_ctx_t commands[MAX_CMDS + 1];
+/** The heading that help prints before a command; NULL: none. */
+static const char *headings[MAX_CMDS + 1];
 
 WORD(tok_help, verb, "help");
 WORD(tok_quit, verb, "quit#exit");
@@ -31,9 +33,12 @@ cmd_help(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
 	(void)data;
-	for (unsigned int i = 0; commands[i] != NULL; i++)
+	for (unsigned int i = 0; commands[i] != NULL; i++) {
+		if (headings[i] != NULL)
+			cmdline_printf(cl, "%s\n", headings[i]);
 		if (!console_usage_again(i))
 			print_usage(cl, commands[i]->help_str);
+	}
 	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n"
 	                   "$NAME is a variable. 'help COMMAND' shows an example.\n");
 }
@@ -78,13 +83,47 @@ static CMD(cmd_help_command_, cmd_help_command,
            (void *)&tok_rest);
 static CMD(cmd_quit_, cmd_quit, "quit: close everything and leave", (void *)&tok_quit);
 
+static cmdline_parse_inst_t *const cmds_general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
+                                                     NULL};
+
+/** All tables in the order of help; heading NULL: of the group before. */
+static const struct {
+	const char *heading;
+	cmdline_parse_inst_t *const *table;
+} tables[] = {
+        {NULL, cmds_general},
+        {"Looking", cmds_show},
+        {NULL, cmds_show_noun},
+        {NULL, cmds_watch},
+        {"Connections", cmds_conn},
+        {NULL, cmds_terminate},
+        {"Memory and shared receive queues", cmds_mem},
+        {NULL, cmds_window},
+        {NULL, cmds_srq},
+        {"Work requests and transactions", cmds_post},
+        {NULL, cmds_local},
+        {NULL, cmds_commit},
+        {"Logs", cmds_log},
+        {"RPC", cmds_rpc},
+        {"Captures", cmds_capture},
+        {NULL, cmds_show_capture},
+        {"Traffic and faults", cmds_traffic},
+        {NULL, cmds_own_show},
+        {NULL, cmds_inject},
+        {NULL, cmds_show_inject},
+        {"Settings", cmds_set},
+        {"Scripts", cmds_script},
+        {NULL, cmds_expect},
+};
+
 static void
-collect(cmdline_parse_inst_t *const *table)
+collect(const char *heading, cmdline_parse_inst_t *const *table)
 {
 	unsigned int n = 0;
 
 	while (commands[n] != NULL)
 		n++;
+	headings[n] = heading;
 	for (; *table != NULL && n < MAX_CMDS; table++)
 		commands[n++] = *table;
 }
@@ -93,36 +132,14 @@ cmdline_parse_ctx_t *
 console_commands(void)
 {
 	static cmdline_parse_inst_t *const *const of_stack[] = {
-	        cmds_conn,    cmds_mem, cmds_post,      cmds_local,  cmds_srq,
-	        cmds_log,     cmds_rpc, cmds_terminate, cmds_commit, cmds_capture,
-	        cmds_traffic, cmds_set, cmds_inject,    NULL};
-	static cmdline_parse_inst_t *const general[] = {&cmd_help_, &cmd_help_command_, &cmd_quit_,
-	                                                NULL};
+	        cmds_conn,    cmds_mem,     cmds_post, cmds_window,    cmds_local,
+	        cmds_srq,     cmds_log,     cmds_rpc,  cmds_terminate, cmds_commit,
+	        cmds_capture, cmds_traffic, cmds_set,  cmds_inject,    NULL};
 
 	con.of_stack = of_stack;
-	if (commands[0] == NULL) {
-		collect(general);
-		collect(cmds_show);
-		collect(cmds_show_noun);
-		collect(cmds_watch);
-		collect(cmds_conn);
-		collect(cmds_mem);
-		collect(cmds_post);
-		collect(cmds_local);
-		collect(cmds_srq);
-		collect(cmds_terminate);
-		collect(cmds_commit);
-		collect(cmds_log);
-		collect(cmds_rpc);
-		collect(cmds_capture);
-		collect(cmds_traffic);
-		collect(cmds_own_show);
-		collect(cmds_show_capture);
-		collect(cmds_show_inject);
-		collect(cmds_inject);
-		collect(cmds_set);
-		collect(cmds_script);
-		collect(cmds_expect);
-	}
+	if (commands[0] != NULL)
+		return commands;
+	for (unsigned int i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		collect(tables[i].heading, tables[i].table);
 	return commands;
 }

@@ -232,6 +232,8 @@ def test_help():
                 docs += f.read().replace("\\|", "|")
     out, _ = says("help\n")
     assert all(len(line) < 80 for line in out.splitlines()), [line for line in out.splitlines() if len(line) >= 80]
+    headings = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert headings[:3] == ["Looking", "Connections", "Memory and shared receive queues"] and "Scripts" in headings, headings
     out = out.replace(":\n      ", ": ")
     usages = [line[2:] for line in out.splitlines() if line.startswith("  ")]
     assert len(usages) > 40, out
