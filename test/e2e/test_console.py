@@ -372,21 +372,6 @@ def test_log():
     assert "usage: log trim LOG RECORD" in err, err
 
 
-def test_log_late_join():
-    """A join that does not end in time is given up: its target does not join later. The log opens with the other one."""
-    mem = path("late.mem")
-    text = (f"register file {mem}.a 65536\nlet a = $stag\nregister file {mem}.b 65536\nlet b = $stag\nlisten 7471\nlog create 2 2\n"
-            # Packets are late by 1.9 s: the connection is there in time, the target's answers are not.
-            "log join $log 10.0.0.2 7471 $a 0 65536\ninject start far delay 1 by 1900000\n"
-            "expect \"no answer within 10 s; the target is given up\" expect fail log join $log 10.0.0.2 7471 $b 0 65536\n"
-            "inject stop far\nexpect not \"target 1\" show logs\nexpect \"targets lost 1\" show logs\n"
-            "expect \"too few targets\" expect fail log open $log\n"
-            f"register file {mem}.c 65536\nlog join $log 10.0.0.2 7471 $stag 0 65536\nlog open $log\n"
-            "expect \"target 1: live\" show logs\n")
-    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("late.cli", text)])
-    assert rc == 0 and out.count("has joined") == 2, out + err
-
-
 def test_rpc():
     _, err = says(refused(("rpc null 1 1 1", "there is no rpc client 1"), ("rpc disconnect 9", "there is no rpc client 9"),
                           ("rpc serve 0", "from 1 to 65535"), ("rpc connect nowhere 1", "not an IPv4 or IPv6 address"),

@@ -120,7 +120,7 @@ test_pairs(void)
 {
 	uint32_t ts[3 + 2 * 16];
 	struct weft_ip ip[2] = {weft_ip_from_v4(0x0100000a), weft_ip_from_v4(0x0100000a)};
-	static struct weft_tcp t = {.ts_key = {1, 2}};
+	static struct weft_tcp t = {.keys.ts = {1, 2}};
 	unsigned int n = 0;
 
 	ts[n++] = tcp_ts_offset(&t, &ip[0], 7, &ip[1], PORT);
@@ -148,7 +148,7 @@ test_machines(void)
 
 	c.t = &t;
 	for (unsigned int i = 0; i < CONNS; i++) {
-		t.ts_key[0] = t.isn_key[0] = i;
+		t.keys.ts[0] = t.keys.isn[0] = i;
 		ts[i] = tcp_ts_offset(&t, &ip, 7, &ip, PORT);
 		isn[i] = tcp_isn(&c, 0);
 	}

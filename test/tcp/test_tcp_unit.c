@@ -189,7 +189,7 @@ test_siphash(void)
 static void
 test_isn(void)
 {
-	static struct weft_tcp t = {.isn_key = {1, 2}};
+	static struct weft_tcp t = {.keys = {.isn = {1, 2}}};
 	static struct weft_tcp_conn c = {.t = &t, .local_port = 1, .remote_port = 2};
 	uint32_t a = tcp_isn(&c, 1000000), b;
 
@@ -197,7 +197,7 @@ test_isn(void)
 	c.remote_port = 3;
 	b = tcp_isn(&c, 1000000);
 	CHECK(a != b);
-	t.isn_key[0] = 9;
+	t.keys.isn[0] = 9;
 	CHECK(tcp_isn(&c, 1000000) != b);
 }
 
