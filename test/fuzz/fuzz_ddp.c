@@ -9,7 +9,7 @@
 #include "redzone.h"
 #include "guard.h"
 
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_mpa.h"
 #include "weft_mem_fast.h"
 

@@ -11,6 +11,7 @@
 
 #include "mpa_wire.h"
 #include "rdmap_wire.h"
+#include "weft_ddp_wire.h"
 
 static void
 mpa_frame(const uint8_t *p, size_t len)

@@ -2,6 +2,7 @@
 /** @file The peer of fuzz_qp: valid and nearly valid segments, answers, and raw octets. */
 
 #include "fuzz_qp.h"
+#include "weft_ddp_wire.h"
 
 /* ---- Sending ---- */
 

@@ -13,7 +13,7 @@
 #include "export_proto.h"
 #include "mpa_wire.h"
 #include "rdmap_wire.h"
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_test.h"
 
 #define ETHER      14

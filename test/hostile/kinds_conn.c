@@ -8,7 +8,7 @@
 #include "mpa_wire.h"
 #include "rdmap_wire.h"
 #include "rpcrdma_wire.h"
-#include "weft_ddp.h"
+#include "weft_ddp_wire.h"
 #include "weft_test.h"
 
 #define ACK 0x10
