@@ -30,7 +30,8 @@ struct doc_rows {
 /** Read and check the document in a file. The caller releases it by json_decref(). NULL: one line
  * in why, which names the file and says what to do. */
 json_t *doc_load(const char *path, char *why, size_t why_bytes);
-/** Read a whole regular file of *len octets; a zero follows them. The caller frees it. NULL: one line in why. */
+/** Read a whole regular file of *len octets; a zero follows them. The caller frees it. NULL: one
+ * line in why. */
 char *doc_read(const char *path, size_t *len, char *why, size_t why_bytes);
 /** Check the document in a text, which is that of the file `path`. As doc_load(). */
 json_t *doc_parse(const char *path, const char *text, size_t len, char *why, size_t why_bytes);
