@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Thresholds of --expect, read and compared. */
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "expect.h"
-#include "perf.h"
+#include "figures.h"
 #include "ui.h"
 
 static const struct {
@@ -129,6 +130,12 @@ expect_met(const struct expect *e, const struct perf_result *r, char *why, size_
 		double v = expect_figure(r, e->at[i].key, e->at[i].pct);
 		int len = (int)strcspn(e->at[i].text, ",");
 
+		if (e->at[i].key == EXPECT_PCT && !isnan(v) &&
+		    perf_samples_beyond(r, e->at[i].pct) < 1) {
+			snprintf(why, why_bytes, "%.*s: p%g needs --iters %" PRIu64 " or more", len,
+			         e->at[i].text, e->at[i].pct, perf_iters_for(r, e->at[i].pct, 1));
+			return false;
+		}
 		if (isnan(v)) {
 			snprintf(why, why_bytes, "%.*s: a %s test has no such figure", len,
 			         e->at[i].text, r->job.latency ? "latency" : "bandwidth");
@@ -141,4 +148,20 @@ expect_met(const struct expect *e, const struct perf_result *r, char *why, size_
 		return false;
 	}
 	return true;
+}
+
+void
+expect_warn(const struct expect *e, const struct perf_result *r)
+{
+	for (unsigned int i = 0; i < e->n; i++) {
+		const double pct = e->at[i].pct;
+		const double n = perf_samples_beyond(r, pct);
+
+		if (e->at[i].key != EXPECT_PCT || r->hist == NULL || n < 1 || n >= PERF_PCT_SAMPLES)
+			continue;
+		ui_msg("%s of %u octets: %.0f sample(s) lie beyond p%g of --expect; with --iters "
+		       "%" PRIu64 " it is more than chance",
+		       perf_job_name(&r->job), r->job.size_bytes, floor(n), pct,
+		       perf_iters_for(r, pct, PERF_PCT_SAMPLES));
+	}
 }

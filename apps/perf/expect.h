@@ -39,8 +39,11 @@ struct expect {
 void expect_parse(struct expect *e, const char *text);
 /**
  * Whether a result meets all conditions. False: *why has one line with the first that it does not
- * meet. A condition on a figure that the result does not have is not met.
+ * meet. A condition on a figure that the result does not have is not met, nor one on a percentile
+ * that no sample lies beyond.
  */
 bool expect_met(const struct expect *e, const struct perf_result *r, char *why, size_t why_bytes);
+/** Print on standard error each condition on a percentile that few samples lie beyond. */
+void expect_warn(const struct expect *e, const struct perf_result *r);
 
 #endif /* WEFT_PERF_EXPECT_H */

@@ -259,6 +259,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 	}
 	for (unsigned int i = 0; i < n; i++) {
 		perf_warn(&res[i]);
+		expect_warn(&a->expect, &res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;
 		ui_msg("%s of %u octets does not meet %s", perf_job_name(&res[i].job),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "figures.h"
 #include "host.h"
 #include "json.h"
 #include "mix.h"
@@ -23,20 +24,10 @@ static const struct {
             {99.9, "t_p999_us"}, {99.99, "t_p9999_us"}, {99.999, "t_p99999_us"}};
 
 #define NPCTS (sizeof(pcts) / sizeof(pcts[0]))
-/** Samples beyond a percentile that make it more than chance. */
-#define PCT_SAMPLES 10
-
 static double
 bw(double mbps)
 {
 	return perf_gbits ? mbps * 8 / 1e3 : mbps;
-}
-
-/** Samples behind a percentile: those that are not below it. */
-static double
-samples_beyond(const struct perf_result *r, double pct)
-{
-	return (double)r->iterations * (100 - pct) / 100;
 }
 
 void
@@ -104,25 +95,9 @@ perf_print_histogram(FILE *f, const struct perf_result *r)
 		n = 0;
 	}
 	for (unsigned int i = 0; i < NPCTS; i++)
-		if (samples_beyond(r, pcts[i].pct) >= 1)
+		if (perf_samples_beyond(r, pcts[i].pct) >= 1)
 			fprintf(f, " %g %% below %.2f usec, %.0f samples beyond\n", pcts[i].pct,
-			        perf_pct_us(r, pcts[i].pct), samples_beyond(r, pcts[i].pct));
-}
-
-static double
-percent(uint64_t part, uint64_t of)
-{
-	return of == 0 ? 0 : 100 * (double)part / (double)of;
-}
-
-/** How far the rate is off what was asked for, in percent. The first message of each QP starts at
- * once. */
-static double
-rate_error(const struct perf_result *r)
-{
-	const double n = (double)r->iterations - r->job.qps;
-
-	return n < 1 ? 0 : 100 * (n / r->paced_s / r->job.rate - 1);
+			        perf_pct_us(r, pcts[i].pct), perf_samples_beyond(r, pcts[i].pct));
 }
 
 /** What the two ends have agreed on, as one of them sees it. */
@@ -173,6 +148,20 @@ print_json_shape(struct json *j, const struct perf_job *job)
 	json_dbl(j, "rate_asked", job->rate, 3);
 }
 
+/** How many samples lie beyond each percentile that is printed. */
+static void
+print_json_beyond(struct json *j, const struct perf_result *r)
+{
+	json_obj(j, "samples_beyond");
+	for (unsigned int k = 0; k < NPCTS; k++) {
+		const double n = perf_samples_beyond(r, pcts[k].pct);
+
+		if (n >= 1)
+			json_u64(j, pcts[k].key, (uint64_t)n);
+	}
+	json_obj_end(j);
+}
+
 /** What the server has reported. */
 static void
 print_json_peer(struct json *j, const struct perf_result *r)
@@ -180,8 +169,8 @@ print_json_peer(struct json *j, const struct perf_result *r)
 	const struct perf_report *p = &r->peer;
 
 	json_obj(j, "server");
-	json_dbl(j, "cpu_percent", percent(p->cpu_ns, p->ns), 1);
-	json_dbl(j, "waited_percent", percent(p->waited_ns, p->ns), 1);
+	json_dbl(j, "cpu_percent", perf_percent(p->cpu_ns, p->ns), 1);
+	json_dbl(j, "waited_percent", perf_percent(p->waited_ns, p->ns), 1);
 	json_u64(j, "received_messages", p->recv_msgs);
 	json_u64(j, "received_bytes", p->recv_bytes);
 	json_u64(j, "sent_messages", p->sent_msgs);
@@ -213,13 +202,13 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		else
 			fprintf(f, ",%.3f,%.3f,%.6f,,,,,", r->peak_mbps, r->avg_mbps, r->mmsgs);
 		for (unsigned int k = 0; k < NPCTS; k++)
-			if (lat && samples_beyond(r, pcts[k].pct) >= 1)
+			if (lat && perf_samples_beyond(r, pcts[k].pct) >= 1)
 				fprintf(f, ",%.3f", perf_pct_us(r, pcts[k].pct));
 			else
 				fputc(',', f);
 		fprintf(f, ",%.1f,%" PRIu64 ",%.1f,%.1f", r->cycles_per_msg, r->retrans_segs,
-		        percent(r->self.cpu_ns, r->self.at_ns),
-		        percent(r->self.waited_ns, r->self.at_ns));
+		        perf_percent(r->self.cpu_ns, r->self.at_ns),
+		        perf_percent(r->self.waited_ns, r->self.at_ns));
 		if (r->job.both_ways)
 			fprintf(f, ",%.3f,%.3f\n", r->sent_mbps, r->received_mbps);
 		else
@@ -247,8 +236,8 @@ void
 perf_warn(const struct perf_result *r)
 {
 	const char *name = perf_job_name(&r->job);
-	const double here = percent(r->self.waited_ns, r->self.at_ns);
-	const double there = percent(r->peer.waited_ns, r->peer.ns);
+	const double here = perf_percent(r->self.waited_ns, r->self.at_ns);
+	const double there = perf_percent(r->peer.waited_ns, r->peer.ns);
 	static bool said;
 
 	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
@@ -262,15 +251,16 @@ perf_warn(const struct perf_result *r)
 		ui_msg("%s of %u octets: %" PRIu64 " segment(s) sent again: the path loses "
 		       "frames or an end is too slow",
 		       name, r->job.size_bytes, r->retrans_segs);
-	if (r->job.latency && samples_beyond(r, 99.9) < PCT_SAMPLES - 0.5)
+	if (r->job.latency && perf_samples_beyond(r, 99.9) < PERF_PCT_SAMPLES - 0.5)
 		ui_msg("%s of %u octets: %.0f samples lie beyond the 99.9 %% percentile; with "
 		       "--iters %u it is more than chance",
-		       name, r->job.size_bytes, samples_beyond(r, 99.9), 1000 * PCT_SAMPLES);
-	if (r->job.rate > 0 && (rate_error(r) < -1 || rate_error(r) > 1))
+		       name, r->job.size_bytes, perf_samples_beyond(r, 99.9),
+		       1000 * PERF_PCT_SAMPLES);
+	if (r->job.rate > 0 && (perf_rate_error(r) < -1 || perf_rate_error(r) > 1))
 		ui_msg("%s of %u octets: the rate is off by %.1f %%: %s", name, r->job.size_bytes,
-		       rate_error(r),
-		       rate_error(r) < 0 ? "the two sides do not reach it"
-		                         : "the run is too short");
+		       perf_rate_error(r),
+		       perf_rate_error(r) < 0 ? "the two sides do not reach it"
+		                              : "the run is too short");
 	if (!said && frequency_moves()) {
 		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
 		       "(cpupower frequency-set -g performance)");
@@ -338,7 +328,7 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			json_u64(&j, "rx_depth", r->job.rx_depth);
 		print_json_shape(&j, &r->job);
 		if (r->job.rate > 0)
-			json_dbl(&j, "rate_error_percent", rate_error(r), 3);
+			json_dbl(&j, "rate_error_percent", perf_rate_error(r), 3);
 		if (r->job.verify)
 			json_u64(&j, "verified_messages", r->verified);
 		if (r->interrupted)
@@ -353,8 +343,9 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			json_dbl(&j, "t_avg_us", r->lat_avg_us, 3);
 			json_dbl(&j, "t_stdev_us", r->lat_stdev_us, 3);
 			for (unsigned int k = 0; k < NPCTS; k++)
-				if (samples_beyond(r, pcts[k].pct) >= 1)
+				if (perf_samples_beyond(r, pcts[k].pct) >= 1)
 					json_dbl(&j, pcts[k].key, perf_pct_us(r, pcts[k].pct), 3);
+			print_json_beyond(&j, r);
 			if (r->samples != NULL)
 				perf_json_samples(&j, r);
 		} else {
@@ -372,8 +363,8 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
-		json_dbl(&j, "cpu_percent", percent(r->self.cpu_ns, r->self.at_ns), 1);
-		json_dbl(&j, "waited_percent", percent(r->self.waited_ns, r->self.at_ns), 1);
+		json_dbl(&j, "cpu_percent", perf_percent(r->self.cpu_ns, r->self.at_ns), 1);
+		json_dbl(&j, "waited_percent", perf_percent(r->self.waited_ns, r->self.at_ns), 1);
 		if (r->mpa.rev != 0)
 			print_json_mpa(&j, r->mpa.rev, r->mpa.crc, r->mpa.rx_markers,
 			               r->mpa.tx_markers);

@@ -102,6 +102,9 @@ def test_perf_output():
     assert rows[0]["t_avg_us"] == ""
     rows = list(csv.DictReader(io.StringIO(perf(sock, "read", "--lat", "-n", "20000", "--csv"))))
     assert 0 < float(rows[0]["t_p50_us"]) <= float(rows[0]["t_p999_us"]) and rows[0]["t_p99999_us"] == "", rows
+    r = one(sock, "read", "--lat", "-n", "2000")
+    assert r["samples_beyond"] == {"t_p50_us": 1000, "t_p90_us": 200, "t_p99_us": 20, "t_p999_us": 2}, r
+    assert set(r["samples_beyond"]) == {k for k in r if k.startswith("t_p")}, r
     out = perf(sock, "read", "--lat", "-n", "2000", "-H")
     samples = [int(m.group(1)) for m in re.finditer(r"^ +[\d.]+ +(\d+) +[\d.]+ %$", out, re.M)]
     assert sum(samples) == 2000 and "99.9 % below" in out, out
@@ -119,7 +122,8 @@ def test_perf_expect():
     sock = path("expect.sock")
     perf_server(sock)
     at = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"]
-    for args, what, rc_wanted in ((["read", "--lat", "-n", "500"], "p99<1s,min>1ns,p99.9<1s,retrans<1000", 0),
+    for args, what, rc_wanted in ((["read", "--lat", "-n", "1000"], "p99<1s,min>1ns,p99.9<1s,retrans<1000", 0),
+                                  (["read", "--lat", "-n", "999"], "p99.9<1s", 3),
                                   (["read", "--lat", "-n", "500"], "p99<1ns", 3),
                                   (["write", "-n", "500"], "bw>1K,rate>1,cycles>0", 0),
                                   (["write", "-n", "500"], "bw>9000G", 3),
@@ -127,6 +131,9 @@ def test_perf_expect():
         rc, _, err = run([app("weft-perf"), *args, "--expect", what, *at])
         assert rc == rc_wanted, (args, what, rc, err)
         assert (rc == 0) or "does not meet" in err, err
+        # a percentile that no sample lies beyond, and one that few do
+        assert ("p99.9 needs --iters 1000 or more" in err) == ("999" in args), err
+        assert ("1 sample(s) lie beyond p99.9 of --expect; with --iters 10000" in err) == ("1000" in args), err
     for bad in ("p99<20", "p99=20us", "nonsense<1", "bw>9G,", "bw>9us", "p0<1us", "p100<1us", "bw>x", ""):
         rc, _, err = run([app("weft-perf"), "write", "--expect", bad, *at])
         assert rc == 2 and "--expect" in err, (bad, rc, err)
