@@ -2,6 +2,7 @@
 /** @file weft-perf: runs one job after the other. */
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +22,8 @@
 #define BUSY_S    5
 
 static volatile sig_atomic_t stop;
-static bool live; /**< a line on the terminal is to be erased */
+static bool live;     /**< a line on the terminal is to be erased */
+static FILE *tick_to; /**< where forever_tick() prints */
 
 static void
 on_signal(int sig)
@@ -161,11 +163,14 @@ static void
 forever_tick(const struct perf_tick *t)
 {
 	const double seconds = (double)t->second_ns / 1e9;
-	struct perf_result r = {.job = *t->job, .iterations = t->messages, .seconds = seconds};
+	struct perf_result r = {.job = *t->job,
+	                        .iterations = t->messages,
+	                        .seconds = seconds,
+	                        .cycles_per_msg = (double)NAN};
 
 	r.mmsgs = (double)t->messages / seconds / 1e6;
 	r.avg_mbps = r.peak_mbps = r.mmsgs * perf_mean_bytes(&r.job);
-	perf_print_row(stdout, &r);
+	perf_print_row(tick_to, &r);
 }
 
 /** A line on a terminal that shows how a long run goes. */
@@ -285,8 +290,10 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		ui_die("no memory");
 	if (a->job.hosts == NULL)
 		snprintf(port, sizeof(port), ":%u", a->port);
-	if (table)
-		perf_print_head(stdout, &jobs[0]);
+	/* With --json and --csv standard output is one document. */
+	tick_to = table ? stdout : stderr;
+	if (table || a->forever)
+		perf_print_head(tick_to, &jobs[0]);
 	/* A round has all sizes, so that a drift of the machine reaches all alike. */
 	for (unsigned int i = 0; i < all && rc == 0 && !stop; i++) {
 		job = &jobs[i % njobs];

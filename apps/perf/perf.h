@@ -53,8 +53,9 @@ struct perf_result {
 	double worst_mbps;          /**< of the slowest 10 ms; 0: the run was too short */
 	/** with both_ways: what this side and the server have sent, which are added above */
 	double sent_mbps, received_mbps, sent_mmsgs, received_mmsgs;
-	double mmsgs;          /**< 10^6 messages a second */
-	double cycles_per_msg; /**< TSC cycles of this side's busy polls, per message */
+	double mmsgs; /**< 10^6 messages a second */
+	/** TSC cycles of this side's busy polls, per message; NAN: not measured */
+	double cycles_per_msg;
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,
 	        lat_p999_us;
 	struct hist *hist; /**< latency: the samples in ns; freed by perf_result_free() */

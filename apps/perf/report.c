@@ -2,7 +2,7 @@
 /** @file Prints results in perftest's columns, as JSON and as comma-separated values. */
 
 #include <inttypes.h>
-
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,18 +48,22 @@ perf_print_head(FILE *f, const struct perf_job *job)
 void
 perf_print_row(FILE *f, const struct perf_result *r)
 {
+	char cycles[32] = "-";
+
+	if (!isnan(r->cycles_per_msg))
+		snprintf(cycles, sizeof(cycles), "%.0f", r->cycles_per_msg);
 	if (r->job.latency)
 		fprintf(f,
 		        " %-7u %-10" PRIu64
 		        "     %-12.2f   %-11.2f  %-15.2f    %-11.2f    %-13.2f   "
-		        "%-21.2f   %-22.2f   %.0f\n",
+		        "%-21.2f   %-22.2f   %s\n",
 		        r->job.size_bytes, r->iterations, r->lat_min_us, r->lat_max_us,
 		        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us, r->lat_p99_us,
-		        r->lat_p999_us, r->cycles_per_msg);
+		        r->lat_p999_us, cycles);
 	else
-		fprintf(f, " %-10.0f %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %.0f\n",
+		fprintf(f, " %-10.0f %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %s\n",
 		        perf_mean_bytes(&r->job), r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
-		        r->mmsgs, r->cycles_per_msg);
+		        r->mmsgs, cycles);
 	fflush(f);
 }
 

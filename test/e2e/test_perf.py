@@ -173,6 +173,16 @@ def test_perf_forever():
     rows = [line.split() for line in out.splitlines() if re.match(r" 4096 ", line)]
     assert p.returncode == 0 and len(rows) >= 3, (p.returncode, out, err)
     assert abs(int(rows[-1][1]) / sum(int(r[1]) for r in rows[:-1]) - 1) < 0.6, out
+    # the cycles of a second are not measured
+    assert {r[5] for r in rows[:-1]} == {"-"} and int(rows[-1][5]) > 0, out
+    for form in ("--json", "--csv"):
+        p = client(sock, "write", "-s", "4096", "--run_infinitely", form)
+        until_busy(p, 4.0)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 0 and len(re.findall(r"^ 4096 .* -$", err, re.M)) >= 2 and "#bytes" in err, (p.returncode, out, err)
+        rows = json.loads(out)["results"] if form == "--json" else list(csv.DictReader(io.StringIO(out)))
+        assert len(rows) == 1 and float(rows[0]["cycles_per_message"]) > 0, out
 
 
 def test_perf_interrupted():
