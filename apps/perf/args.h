@@ -20,6 +20,7 @@ struct args {
 	bool json, csv, gbits, histogram;
 	bool both;       /**< rows of both directions, with job.both_ways */
 	const char *out; /**< a file for the results; NULL: standard output */
+	FILE *out_file;  /**< the open file of `out`, or NULL */
 	uint32_t rounds; /**< how often all sizes are measured */
 	struct expect expect;
 	struct mix mix;

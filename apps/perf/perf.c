@@ -199,20 +199,32 @@ live_erase(void)
 	live = false;
 }
 
-#define OUT_EXISTS "the file exists; remove it or name another"
+/* ---- The file of --out ---- */
 
-/** Make the file of --out; standard output without it. */
-static FILE *
-open_out(const struct args *a)
+static const char *out_path; /**< is removed when the program ends; NULL: none, or it has results */
+
+static void
+out_remove(void)
 {
-	FILE *f;
+	if (out_path != NULL)
+		unlink(out_path);
+	out_path = NULL;
+}
 
+/** Make the file of --out, before anything is measured. It is removed at the end unless it gets
+ * results. */
+static void
+out_open(struct args *a)
+{
 	if (a->out == NULL)
-		return stdout;
-	f = fopen(a->out, "wxe");
-	if (f == NULL)
-		ui_die("%s: %s", a->out, errno == EEXIST ? OUT_EXISTS : strerror(errno));
-	return f;
+		return;
+	a->out_file = fopen(a->out, "wxe");
+	if (a->out_file == NULL)
+		ui_die("%s: %s", a->out,
+		       errno == EEXIST ? "the file exists; remove it or name another"
+		                       : strerror(errno));
+	out_path = a->out;
+	atexit(out_remove);
 }
 
 /** Write the document, with its hash, and keep it where it is asked for. */
@@ -320,7 +332,9 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 			perf_print_histogram(stdout, &res[i]);
 	}
 	/* A run without a result leaves no file. */
-	status = finish(a, a->out == NULL || done == 0 ? stdout : open_out(a), res, done);
+	if (done > 0)
+		out_path = NULL;
+	status = finish(a, a->out == NULL || done == 0 ? stdout : a->out_file, res, done);
 	for (unsigned int i = 0; i < done; i++)
 		perf_result_free(&res[i]);
 	free(res);
@@ -409,8 +423,7 @@ run_args(struct args *a)
 		to = a->hosts.at[0].to;
 	else if (addr_parse(a->server ? "::" : a->host, a->port, &to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a->host);
-	if (a->out != NULL && access(a->out, F_OK) == 0)
-		ui_die("%s: " OUT_EXISTS, a->out);
+	out_open(a);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	gmtime_r(&t, &tm);

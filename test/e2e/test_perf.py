@@ -530,6 +530,12 @@ def test_perf_sides():
     rc, _, err = run([app("weft-perf"), "write", "-n", "10", "--out", file, "--dev", memif(0, "server", path("no.sock")), "--address",
                       "10.0.0.2/24", "10.0.0.1"], timeout=60)
     assert rc == 1 and not os.path.exists(file), (rc, err)
+    # --out is opened before anything is measured, and a run that cannot begin leaves no file
+    for out_file, dev, why in ((path("no/such/out.json"), "net_null0", "No such file or directory"), ("/proc/out.json", "net_null0", ""),
+                               (file, "net_nonsense0", "nonsense")):
+        rc, out, err = run([app("weft-perf"), "write", "--out", out_file, "--dev", dev, "--address", "10.0.0.2/24", "10.0.0.1"])
+        assert rc == 1 and out == "" and why in err and len(err.splitlines()) == 1, (rc, out, err)
+        assert not os.path.exists(out_file), out_file
     for args, why in ((["--server", "--lat"], "the test is the client's"), (["--server", "-s", "64"], "the test is the client's"),
                       (["write", "--once", "10.0.0.1"], "options of --server")):
         rc, out, err = run([app("weft-perf"), *args])
