@@ -33,8 +33,9 @@ struct args {
 	uint16_t port;
 	struct port_args port_args;
 	const char *host;
-	char **command;   /**< the arguments as they were given */
-	char started[32]; /**< UTC */
+	char **command;     /**< the arguments as they were given */
+	char started[32];   /**< UTC */
+	const char *failed; /**< why not all was measured; NULL: all was */
 	/* a run that is made again */
 	const char *run_file; /**< NULL: it is none */
 	const char *config;   /**< the name of its configuration; NULL: that of port_args */

@@ -153,6 +153,22 @@ crew_rc(const struct crew *crew, char *why, size_t why_bytes)
 	return rc;
 }
 
+/** Whether something was measured before a failure: all threads had begun. */
+static bool
+crew_has_part(const struct crew *crew)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < crew->n; i++) {
+		const struct run *r = &crew->run[i];
+
+		if (r->begin_ns == 0 || r->end_ns < r->begin_ns)
+			return false;
+		any |= r->out.ended;
+	}
+	return any;
+}
+
 /** Make the SRQ of this side, where the test sends here. 0 or -errno. */
 static int
 crew_srq_begin(struct crew *crew)
@@ -203,6 +219,8 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	}
 	if (rc == 0)
 		rc = crew_merge(&crew, out);
+	else if (crew_has_part(&crew))
+		out->ended = crew_merge(&crew, out) == 0;
 	if (rc != 0 && why[0] == '\0')
 		snprintf(why, why_bytes, "%s",
 		         rc == -ENODATA ? "no message was completed" : strerror(ENOMEM));

@@ -163,11 +163,16 @@ compare_print_side(FILE *f, const struct compare_side *s, char name)
 	char text[512];
 
 	for (unsigned int i = 0; i < s->nfiles; i++) {
+		/* that of a sweep is a list */
+		const char *failed = doc_text(s->docs[i], "failed");
+
 		fprintf(f, "%c: %s", name, ui_printable(s->files[i], text, sizeof(text)));
 		fprintf(f, ", weft %s",
 		        ui_printable(compare_version(s->docs[i]), text, sizeof(text)));
 		if (json_is_false(json_object_get(s->docs[i], "complete")))
-			fprintf(f, ", an incomplete sweep");
+			fprintf(f, ", %s%s",
+			        failed[0] != '\0' ? "incomplete: " : "an incomplete sweep",
+			        ui_printable(failed, text, sizeof(text)));
 		fprintf(f, "\n");
 	}
 }

@@ -164,8 +164,8 @@ static const char *const doc_job_numbers[] = {"bytes",
                                               "targets"};
 
 /** Texts of a result that describe what was found, and not what was asked for. */
-static const char *const doc_found_texts[] = {"region", "warning", "note",
-                                              "why",    "status",  "interrupted"};
+static const char *const doc_found_texts[] = {"region", "warning",     "note", "why",
+                                              "status", "interrupted", "ended"};
 
 static bool
 doc_is_one_of(const char *const *list, size_t n, const char *key)

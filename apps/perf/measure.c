@@ -161,6 +161,7 @@ bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *par
 		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
 			return run_stalled(r);
 		seen = n;
+		r->end_ns = progress_ns;
 		atomic_store_explicit(&r->shown, n, memory_order_relaxed);
 		if (r == r->crew->run)
 			all_look(r, parts, &tick, now_ns);
@@ -172,6 +173,15 @@ bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *par
 			return -ECANCELED;
 	}
 	return run_dead(r)->err;
+}
+
+/** What was completed in the measured part of a run that has failed is kept. */
+static void
+run_keep(struct run *r, const struct perf_self *from, uint64_t done, struct perf_result *out)
+{
+	out->self = perf_self_since(&r->loop, from);
+	out->iterations = done;
+	out->ended = done > 0 && r->end_ns > r->begin_ns;
 }
 
 static int
@@ -230,12 +240,17 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 		out->iterations = run_count(r).posted - base * r->job.qps;
 		rc = run_barrier(r);
 	}
-	if (rc != 0)
-		return rc;
-	out->self = perf_self_since(&r->loop, &from);
-	r->end_ns = from.at_ns + out->self.at_ns;
 	out->peak_mbps = parts.peak_mbps;
 	out->worst_mbps = parts.worst_mbps;
+	if (rc != 0) {
+		const uint64_t done = run_count(r).done, before = base * r->job.qps;
+
+		if (!r->job.verify)
+			run_keep(r, &from, done > before ? done - before : 0, out);
+		return rc;
+	}
+	out->self = perf_self_since(&r->loop, &from);
+	r->end_ns = from.at_ns + out->self.at_ns;
 	run_polls(r, &h0, out);
 	return run_report(r);
 }
@@ -295,9 +310,10 @@ measure_closed(struct run *r, uint64_t seq, struct perf_result *out)
 	for (uint64_t i = 0; i < n && rc == 0 && !out->interrupted; i++) {
 		rc = client_round(&r->lane[0], seq + i);
 		now_ns = ui_now_ns();
-		if (rc == 0)
+		if (rc == 0) {
 			run_sample(r, now_ns - t);
-		t = now_ns;
+			t = now_ns;
+		}
 		out->interrupted = is_stopped(r);
 		if (rc == 0 && (i & 1023) == 1023)
 			rc = run_failed_elsewhere(r);
@@ -343,8 +359,10 @@ measure_latency(struct run *r, struct perf_result *out)
 	out->self = perf_self_since(&r->loop, &from);
 	if (rc == 0)
 		rc = run_report(r);
-	if (rc != 0)
+	if (rc != 0) {
+		run_keep(r, &from, r->hist->n, out);
 		return rc;
+	}
 	run_polls(r, &h0, out);
 	out->iterations = r->hist->n;
 	return 0;

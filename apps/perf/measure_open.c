@@ -37,13 +37,16 @@ measure_open(struct run *r, uint64_t *elapsed_ns, bool *early)
 		seen = open_answers(c) - base;
 		if (seen != answered || seen == due)
 			progress_ns = now_ns;
-		else if (now_ns - progress_ns > STALL_S * 1000000000ull)
+		else if (now_ns - progress_ns > STALL_S * 1000000000ull) {
+			*elapsed_ns = progress_ns - t0_ns;
 			return -ETIMEDOUT;
+		}
 		/* Answers come in the order of the messages. */
 		for (; answered < seen; answered++)
 			run_sample(r, now_ns - t0_ns - (uint64_t)((double)answered * period_ns));
 		if (r->job.stop != NULL && *r->job.stop) {
 			*early = true;
+			*elapsed_ns = now_ns - t0_ns;
 			if (answered == 0)
 				return -EINTR;
 			break;

@@ -235,7 +235,8 @@ write_document(const struct args *a, FILE *out, const struct perf_result *res, u
 	                                 .started = a->started,
 	                                 .config = a->config != NULL ? a->config
 	                                                             : a->port_args.config,
-	                                 .content = a->content};
+	                                 .content = a->content,
+	                                 .failed = a->failed};
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
@@ -318,7 +319,11 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		if (rc != 0) {
 			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
 			       job->latency ? "latency" : "bandwidth", job->size_bytes, why);
-			break;
+			a->failed = why;
+			if (!res[i].ended)
+				break;
+		} else if (res[i].interrupted && !a->forever) {
+			a->failed = "interrupted";
 		}
 		done++;
 		res[i].round = a->rounds > 1 ? i / njobs + 1 : 0;
@@ -331,6 +336,8 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		if (a->histogram)
 			perf_print_histogram(stdout, &res[i]);
 	}
+	if (done < all && a->failed == NULL)
+		a->failed = "interrupted";
 	/* A run without a result leaves no file. */
 	if (done > 0)
 		out_path = NULL;
@@ -359,6 +366,8 @@ sweep_one(const struct perf_job *job, struct perf_result *out, char *why, size_t
 	plan(&one, jobs);
 	jobs[0].stop = &stop;
 	rc = run_job(&sweep_side, &sweep_to, &jobs[0], out, why, why_bytes);
+	if (rc != 0)
+		perf_result_free(out);
 	return rc == 0 && out->interrupted ? -EINTR : rc;
 }
 

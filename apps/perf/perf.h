@@ -66,6 +66,7 @@ struct perf_result {
 	uint64_t samples_of[PERF_MAX_WORKERS]; /**< how many are of each worker */
 	uint64_t verified;                     /**< messages whose octets were all compared */
 	bool interrupted;      /**< *job.stop ended it: fewer iterations than asked for */
+	bool ended;            /**< it failed; these are the figures until then */
 	uint64_t retrans_segs; /**< of both sides, where the server reports */
 	/** the measuring thread; its peer, where the server reports (peer.ns is 0 otherwise) */
 	struct perf_self self;
@@ -106,6 +107,7 @@ struct perf_about {
 	char *const *command;         /**< the arguments of the program, then NULL */
 	const char *started;          /**< the time in UTC */
 	const char *config, *content; /**< the configuration file and its text; NULL: none */
+	const char *failed;           /**< why not all was measured; NULL: all was */
 };
 /** All results as one JSON document (docs/weft-perf.md has the keys). about: NULL: only the
  * results, and the machines. */
@@ -136,8 +138,9 @@ extern bool perf_gbits;
 
 /**
  * Run one job against the server, with job->workers of the side; the first one's thread is this
- * one. 0, or -errno with one line in *why. -EAGAIN: the server serves another client;
- * -EMEDIUMTYPE: the job needs job->visible.
+ * one. 0, or -errno with one line in *why; out->ended is then set if something was measured before.
+ * -EAGAIN: the server serves another client; -EMEDIUMTYPE: the job needs job->visible. The caller
+ * frees *out by perf_result_free() in either case.
  */
 int perf_client_run(const struct perf_side *side, const struct sockaddr *addr, socklen_t addr_len,
                     const struct perf_job *job, struct perf_result *out, char *why,

@@ -281,6 +281,9 @@ print_json_about(struct json *j, const struct perf_about *about)
 	for (unsigned int i = 0; about->command[i] != NULL; i++)
 		json_str(j, NULL, about->command[i]);
 	json_arr_end(j);
+	json_bool(j, "complete", about->failed == NULL);
+	if (about->failed != NULL)
+		json_str(j, "failed", about->failed);
 	if (about->content == NULL)
 		return;
 	json_obj(j, "configuration");
@@ -337,6 +340,8 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			json_u64(&j, "verified_messages", r->verified);
 		if (r->interrupted)
 			json_bool(&j, "interrupted", true);
+		if (r->ended)
+			json_bool(&j, "ended", true);
 		if (perf_is_rpc(r->job.test))
 			json_u64(&j, "rpc_version", r->job.rpc_version);
 		json_dbl(&j, "seconds", r->seconds, 6);

@@ -89,6 +89,9 @@ reproduce_load(struct reproduce *r)
 	if (rc != 0)
 		ui_die("%s: was changed after weft-perf wrote it: its hash is that of another text",
 		       r->file);
+	if (json_is_false(json_object_get(r->then, "complete")))
+		ui_msg("%s: is incomplete (%s); what it has is compared", r->file,
+		       doc_text(r->then, "failed"));
 	conf = json_object_get(r->then, "configuration");
 	r->config = json_string_value(json_object_get(conf, "file"));
 	r->content = json_string_value(json_object_get(conf, "content"));

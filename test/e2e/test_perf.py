@@ -552,5 +552,31 @@ def test_perf_server_dies():
     assert p.returncode == 1 and "weft-perf: 10.0.0.1:18515: write bandwidth" in err, (p.returncode, out, err)
 
 
+def test_perf_keeps_what_was_measured():
+    """A server that dies in the middle: the rounds before are kept, the run under way as far as it came, and both are marked."""
+    sock, file = path("kept.sock"), path("kept.json")
+    for args, ended in ((["write", "-s", "4096", "-n", "2000", "--rounds", "1000"], None), (["write", "-D", "60", "-q", "2"], 60),
+                        (["read", "--lat", "-n", "100000000"], 60), (["send", "--lat", "--rate", "1000", "-D", "60"], 60)):
+        s = perf_server(sock)
+        assert json.loads(perf(sock, "write", "-n", "500", "--json"))["complete"]
+        p = client(sock, *args, "--out", file)
+        if ended is None:
+            while not re.match(r" 4096 .*\n", p.stdout.readline()):
+                pass
+        else:
+            until_busy(p, 3.0)
+        s.kill()
+        _, err = p.communicate(timeout=60)
+        with open(file, encoding="utf-8") as f:
+            doc = json.load(f)
+        assert p.returncode == 1 and doc["complete"] is False and doc["failed"] in err, (args, p.returncode, doc, err)
+        if ended is None:
+            assert [r["round"] for r in doc["results"]] == list(range(1, len(doc["results"]) + 1)), doc
+        else:
+            r, = doc["results"]
+            assert r["ended"] and r["iterations"] > 100 and 0 < r["seconds"] < ended and "server" not in r, (args, r)
+        os.unlink(file)
+
+
 if __name__ == "__main__":
     main([v for k, v in list(globals().items()) if k.startswith("test_")])

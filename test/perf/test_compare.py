@@ -147,6 +147,8 @@ def test_names():
     a = write("a.json", map_list(bandwidth, A, test="wr\x1b[31mite\n"), complete=False)
     text = compare(a, a)
     assert "\x1b" not in text and "wr?[31mite?" in text and text.count("an incomplete sweep") == 2, text
+    b = write("b.json", map_list(bandwidth, A, test="wr\x1b[31mite\n"), complete=False, failed="it \x1b ended")
+    assert "b.json, weft 0.1.0, incomplete: it ? ended\n" in compare(a, b)
     d = json.loads(compare("--json", a, a))
     assert d["a"] == [{"file": a, "version": "0.1.0", "complete": False}] and d["rows"][0]["test"] == "wr\x1b[31mite\n", d
 
