@@ -38,6 +38,7 @@ struct args {
 	const char *failed; /**< why not all was measured; NULL: all was */
 	/* a run that is made again */
 	const char *run_file; /**< NULL: it is none */
+	bool untrusted;       /**< its port options may load no code and write no file */
 	const char *config;   /**< the name of its configuration; NULL: that of port_args */
 	char *content;        /**< the text of the configuration; NULL: none */
 	char **document;      /**< where the document is kept, too; or NULL */

@@ -16,6 +16,7 @@
 #include "seal.h"
 #include "stack.h"
 #include "sweep.h"
+#include "trust.h"
 #include "ui.h"
 
 #define MAX_SIZES 32
@@ -31,6 +32,18 @@ on_signal(int sig)
 	/* A second one ends the program at once. */
 	stop = 1;
 	signal(sig, SIG_DFL);
+}
+
+/** Show what a run file makes this program do, before it does. */
+static void
+say_command(const struct args *a)
+{
+	char word[1024];
+
+	fprintf(stderr, "runs: weft-perf");
+	for (unsigned int i = 1; a->command[i] != NULL; i++)
+		fprintf(stderr, " %s", ui_printable(a->command[i], word, sizeof(word)));
+	fprintf(stderr, "\n");
 }
 
 static void
@@ -53,6 +66,11 @@ bring_up(struct args *a, struct stack *st)
 		       a->port_args.config == NULL
 		               ? "it takes --config, with as many [worker NAME] sections"
 		               : "the configuration has fewer [worker NAME] sections");
+	if (a->untrusted && !trust_not_needed(&a->conf, err, sizeof(err)))
+		ui_die("%s: %s; give --trust if you know where the run file comes from",
+		       a->run_file, err);
+	if (a->run_file != NULL)
+		say_command(a);
 	a->conf.nworkers = a->conf.nworkers < a->workers ? a->conf.nworkers : a->workers;
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
 		ui_die("%s", err);
@@ -500,6 +518,7 @@ reproduce_run(int argc, char **argv)
 		ui_die("%s: its command is of a server", r.file);
 	take_config(&r, &a);
 	a.run_file = r.file;
+	a.untrusted = !r.trust && !r.again.port;
 	a.document = &text;
 	a.json = r.json;
 	a.out = r.out;

@@ -16,6 +16,7 @@ struct reproduce {
 	struct again again;
 	struct compare compare; /**< the metrics */
 	bool json;
+	bool trust;                   /**< its configuration may load code and write files */
 	const char *out;              /**< the new run's file; NULL: none */
 	char **command;               /**< of the earlier run, then NULL; the texts are then's */
 	int words;                    /**< of command */

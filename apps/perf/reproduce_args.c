@@ -26,6 +26,9 @@ reproduce_usage(void)
 	       "versions, builds, options), and the comparison of weft-perf compare, in which A\n"
 	       "is the earlier run and B the new one. A verdict takes 5 rounds of either:\n"
 	       "--rounds of the earlier run. 'sed 2d RUN.json | sha256sum' prints the hash.\n"
+	       "The hash does not say who made the file. To run it is to trust its maker: it\n"
+	       "names the devices that are opened and the server that is sent to. The command\n"
+	       "is printed before it runs.\n"
 	       "\n"
 	       "Port options in place of the earlier ones:\n"
 	       "  -c, --config FILE      use the ports and the first worker of a\n"
@@ -33,6 +36,8 @@ reproduce_usage(void)
 	       "  -p, --port PORT        TCP port of the server\n"
 	       "      --rounds N         so many rounds [as then]\n"
 	       "      --metric KEY       the figure to compare, as of weft-perf compare\n"
+	       "      --trust            allow what the configuration of RUN.json could use to\n"
+	       "                         load code or write files: eal of [weft], net_pcap\n"
 	       "      --json             print one JSON document\n"
 	       "      --out FILE         write the new run to FILE, a run file as well; an\n"
 	       "                         existing file is not touched\n"
@@ -154,6 +159,7 @@ reproduce_parse(struct reproduce *r, int argc, char **argv)
 	        {"port", required_argument, NULL, 'p'},
 	        {"rounds", required_argument, NULL, 'r'},
 	        {"metric", required_argument, NULL, 'M'},
+	        {"trust", no_argument, NULL, 't'},
 	        {"json", no_argument, NULL, 'j'},
 	        {"out", required_argument, NULL, 'o'},
 	        {"help", no_argument, NULL, 'h'},
@@ -171,6 +177,9 @@ reproduce_parse(struct reproduce *r, int argc, char **argv)
 		switch (o) {
 		case 'M':
 			compare_add_metric(&r->compare, optarg);
+			break;
+		case 't':
+			r->trust = true;
 			break;
 		case 'j':
 			r->json = true;

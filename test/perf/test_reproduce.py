@@ -232,6 +232,34 @@ def test_bad_files():
     assert rc == 1 and "newer weft-perf" in err and err.count("\n") == 1, err
 
 
+def test_trust():
+    """What a run file could use to load code or write files is refused without --trust, whether it stands in the configuration or in the
+    command; the user's own port options are not."""
+    pcap = f"net_pcap0,rx_pcap=/dev/null,tx_pcap={path('trust.pcap')}"
+    ini = "[port p0]\ndev = {}\naddress = 10.0.0.2/24\n"
+    memif_dev = memif(0, "client", path("trust.sock"))
+    open(path("rx.pcap"), "wb").close()
+    cases = (("eal of [weft], '-d /tmp/x.so'", "[weft]\neal = -d /tmp/x.so\n" + ini.format(memif_dev)),
+             ("the device 'net_pcap0", ini.format(pcap.replace("/dev/null", path("rx.pcap")))),
+             ("the device 'net_vhost0", ini.format("net_vhost0,iface=x")))
+    for why, text in cases:
+        for args in ([], ["--json"]):
+            refused(why, sealed(synthetic(command=["weft-perf", "write", "-n1", "-c", "x.ini", "10.0.0.1"],
+                                          configuration={"file": "x.ini", "content": text}), "trust.json"), *args)
+        rc, out, err = weft_perf("reproduce", path("trust.json"))
+        assert rc == 1 and "give --trust" in err and "runs:" not in err and not os.path.exists(path("trust.pcap")), (rc, out, err)
+    doc = synthetic(command=["weft-perf", "write", "-n1", "--dev", pcap.replace("/dev/null", path("rx.pcap")), "--address", "10.0.0.2/24",
+                             "10.0.0.1"])
+    refused("the device 'net_pcap0", sealed(doc, "trust.json"))
+    assert not os.path.exists(path("trust.pcap"))
+    # with --trust the run begins, though without this device or a server it ends
+    rc, out, err = run([app("weft-perf"), "reproduce", path("trust.json"), "--trust"], timeout=90)
+    assert rc == 1 and "give --trust" not in err and "runs: weft-perf --iters=1 --dev=net_pcap0" in err, (rc, out, err)
+    rc, out, err = run([app("weft-perf"), "reproduce", path("trust.json"), "--dev", "net_null0", "--address", "10.0.0.2/24"], timeout=90)
+    assert rc == 1 and "give --trust" not in err and "runs: weft-perf --iters=1 --dev=net_null0" in err, (rc, out, err)
+    assert "means" not in err and "trust its maker" in weft_perf("reproduce", "--help")[1]
+
+
 def test_no_server():
     """A server that is not there: one line, and no file of the new run."""
     port = ["--dev", memif(0, "server", path("none.sock")), "--address", "10.0.0.2/24"]
