@@ -70,7 +70,10 @@ usage(void)
 	       "                         and fetch-add: write:70,read:30\n"
 	       "  -n, --iters N          iterations of each QP [100000 for latency; 1000000 or\n"
 	       "                         4 GiB for bandwidth]\n"
-	       "  -D, --duration S       measure bandwidth, or --lat --rate, for S seconds\n"
+	       "  -D, --duration S       measure bandwidth for S seconds; with --lat --rate R:\n"
+	       "                         R times S messages\n"
+	       "      --perform_warm_up  has no effect: some iterations always come before the\n"
+	       "                         measured ones\n"
 	       "      --rounds N         measure all of it N times; weft-perf compare and\n"
 	       "                         reproduce judge 5 rounds and more [1]\n"
 	       "      --run_infinitely   measure bandwidth until Ctrl-C, a row each second,\n"
@@ -230,7 +233,9 @@ check_options(const struct args *a)
 	if (a->histogram && (!j->latency || a->json || a->csv))
 		ui_usage_die("--report-histogram is for --lat and for people: no --json or --csv");
 	if (j->latency && j->duration_s != 0 && a->rate == 0)
-		ui_usage_die("--duration is for bandwidth and --rate; use --iters with --lat");
+		ui_usage_die(
+		        "--duration is for bandwidth, and with --lat for --rate R, where it is R "
+		        "times S messages; --lat alone takes --iters");
 	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
 		ui_usage_die("%s is always of 8 octets", perf_test_names[j->test]);
 	if (j->app_thread && !perf_is_two_sided(j->test))
@@ -299,6 +304,7 @@ enum {
 	ARG_LAT = 2048,
 	ARG_ROUNDS,
 	ARG_FOREVER,
+	ARG_WARM_UP,
 	ARG_GBITS,
 	ARG_BOTH,
 	ARG_RATE,
@@ -404,6 +410,8 @@ take_shape(struct args *a, int o)
 		return true;
 	case 'l':
 		j->post_list = arg_u32("--post_list", 1, FLOW_BATCH);
+		return true;
+	case ARG_WARM_UP: /* there is one anyway */
 		return true;
 	case ARG_SIZES:
 		a->mix.sizes = optarg;
@@ -545,6 +553,7 @@ const struct option args_options[] = {
         {"duration", required_argument, NULL, 'D'},
         {"rounds", required_argument, NULL, ARG_ROUNDS},
         {"run_infinitely", no_argument, NULL, ARG_FOREVER},
+        {"perform_warm_up", no_argument, NULL, ARG_WARM_UP},
         {"qp", required_argument, NULL, 'q'},
         {"bidirectional", no_argument, NULL, 'b'},
         {"tx-depth", required_argument, NULL, 't'},

@@ -102,7 +102,9 @@ def test_perf_output():
     assert rows[0]["t_avg_us"] == ""
     rows = list(csv.DictReader(io.StringIO(perf(sock, "read", "--lat", "-n", "20000", "--csv"))))
     assert 0 < float(rows[0]["t_p50_us"]) <= float(rows[0]["t_p999_us"]) and rows[0]["t_p99999_us"] == "", rows
-    r = one(sock, "read", "--lat", "-n", "2000")
+    r = one(sock, "read", "--lat", "--rate", "500", "-D", "2")
+    assert r["iterations"] == 1000, r
+    r = one(sock, "read", "--lat", "-n", "2000", "--perform_warm_up")
     assert r["samples_beyond"] == {"t_p50_us": 1000, "t_p90_us": 200, "t_p99_us": 20, "t_p999_us": 2}, r
     assert set(r["samples_beyond"]) == {k for k in r if k.startswith("t_p")}, r
     out = perf(sock, "read", "--lat", "-n", "2000", "-H")
@@ -157,7 +159,7 @@ def test_perf_refused():
                       (["read", "--lat", "-U", "-n", "20M"], "--iters"), (["read", "--lat", "-U", "-n", "20000000"], "keeps each sample"),
                       (["write", "--use-srq"], "no receives"), (["send", "--use-srq", "-q", "5", "-r", "16"], "equal share"),
                       (["send", "--use-srq", "-q", "2", "-r", "16", "-l", "7"], "in quarters"), (["rpc", "-e"], "takes no --events"),
-                      (["log-append", "-e"], "takes no --events")):
+                      (["log-append", "-e"], "takes no --events"), (["read", "--lat", "-D", "5"], "R times S messages")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
