@@ -184,6 +184,22 @@ print_json_peer(struct json *j, const struct perf_result *r)
 	json_obj_end(j);
 }
 
+/** The columns that came later, behind the earlier ones. */
+static void
+print_csv_shape(FILE *f, const struct perf_result *r)
+{
+	const struct perf_job *job = &r->job;
+
+	fprintf(f, ",%u,%u,%u,%u,", r->round, job->workers > 1 ? job->workers : 1, job->post_list,
+	        job->cq_mod);
+	if (perf_takes_receive(job->test))
+		fprintf(f, "%u", job->rx_depth);
+	fprintf(f, ",%.3f,", job->rate);
+	if (r->worst_mbps > 0)
+		fprintf(f, "%.3f", r->worst_mbps);
+	fputc('\n', f);
+}
+
 void
 perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 {
@@ -192,7 +208,8 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 	for (unsigned int k = 0; k < NPCTS; k++)
 		fprintf(f, ",%s", pcts[k].key);
 	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent,"
-	           "sent_mb_s,received_mb_s\n");
+	           "sent_mb_s,received_mb_s,round,workers,post_list,cq_mod,rx_depth,rate_asked,"
+	           "worst_10ms_mb_s\n");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;
@@ -214,9 +231,10 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		        perf_percent(r->self.cpu_ns, r->self.at_ns),
 		        perf_percent(r->self.waited_ns, r->self.at_ns));
 		if (r->job.both_ways)
-			fprintf(f, ",%.3f,%.3f\n", r->sent_mbps, r->received_mbps);
+			fprintf(f, ",%.3f,%.3f", r->sent_mbps, r->received_mbps);
 		else
-			fprintf(f, ",,\n");
+			fprintf(f, ",,");
+		print_csv_shape(f, r);
 	}
 	fflush(f);
 }

@@ -99,7 +99,13 @@ def test_perf_output():
     perf_server(sock)
     rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-s", "512", "-n", "2000", "--csv"))))
     assert len(rows) == 1 and rows[0]["bytes"] == "512" and float(rows[0]["average_mb_s"]) > 0, rows
-    assert rows[0]["t_avg_us"] == ""
+    assert rows[0]["t_avg_us"] == "" and rows[0]["rx_depth"] == "" and rows[0]["round"] == "0", rows
+    rows = list(csv.DictReader(io.StringIO(perf(sock, "send", "-s", "512", "-D", "1", "--rounds", "2", "-t", "32", "-l", "4", "-Q", "8",
+                                                "-r", "64", "--csv"))))
+    assert [(r["round"], r["workers"], r["post_list"], r["cq_mod"], r["rx_depth"], r["rate_asked"]) for r in rows] == [
+        (n, "1", "4", "8", "64", "0.000") for n in "12"] and "worst_10ms_mb_s" in rows[0], rows
+    row, = csv.DictReader(io.StringIO(perf(sock, "send", "--rate_limit", "500", "-D", "1", "--csv")))
+    assert float(row["rate_asked"]) == 500, row
     rows = list(csv.DictReader(io.StringIO(perf(sock, "read", "--lat", "-n", "20000", "--csv"))))
     assert 0 < float(rows[0]["t_p50_us"]) <= float(rows[0]["t_p999_us"]) and rows[0]["t_p99999_us"] == "", rows
     r = one(sock, "read", "--lat", "--rate", "500", "-D", "2")
