@@ -9,6 +9,46 @@
 #include "stack.h"
 #include "ui.h"
 
+/** The server is none of this version. */
+static void
+client_unlike(struct client *c)
+{
+	c->dead = true;
+	c->err = -EPROTO;
+	snprintf(c->term, sizeof(c->term),
+	         "it is no weft-perf server of this version (it must be %s)", weft_version());
+}
+
+/** The server has accepted: it must be one of this version. */
+static void
+client_welcome(struct client *c, const struct weft_event *ev)
+{
+	if (ev->private_data_bytes >= sizeof(c->server))
+		memcpy(&c->server, ev->private_data, sizeof(c->server));
+	if (memcmp(c->server.magic, PERF_MAGIC, sizeof(c->server.magic)) != 0 ||
+	    c->server.version != PERF_VERSION)
+		client_unlike(c);
+	else
+		c->up = true;
+}
+
+/** The server has refused, and says why. */
+static void
+client_refused(struct client *c, const struct weft_event *ev)
+{
+	const char *said = (const char *)ev->private_data;
+	const size_t n = ev->private_data_bytes, busy = sizeof(PERF_BUSY) - 1;
+
+	if (n == sizeof(PERF_UNLIKE) - 1 && memcmp(said, PERF_UNLIKE, n) == 0) {
+		client_unlike(c);
+		return;
+	}
+	c->dead = true;
+	c->err = n >= busy && memcmp(said, PERF_BUSY, busy) == 0 ? -EAGAIN : -ECONNREFUSED;
+	if (n > 0)
+		snprintf(c->term, sizeof(c->term), "the server said: %.*s", (int)n, said);
+}
+
 static void
 client_event(void *user, const struct weft_event *ev)
 {
@@ -17,23 +57,10 @@ client_event(void *user, const struct weft_event *ev)
 	(void)user;
 	switch (ev->type) {
 	case WEFT_EV_ESTABLISHED:
-		if (ev->private_data_bytes < sizeof(c->server)) {
-			c->dead = true;
-			c->err = -EPROTO;
-			break;
-		}
-		memcpy(&c->server, ev->private_data, sizeof(c->server));
-		c->up = true;
+		client_welcome(c, ev);
 		break;
 	case WEFT_EV_REJECTED:
-		c->dead = true;
-		c->err = ev->private_data_bytes == sizeof(PERF_BUSY) - 1 &&
-		                         memcmp(ev->private_data, PERF_BUSY,
-		                                sizeof(PERF_BUSY) - 1) == 0
-		                 ? -EAGAIN
-		                 : -EBUSY;
-		snprintf(c->term, sizeof(c->term), "the server said: %.*s",
-		         (int)ev->private_data_bytes, (const char *)ev->private_data);
+		client_refused(c, ev);
 		break;
 	case WEFT_EV_TERMINATED:
 		weft_terminate_str(&ev->term, c->term, sizeof(c->term));

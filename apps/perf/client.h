@@ -34,7 +34,7 @@ struct client {
 	uint32_t lkey;
 	bool up, dead;
 	int err;        /**< -errno of a dead connection */
-	char term[128]; /**< the Terminate's text */
+	char term[256]; /**< the Terminate's text, or the server's */
 	struct flow f;
 	uint64_t resent_before;     /**< segments sent again before the measured part */
 	uint64_t checks;            /**< measure_verify.c: Reads of what has arrived */
@@ -73,7 +73,7 @@ struct run {
 	uint64_t *samples; /**< with keep_samples */
 	struct perf_result out;
 	int rc; /**< of this thread, with a line in why */
-	char why[256];
+	char why[320];
 	/* of the thread */
 	pthread_t thread;
 	bool is_thread;

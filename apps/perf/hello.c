@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Reads and checks what a client sends with its Request (hello.h). */
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hello.h"
 
-bool
-hello_read(const void *data, size_t bytes, struct perf_hello *h)
+/** Whether the choices of two and the test are what the command line can give. */
+static bool
+hello_choices(const struct perf_hello *h)
+{
+	return (h->latency | h->both_ways | h->verify | h->events | h->use_srq | h->no_crc |
+	        h->markers | h->app_thread | h->app_medium) <= 1 &&
+	       h->size_bytes >= 1 && h->test < PERF_NTESTS;
+}
+
+int
+hello_read(const void *data, size_t bytes, struct perf_hello *h, char *why, size_t why_bytes)
 {
 	struct perf_job job;
-	char why[256];
+	char limit[256];
 
+	snprintf(why, why_bytes, PERF_UNLIKE);
 	if (bytes < sizeof(*h))
-		return false;
+		return -EPROTO;
 	memcpy(h, data, sizeof(*h));
 	if (memcmp(h->magic, PERF_MAGIC, sizeof(h->magic)) != 0 || h->version != PERF_VERSION)
-		return false;
-	/* What is a choice of two, and what the command line would not allow. */
-	if ((h->latency | h->both_ways | h->verify | h->events | h->use_srq | h->no_crc |
-	     h->markers | h->app_thread | h->app_medium) > 1 ||
-	    h->size_bytes < 1 || h->test >= PERF_NTESTS)
-		return false;
+		return -EPROTO;
+	snprintf(why, why_bytes,
+	         "beyond a limit of this server: a choice, test or size that does "
+	         "not exist");
+	if (!hello_choices(h))
+		return -ERANGE;
 	job = (struct perf_job){
 	        .test = h->test,
 	        .latency = h->latency != 0,
@@ -38,5 +50,8 @@ hello_read(const void *data, size_t bytes, struct perf_hello *h)
 	};
 	/* The workers of the client are its own affair; with --lat each has one QP. */
 	job.workers = job.latency && h->qps <= PERF_MAX_WORKERS ? h->qps : 1;
-	return perf_job_check(&job, why, sizeof(why));
+	if (perf_job_check(&job, limit, sizeof(limit)))
+		return 0;
+	snprintf(why, why_bytes, "beyond a limit of this server: %s", limit);
+	return -ERANGE;
 }

@@ -8,9 +8,10 @@
 #include "wire.h"
 
 /**
- * Copy the private data of a Request. False: it is no hello of this version, or what it asks for is
- * beyond a limit. Whatever it holds, a hello that is accepted is within all limits.
+ * Copy the private data of a Request. 0; -EPROTO: it is no hello of this version; -ERANGE: what it
+ * asks for is beyond a limit. In both cases one line is in why. Whatever it holds, a hello that is
+ * accepted is within all limits.
  */
-bool hello_read(const void *data, size_t bytes, struct perf_hello *h);
+int hello_read(const void *data, size_t bytes, struct perf_hello *h, char *why, size_t why_bytes);
 
 #endif /* WEFT_PERF_HELLO_H */

@@ -449,41 +449,60 @@ session_takes(const struct perf_hello *h)
 	return session_bytes(h) + h->size_bytes;
 }
 
-/** Count a session in. False: it has to wait, as there is no room or another uses the medium. */
-static bool
+/** Count a session in. NULL; or why it has to wait. */
+static const char *
 session_count_in(struct served *all, uint64_t bytes)
 {
-	bool ok;
+	const char *busy = NULL;
 
 	pthread_mutex_lock(&all->lock);
-	ok = all->n < SERVER_MAX_SESSIONS && all->mem_bytes + bytes <= SERVER_MAX_MEM_BYTES &&
-	     (all->n == 0 || all->medium->path == NULL) && all->threads < SERVER_MAX_THREADS;
-	if (ok) {
+	if (all->n > 0 && all->medium->path != NULL)
+		busy = PERF_BUSY "its --medium serves one QP at a time";
+	else if (all->n >= SERVER_MAX_SESSIONS)
+		busy = PERF_BUSY "it has as many connections as it serves at once";
+	else if (all->mem_bytes + bytes > SERVER_MAX_MEM_BYTES)
+		busy = PERF_BUSY "other connections use the memory that it gives";
+	else if (all->threads >= SERVER_MAX_THREADS)
+		busy = PERF_BUSY "other connections use all threads for --app-thread";
+	if (busy == NULL) {
 		all->n++;
 		all->mem_bytes += bytes;
 	}
 	pthread_mutex_unlock(&all->lock);
-	return ok;
+	return busy;
+}
+
+/** Why a client of the other kind has to wait. */
+static const char *
+session_other_kind(const struct server *server)
+{
+	return server->loop.events ? PERF_BUSY "it serves a client with --events; one without waits"
+	                           : PERF_BUSY "it serves a client without --events; one with "
+	                                       "waits";
 }
 
 bool
 session_wants_events(const struct weft_event *ev)
 {
 	struct perf_hello h;
+	char why[256];
 
-	return hello_read(ev->private_data, ev->private_data_bytes, &h) && h.events != 0;
+	return hello_read(ev->private_data, ev->private_data_bytes, &h, why, sizeof(why)) == 0 &&
+	       h.events != 0;
 }
 
 struct session *
 session_begin(struct server *server, const struct weft_event *ev)
 {
-	const char *why = "not a weft-perf client of this version";
+	char no[256] = "";
+	const char *why = no;
 	struct session *s = calloc(1, sizeof(*s));
 	int rc;
 
 	if (s == NULL) {
 		why = strerror(ENOMEM);
-	} else if (hello_read(ev->private_data, ev->private_data_bytes, &s->hello)) {
+	} else if (hello_read(ev->private_data, ev->private_data_bytes, &s->hello, no,
+	                      sizeof(no)) == 0) {
 		s->server = server;
 		s->w = server->loop.w;
 		s->medium = server->all->medium;
@@ -491,10 +510,9 @@ session_begin(struct server *server, const struct weft_event *ev)
 		s->takes_bytes = session_takes(&s->hello);
 		if (s->takes_bytes > SERVER_MAX_MEM_BYTES) {
 			why = "the test needs more memory than the server gives";
-		} else if ((s->hello.events != 0) != server->loop.events ||
-		           !session_count_in(server->all, s->takes_bytes)) {
-			why = PERF_BUSY;
-		} else {
+		} else if ((s->hello.events != 0) != server->loop.events) {
+			why = session_other_kind(server);
+		} else if ((why = session_count_in(server->all, s->takes_bytes)) == NULL) {
 			rc = session_admit(s, ev);
 			s->admitted = rc == 0;
 			if (rc == 0)

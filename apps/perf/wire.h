@@ -101,7 +101,10 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 #define PERF_NEXT_WORD 64  /**< behind the commit word */
 #define PERF_WORDS     128 /**< both words */
 
-#define PERF_BUSY "busy with another client"
+/** What the server says in a Reject: how a text begins after which it is tried again, and the text
+ * for what is no hello of this version. */
+#define PERF_BUSY   "busy: "
+#define PERF_UNLIKE "not a weft-perf client of this version"
 
 #define PERF_MAGIC   "weftperf"
 #define PERF_VERSION 5

@@ -550,6 +550,24 @@ def test_perf_sides():
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
 
+def test_perf_refusals():
+    """The server says what keeps it busy, and a program that is no weft-perf server is called that."""
+    sock = path("refusals.sock")
+    s = perf_server(sock, "--medium", f"file:{path('refusals.data')}")
+    at = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"]
+    rc, out, err = run([app("weft-perf"), "write", "-n", "100", "-q", "2", *at])
+    assert rc == 1 and "the server said: busy: its --medium serves one QP at a time" in err, (rc, out, err)
+    assert one(sock, "write", "-n", "100")["iterations"] == 100
+    s.kill()
+    s.wait()
+    other = subprocess.Popen([app("weft-ping"), "-s", "-p", "18515", "--dev", memif(0, "server", sock), "--address", "10.0.0.1/24"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    PROCS.append(other)
+    rc, out, err = run([app("weft-perf"), "write", "-n", "100", *at])
+    assert rc == 1 and "10.0.0.1:18515: write bandwidth of 65536 octets: " in err, (rc, out, err)
+    assert "no weft-perf server of this version (it must be " in err, (rc, out, err)
+
+
 def test_perf_server_dies():
     sock = path("dies.sock")
     s = perf_server(sock)

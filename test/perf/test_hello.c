@@ -4,6 +4,7 @@
  * octets are.
  */
 
+#include <errno.h>
 #include <string.h>
 
 #include "hello.h"
@@ -23,8 +24,9 @@ static bool
 taken(const struct perf_hello *h)
 {
 	struct perf_hello out;
+	char why[256];
 
-	return hello_read(h, sizeof(*h), &out);
+	return hello_read(h, sizeof(*h), &out, why, sizeof(why)) == 0;
 }
 
 /** Whether a hello is taken with a number in place of one of its own. */
@@ -104,9 +106,29 @@ static void
 test_short(void)
 {
 	struct perf_hello out;
+	char why[256];
 
 	for (size_t n = 0; n < sizeof(good); n++)
-		CHECK(!hello_read(&good, n, &out));
+		CHECK_EQ(hello_read(&good, n, &out, why, sizeof(why)), -EPROTO);
+}
+
+/** The refusal of another version, and of a limit, which is named. */
+static void
+test_reasons(void)
+{
+	struct perf_hello h = good, out;
+	char why[256];
+
+	h.version++;
+	CHECK_EQ(hello_read(&h, sizeof(h), &out, why, sizeof(why)), -EPROTO);
+	CHECK_STR(why, PERF_UNLIKE);
+	h = good;
+	h.depth = PERF_MAX_DEPTH + 1;
+	CHECK_EQ(hello_read(&h, sizeof(h), &out, why, sizeof(why)), -ERANGE);
+	CHECK_STR(why, "beyond a limit of this server: --tx-depth is from 1 to 4096");
+	h = good;
+	h.test = PERF_NTESTS;
+	CHECK_EQ(hello_read(&h, sizeof(h), &out, why, sizeof(why)), -ERANGE);
 }
 
 /** xorshift64* */
@@ -126,6 +148,7 @@ test_random(void)
 	const uint64_t seed = test_seed(19);
 	uint64_t x = seed * 2654435761u + 1;
 	struct perf_hello h, out;
+	char why[256];
 
 	test_seed_note(seed);
 	for (unsigned int i = 0; i < 200000; i++) {
@@ -138,7 +161,7 @@ test_random(void)
 
 			words[at] = next(&x) >> next(&x) % 32;
 		}
-		if (!hello_read(&h, sizeof(h), &out))
+		if (hello_read(&h, sizeof(h), &out, why, sizeof(why)) != 0)
 			continue;
 		CHECK(out.qps >= 1 && out.qps <= PERF_MAX_QPS && out.rx_depth <= PERF_MAX_DEPTH);
 		CHECK(out.depth >= 1 && out.depth <= PERF_MAX_DEPTH && out.test < PERF_NTESTS);
@@ -150,4 +173,4 @@ test_random(void)
 
 WEFT_TEST_MAIN({"each number beyond its limit", test_limits},
                {"what a test does not have", test_tests}, {"cut short", test_short},
-               {"random words", test_random})
+               {"the reason of a refusal", test_reasons}, {"random words", test_random})
