@@ -18,6 +18,7 @@
 #include "sweep.h"
 #include "trust.h"
 #include "ui.h"
+#include "warn.h"
 
 #define MAX_SIZES 32
 #define BUSY_S    5
@@ -294,7 +295,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		rc = UI_EXIT_FAIL;
 	}
 	for (unsigned int i = 0; i < n; i++) {
-		perf_warn(&res[i]);
+		warn_print(&res[i]);
 		expect_warn(&a->expect, &res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;

@@ -125,8 +125,6 @@ void perf_print_samples(FILE *f, const struct perf_result *r);
 void perf_print_samples_csv(FILE *f, const struct perf_result *r, unsigned int n);
 /** Two rows below that of a test in both directions: each by itself. */
 void perf_print_both(FILE *f, const struct perf_result *r);
-/** Print on standard error what makes a result doubtful, a line each. */
-void perf_warn(const struct perf_result *r);
 /** Set min, max, typical (median), average, deviation and percentiles from h, samples in ns; half:
  * a sample is a round trip. The result owns h from now on. */
 void perf_latency(struct perf_result *r, struct hist *h, bool half);

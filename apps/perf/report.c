@@ -12,7 +12,7 @@
 #include "mix.h"
 #include "perf.h"
 #include "samples.h"
-#include "ui.h"
+#include "warn.h"
 
 bool perf_gbits;
 
@@ -166,6 +166,21 @@ print_json_beyond(struct json *j, const struct perf_result *r)
 	json_obj_end(j);
 }
 
+static void
+print_json_warning(void *arg, const char *text)
+{
+	json_str(arg, NULL, text);
+}
+
+/** What makes the result doubtful. */
+static void
+print_json_warnings(struct json *j, const struct perf_result *r)
+{
+	json_arr(j, "warnings");
+	warn_each(r, print_json_warning, j);
+	json_arr_end(j);
+}
+
 /** What the server has reported. */
 static void
 print_json_peer(struct json *j, const struct perf_result *r)
@@ -237,57 +252,6 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		print_csv_shape(f, r);
 	}
 	fflush(f);
-}
-
-/** Whether the clock of the CPUs may change, by their governor. */
-static bool
-frequency_moves(void)
-{
-	char governor[32] = "";
-	FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "re");
-
-	if (f == NULL)
-		return false;
-	if (fgets(governor, sizeof(governor), f) == NULL)
-		governor[0] = '\0';
-	fclose(f);
-	return governor[0] != '\0' && strncmp(governor, "performance", 11) != 0;
-}
-
-void
-perf_warn(const struct perf_result *r)
-{
-	const char *name = perf_job_name(&r->job);
-	const double here = perf_percent(r->self.waited_ns, r->self.at_ns);
-	const double there = perf_percent(r->peer.waited_ns, r->peer.ns);
-	static bool said;
-
-	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
-		ui_msg("%s of %u octets: interrupted after %" PRIu64 " iterations", name,
-		       r->job.size_bytes, r->iterations);
-	if (here >= 1 || there >= 1)
-		ui_msg("%s of %u octets: not to be trusted: this side waited %.1f %% of the time "
-		       "for its CPU, the server %.1f %%; give each a CPU of its own",
-		       name, r->job.size_bytes, here, there);
-	if (r->retrans_segs > 0)
-		ui_msg("%s of %u octets: %" PRIu64 " segment(s) sent again: the path loses "
-		       "frames or an end is too slow",
-		       name, r->job.size_bytes, r->retrans_segs);
-	if (r->job.latency && perf_samples_beyond(r, 99.9) < PERF_PCT_SAMPLES - 0.5)
-		ui_msg("%s of %u octets: %.0f samples lie beyond the 99.9 %% percentile; with "
-		       "--iters %u it is more than chance",
-		       name, r->job.size_bytes, perf_samples_beyond(r, 99.9),
-		       1000 * PERF_PCT_SAMPLES);
-	if (r->job.rate > 0 && (perf_rate_error(r) < -1 || perf_rate_error(r) > 1))
-		ui_msg("%s of %u octets: the rate is off by %.1f %%: %s", name, r->job.size_bytes,
-		       perf_rate_error(r),
-		       perf_rate_error(r) < 0 ? "the two sides do not reach it"
-		                              : "the run is too short");
-	if (!said && frequency_moves()) {
-		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
-		       "(cpupower frequency-set -g performance)");
-		said = true;
-	}
 }
 
 /** How the run was started. */
@@ -397,6 +361,7 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			               r->mpa.tx_markers);
 		if (r->peer.ns != 0)
 			print_json_peer(&j, r);
+		print_json_warnings(&j, r);
 		json_dbl(&j, "poll_p50_us", r->poll_p50_us, 3);
 		json_dbl(&j, "poll_p99_us", r->poll_p99_us, 3);
 		json_dbl(&j, "poll_max_us", r->poll_max_us, 3);

@@ -55,6 +55,15 @@ def test_perf_shapes():
                 # beside the test's messages: the message that ends the measured part, and a Read to see Writes placed
                 extra = r["server"]["received_bytes"] - 64 * r["iterations"]
                 assert 0 <= extra <= 64 * qps, (test, shape, r)
+            # both sides agree: no warning says that they do not
+            assert not any("disagree" in w for w in r["warnings"]), (test, shape, r)
+    for shape in (["--lat"], ["-b"], ["-b", "-q", "2", "-e"], ["-b", "-r", "4", "-t", "4"], ["-s", "200000"], ["--sizes", "64:1,128:1"]):
+        for test in ("write", "send", "write-imm"):
+            if test == "write" and "-r" in shape:
+                continue
+            size = [] if "-s" in shape or "--sizes" in shape else ["-s", "64"]
+            w = one(sock, test, "-n", "500", *size, *shape)["warnings"]
+            assert not any("disagree" in x for x in w) and ("--lat" not in shape or any("99.9 %" in x for x in w)), (test, shape, w)
 
 
 def test_perf_both_ways():
