@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALONE = {"soak"}
+ALONE = {"soak", "count"}
 DEBUGGERS = {"--gdb": ["gdb", "--args"], "--valgrind": ["valgrind", "-q", "--error-exitcode=1"]}
 
 
@@ -64,7 +64,8 @@ def tests(build):
     found = []
     for t in known(build, "tests"):
         cmd = next((p for p in map(os.path.realpath, t["cmd"]) if p in source), None)
-        script = next((os.path.relpath(os.path.realpath(w), src) for w in t["cmd"] if w.endswith((".py", ".sh"))), None)
+        script = next((os.path.relpath(os.path.realpath(w), src) for w in t["cmd"]
+                       if w.endswith((".py", ".sh")) or os.path.realpath(w).startswith(os.path.join(src, "test", ""))), None)
         found.append(Test(t, source.get(cmd, script), name.get(cmd)))
     return found
 
