@@ -11,12 +11,14 @@ static const char *const trust_drivers[] = {
         "net_memif", "net_af_packet", "eth_af_packet", "net_af_xdp", "net_tap",     "eth_tap",
         "net_ring",  "eth_ring",      "net_null",      "eth_null",   "net_bonding", "eth_bond"};
 
-/** Whether a virtual device is one of these. */
+/** Whether a device is a PCI address, or a virtual one of these. */
 static bool
 trust_driver(const char *dev)
 {
-	if (strncmp(dev, "net_", 4) != 0 && strncmp(dev, "eth_", 4) != 0)
-		return true; /* a PCI address, for example */
+	const size_t n = strspn(dev, "0123456789abcdefABCDEF:.");
+
+	if (memchr(dev, ':', n) != NULL && (dev[n] == '\0' || dev[n] == ','))
+		return true;
 	for (size_t i = 0; i < sizeof(trust_drivers) / sizeof(trust_drivers[0]); i++)
 		if (strncmp(dev, trust_drivers[i], strlen(trust_drivers[i])) == 0)
 			return true;

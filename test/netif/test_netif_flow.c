@@ -8,6 +8,7 @@
 #include "netif_flow.h"
 #include "netif_group_priv.h"
 #include "netif_learn.h"
+#include "test_xorshift.h"
 #include "weft_test.h"
 
 #define RETA 128
@@ -17,10 +18,7 @@ static uint64_t rng;
 static uint64_t
 rnd(void)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng * 0x2545f4914f6cdd1dULL >> 8;
+	return test_xorshift(&rng) >> 8;
 }
 
 static void

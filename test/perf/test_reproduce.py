@@ -241,7 +241,8 @@ def test_trust():
     open(path("rx.pcap"), "wb").close()
     cases = (("eal of [weft], '-d /tmp/x.so'", "[weft]\neal = -d /tmp/x.so\n" + ini.format(memif_dev)),
              ("the device 'net_pcap0", ini.format(pcap.replace("/dev/null", path("rx.pcap")))),
-             ("the device 'net_vhost0", ini.format("net_vhost0,iface=x")))
+             ("the device 'net_vhost0", ini.format("net_vhost0,iface=x")),
+             ("the device 'virtio_user0", ini.format("virtio_user0,path=x")))
     for why, text in cases:
         for args in ([], ["--json"]):
             refused(why, sealed(synthetic(command=["weft-perf", "write", "-n1", "-c", "x.ini", "10.0.0.1"],
