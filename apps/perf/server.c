@@ -233,7 +233,8 @@ perf_server_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	                     .server = calloc(side->nworkers, sizeof(*all.server)),
 	                     .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = served_event, .user = &all};
-	/* All QPs of a client may ask at once, while the worker changes from polling to sleeping. */
+	/* All QPs of a client may ask at once, while the worker changes between polling and
+	 * sleeping. */
 	struct weft_listen_attr la = {.size = sizeof(la),
 	                              .keepalive_us = 2000000,
 	                              .backlog = SERVER_MAX_SESSIONS,
