@@ -118,17 +118,15 @@ ddp_refuse(struct weft_ddp *d, const struct weft_term *term, const struct weft_d
 	d->ops->fault(d->user, term, h, hdr, n, seg_bytes, now_ns);
 }
 
-static void
-ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
-          uint64_t now_ns)
+/** Any segment: its header may be divided, and may be wrong. */
+static __rte_noinline void
+ddp_segment(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags, uint64_t now_ns)
 {
-	struct weft_ddp *d = user;
 	struct weft_term term = {0};
 	struct weft_ddp_hdr h;
 	struct weft_cur c;
 	int rc;
 
-	(void)len_bytes;
 	if (unlikely(d->faulted)) {
 		if (d->ops->dropped != NULL)
 			d->ops->dropped(d->user);
@@ -152,6 +150,52 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 		rc = ddp_untagged(d, &h, &c, &term, now_ns);
 	if (unlikely(rc < 0))
 		ddp_refuse(d, &term, &h, frag, nfrags, now_ns);
+}
+
+/**
+ * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, and nothing to object
+ * to. False: ddp_segment() does it, or says what is wrong.
+ */
+static inline bool
+ddp_expected(struct weft_ddp *d, const struct weft_frag *frag)
+{
+	const uint8_t *p = frag->p;
+	uint32_t len = frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES;
+	struct weft_mem_mr *mr;
+	uint64_t to;
+
+	if (frag->len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES ||
+	    (weft_get_be16(p) & ~(WEFT_DDP_CTRL_L << 8)) != d->expect_ctrl)
+		return false;
+	to = weft_get_be64(p + WEFT_DDP_T_TO_OFF);
+	mr = weft_mem_lookup(d->mem, weft_get_be32(p + WEFT_DDP_T_STAG_OFF));
+	if (unlikely(mr == NULL ||
+	             weft_mem_check(mr, &d->scope, to, len, d->expect_access) != WEFT_MEM_OK))
+		return false;
+	weft_mem_place_run(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
+	if (unlikely(weft_medium_lost_any())) /* perhaps of this region, and during the copy */
+		return false;
+	d->ops->written(d->user, len, (p[0] & WEFT_DDP_CTRL_L) != 0);
+	return true;
+}
+
+static void
+ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+          uint64_t now_ns)
+{
+	struct weft_ddp *d = user;
+
+	(void)len_bytes;
+	if (likely(nfrags == 1 && !d->faulted) && likely(ddp_expected(d, frag)))
+		return;
+	ddp_segment(d, frag, nfrags, now_ns);
+}
+
+void
+weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access)
+{
+	d->expect_ctrl = rsvdulp != 0 ? (WEFT_DDP_CTRL_T | DDP_VERSION) << 8 | rsvdulp : 0;
+	d->expect_access = access;
 }
 
 static void

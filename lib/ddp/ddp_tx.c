@@ -4,7 +4,8 @@
 #include <rte_debug.h>
 
 #include "weft_ddp_wire.h"
-#include "weft_mpa.h"
+#include "weft_medium.h"
+#include "weft_mpa_tx.h"
 
 #define DDP_VERSION 1 /* RFC 5041 s4.1 */
 
@@ -35,6 +36,56 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 			d->tx_msn[h->qn]++; /* modulo 2^32, RFC 5041 s4.3 */
 	}
 	return p + weft_ddp_hdr_encode(h, p);
+}
+
+bool
+weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t to,
+                   const uint8_t *src, uint32_t len_bytes)
+{
+	const struct weft_ddp_hdr h = {.tagged = true,
+	                               .last = true,
+	                               .version = DDP_VERSION,
+	                               .rsvdulp = rsvdulp,
+	                               .stag = stag,
+	                               .to = to};
+	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + WEFT_DDP_TAGGED_HDR_BYTES);
+	uint8_t *p;
+
+	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, true));
+	p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
+	if (p == NULL)
+		return false;
+	memcpy(p + weft_ddp_hdr_encode(&h, p), src, len_bytes);
+	if (unlikely(weft_medium_lost_any()))
+		return false;
+	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
+	return true;
+}
+
+bool
+weft_ddp_tx_packed_untagged(struct weft_ddp *d, uint8_t rsvdulp, uint32_t rsvdulp32, uint32_t qn,
+                            const uint8_t *src, uint32_t len_bytes)
+{
+	const struct weft_ddp_hdr h = {.tagged = false,
+	                               .last = true,
+	                               .version = DDP_VERSION,
+	                               .rsvdulp = rsvdulp,
+	                               .rsvdulp32 = rsvdulp32,
+	                               .qn = qn,
+	                               .msn = d->tx_msn[qn]};
+	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + WEFT_DDP_UNTAGGED_HDR_BYTES);
+	uint8_t *p;
+
+	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, false) && qn < WEFT_DDP_NQN);
+	p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
+	if (p == NULL)
+		return false;
+	memcpy(p + weft_ddp_hdr_encode(&h, p), src, len_bytes);
+	if (unlikely(weft_medium_lost_any()))
+		return false;
+	d->tx_msn[qn]++; /* modulo 2^32, RFC 5041 s4.3 */
+	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
+	return true;
 }
 
 void

@@ -56,6 +56,8 @@ struct weft_ddp_ops {
 	              uint32_t *access, struct weft_term *term);
 	void (*tagged_placed)(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
 	                      uint64_t now_ns);
+	/** A segment that weft_ddp_expect() describes was placed, without a call of tagged(). */
+	void (*written)(void *user, uint32_t len_bytes, bool last);
 	/**
 	 * An untagged segment has arrived. Its QN, MSN and MO are in sequence. The cursor c is at
 	 * the payload of len_bytes, valid during the call. rdmap copies it into the receive buffer
@@ -95,6 +97,9 @@ struct weft_ddp {
 	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
 	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
 	bool faulted;                  /**< drop later segments; ddp and rdmap set it */
+	/** first two octets of a segment of weft_ddp_expect(), without the L bit; 0: none */
+	uint16_t expect_ctrl;
+	uint32_t expect_access;
 };
 
 /** Size of a struct weft_mpa, which the owner of a weft_ddp allocates. */
@@ -104,6 +109,13 @@ void weft_ddp_init(struct weft_ddp *d, struct weft_mpa *mpa, struct weft_mem *me
                    struct weft_mem_pd *pd, const struct weft_ddp_ops *ops, void *user);
 /** Free the memory that MPA holds, and reset the connection if it is open. May be repeated. */
 void weft_ddp_fini(struct weft_ddp *d);
+/**
+ * Tagged segments whose RsvdULP octet is rsvdulp need no call of tagged() from now on: they are
+ * placed with the right `access`, and written() is called. 0: none. For the usual segment, an RDMA
+ * Write.
+ */
+void weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access);
+
 /**
  * DDP's up-calls from MPA; `user` is the weft_ddp. An initiator calls weft_mpa_start(d->mpa, ...,
  * &weft_ddp_mpa_ops, d). A responder calls weft_mpa_move(d->mpa, &request->mpa, &weft_ddp_mpa_ops,
@@ -120,6 +132,17 @@ uint32_t weft_ddp_max_payload(const struct weft_ddp *d, bool tagged);
  */
 uint8_t *weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes,
                            uint64_t now_ns);
+/**
+ * A whole tagged message in one segment, from contiguous memory, if it fits the TCP segment that is
+ * under construction: the usual case within a burst of short Writes. len_bytes: at most
+ * weft_ddp_max_payload(). False: it does not fit, there is no such TCP segment, or some medium of
+ * the process is lost (src may be of it). Nothing was written then; use weft_ddp_tx_begin().
+ */
+bool weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t to,
+                        const uint8_t *src, uint32_t len_bytes);
+/** The same for an untagged message: a Send. */
+bool weft_ddp_tx_packed_untagged(struct weft_ddp *d, uint8_t rsvdulp, uint32_t rsvdulp32,
+                                 uint32_t qn, const uint8_t *src, uint32_t len_bytes);
 /** Finish the segment: its payload is written. */
 void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
 /** Discard the segment, instead of weft_ddp_tx_end(). h: as weft_ddp_tx_begin() left it. */

@@ -36,7 +36,7 @@ weft_mem_fetch_add(struct weft_mem_mr *mr, uint64_t to, uint64_t add, uint64_t m
 		                                                memory_order_relaxed));
 	}
 	if (sum != orig)
-		mem_mark(mr, to, sizeof(*p));
+		weft_mem_mark(mr, to, sizeof(*p));
 	return orig;
 }
 
@@ -55,6 +55,6 @@ weft_mem_cmp_swap(struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cm
 	} while (!atomic_compare_exchange_weak_explicit(p, &orig, next, memory_order_acq_rel,
 	                                                memory_order_acquire));
 	if (next != orig)
-		mem_mark(mr, to, sizeof(*p));
+		weft_mem_mark(mr, to, sizeof(*p));
 	return orig;
 }

@@ -16,7 +16,7 @@ weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32
 		dst += n;
 		left -= n;
 	}
-	mem_mark(mr, to, len_bytes - left);
+	weft_mem_mark(mr, to, len_bytes - left);
 }
 
 void
@@ -30,7 +30,7 @@ weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 		atomic_store_explicit(weft_atomic_u64(dst), word, memory_order_release);
 	else /* an error of the caller; at least every octet is stored */
 		memcpy(dst, &word, sizeof(word));
-	mem_mark(mr, to, sizeof(word));
+	weft_mem_mark(mr, to, sizeof(word));
 }
 
 bool

@@ -84,15 +84,4 @@ mem_count(_Atomic uint32_t *n, int by)
 	                      memory_order_relaxed);
 }
 
-/**
- * Mark stored octets as changed, for the medium. They are stored before, so no flush misses them.
- */
-static inline void
-mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
-{
-	if (mr->persist != NULL)
-		weft_medium_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
-		                 len_bytes);
-}
-
 #endif /* MEM_PRIV_H */

@@ -7,12 +7,31 @@
  * Operations. All mark what they stored for a later Flush. Internal; used by ddp and rdmap.
  */
 
+#include <string.h>
+
+#include "weft_medium.h"
 #include "weft_mem.h"
 
 /**
- * Copy octets from the cursor to a checked range, and mark its pages dirty. The only copy of
- * placement.
+ * Mark stored octets as changed, for the medium. They are stored before, so no flush misses them.
  */
+static inline void
+weft_mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
+{
+	if (mr->persist != NULL)
+		weft_medium_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
+		                 len_bytes);
+}
+
+/** Copy contiguous octets to a checked range, and mark its pages dirty. */
+static inline void
+weft_mem_place_run(struct weft_mem_mr *mr, uint64_t to, const uint8_t *src, uint32_t len_bytes)
+{
+	memcpy(weft_mem_addr(mr, to), src, len_bytes);
+	weft_mem_mark(mr, to, len_bytes);
+}
+
+/** The same from a cursor. These two are the only copies of placement. */
 void weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes);
 /**
  * Store 8 octets at once; never torn. `data` is in wire order and is stored in wire order. The

@@ -56,22 +56,52 @@ mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, un
 	m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
 }
 
-/** Check and hand up an FPDU that is whole in the first mbuf. */
-static void
-mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
+/**
+ * Check and hand up the FPDUs that are whole in the first mbuf: the usual case, several short ones
+ * in a segment. False: not even the first one is.
+ */
+static bool
+mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 {
-	const uint8_t *p = rte_pktmbuf_mtod(m->held_head, const uint8_t *);
-	uint32_t need = m->need_bytes, covered = need - MPA_FPDU_CRC_BYTES;
-	struct weft_frag frag = {.p = p + MPA_FPDU_LEN_BYTES, .len_bytes = len};
+	struct rte_mbuf *seg = m->held_head;
+	bool some = false;
 
-	if (likely(m->crc) &&
-	    unlikely(!mpa_crc_matches(p + covered, mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
-		mpa_crc_fault(m);
-		return;
-	}
-	mpa_up(m, d, &frag, 1, len, now_ns);
-	if (likely(!d->gone))
-		mpa_consume(m, need);
+	do {
+		const uint8_t *p = rte_pktmbuf_mtod(seg, const uint8_t *);
+		struct weft_frag frag = {.p = p + MPA_FPDU_LEN_BYTES};
+		uint32_t covered, need;
+
+		if (seg->data_len < MPA_FPDU_LEN_BYTES)
+			break;
+		frag.len_bytes = weft_get_be16(p);
+		covered = mpa_fpdu_covered_bytes((uint16_t)frag.len_bytes);
+		need = covered + MPA_FPDU_CRC_BYTES;
+		if (seg->data_len < need)
+			break;
+		some = true;
+		if (likely(m->crc) &&
+		    unlikely(!mpa_crc_matches(p + covered,
+		                              mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
+			mpa_crc_fault(m);
+			break;
+		}
+		if (likely(m->peer_spoke)) {
+			m->stats.fpdus_in++;
+			m->ops->ulpdu(m->user, &frag, 1, frag.len_bytes, now_ns);
+		} else {
+			mpa_up_first(m, d, &frag, 1, frag.len_bytes, now_ns);
+		}
+		if (unlikely(d->gone))
+			break;
+		if (seg->data_len == need) {
+			mpa_consume(m, need); /* frees the mbuf */
+			break;
+		}
+		m->held_bytes -= need;
+		seg->data_off = (uint16_t)(seg->data_off + need);
+		seg->data_len = (uint16_t)(seg->data_len - need);
+	} while (likely(!m->rx_dead));
+	return some;
 }
 
 /** Check and hand up an FPDU that is in m->compact. */
@@ -343,14 +373,10 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 			mpa_wait(m);
 		return false;
 	}
+	if (likely(m->compact_bytes == 0) && likely(mpa_up_whole(m, d, now_ns)))
+		return true;
 	len = m->compact_bytes > 0 ? weft_get_be16(m->compact) : mpa_peek_len(m);
 	m->need_bytes = mpa_fpdu_bytes(len);
-
-	if (likely(m->compact_bytes == 0 && m->held_bytes > 0 &&
-	           m->held_head->data_len >= m->need_bytes)) {
-		mpa_up_whole(m, d, len, now_ns);
-		return true;
-	}
 	if (have < m->need_bytes) {
 		mpa_wait(m);
 		return false;

@@ -2,6 +2,7 @@
 /** @file Transmit: building FPDUs from ULPDUs, and packing them into TCP segments. */
 
 #include "mpa_priv.h"
+#include "weft_mpa_tx.h"
 
 static inline bool
 mpa_may_send(const struct weft_mpa *m)
@@ -98,7 +99,7 @@ void
 weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 {
 	uint32_t end = MPA_FPDU_LEN_BYTES + m->fpdu_ulpdu_bytes;
-	uint32_t covered = mpa_fpdu_covered_bytes(m->fpdu_ulpdu_bytes), total;
+	uint32_t covered = mpa_fpdu_covered_bytes(m->fpdu_ulpdu_bytes);
 
 	(void)now_ns;
 	RTE_ASSERT(m->fpdu != NULL);
@@ -106,17 +107,8 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 		covered = mpa_mark(m, covered);
 	else /* the pad, in one store: the CRC overwrites the rest of the four octets */
 		memset(m->fpdu + end, 0, MPA_FPDU_CRC_BYTES);
-	total = covered + MPA_FPDU_CRC_BYTES;
-	/* The CRC is of the copy: the region that it came from may change meanwhile. */
-	if (likely(m->crc))
-		mpa_crc_put(m->fpdu + covered, mpa_crc_update(MPA_CRC_INIT, m->fpdu, covered));
-	else /* RFC 5044 s4.1: "still present, may contain any value" */
-		memset(m->fpdu + covered, 0, MPA_FPDU_CRC_BYTES);
-	m->seg->data_len += total;
-	m->seg->pkt_len += total;
-	m->seg_room_bytes -= total;
+	weft_mpa_tx_seal(m, m->fpdu, covered);
 	m->fpdu = NULL;
-	m->stats.fpdus_out++;
 }
 
 void

@@ -84,29 +84,46 @@ mpa_marker_ptr(uint32_t at, uint32_t lead)
 #define MPA_CRC_SHORT_BYTES 192
 
 #ifdef __SSE4_2__
+static inline uint64_t
+mpa_load64(const uint8_t *p)
+{
+	uint64_t w;
+
+	memcpy(&w, p, sizeof(w));
+	return w;
+}
+
 static inline uint32_t
 mpa_crc_short(uint32_t crc, const uint8_t *p, uint32_t len_bytes)
 {
-	uint64_t c = crc, w, four[4];
-	uint32_t half;
+	const uint8_t *const end = p + (len_bytes & ~31u);
+	uint64_t c = crc;
 
-	for (; len_bytes >= sizeof(four); p += sizeof(four), len_bytes -= (uint32_t)sizeof(four)) {
-		memcpy(four, p, sizeof(four));
-		for (unsigned int i = 0; i < 4; i++)
-			c = _mm_crc32_u64(c, four[i]);
+	for (; p != end; p += 32) {
+		c = _mm_crc32_u64(c, mpa_load64(p));
+		c = _mm_crc32_u64(c, mpa_load64(p + 8));
+		c = _mm_crc32_u64(c, mpa_load64(p + 16));
+		c = _mm_crc32_u64(c, mpa_load64(p + 24));
 	}
-	for (; len_bytes >= sizeof(w); p += sizeof(w), len_bytes -= (uint32_t)sizeof(w)) {
-		memcpy(&w, p, sizeof(w));
-		c = _mm_crc32_u64(c, w);
+	if ((len_bytes & 16) != 0) {
+		c = _mm_crc32_u64(c, mpa_load64(p));
+		c = _mm_crc32_u64(c, mpa_load64(p + 8));
+		p += 16;
+	}
+	if ((len_bytes & 8) != 0) {
+		c = _mm_crc32_u64(c, mpa_load64(p));
+		p += 8;
 	}
 	crc = (uint32_t)c;
-	if ((len_bytes & sizeof(half)) != 0) {
+	if ((len_bytes & 4) != 0) {
+		uint32_t half;
+
 		memcpy(&half, p, sizeof(half));
 		crc = _mm_crc32_u32(crc, half);
 		p += sizeof(half);
 	}
 	/* An FPDU is a multiple of four octets; a piece of one need not be. */
-	for (len_bytes &= sizeof(half) - 1; len_bytes > 0; len_bytes--)
+	for (len_bytes &= 3; unlikely(len_bytes > 0); len_bytes--)
 		crc = _mm_crc32_u8(crc, *p++);
 	return crc;
 }

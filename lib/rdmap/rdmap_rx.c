@@ -113,6 +113,17 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
 	}
 }
 
+/* The same for a Write that ddp placed without asking. */
+static void
+rdmap_on_written(void *user, uint32_t len_bytes, bool last)
+{
+	struct weft_rdmap *r = user;
+
+	r->stats.bytes_in += len_bytes;
+	if (last)
+		rdmap_count_in(r, WEFT_RDMAP_WRITE);
+}
+
 /* ---- Untagged: a Send is copied straight into its receive buffer ---- */
 
 static int
@@ -364,6 +375,7 @@ rdmap_on_closed(void *user, int err)
 const struct weft_ddp_ops rdmap_ddp_ops = {
         .tagged = rdmap_on_tagged,
         .tagged_placed = rdmap_on_tagged_placed,
+        .written = rdmap_on_written,
         .untagged = rdmap_on_untagged,
         .fault = rdmap_on_fault,
         .dropped = rdmap_on_dropped,

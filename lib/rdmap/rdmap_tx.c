@@ -18,6 +18,18 @@
 #include "rdmap_tx.h"
 #include "rdmap_wire.h"
 
+/* A Write or Send is copied into the TCP stream: tell its user. False: the stream is destroyed. */
+static inline bool
+rdmap_sent(struct weft_rdmap *r, struct weft_rdmap_req *req)
+{
+	if (likely(req->plain)) {
+		req->done = true;
+		return true;
+	}
+	r->ops->done(r->user, req, WEFT_RDMAP_OK);
+	return !r->dead;
+}
+
 /* Copy len octets of the request's payload, from offset off, into one segment. */
 static void
 rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
@@ -66,6 +78,45 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 	return false;
 }
 
+/* The same for a Send; false as weft_ddp_tx_packed(). */
+static bool
+rdmap_tx_packed_send(struct weft_rdmap *r, const struct weft_rdmap_req *req, uint32_t n)
+{
+	const struct rdmap_op_row *row = &rdmap_ops[req->op];
+
+	return weft_ddp_tx_packed_untagged(&r->ddp, RDMAP_CTRL(req->op),
+	                                   row->invalidate ? req->stag : 0, row->qn,
+	                                   req->sge[0].addr, n);
+}
+
+/*
+ * Send the short Writes and Sends at the head of the send queue, one segment each, as long as they
+ * fit the TCP segment under construction. Only while no response may come between them. What cannot
+ * be sent here is left to rdmap_send_one().
+ */
+static void
+rdmap_tx_packed(struct weft_rdmap *r, int32_t *budget_bytes)
+{
+	const uint32_t most = weft_ddp_max_payload(&r->ddp, false); /* untagged: the smaller one */
+	struct weft_rdmap_req *req;
+
+	while ((req = TAILQ_FIRST(&r->sq)) != NULL && *budget_bytes > 0) {
+		const uint32_t n = req->len_bytes;
+
+		if (!req->plain || n > most ||
+		    !(req->op == WEFT_RDMAP_WRITE
+		              ? weft_ddp_tx_packed(&r->ddp, RDMAP_CTRL(WEFT_RDMAP_WRITE), req->stag,
+		                                   req->to, req->sge[0].addr, n)
+		              : rdmap_tx_packed_send(r, req, n)))
+			return;
+		req->sent_bytes = n;
+		rdmap_seg_account(r, RDMAP_MID_NONE, n, budget_bytes);
+		rdmap_count_out(r, req->op);
+		TAILQ_REMOVE(&r->sq, req, link);
+		req->done = true;
+	}
+}
+
 /* Send segments of a Write or a Send, as many as space and budget allow. */
 static enum rdmap_tx
 rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
@@ -110,7 +161,7 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		return RDMAP_TX_SENT;
 	}
 	TAILQ_REMOVE(&r->sq, req, link);
-	r->ops->done(r->user, req, WEFT_RDMAP_OK);
+	(void)rdmap_sent(r, req);
 	return RDMAP_TX_SENT;
 }
 
@@ -304,6 +355,9 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		rc = rdmap_send_one(r, &budget_bytes, now_ns);
 		if (rc != RDMAP_TX_SENT)
 			break;
+		/* the first of a burst has begun a TCP segment; nothing else wants to be sent */
+		if (likely(r->mid == RDMAP_MID_NONE && r->irq_head == r->irq_tail && !r->dead))
+			rdmap_tx_packed(r, &budget_bytes);
 	}
 	weft_send_take(r->sched, (uint32_t)(left_bytes - budget_bytes));
 	if (r->dead || rc == RDMAP_TX_STOP)
@@ -335,6 +389,12 @@ rdmap_on_task(struct weft_task *t, uint64_t now_ns)
 	rdmap_leave(r);
 }
 
+static inline struct weft_rdmap_req_list *
+rdmap_post_queue(struct weft_rdmap *r)
+{
+	return likely(r->state == WEFT_RDMAP_ST_RTS) ? &r->sq : &r->late;
+}
+
 void
 weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 {
@@ -344,9 +404,13 @@ weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 	RTE_ASSERT(req->imm_op == 0 || (req->op == WEFT_RDMAP_WRITE && rdmap_ops[req->imm_op].imm));
 	req->sent_bytes = 0;
 	req->got_bytes = 0;
-	if (likely(r->state == WEFT_RDMAP_ST_RTS))
-		TAILQ_INSERT_TAIL(&r->sq, req, link);
-	else
-		TAILQ_INSERT_TAIL(&r->late, req, link);
+	TAILQ_INSERT_TAIL(rdmap_post_queue(r), req, link);
+	rdmap_schedule(r);
+}
+
+void
+weft_rdmap_post_list(struct weft_rdmap *r, struct weft_rdmap_req_list *reqs)
+{
+	TAILQ_CONCAT(rdmap_post_queue(r), reqs, link);
 	rdmap_schedule(r);
 }

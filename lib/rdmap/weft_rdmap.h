@@ -122,6 +122,12 @@ struct weft_rdmap_req {
 	/** VERIFY: expected length (0: none given), then the length received */
 	uint8_t hash_bytes;
 	uint8_t nsge;
+	/**
+	 * A WRITE or SEND of one piece, in sge[0], without fence, hook and imm_op. `done` alone
+	 * tells of its success, without a call of done(); the user looks at it when the turn ends.
+	 */
+	bool plain;
+	bool done; /**< rdmap no longer uses the request; set in place of done(), or by its user */
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
 	/** not NULL: used instead of sge. The owner keeps the list as long as the request. */
 	const struct weft_rdmap_sge *sgl;
@@ -138,8 +144,8 @@ struct weft_rdmap_req {
 		struct weft_rdmap_atomic atomic;   /**< ATOMIC_REQ */
 		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< IMM*, WRITE with imm_op */
 	};
-	uint32_t sent_bytes; /**< octets sent so far; rdmap sets it */
-	uint32_t got_bytes;  /**< READ: octets placed so far; rdmap sets it */
+	uint32_t sent_bytes; /**< octets sent so far; 0 when posted */
+	uint32_t got_bytes;  /**< READ: octets placed so far; 0 when posted */
 };
 
 TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
@@ -267,6 +273,8 @@ void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
 void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
 /** Queue one request. In RTS the stream's task sends it; in any other state the task flushes it. */
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
+/** The same for all requests of a list, in its order. The list is empty afterwards. */
+void weft_rdmap_post_list(struct weft_rdmap *r, struct weft_rdmap_req_list *reqs);
 /** After start() answered WAIT: queue the stream's task, which calls start() again. */
 void weft_rdmap_resume(struct weft_rdmap *r);
 /** The stream's scope in its protection domain (struct weft_mem_pd.home). Windows are bound to it.

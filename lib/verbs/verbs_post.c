@@ -65,7 +65,7 @@ verbs_watch(struct weft_qp *qp, struct verbs_sqe *s)
 }
 
 /** Check a work request and fill a slot with it. Any thread. */
-static inline int
+static __rte_noinline int
 verbs_fill(struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr, bool watch)
 {
 	struct weft_rdmap_req *req = &s->req;
@@ -86,8 +86,11 @@ verbs_fill(struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr, bo
 	req->imm_op = 0;
 	req->hash_bytes = 0;
 	req->nsge = 0;
+	req->plain = false;
+	req->done = false;
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
 	s->status = WEFT_WC_SUCCESS;
-	s->done = false;
 	s->keyed = false;
 	s->inlined = false;
 	s->chain = 0;
@@ -178,6 +181,79 @@ verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
 	/* An STag that is valid now may be invalid behind the local work, and the reverse. */
 	s->req.hook = true;
 	return 0;
+}
+
+/** The region of the last piece of a burst: pieces of one burst are usually of one region. */
+struct verbs_last_mr {
+	uint32_t lkey; /**< 0: none yet */
+	const struct weft_mem_mr *mr;
+};
+
+/** verbs_lkey_ok() for reading, which keeps the region that it found. */
+static inline bool
+verbs_usual_ok(const struct weft_qp *qp, struct verbs_last_mr *last, const struct weft_sge *sg)
+{
+	uint64_t off, have;
+
+	if (sg->lkey == 0 || sg->len_bytes == 0)
+		return true;
+	if (unlikely(sg->lkey != last->lkey)) {
+		last->mr = weft_mem_lookup(qp->vw->ctx->mem, sg->lkey);
+		if (last->mr == NULL || !weft_mem_in_scope(last->mr, &qp->pd->mem)) {
+			last->lkey = 0;
+			return false;
+		}
+		last->lkey = sg->lkey;
+	}
+	off = (uintptr_t)sg->addr - (uintptr_t)last->mr->addr;
+	have = weft_mem_len(last->mr); /* loaded once: it may become smaller at any moment */
+	return off < have && sg->len_bytes <= have - off;
+}
+
+/**
+ * Fill a slot with the usual request of a burst: a Write or Send of one piece, with no flag but
+ * WEFT_WR_SIGNALED, and no local work before it. False: verbs_fill() does it, or says what is
+ * wrong.
+ */
+static inline bool
+verbs_fill_usual(const struct weft_qp *qp, struct verbs_last_mr *last, struct verbs_sqe *s,
+                 const struct weft_wr *wr)
+{
+	const struct weft_sge *sg = wr->sg_list;
+	struct weft_rdmap_req *req = &s->req;
+	const bool write = wr->opcode == WEFT_WR_WRITE;
+
+	if ((!write && wr->opcode != WEFT_WR_SEND) || wr->num_sge != 1 || sg == NULL ||
+	    sg->addr == NULL || (wr->flags & ~(uint32_t)WEFT_WR_SIGNALED) != 0 || qp->locals != 0 ||
+	    !verbs_usual_ok(qp, last, sg))
+		return false;
+	/* Members that are adjacent, so that a few wide stores set them. */
+	req->op = write ? WEFT_RDMAP_WRITE : WEFT_RDMAP_SEND;
+	req->fence = false;
+	req->hook = false;
+	req->imm_op = 0;
+	req->hash_bytes = 0;
+	req->nsge = 1;
+	req->plain = true;
+	req->done = false;
+	req->sge[0].addr = sg->addr;
+	req->sge[0].len_bytes = sg->len_bytes;
+	req->sge[0].lkey = sg->lkey;
+	req->sgl = NULL;
+	req->len_bytes = sg->len_bytes;
+	req->stag = write ? wr->rdma.stag : 0;
+	req->to = wr->rdma.to; /* a Send has none, and does not read it */
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
+	s->wr_id = wr->wr_id;
+	s->result = NULL;
+	s->opcode = write ? WEFT_WC_WRITE : WEFT_WC_SEND;
+	s->signaled = qp->all_signaled || wr->flags != 0;
+	s->status = WEFT_WC_SUCCESS;
+	s->keyed = sg->lkey != 0;
+	s->inlined = false;
+	s->chain = 0;
+	return true;
 }
 
 /** The ring for posts of other threads, made by the first one that needs it. NULL: no memory. */
@@ -307,6 +383,8 @@ int
 weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
 	const uint32_t shut = QP_GATE_SEND | WEFT_GATE_GONE;
+	struct weft_rdmap_req_list reqs = TAILQ_HEAD_INITIALIZER(reqs);
+	struct verbs_last_mr last = {0};
 	unsigned int take, i;
 	int rc = 0;
 
@@ -325,14 +403,18 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	for (i = 0; i < take; i++) {
 		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_tail);
 
-		rc = verbs_fill(qp, s, &wr[i], true);
-		if (likely(rc == 0))
-			rc = verbs_local(qp, s);
-		if (unlikely(rc < 0))
-			break;
+		if (!verbs_fill_usual(qp, &last, s, &wr[i])) {
+			rc = verbs_fill(qp, s, &wr[i], true);
+			if (likely(rc == 0))
+				rc = verbs_local(qp, s);
+			if (unlikely(rc < 0))
+				break;
+		}
 		qp->sq_tail++;
-		weft_rdmap_post(qp->rdmap, &s->req);
+		TAILQ_INSERT_TAIL(&reqs, &s->req, link);
 	}
+	if (likely(i > 0))
+		weft_rdmap_post_list(qp->rdmap, &reqs);
 	if (unlikely(i < take))
 		verbs_credits_give(&qp->sq_credits, take - i);
 	return i > 0 ? (int)i : rc;

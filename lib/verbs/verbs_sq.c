@@ -101,7 +101,7 @@ verbs_chain_reap(struct weft_qp *qp, uint32_t *free_places)
 		if (end == qp->sq_tail)
 			return false;
 		s = verbs_sqe_at(qp, end++);
-		if (!s->done)
+		if (!s->req.done)
 			return false;
 	} while ((s->chain & VERBS_CHAIN_LAST) == 0);
 	wc.wr_id = s->wr_id;
@@ -135,7 +135,7 @@ verbs_sq_reap(struct weft_qp *qp)
 	while (qp->sq_head != qp->sq_tail) {
 		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_head);
 
-		if (!s->done)
+		if (!s->req.done)
 			break;
 		if (unlikely(s->chain != 0)) {
 			if (s->chain & VERBS_CHAIN_PART) {
@@ -179,12 +179,11 @@ weft_verbs_sq_flush(struct weft_qp *qp)
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
 		struct verbs_sqe *s = verbs_sqe_at(qp, i);
 
-		if (!s->done) {
-			s->done = true;
+		if (!s->req.done) {
+			s->req.done = true;
 			s->status = WEFT_WC_FLUSHED;
 		}
 	}
-	qp->reap = false;
 	verbs_sq_reap(qp);
 }
 
@@ -222,27 +221,22 @@ weft_verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status s
 	struct weft_qp *qp = user;
 	struct verbs_sqe *s = container_of(req, struct verbs_sqe, req);
 
-	s->done = true;
+	s->req.done = true;
 	s->status = weft_verbs_wc_status[status];
 	if (unlikely(verbs_is_local(s)))
 		qp->locals--;
 	if (unlikely(s->result != NULL) && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
-	if (s != verbs_sqe_at(qp, qp->sq_head) && likely((s->chain & VERBS_CHAIN_LAST) == 0))
+	if (qp->in_turn)
 		return;
-	if (likely(qp->in_turn))
-		qp->reap = true;
-	else
+	if (s == verbs_sqe_at(qp, qp->sq_head) || (s->chain & VERBS_CHAIN_LAST) != 0)
 		verbs_sq_reap(qp);
 }
 
 void
 weft_verbs_reap(struct weft_qp *qp)
 {
-	if (qp->reap) {
-		qp->reap = false;
-		verbs_sq_reap(qp);
-	}
+	verbs_sq_reap(qp);
 }
 
 void
@@ -252,7 +246,7 @@ weft_verbs_turn(void *user, bool begins)
 
 	qp->in_turn = begins;
 	if (!begins)
-		weft_verbs_reap(qp);
+		verbs_sq_reap(qp);
 }
 
 /** If the Write is a part of a chain, its status becomes that of the refusal. */
@@ -265,8 +259,8 @@ weft_verbs_write_refused(void *user, uint32_t stag, uint64_t to, enum weft_rdmap
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
 		struct verbs_sqe *s = verbs_sqe_at(qp, i);
 
-		if ((s->chain & VERBS_CHAIN_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
-		    s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
+		if ((s->chain & VERBS_CHAIN_PART) == 0 || s->opcode != WEFT_WC_WRITE ||
+		    !s->req.done || s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
 			continue;
 		/*
 		 * If two Writes match, it is unknown which one was refused. The first may have been

@@ -29,12 +29,11 @@ struct verbs_sqe {
 	};
 	uint8_t opcode; /**< enum weft_wc_opcode */
 	bool signaled;
-	uint8_t status; /**< enum weft_wc_status, once done */
-	bool done;
-	bool keyed;    /**< some piece has an lkey */
-	bool inlined;  /**< the payload is behind the structure */
-	uint8_t chain; /**< VERBS_CHAIN_*, VERBS_WATCHED */
-	uint8_t step;  /**< VERBS_CHAIN_PART: for weft_wc.commit */
+	uint8_t status; /**< enum weft_wc_status, once req.done */
+	bool keyed;     /**< some piece has an lkey */
+	bool inlined;   /**< the payload is behind the structure */
+	uint8_t chain;  /**< VERBS_CHAIN_*, VERBS_WATCHED */
+	uint8_t step;   /**< VERBS_CHAIN_PART: for weft_wc.commit */
 	/* followed by max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
 };
 

@@ -73,7 +73,6 @@ struct weft_qp {
 	atomic_bool overrun_told; /**< the event was delivered */
 	/** the stream has its turn: requests are completed at its end, not one by one */
 	bool in_turn;
-	bool reap; /**< in this turn the head of the send queue was done */
 	/** a send request ended the stream, or failed with it: all behind are flushed */
 	bool sq_failed;
 	bool aborting;   /**< queued in `later` to be reset */

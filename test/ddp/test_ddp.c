@@ -3,6 +3,7 @@
  * segmentation. */
 
 #include "../mpa/fake_tcp.h"
+#include "test_xorshift.h"
 #include "weft_ddp_wire.h"
 #include "weft_mpa.h"
 #include "weft_mpa_startup.h"
@@ -124,7 +125,8 @@ struct ulp {
 	struct weft_mem_mr *mr, *mr_other, *mr_ro;
 	uint8_t *buf;
 	/* results of up-calls */
-	unsigned int tagged, placed, untagged, faults, dropped, writables, eofs, closeds, replies;
+	unsigned int tagged, placed, written, lasts, untagged, faults, dropped, writables, eofs,
+	        closeds, replies;
 	struct weft_ddp_hdr h;
 	uint32_t len;
 	uint8_t payload[2048];
@@ -135,6 +137,9 @@ struct ulp {
 	uint32_t seg_bytes;
 	bool refuse; /**< tagged() and untagged() refuse the segment */
 };
+
+/** Whether new streams expect RDMA Writes: weft_ddp_expect(). */
+static bool ulp_expects;
 
 static void
 ulp_rand(void *arg, void *buf, size_t len)
@@ -170,6 +175,16 @@ ulp_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint64_
 	(void)h;
 	(void)now_ns;
 	u->placed++;
+	u->len = len_bytes;
+}
+
+static void
+ulp_written(void *user, uint32_t len_bytes, bool last)
+{
+	struct ulp *u = user;
+
+	u->written++;
+	u->lasts += last;
 	u->len = len_bytes;
 }
 
@@ -242,6 +257,7 @@ ulp_closed(void *user, int err)
 static const struct weft_ddp_ops ulp_ops = {
         .tagged = ulp_tagged,
         .tagged_placed = ulp_placed,
+        .written = ulp_written,
         .untagged = ulp_untagged,
         .fault = ulp_fault,
         .dropped = ulp_dropped,
@@ -285,6 +301,8 @@ ulp_new(void)
 	CHECK_EQ(u->replies, 1);
 	u->c->out_bytes = 0;
 	u->c->nsegs = 0;
+	if (ulp_expects)
+		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE);
 	return u;
 }
 
@@ -476,9 +494,11 @@ test_tagged_errors(void)
 		/* without the right to write: RDMAP's protection error, access */
 		h.stag = u->mr_ro->stag;
 		expect(u, h, 10, piece, 0, 1, 0x02);
-		u = ulp_new();
-		u->refuse = true;
-		expect(u, tagged(u, 0), 60, piece, 0, 2, 6);
+		if (!ulp_expects) { /* else tagged() is not called */
+			u = ulp_new();
+			u->refuse = true;
+			expect(u, tagged(u, 0), 60, piece, 0, 2, 6);
+		}
 	}
 	/* An STag that is no longer valid. */
 	struct ulp *u = ulp_new();
@@ -732,10 +752,134 @@ test_number(void)
 	ulp_free(u);
 }
 
+/** Expected segments go to written() alone, if they are whole and have a payload. */
+static void
+test_expected(void)
+{
+	static const uint8_t other[] = {0x00, 0x41, 0x42, 0x80, 0xc0};
+	struct ulp *u = ulp_new();
+	struct weft_ddp_hdr h = tagged(u, 0);
+
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE);
+	for (uint32_t len = 1; len <= 40; len++) {
+		h = tagged(u, len * 100);
+		h.last = len & 1;
+		rx_seg(u, &h, pattern + len, len, 0);
+		CHECK_EQ(u->len, len);
+		CHECK_MEM(u->buf + len * 100, pattern + len, len);
+		CHECK_EQ(u->buf[len * 100 + len], 0);
+	}
+	CHECK_EQ(u->written, 40);
+	CHECK_EQ(u->lasts, 20);
+	CHECK_EQ(u->tagged, 0);
+	/* in pieces; without a payload; with reserved bits */
+	h = tagged(u, 0);
+	rx_seg(u, &h, "x", 1, 5);
+	rx_seg(u, &h, "", 0, 0);
+	h.rsvd = 0x3c;
+	rx_seg(u, &h, "y", 1, 0);
+	CHECK_EQ(u->tagged, 3);
+	CHECK_EQ(u->placed, 3);
+	/* another RsvdULP octet */
+	for (unsigned int i = 0; i < sizeof(other); i++) {
+		h = tagged(u, 0);
+		h.rsvdulp = other[i];
+		rx_seg(u, &h, "z", 1, 0);
+		CHECK_EQ(u->tagged, 4 + i);
+	}
+	/* no more */
+	weft_ddp_expect(&u->d, 0, 0);
+	h = tagged(u, 0);
+	rx_seg(u, &h, "z", 1, 0);
+	h.rsvdulp = 0;
+	rx_seg(u, &h, "z", 1, 0);
+	CHECK_EQ(u->tagged, 3 + sizeof(other) + 2);
+	CHECK_EQ(u->written, 40);
+	CHECK_EQ(u->faults, 0);
+	/* another right */
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_READ);
+	h = tagged(u, 0);
+	h.stag = u->mr_ro->stag;
+	rx_seg(u, &h, "r", 1, 0);
+	CHECK_EQ(u->written, 41);
+	ulp_free(u);
+}
+
+/** Expected segments that are wrong are refused as all others. */
+static void
+test_expected_errors(void)
+{
+	ulp_expects = true;
+	test_tagged_zero();
+	test_tagged_errors();
+	test_untagged_errors();
+	test_short();
+	test_crc_fault();
+	ulp_expects = false;
+}
+
+/** Packed or not, the octets sent are the same. */
+static void
+test_tx_packed(void)
+{
+	uint64_t x = test_seed(5);
+
+	for (unsigned int round = 0; round < 40; round++) {
+		struct ulp *u = ulp_new(), *v = ulp_new();
+		unsigned int packed = 0;
+
+		u->c->space = v->c->space = 1 << 20;
+		for (unsigned int i = 0; i < 60; i++) {
+			uint32_t most = test_xorshift(&x) % 4 == 0 ? 1424 : 100;
+			uint32_t len = (uint32_t)(test_xorshift(&x) % (most + 1));
+			bool is_tagged = test_xorshift(&x) & 1;
+			struct weft_ddp_hdr h = tagged(u, i);
+			uint8_t *p;
+
+			if (!is_tagged) {
+				h = untagged(i % WEFT_DDP_NQN, 0, 0, true);
+				h.rsvdulp32 = i;
+			}
+			if (is_tagged ? weft_ddp_tx_packed(&u->d, h.rsvdulp, h.stag, h.to, pattern,
+			                                   len)
+			              : weft_ddp_tx_packed_untagged(&u->d, h.rsvdulp, h.rsvdulp32,
+			                                            h.qn, pattern, len)) {
+				packed++;
+			} else {
+				p = weft_ddp_tx_begin(&u->d, &h, len, NOW);
+				CHECK(p != NULL);
+				memcpy(p, pattern, len);
+				weft_ddp_tx_end(&u->d, NOW);
+			}
+			p = weft_ddp_tx_begin(&v->d, &h, len, NOW);
+			CHECK(p != NULL);
+			memcpy(p, pattern, len);
+			weft_ddp_tx_end(&v->d, NOW);
+			if (test_xorshift(&x) % 8 == 0) {
+				weft_ddp_tx_flush(&u->d, NOW);
+				weft_ddp_tx_flush(&v->d, NOW);
+			}
+		}
+		weft_ddp_tx_flush(&u->d, NOW);
+		weft_ddp_tx_flush(&v->d, NOW);
+		CHECK(packed > 20 && packed < 60);
+		CHECK_EQ(u->c->nsegs, v->c->nsegs);
+		CHECK_EQ(u->c->out_bytes, v->c->out_bytes);
+		CHECK_MEM(u->c->out, v->c->out, v->c->out_bytes);
+		CHECK_EQ(u->mpa.stats.fpdus_out, v->mpa.stats.fpdus_out);
+		/* never without a segment under construction */
+		CHECK(!weft_ddp_tx_packed(&u->d, 0x40, 1, 0, pattern, 1));
+		CHECK(!weft_ddp_tx_packed_untagged(&u->d, 0x43, 0, 0, pattern, 1));
+		ulp_free(u);
+		ulp_free(v);
+	}
+}
+
 WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut},
                {"header control octet", test_hdr_control}, {"tagged placement", test_tagged_place},
                {"tagged zero length", test_tagged_zero}, {"tagged errors", test_tagged_errors},
                {"untagged errors", test_untagged_errors}, {"short segments", test_short},
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
                {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
-               {"stream number", test_number})
+               {"stream number", test_number}, {"expected", test_expected},
+               {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed})
