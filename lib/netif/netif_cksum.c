@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The Internet checksum over contiguous memory and over chains. */
 
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
 
@@ -11,97 +12,127 @@
 #endif
 
 /*
- * One's complement sums may use words of any width and be folded afterwards (RFC 1071 s2). `all`
- * sums the 64-bit words modulo 2^64, and `hi` sums their upper halves. The sum of the lower halves
- * is all - hi * 2^32, exact as long as it is below 2^64. Independent sums fill vector registers.
+ * One's complement sums may use words of any width and be folded afterwards (RFC 1071 s2). No carry
+ * is lost before that, so a sum is 0 only if all octets are.
  */
-struct sum_words {
-	uint64_t all, hi;
-};
 
 #define SUM_WIDE_BYTES 128 /* from here on wider registers gain */
 
+__extension__ typedef unsigned __int128 sum_u128;
+
 bool netif_sum_wide;
 
-#if defined(__x86_64__) && !defined(__AVX2__)
+#if defined(__x86_64__)
 static void __attribute__((constructor)) sum_probe(void)
 {
 	__builtin_cpu_init();
 	netif_sum_wide = __builtin_cpu_supports("avx2");
 }
 
-/* len: a multiple of 64. The compiler leaves by vzeroupper (weft_vec.h). */
-static struct sum_words __attribute__((target("avx2"), noinline))
+/* Octets of 0, followed by octets of 0xff: a mask of the last n octets begins at n. */
+static const uint8_t sum_mask[64] __attribute__((aligned(64))) = {
+        [32] = 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff,        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff,        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+};
+
+/* The sums of neighbouring words of x, each less 32768: vpmaddwd takes words for signed. */
+#define SUM_PAIRS(x) _mm256_madd_epi16(_mm256_xor_si256(x, bias), ones)
+#define SUM_LOAD(p)  _mm256_loadu_si256((const __m256i *)(const void *)(p))
+
+/*
+ * The sum of the 16-bit words of an even number of octets, at least 32 and at most NETIF_SUM_MAX:
+ * each of eight sums of 32 bits takes at most 65536 from each 32 octets. The compiler leaves by
+ * vzeroupper (weft_vec.h).
+ */
+static uint64_t __attribute__((target("avx2,tune=haswell"), noinline))
 sum_avx2(const uint8_t *p, uint32_t len)
 {
-	__m256i all[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, hi[2] = {all[0], all[0]};
-	uint64_t w[2][4];
+	const __m256i ones = _mm256_set1_epi16(1), bias = _mm256_set1_epi16(INT16_MIN);
+	__m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, all;
+	uint32_t rest = len % 32;
+	int32_t lane[8];
+	int64_t sum = 0;
 
-	for (; len > 0; p += 64, len -= 64) {
-		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
-		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(p + 32));
-
-		all[0] = _mm256_add_epi64(all[0], a);
-		hi[0] = _mm256_add_epi64(hi[0], _mm256_srli_epi64(a, 32));
-		all[1] = _mm256_add_epi64(all[1], b);
-		hi[1] = _mm256_add_epi64(hi[1], _mm256_srli_epi64(b, 32));
+	for (uint32_t n = len / 128; n > 0; n--, p += 128) {
+		a = _mm256_add_epi32(a, SUM_PAIRS(SUM_LOAD(p)));
+		b = _mm256_add_epi32(b, SUM_PAIRS(SUM_LOAD(p + 32)));
+		c = _mm256_add_epi32(c, SUM_PAIRS(SUM_LOAD(p + 64)));
+		d = _mm256_add_epi32(d, SUM_PAIRS(SUM_LOAD(p + 96)));
 	}
-	_mm256_storeu_si256((__m256i *)(void *)w[0], _mm256_add_epi64(all[0], all[1]));
-	_mm256_storeu_si256((__m256i *)(void *)w[1], _mm256_add_epi64(hi[0], hi[1]));
-	return (struct sum_words){w[0][0] + w[0][1] + w[0][2] + w[0][3],
-	                          w[1][0] + w[1][1] + w[1][2] + w[1][3]};
+	all = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+	for (uint32_t n = len % 128 / 32; n > 0; n--, p += 32)
+		all = _mm256_add_epi32(all, SUM_PAIRS(SUM_LOAD(p)));
+	/* The last octets, together with those in front of them, which are masked. */
+	if (rest != 0)
+		all = _mm256_add_epi32(all, SUM_PAIRS(_mm256_and_si256(SUM_LOAD(p + rest - 32),
+		                                                       SUM_LOAD(sum_mask + rest))));
+	_mm256_storeu_si256((__m256i *)(void *)lane, all);
+	for (unsigned int i = 0; i < 8; i++)
+		sum += lane[i];
+	/* 16 words of each vector were less by 32768. */
+	return (uint64_t)sum + (uint64_t)((len + 31) / 32) * 16 * 32768;
 }
 #else
-static struct sum_words
+static uint64_t
 sum_avx2(const uint8_t *p, uint32_t len)
 {
 	(void)p;
 	(void)len;
-	return (struct sum_words){0, 0};
+	return 0;
 }
 #endif
 
-/* len: a multiple of 32. */
-static struct sum_words
+/* The sum of the 64-bit words, reduced to what fits 64 bits. */
+static inline uint64_t
 sum_narrow(const uint8_t *p, uint32_t len)
 {
-	uint64_t all[4] = {0}, hi[4] = {0};
+	sum_u128 sum = 0;
+	uint64_t w[4], tail = 0;
 
-	for (; len > 0; p += 32, len -= 32) {
-		uint64_t w[4];
-
+	for (; len >= 32; p += 32, len -= 32) {
 		memcpy(w, p, sizeof(w));
-		for (unsigned int i = 0; i < 4; i++) {
-			all[i] += w[i];
-			hi[i] += w[i] >> 32;
-		}
+		sum += w[0];
+		sum += w[1];
+		sum += w[2];
+		sum += w[3];
 	}
-	return (struct sum_words){all[0] + all[1] + all[2] + all[3], hi[0] + hi[1] + hi[2] + hi[3]};
+	for (; len >= 8; p += 8, len -= 8) {
+		memcpy(w, p, 8);
+		sum += w[0];
+	}
+	/* Zeros after an odd octet do not change the sum, in either byte order. */
+	if ((len & 4) != 0) {
+		uint32_t half;
+
+		memcpy(&half, p, 4);
+		sum += half;
+		p += 4;
+	}
+	if ((len & 3) != 0) {
+		memcpy(&tail, p, 1);
+		if ((len & 2) != 0)
+			memcpy(&tail, p, 2);
+		if ((len & 3) == 3)
+			memcpy((uint8_t *)&tail + 2, p + 2, 1);
+		sum += tail;
+	}
+	return ((uint64_t)sum & UINT32_MAX) + ((uint64_t)sum >> 32) + (uint64_t)(sum >> 64);
 }
 
 uint16_t
 netif_sum(const void *buf, uint32_t len)
 {
 	const uint8_t *p = buf;
-	bool wide = len >= SUM_WIDE_BYTES && netif_sum_wide;
-	uint32_t whole = len & ~(wide ? 63u : 31u);
-	struct sum_words s = wide ? sum_avx2(p, whole) : sum_narrow(p, whole);
-	uint64_t sum = s.all - (s.hi << 32) + s.hi, tail = 0;
+	uint32_t even = len & ~1u;
 
-	for (p += whole, len -= whole; len >= 8; p += 8, len -= 8) {
-		uint64_t w;
-
-		memcpy(&w, p, sizeof(w));
-		sum += (w & 0xffffffff) + (w >> 32);
-	}
-	/* Zeros after an odd octet do not change the sum, in either byte order. */
-	memcpy(&tail, p, len);
-	sum += (tail & 0xffffffff) + (tail >> 32);
-	return netif_fold(sum);
+	if (len >= SUM_WIDE_BYTES && netif_sum_wide)
+		return netif_fold(sum_avx2(p, even) + (even < len ? sum_narrow(p + even, 1) : 0));
+	return netif_fold(sum_narrow(p, len));
 }
 
 uint16_t
-netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len)
+netif_sum_chain(const struct rte_mbuf *m, uint32_t off, uint32_t len)
 {
 	uint64_t sum = 0;
 	uint32_t done = 0;

@@ -9,16 +9,26 @@
 #include <string.h>
 
 #include <rte_byteorder.h>
+#include <rte_mbuf.h>
 
-struct rte_mbuf;
 struct weft_ip;
+
+/** The most octets of one call of netif_sum(). */
+#define NETIF_SUM_MAX (1u << 20)
 
 /** The sum of `len` octets as 16-bit words in memory order, folded to 16 bits, not complemented. */
 uint16_t netif_sum(const void *p, uint32_t len);
 /** Set before main(): netif_sum() may use AVX2. A test clears it to test the other path. */
 extern bool netif_sum_wide;
 /** The same over `len` octets of a chain from `off` on. The chain must have that many. */
-uint16_t netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len);
+uint16_t netif_sum_chain(const struct rte_mbuf *m, uint32_t off, uint32_t len);
+static inline uint16_t
+netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len)
+{
+	if (likely(off + len <= m->data_len))
+		return netif_sum(rte_pktmbuf_mtod_offset(m, const uint8_t *, off), len);
+	return netif_sum_chain(m, off, len);
+}
 
 static inline uint16_t
 netif_fold(uint64_t sum)

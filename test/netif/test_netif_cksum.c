@@ -17,7 +17,7 @@ static bool had_wide;
 static uint16_t
 oracle(const uint8_t *p, uint32_t len)
 {
-	uint32_t sum = 0;
+	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < len; i += 2) {
 		uint8_t w[2] = {p[i], i + 1 < len ? p[i + 1] : 0};
@@ -74,20 +74,36 @@ test_extremes(void)
 	both();
 }
 
-/* No octet after the end is read. */
+/* No octet before the beginning or after the end is read. */
 static void
 test_exact(void)
 {
-	static const uint32_t len[] = {1, 31, 33, 63, 191, 192, 193, 255, 257, 1460, 8948};
-
-	for (unsigned int i = 0; i < RTE_DIM(len); i++) {
-		uint8_t *p = malloc(len[i]);
+	for (uint32_t len = 1; len < 600; len++) {
+		uint8_t *p = malloc(len);
 
 		CHECK(p != NULL);
-		memcpy(p, mem, len[i]);
-		CHECK_EQ(netif_sum(p, len[i]), oracle(p, len[i]));
+		memcpy(p, mem, len);
+		CHECK_EQ(netif_sum(p, len), oracle(p, len));
 		free(p);
 	}
 }
 
-WEFT_TEST_MAIN({"random", test_random}, {"extremes", test_extremes}, {"exact", test_exact})
+/* The longest sums of the largest and the smallest words: no lane overflows. */
+static void
+test_longest(void)
+{
+	static const uint8_t octet[] = {0xff, 0x80, 0x7f, 0};
+	uint8_t *p = malloc(NETIF_SUM_MAX);
+
+	CHECK(p != NULL);
+	for (unsigned int i = 0; i < RTE_DIM(octet); i++) {
+		memset(p, octet[i], NETIF_SUM_MAX);
+		for (uint32_t less = 0; less < 160; less += 31)
+			CHECK_EQ(netif_sum(p, NETIF_SUM_MAX - less),
+			         oracle(p, NETIF_SUM_MAX - less));
+	}
+	free(p);
+}
+
+WEFT_TEST_MAIN({"random", test_random}, {"extremes", test_extremes}, {"exact", test_exact},
+               {"longest", test_longest})
