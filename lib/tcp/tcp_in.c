@@ -204,13 +204,43 @@ tcp_ack_now(struct weft_tcp_conn *c)
 	return c->rcv_unacked_bytes >= 2u * c->rcv_mss || c->rcv_unacked_bytes >= c->rcv_wnd / 2;
 }
 
+/** Octets that begin at rcv_nxt and end within the window: delivers them, and plans their ACK. */
+static void
+tcp_text_in_order(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t now_ns)
+{
+	bool filled = c->ooo_head != NULL;
+
+	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
+		c->quick_acks = TCP_QUICK_ACKS;
+	c->last_text_ns = now_ns;
+	if (!tcp_deliver(c, m, len, now_ns))
+		return;
+	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
+		if (!tcp_deliver(c, m, len, now_ns))
+			return;
+	if (unlikely(c->nsack > 0))
+		tcp_sack_prune(c);
+	/* The user may have sent in the up-call, and our ACK with its data. */
+	if (c->rcv_unacked_bytes == 0)
+		return;
+	/* RFC 5681 s4.2: acknowledge a filled gap at once. If the sender has lost all else that is
+	 * in flight, an ACK at the end of the burst is its only ACK, and it waits for a timeout. */
+	if (unlikely(filled) && !c->fin_in)
+		tcp_send_ack(c, now_ns);
+	else if (filled || tcp_ack_now(c))
+		tcp_work(c, TCP_WORK_ACK); /* one ACK for the whole burst */
+	else
+		tcp_timer_set(
+		        c, &c->t_delack,
+		        RTE_MIN(c->t_delack.at_ns, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US));
+}
+
 /** Seventh step: segment text. */
 static void
 tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
 	struct rte_mbuf *m;
 	uint32_t seq = in->h.seq, len = in->len_bytes, edge = c->rcv_nxt + c->rcv_wnd;
-	bool filled;
 
 	tcp_note_fin(c, in);
 	if (c->fin_in && weft_seq_lt(c->fin_seq_in, edge))
@@ -254,30 +284,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_send_ack(c, now_ns);
 		return;
 	}
-	filled = c->ooo_head != NULL;
-	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
-		c->quick_acks = TCP_QUICK_ACKS;
-	c->last_text_ns = now_ns;
-	if (!tcp_deliver(c, m, len, now_ns))
-		return;
-	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
-		if (!tcp_deliver(c, m, len, now_ns))
-			return;
-	if (unlikely(c->nsack > 0))
-		tcp_sack_prune(c);
-	/* The user may have sent in the up-call, and our ACK with its data. */
-	if (c->rcv_unacked_bytes == 0)
-		return;
-	/* RFC 5681 s4.2: acknowledge a filled gap at once. If the sender has lost all else that is
-	 * in flight, an ACK at the end of the burst is its only ACK, and it waits for a timeout. */
-	if (unlikely(filled) && !c->fin_in)
-		tcp_send_ack(c, now_ns);
-	else if (filled || tcp_ack_now(c))
-		tcp_work(c, TCP_WORK_ACK); /* one ACK for the whole burst */
-	else
-		tcp_timer_set(
-		        c, &c->t_delack,
-		        RTE_MIN(c->t_delack.at_ns, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US));
+	tcp_text_in_order(c, m, len, now_ns);
 	return;
 drop:
 	rte_pktmbuf_free(m);
@@ -515,6 +522,41 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_fin(c, now_ns);
 }
 
+/**
+ * Whether all steps but the seventh have nothing to do for this segment: the next octets of an open
+ * connection, without gaps, which acknowledge nothing new and do not change the window.
+ */
+static inline bool
+tcp_is_plain_text(const struct weft_tcp_conn *c, const struct tcp_in *in)
+{
+	const struct tcp_hdr *h = &in->h;
+
+	return c->state == WEFT_TCP_ESTABLISHED && (h->flags & ~TCP_PSH) == TCP_ACK &&
+	       h->seq == c->rcv_nxt && h->ack == c->snd_una && in->len_bytes - 1 < c->rcv_mss &&
+	       in->len_bytes <= c->rcv_wnd && (uint32_t)h->wnd << c->snd_wscale == c->snd_wnd &&
+	       c->snd_wnd != 0 && c->ooo_head == NULL && !c->fin_in &&
+	       (!c->ts_ok || (in->opts.has_ts && weft_seq_leq(c->ts_recent, in->opts.ts_val))) &&
+	       in->opts.nsack == 0 && in->ecn != WEFT_ECN_CE;
+}
+
+static void
+tcp_rx_plain_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+{
+	const struct tcp_hdr *h = &in->h;
+	struct rte_mbuf *m = tcp_trim_front(in->m, h->hdr_len_bytes);
+
+	in->m = NULL;
+	c->last_rx_ns = now_ns;
+	c->keep_sent = 0;
+	if (c->ts_ok)
+		tcp_ts_record(c, in, now_ns);
+	if (weft_seq_leq(c->snd_wl1, h->seq)) {
+		c->snd_wl1 = h->seq;
+		c->snd_wl2 = h->ack;
+	}
+	tcp_text_in_order(c, m, in->len_bytes, now_ns);
+}
+
 static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, struct tcp_in *in,
                                                     uint64_t now_ns) = {
         [WEFT_TCP_SYN_SENT] = tcp_rx_syn_sent,        [WEFT_TCP_SYN_RCVD] = tcp_rx_synchronized,
@@ -531,6 +573,9 @@ tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	c->n_segs_in++;
 	tcp_hold(c);
-	tcp_rx_state[c->state](c, in, now_ns);
+	if (likely(tcp_is_plain_text(c, in)))
+		tcp_rx_plain_text(c, in, now_ns);
+	else
+		tcp_rx_state[c->state](c, in, now_ns);
 	tcp_release(c);
 }

@@ -12,9 +12,18 @@
 #include "weft_netif_icmp.h"
 #include "weft_netif_mbuf.h"
 
-/** Decodes header and options of one segment. False: malformed, or no legitimate host sends it. */
+/** Whether both segments are of the same connection. */
+static inline bool
+tcp_same_tuple(const struct tcp_in *a, const struct tcp_in *b)
+{
+	return a->h.src_port == b->h.src_port && a->h.dst_port == b->h.dst_port &&
+	       weft_ip_eq(a->src, b->src) && weft_ip_eq(a->dst, b->dst);
+}
+
+/** Decodes header and options of one segment. last: the one before it, whose hash is reused; may be
+ * NULL. False: malformed, or no legitimate host sends it. */
 static bool
-tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
+tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m, const struct tcp_in *last)
 {
 	uint8_t copy[TCP_HDR_MAX_LEN];
 	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
@@ -44,7 +53,9 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 	in->src = &priv->rx.src;
 	in->dst = &priv->rx.dst;
 	in->len_bytes = m->pkt_len - in->h.hdr_len_bytes;
-	in->hash = tcp_tuple_hash(t, in->dst, in->h.dst_port, in->src, in->h.src_port);
+	in->hash = likely(last != NULL && tcp_same_tuple(in, last))
+	                   ? last->hash
+	                   : tcp_tuple_hash(t, in->dst, in->h.dst_port, in->src, in->h.src_port);
 	return true;
 }
 
@@ -112,7 +123,7 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 		unsigned int burst = RTE_MIN(n, (unsigned int)WEFT_NETIF_BURST), k = 0;
 
 		for (unsigned int i = 0; i < burst; i++) {
-			if (!tcp_decode(t, &in[k], m[i])) {
+			if (!tcp_decode(t, &in[k], m[i], k > 0 ? &in[k - 1] : NULL)) {
 				t->stats.rx_bad++;
 				rte_pktmbuf_free(m[i]);
 				continue;
