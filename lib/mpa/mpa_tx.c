@@ -29,9 +29,7 @@ mpa_seg_begin(struct weft_mpa *m, uint32_t total)
 {
 	uint32_t want;
 
-	if (weft_tcp_send_space(m->tcp) == 0)
-		return false;
-	m->seg = weft_tcp_alloc(m->tcp);
+	m->seg = weft_tcp_begin(m->tcp);
 	if (m->seg == NULL)
 		return false;
 	/* With an MSS below 136 an FPDU of the smallest MULPDU exceeds the MSS (RFC 5044 s4.5

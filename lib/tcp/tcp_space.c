@@ -97,13 +97,12 @@ tcp_tell_writable(struct weft_tcp_conn *c)
 		c->ops->writable(c->user);
 }
 
-struct rte_mbuf *
-weft_tcp_alloc(struct weft_tcp_conn *c)
+static inline struct rte_mbuf *
+tcp_alloc_for(struct weft_tcp_conn *c, bool room)
 {
-	struct rte_mbuf *m = NULL;
+	if (likely(room)) {
+		struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
 
-	if (likely(tcp_segs_room(c) > 0)) {
-		m = tcp_alloc(c->t, c->nif);
 		if (likely(m != NULL))
 			return m;
 		c->wants_mbuf = true;
@@ -114,4 +113,17 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 			tcp_wait(c, 0);
 	}
 	return NULL;
+}
+
+struct rte_mbuf *
+weft_tcp_alloc(struct weft_tcp_conn *c)
+{
+	return tcp_alloc_for(c, tcp_segs_room(c) > 0);
+}
+
+struct rte_mbuf *
+weft_tcp_begin(struct weft_tcp_conn *c)
+{
+	/* Where there is space, there is room for a segment. */
+	return weft_tcp_send_space(c) > 0 ? tcp_alloc_for(c, true) : NULL;
 }

@@ -205,6 +205,9 @@ uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
  * max_snd_segs or its share of the port's buffers; `writable` follows.
  */
 struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
+/** weft_tcp_send_space() and, unless that is 0, weft_tcp_alloc(). NULL: either has nothing;
+ * `writable` follows. */
+struct rte_mbuf *weft_tcp_begin(struct weft_tcp_conn *c);
 /**
  * Queues m's data, 1 to MSS octets, as one segment and sends what the windows allow.
  *

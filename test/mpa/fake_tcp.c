@@ -177,6 +177,12 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 	return b;
 }
 
+struct rte_mbuf *
+weft_tcp_begin(struct weft_tcp_conn *c)
+{
+	return weft_tcp_send_space(c) > 0 ? weft_tcp_alloc(c) : NULL;
+}
+
 int
 weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
 {
