@@ -134,6 +134,31 @@ tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV6 : 0;
 }
 
+/** Puts all headers in front of m, but for the destination of the frame. */
+static inline void
+tx_headers(struct weft_netif *nif, const struct weft_neigh *n, const struct weft_ip *src,
+           const struct weft_ip *dst, struct rte_mbuf *m, uint32_t tcp_hdr,
+           struct weft_netif_tx_how how)
+{
+	bool v4 = weft_ip_is_v4(dst);
+	uint64_t flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);
+
+	/* A retransmitted segment still has the flags of its first transmission. */
+	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
+	netif_push_ether(nif, n->vlan_id, m,
+	                 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6), NULL);
+	m->l3_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
+	m->l4_len = tcp_hdr;
+	m->tso_segsz = how.tso_segsz_bytes;
+}
+
+/** Whether the neighbour's address is known, and was heard of recently. */
+static inline bool
+tx_neigh_fresh(const struct weft_neigh *n, uint64_t now_ns)
+{
+	return n->state == NEIGH_REACHABLE && now_ns - n->confirmed_ns < NETIF_NEIGH_FRESH_NS;
+}
+
 /*
  * weft_netif_tx() for a packet that netif cuts. The caller has checked the sizes. Not inline: the
  * array of pieces would enlarge the stack frame of every call of weft_netif_tx().
@@ -170,10 +195,8 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
               const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
               uint64_t now_ns)
 {
-	bool v4 = weft_ip_is_v4(dst);
-	uint32_t ip_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
+	uint32_t ip_len = weft_ip_is_v4(dst) ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
 	uint32_t limit = likely(how.tso_segsz_bytes == 0) ? nif->attr.mtu_bytes : NETIF_IP_MAX;
-	uint64_t flags;
 	uint8_t tcp_hdr;
 
 	nif->now_ns = now_ns;
@@ -206,15 +229,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 			return tx_pieces(nif, n, src, dst, m, tcp_hdr, how, now_ns);
 		}
 	}
-	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);
-	/* A retransmitted segment still has the flags of its first transmission. */
-	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
-	netif_push_ether(nif, n->vlan_id, m,
-	                 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6), NULL);
-	m->l3_len = ip_len;
-	m->l4_len = tcp_hdr;
-	m->tso_segsz = how.tso_segsz_bytes;
-
+	tx_headers(nif, n, src, dst, m, tcp_hdr, how);
 	if (unlikely(m->nb_segs > 1 && nif->ethdev &&
 	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
 		m = netif_flatten(nif, m);
@@ -223,10 +238,112 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 			return -ENOBUFS;
 		}
 	}
-	if (likely(n->state == NEIGH_REACHABLE &&
-	           now_ns - n->confirmed_ns < NETIF_NEIGH_FRESH_NS)) {
+	if (likely(tx_neigh_fresh(n, now_ns))) {
 		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = n->mac;
 		return netif_enqueue(nif, m, false);
 	}
 	return netif_neigh_tx(nif, n, m);
+}
+
+/* ---- A run of segments ---- */
+
+static_assert(WEFT_NETIF_RUN_HEADROOM >= WEFT_NETIF_HEADROOM, "the headers of a run");
+
+/** The first frame of a run: what the headers of the others take from it. */
+struct tx_run {
+	uint8_t hdr[WEFT_NETIF_RUN_HEADROOM]; /**< ends before TCP's header */
+	uint64_t tx_offload, ol_flags;
+	uint32_t pseudo; /**< the sum of the pseudo-header without the length */
+	uint16_t len, vlan_tci;
+	bool v4;
+};
+
+static void
+tx_run_begin(struct tx_run *r, const struct rte_mbuf *m, const struct weft_ip *src,
+             const struct weft_ip *dst)
+{
+	struct weft_ip s = *src, d = *dst;
+
+	r->v4 = weft_ip_is_v4(dst);
+	r->len = (uint16_t)(m->l2_len + m->l3_len);
+	memcpy(r->hdr, rte_pktmbuf_mtod_offset(m, uint8_t *, r->len) - sizeof(r->hdr),
+	       sizeof(r->hdr));
+	r->tx_offload = m->tx_offload;
+	r->ol_flags = m->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK;
+	r->vlan_tci = m->vlan_tci;
+	if (r->v4) {
+		r->pseudo = netif_sum_pseudo(weft_ip_v4(src), weft_ip_v4(dst), IPPROTO_TCP, 0);
+		return;
+	}
+	if (weft_ip_is_link_local(src) || weft_ip_is_link_local(dst)) {
+		s = weft_ip_bare(src);
+		d = weft_ip_bare(dst);
+	}
+	r->pseudo = netif_sum_pseudo6(&s, &d, IPPROTO_TCP, 0);
+}
+
+/** Puts the headers in front of another segment of the run: lengths, checksums and the
+ * identification are its own. */
+static inline void
+tx_run_next(struct weft_netif *nif, const struct tx_run *r, struct rte_mbuf *m,
+            struct weft_netif_tx_how how)
+{
+	uint8_t *tcp = rte_pktmbuf_mtod(m, uint8_t *);
+	uint16_t l4_len = (uint16_t)m->pkt_len;
+
+	(void)tx_cksum(nif, m, netif_fold(r->pseudo + rte_cpu_to_be_16(l4_len)), how);
+	memcpy(tcp - sizeof(r->hdr), r->hdr, sizeof(r->hdr));
+	if (likely(r->v4)) {
+		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(tcp - NETIF_IPV4_LEN);
+
+		ip->total_length = rte_cpu_to_be_16((uint16_t)(l4_len + NETIF_IPV4_LEN));
+		ip->packet_id = netif_ip_id(nif, ip->src_addr, ip->dst_addr, IPPROTO_TCP,
+		                            !how.may_fragment);
+		ip->hdr_checksum = 0;
+		if ((r->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) == 0)
+			ip->hdr_checksum = (uint16_t)~netif_sum_ipv4(ip);
+	} else {
+		struct rte_ipv6_hdr *ip = (struct rte_ipv6_hdr *)(void *)(tcp - NETIF_IPV6_LEN);
+
+		ip->payload_len = rte_cpu_to_be_16(l4_len);
+	}
+	m->data_off -= r->len;
+	m->data_len += r->len;
+	m->pkt_len += r->len;
+	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | r->ol_flags;
+	m->tx_offload = r->tx_offload;
+	m->vlan_tci = r->vlan_tci;
+}
+
+unsigned int
+weft_netif_tx_run(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
+                  const struct weft_ip *dst, struct rte_mbuf **m, unsigned int count,
+                  struct weft_netif_tx_how how, uint64_t now_ns)
+{
+	uint32_t most = nif->attr.mtu_bytes, hdr_len;
+	struct tx_run r;
+	unsigned int i;
+
+	nif->now_ns = now_ns;
+	most -= weft_ip_is_v4(dst) ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
+	if (unlikely(!tx_neigh_fresh(n, now_ns)))
+		return 0;
+	count = RTE_MIN(count, weft_netif_tx_room(nif));
+	for (i = 0; i < count; i++) {
+		if (unlikely(m[i]->pkt_len > most ||
+		             rte_pktmbuf_headroom(m[i]) < WEFT_NETIF_RUN_HEADROOM))
+			break;
+		if (i == 0) {
+			hdr_len =
+			        (rte_pktmbuf_mtod(m[0], struct rte_tcp_hdr *)->data_off >> 4) * 4u;
+			tx_headers(nif, n, src, dst, m[0], hdr_len, how);
+			rte_pktmbuf_mtod(m[0], struct rte_ether_hdr *)->dst_addr = n->mac;
+			if (count > 1)
+				tx_run_begin(&r, m[0], src, dst);
+		} else {
+			tx_run_next(nif, &r, m[i], how);
+		}
+		(void)netif_enqueue(nif, m[i], false); /* there is room */
+	}
+	return i;
 }

@@ -52,6 +52,19 @@ int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct wef
                   const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
                   uint64_t now_ns);
 
+/**
+ * Sends the first of n segments of one connection, each like weft_netif_tx() with `how`, which asks
+ * for no cutting. Each is one mbuf, with WEFT_NETIF_RUN_HEADROOM in front. Returns how many it has
+ * consumed; it leaves the others as they were: when the queue is full, a segment is too long or has
+ * too little headroom, or the next hop's address has to be asked for.
+ */
+unsigned int weft_netif_tx_run(struct weft_netif *nif, struct weft_neigh *n,
+                               const struct weft_ip *src, const struct weft_ip *dst,
+                               struct rte_mbuf **m, unsigned int count,
+                               struct weft_netif_tx_how how, uint64_t now_ns);
+/** WEFT_NETIF_HEADROOM, in whole vectors. */
+#define WEFT_NETIF_RUN_HEADROOM 64
+
 /** What the port accepts as one TSO packet. */
 struct weft_netif_tso {
 	/** TCP header and payload; 0: no TSO (netif would cut the packet, without gain) */

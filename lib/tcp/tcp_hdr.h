@@ -27,6 +27,18 @@ uint32_t tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes);
  * with ACK also settles every ACK that is due. */
 void tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
                   uint32_t hdr_len, uint64_t now_ns);
+/** Sends new segments from snd_nxt on, as many as the windows allow, if their headers have no
+ * options but timestamps. Returns how many; 0: tcp_output_one() decides about the next. */
+unsigned int tcp_run_send(struct weft_tcp_conn *c, uint64_t now_ns);
+/** A header with ACK has left: no other ACK is due. */
+static inline void
+tcp_ack_settled(struct weft_tcp_conn *c)
+{
+	c->last_ack_sent = c->rcv_nxt;
+	c->rcv_unacked_bytes = 0;
+	c->t_delack.at_ns = WEFT_NEVER;
+	c->work &= (uint8_t)~TCP_WORK_ACK;
+}
 /** Writes the fixed part of the header. */
 void tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
                     uint32_t hdr_len);

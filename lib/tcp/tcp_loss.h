@@ -17,8 +17,17 @@ struct tcp_in;
 /* tcp_sack.c */
 /** m was transmitted. Call before its xmits is incremented. */
 void tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/** n segments were transmitted for the first time, outside recovery, in the order of the queue. */
+void tcp_flight_new(struct weft_tcp_conn *c, struct rte_mbuf *const *m, unsigned int n,
+                    uint64_t now_ns);
 /** m's first `got` octets are acknowledged. Call before m is shortened or freed. */
 void tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got);
+/**
+ * Takes segments at the head of the queue out of flight, at most `max`, that the cumulative ACK
+ * covers: those that are one mbuf and were sent once, in the order of the queue, with none SACKed
+ * behind them. Returns how many; the rest is for tcp_seg_acked().
+ */
+unsigned int tcp_flight_acked(struct weft_tcp_conn *c, struct rte_mbuf **acked, unsigned int max);
 /** m's end is now `rest`, which already has m's flags. */
 void tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest);
 void tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m);

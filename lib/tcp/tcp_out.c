@@ -122,12 +122,8 @@ tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
 	};
 
 	tcp_wire_encode(p, &h);
-	if (flags & TCP_ACK) {
-		c->last_ack_sent = c->rcv_nxt;
-		c->rcv_unacked_bytes = 0;
-		c->t_delack.at_ns = WEFT_NEVER;
-		c->work &= (uint8_t)~TCP_WORK_ACK;
-	}
+	if (flags & TCP_ACK)
+		tcp_ack_settled(c);
 }
 
 void
@@ -450,7 +446,8 @@ tcp_output_new(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (c->sq_nxt != NULL)
 		tcp_cc_idle(c, now_ns);
-	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
+	while (c->sq_nxt != NULL &&
+	       (tcp_run_send(c, now_ns) > 0 || tcp_output_one(c, c->sq_nxt, now_ns)))
 		;
 	tcp_cc_used(c);
 	if (c->snd_nxt != before)
@@ -458,6 +455,20 @@ tcp_output_new(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 /* ---- The layer above ---- */
+
+/** Octets of a run: a run is still in the first-level cache when it is summed. */
+#define TCP_RUN_BYTES 8192u
+/** With so many octets in flight a run costs no time: the path is busy while it is collected. */
+#define TCP_RUN_FLIGHT 8192u
+
+/** Octets that are collected before they are sent, while the user has more. */
+static inline uint32_t
+tcp_run_bytes(const struct weft_tcp_conn *c)
+{
+	if (c->tso.bytes != 0)
+		return c->tso.bytes;
+	return c->snd_nxt - c->snd_una >= TCP_RUN_FLIGHT ? TCP_RUN_BYTES : 0;
+}
 
 int
 weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
@@ -487,11 +498,13 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		c->sq_nxt = m;
 	c->snd_end += m->pkt_len;
 	/*
-	 * The port takes several segments as one, and the caller has more data. The data queued in
-	 * this turn leaves together, at the end of the turn at the latest: the task is in the run
-	 * list. The task also sends first what is lost.
+	 * The caller has more data, and sending costs less for several segments together: the port
+	 * takes them as one, or the path is still busy with earlier ones. The data queued in this
+	 * turn leaves at the end of the turn at the latest: the task is in the run list. The task
+	 * also sends first what is lost.
 	 */
-	if ((!push && c->snd_end - c->snd_nxt < c->tso.bytes) || unlikely(c->lost.head != NULL)) {
+	if ((!push && c->snd_end - c->snd_nxt < tcp_run_bytes(c)) ||
+	    unlikely(c->lost.head != NULL)) {
 		tcp_work(c, TCP_WORK_OUTPUT);
 		return 0;
 	}

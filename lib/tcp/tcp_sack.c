@@ -13,6 +13,8 @@
  * the last blocks end. So the cost of an ACK depends on what is new in it, not on the window.
  */
 
+#include <rte_prefetch.h>
+
 #include "tcp_conn.h"
 #include "tcp_hdr.h"
 #include "tcp_instance.h"
@@ -111,6 +113,32 @@ tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 }
 
 void
+tcp_flight_new(struct weft_tcp_conn *c, struct rte_mbuf *const *m, unsigned int n, uint64_t now_ns)
+{
+	struct rte_mbuf *tail = c->flight.tail;
+	/* One nanosecond apart: see tcp_seg_sent(). */
+	uint64_t sent_ns = RTE_MAX(now_ns, c->xmit_ns + 1);
+
+	if (tail == NULL)
+		c->flight.head = m[0];
+	else
+		tcp_seg(tail)->later = m[0];
+	for (unsigned int i = 0; i < n; i++) {
+		struct tcp_seg *s = tcp_seg(m[i]);
+
+		s->prev = tail;
+		s->later = i + 1 < n ? m[i + 1] : NULL;
+		s->sent_ns = sent_ns + i;
+		s->first_ns = now_ns;
+		s->xmits = 1;
+		s->flags |= TCP_SEG_FLIGHT;
+		tail = m[i];
+	}
+	c->flight.tail = tail;
+	c->xmit_ns = sent_ns + n - 1;
+}
+
+void
 tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest)
 {
 	uint8_t flags = tcp_seg(m)->flags;
@@ -200,6 +228,52 @@ tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got)
 		c->t->ack.delivered += s->len_bytes;
 	}
 	seg_leave(c, m);
+}
+
+unsigned int
+tcp_flight_acked(struct weft_tcp_conn *c, struct rte_mbuf **acked, unsigned int max)
+{
+	struct tcp_ack_state *a = &c->t->ack;
+	struct rte_mbuf *m = c->sq_head, *later = c->flight.head;
+	const struct tcp_seg *s = NULL;
+	unsigned int n = 0;
+	uint64_t rtt_ns;
+
+	/* What was SACKed behind them would show that the path reorders. */
+	if (m == NULL || weft_seq_lt(tcp_seg(m)->seq, c->fack))
+		return 0;
+	while (n < max && m != NULL && m == later && m != c->sq_nxt) {
+		const struct tcp_seg *next = tcp_seg(m);
+
+		if ((next->flags & ~TCP_SEG_PUSH) != TCP_SEG_FLIGHT || next->xmits != 1 ||
+		    next->mbufs != 1 || weft_seq_lt(c->snd_una, next->seq + next->len_bytes))
+			break;
+		s = next;
+		acked[n++] = m;
+		later = s->later;
+		m = s->next;
+		if (likely(m != NULL)) {
+			rte_prefetch0(tcp_seg(m));
+			rte_prefetch0(m);
+		}
+	}
+	if (n == 0)
+		return 0;
+	c->flight.head = later;
+	if (later != NULL)
+		tcp_seg(later)->prev = NULL;
+	else
+		c->flight.tail = NULL;
+	/* The last one was sent last: RFC 8985 s6.2 asks for its times alone. */
+	c->fack = s->seq + s->len_bytes;
+	a->delivered += c->fack - tcp_seg(acked[0])->seq;
+	rtt_ns = a->now_ns > s->sent_ns ? a->now_ns - s->sent_ns : 0;
+	tcp_rack_min_rtt(c, rtt_ns, a->now_ns);
+	if (s->sent_ns > a->newest_ns) {
+		a->newest_ns = s->sent_ns;
+		a->rtt_ns = RTE_MAX(rtt_ns, tcp_rack_min(c));
+	}
+	return n;
 }
 
 /* ---- Blocks ---- */

@@ -41,12 +41,66 @@ tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	}
 }
 
+/** Frees mbufs, which may be of several pools, by as few calls as possible. */
+static void
+tcp_free_mbufs(struct rte_mbuf **m, unsigned int n)
+{
+	unsigned int k = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct rte_mbuf *f;
+
+		WEFT_TSAN_ACQUIRE(&m[i]->refcnt); /* see tcp_seg_free() */
+		f = rte_pktmbuf_prefree_seg(m[i]);
+		if (unlikely(f == NULL)) /* the port has not sent it yet, or not told */
+			continue;
+		if (unlikely(k > 0 && f->pool != m[0]->pool)) {
+			rte_mempool_put_bulk(m[0]->pool, (void **)m, k);
+			k = 0;
+		}
+		m[k++] = f;
+	}
+	if (likely(k > 0))
+		rte_mempool_put_bulk(m[0]->pool, (void **)m, k);
+}
+
+/** Acknowledged segments that one call takes out of the queue. */
+#define TCP_ACK_RUN 32
+
+/** Frees segments at the head that nothing has happened to: sent once, and acknowledged as a whole.
+ * Returns when the last was sent; 0: the first is not such a segment. */
+static uint64_t
+tcp_sq_ack_runs(struct weft_tcp_conn *c)
+{
+	struct rte_mbuf *m[TCP_ACK_RUN];
+	uint64_t sent_ns = 0;
+	unsigned int n;
+
+	do {
+		n = tcp_flight_acked(c, m, TCP_ACK_RUN);
+		if (n == 0)
+			break;
+		for (unsigned int i = 0; i < n; i++)
+			c->acked_max_bytes = RTE_MAX(c->acked_max_bytes, tcp_seg(m[i])->len_bytes);
+		sent_ns = tcp_seg(m[n - 1])->sent_ns;
+		c->sq_head = tcp_seg(m[n - 1])->next;
+		if (c->sq_head == NULL)
+			c->sq_tail = NULL;
+		tcp_share_sub(c, n);
+		tcp_free_mbufs(m, n);
+	} while (n == TCP_ACK_RUN);
+	return sent_ns;
+}
+
 bool
 tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 {
-	bool sample = false;
+	uint64_t plain_ns = tcp_sq_ack_runs(c);
+	bool sample = plain_ns != 0;
 	struct rte_mbuf *m;
 
+	if (likely(sample))
+		*sent_ns = plain_ns;
 	while ((m = c->sq_head) != NULL) {
 		struct tcp_seg *s = tcp_seg(m);
 		uint32_t got = c->snd_una - s->seq;

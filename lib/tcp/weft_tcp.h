@@ -218,8 +218,9 @@ struct rte_mbuf *weft_tcp_begin(struct weft_tcp_conn *c);
  * transmit ring has sent the mbuf. The later of these frees the mbuf. Until then the octets must
  * not change.
  *
- * push: the caller has no more data now, and TCP sets PSH. Without push, a port with TSO may get m
- * at the end of the task's turn, together with other data queued in that turn.
+ * push: the caller has no more data now, and TCP sets PSH. Without push, the port may get m at the
+ * end of the connection's next turn, together with other data queued until then: a port with TSO,
+ * or any port while earlier data is in flight.
  *
  * Returns 0, -EPIPE (the user has closed its direction) or -ENOTCONN.
  */
