@@ -39,29 +39,30 @@ static const uint8_t sum_mask[64] __attribute__((aligned(64))) = {
 /* The sums of neighbouring words of x, each less 32768: vpmaddwd takes words for signed. */
 #define SUM_PAIRS(x) _mm256_madd_epi16(_mm256_xor_si256(x, bias), ones)
 #define SUM_LOAD(p)  _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define SUM_TWICE(p) _mm256_add_epi32(SUM_PAIRS(SUM_LOAD(p)), SUM_PAIRS(SUM_LOAD((p) + 128)))
 
 /*
- * The sum of the 16-bit words of an even number of octets, at least 32 and at most NETIF_SUM_MAX:
- * each of eight sums of 32 bits takes at most 65536 from each 32 octets. The compiler leaves by
- * vzeroupper (weft_vec.h).
+ * The sum of the 16-bit words of at least 32 octets, at most NETIF_SUM_MAX: each of eight sums of
+ * 32 bits takes at most 65536 from each 32 octets. The compiler leaves by vzeroupper (weft_vec.h).
  */
 static uint64_t __attribute__((target("avx2,tune=haswell"), noinline))
 sum_avx2(const uint8_t *p, uint32_t len)
 {
 	const __m256i ones = _mm256_set1_epi16(1), bias = _mm256_set1_epi16(INT16_MIN);
 	__m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, all;
-	uint32_t rest = len % 32;
+	uint32_t even = len & ~1u, rest = even % 32;
 	int32_t lane[8];
-	int64_t sum = 0;
+	/* Zeros after an odd octet do not change the sum. */
+	int64_t sum = len != even ? p[even] : 0;
 
-	for (uint32_t n = len / 128; n > 0; n--, p += 128) {
-		a = _mm256_add_epi32(a, SUM_PAIRS(SUM_LOAD(p)));
-		b = _mm256_add_epi32(b, SUM_PAIRS(SUM_LOAD(p + 32)));
-		c = _mm256_add_epi32(c, SUM_PAIRS(SUM_LOAD(p + 64)));
-		d = _mm256_add_epi32(d, SUM_PAIRS(SUM_LOAD(p + 96)));
+	for (uint32_t n = even / 256; n > 0; n--, p += 256) {
+		a = _mm256_add_epi32(a, SUM_TWICE(p));
+		b = _mm256_add_epi32(b, SUM_TWICE(p + 32));
+		c = _mm256_add_epi32(c, SUM_TWICE(p + 64));
+		d = _mm256_add_epi32(d, SUM_TWICE(p + 96));
 	}
 	all = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
-	for (uint32_t n = len % 128 / 32; n > 0; n--, p += 32)
+	for (uint32_t n = even % 256 / 32; n > 0; n--, p += 32)
 		all = _mm256_add_epi32(all, SUM_PAIRS(SUM_LOAD(p)));
 	/* The last octets, together with those in front of them, which are masked. */
 	if (rest != 0)
@@ -71,7 +72,7 @@ sum_avx2(const uint8_t *p, uint32_t len)
 	for (unsigned int i = 0; i < 8; i++)
 		sum += lane[i];
 	/* 16 words of each vector were less by 32768. */
-	return (uint64_t)sum + (uint64_t)((len + 31) / 32) * 16 * 32768;
+	return (uint64_t)sum + (uint64_t)((even + 31) / 32) * 16 * 32768;
 }
 #else
 static uint64_t
@@ -123,12 +124,9 @@ sum_narrow(const uint8_t *p, uint32_t len)
 uint16_t
 netif_sum(const void *buf, uint32_t len)
 {
-	const uint8_t *p = buf;
-	uint32_t even = len & ~1u;
-
 	if (len >= SUM_WIDE_BYTES && netif_sum_wide)
-		return netif_fold(sum_avx2(p, even) + (even < len ? sum_narrow(p + even, 1) : 0));
-	return netif_fold(sum_narrow(p, len));
+		return netif_fold(sum_avx2(buf, len));
+	return netif_fold(sum_narrow(buf, len));
 }
 
 uint16_t

@@ -68,9 +68,10 @@ ip_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_
 	return c;
 }
 
-struct rte_mbuf *
-netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len,
-               uint32_t pseudo, const struct weft_ip *src, const struct weft_ip *dst, uint8_t ecn)
+/* netif_take_tcp(), inline for IPv4. */
+static inline struct rte_mbuf *
+ip_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len,
+       uint32_t pseudo, const struct weft_ip *src, const struct weft_ip *dst, uint8_t ecn)
 {
 	struct weft_mbuf_priv *priv;
 	enum cksum_verdict verdict;
@@ -101,6 +102,13 @@ drop:
 	nif->stats.rx_bad_tcp_cksum++;
 	netif_rx_free(m);
 	return NULL;
+}
+
+struct rte_mbuf *
+netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len,
+               uint32_t pseudo, const struct weft_ip *src, const struct weft_ip *dst, uint8_t ecn)
+{
+	return ip_tcp(nif, m, l4_off, l4_len, pseudo, src, dst, ecn);
 }
 
 void
@@ -185,9 +193,9 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 		goto drop;
 	}
 	from = weft_ip_from_v4(src);
-	return netif_take_tcp(nif, m, l3_off + ihl, l4_len,
-	                      netif_sum_pseudo(src, dst, IPPROTO_TCP, (uint16_t)l4_len), &from,
-	                      &net->ip, ip->type_of_service & IP_ECN_MASK);
+	return ip_tcp(nif, m, l3_off + ihl, l4_len,
+	              netif_sum_pseudo(src, dst, IPPROTO_TCP, (uint16_t)l4_len), &from, &net->ip,
+	              ip->type_of_service & IP_ECN_MASK);
 drop:
 	(*bad)++;
 	netif_rx_free(m);

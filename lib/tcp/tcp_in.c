@@ -543,9 +543,13 @@ static void
 tcp_rx_plain_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
 	const struct tcp_hdr *h = &in->h;
-	struct rte_mbuf *m = tcp_trim_front(in->m, h->hdr_len_bytes);
+	struct rte_mbuf *m = in->m;
 
 	in->m = NULL;
+	if (likely(m->data_len > h->hdr_len_bytes))
+		rte_pktmbuf_adj(m, h->hdr_len_bytes);
+	else
+		m = tcp_trim_front(m, h->hdr_len_bytes);
 	c->last_rx_ns = now_ns;
 	c->keep_sent = 0;
 	if (c->ts_ok)
