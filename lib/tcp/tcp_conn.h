@@ -43,6 +43,17 @@ struct tcp_cubic {
 	bool from_slow_start; /**< s4.8: the next stage begins with K = 0 */
 };
 
+/**
+ * How long the peer delays the ACK of a segment that is alone in flight (tcp_rtt.c). The samples
+ * are counted in rounds of `need`.
+ */
+struct tcp_lone {
+	uint32_t most_us[2]; /**< the longest delay of this round and of the one before */
+	uint16_t n;          /**< samples of this round */
+	uint16_t need;       /**< of a round; doubled by each probe that was not needed */
+	bool known;          /**< a round is complete */
+};
+
 /** Events counted within one second. */
 struct tcp_rate {
 	uint64_t since_ns;
@@ -172,6 +183,7 @@ struct weft_tcp_conn {
 	bool dsack_round, reordering_seen;
 	bool tlp_active, tlp_retrans; /**< a probe is in flight; it was a retransmission */
 	bool tlp_sampled;             /**< an RTT sample was taken since the last probe */
+	struct tcp_lone lone;         /**< how long the peer delays the ACK of a lone segment */
 	bool fin_lost;                /**< our FIN must be sent again */
 
 	/* Congestion control (RFC 5681, 6582, 6937) and RTO (RFC 6298). */

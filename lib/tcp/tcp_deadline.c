@@ -35,8 +35,6 @@ tcp_rto_arm(struct weft_tcp_conn *c)
 	tcp_timer_set(c, &c->t_xmit, at_ns);
 }
 
-/** TLP.max_ack_delay (RFC 8985 s7.2): how long common stacks delay the ACK of a lone segment. */
-#define TLP_ACK_DELAY_US 40000
 /** An earlier probe would measure how the peer's cores are scheduled, not the path. */
 #define TLP_MIN_US 1000
 
@@ -45,14 +43,20 @@ tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	uint64_t pto_us = 1000000;
 
+	/*
+	 * DEVIATION: RFC 8985 s7.2 sends no probe in fast recovery. There the last retransmissions
+	 * can be lost with nothing behind them that would tell, and a timeout of many round trips
+	 * would follow. A probe costs one segment. No ACK of it is delayed: it fills a gap
+	 * (RFC 5681 s4.2).
+	 */
 	if (!c->sack_ok || c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD ||
-	    c->persist || c->in_recovery || c->after_rto || c->sacked_segs != 0 ||
+	    c->persist || c->after_rto || (c->sacked_segs != 0 && !c->in_recovery) ||
 	    c->snd_max == c->snd_una || c->tlp_active || !c->tlp_sampled)
 		return WEFT_NEVER;
 	if (c->srtt8_us != 0) {
 		pto_us = RTE_MAX(c->srtt8_us / 4, (uint32_t)TLP_MIN_US);
-		if (c->snd_max - c->snd_una <= c->mss)
-			pto_us += TLP_ACK_DELAY_US;
+		if (c->snd_max - c->snd_una <= c->mss && !c->in_recovery)
+			pto_us += tcp_lone_delay_us(c);
 	}
 	return RTE_MIN(now_ns + pto_us * WEFT_NS_PER_US, c->rto_at_ns);
 }

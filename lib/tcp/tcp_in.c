@@ -122,6 +122,8 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	sample = tcp_sq_ack(c, &sent_ns);
 	if (weft_seq_lt(c->snd_nxt, c->snd_una))
 		c->snd_nxt = c->snd_una;
+	if (sample && acked <= c->mss && now_ns > sent_ns)
+		tcp_lone_sample(c, now_ns - sent_ns);
 	if (sample && weft_seq_lt(c->rtt_seq, c->snd_una)) {
 		/* The transmission times of a burst run a little ahead of the clock. */
 		uint64_t rtt_ns = now_ns > sent_ns ? now_ns - sent_ns : 0;

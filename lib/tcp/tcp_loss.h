@@ -51,6 +51,12 @@ tcp_pipe(const struct weft_tcp_conn *c)
 void tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns);
 /** RACK.min_RTT; 0: unknown. */
 uint64_t tcp_rack_min(const struct weft_tcp_conn *c);
+/** The peer's ACK of a segment that was alone in flight, and was sent once, took rtt_ns. */
+void tcp_lone_sample(struct weft_tcp_conn *c, uint64_t rtt_ns);
+/** A loss probe was not needed: the ACK was only late. */
+void tcp_lone_forget(struct weft_tcp_conn *c);
+/** TLP.max_ack_delay (RFC 8985 s7.2). */
+uint32_t tcp_lone_delay_us(const struct weft_tcp_conn *c);
 
 /* tcp_deadline.c */
 /** When to send a loss probe; WEFT_NEVER: not now. */

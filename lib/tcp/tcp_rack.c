@@ -95,21 +95,24 @@ tcp_tlp_reset(struct weft_tcp_conn *c)
 	c->pto_at_ns = WEFT_NEVER;
 }
 
-/** s7.3: sends new data if the peer's window takes it, else the last segment again. */
+/**
+ * s7.3: sends new data if the peer's window takes it, else the last segment again. In recovery it
+ * is the last transmission that is sent again: its ACK tells about all that were sent before.
+ */
 static bool
 tlp_send(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	struct rte_mbuf *m = c->sq_nxt;
 	uint32_t flight = c->snd_nxt - c->snd_una;
 
-	if (m != NULL && tcp_seg(m)->len_bytes <= c->mss &&
+	if (m != NULL && !c->in_recovery && tcp_seg(m)->len_bytes <= c->mss &&
 	    flight + tcp_seg(m)->len_bytes <= c->snd_wnd) {
 		if (!tcp_xmit(c, m, now_ns))
 			return false;
 		tcp_sent(c, m);
 		return true;
 	}
-	c->tlp_retrans = true;
+	c->tlp_retrans = !c->in_recovery;
 	m = c->flight.tail;
 	if (m == NULL)
 		return tcp_fin_sent(c) && tcp_send_fin(c, now_ns);
@@ -121,7 +124,10 @@ tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	c->tlp_retrans = false;
 	if (tlp_send(c, now_ns)) {
-		c->t->stats.tlp_probes++;
+		if (c->in_recovery)
+			c->t->stats.recovery_probes++;
+		else
+			c->t->stats.tlp_probes++;
 		c->n_tlp++;
 		c->tlp_active = true;
 		c->tlp_sampled = false;
@@ -141,6 +147,8 @@ tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns)
 	if (likely(!c->tlp_active) || weft_seq_lt(ack, c->tlp_end))
 		return;
 	if (!c->tlp_retrans || (a->dsack && a->dsack_block.right == c->tlp_end)) {
+		if (c->tlp_retrans)
+			tcp_lone_forget(c);
 		c->tlp_active = false;
 	} else if (weft_seq_lt(c->tlp_end, ack)) {
 		/* s7.4.2: two copies would have caused a D-SACK. So one copy was lost, which counts

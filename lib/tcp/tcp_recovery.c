@@ -227,6 +227,8 @@ sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool 
 		tcp_cc_grow(c, acked, now_ns);
 	if (acked > 0)
 		tcp_rto_restart(c, now_ns);
+	else if (c->in_recovery)
+		tcp_pto_restart(c, now_ns); /* the ACKs still come */
 	else
 		tcp_rto_arm(c); /* the reordering timer may have started or ended */
 	tcp_work(c, TCP_WORK_OUTPUT);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Round-trip times: the RTO (RFC 6298) and RACK.min_RTT (RFC 8985 s6.2 step 1). */
+/** @file Round-trip times: the RTO (RFC 6298), RACK.min_RTT (RFC 8985 s6.2 step 1), and how long
+ * the peer delays an ACK (RFC 8985 s7.2). */
 
 #include "tcp_conn.h"
 #include "tcp_loss.h"
@@ -75,4 +76,48 @@ tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns)
 	rtt_ns = RTE_MAX(rtt_ns, 1u);
 	if (c->min_rtt_ns[0] == 0 || rtt_ns < c->min_rtt_ns[0])
 		c->min_rtt_ns[0] = rtt_ns;
+}
+
+/* ---- TLP.max_ack_delay: RFC 8985 s7.2 ---- */
+
+/** How long common stacks delay the ACK of a lone segment. */
+#define LONE_DELAY_US 40000
+/** An ACK that is this much later than the latest so far is still awaited. */
+#define LONE_SLACK_US 500
+#define LONE_NEED     16
+#define LONE_NEED_MAX 1024
+
+void
+tcp_lone_sample(struct weft_tcp_conn *c, uint64_t rtt_ns)
+{
+	struct tcp_lone *l = &c->lone;
+	uint64_t min_ns = tcp_rack_min(c), us = 0;
+
+	if (rtt_ns > min_ns)
+		us = (rtt_ns - min_ns) / WEFT_NS_PER_US;
+	l->most_us[0] = tcp_clamp(us, l->most_us[0], LONE_DELAY_US);
+	if (++l->n < RTE_MAX(l->need, LONE_NEED))
+		return;
+	l->known = true;
+	l->most_us[1] = l->most_us[0];
+	l->most_us[0] = 0;
+	l->n = 0;
+	l->need /= 2;
+}
+
+void
+tcp_lone_forget(struct weft_tcp_conn *c)
+{
+	c->lone = (struct tcp_lone){
+	        .need = (uint16_t)tcp_clamp(2ull * c->lone.need, 2 * LONE_NEED, LONE_NEED_MAX)};
+}
+
+uint32_t
+tcp_lone_delay_us(const struct weft_tcp_conn *c)
+{
+	const struct tcp_lone *l = &c->lone;
+	uint32_t most = RTE_MAX(l->most_us[0], l->most_us[1]);
+
+	return l->known ? RTE_MIN(2 * most + LONE_SLACK_US, (uint32_t)LONE_DELAY_US)
+	                : LONE_DELAY_US;
 }

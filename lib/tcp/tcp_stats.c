@@ -38,6 +38,7 @@ static const struct weft_stat_field fields[] = {
         F(half_open_evicted),
         F(sack_retrans),
         F(tlp_probes),
+        F(recovery_probes),
         F(tlp_recovered),
         F(rack_marked_lost),
         F(spurious_retrans),

@@ -79,8 +79,9 @@ struct weft_tcp_stats {
 	uint64_t user_timeouts;     /**< no progress for user_timeout_us */
 	uint64_t half_open_evicted; /**< removed from a full backlog by a newer SYN */
 	/* Loss recovery. */
-	uint64_t sack_retrans, tlp_probes, tlp_recovered, rack_marked_lost, spurious_retrans,
-	        recoveries, undos;
+	/** recovery_probes: loss probes sent in recovery, when no ACK came any more */
+	uint64_t sack_retrans, tlp_probes, recovery_probes, tlp_recovered, rack_marked_lost,
+	        spurious_retrans, recoveries, undos;
 	uint64_t sack_blocks_in, sack_blocks_out, sack_blocks_bad, dsacks_in, dsacks_out;
 	/** SACK blocks so far from the previous ones that their marking waits for the next ACKs */
 	uint64_t sack_searches_cut;

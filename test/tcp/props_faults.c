@@ -171,11 +171,11 @@ run_economy(struct props *p)
 	lost += weft_netif_stats(p->net.node[0].nif)->tx_unresolved;
 	/* A segment that was split for a suspected black hole is retransmitted as several. */
 	lost += st->segs_split;
-	allowed = lost + st->tlp_probes + h->timeout_segs;
+	allowed = lost + st->tlp_probes + st->recovery_probes + h->timeout_segs;
 	CHECK_MSG(h->retrans_segs <= allowed,
 	          "%" PRIu64 " of %" PRIu64 " segments sent again, %" PRIu64 " lost, %" PRIu64
 	          " probes, %" PRIu64 " timeouts",
-	          h->retrans_segs, h->segs, lost, st->tlp_probes, st->rtos);
+	          h->retrans_segs, h->segs, lost, st->tlp_probes + st->recovery_probes, st->rtos);
 	CHECK_EQ(p->net.napps, 2);
 	props_check_complete(p, &p->net.app[0], &p->net.app[1]);
 	props_down(p);

@@ -3,6 +3,7 @@
  * lasts, and a probe for which the port has no room. */
 
 #include "tcp_instance.h"
+#include "tcp_loss.h"
 #include "tcp_snd.h"
 #include "sack_peer.h"
 #include "weft_netif_mbuf.h"
@@ -119,5 +120,124 @@ test_tlp_full(void)
 	}
 }
 
+/** Send one segment alone, and acknowledge it after a time. */
+static void
+lone(unsigned int *n, uint64_t after_ns)
+{
+	app->to_send += MSS;
+	net_app_push(app);
+	run_for(after_ns);
+	sack(++*n, 0, 0);
+}
+
+/** How long after the transmission of a lone segment its probe is sent. */
+static uint64_t
+probe_ns(void)
+{
+	uint64_t begin_ns = sim_now_ns(net.sim), probes = st->tlp_probes;
+
+	app->to_send += MSS;
+	net_app_push(app);
+	while (st->tlp_probes == probes && sim_now_ns(net.sim) < begin_ns + WEFT_NS_PER_S)
+		run_for(100 * WEFT_NS_PER_US);
+	return sim_now_ns(net.sim) - begin_ns;
+}
+
+/**
+ * s7.2, TLP.max_ack_delay: 40 ms at first. When the peer has acknowledged sixteen lone segments it
+ * is what these show, with a margin. After a probe that was not needed it is 40 ms again, and more
+ * samples are asked for. A probe that was needed changes nothing.
+ */
+static void
+test_lone_delay(void)
+{
+	const uint64_t late_ns = 2 * WEFT_NS_PER_MS, slack_ns = 6 * WEFT_NS_PER_MS;
+	unsigned int n = 1;
+	uint64_t pto_ns;
+
+	open_sack(NULL, 1);
+	run_for(RTT_NS);
+	sack(1, 0, 0);
+	for (unsigned int i = 0; i < 14; i++)
+		lone(&n, RTT_NS + late_ns);
+	CHECK(!c->lone.known);
+	pto_ns = 2 * (uint64_t)c->srtt8_us / 8 * WEFT_NS_PER_US;
+	CHECK(probe_ns() >= pto_ns + 39 * WEFT_NS_PER_MS);
+	/* It was needed: the segment was lost. */
+	run_for(RTT_NS);
+	sack(++n, 0, 0);
+	app->to_send += MSS;
+	net_app_push(app);
+	run_for(RTT_NS);
+	sack(++n, 0, 0);
+	for (unsigned int i = 0; i < 20; i++)
+		lone(&n, RTT_NS + late_ns);
+	CHECK(c->lone.known);
+	pto_ns = 2 * (uint64_t)c->srtt8_us / 8 * WEFT_NS_PER_US;
+	CHECK(probe_ns() <= pto_ns + slack_ns);
+	/* Now the segment had arrived, and only its ACK was late. */
+	run_for(RTT_NS);
+	n++;
+	sack2(n, (const int[]){2 * ((int)n - 1), 2 * (int)n, -1});
+	CHECK(!c->lone.known);
+	for (unsigned int i = 0; i < 31; i++)
+		lone(&n, RTT_NS + late_ns);
+	CHECK(!c->lone.known);
+	for (unsigned int i = 0; i < 4; i++)
+		lone(&n, RTT_NS + late_ns);
+	CHECK(c->lone.known);
+	/* The longest delay of this round and of the one before counts. */
+	lone(&n, RTT_NS + 5 * late_ns);
+	for (unsigned int i = 0; i < 10; i++)
+		lone(&n, RTT_NS);
+	CHECK(tcp_lone_delay_us(c) >= 2 * 9000);
+	for (unsigned int i = 0; i < 40; i++)
+		lone(&n, RTT_NS);
+	CHECK(tcp_lone_delay_us(c) < 2000);
+	CHECK_EQ(st->rtos, 0);
+	down();
+}
+
+/** A retransmission is lost in recovery, and nothing is behind it: a probe after two round trips
+ * repairs it. cwnd is reduced once. */
+static void
+test_recovery_probe(void)
+{
+	uint32_t ssthresh;
+
+	open_sack(NULL, 10);
+	run_for(RTT_NS);
+	sack(0, 1, 10);
+	CHECK(c->in_recovery);
+	CHECK_EQ(sent(0), 0);
+	ssthresh = c->ssthresh;
+	run_for(2 * RTT_NS - WEFT_NS_PER_MS);
+	CHECK_EQ(net.node[1].nsegs, 0);
+	run_for(2 * WEFT_NS_PER_MS);
+	CHECK_EQ(net.node[1].nsegs, 1);
+	CHECK_EQ(sent(0), 0);
+	CHECK_EQ(st->recovery_probes, 1);
+	CHECK_EQ(st->tlp_probes, 0);
+	run_for(RTT_NS);
+	sack(10, 0, 0);
+	CHECK(!c->in_recovery);
+	CHECK_EQ(c->ssthresh, ssthresh);
+	CHECK_EQ(st->tlp_recovered, 0);
+	CHECK_EQ(st->rtos, 0);
+	CHECK_EQ(st->recoveries, 1);
+	down();
+	/* As long as SACKs come, none is needed. */
+	open_sack(NULL, 40);
+	run_for(RTT_NS);
+	for (int k = 4; k < 10; k++) {
+		sack(0, 1, k);
+		run_for(RTT_NS);
+	}
+	CHECK(c->in_recovery);
+	CHECK_EQ(st->recovery_probes, 0);
+	down();
+}
+
 WEFT_TEST_MAIN({"min_rtt_edge", test_min_rtt_edge}, {"persist", test_persist},
-               {"tlp_full", test_tlp_full})
+               {"tlp_full", test_tlp_full}, {"lone_delay", test_lone_delay},
+               {"recovery_probe", test_recovery_probe})
