@@ -6,6 +6,7 @@
 
 #include "mpa_held.h"
 #include "mpa_priv.h"
+#include "mpa_strip.h"
 #include "weft_tcp_damaged.h"
 
 /** The length field at the head. At least two octets are held. */
@@ -221,92 +222,20 @@ mpa_peek_at(const struct weft_mpa *m, uint32_t at)
 	return weft_get_be16(b);
 }
 
-/** Parser of an FPDU with markers, fed with its pieces in memory. Offsets are from its start. */
-struct mpa_strip_markers {
-	uint32_t at;          /**< octets parsed so far */
-	uint32_t lead;        /**< offset of the length field */
-	uint32_t next_marker; /**< offset of the next marker, or of the one being parsed */
-	uint32_t covered;     /**< octets that the CRC covers, markers included */
-	uint32_t skip, left;  /**< octets before the ULPDU, and octets left of it */
-	uint32_t crc;
-	bool crc_on, fpduptr_bad; /**< fpduptr_bad: a marker contradicts the length fields */
-	uint8_t marker[MPA_MARKER_BYTES], field[MPA_FPDU_CRC_BYTES];
-	unsigned int n;
-	struct weft_frag frag[WEFT_MPA_MAX_FRAGS + WEFT_MPA_MAX_MARKERS];
-};
-
-/** Parse k octets between markers. */
-static void
-mpa_strip_markers_run(struct mpa_strip_markers *u, const uint8_t *p, uint32_t k)
-{
-	uint32_t skip = RTE_MIN(u->skip, k), take = RTE_MIN(k - skip, u->left);
-
-	u->skip -= skip;
-	if (u->skip > 0 || take == 0)
-		return;
-	u->frag[u->n++] = (struct weft_frag){p + skip, take};
-	u->left -= take;
-}
-
-static void
-mpa_strip_markers_piece(struct mpa_strip_markers *u, const uint8_t *p, uint32_t k)
-{
-	uint32_t c = u->at < u->covered ? RTE_MIN(k, u->covered - u->at) : 0;
-
-	if (u->crc_on)
-		u->crc = mpa_crc_update(u->crc, p, c);
-	if (k > c)
-		memcpy(u->field + (u->at + c - u->covered), p + c, k - c);
-	while (k > 0) {
-		uint32_t run;
-
-		if (u->at < u->next_marker) {
-			run = RTE_MIN(k, u->next_marker - u->at);
-			mpa_strip_markers_run(u, p, run);
-		} else {
-			uint32_t in = u->at - u->next_marker;
-
-			run = RTE_MIN(k, MPA_MARKER_BYTES - in);
-			memcpy(u->marker + in, p, run);
-			if (in + run == MPA_MARKER_BYTES) {
-				/* RFC 5044 s4.2: the low two bits count as zero */
-				uint16_t ptr = weft_get_be16(u->marker + MPA_MARKER_PTR_OFF);
-
-				if ((ptr & MPA_MARKER_PTR_MASK) !=
-				    mpa_marker_ptr(u->next_marker, u->lead))
-					u->fpduptr_bad = true;
-				u->next_marker += MPA_MARKER_PERIOD;
-			}
-		}
-		u->at += run;
-		p += run;
-		k -= run;
-	}
-}
-
 /** Check and hand up an FPDU with markers, in m->compact or in at most MAX_FRAGS mbufs. */
 static void
 mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	uint32_t need = m->need_bytes, bounced = m->compact_bytes;
-	struct mpa_strip_markers u;
+	struct mpa_strip u;
 
-	u.at = u.n = 0;
-	u.lead = mpa_marker_lead(m->rx_pos);
-	u.next_marker = mpa_to_marker(m->rx_pos);
-	u.covered = need - MPA_FPDU_CRC_BYTES;
-	u.skip = MPA_FPDU_LEN_BYTES;
-	u.left = len;
-	u.crc = MPA_CRC_INIT;
-	u.crc_on = m->crc;
-	u.fpduptr_bad = false;
-	memset(u.field, 0, sizeof(u.field));
+	mpa_strip_begin(&u, m->rx_pos, need, len, m->crc);
 	if (bounced > 0) {
-		mpa_strip_markers_piece(&u, m->compact, need);
+		mpa_strip_piece(&u, m->compact, need);
 	} else {
 		for (const struct rte_mbuf *seg = m->held_head; u.at < need; seg = seg->next)
-			mpa_strip_markers_piece(&u, rte_pktmbuf_mtod(seg, const uint8_t *),
-			                        RTE_MIN(need - u.at, (uint32_t)seg->data_len));
+			mpa_strip_piece(&u, rte_pktmbuf_mtod(seg, const uint8_t *),
+			                RTE_MIN(need - u.at, (uint32_t)seg->data_len));
 	}
 	if (m->crc && !mpa_crc_matches(u.field, u.crc)) {
 		mpa_crc_fault(m);
