@@ -53,9 +53,10 @@ struct weft_mpa_opts
 cm_attr_mpa_opts(const struct weft_mpa_policy *p)
 {
 	return (struct weft_mpa_opts){
-	        .markers = p->markers,
+	        .markers = p->markers || p->place_ahead,
 	        .no_crc = p->no_crc,
 	        .rtr = (uint8_t)p->rtr,
 	        .fpdu_timeout_us = p->fpdu_timeout_us,
+	        .place_ahead = p->place_ahead,
 	};
 }

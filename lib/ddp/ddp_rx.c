@@ -2,6 +2,7 @@
 /** @file Inbound DDP segments: validation (RFC 5041 s7.1), placement, and the codes of faults
  * (s7.2). */
 
+#include "ddp_ahead.h"
 #include "weft_ddp_wire.h"
 #include "weft_mem_place.h"
 #include "weft_mpa.h"
@@ -34,11 +35,29 @@ ddp_lost(struct weft_term *term)
 	return weft_fault(term, TERM_LAYER_RDMA, TERM_RDMA_OPERATION, TERM_OP_LOST);
 }
 
-static int
-ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
-           struct weft_term *term, uint64_t now_ns)
+/** What ddp_ulpdu_ahead() has to know of a segment, and ddp_ulpdu_placed() of its turn. */
+struct ddp_turn {
+	uint32_t seq, end_seq;
+	uint32_t len_bytes; /**< of the payload */
+};
+
+/** Place a segment while others are placed ahead of it. */
+static __rte_noinline void
+ddp_place_turn(struct weft_ddp *d, struct weft_mem_mr *mr, const struct weft_ddp_hdr *h,
+               struct weft_cur *c, uint32_t len)
 {
-	uint32_t len = c->left_bytes, access = 0;
+	uint32_t seq = weft_mpa_fpdu_seq(d->mpa), end_seq = seq + d->mpa->need_bytes;
+
+	ddp_ahead_passed(d, seq, end_seq, len);
+	ddp_ahead_place(d, mr, h->to, c, len, end_seq);
+}
+
+/** turn: the segment was placed ahead, and c is at its end; NULL: it is placed now. */
+static __rte_always_inline int
+ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
+           const struct ddp_turn *turn, struct weft_term *term, uint64_t now_ns)
+{
+	uint32_t len = turn != NULL ? turn->len_bytes : c->left_bytes, access = 0;
 	int rc;
 
 	rc = d->ops->tagged(d->user, h, len, &access, term);
@@ -58,7 +77,12 @@ ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
 		}
 		if (unlikely(weft_mem_lost(mr)))
 			return ddp_lost(term);
-		weft_mem_place(mr, h->to, c, len);
+		if (unlikely(turn != NULL))
+			ddp_ahead_passed(d, turn->seq, turn->end_seq, len);
+		else if (unlikely(d->ahead != NULL))
+			ddp_place_turn(d, mr, h, c, len);
+		else
+			weft_mem_place(mr, h->to, c, len);
 		if (unlikely(weft_mem_lost(mr)))
 			return ddp_lost(term);
 	}
@@ -98,20 +122,20 @@ ddp_untagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *
 	return d->ops->untagged(d->user, h, c, len, term, now_ns);
 }
 
+/** frag: the segment of seg_bytes, or its beginning. */
 static void
 ddp_refuse(struct weft_ddp *d, const struct weft_term *term, const struct weft_ddp_hdr *h,
-           const struct weft_frag *frag, unsigned int nfrags, uint64_t now_ns)
+           const struct weft_frag *frag, unsigned int nfrags, uint32_t seg_bytes, uint64_t now_ns)
 {
 	uint8_t hdr[DDP_ECHO_MAX_BYTES];
-	uint32_t seg_bytes, n = DDP_ECHO_MAX_BYTES;
+	uint32_t n = DDP_ECHO_MAX_BYTES;
 	struct weft_cur c;
 
 	weft_cur_init(&c, frag, nfrags);
-	seg_bytes = c.left_bytes;
 	if (h != NULL)
 		n = DDP_ECHO_BYTES +
 		    (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES);
-	n = RTE_MIN(n, seg_bytes);
+	n = RTE_MIN(n, c.left_bytes);
 	(void)weft_cur_read(&c, hdr, n);
 	/* s7.1: "DDP MUST silently drop any subsequent incoming DDP Segments." */
 	d->faulted = true;
@@ -120,7 +144,8 @@ ddp_refuse(struct weft_ddp *d, const struct weft_term *term, const struct weft_d
 
 /** Any segment: its header may be divided, and may be wrong. */
 static __rte_noinline void
-ddp_segment(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags, uint64_t now_ns)
+ddp_segment(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+            uint32_t len_bytes, uint64_t now_ns)
 {
 	struct weft_term term = {0};
 	struct weft_ddp_hdr h;
@@ -136,7 +161,7 @@ ddp_segment(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrag
 	if (unlikely(weft_ddp_hdr_decode(&c, &h) < 0)) {
 		/* s7.2 has no code for a segment that is too short: use the catastrophic error. */
 		term.layer = WEFT_TERM_LAYER_DDP;
-		ddp_refuse(d, &term, NULL, frag, nfrags, now_ns);
+		ddp_refuse(d, &term, NULL, frag, nfrags, len_bytes, now_ns);
 		return;
 	}
 	if (unlikely(h.version != DDP_VERSION))
@@ -145,16 +170,69 @@ ddp_segment(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrag
 		              : weft_fault(&term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                           WEFT_TERM_UNT_VERSION);
 	else if (h.tagged)
-		rc = ddp_tagged(d, &h, &c, &term, now_ns);
+		rc = ddp_tagged(d, &h, &c, NULL, &term, now_ns);
 	else
 		rc = ddp_untagged(d, &h, &c, &term, now_ns);
 	if (unlikely(rc < 0))
-		ddp_refuse(d, &term, &h, frag, nfrags, now_ns);
+		ddp_refuse(d, &term, &h, frag, nfrags, len_bytes, now_ns);
+}
+
+/* ---- Segments behind a gap ---- */
+
+/** The same checks as in the segment's turn, without a fault: that is found then. */
+static bool
+ddp_ulpdu_ahead(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+                uint32_t seq, uint32_t end_seq)
+{
+	struct weft_ddp *d = user;
+	uint32_t access = 0, len;
+	struct weft_mem_mr *mr;
+	struct weft_ddp_hdr h;
+	struct weft_cur c;
+
+	(void)len_bytes;
+	weft_cur_init(&c, frag, nfrags);
+	if (d->faulted || d->ops->tagged_ahead == NULL || weft_ddp_hdr_decode(&c, &h) < 0 ||
+	    h.version != DDP_VERSION || !h.tagged || !d->ops->tagged_ahead(d->user, &h, &access))
+		return false;
+	len = c.left_bytes;
+	mr = weft_mem_lookup(d->mem, h.stag);
+	if (len == 0 || weft_mem_check(mr, &d->scope, h.to, len, access) != WEFT_MEM_OK ||
+	    weft_mem_lost(mr))
+		return false;
+	/* Noted first: what cannot be noted must not be placed. */
+	if (!ddp_ahead_add(d, weft_mem_addr(mr, h.to), len, seq, end_seq))
+		return false;
+	ddp_ahead_place(d, mr, h.to, &c, len, end_seq);
+	return !weft_mem_lost(mr);
+}
+
+static void
+ddp_ulpdu_placed(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t seq,
+                 uint32_t end_seq, uint64_t now_ns)
+{
+	const struct ddp_turn turn = {seq, end_seq, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES};
+	const struct weft_frag frag = {head, WEFT_MPA_AHEAD_HEAD_BYTES};
+	struct weft_ddp *d = user;
+	struct weft_term term = {0};
+	struct weft_ddp_hdr h;
+	struct weft_cur c;
+
+	static_assert(WEFT_MPA_AHEAD_HEAD_BYTES == WEFT_DDP_TAGGED_HDR_BYTES, "the kept header");
+	if (d->faulted) {
+		if (d->ops->dropped != NULL)
+			d->ops->dropped(d->user);
+		return;
+	}
+	weft_cur_init(&c, &frag, 1);
+	(void)weft_ddp_hdr_decode(&c, &h);
+	if (ddp_tagged(d, &h, &c, &turn, &term, now_ns) < 0)
+		ddp_refuse(d, &term, &h, &frag, 1, len_bytes, now_ns);
 }
 
 /**
- * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, and nothing to object
- * to. False: ddp_segment() does it, or says what is wrong.
+ * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, none placed ahead of it,
+ * and nothing to object to. False: ddp_segment() does it, or says what is wrong.
  */
 static inline bool
 ddp_expected(struct weft_ddp *d, const struct weft_frag *frag)
@@ -185,10 +263,9 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 {
 	struct weft_ddp *d = user;
 
-	(void)len_bytes;
-	if (likely(nfrags == 1 && !d->faulted) && likely(ddp_expected(d, frag)))
+	if (likely(nfrags == 1 && !d->faulted && d->ahead == NULL) && likely(ddp_expected(d, frag)))
 		return;
-	ddp_segment(d, frag, nfrags, now_ns);
+	ddp_segment(d, frag, nfrags, len_bytes, now_ns);
 }
 
 void
@@ -252,6 +329,8 @@ ddp_closed(void *user, int err)
 const struct weft_mpa_ops weft_ddp_mpa_ops = {
         .reply = ddp_reply,
         .ulpdu = ddp_ulpdu,
+        .ulpdu_ahead = ddp_ulpdu_ahead,
+        .ulpdu_placed = ddp_ulpdu_placed,
         .writable = ddp_writable,
         .mulpdu = ddp_mulpdu,
         .fault = ddp_mpa_fault,

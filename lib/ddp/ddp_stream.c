@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Creation and end of a DDP stream, and queries of the MPA stream below. */
 
+#include <stdlib.h>
+
 #include "weft_ddp.h"
 #include "weft_mpa.h"
 
@@ -29,6 +31,8 @@ void
 weft_ddp_fini(struct weft_ddp *d)
 {
 	weft_mpa_fini(d->mpa);
+	free(d->ahead);
+	d->ahead = NULL;
 }
 
 bool

@@ -8,13 +8,16 @@
  * segmentation and placement.
  *
  * Internal header. rdmap is the layer above and mpa is the layer below. Every call and every
- * up-call runs on the connection's worker. Placement is in order: TCP and MPA deliver in order, so
- * a segment out of sequence is a fault of the peer.
+ * up-call runs on the connection's worker. TCP and MPA deliver in order, so a segment out of
+ * sequence is a fault of the peer. Placement is in order, too, unless weft_mpa_opts.place_ahead
+ * lets tagged segments be placed behind a gap (ddp_ahead.h). What they do beyond placement, faults
+ * included, happens in their turn.
  */
 
 #include "weft_base.h"
 #include "weft_mem.h"
 
+struct ddp_ahead;
 struct weft_mpa;
 struct weft_mpa_frame;
 struct weft_mpa_ops;
@@ -59,6 +62,12 @@ struct weft_ddp_ops {
 	/** A segment that weft_ddp_expect() describes was placed, without a call of tagged(). */
 	void (*written)(void *user, uint32_t len_bytes, bool last);
 	/**
+	 * A tagged segment has arrived behind a gap. False: it waits for its turn. True, with the
+	 * right in *access: ddp may place it now; tagged() and tagged_placed() follow in its turn.
+	 * Changes nothing. May be NULL.
+	 */
+	bool (*tagged_ahead)(void *user, const struct weft_ddp_hdr *h, uint32_t *access);
+	/**
 	 * An untagged segment has arrived. Its QN, MSN and MO are in sequence. The cursor c is at
 	 * the payload of len_bytes, valid during the call. rdmap copies it into the receive buffer
 	 * or parses it. -EPROTO with *term refuses the segment.
@@ -100,6 +109,7 @@ struct weft_ddp {
 	/** first two octets of a segment of weft_ddp_expect(), without the L bit; 0: none */
 	uint16_t expect_ctrl;
 	uint32_t expect_access;
+	struct ddp_ahead *ahead;       /**< what is placed before its turn; NULL: nothing */
 };
 
 /** Size of a struct weft_mpa, which the owner of a weft_ddp allocates. */

@@ -280,6 +280,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .fpdu_timeouts = w->cm.mpa_keep.timeouts,
 	        .fpdus_shed = w->cm.mpa_keep.shed,
 	        .fpdus_moved = w->cm.mpa_keep.moved,
+	        .fpdus_ahead = w->cm.mpa_keep.ahead,
 	        .fpdu_heap_bytes = w->cm.mpa_keep.heap_bytes,
 	        .early_refused = w->cm.mpa_keep.early_refused,
 	        .bad_startup = w->cm.mpa_keep.bad_startup,

@@ -79,6 +79,7 @@ mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		need = covered + MPA_FPDU_CRC_BYTES;
 		if (seg->data_len < need)
 			break;
+		m->need_bytes = need;
 		some = true;
 		if (likely(m->crc) &&
 		    unlikely(!mpa_crc_matches(p + covered,
@@ -121,7 +122,10 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	m->stats.fpdus_compacted++;
 	m->waits = false;
 	m->compact_bytes = 0;
+	m->up_compacted = true;
 	mpa_up(m, d, &frag, 1, len, now_ns);
+	if (likely(!d->gone))
+		m->up_compacted = false;
 }
 
 /** Check and hand up an FPDU that is in 2..MAX_FRAGS mbufs. */
@@ -256,8 +260,12 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	m->rx_pos = (uint16_t)((m->rx_pos + need) % MPA_MARKER_PERIOD);
 	m->waits = false;
 	m->compact_bytes = 0;
+	m->up_compacted = bounced > 0;
 	mpa_up(m, d, u.frag, u.n, len, now_ns);
-	if (!d->gone && bounced == 0)
+	if (d->gone)
+		return;
+	m->up_compacted = false;
+	if (bounced == 0)
 		mpa_consume(m, need);
 }
 
@@ -317,6 +325,14 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	else
 		mpa_up_compacted(m, d, len, now_ns);
 	return true;
+}
+
+uint32_t
+weft_mpa_fpdu_seq(const struct weft_mpa *m)
+{
+	uint32_t seq = weft_tcp_rcv_nxt(m->tcp) - m->held_bytes - m->compact_bytes;
+
+	return m->up_compacted ? seq - m->need_bytes : seq;
 }
 
 static bool

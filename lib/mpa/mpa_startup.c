@@ -108,6 +108,7 @@ weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts)
 {
 	if (m->su != NULL)
 		m->su->opts = *opts;
+	m->place_ahead = opts->place_ahead;
 	if (opts->fpdu_timeout_us != 0)
 		m->fpdu_timeout_us = opts->fpdu_timeout_us;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "mpa_ahead.h"
 #include "mpa_held.h"
 #include "mpa_priv.h"
 
@@ -106,6 +107,8 @@ mpa_established(void *user)
 static const struct weft_tcp_conn_ops weft_mpa_tcp_ops = {
         .established = mpa_established,
         .rx = mpa_rx,
+        .ahead = mpa_ahead,
+        .rx_ahead = mpa_rx_ahead,
         .writable = mpa_writable,
         .mss = mpa_mss,
         .eof = mpa_eof,

@@ -35,6 +35,9 @@ struct weft_tcp_conn;
 /** Most markers in an FPDU. Each adds a fragment to its ULPDU. */
 #define WEFT_MPA_MAX_MARKERS 130
 
+/** Octets of a ULPDU that are kept when it goes up ahead: a DDP header of a tagged segment. */
+#define WEFT_MPA_AHEAD_HEAD_BYTES 14
+
 #define WEFT_MPA_MIN_MULPDU 128   /* RFC 5044 s3, s4.5 */
 #define WEFT_MPA_MAX_MULPDU 64768 /* s3 */
 
@@ -80,6 +83,19 @@ struct weft_mpa_ops {
 	void (*ulpdu)(void *user, const struct weft_frag *frag, unsigned int nfrags,
 	              uint32_t len_bytes, uint64_t now_ns);
 	/**
+	 * One ULPDU behind a gap of the stream, its CRC and markers checked: the stream octets
+	 * [seq, end_seq) as TCP numbers them. Places what may be placed before its turn, and
+	 * returns true; ulpdu_placed() follows in stream order, unless the stream ends or TCP drops
+	 * the octets. Then, and after false, ulpdu() follows. A ULPDU may come more than once. Must
+	 * not end the stream. NULL: nothing goes up ahead.
+	 */
+	bool (*ulpdu_ahead)(void *user, const struct weft_frag *frag, unsigned int nfrags,
+	                    uint32_t len_bytes, uint32_t seq, uint32_t end_seq);
+	/** In place of ulpdu(): the turn of a ULPDU that ulpdu_ahead() has taken. head: its first
+	 * WEFT_MPA_AHEAD_HEAD_BYTES octets. */
+	void (*ulpdu_placed)(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t seq,
+	                     uint32_t end_seq, uint64_t now_ns);
+	/**
 	 * There may be space again after weft_mpa_tx_begin() returned NULL, or the first FPDU
 	 * allows a responder to send. Also called when nothing waits.
 	 */
@@ -108,6 +124,7 @@ struct weft_mpa_stats {
 	uint64_t fpdu_timeouts; /**< 1: an incomplete FPDU was not completed in time */
 	/** 1: the stream ended because other streams needed the memory of its incomplete FPDU */
 	uint64_t fpdus_shed;
+	uint64_t fpdus_ahead; /**< handed up behind a gap */
 };
 
 struct mpa_drain;
@@ -127,8 +144,10 @@ struct weft_mpa {
 	/* agreed at start-up */
 	bool crc; /**< at least one side asked for CRC, so both check it */
 	bool rx_markers, tx_markers;
-	bool p2p;    /**< peer-to-peer: the initiator's first FPDU is its RTR */
-	uint8_t rtr; /**< initiator: the WEFT_MPA_RTR_* form to send; 0: none agreed */
+	bool place_ahead;  /**< weft_mpa_opts.place_ahead */
+	bool up_compacted; /**< the ULPDU that is up is no longer among the received octets */
+	bool p2p;          /**< peer-to-peer: the initiator's first FPDU is its RTR */
+	uint8_t rtr;       /**< initiator: the WEFT_MPA_RTR_* form to send; 0: none agreed */
 	uint8_t rev;
 	bool refused_rev2; /**< see weft_mpa_peer_is_rev1() */
 	/** with markers: stream octets since full operation, modulo 512 */
@@ -189,6 +208,8 @@ weft_mpa_tx_impossible(const struct weft_mpa *m)
 {
 	return (m->rx_dead || m->rx_eof) && !m->initiator && !m->peer_spoke;
 }
+/** TCP's number of the first octet of the FPDU that is up by ulpdu(). */
+uint32_t weft_mpa_fpdu_seq(const struct weft_mpa *m);
 /** Give the segment being built to TCP: no more FPDUs follow now. */
 void weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns);
 

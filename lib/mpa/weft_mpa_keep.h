@@ -33,6 +33,7 @@ struct weft_mpa_keep {
 	uint64_t timeouts; /**< streams ended because an FPDU was not completed in time */
 	uint64_t shed;     /**< streams ended because others needed the heap */
 	uint64_t moved;    /**< times that octets were copied to the heap */
+	uint64_t ahead;    /**< FPDUs handed up behind a gap */
 	/** start-ups ended: octets before the Reply were too many, or beyond the port's budget */
 	uint64_t early_refused;
 	uint64_t bad_startup; /**< start-ups that failed, but not by a RST */

@@ -26,6 +26,8 @@ struct weft_mpa_opts {
 	 * times that. Then fault() with WEFT_MPA_ERR_LOCAL. Checked once a second.
 	 */
 	uint32_t fpdu_timeout_us;
+	/** with markers and CRC: hand up ULPDUs behind a gap (struct weft_mpa_ops, ulpdu_ahead) */
+	bool place_ahead;
 };
 
 /** What one side offers at start-up. */

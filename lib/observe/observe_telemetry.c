@@ -94,6 +94,7 @@ static const struct weft_stat_field worker_fields[] = {
         F(fpdu_timeouts),
         F(fpdus_shed),
         F(fpdus_moved),
+        F(fpdus_ahead),
         F(fpdu_heap_bytes),
         F(early_refused),
         F(bad_startup),

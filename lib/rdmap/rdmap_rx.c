@@ -92,6 +92,18 @@ rdmap_on_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, ui
 	return 0;
 }
 
+/** RFC 5040 s5.5 rule 3: a Write may be placed in any order. A Read Response is judged in order. */
+static bool
+rdmap_on_tagged_ahead(void *user, const struct weft_ddp_hdr *h, uint32_t *access)
+{
+	struct weft_rdmap *r = user;
+	struct weft_term term;
+
+	*access = WEFT_ACCESS_REMOTE_WRITE;
+	return rdmap_op_of_tagged(h) == WEFT_RDMAP_WRITE &&
+	       rdmap_judge(r, h, WEFT_RDMAP_WRITE, &term) != NULL;
+}
+
 static void
 rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
                        uint64_t now_ns)
@@ -376,6 +388,7 @@ const struct weft_ddp_ops rdmap_ddp_ops = {
         .tagged = rdmap_on_tagged,
         .tagged_placed = rdmap_on_tagged_placed,
         .written = rdmap_on_written,
+        .tagged_ahead = rdmap_on_tagged_ahead,
         .untagged = rdmap_on_untagged,
         .fault = rdmap_on_fault,
         .dropped = rdmap_on_dropped,

@@ -147,16 +147,20 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	tcp_recovery_ack(c, in, acked, false, now_ns);
 }
 
-/** Delivers octets to the user. False: the connection ended in the up-call. */
+/** Delivers octets to the user, or the records of what it has taken. False: the connection ended in
+ * the up-call. */
 static bool
-tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t now_ns)
+tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, bool taken, uint64_t now_ns)
 {
 	c->rcv_nxt += len;
 	c->rcv_unacked_bytes += len;
 	c->t->stats.bytes_in += len;
 	c->n_bytes_in += len;
 	if (likely(c->ops != NULL && c->ops->rx != NULL)) {
-		c->ops->rx(c->user, m, now_ns);
+		if (unlikely(taken))
+			c->ops->rx_ahead(c->user, m, c->rcv_nxt - len, len, now_ns);
+		else
+			c->ops->rx(c->user, m, now_ns);
 		return !c->dead;
 	}
 	rte_pktmbuf_free(m);
@@ -210,15 +214,25 @@ tcp_ack_now(struct weft_tcp_conn *c)
 static void
 tcp_text_in_order(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t now_ns)
 {
-	bool filled = c->ooo_head != NULL;
+	bool filled = c->ooo_head != NULL, taken;
 
+	if (unlikely(filled)) {
+		uint32_t fresh = tcp_reass_untaken(c, len);
+
+		/* What the user has taken is not delivered again. */
+		if (fresh < len) {
+			tcp_count_dup(c, len - fresh);
+			m = tcp_trim_tail(m, len - fresh);
+			len = fresh;
+		}
+	}
 	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
 		c->quick_acks = TCP_QUICK_ACKS;
 	c->last_text_ns = now_ns;
-	if (!tcp_deliver(c, m, len, now_ns))
+	if (!tcp_deliver(c, m, len, false, now_ns))
 		return;
-	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
-		if (!tcp_deliver(c, m, len, now_ns))
+	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len, &taken)) != NULL)
+		if (!tcp_deliver(c, m, len, taken, now_ns))
 			return;
 	if (unlikely(c->nsack > 0))
 		tcp_sack_prune(c);

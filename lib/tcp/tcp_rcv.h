@@ -33,6 +33,7 @@ struct tcp_ooo {
 	uint32_t len_bytes;
 	uint32_t charge_bytes; /**< octets counted against max_ooo_bytes */
 	uint32_t mbufs;        /**< mbufs counted against max_ooo_mbufs */
+	bool taken; /**< the user has taken the octets: the mbuf has its records (ops.ahead) */
 };
 static_assert(sizeof(struct tcp_ooo) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_ooo");
 
@@ -59,7 +60,9 @@ struct rte_mbuf *tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
 /** Queues m = [seq, seq + len), which lies beyond rcv_nxt. Trims overlaps. Owns m. */
 void tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
 /** Takes the first queued piece if rcv_nxt has reached it, trimmed to new octets; else NULL. */
-struct rte_mbuf *tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
+struct rte_mbuf *tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len, bool *taken);
+/** How many of the octets [rcv_nxt, rcv_nxt + len) lie before what the user has taken. */
+uint32_t tcp_reass_untaken(const struct weft_tcp_conn *c, uint32_t len);
 /** Drops the queued octets from sequence number `end` on. */
 void tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
 void tcp_reass_free(struct weft_tcp_conn *c);

@@ -4,6 +4,10 @@
  * Segments received ahead of a gap: a list of mbufs in the order of sequence numbers, without
  * overlaps. Limits apply to its octets and to the buffers that it holds. Nothing is copied, except
  * that a short segment is copied into the buffer of the segment before it.
+ *
+ * The user may take a segment's octets when it arrives (weft_tcp_conn_ops.ahead). Its mbuf then has
+ * a short record in place of them, and records share buffers as short segments do. Such a piece is
+ * never trimmed: a segment that overlaps it is.
  */
 
 #include "tcp_conn.h"
@@ -115,8 +119,8 @@ tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **pr
 	       tcp_reass_walk(c, c->ooo_tail, seq, steps, prev);
 }
 
-/** The charge of a piece: its octets, but at least half a full segment, since a short one takes a
- * buffer. */
+/** The charge of a piece: the octets in memory, but at least half a full segment, since a short one
+ * takes a buffer. */
 static uint32_t
 tcp_reass_charge(const struct weft_tcp_conn *c, uint32_t len)
 {
@@ -133,23 +137,47 @@ tcp_reass_fits(struct rte_mbuf *a, const struct rte_mbuf *b)
 	       b->data_len <= rte_pktmbuf_tailroom(last) && a->pkt_len + b->data_len <= UINT16_MAX;
 }
 
-/** Copies len octets of b behind a's octets and frees b, which is in no list. */
+/** Copies b, of len octets of the stream, behind a's octets and frees it. It is in no list. */
 static void
 tcp_reass_join(struct weft_tcp_conn *c, struct rte_mbuf *a, struct rte_mbuf *b, uint32_t len)
 {
 	struct rte_mbuf *last = rte_pktmbuf_lastseg(a);
 	struct tcp_ooo *o = tcp_ooo(a);
-	uint32_t charge = tcp_reass_charge(c, o->len_bytes + len);
+	uint32_t charge = tcp_reass_charge(c, a->pkt_len + b->data_len);
 
 	memcpy(rte_pktmbuf_mtod_offset(last, void *, last->data_len), rte_pktmbuf_mtod(b, void *),
-	       len);
-	last->data_len += (uint16_t)len;
-	a->pkt_len += len;
+	       b->data_len);
+	last->data_len += b->data_len;
+	a->pkt_len += b->data_len;
 	o->len_bytes += len;
 	c->ooo_bytes += charge - o->charge_bytes;
 	o->charge_bytes = charge;
 	c->t->stats.ooo_joined++;
 	rte_pktmbuf_free(b);
+}
+
+/** Whether b, taken or not, of [seq, ...), continues a without a gap and fits behind its octets. */
+static bool
+tcp_reass_joins(struct rte_mbuf *a, const struct rte_mbuf *b, uint32_t seq, bool taken)
+{
+	return a != NULL && tcp_ooo(a)->seq + tcp_ooo(a)->len_bytes == seq &&
+	       tcp_ooo(a)->taken == taken && tcp_reass_fits(a, b);
+}
+
+/** Offers a segment to the user, behind the piece prev. */
+static bool
+tcp_reass_offer(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq,
+                const struct rte_mbuf *prev)
+{
+	const struct tcp_ooo *o = prev != NULL ? tcp_ooo((struct rte_mbuf *)(uintptr_t)prev) : NULL;
+	bool follows = o != NULL && o->taken && o->seq + o->len_bytes == seq;
+
+	if (c->ops == NULL || c->ops->ahead == NULL || !RTE_MBUF_DIRECT(m) ||
+	    rte_mbuf_refcnt_read(m) != 1 ||
+	    !c->ops->ahead(c->user, m, seq, seq - c->rcv_nxt, follows))
+		return false;
+	c->t->stats.ooo_taken++;
+	return true;
 }
 
 void
@@ -158,7 +186,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	struct weft_tcp *t = c->t;
 	struct rte_mbuf *prev, *next, *after;
 	uint32_t charge, freed_bytes = 0, freed_mbufs = 0;
-	bool joins;
+	bool joins, taken;
 
 	t->stats.rx_ooo_segs++;
 	c->n_ooo_segs++;
@@ -206,8 +234,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		after = o->next;
 	}
 	/* Consecutive short segments share a buffer. */
-	joins = prev != NULL && tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes == seq &&
-	        tcp_reass_fits(prev, m);
+	joins = tcp_reass_joins(prev, m, seq, false);
 	charge = tcp_reass_charge(c, len);
 	if (c->ooo_bytes - freed_bytes + charge > t->attr.max_ooo_bytes ||
 	    (!joins && (c->ooo_mbufs - freed_mbufs + m->nb_segs > t->attr.max_ooo_mbufs ||
@@ -223,6 +250,12 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		tcp_reass_unlink(c, covered);
 		rte_pktmbuf_free(covered);
 	}
+	/* RFC 5044 A.3: what is offered is kept. */
+	taken = tcp_reass_offer(c, m, seq, prev);
+	if (unlikely(taken)) {
+		joins = tcp_reass_joins(prev, m, seq, true);
+		charge = tcp_reass_charge(c, m->pkt_len);
+	}
 	if (joins) {
 		tcp_reass_join(c, prev, m, len);
 		m = prev;
@@ -237,6 +270,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	        .len_bytes = len,
 	        .charge_bytes = charge,
 	        .mbufs = m->nb_segs,
+	        .taken = taken,
 	};
 	if (prev != NULL)
 		tcp_ooo(prev)->next = m;
@@ -253,8 +287,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	tcp_share_ooo_add(c, m->nb_segs);
 noted:
 	next = tcp_ooo(m)->next;
-	if (next != NULL && tcp_ooo(next)->seq == tcp_ooo(m)->seq + tcp_ooo(m)->len_bytes &&
-	    tcp_reass_fits(m, next)) {
+	if (next != NULL && tcp_reass_joins(m, next, tcp_ooo(next)->seq, tcp_ooo(next)->taken)) {
 		len = tcp_ooo(next)->len_bytes;
 		tcp_reass_unlink(c, next);
 		tcp_reass_join(c, m, next, len);
@@ -267,8 +300,28 @@ known:
 	rte_pktmbuf_free(m);
 }
 
+uint32_t
+tcp_reass_untaken(const struct weft_tcp_conn *c, uint32_t len)
+{
+	for (struct rte_mbuf *m = c->ooo_head; m != NULL; m = tcp_ooo(m)->next) {
+		const struct tcp_ooo *o = tcp_ooo(m);
+
+		if (!weft_seq_lt(o->seq, c->rcv_nxt + len))
+			break;
+		if (o->taken)
+			return o->seq - c->rcv_nxt;
+	}
+	return len;
+}
+
+uint32_t
+weft_tcp_rcv_nxt(const struct weft_tcp_conn *c)
+{
+	return c->rcv_nxt;
+}
+
 struct rte_mbuf *
-tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
+tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len, bool *taken)
 {
 	struct rte_mbuf *m;
 
@@ -279,6 +332,16 @@ tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
 			return NULL;
 		tcp_reass_unlink(c, m);
 		c->ooo_since_ns = c->t->sched->now_ns;
+		*taken = o.taken;
+		if (unlikely(o.taken)) {
+			if (o.seq == c->rcv_nxt) {
+				*len = o.len_bytes;
+				return m;
+			}
+			/* Records have no parts: the peer has to send the octets again. */
+			rte_pktmbuf_free(m);
+			continue;
+		}
 		if (weft_seq_lt(c->rcv_nxt, o.seq + o.len_bytes)) {
 			uint32_t old = c->rcv_nxt - o.seq;
 
@@ -303,7 +366,7 @@ tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end)
 		if (weft_seq_leq(o->seq + o->len_bytes, end))
 			break;
 		c->t->stats.data_after_close++;
-		if (weft_seq_lt(o->seq, end)) {
+		if (weft_seq_lt(o->seq, end) && !o->taken) {
 			tcp_trim_tail(m, o->seq + o->len_bytes - end);
 			o->len_bytes = end - o->seq;
 			break;

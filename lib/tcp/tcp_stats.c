@@ -90,6 +90,7 @@ static const struct weft_stat_field fields[] = {
         F(data_timeouts),
         F(small_mss_in),
         F(ooo_joined),
+        F(ooo_taken),
         F(ooo_shed),
         F(ooo_timeouts),
         F(snd_stalls),

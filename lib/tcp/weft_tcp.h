@@ -49,6 +49,20 @@ struct weft_tcp_conn_ops {
 	 * All data of m is new. The callee limits how many mbufs it keeps.
 	 */
 	void (*rx)(void *user, struct rte_mbuf *m, uint64_t now_ns);
+	/**
+	 * Octets have arrived behind a gap: m's octets begin at sequence number seq, gap_bytes
+	 * behind the next octet that rx() delivers. follows: the user has taken the octets right
+	 * before them. The user may take the octets: it writes a record over the front of m's data,
+	 * shortens the data to it, and returns true. TCP keeps m and delivers it in order by
+	 * rx_ahead(). False: m is unchanged, and rx() delivers it. TCP may drop octets that were
+	 * taken (RFC 2018 s8); then they arrive again. May be NULL.
+	 */
+	bool (*ahead)(void *user, struct rte_mbuf *m, uint32_t seq, uint32_t gap_bytes,
+	              bool follows);
+	/** In place of rx(): the next len_bytes octets of the stream, from seq on, were taken. m
+	 * has the records of ahead(), in order; the callee owns it. Not NULL if ahead is not. */
+	void (*rx_ahead)(void *user, struct rte_mbuf *m, uint32_t seq, uint32_t len_bytes,
+	                 uint64_t now_ns);
 	/** Follows a weft_tcp_send_space() of 0 or a weft_tcp_alloc() of NULL: the user may queue
 	 * again. */
 	void (*writable)(void *user);
@@ -112,6 +126,8 @@ struct weft_tcp_stats {
 	uint64_t small_mss_in;  /**< MSS options below min_mss_bytes */
 	/** out-of-order segments copied into the buffer of the preceding segment */
 	uint64_t ooo_joined;
+	/** out-of-order segments whose octets the user has taken, so that a record remains */
+	uint64_t ooo_taken;
 	/** times a connection dropped out-of-order octets because others had fewer buffers */
 	uint64_t ooo_shed;
 	/** times a connection dropped out-of-order octets whose gap stayed for ooo_timeout_us */
@@ -250,6 +266,8 @@ const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
 size_t weft_tcp_conn_bytes(void);
 /** Gives the names of the counters. Returns how many. Any thread. */
 unsigned int weft_tcp_stat_fields(const struct weft_stat_field **out);
+/** The number of the next octet that rx() delivers. */
+uint32_t weft_tcp_rcv_nxt(const struct weft_tcp_conn *c);
 /** A number that identifies a living connection, below max_conns. A later connection may have the
  * same number. */
 uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);

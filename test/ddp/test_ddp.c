@@ -7,6 +7,7 @@
 #include "weft_ddp_wire.h"
 #include "weft_mpa.h"
 #include "weft_mpa_startup.h"
+#include "test_xorshift.h"
 
 #define MSS      1448
 #define MEM_SIZE 4096
@@ -136,6 +137,7 @@ struct ulp {
 	unsigned int echo_bytes;
 	uint32_t seg_bytes;
 	bool refuse; /**< tagged() and untagged() refuse the segment */
+	bool wait;   /**< tagged_ahead() declines */
 };
 
 /** Whether new streams expect RDMA Writes: weft_ddp_expect(). */
@@ -165,6 +167,14 @@ ulp_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint32_
 	u->len = len_bytes;
 	*access = WEFT_ACCESS_REMOTE_WRITE;
 	return 0;
+}
+
+static bool
+ulp_tagged_ahead(void *user, const struct weft_ddp_hdr *h, uint32_t *access)
+{
+	(void)h;
+	*access = WEFT_ACCESS_REMOTE_WRITE;
+	return !((struct ulp *)user)->wait;
 }
 
 static void
@@ -258,6 +268,7 @@ static const struct weft_ddp_ops ulp_ops = {
         .tagged = ulp_tagged,
         .tagged_placed = ulp_placed,
         .written = ulp_written,
+        .tagged_ahead = ulp_tagged_ahead,
         .untagged = ulp_untagged,
         .fault = ulp_fault,
         .dropped = ulp_dropped,
@@ -309,7 +320,7 @@ ulp_new(void)
 static void
 ulp_free(struct ulp *u)
 {
-	weft_mpa_fini(u->d.mpa);
+	weft_ddp_fini(&u->d);
 	weft_mem_offline(u->mem, 0);
 	weft_mem_invalidate(u->mem, u->mr, NULL, NULL);
 	weft_mem_invalidate(u->mem, u->mr_other, NULL, NULL);
@@ -873,6 +884,178 @@ test_tx_packed(void)
 		ulp_free(u);
 		ulp_free(v);
 	}
+
+/* ---- Segments behind a gap ---- */
+
+/** Offer a segment of the stream octets [seq, end_seq) before its turn. */
+static bool
+ahead(struct ulp *u, const uint8_t *seg, uint32_t len, uint32_t seq, uint32_t end_seq)
+{
+	uint8_t *copy = test_heap_copy(seg, len);
+	struct weft_frag frag[2] = {{copy, len / 2}, {copy + len / 2, len - len / 2}};
+	bool placed = weft_ddp_mpa_ops.ulpdu_ahead(&u->d, frag, 2, len, seq, end_seq);
+
+	free(copy);
+	return placed;
+}
+
+/**
+ * Tagged segments to overlapping places, and some of them are placed before their turn, in any
+ * order; some of these come again as octets, as after a receiver that dropped them. When all had
+ * their turn, the memory is as if they had been placed in order.
+ */
+static void
+test_ahead_order(void)
+{
+	enum { N = 40, MAX = 300 };
+
+	for (unsigned int run = 0; run < 300 && (run == 0 || !test_seed_given()); run++) {
+		uint64_t seed = test_seed(1 + run), x = seed * 2 + 1;
+		struct ulp *u = ulp_new();
+		static uint8_t seg[N][MAX + 14], model[MEM_SIZE];
+		uint32_t len[N], seq[N + 1];
+		bool taken[N] = {false};
+		unsigned int early = 0;
+
+		test_seed_note(seed);
+		memset(model, 0, sizeof(model));
+		u->c->rcv_nxt = seq[0] = 0xffffff00; /* the numbers wrap */
+		for (unsigned int i = 0; i < N; i++) {
+			uint32_t off = (uint32_t)(test_xorshift(&x) % (MEM_SIZE - MAX));
+			uint32_t n = 1 + (uint32_t)(test_xorshift(&x) % MAX);
+			struct weft_ddp_hdr h;
+
+			/* Often the place behind the one before, so that ranges join. */
+			if (i > 0 && test_xorshift(&x) % 2 == 0) {
+				off = (uint32_t)(weft_get_be64(seg[i - 1] + 6) - BASE_TO) +
+				      len[i - 1] - 14;
+				off = RTE_MIN(off, (uint32_t)(MEM_SIZE - MAX));
+			}
+			h = tagged(u, off);
+			h.version = 1;
+			len[i] = n + weft_ddp_hdr_encode(&h, seg[i]);
+			for (uint32_t k = 14; k < len[i]; k++)
+				seg[i][k] = (uint8_t)test_xorshift(&x);
+			memcpy(model + off, seg[i] + 14, n);
+			seq[i + 1] = seq[i] + 2 + RTE_ALIGN_CEIL(len[i] + 2, 4) - 2 + 4;
+		}
+		for (unsigned int i = 0; i < N; i++) {
+			for (unsigned int k = test_xorshift(&x) % 4; k > 0; k--) {
+				unsigned int j = i + (unsigned int)(test_xorshift(&x) % (N - i));
+
+				if (j > i && test_xorshift(&x) % 4 != 0)
+					taken[j] = ahead(u, seg[j], len[j], seq[j], seq[j + 1]);
+				else if (j > i)
+					taken[j] = false;
+				early += taken[j];
+			}
+			CHECK_EQ(u->c->rcv_nxt, seq[i]);
+			if (!taken[i]) {
+				rx_raw(u, seg[i], len[i], test_xorshift(&x) % 2 == 0 ? 0 : 50);
+				continue;
+			}
+			u->c->rcv_nxt = seq[i + 1];
+			weft_ddp_mpa_ops.ulpdu_placed(&u->d, seg[i], len[i], seq[i], seq[i + 1],
+			                              NOW);
+		}
+		CHECK(early > 0);
+		CHECK_EQ(u->placed, N);
+		CHECK_EQ(u->faults, 0);
+		CHECK_MEM(u->buf, model, MEM_SIZE);
+		CHECK(u->d.ahead == NULL);
+		ulp_free(u);
+	}
+}
+
+/** What is not placed before its turn: no fault is reported, and nothing is written. */
+static void
+test_ahead_waits(void)
+{
+	static const uint8_t zero[MEM_SIZE];
+
+	for (unsigned int how = 0; how < 10; how++) {
+		struct ulp *u = ulp_new();
+		struct weft_ddp_hdr h = tagged(u, 100);
+		uint8_t seg[64];
+		uint32_t len = 20, n;
+
+		h.version = 1;
+		if (how == 0)
+			h.tagged = false;
+		if (how == 1)
+			len = 0;
+		if (how == 2)
+			h.stag ^= 1;
+		if (how == 3)
+			h.stag = u->mr_other->stag;
+		if (how == 4)
+			h.stag = u->mr_ro->stag;
+		if (how == 5)
+			h.to = BASE_TO + MEM_SIZE - 10;
+		if (how == 6)
+			h.version = 2;
+		u->wait = how == 7;
+		u->d.faulted = how == 8;
+		memset(seg, 0xab, sizeof(seg));
+		n = weft_ddp_hdr_encode(&h, seg) + len;
+		CHECK_EQ(ahead(u, seg, how == 9 ? 10 : n, 1000, 1100), false);
+		CHECK_EQ(u->faults + u->tagged + u->placed + u->untagged, 0);
+		CHECK_MEM(u->buf, zero, MEM_SIZE);
+		CHECK(u->d.ahead == NULL);
+		ulp_free(u);
+	}
+}
+
+/** A stream remembers a limited number of ranges. A segment beyond it waits. */
+static void
+test_ahead_limit(void)
+{
+	struct ulp *u = ulp_new();
+	uint8_t seg[2][14 + 8];
+	unsigned int n = 0;
+
+	memset(seg, 0xab, sizeof(seg));
+	for (unsigned int i = 0; i < 60; i++) {
+		struct weft_ddp_hdr h = tagged(u, i * 16);
+
+		h.version = 1;
+		weft_ddp_hdr_encode(&h, seg[i > 0]);
+		if (ahead(u, seg[i > 0], sizeof(seg[0]), i * 100, i * 100 + 50))
+			n++;
+		else
+			CHECK_EQ(u->buf[i * 16], 0);
+	}
+	CHECK_EQ(n, 32);
+	/* The turn of the first makes room for one. */
+	weft_ddp_mpa_ops.ulpdu_placed(&u->d, seg[0], sizeof(seg[0]), 0, 50, NOW);
+	CHECK(ahead(u, seg[1], sizeof(seg[0]), 5900, 5950));
+	CHECK(!ahead(u, seg[1], sizeof(seg[0]), 6900, 6950));
+	ulp_free(u);
+}
+
+/** Its turn finds that the STag is not valid any more: the fault has the header and the length. */
+static void
+test_ahead_refused(void)
+{
+	struct ulp *u = ulp_new();
+	struct weft_ddp_hdr h = tagged(u, 100);
+	uint8_t seg[14 + 30];
+
+	h.version = 1;
+	memset(seg, 0xab, sizeof(seg));
+	weft_ddp_hdr_encode(&h, seg);
+	CHECK(ahead(u, seg, sizeof(seg), 1000, 1100));
+	CHECK_EQ(u->buf[100], 0xab);
+	u->refuse = true;
+	weft_ddp_mpa_ops.ulpdu_placed(&u->d, seg, sizeof(seg), 1000, 1100, NOW);
+	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->placed, 0);
+	CHECK_EQ(u->seg_bytes, sizeof(seg));
+	CHECK_EQ(u->echo_bytes, 14);
+	CHECK_MEM(u->echo, seg, 14);
+	weft_ddp_mpa_ops.ulpdu_placed(&u->d, seg, sizeof(seg), 1100, 1200, NOW);
+	CHECK_EQ(u->dropped, 1);
+	ulp_free(u);
 }
 
 WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut},
@@ -882,4 +1065,7 @@ WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
                {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
                {"stream number", test_number}, {"expected", test_expected},
-               {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed})
+               {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed},
+               {"ahead, in the order sent", test_ahead_order},
+               {"ahead, what waits", test_ahead_waits}, {"ahead, the limit", test_ahead_limit},
+               {"ahead, refused in its turn", test_ahead_refused})

@@ -81,10 +81,17 @@ fake_rx(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece, ui
 
 		if (c->ops == NULL || c->aborted)
 			return;
+		c->rcv_nxt += k;
 		c->ops->rx(c->user, fake_chain(c, s, k, 0), now_ns);
 		s += k;
 		len -= k;
 	}
+}
+
+uint32_t
+weft_tcp_rcv_nxt(const struct weft_tcp_conn *c)
+{
+	return c->rcv_nxt;
 }
 
 void

@@ -28,6 +28,7 @@ struct weft_tcp_conn {
 	uint16_t room;           /**< tailroom of an mbuf in octets; 0: unchanged */
 	int send_rc;
 	bool closed, aborted;
+	uint32_t rcv_nxt;     /**< octets that fake_rx() has delivered */
 	unsigned int damaged; /**< calls of weft_tcp_rx_damaged() */
 	/* sent; fake_new() does not clear what follows the two counts */
 	uint32_t out_bytes;

@@ -104,6 +104,38 @@ peer_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32
 	CHECK_EQ(sum, len_bytes);
 }
 
+static bool
+peer_ulpdu_ahead(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+                 uint32_t seq, uint32_t end_seq)
+{
+	struct peer *p = user;
+	struct weft_cur c;
+
+	weft_cur_init(&c, frag, nfrags);
+	CHECK_EQ(c.left_bytes, len_bytes);
+	p->ahead_bytes = len_bytes;
+	CHECK_EQ(weft_cur_read(&c, p->ahead_got, len_bytes), 0);
+	p->ahead_seq = seq;
+	p->ahead_end_seq = end_seq;
+	p->aheads += p->take;
+	return p->take;
+}
+
+static void
+peer_ulpdu_placed(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t seq,
+                  uint32_t end_seq, uint64_t now_ns)
+{
+	struct peer *p = user;
+
+	(void)now_ns;
+	p->placeds++;
+	p->placed_bytes = len_bytes;
+	p->placed_seq = seq;
+	p->placed_end_seq = end_seq;
+	memcpy(p->placed_head, head, sizeof(p->placed_head));
+	peer_act(p, 'd');
+}
+
 static void
 peer_writable(void *user)
 {
@@ -157,6 +189,8 @@ const struct weft_mpa_ops peer_ops = {
         .request = peer_request,
         .reply = peer_reply,
         .ulpdu = peer_ulpdu,
+        .ulpdu_ahead = peer_ulpdu_ahead,
+        .ulpdu_placed = peer_ulpdu_placed,
         .writable = peer_writable,
         .mulpdu = peer_mulpdu,
         .fault = peer_fault,

@@ -24,7 +24,15 @@ struct peer {
 	unsigned int max_frags;
 	/** The action in the up-call act_on, for tests of destruction. */
 	enum { ACT_NONE, ACT_DESTROY, ACT_CLOSE, ACT_ABORT, ACT_ACCEPT, ACT_REJECT } act;
-	char act_on; /**< q request, p reply, u ulpdu, w writable, f fault, e eof, c closed */
+	/** q request, p reply, u ulpdu, d ulpdu_placed, w writable, f fault, e eof, c closed */
+	char act_on;
+	/** ulpdu_ahead() takes ULPDUs. ahead_got has the last, of [ahead_seq, ahead_end_seq). */
+	bool take;
+	unsigned int aheads, placeds;
+	uint32_t ahead_seq, ahead_end_seq, ahead_bytes;
+	uint8_t ahead_got[1 << 16];
+	uint32_t placed_seq, placed_end_seq, placed_bytes; /**< the last of ulpdu_placed() */
+	uint8_t placed_head[WEFT_MPA_AHEAD_HEAD_BYTES];
 	/** Memory of a destroyed MPA stream, filled with a pattern. NULL: none, or ASan is used. */
 	void *grave;
 	uint8_t got[1 << 20]; /**< the ULPDUs received, got_bytes in all */

@@ -111,6 +111,13 @@ weft_mpa_abort(struct weft_mpa *m, uint64_t now_ns)
 		side_drop_out(s);
 }
 
+uint32_t
+weft_mpa_fpdu_seq(const struct weft_mpa *m)
+{
+	(void)m; /* nothing is placed ahead here */
+	return 0;
+}
+
 void
 weft_mpa_fini(struct weft_mpa *m)
 {

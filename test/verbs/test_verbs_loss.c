@@ -59,4 +59,22 @@ test_one_per_mille(void)
 	}
 }
 
-WEFT_TEST_MAIN({"one percent", test_one_percent}, {"one per mille", test_one_per_mille})
+/** Writes that are placed behind the gaps need fewer buffers there, and are not slower. */
+static void
+test_place_ahead(void)
+{
+	static const struct weft_mpa_policy markers = {.size = sizeof(markers), .markers = true},
+	                                    ahead = {.size = sizeof(ahead), .place_ahead = true};
+
+	for (unsigned int i = 0; i < 3 && (i == 0 || !test_seed_given()); i++) {
+		struct loss_result r[2];
+
+		run(10000, 20000, &markers, test_seed(1 + i), &r[0]);
+		run(10000, 20000, &ahead, test_seed(1 + i), &r[1]);
+		CHECK(r[1].ooo_mbufs * 3 < r[0].ooo_mbufs);
+		CHECK(r[1].p99_us < 4000);
+	}
+}
+
+WEFT_TEST_MAIN({"one percent", test_one_percent}, {"one per mille", test_one_per_mille},
+               {"placed ahead", test_place_ahead})

@@ -70,7 +70,7 @@ struct conf_section {
 #define CONF_SECTIONS_MAX 9
 #define CONF_TCP_KEYS     41
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
-#define CONF_MPA_KEYS 6
+#define CONF_MPA_KEYS 7
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;

@@ -29,4 +29,10 @@ const struct conf_key conf_keys_mpa[CONF_MPA_KEYS] = {
          .unset = "`60000000`",
          .help = "time, in microseconds, after which a connection ends whose peer has begun an "
                  "FPDU and sends nothing more of it. The whole FPDU may take four times as long"},
+        {"place_ahead", CONF_T_BOOL, F(place_ahead), .dflt = "no",
+         .help = "`yes`: RDMA Writes that arrive behind a lost packet are placed at once. This "
+                 "side then asks for markers, too, and places nothing early on a connection "
+                 "without CRC. Completions and errors keep their order, but a program that looks "
+                 "at the memory before it is told may see the end of a Write before its "
+                 "beginning"},
 };

@@ -63,6 +63,15 @@ struct weft_mpa_policy {
 	 * complete it in four times this time. Checked once a second.
 	 */
 	uint32_t fpdu_timeout_us;
+	/**
+	 * Place RDMA Writes that arrive behind a lost packet at once, not when the packet was sent
+	 * again (RFC 5041 s5.3). Sends, Reads, Flushes and all else keep their turn, and so do
+	 * completions and errors. This side then asks for markers, by which the Writes are found;
+	 * nothing is placed early on a stream without CRC. The memory ends up as if everything
+	 * had been placed in order. But a program that looks at the memory before it is told
+	 * (RFC 5040 s5.5 rule 5) may see the end of a Write before its beginning.
+	 */
+	bool place_ahead;
 };
 
 /** What the two sides agreed on. */

@@ -441,6 +441,8 @@ struct weft_worker_stats {
 	uint64_t conns_pushed_out;
 	/** flushes and read-backs of a medium that waited for others of the same peer */
 	uint64_t medium_waits;
+	/** FPDUs handed up behind a gap, to be placed early (weft_mpa_policy.place_ahead) */
+	uint64_t fpdus_ahead;
 };
 
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The ranges of memory that a stream has placed before its turn. */
+
+#include <stdlib.h>
+
+#include "ddp_ahead.h"
+#include "weft_mem_place.h"
+
+bool
+ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint32_t seq,
+              uint32_t end_seq)
+{
+	struct ddp_ahead *a = d->ahead;
+	struct ddp_ahead_range *before = NULL, *behind = NULL;
+
+	if (a == NULL) {
+		a = d->ahead = calloc(1, sizeof(*a));
+		if (a == NULL)
+			return false;
+	}
+	for (unsigned int i = 0; i < a->n; i++) {
+		struct ddp_ahead_range *r = &a->r[i];
+
+		/* TCP dropped the octets, and they have arrived again. */
+		if (weft_seq_leq(r->seq, seq) && weft_seq_leq(end_seq, r->end_seq))
+			return true;
+		if (r->end_seq == seq && r->addr + r->len_bytes == addr)
+			before = r;
+		if (r->seq == end_seq && addr + len_bytes == r->addr)
+			behind = r;
+	}
+	if (before != NULL) {
+		before->len_bytes += len_bytes;
+		before->end_seq = end_seq;
+		if (behind != NULL) {
+			before->len_bytes += behind->len_bytes;
+			before->end_seq = behind->end_seq;
+			*behind = a->r[--a->n];
+		}
+	} else if (behind != NULL) {
+		behind->addr = addr;
+		behind->len_bytes += len_bytes;
+		behind->seq = seq;
+	} else {
+		if (a->n == DDP_AHEAD_RANGES)
+			return false;
+		a->r[a->n++] = (struct ddp_ahead_range){addr, len_bytes, seq, end_seq};
+	}
+	return true;
+}
+
+void
+ddp_ahead_place(struct weft_ddp *d, struct weft_mem_mr *mr, uint64_t to, struct weft_cur *c,
+                uint32_t len_bytes, uint32_t end_seq)
+{
+	const struct ddp_ahead *a = d->ahead;
+
+	while (len_bytes > 0) {
+		const uint8_t *at = weft_mem_addr(mr, to), *skipped;
+		uint32_t n = len_bytes;
+		bool later = false;
+
+		for (unsigned int i = 0; a != NULL && i < a->n && !later; i++) {
+			const struct ddp_ahead_range *r = &a->r[i];
+
+			if (weft_seq_lt(r->seq, end_seq))
+				continue;
+			if (at >= r->addr && at < r->addr + r->len_bytes) {
+				later = true;
+				n = RTE_MIN(len_bytes, (uint32_t)(r->addr + r->len_bytes - at));
+			} else if (r->addr > at && (uint64_t)(r->addr - at) < n) {
+				n = (uint32_t)(r->addr - at);
+			}
+		}
+		if (!later) {
+			weft_mem_place(mr, to, c, n);
+		} else {
+			for (uint32_t left = n, k;
+			     left > 0 && (k = weft_cur_run(c, left, &skipped)) > 0; left -= k)
+				;
+		}
+		to += n;
+		len_bytes -= n;
+	}
+}
+
+void
+ddp_ahead_passed(struct weft_ddp *d, uint32_t seq, uint32_t end_seq, uint32_t len_bytes)
+{
+	struct ddp_ahead *a = d->ahead;
+	unsigned int i = 0;
+
+	if (a == NULL)
+		return;
+	while (i < a->n) {
+		struct ddp_ahead_range *r = &a->r[i];
+
+		if (weft_seq_leq(end_seq, r->seq)) {
+			i++;
+		} else if (r->seq == seq && len_bytes < r->len_bytes &&
+		           weft_seq_lt(end_seq, r->end_seq)) {
+			r->addr += len_bytes;
+			r->len_bytes -= len_bytes;
+			r->seq = end_seq;
+			i++;
+		} else {
+			*r = a->r[--a->n];
+		}
+	}
+	if (a->n == 0) {
+		free(a);
+		d->ahead = NULL;
+	}
+}
