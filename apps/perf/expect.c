@@ -9,6 +9,7 @@
 
 #include "expect.h"
 #include "figures.h"
+#include "table.h"
 #include "ui.h"
 
 static const struct {
@@ -159,9 +160,10 @@ expect_warn(const struct expect *e, const struct perf_result *r)
 
 		if (e->at[i].key != EXPECT_PCT || r->hist == NULL || n < 1 || n >= PERF_PCT_SAMPLES)
 			continue;
-		ui_msg("%s of %u octets: %.0f sample(s) lie beyond p%g of --expect; with --iters "
-		       "%" PRIu64 " it is more than chance",
-		       perf_job_name(&r->job), r->job.size_bytes, floor(n), pct,
-		       perf_iters_for(r, pct, PERF_PCT_SAMPLES));
+		table_say(
+		        "%s of %u octets: %.0f sample(s) lie beyond p%g of --expect; with --iters "
+		        "%" PRIu64 " it is more than chance",
+		        perf_job_name(&r->job), r->job.size_bytes, floor(n), pct,
+		        perf_iters_for(r, pct, PERF_PCT_SAMPLES));
 	}
 }

@@ -16,6 +16,7 @@
 #include "seal.h"
 #include "stack.h"
 #include "sweep.h"
+#include "table.h"
 #include "trust.h"
 #include "ui.h"
 #include "warn.h"
@@ -273,6 +274,15 @@ write_document(const struct args *a, FILE *out, const struct perf_result *res, u
 		free(text);
 }
 
+static void
+print_region(const char *region)
+{
+	char line[160];
+
+	snprintf(line, sizeof(line), " region: %s", region);
+	table_text(stdout, line);
+}
+
 /** Print what is printed at the end. 0; or the exit status. */
 static int
 finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned int n)
@@ -287,7 +297,7 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 	else if (a->json || out != stdout || a->document != NULL)
 		write_document(a, out == stdout && a->document != NULL ? NULL : out, res, n);
 	if (!a->json && !a->csv && n > 0 && res[0].region[0] != '\0')
-		printf(" region: %s\n", res[0].region);
+		print_region(res[0].region);
 	if (!a->json && !a->csv && n > 0 && (a->job.no_crc || a->job.markers))
 		perf_print_mpa(stdout, &res[0]);
 	if (out != stdout && (fflush(out) != 0 || fclose(out) != 0)) {
@@ -299,8 +309,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		expect_warn(&a->expect, &res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;
-		ui_msg("%s of %u octets does not meet %s", perf_job_name(&res[i].job),
-		       res[i].job.size_bytes, why);
+		table_say("%s of %u octets does not meet %s", perf_job_name(&res[i].job),
+		          res[i].job.size_bytes, why);
 		rc = rc != 0 ? rc : PERF_EXIT_EXPECT;
 	}
 	return rc;
@@ -336,8 +346,8 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		rc = run_job(side, to, job, &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {
-			ui_msg("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
-			       job->latency ? "latency" : "bandwidth", job->size_bytes, why);
+			table_say("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
+			          job->latency ? "latency" : "bandwidth", job->size_bytes, why);
 			a->failed = why;
 			if (!res[i].ended)
 				break;

@@ -99,9 +99,6 @@ struct perf_side {
 	struct weft_mpa_policy mpa; /**< of the configuration */
 };
 
-/** Print the heading of perftest's table, then rows. */
-void perf_print_head(FILE *f, const struct perf_job *job);
-void perf_print_row(FILE *f, const struct perf_result *r);
 /** What a document says of a run beside its results. */
 struct perf_about {
 	char *const *command;         /**< the arguments of the program, then NULL */
@@ -123,8 +120,6 @@ void perf_print_histogram(FILE *f, const struct perf_result *r);
 void perf_print_samples(FILE *f, const struct perf_result *r);
 /** The same of several results as comma-separated values, with a line of names. */
 void perf_print_samples_csv(FILE *f, const struct perf_result *r, unsigned int n);
-/** Two rows below that of a test in both directions: each by itself. */
-void perf_print_both(FILE *f, const struct perf_result *r);
 /** Set min, max, typical (median), average, deviation and percentiles from h, samples in ns; half:
  * a sample is a round trip. The result owns h from now on. */
 void perf_latency(struct perf_result *r, struct hist *h, bool half);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Prints results in perftest's columns, as JSON and as comma-separated values. */
+/** @file Prints results as JSON, as comma-separated values and as a histogram. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,9 +12,8 @@
 #include "mix.h"
 #include "perf.h"
 #include "samples.h"
+#include "table.h"
 #include "warn.h"
-
-bool perf_gbits;
 
 /** Percentiles that are printed, and what their keys are called. */
 static const struct {
@@ -24,62 +23,6 @@ static const struct {
             {99.9, "t_p999_us"}, {99.99, "t_p9999_us"}, {99.999, "t_p99999_us"}};
 
 #define NPCTS (sizeof(pcts) / sizeof(pcts[0]))
-static double
-bw(double mbps)
-{
-	return perf_gbits ? mbps * 8 / 1e3 : mbps;
-}
-
-void
-perf_print_head(FILE *f, const struct perf_job *job)
-{
-	if (job->latency)
-		fprintf(f, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    "
-		           "t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% "
-		           "percentile[usec]   cycles/msg\n");
-	else if (perf_gbits)
-		fprintf(f, " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   "
-		           "MsgRate[Mpps]   cycles/msg\n");
-	else
-		fprintf(f, " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   "
-		           "MsgRate[Mpps]   cycles/msg\n");
-}
-
-void
-perf_print_row(FILE *f, const struct perf_result *r)
-{
-	char cycles[32] = "-";
-
-	if (!isnan(r->cycles_per_msg))
-		snprintf(cycles, sizeof(cycles), "%.0f", r->cycles_per_msg);
-	if (r->job.latency)
-		fprintf(f,
-		        " %-7u %-10" PRIu64
-		        "     %-12.2f   %-11.2f  %-15.2f    %-11.2f    %-13.2f   "
-		        "%-21.2f   %-22.2f   %s\n",
-		        r->job.size_bytes, r->iterations, r->lat_min_us, r->lat_max_us,
-		        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us, r->lat_p99_us,
-		        r->lat_p999_us, cycles);
-	else
-		fprintf(f, " %-10.0f %-10" PRIu64 "       %-15.2f    %-18.2f   %-13.6f   %s\n",
-		        perf_mean_bytes(&r->job), r->iterations, bw(r->peak_mbps), bw(r->avg_mbps),
-		        r->mmsgs, cycles);
-	fflush(f);
-}
-
-static void
-print_direction(FILE *f, const char *name, double mbps, double mmsgs)
-{
-	fprintf(f, " %-10s %-10s       %-15s    %-18.2f   %.6f\n", "", name, "", bw(mbps), mmsgs);
-}
-
-void
-perf_print_both(FILE *f, const struct perf_result *r)
-{
-	print_direction(f, "sent", r->sent_mbps, r->sent_mmsgs);
-	print_direction(f, "received", r->received_mbps, r->received_mmsgs);
-	fflush(f);
-}
 
 void
 perf_print_histogram(FILE *f, const struct perf_result *r)
@@ -116,25 +59,28 @@ print_json_mpa(struct json *j, uint32_t rev, bool crc, bool rx_markers, bool tx_
 	json_obj_end(j);
 }
 
-static void
-print_mpa_end(FILE *f, const char *end, bool crc, bool rx_markers, bool tx_markers)
+static size_t
+mpa_end(char *line, size_t bytes, const char *end, bool crc, bool rx_markers, bool tx_markers)
 {
-	fprintf(f, "%s %s CRC, %s", end, crc ? "with" : "without",
-	        rx_markers && tx_markers ? "markers received and sent"
-	        : rx_markers             ? "markers received"
-	        : tx_markers             ? "markers sent"
-	                                 : "no markers");
+	return (size_t)snprintf(line, bytes, "%s %s CRC, %s", end, crc ? "with" : "without",
+	                        rx_markers && tx_markers ? "markers received and sent"
+	                        : rx_markers             ? "markers received"
+	                        : tx_markers             ? "markers sent"
+	                                                 : "no markers");
 }
 
 void
 perf_print_mpa(FILE *f, const struct perf_result *r)
 {
 	const struct perf_report *p = &r->peer;
+	char line[192];
+	size_t n = mpa_end(line, sizeof(line), " MPA: this side", r->mpa.crc, r->mpa.rx_markers,
+	                   r->mpa.tx_markers);
 
-	print_mpa_end(f, " MPA: this side", r->mpa.crc, r->mpa.rx_markers, r->mpa.tx_markers);
 	if (p->ns != 0)
-		print_mpa_end(f, "; server", p->crc, p->rx_markers, p->tx_markers);
-	fputc('\n', f);
+		mpa_end(line + n, sizeof(line) - n, "; server", p->crc, p->rx_markers,
+		        p->tx_markers);
+	table_text(f, line);
 }
 
 /** How the messages go; in each result, so that runs that differ in one of these are told apart. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "figures.h"
+#include "table.h"
 #include "ui.h"
 #include "warn.h"
 
@@ -125,7 +126,7 @@ warn_line(void *arg, const char *text)
 {
 	const struct perf_result *r = arg;
 
-	ui_msg("%s of %u octets: %s", perf_job_name(&r->job), r->job.size_bytes, text);
+	table_say("%s of %u octets: %s", perf_job_name(&r->job), r->job.size_bytes, text);
 }
 
 void
@@ -134,8 +135,8 @@ warn_print(const struct perf_result *r)
 	static bool said;
 
 	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
-		ui_msg("%s of %u octets: interrupted after %" PRIu64 " iterations",
-		       perf_job_name(&r->job), r->job.size_bytes, r->iterations);
+		table_say("%s of %u octets: interrupted after %" PRIu64 " iterations",
+		          perf_job_name(&r->job), r->job.size_bytes, r->iterations);
 	warn_each(r, warn_line, (void *)(uintptr_t)r);
 	if (!said && warn_frequency_moves()) {
 		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
