@@ -37,6 +37,7 @@ struct client {
 	char term[256]; /**< the Terminate's text, or the server's */
 	struct flow f;
 	uint64_t resent_before;     /**< segments sent again before the measured part */
+	struct perf_moved before;   /**< counted before it */
 	uint64_t checks;            /**< measure_verify.c: Reads of what has arrived */
 	struct perf_report *report; /**< in mem, written by the server */
 	bool started, reported;     /**< as the server has said */

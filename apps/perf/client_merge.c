@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "link_use.h"
 
 /** What the server's workers have reported, in all. */
 static void
@@ -23,6 +24,8 @@ merge_peer(const struct crew *crew, struct perf_report *out)
 		out->waited_ns = sum.waited_ns > out->waited_ns ? sum.waited_ns : out->waited_ns;
 		out->recv_msgs += sum.recv_msgs;
 		out->recv_bytes += sum.recv_bytes;
+		out->out_msgs += sum.out_msgs;
+		out->out_bytes += sum.out_bytes;
 		out->sent_msgs += sum.sent_msgs;
 		out->sent_bytes += sum.sent_bytes;
 		out->retrans_segs += sum.retrans_segs;
@@ -34,6 +37,8 @@ merge_peer(const struct crew *crew, struct perf_report *out)
 		out->tx_markers = sum.tx_markers;
 		out->cpu_ns += sum.cpu_ns;
 		out->cycles += sum.cycles;
+		out->polls += sum.polls;
+		out->idle_polls += sum.idle_polls;
 	}
 }
 
@@ -110,10 +115,16 @@ crew_merge(struct crew *crew, struct perf_result *out)
 		end_ns = r->end_ns > end_ns ? r->end_ns : end_ns;
 		out->iterations += o->iterations;
 		out->verified += o->verified;
+		out->moved.out_msgs += o->moved.out_msgs;
+		out->moved.out_bytes += o->moved.out_bytes;
+		out->moved.in_msgs += o->moved.in_msgs;
+		out->moved.in_bytes += o->moved.in_bytes;
 		out->interrupted |= o->interrupted;
 		out->retrans_segs += o->retrans_segs;
 		out->self.cpu_ns += o->self.cpu_ns;
 		out->self.cycles += o->self.cycles;
+		out->self.polls += o->self.polls;
+		out->self.idle_polls += o->self.idle_polls;
 		if (o->self.waited_ns > out->self.waited_ns)
 			out->self.waited_ns = o->self.waited_ns;
 		out->paced_s = greater(out->paced_s, o->paced_s);
@@ -137,6 +148,8 @@ crew_merge(struct crew *crew, struct perf_result *out)
 	} else {
 		/* The first thread looks at what all have shown. */
 		out->peak_mbps = crew->run[0].out.peak_mbps;
+		out->used_mbps = crew->run[0].out.used_mbps;
+		out->link_mbps = link_mbps(crew->side);
 		out->worst_mbps = crew->run[0].out.worst_mbps;
 		merge_bandwidth(out);
 	}

@@ -148,6 +148,8 @@ report_add(struct perf_report *sum, const struct perf_report *p)
 	sum->sent_ns = p->sent_ns > sum->sent_ns ? p->sent_ns : sum->sent_ns;
 	sum->recv_msgs += p->recv_msgs;
 	sum->recv_bytes += p->recv_bytes;
+	sum->out_msgs += p->out_msgs;
+	sum->out_bytes += p->out_bytes;
 	sum->sent_msgs += p->sent_msgs;
 	sum->sent_bytes += p->sent_bytes;
 	sum->retrans_segs += p->retrans_segs;
@@ -163,6 +165,8 @@ report_add(struct perf_report *sum, const struct perf_report *p)
 		sum->cpu_ns = p->cpu_ns;
 		sum->waited_ns = p->waited_ns;
 		sum->cycles = p->cycles;
+		sum->polls = p->polls;
+		sum->idle_polls = p->idle_polls;
 	}
 }
 
@@ -184,16 +188,32 @@ int
 run_start(struct run *r)
 {
 	struct weft_qp_info info;
-	int rc = run_tell(r, PERF_CTL_START);
+	int rc;
 
-	for (uint32_t i = 0; perf_is_told(r->job.test) && i < r->job.qps && rc == 0; i++)
-		rc = client_wait(&r->lane[i], is_started);
 	for (uint32_t i = 0; i < r->job.qps; i++)
 		if (r->lane[i].qp != NULL) {
 			weft_qp_query(r->lane[i].qp, &info);
 			r->lane[i].resent_before = info.retrans_segs;
+			r->lane[i].before = (struct perf_moved){info.sent_msgs, info.sent_bytes,
+			                                        info.recv_msgs, info.recv_bytes};
 		}
+	rc = run_tell(r, PERF_CTL_START);
+	for (uint32_t i = 0; perf_is_told(r->job.test) && i < r->job.qps && rc == 0; i++)
+		rc = client_wait(&r->lane[i], is_started);
 	return rc;
+}
+
+/** Add what a connection has moved since run_start(). */
+static void
+run_moved(struct perf_moved *sum, const struct client *c)
+{
+	struct weft_qp_info now;
+
+	weft_qp_query(c->qp, &now);
+	sum->out_msgs += now.sent_msgs - c->before.out_msgs;
+	sum->out_bytes += now.sent_bytes - c->before.out_bytes;
+	sum->in_msgs += now.recv_msgs - c->before.in_msgs;
+	sum->in_bytes += now.recv_bytes - c->before.in_bytes;
 }
 
 /** End the measured part at the server, and note what it reports. */
@@ -210,6 +230,9 @@ run_report(struct run *r)
 			rc = -EPROTO;
 		if (rc == 0)
 			report_add(&r->by[r->lane[i].report->worker], r->lane[i].report);
+		/* Nothing of the server's is under way: its report came behind all of it. */
+		if (rc == 0)
+			run_moved(&r->out.moved, &r->lane[i]);
 	}
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client.h"
+#include "link_use.h"
 #include "ui.h"
 
 /** Polls between two looks at the clock, which costs as much as a small message. */
@@ -216,6 +217,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	static _Thread_local struct weft_poll_hist h0 = {.size = sizeof(h0)};
 	struct goal goal = {UINT64_MAX, UINT64_MAX};
 	struct perf_self from;
+	struct link_count link = {0};
 	struct parts parts;
 	uint64_t base;
 	/* What is compared has no messages before it. */
@@ -232,6 +234,8 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	if (r->job.duration_s == 0)
 		goal = (struct goal){base + r->job.iterations, r->job.iterations * r->job.qps};
 	weft_worker_poll_hist(r->loop.w, &h0);
+	if (r == r->crew->run)
+		(void)link_now(r->crew->side, &link);
 	perf_self_now(&r->loop, &from);
 	r->begin_ns = from.at_ns;
 	parts = (struct parts){.at_ns = from.at_ns, .ten_ns = from.at_ns};
@@ -251,6 +255,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	}
 	out->self = perf_self_since(&r->loop, &from);
 	r->end_ns = from.at_ns + out->self.at_ns;
+	out->used_mbps = link_used_mbps(r->crew->side, &link);
 	run_polls(r, &h0, out);
 	return run_report(r);
 }

@@ -150,6 +150,10 @@ side_make(const struct stack *st, const struct conf *c, struct perf_side *side)
 	*side = (struct perf_side){
 	        .ctx = st->ctx, .workers = st->workers, .nworkers = st->nworkers, .mpa = c->mpa};
 	side->mpa.size = sizeof(side->mpa);
+	if (c->nports == 1 && st->nports == 1) {
+		side->port = st->ports[0];
+		side->dev = c->ports[0].dev;
+	}
 	for (uint32_t i = 0; i < st->nworkers; i++) {
 		side->lcore[i] = c->workers[i].lcore;
 		side->spin[i] = c->workers[i].spin;

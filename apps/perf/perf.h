@@ -34,15 +34,21 @@ struct loop;
  * count. */
 struct perf_self {
 	uint64_t at_ns;
-	uint64_t cpu_ns;           /**< time on a CPU */
-	uint64_t waited_ns;        /**< time that it could run and had no CPU */
-	uint64_t worker_waited_ns; /**< the same of the worker's thread; 0: it has none */
-	uint64_t cycles;           /**< TSC cycles of the worker's polls that had work */
+	uint64_t cpu_ns;            /**< time on a CPU */
+	uint64_t waited_ns;         /**< time that it could run and had no CPU */
+	uint64_t worker_waited_ns;  /**< the same of the worker's thread; 0: it has none */
+	uint64_t cycles;            /**< TSC cycles of the worker's polls that had work */
+	uint64_t polls, idle_polls; /**< of the worker: all, and those that had none */
 };
 /** Read them. On the loop's thread. */
 void perf_self_now(const struct loop *l, struct perf_self *s);
 /** Since `from`. */
 struct perf_self perf_self_since(const struct loop *l, const struct perf_self *from);
+
+/** Messages of RDMAP, and their octets, of all QPs of this side. */
+struct perf_moved {
+	uint64_t out_msgs, out_bytes, in_msgs, in_bytes;
+};
 
 struct perf_result {
 	struct perf_job job;
@@ -50,7 +56,10 @@ struct perf_result {
 	double seconds;
 	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
 	double paced_s;             /**< with a rate: time until the last message was posted */
-	double worst_mbps;          /**< of the slowest 10 ms; 0: the run was too short */
+	/** bandwidth: speed of the link, and what was used of it, in 10^6 bits a second; 0: not
+	 * known */
+	double link_mbps, used_mbps;
+	double worst_mbps; /**< of the slowest 10 ms; 0: the run was too short */
 	/** with both_ways: what this side and the server have sent, which are added above */
 	double sent_mbps, received_mbps, sent_mmsgs, received_mmsgs;
 	double mmsgs; /**< 10^6 messages a second */
@@ -71,6 +80,8 @@ struct perf_result {
 	/** the measuring thread; its peer, where the server reports (peer.ns is 0 otherwise) */
 	struct perf_self self;
 	struct perf_report peer; /**< sums of all connections */
+	/** what this side has counted from the same begin to the server's report */
+	struct perf_moved moved;
 	/** durations of this side's polls that had work */
 	double poll_p50_us, poll_p99_us, poll_max_us;
 	struct weft_mpa_info mpa; /**< of the first connection; the server's is in peer */
@@ -97,6 +108,8 @@ struct perf_side {
 	int lcore[PERF_MAX_WORKERS];
 	bool spin[PERF_MAX_WORKERS];
 	struct weft_mpa_policy mpa; /**< of the configuration */
+	struct weft_port *port;     /**< of all workers; NULL: they have several */
+	const char *dev;            /**< its device, as the configuration has it */
 };
 
 /** What a document says of a run beside its results. */

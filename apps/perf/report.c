@@ -127,6 +127,19 @@ print_json_warnings(struct json *j, const struct perf_result *r)
 	json_arr_end(j);
 }
 
+/** What RDMAP has counted at one end. */
+static void
+print_json_moved(struct json *j, uint64_t out_msgs, uint64_t out_bytes, uint64_t in_msgs,
+                 uint64_t in_bytes)
+{
+	json_obj(j, "rdmap");
+	json_u64(j, "sent_messages", out_msgs);
+	json_u64(j, "sent_bytes", out_bytes);
+	json_u64(j, "received_messages", in_msgs);
+	json_u64(j, "received_bytes", in_bytes);
+	json_obj_end(j);
+}
+
 /** What the server has reported. */
 static void
 print_json_peer(struct json *j, const struct perf_result *r)
@@ -136,11 +149,13 @@ print_json_peer(struct json *j, const struct perf_result *r)
 	json_obj(j, "server");
 	json_dbl(j, "cpu_percent", perf_percent(p->cpu_ns, p->ns), 1);
 	json_dbl(j, "waited_percent", perf_percent(p->waited_ns, p->ns), 1);
+	json_dbl(j, "idle_polls_percent", perf_percent(p->idle_polls, p->polls), 1);
 	json_u64(j, "received_messages", p->recv_msgs);
 	json_u64(j, "received_bytes", p->recv_bytes);
 	json_u64(j, "sent_messages", p->sent_msgs);
 	json_u64(j, "sent_bytes", p->sent_bytes);
 	json_u64(j, "busy_cycles", p->cycles);
+	print_json_moved(j, p->out_msgs, p->out_bytes, p->recv_msgs, p->recv_bytes);
 	print_json_mpa(j, p->mpa_rev, p->crc, p->rx_markers, p->tx_markers);
 	json_obj_end(j);
 }
@@ -291,6 +306,10 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			if (r->worst_mbps > 0)
 				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 6);
 			json_dbl(&j, "mmsg_s", r->mmsgs, 9);
+			if (r->link_mbps > 0 && r->used_mbps > 0) {
+				json_dbl(&j, "link_mbit_s", r->link_mbps, 0);
+				json_dbl(&j, "used_mbit_s", r->used_mbps, 3);
+			}
 			if (r->job.both_ways) {
 				json_dbl(&j, "sent_mb_s", r->sent_mbps, 6);
 				json_dbl(&j, "received_mb_s", r->received_mbps, 6);
@@ -302,11 +321,16 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
 		json_dbl(&j, "cpu_percent", perf_percent(r->self.cpu_ns, r->self.at_ns), 1);
 		json_dbl(&j, "waited_percent", perf_percent(r->self.waited_ns, r->self.at_ns), 1);
+		json_dbl(&j, "idle_polls_percent", perf_percent(r->self.idle_polls, r->self.polls),
+		         1);
 		if (r->mpa.rev != 0)
 			print_json_mpa(&j, r->mpa.rev, r->mpa.crc, r->mpa.rx_markers,
 			               r->mpa.tx_markers);
-		if (r->peer.ns != 0)
+		if (r->peer.ns != 0) {
+			print_json_moved(&j, r->moved.out_msgs, r->moved.out_bytes,
+			                 r->moved.in_msgs, r->moved.in_bytes);
 			print_json_peer(&j, r);
+		}
 		print_json_warnings(&j, r);
 		json_dbl(&j, "poll_p50_us", r->poll_p50_us, 3);
 		json_dbl(&j, "poll_p99_us", r->poll_p99_us, 3);

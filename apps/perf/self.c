@@ -41,6 +41,8 @@ perf_self_now(const struct loop *l, struct perf_self *s)
 
 	weft_worker_stats(l->w, &st);
 	s->cycles = st.busy_cycles;
+	s->polls = st.polls;
+	s->idle_polls = st.polls - st.busy_polls;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	s->cpu_ns = (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 	self_schedstat("/proc/thread-self/schedstat", &on_ns, &s->waited_ns);
@@ -67,5 +69,7 @@ perf_self_since(const struct loop *l, const struct perf_self *from)
 	if (s.worker_waited_ns > s.waited_ns)
 		s.waited_ns = s.worker_waited_ns;
 	s.cycles -= from->cycles;
+	s.polls -= from->polls;
+	s.idle_polls -= from->idle_polls;
 	return s;
 }

@@ -276,6 +276,8 @@ session_report(struct session *s)
 	r->ns = s->used.at_ns;
 	r->recv_msgs = now.recv_msgs - s->before.recv_msgs;
 	r->recv_bytes = now.recv_bytes - s->before.recv_bytes;
+	r->out_msgs = now.sent_msgs - s->before.sent_msgs;
+	r->out_bytes = now.sent_bytes - s->before.sent_bytes;
 	r->mpa_rev = now.mpa.rev;
 	r->crc = now.mpa.crc;
 	r->rx_markers = now.mpa.rx_markers;
@@ -284,6 +286,8 @@ session_report(struct session *s)
 	r->cpu_ns = s->used.cpu_ns;
 	r->waited_ns = s->used.waited_ns;
 	r->cycles = s->used.cycles;
+	r->polls = s->used.polls;
+	r->idle_polls = s->used.idle_polls;
 	s->stopping = false;
 	if (weft_post_send(s->qp, &wr, 1) == 1)
 		(void)flow_tell(s->qp, PERF_CTL_REPORT, 0);

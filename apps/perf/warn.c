@@ -74,6 +74,79 @@ warn_counts(const struct warn *w, const struct perf_result *r)
 		         r->peer.recv_msgs, msgs, beside);
 }
 
+/** Messages of eight octets on each QP that one side has counted already, and the other one not
+ * yet: acknowledgements, and what begins and ends the measured part. */
+#define WARN_LATE_MSGS  8
+#define WARN_LATE_BYTES (8 * WARN_LATE_MSGS)
+
+/** One direction: what one side says that it has sent, and the other one that it has received. */
+static void
+warn_direction(const struct warn *w, const struct perf_result *r, const char *from, uint64_t sent,
+               uint64_t received, bool octets)
+{
+	const uint64_t late = (octets ? WARN_LATE_BYTES : WARN_LATE_MSGS) * (uint64_t)r->job.qps;
+
+	if (received > sent + late || sent > received + late)
+		warn_say(w,
+		         "the %s has sent %" PRIu64 " %s and the other side received %" PRIu64
+		         " (RDMAP): the two sides disagree",
+		         from, sent, octets ? "octets" : "messages", received);
+}
+
+/** Compare what RDMAP has counted at both ends, in each direction, whatever the test. */
+static void
+warn_moved(const struct warn *w, const struct perf_result *r)
+{
+	const struct perf_report *p = &r->peer;
+	/* The server counts until it reports; the report itself is a Write. */
+	const uint64_t reports = r->job.qps;
+
+	if (p->ns == 0 || r->ended)
+		return;
+	warn_direction(w, r, "client", r->moved.out_msgs, p->recv_msgs, false);
+	warn_direction(w, r, "client", r->moved.out_bytes, p->recv_bytes, true);
+	warn_direction(w, r, "server", p->out_msgs + reports, r->moved.in_msgs, false);
+	warn_direction(w, r, "server", p->out_bytes + reports * sizeof(*p), r->moved.in_bytes,
+	               true);
+}
+
+/* ---- A link that is not full ---- */
+
+/** A link is full from this share on: acknowledgements and the like need some. */
+#define WARN_LINK_FULL 0.9
+/** A side has waited for the other one if so many of its polls had nothing to do. A poll without
+ * work is some ten times shorter than one with, so it was idle for a good part of the time. */
+#define WARN_IDLE_PERCENT 75
+
+/**
+ * Bandwidth that neither the link nor a CPU has limited: then the work requests outstanding or a
+ * window have. Not with a rate or verification, which pause by themselves, nor with events, whose
+ * threads sleep; nor where the server does not report.
+ */
+static void
+warn_link(const struct warn *w, const struct perf_result *r)
+{
+	const struct perf_job *j = &r->job;
+	const double here = perf_percent(r->self.idle_polls, r->self.polls);
+	const double there = perf_percent(r->peer.idle_polls, r->peer.polls);
+	const double waited = perf_percent(r->self.waited_ns, r->self.at_ns) +
+	                      perf_percent(r->peer.waited_ns, r->peer.ns);
+
+	/* An end without its CPU is a reason, and has its own line. */
+	if (waited >= 1)
+		return;
+	if (j->latency || j->rate > 0 || j->verify || j->events || r->ended || r->peer.ns == 0 ||
+	    r->link_mbps <= 0 || r->used_mbps <= 0 ||
+	    r->used_mbps >= WARN_LINK_FULL * r->link_mbps || here < WARN_IDLE_PERCENT ||
+	    there < WARN_IDLE_PERCENT)
+		return;
+	warn_say(w,
+	         "the link is not full: %.2f of %.0f Gbit/s, and no CPU is the reason (%.0f %% and "
+	         "%.0f %% of the polls of this side and the server had nothing to do); more "
+	         "--tx-depth or --qp, more rcv_buf_bytes, or the path has less",
+	         r->used_mbps / 1e3, r->link_mbps / 1e3, here, there);
+}
+
 /* ---- All of it ---- */
 
 void
@@ -104,6 +177,8 @@ warn_each(const struct perf_result *r, void (*say)(void *arg, const char *text),
 		         perf_rate_error(r) < 0 ? "the two sides do not reach it"
 		                                : "the run is too short");
 	warn_counts(&w, r);
+	warn_moved(&w, r);
+	warn_link(&w, r);
 }
 
 /** Whether the clock of the CPUs may change, by their governor. */

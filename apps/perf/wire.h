@@ -46,9 +46,11 @@ struct perf_report {
 	uint64_t worker;                    /**< the server's, counted from 0 */
 	uint64_t ns;                        /**< time between PERF_CTL_START and PERF_CTL_STOP */
 	uint64_t recv_msgs, recv_bytes;     /**< messages of RDMAP in that time, and their octets */
+	uint64_t out_msgs, out_bytes;       /**< the same that this QP has sent */
 	uint64_t sent_msgs, sent_bytes;     /**< of the test, with both_ways */
 	uint64_t sent_ns;                   /**< time until they were placed */
 	uint64_t cpu_ns, waited_ns, cycles; /**< of the polling thread (perf_self_now()) */
+	uint64_t polls, idle_polls;
 	uint64_t retrans_segs;
 	uint32_t mpa_rev, crc, rx_markers, tx_markers; /**< as the connection has them */
 	uint64_t verified, bad; /**< messages compared, and those with a wrong octet */
@@ -107,6 +109,6 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 #define PERF_UNLIKE "not a weft-perf client of this version"
 
 #define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 5
+#define PERF_VERSION 6
 
 #endif /* WEFT_PERF_WIRE_H */

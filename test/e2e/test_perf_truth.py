@@ -24,8 +24,8 @@ CPUS = sorted(os.sched_getaffinity(0))
 # RDMAP's opcodes (RFC 5040 s4.3, RFC 7306 s4, draft-talpey-rdma-commit s2)
 WRITE, READ, READ_RESPONSE, SEND, SEND_SE, IMM, ATOMIC, FLUSH, VERIFY, ATOMIC_WRITE = 0, 1, 2, 3, 5, 8, 10, 12, 14, 16
 #: answers to the messages of tests in which the client does not say when it begins: replies by Sends of any kind; of a Flush
-ANSWERS = {SEND_SE: (3, 4, 5, 6), WRITE: (13,)}
-START, STOP = 2, 3  # first octets of weft-perf's own Immediate Data (apps/perf/flow.h)
+ANSWERS = {SEND: (3, 4, 5, 6), SEND_SE: (3, 4, 5, 6), WRITE: (13,)}
+START, STOP, REPORT = 2, 3, 4  # first octets of weft-perf's own Immediate Data (apps/perf/flow.h)
 
 
 def within(a, b, share=0.02):
@@ -56,7 +56,7 @@ def counted():
 class Run:
     """One run of weft-perf over a path, and what others saw of it."""
 
-    def __init__(self, args, delay_us=0, rate_bit=0, medium=()):
+    def __init__(self, args, delay_us=0, rate_bit=0, medium=(), workers=1):
         interfaces()
         pcap, log = path("truth.pcap"), path("truth.json")
         before = counted()
@@ -64,9 +64,9 @@ class Run:
                                   "--pcap", pcap, "--log", log], stdout=subprocess.PIPE, text=True)
         PROCS.append(relay)
         assert relay.stdout.readline() == "relaying\n"
-        server = self.start(CPUS[0], ["--server", *medium, "--dev", DEV.format("s0"), "--address", "10.0.0.1/24"])
+        server = self.start(CPUS[0], ["--server", *medium, *self.port("s0", "10.0.0.1/24", workers)])
         assert "waiting" in server.stderr.readline()
-        client = self.start(CPUS[-1], [*args, "--json", "--dev", DEV.format("c0"), "--address", "10.0.0.2/24", "10.0.0.1"])
+        client = self.start(CPUS[-1], [*args, "--json", *self.port("c0", "10.0.0.2/24", workers), "10.0.0.1"])
         out, self.err = client.communicate(timeout=150)
         assert client.returncode == 0, self.err
         for p in (server, relay):
@@ -82,6 +82,17 @@ class Run:
         #: direction, arrival, departure, due time (ns) and octets; a frame of the capture has the number of its place
         self.frames = sorted(kept["frames"], key=lambda r: r[1])
         self.pcap = pcap
+
+    @staticmethod
+    def port(interface, address, workers):
+        """The options of one port; with several workers a configuration file in which all share it, and sleep when they are idle."""
+        if workers == 1:
+            return ["--dev", DEV.format(interface), "--address", address]
+        with open(path(interface + ".ini"), "w", encoding="ascii") as f:
+            f.write(f"[port p0]\ndev = {DEV.format(interface)}\naddress = {address}\n")
+            for i in range(workers):
+                f.write(f"[worker w{i}]\nports = p0\nspin = no\n")
+        return ["--workers", str(workers), "-c", path(interface + ".ini")]
 
     @staticmethod
     def start(cpu, args):
@@ -167,6 +178,18 @@ def test_known_delay():
             assert within(shortest, delay_ms * 2 / half), (args, shortest)
 
 
+def check_link(args, r, seen, way):
+    """What was used of the link, by the path's log with the overhead that each frame has on a wire; and that it was not full, which is
+    said where no end had to wait for its CPU."""
+    frames = [f[4] + 24 for f in r.frames[seen.part[0][1]:seen.part[-1][1] + 1] if f[0] == way]
+    used, x = sum(frames) * 8 / seen.seconds / 1e6, r.result
+    say(f"{' '.join(args)}: {x['used_mbit_s']:.3f} of {x['link_mbit_s']} Mbit/s of the link, by the path's log {used:.3f}")
+    assert x["link_mbit_s"] == 10000 and within(x["used_mbit_s"], used), (args, x, used)  # as the kernel says of a veth
+    waited = x["waited_percent"] + x["server"]["waited_percent"]
+    if abs(waited - 1) > 0.2:
+        assert any("link is not full" in w for w in x["warnings"]) == (waited < 1), (args, x)
+
+
 def test_known_rate():
     """Bandwidth over a path of 40 Mbit/s. A frame of 1514 octets carries 1428 of a Write: 14 are of Ethernet, 20 of IP, 32 of
     TCP with its time stamp, 2 + 14 + 4 of MPA and DDP, whose header has 18 octets in a Send."""
@@ -185,45 +208,126 @@ def test_known_rate():
         if within(full, rate, 0.01):  # the ends kept the path full
             assert within(got, known), (args, got, known)
         assert got <= known * 1.02 and r.result["peak_mb_s"] >= r.result["average_mb_s"], r.result
+        check_sides(args, r.result)
+        check_link(args, r, seen, way)
         if way and r.had_cpu():  # a client that had to wait takes several messages at once
             assert r.result["peak_mb_s"] * 8e6 <= known * 2, (args, r.result["peak_mb_s"] * 8e6, known)
 
 
-#: test, options, opcode of which each message has one, its octets on the wire (None: not of this opcode), the opcode and octets of
-#: the server's answers
+#: test and options; opcode of which each iteration has so many; kinds of data of each iteration: opcode, direction (1: from the
+#: server) and octets
 COUNTED = [
-    (["write", "-s", "512"], WRITE, 512, None, 0), (["read", "-s", "512"], READ, None, READ_RESPONSE, 512),
-    (["send", "-s", "512"], SEND, 512, None, 0), (["write-imm", "-s", "512"], WRITE, 512, None, 0),
-    (["fetch-add"], ATOMIC, None, None, 0), (["cmp-swap"], ATOMIC, None, None, 0), (["atomic-write"], ATOMIC_WRITE, None, None, 0),
-    (["flush", "-s", "512"], FLUSH, None, None, 0), (["verify", "-s", "512"], VERIFY, None, None, 0),
-    (["commit", "-s", "512"], VERIFY, None, None, 0), (["rpc"], SEND_SE, None, None, 0),
-    (["rpc-read", "-s", "4096"], SEND_SE, None, WRITE, 4096), (["log-append", "-s", "512", "--lat"], WRITE, 512 + 64, None, 0)]
+    (["write", "-s", "512"], WRITE, 1, [(WRITE, 0, 512)]), (["read", "-s", "512"], READ, 1, [(READ_RESPONSE, 1, 512)]),
+    (["send", "-s", "512"], SEND, 1, [(SEND, 0, 512)]), (["write-imm", "-s", "512"], WRITE, 1, [(WRITE, 0, 512)]),
+    (["fetch-add"], ATOMIC, 1, []), (["cmp-swap"], ATOMIC, 1, []), (["atomic-write"], ATOMIC_WRITE, 1, []),
+    (["flush", "-s", "512"], FLUSH, 1, [(WRITE, 0, 512)]), (["verify", "-s", "512"], VERIFY, 1, []),
+    (["commit", "-s", "512"], VERIFY, 1, [(WRITE, 0, 512)]), (["commit-bare", "-s", "512"], ATOMIC_WRITE, 1, [(WRITE, 0, 512)]),
+    (["rpc"], SEND_SE, 1, []), (["rpc-read", "-s", "4096"], SEND_SE, 1, [(WRITE, 1, 4096)]),
+    (["rpc-write", "-s", "4096"], SEND_SE, 1, [(READ_RESPONSE, 0, 4096)]),
+    (["rpc-durable", "-s", "4096"], SEND_SE, 1, [(READ_RESPONSE, 0, 4096)]),
+    # beside the data the commit word
+    (["two-sided", "-s", "512", "--lat"], SEND, 1, [(WRITE, 0, 512 + 8)]),
+    (["two-sided-2", "-s", "512", "--lat"], SEND, 2, [(WRITE, 0, 512 + 8)]),
+    (["log-append", "-s", "512", "--lat"], WRITE, 1, [(WRITE, 0, 512 + 64)]),
+    (["log-append", "-s", "512"], WRITE, 1, [(WRITE, 0, 512 + 64)])]
+
+
+def check_kernel(args, r):
+    """The kernel has counted what the relay has taken, and so what tshark has read."""
+    for way, name in enumerate(("c1", "s1")):
+        mine = [f[4] for f in r.frames if f[0] == way]
+        assert within(len(mine), r.kernel[name]["packets"]) and within(sum(mine), r.kernel[name]["bytes"]), (args, r.kernel[name])
+
+
+def check_sides(args, x):
+    """What the two sides' RDMAP has counted is the same, but for a few messages of eight octets on each QP, and the server's report."""
+    assert not any("disagree" in w for w in x["warnings"]), (args, x["warnings"])
+    if "server" not in x:
+        return
+    here, there = x["rdmap"], x["server"]["rdmap"]
+    for a, b in (("sent", "received"), ("received", "sent")):
+        assert abs(here[a + "_messages"] - there[b + "_messages"]) <= 9 * x["qps"], (args, here, there)
+        assert abs(here[a + "_bytes"] - there[b + "_bytes"]) <= 400 * x["qps"], (args, here, there)
 
 
 def test_counts():
-    """Messages, octets, rate and time of each test, by tshark and by the kernel's counters."""
-    for args, op, octets, reply, reply_octets in COUNTED:
-        n = 400
-        lat = "--lat" in args
+    """Messages, octets, rate and time of each test, by tshark, by the other side and by the kernel's counters."""
+    n = 300
+    for args, op, each, data in COUNTED:
+        lat, log = "--lat" in args, args[0] == "log-append"
         r = Run([*args, "-n", str(n), *([] if lat else ["-t", "4"])], delay_us=10000 if not lat else 2500)
-        seen = Count(r, op, n // 10, octets if args[0] == "log-append" else None)
+        seen = Count(r, op, n // 10 * each, data[0][2] if log else None)
         x = r.result
         rate = x["iterations"] / x["seconds"] if lat else x["mmsg_s"] * 1e6
-        say(f"{args[0]}: {x['iterations']} messages, {rate:.1f} a second; tshark {seen.n}, {seen.n / seen.seconds:.1f}")
+        say(f"{args[0]}: {x['iterations']} messages, {rate:.1f} a second; tshark {seen.n / each:g}, {seen.n / each / seen.seconds:.1f}")
         assert x["iterations"] == n and ("-s" not in args or x["bytes"] == int(args[args.index("-s") + 1])), x
-        assert within(seen.n, n), (args, seen.n)
+        assert within(seen.n, n * each), (args, seen.n)
         assert within(x["seconds"], seen.seconds) and within(rate, n / seen.seconds), (args, x["seconds"], seen.seconds)
         if not lat:
             assert within(x["average_mb_s"] * 1e6, n * x["bytes"] / seen.seconds), (args, x)
-        if octets:
-            assert within(seen.octets(op), n * octets), (args, seen.octets(op))
-            assert "server" not in x or within(x["server"]["received_bytes"], seen.octets(op)), (args, x["server"], seen.octets(op))
-        if reply is not None:
-            assert within(seen.octets(reply, 1), n * reply_octets), (args, seen.octets(reply, 1))
-        # The kernel has counted what the relay has taken, and so what tshark has read.
-        for way, name in enumerate(("c1", "s1")):
-            mine = [f[4] for f in r.frames if f[0] == way]
-            assert within(len(mine), r.kernel[name]["packets"]) and within(sum(mine), r.kernel[name]["bytes"]), (args, r.kernel[name])
+        for opcode, way, octets in data:
+            assert within(seen.octets(opcode, way), n * octets), (args, opcode, seen.octets(opcode, way))
+            if "server" in x:
+                counted_there = x["server"]["rdmap"]["sent_bytes" if way else "received_bytes"]
+                assert within(counted_there, seen.octets(opcode, way)), (args, x["server"], seen.octets(opcode, way))
+        check_sides(args, x)
+        check_kernel(args, r)
+
+
+#: test and options, workers; the share of each opcode among the messages, and the octets of each message in the mean
+SHAPES = [
+    (["mix", "--mix", "write:70,read:30", "-s", "512", "-n", "1000"], 1, {WRITE: 0.7, READ: 0.3}, 512),
+    (["write", "--sizes", "64:80,4096:15,1K:5", "-n", "1000"], 1, {WRITE: 1}, 0.8 * 64 + 0.15 * 4096 + 0.05 * 1024),
+    (["send", "--sizes", "64:50,200:50", "-q", "2", "-n", "1000"], 1, {SEND: 1}, 132),
+    (["send", "-s", "512", "-e", "-n", "300"], 1, {SEND: 1}, 512), (["read", "-s", "512", "-e", "-n", "300"], 1, {READ: 1}, 512),
+    (["commit", "-s", "512", "-e", "-n", "300"], 1, {VERIFY: 1}, 512),
+    (["send", "-s", "512", "--use-srq", "-q", "3", "-r", "48", "-n", "200"], 1, {SEND: 1}, 512),
+    (["write", "-s", "512", "-q", "4", "-n", "150"], 2, {WRITE: 1}, 512),
+    (["send", "-s", "512", "-q", "2", "-n", "300"], 2, {SEND: 1}, 512)]
+
+
+def test_shapes():
+    """Mixed tests and sizes, events, an SRQ and several workers: messages, octets, rate and time, by tshark and by the other side."""
+    for args, workers, shares, mean in SHAPES:
+        r = Run([*args, "-t", "8"], delay_us=10000, workers=workers)
+        x = r.result
+        ops = list(shares)
+        seen, n = Count(r, ops[0], 0), x["iterations"]
+        found = [Count(r, op, 0).n for op in ops]
+        octets = seen.octets(WRITE) + seen.octets(SEND) + seen.octets(READ_RESPONSE, 1)
+        say(f"{' '.join(args)}, {workers} worker(s): {n} messages, {x['mmsg_s'] * 1e6:.1f} a second; tshark {'+'.join(map(str, found))}, "
+            f"{sum(found) / seen.seconds:.1f}")
+        assert n == int(args[args.index("-n") + 1]) * x["qps"] and x["workers"] == workers, x
+        # behind Writes comes a Read of each QP
+        assert all(within(k, n * shares[op]) or k - n * shares[op] in range(1, x["qps"] + 1) for op, k in zip(ops, found)), (args, found)
+        assert within(octets, n * mean) and within(x["bytes"], mean, 1e-6), (args, octets, x["bytes"])
+        assert within(x["seconds"], seen.seconds) and within(x["mmsg_s"] * 1e6, n / seen.seconds), (args, x["seconds"], seen.seconds)
+        assert within(x["average_mb_s"] * 1e6, octets / seen.seconds), (args, x, octets)
+        check_sides(args, x)
+        check_kernel(args, r)
+
+
+def test_both_ways():
+    """-b: each direction by itself, by tshark: messages, rate and octets of this side, and what the server says of its own."""
+    for test, op in (("write", WRITE), ("send", SEND), ("read", READ)):
+        n, size = 300, 512
+        r = Run([test, "-b", "-s", str(size), "-n", str(n), "-t", "4"], delay_us=10000)
+        x, every = r.result, r.messages()
+        seen = Count(r, op, 0, every=every)
+        # The server says when it begins, and reports when the Read behind its last message is answered.
+        start, done = (next(m for m in every if m[0] == 1 and m[5][:2] == f"{what:02x}") for what in (START, REPORT))
+        theirs = [m for m in every[every.index(start):] if m[0] == 1 and m[2] == op and m[3] and (op == READ or m[4] == size)]
+        seconds = (r.frames[done[1]][1] - r.frames[start[1]][1]) / 1e9
+        sent = x["server"]["sent_messages"]
+        say(f"{test} -b: sent {x['sent_mmsg_s'] * 1e6:.1f} a second, tshark {n / seen.seconds:.1f}; received "
+            f"{x['received_mmsg_s'] * 1e6:.1f}, tshark {sent / seconds:.1f} ({sent} of {len(theirs)} messages)")
+        assert within(seen.n, n) and within(x["sent_mmsg_s"] * 1e6, n / seen.seconds), (test, x, seen.n, seen.seconds)
+        assert within(len(theirs), sent) and within(x["received_mmsg_s"] * 1e6, sent / seconds), (test, x, len(theirs), seconds)
+        assert within(x["mmsg_s"], x["sent_mmsg_s"] + x["received_mmsg_s"], 1e-3), x
+        assert within(x["average_mb_s"] * 1e6, size * (n / seen.seconds + sent / seconds)), (test, x)
+        assert x["server"]["sent_bytes"] == size * sent, x
+        check_sides([test, "-b"], x)
+        check_kernel([test, "-b"], r)
 
 
 def test_all_sizes():
