@@ -110,6 +110,22 @@ crew_share(struct crew *crew, const struct perf_side *side)
 	}
 }
 
+/** Run the first worker's connections on this thread, on the CPU of that worker. */
+static void
+crew_run_first(struct crew *crew, struct weft_worker *w)
+{
+	const int lcore = crew->run[0].lcore;
+	cpu_set_t before;
+	const bool placed =
+	        lcore >= 0 && pthread_getaffinity_np(pthread_self(), sizeof(before), &before) == 0;
+
+	if (placed)
+		loop_place_thread(lcore);
+	crew_run(&crew->run[0], w);
+	if (placed)
+		(void)pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
+}
+
 /** Run all threads to their end; this one is the first. */
 static void
 crew_go(struct crew *crew, const struct perf_side *side)
@@ -128,7 +144,7 @@ crew_go(struct crew *crew, const struct perf_side *side)
 	}
 	if (rc != 0) /* those that run end as soon as they see it */
 		atomic_fetch_add_explicit(&crew->over, crew->n - i + 1, memory_order_acq_rel);
-	crew_run(&crew->run[0], side->workers[0]);
+	crew_run_first(crew, side->workers[0]);
 	for (i = 1; i < crew->n; i++)
 		if (crew->run[i].is_thread)
 			pthread_join(crew->run[i].thread, NULL);

@@ -98,6 +98,15 @@ server_any_gone(const struct server *server)
 	return false;
 }
 
+static bool
+server_any_waits(const struct server *server)
+{
+	for (const struct session *s = server->sessions; s != NULL; s = s->next)
+		if (s->making || s->gone)
+			return true;
+	return false;
+}
+
 /* ---- Threads ---- */
 
 /** Whether the only client that is asked for has come and left. */
@@ -114,16 +123,29 @@ served_all(struct served *all)
 	return none;
 }
 
+/** Let the calling thread run where the configuration wants the worker. With events the worker has
+ * a thread of its own there, and this one may be anywhere. */
+static void
+server_place(const struct server *server)
+{
+	if (server->lcore >= 0)
+		loop_place_thread(server->loop.events ? -1 : server->lcore);
+}
+
 /** One turn of a worker's thread. 0 or -errno. */
 static int
 server_turn(struct server *server)
 {
+	/* A session whose memory is being made or freed is looked at often. */
+	const uint64_t wait_ns = server_any_waits(server) ? SERVER_SOON_NS : SERVER_WAIT_NS;
 	int rc = 0;
 
 	server->loop.naps = server->naps || server->n == 0;
-	loop_turn(&server->loop, SERVER_WAIT_NS);
-	if (server->change && server->n == 0)
+	loop_turn(&server->loop, wait_ns);
+	if (server->change && server->n == 0) {
 		rc = loop_set_events(&server->loop, !server->loop.events);
+		server_place(server);
+	}
 	server->change = false;
 	if (server->n == 0 && weft_port_removed(weft_port_get(server->all->ctx, 0)))
 		rc = -ENODEV;
@@ -253,6 +275,7 @@ perf_server_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	if (rc == 0)
 		rc = weft_listen(side->ctx, addr, addr_len, &la, &l);
 	if (rc == 0) {
+		server_place(&all.server[0]);
 		server_go(&all.server[0]);
 		rc = atomic_load_explicit(&all.rc, memory_order_acquire);
 		rc = rc < 0 ? rc : 0;

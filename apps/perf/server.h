@@ -19,6 +19,7 @@
 #define SERVER_CTL_RQ 8
 /** How long the threads of the server may sleep without a look at the others. */
 #define SERVER_WAIT_NS 50000000ull
+#define SERVER_SOON_NS 1000000ull
 /** Connections at once, and the memory of their tests in all. A later one is told to wait. */
 #define SERVER_MAX_SESSIONS  1024
 #define SERVER_MAX_MEM_BYTES (4ull << 30)
@@ -73,6 +74,13 @@ struct session {
 	struct weft_log_host *host; /**< log-append: hosts the log, in place of mr */
 	struct weft_log_grant grant;
 	const struct perf_medium *medium;
+	/* session_memory.c */
+	pthread_t maker;    /**< of the memory */
+	bool making;        /**< the thread was started and not joined */
+	_Atomic int memory; /**< as the thread says */
+	int memory_rc;
+	struct weft_connreq *request; /**< not answered yet */
+	struct sockaddr_storage from_addr;
 	struct weft_persist *persist; /**< the medium of mem, or NULL */
 	uint64_t slots;
 	uint8_t *out;           /**< source of what the server sends or writes */
@@ -89,7 +97,7 @@ struct session {
 	bool admitted;
 	bool gone;  /**< the client has left */
 	bool freed; /**< its QP and memory are */
-	/** its operations on the medium are still under way, as the worker says */
+	/** its memory is still in use, or being freed */
 	_Atomic bool closing;
 	/* two-sided tests: server_app.c */
 	struct perf_order *orders; /**< one for each receive */
@@ -106,12 +114,24 @@ struct session {
 
 /** Whether the client of a connection request wants completions by event. */
 bool session_wants_events(const struct weft_event *ev);
-/** Make a session for a connection request and accept it. NULL: it is rejected. */
+/** Make a session for a connection request, which is accepted as soon as its memory is there. NULL:
+ * it is rejected. */
 struct session *session_begin(struct server *server, const struct weft_event *ev);
 /** Free what the session has. True: all of it is; false: ask again after a poll. */
 bool session_end(struct session *s);
 /** Do what falls due between two polls: answer a ping-pong, send, report. */
 void session_turn(struct session *s);
+
+/* ---- session_memory.c: its memory ---- */
+
+/** Get the memory of s->mem_bytes. 0; -errno; or -EINPROGRESS: a thread gets it. */
+int session_memory_begin(struct session *s);
+/** Whether that thread is done; *rc is then 0 or -errno. */
+bool session_memory_ready(struct session *s, int *rc);
+/** Wait for that thread, if there is one. */
+void session_memory_wait(struct session *s);
+/** Free the memory and its registration, after the QP; s->closing says until when. */
+void session_memory_end(struct session *s);
 
 /* ---- server_srq.c: receives of all connections of a run ---- */
 

@@ -12,47 +12,21 @@
 
 /* ---- Memory ---- */
 
-/** Get the memory of the test: on the medium if one was named or the test needs one. 0 or
- * -errno. */
-static int
-session_memory(struct session *s, struct weft_mr_attr *ma, struct perf_welcome *hi)
+/** What the registration and the client have to know of the memory. */
+static void
+session_describe(const struct session *s, struct weft_mr_attr *ma, struct perf_welcome *hi)
 {
-	const struct perf_medium *m = s->medium;
-	bool place = perf_is_place(s->hello.test);
-	bool medium = place || s->hello.test == PERF_RPC_DURABLE;
-	struct weft_persist_attr pa = {.size = sizeof(pa),
-	                               .driver = m->driver != NULL ? m->driver : "volatile",
-	                               .path = m->path,
-	                               .create = true,
-	                               .numa_node = -1};
-	int rc;
-
-	if (!medium && m->driver == NULL) {
-		s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
-		if (s->mem == NULL)
-			return -ENOMEM;
-	} else {
-		pa.bytes = (s->mem_bytes + 4095) & ~4095ull;
-		rc = weft_persist_open(&pa, &s->persist);
-		if (rc != 0)
-			return rc;
-		s->mem = s->persist->base;
-		ma->persist = s->persist;
-		ma->hash = m->hash;
-		ma->access |= WEFT_ACCESS_VERIFY | WEFT_ACCESS_FLUSH_VISIBLE;
-		if (s->persist->ops->persistent)
-			ma->access |= WEFT_ACCESS_FLUSH_PERSISTENT;
-		hi->persistent = s->persist->ops->persistent;
-		snprintf(hi->hash, sizeof(hi->hash), "%s", m->hash);
-		snprintf(hi->mechanism, sizeof(hi->mechanism), "%s", s->persist->mechanism);
-	}
-	memset(s->mem, 0, s->mem_bytes);
-	if (s->hello.verify != 0 && s->hello.test == PERF_READ)
-		for (uint64_t i = 0; i < s->hello.depth; i++)
-			flow_pattern(s->mem + i * s->hello.size_bytes, s->hello.size_bytes, i);
-	if (s->persist != NULL)
-		weft_persist_mark(s->persist, 0, s->mem_bytes);
-	return 0;
+	if (s->persist == NULL)
+		return;
+	weft_persist_mark(s->persist, 0, s->mem_bytes);
+	ma->persist = s->persist;
+	ma->hash = s->medium->hash;
+	ma->access |= WEFT_ACCESS_VERIFY | WEFT_ACCESS_FLUSH_VISIBLE;
+	if (s->persist->ops->persistent)
+		ma->access |= WEFT_ACCESS_FLUSH_PERSISTENT;
+	hi->persistent = s->persist->ops->persistent;
+	snprintf(hi->hash, sizeof(hi->hash), "%s", s->medium->hash);
+	snprintf(hi->mechanism, sizeof(hi->mechanism), "%s", s->persist->mechanism);
 }
 
 /** Octets of the region. Two buffers, so that consecutive messages do not touch the same lines. */
@@ -107,16 +81,6 @@ session_register(struct session *s, struct weft_mr_attr *ma)
 		rc = weft_mr_reg(pd, &own, &s->out_mr);
 	}
 	return rc;
-}
-
-static void
-session_close_medium(void *arg)
-{
-	struct session *s = arg;
-
-	weft_persist_close(s->persist);
-	s->persist = NULL;
-	s->closing = false;
 }
 
 /* ---- Messages ---- */
@@ -318,19 +282,6 @@ session_flow(struct session *s)
 	}
 }
 
-void
-session_turn(struct session *s)
-{
-	if (s->gone || s->qp == NULL)
-		return;
-	if (s->hello.test == PERF_WRITE && s->hello.latency)
-		session_pong(s);
-	if (s->flows)
-		session_flow(s);
-	else if (s->stopping)
-		session_report(s);
-}
-
 /* ---- Begin and end ---- */
 
 static int
@@ -391,9 +342,10 @@ session_flow_init(struct session *s)
 		s->f.rq_depth = SERVER_RQ;
 }
 
-/** Allocate what the test needs, and accept the connection. 0 or -errno. */
+/** With the memory there: allocate what the test needs beside it, and accept the connection. 0 or
+ * -errno. */
 static int
-session_admit(struct session *s, const struct weft_event *ev)
+session_admit(struct session *s)
 {
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
@@ -405,6 +357,7 @@ session_admit(struct session *s, const struct weft_event *ev)
 	                            .private_data = &hi,
 	                            .private_data_bytes = sizeof(hi),
 	                            .keepalive_us = 2000000};
+	struct weft_connreq *request = s->request;
 	int rc;
 
 	hi.host = s->server->all->host;
@@ -413,11 +366,10 @@ session_admit(struct session *s, const struct weft_event *ev)
 	s->out = calloc(1, (size_t)s->hello.size_bytes + 64);
 	if (s->out == NULL)
 		return -ENOMEM;
-	rc = session_memory(s, &ma, &hi);
-	if (rc == 0)
-		rc = session_register(s, &ma);
+	session_describe(s, &ma, &hi);
+	rc = session_register(s, &ma);
 	if (rc == 0 && s->hello.use_srq)
-		rc = server_srq_begin(s, &ev->remote);
+		rc = server_srq_begin(s, &s->from_addr);
 	if (rc == 0)
 		rc = session_qp(s);
 	if (rc == 0 && perf_is_two_sided(s->hello.test))
@@ -443,7 +395,8 @@ session_admit(struct session *s, const struct weft_event *ev)
 	hi.len_bytes = s->mem_bytes;
 	mpa.no_crc |= s->hello.no_crc != 0;
 	mpa.markers |= s->hello.markers != 0;
-	return weft_accept(ev->connreq, s->qp, &ca);
+	s->request = NULL;
+	return weft_accept(request, s->qp, &ca);
 }
 
 /** Memory that a session takes: its region and what the server sends from. */
@@ -495,6 +448,42 @@ session_wants_events(const struct weft_event *ev)
 	       h.events != 0;
 }
 
+/** The memory is there, or could not be had: accept the connection, or say why not. */
+static void
+session_answer(struct session *s, int rc)
+{
+	const char *why;
+
+	if (rc == 0)
+		rc = session_admit(s);
+	s->admitted = rc == 0;
+	if (rc == 0)
+		return;
+	/* The caller ends it, outside of this callback. */
+	s->gone = true;
+	why = strerror(-rc);
+	if (s->request != NULL)
+		weft_reject(s->request, why, (uint16_t)strlen(why));
+	s->request = NULL;
+}
+
+void
+session_turn(struct session *s)
+{
+	int rc;
+
+	if (s->making && session_memory_ready(s, &rc))
+		session_answer(s, rc);
+	if (s->gone || s->qp == NULL)
+		return;
+	if (s->hello.test == PERF_WRITE && s->hello.latency)
+		session_pong(s);
+	if (s->flows)
+		session_flow(s);
+	else if (s->stopping)
+		session_report(s);
+}
+
 struct session *
 session_begin(struct server *server, const struct weft_event *ev)
 {
@@ -512,19 +501,16 @@ session_begin(struct server *server, const struct weft_event *ev)
 		s->medium = server->all->medium;
 		s->mem_bytes = session_bytes(&s->hello);
 		s->takes_bytes = session_takes(&s->hello);
+		s->request = ev->connreq;
+		s->from_addr = ev->remote;
 		if (s->takes_bytes > SERVER_MAX_MEM_BYTES) {
 			why = "the test needs more memory than the server gives";
 		} else if ((s->hello.events != 0) != server->loop.events) {
 			why = session_other_kind(server);
 		} else if ((why = session_count_in(server->all, s->takes_bytes)) == NULL) {
-			rc = session_admit(s, ev);
-			s->admitted = rc == 0;
-			if (rc == 0)
-				return s;
-			/* The caller ends it, outside of this callback. */
-			s->gone = true;
-			why = strerror(-rc);
-			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
+			rc = session_memory_begin(s);
+			if (rc != -EINPROGRESS)
+				session_answer(s, rc);
 			return s;
 		}
 	}
@@ -537,26 +523,13 @@ session_begin(struct server *server, const struct weft_event *ev)
 static void
 session_free_memory(struct session *s)
 {
-	s->closing = s->persist != NULL;
+	session_memory_end(s);
 	if (s->out_mr != NULL)
 		weft_mr_dereg(s->out_mr, free, s->out);
 	else
 		free(s->out);
-	/* The next client may use the same medium, so it waits until nothing accesses it for
-	 * this one. */
-	if (s->host != NULL)
-		weft_log_host_destroy(s->host, session_close_medium, s);
-	else if (s->persist != NULL && s->mr != NULL)
-		weft_mr_dereg(s->mr, session_close_medium, s);
-	else if (s->persist != NULL)
-		session_close_medium(s);
-	else if (s->mr != NULL)
-		weft_mr_dereg(s->mr, free, s->mem);
-	else
-		free(s->mem);
-	s->host = NULL;
-	s->mr = s->out_mr = NULL;
-	s->mem = s->out = NULL;
+	s->out_mr = NULL;
+	s->out = NULL;
 }
 
 /** End what uses the CQs, once. */
@@ -565,6 +538,9 @@ session_free(struct session *s)
 {
 	struct weft_qp *qp = s->qp;
 
+	if (s->request != NULL)
+		weft_reject(s->request, NULL, 0);
+	s->request = NULL;
 	server_app_end(s);
 	s->qp = NULL;
 	if (qp != NULL)
