@@ -70,8 +70,8 @@ usage(void)
 	       "                         and fetch-add: write:70,read:30\n"
 	       "  -n, --iters N          iterations of each QP [100000 for latency; 1000000 or\n"
 	       "                         4 GiB for bandwidth]\n"
-	       "  -D, --duration S       measure bandwidth for S seconds; with --lat --rate R:\n"
-	       "                         R times S messages\n"
+	       "  -D, --duration S       measure for S seconds; with --lat --rate R: R times S\n"
+	       "                         messages\n"
 	       "      --perform_warm_up  has no effect: some iterations always come before the\n"
 	       "                         measured ones\n"
 	       "      --rounds N         measure all of it N times; weft-perf compare and\n"
@@ -110,6 +110,8 @@ usage(void)
 	       "      --csv              print comma-separated values\n"
 	       "      --out FILE         write them to FILE, JSON unless --csv; an existing\n"
 	       "                         file is not touched\n"
+	       "  -N, --noPeak           do not look for the peak\n"
+	       "  -F, --CPU-freq         do not warn that the frequency of the CPU changes\n"
 	       "      --expect LIST      exit with status 3 unless all conditions hold, such\n"
 	       "                         as 'p99<20us,bw>9G': min, max, avg, stdev, p50 to\n"
 	       "                         p99.999, which a sample has to lie beyond; bw in bits\n"
@@ -232,10 +234,6 @@ check_options(const struct args *a)
 		        "have both anyway");
 	if (a->histogram && (!j->latency || a->json || a->csv))
 		ui_usage_die("--report-histogram is for --lat and for people: no --json or --csv");
-	if (j->latency && j->duration_s != 0 && a->rate == 0)
-		ui_usage_die(
-		        "--duration is for bandwidth, and with --lat for --rate R, where it is R "
-		        "times S messages; --lat alone takes --iters");
 	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
 		ui_usage_die("%s is always of 8 octets", perf_test_names[j->test]);
 	if (j->app_thread && !perf_is_two_sided(j->test))
@@ -450,6 +448,12 @@ static bool
 take_output(struct args *a, int o)
 {
 	switch (o) {
+	case 'N':
+		a->job.no_peak = true;
+		return true;
+	case 'F':
+		a->any_freq = true;
+		return true;
 	case 'H':
 		a->histogram = true;
 		return true;
@@ -572,6 +576,8 @@ const struct option args_options[] = {
         {"verify-data", no_argument, NULL, ARG_VERIFY},
         {"rate", required_argument, NULL, ARG_RATE},
         {"rate_limit", required_argument, NULL, ARG_RATE},
+        {"noPeak", no_argument, NULL, 'N'},
+        {"CPU-freq", no_argument, NULL, 'F'},
         {"report-histogram", no_argument, NULL, 'H'},
         {"report-unsorted", no_argument, NULL, 'U'},
         {"report-both", no_argument, NULL, ARG_BOTH},
@@ -593,7 +599,7 @@ const struct option args_options[] = {
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
 };
-const char args_letters[] = "c:m:s:an:D:q:bt:r:Q:l:eI:p:HUhV";
+const char args_letters[] = "c:m:s:an:D:q:bt:r:Q:l:eI:p:NFHUhV";
 
 int
 args_long(int o)

@@ -18,6 +18,7 @@ struct args {
 	bool server, once, all, forever;
 	bool of_client, of_server; /**< an option of one side was given */
 	bool json, csv, gbits, histogram;
+	bool any_freq;   /**< no warning about the frequency of the CPU */
 	bool both;       /**< rows of both directions, with job.both_ways */
 	const char *out; /**< a file for the results; NULL: standard output */
 	FILE *out_file;  /**< the open file of `out`, or NULL */

@@ -81,6 +81,15 @@ struct run {
 	int lcore;
 };
 
+/** The thread that tells how a run goes. */
+struct crew_tick {
+	pthread_t thread;
+	bool runs;
+	pthread_mutex_t lock; /**< of over */
+	pthread_cond_t cond;
+	bool over;
+};
+
 /** What the threads of a run share. */
 struct crew {
 	const struct perf_job *job; /**< of all */
@@ -95,9 +104,12 @@ struct crew {
 	uint8_t *srq_mem; /**< for what is received, which is not looked at */
 	struct run *run;
 	uint32_t n;
-	_Atomic uint32_t arrived; /**< calls of run_meet() */
-	_Atomic uint32_t over;    /**< threads that have freed what they had */
-	_Atomic int failed;       /**< -errno of the thread that failed first; 0: none */
+	_Atomic uint32_t arrived;  /**< calls of run_meet() */
+	_Atomic uint32_t over;     /**< threads that have freed what they had */
+	_Atomic int failed;        /**< -errno of the thread that failed first; 0: none */
+	_Atomic uint64_t begun_ns; /**< when the first thread's measured part began; 0: not yet */
+	_Atomic bool measured;     /**< that part is over */
+	struct crew_tick tick;
 };
 
 /** Longest sleep of a thread that waits for the others. */
@@ -136,6 +148,14 @@ int crew_srq_post(const struct crew *crew);
 void run_sample(struct run *r, uint64_t ns);
 /** Messages of the measured part that all threads have shown. */
 uint64_t crew_shown(const struct crew *crew);
+/** The measured part begins; the clock says at_ns. */
+void run_begun(struct run *r, uint64_t at_ns);
+/** Show the others how many messages of it are done. */
+static inline void
+run_show(struct run *r, uint64_t n)
+{
+	atomic_store_explicit(&r->shown, n, memory_order_relaxed);
+}
 /** Work requests of all connections. */
 struct run_count {
 	uint64_t posted, done;
@@ -154,6 +174,14 @@ int run_report(struct run *r);
 /** Add up what the threads of a crew have measured; r->hist becomes the result's. 0,
  * -ENODATA (nothing was completed), -ENOMEM. */
 int crew_merge(struct crew *crew, struct perf_result *out);
+
+/* ---- client_tick.c ---- */
+
+/** Start to call job->tick once a second of the measured part, from another thread; nothing without
+ * one. 0 or -errno. */
+int crew_tick_begin(struct crew *crew);
+/** No call is made after the return. */
+void crew_tick_end(struct crew *crew);
 
 /* ---- measure.c: what is measured, with all connections up ---- */
 

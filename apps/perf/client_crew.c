@@ -40,6 +40,8 @@ crew_run(struct run *r, struct weft_worker *w)
 	if (r->rc == 0)
 		r->rc = r->job.latency ? measure_latency(r, &r->out)
 		                       : measure_bandwidth(r, &r->out);
+	if (r == crew->run)
+		atomic_store_explicit(&crew->measured, true, memory_order_release);
 	if (r->rc != 0) {
 		crew_say(r, bad);
 		atomic_compare_exchange_strong_explicit(&crew->failed, &none, r->rc,
@@ -227,8 +229,11 @@ perf_client_run(const struct perf_side *side, const struct sockaddr *addr, sockl
 	rc = weft_pd_alloc(side->ctx, &crew.pd);
 	if (rc == 0)
 		rc = crew_srq_begin(&crew);
+	if (rc == 0)
+		rc = crew_tick_begin(&crew);
 	if (rc == 0) {
 		crew_go(&crew, side);
+		crew_tick_end(&crew);
 		rc = crew_rc(&crew, why, why_bytes);
 	} else {
 		snprintf(why, why_bytes, "%s", strerror(-rc));

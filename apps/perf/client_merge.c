@@ -70,7 +70,7 @@ merge_bandwidth(struct perf_result *out)
 		out->avg_mbps += out->received_mbps;
 		out->mmsgs += out->received_mmsgs;
 	}
-	if (out->peak_mbps < out->avg_mbps)
+	if (out->peak_mbps < out->avg_mbps && !out->job.no_peak)
 		out->peak_mbps = out->avg_mbps;
 }
 

@@ -92,6 +92,14 @@ run_sample(struct run *r, uint64_t ns)
 	hist_add(r->hist, ns);
 }
 
+void
+run_begun(struct run *r, uint64_t at_ns)
+{
+	r->begin_ns = at_ns;
+	if (r == r->crew->run)
+		atomic_store_explicit(&r->crew->begun_ns, at_ns, memory_order_release);
+}
+
 uint64_t
 crew_shown(const struct crew *crew)
 {
@@ -183,7 +191,8 @@ run_tell(struct run *r, enum perf_ctl what)
 	return rc;
 }
 
-/** Begin the measured part: the server has read its counters before the first message comes. */
+/** Begin the measured part: the server has read its counters before the first message comes. What
+ * this side counts begins a message earlier, because the server may send as soon as it is told. */
 int
 run_start(struct run *r)
 {

@@ -146,10 +146,11 @@ struct perf_hosts {
 	struct auth_arg auth;
 };
 
-/** One second of a bandwidth test. */
+/** One second of a run. */
 struct perf_tick {
 	const struct perf_job *job;
-	uint64_t messages;   /**< in this second, sent by this side */
+	/** in this second: sent by this side, answered (latency), or compared (verify) */
+	uint64_t messages;
 	uint64_t elapsed_ns; /**< since the beginning of the measured part */
 	uint64_t second_ns;  /**< the length of this second */
 	uint64_t done, all;  /**< messages so far, and in all; all is 0 with a duration */
@@ -160,7 +161,7 @@ struct perf_job {
 	bool latency; /**< else bandwidth */
 	uint32_t size_bytes;
 	uint64_t iterations;   /**< measured, of each QP; 0 with a duration */
-	uint32_t duration_s;   /**< bandwidth only; 0: by iterations */
+	uint32_t duration_s;   /**< without a rate of latency; 0: by iterations */
 	uint32_t qps;          /**< connections */
 	uint32_t depth;        /**< work requests outstanding on each QP */
 	uint32_t rx_depth;     /**< receives that each side keeps posted on each QP */
@@ -170,6 +171,7 @@ struct perf_job {
 	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
 	bool both_ways;        /**< the server sends as well */
 	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
+	bool no_peak;          /**< bandwidth: neither peak nor worst 10 ms are looked for */
 	bool verify;           /**< each octet is compared with what was sent */
 	bool use_srq;          /**< the receives of a side come from one SRQ of rx_depth */
 	bool no_crc;           /**< no CRC32c, at both sides */
@@ -191,7 +193,8 @@ struct perf_job {
 	const struct perf_hosts *hosts;
 	/** bandwidth: *stop ends the measured part early; NULL: nothing does */
 	const volatile sig_atomic_t *stop;
-	/** bandwidth: called once a second with what was done since the last call; or NULL */
+	/** called once a second with what was done since the last call, on a thread of its own; or
+	 * NULL */
 	void (*tick)(const struct perf_tick *t);
 };
 

@@ -126,6 +126,10 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	                   j->post_list > 1 || j->cq_mod > 1))
 		return job_no(why, "--lat measures one message at a time on one QP of each worker: "
 		                   "no --qp, --bidirectional, --post_list or --cq-mod");
+	if (j->no_peak && j->latency)
+		return job_no(why, "--noPeak is for bandwidth");
+	if (j->keep_samples && j->duration_s != 0 && j->rate == 0)
+		return job_no(why, "--report-unsorted keeps each sample: --iters, not --duration");
 	if (j->keep_samples && !j->latency)
 		return job_no(why, "--report-unsorted is for --lat");
 	if (j->events && !perf_is_told(j->test))

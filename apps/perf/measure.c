@@ -66,19 +66,6 @@ is_stopped(const struct run *r)
 	return r->job.stop != NULL && *r->job.stop;
 }
 
-/** Report a second that is over. */
-static void
-tick_look(struct run *r, struct perf_tick *t, uint64_t t0_ns, uint64_t now_ns, uint64_t done)
-{
-	t->second_ns = now_ns - t0_ns - t->elapsed_ns;
-	if (r->job.tick == NULL || t->second_ns < 1000000000ull)
-		return;
-	t->messages = done - t->done;
-	t->done = done;
-	t->elapsed_ns = now_ns - t0_ns;
-	r->job.tick(t);
-}
-
 /** Time between two messages of one connection, with a rate. */
 static uint64_t
 rate_gap_ns(const struct run *r)
@@ -121,17 +108,6 @@ run_stalled(struct run *r)
 	return -ETIMEDOUT;
 }
 
-/** The first thread looks at what all have done. */
-static void
-all_look(struct run *r, struct parts *parts, struct perf_tick *tick, uint64_t now_ns)
-{
-	const struct perf_job *all = r->crew->job;
-	const uint64_t n = crew_shown(r->crew);
-
-	parts_look(parts, now_ns, n, perf_mean_bytes(all));
-	tick_look(r, tick, r->begin_ns, now_ns, n);
-}
-
 /** Post until the goal is reached, the time is over, or it is stopped. `base`: work requests of
  * each connection before the measured part. */
 static int
@@ -141,12 +117,10 @@ bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *par
 	const uint64_t t0_ns = r->begin_ns, before = base * r->job.qps;
 	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = 0;
 	const bool paced = r->job.rate != 0, slow = loop_is_slow(&r->loop);
-	struct perf_tick tick = {.job = r->crew->job};
+	const double mean_bytes = perf_mean_bytes(r->crew->job);
 
 	if (r->job.duration_s != 0)
 		until_ns = t0_ns + r->job.duration_s * 1000000000ull;
-	else
-		tick.all = r->crew->job->iterations * r->crew->job->qps;
 	for (unsigned int turns = 1; run_dead(r) == NULL; turns++) {
 		uint64_t n;
 
@@ -163,9 +137,10 @@ bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *par
 			return run_stalled(r);
 		seen = n;
 		r->end_ns = progress_ns;
-		atomic_store_explicit(&r->shown, n, memory_order_relaxed);
-		if (r == r->crew->run)
-			all_look(r, parts, &tick, now_ns);
+		run_show(r, n);
+		/* The first thread looks at what all have done. */
+		if (r == r->crew->run && !r->job.no_peak)
+			parts_look(parts, now_ns, crew_shown(r->crew), mean_bytes);
 		out->interrupted = is_stopped(r);
 		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
 		if (out->interrupted || now_ns >= until_ns || n >= goal.all)
@@ -237,7 +212,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	if (r == r->crew->run)
 		(void)link_now(r->crew->side, &link);
 	perf_self_now(&r->loop, &from);
-	r->begin_ns = from.at_ns;
+	run_begun(r, from.at_ns);
 	parts = (struct parts){.at_ns = from.at_ns, .ten_ns = from.at_ns};
 	rc = r->job.verify ? measure_verify(r, out) : bandwidth_loop(r, base, goal, &parts, out);
 	if (rc == 0) {
@@ -304,20 +279,41 @@ client_round(struct client *c, uint64_t seq)
 	                                                        : client_is_drained);
 }
 
-/** Messages one after the other; the first one of the measured part has the number `seq`. */
+/** Iterations before the measured ones, and of a run by time no longer than a tenth of it. 0 or
+ * -errno. */
+static int
+latency_warm_up(struct run *r, uint64_t *done)
+{
+	const uint64_t from_ns = ui_now_ns();
+	int rc = 0;
+
+	for (*done = 0; *done < r->job.warmup && rc == 0; ++*done) {
+		if (r->job.duration_s != 0 &&
+		    ui_now_ns() - from_ns > r->job.duration_s * 100000000ull)
+			break;
+		rc = is_stopped(r) ? -EINTR : client_round(&r->lane[0], *done);
+	}
+	return rc;
+}
+
+/** Messages one after the other, as many as are asked for or until the time is over; the first one
+ * of the measured part has the number `seq`. */
 static int
 measure_closed(struct run *r, uint64_t seq, struct perf_result *out)
 {
-	const uint64_t n = r->job.iterations;
-	uint64_t t = r->begin_ns, now_ns;
+	const uint64_t n = r->job.duration_s != 0 ? UINT64_MAX : r->job.iterations;
+	uint64_t t = r->begin_ns, until_ns = UINT64_MAX, now_ns;
 	int rc = 0;
 
-	for (uint64_t i = 0; i < n && rc == 0 && !out->interrupted; i++) {
+	if (r->job.duration_s != 0)
+		until_ns = t + r->job.duration_s * 1000000000ull;
+	for (uint64_t i = 0; i < n && t < until_ns && rc == 0 && !out->interrupted; i++) {
 		rc = client_round(&r->lane[0], seq + i);
 		now_ns = ui_now_ns();
 		if (rc == 0) {
 			run_sample(r, now_ns - t);
 			t = now_ns;
+			run_show(r, i + 1);
 		}
 		out->interrupted = is_stopped(r);
 		if (rc == 0 && (i & 1023) == 1023)
@@ -332,8 +328,8 @@ measure_latency(struct run *r, struct perf_result *out)
 {
 	static _Thread_local struct weft_poll_hist h0 = {.size = sizeof(h0)};
 	struct perf_self from;
-	uint64_t took_ns;
-	int rc = 0;
+	uint64_t took_ns, warm;
+	int rc;
 
 	/* In an open loop a sample begins before the post, so half of it means nothing. */
 	out->half =
@@ -343,8 +339,7 @@ measure_latency(struct run *r, struct perf_result *out)
 		r->samples = calloc(r->job.iterations, sizeof(*r->samples));
 	if (r->hist == NULL || (r->job.keep_samples && r->samples == NULL))
 		return -ENOMEM;
-	for (uint64_t i = 0; i < r->job.warmup && rc == 0; i++)
-		rc = is_stopped(r) ? -EINTR : client_round(&r->lane[0], i);
+	rc = latency_warm_up(r, &warm);
 	if (rc == 0)
 		rc = run_start(r);
 	if (rc == 0)
@@ -353,13 +348,13 @@ measure_latency(struct run *r, struct perf_result *out)
 		return rc;
 	weft_worker_poll_hist(r->loop.w, &h0);
 	perf_self_now(&r->loop, &from);
-	r->begin_ns = from.at_ns;
+	run_begun(r, from.at_ns);
 	if (r->job.rate > 0) {
 		rc = measure_open(r, &took_ns, &out->interrupted);
 		r->end_ns = r->begin_ns + took_ns;
 		out->paced_s = (double)took_ns / 1e9;
 	} else {
-		rc = measure_closed(r, r->job.warmup, out);
+		rc = measure_closed(r, warm, out);
 	}
 	out->self = perf_self_since(&r->loop, &from);
 	if (rc == 0)

@@ -44,6 +44,7 @@ measure_open(struct run *r, uint64_t *elapsed_ns, bool *early)
 		/* Answers come in the order of the messages. */
 		for (; answered < seen; answered++)
 			run_sample(r, now_ns - t0_ns - (uint64_t)((double)answered * period_ns));
+		run_show(r, answered);
 		if (r->job.stop != NULL && *r->job.stop) {
 			*early = true;
 			*elapsed_ns = now_ns - t0_ns;

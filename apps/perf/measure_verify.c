@@ -115,6 +115,7 @@ measure_verify(struct run *r, struct perf_result *out)
 		for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
 			rc = verify_round(&r->lane[i], r, done, part);
 		done += part;
+		run_show(r, done * r->job.qps);
 		rc = rc == 0 ? run_failed_elsewhere(r) : rc;
 		out->interrupted = r->job.stop != NULL && *r->job.stop;
 		if (out->interrupted)

@@ -197,21 +197,46 @@ forever_tick(const struct perf_tick *t)
 	perf_print_row(tick_to, &r);
 }
 
+/** The time that a run still takes: ", 5 s left"; empty if it is not known. */
+static const char *
+live_left(const struct perf_tick *t, char *buf, size_t bytes)
+{
+	const double rate = (double)t->messages * 1e9 / (double)t->second_ns;
+
+	buf[0] = '\0';
+	if (t->all != 0 && t->messages > 0)
+		snprintf(buf, bytes, ", %.0f s left", (double)(t->all - t->done) / rate);
+	else if (t->job->duration_s != 0)
+		snprintf(buf, bytes, ", %.0f s left",
+		         t->job->duration_s - (double)t->elapsed_ns / 1e9);
+	return buf;
+}
+
 /** A line on a terminal that shows how a long run goes. */
 static void
 live_tick(const struct perf_tick *t)
 {
-	const double rate = (double)t->messages * 1e9 / (double)t->second_ns;
-	char left[32] = "";
+	const struct perf_job *j = t->job;
+	const double seconds = (double)t->second_ns / 1e9, n = (double)t->messages;
+	const unsigned int width = table_width(stderr);
+	char what[96], line[256], left[32];
 
-	if (t->all != 0 && t->messages > 0)
-		snprintf(left, sizeof(left), ", %.0f s left", (double)(t->all - t->done) / rate);
-	else if (t->job->duration_s != 0)
-		snprintf(left, sizeof(left), ", %.0f s left",
-		         t->job->duration_s - (double)t->elapsed_ns / 1e9);
-	fprintf(stderr, "\r%u octets: %.3f M messages/s, %.1f MB/s, %.0f s so far%s\033[K",
-	        t->job->size_bytes, rate / 1e6, rate * perf_mean_bytes(t->job) / 1e6,
-	        (double)t->elapsed_ns / 1e9, left);
+	if (j->latency && j->rate == 0 && t->messages > 0)
+		snprintf(what, sizeof(what), "%.0f round trips/s, %.2f us each", n / seconds,
+		         seconds * 1e6 * (j->workers > 1 ? j->workers : 1) / n);
+	else if (j->latency)
+		snprintf(what, sizeof(what), "%.0f answers/s", n / seconds);
+	else
+		snprintf(what, sizeof(what), "%s%.3f M messages/s, %.1f MB/s",
+		         j->both_ways ? "sent "
+		         : j->verify  ? "compared "
+		                      : "",
+		         n / seconds / 1e6, n / seconds * perf_mean_bytes(j) / 1e6);
+	snprintf(line, sizeof(line), "%.0f octets: %s, %.0f s so far%s", perf_mean_bytes(j), what,
+	         (double)t->elapsed_ns / 1e9, live_left(t, left, sizeof(left)));
+	/* A line that goes on in the next one could not be erased. */
+	fprintf(stderr, "\r%.*s\033[K", (int)(width > 1 ? width - 1 : 79), line);
+	fflush(stderr);
 	live = true;
 }
 
@@ -308,6 +333,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		ui_msg("%s: %s", a->out, strerror(errno));
 		rc = UI_EXIT_FAIL;
 	}
+	if (n > 0 && !a->any_freq)
+		warn_frequency();
 	for (unsigned int i = 0; i < n; i++) {
 		warn_print(&res[i]);
 		expect_warn(&a->expect, &res[i]);
@@ -344,9 +371,7 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 	for (unsigned int i = 0; i < all && rc == 0 && !stop; i++) {
 		job = &jobs[i % njobs];
 		job->stop = &stop;
-		job->tick = a->forever                       ? forever_tick
-		            : isatty(2) && !a->job.both_ways ? live_tick
-		                                             : NULL;
+		job->tick = a->forever ? forever_tick : isatty(2) ? live_tick : NULL;
 		rc = run_job(side, to, job, &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {

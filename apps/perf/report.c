@@ -196,6 +196,8 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		if (lat)
 			fprintf(f, ",,,,%.3f,%.3f,%.3f,%.3f,%.3f", r->lat_min_us, r->lat_max_us,
 			        r->lat_typical_us, r->lat_avg_us, r->lat_stdev_us);
+		else if (r->job.no_peak)
+			fprintf(f, ",,%.3f,%.6f,,,,,", r->avg_mbps, r->mmsgs);
 		else
 			fprintf(f, ",%.3f,%.3f,%.6f,,,,,", r->peak_mbps, r->avg_mbps, r->mmsgs);
 		for (unsigned int k = 0; k < NPCTS; k++)
@@ -301,7 +303,8 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 			if (r->samples != NULL)
 				perf_json_samples(&j, r);
 		} else {
-			json_dbl(&j, "peak_mb_s", r->peak_mbps, 6);
+			if (!r->job.no_peak)
+				json_dbl(&j, "peak_mb_s", r->peak_mbps, 6);
 			json_dbl(&j, "average_mb_s", r->avg_mbps, 6);
 			if (r->worst_mbps > 0)
 				json_dbl(&j, "worst_10ms_mb_s", r->worst_mbps, 6);

@@ -207,15 +207,16 @@ warn_line(void *arg, const char *text)
 void
 warn_print(const struct perf_result *r)
 {
-	static bool said;
-
 	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
 		table_say("%s of %u octets: interrupted after %" PRIu64 " iterations",
 		          perf_job_name(&r->job), r->job.size_bytes, r->iterations);
 	warn_each(r, warn_line, (void *)(uintptr_t)r);
-	if (!said && warn_frequency_moves()) {
-		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
-		       "(cpupower frequency-set -g performance)");
-		said = true;
-	}
+}
+
+void
+warn_frequency(void)
+{
+	if (warn_frequency_moves())
+		table_say("the CPU frequency is not constant; set the governor 'performance' "
+		          "(cpupower frequency-set -g performance)");
 }

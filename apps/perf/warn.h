@@ -8,8 +8,10 @@ struct perf_result;
 
 /** Call say(arg, text) for each reason; the text is valid in the call. */
 void warn_each(const struct perf_result *r, void (*say)(void *arg, const char *text), void *arg);
-/** Print the reasons on standard error, with the test and the size; that a run was interrupted; and
- * once for the program that the frequency of the CPUs changes. */
+/** Print the reasons on standard error, with the test and the size; and that a run was
+ * interrupted. */
 void warn_print(const struct perf_result *r);
+/** Print that the frequency of the CPUs changes, if it does. */
+void warn_frequency(void);
 
 #endif /* WEFT_PERF_WARN_H */

@@ -161,6 +161,111 @@ def test_perf_output():
     assert rc == 1 and "exists" in err and len(err.splitlines()) == 1, err
 
 
+def test_perf_terminal():
+    """Nothing is wider than the terminal, and no figure is missing: what does not fit stands in a second line. In a pipe a row is one
+    line, in perftest's order of columns."""
+    sock = path("term.sock")
+    perf_server(sock)
+    for args in (["write", "-s", "64", "-n", "3000"], ["write", "-n", "300", "--report_gbits"], ["send", "--lat", "-n", "3000"],
+                 ["read", "-a", "-n", "5"], ["write", "-b", "--report-both", "-n", "2000"], ["read", "--lat", "-n", "2000", "-H"],
+                 ["commit", "--lat", "-n", "2000"], ["write", "-n", "500", "--no-crc", "--markers"], ["read", "--lat", "-n", "20", "-U"],
+                 ["write", "-s", "256M", "-n", "1"]):
+        pipe = perf(sock, *args).splitlines()
+        titles = re.findall(r"99\.?9?% percentile\[usec\]|BW \S+|\S+", pipe[0])
+        want = (["#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]", "t_avg[usec]", "t_stdev[usec]",
+                 "99% percentile[usec]", "99.9% percentile[usec]", "cycles/msg"] if "--lat" in args else
+                ["#bytes", "#iterations", *((f"BW {x}[{'Gb' if '--report_gbits' in args else 'MB'}/sec]") for x in ("peak", "average")),
+                 "MsgRate[Mpps]", "cycles/msg"])
+        assert titles == want and len(pipe[1].split()) == len(want) and pipe[1][0] == " " != pipe[1][1], (args, pipe)
+        for columns in (80, 120, 200):
+            # without the line that shows how a long run goes
+            lines = re.sub(r"\r[^\r\n]*\x1b\[K", "", on_terminal(sock, columns, *args)).splitlines()
+            assert max(map(len, lines)) <= columns, (args, columns, lines)
+            two = "--lat" in args and columns < 140
+            head, row = " ".join(lines[:1 + two]), " ".join(lines[1 + two:2 + 2 * two])
+            assert head.split() == pipe[0].split() and len(row.split()) == len(want), (args, columns, lines)
+            if two:
+                assert all(lines[i].startswith(" " * 8) for i in (1, 3)), lines
+    # a long line of text is broken between words
+    said = "samples lie beyond the 99.9 % percentile; with --iters 10000 it is more than chance"
+    assert any(said in line for line in on_terminal(sock, 200, "read", "--lat", "-n", "200").splitlines())
+    narrow = on_terminal(sock, 60, "read", "--lat", "-n", "200").splitlines()
+    assert max(map(len, narrow)) <= 60 and said in " ".join(line.strip() for line in narrow), narrow
+
+
+def test_perf_live():
+    """Each second a line on a terminal says how a long run goes, in each kind of test, and is erased; in a pipe there is none."""
+    sock = path("live.sock")
+    perf_server(sock)
+    for args, what in ((["write", "-s", "64"], "64 octets: "), (["write", "-s", "64", "-b"], "sent "), (["read", "--lat"], "us each"),
+                       (["read", "--lat", "--rate", "500"], "answers/s"), (["write", "-s", "512", "--verify-data"], "compared "),
+                       (["commit"], "MB/s"), (["rpc", "--lat"], "round trips/s")):
+        text = on_terminal(sock, 80, *args, "-D", "3")
+        shown = re.findall(r"\r(\d[^\r\n]*)\x1b\[K", text)
+        assert shown and all(what in line and "s so far" in line and len(line) < 80 for line in shown), (args, text)
+        assert any(re.search(r", \d s left", line) for line in shown), (args, shown)
+        assert "\r\x1b[K" in text, (args, text)
+    p = client(sock, "read", "--lat", "-D", "2")
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 0 and "\r" not in out + err and "so far" not in err, (out, err)
+
+
+def test_perf_lat_duration():
+    """Latency for a time: as many messages as there are in it."""
+    sock = path("latd.sock")
+    perf_server(sock)
+    for args in (["send"], ["read"], ["write"], ["write-imm"], ["fetch-add"], ["commit"], ["rpc"], ["two-sided"], ["log-append"],
+                 ["send", "-e"]):
+        began = time.monotonic()
+        r = one(sock, *args, "--lat", "-D", "1")
+        assert 1 <= r["seconds"] < 3 and r["iterations"] > 0 and time.monotonic() - began < 60, (args, r)
+        assert abs(r["t_avg_us"] * r["iterations"] / r["seconds"] / 1e6 * (2 if args[0] in ("send", "write", "write-imm") else 1)
+                   - 1) < 0.02, (args, r)
+    p = client(sock, "read", "--lat", "-D", "60", "--json")
+    until_busy(p, 2.0)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 0 and json.loads(out)["results"][0]["interrupted"], (out, err)
+
+
+def test_perf_no_peak():
+    """-N: no peak, in perftest's row a 0. -F says nothing of the frequency."""
+    sock = path("peak.sock")
+    perf_server(sock)
+    r = one(sock, "write", "-n", "3000", "-N", "-F")
+    assert "peak_mb_s" not in r and "worst_10ms_mb_s" not in r and r["average_mb_s"] > 0, r
+    assert perf(sock, "write", "-n", "3000", "--noPeak", "--CPU-freq").splitlines()[1].split()[2] == "0.00"
+    row, = csv.DictReader(io.StringIO(perf(sock, "write", "-n", "3000", "-N", "--csv")))
+    assert row["peak_mb_s"] == "" and float(row["average_mb_s"]) > 0, row
+
+
+def test_perf_lcore():
+    """The thread of the first worker, which is the program's first one, runs on the worker's lcore at either side."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one CPU")
+    sock = path("lcore.sock")
+
+    def conf(role, address):
+        with open(path(f"lcore-{role}.ini"), "w", encoding="ascii") as f:
+            f.write(f"[weft]\nlcores = 0\n[port p0]\ndev = {memif(0, role, sock)}\naddress = {address}\n[worker w0]\nlcore = 1\n")
+        return path(f"lcore-{role}.ini")
+
+    def cpus(p):
+        with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+            return re.search(r"Cpus_allowed_list:\t(.*)", f.read()).group(1)
+    s = subprocess.Popen([app("weft-perf"), "--server", "-c", conf("server", "10.0.0.1/24")], stderr=subprocess.PIPE, text=True,
+                         stdin=subprocess.DEVNULL)
+    PROCS.append(s)
+    assert "waiting" in s.stderr.readline()
+    p = subprocess.Popen([app("weft-perf"), "write", "-D", "60", "-c", conf("client", "10.0.0.2/24"), "10.0.0.1"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    PROCS.append(p)
+    until_busy(p)
+    assert (cpus(s), cpus(p)) == ("1", "1"), (cpus(s), cpus(p))
+    p.send_signal(signal.SIGINT)
+    assert p.wait(timeout=30) == 0
+
+
 def test_perf_expect():
     sock = path("expect.sock")
     perf_server(sock)
@@ -200,7 +305,8 @@ def test_perf_refused():
                       (["read", "--lat", "-U", "-n", "20M"], "--iters"), (["read", "--lat", "-U", "-n", "20000000"], "keeps each sample"),
                       (["write", "--use-srq"], "no receives"), (["send", "--use-srq", "-q", "5", "-r", "16"], "equal share"),
                       (["send", "--use-srq", "-q", "2", "-r", "16", "-l", "7"], "in quarters"), (["rpc", "-e"], "takes no --events"),
-                      (["log-append", "-e"], "takes no --events"), (["read", "--lat", "-D", "5"], "R times S messages")):
+                      (["log-append", "-e"], "takes no --events"), (["read", "--lat", "-U", "-D", "5"], "not --duration"),
+                      (["read", "--lat", "-N"], "is for bandwidth")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 
@@ -373,7 +479,7 @@ def test_perf_report_both():
     assert abs(float(sent[1]) + float(received[1]) - float(total[3])) < 0.05, out
     # in the columns of the table: the figures end where the headings end
     ends = [line.index(figure, at) + len(figure) for line, figure, at in
-            ((out[0], "BW average[MB/sec]", 0), (out[1], total[3], 30), (out[2], sent[1], 30), (out[3], received[1], 30))]
+            ((out[0], "BW average[MB/sec]", 0), (out[1], total[3], 36), (out[2], sent[1], 36), (out[3], received[1], 36))]
     assert len(set(ends)) == 1, (ends, out)
     rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-n", "500", "-b", "--csv"))))
     assert float(rows[0]["sent_mb_s"]) > 0 and float(rows[0]["received_mb_s"]) > 0, rows
