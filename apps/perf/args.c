@@ -72,6 +72,8 @@ usage(void)
 	       "                         4 GiB for bandwidth]\n"
 	       "  -D, --duration S       measure for S seconds; with --lat --rate R: R times S\n"
 	       "                         messages\n"
+	       "  -f, --margin S         do not measure the first and the last S seconds of\n"
+	       "                         --duration [0]\n"
 	       "      --perform_warm_up  has no effect: some iterations always come before the\n"
 	       "                         measured ones\n"
 	       "      --rounds N         measure all of it N times; weft-perf compare and\n"
@@ -82,10 +84,14 @@ usage(void)
 	       "      --workers N        the first N workers of a configuration file, each with\n"
 	       "                         its thread and share of the QPs; of the server, too [1]\n"
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
+	       "      --reversed         the server sends in place of the client\n"
 	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
 	       "      --use-srq          send, write-imm: one SRQ of -r receives for all QPs of\n"
 	       "                         a side; each QP may use an equal share of them\n"
+	       "      --recv_post_list N  send, write-imm: post N receives in one call [1]\n"
+	       "  -o, --outs N           Reads, atomics, Flushes and Verifies outstanding on\n"
+	       "                         each QP [by --tx-depth, 256 at most]\n"
 	       "  -Q, --cq-mod N         one completion for N work requests [by --tx-depth]\n"
 	       "  -l, --post_list N      post N work requests in one call [what has room]\n"
 	       "      --rate_limit R     messages a second, as 2M, or bits a second, as 9Gb, of\n"
@@ -100,6 +106,8 @@ usage(void)
 	       "      --verify-data      compare each octet with what was sent; the figures are\n"
 	       "                         then those of the comparison\n"
 	       "  -p, --port PORT        TCP port [%u]\n"
+	       "      --timeout S        longest time to connect [5]\n"
+	       "      --wait_server S    try again for S seconds while there is no server [0]\n"
 	       "Output:\n"
 	       "      --report_gbits     bandwidth in 10^9 bits a second\n"
 	       "  -H, --report-histogram print the histogram of a latency test\n"
@@ -208,15 +216,17 @@ check_options(const struct args *a)
 		             "sides");
 	if (j->iterations != 0 && j->duration_s != 0)
 		ui_usage_die("--iters or --duration, not both");
-	if (a->forever && j->both_ways)
-		ui_usage_die("--run_infinitely shows one direction: no --bidirectional");
+	if (a->forever && (j->both_ways || j->reversed || j->margin_s != 0))
+		ui_usage_die(
+		        "--run_infinitely shows one direction, the client's: no --bidirectional, "
+		        "--reversed or --margin");
 	if (a->mix.sizes != NULL && (a->all || a->size_given))
 		ui_usage_die("--sizes is in place of --size and --all");
 	if (a->mix.tests != NULL && a->all)
 		ui_usage_die("--mix takes --sizes, not --all");
 	if ((a->mix.sizes != NULL || a->mix.tests != NULL) &&
 	    (!perf_is_plain(j->test) || perf_is_word(j->test) || j->latency || j->both_ways ||
-	     j->verify))
+	     j->reversed || j->verify))
 		ui_usage_die("--sizes and --mix are for the bandwidth of write, read, send, "
 		             "write-imm and mix, in one direction");
 	if (j->verify && a->forever)
@@ -300,6 +310,10 @@ take_names(struct args *a, int argc, char **argv)
 /** Options without a letter. */
 enum {
 	ARG_LAT = 2048,
+	ARG_REVERSED,
+	ARG_RECV_LIST,
+	ARG_TIMEOUT,
+	ARG_WAIT,
 	ARG_ROUNDS,
 	ARG_FOREVER,
 	ARG_WARM_UP,
@@ -396,6 +410,24 @@ take_shape(struct args *a, int o)
 		return true;
 	case 'b':
 		j->both_ways = true;
+		return true;
+	case ARG_REVERSED:
+		j->reversed = true;
+		return true;
+	case ARG_RECV_LIST:
+		j->recv_list = arg_u32("--recv_post_list", 1, FLOW_BATCH);
+		return true;
+	case 'o':
+		j->outs = arg_u32("--outs", 1, PERF_MAX_OUTS);
+		return true;
+	case 'f':
+		j->margin_s = arg_u32("--margin", 0, 86400);
+		return true;
+	case ARG_TIMEOUT:
+		j->connect_s = arg_u32("--timeout", 1, 3600);
+		return true;
+	case ARG_WAIT:
+		a->wait_s = arg_u32("--wait_server", 0, 86400);
 		return true;
 	case 't':
 		j->depth = arg_u32("--tx-depth", 1, PERF_MAX_DEPTH);
@@ -560,6 +592,12 @@ const struct option args_options[] = {
         {"perform_warm_up", no_argument, NULL, ARG_WARM_UP},
         {"qp", required_argument, NULL, 'q'},
         {"bidirectional", no_argument, NULL, 'b'},
+        {"reversed", no_argument, NULL, ARG_REVERSED},
+        {"recv_post_list", required_argument, NULL, ARG_RECV_LIST},
+        {"outs", required_argument, NULL, 'o'},
+        {"margin", required_argument, NULL, 'f'},
+        {"timeout", required_argument, NULL, ARG_TIMEOUT},
+        {"wait_server", required_argument, NULL, ARG_WAIT},
         {"tx-depth", required_argument, NULL, 't'},
         {"rx-depth", required_argument, NULL, 'r'},
         {"cq-mod", required_argument, NULL, 'Q'},
@@ -599,7 +637,7 @@ const struct option args_options[] = {
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
 };
-const char args_letters[] = "c:m:s:an:D:q:bt:r:Q:l:eI:p:NFHUhV";
+const char args_letters[] = "c:m:s:an:D:f:q:bo:t:r:Q:l:eI:p:NFHUhV";
 
 int
 args_long(int o)
@@ -614,6 +652,7 @@ args_parse(int argc, char **argv, struct args *a)
 
 	a->port = PERF_PORT;
 	a->job.rpc_version = 2;
+	a->job.connect_s = PERF_CONNECT_S;
 	a->workers = 1;
 	a->rounds = 1;
 	a->medium.hash = "crc32c";

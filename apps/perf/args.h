@@ -31,6 +31,7 @@ struct args {
 	struct perf_medium medium;
 	struct perf_hosts hosts;
 	uint32_t workers;
+	uint32_t wait_s; /**< for a server that is not there yet */
 	uint16_t port;
 	struct port_args port_args;
 	const char *host;

@@ -87,17 +87,32 @@ client_post_recv(struct client *c)
 	return weft_post_recv(c->qp, &wr, 1);
 }
 
+/** A receive is free: post it, or with --recv_post_list as many as that at once. */
+static void
+client_repost_recv(struct client *c)
+{
+	const struct weft_sge sge = {c->back, c->job.size_bytes < 8 ? 8 : c->job.size_bytes, 0};
+
+	if (c->job.recv_list == 0)
+		(void)client_post_recv(c);
+	else
+		flow_repost_recv(&c->f, c->qp, &sge, c->job.recv_list);
+}
+
 static void
 client_received(struct client *c, const struct weft_wc *wc)
 {
 	uint64_t value = 0;
 
-	client_post_recv(c);
+	client_repost_recv(c);
 	switch (flow_told(wc, &value)) {
 	case PERF_CTL_ACK:
 		c->f.acked += value;
 		break;
 	case PERF_CTL_START:
+		/* The server counts the receives from here on. */
+		if (c->job.reversed)
+			c->f.received = c->f.unacked = 0;
 		c->started = true;
 		break;
 	case PERF_CTL_REPORT:
@@ -175,7 +190,7 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 	const struct perf_job *j = &c->job;
 	/* The work requests of one iteration, and those of them that count against ORD; a commit
 	 * has the most. */
-	uint32_t ord = j->depth * (perf_is_commit(j->test) ? 4u : 1u);
+	uint32_t ord = j->outs != 0 ? j->outs : j->depth * (perf_is_commit(j->test) ? 4u : 1u);
 
 	qa->send_cq = qa->recv_cq = c->cq.cq;
 	qa->evq = c->loop->evq;
@@ -183,14 +198,14 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 	        j->depth * (perf_is_place(j->test) || perf_is_rpc(j->test) ? 5 : 1) + FLOW_SQ_EXTRA;
 	qa->rq_depth = perf_is_rpc(j->test)   ? 128
 	               : c->crew->srq != NULL ? 0
-	                                      : c->f.rq_depth + CLIENT_RQ;
+	                                      : c->f.rq_depth + CLIENT_RQ + j->recv_list;
 	qa->srq = c->crew->srq;
 	qa->ord = (uint16_t)(ord < 256 ? ord : 256);
 	qa->max_inline_bytes = perf_is_two_sided(j->test) ? sizeof(struct perf_order)
 	                       : c->f.is_inline           ? j->size_bytes
 	                                                  : 0;
 	/* The server reads the data of RPC WRITEs; with both_ways it reads as we do. */
-	qa->ird = perf_is_rpc(j->test) ? 64 : j->both_ways ? qa->ord : 16;
+	qa->ird = perf_is_rpc(j->test) ? 64 : j->both_ways || j->reversed ? qa->ord : 16;
 }
 
 static int
@@ -205,15 +220,16 @@ client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 		return rc;
 	c->pd = pd;
 	flow_init(&c->f, &c->job);
-	if (c->job.both_ways && perf_takes_receive(c->job.test))
+	if ((c->job.both_ways || c->job.reversed) && perf_takes_receive(c->job.test))
 		c->f.rq_depth = perf_rx_share(c->job.use_srq, c->job.rx_depth, c->crew->job->qps);
 	else if (c->job.latency && perf_takes_receive(c->job.test))
 		c->f.rq_depth = c->job.depth; /* for the echoes */
-	if (c->job.both_ways)
+	if (c->job.both_ways || c->job.reversed)
 		ma.access |= WEFT_ACCESS_REMOTE_READ;
 	rc = loop_cq_create(c->loop, ctx,
-	                    c->job.depth * 5 + c->f.rq_depth + c->crew->srq_depth + 1024, client_wc,
-	                    c, &c->cq);
+	                    c->job.depth * 5 + c->f.rq_depth + c->job.recv_list +
+	                            c->crew->srq_depth + 1024,
+	                    client_wc, c, &c->cq);
 	if (rc == 0)
 		rc = weft_mr_reg(pd, &ma, &c->mr);
 	if (rc != 0)
@@ -275,6 +291,9 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .post_list = j->post_list,
 	        .inline_bytes = j->inline_bytes,
 	        .both_ways = j->both_ways,
+	        .reversed = j->reversed,
+	        .outs = j->outs,
+	        .recv_list = j->recv_list,
 	        .verify = j->verify,
 	        .use_srq = j->use_srq,
 	        .qps = c->crew->job->qps,
@@ -293,7 +312,7 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	                                  .mpa = &mpa,
 	                                  .private_data = &hello,
 	                                  .private_data_bytes = sizeof(hello),
-	                                  .timeout_us = 5000000};
+	                                  .timeout_us = j->connect_s * 1000000ull};
 
 	mpa.no_crc |= j->no_crc;
 	mpa.markers |= j->markers;
@@ -342,7 +361,7 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128], struct pe
 	if (j->test == PERF_RPC_DURABLE)
 		snprintf(region, 128, "%.95s", c->server.mechanism);
 	if (c->crew->srq == NULL && (perf_is_told(j->test) || perf_is_two_sided(j->test))) {
-		for (uint32_t i = 0; i < c->f.rq_depth + CLIENT_RQ && rc >= 0; i++)
+		for (uint32_t i = 0; i < c->f.rq_depth + CLIENT_RQ + j->recv_list && rc >= 0; i++)
 			rc = client_post_recv(c);
 		rc = rc > 0 ? 0 : rc;
 	}

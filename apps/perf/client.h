@@ -163,10 +163,16 @@ struct run_count {
 struct run_count run_count(const struct run *r);
 /** Wait until what was posted has been placed or answered. 0 or -errno. */
 int run_barrier(struct run *r);
-/** Begin the measured part: the server reads its counters before the first message comes. 0 or
- * -errno. */
-int run_start(struct run *r);
-/** End it at the server, and note what it reports (r->by). 0 or -errno. */
+/** Begin the measured part: the server reads its counters before the first message comes. With
+ * reversed it sends n messages on each QP, or until run_stop() if n is 0. 0 or -errno. */
+int run_start(struct run *r, uint64_t n);
+/** Let the server end the measured part, and report. 0 or -errno. */
+int run_stop(struct run *r);
+/** Wait for the reports, and note them (r->by). 0 or -errno. */
+int run_collect(struct run *r);
+/** Whether the server has reported on all connections. */
+bool run_is_reported(const struct run *r);
+/** End the measured part at the server, and note what it reports. 0 or -errno. */
 int run_report(struct run *r);
 
 /* ---- client_merge.c ---- */
@@ -194,6 +200,11 @@ int measure_latency(struct run *r, struct perf_result *out);
 /** In place of the bandwidth loop: send, and compare what has arrived. -EILSEQ: an octet is wrong;
  * the connection has the text. */
 int measure_verify(struct run *r, struct perf_result *out);
+
+/* ---- measure_reversed.c: the server sends ---- */
+
+/** Let the server send, for the warm-up and then for what is measured. 0 or -errno. */
+int measure_reversed(struct run *r, struct perf_result *out);
 
 /* ---- measure_open.c: latency at a rate ---- */
 

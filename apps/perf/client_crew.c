@@ -195,7 +195,7 @@ crew_srq_begin(struct crew *crew)
 	struct weft_srq_attr sa = {.size = sizeof(sa), .max_sge = 1};
 	int rc;
 
-	if (!job->use_srq || (!job->both_ways && !job->latency))
+	if (!job->use_srq || (!job->both_ways && !job->reversed && !job->latency))
 		return 0;
 	sa.depth = job->rx_depth + CLIENT_RQ * job->qps;
 	crew->srq_mem = malloc(job->size_bytes < 8 ? 8 : job->size_bytes);

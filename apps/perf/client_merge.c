@@ -142,6 +142,10 @@ crew_merge(struct crew *crew, struct perf_result *out)
 	out->seconds = (double)out->self.at_ns / 1e9;
 	out->cycles_per_msg =
 	        (double)out->self.cycles / (double)(out->iterations + out->peer.sent_msgs);
+	if (job->reversed) { /* the server has counted, and has the time */
+		out->iterations = out->peer.sent_msgs;
+		out->seconds = (double)out->peer.sent_ns / 1e9;
+	}
 	if (job->latency) {
 		perf_latency(out, h, half);
 		crew->run[0].hist = NULL;

@@ -180,33 +180,34 @@ report_add(struct perf_report *sum, const struct perf_report *p)
 
 /** Tell the server, on each connection, that the measured part begins or is over. */
 static int
-run_tell(struct run *r, enum perf_ctl what)
+run_tell(struct run *r, enum perf_ctl what, uint64_t value)
 {
 	int rc = 0;
 
 	if (!perf_is_told(r->job.test))
 		return 0;
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
-		rc = flow_tell(r->lane[i].qp, what, 0);
+		rc = flow_tell(r->lane[i].qp, what, value);
 	return rc;
 }
 
 /** Begin the measured part: the server has read its counters before the first message comes. What
  * this side counts begins a message earlier, because the server may send as soon as it is told. */
 int
-run_start(struct run *r)
+run_start(struct run *r, uint64_t n)
 {
 	struct weft_qp_info info;
 	int rc;
 
 	for (uint32_t i = 0; i < r->job.qps; i++)
 		if (r->lane[i].qp != NULL) {
+			r->lane[i].started = r->lane[i].reported = false;
 			weft_qp_query(r->lane[i].qp, &info);
 			r->lane[i].resent_before = info.retrans_segs;
 			r->lane[i].before = (struct perf_moved){info.sent_msgs, info.sent_bytes,
 			                                        info.recv_msgs, info.recv_bytes};
 		}
-	rc = run_tell(r, PERF_CTL_START);
+	rc = run_tell(r, PERF_CTL_START, n);
 	for (uint32_t i = 0; perf_is_told(r->job.test) && i < r->job.qps && rc == 0; i++)
 		rc = client_wait(&r->lane[i], is_started);
 	return rc;
@@ -225,16 +226,22 @@ run_moved(struct perf_moved *sum, const struct client *c)
 	sum->in_bytes += now.recv_bytes - c->before.in_bytes;
 }
 
-/** End the measured part at the server, and note what it reports. */
-int
-run_report(struct run *r)
+bool
+run_is_reported(const struct run *r)
 {
-	int rc = run_tell(r, PERF_CTL_STOP);
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		if (!r->lane[i].reported)
+			return false;
+	return true;
+}
 
-	if (!perf_is_told(r->job.test))
-		return 0;
+int
+run_collect(struct run *r)
+{
+	int rc = 0;
+
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
-		rc = client_wait(&r->lane[i], is_reported);
+		rc = r->lane[i].reported ? 0 : client_wait(&r->lane[i], is_reported);
 		if (rc == 0 && r->lane[i].report->worker >= PERF_MAX_WORKERS)
 			rc = -EPROTO;
 		if (rc == 0)
@@ -244,4 +251,18 @@ run_report(struct run *r)
 			run_moved(&r->out.moved, &r->lane[i]);
 	}
 	return rc;
+}
+
+int
+run_stop(struct run *r)
+{
+	return run_tell(r, PERF_CTL_STOP, 0);
+}
+
+int
+run_report(struct run *r)
+{
+	int rc = run_stop(r);
+
+	return perf_is_told(r->job.test) && rc == 0 ? run_collect(r) : rc;
 }

@@ -160,6 +160,9 @@ static const char *const doc_job_numbers[] = {"bytes",
                                               "rate_limit_mb_s",
                                               "rate_limit_mmsg_s",
                                               "rate_asked",
+                                              "outs",
+                                              "recv_post_list",
+                                              "margin_s",
                                               "quorum",
                                               "targets"};
 

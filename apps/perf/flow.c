@@ -244,3 +244,17 @@ flow_took(struct flow *f)
 	if (flow_tell(f->qp, PERF_CTL_ACK, f->unacked) == 0)
 		f->unacked = 0;
 }
+
+void
+flow_repost_recv(struct flow *f, struct weft_qp *qp, const struct weft_sge *sge, uint32_t list)
+{
+	struct weft_recv_wr wr[FLOW_BATCH];
+	struct weft_sge same = *sge;
+
+	if (++f->spent < list)
+		return;
+	for (uint32_t i = 0; i < list; i++)
+		wr[i] = (struct weft_recv_wr){.sg_list = &same, .num_sge = same.addr != NULL};
+	(void)weft_post_recv(qp, wr, list);
+	f->spent = 0;
+}

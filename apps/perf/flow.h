@@ -53,6 +53,7 @@ struct flow {
 	uint64_t received; /**< messages of the test */
 	uint32_t unacked;  /**< of these, not acknowledged yet */
 	uint32_t rq_depth; /**< receives that this side keeps posted for them */
+	uint32_t spent;    /**< with a list of receives: free ones, which are not posted yet */
 };
 
 /** Fill in the message number seq: each octet depends on seq and on its place. */
@@ -73,6 +74,10 @@ int flow_barrier(struct flow *f);
 int flow_tell(struct weft_qp *qp, enum perf_ctl what, uint64_t value);
 /** The control message of a completed receive; PERF_CTL_NONE: it is a message of the test. */
 enum perf_ctl flow_told(const struct weft_wc *wc, uint64_t *value);
+/** A receive is free: with `list` of them post as many in one call, all with this buffer. They are
+ * beside those that rq_depth promises to the peer. */
+void flow_repost_recv(struct flow *f, struct weft_qp *qp, const struct weft_sge *sge,
+                      uint32_t list);
 /** A message of the test was taken, and its receive is posted again: acknowledge now and then. */
 void flow_took(struct flow *f);
 

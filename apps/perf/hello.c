@@ -11,8 +11,8 @@
 static bool
 hello_choices(const struct perf_hello *h)
 {
-	return (h->latency | h->both_ways | h->verify | h->events | h->use_srq | h->no_crc |
-	        h->markers | h->app_thread | h->app_medium) <= 1 &&
+	return (h->latency | h->both_ways | h->reversed | h->verify | h->events | h->use_srq |
+	        h->no_crc | h->markers | h->app_thread | h->app_medium) <= 1 &&
 	       h->size_bytes >= 1 && h->test < PERF_NTESTS;
 }
 
@@ -43,7 +43,10 @@ hello_read(const void *data, size_t bytes, struct perf_hello *h, char *why, size
 	        .post_list = h->post_list,
 	        .inline_bytes = h->inline_bytes,
 	        .qps = h->qps,
+	        .outs = h->outs,
+	        .recv_list = h->recv_list,
 	        .both_ways = h->both_ways != 0,
+	        .reversed = h->reversed != 0,
 	        .verify = h->verify != 0,
 	        .events = h->events != 0,
 	        .use_srq = h->use_srq != 0,

@@ -19,10 +19,13 @@
 #define PERF_VERIFY_BYTES (256u << 20)
 /** Messages that one call posts at most. */
 #define PERF_MAX_POST_LIST 64
+#define PERF_MAX_OUTS      256
 #define PERF_MAX_QPS       256
 #define PERF_MAX_WORKERS   8 /**< of a configuration */
 /** Samples that are kept one by one, of all workers. */
 #define PERF_MAX_SAMPLES 10000000u
+/** Time to connect, unless --timeout says another. */
+#define PERF_CONNECT_S 5
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -169,7 +172,12 @@ struct perf_job {
 	uint32_t cq_mod;       /**< one completion for so many work requests; 0: chosen by depth */
 	uint32_t post_list;    /**< work requests posted in one call; 0: what there is room for */
 	uint32_t inline_bytes; /**< messages up to this size are copied when they are posted */
+	uint32_t outs;         /**< Reads and atomics outstanding on each QP; 0: by depth */
+	uint32_t recv_list;    /**< receives posted in one call; 0: each as soon as it is free */
+	uint32_t margin_s;     /**< of duration_s, at either end: sent and not measured */
+	uint32_t connect_s;    /**< longest time to connect */
 	bool both_ways;        /**< the server sends as well */
+	bool reversed;         /**< the server sends in place of the client */
 	const struct mix *mix; /**< several sizes or tests; NULL: one of each */
 	bool no_peak;          /**< bandwidth: neither peak nor worst 10 ms are looked for */
 	bool verify;           /**< each octet is compared with what was sent */

@@ -43,6 +43,10 @@ job_numbers(const struct perf_job *j, const struct job_why *why)
 		return job_no(why, "--workers is %u at most", PERF_MAX_WORKERS);
 	if (j->post_list > PERF_MAX_POST_LIST)
 		return job_no(why, "--post_list is %u at most", PERF_MAX_POST_LIST);
+	if (j->recv_list > PERF_MAX_POST_LIST)
+		return job_no(why, "--recv_post_list is %u at most", PERF_MAX_POST_LIST);
+	if (j->outs > PERF_MAX_OUTS)
+		return job_no(why, "--outs is %u at most", PERF_MAX_OUTS);
 	if (j->inline_bytes > WEFT_MAX_INLINE)
 		return job_no(why, "--inline_size is %u at most", WEFT_MAX_INLINE);
 	if (perf_is_rpc(j->test) && j->depth > WEFT_RPC_MAX_CALLS)
@@ -98,9 +102,35 @@ job_posting(const struct perf_job *j, const struct job_why *why)
 		              "--post_list %u does not fit --rx-depth %u, which is "
 		              "acknowledged in quarters",
 		              j->post_list, j->rx_depth);
+	if (j->recv_list != 0 &&
+	    (!perf_takes_receive(j->test) || j->latency || j->use_srq || j->verify))
+		return job_no(why, "--recv_post_list is for send and write-imm: no --lat, "
+		                   "--use-srq or --verify-data");
 	if (j->rate != 0 && (j->post_list > 1 || j->cq_mod > 1))
 		return job_no(why, "a rate posts each message at its time: no --post_list or "
 		                   "--cq-mod");
+	return true;
+}
+
+/** Traffic from the server, and the parts of a duration. */
+static bool
+job_reversed(const struct perf_job *j, const struct job_why *why)
+{
+	if (j->reversed && (!perf_is_plain(j->test) || perf_is_word(j->test)))
+		return job_no(why, "--reversed is for write, read, send and write-imm");
+	if (j->reversed &&
+	    (j->latency || j->both_ways || j->verify || j->rate != 0 || j->mix != NULL))
+		return job_no(why, "--reversed is for one bandwidth: no --lat, --bidirectional, "
+		                   "--verify-data, --sizes, rate or --run_infinitely");
+	if (j->margin_s != 0 &&
+	    (j->latency || j->both_ways || j->reversed || j->verify || j->rate != 0))
+		return job_no(why, "--margin is for the bandwidth of the client: no --lat, "
+		                   "--bidirectional, --reversed, --verify-data or rate");
+	if (j->margin_s != 0 && j->duration_s <= 2 * j->margin_s)
+		return job_no(why,
+		              "--margin %u takes a --duration of more than %u: it is at "
+		              "both ends",
+		              j->margin_s, 2 * j->margin_s);
 	return true;
 }
 
@@ -113,6 +143,10 @@ job_test(const struct perf_job *j, const struct job_why *why)
 
 	if (perf_is_two_sided(j->test) && !j->latency)
 		return job_no(why, "%s measures latency: --lat", name);
+	if (j->outs != 0 &&
+	    (!perf_is_told(j->test) || j->test == PERF_WRITE || perf_takes_receive(j->test)))
+		return job_no(why, "--outs is for read, the atomics and the tests that flush or "
+		                   "verify");
 	if (!plain && (j->qps > 1 || j->both_ways || j->post_list != 0 || j->cq_mod != 0 ||
 	               j->inline_bytes != 0 || j->workers > 1))
 		return job_no(why,
@@ -163,6 +197,6 @@ perf_job_check(const struct perf_job *job, char *why, size_t why_bytes)
 {
 	const struct job_why w = {why, why_bytes};
 
-	return job_numbers(job, &w) && job_test(job, &w) && job_posting(job, &w) &&
-	       job_memory(job, &w);
+	return job_numbers(job, &w) && job_test(job, &w) && job_reversed(job, &w) &&
+	       job_posting(job, &w) && job_memory(job, &w);
 }

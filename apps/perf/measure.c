@@ -109,18 +109,18 @@ run_stalled(struct run *r)
 }
 
 /** Post until the goal is reached, the time is over, or it is stopped. `base`: work requests of
- * each connection before the measured part. */
+ * each connection before the measured part; `before`: of all. */
 static int
-bandwidth_loop(struct run *r, uint64_t base, struct goal goal, struct parts *parts,
+bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, struct parts *parts,
                struct perf_result *out)
 {
-	const uint64_t t0_ns = r->begin_ns, before = base * r->job.qps;
+	const uint64_t t0_ns = r->begin_ns;
 	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = 0;
 	const bool paced = r->job.rate != 0, slow = loop_is_slow(&r->loop);
 	const double mean_bytes = perf_mean_bytes(r->crew->job);
 
 	if (r->job.duration_s != 0)
-		until_ns = t0_ns + r->job.duration_s * 1000000000ull;
+		until_ns = t0_ns + (r->job.duration_s - 2 * r->job.margin_s) * 1000000000ull;
 	for (unsigned int turns = 1; run_dead(r) == NULL; turns++) {
 		uint64_t n;
 
@@ -160,6 +160,23 @@ run_keep(struct run *r, const struct perf_self *from, uint64_t done, struct perf
 	out->ended = done > 0 && r->end_ns > r->begin_ns;
 }
 
+/** Send for the time of the margin, and wait for what is under way. Nothing is measured: other
+ * clients, which began earlier or end later, find the load that they are measured with. */
+static int
+run_margin(struct run *r)
+{
+	const uint64_t until_ns = ui_now_ns() + r->job.margin_s * 1000000000ull;
+
+	for (unsigned int turns = 1; run_dead(r) == NULL; turns++) {
+		run_turn(r, UINT64_MAX, LOOP_WAIT_NS);
+		if (turns % LOOK_TURNS != 0 && !loop_is_slow(&r->loop))
+			continue;
+		if (ui_now_ns() >= until_ns || is_stopped(r))
+			return run_barrier(r);
+	}
+	return run_dead(r)->err;
+}
+
 static int
 run_warm_up(struct run *r)
 {
@@ -194,18 +211,24 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	struct perf_self from;
 	struct link_count link = {0};
 	struct parts parts;
-	uint64_t base;
-	/* What is compared has no messages before it. */
-	int rc = r->job.verify ? 0 : run_warm_up(r);
+	uint64_t base, before;
+	int rc = 0;
 
+	if (r->job.reversed)
+		return measure_reversed(r, out);
+	if (r->job.margin_s != 0)
+		rc = run_margin(r);
+	else if (!r->job.verify) /* what is compared has no messages before it */
+		rc = run_warm_up(r);
 	if (rc == 0)
-		rc = run_start(r);
+		rc = run_start(r, 0);
 	if (rc == 0)
 		rc = run_meet(r);
 	if (rc != 0)
 		return rc;
-	/* Each connection has posted as much as the others. */
-	base = run_count(r).posted / r->job.qps;
+	/* Each connection has posted as much as the others, but for a margin. */
+	before = run_count(r).posted;
+	base = before / r->job.qps;
 	if (r->job.duration_s == 0)
 		goal = (struct goal){base + r->job.iterations, r->job.iterations * r->job.qps};
 	weft_worker_poll_hist(r->loop.w, &h0);
@@ -214,15 +237,16 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	perf_self_now(&r->loop, &from);
 	run_begun(r, from.at_ns);
 	parts = (struct parts){.at_ns = from.at_ns, .ten_ns = from.at_ns};
-	rc = r->job.verify ? measure_verify(r, out) : bandwidth_loop(r, base, goal, &parts, out);
+	rc = r->job.verify ? measure_verify(r, out)
+	                   : bandwidth_loop(r, base, before, goal, &parts, out);
 	if (rc == 0) {
-		out->iterations = run_count(r).posted - base * r->job.qps;
+		out->iterations = run_count(r).posted - before;
 		rc = run_barrier(r);
 	}
 	out->peak_mbps = parts.peak_mbps;
 	out->worst_mbps = parts.worst_mbps;
 	if (rc != 0) {
-		const uint64_t done = run_count(r).done, before = base * r->job.qps;
+		const uint64_t done = run_count(r).done;
 
 		if (!r->job.verify)
 			run_keep(r, &from, done > before ? done - before : 0, out);
@@ -232,7 +256,8 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 	r->end_ns = from.at_ns + out->self.at_ns;
 	out->used_mbps = link_used_mbps(r->crew->side, &link);
 	run_polls(r, &h0, out);
-	return run_report(r);
+	rc = run_report(r);
+	return rc == 0 && r->job.margin_s != 0 && !out->interrupted ? run_margin(r) : rc;
 }
 
 /* ---- Latency ---- */
@@ -341,7 +366,7 @@ measure_latency(struct run *r, struct perf_result *out)
 		return -ENOMEM;
 	rc = latency_warm_up(r, &warm);
 	if (rc == 0)
-		rc = run_start(r);
+		rc = run_start(r, 0);
 	if (rc == 0)
 		rc = run_meet(r);
 	if (rc != 0)

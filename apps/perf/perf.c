@@ -160,13 +160,21 @@ side_make(const struct stack *st, const struct conf *c, struct perf_side *side)
 	}
 }
 
+/** Whether a run has failed because nothing listens there, or nothing answers. */
+static bool
+no_one_there(int rc)
+{
+	return rc == -ECONNREFUSED || rc == -ETIMEDOUT || rc == -EHOSTUNREACH || rc == -ENETUNREACH;
+}
+
 /** Run one job. The server may still be busy with the previous client for a moment, so it is
  * tried again. */
 static int
 run_job(const struct perf_side *side, const struct sockaddr_storage *to, struct perf_job *job,
-        struct perf_result *res, char *why, size_t why_bytes)
+        uint32_t wait_s, struct perf_result *res, char *why, size_t why_bytes)
 {
-	uint64_t give_up = ui_now_ns() + BUSY_S * 1000000000ull;
+	const uint64_t now_ns = ui_now_ns(), no_server = now_ns + wait_s * 1000000000ull;
+	const uint64_t give_up = now_ns + BUSY_S * 1000000000ull;
 	int rc;
 
 	for (;;) {
@@ -176,7 +184,8 @@ run_job(const struct perf_side *side, const struct sockaddr_storage *to, struct 
 			job->visible = true;
 			continue;
 		}
-		if (rc != -EAGAIN || stop || ui_now_ns() > give_up)
+		if (stop || (rc == -EAGAIN ? ui_now_ns() > give_up
+		                           : !no_one_there(rc) || ui_now_ns() > no_server))
 			return rc;
 		usleep(100000);
 	}
@@ -226,6 +235,8 @@ live_tick(const struct perf_tick *t)
 		         seconds * 1e6 * (j->workers > 1 ? j->workers : 1) / n);
 	else if (j->latency)
 		snprintf(what, sizeof(what), "%.0f answers/s", n / seconds);
+	else if (j->reversed && !perf_takes_receive(j->test))
+		snprintf(what, sizeof(what), "the server sends");
 	else
 		snprintf(what, sizeof(what), "%s%.3f M messages/s, %.1f MB/s",
 		         j->both_ways ? "sent "
@@ -372,7 +383,7 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		job = &jobs[i % njobs];
 		job->stop = &stop;
 		job->tick = a->forever ? forever_tick : isatty(2) ? live_tick : NULL;
-		rc = run_job(side, to, job, &res[i], why, sizeof(why));
+		rc = run_job(side, to, job, a->wait_s, &res[i], why, sizeof(why));
 		live_erase();
 		if (rc != 0) {
 			table_say("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
@@ -423,7 +434,7 @@ sweep_one(const struct perf_job *job, struct perf_result *out, char *why, size_t
 	one.rate = job->rate;
 	plan(&one, jobs);
 	jobs[0].stop = &stop;
-	rc = run_job(&sweep_side, &sweep_to, &jobs[0], out, why, why_bytes);
+	rc = run_job(&sweep_side, &sweep_to, &jobs[0], 0, out, why, why_bytes);
 	if (rc != 0)
 		perf_result_free(out);
 	return rc == 0 && out->interrupted ? -EINTR : rc;

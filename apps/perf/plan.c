@@ -189,6 +189,7 @@ plan_point(struct plan_reader *r, const uint64_t v[KEYS])
 	        .workers = (uint32_t)v[KEY_WORKERS],
 	        .duration_s = v[KEY_MODES] != 0 ? 0 : (uint32_t)v[KEY_DURATION],
 	        .rpc_version = 2,
+	        .connect_s = PERF_CONNECT_S,
 	};
 
 	job.iterations = job.duration_s != 0 ? 0 : v[KEY_ITERATIONS];

@@ -91,6 +91,10 @@ print_json_shape(struct json *j, const struct perf_job *job)
 	json_u64(j, "post_list", job->post_list);
 	json_u64(j, "inline_bytes", job->inline_bytes);
 	json_u64(j, "workers", job->workers > 1 ? job->workers : 1);
+	json_u64(j, "outs", job->outs);
+	json_u64(j, "recv_post_list", job->recv_list);
+	json_u64(j, "margin_s", job->margin_s);
+	json_bool(j, "reversed", job->reversed);
 	json_bool(j, "use_srq", job->use_srq);
 	json_bool(j, "no_crc", job->no_crc);
 	json_bool(j, "markers", job->markers);
@@ -173,7 +177,7 @@ print_csv_shape(FILE *f, const struct perf_result *r)
 	fprintf(f, ",%.3f,", job->rate);
 	if (r->worst_mbps > 0)
 		fprintf(f, "%.3f", r->worst_mbps);
-	fputc('\n', f);
+	fprintf(f, ",%d,%u,%u,%u\n", job->reversed, job->outs, job->recv_list, job->margin_s);
 }
 
 void
@@ -185,7 +189,7 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		fprintf(f, ",%s", pcts[k].key);
 	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent,"
 	           "sent_mb_s,received_mb_s,round,workers,post_list,cq_mod,rx_depth,rate_asked,"
-	           "worst_10ms_mb_s\n");
+	           "worst_10ms_mb_s,reversed,outs,recv_post_list,margin_s\n");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;

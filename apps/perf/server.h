@@ -86,10 +86,11 @@ struct session {
 	uint8_t *out;           /**< source of what the server sends or writes */
 	struct weft_mr *out_mr; /**< with both_ways: sink of the server's Reads */
 	uint64_t pings;         /**< write latency: answered so far */
-	struct flow f; /**< what the client sends; with both_ways what the server sends, too */
-	bool flows;    /**< the server sends now */
-	bool stopping; /**< no more: what is under way is waited for */
-	bool barrier;  /**< a Read behind it is posted */
+	struct flow f;  /**< what the client sends; with both_ways what the server sends, too */
+	uint64_t limit; /**< it sends so many messages */
+	bool flows;     /**< the server sends now */
+	bool stopping;  /**< no more: what is under way is waited for */
+	bool barrier;   /**< a Read behind it is posted */
 	struct perf_self from;
 	struct weft_qp_info before;
 	struct perf_self used; /**< from then to PERF_CTL_STOP */

@@ -10,6 +10,13 @@
 #include "stack.h"
 #include "ui.h"
 
+/** Whether the server sends messages of the test. */
+static bool
+session_sends(const struct session *s)
+{
+	return s->hello.both_ways != 0 || s->hello.reversed != 0;
+}
+
 /* ---- Memory ---- */
 
 /** What the registration and the client have to know of the memory. */
@@ -72,7 +79,7 @@ session_register(struct session *s, struct weft_mr_attr *ma)
 	}
 	rc = weft_mr_reg(pd, ma, &s->mr);
 	s->grant.stag = rc == 0 ? weft_mr_stag(s->mr) : 0;
-	if (rc == 0 && s->hello.both_ways) {
+	if (rc == 0 && session_sends(s)) {
 		struct weft_mr_attr own = {.size = sizeof(own),
 		                           .addr = s->out,
 		                           .len_bytes = (uint64_t)s->hello.size_bytes + 64,
@@ -102,6 +109,19 @@ session_post_recv(struct session *s, uint64_t slot)
 	return weft_post_recv(s->qp, &wr, 1);
 }
 
+/** A receive is free: post it, or with a list as many as that at once. */
+static void
+session_repost_recv(struct session *s, uint64_t slot)
+{
+	const struct weft_sge sge = {s->hello.test == PERF_SEND ? s->mem : NULL,
+	                             s->hello.size_bytes, 0};
+
+	if (s->hello.recv_list == 0)
+		(void)session_post_recv(s, slot);
+	else
+		flow_repost_recv(&s->f, s->qp, &sge, s->hello.recv_list);
+}
+
 /** Answer one half of a ping-pong in the same way. */
 static int
 session_echo(struct session *s)
@@ -117,14 +137,16 @@ session_echo(struct session *s)
 	return weft_post_send(s->qp, &wr, 1);
 }
 
-/** The measured part begins. */
+/** The measured part begins, or with reversed the warm-up; the server sends n messages, or until it
+ * is told to stop if n is 0. */
 static void
-session_start(struct session *s)
+session_start(struct session *s, uint64_t n)
 {
 	weft_qp_query(s->qp, &s->before);
 	perf_self_now(&s->server->loop, &s->from);
 	s->report = (struct perf_report){0};
-	s->flows = s->hello.both_ways != 0;
+	s->flows = session_sends(s);
+	s->limit = n != 0 ? n : UINT64_MAX;
 	s->stopping = s->barrier = false;
 	s->f.posted = s->f.completed = 0;
 	s->f.unsignaled = 0;
@@ -135,7 +157,7 @@ static void
 session_told(struct session *s, enum perf_ctl what, uint64_t value)
 {
 	if (what == PERF_CTL_START) {
-		session_start(s);
+		session_start(s, value);
 		(void)flow_tell(s->qp, PERF_CTL_START, 0);
 	} else if (what == PERF_CTL_STOP) {
 		s->used = perf_self_since(&s->server->loop, &s->from);
@@ -166,7 +188,7 @@ session_received(struct session *s, const struct weft_wc *wc)
 
 	if (what == PERF_CTL_NONE && s->hello.verify != 0 && s->hello.test == PERF_SEND)
 		session_verify(s, wc);
-	session_post_recv(s, wc->wr_id);
+	session_repost_recv(s, wc->wr_id);
 	if (what != PERF_CTL_NONE)
 		session_told(s, what, value);
 	else if (s->hello.latency)
@@ -267,8 +289,9 @@ session_flow(struct session *s)
 		/* Nothing but a completion ends a sleep, so all that has room is posted. */
 		do {
 			before = s->f.posted;
-			(void)flow_fill(&s->f, UINT64_MAX);
+			(void)flow_fill(&s->f, s->limit);
 		} while (s->hello.events && s->f.posted != before);
+		s->stopping = s->f.posted == s->limit;
 		return;
 	}
 	if (!s->barrier) {
@@ -278,6 +301,8 @@ session_flow(struct session *s)
 	}
 	if (s->barrier && s->f.completed == s->f.posted) {
 		s->report.sent_ns = ui_now_ns() - s->from.at_ns;
+		if (s->hello.reversed != 0)
+			s->used = perf_self_since(&s->server->loop, &s->from);
 		s->flows = false;
 	}
 }
@@ -299,15 +324,17 @@ session_qp(struct session *s)
 
 	if (s->f.is_inline && qa.max_inline_bytes < s->hello.size_bytes)
 		qa.max_inline_bytes = s->hello.size_bytes;
-	rq_depth = s->f.rq_depth + SERVER_CTL_RQ;
+	rq_depth = s->f.rq_depth + SERVER_CTL_RQ + s->hello.recv_list;
 	if (s->srq != NULL) {
 		rq_depth = server_srq_depth(s);
 		qa.srq = server_srq_of(s);
 	} else {
 		qa.rq_depth = rq_depth;
 	}
-	qa.sq_depth = s->hello.both_ways ? s->hello.depth + 1024 : 1024;
-	if (s->hello.both_ways && s->hello.depth > qa.ord)
+	qa.sq_depth = session_sends(s) ? s->hello.depth + 1024 : 1024;
+	if (session_sends(s) && s->hello.outs != 0)
+		qa.ord = (uint16_t)s->hello.outs;
+	else if (session_sends(s) && s->hello.depth > qa.ord)
 		qa.ord = (uint16_t)(s->hello.depth < 256 ? s->hello.depth : 256);
 	/* A commit is four requests. */
 	ird = s->hello.test == PERF_LOG_APPEND ? 256 : s->hello.depth * 4;
@@ -379,7 +406,7 @@ session_admit(struct session *s)
 	if (rc != 0)
 		return rc;
 	for (uint32_t i = 0; perf_is_told(s->hello.test) && s->srq == NULL && rc >= 0 &&
-	                     i < s->f.rq_depth + SERVER_CTL_RQ;
+	                     i < s->f.rq_depth + SERVER_CTL_RQ + s->hello.recv_list;
 	     i++)
 		rc = session_post_recv(s, i);
 	if (rc < 0)

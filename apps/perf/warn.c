@@ -57,7 +57,7 @@ warn_counts(const struct warn *w, const struct perf_result *r)
 	const uint64_t beside_bytes =
 	        beside * (j->latency && j->size_bytes > 16 ? j->size_bytes : 16);
 
-	if (r->peer.ns == 0 || r->ended || j->mix != NULL || j->verify ||
+	if (r->peer.ns == 0 || r->ended || j->mix != NULL || j->verify || j->reversed ||
 	    (j->test != PERF_WRITE && !perf_takes_receive(j->test)))
 		return;
 	if (r->peer.recv_bytes < bytes || r->peer.recv_bytes > bytes + beside_bytes)

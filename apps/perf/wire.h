@@ -27,6 +27,9 @@ struct perf_hello {
 	uint32_t post_list;
 	uint32_t inline_bytes;
 	uint32_t both_ways;
+	uint32_t reversed;
+	uint32_t outs;
+	uint32_t recv_list;
 	uint32_t verify;
 	uint32_t use_srq;
 	uint32_t qps;     /**< connections of the run */
@@ -109,6 +112,6 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 #define PERF_UNLIKE "not a weft-perf client of this version"
 
 #define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 6
+#define PERF_VERSION 7
 
 #endif /* WEFT_PERF_WIRE_H */

@@ -104,6 +104,78 @@ def test_perf_both_ways():
             assert r["mmsg_s"] > ours * 1.01, (test, r)
 
 
+def test_perf_reversed():
+    """--reversed: the server sends, as many messages as were asked for or for the time; both sides count the same octets."""
+    sock = path("rev.sock")
+    perf_server(sock)
+    for test in VERBS:
+        for shape in ([], ["-q", "3", "-t", "16", "-r", "16"], ["-t", "64", "-l", "8", "-Q", "16"], ["-e", "-q", "2"]):
+            r = one(sock, test, "--reversed", "-s", "64", "-n", "1000", *shape)
+            n = 1000 * r["qps"]
+            assert r["reversed"] and r["iterations"] == r["server"]["sent_messages"] == n, (test, shape, r)
+            assert r["server"]["sent_bytes"] == 64 * n and abs(r["mmsg_s"] * r["seconds"] * 1e6 / n - 1) < 1e-3, (test, shape, r)
+            # what the server sends is received here, or read from here
+            octets = r["rdmap"]["sent_bytes" if test == "read" else "received_bytes"]
+            assert 64 * n <= octets <= 64 * n + (16 * n if test == "write-imm" else 0) + 1000 * r["qps"], (test, shape, r)
+            assert not any("disagree" in w for w in r["warnings"]), (test, shape, r)
+        r = one(sock, test, "--reversed", "-s", "4096", "-D", "1")
+        assert 0.9 < r["seconds"] < 3 and r["iterations"] > 0 and r["average_mb_s"] == r["peak_mb_s"], (test, r)
+    for test in ("send", "write-imm"):
+        r = one(sock, test, "--reversed", "--use-srq", "-q", "3", "-r", "48", "-s", "64", "-n", "500")
+        assert r["iterations"] == 1500, r
+    p = client(sock, "write", "--reversed", "-D", "60", "--json")
+    until_busy(p, 2.0)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    r = json.loads(out)["results"][0]
+    assert p.returncode == 0 and r["interrupted"] and 0.2 < r["seconds"] < 55, (p.returncode, out, err)
+    assert one(sock, "send", "-n", "500")["iterations"] == 500
+
+
+def test_perf_posted_receives():
+    """--recv_post_list: receives in lists, at both ends; no message finds none, and both sides count the same."""
+    sock = path("rlist.sock")
+    perf_server(sock)
+    for test in ("send", "write-imm"):
+        for shape in (["--recv_post_list", "8"], ["--recv_post_list", "64", "-r", "4"], ["--recv_post_list", "3", "-r", "5", "-q", "3"],
+                      ["--recv_post_list", "16", "-b", "-r", "8"], ["--recv_post_list", "7", "--reversed", "-r", "9", "-e"]):
+            r = one(sock, test, "-s", "64", "-n", "2000", *shape)
+            assert r["iterations"] == 2000 * r["qps"] and r["recv_post_list"] == int(shape[1]), (test, shape, r)
+            assert not any("disagree" in w for w in r["warnings"]), (test, shape, r)
+
+
+def test_perf_margin():
+    """-f: of a duration the first and last seconds are sent and not measured."""
+    sock = path("margin.sock")
+    perf_server(sock)
+    for test in ("write", "send", "read"):
+        began = time.monotonic()
+        r = one(sock, test, "-s", "512", "-q", "2", "-D", "5", "-f", "1")
+        assert 3 <= r["seconds"] < 4 and r["margin_s"] == 1 and time.monotonic() - began >= 5, (test, r)
+        assert abs(r["mmsg_s"] * r["seconds"] * 1e6 / r["iterations"] - 1) < 1e-3, (test, r)
+        if test != "read":
+            assert 0 <= r["server"]["received_bytes"] - 512 * r["iterations"] <= 64 * r["qps"], (test, r)
+        assert not any("disagree" in w for w in r["warnings"]), (test, r)
+
+
+def test_perf_wait_server():
+    """A client that finds no server tries again for the time that it is told."""
+    lan = path("late.sock")
+    began = time.monotonic()
+    p = perf_server(lan)
+    # the port is there, and nothing listens on another port number
+    rc, _, err = run([app("weft-perf"), "write", "-n", "10", "-p", "18516", "--dev", memif(0, "client", lan), "--address", "10.0.0.2/24",
+                      "10.0.0.1"], timeout=60)
+    assert rc == 1 and "refused" in err, (rc, err)
+    p.terminate()
+    p.wait()
+    perf_server(lan)
+    began = time.monotonic()
+    rc, _, err = run([app("weft-perf"), "write", "-n", "10", "-p", "18516", "--wait_server", "3", "--dev", memif(0, "client", lan),
+                      "--address", "10.0.0.2/24", "10.0.0.1"], timeout=60)
+    assert rc == 1 and "refused" in err and time.monotonic() - began > 3, (rc, err)
+
+
 def test_perf_rate_is_iterations_by_time():
     """The rate, the bandwidth and the time of a row agree; so does a watch outside of the program."""
     sock = path("agree.sock")
@@ -306,7 +378,13 @@ def test_perf_refused():
                       (["write", "--use-srq"], "no receives"), (["send", "--use-srq", "-q", "5", "-r", "16"], "equal share"),
                       (["send", "--use-srq", "-q", "2", "-r", "16", "-l", "7"], "in quarters"), (["rpc", "-e"], "takes no --events"),
                       (["log-append", "-e"], "takes no --events"), (["read", "--lat", "-U", "-D", "5"], "not --duration"),
-                      (["read", "--lat", "-N"], "is for bandwidth")):
+                      (["read", "--lat", "-N"], "is for bandwidth"), (["fetch-add", "--reversed"], "--reversed is for write"),
+                      (["write", "--reversed", "-b"], "one bandwidth"), (["write", "--reversed", "--run_infinitely"], "no --bidirectional"),
+                      (["write", "--sizes", "64:1", "--reversed"], "in one direction"), (["write", "-o", "4"], "--outs is for read"),
+                      (["read", "-o", "257"], "--outs"), (["write", "--recv_post_list", "4"], "for send and write-imm"),
+                      (["send", "--recv_post_list", "4", "--use-srq"], "no --lat"), (["send", "--recv_post_list", "65"], "from 1 to 64"),
+                      (["write", "-f", "2"], "takes a --duration of more than 4"), (["write", "-D", "4", "-f", "2"], "more than 4"),
+                      (["write", "-b", "-D", "9", "-f", "2"], "of the client")):
         rc, out, err = run([app("weft-perf"), *args, "10.0.0.1"])
         assert rc == 2 and why in err and out == "", (args, rc, out, err)
 

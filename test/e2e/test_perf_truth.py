@@ -307,6 +307,36 @@ def test_shapes():
         check_kernel(args, r)
 
 
+def test_reversed():
+    """--reversed: messages, rate and octets of the server's direction, by tshark."""
+    for args, op in ((["write", "-n", "300"], WRITE), (["send", "-n", "300", "-q", "2"], SEND), (["read", "-n", "200"], READ)):
+        size, r = 512, Run([*args, "--reversed", "-s", "512", "-t", "4"], delay_us=10000)
+        x, every = r.result, r.messages()
+        # the second begin of each connection is that of the measured part
+        told = {what: [n for n, m in enumerate(every) if m[0] == 1 and m[5][:2] == f"{what:02x}"] for what in (START, REPORT)}
+        begin, end = told[START][x["qps"]], told[REPORT][-1]
+        theirs = [m for m in every[begin:end] if m[0] == 1 and m[2] == op and m[3] and (op == READ or m[4] == size)]
+        seconds = (r.frames[every[end][1]][1] - r.frames[every[begin][1]][1]) / 1e9
+        say(f"{' '.join(args)} --reversed: {x['iterations']} messages, {x['mmsg_s'] * 1e6:.1f} a second; tshark {len(theirs)}, "
+            f"{len(theirs) / seconds:.1f}")
+        assert x["iterations"] == int(args[2]) * x["qps"] and within(len(theirs), x["iterations"]), (args, x, len(theirs))
+        assert within(x["mmsg_s"] * 1e6, x["iterations"] / seconds) and within(x["seconds"], seconds), (args, x, seconds)
+        assert within(x["average_mb_s"] * 1e6, size * x["iterations"] / seconds), (args, x)
+        check_sides([*args, "--reversed"], x)
+        check_kernel([*args, "--reversed"], r)
+
+
+def test_outs():
+    """-o: so many Reads are outstanding, whatever the depth: the path of 20 ms there and back takes as many in that time."""
+    for outs in (1, 4):
+        r = Run(["read", "-s", "64", "-t", "16", "-o", str(outs), "-n", "60"], delay_us=10000)
+        seen, rate = Count(r, READ, 0), r.result["mmsg_s"] * 1e6
+        say(f"read -t 16 -o {outs}: {rate:.1f} a second, tshark {seen.n / seen.seconds:.1f}; the path allows {outs / 0.02:.1f}")
+        assert within(rate, 60 / seen.seconds) and rate < outs / 0.02 * 1.02, (outs, rate)
+        if r.had_cpu():
+            assert rate > outs / 0.02 * 0.9, (outs, rate)
+
+
 def test_both_ways():
     """-b: each direction by itself, by tshark: messages, rate and octets of this side, and what the server says of its own."""
     for test, op in (("write", WRITE), ("send", SEND), ("read", READ)):

@@ -69,6 +69,12 @@ test_limits(void)
 	CHECK(!WITH(no_crc, 2));
 	CHECK(!WITH(markers, UINT32_MAX));
 	CHECK(!WITH(both_ways, 2));
+	CHECK(WITH(reversed, 1));
+	CHECK(!WITH(reversed, 2));
+	CHECK(!WITH(recv_list, 1)); /* with an SRQ */
+	CHECK(!WITH(recv_list, UINT32_MAX));
+	CHECK(!WITH(outs, 1)); /* a Send is none of these */
+	CHECK(!WITH(outs, UINT32_MAX));
 	CHECK(!WITH(latency, 2));
 	CHECK(!WITH(version, PERF_VERSION - 1));
 	CHECK(!WITH(magic, 0));
