@@ -2,6 +2,7 @@
 /** @file Matches the rows of two sets of results, and judges each of them. */
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,76 @@ compare_gather(struct compare_side *s, char *why, size_t why_bytes)
 	return rc;
 }
 
+/** Take the ignored keys out of all jobs. Rows that differ in these alone match several of the other
+ * side then, and are not compared. */
+static int
+compare_ignore(struct compare *c, char *why, size_t why_bytes)
+{
+	for (unsigned int k = 0; k < c->nignore; k++) {
+		bool any = false;
+
+		for (unsigned int s = 0; s < 2; s++)
+			for (unsigned int i = 0; i < c->side[s].rows.n; i++)
+				any |= json_object_del(c->side[s].rows.at[i].job, c->ignore[k]) ==
+				       0;
+		if (!any) {
+			snprintf(why, why_bytes, "--ignore: no job has the key \"%s\"",
+			         c->ignore[k]);
+			return -ENOENT;
+		}
+	}
+	return 0;
+}
+
+/** Write the keys in which two jobs differ: "post_list (0 and 8), qps (1 and 4)". Returns their
+ * number. */
+static unsigned int
+compare_differ(json_t *a, const json_t *b, char *buf, size_t bytes)
+{
+	char va[64], vb[64];
+	unsigned int n = 0;
+	const char *key;
+	json_t *v;
+
+	buf[0] = '\0';
+	json_object_foreach(a, key, v)
+	{
+		const json_t *other = json_object_get(b, key);
+		const size_t at = strlen(buf);
+
+		if (other == NULL || json_equal(v, other))
+			continue;
+		snprintf(buf + at, bytes - at, "%s%s (%s and %s)", n > 0 ? ", " : "", key,
+		         doc_value(a, key, va, sizeof(va)), doc_value(b, key, vb, sizeof(vb)));
+		n++;
+	}
+	return n;
+}
+
+/** No row matches: say in what the two most similar ones differ. */
+static void
+compare_say_apart(const struct compare *c, char *why, size_t why_bytes)
+{
+	const struct doc_rows *a = &c->side[0].rows, *b = &c->side[1].rows;
+	unsigned int least = UINT_MAX, n;
+	char text[256], best[256] = "";
+
+	for (unsigned int i = 0; i < a->n; i++)
+		for (unsigned int k = 0; k < b->n; k++) {
+			n = compare_differ(a->at[i].job, b->at[k].job, text, sizeof(text));
+			if (n < least) {
+				least = n;
+				strcpy(best, text);
+			}
+		}
+	snprintf(
+	        why, why_bytes,
+	        "%s and %s have no row in common%s%s; compare runs of one plan, or leave a key out "
+	        "with --ignore KEY",
+	        c->side[0].files[0], c->side[1].files[0],
+	        best[0] != '\0' ? ": the most similar ones differ in " : "", best);
+}
+
 int
 compare_do(struct compare *c, char *why, size_t why_bytes)
 {
@@ -189,16 +260,15 @@ compare_do(struct compare *c, char *why, size_t why_bytes)
 
 	for (unsigned int s = 0; s < 2 && rc == 0; s++)
 		rc = compare_gather(&c->side[s], why, why_bytes);
+	if (rc == 0)
+		rc = compare_ignore(c, why, why_bytes);
 	if (rc != 0)
 		return rc;
 	rc = compare_rows(c);
 	if (rc != 0)
 		snprintf(why, why_bytes, "%s", strerror(-rc));
 	else if (c->nrows == 0 && json_array_size(c->jobs) == 0)
-		rc = -ENOENT, snprintf(why, why_bytes,
-		                       "%s and %s have no row in common (test, mode, bytes, depth "
-		                       "and the other keys of a job); compare runs of one plan",
-		                       c->side[0].files[0], c->side[1].files[0]);
+		rc = -ENOENT, compare_say_apart(c, why, why_bytes);
 	else if (c->nrows == 0)
 		rc = -ENOENT, snprintf(why, why_bytes,
 		                       "no row that both have has the figure \"%s\"; the keys of a "

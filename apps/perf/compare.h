@@ -56,6 +56,8 @@ struct compare {
 	struct compare_side side[2]; /**< A and B */
 	struct compare_metric metric[COMPARE_MAX_METRICS];
 	unsigned int nmetrics;
+	const char *ignore[COMPARE_MAX_METRICS]; /**< keys of jobs that tell no rows apart */
+	unsigned int nignore;
 	struct compare_row *row;
 	unsigned int nrows;
 	json_t *jobs;    /**< array that owns the jobs of the rows */

@@ -33,6 +33,8 @@ compare_usage(void)
 	       "                       mmsg_s, cycles_per_message, t_avg_us, t_p99_us,\n"
 	       "                       t_p999_us. KEY:higher or KEY:lower says which is\n"
 	       "                       better, where weft-perf does not know\n"
+	       "  -i, --ignore KEY     compare rows that differ in this key of their jobs, such\n"
+	       "                       as post_list or depth; repeat it for more\n"
 	       "      --json           print one JSON document instead of the table\n"
 	       "  -h, --help           print this text\n"
 	       "  -V, --version        print the version\n"
@@ -87,11 +89,9 @@ static bool
 compare_parse(int argc, char **argv, struct compare *c)
 {
 	static const struct option opts[] = {
-	        {"metric", required_argument, NULL, 'm'},
-	        {"json", no_argument, NULL, 'j'},
-	        {"help", no_argument, NULL, 'h'},
-	        {"version", no_argument, NULL, 'V'},
-	        {NULL, 0, NULL, 0},
+	        {"metric", required_argument, NULL, 'm'}, {"ignore", required_argument, NULL, 'i'},
+	        {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
+	        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
 	};
 	bool json = false;
 	int split = 1, o;
@@ -100,10 +100,15 @@ compare_parse(int argc, char **argv, struct compare *c)
 		split++;
 	opterr = 0;
 	optind = 1;
-	while ((o = getopt_long(split, argv, "m:hV", opts, NULL)) != -1) {
+	while ((o = getopt_long(split, argv, "m:i:hV", opts, NULL)) != -1) {
 		switch (o) {
 		case 'm':
 			compare_add_metric(c, optarg);
+			break;
+		case 'i':
+			if (c->nignore == COMPARE_MAX_METRICS)
+				ui_usage_die("--ignore: at most %u keys", COMPARE_MAX_METRICS);
+			c->ignore[c->nignore++] = optarg;
 			break;
 		case 'j':
 			json = true;

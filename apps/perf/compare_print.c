@@ -186,6 +186,10 @@ compare_print(FILE *f, const struct compare *c)
 
 	for (unsigned int s = 0; s < 2; s++)
 		compare_print_side(f, &c->side[s], "AB"[s]);
+	for (unsigned int k = 0; k < c->nignore; k++)
+		fprintf(f, "%s%s%s", k == 0 ? "not compared: " : ", ",
+		        ui_printable(c->ignore[k], label, sizeof(label)),
+		        k + 1 == c->nignore ? "\n" : "");
 	for (unsigned int m = 0; m < c->nmetrics; m++)
 		compare_print_table(f, c, &c->metric[m], varying);
 	for (unsigned int s = 0; s < 2; s++)
@@ -260,6 +264,13 @@ compare_print_json(FILE *f, const struct compare *c)
 	json_object_set_new(doc, "b", compare_json_side(&c->side[1]));
 	for (unsigned int i = 0; i < c->nrows; i++)
 		json_array_append_new(rows, compare_json_row(&c->row[i]));
+	if (c->nignore > 0) {
+		json_t *ignored = json_array();
+
+		for (unsigned int k = 0; k < c->nignore; k++)
+			json_array_append_new(ignored, json_string(c->ignore[k]));
+		json_object_set_new(doc, "ignored", ignored);
+	}
 	json_object_set_new(doc, "rows", rows);
 	json_object_set(doc, "only_in_a", c->only[0]);
 	json_object_set(doc, "only_in_b", c->only[1]);

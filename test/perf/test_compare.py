@@ -117,6 +117,19 @@ def test_matching():
     assert "matches several rows" in compare(a, b)
 
 
+def test_ignore():
+    """What differs is named; --ignore leaves a key out of the jobs. Rows of one side that then have one job are not compared."""
+    a, b = write("a.json", map_list(bandwidth, A, post_list=0)), write("b.json", map_list(bandwidth, [2 * v for v in A], post_list=8))
+    refused("no row in common: the most similar ones differ in post_list (0 and 8)", a, b)
+    d = json.loads(compare("--json", "--ignore", "post_list", a, b))
+    assert [r["verdict"] for r in d["rows"]] == ["faster"] and d["ignored"] == ["post_list"] and "post_list" not in d["rows"][0], d
+    text = compare("-i", "post_list", a, b)
+    assert "not compared: post_list" in text and "faster" in text, text
+    both = write("c.json", map_list(bandwidth, A, post_list=0) + map_list(bandwidth, A, post_list=4))
+    assert [r["verdict"] for r in rows("-i", "post_list", a, both)] == ["matches several rows"]
+    refused('no job has the key "nonsense"', "-i", "nonsense", a, b)
+
+
 def test_metrics():
     a, b = write("a.json", map_list(bandwidth, A, odd=3)), write("b.json", map_list(bandwidth, A, odd=4))
     got = rows("-m", "odd:higher", "--metric", "mmsg_s", a, b)
