@@ -206,7 +206,8 @@ console_shutdown(void)
 {
 	console_logs_end();
 	for (uint32_t i = 0; i < con.stack.nports; i++)
-		inject_stop(i);
+		for (int way = 0; way < INJECT_WAYS; way++)
+			inject_stop(i, (enum inject_way)way);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
 		if (con.qps[n].used) {
 			traffic_drop(&con.qps[n]);

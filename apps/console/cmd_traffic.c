@@ -10,6 +10,7 @@
 #include "console.h"
 #include "options.h"
 #include "script.h"
+#include "show_print.h"
 #include "traffic.h"
 #include "ui.h"
 
@@ -31,6 +32,7 @@ WORD(tok_ping, noun, "ping");
 WORD(tok_sink, noun, "sink");
 WORD(tok_echo, noun, "echo");
 WORD(tok_traffic, noun, "traffic");
+WORD(tok_json, s1, "json");
 static cmdline_parse_token_string_t traffic_rest =
         TOKEN_STRING_INITIALIZER(struct traffic_args, rest, TOKEN_STRING_MULTI);
 
@@ -199,20 +201,26 @@ print_ping(struct cmdline *cl, const struct traffic_figures *f)
 		               f->bad);
 }
 
-static void
-print_traffic(struct cmdline *cl, const struct traffic_figures *f)
+static const char *
+state_str(const struct traffic_figures *f)
 {
 	static const char *const states[] = {[TRAFFIC_RUNNING] = "running",
 	                                     [TRAFFIC_ENDING] = "ending",
 	                                     [TRAFFIC_DONE] = "done"};
+
+	return f->why[0] != '\0' ? "failed" : states[f->state];
+}
+
+static void
+print_traffic(struct cmdline *cl, const struct traffic_figures *f)
+{
 	const struct traffic_want *w = &f->want;
 	char shape[64] = "", time[32];
 
 	if (w->depth > 0)
 		snprintf(shape, sizeof(shape), ", size %u, depth %u", w->size, w->depth);
 	cmdline_printf(cl, "traffic %u: %s, qp %u%s: %s, %s%s%s\n", f->number,
-	               traffic_kind_str(w->kind), f->qp, shape,
-	               f->why[0] != '\0' ? "failed" : states[f->state],
+	               traffic_kind_str(w->kind), f->qp, shape, state_str(f),
 	               ui_time(f->ns, time, sizeof(time)), f->why[0] != '\0' ? ": " : "", f->why);
 	cmdline_printf(cl, "  %" PRIu64 " messages, %" PRIu64 " octets; ", f->messages, f->octets);
 	print_rate(cl, f->messages, f->octets, f->ns);
@@ -225,27 +233,98 @@ print_traffic(struct cmdline *cl, const struct traffic_figures *f)
 }
 
 static void
-cmd_show_traffic(void *arg, struct cmdline *cl, void *data)
+set_integer(json_t *o, const char *key, uint64_t n)
 {
-	const struct cmd_args *a = arg;
+	json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+/** The same as an object of JSON; units are in the names. Rates are whole numbers. */
+static json_t *
+traffic_object(const struct traffic_figures *f)
+{
+	const struct traffic_want *w = &f->want;
+	json_t *o = json_object();
+
+	set_integer(o, "number", f->number);
+	json_object_set_new(o, "kind", json_string(traffic_kind_str(w->kind)));
+	set_integer(o, "qp", f->qp);
+	json_object_set_new(o, "state", json_string(state_str(f)));
+	if (f->why[0] != '\0')
+		json_object_set_new(o, "why", json_string(f->why));
+	if (w->depth > 0) {
+		set_integer(o, "size_bytes", w->size);
+		set_integer(o, "depth", w->depth);
+	}
+	set_integer(o, "time_ns", f->ns);
+	set_integer(o, "messages", f->messages);
+	set_integer(o, "bytes", f->octets);
+	set_integer(o, "messages_per_s", (uint64_t)a_second(f->messages, f->ns));
+	set_integer(o, "bytes_per_s", (uint64_t)a_second(f->octets, f->ns));
+	if (f->state == TRAFFIC_RUNNING) {
+		set_integer(o, "since_ns", f->since_ns);
+		set_integer(o, "since_messages_per_s",
+		            (uint64_t)a_second(f->since_messages, f->since_ns));
+		set_integer(o, "since_bytes_per_s",
+		            (uint64_t)a_second(f->since_octets, f->since_ns));
+	}
+	if (w->kind == TRAFFIC_PING && f->messages > 0) {
+		set_integer(o, "rtt_min_ns", f->rtt_min_ns);
+		set_integer(o, "rtt_mean_ns", f->rtt_sum_ns / f->messages);
+		set_integer(o, "rtt_max_ns", f->rtt_max_ns);
+		set_integer(o, "no_echo", f->bad);
+	}
+	return o;
+}
+
+/** Show the traffic with this number, or all (0); as JSON or in words. */
+static void
+show_traffic(struct cmdline *cl, uint64_t number, bool as_json)
+{
 	struct traffic_figures f;
+	json_t *rows;
 	bool any = false;
 
 	if (!console_has_stack(cl))
 		return;
 	console_drain(cl);
+	rows = json_array();
 	for (unsigned int n = 1; n <= TRAFFIC_MAX; n++) {
-		/* data: one is asked for. */
-		if ((data != NULL && a->a != n) || !traffic_get(n, &f))
+		if ((number != 0 && number != n) || !traffic_get(n, &f))
 			continue;
-		print_traffic(cl, &f);
+		if (as_json)
+			json_array_append_new(rows, traffic_object(&f));
+		else
+			print_traffic(cl, &f);
 		traffic_looked(n);
 		any = true;
 	}
-	if (!any && data != NULL)
-		console_fail(cl, "there is no traffic %" PRIu64 "; 'show traffic' lists it", a->a);
+	if (!any && number != 0)
+		console_fail(cl, "there is no traffic %" PRIu64 "; 'show traffic' lists it",
+		             number);
+	else if (as_json)
+		show_print_json(cl, rows);
 	else if (!any)
 		cmdline_printf(cl, "no traffic\n");
+	json_decref(rows);
+}
+
+static void
+cmd_show_traffic(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	/* data: as JSON. */
+	show_traffic(cl, 0, data != NULL);
+}
+
+static void
+cmd_show_one_traffic(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+
+	if (a->a == 0)
+		console_fail(cl, "there is no traffic 0; 'show traffic' lists it");
+	else
+		show_traffic(cl, a->a, data != NULL);
 }
 
 /** Print a summary and free the number; traffic that ended early is a failure. */
@@ -370,15 +449,24 @@ static cmdline_parse_inst_t cmd_stop_one = {
 static CMD(cmd_show_all, cmd_show_traffic,
            "show traffic: states, messages, octets, rates, round trips", (void *)&tok_show,
            (void *)&tok_traffic);
-static cmdline_parse_inst_t cmd_show_one = {
+static cmdline_parse_inst_t cmd_show_json = {
         .f = cmd_show_traffic,
         .data = kinds,
-        .help_str = "show traffic NUMBER: of one",
-        .tokens = {(void *)&tok_show, (void *)&tok_traffic, (void *)&tok_number, NULL}};
+        .help_str = "show traffic json: the same as JSON",
+        .tokens = {(void *)&tok_show, (void *)&tok_traffic, (void *)&tok_json, NULL}};
+static CMD(cmd_show_one, cmd_show_one_traffic, "show traffic NUMBER: of one", (void *)&tok_show,
+           (void *)&tok_traffic, (void *)&tok_number);
+static cmdline_parse_inst_t cmd_show_one_json = {
+        .f = cmd_show_one_traffic,
+        .data = kinds,
+        .help_str = "show traffic NUMBER json: of one, as JSON",
+        .tokens = {(void *)&tok_show, (void *)&tok_traffic, (void *)&tok_number, (void *)&tok_json,
+                   NULL}};
 
 cmdline_parse_inst_t *const cmds_traffic[] = {
         &cmd_write, &cmd_write_rest, &cmd_read, &cmd_read_rest, &cmd_send,     &cmd_send_rest,
         &cmd_ping,  &cmd_ping_rest,  &cmd_sink, &cmd_echo,      &cmd_stop_all, &cmd_stop_one,
         NULL};
 /* Those that an attached console takes, too. */
-cmdline_parse_inst_t *const cmds_own_show[] = {&cmd_show_all, &cmd_show_one, NULL};
+cmdline_parse_inst_t *const cmds_own_show[] = {&cmd_show_all, &cmd_show_json, &cmd_show_one,
+                                               &cmd_show_one_json, NULL};

@@ -4,8 +4,8 @@
 
 /**
  * @file Faults on the console's ports: packets that arrive are dropped, delayed, duplicated or
- * corrupted before the stack sees them. A callback of ethdev's receive burst does it. A port
- * without faults has no callback. Main thread.
+ * corrupted before the stack sees them, and packets that leave behind it. A port without faults
+ * has nothing in its way. Main thread.
  */
 
 #include <stdbool.h>
@@ -14,6 +14,9 @@
 struct conf;
 
 enum inject_fault { INJECT_DROP, INJECT_DELAY, INJECT_DUPLICATE, INJECT_CORRUPT, INJECT_FAULTS };
+
+/** Which packets of a port. */
+enum inject_way { INJECT_RX, INJECT_TX, INJECT_WAYS };
 
 /** How often a fault happens: both 0: never. */
 struct inject_often {
@@ -24,12 +27,12 @@ struct inject_often {
 struct inject_want {
 	struct inject_often often[INJECT_FAULTS];
 	uint64_t delay_us;
-	uint64_t seed; /**< of the draws; each receive queue has its own */
+	uint64_t seed; /**< of the draws; each queue has its own */
 };
 
 struct inject_figures {
 	struct inject_want want;
-	uint64_t packets; /**< that arrived */
+	uint64_t packets; /**< that arrived, or were sent */
 	uint64_t done[INJECT_FAULTS];
 	uint64_t held;   /**< delayed, and not delivered yet */
 	uint64_t undone; /**< faults that did not happen, because a buffer or a place was missing */
@@ -38,18 +41,21 @@ struct inject_figures {
 /** Remember which device each port of the configuration has. */
 void inject_init(const struct conf *c);
 /**
- * Faults of port number i from now on; they replace those that it has. 0; -ENODEV: ethdev does not
- * know its device; -ENOTSUP: DPDK was built without such callbacks; -ENOMEM.
+ * Faults of port number i from now on; they replace those that it has this way. 0; -ENODEV: ethdev
+ * does not know its device; -ENOTSUP: DPDK was built without such callbacks; -EBUSY, -ENOMEM.
  */
-int inject_start(unsigned int i, const struct inject_want *want);
+int inject_start(unsigned int i, enum inject_way way, const struct inject_want *want);
 /**
- * Without faults from now on. Packets that are held are lost. 0; -ENOENT: it has none; -ETIMEDOUT:
- * a worker did not end its burst within 5 s, and the memory of the faults is never freed.
+ * Without faults this way from now on. Packets that are held are lost. 0; -ENOENT: it has none;
+ * -ETIMEDOUT: a worker did not end its burst within 5 s, and the memory of the faults is never
+ * freed.
  */
-int inject_stop(unsigned int i);
+int inject_stop(unsigned int i, enum inject_way way);
 /** False: it has none. */
-bool inject_get(unsigned int i, struct inject_figures *f);
+bool inject_get(unsigned int i, enum inject_way way, struct inject_figures *f);
 /** "drop", ... */
 const char *inject_fault_str(enum inject_fault f);
+/** "rx", "tx" */
+const char *inject_way_str(enum inject_way w);
 
 #endif /* WEFT_CONSOLE_INJECT_H */

@@ -16,15 +16,16 @@
 static const struct {
 	const char *begin;
 	unsigned int words; /**< that stand before the options */
-	const char *names;  /**< each with a blank behind it */
+	const char *names;  /**< each with a blank behind it; a value follows each */
+	const char *first;  /**< words without a value, one of which may stand first; NULL: none */
 } completions[] = {
-        {"start write ", 5, "size depth count rate offset span "},
-        {"start read ", 5, "size depth count rate offset span "},
-        {"start send ", 3, "size depth count rate "},
-        {"start ping ", 3, "size depth count rate "},
-        {"inject start ", 3, "drop delay by duplicate corrupt seed "},
-        {"capture start ", 3, "on qp peer local port opcode ring size snap "},
-        {"set capture ", 3, "qp peer local port opcode "},
+        {"start write ", 5, "size depth count rate offset span ", NULL},
+        {"start read ", 5, "size depth count rate offset span ", NULL},
+        {"start send ", 3, "size depth count rate ", NULL},
+        {"start ping ", 3, "size depth count rate ", NULL},
+        {"inject start ", 3, "rx tx drop delay by duplicate corrupt seed ", "rx tx "},
+        {"capture start ", 3, "on qp peer local port opcode unknown ring size snap ", NULL},
+        {"set capture ", 3, "qp peer local port opcode unknown ", NULL},
 };
 
 bool
@@ -149,18 +150,48 @@ whole_words(const char *line, const char **last)
 	}
 }
 
+/** Whether the word number n of the line, from 0, is one of these names. */
+static bool
+word_is_one(const char *line, unsigned int n, const char *names)
+{
+	const char *name;
+
+	line += strspn(line, " \t");
+	for (; n > 0; n--) {
+		line += strcspn(line, " \t\n");
+		line += strspn(line, " \t");
+	}
+	return nth_name(names, line, strcspn(line, " \t\n"), 0, &name) == strcspn(line, " \t\n");
+}
+
+/** The names that may stand where the line ends, behind `have` words; NULL: none. */
+static const char *
+names_at(const char *line, unsigned int have)
+{
+	for (size_t i = 0; i < sizeof(completions) / sizeof(completions[0]); i++) {
+		unsigned int words = completions[i].words;
+		const char *names = completions[i].names, *first = completions[i].first;
+
+		if (strncmp(line, completions[i].begin, strlen(completions[i].begin)) != 0)
+			continue;
+		if (first != NULL && have > words) {
+			words += word_is_one(line, words, first);
+			names += strlen(first);
+		}
+		if (have >= words && (have - words) % 2 == 0)
+			return names;
+	}
+	return NULL;
+}
+
 int
 options_complete(const char *line, int *state, char *dst, size_t size)
 {
 	const char *last, *name = NULL, *other;
 	const unsigned int have = whole_words(line, &last);
 	size_t n = strlen(last), len, common;
-	const char *names = NULL;
+	const char *names = names_at(line, have);
 
-	for (size_t i = 0; i < sizeof(completions) / sizeof(completions[0]); i++)
-		if (strncmp(line, completions[i].begin, strlen(completions[i].begin)) == 0 &&
-		    have >= completions[i].words && (have - completions[i].words) % 2 == 0)
-			names = completions[i].names;
 	if (names == NULL)
 		return -1;
 	len = nth_name(names, last, n, *state > 0 ? *state : 0, &name);
