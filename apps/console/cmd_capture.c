@@ -8,6 +8,7 @@
 #include "addr.h"
 #include "console.h"
 #include "options.h"
+#include "show_print.h"
 
 WORD(tok_capture, verb, "capture");
 WORD(tok_port, noun, "port");
@@ -84,8 +85,12 @@ cmd_capture_stop(void *arg, struct cmdline *cl, void *data)
 		console_fail(cl, "capture: %s has none", a->s1);
 		return;
 	}
-	cmdline_printf(cl, "captured %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n",
+	cmdline_printf(cl, "captured %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped",
 	               st.packets, st.file_bytes, st.dropped);
+	/* Segments of which the filter by opcode does not know the FPDUs. */
+	if (st.unknown > 0)
+		cmdline_printf(cl, ", %" PRIu64 " unknown", st.unknown);
+	cmdline_printf(cl, "\n");
 	if (st.error != 0)
 		console_fail(cl, "capture: the file ended early: %s", strerror(-st.error));
 }
@@ -117,6 +122,7 @@ static const struct {
 /** What the options say. */
 struct capture_want {
 	char port[64], peer[ADDR_STR_MAX], local[ADDR_STR_MAX], opcodes[96];
+	char unknown[8]; /**< "", "keep" or "drop" */
 	uint64_t qp, tcp_port, ring, bytes, snaplen;
 };
 
@@ -173,6 +179,12 @@ filter_of(struct cmdline *cl, struct capture_want *w, struct weft_capture_attr *
 		ca->remote = in.remote;
 	}
 	ca->port = w->tcp_port;
+	ca->keep_unknown = strcmp(w->unknown, "keep") == 0;
+	if (w->unknown[0] != '\0' &&
+	    (w->opcodes[0] == '\0' || (!ca->keep_unknown && strcmp(w->unknown, "drop") != 0))) {
+		console_fail(cl, "capture: unknown is keep or drop, and stands beside opcode");
+		return false;
+	}
 	return (w->opcodes[0] == '\0' || opcodes_parse(cl, w->opcodes, &ca->opcodes)) &&
 	       address_parse(cl, w->peer, &ca->remote) && address_parse(cl, w->local, &ca->local);
 }
@@ -203,6 +215,7 @@ cmd_capture_start(void *arg, struct cmdline *cl, void *data)
 	        {"local", OPTION_TEXT, 0, sizeof(w.local), {.text = w.local}},
 	        {"port", OPTION_NUMBER, 1, 65535, {.number = &w.tcp_port}},
 	        {"opcode", OPTION_TEXT, 0, sizeof(w.opcodes), {.text = w.opcodes}},
+	        {"unknown", OPTION_TEXT, 0, sizeof(w.unknown), {.text = w.unknown}},
 	        {"ring", OPTION_NUMBER, 1, WEFT_CAPTURE_FILES_MAX, {.number = &w.ring}},
 	        {"size", OPTION_BYTES, WEFT_CAPTURE_FILE_MIN, UINT64_MAX, {.number = &w.bytes}},
 	        {"snap", OPTION_BYTES, 64, 65535, {.number = &w.snaplen}},
@@ -244,6 +257,7 @@ cmd_set_capture(void *arg, struct cmdline *cl, void *data)
 	        {"local", OPTION_TEXT, 0, sizeof(w.local), {.text = w.local}},
 	        {"port", OPTION_NUMBER, 1, 65535, {.number = &w.tcp_port}},
 	        {"opcode", OPTION_TEXT, 0, sizeof(w.opcodes), {.text = w.opcodes}},
+	        {"unknown", OPTION_TEXT, 0, sizeof(w.unknown), {.text = w.unknown}},
 	};
 	const char *why = data != NULL
 	                          ? options_take(a->rest, words, sizeof(words) / sizeof(words[0]))
@@ -265,29 +279,61 @@ cmd_set_capture(void *arg, struct cmdline *cl, void *data)
 		             rc == -ENOENT ? "the port has no capture" : strerror(-rc));
 }
 
+static json_t *
+capture_object(const char *port, const struct weft_capture_stats *st)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "port", json_string(port));
+	json_object_set_new(o, "packets", json_integer((json_int_t)st->packets));
+	json_object_set_new(o, "file_bytes", json_integer((json_int_t)st->file_bytes));
+	json_object_set_new(o, "files", json_integer((json_int_t)st->files));
+	json_object_set_new(o, "dropped", json_integer((json_int_t)st->dropped));
+	json_object_set_new(o, "unknown", json_integer((json_int_t)st->unknown));
+	if (st->error != 0)
+		json_object_set_new(o, "ended", json_string(strerror(-st->error)));
+	return o;
+}
+
+static void
+print_capture(struct cmdline *cl, const char *port, const struct weft_capture_stats *st)
+{
+	cmdline_printf(cl,
+	               "%s: %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " files, %" PRIu64
+	               " dropped, %" PRIu64 " unknown%s%s\n",
+	               port, st->packets, st->file_bytes, st->files, st->dropped, st->unknown,
+	               st->error != 0 ? "; ended: " : "",
+	               st->error != 0 ? strerror(-st->error) : "");
+}
+
 static void
 cmd_show_captures(void *arg, struct cmdline *cl, void *data)
 {
 	struct weft_capture_stats st;
+	json_t *rows;
 	bool any = false;
 
 	(void)arg;
-	(void)data;
 	if (!console_has_stack(cl))
 		return;
+	rows = json_array();
 	for (uint32_t i = 0; i < con.stack.nports; i++) {
+		const char *port = weft_port_name(con.stack.ports[i]);
+
 		if (weft_capture_stats(con.stack.ports[i], &st) != 0)
 			continue;
 		any = true;
-		cmdline_printf(cl,
-		               "%s: %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
-		               " files, %" PRIu64 " dropped%s%s\n",
-		               weft_port_name(con.stack.ports[i]), st.packets, st.file_bytes,
-		               st.files, st.dropped, st.error != 0 ? "; ended: " : "",
-		               st.error != 0 ? strerror(-st.error) : "");
+		/* data: as JSON. */
+		if (data == NULL)
+			print_capture(cl, port, &st);
+		else
+			json_array_append_new(rows, capture_object(port, &st));
 	}
-	if (!any)
+	if (data != NULL)
+		show_print_json(cl, rows);
+	else if (!any)
 		cmdline_printf(cl, "no captures\n");
+	json_decref(rows);
 }
 
 static char has_rest;
@@ -298,14 +344,15 @@ WORD(tok_set, verb, "set");
 WORD(tok_show, verb, "show");
 WORD(tok_noun_capture, noun, "capture");
 WORD(tok_captures, noun, "captures");
+WORD(tok_json, s1, "json");
 
 static CMD(cmd_start, cmd_capture_start, "capture start FILE: packets of the first port",
            (void *)&tok_capture, (void *)&tok_capture_start, (void *)&tok_s1);
 static cmdline_parse_inst_t cmd_start_rest = {
         .f = cmd_capture_start,
         .data = &has_rest,
-        .help_str = "capture start FILE OPTIONS: on, qp, peer, local, port, opcode, ring, size, "
-                    "snap",
+        .help_str = "capture start FILE OPTIONS: on, qp, peer, local, port, opcode, unknown, ring, "
+                    "size, snap",
         .tokens = {(void *)&tok_capture, (void *)&tok_capture_start, (void *)&tok_s1,
                    (void *)&capture_rest, NULL}};
 static CMD(cmd_set_all, cmd_set_capture, "set capture NAME: all packets from now on",
@@ -313,11 +360,16 @@ static CMD(cmd_set_all, cmd_set_capture, "set capture NAME: all packets from now
 static cmdline_parse_inst_t cmd_set_rest = {
         .f = cmd_set_capture,
         .data = &has_rest,
-        .help_str = "set capture NAME OPTIONS: qp, peer, local, port, opcode",
+        .help_str = "set capture NAME OPTIONS: qp, peer, local, port, opcode, unknown",
         .tokens = {(void *)&tok_set, (void *)&tok_noun_capture, (void *)&tok_port_s1,
                    (void *)&capture_rest, NULL}};
 static CMD(cmd_captures, cmd_show_captures, "show captures: packets, bytes and files so far",
            (void *)&tok_show, (void *)&tok_captures);
+static cmdline_parse_inst_t cmd_captures_json = {
+        .f = cmd_show_captures,
+        .data = &has_rest,
+        .help_str = "show captures json: the same as JSON",
+        .tokens = {(void *)&tok_show, (void *)&tok_captures, (void *)&tok_json, NULL}};
 
 static CMD(cmd_port, cmd_capture_port, "capture port NAME FILE: all its packets, as pcapng",
            (void *)&tok_capture, (void *)&tok_port, (void *)&tok_port_s1, (void *)&tok_s2);
@@ -330,4 +382,4 @@ static CMD(cmd_stop, cmd_capture_stop, "capture stop NAME: of a port; says how m
 cmdline_parse_inst_t *const cmds_capture[] = {&cmd_start, &cmd_start_rest, &cmd_port,     &cmd_qp,
                                               &cmd_stop,  &cmd_set_all,    &cmd_set_rest, NULL};
 /* As cmds_own_show. */
-cmdline_parse_inst_t *const cmds_show_capture[] = {&cmd_captures, NULL};
+cmdline_parse_inst_t *const cmds_show_capture[] = {&cmd_captures, &cmd_captures_json, NULL};

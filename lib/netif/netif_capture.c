@@ -23,6 +23,7 @@
 
 #include "netif_capture.h"
 #include "netif_cksum.h"
+#include "netif_fpdu.h"
 #include "netif_hdr.h"
 #include "weft_tsan.h"
 
@@ -30,10 +31,8 @@
 #define CAPTURE_EPB_LEN 28
 #define CAPTURE_TAG     4
 #define CAPTURE_HEADERS (NETIF_ETHER_LEN + CAPTURE_TAG)
-/** Of an FPDU up to RDMAP's control octet: length, DDP's and RDMAP's control. */
-#define CAPTURE_FPDU_HEAD 4
-/** The shortest DDP header, that of a tagged segment (RFC 5041 s4.2). */
-#define CAPTURE_ULPDU_MIN 14
+/** Of a TCP header up to its flags. */
+#define CAPTURE_TCP 14
 
 struct weft_netif_capture {
 	uint16_t port_id;
@@ -42,7 +41,11 @@ struct weft_netif_capture {
 	bool everything;
 	struct rte_mempool *pool;
 	struct rte_ring *ring;
-	_Atomic uint64_t packets, dropped; /**< several interfaces may use one capture */
+	/** of each queue, whose interfaces one thread polls; nqueues of them */
+	struct netif_fpdu_flows **flows;
+	uint16_t nqueues;
+	/** several interfaces may use one capture */
+	_Atomic uint64_t packets, dropped, unknown;
 };
 
 /* ---- Which packets ---- */
@@ -68,11 +71,17 @@ capture_end_is(const struct weft_netif_capture_end *want, const struct weft_ip *
 	       (want->port == 0 || want->port == port);
 }
 
-/** Addresses and ports of a TCP segment, and where its TCP header begins. 0: another packet, or
- * headers split over mbufs. */
-static uint32_t
-capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst, uint16_t *sport,
-              uint16_t *dport)
+/** A TCP segment: addresses, ports, and where the octets of the IP packet begin and end. */
+struct capture_seg {
+	struct weft_ip src, dst;
+	uint16_t sport, dport;
+	uint32_t tcp; /**< offset of the TCP header */
+	uint32_t end; /**< offset of the octet behind the IP packet */
+};
+
+/** False: another packet, or its headers are cut. */
+static bool
+capture_segment(const struct rte_mbuf *m, struct capture_seg *s)
 {
 	uint8_t buf[CAPTURE_HEADERS + NETIF_IPV4_MAX + 4];
 	uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)sizeof(buf)), off = NETIF_ETHER_LEN;
@@ -80,7 +89,7 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 	uint16_t type;
 
 	if (p == NULL || len < CAPTURE_HEADERS + 20)
-		return 0;
+		return false;
 	type = weft_get_be16(p + 12);
 	if (type == RTE_ETHER_TYPE_VLAN) {
 		type = weft_get_be16(p + 16);
@@ -91,73 +100,72 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 
 		if (ihl < 20 || len < off + ihl + 4 || p[off + 9] != IPPROTO_TCP ||
 		    (weft_get_be16(p + off + 6) & 0x1fff) != 0)
-			return 0;
+			return false;
 		memcpy(&addr, p + off + 12, 4);
-		*src = weft_ip_from_v4(addr);
+		s->src = weft_ip_from_v4(addr);
 		memcpy(&addr, p + off + 16, 4);
-		*dst = weft_ip_from_v4(addr);
+		s->dst = weft_ip_from_v4(addr);
+		s->end = off + weft_get_be16(p + off + 2);
 		off += ihl;
 	} else if (type == RTE_ETHER_TYPE_IPV6) {
 		/* Legitimate hosts put no extension headers in front of TCP. */
 		if (len < off + 44 || p[off + 6] != IPPROTO_TCP)
-			return 0;
-		memcpy(src->b, p + off + 8, 16);
-		memcpy(dst->b, p + off + 24, 16);
+			return false;
+		memcpy(s->src.b, p + off + 8, 16);
+		memcpy(s->dst.b, p + off + 24, 16);
+		s->end = off + 40 + weft_get_be16(p + off + 4);
 		off += 40;
 	} else {
-		return 0;
-	}
-	*sport = weft_get_be16(p + off);
-	*dport = weft_get_be16(p + off + 2);
-	return off;
-}
-
-/**
- * Whether one of the FPDUs that begin in the segment has one of these opcodes. Whether the segment
- * begins with an FPDU is not known here: versions and reserved bits tell (RFC 5041 s4.1, RFC 5040
- * s4.1; an opcode has five bits, draft-talpey-rdma-commit-02 s2). There are no markers.
- */
-static bool
-capture_opcode(const struct rte_mbuf *m, uint32_t tcp, uint32_t opcodes)
-{
-	uint8_t buf[CAPTURE_FPDU_HEAD];
-	const uint8_t *p = rte_pktmbuf_read(m, tcp + 12, 1, buf);
-	uint32_t off;
-
-	if (p == NULL)
 		return false;
-	off = tcp + (*p >> 4) * 4u;
-	while ((p = rte_pktmbuf_read(m, off, CAPTURE_FPDU_HEAD, buf)) != NULL) {
-		const uint32_t ulpdu = weft_get_be16(p);
-
-		if (ulpdu < CAPTURE_ULPDU_MIN || (p[2] & 0x3f) != 0x01 || (p[3] & 0xe0) != 0x40)
-			return false;
-		if ((opcodes & 1u << (p[3] & 0x1f)) != 0)
-			return true;
-		/* RFC 5044 s4.3: length, ULPDU, padding to a multiple of four, CRC */
-		off += RTE_ALIGN_CEIL(2 + ulpdu, 4u) + 4;
 	}
-	return false;
+	/* A packet that the port splits (TSO) may be longer than the field can say. */
+	if ((m->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0 || s->end > m->pkt_len)
+		s->end = m->pkt_len;
+	s->sport = weft_get_be16(p + off);
+	s->dport = weft_get_be16(p + off + 2);
+	s->tcp = off;
+	return true;
+}
+
+/** Whether the segment has octets of an FPDU with one of the wanted opcodes. */
+static bool
+capture_opcode(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t queue,
+               const struct capture_seg *s)
+{
+	struct netif_fpdu_seg g = {
+	        .src = s->src, .dst = s->dst, .sport = s->sport, .dport = s->dport, .m = m};
+	uint8_t buf[CAPTURE_TCP];
+	const uint8_t *p = rte_pktmbuf_read(m, s->tcp, CAPTURE_TCP, buf);
+	bool unknown;
+
+	if (p == NULL || queue >= c->nqueues)
+		return false;
+	g.seq = weft_get_be32(p + 4);
+	g.syn = (p[13] & RTE_TCP_SYN_FLAG) != 0;
+	g.off = s->tcp + (p[12] >> 4) * 4u;
+	g.len = s->end > g.off ? s->end - g.off : 0;
+	if ((netif_fpdu_opcodes(c->flows[queue], &g, &unknown) & c->filter.opcodes) != 0)
+		return true;
+	if (unknown)
+		atomic_fetch_add_explicit(&c->unknown, 1, memory_order_relaxed);
+	return unknown && c->filter.keep_unknown;
 }
 
 static bool
-capture_wants(const struct weft_netif_capture *c, const struct rte_mbuf *m, bool out)
+capture_wants(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t queue, bool out)
 {
 	const struct weft_netif_capture_filter *f = &c->filter;
-	struct weft_ip src, dst;
-	uint16_t sport, dport;
-	uint32_t tcp;
+	struct capture_seg s;
 
 	if (c->everything)
 		return true;
-	tcp = capture_tuple(m, &src, &dst, &sport, &dport);
-	if (tcp == 0 || (f->port != 0 && f->port != sport && f->port != dport) ||
-	    !(out ? capture_end_is(&f->local, &src, sport) &&
-	                      capture_end_is(&f->remote, &dst, dport)
-	          : capture_end_is(&f->remote, &src, sport) &&
-	                      capture_end_is(&f->local, &dst, dport)))
+	if (!capture_segment(m, &s) || (f->port != 0 && f->port != s.sport && f->port != s.dport) ||
+	    !(out ? capture_end_is(&f->local, &s.src, s.sport) &&
+	                      capture_end_is(&f->remote, &s.dst, s.dport)
+	          : capture_end_is(&f->remote, &s.src, s.sport) &&
+	                      capture_end_is(&f->local, &s.dst, s.dport)))
 		return false;
-	return f->opcodes == 0 || capture_opcode(m, tcp, f->opcodes);
+	return f->opcodes == 0 || capture_opcode(c, m, queue, &s);
 }
 
 /* ---- Copies ---- */
@@ -204,7 +212,7 @@ capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t qu
 {
 	struct rte_mbuf *copy;
 
-	if (!capture_wants(c, m, out))
+	if (!capture_wants(c, m, queue, out))
 		return NULL;
 	copy = rte_pcapng_copy(c->port_id, queue, m, c->pool, c->snaplen, tsc,
 	                       out ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
@@ -306,6 +314,29 @@ weft_netif_capture_set_filter(struct weft_netif_capture *c,
 	c->filter.remote.addr = weft_ip_bare(&filter->remote.addr);
 	c->everything = capture_end_any(&filter->local) && capture_end_any(&filter->remote) &&
 	                filter->port == 0 && filter->opcodes == 0;
+	for (uint16_t i = 0; i < c->nqueues; i++)
+		netif_fpdu_forget(c->flows[i]);
+}
+
+/** What the filter by opcode knows of connections, for each queue of the port. -ENOMEM. */
+static int
+capture_flows(struct weft_netif_capture *c, int socket)
+{
+	struct rte_eth_dev_info info;
+	uint16_t n;
+
+	if (rte_eth_dev_info_get(c->port_id, &info) != 0)
+		return -EINVAL;
+	n = RTE_MAX(info.nb_rx_queues, info.nb_tx_queues);
+	c->flows = rte_zmalloc_socket("weft_capture", n * sizeof(*c->flows), 0, socket);
+	while (c->flows != NULL && c->nqueues < n) {
+		c->flows[c->nqueues] = rte_zmalloc_socket("weft_capture", netif_fpdu_flows_size(),
+		                                          RTE_CACHE_LINE_SIZE, socket);
+		if (c->flows[c->nqueues] == NULL)
+			break;
+		c->nqueues++;
+	}
+	return c->nqueues == n ? 0 : -ENOMEM;
 }
 
 int
@@ -317,7 +348,7 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 	uint32_t keep = attr->mtu_bytes + CAPTURE_HEADERS;
 	struct weft_netif_capture *c;
 	char name[RTE_RING_NAMESIZE];
-	int socket;
+	int socket, rc;
 
 	if (!rte_eth_dev_is_valid_port(attr->port_id) || !rte_is_power_of_2(attr->queue_packets))
 		return -EINVAL;
@@ -325,8 +356,13 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 	if (c == NULL)
 		return -ENOMEM;
 	c->port_id = attr->port_id;
-	weft_netif_capture_set_filter(c, &attr->filter);
 	socket = rte_eth_dev_socket_id(attr->port_id);
+	rc = capture_flows(c, socket);
+	if (rc < 0) {
+		weft_netif_capture_destroy(c);
+		return rc;
+	}
+	weft_netif_capture_set_filter(c, &attr->filter);
 	snprintf(name, sizeof(name), "weft_cap_%u", id);
 	c->ring = rte_ring_create(name, attr->queue_packets, socket, RING_F_SC_DEQ);
 	if (attr->snaplen_bytes != 0)
@@ -355,6 +391,9 @@ weft_netif_capture_destroy(struct weft_netif_capture *c)
 			rte_pktmbuf_free(m);
 	rte_ring_free(c->ring);
 	rte_mempool_free(c->pool);
+	for (uint16_t i = 0; i < c->nqueues; i++)
+		rte_free(c->flows[i]);
+	rte_free(c->flows);
 	rte_free(c);
 }
 
@@ -372,4 +411,5 @@ weft_netif_capture_stats(const struct weft_netif_capture *c, struct weft_netif_c
 {
 	st->packets = atomic_load_explicit(&c->packets, memory_order_relaxed);
 	st->dropped = atomic_load_explicit(&c->dropped, memory_order_relaxed);
+	st->unknown = atomic_load_explicit(&c->unknown, memory_order_relaxed);
 }

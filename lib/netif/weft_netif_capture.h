@@ -8,6 +8,7 @@
  * of its own.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "weft_base.h"
@@ -26,9 +27,10 @@ struct weft_netif_capture_end {
 struct weft_netif_capture_filter {
 	struct weft_netif_capture_end local, remote; /**< local: ours */
 	uint16_t port;                               /**< TCP port of either end; 0: any */
-	/** Bit N: RDMAP opcode N (RFC 5040 s4.3). 0: any. Else segments that begin with an FPDU,
-	 * and have one of these in an FPDU that begins in them. */
+	/** Bit N: RDMAP opcode N (RFC 5040 s4.3). 0: any. Else segments with octets of an FPDU
+	 * that has one of these. */
 	uint32_t opcodes;
+	bool keep_unknown; /**< with opcodes: also segments of which the FPDUs are not known */
 };
 
 struct weft_netif_capture_attr {
@@ -43,6 +45,8 @@ struct weft_netif_capture_attr {
 struct weft_netif_capture_stats {
 	uint64_t packets; /**< copied */
 	uint64_t dropped; /**< wanted, but the queue was full or no buffer was left */
+	/** segments of which the FPDUs are not known, while the filter asks for opcodes */
+	uint64_t unknown;
 };
 
 /** Creates a capture. Set-up thread. -EINVAL (no such port), -ENOMEM. */

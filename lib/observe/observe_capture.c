@@ -232,10 +232,11 @@ static int
 capture_filter_of(const struct weft_capture_attr *a, struct weft_netif_capture_filter *f)
 {
 	memset(f, 0, sizeof(*f));
-	if (a->port > UINT16_MAX)
+	if (a->port > UINT16_MAX || a->keep_unknown > 1)
 		return -EINVAL;
 	f->port = (uint16_t)a->port;
 	f->opcodes = a->opcodes;
+	f->keep_unknown = a->keep_unknown != 0;
 	return capture_end_from(&a->local, &f->local) < 0 ||
 	                       capture_end_from(&a->remote, &f->remote) < 0
 	               ? -EINVAL
@@ -348,6 +349,7 @@ capture_figures(const struct weft_capture *cap, struct weft_capture_stats *st)
 	        .dropped = ns.dropped + atomic_load_explicit(&cap->late, memory_order_relaxed),
 	        .error = atomic_load_explicit(&cap->error, memory_order_relaxed),
 	        .files = atomic_load_explicit(&cap->files, memory_order_relaxed),
+	        .unknown = ns.unknown,
 	};
 }
 

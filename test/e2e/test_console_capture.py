@@ -4,7 +4,7 @@
 import os
 import re
 
-from test_console import alone, script
+from test_console import alone, loop, script
 from test_console_pty import CTRL_C, PROMPT, TAB, Terminal
 from test_console_traffic import says
 from weft_e2e import main, path
@@ -31,6 +31,47 @@ stop
         assert f.read(4) == PCAPNG
 
 
+BIG = """register memory 1M
+let big = $region
+register memory 1M
+let far_big = $stag
+"""
+
+# One after the other, because several may share a segment.
+FLUSHES = "post flush $near $far_big 0 64 v\nwait 60000\n" * 3
+
+
+def test_large_writes():
+    """Flushes among Writes of 1 MiB, with and without markers, and with losses: each segment's FPDUs are known."""
+    for markers in ("no", "yes"):
+        conf = loop()
+        with open(conf, "a") as f:
+            f.write(f"\n[mpa]\nmarkers = {markers}\n")
+        head = BIG.replace("1M", "1048576") + "start write $near $big $far_big size 1M depth 2\n"
+        tail = """expect not unknown capture stop near
+stop
+"""
+        out, _ = says(head + f"""expect /tx_markers +{int(markers == "yes")}$/ show mpa detail
+capture start {path("big.pcapng")} on near opcode flush
+wait until show traffic contains /^  [0-9]{{2,}} messages/
+{FLUSHES}""" + tail, conf=conf)
+        assert captured(out) == [6], out
+        # Of losses on both ways some segments come twice, and each end sees holes.
+        out, _ = says(f"""inject start near tx drop 0.01 seed 3
+inject start far tx drop 0.01 seed 4
+capture start {path("lossy.pcapng")} on far opcode flush,terminate
+{head}wait until show traffic contains /^  [0-9]{{2,}} messages/ timeout 100
+{FLUSHES}inject stop near
+inject stop far
+let far_captures from /"unknown": ([0-9]+)/ show captures json
+stop
+expect /^captured/ capture stop far
+echo unknown $far_captures
+""", conf=conf)
+        assert 6 <= captured(out)[0] <= 60, out
+        assert "\nunknown 0\n" in out, out
+
+
 def test_by_address_and_port():
     """The port of either end, and the address of the other one; `qp` finds its port by its address."""
     out, _ = says(f"""capture start {path("a.pcapng")} on near port 7471
@@ -47,6 +88,8 @@ expect "captured 0 packets" capture stop near
 expect "captured 0 packets" capture stop far
 capture start {path("e.pcapng")} qp $remote
 expect "far: " show captures
+expect /"port": "far",/ show captures json
+expect /"unknown": 0/ show captures json
 post send $near six
 wait for /received 3 bytes: six/
 expect /captured [1-9]/ capture stop far
@@ -98,10 +141,13 @@ def test_errors():
                       ("capture start /tmp/x peer here", "'here' is not an IPv4 or IPv6 address"),
                       ("capture start /tmp/x qp 3", "there is no qp 3"),
                       ("capture start /tmp/x port 70000", "port '70000': a number from 1 to 65535"),
+                      ("capture start /tmp/x unknown keep", "unknown is keep or drop, and stands beside opcode"),
+                      ("capture start /tmp/x opcode write unknown not", "unknown is keep or drop"),
                       ("capture start", "bad arguments"),
                       ("capture start /nowhere/x", "No such file"),
                       ("set capture nowhere", "no port nowhere"),
-                      ("capture start /tmp/x fast", "'fast' was not expected; options: on qp peer local port opcode ring size snap")):
+                      ("capture start /tmp/x fast",
+                       "'fast' was not expected; options: on qp peer local port opcode unknown ring size snap")):
         rc, out, err = alone("-f", script("e.cli", line + "\n"))
         assert rc == 1 and why in err, (line, out, err)
 

@@ -370,10 +370,14 @@ test_limits(void)
 	down();
 }
 
+/** The sequence number of the next segment of inject_fpdus(). */
+static uint32_t next_seq;
+
 /** Inject a segment with two FPDUs of these opcodes; `first` octets stand before them. */
 static void
 inject_fpdus(uint8_t op1, uint8_t op2, unsigned int first)
 {
+	const uint16_t len = (uint16_t)(first + 28 + 24);
 	struct rte_mbuf *m;
 	uint8_t *p;
 
@@ -382,17 +386,21 @@ inject_fpdus(uint8_t op1, uint8_t op2, unsigned int first)
 	for (unsigned int n = rte_ring_count(wire); n > 0; n--) {
 		CHECK_EQ(rte_ring_dequeue(wire, (void **)&m), 0);
 		if (n == 1) {
-			p = rte_pktmbuf_mtod_offset(m, uint8_t *, 54);
+			p = rte_pktmbuf_mtod(m, uint8_t *);
+			weft_put_be16(p + 16, (uint16_t)(40 + len));
+			weft_put_be32(p + 38, next_seq);
+			p += 54;
 			memset(p, 0, 200);
 			p += first;
-			/* 21 octets of a tagged segment, one of padding, the CRC. */
+			/* A DDP segment of 21 octets, one of padding, the CRC. */
 			weft_put_be16(p, 21);
-			p[2] = 0xc1;
+			p[2] = op1 == 0 || op1 == 2 ? 0xc1 : 0x41;
 			p[3] = 0x40 | op1;
 			weft_put_be16(p + 28, 18);
-			p[30] = 0x41;
+			p[30] = op2 == 0 || op2 == 2 ? 0xc1 : 0x41;
 			p[31] = 0x40 | op2;
-			m->data_len = m->pkt_len = (uint16_t)(54 + first + 28 + 24);
+			m->data_len = m->pkt_len = (uint16_t)(54 + len);
+			next_seq += len;
 		}
 		CHECK_EQ(rte_ring_enqueue(wire, m), 0);
 	}
@@ -413,10 +421,22 @@ test_filter_change(void)
 	inject_fpdus(1, 0, 0); /* RDMA Write is the second */
 	inject_fpdus(1, 2, 0);
 	inject_fpdus(3, 3, 1); /* begins in the middle of an FPDU */
-	inject(0x0a000002, 5000, 6000, 1);
 	poll_all();
 	usleep(10000);
 	CHECK_EQ(weft_capture_stats(port, &st), 0);
+	CHECK_EQ(st.unknown, 0);
+	inject(0x0a000002, 5000, 6000, 1); /* an old octet, of no known FPDU */
+	poll_all();
+	usleep(10000);
+	CHECK_EQ(weft_capture_stats(port, &st), 0);
+	CHECK_EQ(st.unknown, 1);
+	ca.keep_unknown = 1;
+	CHECK_EQ(weft_capture_filter(port, &ca), 0);
+	inject(0x0a000002, 5000, 6000, 1); /* captured, though it is not known */
+	poll_all();
+	ca.keep_unknown = 2;
+	CHECK_EQ(weft_capture_filter(port, &ca), -EINVAL);
+	ca.keep_unknown = 0;
 	ca.opcodes = 1u << 2;
 	ca.port = 6000;
 	CHECK_EQ(weft_capture_filter(port, &ca), 0);
@@ -436,7 +456,8 @@ test_filter_change(void)
 	ca.port = 65536;
 	CHECK_EQ(weft_capture_filter(port, &ca), -EINVAL);
 	CHECK_EQ(weft_capture_stop(port, &st), 0);
-	CHECK_EQ(st.packets, 5);
+	CHECK_EQ(st.packets, 7);
+	CHECK_EQ(st.unknown, 2);
 	CHECK_EQ(st.files, 1);
 	down();
 }

@@ -38,9 +38,11 @@ struct weft_capture_attr {
 	struct sockaddr_storage local, remote;
 	/**
 	 * [0: any] RDMAP opcodes (RFC 5040 s4.3, RFC 7306 s4, draft-talpey-rdma-commit-02 s2): bit
-	 * N stands for opcode N. Only segments with an FPDU of one of these opcodes are captured. A
-	 * segment counts if it begins with an FPDU, as those of weft do, and if the connection has
-	 * no markers.
+	 * N stands for opcode N. Only segments with octets of an FPDU of one of these opcodes are
+	 * captured. The capture follows the FPDUs of 512 directions of connections for each queue
+	 * of the port, with and without markers, from the connection's start or from the first
+	 * segment in which FPDUs can be recognised. Behind a lost or a late segment it does so
+	 * again.
 	 */
 	uint32_t opcodes;
 	/**
@@ -51,6 +53,11 @@ struct weft_capture_attr {
 	 */
 	uint32_t ring_files;
 	uint64_t port; /**< [0: any] filter: a TCP port of either end */
+	/**
+	 * [0] With opcodes: 1 captures also the segments of which the FPDUs are not known; 0 leaves
+	 * them out.
+	 */
+	uint64_t keep_unknown;
 };
 
 #define WEFT_CAPTURE_FILES_MAX 1000
@@ -63,6 +70,11 @@ struct weft_capture_stats {
 	int error;        /**< 0, or -errno of the write that ended the file early */
 	/** files begun; with a ring, of which file_bytes and packets are the sums */
 	uint64_t files;
+	/**
+	 * With opcodes: segments of which the FPDUs are not known, such as some that were sent
+	 * again, or those between a hole and the next FPDU that can be recognised
+	 */
+	uint64_t unknown;
 };
 
 /**
@@ -80,7 +92,8 @@ int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *a
  */
 int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
 /**
- * Replace the filter of the running capture by that of attr (local, remote, port, opcodes); other
+ * Replace the filter of the running capture by that of attr (local, remote, port, opcodes,
+ * keep_unknown); other
  * members are ignored. Packets of the moment in which this happens are not captured. -ENOENT: no
  * capture runs. -EINVAL: no port, or bad attributes.
  */
