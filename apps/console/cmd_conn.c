@@ -104,7 +104,7 @@ connect_to(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq
 		             a->s1, a->a);
 		return;
 	}
-	q = console_qp_make(con.stack.workers[0], srq, &rc);
+	q = console_qp_make(con.stack.workers[con.worker], srq, &rc);
 	if (q != NULL)
 		rc = weft_connect(q->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc < 0) {

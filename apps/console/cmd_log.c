@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,12 @@ log_ok(struct cmdline *cl, uint64_t n)
 	return false;
 }
 
+static struct weft_worker *
+worker_of(unsigned int n)
+{
+	return con.stack.workers[con.log_worker[n]];
+}
+
 /** Run an operation on a log. False after a message. */
 static bool
 run(struct cmdline *cl, struct op *op, uint64_t n, void (*fn)(void *arg))
@@ -72,7 +79,7 @@ run(struct cmdline *cl, struct op *op, uint64_t n, void (*fn)(void *arg))
 	if (!log_ok(cl, n))
 		return false;
 	op->n = (unsigned int)n;
-	rc = worker_side_call(con.stack.workers[0], fn, op);
+	rc = worker_side_call(worker_of(op->n), fn, op);
 	return succeeded(cl, op->n, rc != 0 ? rc : op->rc);
 }
 
@@ -103,7 +110,8 @@ create(struct cmdline *cl, uint64_t targets, uint64_t quorum)
 		return;
 	}
 	op.n = n;
-	rc = worker_side_call(con.stack.workers[0], make_on_worker, &op);
+	con.log_worker[n] = con.worker;
+	rc = worker_side_call(worker_of(n), make_on_worker, &op);
 	if (rc == 0)
 		rc = op.rc;
 	if (rc != 0) {
@@ -162,7 +170,7 @@ join_outcome(struct cmdline *cl, struct op *op)
 	int rc;
 
 	if (!console_wait(cl, LOG_WAIT_MS, join_decided, op)) {
-		worker_side_call(con.stack.workers[0], join_end_on_worker, op);
+		worker_side_call(worker_of(op->n), join_end_on_worker, op);
 		console_drain(cl);
 		console_fail(cl, "log %u: no answer within %u s; the target is given up", op->n,
 		             LOG_WAIT_MS / 1000);
@@ -271,7 +279,7 @@ static bool
 append_taken(void *arg)
 {
 	struct op *op = arg;
-	const int rc = worker_side_call(con.stack.workers[0], append_on_worker, op);
+	const int rc = worker_side_call(worker_of(op->n), append_on_worker, op);
 
 	if (rc != 0)
 		op->rc = rc;
@@ -353,7 +361,7 @@ look_at(uint64_t n)
 
 	l.n = (unsigned int)n;
 	if (n < 1 || n > CONSOLE_MAX_LOGS || !con.logs[n] ||
-	    worker_side_call(con.stack.workers[0], look_on_worker, &l) != 0)
+	    worker_side_call(worker_of(l.n), look_on_worker, &l) != 0)
 		l.n = 0;
 	return l;
 }
@@ -414,7 +422,7 @@ console_logs_end(void)
 		struct op op = {.n = n};
 
 		if (con.logs[n])
-			worker_side_call(con.stack.workers[0], destroy_on_worker, &op);
+			worker_side_call(worker_of(n), destroy_on_worker, &op);
 	}
 }
 
@@ -424,6 +432,7 @@ show_logs(void *arg, struct cmdline *cl, void *data)
 	static const char *const state[] = {"new", "opening", "open", "ended"};
 	static const char *const target[] = {"none", "being examined", "joined", "catching up",
 	                                     "live"};
+	char worker[32] = "";
 	bool any = false;
 
 	(void)arg;
@@ -435,14 +444,16 @@ show_logs(void *arg, struct cmdline *cl, void *data)
 		any = any || con.logs[n];
 		if (l.n == 0)
 			continue;
+		if (con.stack.nworkers > 1)
+			snprintf(worker, sizeof(worker), ", worker %u", con.log_worker[n]);
 		cmdline_printf(cl,
 		               "log %u: %s, epoch %" PRIu64 ", records %" PRIu64 " to %" PRIu64
-		               " durable, %" PRIu64 " appended, ring %" PRIu64 " bytes\n"
+		               " durable, %" PRIu64 " appended, ring %" PRIu64 " bytes%s\n"
 		               "  appends %" PRIu64 " in %" PRIu64 " transactions, reads %" PRIu64
 		               ", trims %" PRIu64 ", targets lost %" PRIu64 "\n",
 		               l.n, state[l.in.state], l.in.epoch, l.in.head.seq,
 		               l.in.durable.seq > 0 ? l.in.durable.seq - 1 : 0,
-		               l.in.end.seq > 0 ? l.in.end.seq - 1 : 0, l.in.ring_bytes,
+		               l.in.end.seq > 0 ? l.in.end.seq - 1 : 0, l.in.ring_bytes, worker,
 		               l.in.appends, l.in.transactions, l.in.reads, l.in.trims, l.in.lost);
 		for (unsigned int i = 0; i < WEFT_LOG_MAX_TARGETS; i++)
 			if (l.in.target[i].state != WEFT_LOG_TARGET_NONE)

@@ -42,11 +42,17 @@ struct op {
 static cmdline_parse_token_string_t tok_call_rest =
         TOKEN_STRING_INITIALIZER(struct call_args, rest, TOKEN_STRING_MULTI);
 
+static struct weft_worker *
+worker_of(unsigned int n)
+{
+	return con.stack.workers[con.rpc_worker[n]];
+}
+
 /** Run an operation. False after a message. */
 static bool
 run(struct cmdline *cl, struct op *op, void (*fn)(void *arg))
 {
-	int rc = worker_side_call(con.stack.workers[0], fn, op);
+	int rc = worker_side_call(worker_of(op->n), fn, op);
 
 	if (rc == 0)
 		rc = op->rc;
@@ -107,6 +113,7 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 		             a->s1, a->a);
 		return;
 	}
+	con.rpc_worker[op.n] = con.worker;
 	if (!run(cl, &op, connect_on_worker))
 		return;
 	if (!console_wait(cl, RPC_WAIT_MS, decided, &op) || rpc_side_outcome(op.n) != 0) {
@@ -132,7 +139,7 @@ static bool
 call_taken(void *arg)
 {
 	struct op *op = arg;
-	const int rc = worker_side_call(con.stack.workers[0], call_on_worker, op);
+	const int rc = worker_side_call(worker_of(op->n), call_on_worker, op);
 
 	if (rc != 0)
 		op->rc = rc;
@@ -270,15 +277,18 @@ show_rpcs(void *arg, struct cmdline *cl, void *data)
 	console_drain(cl);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_RPCS; n++) {
 		struct op op = {.n = n};
+		char worker[32] = "";
 
 		any = any || con.rpcs[n];
+		if (con.stack.nworkers > 1)
+			snprintf(worker, sizeof(worker), ", worker %u", con.rpc_worker[n]);
 		if (con.rpcs[n] && run(cl, &op, look_on_worker))
 			cmdline_printf(cl,
 			               "rpc %u: %s, version %u, calls %" PRIu64 ", replies %" PRIu64
-			               ", errors %" PRIu64 ", waits for credit %" PRIu64 "\n",
+			               ", errors %" PRIu64 ", waits for credit %" PRIu64 "%s\n",
 			               n, op.info.down ? "down" : "connected", op.info.version,
 			               op.info.calls, op.info.replies, op.info.errors,
-			               op.info.credit_stalls);
+			               op.info.credit_stalls, worker);
 	}
 	if (!any)
 		cmdline_printf(cl, "no rpc clients\n");

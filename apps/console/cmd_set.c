@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Verb: set. What can be changed while the stack runs: log levels, TCP's settings. */
+/** @file Verb: set. What can be changed while the stack runs: log levels, TCP's settings, and the
+ * worker of what the console makes. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@ WORD(tok_algorithm, s1, "cubic#newreno");
 WORD(tok_limit, noun, "limit");
 WORD(tok_limits, s1, "half-open#time-wait#accepts#resets#challenge-acks");
 WORD(tok_none, s2, "none");
+WORD(tok_worker, noun, "worker");
 
 static const struct {
 	const char *name;
@@ -98,6 +100,19 @@ cmd_set_limit_none(void *arg, struct cmdline *cl, void *data)
 	set_limit(cl, a->s1, UINT32_MAX);
 }
 
+static void
+cmd_set_worker(void *arg, struct cmdline *cl, void *data)
+{
+	const struct cmd_args *a = arg;
+
+	(void)data;
+	if (a->a < con.stack.nworkers)
+		con.worker = (uint32_t)a->a;
+	else
+		console_fail(cl, "set worker: there is no worker %" PRIu64 "; there are 0 to %u",
+		             a->a, con.stack.nworkers - 1);
+}
+
 static CMD(cmd_log, cmd_set_log, "set log TYPE:LEVEL[,...]: which log lines are printed",
            (void *)&tok_set, (void *)&tok_log, (void *)&tok_s1);
 static CMD(cmd_congestion, cmd_set_congestion,
@@ -108,5 +123,9 @@ static CMD(cmd_limit, cmd_set_limit, "set limit NAME N: a limit of each worker's
 static CMD(cmd_limit_none, cmd_set_limit_none, "set limit NAME none: no limit", (void *)&tok_set,
            (void *)&tok_limit, (void *)&tok_limits, (void *)&tok_none);
 
-cmdline_parse_inst_t *const cmds_set[] = {&cmd_log, &cmd_congestion, &cmd_limit, &cmd_limit_none,
-                                          NULL};
+static CMD(cmd_worker, cmd_set_worker,
+           "set worker N: whose connections, RPC clients and logs are made from now on",
+           (void *)&tok_set, (void *)&tok_worker, (void *)&tok_a);
+
+cmdline_parse_inst_t *const cmds_set[] = {&cmd_log,        &cmd_congestion, &cmd_limit,
+                                          &cmd_limit_none, &cmd_worker,     NULL};

@@ -95,6 +95,8 @@ struct console {
 	struct console_srq srqs[CONSOLE_MAX_SRQS + 1];
 	bool logs[CONSOLE_MAX_LOGS + 1]; /**< which numbers are used; log_side.c has the logs */
 	bool rpcs[CONSOLE_MAX_RPCS + 1]; /**< likewise; rpc_side.c has the clients */
+	/** Numbers of workers: of what is made from now on, of each log, of each RPC client. */
+	uint32_t worker, log_worker[CONSOLE_MAX_LOGS + 1], rpc_worker[CONSOLE_MAX_RPCS + 1];
 	/** Appends, reads of logs and calls under way. */
 	unsigned int pending;
 	uint64_t next_wr;                   /**< number of the last work request */

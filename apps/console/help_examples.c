@@ -126,6 +126,7 @@ static const struct {
         {"set congestion", "set congestion newreno"},
         {"set limit NAME none", "set limit accepts none"},
         {"set limit", "set limit accepts 100"},
+        {"set worker", "set worker 1"},
         {"let NAME = VALUE", "let peer = 10.0.0.2"},
         {"let NAME from", "let mulpdu from /mulpdu ([0-9]+)/ show connections"},
         {"let", "let"},

@@ -190,7 +190,7 @@ log_side_make(unsigned int n, uint32_t targets, uint32_t quorum)
 	struct weft_log_attr la = {.size = sizeof(la),
 	                           .ctx = con.stack.ctx,
 	                           .pd = con.pd,
-	                           .worker = con.stack.workers[0],
+	                           .worker = con.stack.workers[con.log_worker[n]],
 	                           .targets = targets,
 	                           .quorum = quorum,
 	                           .on_event = log_event,

@@ -3,8 +3,8 @@
 #define WEFT_CONSOLE_LOG_SIDE_H
 
 /**
- * @file The console's logs as their worker sees them. Everything but the two outcomes runs on the
- * console's first worker. What happens to a log is told by notes (worker_side.h).
+ * @file The console's logs as their workers see them. Everything but the two outcomes runs on the
+ * worker of the log, con.log_worker. What happens to a log is told by notes (worker_side.h).
  */
 
 #include <stdbool.h>

@@ -254,7 +254,7 @@ rpc_side_connect(unsigned int n, const struct sockaddr_storage *to)
 
 	if (rc != 0)
 		return rc;
-	e = endpoint_make(con.stack.workers[0], false, &rc);
+	e = endpoint_make(con.stack.workers[con.rpc_worker[n]], false, &rc);
 	if (e == NULL)
 		return rc;
 	e->n = n;

@@ -4,8 +4,8 @@
 
 /**
  * @file The console's RPC endpoints as their workers see them. Everything but rpc_side_serve(),
- * rpc_side_outcome() and rpc_side_end() runs on the console's first worker. What happens is told by
- * notes (worker_side.h).
+ * rpc_side_outcome() and rpc_side_end() runs on the worker of the client, con.rpc_worker. What
+ * happens is told by notes (worker_side.h).
  */
 
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What weft-console changes while the stack runs: set. test_console_set.py BUILD [CASE...]"""
-from test_console import EXAMPLES, alone, script
+from test_console import EXAMPLES, alone, loop, script
 from test_console_pty import PROMPT, TAB, Terminal
 from test_console_traffic import says
-from weft_e2e import main
+from weft_e2e import main, path
 
 
 def test_congestion():
@@ -35,6 +35,40 @@ set limit challenge-acks 7
                       ("set limit accepts many", "bad arguments")):
         _, err = says(line + "\n", rc=1)
         assert why in err, (line, err)
+
+
+def test_worker():
+    """Connections, RPC clients and logs belong to the worker that was set, each as long as it lives."""
+    out, _ = says(f"""register file {path("log")} 65536
+let log_stag = $stag
+rpc serve 7472
+set worker 1
+connect 10.0.0.1 7471
+expect /"remote": "10.0.0.1:7471"/ show tcp json where worker=1
+rpc connect 10.0.0.1 7472
+expect /^rpc $rpc: connected, .*, worker 1$/ show rpcs
+rpc call $rpc 0x20004543 1 1 hello
+expect hello wait 5000
+log create
+log join $log 10.0.0.1 7471 $log_stag 0 65536
+log open $log
+set worker 0
+log append $log of the second worker
+expect /record [0-9]+ is durable/ wait 5000
+expect "of the second worker" log read $log
+expect /^log $log: open, .*, worker 1$/ show logs
+repeat 100 rpc call $rpc 0x20004543 1 1 call $round
+wait 5000
+expect /calls 101, replies 101,/ show rpcs
+log trim $log $record
+log destroy $log
+rpc disconnect $rpc
+rpc connect 10.0.0.2 7472
+expect /^rpc $rpc: connected, .*, worker 0$/ show rpcs
+log create
+expect /^log $log: new, .*, worker 0$/ show logs
+expect "there is no worker 2; there are 0 to 1" expect fail set worker 2
+""", conf=loop("loop_workers.ini"))
 
 
 def test_log():
