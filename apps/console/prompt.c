@@ -14,6 +14,7 @@
 
 #include "console.h"
 #include "options.h"
+#include "pager.h"
 #include "script.h"
 #include "ui.h"
 
@@ -52,7 +53,7 @@ prompt_line(struct rdline *rdl, const char *text, unsigned int size)
 	con.misused[0] = '\0';
 	interrupt_clear();
 	keys_are_signals(true);
-	why = console_run(cl, text);
+	why = pager_takes(text) ? pager_run(cl, text) : console_run(cl, text);
 	keys_are_signals(false);
 	if (interrupted())
 		cmdline_printf(cl, "interrupted\n");

@@ -12,7 +12,7 @@ import struct
 import termios
 import time
 
-from test_console import loop
+from test_console import alone, loop
 from weft_e2e import app, main, path
 
 UP, DOWN, TAB, CTRL_C = b"\x1b[A", b"\x1b[B", b"\t", b"\x03"
@@ -22,18 +22,22 @@ PROMPT = b"weft> "
 class Terminal:
     """A console on a pseudo-terminal. Without other options its port has no peer."""
 
-    def __init__(self, history, options=("--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24")):
+    def __init__(self, history, options=("--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"), rows=0):
         self.said = b""
         self.seen = 0
+        self.options = options
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if rows:
+                fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
             os.environ["WEFT_CONSOLE_HISTORY"] = history
             if history == "default":
                 del os.environ["WEFT_CONSOLE_HISTORY"]
             os.execv(app("weft-console"), [app("weft-console"), *options])
 
     def __enter__(self):
-        self.until(PROMPT)
+        if "-f" not in self.options:
+            self.until(PROMPT)
         return self
 
     def __exit__(self, *_):
@@ -60,6 +64,10 @@ class Terminal:
         while not termios.tcgetattr(self.fd)[3] & termios.ISIG:
             assert time.monotonic() < end
             time.sleep(0.01)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        os.kill(self.pid, signal.SIGWINCH)
 
     def run(self, line):
         """A line's output: between its echo and the next prompt."""
@@ -287,6 +295,91 @@ def test_resize():
             fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows + 1, cols + 1, 0, 0))
             os.kill(t.pid, signal.SIGWINCH)
             assert b"error" not in t.until(PROMPT) and b"interrupted" not in t.said
+        t.quit()
+
+
+def rows_of(got):
+    """The lines of a page, without what erases --More--."""
+    got = re.sub(rb"--More-- \d+ % \(space, Enter, q\)|\r\x1b\[K", b"", got)
+    return [row for row in got.replace(b"\r", b"").split(b"\n") if row]
+
+
+def test_pager():
+    """Output that is longer than the terminal comes page by page; no line is lost, and q, Ctrl-C and Ctrl-D leave."""
+    more = b"(space, Enter, q)"
+    with Terminal("") as t:
+        # A terminal that does not say its size has no pages.
+        whole = rows_of(t.run(b"help"))[:-1]
+        assert len(whole) > 100 and more not in t.said, len(whole)
+        t.resize(24, 80)
+        t.until(b"help", b"help")
+        first = t.until(more, b"\n")
+        assert first.count(b"\r\n") == 24, first  # the command's own, and 23 rows
+        pages = first
+        pages += t.until(more, b" ")
+        assert rows_of(t.until(more, b"\n")) == whole[46:47], whole[46]
+        pages += whole[46] + b"\r\n"
+        # The window grows and shrinks meanwhile.
+        t.resize(60, 100)
+        got = t.until(more, b" ")
+        assert got.count(b"\r\n") == 59, got
+        pages += got
+        t.resize(10, 80)
+        got = t.until(more, b"xf")
+        assert got.count(b"\r\n") == 9, got
+        pages += got
+        assert rows_of(pages) == whole[:len(rows_of(pages))], pages
+        for key in (b"q", CTRL_C, b"\x04"):
+            got = t.until(PROMPT, key)
+            assert b"usage" not in got and b"interrupted" not in got and len(rows_of(got)) == 1, got
+            t.until(b"help", b"help")
+            t.until(more, b"\n")
+        # To the end.
+        while not t.said.endswith(PROMPT):
+            os.write(t.fd, b" ")
+            t.said += os.read(t.fd, 4096)
+        assert b"'help COMMAND' shows an example" in t.said[-300:], t.said[-300:]
+        t.seen = len(t.said)
+        assert b"\nstill\r\n" in t.run(b"echo still")
+        # A line that wraps takes two rows. Short output has no pages.
+        t.resize(10, 40)
+        assert more not in t.run(b"show regions")
+        t.until(b"show nouns", b"show nouns")
+        got = t.until(more, b"\n")
+        assert sum(1 + (len(row) - 1) // 40 for row in rows_of(got)) <= 10, got
+        t.until(PROMPT, b"q")
+        # What commands within other commands print is not kept back.
+        assert more not in t.run(b"expect help help")
+        t.quit()
+
+
+def test_pager_in_pipes():
+    """Neither a script nor a pipe has pages, also where standard input or output alone is a terminal."""
+    with open(path("help.cli"), "w") as f:
+        f.write("help\n")
+    with Terminal("", ("--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24", "-f", path("help.cli")), rows=24) as t:
+        t.until(b"'help COMMAND' shows an example")
+        assert b"More" not in t.said, t.said
+        assert os.waitstatus_to_exitcode(os.waitpid(t.pid, 0)[1]) == 0
+        t.pid = 0
+    rc, out, err = alone("-f", path("help.cli"))
+    assert rc == 0 and "More" not in out and "shows an example" in out, (out, err)
+
+
+def test_pager_and_events():
+    """What happens while a page is looked at is told behind it."""
+    with Terminal("", ("-c", loop())) as t:
+        t.run(b"listen 7471")
+        t.run(b"register memory 4096")
+        t.run(b"connect 10.0.0.2 7471")
+        t.run(b"wait for /qp $accepted: established/")
+        t.resize(10, 80)
+        t.run(b"start write $qp 1 $stag rate 100 count 50")
+        t.until(b"(space, Enter, q)", b"help\n")
+        # The traffic ends meanwhile, or afterwards on a slow machine.
+        time.sleep(1)
+        t.until(b"ended after 50 messages", b"q")
+        assert b"\nstill\r\n" in t.run(b"echo still")
         t.quit()
 
 
