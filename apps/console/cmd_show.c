@@ -11,6 +11,7 @@
 #include "link_str.h"
 #include "script.h"
 #include "show.h"
+#include "show_print.h"
 
 WORD(tok_show, verb, "show");
 WORD(tok_port, noun, "port");
@@ -237,7 +238,25 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 	}
 }
 
-/** Print a row for each octave that has samples. */
+#define OCTAVES (WEFT_POLL_HIST_BUCKETS / 8)
+
+/** Print a row for each octave that has samples, with a bar. */
+static void
+print_octaves(struct cmdline *cl, const struct weft_poll_hist *h)
+{
+	uint64_t polls[OCTAVES] = {0}, most = 1;
+
+	for (unsigned int k = 0; k < OCTAVES; k++) {
+		for (unsigned int b = 8 * k; b < 8 * k + 8; b++)
+			polls[k] += h->bucket[b].polls;
+		most = polls[k] > most ? polls[k] : most;
+	}
+	for (unsigned int k = 0; k < OCTAVES; k++)
+		if (polls[k] > 0)
+			show_print_bar(cl, h->bucket[8 * k + 7].below_ns, (double)polls[k],
+			               (double)most);
+}
+
 static void
 show_polls(void *arg, struct cmdline *cl, void *data)
 {
@@ -256,15 +275,7 @@ show_polls(void *arg, struct cmdline *cl, void *data)
 		               "99 %% below %.1f us, longest %.1f us\n",
 		               i, h.polls, (double)weft_poll_hist_pct_ns(&h, 50) / 1e3,
 		               (double)weft_poll_hist_pct_ns(&h, 99) / 1e3, (double)h.max_ns / 1e3);
-		for (unsigned int k = 0; k < WEFT_POLL_HIST_BUCKETS; k += 8) {
-			uint64_t n = 0;
-
-			for (unsigned int b = k; b < k + 8; b++)
-				n += h.bucket[b].polls;
-			if (n > 0)
-				cmdline_printf(cl, "  below %10.1f us  %" PRIu64 "\n",
-				               (double)h.bucket[k + 7].below_ns / 1e3, n);
-		}
+		print_octaves(cl, &h);
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file What a command of the prompt prints, one page of the terminal at a time. Commands that only
- * show something print into memory first. Events that come while a page is looked at are added to
- * its end.
+ * show something print into memory first. A line that is wider than the terminal is broken between
+ * words. Events that come while a page is looked at are added to its end.
  */
 
 #include "pager.h"
@@ -18,8 +18,10 @@
 /** What the last line of a page says; it leaves room for the percentage in 40 columns. */
 #define MORE  "--More-- %u %% (space, Enter, q)"
 #define ERASE "\r\033[K"
-/** Fewer rows have no room for a page. */
-#define ROWS_MIN 3u
+/** Less has no room for a page. */
+#define ROWS_MIN    3u
+#define COLUMNS_MIN 20u
+#define INDENT      4u /**< of the rest of a line that was broken */
 
 enum key { KEY_PAGE, KEY_LINE, KEY_END };
 
@@ -42,30 +44,51 @@ window(unsigned int *rows, unsigned int *columns)
 {
 	struct winsize w;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_row < ROWS_MIN || w.ws_col == 0)
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_row < ROWS_MIN ||
+	    w.ws_col < COLUMNS_MIN)
 		return false;
 	*rows = w.ws_row;
 	*columns = w.ws_col;
 	return true;
 }
 
-/** Octets of the text that fill at most so many rows, in whole lines, one at least. */
+/** Where the output stands. */
+struct pages {
+	bool breaks;    /**< lines between words; else where the terminal breaks them */
+	bool continued; /**< the last row was not the end of its line */
+	size_t at;      /**< of the next octet */
+};
+
+/** Octets of the next row, in which `room` have a place. */
 static size_t
-fill(const char *text, unsigned int rows, unsigned int columns)
+row_bytes(const char *text, unsigned int room, bool breaks)
 {
-	size_t n = 0;
+	const size_t n = strcspn(text, "\n");
 
-	while (text[n] != '\0') {
-		const size_t line = strcspn(text + n, "\n");
-		const unsigned int need =
-		        line == 0 ? 1 : (unsigned int)((line + columns - 1) / columns);
+	if (n <= room)
+		return n;
+	for (size_t k = room; breaks && k > room / 2; k--)
+		if (text[k] == ' ')
+			return k;
+	return room;
+}
 
-		if (need > rows && n > 0)
-			break;
-		rows -= need < rows ? need : rows;
-		n += line + (text[n + line] == '\n');
+/** Print rows until the text is at its end or there are so many. */
+static void
+print_rows(struct pages *p, const char *text, unsigned int rows, unsigned int columns)
+{
+	for (; rows > 0 && text[p->at] != '\0'; rows--) {
+		const unsigned int indent = p->breaks && p->continued ? INDENT : 0;
+		const size_t n = row_bytes(text + p->at, columns - indent, p->breaks);
+
+		put("                ", indent);
+		put(text + p->at, n);
+		p->at += n;
+		p->continued = text[p->at] != '\n' && text[p->at] != '\0';
+		if (!p->continued || p->breaks)
+			put("\n", 1);
+		p->at += p->continued ? strspn(text + p->at, " ") : text[p->at] == '\n';
 	}
-	return n;
 }
 
 /** Wait for a key that does something; events that come are printed into o. */
@@ -96,33 +119,30 @@ next_key(struct output *o)
 
 /** Show what was printed into o; `mine` octets of it are the command's, events may follow. */
 static void
-show_pages(struct output *o, size_t mine)
+show_pages(struct output *o, size_t mine, bool breaks)
 {
+	struct pages p = {.breaks = breaks};
 	enum key key = KEY_PAGE;
 	char more[64];
 	unsigned int rows, columns;
 	const char *text = output_text(o);
-	size_t at = 0, n;
 
-	while (text[at] != '\0') {
-		n = strlen(text + at);
-		if (window(&rows, &columns))
-			n = fill(text + at, key == KEY_LINE ? 1 : rows - 1, columns);
-		put(text + at, n);
-		at += n;
-		if (text[at] == '\0')
+	while (text[p.at] != '\0' && window(&rows, &columns)) {
+		print_rows(&p, text, key == KEY_LINE ? 1 : rows - 1, columns);
+		if (text[p.at] == '\0')
 			return;
 		put(more, (size_t)snprintf(more, sizeof(more), MORE,
-		                           (unsigned int)(at * 100 / strlen(text))));
+		                           (unsigned int)(p.at * 100 / strlen(text))));
 		key = next_key(o);
 		put(ERASE, sizeof(ERASE) - 1);
 		text = output_text(o);
-		if (key == KEY_END) {
-			at = at > mine ? at : mine;
-			put(text + at, strlen(text + at));
-			return;
-		}
+		if (key == KEY_END)
+			break;
 	}
+	/* Of a terminal that has become too small, all. */
+	if (key == KEY_END && p.at < mine)
+		p.at = mine;
+	put(text + p.at, strlen(text + p.at));
 }
 
 bool
@@ -149,7 +169,8 @@ pager_run(struct cmdline *cl, const char *line)
 		return console_run(cl, line);
 	why = console_run(o.cl, line);
 	ended = interrupted();
-	show_pages(&o, strlen(output_text(&o)));
+	/* A line of JSON stays one. */
+	show_pages(&o, strlen(output_text(&o)), strstr(line, " json") == NULL);
 	/* Ctrl-C that only left the pages interrupted no command. */
 	if (!ended)
 		interrupt_clear();

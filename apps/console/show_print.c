@@ -11,9 +11,8 @@
 #define BAR_INDENT 32
 #define BAR_MAX    100
 
-/** One line of a histogram: polls that took less than `below_ns`. */
-static void
-print_bar(struct cmdline *cl, uint64_t below_ns, double polls, double most)
+void
+show_print_bar(struct cmdline *cl, uint64_t below_ns, double polls, double most)
 {
 	const unsigned int room = table_width() - BAR_INDENT;
 	char text[32], bar[BAR_MAX + 1];
@@ -41,7 +40,7 @@ show_print_polls(struct cmdline *cl, const json_t *rows)
 		                                     json_number_value(v) > most) most =
 		        json_number_value(v);
 		json_object_foreach(row, key, v) if (strncmp(key, "below_", 6) == 0)
-		        print_bar(cl, strtoull(key + 6, NULL, 10), json_number_value(v), most);
+		        show_print_bar(cl, strtoull(key + 6, NULL, 10), json_number_value(v), most);
 		else cmdline_printf(cl, "  %-10s  %s\n", table_heading(key, head),
 		                    table_cell(key, v, true, text));
 	}
