@@ -11,11 +11,13 @@
 #include "console.h"
 #include "log_side.h"
 #include "script.h"
+#include "show_print.h"
 #include "worker_side.h"
 
 WORD(tok_log, verb, "log");
 WORD(tok_show, verb, "show");
 WORD(tok_logs, noun, "logs");
+WORD(tok_json, s1, "json");
 WORD(tok_create, noun, "create");
 WORD(tok_join, noun, "join");
 WORD(tok_leave, noun, "leave");
@@ -426,46 +428,101 @@ console_logs_end(void)
 	}
 }
 
+static const char *const log_states[] = {"new", "opening", "open", "ended"};
+static const char *const target_states[] = {"none", "being examined", "joined", "catching up",
+                                            "live"};
+
+/** The number of the last record before this place; 0: there is none. */
+static uint64_t
+last_before(const struct weft_log_at *at)
+{
+	return at->seq > 0 ? at->seq - 1 : 0;
+}
+
+static void
+print_log(struct cmdline *cl, unsigned int n, const struct weft_log_info *in)
+{
+	char worker[32] = "";
+
+	if (con.stack.nworkers > 1)
+		snprintf(worker, sizeof(worker), ", worker %u", con.log_worker[n]);
+	cmdline_printf(cl,
+	               "log %u: %s, epoch %" PRIu64 ", records %" PRIu64 " to %" PRIu64
+	               " durable, %" PRIu64 " appended, ring %" PRIu64 " bytes%s\n"
+	               "  appends %" PRIu64 " in %" PRIu64 " transactions, reads %" PRIu64
+	               ", trims %" PRIu64 ", targets lost %" PRIu64 "\n",
+	               n, log_states[in->state], in->epoch, in->head.seq, last_before(&in->durable),
+	               last_before(&in->end), in->ring_bytes, worker, in->appends, in->transactions,
+	               in->reads, in->trims, in->lost);
+	for (unsigned int i = 0; i < WEFT_LOG_MAX_TARGETS; i++)
+		if (in->target[i].state != WEFT_LOG_TARGET_NONE)
+			cmdline_printf(cl, "  target %u: %s, durable to record %" PRIu64 "\n", i,
+			               target_states[in->target[i].state],
+			               last_before(&in->target[i].durable));
+}
+
+static void
+set_integer(json_t *o, const char *key, uint64_t n)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+static json_t *
+log_object(unsigned int n, const struct weft_log_info *in)
+{
+	json_t *o = json_object(), *targets = json_array();
+
+	set_integer(o, "number", n);
+	set_integer(o, "worker", con.log_worker[n]);
+	json_object_set_new(o, "state", json_string(log_states[in->state]));
+	set_integer(o, "epoch", in->epoch);
+	set_integer(o, "first_record", in->head.seq);
+	set_integer(o, "durable_record", last_before(&in->durable));
+	set_integer(o, "last_record", last_before(&in->end));
+	set_integer(o, "ring_bytes", in->ring_bytes);
+	set_integer(o, "appends", in->appends);
+	set_integer(o, "transactions", in->transactions);
+	set_integer(o, "reads", in->reads);
+	set_integer(o, "trims", in->trims);
+	set_integer(o, "lost", in->lost);
+	for (unsigned int i = 0; i < WEFT_LOG_MAX_TARGETS; i++) {
+		json_t *t;
+
+		if (in->target[i].state == WEFT_LOG_TARGET_NONE)
+			continue;
+		t = json_object();
+		set_integer(t, "target", i);
+		json_object_set_new(t, "state", json_string(target_states[in->target[i].state]));
+		set_integer(t, "durable_record", last_before(&in->target[i].durable));
+		json_array_append_new(targets, t);
+	}
+	json_object_set_new(o, "targets", targets);
+	return o;
+}
+
 static void
 show_logs(void *arg, struct cmdline *cl, void *data)
 {
-	static const char *const state[] = {"new", "opening", "open", "ended"};
-	static const char *const target[] = {"none", "being examined", "joined", "catching up",
-	                                     "live"};
-	char worker[32] = "";
+	json_t *rows = json_array();
 	bool any = false;
 
 	(void)arg;
-	(void)data;
 	console_drain(cl);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_LOGS; n++) {
 		const struct look l = look_at(n);
 
 		any = any || con.logs[n];
-		if (l.n == 0)
-			continue;
-		if (con.stack.nworkers > 1)
-			snprintf(worker, sizeof(worker), ", worker %u", con.log_worker[n]);
-		cmdline_printf(cl,
-		               "log %u: %s, epoch %" PRIu64 ", records %" PRIu64 " to %" PRIu64
-		               " durable, %" PRIu64 " appended, ring %" PRIu64 " bytes%s\n"
-		               "  appends %" PRIu64 " in %" PRIu64 " transactions, reads %" PRIu64
-		               ", trims %" PRIu64 ", targets lost %" PRIu64 "\n",
-		               l.n, state[l.in.state], l.in.epoch, l.in.head.seq,
-		               l.in.durable.seq > 0 ? l.in.durable.seq - 1 : 0,
-		               l.in.end.seq > 0 ? l.in.end.seq - 1 : 0, l.in.ring_bytes, worker,
-		               l.in.appends, l.in.transactions, l.in.reads, l.in.trims, l.in.lost);
-		for (unsigned int i = 0; i < WEFT_LOG_MAX_TARGETS; i++)
-			if (l.in.target[i].state != WEFT_LOG_TARGET_NONE)
-				cmdline_printf(cl,
-				               "  target %u: %s, durable to record %" PRIu64 "\n",
-				               i, target[l.in.target[i].state],
-				               l.in.target[i].durable.seq > 0
-				                       ? l.in.target[i].durable.seq - 1
-				                       : 0);
+		/* data: as JSON. */
+		if (l.n != 0 && data == NULL)
+			print_log(cl, n, &l.in);
+		else if (l.n != 0)
+			json_array_append_new(rows, log_object(n, &l.in));
 	}
-	if (!any)
+	if (data != NULL)
+		show_print_json(cl, rows);
+	else if (!any)
 		cmdline_printf(cl, "no logs\n");
+	json_decref(rows);
 }
 
 static CMD(cmd_create_, cmd_create, "log create: a log with one target", (void *)&tok_log,
@@ -497,7 +554,17 @@ static CMD(cmd_destroy_, cmd_destroy, "log destroy LOG: leave its targets, which
 static CMD(cmd_logs_, show_logs, "show logs: states, records, targets of the console's logs",
            (void *)&tok_show, (void *)&tok_logs);
 
-cmdline_parse_inst_t *const cmds_log[] = {
-        &cmd_create_,  &cmd_create_of_, &cmd_join_, &cmd_join_stag_, &cmd_leave_,
-        &cmd_open_,    &cmd_append_,    &cmd_read_, &cmd_read_from_, &cmd_trim_,
-        &cmd_destroy_, &cmd_logs_,      NULL};
+static char as_json;
+static cmdline_parse_inst_t cmd_logs_json = {
+        .f = show_logs,
+        .data = &as_json,
+        .help_str = "show logs json: the same as JSON",
+        .tokens = {(void *)&tok_show, (void *)&tok_logs, (void *)&tok_json, NULL}};
+
+cmdline_parse_inst_t *const cmds_log[] = {&cmd_create_,    &cmd_create_of_,
+                                          &cmd_join_,      &cmd_join_stag_,
+                                          &cmd_leave_,     &cmd_open_,
+                                          &cmd_append_,    &cmd_read_,
+                                          &cmd_read_from_, &cmd_trim_,
+                                          &cmd_destroy_,   &cmd_logs_,
+                                          &cmd_logs_json,  NULL};

@@ -11,11 +11,13 @@
 #include "console.h"
 #include "rpc_side.h"
 #include "script.h"
+#include "show_print.h"
 #include "worker_side.h"
 
 WORD(tok_rpc, verb, "rpc");
 WORD(tok_show, verb, "show");
 WORD(tok_rpcs, noun, "rpcs");
+WORD(tok_json, s1, "json");
 WORD(tok_serve, noun, "serve");
 WORD(tok_connect, noun, "connect");
 WORD(tok_null, noun, "null");
@@ -268,30 +270,62 @@ look_on_worker(void *arg)
 }
 
 static void
+print_rpc(struct cmdline *cl, unsigned int n, const struct rpc_side_info *in)
+{
+	char worker[32] = "";
+
+	if (con.stack.nworkers > 1)
+		snprintf(worker, sizeof(worker), ", worker %u", con.rpc_worker[n]);
+	cmdline_printf(cl,
+	               "rpc %u: %s, version %u, calls %" PRIu64 ", replies %" PRIu64
+	               ", errors %" PRIu64 ", waits for credit %" PRIu64 "%s\n",
+	               n, in->down ? "down" : "connected", in->version, in->calls, in->replies,
+	               in->errors, in->credit_stalls, worker);
+}
+
+static json_t *
+rpc_object(unsigned int n, const struct rpc_side_info *in)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "number", json_integer(n));
+	json_object_set_new(o, "worker", json_integer(con.rpc_worker[n]));
+	json_object_set_new(o, "state", json_string(in->down ? "down" : "connected"));
+	json_object_set_new(o, "version", json_integer(in->version));
+	json_object_set_new(o, "calls", json_integer((json_int_t)in->calls));
+	json_object_set_new(o, "replies", json_integer((json_int_t)in->replies));
+	json_object_set_new(o, "errors", json_integer((json_int_t)in->errors));
+	json_object_set_new(o, "credit_stalls", json_integer((json_int_t)in->credit_stalls));
+	return o;
+}
+
+static void
 show_rpcs(void *arg, struct cmdline *cl, void *data)
 {
+	json_t *rows = json_array();
 	bool any = false;
 
 	(void)arg;
-	(void)data;
 	console_drain(cl);
 	for (unsigned int n = 1; n <= CONSOLE_MAX_RPCS; n++) {
 		struct op op = {.n = n};
-		char worker[32] = "";
 
-		any = any || con.rpcs[n];
-		if (con.stack.nworkers > 1)
-			snprintf(worker, sizeof(worker), ", worker %u", con.rpc_worker[n]);
-		if (con.rpcs[n] && run(cl, &op, look_on_worker))
-			cmdline_printf(cl,
-			               "rpc %u: %s, version %u, calls %" PRIu64 ", replies %" PRIu64
-			               ", errors %" PRIu64 ", waits for credit %" PRIu64 "%s\n",
-			               n, op.info.down ? "down" : "connected", op.info.version,
-			               op.info.calls, op.info.replies, op.info.errors,
-			               op.info.credit_stalls, worker);
+		if (!con.rpcs[n])
+			continue;
+		any = true;
+		if (!run(cl, &op, look_on_worker))
+			continue;
+		/* data: as JSON. */
+		if (data == NULL)
+			print_rpc(cl, n, &op.info);
+		else
+			json_array_append_new(rows, rpc_object(n, &op.info));
 	}
-	if (!any)
+	if (data != NULL)
+		show_print_json(cl, rows);
+	else if (!any)
 		cmdline_printf(cl, "no rpc clients\n");
+	json_decref(rows);
 }
 
 static CMD(cmd_serve_, cmd_serve,
@@ -313,5 +347,13 @@ static CMD(cmd_disconnect_, cmd_disconnect, "rpc disconnect CLIENT: its calls en
 static CMD(cmd_rpcs_, show_rpcs, "show rpcs: the console's RPC clients, and their calls",
            (void *)&tok_show, (void *)&tok_rpcs);
 
-cmdline_parse_inst_t *const cmds_rpc[] = {&cmd_serve_,     &cmd_connect_,    &cmd_null_, &cmd_call_,
-                                          &cmd_call_with_, &cmd_disconnect_, &cmd_rpcs_, NULL};
+static char as_json;
+static cmdline_parse_inst_t cmd_rpcs_json = {
+        .f = show_rpcs,
+        .data = &as_json,
+        .help_str = "show rpcs json: the same as JSON",
+        .tokens = {(void *)&tok_show, (void *)&tok_rpcs, (void *)&tok_json, NULL}};
+
+cmdline_parse_inst_t *const cmds_rpc[] = {&cmd_serve_, &cmd_connect_,   &cmd_null_,
+                                          &cmd_call_,  &cmd_call_with_, &cmd_disconnect_,
+                                          &cmd_rpcs_,  &cmd_rpcs_json,  NULL};

@@ -111,6 +111,7 @@ struct console {
 	cmdline_parse_ctx_t *commands; /**< console_commands() */
 	/** tables of the commands that use the console's own stack; NULL behind the last */
 	cmdline_parse_inst_t *const *const *of_stack;
+	struct cmdline *prompt; /**< that prints on the terminal; NULL: a script or a pipe runs */
 	bool quit;
 	bool attached; /**< there is no stack: what is shown is another program's */
 	bool lost;     /**< that program has ended */
@@ -183,7 +184,7 @@ bool console_usage_again(unsigned int i);
 /** All commands, terminated by NULL. */
 cmdline_parse_ctx_t *console_commands(void);
 
-/** Print an error and set con.failed. */
+/** Print an error, at the prompt in lines that break between words, and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define CONSOLE_NO_STACK "it needs a stack of its own, and --attach has none: it only shows"
 /** False after a message, if the console is attached to another program. */

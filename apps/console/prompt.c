@@ -116,11 +116,13 @@ console_prompt(struct cmdline *cl)
 
 	if (rdl == NULL)
 		return -1;
+	con.prompt = cl;
 	history_open(prompt_recall, rdl);
 	rdline_newline(rdl, PROMPT);
 	while (!con.quit && rc != RDLINE_RES_EOF && rc != RDLINE_RES_EXITED)
 		rc = prompt_key(cl, rdl);
 	history_close();
+	con.prompt = NULL;
 	rdline_free(rdl);
 	return 0;
 }

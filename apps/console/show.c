@@ -64,6 +64,7 @@ parse_condition(struct request *r, const char *word)
 	struct condition *c = &r->where[r->nconditions];
 	const size_t n = strcspn(word, "=!<>");
 	const char *value = word + n;
+	char *end;
 
 	if (n == 0 || *value == '\0' || r->nconditions == CONDITIONS)
 		return false;
@@ -73,7 +74,9 @@ parse_condition(struct request *r, const char *word)
 	snprintf(c->key, sizeof(c->key), "%.*s", (int)n, word);
 	snprintf(c->value, sizeof(c->value), "%s", value);
 	r->nconditions++;
-	return true;
+	/* Only numbers are less or greater. */
+	strtod(value, &end);
+	return c->op == '=' || c->op == '!' || (*value != '\0' && *end == '\0');
 }
 
 static bool
@@ -85,7 +88,8 @@ parse(struct cmdline *cl, struct request *r, const char *words)
 	while (table_word(&words, word, sizeof(word))) {
 		if (strpbrk(word, "=<>") != NULL) {
 			if (!parse_condition(r, word))
-				return usage(cl, r->n, "'%s' is not KEY=VALUE", word);
+				return usage(cl, r->n, "'%s' is not KEY=VALUE, or KEY<NUMBER",
+				             word);
 		} else if (strcmp(word, "where") == 0) {
 			where = true;
 		} else if (strcmp(word, "detail") == 0) {

@@ -29,18 +29,6 @@ cmdline_parse_token_num_t tok_e = TOKEN_NUM_INITIALIZER(struct cmd_args, e, RTE_
 cmdline_parse_token_num_t tok_f = TOKEN_NUM_INITIALIZER(struct cmd_args, f, RTE_UINT64);
 cmdline_parse_token_num_t tok_g = TOKEN_NUM_INITIALIZER(struct cmd_args, g, RTE_UINT64);
 
-void
-console_fail(struct cmdline *cl, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(con.error, sizeof(con.error), fmt, ap);
-	va_end(ap);
-	cmdline_printf(cl, "error: %s\n", con.error);
-	con.failed = true;
-}
-
 /** How much of a text goes into a line of so many columns, up to a blank; all of it if none. */
 static size_t
 line_length(const char *text, size_t columns)
@@ -52,6 +40,28 @@ line_length(const char *text, size_t columns)
 	while (n > 0 && text[n] != ' ')
 		n--;
 	return n > 0 ? n : strcspn(text, " ");
+}
+
+void
+console_fail(struct cmdline *cl, const char *fmt, ...)
+{
+	/* What commands print into memory is broken by the pages, if at all. */
+	const bool breaks = con.prompt == cl && isatty(STDOUT_FILENO);
+	const char *rest = con.error;
+	va_list ap;
+	size_t n;
+
+	va_start(ap, fmt);
+	vsnprintf(con.error, sizeof(con.error), fmt, ap);
+	va_end(ap);
+	n = breaks ? line_length(rest, TERMINAL_COLUMNS - strlen("error: ")) : strlen(rest);
+	cmdline_printf(cl, "error: %.*s\n", (int)n, rest);
+	for (rest += n; *rest != '\0'; rest += n) {
+		rest += strspn(rest, " ");
+		n = line_length(rest, TERMINAL_COLUMNS - strlen(INDENT));
+		cmdline_printf(cl, INDENT "%.*s\n", (int)n, rest);
+	}
+	con.failed = true;
 }
 
 void

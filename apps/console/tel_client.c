@@ -126,7 +126,8 @@ tel_client_ask(struct tel_client *t, char err[TEL_ERR_MAX], const char *fmt, ...
 	if (why != NULL)
 		snprintf(err, TEL_ERR_MAX, "%s", why);
 	else if (answer != NULL)
-		snprintf(err, TEL_ERR_MAX, "process %d has no answer to %.80s", (int)t->pid, ask);
+		snprintf(err, TEL_ERR_MAX, "process %d has no answer to %.80s%s", (int)t->pid, ask,
+		         strncmp(ask, "/weft/target/", 13) == 0 ? "; only a weft-target has" : "");
 	else
 		snprintf(err, TEL_ERR_MAX, "the answer to %.80s is not JSON", ask);
 	json_decref(answer);

@@ -60,6 +60,10 @@ expect /^log $log: open, .*, worker 1$/ show logs
 repeat 100 rpc call $rpc 0x20004543 1 1 call $round
 wait 5000
 expect /calls 101, replies 101,/ show rpcs
+expect /"replies": 101,/ show rpcs json
+expect /"worker": 1,/ show rpcs json
+expect /"state": "live"/ show logs json
+expect /"durable_record": $record/ show logs json
 log trim $log $record
 log destroy $log
 rpc disconnect $rpc
