@@ -38,6 +38,8 @@ struct weft_handle_kind weft_handle_kinds[WEFT_KINDS] = {
         [WEFT_KIND_CONNREQ] = {.name = "connection request"},
         [WEFT_KIND_MEDIUM] = {.name = "medium"},
         [WEFT_KIND_EXEC] = {.name = "executor"},
+        [WEFT_KIND_BLOCK] = {.name = "block device"},
+        [WEFT_KIND_BLOCK_CHAN] = {.name = "channel of a block device"},
 };
 
 static _Atomic uint64_t handle_kept_bytes;

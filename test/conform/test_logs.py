@@ -28,6 +28,7 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/netif/netif_sleep.c": {"port %u": "said once of a port, by what its driver does"},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
     "lib/tcp/tcp_instance.c": {"of the retransmission timeouts": CONFIGURED},
+    "lib/medium/medium_block.c": {"": CONFIGURED},
     "lib/medium/medium_driver.c": {"": CONFIGURED},
     "lib/medium/medium_numa.c": {"": CONFIGURED},
     "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},

@@ -5,7 +5,7 @@ import re
 
 PRODUCT = ("lib/", "drivers/", "apps/")
 # Drivers that only test programs link.
-TESTS_OWN = ("drivers/persist/sim/",)
+TESTS_OWN = ("drivers/persist/sim/", "drivers/block/fault/")
 # In a definition the name of the function begins a line, after the line of its type.
 DEFINED = re.compile(r"^(?!static\b)(?!.*\bstatic\b)[\w][^\n;{}()#=]*\n(\w+)\((?=[^;{}]*\)\s*(?:__\w+\([^{};]*\)\s*)?\{)", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
