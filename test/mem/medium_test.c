@@ -235,3 +235,9 @@ loop_make(const char *file, char dev[32])
 	close(back);
 	return fd;
 }
+
+int
+loop_resize(int fd)
+{
+	return ioctl(fd, LOOP_SET_CAPACITY, 0) != 0 ? -errno : 0;
+}

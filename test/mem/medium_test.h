@@ -28,6 +28,8 @@ uint64_t file_bytes(const char *path); /**< UINT64_MAX: no such file */
 /** Create a loop device on a file of the scratch folder. Returns -1 if that is not permitted: it
  * needs root. */
 int loop_make(const char *file, char dev[32]);
+/** Tell a loop device, by its descriptor, that its file has another length. Returns 0 or -errno. */
+int loop_resize(int fd);
 
 /** Open a medium. The case fails if that fails. */
 struct weft_persist *must_open(const char *driver, const char *path, uint64_t bytes, bool create);
