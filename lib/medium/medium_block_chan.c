@@ -11,7 +11,8 @@
 #include "medium_block_priv.h"
 #include <weft/ulp.h>
 
-#define BLOCK_WAIT_MS 100 /**< longest sleep of weft_block_wait() between two polls */
+#define BLOCK_HELD_NS 100000 /**< time between two looks at other channels' flushes */
+#define BLOCK_WAIT_MS 100    /**< longest sleep of weft_block_wait() between two polls */
 
 static_assert(offsetof(struct block_chan, pub) == 0 &&
                       offsetof(struct weft_block_chan, handle) == 0 &&
@@ -147,12 +148,14 @@ weft_block_next_ns(const struct weft_block_chan *chan)
 		return UINT64_MAX;
 	ops = chan->block->ops;
 	next = c->deadline_ns;
-	/* A flush that is held waits for another channel, and a request that waits although there
-	 * is room for it was refused by the driver: nothing tells when that changes. */
-	if (c->list[BLOCK_FINISHED].n > 0 || c->list[BLOCK_HELD].n > 0 ||
-	    c->list[BLOCK_OVERDUE].n > 0 ||
+	/* A request that waits although there is room for it was refused by the driver: nothing
+	 * tells when that changes. */
+	if (c->list[BLOCK_FINISHED].n > 0 || c->list[BLOCK_OVERDUE].n > 0 ||
 	    (c->list[BLOCK_WAITING].n > 0 && block_with_driver(c) < chan->depth))
 		return 0;
+	/* A flush that is held waits for another channel, which tells this one nothing. */
+	if (c->list[BLOCK_HELD].n > 0)
+		next = RTE_MIN(next, c->now_ns + BLOCK_HELD_NS);
 	if (ops->fd == NULL && ops->next_ns == NULL && block_with_driver(c) > 0)
 		return 0;
 	if (ops->next_ns != NULL)

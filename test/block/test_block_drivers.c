@@ -20,7 +20,7 @@
 #define BYTES    (2U << 20)
 #define UNDERWAY 16
 
-enum where { NOWHERE, FILE_THERE, FILE_SHM, LOOP };
+enum where { NOWHERE, FILE_THERE, FILE_SHM, FILE_DAX, LOOP, LOOP_4096 };
 
 static const struct target {
 	const char *name, *driver, *options;
@@ -35,7 +35,10 @@ static const struct target {
         {"uring 4096", "uring", "block=4096,io=auto", FILE_THERE, false},
         {"uring threads", "uring", "io=threads", FILE_THERE, false},
         {"uring tmpfs", "uring", "block=4096", FILE_SHM, false},
+        {"pmem", "pmem", NULL, FILE_THERE, false},
+        {"pmem on DAX", "pmem", NULL, FILE_DAX, false},
         {"uring loop", "uring", NULL, LOOP, false},
+        {"uring loop 4096", "uring", NULL, LOOP_4096, false},
         {"uring loop threads", "uring", "io=threads", LOOP, false},
 };
 
@@ -48,8 +51,8 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 	struct weft_block_attr a = {.size = sizeof(a),
 	                            .driver = t->driver,
 	                            .options = t->options,
-	                            .bytes = t->where == LOOP ? 0 : BYTES,
-	                            .create = t->where == FILE_THERE || t->where == FILE_SHM};
+	                            .bytes = t->where >= LOOP ? 0 : BYTES,
+	                            .create = t->where != NOWHERE && t->where < LOOP};
 	static char path[160], dev[32];
 	struct weft_block *probe;
 
@@ -57,9 +60,9 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 		snprintf(path, sizeof(path), "/dev/shm/weft-block-%d", (int)getpid());
 	else if (t->where != NOWHERE)
 		snprintf(path, sizeof(path), "%s", scratch_path("disk"));
-	if (fresh && (t->where == FILE_THERE || t->where == FILE_SHM))
+	if (fresh && a.create)
 		unlink(path);
-	if (fresh && t->where == LOOP) {
+	if (fresh && t->where >= LOOP) {
 		unlink(path);
 		put_file(path, BYTES, 0);
 		if (loop_fd >= 0)
@@ -67,8 +70,10 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 		loop_fd = loop_make(path, dev);
 		if (loop_fd < 0)
 			test_skip("loop devices are not permitted here");
+		if (t->where == LOOP_4096)
+			CHECK_EQ(loop_block(loop_fd, 4096), 0);
 	}
-	a.path = t->where == NOWHERE ? NULL : t->where == LOOP ? dev : path;
+	a.path = t->where == NOWHERE ? NULL : t->where >= LOOP ? dev : path;
 	if (fresh && t->where == FILE_SHM) {
 		int r = weft_block_open(&a, &probe);
 
@@ -80,6 +85,8 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 	}
 	disk_open(d, &a, depth);
 	CHECK_EQ(d->bytes, BYTES);
+	if (t->where >= LOOP)
+		CHECK_EQ(d->info.block_bytes, t->where == LOOP ? 512 : 4096);
 	if (strcmp(t->driver, "fault") == 0) {
 		const struct weft_block_fault_cfg cfg = {.delay_min_ns = 1000,
 		                                         .delay_max_ns = 9000,
@@ -767,13 +774,44 @@ static const struct {
         {"canceled requests end", subject_cancel},
 };
 
+static char *self;
+
+/** libpmem decides once in a process what is DAX, so a case that says it is has a process. */
+static void
+run_in_child(unsigned int i)
+{
+	char name[512], out[4096];
+	FILE *f;
+	size_t n;
+	int st;
+
+	snprintf(name, sizeof(name), "PMEM_IS_PMEM_FORCE=1 WEFT_TEST_CHILD=1 '%s' '%s: %s' 2>&1",
+	         self, targets[i / RTE_DIM(subjects)].name, subjects[i % RTE_DIM(subjects)].name);
+	fflush(stdout);
+	f = popen(name, "r");
+	CHECK(f != NULL);
+	n = fread(out, 1, sizeof(out) - 1, f);
+	out[n] = '\0';
+	st = pclose(f);
+	CHECK_MSG(st == 0, "%s", out);
+	if (strstr(out, "# SKIP ") != NULL) {
+		char *why = strstr(out, "# SKIP ") + strlen("# SKIP ");
+
+		test_skip("%.*s", (int)strcspn(why, "\n"), why);
+	}
+}
+
 static void
 run(void)
 {
 	unsigned int i = test_case_index();
+	const struct target *t = &targets[i / RTE_DIM(subjects)];
 
 	disk_memory_free();
-	subjects[i % RTE_DIM(subjects)].fn(&targets[i / RTE_DIM(subjects)]);
+	if (t->where == FILE_DAX && getenv("WEFT_TEST_CHILD") == NULL)
+		run_in_child(i);
+	else
+		subjects[i % RTE_DIM(subjects)].fn(t);
 }
 
 int
@@ -782,6 +820,9 @@ main(int argc, char **argv)
 	static struct weft_test_case cases[RTE_DIM(targets) * RTE_DIM(subjects)];
 	static char names[RTE_DIM(cases)][96];
 
+	self = argv[0];
+	if (getenv("WEFT_TEST_CHILD") == NULL)
+		unsetenv("PMEM_IS_PMEM_FORCE");
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
 		snprintf(names[i], sizeof(names[i]), "%s: %s", targets[i / RTE_DIM(subjects)].name,
 		         subjects[i % RTE_DIM(subjects)].name);

@@ -327,6 +327,13 @@ test_resize(void)
 	CHECK_EQ(weft_block_check(d.b), 0);
 	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, BYTES, w, 4096), -EINVAL);
 	disk_close(&d);
+	/* what is smaller than its logical block is refused */
+	CHECK_EQ(loop_block(fd, 4096), 0);
+	a.options = "block=512";
+	CHECK_EQ(try_attr(a), -EINVAL);
+	CHECK(strstr(reason, "only of 4096") != NULL);
+	CHECK_EQ(loop_block(fd, 512), 0);
+	a.options = NULL;
 	/* opened with a length, it has lost what was promised */
 	a.bytes = BYTES / 2;
 	disk_open(&d, &a, 4);

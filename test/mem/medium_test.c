@@ -241,3 +241,9 @@ loop_resize(int fd)
 {
 	return ioctl(fd, LOOP_SET_CAPACITY, 0) != 0 ? -errno : 0;
 }
+
+int
+loop_block(int fd, unsigned int bytes)
+{
+	return ioctl(fd, LOOP_SET_BLOCK_SIZE, (unsigned long)bytes) != 0 ? -errno : 0;
+}

@@ -30,6 +30,8 @@ uint64_t file_bytes(const char *path); /**< UINT64_MAX: no such file */
 int loop_make(const char *file, char dev[32]);
 /** Tell a loop device, by its descriptor, that its file has another length. Returns 0 or -errno. */
 int loop_resize(int fd);
+/** Set the logical block of a loop device. Returns 0 or -errno. */
+int loop_block(int fd, unsigned int bytes);
 
 /** Open a medium. The case fails if that fails. */
 struct weft_persist *must_open(const char *driver, const char *path, uint64_t bytes, bool create);

@@ -73,6 +73,7 @@
 WEFT_API_BEGIN
 
 struct weft_block_ops;
+struct weft_persist;
 
 /* ---- What a device is ---- */
 
@@ -130,6 +131,12 @@ struct weft_block_info {
 	bool volatile_cache; /**< a write that is done may be lost until it is flushed */
 	enum weft_block_fencing fencing;
 	int numa_node; /**< where the device is; -1: unknown, or anywhere */
+	/**
+	 * The mapping of the medium itself (weft/persist.h), of a device in persistent memory:
+	 * regions can be registered on it, so that no staging memory is needed. It ends with the
+	 * close. NULL: there is none.
+	 */
+	struct weft_persist *persist;
 	const char *driver;
 	/** description for people: "direct I/O by io_uring to a block device", ... */
 	char mechanism[96];
