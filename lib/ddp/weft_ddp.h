@@ -92,24 +92,24 @@ struct weft_ddp_ops {
 	void (*closed)(void *user, int err);
 };
 
-/** Embedded in rdmap. */
+/** Embedded in rdmap. A received Write uses the first 64 octets. */
 struct weft_ddp {
 	/** the stream below; connection management starts, accepts and queries it */
 	struct weft_mpa *mpa;
 	struct weft_mem *mem;
-	/** this stream's scope: its protection domain, and the windows bound to the stream */
-	struct weft_mem_pd scope;
 	const struct weft_ddp_ops *ops;
 	void *user;
+	bool faulted; /**< drop later segments; ddp and rdmap set it */
+	/** first two octets of a segment of weft_ddp_expect(), without the L bit; 0: none */
+	uint16_t expect_ctrl;
+	uint32_t expect_access;
+	struct ddp_ahead *ahead; /**< what is placed before its turn; NULL: nothing */
+	/** this stream's scope: its protection domain, and the windows bound to the stream */
+	struct weft_mem_pd scope;
 	/** MSN of the message being sent; starts at 1 (RFC 5041 s5.1) */
 	uint32_t tx_msn[WEFT_DDP_NQN];
 	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
 	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
-	bool faulted;                  /**< drop later segments; ddp and rdmap set it */
-	/** first two octets of a segment of weft_ddp_expect(), without the L bit; 0: none */
-	uint16_t expect_ctrl;
-	uint32_t expect_access;
-	struct ddp_ahead *ahead;       /**< what is placed before its turn; NULL: nothing */
 };
 
 /** Size of a struct weft_mpa, which the owner of a weft_ddp allocates. */

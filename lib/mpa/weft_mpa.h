@@ -166,22 +166,24 @@ struct weft_mpa {
 	/** received octets not yet handed up: mbufs of one segment each, linked by next */
 	struct rte_mbuf *held_head, *held_tail;
 	uint32_t held_bytes, held_segs;
+	/** record of the receive loop on the stack; weft_mpa_release() tells it */
+	struct mpa_drain *drain;
+	uint32_t
+	        compact_bytes; /**< octets in `compact`: the first part of the FPDU, before `held` */
+	uint32_t lent_segs;    /**< mbufs of held_segs that are charged to the port's budget */
+	/* less often used */
+	struct weft_mpa_stats stats;
 	uint32_t need_bytes; /**< length of the FPDU at the head, with markers */
 	/** buffer that an FPDU in too many pieces is copied to; allocated on need, freed at rest */
 	uint8_t *compact;
-	uint32_t compact_bytes; /**< octets in it: the first part of the FPDU, before `held` */
-	/** record of the receive loop on the stack; weft_mpa_release() tells it */
-	struct mpa_drain *drain;
 	/** parses octets that arrived behind a Request, and reports a shed FPDU */
 	struct weft_task drain_task;
 	struct mpa_startup *su; /**< frames and timeout, until full operation */
 	/** timer of the start-up; after a reject or close in start-up, of the peer's close; in full
 	 * operation, of incomplete FPDUs */
 	struct weft_timer startup;
-	struct weft_mpa_stats stats;
 	/* memory of an incomplete FPDU (mpa_keep.c) */
 	struct weft_netif_budget *budget; /**< the port's budget of mbufs; NULL: not yet known */
-	uint32_t lent_segs;               /**< mbufs of held_segs that are charged to it */
 	uint32_t compact_size_bytes;      /**< size of `compact` */
 	uint32_t keep_bytes;              /**< octets of it charged to the worker's heap budget */
 	uint32_t fpdu_timeout_us;

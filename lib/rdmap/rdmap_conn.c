@@ -85,10 +85,13 @@ int
 weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops, void *user,
                   struct weft_rdmap **out)
 {
-	struct weft_rdmap *r = calloc(1, sizeof(*r) + weft_ddp_mpa_bytes());
+	const size_t bytes = RTE_ALIGN_CEIL(sizeof(struct weft_rdmap) + weft_ddp_mpa_bytes(),
+	                                    alignof(struct weft_rdmap));
+	struct weft_rdmap *r = aligned_alloc(alignof(struct weft_rdmap), bytes);
 
 	if (r == NULL)
 		return -ENOMEM;
+	memset(r, 0, bytes);
 	r->mem = attr->mem;
 	r->sched = attr->sched;
 	r->ops = ops;

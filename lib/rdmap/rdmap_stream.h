@@ -12,6 +12,8 @@
  * stream later. So code after an up-call checks r->dead, and touches nothing else when it is set.
  */
 
+#include <stdalign.h>
+
 #include "rdmap_wire.h"
 
 WEFT_LOG_DECLARE(rdmap);
@@ -43,60 +45,69 @@ struct rdmap_work;
 /** The kind of message that is partly sent. No other message may start before its end. */
 enum rdmap_tx_mid { RDMAP_MID_NONE, RDMAP_MID_REQ, RDMAP_MID_RESP };
 
+/*
+ * The members are in the order of their use, because a worker with many busy streams waits for
+ * memory more than for anything else. A turn of a stream that sends short Writes uses the first
+ * three cache lines, and ddp's first one; a received Write uses ddp's first line and the counters.
+ */
 struct weft_rdmap {
-	struct weft_ddp ddp;
-	struct weft_mem *mem;
-	struct weft_mem_pd *pd; /**< the stream's scope in its protection domain */
+	/* every turn */
+	alignas(64) struct weft_task task;
+	struct weft_rdmap_req_list sq; /**< posted, not completely sent */
+	enum weft_rdmap_state state;
+	enum rdmap_tx_mid mid;
 	struct weft_sched *sched;
-	struct weft_lane *lane; /**< the peer's; NULL: long work is not divided by peers */
 	const struct weft_rdmap_ops *ops;
 	void *user;
-	enum weft_rdmap_state state;
-	uint16_t ird, ord;
-	bool dead; /**< destroyed; freed when depth is 0 and no driver has a request */
-	bool gone; /**< the connection below is gone */
-	bool eof;  /**< the peer closed its direction: no answer can arrive */
-	bool fin_sent;
-	unsigned int depth; /**< nesting of rdmap_enter() */
-	/* outbound */
-	struct weft_rdmap_req_list sq;  /**< posted, not completely sent */
-	struct weft_rdmap_req_list out; /**< read-like requests without an answer yet, in order */
-	struct weft_rdmap_req_list flush_list; /**< to be flushed by done(): the stream is ending */
 	struct weft_rdmap_req_list
 	        late; /**< posted outside RTS; moved to flush_list in the next turn */
-	struct weft_rdmap_req *fail_req; /**< the request that a Terminate is about */
-	enum weft_rdmap_status fail_status;
-	uint16_t n_out; /**< length of `out` */
-	enum rdmap_tx_mid mid;
-	uint8_t rtr;                    /**< enum weft_rdmap_rtr to send before anything else */
-	struct weft_rdmap_req *rtr_req; /**< a Read as RTR, allocated by rdmap_rtr.c; else NULL */
-	bool resp_turn;                 /**< responses and requests alternate, one message each */
-	bool start_deferred;            /**< start() answered WAIT in this turn */
-	bool stalled;                   /**< the head of sq waits at ORD (counted once) */
-	bool unflushed;                 /**< segments were written since the last flush */
-	uint8_t probes;                 /**< intervals of rdmap_probe.c that have passed */
-	/* inbound */
+	/* inbound request queue */
+	uint32_t irq_head; /**< next response to send */
+	uint32_t irq_exec; /**< next request to execute; all before it are DONE */
+	uint32_t irq_tail;
+	uint16_t depth;         /**< nesting of rdmap_enter() */
+	bool unflushed;         /**< segments were written since the last flush */
+	uint8_t term_msg_bytes; /**< not 0: the Terminate waits to be sent */
+	bool dead;              /**< destroyed; freed when depth is 0 and no driver has a request */
+	bool gone;              /**< the connection below is gone */
+	bool eof;               /**< the peer closed its direction: no answer can arrive */
+	bool fin_sent;
+	uint8_t rtr;         /**< enum weft_rdmap_rtr to send before anything else */
+	bool resp_turn;      /**< responses and requests alternate, one message each */
+	bool start_deferred; /**< start() answered WAIT in this turn */
+	bool stalled;        /**< the head of sq waits at ORD (counted once) */
+	alignas(64) struct weft_rdmap_op_stats *op_stats; /**< NULL: not counted */
+	struct weft_rdmap_stats stats;
+	struct weft_ddp ddp;
+	/* requests that wait for an answer, and received messages of several segments */
+	struct weft_rdmap_req_list out; /**< read-like requests without an answer yet, in order */
+	uint16_t n_out;                 /**< length of `out` */
+	uint16_t ird, ord;
 	struct rdmap_rx_send rx_send;
 	/** per queue: a message of several segments that is incomplete; else NULL */
 	struct rdmap_msg *msg[WEFT_DDP_NQN];
-	/* inbound request queue */
 	struct rdmap_work *work; /**< NULL while at rest; the queue is then empty */
 	uint32_t irq_mask;       /**< size of the ring in `work`, minus 1 */
 	uint32_t irq_seen;       /**< irq_tail at the last call of rdmap_irq_rest() */
-	uint32_t irq_head;       /**< next response to send */
-	uint32_t irq_exec;       /**< next request to execute; all before it are DONE */
-	uint32_t irq_tail;
-	/* Terminate */
+	uint8_t probes;          /**< intervals of rdmap_probe.c that have passed */
+	struct weft_mem *mem;
+	struct weft_mem_pd *pd; /**< the stream's scope in its protection domain */
+	struct weft_lane *lane; /**< the peer's; NULL: long work is not divided by peers */
+	/* the end of the stream */
+	struct weft_rdmap_req_list flush_list; /**< to be flushed by done(): the stream is ending */
+	struct weft_rdmap_req *fail_req;       /**< the request that a Terminate is about */
+	enum weft_rdmap_status fail_status;
+	struct weft_rdmap_req *rtr_req; /**< a Read as RTR, allocated by rdmap_rtr.c; else NULL */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
-	uint8_t term_msg_bytes; /**< not 0: the Terminate waits to be sent */
 	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
 	struct weft_timer timer;
 	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */
-	struct weft_task task;
 	struct weft_task reap;
-	struct weft_rdmap_op_stats *op_stats; /**< NULL: not counted */
-	struct weft_rdmap_stats stats;
 };
+
+static_assert(offsetof(struct weft_rdmap, op_stats) == 128 &&
+                      offsetof(struct weft_rdmap, ddp) % 64 == 0,
+              "the cache lines of a turn");
 
 static inline void
 rdmap_enter(struct weft_rdmap *r)

@@ -30,11 +30,17 @@ rdmap_sent(struct weft_rdmap *r, struct weft_rdmap_req *req)
 	return !r->dead;
 }
 
+static inline const struct weft_rdmap_sge *
+rdmap_pieces(const struct weft_rdmap_req *req)
+{
+	return likely(req->plain || req->sgl == NULL) ? req->sge : req->sgl;
+}
+
 /* Copy len octets of the request's payload, from offset off, into one segment. */
 static void
 rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
 {
-	const struct weft_rdmap_sge *sge = likely(req->sgl == NULL) ? req->sge : req->sgl;
+	const struct weft_rdmap_sge *sge = rdmap_pieces(req);
 
 	if (likely(req->nsge == 1)) {
 		memcpy(dst, sge[0].addr + off, len);
@@ -60,7 +66,7 @@ rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint3
 static bool
 rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 {
-	const struct weft_rdmap_sge *sge = likely(req->sgl == NULL) ? req->sge : req->sgl;
+	const struct weft_rdmap_sge *sge = rdmap_pieces(req);
 
 	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
 		uint32_t have = sge[i].len_bytes, n;
@@ -399,7 +405,8 @@ void
 weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 {
 	RTE_ASSERT(req->op < RDMAP_NOPCODES && rdmap_ops[req->op].request);
-	RTE_ASSERT(req->sgl != NULL || req->nsge <= WEFT_RDMAP_MAX_SGE);
+	RTE_ASSERT(req->plain ? req->nsge == 1
+	                      : req->sgl != NULL || req->nsge <= WEFT_RDMAP_MAX_SGE);
 	RTE_ASSERT(req->hash_bytes <= WEFT_HASH_MAX_BYTES);
 	RTE_ASSERT(req->imm_op == 0 || (req->op == WEFT_RDMAP_WRITE && rdmap_ops[req->imm_op].imm));
 	req->sent_bytes = 0;

@@ -13,6 +13,9 @@
  * worker.
  */
 
+#include <assert.h>
+#include <stddef.h>
+
 #include "weft_base.h"
 #include "weft_mem.h"
 #include "weft_lane.h"
@@ -108,7 +111,8 @@ enum weft_rdmap_status {
 
 /**
  * One outbound request. verbs' send queue owns the memory and keeps it until done().
- * Lengths are 32-bit as on the wire.
+ * Lengths are 32-bit as on the wire. What a short Write or Send uses is in the first 64 octets, a
+ * cache line where the owner aligns it.
  */
 struct weft_rdmap_req {
 	TAILQ_ENTRY(weft_rdmap_req) link; /**< used by rdmap while the request is queued */
@@ -128,13 +132,16 @@ struct weft_rdmap_req {
 	 */
 	bool plain;
 	bool done; /**< rdmap no longer uses the request; set in place of done(), or by its user */
-	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
-	/** not NULL: used instead of sge. The owner keeps the list as long as the request. */
-	const struct weft_rdmap_sge *sgl;
 	/** WRITE, SEND*: sum of the list. READ, FLUSH, VERIFY: length. IMM*, ATOMIC: 8. */
 	uint32_t len_bytes;
-	uint32_t stag;      /**< remote STag; SEND_INV: the STag to invalidate */
-	uint64_t to;        /**< remote TO */
+	uint32_t stag;       /**< remote STag; SEND_INV: the STag to invalidate */
+	uint64_t to;         /**< remote TO */
+	uint32_t sent_bytes; /**< octets sent so far; 0 when posted */
+	uint32_t got_bytes;  /**< READ: octets placed so far; 0 when posted */
+	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
+	/** not NULL: used instead of sge; unused if `plain`. The owner keeps the list as long as the
+	 * request. */
+	const struct weft_rdmap_sge *sgl;
 	uint32_t sink_stag; /**< READ: local STag */
 	uint32_t flush_flags;
 	uint64_t sink_to;
@@ -144,9 +151,10 @@ struct weft_rdmap_req {
 		struct weft_rdmap_atomic atomic;   /**< ATOMIC_REQ */
 		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< IMM*, WRITE with imm_op */
 	};
-	uint32_t sent_bytes; /**< octets sent so far; 0 when posted */
-	uint32_t got_bytes;  /**< READ: octets placed so far; 0 when posted */
 };
+
+static_assert(offsetof(struct weft_rdmap_req, sge) + sizeof(struct weft_rdmap_sge) <= 64,
+              "a cache line");
 
 TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
 

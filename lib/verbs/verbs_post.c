@@ -239,7 +239,6 @@ verbs_fill_usual(const struct weft_qp *qp, struct verbs_last_mr *last, struct ve
 	req->sge[0].addr = sg->addr;
 	req->sge[0].len_bytes = sg->len_bytes;
 	req->sge[0].lkey = sg->lkey;
-	req->sgl = NULL;
 	req->len_bytes = sg->len_bytes;
 	req->stag = write ? wr->rdma.stag : 0;
 	req->to = wr->rdma.to; /* a Send has none, and does not read it */

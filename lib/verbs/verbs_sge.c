@@ -18,7 +18,7 @@ weft_verbs_sqe_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
 
 	if (max_send_sge > WEFT_RDMAP_MAX_SGE)
 		n += max_send_sge * sizeof(struct weft_rdmap_sge);
-	return (uint16_t)n;
+	return (uint16_t)RTE_ALIGN_CEIL(n, VERBS_SQE_ALIGN);
 }
 
 int

@@ -37,9 +37,12 @@ verbs_rest(struct weft_timer *t, uint64_t now_ns)
 bool
 weft_verbs_sq_wake(struct weft_qp *qp)
 {
-	qp->sq = calloc(qp->sq_mask + 1, qp->sqe_bytes);
+	const size_t bytes = (size_t)(qp->sq_mask + 1) * qp->sqe_bytes;
+
+	qp->sq = aligned_alloc(VERBS_SQE_ALIGN, bytes);
 	if (qp->sq == NULL)
 		return false;
+	memset(qp->sq, 0, bytes);
 	qp->sq_seen = qp->sq_tail;
 	if (qp->dead || qp->rdmap == NULL)
 		return true; /* being destroyed: the memory is freed with the QP */

@@ -13,6 +13,9 @@
 #define VERBS_CHAIN_LAST 0x2
 #define VERBS_WATCHED    0x4 /**< a Verify in the watch list */
 
+/** Slots of the send queue begin with a cache line: the one that a short Write or Send uses. */
+#define VERBS_SQE_ALIGN 64
+
 /** One posted send work request. */
 struct verbs_sqe {
 	struct weft_rdmap_req req;
@@ -48,7 +51,9 @@ struct verbs_rqe {
 #define VERBS_RWR_MAX_BYTES                                                                        \
 	(sizeof(struct verbs_rqe) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
 #define VERBS_SWR_MAX_BYTES                                                                        \
-	(sizeof(struct verbs_sqe) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
+	RTE_ALIGN_CEIL(sizeof(struct verbs_sqe) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) +   \
+	                       WEFT_MAX_INLINE,                                                    \
+	               VERBS_SQE_ALIGN)
 
 static inline struct verbs_sqe *
 verbs_sqe_at(const struct weft_qp *qp, uint32_t i)

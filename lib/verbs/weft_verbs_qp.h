@@ -53,34 +53,36 @@ struct verbs_watch;
 
 struct weft_qp {
 	struct weft_handle h;
-	/* the worker only */
+	/* the worker only; the first two cache lines are those of short messages */
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
-	struct weft_cq_shard *send_sub, *recv_sub;
+	struct weft_cq_shard *send_sub;
 	void *user;
+	struct weft_pd *pd;
 	uint8_t *sq; /**< struct verbs_sqe; NULL while empty and unused for a time */
 	uint32_t sq_mask, sq_head, sq_tail;
-	uint32_t sq_seen; /**< sq_tail at the last check for unused memory */
-	uint32_t rq_mask, rq_head, rq_tail;
+	uint32_t locals;               /**< local work requests in the send queue */
 	uint16_t sqe_bytes, rqe_bytes; /**< of one entry of sq, of rq */
-	uint16_t max_inline_bytes;
-	uint8_t max_send_sge, max_sge;
-	uint8_t *rq;                 /**< struct verbs_rqe; with an SRQ, the one that it holds */
-	struct weft_srq *srq;        /**< NULL: none */
-	_Atomic uint32_t *rq_places; /**< rq_credits, or the SRQ's */
 	bool all_signaled;
-	bool overrun;             /**< a completion was lost: the QP will be reset */
-	atomic_bool overrun_told; /**< the event was delivered */
 	/** the stream has its turn: requests are completed at its end, not one by one */
 	bool in_turn;
 	/** a send request ended the stream, or failed with it: all behind are flushed */
 	bool sq_failed;
-	bool aborting;   /**< queued in `later` to be reset */
-	bool rq_dead;    /**< receives are flushed when posted */
-	bool flushing;   /**< destroyed on the worker: its last completions are delivered */
-	bool dead;       /**< destroyed on the worker; memory waits for refs */
-	uint8_t waits;   /**< how often in a row the head of the send queue had to wait */
-	uint32_t locals; /**< local work requests in the send queue */
+	bool rq_dead; /**< receives are flushed when posted */
+	uint8_t *rq;  /**< struct verbs_rqe; with an SRQ, the one that it holds */
+	uint32_t rq_mask, rq_head, rq_tail;
+	uint8_t max_send_sge, max_sge;
+	uint16_t max_inline_bytes;
+	struct weft_cq_shard *recv_sub;
+	struct weft_srq *srq;        /**< NULL: none */
+	_Atomic uint32_t *rq_places; /**< rq_credits, or the SRQ's */
+	uint32_t sq_seen;            /**< sq_tail at the last check for unused memory */
+	bool overrun;                /**< a completion was lost: the QP will be reset */
+	atomic_bool overrun_told;    /**< the event was delivered */
+	bool aborting;               /**< queued in `later` to be reset */
+	bool flushing; /**< destroyed on the worker: its last completions are delivered */
+	bool dead;     /**< destroyed on the worker; memory waits for refs */
+	uint8_t waits; /**< how often in a row the head of the send queue had to wait */
 	/** bound to the stream and not invalidated by it; with references */
 	struct weft_mw_list windows;
 	/* any thread */
@@ -98,7 +100,6 @@ struct weft_qp {
 	struct weft_work_item doorbell, destroy; /**< sent by other threads */
 	void (*free)(struct weft_qp *qp);        /**< when the last reference is gone */
 	/* connection management, on the worker */
-	struct weft_pd *pd;
 	struct weft_evq *evq;
 	struct weft_cq *send_cq, *recv_cq;
 	uint16_t ird, ord; /**< requested */

@@ -27,10 +27,12 @@
 #include "duo.h"
 #include <weft/commit.h>
 
-#define COUNT_BURST 32 /**< at most so many requests in one call */
-#define COUNT_DEPTH 128
-#define COUNT_MBUFS 4095
-#define COUNT_WORD  64 /**< octets for the commit word, at the end of the region */
+#define COUNT_BURST   32 /**< at most so many requests in one call */
+#define COUNT_DEPTH   128
+#define COUNT_MBUFS   4095
+#define COUNT_CONNS   256
+#define COUNT_AT_ONCE 16 /**< connections that are posted to in one turn */
+#define COUNT_WORD    64 /**< octets for the commit word, at the end of the region */
 
 enum { INITIATOR, TARGET };
 
@@ -45,6 +47,8 @@ struct row {
 	uint32_t per;      /**< the figures are for a message divided by this */
 	enum weft_wr_opcode opcode;
 	bool commit;
+	uint32_t
+	        conns; /**< 0: one; else each has `depth` requests outstanding, posted in one call */
 };
 
 static const struct row rows[] = {
@@ -53,6 +57,7 @@ static const struct row rows[] = {
         {"read 64 B", 64, 32, 1, 1, 20000, 4000, 1, WEFT_WR_READ, false},
         {"write 1 MiB, a KiB", 1 << 20, 4, 1, 4, 24, 8, 1024, WEFT_WR_WRITE, false},
         {"commit 4 KiB", 4096, 4, 1, 8, 2000, 400, 1, WEFT_WR_WRITE, true},
+        {"write 64 B, 256 QPs", 64, 8, 8, 1, 20480, 4096, 1, WEFT_WR_WRITE, false, 256},
 };
 
 /** A row under way. */
@@ -61,6 +66,8 @@ struct run {
 	struct duo duo;
 	uint64_t posted, completed, received;
 	uint32_t unsignaled;
+	uint32_t next;          /**< the connection whose turn it is */
+	bool busy[COUNT_CONNS]; /**< connections with requests outstanding */
 	uint32_t lkey, stag;    /**< of the initiator's and of the target's region */
 	unsigned int counted;   /**< the side whose work is counted */
 	bool counting;          /**< the measured part */
@@ -141,6 +148,37 @@ fill_wrs(struct run *r, uint64_t end)
 	r->posted += n;
 }
 
+/** Posts a burst of Writes to each of the next connections that has none outstanding. */
+static void
+fill_conns(struct run *r, uint64_t end)
+{
+	const struct duo_side *a = &r->duo.side[INITIATOR];
+	const uint32_t depth = r->row->depth;
+	struct weft_sge sge = {a->mem, r->row->bytes, r->lkey};
+	struct weft_wr wr[COUNT_BURST];
+
+	for (unsigned int k = 0; k < COUNT_AT_ONCE && r->posted < end; k++) {
+		const uint32_t c = r->next;
+
+		r->next = (c + 1) % r->row->conns;
+		if (r->busy[c])
+			continue;
+		for (uint32_t i = 0; i < depth; i++) {
+			memset(&wr[i], 0, sizeof(wr[i]));
+			wr[i].opcode = r->row->opcode;
+			wr[i].sg_list = &sge;
+			wr[i].num_sge = 1;
+			wr[i].rdma.stag = r->stag;
+		}
+		wr[depth - 1].flags = WEFT_WR_SIGNALED;
+		wr[depth - 1].wr_id = depth;
+		if (weft_post_send(a->qp[c], wr, depth) != (int)depth)
+			bench_die("requests were not taken");
+		r->busy[c] = true;
+		r->posted += depth;
+	}
+}
+
 /** The hash that the commit expects is made once, because making it is the program's work. */
 static void
 fill_commits(struct run *r, uint64_t end)
@@ -180,6 +218,8 @@ turn_initiator(struct run *r, uint64_t end)
 
 	if (r->row->commit)
 		fill_commits(r, end);
+	else if (r->row->conns > 0)
+		fill_conns(r, end);
 	else
 		fill_wrs(r, end);
 	duo_poll(&r->duo.side[INITIATOR]);
@@ -189,6 +229,8 @@ turn_initiator(struct run *r, uint64_t end)
 			bench_die("%s: a request failed with status %d", r->row->name,
 			          (int)wc[i].status);
 		r->completed += wc[i].wr_id;
+		if (r->row->conns > 0)
+			r->busy[(uintptr_t)wc[i].qp_user] = false;
 	}
 }
 
@@ -239,11 +281,13 @@ run_connect(struct run *r)
 {
 	struct duo *d = &r->duo;
 
-	duo_connect(d);
-	while (d->side[INITIATOR].up == 0 || d->side[TARGET].up == 0) {
-		duo_poll(&d->side[INITIATOR]);
-		duo_poll(&d->side[TARGET]);
-		duo_events(d);
+	for (uint32_t n = 1; n <= d->attr.conns; n++) {
+		duo_connect(d);
+		while (d->side[INITIATOR].up < n || d->side[TARGET].up < n) {
+			duo_poll(&d->side[INITIATOR]);
+			duo_poll(&d->side[TARGET]);
+			duo_events(d);
+		}
 	}
 }
 
@@ -257,7 +301,8 @@ row_run(const struct row *w, unsigned int counted, unsigned int number)
 	char name[8], label[64];
 	struct duo_attr a = {
 	        .name = name,
-	        .conns = 1,
+	        .conns = w->conns > 0 ? w->conns : 1,
+	        .max_conns = COUNT_CONNS + 1,
 	        .mbufs = COUNT_MBUFS,
 	        .cq_depth = 1024,
 	        .mem_bytes = row_region_bytes(w),

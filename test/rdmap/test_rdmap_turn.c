@@ -10,6 +10,8 @@
 
 void *__wrap_calloc(size_t n, size_t size);
 void *__real_calloc(size_t n, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
 
 static bool no_memory;
 
@@ -17,6 +19,12 @@ void *
 __wrap_calloc(size_t n, size_t size)
 {
 	return no_memory ? NULL : __real_calloc(n, size);
+}
+
+void *
+__wrap_aligned_alloc(size_t align, size_t size)
+{
+	return no_memory ? NULL : __real_aligned_alloc(align, size);
 }
 
 static uint8_t src[1 << 20];
