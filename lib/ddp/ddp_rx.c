@@ -231,8 +231,8 @@ ddp_ulpdu_placed(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t s
 }
 
 /**
- * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, none placed ahead of it,
- * and nothing to object to. False: ddp_segment() does it, or says what is wrong.
+ * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, none placed ahead of
+ * it, and nothing to object to. False: ddp_segment() does it, or says what is wrong.
  */
 static inline bool
 ddp_expected(struct weft_ddp *d, const struct weft_frag *frag)

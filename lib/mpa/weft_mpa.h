@@ -168,9 +168,8 @@ struct weft_mpa {
 	uint32_t held_bytes, held_segs;
 	/** record of the receive loop on the stack; weft_mpa_release() tells it */
 	struct mpa_drain *drain;
-	uint32_t
-	        compact_bytes; /**< octets in `compact`: the first part of the FPDU, before `held` */
-	uint32_t lent_segs;    /**< mbufs of held_segs that are charged to the port's budget */
+	uint32_t compact_bytes; /**< octets in `compact`, which go before those held */
+	uint32_t lent_segs;     /**< mbufs of held_segs that are charged to the port's budget */
 	/* less often used */
 	struct weft_mpa_stats stats;
 	uint32_t need_bytes; /**< length of the FPDU at the head, with markers */

@@ -47,8 +47,8 @@ struct row {
 	uint32_t per;      /**< the figures are for a message divided by this */
 	enum weft_wr_opcode opcode;
 	bool commit;
-	uint32_t
-	        conns; /**< 0: one; else each has `depth` requests outstanding, posted in one call */
+	/** 0: one; else each has `depth` requests outstanding, posted in one call */
+	uint32_t conns;
 };
 
 static const struct row rows[] = {

@@ -884,6 +884,7 @@ test_tx_packed(void)
 		ulp_free(u);
 		ulp_free(v);
 	}
+}
 
 /* ---- Segments behind a gap ---- */
 
