@@ -5,6 +5,7 @@
 
 #include "ddp_ahead.h"
 #include "weft_mem_place.h"
+#include "weft_mpa.h"
 
 bool
 ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint32_t seq,
@@ -49,39 +50,75 @@ ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint3
 	return true;
 }
 
+/** How many of len octets at `at` have one fate. *later: a segment from end_seq on placed them. */
+static uint32_t
+ddp_ahead_run(const struct ddp_ahead *a, const uint8_t *at, uint32_t len, uint32_t end_seq,
+              bool *later)
+{
+	uint32_t n = len;
+
+	*later = false;
+	for (unsigned int i = 0; a != NULL && i < a->n; i++) {
+		const struct ddp_ahead_range *r = &a->r[i];
+
+		if (weft_seq_lt(r->seq, end_seq))
+			continue;
+		if (at >= r->addr && at < r->addr + r->len_bytes) {
+			*later = true;
+			return RTE_MIN(len, (uint32_t)(r->addr + r->len_bytes - at));
+		}
+		if (r->addr > at && (uint64_t)(r->addr - at) < n)
+			n = (uint32_t)(r->addr - at);
+	}
+	return n;
+}
+
+static void
+ddp_ahead_skip(struct weft_cur *c, uint32_t n)
+{
+	const uint8_t *p;
+
+	for (uint32_t k; n > 0 && (k = weft_cur_run(c, n, &p)) > 0;)
+		n -= k;
+}
+
 void
 ddp_ahead_place(struct weft_ddp *d, struct weft_mem_mr *mr, uint64_t to, struct weft_cur *c,
                 uint32_t len_bytes, uint32_t end_seq)
 {
-	const struct ddp_ahead *a = d->ahead;
-
 	while (len_bytes > 0) {
-		const uint8_t *at = weft_mem_addr(mr, to), *skipped;
-		uint32_t n = len_bytes;
-		bool later = false;
+		bool later;
+		uint32_t n =
+		        ddp_ahead_run(d->ahead, weft_mem_addr(mr, to), len_bytes, end_seq, &later);
 
-		for (unsigned int i = 0; a != NULL && i < a->n && !later; i++) {
-			const struct ddp_ahead_range *r = &a->r[i];
-
-			if (weft_seq_lt(r->seq, end_seq))
-				continue;
-			if (at >= r->addr && at < r->addr + r->len_bytes) {
-				later = true;
-				n = RTE_MIN(len_bytes, (uint32_t)(r->addr + r->len_bytes - at));
-			} else if (r->addr > at && (uint64_t)(r->addr - at) < n) {
-				n = (uint32_t)(r->addr - at);
-			}
-		}
-		if (!later) {
+		if (later)
+			ddp_ahead_skip(c, n);
+		else
 			weft_mem_place(mr, to, c, n);
-		} else {
-			for (uint32_t left = n, k;
-			     left > 0 && (k = weft_cur_run(c, left, &skipped)) > 0; left -= k)
-				;
-		}
 		to += n;
 		len_bytes -= n;
 	}
+}
+
+int
+weft_ddp_copy_turn(struct weft_ddp *d, uint8_t *dst, struct weft_cur *c, uint32_t len_bytes)
+{
+	uint32_t end_seq = weft_mpa_fpdu_seq(d->mpa) + d->mpa->need_bytes;
+
+	if (len_bytes > c->left_bytes)
+		return -ENODATA;
+	while (len_bytes > 0) {
+		bool later;
+		uint32_t n = ddp_ahead_run(d->ahead, dst, len_bytes, end_seq, &later);
+
+		if (later)
+			ddp_ahead_skip(c, n);
+		else
+			(void)weft_cur_read(c, dst, n);
+		dst += n;
+		len_bytes -= n;
+	}
+	return 0;
 }
 
 void

@@ -5,8 +5,8 @@
 /**
  * @file
  * What a stream has placed before its turn (RFC 5041 s5.3: "MAY perform Placement of DDP Segments
- * out of order"). The memory ends up as if everything had been placed in the order sent: octets
- * that a later segment has placed are not overwritten by an earlier one.
+ * out of order"). What Writes and Sends store ends up as if it had been stored in the order sent:
+ * octets that a later segment has placed are not overwritten by an earlier one.
  */
 
 #include "weft_ddp.h"

@@ -164,6 +164,20 @@ bool weft_ddp_tx_rtr(struct weft_ddp *d, uint64_t now_ns);
 /** Whether no segment can ever be sent: weft_mpa_tx_impossible(). */
 bool weft_ddp_tx_impossible(const struct weft_ddp *d);
 
+/** weft_ddp_copy() while others are placed ahead. */
+int weft_ddp_copy_turn(struct weft_ddp *d, uint8_t *dst, struct weft_cur *c, uint32_t len_bytes);
+/**
+ * Copy octets of the untagged segment that is up to memory, but not over octets that a later
+ * segment has placed. -ENODATA: fewer are left, nothing was copied.
+ */
+static inline int
+weft_ddp_copy(struct weft_ddp *d, uint8_t *dst, struct weft_cur *c, uint32_t len_bytes)
+{
+	if (likely(d->ahead == NULL))
+		return weft_cur_read(c, dst, len_bytes);
+	return weft_ddp_copy_turn(d, dst, c, len_bytes);
+}
+
 /** Whether there is a connection below. */
 bool weft_ddp_is_open(const struct weft_ddp *d);
 /** Whether this side is MPA's initiator. */

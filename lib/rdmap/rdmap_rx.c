@@ -164,7 +164,7 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 			continue;
 		}
 		n = RTE_MIN(have - off, left);
-		if (weft_cur_read(c, s->sge[i].addr + off, n) < 0)
+		if (weft_ddp_copy(&r->ddp, s->sge[i].addr + off, c, n) < 0)
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_LOCAL, 0);
 		weft_medium_mark_at(s->sge[i].addr + off, n);
 		if (unlikely(weft_medium_lost_at(s->sge[i].addr + off, n))) {

@@ -45,6 +45,19 @@ hostile(uint64_t seed)
 	};
 }
 
+/** Connect both nodes. With half of the seeds they place Writes behind gaps. */
+static void
+connect_as_seed(struct vt *t, uint64_t seed)
+{
+	static const struct weft_mpa_policy ahead = {.size = sizeof(ahead), .place_ahead = true};
+	const struct weft_mpa_policy *mpa = seed / 2 % 2 == 0 ? &ahead : NULL;
+	const struct weft_conn_attr ca[2] = {{.size = sizeof(ca[0]), .mpa = mpa},
+	                                     {.size = sizeof(ca[1]), .mpa = mpa}};
+	const struct weft_qp_attr qa[2] = {vt_qp_attr(&t->n[0]), vt_qp_attr(&t->n[1])};
+
+	vt_connect_as(t, qa, ca);
+}
+
 /** For each block WRITE, FLUSH and VERIFY, posted together. Then the commit word and its FLUSH. */
 static void
 commit(uint64_t seed)
@@ -61,7 +74,7 @@ commit(uint64_t seed)
 	vt_open(&t, &a);
 	vt_mem(&t.n[0], REGION, WEFT_ACCESS_LOCAL_WRITE);
 	vt_mem(&t.n[1], REGION, RIGHTS);
-	vt_connect(&t, NULL, NULL);
+	connect_as_seed(&t, seed);
 	vt_fill(t.n[0].mem, REGION, seed);
 	vt_fill(word, 8, seed + 1);
 	stag = weft_mr_stag(t.n[1].mr);
@@ -239,7 +252,7 @@ sudden(uint64_t seed)
 	vt_open(&t, &a);
 	for (unsigned int i = 0; i < 2; i++)
 		vt_mem(&t.n[i], 32768, RIGHTS);
-	vt_connect(&t, NULL, NULL);
+	connect_as_seed(&t, seed);
 	what = (unsigned int)(sim_random(t.sim) % 5);
 	for (unsigned int i = 0; i < 2; i++) {
 		s[i].n = &t.n[i];

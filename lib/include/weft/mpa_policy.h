@@ -67,9 +67,9 @@ struct weft_mpa_policy {
 	 * Place RDMA Writes that arrive behind a lost packet at once, not when the packet was sent
 	 * again (RFC 5041 s5.3). Sends, Reads, Flushes and all else keep their turn, and so do
 	 * completions and errors. This side then asks for markers, by which the Writes are found;
-	 * nothing is placed early on a stream without CRC. The memory ends up as if everything
-	 * had been placed in order. But a program that looks at the memory before it is told
-	 * (RFC 5040 s5.5 rule 5) may see the end of a Write before its beginning.
+	 * nothing is placed early on a stream without CRC. What Writes and Sends store ends up
+	 * as if it had been stored in the order sent. But a program that looks at the memory before
+	 * it is told (RFC 5040 s5.5 rule 5) may see the end of a Write before its beginning.
 	 */
 	bool place_ahead;
 };
