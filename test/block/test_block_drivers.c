@@ -43,6 +43,7 @@ static const struct target {
 };
 
 static int loop_fd = -1;
+static char target_path[160]; /**< the file of the case */
 
 /** Open the target; fresh: with new content, all zeros. */
 static void
@@ -53,13 +54,14 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 	                            .options = t->options,
 	                            .bytes = t->where >= LOOP ? 0 : BYTES,
 	                            .create = t->where != NOWHERE && t->where < LOOP};
-	static char path[160], dev[32];
+	static char dev[32];
+	char *path = target_path;
 	struct weft_block *probe;
 
 	if (t->where == FILE_SHM)
-		snprintf(path, sizeof(path), "/dev/shm/weft-block-%d", (int)getpid());
+		snprintf(path, sizeof(target_path), "/dev/shm/weft-block-%d", (int)getpid());
 	else if (t->where != NOWHERE)
-		snprintf(path, sizeof(path), "%s", scratch_path("disk"));
+		snprintf(path, sizeof(target_path), "%s", scratch_path("disk"));
 	if (fresh && a.create)
 		unlink(path);
 	if (fresh && t->where >= LOOP) {
@@ -101,13 +103,9 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 static void
 close_target(struct disk *d, const struct target *t)
 {
-	char path[64];
-
 	disk_close(d);
-	if (t->where == FILE_SHM) {
-		snprintf(path, sizeof(path), "/dev/shm/weft-block-%d", (int)getpid());
-		unlink(path);
-	}
+	if (t->where == FILE_SHM)
+		unlink(target_path);
 }
 
 /* ---- Random operations against a model ---- */
@@ -676,6 +674,54 @@ subject_fence(const struct target *t)
 	close_target(&d, t);
 }
 
+struct writer {
+	struct disk d;
+	uint8_t *data;
+	uint64_t version;
+	int status;
+};
+
+/** Write one block, each time another version, until that is refused. */
+static void *
+writer_main(void *arg)
+{
+	struct writer *w = arg;
+
+	while (w->status == 0) {
+		memcpy(w->data, &w->version, 8);
+		w->version++;
+		w->status = disk_io(&w->d, WEFT_BLOCK_WRITE, 0, 0, w->data, 4096);
+	}
+	return NULL;
+}
+
+/** The fence of one thread ends the writes of another, and is not over before they are. */
+static void
+subject_fence_thread(const struct target *t)
+{
+	uint64_t end = test_now_us() + TEST_WAIT_US, now, later;
+	struct writer w = {.data = disk_memory(4096)};
+	pthread_t id;
+	int r;
+
+	if (t->where != FILE_THERE && t->where != FILE_SHM)
+		test_skip("its content cannot be seen beside it");
+	open_target(&w.d, t, true, 4);
+	CHECK_EQ(pthread_create(&id, NULL, writer_main, &w), 0);
+	usleep(20000);
+	while ((r = weft_block_fence(w.d.b)) == -EINPROGRESS && test_now_us() < end)
+		usleep(100);
+	CHECK_EQ(r, 0);
+	CHECK_EQ(get_file(target_path, &now, 8, 0), 0);
+	usleep(20000);
+	CHECK_EQ(get_file(target_path, &later, 8, 0), 0);
+	CHECK_EQ(now, later);
+	pthread_join(id, NULL);
+	CHECK_EQ(w.status, -ESHUTDOWN);
+	test_note("%" PRIu64 " writes before the fence", w.version);
+	close_target(&w.d, t);
+}
+
 /** A worker that sleeps on the descriptor, or until the time that is asked for, wakes. */
 static void
 subject_sleep(const struct target *t)
@@ -770,6 +816,7 @@ static const struct {
         {"compare-and-write", subject_compare_write},
         {"a channel for each thread", subject_threads},
         {"nothing lands behind a fence", subject_fence},
+        {"a fence by another thread", subject_fence_thread},
         {"a sleeper wakes", subject_sleep},
         {"canceled requests end", subject_cancel},
 };

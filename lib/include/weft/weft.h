@@ -8,6 +8,7 @@
  * on top of weft (weft/ulp.h).
  */
 
+#include <weft/block.h>
 #include <weft/capture.h>
 #include <weft/commit.h>
 #include <weft/guard.h>
