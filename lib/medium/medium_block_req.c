@@ -422,6 +422,26 @@ block_flush_done(struct block_chan *c, struct weft_block_req *req, int status)
 		block_move(other, BLOCK_WAITING);
 }
 
+/**
+ * What a driver's status is for the owner. Some numbers say more here than a kernel means by them:
+ * that nothing was changed (-ENODEV and others are weft's own), or that octets differ (the kernel
+ * says -EILSEQ of protection information). From a driver they are an error of the medium.
+ */
+static int
+block_driver_status(const struct weft_block_req *req, int status)
+{
+	switch (status) {
+	case -ENODEV:
+	case -ETIMEDOUT:
+	case -ESHUTDOWN:
+		return -EIO;
+	case -EILSEQ:
+		return req->op == WEFT_BLOCK_COMPARE_WRITE ? status : -EIO;
+	default:
+		return status > 0 ? -EIO : status;
+	}
+}
+
 void
 weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes)
 {
@@ -431,13 +451,19 @@ weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes)
 	    (req->state != BLOCK_DRIVER && req->state != BLOCK_OVERDUE && req->state != BLOCK_LATE))
 		return;
 	c = block_chan_of(req->chan);
+	status = block_driver_status(req, status);
 	block_take(req);
 	if (status == 0 && req->op != WEFT_BLOCK_EXTENTS)
 		done_bytes = req->len_bytes;
-	if (req->op == WEFT_BLOCK_FLUSH)
+	if (req->op == WEFT_BLOCK_FLUSH) {
 		block_flush_done(c, req, status);
-	else
-		block_finish(req, status, done_bytes);
+		return;
+	}
+	/* Its own flush may have been the one that the backend reports the failure to. */
+	if ((req->flags & WEFT_BLOCK_FUA) != 0 &&
+	    weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED)
+		medium_block_flush_lost(block_dev_of(req->chan->block));
+	block_finish(req, status, done_bytes);
 }
 
 void

@@ -454,6 +454,50 @@ test_failed_flush(void)
 	end(b, c);
 }
 
+/** Errors of a backend do not say what weft's own of the same number say. */
+static void
+test_driver_errors(void)
+{
+	static const int from[] = {-ENODEV, -ETIMEDOUT, -ESHUTDOWN, -EILSEQ, 5};
+	struct weft_block *b = disk();
+	struct weft_block_chan *c = channel(b, 2);
+	struct weft_block_state state;
+	struct iovec iov = {memory, 512};
+	struct seen s;
+
+	for (unsigned int i = 0; i < RTE_DIM(from); i++) {
+		submit(c, make(&s, WEFT_BLOCK_WRITE, 0));
+		script_end(0, from[i]);
+		CHECK_EQ(weft_block_poll(c, 1), 1);
+		CHECK_EQ(s.req.status, -EIO);
+	}
+	make(&s, WEFT_BLOCK_COMPARE_WRITE, 0);
+	s.req.len_bytes = 512;
+	s.req.iov = &iov;
+	s.req.expect = memory;
+	submit(c, &s);
+	script_end(0, -EILSEQ);
+	CHECK_EQ(weft_block_poll(c, 1), 1);
+	CHECK_EQ(s.req.status, -EILSEQ);
+	/* a write that is to be durable and fails for want of room loses nothing of others */
+	make(&s, WEFT_BLOCK_WRITE, 0)->req.flags = WEFT_BLOCK_FUA;
+	submit(c, &s);
+	script_end(0, -ENOSPC);
+	CHECK_EQ(weft_block_poll(c, 1), 1);
+	weft_block_query_state(b, &state);
+	CHECK_EQ(state.lost_flushes, 0);
+	submit(c, make(&s, WEFT_BLOCK_FLUSH, 0));
+	script_end(0, 0);
+	CHECK_EQ(weft_block_poll(c, 1), 1);
+	make(&s, WEFT_BLOCK_WRITE, 0)->req.flags = WEFT_BLOCK_FUA;
+	submit(c, &s);
+	script_end(0, -EIO);
+	CHECK_EQ(weft_block_poll(c, 1), 1);
+	weft_block_query_state(b, &state);
+	CHECK_EQ(state.lost_flushes, 1);
+	end(b, c);
+}
+
 /* ---- Late, canceled, fenced ---- */
 
 static void
@@ -711,6 +755,7 @@ WEFT_TEST_MAIN({"drivers are found by name, and an incomplete one is refused", t
                {"an empty range is done without the driver", test_empty},
                {"flushes under way are merged", test_merged_flushes},
                {"a failed flush fails all that it concerns", test_failed_flush},
+               {"an error of a backend does not say that nothing was changed", test_driver_errors},
                {"a late request is told once and stays under way", test_late},
                {"a canceled request ends, with what became of it", test_cancel},
                {"a fence ends when nothing is under way", test_fence},

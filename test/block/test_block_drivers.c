@@ -427,8 +427,10 @@ subject_zeroes(const struct target *t)
 	struct disk d;
 
 	open_target(&d, t, true, 4);
-	if ((d.info.can & WEFT_BLOCK_CAN_ZEROES) == 0)
+	if ((d.info.can & WEFT_BLOCK_CAN_ZEROES) == 0) {
+		close_target(&d, t);
 		test_skip("it has none");
+	}
 	fill(w, 65536, 0, 1);
 	for (unsigned int keep = 0; keep < 2; keep++) {
 		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, 0, 0, w, 65536), 0);
@@ -451,8 +453,10 @@ subject_discard(const struct target *t)
 	uint64_t piece, bs;
 
 	open_target(&d, t, true, 4);
-	if ((d.info.can & WEFT_BLOCK_CAN_DISCARD) == 0)
+	if ((d.info.can & WEFT_BLOCK_CAN_DISCARD) == 0) {
+		close_target(&d, t);
 		test_skip("it has none");
+	}
 	bs = d.info.block_bytes;
 	piece = RTE_MAX((uint64_t)d.info.discard_bytes, bs);
 	CHECK(4 * piece <= 262144);

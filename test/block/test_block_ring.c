@@ -192,6 +192,8 @@ test_errors(void)
 		spoil = 100;
 		error = -EIO;
 		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, 0, 0, w, 4096), -EIO);
+		error = -ETIMEDOUT; /* as a disk's */
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, 0, 0, w, 4096), -EIO);
 		error = -ENOSPC;
 		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, WEFT_BLOCK_FUA, 0, w, 4096), -ENOSPC);
 		error = -EBADMSG;

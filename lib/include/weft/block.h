@@ -46,8 +46,9 @@
  * that it would have covered and that no earlier flush has made durable may be lost: `lost_flushes`
  * of weft_block_state grows before any later flush succeeds, and flushes that were under way at the
  * same time fail with it, on every channel, as do writes without WEFT_BLOCK_FUA. weft does this,
- * not the driver, because some backends report a failure only once. The caller writes that data
- * again, or tells its clients.
+ * not the driver, because some backends report a failure only once. A write with WEFT_BLOCK_FUA
+ * that fails for the medium counts as a failed flush as well. The caller writes that data again, or
+ * tells its clients.
  *
  * Status of a request, and what weft_block_class_of() makes of it:
  *
@@ -496,7 +497,9 @@ struct weft_block_ops {
 
 /**
  * A driver has finished a request. The owner's done() runs later, in weft_block_poll(). Nothing of
- * the request may reach the medium after this call. done_bytes as in the request; ignored for reads
+ * the request may reach the medium after this call. -ECANCELED: nothing of it has. The errors
+ * -ENODEV, -ETIMEDOUT and -ESHUTDOWN of a backend become -EIO, because they do not say that nothing
+ * was changed. done_bytes as in the request; ignored for reads
  * and writes with status 0. Channel's thread.
  */
 void weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes);
