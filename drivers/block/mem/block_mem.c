@@ -127,6 +127,12 @@ mem_use(struct mem_disk *m, const struct weft_block_req *req, uint8_t used)
 		atomic_store_explicit(WEFT_ATOMIC_REF(m->used[i]), used, memory_order_relaxed);
 }
 
+static bool
+mem_is_used(const struct mem_disk *m, uint64_t i)
+{
+	return atomic_load_explicit(WEFT_ATOMIC_REF(m->used[i]), memory_order_relaxed) != 0;
+}
+
 static void
 mem_read(const struct mem_disk *m, const struct weft_block_req *req)
 {
@@ -152,7 +158,7 @@ mem_zero(struct mem_disk *m, const struct weft_block_req *req)
 	/* Blocks that were never written need no memory to be zero. */
 	for (uint64_t i = req->off_bytes / m->block_bytes;
 	     i < (req->off_bytes + req->len_bytes) / m->block_bytes; i++) {
-		if (atomic_load_explicit(WEFT_ATOMIC_REF(m->used[i]), memory_order_relaxed) != 0)
+		if (mem_is_used(m, i))
 			memset(m->base + i * m->block_bytes, 0, m->block_bytes);
 	}
 	mem_use(m, req, (req->flags & WEFT_BLOCK_KEEP) != 0);
@@ -186,10 +192,10 @@ mem_extents(const struct mem_disk *m, struct weft_block_req *req)
 
 	while (i < end && req->extents_found < req->max_extents) {
 		struct weft_block_extent *e = &req->extents[req->extents_found++];
-		const bool used = m->used[i] != 0;
+		const bool used = mem_is_used(m, i);
 
 		*e = (struct weft_block_extent){.off_bytes = i * m->block_bytes, .hole = !used};
-		while (i < end && (m->used[i] != 0) == used)
+		while (i < end && mem_is_used(m, i) == used)
 			i++;
 		e->len_bytes = i * m->block_bytes - e->off_bytes;
 	}
