@@ -46,6 +46,15 @@ disk_poll(struct disk *d)
 	return weft_block_poll(d->c, d->now_ns);
 }
 
+void
+disk_turn(struct disk *d)
+{
+	struct pollfd p = {.fd = weft_block_chan_fd(d->c), .events = POLLIN};
+
+	if (disk_poll(d) == 0 && p.fd >= 0 && weft_block_next_ns(d->c) != 0)
+		poll(&p, 1, 10);
+}
+
 static void
 disk_done(struct weft_block_req *req)
 {
@@ -65,11 +74,8 @@ disk_do(struct disk *d, struct weft_block_req *req)
 	if (r != 0)
 		return r;
 	while (!done) {
-		struct pollfd p = {.fd = weft_block_chan_fd(d->c), .events = POLLIN};
-
 		CHECK_MSG(test_now_us() < end, "a request does not end");
-		if (disk_poll(d) == 0 && p.fd >= 0 && weft_block_next_ns(d->c) != 0)
-			poll(&p, 1, 100);
+		disk_turn(d);
 	}
 	return req->status;
 }

@@ -23,6 +23,8 @@ void disk_open(struct disk *d, const struct weft_block_attr *attr, uint32_t dept
 void disk_close(struct disk *d);
 /** Poll the channel once. */
 unsigned int disk_poll(struct disk *d);
+/** Poll it, and sleep for a while if there was nothing. */
+void disk_turn(struct disk *d);
 /** Submit, and poll until it is done. Returns the submission's error, or the status. */
 int disk_do(struct disk *d, struct weft_block_req *req);
 /** The same with one piece of memory. */
