@@ -24,6 +24,7 @@ cm_conn_keepalive(struct weft_cm_conn *c, uint32_t idle_us)
 void
 cm_conn_snap(struct weft_qp *qp)
 {
+	const struct weft_ddp *ddp = weft_rdmap_ddp(qp->rdmap);
 	struct verbs_snap *s = &qp->snap;
 	struct weft_tcp_info ti;
 
@@ -39,7 +40,11 @@ cm_conn_snap(struct weft_qp *qp)
 	s->retrans_segs = ti.retrans_segs;
 	s->srtt_us = ti.srtt_us;
 	s->mulpdu_bytes = cm_mpa(qp)->mulpdu_bytes;
+	for (unsigned int i = 0; i < WEFT_DDP_QUEUES; i++)
+		s->ddp[i] =
+		        (struct weft_ddp_queue_info){ddp->tx_msn[i], ddp->rx_msn[i], ddp->rx_mo[i]};
 }
+static_assert(WEFT_DDP_QUEUES == WEFT_DDP_NQN, "a query reports each queue");
 
 void
 cm_conn_forget_open(struct weft_qp *qp)

@@ -11,7 +11,7 @@
 #include "weft_verbs_list.h"
 
 /* Objects in one answer, which has at most 16 KiB. */
-#define VERBS_QPS     9
+#define VERBS_QPS     7
 #define VERBS_OBJECTS 36
 
 /* ---- Queue pairs ---- */
@@ -76,6 +76,22 @@ verbs_qp_stream(struct rte_tel_data *d, const struct weft_qp_info *i)
 	                                            : "the peer");
 }
 
+/** Untagged queue N as qN_tx_msn, qN_rx_msn and qN_rx_mo. */
+static void
+verbs_qp_queues(struct rte_tel_data *d, const struct weft_qp_info *i)
+{
+	char key[32];
+
+	for (unsigned int n = 0; n < WEFT_DDP_QUEUES; n++) {
+		snprintf(key, sizeof(key), "q%u_tx_msn", n);
+		rte_tel_data_add_dict_u64(d, key, i->ddp[n].tx_msn);
+		snprintf(key, sizeof(key), "q%u_rx_msn", n);
+		rte_tel_data_add_dict_u64(d, key, i->ddp[n].rx_msn);
+		snprintf(key, sizeof(key), "q%u_rx_mo", n);
+		rte_tel_data_add_dict_u64(d, key, i->ddp[n].rx_mo);
+	}
+}
+
 static void
 verbs_qp(struct rte_tel_data *d, const struct weft_qp_info *i)
 {
@@ -90,6 +106,7 @@ verbs_qp(struct rte_tel_data *d, const struct weft_qp_info *i)
 	U(recv_bytes), U(retrans_segs), U(srtt_us);
 #undef U
 	verbs_qp_stream(d, i);
+	verbs_qp_queues(d, i);
 }
 
 int

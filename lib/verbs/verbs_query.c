@@ -90,6 +90,7 @@ verbs_qp_fill(struct weft_qp *qp, const struct verbs_snap *s, struct weft_qp_inf
 	        .term = s->term,
 	        .mpa = s->mpa,
 	};
+	memcpy(info->ddp, s->ddp, sizeof(info->ddp));
 	if (!s->named)
 		return;
 	weft_ip_to_sockaddr(&s->remote, s->remote_port, &info->remote);

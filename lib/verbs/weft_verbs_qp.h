@@ -34,6 +34,7 @@ struct verbs_snap {
 	uint32_t srtt_us;
 	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs, ord_stalls;
 	uint16_t out_reads, in_reads;
+	struct weft_ddp_queue_info ddp[WEFT_DDP_QUEUES];
 };
 
 /** State of connection management. Only a weft_connect() that fails at once goes back to IDLE. */

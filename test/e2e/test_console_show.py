@@ -3,12 +3,14 @@
 """weft-console shows another program: --attach, show, rates, watch, clear. test_console_show.py BUILD [CASE...]"""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import threading
 import time
 
+from test_console import EXAMPLES, loop, script
 from weft_e2e import PROCS, Target, app, main, make_file, path, run
 
 WIDTH = 80
@@ -70,6 +72,22 @@ def connected(t):
 def nouns(t):
     _, out, _ = attached(t.proc.pid, "show nouns\n")
     return [line.split()[0] for line in out.splitlines()]
+
+
+def test_ddp_queues():
+    """The message numbers of the untagged queues: three Sends and an atomic operation, whose response is on queue 3."""
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("ddp.cli", f"""source {EXAMPLES}/lib/pair.cli
+post send $near one x3
+post fetch-add $near $far_stag 0 1
+wait 5000
+show ddp
+expect /"q0_tx_msn": 4,/ show ddp $near json
+expect /"q1_tx_msn": 2,/ show ddp $near json
+expect /"q3_rx_msn": 2,/ show ddp $near json
+expect /"q0_rx_msn": 4,/ show ddp $remote json
+expect /"q2_tx_msn": 1,/ show ddp $remote json
+""")])
+    assert rc == 0 and re.search(r"^ +1 +4 +1 +2 +1 +1 +2$", out, re.M), (rc, out, err)
 
 
 def test_every_noun_while_pushing():

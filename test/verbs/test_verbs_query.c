@@ -107,6 +107,13 @@ test_qp(void)
 	CHECK_EQ(i.sq_used, 0);
 	CHECK(i.ord_stalls > 0);
 	CHECK_EQ(i.recv_bytes, 240000);
+	/* Four Read Requests, on queue 1; the responses are tagged. */
+	CHECK_EQ(i.ddp[1].tx_msn, 5);
+	CHECK_EQ(i.ddp[1].rx_msn, 1);
+	CHECK_EQ(i.ddp[0].tx_msn, 1);
+	i = query(t.n[1].qp);
+	CHECK_EQ(i.ddp[1].rx_msn, 5);
+	CHECK_EQ(i.ddp[1].rx_mo, 0);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	i = query(t.n[0].qp);

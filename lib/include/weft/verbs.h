@@ -431,6 +431,17 @@ struct weft_terminate {
  */
 const char *weft_terminate_str(const struct weft_terminate *t, char *buf, size_t size);
 
+/** Untagged queues of a stream: 0 has Sends, 1 requests, 2 Terminates (RFC 5040 s5.1), 3 responses
+ * (RFC 7306 s8.1). */
+#define WEFT_DDP_QUEUES 4
+
+/** An untagged queue of DDP (RFC 5041 s4.3, s5.1). Its messages are numbered from 1. */
+struct weft_ddp_queue_info {
+	uint32_t tx_msn; /**< number of the next message that is sent, or of the one being sent */
+	uint32_t rx_msn; /**< of the message that is expected, or received now */
+	uint32_t rx_mo;  /**< octets of that message that have arrived */
+};
+
 struct weft_qp_info {
 	uint32_t qpn; /**< number for people; unique in the context */
 	enum weft_qp_state state;
@@ -457,6 +468,8 @@ struct weft_qp_info {
 	bool terminated;
 	struct weft_terminate term;
 	struct weft_mpa_info mpa; /**< zero before ESTABLISHED */
+	/** zero before the worker's first snapshot of the connection; see weft_qp_query() */
+	struct weft_ddp_queue_info ddp[WEFT_DDP_QUEUES];
 };
 
 /** Create a QP, in state IDLE. -EINVAL, -ENOMEM, -ENOSPC (limit of the worker). */
@@ -471,8 +484,8 @@ int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct w
  */
 void weft_qp_destroy(struct weft_qp *qp);
 /**
- * A snapshot. Called on another thread than the worker's, srtt_us, retrans_segs and mulpdu_bytes
- * are those that the worker last stored: at ESTABLISHED, and at its first poll after each such
+ * A snapshot. Called on another thread than the worker's, srtt_us, retrans_segs, mulpdu_bytes and
+ * ddp are those that the worker last stored: at ESTABLISHED, and at its first poll after each such
  * call. Takes a lock.
  */
 void weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info);
