@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Format a device, open and close a volume: the calls that block.
+ */
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "vol_priv.h"
+
+#define OPEN_HEAD_BYTES                                                                            \
+	WEFT_VOL_DATA_ALIGN /**< what the superblock and its copy have for themselves */
+
+/** Where to say why something was refused. */
+struct open_reason {
+	char *text;
+	size_t bytes;
+};
+
+static int __attribute__((format(printf, 3, 4)))
+open_refuse(const struct open_reason *why, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (why->text != NULL && why->bytes > 0) {
+		va_start(ap, fmt);
+		vsnprintf(why->text, why->bytes, fmt, ap);
+		va_end(ap);
+	}
+	return status;
+}
+
+/* ---- Reads and writes that are waited for ---- */
+
+static int
+open_io(struct weft_block *b, enum weft_block_op op, uint64_t off_bytes, void *mem,
+        uint64_t len_bytes)
+{
+	for (uint64_t at = 0; at < len_bytes;) {
+		struct iovec iov = {(uint8_t *)mem + at,
+		                    VOL_MIN(len_bytes - at, b->info.max_bytes)};
+		struct weft_block_req req = {.op = op,
+		                             .off_bytes = off_bytes + at,
+		                             .len_bytes = iov.iov_len,
+		                             .iov = &iov,
+		                             .iovs = 1};
+		int r = weft_block_wait(b, &req);
+
+		if (r != 0)
+			return r;
+		at += iov.iov_len;
+	}
+	return 0;
+}
+
+static int
+open_flush(struct weft_block *b)
+{
+	struct weft_block_req req = {.op = WEFT_BLOCK_FLUSH};
+
+	return weft_block_wait(b, &req);
+}
+
+/** Memory that any device takes; the caller frees it. */
+static uint8_t *
+open_memory(const struct weft_block_info *i, size_t bytes)
+{
+	void *p;
+
+	if (posix_memalign(&p, VOL_MAX(4096U, i->mem_align_bytes), bytes) != 0)
+		return NULL;
+	memset(p, 0, bytes);
+	return p;
+}
+
+/** Write one copy of the superblock, and make it durable. mem has WEFT_VOL_COPY_AT octets. */
+static int
+open_write_copy(struct weft_block *b, const struct weft_vol_super *s, uint64_t at, uint8_t *mem)
+{
+	int r;
+
+	/* Whole blocks. What a block has behind the page is zero. */
+	memset(mem, 0, WEFT_VOL_COPY_AT);
+	weft_vol_super_encode(s, mem);
+	r = open_io(b, WEFT_BLOCK_WRITE, at, mem,
+	            VOL_MAX(WEFT_VOL_SUPER_BYTES, b->info.block_bytes));
+	return r != 0 ? r : open_flush(b);
+}
+
+/** Whether a volume can live on such a device: -ENOTSUP. */
+static int
+open_check_device(const struct weft_block_info *i, const struct open_reason *why)
+{
+	if (i->block_bytes == 0 || i->block_bytes > WEFT_VOL_COPY_AT ||
+	    i->max_bytes < 2 * (uint64_t)i->block_bytes)
+		return open_refuse(why, -ENOTSUP,
+		                   "a device with blocks of %" PRIu32
+		                   " octets, and requests of %" PRIu32
+		                   " octets at most, cannot have a volume",
+		                   i->block_bytes, i->max_bytes);
+	return 0;
+}
+
+/* ---- Format ---- */
+
+/** The first octets of the medium allow a format, or are to be replaced. */
+static int
+format_look(struct weft_block *b, const struct weft_vol_format *f, uint8_t *head,
+            const struct open_reason *why)
+{
+	struct weft_vol_super s;
+	const char *phrase;
+	int r = open_io(b, WEFT_BLOCK_READ, 0, head, OPEN_HEAD_BYTES);
+
+	if (r != 0)
+		return open_refuse(why, r, "the device cannot be read: %s", strerror(-r));
+	if (f->force)
+		return 0;
+	r = weft_vol_super_decode(head, WEFT_VOL_SUPER_BYTES, &s, &phrase);
+	if (r == -ENODATA)
+		r = weft_vol_super_decode(head + WEFT_VOL_COPY_AT, WEFT_VOL_SUPER_BYTES, &s,
+		                          &phrase);
+	if (r == 0 || r == -EPROTONOSUPPORT)
+		return open_refuse(why, -EEXIST, "the device has a volume");
+	if (r == -EBADMSG)
+		return open_refuse(why, -EEXIST, "the device has a volume: %s", phrase);
+	phrase = weft_vol_foreign(head, OPEN_HEAD_BYTES);
+	if (phrase != NULL)
+		return open_refuse(why, -EMEDIUMTYPE, "the device has %s", phrase);
+	for (uint64_t i = 0; i < OPEN_HEAD_BYTES; i++) {
+		if (head[i] != 0)
+			return open_refuse(why, -EMEDIUMTYPE,
+			                   "the device has data of an unknown format at octet "
+			                   "%" PRIu64,
+			                   i);
+	}
+	return 0;
+}
+
+/** The length that the volume gets; 0: none is possible, and *r says why. */
+static uint64_t
+format_bytes(const struct weft_block *b, const struct weft_vol_format *f,
+             const struct open_reason *why, int *r)
+{
+	const uint64_t block = b->info.block_bytes;
+	struct weft_block_state state;
+	uint64_t room;
+
+	weft_block_query_state(b, &state);
+	if (state.bytes < OPEN_HEAD_BYTES + block) {
+		*r = open_refuse(why, -ENOSPC,
+		                 "the device has %" PRIu64 " octets: too short for a volume",
+		                 state.bytes);
+		return 0;
+	}
+	room = VOL_MIN((state.bytes - OPEN_HEAD_BYTES) & ~(block - 1), WEFT_VOL_MAX_BYTES);
+	if (f->bytes > WEFT_VOL_MAX_BYTES)
+		*r = open_refuse(why, -EINVAL, "a volume has at most 2^60 octets");
+	else if (f->bytes > room)
+		*r = open_refuse(why, -ENOSPC,
+		                 "a volume of %" PRIu64
+		                 " octets does not fit: the device has room for %" PRIu64,
+		                 f->bytes, room);
+	else
+		return f->bytes == 0 ? room : f->bytes;
+	return 0;
+}
+
+int
+weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *reason,
+                size_t reason_bytes)
+{
+	const struct open_reason why = {reason, reason_bytes};
+	struct weft_vol_super s = {
+	        .version = WEFT_VOL_VERSION, .data_at = OPEN_HEAD_BYTES, .generation = 1};
+	uint8_t *head;
+	int r;
+
+	if (b == NULL || f == NULL)
+		return open_refuse(&why, -EINVAL, "no device");
+	if ((b->info.can & WEFT_BLOCK_CAN_WRITE) == 0)
+		return open_refuse(&why, -EROFS, "the device is read-only");
+	r = open_check_device(&b->info, &why);
+	if (r != 0)
+		return r;
+	s.bytes = format_bytes(b, f, &why, &r);
+	if (s.bytes == 0)
+		return r;
+	s.block_bytes = VOL_MAX(512U, b->info.block_bytes);
+	s.created_ns = f->created_ns;
+	memcpy(s.uuid, f->uuid, sizeof(s.uuid));
+	head = open_memory(&b->info, OPEN_HEAD_BYTES);
+	if (head == NULL)
+		return open_refuse(&why, -ENOMEM, "no memory");
+	r = format_look(b, f, head, &why);
+	if (r == 0 && f->force) {
+		/* No remains of another format may be found in front of the data. */
+		memset(head, 0, OPEN_HEAD_BYTES);
+		r = open_io(b, WEFT_BLOCK_WRITE, 0, head, OPEN_HEAD_BYTES);
+		if (r == 0)
+			r = open_flush(b);
+		if (r != 0)
+			open_refuse(&why, r, "the device cannot be written: %s", strerror(-r));
+	}
+	/* The second copy first: a volume is one when its first copy is there. */
+	if (r == 0) {
+		r = open_write_copy(b, &s, WEFT_VOL_COPY_AT, head);
+		if (r == 0)
+			r = open_write_copy(b, &s, 0, head);
+		if (r != 0)
+			open_refuse(&why, r, "the superblock cannot be written: %s", strerror(-r));
+	}
+	free(head);
+	return r;
+}
+
+/* ---- Open ---- */
+
+/** Read both copies and choose one. Returns 0 with *damaged: the copy to write again, or NULL. */
+static int
+open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged,
+           const struct open_reason *why)
+{
+	struct weft_vol_super s[2];
+	const char *phrase[2];
+	int r[2], best;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		r[i] = open_io(v->block, WEFT_BLOCK_READ, i * (uint64_t)WEFT_VOL_COPY_AT, mem,
+		               VOL_MAX(WEFT_VOL_SUPER_BYTES, v->device.block_bytes));
+		phrase[i] = r[i] != 0 ? "its superblock cannot be read" : NULL;
+		if (r[i] == 0)
+			r[i] = weft_vol_super_decode(mem, WEFT_VOL_SUPER_BYTES, &s[i], &phrase[i]);
+	}
+	/*
+	 * A newer program may have written one copy only. Another format in the first place means
+	 * that the device was given to something else: then a good second copy is a remainder.
+	 */
+	for (unsigned int i = 0; i < 2; i++) {
+		if (r[i] == -EPROTONOSUPPORT || (i == 0 && r[i] == -EMEDIUMTYPE))
+			return open_refuse(why, r[i], "not a volume that can be opened: %s",
+			                   phrase[i]);
+	}
+	if (r[0] != 0 && r[1] != 0)
+		return open_refuse(why, r[0], "not a volume that can be opened: %s", phrase[0]);
+	best = r[0] != 0 || (r[1] == 0 && s[1].generation > s[0].generation);
+	*damaged = r[0] != 0 || r[1] != 0 || s[0].generation != s[1].generation;
+	*damaged_at = best == 0 ? WEFT_VOL_COPY_AT : 0;
+	v->info.super = s[best];
+	return 0;
+}
+
+/** What the superblock demands of the device and of the caller. */
+static int
+open_check(const struct weft_vol *v, const struct open_reason *why)
+{
+	const struct weft_vol_super *s = &v->info.super;
+	const uint64_t block = v->device.block_bytes;
+	const uint64_t need = s->data_at + ((s->bytes + block - 1) & ~(block - 1));
+	struct weft_block_state state;
+
+	weft_block_query_state(v->block, &state);
+	if (state.bytes < need)
+		return open_refuse(why, -EIO,
+		                   "the volume needs %" PRIu64
+		                   " octets, and the device has %" PRIu64 ": it was cut",
+		                   need, state.bytes);
+	if (!v->info.read_only && (s->ro_compat & ~WEFT_VOL_RO_COMPAT_KNOWN) != 0)
+		return open_refuse(why, -EROFS,
+		                   "the volume has features that allow only reading to this "
+		                   "program");
+	return 0;
+}
+
+/** The greatest power of 2 that is not greater than n, which is at least 1. */
+static uint32_t
+open_power_of_2(uint32_t n)
+{
+	while ((n & (n - 1)) != 0)
+		n &= n - 1;
+	return n;
+}
+
+static void
+open_describe(struct weft_vol *v)
+{
+	const struct weft_block_info *d = &v->device;
+	struct weft_vol_info *i = &v->info;
+
+	v->unit_bytes = (d->can & WEFT_BLOCK_CAN_UNALIGNED) != 0 && d->mem_align_bytes == 1
+	                        ? 1
+	                        : d->block_bytes;
+	i->bytes = i->super.bytes;
+	i->block_bytes = (uint32_t)v->unit_bytes;
+	i->atomic_bytes = VOL_MIN(VOL_MAX(1U, d->atomic_bytes),
+	                          VOL_MIN(WEFT_VOL_MAX_ATOMIC, open_power_of_2(d->max_bytes)));
+	i->compare_bytes = VOL_MIN(WEFT_VOL_MAX_COMPARE, d->max_bytes / 2);
+	i->discards = (d->can & WEFT_BLOCK_CAN_DISCARD) != 0;
+	i->verify_medium = (d->can & WEFT_BLOCK_CAN_MEDIUM) != 0;
+}
+
+uint64_t
+weft_vol_scratch_bytes(const struct weft_vol_attr *attr)
+{
+	if (attr == NULL || attr->channels > VOL_MAX_CHANNELS || attr->scratch > 256)
+		return 0;
+	return (uint64_t)(attr->channels == 0 ? 1 : attr->channels) *
+	       (attr->scratch == 0 ? 8 : attr->scratch) * VOL_PIECE_BYTES;
+}
+
+/** Read the superblock, check it, and repair its other copy. */
+static int
+open_medium(struct weft_vol *v, const struct open_reason *why)
+{
+	uint8_t *mem = open_memory(&v->device, WEFT_VOL_COPY_AT);
+	uint64_t damaged_at = 0;
+	bool damaged = false;
+	int r;
+
+	if (mem == NULL)
+		return open_refuse(why, -ENOMEM, "no memory");
+	r = open_super(v, mem, &damaged_at, &damaged, why);
+	if (r == 0)
+		r = open_check(v, why);
+	v->info.second_copy = damaged;
+	if (r == 0 && damaged && !v->info.read_only) {
+		r = open_write_copy(v->block, &v->info.super, damaged_at, mem);
+		if (r != 0)
+			open_refuse(why, r, "a copy of the superblock cannot be written: %s",
+			            strerror(-r));
+	}
+	free(mem);
+	return r;
+}
+
+int
+weft_vol_open(struct weft_block *b, const struct weft_vol_attr *attr, struct weft_vol **out)
+{
+	struct open_reason why = {0};
+	struct weft_vol *v;
+	int r;
+
+	if (attr != NULL)
+		why = (struct open_reason){attr->reason, attr->reason_bytes};
+	if (b == NULL || attr == NULL || out == NULL || weft_vol_scratch_bytes(attr) == 0 ||
+	    attr->memory == NULL ||
+	    (uintptr_t)attr->memory % VOL_MAX(4096U, b->info.mem_align_bytes) != 0)
+		return open_refuse(&why, -EINVAL, "attributes of the volume are out of range");
+	v = calloc(1, sizeof(*v));
+	if (v == NULL)
+		return open_refuse(&why, -ENOMEM, "no memory");
+	v->block = b;
+	v->device = b->info;
+	v->max_chans = attr->channels == 0 ? 1 : attr->channels;
+	v->pieces = attr->scratch == 0 ? 8 : attr->scratch;
+	v->memory = attr->memory;
+	v->info.read_only = attr->read_only || (b->info.can & WEFT_BLOCK_CAN_WRITE) == 0;
+	r = open_check_device(&v->device, &why);
+	if (r == 0)
+		r = open_medium(v, &why);
+	if (r != 0) {
+		free(v);
+		return r;
+	}
+	open_describe(v);
+	pthread_mutex_init(&v->lock, NULL);
+	*out = v;
+	return 0;
+}
+
+int
+weft_vol_close(struct weft_vol *v)
+{
+	if (v == NULL)
+		return 0;
+	if (v->slots != 0)
+		return -EBUSY;
+	pthread_mutex_destroy(&v->lock);
+	free(v);
+	return 0;
+}
+
+const struct weft_vol_info *
+weft_vol_info(const struct weft_vol *v)
+{
+	return &v->info;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VOL_PRIV_H
+#define VOL_PRIV_H
+
+/**
+ * @file What the sources of the volume share. From below: vol_format.c (superblock codec),
+ * vol_range.c (table of ranges), vol_iov.c (an operation's memory), vol_queue.c (where an operation
+ * is and waits), vol_step.c (the requests of the device that an operation is made of), vol_chan.c
+ * (channels, submission, poll), vol_client.c (clients and revocation), vol_open.c (format and
+ * open).
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "vol_range.h"
+#include "weft_volume_core.h"
+
+#define VOL_PIECE_BYTES 131072U /**< a piece of scratch memory */
+/** An unaligned operation that is not longer is one step through scratch memory; longer ones have
+ * steps of their own for the blocks at their ends. */
+#define VOL_ONE_STEP_BYTES 65536U
+#define VOL_MAX_CHANNELS   64U
+
+#define VOL_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define VOL_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/** Where an operation is. */
+enum vol_state {
+	VOL_IDLE,
+	VOL_WAIT_RANGE,   /**< for earlier operations */
+	VOL_RUN,          /**< the next poll takes its next step */
+	VOL_WAIT_SCRATCH, /**< for scratch memory */
+	VOL_DEVICE,       /**< a request is under way */
+	VOL_FINISHED,     /**< the next poll calls done() */
+};
+
+struct weft_vol {
+	struct weft_block *block;
+	struct weft_block_info device;
+	struct weft_vol_info info;
+	uint64_t unit_bytes; /**< unit of reads and writes of the device: a block, or 1 */
+	uint32_t max_chans, pieces;
+	uint8_t *memory;
+
+	/** Of all below, and of weft_vol_chan.granted of all channels. */
+	pthread_mutex_t lock;
+	struct vol_ranges ranges;
+	uint64_t slots; /**< a bit for each channel that is open */
+};
+
+struct weft_vol_chan {
+	struct weft_vol *vol;
+	struct weft_block_chan *chan;
+	struct weft_vol_chan_attr attr;
+	uint32_t slot;
+
+	/** Ranges that became free to go, and whether there are any. */
+	struct weft_vol_range *granted;
+	_Atomic bool any_granted;
+
+	struct weft_vol_ops run, scratch_wait, finished, all;
+	TAILQ_HEAD(, weft_vol_client) clients;
+	uint8_t *free_piece[256];
+	uint32_t free_pieces;
+	uint32_t nrun, nfinished;
+	uint64_t now_ns, deadline_ns;
+	uint32_t lost_flushes;
+	bool in_poll;
+	bool fed; /**< the device was given a request after its poll */
+	struct weft_vol_stats stats;
+};
+
+/* ---- vol_iov.c ---- */
+
+/**
+ * Describe the next octets of op's memory in op->sub for a request of the device, without a copy.
+ * Returns how many: a multiple of unit_bytes, up to max_bytes; 0: they do not fit the device.
+ */
+uint64_t vol_iov_direct(struct weft_vol_op *op, uint64_t max_bytes, uint32_t *iovs);
+/** Copy the next octets from op's memory. */
+void vol_iov_get(const struct weft_vol_op *op, uint8_t *to, uint64_t bytes);
+/** Copy to the next octets of op's memory. */
+void vol_iov_put(const struct weft_vol_op *op, const uint8_t *from, uint64_t bytes);
+/** Octets were done: go on behind them. */
+void vol_iov_advance(struct weft_vol_op *op, uint64_t bytes);
+
+/* ---- vol_queue.c ---- */
+
+/** Enter op's range. Op is with the run list, or waits. */
+void vol_queue_range(struct weft_vol_op *op);
+/** Op's range, if it has one, is open to others. */
+void vol_queue_leave(struct weft_vol_op *op);
+/** Ranges that other operations have left: theirs go to the run list. */
+void vol_queue_granted(struct weft_vol_chan *c);
+/** Put op, which is nowhere, on the run list. */
+void vol_queue_run(struct weft_vol_op *op);
+/** Take the first of the run list; it is nowhere then. */
+struct weft_vol_op *vol_queue_next(struct weft_vol_chan *c);
+/** A piece of scratch memory for op. False: it waits, and comes to the run list with the piece. */
+bool vol_queue_scratch(struct weft_vol_op *op);
+/** Give op's piece back. */
+void vol_queue_scratch_end(struct weft_vol_op *op);
+/** Op, which is nowhere, has its result. All that it holds is given back. */
+void vol_queue_finish(struct weft_vol_op *op, int status);
+/** The same for one that waits for something but the device. */
+void vol_queue_drop(struct weft_vol_op *op, int status);
+/** Call done() of all that are finished. */
+unsigned int vol_queue_done(struct weft_vol_chan *c);
+
+/* ---- vol_step.c ---- */
+
+/** Take op's next step. It is nowhere, and has its range. */
+void vol_step(struct weft_vol_op *op);
+
+#endif /* VOL_PRIV_H */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Where an operation is, and what it holds: its range, its piece of scratch memory.
+ *
+ * The order in which it takes them prevents a deadlock: first the range, then scratch memory. One
+ * that has scratch memory waits for the device alone.
+ */
+
+#include "vol_priv.h"
+
+static struct weft_vol_op *
+queue_op(struct weft_vol_range *r)
+{
+	return (struct weft_vol_op *)((uint8_t *)r - offsetof(struct weft_vol_op, range));
+}
+
+/* ---- Ranges ---- */
+
+/** Hand ranges that are free to go to their channels. The mutex is held. */
+static void
+queue_grant(struct weft_vol_range *first)
+{
+	struct weft_vol_range *r;
+
+	while ((r = first) != NULL) {
+		struct weft_vol_chan *c = queue_op(r)->chan;
+
+		first = r->next;
+		r->next = c->granted;
+		r->listed = true;
+		c->granted = r;
+		/* Under the mutex, so that the channel is not closed meanwhile. */
+		if (!atomic_exchange_explicit(&c->any_granted, true, memory_order_release) &&
+		    c->attr.wake != NULL)
+			c->attr.wake(c);
+	}
+}
+
+/** The mutex is held. */
+static void
+queue_leave_locked(struct weft_vol *v, struct weft_vol_op *op)
+{
+	if (op->range.end_bytes == 0)
+		return;
+	queue_grant(vol_range_del(&v->ranges, &op->range));
+	op->range.end_bytes = 0;
+}
+
+void
+vol_queue_range(struct weft_vol_op *op)
+{
+	struct weft_vol *v = op->chan->vol;
+	bool free;
+
+	pthread_mutex_lock(&v->lock);
+	free = vol_range_add(&v->ranges, &op->range);
+	if (!free)
+		op->state = VOL_WAIT_RANGE;
+	pthread_mutex_unlock(&v->lock);
+	if (free)
+		vol_queue_run(op);
+	else
+		op->chan->stats.range_waits++;
+}
+
+void
+vol_queue_leave(struct weft_vol_op *op)
+{
+	struct weft_vol *v = op->chan->vol;
+
+	if (op->range.end_bytes == 0)
+		return;
+	pthread_mutex_lock(&v->lock);
+	queue_leave_locked(v, op);
+	pthread_mutex_unlock(&v->lock);
+}
+
+void
+vol_queue_granted(struct weft_vol_chan *c)
+{
+	struct weft_vol_range *r, *first;
+
+	if (!atomic_load_explicit(&c->any_granted, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&c->vol->lock);
+	atomic_store_explicit(&c->any_granted, false, memory_order_relaxed);
+	first = c->granted;
+	c->granted = NULL;
+	for (r = first; r != NULL; r = r->next)
+		r->listed = false;
+	pthread_mutex_unlock(&c->vol->lock);
+	while ((r = first) != NULL) {
+		first = r->next;
+		vol_queue_run(queue_op(r));
+	}
+}
+
+/* ---- The run list ---- */
+
+void
+vol_queue_run(struct weft_vol_op *op)
+{
+	struct weft_vol_chan *c = op->chan;
+
+	op->state = VOL_RUN;
+	TAILQ_INSERT_TAIL(&c->run, op, link);
+	c->nrun++;
+}
+
+struct weft_vol_op *
+vol_queue_next(struct weft_vol_chan *c)
+{
+	struct weft_vol_op *op = TAILQ_FIRST(&c->run);
+
+	if (op != NULL) {
+		TAILQ_REMOVE(&c->run, op, link);
+		c->nrun--;
+	}
+	return op;
+}
+
+/* ---- Scratch memory ---- */
+
+bool
+vol_queue_scratch(struct weft_vol_op *op)
+{
+	struct weft_vol_chan *c = op->chan;
+
+	if (op->scratch != NULL)
+		return true;
+	if (c->free_pieces > 0) {
+		op->scratch = c->free_piece[--c->free_pieces];
+		return true;
+	}
+	op->state = VOL_WAIT_SCRATCH;
+	TAILQ_INSERT_TAIL(&c->scratch_wait, op, link);
+	c->stats.scratch_waits++;
+	return false;
+}
+
+void
+vol_queue_scratch_end(struct weft_vol_op *op)
+{
+	struct weft_vol_chan *c = op->chan;
+	struct weft_vol_op *next = TAILQ_FIRST(&c->scratch_wait);
+
+	if (op->scratch == NULL)
+		return;
+	if (next == NULL) {
+		c->free_piece[c->free_pieces++] = op->scratch;
+	} else {
+		/* The piece goes to the one that has waited longest. */
+		TAILQ_REMOVE(&c->scratch_wait, next, link);
+		next->scratch = op->scratch;
+		vol_queue_run(next);
+	}
+	op->scratch = NULL;
+}
+
+/* ---- The end ---- */
+
+void
+vol_queue_finish(struct weft_vol_op *op, int status)
+{
+	struct weft_vol_chan *c = op->chan;
+
+	vol_queue_scratch_end(op);
+	vol_queue_leave(op);
+	if (op->hashing)
+		op->hash->final(&op->hash_state, op->hash_result);
+	op->hashing = false;
+	op->status = status;
+	op->lost_flushes = c->lost_flushes;
+	op->state = VOL_FINISHED;
+	TAILQ_INSERT_TAIL(&c->finished, op, link);
+	c->nfinished++;
+}
+
+void
+vol_queue_drop(struct weft_vol_op *op, int status)
+{
+	struct weft_vol_chan *c = op->chan;
+	struct weft_vol *v = c->vol;
+
+	if (op->state == VOL_WAIT_RANGE) {
+		pthread_mutex_lock(&v->lock);
+		if (op->range.listed) {
+			struct weft_vol_range **at = &c->granted;
+
+			while (*at != &op->range)
+				at = &(*at)->next;
+			*at = op->range.next;
+			op->range.listed = false;
+		}
+		queue_leave_locked(v, op);
+		pthread_mutex_unlock(&v->lock);
+	} else if (op->state == VOL_RUN) {
+		TAILQ_REMOVE(&c->run, op, link);
+		c->nrun--;
+	} else {
+		TAILQ_REMOVE(&c->scratch_wait, op, link);
+	}
+	vol_queue_finish(op, status);
+}
+
+/** Count a finished operation, and let go of it. */
+static void
+queue_done_one(struct weft_vol_chan *c, struct weft_vol_op *op)
+{
+	struct weft_vol_client *client = op->client;
+	bool quiet = false;
+
+	TAILQ_REMOVE(&c->finished, op, link);
+	TAILQ_REMOVE(&c->all, op, chan_link);
+	c->nfinished--;
+	c->stats.under_way--;
+	if (op->status == 0) {
+		c->stats.ops[op->kind]++;
+		c->stats.octets[op->kind] += op->done_bytes;
+	} else {
+		c->stats.errors[op->kind]++;
+	}
+	if (client != NULL) {
+		TAILQ_REMOVE(&client->ops, op, client_link);
+		client->under_way--;
+		quiet = client->revoked && client->under_way == 0;
+	}
+	op->state = VOL_IDLE;
+	op->done(op);
+	if (quiet && client->quiet != NULL)
+		client->quiet(client);
+}
+
+unsigned int
+vol_queue_done(struct weft_vol_chan *c)
+{
+	/* What becomes finished inside done() has its turn in the next poll. */
+	unsigned int n = c->nfinished;
+
+	for (unsigned int i = 0; i < n; i++)
+		queue_done_one(c, TAILQ_FIRST(&c->finished));
+	return n;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VOLUME_FORMAT_H
+#define WEFT_VOLUME_FORMAT_H
+
+/**
+ * @file The superblock of a volume, as octets of the medium (docs/volumes.md). The codec does no
+ * I/O and takes any input. Any thread.
+ *
+ * All integers are unsigned and big-endian. The page begins with a magic and ends with the CRC32c
+ * of all octets before it. There are two copies, WEFT_VOL_COPY_AT apart, because one damaged sector
+ * must not take 30 GiB of good data with it. The copy with the higher generation is the newer one.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFT_VOL_SUPER_BYTES 4096U
+#define WEFT_VOL_COPY_AT     65536U   /**< where the second copy is; the first one is at 0 */
+#define WEFT_VOL_DATA_ALIGN  1048576U /**< data begins at a multiple of this */
+#define WEFT_VOL_VERSION     1U
+#define WEFT_VOL_MAX_BYTES   (1ULL << 60)
+
+/**
+ * Features. An unknown bit of `compat` does not matter. With an unknown one of `ro_compat` a volume
+ * may be read only. With an unknown one of `incompat` it must not be opened.
+ */
+#define WEFT_VOL_INCOMPAT_KNOWN  0ULL
+#define WEFT_VOL_RO_COMPAT_KNOWN 0ULL
+
+struct weft_vol_super {
+	uint32_t version; /**< WEFT_VOL_VERSION */
+	uint32_t
+	        /** of the device that was formatted; information only; a power of 2 */
+	        block_bytes;
+	uint64_t compat, incompat, ro_compat;
+	uint8_t uuid[16];
+	uint64_t bytes;      /**< length of the data; 1 to WEFT_VOL_MAX_BYTES */
+	uint64_t data_at;    /**< where the data begins on the device */
+	uint64_t created_ns; /**< since 1970; information only */
+	uint64_t generation; /**< grows with each writing of the superblock; at least 1 */
+};
+
+/** Fill a page of WEFT_VOL_SUPER_BYTES octets. */
+void weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page);
+/**
+ * Read a page of `bytes` octets. 0: *s is valid, and this version may read the volume. Else *why is
+ * a phrase in a constant string:
+ * - -ENODATA: all octets are zero: never formatted
+ * - -EMEDIUMTYPE: the medium has another format, which *why names
+ * - -EBADMSG: a superblock that is damaged: cut short, or its CRC or its fields are wrong
+ * - -EPROTONOSUPPORT: a newer version, or unknown incompatible features
+ */
+int weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s,
+                          const char **why);
+/**
+ * The name of the format that the first octets of a medium belong to: "an export with slots", "an
+ * XFS file system". NULL: none that is known. A volume is none of them.
+ */
+const char *weft_vol_foreign(const uint8_t *head, size_t bytes);
+
+#endif /* WEFT_VOLUME_FORMAT_H */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VOLUME_SABOTAGE_H
+#define VOLUME_SABOTAGE_H
+
+/**
+ * @file Deliberate faults of volumes: the tests must detect each of them. Only the copy of
+ * lib/volume that test/sabotage makes has them.
+ */
+
+enum volume_sabotage {
+	VOLUME_SOUND,         /**< no fault */
+	VOLUME_FLUSH_EARLY,   /**< a flush is answered without the device's */
+	VOLUME_FLUSH_NO_WAIT, /**< a flush does not wait for earlier changes */
+	VOLUME_NOT_DURABLE,   /**< a durable change is neither flushed nor FUA */
+	VOLUME_NOT_TOLD,      /**< no client is told of a lost flush */
+	VOLUME_OPEN_RANGE,    /**< a revoked operation's range is open before it is final */
+};
+
+/** The fault of all volumes of the process. */
+extern enum volume_sabotage volume_sabotage;
+
+#endif /* VOLUME_SABOTAGE_H */
