@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Staging memory: pieces, and the turns of the clients that wait for them.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "weft_staging.h"
+
+enum staging_state { STAGING_IDLE, STAGING_WAITS, STAGING_HELD };
+
+struct weft_staging {
+	struct weft_staging_attr attr;
+	struct weft_staging_stats stats;
+	TAILQ_HEAD(, weft_staging_client) turns; /**< clients that wait; the first one is next */
+	bool given_back; /**< memory or a share has become free since the last poll */
+	bool in_poll;
+	uint32_t nfree;
+	uint32_t free[]; /**< numbers of pieces; the last one is taken first */
+};
+
+int
+weft_staging_create(const struct weft_staging_attr *attr, struct weft_staging **out)
+{
+	struct weft_staging *s;
+	uint64_t most, n;
+
+	if (attr == NULL || out == NULL || attr->memory == NULL || attr->piece_bytes < 4096 ||
+	    attr->piece_bytes > 16U << 20 || attr->piece_bytes % 512 != 0 ||
+	    attr->bytes % attr->piece_bytes != 0 || (uintptr_t)attr->memory % 4096 != 0)
+		return -EINVAL;
+	n = attr->bytes / attr->piece_bytes;
+	if (n < 2 || n > UINT32_MAX / 2)
+		return -EINVAL;
+	most = n / 2 < WEFT_STAGING_MAX_PIECES ? n / 2 : WEFT_STAGING_MAX_PIECES;
+	if (attr->max_req_bytes % attr->piece_bytes != 0 ||
+	    attr->max_req_bytes > most * attr->piece_bytes)
+		return -EINVAL;
+	s = calloc(1, sizeof(*s) + n * sizeof(s->free[0]));
+	if (s == NULL)
+		return -ENOMEM;
+	s->attr = *attr;
+	if (s->attr.max_req_bytes == 0)
+		s->attr.max_req_bytes = most * attr->piece_bytes;
+	s->stats.free_bytes = s->stats.min_free_bytes = attr->bytes;
+	TAILQ_INIT(&s->turns);
+	/* The lowest pieces first: a fresh pool gives neighbours. */
+	while (s->nfree < n) {
+		s->free[s->nfree] = (uint32_t)(n - 1 - s->nfree);
+		s->nfree++;
+	}
+	*out = s;
+	return 0;
+}
+
+int
+weft_staging_destroy(struct weft_staging *s)
+{
+	if (s == NULL)
+		return 0;
+	if (s->stats.clients > 0 || s->in_poll)
+		return -EBUSY;
+	free(s);
+	return 0;
+}
+
+uint64_t
+weft_staging_max_req(const struct weft_staging *s)
+{
+	return s->attr.max_req_bytes;
+}
+
+void
+weft_staging_client_init(struct weft_staging_client *client)
+{
+	void *owner = client->owner;
+
+	*client = (struct weft_staging_client){.owner = owner};
+	TAILQ_INIT(&client->waiting);
+}
+
+static bool
+staging_is_idle(const struct weft_staging_client *c)
+{
+	return c->held_bytes == 0 && c->nwaiting == 0;
+}
+
+/** Whether a client may have more: it holds less than its share. */
+static bool
+staging_has_share(const struct weft_staging *s, const struct weft_staging_client *c)
+{
+	const uint64_t share = s->attr.bytes / s->stats.clients;
+
+	return c->held_bytes == 0 || c->held_bytes < share;
+}
+
+static uint32_t
+staging_pieces(const struct weft_staging *s, uint64_t bytes)
+{
+	return (uint32_t)((bytes + s->attr.piece_bytes - 1) / s->attr.piece_bytes);
+}
+
+/** Describe the pieces of a request. */
+static void
+staging_describe(const struct weft_staging *s, struct weft_staging_req *req)
+{
+	uint64_t left = req->bytes;
+
+	req->iovs = 0;
+	for (uint32_t i = 0; i < req->npieces; i++) {
+		uint8_t *at =
+		        (uint8_t *)s->attr.memory + (uint64_t)req->pieces[i] * s->attr.piece_bytes;
+		uint64_t n = left < s->attr.piece_bytes ? left : s->attr.piece_bytes;
+		struct iovec *last = req->iovs > 0 ? &req->iov[req->iovs - 1] : NULL;
+
+		if (last != NULL && (uint8_t *)last->iov_base + last->iov_len == at)
+			last->iov_len += n;
+		else
+			req->iov[req->iovs++] = (struct iovec){at, n};
+		left -= n;
+	}
+}
+
+/** Give a request its pieces, which are there. */
+static void
+staging_grant(struct weft_staging *s, struct weft_staging_req *req)
+{
+	req->npieces = staging_pieces(s, req->bytes);
+	for (uint32_t i = 0; i < req->npieces; i++)
+		req->pieces[i] = s->free[--s->nfree];
+	staging_describe(s, req);
+	req->state = STAGING_HELD;
+	req->client->held_bytes += (uint64_t)req->npieces * s->attr.piece_bytes;
+	req->client->grants++;
+	s->stats.grants++;
+	s->stats.free_bytes = (uint64_t)s->nfree * s->attr.piece_bytes;
+	if (s->stats.free_bytes < s->stats.min_free_bytes)
+		s->stats.min_free_bytes = s->stats.free_bytes;
+}
+
+int
+weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
+{
+	struct weft_staging_client *c;
+
+	if (s == NULL || req == NULL || req->client == NULL || req->granted == NULL ||
+	    req->bytes == 0)
+		return -EINVAL;
+	if (req->state != STAGING_IDLE)
+		return -EBUSY;
+	if (req->bytes > s->attr.max_req_bytes)
+		return -EMSGSIZE;
+	c = req->client;
+	if (staging_is_idle(c))
+		s->stats.clients++;
+	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) &&
+	    staging_pieces(s, req->bytes) <= s->nfree) {
+		staging_grant(s, req);
+		return 0;
+	}
+	req->state = STAGING_WAITS;
+	TAILQ_INSERT_TAIL(&c->waiting, req, link);
+	if (c->nwaiting++ == 0)
+		TAILQ_INSERT_TAIL(&s->turns, c, link);
+	c->waits++;
+	s->stats.waits++;
+	s->stats.waiting++;
+	/* Those before it may all be over their share, which this one is perhaps not. */
+	s->given_back = true;
+	return -EINPROGRESS;
+}
+
+/** A request waits no longer. */
+static void
+staging_unwait(struct weft_staging *s, struct weft_staging_req *req)
+{
+	struct weft_staging_client *c = req->client;
+
+	TAILQ_REMOVE(&c->waiting, req, link);
+	if (--c->nwaiting == 0)
+		TAILQ_REMOVE(&s->turns, c, link);
+	s->stats.waiting--;
+	req->state = STAGING_IDLE;
+}
+
+void
+weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
+{
+	struct weft_staging_client *c = req->client;
+
+	if (req->state == STAGING_IDLE)
+		return;
+	if (req->state == STAGING_WAITS) {
+		staging_unwait(s, req);
+	} else {
+		while (req->npieces > 0)
+			s->free[s->nfree++] = req->pieces[--req->npieces];
+		c->held_bytes -= (uint64_t)staging_pieces(s, req->bytes) * s->attr.piece_bytes;
+		s->stats.free_bytes = (uint64_t)s->nfree * s->attr.piece_bytes;
+		req->iovs = 0;
+		req->state = STAGING_IDLE;
+	}
+	if (staging_is_idle(c))
+		s->stats.clients--;
+	s->given_back = true;
+}
+
+/** The client whose turn it is: the first one that is below its share; NULL: none. */
+static struct weft_staging_client *
+staging_next(struct weft_staging *s)
+{
+	struct weft_staging_client *c;
+
+	TAILQ_FOREACH (c, &s->turns, link) {
+		if (staging_has_share(s, c))
+			return c;
+		s->stats.passed++;
+	}
+	return NULL;
+}
+
+unsigned int
+weft_staging_poll(struct weft_staging *s)
+{
+	struct weft_staging_client *c;
+	struct weft_staging_req *req;
+	unsigned int n = 0;
+
+	if (s == NULL || s->in_poll || !s->given_back)
+		return 0;
+	s->in_poll = true;
+	s->given_back = false;
+	while ((c = staging_next(s)) != NULL) {
+		req = TAILQ_FIRST(&c->waiting);
+		if (staging_pieces(s, req->bytes) > s->nfree)
+			break;
+		staging_unwait(s, req);
+		/* The others come before its next request. */
+		if (c->nwaiting > 0) {
+			TAILQ_REMOVE(&s->turns, c, link);
+			TAILQ_INSERT_TAIL(&s->turns, c, link);
+		}
+		staging_grant(s, req);
+		n++;
+		req->granted(req);
+	}
+	s->in_poll = false;
+	return n;
+}
+
+void
+weft_staging_query(const struct weft_staging *s, struct weft_staging_stats *stats)
+{
+	*stats = s->stats;
+}

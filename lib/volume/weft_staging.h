@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_STAGING_H
+#define WEFT_STAGING_H
+
+/**
+ * @file Staging memory: a fixed amount of memory that all clients of one worker share, for data
+ * between the network and a volume. Its size bounds what a target needs, however many clients it
+ * has and however long their requests are.
+ *
+ * A pool belongs to one worker, so it needs no lock. A process with several workers gives each a
+ * part of its memory: a pool that is shared by all would be a lock for each request, and its pieces
+ * would move between the caches and NUMA nodes of the workers. The memory is the caller's, who
+ * tells the device (weft_block_mem_add()) and the network (weft_mr_reg()) of it once.
+ *
+ * Memory is handed out in pieces of equal length. A request names its octets, and gets all pieces
+ * at once or waits with none, so two requests cannot hold what the other one needs. A holder waits
+ * for nothing of the pool: so it does not ask for more on behalf of the same work.
+ *
+ * Fairness. Requests that wait are served one client after the other, each client's in order. Where
+ * the next client's request does not fit, all wait, so that a long request is not overtaken for
+ * ever. A client is passed over while it holds its share or more: the pool divided by the number of
+ * clients that hold or wait for memory, but at least what one request may have. So one client alone
+ * may use the whole pool, and gives it up as its requests end.
+ *
+ * Thread: the worker's. Nothing blocks.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#define WEFT_STAGING_MAX_PIECES 64U /**< of one request */
+
+struct weft_staging;
+struct weft_staging_req;
+
+struct weft_staging_attr {
+	void *memory;         /**< at a multiple of piece_bytes, up to 4096 */
+	uint64_t bytes;       /**< the pool: a multiple of piece_bytes */
+	uint32_t piece_bytes; /**< a multiple of 512, 4096 to 16 MiB */
+	/** Longest request; a multiple of piece_bytes, up to WEFT_STAGING_MAX_PIECES of them and
+	 * half of the pool. 0: as long as these allow. */
+	uint64_t max_req_bytes;
+};
+
+/** One who asks for memory. The owner embeds it. */
+struct weft_staging_client {
+	TAILQ_ENTRY(weft_staging_client) link; /**< of those that wait */
+	TAILQ_HEAD(, weft_staging_req) waiting;
+	uint64_t held_bytes;
+	uint32_t nwaiting;
+	/* counters */
+	uint64_t grants, waits;
+	void *owner;
+};
+
+/** One piece of work's memory. The owner embeds it, and zeroes it before its first use. */
+struct weft_staging_req {
+	struct weft_staging_client *client;
+	uint64_t bytes; /**< 1 to max_req_bytes */
+	/** The memory is there. In weft_staging_poll(), or not called: weft_staging_get() gave it.
+	 *  */
+	void (*granted)(struct weft_staging_req *req);
+	void *owner;
+	/** Segments of bytes octets in all; neighbouring pieces are one. */
+	struct iovec iov[WEFT_STAGING_MAX_PIECES];
+	uint32_t iovs;
+
+	/* for the pool */
+	TAILQ_ENTRY(weft_staging_req) link;
+	uint32_t pieces[WEFT_STAGING_MAX_PIECES];
+	uint32_t npieces;
+	uint32_t state;
+};
+
+struct weft_staging_stats {
+	uint64_t grants;         /**< requests that got memory */
+	uint64_t waits;          /**< requests that had to wait */
+	uint64_t passed;         /**< times that a client was passed over because of its share */
+	uint64_t free_bytes;     /**< now */
+	uint64_t min_free_bytes; /**< least since the creation */
+	uint32_t waiting;        /**< requests now */
+	uint32_t clients;        /**< that hold or wait for memory now */
+};
+
+/** -EINVAL: attributes out of range. -ENOMEM. */
+int weft_staging_create(const struct weft_staging_attr *attr, struct weft_staging **out);
+/** Does nothing for NULL. -EBUSY: memory is held, or a request waits. */
+int weft_staging_destroy(struct weft_staging *s);
+/** The longest request. */
+uint64_t weft_staging_max_req(const struct weft_staging *s);
+/** Set `owner` before; the rest is overwritten. */
+void weft_staging_client_init(struct weft_staging_client *client);
+/**
+ * Ask for memory. 0: it is there. -EINPROGRESS: the request waits; granted() follows.
+ * - -EMSGSIZE: more than weft_staging_max_req()
+ * - -EINVAL: no client, no granted(), 0 octets
+ * - -EBUSY: the request waits, or has memory
+ */
+int weft_staging_get(struct weft_staging *s, struct weft_staging_req *req);
+/** Give memory back, or stop waiting; granted() is not called then. Nothing for others. */
+void weft_staging_put(struct weft_staging *s, struct weft_staging_req *req);
+/**
+ * Serve requests that wait, if memory was given back. Returns how many granted() were called. A
+ * call inside granted() does nothing.
+ */
+unsigned int weft_staging_poll(struct weft_staging *s);
+void weft_staging_query(const struct weft_staging *s, struct weft_staging_stats *stats);
+
+#endif /* WEFT_STAGING_H */
