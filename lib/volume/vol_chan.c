@@ -34,8 +34,11 @@ chan_event(struct weft_block_chan *chan, const struct weft_block_state *state)
 {
 	struct weft_vol_chan *c = chan->owner;
 
-	if (state->lost_flushes != c->lost_flushes)
+	if (state->lost_flushes != c->lost_flushes) {
+		if (c->vol->sums != NULL)
+			vol_sums_doubt_used(c->vol->sums);
 		chan_lost(c);
+	}
 	c->lost_flushes = state->lost_flushes;
 	if (c->attr.event != NULL)
 		c->attr.event(c, state);
@@ -91,12 +94,15 @@ weft_vol_chan_open(struct weft_vol *v, const struct weft_vol_chan_attr *attr,
 	c->deadline_ns = UINT64_MAX;
 	TAILQ_INIT(&c->run);
 	TAILQ_INIT(&c->scratch_wait);
+	TAILQ_INIT(&c->map_wait);
 	TAILQ_INIT(&c->finished);
 	TAILQ_INIT(&c->all);
 	TAILQ_INIT(&c->clients);
 	for (uint32_t i = 0; i < v->pieces; i++)
 		c->free_piece[c->free_pieces++] =
-		        v->memory + ((uint64_t)c->slot * v->pieces + i) * VOL_PIECE_BYTES;
+		        v->memory + ((uint64_t)c->slot * v->pieces + i) * VOL_STRIDE_BYTES;
+	if (v->sums != NULL)
+		c->map = v->sums->maps + c->slot * v->sums->map_bytes;
 	a.depth = attr->depth;
 	a.owner = c;
 	weft_block_query_state(v->block, &state);
@@ -149,6 +155,7 @@ static const struct {
                                     .changes = true,
                                     .memory = true},
         [WEFT_VOL_DISCARD] = {.flags = WEFT_VOL_DURABLE, .changes = true},
+        [WEFT_VOL_SCRUB] = {.changes = true},
         [WEFT_VOL_ZEROES] = {.flags = WEFT_VOL_DURABLE | WEFT_VOL_KEEP, .changes = true},
 };
 
@@ -191,6 +198,15 @@ chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 	    (op->kind == WEFT_VOL_EXTENTS && (op->extents == NULL || op->max_extents == 0)) ||
 	    (op->kind == WEFT_VOL_VERIFY && op->hash == NULL))
 		return -EINVAL;
+	/* Its checksums are one page. */
+	if (op->kind == WEFT_VOL_COMPARE_WRITE && i->sums && op->len_bytes > 0 &&
+	    op->off_bytes / WEFT_VOL_GROUP_BYTES !=
+	            (op->off_bytes + op->len_bytes - 1) / WEFT_VOL_GROUP_BYTES)
+		return -EOPNOTSUPP;
+	if (op->kind == WEFT_VOL_SCRUB && (op->off_bytes % WEFT_VOL_GROUP_BYTES != 0 ||
+	                                   (op->len_bytes % WEFT_VOL_GROUP_BYTES != 0 &&
+	                                    op->off_bytes + op->len_bytes != i->bytes)))
+		return -EINVAL;
 	if ((op->flags & WEFT_VOL_WHOLE) != 0 && op->len_bytes > 0 &&
 	    op->off_bytes / i->atomic_bytes !=
 	            (op->off_bytes + op->len_bytes - 1) / i->atomic_bytes)
@@ -203,7 +219,8 @@ chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 static void
 chan_range(const struct weft_vol *v, struct weft_vol_op *op)
 {
-	const uint64_t block = v->device.block_bytes;
+	/* The page of checksums belongs to one change at a time, and so does its group. */
+	const uint64_t block = v->sums != NULL ? WEFT_VOL_GROUP_BYTES : v->device.block_bytes;
 	struct weft_vol_range *r = &op->range;
 
 	r->off_bytes = op->off_bytes & ~(block - 1);
@@ -247,6 +264,8 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	op->place = (struct weft_vol_place){0};
 	op->mark = 0;
 	op->scratch = NULL;
+	op->sums_loaded = op->sums_stored = false;
+	op->damaged = op->damaged_off_bytes = 0;
 	op->range.end_bytes = 0;
 	TAILQ_INSERT_TAIL(&c->all, op, chan_link);
 	c->stats.under_way++;

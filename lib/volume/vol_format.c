@@ -11,7 +11,7 @@
 
 #include "weft_volume_format.h"
 
-/* Offsets of fields. What is between SB_END and SB_CRC is zero. */
+/* Offsets of fields. What is behind the last one, in front of SB_CRC, is zero. */
 enum {
 	SB_MAGIC = 0,
 	SB_VERSION = 8,
@@ -24,7 +24,8 @@ enum {
 	SB_DATA_AT = 64,
 	SB_CREATED = 72,
 	SB_GENERATION = 80,
-	SB_END = 88,
+	SB_MAP_AT = 88,
+	SB_SUMS_AT = 96,
 	SB_CRC = WEFT_VOL_SUPER_BYTES - 4,
 };
 
@@ -71,6 +72,8 @@ weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page)
 	vol_put(page + SB_DATA_AT, s->data_at, 8);
 	vol_put(page + SB_CREATED, s->created_ns, 8);
 	vol_put(page + SB_GENERATION, s->generation, 8);
+	vol_put(page + SB_MAP_AT, s->map_at, 8);
+	vol_put(page + SB_SUMS_AT, s->sums_at, 8);
 	vol_put(page + SB_CRC, vol_page_crc(page), 4);
 }
 
@@ -82,6 +85,32 @@ vol_is_zero(const uint8_t *at, size_t bytes)
 			return false;
 	}
 	return true;
+}
+
+uint64_t
+weft_vol_groups(uint64_t bytes)
+{
+	return (bytes + WEFT_VOL_GROUP_BYTES - 1) / WEFT_VOL_GROUP_BYTES;
+}
+
+uint64_t
+weft_vol_map_bytes(uint64_t bytes)
+{
+	return ((weft_vol_groups(bytes) + 7) / 8 + WEFT_VOL_COPY_AT - 1) / WEFT_VOL_COPY_AT *
+	       WEFT_VOL_COPY_AT;
+}
+
+/** Whether maps, checksums and data lie behind each other. */
+static bool
+vol_sums_fit(const struct weft_vol_super *s)
+{
+	const uint64_t maps = WEFT_VOL_MAPS * weft_vol_map_bytes(s->bytes);
+	const uint64_t sums = weft_vol_groups(s->bytes) * WEFT_VOL_SUM_BLOCK;
+
+	return s->map_at >= WEFT_VOL_DATA_ALIGN && s->map_at % WEFT_VOL_SUM_BLOCK == 0 &&
+	       s->sums_at % WEFT_VOL_SUM_BLOCK == 0 && s->sums_at <= s->data_at &&
+	       s->map_at <= s->sums_at && s->sums_at - s->map_at >= maps &&
+	       s->data_at - s->sums_at >= sums;
 }
 
 /** Whether the fields agree with each other. The CRC is right, so a target wrote them so. */
@@ -98,6 +127,8 @@ vol_contradiction(const struct weft_vol_super *s)
 		return "its data does not begin at a multiple of 1 MiB";
 	if (s->generation == 0)
 		return "its generation is 0";
+	if ((s->incompat & WEFT_VOL_INCOMPAT_SUMS) != 0 && !vol_sums_fit(s))
+		return "its checksums have no place";
 	return NULL;
 }
 
@@ -131,7 +162,9 @@ weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *
 	                             .bytes = vol_get(page + SB_BYTES, 8),
 	                             .data_at = vol_get(page + SB_DATA_AT, 8),
 	                             .created_ns = vol_get(page + SB_CREATED, 8),
-	                             .generation = vol_get(page + SB_GENERATION, 8)};
+	                             .generation = vol_get(page + SB_GENERATION, 8),
+	                             .map_at = vol_get(page + SB_MAP_AT, 8),
+	                             .sums_at = vol_get(page + SB_SUMS_AT, 8)};
 	memcpy(s->uuid, page + SB_UUID, sizeof(s->uuid));
 	/* A newer version may give the other fields another meaning: look at these first. */
 	if (s->version != WEFT_VOL_VERSION) {

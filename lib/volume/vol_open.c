@@ -91,8 +91,13 @@ open_write_copy(struct weft_block *b, const struct weft_vol_super *s, uint64_t a
 
 /** Whether a volume can live on such a device: -ENOTSUP. */
 static int
-open_check_device(const struct weft_block_info *i, const struct open_reason *why)
+open_check_device(const struct weft_block_info *i, bool sums, const struct open_reason *why)
 {
+	if (sums && i->block_bytes > WEFT_VOL_SUM_BLOCK)
+		return open_refuse(why, -ENOTSUP,
+		                   "a device with blocks of %" PRIu32
+		                   " octets cannot have a volume with checksums",
+		                   i->block_bytes);
 	if (i->block_bytes == 0 || i->block_bytes > WEFT_VOL_COPY_AT ||
 	    i->max_bytes < 2 * (uint64_t)i->block_bytes)
 		return open_refuse(why, -ENOTSUP,
@@ -139,23 +144,40 @@ format_look(struct weft_block *b, const struct weft_vol_format *f, uint8_t *head
 	return 0;
 }
 
+/** Where the data of a volume of so many octets begins. */
+static uint64_t
+format_data_at(const struct weft_vol_format *f, uint64_t bytes)
+{
+	uint64_t at = OPEN_HEAD_BYTES;
+
+	if (f->sums)
+		at += WEFT_VOL_MAPS * weft_vol_map_bytes(bytes) +
+		      weft_vol_groups(bytes) * WEFT_VOL_SUM_BLOCK;
+	return (at + WEFT_VOL_DATA_ALIGN - 1) / WEFT_VOL_DATA_ALIGN * WEFT_VOL_DATA_ALIGN;
+}
+
 /** The length that the volume gets; 0: none is possible, and *r says why. */
 static uint64_t
 format_bytes(const struct weft_block *b, const struct weft_vol_format *f,
              const struct open_reason *why, int *r)
 {
-	const uint64_t block = b->info.block_bytes;
+	const uint64_t block = f->sums ? WEFT_VOL_SUM_BLOCK : b->info.block_bytes;
+	uint64_t head;
 	struct weft_block_state state;
 	uint64_t room;
 
 	weft_block_query_state(b, &state);
-	if (state.bytes < OPEN_HEAD_BYTES + block) {
+	/* Without a length: the maps and checksums of what the device is long, or a little less. */
+	head = format_data_at(f, f->bytes != 0 && f->bytes <= WEFT_VOL_MAX_BYTES
+	                                 ? f->bytes
+	                                 : VOL_MIN(state.bytes, WEFT_VOL_MAX_BYTES));
+	if (state.bytes < head + block) {
 		*r = open_refuse(why, -ENOSPC,
 		                 "the device has %" PRIu64 " octets: too short for a volume",
 		                 state.bytes);
 		return 0;
 	}
-	room = VOL_MIN((state.bytes - OPEN_HEAD_BYTES) & ~(block - 1), WEFT_VOL_MAX_BYTES);
+	room = VOL_MIN((state.bytes - head) & ~(block - 1), WEFT_VOL_MAX_BYTES);
 	if (f->bytes > WEFT_VOL_MAX_BYTES)
 		*r = open_refuse(why, -EINVAL, "a volume has at most 2^60 octets");
 	else if (f->bytes > room)
@@ -168,13 +190,66 @@ format_bytes(const struct weft_block *b, const struct weft_vol_format *f,
 	return 0;
 }
 
+/** Make a range read as zeros by requests of the device for that. -EOPNOTSUPP: it has none. */
+static int
+format_zero(struct weft_block *b, uint64_t at, uint64_t end)
+{
+	const uint64_t most = b->info.max_zeroes_bytes & ~(uint64_t)(b->info.block_bytes - 1);
+
+	if ((b->info.can & WEFT_BLOCK_CAN_ZEROES) == 0 || most == 0)
+		return -EOPNOTSUPP;
+	while (at < end) {
+		struct weft_block_req req = {.op = WEFT_BLOCK_ZEROES,
+		                             .off_bytes = at,
+		                             .len_bytes = VOL_MIN(end - at, most)};
+		int r = weft_block_wait(b, &req);
+
+		if (r != 0)
+			return r;
+		at += req.len_bytes;
+	}
+	return 0;
+}
+
+/** Fill a range with an octet. mem has OPEN_HEAD_BYTES. */
+static int
+format_fill(struct weft_block *b, uint64_t at, uint64_t end, uint8_t octet, uint8_t *mem)
+{
+	int r = 0;
+
+	memset(mem, octet, OPEN_HEAD_BYTES);
+	for (; at < end && r == 0; at += OPEN_HEAD_BYTES)
+		r = open_io(b, WEFT_BLOCK_WRITE, at, mem, VOL_MIN(end - at, OPEN_HEAD_BYTES));
+	return r;
+}
+
+/**
+ * Make checksums that are right: of zeros, which the data is made of, too. Where the device cannot
+ * do that quickly, the first map says of each group that its checksums are in doubt.
+ */
+static int
+format_sums(struct weft_block *b, const struct weft_vol_super *s, uint8_t *mem)
+{
+	const uint64_t end = s->data_at + (s->bytes + WEFT_VOL_SUM_BLOCK - 1) / WEFT_VOL_SUM_BLOCK *
+	                                          WEFT_VOL_SUM_BLOCK;
+	int r = format_zero(b, s->map_at, end);
+
+	if (r == -EOPNOTSUPP) {
+		const uint64_t map = s->map_at + weft_vol_map_bytes(s->bytes);
+
+		r = format_fill(b, s->map_at, map, 0xff, mem);
+		if (r == 0)
+			r = format_fill(b, map, s->data_at, 0, mem);
+	}
+	return r != 0 ? r : open_flush(b);
+}
+
 int
 weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *reason,
                 size_t reason_bytes)
 {
 	const struct open_reason why = {reason, reason_bytes};
-	struct weft_vol_super s = {
-	        .version = WEFT_VOL_VERSION, .data_at = OPEN_HEAD_BYTES, .generation = 1};
+	struct weft_vol_super s = {.version = WEFT_VOL_VERSION, .generation = 1};
 	uint8_t *head;
 	int r;
 
@@ -182,12 +257,18 @@ weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *rea
 		return open_refuse(&why, -EINVAL, "no device");
 	if ((b->info.can & WEFT_BLOCK_CAN_WRITE) == 0)
 		return open_refuse(&why, -EROFS, "the device is read-only");
-	r = open_check_device(&b->info, &why);
+	r = open_check_device(&b->info, f->sums, &why);
 	if (r != 0)
 		return r;
 	s.bytes = format_bytes(b, f, &why, &r);
 	if (s.bytes == 0)
 		return r;
+	s.data_at = format_data_at(f, s.bytes);
+	if (f->sums) {
+		s.incompat = WEFT_VOL_INCOMPAT_SUMS;
+		s.map_at = OPEN_HEAD_BYTES;
+		s.sums_at = s.map_at + WEFT_VOL_MAPS * weft_vol_map_bytes(s.bytes);
+	}
 	s.block_bytes = VOL_MAX(512U, b->info.block_bytes);
 	s.created_ns = f->created_ns;
 	memcpy(s.uuid, f->uuid, sizeof(s.uuid));
@@ -203,6 +284,11 @@ weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *rea
 			r = open_flush(b);
 		if (r != 0)
 			open_refuse(&why, r, "the device cannot be written: %s", strerror(-r));
+	}
+	if (r == 0 && f->sums) {
+		r = format_sums(b, &s, head);
+		if (r != 0)
+			open_refuse(&why, r, "the checksums cannot be written: %s", strerror(-r));
 	}
 	/* The second copy first: a volume is one when its first copy is there. */
 	if (r == 0) {
@@ -257,7 +343,8 @@ static int
 open_check(const struct weft_vol *v, const struct open_reason *why)
 {
 	const struct weft_vol_super *s = &v->info.super;
-	const uint64_t block = v->device.block_bytes;
+	const uint64_t block = (s->incompat & WEFT_VOL_INCOMPAT_SUMS) != 0 ? WEFT_VOL_SUM_BLOCK
+	                                                                   : v->device.block_bytes;
 	const uint64_t need = s->data_at + ((s->bytes + block - 1) & ~(block - 1));
 	struct weft_block_state state;
 
@@ -289,15 +376,23 @@ open_describe(struct weft_vol *v)
 	const struct weft_block_info *d = &v->device;
 	struct weft_vol_info *i = &v->info;
 
+	i->sums = v->sums != NULL;
 	v->unit_bytes = (d->can & WEFT_BLOCK_CAN_UNALIGNED) != 0 && d->mem_align_bytes == 1
 	                        ? 1
 	                        : d->block_bytes;
+	if (v->sums != NULL)
+		v->unit_bytes = WEFT_VOL_SUM_BLOCK;
 	i->bytes = i->super.bytes;
 	i->block_bytes = (uint32_t)v->unit_bytes;
 	i->atomic_bytes = VOL_MIN(VOL_MAX(1U, d->atomic_bytes),
 	                          VOL_MIN(WEFT_VOL_MAX_ATOMIC, open_power_of_2(d->max_bytes)));
 	i->compare_bytes = VOL_MIN(WEFT_VOL_MAX_COMPARE, d->max_bytes / 2);
 	i->discards = (d->can & WEFT_BLOCK_CAN_DISCARD) != 0;
+	/* With checksums it has to be known what is read then. */
+	if (v->sums != NULL &&
+	    ((d->can & WEFT_BLOCK_CAN_DISCARD_ZEROES) == 0 ||
+	     (d->discard_bytes > WEFT_VOL_SUM_BLOCK && d->discard_bytes % WEFT_VOL_SUM_BLOCK != 0)))
+		i->discards = false;
 	i->verify_medium = (d->can & WEFT_BLOCK_CAN_MEDIUM) != 0;
 }
 
@@ -307,7 +402,63 @@ weft_vol_scratch_bytes(const struct weft_vol_attr *attr)
 	if (attr == NULL || attr->channels > VOL_MAX_CHANNELS || attr->scratch > 256)
 		return 0;
 	return (uint64_t)(attr->channels == 0 ? 1 : attr->channels) *
-	       (attr->scratch == 0 ? 8 : attr->scratch) * VOL_PIECE_BYTES;
+	       (attr->scratch == 0 ? 8 : attr->scratch) * VOL_STRIDE_BYTES;
+}
+
+/** Read the maps: groups that were written to when the volume was not closed are in doubt. */
+static int
+open_sums(struct weft_vol *v, const struct open_reason *why)
+{
+	struct vol_sums *s;
+	int r;
+
+	if ((v->info.super.incompat & WEFT_VOL_INCOMPAT_SUMS) == 0)
+		return 0;
+	r = open_check_device(&v->device, true, why);
+	if (r == 0 && vol_sums_new(v->info.super.bytes, &v->sums) != 0)
+		r = open_refuse(why, -ENOMEM, "no memory for the maps of checksums");
+	if (r != 0)
+		return r;
+	s = v->sums;
+	r = open_io(v->block, WEFT_BLOCK_READ, v->info.super.map_at, s->maps,
+	            WEFT_VOL_MAPS * s->map_bytes);
+	if (r != 0)
+		return open_refuse(why, r, "the maps of checksums cannot be read: %s",
+		                   strerror(-r));
+	for (uint64_t g = 0; g < s->groups; g++) {
+		for (uint64_t slot = 0; slot < WEFT_VOL_MAPS; slot++) {
+			if (!vol_sums_bit(s->maps + slot * s->map_bytes, g))
+				continue;
+			vol_sums_doubt(s, g, true);
+			v->info.in_doubt = true;
+		}
+	}
+	return 0;
+}
+
+/** Note that all checksums are right but those in doubt. An error leaves it as after a crash. */
+static void
+open_sums_close(struct weft_vol *v)
+{
+	struct vol_sums *s = v->sums;
+
+	if (s == NULL)
+		return;
+	if (!v->info.read_only && open_flush(v->block) == 0) {
+		/* First the doubts, in the first map, then the other maps. */
+		for (uint64_t i = 0; i < s->map_bytes; i++)
+			s->maps[i] = s->doubt[i];
+		if (open_io(v->block, WEFT_BLOCK_WRITE, v->info.super.map_at, s->maps,
+		            s->map_bytes) == 0 &&
+		    open_flush(v->block) == 0) {
+			memset(s->maps + s->map_bytes, 0, (WEFT_VOL_MAPS - 1) * s->map_bytes);
+			(void)open_io(v->block, WEFT_BLOCK_WRITE,
+			              v->info.super.map_at + s->map_bytes, s->maps + s->map_bytes,
+			              (WEFT_VOL_MAPS - 1) * s->map_bytes);
+			(void)open_flush(v->block);
+		}
+	}
+	vol_sums_end(s);
 }
 
 /** Read the superblock, check it, and repair its other copy. */
@@ -324,6 +475,8 @@ open_medium(struct weft_vol *v, const struct open_reason *why)
 	r = open_super(v, mem, &damaged_at, &damaged, why);
 	if (r == 0)
 		r = open_check(v, why);
+	if (r == 0)
+		r = open_sums(v, why);
 	v->info.second_copy = damaged;
 	if (r == 0 && damaged && !v->info.read_only) {
 		r = open_write_copy(v->block, &v->info.super, damaged_at, mem);
@@ -357,10 +510,11 @@ weft_vol_open(struct weft_block *b, const struct weft_vol_attr *attr, struct wef
 	v->pieces = attr->scratch == 0 ? 8 : attr->scratch;
 	v->memory = attr->memory;
 	v->info.read_only = attr->read_only || (b->info.can & WEFT_BLOCK_CAN_WRITE) == 0;
-	r = open_check_device(&v->device, &why);
+	r = open_check_device(&v->device, false, &why);
 	if (r == 0)
 		r = open_medium(v, &why);
 	if (r != 0) {
+		vol_sums_end(v->sums);
 		free(v);
 		return r;
 	}
@@ -377,6 +531,7 @@ weft_vol_close(struct weft_vol *v)
 		return 0;
 	if (v->slots != 0)
 		return -EBUSY;
+	open_sums_close(v);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
 	return 0;

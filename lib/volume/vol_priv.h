@@ -20,7 +20,9 @@
 /** An unaligned operation that is not longer is one step through scratch memory; longer ones have
  * steps of their own for the blocks at their ends. */
 #define VOL_ONE_STEP_BYTES 65536U
-#define VOL_MAX_CHANNELS   64U
+#define VOL_MAX_CHANNELS   WEFT_VOL_MAPS
+/** A piece, and the page of checksums that goes with it. */
+#define VOL_STRIDE_BYTES (VOL_PIECE_BYTES + WEFT_VOL_SUM_BLOCK)
 
 #define VOL_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define VOL_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -31,6 +33,7 @@ enum vol_state {
 	VOL_WAIT_RANGE,   /**< for earlier operations */
 	VOL_RUN,          /**< the next poll takes its next step */
 	VOL_WAIT_SCRATCH, /**< for scratch memory */
+	VOL_WAIT_MAP,     /**< for another operation that writes the channel's map */
 	VOL_DEVICE,       /**< a request is under way */
 	VOL_FINISHED,     /**< the next poll calls done() */
 };
@@ -42,6 +45,7 @@ struct weft_vol {
 	uint64_t unit_bytes; /**< unit of reads and writes of the device: a block, or 1 */
 	uint32_t max_chans, pieces;
 	uint8_t *memory;
+	struct vol_sums *sums; /**< NULL: no checksums */
 
 	/** Of all below, and of weft_vol_chan.granted of all channels. */
 	pthread_mutex_t lock;
@@ -59,7 +63,9 @@ struct weft_vol_chan {
 	struct weft_vol_range *granted;
 	_Atomic bool any_granted;
 
-	struct weft_vol_ops run, scratch_wait, finished, all;
+	struct weft_vol_ops run, scratch_wait, map_wait, finished, all;
+	uint8_t *map;  /**< checksums: this channel's map, as the medium has it */
+	bool map_busy; /**< an operation writes it */
 	TAILQ_HEAD(, weft_vol_client) clients;
 	uint8_t *free_piece[256];
 	uint32_t free_pieces;
@@ -85,6 +91,32 @@ void vol_iov_put(const struct weft_vol_op *op, const uint8_t *from, uint64_t byt
 /** Octets were done: go on behind them. */
 void vol_iov_advance(struct weft_vol_op *op, uint64_t bytes);
 
+/* ---- vol_sums.c ---- */
+
+/** What a volume with checksums knows of its groups. */
+struct vol_sums {
+	uint64_t groups, map_bytes;
+	uint8_t *maps;           /**< as the medium has them: a map for each slot */
+	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong */
+	_Atomic uint8_t *in_use; /**< bits of groups that were written to since the open */
+};
+
+/** -ENOMEM. */
+int vol_sums_new(uint64_t bytes, struct vol_sums **out);
+/** Does nothing for NULL. */
+void vol_sums_end(struct vol_sums *s);
+bool vol_sums_bit(const uint8_t *map, uint64_t group);
+bool vol_sums_doubted(const struct vol_sums *s, uint64_t group);
+void vol_sums_doubt(struct vol_sums *s, uint64_t group, bool doubt);
+/** A flush was lost: of all groups in use the data or the checksums may be old ones. */
+void vol_sums_doubt_used(struct vol_sums *s);
+/** The group is written to from now on. */
+void vol_sums_use(struct vol_sums *s, uint64_t group);
+/** Compute the checksums of n blocks in memory; iov NULL: of zeros. `first`: index in the page. */
+void vol_sums_set(uint8_t *page, uint32_t first, uint32_t n, const struct iovec *iov);
+/** Index of the first of n blocks that does not have its checksum; -1: all have. */
+int64_t vol_sums_check(const uint8_t *page, uint32_t first, uint32_t n, const struct iovec *iov);
+
 /* ---- vol_queue.c ---- */
 
 /** Enter op's range. Op is with the run list, or waits. */
@@ -99,6 +131,10 @@ void vol_queue_run(struct weft_vol_op *op);
 struct weft_vol_op *vol_queue_next(struct weft_vol_chan *c);
 /** A piece of scratch memory for op. False: it waits, and comes to the run list with the piece. */
 bool vol_queue_scratch(struct weft_vol_op *op);
+/** Op waits until the channel's map is written. */
+void vol_queue_map(struct weft_vol_op *op);
+/** It is written: those that waited go on. */
+void vol_queue_map_end(struct weft_vol_chan *c);
 /** Give op's piece back. */
 void vol_queue_scratch_end(struct weft_vol_op *op);
 /** Op, which is nowhere, has its result. All that it holds is given back. */

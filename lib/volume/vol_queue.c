@@ -139,6 +139,25 @@ vol_queue_scratch(struct weft_vol_op *op)
 }
 
 void
+vol_queue_map(struct weft_vol_op *op)
+{
+	op->state = VOL_WAIT_MAP;
+	TAILQ_INSERT_TAIL(&op->chan->map_wait, op, link);
+}
+
+void
+vol_queue_map_end(struct weft_vol_chan *c)
+{
+	struct weft_vol_op *op;
+
+	c->map_busy = false;
+	while ((op = TAILQ_FIRST(&c->map_wait)) != NULL) {
+		TAILQ_REMOVE(&c->map_wait, op, link);
+		vol_queue_run(op);
+	}
+}
+
+void
 vol_queue_scratch_end(struct weft_vol_op *op)
 {
 	struct weft_vol_chan *c = op->chan;
@@ -197,6 +216,8 @@ vol_queue_drop(struct weft_vol_op *op, int status)
 	} else if (op->state == VOL_RUN) {
 		TAILQ_REMOVE(&c->run, op, link);
 		c->nrun--;
+	} else if (op->state == VOL_WAIT_MAP) {
+		TAILQ_REMOVE(&c->map_wait, op, link);
 	} else {
 		TAILQ_REMOVE(&c->scratch_wait, op, link);
 	}

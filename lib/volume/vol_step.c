@@ -24,7 +24,12 @@ enum step_phase {
 	STEP_LOAD,   /**< blocks are read to scratch memory */
 	STEP_STORE,  /**< blocks are written from scratch memory */
 	STEP_FLUSH,
-	STEP_HASH, /**< no request: what was loaded is hashed, a slice in each poll */
+	STEP_HASH,      /**< no request: what was loaded is hashed, a slice in each poll */
+	STEP_MAP,       /**< checksums: a bit of the channel's map is written, */
+	STEP_MAP_FLUSH, /**< and made durable */
+	STEP_SUMS_LOAD,
+	STEP_SUMS_STORE, /**< in front of a change */
+	STEP_SCRUB_STORE,
 };
 
 static void step_done(struct weft_block_req *req);
@@ -38,10 +43,38 @@ step_at(const struct weft_vol_op *op)
 	return op->chan->vol->info.super.data_at + op->off_bytes + op->done_bytes;
 }
 
+/** The group of the operation's next octet. */
+static uint64_t
+step_group(const struct weft_vol_op *op)
+{
+	return (op->off_bytes + op->done_bytes) / WEFT_VOL_GROUP_BYTES;
+}
+
+/** Octets that are left; with checksums: in this group. */
 static uint64_t
 step_left(const struct weft_vol_op *op)
 {
-	return op->len_bytes - op->done_bytes;
+	const uint64_t left = op->len_bytes - op->done_bytes;
+
+	if (op->chan->vol->sums == NULL)
+		return left;
+	return VOL_MIN(left, WEFT_VOL_GROUP_BYTES -
+	                             (op->off_bytes + op->done_bytes) % WEFT_VOL_GROUP_BYTES);
+}
+
+/** The page of checksums, which goes with the scratch memory. */
+static uint8_t *
+step_page(const struct weft_vol_op *op)
+{
+	return op->scratch + VOL_PIECE_BYTES;
+}
+
+/** Index in the page of the block at an offset of the device. */
+static uint32_t
+step_index(const struct weft_vol_op *op, uint64_t off_bytes)
+{
+	return (uint32_t)((off_bytes - op->chan->vol->info.super.data_at) % WEFT_VOL_GROUP_BYTES /
+	                  WEFT_VOL_SUM_BLOCK);
 }
 
 /** Whether the step under way has part of a block at one of its ends. */
@@ -90,8 +123,60 @@ step_submit(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes,
 	op->state = VOL_DEVICE;
 	c->fed = true;
 	r = weft_block_submit(c->chan, &op->req);
-	if (r != 0)
-		vol_queue_finish(op, r);
+	if (r == 0)
+		return;
+	if (op->phase == STEP_MAP || op->phase == STEP_MAP_FLUSH)
+		vol_queue_map_end(c);
+	vol_queue_finish(op, r);
+}
+
+/** Read or write the page of checksums of a group. */
+static void
+step_sums(struct weft_vol_op *op, enum step_phase phase, enum weft_block_op what, uint64_t group)
+{
+	op->phase = phase;
+	op->sums_iov = (struct iovec){step_page(op), WEFT_VOL_SUM_BLOCK};
+	op->req.iov = &op->sums_iov;
+	op->req.iovs = 1;
+	op->req.flags = 0;
+	step_submit(op, what, op->chan->vol->info.super.sums_at + group * WEFT_VOL_SUM_BLOCK,
+	            WEFT_VOL_SUM_BLOCK);
+}
+
+/** Submit the request of a change, behind its checksums. */
+static void
+step_submit_change(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes,
+                   uint64_t len_bytes)
+{
+	struct vol_sums *sums = op->chan->vol->sums;
+
+	if (sums == NULL) {
+		step_submit(op, what, off_bytes, len_bytes);
+		return;
+	}
+	vol_sums_use(sums, step_group(op));
+	vol_sums_set(step_page(op), step_index(op, off_bytes),
+	             (uint32_t)(len_bytes / WEFT_VOL_SUM_BLOCK),
+	             what == WEFT_BLOCK_WRITE ? op->req.iov : NULL);
+	op->next.op = what;
+	op->next.phase = op->phase;
+	op->next.flags = op->req.flags;
+	op->next.iovs = op->req.iovs;
+	op->next.off_bytes = off_bytes;
+	op->next.len_bytes = len_bytes;
+	step_sums(op, STEP_SUMS_STORE, WEFT_BLOCK_WRITE, step_group(op));
+}
+
+/** The checksums are written: submit the change. */
+static void
+step_sums_stored(struct weft_vol_op *op)
+{
+	op->sums_stored = true;
+	op->phase = op->next.phase;
+	op->req.iov = op->sub;
+	op->req.iovs = op->next.iovs;
+	op->req.flags = op->next.flags;
+	step_submit(op, op->next.op, op->next.off_bytes, op->next.len_bytes);
 }
 
 /** Flags of a request that changes data: durable at once where one request does it all. */
@@ -119,8 +204,10 @@ step_blocks(struct weft_vol_op *op, enum step_phase phase, uint32_t flags)
 	op->req.iov = op->sub;
 	op->req.iovs = 1;
 	op->req.flags = flags;
-	step_submit(op, phase == STEP_LOAD ? WEFT_BLOCK_READ : WEFT_BLOCK_WRITE, step_at(op) - lead,
-	            len);
+	if (phase == STEP_LOAD)
+		step_submit(op, WEFT_BLOCK_READ, step_at(op) - lead, len);
+	else
+		step_submit_change(op, WEFT_BLOCK_WRITE, step_at(op) - lead, len);
 }
 
 static void
@@ -156,7 +243,10 @@ step_direct(struct weft_vol_op *op, enum weft_block_op what, bool all)
 	op->req.iov = op->sub;
 	op->req.iovs = iovs;
 	op->req.flags = what == WEFT_BLOCK_WRITE ? step_change_flags(op, 0) : 0;
-	step_submit(op, what, step_at(op), n);
+	if (what == WEFT_BLOCK_WRITE)
+		step_submit_change(op, what, step_at(op), n);
+	else
+		step_submit(op, what, step_at(op), n);
 	return true;
 }
 
@@ -263,7 +353,8 @@ static void
 step_zeroes(struct weft_vol_op *op)
 {
 	const struct weft_vol *v = op->chan->vol;
-	const uint64_t block = v->device.block_bytes, lead = step_at(op) & (block - 1);
+	const uint64_t block = VOL_MAX(v->device.block_bytes, v->unit_bytes);
+	const uint64_t lead = step_at(op) & (block - 1);
 	uint64_t n = VOL_MIN(step_left(op), v->device.max_zeroes_bytes) & ~(block - 1);
 
 	if ((v->device.can & WEFT_BLOCK_CAN_ZEROES) == 0 || lead != 0 || n == 0) {
@@ -274,14 +365,16 @@ step_zeroes(struct weft_vol_op *op)
 	op->phase = STEP_DIRECT;
 	op->req.flags =
 	        step_change_flags(op, (op->flags & WEFT_VOL_KEEP) != 0 ? WEFT_BLOCK_KEEP : 0U);
-	step_submit(op, WEFT_BLOCK_ZEROES, step_at(op), n);
+	step_submit_change(op, WEFT_BLOCK_ZEROES, step_at(op), n);
 }
 
 /** The end of a step without a request. */
 static void
-step_skip(struct weft_vol_op *op)
+step_skip(struct weft_vol_op *op, uint64_t bytes)
 {
-	op->done_bytes = op->len_bytes;
+	vol_queue_scratch_end(op);
+	op->sums_loaded = false;
+	op->done_bytes += bytes;
 	vol_queue_run(op);
 }
 
@@ -289,20 +382,21 @@ static void
 step_discard(struct weft_vol_op *op)
 {
 	const struct weft_vol *v = op->chan->vol;
-	const uint64_t piece = VOL_MAX(v->device.discard_bytes, v->device.block_bytes);
+	const uint64_t block = VOL_MAX(v->device.block_bytes, v->unit_bytes);
+	const uint64_t piece = VOL_MAX(v->device.discard_bytes, block);
 	const uint64_t from = (step_at(op) + piece - 1) / piece * piece;
 	const uint64_t most = v->device.max_discard_bytes / piece * piece;
 	uint64_t to = (step_at(op) + step_left(op)) / piece * piece;
 
 	if (!v->info.discards || from >= to || most == 0) {
-		step_skip(op);
+		step_skip(op, step_left(op));
 		return;
 	}
 	to = VOL_MIN(to, from + most);
 	op->step_bytes = to - step_at(op);
 	op->phase = STEP_DIRECT;
 	op->req.flags = 0;
-	step_submit(op, WEFT_BLOCK_DISCARD, from, to - from);
+	step_submit_change(op, WEFT_BLOCK_DISCARD, from, to - from);
 }
 
 static void
@@ -316,7 +410,7 @@ step_extents(struct weft_vol_op *op)
 		op->extents[0] = (struct weft_block_extent){.off_bytes = op->off_bytes,
 		                                            .len_bytes = op->len_bytes};
 		op->extents_found = 1;
-		step_skip(op);
+		step_skip(op, op->len_bytes);
 		return;
 	}
 	op->phase = STEP_DIRECT;
@@ -326,6 +420,123 @@ step_extents(struct weft_vol_op *op)
 	step_submit(op, WEFT_BLOCK_EXTENTS, from, to - from);
 }
 
+static void
+step_scrub(struct weft_vol_op *op)
+{
+	step_load(op, 0);
+}
+
+/* ---- Checksums: what a step has to have first ---- */
+
+/** Set the group's bit in the channel's map, on the medium. */
+static void
+step_map(struct weft_vol_op *op)
+{
+	struct weft_vol_chan *c = op->chan;
+	const struct weft_vol *v = c->vol;
+	const uint64_t group = step_group(op), page = group / 8 / WEFT_VOL_SUM_BLOCK;
+
+	if (c->map_busy) {
+		vol_queue_map(op);
+		return;
+	}
+	c->map_busy = true;
+	memcpy(step_page(op), c->map + page * WEFT_VOL_SUM_BLOCK, WEFT_VOL_SUM_BLOCK);
+	step_page(op)[group / 8 % WEFT_VOL_SUM_BLOCK] |= (uint8_t)(1U << group % 8);
+	op->phase = STEP_MAP;
+	op->sums_iov = (struct iovec){step_page(op), WEFT_VOL_SUM_BLOCK};
+	op->req.iov = &op->sums_iov;
+	op->req.iovs = 1;
+	op->req.flags = v->device.can & WEFT_BLOCK_CAN_FUA ? WEFT_BLOCK_FUA : 0U;
+	step_submit(op, WEFT_BLOCK_WRITE,
+	            v->info.super.map_at + c->slot * v->sums->map_bytes + page * WEFT_VOL_SUM_BLOCK,
+	            WEFT_VOL_SUM_BLOCK);
+}
+
+/** A request for the map has ended. */
+static void
+step_map_done(struct weft_vol_op *op, int status)
+{
+	struct weft_vol_chan *c = op->chan;
+	const uint64_t group = step_group(op);
+
+	if (status == 0 && op->phase == STEP_MAP && (op->req.flags & WEFT_BLOCK_FUA) == 0) {
+		op->phase = STEP_MAP_FLUSH;
+		step_submit(op, WEFT_BLOCK_FLUSH, 0, 0);
+		return;
+	}
+	if (status == 0)
+		c->map[group / 8] |= (uint8_t)(1U << group % 8);
+	vol_queue_map_end(c);
+	if (status != 0)
+		vol_queue_finish(op, status);
+	else
+		vol_queue_run(op);
+}
+
+/** Whether the page of checksums is there, and the group noted as in use if it is to be changed. */
+static bool
+step_sums_ready(struct weft_vol_op *op)
+{
+	const bool noted = op->kind == WEFT_VOL_READ || op->kind == WEFT_VOL_SCRUB ||
+	                   vol_sums_bit(op->chan->map, step_group(op));
+
+	if (!vol_queue_scratch(op))
+		return false;
+	if (!noted) {
+		step_map(op);
+		return false;
+	}
+	if (!op->sums_loaded)
+		step_sums(op, STEP_SUMS_LOAD, WEFT_BLOCK_READ, step_group(op));
+	return op->sums_loaded;
+}
+
+/** Compare blocks that were read; note the first one that is damaged. */
+static bool
+step_compare_sums(struct weft_vol_op *op, uint64_t off_bytes, uint64_t len_bytes,
+                  const struct iovec *iov)
+{
+	const uint32_t first = step_index(op, off_bytes);
+	int64_t bad = vol_sums_check(step_page(op), first,
+	                             (uint32_t)(len_bytes / WEFT_VOL_SUM_BLOCK), iov);
+
+	if (bad < 0)
+		return true;
+	if (op->damaged++ == 0)
+		op->damaged_off_bytes = step_group(op) * WEFT_VOL_GROUP_BYTES +
+		                        (first + (uint64_t)bad) * WEFT_VOL_SUM_BLOCK;
+	op->chan->stats.damaged++;
+	return false;
+}
+
+/** Whether what was read has its checksums. Of a write only the blocks count that it has in part.
+ *  */
+static bool
+step_is_sound(struct weft_vol_op *op)
+{
+	const struct weft_vol *v = op->chan->vol;
+	const struct weft_block_req *req = &op->req;
+	const uint64_t unit = WEFT_VOL_SUM_BLOCK;
+	struct iovec end = {op->scratch, unit};
+	bool sound = true;
+
+	if (v->sums == NULL || op->kind == WEFT_VOL_VERIFY || op->kind == WEFT_VOL_SCRUB)
+		return true;
+	if (vol_sums_doubted(v->sums, step_group(op))) {
+		op->chan->stats.unverified++;
+		return true;
+	}
+	if (op->kind == WEFT_VOL_READ || op->kind == WEFT_VOL_COMPARE_WRITE)
+		return step_compare_sums(op, req->off_bytes, req->len_bytes, req->iov);
+	if (step_lead(op) != 0)
+		sound = step_compare_sums(op, req->off_bytes, unit, &end);
+	end.iov_base = op->scratch + req->len_bytes - unit;
+	if (sound && ((step_at(op) + op->step_bytes) & (unit - 1)) != 0)
+		sound = step_compare_sums(op, req->off_bytes + req->len_bytes - unit, unit, &end);
+	return sound;
+}
+
 /* ---- What follows a result ---- */
 
 /** The step is done: count it, and go on in the next poll. */
@@ -333,6 +544,7 @@ static void
 step_end(struct weft_vol_op *op)
 {
 	vol_queue_scratch_end(op);
+	op->sums_loaded = op->sums_stored = false;
 	if (op->iovs > 0)
 		vol_iov_advance(op, op->step_bytes);
 	op->done_bytes += op->step_bytes;
@@ -372,6 +584,41 @@ step_compare(struct weft_vol_op *op)
 	vol_queue_finish(op, -EILSEQ);
 }
 
+/** The page of the group that was scrubbed is not needed any more. */
+static void
+step_scrubbed(struct weft_vol_op *op)
+{
+	vol_queue_scratch_end(op);
+	op->sums_loaded = false;
+	vol_queue_run(op);
+}
+
+/** Blocks are to be compared with their checksums, or get new ones where these are in doubt. */
+static void
+step_scrub_loaded(struct weft_vol_op *op)
+{
+	struct vol_sums *sums = op->chan->vol->sums;
+	const uint64_t group = step_group(op);
+	const bool doubted = sums != NULL && vol_sums_doubted(sums, group);
+	const uint64_t from = op->req.off_bytes, len = op->req.len_bytes;
+
+	if (doubted)
+		vol_sums_set(step_page(op), step_index(op, from),
+		             (uint32_t)(len / WEFT_VOL_SUM_BLOCK), op->sub);
+	for (uint64_t at = 0; sums != NULL && !doubted && at < len; at += WEFT_VOL_SUM_BLOCK) {
+		const struct iovec one = {op->scratch + at, WEFT_VOL_SUM_BLOCK};
+
+		(void)step_compare_sums(op, from + at, WEFT_VOL_SUM_BLOCK, &one);
+	}
+	op->done_bytes += op->step_bytes;
+	if (step_group(op) == group && op->done_bytes < op->len_bytes)
+		vol_queue_run(op);
+	else if (doubted)
+		step_sums(op, STEP_SCRUB_STORE, WEFT_BLOCK_WRITE, group);
+	else
+		step_scrubbed(op);
+}
+
 /** Blocks have come to scratch memory. */
 static void
 step_loaded(struct weft_vol_op *op)
@@ -388,6 +635,9 @@ step_loaded(struct weft_vol_op *op)
 		break;
 	case WEFT_VOL_COMPARE_WRITE:
 		step_compare(op);
+		break;
+	case WEFT_VOL_SCRUB:
+		step_scrub_loaded(op);
 		break;
 	default:
 		step_fill(op);
@@ -426,6 +676,12 @@ step_flushed(struct weft_vol_op *op)
 
 	if (client != NULL && client->durable < op->mark)
 		client->durable = op->mark;
+	if (op->kind == WEFT_VOL_SCRUB) {
+		vol_sums_doubt(op->chan->vol->sums,
+		               (op->off_bytes + op->done_bytes - 1) / WEFT_VOL_GROUP_BYTES, false);
+		step_scrubbed(op);
+		return;
+	}
 	if (op->kind == WEFT_VOL_FLUSH)
 		op->done_bytes = op->len_bytes;
 	if (client != NULL && client->lost && op->kind == WEFT_VOL_FLUSH &&
@@ -437,21 +693,47 @@ step_flushed(struct weft_vol_op *op)
 	vol_queue_finish(op, status);
 }
 
+/** A request has failed. If its checksums were written, and it was not, they are in doubt. */
+static void
+step_failed(struct weft_vol_op *op, int status)
+{
+	struct vol_sums *sums = op->chan->vol->sums;
+
+	if (sums != NULL && (op->phase == STEP_SUMS_STORE || op->sums_stored))
+		vol_sums_doubt(sums, step_group(op), true);
+	if (op->client != NULL && op->kind == WEFT_VOL_FLUSH && status == -EIO)
+		op->client->lost = false; /* it is told now */
+	vol_queue_finish(op, status);
+}
+
 static void
 step_done(struct weft_block_req *req)
 {
 	struct weft_vol_op *op = req->owner;
 
-	if (req->status != 0) {
-		if (op->client != NULL && op->kind == WEFT_VOL_FLUSH && req->status == -EIO)
-			op->client->lost = false; /* it is told now */
-		vol_queue_finish(op, req->status);
+	if (op->phase == STEP_MAP || op->phase == STEP_MAP_FLUSH) {
+		step_map_done(op, req->status);
+	} else if (req->status != 0) {
+		step_failed(op, req->status);
+	} else if (op->phase == STEP_SUMS_LOAD) {
+		op->sums_loaded = true;
+		vol_step(op);
+	} else if (op->phase == STEP_SUMS_STORE && op->canceled) {
+		step_failed(op, -ECANCELED);
+	} else if (op->phase == STEP_SUMS_STORE) {
+		step_sums_stored(op);
+	} else if (op->phase == STEP_SCRUB_STORE) {
+		step_flush(op);
 	} else if (op->phase == STEP_FLUSH) {
 		step_flushed(op);
 	} else if (op->kind == WEFT_VOL_EXTENTS) {
 		step_extents_found(op);
 	} else if (op->phase == STEP_LOAD && op->canceled) {
 		vol_queue_finish(op, -ECANCELED);
+	} else if ((op->phase == STEP_LOAD ||
+	            (op->phase == STEP_DIRECT && op->kind == WEFT_VOL_READ)) &&
+	           !step_is_sound(op)) {
+		vol_queue_finish(op, -EBADMSG);
 	} else if (op->phase == STEP_LOAD) {
 		step_loaded(op);
 	} else {
@@ -482,7 +764,7 @@ vol_step(struct weft_vol_op *op)
 	        [WEFT_VOL_READ] = step_read,       [WEFT_VOL_WRITE] = step_write,
 	        [WEFT_VOL_VERIFY] = step_verify,   [WEFT_VOL_COMPARE_WRITE] = step_compare_write,
 	        [WEFT_VOL_DISCARD] = step_discard, [WEFT_VOL_ZEROES] = step_zeroes,
-	        [WEFT_VOL_EXTENTS] = step_extents,
+	        [WEFT_VOL_EXTENTS] = step_extents, [WEFT_VOL_SCRUB] = step_scrub,
 	};
 	const bool finished = op->kind != WEFT_VOL_FLUSH && op->done_bytes == op->len_bytes &&
 	                      ((op->flags & WEFT_VOL_DURABLE) == 0 || op->fua);
@@ -499,7 +781,8 @@ vol_step(struct weft_vol_op *op)
 		step_hash(op);
 	} else if (op->done_bytes == op->len_bytes) {
 		step_last(op);
-	} else {
+	} else if (op->chan->vol->sums == NULL || op->kind == WEFT_VOL_VERIFY ||
+	           op->kind == WEFT_VOL_EXTENTS || step_sums_ready(op)) {
 		begin[op->kind](op);
 	}
 }

@@ -51,6 +51,7 @@ struct weft_vol_format {
 	uint64_t bytes;      /**< length of the data; 0: what the device has room for */
 	uint8_t uuid[16];    /**< of the caller's drawing (RFC 9562, version 4) */
 	uint64_t created_ns; /**< now, since 1970 */
+	bool sums;           /**< with checksums (docs/volumes.md) */
 	/** Format a device whose first MiB has data: that data is lost. */
 	bool force;
 };
@@ -62,6 +63,8 @@ struct weft_vol_format {
  * - -EEXIST: the device has a volume
  * - -EMEDIUMTYPE: it has data of another format, or of an unknown one
  * - -EINVAL, -ENOSPC: a length that is too long for a volume, or for the device
+ * - -ENOTSUP: a device that cannot have a volume, or none with checksums: blocks of more than 4096
+ *   octets
  * - -EROFS, -EIO and others of the device
  *
  * A crash inside leaves a device that can be formatted (with `force`, if the superblock is torn),
@@ -101,10 +104,12 @@ struct weft_vol_info {
 	/** A Verify reads the medium, past every cache of this host. Else it sees what a read sees.
 	 */
 	bool verify_medium;
+	bool sums;        /**< each read is compared with checksums */
+	bool in_doubt;    /**< after a crash: some checksums are in doubt until they are scrubbed */
 	bool second_copy; /**< a copy of the superblock was damaged: the other one was used */
 };
 
-/** Octets of memory that attr asks for: 128 KiB for each piece. 0: attr is NULL or out of range. */
+/** Octets of memory that attr asks for: 132 KiB for each piece. 0: attr is NULL or out of range. */
 uint64_t weft_vol_scratch_bytes(const struct weft_vol_attr *attr);
 /**
  * Open a volume. The caller keeps the device open until weft_vol_close(), and is the only one that
@@ -118,7 +123,11 @@ uint64_t weft_vol_scratch_bytes(const struct weft_vol_attr *attr);
  * - -ENOMEM, -EINVAL
  */
 int weft_vol_open(struct weft_block *b, const struct weft_vol_attr *attr, struct weft_vol **out);
-/** Close. Does nothing for NULL. -EBUSY: a channel is open. Set-up thread. */
+/**
+ * Close. Does nothing for NULL. -EBUSY: a channel is open. A volume with checksums is flushed, and
+ * noted as closed properly; if that fails it is closed all the same, and is as after a crash.
+ * Set-up thread.
+ */
 int weft_vol_close(struct weft_vol *v);
 /** Any thread. */
 const struct weft_vol_info *weft_vol_info(const struct weft_vol *v);
@@ -150,6 +159,8 @@ struct weft_vol_stats {
 	uint64_t copied_octets;          /**< moved through scratch memory */
 	uint64_t late;                   /**< operations that were late */
 	uint64_t revoked;                /**< operations that ended because of weft_vol_revoke() */
+	uint64_t damaged;                /**< blocks that did not have their checksum */
+	uint64_t unverified;             /**< steps on a group whose checksums are in doubt */
 	uint64_t told_lost;              /**< flushes that told a client of a lost flush */
 	uint32_t under_way;              /**< operations now */
 };
@@ -168,7 +179,8 @@ void *weft_vol_chan_owner(const struct weft_vol_chan *c);
  * - -EBUSY: it is under way
  * - -EROFS: a change of a volume that is read-only
  * - -ESHUTDOWN: the client was revoked
- * - -EOPNOTSUPP: WEFT_VOL_WHOLE of what is not atomic here
+ * - -EOPNOTSUPP: WEFT_VOL_WHOLE of what is not atomic here; with checksums, a compare-and-write
+ *   across a multiple of WEFT_VOL_GROUP_BYTES
  * - -EMSGSIZE: a compare-and-write that is longer than compare_bytes
  */
 int weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op);

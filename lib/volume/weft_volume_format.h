@@ -24,8 +24,16 @@
  * Features. An unknown bit of `compat` does not matter. With an unknown one of `ro_compat` a volume
  * may be read only. With an unknown one of `incompat` it must not be opened.
  */
-#define WEFT_VOL_INCOMPAT_KNOWN  0ULL
+/** Checksums: `map_at` and `sums_at` are valid. */
+#define WEFT_VOL_INCOMPAT_SUMS   1ULL
+#define WEFT_VOL_INCOMPAT_KNOWN  WEFT_VOL_INCOMPAT_SUMS
 #define WEFT_VOL_RO_COMPAT_KNOWN 0ULL
+
+/* Checksums: one for each 4 KiB of data, in pages, and the data that belongs to a page is a group.
+ * Each channel has a map of its own, a bit for each group. */
+#define WEFT_VOL_SUM_BLOCK   4096U
+#define WEFT_VOL_GROUP_BYTES 4194304U
+#define WEFT_VOL_MAPS        64U
 
 struct weft_vol_super {
 	uint32_t version; /**< WEFT_VOL_VERSION */
@@ -38,8 +46,14 @@ struct weft_vol_super {
 	uint64_t data_at;    /**< where the data begins on the device */
 	uint64_t created_ns; /**< since 1970; information only */
 	uint64_t generation; /**< grows with each writing of the superblock; at least 1 */
+	uint64_t map_at;     /**< checksums: maps of groups that were written to; else 0 */
+	uint64_t sums_at;    /**< checksums: a page for each group; else 0 */
 };
 
+/** Groups of a volume of so many octets. */
+uint64_t weft_vol_groups(uint64_t bytes);
+/** Octets of one map. */
+uint64_t weft_vol_map_bytes(uint64_t bytes);
 /** Fill a page of WEFT_VOL_SUPER_BYTES octets. */
 void weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page);
 /**

@@ -17,6 +17,7 @@
  * Status: that of the request that failed (the table of weft/block.h; weft_block_class_of()).
  * Besides: -ECANCELED: canceled or revoked. -ETIMEDOUT: the deadline came between two steps, or
  * before the first. -EIO of a flush: also a lost flush of which its client had to be told.
+ * -EBADMSG: the block at damaged_off_bytes does not have its checksum.
  *
  * Memory. The device takes memory of a certain alignment. Data that is aligned in memory as it is
  * in the volume (memory address and offset have the same remainder by block_bytes) goes to the
@@ -59,6 +60,13 @@ enum weft_vol_kind {
 	WEFT_VOL_ZEROES, /**< the range reads as zeros */
 	/** Which parts are data, and which read as zeros without using space. */
 	WEFT_VOL_EXTENTS,
+	/**
+	 * Read the range and compare it with its checksums; a volume without checksums is only
+	 * read. Begins and ends at multiples of WEFT_VOL_GROUP_BYTES, or at the end of the volume.
+	 * Damaged blocks do not end it. Where a crash has left checksums in doubt, they are made
+	 * again from the data.
+	 */
+	WEFT_VOL_SCRUB,
 	WEFT_VOL_KINDS
 };
 
@@ -115,7 +123,9 @@ struct weft_vol_op {
 	/** EXTENTS: octets that the extents cover. -EILSEQ: offset in the range of the first octet
 	 * that differs. */
 	uint64_t done_bytes;
-	uint32_t lost_flushes; /**< weft_block_state.lost_flushes when it was done */
+	uint32_t lost_flushes;      /**< weft_block_state.lost_flushes when it was done */
+	uint64_t damaged;           /**< SCRUB: damaged blocks; 1 with -EBADMSG */
+	uint64_t damaged_off_bytes; /**< the first of them, in the volume */
 	uint8_t hash_result[WEFT_HASH_MAX_BYTES]; /**< VERIFY: hash->result_bytes octets */
 
 	/* for the volume */
@@ -129,6 +139,13 @@ struct weft_vol_op {
 	uint64_t mark;               /**< flush: changes of the client that it covers */
 	uint8_t *scratch;
 	uint64_t hashed_bytes; /**< of the step */
+	bool sums_loaded, sums_stored;
+	struct iovec sums_iov;
+	struct {
+		enum weft_block_op op;
+		uint32_t phase, flags, iovs;
+		uint64_t off_bytes, len_bytes;
+	} next; /**< the request that follows that of the checksums */
 	struct iovec sub[WEFT_VOL_SUB_IOVS];
 	struct weft_block_req req;
 	struct weft_hash_state hash_state;

@@ -91,7 +91,8 @@ test_super(void)
 	s.field = value;                                                                           \
 	reseal(&s, page, &out, expect)
 	WRONG(version, 2, -EPROTONOSUPPORT);
-	WRONG(incompat, 1, -EPROTONOSUPPORT);
+	WRONG(incompat, 2, -EPROTONOSUPPORT);
+	WRONG(incompat, 1, -EBADMSG); /* checksums without a place */
 	WRONG(incompat, 1ULL << 63, -EPROTONOSUPPORT);
 	WRONG(compat, UINT64_MAX, 0);
 	WRONG(ro_compat, 2, 0);

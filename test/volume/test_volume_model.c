@@ -12,7 +12,7 @@
 
 #include "volume_rig.h"
 
-#define DISK_BYTES (2U << 20)
+#define DISK_BYTES (12U << 20)
 #define VOL_BYTES  600001U /* no multiple of a block */
 #define FLIGHT     24U
 #define MAX_LEN    200000U
@@ -35,6 +35,8 @@ struct model {
 	uint8_t *is;
 	struct flight f[FLIGHT];
 	uint32_t block;
+	uint64_t bytes, low; /**< of the volume; operations begin here */
+	bool sums;
 	const struct weft_hash_ops *hash;
 	bool on_fault;
 	uint64_t done[WEFT_VOL_KINDS];
@@ -48,22 +50,26 @@ model_range(struct model *m, uint64_t *off, uint64_t *len, uint64_t most)
 	*len = 1 + rig_draw(&m->seed, rig_draw(&m->seed, 3) == 0 ? most : VOL_BYTES / 40);
 	if (*len > most)
 		*len = most;
-	*off = rig_draw(&m->seed, VOL_BYTES - *len + 1);
+	*off = rig_draw(&m->seed, VOL_BYTES - *len + 1) + m->low;
 	switch (rig_draw(&m->seed, 4)) {
 	case 0: /* whole blocks */
 		*off = *off / b * b;
 		*len = (*len + b - 1) / b * b;
 		if (*len > most)
 			*len -= b;
-		if (*off + *len > VOL_BYTES)
-			*off = (VOL_BYTES - *len) / b * b;
+		if (*off + *len > m->bytes)
+			*off = (m->bytes - *len) / b * b;
 		break;
 	case 1: /* up to the end of the volume */
-		*off = VOL_BYTES - *len;
+		*off = m->bytes - *len;
 		break;
 	default:
 		break;
 	}
+	/* The checksums of a compare-and-write are one page. */
+	if (most == 60000 && m->sums &&
+	    *off<WEFT_VOL_GROUP_BYTES && * off + *len> WEFT_VOL_GROUP_BYTES)
+		*off = WEFT_VOL_GROUP_BYTES;
 }
 
 /** Memory of the operation in up to four segments, aligned as the volume is, or not. */
@@ -151,8 +157,8 @@ model_begin(struct model *m, struct flight *f)
 		break;
 	case WEFT_VOL_DISCARD: {
 		/* Both drivers discard whole blocks, which read as zeros then. */
-		uint64_t lo = (off + m->block - 1) / m->block * m->block,
-		         hi = (off + len) / m->block * m->block;
+		const uint64_t b = m->sums ? WEFT_VOL_SUM_BLOCK : m->block;
+		uint64_t lo = (off + b - 1) / b * b, hi = (off + len) / b * b;
 
 		if (lo < hi)
 			memset(m->is + lo, 0, hi - lo);
@@ -226,18 +232,23 @@ model_end(struct model *m, struct flight *f)
 }
 
 static void
-model_run(uint64_t seed, uint32_t block, bool fault, unsigned int ops)
+model_run(uint64_t seed, uint32_t block, bool fault, bool sums, unsigned int ops)
 {
 	struct weft_block_fault_cfg cfg = {
 	        .delay_max_ns = 20000, .leak_ppm = 20000, .busy_ppm = 100000};
 	struct model *m = calloc(1, sizeof(*m));
-	uint8_t *all = malloc(VOL_BYTES);
+	uint8_t *all;
 
 	test_seed_note(seed);
 	m->seed = seed;
 	m->block = block;
 	m->on_fault = fault;
-	m->is = calloc(1, VOL_BYTES);
+	/* With checksums around the border of two groups. */
+	m->sums = sums;
+	m->low = sums ? WEFT_VOL_GROUP_BYTES - VOL_BYTES / 2 : 0;
+	m->bytes = m->low + VOL_BYTES;
+	m->is = calloc(1, m->bytes);
+	all = malloc(m->bytes);
 	m->hash = weft_hash_find("crc32c");
 	for (unsigned int i = 0; i < FLIGHT; i++) {
 		CHECK(posix_memalign((void **)&m->f[i].mem, 4096, MAX_LEN + 2 * ALIGN_ROOM) == 0);
@@ -245,7 +256,8 @@ model_run(uint64_t seed, uint32_t block, bool fault, unsigned int ops)
 		m->f[i].compare = malloc(MAX_LEN + ALIGN_ROOM);
 	}
 	rig_device(&m->r, DISK_BYTES, block, fault ? seed : 0);
-	rig_format(&m->r, VOL_BYTES);
+	m->r.sums = sums;
+	rig_format(&m->r, m->bytes);
 	rig_open(&m->r, 3, 1 + (uint32_t)rig_draw(&m->seed, 4));
 	if (fault)
 		weft_block_fault_set(m->r.block, &cfg);
@@ -269,13 +281,21 @@ model_run(uint64_t seed, uint32_t block, bool fault, unsigned int ops)
 		(void)rig_wait(&m->r, &m->f[i].o);
 		model_end(m, &m->f[i]);
 	}
-	CHECK_EQ(rig_io(&m->r, WEFT_VOL_READ, 0, VOL_BYTES, all, 0), 0);
-	CHECK_MEM(all, m->is, VOL_BYTES);
+	CHECK_EQ(rig_io(&m->r, WEFT_VOL_READ, 0, m->bytes, all, 0), 0);
+	CHECK_MEM(all, m->is, m->bytes);
+	if (sums) {
+		struct rig_op scrub;
+
+		rig_op(&scrub, WEFT_VOL_SCRUB, 0, m->bytes, NULL);
+		CHECK_EQ(rig_do(&m->r, &scrub), 0);
+		CHECK_EQ(scrub.op.damaged, 0);
+		CHECK_EQ(scrub.op.done_bytes, m->bytes);
+	}
 	/* Opened again it is the same. */
 	rig_close(&m->r);
 	rig_open(&m->r, 1, 2);
-	CHECK_EQ(rig_io(&m->r, WEFT_VOL_READ, 0, VOL_BYTES, all, 0), 0);
-	CHECK_MEM(all, m->is, VOL_BYTES);
+	CHECK_EQ(rig_io(&m->r, WEFT_VOL_READ, 0, m->bytes, all, 0), 0);
+	CHECK_MEM(all, m->is, m->bytes);
 	rig_end(&m->r);
 	for (unsigned int i = 0; i < FLIGHT; i++) {
 		free(m->f[i].mem);
@@ -303,7 +323,17 @@ test_mem(void)
 	uint64_t seed = test_seed(1);
 
 	for (unsigned int i = 0; i < model_runs(12); i++)
-		model_run(seed + i, i % 2 == 0 ? 512 : 4096, false, 400);
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, false, false, 400);
+}
+
+/** The same with checksums; and a scrub finds nothing. */
+static void
+test_sums(void)
+{
+	uint64_t seed = test_seed(2001);
+
+	for (unsigned int i = 0; i < model_runs(12); i++)
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, i % 3 != 0, true, 250);
 }
 
 static void
@@ -312,7 +342,8 @@ test_fault(void)
 	uint64_t seed = test_seed(1001);
 
 	for (unsigned int i = 0; i < model_runs(12); i++)
-		model_run(seed + i, i % 2 == 0 ? 512 : 4096, true, 250);
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, true, false, 250);
 }
 
-WEFT_TEST_MAIN({"memory", test_mem}, {"slow device with a cache", test_fault})
+WEFT_TEST_MAIN({"memory", test_mem}, {"slow device with a cache", test_fault},
+               {"checksums", test_sums})

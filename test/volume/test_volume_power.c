@@ -17,7 +17,7 @@
 #include "volume_rig.h"
 #include "volume_sabotage.h"
 
-#define DISK_BYTES (1536U << 10)
+#define DISK_BYTES (7U << 20)
 #define VOL_BYTES  49152U
 #define WORDS      512U /**< so many octets at the beginning have only writes of eight */
 #define FLIGHT     12U
@@ -268,6 +268,7 @@ power_run(uint64_t seed, bool lies)
 	test_seed_note(seed);
 	p->seed = seed;
 	rig_device(&p->r, DISK_BYTES, seed % 2 == 0 ? 512 : 4096, seed);
+	p->r.sums = seed % 4 == 1 || seed % 4 == 2;
 	rig_format(&p->r, VOL_BYTES);
 	for (unsigned int life = 0; life < 2 && p->wrong == 0; life++) {
 		power_life(p, &cfg);

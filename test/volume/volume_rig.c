@@ -36,7 +36,8 @@ rig_device(struct rig *r, uint64_t bytes, uint32_t block_bytes, uint64_t seed)
 void
 rig_format(struct rig *r, uint64_t bytes)
 {
-	struct weft_vol_format f = {.bytes = bytes, .uuid = {1, 2, 3}, .created_ns = 4};
+	struct weft_vol_format f = {
+	        .bytes = bytes, .uuid = {1, 2, 3}, .created_ns = 4, .sums = r->sums};
 	char reason[160] = "";
 	int n = weft_vol_format(r->block, &f, reason, sizeof(reason));
 

@@ -18,7 +18,7 @@ struct rig {
 	struct weft_vol *vol;
 	struct weft_vol_chan *chan[RIG_CHANS];
 	unsigned int nchans;
-	uint32_t pieces;
+	bool sums; /**< rig_format() makes checksums */
 	uint8_t *scratch;
 	uint64_t now_ns;
 	_Atomic unsigned int wakes; /**< calls of `wake` */

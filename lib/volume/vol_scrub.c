@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The scrubber: one group after the other, each not before the rate allows it.
+ */
+
+#include "vol_priv.h"
+#include "weft_volume_scrub.h"
+
+/** How long the rate gives to so many octets. */
+static uint64_t
+scrub_ns(const struct weft_vol_scrub *s, uint64_t bytes)
+{
+	return (uint64_t)((double)bytes * 1e9 / (double)s->bytes_per_s);
+}
+
+static void
+scrub_done(struct weft_vol_op *op)
+{
+	struct weft_vol_scrub *s = op->owner;
+	const uint64_t at = s->off_bytes;
+	const bool canceled = !s->on && op->status == -ECANCELED;
+
+	s->busy = false;
+	s->damaged += op->damaged;
+	if (op->damaged > 0 && s->damage != NULL)
+		s->damage(s, op->damaged_off_bytes, op->damaged);
+	if (op->status != 0 && !canceled) {
+		s->errors++;
+		if (s->failed != NULL)
+			s->failed(s, at, op->status);
+	}
+	s->off_bytes = at + op->len_bytes;
+	if (s->off_bytes < weft_vol_info(s->chan->vol)->bytes)
+		return;
+	s->off_bytes = 0;
+	s->passes++;
+	if (s->pass != NULL)
+		s->pass(s);
+}
+
+void
+weft_vol_scrub_start(struct weft_vol_scrub *s, struct weft_vol_chan *c, uint64_t now_ns)
+{
+	s->chan = c;
+	s->off_bytes = 0;
+	s->next_ns = now_ns;
+	s->on = true;
+}
+
+uint64_t
+weft_vol_scrub_poll(struct weft_vol_scrub *s, uint64_t now_ns)
+{
+	uint64_t left;
+	int r;
+
+	if (!s->on || s->busy)
+		return UINT64_MAX;
+	if (now_ns < s->next_ns)
+		return s->next_ns;
+	left = weft_vol_info(s->chan->vol)->bytes - s->off_bytes;
+	s->op.kind = WEFT_VOL_SCRUB;
+	s->op.off_bytes = s->off_bytes;
+	s->op.len_bytes = VOL_MIN(left, WEFT_VOL_GROUP_BYTES);
+	s->op.done = scrub_done;
+	s->op.owner = s;
+	/* Time that was lost, by a slow device or a busy worker, is not made up for. */
+	s->next_ns = now_ns + scrub_ns(s, s->op.len_bytes);
+	s->busy = true;
+	r = weft_vol_submit(s->chan, &s->op);
+	if (r != 0) {
+		s->op.status = r;
+		s->op.damaged = 0;
+		scrub_done(&s->op);
+		return s->next_ns;
+	}
+	return UINT64_MAX;
+}
+
+void
+weft_vol_scrub_stop(struct weft_vol_scrub *s)
+{
+	s->on = false;
+	if (s->busy)
+		(void)weft_vol_cancel(s->chan, &s->op);
+}

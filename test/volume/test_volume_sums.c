@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Checksums of a volume: damage that is found, doubt after a crash, scrubs and their rate.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "volume_rig.h"
+#include "weft_volume_scrub.h"
+
+#define DISK_BYTES (24U << 20)
+#define GROUP      WEFT_VOL_GROUP_BYTES
+#define VOL_BYTES  (3U * GROUP - 5000)
+
+static uint8_t mem[262144], is[262144];
+
+static void
+start(struct rig *r, uint64_t seed)
+{
+	rig_device(r, DISK_BYTES, 512, seed);
+	r->sums = true;
+	rig_format(r, VOL_BYTES);
+	rig_open(r, 2, 0);
+	CHECK(weft_vol_info(r->vol)->sums && !weft_vol_info(r->vol)->in_doubt);
+}
+
+/** Flip a bit of the device where the volume's octet is. */
+static void
+damage(struct rig *r, uint64_t at)
+{
+	const uint64_t data_at = weft_vol_info(r->vol)->super.data_at;
+	uint8_t sector[512];
+	struct iovec iov = {sector, 512};
+	struct weft_block_req req = {.op = WEFT_BLOCK_READ,
+	                             .off_bytes = data_at + at / 512 * 512,
+	                             .len_bytes = 512,
+	                             .iov = &iov,
+	                             .iovs = 1};
+
+	CHECK_EQ(weft_block_wait(r->block, &req), 0);
+	sector[at % 512] ^= 0x20;
+	req.op = WEFT_BLOCK_WRITE;
+	CHECK_EQ(weft_block_wait(r->block, &req), 0);
+}
+
+static struct rig_op
+scrub(struct rig *r, uint64_t off, uint64_t len)
+{
+	struct rig_op o;
+
+	rig_op(&o, WEFT_VOL_SCRUB, off, len, NULL);
+	rig_submit(r, 0, &o);
+	CHECK_EQ(rig_wait(r, &o), 0);
+	CHECK_EQ(o.op.done_bytes, len);
+	return o;
+}
+
+static void
+fill(void)
+{
+	for (unsigned int i = 0; i < sizeof(mem); i++)
+		mem[i] = (uint8_t)(i * 11 + i / 251);
+}
+
+static void
+test_damage(void)
+{
+	struct weft_vol_stats st;
+	struct rig_op o;
+	struct rig r;
+
+	start(&r, 0);
+	fill();
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP - 100000, 200000, mem, 0), 0);
+	CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+	damage(&r, GROUP + 50000);
+	/* an error to the read that needs the block, and says where */
+	rig_op(&o, WEFT_VOL_READ, GROUP - 100000, 200000, is);
+	rig_submit(&r, 0, &o);
+	CHECK_EQ(rig_wait(&r, &o), -EBADMSG);
+	CHECK(o.op.damaged == 1 && o.op.damaged_off_bytes == GROUP + 49152);
+	CHECK(o.op.done_bytes <= GROUP + 49152 - (GROUP - 100000));
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP + 50000, 1, is, 0), -EBADMSG);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP - 100000, 149152, is, 0), 0);
+	CHECK_MEM(is, mem, 149152);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP + 53248, 1000, is, 0), 0);
+	/* nor is a part of it written, or compared */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP + 50000, 10, mem, 0), -EBADMSG);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_ZEROES, GROUP + 50000, 10, NULL, 0), -EBADMSG);
+	rig_op(&o, WEFT_VOL_COMPARE_WRITE, GROUP + 50000, 10, mem)->op.expect = is;
+	CHECK_EQ(rig_do(&r, &o), -EBADMSG);
+	o = scrub(&r, 0, VOL_BYTES);
+	CHECK(o.op.damaged == 1 && o.op.damaged_off_bytes == GROUP + 49152);
+	weft_vol_query_stats(r.chan[0], &st);
+	CHECK_EQ(st.damaged, 6);
+	/* The block is written as a whole, in the middle of a longer write: it is good again. */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP + 45001, 16001, mem + 1, 0), 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP + 45001, 16001, is, 0), 0);
+	CHECK_MEM(is, mem + 1, 16001);
+	CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+	/* what was never written is protected, too; zeros and discards change checksums */
+	damage(&r, 2 * GROUP + 4096);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 2 * GROUP, 8192, is, 0), -EBADMSG);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_ZEROES, 2 * GROUP + 4096, 4096, NULL, 0), 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_DISCARD, GROUP, 4096, NULL, 0), 0);
+	CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+	damage(&r, VOL_BYTES - 1);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, VOL_BYTES - 1, 1, is, 0), -EBADMSG);
+	CHECK_EQ(scrub(&r, 2 * GROUP, VOL_BYTES - 2 * GROUP).op.damaged, 1);
+	CHECK_EQ(scrub(&r, 0, 2 * GROUP).op.damaged, 0);
+	/* all of it survives a proper close */
+	rig_close(&r);
+	rig_open(&r, 2, 0);
+	CHECK(!weft_vol_info(r.vol)->in_doubt);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, VOL_BYTES - 1, 1, is, 0), -EBADMSG);
+	rig_end(&r);
+}
+
+static void
+test_doubt(void)
+{
+	struct weft_vol_stats st;
+	struct rig r;
+
+	start(&r, 3);
+	fill();
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 1000, 9000, mem, WEFT_VOL_DURABLE), 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 1000, 9000, mem + 1, 0), 0);
+	weft_block_fault_cut(r.block);
+	rig_close(&r);
+	weft_block_fault_boot(r.block);
+	rig_open(&r, 2, 0);
+	CHECK(weft_vol_info(r.vol)->in_doubt);
+	/* The first group is not compared until it is scrubbed. Others are. */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), 0);
+	weft_vol_query_stats(r.chan[0], &st);
+	CHECK(st.unverified > 0 && st.damaged == 0);
+	damage(&r, GROUP);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP, 1, is, 0), -EBADMSG);
+	CHECK_EQ(scrub(&r, 0, GROUP).op.damaged, 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), 0);
+	damage(&r, 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), -EBADMSG);
+	rig_close(&r);
+	rig_open(&r, 2, 0);
+	CHECK(!weft_vol_info(r.vol)->in_doubt);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), -EBADMSG);
+	rig_end(&r);
+}
+
+/** Whenever the power is cut, what is read afterwards is not taken for damaged. */
+static void
+test_cut(void)
+{
+	for (uint64_t n = 0; n < 48; n++) {
+		struct weft_block_fault_cfg cfg = {.delay_max_ns = 2000, .leak_ppm = 100000};
+		struct rig_op o[2];
+		struct rig r;
+
+		test_seed_note(n);
+		start(&r, 1 + n);
+		fill();
+		weft_block_fault_set(r.block, &cfg);
+		rig_submit(&r, 0, rig_op(&o[0], WEFT_VOL_WRITE, 1000, 9000, mem));
+		rig_submit(&r, 1, rig_op(&o[1], WEFT_VOL_WRITE, GROUP + 1000, 9000, mem));
+		for (uint64_t k = 0; k < n / 3; k++)
+			rig_poll(&r);
+		weft_block_fault_cut(r.block);
+		(void)rig_wait(&r, &o[0]);
+		(void)rig_wait(&r, &o[1]);
+		rig_close(&r);
+		weft_block_fault_boot(r.block);
+		rig_open(&r, 2, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP, 20000, is, 0), 0);
+		CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+		rig_end(&r);
+	}
+}
+
+/** Errors and lost flushes never make good data look damaged. */
+static void
+test_errors(void)
+{
+	for (uint64_t nth = 0; nth < 24; nth++) {
+		struct weft_block_fault_hit h = {.skip = nth};
+		struct rig r;
+
+		start(&r, 1 + nth);
+		fill();
+		weft_block_fault_fail(r.block, &h, -EIO);
+		(void)rig_io(&r, WEFT_VOL_WRITE, 0, 8192, mem, 0);
+		(void)rig_io(&r, WEFT_VOL_WRITE, 5001, 3000, mem, WEFT_VOL_DURABLE);
+		(void)rig_io(&r, WEFT_VOL_ZEROES, 6000, 12000, NULL, 0);
+		(void)rig_flush(&r);
+		(void)rig_io(&r, WEFT_VOL_WRITE, 8192, 4096, mem, 0);
+		(void)rig_flush(&r);
+		weft_block_fault_fail(r.block, NULL, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 30000, is, 0), 0);
+		CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 30000, is, 0), 0);
+		rig_end(&r);
+	}
+}
+
+/* ---- The scrubber ---- */
+
+struct found {
+	unsigned int n, passes;
+	uint64_t off;
+};
+
+static void
+on_damage(struct weft_vol_scrub *s, uint64_t off, uint64_t blocks)
+{
+	struct found *f = s->owner;
+
+	f->n += (unsigned int)blocks;
+	f->off = off;
+}
+
+static void
+on_pass(struct weft_vol_scrub *s)
+{
+	((struct found *)s->owner)->passes++;
+}
+
+static void
+test_scrubber(void)
+{
+	struct found f = {0};
+	struct weft_vol_scrub s = {
+	        .bytes_per_s = 8 * GROUP, .damage = on_damage, .pass = on_pass, .owner = &f};
+	uint64_t began, next;
+	struct rig r;
+
+	start(&r, 0);
+	damage(&r, GROUP + 8192);
+	r.now_ns = 5000000000;
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	for (began = r.now_ns; f.passes < 2;) {
+		next = weft_vol_scrub_poll(&s, r.now_ns);
+		/* nothing to do before: the time may be skipped */
+		if (next != UINT64_MAX && next > r.now_ns)
+			r.now_ns = next;
+		rig_poll(&r);
+		CHECK(r.now_ns < began + 3000000000ULL);
+	}
+	CHECK(f.n == 2 && f.off == GROUP + 8192);
+	/* two passes of three groups, eight groups a second: the sixth begins after 5/8 s */
+	CHECK_MSG(r.now_ns - began >= 600000000ULL && r.now_ns - began <= 800000000ULL,
+	          "%" PRIu64 " ns", r.now_ns - began);
+	weft_vol_scrub_stop(&s);
+	while (s.busy)
+		rig_poll(&r);
+	CHECK_EQ(weft_vol_scrub_poll(&s, r.now_ns + 10000000000ULL), UINT64_MAX);
+	rig_end(&r);
+}
+
+WEFT_TEST_MAIN({"damage", test_damage}, {"doubt", test_doubt}, {"power cut", test_cut},
+               {"errors", test_errors}, {"scrubber", test_scrubber})
