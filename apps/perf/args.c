@@ -214,6 +214,8 @@ check_options(const struct args *a)
 	if (j->hosts != NULL && (j->no_crc || j->markers))
 		ui_usage_die("with weft-targets --no-crc and --markers stand in [mpa] of both "
 		             "sides");
+	if (j->hosts != NULL && (j->connect_s != PERF_CONNECT_S || a->wait_s != 0))
+		ui_usage_die("--timeout and --wait_server are for a weft-perf server");
 	if (j->iterations != 0 && j->duration_s != 0)
 		ui_usage_die("--iters or --duration, not both");
 	if (a->forever && (j->both_ways || j->reversed || j->margin_s != 0))

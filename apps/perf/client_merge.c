@@ -37,8 +37,7 @@ merge_peer(const struct crew *crew, struct perf_report *out)
 		out->tx_markers = sum.tx_markers;
 		out->cpu_ns += sum.cpu_ns;
 		out->cycles += sum.cycles;
-		out->polls += sum.polls;
-		out->idle_polls += sum.idle_polls;
+		out->busy_ns = sum.busy_ns > out->busy_ns ? sum.busy_ns : out->busy_ns;
 	}
 }
 
@@ -123,8 +122,8 @@ crew_merge(struct crew *crew, struct perf_result *out)
 		out->retrans_segs += o->retrans_segs;
 		out->self.cpu_ns += o->self.cpu_ns;
 		out->self.cycles += o->self.cycles;
-		out->self.polls += o->self.polls;
-		out->self.idle_polls += o->self.idle_polls;
+		if (o->self.busy_ns > out->self.busy_ns)
+			out->self.busy_ns = o->self.busy_ns;
 		if (o->self.waited_ns > out->self.waited_ns)
 			out->self.waited_ns = o->self.waited_ns;
 		out->paced_s = greater(out->paced_s, o->paced_s);

@@ -173,8 +173,7 @@ report_add(struct perf_report *sum, const struct perf_report *p)
 		sum->cpu_ns = p->cpu_ns;
 		sum->waited_ns = p->waited_ns;
 		sum->cycles = p->cycles;
-		sum->polls = p->polls;
-		sum->idle_polls = p->idle_polls;
+		sum->busy_ns = p->busy_ns;
 	}
 }
 

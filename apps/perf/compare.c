@@ -183,10 +183,8 @@ compare_gather(struct compare_side *s, char *why, size_t why_bytes)
 	return rc;
 }
 
-/**
- * Take the ignored keys out of all jobs. Rows that differ in these alone match several of the other
- * side then, and are not compared.
- */
+/** Take the ignored keys out of all jobs. Rows that differ in these alone match several of the
+ * other side then, and are not compared. */
 static int
 compare_ignore(struct compare *c, char *why, size_t why_bytes)
 {

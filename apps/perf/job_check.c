@@ -176,8 +176,9 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	if (j->both_ways && perf_is_word(j->test))
 		return job_no(why, "%s: both sides would change the same word; no --bidirectional",
 		              name);
-	if (j->verify && (!plain || perf_is_word(j->test)))
-		return job_no(why, "--verify-data is for write, read, send and write-imm");
+	if (j->verify && (!plain || j->test == PERF_ATOMIC_WRITE))
+		return job_no(why, "--verify-data is for write, read, send, write-imm, fetch-add "
+		                   "and cmp-swap");
 	if (j->verify && (j->latency || j->both_ways || j->rate != 0))
 		return job_no(why, "--verify-data goes round by round: no --lat, --bidirectional, "
 		                   "rate or --run_infinitely");

@@ -50,10 +50,8 @@ link_used_mbps(const struct perf_side *side, const struct link_count *from)
 	return rx > tx ? rx : tx;
 }
 
-/**
- * The speed of an interface of the kernel; 0: it has none. Not by /sys, which may be that of
- * another network namespace.
- */
+/** The speed of an interface of the kernel; 0: it has none. Not by /sys, which may be that of
+ * another network namespace. */
 static uint32_t
 link_kernel_mbps(const char *interface, size_t len)
 {

@@ -2,7 +2,8 @@
 /**
  * @file Each octet of each message is compared. Messages go in rounds of as many as the depth, each
  * into a place of its own. Behind a round the client reads all of them back; what it has read, it
- * compares at once; of Sends the server compares each (session.c).
+ * compares at once; of Sends the server compares each (session.c). Of atomic operations the results
+ * are compared.
  */
 
 #include <errno.h>
@@ -68,6 +69,24 @@ verify_compare(struct client *c, const uint8_t *slots, uint64_t first, uint64_t 
 	return 0;
 }
 
+/** Compare the results of atomic operations from number `first` on. The peer's word begins at 0 and
+ * each operation adds 1, so each returns its number. */
+static int
+verify_results(struct client *c, uint64_t first, uint64_t n)
+{
+	for (uint64_t seq = first; seq < first + n; seq++) {
+		uint64_t got;
+
+		memcpy(&got, c->mem + seq % c->slots * c->job.size_bytes, sizeof(got));
+		if (got == seq)
+			continue;
+		snprintf(c->term, sizeof(c->term),
+		         "operation %" PRIu64 " found %" PRIu64 " in the server's word", seq, got);
+		return -EILSEQ;
+	}
+	return 0;
+}
+
 /** One round of one connection: n messages from number `first` on. */
 static int
 verify_round(struct client *c, struct run *r, uint64_t first, uint64_t n)
@@ -81,6 +100,8 @@ verify_round(struct client *c, struct run *r, uint64_t first, uint64_t n)
 
 		if (c->job.test == PERF_READ)
 			memset(slot, 0, bytes);
+		else if (perf_is_word(c->job.test)) /* no result of any run */
+			memset(slot, 0xff, bytes);
 		else
 			flow_pattern(slot, bytes, first + i);
 	}
@@ -93,6 +114,8 @@ verify_round(struct client *c, struct run *r, uint64_t first, uint64_t n)
 	rc = client_wait(c, client_is_drained);
 	if (rc != 0 || c->job.test == PERF_SEND)
 		return rc;
+	if (perf_is_word(c->job.test))
+		return verify_results(c, first, n);
 	if (c->job.test == PERF_READ)
 		return verify_compare(c, c->mem, first, n);
 	rc = verify_read_back(c, c->slots);

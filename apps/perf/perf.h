@@ -34,11 +34,11 @@ struct loop;
  * count. */
 struct perf_self {
 	uint64_t at_ns;
-	uint64_t cpu_ns;            /**< time on a CPU */
-	uint64_t waited_ns;         /**< time that it could run and had no CPU */
-	uint64_t worker_waited_ns;  /**< the same of the worker's thread; 0: it has none */
-	uint64_t cycles;            /**< TSC cycles of the worker's polls that had work */
-	uint64_t polls, idle_polls; /**< of the worker: all, and those that had none */
+	uint64_t cpu_ns;           /**< time on a CPU */
+	uint64_t waited_ns;        /**< time that it could run and had no CPU */
+	uint64_t worker_waited_ns; /**< the same of the worker's thread; 0: it has none */
+	uint64_t cycles;           /**< TSC cycles of the worker's polls that had work */
+	uint64_t busy_ns;          /**< the same in time: their share says how busy the worker is */
 };
 /** Read them. On the loop's thread. */
 void perf_self_now(const struct loop *l, struct perf_self *s);

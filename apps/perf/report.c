@@ -153,7 +153,7 @@ print_json_peer(struct json *j, const struct perf_result *r)
 	json_obj(j, "server");
 	json_dbl(j, "cpu_percent", perf_percent(p->cpu_ns, p->ns), 1);
 	json_dbl(j, "waited_percent", perf_percent(p->waited_ns, p->ns), 1);
-	json_dbl(j, "idle_polls_percent", perf_percent(p->idle_polls, p->polls), 1);
+	json_dbl(j, "busy_percent", perf_percent(p->busy_ns, p->ns), 1);
 	json_u64(j, "received_messages", p->recv_msgs);
 	json_u64(j, "received_bytes", p->recv_bytes);
 	json_u64(j, "sent_messages", p->sent_msgs);
@@ -328,8 +328,7 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
 		json_dbl(&j, "cpu_percent", perf_percent(r->self.cpu_ns, r->self.at_ns), 1);
 		json_dbl(&j, "waited_percent", perf_percent(r->self.waited_ns, r->self.at_ns), 1);
-		json_dbl(&j, "idle_polls_percent", perf_percent(r->self.idle_polls, r->self.polls),
-		         1);
+		json_dbl(&j, "busy_percent", perf_percent(r->self.busy_ns, r->self.at_ns), 1);
 		if (r->mpa.rev != 0)
 			print_json_mpa(&j, r->mpa.rev, r->mpa.crc, r->mpa.rx_markers,
 			               r->mpa.tx_markers);

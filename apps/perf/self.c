@@ -34,6 +34,7 @@ self_schedstat(const char *path, uint64_t *on_ns, uint64_t *waited_ns)
 void
 perf_self_now(const struct loop *l, struct perf_self *s)
 {
+	static _Thread_local struct weft_poll_hist h;
 	struct weft_worker_stats st;
 	uint64_t on_ns, waited_ns;
 	struct timespec ts;
@@ -41,8 +42,8 @@ perf_self_now(const struct loop *l, struct perf_self *s)
 
 	weft_worker_stats(l->w, &st);
 	s->cycles = st.busy_cycles;
-	s->polls = st.polls;
-	s->idle_polls = st.polls - st.busy_polls;
+	h.size = sizeof(h);
+	s->busy_ns = weft_worker_poll_hist(l->w, &h) == 0 ? h.sum_ns : 0;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	s->cpu_ns = (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 	self_schedstat("/proc/thread-self/schedstat", &on_ns, &s->waited_ns);
@@ -69,7 +70,6 @@ perf_self_since(const struct loop *l, const struct perf_self *from)
 	if (s.worker_waited_ns > s.waited_ns)
 		s.waited_ns = s.worker_waited_ns;
 	s.cycles -= from->cycles;
-	s.polls -= from->polls;
-	s.idle_polls -= from->idle_polls;
+	s.busy_ns -= from->busy_ns;
 	return s;
 }

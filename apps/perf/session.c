@@ -272,8 +272,7 @@ session_report(struct session *s)
 	r->cpu_ns = s->used.cpu_ns;
 	r->waited_ns = s->used.waited_ns;
 	r->cycles = s->used.cycles;
-	r->polls = s->used.polls;
-	r->idle_polls = s->used.idle_polls;
+	r->busy_ns = s->used.busy_ns;
 	s->stopping = false;
 	if (weft_post_send(s->qp, &wr, 1) == 1)
 		(void)flow_tell(s->qp, PERF_CTL_REPORT, 0);

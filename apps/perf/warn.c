@@ -114,9 +114,9 @@ warn_moved(const struct warn *w, const struct perf_result *r)
 
 /** A link is full from this share on: acknowledgements and the like need some. */
 #define WARN_LINK_FULL 0.9
-/** A side has waited for the other one if so many of its polls had nothing to do. A poll without
- * work is some ten times shorter than one with, so it was idle for a good part of the time. */
-#define WARN_IDLE_PERCENT 75
+/** A side whose worker had work for less of the time has waited for the other one. Of a side whose
+ * CPU is the limit it is more than half; posting is the rest. */
+#define WARN_BUSY_PERCENT 40
 
 /**
  * Bandwidth that neither the link nor a CPU has limited: then the work requests outstanding or a
@@ -127,8 +127,8 @@ static void
 warn_link(const struct warn *w, const struct perf_result *r)
 {
 	const struct perf_job *j = &r->job;
-	const double here = perf_percent(r->self.idle_polls, r->self.polls);
-	const double there = perf_percent(r->peer.idle_polls, r->peer.polls);
+	const double here = perf_percent(r->self.busy_ns, r->self.at_ns);
+	const double there = perf_percent(r->peer.busy_ns, r->peer.ns);
 	const double waited = perf_percent(r->self.waited_ns, r->self.at_ns) +
 	                      perf_percent(r->peer.waited_ns, r->peer.ns);
 
@@ -137,12 +137,12 @@ warn_link(const struct warn *w, const struct perf_result *r)
 		return;
 	if (j->latency || j->rate > 0 || j->verify || j->events || r->ended || r->peer.ns == 0 ||
 	    r->link_mbps <= 0 || r->used_mbps <= 0 ||
-	    r->used_mbps >= WARN_LINK_FULL * r->link_mbps || here < WARN_IDLE_PERCENT ||
-	    there < WARN_IDLE_PERCENT)
+	    r->used_mbps >= WARN_LINK_FULL * r->link_mbps || here >= WARN_BUSY_PERCENT ||
+	    there >= WARN_BUSY_PERCENT)
 		return;
 	warn_say(w,
-	         "the link is not full: %.2f of %.0f Gbit/s, and no CPU is the reason (%.0f %% and "
-	         "%.0f %% of the polls of this side and the server had nothing to do); more "
+	         "the link is not full: %.2f of %.0f Gbit/s, and no CPU is the reason (the workers "
+	         "of this side and the server had work for %.0f %% and %.0f %% of the time); more "
 	         "--tx-depth or --qp, more rcv_buf_bytes, or the path has less",
 	         r->used_mbps / 1e3, r->link_mbps / 1e3, here, there);
 }

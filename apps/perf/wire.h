@@ -53,7 +53,7 @@ struct perf_report {
 	uint64_t sent_msgs, sent_bytes;     /**< of the test, with both_ways */
 	uint64_t sent_ns;                   /**< time until they were placed */
 	uint64_t cpu_ns, waited_ns, cycles; /**< of the polling thread (perf_self_now()) */
-	uint64_t polls, idle_polls;
+	uint64_t busy_ns;                   /**< time of the worker's polls that had work */
 	uint64_t retrans_segs;
 	uint32_t mpa_rev, crc, rx_markers, tx_markers; /**< as the connection has them */
 	uint64_t verified, bad; /**< messages compared, and those with a wrong octet */

@@ -84,7 +84,7 @@ struct weft_rdmap_req {
 	uint32_t sent_bytes; /**< octets sent so far; 0 when posted */
 	uint32_t got_bytes;  /**< READ: octets placed so far; 0 when posted */
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
-	/** not NULL: used instead of sge, but for a `plain` request. Kept as long as the request. */
+	/** not NULL: used in place of sge, unless `plain`. Kept as long as the request. */
 	const struct weft_rdmap_sge *sgl;
 	uint32_t sink_stag; /**< READ: local STag */
 	uint32_t flush_flags;

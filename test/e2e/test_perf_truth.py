@@ -108,20 +108,26 @@ class Run:
 
     def messages(self):
         """Each FPDU as tshark reads it: direction, frame, opcode, last, octets of payload, Immediate Data or "", connection."""
-        out, seen = [], set()
-        for number, src, stream, seq, last, tagged, rsv, op, length, imm in fields(
-                self.pcap, "iwarp_ddp_rdmap", "frame.number", "ip.src", "tcp.stream", "tcp.seq_raw", "iwarp_ddp.last_flag",
+        out, ends = [], {}
+        for number, src, stream, seq, tcp_len, last, tagged, rsv, op, length, imm in fields(
+                self.pcap, "iwarp_ddp_rdmap", "frame.number", "ip.src", "tcp.stream", "tcp.seq_raw", "tcp.len", "iwarp_ddp.last_flag",
                 "iwarp_ddp.tagged_flag", "iwarp_rdma.rsv", "iwarp_rdma.opcode", "iwarp_mpa.ulpdulength", "iwarp_ext.imm.data"):
-            if (src[0], stream[0], seq[0]) in seen:  # sent again
-                continue
-            seen.add((src[0], stream[0], seq[0]))
+            # What was sent again is not counted again, also if it is cut into other segments. A segment begins with an FPDU.
+            at, end = int(seq[0]), ends.get((src[0], stream[0]))
+            old = 0 if end is None else (end - at) % 2 ** 32
+            old = 0 if old >= 2 ** 31 else old
+            if old < int(tcp_len[0]):
+                ends[src[0], stream[0]] = (at + int(tcp_len[0])) % 2 ** 32
             assert len(last) == len(tagged) == len(op) == len(length), (number, last, tagged, op, length)
             imm = iter(imm)
             for i in range(len(op)):
                 opcode = int(op[i], 0) | (int(rsv[i], 0) & 1) << 4  # the draft's fifth bit
+                data = next(imm, "") if opcode == IMM else ""
+                old -= (2 + int(length[i]) + 3) // 4 * 4 + 4  # the FPDU: length, ULPDU, padding, CRC
+                if old >= 0:
+                    continue
                 out.append((0 if src[0] == "10.0.0.2" else 1, int(number[0]) - 1, opcode, last[i] in ("1", "True"),
-                            int(length[i]) - (14 if tagged[i] in ("1", "True") else 18), next(imm, "") if opcode == IMM else "",
-                            stream[0]))
+                            int(length[i]) - (14 if tagged[i] in ("1", "True") else 18), data, stream[0]))
         return out
 
 
