@@ -45,6 +45,18 @@ static const struct target {
 static int loop_fd = -1;
 static char target_path[160]; /**< the file of the case */
 
+/** A folder in memory, which is removed at exit. The first scratch folder is that of the others. */
+static const char *
+shm_folder(void)
+{
+	static const char *folder;
+
+	(void)scratch_path("disk");
+	if (folder == NULL)
+		folder = scratch("/dev/shm");
+	return folder;
+}
+
 /** Open the target; fresh: with new content, all zeros. */
 static void
 open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
@@ -59,7 +71,7 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 	struct weft_block *probe;
 
 	if (t->where == FILE_SHM)
-		snprintf(path, sizeof(target_path), "/dev/shm/weft-block-%d", (int)getpid());
+		snprintf(path, sizeof(target_path), "%s/disk", shm_folder());
 	else if (t->where != NOWHERE)
 		snprintf(path, sizeof(target_path), "%s", scratch_path("disk"));
 	if (fresh && a.create)
