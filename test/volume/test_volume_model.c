@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "medium_test.h"
 #include "volume_rig.h"
 
 #define DISK_BYTES (12U << 20)
@@ -17,6 +19,9 @@
 #define FLIGHT     24U
 #define MAX_LEN    200000U
 #define ALIGN_ROOM 8192U
+
+/** What is under the volume. */
+enum device { ON_MEM, ON_FAULT, ON_FILE };
 
 struct flight {
 	struct rig_op o;
@@ -38,7 +43,7 @@ struct model {
 	uint64_t bytes, low; /**< of the volume; operations begin here */
 	bool sums;
 	const struct weft_hash_ops *hash;
-	bool on_fault;
+	enum device on;
 	uint64_t done[WEFT_VOL_KINDS];
 };
 
@@ -121,8 +126,11 @@ model_begin(struct model *m, struct flight *f)
 	uint64_t off, len;
 
 	/* "fault" has what is not flushed in its cache, and Verify looks at the medium. */
-	if (kind == WEFT_VOL_VERIFY && m->on_fault)
+	if (kind == WEFT_VOL_VERIFY && m->on == ON_FAULT)
 		kind = WEFT_VOL_READ;
+	/* Which pieces a file discards is up to its file system. */
+	if (kind == WEFT_VOL_DISCARD && m->on == ON_FILE)
+		kind = WEFT_VOL_ZEROES;
 	model_range(m, &off, &len, kind == WEFT_VOL_COMPARE_WRITE ? 60000 : MAX_LEN);
 	if (kind == WEFT_VOL_FLUSH && rig_draw(&m->seed, 2) == 0)
 		off = len = 0;
@@ -232,7 +240,7 @@ model_end(struct model *m, struct flight *f)
 }
 
 static void
-model_run(uint64_t seed, uint32_t block, bool fault, bool sums, unsigned int ops)
+model_run(uint64_t seed, uint32_t block, enum device on, bool sums, unsigned int ops)
 {
 	struct weft_block_fault_cfg cfg = {
 	        .delay_max_ns = 20000, .leak_ppm = 20000, .busy_ppm = 100000};
@@ -242,7 +250,7 @@ model_run(uint64_t seed, uint32_t block, bool fault, bool sums, unsigned int ops
 	test_seed_note(seed);
 	m->seed = seed;
 	m->block = block;
-	m->on_fault = fault;
+	m->on = on;
 	/* With checksums around the border of two groups. */
 	m->sums = sums;
 	m->low = sums ? WEFT_VOL_GROUP_BYTES - VOL_BYTES / 2 : 0;
@@ -255,11 +263,16 @@ model_run(uint64_t seed, uint32_t block, bool fault, bool sums, unsigned int ops
 		m->f[i].expect = malloc(MAX_LEN + ALIGN_ROOM);
 		m->f[i].compare = malloc(MAX_LEN + ALIGN_ROOM);
 	}
-	rig_device(&m->r, DISK_BYTES, block, fault ? seed : 0);
+	if (on == ON_FILE) {
+		rig_file(&m->r, scratch_path("volume"), DISK_BYTES);
+		m->block = m->r.block->info.block_bytes;
+	} else {
+		rig_device(&m->r, DISK_BYTES, block, on == ON_FAULT ? seed : 0);
+	}
 	m->r.sums = sums;
 	rig_format(&m->r, m->bytes);
 	rig_open(&m->r, 3, 1 + (uint32_t)rig_draw(&m->seed, 4));
-	if (fault)
+	if (on == ON_FAULT)
 		weft_block_fault_set(m->r.block, &cfg);
 	for (unsigned int n = 0; n < ops;) {
 		struct flight *f = &m->f[rig_draw(&m->seed, FLIGHT)];
@@ -323,7 +336,7 @@ test_mem(void)
 	uint64_t seed = test_seed(1);
 
 	for (unsigned int i = 0; i < model_runs(12); i++)
-		model_run(seed + i, i % 2 == 0 ? 512 : 4096, false, false, 400);
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, ON_MEM, false, 400);
 }
 
 /** The same with checksums; and a scrub finds nothing. */
@@ -333,7 +346,8 @@ test_sums(void)
 	uint64_t seed = test_seed(2001);
 
 	for (unsigned int i = 0; i < model_runs(12); i++)
-		model_run(seed + i, i % 2 == 0 ? 512 : 4096, i % 3 != 0, true, 250);
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, i % 3 != 0 ? ON_FAULT : ON_MEM, true,
+		          250);
 }
 
 static void
@@ -342,8 +356,21 @@ test_fault(void)
 	uint64_t seed = test_seed(1001);
 
 	for (unsigned int i = 0; i < model_runs(12); i++)
-		model_run(seed + i, i % 2 == 0 ? 512 : 4096, true, false, 250);
+		model_run(seed + i, i % 2 == 0 ? 512 : 4096, ON_FAULT, false, 250);
+}
+
+/** A real file, with and without checksums. Each run makes the file anew. */
+static void
+test_file(void)
+{
+	uint64_t seed = test_seed(3001);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		(void)unlink(scratch_path("volume"));
+		model_run(seed + i, 0, ON_FILE, i % 2 != 0, 200);
+	}
+	(void)unlink(scratch_path("volume"));
 }
 
 WEFT_TEST_MAIN({"memory", test_mem}, {"slow device with a cache", test_fault},
-               {"checksums", test_sums})
+               {"checksums", test_sums}, {"file", test_file})

@@ -4,6 +4,7 @@
  */
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "volume_rig.h"
 
@@ -29,6 +30,24 @@ rig_device(struct rig *r, uint64_t bytes, uint32_t block_bytes, uint64_t seed)
 	else
 		snprintf(options, sizeof(options), "inner=mem,inner.block=%u,seed=%" PRIu64,
 		         block_bytes, seed);
+	n = weft_block_open(&a, &r->block);
+	CHECK_MSG(n == 0, "%d %s", n, reason);
+}
+
+void
+rig_file(struct rig *r, const char *path, uint64_t bytes)
+{
+	char reason[128] = "";
+	struct weft_block_attr a = {.size = sizeof(a),
+	                            .driver = "uring",
+	                            .path = path,
+	                            .bytes = bytes,
+	                            .create = true,
+	                            .reason = reason,
+	                            .reason_bytes = sizeof(reason)};
+	int n;
+
+	*r = (struct rig){.real = true};
 	n = weft_block_open(&a, &r->block);
 	CHECK_MSG(n == 0, "%d %s", n, reason);
 }
@@ -144,6 +163,8 @@ rig_poll(struct rig *r)
 	r->now_ns += 1000;
 	for (unsigned int i = 0; i < r->nchans; i++)
 		n += weft_vol_poll(r->chan[i], r->now_ns);
+	if (n == 0 && r->real)
+		usleep(20);
 	return n;
 }
 

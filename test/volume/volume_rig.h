@@ -19,6 +19,7 @@ struct rig {
 	struct weft_vol_chan *chan[RIG_CHANS];
 	unsigned int nchans;
 	bool sums; /**< rig_format() makes checksums */
+	bool real; /**< the device takes real time */
 	uint8_t *scratch;
 	uint64_t now_ns;
 	_Atomic unsigned int wakes; /**< calls of `wake` */
@@ -35,6 +36,8 @@ struct rig_op {
 
 /** The device "mem", and over it "fault" if there is a seed. */
 void rig_device(struct rig *r, uint64_t bytes, uint32_t block_bytes, uint64_t seed);
+/** A file by the driver "uring". */
+void rig_file(struct rig *r, const char *path, uint64_t bytes);
 /** Format the device, and open volume and channels. bytes 0: all the room. */
 void rig_format(struct rig *r, uint64_t bytes);
 void rig_open(struct rig *r, unsigned int nchans, uint32_t pieces);
