@@ -264,7 +264,7 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	op->place = (struct weft_vol_place){0};
 	op->mark = 0;
 	op->scratch = NULL;
-	op->sums_loaded = op->sums_stored = false;
+	op->sums_loaded = op->sums_stored = op->changed = false;
 	op->damaged = op->damaged_off_bytes = 0;
 	op->range.end_bytes = 0;
 	TAILQ_INSERT_TAIL(&c->all, op, chan_link);

@@ -150,6 +150,9 @@ step_submit_change(struct weft_vol_op *op, enum weft_block_op what, uint64_t off
 {
 	struct vol_sums *sums = op->chan->vol->sums;
 
+	if (!op->changed)
+		op->lost_at = op->chan->lost_flushes;
+	op->changed = true;
 	if (sums == NULL) {
 		step_submit(op, what, off_bytes, len_bytes);
 		return;
@@ -748,6 +751,11 @@ step_last(struct weft_vol_op *op)
 	const bool changes = op->kind == WEFT_VOL_WRITE || op->kind == WEFT_VOL_ZEROES ||
 	                     op->kind == WEFT_VOL_COMPARE_WRITE || op->kind == WEFT_VOL_DISCARD;
 
+	/* A flush was lost between two steps: what the first one has done may be lost with it. */
+	if (op->changed && op->lost_at != op->chan->lost_flushes) {
+		vol_queue_finish(op, -EIO);
+		return;
+	}
 	if ((op->flags & WEFT_VOL_DURABLE) != 0 && !op->fua && op->len_bytes > 0) {
 		step_flush(op);
 		return;

@@ -550,6 +550,34 @@ test_lost_flush(void)
 	rig_end(&r);
 }
 
+/** A flush is lost between two steps of a long write, whose first step it loses. */
+static void
+test_lost_in_between(void)
+{
+	for (unsigned int durable = 0; durable < 2; durable++) {
+		struct weft_block_fault_cfg cfg = {.delay_min_ns = 50000, .delay_max_ns = 50000};
+		struct rig_op w, f;
+		struct rig r;
+
+		start(&r, 1, 2);
+		weft_block_fault_set(r.block, &cfg);
+		fill(mem[0], 3, sizeof(mem[0]));
+		rig_op(&w, WEFT_VOL_WRITE, 0, 200001, mem[0] + 1);
+		w.op.flags = durable ? WEFT_VOL_DURABLE : 0;
+		rig_submit(&r, 0, &w);
+		while (w.op.done_bytes == 0)
+			rig_poll(&r);
+		cfg = (struct weft_block_fault_cfg){0};
+		weft_block_fault_set(r.block, &cfg);
+		fail_flush(&r);
+		rig_submit(&r, 1, rig_op(&f, WEFT_VOL_FLUSH, 1 << 20, 512, NULL));
+		CHECK_EQ(rig_wait(&r, &f), -EIO);
+		CHECK_EQ(w.done, 0);
+		CHECK_EQ(rig_wait(&r, &w), -EIO);
+		rig_end(&r);
+	}
+}
+
 /* ---- An error at each request ---- */
 
 #define SCRIPT_OPS 9
@@ -703,5 +731,6 @@ test_threads(void)
 WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format}, {"two copies", test_copies},
                {"refusals", test_refusals}, {"order", test_order}, {"cancel", test_cancel},
                {"a long write that is canceled", test_long_canceled}, {"deadline", test_deadline},
-               {"lost flush", test_lost_flush}, {"error at each request", test_each_error},
-               {"threads", test_threads})
+               {"lost flush", test_lost_flush},
+               {"lost flush in a long write", test_lost_in_between},
+               {"error at each request", test_each_error}, {"threads", test_threads})
