@@ -83,13 +83,13 @@ struct weft_rdmap {
 	struct weft_rdmap_req_list out; /**< read-like requests without an answer yet, in order */
 	uint16_t n_out;                 /**< length of `out` */
 	uint16_t ird, ord;
+	uint8_t probes; /**< intervals of rdmap_probe.c that have passed */
 	struct rdmap_rx_send rx_send;
 	/** per queue: a message of several segments that is incomplete; else NULL */
 	struct rdmap_msg *msg[WEFT_DDP_NQN];
 	struct rdmap_work *work; /**< NULL while at rest; the queue is then empty */
 	uint32_t irq_mask;       /**< size of the ring in `work`, minus 1 */
 	uint32_t irq_seen;       /**< irq_tail at the last call of rdmap_irq_rest() */
-	uint8_t probes;          /**< intervals of rdmap_probe.c that have passed */
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd; /**< the stream's scope in its protection domain */
 	struct weft_lane *lane; /**< the peer's; NULL: long work is not divided by peers */

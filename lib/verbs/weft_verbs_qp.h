@@ -81,11 +81,15 @@ struct weft_qp {
 	bool overrun;                /**< a completion was lost: the QP will be reset */
 	atomic_bool overrun_told;    /**< the event was delivered */
 	bool aborting;               /**< queued in `later` to be reset */
-	bool flushing; /**< destroyed on the worker: its last completions are delivered */
-	bool dead;     /**< destroyed on the worker; memory waits for refs */
-	uint8_t waits; /**< how often in a row the head of the send queue had to wait */
+	bool flushing;     /**< destroyed on the worker: its last completions are delivered */
+	bool dead;         /**< destroyed on the worker; memory waits for refs */
+	uint8_t waits;     /**< how often in a row the head of the send queue had to wait */
+	bool uncounted;    /**< was reset; its place in nqps was given away */
+	uint16_t ird, ord; /**< requested */
 	/** bound to the stream and not invalidated by it; with references */
 	struct weft_mw_list windows;
+	struct weft_evq *evq;
+	struct weft_cq *send_cq, *recv_cq;
 	/* any thread */
 	alignas(64) _Atomic uint32_t sq_credits; /**< slots free */
 	_Atomic uint32_t rq_credits;
@@ -94,6 +98,7 @@ struct weft_qp {
 	_Atomic uint32_t cm;    /**< enum verbs_cm */
 	_Atomic uint32_t state; /**< enum weft_qp_state */
 	_Atomic uint32_t refs;  /**< handle, and work items under way */
+	uint32_t qpn;
 	/** posts of other threads; made at the first one */
 	struct rte_ring *_Atomic sq_ring, *_Atomic rq_ring;
 	struct verbs_watch
@@ -101,9 +106,6 @@ struct weft_qp {
 	struct weft_work_item doorbell, destroy; /**< sent by other threads */
 	void (*free)(struct weft_qp *qp);        /**< when the last reference is gone */
 	/* connection management, on the worker */
-	struct weft_evq *evq;
-	struct weft_cq *send_cq, *recv_cq;
-	uint16_t ird, ord; /**< requested */
 	uint32_t sq_depth, rq_depth;
 	struct weft_cm_conn *conn;   /**< of lib/cm; part of the QP's memory */
 	struct weft_timer timer;     /**< frees unused memory, resumes local work */
@@ -112,8 +114,6 @@ struct weft_qp {
 	struct verbs_bad_range bad_range;
 	struct weft_cq *overrun_cq;
 	struct weft_work_item later;
-	bool uncounted; /**< was reset; its place in nqps was given away */
-	uint32_t qpn;
 	/* snapshot for queries of other threads, under the context's lock */
 	struct verbs_snap snap;
 	struct weft_work_item snap_work;
