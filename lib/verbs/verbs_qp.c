@@ -201,9 +201,9 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}
-	qp_bytes = RTE_ALIGN_CEIL(sizeof(*qp) + v->cm_ops->conn_bytes, 64);
-	qp = aligned_alloc(64, qp_bytes);
-	if (qp == NULL) {
+	qp_bytes = sizeof(*qp) + v->cm_ops->conn_bytes;
+	/* not aligned_alloc(), whose size would have to be whole cache lines */
+	if (posix_memalign((void **)&qp, RTE_CACHE_LINE_SIZE, qp_bytes) != 0) {
 		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
