@@ -26,7 +26,8 @@ static inline bool
 run_may_begin(const struct weft_tcp_conn *c)
 {
 	return c->tso.bytes == 0 && c->nsack == 0 && !c->dsack_due && !c->ece_due &&
-	       !(c->ecn_ok && c->cwr_due) && !c->in_recovery && c->sum_rescues == 0;
+	       !(c->ecn_ok && c->cwr_due) && !c->in_recovery && c->sum_rescues == 0 &&
+	       c->snd_max == c->snd_nxt;
 }
 
 /** Whether m is a segment that was never sent, in one mbuf that only the queue holds, with room for
@@ -90,7 +91,7 @@ run_sent(struct weft_tcp_conn *c, struct rte_mbuf **m, unsigned int n, uint64_t 
 
 	tcp_flight_new(c, m, n, now_ns);
 	c->snd_nxt += bytes;
-	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
+	c->snd_max = c->snd_nxt;
 	c->sq_nxt = last->next;
 	c->t->stats.segs_out += n;
 	c->n_segs_out += n;

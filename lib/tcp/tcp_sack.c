@@ -13,7 +13,6 @@
  * the last blocks end. So the cost of an ACK depends on what is new in it, not on the window.
  */
 
-#include <rte_debug.h>
 #include <rte_prefetch.h>
 
 #include "tcp_conn.h"
@@ -243,14 +242,13 @@ tcp_flight_acked(struct weft_tcp_conn *c, struct rte_mbuf **acked, unsigned int 
 	/* What was SACKed behind them would show that the path reorders. */
 	if (m == NULL || weft_seq_lt(tcp_seg(m)->seq, c->fack))
 		return 0;
-	while (n < max && m != NULL) {
+	/* After an undo the list of what is in flight may have another order than the queue. */
+	while (n < max && m != NULL && m == later && m != c->sq_nxt) {
 		const struct tcp_seg *next = tcp_seg(m);
 
 		if ((next->flags & ~TCP_SEG_PUSH) != TCP_SEG_FLIGHT || next->xmits != 1 ||
 		    next->mbufs != 1 || weft_seq_lt(c->snd_una, next->seq + next->len_bytes))
 			break;
-		/* Segments that were sent once are in both lists in the order of the queue. */
-		RTE_ASSERT(m == later && m != c->sq_nxt);
 		s = next;
 		acked[n++] = m;
 		later = s->later;
