@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "ddp_ahead.h"
+#include "weft_mem_find.h"
 #include "weft_mem_place.h"
 #include "weft_mpa.h"
 
 bool
-ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint32_t seq,
-              uint32_t end_seq)
+ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *new)
 {
 	struct ddp_ahead *a = d->ahead;
 	struct ddp_ahead_range *before = NULL, *behind = NULL;
@@ -23,45 +23,62 @@ ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint3
 		struct ddp_ahead_range *r = &a->r[i];
 
 		/* TCP dropped the octets, and they have arrived again. */
-		if (weft_seq_leq(r->seq, seq) && weft_seq_leq(end_seq, r->end_seq))
+		if (weft_seq_leq(r->seq, new->seq) && weft_seq_leq(new->end_seq, r->end_seq))
 			return true;
-		if (r->end_seq == seq && r->addr + r->len_bytes == addr)
+		if (r->stag != new->stag || r->access != new->access)
+			continue;
+		if (r->end_seq == new->seq && r->addr + r->len_bytes == new->addr)
 			before = r;
-		if (r->seq == end_seq && addr + len_bytes == r->addr)
+		if (r->seq == new->end_seq &&new->addr + new->len_bytes == r->addr)
 			behind = r;
 	}
 	if (before != NULL) {
-		before->len_bytes += len_bytes;
-		before->end_seq = end_seq;
+		before->len_bytes += new->len_bytes;
+		before->end_seq = new->end_seq;
 		if (behind != NULL) {
 			before->len_bytes += behind->len_bytes;
 			before->end_seq = behind->end_seq;
 			*behind = a->r[--a->n];
 		}
 	} else if (behind != NULL) {
-		behind->addr = addr;
-		behind->len_bytes += len_bytes;
-		behind->seq = seq;
+		behind->addr = new->addr;
+		behind->len_bytes += new->len_bytes;
+		behind->seq = new->seq;
 	} else {
 		if (a->n == DDP_AHEAD_RANGES)
 			return false;
-		a->r[a->n++] = (struct ddp_ahead_range){addr, len_bytes, seq, end_seq};
+		a->r[a->n++] = *new;
 	}
 	return true;
 }
 
+/** Whether the stream may still write to the range by its STag. */
+static bool
+ddp_ahead_stands(const struct weft_ddp *d, const struct ddp_ahead_range *r)
+{
+	const struct weft_mem_mr *mr = weft_mem_lookup(d->mem, r->stag);
+	uint64_t off;
+
+	if (mr == NULL)
+		return false;
+	off = (uintptr_t)r->addr - (uintptr_t)mr->addr; /* of an address before it: too long */
+	return off < weft_mem_len(mr) && weft_mem_check(mr, &d->scope, mr->base_to + off,
+	                                                r->len_bytes, r->access) == WEFT_MEM_OK;
+}
+
 /** How many of len octets at `at` have one fate. *later: a segment from end_seq on placed them. */
 static uint32_t
-ddp_ahead_run(const struct ddp_ahead *a, const uint8_t *at, uint32_t len, uint32_t end_seq,
+ddp_ahead_run(const struct weft_ddp *d, const uint8_t *at, uint32_t len, uint32_t end_seq,
               bool *later)
 {
+	const struct ddp_ahead *a = d->ahead;
 	uint32_t n = len;
 
 	*later = false;
 	for (unsigned int i = 0; a != NULL && i < a->n; i++) {
 		const struct ddp_ahead_range *r = &a->r[i];
 
-		if (weft_seq_lt(r->seq, end_seq))
+		if (weft_seq_lt(r->seq, end_seq) || !ddp_ahead_stands(d, r))
 			continue;
 		if (at >= r->addr && at < r->addr + r->len_bytes) {
 			*later = true;
@@ -88,8 +105,7 @@ ddp_ahead_place(struct weft_ddp *d, struct weft_mem_mr *mr, uint64_t to, struct 
 {
 	while (len_bytes > 0) {
 		bool later;
-		uint32_t n =
-		        ddp_ahead_run(d->ahead, weft_mem_addr(mr, to), len_bytes, end_seq, &later);
+		uint32_t n = ddp_ahead_run(d, weft_mem_addr(mr, to), len_bytes, end_seq, &later);
 
 		if (later)
 			ddp_ahead_skip(c, n);
@@ -109,7 +125,7 @@ weft_ddp_copy_turn(struct weft_ddp *d, uint8_t *dst, struct weft_cur *c, uint32_
 		return -ENODATA;
 	while (len_bytes > 0) {
 		bool later;
-		uint32_t n = ddp_ahead_run(d->ahead, dst, len_bytes, end_seq, &later);
+		uint32_t n = ddp_ahead_run(d, dst, len_bytes, end_seq, &later);
 
 		if (later)
 			ddp_ahead_skip(c, n);

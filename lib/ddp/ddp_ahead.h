@@ -17,10 +17,15 @@ struct weft_mem_mr;
  * turn. */
 #define DDP_AHEAD_RANGES 32
 
-/** Consecutive segments of the stream that fill consecutive octets of memory. */
+/**
+ * Consecutive segments of the stream that fill consecutive octets of a region. It counts as long as
+ * the STag still gives the right to write there: afterwards the memory may be used for something
+ * else.
+ */
 struct ddp_ahead_range {
 	const uint8_t *addr;
 	uint32_t len_bytes;
+	uint32_t stag, access;
 	uint32_t seq, end_seq; /**< TCP's numbers of the stream octets that brought them */
 };
 
@@ -29,10 +34,8 @@ struct ddp_ahead {
 	struct ddp_ahead_range r[DDP_AHEAD_RANGES];
 };
 
-/** Notes that [addr, addr + len), of the stream octets [seq, end_seq), is placed. False: no room or
- * no memory; then the segment's turn must come. */
-bool ddp_ahead_add(struct weft_ddp *d, const uint8_t *addr, uint32_t len_bytes, uint32_t seq,
-                   uint32_t end_seq);
+/** Notes that a range is placed. False: no room or no memory; then the segment's turn must come. */
+bool ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *new);
 /** weft_mem_place() without the octets that later segments, from end_seq on, have placed. */
 void ddp_ahead_place(struct weft_ddp *d, struct weft_mem_mr *mr, uint64_t to, struct weft_cur *c,
                      uint32_t len_bytes, uint32_t end_seq);

@@ -201,7 +201,12 @@ ddp_ulpdu_ahead(void *user, const struct weft_frag *frag, unsigned int nfrags, u
 	    weft_mem_lost(mr))
 		return false;
 	/* Noted first: what cannot be noted must not be placed. */
-	if (!ddp_ahead_add(d, weft_mem_addr(mr, h.to), len, seq, end_seq))
+	if (!ddp_ahead_add(d, &(struct ddp_ahead_range){.addr = weft_mem_addr(mr, h.to),
+	                                                .len_bytes = len,
+	                                                .stag = h.stag,
+	                                                .access = access,
+	                                                .seq = seq,
+	                                                .end_seq = end_seq}))
 		return false;
 	ddp_ahead_place(d, mr, h.to, &c, len, end_seq);
 	return !weft_mem_lost(mr);

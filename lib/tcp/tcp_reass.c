@@ -186,7 +186,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	struct weft_tcp *t = c->t;
 	struct rte_mbuf *prev, *next, *after;
 	uint32_t charge, freed_bytes = 0, freed_mbufs = 0;
-	bool joins, taken;
+	bool joins, taken, may_take;
 
 	t->stats.rx_ooo_segs++;
 	c->n_ooo_segs++;
@@ -235,10 +235,13 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	}
 	/* Consecutive short segments share a buffer. */
 	joins = tcp_reass_joins(prev, m, seq, false);
+	/* What the user takes does not share a buffer with what it has not taken. */
+	may_take = c->ops != NULL && c->ops->ahead != NULL;
 	charge = tcp_reass_charge(c, len);
 	if (c->ooo_bytes - freed_bytes + charge > t->attr.max_ooo_bytes ||
-	    (!joins && (c->ooo_mbufs - freed_mbufs + m->nb_segs > t->attr.max_ooo_mbufs ||
-	                !tcp_share_ooo_room(c, m->nb_segs, freed_mbufs)))) {
+	    (!(joins && !may_take) &&
+	     (c->ooo_mbufs - freed_mbufs + m->nb_segs > t->attr.max_ooo_mbufs ||
+	      !tcp_share_ooo_room(c, m->nb_segs, freed_mbufs)))) {
 		t->stats.rx_ooo_dropped++;
 		rte_pktmbuf_free(m);
 		return;

@@ -25,6 +25,7 @@ static struct user {
 	uint32_t pos;           /**< octets delivered */
 	uint32_t by_rec;        /**< of these, by records */
 	unsigned int offers, takes;
+	uint32_t least;       /**< octets of a segment that is taken */
 	bool taken_to[65536]; /**< a segment that was taken ended here */
 	bool other;           /**< octets of the segment under way are not the stream's */
 	bool eof;
@@ -53,7 +54,8 @@ user_ahead(void *user, struct rte_mbuf *m, uint32_t seq, uint32_t gap_bytes, boo
 	CHECK_EQ(seq - (IRS + 1) - u.pos, gap_bytes);
 	CHECK(gap_bytes > 0);
 	CHECK(!follows || u.taken_to[seq - (IRS + 1)]);
-	if (m->nb_segs != 1 || m->data_len < sizeof(r) || test_xorshift(&u.x) % 8 >= u.take_of_8)
+	if (m->nb_segs != 1 || m->data_len < RTE_MAX(u.least, (uint32_t)sizeof(r)) ||
+	    test_xorshift(&u.x) % 8 >= u.take_of_8)
 		return false;
 	if (!u.other)
 		for (uint32_t i = 0; i < m->data_len; i++)
@@ -275,6 +277,26 @@ test_shed(void)
 	close_user(c);
 }
 
+/** Scraps that are not taken fill the limit of mbufs. What is taken behind each keeps to it. */
+static void
+test_limit(void)
+{
+	struct weft_tcp_attr a = {.max_ooo_mbufs = 8};
+	struct weft_tcp_conn *c = open_user(&a, 8, 1);
+
+	u.least = 500;
+	for (uint32_t i = 1; i <= 8; i++)
+		put(i * 4000, 4);
+	CHECK_EQ(c->ooo_mbufs, 8);
+	for (uint32_t i = 1; i <= 8; i++)
+		put(i * 4000 + 4, 600);
+	CHECK_EQ(c->ooo_mbufs, 8);
+	CHECK_EQ(u.takes, 0);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->rx_ooo_dropped, 8);
+	tcp_reass_shed(c, 0);
+	close_user(c);
+}
+
 WEFT_TEST_MAIN({"random segments", test_random}, {"buffers", test_buffers},
                {"another copy", test_other_copy}, {"a FIN within", test_fin},
-               {"dropped for others", test_shed})
+               {"dropped for others", test_shed}, {"the limit", test_limit})

@@ -282,8 +282,57 @@ test_refused_in_its_turn(void)
 	vt_close(&t);
 }
 
+static void
+on_freed(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/**
+ * A Send is lost, and the Write behind it is placed ahead. Its region is deregistered, and the
+ * program uses the memory as a receive buffer. The Send is stored there as a whole.
+ */
+static void
+test_memory_used_again(void)
+{
+	enum { LEN = 16 * 1024, SENT = 1000, AT = 2000 };
+	struct vt_attr a = {.link = {.delay_ns = 10 * VT_MS}, .tcp = {.initial_cwnd_segs = 100}};
+	static uint8_t payload[SENT];
+	bool freed = false;
+	struct weft_sge sg;
+	struct weft_wr wr;
+	struct weft_wc wc;
+	struct vt t;
+
+	up(&t, &a, NULL, &ahead, LEN);
+	memset(t.n[0].mem, 0xee, LEN);
+	memset(payload, 0x55, SENT);
+	lose_next(&t, &a.link);
+	wr = write_to(&sg, payload, SENT, 0, 0, 0);
+	wr.opcode = WEFT_WR_SEND;
+	vt_post(&t.n[0], &wr);
+	vt_run(&t, 100000);
+	wr = write_to(&sg, t.n[0].mem, LEN, weft_mr_stag(t.n[1].mr), BASE_TO, 0);
+	vt_post(&t.n[0], &wr);
+	vt_run(&t, 12 * VT_MS);
+	CHECK(taken(&t) > 0);
+	CHECK_EQ(weft_mr_dereg(t.n[1].mr, on_freed, &freed), 0);
+	t.n[1].mr = NULL;
+	vt_run(&t, 300000);
+	CHECK(freed);
+	memset(t.n[1].mem, 0, LEN);
+	vt_post_recv(&t.n[1], t.n[1].mem + AT, SENT, 9);
+	wc = vt_wc(&t.n[1]);
+	CHECK_EQ(wc.wr_id, 9);
+	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+	CHECK_MEM(t.n[1].mem + AT, payload, SENT);
+	want_term(&t.n[1], 1, 1, 0, true); /* the Write has no STag any more */
+	vt_close(&t);
+}
+
 WEFT_TEST_MAIN({"before the gap is filled", test_before_the_gap},
                {"only where FPDUs are found", test_only_if_found},
                {"overlapping Writes end as sent", test_overlapping},
                {"invalidated in the gap", test_invalidated_in_the_gap},
-               {"refused in its turn", test_refused_in_its_turn})
+               {"refused in its turn", test_refused_in_its_turn},
+               {"memory that is used again", test_memory_used_again})
