@@ -57,7 +57,7 @@ struct block_chan {
 	bool flushing; /**< a flush is waiting or with the driver */
 	/** The device is fenced, and this channel gives the driver nothing any more. */
 	atomic_bool fenced;
-	/** Number of the flush that the driver has; 0: none. */
+	/** Lowest number of a flush, or request with FUA, that the driver has; 0: it has none. */
 	_Atomic uint64_t flush;
 	/* for the statistics */
 	struct block_counters count;
@@ -79,7 +79,8 @@ struct block_dev {
 	atomic_bool fenced;
 	_Atomic uint32_t changes; /**< counts changes of the members above */
 	bool quiet;               /**< fenced, and nothing is left that could land */
-	_Atomic uint64_t flushes; /**< counts flushes given to the driver, on all channels */
+	/** counts flushes, and requests with FUA, given to the driver, on all channels */
+	_Atomic uint64_t flushes;
 };
 
 static inline struct block_dev *
@@ -117,7 +118,8 @@ block_with_driver(const struct block_chan *c)
 
 /** A flush has failed: count it, under no lock. Any thread. */
 void medium_block_flush_lost(struct block_dev *d);
-/** Whether every flush up to number `upto` has ended, on all channels. Takes the device's lock. */
+/** Whether every flush and request with FUA up to number `upto` has ended, on all channels. Takes
+ * the device's lock. */
 bool medium_block_flushes_ended(struct block_dev *d, uint64_t upto);
 /** The state as of now. Takes the device's lock. Returns the number of changes up to it. */
 uint32_t medium_block_state(struct block_dev *d, struct weft_block_state *state);

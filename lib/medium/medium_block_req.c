@@ -8,8 +8,9 @@
  *
  * Flushes. The driver has one flush of a channel at most. Those that are submitted meanwhile wait
  * behind it, and one more flush does all of them. A flush that succeeds in the driver is held until
- * each flush of another channel that overlapped it has ended, because a backend may report an error
- * to one of them alone. If one of those has failed, lost_flushes has grown, and the held one fails,
+ * each other flush, and each request with FUA, that overlapped it has ended, because a backend may
+ * report an error to one of them alone. All of these have numbers, in the order in which the driver
+ * got them. If one of those has failed, lost_flushes has grown, and the held one fails,
  * too. The same comparison catches a write that was under way when a flush failed: what that flush
  * dropped may be this write's data, so it fails instead of being taken for written.
  */
@@ -148,14 +149,55 @@ block_end_waiting(struct block_chan *c, int status)
 	block_end_list(c, BLOCK_BEHIND, status);
 }
 
+/** Whether the request makes data durable, so that a backend may report a loss to it. */
+static bool
+block_is_durable(const struct weft_block_req *req)
+{
+	return req->op == WEFT_BLOCK_FLUSH || (req->flags & WEFT_BLOCK_FUA) != 0;
+}
+
+/**
+ * The driver is to get a flush or a request with FUA: number it. The number lies in done_bytes,
+ * which is the owner's only from done() on.
+ */
+static void
+block_number(struct block_chan *c, struct weft_block_req *req)
+{
+	struct block_dev *d = block_dev_of_chan(c);
+
+	req->done_bytes = atomic_fetch_add_explicit(&d->flushes, 1, memory_order_acq_rel) + 1;
+	if (atomic_load_explicit(&c->flush, memory_order_relaxed) == 0)
+		atomic_store_explicit(&c->flush, req->done_bytes, memory_order_release);
+}
+
+/** The driver has the request, which is on no list now, no more: the lowest number of the others.
+ */
+static void
+block_unnumber(struct block_chan *c, struct weft_block_req *req)
+{
+	uint64_t lowest = UINT64_MAX;
+	const struct weft_block_req *r;
+
+	if (req->done_bytes == atomic_load_explicit(&c->flush, memory_order_relaxed)) {
+		for (unsigned int where = BLOCK_DRIVER; where <= BLOCK_LATE; where++) {
+			for (r = c->list[where].first; r != NULL; r = r->next) {
+				if (block_is_durable(r))
+					lowest = RTE_MIN(lowest, r->done_bytes);
+				/* The driver gets them in the order of their numbers. */
+				if (where == BLOCK_DRIVER && lowest != UINT64_MAX)
+					break;
+			}
+		}
+		atomic_store_explicit(&c->flush, lowest == UINT64_MAX ? 0 : lowest,
+		                      memory_order_release);
+	}
+	req->done_bytes = 0;
+}
+
 /** A flush goes to the driver: it is done for those behind it as well. */
 static void
 block_flush_begin(struct block_chan *c)
 {
-	struct block_dev *d = block_dev_of_chan(c);
-	uint64_t n = atomic_fetch_add_explicit(&d->flushes, 1, memory_order_acq_rel) + 1;
-
-	atomic_store_explicit(&c->flush, n, memory_order_release);
 	block_move_all(c, BLOCK_BEHIND, BLOCK_MERGED);
 }
 
@@ -163,7 +205,6 @@ block_flush_begin(struct block_chan *c)
 static void
 block_flush_undo(struct block_chan *c)
 {
-	atomic_store_explicit(&c->flush, 0, memory_order_release);
 	block_move_all(c, BLOCK_BEHIND, BLOCK_MERGED);
 	block_move_all(c, BLOCK_MERGED, BLOCK_BEHIND);
 }
@@ -186,6 +227,8 @@ block_feed(struct block_chan *c)
 	       block_with_driver(c) < c->pub.depth) {
 		/* The driver may be done with it inside submit(). */
 		block_move(req, BLOCK_DRIVER);
+		if (block_is_durable(req))
+			block_number(c, req);
 		if (req->op == WEFT_BLOCK_FLUSH)
 			block_flush_begin(c);
 		r = c->pub.block->ops->submit(&c->pub, req);
@@ -193,6 +236,8 @@ block_feed(struct block_chan *c)
 			if (req->op == WEFT_BLOCK_FLUSH)
 				block_flush_undo(c);
 			block_take(req);
+			if (block_is_durable(req))
+				block_unnumber(c, req);
 			block_put_first(req, BLOCK_WAITING);
 			break;
 		}
@@ -409,7 +454,7 @@ block_flush_done(struct block_chan *c, struct weft_block_req *req, int status)
 	else if (status != 0)
 		block_flush_undo(c);
 	flushes = atomic_load_explicit(&d->flushes, memory_order_acquire);
-	atomic_store_explicit(&c->flush, 0, memory_order_release);
+	block_unnumber(c, req);
 	block_flush_end(req, status, flushes);
 	while ((other = c->list[BLOCK_MERGED].first) != NULL) {
 		block_take(other);
@@ -459,10 +504,14 @@ weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes)
 		block_flush_done(c, req, status);
 		return;
 	}
-	/* Its own flush may have been the one that the backend reports the failure to. */
-	if ((req->flags & WEFT_BLOCK_FUA) != 0 &&
-	    weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED)
-		medium_block_flush_lost(block_dev_of(req->chan->block));
+	if ((req->flags & WEFT_BLOCK_FUA) != 0) {
+		/* Its own flush may have been the one that the backend reports the failure to:
+		 * count it before other channels see that it has ended. No room is such a failure,
+		 * too: it may have been found when earlier writes were written back. */
+		if (status != 0 && status != -ECANCELED && status != -EILSEQ)
+			medium_block_flush_lost(block_dev_of(req->chan->block));
+		block_unnumber(c, req);
+	}
 	block_finish(req, status, done_bytes);
 }
 
