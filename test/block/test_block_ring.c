@@ -6,6 +6,8 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -40,6 +42,10 @@ ssize_t __real_preadv64(int fd, const struct iovec *iov, int n, off_t off);
 ssize_t __wrap_preadv64(int fd, const struct iovec *iov, int n, off_t off);
 ssize_t __real_pwritev64v2(int fd, const struct iovec *iov, int n, off_t off, int flags);
 ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int n, off_t off, int flags);
+static bool no_punch; /**< the file system has no holes */
+
+int __real_fallocate64(int fd, int mode, off_t off, off_t len);
+int __wrap_fallocate64(int fd, int mode, off_t off, off_t len);
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 
@@ -117,6 +123,16 @@ __wrap_fdatasync(int fd)
 		return -1;
 	}
 	return __real_fdatasync(fd);
+}
+
+int
+__wrap_fallocate64(int fd, int mode, off_t off, off_t len)
+{
+	if (no_punch && (mode & FALLOC_FL_PUNCH_HOLE) != 0) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	return __real_fallocate64(fd, mode, off, len);
 }
 
 /* ---- Cases ---- */
@@ -213,6 +229,32 @@ test_errors(void)
 	}
 }
 
+/** A file system that punches no holes: no discard is claimed or answered, zeroes are written. */
+static void
+test_no_punch(void)
+{
+	const uint32_t both = WEFT_BLOCK_CAN_DISCARD | WEFT_BLOCK_CAN_DISCARD_ZEROES;
+	uint8_t *w = disk_memory(LEN), *r = disk_memory(LEN);
+	struct disk d;
+
+	for (unsigned int late = 0; late < 2; late++) {
+		no_punch = late == 0;
+		open_file(&d, NULL);
+		CHECK_EQ(d.info.can & both, late == 0 ? 0 : both);
+		no_punch = true; /* or from now on, as on another server */
+		fill(w, LEN, 0, 1);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, 0, 0, w, LEN), 0);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_DISCARD, 0, 0, NULL, LEN), -EOPNOTSUPP);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, 0, r, LEN), 0);
+		CHECK_MEM(r, w, LEN);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_ZEROES, 0, 0, NULL, LEN), 0);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, 0, r, LEN), 0);
+		CHECK(r[0] == 0 && memcmp(r, r + 1, LEN - 1) == 0);
+		disk_close(&d);
+		no_punch = false;
+	}
+}
+
 /** Where io_uring is forbidden, helper threads serve. It is said once. */
 static void
 test_forbidden(void)
@@ -255,4 +297,5 @@ test_forbidden(void)
 WEFT_TEST_MAIN({"short and interrupted transfers by the ring are completed", test_short_ring},
                {"short and interrupted transfers by threads are completed", test_short_threads},
                {"an error ends its request alone, and one of a sync is told", test_errors},
+               {"a file system without holes claims no discard", test_no_punch},
                {"helper threads serve where io_uring is forbidden", test_forbidden})

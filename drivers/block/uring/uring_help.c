@@ -142,7 +142,8 @@ uring_discard(const struct uring_disk *d, const struct weft_block_req *req)
 	r = uring_fallocate(d, FALLOC_FL_PUNCH_HOLE, range[0], range[1]);
 	if (r == -EOPNOTSUPP && d->md.block_dev)
 		r = ioctl(d->md.fd, BLKDISCARD, range) == 0 ? 0 : -errno;
-	return r == -EOPNOTSUPP ? 0 : r; /* it may be without effect */
+	/* Of a block device it may be without effect. Of a file it is promised to read as zeros. */
+	return r == -EOPNOTSUPP && d->md.block_dev ? 0 : r;
 }
 
 /** Data and holes of a file. */

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -241,15 +242,39 @@ uring_try(const struct uring_disk *d, const struct weft_block_attr *attr)
 	return r;
 }
 
+/**
+ * Whether the file system punches holes in the file, so that what is discarded reads as zeros. A
+ * punch behind the end of the file changes nothing.
+ */
+static bool
+uring_punches(const struct uring_disk *d, bool read_only)
+{
+	struct stat st;
+	int r;
+
+	if (read_only || fstat(d->md.fd, &st) != 0)
+		return false;
+	do
+		r = fallocate(d->md.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		              RTE_ALIGN_CEIL(st.st_size, (off_t)d->piece_bytes),
+		              (off_t)d->piece_bytes);
+	while (r != 0 && errno == EINTR);
+	return r == 0;
+}
+
 static void
-uring_info(const struct uring_disk *d, struct weft_block *b)
+uring_info(const struct uring_disk *d, struct weft_block *b, bool read_only)
 {
 	struct weft_block_info *i = &b->info;
 
-	i->can = WEFT_BLOCK_CAN_WRITE | WEFT_BLOCK_CAN_FUA | WEFT_BLOCK_CAN_DISCARD |
-	         WEFT_BLOCK_CAN_ZEROES | WEFT_BLOCK_CAN_MEDIUM;
-	if (!d->md.block_dev)
-		i->can |= WEFT_BLOCK_CAN_EXTENTS | WEFT_BLOCK_CAN_DISCARD_ZEROES;
+	i->can = WEFT_BLOCK_CAN_WRITE | WEFT_BLOCK_CAN_FUA | WEFT_BLOCK_CAN_ZEROES |
+	         WEFT_BLOCK_CAN_MEDIUM;
+	if (d->md.block_dev)
+		i->can |= WEFT_BLOCK_CAN_DISCARD;
+	else
+		i->can |= WEFT_BLOCK_CAN_EXTENTS;
+	if (!d->md.block_dev && uring_punches(d, read_only))
+		i->can |= WEFT_BLOCK_CAN_DISCARD | WEFT_BLOCK_CAN_DISCARD_ZEROES;
 	i->max_bytes = URING_MAX_BYTES;
 	i->max_iovs = URING_MAX_IOVS;
 	i->atomic_bytes = d->block_bytes;
@@ -309,7 +334,7 @@ uring_open_medium(struct uring_disk *d, struct weft_block *b, const struct weft_
 	if (!d->md.block_dev)
 		d->md.path = uring_full_path(attr->path);
 	weft_medium_watch(&d->md, true);
-	uring_info(d, b);
+	uring_info(d, b, attr->read_only);
 	*bytes = d->bytes;
 	return 0;
 }
