@@ -426,6 +426,9 @@ step_extents(struct weft_vol_op *op)
 static void
 step_scrub(struct weft_vol_op *op)
 {
+	/* New checksums are of what is read from here on: a flush that is lost may change it. */
+	if ((op->off_bytes + op->done_bytes) % WEFT_VOL_GROUP_BYTES == 0)
+		op->lost_at = op->chan->lost_flushes;
 	step_load(op, 0);
 }
 
@@ -680,8 +683,11 @@ step_flushed(struct weft_vol_op *op)
 	if (client != NULL && client->durable < op->mark)
 		client->durable = op->mark;
 	if (op->kind == WEFT_VOL_SCRUB) {
-		vol_sums_doubt(op->chan->vol->sums,
-		               (op->off_bytes + op->done_bytes - 1) / WEFT_VOL_GROUP_BYTES, false);
+		/* A flush that was lost meanwhile leaves the doubt for the next scrub. */
+		if (op->lost_at == op->chan->lost_flushes)
+			vol_sums_doubt(op->chan->vol->sums,
+			               (op->off_bytes + op->done_bytes - 1) / WEFT_VOL_GROUP_BYTES,
+			               false);
 		step_scrubbed(op);
 		return;
 	}

@@ -137,8 +137,9 @@ struct weft_vol_op {
 	struct weft_vol_place place; /**< of octet done_bytes */
 	uint64_t step_bytes;         /**< octets of the range in the step under way */
 	bool changed;                /**< a change was given to the device, */
-	uint32_t lost_at;            /**< when so many flushes were lost */
-	uint64_t mark;               /**< flush: changes of the client that it covers */
+	/** when so many flushes were lost; scrub: as many, when the group's first octet was read */
+	uint32_t lost_at;
+	uint64_t mark; /**< flush: changes of the client that it covers */
 	uint8_t *scratch;
 	uint64_t hashed_bytes; /**< of the step */
 	bool sums_loaded, sums_stored;

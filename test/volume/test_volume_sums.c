@@ -204,6 +204,71 @@ test_errors(void)
 	}
 }
 
+/** A volume of which the first group is in doubt, data and page as a crash has left them. */
+static void
+start_doubted(struct rig *r, uint64_t seed)
+{
+	start(r, seed);
+	memset(mem, 0x11, 65536);
+	CHECK_EQ(rig_io(r, WEFT_VOL_WRITE, 0, 65536, mem, WEFT_VOL_DURABLE), 0);
+	memset(mem, 0x22, 65536);
+	CHECK_EQ(rig_io(r, WEFT_VOL_WRITE, 0, 65536, mem, 0), 0);
+	weft_block_fault_cut(r->block);
+	rig_close(r);
+	weft_block_fault_boot(r->block);
+	rig_open(r, 2, 0);
+	CHECK(weft_vol_info(r->vol)->in_doubt);
+}
+
+static const struct weft_block_fault_hit any_flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+
+/** A flush of another worker is lost while a scrub makes checksums: the doubt stays. */
+static void
+test_scrub_lost(void)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct rig_op s, f;
+		struct rig r;
+
+		test_seed_note(seed);
+		start_doubted(&r, seed);
+		memset(mem, 0x33, 65536);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 65536, mem, 0), 0);
+		rig_submit(&r, 0, rig_op(&s, WEFT_VOL_SCRUB, 0, GROUP, NULL));
+		for (unsigned int i = 0; i < 10; i++)
+			rig_poll(&r);
+		weft_block_fault_fail(r.block, &any_flush, -EIO);
+		rig_submit(&r, 1, rig_op(&f, WEFT_VOL_FLUSH, GROUP, 4096, NULL));
+		CHECK_EQ(rig_wait(&r, &f), -EIO);
+		CHECK_EQ(s.done, 0);
+		CHECK_EQ(rig_wait(&r, &s), 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 65536, is, 0), 0);
+		/* the next one ends the doubt */
+		CHECK_EQ(scrub(&r, 0, GROUP).op.damaged, 0);
+		damage(&r, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 65536, is, 0), -EBADMSG);
+		rig_end(&r);
+	}
+}
+
+/** What a scrub has answered is durable: a flush that is lost later takes no checksum back. */
+static void
+test_scrub_flushes(void)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct rig r;
+
+		test_seed_note(seed);
+		start_doubted(&r, seed);
+		CHECK_EQ(scrub(&r, 0, GROUP).op.damaged, 0);
+		weft_block_fault_fail(r.block, &any_flush, -EIO);
+		CHECK_EQ(rig_flush(&r), -EIO);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 65536, is, 0), 0);
+		CHECK_EQ(scrub(&r, 0, GROUP).op.damaged, 0);
+		rig_end(&r);
+	}
+}
+
 /* ---- The scrubber ---- */
 
 struct found {
@@ -259,4 +324,5 @@ test_scrubber(void)
 }
 
 WEFT_TEST_MAIN({"damage", test_damage}, {"doubt", test_doubt}, {"power cut", test_cut},
-               {"errors", test_errors}, {"scrubber", test_scrubber})
+               {"errors", test_errors}, {"a flush is lost under a scrub", test_scrub_lost},
+               {"a scrub flushes", test_scrub_flushes}, {"scrubber", test_scrubber})
