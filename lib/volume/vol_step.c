@@ -466,6 +466,8 @@ step_map_done(struct weft_vol_op *op, int status)
 	struct weft_vol_chan *c = op->chan;
 	const uint64_t group = step_group(op);
 
+	if (status == 0 && op->canceled)
+		status = -ECANCELED;
 	if (status == 0 && op->phase == STEP_MAP && (op->req.flags & WEFT_BLOCK_FUA) == 0) {
 		op->phase = STEP_MAP_FLUSH;
 		step_submit(op, WEFT_BLOCK_FLUSH, 0, 0);

@@ -329,6 +329,33 @@ test_ghosts(void)
 	CHECK(caught > 20);
 }
 
+/** A write with FUA is durable itself, and makes nothing else so. */
+static void
+test_fua_alone(void)
+{
+	uint8_t old[BLOCK], data[BLOCK];
+	unsigned int lost = 0;
+
+	for (uint64_t seed = 1; seed <= 32; seed++) {
+		struct disk d;
+
+		test_seed_note(seed);
+		open_fault(&d, seed);
+		put_version(data, 5);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, 0, 0, data, BLOCK), 0);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_WRITE, WEFT_BLOCK_FUA, BLOCK, data, BLOCK), 0);
+		weft_block_fault_cut(d.b);
+		weft_block_fault_boot(d.b);
+		disk_poll(&d);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, BLOCK, old, BLOCK), 0);
+		CHECK_MEM(old, data, BLOCK);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, 0, old, BLOCK), 0);
+		lost += memcmp(old, data, BLOCK) != 0;
+		disk_close(&d);
+	}
+	CHECK_MSG(lost > 0 && lost < 32, "lost in %u runs", lost);
+}
+
 static unsigned int late;
 
 static void
@@ -408,6 +435,7 @@ test_off_and_on(void)
 }
 
 WEFT_TEST_MAIN({"what is durable survives a power cut", test_cuts},
+               {"a write with FUA is no flush", test_fua_alone},
                {"a flush without effect is caught", test_flush_lies},
                {"an error at each request in turn loses nothing", test_each_error},
                {"a canceled write never lands later, and one that does is caught", test_ghosts},

@@ -150,4 +150,88 @@ test_mutant(void)
 	test_note("a range that is open too early: found in %u of 100 runs", found);
 }
 
-WEFT_TEST_MAIN({"draws", test_draws}, {"a mutant is found", test_mutant})
+/* ---- A cancel that does not help ---- */
+
+#define LONG_BYTES (3U << 20)
+
+/**
+ * The nth request of an operation is stuck, its owner is revoked, and the request ends: the device
+ * gets no other request of the operation. Returns whether the operation was under way.
+ */
+static bool
+revoke_stuck(enum weft_vol_kind kind, uint64_t off, uint64_t len, uint32_t flags, uint64_t nth,
+             bool sums)
+{
+	const struct weft_block_fault_hit hit = {.skip = nth, .count = 1000};
+	static uint8_t buf[LONG_BYTES + 4096] __attribute__((aligned(4096))), zeros[4096];
+	const bool memory =
+	        kind == WEFT_VOL_READ || kind == WEFT_VOL_WRITE || kind == WEFT_VOL_COMPARE_WRITE;
+	struct weft_vol_client from = {0};
+	uint64_t requests;
+	struct rig_op o;
+	struct rig r;
+	bool stuck;
+
+	rig_device(&r, 24U << 20, 512, 1 + nth);
+	r.sums = sums;
+	rig_format(&r, 8U << 20);
+	rig_open(&r, 1, 0);
+	weft_vol_client_open(r.chan[0], &from);
+	rig_op(&o, kind, off, len, memory ? buf + off % 4096 : NULL);
+	o.op.client = &from;
+	o.op.flags = flags;
+	o.op.expect = zeros;
+	weft_block_fault_stick(r.block, &hit);
+	rig_submit(&r, 0, &o);
+	for (unsigned int n = 0; n < 200 && o.done == 0; n++)
+		rig_poll(&r);
+	stuck = o.done == 0;
+	CHECK_EQ(weft_vol_revoke(&from), stuck);
+	requests = weft_block_fault_requests(r.block);
+	weft_block_fault_stick(r.block, NULL);
+	(void)rig_wait(&r, &o);
+	CHECK_EQ(weft_block_fault_requests(r.block), requests);
+	CHECK(o.op.status == 0 || (stuck && o.op.status == -ECANCELED));
+	CHECK_EQ(weft_vol_client_close(&from), 0);
+	rig_end(&r);
+	return stuck;
+}
+
+static void
+test_stuck(void)
+{
+	static const struct {
+		enum weft_vol_kind kind;
+		uint64_t off, len;
+		unsigned int requests; /**< at least, without checksums */
+	} ops[] = {{WEFT_VOL_READ, 0, LONG_BYTES, 3},
+	           {WEFT_VOL_READ, 100, 70000, 2},
+	           {WEFT_VOL_WRITE, 0, LONG_BYTES, 3},
+	           {WEFT_VOL_WRITE, 100, 3000, 2},
+	           {WEFT_VOL_WRITE, 100, 200000, 3},
+	           {WEFT_VOL_ZEROES, 100, 200000, 3},
+	           {WEFT_VOL_COMPARE_WRITE, 10, 4000, 2},
+	           {WEFT_VOL_DISCARD, 0, 65536, 1},
+	           {WEFT_VOL_FLUSH, 0, 0, 1}};
+	unsigned int stuck;
+
+	for (unsigned int i = 0; i < 4 * sizeof(ops) / sizeof(ops[0]); i++) {
+		const bool sums = (i & 1) != 0;
+		const enum weft_vol_kind kind = ops[i / 4].kind;
+		const uint32_t durable =
+		        (i & 2) != 0 && kind != WEFT_VOL_READ && kind != WEFT_VOL_FLUSH
+		                ? WEFT_VOL_DURABLE
+		                : 0;
+
+		for (stuck = 0; stuck < 100; stuck++) {
+			if (!revoke_stuck(kind, ops[i / 4].off, ops[i / 4].len, durable, stuck,
+			                  sums))
+				break;
+		}
+		CHECK_MSG(stuck >= ops[i / 4].requests, "operation %u has %u requests", i / 4,
+		          stuck);
+	}
+}
+
+WEFT_TEST_MAIN({"draws", test_draws}, {"no new request of an old owner", test_stuck},
+               {"a mutant is found", test_mutant})

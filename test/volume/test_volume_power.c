@@ -338,4 +338,41 @@ test_mutants(void)
 	}
 }
 
-WEFT_TEST_MAIN({"cuts", test_cuts}, {"mutants are found", test_mutants})
+/** A durable change of several steps is durable as a whole, not its last step alone. */
+static void
+test_long_durable(void)
+{
+	enum { OFF = 100, LEN = 5U << 19 };
+	static const enum weft_vol_kind kinds[] = {WEFT_VOL_WRITE, WEFT_VOL_ZEROES};
+	uint8_t *data = malloc(LEN), *is = malloc(LEN);
+
+	CHECK(data != NULL && is != NULL);
+	for (unsigned int i = 0; i < 16; i++) {
+		const uint64_t off = (i & 4) != 0 ? WEFT_VOL_GROUP_BYTES - LEN / 2 : OFF;
+		struct rig r;
+
+		test_seed_note(1 + i);
+		rig_device(&r, 24U << 20, 512, 1 + i);
+		r.sums = (i & 1) != 0;
+		rig_format(&r, 8U << 20);
+		rig_open(&r, 1, 0);
+		memset(data, 0x77, LEN);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, off, LEN, data, WEFT_VOL_DURABLE), 0);
+		memset(data, (i & 2) != 0 ? 0 : 0x99, LEN);
+		CHECK_EQ(rig_io(&r, kinds[(i & 2) / 2], off, LEN, (i & 2) != 0 ? NULL : data,
+		                WEFT_VOL_DURABLE),
+		         0);
+		weft_block_fault_cut(r.block);
+		rig_close(&r);
+		weft_block_fault_boot(r.block);
+		rig_open(&r, 1, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, off, LEN, is, 0), 0);
+		CHECK_MEM(is, data, LEN);
+		rig_end(&r);
+	}
+	free(data);
+	free(is);
+}
+
+WEFT_TEST_MAIN({"cuts", test_cuts}, {"a long durable change", test_long_durable},
+               {"mutants are found", test_mutants})

@@ -91,6 +91,7 @@ fault_do_write(struct fault_disk *f, const struct weft_block_req *req)
 {
 	uint8_t *data = fault_gather(req);
 	int r = data == NULL ? -ENOMEM : fault_cache_put(f, req->off_bytes, data, req->len_bytes);
+	struct weft_block_req flush = {.op = WEFT_BLOCK_FLUSH};
 
 	free(data);
 	if (r == 0 && f->ghost != NULL) {
@@ -98,8 +99,12 @@ fault_do_write(struct fault_disk *f, const struct weft_block_req *req)
 		free(f->ghost);
 		f->ghost = NULL;
 	}
-	if (r == 0 && (req->flags & WEFT_BLOCK_FUA) != 0)
-		r = fault_cache_drain(f);
+	/* Of other writes only what lies under it: it is no flush. */
+	if (r == 0 && (req->flags & WEFT_BLOCK_FUA) != 0) {
+		r = fault_cache_leak(f, req->off_bytes, req->len_bytes);
+		if (r == 0)
+			r = fault_inner(f, &flush);
+	}
 	return r;
 }
 
