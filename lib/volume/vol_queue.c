@@ -188,6 +188,13 @@ vol_queue_finish(struct weft_vol_op *op, int status)
 	if (op->hashing)
 		op->hash->final(&op->hash_state, op->hash_result);
 	op->hashing = false;
+	if (status != 0 && op->changed && op->done_bytes > 0 && op->client != NULL) {
+		/* What was done before the step that failed is an unstable change, too. */
+		if (op->lost_at != c->lost_flushes)
+			op->client->lost = true;
+		else
+			op->client->changes++;
+	}
 	op->status = status;
 	op->lost_flushes = c->lost_flushes;
 	op->state = VOL_FINISHED;

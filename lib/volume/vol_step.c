@@ -714,6 +714,8 @@ step_failed(struct weft_vol_op *op, int status)
 		vol_sums_doubt(sums, step_group(op), true);
 	if (op->client != NULL && op->kind == WEFT_VOL_FLUSH && status == -EIO)
 		op->client->lost = false; /* it is told now */
+	if (op->phase == STEP_FLUSH && status == -EIO)
+		op->changed = false; /* likewise of its own change */
 	vol_queue_finish(op, status);
 }
 
@@ -761,6 +763,7 @@ step_last(struct weft_vol_op *op)
 
 	/* A flush was lost between two steps: what the first one has done may be lost with it. */
 	if (op->changed && op->lost_at != op->chan->lost_flushes) {
+		op->changed = false; /* the client is told now */
 		vol_queue_finish(op, -EIO);
 		return;
 	}

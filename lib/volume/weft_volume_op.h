@@ -136,7 +136,8 @@ struct weft_vol_op {
 	bool canceled, was_late, hashing, fua;
 	struct weft_vol_place place; /**< of octet done_bytes */
 	uint64_t step_bytes;         /**< octets of the range in the step under way */
-	bool changed;                /**< a change was given to the device, */
+	/** a change was given to the device, and the client is not told of its loss, */
+	bool changed;
 	/** when so many flushes were lost; scrub: as many, when the group's first octet was read */
 	uint32_t lost_at;
 	uint64_t mark; /**< flush: changes of the client that it covers */

@@ -728,9 +728,55 @@ test_threads(void)
 	rig_end(&shared);
 }
 
+/** A write fails in its second step: the first one is unstable, and its loss is told. */
+static void
+test_partial(void)
+{
+	static uint8_t big[2U << 20];
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .skip = 1};
+
+	/* the flush is lost: behind the write's end, between its steps, not at all */
+	for (unsigned int when = 0; when < 3; when++) {
+		struct weft_vol_client client = {0};
+		struct rig_op w, f;
+		struct rig r;
+
+		start(&r, 5, 1);
+		weft_vol_client_open(r.chan[0], &client);
+		rig_op(&w, WEFT_VOL_WRITE, 0, sizeof(big), big)->op.client = &client;
+		weft_block_fault_fail(r.block, &hit, -ENOSPC);
+		if (when == 1)
+			weft_block_fault_stick(r.block, &hit);
+		rig_submit(&r, 0, &w);
+		if (when == 1) {
+			for (unsigned int n = 0; n < 20; n++)
+				rig_poll(&r);
+			CHECK_EQ(w.done, 0);
+			weft_block_fault_fail(r.block, &flush, -EIO);
+			CHECK_EQ(rig_io(&r, WEFT_VOL_FLUSH, 5U << 19, 4096, NULL, 0), -EIO);
+			weft_block_fault_stick(r.block, NULL);
+		}
+		CHECK_EQ(rig_wait(&r, &w), -ENOSPC);
+		CHECK_EQ(w.op.done_bytes, 1U << 20);
+		weft_block_fault_fail(r.block, &flush, -EIO);
+		if (when == 0)
+			CHECK_EQ(rig_flush(&r), -EIO);
+		weft_block_fault_fail(r.block, NULL, 0);
+		for (unsigned int n = 0; n < 2; n++) {
+			rig_op(&f, WEFT_VOL_FLUSH, 0, 0, NULL)->op.client = &client;
+			rig_submit(&r, 0, &f);
+			CHECK_EQ(rig_wait(&r, &f), when < 2 && n == 0 ? -EIO : 0);
+		}
+		CHECK_EQ(weft_vol_client_close(&client), 0);
+		rig_end(&r);
+	}
+}
+
 WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format}, {"two copies", test_copies},
                {"refusals", test_refusals}, {"order", test_order}, {"cancel", test_cancel},
                {"a long write that is canceled", test_long_canceled}, {"deadline", test_deadline},
                {"lost flush", test_lost_flush},
                {"lost flush in a long write", test_lost_in_between},
+               {"a part of a write is lost", test_partial},
                {"error at each request", test_each_error}, {"threads", test_threads})
