@@ -94,6 +94,11 @@ test_open(void)
 	a.options = "block=1024";
 	CHECK_EQ(try_attr(a), -EINVAL);
 	CHECK_STR(reason, "option block: 512 or 4096");
+	/* larger blocks than the disk's are not written as a whole by it */
+	a.options = "block=4096";
+	disk_open(&d, &a, 4);
+	CHECK(d.info.block_bytes == 4096 && d.info.atomic_bytes == 512);
+	disk_close(&d);
 	/* a second opener, of this process or by another lock */
 	a.options = NULL;
 	disk_open(&d, &a, 4);

@@ -196,6 +196,9 @@ uring_blocks(struct uring_disk *d, struct weft_block *b, const struct weft_block
 	b->info.physical_bytes = physical;
 	b->info.optimal_bytes = RTE_MAX(optimal, physical);
 	b->info.mem_align_bytes = d->mem_align_bytes;
+	/* A disk writes its own logical block as a whole. Of a file the disk is not known, and the
+	 * block that was asked for says nothing. */
+	b->info.atomic_bytes = d->md.block_dev && logical > 0 ? (uint32_t)logical : 512U;
 	return 0;
 }
 
@@ -277,7 +280,6 @@ uring_info(const struct uring_disk *d, struct weft_block *b, bool read_only)
 		i->can |= WEFT_BLOCK_CAN_DISCARD | WEFT_BLOCK_CAN_DISCARD_ZEROES;
 	i->max_bytes = URING_MAX_BYTES;
 	i->max_iovs = URING_MAX_IOVS;
-	i->atomic_bytes = d->block_bytes;
 	i->discard_bytes = d->piece_bytes;
 	i->max_discard_bytes = i->max_zeroes_bytes = 1U << 30;
 	i->persistent = true;
