@@ -33,6 +33,7 @@ enum step_phase {
 };
 
 static void step_done(struct weft_block_req *req);
+static void step_failed(struct weft_vol_op *op, int status);
 
 /* ---- Places ---- */
 
@@ -127,7 +128,7 @@ step_submit(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes,
 		return;
 	if (op->phase == STEP_MAP || op->phase == STEP_MAP_FLUSH)
 		vol_queue_map_end(c);
-	vol_queue_finish(op, r);
+	step_failed(op, r);
 }
 
 /** Read or write the page of checksums of a group. */

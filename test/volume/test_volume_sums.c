@@ -220,6 +220,33 @@ start_doubted(struct rig *r, uint64_t seed)
 	CHECK(weft_vol_info(r->vol)->in_doubt);
 }
 
+/** The device does not take the change whose checksums are stored: the group is in doubt. */
+static void
+test_refused(void)
+{
+	const struct weft_block_fault_hit write = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct weft_block_state state;
+	struct rig_op o;
+	struct rig r;
+
+	start(&r, 1);
+	fill();
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 2 * GROUP, 65536, mem, 0), 0);
+	weft_block_fault_stick(r.block, &write);
+	rig_submit(&r, 0, rig_op(&o, WEFT_VOL_WRITE, 2 * GROUP, 65536, mem + 1));
+	for (unsigned int i = 0; i < 20; i++)
+		rig_poll(&r);
+	/* the device is shorter for a while */
+	weft_block_query_state(r.block, &state);
+	weft_block_set_state(r.block, weft_vol_info(r.vol)->super.data_at + GROUP, 0);
+	weft_block_fault_stick(r.block, NULL);
+	CHECK_EQ(rig_wait(&r, &o), -EINVAL);
+	weft_block_set_state(r.block, state.bytes, 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 2 * GROUP, 65536, is, 0), 0);
+	CHECK_MEM(is, mem, 65536);
+	rig_end(&r);
+}
+
 static const struct weft_block_fault_hit any_flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
 
 /** A flush of another worker is lost while a scrub makes checksums: the doubt stays. */
@@ -324,5 +351,6 @@ test_scrubber(void)
 }
 
 WEFT_TEST_MAIN({"damage", test_damage}, {"doubt", test_doubt}, {"power cut", test_cut},
-               {"errors", test_errors}, {"a flush is lost under a scrub", test_scrub_lost},
+               {"errors", test_errors}, {"a change is refused behind its checksums", test_refused},
+               {"a flush is lost under a scrub", test_scrub_lost},
                {"a scrub flushes", test_scrub_flushes}, {"scrubber", test_scrubber})
