@@ -507,8 +507,9 @@ weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes)
 	if ((req->flags & WEFT_BLOCK_FUA) != 0) {
 		/* Its own flush may have been the one that the backend reports the failure to:
 		 * count it before other channels see that it has ended. No room is such a failure,
-		 * too: it may have been found when earlier writes were written back. */
-		if (status != 0 && status != -ECANCELED && status != -EILSEQ)
+		 * too: it may have been found when earlier writes were written back. A request that
+		 * the backend finds wrong (-EINVAL) does not come to a flush. */
+		if (status != 0 && status != -ECANCELED && status != -EILSEQ && status != -EINVAL)
 			medium_block_flush_lost(block_dev_of(req->chan->block));
 		block_unnumber(c, req);
 	}

@@ -513,7 +513,7 @@ test_driver_errors(void)
 	static const struct {
 		int status;
 		unsigned int lost;
-	} fua[] = {{-ECANCELED, 0}, {-ENOSPC, 1}, {-EDQUOT, 1}, {-EIO, 1}};
+	} fua[] = {{-ECANCELED, 0}, {-EINVAL, 0}, {-ENOSPC, 1}, {-EDQUOT, 1}, {-EIO, 1}};
 	unsigned int lost = 0;
 	struct weft_block *b = disk();
 	struct weft_block_chan *c = channel(b, 2);

@@ -98,6 +98,7 @@ test_open(void)
 	a.options = "block=4096";
 	disk_open(&d, &a, 4);
 	CHECK(d.info.block_bytes == 4096 && d.info.atomic_bytes == 512);
+	CHECK(d.info.mem_align_bytes >= 4096); /* each segment is of whole blocks */
 	disk_close(&d);
 	/* a second opener, of this process or by another lock */
 	a.options = NULL;

@@ -180,7 +180,8 @@ uring_blocks(struct uring_disk *d, struct weft_block *b, const struct weft_block
 		                         attr->path, asked, d->block_bytes);
 	if (asked != 0)
 		d->block_bytes = asked;
-	d->mem_align_bytes = mem == 0 ? d->block_bytes : mem;
+	/* Linux 6.1 to 6.17 wants each segment to have a length of whole blocks, too. */
+	d->mem_align_bytes = RTE_MAX(mem, d->block_bytes);
 	if (fstat(d->md.fd, &st) != 0)
 		return -errno;
 	if (d->md.block_dev) {
