@@ -194,9 +194,10 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	if (req->state == STAGING_WAITS) {
 		staging_unwait(s, req);
 	} else {
+		/* Not of req->bytes, which its owner may have changed since. */
+		c->held_bytes -= (uint64_t)req->npieces * s->attr.piece_bytes;
 		while (req->npieces > 0)
 			s->free[s->nfree++] = req->pieces[--req->npieces];
-		c->held_bytes -= (uint64_t)staging_pieces(s, req->bytes) * s->attr.piece_bytes;
 		s->stats.free_bytes = (uint64_t)s->nfree * s->attr.piece_bytes;
 		req->iovs = 0;
 		req->state = STAGING_IDLE;

@@ -70,6 +70,27 @@ sum(const struct weft_staging_req *req)
 	return n;
 }
 
+/** An owner that uses `bytes` for something else gives back what it was given. */
+static void
+test_changed(void)
+{
+	struct weft_staging_client c = {0};
+	struct weft_staging *s = pool(8, 4 * PIECE);
+	struct weft_staging_stats st;
+	struct want w;
+
+	weft_staging_client_init(&c);
+	for (uint64_t bytes = 1; bytes <= 4 * PIECE; bytes += PIECE - 1) {
+		CHECK_EQ(want(s, &w, &c, 2 * PIECE), 0);
+		w.req.bytes = bytes;
+		weft_staging_put(s, &w.req);
+		CHECK_EQ(c.held_bytes, 0);
+		weft_staging_query(s, &st);
+		CHECK(st.clients == 0 && st.free_bytes == 8 * PIECE);
+	}
+	end(s);
+}
+
 static void
 test_edges(void)
 {
@@ -248,4 +269,5 @@ test_fair(void)
 	end(s);
 }
 
-WEFT_TEST_MAIN({"edges", test_edges}, {"turns", test_turns}, {"fair", test_fair})
+WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
+               {"turns", test_turns}, {"fair", test_fair})
