@@ -17,10 +17,10 @@ static void
 scrub_done(struct weft_vol_op *op)
 {
 	struct weft_vol_scrub *s = op->owner;
-	const uint64_t at = s->off_bytes;
-	const bool canceled = !s->on && op->status == -ECANCELED;
+	const uint64_t at = op->off_bytes;
+	const bool stale = s->stale, canceled = (!s->on || stale) && op->status == -ECANCELED;
 
-	s->busy = false;
+	s->busy = s->stale = false;
 	s->damaged += op->damaged;
 	if (op->damaged > 0 && s->damage != NULL)
 		s->damage(s, op->damaged_off_bytes, op->damaged);
@@ -29,6 +29,8 @@ scrub_done(struct weft_vol_op *op)
 		if (s->failed != NULL)
 			s->failed(s, at, op->status);
 	}
+	if (stale)
+		return;
 	s->off_bytes = at + op->len_bytes;
 	if (s->off_bytes < weft_vol_info(s->chan->vol)->bytes)
 		return;
@@ -45,6 +47,7 @@ weft_vol_scrub_start(struct weft_vol_scrub *s, struct weft_vol_chan *c, uint64_t
 	s->off_bytes = 0;
 	s->next_ns = now_ns;
 	s->on = true;
+	s->stale = s->busy;
 }
 
 uint64_t

@@ -29,6 +29,7 @@ struct weft_vol_scrub {
 	struct weft_vol_op op;
 	uint64_t off_bytes, next_ns;
 	bool on, busy;
+	bool stale; /**< it was started again: the operation under way is of the earlier start */
 };
 
 /** Begin at the front. The callbacks and bytes_per_s are set. */

@@ -350,7 +350,36 @@ test_scrubber(void)
 	rig_end(&r);
 }
 
-WEFT_TEST_MAIN({"damage", test_damage}, {"doubt", test_doubt}, {"power cut", test_cut},
-               {"errors", test_errors}, {"a change is refused behind its checksums", test_refused},
+/** A start while the operation of the last one is under way begins at the front. */
+static void
+test_scrub_again(void)
+{
+	struct found f = {0};
+	struct weft_vol_scrub s = {
+	        .bytes_per_s = 1U << 30, .damage = on_damage, .pass = on_pass, .owner = &f};
+	struct rig r;
+
+	start(&r, 0);
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	(void)weft_vol_scrub_poll(&s, r.now_ns);
+	CHECK(s.busy);
+	weft_vol_scrub_stop(&s);
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	damage(&r, 8192);
+	for (unsigned int i = 0; f.passes == 0; i++) {
+		CHECK(i < 1000000);
+		(void)weft_vol_scrub_poll(&s, r.now_ns);
+		rig_poll(&r);
+	}
+	CHECK(f.n == 1 && s.errors == 0);
+	weft_vol_scrub_stop(&s);
+	while (s.busy)
+		rig_poll(&r);
+	rig_end(&r);
+}
+
+WEFT_TEST_MAIN({"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
+               {"doubt", test_doubt}, {"power cut", test_cut}, {"errors", test_errors},
+               {"a change is refused behind its checksums", test_refused},
                {"a flush is lost under a scrub", test_scrub_lost},
                {"a scrub flushes", test_scrub_flushes}, {"scrubber", test_scrubber})
