@@ -68,6 +68,9 @@ struct run {
 	uint64_t begin_ns, end_ns; /**< the measured part */
 	_Atomic uint64_t shown;    /**< messages of the measured part, as the other threads see */
 	unsigned int meets;        /**< run_meet() so far */
+	/** bandwidth: what was used when it came to stand still, and whether it stands still */
+	struct perf_self still;
+	bool is_still;
 	/** what each of the server's workers has reported; ns is 0 where there is none */
 	struct perf_report by[PERF_MAX_WORKERS];
 	struct hist *hist; /**< latency */

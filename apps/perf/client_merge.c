@@ -124,6 +124,10 @@ crew_merge(struct crew *crew, struct perf_result *out)
 		out->self.cycles += o->self.cycles;
 		if (o->self.busy_ns > out->self.busy_ns)
 			out->self.busy_ns = o->self.busy_ns;
+		/* The time of what was used, which goes on behind the last message where the peer
+		 * has ended. */
+		if (o->self.at_ns > out->self.at_ns)
+			out->self.at_ns = o->self.at_ns;
 		if (o->self.waited_ns > out->self.waited_ns)
 			out->self.waited_ns = o->self.waited_ns;
 		out->paced_s = greater(out->paced_s, o->paced_s);
@@ -137,8 +141,7 @@ crew_merge(struct crew *crew, struct perf_result *out)
 	memcpy(out->region, crew->run[0].out.region, sizeof(out->region));
 	out->server = crew->run[0].out.server;
 	out->mpa = crew->run[0].out.mpa;
-	out->self.at_ns = end_ns - begin_ns;
-	out->seconds = (double)out->self.at_ns / 1e9;
+	out->seconds = (double)(end_ns - begin_ns) / 1e9;
 	out->cycles_per_msg =
 	        (double)out->self.cycles / (double)(out->iterations + out->peer.sent_msgs);
 	if (job->reversed) { /* the server has counted, and has the time */

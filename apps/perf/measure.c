@@ -10,6 +10,8 @@
 
 /** Polls between two looks at the clock, which costs as much as a small message. */
 #define LOOK_TURNS 16
+/** Time without progress after which the CPU time so far is noted, which costs a read of /proc. */
+#define STILL_NS 10000000ull
 
 /** Iterations of the poll loop since `from`. */
 static void
@@ -131,9 +133,13 @@ bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, 
 		if (turns % LOOK_TURNS != 0 && !paced && !slow && n < goal.all)
 			continue;
 		now_ns = ui_now_ns();
-		if (n != seen)
+		if (n != seen) {
 			progress_ns = now_ns;
-		else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
+			r->is_still = false;
+		} else if (!r->is_still && now_ns - progress_ns > STILL_NS) {
+			perf_self_now(&r->loop, &r->still);
+			r->is_still = true;
+		} else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
 			return run_stalled(r);
 		seen = n;
 		r->end_ns = progress_ns;
@@ -151,11 +157,14 @@ bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, 
 	return run_dead(r)->err;
 }
 
-/** What was completed in the measured part of a run that has failed is kept. */
+/** What was completed in the measured part of a run that has failed is kept; a bandwidth loop that
+ * stood still at its end has noted what was used until then. */
 static void
 run_keep(struct run *r, const struct perf_self *from, uint64_t done, struct perf_result *out)
 {
-	out->self = perf_self_since(&r->loop, from);
+	if (!r->is_still)
+		perf_self_now(&r->loop, &r->still);
+	out->self = perf_self_between(from, &r->still);
 	out->iterations = done;
 	out->ended = done > 0 && r->end_ns > r->begin_ns;
 }

@@ -42,7 +42,9 @@ struct perf_self {
 };
 /** Read them. On the loop's thread. */
 void perf_self_now(const struct loop *l, struct perf_self *s);
-/** Since `from`. */
+/** The differences of two of them. */
+struct perf_self perf_self_between(const struct perf_self *from, const struct perf_self *to);
+/** The same since `from`. */
 struct perf_self perf_self_since(const struct loop *l, const struct perf_self *from);
 
 /** Messages of RDMAP, and their octets, of all QPs of this side. */

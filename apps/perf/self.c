@@ -58,11 +58,10 @@ perf_self_now(const struct loop *l, struct perf_self *s)
 }
 
 struct perf_self
-perf_self_since(const struct loop *l, const struct perf_self *from)
+perf_self_between(const struct perf_self *from, const struct perf_self *to)
 {
-	struct perf_self s;
+	struct perf_self s = *to;
 
-	perf_self_now(l, &s);
 	s.at_ns -= from->at_ns;
 	s.cpu_ns -= from->cpu_ns;
 	s.waited_ns -= from->waited_ns;
@@ -72,4 +71,13 @@ perf_self_since(const struct loop *l, const struct perf_self *from)
 	s.cycles -= from->cycles;
 	s.busy_ns -= from->busy_ns;
 	return s;
+}
+
+struct perf_self
+perf_self_since(const struct loop *l, const struct perf_self *from)
+{
+	struct perf_self s;
+
+	perf_self_now(l, &s);
+	return perf_self_between(from, &s);
 }

@@ -831,6 +831,9 @@ def killed_amid(sock, args, rows=0, seconds=0.0):
         doc = json.load(f)
     os.unlink(file)
     assert doc["complete"] is False and doc["failed"] in err, (args, doc, err)
+    # What was used is divided by the time in which it was used, also where the client has waited for the server behind the last message.
+    for r in doc["results"]:
+        assert 0 < r["cpu_percent"] < 101 and max(r["waited_percent"], r["busy_percent"]) < 101, r
     return doc
 
 
