@@ -2,6 +2,7 @@
 /** @file weft-perf: runs one job after the other. */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,6 +359,29 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 	return rc;
 }
 
+/** Say below a row that it is not of all that was asked for, or that it is the sum of those above
+ * it. */
+static void
+print_note(const struct perf_result *r)
+{
+	const struct perf_job *j = &r->job;
+	const char *how = r->ended ? "ended" : "interrupted";
+	char line[160];
+
+	if (j->duration_s == PERF_FOREVER_S)
+		snprintf(line, sizeof(line), " the last row is the total of %.1f s%s", r->seconds,
+		         r->ended ? ", after which the run failed" : "");
+	else if (!r->ended && !r->interrupted)
+		return;
+	else if (j->duration_s != 0)
+		snprintf(line, sizeof(line), " %s after %.1f of %u s", how, r->seconds,
+		         j->duration_s - 2 * j->margin_s);
+	else
+		snprintf(line, sizeof(line), " %s after %" PRIu64 " of %" PRIu64 " iterations", how,
+		         r->iterations, j->iterations * j->qps);
+	table_text(stdout, line);
+}
+
 /** Run all jobs and print them. Returns the exit status. */
 static int
 measure(struct args *a, const struct perf_side *side, const struct sockaddr_storage *to)
@@ -385,6 +409,9 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		job->tick = a->forever ? forever_tick : isatty(2) ? live_tick : NULL;
 		rc = run_job(side, to, job, a->wait_s, &res[i], why, sizeof(why));
 		live_erase();
+		/* The terminal has written "^C" where the next row begins. */
+		if (a->forever && stop && table_width(tick_to) != 0)
+			fputc('\n', tick_to);
 		if (rc != 0) {
 			table_say("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
 			          job->latency ? "latency" : "bandwidth", job->size_bytes, why);
@@ -400,6 +427,8 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 			perf_print_row(stdout, &res[i]);
 		if (table && a->both)
 			perf_print_both(stdout, &res[i]);
+		if (table)
+			print_note(&res[i]);
 		if (table && a->out == NULL && job->keep_samples)
 			perf_print_samples(stdout, &res[i]);
 		if (a->histogram)

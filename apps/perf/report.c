@@ -177,7 +177,8 @@ print_csv_shape(FILE *f, const struct perf_result *r)
 	fprintf(f, ",%.3f,", job->rate);
 	if (r->worst_mbps > 0)
 		fprintf(f, "%.3f", r->worst_mbps);
-	fprintf(f, ",%d,%u,%u,%u\n", job->reversed, job->outs, job->recv_list, job->margin_s);
+	fprintf(f, ",%d,%u,%u,%u,%d,%d\n", job->reversed, job->outs, job->recv_list, job->margin_s,
+	        r->ended, r->interrupted);
 }
 
 void
@@ -189,7 +190,7 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		fprintf(f, ",%s", pcts[k].key);
 	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent,"
 	           "sent_mb_s,received_mb_s,round,workers,post_list,cq_mod,rx_depth,rate_asked,"
-	           "worst_10ms_mb_s,reversed,outs,recv_post_list,margin_s\n");
+	           "worst_10ms_mb_s,reversed,outs,recv_post_list,margin_s,ended,interrupted\n");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;

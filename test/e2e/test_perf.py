@@ -43,15 +43,16 @@ def client(sock, *args, **kw):
     return p
 
 
-def on_terminal(sock, columns, *args):
-    """What weft-perf writes to a terminal of so many columns."""
+def on_terminal(sock, columns, *args, rows=0):
+    """What weft-perf writes to a terminal of so many columns; after so many rows of 4096 octets Ctrl-C is typed there."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     p = subprocess.Popen([app("weft-perf"), *args, "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"],
-                         stdin=theirs, stdout=theirs, stderr=theirs)
+                         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     PROCS.append(p)
     os.close(theirs)
-    text = b""
+    text, typed = b"", False
     while True:
         try:
             more = os.read(ours, 65536)
@@ -60,6 +61,9 @@ def on_terminal(sock, columns, *args):
         if not more:
             break
         text += more
+        if rows and not typed and len(re.findall(rb"\n 4096 .*\n", text)) >= rows:
+            typed = True
+            os.write(ours, b"\x03")
     os.close(ours)
     assert p.wait(timeout=60) == 0, text
     return text.decode().replace("\r\n", "\n")
@@ -208,6 +212,7 @@ def test_perf_output():
     rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-s", "512", "-n", "2000", "--csv"))))
     assert len(rows) == 1 and rows[0]["bytes"] == "512" and float(rows[0]["average_mb_s"]) > 0, rows
     assert rows[0]["t_avg_us"] == "" and rows[0]["rx_depth"] == "" and rows[0]["round"] == "0", rows
+    assert list(rows[0])[-3:] == ["margin_s", "ended", "interrupted"] and rows[0]["ended"] == rows[0]["interrupted"] == "0", rows
     rows = list(csv.DictReader(io.StringIO(perf(sock, "send", "-s", "512", "-D", "1", "--rounds", "2", "-t", "32", "-l", "4", "-Q", "8",
                                                 "-r", "64", "--csv"))))
     assert [(r["round"], r["workers"], r["post_list"], r["cq_mod"], r["rx_depth"], r["rate_asked"]) for r in rows] == [
@@ -412,6 +417,11 @@ def test_perf_forever():
         assert p.returncode == 0 and len(re.findall(r"^ 4096 .* -$", err, re.M)) >= 2 and "#bytes" in err, (p.returncode, out, err)
         rows = json.loads(out)["results"] if form == "--json" else list(csv.DictReader(io.StringIO(out)))
         assert len(rows) == 1 and float(rows[0]["cycles_per_message"]) > 0, out
+    # On a terminal "^C" stands in a line of its own, and the last row is named.
+    lines = on_terminal(sock, 80, "write", "-s", "4096", "--run_infinitely", rows=2).splitlines()
+    at = lines.index("^C")
+    assert lines[at + 1].startswith(" 4096 ") and max(map(len, lines)) <= 80, lines
+    assert re.fullmatch(r" the last row is the total of \d+\.\d s", lines[at + 2]), lines
 
 
 def test_perf_interrupted():
@@ -425,6 +435,18 @@ def test_perf_interrupted():
     r = json.loads(out)["results"][0]
     assert p.returncode == 0 and r["interrupted"] and 0.2 < r["seconds"] < 55, (p.returncode, out, err)
     assert "interrupted after" in err, err
+    for args, marked in ((["-D", "60"], r" interrupted after \d+\.\d of 60 s"),
+                         (["-n", "900000000", "-q", "2"], r" interrupted after \d+ of 1800000000 iterations")):
+        p = client(sock, "write", "-s", "4096", *args)
+        until_busy(p, 2.0)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 0 and re.fullmatch(marked, out.splitlines()[-1]) and out.splitlines()[-2].startswith(" 4096 "), (out, err)
+    p = client(sock, "write", "-s", "4096", "-D", "60", "--csv")
+    until_busy(p, 2.0)
+    p.send_signal(signal.SIGINT)
+    row, = csv.DictReader(io.StringIO(p.communicate(timeout=20)[0]))
+    assert row["interrupted"] == "1" and row["ended"] == "0", row
 
 
 def test_perf_mix():
@@ -806,10 +828,18 @@ def test_perf_server_dies():
     sock = path("dies.sock")
     s = perf_server(sock)
     p = client(sock, "write", "-s", "4096", "-D", "60", "-q", "2")
-    until_busy(p)
+    until_busy(p, 2.0)
     s.kill()
     out, err = p.communicate(timeout=60)
     assert p.returncode == 1 and "weft-perf: 10.0.0.1:18515: write bandwidth" in err, (p.returncode, out, err)
+    # what was measured until then is marked below its row, and in the last columns of CSV
+    assert re.fullmatch(r" ended after \d+\.\d of 60 s", out.splitlines()[-1]), out
+    s = perf_server(sock)
+    p = client(sock, "write", "-s", "4096", "-D", "60", "--csv")
+    until_busy(p, 2.0)
+    s.kill()
+    row, = csv.DictReader(io.StringIO(p.communicate(timeout=60)[0]))
+    assert row["ended"] == "1" and row["interrupted"] == "0" and int(row["iterations"]) > 0, row
 
 
 def killed_amid(sock, args, rows=0, seconds=0.0):
