@@ -177,6 +177,42 @@ compare_print_side(FILE *f, const struct compare_side *s, char name)
 	}
 }
 
+/** Name the rows of a side whose results have warnings, with one reason each. */
+static void
+compare_print_warned(FILE *f, const struct compare_side *s, char name, json_t *varying)
+{
+	const char *first, *why = "";
+	char label[512], text[512];
+
+	for (unsigned int i = 0; i < s->rows.n; i++) {
+		const struct doc_row *row = &s->rows.at[i];
+		unsigned int n = 0;
+
+		for (unsigned int k = 0; k < row->n; k++)
+			if (doc_warnings(row->round[k], &first) > 0) {
+				why = n == 0 ? first : why;
+				n++;
+			}
+		if (n == 0)
+			continue;
+		compare_label(row->job, varying, false, label, sizeof(label));
+		fprintf(f, "warnings in %c, %u of %u rounds: %s of %s: ", name, n, row->n,
+		        ui_printable(doc_text(row->job, "mode"), text, sizeof(text)), label);
+		fprintf(f, "%s\n", ui_printable(why, text, sizeof(text)));
+	}
+}
+
+/** How many results of a side have warnings. */
+static unsigned int
+compare_warned(const struct compare_side *s)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->nfiles; i++)
+		n += doc_warned(json_object_get(s->docs[i], "results"));
+	return n;
+}
+
 void
 compare_print(FILE *f, const struct compare *c)
 {
@@ -196,6 +232,11 @@ compare_print(FILE *f, const struct compare *c)
 		json_array_foreach(c->only[s], i, job)
 		        fprintf(f, "%sonly in %c: %s\n", i == 0 ? "\n" : "", "AB"[s],
 		                compare_label(job, varying, true, label, sizeof(label)));
+	for (unsigned int s = 0; s < 2; s++) {
+		if (compare_warned(&c->side[s]) > 0 && (s == 0 || compare_warned(&c->side[0]) == 0))
+			fprintf(f, "\n");
+		compare_print_warned(f, &c->side[s], "AB"[s], varying);
+	}
 	fprintf(f, "\n%u rows: %u faster, %u slower, %u no difference seen, %u too few rounds",
 	        c->nrows, compare_count(c, COMPARE_FASTER), compare_count(c, COMPARE_SLOWER),
 	        compare_count(c, COMPARE_SAME), compare_count(c, COMPARE_FEW));
@@ -276,6 +317,8 @@ compare_print_json(FILE *f, const struct compare *c)
 	json_object_set(doc, "only_in_b", c->only[1]);
 	json_object_set_new(doc, "faster", json_integer(compare_count(c, COMPARE_FASTER)));
 	json_object_set_new(doc, "slower", json_integer(compare_count(c, COMPARE_SLOWER)));
+	json_object_set_new(doc, "warned_a", json_integer(compare_warned(&c->side[0])));
+	json_object_set_new(doc, "warned_b", json_integer(compare_warned(&c->side[1])));
 	json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 	fputc('\n', f);
 	json_decref(doc);

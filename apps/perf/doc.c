@@ -335,3 +335,26 @@ doc_figures(const struct doc_row *row, const char *key, double *v)
 	}
 	return n;
 }
+
+/* ---- Warnings ---- */
+
+size_t
+doc_warnings(const json_t *result, const char **first)
+{
+	const json_t *list = json_object_get(result, "warnings");
+	const char *text = json_string_value(json_array_get(list, 0));
+
+	*first = text != NULL ? text : "";
+	return json_array_size(list);
+}
+
+unsigned int
+doc_warned(const json_t *results)
+{
+	const char *first;
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < json_array_size(results); i++)
+		n += doc_warnings(json_array_get(results, i), &first) > 0;
+	return n;
+}

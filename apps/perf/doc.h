@@ -41,6 +41,10 @@ void doc_rows_free(struct doc_rows *rows);
 /** Store the figure `key` of each round that has one in v, which has room for row->n. Returns their
  * number. */
 unsigned int doc_figures(const struct doc_row *row, const char *key, double *v);
+/** How many warnings a result has; *first is one of them if there is any. */
+size_t doc_warnings(const json_t *result, const char **first);
+/** How many results of an array have warnings. */
+unsigned int doc_warned(const json_t *results);
 /** Whether no key that both jobs have differs between them. */
 bool doc_same_job(json_t *a, const json_t *b);
 /** A text of the job, or "" without it. */

@@ -303,6 +303,40 @@ page_partial(FILE *f, json_t *doc)
 	fputs("</table></div>\n", f);
 }
 
+/** The results that have warnings, with their reasons. */
+static void
+page_warned(FILE *f, const json_t *results)
+{
+	const unsigned int n = doc_warned(results);
+	json_t *r, *text;
+	size_t i, k;
+
+	if (n == 0)
+		return;
+	fprintf(f,
+	        "<p class=\"partial\">%u of %zu results have warnings.</p>\n"
+	        "<div class=\"wide\"><table class=\"failed\"><caption>Results with warnings"
+	        "</caption>\n<tr><th>test</th><th>mode</th><th>octets</th><th>depth</th>"
+	        "<th>round</th><th>warning</th></tr>\n",
+	        n, json_array_size(results));
+	json_array_foreach(results, i, r)
+	{
+		json_array_foreach(json_object_get(r, "warnings"), k, text)
+		{
+			fputs("<tr><td>", f);
+			markup_text(f, doc_text(r, "test"));
+			fputs("</td><td>", f);
+			markup_text(f, doc_text(r, "mode"));
+			fprintf(f, "</td><td>%lld</td><td>%lld</td><td>%lld</td><td>",
+			        doc_number(r, "bytes"), doc_number(r, "depth"),
+			        doc_number(r, "round"));
+			markup_text(f, json_is_string(text) ? json_string_value(text) : "");
+			fputs("</td></tr>\n", f);
+		}
+	}
+	fputs("</table></div>\n", f);
+}
+
 int
 page_write(FILE *f, json_t *doc)
 {
@@ -313,6 +347,7 @@ page_write(FILE *f, json_t *doc)
 	if (rc == 0) {
 		page_head(f, "weft-perf sweep");
 		page_partial(f, doc);
+		page_warned(f, json_object_get(doc, "results"));
 		fputs("<div class=\"row\">\n", f);
 		page_facts(f, "Sweep", json_object_get(doc, "sweep"));
 		page_facts(f, "Machine of the client", json_object_get(doc, "machine"));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "doc.h"
 #include "sweep.h"
 #include "ui.h"
 
@@ -117,7 +118,9 @@ int
 sweep_go(struct sweep *s, sweep_run run, const volatile sig_atomic_t *stop)
 {
 	const uint64_t start_ns = ui_now_ns();
+	char warned[48] = "";
 	const char *ended;
+	unsigned int n;
 	json_t *about;
 	int rc;
 
@@ -133,6 +136,10 @@ sweep_go(struct sweep *s, sweep_run run, const volatile sig_atomic_t *stop)
 	about = json_object_get(s->doc, "sweep");
 	json_object_set_new(about, "seconds", json_real((double)(ui_now_ns() - start_ns) / 1e9));
 	json_object_set_new(about, "done", json_integer(s->done));
+	n = doc_warned(json_object_get(s->doc, "results"));
+	json_object_set_new(about, "warned", json_integer(n));
+	if (n > 0)
+		snprintf(warned, sizeof(warned), ", %u with warnings", n);
 	if (ended != NULL)
 		json_object_set_new(about, "ended", json_string(ended));
 	json_object_set_new(s->doc, "complete", json_boolean(s->done == s->plan.runs));
@@ -141,8 +148,9 @@ sweep_go(struct sweep *s, sweep_run run, const volatile sig_atomic_t *stop)
 		ui_msg("%s: the results cannot be written: %s", s->out, strerror(-rc));
 		return 1;
 	}
-	printf("%s/index.html, results.json, results.csv: %u of %u runs measured%s%s\n", s->out,
-	       s->done, s->plan.runs, ended != NULL ? ", " : "", ended != NULL ? ended : "");
+	printf("%s/index.html, results.json, results.csv: %u of %u runs measured%s%s%s\n", s->out,
+	       s->done, s->plan.runs, warned, ended != NULL ? ", " : "",
+	       ended != NULL ? ended : "");
 	return s->done == s->plan.runs ? 0 : 1;
 }
 

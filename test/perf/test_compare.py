@@ -166,6 +166,21 @@ def test_names():
     assert d["a"] == [{"file": a, "version": "0.1.0", "complete": False}] and d["rows"][0]["test"] == "wr\x1b[31mite\n", d
 
 
+def test_warnings():
+    """Rows whose results have warnings are named, of each side, with one reason; JSON has the numbers of results."""
+    why = "not to be trusted: this side waited 9.0 % of the time\x1b[31m"
+    a = write("a.json", [bandwidth(10, warnings=[why]), bandwidth(11, warnings=[]), bandwidth(12, warnings=[why, "more"]),
+                         bandwidth(10, size=128)])
+    b = write("b.json", [latency(10, warnings=["few"]), bandwidth(10), bandwidth(10, size=128, warnings=None)])
+    text = compare(a, b)
+    named = "\nwarnings in A, 2 of 3 rounds: bandwidth of write 64 d 128: "
+    assert named + "not to be trusted: this side waited 9.0 % of the time?[31m\n" in text, text
+    assert "\nwarnings in B, 1 of 1 rounds: latency of write 64 d 1: few\n" in text and text.count("warnings in") == 2, text
+    doc = json.loads(compare("--json", a, b))
+    assert (doc["warned_a"], doc["warned_b"]) == (2, 1), doc
+    assert "warnings" not in compare(write("c.json", [bandwidth(10)]), write("d.json", [bandwidth(10)]))
+
+
 def test_bad_files():
     """Each wrong file gets one line that names it and says what to do."""
     good = write("good.json", map_list(bandwidth, A))

@@ -159,5 +159,16 @@ def test_odd_figures():
             inside(svg)
 
 
+def test_warnings():
+    """Each warning of a result stands in a table at the top, and without any there is none."""
+    evil = "<b>&\"waited"
+    text, tree = draw([bandwidth(10, round=1, warnings=[evil, "second"]), bandwidth(11, round=2, warnings=[]), latency(5, round=1)])
+    table = next(t for t in tree.iter(XHTML + "table") if t.find(XHTML + "caption").text == "Results with warnings")
+    lines = [["".join(c.itertext()) for c in tr] for tr in table.iter(XHTML + "tr")][1:]
+    assert lines == [["write", "bandwidth", "64", "128", "1", evil], ["write", "bandwidth", "64", "128", "1", "second"]], lines
+    assert "1 of 3 results have warnings." in text, text
+    assert "warnings" not in draw([bandwidth(10, warnings=[])])[0]
+
+
 if __name__ == "__main__":
     main([v for k, v in list(globals().items()) if k.startswith("test_")])

@@ -13,6 +13,7 @@
 static char top[] = "/tmp/weft-sweep.XXXXXX";
 static unsigned int ran;                /**< runs so far */
 static unsigned int fail_from, fail_to; /**< runs that fail, counted from 0 */
+static unsigned int warn_to;            /**< runs from the first one on that have a warning */
 static unsigned int stop_after = 1000;
 static volatile sig_atomic_t stop;
 static struct perf_job jobs[64];
@@ -34,6 +35,7 @@ fake_run(const struct perf_job *job, struct perf_result *out, char *why, size_t 
 	                            .seconds = 0.5,
 	                            .avg_mbps = 100 + i,
 	                            .lat_typical_us = 5 + i,
+	                            .retrans_segs = i < warn_to ? 3 : 0,
 	                            .cycles_per_msg = 300};
 	return 0;
 }
@@ -99,7 +101,7 @@ begin(void)
 		atexit(remove_all);
 	}
 	made = true;
-	fail_from = fail_to = 0;
+	fail_from = fail_to = warn_to = 0;
 	stop_after = 1000;
 	CHECK_EQ(system("true"), 0);
 	for (unsigned int i = 0; i < 4; i++) {
@@ -170,6 +172,25 @@ test_whole(void)
 	CHECK(!holds("out/index.html", "Incomplete"));
 	CHECK(access(in("out/results.partial.json"), F_OK) != 0);
 	CHECK(access(in("out/results.json.tmp"), F_OK) != 0);
+}
+
+static void
+test_warned(void)
+{
+	char why[512];
+	json_t *doc;
+
+	begin();
+	CHECK_EQ(sweep(false, why, sizeof(why)), 0);
+	CHECK(!holds("out/index.html", "warnings"));
+	begin();
+	warn_to = 2;
+	CHECK_EQ(sweep(false, why, sizeof(why)), 0);
+	doc = results();
+	CHECK_EQ(number(json_object_get(doc, "sweep"), "warned"), 2);
+	json_decref(doc);
+	CHECK(holds("out/index.html", "2 of 6 results have warnings."));
+	CHECK(holds("out/index.html", "3 segment(s) sent again"));
 }
 
 static void
@@ -278,8 +299,8 @@ test_no_folder(void)
 	unlink(in("out"));
 }
 
-WEFT_TEST_MAIN({"all is measured", test_whole}, {"one run fails", test_one_fails},
-               {"failures in a row end it", test_all_fail},
+WEFT_TEST_MAIN({"all is measured", test_whole}, {"results with warnings are counted", test_warned},
+               {"one run fails", test_one_fails}, {"failures in a row end it", test_all_fail},
                {"what is interrupted is kept and marked", test_interrupted},
                {"results are not overwritten unasked", test_force},
                {"results of a killed sweep", test_killed}, {"no folder", test_no_folder})
