@@ -48,9 +48,10 @@ expect_key(const char *text, size_t n, enum expect_key *key, double *pct)
 	return end == text + n && *pct > 0 && *pct < 100;
 }
 
-/** The limit at text, up to a comma or the end. Latencies need a unit of time. */
+/** The limit at text, up to a comma or the end, and the number of its unit. Latencies need one of
+ * time. */
 static bool
-expect_limit(const char *text, size_t n, bool time, double *limit)
+expect_limit(const char *text, size_t n, bool time, double *limit, size_t *unit)
 {
 	char *end;
 
@@ -62,6 +63,7 @@ expect_limit(const char *text, size_t n, bool time, double *limit)
 		if (units[i].time == time && strlen(units[i].name) == n &&
 		    strncmp(units[i].name, end, n) == 0) {
 			*limit *= units[i].factor;
+			*unit = i;
 			return true;
 		}
 	return false;
@@ -74,13 +76,15 @@ expect_parse(struct expect *e, const char *text)
 		size_t len = strcspn(text, ","), name = strcspn(text, "<>");
 		enum expect_key key = EXPECT_BW;
 		double pct = 0, limit = 0;
+		size_t unit = 0;
 
 		if (e->n == EXPECT_MAX)
 			ui_usage_die("--expect: at most %u conditions", EXPECT_MAX);
 		if (name >= len || !expect_key(text, name, &key, &pct))
 			ui_usage_die("--expect: '%.*s' is no condition such as p99<20us or bw>9G",
 			             (int)len, text);
-		if (!expect_limit(text + name + 1, len - name - 1, key >= EXPECT_MIN, &limit))
+		if (!expect_limit(text + name + 1, len - name - 1, key >= EXPECT_MIN, &limit,
+		                  &unit))
 			ui_usage_die("--expect: '%.*s': %s", (int)len, text,
 			             key >= EXPECT_MIN ? "a time needs a unit: ns, us, ms or s"
 			                               : "a number, with K, M or G at its end");
@@ -89,6 +93,8 @@ expect_parse(struct expect *e, const char *text)
 		e->at[e->n].pct = pct;
 		e->at[e->n].less = text[name] == '<';
 		e->at[e->n].limit = limit;
+		e->at[e->n].unit = units[unit].name;
+		e->at[e->n].factor = units[unit].factor;
 		e->n++;
 		if (text[len] == '\0')
 			return;
@@ -144,8 +150,11 @@ expect_met(const struct expect *e, const struct perf_result *r, char *why, size_
 		}
 		if (e->at[i].less ? v < e->at[i].limit : v > e->at[i].limit)
 			continue;
-		snprintf(why, why_bytes, "%.*s: it is %.6g%s", len, e->at[i].text, v,
-		         e->at[i].key >= EXPECT_MIN ? " ns" : "");
+		v /= e->at[i].factor;
+		/* The form with an exponent is hard to compare with a limit. */
+		snprintf(why, why_bytes, v >= 1e5 ? "%.*s: it is %.0f%s%s" : "%.*s: it is %.6g%s%s",
+		         len, e->at[i].text, v, e->at[i].key >= EXPECT_MIN ? " " : "",
+		         e->at[i].unit);
 		return false;
 	}
 	return true;
@@ -157,13 +166,14 @@ expect_warn(const struct expect *e, const struct perf_result *r)
 	for (unsigned int i = 0; i < e->n; i++) {
 		const double pct = e->at[i].pct;
 		const double n = perf_samples_beyond(r, pct);
+		char size[48];
 
 		if (e->at[i].key != EXPECT_PCT || r->hist == NULL || n < 1 || n >= PERF_PCT_SAMPLES)
 			continue;
-		table_say(
-		        "%s of %u octets: %.0f sample(s) lie beyond p%g of --expect; with --iters "
-		        "%" PRIu64 " it is more than chance",
-		        perf_job_name(&r->job), r->job.size_bytes, floor(n), pct,
-		        perf_iters_for(r, pct, PERF_PCT_SAMPLES));
+		table_say("%s of %s: %.0f sample%s beyond p%g of --expect; with --iters %" PRIu64
+		          " it is more than chance",
+		          perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
+		          floor(n), n < 2 ? " lies" : "s lie", pct,
+		          perf_iters_for(r, pct, PERF_PCT_SAMPLES));
 	}
 }

@@ -32,6 +32,8 @@ struct expect {
 		double pct; /**< EXPECT_PCT */
 		bool less;  /**< the figure has to be less than the limit; else greater */
 		double limit;
+		const char *unit; /**< that of the limit; empty: none */
+		double factor;    /**< of it */
 	} at[EXPECT_MAX];
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The names of the tests, and what a job is called. */
 
+#include <stdio.h>
+
 #include "job.h"
 #include "mix.h"
 
@@ -14,6 +16,15 @@ double
 perf_mean_bytes(const struct perf_job *job)
 {
 	return job->mix != NULL ? job->mix->mean_bytes : job->size_bytes;
+}
+
+const char *
+perf_size_text(const struct perf_job *job, char *buf, size_t bytes)
+{
+	const bool several = job->mix != NULL && job->mix->sizes != NULL;
+
+	snprintf(buf, bytes, "%.0f octets%s", perf_mean_bytes(job), several ? " on average" : "");
+	return buf;
 }
 
 const char *const perf_test_names[PERF_NTESTS] = {

@@ -239,5 +239,7 @@ extern const char *const perf_test_names[PERF_NTESTS];
 const char *perf_job_name(const struct perf_job *job);
 /** Octets of a message, in the mean. */
 double perf_mean_bytes(const struct perf_job *job);
+/** The same in words: "4096 octets"; "2304 octets on average" with several sizes. Returns buf. */
+const char *perf_size_text(const struct perf_job *job, char *buf, size_t bytes);
 
 #endif /* WEFT_PERF_JOB_H */

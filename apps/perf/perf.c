@@ -328,7 +328,7 @@ print_region(const char *region)
 static int
 finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned int n)
 {
-	char why[128];
+	char why[128], size[48];
 	int rc = 0;
 
 	if (a->csv && a->job.keep_samples)
@@ -352,8 +352,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		expect_warn(&a->expect, &res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;
-		table_say("%s of %u octets does not meet %s", perf_job_name(&res[i].job),
-		          res[i].job.size_bytes, why);
+		table_say("%s of %s does not meet %s", perf_job_name(&res[i].job),
+		          perf_size_text(&res[i].job, size, sizeof(size)), why);
 		rc = rc != 0 ? rc : PERF_EXIT_EXPECT;
 	}
 	return rc;
@@ -391,7 +391,7 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 	const unsigned int njobs = plan(a, jobs), all = njobs * a->rounds;
 	struct perf_result *res = calloc(all, sizeof(*res));
 	unsigned int done = 0;
-	char why[256], port[8] = "";
+	char why[256], size[48], port[8] = "";
 	int rc = 0, status;
 
 	if (res == NULL)
@@ -413,8 +413,9 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		if (a->forever && stop && table_width(tick_to) != 0)
 			fputc('\n', tick_to);
 		if (rc != 0) {
-			table_say("%s%s: %s %s of %u octets: %s", a->host, port, perf_job_name(job),
-			          job->latency ? "latency" : "bandwidth", job->size_bytes, why);
+			table_say("%s%s: %s %s of %s: %s", a->host, port, perf_job_name(job),
+			          job->latency ? "latency" : "bandwidth",
+			          perf_size_text(job, size, sizeof(size)), why);
 			a->failed = why;
 			if (!res[i].ended)
 				break;

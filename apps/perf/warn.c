@@ -169,9 +169,10 @@ warn_each(const struct perf_result *r, void (*say)(void *arg, const char *text),
 		         r->retrans_segs);
 	if (r->job.latency && beyond < PERF_PCT_SAMPLES - 0.5)
 		warn_say(&w,
-		         "%.0f samples lie beyond the 99.9 %% percentile; with --iters %u it is "
-		         "more than chance",
-		         beyond, 1000 * PERF_PCT_SAMPLES);
+		         "%.0f %s beyond the 99.9 %% percentile; with --iters %u it is more than "
+		         "chance",
+		         beyond, nearbyint(beyond) == 1 ? "sample lies" : "samples lie",
+		         1000 * PERF_PCT_SAMPLES);
 	if (r->job.rate > 0 && fabs(perf_rate_error(r)) > 1)
 		warn_say(&w, "the rate is off by %.1f %%: %s", perf_rate_error(r),
 		         perf_rate_error(r) < 0 ? "the two sides do not reach it"
@@ -200,16 +201,21 @@ static void
 warn_line(void *arg, const char *text)
 {
 	const struct perf_result *r = arg;
+	char size[48];
 
-	table_say("%s of %u octets: %s", perf_job_name(&r->job), r->job.size_bytes, text);
+	table_say("%s of %s: %s", perf_job_name(&r->job),
+	          perf_size_text(&r->job, size, sizeof(size)), text);
 }
 
 void
 warn_print(const struct perf_result *r)
 {
+	char size[48];
+
 	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
-		table_say("%s of %u octets: interrupted after %" PRIu64 " iterations",
-		          perf_job_name(&r->job), r->job.size_bytes, r->iterations);
+		table_say("%s of %s: interrupted after %" PRIu64 " iterations",
+		          perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
+		          r->iterations);
 	warn_each(r, warn_line, (void *)(uintptr_t)r);
 }
 

@@ -359,7 +359,10 @@ def test_perf_expect():
         assert (rc == 0) or "does not meet" in err, err
         # a percentile that no sample lies beyond, and one that few do
         assert ("p99.9 needs --iters 1000 or more" in err) == ("999" in args), err
-        assert ("1 sample(s) lie beyond p99.9 of --expect; with --iters 10000" in err) == ("1000" in args), err
+        assert ("1 sample lies beyond p99.9 of --expect; with --iters 10000" in err) == ("1000" in args), err
+        # the figure is in the unit that was asked for
+        for asked, figure in (("p99<1ns", r"p99<1ns: it is \d+(\.\d+)? ns\n"), ("bw>9000G", r"bw>9000G: it is \d+\.\d+G\n")):
+            assert (what != asked) or re.search(figure, err), err
     for bad in ("p99<20", "p99=20us", "nonsense<1", "bw>9G,", "bw>9us", "p0<1us", "p100<1us", "bw>x", ""):
         rc, _, err = run([app("weft-perf"), "write", "--expect", bad, *at])
         assert rc == 2 and "--expect" in err, (bad, rc, err)
@@ -459,6 +462,11 @@ def test_perf_mix():
         assert abs(r["bytes"] - mean) < 1e-3 and r["sizes"] == "64:80,4096:15,32K:5", r
         assert 0 <= r["server"]["received_bytes"] - mean * r["iterations"] <= 64 * r["qps"], r
         assert abs(r["average_mb_s"] / (r["mmsg_s"] * mean) - 1) < 1e-3, r
+    # A message names the size that the row has.
+    rc, out, err = run([app("weft-perf"), "write", "--sizes", "64:80,4096:15,32K:5", "-n", "1000", "--expect", "bw>9000G", "--dev",
+                        memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"])
+    assert rc == 3 and "\n 2304 " in out and "32768" not in err, (rc, out, err)
+    assert "write of 2304 octets on average does not meet bw>9000G" in err, err
     r = one(sock, "mix", "--mix", "write:70,read:30", "-s", "512", "-n", "3000")
     assert (r["test"], r["mix"], r["iterations"]) == ("mix", "write:70,read:30", 3000), r
     assert 0 <= r["server"]["received_bytes"] - 512 * 2100 <= 64, r

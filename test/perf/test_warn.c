@@ -190,6 +190,9 @@ test_others(void)
 	r.job.latency = true;
 	CHECK_EQ(warnings(&r), 1);
 	CHECK(strstr(said[0], "2 samples lie beyond the 99.9 % percentile") != NULL);
+	r.iterations = 1000;
+	warnings(&r);
+	CHECK(strstr(said[0], "1 sample lies beyond the 99.9 % percentile") != NULL);
 }
 
 WEFT_TEST_MAIN({"counts of the two sides that disagree", test_counts},
