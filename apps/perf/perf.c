@@ -41,12 +41,19 @@ on_signal(int sig)
 static void
 say_command(const struct args *a)
 {
-	char word[1024];
+	char word[1024], *line = NULL;
+	size_t len;
+	FILE *f = open_memstream(&line, &len);
 
-	fprintf(stderr, "runs: weft-perf");
+	if (f == NULL)
+		ui_die("no memory");
+	fprintf(f, "runs: weft-perf");
 	for (unsigned int i = 1; a->command[i] != NULL; i++)
-		fprintf(stderr, " %s", ui_printable(a->command[i], word, sizeof(word)));
-	fprintf(stderr, "\n");
+		fprintf(f, " %s", ui_printable(a->command[i], word, sizeof(word)));
+	if (fclose(f) != 0)
+		ui_die("no memory");
+	table_text(stderr, line);
+	free(line);
 }
 
 static void
@@ -60,25 +67,25 @@ bring_up(struct args *a, struct stack *st)
 
 		/* The text of a run file has no name of its own. */
 		if (a->config != NULL && strncmp(err, config, strlen(config)) == 0)
-			ui_die("%s: the configuration in it, of %s%s", a->run_file, a->config,
-			       err + strlen(config));
-		ui_die("%s", err);
+			table_die("%s: the configuration in it, of %s%s", a->run_file, a->config,
+			          err + strlen(config));
+		table_die("%s", err);
 	}
 	if (a->workers > a->conf.nworkers && a->conf.nworkers > 0)
-		ui_die("--workers %u: %s", a->workers,
-		       a->port_args.config == NULL
-		               ? "it takes --config, with as many [worker NAME] sections"
-		               : "the configuration has fewer [worker NAME] sections");
+		table_die("--workers %u: %s", a->workers,
+		          a->port_args.config == NULL
+		                  ? "it takes --config, with as many [worker NAME] sections"
+		                  : "the configuration has fewer [worker NAME] sections");
 	if (a->untrusted && !trust_not_needed(&a->conf, err, sizeof(err)))
-		ui_die("%s: %s; give --trust if you know where the run file comes from",
-		       a->run_file, err);
+		table_die("%s: %s; give --trust if you know where the run file comes from",
+		          a->run_file, err);
 	if (a->run_file != NULL)
 		say_command(a);
 	a->conf.nworkers = a->conf.nworkers < a->workers ? a->conf.nworkers : a->workers;
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
-		ui_die("%s", err);
+		table_die("%s", err);
 	if (st->nworkers == 0)
-		ui_die("%s: there is no [port]", a->port_args.config);
+		table_die("%s: there is no [port]", a->port_args.config);
 }
 
 /** The sizes and iterations of all runs of this command. */
@@ -281,9 +288,9 @@ out_open(struct args *a)
 		return;
 	a->out_file = fopen(a->out, "wxe");
 	if (a->out_file == NULL)
-		ui_die("%s: %s", a->out,
-		       errno == EEXIST ? "the file exists; remove it or name another"
-		                       : strerror(errno));
+		table_die("%s: %s", a->out,
+		          errno == EEXIST ? "the file exists; remove it or name another"
+		                          : strerror(errno));
 	out_path = a->out;
 	atexit(out_remove);
 }
@@ -485,7 +492,7 @@ sweep_command(int argc, char **argv)
 	if (addr_parse(s.host, s.port, &sweep_to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", s.host);
 	if (sweep_begin(&s, why, sizeof(why)) != 0)
-		ui_die("%s", why);
+		table_die("%s", why);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	a.port_args = s.port_args;
@@ -570,7 +577,7 @@ take_config(const struct reproduce *r, struct args *a)
 		return;
 	fd = reproduce_config(r);
 	if (fd < 0)
-		ui_die("%s: its configuration: %s", r->file, strerror(-fd));
+		table_die("%s: its configuration: %s", r->file, strerror(-fd));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	a->port_args.config = path;
 	a->config = r->config;
@@ -590,13 +597,13 @@ reproduce_run(int argc, char **argv)
 	reproduce_parse(&r, argc, argv);
 	rc = again_command(r.words, r.command, &r.again, &a.command, why, sizeof(why));
 	if (rc != 0)
-		ui_die("%s: %s", r.file, why);
+		table_die("%s: %s", r.file, why);
 	while (a.command[n] != NULL)
 		n++;
 	words = copy_command(n, a.command);
 	args_parse(n, words, &a);
 	if (a.server)
-		ui_die("%s: its command is of a server", r.file);
+		table_die("%s: its command is of a server", r.file);
 	take_config(&r, &a);
 	a.run_file = r.file;
 	a.untrusted = !r.trust && !r.again.port;
@@ -607,7 +614,7 @@ reproduce_run(int argc, char **argv)
 	now = text != NULL ? doc_parse("the new run", text, strlen(text), why, sizeof(why)) : NULL;
 	rc = status == 0 || status == PERF_EXIT_EXPECT ? 0 : status;
 	if (rc == 0 && now == NULL)
-		ui_die("%s", why);
+		table_die("%s", why);
 	if (rc == 0) {
 		rc = reproduce_judge(&r, now);
 		rc = rc != 0 ? rc : status;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -199,17 +200,34 @@ table_text(FILE *f, const char *line)
 	fflush(f);
 }
 
+static void
+table_vsay(const char *fmt, va_list ap)
+{
+	char line[2048];
+	int n = snprintf(line, sizeof(line), "%s: ", ui_progname());
+
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	fflush(stdout);
+	table_text(stderr, ui_printable(line, line, sizeof(line)));
+}
+
 void
 table_say(const char *fmt, ...)
 {
-	char line[2048];
 	va_list ap;
-	int n;
 
-	n = snprintf(line, sizeof(line), "%s: ", ui_progname());
 	va_start(ap, fmt);
-	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	table_vsay(fmt, ap);
 	va_end(ap);
-	fflush(stdout);
-	table_text(stderr, ui_printable(line, line, sizeof(line)));
+}
+
+void
+table_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	table_vsay(fmt, ap);
+	va_end(ap);
+	exit(UI_EXIT_FAIL);
 }

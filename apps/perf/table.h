@@ -23,5 +23,7 @@ void perf_print_both(FILE *f, const struct perf_result *r);
 void table_text(FILE *f, const char *line);
 /** ui_msg(), broken at blanks where standard error is a terminal. */
 void table_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** The same, then exit(1). */
+void table_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #endif /* WEFT_PERF_TABLE_H */

@@ -43,8 +43,8 @@ def client(sock, *args, **kw):
     return p
 
 
-def on_terminal(sock, columns, *args, rows=0):
-    """What weft-perf writes to a terminal of so many columns; after so many rows of 4096 octets Ctrl-C is typed there."""
+def on_terminal(sock, columns, *args, rows=0, status=0):
+    """What weft-perf writes to a terminal of so many columns. After so many rows of 4096 octets Ctrl-C is typed there."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     p = subprocess.Popen([app("weft-perf"), *args, "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "10.0.0.1"],
@@ -65,7 +65,7 @@ def on_terminal(sock, columns, *args, rows=0):
             typed = True
             os.write(ours, b"\x03")
     os.close(ours)
-    assert p.wait(timeout=60) == 0, text
+    assert p.wait(timeout=60) == status, text
     return text.decode().replace("\r\n", "\n")
 
 
@@ -267,6 +267,9 @@ def test_perf_terminal():
     # a long line of text is broken between words
     said = "samples lie beyond the 99.9 % percentile; with --iters 10000 it is more than chance"
     assert any(said in line for line in on_terminal(sock, 200, "read", "--lat", "-n", "200").splitlines())
+    narrow = on_terminal(sock, 60, "write", "--workers", "2", "-q", "2", status=1).splitlines()
+    assert len(narrow) == 2 and max(map(len, narrow)) <= 60 and " ".join(line.strip() for line in narrow) == (
+        "weft-perf: --workers 2: it takes --config, with as many [worker NAME] sections"), narrow
     narrow = on_terminal(sock, 60, "read", "--lat", "-n", "200").splitlines()
     assert max(map(len, narrow)) <= 60 and said in " ".join(line.strip() for line in narrow), narrow
 
