@@ -127,7 +127,10 @@ capture_segment(const struct rte_mbuf *m, struct capture_seg *s)
 	return true;
 }
 
-/** Whether the segment has octets of an FPDU with one of the wanted opcodes. */
+/**
+ * Whether the segment has octets of an FPDU with one of the wanted opcodes, or of a start-up frame,
+ * without which programs that read the capture do not recognize MPA.
+ */
 static bool
 capture_opcode(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t queue,
                const struct capture_seg *s)
@@ -144,7 +147,8 @@ capture_opcode(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t 
 	g.syn = (p[13] & RTE_TCP_SYN_FLAG) != 0;
 	g.off = s->tcp + (p[12] >> 4) * 4u;
 	g.len = s->end > g.off ? s->end - g.off : 0;
-	if ((netif_fpdu_opcodes(c->flows[queue], &g, &unknown) & c->filter.opcodes) != 0)
+	if ((netif_fpdu_opcodes(c->flows[queue], &g, &unknown) &
+	     (c->filter.opcodes | NETIF_FPDU_STARTUP)) != 0)
 		return true;
 	if (unknown)
 		atomic_fetch_add_explicit(&c->unknown, 1, memory_order_relaxed);

@@ -51,7 +51,7 @@ struct flow {
 	uint32_t begin;  /**< sequence number of the length field of the last FPDU */
 	uint32_t end;    /**< of the octet behind that FPDU */
 	uint32_t next;   /**< of the next length field */
-	uint32_t opcode; /**< bit of the FPDU at begin; 0: it is a start-up frame */
+	uint32_t opcode; /**< bit of the FPDU at begin, or NETIF_FPDU_STARTUP */
 	uint64_t age;
 };
 
@@ -401,7 +401,7 @@ take_frame(struct netif_fpdu_flows *fl, struct flow *f, const struct netif_fpdu_
 		return true;
 	f->started = true;
 	f->known = true;
-	f->opcode = 0;
+	f->opcode = NETIF_FPDU_STARTUP;
 	f->begin = g->seq;
 	f->end = f->next = g->seq + FRAME_BYTES + weft_get_be16(p + FRAME_BYTES - 2);
 	f->nparts = 0;
@@ -532,8 +532,10 @@ netif_fpdu_opcodes(struct netif_fpdu_flows *fl, const struct netif_fpdu_seg *g, 
 		f->started = f->framing = f->markers = f->known = false;
 		guesses_drop(fl, f);
 	}
-	if (g->len == 0 || take_frame(fl, f, g))
+	if (g->len == 0)
 		return 0;
+	if (take_frame(fl, f, g))
+		return NETIF_FPDU_STARTUP;
 	if (f->known && !before(f->next + f->nparts, g->seq) && follow(f, g, &opcodes, unknown))
 		return opcodes;
 	return search(fl, f, g, unknown);

@@ -21,6 +21,9 @@
 
 struct rte_mbuf;
 
+/** Beside the opcodes: octets of a start-up frame, the MPA Request or Reply (RFC 5044 s7.1.1). */
+#define NETIF_FPDU_STARTUP (1u << 31)
+
 /** The directions of connections that the interfaces of one queue have; one thread at a time. */
 struct netif_fpdu_flows;
 
@@ -41,7 +44,7 @@ size_t netif_fpdu_flows_size(void);
 void netif_fpdu_forget(struct netif_fpdu_flows *fl);
 /**
  * The RDMAP opcodes, bit N for opcode N, of the FPDUs that have octets in this segment, as far as
- * known. *unknown: there are octets of which the FPDU is not known.
+ * known, and NETIF_FPDU_STARTUP. *unknown: there are octets of which the FPDU is not known.
  */
 uint32_t netif_fpdu_opcodes(struct netif_fpdu_flows *fl, const struct netif_fpdu_seg *g,
                             bool *unknown);

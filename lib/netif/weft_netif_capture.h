@@ -28,7 +28,7 @@ struct weft_netif_capture_filter {
 	struct weft_netif_capture_end local, remote; /**< local: ours */
 	uint16_t port;                               /**< TCP port of either end; 0: any */
 	/** Bit N: RDMAP opcode N (RFC 5040 s4.3). 0: any. Else segments with octets of an FPDU
-	 * that has one of these. */
+	 * that has one of these, and the start-up frames of connections. */
 	uint32_t opcodes;
 	bool keep_unknown; /**< with opcodes: also segments of which the FPDUs are not known */
 };

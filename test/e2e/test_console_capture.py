@@ -3,11 +3,12 @@
 """weft-console's captures by address, port and opcode, and rings of files. test_console_capture.py BUILD [CASE...]"""
 import os
 import re
+import shutil
 
-from test_console import alone, loop, script
+from test_console import EXAMPLES, alone, loop, script
 from test_console_pty import CTRL_C, PROMPT, TAB, Terminal
 from test_console_traffic import says
-from weft_e2e import main, path
+from weft_e2e import Skip, main, path, run
 
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 
@@ -29,6 +30,27 @@ stop
     assert captured(out) == [2], out
     with open(path("f.pcapng"), "rb") as f:
         assert f.read(4) == PCAPNG
+
+
+def test_by_opcode_in_wireshark():
+    """A capture that was begun before the connection has its MPA Request and Reply, so tshark reads the chosen messages as iWARP."""
+    if shutil.which("tshark") is None:
+        raise Skip("tshark is not installed")
+    file = path("mpa.pcapng")
+    out, _ = says(f"""capture start {file} on near opcode write
+source {EXAMPLES}/lib/connect.cli
+post send $qp one
+wait for /received 3 bytes: one/
+post write $qp $local 0 64 $far_stag 0
+wait 5000
+expect not unknown capture stop near
+""")
+    assert captured(out) == [3], out
+    rc, out, err = run(["tshark", "-r", file, "-T", "fields", "-e", "iwarp_mpa.req", "-e", "iwarp_mpa.rep", "-e", "iwarp_rdma.opcode",
+                        "-o", "tcp.try_heuristic_first:TRUE"])
+    assert rc == 0, err
+    frames = [["x" if field else "" for field in line.split("\t")] for line in out.splitlines()]
+    assert frames == [["x", "", ""], ["", "x", ""], ["", "", "x"]], out
 
 
 BIG = """register memory 1M

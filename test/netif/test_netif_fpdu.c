@@ -157,7 +157,7 @@ frame(bool request, bool wants_markers, uint32_t seq)
 	buf[16] = wants_markers ? 0xc0 : 0x40;
 	buf[17] = 1;
 	weft_put_be16(buf + 18, 40);
-	CHECK_EQ(look(&g, buf, 60, 30, &unknown), 0);
+	CHECK_EQ(look(&g, buf, 60, 30, &unknown), NETIF_FPDU_STARTUP);
 	CHECK(!unknown);
 }
 

@@ -39,10 +39,11 @@ struct weft_capture_attr {
 	/**
 	 * [0: any] RDMAP opcodes (RFC 5040 s4.3, RFC 7306 s4, draft-talpey-rdma-commit-02 s2): bit
 	 * N stands for opcode N. Only segments with octets of an FPDU of one of these opcodes are
-	 * captured. The capture follows the FPDUs of 512 directions of connections for each queue
-	 * of the port, with and without markers, from the connection's start or from the first
-	 * segment in which FPDUs can be recognised. Behind a lost or a late segment it does so
-	 * again.
+	 * captured, and those of a connection's MPA Request and Reply (RFC 5044 s7.1), without
+	 * which programs that read the file do not recognize MPA. The capture follows the FPDUs of
+	 * 512 directions of connections for each queue of the port, with and without markers, from
+	 * the connection's start or from the first segment in which FPDUs can be recognised. Behind
+	 * a lost or a late segment it does so again.
 	 */
 	uint32_t opcodes;
 	/**
