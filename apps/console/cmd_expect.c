@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "console.h"
+#include "rows.h"
 #include "script.h"
 #include "ui.h"
 
@@ -89,11 +90,11 @@ expect_output(struct cmdline *cl, const char *text, const struct pattern *pt, bo
 	if (!begin(cl, &o))
 		return;
 	if (console_run_within(o.cl, text) && pattern_in(pt, output_text(&o)) == without) {
-		cmdline_printf(cl, "%s", output_text(&o));
+		rows_output(cl, text, output_text(&o));
 		console_fail(cl, "expect: expected %s%s, got: %s", without ? "no " : "", pt->text,
 		             output_flat(output_text(&o), got, sizeof(got)));
 	} else {
-		cmdline_printf(cl, "%s", output_text(&o));
+		rows_output(cl, text, output_text(&o));
 	}
 	output_end(&o);
 }

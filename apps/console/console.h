@@ -254,8 +254,11 @@ void console_count_end(struct cmdline *cl, const char *verb);
 bool console_idle(void *arg);
 /** Drain until done(arg), or until ms have passed or interrupted() is true (false). */
 bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
-/** Drain until fd is readable or at its end. False: interrupted(), or it cannot be polled. */
-bool console_until_readable(struct cmdline *cl, int fd);
+/**
+ * Drain until fd is readable or at its end; drained(arg), unless it is NULL, is called each time
+ * behind it. False: interrupted(), or it cannot be polled.
+ */
+bool console_until_readable(struct cmdline *cl, int fd, void (*drained)(void *arg), void *arg);
 /** Destroy the logs. The workers still run. */
 void console_logs_end(void);
 /** Close and free everything. */

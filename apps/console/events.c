@@ -16,6 +16,7 @@
 
 #include "console.h"
 #include "inbox.h"
+#include "rows.h"
 #include "script.h"
 #include "traffic.h"
 #include "ui.h"
@@ -34,7 +35,10 @@ static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	ui_printable(line, line, sizeof(line));
-	cmdline_printf(cl, "%s\n", line);
+	if (cl == con.prompt)
+		rows_lines(line);
+	else
+		cmdline_printf(cl, "%s\n", line);
 	heard_add(line);
 }
 
@@ -467,7 +471,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 }
 
 bool
-console_until_readable(struct cmdline *cl, int fd)
+console_until_readable(struct cmdline *cl, int fd, void (*drained)(void *arg), void *arg)
 {
 	for (;;) {
 		struct pollfd fds[5] = {{.fd = fd, .events = POLLIN},
@@ -478,6 +482,8 @@ console_until_readable(struct cmdline *cl, int fd)
 		uint64_t junk;
 
 		console_drain(cl);
+		if (drained != NULL)
+			drained(arg);
 		if (interrupted())
 			return false;
 		if (!con.attached && inbox_arm())

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "console.h"
+#include "rows.h"
 #include "script.h"
 #include "ui.h"
 
@@ -136,10 +137,26 @@ console_usage(void)
 	con.misused[0] = '\0';
 }
 
+/** Run a line that shows something; print what it shows broken between words, but in one go. */
+static const char *
+run_broken(struct cmdline *cl, const char *text)
+{
+	struct output o;
+	const char *why;
+
+	if (output_begin(&o) != 0)
+		return console_run(cl, text);
+	why = console_run(o.cl, text);
+	rows_output(cl, text, output_text(&o));
+	output_end(&o);
+	return why;
+}
+
 bool
 console_run_within(struct cmdline *cl, const char *text)
 {
-	const char *why = console_run(cl, text);
+	const char *why =
+	        cl == con.prompt && rows_shows(text) ? run_broken(cl, text) : console_run(cl, text);
 
 	if (why != NULL)
 		console_fail(cl, "%s: %.*s", why, (int)strcspn(text, "\n"), text);

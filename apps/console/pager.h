@@ -6,10 +6,7 @@
 
 #include "console.h"
 
-/** Whether what this line prints is shown page by page: it only shows something, and the prompt is
- * on a terminal that says how large it is. */
-bool pager_takes(const char *line);
-/** As console_run(). Ctrl-C, Ctrl-D and q leave the pages. */
+/** As console_run(), for a line that rows_shows(). Ctrl-C, Ctrl-D and q leave the pages. */
 const char *pager_run(struct cmdline *cl, const char *line);
 
 #endif /* WEFT_CONSOLE_PAGER_H */

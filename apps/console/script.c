@@ -65,7 +65,7 @@ next_line(struct cmdline *cl, struct script *s, char *line)
 			return 0;
 		if (s->have == sizeof(s->buf))
 			return -E2BIG;
-		if (s->waits && !console_until_readable(cl, s->fd))
+		if (s->waits && !console_until_readable(cl, s->fd, NULL, NULL))
 			return interrupted() ? -EINTR : -EIO;
 		got = read(s->fd, s->buf + s->have, sizeof(s->buf) - s->have);
 		if (got < 0 && errno != EINTR && errno != EAGAIN)

@@ -411,6 +411,48 @@ def test_pager_and_events():
         t.quit()
 
 
+def test_events_above_the_line():
+    """What happens while a line is edited is told above it: the line is erased, and drawn again with what was typed."""
+    with Terminal("", ("-c", loop()), rows=50) as t:
+        t.run(b"listen 7471")
+        t.run(b"register memory 4096")
+        t.run(b"connect 10.0.0.2 7471")
+        t.run(b"wait for /qp $accepted: established/")
+        for typed in (b"echo typ", b"echo " + b"wide " * 20 + b"typ"):
+            t.run(b"start write $qp 1 $stag rate 100 count 50")
+            t.until(b"typ", typed)
+            got = t.until(b"ended after 50 messages, 3200 octets") + t.until(b"typ")
+            assert b"\r\x1b[Jtraffic" in got, got
+            assert re.search(rb"octets\r\n.*" + PROMPT + typed, got, re.S), got
+            assert (b"\x1b[1A" in got) == (len(typed) > 80), got
+            got = t.until(PROMPT, b"ed\n")
+            assert typed[5:] + b"ed\r\n" in got, got
+        # A line that is wider than the terminal is broken between words, also while a command runs.
+        t.resize(50, 60)
+        for wait in (b"", b"sleep 5000\n"):
+            t.until(PROMPT, b"\n")
+            t.run(b"connect 10.0.0.2 7471")
+            os.write(t.fd, b"post write $qp 1 0 64 0x12345 0\n" + wait)
+            for way in (b"sent", b"received"):
+                got = t.until(b": Terminate " + way + b": DDP layer: tagged buffer") + t.until(b"STag")
+                assert re.search(rb"tagged buffer( error:)?\r\n    (error: )?invalid STag$", got), got
+            if wait:
+                t.until(PROMPT, CTRL_C)
+        t.quit()
+
+
+def test_lines_of_repeat_break():
+    """What is shown within another command is broken between words, too."""
+    with Terminal("", ("-c", loop()), rows=50) as t:
+        t.run(b"listen 7471")
+        t.run(b"connect 10.0.0.2 7471")
+        for line in (b"show qps", b"repeat 3 show qps", b"repeat 2 expect peer show qps"):
+            got = t.run(line)
+            rows = got.replace(b"\r", b"").split(b"\n")
+            assert all(len(row) <= 80 for row in rows) and any(row.startswith(b"    ") for row in rows), got
+        t.quit()
+
+
 def test_terminal_restored():
     """After quit the terminal is as it was."""
     with Terminal("") as t:
