@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "addr.h"
@@ -30,10 +31,16 @@ capture_start(struct cmdline *cl, struct weft_port *port, const struct weft_capt
 static struct weft_port *
 capture_port(struct cmdline *cl, const char *name)
 {
+	char names[160] = "";
+	int n = 0;
+
 	for (uint32_t i = 0; i < con.stack.nports; i++)
 		if (strcmp(weft_port_name(con.stack.ports[i]), name) == 0)
 			return con.stack.ports[i];
-	console_fail(cl, "capture: no port %s", name);
+	for (uint32_t i = 0; i < con.stack.nports && n < (int)sizeof(names); i++)
+		n += snprintf(names + n, sizeof(names) - (size_t)n, " %s",
+		              weft_port_name(con.stack.ports[i]));
+	console_fail(cl, "capture: no port %s; there are:%s", name, names);
 	return NULL;
 }
 

@@ -35,10 +35,16 @@ static cmdline_parse_token_string_t inject_rest =
 static int
 port_number(struct cmdline *cl, const char *name)
 {
+	char names[160] = "";
+	int n = 0;
+
 	for (uint32_t i = 0; i < con.stack.nports; i++)
 		if (strcmp(weft_port_name(con.stack.ports[i]), name) == 0)
 			return (int)i;
-	console_fail(cl, "inject: no port %s", name);
+	for (uint32_t i = 0; i < con.stack.nports && n < (int)sizeof(names); i++)
+		n += snprintf(names + n, sizeof(names) - (size_t)n, " %s",
+		              weft_port_name(con.stack.ports[i]));
+	console_fail(cl, "inject: no port %s; there are:%s", name, names);
 	return -1;
 }
 

@@ -42,16 +42,19 @@ cmd_set_log(void *arg, struct cmdline *cl, void *data)
 		             a->s1);
 }
 
-/** Change the settings of every worker. */
-static void
+/** Change the settings of every worker. False after a message. */
+static bool
 change_tcp(struct cmdline *cl, const struct weft_tcp_change *change)
 {
 	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
 		const int rc = weft_worker_set_tcp(con.stack.workers[i], change);
 
-		if (rc != 0)
+		if (rc != 0) {
 			console_fail(cl, "set: worker %u: %s", i, strerror(-rc));
+			return false;
+		}
 	}
+	return true;
 }
 
 static void
@@ -63,7 +66,8 @@ cmd_set_congestion(void *arg, struct cmdline *cl, void *data)
 	        .cc = strcmp(a->s1, "cubic") == 0 ? WEFT_TCP_CC_CUBIC : WEFT_TCP_CC_NEWRENO};
 
 	(void)data;
-	change_tcp(cl, &change);
+	if (change_tcp(cl, &change))
+		cmdline_printf(cl, "congestion control of new connections: %s\n", a->s1);
 }
 
 static void
@@ -79,7 +83,12 @@ set_limit(struct cmdline *cl, const char *name, uint64_t n)
 	for (unsigned int i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
 		if (strcmp(limits[i].name, name) == 0)
 			memcpy((char *)&change + limits[i].at, &value, sizeof(value));
-	change_tcp(cl, &change);
+	if (!change_tcp(cl, &change))
+		return;
+	if (value == UINT32_MAX)
+		cmdline_printf(cl, "limit %s of each worker: none\n", name);
+	else
+		cmdline_printf(cl, "limit %s of each worker: %" PRIu32 "\n", name, value);
 }
 
 static void
@@ -106,11 +115,16 @@ cmd_set_worker(void *arg, struct cmdline *cl, void *data)
 	const struct cmd_args *a = arg;
 
 	(void)data;
-	if (a->a < con.stack.nworkers)
+	if (a->a < con.stack.nworkers) {
 		con.worker = (uint32_t)a->a;
-	else
+		cmdline_printf(cl,
+		               "worker of connections, RPC clients and logs from now on: %" PRIu32
+		               "\n",
+		               con.worker);
+	} else {
 		console_fail(cl, "set worker: there is no worker %" PRIu64 "; there are 0 to %u",
 		             a->a, con.stack.nworkers - 1);
+	}
 }
 
 static CMD(cmd_log, cmd_set_log, "set log TYPE:LEVEL[,...]: which log lines are printed",
@@ -118,7 +132,9 @@ static CMD(cmd_log, cmd_set_log, "set log TYPE:LEVEL[,...]: which log lines are 
 static CMD(cmd_congestion, cmd_set_congestion,
            "set congestion cubic|newreno: congestion control of new connections", (void *)&tok_set,
            (void *)&tok_congestion, (void *)&tok_algorithm);
-static CMD(cmd_limit, cmd_set_limit, "set limit NAME N: a limit of each worker's TCP",
+static CMD(cmd_limit, cmd_set_limit,
+           "set limit NAME N: of each worker's TCP: half-open, time-wait, accepts, resets, "
+           "challenge-acks",
            (void *)&tok_set, (void *)&tok_limit, (void *)&tok_limits, (void *)&tok_a);
 static CMD(cmd_limit_none, cmd_set_limit_none, "set limit NAME none: no limit", (void *)&tok_set,
            (void *)&tok_limit, (void *)&tok_limits, (void *)&tok_none);

@@ -301,6 +301,8 @@ show_events(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
 	(void)data;
+	if (!console_has_stack(cl))
+		return;
 	console_drain(cl);
 	heard_print(cl);
 }

@@ -49,7 +49,8 @@ show_print_polls(struct cmdline *cl, const json_t *rows)
 void
 show_print_json(struct cmdline *cl, const json_t *rows)
 {
-	char *text = json_dumps(rows, JSON_INDENT(2));
+	/* Of 15 digits each is meant: 17 would make 0.0050000000000000001 of 0.005. */
+	char *text = json_dumps(rows, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
 	/* cmdline_printf() has a limit, and the text has none. */
 	for (const char *p = text; p != NULL && *p != '\0';) {

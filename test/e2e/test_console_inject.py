@@ -123,7 +123,8 @@ def test_both_ways():
                   "expect \"near has no faults of rx\" expect fail inject stop near rx\n"
                   "inject start near tx drop 1/3 seed 2\nexpect not \"tx delay\" show injected\n"
                   "inject stop near tx\nexpect \"no faults\" show injected\n"
-                  "expect /^\\[\\]$/ show injected json\n")
+                  "expect /^\\[\\]$/ show injected json\n"
+                  "inject start near drop 0.005\nexpect /\"drop\": 0.005,$/ show injected json\ninject stop near\n")
     rows = json.loads(out[out.index("\n[") + 1:out.index("\n]") + 2])
     assert [(r["port"], r["way"], r["seed"]) for r in rows] == [("near", "rx", 1), ("near", "tx", 9)], rows
     assert rows[0]["drop"] == 0.01 and "delay" not in rows[0] and rows[1]["delay"] == 0.01 and rows[1]["delay_us"] == 100, rows
@@ -146,7 +147,7 @@ def test_errors():
                       ("inject start p0 drop nan", "drop 'nan'"),
                       ("inject start p0 drop", "its value is missing"),
                       ("inject start p0 seed 3", "which fault? drop, delay, duplicate or corrupt"),
-                      ("inject start nowhere drop 1", "no port nowhere"),
+                      ("inject start nowhere drop 1", "no port nowhere; there are: p0"),
                       ("inject stop p0", "p0 has no faults"),
                       ("inject stop p0 tx", "p0 has no faults of tx"),
                       ("inject start p0 tx", "which fault?"),

@@ -11,7 +11,7 @@ def test_congestion():
     """Connections that exist keep their algorithm; new ones of both ends have the other one."""
     says(f"""expect fail set congestion reno
 expect not "newreno" show tcp detail
-set congestion newreno
+expect "congestion control of new connections: newreno" set congestion newreno
 source {EXAMPLES}/lib/connect.cli
 wait until show tcp json where cc=newreno contains newreno
 wait until show tcp json where cc=cubic contains cubic
@@ -20,11 +20,11 @@ wait until show tcp json where cc=cubic contains cubic
 
 def test_limit():
     """A worker that accepts one connection a second takes the second one only when its SYN comes again."""
-    out, _ = says(f"""set limit accepts 1
+    out, _ = says(f"""expect "limit accepts of each worker: 1" set limit accepts 1
 source {EXAMPLES}/lib/connect.cli
 source {EXAMPLES}/lib/connect.cli
 expect /syns_dropped_rate +[1-9]/ show tcp-counters detail
-set limit accepts none
+expect "limit accepts of each worker: none" set limit accepts none
 repeat 10 connect 10.0.0.2 7471
 set limit half-open 7
 set limit time-wait 7
@@ -32,6 +32,7 @@ set limit resets 7
 set limit challenge-acks 7
 """)
     for line, why in (("set limit accepts 0", "the number must be from 1 to 4294967295"), ("set limit fly 1", "bad arguments"),
+                      ("set limit fly 1", "half-open, time-wait, accepts, resets, challenge-acks"),
                       ("set limit accepts many", "bad arguments")):
         _, err = says(line + "\n", rc=1)
         assert why in err, (line, err)
@@ -42,7 +43,7 @@ def test_worker():
     out, _ = says(f"""register file {path("log")} 65536
 let log_stag = $stag
 rpc serve 7472
-set worker 1
+expect /^worker of .* from now on: 1$/ set worker 1
 connect 10.0.0.1 7471
 expect /"remote": "10.0.0.1:7471"/ show tcp json where worker=1
 rpc connect 10.0.0.1 7472

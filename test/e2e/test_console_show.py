@@ -178,10 +178,12 @@ def test_objects_and_conditions():
         assert rc == 1 and why in out and "usage" in out and len(out.splitlines()) == 1, (line, out, err)
     rc, out, err = attached(t.proc.pid, "show nonsense\n")
     assert rc == 1 and not out and "show nouns" in err and len(err.splitlines()) == 2, (out, err)
-    for line in ("connect 10.0.0.9 1", "start sink 1", "stop", "inject stop p0", "set congestion cubic", "capture start /tmp/x"):
+    for line in ("connect 10.0.0.9 1", "start sink 1", "stop", "inject stop p0", "set congestion cubic",
+                 "capture start /tmp/x"):
         rc, out, err = attached(t.proc.pid, line + "\n")
         assert rc == 1 and "--attach" in err and not out, (line, out, err)
-    for line in ("show windows", "show logs", "post imm 1 1", "rpc serve 1", "show traffic", "show injected", "show captures"):
+    for line in ("show windows", "show logs", "post imm 1 1", "rpc serve 1", "show traffic", "show injected", "show captures",
+                 "show events"):
         _, _, err = attached(t.proc.pid, line + "\n")
         assert "--attach has none" in err, (line, err)
 
