@@ -232,7 +232,7 @@ cmd_capture_start(void *arg, struct cmdline *cl, void *data)
 	struct weft_port *port = con.stack.ports[0];
 
 	if (why != NULL) {
-		console_fail(cl, "capture: %s", why);
+		console_misuse(cl, "capture start", why);
 		return;
 	}
 	if (w.ring != 0 && w.bytes == 0) {

@@ -111,7 +111,7 @@ cmd_inject_start(void *arg, struct cmdline *cl, void *data)
 	if (port < 0)
 		return;
 	if (why != NULL) {
-		console_fail(cl, "inject: %s", why);
+		console_misuse(cl, "inject start", why);
 		return;
 	}
 	for (unsigned int i = 0; i < INJECT_FAULTS; i++) {

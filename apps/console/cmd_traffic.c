@@ -74,7 +74,7 @@ start_rdma(struct cmdline *cl, const struct cmd_args *a, const char *rest, enum 
 {
 	uint64_t size = 64, depth = TRAFFIC_DEPTH_MAX, span = 0;
 	struct traffic_want want = {.kind = kind, .stag = (uint32_t)a->b};
-	const struct option_word words[] = {
+	const struct option_word options[] = {
 	        {"size", OPTION_BYTES, 1, TRAFFIC_RDMA_MAX, {.number = &size}},
 	        {"depth", OPTION_NUMBER, 1, TRAFFIC_DEPTH_MAX, {.number = &depth}},
 	        {"count", OPTION_NUMBER, 1, UINT64_MAX, {.number = &want.count}},
@@ -82,14 +82,16 @@ start_rdma(struct cmdline *cl, const struct cmd_args *a, const char *rest, enum 
 	        {"offset", OPTION_BYTES, 0, UINT64_MAX, {.number = &want.to}},
 	        {"span", OPTION_BYTES, 1, UINT64_MAX, {.number = &span}},
 	};
-	const char *why = options_take(rest, words, sizeof(words) / sizeof(words[0]));
+	const char *why = options_take(rest, options, sizeof(options) / sizeof(options[0]));
+	char words[32];
 	struct console_qp *q = console_qp(cl, a->a);
 	struct console_region *r = q != NULL ? console_region(cl, strtoull(a->s1, NULL, 0)) : NULL;
 
 	if (r == NULL)
 		return;
 	if (why != NULL) {
-		console_fail(cl, "start: %s", why);
+		snprintf(words, sizeof(words), "start %s", traffic_kind_str(kind));
+		console_misuse(cl, words, why);
 		return;
 	}
 	if (span == 0)
@@ -115,19 +117,21 @@ start_send(struct cmdline *cl, const struct cmd_args *a, const char *rest, enum 
 {
 	uint64_t size = 64, depth = kind == TRAFFIC_PING ? 1 : TRAFFIC_DEPTH_MAX;
 	struct traffic_want want = {.kind = kind};
-	const struct option_word words[] = {
+	const struct option_word options[] = {
 	        {"size", OPTION_BYTES, 1, TRAFFIC_SEND_MAX, {.number = &size}},
 	        {"depth", OPTION_NUMBER, 1, TRAFFIC_DEPTH_MAX, {.number = &depth}},
 	        {"count", OPTION_NUMBER, 1, UINT64_MAX, {.number = &want.count}},
 	        {"rate", OPTION_NUMBER, 1, RATE_MAX, {.number = &want.rate}},
 	};
-	const char *why = options_take(rest, words, sizeof(words) / sizeof(words[0]));
+	const char *why = options_take(rest, options, sizeof(options) / sizeof(options[0]));
+	char words[32];
 	struct console_qp *q = console_qp(cl, a->a);
 
 	if (q == NULL)
 		return;
 	if (why != NULL) {
-		console_fail(cl, "start: %s", why);
+		snprintf(words, sizeof(words), "start %s", traffic_kind_str(kind));
+		console_misuse(cl, words, why);
 		return;
 	}
 	want.size = (uint32_t)size;

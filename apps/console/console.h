@@ -186,6 +186,8 @@ cmdline_parse_ctx_t *console_commands(void);
 
 /** Print an error, at the prompt in lines that break between words, and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** The same of wrong arguments: the usage of the command with these first words is printed, too. */
+void console_misuse(struct cmdline *cl, const char *words, const char *why);
 #define CONSOLE_NO_STACK "it needs a stack of its own, and --attach has none: it only shows"
 /** False after a message, if the console is attached to another program. */
 bool console_has_stack(struct cmdline *cl);

@@ -151,6 +151,15 @@ list_cut(unsigned int from)
 	list.n = 0;
 }
 
+/** Why a request was refused. */
+static const char *
+refusal_str(const struct weft_wr *wr, int rc)
+{
+	if (rc == -EINVAL && wr->opcode == WEFT_WR_READ && (wr->flags & WEFT_WR_INLINE) != 0)
+		return "a read sends no data, so it cannot be inline";
+	return strerror(-rc);
+}
+
 /** Post the list. False after a message: none behind the one that was refused is posted. */
 static bool
 list_post(struct cmdline *cl)
@@ -166,7 +175,8 @@ list_post(struct cmdline *cl)
 		done += rc > 0 ? (unsigned int)rc : 0;
 	}
 	if (rc < 0)
-		console_fail(cl, "post: wr %" PRIu64 ": %s", list.wr[done].wr_id, strerror(-rc));
+		console_fail(cl, "post: wr %" PRIu64 ": %s", list.wr[done].wr_id,
+		             refusal_str(&list.wr[done], rc));
 	list_cut(done);
 	return rc >= 0;
 }

@@ -65,6 +65,14 @@ console_fail(struct cmdline *cl, const char *fmt, ...)
 }
 
 void
+console_misuse(struct cmdline *cl, const char *words, const char *why)
+{
+	console_fail(cl, "%.*s: %s", (int)strcspn(words, " "), words, why);
+	if (con.misused[0] == '\0')
+		snprintf(con.misused, sizeof(con.misused), "%s", words);
+}
+
+void
 console_usage_print(const char *usage)
 {
 	const size_t first = TERMINAL_COLUMNS - strlen(ui_progname()) - strlen(": usage: ");

@@ -158,6 +158,7 @@ def test_errors():
     for line, why in (("capture start /tmp/x ring 3", "a ring needs the size of its files"),
                       ("capture start /tmp/x ring 0 size 1M", "ring '0'"),
                       ("capture start /tmp/x size 1K", "size '1K': a number from 131072"),
+                      ("capture start /tmp/x size", "usage: capture start FILE OPTIONS"),
                       ("capture start /tmp/x on nowhere", "no port nowhere; there are: p0"),
                       ("capture start /tmp/x opcode fly", "'fly' is no opcode, or twice there; they are write, read"),
                       ("capture start /tmp/x peer here", "'here' is not an IPv4 or IPv6 address"),

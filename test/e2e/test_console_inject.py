@@ -152,6 +152,7 @@ def test_errors():
                       ("inject stop p0 tx", "p0 has no faults of tx"),
                       ("inject start p0 tx", "which fault?"),
                       ("inject start p0 drop 1 tx", "'tx' was not expected"),
+                      ("inject start p0 lose 1", "usage: inject start NAME [rx|tx] OPTIONS"),
                       ("inject start p0 lose 1", "'lose' was not expected; options: drop delay duplicate corrupt by seed"),
                       ("inject start p0", "bad arguments")):
         rc, out, err = alone("-f", script("e.cli", line + "\n"))

@@ -93,6 +93,8 @@ def test_errors():
                       ("start write $near 9 1", "there is no region 9"), ("start fly $near", "bad arguments"),
                       ("start write $near $local 1 size 0", "size '0': a number from 1 to 67108864"),
                       ("start write $near $local 1 size 1T", "size '1T': a number"),
+                      ("start write $near $local 1 size 0", "usage: start write QP REGION STAG OPTIONS"),
+                      ("post read $near $local 0 8 $far_stag 0 inline", "a read sends no data, so it cannot be inline"),
                       ("start write $near $local 1 size", "size: its value is missing"),
                       ("start write $near $local 1 fast 1", "'fast' was not expected; options: size depth count rate offset span"),
                       ("start write $near $local 1 size 128K", "size 131072, span 65536: region 1 has 65536 bytes"),
