@@ -133,7 +133,7 @@ static CMD(cmd_congestion, cmd_set_congestion,
            "set congestion cubic|newreno: congestion control of new connections", (void *)&tok_set,
            (void *)&tok_congestion, (void *)&tok_algorithm);
 static CMD(cmd_limit, cmd_set_limit,
-           "set limit NAME N: of each worker's TCP: half-open, time-wait, accepts, resets, "
+           "set limit NAME N: each worker's TCP: half-open, time-wait, accepts, resets, "
            "challenge-acks",
            (void *)&tok_set, (void *)&tok_limit, (void *)&tok_limits, (void *)&tok_a);
 static CMD(cmd_limit_none, cmd_set_limit_none, "set limit NAME none: no limit", (void *)&tok_set,
