@@ -9,7 +9,7 @@
 #include "weft_mpa.h"
 
 bool
-ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *new)
+ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *added)
 {
 	struct ddp_ahead *a = d->ahead;
 	struct ddp_ahead_range *before = NULL, *behind = NULL;
@@ -23,31 +23,31 @@ ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *new)
 		struct ddp_ahead_range *r = &a->r[i];
 
 		/* TCP dropped the octets, and they have arrived again. */
-		if (weft_seq_leq(r->seq, new->seq) && weft_seq_leq(new->end_seq, r->end_seq))
+		if (weft_seq_leq(r->seq, added->seq) && weft_seq_leq(added->end_seq, r->end_seq))
 			return true;
-		if (r->stag != new->stag || r->access != new->access)
+		if (r->stag != added->stag || r->access != added->access)
 			continue;
-		if (r->end_seq == new->seq && r->addr + r->len_bytes == new->addr)
+		if (r->end_seq == added->seq && r->addr + r->len_bytes == added->addr)
 			before = r;
-		if (r->seq == new->end_seq &&new->addr + new->len_bytes == r->addr)
+		if (r->seq == added->end_seq && added->addr + added->len_bytes == r->addr)
 			behind = r;
 	}
 	if (before != NULL) {
-		before->len_bytes += new->len_bytes;
-		before->end_seq = new->end_seq;
+		before->len_bytes += added->len_bytes;
+		before->end_seq = added->end_seq;
 		if (behind != NULL) {
 			before->len_bytes += behind->len_bytes;
 			before->end_seq = behind->end_seq;
 			*behind = a->r[--a->n];
 		}
 	} else if (behind != NULL) {
-		behind->addr = new->addr;
-		behind->len_bytes += new->len_bytes;
-		behind->seq = new->seq;
+		behind->addr = added->addr;
+		behind->len_bytes += added->len_bytes;
+		behind->seq = added->seq;
 	} else {
 		if (a->n == DDP_AHEAD_RANGES)
 			return false;
-		a->r[a->n++] = *new;
+		a->r[a->n++] = *added;
 	}
 	return true;
 }

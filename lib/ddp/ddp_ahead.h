@@ -35,7 +35,7 @@ struct ddp_ahead {
 };
 
 /** Notes that a range is placed. False: no room or no memory; then the segment's turn must come. */
-bool ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *new);
+bool ddp_ahead_add(struct weft_ddp *d, const struct ddp_ahead_range *added);
 /** weft_mem_place() without the octets that later segments, from end_seq on, have placed. */
 void ddp_ahead_place(struct weft_ddp *d, struct weft_mem_mr *mr, uint64_t to, struct weft_cur *c,
                      uint32_t len_bytes, uint32_t end_seq);

@@ -38,6 +38,25 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 	return p + weft_ddp_hdr_encode(h, p);
 }
 
+/** Write a whole segment into the TCP segment under construction. False: nothing was written. */
+static __rte_always_inline bool
+ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_hdr *h, const uint8_t *src,
+            uint32_t len_bytes)
+{
+	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES
+	                                                         : WEFT_DDP_UNTAGGED_HDR_BYTES));
+	uint8_t *p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
+
+	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, h->tagged));
+	if (p == NULL)
+		return false;
+	memcpy(p + weft_ddp_hdr_encode(h, p), src, len_bytes);
+	if (unlikely(weft_medium_lost_any()))
+		return false;
+	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
+	return true;
+}
+
 bool
 weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t to,
                    const uint8_t *src, uint32_t len_bytes)
@@ -48,43 +67,25 @@ weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t 
 	                               .rsvdulp = rsvdulp,
 	                               .stag = stag,
 	                               .to = to};
-	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + WEFT_DDP_TAGGED_HDR_BYTES);
-	uint8_t *p;
 
-	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, true));
-	p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
-	if (p == NULL)
-		return false;
-	memcpy(p + weft_ddp_hdr_encode(&h, p), src, len_bytes);
-	if (unlikely(weft_medium_lost_any()))
-		return false;
-	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
-	return true;
+	return ddp_tx_pack(d, &h, src, len_bytes);
 }
 
 bool
 weft_ddp_tx_packed_untagged(struct weft_ddp *d, uint8_t rsvdulp, uint32_t rsvdulp32, uint32_t qn,
                             const uint8_t *src, uint32_t len_bytes)
 {
-	const struct weft_ddp_hdr h = {.tagged = false,
-	                               .last = true,
+	const struct weft_ddp_hdr h = {.last = true,
 	                               .version = DDP_VERSION,
 	                               .rsvdulp = rsvdulp,
 	                               .rsvdulp32 = rsvdulp32,
 	                               .qn = qn,
 	                               .msn = d->tx_msn[qn]};
-	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + WEFT_DDP_UNTAGGED_HDR_BYTES);
-	uint8_t *p;
 
-	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, false) && qn < WEFT_DDP_NQN);
-	p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
-	if (p == NULL)
-		return false;
-	memcpy(p + weft_ddp_hdr_encode(&h, p), src, len_bytes);
-	if (unlikely(weft_medium_lost_any()))
+	RTE_ASSERT(qn < WEFT_DDP_NQN);
+	if (!ddp_tx_pack(d, &h, src, len_bytes))
 		return false;
 	d->tx_msn[qn]++; /* modulo 2^32, RFC 5041 s4.3 */
-	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
 	return true;
 }
 
