@@ -507,6 +507,39 @@ int weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *ar
  */
 void weft_alarm_cancel(struct weft_alarm *a);
 
+/* ---- Other work of a worker ---- */
+
+#define WEFT_POLLERS_MAX 8 /**< of one worker */
+
+/** What a worker polls beside its ports, for example the channels of block devices. The owner embeds
+ * it, and keeps it until weft_poller_remove(). */
+struct weft_poller {
+	/**
+	 * In each weft_worker_poll(), before the callbacks of completion queues. Never blocks.
+	 * now_ns: the worker's clock. Returns how much was done; 0: idle.
+	 */
+	unsigned int (*poll)(void *arg, uint64_t now_ns);
+	/**
+	 * Before the worker sleeps: when poll() has to be called again even if `fd` is not readable.
+	 * 0: at once; UINT64_MAX: never.
+	 */
+	uint64_t (*next_ns)(void *arg);
+	/** A descriptor that ends the worker's sleep when it is readable; poll() makes it unreadable.
+	 * -1: none. */
+	int fd;
+	void *arg;
+	struct weft_worker *worker; /**< for weft; NULL: it is not added */
+};
+
+/**
+ * Add a poller. On the worker's thread, or while the worker is not polled. -EINVAL: no worker, no
+ * function; -EALREADY: it is added; -ENOSPC: WEFT_POLLERS_MAX; -EPERM: another thread polls the
+ * worker.
+ */
+int weft_poller_add(struct weft_worker *w, struct weft_poller *p);
+/** Remove it; likewise. Also inside its poll(). Does nothing for one that is not added. */
+void weft_poller_remove(struct weft_poller *p);
+
 WEFT_API_END
 
 #endif /* WEFT_WORKER_H */

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VOLUME_H
+#define WEFT_VOLUME_H
+
+/**
+ * @file Volumes of a target, for programs that use them: raw storage of any size, read and written
+ * at any octet (docs/volumes.md). Installed, in libweft_volume; stands on weft/rpcrdma.h and
+ * weft/verbs.h.
+ *
+ * Two ways. *Calls* move data by RPC-over-RDMA: weft_volume_submit(). *Windows* are memory of the
+ * target that stands for a range: the program posts RDMA Writes, Flushes, Verifies and Atomic Writes
+ * to them on its own QP (weft/verbs.h, weft/commit.h), with the STag that weft_volume_window gives.
+ *
+ * A volume is opened over an RPC endpoint that the caller has connected, and to which it passes all
+ * completions (weft_rpc_wc()). Several volumes may be open over one endpoint. Calls wait in the
+ * volume while WEFT_RPC_MAX_CALLS are outstanding.
+ *
+ * Threads. weft_volume_open(), weft_volume_submit() and their callbacks belong to the endpoint's
+ * worker and never block. The functions weft_volume_..._wait() may be called by any other thread
+ * while a thread polls the worker, and block it; called on the worker's own thread, they poll it.
+ * Handles are checked as weft/verbs.h says ("Misuse").
+ *
+ * After the connection is lost each request ends with -ENOTCONN, and it is unknown whether it was
+ * done. The volume can only be closed then. What was durable is durable; the program connects again
+ * and repeats the rest (all operations but COMPARE_WRITE may be repeated).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/api.h>
+#include <weft/rpcrdma.h>
+
+WEFT_API_BEGIN
+
+struct weft_volume;
+
+/** Rights: WEFT_VOLUME_READ, ... as weft_export.x. */
+#define WEFT_VOLUME_RIGHT_READ   0x02
+#define WEFT_VOLUME_RIGHT_WRITE  0x04
+#define WEFT_VOLUME_RIGHT_FLUSH  0x10
+#define WEFT_VOLUME_RIGHT_VERIFY 0x40
+
+struct weft_volume_attr {
+	size_t size;                /**< sizeof(struct weft_volume_attr) */
+	struct weft_rpc *rpc;       /**< a connected endpoint */
+	struct weft_worker *worker; /**< the endpoint's */
+	const char *name;           /**< of the export */
+	uint32_t rights;            /**< to ask for; 0: all that the target grants */
+	uint64_t timeout_us;        /**< of each call; 0: 30 s */
+	void *user;
+};
+
+/** Abilities: weft_volume_info.can. */
+#define WEFT_VOLUME_DISCARDS 0x1 /**< a discard has an effect */
+#define WEFT_VOLUME_HOLES    0x2 /**< extents are known */
+#define WEFT_VOLUME_MEDIUM   0x4 /**< a verify reads past every cache of the target's host */
+#define WEFT_VOLUME_SUMS     0x8 /**< blocks are compared with checksums */
+
+/** Constant while the volume is open. */
+struct weft_volume_info {
+	uint64_t bytes;
+	uint32_t rights, can;
+	uint32_t block_bytes;   /**< operations at its multiples are fastest */
+	uint32_t atomic_bytes;  /**< a write inside one aligned piece is old or new after a crash */
+	uint32_t io_bytes;      /**< longest read or write of one call; longer ones are cut */
+	uint32_t compare_bytes; /**< longest compare-and-write */
+	uint32_t window_bytes;  /**< longest window; 0: there are none */
+	uint32_t window_align;  /**< an offset of a window is a multiple of it */
+	uint32_t windows;       /**< at once, if the target has memory */
+	uint8_t uuid[16];
+	char hash[32]; /**< hash driver of a verify */
+	uint32_t hash_bytes;
+	bool persistent;     /**< what is durable survives a power failure */
+	char mechanism[128]; /**< for people */
+};
+
+enum weft_volume_op {
+	WEFT_VOLUME_OP_READ,
+	WEFT_VOLUME_OP_WRITE,
+	WEFT_VOLUME_OP_FLUSH,  /**< of a range; 0 octets at 0: of the whole volume */
+	WEFT_VOLUME_OP_VERIFY, /**< hash of a range, as the medium has it */
+	WEFT_VOLUME_OP_COMPARE_WRITE,
+	WEFT_VOLUME_OP_DISCARD,
+	WEFT_VOLUME_OP_ZEROES,
+	WEFT_VOLUME_OP_EXTENTS,
+	WEFT_VOLUME_OPS
+};
+
+/** Flags of a request. */
+#define WEFT_VOLUME_F_DURABLE 0x1 /**< a change: on the medium when it is done */
+#define WEFT_VOLUME_F_WHOLE   0x2 /**< a write: refuse it unless it is old or new after a crash */
+#define WEFT_VOLUME_F_KEEP    0x4 /**< zeroes: keep the space */
+
+struct weft_volume_piece {
+	uint64_t off_bytes, len_bytes;
+	bool hole;
+};
+
+/** One request. Its owner zeroes it before its first use, and keeps it and its memory until done().
+ */
+struct weft_volume_req {
+	enum weft_volume_op op;
+	uint32_t flags;
+	/** Of any length for reads and writes: longer ones than io_bytes are several calls at once. */
+	uint64_t off_bytes, len_bytes;
+	void *data;         /**< read: where to; write, compare-and-write: what */
+	const void *expect; /**< compare-and-write */
+	/** Extents: room for so many; how many were found. They begin at off_bytes and adjoin. */
+	struct weft_volume_piece *pieces;
+	uint32_t max_pieces, found;
+	/** On the worker. May submit requests, this one too. */
+	void (*done)(struct weft_volume_req *req);
+	void *owner;
+	/* results */
+	/**
+	 * 0, or
+	 * - -EILSEQ: compare-and-write: at_bytes is the first octet that differs
+	 * - -EBADMSG: the block at at_bytes does not have its checksum
+	 * - -EIO: the medium failed, or lost what was written since the last flush
+	 * - -EBUSY: a window has a part of the range
+	 * - -ENOSPC, -EOPNOTSUPP, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM: as the target says
+	 * - -ENODEV: the volume is offline. -ESHUTDOWN: another owner has the medium
+	 * - -ESTALE: the target has ended the grant
+	 * - -ETIMEDOUT: no answer in time; unknown whether it was done
+	 * - -ENOTCONN: the connection ended; likewise
+	 * - -EPROTO: an answer that makes no sense
+	 */
+	int status;
+	/** Octets from the beginning of the range that are done (extents: covered). */
+	uint64_t done_bytes;
+	uint64_t at_bytes;
+	uint8_t hash[64]; /**< verify: info.hash_bytes octets */
+	char why[128];    /**< the target's reason, one line; "" if there is none */
+	/* for weft */
+	struct weft_volume *volume;
+	struct weft_volume_req *next;
+	uint64_t sent_bytes;
+	uint32_t calls;
+};
+
+/** status as of weft_volume_req; why: one line, "" when it is 0. */
+typedef void (*weft_volume_fn)(void *arg, int status, const char *why);
+
+/**
+ * Open a volume. 0: fn follows, once, and *out is the volume, which can be used when fn has told
+ * status 0, and which is closed by its owner in either case. -EINVAL, -ENOMEM, and the errors of
+ * weft_rpc_call(). Status also: -ENOENT: no export of that name. -EPROTONOSUPPORT: the target has no
+ * volumes (an older version).
+ */
+int weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *arg,
+                     struct weft_volume **out);
+/** As weft_volume_open(), and wait. why: of why_bytes octets, may be NULL. */
+int weft_volume_open_wait(const struct weft_volume_attr *attr, char *why, size_t why_bytes,
+                          struct weft_volume **out);
+/**
+ * Close. fn (may be NULL) is called when the target has answered, or cannot any more; requests under
+ * way end before it, with -ECANCELED. Windows of the volume end. The handle is invalid from the call
+ * on.
+ */
+void weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg);
+/** As weft_volume_close(), and wait. Does nothing for NULL. */
+void weft_volume_close_wait(struct weft_volume *v);
+/** NULL: it is not open. */
+const struct weft_volume_info *weft_volume_info(const struct weft_volume *v);
+void *weft_volume_user(const struct weft_volume *v);
+
+/**
+ * Submit a request. 0: taken; done() follows, not inside the call. -EINVAL: a range outside of the
+ * volume, no done(), no data. -EBUSY: it is under way. -ENOTCONN.
+ */
+int weft_volume_submit(struct weft_volume *v, struct weft_volume_req *req);
+/** Submit and wait: returns req->status, or the errors of weft_volume_submit(). done and owner are
+ * overwritten. */
+int weft_volume_submit_wait(struct weft_volume *v, struct weft_volume_req *req);
+
+/* Blocking calls for the usual work: the status of the request. */
+int weft_volume_read(struct weft_volume *v, uint64_t off_bytes, void *data, uint64_t len_bytes);
+int weft_volume_write(struct weft_volume *v, uint64_t off_bytes, const void *data,
+                      uint64_t len_bytes, uint32_t flags);
+int weft_volume_flush(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
+/** hash: info.hash_bytes octets. */
+int weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes, void *hash);
+
+/* ---- Windows ---- */
+
+/** A window. Its owner zeroes it before weft_volume_window_open(), and keeps it until it is closed.
+ */
+struct weft_volume_window {
+	struct weft_volume *volume;
+	uint64_t off_bytes;
+	uint32_t len_bytes;
+	uint32_t id;   /**< 0: not open */
+	uint32_t stag; /**< of RDMA Write, Read, Flush, Verify, Atomic Write */
+	uint64_t to;   /**< tagged offset of off_bytes */
+	/**
+	 * May be NULL; set before the opening. The target takes the window back: it is gone after
+	 * deadline_ms at the latest. The owner closes it when it has flushed what it needs.
+	 */
+	void (*revoked)(struct weft_volume_window *w, uint32_t deadline_ms);
+	void *owner;
+	/* for weft */
+	struct weft_volume_window *next, *prev;
+	weft_volume_fn fn;
+	void *arg;
+	uint32_t state;
+};
+
+/** Of an opening or a move: begin with the volume's octets, not with zeros. */
+#define WEFT_VOLUME_WINDOW_F_FILL 0x1
+
+/**
+ * Open a window: fn tells when. Without FILL it begins with zeros, and a Flush writes whole pages of
+ * window_align octets, so the program writes each page that it flushes as a whole.
+ * -EINVAL; -EBUSY: it is open. Status also: -EBUSY: another window overlaps, and one of the two may
+ * write; -ENOMEM: all windows of the target are in use, try again later.
+ */
+int weft_volume_window_open(struct weft_volume *v, struct weft_volume_window *w, uint64_t off_bytes,
+                            uint32_t len_bytes, uint32_t rights, uint32_t flags, weft_volume_fn fn,
+                            void *arg);
+/** Move it; nothing that was posted to it is outstanding. STag and `to` stay. */
+int weft_volume_window_move(struct weft_volume_window *w, uint64_t off_bytes, uint32_t len_bytes,
+                            uint32_t flags, weft_volume_fn fn, void *arg);
+/** Close it. What was not flushed is lost. fn may be NULL. */
+int weft_volume_window_close(struct weft_volume_window *w, weft_volume_fn fn, void *arg);
+/** The target has called WEFT_VOLUME_REVOKE on this endpoint: see weft_volume_programs. */
+
+/**
+ * The program that a client serves so that the target can take windows back: for
+ * weft_rpc_attr.programs, with weft_rpc_attr.user as it likes. Volumes of this library find the
+ * window by the endpoint on which the call came. NULL at the end.
+ */
+extern const struct weft_rpc_program weft_volume_revokes;
+
+WEFT_API_END
+
+#endif /* WEFT_VOLUME_H */

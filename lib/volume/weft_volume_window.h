@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VOLUME_WINDOW_H
+#define WEFT_VOLUME_WINDOW_H
+
+/**
+ * @file Windows: memory that stands for ranges of volumes, so that peers reach these by RDMA Write,
+ * Read, Flush, Verify and Atomic Write (push mode).
+ *
+ * Two objects. A *window pool* (struct weft_vol_windows) is a worker's memory for windows: slots of
+ * equal length, which all volumes and clients share. It is a medium (weft/persist.h, driver
+ * "window"), on which the regions of windows are registered. A *window* (struct weft_vol_window) is
+ * one slot that stands for a range of one volume.
+ *
+ * What holds of a window:
+ *
+ * - Its memory has the volume's octets when it is open (`fill`), or zeros.
+ * - A Flush of a part of it (weft_persist_ops.flush) writes those pages of the part that were marked
+ *   as written (WEFT_PERSIST_PAGE_SHIFT), whole, and then flushes the volume: they are durable when
+ *   it is done. What is not flushed never reaches the medium. A page at the end of the volume is
+ *   written up to that end. Pages that were marked while they were on their way, stay marked.
+ * - read_back (Verify) reads the medium, past the caches of the host where the device can.
+ * - Operations of others see what was flushed.
+ * - While a window is open that may write, windows that overlap it are refused, and so are changes of
+ *   its range by weft_vol_submit() (-EBUSY). Read-only windows may overlap each other, and do not see
+ *   later changes of the range: only what they were filled with.
+ * - When its client is revoked (weft_vol_revoke()), or the window is closed, flushes that are under
+ *   way end as that function says, and later ones fail with -ESHUTDOWN. The owner ends the region
+ *   first, then closes the window.
+ *
+ * Threads. The pool is created and destroyed on a set-up thread. Everything else belongs to the
+ * worker, the thread of the channels of its windows. Nothing blocks.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/persist.h>
+
+#include "weft_volume_core.h"
+
+struct weft_vol_windows;
+struct weft_vol_window;
+
+struct weft_vol_windows_attr {
+	uint64_t bytes;        /**< memory of all slots; a multiple of window_bytes */
+	uint32_t window_bytes; /**< of a slot: a power of 2, 64 KiB to 64 MiB */
+	int numa_node;         /**< -1: any */
+};
+
+struct weft_vol_windows_stats {
+	uint32_t slots, open; /**< slots; of these, in use now (a closing one included) */
+	uint64_t opened, moved, refused_overlap, refused_full;
+	uint64_t flushes, flush_errors, flushed_octets, verified_octets;
+};
+
+/** -EINVAL: attributes out of range. -ENOMEM. */
+int weft_vol_windows_create(const struct weft_vol_windows_attr *attr,
+                            struct weft_vol_windows **out);
+/** Does nothing for NULL. -EBUSY: a window is open. */
+int weft_vol_windows_destroy(struct weft_vol_windows *p);
+/** The medium on which regions of windows are registered; `base` and `bytes` are the memory, which
+ * devices are told of (weft_block_mem_add()). */
+struct weft_persist *weft_vol_windows_medium(const struct weft_vol_windows *p);
+void weft_vol_windows_query(const struct weft_vol_windows *p, struct weft_vol_windows_stats *stats);
+
+struct weft_vol_window_attr {
+	struct weft_vol_chan *chan;     /**< a channel of the volume, of this worker */
+	struct weft_vol_client *client; /**< opened on that channel; not NULL */
+	/** A multiple of WEFT_VOL_WINDOW_ALIGN. */
+	uint64_t off_bytes;
+	/** Up to window_bytes; ends at such a multiple, or at the end of the volume. */
+	uint32_t len_bytes;
+	bool write; /**< it may be written and flushed; else flushes do nothing */
+	bool fill; /**< read the volume first; else it is zeros. A window that is not `write` is filled */
+	/** The window is open (0) or moved, or that failed (the status of the read): then an opened
+	 * window is gone, and a moved one has zeros. Never inside the call. */
+	void (*ready)(struct weft_vol_window *w, int status);
+	void *owner;
+};
+
+#define WEFT_VOL_WINDOW_ALIGN 4096U
+
+/**
+ * Open a window. 0: ready() follows, in a later weft_vol_poll().
+ * - -EBUSY: it overlaps another window, and one of the two may write
+ * - -ENOSPC: all slots are in use
+ * - -EINVAL: a range outside of the volume, not aligned, or longer than a slot; no client
+ * - -EROFS: `write`, and the volume is read-only
+ * - -ESHUTDOWN: the client was revoked
+ */
+int weft_vol_window_open(struct weft_vol_windows *p, const struct weft_vol_window_attr *attr,
+                         struct weft_vol_window **out);
+/**
+ * Let it stand for another range. Its memory stays where it is. What was marked is forgotten; a
+ * flush or read-back that is under way: -EAGAIN. Errors as above; then it stays as it was.
+ */
+int weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t len_bytes,
+                         bool fill);
+/**
+ * Close a window. Requests of it that are under way are canceled; closed() (may be NULL) is called
+ * when none is left, then the slot is free and w is gone: during this call, if nothing is under way.
+ */
+void weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner);
+
+/** Its memory: offset in the medium, and length. */
+uint64_t weft_vol_window_at(const struct weft_vol_window *w);
+uint32_t weft_vol_window_bytes(const struct weft_vol_window *w);
+/** Where it stands. */
+uint64_t weft_vol_window_off(const struct weft_vol_window *w);
+void *weft_vol_window_owner(const struct weft_vol_window *w);
+/** Time of its last flush, read-back, opening or move, by weft_vol_poll()'s clock. */
+uint64_t weft_vol_window_used_ns(const struct weft_vol_window *w);
+
+#endif /* WEFT_VOLUME_WINDOW_H */
