@@ -23,6 +23,8 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	for (unsigned int i = 0; i < cm->nnif; i++)
 		n += weft_netif_poll(cm->nif[i], now_ns);
 	n += weft_exec_poll(s->exec);
+	if (unlikely(w->pollers.n > 0))
+		n += weft_engine_pollers_poll(w, now_ns);
 	n += weft_timer_run(&s->wheel, now_ns);
 	/* Callbacks run before tasks, so requests that they post are sent in this poll. Tasks
 	 * complete work, which needs callbacks in turn. */
@@ -93,5 +95,10 @@ engine_has_work(const struct weft_worker *w)
 uint64_t
 weft_engine_next_ns(struct weft_worker *w)
 {
-	return engine_has_work(w) ? w->v.sched.now_ns : weft_timer_next(&w->v.sched.wheel);
+	uint64_t next_ns;
+
+	if (engine_has_work(w))
+		return w->v.sched.now_ns;
+	next_ns = RTE_MIN(weft_timer_next(&w->v.sched.wheel), weft_engine_pollers_next_ns(w));
+	return RTE_MAX(next_ns, w->v.sched.now_ns);
 }

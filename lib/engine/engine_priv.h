@@ -62,6 +62,15 @@ struct weft_alarm {
 	LIST_ENTRY(weft_alarm) link;
 };
 
+/** What the worker polls beside its ports, in the order in which it was added. */
+struct engine_pollers {
+	unsigned int n;
+	bool polled;       /**< they are being polled; else `next` and `end` are 0 */
+	unsigned int next; /**< the next one to poll */
+	unsigned int end;  /**< behind the last one of this poll */
+	struct weft_poller *poller[WEFT_POLLERS_MAX];
+};
+
 struct weft_worker {
 	struct weft_vworker v; /**< first member: the part that verbs uses */
 	struct weft_cm_worker
@@ -73,6 +82,7 @@ struct weft_worker {
 	uint64_t idle_spin_ns;
 	uint32_t idle_sleep_us;
 	uint64_t reclaim_ns; /**< time of the last weft_mem_reclaim() */
+	struct engine_pollers pollers;
 	LIST_HEAD(, weft_alarm) alarms;
 	LIST_ENTRY(weft_worker) known; /**< in the list of all workers of the process */
 	/* counters */
@@ -113,6 +123,12 @@ uint64_t weft_engine_tsc_ns(uint64_t tsc);
  * hours. Returns what the last weft_worker_poll() did.
  */
 int weft_engine_sleep(struct weft_worker *w, uint64_t idle_ns);
+/** Poll each poller once, but not those that are added meanwhile. Returns how much they did. */
+unsigned int weft_engine_pollers_poll(struct weft_worker *w, uint64_t now_ns);
+/** When the first of them has to be polled again. UINT64_MAX: there is none, or none has to be. */
+uint64_t weft_engine_pollers_next_ns(const struct weft_worker *w);
+/** Remove all of them from a worker that is freed. */
+void weft_engine_pollers_end(struct weft_worker *w);
 /** Watch the device of a port that was opened. -ENOMEM, -ENODEV. */
 int weft_engine_port_watch(struct weft_port *port);
 /** Teardown of a stopped worker, step 1: finish its jobs and tasks, and destroy its TCP. */

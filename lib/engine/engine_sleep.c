@@ -18,6 +18,8 @@
 /** The longest sleep where every port has an interrupt. After it a port whose interrupt fails is
  * polled. */
 #define SLEEP_LONG_NS (100 * WEFT_NS_PER_MS)
+/** Descriptors that sleep_nap() adds to those of ports: of work items, the executor and pollers. */
+#define SLEEP_FDS (2 + WEFT_POLLERS_MAX)
 
 static bool
 sleep_handed(const struct weft_cm_worker *cm)
@@ -39,9 +41,10 @@ sleep_sends(const struct weft_cm_worker *cm)
 }
 
 /**
- * Sleep until a descriptor is readable or a timer is due, at most wait_ns. fds: `n` descriptors of
- * ports, behind two that this function fills in. Returns what ppoll() returned, 0 when the time is
- * over. Returns 1 without a sleep if there is work.
+ * Sleep until a descriptor is readable, or a timer or a poller is due, at most wait_ns. fds: `n`
+ * descriptors of ports, behind two that this function fills in; behind them it adds those of
+ * pollers. Returns what ppoll() returned, 0 when the time is over. Returns 1 without a sleep if
+ * there is work.
  */
 static int
 sleep_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t wait_ns)
@@ -53,6 +56,9 @@ sleep_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t wa
 
 	fds[0] = (struct pollfd){.fd = v->work.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = weft_exec_fd(v->sched.exec), .events = POLLIN};
+	n += 2;
+	for (unsigned int i = 0; i < w->pollers.n; i++)
+		fds[n++] = (struct pollfd){.fd = w->pollers.poller[i]->fd, .events = POLLIN};
 	now_ns = weft_engine_clock_ns();
 	next_ns = weft_engine_next_ns(w);
 	if (next_ns <= now_ns)
@@ -66,7 +72,7 @@ sleep_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t wa
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!weft_work_waits(&v->work) && !sleep_handed(&w->cm) &&
 	    !atomic_load_explicit(&w->stop, memory_order_relaxed)) {
-		rc = ppoll(fds, 2 + n, &ts, NULL);
+		rc = ppoll(fds, n, &ts, NULL);
 		if (rc > 0 && (fds[0].revents & POLLIN) &&
 		    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
 			/* EAGAIN: an earlier read has reset the counter. */
@@ -82,7 +88,7 @@ sleep_nap(struct weft_worker *w, struct pollfd *fds, unsigned int n, uint64_t wa
 void
 weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 {
-	struct pollfd fds[2];
+	struct pollfd fds[SLEEP_FDS];
 
 	if (unlikely(w == NULL || !weft_vworker_is_mine(weft_vworker_of(w))) &&
 	    weft_engine_take_over(w) < 0)
@@ -95,7 +101,7 @@ weft_engine_sleep(struct weft_worker *w, uint64_t idle_ns)
 {
 	uint64_t wait_ns = RTE_MAX(idle_ns / SLEEP_PART, (uint64_t)SLEEP_FIRST_NS);
 	uint64_t before[RTE_DIM(w->cm.nif)];
-	struct pollfd fds[2 + RTE_DIM(w->cm.nif)];
+	struct pollfd fds[SLEEP_FDS + RTE_DIM(w->cm.nif)];
 	struct weft_cm_worker *cm = &w->cm;
 	struct pollfd *at[RTE_DIM(w->cm.nif)];
 	bool all = true, slept = false;

@@ -461,6 +461,7 @@ weft_engine_worker_free(struct weft_worker *w)
 	weft_engine_worker_forget(w);
 	while ((a = LIST_FIRST(&w->alarms)) != NULL)
 		engine_alarm_end(a);
+	weft_engine_pollers_end(w);
 	weft_exec_destroy(w->v.sched.exec);
 	close(w->v.work.wake_fd);
 	/* weft_worker_poll() checks the owner first: without one it checks the handle. */

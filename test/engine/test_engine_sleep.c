@@ -377,6 +377,62 @@ test_no_event_is_lost(void)
 	stop();
 }
 
+/* ---- A poller beside the port ---- */
+
+static unsigned int
+source_poll(void *arg, uint64_t now_ns)
+{
+	struct weft_poller *source = arg;
+	uint64_t n;
+
+	(void)now_ns;
+	if (read(source->fd, &n, sizeof(n)) != sizeof(n))
+		return 0;
+	on_call(NULL);
+	return 1;
+}
+
+static uint64_t
+source_next(void *arg)
+{
+	(void)arg;
+	return WEFT_NEVER;
+}
+
+static void
+source_add(void *arg)
+{
+	CHECK_EQ(weft_poller_add(p.w, arg), 0);
+}
+
+/** The descriptor of a poller ends a long sleep, which a poller does not make shorter. */
+static void
+test_poller(void)
+{
+	struct weft_poller source = {.poll = source_poll, .next_ns = source_next, .arg = &source};
+	uint64_t best = UINT64_MAX;
+
+	source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	start(true, 2000);
+	CHECK_EQ(weft_worker_call(p.w, source_add, &source), 0);
+	prove();
+	for (unsigned int i = 0; i < 5 && best >= SHORT_US; i++) {
+		unsigned int n = atomic_load(&p.called);
+		uint64_t begin;
+
+		usleep(120000);
+		begin = test_now_us();
+		CHECK_EQ(write(source.fd, &(uint64_t){1}, 8), 8);
+		until(&p.called, n + 1);
+		best = RTE_MIN(best, atomic_load(&p.received_us) - begin);
+	}
+	CHECK_MSG(best < SHORT_US, "%u us", (unsigned int)best);
+	usleep(20000);
+	CHECK(polls_in(300000) <= PROVEN_POLLS);
+	stop();
+	close(source.fd);
+}
+
 WEFT_TEST_MAIN({"no event is lost", test_no_event_is_lost}, {"interrupt", test_interrupt},
                {"armed", test_armed}, {"queue waits", test_queue_waits},
-               {"queue bounds sleep", test_queue_bounds_sleep})
+               {"queue bounds sleep", test_queue_bounds_sleep}, {"poller", test_poller})

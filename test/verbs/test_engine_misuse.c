@@ -565,6 +565,75 @@ MISUSE(weft_alarm_cancel)
 	weft_alarm_cancel(h); /* the alarm has fired */
 }
 
+static unsigned int
+source_poll(void *arg, uint64_t now_ns)
+{
+	(void)arg;
+	(void)now_ns;
+	rang++;
+	return 0;
+}
+
+static uint64_t
+source_next(void *arg)
+{
+	(void)arg;
+	return UINT64_MAX;
+}
+
+static struct weft_poller source = {.poll = source_poll, .next_ns = source_next, .fd = -1};
+
+static void
+add_elsewhere(void *arg)
+{
+	CHECK_EQ(weft_poller_add(arg, &source), -EPERM);
+}
+
+static void
+remove_elsewhere(void *arg)
+{
+	weft_poller_remove(arg);
+}
+
+MISUSE(weft_poller_add)
+{
+	struct weft_poller bare = {.fd = -1};
+	struct weft_worker *h;
+
+	rang = 0;
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_poller_add(h, &source), -EINVAL);
+	CHECK_EQ(weft_poller_add(m->w, NULL), -EINVAL);
+	CHECK_EQ(weft_poller_add(m->w, &bare), -EINVAL);
+	bare.poll = source_poll;
+	CHECK_EQ(weft_poller_add(m->w, &bare), -EINVAL);
+	misuse_elsewhere(add_elsewhere, m->w);
+	vt_run(&m->t, VT_S);
+	CHECK_EQ(rang, 0);
+	CHECK_EQ(weft_poller_add(m->w, &source), 0);
+	CHECK_EQ(weft_poller_add(m->w, &source), -EALREADY);
+	weft_poller_remove(&source);
+}
+
+MISUSE(weft_poller_remove)
+{
+	struct weft_poller copy;
+
+	weft_poller_remove(NULL);
+	weft_poller_remove(&source);
+	CHECK_EQ(weft_poller_add(m->w, &source), 0);
+	copy = source;
+	weft_poller_remove(&copy);                   /* no effect: this one was not added */
+	misuse_elsewhere(remove_elsewhere, &source); /* no effect: removed by another thread */
+	rang = 0;
+	weft_engine_poll_at(m->w, sim_now_ns(m->t.sim));
+	CHECK_EQ(rang, 1);
+	weft_poller_remove(&source);
+	weft_poller_remove(&source);
+	weft_engine_poll_at(m->w, sim_now_ns(m->t.sim));
+	CHECK_EQ(rang, 1);
+}
+
 static void
 poll_once(void *arg)
 {
@@ -700,6 +769,7 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_worker_idle), CASE(weft_worker_exec), CASE(weft_worker_now_ns),
                CASE(weft_worker_random), CASE(weft_worker_stats), CASE(weft_worker_get),
                CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns),
-               CASE(weft_alarm_set), CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
+               CASE(weft_alarm_set), CASE(weft_alarm_cancel), CASE(weft_poller_add),
+               CASE(weft_poller_remove), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
                CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))

@@ -511,21 +511,27 @@ void weft_alarm_cancel(struct weft_alarm *a);
 
 #define WEFT_POLLERS_MAX 8 /**< of one worker */
 
-/** What a worker polls beside its ports, for example the channels of block devices. The owner embeds
- * it, and keeps it until weft_poller_remove(). */
+/**
+ * What a worker polls beside its ports, for example the channels of block devices. The owner embeds
+ * it, and keeps it until weft_poller_remove() or the end of the context.
+ */
 struct weft_poller {
 	/**
-	 * In each weft_worker_poll(), before the callbacks of completion queues. Never blocks.
-	 * now_ns: the worker's clock. Returns how much was done; 0: idle.
+	 * In each weft_worker_poll(), before the callbacks of completion queues. Never blocks. A
+	 * weft_worker_poll() inside it polls no poller. now_ns: the worker's clock. Returns how
+	 * much was done; 0: idle.
 	 */
 	unsigned int (*poll)(void *arg, uint64_t now_ns);
 	/**
-	 * Before the worker sleeps: when poll() has to be called again even if `fd` is not readable.
-	 * 0: at once; UINT64_MAX: never.
+	 * Before the worker sleeps: the time of the worker's clock at which poll() has to be called
+	 * again even if `fd` is not readable. 0: at once; UINT64_MAX: never. Adds and removes no
+	 * poller.
 	 */
 	uint64_t (*next_ns)(void *arg);
-	/** A descriptor that ends the worker's sleep when it is readable; poll() makes it unreadable.
-	 * -1: none. */
+	/**
+	 * A descriptor that ends the worker's sleep when it is readable; poll() makes it
+	 * unreadable. -1: none.
+	 */
 	int fd;
 	void *arg;
 	struct weft_worker *worker; /**< for weft; NULL: it is not added */
@@ -533,11 +539,15 @@ struct weft_poller {
 
 /**
  * Add a poller. On the worker's thread, or while the worker is not polled. -EINVAL: no worker, no
- * function; -EALREADY: it is added; -ENOSPC: WEFT_POLLERS_MAX; -EPERM: another thread polls the
- * worker.
+ * poller, no function; -EALREADY: it is added; -ENOSPC: WEFT_POLLERS_MAX; -EPERM: another thread
+ * polls the worker.
  */
 int weft_poller_add(struct weft_worker *w, struct weft_poller *p);
-/** Remove it; likewise. Also inside its poll(). Does nothing for one that is not added. */
+/**
+ * Remove it, on the same thread; while another thread polls the worker, nothing is done but a log
+ * line. Also inside poll(), its own or another poller's: poll() is not called again. Does nothing
+ * for NULL and for one that is not added. The end of the context removes every poller.
+ */
 void weft_poller_remove(struct weft_poller *p);
 
 WEFT_API_END
