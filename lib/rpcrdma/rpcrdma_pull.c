@@ -14,6 +14,55 @@
 #include "rpcrdma_program.h"
 #include "rpcrdma_req.h"
 
+/* The promise of weft_rpc_xdr_lend(). */
+#define PULL_ALIGN 4096u
+
+/*
+ * Octets to allocate beside what is read, so that the first argument can begin at a multiple of
+ * PULL_ALIGN. malloc() and not posix_memalign(): the memory of one call then serves the next one
+ * of its length, and all of it is charged.
+ */
+static uint32_t
+pull_slack(const struct rpcrdma_chunks *c)
+{
+	unsigned int first = 0;
+
+	while (first < c->n_reads && c->reads[first].len_bytes == 0)
+		first++;
+	if (c->call.len_bytes > 0 || first == c->n_reads || c->reads[first].len_bytes < PULL_ALIGN)
+		return 0;
+	return PULL_ALIGN - 1;
+}
+
+/* Memory for `total` octets, charged to the endpoint and registered. Returns what
+ * weft_rpcrdma_pull() returns. */
+static uint32_t
+pull_memory(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
+{
+	const uint32_t slack = pull_slack(req->chunks);
+	const uint64_t held_bytes = (uint64_t)total + slack;
+	struct weft_rpc *rpc = req->rpc;
+	uint8_t *to;
+
+	if (!weft_rpcrdma_hold(rpc, held_bytes))
+		return rpcrdma_budget_never(rpc->a.budget, held_bytes) ? RDMA2_ERR_SYSTEM
+		                                                       : RPCRDMA_PULL_NO_ROOM;
+	req->held_bytes += held_bytes;
+	req->pulled = malloc(held_bytes);
+	if (req->pulled == NULL)
+		return RDMA2_ERR_SYSTEM;
+	to = req->pulled;
+	if (slack > 0)
+		to += -(uintptr_t)to % PULL_ALIGN;
+	req->pulled_bytes = total;
+	rpc->pulled_bytes += total;
+	if (weft_rpcrdma_reg_get(rpc, &req->pull, to, total, WEFT_ACCESS_LOCAL_WRITE, &req->reg) !=
+	    0)
+		return RDMA2_ERR_SYSTEM;
+	*at = (struct weft_rpc_place){to, req->reg->stag};
+	return 0;
+}
+
 /*
  * Ask the consumer where it wants the one argument that is to be read. The arguments decoded for
  * that are checked again when the message is complete, and refused then.
@@ -84,7 +133,6 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 	struct weft_rpc_place at;
 	struct weft_wr *wr;
 	uint8_t *to;
-	bool placed;
 
 	for (unsigned int i = 0; i < c->n_reads; i++) {
 		if (c->reads[i].position < end)
@@ -98,22 +146,11 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 	}
 	if (total == 0)
 		return c->call.n_segs > 0 ? RDMA2_ERR_BAD_XDR : 0;
-	placed = pull_place(req, &at);
-	if (!placed) {
-		if (!weft_rpcrdma_hold(req->rpc, total))
-			return rpcrdma_budget_never(req->rpc->a.budget, total)
-			               ? RDMA2_ERR_SYSTEM
-			               : RPCRDMA_PULL_NO_ROOM;
-		req->held_bytes += total;
-		req->pulled = malloc(total);
-		if (req->pulled == NULL)
-			return RDMA2_ERR_SYSTEM;
-		req->pulled_bytes = (uint32_t)total;
-		req->rpc->pulled_bytes += total;
-		if (weft_rpcrdma_reg_get(req->rpc, &req->pull, req->pulled, (uint32_t)total,
-		                         WEFT_ACCESS_LOCAL_WRITE, &req->reg) != 0)
-			return RDMA2_ERR_SYSTEM;
-		at = (struct weft_rpc_place){req->pulled, req->reg->stag};
+	if (!pull_place(req, &at)) {
+		uint32_t code = pull_memory(req, (uint32_t)total, &at);
+
+		if (code != 0)
+			return code;
 	}
 	to = at.addr;
 	if (c->call.n_segs > 0) {

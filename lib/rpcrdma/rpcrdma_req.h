@@ -44,7 +44,7 @@ struct weft_rpc_req {
 	uint8_t *payload;
 	uint32_t payload_bytes;
 	/* pulled by Reads */
-	uint8_t *pulled;
+	uint8_t *pulled;       /**< the memory; what is read may begin behind its start */
 	uint32_t pulled_bytes; /**< counted in its endpoint's pulled_bytes */
 	/* octets charged to its endpoint's budget: the call's, and its answer's */
 	uint64_t held_bytes, out_held_bytes;

@@ -224,6 +224,10 @@ struct weft_rpc_proc {
  * address of its octets in place, valid until the answer. The padding is skipped, too. It replaces
  * xdr_opaque() into memory of the routine, and what its XDR_FREE would free. NULL: the message has
  * no such opaque here, or xdr is another stream.
+ *
+ * The first argument of a call that a Read chunk carries is at a multiple of 4096, as direct I/O
+ * wants it, if it has 4096 octets or more and no place() has taken it. Not if the rest of the call
+ * comes in a chunk, too (a Call chunk).
  */
 void *weft_rpc_xdr_lend(XDR *xdr, uint32_t len_bytes);
 
