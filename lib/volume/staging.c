@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Staging memory: pieces, and the turns of the clients that wait for them.
+ * @file Staging memory: requests, and the turns of the clients that wait for them.
  */
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+#include "staging_pieces.h"
 #include "weft_staging.h"
+
+static_assert(WEFT_STAGING_MAX_PIECES <= STAGING_RUN_MAX, "a request has one look at the map");
 
 enum staging_state { STAGING_IDLE, STAGING_WAITS, STAGING_HELD };
 
@@ -16,8 +20,7 @@ struct weft_staging {
 	TAILQ_HEAD(, weft_staging_client) turns; /**< clients that wait; the first one is next */
 	bool given_back; /**< memory or a share has become free since the last poll */
 	bool in_poll;
-	uint32_t nfree;
-	uint32_t free[]; /**< numbers of pieces; the last one is taken first */
+	struct staging_pieces pieces;
 };
 
 int
@@ -37,19 +40,18 @@ weft_staging_create(const struct weft_staging_attr *attr, struct weft_staging **
 	if (attr->max_req_bytes % attr->piece_bytes != 0 ||
 	    attr->max_req_bytes > most * attr->piece_bytes)
 		return -EINVAL;
-	s = calloc(1, sizeof(*s) + n * sizeof(s->free[0]));
+	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return -ENOMEM;
+	if (staging_pieces_init(&s->pieces, (uint32_t)n) < 0) {
+		free(s);
+		return -ENOMEM;
+	}
 	s->attr = *attr;
 	if (s->attr.max_req_bytes == 0)
 		s->attr.max_req_bytes = most * attr->piece_bytes;
 	s->stats.free_bytes = s->stats.min_free_bytes = attr->bytes;
 	TAILQ_INIT(&s->turns);
-	/* The lowest pieces first: a fresh pool gives neighbours. */
-	while (s->nfree < n) {
-		s->free[s->nfree] = (uint32_t)(n - 1 - s->nfree);
-		s->nfree++;
-	}
 	*out = s;
 	return 0;
 }
@@ -61,6 +63,7 @@ weft_staging_destroy(struct weft_staging *s)
 		return 0;
 	if (s->stats.clients > 0 || s->in_poll)
 		return -EBUSY;
+	staging_pieces_fini(&s->pieces);
 	free(s);
 	return 0;
 }
@@ -96,7 +99,7 @@ staging_has_share(const struct weft_staging *s, const struct weft_staging_client
 }
 
 static uint32_t
-staging_pieces(const struct weft_staging *s, uint64_t bytes)
+staging_count(const struct weft_staging *s, uint64_t bytes)
 {
 	return (uint32_t)((bytes + s->attr.piece_bytes - 1) / s->attr.piece_bytes);
 }
@@ -122,19 +125,28 @@ staging_describe(const struct weft_staging *s, struct weft_staging_req *req)
 	}
 }
 
-/** Give a request its pieces, which are there. */
+/** Take a request's pieces. False: they are not free, or are no neighbours; nothing is taken. */
+static bool
+staging_take(struct weft_staging *s, struct weft_staging_req *req)
+{
+	const uint32_t n = staging_count(s, req->bytes);
+
+	if (!staging_pieces_take(&s->pieces, n, req->contiguous, req->pieces))
+		return false;
+	req->npieces = n;
+	return true;
+}
+
+/** Give a request the pieces that were taken for it. */
 static void
 staging_grant(struct weft_staging *s, struct weft_staging_req *req)
 {
-	req->npieces = staging_pieces(s, req->bytes);
-	for (uint32_t i = 0; i < req->npieces; i++)
-		req->pieces[i] = s->free[--s->nfree];
 	staging_describe(s, req);
 	req->state = STAGING_HELD;
 	req->client->held_bytes += (uint64_t)req->npieces * s->attr.piece_bytes;
 	req->client->grants++;
 	s->stats.grants++;
-	s->stats.free_bytes = (uint64_t)s->nfree * s->attr.piece_bytes;
+	s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
 	if (s->stats.free_bytes < s->stats.min_free_bytes)
 		s->stats.min_free_bytes = s->stats.free_bytes;
 }
@@ -154,8 +166,7 @@ weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 	c = req->client;
 	if (staging_is_idle(c))
 		s->stats.clients++;
-	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) &&
-	    staging_pieces(s, req->bytes) <= s->nfree) {
+	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) && staging_take(s, req)) {
 		staging_grant(s, req);
 		return 0;
 	}
@@ -196,9 +207,9 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	} else {
 		/* Not of req->bytes, which its owner may have changed since. */
 		c->held_bytes -= (uint64_t)req->npieces * s->attr.piece_bytes;
-		while (req->npieces > 0)
-			s->free[s->nfree++] = req->pieces[--req->npieces];
-		s->stats.free_bytes = (uint64_t)s->nfree * s->attr.piece_bytes;
+		staging_pieces_give(&s->pieces, req->pieces, req->npieces);
+		req->npieces = 0;
+		s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
 		req->iovs = 0;
 		req->state = STAGING_IDLE;
 	}
@@ -234,7 +245,7 @@ weft_staging_poll(struct weft_staging *s)
 	s->given_back = false;
 	while ((c = staging_next(s)) != NULL) {
 		req = TAILQ_FIRST(&c->waiting);
-		if (staging_pieces(s, req->bytes) > s->nfree)
+		if (!staging_take(s, req))
 			break;
 		staging_unwait(s, req);
 		/* The others come before its next request. */

@@ -16,6 +16,10 @@
  * at once or waits with none, so two requests cannot hold what the other one needs. A holder waits
  * for nothing of the pool: so it does not ask for more on behalf of the same work.
  *
+ * A request may ask for neighbours (`contiguous`), for work that needs its memory in one piece. It
+ * waits while none are free, however many other pieces are. Its turn comes, and is kept, like that
+ * of any other request. So it gets its memory at the latest when all others have given theirs back.
+ *
  * Fairness. Requests that wait are served one client after the other, each client's in order. Where
  * the next client's request does not fit, all wait, so that a long request is not overtaken for
  * ever. A client is passed over while it holds its share or more: the pool divided by the number of
@@ -58,7 +62,8 @@ struct weft_staging_client {
 /** One piece of work's memory. The owner embeds it, and zeroes it before its first use. */
 struct weft_staging_req {
 	struct weft_staging_client *client;
-	uint64_t bytes; /**< 1 to max_req_bytes */
+	uint64_t bytes;  /**< 1 to max_req_bytes */
+	bool contiguous; /**< all in one piece of memory: iovs is 1 */
 	/** The memory is there. In weft_staging_poll(), or not called: weft_staging_get() gave it.
 	 *  */
 	void (*granted)(struct weft_staging_req *req);

@@ -49,15 +49,26 @@ on_granted(struct weft_staging_req *req)
 }
 
 static int
-want(struct weft_staging *s, struct want *w, struct weft_staging_client *c, uint64_t bytes)
+want_kind(struct weft_staging *s, struct want *w, struct weft_staging_client *c, uint64_t bytes,
+          bool contiguous)
 {
 	int r;
 
-	*w = (struct want){.req = {.client = c, .bytes = bytes, .granted = on_granted, .owner = w}};
+	*w = (struct want){.req = {.client = c,
+	                           .bytes = bytes,
+	                           .contiguous = contiguous,
+	                           .granted = on_granted,
+	                           .owner = w}};
 	r = weft_staging_get(s, &w->req);
 	if (r == 0)
 		w->granted = ++order;
 	return r;
+}
+
+static int
+want(struct weft_staging *s, struct want *w, struct weft_staging_client *c, uint64_t bytes)
+{
+	return want_kind(s, w, c, bytes, false);
 }
 
 static uint64_t
@@ -198,9 +209,288 @@ test_turns(void)
 	end(s);
 }
 
-/** 64 clients, of which some ask for much and some for little, for longer than the pool allows. */
+/** A request for neighbours waits while there are only others, and is not overtaken. */
 static void
-test_fair(void)
+test_neighbours(void)
+{
+	struct weft_staging_client a = {0}, b = {0};
+	struct weft_staging *s = pool(8, 0);
+	struct want w[8], y, z;
+
+	weft_staging_client_init(&a);
+	weft_staging_client_init(&b);
+	/* the lowest pieces are for others */
+	CHECK_EQ(want_kind(s, &y, &b, 3 * PIECE - 7, true), 0);
+	CHECK(y.req.iovs == 1 && y.req.iov[0].iov_base == memory + 5 * PIECE);
+	CHECK_EQ(y.req.iov[0].iov_len, 3 * PIECE - 7);
+	weft_staging_put(s, &y.req);
+	for (unsigned int i = 0; i < 8; i++) {
+		CHECK_EQ(want(s, &w[i], &a, PIECE), 0);
+		CHECK(w[i].req.iov[0].iov_base == memory + i * PIECE);
+	}
+	for (unsigned int i = 0; i < 8; i += 2)
+		weft_staging_put(s, &w[i].req);
+	CHECK_EQ(want_kind(s, &y, &b, 2 * PIECE, true), -EINPROGRESS);
+	CHECK_EQ(want(s, &z, &b, PIECE), -EINPROGRESS);
+	CHECK_EQ(want(s, &w[0], &a, PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 0);
+	weft_staging_put(s, &w[3].req);
+	/* 0, 2, 3, 4 and 6 are free: 3 and 4 go, and then the two that waited behind */
+	CHECK_EQ(weft_staging_poll(s), 3);
+	CHECK(y.granted < w[0].granted && w[0].granted < z.granted);
+	CHECK(y.req.iovs == 1 && y.req.iov[0].iov_base == memory + 3 * PIECE);
+	CHECK(w[0].req.iov[0].iov_base == memory && z.req.iov[0].iov_base == memory + 2 * PIECE);
+	/* a gap that it fills is better than a longer one: of 0, and 4 to 7, 0 */
+	weft_staging_put(s, &y.req);
+	weft_staging_put(s, &w[5].req);
+	weft_staging_put(s, &w[7].req);
+	weft_staging_put(s, &w[0].req);
+	CHECK_EQ(weft_staging_poll(s), 0);
+	CHECK_EQ(want_kind(s, &w[0], &a, PIECE, true), 0);
+	CHECK(w[0].req.iov[0].iov_base == memory);
+	weft_staging_put(s, &w[0].req);
+	weft_staging_put(s, &w[1].req);
+	weft_staging_put(s, &z.req);
+	end(s);
+}
+
+/* ---- Random requests against a model ---- */
+
+enum { MODEL_CLIENTS = 5, MODEL_REQS = 12, MODEL_PIECES = 300 };
+
+static struct {
+	struct weft_staging_client c[MODEL_CLIENTS];
+	struct want w[MODEL_CLIENTS][MODEL_REQS];
+	struct want *queue[MODEL_CLIENTS][MODEL_REQS]; /**< those of a client that wait */
+	unsigned int nqueue[MODEL_CLIENTS], nheld[MODEL_CLIENTS];
+	unsigned int turns[MODEL_CLIENTS], nturns;
+	bool used[MODEL_PIECES];
+	unsigned int pieces;
+	uint64_t seed, grants, split; /**< split: waits although enough pieces were free */
+} m;
+
+static unsigned int
+model_count(const struct want *w)
+{
+	return (unsigned int)((w->req.bytes + PIECE - 1) / PIECE);
+}
+
+static bool
+model_fits(const struct want *w)
+{
+	unsigned int nfree = 0, run = 0, longest = 0;
+
+	for (unsigned int i = 0; i < m.pieces; i++) {
+		nfree += !m.used[i];
+		run = m.used[i] ? 0 : run + 1;
+		longest = run > longest ? run : longest;
+	}
+	m.split += nfree >= model_count(w) && w->req.contiguous && longest < model_count(w);
+	return (w->req.contiguous ? longest : nfree) >= model_count(w);
+}
+
+static bool
+model_has_share(unsigned int c)
+{
+	unsigned int clients = 0;
+
+	for (unsigned int i = 0; i < MODEL_CLIENTS; i++)
+		clients += m.nqueue[i] > 0 || m.nheld[i] > 0;
+	return m.nheld[c] == 0 || m.nheld[c] < (double)m.pieces / clients;
+}
+
+/** The request whose turn it is; NULL: none. */
+static struct want *
+model_next(void)
+{
+	for (unsigned int i = 0; i < m.nturns; i++)
+		if (model_has_share(m.turns[i]))
+			return m.queue[m.turns[i]][0];
+	return NULL;
+}
+
+static void
+model_turn_over(unsigned int c)
+{
+	unsigned int i = 0;
+
+	while (m.turns[i] != c)
+		i++;
+	m.nturns--;
+	memmove(&m.turns[i], &m.turns[i + 1], (m.nturns - i) * sizeof(m.turns[0]));
+}
+
+static void
+model_unwait(struct want *w, bool granted)
+{
+	const unsigned int c = (unsigned int)(w->req.client - m.c);
+	unsigned int i = 0;
+
+	while (m.queue[c][i] != w)
+		i++;
+	m.nqueue[c]--;
+	memmove(&m.queue[c][i], &m.queue[c][i + 1], (m.nqueue[c] - i) * sizeof(m.queue[c][0]));
+	if (m.nqueue[c] == 0 || granted)
+		model_turn_over(c);
+	if (m.nqueue[c] > 0 && granted)
+		m.turns[m.nturns++] = c;
+}
+
+/** Memory that was handed out: in the pool, of no other request, as long as asked for, and in one
+ * piece if that was asked for. */
+static void
+model_take(struct want *w)
+{
+	const unsigned int c = (unsigned int)(w->req.client - m.c), n = model_count(w);
+	unsigned int pieces = 0;
+
+	CHECK_EQ(sum(&w->req), w->req.bytes);
+	CHECK(!w->req.contiguous || w->req.iovs == 1);
+	for (uint32_t i = 0; i < w->req.iovs; i++) {
+		const uint64_t at = (uint64_t)((uint8_t *)w->req.iov[i].iov_base - memory);
+		const uint64_t len = w->req.iov[i].iov_len;
+
+		CHECK(at % PIECE == 0 && at + len <= (uint64_t)m.pieces * PIECE);
+		CHECK(i + 1 == w->req.iovs || len % PIECE == 0);
+		for (uint64_t k = at / PIECE; k <= (at + len - 1) / PIECE; k++, pieces++) {
+			CHECK(!m.used[k]);
+			m.used[k] = true;
+		}
+	}
+	CHECK_EQ(pieces, n);
+	w->granted = 1;
+	m.nheld[c] += n;
+	m.grants++;
+}
+
+static void
+model_granted(struct weft_staging_req *req)
+{
+	struct want *w = req->owner;
+
+	CHECK(model_next() == w);
+	CHECK(model_fits(w));
+	model_unwait(w, true);
+	model_take(w);
+}
+
+static void
+model_get(struct weft_staging *s, struct want *w, unsigned int c, unsigned int most)
+{
+	const uint64_t pieces = 1 + rig_draw(&m.seed, 1 + rig_draw(&m.seed, most));
+	bool now;
+
+	*w = (struct want){.req = {.client = &m.c[c],
+	                           .bytes = pieces * PIECE - rig_draw(&m.seed, PIECE),
+	                           .contiguous = rig_draw(&m.seed, 2) == 0,
+	                           .granted = model_granted,
+	                           .owner = w}};
+	m.nqueue[c]++; /* a client for its share */
+	now = m.nturns == 0 && model_has_share(c) && model_fits(w);
+	m.nqueue[c]--;
+	CHECK_EQ(weft_staging_get(s, &w->req), now ? 0 : -EINPROGRESS);
+	if (now) {
+		model_take(w);
+		return;
+	}
+	m.queue[c][m.nqueue[c]] = w;
+	if (m.nqueue[c]++ == 0)
+		m.turns[m.nturns++] = c;
+}
+
+static void
+model_put(struct weft_staging *s, struct want *w)
+{
+	const unsigned int c = (unsigned int)(w->req.client - m.c);
+
+	if (w->granted == 0) {
+		model_unwait(w, false);
+	} else {
+		for (uint32_t i = 0; i < w->req.npieces; i++)
+			m.used[w->req.pieces[i]] = false;
+		m.nheld[c] -= w->req.npieces;
+	}
+	weft_staging_put(s, &w->req);
+	w->req.client = NULL;
+}
+
+/** Everything that is held is given back: the one whose turn it is gets its memory. */
+static void
+model_put_all(struct weft_staging *s)
+{
+	unsigned int waited;
+
+	for (unsigned int c = 0; c < MODEL_CLIENTS; c++)
+		for (unsigned int i = 0; i < MODEL_REQS; i++)
+			if (m.w[c][i].req.client != NULL && m.w[c][i].granted > 0)
+				model_put(s, &m.w[c][i]);
+	waited = m.nturns;
+	CHECK_EQ(weft_staging_poll(s) > 0, waited > 0);
+}
+
+static void
+test_model(void)
+{
+	const uint64_t seed = test_seed(1);
+	uint64_t grants = 0, split = 0;
+
+	test_seed_note(seed);
+	for (unsigned int run = 0; run < 60; run++) {
+		struct weft_staging *s;
+		struct weft_staging_stats st;
+		unsigned int most;
+
+		memset(&m, 0, sizeof(m));
+		m.seed = seed + run;
+		m.pieces = 2 + (unsigned int)rig_draw(&m.seed, MODEL_PIECES - 1);
+		most = m.pieces / 2 < 64 ? m.pieces / 2 : 64;
+		s = pool(m.pieces, 0);
+		for (unsigned int i = 0; i < MODEL_CLIENTS; i++)
+			weft_staging_client_init(&m.c[i]);
+		for (unsigned int step = 0; step < 4000; step++) {
+			const unsigned int c = (unsigned int)rig_draw(&m.seed, MODEL_CLIENTS);
+			struct want *w = &m.w[c][rig_draw(&m.seed, MODEL_REQS)];
+
+			if (w->req.client == NULL)
+				model_get(s, w, c, most);
+			else if (w->granted > 0 || rig_draw(&m.seed, 16) == 0)
+				model_put(s, w);
+			if (rig_draw(&m.seed, 2) == 0)
+				continue;
+			(void)weft_staging_poll(s);
+			w = model_next();
+			CHECK(w == NULL || !model_fits(w));
+			if (rig_draw(&m.seed, 200) == 0)
+				model_put_all(s);
+		}
+		while (m.nturns > 0)
+			model_put_all(s);
+		model_put_all(s);
+		weft_staging_query(s, &st);
+		CHECK(st.free_bytes == (uint64_t)m.pieces * PIECE && st.waiting == 0);
+		grants += m.grants;
+		split += m.split;
+		end(s);
+	}
+	test_note("%u grants; %u looks found enough pieces and no neighbours", (unsigned int)grants,
+	          (unsigned int)split);
+	CHECK(grants > 10000 && split > 1000);
+}
+
+/** Two pieces; with neighbours one to three, so that gaps of one are left. */
+static void
+fair_want(struct weft_staging *s, struct want *w, struct weft_staging_client *c,
+          unsigned int of_ten, uint64_t *seed)
+{
+	const uint64_t pieces = of_ten > 0 ? 1 + rig_draw(seed, 3) : 2;
+
+	(void)want_kind(s, w, c, pieces * PIECE, rig_draw(seed, 10) < of_ten);
+}
+
+/** 64 clients, of which some ask for much and some for little, for longer than the pool allows.
+ * of_ten: so many of their requests want neighbours. */
+static void
+fair(unsigned int of_ten)
 {
 	enum { CLIENTS = 64, EACH = 6, ROUNDS = 20000 };
 	static struct weft_staging_client c[CLIENTS];
@@ -233,7 +523,7 @@ test_fair(void)
 					memset(x, 0, sizeof(*x));
 				}
 				if (x->req.client == NULL)
-					(void)want(s, x, &c[i], 2 * PIECE);
+					fair_want(s, x, &c[i], of_ten, &seed);
 			}
 		}
 		(void)weft_staging_poll(s);
@@ -260,14 +550,29 @@ test_fair(void)
 		}
 	}
 	weft_staging_query(s, &st);
-	test_note("%u octets each, Jain's index %.4f, %u of %u grants waited",
-	          (unsigned int)(all / CLIENTS), sum1 * sum1 / (CLIENTS * sum2),
-	          (unsigned int)st.waits, (unsigned int)st.grants);
+	test_note(
+	        "%u of ten in one piece: %u octets each, Jain's index %.4f, %u of %u grants waited",
+	        of_ten, (unsigned int)(all / CLIENTS), sum1 * sum1 / (CLIENTS * sum2),
+	        (unsigned int)st.waits, (unsigned int)st.grants);
 	CHECK(sum1 * sum1 / (CLIENTS * sum2) >= 0.9);
 	CHECK(all > (uint64_t)ROUNDS * 128 * PIECE / 8);
 	CHECK(st.free_bytes == 128 * PIECE && st.min_free_bytes == 0);
 	end(s);
 }
 
+static void
+test_fair(void)
+{
+	fair(0);
+}
+
+static void
+test_fair_neighbours(void)
+{
+	fair(3);
+	fair(10);
+}
+
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
-               {"turns", test_turns}, {"fair", test_fair})
+               {"turns", test_turns}, {"neighbours", test_neighbours}, {"model", test_model},
+               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
