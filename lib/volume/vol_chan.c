@@ -147,8 +147,8 @@ static const struct {
 	uint32_t flags;
 	bool changes, memory;
 } chan_kind[WEFT_VOL_KINDS] = {
-        [WEFT_VOL_READ] = {.memory = true},
-        [WEFT_VOL_WRITE] = {.flags = WEFT_VOL_DURABLE | WEFT_VOL_WHOLE,
+        [WEFT_VOL_READ] = {.flags = WEFT_VOL_MEDIUM, .memory = true},
+        [WEFT_VOL_WRITE] = {.flags = WEFT_VOL_DURABLE | WEFT_VOL_WHOLE | WEFT_VOL_LIVE,
                             .changes = true,
                             .memory = true},
         [WEFT_VOL_COMPARE_WRITE] = {.flags = WEFT_VOL_DURABLE | WEFT_VOL_WHOLE,
@@ -174,7 +174,7 @@ chan_memory_fits(const struct weft_vol_op *op)
 	return left == 0;
 }
 
-/** The errors of weft_vol_submit(), except -EBUSY. */
+/** The errors of weft_vol_submit() that op alone has. */
 static int
 chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 {
@@ -267,6 +267,13 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	op->sums_loaded = op->sums_stored = op->changed = false;
 	op->damaged = op->damaged_off_bytes = 0;
 	op->range.end_bytes = 0;
+	if (op->len_bytes > 0 || op->kind == WEFT_VOL_FLUSH) {
+		chan_range(c->vol, op);
+		/* A scrub changes no octet of the data. */
+		r = vol_queue_range(op, chan_kind[op->kind].changes && op->kind != WEFT_VOL_SCRUB);
+		if (r != 0)
+			return r;
+	}
 	TAILQ_INSERT_TAIL(&c->all, op, chan_link);
 	c->stats.under_way++;
 	if (op->client != NULL) {
@@ -275,12 +282,8 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	}
 	if (op->deadline_ns != 0)
 		c->deadline_ns = VOL_MIN(c->deadline_ns, op->deadline_ns);
-	if (op->len_bytes == 0 && op->kind != WEFT_VOL_FLUSH) {
+	if (op->len_bytes == 0 && op->kind != WEFT_VOL_FLUSH)
 		vol_queue_finish(op, 0);
-	} else {
-		chan_range(c->vol, op);
-		vol_queue_range(op);
-	}
 	return 0;
 }
 

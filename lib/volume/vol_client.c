@@ -10,7 +10,7 @@ weft_vol_client_open(struct weft_vol_chan *c, struct weft_vol_client *client)
 {
 	client->chan = c;
 	TAILQ_INIT(&client->ops);
-	client->under_way = 0;
+	client->under_way = client->windows = 0;
 	client->revoked = client->lost = false;
 	client->changes = client->durable = 0;
 	TAILQ_INSERT_TAIL(&c->clients, client, link);
@@ -19,7 +19,7 @@ weft_vol_client_open(struct weft_vol_chan *c, struct weft_vol_client *client)
 int
 weft_vol_client_close(struct weft_vol_client *client)
 {
-	if (client->under_way > 0)
+	if (client->under_way > 0 || client->windows > 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&client->chan->clients, client, link);
 	client->chan = NULL;

@@ -7,7 +7,7 @@
  * vol_range.c (table of ranges), vol_iov.c (an operation's memory), vol_queue.c (where an operation
  * is and waits), vol_step.c (the requests of the device that an operation is made of), vol_chan.c
  * (channels, submission, poll), vol_client.c (clients and revocation), vol_open.c (format and
- * open).
+ * open). Windows stand on top: vol_window.h.
  */
 
 #include <errno.h>
@@ -50,7 +50,8 @@ struct weft_vol {
 	/** Of all below, and of weft_vol_chan.granted of all channels. */
 	pthread_mutex_t lock;
 	struct vol_ranges ranges;
-	uint64_t slots; /**< a bit for each channel that is open */
+	struct vol_ranges windows; /**< those that are open */
+	uint64_t slots;            /**< a bit for each channel that is open */
 };
 
 struct weft_vol_chan {
@@ -119,8 +120,11 @@ int64_t vol_sums_check(const uint8_t *page, uint32_t first, uint32_t n, const st
 
 /* ---- vol_queue.c ---- */
 
-/** Enter op's range. Op is with the run list, or waits. */
-void vol_queue_range(struct weft_vol_op *op);
+/**
+ * Enter op's range. Op is with the run list, or waits. -EBUSY: it `changes` what a window has that
+ * may write; then op is nowhere.
+ */
+int vol_queue_range(struct weft_vol_op *op, bool changes);
 /** Op's range, if it has one, is open to others. */
 void vol_queue_leave(struct weft_vol_op *op);
 /** Ranges that other operations have left: theirs go to the run list. */

@@ -46,13 +46,20 @@ queue_leave_locked(struct weft_vol *v, struct weft_vol_op *op)
 	op->range.end_bytes = 0;
 }
 
-void
-vol_queue_range(struct weft_vol_op *op)
+int
+vol_queue_range(struct weft_vol_op *op, bool changes)
 {
 	struct weft_vol *v = op->chan->vol;
 	bool free;
 
 	pthread_mutex_lock(&v->lock);
+	/* Under one lock with the entry: a window that is opened later is filled behind op. */
+	if (changes && !op->of_window && v->windows.root != NULL &&
+	    vol_range_meets(&v->windows, op->off_bytes, op->off_bytes + op->len_bytes,
+	                    VOL_RANGE_READ)) {
+		pthread_mutex_unlock(&v->lock);
+		return -EBUSY;
+	}
 	free = vol_range_add(&v->ranges, &op->range);
 	if (!free)
 		op->state = VOL_WAIT_RANGE;
@@ -61,6 +68,7 @@ vol_queue_range(struct weft_vol_op *op)
 		vol_queue_run(op);
 	else
 		op->chan->stats.range_waits++;
+	return 0;
 }
 
 void

@@ -119,6 +119,16 @@ vol_range_add(struct vol_ranges *t, struct weft_vol_range *r)
 	return r->blockers == 0;
 }
 
+bool
+vol_range_meets(const struct vol_ranges *t, uint64_t off_bytes, uint64_t end_bytes,
+                enum vol_range_mode mode)
+{
+	struct weft_vol_range r = {.off_bytes = off_bytes, .end_bytes = end_bytes, .mode = mode};
+
+	range_count(t->root, &r);
+	return r.blockers > 0;
+}
+
 struct weft_vol_range *
 vol_range_del(struct vol_ranges *t, struct weft_vol_range *r)
 {

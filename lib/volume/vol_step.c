@@ -44,6 +44,14 @@ step_at(const struct weft_vol_op *op)
 	return op->chan->vol->info.super.data_at + op->off_bytes + op->done_bytes;
 }
 
+/** Whether it wants to know what the medium holds, and compares no checksums: the page of these may
+ * be newer, in a cache. */
+static bool
+step_of_medium(const struct weft_vol_op *op)
+{
+	return op->kind == WEFT_VOL_VERIFY || (op->flags & WEFT_VOL_MEDIUM) != 0;
+}
+
 /** The group of the operation's next octet. */
 static uint64_t
 step_group(const struct weft_vol_op *op)
@@ -196,6 +204,13 @@ step_change_flags(struct weft_vol_op *op, uint32_t flags)
 	return op->fua ? flags | WEFT_BLOCK_FUA : flags;
 }
 
+/** Flags of a request that reads data for the operation. */
+static uint32_t
+step_read_flags(const struct weft_vol_op *op)
+{
+	return step_of_medium(op) && op->chan->vol->info.verify_medium ? WEFT_BLOCK_MEDIUM : 0U;
+}
+
 /** Read or write the blocks of the step, in scratch memory. */
 static void
 step_blocks(struct weft_vol_op *op, enum step_phase phase, uint32_t flags)
@@ -246,7 +261,7 @@ step_direct(struct weft_vol_op *op, enum weft_block_op what, bool all)
 	op->phase = STEP_DIRECT;
 	op->req.iov = op->sub;
 	op->req.iovs = iovs;
-	op->req.flags = what == WEFT_BLOCK_WRITE ? step_change_flags(op, 0) : 0;
+	op->req.flags = what == WEFT_BLOCK_WRITE ? step_change_flags(op, 0) : step_read_flags(op);
 	if (what == WEFT_BLOCK_WRITE)
 		step_submit_change(op, what, step_at(op), n);
 	else
@@ -287,9 +302,9 @@ step_read(struct weft_vol_op *op)
 	/* Not what is short and begins or ends inside a block: that is one request this way. */
 	op->step_bytes = step_left(op);
 	if (step_in_part(op) && step_scratch_bytes(op) == step_left(op))
-		step_load(op, 0);
+		step_load(op, step_read_flags(op));
 	else if (!step_direct(op, WEFT_BLOCK_READ, false))
-		step_load(op, 0);
+		step_load(op, step_read_flags(op));
 }
 
 /** Fill scratch memory with what the operation writes. */
@@ -334,6 +349,8 @@ step_write(struct weft_vol_op *op)
 	op->step_bytes = step_left(op);
 	if (step_in_part(op) && step_scratch_bytes(op) == step_left(op))
 		step_change(op);
+	else if (op->chan->vol->sums != NULL && (op->flags & WEFT_VOL_LIVE) != 0)
+		step_change(op);
 	else if (!step_direct(op, WEFT_BLOCK_WRITE, step_is_atomic(op)))
 		step_change(op);
 }
@@ -341,7 +358,7 @@ step_write(struct weft_vol_op *op)
 static void
 step_verify(struct weft_vol_op *op)
 {
-	step_load(op, op->chan->vol->info.verify_medium ? WEFT_BLOCK_MEDIUM : 0);
+	step_load(op, step_read_flags(op));
 }
 
 static void
@@ -530,7 +547,7 @@ step_is_sound(struct weft_vol_op *op)
 	struct iovec end = {op->scratch, unit};
 	bool sound = true;
 
-	if (v->sums == NULL || op->kind == WEFT_VOL_VERIFY || op->kind == WEFT_VOL_SCRUB)
+	if (v->sums == NULL || step_of_medium(op) || op->kind == WEFT_VOL_SCRUB)
 		return true;
 	if (vol_sums_doubted(v->sums, step_group(op))) {
 		op->chan->stats.unverified++;
@@ -801,7 +818,7 @@ vol_step(struct weft_vol_op *op)
 		step_hash(op);
 	} else if (op->done_bytes == op->len_bytes) {
 		step_last(op);
-	} else if (op->chan->vol->sums == NULL || op->kind == WEFT_VOL_VERIFY ||
+	} else if (op->chan->vol->sums == NULL || step_of_medium(op) ||
 	           op->kind == WEFT_VOL_EXTENTS || step_sums_ready(op)) {
 		begin[op->kind](op);
 	}

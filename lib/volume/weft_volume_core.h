@@ -19,9 +19,10 @@
  * thread and may block. All calls with a channel, its clients and its operations belong to the
  * channel's thread and never block; weft_vol_poll() is given the time. Channels of one volume share
  * one table of ranges. Its mutex is held for the change of a tree with one entry for each operation
- * under way, and for nothing else: no I/O, no copy, no callback but `wake`. A shard of the table
- * for each worker, reached by messages, would avoid the mutex, and would cost two messages for each
- * operation whose range belongs to another worker, and the wake of that worker when it sleeps.
+ * under way, or for each window, and for nothing else: no I/O, no copy, no callback but `wake`. A
+ * shard of the table for each worker, reached by messages, would avoid the mutex, and would cost
+ * two messages for each operation whose range belongs to another worker, and the wake of that
+ * worker when it sleeps.
  *
  * Order. Operations whose ranges overlap, of which one changes the range, are done one after the
  * other, in the order of their submission, on whatever channel; reads go together. The order is
@@ -176,7 +177,8 @@ void *weft_vol_chan_owner(const struct weft_vol_chan *c);
  * Submit an operation. 0: taken; done() follows in a later weft_vol_poll(). Else it was not taken:
  * - -EINVAL: a range outside of the volume; unknown kind or flag; memory that does not have
  *   len_bytes octets; what the operation needs is missing; a client of another channel
- * - -EBUSY: it is under way
+ * - -EBUSY: it is under way; or it changes octets of a window that may write
+ *   (weft_volume_window.h), on whatever channel that is open. A scrub is taken
  * - -EROFS: a change of a volume that is read-only
  * - -ESHUTDOWN: the client was revoked
  * - -EOPNOTSUPP: WEFT_VOL_WHOLE of what is not atomic here; with checksums, a compare-and-write
@@ -218,6 +220,7 @@ struct weft_vol_client {
 	TAILQ_ENTRY(weft_vol_client) link;
 	TAILQ_HEAD(weft_vol_ops, weft_vol_op) ops; /**< under way */
 	uint32_t under_way;
+	uint32_t windows; /**< open ones (weft_volume_window.h) */
 	bool revoked;
 	bool lost; /**< it has to be told of a lost flush */
 	/** unstable changes done, and how many of these are durable */
@@ -229,7 +232,7 @@ struct weft_vol_client {
 
 /** Set `quiet` and `owner` before; the rest is overwritten. */
 void weft_vol_client_open(struct weft_vol_chan *c, struct weft_vol_client *client);
-/** -EBUSY: an operation is under way. */
+/** -EBUSY: an operation is under way, or a window is open. */
 int weft_vol_client_close(struct weft_vol_client *client);
 /**
  * Give up on a client. From the return on nothing that it has not yet given to the device is ever

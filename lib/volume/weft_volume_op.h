@@ -75,6 +75,17 @@ enum weft_vol_kind {
 /** Write, compare-and-write: refuse it unless it is old or new as a whole after a crash. */
 #define WEFT_VOL_WHOLE 0x2
 #define WEFT_VOL_KEEP  0x4 /**< zeroes: keep the space */
+/**
+ * Read: what the medium holds (weft_vol_info.verify_medium; without that, as any read). Where the
+ * device has a volatile cache, it may be older than what was written and not flushed. As for a
+ * Verify, it is not compared with checksums.
+ */
+#define WEFT_VOL_MEDIUM 0x8
+/**
+ * Write: its memory may change until done(). Each octet of it is written as it was at some moment
+ * meanwhile. Where checksums are made of the octets, these are copied first.
+ */
+#define WEFT_VOL_LIVE 0x10
 
 /** A place in the table of ranges. For the volume. */
 struct weft_vol_range {
@@ -134,6 +145,7 @@ struct weft_vol_op {
 	struct weft_vol_range range;
 	uint32_t state, phase;
 	bool canceled, was_late, hashing, fua;
+	bool of_window; /**< a window's own: it may change what a window has (vol_window.h) */
 	struct weft_vol_place place; /**< of octet done_bytes */
 	uint64_t step_bytes;         /**< octets of the range in the step under way */
 	/** a change was given to the device, and the client is not told of its loss, */
