@@ -8,12 +8,14 @@
  */
 
 enum volume_sabotage {
-	VOLUME_SOUND,         /**< no fault */
-	VOLUME_FLUSH_EARLY,   /**< a flush is answered without the device's */
-	VOLUME_FLUSH_NO_WAIT, /**< a flush does not wait for earlier changes */
-	VOLUME_NOT_DURABLE,   /**< a durable change is neither flushed nor FUA */
-	VOLUME_NOT_TOLD,      /**< no client is told of a lost flush */
-	VOLUME_OPEN_RANGE,    /**< a revoked operation's range is open before it is final */
+	VOLUME_SOUND,          /**< no fault */
+	VOLUME_FLUSH_EARLY,    /**< a flush is answered without the device's */
+	VOLUME_FLUSH_NO_WAIT,  /**< a flush does not wait for earlier changes */
+	VOLUME_NOT_DURABLE,    /**< a durable change is neither flushed nor FUA */
+	VOLUME_NOT_TOLD,       /**< no client is told of a lost flush */
+	VOLUME_OPEN_RANGE,     /**< a revoked operation's range is open before it is final */
+	VOLUME_WINDOW_EARLY,   /**< a window's flush is answered without the volume's */
+	VOLUME_WINDOW_FORGETS, /**< marks that are set during the write of a page are lost */
 };
 
 /** The fault of all volumes of the process. */

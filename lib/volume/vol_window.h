@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VOL_WINDOW_H
+#define VOL_WINDOW_H
+
+/**
+ * @file What the sources of windows share. From below: vol_window_slot.c (slots and requests),
+ * vol_window_flush.c (flushes), vol_window.c (the medium, the pool, read-backs, opening and
+ * closing). The worker's thread alone uses all of it, except the marks of the medium and the
+ * volume's table of windows.
+ *
+ * Pages are counted from the start of the medium.
+ */
+
+#include <weft/persist.h>
+
+#include "vol_priv.h"
+#include "weft_volume_window.h"
+
+#define WIN_PAGE       (1U << WEFT_PERSIST_PAGE_SHIFT)
+#define WIN_OPS        8U      /**< operations of a window at once */
+#define WIN_RUN_PAGES  256U    /**< most pages of one write */
+#define WIN_BUFS       8U      /**< read-backs of a pool at once; of one volume, half of them */
+#define WIN_BUF_BYTES  262144U /**< most octets of one */
+#define WIN_ZERO_BYTES 262144U /**< octets that one poll zeroes */
+
+/** A flush or read-back, in weft_persist_req.drv. */
+struct win_req {
+	TAILQ_ENTRY(win_req) link;
+	struct weft_persist_req *req;
+	uint64_t first, end; /**< its pages */
+	int status;
+	struct win_buf *buf; /**< of a read-back: what it holds */
+};
+
+TAILQ_HEAD(win_reqs, win_req);
+
+/** An operation of a window. */
+struct win_op {
+	struct weft_vol_op op;
+	struct iovec iov;
+	struct weft_vol_window *w;
+	uint64_t first, end; /**< of a write: its pages */
+	bool busy;
+};
+
+/** Memory of a read-back, which it has until its release(). */
+struct win_buf {
+	struct weft_vol_op op;
+	struct iovec iov;
+	uint8_t *mem; /**< WIN_BUF_BYTES and a page */
+	struct weft_persist_req *req;
+	struct weft_vol_window *w; /**< NULL: its operation is done */
+	bool taken;
+};
+
+enum win_state {
+	WIN_OPENING, /**< it is filled, for ready() */
+	WIN_MOVING,  /**< likewise */
+	WIN_OPEN,
+	WIN_CLOSING, /**< closed, and not all has ended yet */
+	WIN_GONE,    /**< its opening has failed, and ready() is told so */
+};
+
+enum win_phase {
+	WIN_IDLE,
+	WIN_WRITE, /**< pages are written, */
+	WIN_FLUSH, /**< and made durable */
+};
+
+struct weft_vol_windows {
+	struct weft_persist *medium;
+	uint32_t window_bytes, slots, free_slots;
+	uint32_t *free_slot;
+	struct weft_vol_window **window; /**< of each slot; NULL: it is free */
+	/** Of each page: it was written, and is not durable. */
+	uint8_t *unsynced;
+	uint8_t *buf_mem;
+	struct win_buf buf[WIN_BUFS];
+	struct weft_vol_windows_stats stats;
+};
+
+struct weft_vol_window {
+	struct weft_vol_windows *pool;
+	struct weft_vol_window_attr attr; /**< off_bytes and len_bytes: where it stands now */
+	uint32_t slot;
+	struct weft_vol_range range; /**< in the volume's table of windows */
+	enum win_state state;
+	uint64_t used_ns;
+	/** Callbacks of it that run: it is not freed inside them. */
+	uint32_t held;
+	uint32_t reads; /**< read-backs under way */
+
+	/* opening and moving; they use op[0] */
+	bool filling;     /**< the volume is read */
+	uint32_t zero_at; /**< octets of the slot before it are right */
+	int fill_status;
+
+	/* flushes: a round takes all that wait, writes their pages, and flushes the volume once */
+	struct win_op op[WIN_OPS];
+	uint32_t busy; /**< operations under way */
+	enum win_phase phase;
+	struct win_reqs waiting, round;
+	struct win_req *cur; /**< of the round: the one whose pages are taken; NULL: all are */
+	uint64_t page;       /**< the next page of it */
+	int flush_status;
+	bool any_unsynced; /**< there are unsynced pages */
+	uint32_t lost_at;  /**< lost flushes when the first of them was written */
+
+	void (*closed)(void *owner);
+	void *closed_owner;
+};
+
+/* ---- vol_window_slot.c ---- */
+
+/** The request of the pool in a persist request. */
+struct win_req *vol_win_req_of(struct weft_persist_req *req);
+/** End a request at once. Returns 0. */
+int vol_win_answer(struct weft_persist_req *req, int status);
+/** The window that has all of the range and is open; NULL: there is none. */
+struct weft_vol_window *vol_win_find(const struct weft_vol_windows *pool, uint64_t off_bytes,
+                                     uint64_t len_bytes);
+/** The first page of w, and the one behind its last. */
+uint64_t vol_win_first_page(const struct weft_vol_window *w);
+uint64_t vol_win_end_page(const struct weft_vol_window *w);
+/** Let go of the slot, and of the client. */
+void vol_win_end(struct weft_vol_window *w);
+/** If w is closed and nothing of it is left: free it, and tell its owner. */
+void vol_win_settle(struct weft_vol_window *w);
+
+/* ---- vol_window_flush.c ---- */
+
+/** weft_persist_ops.flush. */
+int vol_win_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
+/**
+ * Go on with w's flushes as far as possible; then vol_win_settle(). Does nothing inside a callback
+ * of w, after which it is called. So callbacks may call for a flush, and may close w.
+ */
+void vol_win_run(struct weft_vol_window *w);
+/** Forget all marks of the slot, and which pages are unsynced. */
+void vol_win_forget(struct weft_vol_window *w);
+
+#endif /* VOL_WINDOW_H */
