@@ -122,6 +122,12 @@ weft_rpcrdma_req_free(struct weft_rpc_req *req)
 	weft_handle_free(&req->h, sizeof(req->h));
 }
 
+struct weft_rpc *
+weft_rpc_req_endpoint(const struct weft_rpc_req *req)
+{
+	return weft_handle_check(req, &rpcrdma_req_kind, __func__) < 0 ? NULL : req->rpc;
+}
+
 bool
 weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call)
 {

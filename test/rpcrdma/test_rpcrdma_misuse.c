@@ -349,6 +349,21 @@ MISUSE(weft_rpc_done)
 	pair_close(m, &p);
 }
 
+MISUSE(weft_rpc_req_endpoint)
+{
+	struct weft_rpc_req *h;
+	struct pair p;
+
+	EACH_BAD(m, h, RPC_REQ)
+	CHECK(weft_rpc_req_endpoint(h) == NULL);
+	pair_open(m, &p);
+	CHECK(weft_rpc_req_endpoint(had) == p.server);
+	pair_close(m, &p);
+	CHECK(weft_rpc_req_endpoint(had) == NULL); /* the endpoint is gone */
+	weft_rpc_done(had, WEFT_RPC_OK);
+	CHECK(weft_rpc_req_endpoint(had) == NULL); /* it is answered */
+}
+
 MISUSE(weft_rpc_raw_reply)
 {
 	struct weft_rpc_req *h;
@@ -435,6 +450,6 @@ WEFT_TEST_MAIN(CASE(weft_rpc_create), CASE(weft_rpc_destroy), CASE(weft_rpc_wc),
                CASE(weft_rpc_call_with), CASE(weft_rpc_set_raw), CASE(weft_rpc_set_peer_name),
                CASE(weft_rpc_set_peer_share), CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy),
                CASE(weft_rpc_drc_info), CASE(weft_rpc_budget_create), CASE(weft_rpc_budget_destroy),
-               CASE(weft_rpc_budget_info), CASE(weft_rpc_done), CASE(weft_rpc_raw_reply),
-               CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend), CASE(weft_rpc_xdr_results),
-               CASE(weft_clnt_create), CASE(weft_svc_create))
+               CASE(weft_rpc_budget_info), CASE(weft_rpc_done), CASE(weft_rpc_req_endpoint),
+               CASE(weft_rpc_raw_reply), CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend),
+               CASE(weft_rpc_xdr_results), CASE(weft_clnt_create), CASE(weft_svc_create))

@@ -246,6 +246,8 @@ struct weft_rpc_program {
  * first, then res, so res contains no memory of args. If the endpoint is gone, nothing is sent.
  */
 void weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status);
+/** The endpoint on which the call came. NULL: it is gone, or the call was answered. */
+struct weft_rpc *weft_rpc_req_endpoint(const struct weft_rpc_req *req);
 
 /* ---- Endpoints ---- */
 
