@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the libraries export: the functions that the installed headers declare, and lib/*.map lists."""
+"""What the libraries export: the functions and constants that the installed headers declare, and lib/*.map lists."""
 import re
 
 # Exported, but declared in no header.
@@ -14,7 +14,7 @@ def blank(m):
 
 
 def declared(text):
-    """{name: line} of the functions that a header declares, and of those that it defines inline."""
+    """{name: line} of the functions and constants that a header declares, and of the functions that it defines inline."""
     text = re.sub(r"/\*.*?\*/", blank, text, flags=re.S)
     text = re.sub(r"^[^\S\n]*#(?:[^\n]*\\\n)*[^\n]*$", blank, text, flags=re.M)
     text = text.replace('extern "C" {', "")
@@ -25,7 +25,7 @@ def declared(text):
     inline = dict(map(where, re.finditer(r"^static inline[^;{]*?\b(weft_\w+)\s*\(", text, flags=re.M)))
     while re.search(r"\{[^{}]*\}", text):
         text = re.sub(r"\{[^{}]*\}", lambda m: ";" + blank(m), text)
-    found = {}
+    found = dict(map(where, re.finditer(r"^extern const [^;()]*?\b(weft_\w+);", text, flags=re.M)))
     for name, line in map(where, re.finditer(r"\b(weft_\w+)\s*\(", text)):
         found.setdefault(name, line)
     return {n: k for n, k in found.items() if n not in inline}, inline

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A program outside the repository that serves calls by weft's RPC, and reads a log. */
+/** @file A program outside the repository that serves calls by weft's RPC, reads a log, and opens a
+ * volume. */
 
 #include <stdio.h>
 
 #include <weft/log.h>
 #include <weft/rpcrdma.h>
 #include <weft/tirpc.h>
+#include <weft/volume.h>
+
+static const struct weft_rpc_program *const programs[] = {&weft_volume_revokes, NULL};
 
 int
 main(void)
@@ -19,7 +23,8 @@ main(void)
 	}
 	weft_rpc_drc_destroy(drc);
 	return weft_clnt_create(NULL, NULL, 0, 1, 1, NULL) == NULL &&
-	                       weft_log_create(NULL, NULL) < 0
+	                       weft_log_create(NULL, NULL) < 0 && programs[0]->nprocs > 0 &&
+	                       weft_volume_open(NULL, NULL, NULL, NULL) < 0
 	               ? 0
 	               : 1;
 }

@@ -71,14 +71,14 @@ needs() { # needs FILE: the shared libraries that it links
 }
 # shellcheck disable=SC2046,SC2086,SC2317 # lists of options
 shared_ulp() {
-	cc $strict $(pkg-config --cflags weft-rpc weft-log) -o "$tmp/ulp-shared" "$src/outside_ulp.c" \
-		$(pkg-config --libs weft-rpc weft-log) && LD_LIBRARY_PATH=$libdir "$tmp/ulp-shared"
+	cc $strict $(pkg-config --cflags weft-volume weft-log) -o "$tmp/ulp-shared" "$src/outside_ulp.c" \
+		$(pkg-config --libs weft-volume weft-log) && LD_LIBRARY_PATH=$libdir "$tmp/ulp-shared"
 }
 # shellcheck disable=SC2046,SC2086,SC2317 # lists of options
 static_ulp() {
-	cc $strict $(pkg-config --cflags weft-rpc weft-log) -o "$tmp/ulp-static" "$src/outside_ulp.c" \
-		-L"$libdir" $(for p in weft-rpc weft-log weft; do pkg-config --variable=static_libs $p; done) \
-		$(pkg-config --libs $(for p in weft-rpc weft-log weft; do
+	cc $strict $(pkg-config --cflags weft-volume weft-log) -o "$tmp/ulp-static" "$src/outside_ulp.c" \
+		-L"$libdir" $(for p in weft-volume weft-rpc weft-log weft; do pkg-config --variable=static_libs $p; done) \
+		$(pkg-config --libs $(for p in weft-volume weft-rpc weft-log weft; do
 			pkg-config --variable=static_requires $p
 		done)) && "$tmp/ulp-static"
 }
@@ -88,7 +88,7 @@ lean() { # a program that needs no RPC links no libtirpc, and the libraries for 
 	for f in "$libdir/libweft.so" "$libdir/libweft_log.so" "$tmp/outside-shared" "$tmp/root$prefix/bin/weft-ping"; do
 		if needs "$f" | grep tirpc; then echo "$f needs libtirpc"; return 1; fi
 	done
-	for f in "$libdir/libweft_rpc.so" "$libdir/libweft_log.so"; do
+	for f in "$libdir/libweft_rpc.so" "$libdir/libweft_log.so" "$libdir/libweft_volume.so"; do
 		if needs "$f" | grep librte; then echo "$f needs DPDK"; return 1; fi
 	done
 	needs "$libdir/libweft_rpc.so" | grep -q tirpc

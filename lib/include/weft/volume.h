@@ -8,21 +8,31 @@
  * weft/verbs.h.
  *
  * Two ways. *Calls* move data by RPC-over-RDMA: weft_volume_submit(). *Windows* are memory of the
- * target that stands for a range: the program posts RDMA Writes, Flushes, Verifies and Atomic Writes
- * to them on its own QP (weft/verbs.h, weft/commit.h), with the STag that weft_volume_window gives.
+ * target that stands for a range: the program posts RDMA Writes, Flushes, Verifies and Atomic
+ * Writes to them on the endpoint's QP (weft/verbs.h, weft/commit.h), with the STag that
+ * weft_volume_window gives.
  *
  * A volume is opened over an RPC endpoint that the caller has connected, and to which it passes all
- * completions (weft_rpc_wc()). Several volumes may be open over one endpoint. Calls wait in the
- * volume while WEFT_RPC_MAX_CALLS are outstanding.
+ * completions (weft_rpc_wc()) and the end of the connection (weft_rpc_disconnected()). Several
+ * volumes may be open over one endpoint. They are closed before weft_rpc_destroy(). A volume has up
+ * to 32 calls under way. Further ones wait in the volume, also while WEFT_RPC_MAX_CALLS of the
+ * endpoint are outstanding, and its requests take turns.
  *
- * Threads. weft_volume_open(), weft_volume_submit() and their callbacks belong to the endpoint's
- * worker and never block. The functions weft_volume_..._wait() may be called by any other thread
- * while a thread polls the worker, and block it; called on the worker's own thread, they poll it.
- * Handles are checked as weft/verbs.h says ("Misuse").
+ * Threads. weft_volume_open(), weft_volume_submit(), weft_volume_close(), weft_volume_window_...()
+ * and their callbacks belong to the endpoint's worker and never block; another thread is refused
+ * (-EPERM) while the worker is polled. The functions that wait (..._wait(), weft_volume_read() to
+ * weft_volume_verify()) may be called by any other thread while a thread polls the worker, and
+ * block it. Called on the worker's own thread, also in a callback, they poll it. Handles are
+ * checked as weft/verbs.h says ("Misuse").
+ *
+ * Callbacks run in weft_worker_poll() or weft_rpc_wc(), not inside the function that they answer.
  *
  * After the connection is lost each request ends with -ENOTCONN, and it is unknown whether it was
  * done. The volume can only be closed then. What was durable is durable; the program connects again
  * and repeats the rest (all operations but COMPARE_WRITE may be repeated).
+ *
+ * A request that ends with -ETIMEDOUT has its memory back. If the target then moves its data all
+ * the same, the connection ends, because that memory is not open to it any more.
  */
 
 #include <stdbool.h>
@@ -47,8 +57,8 @@ struct weft_volume_attr {
 	struct weft_rpc *rpc;       /**< a connected endpoint */
 	struct weft_worker *worker; /**< the endpoint's */
 	const char *name;           /**< of the export */
-	uint32_t rights;            /**< to ask for; 0: all that the target grants */
-	uint64_t timeout_us;        /**< of each call; 0: 30 s */
+	uint32_t rights;     /**< to ask for; 0: all that the target grants, see info.rights */
+	uint64_t timeout_us; /**< of each call; 0: 30 s */
 	void *user;
 };
 
@@ -98,12 +108,15 @@ struct weft_volume_piece {
 	bool hole;
 };
 
-/** One request. Its owner zeroes it before its first use, and keeps it and its memory until done().
+/**
+ * One request. Its owner zeroes it before its first use, and keeps it and its memory until done().
  */
 struct weft_volume_req {
 	enum weft_volume_op op;
 	uint32_t flags;
-	/** Of any length for reads and writes: longer ones than io_bytes are several calls at once. */
+	/**
+	 * Of any length for reads and writes: longer ones than io_bytes are several calls at once.
+	 */
 	uint64_t off_bytes, len_bytes;
 	void *data;         /**< read: where to; write, compare-and-write: what */
 	const void *expect; /**< compare-and-write */
@@ -115,7 +128,7 @@ struct weft_volume_req {
 	void *owner;
 	/* results */
 	/**
-	 * 0, or
+	 * 0, or the error of the first octet that failed:
 	 * - -EILSEQ: compare-and-write: at_bytes is the first octet that differs
 	 * - -EBADMSG: the block at at_bytes does not have its checksum
 	 * - -EIO: the medium failed, or lost what was written since the last flush
@@ -123,16 +136,21 @@ struct weft_volume_req {
 	 * - -ENOSPC, -EOPNOTSUPP, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM: as the target says
 	 * - -ENODEV: the volume is offline. -ESHUTDOWN: another owner has the medium
 	 * - -ESTALE: the target has ended the grant
-	 * - -ETIMEDOUT: no answer in time; unknown whether it was done
+	 * - -ETIMEDOUT: no answer in time, and it is unknown whether it was done; or the medium did
+	 *   not take it in time, and `why` says so
 	 * - -ENOTCONN: the connection ended; likewise
 	 * - -EPROTO: an answer that makes no sense
+	 * - -ECANCELED: the volume was closed, or the target gave it up before it changed anything
 	 */
 	int status;
-	/** Octets from the beginning of the range that are done (extents: covered). */
+	/**
+	 * Octets from the beginning of the range that are done (extents: covered). After an error
+	 * others behind them may be done, too.
+	 */
 	uint64_t done_bytes;
-	uint64_t at_bytes;
-	uint8_t hash[64]; /**< verify: info.hash_bytes octets */
-	char why[128];    /**< the target's reason, one line; "" if there is none */
+	uint64_t at_bytes; /**< an offset in the volume; see status */
+	uint8_t hash[64];  /**< verify: info.hash_bytes octets */
+	char why[128];     /**< the target's reason, one line; "" if there is none */
 	/* for weft */
 	struct weft_volume *volume;
 	struct weft_volume_req *next;
@@ -145,34 +163,46 @@ typedef void (*weft_volume_fn)(void *arg, int status, const char *why);
 
 /**
  * Open a volume. 0: fn follows, once, and *out is the volume, which can be used when fn has told
- * status 0, and which is closed by its owner in either case. -EINVAL, -ENOMEM, and the errors of
- * weft_rpc_call(). Status also: -ENOENT: no export of that name. -EPROTONOSUPPORT: the target has no
- * volumes (an older version).
+ * status 0, and which is closed by its owner in either case. -EINVAL, -ENOMEM, -EPERM, and the
+ * errors of weft_rpc_call(). Status also: -ENOENT: no export of that name. -EPROTONOSUPPORT: the
+ * target has no volumes (an older version). -ECANCELED: it was closed.
  */
 int weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *arg,
                      struct weft_volume **out);
-/** As weft_volume_open(), and wait. why: of why_bytes octets, may be NULL. */
+/**
+ * As weft_volume_open(), and wait: the status. After an error there is nothing to close. why: of
+ * why_bytes octets, may be NULL. Also the errors of weft_worker_call().
+ */
 int weft_volume_open_wait(const struct weft_volume_attr *attr, char *why, size_t why_bytes,
                           struct weft_volume **out);
 /**
- * Close. fn (may be NULL) is called when the target has answered, or cannot any more; requests under
- * way end before it, with -ECANCELED. Windows of the volume end. The handle is invalid from the call
- * on.
+ * Close. fn (may be NULL) is called when the target has answered, or cannot any more (-ENOTCONN):
+ * then it reaches no memory of the volume's requests. Requests end before it: those of which
+ * something was not sent with -ECANCELED, others as the target answers. So do calls of windows; all
+ * windows of the volume end, and their memory is the owner's. The handle is invalid from the call
+ * on. Does nothing for NULL.
  */
 void weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg);
 /** As weft_volume_close(), and wait. Does nothing for NULL. */
 void weft_volume_close_wait(struct weft_volume *v);
-/** NULL: it is not open. */
+/** Any thread. NULL: it is not open. */
 const struct weft_volume_info *weft_volume_info(const struct weft_volume *v);
 void *weft_volume_user(const struct weft_volume *v);
 
 /**
- * Submit a request. 0: taken; done() follows, not inside the call. -EINVAL: a range outside of the
- * volume, no done(), no data. -EBUSY: it is under way. -ENOTCONN.
+ * Submit a request. 0: taken; done() follows, not inside the call. A read, a change or extents of 0
+ * octets are done at once.
+ * - -EINVAL: a range outside of the volume, no done(), no data, a flag that op does not take
+ * - -EBUSY: it is under way
+ * - -EMSGSIZE: a compare-and-write longer than compare_bytes, or a write with WHOLE longer than
+ *   io_bytes
+ * - -ENOTCONN, -EPERM
  */
 int weft_volume_submit(struct weft_volume *v, struct weft_volume_req *req);
-/** Submit and wait: returns req->status, or the errors of weft_volume_submit(). done and owner are
- * overwritten. */
+/**
+ * Submit and wait: returns req->status, or the errors of weft_volume_submit() and
+ * weft_worker_call(). done and owner are overwritten.
+ */
 int weft_volume_submit_wait(struct weft_volume *v, struct weft_volume_req *req);
 
 /* Blocking calls for the usual work: the status of the request. */
@@ -185,7 +215,10 @@ int weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_b
 
 /* ---- Windows ---- */
 
-/** A window. Its owner zeroes it before weft_volume_window_open(), and keeps it until it is closed.
+/**
+ * A window. Its owner zeroes it before its first opening, sets revoked and owner, and keeps it
+ * until it is closed: until fn of the close, or of an opening that failed, or until the volume is
+ * closed.
  */
 struct weft_volume_window {
 	struct weft_volume *volume;
@@ -195,8 +228,9 @@ struct weft_volume_window {
 	uint32_t stag; /**< of RDMA Write, Read, Flush, Verify, Atomic Write */
 	uint64_t to;   /**< tagged offset of off_bytes */
 	/**
-	 * May be NULL; set before the opening. The target takes the window back: it is gone after
-	 * deadline_ms at the latest. The owner closes it when it has flushed what it needs.
+	 * May be NULL. The target takes the window back (weft_volume_revokes): it is gone after
+	 * deadline_ms at the latest, and what is posted to it later ends the connection. The owner
+	 * closes it when it has flushed what it needs.
 	 */
 	void (*revoked)(struct weft_volume_window *w, uint32_t deadline_ms);
 	void *owner;
@@ -204,32 +238,46 @@ struct weft_volume_window {
 	struct weft_volume_window *next, *prev;
 	weft_volume_fn fn;
 	void *arg;
-	uint32_t state;
+	uint32_t state, rights, flags;
+	uint64_t want_off_bytes;
+	uint32_t want_len_bytes;
+	uint32_t deadline_ms;
+	int status;
+	char why[128];
 };
 
 /** Of an opening or a move: begin with the volume's octets, not with zeros. */
 #define WEFT_VOLUME_WINDOW_F_FILL 0x1
 
 /**
- * Open a window: fn tells when. Without FILL it begins with zeros, and a Flush writes whole pages of
- * window_align octets, so the program writes each page that it flushes as a whole.
- * -EINVAL; -EBUSY: it is open. Status also: -EBUSY: another window overlaps, and one of the two may
- * write; -ENOMEM: all windows of the target are in use, try again later.
+ * Open a window: fn, which must not be NULL, tells when. rights: of those of the volume; 0: all.
+ * Without FILL it begins with zeros, and a Flush writes whole pages of window_align octets, so the
+ * program writes each page that it flushes as a whole. -EINVAL: also a length that is no multiple
+ * of window_align and does not end with the volume; -EBUSY: it is open; -EOPNOTSUPP: the volume has
+ * no windows; -ENOTCONN, -EPERM. Status also: -EBUSY: another window overlaps, and one of the two
+ * may write; -ENOMEM: all windows of the target are in use, try again later.
  */
 int weft_volume_window_open(struct weft_volume *v, struct weft_volume_window *w, uint64_t off_bytes,
                             uint32_t len_bytes, uint32_t rights, uint32_t flags, weft_volume_fn fn,
                             void *arg);
-/** Move it; nothing that was posted to it is outstanding. STag and `to` stay. */
+/**
+ * Move it; nothing that was posted to it is outstanding. STag and `to` stay, and `to` then stands
+ * for the new off_bytes. After an error it stands for what it did before; after -ETIMEDOUT or
+ * -EPROTO that is unknown. -EBUSY: a call of it is under way. Else as weft_volume_window_open().
+ */
 int weft_volume_window_move(struct weft_volume_window *w, uint64_t off_bytes, uint32_t len_bytes,
                             uint32_t flags, weft_volume_fn fn, void *arg);
-/** Close it. What was not flushed is lost. fn may be NULL. */
+/**
+ * Close it. What was not flushed is lost. It is closed whatever status fn tells. fn may be NULL:
+ * then w is the owner's at once, and only -ENOMEM leaves it open. -EINVAL: it is not open; -EBUSY,
+ * as above; -EPERM.
+ */
 int weft_volume_window_close(struct weft_volume_window *w, weft_volume_fn fn, void *arg);
-/** The target has called WEFT_VOLUME_REVOKE on this endpoint: see weft_volume_programs. */
 
 /**
- * The program that a client serves so that the target can take windows back: for
- * weft_rpc_attr.programs, with weft_rpc_attr.user as it likes. Volumes of this library find the
- * window by the endpoint on which the call came. NULL at the end.
+ * The program that a client serves so that the target can take windows back: for the list
+ * weft_rpc_attr.programs, with weft_rpc_attr.user as the client likes. The window is found by the
+ * endpoint on which the call came. Without it the target takes windows back unannounced.
  */
 extern const struct weft_rpc_program weft_volume_revokes;
 

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Requests and their calls. A long read or write is several calls at once. Requests take
+ * turns: each sends one call, and then the next one does.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "volcall_priv.h"
+
+/* What the operations differ in. */
+static const struct {
+	uint32_t proc;
+	uint32_t flags; /* that it takes */
+	bool cut;       /* longer ones are several calls */
+	bool empty;     /* a range of 0 octets is done at once */
+} req_ops[WEFT_VOLUME_OPS] = {
+        [WEFT_VOLUME_OP_READ] = {WEFT_VOLRPC_READ, 0, true, true},
+        [WEFT_VOLUME_OP_WRITE] = {WEFT_VOLRPC_WRITE, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE,
+                                  true, true},
+        [WEFT_VOLUME_OP_FLUSH] = {WEFT_VOLRPC_FLUSH, 0, false, false},
+        [WEFT_VOLUME_OP_VERIFY] = {WEFT_VOLRPC_VERIFY, 0, false, false},
+        [WEFT_VOLUME_OP_COMPARE_WRITE] = {WEFT_VOLRPC_COMPARE_WRITE,
+                                          WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE, false, true},
+        [WEFT_VOLUME_OP_DISCARD] = {WEFT_VOLRPC_DISCARD, WEFT_VOLUME_F_DURABLE, false, true},
+        [WEFT_VOLUME_OP_ZEROES] = {WEFT_VOLRPC_ZEROES, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_KEEP,
+                                   false, true},
+        [WEFT_VOLUME_OP_EXTENTS] = {WEFT_VOLRPC_EXTENTS, 0, false, true},
+};
+
+static_assert(WEFT_VOLUME_F_DURABLE == WEFT_VOLRPC_DURABLE &&
+                      WEFT_VOLUME_F_WHOLE == WEFT_VOLRPC_WHOLE &&
+                      WEFT_VOLUME_F_KEEP == WEFT_VOLRPC_KEEP,
+              "flags travel as they are");
+static_assert(WEFT_VOLUME_DISCARDS == WEFT_VOLRPC_CAN_DISCARD &&
+                      WEFT_VOLUME_HOLES == WEFT_VOLRPC_CAN_EXTENTS &&
+                      WEFT_VOLUME_MEDIUM == WEFT_VOLRPC_CAN_MEDIUM &&
+                      WEFT_VOLUME_SUMS == WEFT_VOLRPC_CAN_SUMS,
+              "abilities travel as they are");
+
+int
+volcall_req_check(const struct weft_volume *v, const struct weft_volume_req *req)
+{
+	bool data, expect;
+
+	if (req == NULL || (unsigned int)req->op >= WEFT_VOLUME_OPS || req->done == NULL ||
+	    (req->flags & ~req_ops[req->op].flags) != 0 || req->off_bytes > v->info.bytes ||
+	    req->len_bytes > v->info.bytes - req->off_bytes)
+		return -EINVAL;
+	if (req->volume != NULL)
+		return -EBUSY;
+	expect = req->op == WEFT_VOLUME_OP_COMPARE_WRITE;
+	data = expect || req->op == WEFT_VOLUME_OP_READ || req->op == WEFT_VOLUME_OP_WRITE;
+	if (req->len_bytes > 0 && ((data && req->data == NULL) || (expect && req->expect == NULL)))
+		return -EINVAL;
+	if (req->op == WEFT_VOLUME_OP_EXTENTS && (req->pieces == NULL || req->max_pieces == 0))
+		return -EINVAL;
+	/* Each part of a write that is cut would be whole, and the write not. */
+	if ((expect && req->len_bytes > v->info.compare_bytes) ||
+	    ((req->flags & WEFT_VOLUME_F_WHOLE) && req->len_bytes > v->info.io_bytes))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* ---- The end of a call and of a request ---- */
+
+/* The first fault of a range counts: what is done is in front of it. */
+static void
+req_fault(struct weft_volume_req *req, uint64_t from_bytes, const struct volcall_outcome *o)
+{
+	if (req->status != 0 && req->done_bytes <= from_bytes + o->done_bytes)
+		return;
+	req->status = o->status;
+	req->done_bytes = from_bytes + o->done_bytes;
+	req->at_bytes = o->at_bytes;
+	volcall_why(req->why, o->why);
+}
+
+/* No further call of the request is sent. */
+static void
+req_stop(struct weft_volume *v, struct weft_volume_req *req, int status, const char *why)
+{
+	const struct volcall_outcome o = {.status = status, .why = why};
+
+	if (req->sent_bytes != VOLCALL_ALL_SENT)
+		req_fault(req, req->sent_bytes, &o);
+	volcall_remove(&v->pending, req);
+	req->sent_bytes = VOLCALL_ALL_SENT;
+}
+
+static void
+req_try_finish(struct weft_volume *v, struct weft_volume_req *req)
+{
+	if (req->calls > 0 || req->sent_bytes != VOLCALL_ALL_SENT)
+		return;
+	volcall_push(&v->finished, req);
+}
+
+/* A call of the request has ended; its slot is free. */
+static void
+req_answered(struct weft_volume *v, struct weft_volume_req *req)
+{
+	req->calls--;
+	/* What was not sent is behind the fault. */
+	if (req->status != 0 && req->sent_bytes != VOLCALL_ALL_SENT)
+		req_stop(v, req, req->status, req->why);
+	req_try_finish(v, req);
+	volcall_go_on(v);
+}
+
+/* The results of a call, which are NULL unless status is OK; req's own are set. */
+static void
+req_results(struct volcall_slot *s, const void *res, struct volcall_outcome *o)
+{
+	struct weft_volume_req *req = s->req;
+	uint64_t off = req->off_bytes + s->from_bytes;
+	const weft_volrpc_extents_res *x = res;
+	const weft_volrpc_verify_res *h = res;
+	const weft_volrpc_read_res *r = res;
+	const weft_volrpc_res *plain = res;
+
+	*o = (struct volcall_outcome){.status = -EPROTO, .done_bytes = 0};
+	/* The status is the first member of all of them. */
+	if (plain->status != WEFT_VOLRPC_OK) {
+		const weft_volrpc_fault *f =
+		        req->op == WEFT_VOLUME_OP_READ      ? &r->weft_volrpc_read_res_u.fault
+		        : req->op == WEFT_VOLUME_OP_VERIFY  ? &h->weft_volrpc_verify_res_u.fault
+		        : req->op == WEFT_VOLUME_OP_EXTENTS ? &x->weft_volrpc_extents_res_u.fault
+		                                            : &plain->weft_volrpc_res_u.fault;
+
+		volcall_fault(o, plain->status, f, off, s->len_bytes, s->v->info.bytes);
+		if (o->status == -EILSEQ && req->op != WEFT_VOLUME_OP_COMPARE_WRITE)
+			*o = (struct volcall_outcome){
+			        .status = -EPROTO, .why = "a mismatch, and nothing was compared"};
+		return;
+	}
+	if (req->op == WEFT_VOLUME_OP_READ) {
+		if (r->weft_volrpc_read_res_u.data.data_len != s->len_bytes) {
+			o->why = "the target has read less than it was asked for";
+			return;
+		}
+	} else if (req->op == WEFT_VOLUME_OP_VERIFY) {
+		const weft_volrpc_hash *found = &h->weft_volrpc_verify_res_u.found;
+
+		if (found->hash.hash_len != s->v->info.hash_bytes) {
+			o->why = "the target's hash has another length than it said";
+			return;
+		}
+		memcpy(req->hash, found->hash.hash_val, found->hash.hash_len);
+	} else if (req->op == WEFT_VOLUME_OP_EXTENTS) {
+		const weft_volrpc_extents *e = &x->weft_volrpc_extents_res_u.extents;
+
+		if (!volcall_extents_ok(e, off, s->len_bytes)) {
+			o->why = "the target's extents do not describe the range";
+			return;
+		}
+		req->done_bytes = 0;
+		for (; req->found < e->list.list_len && req->found < req->max_pieces;
+		     req->found++) {
+			const weft_volrpc_extent *p = &e->list.list_val[req->found];
+
+			req->pieces[req->found] =
+			        (struct weft_volume_piece){p->off, p->len, p->hole};
+			req->done_bytes += p->len;
+		}
+	}
+	o->status = 0;
+}
+
+static void
+req_on_answer(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct volcall_slot *s = arg;
+	struct weft_volume_req *req = s->req;
+	struct weft_volume *v = s->v;
+	struct volcall_outcome o = {.status = volcall_rpc_errno(status),
+	                            .why = weft_rpc_status_str(status)};
+
+	if (status == WEFT_RPC_CONNLOST)
+		v->down = true;
+	if (status == WEFT_RPC_OK)
+		req_results(s, res, &o);
+	if (o.status != 0)
+		req_fault(req, s->from_bytes, &o);
+	volcall_slot_put(s);
+	req_answered(v, req);
+}
+
+/* ---- Sending ---- */
+
+static uint32_t
+req_extents_bytes(const void *args)
+{
+	(void)args;
+	return 64 + WEFT_VOLRPC_EXTENTS_MAX * 20;
+}
+
+static const struct weft_rpc_binding req_extents_binding = {.reply_bytes = req_extents_bytes};
+
+/* The end of a call that begins here: where the next one begins at a block. */
+static uint64_t
+req_cut(const struct weft_volume *v, uint64_t off_bytes, uint64_t left_bytes)
+{
+	uint64_t n = v->info.io_bytes, over;
+
+	if (left_bytes <= n)
+		return left_bytes;
+	over = (off_bytes + n) % v->info.block_bytes;
+	return over < n ? n - over : n;
+}
+
+static void
+req_args(struct volcall_slot *s, struct weft_rpc_call_attr *a, weft_volrpc_read_res *init)
+{
+	struct weft_volume_req *req = s->req;
+	uint64_t off = req->off_bytes + s->from_bytes;
+	char *data = req->data != NULL ? (char *)req->data + s->from_bytes : NULL;
+	uint32_t handle = s->v->handle, len = (uint32_t)s->len_bytes;
+
+	a->args = &s->args;
+	a->xdr_res = (xdrproc_t)xdr_weft_volrpc_res;
+	a->res_bytes = sizeof(weft_volrpc_res);
+	switch (req->op) {
+	case WEFT_VOLUME_OP_READ:
+		s->args.read = (struct weft_volrpc_read_call){
+		        .args = {.handle = handle, .off = off, .count = len}, .into = data};
+		*init = (weft_volrpc_read_res){.weft_volrpc_read_res_u.data = {len, data}};
+		a->xdr_args = (xdrproc_t)xdr_weft_volrpc_read_args;
+		a->xdr_res = (xdrproc_t)weft_volrpc_xdr_read_res;
+		a->res_bytes = sizeof(*init);
+		a->res_init = init;
+		a->binding = &weft_volrpc_read_binding;
+		return;
+	case WEFT_VOLUME_OP_WRITE:
+		s->args.write = (weft_volrpc_write_args){
+		        .handle = handle, .off = off, .flags = req->flags, .data = {len, data}};
+		a->xdr_args = (xdrproc_t)weft_volrpc_xdr_write_args;
+		a->binding = &weft_volrpc_write_binding;
+		return;
+	case WEFT_VOLUME_OP_COMPARE_WRITE:
+		s->args.compare =
+		        (weft_volrpc_compare_args){.handle = handle,
+		                                   .off = off,
+		                                   .flags = req->flags,
+		                                   .expect = {len, (char *)(uintptr_t)req->expect},
+		                                   .data = {len, data}};
+		a->xdr_args = (xdrproc_t)weft_volrpc_xdr_compare_args;
+		a->binding = &weft_volrpc_compare_binding;
+		a->once = true;
+		return;
+	case WEFT_VOLUME_OP_VERIFY:
+		a->xdr_res = (xdrproc_t)xdr_weft_volrpc_verify_res;
+		a->res_bytes = sizeof(weft_volrpc_verify_res);
+		break;
+	case WEFT_VOLUME_OP_EXTENTS:
+		a->xdr_res = (xdrproc_t)xdr_weft_volrpc_extents_res;
+		a->res_bytes = sizeof(weft_volrpc_extents_res);
+		a->binding = &req_extents_binding;
+		break;
+	default:
+		break;
+	}
+	a->xdr_args = (xdrproc_t)xdr_weft_volrpc_range_args;
+	s->args.range = (weft_volrpc_range_args){
+	        .handle = handle, .off = off, .len = s->len_bytes, .flags = req->flags};
+}
+
+/* Send the request's next call. The request is in no queue, and `calls` counts this function, so
+ * that it does not finish in here. */
+static int
+req_send(struct weft_volume *v, struct weft_volume_req *req)
+{
+	struct weft_rpc_call_attr a = {.size = sizeof(a),
+	                               .prog = WEFT_VOLRPC_PROG,
+	                               .vers = WEFT_VOLRPC_V2,
+	                               .proc = req_ops[req->op].proc,
+	                               .timeout_us = v->timeout_us,
+	                               .fn = req_on_answer};
+	struct volcall_slot *s = volcall_slot_get(v);
+	uint64_t from = req->sent_bytes, left = req->len_bytes - from;
+	weft_volrpc_read_res init;
+	int rc;
+
+	if (s == NULL)
+		return -EAGAIN;
+	s->req = req;
+	s->from_bytes = from;
+	s->len_bytes = req_ops[req->op].cut ? req_cut(v, req->off_bytes + from, left) : left;
+	req_args(s, &a, &init);
+	a.arg = s;
+	req->sent_bytes = s->len_bytes == left ? VOLCALL_ALL_SENT : from + s->len_bytes;
+	req->calls++;
+	rc = weft_rpc_call_with(v->rpc, &a);
+	if (rc == 0)
+		return 0;
+	req->calls--;
+	req->sent_bytes = from;
+	volcall_slot_put(s);
+	return rc;
+}
+
+bool
+volcall_req_pump(struct weft_volume *v)
+{
+	struct weft_volume_req *req;
+	int rc;
+
+	while ((req = v->pending.first) != NULL) {
+		if (volcall_is_down(v)) {
+			volcall_req_end_all(v, -ENOTCONN);
+			return false;
+		}
+		if (SLIST_EMPTY(&v->free))
+			return false;
+		(void)volcall_pop(&v->pending);
+		req->calls++;
+		rc = req_send(v, req);
+		req->calls--;
+		if (rc == -EAGAIN) {
+			volcall_push_front(&v->pending, req);
+			return true;
+		}
+		if (rc != 0 || req->status != 0)
+			req_stop(v, req, rc != 0 ? rc : req->status, req->why);
+		else if (req->sent_bytes != VOLCALL_ALL_SENT)
+			volcall_push(&v->pending, req);
+		req_try_finish(v, req);
+	}
+	return false;
+}
+
+void
+volcall_req_end_all(struct weft_volume *v, int status)
+{
+	struct weft_volume_req *req;
+
+	while ((req = v->pending.first) != NULL) {
+		req_stop(v, req, status, status == -ENOTCONN ? "connection lost" : "");
+		req_try_finish(v, req);
+	}
+}
+
+void
+volcall_req_begin(struct weft_volume *v, struct weft_volume_req *req)
+{
+	req->volume = v;
+	req->next = NULL;
+	req->status = 0;
+	req->done_bytes = req->len_bytes;
+	req->at_bytes = 0;
+	req->found = 0;
+	req->why[0] = '\0';
+	req->calls = 0;
+	req->sent_bytes = 0;
+	if (req->len_bytes > 0 || !req_ops[req->op].empty) {
+		volcall_push(&v->pending, req);
+		return;
+	}
+	req->sent_bytes = VOLCALL_ALL_SENT;
+	volcall_push(&v->finished, req);
+}
