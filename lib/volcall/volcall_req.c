@@ -182,6 +182,9 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 		v->down = true;
 	if (status == WEFT_RPC_OK)
 		req_results(s, res, &o);
+	/* The close has overtaken a call whose data the target had to fetch first. */
+	if (v->closing && o.status == -ESTALE)
+		o = (struct volcall_outcome){.status = -ECANCELED};
 	if (o.status != 0)
 		req_fault(req, s->from_bytes, &o);
 	volcall_slot_put(s);
