@@ -16,6 +16,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_quota.h"
+#include "target_volume.h"
 #include "ui.h"
 
 #define TARGET_HANG_UP_MS 1000
@@ -98,7 +99,10 @@ target_up(struct target *t, char *err, size_t err_size)
 		node = ps.numa_node;
 	target_watch_open(t);
 	target_tickets_up(t);
-	rc = target_exports_open(t, node, err, err_size);
+	t->numa_node = node;
+	rc = target_volumes_up(t, err, err_size);
+	if (rc == 0)
+		rc = target_exports_open(t, node, err, err_size);
 	if (rc == 0)
 		rc = target_quota_up(t, err, err_size);
 	if (rc == 0)
@@ -107,9 +111,10 @@ target_up(struct target *t, char *err, size_t err_size)
 		rc = target_admit_open(t, err, err_size);
 	if (rc == 0)
 		rc = target_listen(t, err, err_size);
-	if (rc != 0)
-		return rc;
-	return stack_start(&t->stack, err, err_size);
+	if (rc == 0)
+		rc = stack_start(&t->stack, err, err_size);
+	t->running = rc == 0;
+	return rc;
 }
 
 /* For --check-config, after the configuration was read: check whether a start would succeed.
@@ -143,14 +148,18 @@ static void
 target_down(struct target *t)
 {
 	target_conn_fini(t);
+	target_volumes_drain(t, TARGET_HANG_UP_MS);
 	if (t->stack.ctx != NULL)
 		weft_ctx_destroy(t->stack.ctx);
 	t->stack.ctx = NULL;
 	target_io_end(t);
 	for (uint32_t i = 0; i < t->nexports; i++) {
 		target_watch_end(t, &t->exports[i]);
+		if (t->exports[i].volume != NULL)
+			(void)target_volume_detach(t, &t->exports[i]);
 		target_export_close(&t->exports[i]);
 	}
+	target_volumes_down(t);
 	target_watch_close(t);
 	target_tickets_down(t);
 	quota_destroy(t->quota);
@@ -288,6 +297,7 @@ main(int argc, char **argv)
 	                                     : "SIGTERM");
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);
+	t->running = false;
 	target_down(t);
 	return sig == 0 ? 1 : 0;
 }

@@ -19,6 +19,7 @@
  *   target_log_conn.c (a log's grant)
  * - tickets (target_ticket.h): target_ticket.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
+ * - volumes (target_volume.h): target_volume*.c
  */
 
 #include <stdatomic.h>
@@ -67,6 +68,8 @@ struct target {
 	atomic_uint nconns;
 	atomic_uint last_handle; /**< relaxed: a number that no two grants share */
 	atomic_bool stopping;    /**< connection requests are rejected */
+	uint8_t *staging;        /**< memory of volumes of all workers: half of [target] staging */
+	bool running;            /**< the workers run */
 };
 
 /** At SIGHUP, on the program's thread: revoke what the configuration no longer grants.

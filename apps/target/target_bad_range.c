@@ -8,6 +8,7 @@
 #include "target_conn.h"
 #include "target_grant.h"
 #include "target_say.h"
+#include "target_volume.h"
 #include "ui.h"
 
 #define NS_PER_S 1000000000ULL
@@ -35,14 +36,17 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 	LIST_FOREACH (g, &c->grants, link)
 		if (weft_mr_stag(g->mr) == ev->bad_range.stag)
 			break;
-	if (g == NULL) {
+	ex = g != NULL ? g->ex : NULL;
+	if (g != NULL)
+		s.off_bytes = ev->bad_range.to + target_region_off(ex);
+	else
+		s.off_bytes = target_vwindow_off(c, ev->bad_range.stag, ev->bad_range.to, &ex);
+	if (ex == NULL) {
 		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
 		           (unsigned long long)ev->bad_range.to,
 		           (unsigned long long)ev->bad_range.len_bytes, why);
 		return;
 	}
-	ex = g->ex;
-	s.off_bytes = ev->bad_range.to + target_region_off(ex);
 	target_bad_range_keep(ex, s);
 	/* A client that may Verify can cause mismatches at will; they must not use up the log
 	 * lines of failures. */

@@ -11,6 +11,7 @@
 #include "target_grant.h"
 #include "target_quota.h"
 #include "target_rpc.h"
+#include "target_volume.h"
 #include "ui.h"
 
 #define TARGET_SQ_DEPTH 64
@@ -91,6 +92,7 @@ target_conn_close(struct target_conn *c)
 	}
 	while ((g = LIST_FIRST(&c->grants)) != NULL)
 		target_grant_drop(g);
+	target_vgrants_end(c);
 	if (c->qp != NULL)
 		weft_qp_destroy(c->qp);
 	if (c->rpc != NULL)

@@ -20,6 +20,7 @@ struct target;
 struct target_clients;
 struct target_conn;
 struct target_grant;
+struct target_vworker;
 
 /** What lower parts call in the parts above them; given when the worker is set up. Called on the
  * worker. */
@@ -42,6 +43,7 @@ struct target_worker {
 	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
 	LIST_HEAD(, target_grant) writers;
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
+	struct target_vworker *volumes;   /**< NULL: no export is a volume */
 };
 
 /** One accepted connection. */
@@ -60,9 +62,10 @@ struct target_conn {
 	struct weft_alarm *auth_alarm;
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
+	LIST_HEAD(, target_vgrant) vgrants; /**< of volumes; those that end included */
 	/** that this connection asked for; under target.tickets.lock */
 	LIST_HEAD(, target_ticket) tickets;
-	unsigned int ngrants;
+	unsigned int ngrants;       /**< of both kinds */
 	struct quota_holder holder; /**< counts its grants in its address's quota */
 	/** Changed under target.tickets.lock; read without it, relaxed: a worker sees what it gave
 	 * itself, and a ticket that another one takes is counted a moment longer. */
@@ -71,8 +74,8 @@ struct target_conn {
 	LIST_HEAD(, target_read) reads;
 	/** closes the connection when the worker has left its current callback */
 	struct weft_alarm *end_alarm;
-	/** Regions that are registered and not free yet. An end is a release; the worker acquires 0
-	 * before it frees the connection. */
+	/** Regions that are registered and not free yet, and grants of volumes. An end is a
+	 * release; the worker acquires 0 before it frees the connection. */
 	atomic_uint pending;
 	bool dead;
 	uint64_t died_ns;

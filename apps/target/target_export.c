@@ -11,6 +11,7 @@
 
 #include "target_opening.h"
 #include "target_say.h"
+#include "target_volume.h"
 #include "ui.h"
 
 static const char *const persist_driver[] = {
@@ -91,13 +92,14 @@ target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char 
 	        .conf = conf, .err = err, .err_size = err_size, .bytes = conf->size_bytes};
 	char dir[CONF_PATH_MAX];
 	struct key_file key;
-	const char *folder;
 	int fd, rc;
 
 	rc = export_key(&o, &key);
 	explicit_bzero(&key, sizeof(key));
 	if (rc != 0)
 		return rc;
+	if (conf->format == CONF_FORMAT_VOLUME)
+		return target_volume_check(conf, err, err_size);
 	if (conf->persist == CONF_PERSIST_VOLATILE)
 		return opening_has_memory(&o, taken_bytes);
 	fd = open(conf->path, O_RDWR | O_CLOEXEC);
@@ -116,13 +118,11 @@ target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char 
 	if (conf->size_bytes < EXPFMT_MIN_BYTES)
 		return opening_fail(&o, -EINVAL, "is too small for an export (%u octets at least)",
 		                    EXPFMT_MIN_BYTES);
-	/* The file would be created: check whether it can be. */
+	rc = opening_check_folder(&o);
+	if (rc != 0)
+		return rc;
 	snprintf(dir, sizeof(dir), "%s", conf->path);
-	folder = dirname(dir);
-	if (access(folder, W_OK | X_OK) != 0)
-		return opening_fail(&o, -errno, "cannot be opened for writing: %s",
-		                    strerror(errno));
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	rc = opening_fits(&o, fd, taken_bytes);
 	if (fd >= 0)
 		close(fd);
@@ -135,6 +135,15 @@ target_export_in_use(const struct conf_export *conf, char *err, size_t err_size)
 	const struct opening o = {.conf = conf, .err = err, .err_size = err_size};
 
 	return opening_fail(&o, -EBUSY, "is in use by another export or process");
+}
+
+static void
+export_is_up(struct target_export *ex)
+{
+	atomic_store_explicit(&ex->rights, ex->conf->rights, memory_order_relaxed);
+	atomic_store_explicit(&ex->up, true, memory_order_release);
+	if (ex->volume != NULL)
+		target_volume_report(ex);
 }
 
 int
@@ -153,6 +162,12 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	rc = export_key(&o, &ex->hash_key);
 	if (rc != 0)
 		return rc;
+	if (conf->format == CONF_FORMAT_VOLUME) {
+		rc = target_volume_open(ex, conf, err, err_size);
+		if (rc == 0)
+			export_is_up(ex);
+		return rc;
+	}
 	o.is_new = !in_file;
 	if (in_file) {
 		fd = opening_file(&o);
@@ -183,8 +198,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	if (o.created)
 		opening_sync_directory(conf->path);
 	ex->created = o.created;
-	atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
-	atomic_store_explicit(&ex->up, true, memory_order_release);
+	export_is_up(ex);
 	(conf->format == CONF_FORMAT_LOG ? opening_log_report : opening_object_report)(&o, ex);
 	return 0;
 }
@@ -203,6 +217,7 @@ target_export_release(struct target_export *ex)
 {
 	weft_persist_close(ex->persist);
 	ex->persist = NULL;
+	target_volume_close(ex);
 	explicit_bzero(&ex->hash_key, sizeof(ex->hash_key));
 }
 

@@ -26,6 +26,7 @@
 struct target;
 struct target_conn;
 struct target_grant;
+struct target_volume;
 
 /** The range of a Flush or Verify that failed. */
 struct target_bad_range {
@@ -73,10 +74,11 @@ struct target_export {
 	unsigned int own_now;
 	/* What uses the medium: ios, reads, grants. An end is a release, and the thread that closes
 	 * the medium acquires 0 (target_offline.c, which also says what orders a beginning). */
-	atomic_uint ios;   /**< WRITEs whose flush is under way */
-	atomic_uint reads; /**< READs whose answer is not sent completely */
-	struct weft_persist *persist;
-	struct expfmt_super super;
+	atomic_uint ios;              /**< WRITEs whose flush is under way */
+	atomic_uint reads;            /**< READs whose answer is not sent completely */
+	struct weft_persist *persist; /**< of an object or a log */
+	struct target_volume *volume; /**< of a volume */
+	struct expfmt_super super;    /**< of an object */
 	struct key_file hash_key;
 	bool created; /**< this start of the program has created the file */
 	/** Rights that an OPEN may get: conf's, without those revoked since. Relaxed, as `file`:
@@ -145,6 +147,7 @@ bool target_export_up(const struct target_export *ex);
  * long. */
 bool target_export_why(struct target_export *ex, char *buf, size_t size);
 bool target_is_log(const struct target_export *ex);
+bool target_is_volume(const struct target_export *ex);
 /** Whether an export's file is lost, as far as is known. Any thread, never blocks. */
 bool target_file_lost(const struct target_export *ex);
 /** The state of the file as text, as "was removed". */
@@ -153,6 +156,11 @@ const char *target_file_str(const struct target_export *ex);
 uint32_t target_may(const struct target_export *ex);
 /** Offset in the medium of the first octet of the region that is granted. */
 uint64_t target_region_off(const struct target_export *ex);
+/** The most that the export can hold. It is served. */
+uint64_t target_export_bytes(const struct target_export *ex);
+/** How it is made durable, for people, with what it holds unless that is an object. It is served.
+ * Returns buf. */
+const char *target_export_mechanism(const struct target_export *ex, char *buf, size_t size);
 /** Length of the region that is granted. */
 uint64_t target_region_bytes(const struct target_export *ex);
 

@@ -152,10 +152,12 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 		res->status = WEFT_EXPORT_OFFLINE;
 		res->weft_export_stat_res_u.why = target_why("%s", off);
 	} else if (ex != NULL && target_may(ex) != 0) {
-		if (target_is_log(ex)) {
+		if (target_is_log(ex) || target_is_volume(ex)) {
 			res->status = WEFT_EXPORT_INVAL;
 			res->weft_export_stat_res_u.why =
-			        target_why("it holds a log (format = log), not an object");
+			        target_why("it holds a %s (format = %s), not an object",
+			                   target_is_log(ex) ? "log" : "volume",
+			                   target_is_log(ex) ? "log" : "volume");
 			return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK
 			                                               : WEFT_RPC_SYSTEM_ERR;
 		}

@@ -80,7 +80,7 @@ on_event(void *user, const struct weft_event *ev)
 	case WEFT_EV_DISCONNECTED:
 	case WEFT_EV_CONNECT_ERROR:
 	case WEFT_EV_REJECTED:
-		if (!LIST_EMPTY(&c->grants))
+		if (c->ngrants > 0)
 			target_log("%s: %s, its grants end", c->peer,
 			           ev->status == -ETIMEDOUT ? "does not answer any more"
 			           : ev->status != 0        ? "connection lost"

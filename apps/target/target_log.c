@@ -44,7 +44,9 @@ target_serve_open_log(void *conn_user, void *vargs, void *vres)
 		return log_refuse(res, status, target_why("%s", off));
 	if (!target_is_log(ex))
 		return log_refuse(res, WEFT_EXPORT_INVAL,
-		                  target_why("it holds an object (format = object), not a log"));
+		                  target_why("it holds %s, not a log",
+		                             target_is_volume(ex) ? "a volume (format = volume)"
+		                                                  : "an object (format = object)"));
 	if ((args->rights & WEFT_EXPORT_WRITE) &&
 	    !target_writer_keep(c, ex, TARGET_TICKET_LIFE_NS, off, sizeof(off)))
 		return log_refuse(res, WEFT_EXPORT_BUSY, target_why("%s", off));

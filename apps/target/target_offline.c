@@ -20,6 +20,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_volume.h"
 #include "ui.h"
 
 #define OFFLINE_WAIT_MS 3000 /* for operations under way, which have been ended before */
@@ -56,6 +57,13 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 		struct target_export *ex = &t->exports[i];
 
 		rc = target_export_open(ex, &t->conf.exports[i], numa_node, why, sizeof(why));
+		if (rc == 0 && ex->volume != NULL) {
+			rc = target_volume_attach(t, ex, why, sizeof(why));
+			if (rc != 0) {
+				atomic_store_explicit(&ex->up, false, memory_order_relaxed);
+				target_export_release(ex);
+			}
+		}
 		if (rc != 0 && (t->strict || first == 0))
 			snprintf(err, err_size, "%s", why);
 		if (rc != 0 && t->strict)
@@ -186,6 +194,8 @@ offline_let_go(struct target *t, struct target_export *ex)
 		atomic_store_explicit(&ex->up, true, memory_order_release);
 		return rc;
 	}
+	if (ex->volume != NULL && target_volume_detach(t, ex) != 0)
+		return -EBUSY;
 	target_watch_end(t, ex);
 	pthread_mutex_lock(&ex->lock);
 	target_export_release(ex);
@@ -206,6 +216,7 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 	if (rc == 0) {
 		pthread_mutex_lock(&ex->lock);
 		ex->persist = opened.persist;
+		ex->volume = opened.volume;
 		ex->super = opened.super;
 		ex->hash_key = opened.hash_key;
 		ex->created = false;
@@ -213,6 +224,8 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
 		pthread_mutex_unlock(&ex->lock);
 		rc = target_auth_reload(t, fresh, err, sizeof(err));
+		if (rc == 0 && ex->volume != NULL)
+			rc = target_volume_attach(t, ex, err, sizeof(err));
 		if (rc != 0) {
 			target_export_undo(&opened);
 			pthread_mutex_lock(&ex->lock);

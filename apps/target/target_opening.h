@@ -56,6 +56,8 @@ int opening_fits(const struct opening *o, int fd, uint64_t *taken);
 int opening_file(struct opening *o);
 /** Check that the file is an export or new, and determine the size of the export. */
 int opening_inspect(struct opening *o, int fd);
+/** Check that a file can be made in the folder of the path. */
+int opening_check_folder(const struct opening *o);
 /** Make the name of a new file durable. */
 void opening_sync_directory(const char *path);
 

@@ -62,6 +62,17 @@ opening_file(struct opening *o)
 	return fd;
 }
 
+int
+opening_check_folder(const struct opening *o)
+{
+	char dir[CONF_PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%s", o->conf->path);
+	if (access(dirname(dir), W_OK | X_OK) != 0)
+		return opening_fail(o, -errno, "cannot be opened for writing: %s", strerror(errno));
+	return 0;
+}
+
 void
 opening_sync_directory(const char *path)
 {

@@ -13,6 +13,7 @@
 #include "target_grant.h"
 #include "target_quota.h"
 #include "target_say.h"
+#include "target_volume.h"
 #include "ui.h"
 
 #define TARGET_GRANTS 4096 /* of all clients */
@@ -27,7 +28,8 @@ target_quota_regions(const struct conf *conf)
 {
 	uint64_t conns = conf->tcp.max_conns != 0 ? conf->tcp.max_conns : TARGET_CONNS;
 	uint64_t workers = conf->nworkers > 0 ? conf->nworkers : 1;
-	uint64_t n = TARGET_GRANTS + conns * workers * conf->target.credits;
+	uint64_t windows = conf->target.staging_bytes / 2 / conf->target.window_bytes;
+	uint64_t n = TARGET_GRANTS + conns * workers * conf->target.credits + windows;
 
 	return n < TARGET_REGIONS ? (uint32_t)n : TARGET_REGIONS;
 }
@@ -35,9 +37,9 @@ target_quota_regions(const struct conf *conf)
 uint32_t
 target_quota_conn_regions(const struct conf *conf)
 {
-	/* Grants, and calls whose data is fetched; twice, because as many may be waiting to be
-	 * freed. */
-	return 2 * (TARGET_GRANTS_MAX + conf->target.credits);
+	/* Grants, windows, and calls whose data is fetched; twice, because as many may be waiting
+	 * to be freed. */
+	return 2 * (TARGET_GRANTS_MAX + TARGET_VWINDOWS_MAX + conf->target.credits);
 }
 
 int
@@ -144,7 +146,7 @@ void
 target_conn_standing(struct target_conn *c)
 {
 	enum weft_standing s = c->auth.state == HOST_AUTH_DONE ? WEFT_STANDING_KEPT
-	                       : !LIST_EMPTY(&c->grants)       ? WEFT_STANDING_HOLDER
+	                       : c->ngrants > 0                ? WEFT_STANDING_HOLDER
 	                                                       : WEFT_STANDING_STRANGER;
 
 	if (s == WEFT_STANDING_KEPT)

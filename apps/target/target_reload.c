@@ -35,10 +35,10 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	                    now->size_bytes != was->size_bytes || now->format != was->format ||
 	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
 	                    strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
-	                    now->numa_node != was->numa_node))
-		ui_msg("export %s: path, size, format, persist, hash, hash_key_file and numa_node "
-		       "change "
-		       "with a restart",
+	                    now->checksums != was->checksums ||
+	                    now->scrub_mb_s != was->scrub_mb_s || now->numa_node != was->numa_node))
+		ui_msg("export %s: path, size, format, persist, hash, hash_key_file, checksums, "
+		       "scrub and numa_node change with a restart",
 		       was->name);
 	if (now != NULL && (now->rights & ~was->rights) != 0)
 		ui_msg("export %s: more rights than it started with come with a restart",

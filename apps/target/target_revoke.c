@@ -17,6 +17,7 @@
 #include "target_grant.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "target_volume.h"
 #include "ui.h"
 
 /** The rights that a grant keeps. Verify needs the right to read, and ends with it. */
@@ -168,12 +169,19 @@ worker_revoke(void *arg)
 	struct revoke_call *call = arg;
 	struct target_conn *c;
 	struct target_grant *g, *next;
+	struct target_vgrant *v, *vnext;
 
 	LIST_FOREACH (c, &call->tw->conns, link)
 		for (g = LIST_FIRST(&c->grants); g != NULL; g = next) {
 			next = LIST_NEXT(g, link);
 			if (g->ex == call->ex)
 				target_grant_revoke(g);
+		}
+	LIST_FOREACH (c, &call->tw->conns, link)
+		for (v = LIST_FIRST(&c->vgrants); v != NULL; v = vnext) {
+			vnext = LIST_NEXT(v, link);
+			if (v->ex == call->ex)
+				target_vgrant_revoke(v);
 		}
 	free(call);
 }

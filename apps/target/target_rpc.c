@@ -12,6 +12,7 @@
 #include "target_quota.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "target_volume.h"
 
 /* With many exports LIST's reply has to fit one message, so its descriptive texts are cut. */
 #define LIST_MANY           16
@@ -72,9 +73,11 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	status = target_open_check(c, ex, args->rights, args->cred.cred_len, off, sizeof(off));
 	if (status != WEFT_EXPORT_OK)
 		return open_refuse(res, status, target_why("%s", off));
-	if (target_is_log(ex))
+	if (target_is_log(ex) || target_is_volume(ex))
 		return open_refuse(res, WEFT_EXPORT_INVAL,
-		                   target_why("it holds a log (format = log), not an object"));
+		                   target_why("it holds a %s (format = %s), not an object",
+		                              target_is_log(ex) ? "log" : "volume",
+		                              target_is_log(ex) ? "log" : "volume"));
 	g = calloc(1, sizeof(*g));
 	if (g == NULL)
 		return open_refuse(res, WEFT_EXPORT_NORES, target_why("out of memory"));
@@ -157,18 +160,14 @@ serve_list(void *conn_user, void *vargs, void *vres)
 
 		it->name = strdup(ex->conf->name);
 		off = target_export_why(ex, why, sizeof(why));
-		it->bytes = off                 ? 0
-		            : target_is_log(ex) ? ex->persist->bytes
-		                                : ex->super.capacity_bytes;
+		it->bytes = off ? 0 : target_export_bytes(ex);
 		it->rights = target_may(ex);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);
 		it->hash = strdup(off ? "" : ex->conf->hash);
-		/* LIST has no field for the format. */
 		if (!off)
-			snprintf(why, sizeof(why), "%s%s", target_is_log(ex) ? "remote log, " : "",
-			         ex->persist->mechanism);
+			(void)target_export_mechanism(ex, why, sizeof(why));
 		it->mechanism =
 		        strndup(why, t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
@@ -258,4 +257,5 @@ static const struct weft_rpc_program export_program = {
         .nprocs = sizeof(export_procs) / sizeof(export_procs[0]),
 };
 
-const struct weft_rpc_program *const target_programs[] = {&export_program, NULL};
+const struct weft_rpc_program *const target_programs[] = {&export_program, &target_volume_program,
+                                                          NULL};

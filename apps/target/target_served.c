@@ -8,6 +8,7 @@
 
 #include "target.h"
 #include "target_export.h"
+#include "target_volume.h"
 
 static const char *const state_words[] = {
         [TARGET_FILE_HERE] = "is there",
@@ -30,6 +31,12 @@ bool
 target_is_log(const struct target_export *ex)
 {
 	return ex->conf->format == CONF_FORMAT_LOG;
+}
+
+bool
+target_is_volume(const struct target_export *ex)
+{
+	return ex->conf->format == CONF_FORMAT_VOLUME;
 }
 
 bool
@@ -79,6 +86,29 @@ uint32_t
 target_may(const struct target_export *ex)
 {
 	return target_file_lost(ex) ? 0 : atomic_load_explicit(&ex->rights, memory_order_relaxed);
+}
+
+uint64_t
+target_export_bytes(const struct target_export *ex)
+{
+	if (target_is_volume(ex))
+		return weft_vol_info(ex->volume->vol)->super.bytes;
+	return target_is_log(ex) ? ex->persist->bytes : ex->super.capacity_bytes;
+}
+
+const char *
+target_export_mechanism(const struct target_export *ex, char *buf, size_t size)
+{
+	struct weft_block_info info;
+
+	if (target_is_volume(ex)) {
+		weft_block_query(ex->volume->block, &info);
+		snprintf(buf, size, "volume, %s", info.mechanism);
+	} else {
+		snprintf(buf, size, "%s%s", target_is_log(ex) ? "remote log, " : "",
+		         ex->persist->mechanism);
+	}
+	return buf;
 }
 
 uint64_t

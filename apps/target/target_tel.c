@@ -8,6 +8,7 @@
 
 #include "target.h"
 #include "target_grant.h"
+#include "target_volume.h"
 #include "ui.h"
 #include <weft/telemetry.h>
 
@@ -89,17 +90,61 @@ tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const c
 	}
 }
 
+static void
+tel_volume(struct target *t, struct target_export *ex, struct weft_tel *tel)
+{
+	const struct weft_vol_info *i = weft_vol_info(ex->volume->vol);
+	unsigned long long damaged = 0, lost = 0, late = 0, waits = 0, doubt = 0;
+	struct weft_block_state state;
+	struct weft_block_stats dev;
+	uint64_t requests = 0, errors = 0;
+
+	for (uint32_t n = 0; n < t->stack.nworkers; n++) {
+		const struct target_vchan *vc = target_vchan_of(&t->workers[n], ex);
+
+		damaged += atomic_load_explicit(&vc->damaged, memory_order_relaxed);
+		lost += atomic_load_explicit(&vc->told_lost, memory_order_relaxed);
+		late += atomic_load_explicit(&vc->late, memory_order_relaxed);
+		waits += atomic_load_explicit(&vc->range_waits, memory_order_relaxed);
+		doubt += atomic_load_explicit(&vc->in_doubt, memory_order_relaxed);
+	}
+	weft_block_query_state(ex->volume->block, &state);
+	weft_block_query_stats(ex->volume->block, &dev);
+	for (unsigned int op = 0; op < WEFT_BLOCK_OPS; op++) {
+		requests += dev.requests[op];
+		errors += dev.errors[op];
+	}
+	weft_tel_u64(tel, "block_bytes", i->block_bytes);
+	weft_tel_u64(tel, "atomic_bytes", i->atomic_bytes);
+	weft_tel_u64(tel, "checksums", i->sums);
+	weft_tel_u64(tel, "checksums_in_doubt", i->in_doubt);
+	weft_tel_u64(tel, "damaged_blocks", damaged);
+	weft_tel_u64(tel, "unverified_reads", doubt);
+	weft_tel_u64(tel, "lost_flushes", state.lost_flushes);
+	weft_tel_u64(tel, "lost_flushes_told", lost);
+	weft_tel_u64(tel, "late_operations", late);
+	weft_tel_u64(tel, "range_waits", waits);
+	weft_tel_u64(tel, "device_requests", requests);
+	weft_tel_u64(tel, "device_errors", errors);
+	weft_tel_u64(tel, "device_under_way", dev.under_way + dev.waiting);
+	weft_tel_u64(tel, "device_octets_read", dev.octets[WEFT_BLOCK_READ]);
+	weft_tel_u64(tel, "device_octets_written", dev.octets[WEFT_BLOCK_WRITE]);
+	weft_tel_u64(tel, "device_longest_us", dev.max_ns / 1000);
+}
+
 /** The entries of an open export; its lock is held. */
 static void
-tel_open_export(struct target_export *ex, struct weft_tel *tel)
+tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel)
 {
 	char text[WEFT_TEL_TEXT_MAX + 1];
 
-	weft_tel_text(tel, "format", target_is_log(ex) ? "log" : "object");
-	weft_tel_text(tel, "mechanism", ex->persist->mechanism);
+	weft_tel_text(tel, "format",
+	              target_is_volume(ex) ? "volume"
+	              : target_is_log(ex)  ? "log"
+	                                   : "object");
+	weft_tel_text(tel, "mechanism", target_export_mechanism(ex, text, sizeof(text)));
 	weft_tel_text(tel, "hash", ex->conf->hash);
-	weft_tel_u64(tel, "capacity_bytes",
-	             target_is_log(ex) ? ex->persist->bytes : ex->super.capacity_bytes);
+	weft_tel_u64(tel, "capacity_bytes", target_export_bytes(ex));
 	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
 	weft_tel_text(tel, "grants", target_rights_str(target_may(ex), text, sizeof(text)));
 	weft_tel_text(tel, "file", target_file_str(ex));
@@ -123,9 +168,12 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_u64(tel, "revocations_invalidated", ex->revoked);
 	weft_tel_u64(tel, "bad_ranges", ex->mismatches.n + ex->failures.n);
 	weft_tel_u64(tel, "medium_failures", ex->failures.n);
-	weft_tel_u64(tel, "medium_lost", weft_guard_lost(ex->persist->base, ex->persist->bytes));
+	weft_tel_u64(tel, "medium_lost",
+	             ex->persist != NULL && weft_guard_lost(ex->persist->base, ex->persist->bytes));
 	tel_bad_ranges(tel, &ex->mismatches, "bad_range", "hash mismatch");
 	tel_bad_ranges(tel, &ex->failures, "failed", "the medium failed");
+	if (ex->volume != NULL)
+		tel_volume(t, ex, tel);
 }
 
 /** /weft/target/export,NAME */
@@ -145,8 +193,8 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_text(tel, "why", off ? text : "");
 	/* The medium is not closed while the lock is held. */
 	pthread_mutex_lock(&ex->lock);
-	if (ex->persist != NULL)
-		tel_open_export(ex, tel);
+	if (ex->persist != NULL || ex->volume != NULL)
+		tel_open_export(t, ex, tel);
 	pthread_mutex_unlock(&ex->lock);
 	return 0;
 }

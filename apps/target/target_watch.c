@@ -27,6 +27,7 @@
 
 #include "target.h"
 #include "target_file.h"
+#include "target_volume.h"
 #include "target_grant.h"
 #include "ui.h"
 
@@ -123,10 +124,35 @@ watch_overwritten(const struct target_export *ex)
 	       memcmp(super.uuid, ex->super.uuid, sizeof(super.uuid)) != 0;
 }
 
+/** Of a volume: as its device says. */
+static enum target_file
+watch_volume(const struct target_export *ex)
+{
+	struct stat named;
+
+	switch (target_volume_look(ex)) {
+	case 0:
+		return TARGET_FILE_HERE;
+	case -EIO:
+		return TARGET_FILE_CUT;
+	case -ESTALE:
+	case -ESHUTDOWN:
+		return TARGET_FILE_WRITTEN;
+	case -ENOENT:
+		return stat(ex->conf->path, &named) == 0 ? TARGET_FILE_REPLACED
+		                                         : TARGET_FILE_REMOVED;
+	default:
+		return TARGET_FILE_REMOVED;
+	}
+}
+
 static enum target_file
 watch_look(const struct target_export *ex)
 {
 	struct stat ours, named;
+
+	if (ex->volume != NULL)
+		return watch_volume(ex);
 
 	/* The content is lost, whatever the length and content are now. */
 	switch (weft_persist_check(ex->persist)) {
@@ -157,7 +183,7 @@ target_watch(struct target *t)
 		struct target_export *ex = &t->exports[i];
 		enum target_file was = atomic_load_explicit(&ex->file, memory_order_relaxed), now;
 
-		if (ex->file_fd < 0)
+		if (ex->file_fd < 0 && (ex->volume == NULL || !target_export_up(ex)))
 			continue;
 		now = watch_look(ex);
 		if (now == was)

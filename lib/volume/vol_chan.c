@@ -372,6 +372,12 @@ weft_vol_chan_fd(const struct weft_vol_chan *c)
 	return c == NULL ? -1 : weft_block_chan_fd(c->chan);
 }
 
+bool
+weft_vol_is_idle(const struct weft_vol_chan *c)
+{
+	return c == NULL || TAILQ_EMPTY(&c->all);
+}
+
 void
 weft_vol_query_stats(const struct weft_vol_chan *c, struct weft_vol_stats *stats)
 {

@@ -201,6 +201,9 @@ unsigned int weft_vol_poll(struct weft_vol_chan *c, uint64_t now_ns);
 uint64_t weft_vol_next_ns(const struct weft_vol_chan *c);
 /** As weft_block_chan_fd(). */
 int weft_vol_chan_fd(const struct weft_vol_chan *c);
+/** Whether no operation is under way. Then a poll brings nothing but a change of the device's
+ * state. */
+bool weft_vol_is_idle(const struct weft_vol_chan *c);
 /** Channel's thread. */
 void weft_vol_query_stats(const struct weft_vol_chan *c, struct weft_vol_stats *stats);
 

@@ -123,6 +123,8 @@ struct conf_target {
 	uint32_t max_requests_per_peer; /**< likewise */
 	uint32_t max_grants_per_client;
 	uint32_t max_opens_per_s; /**< per client; 0: no limit */
+	uint64_t staging_bytes;   /**< memory for data of volumes on its way, of all workers */
+	uint64_t window_bytes;    /**< the longest window of a volume */
 	uint32_t host_auth;       /**< enum conf_host_auth */
 	uint32_t auth_timeout_ms; /**< time that a client has to authenticate */
 	/** addresses and ports by which clients call the target, where they are translated */
@@ -150,6 +152,7 @@ enum conf_format {
 	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
 	/** a target's memory of a remote log; all of it belongs to the writer (weft/log.h) */
 	CONF_FORMAT_LOG,
+	CONF_FORMAT_VOLUME, /**< raw storage of any size (docs/volumes.md) */
 };
 
 /* Rights of an export; the values of WEFT_EXPORT_* in weft_export.x. */
@@ -157,6 +160,9 @@ enum conf_format {
 #define CONF_RIGHT_WRITE  0x04
 #define CONF_RIGHT_FLUSH  0x10
 #define CONF_RIGHT_VERIFY 0x40
+
+#define CONF_VOLUME_MIN_BYTES (2ULL << 20)
+#define CONF_WINDOW_MAX       (64ULL << 20)
 
 /** [export NAME] */
 struct conf_export {
@@ -168,6 +174,8 @@ struct conf_export {
 	char hash[32];
 	char hash_key_file[CONF_PATH_MAX]; /**< empty when the hash has no key */
 	uint32_t rights;                   /**< CONF_RIGHT_* */
+	bool checksums;                    /**< of a volume: keep a CRC32c of each block */
+	uint32_t scrub_mb_s;               /**< of a volume with checksums; 0: it is not scrubbed */
 	int32_t numa_node;                 /**< -1: the node of the first port */
 	int line;
 };

@@ -163,6 +163,16 @@ conf_check_export(struct conf_reader *l, struct conf_export *e)
 		conf_fault(l, conf_line_of(l, "rights"), "rights",
 		           "a volatile export cannot promise flush; leave it out or choose another "
 		           "persist");
+	else if (e->checksums && e->format != CONF_FORMAT_VOLUME)
+		conf_fault(l, conf_line_of(l, "checksums"), "checksums",
+		           "only a volume has them; say format = volume, or leave it out");
+	else if (e->scrub_mb_s > 0 && e->format != CONF_FORMAT_VOLUME)
+		conf_fault(l, conf_line_of(l, "scrub"), "scrub",
+		           "only a volume is scrubbed; say format = volume, or leave it out");
+	else if (e->format == CONF_FORMAT_VOLUME && e->size_bytes > 0 &&
+	         e->size_bytes < CONF_VOLUME_MIN_BYTES)
+		conf_fault(l, conf_line_of(l, "size"), "size",
+		           "a volume has at least 2M, of which its superblock takes the first");
 	else if (keyed && e->hash_key_file[0] == '\0')
 		conf_fault(l, conf_line_of(l, "hash"), "hash",
 		           "%s needs a key; name its file with hash_key_file", e->hash);

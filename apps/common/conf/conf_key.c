@@ -191,6 +191,14 @@ static const struct conf_key keys_target[] = {
          .dflt = "1000",
          .help = "OPENs of one client that are served in a second (of a /64 four times as many); "
                  "`0`: no limit"},
+        {"staging", CONF_T_SIZE, F(conf_target, staging_bytes), .min = 4 << 20, .dflt = "256M",
+         .help = "memory for data on its way between clients and volumes, in octets or with K, M, "
+                 "G. It is used only when an export is a volume. Half of it is for windows, half "
+                 "for reads; the workers share it equally. Besides, each volume takes 1 MiB for "
+                 "each worker, and what clients write by calls takes up to 64 MiB for each worker"},
+        {"window", CONF_T_SIZE, F(conf_target, window_bytes), .min = 64 << 10, .dflt = "1M",
+         .help = "longest window of a volume, a power of 2. Half of `staging` divided by it and by "
+                 "the workers is the number of windows that may be open on one worker"},
         {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth), .choices = "none|optional|required",
          .dflt = "none",
          .help = "whether clients authenticate ([client NAME], docs/host-auth.md): with `none` no "
@@ -224,17 +232,22 @@ static const struct conf_key keys_export[] = {
          .help = "size of the whole file, in octets or with K, M, G, T (powers of 1024). An object "
                  "has a little less than half of it, because two slots take turns. A log has all "
                  "of it"},
-        {"format", CONF_T_CHOICE, F(conf_export, format), .choices = "object|log", .dflt = "object",
+        {"format", CONF_T_CHOICE, F(conf_export, format), .choices = "object|log|volume",
+         .dflt = "object",
          .help = "what the export holds. `object`: one file that weft-cp pushes and pulls. `log`: "
                  "the memory of one target of a remote log (docs/log-host.md), `size` octets that "
                  "the log's writer formats. A client that may write a log needs `read` and `flush` "
-                 "as well"},
+                 "as well. `volume`: raw storage that may be larger than memory, which many "
+                 "clients "
+                 "read and write at any octet (docs/volumes.md)"},
         {"persist", CONF_T_CHOICE, F(conf_export, persist), .choices = "auto|pmem|file|volatile",
          .dflt = "auto",
          .help = "how a Flush makes data durable. `pmem`: libpmem, on a file that is mapped with "
                  "DAX. `file`: direct I/O and fdatasync. `auto`: `pmem` where libpmem finds "
                  "persistent memory, else `file`. `volatile`: not at all, the memory ends with the "
-                 "process"},
+                 "process. Of a volume, `file` and `auto` are direct I/O by io_uring, to a file or "
+                 "a "
+                 "block device"},
         {"hash", CONF_T_HASH, F(conf_export, hash), .dflt = "crc32c",
          .help = "hash driver of Verify: `crc32c`, `crc64-ecma-182`, `crc64-xz`, `crc64-go-iso`, "
                  "`crc64-redis`, `crc16-t10-dif`, `sha256` or `hmac-sha256`"},
@@ -246,6 +259,12 @@ static const struct conf_key keys_export[] = {
         {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
          .help = "the most that a client is granted. A volatile export has no `flush`. `verify` "
                  "needs `read`, because a client that may verify can find out every octet"},
+        {"checksums", CONF_T_BOOL, F(conf_export, checksums), .dflt = "no",
+         .help = "of a volume that is formatted now: keep a CRC32c of each 4 KiB beside the data, "
+                 "compare it at each read. A volume that exists stays as it was formatted"},
+        {"scrub", CONF_T_U32, F(conf_export, scrub_mb_s), .min = 0, .max = 1000000, .dflt = "0",
+         .help = "of a volume with checksums: compare all of it again and again in the background, "
+                 "so many MiB a second; `0`: not"},
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
          .help = "number of the NUMA node that the memory lies on. `-1`: the node of the first "
                  "port"},

@@ -398,6 +398,32 @@ whole_check_exports(const struct whole *h)
 	return 0;
 }
 
+/** Each worker needs memory for two windows, and for two of the longest READs. */
+static int
+whole_check_volumes(const struct whole *h)
+{
+	const struct conf *c = h->c;
+	const uint64_t window = c->target.window_bytes;
+	const uint64_t piece = window > 1 << 20 ? window : 1 << 20;
+	const uint64_t need = 4 * piece * (c->nworkers > 0 ? c->nworkers : 1);
+	uint32_t i = 0;
+
+	while (i < c->nexports && c->exports[i].format != CONF_FORMAT_VOLUME)
+		i++;
+	if (i == c->nexports)
+		return 0;
+	if ((window & (window - 1)) != 0 || window > CONF_WINDOW_MAX)
+		return whole_fail(h, 0,
+		                  "[target] window: %" PRIu64 " is no power of 2 up to 64 MiB",
+		                  window);
+	if (c->target.staging_bytes < need)
+		return whole_fail(h, 0,
+		                  "[target] staging: %u workers and windows of %" PRIu64
+		                  " octets need at least %" PRIu64 " octets",
+		                  c->nworkers, window, need);
+	return 0;
+}
+
 int
 conf_finish(struct conf *c, char *err, size_t err_size)
 {
@@ -410,5 +436,7 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 		rc = whole_check_workers(&h);
 	if (rc == 0)
 		rc = whole_check_exports(&h);
+	if (rc == 0)
+		rc = whole_check_volumes(&h);
 	return rc;
 }

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Opening and closing the volume of an export. A device that is new is formatted; foreign
+ * content is never overwritten. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_opening.h"
+#include "target_say.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define VOLUME_SCRATCH 8 /* pieces of scratch memory of each worker */
+
+static bool
+volume_is_dax(const char *path)
+{
+	struct statx sx;
+
+	return statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &sx) == 0 &&
+	       (sx.stx_attributes & STATX_ATTR_DAX);
+}
+
+static const char *
+volume_driver(const struct conf_export *conf)
+{
+	switch ((enum conf_persist)conf->persist) {
+	case CONF_PERSIST_VOLATILE:
+		return "mem";
+	case CONF_PERSIST_PMEM:
+		return "pmem";
+	case CONF_PERSIST_FILE:
+		return "uring";
+	case CONF_PERSIST_AUTO:
+	default:
+		return volume_is_dax(conf->path) ? "pmem" : "uring";
+	}
+}
+
+static int
+volume_device(struct opening *o, struct target_volume *v)
+{
+	const struct conf_export *conf = o->conf;
+	char reason[256] = "";
+	const struct weft_block_attr attr = {
+	        .size = sizeof(attr),
+	        .driver = volume_driver(conf),
+	        .path = conf->path[0] != '\0' ? conf->path : NULL,
+	        .bytes = conf->size_bytes,
+	        .create = conf->size_bytes != 0,
+	        .channels = CONF_WORKERS_MAX,
+	        .numa_node = conf->numa_node,
+	        .reason = reason,
+	        .reason_bytes = sizeof(reason),
+	};
+	int rc;
+
+	if (conf->path[0] != '\0' && conf->size_bytes == 0 && access(conf->path, F_OK) != 0 &&
+	    errno == ENOENT)
+		return opening_fail(o, -ENOENT, "does not exist; add size, and it will be made");
+	rc = weft_block_open(&attr, &v->block);
+	if (rc == -EBUSY)
+		return opening_fail(o, rc, "is in use by another export or process");
+	if (rc != 0)
+		return opening_fail(o, rc, "cannot be opened by driver %s: %s", attr.driver,
+		                    reason[0] != '\0' ? reason : strerror(-rc));
+	return 0;
+}
+
+static int
+volume_format(struct opening *o, struct target_volume *v)
+{
+	struct weft_vol_format f = {.sums = o->conf->checksums};
+	char reason[256] = "";
+	struct timespec ts;
+	int rc = expfmt_uuid(f.uuid);
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	f.created_ns = (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	if (rc == 0)
+		rc = weft_vol_format(v->block, &f, reason, sizeof(reason));
+	if (rc != 0)
+		return opening_fail(o, rc, "cannot be formatted as a volume: %s",
+		                    reason[0] != '\0' ? reason : strerror(-rc));
+	v->formatted = true;
+	return 0;
+}
+
+/** The memory of operations: populated, so that no polling thread faults for it. */
+static int
+volume_scratch(struct opening *o, struct target_volume *v, struct weft_vol_attr *a)
+{
+	void *at;
+
+	v->scratch_bytes = weft_vol_scratch_bytes(a);
+	at = mmap(NULL, v->scratch_bytes, PROT_READ | PROT_WRITE,
+	          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (at == MAP_FAILED)
+		return opening_fail(o, -ENOMEM, "not enough memory for its operations");
+	a->memory = v->scratch = at;
+	return weft_block_mem_add(v->block, v->scratch, v->scratch_bytes);
+}
+
+static int
+volume_open(struct opening *o, struct target_volume *v)
+{
+	char reason[256] = "";
+	struct weft_vol_attr a = {
+	        .channels = CONF_WORKERS_MAX,
+	        .scratch = VOLUME_SCRATCH,
+	        .reason = reason,
+	        .reason_bytes = sizeof(reason),
+	};
+	int rc = volume_scratch(o, v, &a);
+
+	if (rc != 0)
+		return rc;
+	rc = weft_vol_open(v->block, &a, &v->vol);
+	if (rc == -ENODATA) {
+		rc = volume_format(o, v);
+		if (rc != 0)
+			return rc;
+		rc = weft_vol_open(v->block, &a, &v->vol);
+	}
+	if (rc != 0)
+		return opening_fail(o, rc, "cannot be opened as a volume: %s",
+		                    reason[0] != '\0' ? reason : strerror(-rc));
+	return 0;
+}
+
+static void
+volume_end(struct target_volume *v)
+{
+	if (v->vol != NULL && weft_vol_close(v->vol) != 0)
+		target_log("a volume could not be closed: its operations are under way still");
+	if (v->block != NULL && weft_block_close(v->block) != 0)
+		target_log("a block device could not be closed");
+	if (v->scratch != NULL)
+		(void)munmap(v->scratch, v->scratch_bytes);
+	free(v);
+}
+
+int
+target_volume_open(struct target_export *ex, const struct conf_export *conf, char *err,
+                   size_t err_size)
+{
+	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
+	struct target_volume *v = calloc(1, sizeof(*v));
+	struct weft_block_info info;
+	bool was_there;
+	int rc;
+
+	if (v == NULL)
+		return opening_fail(&o, -ENOMEM, "out of memory");
+	was_there = conf->path[0] == '\0' || access(conf->path, F_OK) == 0;
+	rc = volume_device(&o, v);
+	o.created = rc == 0 && !was_there;
+	if (rc == 0) {
+		weft_block_query(v->block, &info);
+		if ((conf->rights & CONF_RIGHT_FLUSH) && !info.persistent)
+			rc = opening_fail(&o, -ENOTSUP,
+			                  "driver %s cannot promise flush; leave it out of rights",
+			                  info.driver);
+	}
+	if (rc == 0)
+		rc = volume_open(&o, v);
+	if (rc == 0 && conf->checksums && !weft_vol_info(v->vol)->sums)
+		target_log("export %s: it was formatted without checksums, and has none",
+		           conf->name);
+	if (rc != 0) {
+		volume_end(v);
+		if (o.created)
+			(void)unlink(conf->path);
+		return rc;
+	}
+	if (o.created)
+		opening_sync_directory(conf->path);
+	ex->created = o.created;
+	ex->volume = v;
+	return 0;
+}
+
+int
+target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
+{
+	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
+	struct weft_vol_super super;
+	uint8_t page[WEFT_VOL_SUPER_BYTES];
+	const char *why = "";
+	ssize_t n;
+	int fd, rc;
+
+	if (conf->persist == CONF_PERSIST_VOLATILE)
+		return 0;
+	fd = open(conf->path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && conf->size_bytes == 0)
+		return opening_fail(&o, -ENOENT, "does not exist; add size, and it will be made");
+	if (fd < 0 && errno == ENOENT)
+		return opening_check_folder(&o);
+	if (fd < 0)
+		return opening_fail(&o, -errno, "cannot be opened for writing: %s",
+		                    strerror(errno));
+	n = pread(fd, page, sizeof(page), 0);
+	close(fd);
+	if (n != (ssize_t)sizeof(page))
+		return n < 0 || conf->size_bytes == 0
+		               ? opening_fail(&o, -EIO, "is too short for a volume; add size")
+		               : 0;
+	rc = weft_vol_super_decode(page, sizeof(page), &super, &why);
+	/* A damaged superblock has a copy, which only an open looks at. */
+	return rc == -EMEDIUMTYPE || rc == -EPROTONOSUPPORT
+	               ? opening_fail(&o, rc, "is not a volume of this version: %s; not touched",
+	                              why)
+	               : 0;
+}
+
+void
+target_volume_close(struct target_export *ex)
+{
+	if (ex->volume != NULL)
+		volume_end(ex->volume);
+	ex->volume = NULL;
+}
+
+void
+target_volume_report(const struct target_export *ex)
+{
+	const struct weft_vol_info *i = weft_vol_info(ex->volume->vol);
+	struct weft_block_info info;
+	char b1[32], rights[64];
+
+	weft_block_query(ex->volume->block, &info);
+	target_log("export %s: %s, %s, a volume of %s, grants %s; %s%s%s%s", ex->conf->name,
+	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", info.mechanism,
+	           ui_bytes(i->super.bytes, b1, sizeof(b1)),
+	           target_rights_str(ex->conf->rights, rights, sizeof(rights)),
+	           ex->volume->formatted ? "new" : "opened", i->sums ? ", with checksums" : "",
+	           i->in_doubt ? ", some of them in doubt after a crash" : "",
+	           i->second_copy ? "; a copy of its superblock was DAMAGED" : "");
+}
+
+int
+target_volume_look(const struct target_export *ex)
+{
+	return weft_block_check(ex->volume->block);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_VOLUME_H
+#define WEFT_APPS_TARGET_VOLUME_H
+
+/**
+ * @file Exports that are volumes (docs/volumes.md): the volume, each worker's way to it, and what
+ * clients have open.
+ *
+ * The volume of an export (struct target_volume) is opened by a set-up thread. Each worker has a
+ * channel to it (struct target_vchan), and memory that all its volumes share (struct
+ * target_vworker). A client's OPEN gives it a grant (struct target_vgrant), on the worker of its
+ * connection; a call is a struct target_vio.
+ *
+ * A grant has references: one while it is open, and one for each call and window. When its
+ * connection ends, or it is closed or revoked, its operations are given up on (weft_vol_revoke()):
+ * what the device does not have yet, never reaches it. The grant is freed with its last reference,
+ * that is when nothing of it can land any more.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "conf.h"
+#include "quota.h"
+#include "volrpc.h"
+#include "weft_staging.h"
+#include "weft_volume_core.h"
+#include "weft_volume_scrub.h"
+#include "weft_volume_window.h"
+#include <weft/weft.h>
+
+struct target;
+struct target_conn;
+struct target_export;
+struct target_worker;
+struct target_vwindow;
+
+#define TARGET_VWINDOWS_MAX 64U /**< windows of one grant */
+
+/** The volume of an export. Set-up thread. */
+struct target_volume {
+	struct weft_block *block;
+	struct weft_vol *vol;
+	void *scratch; /**< of the channels of all workers */
+	uint64_t scratch_bytes;
+	bool formatted; /**< this opening has formatted it */
+};
+
+/** A worker's channel to the volume of one export. */
+struct target_vchan {
+	struct target_export *ex; /**< NULL: not in use */
+	struct target_vworker *vw;
+	struct weft_vol_chan *chan;
+	struct weft_vol_scrub scrub; /**< on the first worker alone */
+	bool scrubs;
+	/* Counters, relaxed: for telemetry. Copies of the channel's, made by the worker. */
+	atomic_ullong damaged, told_lost, late, range_waits, in_doubt;
+};
+
+/** What the volumes of one worker share. */
+struct target_vworker {
+	struct target_worker *tw;
+	struct weft_staging *staging;     /**< for READs */
+	struct weft_vol_windows *windows; /**< NULL: there is no volume */
+	struct weft_poller poller;
+	int epoll_fd, wake_fd;
+	struct target_vchan chan[CONF_EXPORTS_MAX]; /**< by number of the export */
+	uint64_t look_ns;                           /**< next poll of idle channels */
+	TAILQ_HEAD(, target_vwindow) used;          /**< open windows */
+	TAILQ_HEAD(, target_vwindow) waiting;       /**< windows that wait for a slot */
+	TAILQ_HEAD(, target_vwindow) ending;        /**< windows whose region ends */
+	/* counters, relaxed */
+	atomic_ullong windows_taken_back, windows_waited;
+};
+
+/** What an OPEN gives. */
+struct target_vgrant {
+	LIST_ENTRY(target_vgrant) link; /**< in the vgrants of its connection */
+	struct target_export *ex;
+	struct target_conn *conn;
+	struct target_vchan *vc;
+	struct weft_vol_client client;
+	struct weft_staging_client staging;
+	struct quota_client *quota;
+	uint32_t handle;
+	uint32_t rights;
+	uint32_t refs;
+	bool ended;                      /**< it is given up on */
+	LIST_HEAD(, target_vio) waiting; /**< calls that wait for memory */
+	LIST_HEAD(, target_vwindow) windows;
+	uint32_t nwindows;
+	struct weft_rpc_req *close_req; /**< the CLOSE that waits for its end */
+	struct weft_alarm *revoke_alarm;
+};
+
+/** A call. */
+struct target_vio {
+	LIST_ENTRY(target_vio) link; /**< in the grant's waiting */
+	struct target_vgrant *g;
+	struct weft_rpc_req *req;
+	weft_volrpc_status *status; /**< of the results */
+	weft_volrpc_fault *fault;   /**< likewise */
+	void *res;
+	struct iovec iov;
+	struct weft_staging_req staging;
+	struct weft_block_extent *extents;
+	struct weft_vol_op op;
+};
+
+/* ---- target_volume.c: set-up thread ---- */
+
+/**
+ * Open the volume of an export, or format its device when it is new. -errno with one line in err.
+ * The workers reach it after target_volume_attach().
+ */
+int target_volume_open(struct target_export *ex, const struct conf_export *conf, char *err,
+                       size_t err_size);
+/** Whether target_volume_open() could succeed, as far as that is visible without a change. */
+int target_volume_check(const struct conf_export *conf, char *err, size_t err_size);
+/** Close it. No channel is open. */
+void target_volume_close(struct target_export *ex);
+/** Log what the export holds. */
+void target_volume_report(const struct target_export *ex);
+/** Whether the device is as it was: 0, or a status of weft_block_state. May block. */
+int target_volume_look(const struct target_export *ex);
+
+/* ---- target_volume_worker.c ---- */
+
+/** Allocate the memory of volumes, if an export is a volume. Before exports are opened. */
+int target_volumes_up(struct target *t, char *err, size_t err_size);
+/** Free it. Workers are stopped, all volumes are closed. */
+void target_volumes_down(struct target *t);
+/** Open the channels of an export's volume, and hand them to the workers, which may be running. */
+int target_volume_attach(struct target *t, struct target_export *ex, char *err, size_t err_size);
+/** Take the channels from the workers and close them. Nobody uses the export any more. -EBUSY:
+ * something is under way. */
+int target_volume_detach(struct target *t, struct target_export *ex);
+/** Workers are stopped: poll the channels until nothing is under way, for at most timeout_ms. */
+void target_volumes_drain(struct target *t, unsigned int timeout_ms);
+
+/* ---- target_volume_base.c: on the worker ---- */
+
+/** The worker's channel to the export. */
+struct target_vchan *target_vchan_of(struct target_worker *tw, const struct target_export *ex);
+/** The grant of this handle; NULL: not open. */
+struct target_vgrant *target_vgrant_find(const struct target_conn *c, uint32_t handle);
+void target_vgrant_ref(struct target_vgrant *g);
+/** Its last reference frees it. */
+void target_vgrant_unref(struct target_vgrant *g);
+/** Count up a counter of the export that is under its lock. */
+void target_vcount(struct target_export *ex, uint64_t *counter);
+/** Of a REVOKE call: count it as answered. arg: struct target_export. */
+void target_vtold(void *arg, enum weft_rpc_status status, void *res);
+/** The status of an answer for a status of the volume. */
+weft_volrpc_status target_vstatus(int status);
+/** Fill in a refusal; false: no memory for its text. */
+bool target_vfault(weft_volrpc_status *to, weft_volrpc_fault *fault, weft_volrpc_status status,
+                   uint64_t at, uint64_t done, const char *fmt, ...)
+        __attribute__((format(printf, 6, 7)));
+
+/* ---- target_volume_grant.c: on the worker ---- */
+
+/** Open a grant. OK, or the refusal with its reason in why. */
+weft_volrpc_status target_vgrant_open(struct target_conn *c, struct target_export *ex,
+                                      uint32_t rights, struct target_vgrant **out, char *why,
+                                      size_t size);
+/** Give up on all that is done by it. The call that opened it holds it no more. */
+void target_vgrant_end(struct target_vgrant *g);
+/** The connection ends: all of its grants do. */
+void target_vgrants_end(struct target_conn *c);
+/** The export grants less than before: warn the holder, and end the grant when the time is over. */
+void target_vgrant_revoke(struct target_vgrant *g);
+
+/* ---- target_volume_io.c: procedures that move data ---- */
+
+/** Results of a READ; first member: weft_volrpc_read_binding casts to it. */
+struct target_vread {
+	weft_volrpc_read_res res;
+	struct target_vio *io; /**< holds the data; NULL: none */
+};
+
+/** XDR of struct target_vread; XDR_FREE gives the memory back. */
+bool_t target_xdr_vread(XDR *xdr, struct target_vread *r);
+void target_vserve_read(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_write(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_flush(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_verify(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_compare(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_discard(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_zeroes(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_extents(void *user, struct weft_rpc_req *req, void *args, void *res);
+/** The grant ends: calls that wait for memory are answered. */
+void target_vio_end_waiting(struct target_vgrant *g);
+/* ---- target_volume_window.c ---- */
+
+void target_vserve_window_open(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_window_move(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_window_close(void *user, struct weft_rpc_req *req, void *args, void *res);
+/** The grant ends: its windows do. */
+void target_vwindows_end(struct target_vgrant *g);
+/** Where in its volume a window of this STag has the tagged offset; *ex: its export. *ex stays as it
+ * was if the connection has no such window. */
+uint64_t target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
+                            struct target_export **ex);
+/** Go on with windows that end. Returns with how many. */
+unsigned int target_vwindows_poll(struct target_vworker *vw);
+
+/* ---- target_volume_rpc.c ---- */
+
+extern const struct weft_rpc_program target_volume_program;
+
+#endif /* WEFT_APPS_TARGET_VOLUME_H */

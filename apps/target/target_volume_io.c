@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Procedures that read and change volumes. Runs on workers; never blocks. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "target_rpc.h"
+#include "target_say.h"
+#include "target_volume.h"
+
+/* ---- Answers ---- */
+
+static void
+vio_free(struct target_vio *io)
+{
+	struct target_vgrant *g = io->g;
+
+	weft_staging_put(g->vc->vw->staging, &io->staging);
+	free(io->extents);
+	free(io);
+	target_vgrant_unref(g);
+}
+
+/** Answer, and free the call unless its results hold it. */
+static void
+vio_answer(struct target_vio *io, bool ok, bool held)
+{
+	struct weft_rpc_req *req = io->req;
+
+	/* The call is freed by the answer when the results hold it. */
+	if (!held)
+		vio_free(io);
+	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+}
+
+static void
+vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why)
+{
+	vio_answer(io, target_vfault(io->status, io->fault, status, 0, 0, "%s", why), false);
+}
+
+static const char *const op_names[WEFT_VOL_KINDS] = {
+        [WEFT_VOL_READ] = "a READ",
+        [WEFT_VOL_WRITE] = "a WRITE",
+        [WEFT_VOL_FLUSH] = "a FLUSH",
+        [WEFT_VOL_VERIFY] = "a VERIFY",
+        [WEFT_VOL_COMPARE_WRITE] = "a COMPARE_WRITE",
+        [WEFT_VOL_DISCARD] = "a DISCARD",
+        [WEFT_VOL_ZEROES] = "a ZEROES",
+        [WEFT_VOL_EXTENTS] = "an EXTENTS",
+        [WEFT_VOL_SCRUB] = "a scrub",
+};
+
+/** Whether the status says that the medium has failed for the range. */
+static bool
+vio_is_medium(int status)
+{
+	return status == -EBADMSG || weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED;
+}
+
+static bool
+vio_fail(struct target_vio *io, int status)
+{
+	struct target_export *ex = io->g->ex;
+	const struct weft_vol_op *op = &io->op;
+	uint64_t at = 0;
+
+	if (status == -EILSEQ)
+		at = op->off_bytes + op->done_bytes;
+	else if (status == -EBADMSG)
+		at = op->damaged_off_bytes;
+	if (vio_is_medium(status)) {
+		target_bad_range_keep(ex, (struct target_bad_range){.off_bytes = op->off_bytes,
+		                                                    .len_bytes = op->len_bytes,
+		                                                    .status = status});
+		target_log_export("export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
+		                  ex->conf->name, (unsigned long long)op->len_bytes,
+		                  (unsigned long long)op->off_bytes, op_names[op->kind],
+		                  status == -EBADMSG ? "a block does not have its checksum"
+		                                     : strerror(-status));
+	}
+	return target_vfault(io->status, io->fault, target_vstatus(status), at,
+	                     status == -EILSEQ ? 0 : op->done_bytes, "%s",
+	                     status == -EBADMSG ? "a block does not have its checksum"
+	                     : status == -EIO && op->kind == WEFT_VOL_FLUSH
+	                             ? "the medium has lost what was written"
+	                     : status == -EILSEQ ? "the octets differ"
+	                     : status == -EBUSY  ? "a window that may write has a part of the range"
+	                     : status == -ECANCELED ? "it was given up"
+	                                            : strerror(-status));
+}
+
+/* ---- Beginning ---- */
+
+/** A call of this grant. NULL: it was answered with a refusal. */
+static struct target_vio *
+vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handle, uint32_t rights,
+          weft_volrpc_status *status, weft_volrpc_fault *fault)
+{
+	struct target_vgrant *g = target_vgrant_find(c, handle);
+	struct target_vio *io = NULL;
+	char text[64];
+	bool ok;
+
+	if (g == NULL)
+		ok = target_vfault(status, fault, WEFT_VOLRPC_STALE, 0, 0,
+		                   "no such handle on this connection");
+	else if ((g->rights & rights) != rights) {
+		atomic_fetch_add_explicit(&g->ex->io_refused, 1, memory_order_relaxed);
+		ok = target_vfault(status, fault, WEFT_VOLRPC_PERM, 0, 0, "only %s is granted",
+		                   target_rights_str(g->rights, text, sizeof(text)));
+	} else if ((io = calloc(1, sizeof(*io))) == NULL)
+		ok = target_vfault(status, fault, WEFT_VOLRPC_NORES, 0, 0, "out of memory");
+	else {
+		io->g = g;
+		io->req = req;
+		io->status = status;
+		io->fault = fault;
+		io->op.client = &g->client;
+		io->op.owner = io;
+		target_vgrant_ref(g);
+		return io;
+	}
+	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+	return NULL;
+}
+
+static void
+vio_submit(struct target_vio *io)
+{
+	int rc = weft_vol_submit(io->g->vc->chan, &io->op);
+
+	if (rc == 0)
+		return;
+	if (rc == -EINVAL) {
+		atomic_fetch_add_explicit(&io->g->ex->io_refused, 1, memory_order_relaxed);
+		vio_answer(io,
+		           target_vfault(io->status, io->fault, WEFT_VOLRPC_INVAL, 0, 0,
+		                         "%llu octets at %llu are not in the volume",
+		                         (unsigned long long)io->op.len_bytes,
+		                         (unsigned long long)io->op.off_bytes),
+		           false);
+		return;
+	}
+	/* It was not begun, so its results say nothing. */
+	io->op.done_bytes = 0;
+	vio_answer(io, vio_fail(io, rc), false);
+}
+
+/** The status is the answer. */
+static void
+vio_done(struct weft_vol_op *op)
+{
+	struct target_vio *io = op->owner;
+	struct target_export *ex = io->g->ex;
+	bool ok = true;
+
+	*io->status = WEFT_VOLRPC_OK;
+	if (op->status != 0)
+		ok = vio_fail(io, op->status);
+	else if (op->kind == WEFT_VOL_WRITE || op->kind == WEFT_VOL_COMPARE_WRITE) {
+		atomic_fetch_add_explicit(&ex->io_writes, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&ex->io_write_bytes, op->len_bytes, memory_order_relaxed);
+		if (op->flags & WEFT_VOL_DURABLE)
+			atomic_fetch_add_explicit(&ex->io_durable, 1, memory_order_relaxed);
+	}
+	vio_answer(io, ok, false);
+}
+
+/** Rights of a change with these flags of the protocol; *flags: those of the volume. */
+static bool
+vio_flags(uint32_t flags, uint32_t allowed, uint32_t *rights, uint32_t *to)
+{
+	*rights = WEFT_EXPORT_WRITE | (flags & WEFT_VOLRPC_DURABLE ? WEFT_EXPORT_FLUSH : 0);
+	*to = (flags & WEFT_VOLRPC_DURABLE ? WEFT_VOL_DURABLE : 0) |
+	      (flags & WEFT_VOLRPC_WHOLE ? WEFT_VOL_WHOLE : 0) |
+	      (flags & WEFT_VOLRPC_KEEP ? WEFT_VOL_KEEP : 0);
+	return (flags & ~allowed) == 0;
+}
+
+/* ---- READ ---- */
+
+bool_t
+target_xdr_vread(XDR *xdr, struct target_vread *r)
+{
+	struct target_vio *io = r->io;
+	bool_t ok = weft_volrpc_xdr_read_res(xdr, &r->res);
+
+	if (xdr->x_op == XDR_FREE && io != NULL) {
+		r->io = NULL;
+		vio_free(io);
+	}
+	return ok;
+}
+
+static void
+read_done(struct weft_vol_op *op)
+{
+	struct target_vio *io = op->owner;
+	struct target_vread *r = io->res;
+	struct target_export *ex = io->g->ex;
+
+	if (op->status != 0) {
+		vio_answer(io, vio_fail(io, op->status), false);
+		return;
+	}
+	/* The memory is free again when the answer is sent. */
+	r->io = io;
+	r->res.status = WEFT_VOLRPC_OK;
+	r->res.weft_volrpc_read_res_u.data.data_val = io->iov.iov_base;
+	r->res.weft_volrpc_read_res_u.data.data_len = (u_int)op->len_bytes;
+	atomic_fetch_add_explicit(&ex->io_reads, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ex->io_read_bytes, op->len_bytes, memory_order_relaxed);
+	vio_answer(io, true, true);
+}
+
+static void
+read_go(struct target_vio *io)
+{
+	io->iov = (struct iovec){io->staging.iov[0].iov_base, io->op.len_bytes};
+	/* Aligned in memory as in the volume, so that the device can have it directly. */
+	io->op.iov = &io->iov;
+	io->op.iovs = 1;
+	vio_submit(io);
+}
+
+static void
+read_granted(struct weft_staging_req *req)
+{
+	struct target_vio *io = req->owner;
+
+	LIST_REMOVE(io, link);
+	read_go(io);
+}
+
+void
+target_vio_end_waiting(struct target_vgrant *g)
+{
+	struct target_vio *io;
+
+	while ((io = LIST_FIRST(&g->waiting)) != NULL) {
+		LIST_REMOVE(io, link);
+		vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
+	}
+}
+
+void
+target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_read_args *args = vargs;
+	struct target_vread *r = vres;
+	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &r->res.status,
+	                                  &r->res.weft_volrpc_read_res_u.fault);
+	int rc;
+
+	if (io == NULL)
+		return;
+	if (args->count == 0 || args->count > WEFT_VOLRPC_IO_MAX) {
+		vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a READ is of 1 octet to 1 MiB");
+		return;
+	}
+	io->res = r;
+	io->op.kind = WEFT_VOL_READ;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->count;
+	io->op.done = read_done;
+	io->staging.client = &io->g->staging;
+	io->staging.bytes = args->count;
+	io->staging.contiguous = true;
+	io->staging.granted = read_granted;
+	io->staging.owner = io;
+	rc = weft_staging_get(io->g->vc->vw->staging, &io->staging);
+	if (rc == 0)
+		read_go(io);
+	else if (rc == -EINPROGRESS)
+		LIST_INSERT_HEAD(&io->g->waiting, io, link);
+	else
+		vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
+}
+
+/* ---- Changes ---- */
+
+void
+target_vserve_write(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_write_args *args = vargs;
+	weft_volrpc_res *res = vres;
+	uint32_t rights, flags;
+	const bool known =
+	        vio_flags(args->flags, WEFT_VOLRPC_DURABLE | WEFT_VOLRPC_WHOLE, &rights, &flags);
+	struct target_vio *io = vio_begin(user, req, args->handle, rights, &res->status,
+	                                  &res->weft_volrpc_res_u.fault);
+
+	if (io == NULL)
+		return;
+	if (!known) {
+		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		return;
+	}
+	io->iov = (struct iovec){args->data.data_val, args->data.data_len};
+	io->op.kind = WEFT_VOL_WRITE;
+	io->op.flags = flags;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->data.data_len;
+	io->op.iov = &io->iov;
+	io->op.iovs = 1;
+	io->op.done = vio_done;
+	vio_submit(io);
+}
+
+void
+target_vserve_compare(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_compare_args *args = vargs;
+	weft_volrpc_res *res = vres;
+	uint32_t rights, flags;
+	const bool known =
+	        vio_flags(args->flags, WEFT_VOLRPC_DURABLE | WEFT_VOLRPC_WHOLE, &rights, &flags);
+	struct target_vio *io = vio_begin(user, req, args->handle, rights | WEFT_EXPORT_READ,
+	                                  &res->status, &res->weft_volrpc_res_u.fault);
+
+	if (io == NULL)
+		return;
+	if (!known || args->expect.expect_len != args->data.data_len) {
+		vio_refuse(io, WEFT_VOLRPC_INVAL,
+		           known ? "as many octets are expected as written" : "unknown flags");
+		return;
+	}
+	io->iov = (struct iovec){args->data.data_val, args->data.data_len};
+	io->op.kind = WEFT_VOL_COMPARE_WRITE;
+	io->op.flags = flags;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->data.data_len;
+	io->op.iov = &io->iov;
+	io->op.iovs = 1;
+	io->op.expect = args->expect.expect_val;
+	io->op.done = vio_done;
+	vio_submit(io);
+}
+
+/** DISCARD, ZEROES and FLUSH. */
+static void
+serve_range(void *user, struct weft_rpc_req *req, const weft_volrpc_range_args *args,
+            weft_volrpc_res *res, enum weft_vol_kind kind, uint32_t allowed)
+{
+	uint32_t rights, flags;
+	const bool known = vio_flags(args->flags, allowed, &rights, &flags);
+	struct target_vio *io;
+
+	if (kind == WEFT_VOL_FLUSH)
+		rights = WEFT_EXPORT_FLUSH;
+	io = vio_begin(user, req, args->handle, rights, &res->status,
+	               &res->weft_volrpc_res_u.fault);
+	if (io == NULL)
+		return;
+	if (!known) {
+		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		return;
+	}
+	io->op.kind = kind;
+	io->op.flags = flags;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->len;
+	io->op.done = vio_done;
+	vio_submit(io);
+}
+
+void
+target_vserve_flush(void *user, struct weft_rpc_req *req, void *args, void *res)
+{
+	serve_range(user, req, args, res, WEFT_VOL_FLUSH, 0);
+}
+
+void
+target_vserve_discard(void *user, struct weft_rpc_req *req, void *args, void *res)
+{
+	serve_range(user, req, args, res, WEFT_VOL_DISCARD, WEFT_VOLRPC_DURABLE);
+}
+
+void
+target_vserve_zeroes(void *user, struct weft_rpc_req *req, void *args, void *res)
+{
+	serve_range(user, req, args, res, WEFT_VOL_ZEROES, WEFT_VOLRPC_DURABLE | WEFT_VOLRPC_KEEP);
+}
+
+/* ---- VERIFY, EXTENTS ---- */
+
+static void
+verify_done(struct weft_vol_op *op)
+{
+	struct target_vio *io = op->owner;
+	weft_volrpc_verify_res *res = io->res;
+	bool ok = true;
+	char *copy;
+
+	if (op->status != 0) {
+		ok = vio_fail(io, op->status);
+	} else {
+		copy = malloc(op->hash->result_bytes);
+		ok = copy != NULL;
+		if (ok)
+			memcpy(copy, op->hash_result, op->hash->result_bytes);
+		res->status = WEFT_VOLRPC_OK;
+		res->weft_volrpc_verify_res_u.found.hash.hash_val = copy;
+		res->weft_volrpc_verify_res_u.found.hash.hash_len =
+		        ok ? (u_int)op->hash->result_bytes : 0;
+	}
+	vio_answer(io, ok, false);
+}
+
+void
+target_vserve_verify(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_range_args *args = vargs;
+	weft_volrpc_verify_res *res = vres;
+	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_VERIFY, &res->status,
+	                                  &res->weft_volrpc_verify_res_u.fault);
+
+	if (io == NULL)
+		return;
+	if (args->flags != 0) {
+		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		return;
+	}
+	io->res = res;
+	io->op.kind = WEFT_VOL_VERIFY;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->len;
+	io->op.hash = weft_hash_find(io->g->ex->conf->hash);
+	if (io->g->ex->hash_key.bytes > 0) {
+		io->op.key = io->g->ex->hash_key.key;
+		io->op.key_bytes = io->g->ex->hash_key.bytes;
+	}
+	io->op.done = verify_done;
+	vio_submit(io);
+}
+
+static void
+extents_done(struct weft_vol_op *op)
+{
+	struct target_vio *io = op->owner;
+	weft_volrpc_extents_res *res = io->res;
+	weft_volrpc_extent *list;
+	bool ok = true;
+
+	if (op->status != 0) {
+		ok = vio_fail(io, op->status);
+	} else {
+		list = calloc(op->extents_found > 0 ? op->extents_found : 1, sizeof(*list));
+		ok = list != NULL;
+		for (uint32_t i = 0; ok && i < op->extents_found; i++)
+			list[i] = (weft_volrpc_extent){.off = op->extents[i].off_bytes,
+			                               .len = op->extents[i].len_bytes,
+			                               .hole = op->extents[i].hole};
+		res->status = WEFT_VOLRPC_OK;
+		res->weft_volrpc_extents_res_u.extents.list.list_val = list;
+		res->weft_volrpc_extents_res_u.extents.list.list_len = ok ? op->extents_found : 0;
+	}
+	vio_answer(io, ok, false);
+}
+
+#define EXTENTS_AT_ONCE 128U /* what an answer of one message holds */
+
+void
+target_vserve_extents(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_range_args *args = vargs;
+	weft_volrpc_extents_res *res = vres;
+	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &res->status,
+	                                  &res->weft_volrpc_extents_res_u.fault);
+
+	if (io == NULL)
+		return;
+	if (args->flags != 0) {
+		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		return;
+	}
+	io->extents = calloc(EXTENTS_AT_ONCE, sizeof(*io->extents));
+	if (io->extents == NULL) {
+		vio_refuse(io, WEFT_VOLRPC_NORES, "out of memory");
+		return;
+	}
+	io->res = res;
+	io->op.kind = WEFT_VOL_EXTENTS;
+	io->op.off_bytes = args->off;
+	io->op.len_bytes = args->len;
+	io->op.extents = io->extents;
+	io->op.max_extents = EXTENTS_AT_ONCE;
+	io->op.done = extents_done;
+	vio_submit(io);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The table of procedures of version 2 of the export program, LIST, OPEN and CLOSE. Runs on
+ * workers; never blocks. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "target_grant.h"
+#include "target_rpc.h"
+#include "target_say.h"
+#include "target_volume.h"
+
+_Static_assert(CONF_EXPORTS_MAX <= WEFT_VOLRPC_LIST_MAX, "LIST can name every export");
+
+static const weft_volrpc_kind kinds[] = {
+        [CONF_FORMAT_OBJECT] = WEFT_VOLRPC_KIND_OBJECT,
+        [CONF_FORMAT_LOG] = WEFT_VOLRPC_KIND_LOG,
+        [CONF_FORMAT_VOLUME] = WEFT_VOLRPC_KIND_VOLUME,
+};
+
+static enum weft_rpc_status
+vserve_list(void *user, void *vargs, void *vres)
+{
+	struct target_conn *c = user;
+	struct target *t = c->w->t;
+	weft_volrpc_list *res = vres;
+	weft_volrpc_item *items = calloc(t->nexports > 0 ? t->nexports : 1, sizeof(*items));
+
+	(void)vargs;
+	if (items == NULL)
+		return WEFT_RPC_SYSTEM_ERR;
+	res->items.items_val = items;
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		struct target_export *ex = &t->exports[i];
+		weft_volrpc_item *it = &items[i];
+		char why[WEFT_VOLRPC_TEXT_MAX + 1];
+		bool off = target_export_why(ex, why, sizeof(why));
+
+		it->name = strdup(ex->conf->name);
+		it->kind = kinds[ex->conf->format];
+		it->rights = target_may(ex);
+		it->bytes = off ? 0 : target_export_bytes(ex);
+		it->hash = strdup(off ? "" : ex->conf->hash);
+		it->mechanism = strdup(off ? why : target_export_mechanism(ex, why, sizeof(why)));
+		/* Every item that is encoded or freed has to be complete. */
+		res->items.items_len = i + 1;
+		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
+			res->items.items_len = i;
+			free(it->name);
+			free(it->hash);
+			free(it->mechanism);
+			return WEFT_RPC_SYSTEM_ERR;
+		}
+	}
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+open_answer(const struct target_vgrant *g, weft_volrpc_open_res *res)
+{
+	const struct weft_vol_info *i = weft_vol_info(g->ex->volume->vol);
+	struct target *t = g->conn->w->t;
+	weft_volrpc_grant *a = &res->weft_volrpc_open_res_u.grant;
+	struct weft_block_info dev;
+
+	weft_block_query(g->ex->volume->block, &dev);
+	*a = (weft_volrpc_grant){
+	        .handle = g->handle,
+	        .bytes = i->super.bytes,
+	        .rights = g->rights,
+	        .can = (i->discards ? WEFT_VOLRPC_CAN_DISCARD : 0) |
+	               (dev.can & WEFT_BLOCK_CAN_EXTENTS ? WEFT_VOLRPC_CAN_EXTENTS : 0) |
+	               (i->verify_medium ? WEFT_VOLRPC_CAN_MEDIUM : 0) |
+	               (i->sums ? WEFT_VOLRPC_CAN_SUMS : 0),
+	        .block_bytes = i->block_bytes,
+	        .atomic_bytes = i->atomic_bytes,
+	        .io_bytes = WEFT_VOLRPC_IO_MAX,
+	        .compare_bytes = i->compare_bytes,
+	        .window_bytes = (u_int)t->conf.target.window_bytes,
+	        .window_align = WEFT_VOL_WINDOW_ALIGN,
+	        .windows = TARGET_VWINDOWS_MAX,
+	        .hash = strdup(g->ex->conf->hash),
+	        .hash_bytes = (u_int)weft_hash_find(g->ex->conf->hash)->result_bytes,
+	        .persistent = dev.persistent,
+	        .mechanism = strdup(dev.mechanism),
+	};
+	memcpy(a->uuid, i->super.uuid, sizeof(a->uuid));
+	res->status = WEFT_VOLRPC_OK;
+	return a->hash != NULL && a->mechanism != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+static enum weft_rpc_status
+vserve_open(void *user, void *vargs, void *vres)
+{
+	struct target_conn *c = user;
+	const weft_volrpc_open_args *args = vargs;
+	weft_volrpc_open_res *res = vres;
+	weft_volrpc_fault *fault = &res->weft_volrpc_open_res_u.fault;
+	struct target_export *ex = target_export_find(c->w->t, args->name);
+	uint32_t rights = args->rights != 0 || ex == NULL ? args->rights : target_may(ex);
+	char why[WEFT_VOLRPC_TEXT_MAX + 1];
+	weft_volrpc_status status;
+	struct target_vgrant *g;
+
+	/* The two versions of the program give their statuses the same numbers. */
+	status = (weft_volrpc_status)target_open_check(c, ex, rights, args->cred.cred_len, why,
+	                                               sizeof(why));
+	if (status == WEFT_VOLRPC_OK && !target_is_volume(ex)) {
+		status = WEFT_VOLRPC_INVAL;
+		snprintf(why, sizeof(why), "it holds %s, not a volume",
+		         target_is_log(ex) ? "a log" : "an object");
+	}
+	if (status == WEFT_VOLRPC_OK)
+		status = target_vgrant_open(c, ex, rights, &g, why, sizeof(why));
+	if (status != WEFT_VOLRPC_OK)
+		return target_vfault(&res->status, fault, status, 0, 0, "%s", why)
+		               ? WEFT_RPC_OK
+		               : WEFT_RPC_SYSTEM_ERR;
+	if (open_answer(g, res) != WEFT_RPC_OK) {
+		target_vgrant_end(g);
+		return WEFT_RPC_SYSTEM_ERR;
+	}
+	return WEFT_RPC_OK;
+}
+
+static void
+vserve_close(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_close_args *args = vargs;
+	weft_volrpc_res *res = vres;
+	struct target_vgrant *g = target_vgrant_find(user, args->handle);
+	bool ok;
+
+	if (g == NULL) {
+		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault, WEFT_VOLRPC_STALE,
+		                   0, 0, "no such handle on this connection");
+		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	res->status = WEFT_VOLRPC_OK;
+	target_log("export %s: closed by %s", g->ex->conf->name, g->conn->peer);
+	g->close_req = req;
+	target_vgrant_end(g);
+}
+
+#define PROC(args, res)                                                                            \
+	.xdr_args = (xdrproc_t)xdr_weft_volrpc_##args,                                             \
+	.xdr_res = (xdrproc_t)xdr_weft_volrpc_##res, .args_bytes = sizeof(weft_volrpc_##args),     \
+	.res_bytes = sizeof(weft_volrpc_##res)
+
+/*
+ * `once`: a second execution would undo what was written in between, or find what the first one has
+ * written, or end what came after it. OPEN may be executed twice, because its grant ends with the
+ * connection.
+ */
+static const struct weft_rpc_proc volume_procs[] = {
+        [WEFT_VOLRPC_LIST] = {.xdr_args = WEFT_EXPORT_XDR_VOID,
+                              .xdr_res = (xdrproc_t)xdr_weft_volrpc_list,
+                              .res_bytes = sizeof(weft_volrpc_list),
+                              .serve = vserve_list},
+        [WEFT_VOLRPC_OPEN] = {PROC(open_args, open_res), .serve = vserve_open},
+        [WEFT_VOLRPC_CLOSE] = {PROC(close_args, res), .serve_later = vserve_close, .once = true},
+        [WEFT_VOLRPC_READ] = {.xdr_args = (xdrproc_t)xdr_weft_volrpc_read_args,
+                              .xdr_res = (xdrproc_t)target_xdr_vread,
+                              .args_bytes = sizeof(weft_volrpc_read_args),
+                              .res_bytes = sizeof(struct target_vread),
+                              .serve_later = target_vserve_read,
+                              .binding = &weft_volrpc_read_binding},
+        [WEFT_VOLRPC_WRITE] = {.xdr_args = (xdrproc_t)weft_volrpc_xdr_write_args,
+                               .xdr_res = (xdrproc_t)xdr_weft_volrpc_res,
+                               .args_bytes = sizeof(weft_volrpc_write_args),
+                               .res_bytes = sizeof(weft_volrpc_res),
+                               .serve_later = target_vserve_write,
+                               .binding = &weft_volrpc_write_binding,
+                               .once = true},
+        [WEFT_VOLRPC_FLUSH] = {PROC(range_args, res), .serve_later = target_vserve_flush},
+        [WEFT_VOLRPC_VERIFY] = {PROC(range_args, verify_res), .serve_later = target_vserve_verify},
+        [WEFT_VOLRPC_COMPARE_WRITE] = {.xdr_args = (xdrproc_t)weft_volrpc_xdr_compare_args,
+                                       .xdr_res = (xdrproc_t)xdr_weft_volrpc_res,
+                                       .args_bytes = sizeof(weft_volrpc_compare_args),
+                                       .res_bytes = sizeof(weft_volrpc_res),
+                                       .serve_later = target_vserve_compare,
+                                       .binding = &weft_volrpc_compare_binding,
+                                       .once = true},
+        [WEFT_VOLRPC_DISCARD] = {PROC(range_args, res), .serve_later = target_vserve_discard,
+                                 .once = true},
+        [WEFT_VOLRPC_ZEROES] = {PROC(range_args, res), .serve_later = target_vserve_zeroes,
+                                .once = true},
+        [WEFT_VOLRPC_EXTENTS] = {PROC(range_args, extents_res),
+                                 .serve_later = target_vserve_extents},
+        [WEFT_VOLRPC_WINDOW_OPEN] = {PROC(window_args, window_res),
+                                     .serve_later = target_vserve_window_open},
+        [WEFT_VOLRPC_WINDOW_MOVE] = {PROC(move_args, res), .serve_later = target_vserve_window_move,
+                                     .once = true},
+        [WEFT_VOLRPC_WINDOW_CLOSE] = {PROC(window_close_args, res),
+                                      .serve_later = target_vserve_window_close, .once = true},
+};
+
+const struct weft_rpc_program target_volume_program = {
+        .prog = WEFT_VOLRPC_PROG,
+        .vers = WEFT_VOLRPC_V2,
+        .procs = volume_procs,
+        .nprocs = sizeof(volume_procs) / sizeof(volume_procs[0]),
+};

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Windows of volumes: memory that a client reaches by RDMA, and that stands for a range. Runs
+ * on workers; never blocks.
+ *
+ * The slots of a worker are shared fairly. A client that finds none waits. Meanwhile the grant that
+ * has the most windows, if these are two more than the waiting one has, is told to give back the
+ * one that it has used least recently; after revoke_ms that window ends.
+ *
+ * A window ends in two steps. First its region is deregistered: when that is free no peer reaches
+ * the memory. Then the slot is closed, which waits for what the device has of it.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "target.h"
+#include "target_rpc.h"
+#include "target_say.h"
+#include "target_volume.h"
+
+#define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
+
+enum vwindow_state {
+	VWINDOW_WAITS,   /**< for a slot */
+	VWINDOW_OPENING, /**< or moving */
+	VWINDOW_OPEN,
+	VWINDOW_REGION, /**< its region ends */
+	VWINDOW_CLOSING,
+};
+
+struct target_vwindow {
+	LIST_ENTRY(target_vwindow) link;  /**< of its grant */
+	TAILQ_ENTRY(target_vwindow) turn; /**< in `used`, `waiting` or `ending` of the worker */
+	struct target_vgrant *g;
+	struct weft_vol_window *w;
+	struct weft_mr *mr;
+	enum vwindow_state state;
+	bool end;                /**< it ends as soon as it is open */
+	bool asked;              /**< the client was told to give it back */
+	atomic_bool region_free; /**< a release; the worker acquires it */
+	uint32_t id, rights;
+	struct weft_vol_window_attr attr;
+	struct weft_alarm *alarm; /**< ends the wait, or the window that was asked back */
+	/** the call that waits for it: an open or a move, */
+	struct weft_rpc_req *req;
+	weft_volrpc_window_res *open_res;
+	weft_volrpc_res *move_res;
+	struct weft_rpc_req *close_req; /**< and a close */
+};
+
+static void vwindow_end(struct target_vwindow *x);
+static void vwindow_press(struct target_vworker *vw);
+
+/* ---- Answers ---- */
+
+/** Answer the open or move that waits. */
+static void
+vwindow_answer(struct target_vwindow *x, weft_volrpc_status status, const char *why)
+{
+	struct weft_rpc_req *req = x->req;
+	bool ok = true;
+
+	if (req == NULL)
+		return;
+	x->req = NULL;
+	if (status != WEFT_VOLRPC_OK && x->open_res != NULL)
+		ok = target_vfault(&x->open_res->status,
+		                   &x->open_res->weft_volrpc_window_res_u.fault, status, 0, 0, "%s",
+		                   why);
+	else if (status != WEFT_VOLRPC_OK)
+		ok = target_vfault(&x->move_res->status, &x->move_res->weft_volrpc_res_u.fault,
+		                   status, 0, 0, "%s", why);
+	else if (x->open_res != NULL)
+		*x->open_res = (weft_volrpc_window_res){
+		        .status = WEFT_VOLRPC_OK,
+		        .weft_volrpc_window_res_u.window = {
+		                .window = x->id, .stag = weft_mr_stag(x->mr), .to = 0}};
+	else
+		x->move_res->status = WEFT_VOLRPC_OK;
+	x->open_res = NULL;
+	x->move_res = NULL;
+	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+}
+
+static const char *
+vwindow_why(int rc)
+{
+	switch (rc) {
+	case -EBUSY:
+		return "another window has a part of the range";
+	case -EINVAL:
+		return "the range is not aligned, longer than a window, or not in the volume";
+	case -EAGAIN:
+		return "a Flush or Verify of the window is under way";
+	case -EROFS:
+		return "the volume can only be read";
+	default:
+		return strerror(-rc);
+	}
+}
+
+/* ---- The end of a window ---- */
+
+static void
+vwindow_free(struct target_vwindow *x)
+{
+	struct target_vgrant *g = x->g;
+
+	if (x->alarm != NULL)
+		weft_alarm_cancel(x->alarm);
+	if (x->close_req != NULL)
+		weft_rpc_done(x->close_req, WEFT_RPC_OK);
+	LIST_REMOVE(x, link);
+	g->nwindows--;
+	free(x);
+	target_vgrant_unref(g);
+}
+
+static void
+vwindow_closed(void *owner)
+{
+	struct target_vwindow *x = owner;
+	struct target_vworker *vw = x->g->vc->vw;
+
+	vwindow_free(x);
+	vwindow_press(vw);
+}
+
+static void
+vwindow_close(struct target_vwindow *x)
+{
+	x->state = VWINDOW_CLOSING;
+	weft_vol_window_close(x->w, vwindow_closed, x);
+}
+
+/** The region is free: no peer can reach the memory by it any more. Any worker's thread. */
+static void
+vwindow_region_free(void *arg)
+{
+	struct target_vwindow *x = arg;
+	struct target_vworker *vw = x->g->vc->vw;
+
+	atomic_store_explicit(&x->region_free, true, memory_order_release);
+	(void)eventfd_write(vw->wake_fd, 1);
+}
+
+unsigned int
+target_vwindows_poll(struct target_vworker *vw)
+{
+	struct target_vwindow *x, *next;
+	unsigned int n = 0;
+
+	for (x = TAILQ_FIRST(&vw->ending); x != NULL; x = next) {
+		next = TAILQ_NEXT(x, turn);
+		if (!atomic_load_explicit(&x->region_free, memory_order_acquire))
+			continue;
+		TAILQ_REMOVE(&vw->ending, x, turn);
+		x->mr = NULL;
+		vwindow_close(x);
+		n++;
+	}
+	return n;
+}
+
+static void
+vwindow_end(struct target_vwindow *x)
+{
+	struct target_vworker *vw = x->g->vc->vw;
+
+	switch (x->state) {
+	case VWINDOW_WAITS:
+		TAILQ_REMOVE(&vw->waiting, x, turn);
+		vwindow_answer(x, WEFT_VOLRPC_CANCELED, "it was given up");
+		vwindow_free(x);
+		break;
+	case VWINDOW_OPENING:
+		x->end = true;
+		break;
+	case VWINDOW_OPEN:
+		TAILQ_REMOVE(&vw->used, x, turn);
+		TAILQ_INSERT_TAIL(&vw->ending, x, turn);
+		x->state = VWINDOW_REGION;
+		weft_mr_dereg(x->mr, vwindow_region_free, x);
+		break;
+	case VWINDOW_REGION:
+	case VWINDOW_CLOSING:
+		break;
+	}
+}
+
+void
+target_vwindows_end(struct target_vgrant *g)
+{
+	struct target_vwindow *x, *next;
+
+	for (x = LIST_FIRST(&g->windows); x != NULL; x = next) {
+		next = LIST_NEXT(x, link);
+		vwindow_end(x);
+	}
+}
+
+/* ---- Pressure ---- */
+
+static void
+vwindow_time(void *arg)
+{
+	struct target_vwindow *x = arg;
+	struct target_vworker *vw = x->g->vc->vw;
+
+	x->alarm = NULL;
+	if (x->state == VWINDOW_WAITS) {
+		TAILQ_REMOVE(&vw->waiting, x, turn);
+		vwindow_answer(x, WEFT_VOLRPC_NORES, "all windows are in use; try again later");
+		vwindow_free(x);
+		return;
+	}
+	target_log_export("export %s: a window of %s was taken back, because others wait for one",
+	                  x->g->ex->conf->name, x->g->conn->peer);
+	atomic_fetch_add_explicit(&vw->windows_taken_back, 1, memory_order_relaxed);
+	vwindow_end(x);
+}
+
+/** Windows of the grant that stay if nothing happens. */
+static uint32_t
+vgrant_keeps(const struct target_vgrant *g)
+{
+	const struct target_vwindow *x;
+	uint32_t n = 0;
+
+	LIST_FOREACH (x, &g->windows, link)
+		n += x->state <= VWINDOW_OPEN && x->state != VWINDOW_WAITS && !x->asked && !x->end;
+	return n;
+}
+
+/** The window to ask back for one that waits: NULL: its grant has a fair part. */
+static struct target_vwindow *
+vwindow_victim(struct target_vworker *vw, const struct target_vwindow *for_it)
+{
+	struct target_vwindow *x, *best = NULL;
+	uint32_t most = vgrant_keeps(for_it->g) + 1, n;
+
+	TAILQ_FOREACH (x, &vw->used, turn) {
+		if (x->asked || x->g == for_it->g)
+			continue;
+		n = vgrant_keeps(x->g);
+		if (n > most ||
+		    (n == most && best != NULL &&
+		     weft_vol_window_used_ns(x->w) < weft_vol_window_used_ns(best->w))) {
+			most = n;
+			best = x;
+		}
+	}
+	return best;
+}
+
+static uint32_t
+vwindow_revoke_ms(const struct target_vwindow *x)
+{
+	return atomic_load_explicit(&x->g->conn->w->t->revoke_ms, memory_order_relaxed);
+}
+
+static void
+vwindow_ask_back(struct target_vwindow *x)
+{
+	const uint32_t ms = vwindow_revoke_ms(x);
+	const weft_volrpc_revoke_args args = {
+	        .handle = x->g->handle, .window = x->id, .deadline_ms = ms};
+	struct weft_rpc *rpc = x->g->conn->rpc;
+
+	x->asked = true;
+	if (rpc != NULL && weft_rpc_version(rpc) == 2)
+		(void)weft_rpc_call(rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_REVOKE,
+		                    (xdrproc_t)xdr_weft_volrpc_revoke_args, &args, NULL, 0,
+		                    (uint64_t)(ms > 0 ? ms : 1) * 1000, target_vtold, x->g->ex);
+	if (ms == 0 ||
+	    weft_alarm_set(x->g->conn->w->w, (uint64_t)ms * 1000, vwindow_time, x, &x->alarm) != 0)
+		vwindow_time(x);
+}
+
+/** Open what can be opened; else ask back what is fair. */
+static void vwindow_start(struct target_vwindow *x);
+
+static void
+vwindow_press(struct target_vworker *vw)
+{
+	struct target_vwindow *x, *victim;
+	struct weft_vol_windows_stats s;
+	uint32_t coming = 0;
+
+	weft_vol_windows_query(vw->windows, &s);
+	for (uint32_t n = s.slots - s.open; n > 0; n--) {
+		x = TAILQ_FIRST(&vw->waiting);
+		if (x == NULL)
+			return;
+		TAILQ_REMOVE(&vw->waiting, x, turn);
+		if (x->alarm != NULL)
+			weft_alarm_cancel(x->alarm);
+		x->alarm = NULL;
+		vwindow_start(x);
+	}
+	TAILQ_FOREACH (x, &vw->ending, turn)
+		coming++;
+	TAILQ_FOREACH (x, &vw->used, turn)
+		coming += x->asked;
+	TAILQ_FOREACH (x, &vw->waiting, turn) {
+		if (coming > 0) {
+			coming--;
+			continue;
+		}
+		victim = vwindow_victim(vw, x);
+		if (victim != NULL)
+			vwindow_ask_back(victim);
+	}
+}
+
+/* ---- The beginning ---- */
+
+static void
+vwindow_ready(struct weft_vol_window *w, int status)
+{
+	struct target_vwindow *x = weft_vol_window_owner(w);
+	struct target_vgrant *g = x->g;
+	struct target_vworker *vw = g->vc->vw;
+	const struct weft_persist *m = weft_vol_windows_medium(vw->windows);
+	const bool moved = x->mr != NULL;
+	const struct weft_mr_attr attr = {
+	        .size = sizeof(attr),
+	        .addr = m->base + weft_vol_window_at(w),
+	        .len_bytes = (uint64_t)g->conn->w->t->conf.target.window_bytes,
+	        .base_to = 0,
+	        .access = target_access(x->rights),
+	        .persist = weft_vol_windows_medium(vw->windows),
+	        .hash = g->ex->conf->hash,
+	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
+	        .hash_key_bytes = g->ex->hash_key.bytes,
+	};
+	int rc = status;
+
+	if (status != 0 && !moved) {
+		/* The slot is free already. */
+		vwindow_answer(x, target_vstatus(status), vwindow_why(status));
+		vwindow_free(x);
+		vwindow_press(vw);
+		return;
+	}
+	if (!moved && !x->end)
+		rc = weft_mr_reg(g->conn->pd, &attr, &x->mr);
+	if (!moved && (x->end || rc != 0)) {
+		vwindow_answer(x, x->end ? WEFT_VOLRPC_CANCELED : WEFT_VOLRPC_NORES,
+		               x->end ? "it was given up" : "no region is left for it");
+		x->mr = NULL;
+		vwindow_close(x);
+		return;
+	}
+	x->state = VWINDOW_OPEN;
+	TAILQ_INSERT_TAIL(&vw->used, x, turn);
+	vwindow_answer(x, target_vstatus(status), vwindow_why(status));
+	if (x->end)
+		vwindow_end(x);
+}
+
+static void
+vwindow_start(struct target_vwindow *x)
+{
+	struct target_vworker *vw = x->g->vc->vw;
+	int rc;
+
+	x->state = VWINDOW_OPENING;
+	rc = weft_vol_window_open(vw->windows, &x->attr, &x->w);
+	if (rc == 0)
+		return;
+	if (rc == -ENOSPC) {
+		x->state = VWINDOW_WAITS;
+		TAILQ_INSERT_TAIL(&vw->waiting, x, turn);
+		atomic_fetch_add_explicit(&vw->windows_waited, 1, memory_order_relaxed);
+		(void)weft_alarm_set(x->g->conn->w->w,
+		                     (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
+		                     vwindow_time, x, &x->alarm);
+		vwindow_press(vw);
+		return;
+	}
+	vwindow_answer(x, target_vstatus(rc), vwindow_why(rc));
+	vwindow_free(x);
+}
+
+/** The window of this number; NULL: not open, or ending. */
+static struct target_vwindow *
+vwindow_find(const struct target_conn *c, uint32_t id)
+{
+	struct target_vwindow *x;
+	struct target_vgrant *g;
+
+	LIST_FOREACH (g, &c->vgrants, link)
+		LIST_FOREACH (x, &g->windows, link)
+			if (x->id == id && id != 0 && !g->ended && x->state <= VWINDOW_OPEN)
+				return x;
+	return NULL;
+}
+
+uint64_t
+target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
+                   struct target_export **ex)
+{
+	struct target_vwindow *x;
+	struct target_vgrant *g;
+
+	LIST_FOREACH (g, &c->vgrants, link)
+		LIST_FOREACH (x, &g->windows, link)
+			if (x->mr != NULL && weft_mr_stag(x->mr) == stag) {
+				*ex = g->ex;
+				return weft_vol_window_off(x->w) + to;
+			}
+	return 0;
+}
+
+void
+target_vserve_window_open(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	struct target_conn *c = user;
+	const weft_volrpc_window_args *args = vargs;
+	weft_volrpc_window_res *res = vres;
+	weft_volrpc_fault *fault = &res->weft_volrpc_window_res_u.fault;
+	struct target_vgrant *g = target_vgrant_find(c, args->handle);
+	struct target_vwindow *x = NULL;
+	char text[64];
+	bool ok;
+
+	if (g == NULL)
+		ok = target_vfault(&res->status, fault, WEFT_VOLRPC_STALE, 0, 0,
+		                   "no such handle on this connection");
+	else if (args->rights == 0 || (args->rights & g->rights) != args->rights)
+		ok = target_vfault(&res->status, fault, WEFT_VOLRPC_PERM, 0, 0,
+		                   "only %s is granted",
+		                   target_rights_str(g->rights, text, sizeof(text)));
+	else if (args->flags & ~(uint32_t)WEFT_VOLRPC_WINDOW_FILL)
+		ok = target_vfault(&res->status, fault, WEFT_VOLRPC_INVAL, 0, 0, "unknown flags");
+	else if (g->nwindows >= TARGET_VWINDOWS_MAX)
+		ok = target_vfault(&res->status, fault, WEFT_VOLRPC_NORES, 0, 0,
+		                   "as many windows as a grant may have (%u); close some",
+		                   TARGET_VWINDOWS_MAX);
+	else if ((x = calloc(1, sizeof(*x))) == NULL)
+		ok = target_vfault(&res->status, fault, WEFT_VOLRPC_NORES, 0, 0, "out of memory");
+	if (x == NULL) {
+		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	x->g = g;
+	x->id = atomic_fetch_add_explicit(&c->w->t->last_handle, 1, memory_order_relaxed) + 1;
+	x->rights = args->rights;
+	x->req = req;
+	x->open_res = res;
+	x->attr = (struct weft_vol_window_attr){
+	        .chan = g->vc->chan,
+	        .client = &g->client,
+	        .off_bytes = args->off,
+	        .len_bytes = args->len,
+	        .write = (args->rights & WEFT_EXPORT_WRITE) != 0,
+	        .fill = (args->flags & WEFT_VOLRPC_WINDOW_FILL) != 0,
+	        .ready = vwindow_ready,
+	        .owner = x,
+	};
+	target_vgrant_ref(g);
+	LIST_INSERT_HEAD(&g->windows, x, link);
+	g->nwindows++;
+	vwindow_start(x);
+}
+
+void
+target_vserve_window_move(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_move_args *args = vargs;
+	weft_volrpc_res *res = vres;
+	struct target_vwindow *x = vwindow_find(user, args->window);
+	int rc = -EINVAL;
+	bool ok;
+
+	if (x == NULL || x->state != VWINDOW_OPEN || x->asked) {
+		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault, WEFT_VOLRPC_STALE,
+		                   0, 0, "no such window, or it is taken back");
+		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	if (!(args->flags & ~(uint32_t)WEFT_VOLRPC_WINDOW_FILL))
+		rc = weft_vol_window_move(x->w, args->off, args->len,
+		                          (args->flags & WEFT_VOLRPC_WINDOW_FILL) != 0);
+	if (rc != 0) {
+		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault,
+		                   rc == -EAGAIN ? WEFT_VOLRPC_BUSY : target_vstatus(rc), 0, 0,
+		                   "%s", vwindow_why(rc));
+		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	TAILQ_REMOVE(&x->g->vc->vw->used, x, turn);
+	x->state = VWINDOW_OPENING;
+	x->req = req;
+	x->move_res = res;
+}
+
+void
+target_vserve_window_close(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	const weft_volrpc_window_close_args *args = vargs;
+	weft_volrpc_res *res = vres;
+	struct target_vwindow *x = vwindow_find(user, args->window);
+	bool ok;
+
+	if (x == NULL || x->close_req != NULL || x->state != VWINDOW_OPEN) {
+		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault, WEFT_VOLRPC_STALE,
+		                   0, 0, "no such window on this connection");
+		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	res->status = WEFT_VOLRPC_OK;
+	x->close_req = req;
+	vwindow_end(x);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What the volumes of one worker share: memory, channels, and their poller. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_say.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define PIECE_BYTES  65536U
+#define IDLE_LOOK_NS (20 * 1000000ULL) /* a channel without operations is polled so often */
+#define MIB          (1ULL << 20)
+#define DETACH_MS    3000
+
+/* ---- The poller ---- */
+
+static void
+chan_count(struct target_vchan *vc)
+{
+	struct weft_vol_stats s;
+
+	weft_vol_query_stats(vc->chan, &s);
+	atomic_store_explicit(&vc->damaged, s.damaged, memory_order_relaxed);
+	atomic_store_explicit(&vc->told_lost, s.told_lost, memory_order_relaxed);
+	atomic_store_explicit(&vc->late, s.late, memory_order_relaxed);
+	atomic_store_explicit(&vc->range_waits, s.range_waits, memory_order_relaxed);
+	atomic_store_explicit(&vc->in_doubt, s.unverified, memory_order_relaxed);
+}
+
+static unsigned int
+vworker_poll(void *arg, uint64_t now_ns)
+{
+	struct target_vworker *vw = arg;
+	const bool look = now_ns >= vw->look_ns;
+	const uint32_t n = vw->tw->t->nexports;
+	unsigned int done = 0;
+	eventfd_t v;
+
+	if (look) {
+		vw->look_ns = now_ns + IDLE_LOOK_NS;
+		(void)eventfd_read(vw->wake_fd, &v);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct target_vchan *vc = &vw->chan[i];
+
+		if (vc->chan == NULL)
+			continue;
+		if (vc->scrubs)
+			(void)weft_vol_scrub_poll(&vc->scrub, now_ns);
+		if (look)
+			chan_count(vc);
+		if (look || !weft_vol_is_idle(vc->chan))
+			done += weft_vol_poll(vc->chan, now_ns);
+	}
+	return done + target_vwindows_poll(vw) + weft_staging_poll(vw->staging);
+}
+
+static uint64_t
+vworker_next_ns(void *arg)
+{
+	struct target_vworker *vw = arg;
+	uint64_t next_ns = vw->look_ns;
+	eventfd_t v;
+
+	/* The worker is about to sleep: what has been told by now is seen here. */
+	if (eventfd_read(vw->wake_fd, &v) == 0)
+		return 0;
+	for (uint32_t i = 0; i < vw->tw->t->nexports; i++) {
+		uint64_t one = weft_vol_next_ns(vw->chan[i].chan);
+
+		next_ns = one < next_ns ? one : next_ns;
+	}
+	return next_ns;
+}
+
+/** Another worker has ended an operation for which one of ours waits. Any thread. */
+static void
+chan_wake(struct weft_vol_chan *c)
+{
+	struct target_vchan *vc = weft_vol_chan_owner(c);
+
+	(void)eventfd_write(vc->vw->wake_fd, 1);
+}
+
+/* ---- Memory ---- */
+
+static bool
+volumes_wanted(const struct target *t)
+{
+	for (uint32_t i = 0; i < t->conf.nexports; i++)
+		if (t->conf.exports[i].format == CONF_FORMAT_VOLUME)
+			return true;
+	return false;
+}
+
+static int
+vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t bytes)
+{
+	const struct weft_staging_attr sa = {.memory = memory,
+	                                     .bytes = bytes / PIECE_BYTES * PIECE_BYTES,
+	                                     .piece_bytes = PIECE_BYTES,
+	                                     .max_req_bytes = MIB};
+	const struct weft_vol_windows_attr wa = {
+	        .bytes = bytes / t->conf.target.window_bytes * t->conf.target.window_bytes,
+	        .window_bytes = (uint32_t)t->conf.target.window_bytes,
+	        .numa_node = t->numa_node,
+	};
+	struct target_vworker *vw = calloc(1, sizeof(*vw));
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc;
+
+	if (vw == NULL)
+		return -ENOMEM;
+	tw->volumes = vw;
+	vw->tw = tw;
+	TAILQ_INIT(&vw->used);
+	TAILQ_INIT(&vw->waiting);
+	TAILQ_INIT(&vw->ending);
+	vw->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	vw->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (vw->epoll_fd < 0 || vw->wake_fd < 0 ||
+	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
+		return -errno;
+	rc = weft_staging_create(&sa, &vw->staging);
+	if (rc == 0)
+		rc = weft_vol_windows_create(&wa, &vw->windows);
+	vw->poller = (struct weft_poller){
+	        .poll = vworker_poll, .next_ns = vworker_next_ns, .fd = vw->epoll_fd, .arg = vw};
+	if (rc == 0)
+		rc = weft_poller_add(tw->w, &vw->poller);
+	return rc;
+}
+
+int
+target_volumes_up(struct target *t, char *err, size_t err_size)
+{
+	const uint64_t half = t->conf.target.staging_bytes / 2;
+	uint64_t each;
+	void *at;
+	int rc = 0;
+
+	if (!volumes_wanted(t))
+		return 0;
+	at = mmap(NULL, half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+	          -1, 0);
+	if (at == MAP_FAILED) {
+		snprintf(err, err_size, "[target] staging: not enough memory; choose less");
+		return -ENOMEM;
+	}
+	t->staging = at;
+	each = half / t->stack.nworkers / PIECE_BYTES * PIECE_BYTES;
+	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
+		struct target_worker *tw = &t->workers[i];
+
+		tw->t = t;
+		tw->w = t->stack.workers[i];
+		rc = vworker_up(t, tw, t->staging + i * each, each);
+	}
+	if (rc != 0)
+		snprintf(err, err_size, "cannot start: memory of volumes: %s", strerror(-rc));
+	return rc;
+}
+
+void
+target_volumes_down(struct target *t)
+{
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		struct target_vworker *vw = t->workers[i].volumes;
+
+		if (vw == NULL)
+			continue;
+		if (weft_vol_windows_destroy(vw->windows) != 0 ||
+		    weft_staging_destroy(vw->staging) != 0)
+			target_log("memory of volumes is in use still");
+		close(vw->epoll_fd);
+		close(vw->wake_fd);
+		free(vw);
+		t->workers[i].volumes = NULL;
+	}
+	if (t->staging != NULL)
+		(void)munmap(t->staging, t->conf.target.staging_bytes / 2);
+	t->staging = NULL;
+}
+
+/* ---- Channels ---- */
+
+static void
+scrub_damage(struct weft_vol_scrub *s, uint64_t off_bytes, uint64_t blocks)
+{
+	const struct target_vchan *vc = s->owner;
+
+	target_log_export("export %s: DAMAGED: %llu blocks from offset %llu on do not have their "
+	                  "checksum",
+	                  vc->ex->conf->name, (unsigned long long)blocks,
+	                  (unsigned long long)off_bytes);
+	target_bad_range_keep(vc->ex, (struct target_bad_range){.off_bytes = off_bytes,
+	                                                        .len_bytes = blocks * 4096,
+	                                                        .status = -EBADMSG});
+}
+
+static void
+scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
+{
+	const struct target_vchan *vc = s->owner;
+
+	target_log_export("export %s: the scrub cannot read at offset %llu: %s", vc->ex->conf->name,
+	                  (unsigned long long)off_bytes, strerror(-status));
+	target_bad_range_keep(vc->ex, (struct target_bad_range){.off_bytes = off_bytes,
+	                                                        .len_bytes = 0,
+	                                                        .status = status});
+}
+
+/** A channel that is handed to its worker, or taken back. */
+struct chan_call {
+	struct target_vchan *vc;
+	struct weft_vol_chan *chan;
+	atomic_uint *left;
+	bool ok;
+};
+
+static void
+chan_take(void *arg)
+{
+	struct chan_call *call = arg;
+	struct target_vchan *vc = call->vc;
+	struct epoll_event ev = {.events = EPOLLIN};
+	const int fd = weft_vol_chan_fd(call->chan);
+	const struct conf_export *conf = vc->ex->conf;
+
+	call->ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+	vc->chan = call->chan;
+	vc->scrubs = conf->scrub_mb_s > 0 && vc->vw->tw == &vc->vw->tw->t->workers[0] &&
+	             weft_vol_info(vc->ex->volume->vol)->sums;
+	if (vc->scrubs) {
+		vc->scrub = (struct weft_vol_scrub){.bytes_per_s = conf->scrub_mb_s * MIB,
+		                                    .damage = scrub_damage,
+		                                    .failed = scrub_failed,
+		                                    .owner = vc};
+		weft_vol_scrub_start(&vc->scrub, vc->chan, weft_worker_now_ns(vc->vw->tw->w));
+	}
+	atomic_fetch_sub_explicit(call->left, 1, memory_order_release);
+}
+
+static void
+chan_leave(void *arg)
+{
+	struct chan_call *call = arg;
+	struct target_vchan *vc = call->vc;
+	const int fd = weft_vol_chan_fd(vc->chan);
+
+	if (vc->scrubs)
+		weft_vol_scrub_stop(&vc->scrub);
+	vc->scrubs = false;
+	call->ok = weft_vol_is_idle(vc->chan);
+	if (call->ok) {
+		if (fd >= 0)
+			(void)epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		call->chan = vc->chan;
+		vc->chan = NULL;
+	}
+	atomic_fetch_sub_explicit(call->left, 1, memory_order_release);
+}
+
+/** Run fn on each worker, which may be stopped. False: one of them was not ok. */
+static bool
+chan_round(struct target *t, struct chan_call *calls, void (*fn)(void *arg))
+{
+	atomic_uint left;
+	bool ok = true;
+
+	atomic_init(&left, t->stack.nworkers);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		calls[i].left = &left;
+		calls[i].ok = false;
+		if (!t->running)
+			fn(&calls[i]);
+		else
+			while (weft_worker_call(t->workers[i].w, fn, &calls[i]) == -EAGAIN)
+				usleep(1000);
+	}
+	while (atomic_load_explicit(&left, memory_order_acquire) > 0)
+		usleep(1000);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		ok = ok && calls[i].ok;
+	return ok;
+}
+
+int
+target_volume_attach(struct target *t, struct target_export *ex, char *err, size_t err_size)
+{
+	struct chan_call calls[CONF_WORKERS_MAX] = {0};
+	struct target_volume *v = ex->volume;
+	int rc;
+
+	if (t->staging == NULL) {
+		snprintf(err, err_size,
+		         "export %s: no export was a volume when the program started; restart it",
+		         ex->conf->name);
+		return -ENOTSUP;
+	}
+	rc = weft_block_mem_add(v->block, t->staging, t->conf.target.staging_bytes / 2);
+	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
+		const struct weft_persist *m =
+		        weft_vol_windows_medium(t->workers[i].volumes->windows);
+
+		rc = weft_block_mem_add(v->block, m->base, m->bytes);
+	}
+	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
+		struct target_vchan *vc = target_vchan_of(&t->workers[i], ex);
+		const struct weft_vol_chan_attr a = {.wake = chan_wake, .owner = vc};
+
+		vc->ex = ex;
+		vc->vw = t->workers[i].volumes;
+		calls[i].vc = vc;
+		rc = weft_vol_chan_open(v->vol, &a, &calls[i].chan);
+	}
+	if (rc == 0 && !chan_round(t, calls, chan_take))
+		rc = -ENOMEM;
+	if (rc == 0)
+		return 0;
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		if (calls[i].vc != NULL && calls[i].vc->chan == NULL)
+			(void)weft_vol_chan_close(calls[i].chan);
+	snprintf(err, err_size, "export %s: cannot be reached by the workers: %s", ex->conf->name,
+	         strerror(-rc));
+	return rc;
+}
+
+int
+target_volume_detach(struct target *t, struct target_export *ex)
+{
+	struct chan_call calls[CONF_WORKERS_MAX] = {0};
+	int rc = -EBUSY;
+
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		calls[i].vc = target_vchan_of(&t->workers[i], ex);
+	for (unsigned int ms = 0; rc == -EBUSY && ms < DETACH_MS; ms++) {
+		if (chan_round(t, calls, chan_leave))
+			rc = 0;
+		else
+			usleep(1000);
+		for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+			(void)weft_vol_chan_close(calls[i].chan);
+			calls[i].chan = NULL;
+		}
+	}
+	return rc;
+}
+
+void
+target_volumes_drain(struct target *t, unsigned int timeout_ms)
+{
+	for (unsigned int ms = 0; ms < timeout_ms; ms++) {
+		bool idle = true;
+
+		for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+			struct target_vworker *vw = t->workers[i].volumes;
+
+			if (vw == NULL)
+				continue;
+			(void)vworker_poll(vw, vw->look_ns + IDLE_LOOK_NS);
+			for (uint32_t k = 0; k < t->nexports; k++)
+				idle = idle && weft_vol_is_idle(vw->chan[k].chan);
+		}
+		if (idle)
+			return;
+		usleep(1000);
+	}
+	target_log("a volume's medium does not answer: what is under way there is given up on");
+}
