@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file weft-cp: push a file into a remote export, pull it back, list exports. */
 
-#include "cp.h"
+#include "cp_volume.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -42,7 +42,8 @@ usage(void)
 	       "file. The other is weft://HOST[:PORT]/EXPORT. A push replaces the export's\n"
 	       "object as a whole and makes it durable, or changes nothing. A pull never\n"
 	       "returns a mixture of two objects, and replaces the local file as a whole or\n"
-	       "not at all.\n"
+	       "not at all. An export that is a volume is written or read in place, from\n"
+	       "--offset on; holes of a file stay holes.\n"
 	       "\n"
 	       "Port options:\n"
 	       "  -c, --config FILE      use the ports of a configuration file; the\n"
@@ -60,6 +61,9 @@ usage(void)
 	       "                         answer [10]\n"
 	       "      --wait S           seconds to wait for a busy export [1]\n"
 	       "      --rate SIZE        octets a second at most [no limit]\n"
+	       "      --offset SIZE      begin at this octet of the volume [0]\n"
+	       "      --length SIZE      copy so many octets to or from the volume [all of\n"
+	       "                         the file, or up to the end of the volume]\n"
 	       "      --hash-key FILE    key of the export's hash, if that hash has a key\n"
 	       "      --auth NAME:FILE   authenticate to the target as NAME with the key in\n"
 	       "                         FILE\n"
@@ -112,6 +116,16 @@ arg_block(const char *value)
 	return (uint32_t)v;
 }
 
+static uint64_t
+arg_size(const char *name, const char *value, uint64_t min)
+{
+	uint64_t v;
+
+	if (conf_parse_size(value, &v) != 0 || v < min || v > INT64_MAX)
+		ui_usage_die("--%s %s: give octets, or a number with K, M, G or T", name, value);
+	return v;
+}
+
 static void
 parse_args(int argc, char **argv, struct args *a)
 {
@@ -121,6 +135,8 @@ parse_args(int argc, char **argv, struct args *a)
 		TIMEOUT,
 		WAIT,
 		RATE,
+		OFFSET,
+		LENGTH,
 		HASH_KEY,
 		AS,
 		PULL,
@@ -138,6 +154,8 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"timeout", required_argument, NULL, TIMEOUT},
 	        {"wait", required_argument, NULL, WAIT},
 	        {"rate", required_argument, NULL, RATE},
+	        {"offset", required_argument, NULL, OFFSET},
+	        {"length", required_argument, NULL, LENGTH},
 	        {"hash-key", required_argument, NULL, HASH_KEY},
 	        {"auth", required_argument, NULL, AS},
 	        {"pull", no_argument, NULL, PULL},
@@ -183,6 +201,14 @@ parse_args(int argc, char **argv, struct args *a)
 				ui_usage_die("--rate %s: give octets a second, or a number with K, "
 				             "M or G",
 				             optarg);
+			break;
+		case OFFSET:
+			a->opt.offset_bytes = arg_size("offset", optarg, 0);
+			a->opt.ranged = true;
+			break;
+		case LENGTH:
+			a->opt.length_bytes = arg_size("length", optarg, 1);
+			a->opt.ranged = true;
 			break;
 		case HASH_KEY:
 			if (key_file_read(optarg, &a->opt.hash_key, why, sizeof(why)) != 0)
@@ -319,6 +345,22 @@ list(struct cp_session *s)
 
 /* ---- main ---- */
 
+/** Copy to or from what the export holds: an object, or a volume. */
+static int
+copy(struct cp_session *s, bool push, const char *path, struct cp_report *r)
+{
+	int rc = -EMEDIUMTYPE;
+
+	if (!s->opt->ranged && push)
+		rc = cp_push(s, path, r, s->opt->pull ? &cp_push_rpc : &cp_push_rdma);
+	else if (!s->opt->ranged)
+		rc = cp_pull(s, path, r);
+	/* The session goes on if the export holds no object. */
+	if (rc != -EMEDIUMTYPE)
+		return rc;
+	return push ? cp_volume_push(s, path, r) : cp_volume_pull(s, path, r);
+}
+
 static struct cp_session session;
 static struct cp_report report;
 static struct conf conf;
@@ -377,8 +419,7 @@ main(int argc, char **argv)
 		r->destination = argv[optind + 1];
 		r->depth = a.opt.depth;
 		r->block_bytes = a.opt.block_bytes;
-		rc = !push ? cp_pull(s, argv[optind + 1], r)
-		           : cp_push(s, argv[optind], r, a.opt.pull ? &cp_push_rpc : &cp_push_rdma);
+		rc = copy(s, push, argv[push ? optind : optind + 1], r);
 	}
 	if (rc != 0)
 		ui_die("%s", s->err[0] != '\0' ? s->err : strerror(-rc));

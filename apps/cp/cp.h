@@ -4,8 +4,8 @@
 
 /**
  * @file What the sources of weft-cp share: a session with a target (cp_session.c, cp_auth.c), push
- * (cp_source.c, cp_push*.c), pull (cp_pull.c), the report (cp_report.c), revocation
- * by the target (cp_revoke.c), the program (cp.c).
+ * (cp_source.c, cp_push*.c), pull (cp_pull.c, cp_file.c), both of volumes (cp_volume*.c), the
+ * report (cp_report.c), revocation by the target (cp_revoke.c), the program (cp.c).
  *
  * weft-cp has one thread. It posts and calls weft_worker_poll(); callbacks only record events.
  * Functions return 0, or -errno with one line for the user in cp_session.err.
@@ -46,6 +46,9 @@ struct cp_options {
 	uint64_t silence_ns;               /**< longest time without anything received */
 	uint64_t wait_ns;                  /**< longest wait for a busy export */
 	uint64_t rate_bytes;               /**< limit of octets a second; 0: none */
+	bool ranged;                       /**< --offset or --length: it has to be a volume */
+	uint64_t offset_bytes;             /**< in the volume */
+	uint64_t length_bytes;             /**< 0: all of the file, or to the end of the volume */
 	const volatile sig_atomic_t *stop; /**< set by SIGINT and SIGTERM */
 };
 
@@ -73,7 +76,8 @@ struct cp_session {
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
 	struct host_auth auth;
-	bool open; /**< the session holds the grant */
+	bool open;                         /**< the session holds the grant */
+	char no_object[WEFT_TEXT_MAX + 1]; /**< why the export cannot be opened as an object */
 	struct cp_grant grant;
 	/* revocation by the target */
 	bool revoked;
@@ -116,8 +120,11 @@ int cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
 /** Bring the stack up and connect. */
 int cp_connect(struct cp_session *s);
+/** Whether cp_connect() has succeeded and the connection stands. */
+bool cp_is_connected(const struct cp_session *s);
 /**
- * OPEN the export; waits opt->wait_ns for a busy one. `wish`: rights that are used if the export
+ * OPEN the export; waits opt->wait_ns for a busy one. -EMEDIUMTYPE, without a message: it holds no
+ * object. `wish`: rights that are used if the export
  * grants them, and are not required; grant.rights has the result.
  */
 int cp_open(struct cp_session *s, uint32_t rights, uint32_t wish);
@@ -214,6 +221,8 @@ struct cp_report {
 	uint64_t commit_post_ns; /**< the same, from the post of the header and the commit word */
 	uint64_t generation;
 	uint32_t slot, depth, block_bytes, tries;
+	bool volume;                        /**< it has no object, so no generation, slot and crc */
+	uint64_t offset_bytes, holes_bytes; /**< of a volume */
 	uint8_t crc[EXPFMT_CRC_BYTES];
 	uint64_t retransmits;
 	/** both responses came in one poll, so commit_ns is not meaningful */

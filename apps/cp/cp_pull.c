@@ -8,15 +8,13 @@
 #include "cp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "cp_file.h"
 #include "ui.h"
 
 #define PULL_TRIES 20 /* tries, when a writer commits during each of them */
@@ -32,10 +30,7 @@ struct pull {
 	struct cp_session *s;
 	struct cp_report *r;
 	const char *path;
-	char temp[CONF_PATH_MAX + 64];
-	int fd;
-	mode_t mode;
-	bool keep_mode;
+	struct cp_file file;
 	struct expfmt_commit word;
 	struct expfmt_slot slot;
 	const struct weft_hash_ops *crc;
@@ -50,83 +45,6 @@ struct pull {
 	struct weft_wc bad;
 	struct ui_progress bar;
 };
-
-/* ---- The local file ---- */
-
-/* Create the temporary file beside the destination, so that errors of the folder show before the
- * transfer. */
-static int
-pull_target(struct pull *p)
-{
-	struct cp_session *s = p->s;
-	char copy[CONF_PATH_MAX];
-	struct stat st;
-
-	if (strlen(p->path) >= sizeof(copy))
-		return cp_fail(s, -ENAMETOOLONG, "%s: name too long", p->path);
-	if (stat(p->path, &st) == 0) {
-		if (S_ISDIR(st.st_mode))
-			return cp_fail(s, -EISDIR, "%s: is a directory; name a file", p->path);
-		if (!S_ISREG(st.st_mode))
-			return cp_fail(s, -EINVAL,
-			               "%s: is not a regular file, and cannot be replaced at once",
-			               p->path);
-		p->mode = st.st_mode & 07777;
-		p->keep_mode = true;
-	}
-	strcpy(copy, p->path);
-	snprintf(p->temp, sizeof(p->temp), "%s/.weft-cp.%ld.tmp", dirname(copy), (long)getpid());
-	p->fd = open(p->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (p->fd < 0) {
-		int rc = -errno;
-
-		strcpy(copy, p->path);
-		p->temp[0] = '\0';
-		return cp_fail(s, rc, "%s: cannot be written: %s: %s", p->path, dirname(copy),
-		               strerror(-rc));
-	}
-	if (p->keep_mode)
-		(void)fchmod(p->fd, p->mode);
-	return 0;
-}
-
-static int
-pull_install(struct pull *p)
-{
-	char copy[CONF_PATH_MAX];
-	int fd;
-
-	if (fsync(p->fd) != 0)
-		return cp_fail(p->s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
-	if (rename(p->temp, p->path) != 0)
-		return cp_fail(p->s, -errno, "%s: cannot be put in place: %s", p->path,
-		               strerror(errno));
-	p->temp[0] = '\0';
-	strcpy(copy, p->path);
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)fsync(fd);
-		close(fd);
-	}
-	return 0;
-}
-
-static int
-write_whole(int fd, const uint8_t *buf, uint32_t len, uint64_t off)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(fd, buf, len, (off_t)off);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		buf += n;
-		off += (uint64_t)n;
-		len -= (uint32_t)n;
-	}
-	return 0;
-}
 
 /* ---- Data ---- */
 
@@ -146,7 +64,7 @@ pull_on_wc(void *op, const struct weft_wc *wc)
 	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
 	p->crc->update(&p->crc_state, b->buf, b->len);
 	if (p->io_error == 0)
-		p->io_error = write_whole(p->fd, b->buf, b->len, b->off);
+		p->io_error = cp_file_write(&p->file, b->buf, b->len, b->off);
 	p->done_bytes += b->len;
 	p->blocks++;
 	p->head = (p->head + 1) % p->s->opt->depth;
@@ -215,7 +133,7 @@ pull_data(struct pull *p)
 	p->posted_bytes = p->done_bytes = p->blocks = 0;
 	p->head = p->used = 0;
 	memset(&p->r->lat, 0, sizeof(p->r->lat));
-	if (ftruncate(p->fd, 0) != 0)
+	if (ftruncate(p->file.fd, 0) != 0)
 		return cp_fail(s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
 	p->data_ns = ui_now_ns();
 	s->on_wc = pull_on_wc;
@@ -363,9 +281,8 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	p->s = s;
 	p->r = r;
 	p->path = path;
-	p->fd = -1;
 	r->op = "pull";
-	rc = pull_target(p);
+	rc = cp_file_create(s, &p->file, path);
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
@@ -385,17 +302,15 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		pull_report(p, tries + 1);
 	if (rc == 0)
-		rc = pull_install(p);
+		rc = cp_file_install(s, &p->file);
 	/* The registration of p->mem ends before the memory does. */
 	if (p->mr != NULL)
 		weft_mr_dereg(p->mr, NULL, NULL);
 	if (rc == 0)
 		cp_close(s);
-	cp_end(s);
-	if (p->temp[0] != '\0')
-		unlink(p->temp);
-	if (p->fd >= 0)
-		close(p->fd);
+	if (rc != -EMEDIUMTYPE)
+		cp_end(s);
+	cp_file_end(&p->file);
 	free(p->mem);
 	free(p);
 	return rc;

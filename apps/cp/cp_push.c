@@ -153,7 +153,8 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r, const struc
 	/* After a failure the grant ends with the connection. */
 	if (rc == 0)
 		cp_close(s);
-	cp_end(s); /* ends the calls that are still unanswered */
+	if (rc != -EMEDIUMTYPE)
+		cp_end(s); /* ends the calls that are still unanswered */
 	free(p->mem);
 	if (p->file.fd >= 0)
 		close(p->file.fd);

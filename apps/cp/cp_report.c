@@ -52,20 +52,28 @@ report_json(const struct cp_report *r)
 	json_dbl(&j, "p99", (double)hist_pct(&r->lat, 99) / 1e3, 1);
 	json_dbl(&j, "max", (double)r->lat.max / 1e3, 1);
 	json_obj_end(&j);
-	if (is_push(r)) {
+	if (is_push(r))
 		json_str(&j, "way", r->fetched ? "pull" : "push");
+	if (is_push(r) && !r->volume) {
 		json_dbl(&j, "commit_us", (double)r->commit_ns / 1e3, 1);
 		json_dbl(&j, "commit_from_post_us", (double)r->commit_post_ns / 1e3, 1);
 	}
 	json_str(&j, "hash", r->hash);
-	json_str(&j, "object_crc32c", crc_hex(r, hex));
+	if (r->volume) {
+		json_u64(&j, "offset", r->offset_bytes);
+		json_u64(&j, "hole_bytes", r->holes_bytes);
+	} else {
+		json_str(&j, "object_crc32c", crc_hex(r, hex));
+	}
 	json_bool(&j, "verified", r->verified);
 	json_bool(&j, "flushed", r->flushed);
 	json_bool(&j, "persistent", r->persistent);
 	json_str(&j, "mechanism", r->mechanism);
-	json_u64(&j, "generation", r->generation);
-	json_u64(&j, "slot", r->slot);
-	json_u64(&j, "tries", r->tries);
+	if (!r->volume) {
+		json_u64(&j, "generation", r->generation);
+		json_u64(&j, "slot", r->slot);
+		json_u64(&j, "tries", r->tries);
+	}
 	json_u64(&j, "retransmits", r->retransmits);
 	json_obj_end(&j);
 	json_finish(&j);
@@ -92,7 +100,11 @@ report_text(const struct cp_report *r)
 		       ui_time(hist_pct(&r->lat, 50), (char[32]){0}, 32),
 		       ui_time(hist_pct(&r->lat, 99), b[1], sizeof(b[1])),
 		       ui_time(r->lat.max, b[2], sizeof(b[2])));
-	if (is_push(r) && r->fetched) {
+	if (r->volume) {
+		printf("  %-12s from octet %" PRIu64 " on%s%s\n", "volume", r->offset_bytes,
+		       r->holes_bytes > 0 ? ", with holes of " : "",
+		       r->holes_bytes > 0 ? ui_bytes(r->holes_bytes, b[0], sizeof(b[0])) : "");
+	} else if (is_push(r) && r->fetched) {
 		printf("  %-12s %s after the last block's reply\n", "commit",
 		       ui_time(r->commit_ns, b[0], sizeof(b[0])));
 	} else if (is_push(r)) {
@@ -113,18 +125,20 @@ report_text(const struct cp_report *r)
 	}
 	if (is_push(r)) {
 		if (r->verified)
-			printf("  %-12s every block and the header, %s, by %s\n", "verified",
+			printf("  %-12s every block%s, %s, by %s\n", "verified",
+			       r->volume ? "" : " and the header",
 			       r->persistent ? "on the medium"
 			                     : "in the target's memory (no medium)",
 			       ui_printable(r->hash, hash, sizeof(hash)));
 		else
 			printf("  %-12s nothing (--no-verify)\n", "verified");
-	} else {
+	} else if (!r->volume) {
 		printf("  %-12s object CRC32c good, commit word unchanged (%u %s)\n", "checked",
 		       r->tries, r->tries == 1 ? "try" : "tries");
 	}
-	printf("  %-12s crc32c %s, generation %" PRIu64 ", slot %u\n", "object", crc_hex(r, hex),
-	       r->generation, r->slot);
+	if (!r->volume)
+		printf("  %-12s crc32c %s, generation %" PRIu64 ", slot %u\n", "object",
+		       crc_hex(r, hex), r->generation, r->slot);
 	printf("  %-12s %s%s\n", "persistence", ui_printable(r->mechanism, mech, sizeof(mech)),
 	       !r->persistent              ? " (not persistent)"
 	       : is_push(r) && !r->flushed ? " (nothing was flushed)"

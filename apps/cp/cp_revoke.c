@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "ui.h"
+#include <weft/volume.h>
 
 #define REVOKE_MARGIN_NS 20000000ULL /* reserved for the close */
 /* part of the remaining time that is used, because the estimate may be wrong */
@@ -39,7 +40,7 @@ static const struct weft_rpc_program revoke_program = {
         .procs = revoke_procs,
         .nprocs = sizeof(revoke_procs) / sizeof(revoke_procs[0]),
 };
-const struct weft_rpc_program *const cp_programs[] = {&revoke_program, NULL};
+const struct weft_rpc_program *const cp_programs[] = {&revoke_program, &weft_volume_revokes, NULL};
 
 bool
 cp_must_leave(const struct cp_session *s, uint32_t needs, uint64_t begin_ns, uint64_t done,

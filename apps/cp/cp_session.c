@@ -344,6 +344,12 @@ cp_connect(struct cp_session *s)
 	return 0;
 }
 
+bool
+cp_is_connected(const struct cp_session *s)
+{
+	return s->established && !s->gone;
+}
+
 /* ---- Calls ---- */
 
 struct call {
@@ -501,6 +507,10 @@ cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 	case WEFT_EXPORT_PERM:
 		return cp_fail(s, -EPERM, "%s: export %s: not permitted: %s", s->where,
 		               s->url.export_name, c.why);
+	case WEFT_EXPORT_INVAL:
+		/* Perhaps it holds a volume, which the second version of the program opens. */
+		memcpy(s->no_object, c.why, sizeof(s->no_object));
+		return -EMEDIUMTYPE;
 	default:
 		return cp_fail(s, -EIO, "%s: export %s cannot be opened: %s", s->where,
 		               s->url.export_name, c.why);

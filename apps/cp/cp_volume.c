@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file A volume that is pushed to or pulled from: opening it, blocks in flight, the end. */
+
+#include "cp_volume.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui.h"
+
+struct opening {
+	bool done;
+	int status;
+	char why[160];
+};
+
+static void
+volume_opened(void *arg, int status, const char *why)
+{
+	struct opening *o = arg;
+
+	o->done = true;
+	o->status = status;
+	snprintf(o->why, sizeof(o->why), "%s", why);
+}
+
+static const char *
+volume_why(const struct opening *o)
+{
+	return o->why[0] != '\0' ? o->why : strerror(-o->status);
+}
+
+static int
+volume_open_once(struct cp_volume *p, uint32_t rights, struct opening *o)
+{
+	struct cp_session *s = p->s;
+	const struct weft_volume_attr a = {
+	        .size = sizeof(a),
+	        .rpc = s->rpc,
+	        .worker = s->w,
+	        .name = s->url.export_name,
+	        .rights = rights,
+	        .timeout_us = s->opt->silence_ns / 1000,
+	};
+	int rc;
+
+	*o = (struct opening){0};
+	rc = weft_volume_open(&a, volume_opened, o, &p->v);
+	if (rc != 0)
+		return cp_fail(s, rc, "%s: call failed: %s", s->where, strerror(-rc));
+	s->last_ns = ui_now_ns();
+	while (!o->done) {
+		rc = cp_turn(s, true);
+		if (rc != 0 && !o->done)
+			weft_rpc_disconnected(s->rpc);
+		if (rc != 0)
+			return cp_fail_conn(s, rc, "");
+	}
+	return 0;
+}
+
+int
+cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish)
+{
+	struct cp_session *s = p->s;
+	struct opening o;
+	int rc = cp_is_connected(s) ? 0 : cp_connect(s);
+
+	if (rc == 0)
+		rc = volume_open_once(p, rights | wish, &o);
+	if (rc == 0 && o.status == -EACCES && wish != 0) {
+		weft_volume_close(p->v, NULL, NULL);
+		p->v = NULL;
+		rc = volume_open_once(p, rights, &o);
+	}
+	if (rc != 0)
+		return rc;
+	if ((o.status == -EPROTONOSUPPORT || o.status == -EINVAL) && s->no_object[0] != '\0')
+		return cp_fail(s, -EIO, "%s: export %s cannot be opened: %s", s->where,
+		               s->url.export_name, s->no_object);
+	if (o.status == -EPROTONOSUPPORT)
+		return cp_fail(s, o.status,
+		               "%s: the target is of an older version, without volumes", s->where);
+	if (o.status != 0)
+		return cp_fail(s, o.status, "%s: export %s: %s", s->where, s->url.export_name,
+		               volume_why(&o));
+	p->info = weft_volume_info(p->v);
+	s->grant.persistent = p->info->persistent;
+	snprintf(s->grant.hash, sizeof(s->grant.hash), "%s", p->info->hash);
+	snprintf(s->grant.mechanism, sizeof(s->grant.mechanism), "%s", p->info->mechanism);
+	return 0;
+}
+
+int
+cp_volume_range(struct cp_volume *p, uint64_t total)
+{
+	const struct cp_options *o = p->s->opt;
+	const uint64_t bytes = p->info->bytes;
+	uint64_t len = total;
+	char b1[32];
+
+	if (o->offset_bytes > bytes)
+		return cp_fail(p->s, -EINVAL, "--offset: volume %s ends at octet %" PRIu64 " (%s)",
+		               p->s->url.export_name, bytes, ui_bytes(bytes, b1, sizeof(b1)));
+	if (p->r->op[1] != 'u' || p->r->op[2] != 's')
+		len = bytes - o->offset_bytes;
+	if (o->length_bytes != 0 && o->length_bytes < len)
+		len = o->length_bytes;
+	else if (o->length_bytes > len)
+		return cp_fail(p->s, -EINVAL, "--length: there are only %" PRIu64 " octets", len);
+	if (len > bytes - o->offset_bytes)
+		return cp_fail(p->s, -EFBIG,
+		               "%s: %" PRIu64 " octets do not fit behind octet %" PRIu64
+		               " of volume %s, which ends at %" PRIu64 "; nothing was written",
+		               p->path, len, o->offset_bytes, p->s->url.export_name, bytes);
+	p->begin_bytes = o->offset_bytes;
+	p->end_bytes = o->offset_bytes + len;
+	return 0;
+}
+
+int
+cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
+{
+	struct cp_session *s = p->s;
+	const size_t stride = (s->opt->block_bytes + 4095u) & ~(size_t)4095;
+	char b1[32];
+
+	p->depth = s->opt->depth < depth_max ? s->opt->depth : depth_max;
+	p->r->depth = p->depth;
+	p->mem = aligned_alloc(4096, stride * p->depth);
+	if (p->mem == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory for %u blocks of %s", p->depth,
+		               ui_bytes(stride, b1, sizeof(b1)));
+	for (uint32_t i = 0; i < p->depth; i++) {
+		p->block[i].p = p;
+		p->block[i].buf = p->mem + i * stride;
+	}
+	return 0;
+}
+
+/* ---- Blocks in flight ---- */
+
+static const char *
+volume_consequence(const struct cp_volume *p)
+{
+	return p->r->op[2] == 's' ? "; what was acknowledged before is on the volume, the rest is "
+	                            "as it was or was written in part"
+	                          : "; nothing was written";
+}
+
+int
+cp_volume_turn(struct cp_volume *p)
+{
+	int rc = cp_turn(p->s, p->busy > 0);
+
+	if (p->rc != 0)
+		return p->rc;
+	if (rc != 0)
+		return cp_fail_conn(p->s, rc, volume_consequence(p));
+	ui_progress_update(&p->bar, p->done_bytes);
+	return 0;
+}
+
+int
+cp_block_get(struct cp_volume *p, struct cp_block **out)
+{
+	int rc;
+
+	while (p->busy == p->depth || cp_ahead(p->s, p->begin_ns, p->done_bytes)) {
+		rc = cp_volume_turn(p);
+		if (rc != 0)
+			return rc;
+	}
+	for (uint32_t i = 0; i < p->depth; i++)
+		if (!p->block[i].busy) {
+			if (p->busy == 0)
+				p->s->last_ns = ui_now_ns();
+			*out = &p->block[i];
+			(*out)->busy = true;
+			(*out)->post_ns = ui_now_ns();
+			p->busy++;
+			return p->rc;
+		}
+	return -EIO;
+}
+
+void
+cp_block_end(struct cp_block *b)
+{
+	struct cp_volume *p = b->p;
+
+	b->busy = false;
+	p->busy--;
+	p->done_bytes += b->len_bytes;
+	p->r->blocks++;
+	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
+}
+
+void
+cp_block_fail(struct cp_block *b, int status, const char *what, const char *why)
+{
+	struct cp_volume *p = b->p;
+	struct cp_session *s = p->s;
+
+	b->busy = false;
+	p->busy--;
+	if (p->rc != 0)
+		return;
+	p->rc = status != 0 ? status : -EIO;
+	if (status == -ENOTCONN) {
+		cp_fail_conn(s, status, volume_consequence(p));
+		return;
+	}
+	cp_fail(s, p->rc, "%s: volume %s: %s of %u octets at %" PRIu64 " failed: %s%s", s->where,
+	        s->url.export_name, what, b->len_bytes, b->off_bytes,
+	        why[0] != '\0' ? why : strerror(-p->rc), volume_consequence(p));
+}
+
+int
+cp_volume_wait(struct cp_volume *p)
+{
+	int rc = p->rc;
+
+	while (rc == 0 && p->busy > 0)
+		rc = cp_volume_turn(p);
+	return rc != 0 ? rc : p->rc;
+}
+
+/* ---- The end ---- */
+
+void
+cp_volume_end(struct cp_volume *p, int rc)
+{
+	struct cp_session *s = p->s;
+	struct opening o = {0};
+
+	if (p->v != NULL) {
+		weft_volume_close(p->v, volume_opened, &o);
+		/* After a failure the grant ends with the connection. */
+		while (rc == 0 && !o.done && cp_turn(s, true) == 0)
+			;
+	}
+	p->v = NULL;
+	s->on_wc = NULL;
+	/* Ends the calls that are still unanswered; o is gone with this function. */
+	cp_end(s);
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p->mem);
+}

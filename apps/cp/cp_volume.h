@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_CP_VOLUME_H
+#define WEFT_APPS_CP_VOLUME_H
+
+/** @file What push and pull of volumes share (cp_volume.c): the volume, and blocks in flight. */
+
+#include "cp.h"
+#include <weft/volume.h>
+
+struct cp_volume;
+
+/** A block in flight. Its owner keeps it busy until cp_block_end(). */
+struct cp_block {
+	struct cp_volume *p;
+	uint8_t *buf;
+	uint64_t off_bytes; /**< in the volume */
+	uint32_t len_bytes;
+	uint64_t post_ns;
+	bool busy;
+	bool give_back; /**< the target takes its window back: close it as soon as it is not busy */
+	struct weft_volume_req req;
+	struct weft_volume_window win;
+};
+
+struct cp_volume {
+	struct cp_session *s;
+	struct cp_report *r;
+	struct weft_volume *v;
+	const struct weft_volume_info *info;
+	const char *path; /**< of the file */
+	int fd;
+	uint64_t begin_bytes, end_bytes; /**< the range of the volume */
+	uint64_t done_bytes, begin_ns;
+	const struct weft_hash_ops *hash; /**< of a verify; NULL: none */
+	const uint8_t *key;
+	uint32_t key_bytes;
+	struct cp_block block[CP_DEPTH_MAX];
+	uint32_t depth, busy;
+	uint8_t *mem;
+	int rc; /**< the first failure, with s->err */
+	struct ui_progress bar;
+};
+
+/** Connect, and open the volume with these rights; p->info is set. `wish`: rights that are not
+ * required. */
+int cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish);
+/** Set the range from --offset and --length; total: octets of the file of a push, else 0. */
+int cp_volume_range(struct cp_volume *p, uint64_t total);
+/** Memory for the blocks. */
+int cp_volume_memory(struct cp_volume *p, uint32_t depth_max);
+/** A block that is not busy; waits for one. -errno of a failure. */
+int cp_block_get(struct cp_volume *p, struct cp_block **out);
+/** The block is done; its octets count. */
+void cp_block_end(struct cp_block *b);
+/** The block has failed: the reason, and what was not done. */
+void cp_block_fail(struct cp_block *b, int status, const char *what, const char *why);
+/** Wait until no block is busy. */
+int cp_volume_wait(struct cp_volume *p);
+/** One turn: 0, or the first failure. */
+int cp_volume_turn(struct cp_volume *p);
+/** Close the volume, disconnect, free. rc: the result so far. */
+void cp_volume_end(struct cp_volume *p, int rc);
+
+/** Push to a volume, and pull from one. */
+int cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r);
+int cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r);
+
+#endif /* WEFT_APPS_CP_VOLUME_H */

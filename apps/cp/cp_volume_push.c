@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Push to a volume. Whole pages go by windows: each block has a window of its own, which
+ * moves on to its next range when the block is durable and verified. The part of a page at either
+ * end, and everything with --pull, goes by calls. Holes of the file become zeros without data on
+ * the way.
+ */
+
+#include "cp_volume.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui.h"
+#include <weft/commit.h>
+
+#define ZEROES_MAX (1ULL << 30) /* of one call */
+
+struct volume_push {
+	struct cp_volume v; /* first member */
+	struct cp_source file;
+	uint32_t windows;          /* most windows; 0: all goes by calls */
+	uint64_t hole_to, data_to; /* the file has a hole, or data, up to here; both 0: not known */
+};
+
+/* ---- By calls ---- */
+
+static int
+push_hash(struct cp_block *b, uint8_t *out)
+{
+	const struct weft_hash_ops *h = b->p->hash;
+
+	return weft_hash_once_keyed(h, b->p->key, b->p->key_bytes, b->buf, b->len_bytes, out);
+}
+
+static void
+push_verified(struct weft_volume_req *req)
+{
+	struct cp_block *b = req->owner;
+	uint8_t mine[WEFT_HASH_MAX_BYTES];
+
+	if (req->status != 0)
+		cp_block_fail(b, req->status, "the Verify", req->why);
+	else if (push_hash(b, mine) != 0 || memcmp(mine, req->hash, b->p->hash->result_bytes) != 0)
+		cp_block_fail(b, -EIO, "the Verify", "the medium does not hold what was sent");
+	else
+		cp_block_end(b);
+}
+
+static void
+push_written(struct weft_volume_req *req)
+{
+	struct cp_block *b = req->owner;
+	const bool zeroes = req->op == WEFT_VOLUME_OP_ZEROES;
+	int rc;
+
+	if (req->status != 0) {
+		cp_block_fail(b, req->status, zeroes ? "the zeroing" : "the write", req->why);
+		return;
+	}
+	if (b->p->hash == NULL || zeroes) {
+		cp_block_end(b);
+		return;
+	}
+	req->op = WEFT_VOLUME_OP_VERIFY;
+	req->flags = 0;
+	req->done = push_verified;
+	rc = weft_volume_submit(b->p->v, req);
+	if (rc != 0)
+		cp_block_fail(b, rc, "the Verify", "");
+}
+
+static void
+push_call(struct cp_block *b, enum weft_volume_op op)
+{
+	const bool durable = !b->p->s->opt->no_flush;
+	int rc;
+
+	b->req = (struct weft_volume_req){
+	        .op = op,
+	        .flags = durable ? WEFT_VOLUME_F_DURABLE : 0,
+	        .off_bytes = b->off_bytes,
+	        .len_bytes = b->len_bytes,
+	        .data = b->buf,
+	        .done = push_written,
+	        .owner = b,
+	};
+	rc = weft_volume_submit(b->p->v, &b->req);
+	if (rc != 0)
+		cp_block_fail(b, rc, "the write", "");
+}
+
+/* ---- By windows ---- */
+
+static void push_closed(void *arg, int status, const char *why);
+
+/** Close the window of a block that is done. */
+static void
+push_give_back(struct cp_block *b)
+{
+	b->give_back = false;
+	if (b->win.id == 0)
+		return;
+	b->busy = true;
+	b->p->busy++;
+	if (weft_volume_window_close(&b->win, push_closed, b) != 0)
+		push_closed(b, 0, "");
+}
+
+static void
+push_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct volume_push *p = op;
+	struct cp_block *b = &p->v.block[wc->wr_id];
+
+	if (wc->status == WEFT_WC_SUCCESS) {
+		cp_block_end(b);
+		if (b->give_back)
+			push_give_back(b);
+	} else if (wc->status == WEFT_WC_FLUSHED)
+		cp_block_fail(b, -ENOTCONN, "", "");
+	else if (wc->status == WEFT_WC_HASH_MISMATCH)
+		cp_block_fail(b, -EIO, "the Verify",
+		              p->v.key != NULL ? "the medium does not hold what was sent, or "
+		                                 "--hash-key is another key than its"
+		                               : "the medium does not hold what was sent");
+	else
+		cp_block_fail(b, -EIO, weft_commit_step_str(wc->commit.step),
+		              cp_why(p->v.s, wc->status));
+}
+
+static void
+push_window(void *arg, int status, const char *why)
+{
+	struct cp_block *b = arg;
+	struct cp_volume *p = b->p;
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+	struct weft_sge sge = {.addr = b->buf, .len_bytes = b->len_bytes};
+	struct weft_commit_range range = {
+	        .sg_list = &sge, .num_sge = 1, .stag = b->win.stag, .to = b->win.to};
+	const struct weft_commit c = {
+	        .wr_id = (uint64_t)(b - p->block),
+	        .flags = WEFT_COMMIT_NO_WORD | (p->s->opt->no_flush ? WEFT_COMMIT_NO_FLUSH : 0),
+	        .ranges = &range,
+	        .num_ranges = 1,
+	};
+	int rc = status;
+
+	if (rc == 0 && p->hash != NULL) {
+		rc = push_hash(b, expect);
+		range.expect = expect;
+		range.expect_bytes = (uint32_t)p->hash->result_bytes;
+	}
+	if (rc == 0)
+		rc = weft_commit(p->s->qp, &c);
+	if (rc != 0)
+		cp_block_fail(b, rc, "a window", status != 0 ? why : "");
+}
+
+static void
+push_closed(void *arg, int status, const char *why)
+{
+	struct cp_block *b = arg;
+
+	(void)status;
+	(void)why;
+	b->busy = false;
+	b->p->busy--;
+}
+
+/** The target wants the window for another client: it is closed when the block is done. */
+static void
+push_revoked(struct weft_volume_window *w, uint32_t deadline_ms)
+{
+	struct cp_block *b = w->owner;
+
+	(void)deadline_ms;
+	b->give_back = true;
+	if (!b->busy)
+		push_give_back(b);
+}
+
+static int
+push_by_window(struct cp_block *b, uint32_t rights)
+{
+	struct cp_volume *p = b->p;
+
+	b->win.revoked = push_revoked;
+	b->win.owner = b;
+	if (b->win.id != 0)
+		return weft_volume_window_move(&b->win, b->off_bytes, b->len_bytes, 0, push_window,
+		                               b);
+	return weft_volume_window_open(p->v, &b->win, b->off_bytes, b->len_bytes, rights, 0,
+	                               push_window, b);
+}
+
+/* ---- What comes next ---- */
+
+/** The next piece of the file begins at pos: is it a hole, and how long. */
+static uint64_t
+push_piece(struct volume_push *p, uint64_t pos, bool *hole)
+{
+	const uint64_t end = p->v.end_bytes - p->v.begin_bytes;
+	off_t at;
+
+	if (pos >= p->hole_to && pos >= p->data_to) {
+		at = lseek(p->file.fd, (off_t)pos, SEEK_DATA);
+		p->hole_to = at >= 0 ? (uint64_t)at : errno == ENXIO ? end : pos;
+		at = lseek(p->file.fd, (off_t)p->hole_to, SEEK_HOLE);
+		p->data_to = p->hole_to >= end ? end : at > (off_t)p->hole_to ? (uint64_t)at : end;
+	}
+	*hole = pos < p->hole_to;
+	at = (off_t)(*hole ? p->hole_to : p->data_to);
+	return ((uint64_t)at < end ? (uint64_t)at : end) - pos;
+}
+
+/** Octets of data at `off` that go in one block; *window: by a window. */
+static uint32_t
+push_cut(const struct volume_push *p, uint64_t off, uint64_t left, bool *window)
+{
+	const struct weft_volume_info *i = p->v.info;
+	const uint64_t page = i->window_align != 0 ? i->window_align : 4096;
+	uint64_t most = p->v.s->opt->block_bytes;
+
+	*window = p->windows > 0 && off % page == 0 && (left >= page || off + left == i->bytes);
+	if (*window && most > i->window_bytes)
+		most = i->window_bytes;
+	if (!*window && off % page != 0 && most > page - off % page)
+		most = page - off % page;
+	if (left < most)
+		most = left;
+	if (*window && off + most != i->bytes)
+		most -= most % page;
+	return (uint32_t)most;
+}
+
+static int
+push_next(struct volume_push *p, uint64_t *pos, uint32_t rights)
+{
+	struct cp_volume *v = &p->v;
+	uint64_t off = v->begin_bytes + *pos, n;
+	struct cp_block *b;
+	bool hole, window;
+	int rc = cp_block_get(v, &b);
+
+	if (rc != 0)
+		return rc;
+	n = push_piece(p, *pos, &hole);
+	b->off_bytes = off;
+	if (hole) {
+		b->len_bytes = (uint32_t)(n < ZEROES_MAX ? n : ZEROES_MAX);
+		*pos += b->len_bytes;
+		p->file.read_bytes = *pos;
+		push_call(b, WEFT_VOLUME_OP_ZEROES);
+		return v->rc;
+	}
+	b->len_bytes = push_cut(p, off, n, &window);
+	rc = cp_source_read(v->s, &p->file, b->buf, b->len_bytes);
+	if (rc != 0)
+		return rc;
+	*pos += b->len_bytes;
+	if (!window) {
+		push_call(b, WEFT_VOLUME_OP_WRITE);
+		return v->rc;
+	}
+	rc = push_by_window(b, rights);
+	if (rc != 0)
+		cp_block_fail(b, rc, "a window", "");
+	return v->rc;
+}
+
+/* ---- The push ---- */
+
+static int
+push_check(struct volume_push *p)
+{
+	struct cp_volume *v = &p->v;
+	struct cp_session *s = v->s;
+
+	if (!v->info->persistent && !s->opt->no_flush)
+		return cp_fail(s, -EOPNOTSUPP,
+		               "%s: volume %s is not persistent (%s); --no-flush pushes to it all "
+		               "the same",
+		               s->where, s->url.export_name, v->info->mechanism);
+	if (s->opt->no_verify)
+		return 0;
+	v->hash = weft_hash_find(v->info->hash);
+	if (v->hash == NULL || v->hash->result_bytes != v->info->hash_bytes)
+		return cp_fail(s, -EPROTO, "%s: volume %s hashes by %s, which we do not know",
+		               s->where, s->url.export_name, v->info->hash);
+	if (v->hash->key_max_bytes == 0)
+		return 0;
+	if (s->opt->hash_key.bytes == 0)
+		return cp_fail(s, -ENOKEY,
+		               "%s: volume %s verifies by %s; give its key with --hash-key FILE",
+		               s->where, s->url.export_name, v->info->hash);
+	v->key = s->opt->hash_key.key;
+	v->key_bytes = (uint32_t)s->opt->hash_key.bytes;
+	return 0;
+}
+
+static void
+push_report(struct volume_push *p)
+{
+	struct cp_report *r = p->v.r;
+	struct weft_qp_info info;
+
+	weft_qp_query(p->v.s->qp, &info);
+	r->bytes = p->v.end_bytes - p->v.begin_bytes;
+	r->volume = true;
+	r->offset_bytes = p->v.begin_bytes;
+	r->transfer_ns = ui_now_ns() - p->v.begin_ns;
+	r->flushed = !p->v.s->opt->no_flush;
+	r->verified = p->v.hash != NULL;
+	r->retransmits = info.retrans_segs;
+	r->fetched = p->windows == 0;
+	r->tries = 1;
+}
+
+static int
+push_data(struct volume_push *p, uint32_t rights)
+{
+	struct cp_volume *v = &p->v;
+	const uint64_t total = v->end_bytes - v->begin_bytes;
+	uint64_t pos = 0;
+	int rc = 0;
+
+	v->s->on_wc = push_on_wc;
+	v->s->op = p;
+	v->begin_ns = ui_now_ns();
+	ui_progress_start(&v->bar, v->path, total, v->s->opt->quiet);
+	while (rc == 0 && pos < total)
+		rc = push_next(p, &pos, rights);
+	if (rc == 0)
+		rc = cp_volume_wait(v);
+	if (rc == 0)
+		rc = cp_source_check(v->s, &p->file);
+	ui_progress_end(&v->bar);
+	return rc;
+}
+
+int
+cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
+{
+	const uint32_t rights = WEFT_EXPORT_WRITE | (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH) |
+	                        (s->opt->no_verify ? 0 : WEFT_EXPORT_VERIFY | WEFT_EXPORT_READ);
+	struct volume_push *p = calloc(1, sizeof(*p));
+	struct cp_volume *v = &p->v;
+	int rc;
+
+	if (p == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory");
+	v->s = s;
+	v->r = r;
+	v->path = path;
+	v->fd = -1;
+	r->op = "push";
+	p->file.fd = -1;
+	rc = cp_source_open(s, &p->file, path);
+	if (rc == 0)
+		rc = cp_volume_open(v, rights, 0);
+	if (rc == 0)
+		rc = push_check(p);
+	if (rc == 0)
+		rc = cp_volume_range(v, (uint64_t)p->file.st.st_size);
+	if (rc == 0 && !s->opt->pull && v->info->window_bytes != 0)
+		p->windows = v->info->windows;
+	if (rc == 0)
+		rc = cp_volume_memory(v, p->windows != 0 ? p->windows : WEFT_RPC_MAX_CALLS);
+	if (rc == 0)
+		rc = push_data(p, rights);
+	if (rc == 0)
+		push_report(p);
+	if (p->file.fd >= 0)
+		close(p->file.fd);
+	cp_volume_end(v, rc);
+	free(p);
+	return rc;
+}
