@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exports that are volumes: pushed and pulled in place, larger than memory, durable, checked at rest, offline and back."""
+import json
+import os
+import signal
+import subprocess
+
+from test_offline import edit, until, with_telemetry
+from weft_e2e import Target, app, main, make_file, path, sha
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def volume(name, size, **more):
+    return {"path": path(name), "size": size, "format": "volume", **more}
+
+
+def cp(t, *args):
+    return t.cp(args[-2], args[-1], args=args[:-2], timeout=120)
+
+
+def copied(t, *args):
+    rc, out, err = cp(t, *args)
+    assert rc == 0, err
+    return json.loads(out) if "--json" in args else out
+
+
+def refused(t, *args):
+    rc, _, err = cp(t, *args)
+    assert rc == 1 and err.strip().count("\n") == 0, (rc, err)
+    return err
+
+
+def same(a, b):
+    return sha(a) == sha(b)
+
+
+def test_push_and_pull():
+    t = Target("v1", {"disk": volume("v1.disk", "64M")}).start()
+    f = make_file("v1.in", 20 * MIB + 12345, 1)
+    for way in ([], ["--pull"]):
+        r = copied(t, "--json", *way, f, "weft://10.0.0.1/disk")
+        assert r["bytes"] == os.path.getsize(f) and r["verified"] and r["flushed"] and r["persistent"]
+        assert r["way"] == ("pull" if way else "push")
+        copied(t, "--length", str(os.path.getsize(f)), "weft://10.0.0.1/disk", path("v1.out"))
+        assert same(f, path("v1.out"))
+        os.unlink(path("v1.out"))
+        # The next way has to write all of it again.
+        copied(t, "--length", "20M", "--no-verify", make_file("v1.other", 20 * MIB, 2), "weft://10.0.0.1/disk")
+    assert t.term() == 0
+
+
+def test_any_range():
+    """Octets around the range keep their value, wherever it begins and ends."""
+    t = Target("v2", {"disk": volume("v2.disk", "16M")}).start()
+    base = make_file("v2.base", 8 * MIB, 3)
+    copied(t, base, "weft://10.0.0.1/disk")
+    with open(base, "rb") as f:
+        want = bytearray(f.read())
+    seed = 4
+    for off, n in ((1, 1), (4095, 2), (4096, 4096), (5, 300000), (MIB - 1, MIB + 2), (123456, 65536), (4096 * 3, 100)):
+        for way in ([], ["--pull"]):
+            seed += 1
+            piece = make_file("v2.piece", n, seed)
+            copied(t, *way, "--offset", str(off), piece, "weft://10.0.0.1/disk")
+            with open(piece, "rb") as f:
+                want[off:off + n] = f.read()
+            copied(t, "--length", "8M", "weft://10.0.0.1/disk", path("v2.out"))
+            with open(path("v2.out"), "rb") as f:
+                got = f.read()
+            assert got == want, (off, n, way, next(i for i in range(len(want)) if got[i] != want[i]))
+            copied(t, "--offset", str(off), "--length", str(n), "weft://10.0.0.1/disk", path("v2.out"))
+            assert same(piece, path("v2.out")), (off, n, way)
+    assert "ends at" in refused(t, "--offset", "1T", base, "weft://10.0.0.1/disk")
+    assert "do not fit" in refused(t, "--offset", "12M", base, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+
+
+def test_sparse_stays_sparse():
+    t = Target("v3", {"disk": volume("v3.disk", "8G")}).start()
+    f = path("v3.in")
+    with open(f, "wb") as o:
+        for at in (0, 700 * MIB, GIB - 5000):
+            o.seek(at)
+            o.write(b"island" * 1000)
+        o.truncate(GIB)
+    copied(t, f, "weft://10.0.0.1/disk")
+    r = copied(t, "--json", "--length", "1G", "weft://10.0.0.1/disk", path("v3.out"))
+    assert r["hole_bytes"] > 900 * MIB, r
+    assert same(f, path("v3.out"))
+    for p in (path("v3.disk"), path("v3.out")):
+        assert os.stat(p).st_blocks * 512 < 32 * MIB, (p, os.stat(p).st_blocks)
+    # A hole over data makes zeros.
+    copied(t, make_file("v3.data", MIB, 5), "weft://10.0.0.1/disk")
+    copied(t, f, "weft://10.0.0.1/disk")
+    copied(t, "--length", "1G", "weft://10.0.0.1/disk", path("v3.out"))
+    assert same(f, path("v3.out"))
+    assert t.term() == 0
+
+
+def test_durable_when_acknowledged():
+    t = Target("v4", {"disk": volume("v4.disk", "64M")}).start()
+    for way in ([], ["--pull"]):
+        f = make_file("v4.in", 9 * MIB + 7, 6 + len(way))
+        copied(t, *way, f, "weft://10.0.0.1/disk")
+        t.kill()
+        t.start()
+        copied(t, "--length", str(os.path.getsize(f)), "weft://10.0.0.1/disk", path("v4.out"))
+        assert same(f, path("v4.out"))
+    assert t.term() == 0
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return sum(int(x.split()[1]) for x in f if x.startswith(("Rss:",))) * 1024
+
+
+def test_larger_than_memory():
+    """30 GiB, and 1 TiB, of which some parts are written: the target's memory does not grow with them."""
+    t = Target("v5", {"big": volume("v5.big", "30G"), "huge": volume("v5.huge", "1T")}).start()
+    f = make_file("v5.in", 32 * MIB, 8)
+    for name, at in (("big", "29G"), ("huge", "1000G"), ("big", "11G")):
+        copied(t, "--offset", at, f, f"weft://10.0.0.1/{name}")
+        copied(t, "--offset", at, "--length", "32M", f"weft://10.0.0.1/{name}", path("v5.out"))
+        assert same(f, path("v5.out"))
+    assert resident(t.proc.pid) < GIB, resident(t.proc.pid)
+    assert t.term() == 0
+
+
+def test_checksums_find_damage():
+    t = Target("v6", {"disk": volume("v6.disk", "64M", checksums="yes")}).start()
+    f = make_file("v6.in", 16 * MIB, 9)
+    copied(t, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    with open(f, "rb") as i:
+        i.seek(5 * MIB)
+        mark = i.read(4096)
+    with open(path("v6.disk"), "r+b") as d:
+        at = d.read().find(mark)
+        d.seek(at + 100)
+        d.write(b"\xff\x00\xff")
+    t.start()
+    err = refused(t, "--length", "16M", "weft://10.0.0.1/disk", path("v6.out"))
+    assert "checksum" in err, err
+    assert not os.path.exists(path("v6.out"))
+    # Blocks that are not damaged are read.
+    copied(t, "--offset", "8M", "--length", "8M", "weft://10.0.0.1/disk", path("v6.out"))
+    # It is good again when it is written.
+    copied(t, f, "weft://10.0.0.1/disk")
+    copied(t, "--length", "16M", "weft://10.0.0.1/disk", path("v6.out"))
+    assert same(f, path("v6.out"))
+    assert t.term() == 0
+
+
+def test_scrub_reports_damage():
+    t = Target("v7", {"disk": volume("v7.disk", "32M", checksums="yes", scrub="1000")}).start()
+    f = make_file("v7.in", 8 * MIB, 10)
+    copied(t, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    with open(f, "rb") as i:
+        i.seek(MIB)
+        mark = i.read(4096)
+    with open(path("v7.disk"), "r+b") as d:
+        at = d.read().find(mark)
+        d.seek(at)
+        d.write(b"damage")
+    t.start()
+    until(t, "DAMAGED")
+    assert t.term() == 0
+
+
+def test_what_is_not_a_volume():
+    exports = {"disk": volume("v8.disk", "16M"), "obj": {"path": path("v8.obj"), "size": "16M"}}
+    t = Target("v8", exports).start()
+    f = make_file("v8.in", 1000, 11)
+    assert "not a volume" in refused(t, "--offset", "0", f, "weft://10.0.0.1/obj")
+    p = subprocess.run([app("weft-cp"), *t.client_args(), "--list", "weft://10.0.0.1"], capture_output=True, text=True,
+                       timeout=30)
+    assert p.returncode == 0 and "volume, direct I/O" in p.stdout, (p.stdout, p.stderr)
+    assert t.term() == 0
+    # Formats are not mistaken for each other, and nothing is overwritten.
+    before = sha(path("v8.disk")), sha(path("v8.obj"))
+    t = Target("v8x", {"a": {"path": path("v8.disk"), "size": "16M"}, "b": volume("v8.obj", "16M")})
+    t.start(ok=False)
+    assert t.proc.wait(timeout=20) == 1
+    assert (sha(path("v8.disk")), sha(path("v8.obj"))) == before
+
+
+def test_offline_and_back():
+    t, tel = with_telemetry("v9", {"disk": volume("v9.disk", "16M"), "other": volume("v9.other", "16M")})
+    f = make_file("v9.in", 4 * MIB, 12)
+    copied(t, f, "weft://10.0.0.1/disk")
+    info = tel.ask("/weft/target/export,disk")
+    assert info["format"] == "volume" and info["served"] == 1 and info["device_octets_written"] > 0, info
+    os.rename(path("v9.disk"), path("v9.away"))
+    until(t, "LOST")
+    assert "is not served" in refused(t, f, "weft://10.0.0.1/disk")
+    copied(t, f, "weft://10.0.0.1/other")
+    os.rename(path("v9.away"), path("v9.disk"))
+    until(t, "is there again")
+    copied(t, "--length", "4M", "weft://10.0.0.1/disk", path("v9.out"))
+    assert same(f, path("v9.out"))
+    # A file that is cut is gone until it is opened again.
+    os.truncate(path("v9.disk"), 2 * MIB)
+    until(t, "was cut", 1)
+    assert "is not served" in refused(t, f, "weft://10.0.0.1/disk")
+    os.unlink(path("v9.disk"))
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "export disk: is served now")
+    copied(t, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+
+
+def test_rights():
+    t = Target("v10", {"ro": volume("v10.disk", "16M", rights="read")}).start()
+    f = make_file("v10.in", 1000, 13)
+    assert "only read is granted" in refused(t, f, "weft://10.0.0.1/ro")
+    copied(t, "--length", "1M", "weft://10.0.0.1/ro", path("v10.out"))
+    assert t.term() == 0
+
+
+if __name__ == "__main__":
+    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume, test_offline_and_back, test_rights])

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Volumes under hostile clients and deaths: kill -9 of the target and of writers, an owner that was frozen, windows that
+overlap, many octets at random places.
+
+WEFT_TEST_SEED=N repeats the choices of a run. WEFT_KILL_ROUNDS=N sets the number of rounds of kill -9.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+from kill_rounds import SEED, rounds
+from test_offline import until
+from test_volume import copied, resident, volume
+from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, sha
+
+PROBE = os.path.join(BUILD, "test", "e2e", "volume_probe")
+NOFLUSH = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
+MIB = 1 << 20
+SLOTS = 400
+
+
+def probe(t, port, *args):
+    p = subprocess.Popen([PROBE, memif(0, "client", t.sock(port)), f"10.0.{port}.2/24", f"10.0.{port}.1", "disk", *args],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    PROCS.append(p)
+    return p
+
+
+def probed(t, port, *args, timeout=120):
+    p = probe(t, port, *args)
+    out, err = p.communicate(timeout=timeout)
+    assert p.returncode == 0, (args, err, t.logged()[-1000:])
+    return out
+
+
+class Writer:
+    """A probe that writes slots, and what it has acknowledged."""
+
+    def __init__(self, t, port, owner, first, n, way):
+        self.owner, self.acked = owner, {}
+        self.out = path(f"acked.{owner}")
+        self.file = open(self.out, "w")
+        self.proc = subprocess.Popen(
+            [PROBE, memif(0, "client", t.sock(port)), f"10.0.{port}.2/24", f"10.0.{port}.1", "disk", "write", str(owner),
+             str(random.randrange(1 << 40)), str(first), str(n), way],
+            stdout=self.file, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        PROCS.append(self.proc)
+
+    def has(self, n, timeout=20):
+        end = time.monotonic() + timeout
+        while self.lines() < n:
+            if self.proc.poll() is not None:
+                raise AssertionError(f"a writer ended: {self.proc.returncode}: {self.proc.stderr.read()}")
+            assert time.monotonic() < end, self.lines()
+            time.sleep(0.005)
+
+    def lines(self):
+        with open(self.out) as f:
+            return f.read().count("\n")
+
+    def end(self):
+        """After its death: the last number of each slot."""
+        self.proc.wait(timeout=30)
+        err = self.proc.stderr.read()
+        assert self.proc.returncode in (3, -signal.SIGKILL), (self.proc.returncode, err)
+        self.file.close()
+        with open(self.out) as f:
+            for line in f:
+                if line.endswith("\n"):
+                    slot, number = map(int, line.split())
+                    assert number > self.acked.get(slot, 0)
+                    self.acked[slot] = number
+        return self.acked
+
+
+def slots(t, port, first=0, n=SLOTS):
+    held = {}
+    for line in probed(t, port, "check", str(first), str(n)).splitlines():
+        slot, *rest = line.split()
+        assert rest != ["torn"], f"slot {slot} is torn"
+        held[int(slot)] = (int(rest[0]), int(rest[1]))
+    assert len(held) == n
+    return held
+
+
+def lost(acked, held, owner):
+    """The acknowledged slots that the medium does not hold, or holds of another owner."""
+    return {s: (n, held[s]) for s, n in acked.items() if held[s][0] != owner or held[s][1] < n}
+
+
+def kill_rounds(name, n, exe=None, **more):
+    """kill -9 of the target under load, n times. Returns (rounds played, what was lost)."""
+    t = Target(name, {"disk": volume(f"{name}.disk", "64M", **more)}, ports=2, exe=exe)
+    acked = {1: {}, 2: {}}
+    for i in range(n):
+        t.start()
+        a = Writer(t, 0, 1, 0, SLOTS, "windows")
+        b = Writer(t, 1, 2, SLOTS, SLOTS, "calls")
+        a.has(20)
+        b.has(20)
+        time.sleep(random.random() * 0.2)
+        t.kill()
+        for w in (a, b):
+            acked[w.owner].update(w.end())
+        t.start()
+        for owner, first in ((1, 0), (2, SLOTS)):
+            bad = lost(acked[owner], slots(t, owner - 1, first), owner)
+            if bad:
+                t.kill()
+                return i + 1, bad
+        assert t.term() == 0
+    print(f"# seed {SEED}: {n} rounds, {len(acked[1])} and {len(acked[2])} slots", flush=True)
+    return n, {}
+
+
+def test_kill_of_the_target():
+    random.seed(SEED)
+    n, bad = kill_rounds("k1", rounds(6))
+    assert not bad, f"seed {SEED}, round {n}: {bad}"
+
+
+def test_kill_of_the_target_with_checksums():
+    random.seed(SEED + 1)
+    n, bad = kill_rounds("k2", rounds(4), checksums="yes")
+    assert not bad, f"seed {SEED}, round {n}: {bad}"
+
+
+def test_a_target_without_flush_is_caught():
+    random.seed(SEED + 2)
+    n, bad = kill_rounds("k3", 20, exe=NOFLUSH)
+    assert bad, f"seed {SEED}: 20 rounds did not find that a Flush does nothing"
+    print(f"# found in round {n}", flush=True)
+
+
+def test_kill_of_writers():
+    """A writer that dies leaves its grant and windows to the next one at once."""
+    random.seed(SEED + 3)
+    t = Target("w1", {"disk": volume("w1.disk", "64M")}, ports=2).start()
+    acked = {}
+    for i in range(rounds(6)):
+        w = Writer(t, 0, i + 1, 0, SLOTS, ("windows", "calls")[i % 2])
+        w.has(30)
+        time.sleep(random.random() * 0.1)
+        ended = t.logged().count("its grants end")
+        w.proc.kill()
+        # Its windows are there until it is given up on.
+        until(t, "its grants end", ended + 1)
+        # What it has done before is there; what it had under way is old or new, and not torn.
+        for s, n in w.end().items():
+            acked[s] = (i + 1, n)
+        held = slots(t, 1)
+        for s, (owner, n) in acked.items():
+            assert held[s] >= (owner, n), (SEED, i, s, held[s], (owner, n))
+    assert t.term() == 0
+
+
+def test_frozen_owner_writes_no_more():
+    """An owner is stopped, is given up on, and another one writes. Nothing of the first lands when it wakes up."""
+    random.seed(SEED + 4)
+    t = Target("g1", {"disk": volume("g1.disk", "64M")}, ports=2, keepalive_ms=200).start()
+    draws = 0
+    for i in range(rounds(4)):
+        old = Writer(t, 0, 2 * i + 1, 0, SLOTS, ("windows", "calls")[i % 2])
+        old.has(30)
+        time.sleep(random.random() * 0.1)
+        ended = t.logged().count("its grants end")
+        old.proc.send_signal(signal.SIGSTOP)
+        until(t, "its grants end", ended + 1)
+        new = Writer(t, 1, 2 * i + 2, 0, SLOTS, ("windows", "calls")[i // 2 % 2])
+        new.has(SLOTS // 2)
+        # The old owner goes on while the new one writes.
+        old.proc.send_signal(signal.SIGCONT)
+        new.has(SLOTS * 2)
+        new.proc.kill()
+        acked = new.end()
+        old.end()
+        held = slots(t, 1)
+        bad = {s: held[s] for s in acked if held[s][0] == old.owner}
+        assert not bad, (SEED, i, bad)
+        draws += len(acked)
+        # Its windows are there until it is given up on.
+        until(t, "its grants end", ended + 2)
+    print(f"# seed {SEED}: {draws} slots were taken over", flush=True)
+    assert t.term() == 0
+
+
+def test_random_octets_of_a_large_volume():
+    """30 GiB, two clients at once: what they wrote is read, in bounded memory, and not by the page cache."""
+    t = Target("r1", {"disk": volume("r1.disk", "30G")}, ports=2).start()
+    a = probe(t, 0, "spread", str(SEED), "120")
+    out = a.communicate(timeout=120)[0]
+    assert a.returncode == 0 and out.startswith("done"), out
+    b = probe(t, 1, "spread", str(SEED + 5), "120")
+    out = b.communicate(timeout=120)[0]
+    assert b.returncode == 0, out
+    assert resident(t.proc.pid) < 1 << 30
+    cached = subprocess.run(["fincore", "-bnro", "RES", path("r1.disk")], capture_output=True, text=True)
+    if cached.returncode == 0:
+        assert int(cached.stdout or 0) < 4 * MIB, cached.stdout
+    assert t.term() == 0
+
+
+def test_refusals():
+    t = Target("x1", {"disk": volume("x1.disk", "16M")}).start()
+    assert probed(t, 0, "refuse").strip() == "done"
+    assert t.term() == 0
+
+
+def test_full_disk():
+    """A write without room fails with its reason; what was written stays, and room helps."""
+    small = path("full")
+    os.mkdir(small)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24M", "none", small], capture_output=True).returncode != 0:
+        print("# no file system of its own: not tried", flush=True)
+        return
+    try:
+        t = Target("f1", {"disk": {"path": f"{small}/disk", "size": "64M", "format": "volume"}})
+        t.start(ok=False)
+        if t.proc.poll() is not None:
+            print(f"# {t.logged().strip()[-200:]}", flush=True)
+            return
+        f = make_file("f1.in", 32 * MIB, 1)
+        for way, words in (([], "flush"), (["--pull"], "No space")):
+            rc, _, err = t.cp(f, "weft://10.0.0.1/disk", args=way)
+            assert rc == 1 and words in err and "is on the volume" in err, err
+        assert "BAD RANGE" in t.logged(), t.logged()
+        g = make_file("f1.small", MIB, 2)
+        copied(t, g, "weft://10.0.0.1/disk")
+        copied(t, "--length", "1M", "weft://10.0.0.1/disk", path("f1.out"))
+        assert sha(g) == sha(path("f1.out"))
+        assert t.term() == 0
+    finally:
+        subprocess.run(["umount", "-l", small], check=False)
+
+
+if __name__ == "__main__":
+    main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
+          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
+          test_full_disk])
