@@ -90,48 +90,6 @@ tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const c
 	}
 }
 
-static void
-tel_volume(struct target *t, struct target_export *ex, struct weft_tel *tel)
-{
-	const struct weft_vol_info *i = weft_vol_info(ex->volume->vol);
-	unsigned long long damaged = 0, lost = 0, late = 0, waits = 0, doubt = 0;
-	struct weft_block_state state;
-	struct weft_block_stats dev;
-	uint64_t requests = 0, errors = 0;
-
-	for (uint32_t n = 0; n < t->stack.nworkers; n++) {
-		const struct target_vchan *vc = target_vchan_of(&t->workers[n], ex);
-
-		damaged += atomic_load_explicit(&vc->damaged, memory_order_relaxed);
-		lost += atomic_load_explicit(&vc->told_lost, memory_order_relaxed);
-		late += atomic_load_explicit(&vc->late, memory_order_relaxed);
-		waits += atomic_load_explicit(&vc->range_waits, memory_order_relaxed);
-		doubt += atomic_load_explicit(&vc->in_doubt, memory_order_relaxed);
-	}
-	weft_block_query_state(ex->volume->block, &state);
-	weft_block_query_stats(ex->volume->block, &dev);
-	for (unsigned int op = 0; op < WEFT_BLOCK_OPS; op++) {
-		requests += dev.requests[op];
-		errors += dev.errors[op];
-	}
-	weft_tel_u64(tel, "block_bytes", i->block_bytes);
-	weft_tel_u64(tel, "atomic_bytes", i->atomic_bytes);
-	weft_tel_u64(tel, "checksums", i->sums);
-	weft_tel_u64(tel, "checksums_in_doubt", i->in_doubt);
-	weft_tel_u64(tel, "damaged_blocks", damaged);
-	weft_tel_u64(tel, "unverified_reads", doubt);
-	weft_tel_u64(tel, "lost_flushes", state.lost_flushes);
-	weft_tel_u64(tel, "lost_flushes_told", lost);
-	weft_tel_u64(tel, "late_operations", late);
-	weft_tel_u64(tel, "range_waits", waits);
-	weft_tel_u64(tel, "device_requests", requests);
-	weft_tel_u64(tel, "device_errors", errors);
-	weft_tel_u64(tel, "device_under_way", dev.under_way + dev.waiting);
-	weft_tel_u64(tel, "device_octets_read", dev.octets[WEFT_BLOCK_READ]);
-	weft_tel_u64(tel, "device_octets_written", dev.octets[WEFT_BLOCK_WRITE]);
-	weft_tel_u64(tel, "device_longest_us", dev.max_ns / 1000);
-}
-
 /** The entries of an open export; its lock is held. */
 static void
 tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel)
@@ -173,7 +131,7 @@ tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel
 	tel_bad_ranges(tel, &ex->mismatches, "bad_range", "hash mismatch");
 	tel_bad_ranges(tel, &ex->failures, "failed", "the medium failed");
 	if (ex->volume != NULL)
-		tel_volume(t, ex, tel);
+		target_tel_volume(t, ex, tel);
 }
 
 /** /weft/target/export,NAME */
@@ -317,6 +275,9 @@ static const struct {
         {"/weft/target/clients", "Host authentication: passed, refused, held off. No parameters",
          tel_clients},
         {"/weft/target/calls", "Memory of calls and answers. No parameters", tel_calls},
+        {"/weft/target/volumes",
+         "Memory of volumes: staging, windows, flushes of windows. No parameters",
+         target_tel_volumes},
         {"/weft/target/replies", "Replies kept for calls that come again. No parameters",
          tel_replies},
         {"/weft/target/grants", "Grants, and OPENs refused by share and rate. No parameters",

@@ -36,6 +36,7 @@ struct target_conn;
 struct target_export;
 struct target_worker;
 struct target_vwindow;
+struct weft_tel;
 
 #define TARGET_VWINDOWS_MAX 64U /**< windows of one grant */
 
@@ -46,6 +47,25 @@ struct target_volume {
 	void *scratch; /**< of the channels of all workers */
 	uint64_t scratch_bytes;
 	bool formatted; /**< this opening has formatted it */
+};
+
+/** What telemetry shows of a worker's memory for volumes. */
+enum target_vshown {
+	TARGET_VSHOWN_STAGING_FREE,
+	TARGET_VSHOWN_STAGING_LEAST_FREE,
+	TARGET_VSHOWN_STAGING_GRANTS,
+	TARGET_VSHOWN_STAGING_WAITS,
+	TARGET_VSHOWN_STAGING_WAITING,
+	TARGET_VSHOWN_WINDOWS,
+	TARGET_VSHOWN_WINDOWS_OPEN,
+	TARGET_VSHOWN_WINDOWS_OPENED,
+	TARGET_VSHOWN_WINDOWS_MOVED,
+	TARGET_VSHOWN_WINDOWS_OVERLAP,
+	TARGET_VSHOWN_FLUSHES,
+	TARGET_VSHOWN_FLUSH_ERRORS,
+	TARGET_VSHOWN_FLUSHED,
+	TARGET_VSHOWN_VERIFIED,
+	TARGET_VSHOWN,
 };
 
 /** A worker's channel to the volume of one export. */
@@ -73,6 +93,8 @@ struct target_vworker {
 	TAILQ_HEAD(, target_vwindow) ending;        /**< windows whose region ends */
 	/* counters, relaxed */
 	atomic_ullong windows_taken_back, windows_waited;
+	/** Copies for telemetry, which the worker makes now and then; relaxed. */
+	atomic_ullong shown[TARGET_VSHOWN];
 };
 
 /** What an OPEN gives. */
@@ -193,6 +215,7 @@ void target_vserve_zeroes(void *user, struct weft_rpc_req *req, void *args, void
 void target_vserve_extents(void *user, struct weft_rpc_req *req, void *args, void *res);
 /** The grant ends: calls that wait for memory are answered. */
 void target_vio_end_waiting(struct target_vgrant *g);
+
 /* ---- target_volume_window.c ---- */
 
 void target_vserve_window_open(void *user, struct weft_rpc_req *req, void *args, void *res);
@@ -200,12 +223,19 @@ void target_vserve_window_move(void *user, struct weft_rpc_req *req, void *args,
 void target_vserve_window_close(void *user, struct weft_rpc_req *req, void *args, void *res);
 /** The grant ends: its windows do. */
 void target_vwindows_end(struct target_vgrant *g);
-/** Where in its volume a window of this STag has the tagged offset; *ex: its export. *ex stays as it
- * was if the connection has no such window. */
+/** Where in its volume a window of this STag has the tagged offset; *ex: its export. *ex stays as
+ * it was if the connection has no such window. */
 uint64_t target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
                             struct target_export **ex);
 /** Go on with windows that end. Returns with how many. */
 unsigned int target_vwindows_poll(struct target_vworker *vw);
+
+/* ---- target_volume_tel.c: on telemetry's thread ---- */
+
+/** The entries of a volume in /weft/target/export,NAME; the export's lock is held. */
+void target_tel_volume(struct target *t, struct target_export *ex, struct weft_tel *tel);
+/** /weft/target/volumes. user: struct target. */
+int target_tel_volumes(void *user, const char *params, struct weft_tel *tel);
 
 /* ---- target_volume_rpc.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Below all other sources of volumes: references of grants, and answers. Runs on workers; never
- * blocks. */
+/** @file Below all other sources of volumes: references of grants, and answers. Runs on workers;
+ * never blocks. */
 
 #include <errno.h>
 #include <stdarg.h>

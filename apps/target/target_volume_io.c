@@ -259,7 +259,7 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 
 	if (io == NULL)
 		return;
-	if (args->count == 0 || args->count > WEFT_VOLRPC_IO_MAX) {
+	if (args->count == 0 || args->count > weft_staging_max_req(io->g->vc->vw->staging)) {
 		vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a READ is of 1 octet to 1 MiB");
 		return;
 	}

@@ -35,6 +35,35 @@ chan_count(struct target_vchan *vc)
 	atomic_store_explicit(&vc->in_doubt, s.unverified, memory_order_relaxed);
 }
 
+static void
+vworker_show(struct target_vworker *vw)
+{
+	struct weft_vol_windows_stats w;
+	struct weft_staging_stats s;
+
+	weft_vol_windows_query(vw->windows, &w);
+	weft_staging_query(vw->staging, &s);
+	const uint64_t now[TARGET_VSHOWN] = {
+	        [TARGET_VSHOWN_STAGING_FREE] = s.free_bytes,
+	        [TARGET_VSHOWN_STAGING_LEAST_FREE] = s.min_free_bytes,
+	        [TARGET_VSHOWN_STAGING_GRANTS] = s.grants,
+	        [TARGET_VSHOWN_STAGING_WAITS] = s.waits,
+	        [TARGET_VSHOWN_STAGING_WAITING] = s.waiting,
+	        [TARGET_VSHOWN_WINDOWS] = w.slots,
+	        [TARGET_VSHOWN_WINDOWS_OPEN] = w.open,
+	        [TARGET_VSHOWN_WINDOWS_OPENED] = w.opened,
+	        [TARGET_VSHOWN_WINDOWS_MOVED] = w.moved,
+	        [TARGET_VSHOWN_WINDOWS_OVERLAP] = w.refused_overlap,
+	        [TARGET_VSHOWN_FLUSHES] = w.flushes,
+	        [TARGET_VSHOWN_FLUSH_ERRORS] = w.flush_errors,
+	        [TARGET_VSHOWN_FLUSHED] = w.flushed_octets,
+	        [TARGET_VSHOWN_VERIFIED] = w.verified_octets,
+	};
+
+	for (unsigned int i = 0; i < TARGET_VSHOWN; i++)
+		atomic_store_explicit(&vw->shown[i], now[i], memory_order_relaxed);
+}
+
 static unsigned int
 vworker_poll(void *arg, uint64_t now_ns)
 {
@@ -47,6 +76,7 @@ vworker_poll(void *arg, uint64_t now_ns)
 	if (look) {
 		vw->look_ns = now_ns + IDLE_LOOK_NS;
 		(void)eventfd_read(vw->wake_fd, &v);
+		vworker_show(vw);
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct target_vchan *vc = &vw->chan[i];

@@ -194,6 +194,8 @@ def test_offline_and_back():
     copied(t, f, "weft://10.0.0.1/disk")
     info = tel.ask("/weft/target/export,disk")
     assert info["format"] == "volume" and info["served"] == 1 and info["device_octets_written"] > 0, info
+    info = tel.ask("/weft/target/volumes")
+    assert info["windows_opened"] > 0 and info["flushes"] > 0 and info["flushed_octets"] >= 4 * MIB, info
     os.rename(path("v9.disk"), path("v9.away"))
     until(t, "LOST")
     assert "is not served" in refused(t, f, "weft://10.0.0.1/disk")

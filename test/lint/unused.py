@@ -6,9 +6,6 @@ import re
 PRODUCT = ("lib/", "drivers/", "apps/")
 # Drivers that only test programs link.
 TESTS_OWN = ("drivers/persist/sim/", "drivers/block/fault/")
-# Headers of rooms that are not in libweft, and that programs link statically: interfaces, though not installed.
-STATIC = ("lib/volume/weft_volume_core.h", "lib/volume/weft_volume_format.h", "lib/volume/weft_volume_scrub.h",
-          "lib/volume/weft_staging.h")
 # In a definition the name of the function begins a line, after the line of its type.
 DEFINED = re.compile(r"^(?!static\b)(?!.*\bstatic\b)[\w][^\n;{}()#=]*\n(\w+)\((?=[^;{}]*\)\s*(?:__\w+\([^{};]*\)\s*)?\{)", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
@@ -31,7 +28,7 @@ def unused(tree):
         text = code(tree, name)
         words.update(WORD.findall(text))
         declared.update(PROTOTYPE.findall(text))
-        if name.startswith("lib/include/") or name in STATIC:
+        if name.startswith("lib/include/"):
             installed.update(WORD.findall(text))
         elif name.endswith(".c") and not name.startswith("apps/"):
             for m in DEFINED.finditer(text):

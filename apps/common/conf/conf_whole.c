@@ -413,9 +413,8 @@ whole_check_volumes(const struct whole *h)
 	if (i == c->nexports)
 		return 0;
 	if ((window & (window - 1)) != 0 || window > CONF_WINDOW_MAX)
-		return whole_fail(h, 0,
-		                  "[target] window: %" PRIu64 " is no power of 2 up to 64 MiB",
-		                  window);
+		return whole_fail(
+		        h, 0, "[target] window: %" PRIu64 " is no power of 2 up to 64 MiB", window);
 	if (c->target.staging_bytes < need)
 		return whole_fail(h, 0,
 		                  "[target] staging: %u workers and windows of %" PRIu64
