@@ -337,7 +337,24 @@ test_values(void)
 	        {PORT "[export e]\nsize = 1M\n",
 	         "t.ini:4: [export e] path: missing; name a file, or say persist = volatile"},
 	        {EXPORT "format = logs\n",
-	         "t.ini:6: [export e] format: \"logs\" is not one of object|log"},
+	         "t.ini:6: [export e] format: \"logs\" is not one of object|log|volume"},
+	        {EXPORT "checksums = yes\n",
+	         "t.ini:6: [export e] checksums: only a volume has them; say format = volume, or "
+	         "leave it out"},
+	        {EXPORT "scrub = 10\n",
+	         "t.ini:6: [export e] scrub: only a volume is scrubbed; say format = volume, or "
+	         "leave it out"},
+	        {EXPORT "format = volume\nsize = 1M\n",
+	         "t.ini:7: [export e] size: a volume has at least 2M, of which its superblock "
+	         "takes the first"},
+	        {PORT "[target]\nwindow = 3M\n[export e]\npath = /e\nformat = volume\n",
+	         "t.ini: [target] window: 3145728 is no power of 2 up to 64 MiB"},
+	        {PORT "[target]\nwindow = 128M\n[export e]\npath = /e\nformat = volume\n",
+	         "t.ini: [target] window: 134217728 is no power of 2 up to 64 MiB"},
+	        {PORT
+	         "[target]\nstaging = 7M\nwindow = 2M\n[export e]\npath = /e\nformat = volume\n",
+	         "t.ini: [target] staging: 1 workers and windows of 2097152 octets need at least "
+	         "8388608 octets"},
 	        {PORT "[export e]\nformat = log\nsize = 1M\npersist = volatile\n",
 	         "t.ini:7: [export e] persist: the writer of a log needs Flush, which a volatile "
 	         "export cannot promise; choose another persist"},
