@@ -93,8 +93,10 @@ win_synced(struct weft_vol_window *w, bool durable)
 
 	for (uint64_t pg = vol_win_first_page(w); w->any_unsynced && pg < vol_win_end_page(w);
 	     pg++) {
-		if (unsynced[pg] != 0 && !durable)
+		if (unsynced[pg] != 0 && !durable && !WIN_SABOTAGED(WINDOW_LOSES))
 			win_remark(w, pg);
+		else if (unsynced[pg] != 0 && WIN_SABOTAGED(WINDOW_FORGETS))
+			(void)win_take(w, pg);
 		unsynced[pg] = 0;
 	}
 	w->any_unsynced = false;
@@ -130,7 +132,8 @@ win_submit(struct weft_vol_window *w, struct win_op *o, enum weft_vol_kind kind,
 	r = weft_vol_submit(w->attr.chan, &o->op);
 	o->busy = r == 0;
 	w->busy += r == 0;
-	return r;
+	/* The client was revoked: as what is under way. */
+	return r == -ESHUTDOWN ? -ECANCELED : r;
 }
 
 /** A write has failed. */
@@ -154,10 +157,6 @@ win_write_done(struct weft_vol_op *op)
 		w->pool->stats.flushed_octets += op->len_bytes;
 	else
 		win_unwritten(o, op->status);
-	if (WIN_SABOTAGED(WINDOW_FORGETS)) {
-		for (uint64_t pg = o->first; pg < o->end; pg++)
-			(void)win_take(w, pg);
-	}
 	vol_win_run(w);
 }
 
@@ -182,14 +181,12 @@ win_flush_done(struct weft_vol_op *op)
 static void
 win_begin(struct weft_vol_window *w)
 {
-	int status = w->state == WIN_CLOSING ? -ECANCELED : 0;
+	const bool ends = w->state == WIN_CLOSING || w->attr.client->revoked;
 	struct win_req *wr;
 
-	if (w->attr.client->revoked)
-		status = -ESHUTDOWN;
 	TAILQ_CONCAT(&w->round, &w->waiting, link);
 	TAILQ_FOREACH (wr, &w->round, link)
-		wr->status = status;
+		wr->status = ends ? -ECANCELED : 0;
 	w->cur = TAILQ_FIRST(&w->round);
 	w->page = w->cur->first;
 	if (!w->any_unsynced)

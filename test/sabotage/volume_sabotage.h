@@ -15,7 +15,8 @@ enum volume_sabotage {
 	VOLUME_NOT_TOLD,       /**< no client is told of a lost flush */
 	VOLUME_OPEN_RANGE,     /**< a revoked operation's range is open before it is final */
 	VOLUME_WINDOW_EARLY,   /**< a window's flush is answered without the volume's */
-	VOLUME_WINDOW_FORGETS, /**< marks that are set during the write of a page are lost */
+	VOLUME_WINDOW_FORGETS, /**< marks that are set during a flush are lost */
+	VOLUME_WINDOW_LOSES,   /**< after a failed flush no page is marked again */
 };
 
 /** The fault of all volumes of the process. */

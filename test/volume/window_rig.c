@@ -67,13 +67,12 @@ win_open(struct rig *r, struct weft_vol_windows *p, const struct weft_vol_window
 int
 win_wait(struct rig *r, struct win *win)
 {
-	const unsigned int before = win->ready;
-
-	for (unsigned int i = 0; win->ready == before; i++) {
+	for (unsigned int i = 0; win->ready == 0; i++) {
 		CHECK_MSG(i < RIG_POLLS, "a window is stuck");
 		rig_poll(r);
 	}
-	CHECK_EQ(win->ready, before + 1);
+	CHECK_EQ(win->ready, 1);
+	win->ready = 0;
 	return win->status;
 }
 

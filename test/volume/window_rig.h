@@ -38,7 +38,7 @@ struct weft_vol_window_attr win_attr(struct rig *r, unsigned int chan,
                                      uint32_t len);
 /** Open a window and wait; it has to succeed. */
 void win_open(struct rig *r, struct weft_vol_windows *p, const struct weft_vol_window_attr *a);
-/** Wait for ready(); returns its status. */
+/** Wait until ready() was called, and set `ready` back; returns its status. */
 int win_wait(struct rig *r, struct win *win);
 /** Close it. win_closed() waits for closed(). */
 void win_close(struct win *win);
