@@ -39,7 +39,7 @@ win_medium_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		memory->close(p);
 		return -ENOMEM;
 	}
-	snprintf(p->mechanism, sizeof(p->mechanism), "windows of volumes");
+	snprintf(p->mechanism, sizeof(p->mechanism), "memory for ranges of volumes");
 	return 0;
 }
 

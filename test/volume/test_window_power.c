@@ -6,7 +6,7 @@
  * be that of the last placement that a flush has promised to be durable, or of a later one that was
  * in the window while a flush of its page was under way. What no flush had never lands. A flush
  * promises what was placed in its pages before it was submitted, also when flushes before it have
- * failed.
+ * failed. A word of eight octets is old or new.
  *
  * Old owners. A window's writes are frozen in the device, its owner is given up on, and a new owner
  * writes over the range, by operations or in a window of its own.
@@ -106,7 +106,8 @@ power_place(struct power *p)
 {
 	const struct flight *near = &p->f[draw(p, FLIGHT)];
 	unsigned int w = (unsigned int)draw(p, WINDOWS);
-	const uint64_t len = 1 + draw(p, draw(p, 4) == 0 ? MAX_LEN : 200);
+	const bool word = draw(p, 6) == 0;
+	const uint64_t len = word ? 8 : 1 + draw(p, draw(p, 4) == 0 ? MAX_LEN : 200);
 	uint64_t at = draw(p, window_len(w) - len + 1);
 	uint8_t data[MAX_LEN];
 	struct place *c;
@@ -118,6 +119,13 @@ power_place(struct power *p)
 		w = near->window;
 		at = near->first * WIN_PAGE - window_off(w);
 		at = at + len > window_len(w) ? window_len(w) - len : at;
+	}
+	/* The first page has only words, as an Atomic Write places them. */
+	if (word) {
+		w = 0;
+		at = draw(p, WIN_PAGE / 8) * 8;
+	} else if (w == 0 && at < WIN_PAGE) {
+		at = WIN_PAGE;
 	}
 	c = &p->place[p->places++];
 	*c = (struct place){.off = window_off(w) + at, .len = len};
@@ -294,6 +302,8 @@ power_life(struct power *p, const struct weft_block_fault_cfg *cfg)
 	rig_close(&p->r);
 	for (uint64_t at = 0; at < VOL_BYTES; at++)
 		p->wrong += !power_allows(p, at, p->is[at]);
+	for (uint64_t at = 0; at < WIN_PAGE; at++)
+		p->wrong += p->is[at] != p->is[at / 8 * 8];
 }
 
 /** One seed; returns how many octets break a promise. */
