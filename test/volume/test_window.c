@@ -548,6 +548,8 @@ test_many(void)
 		CHECK_EQ(preq_wait(&b->r, &q[i]), 0);
 		CHECK(i == 0 || q[i].at > q[i - 1].at);
 	}
+	/* Those that wait share a flush of the volume. */
+	CHECK(chan_stats(b).ops[WEFT_VOL_FLUSH] < FLUSHES / 2);
 	bench_check(b);
 	win_check_medium(&b->r, b->p, &win, 0, b->first, SLOT_BYTES);
 	bench_close(b, &win);
@@ -842,11 +844,47 @@ end_in_the_middle(bool revoke)
 	bench_end(b);
 }
 
+/** A window is closed when the device has a part of a flush, which it does in spite of that. */
+static void
+end_of_a_part(bool revoke)
+{
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct bench *b = bench_begin(16, false);
+	uint64_t requests;
+	struct preq q = {0};
+	struct win win;
+
+	CHECK_EQ(weft_vol_windows_destroy(b->p), 0);
+	b->p = win_pool(1, 1U << 17);
+	bench_window(b, &win, 0, 1U << 17);
+	/* More runs than a window has operations. */
+	for (unsigned int i = 0; i < 32; i += 2)
+		win_place(b->p, &win, i * WIN_PAGE, "y", 1);
+	weft_block_fault_stick(b->r.block, &hit);
+	CHECK_EQ(preq_flush(b->p, &win, &q, 0, 1U << 17, VISIBLE), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		rig_poll(&b->r);
+	if (revoke)
+		CHECK_EQ(weft_vol_revoke(&b->client[0]), 8);
+	else
+		win_close(&win);
+	requests = weft_block_fault_requests(b->r.block);
+	weft_block_fault_stick(b->r.block, NULL);
+	CHECK_EQ(preq_wait(&b->r, &q), -ECANCELED);
+	CHECK_EQ(weft_block_fault_requests(b->r.block), requests);
+	if (revoke)
+		win_close(&win);
+	win_closed(&b->r, &win);
+	bench_end(b);
+}
+
 static void
 test_ends(void)
 {
 	end_in_the_middle(false);
 	end_in_the_middle(true);
+	end_of_a_part(false);
+	end_of_a_part(true);
 }
 
 /* ---- Two threads ---- */
