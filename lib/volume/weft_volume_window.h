@@ -84,7 +84,10 @@ struct weft_vol_windows_stats {
 	uint64_t verified_octets; /**< delivered by read-backs */
 };
 
-/** Set-up thread: the memory is populated. -EINVAL: attributes out of range. -ENOMEM. */
+/**
+ * Create a pool. Its memory is populated; besides it uses 2 MiB for read-backs. Set-up thread.
+ * -EINVAL: attributes out of range. -ENOMEM.
+ */
 int weft_vol_windows_create(const struct weft_vol_windows_attr *attr,
                             struct weft_vol_windows **out);
 /**
