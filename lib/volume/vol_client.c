@@ -21,6 +21,8 @@ weft_vol_client_close(struct weft_vol_client *client)
 {
 	if (client->under_way > 0 || client->windows > 0)
 		return -EBUSY;
+	if (client->chan->quieting == client)
+		client->chan->quieting = NULL;
 	TAILQ_REMOVE(&client->chan->clients, client, link);
 	client->chan = NULL;
 	return 0;

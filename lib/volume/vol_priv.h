@@ -68,6 +68,8 @@ struct weft_vol_chan {
 	uint8_t *map;  /**< checksums: this channel's map, as the medium has it */
 	bool map_busy; /**< an operation writes it */
 	TAILQ_HEAD(, weft_vol_client) clients;
+	/** Its quiet() follows done() of its last operation, unless that closes it. */
+	struct weft_vol_client *quieting;
 	uint8_t *free_piece[256];
 	uint32_t free_pieces;
 	uint32_t nrun, nfinished;

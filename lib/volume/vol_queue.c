@@ -244,8 +244,8 @@ static void
 queue_done_one(struct weft_vol_chan *c, struct weft_vol_op *op)
 {
 	struct weft_vol_client *client = op->client;
-	bool quiet = false;
 
+	c->quieting = NULL;
 	TAILQ_REMOVE(&c->finished, op, link);
 	TAILQ_REMOVE(&c->all, op, chan_link);
 	c->nfinished--;
@@ -259,12 +259,13 @@ queue_done_one(struct weft_vol_chan *c, struct weft_vol_op *op)
 	if (client != NULL) {
 		TAILQ_REMOVE(&client->ops, op, client_link);
 		client->under_way--;
-		quiet = client->revoked && client->under_way == 0;
+		if (client->revoked && client->under_way == 0)
+			c->quieting = client;
 	}
 	op->state = VOL_IDLE;
 	op->done(op);
-	if (quiet && client->quiet != NULL)
-		client->quiet(client);
+	if (c->quieting != NULL && c->quieting->quiet != NULL)
+		c->quieting->quiet(c->quieting);
 }
 
 unsigned int

@@ -228,14 +228,18 @@ struct weft_vol_client {
 	bool lost; /**< it has to be told of a lost flush */
 	/** unstable changes done, and how many of these are durable */
 	uint64_t changes, durable;
-	/** May be NULL. Of a revoked client: its last operation has had its done(). */
+	/** May be NULL. Of a revoked client: its last operation has had its done(). Not called if
+	 * the client was closed in that. */
 	void (*quiet)(struct weft_vol_client *client);
 	void *owner;
 };
 
 /** Set `quiet` and `owner` before; the rest is overwritten. */
 void weft_vol_client_open(struct weft_vol_chan *c, struct weft_vol_client *client);
-/** -EBUSY: an operation is under way, or a window is open. */
+/**
+ * Close a client, which is its owner's again: also in done() of its last operation. -EBUSY: an
+ * operation is under way, or a window is open.
+ */
 int weft_vol_client_close(struct weft_vol_client *client);
 /**
  * Give up on a client. From the return on nothing that it has not yet given to the device is ever

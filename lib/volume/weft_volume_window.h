@@ -145,7 +145,8 @@ int weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t
  * Close a window; does nothing for NULL, and for one that is closed. From the call on its range is
  * open to others, whose operations wait for those of the window that are under way. These are
  * canceled. closed() (may be NULL) is called when none is left; then the slot is free and w is
- * gone: during this call, if nothing is under way. In a done() of the window: after that.
+ * gone: during this call, if nothing is under way. In a done() of the window: after that. In
+ * closed() the client may be closed.
  */
 void weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner);
 

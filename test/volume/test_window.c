@@ -879,12 +879,57 @@ end_of_a_part(bool revoke)
 }
 
 static void
+free_client(void *owner)
+{
+	struct weft_vol_client *client = owner;
+
+	CHECK_EQ(weft_vol_client_close(client), 0);
+	free(client);
+}
+
+static void
+no_quiet(struct weft_vol_client *client)
+{
+	CHECK_MSG(false, "quiet() of a client that is closed: %p", (void *)client);
+}
+
+/** The last operation of a revoked client ends its window, and that the client. */
+static void
+end_of_the_client(void)
+{
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct weft_vol_client *client = calloc(1, sizeof(*client));
+	struct bench *b = bench_begin(17, false);
+	struct weft_vol_window_attr a;
+	struct preq q = {0};
+	struct win win;
+
+	CHECK(client != NULL);
+	client->quiet = no_quiet;
+	weft_vol_client_open(b->r.chan[0], client);
+	a = win_attr(&b->r, 0, client, &win, 0, SLOT_BYTES);
+	win_open(&b->r, b->p, &a);
+	win_place(b->p, &win, 0, "x", 1);
+	weft_block_fault_stick(b->r.block, &hit);
+	CHECK_EQ(preq_flush(b->p, &win, &q, 0, 1, PERSIST), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		rig_poll(&b->r);
+	CHECK_EQ(weft_vol_revoke(client), 1);
+	weft_vol_window_close(win.w, free_client, client);
+	weft_block_fault_stick(b->r.block, NULL);
+	CHECK_EQ(preq_wait(&b->r, &q), -ECANCELED);
+	CHECK_EQ(bench_stats(b).open, 0);
+	bench_end(b);
+}
+
+static void
 test_ends(void)
 {
 	end_in_the_middle(false);
 	end_in_the_middle(true);
 	end_of_a_part(false);
 	end_of_a_part(true);
+	end_of_the_client();
 }
 
 /* ---- Two threads ---- */
