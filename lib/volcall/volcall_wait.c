@@ -104,6 +104,14 @@ wait_submit(void *arg)
 		wait_signal(w, rc);
 }
 
+/* Whether this is inside a callback of the volume. The endpoint sends nothing before it returns, so
+ * nothing may wait for an answer there. */
+static bool
+wait_is_inside(const struct weft_volume *v)
+{
+	return weft_worker_is_mine(v->worker) && v->pins > 0;
+}
+
 int
 weft_volume_submit_wait(struct weft_volume *v, struct weft_volume_req *req)
 {
@@ -111,6 +119,8 @@ weft_volume_submit_wait(struct weft_volume *v, struct weft_volume_req *req)
 
 	if (weft_handle_check(v, &volcall_kind, __func__) < 0 || req == NULL)
 		return -EINVAL;
+	if (wait_is_inside(v))
+		return -EDEADLK;
 	return wait_for(&w, v->worker, wait_submit, false);
 }
 
@@ -190,7 +200,10 @@ weft_volume_close_wait(struct weft_volume *v)
 
 	if (v == NULL || weft_handle_check(v, &volcall_kind, __func__) < 0)
 		return;
-	(void)wait_for(&w, v->worker, wait_close, true);
+	if (wait_is_inside(v))
+		weft_volume_close(v, NULL, NULL);
+	else
+		(void)wait_for(&w, v->worker, wait_close, true);
 }
 
 static void

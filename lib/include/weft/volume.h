@@ -22,8 +22,9 @@
  * and their callbacks belong to the endpoint's worker and never block; another thread is refused
  * (-EPERM) while the worker is polled. The functions that wait (..._wait(), weft_volume_read() to
  * weft_volume_verify()) may be called by any other thread while a thread polls the worker, and
- * block it. Called on the worker's own thread, also in a callback, they poll it. Handles are
- * checked as weft/verbs.h says ("Misuse").
+ * block it. Called on the worker's own thread they poll it, but not in a callback of a volume or of
+ * the endpoint, which sends nothing before the callback returns: there weft_volume_submit_wait()
+ * and those that use it return -EDEADLK. Handles are checked as weft/verbs.h says ("Misuse").
  *
  * Callbacks run in weft_worker_poll() or weft_rpc_wc(), not inside the function that they answer.
  *
@@ -183,7 +184,7 @@ int weft_volume_open_wait(const struct weft_volume_attr *attr, char *why, size_t
  * on. Does nothing for NULL.
  */
 void weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg);
-/** As weft_volume_close(), and wait. Does nothing for NULL. */
+/** As weft_volume_close(), and wait, except in a callback of the volume. Does nothing for NULL. */
 void weft_volume_close_wait(struct weft_volume *v);
 /** Any thread. NULL: it is not open. */
 const struct weft_volume_info *weft_volume_info(const struct weft_volume *v);
@@ -201,7 +202,7 @@ void *weft_volume_user(const struct weft_volume *v);
 int weft_volume_submit(struct weft_volume *v, struct weft_volume_req *req);
 /**
  * Submit and wait: returns req->status, or the errors of weft_volume_submit() and
- * weft_worker_call(). done and owner are overwritten.
+ * weft_worker_call(). done and owner are overwritten. -EDEADLK: in a callback of the volume.
  */
 int weft_volume_submit_wait(struct weft_volume *v, struct weft_volume_req *req);
 
