@@ -102,7 +102,9 @@ example_build() {
 		cc $strict $cflags -o "$tmp/example-$p" "$examples/$p.c" "$examples/example.c" $libs || return 1
 	done
 	cc $strict $(pkg-config --cflags weft-log) -o "$tmp/example-log" "$examples/log.c" "$examples/example.c" \
-		$(pkg-config --libs weft-log)
+		$(pkg-config --libs weft-log) &&
+		cc $strict $(pkg-config --cflags weft-volume) -o "$tmp/example-volume" "$examples/volume.c" "$examples/example.c" \
+			$(pkg-config --libs weft-volume)
 }
 # Server and client of a program are joined by memif; their output is in server.out and client.out.
 memif="id=0,socket=$tmp/memif,socket-abstract=no"

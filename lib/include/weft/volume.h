@@ -22,9 +22,12 @@
  * and their callbacks belong to the endpoint's worker and never block; another thread is refused
  * (-EPERM) while the worker is polled. The functions that wait (..._wait(), weft_volume_read() to
  * weft_volume_verify()) may be called by any other thread while a thread polls the worker, and
- * block it. Called on the worker's own thread they poll it, but not in a callback of a volume or of
- * the endpoint, which sends nothing before the callback returns: there weft_volume_submit_wait()
- * and those that use it return -EDEADLK. Handles are checked as weft/verbs.h says ("Misuse").
+ * block it. Called on the worker's own thread they poll it; then the endpoint's completions have to
+ * come by a callback (weft_cq_attr.on_wc). In a callback of a volume or of the endpoint nothing may
+ * wait, because the endpoint sends nothing before the callback returns: there
+ * weft_volume_submit_wait() and those that use it return -EDEADLK.
+ *
+ * Handles are checked as weft/verbs.h says ("Misuse").
  *
  * Callbacks run in weft_worker_poll() or weft_rpc_wc(), not inside the function that they answer.
  *
