@@ -122,7 +122,7 @@ serve_verify(struct fake_target *f, const weft_volrpc_range_args *a, weft_volrpc
 
 	REFUSE(WEFT_VOLRPC_VERIFY, r, weft_volrpc_verify_res_u, a->handle, a->off, a->len);
 	vt_crc32c(f->mem + a->off, a->len, crc);
-	r->weft_volrpc_verify_res_u.found.hash.hash_val = malloc(WEFT_VOLRPC_HASH_MAX);
+	r->weft_volrpc_verify_res_u.found.hash.hash_val = calloc(1, WEFT_VOLRPC_HASH_MAX);
 	memcpy(r->weft_volrpc_verify_res_u.found.hash.hash_val, crc, sizeof(crc));
 	r->weft_volrpc_verify_res_u.found.hash.hash_len = sizeof(crc);
 }

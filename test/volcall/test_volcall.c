@@ -529,6 +529,144 @@ test_part_fails(void)
 	vrig_close(&r);
 }
 
+/* A request fails while it waits behind two others; those and a fourth one go on. */
+static void
+test_last_fails(void)
+{
+	static struct weft_volume_req q[4];
+	struct weft_volume_attr va;
+	unsigned int n = 0;
+	struct vrig r;
+
+	vrig_connect(&r, test_seed(23), (struct weft_rpc_attr){.credits = 2});
+	r.f.grant.io_bytes = 1000;
+	va = vrig_attr(&r);
+	CHECK_EQ(vrig_open_volume(&r, &va), 0);
+	fake_refuse(&r.f, WEFT_VOLRPC_READ, 1, 1, WEFT_VOLRPC_IO, "broken");
+	for (unsigned int i = 0; i < 4; i++)
+		q[i] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_READ,
+		                                .len_bytes = 100000,
+		                                .data = a + i * 100000,
+		                                .done = vrig_count,
+		                                .owner = &n};
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ(weft_volume_submit(r.v, &q[i]), 0);
+	for (unsigned int i = 0; q[0].status == 0; i++) {
+		CHECK(i < 1000);
+		vrig_run(&r, 10000);
+	}
+	CHECK_EQ(weft_volume_submit(r.v, &q[3]), 0);
+	vrig_run(&r, VT_S);
+	CHECK_EQ(n, 4);
+	CHECK_EQ(q[0].status, -EIO);
+	for (unsigned int i = 1; i < 4; i++)
+		CHECK_EQ(q[i].status, 0);
+	vrig_close(&r);
+}
+
+static enum weft_rpc_status args_status;
+
+static void
+args_answered(void *arg, enum weft_rpc_status status, void *res)
+{
+	unsigned int *n = arg;
+
+	(void)res;
+	args_status = status;
+	++*n;
+}
+
+static enum weft_rpc_status
+call_with(struct vrig *r, uint32_t proc, xdrproc_t xdr_args, const void *args,
+          const struct weft_rpc_binding *binding)
+{
+	struct weft_rpc_call_attr ca = {.size = sizeof(ca),
+	                                .prog = WEFT_VOLRPC_PROG,
+	                                .vers = WEFT_VOLRPC_V2,
+	                                .proc = proc,
+	                                .xdr_args = xdr_args,
+	                                .args = args,
+	                                .xdr_res = (xdrproc_t)xdr_weft_volrpc_res,
+	                                .res_bytes = sizeof(weft_volrpc_res),
+	                                .binding = binding,
+	                                .fn = args_answered};
+	unsigned int n = 0;
+
+	ca.arg = &n;
+	CHECK_EQ(weft_rpc_call_with(r->side[0].rpc, &ca), 0);
+	vrig_run(r, 50 * VT_MS);
+	CHECK_EQ(n, 1);
+	return args_status;
+}
+
+/* XDR that weft_volrpc.x does not allow, of a client that does as it likes. */
+static bool_t
+xdr_too_much(XDR *x, weft_volrpc_write_args *w)
+{
+	return xdr_u_int(x, &w->handle) && xdr_u_quad_t(x, &w->off) && xdr_u_int(x, &w->flags) &&
+	       xdr_bytes(x, &w->data.data_val, &w->data.data_len, UINT32_MAX);
+}
+
+/* The server's side of the bindings (volrpc.h). */
+static void
+test_arguments(void)
+{
+	weft_volrpc_compare_args c = {.handle = 1};
+	weft_volrpc_write_args w = {.handle = 1};
+	char *big = calloc(1, WEFT_VOLRPC_IO_MAX + 1);
+	struct vrig r;
+
+	vrig_open(&r, test_seed(24));
+	for (unsigned int len = 8; len <= 32768; len *= 4096) {
+		for (int more = -1; more <= 1; more++) {
+			c.expect.expect_val = c.data.data_val = big;
+			c.expect.expect_len = len;
+			c.data.data_len = len + (unsigned int)(4 * more);
+			CHECK_EQ(call_with(&r, WEFT_VOLRPC_COMPARE_WRITE,
+			                   (xdrproc_t)xdr_weft_volrpc_compare_args, &c,
+			                   &weft_volrpc_compare_binding),
+			         more == 0 ? WEFT_RPC_OK : WEFT_RPC_GARBAGE_ARGS);
+		}
+	}
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_COMPARE_WRITE], 2);
+	w.data.data_val = big;
+	w.data.data_len = WEFT_VOLRPC_IO_MAX + 1;
+	CHECK_EQ(call_with(&r, WEFT_VOLRPC_WRITE, (xdrproc_t)xdr_too_much, &w,
+	                   &weft_volrpc_write_binding),
+	         WEFT_RPC_GARBAGE_ARGS);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_WRITE], 0);
+	vrig_close(&r);
+	free(big);
+}
+
+static void
+spoil_longer(uint32_t proc, void *res)
+{
+	weft_volrpc_read_res *d = res;
+
+	if (proc == WEFT_VOLRPC_READ)
+		d->weft_volrpc_read_res_u.data.data_len += 8;
+}
+
+/* The target returns more than was asked for. */
+static void
+test_too_much(void)
+{
+	struct vrig r;
+
+	vrig_open(&r, test_seed(25));
+	r.f.spoil = spoil_longer;
+	for (unsigned int len = 100; len <= 51200; len *= 8) {
+		struct weft_volume_req q = {.op = WEFT_VOLUME_OP_READ, .len_bytes = len, .data = b};
+
+		b[len] = 0x5a;
+		memset(r.f.mem, 1, FAKE_BYTES);
+		CHECK(vrig_do(&r, &q) < 0);
+		CHECK_EQ(b[len], 0x5a);
+	}
+	vrig_close(&r);
+}
+
 static void
 test_rpc_refusals(void)
 {
@@ -793,7 +931,9 @@ WEFT_TEST_MAIN({"an open gives the volume's constants", test_open},
                {"a fault outside of the range is EPROTO", test_fault_garbage},
                {"results that make no sense are EPROTO", test_results_garbage},
                {"a part fails: the first fault counts", test_part_fails},
-               {"refusals of RPC", test_rpc_refusals},
+               {"the last of those that wait fails", test_last_fails},
+               {"arguments that the bindings refuse", test_arguments},
+               {"more than was asked for", test_too_much}, {"refusals of RPC", test_rpc_refusals},
                {"a timeout, and a late answer", test_timeout},
                {"more requests than calls, two volumes", test_many},
                {"all calls of the endpoint are in use", test_no_calls_left},

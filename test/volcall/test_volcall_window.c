@@ -333,10 +333,48 @@ test_revoke(void)
 	vrig_close(&r);
 }
 
+static struct vrig *closing;
+
+static void
+close_volume(struct weft_volume_window *w, uint32_t deadline_ms)
+{
+	((struct seen *)w->owner)->revoked++;
+	(void)deadline_ms;
+	weft_volume_close(closing->v, vrig_told, closing);
+	closing->v = NULL;
+}
+
+/* What was to be told of the other windows is not any more. */
+static void
+test_close_when_revoked(void)
+{
+	unsigned int n = 0;
+	struct vrig r;
+
+	begin(&r, test_seed(9));
+	for (unsigned int i = 0; i < 3; i++) {
+		s[i].w.revoked = close_volume;
+		CHECK_EQ(open_one(&r, &s[i], i * 65536, 65536), 0);
+	}
+	closing = &r;
+	r.told = 0;
+	take_back(&r, r.f.grant.handle, 0, 100);
+	vrig_run(&r, 10 * VT_MS);
+	for (unsigned int i = 0; i < 3; i++) {
+		n += s[i].revoked;
+		CHECK(s[i].w.volume == NULL && s[i].told == 0);
+	}
+	CHECK_EQ(n, 1);
+	CHECK_EQ(r.told, 1);
+	CHECK_EQ(r.status, 0);
+	vrig_close(&r);
+}
+
 WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"ranges that no window has", test_arguments},
                {"refusals of the target", test_refused},
                {"windows that make no sense", test_garbage},
                {"a volume without windows", test_no_windows},
                {"the volume is closed", test_volume_closed}, {"the connection is lost", test_lost},
-               {"the target takes them back", test_revoke})
+               {"the target takes them back", test_revoke},
+               {"the volume is closed when a window is taken back", test_close_when_revoked})
