@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from test_offline import edit, until, with_telemetry
-from weft_e2e import Target, app, main, make_file, path, sha
+from weft_e2e import APPS, Target, app, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -223,5 +223,26 @@ def test_rights():
     assert t.term() == 0
 
 
+def test_example():
+    """The program of docs/programming.md: by calls, by a window, and with a name that no export has."""
+    t = Target("v11", {"disk": volume("v11.disk", "16M"), "ro": volume("v11.ro", "16M", rights="read")}).start()
+
+    def example(name, host):
+        return subprocess.run([os.path.join(APPS, "examples", "example-volume"), memif(0, "client", t.sock(0)), f"10.0.0.{host}/24",
+                               "10.0.0.1", name], capture_output=True, text=True, timeout=60)
+    r = example("disk", 2)
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.splitlines()[1:] == ["read back: written by a call", "the medium has it, says crc32c",
+                                         "read back: written by a window"], r.stdout
+    r = example("none", 3)
+    assert r.returncode == 1 and r.stderr.startswith("volume none: No such file or directory"), r.stderr
+    r = example("ro", 4)  # it writes, and says where it fails
+    assert r.returncode == 1 and "weft_volume_write" in r.stderr, r.stderr
+    assert t.term() == 0
+    with open(path("v11.disk"), "rb") as f:
+        f.seek(MIB)
+        assert f.read(19) == b"written by a window"
+
+
 if __name__ == "__main__":
-    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume, test_offline_and_back, test_rights])
+    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume, test_offline_and_back, test_rights, test_example])
