@@ -768,31 +768,52 @@ foreign_done(void *arg, enum weft_rpc_status status, void *res)
 	foreign++;
 }
 
-/* All calls of the endpoint are outstanding, none of them this volume's: it tries again. */
+/* Let all calls of the endpoint be outstanding, none of them the volume's. */
+static unsigned int
+fill_calls(struct vrig *r)
+{
+	unsigned int sent = 0;
+
+	foreign = 0;
+	while (weft_rpc_call(r->side[0].rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_NULL,
+	                     weft_rpc_xdr_void, NULL, weft_rpc_xdr_void, 0, 0, foreign_done,
+	                     NULL) == 0)
+		sent++;
+	CHECK_EQ(sent, WEFT_RPC_MAX_CALLS);
+	return sent;
+}
+
+/* The volume tries again, with a request, a window and its close. */
 static void
 test_no_calls_left(void)
 {
 	struct weft_volume_req q = {
 	        .op = WEFT_VOLUME_OP_READ, .len_bytes = 100, .data = b, .done = vrig_count};
-	unsigned int n = 0, sent = 0;
+	struct weft_volume_window w = {0};
+	unsigned int n = 0, sent;
 	struct vrig r;
 
 	vrig_open(&r, test_seed(17));
-	foreign = 0;
-	r.f.hold = true;
-	while (weft_rpc_call(r.side[0].rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_NULL,
-	                     weft_rpc_xdr_void, NULL, weft_rpc_xdr_void, 0, 0, foreign_done,
-	                     NULL) == 0)
-		sent++;
-	CHECK_EQ(sent, WEFT_RPC_MAX_CALLS);
+	sent = fill_calls(&r);
 	q.owner = &n;
 	CHECK_EQ(weft_volume_submit(r.v, &q), 0);
 	CHECK_EQ(n, 0);
-	r.f.hold = false;
 	vrig_run(&r, 20 * VT_MS);
 	CHECK_EQ(foreign, sent);
 	CHECK_EQ(n, 1);
 	CHECK_EQ(q.status, 0);
+	sent = fill_calls(&r);
+	r.told = 0;
+	CHECK_EQ(weft_volume_window_open(r.v, &w, 0, 4096, 0, 0, vrig_told, &r), 0);
+	vrig_run(&r, 20 * VT_MS);
+	CHECK_EQ(foreign, sent);
+	CHECK_EQ(r.told, 1);
+	CHECK(w.id != 0);
+	sent = fill_calls(&r);
+	CHECK_EQ(vrig_close_volume(&r), 0);
+	CHECK_EQ(foreign, sent);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_CLOSE], 1);
+	CHECK(!r.f.open);
 	vrig_close(&r);
 }
 

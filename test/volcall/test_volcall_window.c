@@ -370,6 +370,34 @@ test_close_when_revoked(void)
 	vrig_close(&r);
 }
 
+/* Two targets name their grants and windows alike: the endpoint tells them apart. */
+static void
+test_two_targets(void)
+{
+	struct weft_volume_attr va;
+	struct weft_volume *first;
+	struct vrig r;
+
+	begin(&r, test_seed(10));
+	CHECK_EQ(open_one(&r, &s[0], 0, 65536), 0);
+	first = r.v;
+	vrig_run(&r, VT_MS);
+	vrig_second(&r);
+	va = vrig_attr(&r);
+	va.rpc = r.rpc2[0];
+	CHECK_EQ(vrig_open_volume(&r, &va), 0);
+	CHECK_EQ(open_one(&r, &s[1], 0, 65536), 0);
+	CHECK_EQ(s[1].w.id, s[0].w.id);
+	CHECK_EQ(r.f2.served[WEFT_VOLRPC_WINDOW_OPEN], 1);
+	take_back(&r, 0, s[0].w.id, 1); /* the first target, whose volume is the older one */
+	take_back(&r, r.f.grant.handle, 0, 1);
+	CHECK_EQ(s[0].revoked, 2);
+	CHECK_EQ(s[1].revoked, 0);
+	CHECK_EQ(vrig_close_volume(&r), 0);
+	r.v = first;
+	vrig_close(&r);
+}
+
 WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"ranges that no window has", test_arguments},
                {"refusals of the target", test_refused},
@@ -377,4 +405,5 @@ WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"a volume without windows", test_no_windows},
                {"the volume is closed", test_volume_closed}, {"the connection is lost", test_lost},
                {"the target takes them back", test_revoke},
-               {"the volume is closed when a window is taken back", test_close_when_revoked})
+               {"the volume is closed when a window is taken back", test_close_when_revoked},
+               {"two targets with names alike", test_two_targets})

@@ -9,16 +9,21 @@ static const struct weft_rpc_program *const target_programs[] = {&fake_program, 
 const struct weft_rpc_program *const *vrig_programs;
 static const struct weft_rpc_program *const client_programs[] = {&weft_volume_revokes, NULL};
 
+static struct vrig *rig; /* whose completions these are */
+
 static void
 rig_take(struct rpc_side *s, const struct weft_wc *wc)
 {
-	if (s->rpc != NULL)
-		(void)weft_rpc_wc(s->rpc, wc);
+	struct weft_rpc *second = rig->rpc2[s->n->id];
+
+	if ((s->rpc == NULL || !weft_rpc_wc(s->rpc, wc)) && second != NULL)
+		(void)weft_rpc_wc(second, wc);
 }
 
 static void
 rig_dispatch(struct vrig *r)
 {
+	rig = r;
 	for (unsigned int i = 0; i < 2; i++)
 		rpc_side_dispatch(&r->side[i], rig_take);
 }
@@ -39,6 +44,38 @@ vrig_connect(struct vrig *r, uint64_t seed, struct weft_rpc_attr client)
 	                                                                     : target_programs,
 	                                   .server = true,
 	                                   .user = &r->f});
+}
+
+void
+vrig_second(struct vrig *r)
+{
+	struct weft_qp *first[2];
+
+	fake_open(&r->f2);
+	vt_second_stream(&r->t, first);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_rpc_attr ra = {.size = sizeof(ra),
+		                           .qp = r->t.n[i].qp,
+		                           .server = i == 1,
+		                           .user = &r->f2,
+		                           .programs = i == 1 ? target_programs : client_programs};
+
+		CHECK_EQ(weft_rpc_create(&ra, &r->rpc2[i]), 0);
+		r->qp2[i] = r->t.n[i].qp;
+		r->t.n[i].qp = first[i];
+	}
+}
+
+static void
+rig_second_down(struct vrig *r)
+{
+	for (unsigned int i = 0; i < 2 && r->qp2[i] != NULL; i++) {
+		weft_qp_destroy(r->qp2[i]);
+		weft_rpc_destroy(r->rpc2[i]);
+		r->rpc2[i] = NULL;
+	}
+	if (r->f2.mem != NULL)
+		fake_close(&r->f2);
 }
 
 struct weft_volume_attr
@@ -129,6 +166,7 @@ vrig_close(struct vrig *r)
 	if (r->v != NULL)
 		(void)vrig_close_volume(r);
 	vrig_run(r, VT_MS);
+	rig_second_down(r);
 	for (unsigned int i = 0; i < 2; i++)
 		rpc_side_down(&r->side[i]);
 	vrig_run(r, VT_MS);

@@ -11,10 +11,14 @@
 #include "weft_test.h"
 
 struct vrig {
-	struct vt t;
+	struct vt t;             /**< its QPs are those of side[] */
 	struct rpc_side side[2]; /**< the client's, the target's */
 	struct fake_target f;
 	struct weft_volume *v;
+	/* a second connection of the two (vrig_second()) */
+	struct weft_qp *qp2[2];
+	struct weft_rpc *rpc2[2];
+	struct fake_target f2;
 	/** of the last opening or close */
 	unsigned int told;
 	int status;
@@ -28,6 +32,8 @@ extern const struct weft_rpc_program *const *vrig_programs;
 void vrig_connect(struct vrig *r, uint64_t seed, struct weft_rpc_attr client);
 /** Connect, and open the volume. */
 void vrig_open(struct vrig *r, uint64_t seed);
+/** Connect once more. The target is another one there, and no volume is open. */
+void vrig_second(struct vrig *r);
 /** Close the volume, if there is one, and end all. */
 void vrig_close(struct vrig *r);
 
