@@ -25,6 +25,9 @@ usage(void)
 	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
 	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
 	       "       weft-perf log-append PORT-OPTIONS [OPTIONS] weft://HOST[:PORT]/EXPORT...\n"
+	       "       weft-perf volume-read PORT-OPTIONS [OPTIONS] weft://HOST[:PORT]/EXPORT\n"
+	       "       weft-perf volume-write --overwrite PORT-OPTIONS [OPTIONS]\n"
+	       "                 weft://HOST[:PORT]/EXPORT\n"
 	       "       weft-perf sweep PLAN ...         many sizes and depths, with diagrams\n"
 	       "       weft-perf compare A.json B.json  two runs\n"
 	       "       weft-perf reproduce RUN.json     an earlier run again, compared with it;\n"
@@ -51,6 +54,8 @@ usage(void)
 	       "Tests of calls of the export program by RPC-over-RDMA:\n"
 	       "  rpc-null (or rpc), rpc-read, rpc-write\n"
 	       "  rpc-durable  a WRITE that is on the server's medium before its reply\n"
+	       "Tests on a volume of a weft-target:\n"
+	       "  volume-read, volume-write  by calls or by windows\n"
 	       "Bandwidth is in 10^6 octets a second, a rate in 10^6 messages a second. The\n"
 	       "latency of write, send and write-imm is half a ping-pong. The latency of the\n"
 	       "others is the time to the completion or the reply. cycles/msg are the TSC\n"
@@ -63,7 +68,7 @@ usage(void)
 	       "Options:\n"
 	       "      --lat              measure latency instead of bandwidth\n"
 	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth,\n"
-	       "                         4096 on the medium]; K, M and G are allowed\n"
+	       "                         4096 on the medium or a volume]; K, M and G are allowed\n"
 	       "  -a, --all              measure every power of two up to 1M\n"
 	       "      --sizes LIST       sizes and their shares: 64:80,4096:15,1M:5\n"
 	       "      --mix LIST         of the test mix: shares of write, read, atomic-write\n"
@@ -85,7 +90,8 @@ usage(void)
 	       "                         its thread and share of the QPs; of the server, too [1]\n"
 	       "  -b, --bidirectional    the server sends as well; both directions are added\n"
 	       "      --reversed         the server sends in place of the client\n"
-	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC]\n"
+	       "  -t, --tx-depth N       work requests outstanding on each QP [128; 32 by RPC\n"
+	       "                         and on a volume]\n"
 	       "  -r, --rx-depth N       receives kept posted on each QP [4096]\n"
 	       "      --use-srq          send, write-imm: one SRQ of -r receives for all QPs of\n"
 	       "                         a side; each QP may use an equal share of them\n"
@@ -134,8 +140,18 @@ usage(void)
 	       "      --rpc-version N    version of RPC-over-RDMA, 1 or 2 [2]\n"
 	       "      --quorum N         log-append on weft-targets: N targets make a record\n"
 	       "                         durable [more than half]\n"
-	       "      --auth NAME:KEYFILE  log-append on weft-targets: authenticate as NAME\n"
+	       "      --auth NAME:KEYFILE  on weft-targets: authenticate as NAME\n"
 	       "                         (docs/host-auth.md)\n"
+	       "      --overwrite        volume-write: the range may be overwritten, which has to\n"
+	       "                         be said\n"
+	       "      --range OFFSET:BYTES  use this part of the volume alone [all]\n"
+	       "      --windows          RDMA Write and Flush, or Read, to windows that move\n"
+	       "                         through the range [calls]\n"
+	       "      --stable           each WRITE is durable when it is answered [it is not]\n"
+	       "      --flush-every N    a FLUSH behind N WRITEs [none]\n"
+	       "      --random           places in random order, each once before any comes\n"
+	       "                         again [one after the other]\n"
+	       "      --seed N           another order of --random [0]\n"
 	       "Options of the server:\n"
 	       "      --once             exit after the first client\n"
 	       "      --medium DRIVER[:PATH]  medium of the region: volatile (the default for\n"
@@ -209,12 +225,20 @@ check_options(const struct args *a)
 {
 	const struct perf_job *j = &a->job;
 
+	if (j->test == PERF_VOLUME_WRITE && !a->overwrite)
+		ui_usage_die("volume-write destroys what the volume holds in --range: say "
+		             "--overwrite");
+	if (a->overwrite && j->test != PERF_VOLUME_WRITE)
+		ui_usage_die("--overwrite is for volume-write");
+	if (j->windows && a->all)
+		ui_usage_die("--windows takes multiples of 4096: --size, not --all");
 	if (!perf_is_plain(j->test) && j->rx_depth != 0)
 		ui_usage_die("%s takes no --rx-depth", perf_test_names[j->test]);
 	if (j->hosts != NULL && (j->no_crc || j->markers))
 		ui_usage_die("with weft-targets --no-crc and --markers stand in [mpa] of both "
 		             "sides");
-	if (j->hosts != NULL && (j->connect_s != PERF_CONNECT_S || a->wait_s != 0))
+	if (j->hosts != NULL && !perf_is_volume(j->test) &&
+	    (j->connect_s != PERF_CONNECT_S || a->wait_s != 0))
 		ui_usage_die("--timeout and --wait_server are for a weft-perf server");
 	if (j->iterations != 0 && j->duration_s != 0)
 		ui_usage_die("--iters or --duration, not both");
@@ -227,10 +251,11 @@ check_options(const struct args *a)
 	if (a->mix.tests != NULL && a->all)
 		ui_usage_die("--mix takes --sizes, not --all");
 	if ((a->mix.sizes != NULL || a->mix.tests != NULL) &&
-	    (!perf_is_plain(j->test) || perf_is_word(j->test) || j->latency || j->both_ways ||
-	     j->reversed || j->verify))
+	    ((!perf_is_plain(j->test) && !perf_is_volume(j->test)) || perf_is_word(j->test) ||
+	     j->latency || j->both_ways || j->reversed || j->verify))
 		ui_usage_die("--sizes and --mix are for the bandwidth of write, read, send, "
-		             "write-imm and mix, in one direction");
+		             "write-imm and mix in one direction, and --sizes for that of a "
+		             "volume");
 	if (j->verify && a->forever)
 		ui_usage_die("--verify-data goes round by round: no --run_infinitely");
 	if (a->forever &&
@@ -283,6 +308,7 @@ check_job(struct args *a)
 static void
 take_names(struct args *a, int argc, char **argv)
 {
+	const uint32_t quorum = a->hosts.quorum;
 	unsigned int t;
 
 	if (argc >= 2 && url_is(argv[1]))
@@ -303,10 +329,16 @@ take_names(struct args *a, int argc, char **argv)
 		ui_usage_die("'%s' is no test; --help names them", argv[0]);
 	a->job.test = t;
 	a->host = argv[1];
+	if (perf_is_volume(t) && (a->job.hosts == NULL || argc != 2))
+		ui_usage_die("%s takes one volume, weft://HOST/EXPORT", argv[0]);
+	if (perf_is_volume(t) && quorum != 0)
+		ui_usage_die("--quorum is for log-append");
 	if (a->job.hosts == NULL && (a->hosts.quorum != 0 || a->hosts.auth.name[0] != '\0'))
-		ui_usage_die("--quorum and --auth are for log-append with weft://HOST/EXPORT");
-	if (a->job.hosts != NULL && t != PERF_LOG_APPEND)
-		ui_usage_die("%s takes no URL; log-append does", argv[0]);
+		ui_usage_die(
+		        "--quorum and --auth are for log-append with weft://HOST/EXPORT, --auth "
+		        "for volumes, too");
+	if (a->job.hosts != NULL && t != PERF_LOG_APPEND && !perf_is_volume(t))
+		ui_usage_die("%s takes no URL; log-append and the tests on a volume do", argv[0]);
 }
 
 /** Options without a letter. */
@@ -342,6 +374,13 @@ enum {
 	ARG_RPC_VERSION,
 	ARG_QUORUM,
 	ARG_AUTH,
+	ARG_OVERWRITE,
+	ARG_RANGE,
+	ARG_WINDOWS,
+	ARG_STABLE,
+	ARG_FLUSH_EVERY,
+	ARG_RANDOM,
+	ARG_SEED,
 };
 
 /** Messages a second, with K or M; or bits a second, with Mb or Gb, once the size is known. */
@@ -523,6 +562,55 @@ take_output(struct args *a, int o)
 	}
 }
 
+/** OFFSET:BYTES */
+static void
+parse_range(struct perf_job *j, const char *s)
+{
+	char copy[64];
+	char *colon;
+
+	snprintf(copy, sizeof(copy), "%s", s);
+	colon = strchr(copy, ':');
+	if (colon != NULL)
+		*colon = '\0';
+	if (colon == NULL || conf_parse_size(copy, &j->range_off_bytes) != 0 ||
+	    conf_parse_size(colon + 1, &j->range_bytes) != 0 || j->range_bytes == 0)
+		ui_usage_die("--range: '%s' is not OFFSET:BYTES, such as 1G:256M", s);
+}
+
+/** Take an option of the tests on a volume. False: it is none of these. */
+static bool
+take_volume(struct args *a, int o)
+{
+	struct perf_job *j = &a->job;
+
+	switch (o) {
+	case ARG_OVERWRITE:
+		a->overwrite = true;
+		return true;
+	case ARG_RANGE:
+		parse_range(j, optarg);
+		return true;
+	case ARG_WINDOWS:
+		j->windows = true;
+		return true;
+	case ARG_STABLE:
+		j->stable = true;
+		return true;
+	case ARG_FLUSH_EVERY:
+		j->flush_every = arg_u32("--flush-every", 1, 1000000000);
+		return true;
+	case ARG_RANDOM:
+		j->random = true;
+		return true;
+	case ARG_SEED:
+		j->seed = ui_arg_u64("--seed", optarg, 0, UINT64_MAX);
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void
 take_test(struct args *a, int o)
 {
@@ -635,6 +723,13 @@ const struct option args_options[] = {
         {"rpc-version", required_argument, NULL, ARG_RPC_VERSION},
         {"quorum", required_argument, NULL, ARG_QUORUM},
         {"auth", required_argument, NULL, ARG_AUTH},
+        {"overwrite", no_argument, NULL, ARG_OVERWRITE},
+        {"range", required_argument, NULL, ARG_RANGE},
+        {"windows", no_argument, NULL, ARG_WINDOWS},
+        {"stable", no_argument, NULL, ARG_STABLE},
+        {"flush-every", required_argument, NULL, ARG_FLUSH_EVERY},
+        {"random", no_argument, NULL, ARG_RANDOM},
+        {"seed", required_argument, NULL, ARG_SEED},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -665,7 +760,7 @@ args_parse(int argc, char **argv, struct args *a)
 			continue;
 		if (o == '?')
 			ui_bad_option(argv, args_options);
-		if (take_shape(a, o) || take_output(a, o))
+		if (take_shape(a, o) || take_volume(a, o) || take_output(a, o))
 			a->of_client = true;
 		else
 			take_test(a, o);

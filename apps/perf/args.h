@@ -28,6 +28,7 @@ struct args {
 	double rate; /**< messages or bits a second; 0: no limit */
 	bool rate_is_bits;
 	bool size_given;
+	bool overwrite; /**< volume-write may change what the volume holds */
 	struct perf_medium medium;
 	struct perf_hosts hosts;
 	uint32_t workers;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client_volume.h"
 #include "stack.h"
 #include "ui.h"
 
@@ -19,10 +20,21 @@ client_unlike(struct client *c)
 	         "it is no weft-perf server of this version (it must be %s)", weft_version());
 }
 
-/** The server has accepted: it must be one of this version. */
+/** Whether the connections are made by weft_log's client, and not here. */
+static bool
+client_is_far(const struct perf_job *j)
+{
+	return j->hosts != NULL && j->test == PERF_LOG_APPEND;
+}
+
+/** The server has accepted: it must be one of this version. A weft-target says nothing. */
 static void
 client_welcome(struct client *c, const struct weft_event *ev)
 {
+	if (perf_is_volume(c->job.test)) {
+		c->up = true;
+		return;
+	}
 	if (ev->private_data_bytes >= sizeof(c->server))
 		memcpy(&c->server, ev->private_data, sizeof(c->server));
 	if (memcmp(c->server.magic, PERF_MAGIC, sizeof(c->server.magic)) != 0 ||
@@ -69,6 +81,8 @@ client_event(void *user, const struct weft_event *ev)
 	case WEFT_EV_DISCONNECTED:
 		c->dead = true;
 		c->err = ev->status != 0 ? ev->status : -ECONNRESET;
+		if (c->vol != NULL && c->rpc != NULL)
+			weft_rpc_disconnected(c->rpc);
 		break;
 	default:
 		break;
@@ -150,6 +164,8 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 			}
 		} else if (wc[i].opcode == WEFT_WC_RECV || wc[i].opcode == WEFT_WC_RECV_IMM) {
 			client_received(c, &wc[i]);
+		} else if (c->vol != NULL) {
+			client_window_done(c, &wc[i]);
 		} else {
 			flow_completed(&c->f, &wc[i]);
 		}
@@ -188,15 +204,15 @@ static void
 client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 {
 	const struct perf_job *j = &c->job;
+	const bool calls = perf_is_rpc(j->test) || perf_is_volume(j->test);
 	/* The work requests of one iteration, and those of them that count against ORD; a commit
 	 * has the most. */
 	uint32_t ord = j->outs != 0 ? j->outs : j->depth * (perf_is_commit(j->test) ? 4u : 1u);
 
 	qa->send_cq = qa->recv_cq = c->cq.cq;
 	qa->evq = c->loop->evq;
-	qa->sq_depth =
-	        j->depth * (perf_is_place(j->test) || perf_is_rpc(j->test) ? 5 : 1) + FLOW_SQ_EXTRA;
-	qa->rq_depth = perf_is_rpc(j->test)   ? 128
+	qa->sq_depth = j->depth * (perf_is_place(j->test) || calls ? 5 : 1) + FLOW_SQ_EXTRA;
+	qa->rq_depth = calls                  ? 128
 	               : c->crew->srq != NULL ? 0
 	                                      : c->f.rq_depth + CLIENT_RQ + j->recv_list;
 	qa->srq = c->crew->srq;
@@ -204,8 +220,8 @@ client_qp_attr(const struct client *c, struct weft_qp_attr *qa)
 	qa->max_inline_bytes = perf_is_two_sided(j->test) ? sizeof(struct perf_order)
 	                       : c->f.is_inline           ? j->size_bytes
 	                                                  : 0;
-	/* The server reads the data of RPC WRITEs; with both_ways it reads as we do. */
-	qa->ird = perf_is_rpc(j->test) ? 64 : j->both_ways || j->reversed ? qa->ord : 16;
+	/* The server reads the data of WRITE calls; with both_ways it reads as we do. */
+	qa->ird = calls ? 64 : j->both_ways || j->reversed ? qa->ord : 16;
 }
 
 static int
@@ -241,11 +257,13 @@ client_setup(struct client *c, struct weft_ctx *ctx, struct weft_pd *pd)
 		if (rc != 0)
 			return rc;
 	}
-	if (c->job.hosts != NULL)
+	if (client_is_far(&c->job))
 		return 0; /* each weft-target gets a QP later */
 	rc = weft_qp_create(pd, &qa, &c->qp);
 	if (rc == 0 && perf_is_rpc(c->job.test))
 		rc = client_rpc_make(c);
+	else if (rc == 0 && perf_is_volume(c->job.test))
+		rc = client_volume_make(c);
 	return rc;
 }
 
@@ -254,6 +272,7 @@ client_teardown(struct client *c)
 {
 	if (c->log_joined)
 		client_log_end(c);
+	client_volume_close(c);
 	if (c->qp != NULL) {
 		uint64_t until = ui_now_ns() + 1000000000ull;
 
@@ -264,8 +283,9 @@ client_teardown(struct client *c)
 		weft_qp_destroy(c->qp);
 	}
 	client_rpc_end(c);
+	client_volume_end(c);
 	client_log_end(c);
-	if (c->job.hosts != NULL)
+	if (client_is_far(&c->job))
 		client_hosts_end(c);
 	if (c->mr != NULL)
 		weft_mr_dereg(c->mr, free, c->mem);
@@ -307,11 +327,12 @@ client_connect(struct client *c, uint64_t run, const struct sockaddr *addr, sock
 	        .to = c->slots * j->size_bytes,
 	        .report_to = (uint64_t)((const uint8_t *)c->report - c->mem),
 	};
+	const bool volume = perf_is_volume(j->test);
 	struct weft_mpa_policy mpa = c->crew->side->mpa;
 	const struct weft_conn_attr ca = {.size = sizeof(ca),
 	                                  .mpa = &mpa,
-	                                  .private_data = &hello,
-	                                  .private_data_bytes = sizeof(hello),
+	                                  .private_data = volume ? NULL : &hello,
+	                                  .private_data_bytes = volume ? 0 : sizeof(hello),
 	                                  .timeout_us = j->connect_s * 1000000ull};
 
 	mpa.no_crc |= j->no_crc;
@@ -339,7 +360,13 @@ client_begin(struct client *c, struct weft_ctx *ctx, char region[128], struct pe
 	const struct perf_job *j = &c->job;
 	int rc = 0;
 
-	if (j->hosts != NULL) {
+	if (perf_is_volume(j->test)) {
+		rc = client_volume_begin(c);
+		if (rc == 0)
+			snprintf(region, 128, "%.127s", client_volume_medium(c));
+		return rc;
+	}
+	if (client_is_far(j)) {
 		snprintf(region, 128, "a log at %u targets with quorum %u", j->hosts->n,
 		         j->hosts->quorum);
 		return client_hosts_begin(c, ctx);
@@ -373,7 +400,7 @@ static int
 run_connect(struct run *r, struct client **bad)
 {
 	const struct crew *crew = r->crew;
-	const bool far = r->job.hosts != NULL;
+	const bool far = client_is_far(&r->job);
 	int rc = 0;
 
 	for (uint32_t i = 0; i < r->job.qps && rc == 0; i++) {
@@ -395,13 +422,17 @@ run_connect(struct run *r, struct client **bad)
 int
 run_begin(struct run *r, struct weft_worker *w, struct client **bad)
 {
+	uint32_t first = 0;
 	int rc;
 
 	r->lane = calloc(r->job.qps, sizeof(*r->lane));
 	rc = r->lane == NULL ? -ENOMEM : loop_begin(&r->loop, r->crew->ctx, w, client_event, r);
 	if (rc != 0)
 		return rc;
+	for (const struct run *k = r->crew->run; k < r; k++)
+		first += k->job.qps;
 	for (uint32_t i = 0; i < r->job.qps; i++) {
+		r->lane[i].number = first + i;
 		r->lane[i].w = w;
 		r->lane[i].loop = &r->loop;
 		r->lane[i].job = r->job;

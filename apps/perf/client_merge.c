@@ -135,6 +135,9 @@ crew_merge(struct crew *crew, struct perf_result *out)
 		out->poll_p99_us = greater(out->poll_p99_us, o->poll_p99_us);
 		out->poll_max_us = greater(out->poll_max_us, o->poll_max_us);
 		half |= o->half;
+		for (uint32_t k = 0; r->lane != NULL && k < r->job.qps; k++)
+			out->qp_messages[r->lane[k].number] =
+			        r->lane[k].f.completed - r->lane[k].done_before;
 		if (i > 0 && r->hist != NULL && h != NULL)
 			hist_merge(h, r->hist);
 	}

@@ -29,6 +29,10 @@ lane_fill(struct client *c, uint64_t end)
 		client_rpc_fill(c, end);
 		return;
 	}
+	if (perf_is_volume(c->job.test)) {
+		client_volume_fill(c, end);
+		return;
+	}
 	rc = flow_fill(&c->f, end);
 	if (rc < 0) {
 		c->dead = true;
@@ -198,6 +202,8 @@ run_start(struct run *r, uint64_t n)
 	struct weft_qp_info info;
 	int rc;
 
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		r->lane[i].done_before = r->lane[i].f.completed;
 	for (uint32_t i = 0; i < r->job.qps; i++)
 		if (r->lane[i].qp != NULL) {
 			r->lane[i].started = r->lane[i].reported = false;

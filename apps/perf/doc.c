@@ -164,6 +164,10 @@ static const char *const doc_job_numbers[] = {"bytes",
                                               "recv_post_list",
                                               "margin_s",
                                               "quorum",
+                                              "range_offset",
+                                              "range_bytes",
+                                              "flush_every",
+                                              "seed",
                                               "targets"};
 
 /** Texts of a result that describe what was found, and not what was asked for. */

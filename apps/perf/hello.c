@@ -13,7 +13,7 @@ hello_choices(const struct perf_hello *h)
 {
 	return (h->latency | h->both_ways | h->reversed | h->verify | h->events | h->use_srq |
 	        h->no_crc | h->markers | h->app_thread | h->app_medium) <= 1 &&
-	       h->size_bytes >= 1 && h->test < PERF_NTESTS;
+	       h->size_bytes >= 1 && h->test < PERF_NTESTS && !perf_is_volume(h->test);
 }
 
 int

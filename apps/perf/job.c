@@ -46,4 +46,6 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_RPC_READ] = "rpc-read",
         [PERF_RPC_WRITE] = "rpc-write",
         [PERF_RPC_DURABLE] = "rpc-durable",
+        [PERF_VOLUME_READ] = "volume-read",
+        [PERF_VOLUME_WRITE] = "volume-write",
 };

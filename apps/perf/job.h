@@ -26,6 +26,8 @@
 #define PERF_MAX_SAMPLES 10000000u
 /** Time to connect, unless --timeout says another. */
 #define PERF_CONNECT_S 5
+/** Calls that one connection to a volume has under way at most. */
+#define PERF_VOLUME_CALLS 32
 /** A duration whose end never comes: a run until it is stopped. */
 #define PERF_FOREVER_S (100u * 365 * 86400)
 /** Receives kept posted, more than one receive burst can carry. */
@@ -52,6 +54,8 @@ enum perf_test {
 	PERF_RPC_READ,    /**< READ of the export program */
 	PERF_RPC_WRITE,   /**< its WRITE, unstable */
 	PERF_RPC_DURABLE, /**< its WRITE, durable before the reply */
+	PERF_VOLUME_READ, /**< a volume of a weft-target is read */
+	PERF_VOLUME_WRITE,
 	PERF_NTESTS,
 };
 
@@ -98,6 +102,13 @@ perf_is_rpc(uint32_t t)
 	return t >= PERF_RPC_NULL && t <= PERF_RPC_DURABLE;
 }
 
+/** Whether the test is on a volume of a weft-target. */
+static inline bool
+perf_is_volume(uint32_t t)
+{
+	return t == PERF_VOLUME_READ || t == PERF_VOLUME_WRITE;
+}
+
 /** Messages that each side is prepared to receive. */
 static inline uint32_t
 perf_rpc_credits(uint32_t depth)
@@ -124,7 +135,8 @@ perf_is_two_sided(uint32_t t)
 static inline bool
 perf_is_told(uint32_t t)
 {
-	return !perf_is_rpc(t) && !perf_is_two_sided(t) && t != PERF_LOG_APPEND;
+	return !perf_is_rpc(t) && !perf_is_two_sided(t) && !perf_is_volume(t) &&
+	       t != PERF_LOG_APPEND;
 }
 
 /** least number of data slots, so that transactions do not touch the same cache lines */
@@ -134,12 +146,12 @@ perf_is_told(uint32_t t)
 static inline uint64_t
 perf_slots(uint32_t t, uint32_t depth)
 {
-	if (perf_is_rpc(t))
+	if (perf_is_rpc(t) || perf_is_volume(t))
 		return depth;
 	return !perf_is_place(t) ? 1 : depth > PERF_SLOTS ? depth : PERF_SLOTS;
 }
 
-/** log-append: the targets that host the log. */
+/** log-append: the targets that host the log. Tests on a volume: its only target. */
 struct perf_hosts {
 	uint32_t n, quorum; /**< quorum 0: more than half */
 	struct {
@@ -197,8 +209,16 @@ struct perf_job {
 	uint8_t rpc_version; /**< of RPC-over-RDMA */
 	/** log-append: Flush for visibility, because the server's medium has no other */
 	bool visible;
-	/** log-append: the weft-targets; NULL: the log is at a weft-perf server */
+	/** log-append: the weft-targets; NULL: the log is at a weft-perf server. Tests on a volume:
+	 * its target */
 	const struct perf_hosts *hosts;
+	/* tests on a volume */
+	bool windows; /**< by windows, not by calls */
+	bool stable;  /**< each write is durable when it is answered */
+	bool random;  /**< places in an order that depends on seed; else one after the other */
+	uint32_t flush_every; /**< a FLUSH behind so many writes; 0: none */
+	uint64_t seed;
+	uint64_t range_off_bytes, range_bytes; /**< what is used; 0 octets: to the volume's end */
 	/** bandwidth: *stop ends the measured part early; NULL: nothing does */
 	const volatile sig_atomic_t *stop;
 	/** called once a second with what was done since the last call, on a thread of its own; or
@@ -224,7 +244,7 @@ perf_may_sleep(uint32_t t, bool latency)
 static inline uint32_t
 perf_default_depth(uint32_t t)
 {
-	return perf_is_rpc(t) ? 32 : 128;
+	return perf_is_rpc(t) || perf_is_volume(t) ? 32 : 128;
 }
 
 /**

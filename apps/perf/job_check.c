@@ -52,6 +52,9 @@ job_numbers(const struct perf_job *j, const struct job_why *why)
 	if (perf_is_rpc(j->test) && j->depth > WEFT_RPC_MAX_CALLS)
 		return job_no(why, "%s: the depth is %u at most, not %u", perf_test_names[j->test],
 		              WEFT_RPC_MAX_CALLS, j->depth);
+	if (perf_is_volume(j->test) && !j->windows && j->depth > PERF_VOLUME_CALLS)
+		return job_no(why, "%s: by calls the depth is %u at most, not %u; use more --qp",
+		              perf_test_names[j->test], PERF_VOLUME_CALLS, j->depth);
 	return true;
 }
 
@@ -64,7 +67,7 @@ job_memory(const struct perf_job *j, const struct job_why *why)
 
 	if (perf_is_rpc(j->test))
 		most = WEFT_EXPORT_IO_MAX;
-	else if (perf_is_place(j->test))
+	else if (perf_is_place(j->test) || perf_is_volume(j->test))
 		most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
 	if (j->size_bytes > most)
 		return job_no(why, "%s at depth %u takes up to %llu octets, not %u",
@@ -147,8 +150,9 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	    (!perf_is_told(j->test) || j->test == PERF_WRITE || perf_takes_receive(j->test)))
 		return job_no(why, "--outs is for read, the atomics and the tests that flush or "
 		                   "verify");
-	if (!plain && (j->qps > 1 || j->both_ways || j->post_list != 0 || j->cq_mod != 0 ||
-	               j->inline_bytes != 0 || j->workers > 1))
+	if (!plain && !perf_is_volume(j->test) &&
+	    (j->qps > 1 || j->both_ways || j->post_list != 0 || j->cq_mod != 0 ||
+	     j->inline_bytes != 0 || j->workers > 1))
 		return job_no(why,
 		              "%s takes no --qp, --workers, --bidirectional, --rx-depth, "
 		              "--cq-mod, --post_list or --inline_size",
@@ -176,9 +180,9 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	if (j->both_ways && perf_is_word(j->test))
 		return job_no(why, "%s: both sides would change the same word; no --bidirectional",
 		              name);
-	if (j->verify && (!plain || j->test == PERF_ATOMIC_WRITE))
-		return job_no(why, "--verify-data is for write, read, send, write-imm, fetch-add "
-		                   "and cmp-swap");
+	if (j->verify && (!plain || j->test == PERF_ATOMIC_WRITE) && j->test != PERF_VOLUME_WRITE)
+		return job_no(why, "--verify-data is for write, read, send, write-imm, fetch-add, "
+		                   "cmp-swap and volume-write");
 	if (j->verify && (j->latency || j->both_ways || j->rate != 0))
 		return job_no(why, "--verify-data goes round by round: no --lat, --bidirectional, "
 		                   "rate or --run_infinitely");
@@ -193,11 +197,47 @@ job_test(const struct perf_job *j, const struct job_why *why)
 	return true;
 }
 
+/** Tests on a volume, and what only they take. */
+static bool
+job_volume(const struct perf_job *j, const struct job_why *why)
+{
+	const char *name = perf_test_names[j->test];
+	const bool write = j->test == PERF_VOLUME_WRITE;
+
+	if (!perf_is_volume(j->test)) {
+		if (j->windows || j->stable || j->random || j->flush_every != 0 || j->seed != 0 ||
+		    j->range_off_bytes != 0 || j->range_bytes != 0)
+			return job_no(why, "--windows, --stable, --flush-every, --random, --seed "
+			                   "and --range are for volume-read and volume-write");
+		return true;
+	}
+	if (j->both_ways || j->post_list != 0 || j->cq_mod != 0 || j->inline_bytes != 0)
+		return job_no(why,
+		              "%s takes no --bidirectional, --cq-mod, --post_list or "
+		              "--inline_size",
+		              name);
+	if (!write && (j->stable || j->flush_every != 0))
+		return job_no(why, "--stable and --flush-every are for volume-write");
+	if (j->windows && (j->stable || j->flush_every != 0))
+		return job_no(why, "--windows flushes each write anyway: no --stable or "
+		                   "--flush-every");
+	if (j->stable && j->flush_every != 0)
+		return job_no(why, "--stable or --flush-every, not both");
+	if (j->windows && (j->random || j->mix != NULL))
+		return job_no(why, "windows move through the range in order: no --random or "
+		                   "--sizes");
+	if (j->seed != 0 && !j->random)
+		return job_no(why, "--seed is of --random");
+	if (j->latency && j->rate != 0)
+		return job_no(why, "%s takes --rate_limit for bandwidth alone", name);
+	return true;
+}
+
 bool
 perf_job_check(const struct perf_job *job, char *why, size_t why_bytes)
 {
 	const struct job_why w = {why, why_bytes};
 
 	return job_numbers(job, &w) && job_test(job, &w) && job_reversed(job, &w) &&
-	       job_posting(job, &w) && job_memory(job, &w);
+	       job_volume(job, &w) && job_posting(job, &w) && job_memory(job, &w);
 }

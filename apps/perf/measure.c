@@ -299,6 +299,8 @@ client_round(struct client *c, uint64_t seq)
 		return client_place_round(c, seq);
 	if (perf_is_rpc(c->job.test))
 		return client_rpc_round(c);
+	if (perf_is_volume(c->job.test))
+		return client_volume_round(c);
 	flow_wr(&c->f, &wr, &sge, seq);
 	wr.flags |= WEFT_WR_SIGNALED;
 	wr.wr_id = 1;

@@ -95,6 +95,8 @@ verify_round(struct client *c, struct run *r, uint64_t first, uint64_t n)
 	const uint64_t end = c->f.posted + n;
 	int rc;
 
+	if (perf_is_volume(c->job.test))
+		return client_volume_verify(c, first, n);
 	for (uint64_t i = 0; i < n; i++) {
 		uint8_t *slot = c->mem + (first + i) % c->slots * bytes;
 
@@ -135,6 +137,9 @@ measure_verify(struct run *r, struct perf_result *out)
 
 		if (r->job.duration_s == 0 && n - done < part)
 			part = n - done;
+		/* The shares of all connections have as many places. */
+		if (perf_is_volume(r->job.test))
+			part = client_volume_part(&r->lane[0], done, part);
 		for (uint32_t i = 0; i < r->job.qps && rc == 0; i++)
 			rc = verify_round(&r->lane[i], r, done, part);
 		done += part;

@@ -79,6 +79,8 @@ bring_up(struct args *a, struct stack *st)
 	if (a->untrusted && !trust_not_needed(&a->conf, err, sizeof(err)))
 		table_die("%s: %s; give --trust if you know where the run file comes from",
 		          a->run_file, err);
+	if (a->untrusted && a->overwrite)
+		table_die("%s: it writes over a volume; give --trust if you mean it", a->run_file);
 	if (a->run_file != NULL)
 		say_command(a);
 	a->conf.nworkers = a->conf.nworkers < a->workers ? a->conf.nworkers : a->workers;
@@ -103,9 +105,11 @@ plan(struct args *a, struct perf_job jobs[MAX_SIZES])
 	else if (first == 0 && a->job.test == PERF_RPC_NULL)
 		first = 1;
 	else if (first == 0)
-		first = perf_is_place(a->job.test) || a->job.test == PERF_RPC_DURABLE ? 4096
-		        : a->job.latency                                              ? 64
-		                                                                      : 65536;
+		first = perf_is_place(a->job.test) || perf_is_volume(a->job.test) ||
+		                        a->job.test == PERF_RPC_DURABLE
+		                ? 4096
+		        : a->job.latency ? 64
+		                         : 65536;
 	if (a->mix.sizes != NULL || a->mix.tests != NULL) {
 		mix_make(&a->mix, a->job.test, first);
 		a->job.mix = &a->mix;

@@ -76,6 +76,7 @@ struct perf_result {
 	uint64_t *samples;
 	uint64_t samples_of[PERF_MAX_WORKERS]; /**< how many are of each worker */
 	uint64_t verified;                     /**< messages whose octets were all compared */
+	uint64_t qp_messages[PERF_MAX_QPS];    /**< tests on a volume: of each connection */
 	bool interrupted;      /**< *job.stop ended it: fewer iterations than asked for */
 	bool ended;            /**< it failed; these are the figures until then */
 	uint64_t retrans_segs; /**< of both sides, where the server reports */

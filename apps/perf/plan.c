@@ -257,11 +257,13 @@ static void
 plan_take_test(struct plan_reader *r, const char *word)
 {
 	for (unsigned int t = 0; t < PERF_NTESTS; t++) {
-		if (strcmp(word, perf_test_names[t]) == 0) {
+		if (strcmp(word, perf_test_names[t]) == 0 && !perf_is_volume(t)) {
 			plan_put(r, KEY_TESTS, t);
 			return;
 		}
 	}
+	if (strncmp(word, "volume-", 7) == 0)
+		plan_fault(r, r->line, "tests: '%s' is of a weft-target, not of a sweep", word);
 	plan_fault(r, r->line, "tests: '%s' is no test; weft-perf --help names them", word);
 }
 

@@ -102,6 +102,27 @@ print_json_shape(struct json *j, const struct perf_job *job)
 	json_dbl(j, "rate_asked", job->rate, 3);
 }
 
+/** What a test on a volume does there, and what each connection got. */
+static void
+print_json_volume(struct json *j, const struct perf_result *r)
+{
+	const struct perf_job *job = &r->job;
+
+	json_str(j, "way", job->windows ? "windows" : "calls");
+	json_bool(j, "stable", job->stable);
+	json_u64(j, "flush_every", job->flush_every);
+	json_bool(j, "random", job->random);
+	json_u64(j, "seed", job->seed);
+	json_u64(j, "range_offset", job->range_off_bytes);
+	json_u64(j, "range_bytes", job->range_bytes);
+	if (job->qps == 1)
+		return;
+	json_arr(j, "messages_of_qp");
+	for (uint32_t i = 0; i < job->qps; i++)
+		json_u64(j, NULL, r->qp_messages[i]);
+	json_arr_end(j);
+}
+
 /** How many samples lie beyond each percentile that is printed. */
 static void
 print_json_beyond(struct json *j, const struct perf_result *r)
@@ -177,8 +198,13 @@ print_csv_shape(FILE *f, const struct perf_result *r)
 	fprintf(f, ",%.3f,", job->rate);
 	if (r->worst_mbps > 0)
 		fprintf(f, "%.3f", r->worst_mbps);
-	fprintf(f, ",%d,%u,%u,%u,%d,%d\n", job->reversed, job->outs, job->recv_list, job->margin_s,
+	fprintf(f, ",%d,%u,%u,%u,%d,%d,", job->reversed, job->outs, job->recv_list, job->margin_s,
 	        r->ended, r->interrupted);
+	if (perf_is_volume(job->test))
+		fprintf(f, "%s,%d,%d\n", job->windows ? "windows" : "calls", job->stable,
+		        job->random);
+	else
+		fprintf(f, ",,\n");
 }
 
 void
@@ -190,7 +216,8 @@ perf_print_csv(FILE *f, const struct perf_result *res, unsigned int n)
 		fprintf(f, ",%s", pcts[k].key);
 	fprintf(f, ",cycles_per_message,retransmitted_segments,cpu_percent,waited_percent,"
 	           "sent_mb_s,received_mb_s,round,workers,post_list,cq_mod,rx_depth,rate_asked,"
-	           "worst_10ms_mb_s,reversed,outs,recv_post_list,margin_s,ended,interrupted\n");
+	           "worst_10ms_mb_s,reversed,outs,recv_post_list,margin_s,ended,interrupted,"
+	           "way,stable,random\n");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct perf_result *r = &res[i];
 		const bool lat = r->job.latency;
@@ -284,6 +311,8 @@ perf_print_json(FILE *f, const struct perf_about *about, const struct perf_resul
 		if (perf_takes_receive(r->job.test))
 			json_u64(&j, "rx_depth", r->job.rx_depth);
 		print_json_shape(&j, &r->job);
+		if (perf_is_volume(r->job.test))
+			print_json_volume(&j, r);
 		if (r->job.rate > 0)
 			json_dbl(&j, "rate_error_percent", perf_rate_error(r), 3);
 		if (r->job.verify)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERF_CLIENT_VOLUME_H
+#define WEFT_PERF_CLIENT_VOLUME_H
+
+/** @file What the sources of tests on a volume share (client_volume.c, client_window.c). */
+
+#include "client.h"
+#include "host_auth.h"
+#include "volume_place.h"
+#include <weft/volume.h>
+
+/** A call under way, or a free entry. */
+struct volume_call {
+	struct client *c;
+	struct volume_call *next; /**< free */
+	uint8_t *mem;             /**< its slot of data */
+	bool check;               /**< it reads back what was written */
+	struct weft_volume_req req;
+};
+
+/** A window of a connection. Messages go to its places in order. */
+struct volume_window {
+	struct client *c;
+	uint64_t at_bytes;  /**< what it stands for, or is going to */
+	uint32_t used, out; /**< of its places; of these, not completed */
+	bool ready;         /**< open, at its range */
+	bool give_back;     /**< the target wants it: it is closed, and opened again */
+	struct weft_volume_window win;
+};
+
+struct client_volume {
+	struct weft_volume *v;
+	const struct weft_volume_info *info; /**< NULL: not open */
+	bool told;                           /**< the opening was answered */
+	bool closed;
+	struct host_auth auth;
+	struct volume_place place;
+	struct volume_call *idle;
+	struct volume_call *call; /**< depth of them */
+	uint64_t checks, checked; /**< reads back: made, answered */
+	bool flushing;
+	uint64_t flushed_at; /**< messages posted when the last FLUSH was made */
+	struct weft_volume_req flush;
+	/* windows */
+	struct volume_window *window; /**< nwindows of them; they are used in turn */
+	uint32_t nwindows, turn;
+	uint32_t each;         /**< messages of a window */
+	uint64_t next, places; /**< the number of the place of the next move; of all windows */
+};
+
+/** Say what has failed; the connection is dead. why: "": by status. */
+void client_volume_fail(struct client *c, int status, const char *what, uint64_t off_bytes,
+                        const char *why);
+
+/* ---- client_window.c ---- */
+
+/** Places for the windows of a connection, and the windows, which are then opened. 0 or -errno. */
+int client_window_begin(struct client *c);
+/** Octets that a window stands for. */
+uint64_t client_window_span(const struct client *c);
+/** Post as much as depth and windows have room for, up to `end` messages in all. */
+void client_window_fill(struct client *c, uint64_t end);
+/** A message to window number wc->wr_id is done. */
+void client_window_done(struct client *c, const struct weft_wc *wc);
+
+#endif /* WEFT_PERF_CLIENT_VOLUME_H */
