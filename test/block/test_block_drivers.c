@@ -13,6 +13,7 @@
 
 #include "block_test.h"
 #include "medium_test.h"
+#include "rbd_test.h"
 #include "weft_base.h"
 #include "weft_block_fault.h"
 #include "weft_test.h"
@@ -20,7 +21,7 @@
 #define BYTES    (2U << 20)
 #define UNDERWAY 16
 
-enum where { NOWHERE, FILE_THERE, FILE_SHM, FILE_DAX, LOOP, LOOP_4096 };
+enum where { NOWHERE, FILE_THERE, FILE_SHM, FILE_DAX, LOOP, LOOP_4096, RBD_FAKE, RBD_CEPH };
 
 static const struct target {
 	const char *name, *driver, *options;
@@ -40,6 +41,8 @@ static const struct target {
         {"uring loop", "uring", NULL, LOOP, false},
         {"uring loop 4096", "uring", NULL, LOOP_4096, false},
         {"uring loop threads", "uring", "io=threads", LOOP, false},
+        {"rbd", "rbd", NULL, RBD_FAKE, false},
+        {"ceph", "rbd", NULL, RBD_CEPH, false},
 };
 
 static int loop_fd = -1;
@@ -55,6 +58,40 @@ shm_folder(void)
 	if (folder == NULL)
 		folder = scratch("/dev/shm");
 	return folder;
+}
+
+/**
+ * The image rbd/disk: of a folder that stands for a cluster, or of the cluster whose configuration
+ * WEFT_TEST_CEPH names (test/ceph/run starts one).
+ */
+static void
+open_image(struct weft_block_attr *a, const struct target *t, bool fresh)
+{
+	static char options[256];
+	const char *conf = getenv("WEFT_TEST_CEPH");
+	char command[1024];
+
+	a->path = "rbd/disk";
+	a->bytes = 0;
+	if (t->where == RBD_FAKE) {
+		rbd_fake_folder(scratch_path("."));
+		if (fresh) { /* sparse */
+			unlink(scratch_path("disk"));
+			put_file(scratch_path("disk"), 0, 0);
+			CHECK_EQ(truncate(scratch_path("disk"), BYTES), 0);
+		}
+		return;
+	}
+	CHECK(conf != NULL);
+	rbd_real();
+	snprintf(options, sizeof(options), "conf=%s", conf);
+	a->options = options;
+	snprintf(command, sizeof(command),
+	         "rbd -c %s rm --no-progress rbd/disk >/dev/null 2>&1; "
+	         "rbd -c %s create --size 2M --object-size 64K rbd/disk",
+	         conf, conf);
+	if (fresh)
+		CHECK_EQ(system(command), 0);
 }
 
 /** Open the target; fresh: with new content, all zeros. */
@@ -76,7 +113,7 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 		snprintf(path, sizeof(target_path), "%s", scratch_path("disk"));
 	if (fresh && a.create)
 		unlink(path);
-	if (fresh && t->where >= LOOP) {
+	if (fresh && (t->where == LOOP || t->where == LOOP_4096)) {
 		unlink(path);
 		put_file(path, BYTES, 0);
 		if (loop_fd >= 0)
@@ -97,9 +134,11 @@ open_target(struct disk *d, const struct target *t, bool fresh, uint32_t depth)
 		CHECK_EQ(r, 0);
 		CHECK_EQ(weft_block_close(probe), 0);
 	}
+	if (t->where >= RBD_FAKE)
+		open_image(&a, t, fresh);
 	disk_open(d, &a, depth);
 	CHECK_EQ(d->bytes, BYTES);
-	if (t->where >= LOOP)
+	if (t->where == LOOP || t->where == LOOP_4096)
 		CHECK_EQ(d->info.block_bytes, t->where == LOOP ? 512 : 4096);
 	if (strcmp(t->driver, "fault") == 0) {
 		const struct weft_block_fault_cfg cfg = {.delay_min_ns = 1000,
@@ -118,6 +157,13 @@ close_target(struct disk *d, const struct target *t)
 	disk_close(d);
 	if (t->where == FILE_SHM)
 		unlink(target_path);
+}
+
+/** The flag of a read that is answered by the medium, if the device can tell what that holds. */
+static uint32_t
+medium_of(const struct disk *d)
+{
+	return d->info.can & WEFT_BLOCK_CAN_MEDIUM ? WEFT_BLOCK_MEDIUM : 0;
 }
 
 /* ---- Random operations against a model ---- */
@@ -226,7 +272,7 @@ make_op(struct model *m, struct op *o, uint64_t off, uint64_t len)
 	if ((op == WEFT_BLOCK_DISCARD && !(can & WEFT_BLOCK_CAN_DISCARD)) ||
 	    (op == WEFT_BLOCK_ZEROES && !(can & WEFT_BLOCK_CAN_ZEROES)) ||
 	    (op == WEFT_BLOCK_COMPARE_WRITE &&
-	     (!(can & WEFT_BLOCK_CAN_COMPARE_WRITE) || len > m->d.info.compare_write_bytes ||
+	     (!(can & WEFT_BLOCK_CAN_COMPARE_WRITE) || bs > m->d.info.compare_write_bytes ||
 	      m->maybe[off / bs] != 0)))
 		op = WEFT_BLOCK_WRITE;
 	if (op == WEFT_BLOCK_COMPARE_WRITE)
@@ -333,10 +379,7 @@ subject_model(const struct target *t)
 
 		o->req = (struct weft_block_req){
 		        .op = WEFT_BLOCK_READ, .off_bytes = off, .len_bytes = 65536};
-		CHECK_EQ(disk_io(&m->d, WEFT_BLOCK_READ,
-		                 m->d.info.can & WEFT_BLOCK_CAN_MEDIUM ? WEFT_BLOCK_MEDIUM : 0, off,
-		                 o->data, 65536),
-		         0);
+		CHECK_EQ(disk_io(&m->d, WEFT_BLOCK_READ, medium_of(&m->d), off, o->data, 65536), 0);
 		check_read(m, o);
 	}
 	close_target(&m->d, t);
@@ -450,7 +493,7 @@ subject_zeroes(const struct target *t)
 		CHECK_EQ(disk_io(&d, WEFT_BLOCK_ZEROES,
 		                 (keep ? WEFT_BLOCK_KEEP : 0) | WEFT_BLOCK_FUA, 4096, NULL, 32768),
 		         0);
-		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, WEFT_BLOCK_MEDIUM, 0, r, 65536), 0);
+		CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, medium_of(&d), 0, r, 65536), 0);
 		CHECK(is_zero(r + 4096, 32768));
 		CHECK_MEM(r, w, 4096);
 		CHECK_MEM(r + 36864, w + 36864, 65536 - 36864);
@@ -541,11 +584,13 @@ subject_compare_write(const struct target *t)
 	uint8_t *w = disk_memory(4096), *r = disk_memory(4096);
 	struct iovec iov = {w, 4096};
 	struct weft_block_req req = {.op = WEFT_BLOCK_COMPARE_WRITE,
+	                             .off_bytes = (1U << 20) + 8192,
 	                             .len_bytes = 4096,
 	                             .iov = &iov,
 	                             .iovs = 1,
 	                             .expect = r};
 	struct disk d;
+	uint32_t n;
 
 	open_target(&d, t, true, 4);
 	if ((d.info.can & WEFT_BLOCK_CAN_COMPARE_WRITE) == 0) {
@@ -553,17 +598,18 @@ subject_compare_write(const struct target *t)
 		close_target(&d, t);
 		return;
 	}
-	fill(w, 4096, 0, 1);
+	req.len_bytes = iov.iov_len = n = RTE_MIN(4096U, d.info.compare_write_bytes);
+	fill(w, n, 0, 1);
 	CHECK_EQ(disk_do(&d, &req), 0);
-	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, 0, r, 4096), 0);
-	CHECK_MEM(r, w, 4096);
-	r[1234] ^= 4;
-	fill(w, 4096, 0, 2);
+	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, (1U << 20) + 8192, r, n), 0);
+	CHECK_MEM(r, w, n);
+	r[n / 2 + 5] ^= 4;
+	fill(w, n, 0, 2);
 	CHECK_EQ(disk_do(&d, &req), -EILSEQ);
-	CHECK_EQ(req.done_bytes, 1234);
-	fill(w, 4096, 0, 1);
-	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, 0, r, 4096), 0);
-	CHECK_MEM(r, w, 4096);
+	CHECK_EQ(req.done_bytes, n / 2 + 5);
+	fill(w, n, 0, 1);
+	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, 0, (1U << 20) + 8192, r, n), 0);
+	CHECK_MEM(r, w, n);
 	close_target(&d, t);
 }
 
@@ -685,7 +731,7 @@ subject_fence(const struct target *t)
 			CHECK(is_zero(a + i * 4096, 4096));
 	}
 	usleep(20000);
-	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, WEFT_BLOCK_MEDIUM, 0, b, N * 4096), 0);
+	CHECK_EQ(disk_io(&d, WEFT_BLOCK_READ, medium_of(&d), 0, b, N * 4096), 0);
 	CHECK_MEM(a, b, N * 4096);
 	close_target(&d, t);
 }
@@ -848,7 +894,7 @@ fits(const struct target *t, unsigned int subject)
 	if (subjects[subject].fn == subject_threads)
 		return !t->one_thread;
 	if (subjects[subject].fn == subject_fence_thread)
-		return t->where == FILE_THERE || t->where == FILE_SHM;
+		return t->where == FILE_THERE || t->where == FILE_SHM || t->where == RBD_FAKE;
 	return true;
 }
 
@@ -904,7 +950,8 @@ main(int argc, char **argv)
 		unsetenv("PMEM_IS_PMEM_FORCE");
 	for (unsigned int t = 0; t < RTE_DIM(targets); t++) {
 		for (unsigned int i = 0; i < RTE_DIM(subjects); i++) {
-			if (!fits(&targets[t], i))
+			if (!fits(&targets[t], i) ||
+			    (targets[t].where == RBD_CEPH && getenv("WEFT_TEST_CEPH") == NULL))
 				continue;
 			snprintf(names[n], sizeof(names[n]), "%s: %s", targets[t].name,
 			         subjects[i].name);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Which parts of an image are data. librbd has only a call that blocks, so a thread makes it.
+ * One request is answered for CEPH_EXTENT_OBJECTS objects at most.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "ceph.h"
+
+#define CEPH_EXTENT_OBJECTS 64
+#define CEPH_BLOCK          512ULL
+
+static struct serve_req *ceph_todo_first, **ceph_todo_end = &ceph_todo_first;
+static pthread_mutex_t ceph_list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ceph_list_cond = PTHREAD_COND_INITIALIZER;
+static pthread_t ceph_lister;
+static bool ceph_lists, ceph_list_stop;
+
+/** Extents as they are found. */
+struct ceph_found {
+	struct serve_req *r;
+	uint64_t at, end; /**< covered up to `at`, of what is to be covered */
+	uint32_t n;
+};
+
+/** Append a piece up to `to`, which may belong to the one before. False: there is no room. */
+static bool
+ceph_piece(struct ceph_found *f, uint64_t to, bool hole)
+{
+	struct rbd_extent *last = f->n > 0 ? &f->r->extents[f->n - 1] : NULL;
+
+	if (to <= f->at)
+		return true;
+	if (last != NULL && (last->hole != 0) == hole) {
+		last->len_bytes += to - f->at;
+	} else {
+		if (f->n == f->r->max_extents)
+			return false;
+		f->r->extents[f->n++] = (struct rbd_extent){
+		        .off_bytes = f->at, .len_bytes = to - f->at, .hole = hole};
+	}
+	f->at = to;
+	return true;
+}
+
+/** librbd has found a piece, in ascending order. It has octets; extents have blocks. */
+static int
+ceph_on_piece(uint64_t off, size_t len, int exists, void *arg)
+{
+	struct ceph_found *f = arg;
+	uint64_t from = off & ~(CEPH_BLOCK - 1);
+	uint64_t to = (off + len + CEPH_BLOCK - 1) & ~(CEPH_BLOCK - 1);
+
+	if (exists == 0)
+		return 0;
+	if (to > f->end)
+		to = f->end;
+	return ceph_piece(f, from, true) && ceph_piece(f, to, false) ? 0 : -ENOSPC;
+}
+
+static void
+ceph_list_one(struct serve_req *r)
+{
+	const uint64_t most = CEPH_EXTENT_OBJECTS * ceph.object_bytes;
+	struct ceph_found f = {.r = r, .at = r->off_bytes};
+	uint64_t len = r->len_bytes;
+	int e;
+
+	if (len > most)
+		len = most - r->off_bytes % ceph.object_bytes;
+	f.end = r->off_bytes + len;
+	e = rbd_diff_iterate2(ceph.image, NULL, r->off_bytes, len, 1, 0, ceph_on_piece, &f);
+	if (e == 0)
+		(void)ceph_piece(&f, f.end, true);
+	/* Full: what was found up to there is the answer. */
+	r->result = e < 0 && e != -ENOSPC ? e : (int)f.n;
+}
+
+static void *
+ceph_list_main(void *arg)
+{
+	struct serve_req *r;
+
+	(void)arg;
+	pthread_mutex_lock(&ceph_list_lock);
+	while (!ceph_list_stop) {
+		r = ceph_todo_first;
+		if (r == NULL) {
+			pthread_cond_wait(&ceph_list_cond, &ceph_list_lock);
+			continue;
+		}
+		ceph_todo_first = r->next;
+		if (ceph_todo_first == NULL)
+			ceph_todo_end = &ceph_todo_first;
+		pthread_mutex_unlock(&ceph_list_lock);
+		ceph_list_one(r);
+		ceph_ended(r);
+		pthread_mutex_lock(&ceph_list_lock);
+	}
+	pthread_mutex_unlock(&ceph_list_lock);
+	return NULL;
+}
+
+int
+ceph_extents_begin(void)
+{
+	int r = -pthread_create(&ceph_lister, NULL, ceph_list_main, NULL);
+
+	ceph_lists = r == 0;
+	return r;
+}
+
+void
+ceph_extents_end(void)
+{
+	if (!ceph_lists)
+		return;
+	pthread_mutex_lock(&ceph_list_lock);
+	ceph_list_stop = true;
+	pthread_cond_signal(&ceph_list_cond);
+	pthread_mutex_unlock(&ceph_list_lock);
+	pthread_join(ceph_lister, NULL);
+	ceph_lists = false;
+}
+
+void
+ceph_extents_add(struct serve_req *r)
+{
+	pthread_mutex_lock(&ceph_list_lock);
+	r->next = NULL;
+	*ceph_todo_end = r;
+	ceph_todo_end = &r->next;
+	pthread_cond_signal(&ceph_list_cond);
+	pthread_mutex_unlock(&ceph_list_lock);
+}
