@@ -86,12 +86,6 @@ weft_vol_window_at(const struct weft_vol_window *w)
 	return (uint64_t)w->slot * w->pool->window_bytes;
 }
 
-uint32_t
-weft_vol_window_bytes(const struct weft_vol_window *w)
-{
-	return w->attr.len_bytes;
-}
-
 uint64_t
 weft_vol_window_off(const struct weft_vol_window *w)
 {

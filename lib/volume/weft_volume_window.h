@@ -150,9 +150,8 @@ int weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t
  */
 void weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner);
 
-/** Its memory: offset in the medium, and length. */
+/** Where its memory is in the medium. */
 uint64_t weft_vol_window_at(const struct weft_vol_window *w);
-uint32_t weft_vol_window_bytes(const struct weft_vol_window *w);
 /** Where it stands. */
 uint64_t weft_vol_window_off(const struct weft_vol_window *w);
 void *weft_vol_window_owner(const struct weft_vol_window *w);
