@@ -53,5 +53,5 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 	(s.status == -EBADMSG ? target_log : target_log_export)(
 	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
 	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
-	        ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
+	        target_place(ex->conf), why, c->peer);
 }

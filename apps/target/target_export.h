@@ -47,6 +47,7 @@ enum target_file {
 	TARGET_FILE_REPLACED, /**< another file has its name */
 	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than before */
 	TARGET_FILE_WRITTEN,  /**< another process has written to it */
+	TARGET_FILE_TAKEN,    /**< another target has taken the image over */
 };
 
 /** State of an export's one writer's place (target_writer.c); under the export's lock. */
@@ -134,6 +135,8 @@ void target_export_release(struct target_export *ex);
 
 /** "read,write"; returns buf. */
 const char *target_rights_str(uint32_t rights, char *buf, size_t size);
+/** What holds the export, for people: its path, its image, or "memory". */
+const char *target_place(const struct conf_export *conf);
 /** WEFT_ACCESS_* of rights of an export. */
 uint32_t target_access(uint32_t rights);
 

@@ -19,9 +19,9 @@ opening_fail(const struct opening *o, int rc, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	if (o->conf->path[0] != '\0')
-		snprintf(o->err, o->err_size, "export %s: %s: %s", o->conf->name, o->conf->path,
-		         why);
+	if (o->conf->path[0] != '\0' || o->conf->image[0] != '\0')
+		snprintf(o->err, o->err_size, "export %s: %s: %s", o->conf->name,
+		         target_place(o->conf), why);
 	else
 		snprintf(o->err, o->err_size, "export %s: %s", o->conf->name, why);
 	return rc;

@@ -147,7 +147,7 @@ opening_object_report(const struct opening *o, const struct target_export *ex)
 		snprintf(state, sizeof(state), "generation %" PRIu64 ", %s, checksum good",
 		         word.generation, ui_bytes(slot.length_bytes, b2, sizeof(b2)));
 	target_log("export %s: %s, %s, holds objects up to %s, grants %s; %s", o->conf->name,
-	           o->conf->path[0] != '\0' ? o->conf->path : "memory", ex->persist->mechanism,
+	           target_place(o->conf), ex->persist->mechanism,
 	           ui_bytes(ex->super.capacity_bytes, b1, sizeof(b1)),
 	           target_rights_str(o->conf->rights, rights, sizeof(rights)), state);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Rights of an export, as text and as rights of a region. */
+/** @file Rights of an export, as text and as rights of a region; what holds an export, as text. */
 
 #include <stdio.h>
 
@@ -37,4 +37,12 @@ target_access(uint32_t rights)
 	                ? WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE
 	                : 0) |
 	       (rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0);
+}
+
+const char *
+target_place(const struct conf_export *conf)
+{
+	if (conf->image[0] != '\0')
+		return conf->image;
+	return conf->path[0] != '\0' ? conf->path : "memory";
 }

@@ -16,6 +16,7 @@ static const char *const state_words[] = {
         [TARGET_FILE_REPLACED] = "was replaced by another file",
         [TARGET_FILE_CUT] = "was cut short",
         [TARGET_FILE_WRITTEN] = "was written to by another process",
+        [TARGET_FILE_TAKEN] = "was taken over by another target",
 };
 
 struct target_export *

@@ -145,7 +145,7 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 
 	if (ex == NULL)
 		return -ENOENT;
-	weft_tel_text(tel, "path", ex->conf->path);
+	weft_tel_text(tel, "path", target_place(ex->conf));
 	off = target_export_why(ex, text, sizeof(text));
 	weft_tel_u64(tel, "served", !off);
 	weft_tel_text(tel, "why", off ? text : "");

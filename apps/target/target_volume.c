@@ -32,6 +32,8 @@ volume_is_dax(const char *path)
 static const char *
 volume_driver(const struct conf_export *conf)
 {
+	if (conf->image[0] != '\0')
+		return "rbd";
 	switch ((enum conf_persist)conf->persist) {
 	case CONF_PERSIST_VOLATILE:
 		return "mem";
@@ -53,9 +55,12 @@ volume_device(struct opening *o, struct target_volume *v)
 	const struct weft_block_attr attr = {
 	        .size = sizeof(attr),
 	        .driver = volume_driver(conf),
-	        .path = conf->path[0] != '\0' ? conf->path : NULL,
+	        .path = conf->image[0] != '\0'  ? conf->image
+	                : conf->path[0] != '\0' ? conf->path
+	                                        : NULL,
+	        .options = conf->ceph,
 	        .bytes = conf->size_bytes,
-	        .create = conf->size_bytes != 0,
+	        .create = conf->size_bytes != 0 && conf->image[0] == '\0',
 	        .channels = CONF_WORKERS_MAX,
 	        .numa_node = conf->numa_node,
 	        .reason = reason,
@@ -198,7 +203,8 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	ssize_t n;
 	int fd, rc;
 
-	if (conf->persist == CONF_PERSIST_VOLATILE)
+	/* An image is looked at by its open alone, which locks it. */
+	if (conf->persist == CONF_PERSIST_VOLATILE || conf->image[0] != '\0')
 		return 0;
 	fd = open(conf->path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && conf->size_bytes == 0)
@@ -239,8 +245,7 @@ target_volume_report(const struct target_export *ex)
 
 	weft_block_query(ex->volume->block, &info);
 	target_log("export %s: %s, %s, a volume of %s, grants %s; %s%s%s%s", ex->conf->name,
-	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", info.mechanism,
-	           ui_bytes(i->super.bytes, b1, sizeof(b1)),
+	           target_place(ex->conf), info.mechanism, ui_bytes(i->super.bytes, b1, sizeof(b1)),
 	           target_rights_str(ex->conf->rights, rights, sizeof(rights)),
 	           ex->volume->formatted ? "new" : "opened", i->sums ? ", with checksums" : "",
 	           i->in_doubt ? ", some of them in doubt after a crash" : "",

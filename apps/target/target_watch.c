@@ -136,8 +136,9 @@ watch_volume(const struct target_export *ex)
 	case -EIO:
 		return TARGET_FILE_CUT;
 	case -ESTALE:
-	case -ESHUTDOWN:
 		return TARGET_FILE_WRITTEN;
+	case -ESHUTDOWN:
+		return TARGET_FILE_TAKEN;
 	case -ENOENT:
 		return stat(ex->conf->path, &named) == 0 ? TARGET_FILE_REPLACED
 		                                         : TARGET_FILE_REMOVED;
@@ -191,13 +192,13 @@ target_watch(struct target *t)
 		atomic_store_explicit(&ex->file, now, memory_order_relaxed);
 		if (now == TARGET_FILE_HERE) {
 			ui_msg("export %s: %s is there again, and served", ex->conf->name,
-			       ex->conf->path);
+			       target_place(ex->conf));
 			continue;
 		}
 		atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
 		ui_msg("export %s: LOST: %s %s; it is no longer served, and its grants "
 		       "are revoked",
-		       ex->conf->name, ex->conf->path, target_file_str(ex));
+		       ex->conf->name, target_place(ex->conf), target_file_str(ex));
 		target_export_revoke(t, ex);
 	}
 }

@@ -163,6 +163,8 @@ enum conf_format {
 
 #define CONF_VOLUME_MIN_BYTES (2ULL << 20)
 #define CONF_WINDOW_MAX       (64ULL << 20)
+#define CONF_IMAGE_MAX        256
+#define CONF_CEPH_MAX         512
 
 /** [export NAME] */
 struct conf_export {
@@ -174,9 +176,12 @@ struct conf_export {
 	char hash[32];
 	char hash_key_file[CONF_PATH_MAX]; /**< empty when the hash has no key */
 	uint32_t rights;                   /**< CONF_RIGHT_* */
-	bool checksums;                    /**< of a volume: keep a CRC32c of each block */
-	uint32_t scrub_mb_s;               /**< of a volume with checksums; 0: it is not scrubbed */
-	int32_t numa_node;                 /**< -1: the node of the first port */
+	char image
+	        [CONF_IMAGE_MAX]; /**< of a volume: an image of a Ceph cluster, in place of path */
+	char ceph[CONF_CEPH_MAX]; /**< options of the driver rbd */
+	bool checksums;           /**< of a volume: keep a CRC32c of each block */
+	uint32_t scrub_mb_s;      /**< of a volume with checksums; 0: it is not scrubbed */
+	int32_t numa_node;        /**< -1: the node of the first port */
 	int line;
 };
 

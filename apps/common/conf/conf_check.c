@@ -151,7 +151,15 @@ conf_check_export(struct conf_reader *l, struct conf_export *e)
 		conf_fault(l, conf_line_of(l, "rights"), "rights",
 		           "who writes a log reads and flushes it; add read and flush, or leave "
 		           "write out");
-	else if (!is_volatile && e->path[0] == '\0')
+	else if (e->image[0] != '\0' && (e->format != CONF_FORMAT_VOLUME || e->path[0] != '\0' ||
+	                                 e->persist != CONF_PERSIST_AUTO))
+		conf_fault(
+		        l, conf_line_of(l, "image"), "image",
+		        "only a volume without path and persist is on an image; leave those out, "
+		        "and say format = volume");
+	else if (e->ceph[0] != '\0' && e->image[0] == '\0')
+		conf_fault(l, conf_line_of(l, "ceph"), "ceph", "it needs image; name one");
+	else if (!is_volatile && e->path[0] == '\0' && e->image[0] == '\0')
 		conf_fault(l, l->sec_line, "path",
 		           "missing; name a file, or say persist = volatile");
 	else if (is_volatile && e->path[0] != '\0')

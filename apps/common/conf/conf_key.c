@@ -259,6 +259,14 @@ static const struct conf_key keys_export[] = {
         {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
          .help = "the most that a client is granted. A volatile export has no `flush`. `verify` "
                  "needs `read`, because a client that may verify can find out every octet"},
+        {"image", CONF_T_STR, F(conf_export, image), .unset = "`path` is used",
+         .help = "of a volume: an image of a Ceph cluster, `POOL/IMAGE`, in place of `path`. It "
+                 "has "
+                 "to exist (docs/volumes.md)"},
+        {"ceph", CONF_T_STR, F(conf_export, ceph), .unset = "Ceph's own defaults",
+         .help = "of a volume with `image`: options with commas between them: `conf=FILE`, "
+                 "`id=NAME`, `keyring=FILE`, `timeout=SECONDS`, and `takeover=yes`, by which a "
+                 "target takes the image over from another one, which is fenced"},
         {"checksums", CONF_T_BOOL, F(conf_export, checksums), .dflt = "no",
          .help = "of a volume that is formatted now: keep a CRC32c of each 4 KiB beside the data, "
                  "compare it at each read. A volume that exists stays as it was formatted"},

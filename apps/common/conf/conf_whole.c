@@ -389,8 +389,15 @@ whole_check_exports(const struct whole *h)
 		        "section with key_file");
 	for (uint32_t i = 1; i < c->nexports; i++)
 		for (uint32_t j = 0; j < i; j++)
-			if (c->exports[i].path[0] != '\0' &&
-			    strcmp(c->exports[i].path, c->exports[j].path) == 0)
+			if (c->exports[i].image[0] != '\0' &&
+			    strcmp(c->exports[i].image, c->exports[j].image) == 0 &&
+			    strcmp(c->exports[i].ceph, c->exports[j].ceph) == 0)
+				return whole_fail(h, c->exports[i].line,
+				                  "[export %s] image: the same as that of [export "
+				                  "%s]; give each export its own image",
+				                  c->exports[i].name, c->exports[j].name);
+			else if (c->exports[i].path[0] != '\0' &&
+			         strcmp(c->exports[i].path, c->exports[j].path) == 0)
 				return whole_fail(h, c->exports[i].line,
 				                  "[export %s] path: the same as that of [export "
 				                  "%s]; give each export its own file",
