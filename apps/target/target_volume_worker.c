@@ -352,13 +352,15 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 		calls[i].vc = vc;
 		rc = weft_vol_chan_open(v->vol, &a, &calls[i].chan);
 	}
-	if (rc == 0 && !chan_round(t, calls, chan_take))
-		rc = -ENOMEM;
-	if (rc == 0)
+	if (rc == 0 && chan_round(t, calls, chan_take))
 		return 0;
-	for (uint32_t i = 0; i < t->stack.nworkers; i++)
-		if (calls[i].vc != NULL && calls[i].vc->chan == NULL)
+	if (rc == 0) {
+		(void)target_volume_detach(t, ex);
+		rc = -ENOMEM;
+	} else {
+		for (uint32_t i = 0; i < t->stack.nworkers; i++)
 			(void)weft_vol_chan_close(calls[i].chan);
+	}
 	snprintf(err, err_size, "export %s: cannot be reached by the workers: %s", ex->conf->name,
 	         strerror(-rc));
 	return rc;

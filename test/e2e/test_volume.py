@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from test_offline import edit, until, with_telemetry
-from weft_e2e import APPS, Target, app, main, make_file, memif, path, sha
+from weft_e2e import APPS, Target, app, end_all, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -215,6 +215,36 @@ def test_offline_and_back():
     assert t.term() == 0
 
 
+def test_block_device():
+    """A block device instead of a file: as long as it is, and not touched if something else lies on it."""
+    back = path("v11.back")
+    with open(back, "wb") as f:
+        f.truncate(64 * MIB)
+    got = subprocess.run(["losetup", "-f", "--show", back], capture_output=True, text=True)
+    if got.returncode != 0:
+        raise Skip(f"no loop device: {got.stderr.strip()}")
+    dev = got.stdout.strip()
+    try:
+        t = Target("v11", {"disk": {"path": dev, "format": "volume"}}).start()
+        assert "block device" in t.logged(), t.logged()
+        f = make_file("v11.in", 9 * MIB + 5, 14)
+        for way in ([], ["--pull"]):
+            copied(t, *way, "--offset", "12345", f, "weft://10.0.0.1/disk")
+            t.kill()
+            t.start()
+            copied(t, "--offset", "12345", "--length", str(os.path.getsize(f)), "weft://10.0.0.1/disk", path("v11.out"))
+            assert same(f, path("v11.out"))
+        assert t.term() == 0
+        subprocess.run(["mkfs.ext4", "-qF", dev], check=True, capture_output=True)
+        before = sha(back)
+        t.start(ok=False)
+        assert t.proc.wait(timeout=20) == 1 and "ext" in t.logged(), t.logged()
+        assert sha(back) == before
+    finally:
+        end_all()
+        subprocess.run(["losetup", "-d", dev], check=False)
+
+
 def test_rights():
     t = Target("v10", {"ro": volume("v10.disk", "16M", rights="read")}).start()
     f = make_file("v10.in", 1000, 13)
@@ -245,4 +275,6 @@ def test_example():
 
 
 if __name__ == "__main__":
-    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume, test_offline_and_back, test_rights, test_example])
+    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged,
+          test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume,
+          test_offline_and_back, test_block_device, test_rights, test_example])
