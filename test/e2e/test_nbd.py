@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plug-in of nbdkit: a volume as an NBD server, copied by nbdcopy, through deaths of the target."""
+import os
+import shutil
+import subprocess
+import time
+
+from test_volume import volume
+from weft_e2e import BUILD, PROCS, Skip, Target, main, make_file, memif, path, sha
+
+PLUGIN = os.path.join(BUILD, "apps", "nbdkit", "nbdkit-weft-plugin.so")
+MIB = 1 << 20
+
+
+def mortal(name, exports, **kw):
+    """A target that is to die: its end of the port is the client, because a client of net_memif finds no new server."""
+    t = Target(name, exports, **kw)
+    with open(t.conf) as f:
+        text = f.read()
+    with open(t.conf, "w") as f:
+        f.write(text.replace("role=server", "role=client"))
+    t.ports = 0  # the socket is not the target's, and stays
+    return t
+
+
+class Nbd:
+    """An nbdkit with the plug-in, on a Unix socket. A target that is mortal is started by it."""
+
+    def __init__(self, t, *params, name="nbd", ok=True):
+        for tool in ("nbdkit", "nbdcopy", "nbdinfo"):
+            if shutil.which(tool) is None:
+                raise Skip(f"{tool} is not installed (packages nbdkit, libnbd-bin)")
+        if not os.path.exists(PLUGIN):
+            raise Skip("the plug-in was not built (package nbdkit-plugin-dev)")
+        self.sock, self.log = path(f"{name}.sock"), path(f"{name}.log")
+        self.uri = f"nbd+unix:///?socket={self.sock}"
+        if os.path.exists(self.sock):
+            os.unlink(self.sock)
+        with open(self.log, "w") as log:
+            self.proc = subprocess.Popen(
+                ["nbdkit", "-f", "-U", self.sock, PLUGIN, "export=weft://10.0.0.1/disk",
+                 f"dev={memif(0, 'client' if t.ports else 'server', t.sock(0))}", "address=10.0.0.2/24", *params],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        PROCS.append(self.proc)
+        if t.ports == 0:
+            self.until(t.sock(0))
+            t.start()
+        if ok:
+            self.until(self.sock)
+
+    def until(self, file):
+        end = time.monotonic() + 20
+        while not os.path.exists(file):
+            assert self.proc.poll() is None and time.monotonic() < end, self.logged()
+            time.sleep(0.01)
+
+    def logged(self):
+        with open(self.log) as f:
+            return f.read()
+
+    def term(self):
+        self.proc.terminate()
+        return self.proc.wait(timeout=30)
+
+    def copy_start(self, src, dst, *args):
+        p = subprocess.Popen(["nbdcopy", *args, src, dst], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             stdin=subprocess.DEVNULL)
+        PROCS.append(p)
+        return p
+
+    def copy(self, src, dst, *args):
+        p = self.copy_start(src, dst, *args)
+        out = p.communicate(timeout=120)[0]
+        assert p.returncode == 0, (out, self.logged())
+
+    def size(self):
+        return int(subprocess.run(["nbdinfo", "--size", self.uri], capture_output=True, text=True, check=True, timeout=30).stdout)
+
+
+def whole(n, name, data, seed):
+    """A file as long as the volume, with `data` octets at its beginning and a hole behind."""
+    f = make_file(name, data, seed)
+    os.truncate(f, n.size())
+    return f
+
+
+def test_copy_in_and_out():
+    t = Target("n1", {"disk": volume("n1.disk", "64M")}, extra="credits = 64").start()
+    for params in ([], ["verify=yes"]):
+        n = Nbd(t, *params)
+        f = whole(n, "n1.in", 20 * MIB + 77, 1 + len(params))
+        n.copy(f, n.uri, "--flush")
+        n.copy(n.uri, path("n1.out"))
+        assert sha(f) == sha(path("n1.out"))
+        assert n.term() == 0, n.logged()
+    # Holes of the file are none on the medium.
+    assert os.stat(path("n1.disk")).st_blocks * 512 < 30 * MIB
+    assert t.term() == 0
+
+
+def test_target_dies_while_it_copies():
+    t = mortal("n2", {"disk": volume("n2.disk", "128M")}, extra="credits = 64", keepalive_ms=200)
+    n = Nbd(t)
+    f = whole(n, "n2.in", 100 * MIB, 3)
+    for way in ("in", "out"):
+        p = n.copy_start(*((f, n.uri, "--flush") if way == "in" else (n.uri, path("n2.out"))))
+        deaths = 0
+        while p.poll() is None and deaths < 3:
+            time.sleep(0.1)
+            t.kill()
+            t.start()
+            deaths += 1
+        assert p.wait(timeout=120) == 0, (p.stdout.read(), n.logged())
+        assert deaths > 0
+    assert sha(f) == sha(path("n2.out"))
+    assert n.term() == 0
+    assert t.term() == 0
+
+
+def test_power_fails_before_a_flush():
+    """What was answered and not flushed is lost with the target's power. The plug-in does it again."""
+    t = mortal("n3", {"disk": volume("n3.disk", "64M")}, extra="credits = 64", keepalive_ms=200)
+    n = Nbd(t)
+    f = whole(n, "n3.in", 8 * MIB, 4)
+    n.copy(f, n.uri, "--flush")
+    shutil.copyfile(path("n3.disk"), path("n3.before"))
+    g = whole(n, "n3.new", 12 * MIB, 5)
+    n.copy(g, n.uri)
+    # The medium goes back to its last flush.
+    t.kill()
+    shutil.copyfile(path("n3.before"), path("n3.disk"))
+    t.start()
+    one = path("n3.one")
+    with open(one, "wb") as o, open(g, "rb") as i:
+        o.write(i.read(4096))
+    n.copy(one, n.uri, "--flush")
+    n.copy(n.uri, path("n3.out"))
+    assert sha(g) == sha(path("n3.out"))
+    # And it is on the medium now.
+    t.kill()
+    t.start()
+    n.copy(n.uri, path("n3.out"))
+    assert sha(g) == sha(path("n3.out"))
+    assert n.term() == 0
+    assert t.term() == 0
+
+
+def test_rights_and_refusals():
+    t = Target("n4", {"disk": volume("n4.disk", "16M", rights="read")}).start()
+    n = Nbd(t, "readonly=yes")
+    p = n.copy_start(make_file("n4.in", 4096, 6), n.uri)
+    assert p.wait(timeout=30) != 0
+    n.copy(n.uri, path("n4.out"))
+    assert n.term() == 0
+    n = Nbd(t, ok=False)
+    assert n.proc.wait(timeout=30) != 0 and "only read is granted" in n.logged(), n.logged()
+    assert t.term() == 0
+    for params, words in ((["export=weft://10.0.0.1"], "give weft://"), (["timeout=0"], "give seconds"),
+                          (["config=/nowhere.ini"], "give config=FILE.ini, or dev="), (["what=1"], "unknown parameter")):
+        n = Nbd(t, *params, ok=False)
+        assert n.proc.wait(timeout=30) != 0 and words in n.logged(), (params, n.logged())
+
+
+if __name__ == "__main__":
+    main([test_copy_in_and_out, test_target_dies_while_it_copies, test_power_fails_before_a_flush, test_rights_and_refusals])
