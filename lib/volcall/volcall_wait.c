@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "volcall_priv.h"
@@ -163,10 +164,12 @@ weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes
 	struct weft_volume_req req = {
 	        .op = WEFT_VOLUME_OP_VERIFY, .off_bytes = off_bytes, .len_bytes = len_bytes};
 	const struct weft_volume_info *info = weft_volume_info(v);
+	uint32_t n = info != NULL ? info->hash_bytes : 0;
 	int rc = info == NULL || hash == NULL ? -EINVAL : weft_volume_submit_wait(v, &req);
 
-	for (uint32_t i = 0; rc == 0 && i < info->hash_bytes; i++)
-		((uint8_t *)hash)[i] = req.hash[i];
+	/* Another thread may have closed the volume meanwhile. */
+	if (rc == 0)
+		memcpy(hash, req.hash, n);
 	return rc;
 }
 
