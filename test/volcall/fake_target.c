@@ -239,7 +239,8 @@ answer(struct fake_target *f, uint32_t proc, struct weft_rpc_req *req, void *res
 		f->spoil(proc, res);
 	if (f->hold) {
 		CHECK(f->nheld < FAKE_HELD);
-		f->held[f->nheld++] = req;
+		f->held[f->nheld] = req;
+		f->nheld++;
 		return;
 	}
 	f->now--;

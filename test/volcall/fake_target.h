@@ -7,6 +7,7 @@
  * It keeps to the protocol, and no more: nothing is durable, and no other client is there.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,9 +45,9 @@ struct fake_target {
 	enum weft_rpc_status refusal; /**< instead of an answer; WEFT_RPC_OK: there is one */
 	/** Change a good answer, before it leaves; res as the procedure's. */
 	void (*spoil)(uint32_t proc, void *res);
-	/** Answers wait until fake_release(). */
-	bool hold;
-	unsigned int nheld;
+	/** Answers wait until fake_release(). Another thread may set it, and count them. */
+	atomic_bool hold;
+	atomic_uint nheld;
 	struct weft_rpc_req *held[FAKE_HELD];
 };
 

@@ -321,8 +321,7 @@ cutter(void *arg)
 {
 	(void)arg;
 	/* The target has the call, and will not answer it. */
-	for (unsigned int i = 0; i < 200000 && __atomic_load_n(&f.nheld, __ATOMIC_ACQUIRE) == 0;
-	     i++)
+	for (unsigned int i = 0; i < 200000 && atomic_load(&f.nheld) == 0; i++)
 		usleep(100);
 	MUST(weft_worker_call(s.server, end_down, &end[1]) == 0);
 	return NULL;
@@ -339,7 +338,7 @@ test_lost(void)
 	connect_ends();
 	a = attr();
 	MUST(weft_volume_open_wait(&a, why, sizeof(why), &v) == 0);
-	__atomic_store_n(&f.hold, true, __ATOMIC_RELEASE);
+	atomic_store(&f.hold, true);
 	MUST(pthread_create(&t, NULL, cutter, NULL) == 0);
 	MUST(weft_volume_read(v, 0, data, sizeof(data)) == -ENOTCONN);
 	pthread_join(t, NULL);
