@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 
-from test_offline import edit, until, with_telemetry
-from weft_e2e import APPS, Target, app, end_all, main, make_file, memif, path, sha
+from test_offline import until, with_telemetry
+from weft_e2e import APPS, Skip, Target, app, end_all, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 GIB = 1 << 30
