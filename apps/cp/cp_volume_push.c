@@ -144,7 +144,7 @@ push_window(void *arg, int status, const char *why)
 	        .sg_list = &sge, .num_sge = 1, .stag = b->win.stag, .to = b->win.to};
 	const struct weft_commit c = {
 	        .wr_id = (uint64_t)(b - p->block),
-	        .flags = WEFT_COMMIT_NO_WORD | (p->s->opt->no_flush ? WEFT_COMMIT_NO_FLUSH : 0),
+	        .flags = WEFT_COMMIT_NO_WORD,
 	        .ranges = &range,
 	        .num_ranges = 1,
 	};
@@ -367,7 +367,8 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 		rc = push_check(p);
 	if (rc == 0)
 		rc = cp_volume_range(v, (uint64_t)p->file.st.st_size);
-	if (rc == 0 && !s->opt->pull && v->info->window_bytes != 0)
+	/* What lies in a window comes to the volume by a Flush alone. */
+	if (rc == 0 && !s->opt->pull && !s->opt->no_flush && v->info->window_bytes != 0)
 		p->windows = v->info->windows;
 	if (rc == 0)
 		rc = cp_volume_memory(v, p->windows != 0 ? p->windows : WEFT_RPC_MAX_CALLS);

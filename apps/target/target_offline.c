@@ -176,6 +176,7 @@ offline_in_use(const struct target_export *ex)
 static int
 offline_let_go(struct target *t, struct target_export *ex)
 {
+	const bool was_up = target_export_up(ex);
 	unsigned int left_ms = OFFLINE_WAIT_MS;
 	int rc;
 
@@ -191,9 +192,10 @@ offline_let_go(struct target *t, struct target_export *ex)
 	if (rc == 0)
 		rc = offline_round(t, &left_ms);
 	if (rc != 0) {
-		atomic_store_explicit(&ex->up, true, memory_order_release);
+		atomic_store_explicit(&ex->up, was_up, memory_order_release);
 		return rc;
 	}
+	/* Some workers may have left it then, so it does not come up again before it is closed. */
 	if (ex->volume != NULL && target_volume_detach(t, ex) != 0)
 		return -EBUSY;
 	target_watch_end(t, ex);
@@ -210,7 +212,18 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 	const struct conf_export *conf = &ex->own[ex->own_now];
 	char err[CONF_ERR_MAX + CONF_PATH_MAX];
 	struct target_export opened;
-	int rc = target_export_open(&opened, conf, t->numa_node, err, sizeof(err));
+	int rc;
+
+	/* Its memory is made at the start. */
+	if (conf->format == CONF_FORMAT_VOLUME && t->staging == NULL) {
+		snprintf(err, sizeof(err),
+		         "no export was a volume when the program started; restart it");
+		ex->conf = conf;
+		offline_set(ex, err);
+		offline_say(ex);
+		return -ENOTSUP;
+	}
+	rc = target_export_open(&opened, conf, t->numa_node, err, sizeof(err));
 
 	ex->conf = conf;
 	if (rc == 0) {
@@ -263,7 +276,7 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 	    atomic_load_explicit(&ex->file, memory_order_relaxed) == TARGET_FILE_REMOVED &&
 	    strcmp(now->path, ex->conf->path) == 0)
 		return true;
-	if (target_export_up(ex) && offline_let_go(t, ex) != 0) {
+	if ((target_export_up(ex) || ex->volume != NULL) && offline_let_go(t, ex) != 0) {
 		ui_msg("export %s: what was under way has not ended yet; send SIGHUP again",
 		       ex->conf->name);
 		return true;

@@ -20,6 +20,15 @@
 
 #define VOLUME_SCRATCH 8 /* pieces of scratch memory of each worker */
 
+/** As many channels as there are workers; set before the first volume is opened. */
+static uint32_t volume_channels = 1;
+
+void
+target_volume_set_workers(uint32_t n)
+{
+	volume_channels = n;
+}
+
 static bool
 volume_is_dax(const char *path)
 {
@@ -61,7 +70,7 @@ volume_device(struct opening *o, struct target_volume *v)
 	        .options = conf->ceph,
 	        .bytes = conf->size_bytes,
 	        .create = conf->size_bytes != 0 && conf->image[0] == '\0',
-	        .channels = CONF_WORKERS_MAX,
+	        .channels = volume_channels,
 	        .numa_node = conf->numa_node,
 	        .reason = reason,
 	        .reason_bytes = sizeof(reason),
@@ -119,7 +128,7 @@ volume_open(struct opening *o, struct target_volume *v)
 {
 	char reason[256] = "";
 	struct weft_vol_attr a = {
-	        .channels = CONF_WORKERS_MAX,
+	        .channels = volume_channels,
 	        .scratch = VOLUME_SCRATCH,
 	        .reason = reason,
 	        .reason_bytes = sizeof(reason),

@@ -88,6 +88,7 @@ struct target_vworker {
 	int epoll_fd, wake_fd;
 	struct target_vchan chan[CONF_EXPORTS_MAX]; /**< by number of the export */
 	uint64_t look_ns;                           /**< next poll of idle channels */
+	uint64_t now_ns;                            /**< time of the last poll */
 	TAILQ_HEAD(, target_vwindow) used;          /**< open windows */
 	TAILQ_HEAD(, target_vwindow) waiting;       /**< windows that wait for a slot */
 	TAILQ_HEAD(, target_vwindow) ending;        /**< windows whose region ends */
@@ -133,6 +134,8 @@ struct target_vio {
 
 /* ---- target_volume.c: set-up thread ---- */
 
+/** Say how many workers there will be. Before the first volume is opened. */
+void target_volume_set_workers(uint32_t n);
 /**
  * Open the volume of an export, or format its device when it is new. -errno with one line in err.
  * The workers reach it after target_volume_attach().

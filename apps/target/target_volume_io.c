@@ -96,6 +96,10 @@ vio_fail(struct target_vio *io, int status)
 
 /* ---- Beginning ---- */
 
+/* A client waits for 30 s where it says nothing else. What the device does not have by then is not
+ * begun; what it has is late, and counted. */
+#define VIO_DEADLINE_NS 20000000000ULL
+
 /** A call of this grant. NULL: it was answered with a refusal. */
 static struct target_vio *
 vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handle, uint32_t rights,
@@ -122,6 +126,7 @@ vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handle, uint
 		io->fault = fault;
 		io->op.client = &g->client;
 		io->op.owner = io;
+		io->op.deadline_ns = weft_worker_now_ns(c->w->w) + VIO_DEADLINE_NS;
 		target_vgrant_ref(g);
 		return io;
 	}

@@ -73,6 +73,7 @@ vworker_poll(void *arg, uint64_t now_ns)
 	unsigned int done = 0;
 	eventfd_t v;
 
+	vw->now_ns = now_ns;
 	if (look) {
 		vw->look_ns = now_ns + IDLE_LOOK_NS;
 		(void)eventfd_read(vw->wake_fd, &v);
@@ -83,7 +84,9 @@ vworker_poll(void *arg, uint64_t now_ns)
 
 		if (vc->chan == NULL)
 			continue;
-		if (vc->scrubs)
+		/* Of a medium that is away each group would be one that cannot be read. */
+		if (vc->scrubs &&
+		    atomic_load_explicit(&vc->ex->file, memory_order_relaxed) == TARGET_FILE_HERE)
 			(void)weft_vol_scrub_poll(&vc->scrub, now_ns);
 		if (look)
 			chan_count(vc);
@@ -131,6 +134,19 @@ volumes_wanted(const struct target *t)
 	return false;
 }
 
+static void
+vworker_free(struct target_vworker *vw)
+{
+	weft_poller_remove(&vw->poller);
+	if (weft_vol_windows_destroy(vw->windows) != 0 || weft_staging_destroy(vw->staging) != 0)
+		target_log("memory of volumes is in use still");
+	if (vw->epoll_fd >= 0)
+		close(vw->epoll_fd);
+	if (vw->wake_fd >= 0)
+		close(vw->wake_fd);
+	free(vw);
+}
+
 static int
 vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t bytes)
 {
@@ -145,11 +161,10 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	};
 	struct target_vworker *vw = calloc(1, sizeof(*vw));
 	struct epoll_event ev = {.events = EPOLLIN};
-	int rc;
+	int rc = 0;
 
 	if (vw == NULL)
 		return -ENOMEM;
-	tw->volumes = vw;
 	vw->tw = tw;
 	TAILQ_INIT(&vw->used);
 	TAILQ_INIT(&vw->waiting);
@@ -158,15 +173,22 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	vw->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (vw->epoll_fd < 0 || vw->wake_fd < 0 ||
 	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
-		return -errno;
-	rc = weft_staging_create(&sa, &vw->staging);
+		rc = -errno;
+	if (rc == 0)
+		rc = weft_staging_create(&sa, &vw->staging);
 	if (rc == 0)
 		rc = weft_vol_windows_create(&wa, &vw->windows);
 	vw->poller = (struct weft_poller){
 	        .poll = vworker_poll, .next_ns = vworker_next_ns, .fd = vw->epoll_fd, .arg = vw};
 	if (rc == 0)
 		rc = weft_poller_add(tw->w, &vw->poller);
-	return rc;
+	if (rc != 0) {
+		vworker_free(vw);
+		return rc;
+	}
+	/* Only now do others see it: it is complete. */
+	tw->volumes = vw;
+	return 0;
 }
 
 int
@@ -179,6 +201,7 @@ target_volumes_up(struct target *t, char *err, size_t err_size)
 
 	if (!volumes_wanted(t))
 		return 0;
+	target_volume_set_workers(t->stack.nworkers);
 	at = mmap(NULL, half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
 	          -1, 0);
 	if (at == MAP_FAILED) {
@@ -205,14 +228,8 @@ target_volumes_down(struct target *t)
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 		struct target_vworker *vw = t->workers[i].volumes;
 
-		if (vw == NULL)
-			continue;
-		if (weft_vol_windows_destroy(vw->windows) != 0 ||
-		    weft_staging_destroy(vw->staging) != 0)
-			target_log("memory of volumes is in use still");
-		close(vw->epoll_fd);
-		close(vw->wake_fd);
-		free(vw);
+		if (vw != NULL)
+			vworker_free(vw);
 		t->workers[i].volumes = NULL;
 	}
 	if (t->staging != NULL)
@@ -305,16 +322,20 @@ chan_round(struct target *t, struct chan_call *calls, void (*fn)(void *arg))
 {
 	atomic_uint left;
 	bool ok = true;
+	int rc;
 
 	atomic_init(&left, t->stack.nworkers);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 		calls[i].left = &left;
 		calls[i].ok = false;
-		if (!t->running)
+		if (!t->running) {
 			fn(&calls[i]);
-		else
-			while (weft_worker_call(t->workers[i].w, fn, &calls[i]) == -EAGAIN)
-				usleep(1000);
+			continue;
+		}
+		while ((rc = weft_worker_call(t->workers[i].w, fn, &calls[i])) == -EAGAIN)
+			usleep(1000);
+		if (rc != 0)
+			atomic_fetch_sub_explicit(&left, 1, memory_order_relaxed);
 	}
 	while (atomic_load_explicit(&left, memory_order_acquire) > 0)
 		usleep(1000);
@@ -330,12 +351,6 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 	struct target_volume *v = ex->volume;
 	int rc;
 
-	if (t->staging == NULL) {
-		snprintf(err, err_size,
-		         "export %s: no export was a volume when the program started; restart it",
-		         ex->conf->name);
-		return -ENOTSUP;
-	}
 	rc = weft_block_mem_add(v->block, t->staging, t->conf.target.staging_bytes / 2);
 	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
 		const struct weft_persist *m =
@@ -366,15 +381,30 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 	return rc;
 }
 
+/** Of a stopped worker: what its poller does. The volumes' clock goes on from its last poll. */
+static void
+vworker_turn(struct target_vworker *vw, uint64_t *then_ns)
+{
+	const uint64_t now = ui_now_ns();
+
+	(void)vworker_poll(vw, vw->now_ns + (now - *then_ns));
+	*then_ns = now;
+}
+
 int
 target_volume_detach(struct target *t, struct target_export *ex)
 {
 	struct chan_call calls[CONF_WORKERS_MAX] = {0};
+	uint64_t then_ns[CONF_WORKERS_MAX];
 	int rc = -EBUSY;
 
-	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 		calls[i].vc = target_vchan_of(&t->workers[i], ex);
+		then_ns[i] = ui_now_ns();
+	}
 	for (unsigned int ms = 0; rc == -EBUSY && ms < DETACH_MS; ms++) {
+		for (uint32_t i = 0; !t->running && i < t->stack.nworkers; i++)
+			vworker_turn(t->workers[i].volumes, &then_ns[i]);
 		if (chan_round(t, calls, chan_leave))
 			rc = 0;
 		else
@@ -387,24 +417,52 @@ target_volume_detach(struct target *t, struct target_export *ex)
 	return rc;
 }
 
+static void
+vworker_stop_scrubs(struct target_vworker *vw)
+{
+	for (uint32_t k = 0; k < vw->tw->t->nexports; k++) {
+		struct target_vchan *vc = &vw->chan[k];
+
+		if (vc->chan != NULL && vc->scrubs)
+			weft_vol_scrub_stop(&vc->scrub);
+		vc->scrubs = false;
+	}
+}
+
+static bool
+vworker_is_idle(const struct target_vworker *vw)
+{
+	for (uint32_t k = 0; k < vw->tw->t->nexports; k++)
+		if (!weft_vol_is_idle(vw->chan[k].chan))
+			return false;
+	return true;
+}
+
 void
 target_volumes_drain(struct target *t, unsigned int timeout_ms)
 {
-	for (unsigned int ms = 0; ms < timeout_ms; ms++) {
-		bool idle = true;
+	uint64_t then_ns[CONF_WORKERS_MAX], end_ns = ui_now_ns() + timeout_ms * 1000000ULL;
+	bool idle = false;
 
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		then_ns[i] = ui_now_ns();
+		if (t->workers[i].volumes != NULL)
+			vworker_stop_scrubs(t->workers[i].volumes);
+	}
+	while (!idle && ui_now_ns() < end_ns) {
+		idle = true;
 		for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 			struct target_vworker *vw = t->workers[i].volumes;
 
 			if (vw == NULL)
 				continue;
-			(void)vworker_poll(vw, vw->look_ns + IDLE_LOOK_NS);
-			for (uint32_t k = 0; k < t->nexports; k++)
-				idle = idle && weft_vol_is_idle(vw->chan[k].chan);
+			vworker_turn(vw, &then_ns[i]);
+			idle = idle && vworker_is_idle(vw);
 		}
-		if (idle)
-			return;
-		usleep(1000);
+		if (!idle)
+			usleep(1000);
 	}
-	target_log("a volume's medium does not answer: what is under way there is given up on");
+	if (!idle)
+		target_log("a volume's medium does not answer: what is under way there is given up "
+		           "on");
 }

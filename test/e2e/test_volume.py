@@ -5,8 +5,9 @@ import json
 import os
 import signal
 import subprocess
+import time
 
-from test_offline import until, with_telemetry
+from test_offline import edit, until, with_telemetry
 from weft_e2e import APPS, Skip, Target, app, end_all, main, make_file, memif, path, sha
 
 MIB = 1 << 20
@@ -245,6 +246,47 @@ def test_block_device():
         subprocess.run(["losetup", "-d", dev], check=False)
 
 
+def test_end_with_scrubs():
+    """A program that scrubs ends at once, and closes its volumes properly."""
+    t = Target("v12", {f"d{i}": volume(f"v12.{i}", "32M", checksums="yes", scrub="1000") for i in range(8)}).start()
+    copied(t, make_file("v12.in", 8 * MIB, 15), "weft://10.0.0.1/d3")
+    begin = time.monotonic()
+    assert t.term() == 0
+    assert time.monotonic() - begin < 5 and "does not answer" not in t.logged() and "could not" not in t.logged(), t.logged()
+    t.start()
+    assert "in doubt" not in t.logged(), t.logged()
+    assert t.term() == 0
+
+
+def test_without_flush():
+    """A volume in memory has no Flush: it is pushed to by calls."""
+    t = Target("v13", {"ram": {"format": "volume", "persist": "volatile", "size": "32M"}, "disk": volume("v13.disk", "32M")})
+    t.start()
+    f = make_file("v13.in", 5 * MIB + 3, 16)
+    assert "only read,write,verify is granted" in refused(t, f, "weft://10.0.0.1/ram")
+    for name in ("ram", "disk"):
+        r = copied(t, "--json", "--no-flush", f, f"weft://10.0.0.1/{name}")
+        assert r["verified"] and not r["flushed"], r
+        copied(t, "--length", str(os.path.getsize(f)), f"weft://10.0.0.1/{name}", path("v13.out"))
+        assert same(f, path("v13.out"))
+    assert t.term() == 0
+
+
+def test_no_memory_for_staging():
+    t = Target("v14", {"disk": volume("v14.disk", "32M")}, extra="staging = 8000T").start(ok=False)
+    assert t.proc.wait(timeout=20) == 1 and "staging: not enough memory" in t.logged(), t.logged()
+
+
+def test_becomes_a_volume():
+    """What is no volume at the start cannot become one: the memory of volumes is made at the start."""
+    t = Target("v15", {"a": {"path": path("v15.a"), "size": "16M"}, "b": {"path": path("v15.none/b"), "size": "16M"}}).start()
+    edit(t, f"path = {path('v15.none/b')}\nsize = 16M", f"path = {path('v15.b')}\nsize = 16M\nformat = volume")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "restart it")
+    copied(t, make_file("v15.in", 1000, 17), "weft://10.0.0.1/a")
+    assert t.term() == 0
+
+
 def test_rights():
     t = Target("v10", {"ro": volume("v10.disk", "16M", rights="read")}).start()
     f = make_file("v10.in", 1000, 13)
@@ -277,4 +319,5 @@ def test_example():
 if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged,
           test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume,
-          test_offline_and_back, test_block_device, test_rights, test_example])
+          test_offline_and_back, test_block_device, test_end_with_scrubs, test_without_flush, test_no_memory_for_staging,
+          test_becomes_a_volume, test_rights, test_example])
