@@ -11,7 +11,7 @@
  *                                 the process, has no end, may still land, fails, is told to be
  *                                 canceled, ends with the wrong tag
  *     hangread=N                  likewise of reads
- *     index, run, twice, status, gap, offset    nonsense from the first completion on
+ *     index, run, twice, status, gap, offset    nonsense with each completion
  *     noblock=N                   the first N attempts to blocklist fail
  *     version, quit, refuse       of the first packet
  *     deaf                        no call is answered
@@ -36,7 +36,7 @@
 static char fake_dir[256], fake_address[64], fake_image[128];
 static int fake_fd = -1, fake_event = -1;
 static struct serve_req *fake_first, *fake_stuck;
-static unsigned int fake_changes, fake_reads, fake_results;
+static unsigned int fake_changes, fake_reads;
 
 /** The number of a fault "name" or "name=N"; 0: it is not asked for. */
 static unsigned int
@@ -214,13 +214,11 @@ static void
 fake_end(struct serve_req *r, int status, uint32_t extents)
 {
 	struct serve_chan *c = r->chan;
-	bool first = fake_results++ == 0;
 
-	if (fault("rename") && r->op != WEFT_BLOCK_READ && fake_changes == fault("rename"))
+	if (r->op == WEFT_BLOCK_WRITE && r->at == fault("rename"))
 		r->tag = c->tags + 3;
 	serve_done(r, status, status == -EILSEQ ? r->at : 0, extents);
-	if (first)
-		fake_nonsense(c);
+	fake_nonsense(c);
 }
 
 static void

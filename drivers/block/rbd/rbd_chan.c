@@ -410,11 +410,15 @@ rbd_complete(struct rbd_chan *c, const struct rbd_cqe *e)
 {
 	struct rbd_tag *t = &c->tag[e->tag];
 	struct weft_block_req *req = t->req;
+	int status = e->status;
 	uint64_t done = 0;
 
-	if (e->status > 0)
+	if (status > 0)
 		return false;
-	if (t->changes && e->status == -ETIMEDOUT) {
+	/* This would say that nothing was changed. */
+	if (status == -ECANCELED)
+		status = -EIO;
+	if (t->changes && status == -ETIMEDOUT) {
 		/* It may still land: the client has to be blocklisted first. */
 		t->unknown = true;
 		rbd_fail(c->disk, "the cluster does not answer");
@@ -422,20 +426,20 @@ rbd_complete(struct rbd_chan *c, const struct rbd_cqe *e)
 			weft_block_late(req);
 		return true;
 	}
-	if (req != NULL && e->status == 0) {
+	if (req != NULL && status == 0) {
 		if (req->op == WEFT_BLOCK_EXTENTS && !rbd_take_extents(c, t, e, &done))
 			return false;
 		if (req->op == WEFT_BLOCK_READ)
 			rbd_copy(c, t, req, false);
 	}
-	if (req != NULL && req->op == WEFT_BLOCK_COMPARE_WRITE && e->status == -EILSEQ) {
+	if (req != NULL && req->op == WEFT_BLOCK_COMPARE_WRITE && status == -EILSEQ) {
 		if (e->done_bytes >= req->len_bytes)
 			return false;
 		done = e->done_bytes;
 	}
 	rbd_tag_free(c, t);
 	if (req != NULL)
-		rbd_end_req(c, req, e->status, done);
+		rbd_end_req(c, req, status, done);
 	return true;
 }
 
