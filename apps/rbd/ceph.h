@@ -5,7 +5,8 @@
 /**
  * @file What the sources of weft-rbd share that use librbd: ceph.c has the image, ceph_open.c
  * connects, opens and locks, ceph_lock.c breaks the lock of another opener, ceph_io.c does
- * requests, ceph_extents.c lists extents, ceph_life.c watches lock and length, rbd.c is the program.
+ * requests, ceph_extents.c lists extents, ceph_life.c watches lock and length, rbd.c is the
+ * program.
  */
 
 #include <stdarg.h>
