@@ -210,6 +210,9 @@ ceph_info(const struct ceph_args *a, struct rbd_hello *h)
 	         WEFT_BLOCK_CAN_DISCARD_ZEROES | WEFT_BLOCK_CAN_EXTENTS;
 	if (!a->read_only)
 		h->can |= WEFT_BLOCK_CAN_WRITE;
+	/* Of a striped image a piece is cut into smaller ones, which librbd may leave as they are. */
+	if (count > 1)
+		h->can &= ~(uint32_t)WEFT_BLOCK_CAN_DISCARD_ZEROES;
 	h->atomic_bytes = ceph_pow2(unit);
 	/* librbd 1.16 compares inside one sector. */
 	h->compare_write_bytes = h->cut_bytes = CEPH_SECTOR;
@@ -219,8 +222,8 @@ ceph_info(const struct ceph_args *a, struct rbd_hello *h)
 	if (ceph.discard_bytes > ceph.object_bytes)
 		ceph.discard_bytes = ceph.object_bytes;
 	h->discard_bytes = (uint32_t)ceph.discard_bytes;
-	snprintf(h->mechanism, sizeof(h->mechanism), "%s of %s copies of objects of %u KiB",
-	         a->read_only ? "reads" : "reads and writes", "Ceph's",
+	snprintf(h->mechanism, sizeof(h->mechanism),
+	         "a Ceph image of objects of %u KiB, served by weft-rbd without a cache",
 	         (unsigned int)(info.obj_size >> 10));
 	return 0;
 }

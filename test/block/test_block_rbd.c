@@ -323,6 +323,35 @@ test_dies(void)
 	}
 }
 
+/** A process whose program is killed ends what it has, gives the lock back, and goes. */
+static void
+test_program_killed(void)
+{
+	uint64_t end = test_now_us() + TEST_WAIT_US;
+	struct disk d;
+	pid_t pid;
+	int st;
+
+	folder(NULL);
+	fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		open_image(&d, NULL, LOAD);
+		load_start(&d, WEFT_BLOCK_WRITE, 0, LOAD);
+		raise(SIGKILL);
+	}
+	CHECK_EQ(waitpid(pid, &st, 0), pid);
+	CHECK(WIFSIGNALED(st));
+	while (has_file("owner.disk")) {
+		usleep(1000);
+		CHECK(test_now_us() < end);
+	}
+	open_image(&d, NULL, 4);
+	CHECK(!has_file("blocked"));
+	disk_close(&d);
+}
+
 static unsigned int events, event_status;
 
 static void
@@ -564,6 +593,7 @@ WEFT_TEST_MAIN({"paths and options that are refused", test_refused},
                {"a close leaves no process and no descriptor", test_nothing_left},
                {"a process that dies under load", test_dies},
                {"a process that dies without a load", test_dies_idle},
+               {"a program that is killed", test_program_killed},
                {"a change that hangs ends behind a fence", test_hangs},
                {"a process that is stopped", test_stopped},
                {"a change that times out", test_timeout},

@@ -158,6 +158,7 @@ rbd_open(struct weft_block *b, const struct weft_block_attr *attr, uint64_t *byt
 	if (d == NULL)
 		return -ENOMEM;
 	d->block = b;
+	snprintf(d->path, sizeof(d->path), "%s", attr->path);
 	d->proc.pidfd = d->call_fd = d->event_fd = d->wake_fd = -1;
 	pthread_mutex_init(&d->call_lock, NULL);
 	pthread_mutex_init(&d->chan_lock, NULL);

@@ -60,6 +60,7 @@ struct rbd_disk {
 	/* for the process that blocklists this one */
 	char conf[RBD_ARG_BYTES], id[RBD_ARG_BYTES], keyring[RBD_ARG_BYTES];
 	char timeout[16];
+	char path[RBD_ARG_BYTES]; /**< for log lines */
 	char program[512];
 };
 

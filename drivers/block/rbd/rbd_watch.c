@@ -118,7 +118,7 @@ rbd_watch_life(struct rbd_disk *d)
 			rbd_fail(d, "it was fenced, and the cluster does not end its requests");
 		why = atomic_load_explicit(&d->fail, memory_order_acquire);
 		if (why != NULL && !said)
-			WEFT_LOG(medium, ERR, "Ceph image: %s: weft-rbd (process %d) is killed",
+			WEFT_LOG(medium, ERR, "%s: %s: weft-rbd (process %d) is killed", d->path,
 			         why, d->proc.pid);
 		said = why != NULL;
 		if (said)
@@ -139,9 +139,9 @@ rbd_watch_main(void *arg)
 	if (!rbd_watch_life(d))
 		return NULL;
 	WEFT_LOG(medium, ERR,
-	         "Ceph image: weft-rbd (process %d) has ended; its client %s is to be "
+	         "%s: weft-rbd (process %d) has ended; its client %s is to be "
 	         "blocklisted",
-	         d->proc.pid, d->hello.address);
+	         d->path, d->proc.pid, d->hello.address);
 	rbd_tell(d, true);
 	rbd_enter(d, RBD_DEAD);
 	while ((r = rbd_blocklist(d)) != 0 &&
@@ -150,15 +150,15 @@ rbd_watch_main(void *arg)
 
 		if (!said)
 			WEFT_LOG(medium, ERR,
-			         "Ceph image: client %s cannot be blocklisted (%s): "
+			         "%s: client %s cannot be blocklisted (%s): "
 			         "its writes stay under way",
-			         d->hello.address, strerror(-r));
+			         d->path, d->hello.address, strerror(-r));
 		said = true;
 		if (poll(&p, 1, RBD_AGAIN_MS) > 0)
 			rbd_drain(d->wake_fd);
 	}
 	if (r == 0) {
-		WEFT_LOG(medium, NOTICE, "Ceph image: client %s is blocklisted", d->hello.address);
+		WEFT_LOG(medium, NOTICE, "%s: client %s is blocklisted", d->path, d->hello.address);
 		rbd_enter(d, RBD_FENCED);
 	}
 	return NULL;
