@@ -18,6 +18,14 @@
 
 #include "serve.h"
 
+/**
+ * How long a client is blocklisted whose process may live: it may be frozen, and sends what it has
+ * when it goes on. A cluster's own default is an hour.
+ */
+#define CEPH_OUT_S 2592000
+/** And one whose process is dead: only what is in the network can still come. */
+#define CEPH_OUT_DEAD_S 3600
+
 struct ceph_args {
 	const char *image;               /**< "pool/image" or "pool/namespace/image" */
 	const char *address;             /**< of the client to blocklist */
@@ -64,9 +72,9 @@ void ceph_close(void);
 
 /** Take the image's lock. */
 int ceph_lock(const struct ceph_args *a, struct rbd_hello *h);
-/** Have the cluster refuse a client from now on. When it returns 0, every request that this process
- * makes from now on is behind the client's last one. */
-int ceph_blocklist(const char *address);
+/** Have the cluster refuse a client from now on, for so many seconds. When it returns 0, every
+ * request that this process makes from now on is behind the client's last one. */
+int ceph_blocklist(const char *address, uint32_t seconds);
 
 /* ---- ceph_io.c: the serving thread ---- */
 

@@ -19,7 +19,7 @@
 #define CEPH_MAX_WATCHERS 64
 
 int
-ceph_blocklist(const char *address)
+ceph_blocklist(const char *address, uint32_t seconds)
 {
 	char one[RBD_ADDR_BYTES], copy[RBD_ADDR_BYTES], *rest = copy, *part;
 	int r = -EINVAL;
@@ -30,7 +30,7 @@ ceph_blocklist(const char *address)
 		if (part[0] == '\0')
 			continue;
 		snprintf(one, sizeof(one), "%s", part);
-		r = rados_blocklist_add(ceph.cluster, one, 0);
+		r = rados_blocklist_add(ceph.cluster, one, seconds);
 		if (r < 0)
 			return r;
 	}
@@ -76,7 +76,7 @@ ceph_take(const struct ceph_args *a, struct rbd_hello *h, rbd_lock_mode_t mode, 
 		                   "%s: the client at %s has it, or had it half a minute ago "
 		                   "(takeover=yes takes it away)",
 		                   a->image, owner);
-	r = ceph_blocklist(owner);
+	r = ceph_blocklist(owner, CEPH_OUT_S);
 	if (r < 0)
 		return ceph_refuse(h, r, "%s: its owner at %s cannot be blocklisted: %s", a->image,
 		                   owner, strerror(-r));
@@ -84,7 +84,12 @@ ceph_take(const struct ceph_args *a, struct rbd_hello *h, rbd_lock_mode_t mode, 
 	if (r < 0 && r != -ENOENT)
 		return ceph_refuse(h, r, "%s: the lock of %s cannot be broken: %s", a->image, owner,
 		                   strerror(-r));
-	return 0;
+	/* The break has blocklisted it, too, for the cluster's default time (librbd 1.16 cannot
+	 * ask for another), and the last one counts. */
+	r = ceph_blocklist(owner, CEPH_OUT_S);
+	return r < 0 ? ceph_refuse(h, r, "%s: its owner at %s cannot be blocklisted: %s", a->image,
+	                           owner, strerror(-r))
+	             : 0;
 }
 
 int

@@ -210,7 +210,7 @@ ceph_info(const struct ceph_args *a, struct rbd_hello *h)
 	         WEFT_BLOCK_CAN_DISCARD_ZEROES | WEFT_BLOCK_CAN_EXTENTS;
 	if (!a->read_only)
 		h->can |= WEFT_BLOCK_CAN_WRITE;
-	/* Of a striped image a piece is cut into smaller ones, which librbd may leave as they are. */
+	/* Of a striped image a piece is cut into smaller ones, which librbd may leave. */
 	if (count > 1)
 		h->can &= ~(uint32_t)WEFT_BLOCK_CAN_DISCARD_ZEROES;
 	h->atomic_bytes = ceph_pow2(unit);

@@ -111,7 +111,7 @@ blocklist(const struct ceph_args *a, struct rbd_hello *h)
 	int r = ceph_connect(a, h);
 
 	if (r == 0) {
-		r = ceph_blocklist(a->address);
+		r = ceph_blocklist(a->address, CEPH_OUT_DEAD_S);
 		if (r < 0)
 			(void)ceph_refuse(h, r, "%s: %s", a->address, strerror(-r));
 	}
