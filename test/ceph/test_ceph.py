@@ -80,7 +80,7 @@ def main():
         if up.returncode == 0:
             env = dict(os.environ, WEFT_TEST_CEPH=os.path.join(folder, "ceph.conf"), WEFT_TEST_CEPH_DIR=folder,
                        WEFT_TEST_CEPH_TOOLS=HERE)
-            cases(sys.argv[2], "ceph:", env)
+            cases(sys.argv[2], "ceph", env)
             cases(sys.argv[3], "", env)
     finally:
         subprocess.run([cluster, "down", folder], timeout=60, check=False)
