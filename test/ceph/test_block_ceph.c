@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "block_test.h"
@@ -113,9 +114,9 @@ signal_osds(int sig)
 	CHECK_EQ(kill(daemon_pid("osd2"), sig), 0);
 }
 
-/** The n-th weft-rbd of this program. */
+/** The n-th weft-rbd of a program. */
 static pid_t
-process(unsigned int n)
+process_of(pid_t program, unsigned int n)
 {
 	DIR *d = opendir("/proc");
 	pid_t found[16];
@@ -133,13 +134,19 @@ process(unsigned int n)
 		if (f == NULL)
 			continue;
 		if (fgets(line, sizeof(line), f) != NULL && strstr(line, "(weft-rbd)") != NULL &&
-		    sscanf(strrchr(line, ')'), ") %*c %d", &ppid) == 1 && ppid == getpid())
+		    sscanf(strrchr(line, ')'), ") %*c %d", &ppid) == 1 && ppid == program)
 			found[count++] = (pid_t)strtol(e->d_name, NULL, 10);
 		fclose(f);
 	}
 	closedir(d);
 	CHECK_MSG(n < count, "%u processes weft-rbd", count);
 	return found[n];
+}
+
+static pid_t
+process(unsigned int n)
+{
+	return process_of(getpid(), n);
 }
 
 /* ---- Stamped writes ---- */
@@ -276,6 +283,17 @@ test_refused(void)
 	snprintf(reason, sizeof(reason), "conf=%s/ceph.conf,id=nobody,timeout=3", cluster_dir);
 	CHECK(try_image("rbd/disk", strdupa(reason), false) < 0);
 	CHECK_MSG(strstr(reason, "client.nobody") != NULL, "%s", reason);
+	/* a cluster that is not there */
+	put_file(scratch_path("conf"), 0, 0);
+	run("echo 'mon host = [v2:127.0.0.1:1]' > %s", scratch_path("conf"));
+	snprintf(reason, sizeof(reason), "conf=%s,timeout=2", scratch_path("conf"));
+	CHECK(try_image("rbd/disk", strdupa(reason), false) < 0);
+	CHECK_MSG(strstr(reason, "no connection") != NULL, "%s", reason);
+	/* in a namespace */
+	run("rbd -c %s/ceph.conf namespace create rbd/space && "
+	    "rbd -c %s/ceph.conf create --size 1M rbd/space/disk",
+	    cluster_dir, cluster_dir);
+	CHECK_EQ(try_image("rbd/space/disk", options, false), 0);
 	/* held */
 	open_image(&d, "");
 	CHECK_EQ(d.info.fencing, WEFT_BLOCK_FENCING_BACKEND);
@@ -415,6 +433,51 @@ test_frozen(void)
 	disk_close(&other);
 }
 
+/** Program and weft-rbd are killed at once: the image is refused for a while, or taken over. */
+static void
+test_all_killed(void)
+{
+	uint64_t begin = test_now_us(), end;
+	struct disk d;
+	pid_t pid, its;
+	int fd[2], r;
+	char c;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		new_image("8M", "");
+		CHECK_EQ(pipe(fd), 0);
+		fflush(stdout);
+		pid = fork();
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			open_image(&d, "");
+			if (write(fd[1], "x", 1) == 1)
+				pause();
+			_exit(1);
+		}
+		CHECK_EQ(read(fd[0], &c, 1), 1);
+		its = process_of(pid, 0);
+		/* Stopped first, so that it does not give the lock back. */
+		CHECK_EQ(kill(its, SIGSTOP), 0);
+		CHECK_EQ(kill(pid, SIGKILL), 0);
+		CHECK_EQ(waitpid(pid, NULL, 0), pid);
+		CHECK_EQ(kill(its, SIGKILL), 0);
+		close(fd[0]);
+		close(fd[1]);
+		begin = test_now_us();
+		CHECK_EQ(try_image("rbd/disk", options, false), -EBUSY);
+		if (i == 0)
+			CHECK_EQ(try_image("rbd/disk", with(",takeover=yes"), false), 0);
+	}
+	end = begin + 3 * (uint64_t)TEST_WAIT_US;
+	while ((r = try_image("rbd/disk", options, false)) == -EBUSY) {
+		CHECK(test_now_us() < end);
+		sleep(1);
+	}
+	CHECK_EQ(r, 0);
+	test_note("free after %" PRIu64 " s", (test_now_us() - begin) / 1000000);
+}
+
 /** An opener without requests learns that another one has taken the image over. */
 static void
 test_taken_over_idle(void)
@@ -489,4 +552,5 @@ WEFT_TEST_MAIN({"what is refused", test_refused}, {"an image is resized", test_r
                {"weft-rbd is killed under load", test_process_killed},
                {"a frozen opener is taken over", test_frozen},
                {"an idle opener is taken over", test_taken_over_idle},
+               {"program and weft-rbd are killed", test_all_killed},
                {"the cluster stops", test_cluster_stopped})
