@@ -107,7 +107,8 @@ crew_share(struct crew *crew, const struct perf_side *side)
 		r->job = *job;
 		r->job.qps = job->qps / crew->n + (i < job->qps % crew->n);
 		r->job.rate = job->rate * r->job.qps / job->qps;
-		r->loop.naps = crew->n > 1 && !side->spin[i];
+		/* A thread that polls beside the target's device would take the CPU from it. */
+		r->loop.naps = (crew->n > 1 || perf_is_volume(job->test)) && !side->spin[i];
 		r->lcore = job->events ? -1 : side->lcore[i];
 	}
 }
