@@ -11,20 +11,6 @@
 #include "mix.h"
 #include "ui.h"
 
-void
-client_volume_fail(struct client *c, int status, const char *what, uint64_t off_bytes,
-                   const char *why)
-{
-	const struct client_volume *x = c->vol;
-
-	if (c->dead || (x != NULL && x->closed))
-		return;
-	c->dead = true;
-	c->err = status;
-	snprintf(c->term, sizeof(c->term), "%s at octet %" PRIu64 " failed: %.160s", what,
-	         off_bytes, why[0] != '\0' ? why : strerror(-status));
-}
-
 /* ---- The endpoint ---- */
 
 static int
@@ -349,8 +335,8 @@ client_volume_round(struct client *c)
 
 /* ---- Each octet compared ---- */
 
-/** The stamp of message number seq, of 32 bits: by it neither another message, nor one of an earlier
- * run, has its octets. */
+/** The stamp of message number seq, of 32 bits. Neither another message nor one of an earlier run
+ * has its octets. */
 static uint64_t
 volume_stamp(const struct client *c, uint64_t seq)
 {

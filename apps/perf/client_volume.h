@@ -4,6 +4,9 @@
 
 /** @file What the sources of tests on a volume share (client_volume.c, client_window.c). */
 
+#include <inttypes.h>
+#include <string.h>
+
 #include "client.h"
 #include "host_auth.h"
 #include "volume_place.h"
@@ -49,8 +52,19 @@ struct client_volume {
 };
 
 /** Say what has failed; the connection is dead. why: "": by status. */
-void client_volume_fail(struct client *c, int status, const char *what, uint64_t off_bytes,
-                        const char *why);
+static inline void
+client_volume_fail(struct client *c, int status, const char *what, uint64_t off_bytes,
+                   const char *why)
+{
+	const struct client_volume *x = c->vol;
+
+	if (c->dead || (x != NULL && x->closed))
+		return;
+	c->dead = true;
+	c->err = status;
+	snprintf(c->term, sizeof(c->term), "%s at octet %" PRIu64 " failed: %.160s", what,
+	         off_bytes, why[0] != '\0' ? why : strerror(-status));
+}
 
 /* ---- client_window.c ---- */
 

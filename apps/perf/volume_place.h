@@ -4,8 +4,8 @@
 
 /**
  * @file Where in a volume the messages of one connection go: one after the other, or in an order
- * that looks random and is the same for the same seed. Either way each place is used once before any
- * is used again, so messages under way do not meet.
+ * that looks random and is the same for the same seed. Each place is used once before any is used
+ * again, so messages under way do not meet.
  */
 
 #include <stdbool.h>

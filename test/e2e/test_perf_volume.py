@@ -61,8 +61,9 @@ def test_writes():
 
 def test_figures():
     t = target("pv2")
-    for args in (["volume-read"], ["volume-read", "--windows"], ["volume-write", "--overwrite"], ["volume-write", "--overwrite", "--stable"],
-                 ["volume-write", "--overwrite", "--flush-every", "16"], ["volume-write", "--overwrite", "--windows"]):
+    for args in (["volume-read"], ["volume-read", "--windows"], ["volume-write", "--overwrite"],
+                 ["volume-write", "--overwrite", "--stable"], ["volume-write", "--overwrite", "--flush-every", "16"],
+                 ["volume-write", "--overwrite", "--windows"]):
         for shape in (["-n", "200", "-t", "16"], ["--lat", "-n", "60"], ["-n", "100", "-q", "2", "--random"], ["-D", "1"]):
             if "--windows" in args and "--random" in shape:
                 continue
@@ -95,8 +96,10 @@ def test_refused():
                       (["volume-read", "--stable"], "for volume-write"), ([*W, "--windows", "--stable"], "flushes each write"),
                       ([*W, "--windows", "--random"], "no --random"), ([*W, "--seed", "1"], "of --random"),
                       ([*W, "-b"], "--bidirectional"), ([*W, "-e"], "no --events"), ([*W, "--lat", "--rate", "9"], "for bandwidth"),
-                      ([*W, "-t", "33"], "32 at most"), (["volume-read", "--verify-data"], "and volume-write"), ([*W, "-I", "8"], "--inline_size"),
-                      ([*W, "--stable", "--flush-every", "2"], "not both"), ([*W, "--range", "5"], "OFFSET:BYTES"), ([*W, "-l", "2"], "--post_list"),
+                      ([*W, "-t", "33"], "32 at most"), (["volume-read", "--verify-data"], "and volume-write"),
+                      ([*W, "-I", "8"], "--inline_size"),
+                      ([*W, "--stable", "--flush-every", "2"], "not both"), ([*W, "--range", "5"], "OFFSET:BYTES"),
+                      ([*W, "-l", "2"], "--post_list"),
                       ([*W, "--reversed"], "--reversed"), ([*W, "--quorum", "1"], "for log-append"), ([*W, "--windows", "-a"], "not --all"),
                       ([*W, "--windows", "--sizes", "4096:1"], "no --random or --sizes"), (["write", "--random"], "for volume-read")):
         rc, _, err = client(t, *args, url="10.0.0.1" if args[0] == "write" else DISK)

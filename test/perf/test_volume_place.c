@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Places of messages on a volume: in the range, each once before any comes again, and those of
- * several connections apart. */
+/** @file Places of messages on a volume: in the range, each once before any comes again, and those
+ * of several connections apart. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "volume_place.h"
 #include "weft_test.h"
 
-/** Each of the n places is used once in each pass; returns whether the order is that of the volume. */
+/** Each of the n places is used once in each pass. Returns whether they are in order. */
 static bool
 is_in_order(const struct volume_place *p, uint64_t pass)
 {
