@@ -153,7 +153,8 @@ vserve_close(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 /*
  * `once`: a second execution would undo what was written in between, or find what the first one has
  * written, or end what came after it. OPEN may be executed twice, because its grant ends with the
- * connection.
+ * connection. WRITE has no `once`, whose cache would hash all of its data: it names a handle, which
+ * is open on one connection alone, so a WRITE that is sent again on another one is refused (STALE).
  */
 static const struct weft_rpc_proc volume_procs[] = {
         [WEFT_VOLRPC_LIST] = {.xdr_args = WEFT_EXPORT_XDR_VOID,
@@ -173,8 +174,7 @@ static const struct weft_rpc_proc volume_procs[] = {
                                .args_bytes = sizeof(weft_volrpc_write_args),
                                .res_bytes = sizeof(weft_volrpc_res),
                                .serve_later = target_vserve_write,
-                               .binding = &weft_volrpc_write_binding,
-                               .once = true},
+                               .binding = &weft_volrpc_write_binding},
         [WEFT_VOLRPC_FLUSH] = {PROC(range_args, res), .serve_later = target_vserve_flush},
         [WEFT_VOLRPC_VERIFY] = {PROC(range_args, verify_res), .serve_later = target_vserve_verify},
         [WEFT_VOLRPC_COMPARE_WRITE] = {.xdr_args = (xdrproc_t)weft_volrpc_xdr_compare_args,
