@@ -76,19 +76,29 @@ uring_register(struct uring_ring *r)
 	return r->nreg > 0;
 }
 
+/** The worker polls: no interrupt has to tell it of each result (the cooperative flags). */
+static int
+uring_ring_init(struct uring_ring *r, uint32_t depth, unsigned int flags)
+{
+	/* The kernel keeps results beyond the queue, but then takes a call to give them. */
+	struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE | flags,
+	                            .cq_entries = 2 * (depth + URING_BURST)};
+
+	return io_uring_queue_init_params(2 * URING_BURST, &r->ring, &p);
+}
+
 int
 uring_ring_open(struct uring_chan *c, uint32_t depth, struct uring_ring **out, bool *registered)
 {
-	/* The kernel keeps results beyond the queue, but then takes a call to give them. */
-	struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE,
-	                            .cq_entries = 2 * (depth + URING_BURST)};
 	struct uring_ring *r = calloc(1, sizeof(*r));
 	int e;
 
 	if (r == NULL)
 		return -ENOMEM;
 	r->disk = c->disk;
-	e = io_uring_queue_init_params(2 * URING_BURST, &r->ring, &p);
+	e = uring_ring_init(r, depth, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
+	if (e == -EINVAL) /* a kernel before 5.19 */
+		e = uring_ring_init(r, depth, 0);
 	if (e != 0) {
 		free(r);
 		return e;
@@ -222,6 +232,14 @@ uring_ring_result(struct uring_chan *c, struct weft_block_req *req, int res)
 	uring_ring_rest(c, req);
 }
 
+/** Whether the kernel has results that only a call brings into the queue. */
+static bool
+uring_ring_holds(const struct uring_ring *r)
+{
+	return (IO_URING_READ_ONCE(*r->ring.sq.kflags) &
+	        (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0;
+}
+
 void
 uring_ring_poll(struct uring_chan *c)
 {
@@ -234,7 +252,7 @@ uring_ring_poll(struct uring_chan *c)
 	/* -EAGAIN and -EBUSY: the kernel has no memory or no room for results now. */
 	if (io_uring_sq_ready(&r->ring) > 0)
 		(void)io_uring_submit(&r->ring);
-	else if (unlikely(io_uring_cq_has_overflow(&r->ring)))
+	else if (uring_ring_holds(r))
 		(void)io_uring_get_events(&r->ring);
 	r->gathered = 0;
 	r->gathered_bytes = 0;
