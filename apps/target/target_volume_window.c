@@ -8,7 +8,9 @@
  * one that it has used least recently; after revoke_ms that window ends.
  *
  * A window ends in two steps. First its region is deregistered: when that is free no peer reaches
- * the memory. Then the slot is closed, which waits for what the device has of it.
+ * the memory. Then the slot is closed, which waits for what the device has of it. A Flush that the
+ * device has keeps the region, so a window that is given up on is stopped meanwhile: its range is
+ * free for others, whose changes wait for that Flush.
  */
 
 #include <errno.h>
@@ -39,7 +41,6 @@ struct target_vwindow {
 	struct weft_vol_window *w;
 	struct weft_mr *mr;
 	enum vwindow_state state;
-	bool end;                /**< it ends as soon as it is open */
 	bool asked;              /**< the client was told to give it back */
 	atomic_bool region_free; /**< a release; the worker acquires it */
 	uint32_t id, rights;
@@ -167,6 +168,14 @@ target_vwindows_poll(struct target_vworker *vw)
 }
 
 static void
+vwindow_end_region(struct target_vwindow *x)
+{
+	TAILQ_INSERT_TAIL(&x->g->vc->vw->ending, x, turn);
+	x->state = VWINDOW_REGION;
+	weft_mr_dereg(x->mr, vwindow_region_free, x);
+}
+
+static void
 vwindow_end(struct target_vwindow *x)
 {
 	struct target_vworker *vw = x->g->vc->vw;
@@ -178,13 +187,17 @@ vwindow_end(struct target_vwindow *x)
 		vwindow_free(x);
 		break;
 	case VWINDOW_OPENING:
-		x->end = true;
+		/* Not only when it is ready: it may wait for a medium that does not answer, and
+		 * its range is to be free for others. */
+		vwindow_answer(x, WEFT_VOLRPC_CANCELED, "it was given up");
+		if (x->mr == NULL)
+			vwindow_close(x);
+		else
+			vwindow_end_region(x);
 		break;
 	case VWINDOW_OPEN:
 		TAILQ_REMOVE(&vw->used, x, turn);
-		TAILQ_INSERT_TAIL(&vw->ending, x, turn);
-		x->state = VWINDOW_REGION;
-		weft_mr_dereg(x->mr, vwindow_region_free, x);
+		vwindow_end_region(x);
 		break;
 	case VWINDOW_REGION:
 	case VWINDOW_CLOSING:
@@ -192,14 +205,33 @@ vwindow_end(struct target_vwindow *x)
 	}
 }
 
+/** The window ends, whether its client wants it or not. */
+static void
+vwindow_give_up(struct target_vwindow *x)
+{
+	const bool has_region = x->mr != NULL;
+
+	vwindow_end(x);
+	/* The region ends behind a Flush that the medium has, however long that takes. The range is
+	 * free at once. */
+	if (has_region)
+		weft_vol_window_stop(x->w);
+}
+
 void
 target_vwindows_end(struct target_vgrant *g)
 {
 	struct target_vwindow *x, *next;
 
+	/* First those that wait: the end of another one would give them its slot. */
 	for (x = LIST_FIRST(&g->windows); x != NULL; x = next) {
 		next = LIST_NEXT(x, link);
-		vwindow_end(x);
+		if (x->state == VWINDOW_WAITS)
+			vwindow_end(x);
+	}
+	for (x = LIST_FIRST(&g->windows); x != NULL; x = next) {
+		next = LIST_NEXT(x, link);
+		vwindow_give_up(x);
 	}
 }
 
@@ -221,7 +253,7 @@ vwindow_time(void *arg)
 	target_log_export("export %s: a window of %s was taken back, because others wait for one",
 	                  x->g->ex->conf->name, x->g->conn->peer);
 	atomic_fetch_add_explicit(&vw->windows_taken_back, 1, memory_order_relaxed);
-	vwindow_end(x);
+	vwindow_give_up(x);
 }
 
 /** Windows of the grant that stay if nothing happens. */
@@ -232,7 +264,7 @@ vgrant_keeps(const struct target_vgrant *g)
 	uint32_t n = 0;
 
 	LIST_FOREACH (x, &g->windows, link)
-		n += x->state <= VWINDOW_OPEN && x->state != VWINDOW_WAITS && !x->asked && !x->end;
+		n += x->state <= VWINDOW_OPEN && x->state != VWINDOW_WAITS && !x->asked;
 	return n;
 }
 
@@ -347,11 +379,10 @@ vwindow_ready(struct weft_vol_window *w, int status)
 		vwindow_press(vw);
 		return;
 	}
-	if (!moved && !x->end)
+	if (!moved)
 		rc = weft_mr_reg(g->conn->pd, &attr, &x->mr);
-	if (!moved && (x->end || rc != 0)) {
-		vwindow_answer(x, x->end ? WEFT_VOLRPC_CANCELED : WEFT_VOLRPC_NORES,
-		               x->end ? "it was given up" : "no region is left for it");
+	if (!moved && rc != 0) {
+		vwindow_answer(x, WEFT_VOLRPC_NORES, "no region is left for it");
 		x->mr = NULL;
 		vwindow_close(x);
 		return;
@@ -359,8 +390,6 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	x->state = VWINDOW_OPEN;
 	TAILQ_INSERT_TAIL(&vw->used, x, turn);
 	vwindow_answer(x, target_vstatus(status), vwindow_why(status));
-	if (x->end)
-		vwindow_end(x);
 }
 
 static void

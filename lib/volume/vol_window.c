@@ -494,7 +494,7 @@ weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t len
 }
 
 void
-weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner)
+weft_vol_window_stop(struct weft_vol_window *w)
 {
 	struct weft_vol_windows *p;
 
@@ -502,8 +502,7 @@ weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), vo
 		return;
 	p = w->pool;
 	w->state = WIN_CLOSING;
-	w->closed = closed;
-	w->closed_owner = owner;
+	w->stopped = true;
 	/* Nothing new is submitted from here on, and what is under way keeps its range closed. */
 	win_leave(w);
 	for (uint32_t i = 0; i < WIN_OPS; i++) {
@@ -514,5 +513,16 @@ weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), vo
 		if (p->buf[i].w == w)
 			(void)weft_vol_cancel(w->attr.chan, &p->buf[i].op);
 	}
+}
+
+void
+weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner)
+{
+	weft_vol_window_stop(w);
+	if (w == NULL || !w->stopped)
+		return;
+	w->stopped = false;
+	w->closed = closed;
+	w->closed_owner = owner;
 	vol_win_settle(w);
 }

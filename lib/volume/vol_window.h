@@ -57,7 +57,7 @@ enum win_state {
 	WIN_OPENING, /**< it is filled, for ready() */
 	WIN_MOVING,  /**< likewise */
 	WIN_OPEN,
-	WIN_CLOSING, /**< closed, and not all has ended yet */
+	WIN_CLOSING, /**< stopped or closed, and not all has ended yet */
 	WIN_GONE,    /**< its opening has failed, and ready() is told so */
 };
 
@@ -85,6 +85,7 @@ struct weft_vol_window {
 	uint32_t slot;
 	struct weft_vol_range range; /**< in the volume's table of windows */
 	enum win_state state;
+	bool stopped; /**< of WIN_CLOSING: it is not closed yet, and so it keeps its slot */
 	uint64_t used_ns;
 	/** Callbacks of it that run: it is not freed inside them. */
 	uint32_t held;
@@ -124,7 +125,7 @@ uint64_t vol_win_first_page(const struct weft_vol_window *w);
 uint64_t vol_win_end_page(const struct weft_vol_window *w);
 /** Let go of the slot, and of the client. */
 void vol_win_end(struct weft_vol_window *w);
-/** If w is closed and nothing of it is left: free it, and tell its owner. */
+/** If w is closed, not only stopped, and nothing of it is left: free it, and tell its owner. */
 void vol_win_settle(struct weft_vol_window *w);
 
 /* ---- vol_window_flush.c ---- */

@@ -34,8 +34,9 @@
  *   filled with.
  * - When its client is revoked (weft_vol_revoke()), or the window is closed, flushes and read-backs
  *   that are under way end as these functions say, with -ECANCELED if not with their result, and
- *   later ones fail with -ESHUTDOWN. The owner ends the region first, then closes the window. The
- *   window is closed before its client and its channel are.
+ *   later ones fail with -ESHUTDOWN. The owner ends the region first, then closes the window. An
+ *   owner that is not to wait for the region's end, because the device may be stuck, stops the
+ *   window meanwhile (weft_vol_window_stop()). The window is closed before its client and its channel are.
  *
  * Statuses of flushes and read-backs besides those of weft_vol_op:
  *
@@ -142,9 +143,16 @@ int weft_vol_window_open(struct weft_vol_windows *p, const struct weft_vol_windo
 int weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t len_bytes,
                          bool fill);
 /**
- * Close a window; does nothing for NULL, and for one that is closed. From the call on its range is
- * open to others, whose operations wait for those of the window that are under way. These are
- * canceled. closed() (may be NULL) is called when none is left; then the slot is free and w is
+ * Give a window up, while its region cannot end yet because a Flush of it is under way in the
+ * device; weft_vol_window_close() follows. Does nothing for NULL, and for one that is stopped or
+ * closed. From the call on its range is open to others, whose operations wait for those of the
+ * window that are under way. These are canceled. ready() is not called any more. Its memory and
+ * slot stay as they are.
+ */
+void weft_vol_window_stop(struct weft_vol_window *w);
+/**
+ * Close a window; does nothing for NULL, and for one that is closed. If it was not stopped, it is
+ * as by weft_vol_window_stop(). closed() (may be NULL) is called when none is left; then the slot is free and w is
  * gone: during this call, if nothing is under way. In a done() of the window: after that. In
  * closed() the client may be closed.
  */

@@ -931,6 +931,58 @@ test_ends(void)
 	end_of_the_client();
 }
 
+/**
+ * A window is stopped while the device has its flush: its range is free for others, whose change is
+ * done behind that flush. It keeps its slot until it is closed.
+ */
+static void
+test_stop(void)
+{
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1};
+	struct bench *b = bench_begin(18, false);
+	struct win win, other, never;
+	struct weft_vol_window_attr a;
+	uint8_t page[WIN_PAGE];
+	struct preq q = {0};
+	struct rig_op o;
+
+	memset(page, 0xab, sizeof(page));
+	bench_window(b, &win, 0, SLOT_BYTES);
+	win_place(b->p, &win, 0, "x", 1);
+	weft_block_fault_stick(b->r.block, &hit);
+	CHECK_EQ(preq_flush(b->p, &win, &q, 0, 1, PERSIST), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		rig_poll(&b->r);
+	rig_op(&o, WEFT_VOL_WRITE, 0, WIN_PAGE, page)->op.client = &b->client[1];
+	CHECK_EQ(weft_vol_submit(b->r.chan[1], &o.op), -EBUSY);
+	weft_vol_window_stop(win.w);
+	weft_vol_window_stop(win.w);
+	CHECK_EQ(win_flush(&b->r, b->p, &win, WIN_PAGE, 1, PERSIST), -ESHUTDOWN);
+	rig_submit(&b->r, 1, &o);
+	for (unsigned int i = 0; i < 20; i++)
+		rig_poll(&b->r);
+	CHECK_EQ(o.done, 0);
+	/* One that is filled behind that change is stopped before it is ready. */
+	a = win_attr(&b->r, 0, &b->client[0], &never, 0, SLOT_BYTES);
+	CHECK_EQ(weft_vol_window_open(b->p, &a, &never.w), 0);
+	weft_vol_window_stop(never.w);
+	weft_block_fault_stick(b->r.block, NULL);
+	CHECK_EQ(rig_wait(&b->r, &o), 0);
+	CHECK_EQ(preq_wait(&b->r, &q), -ECANCELED);
+	memcpy(b->first, page, sizeof(page));
+	bench_check(b);
+	CHECK_EQ(bench_stats(b).open, 2);
+	bench_window(b, &other, 0, SLOT_BYTES);
+	CHECK(weft_vol_window_at(other.w) != weft_vol_window_at(win.w));
+	CHECK(never.ready == 0 && win.closed == 0);
+	bench_close(b, &other);
+	bench_close(b, &never);
+	bench_close(b, &win);
+	CHECK_EQ(never.ready, 0);
+	weft_vol_window_stop(NULL);
+	bench_end(b);
+}
+
 /* ---- Two threads ---- */
 
 #define RACE_OPENINGS 100000U
@@ -1031,4 +1083,5 @@ WEFT_TEST_MAIN({"pool", test_pool}, {"what is refused at the opening", test_erro
                {"read-backs", test_read_back}, {"read-backs with checksums", test_read_back_sums},
                {"overlap", test_overlap}, {"a change before the opening", test_change_before},
                {"callbacks that close and flush", test_callbacks},
-               {"ends in the middle", test_ends}, {"openings beside another worker", test_race})
+               {"ends in the middle", test_ends}, {"a window that is stopped", test_stop},
+               {"openings beside another worker", test_race})
