@@ -36,7 +36,8 @@
  *   that are under way end as these functions say, with -ECANCELED if not with their result, and
  *   later ones fail with -ESHUTDOWN. The owner ends the region first, then closes the window. An
  *   owner that is not to wait for the region's end, because the device may be stuck, stops the
- *   window meanwhile (weft_vol_window_stop()). The window is closed before its client and its channel are.
+ *   window meanwhile (weft_vol_window_stop()). The window is closed before its client and its
+ *   channel are.
  *
  * Statuses of flushes and read-backs besides those of weft_vol_op:
  *
@@ -152,9 +153,9 @@ int weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t
 void weft_vol_window_stop(struct weft_vol_window *w);
 /**
  * Close a window; does nothing for NULL, and for one that is closed. If it was not stopped, it is
- * as by weft_vol_window_stop(). closed() (may be NULL) is called when none is left; then the slot is free and w is
- * gone: during this call, if nothing is under way. In a done() of the window: after that. In
- * closed() the client may be closed.
+ * as by weft_vol_window_stop(). closed() (may be NULL) is called when none is left; then the slot
+ * is free and w is gone: during this call, if nothing is under way. In a done() of the window:
+ * after that. In closed() the client may be closed.
  */
 void weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner), void *owner);
 
