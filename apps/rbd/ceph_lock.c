@@ -21,16 +21,19 @@
 int
 ceph_blocklist(const char *address, uint32_t seconds)
 {
-	char one[RBD_ADDR_BYTES], copy[RBD_ADDR_BYTES], *rest = copy, *part;
+	char copy[RBD_ADDR_BYTES], *rest = copy, *part;
 	int r = -EINVAL;
 
-	/* An address may be a list: "[v2:...,v1:...]". */
-	snprintf(copy, sizeof(copy), "%s", address);
-	while ((part = strsep(&rest, "[], ")) != NULL) {
-		if (part[0] == '\0')
-			continue;
-		snprintf(one, sizeof(one), "%s", part);
-		r = rados_blocklist_add(ceph.cluster, one, seconds);
+	/* A client may have several: "[v2:...,v1:...]". Brackets alone are IPv6's. */
+	if (strncmp(address, "[v", 2) == 0) {
+		snprintf(copy, sizeof(copy), "%s", address + 1);
+		if (copy[0] != '\0' && copy[strlen(copy) - 1] == ']')
+			copy[strlen(copy) - 1] = '\0';
+	} else {
+		snprintf(copy, sizeof(copy), "%s", address);
+	}
+	while ((part = strsep(&rest, ",")) != NULL) {
+		r = rados_blocklist_add(ceph.cluster, part, seconds);
 		if (r < 0)
 			return r;
 	}
