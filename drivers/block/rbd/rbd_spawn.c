@@ -216,7 +216,9 @@ rbd_memory(uint64_t bytes, void **base, int *fd)
 	if (*fd < 0)
 		return -errno;
 	/* Memory that is missing, or was cut off, would be a SIGBUS in a poll. */
-	r = -posix_fallocate(*fd, 0, (off_t)bytes);
+	do
+		r = -posix_fallocate(*fd, 0, (off_t)bytes);
+	while (r == -EINTR);
 	if (r == 0 && fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
 		r = -errno;
 	if (r == 0) {
