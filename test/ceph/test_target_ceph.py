@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target with a volume on an image of a Ceph cluster of this host: test_target_ceph.py BUILD [CASE...]. TAP.
+
+Push and pull; an OSD that is killed under load; targets that are killed or frozen, and the stand-by that takes over.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+
+from kill_rounds import SEED  # noqa: E402 - below the folder of the end-to-end tests
+from test_offline import until  # noqa: E402
+from test_volume import copied  # noqa: E402
+from test_volume_hard import SLOTS, Writer, lost, slots  # noqa: E402
+from weft_e2e import APPS, TMP, Target, end_all, main, make_file, path, sha  # noqa: E402
+
+MIB = 1 << 20
+RBD = os.path.join(APPS, "rbd", "weft-rbd")
+TOOLS = ("ceph-mon", "ceph-osd", "ceph", "rados", "rbd", "ceph-authtool", "monmaptool")
+DIR = os.path.join(TMP, "ceph")
+CLUSTER = os.path.join(HERE, "cluster")
+
+
+def cluster(what):
+    subprocess.run([CLUSTER, what, DIR], check=True, capture_output=True, text=True, timeout=180)
+
+
+def image(name, size):
+    subprocess.run(["rbd", "-c", f"{DIR}/ceph.conf", "-k", f"{DIR}/admin.keyring", "create", "--size", size, f"rbd/{name}"], check=True,
+                   capture_output=True, timeout=60)
+
+
+def target(name, img, more="", **kw):
+    conf = f"conf={DIR}/ceph.conf,id=weft,keyring={DIR}/weft.keyring{more}"
+    return Target(name, {"disk": {"format": "volume", "image": f"rbd/{img}", "ceph": conf}}, ports=2, keepalive_ms=300, **kw)
+
+
+def family(t):
+    """The target and the process that serves its image."""
+    found = [t.proc.pid]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if int(f.read().rpartition(")")[2].split()[1]) == t.proc.pid:
+                    found.append(int(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def to_all(pids, sig):
+    for pid in pids:
+        try:
+            os.kill(pid, sig)
+        except ProcessLookupError:
+            pass
+
+
+def test_push_and_pull():
+    image("one", "256M")
+    t = target("c1", "one").start()
+    f = make_file("c1.in", 24 * MIB + 3, 1)
+    for way in ([], ["--pull"]):
+        copied(t, *way, "--offset", "777", f, "weft://10.0.0.1/disk")
+        copied(t, "--offset", "777", "--length", str(os.path.getsize(f)), "weft://10.0.0.1/disk", path("c1.out"))
+        assert sha(f) == sha(path("c1.out"))
+    assert t.term() == 0
+    # It is there for the next target, on whatever machine.
+    t = target("c1b", "one").start()
+    copied(t, "--offset", "777", "--length", str(os.path.getsize(f)), "weft://10.0.0.1/disk", path("c1.out"))
+    assert sha(f) == sha(path("c1.out"))
+    assert t.term() == 0
+
+
+def test_osd_is_killed_under_load():
+    random.seed(SEED)
+    image("two", "256M")
+    t = target("c2", "two").start()
+    a, b = Writer(t, 0, 1, 0, SLOTS, "windows"), Writer(t, 1, 2, SLOTS, SLOTS, "calls")
+    for w in (a, b):
+        w.has(20, 60)
+    with open(f"{DIR}/run/osd1.pid") as f:
+        os.kill(int(f.read()), signal.SIGKILL)
+    for w in (a, b):
+        w.has(w.lines() + 100, 90)
+    cluster("up")
+    for w in (a, b):
+        w.proc.kill()
+        w.end()
+    until(t, "its grants end", 2)
+    for w, first in ((a, 0), (b, SLOTS)):
+        bad = lost(w.acked, slots(t, w.owner - 1, first), w.owner)
+        assert not bad, (SEED, bad)
+    assert t.term() == 0
+
+
+def handed_over(name, how):
+    """The active target ends by `how`; a stand-by takes its image over. Returns the time that this took."""
+    image(name, "128M")
+    a = target(f"{name}a", name).start()
+    old = Writer(a, 0, 1, 0, SLOTS, "windows")
+    old.has(50, 60)
+    pids = family(a)
+    assert len(pids) == 2, pids
+    to_all(pids, how)
+    begin = time.monotonic()
+    b = target(f"{name}b", name, ",takeover=yes").start()
+    took = time.monotonic() - begin
+    if how == signal.SIGKILL:
+        bad = lost(old.end(), slots(b, 1), 1)
+        assert not bad, (SEED, bad)
+    new = Writer(b, 0, 2, 0, SLOTS, "calls")
+    new.has(SLOTS, 60)
+    if how == signal.SIGSTOP:
+        # The old owner goes on: what it had on its way is refused, and it tells its clients so.
+        to_all(pids, signal.SIGCONT)
+        new.has(2 * SLOTS, 60)
+        until(a, "taken over")
+        old.proc.kill()
+        old.end()
+    new.proc.kill()
+    new.end()
+    until(b, "its grants end", 1)
+    held = slots(b, 1)
+    bad = {s: held[s] for s in new.acked if held[s][0] != 2}
+    assert not bad, (SEED, bad)
+    assert b.term() == 0
+    end_all()
+    return took
+
+
+def test_killed_target_is_replaced():
+    took = handed_over("three", signal.SIGKILL)
+    print(f"# the stand-by served after {took:.1f} s", flush=True)
+    assert took < 15
+
+
+def test_frozen_target_is_fenced():
+    took = handed_over("four", signal.SIGSTOP)
+    print(f"# the stand-by served after {took:.1f} s", flush=True)
+    assert took < 15
+
+
+def test_no_such_image():
+    t = target("c5", "none").start(ok=False)
+    assert t.proc.wait(timeout=60) == 1
+    line = t.logged().strip().splitlines()[-1]
+    assert "export disk" in line and "rbd/none" in line, t.logged()
+
+
+if __name__ == "__main__":
+    missing = [x for x in TOOLS if shutil.which(x) is None]
+    if not os.path.exists(RBD) or missing:
+        print(f"1..0 # SKIP {'weft-rbd is not built (librbd-dev)' if not os.path.exists(RBD) else 'no ' + ', '.join(missing)}")
+        sys.exit(0)
+    os.environ["WEFT_RBD"] = RBD
+    try:
+        cluster("up")
+        main([test_push_and_pull, test_osd_is_killed_under_load, test_killed_target_is_replaced, test_frozen_target_is_fenced,
+              test_no_such_image])
+    finally:
+        subprocess.run([CLUSTER, "down", DIR], check=False, capture_output=True, timeout=120)
