@@ -9,7 +9,6 @@
 
 #include "expect.h"
 #include "figures.h"
-#include "table.h"
 #include "ui.h"
 
 static const struct {
@@ -170,10 +169,10 @@ expect_warn(const struct expect *e, const struct perf_result *r)
 
 		if (e->at[i].key != EXPECT_PCT || r->hist == NULL || n < 1 || n >= PERF_PCT_SAMPLES)
 			continue;
-		table_say("%s of %s: %.0f sample%s beyond p%g of --expect; with --iters %" PRIu64
-		          " it is more than chance",
-		          perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
-		          floor(n), n < 2 ? " lies" : "s lie", pct,
-		          perf_iters_for(r, pct, PERF_PCT_SAMPLES));
+		ui_msg("%s of %s: %.0f sample%s beyond p%g of --expect; with --iters %" PRIu64
+		       " it is more than chance",
+		       perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
+		       floor(n), n < 2 ? " lies" : "s lie", pct,
+		       perf_iters_for(r, pct, PERF_PCT_SAMPLES));
 	}
 }

@@ -21,6 +21,7 @@
 #include "trust.h"
 #include "ui.h"
 #include "warn.h"
+#include "wrap.h"
 
 #define MAX_SIZES 32
 #define BUSY_S    5
@@ -52,7 +53,7 @@ say_command(const struct args *a)
 		fprintf(f, " %s", ui_printable(a->command[i], word, sizeof(word)));
 	if (fclose(f) != 0)
 		ui_die("no memory");
-	table_text(stderr, line);
+	wrap_text(stderr, line);
 	free(line);
 }
 
@@ -67,27 +68,27 @@ bring_up(struct args *a, struct stack *st)
 
 		/* The text of a run file has no name of its own. */
 		if (a->config != NULL && strncmp(err, config, strlen(config)) == 0)
-			table_die("%s: the configuration in it, of %s%s", a->run_file, a->config,
-			          err + strlen(config));
-		table_die("%s", err);
+			ui_die("%s: the configuration in it, of %s%s", a->run_file, a->config,
+			       err + strlen(config));
+		ui_die("%s", err);
 	}
 	if (a->workers > a->conf.nworkers && a->conf.nworkers > 0)
-		table_die("--workers %u: %s", a->workers,
-		          a->port_args.config == NULL
-		                  ? "it takes --config, with as many [worker NAME] sections"
-		                  : "the configuration has fewer [worker NAME] sections");
+		ui_die("--workers %u: %s", a->workers,
+		       a->port_args.config == NULL
+		               ? "it takes --config, with as many [worker NAME] sections"
+		               : "the configuration has fewer [worker NAME] sections");
 	if (a->untrusted && !trust_not_needed(&a->conf, err, sizeof(err)))
-		table_die("%s: %s; give --trust if you know where the run file comes from",
-		          a->run_file, err);
+		ui_die("%s: %s; give --trust if you know where the run file comes from",
+		       a->run_file, err);
 	if (a->untrusted && a->overwrite)
-		table_die("%s: it writes over a volume; give --trust if you mean it", a->run_file);
+		ui_die("%s: it writes over a volume; give --trust if you mean it", a->run_file);
 	if (a->run_file != NULL)
 		say_command(a);
 	a->conf.nworkers = a->conf.nworkers < a->workers ? a->conf.nworkers : a->workers;
 	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
-		table_die("%s", err);
+		ui_die("%s", err);
 	if (st->nworkers == 0)
-		table_die("%s: there is no [port]", a->port_args.config);
+		ui_die("%s: there is no [port]", a->port_args.config);
 }
 
 /** The sizes and iterations of all runs of this command. */
@@ -239,7 +240,7 @@ live_tick(const struct perf_tick *t)
 {
 	const struct perf_job *j = t->job;
 	const double seconds = (double)t->second_ns / 1e9, n = (double)t->messages;
-	const unsigned int width = table_width(stderr);
+	const unsigned int width = wrap_width(stderr);
 	char what[96], line[256], left[32];
 
 	if (j->latency && j->rate == 0 && t->messages > 0)
@@ -292,9 +293,9 @@ out_open(struct args *a)
 		return;
 	a->out_file = fopen(a->out, "wxe");
 	if (a->out_file == NULL)
-		table_die("%s: %s", a->out,
-		          errno == EEXIST ? "the file exists; remove it or name another"
-		                          : strerror(errno));
+		ui_die("%s: %s", a->out,
+		       errno == EEXIST ? "the file exists; remove it or name another"
+		                       : strerror(errno));
 	out_path = a->out;
 	atexit(out_remove);
 }
@@ -332,7 +333,7 @@ print_region(const char *region)
 	char line[160];
 
 	snprintf(line, sizeof(line), " region: %s", region);
-	table_text(stdout, line);
+	wrap_text(stdout, line);
 }
 
 /** Print what is printed at the end. 0; or the exit status. */
@@ -363,8 +364,8 @@ finish(const struct args *a, FILE *out, const struct perf_result *res, unsigned 
 		expect_warn(&a->expect, &res[i]);
 		if (expect_met(&a->expect, &res[i], why, sizeof(why)))
 			continue;
-		table_say("%s of %s does not meet %s", perf_job_name(&res[i].job),
-		          perf_size_text(&res[i].job, size, sizeof(size)), why);
+		ui_msg("%s of %s does not meet %s", perf_job_name(&res[i].job),
+		       perf_size_text(&res[i].job, size, sizeof(size)), why);
 		rc = rc != 0 ? rc : PERF_EXIT_EXPECT;
 	}
 	return rc;
@@ -390,7 +391,7 @@ print_note(const struct perf_result *r)
 	else
 		snprintf(line, sizeof(line), " %s after %" PRIu64 " of %" PRIu64 " iterations", how,
 		         r->iterations, j->iterations * j->qps);
-	table_text(stdout, line);
+	wrap_text(stdout, line);
 }
 
 /** Run all jobs and print them. Returns the exit status. */
@@ -421,12 +422,12 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 		rc = run_job(side, to, job, a->wait_s, &res[i], why, sizeof(why));
 		live_erase();
 		/* The terminal has written "^C" where the next row begins. */
-		if (a->forever && stop && table_width(tick_to) != 0)
+		if (a->forever && stop && wrap_width(tick_to) != 0)
 			fputc('\n', tick_to);
 		if (rc != 0) {
-			table_say("%s%s: %s %s of %s: %s", a->host, port, perf_job_name(job),
-			          job->latency ? "latency" : "bandwidth",
-			          perf_size_text(job, size, sizeof(size)), why);
+			ui_msg("%s%s: %s %s of %s: %s", a->host, port, perf_job_name(job),
+			       job->latency ? "latency" : "bandwidth",
+			       perf_size_text(job, size, sizeof(size)), why);
 			a->failed = why;
 			if (!res[i].ended)
 				break;
@@ -496,7 +497,7 @@ sweep_command(int argc, char **argv)
 	if (addr_parse(s.host, s.port, &sweep_to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", s.host);
 	if (sweep_begin(&s, why, sizeof(why)) != 0)
-		table_die("%s", why);
+		ui_die("%s", why);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	a.port_args = s.port_args;
@@ -581,7 +582,7 @@ take_config(const struct reproduce *r, struct args *a)
 		return;
 	fd = reproduce_config(r);
 	if (fd < 0)
-		table_die("%s: its configuration: %s", r->file, strerror(-fd));
+		ui_die("%s: its configuration: %s", r->file, strerror(-fd));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	a->port_args.config = path;
 	a->config = r->config;
@@ -601,13 +602,13 @@ reproduce_run(int argc, char **argv)
 	reproduce_parse(&r, argc, argv);
 	rc = again_command(r.words, r.command, &r.again, &a.command, why, sizeof(why));
 	if (rc != 0)
-		table_die("%s: %s", r.file, why);
+		ui_die("%s: %s", r.file, why);
 	while (a.command[n] != NULL)
 		n++;
 	words = copy_command(n, a.command);
 	args_parse(n, words, &a);
 	if (a.server)
-		table_die("%s: its command is of a server", r.file);
+		ui_die("%s: its command is of a server", r.file);
 	take_config(&r, &a);
 	a.run_file = r.file;
 	a.untrusted = !r.trust && !r.again.port;
@@ -618,7 +619,7 @@ reproduce_run(int argc, char **argv)
 	now = text != NULL ? doc_parse("the new run", text, strlen(text), why, sizeof(why)) : NULL;
 	rc = status == 0 || status == PERF_EXIT_EXPECT ? 0 : status;
 	if (rc == 0 && now == NULL)
-		table_die("%s", why);
+		ui_die("%s", why);
 	if (rc == 0) {
 		rc = reproduce_judge(&r, now);
 		rc = rc != 0 ? rc : status;

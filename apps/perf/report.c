@@ -12,8 +12,8 @@
 #include "mix.h"
 #include "perf.h"
 #include "samples.h"
-#include "table.h"
 #include "warn.h"
+#include "wrap.h"
 
 /** Percentiles that are printed, and what their keys are called. */
 static const struct {
@@ -80,7 +80,7 @@ perf_print_mpa(FILE *f, const struct perf_result *r)
 	if (p->ns != 0)
 		mpa_end(line + n, sizeof(line) - n, "; server", p->crc, p->rx_markers,
 		        p->tx_markers);
-	table_text(f, line);
+	wrap_text(f, line);
 }
 
 /** How the messages go; in each result, so that runs that differ in one of these are told apart. */

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Prints rows in perftest's columns, and messages, within the width of a terminal. */
+/** @file Prints rows in perftest's columns, within the width of a terminal. */
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "perf.h"
 #include "table.h"
-#include "ui.h"
+#include "wrap.h"
 
-#define TABLE_COLUMNS 10
+#define TABLE_COLUMNS 11
 #define TABLE_INDENT  8 /**< of a row's second line */
-/** A terminal that is narrower is treated as if it were of this width. */
-#define TABLE_MIN_WIDTH 40
 
 bool perf_gbits;
 
@@ -26,23 +20,12 @@ struct table_cell {
 	char text[32];
 };
 
-unsigned int
-table_width(FILE *f)
-{
-	struct winsize w;
-	const int fd = fileno(f);
-
-	if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &w) != 0 || w.ws_col == 0)
-		return 0;
-	return w.ws_col < TABLE_MIN_WIDTH ? TABLE_MIN_WIDTH : w.ws_col;
-}
-
 /** Print a row. Each text but the first ends where its heading ends; one that is wider moves the
  * next ones only as far as the blanks between them do not suffice. */
 static void
 table_line(FILE *f, const struct table_cell *cells, unsigned int n, bool head)
 {
-	const unsigned int width = table_width(f);
+	const unsigned int width = wrap_width(f);
 	size_t at = 0, end = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
@@ -166,68 +149,4 @@ perf_print_both(FILE *f, const struct perf_result *r)
 {
 	print_direction(f, "sent", r->sent_mbps, r->sent_mmsgs);
 	print_direction(f, "received", r->received_mbps, r->received_mmsgs);
-}
-
-/* ---- Text ---- */
-
-/** Octets of text that a line of so many columns takes, up to a blank; a word that is too long is
- * not broken. */
-static size_t
-text_fits(const char *text, size_t columns)
-{
-	const size_t all = strlen(text);
-	size_t n = columns;
-
-	if (all <= columns)
-		return all;
-	while (n > 0 && (text[n] != ' ' || text[n + 1] == '%'))
-		n--;
-	return n > 0 ? n : strcspn(text, " ");
-}
-
-void
-table_text(FILE *f, const char *line)
-{
-	const unsigned int width = table_width(f);
-	size_t indent = 0, n;
-
-	do {
-		n = width == 0 ? strlen(line) : text_fits(line, width - 1 - indent);
-		fprintf(f, "%*s%.*s\n", (int)indent, "", (int)n, line);
-		line += n + strspn(line + n, " ");
-		indent = 2;
-	} while (*line != '\0');
-	fflush(f);
-}
-
-static void
-table_vsay(const char *fmt, va_list ap)
-{
-	char line[2048];
-	int n = snprintf(line, sizeof(line), "%s: ", ui_progname());
-
-	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
-	fflush(stdout);
-	table_text(stderr, ui_printable(line, line, sizeof(line)));
-}
-
-void
-table_say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	table_vsay(fmt, ap);
-	va_end(ap);
-}
-
-void
-table_die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	table_vsay(fmt, ap);
-	va_end(ap);
-	exit(UI_EXIT_FAIL);
 }

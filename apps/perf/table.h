@@ -3,8 +3,8 @@
 #define WEFT_PERF_TABLE_H
 
 /**
- * @file perftest's columns, and lines of text, as wide as the terminal. Where the output is no
- * terminal, each row and each line of text is one line.
+ * @file perftest's columns, as wide as the terminal. Where the output is no terminal, each row is
+ * one line.
  */
 
 #include <stdio.h>
@@ -19,11 +19,5 @@ void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
 /** Two rows below that of a test in both directions: each by itself. */
 void perf_print_both(FILE *f, const struct perf_result *r);
-/** Print a line, broken at blanks where f is a terminal. */
-void table_text(FILE *f, const char *line);
-/** ui_msg(), broken at blanks where standard error is a terminal. */
-void table_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/** The same, then exit(1). */
-void table_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #endif /* WEFT_PERF_TABLE_H */

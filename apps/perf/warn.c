@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "figures.h"
-#include "table.h"
 #include "ui.h"
 #include "warn.h"
 
@@ -203,8 +202,8 @@ warn_line(void *arg, const char *text)
 	const struct perf_result *r = arg;
 	char size[48];
 
-	table_say("%s of %s: %s", perf_job_name(&r->job),
-	          perf_size_text(&r->job, size, sizeof(size)), text);
+	ui_msg("%s of %s: %s", perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
+	       text);
 }
 
 void
@@ -213,9 +212,8 @@ warn_print(const struct perf_result *r)
 	char size[48];
 
 	if (r->interrupted && r->job.duration_s != PERF_FOREVER_S)
-		table_say("%s of %s: interrupted after %" PRIu64 " iterations",
-		          perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
-		          r->iterations);
+		ui_msg("%s of %s: interrupted after %" PRIu64 " iterations", perf_job_name(&r->job),
+		       perf_size_text(&r->job, size, sizeof(size)), r->iterations);
 	warn_each(r, warn_line, (void *)(uintptr_t)r);
 }
 
@@ -223,6 +221,6 @@ void
 warn_frequency(void)
 {
 	if (warn_frequency_moves())
-		table_say("the CPU frequency is not constant; set the governor 'performance' "
-		          "(cpupower frequency-set -g performance)");
+		ui_msg("the CPU frequency is not constant; set the governor 'performance' "
+		       "(cpupower frequency-set -g performance)");
 }

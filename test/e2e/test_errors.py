@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Invalid input: one line on stderr names the error and its place, the exit status is right, and nothing is done."""
 import concurrent.futures
+import fcntl
 import os
 import pty
 import random
@@ -9,7 +10,9 @@ import re
 import select
 import signal
 import stat
+import struct
 import subprocess
+import termios
 import time
 
 from weft_e2e import PROCS, TMP, Skip, Target, app, main, make_file, memif, path, run, sha
@@ -536,6 +539,24 @@ def test_retransmission_timeouts():
         target("rt.ini", "[tcp]\n" + text + PORT.format(dev="net_null0") + "[export v]\nsize = 4M\npersist = volatile\n", *words)
     for text in ("rto_min_us = 2000000\n", "rto_min_us = 1000\nrto_initial_us = 1000\n", "rto_max_us = 1000000\n"):
         assert both_say(text, "[tcp]\n" + text + PORT.format(dev="net_null0") + "[export v]\nsize = 4M\npersist = volatile\n")
+
+
+def test_words_on_a_terminal():
+    """A message is broken between words where standard error is a terminal, and one line elsewhere."""
+    for name in ("weft-cp", "weft-perf", "weft-ping", "weft-console", "weft-target"):
+        cmd = [app(name), "--there-is-no-such-option-of-it"]
+        rc, _, line = run(cmd)
+        assert rc == 2 and line.count("\n") == 1 and len(line) > 60, (name, rc, line)
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
+        p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+        PROCS.append(p)
+        os.close(theirs)
+        assert p.wait(timeout=30) == 2
+        text = os.read(ours, 65536).decode().replace("\r\n", "\n")
+        os.close(ours)
+        rows = text.splitlines()
+        assert len(rows) > 1 and max(map(len, rows)) < 50 and " ".join(x.strip() for x in rows) == line.strip(), (name, rows, line)
 
 
 def test_connect_in_vain():

@@ -2,6 +2,7 @@
 /** @file Messages, sizes and times as text, the progress bar. */
 
 #include "ui.h"
+#include "wrap.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,21 +32,15 @@ ui_progname(void)
 	return ui_name;
 }
 
-/* One write, so that lines of several threads do not mix. */
 static void
 ui_vmsg(const char *fmt, va_list ap)
 {
 	char line[2048];
 	int n = snprintf(line, sizeof(line), "%s: ", ui_name);
-	int m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
-	size_t len = strlen(line);
 
-	(void)m;
-	ui_printable(line, line, sizeof(line));
-	line[len++] = '\n';
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	fflush(stdout);
-	fwrite(line, 1, len, stderr);
-	fflush(stderr);
+	wrap_text(stderr, ui_printable(line, line, sizeof(line)));
 }
 
 void

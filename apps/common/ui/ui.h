@@ -18,7 +18,7 @@
 /** Set the name that messages begin with; the first call of main(). */
 void ui_init(const char *progname);
 const char *ui_progname(void);
-/** Print one line on standard error, "prog: ...". */
+/** Print one line on standard error, "prog: ..."; on a terminal it is broken between words. */
 void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** ui_msg(), then exit(1). */
 void ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
