@@ -413,7 +413,7 @@ measure(struct args *a, const struct perf_side *side, const struct sockaddr_stor
 	/* With --json and --csv standard output is one document. */
 	tick_to = table ? stdout : stderr;
 	if (table || a->forever)
-		perf_print_head(tick_to, &jobs[0]);
+		perf_print_head(tick_to, &jobs[0], a->rounds > 1);
 	/* A round has all sizes, so that a drift of the machine reaches all alike. */
 	for (unsigned int i = 0; i < all && rc == 0 && !stop; i++) {
 		job = &jobs[i % njobs];

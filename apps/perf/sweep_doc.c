@@ -188,6 +188,34 @@ sweep_cell(FILE *f, const json_t *v)
 	}
 }
 
+/** The warnings of a result, in one cell; empty without any. */
+static void
+sweep_warnings(FILE *f, const json_t *result)
+{
+	const json_t *all = json_object_get(result, "warnings"), *v;
+	const char *between = "";
+	char *text = NULL;
+	size_t len = 0, i;
+	json_t *cell;
+	FILE *to;
+
+	if (json_array_size(all) == 0)
+		return;
+	to = open_memstream(&text, &len);
+	if (to == NULL)
+		return;
+	json_array_foreach(all, i, v)
+	{
+		fprintf(to, "%s%s", between, json_string_value(v));
+		between = "; ";
+	}
+	fclose(to);
+	cell = json_string(text);
+	sweep_cell(f, cell);
+	json_decref(cell);
+	free(text);
+}
+
 /** The keys of all results, in the order of their first appearance. */
 static json_t *
 sweep_columns(const json_t *results)
@@ -218,7 +246,7 @@ sweep_csv(FILE *f, const struct sweep *s)
 
 	fputs("status", f);
 	json_object_foreach(keys, key, unused) fprintf(f, ",%s", key);
-	fputs("\r\n", f);
+	fputs(",warnings\r\n", f);
 	for (unsigned int i = 0; i < s->plan.runs; i++) {
 		const json_t *status = json_array_get(s->status, i);
 		unsigned int round;
@@ -233,6 +261,8 @@ sweep_csv(FILE *f, const struct sweep *s)
 			fputc(',', f);
 			sweep_cell(f, json_object_get(row, key));
 		}
+		fputc(',', f);
+		sweep_warnings(f, row);
 		fputs("\r\n", f);
 		json_decref(row);
 	}

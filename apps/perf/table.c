@@ -110,14 +110,18 @@ table_cells(const struct perf_result *r, struct table_cell *cells)
 		strcpy(c->text, "-");
 	else
 		snprintf(c->text, sizeof(c->text), "%.0f", r->cycles_per_msg);
+	if (r->round != 0) {
+		c = table_put(cells, &n, "round");
+		snprintf(c->text, sizeof(c->text), "%" PRIu32, r->round);
+	}
 	return n;
 }
 
 void
-perf_print_head(FILE *f, const struct perf_job *job)
+perf_print_head(FILE *f, const struct perf_job *job, bool rounds)
 {
 	struct table_cell cells[TABLE_COLUMNS];
-	const struct perf_result none = {.job = *job};
+	const struct perf_result none = {.job = *job, .round = rounds};
 
 	table_line(f, cells, table_cells(&none, cells), true);
 }

@@ -7,15 +7,15 @@
  * one line.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct perf_job;
 struct perf_result;
 
-/** Columns of the terminal that f is; 0: it is none, or of no known width. */
-unsigned int table_width(FILE *f);
-/** Print the heading, then rows. What does not fit a terminal stands in a second, indented line. */
-void perf_print_head(FILE *f, const struct perf_job *job);
+/** Print the heading, then rows. What does not fit a terminal stands in a second, indented line.
+ * rounds: each row names its round. */
+void perf_print_head(FILE *f, const struct perf_job *job, bool rounds);
 void perf_print_row(FILE *f, const struct perf_result *r);
 /** Two rows below that of a test in both directions: each by itself. */
 void perf_print_both(FILE *f, const struct perf_result *r);

@@ -200,10 +200,12 @@ static void
 warn_line(void *arg, const char *text)
 {
 	const struct perf_result *r = arg;
-	char size[48];
+	char size[48], round[32] = "";
 
-	ui_msg("%s of %s: %s", perf_job_name(&r->job), perf_size_text(&r->job, size, sizeof(size)),
-	       text);
+	if (r->round != 0)
+		snprintf(round, sizeof(round), ", round %" PRIu32, r->round);
+	ui_msg("%s of %s%s: %s", perf_job_name(&r->job),
+	       perf_size_text(&r->job, size, sizeof(size)), round, text);
 }
 
 void

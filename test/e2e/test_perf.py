@@ -274,6 +274,19 @@ def test_perf_terminal():
     assert max(map(len, narrow)) <= 60 and said in " ".join(line.strip() for line in narrow), narrow
 
 
+def test_perf_rounds_named():
+    """With --rounds each row has its round in the last column, and so has what is said of a round."""
+    sock = path("rounds.sock")
+    perf_server(sock)
+    rc, out, err = run([app("weft-perf"), "read", "--lat", "-n", "200", "--rounds", "2", "--dev", memif(0, "client", sock), "--address",
+                        "10.0.0.2/24", "10.0.0.1"], timeout=60)
+    rows = out.splitlines()
+    assert rc == 0 and rows[0].endswith(" cycles/msg round") and [r.split()[-1] for r in rows[1:]] == ["1", "2"], (rc, out, err)
+    for n in (1, 2):
+        assert f"read of 64 octets, round {n}: " in err, err
+    assert "round" not in perf(sock, "write", "-n", "200")
+
+
 def test_perf_live():
     """Each second a line on a terminal says how a long run goes, in each kind of test, and is erased; in a pipe there is none."""
     sock = path("live.sock")

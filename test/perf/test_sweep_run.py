@@ -60,6 +60,7 @@ def test_whole():
     for line, r in zip(lines, d["results"], strict=True):
         assert line["status"] == "ok" and line["test"] == r["test"] and int(line["bytes"]) == r["bytes"], (line, r)
         assert all(float(line[k]) == v for k, v in r.items() if isinstance(v, float)), (line, r)
+        assert line["warnings"] == "; ".join(r["warnings"]), (line, r)
     assert sorted(os.listdir(path("w.out"))) == ["index.html", "results.csv", "results.json"]
     rc, out, err = weft_perf("compare", path("w.out/results.json"), path("w.out/results.json"))
     assert rc == 0 and out.count("too few rounds") == 13 and err == "", (rc, out, err)
