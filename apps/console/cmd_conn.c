@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "connect_why.h"
 #include "console.h"
 #include "inject.h"
 #include "rpc_side.h"
@@ -89,12 +90,24 @@ cmd_listen_srq(void *arg, struct cmdline *cl, void *data)
 		listen_on(cl, a, srq);
 }
 
+const char *
+console_connect_why(int err, char buf[CONSOLE_WHY_MAX])
+{
+	static const struct connect_ask ask = {.server = "the program of the other end",
+	                                       .there = "the address and the port",
+	                                       .here = "dev and address"};
+
+	return connect_why(&ask, con.stack.nports == 1 ? con.stack.ports[0] : NULL, err, buf,
+	                   CONSOLE_WHY_MAX);
+}
+
 static void
 connect_to(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq)
 {
 	struct sockaddr_storage to;
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca), .timeout_us = 5000000, .keepalive_us = 5000000};
+	char why[CONSOLE_WHY_MAX];
 	struct console_qp *q;
 	int rc;
 
@@ -110,13 +123,15 @@ connect_to(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq
 	if (rc < 0) {
 		if (q != NULL)
 			console_qp_drop(cl, q);
-		console_fail(cl, "connect: %s", strerror(-rc));
+		console_fail(cl, "connect: %s", console_connect_why(rc, why));
 		return;
 	}
 	/* A connection that failed is dropped, because there are only 64 numbers. */
 	if (!console_wait(cl, 6000, qp_decided, q) || !q->up) {
+		rc = q->closed ? q->status : -ETIMEDOUT;
 		console_qp_drop(cl, q);
-		console_fail(cl, "connect: %s port %" PRIu64 ": no connection", a->s1, a->a);
+		console_fail(cl, "connect: %s port %" PRIu64 ": no connection%s%s", a->s1, a->a,
+		             rc != 0 ? ": " : "", rc != 0 ? console_connect_why(rc, why) : "");
 		return;
 	}
 	vars_result("qp", "%u", (unsigned int)(q - con.qps));

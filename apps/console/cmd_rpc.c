@@ -55,11 +55,12 @@ static bool
 run(struct cmdline *cl, struct op *op, void (*fn)(void *arg))
 {
 	int rc = worker_side_call(worker_of(op->n), fn, op);
+	char why[CONSOLE_WHY_MAX];
 
 	if (rc == 0)
 		rc = op->rc;
 	if (rc != 0)
-		console_fail(cl, "rpc: %s", strerror(-rc));
+		console_fail(cl, "rpc: %s", console_connect_why(rc, why));
 	return rc == 0;
 }
 
@@ -102,6 +103,8 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 {
 	const struct cmd_args *a = arg;
 	struct op op = {.n = 1};
+	char why[CONSOLE_WHY_MAX];
+	int rc;
 
 	(void)data;
 	while (op.n <= CONSOLE_MAX_RPCS && con.rpcs[op.n])
@@ -118,10 +121,12 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 	con.rpc_worker[op.n] = con.worker;
 	if (!run(cl, &op, connect_on_worker))
 		return;
-	if (!console_wait(cl, RPC_WAIT_MS, decided, &op) || rpc_side_outcome(op.n) != 0) {
+	rc = console_wait(cl, RPC_WAIT_MS, decided, &op) ? rpc_side_outcome(op.n) : -ETIMEDOUT;
+	if (rc != 0) {
 		run(cl, &op, disconnect_on_worker);
 		console_drain(cl);
-		console_fail(cl, "rpc: %s port %" PRIu64 ": no connection", a->s1, a->a);
+		console_fail(cl, "rpc: %s port %" PRIu64 ": no connection: %s", a->s1, a->a,
+		             console_connect_why(rc, why));
 		return;
 	}
 	con.rpcs[op.n] = true;

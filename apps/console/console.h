@@ -52,6 +52,7 @@ struct console_qp {
 	bool terminated; /**< a Terminate was sent or received */
 	uint8_t *recv;   /**< CONSOLE_RECVS buffers; NULL with an SRQ */
 	struct console_srq *srq;
+	int status; /**< why there is no connection, -errno; 0 unless that is known */
 	char peer[80];
 	uint32_t outstanding; /**< posted and not completed, without those that are unsignaled */
 	uint32_t unsignaled;  /**< posted, and no completion tells yet that they are done */
@@ -217,6 +218,9 @@ struct console_qp *console_qp_make(struct weft_worker *w, struct console_srq *sr
 int console_srq_post(struct console_srq *s, uint32_t i);
 /** Free a QP and its number. */
 void console_qp_drop(struct cmdline *cl, struct console_qp *q);
+#define CONSOLE_WHY_MAX 256
+/** Why a connect ended with -errno, and what to do. Returns buf. */
+const char *console_connect_why(int err, char buf[CONSOLE_WHY_MAX]);
 /**
  * Run one line. NULL, or why it could not be run, with con.misused set; con.failed says whether it
  * ran and failed. Empty

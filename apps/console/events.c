@@ -201,6 +201,7 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 	case WEFT_EV_DISCONNECTED:
 		q->closed = true;
 		q->up = false;
+		q->status = ev->type == WEFT_EV_REJECTED ? 0 : ev->status;
 		traffic_lost(q, traffic, sizeof(traffic));
 		tell(cl, "qp %u: %s%s%s%s", qp_number(q), weft_event_str(ev->type),
 		     ev->status != 0 ? ": " : "", ev->status != 0 ? strerror(-ev->status) : "",

@@ -11,6 +11,7 @@
 
 #include "ui.h"
 #include "addr.h"
+#include "connect_why.h"
 
 #define CP_SPIN_NS  200000ULL /* after this time without work the loop sleeps between polls */
 #define CP_SLEEP_US 50
@@ -247,20 +248,6 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
-/** Why the port has no link; NULL: it has one. A server of net_memif that has another client
- * refuses only in that way. */
-static const char *
-cp_no_link(const struct cp_session *s)
-{
-	struct weft_port_stats ps;
-
-	if (weft_port_stats(s->stack.ports[0], &ps) != 0 || ps.link_up)
-		return NULL;
-	return ps.link_returns ? "the port has no link"
-	                       : "the port has no link: it takes no client now (net_memif serves "
-	                         "one at a time)";
-}
-
 int
 cp_connect(struct cp_session *s)
 {
@@ -323,7 +310,8 @@ cp_connect(struct cp_session *s)
 	if (s->refused)
 		return cp_fail(s, -ECONNREFUSED, "%s: the target refuses connections now",
 		               s->where);
-	no_link = s->established || s->status != -ETIMEDOUT ? NULL : cp_no_link(s);
+	no_link = s->established || s->status != -ETIMEDOUT ? NULL
+	                                                    : connect_no_link(s->stack.ports[0]);
 	if (no_link != NULL)
 		return cp_fail(s, -EBUSY, "%s: %s", s->where, no_link);
 	if (!s->established && answered)
@@ -335,12 +323,15 @@ cp_connect(struct cp_session *s)
 		                       ? "it said nothing in time"
 		                       : strerror(s->status != 0 ? -s->status : ENOTCONN));
 	if (!s->established && s->status == -ETIMEDOUT)
-		return cp_fail(s, -ETIMEDOUT, "%s: no target listening (no answer within %llu s)",
+		return cp_fail(s, -ETIMEDOUT,
+		               "%s: no target listening (no answer within %llu s); is weft-target "
+		               "running there, and the address right?",
 		               s->where, (unsigned long long)(s->opt->connect_ns / 1000000000ULL));
 	if (!s->established)
 		return cp_fail(s, s->status != 0 ? s->status : -ENOTCONN,
-		               "%s: no target listening (%s)", s->where,
-		               strerror(s->status != 0 ? -s->status : ENOTCONN));
+		               "%s: no target listening (%s); is weft-target running there, and "
+		               "the port of the URL right?",
+		               s->where, strerror(s->status != 0 ? -s->status : ENOTCONN));
 	return 0;
 }
 

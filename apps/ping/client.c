@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "addr.h"
+#include "connect_why.h"
 #include "ping.h"
 #include "stack.h"
 #include "ui.h"
@@ -224,25 +225,33 @@ static void __attribute__((format(printf, 3, 4))) add(char *why, size_t size, co
 static void
 client_why_not_up(const struct client *c, int rc, char *why, size_t size)
 {
+	static const struct connect_ask ask = {.server = "weft-ping -s or rping -s",
+	                                       .there = "the address and -p",
+	                                       .here = "--dev and --address, or --config"};
 	int err = c->gone ? -c->status : -rc;
+	struct weft_port *port = weft_port_get(c->ctx, 0);
+	const char *no_link = err == ETIMEDOUT && port != NULL ? connect_no_link(port) : NULL;
+	char text[256];
 
 	if (rc == -EINTR)
 		add(why, size, "interrupted");
 	else if (c->rejected)
 		add(why, size, "the server refuses%s%s", c->said[0] != '\0' ? ": " : "", c->said);
+	else if (no_link != NULL)
+		add(why, size, "%s", no_link);
 	else if (err == ETIMEDOUT)
 		add(why, size,
 		    "no answer within %u s; is the address right, and does a server run there?",
 		    CONNECT_US / 1000000);
 	else if (err == ECONNREFUSED)
-		add(why, size, "no server listens there; start rping -s or weft-ping -s");
-	else if (c->terminated) {
-		char text[160];
-
+		add(why, size,
+		    "no server listens there; start rping -s or weft-ping -s, or check -p");
+	else if (c->terminated)
 		add(why, size, "%s ended the start-up: %s", c->term.ours ? "we" : "the server",
 		    weft_terminate_str(&c->term, text, sizeof(text)));
-	} else
-		add(why, size, "cannot connect: %s", strerror(err != 0 ? err : ECONNRESET));
+	else
+		add(why, size, "cannot connect: %s",
+		    connect_why(&ask, NULL, err != 0 ? -err : -ECONNRESET, text, sizeof(text)));
 }
 
 /**

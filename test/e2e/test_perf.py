@@ -171,7 +171,12 @@ def test_perf_wait_server():
     # the port is there, and nothing listens on another port number
     rc, _, err = run([app("weft-perf"), "write", "-n", "10", "-p", "18516", "--dev", memif(0, "client", lan), "--address", "10.0.0.2/24",
                       "10.0.0.1"], timeout=60)
-    assert rc == 1 and "refused" in err, (rc, err)
+    assert rc == 1 and "refused: nothing listens there; is weft-perf --server running? Check the address and --port" in err, (rc, err)
+    assert len(err.splitlines()) == 1, err
+    # and at another address nothing answers
+    rc, _, err = run([app("weft-perf"), "write", "-n", "10", "--timeout", "2", "--dev", memif(0, "client", lan), "--address",
+                      "10.0.0.2/24", "10.0.0.77"], timeout=60)
+    assert rc == 1 and "nothing answers there; is weft-perf --server running? Check" in err and len(err.splitlines()) == 1, (rc, err)
     p.terminate()
     p.wait()
     perf_server(lan)
@@ -179,6 +184,21 @@ def test_perf_wait_server():
     rc, _, err = run([app("weft-perf"), "write", "-n", "10", "-p", "18516", "--wait_server", "3", "--dev", memif(0, "client", lan),
                       "--address", "10.0.0.2/24", "10.0.0.1"], timeout=60)
     assert rc == 1 and "refused" in err and time.monotonic() - began > 3, (rc, err)
+
+
+def test_perf_second_client():
+    """net_memif has one client at a time. A second one says so, and what to do."""
+    sock = path("second.sock")
+    perf_server(sock)
+    first = client(sock, "write", "-D", "60", "--rate_limit", "100")
+    until_busy(first)
+    rc, out, err = run([app("weft-perf"), "write", "-n", "10", "--timeout", "3", "--dev", memif(0, "client", sock), "--address",
+                        "10.0.0.3/24", "10.0.0.1"], timeout=60)
+    assert rc == 1, (rc, out, err)
+    assert "takes no client now" in err and "end the other client, or give each a socket of its own" in err, (rc, out, err)
+    assert len(err.splitlines()) == 1, err
+    first.send_signal(signal.SIGINT)
+    assert first.wait(timeout=30) == 0
 
 
 def test_perf_rate_is_iterations_by_time():

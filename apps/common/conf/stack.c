@@ -95,7 +95,8 @@ stack_device_why(const char *dev, bool serves, bool taken)
 	    conf_memif_socket(dev, path, sizeof(path), &abstract) == 0 &&
 	    stack_socket_listens(path, abstract))
 		return "cannot be opened: its server is there, but takes no client now (it has "
-		       "another one, or is just starting)";
+		       "another one, or is just starting); end the other client, or give each a "
+		       "socket of its own";
 	if (strcmp(role, "server") != 0 && serves)
 		return "cannot be opened: role=client, and no server listens at its socket; a "
 		       "target is role=server as a rule";

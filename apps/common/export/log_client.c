@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "addr.h"
+#include "connect_why.h"
 #include "export_proto.h"
 #include "log_ticket.h"
 #include "ui.h"
@@ -297,6 +298,17 @@ on_log_event(struct log_client *c, const struct weft_event *ev)
 }
 
 static void
+client_no_connection(struct log_client *c, int rc)
+{
+	static const struct connect_ask ask = {.server = "weft-target",
+	                                       .there = "the address and the port",
+	                                       .here = "dev and address"};
+	char why[256];
+
+	client_over(c, rc, "no connection: %s", connect_why(&ask, NULL, rc, why, sizeof(why)));
+}
+
+static void
 on_event(void *user, const struct weft_event *ev)
 {
 	struct log_client *c = ev->user;
@@ -320,9 +332,7 @@ on_event(void *user, const struct weft_event *ev)
 		if (c->rpc != NULL)
 			weft_rpc_disconnected(c->rpc);
 		if (c->theirs == NULL)
-			client_over(c, ev->status != 0 ? ev->status : -ENOTCONN,
-			            "no connection%s%s", ev->status != 0 ? ": " : "",
-			            ev->status != 0 ? strerror(-ev->status) : "");
+			client_no_connection(c, ev->status != 0 ? ev->status : -ENOTCONN);
 		break;
 	default:
 		break;
