@@ -75,11 +75,13 @@ client_event(void *user, const struct weft_event *ev)
 		client_refused(c, ev);
 		break;
 	case WEFT_EV_TERMINATED:
+		c->terminated = true;
 		weft_terminate_str(&ev->term, c->term, sizeof(c->term));
 		break;
 	case WEFT_EV_CONNECT_ERROR:
 	case WEFT_EV_DISCONNECTED:
-		c->dead = true;
+		c->dead = c->down = true;
+		c->closed = c->up && ev->status == 0 && !c->terminated;
 		c->err = ev->status != 0 ? ev->status : -ECONNRESET;
 		if (c->vol != NULL && c->rpc != NULL)
 			weft_rpc_disconnected(c->rpc);

@@ -33,8 +33,11 @@ struct client {
 	struct weft_mr *mr;
 	uint32_t lkey;
 	bool up, dead;
-	int err;        /**< -errno of a dead connection */
-	char term[256]; /**< the Terminate's text, or the server's */
+	bool terminated; /**< a Terminate was sent or received */
+	bool down;       /**< the connection's last event has come */
+	bool closed;     /**< the server has closed the connection in order */
+	int err;         /**< -errno of a dead connection */
+	char term[256];  /**< the Terminate's text, or the server's */
 	struct flow f;
 	uint64_t resent_before;     /**< segments sent again before the measured part */
 	struct perf_moved before;   /**< counted before it */
@@ -74,6 +77,7 @@ struct run {
 	/** bandwidth: what was used when it came to stand still, and whether it stands still */
 	struct perf_self still;
 	bool is_still;
+	uint64_t looked_ns; /**< run_look(): when it looked last */
 	/** what each of the server's workers has reported; ns is 0 where there is none */
 	struct perf_report by[PERF_MAX_WORKERS];
 	struct hist *hist; /**< latency */
@@ -152,6 +156,9 @@ void report_add(struct perf_report *sum, const struct perf_report *p);
 int crew_srq_post(const struct crew *crew);
 /** Count a sample of a latency test, and keep it if that is asked for. */
 void run_sample(struct run *r, uint64_t ns);
+/** Nothing came for a while, and the clock says now_ns: look now and then whether the server has
+ * closed a connection, which is dead then. */
+void run_look(struct run *r, uint64_t now_ns);
 /** Messages of the measured part that all threads have shown. */
 uint64_t crew_shown(const struct crew *crew);
 /** The measured part begins; the clock says at_ns. */
@@ -222,6 +229,9 @@ int measure_open(struct run *r, uint64_t *elapsed_ns, bool *early);
 /** Poll until done(c). 0; -ETIMEDOUT: not within about STALL_S; or -errno of the dead connection.
  * Does not read the clock in every turn. */
 int client_wait(struct client *c, bool (*done)(const struct client *c));
+/** See whether the server has closed the connection in order, whose end may not have come: its last
+ * acknowledgment is lost if the server's port is closed first. The connection is dead then. */
+void client_look(struct client *c);
 /** Whether all that was posted is completed. */
 bool client_is_drained(const struct client *c);
 

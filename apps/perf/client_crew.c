@@ -13,6 +13,42 @@
 #include "stack.h"
 #include "ui.h"
 
+/** The longest wait for the last event of a connection that has failed. */
+#define CREW_LAST_NS 100000000ull
+
+/** A completion has told that a connection has failed: wait for the event that tells why. */
+static void
+crew_await_last(struct run *r)
+{
+	const uint64_t until_ns = ui_now_ns() + CREW_LAST_NS;
+
+	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++) {
+		struct client *c = &r->lane[i];
+
+		while (c->dead && c->up && !c->down && !c->closed && c->qp != NULL &&
+		       ui_now_ns() < until_ns) {
+			loop_turn(&r->loop, CREW_WAIT_NS);
+			client_look(c);
+		}
+	}
+}
+
+/** Why there was no connection. */
+static void
+crew_say_connect(struct run *r)
+{
+	static const struct connect_ask ask = {.server = "weft-perf --server",
+	                                       .there = "the address and --port",
+	                                       .here = "--dev and --address, or --config"};
+
+	static const struct connect_ask target = {.server = "weft-target",
+	                                          .there = "the address and the port of the URL",
+	                                          .here = "--dev and --address, or --config"};
+
+	connect_why(perf_is_volume(r->job.test) ? &target : &ask, r->crew->side->port, r->rc,
+	            r->why, sizeof(r->why));
+}
+
 /** What became of one thread's connections, in one line. */
 static void
 crew_say(struct run *r, const struct client *bad)
@@ -20,6 +56,16 @@ crew_say(struct run *r, const struct client *bad)
 	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++)
 		if (bad == NULL || (!bad->dead && bad->term[0] == '\0'))
 			bad = &r->lane[i];
+	if (bad != NULL && bad->closed) {
+		snprintf(r->why, sizeof(r->why),
+		         "the server was stopped: it closed the connection");
+		return;
+	}
+	if (bad != NULL && !bad->up && (bad->job.hosts == NULL || perf_is_volume(bad->job.test)) &&
+	    (r->rc == -ETIMEDOUT || (bad->term[0] == '\0' && r->rc != -EINTR))) {
+		crew_say_connect(r);
+		return;
+	}
 	snprintf(r->why, sizeof(r->why), "%s%s%s",
 	         r->rc == -EINTR ? "interrupted before anything was measured" : strerror(-r->rc),
 	         bad != NULL && bad->term[0] != '\0' ? ": " : "", bad != NULL ? bad->term : "");
@@ -44,6 +90,7 @@ crew_run(struct run *r, struct weft_worker *w)
 	if (r == crew->run)
 		atomic_store_explicit(&crew->measured, true, memory_order_release);
 	if (r->rc != 0) {
+		crew_await_last(r);
 		crew_say(r, bad);
 		atomic_compare_exchange_strong_explicit(&crew->failed, &none, r->rc,
 		                                        memory_order_acq_rel, memory_order_acquire);

@@ -104,6 +104,19 @@ run_begun(struct run *r, uint64_t at_ns)
 		atomic_store_explicit(&r->crew->begun_ns, at_ns, memory_order_release);
 }
 
+/** Time between two looks, each of which takes a lock. */
+#define LOOK_NS 10000000ull
+
+void
+run_look(struct run *r, uint64_t now_ns)
+{
+	if (now_ns - r->looked_ns < LOOK_NS)
+		return;
+	r->looked_ns = now_ns;
+	for (uint32_t i = 0; i < r->job.qps; i++)
+		client_look(&r->lane[i]);
+}
+
 uint64_t
 crew_shown(const struct crew *crew)
 {

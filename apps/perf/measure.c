@@ -139,8 +139,11 @@ bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, 
 		} else if (!r->is_still && now_ns - progress_ns > STILL_NS) {
 			perf_self_now(&r->loop, &r->still);
 			r->is_still = true;
-		} else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r))
+		} else if (now_ns - progress_ns > STALL_S * 1000000000ull + rate_gap_ns(r)) {
 			return run_stalled(r);
+		} else {
+			run_look(r, now_ns);
+		}
 		seen = n;
 		r->end_ns = progress_ns;
 		run_show(r, n);
@@ -206,6 +209,8 @@ run_warm_up(struct run *r)
 			return -EINTR;
 		if (now_ns - since_ns > STALL_S * 1000000000ull)
 			return -ETIMEDOUT;
+		if (done == before)
+			run_look(r, now_ns);
 	}
 	if (run_dead(r) != NULL)
 		return run_dead(r)->err;

@@ -40,6 +40,8 @@ measure_open(struct run *r, uint64_t *elapsed_ns, bool *early)
 		else if (now_ns - progress_ns > STALL_S * 1000000000ull) {
 			*elapsed_ns = progress_ns - t0_ns;
 			return -ETIMEDOUT;
+		} else {
+			run_look(r, now_ns);
 		}
 		/* Answers come in the order of the messages. */
 		for (; answered < seen; answered++)

@@ -27,12 +27,15 @@ static int
 reversed_take(struct run *r, uint64_t until_ns, struct perf_result *out)
 {
 	while (!run_is_reported(r)) {
+		const uint64_t now_ns = ui_now_ns();
+
+		run_look(r, now_ns);
 		if (run_dead(r) != NULL)
 			return run_dead(r)->err;
 		if (run_failed_elsewhere(r) != 0)
 			return -ECANCELED;
 		out->interrupted = r->job.stop != NULL && *r->job.stop;
-		if (out->interrupted || ui_now_ns() >= until_ns)
+		if (out->interrupted || now_ns >= until_ns)
 			return run_stop(r);
 		loop_turn(&r->loop, LOOP_WAIT_NS);
 		run_show(r, reversed_seen(r));

@@ -9,6 +9,9 @@
 #include "ui.h"
 #include "stack.h"
 
+/** What a client is told that comes while the server ends. */
+#define SERVER_ENDS "it ends"
+
 /* ---- Connections ---- */
 
 static void
@@ -16,6 +19,10 @@ server_request(struct server *server, const struct weft_event *ev)
 {
 	struct session *s;
 
+	if (atomic_load_explicit(&server->all->rc, memory_order_acquire) != 0) {
+		weft_reject(ev->connreq, SERVER_ENDS, sizeof(SERVER_ENDS) - 1);
+		return;
+	}
 	/* Between two clients the loop may change to what the next one wants; not in this callback
 	 * of its poll. */
 	if (server->n == 0 && session_wants_events(ev) != server->loop.events) {
@@ -173,11 +180,43 @@ server_go(struct server *server)
 	                                        memory_order_acq_rel, memory_order_acquire);
 }
 
+/** Whether any worker has a session. */
+static bool
+served_any(struct served *all)
+{
+	bool any;
+
+	pthread_mutex_lock(&all->lock);
+	any = all->n > 0;
+	pthread_mutex_unlock(&all->lock);
+	return any;
+}
+
+/**
+ * Close the connections of a worker in order, and wait for the clients to close theirs. A reset
+ * alone may never reach a client: the last frames of net_memif are lost when the port is closed.
+ * All workers wait until no session of any is left, because one may receive what is for another.
+ */
+static void
+server_hang_up(struct server *server)
+{
+	const uint64_t until_ns = ui_now_ns() + SERVER_END_NS;
+
+	for (struct session *s = server->sessions; s != NULL; s = s->next)
+		if (s->qp == NULL || weft_disconnect(s->qp) != 0)
+			s->gone = true;
+	while (served_any(server->all) && ui_now_ns() < until_ns) {
+		server_reap(server, false);
+		loop_turn(&server->loop, 0);
+	}
+}
+
 /** End the connections of a worker, by polls of the calling thread. */
 static void
 server_end(struct server *server)
 {
 	(void)loop_set_events(&server->loop, false);
+	server_hang_up(server);
 	while (server->sessions != NULL) {
 		server_reap(server, true);
 		loop_turn(&server->loop, 0);

@@ -886,6 +886,33 @@ def test_perf_server_dies():
     assert row["ended"] == "1" and row["interrupted"] == "0" and int(row["iterations"]) > 0, row
 
 
+def test_perf_server_ends():
+    """A server that is stopped closes its connections in order: a client knows at once, in each kind of test and while it waits, and
+    says so in one line."""
+    sock = path("ends.sock")
+    for args in (["write", "-s", "4096", "-q", "2"], ["read", "-s", "64", "-t", "1"], ["send", "-s", "64", "--rate_limit", "2"],
+                 ["send", "--lat"], ["write", "--lat"], ["read", "--lat", "--rate", "2"], ["send", "-e", "--rate_limit", "50"],
+                 ["write-imm", "-b"], ["write", "--reversed"], ["send", "--reversed"], ["write", "--verify-data"], ["commit"], ["rpc"],
+                 ["two-sided", "--lat"], ["log-append"]):
+        for sig in (signal.SIGTERM, signal.SIGINT) if args[0] == "send" else (signal.SIGTERM,):
+            s = perf_server(sock)
+            p = client(sock, *args, "-D", "60")
+            if "-e" in args:
+                time.sleep(3)
+            else:
+                until_busy(p)
+            began = time.monotonic()
+            s.send_signal(sig)
+            out, err = p.communicate(timeout=60)
+            took = time.monotonic() - began
+            # a client that waits for its patience takes 10 s
+            assert p.returncode == 1 and took < 5, (args, p.returncode, took, out, err)
+            said = [line for line in err.splitlines() if line.startswith("weft-perf: 10.0.0.1:18515: ")]
+            assert len(said) == 1, (args, err)
+            assert said[0].endswith(": the server was stopped: it closed the connection") or args == ["log-append"], (args, err)
+            assert s.wait(timeout=20) == 0, args
+
+
 def killed_amid(sock, args, rows=0, seconds=0.0):
     """The document of a client whose server is killed when it has printed so many rows, or has used so much of its CPU. None: nothing
     was measured by then."""
