@@ -41,6 +41,7 @@ struct client {
 	struct flow f;
 	uint64_t resent_before;     /**< segments sent again before the measured part */
 	struct perf_moved before;   /**< counted before it */
+	uint64_t sent_bytes;        /**< parts.c, with events: octets sent, at the last look */
 	uint64_t checks;            /**< measure_verify.c: Reads of what has arrived */
 	struct perf_report *report; /**< in mem, written by the server */
 	bool started, reported;     /**< as the server has said */
@@ -73,7 +74,8 @@ struct run {
 	struct client *lane;       /**< job.qps of them */
 	uint64_t begin_ns, end_ns; /**< the measured part */
 	_Atomic uint64_t shown;    /**< messages of the measured part, as the other threads see */
-	unsigned int meets;        /**< run_meet() so far */
+	_Atomic uint64_t acked_bytes; /**< parts.c: of these the peer has acknowledged */
+	unsigned int meets;           /**< run_meet() so far */
 	/** bandwidth: what was used when it came to stand still, and whether it stands still */
 	struct perf_self still;
 	bool is_still;

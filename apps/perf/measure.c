@@ -6,6 +6,7 @@
 
 #include "client.h"
 #include "link_use.h"
+#include "parts.h"
 #include "ui.h"
 
 /** Polls between two looks at the clock, which costs as much as a small message. */
@@ -29,38 +30,6 @@ run_polls(struct run *r, const struct weft_poll_hist *from, struct perf_result *
 }
 
 /* ---- Bandwidth ---- */
-
-/** The fastest part so far, and the slowest 10 ms. */
-struct parts {
-	uint64_t at_ns, n;
-	double peak_mbps;
-	uint64_t ten_ns, ten_n; /**< where the present 10 ms began */
-	double worst_mbps;
-};
-
-static void
-parts_look(struct parts *p, uint64_t now_ns, uint64_t n, double size_bytes)
-{
-	double mbps;
-
-	/* A millisecond, so that the clock does not matter. A part ends, and the next one begins,
-	 * when a message is complete: if it began in the middle of a long one, it would count all
-	 * of its octets. */
-	if (now_ns - p->at_ns >= 1000000 && n != p->n) {
-		mbps = (double)(n - p->n) * size_bytes * 1e3 / (double)(now_ns - p->at_ns);
-		if (mbps > p->peak_mbps)
-			p->peak_mbps = mbps;
-		p->at_ns = now_ns;
-		p->n = n;
-	}
-	if (now_ns - p->ten_ns < 10000000)
-		return;
-	mbps = (double)(n - p->ten_n) * size_bytes * 1e3 / (double)(now_ns - p->ten_ns);
-	if (p->worst_mbps == 0 || mbps < p->worst_mbps)
-		p->worst_mbps = mbps;
-	p->ten_ns = now_ns;
-	p->ten_n = n;
-}
 
 static bool
 is_stopped(const struct run *r)
@@ -119,7 +88,6 @@ bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, 
 	const uint64_t t0_ns = r->begin_ns;
 	uint64_t until_ns = UINT64_MAX, now_ns = t0_ns, progress_ns = t0_ns, seen = 0;
 	const bool paced = r->job.rate != 0, slow = loop_is_slow(&r->loop);
-	const double mean_bytes = perf_mean_bytes(r->crew->job);
 
 	if (r->job.duration_s != 0)
 		until_ns = t0_ns + (r->job.duration_s - 2 * r->job.margin_s) * 1000000000ull;
@@ -147,9 +115,8 @@ bandwidth_loop(struct run *r, uint64_t base, uint64_t before, struct goal goal, 
 		seen = n;
 		r->end_ns = progress_ns;
 		run_show(r, n);
-		/* The first thread looks at what all have done. */
-		if (r == r->crew->run && !r->job.no_peak)
-			parts_look(parts, now_ns, crew_shown(r->crew), mean_bytes);
+		if (!r->job.no_peak)
+			parts_look(parts, r, now_ns, crew_shown(r->crew));
 		out->interrupted = is_stopped(r);
 		out->paced_s = (double)(now_ns - t0_ns) / 1e9;
 		if (out->interrupted || now_ns >= until_ns || n >= goal.all)
@@ -250,7 +217,7 @@ measure_bandwidth(struct run *r, struct perf_result *out)
 		(void)link_now(r->crew->side, &link);
 	perf_self_now(&r->loop, &from);
 	run_begun(r, from.at_ns);
-	parts = (struct parts){.at_ns = from.at_ns, .ten_ns = from.at_ns};
+	parts_begin(&parts, r, from.at_ns);
 	rc = r->job.verify ? measure_verify(r, out)
 	                   : bandwidth_loop(r, base, before, goal, &parts, out);
 	if (rc == 0) {

@@ -39,6 +39,7 @@ cm_conn_snap(struct weft_qp *qp)
 	s->named = true;
 	s->retrans_segs = ti.retrans_segs;
 	s->srtt_us = ti.srtt_us;
+	s->unacked_bytes = ti.queued_bytes;
 	s->mulpdu_bytes = cm_mpa(qp)->mulpdu_bytes;
 	for (unsigned int i = 0; i < WEFT_DDP_QUEUES; i++)
 		s->ddp[i] =

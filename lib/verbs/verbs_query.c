@@ -69,6 +69,7 @@ verbs_qp_fill(struct weft_qp *qp, const struct verbs_snap *s, struct weft_qp_inf
 	        .recv_bytes = s->recv_bytes,
 	        .retrans_segs = s->retrans_segs,
 	        .srtt_us = s->srtt_us,
+	        .unacked_bytes = s->unacked_bytes,
 	        .mulpdu_bytes = s->mulpdu_bytes,
 	        .asked_ird = qp->ird,
 	        .asked_ord = qp->ord,

@@ -31,7 +31,7 @@ struct verbs_snap {
 	uint16_t local_port, remote_port;
 	bool named; /**< the addresses are known */
 	uint16_t mulpdu_bytes;
-	uint32_t srtt_us;
+	uint32_t srtt_us, unacked_bytes;
 	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs, ord_stalls;
 	uint16_t out_reads, in_reads;
 	struct weft_ddp_queue_info ddp[WEFT_DDP_QUEUES];

@@ -209,15 +209,18 @@ def test_known_rate():
         path_bit = seen.octets(op, way) * 8 / seen.seconds
         full = sum(f[4] for f in r.frames[seen.part[0][1]:seen.part[-1][1] + 1] if f[0] == way) * 8 / seen.seconds
         got = r.result["average_mb_s"] * 8e6
-        say(f"{' '.join(args)}: {got / 1e6:.3f} Mbit/s of data, by the path's log {path_bit / 1e6:.3f}, known {known / 1e6:.3f}")
+        say(f"{' '.join(args)}: {got / 1e6:.3f} Mbit/s of data, by the path's log {path_bit / 1e6:.3f}, known {known / 1e6:.3f}; "
+            f"peak {r.result['peak_mb_s'] * 8:.3f}")
         assert within(got, path_bit), (args, got, path_bit)
         if within(full, rate, 0.01):  # the ends kept the path full
             assert within(got, known), (args, got, known)
         assert got <= known * 1.02 and r.result["peak_mb_s"] >= r.result["average_mb_s"], r.result
         check_sides(args, r.result)
         check_link(args, r, seen, way)
-        if way and r.had_cpu():  # a client that had to wait takes several messages at once
-            assert r.result["peak_mb_s"] * 8e6 <= known * 2, (args, r.result["peak_mb_s"] * 8e6, known)
+        # A Write is complete when it is copied, as fast as memory is; the peak counts what was acknowledged. An end that had to wait
+        # for its CPU takes several messages at once.
+        most = known * (2 if r.had_cpu() else 100)
+        assert r.result["peak_mb_s"] * 8e6 <= most, (args, r.result["peak_mb_s"] * 8e6, known)
 
 
 #: test and options; opcode of which each iteration has so many; kinds of data of each iteration: opcode, direction (1: from the

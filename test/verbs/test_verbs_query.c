@@ -36,6 +36,19 @@ reads_meet(void *arg)
 	return query(t->n[0].qp).out_reads == 2 && query(t->n[1].qp).in_reads == 2;
 }
 
+/** The peer has not acknowledged a Write of 3000 octets. */
+static bool
+write_is_out(void *arg)
+{
+	return query(arg).unacked_bytes >= 3000;
+}
+
+static bool
+all_is_acked(void *arg)
+{
+	return query(arg).unacked_bytes == 0;
+}
+
 static void
 test_qp(void)
 {
@@ -114,6 +127,13 @@ test_qp(void)
 	i = query(t.n[1].qp);
 	CHECK_EQ(i.ddp[1].rx_msn, 5);
 	CHECK_EQ(i.ddp[1].rx_mo, 0);
+	CHECK(vt_until(&t, VT_S, all_is_acked, t.n[0].qp));
+	sg.len_bytes = 3000;
+	wr.opcode = WEFT_WR_WRITE;
+	vt_post(&t.n[0], &wr);
+	CHECK(vt_until(&t, VT_S, write_is_out, t.n[0].qp));
+	CHECK(vt_until(&t, VT_S, all_is_acked, t.n[0].qp));
+	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	i = query(t.n[0].qp);

@@ -451,6 +451,8 @@ struct weft_qp_info {
 	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes;
 	uint64_t retrans_segs;
 	uint32_t srtt_us;
+	/** given to TCP and not acknowledged, with the headers of MPA and DDP */
+	uint32_t unacked_bytes;
 	uint16_t mulpdu_bytes;
 	/* as created, with the defaults filled in */
 	uint16_t asked_ird, asked_ord;
@@ -484,9 +486,9 @@ int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct w
  */
 void weft_qp_destroy(struct weft_qp *qp);
 /**
- * A snapshot. Called on another thread than the worker's, srtt_us, retrans_segs, mulpdu_bytes and
- * ddp are those that the worker last stored: at ESTABLISHED, and at its first poll after each such
- * call. Takes a lock.
+ * A snapshot. Called on another thread than the worker's, srtt_us, unacked_bytes, retrans_segs,
+ * mulpdu_bytes and ddp are those that the worker last stored: at ESTABLISHED, and at its first poll
+ * after each such call. Takes a lock.
  */
 void weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info);
 struct weft_worker *weft_qp_worker(const struct weft_qp *qp);
