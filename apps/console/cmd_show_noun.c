@@ -21,7 +21,7 @@ struct show_args {
 #define OLD_NOUNS "port#connections#qps#regions#counters#polls#drivers"
 #define NEW_NOUNS                                                                                  \
 	"ports#xstats#interfaces#neighbours#routes#group#tcp#tcp-timers#tcp-counters#local-ports#" \
-	"mpa#ddp#rdmap#faults#qp#cq#srq#mr#mw#objects#workers#timers#pools#limits#guard#"          \
+	"mpa#ddp#rdmap#faults#messages#qp#cq#srq#mr#mw#objects#workers#timers#pools#limits#guard#" \
 	"exports#clients#grants#tickets#calls#replies"
 
 SHOW_WORD(tok_show, verb, "show");

@@ -24,11 +24,17 @@ add(json_t *rows, const char *limit, json_int_t worker, json_int_t interface, js
 		json_object_set_new(row, "worker", json_integer(worker));
 	if (interface >= 0)
 		json_object_set_new(row, "interface", json_integer(interface));
-	snprintf(text, sizeof(text), "%lld/%lld", (long long)worker, (long long)interface);
+	if (interface >= 0)
+		snprintf(text, sizeof(text), "%lld/%lld", (long long)worker, (long long)interface);
+	else
+		snprintf(text, sizeof(text), "%lld", (long long)worker);
 	json_object_set_new(row, "at", json_string(worker >= 0 ? text : ""));
 	json_object_set_new(row, "held", json_integer(held));
 	json_object_set_new(row, "of", json_integer(of));
-	snprintf(text, sizeof(text), "%.0f %%", of > 0 ? 100.0 * (double)held / (double)of : 0);
+	if (of > 0)
+		snprintf(text, sizeof(text), "%.0f %%", 100.0 * (double)held / (double)of);
+	else
+		strcpy(text, "-"); /* no limit */
 	json_object_set_new(row, "full", json_string(text));
 	json_array_append_new(rows, row);
 	return row;
@@ -96,6 +102,30 @@ add_pool(json_t *rows, const json_t *pool)
 	    number(pool, "tx_in_use"), number(pool, "tx_mbufs"));
 }
 
+/** What TCP of a worker may have at once, or do in a second; `counters` has what was refused. */
+static void
+add_tcp(json_t *rows, const json_t *tcp, const json_t *counters)
+{
+	static const struct {
+		const char *name, *held, *of, *refused;
+	} limits[] = {
+	        {"connections", "conns", "max_conns", "conn_limit"},
+	        {"half-open", "half_open", "max_half_open", "half_open_evicted"},
+	        {"time-wait", "time_wait", "max_time_wait", "time_wait_evicted"},
+	        {"accepts in a second", "accepts", "max_accepts_per_s", "syns_dropped_rate"},
+	        {"resets in a second", "resets", "resets_per_s", "resets_limited"},
+	        {"challenge-acks in a second", "challenge_acks", "challenge_acks_per_s",
+	         "challenge_acks_limited"},
+	};
+
+	for (unsigned int i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		json_t *row = add(rows, limits[i].name, number(tcp, "worker"), -1,
+		                  number(tcp, limits[i].held), number(tcp, limits[i].of));
+
+		json_object_set(row, "refused", json_object_get(counters, limits[i].refused));
+	}
+}
+
 /** The objects of a noun; NULL: err says why. */
 static json_t *
 fetch(struct tel_client *t, const char *noun, char err[TEL_ERR_MAX])
@@ -109,14 +139,28 @@ fetch(struct tel_client *t, const char *noun, char err[TEL_ERR_MAX])
 	return NULL;
 }
 
+/** No noun of its own. */
+static const struct show_noun tcp_limits = {.cmd = "/weft/tcp_limits", .ident = "worker"};
+
 SHOW_FETCH(limits)
 {
 	json_t *nifs = fetch(t, "interfaces", err), *o;
 	json_t *conns = nifs != NULL ? fetch(t, "tcp", err) : NULL;
 	json_t *pools = conns != NULL ? fetch(t, "pools", err) : NULL;
 	json_t *ctxs = pools != NULL ? fetch(t, "objects", err) : NULL;
+	json_t *counters = ctxs != NULL ? fetch(t, "tcp-counters", err) : NULL;
+	json_t *tcp = json_array();
+	int rc = counters == NULL ? -1 : 0;
 	size_t i;
 
+	if (rc == 0)
+		rc = show_fetch_workers(t, &tcp_limits, tcp, err);
+	/* A program of an earlier version does not answer that. */
+	if (rc != 0 && counters != NULL && !t->lost) {
+		json_array_clear(tcp);
+		rc = 0;
+	}
+	json_array_foreach(tcp, i, o) if (rc == 0) add_tcp(rows, o, json_array_get(counters, i));
 	(void)n;
 	json_array_foreach(nifs, i, o) add_budgets(rows, o, conns);
 	json_array_foreach(pools, i, o) add_pool(rows, o);
@@ -129,5 +173,7 @@ SHOW_FETCH(limits)
 	json_decref(conns);
 	json_decref(pools);
 	json_decref(ctxs);
-	return ctxs != NULL ? 0 : -1;
+	json_decref(counters);
+	json_decref(tcp);
+	return rc;
 }

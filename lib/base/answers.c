@@ -73,3 +73,9 @@ weft_answers_take(struct weft_answers *a, const uint64_t key[2], const struct we
 	a->all_n++;
 	return true;
 }
+
+uint32_t
+weft_answers_taken(const struct weft_answers *a, uint64_t now_ns)
+{
+	return a->all_s == now_ns / WEFT_NS_PER_S + 1 ? a->all_n : 0;
+}

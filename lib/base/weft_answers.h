@@ -48,5 +48,7 @@ struct weft_answers {
  */
 bool weft_answers_take(struct weft_answers *a, const uint64_t key[2], const struct weft_ip *ip,
                        uint32_t per_s, uint64_t now_ns);
+/** How many answers were counted in the second of now_ns. */
+uint32_t weft_answers_taken(const struct weft_answers *a, uint64_t now_ns);
 
 #endif /* WEFT_ANSWERS_H */

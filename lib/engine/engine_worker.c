@@ -325,10 +325,10 @@ weft_engine_worker_name(const struct weft_worker *w)
 	return w->name;
 }
 
-const struct weft_rdmap_faults *
-weft_engine_faults(const struct weft_worker *w)
+const struct weft_rdmap_op_stats *
+weft_engine_op_stats(const struct weft_worker *w)
 {
-	return &w->v.op_stats.faults;
+	return &w->v.op_stats;
 }
 
 const struct weft_engine_hist *

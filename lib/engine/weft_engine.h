@@ -62,8 +62,8 @@ struct weft_worker *weft_engine_worker_at(const struct weft_ctx *ctx, unsigned i
 struct weft_port *weft_engine_port_at(const struct weft_ctx *ctx, unsigned int i);
 struct weft_ctx *weft_engine_ctx(struct weft_worker *w);
 const char *weft_engine_worker_name(const struct weft_worker *w);
-/** Terminates and faults of the worker by cause. Its thread counts them. */
-const struct weft_rdmap_faults *weft_engine_faults(const struct weft_worker *w);
+/** Messages of the worker by opcode, and Terminates and faults by cause. Its thread counts them. */
+const struct weft_rdmap_op_stats *weft_engine_op_stats(const struct weft_worker *w);
 const struct weft_engine_hist *weft_engine_hist(const struct weft_worker *w);
 /** The DPDK port of an open port. */
 const struct weft_netif_port *weft_engine_port_dev(const struct weft_port *port);

@@ -153,6 +153,25 @@ tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
 	return 0;
 }
 
+/** The messages of a worker by opcode, NAME_in and NAME_out. */
+static int
+tel_messages(struct rte_tel_data *d, const struct weft_rdmap_op_stats *s)
+{
+	char name[32], key[40];
+
+	rte_tel_data_start_dict(d);
+	for (uint8_t op = 0; op <= WEFT_RDMAP_AWRITE_RESP; op++) {
+		snprintf(name, sizeof(name), "%s", weft_rdmap_op_name(op));
+		for (char *c = name; *c != '\0'; c++)
+			*c = *c == '-' || *c == ' ' ? '_' : *c;
+		snprintf(key, sizeof(key), "%s_in", name);
+		rte_tel_data_add_dict_u64(d, key, s->in[op]);
+		snprintf(key, sizeof(key), "%s_out", name);
+		rte_tel_data_add_dict_u64(d, key, s->out[op]);
+	}
+	return 0;
+}
+
 /** All commands whose answer is one structure of counters. */
 static int
 tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
@@ -165,7 +184,7 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	struct weft_netif *nif;
 	int n = observe_params(params, v), rc = -ENOENT;
 	const bool alone = strcmp(cmd, "/weft/worker") == 0 || strcmp(cmd, "/weft/rdmap") == 0 ||
-	                   strcmp(cmd, "/weft/tcp") == 0;
+	                   strcmp(cmd, "/weft/messages") == 0 || strcmp(cmd, "/weft/tcp") == 0;
 
 	/* After the worker some commands take the number of an interface or of a TCP port. */
 	if (n < 1 || n > (alone ? 1 : 2))
@@ -180,7 +199,9 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	} else if (strcmp(cmd, "/weft/rdmap") == 0) {
 		unsigned int nf = weft_rdmap_fault_fields(&f);
 
-		rc = tel_fields(d, weft_engine_faults(w), f, nf);
+		rc = tel_fields(d, &weft_engine_op_stats(w)->faults, f, nf);
+	} else if (strcmp(cmd, "/weft/messages") == 0) {
+		rc = tel_messages(d, weft_engine_op_stats(w));
 	} else if (strcmp(cmd, "/weft/tcp") == 0) {
 		unsigned int nf = weft_tcp_stat_fields(&f);
 
@@ -214,6 +235,39 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 out:
 	pthread_mutex_unlock(&observe_lock);
 	return rc;
+}
+
+static void
+tel_collect_limits(struct weft_worker *w, void *data)
+{
+	weft_tcp_limits(weft_engine_tcp(w), data);
+}
+
+/** WORKER: what its TCP may have at once or do in a second, and what it has. */
+static int
+tel_tcp_limits(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t v[OBSERVE_MAX_PARAMS] = {0};
+	struct weft_tcp_limits *i;
+	int rc;
+
+	(void)cmd;
+	if (observe_params(params, v) != 1)
+		return -EINVAL;
+	i = observe_ask_new(sizeof(*i));
+	if (i == NULL)
+		return -ENOMEM;
+	rc = observe_ask(v[0], tel_collect_limits, i);
+	if (rc < 0)
+		return rc;
+	rte_tel_data_start_dict(d);
+#define U(field) rte_tel_data_add_dict_u64(d, #field, i->field)
+	U(conns), U(max_conns), U(half_open), U(max_half_open), U(time_wait), U(max_time_wait);
+	U(accepts), U(max_accepts_per_s), U(resets), U(resets_per_s), U(challenge_acks);
+	U(challenge_acks_per_s);
+#undef U
+	observe_ask_free(i);
+	return 0;
 }
 
 /** WORKER: the duration of its polls, by the octaves of the histogram that are not empty. */
@@ -638,7 +692,12 @@ static const struct tel_row {
         {"/weft/worker/polls", tel_polls, "How long its iterations take. Parameters: int worker"},
         {"/weft/rdmap", tel_counters,
          "Its Terminates and refusals by cause. Parameters: int worker"},
+        {"/weft/messages", tel_counters,
+         "Its messages by operation, received and sent. Parameters: int worker"},
         {"/weft/tcp", tel_counters, "Its TCP's counters. Parameters: int worker"},
+        {"/weft/tcp_limits", tel_tcp_limits,
+         "What its TCP may have at once or do in a second, and what it has. Parameters: int "
+         "worker"},
         {"/weft/group", tel_counters,
          "What an interface passes to the port's other workers. Parameters: int worker[, int "
          "interface]"},

@@ -50,6 +50,34 @@ tcp_accept_count(struct weft_tcp *t, uint64_t now_ns)
 	tcp_take(&t->accepts, UINT32_MAX, now_ns);
 }
 
+/** What was counted in the second of now_ns. */
+static uint32_t
+tcp_taken(const struct tcp_rate *r, uint64_t now_ns)
+{
+	return now_ns - r->since_ns < WEFT_NS_PER_S ? r->n : 0;
+}
+
+void
+weft_tcp_limits(const struct weft_tcp *t, struct weft_tcp_limits *out)
+{
+	const uint64_t now_ns = t->sched->now_ns;
+
+	*out = (struct weft_tcp_limits){
+	        .conns = t->stats.conns_now,
+	        .max_conns = t->attr.max_conns,
+	        .half_open = t->stats.half_open_now,
+	        .max_half_open = t->attr.max_half_open,
+	        .time_wait = t->stats.time_wait_now,
+	        .max_time_wait = t->attr.max_time_wait,
+	        .accepts = tcp_taken(&t->accepts, now_ns),
+	        .max_accepts_per_s = t->attr.max_accepts_per_s,
+	        .resets = weft_answers_taken(&t->resets, now_ns),
+	        .resets_per_s = t->attr.resets_per_s,
+	        .challenge_acks = tcp_taken(&t->challenges, now_ns),
+	        .challenge_acks_per_s = t->attr.challenge_acks_per_s,
+	};
+}
+
 void
 tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 {

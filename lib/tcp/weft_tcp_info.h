@@ -8,6 +8,7 @@
 
 #include "weft_base.h"
 
+struct weft_tcp;
 struct weft_tcp_conn;
 
 /** RFC 9293 s3.3.2. */
@@ -60,6 +61,19 @@ struct weft_tcp_info {
 	uint64_t xmit_timer_us, delack_timer_us, life_timer_us;
 };
 
+/** What an instance may have at once, or do in a second, and what it has or has done. */
+struct weft_tcp_limits {
+	uint32_t conns, max_conns;
+	uint32_t half_open, max_half_open;
+	uint32_t time_wait, max_time_wait;
+	/* In the present second. */
+	uint32_t accepts, max_accepts_per_s; /**< 0: no limit */
+	uint32_t resets, resets_per_s;
+	uint32_t challenge_acks, challenge_acks_per_s;
+};
+
+/** On the worker's thread. */
+void weft_tcp_limits(const struct weft_tcp *t, struct weft_tcp_limits *out);
 /** On the worker's thread. */
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 

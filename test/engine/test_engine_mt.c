@@ -402,12 +402,12 @@ tel_ask(int fd, const char *cmd, char *buf, size_t size)
 }
 
 static const char *const asks[] = {
-        "/weft/workers",        "/weft/worker,0",      "/weft/worker,1", "/weft/tcp,0",
-        "/weft/netif,0",        "/weft/netif,1",       "/weft/rdmap,1",  "/weft/worker/polls,0",
-        "/weft/conns,0",        "/weft/local_ports,0", "/weft/guard",    "/weft/ports",
-        "/weft/neighbours,1,0", "/weft/routes,0,0",    "/weft/qps,1",    "/weft/regions,0",
-        "/weft/windows,0,0",    "/weft/cqs,0",         "/weft/srqs,0",   "/weft/context,0",
-        "/weft/timers,1",       "/weft/drivers",
+        "/weft/workers",        "/weft/worker,0",      "/weft/worker,1",   "/weft/tcp,0",
+        "/weft/netif,0",        "/weft/netif,1",       "/weft/rdmap,1",    "/weft/worker/polls,0",
+        "/weft/conns,0",        "/weft/local_ports,0", "/weft/guard",      "/weft/ports",
+        "/weft/neighbours,1,0", "/weft/routes,0,0",    "/weft/qps,1",      "/weft/regions,0",
+        "/weft/windows,0,0",    "/weft/cqs,0",         "/weft/srqs,0",     "/weft/context,0",
+        "/weft/timers,1",       "/weft/drivers",       "/weft/messages,1", "/weft/tcp_limits,0",
 };
 
 struct asker {
