@@ -304,6 +304,47 @@ rpc_object(unsigned int n, const struct rpc_side_info *in)
 	return o;
 }
 
+struct served {
+	const struct weft_worker *worker;
+	struct rpc_side_served sum;
+};
+
+static void
+count_on_worker(void *arg)
+{
+	struct served *s = arg;
+
+	rpc_side_count(s->worker, &s->sum);
+}
+
+/** What the console's server has done: as an object of JSON, or (rows NULL) printed. */
+static void
+show_served(struct cmdline *cl, json_t *rows)
+{
+	struct served s = {0};
+	json_t *o;
+
+	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
+		s.worker = con.stack.workers[i];
+		(void)worker_side_call(con.stack.workers[i], count_on_worker, &s);
+	}
+	rpc_side_count_ended(&s.sum);
+	if (rows == NULL) {
+		cmdline_printf(cl,
+		               "rpc server: connections %u, calls %" PRIu64 ", replies %" PRIu64
+		               ", errors %" PRIu64 "\n",
+		               s.sum.connections, s.sum.calls, s.sum.replies, s.sum.errors);
+		return;
+	}
+	o = json_object();
+	json_object_set_new(o, "state", json_string("server"));
+	json_object_set_new(o, "connections", json_integer(s.sum.connections));
+	json_object_set_new(o, "calls", json_integer((json_int_t)s.sum.calls));
+	json_object_set_new(o, "replies", json_integer((json_int_t)s.sum.replies));
+	json_object_set_new(o, "errors", json_integer((json_int_t)s.sum.errors));
+	json_array_append_new(rows, o);
+}
+
 static void
 show_rpcs(void *arg, struct cmdline *cl, void *data)
 {
@@ -326,10 +367,12 @@ show_rpcs(void *arg, struct cmdline *cl, void *data)
 		else
 			json_array_append_new(rows, rpc_object(n, &op.info));
 	}
+	if (data == NULL && !any)
+		cmdline_printf(cl, "no rpc clients\n");
+	if (rpc_side_serves())
+		show_served(cl, data != NULL ? rows : NULL);
 	if (data != NULL)
 		show_print_json(cl, rows);
-	else if (!any)
-		cmdline_printf(cl, "no rpc clients\n");
 	json_decref(rows);
 }
 
@@ -349,7 +392,8 @@ static CMD(cmd_call_with_, cmd_call_with,
            (void *)&tok_d, (void *)&tok_call_rest);
 static CMD(cmd_disconnect_, cmd_disconnect, "rpc disconnect CLIENT: its calls end as lost",
            (void *)&tok_rpc, (void *)&tok_disconnect, (void *)&tok_rpc_a);
-static CMD(cmd_rpcs_, show_rpcs, "show rpcs: the console's RPC clients, and their calls",
+static CMD(cmd_rpcs_, show_rpcs,
+           "show rpcs: the console's RPC clients and their calls, and what it has served",
            (void *)&tok_show, (void *)&tok_rpcs);
 
 static char as_json;

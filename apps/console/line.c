@@ -53,6 +53,46 @@ needs_stack(const char *text)
 	return false;
 }
 
+/** Nouns of show that name objects of the console itself, and what stands in their place when it is
+ * attached. */
+static const struct {
+	const char *noun, *instead; /**< a noun of telemetry; NULL: why there is none */
+	const char *why;
+} attached_nouns[] = {
+        {"windows", "mw", NULL},
+        {"srqs", "srq", NULL},
+        {"logs", NULL, "telemetry has no logs; only the program that opened one knows it"},
+        {"rpcs", NULL,
+         "telemetry has no RPC clients; 'show calls' and 'show replies' have what a weft-target "
+         "serves"},
+        {"traffic", NULL, "traffic is what a console itself sends, and --attach has none"},
+        {"injected", NULL, "faults are those of a console's own ports, and --attach has none"},
+        {"captures", NULL, "telemetry does not list captures; --attach has none of its own"},
+        {"events", NULL, "events are those of a console's own stack, and --attach has none"},
+};
+
+/** In an attached console: write the line with the noun of telemetry that shows the same, if there
+ * is one, into EXPANDED_BYTES; n is its length. NULL; or why there is none. */
+static const char *
+attached_noun(const char *text, size_t *n, char *line)
+{
+	const char *p = text, *rest;
+
+	if (!word_take(&p, "show"))
+		return NULL;
+	for (size_t i = 0; i < sizeof(attached_nouns) / sizeof(attached_nouns[0]); i++) {
+		rest = p;
+		if (!word_take(&rest, attached_nouns[i].noun))
+			continue;
+		if (attached_nouns[i].why == NULL)
+			*n = (size_t)snprintf(line, EXPANDED_BYTES, "show %s %.*s",
+			                      attached_nouns[i].instead, (int)(text + *n - rest),
+			                      rest);
+		return attached_nouns[i].why;
+	}
+	return NULL;
+}
+
 static const char *
 parse(struct cmdline *cl, const char *line)
 {
@@ -77,7 +117,7 @@ parse(struct cmdline *cl, const char *line)
 const char *
 console_run(struct cmdline *cl, const char *text)
 {
-	char line[EXPANDED_BYTES + 1];
+	char line[EXPANDED_BYTES + 1], other[EXPANDED_BYTES] = "";
 	const char *why = NULL;
 	size_t n;
 
@@ -85,8 +125,14 @@ console_run(struct cmdline *cl, const char *text)
 	n = strcspn(text, "\n");
 	if (n == 0 || text[0] == '#')
 		return NULL;
-	if (con.attached && !takes_rest(text) && needs_stack(text))
+	if (con.attached) {
+		why = attached_noun(text, &n, other);
+		text = other[0] != '\0' ? other : text;
+	}
+	if (why == NULL && con.attached && !takes_rest(text) && needs_stack(text))
 		why = CONSOLE_NO_STACK;
+	if (why != NULL)
+		line[0] = '\0';
 	else if (takes_rest(text))
 		snprintf(line, EXPANDED_BYTES, "%.*s", (int)n, text);
 	else

@@ -26,6 +26,7 @@
  */
 struct endpoint {
 	unsigned int n; /**< number of the client; 0: a server's */
+	const struct weft_worker *worker;
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
 	atomic_int outcome;
@@ -57,6 +58,8 @@ struct echo {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct endpoint *all;
+static struct rpc_side_served ended; /**< by connections that have ended; under the lock */
+static bool serves;
 static struct endpoint *clients[CONSOLE_MAX_RPCS + 1];
 static struct weft_cq *cq;
 static struct weft_evq *evq;
@@ -74,6 +77,18 @@ on_wc(void *user, struct weft_cq *q, const struct weft_wc *wc, unsigned int n)
 	}
 }
 
+static void
+count(const struct endpoint *e, struct rpc_side_served *sum)
+{
+	const struct weft_rpc_stats *s = weft_rpc_stats(e->rpc);
+
+	if (s == NULL)
+		return;
+	sum->calls += s->calls_in;
+	sum->replies += s->replies_out;
+	sum->errors += s->errors_out;
+}
+
 /** End an endpoint: its calls end first, as lost with the connection. */
 static void
 endpoint_end(struct endpoint *e)
@@ -84,6 +99,11 @@ endpoint_end(struct endpoint *e)
 		weft_rpc_disconnected(e->rpc);
 	weft_qp_destroy(e->qp);
 	e->qp = NULL;
+	if (e->rpc != NULL && e->n == 0) {
+		pthread_mutex_lock(&lock);
+		count(e, &ended);
+		pthread_mutex_unlock(&lock);
+	}
 	if (e->rpc != NULL)
 		weft_rpc_destroy(e->rpc);
 	e->rpc = NULL;
@@ -146,6 +166,7 @@ endpoint_make(struct weft_worker *w, bool server, int *rc)
 	*rc = -ENOMEM;
 	if (e == NULL)
 		return NULL;
+	e->worker = w;
 	*rc = weft_qp_create(con.pd, &qa, &e->qp);
 	ra.qp = e->qp;
 	if (*rc == 0)
@@ -397,7 +418,37 @@ rpc_side_serve(uint16_t port)
 		                 &con.listeners[con.nlisteners]);
 	if (rc == 0)
 		con.nlisteners++;
+	serves = serves || rc == 0;
 	return rc;
+}
+
+bool
+rpc_side_serves(void)
+{
+	return serves;
+}
+
+void
+rpc_side_count(const struct weft_worker *w, struct rpc_side_served *sum)
+{
+	pthread_mutex_lock(&lock);
+	for (const struct endpoint *e = all; e != NULL; e = e->next)
+		/* Those of other workers may end at this moment. */
+		if (e->worker == w && e->n == 0 && e->rpc != NULL) {
+			sum->connections++;
+			count(e, sum);
+		}
+	pthread_mutex_unlock(&lock);
+}
+
+void
+rpc_side_count_ended(struct rpc_side_served *sum)
+{
+	pthread_mutex_lock(&lock);
+	sum->calls += ended.calls;
+	sum->replies += ended.replies;
+	sum->errors += ended.errors;
+	pthread_mutex_unlock(&lock);
 }
 
 void

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+struct weft_worker;
+
 /** The program that the console serves: procedure 1 returns its opaque argument. */
 #define RPC_SIDE_PROG 0x20004543u
 #define RPC_SIDE_VERS 1u
@@ -32,6 +34,12 @@ struct rpc_side_info {
 	uint64_t calls, replies, errors, credit_stalls;
 };
 
+/** What the console has served, on the connections that are there and those that were. */
+struct rpc_side_served {
+	unsigned int connections; /**< now */
+	uint64_t calls, replies, errors;
+};
+
 /** Connect client n. rpc_side_outcome() tells when it is connected. 0; -errno. */
 int rpc_side_connect(unsigned int n, const struct sockaddr_storage *to);
 /** Call; a note has the results. 0, or the errors of weft_rpc_call(). */
@@ -44,6 +52,12 @@ void rpc_side_disconnect(unsigned int n);
 int rpc_side_outcome(unsigned int n);
 /** Serve the console's program on connections to this TCP port, on every worker. Main thread. */
 int rpc_side_serve(uint16_t port);
+/** Whether rpc_side_serve() was called. Main thread. */
+bool rpc_side_serves(void);
+/** Add what was served by the connections of this worker. On it. */
+void rpc_side_count(const struct weft_worker *w, struct rpc_side_served *sum);
+/** Add what was served by connections that have ended. Any thread. */
+void rpc_side_count_ended(struct rpc_side_served *sum);
 /** Free what is left. The workers have stopped. */
 void rpc_side_end(void);
 

@@ -10,6 +10,7 @@
 #include "console.h"
 #include "show.h"
 #include "show_noun.h"
+#include "show_own.h"
 #include "show_print.h"
 #include "table.h"
 #include "ui.h"
@@ -238,8 +239,11 @@ fetch_quietly(const struct show_noun *n, char err[TEL_ERR_MAX])
 		return NULL;
 	}
 	rows = json_array();
-	if (n->fetch(&show_tel, n, rows, err) == 0)
+	if (n->fetch(&show_tel, n, rows, err) == 0) {
+		if (!con.attached)
+			show_own_numbers(n, rows);
 		return rows;
+	}
 	json_decref(rows);
 	return NULL;
 }

@@ -182,10 +182,76 @@ def test_objects_and_conditions():
                  "capture start /tmp/x"):
         rc, out, err = attached(t.proc.pid, line + "\n")
         assert rc == 1 and "--attach" in err and not out, (line, out, err)
-    for line in ("show windows", "show logs", "post imm 1 1", "rpc serve 1", "show traffic", "show injected", "show captures",
-                 "show events"):
+    for line in ("post imm 1 1", "rpc serve 1", "show traffic", "show injected", "show captures", "show events"):
         _, _, err = attached(t.proc.pid, line + "\n")
         assert "--attach has none" in err, (line, err)
+    # What telemetry has of the same is shown, and one line says why there is nothing else.
+    for line, said in (("show windows", "no mw\n"), ("show srqs", "no srq\n"), ("show windows json", "[]\n")):
+        assert attached(t.proc.pid, line + "\n") == (0, said, ""), line
+    for line, said in (("show logs", "telemetry has no logs; only the program"), ("show rpcs json", "telemetry has no RPC clients")):
+        rc, out, err = attached(t.proc.pid, line + "\n")
+        assert rc == 1 and not out and said in err.splitlines()[0], (line, out, err)
+
+
+def test_numbers():
+    """One number is one object: those of show qp and show mr are those of show connections and show regions, also when earlier objects
+    are gone. What no command names has no such number."""
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("numbers.cli", f"""source {EXAMPLES}/lib/pair.cli
+deregister $local
+register memory 4096
+disconnect $near
+wait for disconnected
+disconnect $remote
+connect 10.0.0.2 7471
+rpc serve 7472
+rpc connect 10.0.0.2 7472
+rpc call $rpc 0x20004543 1 1 hello
+wait 5000
+expect /^rpc server: connections 1, calls 1, replies 1, errors 0$/ show rpcs
+expect /"state": "server"/ show rpcs json
+post send $qp two-sided x3
+wait 5000
+wait until show messages contains /send_in +[3-9]/
+allocate window
+show connections
+echo QPS
+show qp json
+echo REGIONS
+show regions
+echo MRS
+show mr json
+""")])
+    assert rc == 0, (out, err)
+    conns, rest = out.split("QPS\n")
+    qps, rest = rest.split("REGIONS\n")
+    regions, mrs = rest.split("MRS\n")
+    named = {int(n): (local, remote) for n, local, remote in re.findall(r"^qp (\d+): (\S+) -> (\S+), established", conns, re.M)}
+    seen = {q["number"]: (q["local"], q["remote"]) for q in json.loads(qps)}
+    assert len(named) == 2 and named == {n: where for n, where in seen.items() if n < 1000}, (named, seen)
+    assert len([n for n in seen if n > 1000]) == 2, seen  # both ends of the RPC connection
+    named = {int(n): stag for n, stag in re.findall(r"^region (\d+): stag (\S+),", regions, re.M)}
+    seen = {r["number"]: r["stag"] for r in json.loads(mrs) if "number" in r}
+    assert named == seen and len(named) == 2, (named, seen)
+
+
+def test_limits():
+    """What set limit changes is in show limits, with what is held."""
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("limits.cli", f"""source {EXAMPLES}/lib/pair.cli
+set limit half-open 71
+set limit time-wait 72
+set limit accepts 73
+set limit resets 74
+set limit challenge-acks 75
+show limits json
+""")])
+    assert rc == 0, (out, err)
+    limits = {x["limit"]: x for x in json.loads(out[out.index("[\n"):])}
+    for name, of in (("half-open", 71), ("time-wait", 72), ("accepts in a second", 73), ("resets in a second", 74),
+                     ("challenge-acks in a second", 75)):
+        assert limits[name]["of"] == of and limits[name]["refused"] == 0 <= limits[name]["held"] < 3, (name, limits)
+    assert limits["connections"]["held"] == 2 and limits["connections"]["at"] == "0", limits
+    rc, out, err = run([app("weft-console"), "-c", loop(), "-f", script("limits.cli", "set limit accepts none\nshow limits\n")])
+    assert rc == 0 and re.search(r"^ *accepts in a second .* 0  +- ", out, re.M), (out, err)
 
 
 def test_watch_and_clear():
@@ -278,7 +344,7 @@ def test_more_than_one_answer():
     rc, out, err = run([app("weft-console"), *t.client_args(), "-f", path("many.cli")])
     assert rc == 0, out + err
     rows = json.loads(out[out.index("\n[") + 1:])
-    assert [r["number"] for r in rows] == list(range(60)) and len({r["stag"] for r in rows}) == 60, rows
+    assert [r["number"] for r in rows] == list(range(1, 61)) and len({r["stag"] for r in rows}) == 60, rows
 
 
 if __name__ == "__main__":
