@@ -40,7 +40,7 @@ capture_port(struct cmdline *cl, const char *name)
 	for (uint32_t i = 0; i < con.stack.nports && n < (int)sizeof(names); i++)
 		n += snprintf(names + n, sizeof(names) - (size_t)n, " %s",
 		              weft_port_name(con.stack.ports[i]));
-	console_fail(cl, "capture: no port %s; there are:%s", name, names);
+	console_wrong(cl, "capture: no port %s; there are:%s", name, names);
 	return NULL;
 }
 
@@ -148,10 +148,10 @@ opcodes_parse(struct cmdline *cl, char *text, uint32_t *out)
 				*out |= operations[i].opcodes;
 		if (*out != before)
 			continue;
-		console_fail(cl,
-		             "capture: '%s' is no opcode, or twice there; they are write, read, "
-		             "send, terminate, imm, atomic, flush, verify, atomic-write",
-		             word);
+		console_wrong(cl,
+		              "capture: '%s' is no opcode, or twice there; they are write, read, "
+		              "send, terminate, imm, atomic, flush, verify, atomic-write",
+		              word);
 		return false;
 	}
 	return true;
@@ -162,7 +162,7 @@ address_parse(struct cmdline *cl, const char *text, struct sockaddr_storage *out
 {
 	if (text[0] == '\0' || addr_parse(text, 0, out) == 0)
 		return true;
-	console_fail(cl, "capture: '%s' is not an IPv4 or IPv6 address", text);
+	console_wrong(cl, "capture: '%s' is not an IPv4 or IPv6 address", text);
 	return false;
 }
 
@@ -189,7 +189,7 @@ filter_of(struct cmdline *cl, struct capture_want *w, struct weft_capture_attr *
 	ca->keep_unknown = strcmp(w->unknown, "keep") == 0;
 	if (w->unknown[0] != '\0' &&
 	    (w->opcodes[0] == '\0' || (!ca->keep_unknown && strcmp(w->unknown, "drop") != 0))) {
-		console_fail(cl, "capture: unknown is keep or drop, and stands beside opcode");
+		console_wrong(cl, "capture: unknown is keep or drop, and stands beside opcode");
 		return false;
 	}
 	return (w->opcodes[0] == '\0' || opcodes_parse(cl, w->opcodes, &ca->opcodes)) &&
@@ -236,7 +236,7 @@ cmd_capture_start(void *arg, struct cmdline *cl, void *data)
 		return;
 	}
 	if (w.ring != 0 && w.bytes == 0) {
-		console_fail(cl, "capture: a ring needs the size of its files: ring 4 size 10M");
+		console_wrong(cl, "capture: a ring needs the size of its files: ring 4 size 10M");
 		return;
 	}
 	if (!filter_of(cl, &w, &ca))
@@ -275,7 +275,7 @@ cmd_set_capture(void *arg, struct cmdline *cl, void *data)
 	if (port == NULL)
 		return;
 	if (why != NULL) {
-		console_fail(cl, "set capture: %s", why);
+		console_wrong(cl, "set capture: %s", why);
 		return;
 	}
 	if (!filter_of(cl, &w, &ca))

@@ -64,10 +64,10 @@ range_options(struct cmdline *cl, const char *rest, unsigned int i)
 			r->expect = tx.expect[i];
 			r->expect_bytes = (uint32_t)octets;
 		} else {
-			console_fail(cl,
-			             "range: '%.*s' is none of inline, written, verify, or the "
-			             "expected hash in hexadecimal octets",
-			             (int)n, p);
+			console_wrong(cl,
+			              "range: '%.*s' is none of inline, written, verify, or the "
+			              "expected hash in hexadecimal octets",
+			              (int)n, p);
 			return false;
 		}
 		p += n;
@@ -153,9 +153,9 @@ commit_options(struct cmdline *cl, const char *rest, struct weft_commit *c)
 		       (strlen(options[i].name) != n || memcmp(options[i].name, p, n) != 0))
 			i++;
 		if (i == 4) {
-			console_fail(cl,
-			             "commit: '%.*s' is none of no-flush, visible, region, fence",
-			             (int)n, p);
+			console_wrong(cl,
+			              "commit: '%.*s' is none of no-flush, visible, region, fence",
+			              (int)n, p);
 			return false;
 		}
 		c->flags |= options[i].flags;

@@ -55,7 +55,7 @@ listen_on(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq)
 
 	if (a->a < 1 || a->a > 65535 ||
 	    con.nlisteners == sizeof(con.listeners) / sizeof(con.listeners[0])) {
-		console_fail(
+		console_wrong(
 		        cl,
 		        "listen: the port must be from 1 to 65535, and 16 listeners are the most");
 		return;
@@ -112,9 +112,9 @@ connect_to(struct cmdline *cl, const struct cmd_args *a, struct console_srq *srq
 	int rc;
 
 	if (addr_parse(a->s1, (uint16_t)a->a, &to) != 0 || a->a < 1 || a->a > 65535) {
-		console_fail(cl,
-		             "connect: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
-		             a->s1, a->a);
+		console_wrong(cl,
+		              "connect: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
+		              a->s1, a->a);
 		return;
 	}
 	q = console_qp_make(con.stack.workers[con.worker], srq, &rc);

@@ -41,7 +41,7 @@ timeout_take(struct cmdline *cl, const char *p)
 		s = strtod(p, &end);
 	if (end == NULL || end == p || end[strspn(end, " \t")] != '\0' || !(s > 0) ||
 	    s > WAIT_MAX_S) {
-		console_fail(
+		console_wrong(
 		        cl, "wait: only 'timeout SECONDS', at most %.0f, may stand behind the text",
 		        WAIT_MAX_S);
 		return 0;
@@ -109,7 +109,7 @@ cmd_expect(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	if (word_take(&p, "fail")) {
 		if (*p == '\0')
-			console_fail(cl, "expect: no command behind fail");
+			console_wrong(cl, "expect: no command behind fail");
 		else
 			expect_fail(cl, p);
 		return;
@@ -117,11 +117,11 @@ cmd_expect(void *arg, struct cmdline *cl, void *data)
 	without = word_take(&p, "not");
 	why = pattern_take(&p, &pt);
 	if (why != NULL) {
-		console_fail(cl, "expect: %s", why);
+		console_wrong(cl, "expect: %s", why);
 		return;
 	}
 	if (*p == '\0')
-		console_fail(cl, "expect: no command behind %s", pt.text);
+		console_wrong(cl, "expect: no command behind %s", pt.text);
 	else
 		expect_output(cl, p, &pt, without);
 	pattern_free(&pt);
@@ -165,7 +165,7 @@ cmd_wait_until(void *arg, struct cmdline *cl, void *data)
 
 	(void)data;
 	if (at == NULL) {
-		console_fail(cl, "wait: 'contains TEXT' is missing behind the command");
+		console_wrong(cl, "wait: 'contains TEXT' is missing behind the command");
 		return;
 	}
 	*at = '\0';
@@ -173,7 +173,7 @@ cmd_wait_until(void *arg, struct cmdline *cl, void *data)
 	p += strspn(p, " \t");
 	why = pattern_take(&p, &pt);
 	if (why != NULL) {
-		console_fail(cl, "wait: %s", why);
+		console_wrong(cl, "wait: %s", why);
 		return;
 	}
 	ms = timeout_take(cl, p);
@@ -199,7 +199,7 @@ cmd_wait_for(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	why = pattern_take(&p, &pt);
 	if (why != NULL) {
-		console_fail(cl, "wait: %s", why);
+		console_wrong(cl, "wait: %s", why);
 		return;
 	}
 	ms = timeout_take(cl, p);

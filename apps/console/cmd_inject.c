@@ -44,7 +44,7 @@ port_number(struct cmdline *cl, const char *name)
 	for (uint32_t i = 0; i < con.stack.nports && n < (int)sizeof(names); i++)
 		n += snprintf(names + n, sizeof(names) - (size_t)n, " %s",
 		              weft_port_name(con.stack.ports[i]));
-	console_fail(cl, "inject: no port %s; there are:%s", name, names);
+	console_wrong(cl, "inject: no port %s; there are:%s", name, names);
 	return -1;
 }
 
@@ -64,10 +64,10 @@ often_parse(struct cmdline *cl, const char *name, const char *text, struct injec
 		if (*end == '\0' && o->probability > 0 && o->probability <= 1)
 			return true;
 	}
-	console_fail(cl,
-	             "inject: %s '%s': a probability such as 0.01, or 1/100 for every hundredth "
-	             "packet",
-	             name, text);
+	console_wrong(cl,
+	              "inject: %s '%s': a probability such as 0.01, or 1/100 for every hundredth "
+	              "packet",
+	              name, text);
 	return false;
 }
 

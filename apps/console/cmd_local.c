@@ -62,8 +62,8 @@ range_ok(struct cmdline *cl, const struct console_region *r, uint64_t off, uint6
 {
 	if (off <= r->bytes && len <= r->bytes - off)
 		return true;
-	console_fail(cl, "region %u has %" PRIu64 " bytes", (unsigned int)(r - con.regions),
-	             r->bytes);
+	console_wrong(cl, "region %u has %" PRIu64 " bytes", (unsigned int)(r - con.regions),
+	              r->bytes);
 	return false;
 }
 

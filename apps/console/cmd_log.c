@@ -104,7 +104,7 @@ create(struct cmdline *cl, uint64_t targets, uint64_t quorum)
 		n++;
 	if (n > CONSOLE_MAX_LOGS || targets < 1 || targets > WEFT_LOG_MAX_TARGETS || quorum < 1 ||
 	    quorum > targets) {
-		console_fail(
+		console_wrong(
 		        cl,
 		        "log: it has 1 to %u targets and no larger quorum, and %d logs are the "
 		        "most",
@@ -194,8 +194,8 @@ join(struct cmdline *cl, const struct cmd_args *a, bool granted)
 	                .granted = granted, .stag = (uint32_t)a->c, .to = a->d, .len_bytes = a->e}};
 
 	if (a->b < 1 || a->b > 65535 || addr_parse(a->s1, (uint16_t)a->b, &op.target.address) != 0)
-		console_fail(cl, "log: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
-		             a->s1, a->b);
+		console_wrong(cl, "log: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
+		              a->s1, a->b);
 	else if (run(cl, &op, a->a, join_on_worker))
 		join_outcome(cl, &op);
 }

@@ -203,7 +203,7 @@ range(struct cmdline *cl, const struct cmd_args *a)
 	if (r == NULL)
 		return NULL;
 	if (a->b > r->bytes || a->c > r->bytes - a->b) {
-		console_fail(cl, "region %" PRIu64 " has %" PRIu64 " bytes", a->a, r->bytes);
+		console_wrong(cl, "region %" PRIu64 " has %" PRIu64 " bytes", a->a, r->bytes);
 		return NULL;
 	}
 	return r;

@@ -127,7 +127,8 @@ take_hash(struct cmdline *cl, const char **rest, uint8_t hash[WEFT_HASH_MAX_BYTE
 	if (n == 0 || strchr(" \t\r", p[n]) == NULL)
 		return 0;
 	if (n % 2 != 0 || n / 2 > WEFT_HASH_MAX_BYTES) {
-		console_fail(cl, "verify: the expected hash is not a string of hexadecimal octets");
+		console_wrong(cl,
+		              "verify: the expected hash is not a string of hexadecimal octets");
 		return -1;
 	}
 	for (size_t i = 0; i < n / 2; i++)

@@ -114,8 +114,8 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 		return;
 	}
 	if (a->a < 1 || a->a > 65535 || addr_parse(a->s1, (uint16_t)a->a, &op.to) != 0) {
-		console_fail(cl, "rpc: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
-		             a->s1, a->a);
+		console_wrong(cl, "rpc: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
+		              a->s1, a->a);
 		return;
 	}
 	con.rpc_worker[op.n] = con.worker;
@@ -223,7 +223,7 @@ cmd_call_with(void *arg, struct cmdline *cl, void *data)
 		op.call.text = NULL;
 		op.call.nwords = take_words(a->rest, words);
 		if (op.call.nwords == 0) {
-			console_fail(cl, "rpc: XDR in hexadecimal has eight digits for each word");
+			console_wrong(cl, "rpc: XDR in hexadecimal has eight digits for each word");
 			return;
 		}
 	}

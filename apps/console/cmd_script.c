@@ -23,7 +23,7 @@ let(struct cmdline *cl, const char *name, const char *value)
 	int rc = vars_set(name, value);
 
 	if (rc != 0)
-		console_fail(cl, "let: %s: %s", name, vars_strerror(rc));
+		console_wrong(cl, "let: %s: %s", name, vars_strerror(rc));
 }
 
 static void
@@ -59,7 +59,7 @@ cmd_let_from(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	why = pattern_take(&p, &pt);
 	if (why != NULL) {
-		console_fail(cl, "let: %s", why);
+		console_wrong(cl, "let: %s", why);
 		return;
 	}
 	rc = output_begin(&o);
@@ -68,8 +68,8 @@ cmd_let_from(void *arg, struct cmdline *cl, void *data)
 	} else {
 		if (console_run_within(o.cl, p) &&
 		    !pattern_get(&pt, output_text(&o), value, sizeof(value)))
-			console_fail(cl, "let: %s is not in: %s", pt.text,
-			             output_flat(output_text(&o), got, sizeof(got)));
+			console_wrong(cl, "let: %s is not in: %s", pt.text,
+			              output_flat(output_text(&o), got, sizeof(got)));
 		else if (!con.failed)
 			let(cl, a->s1, value);
 		else
@@ -108,7 +108,7 @@ cmd_repeat(void *arg, struct cmdline *cl, void *data)
 
 	(void)data;
 	if (a->a < 1 || a->a > REPEAT_MAX) {
-		console_fail(cl, "repeat: the number must be from 1 to %llu", REPEAT_MAX);
+		console_wrong(cl, "repeat: the number must be from 1 to %llu", REPEAT_MAX);
 		return;
 	}
 	/* A repeat within a repeat counts into the outer one's sum. */

@@ -36,10 +36,10 @@ cmd_set_log(void *arg, struct cmdline *cl, void *data)
 
 	(void)data;
 	if (weft_log_levels(a->s1) != 0)
-		console_fail(cl,
-		             "set log: '%s': it is TYPE:LEVEL[,...], such as weft.tcp:debug; "
-		             "the levels are critical, error, warning, notice, info and debug",
-		             a->s1);
+		console_wrong(cl,
+		              "set log: '%s': it is TYPE:LEVEL[,...], such as weft.tcp:debug; "
+		              "the levels are critical, error, warning, notice, info and debug",
+		              a->s1);
 }
 
 /** Change the settings of every worker. False after a message. */
@@ -77,7 +77,7 @@ set_limit(struct cmdline *cl, const char *name, uint64_t n)
 	const uint32_t value = (uint32_t)n;
 
 	if (n < 1 || n > UINT32_MAX) {
-		console_fail(cl, "set limit: the number must be from 1 to %" PRIu32, UINT32_MAX);
+		console_wrong(cl, "set limit: the number must be from 1 to %" PRIu32, UINT32_MAX);
 		return;
 	}
 	for (unsigned int i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
@@ -122,8 +122,8 @@ cmd_set_worker(void *arg, struct cmdline *cl, void *data)
 		               "\n",
 		               con.worker);
 	} else {
-		console_fail(cl, "set worker: there is no worker %" PRIu64 "; there are 0 to %u",
-		             a->a, con.stack.nworkers - 1);
+		console_wrong(cl, "set worker: there is no worker %" PRIu64 "; there are 0 to %u",
+		              a->a, con.stack.nworkers - 1);
 	}
 }
 

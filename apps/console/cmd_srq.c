@@ -50,8 +50,9 @@ cmd_create(void *arg, struct cmdline *cl, void *data)
 	while (n <= CONSOLE_MAX_SRQS && con.srqs[n].used)
 		n++;
 	if (n > CONSOLE_MAX_SRQS || a->a < 1 || a->a > CONSOLE_SRQ_DEPTH) {
-		console_fail(cl, "create: the depth must be from 1 to %d, and %d srqs are the most",
-		             CONSOLE_SRQ_DEPTH, CONSOLE_MAX_SRQS);
+		console_wrong(cl,
+		              "create: the depth must be from 1 to %d, and %d srqs are the most",
+		              CONSOLE_SRQ_DEPTH, CONSOLE_MAX_SRQS);
 		return;
 	}
 	rc = srq_make(&con.srqs[n], (uint32_t)a->a);

@@ -97,10 +97,10 @@ start_rdma(struct cmdline *cl, const struct cmd_args *a, const char *rest, enum 
 	if (span == 0)
 		span = r->bytes;
 	if (span > r->bytes || size > span) {
-		console_fail(cl,
-		             "start: size %" PRIu64 ", span %" PRIu64 ": region %s has %" PRIu64
-		             " bytes",
-		             size, span, a->s1, r->bytes);
+		console_wrong(cl,
+		              "start: size %" PRIu64 ", span %" PRIu64 ": region %s has %" PRIu64
+		              " bytes",
+		              size, span, a->s1, r->bytes);
 		return;
 	}
 	want.size = (uint32_t)size;
@@ -372,7 +372,7 @@ cmd_stop(void *arg, struct cmdline *cl, void *data)
 	if (!any && data != NULL)
 		console_fail(cl, "there is no traffic %" PRIu64 "; 'show traffic' lists it", a->a);
 	else if (!any)
-		console_fail(cl, "stop: there is no traffic");
+		console_wrong(cl, "stop: there is no traffic");
 }
 
 /* ---- The numbers that Tab completes ---- */

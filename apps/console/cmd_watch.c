@@ -87,7 +87,7 @@ run_line(struct cmdline *cl, const char *line)
 	char verb[16], noun[64], words[LINE_MAX_BYTES + 8];
 
 	if (!table_word(&line, verb, sizeof(verb)) || !table_word(&line, noun, sizeof(noun))) {
-		console_fail(cl, "watch: show what?");
+		console_wrong(cl, "watch: show what?");
 		return false;
 	}
 	if (strcmp(verb, "show") == 0 && own_noun(noun))

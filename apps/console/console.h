@@ -121,6 +121,7 @@ struct console {
 	char error[CONSOLE_ERROR_BYTES]; /**< why: the last error, or completion that failed */
 	/** The line that could not be run, the innermost; its command's usage is printed. */
 	char misused[CONSOLE_ERROR_BYTES];
+	const char *line; /**< the line that runs, the innermost; NULL: none */
 	/** While `repeat` posts, work requests and their successes are counted and not printed. */
 	struct {
 		bool on;
@@ -187,7 +188,10 @@ cmdline_parse_ctx_t *console_commands(void);
 
 /** Print an error, at the prompt in lines that break between words, and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** The same of wrong arguments: the usage of the command with these first words is printed, too. */
+/** The same of wrong arguments of the line that runs: its command's usage is printed, too. */
+void console_wrong(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** The same; the usage is that of the command with these first words, the first of which the
+ * message begins with. */
 void console_misuse(struct cmdline *cl, const char *words, const char *why);
 #define CONSOLE_NO_STACK "it needs a stack of its own, and --attach has none: it only shows"
 /** False after a message, if the console is attached to another program. */

@@ -118,7 +118,7 @@ const char *
 console_run(struct cmdline *cl, const char *text)
 {
 	char line[EXPANDED_BYTES + 1], other[EXPANDED_BYTES] = "";
-	const char *why = NULL;
+	const char *why = NULL, *outer = con.line;
 	size_t n;
 
 	text += strspn(text, " \t");
@@ -139,7 +139,9 @@ console_run(struct cmdline *cl, const char *text)
 		why = vars_expand(text, n, line, EXPANDED_BYTES);
 	if (why == NULL) {
 		strcat(line, "\n");
+		con.line = text;
 		why = parse(cl, line);
+		con.line = outer;
 	}
 	if (why != NULL && con.misused[0] == '\0')
 		snprintf(con.misused, sizeof(con.misused), "%.*s", (int)n, text);

@@ -86,10 +86,10 @@ post_options(struct cmdline *cl, const char *rest, const void *has_rest, struct 
 		if (n == 0)
 			return true;
 		if (!option_take(p, n, o)) {
-			console_fail(cl,
-			             "post: '%.*s' is no option; they are solicited, fence, "
-			             "inline, unsignaled, stream, and x1 to x1000000000",
-			             (int)n, p);
+			console_wrong(cl,
+			              "post: '%.*s' is no option; they are solicited, fence, "
+			              "inline, unsignaled, stream, and x1 to x1000000000",
+			              (int)n, p);
 			return false;
 		}
 		p += n;
@@ -306,7 +306,7 @@ post_sge(struct cmdline *cl, const char *region, uint64_t off, uint64_t len, str
 	if (r == NULL)
 		return false;
 	if (off > r->bytes || len > r->bytes - off || len > UINT32_MAX) {
-		console_fail(cl, "region %s has %" PRIu64 " bytes", region, r->bytes);
+		console_wrong(cl, "region %s has %" PRIu64 " bytes", region, r->bytes);
 		return false;
 	}
 	sge->addr = r->mem + off;

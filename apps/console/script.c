@@ -184,7 +184,7 @@ script_file(struct cmdline *cl, const char *path)
 	}
 	fd = file_open_stream(full, &waits, err, sizeof(err));
 	if (fd < 0) {
-		console_fail(cl, "source: %s: %s", full, err);
+		console_wrong(cl, "source: %s: %s", full, err);
 		return -EINVAL;
 	}
 	if (waits)

@@ -42,18 +42,15 @@ line_length(const char *text, size_t columns)
 	return n > 0 ? n : strcspn(text, " ");
 }
 
-void
-console_fail(struct cmdline *cl, const char *fmt, ...)
+static void
+fail(struct cmdline *cl, const char *fmt, va_list ap)
 {
 	/* What commands print into memory is broken by the pages, if at all. */
 	const bool breaks = con.prompt == cl && isatty(STDOUT_FILENO);
 	const char *rest = con.error;
-	va_list ap;
 	size_t n;
 
-	va_start(ap, fmt);
 	vsnprintf(con.error, sizeof(con.error), fmt, ap);
-	va_end(ap);
 	n = breaks ? line_length(rest, TERMINAL_COLUMNS - strlen("error: ")) : strlen(rest);
 	cmdline_printf(cl, "error: %.*s\n", (int)n, rest);
 	for (rest += n; *rest != '\0'; rest += n) {
@@ -62,6 +59,29 @@ console_fail(struct cmdline *cl, const char *fmt, ...)
 		cmdline_printf(cl, INDENT "%.*s\n", (int)n, rest);
 	}
 	con.failed = true;
+}
+
+void
+console_fail(struct cmdline *cl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fail(cl, fmt, ap);
+	va_end(ap);
+}
+
+void
+console_wrong(struct cmdline *cl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fail(cl, fmt, ap);
+	va_end(ap);
+	if (con.misused[0] == '\0' && con.line != NULL)
+		snprintf(con.misused, sizeof(con.misused), "%.*s", (int)strcspn(con.line, "\n"),
+		         con.line);
 }
 
 void
