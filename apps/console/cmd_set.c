@@ -141,7 +141,7 @@ static CMD(cmd_limit_none, cmd_set_limit_none, "set limit NAME none: no limit", 
 
 static CMD(cmd_worker, cmd_set_worker,
            "set worker N: whose connections, RPC clients and logs are made from now on",
-           (void *)&tok_set, (void *)&tok_worker, (void *)&tok_a);
+           (void *)&tok_set, (void *)&tok_worker, (void *)&tok_worker_a);
 
 cmdline_parse_inst_t *const cmds_set[] = {&cmd_log,        &cmd_congestion, &cmd_limit,
                                           &cmd_limit_none, &cmd_worker,     NULL};

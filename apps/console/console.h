@@ -158,6 +158,8 @@ extern cmdline_parse_token_num_t tok_window_b, tok_srq_b;
 extern cmdline_parse_token_num_t tok_log_a, tok_log_rest;
 /** The number of an RPC client, in a. */
 extern cmdline_parse_token_num_t tok_rpc_a;
+/** The number of a worker, in a. */
+extern cmdline_parse_token_num_t tok_worker_a;
 extern cmdline_parse_token_string_t tok_region_s1, tok_port_s1;
 
 /** Define one instruction: name, function, help, then tokens. */

@@ -153,6 +153,20 @@ rpcs_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
 }
 
 static int
+workers_nb(cmdline_parse_token_hdr_t *tk)
+{
+	(void)tk;
+	return (int)con.stack.nworkers;
+}
+
+static int
+workers_elt(cmdline_parse_token_hdr_t *tk, int i, char *buf, unsigned int size)
+{
+	(void)tk;
+	return number_elt((uint32_t)i < con.stack.nworkers ? i : -1, buf, size);
+}
+
+static int
 ports_nb(cmdline_parse_token_hdr_t *tk)
 {
 	(void)tk;
@@ -179,6 +193,8 @@ static struct cmdline_token_ops log_ops = {cmdline_parse_num, logs_nb, logs_elt,
                                            cmdline_get_help_num};
 static struct cmdline_token_ops rpc_ops = {cmdline_parse_num, rpcs_nb, rpcs_elt,
                                            cmdline_get_help_num};
+static struct cmdline_token_ops worker_ops = {cmdline_parse_num, workers_nb, workers_elt,
+                                              cmdline_get_help_num};
 static struct cmdline_token_ops region_text_ops = {cmdline_parse_string, regions_nb, regions_elt,
                                                    cmdline_get_help_string};
 static struct cmdline_token_ops port_ops = {cmdline_parse_string, ports_nb, ports_elt,
@@ -194,6 +210,8 @@ cmdline_parse_token_num_t tok_srq_b = {{&srq_ops, offsetof(struct cmd_args, b)},
 cmdline_parse_token_num_t tok_log_a = {{&log_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_log_rest = {{&log_ops, offsetof(struct rest_args, a)}, {RTE_UINT64}};
 cmdline_parse_token_num_t tok_rpc_a = {{&rpc_ops, offsetof(struct cmd_args, a)}, {RTE_UINT64}};
+cmdline_parse_token_num_t tok_worker_a = {{&worker_ops, offsetof(struct cmd_args, a)},
+                                          {RTE_UINT64}};
 cmdline_parse_token_string_t tok_region_s1 = {{&region_text_ops, offsetof(struct cmd_args, s1)},
                                               {NULL}};
 cmdline_parse_token_string_t tok_port_s1 = {{&port_ops, offsetof(struct cmd_args, s1)}, {NULL}};

@@ -34,11 +34,5 @@ bool option_number(const char *text, enum option_kind kind, uint64_t *out);
  * again. Values of names that do not occur stay as they are.
  */
 const char *options_take(const char *text, const struct option_word *words, size_t n);
-/**
- * Complete the last word of a line whose command has such words. -1: it has none. Else as
- * cmdline_complete(): 0: no completion, or no more choices; 1: dst has a choice, call again; 2: dst
- * has what completes the word.
- */
-int options_complete(const char *line, int *state, char *dst, size_t size);
 
 #endif /* WEFT_CONSOLE_OPTIONS_H */

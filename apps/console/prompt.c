@@ -15,8 +15,8 @@
 
 #include <cmdline_rdline.h>
 
+#include "complete.h"
 #include "console.h"
-#include "options.h"
 #include "pager.h"
 #include "rows.h"
 #include "script.h"
@@ -73,7 +73,7 @@ prompt_line(struct rdline *rdl, const char *text, unsigned int size)
 static int
 prompt_complete(struct rdline *rdl, const char *text, char *dst, unsigned int dst_size, int *state)
 {
-	const int rc = options_complete(console_inner(text), state, dst, dst_size);
+	const int rc = complete_word(console_inner(text), state, dst, dst_size);
 
 	return rc >= 0 ? rc
 	               : cmdline_complete(rdline_get_opaque(rdl), console_inner(text), state, dst,

@@ -33,6 +33,8 @@ const char *vars_strerror(int rc);
 void vars_result(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** Print every variable that has a value. */
 void vars_print(struct cmdline *cl);
+/** Write the names of those, each behind a $ and with a blank behind it. Returns buf. */
+const char *vars_names(char *buf, size_t size);
 /**
  * Copy n octets of in to out with $NAME and ${NAME} replaced by values, and $$ by $. A $ before
  * anything else stays. NULL; or why not, in a buffer that the next call uses again.

@@ -489,6 +489,27 @@ show_clear(struct cmdline *cl, const char *noun)
 	return !show_tel.lost || show_run(cl, "workers", "");
 }
 
+bool
+show_keys(const char *noun, char *buf, size_t size)
+{
+	const struct show_noun *n = show_noun_find(noun);
+	char err[TEL_ERR_MAX];
+	json_t *rows = n != NULL ? fetch_quietly(n, err) : NULL, *seen, *row, *v;
+	const char *key;
+	size_t at = 0, i;
+
+	buf[0] = '\0';
+	if (rows == NULL)
+		return false;
+	seen = json_object();
+	json_array_foreach(rows, i, row) json_object_update_missing(seen, row);
+	json_object_foreach(seen, key, v) if (at + strlen(key) + 3 < size) at +=
+	        (size_t)snprintf(buf + at, size - at, "%s= ", key);
+	json_decref(seen);
+	json_decref(rows);
+	return at > 0;
+}
+
 void
 show_list(struct cmdline *cl)
 {

@@ -23,6 +23,9 @@ bool show_run(struct cmdline *cl, const char *noun, const char *words);
 /** Take the present values of the counters as zero; noun NULL: of all nouns. False after a message.
  */
 bool show_clear(struct cmdline *cl, const char *noun);
+/** Write the keys of a noun's objects, each with "= " behind it. False: there is no such noun, or
+ * it has no objects. */
+bool show_keys(const char *noun, char *buf, size_t size);
 /** Print the nouns and what they show. */
 void show_list(struct cmdline *cl);
 

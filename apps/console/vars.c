@@ -121,6 +121,18 @@ vars_print(struct cmdline *cl)
 			cmdline_printf(cl, "%s = %s\n", vars[i].name, vars[i].value);
 }
 
+const char *
+vars_names(char *buf, size_t size)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (unsigned int i = 0; i < VARS_MAX && vars[i].name[0] != '\0'; i++)
+		if (vars[i].set && n + sizeof(vars[i].name) + 3 < size)
+			n += (size_t)snprintf(buf + n, size - n, "$%s ", vars[i].name);
+	return buf;
+}
+
 /**
  * The value of the variable at the front of in, behind its $, and how many octets name it. NULL:
  * why has the reason.

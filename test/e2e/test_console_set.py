@@ -91,6 +91,8 @@ def test_completion():
         assert b"half-open" in got and b"challenge-acks" in got, got
         t.until(b"accepts ", b"acc" + TAB)
         t.until(PROMPT, b"100\n")
+        assert b"\n 0 [" in t.until(b"weft> set worker ", b"set worker " + TAB)
+        t.until(PROMPT, b"0\n")
         assert b"example: set congestion newreno" in t.run(b"help set congestion")
         t.quit()
 
