@@ -147,7 +147,7 @@ wait_until(struct cmdline *cl, const char *text, const struct pattern *pt, uint3
 			break;
 		output_clear(&o);
 	}
-	cmdline_printf(cl, "%s", output_text(&o));
+	rows_output(cl, text, output_text(&o));
 	if (!found && !con.failed && !interrupted())
 		console_fail(cl, "wait: no %s within %.3g s, got: %s", pt->text, ms / 1e3,
 		             output_flat(output_text(&o), got, sizeof(got)));

@@ -86,6 +86,15 @@ way_take(const char **rest)
 	return INJECT_RX;
 }
 
+/** Whether the port splits packets: their checksums are made behind the faults. */
+static bool
+port_splits(struct weft_port *port)
+{
+	struct weft_port_stats st;
+
+	return weft_port_stats(port, &st) == 0 && (st.offloads & WEFT_OFFLOAD_TSO) != 0;
+}
+
 static void
 cmd_inject_start(void *arg, struct cmdline *cl, void *data)
 {
@@ -120,8 +129,18 @@ cmd_inject_start(void *arg, struct cmdline *cl, void *data)
 		any = any || often[i][0] != '\0';
 	}
 	if (!any) {
-		console_fail(cl, "inject: which fault? drop, delay, duplicate or corrupt, each "
-		                 "with how often it happens");
+		console_wrong(cl, "inject: which fault? drop, delay, duplicate or corrupt, each "
+		                  "with how often it happens");
+		return;
+	}
+	if (way == INJECT_TX && often[INJECT_CORRUPT][0] != '\0' &&
+	    port_splits(con.stack.ports[port])) {
+		console_fail(
+		        cl,
+		        "inject: %s splits packets itself (TSO) and makes their checksums "
+		        "behind the fault, so it cannot corrupt what it sends; give its [port] "
+		        "no_tso, or corrupt at the other end (rx)",
+		        a->c.s1);
 		return;
 	}
 	rc = inject_start((unsigned int)port, way, &want);

@@ -25,6 +25,15 @@
 /** Room for what the commands post, and for all traffic with its Reads of no octets. */
 #define SQ_DEPTH (CONSOLE_POSTED_MAX + TRAFFIC_MAX * (TRAFFIC_DEPTH_MAX + 4))
 
+static void
+say(struct cmdline *cl, const char *line)
+{
+	if (cl == con.prompt)
+		rows_lines(line);
+	else
+		cmdline_printf(cl, "%s\n", line);
+}
+
 /** Print a line about an event or a completion, which `wait for` finds. */
 static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const char *fmt, ...)
 {
@@ -35,10 +44,7 @@ static void __attribute__((format(printf, 2, 3))) tell(struct cmdline *cl, const
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	ui_printable(line, line, sizeof(line));
-	if (cl == con.prompt)
-		rows_lines(line);
-	else
-		cmdline_printf(cl, "%s\n", line);
+	say(cl, line);
 	heard_add(line);
 }
 
@@ -368,10 +374,16 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	con.failed = true;
 }
 
-/** What a worker has to say of a log or an RPC endpoint. */
+/** What a worker has to say of a log or an RPC endpoint, or a line of the program's log. */
 static void
 take_note(struct cmdline *cl, const struct note *n)
 {
+	char line[sizeof(n->line)];
+
+	if (n->kind == NOTE_LOG) {
+		say(cl, ui_printable(n->line, line, sizeof(line)));
+		return;
+	}
 	if (n->var[0] != '\0')
 		vars_result(n->var, "%s", n->value);
 	tell(cl, "%s", n->line);

@@ -67,6 +67,7 @@ inbox_create(struct weft_ctx *ctx, uint32_t depth, struct weft_cq **out)
 	fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	traffic_on_end(wake);
 	return weft_cq_create(ctx, &ca, out);
 }
 

@@ -17,6 +17,7 @@
 
 #include "complete.h"
 #include "console.h"
+#include "log_lines.h"
 #include "pager.h"
 #include "rows.h"
 #include "script.h"
@@ -170,11 +171,14 @@ console_prompt(struct cmdline *cl)
 		return -1;
 	}
 	con.prompt = cl;
+	log_lines_begin();
 	history_open(prompt_recall, rdl);
 	rdline_newline(rdl, PROMPT);
 	while (!con.quit && rc != RDLINE_RES_EOF && rc != RDLINE_RES_EXITED)
 		rc = prompt_key(&e);
 	history_close();
+	log_lines_end();
+	console_drain(cl);
 	con.prompt = NULL;
 	output_end(&e.told);
 	rdline_free(rdl);

@@ -125,7 +125,9 @@ table_cell(const char *key, const json_t *v, bool exact, char buf[TABLE_CELL_MAX
 	char *text;
 
 	buf[0] = '\0';
-	if (json_is_string(v)) {
+	if (strcmp(key, "ssthresh_bytes") == 0 && json_integer_value(v) >= INT32_MAX) {
+		strcpy(buf, "-"); /* no loss has set it yet (RFC 5681 s3.1) */
+	} else if (json_is_string(v)) {
 		ui_printable(json_string_value(v), buf, TABLE_CELL_MAX);
 	} else if (json_is_number(v)) {
 		cell_number(key, json_number_value(v), v, exact, buf);

@@ -198,6 +198,9 @@ traffic_get(unsigned int number, struct traffic_figures *t)
 		return true;
 	if (f->error != 0)
 		snprintf(t->why, sizeof(t->why), "post: %s", strerror(-f->error));
+	else if (f->no_echo)
+		snprintf(t->why, sizeof(t->why),
+		         "no echo for %u s; does the peer run 'start echo'?", TRAFFIC_ECHO_S);
 	else if (f->status != WEFT_WC_SUCCESS && f->status != WEFT_WC_FLUSHED)
 		snprintf(t->why, sizeof(t->why), "%s", weft_wc_status_str(f->status));
 	else if (f->status != WEFT_WC_SUCCESS || f->lost)

@@ -22,6 +22,8 @@
 
 #define TRAFFIC_MAX       16
 #define TRAFFIC_DEPTH_MAX 128u
+/** A ping whose echoes do not come for so many seconds ends. */
+#define TRAFFIC_ECHO_S 5u
 /** Octets of a Send and a ping: the console's receives are no longer. */
 #define TRAFFIC_SEND_MAX CONSOLE_RECV_BYTES
 /** Octets of a Write and a Read. */
@@ -95,8 +97,8 @@ void traffic_looked(unsigned int number);
 const char *traffic_kind_str(enum traffic_kind k);
 /** One line about traffic: "write on qp 1: 1000 messages, ..."; returns buf. */
 const char *traffic_str(const struct traffic_figures *f, char *buf, size_t size);
-/** A line about traffic that reached its count, or that ended because a post failed. Each is
- * returned once; false: there is none. */
+/** A line about traffic that reached its count, or that ended because a post failed or no echo
+ * came. Each is returned once; false: there is none. */
 bool traffic_news(char *buf, size_t size);
 /** A QP's connection has ended: its traffic ends. Appends to buf what of it ended. */
 void traffic_lost(const struct console_qp *q, char *buf, size_t size);
@@ -117,6 +119,8 @@ enum traffic_taken {
 	TRAFFIC_ENDED, /**< and thereby traffic has ended */
 };
 
+/** Have fn called, on a worker, when traffic ends without a completion. Before the first one. */
+void traffic_on_end(void (*fn)(void));
 /** Take a completion of traffic. On the worker of its QP. */
 enum traffic_taken traffic_take(const struct weft_wc *wc);
 

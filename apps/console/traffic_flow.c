@@ -12,6 +12,7 @@
 #define FLOW_RETRY_US 1000u /**< after a post that found the send queue full */
 /** How long a PING that is stopped waits for the last echoes. */
 #define FLOW_ECHOES_US 1000000u
+#define FLOW_WATCH_US  500000u /**< between two looks whether echoes come */
 /** A flow that is further behind its rate does not catch up. */
 #define FLOW_BEHIND_NS 10000000u
 #define FLOW_SEQ_BYTES 8u
@@ -21,7 +22,16 @@ struct flow flows[TRAFFIC_MAX + 1];
 /** Which flow takes the receives of a QP, by the QP's number; only of the QP's worker. */
 static struct flow *takers[CONSOLE_MAX_QPS + 1];
 
+/** Tells the main thread that traffic has ended. */
+static void (*told_end)(void);
+
 static void flow_pump(struct flow *f);
+
+void
+traffic_on_end(void (*fn)(void))
+{
+	told_end = fn;
+}
 
 static void
 add(_Atomic uint64_t *counter, uint64_t n)
@@ -51,6 +61,9 @@ flow_done(struct flow *f)
 	if (f->alarm != NULL)
 		weft_alarm_cancel(f->alarm);
 	f->alarm = NULL;
+	if (f->watch != NULL)
+		weft_alarm_cancel(f->watch);
+	f->watch = NULL;
 	atomic_store_explicit(&f->end_ns, ui_now_ns(), memory_order_relaxed);
 	atomic_store_explicit(&f->state, TRAFFIC_DONE, memory_order_release);
 }
@@ -69,7 +82,7 @@ flow_ending(struct flow *f)
 static bool
 flow_failed(const struct flow *f)
 {
-	return f->error != 0 || f->status != WEFT_WC_SUCCESS || f->lost;
+	return f->error != 0 || f->status != WEFT_WC_SUCCESS || f->lost || f->no_echo;
 }
 
 static void
@@ -295,15 +308,42 @@ flow_pump(struct flow *f)
 		flow_done(f);
 }
 
+/** PING: end it if the peer sends nothing back. */
+static void
+on_watch(void *arg)
+{
+	struct flow *f = arg;
+	int rc;
+
+	f->watch = NULL;
+	if (f->taken == f->posted)
+		f->heard_ns = ui_now_ns();
+	if (ui_now_ns() - f->heard_ns >= TRAFFIC_ECHO_S * 1000000000ull) {
+		f->no_echo = true;
+		flow_ending(f);
+		flow_pump(f);
+		told_end();
+		return;
+	}
+	rc = weft_alarm_set(f->worker, FLOW_WATCH_US, on_watch, f, &f->watch);
+	if (rc == 0)
+		return;
+	f->error = rc;
+	flow_ending(f);
+	flow_pump(f);
+}
+
 void
 flow_begin(void *arg)
 {
 	struct flow *f = arg;
 
-	f->rate_from_ns = ui_now_ns();
+	f->rate_from_ns = f->heard_ns = ui_now_ns();
 	if (f->want.kind >= TRAFFIC_PING)
 		takers[qp_at(f)] = f;
 	flow_pump(f);
+	if (f->want.kind == TRAFFIC_PING && state(f) == TRAFFIC_RUNNING)
+		on_watch(f);
 }
 
 void
@@ -368,6 +408,7 @@ take_echo(struct flow *f, const struct weft_wc *wc, const uint8_t *message)
 		return;
 	}
 	f->taken++;
+	f->heard_ns = f->sent_ns[(f->taken - 1) % f->want.depth] + ns;
 	add(&f->messages, 1);
 	add(&f->octets, wc->len_bytes);
 	add(&f->rtt_sum_ns, ns);

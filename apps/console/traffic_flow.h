@@ -23,6 +23,8 @@ struct flow {
 	bool last_sync;         /**< the Read behind the last message is posted */
 	bool give_up;           /**< PING: the alarm ends the wait for echoes */
 	struct weft_alarm *alarm;
+	struct weft_alarm *watch; /**< PING: looks whether echoes come */
+	uint64_t heard_ns;        /**< PING: when nothing was awaited, or an echo came, last */
 	uint64_t rate_from_ns, rate_base; /**< the rate is counted from here */
 	/** ECHO: receives that are not sent back yet */
 	struct {
@@ -37,6 +39,7 @@ struct flow {
 	int error;                  /**< of a post; 0: none failed */
 	enum weft_wc_status status; /**< of the first completion that failed */
 	bool lost;                  /**< the connection ended first */
+	bool no_echo;               /**< PING: none came for TRAFFIC_ECHO_S */
 	/* Of the main thread. */
 	uint64_t begin_ns;
 	uint64_t look_ns, look_messages, look_octets;

@@ -17,6 +17,7 @@ enum note_kind {
 	NOTE_EVENT,
 	NOTE_DONE,   /**< something that a command began is over; con.pending counts these */
 	NOTE_FAILED, /**< the same, without success */
+	NOTE_LOG,    /**< a line of the log; `wait for` does not find it */
 };
 
 struct note {

@@ -12,8 +12,8 @@ import struct
 import termios
 import time
 
-from test_console import alone, loop
-from weft_e2e import app, main, path
+from test_console import alone, loop, script
+from weft_e2e import app, main, memif, path, run
 
 UP, DOWN, TAB, CTRL_C = b"\x1b[A", b"\x1b[B", b"\t", b"\x03"
 PROMPT = b"weft> "
@@ -175,7 +175,76 @@ def test_usage():
             got = t.run(line)
             assert all(len(row) < 80 for row in got.split(b"\r\n")), got
             assert b"usage: " + usage in got.replace(b"\r\n    ", b" "), got
+        # Checks that come later than those of cmdline.
+        t.run(b"register memory 4096")
+        for line, usage in ((b"set worker 5", b"set worker N"), (b"let 1x = 3", b"let NAME = VALUE"), (b"source nofile", b"source FILE"),
+                            (b"stop", b"stop: end all"), (b"dump", b"dump REGION OFFSET BYTES"), (b"dump 1 4000 97", b"dump REGION"),
+                            (b"capture start f opcode fly", b"capture start FILE OPTIONS"), (b"listen 70000", b"listen PORT"),
+                            (b"inject start p0 drop 2", b"inject start NAME"), (b"expect x", b"expect [not] TEXT"),
+                            (b"wait until echo x", b"wait until COMMAND"), (b"expect x source nofile", b"source FILE")):
+            got = t.run(line)
+            assert b"error: " in got and b"usage: " + usage in got, (line, got)
+        assert b"usage" not in t.run(b"expect fail set worker 5") + t.run(b"echo x"), t.said
         assert b"example: post imm $qp 0x1122" in t.run(b"help post imm")
+        t.quit()
+
+
+def test_completion_of_words():
+    """Values of options, keys behind where, variables."""
+    with Terminal("") as t:
+        t.until(b"write ", b"capture start f opcode wr" + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.until(b"write,read ", b"capture start f opcode write,re" + TAB)
+        t.until(PROMPT, CTRL_C)
+        got = t.until(b"weft> capture start f opcode ", b"capture start f opcode " + TAB)
+        assert b"atomic-write" in got and b"verify" in got, got
+        t.until(PROMPT, CTRL_C)
+        t.until(b"drop ", b"capture start f opcode read unknown d" + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.until(b"where speed_mbps=", b"show ports where spe" + TAB)
+        t.until(PROMPT, b"0\n")
+        t.until(b"where polls>0 msgs_in=", b"show workers where polls>0 msgs_i" + TAB)
+        t.until(PROMPT, CTRL_C)
+        t.run(b"register memory 4096")
+        t.until(b"echo $region ", b"echo $reg" + TAB)
+        assert b"\n1 \r\n" in t.until(PROMPT, b"\n")
+        got = t.until(b"weft> echo $", b"echo $" + TAB)
+        assert b"$region" in got and b"$stag" in got, got
+        t.until(PROMPT, CTRL_C)
+        t.quit()
+
+
+def test_log_above_the_line():
+    """A line of the log that comes while a line is edited stands above it, and the line goes on."""
+    sock = path("above.sock")
+    with Terminal("", ("--dev", memif(0, "server", sock), "--address", "10.0.0.1/24"), rows=24) as t:
+        t.run(b"listen 7471")
+        t.run(b"set log weft.*:debug")
+        t.until(b"echo ed", b"echo ed")
+        rc, _, err = run([app("weft-console"), "--dev", memif(0, "client", sock), "--address", "10.0.0.2/24", "-f",
+                          script("above.cli", "connect 10.0.0.1 7471\ndisconnect $qp\n")], timeout=60)
+        assert rc == 0, err
+        t.until(b"qp 1: established")
+        t.until(b"weft> echo ed")
+        logged = t.said[t.said.index(b"echo ed"):]
+        assert re.search(rb"[\nJ]weft.mpa: stream", logged), logged
+        # nothing stands behind the line but what erases it
+        assert not re.search(rb"weft> echo ed(?!\x1b\[0K(\r\x1b\[J|$)|$)", logged), logged
+        assert logged.startswith(b"echo ed\r\x1b[J"), logged
+        t.until(b"ited", b"ited")
+        assert b"\nedited\r\n" in t.until(PROMPT, b"\n")
+        t.run(b"set log weft.*:error")
+        t.quit()
+
+
+def test_wait_until_is_broken():
+    """What wait until has waited for is broken between words at the prompt."""
+    with Terminal("", rows=24) as t:
+        words = b" ".join([b"word"] * 15 + [b"the-end"])
+        got = t.run(b"wait until echo " + words + b" more more contains the-end")
+        rows = got.replace(b"\r", b"").split(b"\n")
+        assert any(b"the-end" in row for row in rows) and all(len(row) <= 80 for row in rows), got
+        assert b" ".join(b"".join(rows[1:-1]).replace(b"    ", b" ").split()).startswith(words), got
         t.quit()
 
 

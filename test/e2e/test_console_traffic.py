@@ -79,6 +79,19 @@ expect "no traffic" show traffic
     assert done == ["write", "write", "read"], out
 
 
+def test_no_echo():
+    """A ping to a peer that sends nothing back ends, and says why. One that waits longer for its rate than for an echo goes on."""
+    out, _ = says("""start ping $near
+wait for /traffic 1 .ping, qp $near. ended after 0 messages, 0 octets: no echo for 5 s; does the peer run 'start echo'[?]/ timeout 30
+expect /failed.*no echo for 5 s/ show traffic 1
+expect fail stop 1
+start echo $remote
+start ping $near count 3
+wait for "(ping, qp $near) ended after 3 messages"
+""")
+    assert "no echo for 5 s" in out, out
+
+
 def test_rate():
     """A rate is never passed, and is reached to a tenth where nothing delays the worker for long."""
     out, _ = says("start write $near $local $far_stag rate 2000\nwait until show traffic contains /^  [0-9]{4,} messages/\nstop\n")
