@@ -187,6 +187,17 @@ vio_flags(uint32_t flags, uint32_t allowed, uint32_t *rights, uint32_t *to)
 	return (flags & ~allowed) == 0;
 }
 
+/** Whether a VERIFY, DISCARD or ZEROES is so short that others may wait for its end; else it is
+ * refused. */
+static bool
+vio_is_short(struct target_vio *io, uint64_t len_bytes)
+{
+	if (len_bytes <= WEFT_VOLRPC_RANGE_MAX)
+		return true;
+	vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a VERIFY, DISCARD or ZEROES is of up to 64 MiB");
+	return false;
+}
+
 /* ---- READ ---- */
 
 bool_t
@@ -366,6 +377,8 @@ serve_range(void *user, struct weft_rpc_req *req, const weft_volrpc_range_args *
 		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
+	if (kind != WEFT_VOL_FLUSH && !vio_is_short(io, args->len))
+		return;
 	io->op.kind = kind;
 	io->op.flags = flags;
 	io->op.off_bytes = args->off;
@@ -431,6 +444,8 @@ target_vserve_verify(void *user, struct weft_rpc_req *req, void *vargs, void *vr
 		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
+	if (!vio_is_short(io, args->len))
+		return;
 	io->res = res;
 	io->op.kind = WEFT_VOL_VERIFY;
 	io->op.off_bytes = args->off;

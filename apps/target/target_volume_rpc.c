@@ -78,6 +78,7 @@ open_answer(const struct target_vgrant *g, weft_volrpc_open_res *res)
 	        .atomic_bytes = i->atomic_bytes,
 	        .io_bytes = WEFT_VOLRPC_IO_MAX,
 	        .compare_bytes = i->compare_bytes,
+	        .range_bytes = WEFT_VOLRPC_RANGE_MAX,
 	        .window_bytes = (u_int)t->conf.target.window_bytes,
 	        .window_align = WEFT_VOL_WINDOW_ALIGN,
 	        .windows = TARGET_VWINDOWS_MAX,

@@ -28,6 +28,8 @@
 /** Calls of one volume under way. Below WEFT_RPC_MAX_CALLS, so that the volumes of one endpoint
  * share. */
 #define VOLCALL_CALLS 32
+/** Calls of one discard or zeroes under way. Each keeps others from its range until it ends. */
+#define VOLCALL_RANGES 4
 /** weft_volume_req.sent_bytes when nothing is left to be sent. */
 #define VOLCALL_ALL_SENT UINT64_MAX
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Requests and their calls. A long read or write is several calls at once. Requests take
- * turns: each sends one call, and then the next one does.
+ * @file Requests and their calls. A long read, write, discard or zeroes is several calls at once.
+ * Requests take turns: each sends one call, and then the next one does.
  */
 
 #include <assert.h>
@@ -10,24 +10,32 @@
 
 #include "volcall_priv.h"
 
+/* Which longer requests are several calls. */
+enum req_cuts {
+	REQ_ONE,    /* none */
+	REQ_IO,     /* than io_bytes */
+	REQ_RANGES, /* than range_bytes; VOLCALL_RANGES at once */
+};
+
 /* What the operations differ in. */
 static const struct {
 	uint32_t proc;
 	uint32_t flags; /* that it takes */
-	bool cut;       /* longer ones are several calls */
-	bool empty;     /* a range of 0 octets is done at once */
+	enum req_cuts cuts;
+	bool empty; /* a range of 0 octets is done at once */
 } req_ops[WEFT_VOLUME_OPS] = {
-        [WEFT_VOLUME_OP_READ] = {WEFT_VOLRPC_READ, 0, true, true},
+        [WEFT_VOLUME_OP_READ] = {WEFT_VOLRPC_READ, 0, REQ_IO, true},
         [WEFT_VOLUME_OP_WRITE] = {WEFT_VOLRPC_WRITE, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE,
-                                  true, true},
-        [WEFT_VOLUME_OP_FLUSH] = {WEFT_VOLRPC_FLUSH, 0, false, false},
-        [WEFT_VOLUME_OP_VERIFY] = {WEFT_VOLRPC_VERIFY, 0, false, false},
+                                  REQ_IO, true},
+        [WEFT_VOLUME_OP_FLUSH] = {WEFT_VOLRPC_FLUSH, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_VERIFY] = {WEFT_VOLRPC_VERIFY, 0, REQ_ONE, false},
         [WEFT_VOLUME_OP_COMPARE_WRITE] = {WEFT_VOLRPC_COMPARE_WRITE,
-                                          WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE, false, true},
-        [WEFT_VOLUME_OP_DISCARD] = {WEFT_VOLRPC_DISCARD, WEFT_VOLUME_F_DURABLE, false, true},
+                                          WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE, REQ_ONE,
+                                          true},
+        [WEFT_VOLUME_OP_DISCARD] = {WEFT_VOLRPC_DISCARD, WEFT_VOLUME_F_DURABLE, REQ_RANGES, true},
         [WEFT_VOLUME_OP_ZEROES] = {WEFT_VOLRPC_ZEROES, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_KEEP,
-                                   false, true},
-        [WEFT_VOLUME_OP_EXTENTS] = {WEFT_VOLRPC_EXTENTS, 0, false, true},
+                                   REQ_RANGES, true},
+        [WEFT_VOLUME_OP_EXTENTS] = {WEFT_VOLRPC_EXTENTS, 0, REQ_ONE, true},
 };
 
 static_assert(WEFT_VOLUME_F_DURABLE == WEFT_VOLRPC_DURABLE &&
@@ -57,9 +65,11 @@ volcall_req_check(const struct weft_volume *v, const struct weft_volume_req *req
 		return -EINVAL;
 	if (req->op == WEFT_VOLUME_OP_EXTENTS && (req->pieces == NULL || req->max_pieces == 0))
 		return -EINVAL;
-	/* Each part of a write that is cut would be whole, and the write not. */
+	/* Each part of a write that is cut would be whole, and the write not. The hashes of parts
+	 * are not the hash of their range. */
 	if ((expect && req->len_bytes > v->info.compare_bytes) ||
-	    ((req->flags & WEFT_VOLUME_F_WHOLE) && req->len_bytes > v->info.io_bytes))
+	    ((req->flags & WEFT_VOLUME_F_WHOLE) && req->len_bytes > v->info.io_bytes) ||
+	    (req->op == WEFT_VOLUME_OP_VERIFY && req->len_bytes > v->info.range_bytes))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -202,15 +212,18 @@ req_extents_bytes(const void *args)
 
 static const struct weft_rpc_binding req_extents_binding = {.reply_bytes = req_extents_bytes};
 
-/* The end of a call that begins here: where the next one begins at a block. */
+/* The length of a call that begins here. The next one begins at a block. Of discards and zeroes it
+ * begins at a multiple of the longest range, so that the pieces that the device discards as a whole
+ * are not cut. */
 static uint64_t
-req_cut(const struct weft_volume *v, uint64_t off_bytes, uint64_t left_bytes)
+req_cut(const struct weft_volume *v, enum req_cuts cuts, uint64_t off_bytes, uint64_t left_bytes)
 {
-	uint64_t n = v->info.io_bytes, over;
+	uint64_t n = cuts == REQ_RANGES ? v->info.range_bytes : v->info.io_bytes;
+	uint64_t unit = cuts == REQ_RANGES ? n : v->info.block_bytes, over;
 
-	if (left_bytes <= n)
+	if (left_bytes <= n || cuts == REQ_ONE)
 		return left_bytes;
-	over = (off_bytes + n) % v->info.block_bytes;
+	over = (off_bytes + n) % unit;
 	return over < n ? n - over : n;
 }
 
@@ -290,7 +303,7 @@ req_send(struct weft_volume *v, struct weft_volume_req *req)
 		return -EAGAIN;
 	s->req = req;
 	s->from_bytes = from;
-	s->len_bytes = req_ops[req->op].cut ? req_cut(v, req->off_bytes + from, left) : left;
+	s->len_bytes = req_cut(v, req_ops[req->op].cuts, req->off_bytes + from, left);
 	req_args(s, &a, &init);
 	a.arg = s;
 	req->sent_bytes = s->len_bytes == left ? VOLCALL_ALL_SENT : from + s->len_bytes;
@@ -304,20 +317,32 @@ req_send(struct weft_volume *v, struct weft_volume_req *req)
 	return rc;
 }
 
+/* The request that sends a call next. NULL: there is none, or as many calls as may be of each are
+ * under way. */
+static struct weft_volume_req *
+req_whose_turn(const struct weft_volume *v)
+{
+	struct weft_volume_req *req = v->pending.first;
+
+	while (req != NULL && req_ops[req->op].cuts == REQ_RANGES && req->calls >= VOLCALL_RANGES)
+		req = req->next;
+	return req;
+}
+
 bool
 volcall_req_pump(struct weft_volume *v)
 {
 	struct weft_volume_req *req;
 	int rc;
 
-	while ((req = v->pending.first) != NULL) {
+	while ((req = req_whose_turn(v)) != NULL) {
 		if (volcall_is_down(v)) {
 			volcall_req_end_all(v, -ENOTCONN);
 			return false;
 		}
 		if (SLIST_EMPTY(&v->free))
 			return false;
-		(void)volcall_pop(&v->pending);
+		volcall_remove(&v->pending, req);
 		req->calls++;
 		rc = req_send(v, req);
 		req->calls--;

@@ -110,8 +110,8 @@ int
 volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g)
 {
 	if (g->bytes == 0 || g->bytes > INT64_MAX || g->block_bytes == 0 || g->io_bytes == 0 ||
-	    g->hash_bytes > WEFT_VOLRPC_HASH_MAX || strlen(g->hash) >= sizeof(info->hash) ||
-	    (g->window_bytes > 0 && g->window_align == 0))
+	    g->range_bytes == 0 || g->hash_bytes > WEFT_VOLRPC_HASH_MAX ||
+	    strlen(g->hash) >= sizeof(info->hash) || (g->window_bytes > 0 && g->window_align == 0))
 		return -EPROTO;
 	*info = (struct weft_volume_info){
 	        .bytes = g->bytes,
@@ -124,6 +124,8 @@ volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g)
 	        .compare_bytes = g->compare_bytes < WEFT_VOLRPC_COMPARE_MAX
 	                                 ? g->compare_bytes
 	                                 : WEFT_VOLRPC_COMPARE_MAX,
+	        .range_bytes = g->range_bytes < WEFT_VOLRPC_RANGE_MAX ? g->range_bytes
+	                                                              : WEFT_VOLRPC_RANGE_MAX,
 	        .window_bytes = g->window_bytes,
 	        .window_align = g->window_align,
 	        .windows = g->windows,

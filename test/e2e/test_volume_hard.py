@@ -209,6 +209,13 @@ def test_refusals():
     assert t.term() == 0
 
 
+def test_long_ranges():
+    """No call keeps others from more than 64 MiB of the volume: longer ranges are refused, and the library cuts them."""
+    t = Target("x2", {"disk": volume("x2.disk", "200M")}).start()
+    assert probed(t, 0, "long").strip() == "done"
+    assert t.term() == 0
+
+
 def test_full_disk():
     """A write without room fails with its reason; what was written stays, and room helps."""
     small = path("full")
@@ -239,4 +246,4 @@ def test_full_disk():
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
-          test_full_disk])
+          test_long_ranges, test_full_disk])

@@ -20,6 +20,11 @@
  *     volume_probe DEV CIDR HOST EXPORT refuse
  *
  * Operations that have to be refused, each with its status. Prints "done".
+ *
+ *     volume_probe DEV CIDR HOST EXPORT long
+ *
+ * Ranges as long as a call may have and longer ones, at a volume that is longer than both. Prints
+ * "done".
  */
 
 #include <errno.h>
@@ -33,6 +38,7 @@
 #include "probe.h"
 #include "stack.h"
 #include "ui.h"
+#include "volrpc.h"
 #include <weft/commit.h>
 #include <weft/volume.h>
 
@@ -449,6 +455,104 @@ refuse(void)
 	puts("done");
 }
 
+/* ---- long ---- */
+
+static struct {
+	bool done;
+	weft_volrpc_status status;
+	uint32_t handle, range_bytes;
+} raw;
+
+static void
+raw_answered(void *arg, enum weft_rpc_status status, void *res)
+{
+	const weft_volrpc_open_res *open = res;
+
+	(void)arg;
+	if (status != WEFT_RPC_OK)
+		ui_die("a call: %s", weft_rpc_status_str(status));
+	/* The status is the first member of all results. */
+	raw.status = open->status;
+	raw.done = true;
+}
+
+static void
+raw_opened(void *arg, enum weft_rpc_status status, void *res)
+{
+	const weft_volrpc_open_res *open = res;
+
+	raw_answered(arg, status, res);
+	raw.handle = open->weft_volrpc_open_res_u.grant.handle;
+	raw.range_bytes = open->weft_volrpc_open_res_u.grant.range_bytes;
+}
+
+/** A call as no library cuts it: its status. */
+static int
+raw_call(uint32_t proc, xdrproc_t xdr_args, const void *args, xdrproc_t xdr_res, size_t res_bytes)
+{
+	raw.done = false;
+	if (weft_rpc_call(pr.rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, proc, xdr_args, args, xdr_res,
+	                  res_bytes, 0, proc == WEFT_VOLRPC_OPEN ? raw_opened : raw_answered,
+	                  NULL) != 0 ||
+	    !probe_wait(pr.w, &raw.done, &pr.gone, WAIT_NS))
+		ui_die("procedure %u got no answer", proc);
+	return (int)raw.status;
+}
+
+static int
+raw_range(uint32_t proc, uint64_t off, uint64_t len)
+{
+	const weft_volrpc_range_args args = {.handle = raw.handle, .off = off, .len = len};
+	xdrproc_t res = (xdrproc_t)xdr_weft_volrpc_res;
+	size_t bytes = sizeof(weft_volrpc_res);
+
+	if (proc == WEFT_VOLRPC_VERIFY) {
+		res = (xdrproc_t)xdr_weft_volrpc_verify_res;
+		bytes = sizeof(weft_volrpc_verify_res);
+	} else if (proc == WEFT_VOLRPC_EXTENTS) {
+		res = (xdrproc_t)xdr_weft_volrpc_extents_res;
+		bytes = sizeof(weft_volrpc_extents_res);
+	}
+	return raw_call(proc, (xdrproc_t)xdr_weft_volrpc_range_args, &args, res, bytes);
+}
+
+static void
+long_ranges(char *name)
+{
+	static const uint32_t limited[] = {WEFT_VOLRPC_VERIFY, WEFT_VOLRPC_DISCARD,
+	                                   WEFT_VOLRPC_ZEROES};
+	const weft_volrpc_open_args open = {.name = name};
+	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_ZEROES, .len_bytes = pr.info->bytes};
+	const uint64_t most = WEFT_VOLRPC_RANGE_MAX;
+	uint8_t hash[64], octet;
+
+	expect("an OPEN",
+	       raw_call(WEFT_VOLRPC_OPEN, (xdrproc_t)xdr_weft_volrpc_open_args, &open,
+	                (xdrproc_t)xdr_weft_volrpc_open_res, sizeof(weft_volrpc_open_res)),
+	       WEFT_VOLRPC_OK);
+	if (raw.range_bytes != most || pr.info->range_bytes != most || pr.info->bytes <= most)
+		ui_die("the longest range has %u octets", raw.range_bytes);
+	for (uint32_t i = 0; i < 3; i++) {
+		expect("the longest range", raw_range(limited[i], 4096, most), WEFT_VOLRPC_OK);
+		expect("a longer range", raw_range(limited[i], 4096, most + 1),
+		       WEFT_VOLRPC_TOO_LONG);
+		expect("a range without end", raw_range(limited[i], 4096, UINT64_MAX),
+		       WEFT_VOLRPC_TOO_LONG);
+	}
+	expect("a FLUSH", raw_range(WEFT_VOLRPC_FLUSH, 0, pr.info->bytes), WEFT_VOLRPC_OK);
+	expect("an EXTENTS", raw_range(WEFT_VOLRPC_EXTENTS, 0, pr.info->bytes), WEFT_VOLRPC_OK);
+	expect("a write", weft_volume_write(pr.v, pr.info->bytes - 1, "x", 1, 0), 0);
+	expect("zeroes of all", weft_volume_submit_wait(pr.v, &req), 0);
+	expect("a read", weft_volume_read(pr.v, pr.info->bytes - 1, &octet, 1), 0);
+	if (octet != 0)
+		ui_die("the last octet is %u", octet);
+	req.op = WEFT_VOLUME_OP_DISCARD;
+	expect("a discard of all", weft_volume_submit_wait(pr.v, &req), 0);
+	expect("a verify of all", weft_volume_verify(pr.v, 0, pr.info->bytes, hash), -EMSGSIZE);
+	expect("a verify", weft_volume_verify(pr.v, 1, most, hash), 0);
+	puts("done");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -456,7 +560,7 @@ main(int argc, char **argv)
 
 	ui_init("volume_probe");
 	if (argc < 6)
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse ...");
+		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long ...");
 	probe_up(&stack, "volume_probe", argv[1], argv[2]);
 	pr.w = stack.workers[0];
 	connect_to(argv[3], stack.ctx);
@@ -469,8 +573,10 @@ main(int argc, char **argv)
 		spread(argv + 6);
 	else if (strcmp(argv[5], "refuse") == 0)
 		refuse();
+	else if (strcmp(argv[5], "long") == 0)
+		long_ranges(argv[4]);
 	else
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse ...");
+		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long ...");
 	weft_volume_close_wait(pr.v);
 	fflush(stdout);
 	_exit(0);

@@ -121,6 +121,7 @@ serve_verify(struct fake_target *f, const weft_volrpc_range_args *a, weft_volrpc
 	uint8_t crc[4];
 
 	REFUSE(WEFT_VOLRPC_VERIFY, r, weft_volrpc_verify_res_u, a->handle, a->off, a->len);
+	CHECK(a->len <= f->grant.range_bytes);
 	vt_crc32c(f->mem + a->off, a->len, crc);
 	r->weft_volrpc_verify_res_u.found.hash.hash_val = calloc(1, WEFT_VOLRPC_HASH_MAX);
 	memcpy(r->weft_volrpc_verify_res_u.found.hash.hash_val, crc, sizeof(crc));
@@ -146,6 +147,7 @@ static void
 serve_discard(struct fake_target *f, const weft_volrpc_range_args *a, weft_volrpc_res *r)
 {
 	REFUSE(WEFT_VOLRPC_DISCARD, r, weft_volrpc_res_u, a->handle, a->off, a->len);
+	CHECK(a->len <= f->grant.range_bytes);
 	put(f, a->off, NULL, a->len, true);
 }
 
@@ -153,6 +155,7 @@ static void
 serve_zeroes(struct fake_target *f, const weft_volrpc_range_args *a, weft_volrpc_res *r)
 {
 	REFUSE(WEFT_VOLRPC_ZEROES, r, weft_volrpc_res_u, a->handle, a->off, a->len);
+	CHECK(a->len <= f->grant.range_bytes);
 	put(f, a->off, NULL, a->len, !(a->flags & WEFT_VOLRPC_KEEP));
 }
 
@@ -333,6 +336,7 @@ fake_open(struct fake_target *f)
 	        .atomic_bytes = FAKE_BLOCK,
 	        .io_bytes = FAKE_IO,
 	        .compare_bytes = WEFT_VOLRPC_COMPARE_MAX,
+	        .range_bytes = WEFT_VOLRPC_RANGE_MAX,
 	        .window_bytes = 16 * FAKE_BLOCK,
 	        .window_align = FAKE_BLOCK,
 	        .windows = FAKE_WINDOWS,

@@ -26,6 +26,7 @@ test_open(void)
 	CHECK_EQ(i->block_bytes, FAKE_BLOCK);
 	CHECK_EQ(i->io_bytes, FAKE_IO);
 	CHECK_EQ(i->compare_bytes, 65536);
+	CHECK_EQ(i->range_bytes, 64 << 20);
 	CHECK_EQ(i->window_bytes, 16 * FAKE_BLOCK);
 	CHECK_EQ(i->uuid[15], 16);
 	CHECK(strcmp(i->hash, "crc32c") == 0 && i->hash_bytes == 4);
@@ -97,7 +98,7 @@ spoil_grant(uint32_t proc, void *res)
 
 	if (proc != WEFT_VOLRPC_OPEN)
 		return;
-	switch (turn++ % 6) {
+	switch (turn++ % 7) {
 	case 0:
 		g->bytes = 0;
 		break;
@@ -112,6 +113,9 @@ spoil_grant(uint32_t proc, void *res)
 		break;
 	case 4:
 		g->hash_bytes = 65;
+		break;
+	case 5:
+		g->range_bytes = 0;
 		break;
 	default:
 		g->window_align = 0;
@@ -128,7 +132,7 @@ test_open_garbage(void)
 	vrig_connect(&r, test_seed(4), (struct weft_rpc_attr){0});
 	va = vrig_attr(&r);
 	r.f.spoil = spoil_grant;
-	for (unsigned int i = 0; i < 6; i++) {
+	for (unsigned int i = 0; i < 7; i++) {
 		CHECK_EQ(vrig_open_volume(&r, &va), -EPROTO);
 		CHECK_EQ(vrig_close_volume(&r), 0);
 	}
@@ -526,6 +530,134 @@ test_part_fails(void)
 		r.f.times = 0;
 		CHECK_EQ(vrig_do(&r, &q), 0);
 	}
+	vrig_close(&r);
+}
+
+/* Open the volume again, at a target that takes ranges of 65536 octets in one call. */
+static void
+open_short(struct vrig *r, uint64_t seed)
+{
+	struct weft_volume_attr va;
+
+	vrig_connect(r, seed, (struct weft_rpc_attr){.credits = 64});
+	r->f.grant.range_bytes = 65536;
+	va = vrig_attr(r);
+	CHECK_EQ(vrig_open_volume(r, &va), 0);
+	CHECK_EQ(weft_volume_info(r->v)->range_bytes, 65536);
+}
+
+/* A discard and zeroes that are longer than the longest range are several calls, a few at once. */
+static void
+test_ranges_are_cut(void)
+{
+	static const struct {
+		enum weft_volume_op op;
+		uint32_t proc;
+	} ops[] = {{WEFT_VOLUME_OP_DISCARD, WEFT_VOLRPC_DISCARD},
+	           {WEFT_VOLUME_OP_ZEROES, WEFT_VOLRPC_ZEROES}};
+	struct weft_volume_req q;
+	struct vrig r;
+
+	open_short(&r, test_seed(26));
+	for (unsigned int i = 0; i < 2; i++) {
+		memset(r.f.mem, 0x77, FAKE_BYTES);
+		r.f.most = 0;
+		q = (struct weft_volume_req){
+		        .op = ops[i].op, .off_bytes = 65530, .len_bytes = 65536 * 9 + 7};
+		CHECK_EQ(vrig_do(&r, &q), 0);
+		/* To 65536, nine whole ones, and one octet. */
+		CHECK_EQ(r.f.served[ops[i].proc], 11);
+		CHECK_EQ(r.f.mem[65529], 0x77);
+		for (uint64_t k = 65530; k < 65537 + 65536 * 9; k++)
+			CHECK_EQ(r.f.mem[k], 0);
+		CHECK_EQ(r.f.mem[65537 + 65536 * 9], 0x77);
+		q.off_bytes = 5;
+		q.len_bytes = 65536;
+		CHECK_EQ(vrig_do(&r, &q), 0);
+		CHECK_EQ(r.f.served[ops[i].proc], 12);
+		/* The third call fails: two are done, and a part of it. */
+		fake_refuse(&r.f, ops[i].proc, 2, 1, WEFT_VOLRPC_IO, "broken");
+		r.f.fault.done = 512;
+		q.len_bytes = 65536 * 12;
+		CHECK_EQ(vrig_do(&r, &q), -EIO);
+		CHECK_EQ(q.done_bytes, 2 * 65536 - 5 + 512);
+		CHECK_EQ(q.calls, 0);
+	}
+	vrig_close(&r);
+}
+
+/* While as many calls of long ranges as may be are under way, others begin. */
+static void
+test_ranges_leave_room(void)
+{
+	struct weft_volume_req z[2],
+	        rd = {.op = WEFT_VOLUME_OP_READ, .len_bytes = 10, .data = b, .done = vrig_count};
+	unsigned int n = 0;
+	struct vrig r;
+
+	open_short(&r, test_seed(27));
+	memset(r.f.mem, 0x77, FAKE_BYTES);
+	r.f.hold = true;
+	rd.owner = &n;
+	for (unsigned int i = 0; i < 2; i++) {
+		z[i] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_ZEROES,
+		                                .len_bytes = 65536 * 8,
+		                                .done = vrig_count,
+		                                .owner = &n};
+		CHECK_EQ(weft_volume_submit(r.v, &z[i]), 0);
+	}
+	vrig_run(&r, 10 * VT_MS);
+	CHECK_EQ(r.f.nheld, 8); /* four of each */
+	CHECK_EQ(weft_volume_submit(r.v, &rd), 0);
+	vrig_run(&r, 10 * VT_MS);
+	CHECK_EQ(r.f.nheld, 9);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_READ], 1);
+	/* What was not sent is never sent after a close. */
+	r.told = 0;
+	weft_volume_close(r.v, vrig_told, &r);
+	r.v = NULL;
+	vrig_run(&r, 10 * VT_MS);
+	CHECK_EQ(n, 0);
+	fake_release(&r.f);
+	vrig_run(&r, 10 * VT_MS);
+	CHECK_EQ(n, 3);
+	CHECK_EQ(rd.status, 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(z[i].status, -ECANCELED);
+		CHECK_EQ(z[i].done_bytes, 65536 * 4);
+	}
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_ZEROES], 8);
+	CHECK_EQ(r.told, 1);
+	vrig_close(&r);
+}
+
+/* A hash of pieces is not the hash of all, so the owner cuts a verify. Others are never cut. */
+static void
+test_ranges_not_cut(void)
+{
+	struct weft_volume_req q = {.op = WEFT_VOLUME_OP_VERIFY,
+	                            .off_bytes = 3,
+	                            .len_bytes = 65537,
+	                            .done = vrig_count};
+	struct weft_volume_piece p[4];
+	struct vrig r;
+
+	open_short(&r, test_seed(28));
+	CHECK_EQ(weft_volume_submit(r.v, &q), -EMSGSIZE);
+	CHECK(q.volume == NULL);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_VERIFY], 0);
+	q.len_bytes--;
+	CHECK_EQ(vrig_do(&r, &q), 0);
+	q = (struct weft_volume_req){.op = WEFT_VOLUME_OP_FLUSH, .len_bytes = FAKE_BYTES};
+	CHECK_EQ(vrig_do(&r, &q), 0);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_FLUSH], 1);
+	q = (struct weft_volume_req){.op = WEFT_VOLUME_OP_EXTENTS,
+	                             .len_bytes = FAKE_BYTES,
+	                             .pieces = p,
+	                             .max_pieces = 4};
+	CHECK_EQ(vrig_do(&r, &q), 0);
+	CHECK_EQ(q.done_bytes, FAKE_BYTES);
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_EXTENTS], 1);
 	vrig_close(&r);
 }
 
@@ -953,6 +1085,9 @@ WEFT_TEST_MAIN({"an open gives the volume's constants", test_open},
                {"results that make no sense are EPROTO", test_results_garbage},
                {"a part fails: the first fault counts", test_part_fails},
                {"the last of those that wait fails", test_last_fails},
+               {"long discards and zeroes are several calls", test_ranges_are_cut},
+               {"long discards and zeroes leave room to others", test_ranges_leave_room},
+               {"a long verify is refused, a flush and extents are not cut", test_ranges_not_cut},
                {"arguments that the bindings refuse", test_arguments},
                {"more than was asked for", test_too_much}, {"refusals of RPC", test_rpc_refusals},
                {"a timeout, and a late answer", test_timeout},

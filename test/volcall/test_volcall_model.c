@@ -176,6 +176,8 @@ begin(struct op *o)
 
 	if (op == WEFT_VOLUME_OP_COMPARE_WRITE && len > 65536)
 		len = 65536;
+	if (op == WEFT_VOLUME_OP_VERIFY && len > m.r.f.grant.range_bytes)
+		len = m.r.f.grant.range_bytes;
 	off = rnd(FAKE_BYTES - len + 1);
 	if (!is_free(off, len))
 		return;
@@ -232,6 +234,7 @@ one_run(uint64_t seed)
 	m.rng = seed * 2654435761u + 1;
 	vrig_connect(&m.r, seed, (struct weft_rpc_attr){.credits = 2 + (uint32_t)rnd(40)});
 	m.r.f.grant.io_bytes = (uint32_t[]){FAKE_IO, 4096, 10000, 1000}[rnd(4)];
+	m.r.f.grant.range_bytes = (uint32_t[]){FAKE_BYTES, 65536, 30000, 4096}[rnd(4)];
 	{
 		struct weft_volume_attr va = vrig_attr(&m.r);
 

@@ -80,9 +80,11 @@ struct weft_volume_info {
 	uint32_t atomic_bytes;  /**< a write inside one aligned piece is old or new after a crash */
 	uint32_t io_bytes;      /**< longest read or write of one call; longer ones are cut */
 	uint32_t compare_bytes; /**< longest compare-and-write */
-	uint32_t window_bytes;  /**< longest window; 0: there are none */
-	uint32_t window_align;  /**< an offset of a window is a multiple of it */
-	uint32_t windows;       /**< at once, if the target has memory */
+	/** longest verify; longest discard or zeroes of one call: longer ones are cut */
+	uint32_t range_bytes;
+	uint32_t window_bytes; /**< longest window; 0: there are none */
+	uint32_t window_align; /**< an offset of a window is a multiple of it */
+	uint32_t windows;      /**< at once, if the target has memory */
 	uint8_t uuid[16];
 	char hash[32]; /**< hash driver of a verify */
 	uint32_t hash_bytes;
@@ -119,7 +121,9 @@ struct weft_volume_req {
 	enum weft_volume_op op;
 	uint32_t flags;
 	/**
-	 * Of any length for reads and writes: longer ones than io_bytes are several calls at once.
+	 * Reads and writes that are longer than io_bytes, and discards and zeroes that are longer
+	 * than range_bytes, are several calls at once. Each call is an operation of its own for
+	 * other clients.
 	 */
 	uint64_t off_bytes, len_bytes;
 	void *data;         /**< read: where to; write, compare-and-write: what */
@@ -198,8 +202,9 @@ void *weft_volume_user(const struct weft_volume *v);
  * octets are done at once.
  * - -EINVAL: a range outside of the volume, no done(), no data, a flag that op does not take
  * - -EBUSY: it is under way
- * - -EMSGSIZE: a compare-and-write longer than compare_bytes, or a write with WHOLE longer than
- *   io_bytes
+ * - -EMSGSIZE: a compare-and-write longer than compare_bytes, a write with WHOLE longer than
+ *   io_bytes, or a verify longer than range_bytes (the caller verifies pieces, each with a hash of
+ *   its own)
  * - -ENOTCONN, -EPERM
  */
 int weft_volume_submit(struct weft_volume *v, struct weft_volume_req *req);
@@ -214,7 +219,7 @@ int weft_volume_read(struct weft_volume *v, uint64_t off_bytes, void *data, uint
 int weft_volume_write(struct weft_volume *v, uint64_t off_bytes, const void *data,
                       uint64_t len_bytes, uint32_t flags);
 int weft_volume_flush(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
-/** hash: info.hash_bytes octets. */
+/** hash: info.hash_bytes octets. -EMSGSIZE: longer than info.range_bytes. */
 int weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes, void *hash);
 
 /* ---- Windows ---- */
