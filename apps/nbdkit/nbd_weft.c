@@ -241,9 +241,9 @@ weft_pread(void *handle, void *buf, uint32_t count, uint64_t offset, uint32_t fl
 	return rc == 0 ? 0 : weft_failed("read", offset, &req, rc);
 }
 
-/** Compare what the medium holds with what was written. */
+/** Compare what the medium holds with what was written: one range of the volume. */
 static int
-weft_verify(const void *buf, uint32_t count, uint64_t offset)
+weft_verify_range(const void *buf, uint32_t count, uint64_t offset)
 {
 	const struct weft_hash_ops *hash = weft_hash_find(vol.info.hash);
 	struct weft_volume_req req = {
@@ -265,6 +265,19 @@ weft_verify(const void *buf, uint32_t count, uint64_t offset)
 	             (unsigned long long)offset);
 	nbdkit_set_error(EIO);
 	return -1;
+}
+
+static int
+weft_verify(const void *buf, uint32_t count, uint64_t offset)
+{
+	const uint8_t *at = buf;
+	int rc = 0;
+
+	for (uint32_t n; count > 0 && rc == 0; count -= n, at += n, offset += n) {
+		n = count < vol.info.range_bytes ? count : vol.info.range_bytes;
+		rc = weft_verify_range(at, n, offset);
+	}
+	return rc;
 }
 
 static int
