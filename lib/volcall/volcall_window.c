@@ -19,15 +19,42 @@ window_is_new(const struct weft_volume *v, const struct weft_volume_window *me, 
 	return id != 0;
 }
 
-/* The state that follows a call, and what is told. */
+/* What the target has after a call that did not succeed. */
+enum window_left {
+	WINDOW_AS_BEFORE,
+	WINDOW_GONE,
+	WINDOW_UNKNOWN,
+};
+
+/* Let the target close a window of which it is unknown whether it is open. Without memory it stays
+ * open there until the volume is closed. */
 static void
-window_end(struct weft_volume_window *w, int status, const char *why)
+window_close_unknown(struct weft_volume *v, uint32_t id)
+{
+	struct weft_volume_window *ours = calloc(1, sizeof(*ours));
+
+	if (ours == NULL)
+		return;
+	ours->id = id;
+	ours->state = VOLCALL_WIN_OURS;
+	volcall_win_link(v, ours);
+	volcall_win_set(ours, VOLCALL_WIN_WANT_CLOSE);
+}
+
+/* The state that follows a call, and what is told. left: of a move whose status is not 0. */
+static void
+window_end(struct weft_volume_window *w, int status, const char *why, enum window_left left)
 {
 	struct weft_volume *v = w->volume;
 	enum volcall_win_state was = volcall_win_state(w);
+	bool opens = was == VOLCALL_WIN_OPENING || was == VOLCALL_WIN_WANT_OPEN;
+	bool moves = was == VOLCALL_WIN_MOVING || was == VOLCALL_WIN_WANT_MOVE;
 	bool closed = was == VOLCALL_WIN_CLOSING || was == VOLCALL_WIN_WANT_CLOSE ||
-	              ((was == VOLCALL_WIN_OPENING || was == VOLCALL_WIN_WANT_OPEN) && status != 0);
+	              (opens && status != 0) || (moves && status != 0 && left != WINDOW_AS_BEFORE);
 
+	/* The close of the volume ends all of its windows. */
+	if (moves && status != 0 && left == WINDOW_UNKNOWN && !v->closing)
+		window_close_unknown(v, w->id);
 	if (!closed && v->closing) {
 		closed = true;
 		status = -ECANCELED;
@@ -83,8 +110,27 @@ window_on_opened(void *arg, enum weft_rpc_status status, void *res)
 			        .why = "the target names a window that is open already"};
 		}
 	}
-	window_end(w, o.status, o.why);
+	window_end(w, o.status, o.why, WINDOW_GONE);
 	volcall_go_on(v);
+}
+
+/* What a move that failed leaves, as weft_volrpc.x says. */
+static enum window_left
+window_left(enum weft_rpc_status status, weft_volrpc_status refused, int rc)
+{
+	if (status != WEFT_RPC_OK)
+		return status == WEFT_RPC_CONNLOST ? WINDOW_GONE : WINDOW_UNKNOWN;
+	if (rc == -EPROTO)
+		return WINDOW_UNKNOWN;
+	switch (refused) {
+	case WEFT_VOLRPC_PERM:
+	case WEFT_VOLRPC_BUSY:
+	case WEFT_VOLRPC_INVAL:
+	case WEFT_VOLRPC_NOTSUP:
+		return WINDOW_AS_BEFORE;
+	default:
+		return WINDOW_GONE;
+	}
 }
 
 /* A move, or a close. */
@@ -99,7 +145,8 @@ window_on_answer(void *arg, enum weft_rpc_status status, void *res)
 	        window_answered(s, status, r != NULL ? r->status : WEFT_VOLRPC_OK,
 	                        r != NULL ? &r->weft_volrpc_res_u.fault : NULL, &o);
 
-	window_end(w, o.status, o.why);
+	window_end(w, o.status, o.why,
+	           window_left(status, r != NULL ? r->status : WEFT_VOLRPC_OK, o.status));
 	volcall_go_on(v);
 }
 
@@ -180,7 +227,7 @@ volcall_window_pump(struct weft_volume *v)
 		int rc;
 
 		if (volcall_is_down(v)) {
-			window_end(w, -ENOTCONN, "connection lost");
+			window_end(w, -ENOTCONN, "connection lost", WINDOW_GONE);
 			continue;
 		}
 		if (SLIST_EMPTY(&v->free))
@@ -189,7 +236,7 @@ volcall_window_pump(struct weft_volume *v)
 		if (rc == -EAGAIN)
 			return true;
 		if (rc != 0)
-			window_end(w, rc, NULL);
+			window_end(w, rc, NULL, WINDOW_AS_BEFORE); /* it was not sent */
 	}
 	return false;
 }

@@ -213,8 +213,14 @@ serve_window_move(struct fake_target *f, const weft_volrpc_move_args *a, weft_vo
 {
 	struct fake_window *w = window(f, a->window);
 
-	REFUSE(WEFT_VOLRPC_WINDOW_MOVE, r, weft_volrpc_res_u, f->grant.handle, a->off, a->len);
 	CHECK(a->window != 0 && w != NULL);
+	if (refuses(f, WEFT_VOLRPC_WINDOW_MOVE, &r->status, &r->weft_volrpc_res_u.fault)) {
+		if (r->status != WEFT_VOLRPC_INVAL && r->status != WEFT_VOLRPC_BUSY &&
+		    r->status != WEFT_VOLRPC_NOTSUP && r->status != WEFT_VOLRPC_PERM)
+			w->id = 0;
+		return;
+	}
+	REFUSE(WEFT_VOLRPC_WINDOW_MOVE, r, weft_volrpc_res_u, f->grant.handle, a->off, a->len);
 	w->off = a->off;
 	w->len = a->len;
 }

@@ -167,6 +167,122 @@ test_refused(void)
 	vrig_close(&r);
 }
 
+static void
+close_one(struct vrig *r, struct seen *x)
+{
+	CHECK_EQ(weft_volume_window_close(&x->w, on_told, x), 0);
+	CHECK_EQ(wait_told(r, x), 0);
+}
+
+static unsigned int
+fake_windows(const struct vrig *r)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < FAKE_WINDOWS; i++)
+		n += r->f.window[i].id != 0;
+	return n;
+}
+
+/* Each status of a move: the window is as it was, or it is closed. */
+static void
+test_move_fails(void)
+{
+	static const struct {
+		weft_volrpc_status status;
+		int rc;
+		bool stays;
+	} all[] = {
+	        {WEFT_VOLRPC_PERM, -EACCES, true},         {WEFT_VOLRPC_BUSY, -EBUSY, true},
+	        {WEFT_VOLRPC_INVAL, -EINVAL, true},        {WEFT_VOLRPC_NOTSUP, -EOPNOTSUPP, true},
+	        {WEFT_VOLRPC_NOENT, -ENOENT, false},       {WEFT_VOLRPC_IO, -EIO, false},
+	        {WEFT_VOLRPC_OFFLINE, -ENODEV, false},     {WEFT_VOLRPC_NOSPC, -ENOSPC, false},
+	        {WEFT_VOLRPC_DAMAGED, -EBADMSG, false},    {WEFT_VOLRPC_TOO_LONG, -EMSGSIZE, false},
+	        {WEFT_VOLRPC_NORES, -ENOMEM, false},       {WEFT_VOLRPC_FENCED, -ESHUTDOWN, false},
+	        {WEFT_VOLRPC_TIMEDOUT, -ETIMEDOUT, false}, {WEFT_VOLRPC_STALE, -ESTALE, false},
+	        {WEFT_VOLRPC_CANCELED, -ECANCELED, false}};
+	struct vrig r;
+
+	begin(&r, test_seed(11));
+	CHECK_EQ(open_one(&r, &s[1], 655360, 4096), 0);
+	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		unsigned int closes = r.f.served[WEFT_VOLRPC_WINDOW_CLOSE];
+
+		CHECK_EQ(open_one(&r, &s[0], 65536, 8192), 0);
+		fake_refuse(&r.f, WEFT_VOLRPC_WINDOW_MOVE, 0, 1, all[i].status, "because");
+		CHECK_EQ(weft_volume_window_move(&s[0].w, 0, 4096, 0, on_told, &s[0]), 0);
+		CHECK_MSG(wait_told(&r, &s[0]) == all[i].rc, "status %d: %d", (int)all[i].status,
+		          s[0].status);
+		CHECK(strcmp(s[0].why, "because") == 0);
+		CHECK_MSG((s[0].w.id != 0) == all[i].stays, "status %d", (int)all[i].status);
+		CHECK((s[0].w.volume != NULL) == all[i].stays);
+		if (all[i].stays) {
+			CHECK_EQ(s[0].w.off_bytes, 65536);
+			CHECK_EQ(s[0].w.len_bytes, 8192);
+			close_one(&r, &s[0]);
+			closes++;
+		} else {
+			CHECK_EQ(weft_volume_window_move(&s[0].w, 0, 4096, 0, on_told, &s[0]),
+			         -EINVAL);
+			CHECK_EQ(weft_volume_window_close(&s[0].w, on_told, &s[0]), -EINVAL);
+		}
+		/* A window that is gone is not closed once more. */
+		vrig_run(&r, VT_MS);
+		CHECK_EQ(r.f.served[WEFT_VOLRPC_WINDOW_CLOSE], closes);
+		CHECK_EQ(fake_windows(&r), 1);
+	}
+	CHECK(s[1].w.id != 0);
+	vrig_close(&r);
+}
+
+static void
+spoil_move(uint32_t proc, void *res)
+{
+	weft_volrpc_res *r = res;
+
+	if (proc != WEFT_VOLRPC_WINDOW_MOVE)
+		return;
+	r->status = (weft_volrpc_status)77;
+	r->weft_volrpc_res_u.fault = (weft_volrpc_fault){.why = strdup("?")};
+}
+
+/* An answer that never comes, or makes no sense: the window is closed here and at the target. */
+static void
+test_move_in_doubt(void)
+{
+	struct weft_volume_attr a;
+	struct vrig r;
+
+	begin(&r, test_seed(12));
+	CHECK_EQ(vrig_close_volume(&r), 0);
+	a = vrig_attr(&r);
+	a.timeout_us = 50000;
+	CHECK_EQ(vrig_open_volume(&r, &a), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK_EQ(open_one(&r, &s[0], 65536, 8192), 0);
+		if (i == 0) {
+			r.f.hold = true;
+		} else if (i == 1) {
+			r.f.spoil = spoil_move;
+		} else {
+			r.f.spoil = NULL;
+			fake_refuse(&r.f, WEFT_VOLRPC_WINDOW_MOVE, 0, 1, WEFT_VOLRPC_OK, NULL);
+			r.f.refusal = WEFT_RPC_SYSTEM_ERR;
+		}
+		CHECK_EQ(weft_volume_window_move(&s[0].w, 0, 4096, 0, on_told, &s[0]), 0);
+		CHECK_EQ(wait_told(&r, &s[0]), i == 0 ? -ETIMEDOUT : -EPROTO);
+		CHECK_EQ(s[0].w.id, 0);
+		CHECK(s[0].w.volume == NULL);
+		memset(&s[0].w, 0, sizeof(s[0].w)); /* it is the owner's */
+		vrig_run(&r, VT_MS);
+		fake_release(&r.f);
+		vrig_run(&r, VT_MS);
+		CHECK_EQ(r.f.served[WEFT_VOLRPC_WINDOW_CLOSE], i + 1);
+		CHECK_EQ(fake_windows(&r), 0);
+	}
+	vrig_close(&r);
+}
+
 static uint32_t spoil_id;
 
 static void
@@ -401,6 +517,8 @@ test_two_targets(void)
 WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"ranges that no window has", test_arguments},
                {"refusals of the target", test_refused},
+               {"a move that fails leaves the window, or closes it", test_move_fails},
+               {"a move whose answer is missing closes the window", test_move_in_doubt},
                {"windows that make no sense", test_garbage},
                {"a volume without windows", test_no_windows},
                {"the volume is closed", test_volume_closed}, {"the connection is lost", test_lost},

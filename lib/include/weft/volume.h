@@ -226,8 +226,8 @@ int weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_b
 
 /**
  * A window. Its owner zeroes it before its first opening, sets revoked and owner, and keeps it
- * until it is closed: until fn of the close, or of an opening that failed, or until the volume is
- * closed.
+ * until it is closed: until fn of the close, of an opening that failed, or of a move that left it
+ * closed, or until the volume is closed.
  */
 struct weft_volume_window {
 	struct weft_volume *volume;
@@ -271,8 +271,11 @@ int weft_volume_window_open(struct weft_volume *v, struct weft_volume_window *w,
                             void *arg);
 /**
  * Move it; nothing that was posted to it is outstanding. STag and `to` stay, and `to` then stands
- * for the new off_bytes. After an error it stands for what it did before; after -ETIMEDOUT or
- * -EPROTO that is unknown. -EBUSY: a call of it is under way. Else as weft_volume_window_open().
+ * for the new off_bytes. A status with which the target refuses the move before it changes anything
+ * (-EINVAL, -EBUSY, -EOPNOTSUPP, -EACCES) leaves the window as it was. So does an error that is
+ * found before the call is sent (-ENOMEM). After any other status the window is closed, and what is
+ * posted to it ends the connection. When fn is called, id says which: 0 if it is closed.
+ * -EBUSY: a call of it is under way. Else as weft_volume_window_open().
  */
 int weft_volume_window_move(struct weft_volume_window *w, uint64_t off_bytes, uint32_t len_bytes,
                             uint32_t flags, weft_volume_fn fn, void *arg);
