@@ -33,7 +33,9 @@
  *
  * After the connection is lost each request ends with -ENOTCONN, and it is unknown whether it was
  * done. The volume can only be closed then. What was durable is durable; the program connects again
- * and repeats the rest (all operations but COMPARE_WRITE may be repeated).
+ * and repeats the rest (all operations but COMPARE_WRITE may be repeated). That includes
+ * changes that were answered and not flushed: a flush tells (-EIO) of lost changes of its own
+ * opening alone.
  *
  * A request that ends with -ETIMEDOUT has its memory back. If the target then moves its data all
  * the same, the connection ends, because that memory is not open to it any more.
@@ -84,7 +86,7 @@ struct weft_volume_info {
 	uint32_t range_bytes;
 	uint32_t window_bytes; /**< longest window; 0: there are none */
 	uint32_t window_align; /**< an offset of a window is a multiple of it */
-	uint32_t windows;      /**< at once, if the target has memory */
+	uint32_t windows;      /**< of this opening at once, if the target has memory */
 	uint8_t uuid[16];
 	char hash[32]; /**< hash driver of a verify */
 	uint32_t hash_bytes;
@@ -95,7 +97,8 @@ struct weft_volume_info {
 enum weft_volume_op {
 	WEFT_VOLUME_OP_READ,
 	WEFT_VOLUME_OP_WRITE,
-	WEFT_VOLUME_OP_FLUSH,  /**< of a range; 0 octets at 0: of the whole volume */
+	/** of a range; 0 octets at 0: of the whole volume. It covers the changes of this opening */
+	WEFT_VOLUME_OP_FLUSH,
 	WEFT_VOLUME_OP_VERIFY, /**< hash of a range, as the medium has it */
 	WEFT_VOLUME_OP_COMPARE_WRITE,
 	WEFT_VOLUME_OP_DISCARD,
