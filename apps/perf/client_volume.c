@@ -42,7 +42,8 @@ client_volume_make(struct client *c)
 	if (x == NULL)
 		return -ENOMEM;
 	x->call = calloc(c->job.depth, sizeof(*x->call));
-	if (x->call == NULL)
+	x->at = calloc(c->slots, sizeof(*x->at));
+	if (x->call == NULL || x->at == NULL)
 		return -ENOMEM;
 	for (uint32_t i = c->job.depth; i-- > 0;) {
 		struct volume_call *k = &x->call[i];
@@ -207,6 +208,8 @@ client_volume_end(struct client *c)
 	if (c->vol == NULL)
 		return;
 	free(c->vol->window);
+	free(c->vol->left);
+	free(c->vol->at);
 	free(c->vol->call);
 	free(c->vol);
 	c->vol = NULL;
@@ -232,7 +235,8 @@ call_done(struct weft_volume_req *req)
 		                   req->off_bytes, req->why);
 }
 
-/** Make the call of message number seq, from or to this memory. The entry is free. */
+/** Make the call of message number seq, from or to this memory. The entry is free. check: read back
+ * what the message has written. */
 static int
 call_make(struct client *c, uint64_t seq, uint8_t *mem, bool check)
 {
@@ -247,13 +251,14 @@ call_make(struct client *c, uint64_t seq, uint8_t *mem, bool check)
 	        .op = check || j->test == PERF_VOLUME_READ ? WEFT_VOLUME_OP_READ
 	                                                   : WEFT_VOLUME_OP_WRITE,
 	        .flags = j->stable && !check ? WEFT_VOLUME_F_DURABLE : 0,
-	        .off_bytes = volume_place_at(&x->place, seq),
+	        .off_bytes = check ? x->at[seq % c->slots] : volume_place_at(&x->place, seq),
 	        .len_bytes =
 	                j->mix != NULL ? j->mix->shot[seq % MIX_SHOTS].size_bytes : j->size_bytes,
 	        .data = mem != NULL ? mem : k->mem,
 	        .done = call_done,
 	        .owner = k,
 	};
+	x->at[seq % c->slots] = k->req.off_bytes;
 	rc = weft_volume_submit(x->v, &k->req);
 	if (rc != 0)
 		client_volume_fail(c, rc, "a call", k->req.off_bytes, "");
@@ -340,9 +345,8 @@ client_volume_round(struct client *c)
 static uint64_t
 volume_stamp(const struct client *c, uint64_t seq)
 {
-	const uint64_t at = volume_place_at(&c->vol->place, seq);
-
-	return ((c->crew->id + at) * 0x9e3779b97f4a7c15ull + seq) * 0xbf58476d1ce4e5b9ull >> 32;
+	return ((c->crew->id + c->number) * 0x9e3779b97f4a7c15ull + seq) * 0xbf58476d1ce4e5b9ull >>
+	       32;
 }
 
 static bool
@@ -386,7 +390,7 @@ client_volume_verify(struct client *c, uint64_t first, uint64_t n)
 		snprintf(c->term, sizeof(c->term),
 		         "octet %u of the message at octet %" PRIu64
 		         " of the volume is 0x%02x instead of 0x%02x",
-		         at, volume_place_at(&c->vol->place, seq), slot[at],
+		         at, c->vol->at[seq % c->slots], slot[at],
 		         c->mem[seq % c->slots * bytes + at]);
 		rc = -EILSEQ;
 	}

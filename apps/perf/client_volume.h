@@ -28,6 +28,7 @@ struct volume_window {
 	uint32_t used, out; /**< of its places; of these, not completed */
 	bool ready;         /**< open, at its range */
 	bool give_back;     /**< the target wants it: it is closed, and opened again */
+	bool gone;          /**< the target had none when it was to be opened: not used any more */
 	struct weft_volume_window win;
 };
 
@@ -40,6 +41,7 @@ struct client_volume {
 	struct volume_place place;
 	struct volume_call *idle;
 	struct volume_call *call; /**< depth of them */
+	uint64_t *at;             /**< by slot of data: where the latest message went */
 	uint64_t checks, checked; /**< reads back: made, answered */
 	bool flushing;
 	uint64_t flushed_at; /**< messages posted when the last FLUSH was made */
@@ -47,6 +49,12 @@ struct client_volume {
 	/* windows */
 	struct volume_window *window; /**< nwindows of them; they are used in turn */
 	uint32_t nwindows, turn;
+	/** the ranges of windows that are gone, whose places were used in part; nleft of them */
+	struct volume_left {
+		uint64_t at_bytes;
+		uint32_t used;
+	} * left;
+	uint32_t nleft;
 	uint32_t each;         /**< messages of a window */
 	uint64_t next, places; /**< the number of the place of the next move; of all windows */
 };

@@ -2,7 +2,8 @@
 /**
  * @file Tests on a volume by windows: RDMA Write and Flush to them, or RDMA Read from those that
  * were filled. A connection's windows follow each other through its share of the range. The first
- * one moves on when all of its messages are done, while the next ones are in use.
+ * one moves on when all of its messages are done, while the next ones are in use. Where the target
+ * has too few, a connection goes on with those that it has.
  */
 
 #include <errno.h>
@@ -32,12 +33,29 @@ window_flags(const struct client *c)
 	return c->job.test == PERF_VOLUME_READ ? WEFT_VOLUME_WINDOW_F_FILL : 0;
 }
 
+/** Whether the connection can do without this window, for which the target has no memory. */
+static bool
+window_spared(struct volume_window *w)
+{
+	struct client_volume *x = w->c->vol;
+
+	w->gone = true;
+	for (uint32_t i = 0; i < x->nwindows; i++)
+		if (!x->window[i].gone) {
+			x->left[x->nleft++] = (struct volume_left){w->at_bytes, w->used};
+			return true;
+		}
+	return false;
+}
+
 static void
 window_ready(void *arg, int status, const char *why)
 {
 	struct volume_window *w = arg;
 
 	w->ready = status == 0;
+	if (status == -ENOMEM && w->win.id == 0 && window_spared(w))
+		return;
 	if (status != 0)
 		client_volume_fail(w->c, status, "a window", w->at_bytes, why);
 	else if (w->give_back)
@@ -73,6 +91,11 @@ window_next(struct volume_window *w)
 {
 	struct client_volume *x = w->c->vol;
 
+	if (x->nleft > 0) {
+		w->at_bytes = x->left[--x->nleft].at_bytes;
+		w->used = x->left[x->nleft].used;
+		return;
+	}
 	w->at_bytes = x->place.from_bytes + x->next * client_window_span(w->c);
 	x->next = (x->next + 1) % x->places;
 	w->used = 0;
@@ -114,7 +137,10 @@ window_revoked(struct weft_volume_window *win, uint32_t deadline_ms)
 static bool
 window_any(const struct client *c)
 {
-	return c->vol->window[0].ready;
+	for (uint32_t i = 0; i < c->vol->nwindows; i++)
+		if (c->vol->window[i].ready)
+			return true;
+	return false;
 }
 
 int
@@ -131,7 +157,8 @@ client_window_begin(struct client *c)
 	if (x->nwindows > x->places)
 		x->nwindows = (uint32_t)x->places;
 	x->window = calloc(x->nwindows, sizeof(*x->window));
-	if (x->window == NULL)
+	x->left = calloc(x->nwindows, sizeof(*x->left));
+	if (x->window == NULL || x->left == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < x->nwindows && !c->dead; i++) {
 		struct volume_window *w = &x->window[i];
@@ -173,17 +200,33 @@ window_post(struct client *c, struct volume_window *w)
 	return rc == n ? 0 : rc < 0 ? rc : -EIO; /* the send queue takes both or none */
 }
 
+/** The window of the next message: the one whose turn it is, or else the next one that is ready. */
+static struct volume_window *
+window_now(struct client_volume *x)
+{
+	for (uint32_t i = 0; i < x->nwindows; i++) {
+		struct volume_window *w = &x->window[(x->turn + i) % x->nwindows];
+
+		if (w->ready && !w->give_back && w->used < x->each) {
+			x->turn = (x->turn + i) % x->nwindows;
+			return w;
+		}
+	}
+	return NULL;
+}
+
 void
 client_window_fill(struct client *c, uint64_t end)
 {
 	struct client_volume *x = c->vol;
 
 	while (!c->dead && c->f.posted < end && c->f.posted - c->f.completed < c->job.depth) {
-		struct volume_window *w = &x->window[x->turn];
+		struct volume_window *w = window_now(x);
 		int rc;
 
-		if (!w->ready || w->give_back || w->used == x->each)
+		if (w == NULL)
 			return;
+		x->at[c->f.posted % c->slots] = w->at_bytes + (uint64_t)w->used * c->job.size_bytes;
 		rc = window_post(c, w);
 		if (rc != 0) {
 			client_volume_fail(c, rc, "a message", w->at_bytes, "");

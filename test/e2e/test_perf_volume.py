@@ -14,7 +14,8 @@ DISK = "weft://10.0.0.1/disk"
 
 def target(name, size="64M", credits=32, **more):
     keys = {"path": path(f"{name}.disk"), "size": size, "format": "volume"}
-    return Target(name, {"disk": keys}, extra=f"credits = {credits}\n" + "".join(f"{k} = {v}\n" for k, v in more.items())).start()
+    # A client without a CPU for a while is no dead one.
+    return Target(name, {"disk": keys}, keepalive_ms=20000, extra=f"credits = {credits}\n" + "".join(f"{k} = {v}\n" for k, v in more.items())).start()
 
 
 def client(t, *args, url=DISK):
@@ -136,5 +137,19 @@ def test_fair():
     assert t.term() == 0
 
 
+def test_few_windows():
+    """Four windows for four connections, the first of which opens all of them: it gives back what the others wait for."""
+    t = target("pv5", size="64M", staging="8M")
+    for args in (["volume-write", "--overwrite", "--verify-data"], ["volume-read"]):
+        r = one(t, *args, "--windows", "-s", "64K", "-t", "4", "-q", "4", "-D", "4")
+        got = r["messages_of_qp"]
+        print(f"# {args[0]} --windows: Jain's index {jain(got):.4f}, {min(got)} to {max(got)} messages of each of {len(got)} connections")
+        assert jain(got) >= 0.9, got
+    # More connections than windows: the target says so.
+    rc, _, err = client(t, "volume-read", "--windows", "-q", "9", "-D", "4")
+    assert rc == 1 and "all windows are in use" in err, err
+    assert t.term() == 0
+
+
 if __name__ == "__main__":
-    main([test_writes, test_figures, test_refused, test_fair])
+    main([test_writes, test_figures, test_refused, test_fair, test_few_windows])
