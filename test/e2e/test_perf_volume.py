@@ -15,7 +15,8 @@ DISK = "weft://10.0.0.1/disk"
 def target(name, size="64M", credits=32, **more):
     keys = {"path": path(f"{name}.disk"), "size": size, "format": "volume"}
     # A client without a CPU for a while is no dead one.
-    return Target(name, {"disk": keys}, keepalive_ms=20000, extra=f"credits = {credits}\n" + "".join(f"{k} = {v}\n" for k, v in more.items())).start()
+    extra = "".join(f"{k} = {v}\n" for k, v in {"credits": credits, **more}.items())
+    return Target(name, {"disk": keys}, keepalive_ms=20000, extra=extra).start()
 
 
 def client(t, *args, url=DISK):
