@@ -281,26 +281,4 @@ void client_rpc_fill(struct client *c, uint64_t end);
 /** Make one call and wait for its answer. */
 int client_rpc_round(struct client *c);
 
-/* ---- client_volume.c: a volume of a weft-target ---- */
-
-/** Create the RPC endpoint on a QP that is not connected yet. */
-int client_volume_make(struct client *c);
-/** With the connection up: open the volume. 0, or -errno with its text in c->term. */
-int client_volume_begin(struct client *c);
-/** How the volume is made durable, for people. */
-const char *client_volume_medium(const struct client *c);
-/** Close it, while the endpoint still exists. */
-void client_volume_close(struct client *c);
-/** Free what the test had. */
-void client_volume_end(struct client *c);
-/** Start messages, up to `end` in all and depth at once. */
-void client_volume_fill(struct client *c, uint64_t end);
-/** Send one message and wait for its end. */
-int client_volume_round(struct client *c);
-/** Write n messages from number `first` on, read them back and compare. -EILSEQ: an octet is wrong.
- */
-int client_volume_verify(struct client *c, uint64_t first, uint64_t n);
-/** How many of the n messages from number `first` on have places of their own. */
-uint64_t client_volume_part(const struct client *c, uint64_t first, uint64_t n);
-
 #endif /* WEFT_PERF_CLIENT_H */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "client.h"
+#include "client_volume.h"
 
 /** The connection that has failed, or NULL. */
 const struct client *

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client.h"
+#include "client_volume.h"
 #include "link_use.h"
 #include "parts.h"
 #include "ui.h"

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client_volume.h"
 #include "ui.h"
 
 static int

@@ -70,7 +70,8 @@ volume_device(struct opening *o, struct target_volume *v)
 	        .options = conf->ceph,
 	        .bytes = conf->size_bytes,
 	        .create = conf->size_bytes != 0 && conf->image[0] == '\0',
-	        .channels = volume_channels,
+	        /* One more, for requests that a set-up thread waits for. */
+	        .channels = volume_channels + 1,
 	        .numa_node = conf->numa_node,
 	        .reason = reason,
 	        .reason_bytes = sizeof(reason),
