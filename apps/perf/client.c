@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "client_volume.h"
 #include "stack.h"
 #include "ui.h"

@@ -226,17 +226,6 @@ int measure_reversed(struct run *r, struct perf_result *out);
 /** Send at job.rate, and time each message from its intended start. 0 or -errno. */
 int measure_open(struct run *r, uint64_t *elapsed_ns, bool *early);
 
-/* ---- client_wait.c ---- */
-
-/** Poll until done(c). 0; -ETIMEDOUT: not within about STALL_S; or -errno of the dead connection.
- * Does not read the clock in every turn. */
-int client_wait(struct client *c, bool (*done)(const struct client *c));
-/** See whether the server has closed the connection in order, whose end may not have come: its last
- * acknowledgment is lost if the server's port is closed first. The connection is dead then. */
-void client_look(struct client *c);
-/** Whether all that was posted is completed. */
-bool client_is_drained(const struct client *c);
-
 /* ---- client_place.c: tests on memory that is flushed and verified ---- */
 
 /** Check the region that the server's Reply describes. -EPROTO: it is invalid. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "connect_why.h"
 #include "stack.h"
 #include "ui.h"

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "ui.h"
 
 /* wait for the writer's place, because the previous run has just released it */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "ui.h"
 
 static void

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "ui.h"
 #include <weft/commit.h>
 

@@ -5,6 +5,7 @@
 
 #include "client.h"
 #include "client_volume.h"
+#include "client_wait.h"
 
 /** The connection that has failed, or NULL. */
 const struct client *

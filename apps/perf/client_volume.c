@@ -8,6 +8,7 @@
 
 #include "addr.h"
 #include "client_volume.h"
+#include "client_wait.h"
 #include "mix.h"
 #include "ui.h"
 

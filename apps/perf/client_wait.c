@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "client.h"
+#include "client_wait.h"
 #include "ui.h"
 
 /** Turns between two looks at the clock and at the connection. */

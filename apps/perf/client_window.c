@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client_volume.h"
+#include "client_wait.h"
 
 static void window_go_on(struct volume_window *w);
 

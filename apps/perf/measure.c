@@ -6,6 +6,7 @@
 
 #include "client.h"
 #include "client_volume.h"
+#include "client_wait.h"
 #include "link_use.h"
 #include "parts.h"
 #include "ui.h"

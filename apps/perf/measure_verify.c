@@ -12,6 +12,7 @@
 
 #include "client.h"
 #include "client_volume.h"
+#include "client_wait.h"
 #include "ui.h"
 
 static int
