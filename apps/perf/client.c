@@ -160,8 +160,9 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 		if (wc[i].status != WEFT_WC_SUCCESS) {
 			if (!c->dead) {
 				c->dead = true;
-				c->err = -EIO;
-				if (c->term[0] == '\0')
+				/* A flushed request tells only that the connection has ended. */
+				c->err = wc[i].status == WEFT_WC_FLUSHED ? -ECONNRESET : -EIO;
+				if (c->term[0] == '\0' && wc[i].status != WEFT_WC_FLUSHED)
 					snprintf(c->term, sizeof(c->term), "%s",
 					         weft_wc_status_str(wc[i].status));
 			}

@@ -50,6 +50,18 @@ crew_say_connect(struct run *r)
 	            r->why, sizeof(r->why));
 }
 
+/** Whether the server has closed a connection in order, and this one failed for no other reason:
+ * it may close them one after the other. */
+static bool
+crew_is_closed(const struct run *r, const struct client *bad)
+{
+	bool closed = false;
+
+	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++)
+		closed |= r->lane[i].closed;
+	return bad != NULL && (bad->closed || (closed && bad->term[0] == '\0'));
+}
+
 /** What became of one thread's connections, in one line. */
 static void
 crew_say(struct run *r, const struct client *bad)
@@ -57,7 +69,7 @@ crew_say(struct run *r, const struct client *bad)
 	for (uint32_t i = 0; r->lane != NULL && i < r->job.qps; i++)
 		if (bad == NULL || (!bad->dead && bad->term[0] == '\0'))
 			bad = &r->lane[i];
-	if (bad != NULL && bad->closed) {
+	if (crew_is_closed(r, bad)) {
 		snprintf(r->why, sizeof(r->why),
 		         "the server was stopped: it closed the connection");
 		return;

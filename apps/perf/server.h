@@ -21,7 +21,7 @@
 #define SERVER_WAIT_NS 50000000ull
 #define SERVER_SOON_NS 1000000ull
 /** When the server ends: how long its clients may take to close their side. */
-#define SERVER_END_NS 1000000000ull
+#define SERVER_END_NS 3000000000ull
 /** Connections at once, and the memory of their tests in all. A later one is told to wait. */
 #define SERVER_MAX_SESSIONS  1024
 #define SERVER_MAX_MEM_BYTES (4ull << 30)
