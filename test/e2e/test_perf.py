@@ -232,7 +232,8 @@ def test_perf_output():
     rows = list(csv.DictReader(io.StringIO(perf(sock, "write", "-s", "512", "-n", "2000", "--csv"))))
     assert len(rows) == 1 and rows[0]["bytes"] == "512" and float(rows[0]["average_mb_s"]) > 0, rows
     assert rows[0]["t_avg_us"] == "" and rows[0]["rx_depth"] == "" and rows[0]["round"] == "0", rows
-    assert list(rows[0])[-3:] == ["margin_s", "ended", "interrupted"] and rows[0]["ended"] == rows[0]["interrupted"] == "0", rows
+    assert list(rows[0])[-6:] == ["margin_s", "ended", "interrupted", "way", "stable", "random"], rows
+    assert rows[0]["ended"] == rows[0]["interrupted"] == "0" and rows[0]["way"] == "", rows
     rows = list(csv.DictReader(io.StringIO(perf(sock, "send", "-s", "512", "-D", "1", "--rounds", "2", "-t", "32", "-l", "4", "-Q", "8",
                                                 "-r", "64", "--csv"))))
     assert [(r["round"], r["workers"], r["post_list"], r["cq_mod"], r["rx_depth"], r["rate_asked"]) for r in rows] == [
