@@ -99,6 +99,8 @@ vwindow_why(int rc)
 		return "a Flush or Verify of the window is under way";
 	case -EROFS:
 		return "the volume can only be read";
+	case -EBADMSG:
+		return "a block does not have its checksum";
 	default:
 		return strerror(-rc);
 	}
@@ -390,6 +392,10 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	x->state = VWINDOW_OPEN;
 	TAILQ_INSERT_TAIL(&vw->used, x, turn);
 	vwindow_answer(x, target_vstatus(status), vwindow_why(status));
+	/* A window that was moved and could not be filled stands for its new range, with zeros.
+	 * The client may not know that, so nothing that it writes there may land. */
+	if (status != 0)
+		vwindow_end(x);
 }
 
 static void

@@ -216,6 +216,27 @@ def test_long_ranges():
     assert t.term() == 0
 
 
+def test_a_move_that_fails_ends_the_window():
+    """The new range is damaged: what the client writes to the window afterwards lands nowhere."""
+    t = Target("m1", {"disk": volume("m1.disk", "16M", checksums="yes")}).start()
+    f = make_file("m1.in", 4 * MIB, 20)
+    copied(t, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    with open(f, "rb") as i:
+        i.seek(MIB)
+        mark = i.read(4096)
+    with open(path("m1.disk"), "r+b") as d:
+        at = d.read().find(mark)
+        d.seek(at)
+        d.write(b"damage")
+    t.start()
+    assert probed(t, 0, "moved", str(MIB)).strip() == "refused", t.logged()[-1000:]
+    assert t.term() == 0
+    with open(path("m1.disk"), "rb") as d:
+        d.seek(at)
+        assert d.read(4096) == b"damage" + mark[6:]
+
+
 def test_full_disk():
     """A write without room fails with its reason; what was written stays, and room helps."""
     small = path("full")
@@ -246,4 +267,4 @@ def test_full_disk():
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
-          test_long_ranges, test_full_disk])
+          test_long_ranges, test_a_move_that_fails_ends_the_window, test_full_disk])

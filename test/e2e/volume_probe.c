@@ -25,6 +25,11 @@
  *
  * Ranges as long as a call may have and longer ones, at a volume that is longer than both. Prints
  * "done".
+ *
+ *     volume_probe DEV CIDR HOST EXPORT moved OFFSET
+ *
+ * A window moves to OFFSET, which is damaged, so the move fails. Then the window is written to and
+ * flushed all the same. Prints "refused" if the target refuses that.
  */
 
 #include <errno.h>
@@ -553,6 +558,39 @@ long_ranges(char *name)
 	puts("done");
 }
 
+/* ---- moved ---- */
+
+static void
+moved(char **arg)
+{
+	const uint32_t rw = WEFT_VOLUME_RIGHT_WRITE | WEFT_VOLUME_RIGHT_FLUSH;
+	struct weft_sge sge = {.addr = pr.mem[0], .len_bytes = SLOT};
+	struct weft_volume_window w = {0};
+	struct weft_commit_range range = {.sg_list = &sge, .num_sge = 1};
+	const struct weft_commit c = {
+	        .wr_id = DEPTH, .flags = WEFT_COMMIT_NO_WORD, .ranges = &range, .num_ranges = 1};
+
+	expect("a window",
+	       window_wait(weft_volume_window_open(pr.v, &w, 0, SLOT, rw, 0, window_told, NULL)),
+	       0);
+	range.stag = w.stag;
+	range.to = w.to;
+	stamp(pr.mem[0], 0, 1, 1);
+	expect("its commit", window_wait(weft_commit(pr.qp, &c)), 0);
+	expect("its move",
+	       window_wait(weft_volume_window_move(&w, strtoull(arg[0], NULL, 10), SLOT,
+	                                           WEFT_VOLUME_WINDOW_F_FILL, window_told, NULL)),
+	       -EBADMSG);
+	stamp(pr.mem[0], 0, 1, 2);
+	if (weft_commit(pr.qp, &c) == 0 && probe_wait(pr.w, &pr.told, &pr.gone, WAIT_NS) &&
+	    pr.status == 0)
+		puts("landed");
+	else
+		puts("refused");
+	fflush(stdout);
+	_exit(0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -560,7 +598,7 @@ main(int argc, char **argv)
 
 	ui_init("volume_probe");
 	if (argc < 6)
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long ...");
+		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long|moved ...");
 	probe_up(&stack, "volume_probe", argv[1], argv[2]);
 	pr.w = stack.workers[0];
 	connect_to(argv[3], stack.ctx);
@@ -575,8 +613,10 @@ main(int argc, char **argv)
 		refuse();
 	else if (strcmp(argv[5], "long") == 0)
 		long_ranges(argv[4]);
+	else if (strcmp(argv[5], "moved") == 0 && argc == 7)
+		moved(argv + 6);
 	else
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long ...");
+		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long|moved ...");
 	weft_volume_close_wait(pr.v);
 	fflush(stdout);
 	_exit(0);
