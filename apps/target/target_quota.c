@@ -62,14 +62,19 @@ target_quota_up(struct target *t, char *err, size_t err_size)
 	return rc;
 }
 
+void
+target_quota_id(const struct target_conn *c, struct quota_id *id)
+{
+	quota_id(id, c->auth.state == HOST_AUTH_DONE ? c->auth.name : NULL, &c->remote);
+}
+
 int
 target_quota_open(struct target_conn *c, struct quota_client **out, const char **why)
 {
-	const bool named = c->auth.state == HOST_AUTH_DONE;
 	struct quota_id id;
 	int rc;
 
-	quota_id(&id, named ? c->auth.name : NULL, &c->remote);
+	target_quota_id(c, &id);
 	rc = quota_open(c->w->t->quota, &id, ui_now_ns(), out);
 	*why = rc == -EBUSY    ? "too many OPENs in a second; try again later"
 	       : rc == -EDQUOT ? "the client has as many grants as it may; close some"

@@ -17,6 +17,9 @@ uint32_t target_quota_regions(const struct conf *conf);
 uint32_t target_quota_conn_regions(const struct conf *conf);
 /** -errno with one line in err. */
 int target_quota_up(struct target *t, char *err, size_t err_size);
+/** Whom the connection's grants count for now: its authenticated name, or its address. On its
+ * worker. */
+void target_quota_id(const struct target_conn *c, struct quota_id *id);
 /** For an OPEN: take a share of the quota, as quota_open(); *why gets the reason of a refusal. */
 int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
 /** Count the grant for its connection's holder. On its worker. */

@@ -35,6 +35,7 @@ struct target;
 struct target_conn;
 struct target_export;
 struct target_worker;
+struct target_vclient;
 struct target_vwindow;
 struct weft_tel;
 
@@ -56,6 +57,7 @@ enum target_vshown {
 	TARGET_VSHOWN_STAGING_GRANTS,
 	TARGET_VSHOWN_STAGING_WAITS,
 	TARGET_VSHOWN_STAGING_WAITING,
+	TARGET_VSHOWN_STAGING_CLIENTS,
 	TARGET_VSHOWN_WINDOWS,
 	TARGET_VSHOWN_WINDOWS_OPEN,
 	TARGET_VSHOWN_WINDOWS_OPENED,
@@ -89,9 +91,10 @@ struct target_vworker {
 	struct target_vchan chan[CONF_EXPORTS_MAX]; /**< by number of the export */
 	uint64_t look_ns;                           /**< next poll of idle channels */
 	uint64_t now_ns;                            /**< time of the last poll */
-	TAILQ_HEAD(, target_vwindow) used;          /**< open windows */
-	TAILQ_HEAD(, target_vwindow) waiting;       /**< windows that wait for a slot */
-	TAILQ_HEAD(, target_vwindow) ending;        /**< windows whose region ends */
+	LIST_HEAD(, target_vclient) clients;
+	TAILQ_HEAD(, target_vwindow) used;    /**< open windows */
+	TAILQ_HEAD(, target_vwindow) waiting; /**< windows that wait for a slot */
+	TAILQ_HEAD(, target_vwindow) ending;  /**< windows whose region ends */
 	/* counters, relaxed */
 	atomic_ullong windows_taken_back, windows_waited;
 	/** Copies for telemetry, which the worker makes now and then; relaxed. */
@@ -105,7 +108,7 @@ struct target_vgrant {
 	struct target_conn *conn;
 	struct target_vchan *vc;
 	struct weft_vol_client client;
-	struct weft_staging_client staging;
+	struct target_vclient *share; /**< whose staging memory and windows it uses */
 	struct quota_client *quota;
 	uint32_t handle;
 	uint32_t rights;

@@ -10,6 +10,7 @@
 #include "target.h"
 #include "target_rpc.h"
 #include "target_volume.h"
+#include "target_volume_client.h"
 
 struct target_vchan *
 target_vchan_of(struct target_worker *tw, const struct target_export *ex)
@@ -38,6 +39,7 @@ target_vgrant_unref(struct target_vgrant *g)
 	atomic_fetch_sub_explicit(&g->ex->grants, 1, memory_order_release);
 	if (g->close_req != NULL)
 		weft_rpc_done(g->close_req, WEFT_RPC_OK);
+	target_vclient_put(g->share);
 	free(g);
 	/* Last: with 0 here the connection may be freed, on its worker (limbo_look()). */
 	atomic_fetch_sub_explicit(&c->pending, 1, memory_order_release);

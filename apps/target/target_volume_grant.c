@@ -12,6 +12,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_client.h"
 
 weft_volrpc_status
 target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rights,
@@ -26,8 +27,15 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 		snprintf(why, size, "out of memory");
 		return WEFT_VOLRPC_NORES;
 	}
+	g->share = target_vclient_get(c);
+	if (g->share == NULL) {
+		snprintf(why, size, "out of memory");
+		free(g);
+		return WEFT_VOLRPC_NORES;
+	}
 	if (target_quota_open(c, &g->quota, &refused) != 0) {
 		snprintf(why, size, "%s", refused);
+		target_vclient_put(g->share);
 		free(g);
 		return WEFT_VOLRPC_NORES;
 	}
@@ -40,7 +48,6 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 	LIST_INIT(&g->waiting);
 	LIST_INIT(&g->windows);
 	weft_vol_client_open(g->vc->chan, &g->client);
-	weft_staging_client_init(&g->staging);
 	LIST_INSERT_HEAD(&c->vgrants, g, link);
 	c->ngrants++;
 	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);

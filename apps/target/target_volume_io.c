@@ -11,6 +11,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_client.h"
 
 /* ---- Answers ---- */
 
@@ -284,7 +285,7 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	io->op.off_bytes = args->off;
 	io->op.len_bytes = args->count;
 	io->op.done = read_done;
-	io->staging.client = &io->g->staging;
+	io->staging.client = &io->g->share->top->staging;
 	io->staging.bytes = args->count;
 	io->staging.contiguous = true;
 	io->staging.granted = read_granted;

@@ -57,6 +57,7 @@ target_tel_volumes(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_VSHOWN_STAGING_GRANTS] = "staging_grants",
 	        [TARGET_VSHOWN_STAGING_WAITS] = "staging_waits",
 	        [TARGET_VSHOWN_STAGING_WAITING] = "staging_waiting",
+	        [TARGET_VSHOWN_STAGING_CLIENTS] = "staging_clients",
 	        [TARGET_VSHOWN_WINDOWS] = "windows_max",
 	        [TARGET_VSHOWN_WINDOWS_OPEN] = "windows_open",
 	        [TARGET_VSHOWN_WINDOWS_OPENED] = "windows_opened",

@@ -49,6 +49,7 @@ vworker_show(struct target_vworker *vw)
 	        [TARGET_VSHOWN_STAGING_GRANTS] = s.grants,
 	        [TARGET_VSHOWN_STAGING_WAITS] = s.waits,
 	        [TARGET_VSHOWN_STAGING_WAITING] = s.waiting,
+	        [TARGET_VSHOWN_STAGING_CLIENTS] = s.clients,
 	        [TARGET_VSHOWN_WINDOWS] = w.slots,
 	        [TARGET_VSHOWN_WINDOWS_OPEN] = w.open,
 	        [TARGET_VSHOWN_WINDOWS_OPENED] = w.opened,
@@ -166,6 +167,7 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	if (vw == NULL)
 		return -ENOMEM;
 	vw->tw = tw;
+	LIST_INIT(&vw->clients);
 	TAILQ_INIT(&vw->used);
 	TAILQ_INIT(&vw->waiting);
 	TAILQ_INIT(&vw->ending);

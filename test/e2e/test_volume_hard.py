@@ -12,7 +12,8 @@ import subprocess
 import time
 
 from kill_rounds import SEED, rounds
-from test_offline import until
+from test_offline import edit, until
+from test_visible import Telemetry
 from test_volume import copied, resident, volume
 from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, sha
 
@@ -237,6 +238,42 @@ def test_a_move_that_fails_ends_the_window():
         assert d.read(4096) == b"damage" + mark[6:]
 
 
+def observed(name, ports, extra, **more):
+    """A target with telemetry, whose staging memory is small: 8 READs, and 8 windows."""
+    t = Target(name, {"disk": volume(f"{name}.disk", "64M", **more)}, ports=ports, keepalive_ms=60000,
+               extra=f"staging = 16M\n{extra}")
+    edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
+    t.start()
+    return t, Telemetry(t.proc.pid)
+
+
+def seen(tel, what, timeout=10):
+    """Wait for what(/weft/target/volumes)."""
+    end = time.monotonic() + timeout
+    while not what(info := tel.ask("/weft/target/volumes")):
+        assert time.monotonic() < end, info
+        time.sleep(0.02)
+    return info
+
+
+def said(p):
+    line = p.stdout.readline().strip()
+    assert line, p.stderr.read()
+    return line
+
+
+def test_staging_is_shared_by_clients():
+    """A client with many grants has one share of the staging memory."""
+    t, tel = observed("s1", 1, "")
+    p = probe(t, 0, "hold", "12", "4")
+    assert said(p) == "holds"
+    info = seen(tel, lambda i: i["staging_waiting"] > 3 and i["staging_free_bytes"] == 0)
+    assert info["staging_clients"] == 1, info
+    p.kill()
+    p.wait()
+    assert t.term() == 0
+
+
 def test_full_disk():
     """A write without room fails with its reason; what was written stays, and room helps."""
     small = path("full")
@@ -266,5 +303,5 @@ def test_full_disk():
 
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
-          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
-          test_long_ranges, test_a_move_that_fails_ends_the_window, test_full_disk])
+          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
+          test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients, test_full_disk])

@@ -30,10 +30,21 @@
  *
  * A window moves to OFFSET, which is damaged, so the move fails. Then the window is written to and
  * flushed all the same. Prints "refused" if the target refuses that.
+ *
+ *     volume_probe DEV CIDR HOST EXPORT hold GRANTS READS
+ *
+ * Opens the export GRANTS times, and reads 1 MiB READS times by each. When the first one is
+ * answered it prints "holds" and stops itself (SIGSTOP), so it takes no further answer.
+ *
+ *     volume_probe DEV CIDR HOST EXPORT windows GRANTS EACH FIRST
+ *
+ * Opens the export GRANTS times, and EACH windows of 64 KiB by each, one after the other, from
+ * offset FIRST on. Prints "opened N" when all are answered, and then takes part until it is killed.
  */
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -591,6 +602,80 @@ moved(char **arg)
 	_exit(0);
 }
 
+/* ---- Many grants ---- */
+
+#define HELD 64u /* grants of a connection */
+
+static struct weft_volume *held[HELD];
+
+/** The export as often as asked; the first one is open already. */
+static uint32_t
+open_held(const char *name, const char *grants)
+{
+	const struct weft_volume_attr a = {
+	        .size = sizeof(a), .rpc = pr.rpc, .worker = pr.w, .name = name};
+	uint32_t n = (uint32_t)atoi(grants);
+	char why[160] = "";
+
+	if (n == 0 || n > HELD)
+		ui_die("1 to %u grants", HELD);
+	held[0] = pr.v;
+	for (uint32_t i = 1; i < n; i++)
+		if (weft_volume_open_wait(&a, why, sizeof(why), &held[i]) != 0)
+			ui_die("grant %u: %s", i, why);
+	return n;
+}
+
+static void
+hold_read(struct weft_volume_req *req)
+{
+	pr.told = true;
+	pr.status = req->status;
+}
+
+static void
+hold(const char *name, char **arg)
+{
+	const uint32_t n = open_held(name, arg[0]), each = (uint32_t)atoi(arg[1]);
+	struct weft_volume_req *req = calloc((size_t)n * each, sizeof(*req));
+
+	for (uint32_t i = 0; req != NULL && i < n * each; i++) {
+		req[i] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_READ,
+		                                  .len_bytes = 1 << 20,
+		                                  .data = pr.big,
+		                                  .done = hold_read};
+		expect("a read", weft_volume_submit(held[i / each], &req[i]), 0);
+	}
+	if (req == NULL || !probe_wait(pr.w, &pr.told, &pr.gone, WAIT_NS))
+		ui_die("no read is answered");
+	expect("the first read", pr.status, 0);
+	puts("holds");
+	fflush(stdout);
+	(void)raise(SIGSTOP);
+	while (!pr.gone)
+		(void)weft_worker_poll(pr.w);
+	_exit(LOST);
+}
+
+static void
+hold_windows(const char *name, char **arg)
+{
+	const uint32_t rw = WEFT_VOLUME_RIGHT_WRITE | WEFT_VOLUME_RIGHT_FLUSH;
+	const uint32_t n = open_held(name, arg[0]), each = (uint32_t)atoi(arg[1]);
+	struct weft_volume_window *w = calloc((size_t)n * each, sizeof(*w));
+	uint64_t off = strtoull(arg[2], NULL, 10);
+	uint32_t opened = 0;
+
+	for (uint32_t i = 0; w != NULL && i < n * each; i++, off += 65536)
+		opened += window_wait(weft_volume_window_open(held[i / each], &w[i], off, 65536, rw,
+		                                              0, window_told, NULL)) == 0;
+	printf("opened %u\n", opened);
+	fflush(stdout);
+	while (!pr.gone)
+		(void)weft_worker_poll(pr.w);
+	_exit(LOST);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -598,7 +683,8 @@ main(int argc, char **argv)
 
 	ui_init("volume_probe");
 	if (argc < 6)
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long|moved ...");
+		ui_usage_die("DEV CIDR HOST EXPORT "
+		             "write|check|spread|refuse|long|moved|hold|windows ...");
 	probe_up(&stack, "volume_probe", argv[1], argv[2]);
 	pr.w = stack.workers[0];
 	connect_to(argv[3], stack.ctx);
@@ -615,8 +701,13 @@ main(int argc, char **argv)
 		long_ranges(argv[4]);
 	else if (strcmp(argv[5], "moved") == 0 && argc == 7)
 		moved(argv + 6);
+	else if (strcmp(argv[5], "hold") == 0 && argc == 8)
+		hold(argv[4], argv + 6);
+	else if (strcmp(argv[5], "windows") == 0 && argc == 9)
+		hold_windows(argv[4], argv + 6);
 	else
-		ui_usage_die("DEV CIDR HOST EXPORT write|check|spread|refuse|long|moved ...");
+		ui_usage_die("DEV CIDR HOST EXPORT "
+		             "write|check|spread|refuse|long|moved|hold|windows ...");
 	weft_volume_close_wait(pr.v);
 	fflush(stdout);
 	_exit(0);

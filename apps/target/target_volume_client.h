@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_VOLUME_CLIENT_H
+#define WEFT_APPS_TARGET_VOLUME_CLIENT_H
+
+/**
+ * @file The clients of a worker's volumes, among which it shares staging memory and windows. A
+ * client is what apps/target/quota.h counts as one: an authenticated name, or else an address. So
+ * a client gets no more by opening more connections or grants.
+ *
+ * A host can use every address of its IPv6 /64, so the addresses of a /64 have one share together
+ * (`top`), like in quota.h.
+ *
+ * The worker's thread alone uses all of it.
+ */
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "quota.h"
+#include "weft_staging.h"
+
+struct target_conn;
+struct target_vworker;
+
+struct target_vclient {
+	LIST_ENTRY(target_vclient) link; /**< in the clients of its worker */
+	struct target_vworker *vw;
+	struct target_vclient *top; /**< its IPv6 /64; else itself */
+	struct quota_id id;
+	uint32_t refs;
+	struct weft_staging_client staging; /**< of a top: its share of the staging memory */
+};
+
+/**
+ * The client that the connection's peer is now, on its worker, with a reference. NULL: no memory.
+ */
+struct target_vclient *target_vclient_get(struct target_conn *c);
+/** Give a reference back; the last one frees it. Nothing of it holds or waits for memory then. */
+void target_vclient_put(struct target_vclient *cl);
+
+#endif /* WEFT_APPS_TARGET_VOLUME_CLIENT_H */
