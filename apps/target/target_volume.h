@@ -92,9 +92,11 @@ struct target_vworker {
 	uint64_t look_ns;                           /**< next poll of idle channels */
 	uint64_t now_ns;                            /**< time of the last poll */
 	LIST_HEAD(, target_vclient) clients;
-	TAILQ_HEAD(, target_vwindow) used;    /**< open windows */
-	TAILQ_HEAD(, target_vwindow) waiting; /**< windows that wait for a slot */
-	TAILQ_HEAD(, target_vwindow) ending;  /**< windows whose region ends */
+	TAILQ_HEAD(, target_vwindow) used;   /**< open windows */
+	TAILQ_HEAD(, target_vclient) turns;  /**< clients of which windows wait */
+	TAILQ_HEAD(, target_vwindow) ending; /**< windows whose region ends */
+	uint32_t nwaiting;                   /**< windows that wait for a slot */
+	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending */
 	/* counters, relaxed */
 	atomic_ullong windows_taken_back, windows_waited;
 	/** Copies for telemetry, which the worker makes now and then; relaxed. */

@@ -26,6 +26,7 @@ vclient_find(struct target_vworker *vw, const struct quota_id *id)
 		cl->top = cl;
 		cl->id = *id;
 		weft_staging_client_init(&cl->staging);
+		TAILQ_INIT(&cl->waiting);
 		LIST_INSERT_HEAD(&vw->clients, cl, link);
 	}
 	cl->refs++;
@@ -51,6 +52,12 @@ target_vclient_get(struct target_conn *c)
 	}
 	cl->top = top;
 	return cl;
+}
+
+void
+target_vclient_ref(struct target_vclient *cl)
+{
+	cl->refs++;
 }
 
 void

@@ -20,6 +20,7 @@
 #include "weft_staging.h"
 
 struct target_conn;
+struct target_vwindow;
 struct target_vworker;
 
 struct target_vclient {
@@ -29,12 +30,20 @@ struct target_vclient {
 	struct quota_id id;
 	uint32_t refs;
 	struct weft_staging_client staging; /**< of a top: its share of the staging memory */
+	/** Windows that have a slot, and that are neither asked back nor ending. Those of a top are
+	 * those of its addresses. */
+	uint32_t keeps;
+	uint32_t promised; /**< windows of others that were asked back for it; likewise */
+	TAILQ_ENTRY(target_vclient) turn;     /**< in the turns of its worker, while windows wait */
+	TAILQ_HEAD(, target_vwindow) waiting; /**< its windows that wait for a slot */
+	uint32_t nwaiting;
 };
 
 /**
  * The client that the connection's peer is now, on its worker, with a reference. NULL: no memory.
  */
 struct target_vclient *target_vclient_get(struct target_conn *c);
+void target_vclient_ref(struct target_vclient *cl);
 /** Give a reference back; the last one frees it. Nothing of it holds or waits for memory then. */
 void target_vclient_put(struct target_vclient *cl);
 

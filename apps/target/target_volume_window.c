@@ -3,9 +3,10 @@
  * @file Windows of volumes: memory that a client reaches by RDMA, and that stands for a range. Runs
  * on workers; never blocks.
  *
- * The slots of a worker are shared fairly. A client that finds none waits. Meanwhile the grant that
- * has the most windows, if these are two more than the waiting one has, is told to give back the
- * one that it has used least recently; after revoke_ms that window ends.
+ * The slots of a worker are shared fairly among clients (target_volume_client.h). A window that
+ * finds none waits. A slot that becomes free goes to the waiting client with the fewest windows.
+ * Meanwhile the client that has the most windows, if these are two more than the waiting one has,
+ * is told to give back the one that it has used least recently; after revoke_ms that window ends.
  *
  * A window ends in two steps. First its region is deregistered: when that is free no peer reaches
  * the memory. Then the slot is closed, which waits for what the device has of it. A Flush that the
@@ -23,6 +24,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_client.h"
 
 #define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
 
@@ -35,14 +37,18 @@ enum vwindow_state {
 };
 
 struct target_vwindow {
-	LIST_ENTRY(target_vwindow) link;  /**< of its grant */
-	TAILQ_ENTRY(target_vwindow) turn; /**< in `used`, `waiting` or `ending` of the worker */
+	LIST_ENTRY(target_vwindow) link; /**< of its grant */
+	/** in `used` or `ending` of the worker, or `waiting` of its client */
+	TAILQ_ENTRY(target_vwindow) turn;
 	struct target_vgrant *g;
 	struct weft_vol_window *w;
 	struct weft_mr *mr;
 	enum vwindow_state state;
-	bool asked;              /**< the client was told to give it back */
-	atomic_bool region_free; /**< a release; the worker acquires it */
+	bool asked;                         /**< the client was told to give it back, */
+	struct target_vclient *promised_to; /**< for this one; NULL: it was not */
+	bool kept;                          /**< counted in target_vclient.keeps */
+	bool goes;                          /**< counted in target_vworker.ncoming */
+	atomic_bool region_free;            /**< a release; the worker acquires it */
 	uint32_t id, rights;
 	struct weft_vol_window_attr attr;
 	struct weft_alarm *alarm; /**< ends the wait, or the window that was asked back */
@@ -55,6 +61,7 @@ struct target_vwindow {
 
 static void vwindow_end(struct target_vwindow *x);
 static void vwindow_press(struct target_vworker *vw);
+static bool vwindow_start(struct target_vwindow *x);
 
 /* ---- Answers ---- */
 
@@ -106,6 +113,62 @@ vwindow_why(int rc)
 	}
 }
 
+/* ---- Counters ---- */
+
+/** Count it among the windows that its client keeps, or no longer. */
+static void
+vwindow_keep(struct target_vwindow *x, bool keep)
+{
+	struct target_vclient *cl = x->g->share;
+	const uint32_t by = keep ? 1 : UINT32_MAX;
+
+	if (x->kept == keep)
+		return;
+	x->kept = keep;
+	cl->keeps += by;
+	if (cl->top != cl)
+		cl->top->keeps += by;
+}
+
+/** Its slot will be free. */
+static void
+vwindow_goes(struct target_vwindow *x)
+{
+	vwindow_keep(x, false);
+	x->g->vc->vw->ncoming += !x->goes;
+	x->goes = true;
+}
+
+/** A slot is asked back for the client, or that is over. */
+static void
+vwindow_promise(struct target_vclient *cl, bool begins)
+{
+	const uint32_t by = begins ? 1 : UINT32_MAX;
+
+	cl->promised += by;
+	if (cl->top != cl)
+		cl->top->promised += by;
+	if (begins)
+		target_vclient_ref(cl);
+	else
+		target_vclient_put(cl);
+}
+
+/** It waits no longer. */
+static void
+vwindow_unwait(struct target_vwindow *x)
+{
+	struct target_vclient *cl = x->g->share;
+
+	if (x->alarm != NULL)
+		weft_alarm_cancel(x->alarm);
+	x->alarm = NULL;
+	TAILQ_REMOVE(&cl->waiting, x, turn);
+	cl->vw->nwaiting--;
+	if (--cl->nwaiting == 0)
+		TAILQ_REMOVE(&cl->vw->turns, cl, turn);
+}
+
 /* ---- The end of a window ---- */
 
 static void
@@ -117,6 +180,10 @@ vwindow_free(struct target_vwindow *x)
 		weft_alarm_cancel(x->alarm);
 	if (x->close_req != NULL)
 		weft_rpc_done(x->close_req, WEFT_RPC_OK);
+	vwindow_keep(x, false);
+	g->vc->vw->ncoming -= x->goes;
+	if (x->promised_to != NULL)
+		vwindow_promise(x->promised_to, false);
 	LIST_REMOVE(x, link);
 	g->nwindows--;
 	free(x);
@@ -136,6 +203,7 @@ vwindow_closed(void *owner)
 static void
 vwindow_close(struct target_vwindow *x)
 {
+	vwindow_goes(x);
 	x->state = VWINDOW_CLOSING;
 	weft_vol_window_close(x->w, vwindow_closed, x);
 }
@@ -172,6 +240,7 @@ target_vwindows_poll(struct target_vworker *vw)
 static void
 vwindow_end_region(struct target_vwindow *x)
 {
+	vwindow_goes(x);
 	TAILQ_INSERT_TAIL(&x->g->vc->vw->ending, x, turn);
 	x->state = VWINDOW_REGION;
 	weft_mr_dereg(x->mr, vwindow_region_free, x);
@@ -184,7 +253,7 @@ vwindow_end(struct target_vwindow *x)
 
 	switch (x->state) {
 	case VWINDOW_WAITS:
-		TAILQ_REMOVE(&vw->waiting, x, turn);
+		vwindow_unwait(x);
 		vwindow_answer(x, WEFT_VOLRPC_CANCELED, "it was given up");
 		vwindow_free(x);
 		break;
@@ -247,7 +316,7 @@ vwindow_time(void *arg)
 
 	x->alarm = NULL;
 	if (x->state == VWINDOW_WAITS) {
-		TAILQ_REMOVE(&vw->waiting, x, turn);
+		vwindow_unwait(x);
 		vwindow_answer(x, WEFT_VOLRPC_NORES, "all windows are in use; try again later");
 		vwindow_free(x);
 		return;
@@ -258,31 +327,57 @@ vwindow_time(void *arg)
 	vwindow_give_up(x);
 }
 
-/** Windows of the grant that stay if nothing happens. */
-static uint32_t
-vgrant_keeps(const struct target_vgrant *g)
+/**
+ * The client whose turn it is: of those that wait, the one with the fewest windows. With promised,
+ * those that were asked back for it count as its own, and a client is passed over that has as many
+ * promised as it waits for; NULL: all have.
+ */
+static struct target_vclient *
+vclient_next(const struct target_vworker *vw, bool promised)
 {
-	const struct target_vwindow *x;
-	uint32_t n = 0;
+	struct target_vclient *cl, *best = NULL;
+	uint64_t least = UINT64_MAX, n;
 
-	LIST_FOREACH (x, &g->windows, link)
-		n += x->state <= VWINDOW_OPEN && x->state != VWINDOW_WAITS && !x->asked;
-	return n;
+	TAILQ_FOREACH (cl, &vw->turns, turn) {
+		if (promised && cl->promised >= cl->nwaiting)
+			continue;
+		n = (uint64_t)(cl->top->keeps + (promised ? cl->top->promised : 0)) << 32;
+		n += cl->keeps + (promised ? cl->promised : 0);
+		if (n < least) {
+			least = n;
+			best = cl;
+		}
+	}
+	return best;
 }
 
-/** The window to ask back for one that waits: NULL: its grant has a fair part. */
+/** How many windows more the client of x has than cl, for which others were asked back already. */
+static int64_t
+vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl)
+{
+	const struct target_vclient *of = x->g->share;
+
+	if (of->top != cl->top) {
+		of = of->top;
+		cl = cl->top;
+	}
+	return (int64_t)of->keeps - cl->keeps - cl->promised;
+}
+
+/** The window to ask back for cl: of the client with the most windows, the one that is unused for
+ * the longest time. NULL: cl would then have more than that client. */
 static struct target_vwindow *
-vwindow_victim(struct target_vworker *vw, const struct target_vwindow *for_it)
+vwindow_victim(const struct target_vworker *vw, const struct target_vclient *cl)
 {
 	struct target_vwindow *x, *best = NULL;
-	uint32_t most = vgrant_keeps(for_it->g) + 1, n;
+	int64_t most = 2, n;
 
 	TAILQ_FOREACH (x, &vw->used, turn) {
-		if (x->asked || x->g == for_it->g)
+		n = vwindow_more(x, cl);
+		if (x->goes || n < most)
 			continue;
-		n = vgrant_keeps(x->g);
-		if (n > most ||
-		    (n == most && best != NULL &&
+		if (best == NULL || n > most || x->g->share->keeps > best->g->share->keeps ||
+		    (x->g->share->keeps == best->g->share->keeps &&
 		     weft_vol_window_used_ns(x->w) < weft_vol_window_used_ns(best->w))) {
 			most = n;
 			best = x;
@@ -298,7 +393,7 @@ vwindow_revoke_ms(const struct target_vwindow *x)
 }
 
 static void
-vwindow_ask_back(struct target_vwindow *x)
+vwindow_ask_back(struct target_vwindow *x, struct target_vclient *cl)
 {
 	const uint32_t ms = vwindow_revoke_ms(x);
 	const weft_volrpc_revoke_args args = {
@@ -306,6 +401,9 @@ vwindow_ask_back(struct target_vwindow *x)
 	struct weft_rpc *rpc = x->g->conn->rpc;
 
 	x->asked = true;
+	vwindow_goes(x);
+	x->promised_to = cl;
+	vwindow_promise(cl, true);
 	if (rpc != NULL && weft_rpc_version(rpc) == 2)
 		(void)weft_rpc_call(rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_REVOKE,
 		                    (xdrproc_t)xdr_weft_volrpc_revoke_args, &args, NULL, 0,
@@ -315,40 +413,29 @@ vwindow_ask_back(struct target_vwindow *x)
 		vwindow_time(x);
 }
 
-/** Open what can be opened; else ask back what is fair. */
-static void vwindow_start(struct target_vwindow *x);
-
+/** Give windows that wait the slots that are free; then ask one window back, if that is fair. */
 static void
 vwindow_press(struct target_vworker *vw)
 {
-	struct target_vwindow *x, *victim;
 	struct weft_vol_windows_stats s;
-	uint32_t coming = 0;
+	struct target_vclient *cl;
+	struct target_vwindow *x;
 
-	weft_vol_windows_query(vw->windows, &s);
-	for (uint32_t n = s.slots - s.open; n > 0; n--) {
-		x = TAILQ_FIRST(&vw->waiting);
-		if (x == NULL)
-			return;
-		TAILQ_REMOVE(&vw->waiting, x, turn);
-		if (x->alarm != NULL)
-			weft_alarm_cancel(x->alarm);
-		x->alarm = NULL;
-		vwindow_start(x);
+	/* A window that cannot be opened for another reason leaves its slot to the next one. */
+	for (;;) {
+		weft_vol_windows_query(vw->windows, &s);
+		if (s.open == s.slots || (cl = vclient_next(vw, false)) == NULL)
+			break;
+		x = TAILQ_FIRST(&cl->waiting);
+		vwindow_unwait(x);
+		(void)vwindow_start(x);
 	}
-	TAILQ_FOREACH (x, &vw->ending, turn)
-		coming++;
-	TAILQ_FOREACH (x, &vw->used, turn)
-		coming += x->asked;
-	TAILQ_FOREACH (x, &vw->waiting, turn) {
-		if (coming > 0) {
-			coming--;
-			continue;
-		}
-		victim = vwindow_victim(vw, x);
-		if (victim != NULL)
-			vwindow_ask_back(victim);
-	}
+	if (vw->nwaiting <= vw->ncoming)
+		return;
+	cl = vclient_next(vw, true);
+	x = cl != NULL ? vwindow_victim(vw, cl) : NULL;
+	if (x != NULL)
+		vwindow_ask_back(x, cl);
 }
 
 /* ---- The beginning ---- */
@@ -396,30 +483,43 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	 * The client may not know that, so nothing that it writes there may land. */
 	if (status != 0)
 		vwindow_end(x);
+	vwindow_press(vw); /* it may be what a client waits for */
 }
 
-static void
+/** Open it. False: no slot is free. If that fails otherwise, it is answered and gone. */
+static bool
 vwindow_start(struct target_vwindow *x)
 {
-	struct target_vworker *vw = x->g->vc->vw;
 	int rc;
 
 	x->state = VWINDOW_OPENING;
-	rc = weft_vol_window_open(vw->windows, &x->attr, &x->w);
+	rc = weft_vol_window_open(x->g->vc->vw->windows, &x->attr, &x->w);
 	if (rc == 0)
-		return;
-	if (rc == -ENOSPC) {
-		x->state = VWINDOW_WAITS;
-		TAILQ_INSERT_TAIL(&vw->waiting, x, turn);
-		atomic_fetch_add_explicit(&vw->windows_waited, 1, memory_order_relaxed);
-		(void)weft_alarm_set(x->g->conn->w->w,
-		                     (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
-		                     vwindow_time, x, &x->alarm);
-		vwindow_press(vw);
-		return;
-	}
+		vwindow_keep(x, true);
+	if (rc == 0 || rc == -ENOSPC)
+		return rc == 0;
 	vwindow_answer(x, target_vstatus(rc), vwindow_why(rc));
 	vwindow_free(x);
+	return true;
+}
+
+/** Wait for a slot, for some time. */
+static void
+vwindow_wait(struct target_vwindow *x)
+{
+	struct target_vclient *cl = x->g->share;
+	struct target_vworker *vw = cl->vw;
+
+	x->state = VWINDOW_WAITS;
+	TAILQ_INSERT_TAIL(&cl->waiting, x, turn);
+	if (cl->nwaiting++ == 0)
+		TAILQ_INSERT_TAIL(&vw->turns, cl, turn);
+	vw->nwaiting++;
+	atomic_fetch_add_explicit(&vw->windows_waited, 1, memory_order_relaxed);
+	(void)weft_alarm_set(x->g->conn->w->w,
+	                     (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
+	                     vwindow_time, x, &x->alarm);
+	vwindow_press(vw);
 }
 
 /** The window of this number; NULL: not open, or ending. */
@@ -501,7 +601,8 @@ target_vserve_window_open(void *user, struct weft_rpc_req *req, void *vargs, voi
 	target_vgrant_ref(g);
 	LIST_INSERT_HEAD(&g->windows, x, link);
 	g->nwindows++;
-	vwindow_start(x);
+	if (!vwindow_start(x))
+		vwindow_wait(x);
 }
 
 void

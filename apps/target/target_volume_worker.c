@@ -169,7 +169,7 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	vw->tw = tw;
 	LIST_INIT(&vw->clients);
 	TAILQ_INIT(&vw->used);
-	TAILQ_INIT(&vw->waiting);
+	TAILQ_INIT(&vw->turns);
 	TAILQ_INIT(&vw->ending);
 	vw->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	vw->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

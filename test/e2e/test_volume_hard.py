@@ -274,6 +274,25 @@ def test_staging_is_shared_by_clients():
     assert t.term() == 0
 
 
+def test_windows_are_shared_by_clients():
+    """A client has all windows, one by each of its grants. Another client gets its part of them nevertheless."""
+    t, tel = observed("s2", 2, "revoke_ms = 200")
+    p = probe(t, 0, "windows", "9", "1", "0")
+    assert said(p) == "opened 8", p.stderr.read()
+    q = probe(t, 1, "windows", "1", "5", str(MIB))
+    assert said(q) == "opened 4", tel.ask("/weft/target/volumes")
+    info = tel.ask("/weft/target/volumes")
+    assert info["windows_taken_back"] == 4 and info["windows_open"] == 8, info
+    assert t.term() == 0
+
+
+def test_a_slot_that_is_free_is_used():
+    """A window that waits and then cannot be opened leaves the slot to the next one."""
+    t, _ = observed("s3", 1, "revoke_ms = 200")
+    assert probed(t, 0, "slots", "8").strip() == "done"
+    assert t.term() == 0
+
+
 def test_full_disk():
     """A write without room fails with its reason; what was written stays, and room helps."""
     small = path("full")
@@ -304,4 +323,5 @@ def test_full_disk():
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
-          test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients, test_full_disk])
+          test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
+          test_windows_are_shared_by_clients, test_a_slot_that_is_free_is_used, test_full_disk])

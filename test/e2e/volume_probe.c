@@ -40,6 +40,11 @@
  *
  * Opens the export GRANTS times, and EACH windows of 64 KiB by each, one after the other, from
  * offset FIRST on. Prints "opened N" when all are answered, and then takes part until it is killed.
+ *
+ *     volume_probe DEV CIDR HOST EXPORT slots N
+ *
+ * Opens N windows, which are all that the target has, and two more: one that overlaps the first,
+ * and one that does not. Then closes one: the other one gets its slot. Prints "done".
  */
 
 #include <errno.h>
@@ -676,6 +681,55 @@ hold_windows(const char *name, char **arg)
 	_exit(LOST);
 }
 
+/* ---- slots ---- */
+
+struct answer {
+	bool told;
+	int status;
+};
+
+static void
+answered(void *arg, int status, const char *why)
+{
+	struct answer *a = arg;
+
+	(void)why;
+	a->told = true;
+	a->status = status;
+}
+
+static int
+answer_of(const struct answer *a)
+{
+	if (!probe_wait(pr.w, &a->told, &pr.gone, WAIT_NS))
+		ui_die("a window got no answer");
+	return a->status;
+}
+
+static void
+slots(char **arg)
+{
+	const uint32_t rw = WEFT_VOLUME_RIGHT_WRITE | WEFT_VOLUME_RIGHT_FLUSH;
+	const uint32_t n = (uint32_t)atoi(arg[0]);
+	static struct weft_volume_window w[HELD + 2];
+	struct answer overlap = {0}, beside = {0};
+
+	for (uint32_t i = 0; i < n && i < HELD; i++)
+		expect("a window",
+		       window_wait(weft_volume_window_open(pr.v, &w[i], i * 65536, 65536, rw, 0,
+		                                           window_told, NULL)),
+		       0);
+	expect("one that overlaps",
+	       weft_volume_window_open(pr.v, &w[n], 0, 65536, rw, 0, answered, &overlap), 0);
+	expect("one that does not",
+	       weft_volume_window_open(pr.v, &w[n + 1], n * 65536, 65536, rw, 0, answered, &beside),
+	       0);
+	expect("a close", window_wait(weft_volume_window_close(&w[n - 1], window_told, NULL)), 0);
+	expect("the answer of the one that overlaps", answer_of(&overlap), -EBUSY);
+	expect("the answer of the other one", answer_of(&beside), 0);
+	puts("done");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -684,7 +738,7 @@ main(int argc, char **argv)
 	ui_init("volume_probe");
 	if (argc < 6)
 		ui_usage_die("DEV CIDR HOST EXPORT "
-		             "write|check|spread|refuse|long|moved|hold|windows ...");
+		             "write|check|spread|refuse|long|moved|hold|windows|slots ...");
 	probe_up(&stack, "volume_probe", argv[1], argv[2]);
 	pr.w = stack.workers[0];
 	connect_to(argv[3], stack.ctx);
@@ -705,9 +759,11 @@ main(int argc, char **argv)
 		hold(argv[4], argv + 6);
 	else if (strcmp(argv[5], "windows") == 0 && argc == 9)
 		hold_windows(argv[4], argv + 6);
+	else if (strcmp(argv[5], "slots") == 0 && argc == 7)
+		slots(argv + 6);
 	else
 		ui_usage_die("DEV CIDR HOST EXPORT "
-		             "write|check|spread|refuse|long|moved|hold|windows ...");
+		             "write|check|spread|refuse|long|moved|hold|windows|slots ...");
 	weft_volume_close_wait(pr.v);
 	fflush(stdout);
 	_exit(0);
