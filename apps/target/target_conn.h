@@ -20,6 +20,7 @@ struct target;
 struct target_clients;
 struct target_conn;
 struct target_grant;
+struct target_vio;
 struct target_vworker;
 
 /** What lower parts call in the parts above them; given when the worker is set up. Called on the
@@ -72,6 +73,13 @@ struct target_conn {
 	atomic_uint ntickets;
 	/** READs whose data is sent, or will be sent, directly from the medium */
 	LIST_HEAD(, target_read) reads;
+	/** READs of volumes that are answered and not taken yet (target_volume_untaken.c), while
+	 * there are any in the untaken of the volumes' worker; when the peer last took one, or the
+	 * first was answered; whether the connection ends because of that */
+	LIST_HEAD(, target_vio) untaken;
+	TAILQ_ENTRY(target_conn) untaken_link;
+	uint64_t untaken_ns;
+	bool untaken_ends;
 	/** closes the connection when the worker has left its current callback */
 	struct weft_alarm *end_alarm;
 	/** Regions that are registered and not free yet, and grants of volumes. An end is a

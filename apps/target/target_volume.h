@@ -97,7 +97,11 @@ struct target_vworker {
 	TAILQ_HEAD(, target_vwindow) ending; /**< windows whose region ends */
 	uint32_t nwaiting;                   /**< windows that wait for a slot */
 	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending */
+	/** Connections with answers that are not taken, by when they last took one. */
+	TAILQ_HEAD(, target_conn) untaken;
+	uint32_t named_waiting; /**< calls of clients with a name that wait for memory */
 	/* counters, relaxed */
+	atomic_ullong staging_shed; /**< connections ended for others that wait */
 	atomic_ullong windows_taken_back, windows_waited;
 	/** Copies for telemetry, which the worker makes now and then; relaxed. */
 	atomic_ullong shown[TARGET_VSHOWN];
@@ -125,7 +129,7 @@ struct target_vgrant {
 
 /** A call. */
 struct target_vio {
-	LIST_ENTRY(target_vio) link; /**< in the grant's waiting */
+	LIST_ENTRY(target_vio) link; /**< in the grant's waiting, or its connection's untaken */
 	struct target_vgrant *g;
 	struct weft_rpc_req *req;
 	weft_volrpc_status *status; /**< of the results */
@@ -223,6 +227,15 @@ void target_vserve_zeroes(void *user, struct weft_rpc_req *req, void *args, void
 void target_vserve_extents(void *user, struct weft_rpc_req *req, void *args, void *res);
 /** The grant ends: calls that wait for memory are answered. */
 void target_vio_end_waiting(struct target_vgrant *g);
+
+/* ---- target_volume_untaken.c ---- */
+
+/** The READ is answered, with its staging memory. */
+void target_vuntaken_add(struct target_vio *io);
+/** The peer has taken the answer, or its connection has ended. */
+void target_vuntaken_remove(struct target_vio *io);
+/** End a connection, if that is due. Now and then. */
+void target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns);
 
 /* ---- target_volume_window.c ---- */
 

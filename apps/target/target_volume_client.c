@@ -54,6 +54,12 @@ target_vclient_get(struct target_conn *c)
 	return cl;
 }
 
+bool
+target_vclient_is_named(const struct target_vclient *cl)
+{
+	return cl->id.octets[0] == '=';
+}
+
 void
 target_vclient_ref(struct target_vclient *cl)
 {

@@ -13,6 +13,7 @@
  * The worker's thread alone uses all of it.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -43,6 +44,8 @@ struct target_vclient {
  * The client that the connection's peer is now, on its worker, with a reference. NULL: no memory.
  */
 struct target_vclient *target_vclient_get(struct target_conn *c);
+/** Whether it has authenticated. */
+bool target_vclient_is_named(const struct target_vclient *cl);
 void target_vclient_ref(struct target_vclient *cl);
 /** Give a reference back; the last one frees it. Nothing of it holds or waits for memory then. */
 void target_vclient_put(struct target_vclient *cl);

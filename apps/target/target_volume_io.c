@@ -209,6 +209,7 @@ target_xdr_vread(XDR *xdr, struct target_vread *r)
 
 	if (xdr->x_op == XDR_FREE && io != NULL) {
 		r->io = NULL;
+		target_vuntaken_remove(io);
 		vio_free(io);
 	}
 	return ok;
@@ -225,8 +226,9 @@ read_done(struct weft_vol_op *op)
 		vio_answer(io, vio_fail(io, op->status), false);
 		return;
 	}
-	/* The memory is free again when the answer is sent. */
+	/* The memory is free again when the peer has taken the answer. */
 	r->io = io;
+	target_vuntaken_add(io);
 	r->res.status = WEFT_VOLRPC_OK;
 	r->res.weft_volrpc_read_res_u.data.data_val = io->iov.iov_base;
 	r->res.weft_volrpc_read_res_u.data.data_len = (u_int)op->len_bytes;
@@ -246,11 +248,25 @@ read_go(struct target_vio *io)
 }
 
 static void
+read_wait(struct target_vio *io)
+{
+	LIST_INSERT_HEAD(&io->g->waiting, io, link);
+	io->g->vc->vw->named_waiting += target_vclient_is_named(io->g->share);
+}
+
+static void
+read_unwait(struct target_vio *io)
+{
+	LIST_REMOVE(io, link);
+	io->g->vc->vw->named_waiting -= target_vclient_is_named(io->g->share);
+}
+
+static void
 read_granted(struct weft_staging_req *req)
 {
 	struct target_vio *io = req->owner;
 
-	LIST_REMOVE(io, link);
+	read_unwait(io);
 	read_go(io);
 }
 
@@ -260,7 +276,7 @@ target_vio_end_waiting(struct target_vgrant *g)
 	struct target_vio *io;
 
 	while ((io = LIST_FIRST(&g->waiting)) != NULL) {
-		LIST_REMOVE(io, link);
+		read_unwait(io);
 		vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
 	}
 }
@@ -294,7 +310,7 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	if (rc == 0)
 		read_go(io);
 	else if (rc == -EINPROGRESS)
-		LIST_INSERT_HEAD(&io->g->waiting, io, link);
+		read_wait(io);
 	else
 		vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
 }

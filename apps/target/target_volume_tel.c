@@ -69,7 +69,7 @@ target_tel_volumes(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_VSHOWN_VERIFIED] = "verified_octets",
 	};
 	struct target *t = user;
-	uint64_t sum[TARGET_VSHOWN] = {0}, taken = 0, waited = 0;
+	uint64_t sum[TARGET_VSHOWN] = {0}, taken = 0, waited = 0, shed = 0;
 
 	(void)params;
 	for (uint32_t n = 0; n < t->stack.nworkers; n++) {
@@ -79,11 +79,13 @@ target_tel_volumes(void *user, const char *params, struct weft_tel *tel)
 			continue;
 		for (unsigned int i = 0; i < TARGET_VSHOWN; i++)
 			sum[i] += atomic_load_explicit(&vw->shown[i], memory_order_relaxed);
+		shed += atomic_load_explicit(&vw->staging_shed, memory_order_relaxed);
 		taken += atomic_load_explicit(&vw->windows_taken_back, memory_order_relaxed);
 		waited += atomic_load_explicit(&vw->windows_waited, memory_order_relaxed);
 	}
 	for (unsigned int i = 0; i < TARGET_VSHOWN; i++)
 		weft_tel_u64(tel, names[i], sum[i]);
+	weft_tel_u64(tel, "staging_shed", shed);
 	weft_tel_u64(tel, "windows_waited", waited);
 	weft_tel_u64(tel, "windows_taken_back", taken);
 	return 0;

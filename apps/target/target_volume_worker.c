@@ -79,6 +79,7 @@ vworker_poll(void *arg, uint64_t now_ns)
 		vw->look_ns = now_ns + IDLE_LOOK_NS;
 		(void)eventfd_read(vw->wake_fd, &v);
 		vworker_show(vw);
+		target_vuntaken_look(vw, now_ns);
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct target_vchan *vc = &vw->chan[i];
@@ -168,6 +169,7 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 		return -ENOMEM;
 	vw->tw = tw;
 	LIST_INIT(&vw->clients);
+	TAILQ_INIT(&vw->untaken);
 	TAILQ_INIT(&vw->used);
 	TAILQ_INIT(&vw->turns);
 	TAILQ_INIT(&vw->ending);

@@ -89,13 +89,17 @@ staging_is_idle(const struct weft_staging_client *c)
 	return c->held_bytes == 0 && c->nwaiting == 0;
 }
 
+uint64_t
+weft_staging_share(const struct weft_staging *s)
+{
+	return s->stats.clients > 0 ? s->attr.bytes / s->stats.clients : s->attr.bytes;
+}
+
 /** Whether a client may have more: it holds less than its share. */
 static bool
 staging_has_share(const struct weft_staging *s, const struct weft_staging_client *c)
 {
-	const uint64_t share = s->attr.bytes / s->stats.clients;
-
-	return c->held_bytes == 0 || c->held_bytes < share;
+	return c->held_bytes == 0 || c->held_bytes < weft_staging_share(s);
 }
 
 static uint32_t

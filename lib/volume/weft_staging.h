@@ -95,6 +95,8 @@ int weft_staging_create(const struct weft_staging_attr *attr, struct weft_stagin
 int weft_staging_destroy(struct weft_staging *s);
 /** The longest request. */
 uint64_t weft_staging_max_req(const struct weft_staging *s);
+/** The share of a client: the pool divided by those that hold or wait for memory. */
+uint64_t weft_staging_share(const struct weft_staging *s);
 /** Set `owner` before; the rest is overwritten. */
 void weft_staging_client_init(struct weft_staging_client *client);
 /**

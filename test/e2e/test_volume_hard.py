@@ -274,6 +274,21 @@ def test_staging_is_shared_by_clients():
     assert t.term() == 0
 
 
+def test_data_that_is_not_taken():
+    """A client reads all that fits, and takes none of it: its connection ends when another client reads."""
+    t, tel = observed("s4", 2, "")
+    p = probe(t, 0, "hold", "4", "8")
+    assert said(p) == "holds"
+    seen(tel, lambda i: i["staging_free_bytes"] == 0)
+    assert tel.ask("/weft/target/volumes")["staging_shed"] == 0  # nobody else asks
+    assert len(slots(t, 1, 0, 1024)) == 1024
+    assert "it has taken none of what it has read" in t.logged()
+    seen(tel, lambda i: i["staging_shed"] == 1 and i["staging_clients"] == 0 and i["staging_free_bytes"] == 8 * MIB)
+    p.kill()
+    p.wait()
+    assert t.term() == 0
+
+
 def test_windows_are_shared_by_clients():
     """A client has all windows, one by each of its grants. Another client gets its part of them nevertheless."""
     t, tel = observed("s2", 2, "revoke_ms = 200")
@@ -324,4 +339,4 @@ if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
           test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
-          test_windows_are_shared_by_clients, test_a_slot_that_is_free_is_used, test_full_disk])
+          test_data_that_is_not_taken, test_windows_are_shared_by_clients, test_a_slot_that_is_free_is_used, test_full_disk])
