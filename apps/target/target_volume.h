@@ -75,7 +75,8 @@ struct target_vchan {
 	struct target_export *ex; /**< NULL: not in use */
 	struct target_vworker *vw;
 	struct weft_vol_chan *chan;
-	struct weft_vol_scrub scrub; /**< on the first worker alone */
+	struct weft_staging_group staging; /**< staging memory of calls to the volume */
+	struct weft_vol_scrub scrub;       /**< on the first worker alone */
 	bool scrubs;
 	/* Counters, relaxed: for telemetry. Copies of the channel's, made by the worker. */
 	atomic_ullong damaged, told_lost, late, range_waits, in_doubt;
@@ -84,6 +85,7 @@ struct target_vchan {
 /** What the volumes of one worker share. */
 struct target_vworker {
 	struct target_worker *tw;
+	uint64_t volume_staging_bytes;    /**< most staging memory of one volume; 0: all */
 	struct weft_staging *staging;     /**< for READs */
 	struct weft_vol_windows *windows; /**< NULL: there is no volume */
 	struct weft_poller poller;
@@ -114,7 +116,8 @@ struct target_vgrant {
 	struct target_conn *conn;
 	struct target_vchan *vc;
 	struct weft_vol_client client;
-	struct target_vclient *share; /**< whose staging memory and windows it uses */
+	struct weft_staging_lane lane; /**< its calls that wait for staging memory */
+	struct target_vclient *share;  /**< whose staging memory and windows it uses */
 	struct quota_client *quota;
 	uint32_t handle;
 	uint32_t rights;

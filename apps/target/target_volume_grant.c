@@ -47,6 +47,8 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 	g->handle = atomic_fetch_add_explicit(&t->last_handle, 1, memory_order_relaxed) + 1;
 	LIST_INIT(&g->waiting);
 	LIST_INIT(&g->windows);
+	g->vc->staging.max_bytes = c->w->volumes->volume_staging_bytes;
+	weft_staging_lane_init(&g->lane, &g->vc->staging);
 	weft_vol_client_open(g->vc->chan, &g->client);
 	LIST_INSERT_HEAD(&c->vgrants, g, link);
 	c->ngrants++;

@@ -302,6 +302,7 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	io->op.len_bytes = args->count;
 	io->op.done = read_done;
 	io->staging.client = &io->g->share->top->staging;
+	io->staging.lane = &io->g->lane;
 	io->staging.bytes = args->count;
 	io->staging.contiguous = true;
 	io->staging.granted = read_granted;

@@ -48,10 +48,11 @@ target_vuntaken_remove(struct target_vio *io)
 static bool
 untaken_has_other(const struct target_vclient *cl, const struct target_conn *c)
 {
-	const struct weft_staging_req *req;
+	const struct weft_staging_lane *lane;
 
-	TAILQ_FOREACH (req, &cl->staging.waiting, link) {
-		const struct target_vio *io = req->owner;
+	/* A lane is of a grant. */
+	TAILQ_FOREACH (lane, &cl->staging.lanes, link) {
+		const struct target_vio *io = TAILQ_FIRST(&lane->waiting)->owner;
 
 		if (io->g->conn != c)
 			return true;

@@ -127,13 +127,14 @@ chan_wake(struct weft_vol_chan *c)
 
 /* ---- Memory ---- */
 
-static bool
+static uint32_t
 volumes_wanted(const struct target *t)
 {
+	uint32_t n = 0;
+
 	for (uint32_t i = 0; i < t->conf.nexports; i++)
-		if (t->conf.exports[i].format == CONF_FORMAT_VOLUME)
-			return true;
-	return false;
+		n += t->conf.exports[i].format == CONF_FORMAT_VOLUME;
+	return n;
 }
 
 static void
@@ -178,6 +179,8 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	if (vw->epoll_fd < 0 || vw->wake_fd < 0 ||
 	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
 		rc = -errno;
+	/* A device that hangs keeps what it has. The others then have the other half. */
+	vw->volume_staging_bytes = volumes_wanted(t) > 1 ? sa.bytes / 2 : 0;
 	if (rc == 0)
 		rc = weft_staging_create(&sa, &vw->staging);
 	if (rc == 0)
@@ -203,7 +206,7 @@ target_volumes_up(struct target *t, char *err, size_t err_size)
 	void *at;
 	int rc = 0;
 
-	if (!volumes_wanted(t))
+	if (volumes_wanted(t) == 0)
 		return 0;
 	target_volume_set_workers(t->stack.nworkers);
 	at = mmap(NULL, half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,

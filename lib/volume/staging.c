@@ -80,7 +80,15 @@ weft_staging_client_init(struct weft_staging_client *client)
 	void *owner = client->owner;
 
 	*client = (struct weft_staging_client){.owner = owner};
-	TAILQ_INIT(&client->waiting);
+	TAILQ_INIT(&client->lanes);
+	weft_staging_lane_init(&client->own, NULL);
+}
+
+void
+weft_staging_lane_init(struct weft_staging_lane *lane, struct weft_staging_group *group)
+{
+	*lane = (struct weft_staging_lane){.group = group};
+	TAILQ_INIT(&lane->waiting);
 }
 
 static bool
@@ -106,6 +114,30 @@ static uint32_t
 staging_count(const struct weft_staging *s, uint64_t bytes)
 {
 	return (uint32_t)((bytes + s->attr.piece_bytes - 1) / s->attr.piece_bytes);
+}
+
+static struct weft_staging_lane *
+staging_lane(struct weft_staging_req *req)
+{
+	return req->lane != NULL ? req->lane : &req->client->own;
+}
+
+/** Whether the request's group may hold so much more; with held_bytes 0, whether it ever may. */
+static bool
+staging_group_may(const struct weft_staging *s, struct weft_staging_req *req, uint64_t held_bytes)
+{
+	const struct weft_staging_group *g = staging_lane(req)->group;
+	const uint64_t n = (uint64_t)staging_count(s, req->bytes) * s->attr.piece_bytes;
+
+	return g == NULL || g->max_bytes == 0 || held_bytes + n <= g->max_bytes;
+}
+
+static bool
+staging_group_has_room(const struct weft_staging *s, struct weft_staging_req *req)
+{
+	const struct weft_staging_group *g = staging_lane(req)->group;
+
+	return g == NULL || staging_group_may(s, req, g->held_bytes);
 }
 
 /** Describe the pieces of a request. */
@@ -148,6 +180,9 @@ staging_grant(struct weft_staging *s, struct weft_staging_req *req)
 	staging_describe(s, req);
 	req->state = STAGING_HELD;
 	req->client->held_bytes += (uint64_t)req->npieces * s->attr.piece_bytes;
+	if (staging_lane(req)->group != NULL)
+		staging_lane(req)->group->held_bytes +=
+		        (uint64_t)req->npieces * s->attr.piece_bytes;
 	req->client->grants++;
 	s->stats.grants++;
 	s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
@@ -159,23 +194,28 @@ int
 weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 {
 	struct weft_staging_client *c;
+	struct weft_staging_lane *lane;
 
 	if (s == NULL || req == NULL || req->client == NULL || req->granted == NULL ||
 	    req->bytes == 0)
 		return -EINVAL;
 	if (req->state != STAGING_IDLE)
 		return -EBUSY;
-	if (req->bytes > s->attr.max_req_bytes)
+	if (req->bytes > s->attr.max_req_bytes || !staging_group_may(s, req, 0))
 		return -EMSGSIZE;
 	c = req->client;
 	if (staging_is_idle(c))
 		s->stats.clients++;
-	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) && staging_take(s, req)) {
+	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) && staging_group_has_room(s, req) &&
+	    staging_take(s, req)) {
 		staging_grant(s, req);
 		return 0;
 	}
 	req->state = STAGING_WAITS;
-	TAILQ_INSERT_TAIL(&c->waiting, req, link);
+	lane = staging_lane(req);
+	if (TAILQ_EMPTY(&lane->waiting))
+		TAILQ_INSERT_TAIL(&c->lanes, lane, link);
+	TAILQ_INSERT_TAIL(&lane->waiting, req, link);
 	if (c->nwaiting++ == 0)
 		TAILQ_INSERT_TAIL(&s->turns, c, link);
 	c->waits++;
@@ -190,9 +230,12 @@ weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 static void
 staging_unwait(struct weft_staging *s, struct weft_staging_req *req)
 {
+	struct weft_staging_lane *lane = staging_lane(req);
 	struct weft_staging_client *c = req->client;
 
-	TAILQ_REMOVE(&c->waiting, req, link);
+	TAILQ_REMOVE(&lane->waiting, req, link);
+	if (TAILQ_EMPTY(&lane->waiting))
+		TAILQ_REMOVE(&c->lanes, lane, link);
 	if (--c->nwaiting == 0)
 		TAILQ_REMOVE(&s->turns, c, link);
 	s->stats.waiting--;
@@ -211,6 +254,9 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	} else {
 		/* Not of req->bytes, which its owner may have changed since. */
 		c->held_bytes -= (uint64_t)req->npieces * s->attr.piece_bytes;
+		if (staging_lane(req)->group != NULL)
+			staging_lane(req)->group->held_bytes -=
+			        (uint64_t)req->npieces * s->attr.piece_bytes;
 		staging_pieces_give(&s->pieces, req->pieces, req->npieces);
 		req->npieces = 0;
 		s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
@@ -222,16 +268,22 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	s->given_back = true;
 }
 
-/** The client whose turn it is: the first one that is below its share; NULL: none. */
-static struct weft_staging_client *
+/** The request whose turn it is: of the first client that is below its share, the first whose group
+ * has room; NULL: none. */
+static struct weft_staging_req *
 staging_next(struct weft_staging *s)
 {
 	struct weft_staging_client *c;
+	struct weft_staging_lane *lane;
 
 	TAILQ_FOREACH (c, &s->turns, link) {
-		if (staging_has_share(s, c))
-			return c;
-		s->stats.passed++;
+		if (!staging_has_share(s, c)) {
+			s->stats.passed++;
+			continue;
+		}
+		TAILQ_FOREACH (lane, &c->lanes, link)
+			if (staging_group_has_room(s, TAILQ_FIRST(&lane->waiting)))
+				return TAILQ_FIRST(&lane->waiting);
 	}
 	return NULL;
 }
@@ -240,6 +292,7 @@ unsigned int
 weft_staging_poll(struct weft_staging *s)
 {
 	struct weft_staging_client *c;
+	struct weft_staging_lane *lane;
 	struct weft_staging_req *req;
 	unsigned int n = 0;
 
@@ -247,11 +300,16 @@ weft_staging_poll(struct weft_staging *s)
 		return 0;
 	s->in_poll = true;
 	s->given_back = false;
-	while ((c = staging_next(s)) != NULL) {
-		req = TAILQ_FIRST(&c->waiting);
+	while ((req = staging_next(s)) != NULL) {
+		c = req->client;
+		lane = staging_lane(req);
 		if (!staging_take(s, req))
 			break;
 		staging_unwait(s, req);
+		if (!TAILQ_EMPTY(&lane->waiting)) {
+			TAILQ_REMOVE(&c->lanes, lane, link);
+			TAILQ_INSERT_TAIL(&c->lanes, lane, link);
+		}
 		/* The others come before its next request. */
 		if (c->nwaiting > 0) {
 			TAILQ_REMOVE(&s->turns, c, link);

@@ -26,6 +26,10 @@
  * clients that hold or wait for memory, but at least what one request may have. So one client alone
  * may use the whole pool, and gives it up as its requests end.
  *
+ * Groups. Requests may belong to a group, for example to those of one device, which has a limit of
+ * its own. Those of a group at its limit are passed over, and hold up no others of their client:
+ * each client's requests wait in *lanes*, of which each is of one group, and which take turns.
+ *
  * Thread: the worker's. Nothing blocks.
  */
 
@@ -48,10 +52,24 @@ struct weft_staging_attr {
 	uint64_t max_req_bytes;
 };
 
+/** A limit for all requests of some kind. The owner embeds it, and zeroes it. */
+struct weft_staging_group {
+	uint64_t max_bytes; /**< that they may hold together; at least a request's; 0: no limit */
+	uint64_t held_bytes;
+};
+
+/** Where requests of a client wait, in order. The owner embeds it. */
+struct weft_staging_lane {
+	TAILQ_ENTRY(weft_staging_lane) link; /**< in the client's lanes, while requests wait */
+	TAILQ_HEAD(, weft_staging_req) waiting;
+	struct weft_staging_group *group; /**< of all its requests; NULL: none */
+};
+
 /** One who asks for memory. The owner embeds it. */
 struct weft_staging_client {
 	TAILQ_ENTRY(weft_staging_client) link; /**< of those that wait */
-	TAILQ_HEAD(, weft_staging_req) waiting;
+	TAILQ_HEAD(, weft_staging_lane) lanes; /**< with requests that wait */
+	struct weft_staging_lane own;          /**< for requests without a lane */
 	uint64_t held_bytes;
 	uint32_t nwaiting;
 	/* counters */
@@ -62,8 +80,9 @@ struct weft_staging_client {
 /** One piece of work's memory. The owner embeds it, and zeroes it before its first use. */
 struct weft_staging_req {
 	struct weft_staging_client *client;
-	uint64_t bytes;  /**< 1 to max_req_bytes */
-	bool contiguous; /**< all in one piece of memory: iovs is 1 */
+	struct weft_staging_lane *lane; /**< of the client, for all of its use; NULL: its own */
+	uint64_t bytes;                 /**< 1 to max_req_bytes */
+	bool contiguous;                /**< all in one piece of memory: iovs is 1 */
 	/** The memory is there. In weft_staging_poll(), or not called: weft_staging_get() gave it.
 	 *  */
 	void (*granted)(struct weft_staging_req *req);
@@ -99,9 +118,11 @@ uint64_t weft_staging_max_req(const struct weft_staging *s);
 uint64_t weft_staging_share(const struct weft_staging *s);
 /** Set `owner` before; the rest is overwritten. */
 void weft_staging_client_init(struct weft_staging_client *client);
+/** An empty lane. group may be NULL. */
+void weft_staging_lane_init(struct weft_staging_lane *lane, struct weft_staging_group *group);
 /**
  * Ask for memory. 0: it is there. -EINPROGRESS: the request waits; granted() follows.
- * - -EMSGSIZE: more than weft_staging_max_req()
+ * - -EMSGSIZE: more than weft_staging_max_req(), or than its group may ever hold
  * - -EINVAL: no client, no granted(), 0 octets
  * - -EBUSY: the request waits, or has memory
  */

@@ -238,9 +238,9 @@ def test_a_move_that_fails_ends_the_window():
         assert d.read(4096) == b"damage" + mark[6:]
 
 
-def observed(name, ports, extra, **more):
+def observed(name, ports, extra, *others):
     """A target with telemetry, whose staging memory is small: 8 READs, and 8 windows."""
-    t = Target(name, {"disk": volume(f"{name}.disk", "64M", **more)}, ports=ports, keepalive_ms=60000,
+    t = Target(name, {e: volume(f"{name}.{e}", "64M") for e in ("disk", *others)}, ports=ports, keepalive_ms=60000,
                extra=f"staging = 16M\n{extra}")
     edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
     t.start()
@@ -284,6 +284,18 @@ def test_data_that_is_not_taken():
     assert len(slots(t, 1, 0, 1024)) == 1024
     assert "it has taken none of what it has read" in t.logged()
     seen(tel, lambda i: i["staging_shed"] == 1 and i["staging_clients"] == 0 and i["staging_free_bytes"] == 8 * MIB)
+    p.kill()
+    p.wait()
+    assert t.term() == 0
+
+
+def test_a_volume_has_half():
+    """Where a target has two volumes, calls to one of them take half of the staging memory."""
+    t, tel = observed("s5", 2, "", "other")
+    p = probe(t, 0, "hold", "4", "8")
+    assert said(p) == "holds"
+    info = seen(tel, lambda i: i["staging_waiting"] > 3)
+    assert info["staging_least_free_bytes"] == 4 * MIB, info
     p.kill()
     p.wait()
     assert t.term() == 0
@@ -339,4 +351,4 @@ if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
           test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
-          test_data_that_is_not_taken, test_windows_are_shared_by_clients, test_a_slot_that_is_free_is_used, test_full_disk])
+          test_data_that_is_not_taken, test_a_volume_has_half, test_windows_are_shared_by_clients, test_a_slot_that_is_free_is_used, test_full_disk])

@@ -66,6 +66,23 @@ want_kind(struct weft_staging *s, struct want *w, struct weft_staging_client *c,
 }
 
 static int
+want_lane(struct weft_staging *s, struct want *w, struct weft_staging_client *c,
+          struct weft_staging_lane *lane, uint64_t bytes)
+{
+	int r;
+
+	*w = (struct want){.req = {.client = c,
+	                           .lane = lane,
+	                           .bytes = bytes,
+	                           .granted = on_granted,
+	                           .owner = w}};
+	r = weft_staging_get(s, &w->req);
+	if (r == 0)
+		w->granted = ++order;
+	return r;
+}
+
+static int
 want(struct weft_staging *s, struct want *w, struct weft_staging_client *c, uint64_t bytes)
 {
 	return want_kind(s, w, c, bytes, false);
@@ -251,6 +268,53 @@ test_neighbours(void)
 	weft_staging_put(s, &w[0].req);
 	weft_staging_put(s, &w[1].req);
 	weft_staging_put(s, &z.req);
+	end(s);
+}
+
+/** A group at its limit takes no more, and holds up no others of its clients. */
+static void
+test_groups(void)
+{
+	struct weft_staging_group g = {.max_bytes = 4 * PIECE};
+	struct weft_staging_client a = {0}, b = {0};
+	struct weft_staging_lane ag, bg;
+	struct weft_staging *s = pool(8, 0);
+	struct want w[4], more, other, of_b, more_of_b;
+
+	weft_staging_client_init(&a);
+	weft_staging_client_init(&b);
+	weft_staging_lane_init(&ag, &g);
+	weft_staging_lane_init(&bg, &g);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK_EQ(want_lane(s, &w[i], &a, &ag, PIECE), 0);
+	CHECK_EQ(g.held_bytes, 4 * PIECE);
+	CHECK_EQ(want_lane(s, &more, &a, &ag, PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 0);
+	/* of the same client, and of another one */
+	CHECK_EQ(want(s, &other, &a, PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(other.granted > 0);
+	CHECK_EQ(want(s, &of_b, &b, PIECE), -EINPROGRESS);
+	CHECK_EQ(want_lane(s, &more_of_b, &b, &bg, PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(of_b.granted > 0);
+	/* the room of the group goes to the client that is below its share */
+	weft_staging_put(s, &w[0].req);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(more_of_b.granted > 0 && more.granted == 0);
+	CHECK_EQ(g.held_bytes, 4 * PIECE);
+	weft_staging_put(s, &more.req); /* it waits no longer */
+	for (unsigned int i = 1; i < 4; i++)
+		weft_staging_put(s, &w[i].req);
+	weft_staging_put(s, &other.req);
+	weft_staging_put(s, &of_b.req);
+	weft_staging_put(s, &more_of_b.req);
+	CHECK_EQ(g.held_bytes, 0);
+	/* what it may never have */
+	g.max_bytes = 2 * PIECE;
+	CHECK_EQ(want_lane(s, &more, &a, &ag, 2 * PIECE + 1), -EMSGSIZE);
+	CHECK_EQ(want_lane(s, &more, &a, &ag, 2 * PIECE), 0);
+	weft_staging_put(s, &more.req);
 	end(s);
 }
 
@@ -574,5 +638,6 @@ test_fair_neighbours(void)
 }
 
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
-               {"turns", test_turns}, {"neighbours", test_neighbours}, {"model", test_model},
-               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
+               {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
+               {"model", test_model}, {"fair", test_fair},
+               {"fair with neighbours", test_fair_neighbours})
