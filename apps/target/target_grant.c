@@ -43,7 +43,7 @@ target_grant_drop(struct target_grant *g)
 {
 	target_reads_end(g);
 	target_writer_leave(g);
-	target_quota_let_go(g);
+	target_quota_let_go(g->conn, &g->client);
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
@@ -79,7 +79,7 @@ target_grant_add(struct target_grant *g)
 	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->grants, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->grants, g, link);
-	target_quota_hold(g);
+	target_quota_hold(c, g->client);
 	target_conn_standing(c);
 	c->ngrants++;
 	target_log("export %s: %s granted to %s", g->ex->conf->name,

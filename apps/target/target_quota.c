@@ -99,18 +99,17 @@ conn_seen(const struct target_conn *c, bool *busy)
 }
 
 void
-target_quota_hold(struct target_grant *g)
+target_quota_hold(struct target_conn *c, struct quota_client *client)
 {
-	struct target_conn *c = g->conn;
 	bool busy;
 
-	quota_hold(c->w->t->quota, g->client, &c->holder, conn_seen(c, &busy), ui_now_ns());
+	quota_hold(c->w->t->quota, client, &c->holder, conn_seen(c, &busy), ui_now_ns());
 }
 
 void
-target_quota_let_go(struct target_grant *g)
+target_quota_let_go(struct target_conn *c, struct quota_client **client)
 {
-	g->client = quota_let_go(g->conn->w->t->quota, g->client, &g->conn->holder);
+	*client = quota_let_go(c->w->t->quota, *client, &c->holder);
 }
 
 static void
@@ -125,7 +124,7 @@ worker_look(void *arg)
 		uint64_t seen;
 
 		next = LIST_NEXT(c, link);
-		if (LIST_EMPTY(&c->grants))
+		if (c->ngrants == 0)
 			continue;
 		seen = conn_seen(c, &busy);
 		if (quota_look(tw->t->quota, &c->holder, seen, busy, now)) {

@@ -22,10 +22,11 @@ int target_quota_up(struct target *t, char *err, size_t err_size);
 void target_quota_id(const struct target_conn *c, struct quota_id *id);
 /** For an OPEN: take a share of the quota, as quota_open(); *why gets the reason of a refusal. */
 int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
-/** Count the grant for its connection's holder. On its worker. */
-void target_quota_hold(struct target_grant *g);
-/** Count it no longer for the holder; its region is not free yet. On its worker. */
-void target_quota_let_go(struct target_grant *g);
+/** Count a grant of the connection, of either kind, for its holder. On its worker. */
+void target_quota_hold(struct target_conn *c, struct quota_client *client);
+/** Count it no longer for the holder; it is not free yet. *client: for which quota_close() gives it
+ * back then. On its worker. */
+void target_quota_let_go(struct target_conn *c, struct quota_client **client);
 /** The connection's grants or its authentication have changed: set its rank for eviction. On its
  * worker. */
 void target_conn_standing(struct target_conn *c);

@@ -51,6 +51,7 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 	weft_staging_lane_init(&g->lane, &g->vc->staging);
 	weft_vol_client_open(g->vc->chan, &g->client);
 	LIST_INSERT_HEAD(&c->vgrants, g, link);
+	target_quota_hold(c, g->quota);
 	c->ngrants++;
 	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&ex->grants, 1, memory_order_relaxed);
@@ -67,6 +68,7 @@ target_vgrant_end(struct target_vgrant *g)
 	if (g->ended)
 		return;
 	g->ended = true;
+	target_quota_let_go(g->conn, &g->quota);
 	g->conn->ngrants--;
 	if (g->revoke_alarm != NULL)
 		weft_alarm_cancel(g->revoke_alarm);
