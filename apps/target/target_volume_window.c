@@ -49,7 +49,7 @@ struct target_vwindow {
 	bool kept;                          /**< counted in target_vclient.keeps */
 	bool goes;                          /**< counted in target_vworker.ncoming */
 	atomic_bool region_free;            /**< a release; the worker acquires it */
-	uint32_t id, rights;
+	uint32_t id, rights, stag;
 	struct weft_vol_window_attr attr;
 	struct weft_alarm *alarm; /**< ends the wait, or the window that was asked back */
 	/** the call that waits for it: an open or a move, */
@@ -86,7 +86,7 @@ vwindow_answer(struct target_vwindow *x, weft_volrpc_status status, const char *
 		*x->open_res = (weft_volrpc_window_res){
 		        .status = WEFT_VOLRPC_OK,
 		        .weft_volrpc_window_res_u.window = {
-		                .window = x->id, .stag = weft_mr_stag(x->mr), .to = 0}};
+		                .window = x->id, .stag = x->stag, .to = 0}};
 	else
 		x->move_res->status = WEFT_VOLRPC_OK;
 	x->open_res = NULL;
@@ -476,6 +476,8 @@ vwindow_ready(struct weft_vol_window *w, int status)
 		vwindow_close(x);
 		return;
 	}
+	if (!moved)
+		x->stag = weft_mr_stag(x->mr);
 	x->state = VWINDOW_OPEN;
 	TAILQ_INSERT_TAIL(&vw->used, x, turn);
 	vwindow_answer(x, target_vstatus(status), vwindow_why(status));
@@ -545,7 +547,7 @@ target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
 
 	LIST_FOREACH (g, &c->vgrants, link)
 		LIST_FOREACH (x, &g->windows, link)
-			if (x->mr != NULL && weft_mr_stag(x->mr) == stag) {
+			if (x->mr != NULL && x->stag == stag) {
 				*ex = g->ex;
 				return weft_vol_window_off(x->w) + to;
 			}
