@@ -100,6 +100,11 @@ vgrant_time(void *arg)
 	struct target_vgrant *g = arg;
 
 	g->revoke_alarm = NULL;
+	if ((g->rights & target_may(g->ex)) == g->rights) {
+		target_log_export("export %s: %s keeps its grant: it is granted again",
+		                  g->ex->conf->name, g->conn->peer);
+		return;
+	}
 	target_log_export("export %s: the grant of %s is revoked", g->ex->conf->name,
 	                  g->conn->peer);
 	target_vcount(g->ex, &g->ex->revoked);

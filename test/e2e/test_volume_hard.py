@@ -320,6 +320,22 @@ def test_a_slot_that_is_free_is_used():
     assert t.term() == 0
 
 
+def test_rights_that_come_back():
+    """Rights that are withdrawn and given back within revoke_ms: the grant stays, with its window."""
+    t, tel = observed("b1", 1, "revoke_ms = 3000")
+    assert said(probe(t, 0, "windows", "1", "1", "0")) == "opened 1"
+    edit(t, "[export disk]", "[export disk]\nrights = read")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "export disk: grants read from now on")
+    edit(t, "[export disk]\nrights = read", "[export disk]")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "export disk: grants read,write,flush,verify from now on")
+    until(t, "keeps its grant")
+    assert "is revoked" not in t.logged()
+    assert tel.ask("/weft/target/volumes")["windows_open"] == 1
+    assert t.term() == 0
+
+
 def test_idle_neighbours_give_way():
     """Addresses of an IPv6 /64 that hold all its grants and are idle: one connection is closed for another address."""
     def addr6(port, host):
@@ -380,4 +396,5 @@ if __name__ == "__main__":
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
           test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
           test_data_that_is_not_taken, test_a_volume_has_half, test_windows_are_shared_by_clients,
-          test_a_slot_that_is_free_is_used, test_idle_neighbours_give_way, test_full_disk])
+          test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_idle_neighbours_give_way,
+          test_full_disk])
