@@ -60,14 +60,28 @@ untaken_has_other(const struct target_vclient *cl, const struct target_conn *c)
 	return false;
 }
 
-static bool
-untaken_may_end(const struct target_vworker *vw, const struct target_conn *c)
+/** The share of a client that reads this volume: where the volume has all that it may have, of
+ * that. */
+static uint64_t
+untaken_share(const struct target_vworker *vw, const struct target_vchan *vc, uint32_t clients)
 {
-	const struct target_vclient *cl = LIST_FIRST(&c->untaken)->g->share->top;
+	const struct weft_staging_group *g = &vc->staging;
 
-	if (target_vclient_is_named(cl) && vw->named_waiting == 0)
+	if (g->max_bytes > 0 && g->held_bytes + weft_staging_max_req(vw->staging) > g->max_bytes)
+		return g->max_bytes / clients;
+	return weft_staging_share(vw->staging);
+}
+
+static bool
+untaken_may_end(const struct target_vworker *vw, const struct target_conn *c, uint32_t clients)
+{
+	const struct target_vgrant *g = LIST_FIRST(&c->untaken)->g;
+	const struct target_vclient *cl = g->share->top;
+
+	if (target_vclient_is_named(g->share) && vw->named_waiting == 0)
 		return false;
-	return cl->staging.held_bytes > weft_staging_share(vw->staging) || untaken_has_other(cl, c);
+	return cl->staging.held_bytes > untaken_share(vw, g->vc, clients) ||
+	       untaken_has_other(cl, c);
 }
 
 void
@@ -80,10 +94,10 @@ target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns)
 	if (s.waiting == 0)
 		return;
 	TAILQ_FOREACH (c, &vw->untaken, untaken_link) {
-		/* One at a time: what it holds may do. */
-		if (now_ns < c->untaken_ns + STALL_NS || c->dead || c->untaken_ends)
+		if (now_ns < c->untaken_ns + STALL_NS)
 			return;
-		if (untaken_may_end(vw, c))
+		/* One in each look: what it holds may do. */
+		if (!c->dead && !c->untaken_ends && untaken_may_end(vw, c, s.clients))
 			break;
 	}
 	if (c == NULL)

@@ -296,6 +296,9 @@ def test_a_volume_has_half():
     assert said(p) == "holds"
     info = seen(tel, lambda i: i["staging_waiting"] > 3)
     assert info["staging_least_free_bytes"] == 4 * MIB, info
+    # Another client gets its part of that half.
+    assert len(slots(t, 1, 0, 256)) == 256
+    seen(tel, lambda i: i["staging_shed"] == 1 and i["staging_clients"] == 0)
     p.kill()
     p.wait()
     assert t.term() == 0
