@@ -339,29 +339,47 @@ def test_rights_that_come_back():
     assert t.term() == 0
 
 
-def test_idle_neighbours_give_way():
-    """Addresses of an IPv6 /64 that hold all its grants and are idle: one connection is closed for another address."""
-    def addr6(port, host):
-        return f"fd00:88::{port}:{host}"
-    t = Target("n1", {"disk": volume("n1.disk", "16M")}, ports=5, keepalive_ms=60000,
-               extra="max_opens_per_s = 0\nmax_grants_per_client = 8")
+def addr6(port, host):
+    return f"fd00:88::{port}:{host}"
+
+
+def network(name, ports, extra):
+    """A target whose ports are also in one IPv6 /64."""
+    t = Target(name, {"disk": volume(f"{name}.disk", "16M")}, ports=ports, keepalive_ms=60000, extra=extra)
     edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
-    for i in range(5):
+    for i in range(ports):
         edit(t, f"address = 10.0.{i}.1/24", f"address = 10.0.{i}.1/24\naddress6 = {addr6(i, 1)}/112")
     t.start()
-    tel = Telemetry(t.proc.pid)
+    return t, Telemetry(t.proc.pid)
 
-    def holder(port, grants):
-        p = subprocess.Popen([PROBE, memif(0, "client", t.sock(port)), f"10.0.{port}.2/24,{addr6(port, 2)}/112", addr6(port, 1),
-                              "disk", "windows", str(grants), "0", "0"],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        PROCS.append(p)
-        return p
 
+def member(t, port, *args):
+    """A probe with an address of that /64."""
+    p = subprocess.Popen([PROBE, memif(0, "client", t.sock(port)), f"10.0.{port}.2/24,{addr6(port, 2)}/112", addr6(port, 1), "disk",
+                          *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    return p
+
+
+def test_windows_of_a_network():
+    """The addresses of an IPv6 /64 have one share of the windows, of which each has its part."""
+    t, tel = network("n2", 3, "staging = 16M\nrevoke_ms = 200")
+    assert said(member(t, 0, "windows", "1", "8", "0")) == "opened 8"
+    assert said(member(t, 1, "windows", "1", "5", str(MIB))) == "opened 4"
+    assert tel.ask("/weft/target/volumes")["windows_taken_back"] == 4
+    # An address elsewhere has as much as both together.
+    assert said(probe(t, 2, "windows", "1", "5", str(2 * MIB))) == "opened 4"
+    assert tel.ask("/weft/target/volumes")["windows_taken_back"] == 8
+    assert t.term() == 0
+
+
+def test_idle_neighbours_give_way():
+    """Addresses of an IPv6 /64 that hold all its grants and are idle: one connection is closed for another address."""
+    t, tel = network("n1", 5, "max_opens_per_s = 0\nmax_grants_per_client = 8")
     for i in range(4):
-        assert said(holder(i, 8)) == "opened 0"
+        assert said(member(t, i, "windows", "8", "0", "0")) == "opened 0"
     time.sleep(6)  # the connections have to be idle for five seconds
-    assert said(holder(4, 1)) == "opened 0"
+    assert said(member(t, 4, "windows", "1", "0", "0")) == "opened 0"
     until(t, "its 8 grants are idle")
     assert tel.ask("/weft/target/grants")["connections_pushed_out"] == 1
     assert t.term() == 0
@@ -399,5 +417,5 @@ if __name__ == "__main__":
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
           test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
           test_data_that_is_not_taken, test_a_volume_has_half, test_windows_are_shared_by_clients,
-          test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_idle_neighbours_give_way,
-          test_full_disk])
+          test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
+          test_idle_neighbours_give_way, test_full_disk])
