@@ -673,7 +673,7 @@ rig_left(void)
 			         (unsigned long long)b.held_bytes);
 			return text;
 		}
-		if (!TAILQ_EMPTY(&tw->volumes->used) || !TAILQ_EMPTY(&tw->volumes->waiting) ||
+		if (!TAILQ_EMPTY(&tw->volumes->used) || tw->volumes->nwaiting > 0 ||
 		    !TAILQ_EMPTY(&tw->volumes->ending))
 			return "lists of windows";
 		if (!weft_vol_is_idle(target_vchan_of(tw, ex)->chan))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft-target with a volume on an image of a Ceph cluster of this host: test_target_ceph.py BUILD [CASE...]. TAP.
+"""weft-target with a volume on an image of a Ceph cluster of this host: test_ceph_target.py BUILD [CASE...]. TAP.
 
 Push and pull; an OSD that is killed under load; targets that are killed or frozen, and the stand-by that takes over.
 """
