@@ -17,8 +17,10 @@
 #include "weft_netif_mbuf.h"
 #include "weft_test.h"
 
-#define RIG_MBUFS  8191u
+#define RIG_MBUFS  2047u
+#define RIG_MTU    8500u
 #define RIG_CREDIT 32u
+#define RIG_WR     1u /* in a wr_id: it is a struct rig_wr. Those of endpoints are even. */
 
 struct rig rig;
 
@@ -49,8 +51,11 @@ __wrap_weft_block_open(const struct weft_block_attr *attr, struct weft_block **o
 	char options[64];
 	int rc;
 
-	if (strcmp(attr->driver, "uring") != 0)
-		return __real_weft_block_open(attr, out);
+	if (strcmp(attr->driver, "uring") != 0) {
+		rc = __real_weft_block_open(attr, out);
+		rig.medium = rc == 0 ? *out : NULL;
+		return rc;
+	}
 	snprintf(options, sizeof(options), "inner=mem,inner.block=512,seed=%" PRIu64,
 	         rig.a.seed % UINT32_MAX + 1);
 	a.driver = "fault";
@@ -103,7 +108,7 @@ rig_netif(struct weft_worker *w, unsigned int link, bool server)
 	        .addr = weft_ip_from_v4(htonl(0x0a000000 | link << 8 | (server ? 1 : 2))),
 	        .prefix_len = 24,
 	        .no_ipv6 = true,
-	        .mtu_bytes = 1500,
+	        .mtu_bytes = RIG_MTU,
 	};
 
 	CHECK_EQ(weft_engine_add_netif(w, &na), 0);
@@ -158,7 +163,7 @@ target_stop(void)
 	struct target *t = rig.t;
 
 	target_conn_fini(t);
-	target_volumes_drain(t, 10);
+	target_volumes_drain(t, 1000); /* a scrub ends its group */
 	weft_ctx_destroy(t->stack.ctx);
 	target_io_end(t);
 	CHECK_EQ(target_volume_detach(t, &t->exports[0]), 0);
@@ -203,12 +208,12 @@ client_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned 
 		struct rig_conn *k = wc[i].qp_user;
 		struct rig_wr *wr;
 
-		/* Without an endpoint: late ones of a connection that was destroyed. */
-		if (k->rpc == NULL || weft_rpc_wc(k->rpc, &wc[i]))
+		if (k->rpc != NULL && weft_rpc_wc(k->rpc, &wc[i]))
 			continue;
-		wr = (struct rig_wr *)(uintptr_t)wc[i].wr_id;
-		if (wr == NULL)
+		/* Others are those of an endpoint that was destroyed, and come late. */
+		if ((wc[i].wr_id & RIG_WR) == 0)
 			continue;
+		wr = (struct rig_wr *)(uintptr_t)(wc[i].wr_id - RIG_WR);
 		CHECK(!wr->done);
 		wr->done = true;
 		wr->status = wc[i].status;
@@ -290,7 +295,7 @@ rig_open(const struct rig_attr *a)
 	rig = (struct rig){.a = *a};
 	for (unsigned int i = 0; i < 3; i++) {
 		if (pool[i] == NULL)
-			CHECK_EQ(weft_netif_pool_create(names[i], RIG_MBUFS, 1500, -1, &pool[i]),
+			CHECK_EQ(weft_netif_pool_create(names[i], RIG_MBUFS, RIG_MTU, -1, &pool[i]),
 			         0);
 		rig.pool[i] = pool[i];
 	}
@@ -304,7 +309,7 @@ rig_open(const struct rig_attr *a)
 	}
 	target_start();
 	CHECK(rig.block != NULL);
-	CHECK_EQ(weft_block_chan_open(rig.block, &la, &rig.look), 0);
+	CHECK_EQ(weft_block_chan_open(rig.medium, &la, &rig.look), 0);
 	for (unsigned int i = 0; i < RIG_NODES; i++)
 		client_start(&rig.node[i]);
 	rig_run(2 * RIG_S); /* for the announcements of the addresses */
@@ -354,7 +359,9 @@ rig_connect(struct rig_conn *k, unsigned int node)
 	                          .user = k};
 	struct weft_rpc_attr ra = {
 	        .size = sizeof(ra), .credits = RIG_CREDIT, .programs = client_programs, .user = k};
-	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 3000000};
+	/* With probes: the target may give up on the connection while the link fails. */
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca), .timeout_us = 3000000, .keepalive_us = 5000000};
 	struct sockaddr_in to = {.sin_family = AF_INET,
 	                         .sin_port = htons(7471),
 	                         .sin_addr.s_addr = htonl(0x0a000001 | node << 8)};
@@ -592,13 +599,13 @@ rig_rdma(struct rig_conn *k, uint32_t stag, uint64_t to, const void *from, uint3
 {
 	struct weft_sge sg = {.addr = (void *)(uintptr_t)from, .len_bytes = len};
 	const struct weft_wr one[2] = {
-	        {.wr_id = flush ? 0 : (uintptr_t)wr,
+	        {.wr_id = flush ? 0 : (uintptr_t)wr + RIG_WR,
 	         .opcode = WEFT_WR_WRITE,
 	         .flags = flush ? 0 : WEFT_WR_SIGNALED,
 	         .sg_list = &sg,
 	         .num_sge = 1,
 	         .rdma = {.stag = stag, .to = to}},
-	        {.wr_id = (uintptr_t)wr,
+	        {.wr_id = (uintptr_t)wr + RIG_WR,
 	         .opcode = WEFT_WR_FLUSH,
 	         .flags = WEFT_WR_SIGNALED,
 	         .flush = {.stag = stag,
@@ -626,7 +633,6 @@ rig_medium(uint64_t off, void *to, uint64_t len)
 	struct iovec iov = {to, len};
 	bool done = false;
 	struct weft_block_req req = {.op = WEFT_BLOCK_READ,
-	                             .flags = WEFT_BLOCK_MEDIUM,
 	                             .off_bytes = i->super.data_at + off,
 	                             .len_bytes = len,
 	                             .iov = &iov,
@@ -635,10 +641,8 @@ rig_medium(uint64_t off, void *to, uint64_t len)
 	                             .owner = &done};
 
 	CHECK_EQ(weft_block_submit(rig.look, &req), 0);
-	for (unsigned int n = 0; n < 1000 && !done; n++) {
-		rig_run(RIG_MS);
+	for (unsigned int n = 0; n < 1000 && !done; n++)
 		(void)weft_block_poll(rig.look, sim_now_ns(rig.sim));
-	}
 	CHECK(done && req.status == 0);
 }
 

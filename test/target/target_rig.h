@@ -23,10 +23,11 @@
 #define RIG_NODES      2u
 #define RIG_MS         1000000ULL
 #define RIG_S          1000000000ULL
-#define RIG_MEM        (2u << 20) /* memory of a client for data */
-#define RIG_NAME       "v"        /* of the volume */
-#define RIG_RIGHTS     (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
+#define RIG_MEM        (2u << 20)   /* memory of a client for data */
+#define RIG_NAME       "v"          /* of the volume */
 #define RIG_GIVE_UP_US 600000000ULL /* a call that has no answer then was forgotten */
+
+#define RIG_RIGHTS (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
 
 struct rig_attr {
 	uint64_t seed;
@@ -105,8 +106,9 @@ struct rig {
 	struct rte_mempool
 	        *pool[3]; /**< of the clients, and the target's for received and own ones */
 	struct rig_node node[RIG_NODES];
-	struct weft_block *block;     /**< the device "fault" */
-	struct weft_block_chan *look; /**< the test's own channel to it */
+	struct weft_block *block;     /**< the device "fault", */
+	struct weft_block *medium;    /**< and "mem" behind it */
+	struct weft_block_chan *look; /**< the test's own channel to the medium */
 };
 
 extern struct rig rig;
