@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the first inputs of the entries mpa, ddp and qp: every opcode, every state, each kind of grant, with and
+"""Write the first inputs of the entries mpa, ddp, qp and target: every opcode, every state, each kind of grant, with and
 without markers.
 
-    test/fuzz/seeds.py [DIR]     DIR [test/fuzz/corpus]: into DIR/mpa, DIR/ddp and DIR/qp, as seed-*
+    test/fuzz/seeds.py [DIR]     DIR [test/fuzz/corpus]: into DIR/mpa, DIR/ddp, DIR/qp and DIR/target, as seed-*
 
-The octets are those that fuzz_mpa.c, fuzz_ddp.c, fuzz_qp.c, qp_peer.c and qp_local.c read. After a change of these
+The octets are those that fuzz_mpa.c, fuzz_ddp.c, fuzz_qp.c, qp_peer.c, qp_local.c and fuzz_target.c read. After a change of these
 files, run this program.
 """
 
@@ -221,9 +221,62 @@ def ddp():
     return {name: b'\x00' + data for name, data in out.items()}
 
 
+def target():
+    """Inputs of fuzz_target: calls of volumes, windows, a device that is stuck or fails, ends."""
+    E = {0: 0, 1: 1, 512: 3, 4096: 5, 65536: 7, 131072: 8, 1 << 20: 9}
+
+    def e(v):
+        return bytes([E[v] if v in E else 160 + v // 4096])
+
+    def call(proc, args=b'', how=0, conn=0, more=0):
+        return bytes([conn << 6 | more, proc, how]) + args
+
+    def open_(conn=0, how=1):
+        return call(2, how=how, conn=conn)
+
+    def rng(proc, off=0, length=0, how=0, handle=0, conn=0):
+        return call(proc, bytes([handle]) + e(off) + e(length), how, conn)
+
+    def wopen(off=0, length=65536, how=1, handle=0, conn=0):
+        return call(12, bytes([handle]) + e(off) + e(length), how, conn)
+
+    def rdma(window=0, length=4096, how=0x40, conn=0):
+        return bytes([4 | conn << 6, how, window]) + e(length)
+
+    def device(how, more=0):
+        return bytes([5, how, more])
+
+    def wait(how=199):
+        return bytes([7, how])
+
+    stuck, go, fail, well = device(0xc0), device(1), device(3 | 1 << 3, 0), device(4)
+    every = b''.join(rng(p, 4096, 4096) for p in (4, 5, 6, 7, 9, 10, 11))
+    compare = call(8, bytes([0]) + e(4096) + e(512))
+    return {
+        'calls': b'\0' + call(0) + call(1) + open_() + every + compare + rng(6, 0, 0) + call(3, bytes([0])) + b'\0',
+        'inline': b'\1' + open_() + call(5, bytes([0]) + e(1) + e(512), 0x41) + call(4, bytes([0]) + e(1) + e(4096), 0x40) + b'\0',
+        'sums': b'\2' + open_() + every + rng(5, 1, 65536, 1) + wait() + every + b'\0',
+        'rights': b'\3' + open_(how=2) + every + compare + b'\0',
+        'windows': b'\0' + open_() + wopen() + rdma() + rdma(length=65536) + call(13, bytes([0]) + e(65536) + e(65536), 1)
+                   + rdma() + call(14, bytes([0])) + b'\0',
+        'overlap': b'\1' + open_() + open_(1) + wopen() + wopen(conn=1, handle=1) + rng(5, 0, 4096, conn=1, handle=1) + b'\0',
+        'pressure': b'\0' + open_() + open_(1) + b''.join(wopen(i * 65536) for i in (0, 1)) * 2
+                    + b''.join(call(12, bytes([0, 160 + 16 * i]) + e(65536), 1) for i in range(5))
+                    + b''.join(call(12, bytes([1, 160 + 16 * i]) + e(65536), 1, 1) for i in range(5)) + wait() * 3 + b'\0',
+        'stuck-close': b'\0' + open_() + stuck + every + wopen() + wait() + call(3, bytes([0])) + wait() + go + wait() + b'\0',
+        'stuck-gone': b'\1' + open_() + wopen() + stuck + rdma() + every + b'\6\2' + open_(1) + rng(5, 0, 4096, 1, 1, 1) + go + b'\1',
+        'stuck-end': b'\0' + open_() + wopen() + stuck + rdma() + every + wopen(131072) + b'\1',
+        'fails': b'\0' + open_() + fail + every + every + well + every + b'\0',
+        'revoked': b'\2' + open_() + wopen() + rdma() + stuck + every + b'\6\0' + wait() * 6 + go + b'\0',
+        'dead': b'\2' + open_() + stuck + every + b'\6\1' + wait(255) * 3 + open_(1) + rng(5, 4096, 4096, 0, 1, 1) + go + b'\0',
+        'raw': b'\0' + open_() + b''.join(bytes([3, 0x80 | p, 32]) + bytes(range(32)) for p in range(17)) + b'\0',
+        'memory': b'\2' + open_() + call(4, bytes([0]) + e(0) + e(1 << 20), 0, 0, 0x20) * 6 + b'\0',
+    }
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), 'corpus')
-    for entry, inputs in (('mpa', mpa()), ('ddp', ddp()), ('qp', qp())):
+    for entry, inputs in (('mpa', mpa()), ('ddp', ddp()), ('qp', qp()), ('target', target())):
         os.makedirs(os.path.join(root, entry), exist_ok=True)
         for name, data in inputs.items():
             with open(os.path.join(root, entry, 'seed-' + name), 'wb') as f:
