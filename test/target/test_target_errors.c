@@ -352,7 +352,7 @@ step_end(unsigned int i)
 	if (c->status == WEFT_VOLRPC_MISMATCH && !e->sure[i]) /* nothing was changed */
 		return;
 	if (s->proc == WEFT_VOLRPC_WINDOW_MOVE && c->status != WEFT_VOLRPC_OK)
-		e->win_off = MINE; /* it stands for the new range, or the old one: not used again */
+		e->win_open = false; /* it could not be filled, and is gone */
 	if (!judge(c))
 		return;
 	switch (s->proc) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The block driver "rbd" on a Ceph cluster of this host: test_ceph.py BUILD BLOCK_DRIVERS BLOCK_CEPH. TAP.
+"""The block driver "rbd" on a Ceph cluster of this host: test_ceph_block.py BUILD BLOCK_DRIVERS BLOCK_CEPH. TAP.
 
 Starts a cluster of one mon and three OSDs (test/ceph/cluster) in a folder that is removed at the end. Runs the cases that
 every block driver has to pass (the program BLOCK_DRIVERS), and those of a cluster whose parts are killed (BLOCK_CEPH). At the
