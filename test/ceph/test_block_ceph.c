@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The block driver "rbd" on a Ceph cluster whose parts are killed or stopped. test_ceph_block.py
- * starts the cluster and runs this with WEFT_TEST_CEPH_DIR, the cluster's folder.
+ * @file The block driver "rbd" on a Ceph cluster whose parts are killed or stopped.
+ * test_ceph_block.py starts the cluster and runs this with WEFT_TEST_CEPH_DIR, the cluster's
+ * folder.
  */
 
 #include <dirent.h>

@@ -18,12 +18,12 @@ def volume(name, size, **more):
     return {"path": path(name), "size": size, "format": "volume", **more}
 
 
-def cp(t, *args):
-    return t.cp(args[-2], args[-1], args=args[:-2], timeout=120)
+def cp(t, *args, timeout=120):
+    return t.cp(args[-2], args[-1], args=args[:-2], timeout=timeout)
 
 
-def copied(t, *args):
-    rc, out, err = cp(t, *args)
+def copied(t, *args, timeout=120):
+    rc, out, err = cp(t, *args, timeout=timeout)
     assert rc == 0, err
     return json.loads(out) if "--json" in args else out
 
