@@ -153,8 +153,8 @@ tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
 	return 0;
 }
 
-/** The messages of a worker by opcode, NAME_in and NAME_out. */
-static int
+/** The messages of a worker by opcode, NAME_in and NAME_out, while it goes on to count. */
+static int WEFT_STAT_READER
 tel_messages(struct rte_tel_data *d, const struct weft_rdmap_op_stats *s)
 {
 	char name[32], key[40];
