@@ -126,6 +126,7 @@ struct target_vgrant {
 	LIST_HEAD(, target_vio) waiting; /**< calls that wait for memory */
 	LIST_HEAD(, target_vwindow) windows;
 	uint32_t nwindows;
+	uint32_t keeps;                 /**< of these, those that stay if nothing happens */
 	struct weft_rpc_req *close_req; /**< the CLOSE that waits for its end */
 	struct weft_alarm *revoke_alarm;
 };

@@ -26,6 +26,7 @@
 #include "target_volume.h"
 #include "target_volume_client.h"
 
+#define WINDOW_LOOKS       64   /* windows of a client that wait, of which the next one is chosen */
 #define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
 
 enum vwindow_state {
@@ -125,6 +126,7 @@ vwindow_keep(struct target_vwindow *x, bool keep)
 	if (x->kept == keep)
 		return;
 	x->kept = keep;
+	x->g->keeps += by;
 	cl->keeps += by;
 	if (cl->top != cl)
 		cl->top->keeps += by;
@@ -351,12 +353,35 @@ vclient_next(const struct target_vworker *vw, bool promised)
 	return best;
 }
 
-/** How many windows more the client of x has than cl, for which others were asked back already. */
+/** Of the windows of a client that wait, the next one: that of the grant with the fewest windows, of
+ * the first ones. */
+static struct target_vwindow *
+vclient_waiter(const struct target_vclient *cl)
+{
+	struct target_vwindow *x, *best = NULL;
+	unsigned int looks = WINDOW_LOOKS;
+
+	TAILQ_FOREACH (x, &cl->waiting, turn) {
+		if (best == NULL || x->g->keeps < best->g->keeps)
+			best = x;
+		if (--looks == 0)
+			break;
+	}
+	return best;
+}
+
+/**
+ * How many windows more the client of x has than cl, for which others were asked back already. Among
+ * the grants of one client, for example several connections of a host: of the grant.
+ */
 static int64_t
-vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl)
+vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl,
+             const struct target_vgrant *waiter)
 {
 	const struct target_vclient *of = x->g->share;
 
+	if (of == cl)
+		return (int64_t)x->g->keeps - waiter->keeps - cl->promised;
 	if (of->top != cl->top) {
 		of = of->top;
 		cl = cl->top;
@@ -369,11 +394,12 @@ vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl)
 static struct target_vwindow *
 vwindow_victim(const struct target_vworker *vw, const struct target_vclient *cl)
 {
+	const struct target_vgrant *waiter = vclient_waiter(cl)->g;
 	struct target_vwindow *x, *best = NULL;
 	int64_t most = 2, n;
 
 	TAILQ_FOREACH (x, &vw->used, turn) {
-		n = vwindow_more(x, cl);
+		n = vwindow_more(x, cl, waiter);
 		if (x->goes || n < most)
 			continue;
 		if (best == NULL || n > most || x->g->share->keeps > best->g->share->keeps ||
@@ -426,7 +452,7 @@ vwindow_press(struct target_vworker *vw)
 		weft_vol_windows_query(vw->windows, &s);
 		if (s.open == s.slots || (cl = vclient_next(vw, false)) == NULL)
 			break;
-		x = TAILQ_FIRST(&cl->waiting);
+		x = vclient_waiter(cl);
 		vwindow_unwait(x);
 		(void)vwindow_start(x);
 	}
