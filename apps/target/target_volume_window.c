@@ -353,8 +353,8 @@ vclient_next(const struct target_vworker *vw, bool promised)
 	return best;
 }
 
-/** Of the windows of a client that wait, the next one: that of the grant with the fewest windows, of
- * the first ones. */
+/** Of the windows of a client that wait, the next one: that of the grant with the fewest windows,
+ * of the first ones. */
 static struct target_vwindow *
 vclient_waiter(const struct target_vclient *cl)
 {
@@ -371,8 +371,8 @@ vclient_waiter(const struct target_vclient *cl)
 }
 
 /**
- * How many windows more the client of x has than cl, for which others were asked back already. Among
- * the grants of one client, for example several connections of a host: of the grant.
+ * How many windows more the client of x has than cl, for which others were asked back already.
+ * Among the grants of one client, for example several connections of a host: of the grant.
  */
 static int64_t
 vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl,

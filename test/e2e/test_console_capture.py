@@ -42,7 +42,8 @@ source {EXAMPLES}/lib/connect.cli
 post send $qp one
 wait for /received 3 bytes: one/
 post write $qp $local 0 64 $far_stag 0
-wait 5000
+post send $qp two
+wait for /received 3 bytes: two/
 expect not unknown capture stop near
 """)
     assert captured(out) == [3], out
