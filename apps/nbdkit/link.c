@@ -311,10 +311,13 @@ link_relieve(struct link *l, struct weft_volume *v, uint64_t number)
 {
 	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_FLUSH};
 
-	if (weft_volume_submit_wait(v, &req) != 0)
-		return;
+	const int rc = weft_volume_submit_wait(v, &req);
+
 	pthread_mutex_lock(&l->lock);
-	link_kept_done(l, number);
+	if (rc == 0)
+		link_kept_done(l, number);
+	else if (!link_is_lost(rc))
+		l->owed = rc;
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -347,8 +350,11 @@ link_op(struct link *l, struct weft_volume_req *req)
 			link_kept_add(l, kept);
 			kept = NULL;
 		}
-		if (rc == 0 && req->op == WEFT_VOLUME_OP_FLUSH)
+		if (rc == 0 && req->op == WEFT_VOLUME_OP_FLUSH) {
 			link_kept_done(l, number);
+			rc = l->owed;
+			l->owed = 0;
+		}
 		relieve = rc == 0 && l->kept_bytes > LINK_KEPT_MAX;
 		if (relieve) {
 			number = l->number;

@@ -78,6 +78,7 @@ struct link {
 	/* changes that are not durable, under `lock`, in the order of their answers */
 	TAILQ_HEAD(, link_kept) kept;
 	uint64_t kept_bytes, number;
+	int owed; /**< status of a flush of the link's own that failed: the next flush tells it */
 };
 
 /** Bring the stack up and connect. -errno with one line in why. */

@@ -645,6 +645,9 @@ target_vserve_window_move(void *user, struct weft_rpc_req *req, void *vargs, voi
 	if (x == NULL || x->state != VWINDOW_OPEN || x->asked) {
 		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault, WEFT_VOLRPC_STALE,
 		                   0, 0, "no such window, or it is taken back");
+		/* The client takes a window that was asked back for gone from here on. */
+		if (x != NULL && x->state == VWINDOW_OPEN)
+			vwindow_end(x);
 		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 		return;
 	}
@@ -655,6 +658,10 @@ target_vserve_window_move(void *user, struct weft_rpc_req *req, void *vargs, voi
 		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault,
 		                   rc == -EAGAIN ? WEFT_VOLRPC_BUSY : target_vstatus(rc), 0, 0,
 		                   "%s", vwindow_why(rc));
+		/* After any other status the client takes the window for gone (weft_volrpc.x). */
+		if (rc != -EINVAL && rc != -EBUSY && rc != -EAGAIN && rc != -EROFS &&
+		    rc != -EOPNOTSUPP)
+			vwindow_end(x);
 		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 		return;
 	}
