@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ui.h"
 
@@ -64,19 +63,14 @@ volume_open_once(struct cp_volume *p, uint32_t rights, struct opening *o)
 }
 
 int
-cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish)
+cp_volume_open(struct cp_volume *p, uint32_t rights)
 {
 	struct cp_session *s = p->s;
 	struct opening o;
 	int rc = cp_is_connected(s) ? 0 : cp_connect(s);
 
 	if (rc == 0)
-		rc = volume_open_once(p, rights | wish, &o);
-	if (rc == 0 && o.status == -EACCES && wish != 0) {
-		weft_volume_close(p->v, NULL, NULL);
-		p->v = NULL;
 		rc = volume_open_once(p, rights, &o);
-	}
 	if (rc != 0)
 		return rc;
 	if ((o.status == -EPROTONOSUPPORT || o.status == -EINVAL) && s->no_object[0] != '\0')
@@ -106,7 +100,7 @@ cp_volume_range(struct cp_volume *p, uint64_t total)
 	if (o->offset_bytes > bytes)
 		return cp_fail(p->s, -EINVAL, "--offset: volume %s ends at octet %" PRIu64 " (%s)",
 		               p->s->url.export_name, bytes, ui_bytes(bytes, b1, sizeof(b1)));
-	if (p->r->op[1] != 'u' || p->r->op[2] != 's')
+	if (!p->is_push)
 		len = bytes - o->offset_bytes;
 	if (o->length_bytes != 0 && o->length_bytes < len)
 		len = o->length_bytes;
@@ -147,9 +141,9 @@ cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
 static const char *
 volume_consequence(const struct cp_volume *p)
 {
-	return p->r->op[2] == 's' ? "; what was acknowledged before is on the volume, the rest is "
-	                            "as it was or was written in part"
-	                          : "; nothing was written";
+	return p->is_push ? "; what was acknowledged before is on the volume, the rest is "
+	                    "as it was or was written in part"
+	                  : "; nothing was written";
 }
 
 int
@@ -248,7 +242,5 @@ cp_volume_end(struct cp_volume *p, int rc)
 	s->on_wc = NULL;
 	/* Ends the calls that are still unanswered; o is gone with this function. */
 	cp_end(s);
-	if (p->fd >= 0)
-		close(p->fd);
 	free(p->mem);
 }

@@ -28,7 +28,7 @@ struct cp_volume {
 	struct weft_volume *v;
 	const struct weft_volume_info *info;
 	const char *path; /**< of the file */
-	int fd;
+	bool is_push;
 	uint64_t begin_bytes, end_bytes; /**< the range of the volume */
 	uint64_t done_bytes, begin_ns;
 	const struct weft_hash_ops *hash; /**< of a verify; NULL: none */
@@ -41,9 +41,8 @@ struct cp_volume {
 	struct ui_progress bar;
 };
 
-/** Connect, and open the volume with these rights; p->info is set. `wish`: rights that are not
- * required. */
-int cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish);
+/** Connect, and open the volume with these rights; p->info is set. */
+int cp_volume_open(struct cp_volume *p, uint32_t rights);
 /** Set the range from --offset and --length; total: octets of the file of a push, else 0. */
 int cp_volume_range(struct cp_volume *p, uint64_t total);
 /** Memory for the blocks. */

@@ -187,11 +187,10 @@ cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	v->s = s;
 	v->r = r;
 	v->path = path;
-	v->fd = -1;
 	r->op = "pull";
 	rc = cp_file_create(s, &p->file, path);
 	if (rc == 0)
-		rc = cp_volume_open(v, WEFT_EXPORT_READ, 0);
+		rc = cp_volume_open(v, WEFT_EXPORT_READ);
 	if (rc == 0)
 		rc = cp_volume_range(v, 0);
 	if (rc == 0)

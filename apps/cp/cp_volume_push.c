@@ -357,12 +357,12 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	v->s = s;
 	v->r = r;
 	v->path = path;
-	v->fd = -1;
+	v->is_push = true;
 	r->op = "push";
 	p->file.fd = -1;
 	rc = cp_source_open(s, &p->file, path);
 	if (rc == 0)
-		rc = cp_volume_open(v, rights, 0);
+		rc = cp_volume_open(v, rights);
 	if (rc == 0)
 		rc = push_check(p);
 	if (rc == 0)

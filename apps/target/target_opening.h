@@ -45,6 +45,8 @@ void opening_object_report(const struct opening *o, const struct target_export *
 
 /* ---- target_opening_room.c: room in memory and on the medium ---- */
 
+/** Whether the file is in persistent memory that is mapped directly (DAX). */
+bool opening_is_dax(const char *path);
 /** Check that there is memory for the export; adds it to *taken. */
 int opening_has_memory(const struct opening *o, uint64_t *taken);
 /** Check the room in memory, then on the medium of fd, in the order of the open. */

@@ -26,8 +26,8 @@ memory_available(void)
 	return kib * 1024;
 }
 
-static bool
-file_is_dax(const char *path)
+bool
+opening_is_dax(const char *path)
 {
 	struct statx sx;
 
@@ -43,7 +43,7 @@ opening_has_memory(const struct opening *o, uint64_t *taken)
 	uint64_t avail = memory_available();
 	char b1[32], b2[32];
 
-	if (o->conf->persist == CONF_PERSIST_PMEM || file_is_dax(o->conf->path))
+	if (o->conf->persist == CONF_PERSIST_PMEM || opening_is_dax(o->conf->path))
 		return 0;
 	avail -= *taken < avail ? *taken : avail;
 	if (o->bytes > avail)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,15 +28,6 @@ target_volume_set_workers(uint32_t n)
 	volume_channels = n;
 }
 
-static bool
-volume_is_dax(const char *path)
-{
-	struct statx sx;
-
-	return statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &sx) == 0 &&
-	       (sx.stx_attributes & STATX_ATTR_DAX);
-}
-
 static const char *
 volume_driver(const struct conf_export *conf)
 {
@@ -52,7 +42,7 @@ volume_driver(const struct conf_export *conf)
 		return "uring";
 	case CONF_PERSIST_AUTO:
 	default:
-		return volume_is_dax(conf->path) ? "pmem" : "uring";
+		return opening_is_dax(conf->path) ? "pmem" : "uring";
 	}
 }
 

@@ -172,8 +172,8 @@ int target_volumes_up(struct target *t, char *err, size_t err_size);
 void target_volumes_down(struct target *t);
 /** Open the channels of an export's volume, and hand them to the workers, which may be running. */
 int target_volume_attach(struct target *t, struct target_export *ex, char *err, size_t err_size);
-/** Take the channels from the workers and close them. No grant, call or scrub of the export is left. -EBUSY:
- * something is under way. */
+/** Take the channels from the workers and close them. No grant and no call of the export is left.
+ * -EBUSY: an operation is under way. */
 int target_volume_detach(struct target *t, struct target_export *ex);
 /** Workers are stopped: poll the channels until nothing is under way, for at most timeout_ms. */
 void target_volumes_drain(struct target *t, unsigned int timeout_ms);
