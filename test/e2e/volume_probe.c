@@ -12,10 +12,11 @@
  *
  * Prints "SLOT OWNER NUMBER" of each slot; "SLOT torn" of one that is not full of one stamp.
  *
- *     volume_probe DEV CIDR HOST EXPORT spread SEED COUNT
+ *     volume_probe DEV CIDR HOST EXPORT spread SEED COUNT PART OF
  *
  * COUNT writes of up to 1 MiB at random octets of the whole volume, by calls and by windows; then
- * reads of all of them, which have to return what was written last. Prints "done OCTETS".
+ * reads of all of them, which have to return what was written. OF such programs may run at once:
+ * the volume has COUNT * OF places, and each PART of OF uses its own. Prints "done OCTETS".
  *
  *     volume_probe DEV CIDR HOST EXPORT refuse
  *
@@ -390,19 +391,23 @@ spread(char **arg)
 		uint64_t off, seed;
 		uint32_t len;
 	} * p;
-	const uint32_t n = (uint32_t)atoi(arg[1]);
+	const uint32_t n = (uint32_t)atoi(arg[1]), part = (uint32_t)atoi(arg[2]);
+	const uint32_t of = (uint32_t)atoi(arg[3]);
+	/* A place for each piece, so that the last write of each octet is known. Windows are opened
+	 * on whole pages, so two places have a page between them. */
+	const uint64_t page = pr.info->window_align, room = pr.info->bytes / n / of / page * page;
 	uint64_t x, octets = 0;
 
+	if (room < 4 * page)
+		ui_die("the volume has no room for %" PRIu32 " pieces", n * of);
 	pr.random = strtoull(arg[0], NULL, 10);
 	p = calloc(n, sizeof(*p));
 	for (uint32_t i = 0; p != NULL && i < n; i++) {
-		/* A place of its own, so that the last write of each octet is known. */
-		const uint64_t room = pr.info->bytes / n;
-
 		p[i].len = 1 + (uint32_t)(draw(&pr.random) % ((1u << 20) - 8192));
 		if (p[i].len > room / 2)
 			p[i].len = (uint32_t)(room / 2);
-		p[i].off = i * room + draw(&pr.random) % (room - p[i].len);
+		p[i].off = ((uint64_t)i * of + part) * room +
+		           draw(&pr.random) % (room - page - p[i].len);
 		x = p[i].seed = draw(&pr.random);
 		for (uint32_t k = 0; k < p[i].len; k++)
 			pr.big[k] = (uint8_t)draw(&x);
@@ -747,7 +752,7 @@ main(int argc, char **argv)
 		write_slots(argv + 6);
 	else if (strcmp(argv[5], "check") == 0 && argc == 8)
 		check_slots(argv + 6);
-	else if (strcmp(argv[5], "spread") == 0 && argc == 8)
+	else if (strcmp(argv[5], "spread") == 0 && argc == 10)
 		spread(argv + 6);
 	else if (strcmp(argv[5], "refuse") == 0)
 		refuse();
