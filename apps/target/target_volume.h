@@ -78,6 +78,7 @@ struct target_vchan {
 	struct weft_staging_group staging; /**< staging memory of calls to the volume */
 	struct weft_vol_scrub scrub;       /**< on the first worker alone */
 	bool scrubs;
+	uint64_t ended, ended_ns; /**< operations that have ended, and when one was seen to */
 	/* Counters, relaxed: for telemetry. Copies of the channel's, made by the worker. */
 	atomic_ullong damaged, told_lost, late, range_waits, in_doubt;
 };
@@ -229,6 +230,8 @@ void target_vserve_compare(void *user, struct weft_rpc_req *req, void *args, voi
 void target_vserve_discard(void *user, struct weft_rpc_req *req, void *args, void *res);
 void target_vserve_zeroes(void *user, struct weft_rpc_req *req, void *args, void *res);
 void target_vserve_extents(void *user, struct weft_rpc_req *req, void *args, void *res);
+/** Of a READ that holds staging memory: the volume has not ended it. */
+bool target_vread_is_under_way(const struct target_vio *io);
 /** The grant ends: calls that wait for memory are answered. */
 void target_vio_end_waiting(struct target_vgrant *g);
 

@@ -237,6 +237,12 @@ read_done(struct weft_vol_op *op)
 	vio_answer(io, true, true);
 }
 
+bool
+target_vread_is_under_way(const struct target_vio *io)
+{
+	return ((const struct target_vread *)io->res)->io == NULL;
+}
+
 static void
 read_go(struct target_vio *io)
 {

@@ -19,8 +19,33 @@
 #define IDLE_LOOK_NS (20 * 1000000ULL) /* a channel without operations is polled so often */
 #define MIB          (1ULL << 20)
 #define DETACH_MS    3000
+#define STALL_NS     (500 * 1000000ULL) /* a device that ends nothing for so long has stalled */
 
 /* ---- The poller ---- */
+
+/**
+ * A device that has ended nothing for a while keeps memory of READs. Their clients get all of their
+ * share for READs of other volumes. Answers that the peer has not taken are no matter of the device.
+ */
+static void
+chan_set_apart(struct target_vchan *vc, const struct weft_vol_stats *s)
+{
+	struct weft_staging_req *req;
+	uint64_t ended = 0;
+
+	for (unsigned int i = 0; i < WEFT_VOL_KINDS; i++)
+		ended += s->ops[i] + s->errors[i];
+	if (s->under_way == 0 || ended != vc->ended) {
+		vc->ended = ended;
+		vc->ended_ns = vc->vw->now_ns;
+		return;
+	}
+	if (vc->vw->now_ns - vc->ended_ns < STALL_NS)
+		return;
+	LIST_FOREACH (req, &vc->staging.held, group_link)
+		if (target_vread_is_under_way(req->owner))
+			weft_staging_set_apart(vc->vw->staging, req);
+}
 
 static void
 chan_count(struct target_vchan *vc)
@@ -33,6 +58,7 @@ chan_count(struct target_vchan *vc)
 	atomic_store_explicit(&vc->late, s.late, memory_order_relaxed);
 	atomic_store_explicit(&vc->range_waits, s.range_waits, memory_order_relaxed);
 	atomic_store_explicit(&vc->in_doubt, s.unverified, memory_order_relaxed);
+	chan_set_apart(vc, &s);
 }
 
 static void

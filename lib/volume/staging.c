@@ -43,13 +43,14 @@ weft_staging_create(const struct weft_staging_attr *attr, struct weft_staging **
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return -ENOMEM;
-	if (staging_pieces_init(&s->pieces, (uint32_t)n) < 0) {
-		free(s);
-		return -ENOMEM;
-	}
 	s->attr = *attr;
 	if (s->attr.max_req_bytes == 0)
 		s->attr.max_req_bytes = most * attr->piece_bytes;
+	if (staging_pieces_init(&s->pieces, (uint32_t)n,
+	                        (uint32_t)(s->attr.max_req_bytes / attr->piece_bytes)) < 0) {
+		free(s);
+		return -ENOMEM;
+	}
 	s->stats.free_bytes = s->stats.min_free_bytes = attr->bytes;
 	TAILQ_INIT(&s->turns);
 	*out = s;
@@ -94,7 +95,7 @@ weft_staging_lane_init(struct weft_staging_lane *lane, struct weft_staging_group
 static bool
 staging_is_idle(const struct weft_staging_client *c)
 {
-	return c->held_bytes == 0 && c->nwaiting == 0;
+	return c->held_bytes == 0 && c->apart_bytes == 0 && c->nwaiting == 0;
 }
 
 uint64_t
@@ -161,28 +162,61 @@ staging_describe(const struct weft_staging *s, struct weft_staging_req *req)
 	}
 }
 
+/** The areas in which a group may hold pieces. */
+static uint32_t
+staging_group_areas(const struct weft_staging *s, const struct weft_staging_group *g)
+{
+	const uint64_t n = g->max_bytes / s->attr.piece_bytes / s->pieces.area_pieces;
+
+	return n < 1 ? 1 : n < s->pieces.nareas ? (uint32_t)n : s->pieces.nareas;
+}
+
+static bool
+staging_is_limited(const struct weft_staging_group *g)
+{
+	return g != NULL && g->max_bytes != 0;
+}
+
 /** Take a request's pieces. False: they are not free, or are no neighbours; nothing is taken. */
 static bool
 staging_take(struct weft_staging *s, struct weft_staging_req *req)
 {
+	struct weft_staging_group *g = staging_lane(req)->group;
 	const uint32_t n = staging_count(s, req->bytes);
 
-	if (!staging_pieces_take(&s->pieces, n, req->contiguous, req->pieces))
+	if (staging_is_limited(g)
+	            ? !staging_pieces_take_in(&s->pieces, n, req->contiguous, &g->areas,
+	                                      staging_group_areas(s, g), req->pieces)
+	            : !staging_pieces_take(&s->pieces, n, req->contiguous, req->pieces))
 		return false;
 	req->npieces = n;
 	return true;
+}
+
+/** Whether what does not fit waits for memory of its own group alone, which has all its areas. */
+static bool
+staging_waits_for_group(const struct weft_staging *s, struct weft_staging_req *req)
+{
+	const struct weft_staging_group *g = staging_lane(req)->group;
+
+	return staging_is_limited(g) && g->areas.nareas >= staging_group_areas(s, g);
 }
 
 /** Give a request the pieces that were taken for it. */
 static void
 staging_grant(struct weft_staging *s, struct weft_staging_req *req)
 {
+	struct weft_staging_group *g = staging_lane(req)->group;
+	const uint64_t bytes = (uint64_t)req->npieces * s->attr.piece_bytes;
+
 	staging_describe(s, req);
 	req->state = STAGING_HELD;
-	req->client->held_bytes += (uint64_t)req->npieces * s->attr.piece_bytes;
-	if (staging_lane(req)->group != NULL)
-		staging_lane(req)->group->held_bytes +=
-		        (uint64_t)req->npieces * s->attr.piece_bytes;
+	req->apart = false;
+	req->client->held_bytes += bytes;
+	if (g != NULL) {
+		g->held_bytes += bytes;
+		LIST_INSERT_HEAD(&g->held, req, group_link);
+	}
 	req->client->grants++;
 	s->stats.grants++;
 	s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
@@ -242,6 +276,46 @@ staging_unwait(struct weft_staging *s, struct weft_staging_req *req)
 	req->state = STAGING_IDLE;
 }
 
+/** A request gives its memory back. */
+static void
+staging_give(struct weft_staging *s, struct weft_staging_req *req)
+{
+	/* Not of req->bytes, which its owner may have changed since. */
+	const uint64_t bytes = (uint64_t)req->npieces * s->attr.piece_bytes;
+	struct weft_staging_group *g = staging_lane(req)->group;
+	struct weft_staging_client *c = req->client;
+
+	if (req->apart)
+		c->apart_bytes -= bytes;
+	else
+		c->held_bytes -= bytes;
+	if (g != NULL) {
+		g->held_bytes -= bytes;
+		LIST_REMOVE(req, group_link);
+	}
+	staging_pieces_give(&s->pieces, req->pieces, req->npieces,
+	                    staging_is_limited(g) ? &g->areas : NULL);
+	req->npieces = 0;
+	req->apart = false;
+	s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
+	req->iovs = 0;
+	req->state = STAGING_IDLE;
+}
+
+void
+weft_staging_set_apart(struct weft_staging *s, struct weft_staging_req *req)
+{
+	const uint64_t bytes = (uint64_t)req->npieces * s->attr.piece_bytes;
+
+	if (req->state != STAGING_HELD || req->apart)
+		return;
+	req->apart = true;
+	req->client->held_bytes -= bytes;
+	req->client->apart_bytes += bytes;
+	/* The client may be below its share now. */
+	s->given_back = true;
+}
+
 void
 weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 {
@@ -252,24 +326,17 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	if (req->state == STAGING_WAITS) {
 		staging_unwait(s, req);
 	} else {
-		/* Not of req->bytes, which its owner may have changed since. */
-		c->held_bytes -= (uint64_t)req->npieces * s->attr.piece_bytes;
-		if (staging_lane(req)->group != NULL)
-			staging_lane(req)->group->held_bytes -=
-			        (uint64_t)req->npieces * s->attr.piece_bytes;
-		staging_pieces_give(&s->pieces, req->pieces, req->npieces);
-		req->npieces = 0;
-		s->stats.free_bytes = (uint64_t)s->pieces.nfree * s->attr.piece_bytes;
-		req->iovs = 0;
-		req->state = STAGING_IDLE;
+		staging_give(s, req);
 	}
 	if (staging_is_idle(c))
 		s->stats.clients--;
 	s->given_back = true;
 }
 
-/** The request whose turn it is: of the first client that is below its share, the first whose group
- * has room; NULL: none. */
+/**
+ * The request whose turn it is: of the first client that is below its share, the first whose group
+ * has room. Its pieces are taken. NULL: there is none, or it does not fit yet and all wait.
+ */
 static struct weft_staging_req *
 staging_next(struct weft_staging *s)
 {
@@ -281,9 +348,16 @@ staging_next(struct weft_staging *s)
 			s->stats.passed++;
 			continue;
 		}
-		TAILQ_FOREACH (lane, &c->lanes, link)
-			if (staging_group_has_room(s, TAILQ_FIRST(&lane->waiting)))
-				return TAILQ_FIRST(&lane->waiting);
+		TAILQ_FOREACH (lane, &c->lanes, link) {
+			struct weft_staging_req *req = TAILQ_FIRST(&lane->waiting);
+
+			if (!staging_group_has_room(s, req))
+				continue;
+			if (staging_take(s, req))
+				return req;
+			if (!staging_waits_for_group(s, req))
+				return NULL;
+		}
 	}
 	return NULL;
 }
@@ -303,8 +377,6 @@ weft_staging_poll(struct weft_staging *s)
 	while ((req = staging_next(s)) != NULL) {
 		c = req->client;
 		lane = staging_lane(req);
-		if (!staging_take(s, req))
-			break;
 		staging_unwait(s, req);
 		if (!TAILQ_EMPTY(&lane->waiting)) {
 			TAILQ_REMOVE(&c->lanes, lane, link);

@@ -18,7 +18,8 @@
  *
  * A request may ask for neighbours (`contiguous`), for work that needs its memory in one piece. It
  * waits while none are free, however many other pieces are. Its turn comes, and is kept, like that
- * of any other request. So it gets its memory at the latest when all others have given theirs back.
+ * of any other request. So it gets its memory at the latest when all others have given theirs back,
+ * but for those of a group that never does.
  *
  * Fairness. Requests that wait are served one client after the other, each client's in order. Where
  * the next client's request does not fit, all wait, so that a long request is not overtaken for
@@ -30,6 +31,12 @@
  * its own. Those of a group at its limit are passed over, and hold up no others of their client:
  * each client's requests wait in *lanes*, of which each is of one group, and which take turns.
  *
+ * A device may keep its requests for ever. So the limit is one of octets and one of *areas*: the
+ * pool is divided into areas, each as long as the longest request or longer, and a group may use
+ * that part of the areas that it may use of the octets. The other areas stay whole for others,
+ * however scattered its requests are. And its owner sets its requests *apart*: they are no longer a
+ * part of their clients' shares, so these clients have all of their share for other devices.
+ *
  * Thread: the worker's. Nothing blocks.
  */
 
@@ -39,6 +46,8 @@
 #include <sys/uio.h>
 
 #define WEFT_STAGING_MAX_PIECES 64U /**< of one request */
+
+#define WEFT_STAGING_AREAS 64U /**< of a pool, at most */
 
 struct weft_staging;
 struct weft_staging_req;
@@ -54,8 +63,15 @@ struct weft_staging_attr {
 
 /** A limit for all requests of some kind. The owner embeds it, and zeroes it. */
 struct weft_staging_group {
-	uint64_t max_bytes; /**< that they may hold together; at least a request's; 0: no limit */
+	uint64_t max_bytes; /**< that they may hold together; at least a request's; 0: no limit.
+	                         Not changed while a request of the group holds memory */
 	uint64_t held_bytes;
+	LIST_HEAD(, weft_staging_req) held; /**< requests that hold memory */
+	/* for the pool */
+	struct staging_areas {
+		uint32_t nareas; /**< in which it holds pieces */
+		uint32_t pieces[WEFT_STAGING_AREAS];
+	} areas;
 };
 
 /** Where requests of a client wait, in order. The owner embeds it. */
@@ -70,7 +86,8 @@ struct weft_staging_client {
 	TAILQ_ENTRY(weft_staging_client) link; /**< of those that wait */
 	TAILQ_HEAD(, weft_staging_lane) lanes; /**< with requests that wait */
 	struct weft_staging_lane own;          /**< for requests without a lane */
-	uint64_t held_bytes;
+	uint64_t held_bytes;                   /**< without apart_bytes */
+	uint64_t apart_bytes;                  /**< of requests that were set apart */
 	uint32_t nwaiting;
 	/* counters */
 	uint64_t grants, waits;
@@ -91,8 +108,10 @@ struct weft_staging_req {
 	struct iovec iov[WEFT_STAGING_MAX_PIECES];
 	uint32_t iovs;
 
+	LIST_ENTRY(weft_staging_req) group_link; /**< in the group's `held` */
 	/* for the pool */
 	TAILQ_ENTRY(weft_staging_req) link;
+	bool apart;
 	uint32_t pieces[WEFT_STAGING_MAX_PIECES];
 	uint32_t npieces;
 	uint32_t state;
@@ -129,6 +148,12 @@ void weft_staging_lane_init(struct weft_staging_lane *lane, struct weft_staging_
 int weft_staging_get(struct weft_staging *s, struct weft_staging_req *req);
 /** Give memory back, or stop waiting; granted() is not called then. Nothing for others. */
 void weft_staging_put(struct weft_staging *s, struct weft_staging_req *req);
+/**
+ * Set a request's memory apart: until it is given back it is no part of its client's share. For
+ * work that does not end although nothing of the pool keeps it from that. Does nothing for a
+ * request that holds no memory, or was set apart before.
+ */
+void weft_staging_set_apart(struct weft_staging *s, struct weft_staging_req *req);
 /**
  * Serve requests that wait, if memory was given back. Returns how many granted() were called. A
  * call inside granted() does nothing.

@@ -41,7 +41,7 @@ class Writer:
     """A probe that writes slots, and what it has acknowledged."""
 
     def __init__(self, t, port, owner, first, n, way):
-        self.owner, self.acked = owner, {}
+        self.t, self.owner, self.acked = t, owner, {}
         self.out = path(f"acked.{owner}")
         self.file = open(self.out, "w")
         self.proc = subprocess.Popen(
@@ -54,7 +54,7 @@ class Writer:
         end = time.monotonic() + timeout
         while self.lines() < n:
             if self.proc.poll() is not None:
-                raise AssertionError(f"a writer ended: {self.proc.returncode}: {self.proc.stderr.read()}")
+                raise AssertionError(f"writer {self.owner} ended: {self.proc.returncode}: {self.proc.stderr.read()}{self.t.logged()[-1000:]}")
             assert time.monotonic() < end, self.lines()
             time.sleep(0.005)
 

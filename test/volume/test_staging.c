@@ -318,6 +318,160 @@ test_groups(void)
 	end(s);
 }
 
+/* ---- A device that keeps what it has ---- */
+
+enum { HUNG_REQS = 256 };
+
+/** Random requests of two groups, each of which may have half. Then one of them keeps all that it
+ * has. What the other one's clients ask for is there when that one's others have ended. */
+static uint64_t
+hung_run(uint64_t seed, unsigned int pieces, unsigned int longest, unsigned int most,
+         bool contiguous)
+{
+	static struct want w[HUNG_REQS];
+	struct weft_staging_group g[2] = {{0}};
+	struct weft_staging_client c[4];
+	struct weft_staging_lane lane[4][2];
+	struct weft_staging *s = pool(pieces, (uint64_t)longest * PIECE);
+	struct want last[2];
+	unsigned int ended;
+	uint64_t held;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		c[i].owner = NULL;
+		weft_staging_client_init(&c[i]);
+		for (unsigned int k = 0; k < 2; k++) {
+			g[k].max_bytes = pieces / 2 * (uint64_t)PIECE;
+			weft_staging_lane_init(&lane[i][k], &g[k]);
+		}
+	}
+	memset(w, 0, sizeof(w));
+	for (unsigned int step = 0; step < 20000; step++) {
+		struct want *x = &w[rig_draw(&seed, HUNG_REQS)];
+		const unsigned int i = (unsigned int)rig_draw(&seed, 4);
+
+		if (x->req.client == NULL) {
+			*x = (struct want){.req = {.client = &c[i],
+			                           .lane = &lane[i][rig_draw(&seed, 2)],
+			                           .bytes = (1 + rig_draw(&seed, most)) * PIECE,
+			                           .contiguous = contiguous,
+			                           .granted = on_granted,
+			                           .owner = x}};
+			if (weft_staging_get(s, &x->req) == 0)
+				x->granted = 1;
+		} else if (x->granted > 0) {
+			weft_staging_put(s, &x->req);
+			x->req.client = NULL;
+		}
+		(void)weft_staging_poll(s);
+		for (unsigned int k = 0; k < 2; k++)
+			CHECK(g[k].held_bytes <= g[k].max_bytes);
+	}
+	/* Group 1 keeps what it has and gets, and its owner says so. All of group 0 that waits has
+	 * its turn. */
+	held = g[1].held_bytes;
+	do {
+		ended = 0;
+		for (unsigned int i = 0; i < HUNG_REQS; i++) {
+			if (w[i].req.client == NULL || w[i].granted == 0)
+				continue;
+			if (w[i].req.lane->group == &g[1]) {
+				weft_staging_set_apart(s, &w[i].req);
+				continue;
+			}
+			weft_staging_put(s, &w[i].req);
+			w[i].req.client = NULL;
+			ended++;
+		}
+		ended += weft_staging_poll(s);
+	} while (ended > 0);
+	for (unsigned int i = 0; i < HUNG_REQS; i++)
+		CHECK(w[i].req.client == NULL || w[i].req.lane->group == &g[1]);
+	for (unsigned int k = 0; k < 2; k++) {
+		struct want *x = &last[k];
+
+		/* The longest request, of each client that waits for the hung device, too. */
+		*x = (struct want){.req = {.client = &c[k],
+		                           .lane = &lane[k][0],
+		                           .bytes = (uint64_t)longest * PIECE,
+		                           .contiguous = true,
+		                           .granted = on_granted,
+		                           .owner = x}};
+		if (weft_staging_get(s, &x->req) == 0)
+			x->granted = 1;
+		(void)weft_staging_poll(s);
+		CHECK(x->granted > 0);
+		weft_staging_put(s, &x->req);
+	}
+	for (unsigned int i = 0; i < HUNG_REQS; i++)
+		if (w[i].req.client != NULL)
+			weft_staging_put(s, &w[i].req);
+	CHECK(g[0].held_bytes == 0 && g[1].held_bytes == 0);
+	for (unsigned int k = 0; k < 2; k++) {
+		CHECK(g[k].areas.nareas == 0 && LIST_EMPTY(&g[k].held));
+		for (unsigned int i = 0; i < WEFT_STAGING_AREAS; i++)
+			CHECK_EQ(g[k].areas.pieces[i], 0);
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK(c[i].held_bytes == 0 && c[i].apart_bytes == 0 && c[i].nwaiting == 0);
+	end(s);
+	return held;
+}
+
+static void
+test_hung(void)
+{
+	static const unsigned int pieces[] = {2, 7, 33, 64, 100, 128, 512, 2048};
+	const uint64_t seed = test_seed(1);
+	uint64_t held = 0;
+
+	test_seed_note(seed);
+	for (unsigned int i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+		const unsigned int longest = pieces[i] / 2 < 16 ? pieces[i] / 2 : 16;
+
+		for (unsigned int run = 0; run < 8; run++)
+			held += hung_run(seed + run, pieces[i], longest, run % 2 == 0 ? 1 : longest,
+			                 run % 4 < 2);
+	}
+	CHECK(held > 0);
+}
+
+/** What a device keeps is no part of its client's share, when it was set apart. */
+static void
+test_apart(void)
+{
+	struct weft_staging_client a = {0}, b = {0};
+	struct weft_staging *s = pool(16, 4 * PIECE);
+	struct want hung[2], of_b, w[2];
+
+	weft_staging_client_init(&a);
+	weft_staging_client_init(&b);
+	CHECK_EQ(want(s, &of_b, &b, PIECE), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(want(s, &hung[i], &a, 4 * PIECE), 0);
+	/* a has half of the pool, which is its share */
+	CHECK_EQ(want(s, &w[0], &a, PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 0);
+	weft_staging_set_apart(s, &w[0].req); /* it holds nothing */
+	CHECK_EQ(weft_staging_poll(s), 0);
+	weft_staging_set_apart(s, &hung[0].req);
+	weft_staging_set_apart(s, &hung[0].req);
+	CHECK(a.held_bytes == 4 * PIECE && a.apart_bytes == 4 * PIECE);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(w[0].granted > 0);
+	weft_staging_put(s, &hung[0].req);
+	CHECK(a.held_bytes == 5 * PIECE && a.apart_bytes == 0);
+	/* the same request again is a part of the share */
+	CHECK_EQ(weft_staging_get(s, &hung[0].req), 0);
+	CHECK_EQ(a.held_bytes, 9 * PIECE);
+	weft_staging_put(s, &hung[0].req);
+	weft_staging_put(s, &hung[1].req);
+	weft_staging_put(s, &w[0].req);
+	weft_staging_put(s, &of_b.req);
+	CHECK(a.held_bytes == 0 && a.apart_bytes == 0);
+	end(s);
+}
+
 /* ---- Random requests against a model ---- */
 
 enum { MODEL_CLIENTS = 5, MODEL_REQS = 12, MODEL_PIECES = 300 };
@@ -639,5 +793,5 @@ test_fair_neighbours(void)
 
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
                {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
-               {"model", test_model}, {"fair", test_fair},
-               {"fair with neighbours", test_fair_neighbours})
+               {"hung", test_hung}, {"apart", test_apart}, {"model", test_model},
+               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
