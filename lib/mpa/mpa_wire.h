@@ -4,6 +4,8 @@
 
 /** @file MPA on the wire: sizes of start-up frames and FPDUs, positions of markers, CRC32c. */
 
+#include <assert.h>
+
 #ifdef __SSE4_2__
 #include <nmmintrin.h>
 #endif
@@ -93,28 +95,55 @@ mpa_load64(const uint8_t *p)
 	return w;
 }
 
+/** Add the eight octets that end 8 * n octets before `end`, and all behind them. */
+#define MPA_CRC_WORD(n)                                                                            \
+	case n:                                                                                    \
+		c = _mm_crc32_u64(c, mpa_load64(end - 8 * (n)));                                   \
+		__attribute__((fallthrough));
+
+/**
+ * At most MPA_CRC_SHORT_BYTES. One jump instead of a loop and its tests: FPDUs of a burst are
+ * usually of one length.
+ */
 static inline uint32_t
 mpa_crc_short(uint32_t crc, const uint8_t *p, uint32_t len_bytes)
 {
-	const uint8_t *const end = p + (len_bytes & ~31u);
+	const uint8_t *const end = p + (len_bytes & ~7u);
 	uint64_t c = crc;
 
-	for (; p != end; p += 32) {
-		c = _mm_crc32_u64(c, mpa_load64(p));
-		c = _mm_crc32_u64(c, mpa_load64(p + 8));
-		c = _mm_crc32_u64(c, mpa_load64(p + 16));
-		c = _mm_crc32_u64(c, mpa_load64(p + 24));
-	}
-	if ((len_bytes & 16) != 0) {
-		c = _mm_crc32_u64(c, mpa_load64(p));
-		c = _mm_crc32_u64(c, mpa_load64(p + 8));
-		p += 16;
-	}
-	if ((len_bytes & 8) != 0) {
-		c = _mm_crc32_u64(c, mpa_load64(p));
-		p += 8;
+	static_assert(MPA_CRC_SHORT_BYTES == 24 * 8, "the words below");
+	switch (len_bytes / 8) {
+		MPA_CRC_WORD(24)
+		MPA_CRC_WORD(23)
+		MPA_CRC_WORD(22)
+		MPA_CRC_WORD(21)
+		MPA_CRC_WORD(20)
+		MPA_CRC_WORD(19)
+		MPA_CRC_WORD(18)
+		MPA_CRC_WORD(17)
+		MPA_CRC_WORD(16)
+		MPA_CRC_WORD(15)
+		MPA_CRC_WORD(14)
+		MPA_CRC_WORD(13)
+		MPA_CRC_WORD(12)
+		MPA_CRC_WORD(11)
+		MPA_CRC_WORD(10)
+		MPA_CRC_WORD(9)
+		MPA_CRC_WORD(8)
+		MPA_CRC_WORD(7)
+		MPA_CRC_WORD(6)
+		MPA_CRC_WORD(5)
+		MPA_CRC_WORD(4)
+		MPA_CRC_WORD(3)
+		MPA_CRC_WORD(2)
+		MPA_CRC_WORD(1)
+	case 0:
+		break;
+	default:
+		__builtin_unreachable();
 	}
 	crc = (uint32_t)c;
+	p = end;
 	if ((len_bytes & 4) != 0) {
 		uint32_t half;
 
