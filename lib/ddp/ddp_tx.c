@@ -3,17 +3,24 @@
 
 #include <rte_debug.h>
 
+#include "weft_copy.h"
 #include "weft_ddp_wire.h"
 #include "weft_medium.h"
 #include "weft_mpa_tx.h"
 
 #define DDP_VERSION 1 /* RFC 5041 s4.1 */
 
+static inline uint32_t
+ddp_hdr_bytes(bool tagged)
+{
+	return WEFT_DDP_UNTAGGED_HDR_BYTES -
+	       (uint32_t)tagged * (WEFT_DDP_UNTAGGED_HDR_BYTES - WEFT_DDP_TAGGED_HDR_BYTES);
+}
+
 uint32_t
 weft_ddp_max_payload(const struct weft_ddp *d, bool tagged)
 {
-	return d->mpa->mulpdu_bytes -
-	       (tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES);
+	return d->mpa->mulpdu_bytes - ddp_hdr_bytes(tagged);
 }
 
 uint8_t *
@@ -23,10 +30,7 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 
 	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, h->tagged));
 	RTE_ASSERT(h->tagged || h->qn < WEFT_DDP_NQN);
-	p = weft_mpa_tx_begin(d->mpa,
-	                      (uint16_t)(len_bytes + (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES
-	                                                        : WEFT_DDP_UNTAGGED_HDR_BYTES)),
-	                      now_ns);
+	p = weft_mpa_tx_begin(d->mpa, (uint16_t)(len_bytes + ddp_hdr_bytes(h->tagged)), now_ns);
 	if (unlikely(p == NULL))
 		return NULL;
 	h->version = DDP_VERSION;
@@ -38,55 +42,50 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 	return p + weft_ddp_hdr_encode(h, p);
 }
 
-/** Write a whole segment into the TCP segment under construction. False: nothing was written. */
-static __rte_always_inline bool
-ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_hdr *h, const uint8_t *src,
-            uint32_t len_bytes)
+uint32_t
+weft_ddp_tx_room(const struct weft_ddp *d)
 {
-	uint16_t ulpdu_bytes = (uint16_t)(len_bytes + (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES
-	                                                         : WEFT_DDP_UNTAGGED_HDR_BYTES));
-	uint8_t *p = weft_mpa_tx_room(d->mpa, ulpdu_bytes);
-
-	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, h->tagged));
-	if (p == NULL)
-		return false;
-	memcpy(p + weft_ddp_hdr_encode(h, p), src, len_bytes);
-	if (unlikely(weft_medium_lost_any()))
-		return false;
-	weft_mpa_tx_room_end(d->mpa, p, ulpdu_bytes);
-	return true;
+	return d->mpa->seg != NULL ? d->mpa->seg_room_bytes : 0;
 }
 
-bool
-weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t to,
-                   const uint8_t *src, uint32_t len_bytes)
+unsigned int
+weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned int n)
 {
-	const struct weft_ddp_hdr h = {.tagged = true,
-	                               .last = true,
-	                               .version = DDP_VERSION,
-	                               .rsvdulp = rsvdulp,
-	                               .stag = stag,
-	                               .to = to};
+	uint32_t msn = d->tx_msn[WEFT_DDP_QN_SEND];
+	struct weft_mpa_pack k;
+	unsigned int i;
 
-	return ddp_tx_pack(d, &h, src, len_bytes);
-}
+	if (!weft_mpa_pack_begin(d->mpa, &k))
+		return 0;
+	for (i = 0; i < n; i++, msg++) {
+		const uint8_t *src = msg->src;
+		const uint32_t len_bytes = msg->len_bytes, hdr_bytes = ddp_hdr_bytes(msg->tagged);
+		uint8_t *p = weft_mpa_pack_ulpdu(&k, (uint16_t)(hdr_bytes + len_bytes));
 
-bool
-weft_ddp_tx_packed_untagged(struct weft_ddp *d, uint8_t rsvdulp, uint32_t rsvdulp32, uint32_t qn,
-                            const uint8_t *src, uint32_t len_bytes)
-{
-	const struct weft_ddp_hdr h = {.last = true,
-	                               .version = DDP_VERSION,
-	                               .rsvdulp = rsvdulp,
-	                               .rsvdulp32 = rsvdulp32,
-	                               .qn = qn,
-	                               .msn = d->tx_msn[qn]};
-
-	RTE_ASSERT(qn < WEFT_DDP_NQN);
-	if (!ddp_tx_pack(d, &h, src, len_bytes))
-		return false;
-	d->tx_msn[qn]++; /* modulo 2^32, RFC 5041 s4.3 */
-	return true;
+		RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, msg->tagged));
+		if (unlikely(p == NULL))
+			break;
+		if (msg->tagged) {
+			weft_put_be16(p, (WEFT_DDP_CTRL_T | WEFT_DDP_CTRL_L | DDP_VERSION) << 8 |
+			                         msg->rsvdulp);
+			weft_put_be32(p + WEFT_DDP_T_STAG_OFF, msg->stag);
+			weft_put_be64(p + WEFT_DDP_T_TO_OFF, msg->to);
+		} else {
+			weft_put_be16(p, (WEFT_DDP_CTRL_L | DDP_VERSION) << 8 | msg->rsvdulp);
+			weft_put_be32(p + WEFT_DDP_U_RSVDULP_OFF, msg->stag);
+			weft_put_be32(p + WEFT_DDP_U_QN_OFF, WEFT_DDP_QN_SEND);
+			weft_put_be32(p + WEFT_DDP_U_MSN_OFF,
+			              msn++); /* modulo 2^32, RFC 5041 s4.3 */
+			weft_put_be32(p + WEFT_DDP_U_MO_OFF, 0);
+		}
+		weft_copy(p + hdr_bytes, src, len_bytes);
+		weft_mpa_pack_fpdu(&k, (uint16_t)(hdr_bytes + len_bytes));
+	}
+	if (unlikely(weft_medium_lost_any())) /* perhaps during a copy */
+		return 0;
+	weft_mpa_pack_end(d->mpa, &k, i);
+	d->tx_msn[WEFT_DDP_QN_SEND] = msn;
+	return i;
 }
 
 void

@@ -142,17 +142,27 @@ uint32_t weft_ddp_max_payload(const struct weft_ddp *d, bool tagged);
  */
 uint8_t *weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes,
                            uint64_t now_ns);
+/** A whole message in one segment, from contiguous memory. */
+struct weft_ddp_msg {
+	const uint8_t *src;
+	uint64_t to;        /**< tagged */
+	uint32_t len_bytes; /**< at most weft_ddp_max_payload() */
+	uint32_t stag;      /**< untagged: weft_ddp_hdr.rsvdulp32 */
+	uint8_t rsvdulp;
+	bool tagged; /**< else on queue WEFT_DDP_QN_SEND */
+};
+
 /**
- * A whole tagged message in one segment, from contiguous memory, if it fits the TCP segment that is
- * under construction: the usual case within a burst of short Writes. len_bytes: at most
- * weft_ddp_max_payload(). False: it does not fit, there is no such TCP segment, or some medium of
- * the process is lost (src may be of it). Nothing was written then; use weft_ddp_tx_begin().
+ * Pack messages into the TCP segment that is under construction: the usual case within a burst of
+ * short Writes and Sends. Returns how many of the n, from the first on: those that fit. None if
+ * there is no such TCP segment, or some medium of the process is lost (src may be of it); use
+ * weft_ddp_tx_begin() then.
  */
-bool weft_ddp_tx_packed(struct weft_ddp *d, uint8_t rsvdulp, uint32_t stag, uint64_t to,
-                        const uint8_t *src, uint32_t len_bytes);
-/** The same for an untagged message: a Send. */
-bool weft_ddp_tx_packed_untagged(struct weft_ddp *d, uint8_t rsvdulp, uint32_t rsvdulp32,
-                                 uint32_t qn, const uint8_t *src, uint32_t len_bytes);
+unsigned int weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned int n);
+/** Octets that are free in that TCP segment. The FPDU of a message has WEFT_DDP_MSG_MIN_BYTES more
+ * than its payload, or some more. */
+uint32_t weft_ddp_tx_room(const struct weft_ddp *d);
+#define WEFT_DDP_MSG_MIN_BYTES (WEFT_DDP_TAGGED_HDR_BYTES + 6) /* length field, CRC */
 /** Finish the segment: its payload is written. */
 void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
 /** Discard the segment, instead of weft_ddp_tx_end(). h: as weft_ddp_tx_begin() left it. */

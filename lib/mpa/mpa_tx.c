@@ -105,7 +105,12 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 		covered = mpa_mark(m, covered);
 	else /* the pad, in one store: the CRC overwrites the rest of the four octets */
 		memset(m->fpdu + end, 0, MPA_FPDU_CRC_BYTES);
-	weft_mpa_tx_seal(m, m->fpdu, covered);
+	weft_mpa_tx_seal(m->fpdu, covered, m->crc);
+	covered += MPA_FPDU_CRC_BYTES;
+	m->seg->data_len = (uint16_t)(m->seg->data_len + covered);
+	m->seg->pkt_len += covered;
+	m->seg_room_bytes -= covered;
+	m->stats.fpdus_out++;
 	m->fpdu = NULL;
 }
 

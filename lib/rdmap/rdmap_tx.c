@@ -84,15 +84,37 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 	return false;
 }
 
-/* The same for a Send; false as weft_ddp_tx_packed(). */
-static bool
-rdmap_tx_packed_send(struct weft_rdmap *r, const struct weft_rdmap_req *req, uint32_t n)
-{
-	const struct rdmap_op_row *row = &rdmap_ops[req->op];
+/** Messages that are packed in one step: as many Writes of 64 octets as fit a segment of 1460. */
+#define RDMAP_PACK_MAX 18
 
-	return weft_ddp_tx_packed_untagged(&r->ddp, RDMAP_CTRL(req->op),
-	                                   row->invalidate ? req->stag : 0, row->qn,
-	                                   req->sge[0].addr, n);
+/* The first n requests of the send queue are sent, one segment each. */
+static void
+rdmap_packed(struct weft_rdmap *r, unsigned int n, int32_t *budget_bytes)
+{
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	uint32_t bytes = 0;
+
+	if (n == 0)
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		struct weft_rdmap_req *next = TAILQ_NEXT(req, link);
+
+		bytes += req->len_bytes;
+		if (r->op_stats != NULL)
+			r->op_stats->out[req->op]++;
+		req->done = true;
+		req = next;
+	}
+	/* all of them leave the list at once */
+	r->sq.tqh_first = req;
+	if (req != NULL)
+		req->link.tqe_prev = &r->sq.tqh_first;
+	else
+		r->sq.tqh_last = &r->sq.tqh_first;
+	r->stats.msgs_out += n;
+	r->stats.bytes_out += bytes;
+	r->unflushed = true;
+	*budget_bytes -= (int32_t)(bytes + n * RDMAP_SEG_COST_BYTES);
 }
 
 /*
@@ -104,23 +126,33 @@ static void
 rdmap_tx_packed(struct weft_rdmap *r, int32_t *budget_bytes)
 {
 	const uint32_t most = weft_ddp_max_payload(&r->ddp, false); /* untagged: the smaller one */
-	struct weft_rdmap_req *req;
+	struct weft_ddp_msg msg[RDMAP_PACK_MAX];
+	unsigned int n, sent;
 
-	while ((req = TAILQ_FIRST(&r->sq)) != NULL && *budget_bytes > 0) {
-		const uint32_t n = req->len_bytes;
+	do {
+		const struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+		int64_t room = weft_ddp_tx_room(&r->ddp), left = *budget_bytes;
+		struct weft_ddp_msg *m = msg;
 
-		if (!req->plain || n > most ||
-		    !(req->op == WEFT_RDMAP_WRITE
-		              ? weft_ddp_tx_packed(&r->ddp, RDMAP_CTRL(WEFT_RDMAP_WRITE), req->stag,
-		                                   req->to, req->sge[0].addr, n)
-		              : rdmap_tx_packed_send(r, req, n)))
-			return;
-		req->sent_bytes = n;
-		rdmap_seg_account(r, RDMAP_MID_NONE, n, budget_bytes);
-		rdmap_count_out(r, req->op);
-		TAILQ_REMOVE(&r->sq, req, link);
-		req->done = true;
-	}
+		for (; req != NULL && m != &msg[RDMAP_PACK_MAX] && left > 0; m++) {
+			const uint32_t len = req->len_bytes;
+
+			room -= (int64_t)len + WEFT_DDP_MSG_MIN_BYTES;
+			left -= (int64_t)len + RDMAP_SEG_COST_BYTES;
+			if (room < 0 || !req->plain || len > most)
+				break;
+			m->src = req->sge[0].addr;
+			m->to = req->to;
+			m->len_bytes = len;
+			m->stag = req->stag;
+			m->rsvdulp = RDMAP_CTRL(req->op);
+			m->tagged = req->op == WEFT_RDMAP_WRITE;
+			req = TAILQ_NEXT(req, link);
+		}
+		n = (unsigned int)(m - msg);
+		sent = n > 0 ? weft_ddp_tx_pack(&r->ddp, msg, n) : 0;
+		rdmap_packed(r, sent, budget_bytes);
+	} while (sent == RDMAP_PACK_MAX);
 }
 
 /* Send segments of a Write or a Send, as many as space and budget allow. */

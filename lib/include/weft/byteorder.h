@@ -55,8 +55,17 @@ weft_put_be32(void *p, uint32_t v)
 static inline void
 weft_put_be64(void *p, uint64_t v)
 {
-	weft_put_be32(p, (uint32_t)(v >> 32));
-	weft_put_be32((uint8_t *)p + 4, (uint32_t)v);
+	uint8_t *b = (uint8_t *)p;
+
+	/* octet by octet, which compilers make one store of; of two halves they do not always */
+	b[0] = (uint8_t)(v >> 56);
+	b[1] = (uint8_t)(v >> 48);
+	b[2] = (uint8_t)(v >> 40);
+	b[3] = (uint8_t)(v >> 32);
+	b[4] = (uint8_t)(v >> 24);
+	b[5] = (uint8_t)(v >> 16);
+	b[6] = (uint8_t)(v >> 8);
+	b[7] = (uint8_t)v;
 }
 
 #endif /* WEFT_BYTEORDER_H */
