@@ -91,6 +91,7 @@ verbs_fill(struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr, bo
 	req->sent_bytes = 0;
 	req->got_bytes = 0;
 	s->status = WEFT_WC_SUCCESS;
+	s->silent = false;
 	s->keyed = false;
 	s->inlined = false;
 	s->chain = 0;
@@ -183,31 +184,43 @@ verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
 	return 0;
 }
 
-/** The region of the last piece of a burst: pieces of one burst are usually of one region. */
+/**
+ * The region of the last piece of a burst: pieces of one burst are usually of one region. What it
+ * is now holds for the whole burst, which is posted now.
+ */
 struct verbs_last_mr {
 	uint32_t lkey; /**< 0: none yet */
-	const struct weft_mem_mr *mr;
+	uintptr_t addr;
+	uint64_t len_bytes;
 };
+
+/** Another region than that of the last piece: look it up. */
+static __rte_noinline bool
+verbs_last_mr(const struct weft_qp *qp, struct verbs_last_mr *last, uint32_t lkey)
+{
+	const struct weft_mem_mr *mr = weft_mem_lookup(qp->vw->ctx->mem, lkey);
+
+	last->lkey = 0;
+	if (mr == NULL || !weft_mem_in_scope(mr, &qp->pd->mem))
+		return false;
+	last->lkey = lkey;
+	last->addr = (uintptr_t)mr->addr;
+	last->len_bytes = weft_mem_len(mr);
+	return true;
+}
 
 /** verbs_lkey_ok() for reading, which keeps the region that it found. */
 static inline bool
 verbs_usual_ok(const struct weft_qp *qp, struct verbs_last_mr *last, const struct weft_sge *sg)
 {
-	uint64_t off, have;
+	uint64_t off;
 
 	if (sg->lkey == 0 || sg->len_bytes == 0)
 		return true;
-	if (unlikely(sg->lkey != last->lkey)) {
-		last->mr = weft_mem_lookup(qp->vw->ctx->mem, sg->lkey);
-		if (last->mr == NULL || !weft_mem_in_scope(last->mr, &qp->pd->mem)) {
-			last->lkey = 0;
-			return false;
-		}
-		last->lkey = sg->lkey;
-	}
-	off = (uintptr_t)sg->addr - (uintptr_t)last->mr->addr;
-	have = weft_mem_len(last->mr); /* loaded once: it may become smaller at any moment */
-	return off < have && sg->len_bytes <= have - off;
+	if (unlikely(sg->lkey != last->lkey) && !verbs_last_mr(qp, last, sg->lkey))
+		return false;
+	off = (uintptr_t)sg->addr - last->addr; /* of an address before it: too long */
+	return off < last->len_bytes && sg->len_bytes <= last->len_bytes - off;
 }
 
 /**
@@ -248,10 +261,12 @@ verbs_fill_usual(const struct weft_qp *qp, struct verbs_last_mr *last, struct ve
 	s->result = NULL;
 	s->opcode = write ? WEFT_WC_WRITE : WEFT_WC_SEND;
 	s->signaled = qp->all_signaled || wr->flags != 0;
+	s->silent = !s->signaled;
 	s->status = WEFT_WC_SUCCESS;
-	s->keyed = sg->lkey != 0;
+	s->keyed = false; /* was looked up just now, and is not again */
 	s->inlined = false;
 	s->chain = 0;
+	s->step = 0;
 	return true;
 }
 

@@ -140,6 +140,11 @@ verbs_sq_reap(struct weft_qp *qp)
 
 		if (!s->req.done)
 			break;
+		if (likely(s->silent) && likely(s->status == WEFT_WC_SUCCESS && !qp->sq_failed)) {
+			qp->sq_head++;
+			free_places++;
+			continue;
+		}
 		if (unlikely(s->chain != 0)) {
 			if (s->chain & VERBS_CHAIN_PART) {
 				if (!verbs_chain_reap(qp, &free_places))

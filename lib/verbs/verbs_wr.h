@@ -32,6 +32,8 @@ struct verbs_sqe {
 	};
 	uint8_t opcode; /**< enum weft_wc_opcode */
 	bool signaled;
+	/** sent, not signaled, and of no chain: its success only frees its place */
+	bool silent;
 	uint8_t status; /**< enum weft_wc_status, once req.done */
 	bool keyed;     /**< some piece has an lkey */
 	bool inlined;   /**< the payload is behind the structure */
