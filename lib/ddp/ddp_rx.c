@@ -236,30 +236,42 @@ ddp_ulpdu_placed(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t s
 }
 
 /**
- * Place the usual segment: weft_ddp_expect(), in one piece, with a payload, none placed ahead of
- * it, and nothing to object to. False: ddp_segment() does it, or says what is wrong.
+ * Place the usual segment at p: weft_ddp_expect(), in one piece, with a payload of len octets, none
+ * placed ahead of it, and nothing to object to. False: ddp_segment() does it, or says what is wrong.
  */
-static inline bool
-ddp_expected(struct weft_ddp *d, const struct weft_frag *frag)
+static __rte_always_inline bool
+ddp_expected(struct weft_ddp *d, const uint8_t *p, uint32_t len, bool is_short)
 {
-	const uint8_t *p = frag->p;
-	uint32_t len = frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES;
 	struct weft_mem_mr *mr;
 	uint64_t to;
 
-	if (frag->len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES ||
-	    (weft_get_be16(p) & ~(WEFT_DDP_CTRL_L << 8)) != d->expect_ctrl)
+	if ((weft_get_be16(p) & ~(WEFT_DDP_CTRL_L << 8)) != d->expect_ctrl)
 		return false;
 	to = weft_get_be64(p + WEFT_DDP_T_TO_OFF);
 	mr = weft_mem_lookup(d->mem, weft_get_be32(p + WEFT_DDP_T_STAG_OFF));
-	if (unlikely(mr == NULL ||
-	             weft_mem_check(mr, &d->scope, to, len, d->expect_access) != WEFT_MEM_OK))
+	if (unlikely(mr == NULL || !weft_mem_allows(mr, &d->scope, to, len, d->expect_access)))
 		return false;
-	weft_mem_place_run(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
-	if (unlikely(weft_medium_lost_any())) /* perhaps of this region, and during the copy */
+	if (!is_short)
+		weft_mem_place_run(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
+	else if (likely(mr->persist == NULL))
+		weft_mem_place_short(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
+	else
 		return false;
-	d->ops->written(d->user, len, (p[0] & WEFT_DDP_CTRL_L) != 0);
-	return true;
+	return likely(!weft_medium_lost_any()); /* perhaps of this region, and during the copy */
+}
+
+/** Any length, any region: not inline, so that ddp_ulpdu() saves no registers for its calls. */
+static __rte_noinline void
+ddp_ulpdu_long(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+               uint32_t len_bytes, uint64_t now_ns)
+{
+	if (nfrags == 1 && !d->faulted && d->ahead == NULL &&
+	    frag->len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
+	    likely(ddp_expected(d, frag->p, frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
+		d->ops->written(d->user, frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
+		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);
+	else
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
 }
 
 static void
@@ -268,9 +280,14 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 {
 	struct weft_ddp *d = user;
 
-	if (likely(nfrags == 1 && !d->faulted && d->ahead == NULL) && likely(ddp_expected(d, frag)))
-		return;
-	ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+	if (likely(nfrags == 1 && len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
+	           len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES + WEFT_COPY_SHORT_BYTES) &&
+	    likely(!d->faulted && d->ahead == NULL) &&
+	    likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, true)))
+		d->ops->written(d->user, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
+		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);
+	else
+		ddp_ulpdu_long(d, frag, nfrags, len_bytes, now_ns);
 }
 
 void

@@ -55,4 +55,21 @@ weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint6
 	return WEFT_MEM_OK;
 }
 
+/**
+ * Whether weft_mem_check() allows a range that is not empty, in fewer steps: no region wraps
+ * (weft_mem_check_attr()), so a TO before it has an offset behind its end, and a range that ends
+ * inside it does not wrap.
+ */
+static inline bool
+weft_mem_allows(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint64_t to,
+                uint64_t len_bytes, uint32_t access)
+{
+	uint64_t off = to - mr->base_to;
+	/* loaded once: it may become smaller at any moment */
+	uint64_t have = weft_mem_len(mr);
+
+	return likely(weft_mem_in_scope(mr, pd)) && off < have && len_bytes <= have - off &&
+	       (~weft_mem_access(mr) & access) == 0;
+}
+
 #endif /* WEFT_MEM_FIND_H */

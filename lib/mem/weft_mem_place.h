@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "weft_copy.h"
 #include "weft_medium.h"
 #include "weft_mem.h"
 
@@ -31,7 +32,14 @@ weft_mem_place_run(struct weft_mem_mr *mr, uint64_t to, const uint8_t *src, uint
 	weft_mem_mark(mr, to, len_bytes);
 }
 
-/** The same from a cursor. These two are the only copies of placement. */
+/** The same for at most WEFT_COPY_SHORT_BYTES to ordinary memory, which has no pages to mark. */
+static inline void
+weft_mem_place_short(struct weft_mem_mr *mr, uint64_t to, const uint8_t *src, uint32_t len_bytes)
+{
+	weft_copy_short(weft_mem_addr(mr, to), src, len_bytes);
+}
+
+/** The same from a cursor. These three are the only copies of placement. */
 void weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes);
 /**
  * Store 8 octets at once; never torn. `data` is in wire order and is stored in wire order. The

@@ -466,6 +466,9 @@ test_edges(void)
 					          "region %" PRIx64 "+%" PRIx64 ", range %" PRIx64
 					          "+%" PRIx64 ": %d",
 					          base[b], len[l], to, n, e);
+					CHECK(n == 0 || weft_mem_allows(&mr, &pd, to, n,
+					                                WEFT_ACCESS_REMOTE_WRITE) ==
+					                        (e == WEFT_MEM_OK));
 				}
 		}
 	}

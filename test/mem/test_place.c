@@ -70,6 +70,9 @@ test_check(void)
 		        weft_mem_check(&mr, rows[i].pd, rows[i].to, rows[i].n, rows[i].access);
 
 		CHECK_MSG(e == rows[i].e, "%s: %d, not %d", rows[i].what, e, rows[i].e);
+		CHECK_EQ(rows[i].n == 0 || weft_mem_allows(&mr, rows[i].pd, rows[i].to, rows[i].n,
+		                                           rows[i].access),
+		         rows[i].n == 0 || e == WEFT_MEM_OK);
 	}
 	CHECK_EQ(weft_mem_check(NULL, &pd, 0, 0, 0), WEFT_MEM_BAD_STAG);
 }
@@ -185,5 +188,21 @@ test_store8(void)
 	CHECK(dirty[0] == 1 && dirty[1] == 1 && dirty[2] == 0);
 }
 
-WEFT_TEST_MAIN({"check", test_check}, {"fragments", test_fragments}, {"dirty", test_dirty},
-               {"store8", test_store8})
+/** weft_copy() at each length, and nothing beside it. */
+static void
+test_copy(void)
+{
+	uint8_t src[200], dst[200];
+
+	for (unsigned int i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 7 + 1);
+	for (uint32_t n = 0; n <= 180; n++) {
+		memset(dst, 0xee, sizeof(dst));
+		weft_copy(dst + 3, src + n % 9, n);
+		CHECK_MEM(dst + 3, src + n % 9, n);
+		CHECK(dst[2] == 0xee && dst[3 + n] == 0xee);
+	}
+}
+
+WEFT_TEST_MAIN({"check", test_check}, {"copy", test_copy}, {"fragments", test_fragments},
+               {"dirty", test_dirty}, {"store8", test_store8})
