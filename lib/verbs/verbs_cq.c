@@ -10,6 +10,20 @@
 
 #define CQ_BURST 32
 
+/*
+ * The ring's elements are thirds of a completion, three enqueued and dequeued at a time: DPDK copies
+ * elements of 16 octets by wide moves, and longer ones by four octets.
+ */
+#define CQ_UNIT_BYTES 16
+#define CQ_UNITS      (sizeof(struct weft_wc) / CQ_UNIT_BYTES)
+static_assert(sizeof(struct weft_wc) == CQ_UNITS * CQ_UNIT_BYTES, "whole elements");
+
+static unsigned int
+verbs_cq_count(const struct weft_cq_shard *sub)
+{
+	return rte_ring_count(sub->ring) / CQ_UNITS;
+}
+
 enum verbs_arm { ARM_NONE, ARM_SOLICITED, ARM_ANY };
 
 int
@@ -153,7 +167,7 @@ weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 	sub = calloc(1, sizeof(*sub));
 	if (sub == NULL)
 		goto unlock;
-	sub->ring = verbs_ring(sizeof(struct weft_wc), cq->depth,
+	sub->ring = verbs_ring(CQ_UNIT_BYTES, cq->depth * CQ_UNITS,
 	                       RING_F_SP_ENQ | (cq->on_wc != NULL ? RING_F_SC_DEQ : 0));
 	if (sub->ring == NULL) {
 		free(sub);
@@ -187,8 +201,8 @@ verbs_cq_ready(struct weft_cq_shard *sub)
 bool
 weft_verbs_cq_put(struct weft_cq_shard *sub, const struct weft_wc *wc)
 {
-	if (unlikely(rte_ring_sp_enqueue_elem(sub->ring, (void *)(uintptr_t)wc, sizeof(*wc)) !=
-	             0)) {
+	if (unlikely(rte_ring_sp_enqueue_bulk_elem(sub->ring, (void *)(uintptr_t)wc, CQ_UNIT_BYTES,
+	                                           CQ_UNITS, NULL) == 0)) {
 		sub->vw->stats.cq_overruns++;
 		atomic_fetch_add_explicit(&sub->cq->overruns, 1, memory_order_relaxed);
 		atomic_fetch_or_explicit(WEFT_ATOMIC_REF(sub->cq->h.gate), CQ_GATE_OVERRUN,
@@ -237,11 +251,13 @@ verbs_cq_callback(struct weft_cq_shard *sub)
 	 * Completions that the callbacks cause wait for the next round, so that every CQ gets its
 	 * turn.
 	 */
-	unsigned int left = rte_ring_count(sub->ring), total = 0, n;
+	unsigned int left = verbs_cq_count(sub), total = 0, n;
 
 	while (left > 0 && !atomic_load_explicit(&cq->dead, memory_order_relaxed)) {
-		n = rte_ring_sc_dequeue_burst_elem(sub->ring, wc, sizeof(wc[0]),
-		                                   RTE_MIN(left, (unsigned int)CQ_BURST), NULL);
+		n = RTE_MIN(left, (unsigned int)CQ_BURST);
+		n = rte_ring_sc_dequeue_burst_elem(sub->ring, wc, CQ_UNIT_BYTES, n * CQ_UNITS,
+		                                   NULL) /
+		    CQ_UNITS;
 		if (n == 0)
 			break;
 		left -= n;
@@ -267,7 +283,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 			continue;
 		if (sub->cq->on_wc != NULL) {
 			n += verbs_cq_callback(sub);
-			if (!sub->queued && rte_ring_count(sub->ring) > 0) {
+			if (!sub->queued && !rte_ring_empty(sub->ring)) {
 				sub->queued = true;
 				TAILQ_INSERT_TAIL(&vw->ready, sub, link);
 			}
@@ -295,6 +311,16 @@ verbs_cq_gate(struct weft_cq *cq, const struct weft_wc *wc, unsigned int max)
 	return (gate & CQ_GATE_CALLBACK) != 0 || max == 0 ? 0 : 1;
 }
 
+/** Take up to max completions. Any thread. */
+static inline unsigned int
+verbs_cq_take(struct weft_cq_shard *sub, struct weft_wc *wc, unsigned int max)
+{
+	/* at most the ring's own number: max has no bound, and the product must not wrap */
+	const unsigned int units = RTE_MIN(max, (unsigned int)VERBS_CQ_MAX_DEPTH) * CQ_UNITS;
+
+	return rte_ring_mc_dequeue_burst_elem(sub->ring, wc, CQ_UNIT_BYTES, units, NULL) / CQ_UNITS;
+}
+
 int
 weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max)
 {
@@ -311,14 +337,12 @@ weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max)
 	}
 	nsubs = atomic_load_explicit(&cq->nsubs, memory_order_acquire);
 	if (likely(nsubs == 1))
-		return (int)rte_ring_mc_dequeue_burst_elem(cq->sub[0]->ring, wc, sizeof(*wc), max,
-		                                           NULL);
+		return (int)verbs_cq_take(cq->sub[0], wc, max);
 	if (nsubs == 0)
 		return 0;
 	at = atomic_fetch_add_explicit(&cq->rr, 1, memory_order_relaxed);
 	for (uint32_t i = 0; i < nsubs && n < max; i++)
-		n += rte_ring_mc_dequeue_burst_elem(cq->sub[(at + i) % nsubs]->ring, &wc[n],
-		                                    sizeof(*wc), max - n, NULL);
+		n += verbs_cq_take(cq->sub[(at + i) % nsubs], &wc[n], max - n);
 	return (int)n;
 }
 
@@ -362,7 +386,7 @@ weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info)
 	nsubs = atomic_load_explicit(&cq->nsubs, memory_order_acquire);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	for (uint32_t i = 0; i < nsubs; i++)
-		waiting += rte_ring_count(cq->sub[i]->ring);
+		waiting += verbs_cq_count(cq->sub[i]);
 	*info = (struct weft_cq_info){
 	        .depth = cq->depth,
 	        .workers = nsubs,

@@ -439,9 +439,17 @@ verbs_fill_recv(const struct weft_qp *qp, struct verbs_rqe *r, const struct weft
 {
 	uint32_t len_bytes;
 
+	const struct weft_sge *sg = wr->sg_list;
+
 	if (unlikely(wr->num_sge > qp->max_sge))
 		return -EINVAL;
 	r->wr_id = wr->wr_id;
+	if (likely(wr->num_sge == 1 && sg != NULL && sg->addr != NULL)) { /* the usual one */
+		r->nsge = 1;
+		r->keyed = sg->lkey != 0;
+		r->sge[0] = (struct weft_rdmap_sge){sg->addr, sg->len_bytes, sg->lkey};
+		return 0;
+	}
 	r->nsge = (uint8_t)wr->num_sge;
 	return verbs_sges(r->sge, wr->sg_list, wr->num_sge, &len_bytes, &r->keyed);
 }
