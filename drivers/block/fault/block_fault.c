@@ -41,6 +41,7 @@ fault_submit(struct weft_block_chan *c, struct weft_block_req *req)
 		return -ENOMEM;
 	f->requests++;
 	fr->req = req;
+	fr->entries = f->entries;
 	fr->due_ns = req->since_ns + f->cfg.delay_min_ns +
 	             fault_draw(f, f->cfg.delay_max_ns - f->cfg.delay_min_ns + 1);
 	if (fault_strikes(&f->fail, req))
@@ -160,7 +161,7 @@ fault_do_fail(struct fault_disk *f, const struct weft_block_req *req)
 }
 
 static int
-fault_do(struct fault_disk *f, struct weft_block_req *req, uint64_t *done)
+fault_do(struct fault_disk *f, struct weft_block_req *req, uint64_t entries, uint64_t *done)
 {
 	switch (req->op) {
 	case WEFT_BLOCK_READ:
@@ -169,7 +170,7 @@ fault_do(struct fault_disk *f, struct weft_block_req *req, uint64_t *done)
 	case WEFT_BLOCK_ZEROES:
 		return fault_do_write(f, req);
 	case WEFT_BLOCK_FLUSH:
-		return f->cfg.flush_lies ? 0 : fault_cache_drain(f);
+		return f->cfg.flush_lies ? 0 : fault_cache_drain(f, entries);
 	case WEFT_BLOCK_COMPARE_WRITE:
 		return fault_do_compare_write(f, req, done);
 	default:
@@ -182,6 +183,7 @@ static void
 fault_run(struct fault_disk *f, struct fault_req *fr)
 {
 	struct weft_block_req *req = fr->req;
+	const uint64_t entries = fr->entries;
 	uint64_t done = 0;
 	int r = fr->fail;
 
@@ -190,7 +192,7 @@ fault_run(struct fault_disk *f, struct fault_req *fr)
 	if (r != 0)
 		fault_do_fail(f, req);
 	else
-		r = fault_do(f, req, &done);
+		r = fault_do(f, req, entries, &done);
 	weft_block_done(req, r, done);
 }
 

@@ -105,6 +105,7 @@ fault_cache_put(struct fault_disk *f, uint64_t off_bytes, const void *data, uint
 		return -ENOMEM;
 	e->off_bytes = off_bytes;
 	e->len_bytes = len_bytes;
+	e->number = ++f->entries;
 	if (data != NULL)
 		memcpy(e->data, data, len_bytes);
 	TAILQ_INSERT_TAIL(&f->cache, e, link);
@@ -167,14 +168,14 @@ fault_cache_land(struct fault_disk *f)
 }
 
 int
-fault_cache_drain(struct fault_disk *f)
+fault_cache_drain(struct fault_disk *f, uint64_t entries)
 {
 	struct weft_block_req flush = {.op = WEFT_BLOCK_FLUSH};
 	struct fault_entry *e;
 	int r;
 
 	TAILQ_FOREACH (e, &f->cache, link)
-		e->leaks = true;
+		e->leaks = e->number <= entries;
 	r = fault_cache_land(f);
 	return r != 0 ? r : fault_inner(f, &flush);
 }

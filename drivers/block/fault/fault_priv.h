@@ -15,6 +15,7 @@
 struct fault_entry {
 	TAILQ_ENTRY(fault_entry) link;
 	uint64_t off_bytes, len_bytes;
+	uint64_t number;
 	bool leaks; /**< it is among those that reach the medium now */
 	uint8_t data[];
 };
@@ -25,8 +26,9 @@ struct fault_req {
 	TAILQ_ENTRY(fault_req) link;
 	struct weft_block_req *req;
 	uint64_t due_ns;
-	int fail;   /**< -errno with which it ends; 0: it succeeds */
-	bool stuck; /**< it does not end */
+	uint64_t entries; /**< of a flush: the cache had so many when it was submitted */
+	int fail;         /**< -errno with which it ends; 0: it succeeds */
+	bool stuck;       /**< it does not end */
 };
 
 /** Requests that a test wants to be struck, and how many were. */
@@ -45,6 +47,7 @@ struct fault_disk {
 	uint64_t rand;
 	struct weft_block_fault_cfg cfg;
 	struct fault_entries cache; /**< oldest first */
+	uint64_t entries;           /**< that the cache has ever had */
 	struct fault_entry *ghost;  /**< a canceled write that lands with the next one */
 	TAILQ_HEAD(, fault_req) reqs;
 	struct fault_rule fail, stick;
@@ -79,8 +82,8 @@ int fault_inner_io(struct fault_disk *f, enum weft_block_op op, uint64_t off_byt
 int fault_cache_put(struct fault_disk *f, uint64_t off_bytes, const void *data, uint64_t len_bytes);
 /** Read a range as the device has it: the medium, and the cache over it. */
 int fault_cache_read(struct fault_disk *f, uint64_t off_bytes, uint8_t *data, uint64_t len_bytes);
-/** Put all of the cache on the medium, in order. */
-int fault_cache_drain(struct fault_disk *f);
+/** Put the entries up to this number on the medium, in order. */
+int fault_cache_drain(struct fault_disk *f, uint64_t entries);
 /** Put what overlaps a range on the medium, with the older entries that overlap it in turn. */
 int fault_cache_leak(struct fault_disk *f, uint64_t off_bytes, uint64_t len_bytes);
 /** Let entries reach the medium by chance. */

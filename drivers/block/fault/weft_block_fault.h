@@ -10,10 +10,10 @@
  * Options: inner=DRIVER (required), inner.KEY=VALUE for that driver, seed=N. Path and length are
  * the inner driver's.
  *
- * The device has a volatile cache. A write that is done is in the cache; a flush puts the cache on
- * the medium, and a write with WEFT_BLOCK_FUA its own range alone. A read sees the cache. A read
- * with WEFT_BLOCK_MEDIUM sees the medium alone, so a Verify that comes before its Flush is seen to
- * be wrong.
+ * The device has a volatile cache. A write that is done is in the cache; a flush puts on the medium
+ * what was in the cache when the flush was submitted, and a write with WEFT_BLOCK_FUA its own range
+ * alone. A read sees the cache. A read with WEFT_BLOCK_MEDIUM sees the medium alone, so a Verify
+ * that comes before its Flush is seen to be wrong.
  *
  * Requests become due in the order of their times, which are drawn; requests that are due at the
  * same time are done in a drawn order. All choices follow from the seed. Time is that of
