@@ -139,3 +139,15 @@ weft_engine_sleep(struct weft_worker *w, uint64_t idle_ns)
 		                       weft_netif_stats(cm->nif[i])->rx_packets - before[i]);
 	return n;
 }
+
+int
+weft_worker_sleep(struct weft_worker *w, uint64_t idle_us)
+{
+	if (unlikely(w == NULL || !weft_vworker_is_mine(weft_vworker_of(w)))) {
+		int rc = weft_engine_take_over(w);
+
+		if (rc < 0)
+			return rc;
+	}
+	return weft_engine_sleep(w, RTE_MIN(idle_us, UINT64_MAX / WEFT_NS_PER_US) * WEFT_NS_PER_US);
+}

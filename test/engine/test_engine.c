@@ -296,6 +296,51 @@ test_idle(void)
 	weft_ctx_destroy(ctx);
 }
 
+struct sleeper {
+	struct weft_worker *w;
+	struct ring_bell bell;
+};
+
+static void *
+call_soon(void *arg)
+{
+	struct sleeper *s = arg;
+
+	usleep(20000);
+	CHECK_EQ(weft_worker_call(s->w, ring, &s->bell), 0);
+	return NULL;
+}
+
+/** weft_worker_sleep() sleeps as long as the worker's own loop would, and a call ends it. */
+static void
+test_sleep(void)
+{
+	const struct weft_worker_attr attr = {.size = sizeof(attr), .idle_sleep_us = 1000000};
+	struct sleeper b = {0};
+	struct weft_ctx *ctx;
+	pthread_t t;
+	uint64_t start;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, &attr, &b.w), 0);
+	while (weft_worker_poll(b.w) > 0)
+		;
+	/* a sixteenth of the idle time */
+	start = test_now_us();
+	CHECK_EQ(weft_worker_sleep(b.w, 320000), 0);
+	CHECK(test_now_us() - start >= 19000);
+	/* a thread's call comes long before the sixteenth */
+	CHECK_EQ(pthread_create(&t, NULL, call_soon, &b), 0);
+	start = test_now_us();
+	CHECK_EQ(weft_worker_sleep(b.w, 16000000), 0);
+	CHECK(test_now_us() - start < 900000);
+	pthread_join(t, NULL);
+	(void)weft_worker_poll(b.w);
+	CHECK_EQ(b.bell.n, 1);
+	weft_ctx_destroy(ctx);
+}
+
 static void *
 stop_soon(void *arg)
 {
@@ -518,8 +563,8 @@ test_selftest(void)
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
                {"TCP as asked for", test_tcp_attr}, {"TCP changed while it runs", test_set_tcp},
-               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
-               {"polled by two threads", test_two_pollers}, {"the clock", test_clock},
-               {"how long iterations take", test_poll_hist},
+               {"alarms", test_alarms}, {"idle", test_idle}, {"sleep", test_sleep},
+               {"run here", test_run_here}, {"polled by two threads", test_two_pollers},
+               {"the clock", test_clock}, {"how long iterations take", test_poll_hist},
                {"memif client before its server", test_memif_early_client},
                {"the self-test of a port", test_selftest})

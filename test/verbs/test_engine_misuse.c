@@ -445,6 +445,14 @@ MISUSE(weft_worker_idle)
 		weft_worker_idle(h, 1);
 }
 
+MISUSE(weft_worker_sleep)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_sleep(h, 1), -EINVAL);
+}
+
 MISUSE(weft_worker_exec)
 {
 	struct weft_worker *h;
@@ -766,10 +774,10 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_worker_poll), CASE(weft_worker_run), CASE(weft_worker_start),
                CASE(weft_worker_stop), CASE(weft_worker_stop_async), CASE(weft_worker_detach),
                CASE(weft_worker_is_mine), CASE(weft_worker_call), CASE(weft_worker_set_tcp),
-               CASE(weft_worker_idle), CASE(weft_worker_exec), CASE(weft_worker_now_ns),
-               CASE(weft_worker_random), CASE(weft_worker_stats), CASE(weft_worker_get),
-               CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns),
-               CASE(weft_alarm_set), CASE(weft_alarm_cancel), CASE(weft_poller_add),
-               CASE(weft_poller_remove), {"a thread that ended", test_ended},
+               CASE(weft_worker_idle), CASE(weft_worker_sleep), CASE(weft_worker_exec),
+               CASE(weft_worker_now_ns), CASE(weft_worker_random), CASE(weft_worker_stats),
+               CASE(weft_worker_get), CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since),
+               CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set), CASE(weft_alarm_cancel),
+               CASE(weft_poller_add), CASE(weft_poller_remove), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
                CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))

@@ -369,6 +369,15 @@ int weft_worker_set_tcp(struct weft_worker *w, const struct weft_tcp_change *cha
  * weft_worker_poll() for this worker.
  */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
+/**
+ * Sleep as weft_worker_run() does when the worker has been idle for idle_us: until there is
+ * something to do, or a packet comes on a port whose receive interrupt is known to end a sleep;
+ * else, where a port has none, for a sixteenth of idle_us, at most weft_worker_attr.idle_sleep_us.
+ * weft_worker_call() of another thread ends the sleep. For programs with a loop of their own, on
+ * the polling thread. May poll the worker. Returns what that poll did, as weft_worker_poll(); 0
+ * without one. -EBUSY: another thread is in weft_worker_poll(). -EINVAL: no worker.
+ */
+int weft_worker_sleep(struct weft_worker *w, uint64_t idle_us);
 struct weft_exec;
 /**
  * The worker's executor, for calls of a persist driver's flush() or read_back() by the program
