@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_CONFIG_H
+#define WEFT_APPS_VERBS_CONFIG_H
+
+/**
+ * @file The configuration of the process, from the environment that weft-run sets: WEFT_CONFIG, the
+ * name of a configuration file, or WEFT_DEV with WEFT_ADDRESS and perhaps WEFT_MTU.
+ */
+
+#include "conf.h"
+
+#define WV_ENV_CONFIG  "WEFT_CONFIG"
+#define WV_ENV_DEV     "WEFT_DEV"
+#define WV_ENV_ADDRESS "WEFT_ADDRESS"
+#define WV_ENV_MTU     "WEFT_MTU"
+/** 0: connect without the peer-to-peer model of MPA revision 2 (RFC 6581 s9.2) */
+#define WV_ENV_P2P "WEFT_P2P"
+/** 1: do not refuse versions of libibverbs and librdmacm that were not tested */
+#define WV_ENV_ANY_VERSION "WEFT_VERBS_ANY_VERSION"
+#define WV_LIBRARY         "libweft_verbs.so"
+
+/**
+ * Read the environment. 0, or -errno with one line in err; -ENOENT: it has no configuration.
+ */
+int wv_config_read(struct conf *c, char *err, size_t err_size);
+/** The configuration of this process, read once. NULL after one line on standard error. */
+const struct conf *wv_config(void);
+
+#endif /* WEFT_APPS_VERBS_CONFIG_H */

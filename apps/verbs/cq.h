@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_CQ_H
+#define WEFT_APPS_VERBS_CQ_H
+
+/**
+ * @file Completion queues and completion channels.
+ *
+ * A completion queue of the program is a ring of this library. Each QP has a queue of weft with a
+ * callback, which fills the rings; it is as deep as the QP's queues, so weft never loses a
+ * completion, and a ring may be resized at any time.
+ */
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <weft/weft.h>
+
+#include "fdq.h"
+
+struct wv_channel {
+	struct ibv_comp_channel ibv;
+	struct wv_fdq q; /**< of wv_cq.node */
+};
+
+struct wv_cqe {
+	struct ibv_wc wc;
+	uint64_t time_ns; /**< when it was made; 0: the queue has no timestamps */
+};
+
+enum wv_arm { WV_ARM_NONE, WV_ARM_SOLICITED, WV_ARM_ANY };
+
+struct wv_cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	pthread_spinlock_t lock; /**< of the ring and of `armed` */
+	struct wv_cqe *ring;
+	uint32_t mask;
+	_Atomic uint32_t head,
+	        tail; /**< changed under the lock; the next to be polled and to be filled */
+	enum wv_arm armed;
+	bool overrun;
+	bool timed;
+	uint32_t users;          /**< queues of QPs, under the engine's lock */
+	struct wv_fdq_node node; /**< in the channel's queue */
+	uint32_t more;           /**< events beside the one queued */
+	uint32_t comp_reported;  /**< events that the program has taken */
+	uint32_t async_reported; /**< likewise */
+	struct wv_cqe now;       /**< of an extended queue: the completion being read */
+};
+
+static inline struct wv_cq *
+wv_cq(struct ibv_cq *c)
+{
+	return (struct wv_cq *)(void *)c;
+}
+
+/** Append a completion, under the engine's lock. False: no room; the queue is in error. */
+bool wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited);
+/** Remove the completions of a QP that is destroyed or reset. */
+void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
+
+int wv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int wv_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *wv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+/** Make a queue: of both kinds. NULL with errno. */
+struct wv_cq *wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user,
+                        struct ibv_comp_channel *channel, uint32_t vector);
+/** Take one completion. False: there is none. */
+bool wv_cq_take(struct wv_cq *c, struct wv_cqe *out);
+
+#endif /* WEFT_APPS_VERBS_CQ_H */

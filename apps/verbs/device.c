@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The device "weft0": its list, its GUID, opening and closing. */
+
+#include "device.h"
+
+#include "api.h"
+#include "check.h"
+#include "config.h"
+#include "engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ibv_device device = {
+        .node_type = IBV_NODE_RNIC,
+        .transport_type = IBV_TRANSPORT_IWARP,
+        .name = WV_DEVICE_NAME,
+        .dev_name = "uverbs-" WV_DEVICE_NAME,
+        .dev_path = "/sys/class/infiniband_verbs/uverbs-" WV_DEVICE_NAME,
+        .ibdev_path = "/sys/class/infiniband/" WV_DEVICE_NAME,
+};
+
+WV_API struct ibv_device **
+ibv_get_device_list(int *num)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+	int n = 0;
+
+	if (num != NULL)
+		*num = 0;
+	if (list == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (wv_config() != NULL && wv_check_versions())
+		list[n++] = &device;
+	if (num != NULL)
+		*num = n;
+	return list;
+}
+
+WV_API void
+ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+WV_API const char *
+ibv_get_device_name(struct ibv_device *dev)
+{
+	return dev->name;
+}
+
+WV_API int
+ibv_get_device_index(struct ibv_device *dev)
+{
+	(void)dev;
+	/* "Unknown": librdmacm then tells devices apart by their GUIDs. */
+	return -1;
+}
+
+WV_API __be64
+ibv_get_device_guid(struct ibv_device *dev)
+{
+	(void)dev;
+	return wv_device_guid();
+}
+
+WV_API struct ibv_context *
+ibv_open_device(struct ibv_device *dev)
+{
+	struct wv_context *c;
+	int rc = wv_engine_up();
+
+	if (rc < 0) {
+		errno = -rc;
+		return NULL;
+	}
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return NULL;
+	rc = wv_fdq_init(&c->async);
+	if (rc < 0) {
+		free(c);
+		errno = -rc;
+		return NULL;
+	}
+	c->vctx.sz = sizeof(c->vctx);
+	c->vctx.context.device = dev;
+	c->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	c->vctx.context.cmd_fd = -1;
+	c->vctx.context.async_fd = c->async.fd;
+	c->vctx.context.num_comp_vectors = 1;
+	pthread_mutex_init(&c->vctx.context.mutex, NULL);
+	wv_calls_set(&c->vctx);
+	return &c->vctx.context;
+}
+
+WV_API int
+ibv_close_device(struct ibv_context *context)
+{
+	struct wv_context *c = wv_context(context);
+
+	wv_fdq_fini(&c->async);
+	pthread_mutex_destroy(&context->mutex);
+	free(c);
+	return 0;
+}
+
+/* Of libibverbs, for librdmacm and drivers; not in its headers. */
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+/* An attribute file of this device does not exist; the others' do, or do not. */
+WV_API int
+ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	static const char abi[] = "4\n"; /* RDMA_USER_CM_ABI_VERSION */
+	char path[512];
+	ssize_t len;
+	FILE *f;
+
+	if (strcmp(file, "class/misc/rdma_cm/abi_version") == 0 && size > sizeof(abi)) {
+		strcpy(buf, abi);
+		buf[1] = '\0';
+		return 1;
+	}
+	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
+		return -1;
+	f = fopen(path, "re");
+	if (f == NULL)
+		return -1;
+	len = (ssize_t)fread(buf, 1, size, f);
+	fclose(f);
+	if (len > 0 && buf[len - 1] == '\n')
+		buf[--len] = '\0';
+	else if (len < (ssize_t)size)
+		buf[len] = '\0';
+	else
+		return -1;
+	return (int)len;
+}

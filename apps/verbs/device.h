@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_DEVICE_H
+#define WEFT_APPS_VERBS_DEVICE_H
+
+/** @file The device "weft0": its list, its contexts, and what they can be asked. */
+
+#include <infiniband/verbs.h>
+
+#include "fdq.h"
+
+#define WV_DEVICE_NAME "weft0"
+#define WV_PORT        1
+
+/* Limits of one object, as ibv_query_device() tells them. */
+#define WV_MAX_QP_WR   16384
+#define WV_MAX_CQE     (4 * 1024 * 1024 - 1)
+#define WV_MAX_SRQ_WR  16384
+#define WV_MAX_RD_ATOM 64
+
+/** An opened device. */
+struct wv_context {
+	struct wv_fdq async; /**< asynchronous events, which the descriptor async_fd tells of */
+	struct verbs_context vctx;
+};
+
+static inline struct wv_context *
+wv_context(struct ibv_context *c)
+{
+	return (struct wv_context *)(void *)((char *)c - offsetof(struct wv_context, vctx.context));
+}
+
+/** The device's GUID, in network byte order: made from the configuration, so the same at each
+ * start. 0: no configuration. */
+__be64 wv_device_guid(void);
+/** Fill in the tables of a new context: calls.c. */
+void wv_calls_set(struct verbs_context *v);
+
+#endif /* WEFT_APPS_VERBS_DEVICE_H */

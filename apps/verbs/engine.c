@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The worker of the process: its start and its end. */
+
+#include "engine.h"
+
+#include "check.h"
+#include "config.h"
+#include "helper.h"
+#include "lock.h"
+#include "stack.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENGINE_DRAIN_NS (1000 * 1000 * 1000ULL) /**< at the end of the process */
+
+static struct stack stack;
+static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int up_state; /**< 0: not tried; 1: up; -errno: it failed */
+static pid_t up_pid;
+static cpu_set_t process_cpus;
+static const struct wv_engine_hooks *hooks;
+
+void
+wv_engine_hook(const struct wv_engine_hooks *h)
+{
+	hooks = h;
+}
+
+/** On the helper thread, because EAL binds the thread that initialises it to a CPU. */
+static int
+engine_open(const struct conf *given, char *err, size_t err_size)
+{
+	static struct conf c;
+	const struct weft_evq_attr evq = {.size = sizeof(evq), .on_event = hooks->on_event};
+	const struct weft_ctx_attr ctx = {
+	        .size = sizeof(ctx), .max_regions = 65536, .mpa = &c.mpa, .tcp = &c.tcp};
+	const struct stack_opt opt = {
+	        .progname = "weft", .ctx = &ctx, .one_worker = true, .quiet = true};
+	int cpu = 0, rc;
+
+	c = *given;
+	if (c.weft.lcores[0] == '\0') {
+		while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &process_cpus))
+			cpu++;
+		snprintf(c.weft.lcores, sizeof(c.weft.lcores), "%d", cpu);
+	}
+	rc = stack_up(&c, &opt, &stack, err, err_size);
+	(void)sched_setaffinity(0, sizeof(process_cpus), &process_cpus);
+	if (rc != 0)
+		return rc;
+	wv_engine.ctx = stack.ctx;
+	wv_engine.worker = stack.workers[0];
+	wv_engine.port = stack.ports[0];
+	rc = weft_evq_create(stack.ctx, &evq, &wv_engine.evq);
+	if (rc != 0)
+		snprintf(err, err_size, "queue of events: %s", strerror(-rc));
+	return rc;
+}
+
+/** What was sent last is in weft's buffers, which end with the process. */
+static void
+engine_down(void)
+{
+	const uint64_t end_ns = wv_now_ns() + ENGINE_DRAIN_NS;
+
+	/* A thread that never returns the lock would keep the process for ever. */
+	if (getpid() != up_pid || !wv_engine_is_up() || !wv_lock_until(end_ns))
+		return;
+	hooks->drain(end_ns);
+	/* The lock is kept: other threads may still run, and find no engine any more. */
+	wv_engine_set_up(false);
+	stack_down(&stack);
+}
+
+/** The port stays the parent's: a child that polls it would take the parent's packets. */
+static void
+engine_in_child(void)
+{
+	wv_engine_set_up(false);
+}
+
+struct engine_start {
+	const struct conf *conf;
+	pthread_mutex_t lock;
+	pthread_cond_t done_cond;
+	bool done;
+	int rc;
+	char err[CONF_ERR_MAX];
+};
+
+static void *
+engine_thread(void *arg)
+{
+	struct engine_start *s = arg;
+	int rc = engine_open(s->conf, s->err, sizeof(s->err));
+
+	pthread_mutex_lock(&s->lock);
+	s->rc = rc;
+	s->done = true;
+	pthread_cond_signal(&s->done_cond);
+	pthread_mutex_unlock(&s->lock);
+	if (rc == 0)
+		wv_helper_run();
+	return NULL;
+}
+
+static int
+engine_start(void)
+{
+	struct engine_start s = {.conf = wv_config(),
+	                         .lock = PTHREAD_MUTEX_INITIALIZER,
+	                         .done_cond = PTHREAD_COND_INITIALIZER};
+	sigset_t all, old;
+	pthread_t t;
+	int rc;
+
+	if (s.conf == NULL)
+		return -ENODEV;
+	if (!wv_check_versions())
+		return -ENOSYS;
+	(void)sched_getaffinity(0, sizeof(process_cpus), &process_cpus);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = -pthread_create(&t, NULL, engine_thread, &s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0) {
+		fprintf(stderr, "weft: no thread: %s\n", strerror(-rc));
+		return rc;
+	}
+	(void)pthread_setname_np(t, "weft");
+	pthread_detach(t);
+	pthread_mutex_lock(&s.lock);
+	while (!s.done)
+		pthread_cond_wait(&s.done_cond, &s.lock);
+	pthread_mutex_unlock(&s.lock);
+	if (s.rc != 0) {
+		fprintf(stderr, "weft: %s\n", s.err);
+		return s.rc;
+	}
+	up_pid = getpid();
+	wv_engine_set_up(true);
+	(void)pthread_atfork(NULL, NULL, engine_in_child);
+	(void)atexit(engine_down);
+	return 0;
+}
+
+int
+wv_engine_up(void)
+{
+	int state = atomic_load_explicit(&up_state, memory_order_acquire);
+
+	if (state == 1 && getpid() == up_pid)
+		return 0;
+	pthread_mutex_lock(&up_lock);
+	state = atomic_load_explicit(&up_state, memory_order_relaxed);
+	if (state == 0) {
+		int rc = engine_start();
+
+		state = rc == 0 ? 1 : rc;
+		atomic_store_explicit(&up_state, state, memory_order_release);
+	} else if (state == 1 && getpid() != up_pid) {
+		state = -EPERM;
+	}
+	pthread_mutex_unlock(&up_lock);
+	return state == 1 ? 0 : state;
+}

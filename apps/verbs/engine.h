@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_ENGINE_H
+#define WEFT_APPS_VERBS_ENGINE_H
+
+/**
+ * @file The one worker of the process: its start, the lock around it, and who polls it.
+ *
+ * Every call into weft is made with the engine's lock held. The holder of the lock is the worker's
+ * polling thread, so weft acts at once, and its callbacks run on that thread under the lock. The
+ * calls of the program poll the worker (wv_progress()). A helper thread polls it while the program
+ * makes no such call, and sleeps under the lock when nothing moves; wv_lock() ends that sleep.
+ *
+ * Order of locks: the engine's, then that of a completion queue or of connection management, then
+ * that of a queue of events (fdq.h).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/weft.h>
+
+/** What all objects are made of. Valid after wv_engine_up() returned 0. */
+struct wv_engine {
+	struct weft_ctx *ctx;
+	struct weft_port *port; /**< the worker's first */
+	struct weft_worker *worker;
+	struct weft_evq *evq; /**< events of all QPs, listeners and SRQs: events.h */
+};
+
+extern struct wv_engine wv_engine;
+
+/** What the engine calls of the sources above it. */
+struct wv_engine_hooks {
+	weft_event_fn on_event; /**< the callback of wv_engine.evq */
+	/** the end of the process: let connections send what they have, until end_ns. Under the
+	 * lock */
+	void (*drain)(uint64_t end_ns);
+};
+
+/** Set them, once, before main(). */
+void wv_engine_hook(const struct wv_engine_hooks *hooks);
+
+/**
+ * Open the port and start the helper thread, the first time. Any thread. 0, or -errno after one
+ * line on standard error (said once). After fork() the child of a process that has started it gets
+ * -EPERM: a port belongs to one process.
+ */
+int wv_engine_up(void);
+/** Whether it is up. */
+bool wv_engine_is_up(void);
+/** Take the lock. The calling thread becomes the worker's polling thread. */
+void wv_lock(void);
+void wv_unlock(void);
+/** Poll the worker once, with the lock held. Returns how much was done. */
+int wv_poll_locked(void);
+/**
+ * Poll the worker once if no other thread has the lock. Counts as a sign that the program makes
+ * progress by itself. Without an engine: nothing.
+ */
+void wv_progress(void);
+/** Requests were posted that only the next poll sends. With the lock held. */
+void wv_posted(void);
+/**
+ * The calling thread is about to sleep, in a call of libc or of verbs: send what is posted, and let
+ * the helper thread poll from now on.
+ */
+void wv_will_block(void);
+/**
+ * Poll until fd is readable, for some microseconds; then sleep until it is. Returns 0, or -EINTR.
+ */
+int wv_wait_readable(int fd);
+/** CLOCK_MONOTONIC. */
+uint64_t wv_now_ns(void);
+
+#endif /* WEFT_APPS_VERBS_ENGINE_H */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Queues of events with a descriptor. */
+
+#include "fdq.h"
+
+#include "engine.h"
+#include "libc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+
+int
+wv_fdq_init(struct wv_fdq *q)
+{
+	TAILQ_INIT(&q->nodes);
+	pthread_mutex_init(&q->lock, NULL);
+	/* Blocking, as the kernel's are: the program may look at the flag. */
+	q->fd = eventfd(0, EFD_CLOEXEC);
+	return q->fd < 0 ? -errno : 0;
+}
+
+void
+wv_fdq_fini(struct wv_fdq *q)
+{
+	wv_libc.close(q->fd);
+	pthread_mutex_destroy(&q->lock);
+}
+
+void
+wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n)
+{
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&q->lock);
+	if (TAILQ_EMPTY(&q->nodes) && wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
+		/* Its counter is 0, so there is room. */
+	}
+	TAILQ_INSERT_TAIL(&q->nodes, n, link);
+	n->queued = true;
+	pthread_mutex_unlock(&q->lock);
+}
+
+/** Under the lock. */
+static void
+fdq_remove(struct wv_fdq *q, struct wv_fdq_node *n)
+{
+	uint64_t drop;
+
+	TAILQ_REMOVE(&q->nodes, n, link);
+	n->queued = false;
+	if (TAILQ_EMPTY(&q->nodes) && wv_libc.read(q->fd, &drop, sizeof(drop)) < 0) {
+		/* Its counter is 1: it was set with the first node. */
+	}
+}
+
+struct wv_fdq_node *
+wv_fdq_take(struct wv_fdq *q)
+{
+	struct wv_fdq_node *n;
+
+	pthread_mutex_lock(&q->lock);
+	n = TAILQ_FIRST(&q->nodes);
+	if (n != NULL)
+		fdq_remove(q, n);
+	pthread_mutex_unlock(&q->lock);
+	return n;
+}
+
+bool
+wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n)
+{
+	bool was;
+
+	pthread_mutex_lock(&q->lock);
+	was = n->queued;
+	if (was)
+		fdq_remove(q, n);
+	pthread_mutex_unlock(&q->lock);
+	return was;
+}
+
+struct wv_fdq_node *
+wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const void *arg),
+            const void *arg)
+{
+	struct wv_fdq_node *n;
+
+	pthread_mutex_lock(&q->lock);
+	TAILQ_FOREACH (n, &q->nodes, link)
+		if (match(n, arg)) {
+			fdq_remove(q, n);
+			break;
+		}
+	pthread_mutex_unlock(&q->lock);
+	return n;
+}
+
+int
+wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out)
+{
+	int flags, rc;
+
+	for (;;) {
+		*out = wv_fdq_take(q);
+		if (*out != NULL)
+			return 0;
+		flags = fcntl(q->fd, F_GETFL);
+		if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
+			wv_progress();
+			*out = wv_fdq_take(q);
+			return *out != NULL ? 0 : -EAGAIN;
+		}
+		rc = wv_wait_readable(q->fd);
+		if (rc < 0)
+			return rc;
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_FDQ_H
+#define WEFT_APPS_VERBS_FDQ_H
+
+/**
+ * @file A queue of events with a descriptor, which is readable while the queue is not empty. It
+ * stands for the descriptors that the kernel gives: of completion channels, of asynchronous events
+ * and of connection management. Programs poll and epoll them, and set O_NONBLOCK.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct wv_fdq_node {
+	TAILQ_ENTRY(wv_fdq_node) link;
+	bool queued; /**< under the queue's lock */
+};
+
+struct wv_fdq {
+	pthread_mutex_t lock;
+	TAILQ_HEAD(, wv_fdq_node) nodes;
+	int fd; /**< an eventfd, closed by wv_fdq_fini() */
+};
+
+/** -errno. */
+int wv_fdq_init(struct wv_fdq *q);
+/** The queue is empty or its nodes are not used any more. */
+void wv_fdq_fini(struct wv_fdq *q);
+/** Append a node that is not queued. */
+void wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n);
+/** Remove the first node; NULL: there is none. */
+struct wv_fdq_node *wv_fdq_take(struct wv_fdq *q);
+/** Remove a node wherever it is. False: it is not queued. */
+bool wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n);
+/** Call match(n, arg) for each node and remove the first for which it is true. NULL: none. */
+struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
+                                bool (*match)(const struct wv_fdq_node *n, const void *arg),
+                                const void *arg);
+/**
+ * Wait for a node and remove it, as read(2) of the kernel's descriptor would. 0, -EAGAIN if the
+ * program has set O_NONBLOCK, -EINTR.
+ */
+int wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out);
+
+#endif /* WEFT_APPS_VERBS_FDQ_H */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The helper thread, which polls the worker while the program does not. */
+
+#include "helper.h"
+
+#include "engine.h"
+#include "lock.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HELPER_SPIN_NS     (200 * 1000ULL)  /**< idle time before the first sleep */
+#define HELPER_LOOK_MIN_NS (500 * 1000ULL)  /**< between two looks, while the program polls */
+#define HELPER_LOOK_MAX_NS (4000 * 1000ULL) /**< the same, when it has polled for long */
+#define HELPER_HOT_NS      (5000 * 1000ULL) /**< stays after packets that the program left */
+
+static atomic_uint_fast64_t seen; /**< polls of the program */
+static atomic_uint kicked;        /**< the futex on which the helper waits between two looks */
+
+void
+wv_helper_seen(void)
+{
+	/* A count that is lost to another thread's does no harm: any change is a sign. */
+	atomic_store_explicit(&seen, atomic_load_explicit(&seen, memory_order_relaxed) + 1,
+	                      memory_order_relaxed);
+}
+
+void
+wv_helper_kick(void)
+{
+	if (atomic_exchange_explicit(&kicked, 1, memory_order_acq_rel) == 0)
+		(void)syscall(SYS_futex, &kicked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/** Wait between two looks. True: the program has announced that it will sleep. */
+static bool
+helper_look_later(uint64_t ns)
+{
+	const struct timespec ts = {.tv_sec = 0, .tv_nsec = (long)ns};
+
+	if (atomic_load_explicit(&kicked, memory_order_acquire) == 0)
+		(void)syscall(SYS_futex, &kicked, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
+	return atomic_exchange_explicit(&kicked, 0, memory_order_acq_rel) != 0;
+}
+
+/** Poll until the program polls again by itself. */
+static void
+helper_take_over(void)
+{
+	uint64_t last = atomic_load_explicit(&seen, memory_order_relaxed);
+	uint64_t now_ns = wv_now_ns(), idle_ns = now_ns, hot_ns = 0;
+
+	for (;;) {
+		uint64_t count;
+		bool alone;
+		int n;
+
+		wv_lock();
+		n = wv_poll_locked();
+		now_ns = wv_now_ns();
+		count = atomic_load_explicit(&seen, memory_order_relaxed);
+		alone = count == last;
+		last = count;
+		if (n > 0) {
+			idle_ns = now_ns;
+			if (alone)
+				hot_ns = now_ns + HELPER_HOT_NS;
+		} else if (now_ns - idle_ns > HELPER_SPIN_NS && alone) {
+			wv_sleep_locked((now_ns - idle_ns) / 1000);
+		}
+		wv_unlock();
+		if (!alone && now_ns >= hot_ns)
+			return;
+		if (wv_lock_wanted())
+			sched_yield();
+	}
+}
+
+void
+wv_helper_run(void)
+{
+	uint64_t look_ns = HELPER_LOOK_MIN_NS, last = 0, count;
+
+	/* The default timer slack of 50 us would double every short sleep. */
+	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	for (;;) {
+		count = atomic_load_explicit(&seen, memory_order_relaxed);
+		if (count == last) {
+			helper_take_over();
+			look_ns = HELPER_LOOK_MIN_NS;
+			last = atomic_load_explicit(&seen, memory_order_relaxed);
+		} else {
+			last = count;
+			look_ns =
+			        look_ns * 2 < HELPER_LOOK_MAX_NS ? look_ns * 2 : HELPER_LOOK_MAX_NS;
+		}
+		if (helper_look_later(look_ns)) {
+			helper_take_over();
+			look_ns = HELPER_LOOK_MIN_NS;
+			last = atomic_load_explicit(&seen, memory_order_relaxed);
+		}
+	}
+}

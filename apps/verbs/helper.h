@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_HELPER_H
+#define WEFT_APPS_VERBS_HELPER_H
+
+/**
+ * @file The helper thread: it polls the worker while the program does not.
+ *
+ * While the program polls by itself, the helper only looks from time to time whether that is still
+ * so. When the program is about to sleep in a call that this library knows, the helper takes over
+ * at once. A program that waits for a change of memory gives no sign: the helper finds out when it
+ * looks next, and then stays for as long as packets come while the program makes no call.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The helper's loop; it does not return. */
+void wv_helper_run(void);
+/** The program polls the worker now. */
+void wv_helper_seen(void);
+/** The program polls no longer: take over. */
+void wv_helper_kick(void);
+
+#endif /* WEFT_APPS_VERBS_HELPER_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Weft's addresses in getifaddrs(3). */
+
+#include "ifaddr.h"
+
+#include "config.h"
+#include "device.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ifaddr_node {
+	struct ifaddrs ifa; /**< first */
+	struct sockaddr_storage addr, mask;
+	char name[IFNAMSIZ];
+};
+
+static void
+ifaddr_mask(struct sockaddr_storage *m, const struct sockaddr_storage *a, uint32_t prefix_len)
+{
+	uint8_t *b = a->ss_family == AF_INET
+	                     ? (void *)&((struct sockaddr_in *)(void *)m)->sin_addr
+	                     : (void *)&((struct sockaddr_in6 *)(void *)m)->sin6_addr;
+
+	m->ss_family = a->ss_family;
+	for (; prefix_len >= 8; prefix_len -= 8)
+		*b++ = 0xff;
+	if (prefix_len > 0)
+		*b = (uint8_t)(0xff00 >> prefix_len);
+}
+
+void
+wv_ifaddr_add(struct ifaddrs **list)
+{
+	const struct conf *c =
+	        getenv(WV_ENV_CONFIG) != NULL || getenv(WV_ENV_DEV) != NULL ? wv_config() : NULL;
+
+	for (uint32_t i = 0; c != NULL && i < c->ports[0].nnets; i++) {
+		const struct conf_net *net = &c->ports[0].nets[i];
+		struct ifaddr_node *n = calloc(1, sizeof(*n));
+
+		if (n == NULL)
+			return;
+		n->addr = net->addr;
+		ifaddr_mask(&n->mask, &net->addr, net->prefix_len);
+		strcpy(n->name, WV_DEVICE_NAME);
+		n->ifa.ifa_name = n->name;
+		n->ifa.ifa_flags = IFF_UP | IFF_RUNNING;
+		n->ifa.ifa_addr = (struct sockaddr *)&n->addr;
+		n->ifa.ifa_netmask = (struct sockaddr *)&n->mask;
+		n->ifa.ifa_next = *list;
+		*list = &n->ifa;
+	}
+}
+
+struct ifaddrs *
+wv_ifaddr_remove(struct ifaddrs *list)
+{
+	/* A node of ours has its name inside. */
+	while (list != NULL && list->ifa_name == ((struct ifaddr_node *)(void *)list)->name) {
+		struct ifaddrs *next = list->ifa_next;
+
+		free(list);
+		list = next;
+	}
+	return list;
+}

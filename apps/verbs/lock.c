@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The lock around the worker, and what its holder does. */
+
+#include "lock.h"
+
+#include "engine.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+struct wv_engine wv_engine;
+
+static pthread_mutex_t engine_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static atomic_bool up;     /**< there is a worker */
+static atomic_bool posted; /**< requests wait for the next poll */
+/** Threads that want the lock, and whether its holder sleeps: of two, one sees the other. */
+static atomic_uint wanted;
+static atomic_bool asleep;
+
+bool
+wv_engine_is_up(void)
+{
+	return atomic_load_explicit(&up, memory_order_acquire);
+}
+
+void
+wv_engine_set_up(bool now)
+{
+	atomic_store_explicit(&up, now, memory_order_release);
+}
+
+uint64_t
+wv_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+static void
+engine_nothing(void *arg)
+{
+	(void)arg;
+}
+
+/** End the sleep of the thread that has the lock. */
+static void
+engine_wake(void)
+{
+	if (atomic_exchange_explicit(&asleep, false, memory_order_seq_cst))
+		(void)weft_worker_call(wv_engine.worker, engine_nothing, NULL);
+}
+
+static void
+engine_own(void)
+{
+	/* weft_worker_poll() makes the caller the worker's thread. */
+	if (!weft_worker_is_mine(wv_engine.worker))
+		(void)weft_worker_poll(wv_engine.worker);
+}
+
+void
+wv_lock(void)
+{
+	if (pthread_mutex_trylock(&engine_lock) != 0) {
+		atomic_fetch_add_explicit(&wanted, 1, memory_order_seq_cst);
+		engine_wake();
+		pthread_mutex_lock(&engine_lock);
+		atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
+	}
+	engine_own();
+}
+
+void
+wv_unlock(void)
+{
+	pthread_mutex_unlock(&engine_lock);
+}
+
+int
+wv_poll_locked(void)
+{
+	atomic_store_explicit(&posted, false, memory_order_relaxed);
+	return weft_worker_poll(wv_engine.worker);
+}
+
+void
+wv_sleep_locked(uint64_t idle_us)
+{
+	atomic_store_explicit(&asleep, true, memory_order_seq_cst);
+	if (atomic_load_explicit(&wanted, memory_order_seq_cst) == 0)
+		(void)weft_worker_sleep(wv_engine.worker, idle_us);
+	atomic_store_explicit(&asleep, false, memory_order_relaxed);
+}
+
+bool
+wv_lock_wanted(void)
+{
+	return atomic_load_explicit(&wanted, memory_order_relaxed) != 0;
+}
+
+void
+wv_posted(void)
+{
+	atomic_store_explicit(&posted, true, memory_order_relaxed);
+}
+
+bool
+wv_trylock_poll(void)
+{
+	if (pthread_mutex_trylock(&engine_lock) != 0) {
+		if (atomic_load_explicit(&asleep, memory_order_relaxed))
+			engine_wake();
+		return false;
+	}
+	(void)wv_poll_locked();
+	pthread_mutex_unlock(&engine_lock);
+	return true;
+}
+
+bool
+wv_lock_until(uint64_t end_ns)
+{
+	while (pthread_mutex_trylock(&engine_lock) != 0) {
+		if (wv_now_ns() > end_ns)
+			return false;
+		engine_wake();
+		sched_yield();
+	}
+	engine_own();
+	return true;
+}
+
+bool
+wv_has_posted(void)
+{
+	return atomic_load_explicit(&posted, memory_order_relaxed);
+}

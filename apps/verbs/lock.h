@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_LOCK_H
+#define WEFT_APPS_VERBS_LOCK_H
+
+/** @file The parts of the engine's lock that only the engine, the helper thread and progress.c
+ * use. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Take the lock, poll once, and return it. False: another thread has it; its sleep ends. */
+bool wv_trylock_poll(void);
+/** wv_lock(), but at most until end_ns of wv_now_ns(). */
+bool wv_lock_until(uint64_t end_ns);
+/** Sleep with the lock held, until there is something to do or another thread wants the lock. */
+void wv_sleep_locked(uint64_t idle_us);
+/** Whether another thread waits for the lock. */
+bool wv_lock_wanted(void);
+/** Whether requests were posted since the last poll. */
+bool wv_has_posted(void);
+/** Whether there is a worker, from now on. */
+void wv_engine_set_up(bool now);
+
+#endif /* WEFT_APPS_VERBS_LOCK_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_VERBS_MEM_H
+#define WEFT_APPS_VERBS_MEM_H
+
+/** @file Protection domains, memory regions and memory windows. */
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include <weft/weft.h>
+
+struct wv_pd {
+	struct ibv_pd ibv;
+	struct weft_pd *pd;
+};
+
+struct wv_mr {
+	struct ibv_mr ibv;
+	struct weft_mr *mr;
+	uint64_t iova;
+	unsigned int access; /**< as the program gave it */
+};
+
+struct wv_mw {
+	struct ibv_mw ibv;
+	struct weft_mw *mw;
+};
+
+static inline struct wv_pd *
+wv_pd(struct ibv_pd *p)
+{
+	return (struct wv_pd *)(void *)p;
+}
+
+static inline struct wv_mr *
+wv_mr(struct ibv_mr *m)
+{
+	return (struct wv_mr *)(void *)m;
+}
+
+static inline struct wv_mw *
+wv_mw(struct ibv_mw *m)
+{
+	return (struct wv_mw *)(void *)m;
+}
+
+/** IBV_ACCESS_* as WEFT_ACCESS_*. -EINVAL, -EOPNOTSUPP. */
+int wv_access(unsigned int access, uint32_t *out);
+
+struct ibv_mw *wv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int wv_dealloc_mw(struct ibv_mw *mw);
+/** Of a window of type 1. */
+int wv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+/**
+ * Complete a request that binds a window, and set the key that the program sees. `rkey`: the
+ * one that it wants for a window of type 2, which is the one that ibv_inc_rkey() makes of the
+ * window's. -EINVAL.
+ */
+int wv_mw_fill(struct weft_wr *wr, struct ibv_mw *mw, const struct ibv_mw_bind_info *info,
+               const uint32_t *rkey);
+/** The bind was posted: the window has its new key. */
+void wv_mw_posted(struct ibv_mw *mw);
+
+#endif /* WEFT_APPS_VERBS_MEM_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Progress by the program's calls. */
+
+#include "engine.h"
+#include "helper.h"
+#include "libc.h"
+#include "lock.h"
+
+#include <errno.h>
+
+#define PROGRESS_SPIN_NS (50 * 1000ULL) /**< of a call that waits, before it sleeps */
+
+void
+wv_progress(void)
+{
+	if (!wv_engine_is_up())
+		return;
+	wv_helper_seen();
+	(void)wv_trylock_poll();
+}
+
+void
+wv_will_block(void)
+{
+	if (!wv_engine_is_up())
+		return;
+	if (wv_has_posted())
+		(void)wv_trylock_poll();
+	wv_helper_kick();
+}
+
+int
+wv_wait_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (wv_engine_is_up()) {
+		const uint64_t end_ns = wv_now_ns() + PROGRESS_SPIN_NS;
+
+		do {
+			wv_progress();
+			if (wv_libc.poll(&p, 1, 0) > 0)
+				return 0;
+		} while (wv_now_ns() < end_ns);
+		wv_will_block();
+	}
+	return wv_libc.poll(&p, 1, -1) < 0 ? -errno : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The course of a queue pair's connection; all queue pairs. */
+
+#include "engine.h"
+#include "qp.h"
+
+#include <errno.h>
+
+#define QP_CLOSE_NS (300 * 1000 * 1000ULL) /**< of a QP that is destroyed while it is connected */
+
+static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
+static uint32_t next_num = 1;
+
+struct wv_qp *
+wv_qp_find(uint32_t num)
+{
+	struct wv_qp *q;
+
+	TAILQ_FOREACH (q, &qps, link)
+		if (q->ibv.qp_num == num)
+			return q;
+	return NULL;
+}
+
+void
+wv_qp_enlist(struct wv_qp *q)
+{
+	/* 24 bits, never 0 or 1 */
+	do
+		next_num = next_num % 0xfffffe + 1;
+	while (next_num < 2 || wv_qp_find(next_num) != NULL);
+	q->ibv.handle = q->ibv.qp_num = next_num;
+	TAILQ_INSERT_TAIL(&qps, q, link);
+}
+
+void
+wv_qp_unlist(struct wv_qp *q)
+{
+	TAILQ_REMOVE(&qps, q, link);
+}
+
+void
+wv_qp_up(struct wv_qp *q, uint16_t ird, uint16_t ord)
+{
+	(void)ird;
+	q->up = true;
+	q->ord = ord;
+	q->ibv.state = IBV_QPS_RTS;
+}
+
+void
+wv_qp_down(struct wv_qp *q)
+{
+	q->up = q->busy = false;
+	q->ibv.state = IBV_QPS_ERR;
+}
+
+int
+wv_qp_close(struct wv_qp *q)
+{
+	int rc = q->qp != NULL && q->busy ? weft_disconnect(q->qp) : 0;
+
+	if (rc == 0 && q->up && q->ibv.state == IBV_QPS_RTS)
+		q->ibv.state = IBV_QPS_SQD;
+	/* It is closed already: DISCONNECTED has come, or is on its way. */
+	return rc == -ENOTCONN ? 0 : rc;
+}
+
+void
+wv_qp_abort(struct wv_qp *q)
+{
+	if (q->qp == NULL)
+		return;
+	if (q->busy) {
+		(void)weft_abort(q->qp);
+		q->ibv.state = IBV_QPS_ERR;
+		return;
+	}
+	if (q->ibv.state == IBV_QPS_ERR)
+		return;
+	/* Never connected: what is posted completes as flushed when weft's QP goes. */
+	weft_qp_destroy(q->qp);
+	q->qp = NULL;
+	q->ibv.state = IBV_QPS_ERR;
+	(void)wv_poll_locked();
+	(void)weft_cq_destroy(q->wcq);
+	q->wcq = NULL;
+}
+
+/** Whether all that was sent has arrived. */
+static bool
+qp_quiet(const struct wv_qp *q)
+{
+	struct weft_qp_info info;
+
+	weft_qp_query(q->qp, &info);
+	return info.unacked_bytes == 0 && info.sq_used == 0;
+}
+
+/**
+ * Before weft's QP goes: let what was sent arrive, and both sides close. A program may end as soon
+ * as its last Send has completed, which says only that weft has the octets.
+ */
+void
+wv_qp_linger(struct wv_qp *q)
+{
+	const uint64_t end_ns = wv_now_ns() + QP_CLOSE_NS;
+
+	if (!q->up)
+		return;
+	(void)wv_qp_close(q);
+	while (q->up && wv_now_ns() < end_ns)
+		(void)wv_poll_locked();
+}
+
+void
+wv_qp_drain_all(uint64_t end_ns)
+{
+	struct wv_qp *q;
+	bool quiet;
+
+	TAILQ_FOREACH (q, &qps, link)
+		if (q->up)
+			(void)wv_qp_close(q);
+	do {
+		(void)wv_poll_locked();
+		quiet = true;
+		TAILQ_FOREACH (q, &qps, link)
+			if (q->up && !qp_quiet(q))
+				quiet = false;
+	} while (!quiet && wv_now_ns() < end_ns);
+	/* What was just acknowledged may have been answered by a FIN. */
+	for (unsigned int i = 0; i < 8; i++)
+		(void)wv_poll_locked();
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Connections of ids: listen, connect, accept, reject, disconnect. */
+
+#include "ucm_priv.h"
+
+#include "addr.h"
+#include "engine.h"
+#include "qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONN_BACKLOG    1024 /**< the kernel's default */
+#define CONN_STARTUP_US 60000000
+
+int
+cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
+{
+	const struct rdma_ucm_listen *c = cmd;
+	struct wv_cm_id *id = cm_id_find(chan, c->id);
+	struct weft_listen_attr a = {
+	        .size = sizeof(a),
+	        .evq = wv_engine.evq,
+	        .startup_timeout_us = CONN_STARTUP_US,
+	        .max_requests_per_peer = UINT32_MAX,
+	        .max_conns_per_peer = UINT32_MAX,
+	};
+	int rc = 0;
+
+	(void)out;
+	if (id == NULL)
+		return -ENOENT;
+	if (id->state == CM_NEW)
+		rc = cm_bind_any(id, AF_INET);
+	if (rc < 0)
+		return rc;
+	if (id->state != CM_BOUND)
+		return -EINVAL;
+	a.backlog = c->backlog > 0 && c->backlog < CONN_BACKLOG ? c->backlog : CONN_BACKLOG;
+	a.user = id;
+	a.dscp = id->dscp;
+	id->backlog = a.backlog;
+	/* At an address of the loopback interface nothing can arrive. */
+	if (addr_is_any(&id->src) || cm_addr_is_ours(&id->src))
+		rc = weft_listen(wv_engine.ctx, (const struct sockaddr *)&id->src,
+		                 addr_len(&id->src), &a, &id->listener);
+	if (rc == 0)
+		id->state = CM_LISTEN;
+	return rc;
+}
+
+static void
+conn_attr(const struct wv_cm_id *id, const struct rdma_ucm_conn_param *p, struct weft_conn_attr *a)
+{
+	*a = (struct weft_conn_attr){.size = sizeof(*a), .dscp = id->dscp};
+	if (p->private_data_len > 0) {
+		a->private_data = p->private_data;
+		a->private_data_bytes = p->private_data_len;
+	}
+}
+
+/** The queue pair of a command, which is in no connection. */
+static int
+conn_qp(struct wv_cm_id *id, uint32_t num, struct wv_qp **out)
+{
+	struct wv_qp *q = wv_qp_find(num);
+
+	if (q == NULL || q->qp == NULL || q->busy || q->id != NULL)
+		return -EINVAL;
+	q->id = id;
+	q->busy = true;
+	id->qp = q;
+	*out = q;
+	return 0;
+}
+
+static void
+conn_qp_undo(struct wv_cm_id *id)
+{
+	id->qp->busy = false;
+	id->qp->id = NULL;
+	id->qp = NULL;
+}
+
+int
+cm_do_connect(struct cm_chan *chan, const void *cmd, size_t out)
+{
+	const struct rdma_ucm_connect *c = cmd;
+	struct wv_cm_id *id = cm_id_find(chan, c->id);
+	struct weft_conn_attr a;
+	struct wv_qp *q;
+	int rc;
+
+	(void)out;
+	if (id == NULL)
+		return -ENOENT;
+	if (id->state != CM_ROUTE)
+		return -EINVAL;
+	rc = conn_qp(id, c->conn_param.qp_num, &q);
+	if (rc < 0)
+		return rc;
+	conn_attr(id, &c->conn_param, &a);
+	if (cm_addr_is_ours(&id->src))
+		a.local = id->src;
+	rc = weft_connect(q->qp, (const struct sockaddr *)&id->dst, addr_len(&id->dst), &a);
+	if (rc < 0)
+		conn_qp_undo(id);
+	else
+		id->state = CM_CONNECT;
+	return rc;
+}
+
+int
+cm_do_accept(struct cm_chan *chan, const void *cmd, size_t out)
+{
+	const struct rdma_ucm_accept *c = cmd;
+	struct wv_cm_id *id = cm_id_find(chan, c->id);
+	struct weft_connreq *req;
+	struct weft_conn_attr a;
+	struct wv_qp *q;
+	int rc;
+
+	(void)out;
+	if (id == NULL)
+		return -ENOENT;
+	/* rdma_establish(), at the side that connected: nothing is left to do. */
+	if (!c->conn_param.valid)
+		return id->state == CM_UP ? 0 : -EINVAL;
+	if (id->state != CM_REQUESTED)
+		return -EINVAL;
+	rc = conn_qp(id, c->conn_param.qp_num, &q);
+	if (rc < 0)
+		return rc;
+	conn_attr(id, &c->conn_param, &a);
+	req = id->req;
+	id->req = NULL;
+	id->uid = c->uid;
+	rc = weft_accept(req, q->qp, &a);
+	if (rc < 0) {
+		conn_qp_undo(id);
+		id->state = CM_DOWN;
+	} else {
+		id->state = CM_CONNECT;
+	}
+	return rc;
+}
+
+int
+cm_do_reject(struct cm_chan *chan, const void *cmd, size_t out)
+{
+	const struct rdma_ucm_reject *c = cmd;
+	struct wv_cm_id *id = cm_id_find(chan, c->id);
+
+	(void)out;
+	if (id == NULL)
+		return -ENOENT;
+	if (id->state != CM_REQUESTED)
+		return -EINVAL;
+	weft_reject(id->req, c->private_data_len > 0 ? c->private_data : NULL, c->private_data_len);
+	id->req = NULL;
+	id->state = CM_DOWN;
+	return 0;
+}
+
+int
+cm_do_disconnect(struct cm_chan *chan, const void *cmd, size_t out)
+{
+	const struct rdma_ucm_disconnect *c = cmd;
+	struct wv_cm_id *id = cm_id_find(chan, c->id);
+
+	(void)out;
+	if (id == NULL)
+		return -ENOENT;
+	if (id->qp != NULL && id->qp->busy)
+		return wv_qp_close(id->qp);
+	/* It has ended by itself: the event is there already. */
+	return id->state == CM_DOWN ? 0 : -EINVAL;
+}

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two unmodified RDMA programs over weft, each with its own end of a net_memif. For the tests in this folder.
+
+    with rig.Rig(build) as r:
+        s, c = r.pair(["rping", "-s", ...], ["rping", "-c", ...])
+        rig.check("what is expected" in c.out, c)
+
+A test file gives its cases to rig.main(). A case that needs programs that are not installed is skipped, with their package.
+"""
+import ctypes
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+# Which package has a program; for the reason of a skip.
+PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "rdma_server": "rdmacm-utils", "rdma_client": "rdmacm-utils",
+            "rdma_xserver": "rdmacm-utils", "rdma_xclient": "rdmacm-utils", "cmtime": "rdmacm-utils", "rstream": "rdmacm-utils",
+            "riostream": "rdmacm-utils", "rcopy": "rdmacm-utils", "udaddy": "rdmacm-utils", "ibv_devices": "ibverbs-utils",
+            "ibv_devinfo": "ibverbs-utils", "ib_write_bw": "perftest", "qperf": "qperf", "fio": "fio", "iperf": "iperf",
+            "fi_pingpong": "libfabric-bin", "fi_info": "libfabric-bin"}
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Fail(Exception):
+    """A check that did not hold."""
+
+
+class Skip(Exception):
+    """Something that a case needs is not here."""
+
+
+def check(cond, *what):
+    """Fail with what was seen unless cond holds. Ends are shown with all they said."""
+    if not cond:
+        raise Fail("\n".join(w.told() if isinstance(w, End) else str(w) for w in what) or "a check failed")
+
+
+def need(*programs):
+    """Skip unless these programs are installed."""
+    for p in programs:
+        if shutil.which(p) is None:
+            raise Skip(f"{PACKAGES.get(p, p)} is not installed")
+
+
+def die_with_us():
+    """Between fork and exec: the program ends with the test."""
+    libc.prctl(1, signal.SIGKILL)
+
+
+class End:
+    """A program that runs at one end. `out` and `err` grow while it runs."""
+
+    def __init__(self, argv, env=None, stdin=subprocess.DEVNULL, wrap=()):
+        self.argv, self.out, self.err = argv, "", ""
+        self.p = subprocess.Popen([*wrap, *argv], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  errors="replace", env=dict(os.environ, **(env or {})), preexec_fn=die_with_us,
+                                  start_new_session=True)
+        self.readers = [threading.Thread(target=self.read, args=(f, name), daemon=True)
+                        for f, name in ((self.p.stdout, "out"), (self.p.stderr, "err"))]
+        for t in self.readers:
+            t.start()
+
+    def read(self, f, name):
+        """Collect one of the program's streams."""
+        for line in f:
+            setattr(self, name, getattr(self, name) + line)
+
+    def wait(self, timeout=60):
+        """Wait for its end. Returns its exit status; a Fail when the time is over."""
+        try:
+            rc = self.p.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Fail(f"it did not end in {timeout} s\n" + self.told()) from None
+        for t in self.readers:
+            t.join(5)
+        return rc
+
+    def kill(self, sig=signal.SIGKILL):
+        """End it, and what it started."""
+        try:
+            os.killpg(self.p.pid, sig)
+        except ProcessLookupError:
+            pass
+        self.p.wait(10)
+
+    def told(self):
+        """What it was and said."""
+        return f"$ {shlex.join(self.argv)}\n(exit status {self.p.poll()})\n{self.out[-3000:]}{self.err[-3000:]}"
+
+
+class Rig:
+    """Where a case runs: a folder for the sockets of its ports, and the programs that it started."""
+
+    def __init__(self, build):
+        self.run = os.path.join(os.path.abspath(build), "apps/verbs/weft-run")
+        if not os.path.exists(self.run):
+            raise Skip("weft-run was not built (libibverbs-dev, librdmacm-dev)")
+        self.tmp = tempfile.mkdtemp(prefix="weft-verbs-")
+        self.ends, self.n = [], 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for e in self.ends:
+            if e.p.poll() is None:
+                e.kill()
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+    def path(self, name):
+        """A file in the case's folder."""
+        return os.path.join(self.tmp, name)
+
+    def port(self, role, k=None):
+        """The port options of one end of pair k, by default the latest."""
+        sock = self.path(f"memif{self.n if k is None else k}")
+        address = SERVER if role == "server" else CLIENT
+        return ["--dev", f"net_memif0,role={role},id=0,socket={sock},socket-abstract=no", "--address", address + "/24"]
+
+    def start(self, role, argv, options=(), **how):
+        """Start a program over weft at one end."""
+        e = End([self.run, *self.port(role), *options, *argv], **how)
+        self.ends.append(e)
+        return e
+
+    def server(self, argv, settle=True, **how):
+        """Start a server, and wait until its port is there: a net_memif client needs it."""
+        self.n += 1
+        e = self.start("server", argv, **how)
+        if settle:
+            self.settled(e)
+        return e
+
+    def settled(self, e, timeout=15):
+        """Wait until the end has its port open."""
+        end = time.monotonic() + timeout
+        while not os.path.exists(self.path(f"memif{self.n}")):
+            check(e.p.poll() is None, "the server ended", e)
+            check(time.monotonic() < end, "the server opens no port", e)
+            time.sleep(0.02)
+        time.sleep(0.2)
+
+    def client(self, argv, **how):
+        """Start a client of the latest server."""
+        return self.start("client", argv, **how)
+
+    def pair(self, server, client, timeout=60, server_rc=0, client_rc=0, **how):
+        """Run both ends until they end. The exit statuses are checked, unless they are None."""
+        need(server[0], client[0])
+        s = self.server(server, **how)
+        c = self.client(client, **how)
+        rc = c.wait(timeout)
+        check(client_rc is None or rc == client_rc, f"the client's exit status is {rc}", c, s)
+        rc = s.wait(timeout)
+        check(server_rc is None or rc == server_rc, f"the server's exit status is {rc}", s, c)
+        return s, c
+
+
+def main(cases):
+    """Run the cases: functions of one argument, the path of the build. Their first lines of documentation name them. TAP."""
+    build, only = sys.argv[1], sys.argv[2:]
+    cases = [f for f in cases if not only or any(o in f.__name__ for o in only)]
+    print(f"1..{len(cases)}", flush=True)
+    bad = 0
+    for n, f in enumerate(cases, 1):
+        name = (f.__doc__ or f.__name__).strip().splitlines()[0].rstrip(".")
+        try:
+            f(build)
+            print(f"ok {n} {name}", flush=True)
+        except Skip as e:
+            print(f"ok {n} {name} # SKIP {e}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            bad += 1
+            said = str(e) if isinstance(e, Fail) else traceback.format_exc()
+            print(f"not ok {n} {name}\n" + "\n".join("# " + line for line in said.splitlines()), flush=True)
+    sys.exit(bad > 0)

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The device, and rping over it: test_rping.py BUILD [CASE...]. TAP."""
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig  # noqa: E402
+from rig import CLIENT, SERVER, check  # noqa: E402
+
+
+def ping_text(n, size):
+    """The data of rping's n-th ping: a header, and the printable characters from the n-th on."""
+    start = 65 + n
+    text = f"rdma-ping-{n}: "
+    c = start
+    while len(text) < size - 1:
+        text += chr(c)
+        c = c + 1 if c < 122 else 65
+    return text[:size - 1]
+
+
+def devices(build):
+    """ibv_devices lists weft0 alone, with a GUID that stays."""
+    rig.need("ibv_devices")
+    guids = []
+    for _ in range(2):
+        with rig.Rig(build) as r:
+            e = r.start("server", ["ibv_devices"])
+            check(e.wait() == 0, e)
+            rows = re.findall(r"^\s*(\S+)\s+([0-9a-f]{16})$", e.out, re.M)
+            check(len(rows) == 1 and rows[0][0] == "weft0", e)
+            guids.append(rows[0][1])
+    check(guids[0] == guids[1] and int(guids[0], 16) >> 56 & 3 == 2, f"GUIDs: {guids}")
+
+
+def devinfo(build):
+    """ibv_devinfo tells an active iWARP port."""
+    rig.need("ibv_devinfo")
+    with rig.Rig(build) as r:
+        e = r.start("server", ["ibv_devinfo", "-v"])
+        check(e.wait() == 0, e)
+        for want in (r"transport:\s+iWARP \(1\)", r"state:\s+PORT_ACTIVE \(4\)", r"link_layer:\s+Ethernet", r"gid_tbl_len:\s+1$",
+                     r"GID\[\s*0\]:\s+fe80:0000:", r"atomic_cap:\s+ATOMIC_HCA", r"max_sge:\s+32$"):
+            check(re.search(want, e.out, re.M), f"no line like {want}", e)
+
+
+def verbose(build):
+    """rping -v: the server reads each ping's data, the client gets it back."""
+    with rig.Rig(build) as r:
+        s, c = r.pair(["rping", "-s", "-v", "-C", "3", "-a", SERVER], ["rping", "-c", "-v", "-C", "3", "-a", SERVER])
+        want = [ping_text(n, 64) for n in range(3)]
+        check(re.findall(r"^ping data: (.*)$", c.out, re.M) == want, f"wanted {want}", c)
+        check(re.findall(r"^server ping data: (.*)$", s.out, re.M) == want, f"wanted {want}", s)
+
+
+def verify(build):
+    """rping -V: 300 pings of 60000 octets, each compared by the client."""
+    with rig.Rig(build) as r:
+        s, c = r.pair(["rping", "-s", "-C", "300", "-S", "60000", "-a", SERVER],
+                      ["rping", "-c", "-V", "-C", "300", "-S", "60000", "-a", SERVER])
+        check("data mismatch" not in c.out + c.err, c)
+        check("DISCONNECT EVENT" in s.out + s.err, s)
+
+
+def persistent(build):
+    """rping -P: one server, clients one after the other, from any address and to one."""
+    rig.need("rping")
+    with rig.Rig(build) as r:
+        s = r.server(["rping", "-s", "-P", "-v"])
+        c = r.client(["rping", "-c", "-v", "-C", "2", "-a", SERVER, "-I", CLIENT])
+        check(c.wait() == 0, c)
+        check(re.findall(r"^ping data: (.*)$", c.out, re.M) == [ping_text(n, 64) for n in range(2)], c)
+        check(s.p.poll() is None, "the persistent server ended", s)
+
+
+def nobody(build):
+    """rping to a port on which nobody listens is rejected."""
+    rig.need("rping")
+    with rig.Rig(build) as r:
+        r.server(["rping", "-s", "-P", "-p", "7180"])
+        c = r.client(["rping", "-c", "-C", "1", "-a", SERVER, "-p", "7181"])
+        check(c.wait() != 0, c)
+        check("RDMA_CM_EVENT_REJECTED" in c.out + c.err, c)
+
+
+def no_configuration(build):
+    """Without a port there is one line that says what to do, and no program starts."""
+    run = os.path.join(build, "apps/verbs/weft-run")
+    if not os.path.exists(run):
+        raise rig.Skip("weft-run was not built")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
+    p = subprocess.run([run, "true"], capture_output=True, text=True, env=env, check=False)
+    check(p.returncode == 1 and len(p.stderr.splitlines()) == 1 and "no configuration" in p.stderr, p.stderr)
+    p = subprocess.run([run, "--dev", "net_memif0", "--address", "10.9.0.300/24", "true"], capture_output=True, text=True, env=env,
+                       check=False)
+    check(p.returncode == 1 and len(p.stderr.splitlines()) == 1 and "10.9.0.300" in p.stderr, p.stderr)
+
+
+def print_env(build):
+    """--print-env prints what a shell can evaluate, and a program started by hand finds the device."""
+    rig.need("ibv_devices")
+    with rig.Rig(build) as r:
+        e = r.start("server", [], options=["--print-env"])
+        check(e.wait() == 0 and "LD_PRELOAD" in e.out, e)
+        p = subprocess.run(["bash", "-c", e.out + "exec ibv_devices"], capture_output=True, text=True, check=False)
+        check(p.returncode == 0 and "weft0" in p.stdout, p.stdout + p.stderr)
+
+
+if __name__ == "__main__":
+    rig.main([devices, devinfo, verbose, verify, persistent, nobody, no_configuration, print_env])
