@@ -129,6 +129,7 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	struct weft_conn_attr a = {0};
 	struct weft_mpa_policy mp;
 	uint32_t idle = CM_IDLE;
+	uint16_t ird, ord;
 	int rc = -EINVAL, dscp;
 
 	if (WEFT_HANDLE_CLAIM(r, CONNREQ) < 0)
@@ -141,6 +142,10 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	    (a.private_data == NULL && a.private_data_bytes > 0) ||
 	    a.private_data_bytes > (r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		goto reject;
+	ird = qp->ird;
+	ord = qp->ord;
+	if (!cm_attr_depth(a.ird, &ird) || !cm_attr_depth(a.ord, &ord))
+		goto reject;
 	if (atomic_load_explicit(&r->state, memory_order_acquire) == REQ_DEAD) {
 		rc = -ECONNABORTED;
 		goto reject;
@@ -148,6 +153,8 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	if (!atomic_compare_exchange_strong_explicit(&qp->cm, &idle, CM_CONNECTING,
 	                                             memory_order_acq_rel, memory_order_relaxed))
 		goto reject;
+	qp->ird = ird;
+	qp->ord = ord;
 	r->qp = qp;
 	r->policy = mp;
 	r->keepalive_us = a.keepalive_us;

@@ -21,6 +21,19 @@ cm_attr_dscp(uint64_t attr, int *dscp)
 	return attr == 0 || (attr & ~(uint64_t)63) == WEFT_DSCP(0);
 }
 
+bool
+cm_attr_depth(uint32_t attr, uint16_t *depth)
+{
+	const uint32_t n = attr & ~WEFT_DEPTH(0);
+
+	if (attr == 0)
+		return true;
+	if ((attr & WEFT_DEPTH(0)) == 0 || n > VERBS_QP_MAX_IRD)
+		return false;
+	*depth = RTE_MIN(*depth, (uint16_t)n);
+	return true;
+}
+
 static_assert(WEFT_RTR_FPDU == WEFT_MPA_RTR_FPDU && WEFT_RTR_WRITE == WEFT_MPA_RTR_WRITE &&
                       WEFT_RTR_READ == WEFT_MPA_RTR_READ,
               "one set of numbers");

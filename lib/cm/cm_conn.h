@@ -90,6 +90,8 @@ bool cm_connect_again(struct weft_qp *qp);
 int cm_attr_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
 /** Convert a DSCP of the attributes, WEFT_DSCP() or 0: the port's. False: it is neither. */
 bool cm_attr_dscp(uint64_t attr, int *dscp);
+/** Lower a QP's depth to WEFT_DEPTH() of the attributes; 0: it stays. False: attr is neither. */
+bool cm_attr_depth(uint32_t attr, uint16_t *depth);
 /**
  * The revision of an active open's Request; -EINVAL. RFC 6581 s10: "MUST NOT use the enhanced RDMA
  * connection establishment formats [...] when no enhanced functionality is desired", and it has no

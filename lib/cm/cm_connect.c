@@ -262,7 +262,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	uint32_t idle = CM_IDLE;
 	struct cm_connect *cr;
 	struct cm_ends e, unused;
-	uint16_t port, any;
+	uint16_t port, any, ird, ord;
 	int rc, rev, dscp;
 
 	if (WEFT_HANDLE_BAD(qp, QP))
@@ -289,7 +289,10 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 		rc = cm_attr_addr((const struct sockaddr *)&a.local, sizeof(a.local), &e.src, &any);
 	if (rc < 0)
 		return rc;
-	if (port == 0 || !cm_attr_dscp(a.dscp, &dscp) ||
+	ird = qp->ird;
+	ord = qp->ord;
+	if (port == 0 || !cm_attr_dscp(a.dscp, &dscp) || !cm_attr_depth(a.ird, &ird) ||
+	    !cm_attr_depth(a.ord, &ord) ||
 	    (a.local.ss_family != 0 && weft_ip_is_v4(&e.src) != weft_ip_is_v4(&e.dst)))
 		return -EINVAL;
 	cr = calloc(1, sizeof(*cr));
@@ -320,6 +323,9 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 		free(cr);
 		return -EISCONN;
 	}
+	/* The QP is this call's alone until its worker has the request. */
+	qp->ird = ird;
+	qp->ord = ord;
 	if (!weft_vworker_is_mine(qp->vw)) {
 		weft_verbs_qp_ref(qp);
 		weft_work_send(&qp->vw->work, &cr->work);

@@ -181,6 +181,52 @@ test_ird_ord(void)
 	}
 }
 
+/** The same depths by the attributes of connect and accept, of QPs that could have more. */
+static void
+test_ird_ord_of_conn(void)
+{
+	const struct sockaddr_in sa = vt_addr(1, VT_PORT);
+
+	for (unsigned int i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+		struct weft_conn_attr c = {.size = sizeof(c),
+		                           .ird = WEFT_DEPTH(depths[i].i_ird),
+		                           .ord = WEFT_DEPTH(depths[i].i_ord)};
+		struct weft_conn_attr a = {.size = sizeof(a),
+		                           .ird = WEFT_DEPTH(depths[i].r_ird),
+		                           .ord = WEFT_DEPTH(depths[i].r_ord)};
+		struct weft_qp_info info;
+		struct weft_event ev;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		for (unsigned int n = 0; n < 2; n++) {
+			struct weft_qp_attr qa = vt_qp_attr(&t.n[n]);
+
+			qa.ird = qa.ord = 300;
+			CHECK_EQ(weft_qp_create(t.n[n].pd, &qa, &t.n[n].qp), 0);
+		}
+		/* neither a depth nor 0 */
+		c.ird = 5;
+		CHECK_EQ(weft_connect(t.n[0].qp, (const struct sockaddr *)&sa, sizeof(sa), &c),
+		         -EINVAL);
+		c.ird = WEFT_DEPTH(depths[i].i_ird);
+		CHECK_EQ(weft_connect(t.n[0].qp, (const struct sockaddr *)&sa, sizeof(sa), &c), 0);
+		ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+		CHECK_EQ(ev.ird, depths[i].i_ird);
+		CHECK_EQ(ev.ord, depths[i].i_ord);
+		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, &a), 0);
+		vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+		weft_qp_query(t.n[0].qp, &info);
+		CHECK_EQ(info.ird, depths[i].xi_ird);
+		CHECK_EQ(info.ord, depths[i].xi_ord);
+		weft_qp_query(t.n[1].qp, &info);
+		CHECK_EQ(info.ird, depths[i].xr_ird);
+		CHECK_EQ(info.ord, depths[i].xr_ord);
+		vt_close(&t);
+	}
+}
+
 static void
 test_refused(void)
 {
@@ -778,8 +824,9 @@ test_create_errors(void)
 
 WEFT_TEST_MAIN({"connect and disconnect", test_connect}, {"abort", test_abort},
                {"private data, revision 1 and 2", test_private_data}, {"reject", test_reject},
-               {"IRD and ORD", test_ird_ord}, {"refused and unreachable", test_refused},
-               {"connect timeout", test_connect_timeout}, {"accept too late", test_accept_late},
+               {"IRD and ORD", test_ird_ord}, {"IRD and ORD of a connection", test_ird_ord_of_conn},
+               {"refused and unreachable", test_refused}, {"connect timeout", test_connect_timeout},
+               {"accept too late", test_accept_late},
                {"nobody answers; backlog", test_answer_timeout},
                {"listen and unlisten", test_listen},
                {"unlisten, answered late", test_unlisten_answer_late},

@@ -955,6 +955,12 @@ void weft_unlisten(struct weft_listener *l);
 /** The worker of the connection. The QP that accepts it must belong to this worker. */
 struct weft_worker *weft_connreq_worker(const struct weft_connreq *r);
 
+/**
+ * A depth of a connection, 0 to 0x3ffe, in weft_conn_attr: so that 0 can be told from a member that
+ * is not set.
+ */
+#define WEFT_DEPTH(n) (0x10000u | (n))
+
 struct weft_conn_attr {
 	size_t size;              /**< sizeof(struct weft_conn_attr) */
 	const void *private_data; /**< copied */
@@ -977,6 +983,11 @@ struct weft_conn_attr {
 	/** [0: the port's; when accepting, the listener's] WEFT_DSCP() of what is sent from now on
 	 */
 	uint64_t dscp;
+	/**
+	 * [0: the QP's] WEFT_DEPTH() of the IRD and ORD to offer or to accept (RFC 6581 s9.1). More
+	 * than the QP's counts as the QP's. With an ORD of 0 requests that need one wait for ever.
+	 */
+	uint32_t ird, ord;
 };
 
 /**
