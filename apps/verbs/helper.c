@@ -17,6 +17,8 @@
 #define HELPER_SPIN_NS     (200 * 1000ULL)  /**< idle time before the first sleep */
 #define HELPER_LOOK_MIN_NS (500 * 1000ULL)  /**< between two looks, while the program polls */
 #define HELPER_LOOK_MAX_NS (4000 * 1000ULL) /**< the same, when it has polled for long */
+#define HELPER_NAP_NS      (10 * 1000L)     /**< between two polls beside a program that spins */
+#define HELPER_MANY_CPUS   4                /**< so many for both without a nap */
 #define HELPER_HOT_NS      (5000 * 1000ULL) /**< stays after packets that the program left */
 
 static atomic_uint_fast64_t seen; /**< polls of the program */
@@ -48,10 +50,14 @@ helper_look_later(uint64_t ns)
 	return atomic_exchange_explicit(&kicked, 0, memory_order_acq_rel) != 0;
 }
 
-/** Poll until the program polls again by itself. */
+/**
+ * Poll until the program polls again by itself. announced: the program has said that it sleeps;
+ * else it may spin.
+ */
 static void
-helper_take_over(void)
+helper_take_over(bool announced, unsigned int ncpus)
 {
+	const struct timespec nap = {.tv_nsec = HELPER_NAP_NS};
 	uint64_t last = atomic_load_explicit(&seen, memory_order_relaxed);
 	uint64_t now_ns = wv_now_ns(), idle_ns = now_ns, hot_ns = 0;
 
@@ -66,23 +72,29 @@ helper_take_over(void)
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		alone = count == last;
 		last = count;
+		if (atomic_exchange_explicit(&kicked, 0, memory_order_acq_rel) != 0)
+			announced = true;
+		else if (!alone)
+			announced = false;
 		if (n > 0) {
 			idle_ns = now_ns;
 			if (alone)
 				hot_ns = now_ns + HELPER_HOT_NS;
-		} else if (now_ns - idle_ns > HELPER_SPIN_NS && alone) {
+		} else if (now_ns - idle_ns > HELPER_SPIN_NS && alone && now_ns >= hot_ns) {
 			wv_sleep_locked((now_ns - idle_ns) / 1000);
 		}
 		wv_unlock();
 		if (!alone && now_ns >= hot_ns)
 			return;
-		if (wv_lock_wanted())
+		if (n <= 0 && !announced && ncpus < HELPER_MANY_CPUS)
+			(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		else if (wv_lock_wanted())
 			sched_yield();
 	}
 }
 
 void
-wv_helper_run(void)
+wv_helper_run(unsigned int ncpus)
 {
 	uint64_t look_ns = HELPER_LOOK_MIN_NS, last = 0, count;
 
@@ -91,7 +103,7 @@ wv_helper_run(void)
 	for (;;) {
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		if (count == last) {
-			helper_take_over();
+			helper_take_over(false, ncpus);
 			look_ns = HELPER_LOOK_MIN_NS;
 			last = atomic_load_explicit(&seen, memory_order_relaxed);
 		} else {
@@ -100,7 +112,7 @@ wv_helper_run(void)
 			        look_ns * 2 < HELPER_LOOK_MAX_NS ? look_ns * 2 : HELPER_LOOK_MAX_NS;
 		}
 		if (helper_look_later(look_ns)) {
-			helper_take_over();
+			helper_take_over(true, ncpus);
 			look_ns = HELPER_LOOK_MIN_NS;
 			last = atomic_load_explicit(&seen, memory_order_relaxed);
 		}

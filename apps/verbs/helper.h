@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** The helper's loop; it does not return. */
-void wv_helper_run(void);
+/** The helper's loop; it does not return. ncpus: that the process may use. */
+void wv_helper_run(unsigned int ncpus);
 /** The program polls the worker now. */
 void wv_helper_seen(void);
 /** The program polls no longer: take over. */

@@ -53,7 +53,10 @@ cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
 static void
 conn_attr(const struct wv_cm_id *id, const struct rdma_ucm_conn_param *p, struct weft_conn_attr *a)
 {
-	*a = (struct weft_conn_attr){.size = sizeof(*a), .dscp = id->dscp};
+	*a = (struct weft_conn_attr){.size = sizeof(*a),
+	                             .dscp = id->dscp,
+	                             .ird = WEFT_DEPTH(p->responder_resources),
+	                             .ord = WEFT_DEPTH(p->initiator_depth)};
 	if (p->private_data_len > 0) {
 		a->private_data = p->private_data;
 		a->private_data_bytes = p->private_data_len;
