@@ -61,6 +61,8 @@ volume_pump(struct weft_volume *v)
 	bool full = volcall_window_pump(v);
 
 	full |= volcall_req_pump(v);
+	/* A request that could not be sent may be what a window has waited for. */
+	full |= volcall_window_pump(v);
 	full |= close_send(v);
 	/* An answer to another user of the endpoint is not told here. */
 	if (!full || v->calls > 0 || volcall_later(v) == 0)

@@ -5,7 +5,8 @@
 /**
  * @file A volume of a client. Each source calls those above it in this list: volcall_status.c (what
  * an answer means), volcall_list.c (the windows of a volume), volcall_run.c (whom to tell, and
- * when), volcall_req.c (requests and their calls), volcall_window.c (windows and their calls),
+ * when), volcall_order.c (which requests wait for which),
+ * volcall_req.c (requests and their calls), volcall_window.c (windows and their calls),
  * volcall.c (opening, closing), volcall_revoke.c (calls of the target), volcall_wait.c (functions
  * that wait).
  *
@@ -86,8 +87,12 @@ struct weft_volume {
 	bool down;    /**< the connection is lost */
 	bool closing; /**< by its owner; the handle is not live any more */
 	/* requests */
-	struct volcall_queue pending;  /**< have octets that were not sent */
+	struct volcall_queue pending;  /**< have octets that were not sent, and wait for no other */
 	struct volcall_queue finished; /**< their owners have to be told */
+	/** Those that were taken and have not ended, in the order of their submission. */
+	struct weft_volume_req *live_first, *live_last;
+	uint64_t changes; /**< of them: that change data */
+	uint64_t taken;   /**< requests ever */
 	/* windows */
 	struct weft_volume_window *windows;
 	unsigned int win_wants; /**< windows with a call that was not sent */
@@ -198,6 +203,15 @@ void volcall_go_on(struct weft_volume *v);
 int volcall_later(struct weft_volume *v);
 /** The connection is lost, or was before. */
 bool volcall_is_down(struct weft_volume *v);
+
+/* ---- volcall_order.c ---- */
+
+/** A request is taken. False: it waits for others, and comes into `pending` when they end. */
+bool volcall_order_take(struct weft_volume *v, struct weft_volume_req *req);
+/** A request has ended. */
+void volcall_order_end(struct weft_volume *v, struct weft_volume_req *req);
+/** Whether the opening or move of a window has to wait for a change. */
+bool volcall_order_holds(const struct weft_volume *v, const struct weft_volume_window *w);
 
 /* ---- volcall_req.c ---- */
 

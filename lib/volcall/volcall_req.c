@@ -105,6 +105,7 @@ req_try_finish(struct weft_volume *v, struct weft_volume_req *req)
 {
 	if (req->calls > 0 || req->sent_bytes != VOLCALL_ALL_SENT)
 		return;
+	volcall_order_end(v, req);
 	volcall_push(&v->finished, req);
 }
 
@@ -362,9 +363,12 @@ volcall_req_pump(struct weft_volume *v)
 void
 volcall_req_end_all(struct weft_volume *v, int status)
 {
-	struct weft_volume_req *req;
+	struct weft_volume_req *req, *next;
 
-	while ((req = v->pending.first) != NULL) {
+	for (req = v->live_first; req != NULL; req = next) {
+		next = req->live_next;
+		if (req->sent_bytes == VOLCALL_ALL_SENT)
+			continue;
 		req_stop(v, req, status, status == -ENOTCONN ? "connection lost" : "");
 		req_try_finish(v, req);
 	}
@@ -383,7 +387,8 @@ volcall_req_begin(struct weft_volume *v, struct weft_volume_req *req)
 	req->calls = 0;
 	req->sent_bytes = 0;
 	if (req->len_bytes > 0 || !req_ops[req->op].empty) {
-		volcall_push(&v->pending, req);
+		if (volcall_order_take(v, req))
+			volcall_push(&v->pending, req);
 		return;
 	}
 	req->sent_bytes = VOLCALL_ALL_SENT;

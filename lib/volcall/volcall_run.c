@@ -123,9 +123,8 @@ run_opened(const struct weft_volume *v)
 static bool
 run_closed(const struct weft_volume *v)
 {
-	return v->closing && v->calls == 0 && v->pending.first == NULL &&
-	       v->finished.first == NULL && v->open_fn == NULL && v->win_wants == 0 &&
-	       v->win_tells == 0 && v->windows == NULL &&
+	return v->closing && v->calls == 0 && v->live_first == NULL && v->finished.first == NULL &&
+	       v->open_fn == NULL && v->win_wants == 0 && v->win_tells == 0 && v->windows == NULL &&
 	       (v->close_sent || v->down || v->state != VOLCALL_OPEN);
 }
 

@@ -205,28 +205,37 @@ window_send(struct weft_volume *v, struct weft_volume_window *w)
 	return rc;
 }
 
+/* The window whose call is sent next. NULL: there is none, or all wait for changes. */
 static struct weft_volume_window *
 window_that_wants(const struct weft_volume *v)
 {
 	struct weft_volume_window *w = v->windows, *found = NULL;
 
 	/* The list has the latest one first. */
-	for (; w != NULL; w = w->next)
-		if (volcall_win_state(w) == VOLCALL_WIN_WANT_OPEN ||
-		    volcall_win_state(w) == VOLCALL_WIN_WANT_MOVE ||
-		    volcall_win_state(w) == VOLCALL_WIN_WANT_CLOSE)
+	for (; w != NULL; w = w->next) {
+		enum volcall_win_state s = volcall_win_state(w);
+
+		if (s == VOLCALL_WIN_WANT_CLOSE ||
+		    ((s == VOLCALL_WIN_WANT_OPEN || s == VOLCALL_WIN_WANT_MOVE) &&
+		     (v->down || !volcall_order_holds(v, w))))
 			found = w;
+	}
 	return found;
 }
 
 bool
 volcall_window_pump(struct weft_volume *v)
 {
-	while (v->win_wants > 0) {
-		struct weft_volume_window *w = window_that_wants(v);
-		int rc;
+	struct weft_volume_window *w;
+	int rc;
 
-		if (volcall_is_down(v)) {
+	while (v->win_wants > 0) {
+		const bool down = volcall_is_down(v);
+
+		w = window_that_wants(v);
+		if (w == NULL)
+			return false;
+		if (down) {
 			window_end(w, -ENOTCONN, "connection lost", WINDOW_GONE);
 			continue;
 		}
@@ -267,6 +276,7 @@ window_begin(struct weft_volume_window *w, enum volcall_win_state want, weft_vol
 
 	w->fn = fn;
 	w->arg = arg;
+	w->behind = v->taken;
 	volcall_enter(v);
 	volcall_win_set(w, want);
 	volcall_pump(v);

@@ -222,6 +222,13 @@ def test_long_ranges():
     assert t.term() == 0
 
 
+def test_order_of_submission():
+    """A read, a small write and a flush do not overtake the long write before them, whose data the target fetches first."""
+    t = Target("o1", {"disk": volume("o1.disk", "16M")}).start()
+    assert probed(t, 0, "order", str(SEED), "100").strip() == "done"
+    assert t.term() == 0
+
+
 def test_a_move_that_fails_ends_the_window():
     """The new range is damaged: what the client writes to the window afterwards lands nowhere."""
     t = Target("m1", {"disk": volume("m1.disk", "16M", checksums="yes")}).start()
@@ -420,7 +427,7 @@ def test_full_disk():
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
-          test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
+          test_order_of_submission, test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
           test_data_that_is_not_taken, test_a_volume_has_half, test_windows_are_shared_by_clients,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
           test_idle_neighbours_give_way, test_full_disk])

@@ -27,6 +27,11 @@
  * Ranges as long as a call may have and longer ones, at a volume that is longer than both. Prints
  * "done".
  *
+ *     volume_probe DEV CIDR HOST EXPORT order SEED ROUNDS
+ *
+ * Submits a write of 1 MiB, a read of a page in it, a write of octets in it and a flush, without a
+ * wait. The read has to return what was written, and the flush has to end last. Prints "done".
+ *
  *     volume_probe DEV CIDR HOST EXPORT moved OFFSET
  *
  * A window moves to OFFSET, which is damaged, so the move fails. Then the window is written to and
@@ -579,6 +584,71 @@ long_ranges(char *name)
 	puts("done");
 }
 
+/* ---- order ---- */
+
+static unsigned int order_ended;
+
+static void
+order_done(struct weft_volume_req *req)
+{
+	*(unsigned int *)req->owner = ++order_ended;
+}
+
+static void
+order(char **arg)
+{
+	static struct weft_volume_req req[4];
+	static uint8_t page[4096], few[16];
+	unsigned int at[4];
+
+	pr.random = strtoull(arg[0], NULL, 10);
+	for (int i = 0; i < atoi(arg[1]); i++) {
+		const uint64_t off = draw(&pr.random) % (pr.info->bytes - (1u << 20));
+		const uint64_t in = off + draw(&pr.random) % ((1u << 20) - sizeof(page));
+
+		memset(pr.big, i % 250 + 1, 1u << 20);
+		memset(few, 255, sizeof(few));
+		memset(page, 0, sizeof(page));
+		req[0] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_WRITE,
+		                                  .off_bytes = off,
+		                                  .len_bytes = 1u << 20,
+		                                  .data = pr.big};
+		req[1] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_READ,
+		                                  .off_bytes = in,
+		                                  .len_bytes = sizeof(page),
+		                                  .data = page};
+		req[2] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_WRITE,
+		                                  .off_bytes = in + 1,
+		                                  .len_bytes = sizeof(few),
+		                                  .data = few};
+		req[3] = (struct weft_volume_req){
+		        .op = WEFT_VOLUME_OP_FLUSH, .off_bytes = in + 1, .len_bytes = 1};
+		order_ended = 0;
+		for (unsigned int k = 0; k < 4; k++) {
+			req[k].done = order_done;
+			req[k].owner = &at[k];
+			expect("a submit", weft_volume_submit(pr.v, &req[k]), 0);
+		}
+		for (const uint64_t end = ui_now_ns() + WAIT_NS; order_ended < 4;) {
+			if (pr.gone || ui_now_ns() > end)
+				ui_die("round %d: %u requests ended", i, order_ended);
+			if (weft_worker_poll(pr.w) == 0)
+				weft_worker_idle(pr.w, 50);
+		}
+		for (unsigned int k = 0; k < 4; k++)
+			expect("a request", req[k].status, 0);
+		for (unsigned int k = 0; k < sizeof(page); k++)
+			if (page[k] != i % 250 + 1)
+				ui_die("round %d: octet %u that was read is %u", i, k, page[k]);
+		expect("a read", weft_volume_read(pr.v, in, page, sizeof(page)), 0);
+		if (page[0] != i % 250 + 1 || memcmp(page + 1, few, sizeof(few)) != 0)
+			ui_die("round %d: the second write came first", i);
+		if (at[3] != 4)
+			ui_die("round %d: the flush has ended as number %u", i, at[3]);
+	}
+	puts("done");
+}
+
 /* ---- moved ---- */
 
 static void
@@ -743,7 +813,7 @@ main(int argc, char **argv)
 	ui_init("volume_probe");
 	if (argc < 6)
 		ui_usage_die("DEV CIDR HOST EXPORT "
-		             "write|check|spread|refuse|long|moved|hold|windows|slots ...");
+		             "write|check|spread|refuse|long|order|moved|hold|windows|slots ...");
 	probe_up(&stack, "volume_probe", argv[1], argv[2]);
 	pr.w = stack.workers[0];
 	connect_to(argv[3], stack.ctx);
@@ -758,6 +828,8 @@ main(int argc, char **argv)
 		refuse();
 	else if (strcmp(argv[5], "long") == 0)
 		long_ranges(argv[4]);
+	else if (strcmp(argv[5], "order") == 0 && argc == 8)
+		order(argv + 6);
 	else if (strcmp(argv[5], "moved") == 0 && argc == 7)
 		moved(argv + 6);
 	else if (strcmp(argv[5], "hold") == 0 && argc == 8)
@@ -768,7 +840,7 @@ main(int argc, char **argv)
 		slots(argv + 6);
 	else
 		ui_usage_die("DEV CIDR HOST EXPORT "
-		             "write|check|spread|refuse|long|moved|hold|windows|slots ...");
+		             "write|check|spread|refuse|long|order|moved|hold|windows|slots ...");
 	weft_volume_close_wait(pr.v);
 	fflush(stdout);
 	_exit(0);

@@ -260,6 +260,10 @@ answer(struct fake_target *f, uint32_t proc, struct weft_rpc_req *req, void *res
 #define SERVE(proc, name)                                                                          \
 	static void later_##name(void *user, struct weft_rpc_req *req, void *args, void *res)      \
 	{                                                                                          \
+		const struct fake_target *f = user;                                                \
+                                                                                                   \
+		if (f->seen != NULL)                                                               \
+			f->seen(proc, args);                                                       \
 		serve_##name(user, args, res);                                                     \
 		answer(user, proc, req, res);                                                      \
 	}

@@ -43,6 +43,8 @@ struct fake_target {
 	weft_volrpc_status status;
 	weft_volrpc_fault fault;      /**< with `why` "" if it is NULL */
 	enum weft_rpc_status refusal; /**< instead of an answer; WEFT_RPC_OK: there is one */
+	/** Called when a call has arrived, before it is served; args as the procedure's. */
+	void (*seen)(uint32_t proc, const void *args);
 	/** Change a good answer, before it leaves; res as the procedure's. */
 	void (*spoil)(uint32_t proc, void *res);
 	/** Answers wait until fake_release(). Another thread may set it, and count them. */

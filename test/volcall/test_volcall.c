@@ -590,8 +590,11 @@ test_ranges_are_cut(void)
 static void
 test_ranges_leave_room(void)
 {
-	struct weft_volume_req z[2],
-	        rd = {.op = WEFT_VOLUME_OP_READ, .len_bytes = 10, .data = b, .done = vrig_count};
+	struct weft_volume_req z[2], rd = {.op = WEFT_VOLUME_OP_READ,
+	                                   .off_bytes = 65536 * 14,
+	                                   .len_bytes = 10,
+	                                   .data = b,
+	                                   .done = vrig_count};
 	unsigned int n = 0;
 	struct vrig r;
 
@@ -601,7 +604,8 @@ test_ranges_leave_room(void)
 	rd.owner = &n;
 	for (unsigned int i = 0; i < 2; i++) {
 		z[i] = (struct weft_volume_req){.op = WEFT_VOLUME_OP_ZEROES,
-		                                .len_bytes = 65536 * 8,
+		                                .off_bytes = i * 65536 * 7,
+		                                .len_bytes = 65536 * 7,
 		                                .done = vrig_count,
 		                                .owner = &n};
 		CHECK_EQ(weft_volume_submit(r.v, &z[i]), 0);

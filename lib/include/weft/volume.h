@@ -18,6 +18,22 @@
  * to 32 calls under way. Further ones wait in the volume, also while WEFT_RPC_MAX_CALLS of the
  * endpoint are outstanding, and its requests take turns.
  *
+ * Order. Requests of one opening are done in the order of their submission where one changes what
+ * the other one has:
+ * - A change (WRITE, COMPARE_WRITE, DISCARD, ZEROES) is done when all requests before it that have
+ *   octets of its range have ended, but for FLUSHes.
+ * - READ, VERIFY and EXTENTS are done when the changes before them of their range have ended.
+ * - FLUSH is done when the changes before it of its range have ended, and covers them. It covers
+ *   all changes, too, that had ended when it was submitted, of whatever range.
+ * - A window is opened or moved when the changes of its new range that were submitted before have
+ *   ended. What is posted to it has no order with requests.
+ *
+ * For that the later request waits in the volume. Its timeout_us begins when it is sent, and it is
+ * done whatever the status of the earlier one is. All others are done in parallel and have no
+ * order. In particular nothing waits for a FLUSH: a program that wants a change only behind a FLUSH
+ * submits it when done() of the FLUSH has told status 0. Requests of other openings have no order
+ * with these but that of the volume (docs/volumes.md).
+ *
  * Threads. weft_volume_open(), weft_volume_submit(), weft_volume_close(), weft_volume_window_...()
  * and their callbacks belong to the endpoint's worker and never block; another thread is refused
  * (-EPERM) while the worker is polled. The functions that wait (..._wait(), weft_volume_read() to
@@ -97,7 +113,7 @@ struct weft_volume_info {
 enum weft_volume_op {
 	WEFT_VOLUME_OP_READ,
 	WEFT_VOLUME_OP_WRITE,
-	/** of a range; 0 octets at 0: of the whole volume. It covers the changes of this opening */
+	/** of a range; 0 octets at 0: of the whole volume. What it covers: see "Order" above */
 	WEFT_VOLUME_OP_FLUSH,
 	WEFT_VOLUME_OP_VERIFY, /**< hash of a range, as the medium has it */
 	WEFT_VOLUME_OP_COMPARE_WRITE,
@@ -164,8 +180,8 @@ struct weft_volume_req {
 	char why[128];     /**< the target's reason, one line; "" if there is none */
 	/* for weft */
 	struct weft_volume *volume;
-	struct weft_volume_req *next;
-	uint64_t sent_bytes;
+	struct weft_volume_req *next, *live_next, *live_prev;
+	uint64_t sent_bytes, number, waits;
 	uint32_t calls;
 };
 
@@ -251,7 +267,7 @@ struct weft_volume_window {
 	weft_volume_fn fn;
 	void *arg;
 	uint32_t state, rights, flags;
-	uint64_t want_off_bytes;
+	uint64_t want_off_bytes, behind;
 	uint32_t want_len_bytes;
 	uint32_t deadline_ms;
 	int status;
