@@ -66,6 +66,8 @@ target_tel_volumes(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_VSHOWN_FLUSHES] = "flushes",
 	        [TARGET_VSHOWN_FLUSH_ERRORS] = "flush_errors",
 	        [TARGET_VSHOWN_FLUSHED] = "flushed_octets",
+	        [TARGET_VSHOWN_AHEAD] = "flushes_ahead",
+	        [TARGET_VSHOWN_AHEAD_REFUSED] = "flushes_ahead_refused",
 	        [TARGET_VSHOWN_VERIFIED] = "verified_octets",
 	};
 	struct target *t = user;

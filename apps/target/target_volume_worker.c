@@ -84,6 +84,8 @@ vworker_show(struct target_vworker *vw)
 	        [TARGET_VSHOWN_FLUSHES] = w.flushes,
 	        [TARGET_VSHOWN_FLUSH_ERRORS] = w.flush_errors,
 	        [TARGET_VSHOWN_FLUSHED] = w.flushed_octets,
+	        [TARGET_VSHOWN_AHEAD] = w.ahead,
+	        [TARGET_VSHOWN_AHEAD_REFUSED] = w.ahead_refused,
 	        [TARGET_VSHOWN_VERIFIED] = w.verified_octets,
 	};
 

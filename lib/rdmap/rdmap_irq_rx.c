@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The inbound request queue (IRQ): a request arrives, is checked and takes its place. */
 
+#include <rte_atomic.h>
+
 #include "rdmap_hook.h"
 #include "rdmap_irq.h"
 #include "rdmap_irq_rx.h"
@@ -114,6 +116,27 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	return rdmap_irq_admit(r, m, e, rc, term);
 }
 
+/*
+ * A Flush behind other requests is executed when these are done. Its medium may begin earlier:
+ * "Data received by prior operations (e.g. RDMA Write) MAY be submitted for placement at any time,
+ * and persistence or global visibility MAY occur before the flush is requested"
+ * (draft-talpey-rdma-commit-02 s2.1.2). What requests before it still change in memory, an Atomic
+ * Write for example, is written when the Flush is executed.
+ */
+static void
+rdmap_flush_ahead(const struct weft_rdmap *r, const struct rdmap_irq_ent *e)
+{
+	struct weft_persist *p = e->mr->persist;
+
+	if (r->irq_exec == r->irq_tail || p == NULL || p->ops->flush_ahead == NULL ||
+	    RDMAP_SABOTAGED(r, DROP_FLUSH))
+		return;
+	/* as for the Flush itself */
+	rte_smp_wmb();
+	p->ops->flush_ahead(p, e->mr->persist_off_bytes + (e->to - e->mr->base_to), e->len_bytes,
+	                    e->flags);
+}
+
 int
 rdmap_rx_ext_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
 {
@@ -154,6 +177,8 @@ rdmap_rx_ext_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_te
 	}
 	if (rc == 0)
 		rc = rdmap_irq_check(r, e, access, term);
+	if (rc == 0 && m->op == WEFT_RDMAP_FLUSH_REQ)
+		rdmap_flush_ahead(r, e);
 	if (RDMAP_SABOTAGED(r, EARLY_AWRITE) && rc == 0 && m->op == WEFT_RDMAP_AWRITE_REQ)
 		weft_mem_store8(e->mr, e->to, e->hash);
 	return rdmap_irq_admit(r, m, e, rc, term);

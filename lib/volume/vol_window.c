@@ -152,6 +152,7 @@ static const struct weft_persist_ops win_ops = {
         .open = win_medium_open,
         .close = win_medium_close,
         .flush = vol_win_flush,
+        .flush_ahead = vol_win_flush_ahead,
         .read_back = win_read_back,
         .release = win_release,
         .read_back_max_bytes = WIN_BUF_BYTES,
@@ -450,8 +451,9 @@ weft_vol_window_open(struct weft_vol_windows *p, const struct weft_vol_window_at
 		return -ENOMEM;
 	w->pool = p;
 	w->attr = *attr;
-	TAILQ_INIT(&w->waiting);
-	TAILQ_INIT(&w->round);
+	TAILQ_INIT(&w->reqs);
+	TAILQ_INIT(&w->ahead);
+	w->now = WIN_EVEN;
 	r = win_enter(w);
 	if (r != 0) {
 		p->stats.refused_overlap++;
@@ -478,7 +480,8 @@ weft_vol_window_move(struct weft_vol_window *w, uint64_t off_bytes, uint32_t len
 	r = win_check(w->pool, &w->attr, off_bytes, len_bytes);
 	if (r != 0)
 		return r;
-	if (w->state != WIN_OPEN || w->busy > 0 || w->reads > 0 || w->phase != WIN_IDLE)
+	if (w->state != WIN_OPEN || w->busy > 0 || w->reads > 0 || w->held > 0 ||
+	    !TAILQ_EMPTY(&w->reqs) || !TAILQ_EMPTY(&w->ahead))
 		return -EAGAIN;
 	r = win_reenter(w, off_bytes, len_bytes);
 	if (r != 0) {
@@ -509,6 +512,8 @@ weft_vol_window_stop(struct weft_vol_window *w)
 		if (w->op[i].busy)
 			(void)weft_vol_cancel(w->attr.chan, &w->op[i].op);
 	}
+	if (w->sync.busy)
+		(void)weft_vol_cancel(w->attr.chan, &w->sync.op);
 	for (uint32_t i = 0; i < WIN_BUFS; i++) {
 		if (p->buf[i].w == w)
 			(void)weft_vol_cancel(w->attr.chan, &p->buf[i].op);

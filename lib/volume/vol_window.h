@@ -17,18 +17,24 @@
 #include "weft_volume_window.h"
 
 #define WIN_PAGE       (1U << WEFT_PERSIST_PAGE_SHIFT)
-#define WIN_OPS        8U      /**< operations of a window at once */
+#define WIN_OPS        8U      /**< writes of a window at once */
+#define WIN_AHEAD      32U     /**< flushes of a pool that have begun ahead; of one volume, half */
 #define WIN_RUN_PAGES  256U    /**< most pages of one write */
 #define WIN_BUFS       8U      /**< read-backs of a pool at once; of one volume, half of them */
 #define WIN_BUF_BYTES  262144U /**< most octets of one */
 #define WIN_ZERO_BYTES 262144U /**< octets that one poll zeroes */
 
-/** A flush or read-back, in weft_persist_req.drv. */
+/** A flush or read-back, in weft_persist_req.drv; or a flush ahead, in the pool. */
 struct win_req {
 	TAILQ_ENTRY(win_req) link;
-	struct weft_persist_req *req;
-	uint64_t first, end; /**< its pages */
+	struct weft_persist_req *req; /**< NULL: a flush ahead */
+	uint64_t first, end;          /**< its pages */
+	uint64_t page;                /**< of a flush: the next one whose mark it looks at */
+	uint64_t writes;              /**< of the window, when it looked at the last one */
+	uint32_t flags;
 	int status;
+	bool syncing;        /**< it has a part in the flush of the volume that is under way, */
+	bool synced;         /**< or had, in one that has ended */
 	struct win_buf *buf; /**< of a read-back: what it holds */
 };
 
@@ -39,7 +45,9 @@ struct win_op {
 	struct weft_vol_op op;
 	struct iovec iov;
 	struct weft_vol_window *w;
-	uint64_t first, end; /**< of a write: its pages */
+	uint64_t first, end; /**< of a write: its pages, */
+	uint64_t number;     /**< its place among those of the window, */
+	bool ahead;          /**< and whether a flush ahead has begun it */
 	bool busy;
 };
 
@@ -61,10 +69,13 @@ enum win_state {
 	WIN_GONE,    /**< its opening has failed, and ready() is told so */
 };
 
-enum win_phase {
-	WIN_IDLE,
-	WIN_WRITE, /**< pages are written, */
-	WIN_FLUSH, /**< and made durable */
+/** What the medium has of a page that was written, in weft_vol_windows.unsynced. */
+enum win_sync {
+	WIN_DURABLE, /**< also of a page that was never written */
+	/* Not durable. A flush of the volume covers pages of one of these; meanwhile those that are
+	 * written are of the other one. */
+	WIN_EVEN,
+	WIN_ODD,
 };
 
 struct weft_vol_windows {
@@ -72,10 +83,11 @@ struct weft_vol_windows {
 	uint32_t window_bytes, slots, free_slots;
 	uint32_t *free_slot;
 	struct weft_vol_window **window; /**< of each slot; NULL: it is free */
-	/** Of each page: it was written, and is not durable. */
-	uint8_t *unsynced;
+	uint8_t *unsynced;               /**< of each page: enum win_sync */
 	uint8_t *buf_mem;
 	struct win_buf buf[WIN_BUFS];
+	struct win_req ahead[WIN_AHEAD];
+	struct weft_vol_window *ahead_of[WIN_AHEAD]; /**< their windows; NULL: it is free */
 	struct weft_vol_windows_stats stats;
 };
 
@@ -96,16 +108,17 @@ struct weft_vol_window {
 	uint32_t zero_at; /**< octets of the slot before it are right */
 	int fill_status;
 
-	/* flushes: a round takes all that wait, writes their pages, and flushes the volume once */
+	/* flushes */
 	struct win_op op[WIN_OPS];
-	uint32_t busy; /**< operations under way */
-	enum win_phase phase;
-	struct win_reqs waiting, round;
-	struct win_req *cur; /**< of the round: the one whose pages are taken; NULL: all are */
-	uint64_t page;       /**< the next page of it */
-	int flush_status;
-	bool any_unsynced; /**< there are unsynced pages */
-	uint32_t lost_at;  /**< lost flushes when the first of them was written */
+	struct win_op sync;    /**< the flush of the volume */
+	uint32_t busy;         /**< operations under way */
+	struct win_reqs reqs;  /**< flushes, in the order of their arrival, */
+	struct win_reqs ahead; /**< and those that have begun ahead */
+	uint64_t writes;       /**< that were begun */
+	enum win_sync now;     /**< what a page becomes that is written now */
+	bool synced;           /**< a flush of the volume has succeeded since it stands here */
+	bool any_unsynced;     /**< there are unsynced pages */
+	uint32_t lost_at;      /**< lost flushes when the first of them was written */
 
 	void (*closed)(void *owner);
 	void *closed_owner;
@@ -130,8 +143,10 @@ void vol_win_settle(struct weft_vol_window *w);
 
 /* ---- vol_window_flush.c ---- */
 
-/** weft_persist_ops.flush. */
+/** weft_persist_ops.flush, and flush_ahead. */
 int vol_win_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
+void vol_win_flush_ahead(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes,
+                         uint32_t flags);
 /**
  * Go on with w's flushes as far as possible; then vol_win_settle(). Does nothing inside a callback
  * of w, after which it is called. So callbacks may call for a flush, and may close w.

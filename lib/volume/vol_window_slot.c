@@ -70,7 +70,7 @@ vol_win_settle(struct weft_vol_window *w)
 	void *owner = w->closed_owner;
 
 	if (w->state != WIN_CLOSING || w->stopped || w->held > 0 || w->busy > 0 || w->reads > 0 ||
-	    !TAILQ_EMPTY(&w->waiting) || !TAILQ_EMPTY(&w->round))
+	    !TAILQ_EMPTY(&w->reqs) || !TAILQ_EMPTY(&w->ahead))
 		return;
 	vol_win_end(w);
 	free(w);

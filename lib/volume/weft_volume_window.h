@@ -20,12 +20,18 @@
  *   volume: the pages are durable when it is done. After another one (WEFT_FLUSH_VISIBLE alone) all
  *   operations on the volume see them. What is not flushed never reaches the medium. A page at the
  *   end of the volume is written up to that end. Pages that were marked while they were on their
- *   way, stay marked.
+ *   way, stay marked. Flushes are answered when they are done, whatever their order.
+ * - A flush ahead (weft_persist_ops.flush_ahead) does the same without an answer, and without
+ *   waiting for the flush to follow. That flush waits for what was begun, and does the rest. Writes
+ *   that fail ahead are made again by it. A flush of the volume that fails ahead is told by the
+ *   next flush of the client. At most 32 are under way in a pool, of one volume 16; others begin
+ *   when they are flushes.
  * - A flush that fails says nothing of what the medium holds of its pages, which stay marked: the
  *   next one writes them again. When a flush of the device was lost, the pages of earlier flushes
  *   for visibility are marked again, too.
  * - read_back (Verify) reads the medium, past the caches of the host where the device can
- *   (WEFT_VOL_MEDIUM). What lies in the window and is not flushed, is not seen.
+ *   (WEFT_VOL_MEDIUM). What lies in the window and no flush has begun to write, is
+ *   not seen.
  * - Operations of others see what was flushed.
  * - While a window is open that may write, windows that overlap it are refused, and so are changes
  *   of its range by weft_vol_submit() (-EBUSY), on every channel; a scrub is not. Changes that were
@@ -82,6 +88,8 @@ struct weft_vol_windows_stats {
 	/** Flushes that were done by writing, with status 0 and with another one; refused ones are
 	 * not counted. */
 	uint64_t flushes, flush_errors;
+	/** Flushes that have begun ahead; those that have not because too many had. */
+	uint64_t ahead, ahead_refused;
 	uint64_t flushed_octets;  /**< written by flushes */
 	uint64_t verified_octets; /**< delivered by read-backs */
 };

@@ -742,6 +742,17 @@ med_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_re
 	return med_submit(p, exec, req, false);
 }
 
+static void
+med_flush_ahead(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes, uint32_t flags)
+{
+	struct rig_medium *m = p->priv;
+
+	m->aheads++;
+	m->ahead_off_bytes = off_bytes;
+	m->ahead_len_bytes = len_bytes;
+	m->ahead_flags = flags;
+}
+
 static int
 med_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
 {
@@ -772,6 +783,7 @@ static const struct weft_persist_ops med_ops = {
         .read_back = med_read_back,
         .release = med_release,
         .read_back_max_bytes = 100000,
+        .flush_ahead = med_flush_ahead,
 };
 
 void

@@ -141,6 +141,9 @@ struct rig_medium {
 	unsigned int flushes, reads, reads_out;
 	bool immediate; /* requests complete inside their submission */
 	uint32_t last_flags;
+	unsigned int aheads; /**< flushes that might have begun ahead; the last one: */
+	uint64_t ahead_off_bytes, ahead_len_bytes;
+	uint32_t ahead_flags;
 };
 
 void rig_medium_open(struct rig_medium *m, uint64_t bytes);

@@ -260,6 +260,78 @@ test_whole_region(void)
 	}
 }
 
-WEFT_TEST_MAIN({"shared depth", test_shared_depth}, {"no bubble", test_no_bubble},
-               {"one turn", test_one_turn}, {"every length", test_every_length},
-               {"whole region", test_whole_region})
+/* The medium is told of a Flush that waits for requests before it, once, when it arrives, and of no
+ * other one. */
+static void
+test_ahead(void)
+{
+	const uint32_t flags = WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE;
+	struct weft_persist_ops ops;
+	const struct weft_persist_ops *all;
+	struct weft_mem_mr *part, *plain;
+	uint8_t *none = calloc(1, 4096);
+
+	line_open(8, false);
+	part = rig_reg(&rig.b, line.med.p.base + 8192, 4096, 0x77000, ALL, &line.med.p, &rig_hash);
+	plain = rig_reg(&rig.b, none, 4096, 0, WEFT_ACCESS_FLUSH_VISIBLE, NULL, NULL);
+	line_post(FLUSH, 0, 64);
+	rig_pump();
+	CHECK_EQ(line.med.aheads, 0);
+	for (unsigned int before = 0; before < NKINDS; before++) {
+		line.med.aheads = 0;
+		line_post(before == READ ? VERIFY : FLUSH, 0, 64);
+		line_post((enum kind)before, 0, 64);
+		line.q[line.n] = (struct weft_rdmap_req){.op = WEFT_RDMAP_FLUSH_REQ,
+		                                         .stag = part->stag,
+		                                         .to = 0x77000 + 100,
+		                                         .len_bytes = 200,
+		                                         .flush_flags = flags};
+		weft_rdmap_post(rig.a.r, &line.q[line.n++]);
+		rig_pump();
+		CHECK_EQ(line.med.aheads, before == FLUSH ? 2 : 1);
+		CHECK_EQ(line.med.ahead_off_bytes, 8192 + 100);
+		CHECK_EQ(line.med.ahead_len_bytes, 200);
+		CHECK_EQ(line.med.ahead_flags, flags);
+	}
+	/* A whole region, and one without a medium. */
+	line_post(FLUSH, 0, 64);
+	for (unsigned int i = 0; i < 2; i++) {
+		line.q[line.n] = (struct weft_rdmap_req){
+		        .op = WEFT_RDMAP_FLUSH_REQ,
+		        .stag = i == 0 ? part->stag : plain->stag,
+		        .to = 3,
+		        .len_bytes = i == 0 ? 5 : 64,
+		        .flush_flags = WEFT_FLUSH_VISIBLE | (i == 0 ? WEFT_FLUSH_REGION : 0)};
+		weft_rdmap_post(rig.a.r, &line.q[line.n++]);
+	}
+	line.med.aheads = 0;
+	rig_pump();
+	CHECK_EQ(line.med.aheads, 1);
+	CHECK_EQ(line.med.ahead_off_bytes, 8192);
+	CHECK_EQ(line.med.ahead_len_bytes, 4096);
+	CHECK_EQ(line.med.ahead_flags, WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION);
+	/* A driver that cannot begin ahead. */
+	all = line.med.p.ops;
+	ops = *all;
+	ops.flush_ahead = NULL;
+	line.med.p.ops = &ops;
+	line_post(FLUSH, 0, 64);
+	line_post(FLUSH, 64, 64);
+	rig_pump();
+	line_check();
+	/* None that is refused. */
+	line.med.p.ops = all;
+	line.med.aheads = 0;
+	line_post(FLUSH, 0, 64);
+	line_post(FLUSH, BYTES, 64);
+	rig_pump();
+	CHECK_EQ(line.med.aheads, 0);
+	rig_unreg(&rig.b, part);
+	rig_unreg(&rig.b, plain);
+	line_close();
+	free(none);
+}
+
+WEFT_TEST_MAIN({"shared depth", test_shared_depth}, {"a Flush that waits begins ahead", test_ahead},
+               {"no bubble", test_no_bubble}, {"one turn", test_one_turn},
+               {"every length", test_every_length}, {"whole region", test_whole_region})

@@ -17,6 +17,8 @@ enum volume_sabotage {
 	VOLUME_WINDOW_EARLY,   /**< a window's flush is answered without the volume's */
 	VOLUME_WINDOW_FORGETS, /**< marks that are set during a flush are lost */
 	VOLUME_WINDOW_LOSES,   /**< after a failed flush no page is marked again */
+	VOLUME_WINDOW_HASTY,   /**< a flush does not wait for writes that began ahead */
+	VOLUME_WINDOW_MIXES,   /**< pages that are written during a flush count as flushed */
 };
 
 /** The fault of all volumes of the process. */

@@ -594,28 +594,32 @@ rig_grant(struct rig_conn *k, uint32_t rights, weft_volrpc_grant *g)
 /* ---- Windows ---- */
 
 bool
+rig_post(struct rig_conn *k, struct weft_wr *list, unsigned int n, struct rig_wr *wr)
+{
+	*wr = (struct rig_wr){.done = false};
+	list[n - 1].wr_id = (uintptr_t)wr + RIG_WR;
+	list[n - 1].flags |= WEFT_WR_SIGNALED;
+	return k->qp != NULL && weft_post_send(k->qp, list, n) == (int)n;
+}
+
+bool
 rig_rdma(struct rig_conn *k, uint32_t stag, uint64_t to, const void *from, uint32_t len, bool flush,
          struct rig_wr *wr)
 {
 	struct weft_sge sg = {.addr = (void *)(uintptr_t)from, .len_bytes = len};
-	const struct weft_wr one[2] = {
-	        {.wr_id = flush ? 0 : (uintptr_t)wr + RIG_WR,
-	         .opcode = WEFT_WR_WRITE,
-	         .flags = flush ? 0 : WEFT_WR_SIGNALED,
+	struct weft_wr list[2] = {
+	        {.opcode = WEFT_WR_WRITE,
 	         .sg_list = &sg,
 	         .num_sge = 1,
 	         .rdma = {.stag = stag, .to = to}},
-	        {.wr_id = (uintptr_t)wr + RIG_WR,
-	         .opcode = WEFT_WR_FLUSH,
-	         .flags = WEFT_WR_SIGNALED,
+	        {.opcode = WEFT_WR_FLUSH,
 	         .flush = {.stag = stag,
 	                   .to = to,
 	                   .len_bytes = len,
 	                   .flags = WEFT_FLUSH_PERSISTENT}},
 	};
 
-	*wr = (struct rig_wr){.done = false};
-	return k->qp != NULL && weft_post_send(k->qp, one, flush ? 2 : 1) == (flush ? 2 : 1);
+	return rig_post(k, list, flush ? 2 : 1, wr);
 }
 
 /* ---- What is there ---- */

@@ -144,6 +144,9 @@ weft_volrpc_status rig_grant(struct rig_conn *k, uint32_t rights, weft_volrpc_gr
 bool rig_rdma(struct rig_conn *k, uint32_t stag, uint64_t to, const void *from, uint32_t len,
               bool flush, struct rig_wr *wr);
 
+/** Post work requests, all or none, of which the last one is signaled and wr is done with it. */
+bool rig_post(struct rig_conn *k, struct weft_wr *list, unsigned int n, struct rig_wr *wr);
+
 /** What the medium holds of the volume, past the device's cache. It is as if the power failed. */
 void rig_medium(uint64_t off, void *to, uint64_t len);
 /** What is left of connections and volumes at the target, as a text; NULL: nothing. */

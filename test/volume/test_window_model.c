@@ -53,7 +53,9 @@ struct pane {
 struct flush {
 	struct preq q;
 	bool busy, read, write;
+	bool ahead;          /**< it has begun so, and is not submitted yet */
 	struct pane *pane;   /**< NULL: it was closed meanwhile */
+	uint64_t at, len;    /**< in the window */
 	uint64_t first, end; /**< pages of the volume */
 	uint64_t number;
 	uint32_t flags;
@@ -187,6 +189,11 @@ pane_move(struct model *m, struct pane *w)
 	uint64_t off, len;
 	int r;
 
+	/* A flush that has begun ahead may be under way or not. */
+	for (unsigned int i = 0; i < FLUSHES; i++) {
+		if (m->f[i].busy && m->f[i].ahead && m->f[i].pane == w)
+			return;
+	}
 	model_range(m, &off, &len);
 	r = weft_vol_window_move(w->win.w, m->low + off, (uint32_t)len, fill);
 	if (w->under_way > 0) {
@@ -212,6 +219,12 @@ pane_close(struct model *m, struct pane *w)
 		for (uint64_t pg = f->first; pg < f->end && !f->read; pg++)
 			m->page[pg].loose |= f->wrote[pg - f->first];
 		f->pane = NULL;
+		if (!f->ahead)
+			continue;
+		/* It never comes. */
+		f->busy = f->ahead = false;
+		for (uint64_t pg = f->first; pg < f->end && f->write; pg++)
+			m->page[pg].flushes--;
 	}
 	w->open = false;
 	w->closing = true;
@@ -284,6 +297,25 @@ pane_place(struct model *m, struct pane *w)
 
 /* ---- Flushes and read-backs ---- */
 
+/** What is marked goes to the volume. */
+static void
+flush_takes(struct model *m, struct flush *f, struct pane *w)
+{
+	for (uint64_t pg = f->first; pg < f->end && w->write; pg++) {
+		const uint64_t in = pg - w->off / WIN_PAGE;
+
+		f->wrote[pg - f->first] |= w->marked[in];
+		if (!w->marked[in])
+			continue;
+		memcpy(m->is + pg * WIN_PAGE, w->mem + in * WIN_PAGE, page_bytes(pg));
+		w->marked[in] = w->unsure[in] = false;
+		m->page[pg].loose = false;
+		model_changed(m, pg);
+		m->flushed++;
+	}
+	f->number = m->number;
+}
+
 static void
 flush_begin(struct model *m, struct flush *f, struct pane *w)
 {
@@ -296,23 +328,28 @@ flush_begin(struct model *m, struct flush *f, struct pane *w)
 	f->flags = m->on == ON_MEM || draw(m, 3) == 0 ? WEFT_FLUSH_VISIBLE : WEFT_FLUSH_PERSISTENT;
 	f->first = base + at / WIN_PAGE;
 	f->end = base + (at + len - 1) / WIN_PAGE + 1;
+	f->at = at;
+	f->len = len;
+	f->ahead = draw(m, 2) == 0;
 	f->busy = true;
 	w->under_way++;
-	for (uint64_t pg = f->first; pg < f->end && w->write; pg++) {
-		const uint64_t in = pg - base;
-
-		f->wrote[pg - f->first] = w->marked[in];
+	memset(f->wrote, 0, sizeof(f->wrote));
+	for (uint64_t pg = f->first; pg < f->end && w->write; pg++)
 		m->page[pg].flushes++;
-		if (!w->marked[in])
-			continue;
-		memcpy(m->is + pg * WIN_PAGE, w->mem + in * WIN_PAGE, page_bytes(pg));
-		w->marked[in] = w->unsure[in] = false;
-		m->page[pg].loose = false;
-		model_changed(m, pg);
-		m->flushed++;
-	}
-	f->number = m->number;
-	CHECK_EQ(preq_flush(m->p, &w->win, &f->q, at, len, f->flags), 0);
+	flush_takes(m, f, w);
+	if (f->ahead)
+		win_ahead(m->p, &w->win, at, len, f->flags);
+	else
+		CHECK_EQ(preq_flush(m->p, &w->win, &f->q, at, len, f->flags), 0);
+}
+
+/** One that has begun ahead. */
+static void
+flush_submit(struct model *m, struct flush *f)
+{
+	f->ahead = false;
+	flush_takes(m, f, f->pane);
+	CHECK_EQ(preq_flush(m->p, &f->pane->win, &f->q, f->at, f->len, f->flags), 0);
 }
 
 static void
@@ -345,6 +382,7 @@ verify_begin(struct model *m, struct flush *f, struct pane *w)
 	int r;
 
 	f->read = true;
+	f->ahead = false;
 	f->pane = w;
 	f->first = (w->off + at) / WIN_PAGE;
 	f->end = (w->off + at + len - 1) / WIN_PAGE + 1;
@@ -451,9 +489,11 @@ model_look(struct model *m)
 	for (unsigned int i = 0; i < FLUSHES; i++) {
 		struct flush *f = &m->f[i];
 
-		if (f->busy && f->q.done > 0 && f->read)
+		if (!f->busy || f->ahead)
+			continue;
+		if (f->q.done > 0 && f->read)
 			verify_end(m, f);
-		else if (f->busy && f->q.done > 0)
+		else if (f->q.done > 0)
 			flush_end(m, f);
 	}
 	for (unsigned int i = 0; i < FLIGHT; i++) {
@@ -492,7 +532,9 @@ model_act(struct model *m)
 	} else if (what < 8) {
 		pane_move(m, w);
 	} else if (what < 16) {
-		if (!f->busy)
+		if (f->busy && f->ahead)
+			flush_submit(m, f);
+		else if (!f->busy)
 			flush_begin(m, f, w);
 	} else if (what < 19) {
 		if (!f->busy)
@@ -519,6 +561,10 @@ model_busy(const struct model *m)
 static void
 model_settle(struct model *m)
 {
+	for (unsigned int i = 0; i < FLUSHES; i++) {
+		if (m->f[i].busy && m->f[i].ahead)
+			flush_submit(m, &m->f[i]);
+	}
 	for (unsigned int i = 0; model_busy(m); i++) {
 		CHECK_MSG(i < 1000000, "something is stuck");
 		rig_poll(&m->r);

@@ -35,8 +35,10 @@ struct place {
 
 struct flight {
 	struct preq q;
-	bool busy;
+	bool busy, ahead; /**< ahead: it has begun so, and is not submitted yet */
 	unsigned int window;
+	uint64_t at, len;
+	uint32_t flags;
 	uint64_t first, end; /**< pages of the volume */
 	unsigned int before; /**< placements that came before it */
 };
@@ -141,6 +143,14 @@ power_place(struct power *p)
 }
 
 static void
+power_submit(struct power *p, struct flight *f)
+{
+	f->ahead = false;
+	f->before = p->places;
+	CHECK_EQ(preq_flush(p->p, &p->win[f->window], &f->q, f->at, f->len, f->flags), 0);
+}
+
+static void
 power_flush(struct power *p, struct flight *f)
 {
 	const bool again = f->end > 0 && draw(p, 2) == 0;
@@ -155,9 +165,16 @@ power_flush(struct power *p, struct flight *f)
 	f->window = i;
 	f->first = (window_off(i) + at) / WIN_PAGE;
 	f->end = (window_off(i) + at + len - 1) / WIN_PAGE + 1;
-	f->before = p->places;
+	f->at = at;
+	f->len = len;
+	f->flags = flags;
+	f->ahead = draw(p, 2) == 0;
+	f->q.done = 0;
 	power_had(p, f->first, f->end);
-	CHECK_EQ(preq_flush(p->p, &p->win[i], &f->q, at, len, flags), 0);
+	if (f->ahead)
+		win_ahead(p->p, &p->win[i], at, len, flags);
+	else
+		power_submit(p, f);
 }
 
 static void
@@ -246,7 +263,9 @@ power_act(struct power *p)
 	case 0:
 	case 1:
 	case 2:
-		if (!f->busy)
+		if (f->busy && f->ahead)
+			power_submit(p, f);
+		else if (!f->busy)
 			power_flush(p, f);
 		break;
 	case 3:
@@ -287,8 +306,10 @@ power_life(struct power *p, const struct weft_block_fault_cfg *cfg)
 		power_act(p);
 	weft_block_fault_cut(p->r.block);
 	for (unsigned int i = 0; i < FLIGHT; i++) {
-		if (p->f[i].busy)
+		if (p->f[i].busy && !p->f[i].ahead)
 			(void)preq_wait(&p->r, &p->f[i].q);
+		else
+			p->f[i].busy = false;
 	}
 	if (p->flushing)
 		(void)rig_wait(&p->r, &p->flush);
@@ -376,7 +397,11 @@ test_mutants(void)
 	               {VOLUME_FLUSH_EARLY, false, "a volume that answers a flush early"},
 	               {VOLUME_WINDOW_EARLY, false, "a window that answers a flush early"},
 	               {VOLUME_WINDOW_FORGETS, false, "a window that forgets marks"},
-	               {VOLUME_WINDOW_LOSES, false, "a window that does not mark again"}};
+	               {VOLUME_WINDOW_LOSES, false, "a window that does not mark again"},
+	               {VOLUME_WINDOW_HASTY, false, "a flush that does not wait for writes ahead"},
+	               {VOLUME_WINDOW_MIXES, false,
+	                "a window that takes what is written during a "
+	                "flush for flushed"}};
 	unsigned int dummy[2] = {0};
 
 	for (unsigned int i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
@@ -423,6 +448,8 @@ ghost_old(struct ghost *g)
 		const uint64_t at = rig_draw(&g->seed, SLOT_BYTES - len + 1);
 
 		win_place(g->p, &g->old, at, g->old_mem, len);
+		if (rig_draw(&g->seed, 2) == 0)
+			win_ahead(g->p, &g->old, at, len, WEFT_FLUSH_PERSISTENT);
 		CHECK_EQ(preq_flush(g->p, &g->old, &g->old_flush[i], at, len,
 		                    rig_draw(&g->seed, 2) == 0 ? WEFT_FLUSH_PERSISTENT
 		                                               : WEFT_FLUSH_VISIBLE),

@@ -147,6 +147,15 @@ preq_flush(struct weft_vol_windows *p, const struct win *win, struct preq *q, ui
 	return m->ops->flush(m, NULL, preq_set(win, q, at, len, flags));
 }
 
+void
+win_ahead(struct weft_vol_windows *p, const struct win *win, uint64_t at, uint64_t len,
+          uint32_t flags)
+{
+	struct weft_persist *m = weft_vol_windows_medium(p);
+
+	m->ops->flush_ahead(m, weft_vol_window_at(win->w) + at, len, flags);
+}
+
 int
 preq_read(struct weft_vol_windows *p, const struct win *win, struct preq *q, uint64_t at,
           uint64_t len)

@@ -54,6 +54,9 @@ bool win_marked(struct weft_vol_windows *p, const struct win *win, uint64_t page
 /** Submit a flush or read-back of a part of a window; returns what the driver returns. */
 int preq_flush(struct weft_vol_windows *p, const struct win *win, struct preq *q, uint64_t at,
                uint64_t len, uint32_t flags);
+/** Let a flush begin ahead: preq_flush() of the same part follows. */
+void win_ahead(struct weft_vol_windows *p, const struct win *win, uint64_t at, uint64_t len,
+               uint32_t flags);
 int preq_read(struct weft_vol_windows *p, const struct win *win, struct preq *q, uint64_t at,
               uint64_t len);
 /** Wait for done(); returns the status. */

@@ -121,6 +121,16 @@ struct weft_persist_ops {
 	 * A list that ends with NULL.
 	 */
 	const char *const *options;
+	/**
+	 * [optional] A Flush of this range has arrived, all octets that were sent before it are
+	 * placed, and it waits for requests before it. The driver may begin to write what it finds
+	 * marked (draft-talpey-rdma-commit-02 s2.1.2: octets "MAY become persistent [...] at any
+	 * time" after their placement). There is no answer. flush() follows with the same
+	 * off_bytes, len_bytes and flags, unless the stream ends before. Only that flush promises,
+	 * and fails. It writes again what was placed meanwhile. On the worker; never blocks.
+	 */
+	void (*flush_ahead)(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes,
+	                    uint32_t flags);
 };
 
 #define WEFT_PERSIST_PAGE_SHIFT 12
