@@ -68,7 +68,7 @@ volume_pump(struct weft_volume *v)
 	if (!full || v->calls > 0 || volcall_later(v) == 0)
 		return;
 	volcall_req_end_all(v, -ENOMEM);
-	volcall_window_end_all(v, -ENOMEM);
+	volcall_window_unsent(v, -ENOMEM);
 	v->close_sent |= v->closing;
 }
 

@@ -230,6 +230,8 @@ void volcall_req_end_all(struct weft_volume *v, int status);
 bool volcall_window_pump(struct weft_volume *v);
 /** End all windows with this status, those with calls under way when these have ended. */
 void volcall_window_end_all(struct weft_volume *v, int status);
+/** End all calls of windows that were not sent. Other windows stay as they are. */
+void volcall_window_unsent(struct weft_volume *v, int status);
 /** Note that the target takes back the window with this id; 0: all. False: there is no such one. */
 bool volcall_window_revoked(struct weft_volume *v, uint32_t id, uint32_t deadline_ms);
 

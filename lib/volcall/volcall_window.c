@@ -205,6 +205,16 @@ window_send(struct weft_volume *v, struct weft_volume_window *w)
 	return rc;
 }
 
+/* Whether it has a call that was not sent. */
+static bool
+window_wants(const struct weft_volume_window *w)
+{
+	enum volcall_win_state s = volcall_win_state(w);
+
+	return s == VOLCALL_WIN_WANT_OPEN || s == VOLCALL_WIN_WANT_MOVE ||
+	       s == VOLCALL_WIN_WANT_CLOSE;
+}
+
 /* The window whose call is sent next. NULL: there is none, or all wait for changes. */
 static struct weft_volume_window *
 window_that_wants(const struct weft_volume *v)
@@ -387,12 +397,20 @@ volcall_window_end_all(struct weft_volume *v, int status)
 			volcall_win_tell(w, status, NULL);
 		} else if (s == VOLCALL_WIN_OPEN) {
 			volcall_win_unlink(w);
-		} else if (s == VOLCALL_WIN_WANT_OPEN || s == VOLCALL_WIN_WANT_MOVE ||
-		           s == VOLCALL_WIN_WANT_CLOSE) {
+		} else if (window_wants(w)) {
 			volcall_win_set(w, VOLCALL_WIN_CLOSED);
 			volcall_win_tell(w, status, NULL);
 		}
 	}
+}
+
+void
+volcall_window_unsent(struct weft_volume *v, int status)
+{
+	struct weft_volume_window *w;
+
+	while ((w = window_that_wants(v)) != NULL)
+		window_end(w, status, NULL, WINDOW_AS_BEFORE);
 }
 
 bool

@@ -953,6 +953,71 @@ test_no_calls_left(void)
 	vrig_close(&r);
 }
 
+/* An alarm that cannot be set, once. */
+static bool no_alarm;
+
+int __real_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg),
+                          void *arg, struct weft_alarm **out);
+int __wrap_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg),
+                          void *arg, struct weft_alarm **out);
+
+int
+__wrap_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
+                      struct weft_alarm **out)
+{
+	if (!no_alarm)
+		return __real_weft_alarm_set(w, delay_us, fn, arg, out);
+	no_alarm = false;
+	return -ENOMEM;
+}
+
+/* The volume cannot even try again: what was not sent fails, and a window without a call stays. */
+static void
+test_no_alarm(void)
+{
+	struct weft_volume_req q = {
+	        .op = WEFT_VOLUME_OP_READ, .len_bytes = 100, .data = b, .done = vrig_count};
+	struct weft_volume_window w = {0}, other = {0};
+	unsigned int n = 0;
+	struct vrig r;
+	uint32_t id;
+
+	vrig_open(&r, test_seed(18));
+	q.owner = &n;
+	r.told = 0;
+	CHECK_EQ(weft_volume_window_open(r.v, &w, 0, 4096, 0, 0, vrig_told, &r), 0);
+	vrig_run(&r, 20 * VT_MS);
+	CHECK(r.told == 1 && r.status == 0 && w.id != 0);
+	id = w.id;
+	(void)fill_calls(&r);
+	no_alarm = true;
+	CHECK_EQ(weft_volume_submit(r.v, &q), 0);
+	CHECK(!no_alarm);
+	vrig_run(&r, 20 * VT_MS);
+	CHECK(n == 1 && q.status == -ENOMEM);
+	CHECK(w.id == id && w.volume == r.v);
+	/* A move leaves it as it was; an opening fails. */
+	for (unsigned int i = 0; i < 2; i++) {
+		(void)fill_calls(&r);
+		no_alarm = true;
+		r.told = 0;
+		CHECK_EQ(i == 0 ? weft_volume_window_move(&w, 8192, 4096, 0, vrig_told, &r)
+		                : weft_volume_window_open(r.v, &other, 65536, 4096, 0, 0, vrig_told,
+		                                          &r),
+		         0);
+		vrig_run(&r, 20 * VT_MS);
+		CHECK(r.told == 1 && r.status == -ENOMEM);
+		CHECK(w.id == id && w.off_bytes == 0 && other.id == 0 && other.volume == NULL);
+	}
+	CHECK_EQ(r.f.served[WEFT_VOLRPC_WINDOW_MOVE], 0);
+	r.told = 0;
+	CHECK_EQ(weft_volume_window_close(&w, vrig_told, &r), 0);
+	vrig_run(&r, 20 * VT_MS);
+	CHECK(r.told == 1 && r.status == 0);
+	CHECK_EQ(vrig_close_volume(&r), 0);
+	vrig_close(&r);
+}
+
 static struct weft_volume_req again_req;
 static unsigned int again_left;
 
@@ -1097,6 +1162,7 @@ WEFT_TEST_MAIN({"an open gives the volume's constants", test_open},
                {"a timeout, and a late answer", test_timeout},
                {"more requests than calls, two volumes", test_many},
                {"all calls of the endpoint are in use", test_no_calls_left},
+               {"no calls left, and no alarm", test_no_alarm},
                {"submit in done()", test_submit_in_done}, {"close in done()", test_close_in_done},
                {"the connection is lost", test_lost},
                {"the connection is lost while a volume is opened", test_lost_while_opening})
