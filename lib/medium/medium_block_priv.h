@@ -4,7 +4,8 @@
 
 /**
  * @file What the sources of block devices share: medium_block.c has the registry and devices,
- * medium_block_chan.c channels, medium_block_req.c the way of a request through its channel.
+ * medium_block_chan.c channels, medium_block_req.c the way of a request through its channel,
+ * medium_block_snap.c what is special to snapshots.
  */
 
 #include <pthread.h>
@@ -123,5 +124,12 @@ void medium_block_flush_lost(struct block_dev *d);
 bool medium_block_flushes_ended(struct block_dev *d, uint64_t upto);
 /** The state as of now. Takes the device's lock. Returns the number of changes up to it. */
 uint32_t medium_block_state(struct block_dev *d, struct weft_block_state *state);
+
+/* ---- medium_block_snap.c ---- */
+
+/** The errors of weft_block_submit() of a request for snapshots. Clears its results. */
+int medium_block_snap_check(const struct weft_block_info *i, const struct weft_block_req *req);
+/** The request has ended: its reason is the line of its status. */
+void medium_block_snap_done(struct weft_block_req *req);
 
 #endif /* MEDIUM_BLOCK_PRIV_H */

@@ -281,7 +281,15 @@ static const struct {
                                       .changes = true,
                                       .memory = true},
         [WEFT_BLOCK_EXTENTS] = {.can = WEFT_BLOCK_CAN_EXTENTS},
+        [WEFT_BLOCK_SNAPSHOT] = {.can = WEFT_BLOCK_CAN_SNAPSHOT},
 };
+
+/** It has no range, and something to do all the same. */
+static bool
+block_is_rangeless(const struct weft_block_req *req)
+{
+	return req->op == WEFT_BLOCK_FLUSH || req->op == WEFT_BLOCK_SNAPSHOT;
+}
 
 static uint64_t
 block_longest(const struct weft_block_info *i, enum weft_block_op op)
@@ -313,6 +321,8 @@ block_check(const struct block_dev *d, const struct weft_block_req *req)
 		return -EINVAL;
 	if (req->op == WEFT_BLOCK_FLUSH)
 		return req->off_bytes == 0 && req->len_bytes == 0 ? 0 : -EINVAL;
+	if (req->op == WEFT_BLOCK_SNAPSHOT)
+		return medium_block_snap_check(i, req);
 	if (block_op[req->op].changes && (i->can & WEFT_BLOCK_CAN_WRITE) == 0)
 		return -EROFS;
 	if (req->flags & WEFT_BLOCK_FUA)
@@ -359,7 +369,7 @@ weft_block_submit(struct weft_block_chan *chan, struct weft_block_req *req)
 	req->since_ns = c->now_ns;
 	req->lost_flushes = c->lost_flushes;
 	r = block_refused(c);
-	if (unlikely(r != 0) || (req->len_bytes == 0 && req->op != WEFT_BLOCK_FLUSH)) {
+	if (unlikely(r != 0) || (req->len_bytes == 0 && !block_is_rangeless(req))) {
 		block_finish(req, r, 0);
 		return 0;
 	}
@@ -638,6 +648,8 @@ block_call_done(struct block_chan *c, struct weft_block_req *req)
 		req->status = -EIO;
 		req->done_bytes = 0;
 	}
+	if (req->op == WEFT_BLOCK_SNAPSHOT)
+		medium_block_snap_done(req);
 	if (req->status == 0) {
 		block_add(&c->count.requests[req->op], 1);
 		block_add(&c->count.octets[req->op], req->done_bytes);

@@ -442,6 +442,37 @@ test_weft_block_get(void)
 	CHECK(weft_block_get(UINT32_MAX) == NULL);
 }
 
+static void
+test_weft_block_snap_name_ok(void)
+{
+	CHECK(!weft_block_snap_name_ok(NULL));
+	CHECK(!weft_block_snap_name_ok(""));
+}
+
+static void
+test_weft_block_snap_refuse(void)
+{
+	struct weft_block_snap s = {.what = WEFT_BLOCK_SNAP_CREATE};
+
+	CHECK_EQ(weft_block_snap_refuse(NULL, -EIO, "why"), -EIO);
+	CHECK_EQ(weft_block_snap_refuse(&s, -EIO, NULL), -EIO);
+	CHECK(s.reason[0] == '\0');
+}
+
+static void
+test_weft_block_snap_found(void)
+{
+	struct weft_block_snap s = {.what = WEFT_BLOCK_SNAP_LIST, .max_list = 1};
+	struct weft_block_snapshot at = {.name = "a"};
+
+	weft_block_snap_found(NULL, &at);
+	weft_block_snap_found(&s, NULL);
+	weft_block_snap_found(&s, &at); /* no list */
+	at.name[0] = '/';
+	weft_block_snap_found(&s, &at);
+	CHECK_EQ(s.found, 0);
+}
+
 #define CASE(call)                                                                                 \
 	{                                                                                          \
 #call, test_##call                                                                 \
@@ -454,4 +485,6 @@ WEFT_TEST_MAIN(CASE(weft_block_open), CASE(weft_block_close), CASE(weft_block_qu
                CASE(weft_block_poll), CASE(weft_block_done), CASE(weft_block_late),
                CASE(weft_block_set_state), CASE(weft_block_option), CASE(weft_block_refuse),
                CASE(weft_block_class_of), CASE(weft_block_register),
-               CASE(weft_block_register_or_die), CASE(weft_block_find), CASE(weft_block_get))
+               CASE(weft_block_register_or_die), CASE(weft_block_find), CASE(weft_block_get),
+               CASE(weft_block_snap_name_ok), CASE(weft_block_snap_refuse),
+               CASE(weft_block_snap_found))

@@ -126,7 +126,7 @@ fault_do_compare_write(struct fault_disk *f, const struct weft_block_req *req, u
 	return r != 0 ? r : fault_do_write(f, req);
 }
 
-/** Pass a request to the inner device: discards and extents. */
+/** Pass a request to the inner device: discards, extents and snapshots. */
 static int
 fault_do_inner(struct fault_disk *f, struct weft_block_req *req, uint64_t *done)
 {
@@ -134,7 +134,9 @@ fault_do_inner(struct fault_disk *f, struct weft_block_req *req, uint64_t *done)
 	                            .off_bytes = req->off_bytes,
 	                            .len_bytes = req->len_bytes,
 	                            .extents = req->extents,
-	                            .max_extents = req->max_extents};
+	                            .max_extents = req->max_extents,
+	                            .snap = req->snap};
+	/* A snapshot has what the medium has: of the cache nothing but what was flushed. */
 	int r = fault_cache_leak(f, req->off_bytes, req->len_bytes);
 
 	if (r == 0)

@@ -13,7 +13,8 @@
  * The device has a volatile cache. A write that is done is in the cache; a flush puts on the medium
  * what was in the cache when the flush was submitted, and a write with WEFT_BLOCK_FUA its own range
  * alone. A read sees the cache. A read with WEFT_BLOCK_MEDIUM sees the medium alone, so a Verify
- * that comes before its Flush is seen to be wrong.
+ * that comes before its Flush is seen to be wrong. A snapshot has the medium alone, too, so one
+ * that is made before a flush has lost what was not flushed.
  *
  * Requests become due in the order of their times, which are drawn; requests that are due at the
  * same time are done in a drawn order. All choices follow from the seed. Time is that of

@@ -112,6 +112,11 @@ pmem_open(struct weft_block *b, const struct weft_block_attr *attr, uint64_t *by
 	        .fencing = WEFT_BLOCK_FENCING_HOST,
 	        .numa_node = d->p->numa_node,
 	        .persist = d->p,
+	        /* The first store to a page that a snapshot shares is a fault that copies it, which
+	         * a polling core must not wait for. */
+	        .no_snapshot =
+	                "a mapping of persistent memory has no snapshots: its pages cannot be "
+	                "shared with another file; persist = file, on XFS or btrfs, has",
 	};
 	snprintf(b->info.mechanism, sizeof(b->info.mechanism), "%s", d->p->mechanism);
 	return 0;

@@ -24,6 +24,7 @@ uring_close(struct weft_block *b)
 	/* No request is under way. The description itself may be closed a little later. */
 	(void)flock(d->md.fd, LOCK_UN);
 	weft_medium_close(&d->md);
+	pthread_mutex_destroy(&d->snap_lock);
 	free(d);
 }
 
@@ -72,6 +73,7 @@ uring_open(struct weft_block *b, const struct weft_block_attr *attr, uint64_t *b
 		free(d);
 		return r;
 	}
+	pthread_mutex_init(&d->snap_lock, NULL);
 	b->priv = d;
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What helper threads do: flushes, discards, zeroes and extents, the rest of reads and writes
- * that the kernel has done in part, and all of them where there is no io_uring.
+ * @file What helper threads do: flushes, discards, zeroes, extents, snapshots (uring_snap.c), the
+ * rest of reads and writes that the kernel has done in part, and all of them where there is no
+ * io_uring.
  *
  * A file that was cut, removed or replaced while it is open accepts everything, and a sync of it
  * succeeds. So each flush, and each write that is to be durable when it is done, looks at the file
@@ -207,6 +208,11 @@ uring_help_run(struct weft_job *j)
 		break;
 	case WEFT_BLOCK_EXTENTS:
 		ur->status = uring_extents(d, req, &ur->done_bytes);
+		break;
+	case WEFT_BLOCK_SNAPSHOT:
+		ur->status = uring_look(req->chan->block);
+		if (ur->status == 0)
+			ur->status = uring_snap(d, req->snap);
 		break;
 	default:
 		ur->status = -EOPNOTSUPP;

@@ -8,7 +8,6 @@
  */
 
 #include <fcntl.h>
-#include <libgen.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -61,25 +60,6 @@ uring_full_path(const char *path)
 		full = NULL;
 	free(dir);
 	return full;
-}
-
-/** Make the name of a new file durable. */
-static int
-uring_sync_dir(const char *path)
-{
-	char *copy = strdup(path);
-	int fd, r = 0;
-
-	if (copy == NULL)
-		return -ENOMEM;
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(copy);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) != 0)
-		r = -errno;
-	close(fd);
-	return r;
 }
 
 /** open(2) and flock(2). */
@@ -277,6 +257,11 @@ uring_info(const struct uring_disk *d, struct weft_block *b, bool read_only)
 		i->can |= WEFT_BLOCK_CAN_DISCARD;
 	else
 		i->can |= WEFT_BLOCK_CAN_EXTENTS;
+	if (!d->md.block_dev)
+		i->can |= WEFT_BLOCK_CAN_SNAPSHOT;
+	else
+		i->no_snapshot = "a block device has no snapshots: a file on XFS or btrfs has, and "
+		                 "an image of Ceph";
 	if (!d->md.block_dev && uring_punches(d, read_only))
 		i->can |= WEFT_BLOCK_CAN_DISCARD | WEFT_BLOCK_CAN_DISCARD_ZEROES;
 	i->max_bytes = URING_MAX_BYTES;

@@ -4,8 +4,8 @@
 
 /**
  * @file What the sources of the block driver "uring" share. uring_open.c opens the medium and finds
- * out what it is, uring_ring.c has the ring of a channel, uring_help.c what helper threads do,
- * block_uring.c is the driver.
+ * out what it is, uring_ring.c has the ring of a channel, uring_snap.c makes snapshots,
+ * uring_help.c has what helper threads do, block_uring.c is the driver.
  */
 
 #include <assert.h>
@@ -35,6 +35,9 @@ struct uring_disk {
 	bool insist;          /**< the ring, or no open */
 	struct iovec mem[URING_MAX_MEM];
 	unsigned int nmem;
+	/** One request for snapshots at a time, so that the limit of their number holds. Helper
+	 * threads. */
+	pthread_mutex_t snap_lock;
 };
 
 /** This driver's part of a channel. */
@@ -68,6 +71,13 @@ int uring_open_medium(struct uring_disk *d, struct weft_block *b,
                       const struct weft_block_attr *attr, uint64_t *bytes);
 /** Look at the medium, and set the device's state. Blocks. Returns the status. */
 int uring_look(struct weft_block *b);
+
+/* ---- uring_snap.c ---- */
+
+/** Do a request for snapshots. Blocks: helper threads. */
+int uring_snap(struct uring_disk *d, struct weft_block_snap *s);
+/** Make the names of a file's folder durable. 0 or -errno. */
+int uring_sync_dir(const char *path);
 
 /* ---- uring_help.c ---- */
 

@@ -62,6 +62,8 @@
  * | -ESHUTDOWN | FENCED | this opener is fenced, by itself or by another owner |
  * | -EOPNOTSUPP | CALLER | the backend refuses this kind of request |
  * | -EIO and all others | MEDIUM | the medium failed for this range; other ranges may work |
+ *
+ * Requests for snapshots have statuses of their own (struct weft_block_snap).
  */
 
 #include <stdbool.h>
@@ -90,6 +92,8 @@ struct weft_persist;
 #define WEFT_BLOCK_CAN_UNALIGNED 0x080
 /** What was discarded reads as zeros; without it, as the old octets or as zeros. */
 #define WEFT_BLOCK_CAN_DISCARD_ZEROES 0x100
+/** WEFT_BLOCK_SNAPSHOT. What a file system or cluster refuses is known by the request alone. */
+#define WEFT_BLOCK_CAN_SNAPSHOT 0x200
 
 /** What keeps writes of an earlier opener from landing after a new one has opened the device. */
 enum weft_block_fencing {
@@ -138,6 +142,8 @@ struct weft_block_info {
 	 * close. NULL: there is none.
 	 */
 	struct weft_persist *persist;
+	/** Without WEFT_BLOCK_CAN_SNAPSHOT: why, for people; NULL: the driver has none. */
+	const char *no_snapshot;
 	const char *driver;
 	/** description for people: "direct I/O by io_uring to a block device", ... */
 	char mechanism[96];
@@ -207,6 +213,8 @@ enum weft_block_op {
 	WEFT_BLOCK_COMPARE_WRITE,
 	/** Tell which parts of the range are data and which read as zeros without using space. */
 	WEFT_BLOCK_EXTENTS,
+	/** Make, list or remove snapshots, or make a clone: `snap`. No range, as FLUSH. */
+	WEFT_BLOCK_SNAPSHOT,
 	WEFT_BLOCK_OPS
 };
 
@@ -220,6 +228,104 @@ struct weft_block_extent {
 	uint64_t off_bytes, len_bytes;
 	bool hole; /**< reads as zeros, and uses no space */
 };
+
+/* ---- Snapshots and clones ---- */
+
+/** Room for the name of a snapshot or clone, with its final zero. */
+#define WEFT_BLOCK_SNAP_NAME_BYTES 64
+
+/**
+ * What WEFT_BLOCK_SNAPSHOT does. A *snapshot* is all of the device as it was at one moment; it is
+ * never written. A *clone* is a device of its own with these octets, which is written without an
+ * effect on others. Both share the backend's blocks with the device until these are written.
+ */
+enum weft_block_snap_what {
+	/**
+	 * Make the snapshot `name`. It has every write that was done before the request was
+	 * submitted. A write that is under way at the same time may be in it, in part: who needs
+	 * less than that has none under way. It survives a power failure as far as it has what was
+	 * flushed: the caller flushes first.
+	 */
+	WEFT_BLOCK_SNAP_CREATE,
+	/** List snapshots in the order of their names, from behind `name` on; NULL: all. */
+	WEFT_BLOCK_SNAP_LIST,
+	WEFT_BLOCK_SNAP_REMOVE, /**< remove the snapshot `name` */
+	/** Make the clone `name` of the snapshot `from`, or as CREATE of the present state (NULL).
+	 */
+	WEFT_BLOCK_SNAP_CLONE,
+	WEFT_BLOCK_SNAP_WHATS
+};
+
+/** A snapshot, as WEFT_BLOCK_SNAP_LIST found it. */
+struct weft_block_snapshot {
+	char name[WEFT_BLOCK_SNAP_NAME_BYTES];
+	uint64_t bytes;      /**< length of the device then */
+	uint64_t created_ns; /**< since 1970 */
+};
+
+/**
+ * Octets of a snapshot or clone that differ from those of the device. They are there when its name
+ * is. A backend whose snapshots cannot be written makes none in them.
+ */
+struct weft_block_patch {
+	uint64_t off_bytes;
+	uint32_t len_bytes; /**< at most 4096 */
+	/** If these octets, from the patch's begin on, are not those of the patch, the request
+	 * fails with -ESTALE. 0 octets: they are not compared. */
+	uint32_t guard_off_bytes, guard_bytes;
+	const void *data;
+	const void *guard; /**< guard_bytes octets */
+};
+#define WEFT_BLOCK_SNAP_PATCHES 2
+
+/**
+ * What a request for snapshots is about. Its owner zeroes it, and keeps it until done(). Status of
+ * the request, each with one line in `reason`:
+ * - -EOPNOTSUPP: the backend has no snapshots, or not this way
+ * - -EEXIST: there is one of that name
+ * - -ENOENT: there is no such snapshot
+ * - -EBUSY: the snapshot is in use: it is open, or the backend needs it for a clone
+ * - -EDQUOT: there are `most` already
+ * - -ENOSPC: no room
+ * - -ENAMETOOLONG: the backend has no such long names
+ * - -ESTALE: the guard of a patch differs
+ * - -EACCES, -EPERM, -EROFS: the backend does not permit it
+ * - -ECANCELED, -ENODEV, -ESHUTDOWN, -EIO: as of other requests
+ *
+ * A create, remove or clone that fails has changed nothing. After -EIO it may have been done, and
+ * never in part: a list tells.
+ */
+struct weft_block_snap {
+	enum weft_block_snap_what what;
+	/** CREATE, REMOVE, CLONE: see weft_block_snap_name_ok(). */
+	const char *name;
+	const char *from; /**< CLONE */
+	/** CREATE, CLONE: refuse it if there are so many snapshots, or clones; 0: no limit. */
+	uint32_t most;
+	/** CREATE, CLONE: now, since 1970, for a backend that keeps no time itself. */
+	uint64_t created_ns;
+	/** CREATE, CLONE. */
+	struct weft_block_patch patch[WEFT_BLOCK_SNAP_PATCHES];
+	uint32_t patches;
+	/** LIST: room for so many; how many were found, and whether there are more behind them. */
+	struct weft_block_snapshot *list;
+	uint32_t max_list;
+	/* results */
+	uint32_t found;
+	bool more;
+	char place[128];  /**< CREATE, CLONE: path of the file, or image, as far as it fits */
+	char reason[160]; /**< one line; "" if the status is 0 */
+};
+
+/** Whether a name can be that of a snapshot or clone: 1 to 63 of A-Z a-z 0-9 . _ -, which begin
+ * with a letter or digit. Any thread. */
+bool weft_block_snap_name_ok(const char *name);
+/** Write snap->reason. Any thread. Returns status. For drivers. */
+int weft_block_snap_refuse(struct weft_block_snap *snap, int status, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+/** Take a snapshot into the list of a LIST, which stays in order; `more` is set if one finds no
+ * room. For drivers, which may call it in any order of names. */
+void weft_block_snap_found(struct weft_block_snap *snap, const struct weft_block_snapshot *s);
 
 /** One request. Its owner embeds it, zeroes it before its first use, and keeps it until done(). */
 struct weft_block_req {
@@ -237,7 +343,8 @@ struct weft_block_req {
 	 * off_bytes. */
 	uint32_t max_extents, extents_found;
 	struct weft_block_extent *extents;
-	const void *expect; /**< compare-and-write: len_bytes octets */
+	const void *expect;           /**< compare-and-write: len_bytes octets */
+	struct weft_block_snap *snap; /**< snapshot */
 	/**
 	 * Time after which the request is late, of the clock that weft_block_poll() is given; 0:
 	 * never.
@@ -364,8 +471,9 @@ int weft_block_chan_close(struct weft_block_chan *c);
  * - -EINVAL: no channel, request or done(); an unknown operation or flag; a range outside of the
  *   device; offset, length, segments or memory that do not fit weft_block_info
  * - -EBUSY: the request is under way
- * - -EOPNOTSUPP: weft_block_info.can says that the device cannot
- * - -EROFS: a change of a device that is open to be read only
+ * - -EOPNOTSUPP: weft_block_info.can says that the device cannot; of a snapshot snap->reason says
+ *   why
+ * - -EROFS: a change of a device that is open to be read only, and all of snapshots but a list
  *
  * An offline or fenced device takes requests, and ends them with -ENODEV or -ESHUTDOWN. A range of
  * length 0 is done without effect.
