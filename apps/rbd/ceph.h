@@ -4,11 +4,12 @@
 
 /**
  * @file What the sources of weft-rbd share that use librbd: ceph.c has the image, ceph_open.c
- * connects, opens and locks, ceph_lock.c breaks the lock of another opener, ceph_io.c does
- * requests, ceph_extents.c lists extents, ceph_life.c watches lock and length, rbd.c is the
- * program.
+ * connects, opens and locks, ceph_lock.c breaks the lock of another opener, ceph_task.c is a thread
+ * for calls that block, ceph_extents.c lists extents, ceph_snap.c makes snapshots, ceph_io.c does
+ * requests, ceph_life.c watches lock and length, rbd.c is the program.
  */
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,8 +28,8 @@
 #define CEPH_OUT_DEAD_S 3600
 
 struct ceph_args {
-	const char *image;               /**< "pool/image" or "pool/namespace/image" */
-	const char *address;             /**< of the client to blocklist */
+	const char *image;   /**< "pool/image" or "pool/namespace/image", or "...@snapshot" */
+	const char *address; /**< of the client to blocklist */
 	const char *conf, *id, *keyring; /**< NULL: Ceph's default */
 	const char *timeout;             /**< of one operation, seconds */
 	bool take_over, read_only;
@@ -40,7 +41,9 @@ struct ceph {
 	rados_ioctx_t io;
 	rbd_image_t image;
 	bool connected, has_io, open, locked;
-	bool read_only;
+	bool read_only, is_snapshot;
+	char name[RBD_TEXT_BYTES]; /**< of the image in its pool, and "pool/[namespace/]" */
+	char pool[RBD_TEXT_BYTES + 8];
 	uint64_t object_bytes, unit_bytes, discard_bytes;
 };
 extern struct ceph ceph;
@@ -81,11 +84,27 @@ int ceph_blocklist(const char *address, uint32_t seconds);
 void ceph_submit(struct serve_req *r);
 void ceph_poll(void);
 
-/* ---- ceph_extents.c: a thread of its own ---- */
+/* ---- ceph_task.c ---- */
 
-int ceph_extents_begin(void);
-void ceph_extents_end(void);
-void ceph_extents_add(struct serve_req *r);
+struct ceph_task {
+	/** What it does: the result, for serve_req.result. */
+	int64_t (*run)(struct serve_req *r);
+	struct serve_req *first, **end;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	pthread_t thread;
+	bool runs, stop;
+};
+
+int ceph_task_begin(struct ceph_task *t);
+/** Ends the thread; what it has not begun is left. Does nothing if it was not begun. */
+void ceph_task_end(struct ceph_task *t);
+/** Serving thread. */
+void ceph_task_add(struct ceph_task *t, struct serve_req *r);
+
+/* ---- ceph_extents.c, ceph_snap.c ---- */
+
+extern struct ceph_task ceph_extents, ceph_snaps;
 
 /* ---- ceph_life.c: a thread of its own ---- */
 

@@ -5,19 +5,11 @@
  */
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 
 #include "ceph.h"
 
 #define CEPH_EXTENT_OBJECTS 64
 #define CEPH_BLOCK          512ULL
-
-static struct serve_req *ceph_todo_first, **ceph_todo_end = &ceph_todo_first;
-static pthread_mutex_t ceph_list_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t ceph_list_cond = PTHREAD_COND_INITIALIZER;
-static pthread_t ceph_lister;
-static bool ceph_lists, ceph_list_stop;
 
 /** Extents as they are found. */
 struct ceph_found {
@@ -61,8 +53,8 @@ ceph_on_piece(uint64_t off, size_t len, int exists, void *arg)
 	return ceph_piece(f, from, true) && ceph_piece(f, to, false) ? 0 : -ENOSPC;
 }
 
-static void
-ceph_list_one(struct serve_req *r)
+static int64_t
+ceph_list(struct serve_req *r)
 {
 	const uint64_t most = CEPH_EXTENT_OBJECTS * ceph.object_bytes;
 	struct ceph_found f = {.r = r, .at = r->off_bytes};
@@ -76,63 +68,7 @@ ceph_list_one(struct serve_req *r)
 	if (e == 0)
 		(void)ceph_piece(&f, f.end, true);
 	/* Full: what was found up to there is the answer. */
-	r->result = e < 0 && e != -ENOSPC ? e : (int)f.n;
+	return e < 0 && e != -ENOSPC ? e : (int64_t)f.n;
 }
 
-static void *
-ceph_list_main(void *arg)
-{
-	struct serve_req *r;
-
-	(void)arg;
-	pthread_mutex_lock(&ceph_list_lock);
-	while (!ceph_list_stop) {
-		r = ceph_todo_first;
-		if (r == NULL) {
-			pthread_cond_wait(&ceph_list_cond, &ceph_list_lock);
-			continue;
-		}
-		ceph_todo_first = r->next;
-		if (ceph_todo_first == NULL)
-			ceph_todo_end = &ceph_todo_first;
-		pthread_mutex_unlock(&ceph_list_lock);
-		ceph_list_one(r);
-		ceph_ended(r);
-		pthread_mutex_lock(&ceph_list_lock);
-	}
-	pthread_mutex_unlock(&ceph_list_lock);
-	return NULL;
-}
-
-int
-ceph_extents_begin(void)
-{
-	int r = -pthread_create(&ceph_lister, NULL, ceph_list_main, NULL);
-
-	ceph_lists = r == 0;
-	return r;
-}
-
-void
-ceph_extents_end(void)
-{
-	if (!ceph_lists)
-		return;
-	pthread_mutex_lock(&ceph_list_lock);
-	ceph_list_stop = true;
-	pthread_cond_signal(&ceph_list_cond);
-	pthread_mutex_unlock(&ceph_list_lock);
-	pthread_join(ceph_lister, NULL);
-	ceph_lists = false;
-}
-
-void
-ceph_extents_add(struct serve_req *r)
-{
-	pthread_mutex_lock(&ceph_list_lock);
-	r->next = NULL;
-	*ceph_todo_end = r;
-	ceph_todo_end = &r->next;
-	pthread_cond_signal(&ceph_list_cond);
-	pthread_mutex_unlock(&ceph_list_lock);
-}
+struct ceph_task ceph_extents = {.run = ceph_list};

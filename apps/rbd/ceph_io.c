@@ -61,8 +61,8 @@ ceph_submit(struct serve_req *r)
 	rbd_completion_t comp;
 	int e;
 
-	if (r->op == WEFT_BLOCK_EXTENTS) {
-		ceph_extents_add(r);
+	if (r->op == WEFT_BLOCK_EXTENTS || r->op == WEFT_BLOCK_SNAPSHOT) {
+		ceph_task_add(r->op == WEFT_BLOCK_EXTENTS ? &ceph_extents : &ceph_snaps, r);
 		return;
 	}
 	e = rbd_aio_create_completion(r, ceph_on_done, &comp);

@@ -103,19 +103,28 @@ ceph_parts(char *name, char **pool, char **space, char **image)
 static int
 ceph_open_image(const struct ceph_args *a, struct rbd_hello *h)
 {
-	char name[RBD_TEXT_BYTES], *pool, *space, *image;
+	char name[RBD_TEXT_BYTES], *pool, *space, *image, *snap;
 	int r;
 
 	snprintf(name, sizeof(name), "%s", a->image);
 	ceph_parts(name, &pool, &space, &image);
+	snap = strchr(image, '@');
+	if (snap != NULL)
+		*snap++ = '\0';
+	snprintf(ceph.name, sizeof(ceph.name), "%s", image);
+	snprintf(ceph.pool, sizeof(ceph.pool), "%s/%s%s", pool, space != NULL ? space : "",
+	         space != NULL ? "/" : "");
+	ceph.is_snapshot = snap != NULL;
 	r = rados_ioctx_create(ceph.cluster, pool, &ceph.io);
 	if (r < 0)
 		return ceph_refuse(h, r, "pool %s: %s", pool, strerror(-r));
 	ceph.has_io = true;
 	if (space != NULL)
 		rados_ioctx_set_namespace(ceph.io, space);
-	r = a->read_only ? rbd_open_read_only(ceph.io, image, &ceph.image, NULL)
+	r = a->read_only ? rbd_open_read_only(ceph.io, image, &ceph.image, snap)
 	                 : rbd_open(ceph.io, image, &ceph.image, NULL);
+	if (r == -ENOENT && snap != NULL)
+		return ceph_refuse(h, r, "%s: no such image or snapshot", a->image);
 	if (r == -ENOENT)
 		return ceph_refuse(h, r, "%s: no such image (rbd create --size SIZE %s makes one)",
 		                   a->image, a->image);
@@ -210,6 +219,8 @@ ceph_info(const struct ceph_args *a, struct rbd_hello *h)
 	         WEFT_BLOCK_CAN_DISCARD_ZEROES | WEFT_BLOCK_CAN_EXTENTS;
 	if (!a->read_only)
 		h->can |= WEFT_BLOCK_CAN_WRITE;
+	if (!ceph.is_snapshot)
+		h->can |= WEFT_BLOCK_CAN_SNAPSHOT;
 	/* Of a striped image a piece is cut into smaller ones, which librbd may leave. */
 	if (count > 1)
 		h->can &= ~(uint32_t)WEFT_BLOCK_CAN_DISCARD_ZEROES;

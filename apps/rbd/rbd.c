@@ -72,7 +72,8 @@ static void
 all_close(void)
 {
 	ceph_life_end();
-	ceph_extents_end();
+	ceph_task_end(&ceph_extents);
+	ceph_task_end(&ceph_snaps);
 	ceph_close();
 }
 
@@ -87,7 +88,9 @@ serve_image(const struct ceph_args *a, struct rbd_hello *h)
 	if (r == 0) {
 		r = ceph_ended_begin();
 		if (r == 0)
-			r = ceph_extents_begin();
+			r = ceph_task_begin(&ceph_extents);
+		if (r == 0)
+			r = ceph_task_begin(&ceph_snaps);
 		if (r == 0)
 			r = ceph_life_begin();
 		if (r < 0)

@@ -29,6 +29,8 @@ struct serve_req {
 	const void *expect; /**< of a compare-and-write */
 	struct rbd_extent *extents;
 	uint32_t max_extents;
+	struct rbd_snap *snap; /**< of snapshots */
+	void *snap_data;       /**< struct rbd_snap_data, or struct rbd_snapshot */
 	bool busy;
 	struct serve_req *next; /**< for the backend */
 	uint64_t at;            /**< for the backend */

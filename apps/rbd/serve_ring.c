@@ -76,6 +76,8 @@ serve_slots_of(const struct serve_chan *c, const struct rbd_sqe *e)
 		if (e->len_bytes > RBD_SLOT_BYTES)
 			return -1;
 		n = 2;
+	} else if (e->op == WEFT_BLOCK_SNAPSHOT) {
+		n = 2;
 	} else if (e->op == WEFT_BLOCK_EXTENTS) {
 		if (e->max_extents > RBD_MAX_EXTENTS)
 			return -1;
@@ -107,6 +109,11 @@ serve_decode(struct serve_chan *c, const struct rbd_sqe *e, struct serve_req *r)
 	                        .busy = true};
 	if (e->op == WEFT_BLOCK_EXTENTS) {
 		r->extents = serve_slot(c, e->slot[0]);
+		return true;
+	}
+	if (e->op == WEFT_BLOCK_SNAPSHOT) {
+		r->snap = serve_slot(c, e->slot[0]);
+		r->snap_data = serve_slot(c, e->slot[1]);
 		return true;
 	}
 	if (e->op == WEFT_BLOCK_COMPARE_WRITE) {

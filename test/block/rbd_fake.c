@@ -11,12 +11,14 @@
  *                                 the process, has no end, may still land, fails, is told to be
  *                                 canceled, ends with the wrong tag
  *     hangread=N                  likewise of reads
+ *     snapfound, snapname         nonsense in a list of snapshots
  *     index, run, twice, status, gap, offset    nonsense with each completion
  *     noblock=N                   the first N attempts to blocklist fail
  *     version, quit, refuse       of the first packet
  *     deaf                        no call is answered
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -57,7 +59,7 @@ fault(const char *name)
 static const char *
 in_dir(const char *name)
 {
-	static char path[512];
+	static char path[1024];
 
 	snprintf(path, sizeof(path), "%s/%s", fake_dir, name);
 	return path;
@@ -159,6 +161,124 @@ fake_extents(const struct serve_req *r)
 	return n;
 }
 
+/* ---- Snapshots: copies of the file, IMAGE@NAME and IMAGE.clone.NAME ---- */
+
+static int
+fake_copy(const char *from, const char *to)
+{
+	char a[1024], b[1024], line[2200];
+
+	snprintf(a, sizeof(a), "%s", in_dir(from));
+	snprintf(b, sizeof(b), "%s", in_dir(to));
+	if (access(a, F_OK) != 0)
+		return -ENOENT;
+	if (access(b, F_OK) == 0)
+		return -EEXIST;
+	snprintf(line, sizeof(line), "cp --sparse=always '%s' '%s'", a, b);
+	return system(line) == 0 ? 0 : -EIO;
+}
+
+static int
+fake_patch(const char *name, const struct rbd_snap *s, const struct rbd_snap_data *data)
+{
+	int fd = open(in_dir(name), O_RDWR | O_CLOEXEC), r = fd < 0 ? -EIO : 0;
+	uint8_t is[RBD_SNAP_PATCH];
+
+	for (uint32_t i = 0; r == 0 && i < s->patches; i++) {
+		const off_t off = (off_t)s->patch[i].off_bytes;
+		const uint32_t guard = s->patch[i].guard_bytes, len = s->patch[i].len_bytes;
+
+		if (pread(fd, is, guard, off + s->patch[i].guard_off_bytes) != (ssize_t)guard ||
+		    memcmp(is, data->guard[i], guard) != 0)
+			r = -ESTALE;
+		else if (pwrite(fd, data->data[i], len, off) != (ssize_t)len)
+			r = -EIO;
+	}
+	close(fd);
+	if (r != 0)
+		unlink(in_dir(name));
+	return r;
+}
+
+static unsigned int
+fake_list(struct rbd_snap *s, const char *prefix, struct rbd_snapshot *to)
+{
+	DIR *dir = opendir(fake_dir);
+	struct dirent **e = NULL;
+	int n = scandir(fake_dir, &e, NULL, alphasort);
+	unsigned int count = 0;
+	struct stat st;
+
+	for (int i = 0; i < n; i++) {
+		const char *name = e[i]->d_name + strlen(prefix);
+
+		if (strncmp(e[i]->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		count++;
+		if (to == NULL || (s->name[0] != '\0' && strcmp(name, s->name) <= 0))
+			continue;
+		if (s->found == s->max_list) {
+			s->more = 1;
+			continue;
+		}
+		(void)stat(in_dir(e[i]->d_name), &st);
+		snprintf(to[s->found].name, sizeof(to->name), "%.63s", name);
+		to[s->found].bytes = (uint64_t)st.st_size;
+		to[s->found++].created_ns = (uint64_t)st.st_mtime * 1000000000ULL;
+	}
+	for (int i = 0; i < n; i++)
+		free(e[i]);
+	free(e);
+	closedir(dir);
+	if (fault("snapfound"))
+		s->found = s->max_list + 1;
+	if (fault("snapname") && s->found > 0)
+		to[0].name[0] = '/';
+	return count;
+}
+
+static int
+fake_snap(struct serve_req *r)
+{
+	char snaps[160], clones[160], name[256], from[280];
+	struct rbd_snap *s = r->snap;
+	int e;
+
+	s->found = s->more = 0;
+	s->place[0] = '\0';
+	/* The driver makes it a line of its own. */
+	snprintf(s->reason, sizeof(s->reason), "\x1b[1mno");
+	snprintf(snaps, sizeof(snaps), "%s@", fake_image);
+	snprintf(clones, sizeof(clones), "%s.clone.", fake_image);
+	switch (s->what) {
+	case WEFT_BLOCK_SNAP_LIST:
+		(void)fake_list(s, snaps, r->snap_data);
+		return 0;
+	case WEFT_BLOCK_SNAP_REMOVE:
+		snprintf(name, sizeof(name), "%s%s", snaps, s->name);
+		snprintf(from, sizeof(from), "owner.%s", name);
+		if (access(in_dir(from), F_OK) == 0)
+			return -EBUSY;
+		return unlink(in_dir(name)) == 0 ? 0 : -errno;
+	default:
+		break;
+	}
+	snprintf(name, sizeof(name), "%s%s", s->what == WEFT_BLOCK_SNAP_CREATE ? snaps : clones,
+	         s->name);
+	snprintf(from, sizeof(from), s->from[0] != '\0' ? "%s@%s" : "%s", fake_image, s->from);
+	if (access(in_dir(name), F_OK) == 0)
+		return -EEXIST;
+	if (s->most != 0 &&
+	    fake_list(s, s->what == WEFT_BLOCK_SNAP_CREATE ? snaps : clones, NULL) >= s->most)
+		return -EDQUOT;
+	e = fake_copy(from, name);
+	if (e == 0 && s->what == WEFT_BLOCK_SNAP_CLONE)
+		e = fake_patch(name, s, r->snap_data);
+	if (e == 0)
+		snprintf(s->place, sizeof(s->place), "rbd/%.120s", name);
+	return e;
+}
+
 static int
 fake_do(struct serve_req *r, uint32_t *extents)
 {
@@ -185,6 +305,8 @@ fake_do(struct serve_req *r, uint32_t *extents)
 	case WEFT_BLOCK_EXTENTS:
 		*extents = fake_extents(r);
 		return 0;
+	case WEFT_BLOCK_SNAPSHOT:
+		return fake_snap(r);
 	default:
 		return 0;
 	}
@@ -317,7 +439,7 @@ fake_open(struct rbd_hello *h, const char *image, bool take_over)
 	}
 	snprintf(h->mechanism, sizeof(h->mechanism), "a folder that stands for a cluster");
 	h->bytes = (uint64_t)st.st_size;
-	h->can = 0xffff;
+	h->can = strchr(fake_image, '@') == NULL ? 0xffff : 0xffff & ~0x201; /* read only */
 	h->atomic_bytes = h->cut_bytes = 1U << 22;
 	h->discard_bytes = FAKE_PIECE;
 	h->compare_write_bytes = RBD_SLOT_BYTES;

@@ -213,8 +213,8 @@ close_and_open_again(struct disk *d)
 static void
 test_refused(void)
 {
-	static const char *const paths[] = {"",   "disk",   "a/b/c/d",  "/disk",
-	                                    "a/", "a//b/c", "rbd/d@one"};
+	static const char *const paths[] = {"",       "disk",   "a/b/c/d",  "/disk",    "a/",
+	                                    "a//b/c", "rbd/d@", "rbd/@one", "rbd/d@a@b"};
 	static const char *const options[] = {
 	        "takeover=maybe", "takeover=", "timeout=0", "timeout=1x",
 	        "timeout=9999",   "conf=",     "cache=yes"};
@@ -226,6 +226,8 @@ test_refused(void)
 		CHECK(reason[0] != '\0');
 	}
 	CHECK_EQ(try_image(NULL, NULL, &b), -EINVAL);
+	/* A snapshot is opened to be read only. */
+	CHECK_EQ(try_image("rbd/d@one", NULL, &b), -EROFS);
 	for (unsigned int i = 0; i < RTE_DIM(options); i++) {
 		CHECK_EQ(try_image("rbd/disk", options[i], &b), -EINVAL);
 		CHECK(reason[0] != '\0');

@@ -14,6 +14,7 @@
 
 #include "block_test.h"
 #include "medium_test.h"
+#include "rbd_test.h"
 #include "weft_base.h"
 #include "weft_block_fault.h"
 #include "weft_test.h"
@@ -129,24 +130,37 @@ flush_disk(struct disk *d)
 
 static const struct target {
 	const char *name, *driver, *options;
-	bool file;
+	bool file, rbd, ceph;
 } targets[] = {
-        {"mem", "mem", NULL, false},
-        {"fault", "fault", "inner=mem,seed=5", false},
-        {"uring on XFS", "uring", NULL, true},
-        {"uring on XFS, threads", "uring", "io=threads", true},
+        {.name = "mem", .driver = "mem"},
+        {.name = "fault", .driver = "fault", .options = "inner=mem,seed=5"},
+        {.name = "uring on XFS", .driver = "uring", .file = true},
+        {.name = "uring on XFS, threads", .driver = "uring", .options = "io=threads", .file = true},
+        {.name = "rbd", .driver = "rbd", .rbd = true},
+        {.name = "ceph", .driver = "rbd", .rbd = true, .ceph = true},
 };
+
+/** The option of the cluster that WEFT_TEST_CEPH names. */
+static const char *
+ceph_conf(void)
+{
+	static char conf[256];
+
+	snprintf(conf, sizeof(conf), "conf=%s", getenv("WEFT_TEST_CEPH"));
+	return conf;
+}
 
 static struct weft_block_attr
 attr_of(const struct target *t, const char *path)
 {
 	return (struct weft_block_attr){.driver = t->driver,
 	                                .path = path,
-	                                .options = t->options,
+	                                .options = t->ceph ? ceph_conf() : t->options,
 	                                .bytes = BYTES,
 	                                .create = t->file};
 }
 
+/** The path of the device, of its snapshot or of its clone: `more`. */
 static const char *
 disk_path(const struct target *t, const char *more)
 {
@@ -156,6 +170,10 @@ disk_path(const struct target *t, const char *more)
 
 	if (t->file)
 		snprintf(p, sizeof(path[0]), "%s/disk%s", dir, more);
+	else if (t->rbd && strncmp(more, ".snap.", 6) == 0)
+		snprintf(p, sizeof(path[0]), "rbd/disk@%s", more + 6);
+	else if (t->rbd)
+		snprintf(p, sizeof(path[0]), "rbd/disk%s", more);
 	else /* Memory of one name is that of one case. */
 		snprintf(p, sizeof(path[0]), "%s-disk%s", t->driver, more);
 	return p;
@@ -174,6 +192,28 @@ try_attr(struct weft_block_attr a)
 	return r;
 }
 
+/** A new image, and none of its clones. */
+static void
+new_image(const struct target *t)
+{
+	const char *conf = getenv("WEFT_TEST_CEPH");
+	char line[1024];
+
+	if (t->ceph) {
+		rbd_real();
+		snprintf(line, sizeof(line),
+		         "R='rbd -c %s'; for i in $($R ls rbd | grep '^disk'); do "
+		         "$R snap purge --no-progress rbd/$i; $R rm --no-progress rbd/$i; done "
+		         ">/dev/null 2>&1; $R create --size 2M --object-size 64K rbd/disk",
+		         conf);
+	} else {
+		rbd_fake_folder(scratch_path("."));
+		snprintf(line, sizeof(line), "cd %s && rm -f disk* && truncate -s %u disk",
+		         scratch_path("."), BYTES);
+	}
+	CHECK_EQ(system(line), 0);
+}
+
 static void
 begin(struct disk *d, const struct target *t)
 {
@@ -186,6 +226,10 @@ begin(struct disk *d, const struct target *t)
 		snprintf(line, sizeof(line), "rm -rf %s/*", dir);
 		CHECK_EQ(system(line), 0);
 	}
+	if (t->ceph && getenv("WEFT_TEST_CEPH") == NULL)
+		test_skip("no cluster: test/run ceph starts one");
+	if (t->rbd)
+		new_image(t);
 	disk_memory_free();
 	mem = disk_memory(PIECE);
 	is = disk_memory(PIECE);
@@ -206,14 +250,15 @@ run_snapshot(const struct target *t)
 	put(&d, PIECE, 1);
 	flush_disk(&d);
 	CHECK_EQ(create(&d, "one"), 0);
-	CHECK_MSG(strstr(snap.place, "disk.snap.one") != NULL, "%s", snap.place);
+	CHECK_MSG(strstr(snap.place, t->rbd ? "rbd/disk@one" : "disk.snap.one") != NULL, "%s",
+	          snap.place);
 	/* What is written later is not in it. */
 	put(&d, PIECE, 2);
 	flush_disk(&d);
 	/* It is opened to be read only. */
 	a.create = false;
 	a.bytes = 0;
-	if (!t->file)
+	if (!t->file) /* root may write to what has no permission */
 		CHECK_EQ(try_attr(a), -EROFS);
 	a.read_only = true;
 	disk_open(&s, &a, 4);
@@ -221,9 +266,10 @@ run_snapshot(const struct target *t)
 	CHECK(holds(&s, 0, 1) && holds(&s, PIECE, 1));
 	CHECK(holds(&d, 0, 1) && holds(&d, PIECE, 2));
 	CHECK_EQ(disk_io(&s, WEFT_BLOCK_WRITE, 0, 0, mem, PIECE), -EROFS);
-	CHECK_EQ(create(&s, "two"), -EROFS);
-	/* It is in use. */
-	CHECK_EQ(drop(&d, "one"), -EBUSY);
+	CHECK_EQ(create(&s, "two"), t->rbd ? -EOPNOTSUPP : -EROFS);
+	/* It is in use; a cluster does not know that. */
+	if (!t->ceph)
+		CHECK_EQ(drop(&d, "one"), -EBUSY);
 	disk_close(&s);
 	CHECK_EQ(create(&d, "one"), -EEXIST);
 	CHECK_EQ(drop(&d, "one"), 0);
@@ -588,10 +634,67 @@ test_fault(void)
 	static void test_##what##_threads(void)                                                    \
 	{                                                                                          \
 		run_##what(&targets[3]);                                                           \
+	}                                                                                          \
+	static void test_##what##_rbd(void)                                                        \
+	{                                                                                          \
+		run_##what(&targets[4]);                                                           \
+	}                                                                                          \
+	static void test_##what##_ceph(void)                                                       \
+	{                                                                                          \
+		run_##what(&targets[5]);                                                           \
 	}
 CASES(snapshot)
 CASES(list)
 CASES(clone)
+
+/** What the process behind the driver "rbd" cannot say. */
+static void
+test_rbd_nonsense(void)
+{
+	static const char *const faults[] = {"snapfound", "snapname"};
+	const struct target *t = &targets[4];
+	struct disk d;
+
+	for (unsigned int i = 0; i < RTE_DIM(faults); i++) {
+		begin(&d, t);
+		CHECK_EQ(create(&d, "one"), 0);
+		CHECK_EQ(create(&d, "one"), -EEXIST);
+		CHECK_MSG(strcmp(snap.reason, "?[1mno") == 0, "%s", snap.reason);
+		disk_close(&d);
+		rbd_fake_faults(faults[i]);
+		{
+			const struct weft_block_attr a = attr_of(t, disk_path(t, ""));
+
+			disk_open(&d, &a, 8);
+		}
+		memset(&snap, 0, sizeof(snap));
+		snap.list = list;
+		snap.max_list = 8;
+		CHECK_EQ(ask(&d, WEFT_BLOCK_SNAP_LIST, NULL, NULL), -EIO);
+		CHECK_EQ(snap.found, 0);
+		disk_close(&d);
+		rbd_fake_faults(NULL);
+	}
+}
+
+/** A snapshot that has failed is no write that was lost. */
+static void
+test_rbd_failed(void)
+{
+	const struct target *t = &targets[4];
+	const struct weft_block_attr a = attr_of(t, disk_path(t, ""));
+	struct disk d;
+
+	begin(&d, t);
+	disk_close(&d);
+	rbd_fake_faults("fail=1");
+	disk_open(&d, &a, 8);
+	rbd_fake_faults(NULL);
+	CHECK_EQ(create(&d, "one"), -EIO);
+	flush_disk(&d);
+	CHECK_EQ(create(&d, "one"), 0);
+	disk_close(&d);
+}
 
 static void
 test_end(void)
@@ -599,12 +702,15 @@ test_end(void)
 	reflink_end();
 }
 
+/* clang-format off */
 #define CASE(what)                                                                                 \
-	{"mem " #what, test_##what##_mem}, {"fault " #what, test_##what##_fault},                  \
-	        {"uring " #what, test_##what##_uring},                                             \
-	{                                                                                          \
-		"uring threads " #what, test_##what##_threads                                      \
-	}
+	{"mem " #what, test_##what##_mem},                                                         \
+	{"fault " #what, test_##what##_fault},                                                     \
+	{"uring " #what, test_##what##_uring},                                                     \
+	{"uring threads " #what, test_##what##_threads},                                           \
+	{"rbd " #what, test_##what##_rbd},                                                         \
+	{"ceph " #what, test_##what##_ceph}
+/* clang-format on */
 
 WEFT_TEST_MAIN(CASE(snapshot), CASE(list), CASE(clone), {"wrong requests are refused", test_wrong},
                {"what has no snapshots says why", test_refused},
@@ -612,4 +718,6 @@ WEFT_TEST_MAIN(CASE(snapshot), CASE(list), CASE(clone), {"wrong requests are ref
                {"names of files that are no snapshots, and long ones", test_file_names},
                {"a full file system keeps its snapshots", test_file_no_room},
                {"a snapshot that fails, and one before a flush", test_fault},
+               {"rbd: nonsense in a list", test_rbd_nonsense},
+               {"rbd: a snapshot that fails is no lost write", test_rbd_failed},
                {"the file system is unmounted", test_end})

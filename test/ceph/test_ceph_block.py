@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The block driver "rbd" on a Ceph cluster of this host: test_ceph_block.py BUILD BLOCK_DRIVERS BLOCK_CEPH. TAP.
+"""The block driver "rbd" on a Ceph cluster of this host: test_ceph_block.py BUILD BLOCK_DRIVERS BLOCK_CEPH BLOCK_SNAP.
+TAP.
 
 Starts a cluster of one mon and three OSDs (test/ceph/cluster) in a folder that is removed at the end. Runs the cases that
-every block driver has to pass (the program BLOCK_DRIVERS), and those of a cluster whose parts are killed (BLOCK_CEPH). At the
-end no process of the cluster and no weft-rbd is left.
+every block driver has to pass (the programs BLOCK_DRIVERS and BLOCK_SNAP), and those of a cluster whose parts are killed
+(BLOCK_CEPH). At the end no process of the cluster and no weft-rbd is left.
 """
 import os
 import re
@@ -82,6 +83,7 @@ def main():
                        WEFT_TEST_CEPH_TOOLS=HERE)
             cases(sys.argv[2], "ceph", env)
             cases(sys.argv[3], "", env)
+            cases(sys.argv[4], "ceph", env)  # last: its image has snapshots
     finally:
         subprocess.run([cluster, "down", folder], timeout=60, check=False)
         shutil.rmtree(folder, ignore_errors=True)

@@ -16,17 +16,21 @@
 #define RBD_LONG_BYTES  (256U << 20) /**< longest discard: 64 objects of the usual size */
 #define RBD_MAX_TIMEOUT 3600
 
-/** "pool/image" or "pool/namespace/image". */
+/** "pool/image" or "pool/namespace/image", or "...@snapshot". */
 static int
 rbd_check_path(const struct weft_block_attr *attr)
 {
-	const char *p = attr->path;
+	const char *p = attr->path, *at;
 	unsigned int parts = 1;
 
 	if (p == NULL || p[0] == '\0')
 		return weft_block_refuse(attr, -EINVAL, "rbd: no path: POOL/IMAGE is wanted");
-	if (strchr(p, '@') != NULL)
-		return weft_block_refuse(attr, -EINVAL, "%s: snapshots are not served", p);
+	at = strchr(p, '@');
+	if (at != NULL && (at == p || at[-1] == '/' || !weft_block_snap_name_ok(at + 1)))
+		return weft_block_refuse(attr, -EINVAL, "%s: POOL/IMAGE@SNAPSHOT is wanted", p);
+	if (at != NULL && !attr->read_only)
+		return weft_block_refuse(attr, -EROFS, "%s: a snapshot is opened to be read only",
+		                         p);
 	for (const char *c = p; *c != '\0'; c++)
 		parts += *c == '/';
 	if (parts < 2 || parts > 3 || p[0] == '/' || p[strlen(p) - 1] == '/' ||
@@ -104,10 +108,11 @@ rbd_info(const struct rbd_disk *d, struct weft_block *b)
 	const struct rbd_hello *h = &d->hello;
 
 	b->info = (struct weft_block_info){
-	        .can = h->can & (WEFT_BLOCK_CAN_WRITE | WEFT_BLOCK_CAN_FUA |
-	                         WEFT_BLOCK_CAN_DISCARD | WEFT_BLOCK_CAN_ZEROES |
-	                         WEFT_BLOCK_CAN_EXTENTS | WEFT_BLOCK_CAN_COMPARE_WRITE |
-	                         WEFT_BLOCK_CAN_UNALIGNED | WEFT_BLOCK_CAN_DISCARD_ZEROES),
+	        .can = h->can &
+	               (WEFT_BLOCK_CAN_WRITE | WEFT_BLOCK_CAN_FUA | WEFT_BLOCK_CAN_DISCARD |
+	                WEFT_BLOCK_CAN_ZEROES | WEFT_BLOCK_CAN_EXTENTS |
+	                WEFT_BLOCK_CAN_COMPARE_WRITE | WEFT_BLOCK_CAN_UNALIGNED |
+	                WEFT_BLOCK_CAN_DISCARD_ZEROES | WEFT_BLOCK_CAN_SNAPSHOT),
 	        .block_bytes = RBD_BLOCK,
 	        .physical_bytes = RBD_PHYSICAL,
 	        .optimal_bytes = RBD_OPTIMAL,
@@ -123,6 +128,7 @@ rbd_info(const struct rbd_disk *d, struct weft_block *b)
 	        .volatile_cache = false,
 	        .fencing = WEFT_BLOCK_FENCING_BACKEND,
 	        .numa_node = -1,
+	        .no_snapshot = "a snapshot of an image has no snapshots",
 	};
 	snprintf(b->info.mechanism, sizeof(b->info.mechanism), "%.90s", h->mechanism);
 }

@@ -13,6 +13,7 @@
  * again, and the process is killed.
  */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -171,6 +172,7 @@ rbd_slots_of(const struct weft_block_req *req)
 	case WEFT_BLOCK_WRITE:
 		return (uint32_t)((req->len_bytes + RBD_SLOT_BYTES - 1) / RBD_SLOT_BYTES);
 	case WEFT_BLOCK_COMPARE_WRITE:
+	case WEFT_BLOCK_SNAPSHOT:
 		return 2;
 	case WEFT_BLOCK_EXTENTS:
 		return 1;
@@ -239,6 +241,32 @@ rbd_pieces(const struct rbd_disk *d, const struct weft_block_req *req, uint64_t 
 	*len = to > from ? to - from : 0;
 }
 
+/** Fill the slots of a request for snapshots. */
+static void
+rbd_put_snap(const struct rbd_chan *c, const struct rbd_tag *t, const struct weft_block_snap *s)
+{
+	struct rbd_snap *to = (struct rbd_snap *)(void *)rbd_slot(c, t, 0);
+	struct rbd_snap_data *data = (struct rbd_snap_data *)(void *)rbd_slot(c, t, 1);
+
+	*to = (struct rbd_snap){.what = s->what,
+	                        .most = s->most,
+	                        .patches = s->patches,
+	                        .max_list = RTE_MIN(s->max_list, RBD_MAX_SNAPSHOTS)};
+	snprintf(to->name, sizeof(to->name), "%s", s->name != NULL ? s->name : "");
+	snprintf(to->from, sizeof(to->from), "%s", s->from != NULL ? s->from : "");
+	for (uint32_t i = 0; i < s->patches; i++) {
+		const struct weft_block_patch *p = &s->patch[i];
+
+		to->patch[i].off_bytes = p->off_bytes;
+		to->patch[i].len_bytes = p->len_bytes;
+		to->patch[i].guard_off_bytes = p->guard_off_bytes;
+		to->patch[i].guard_bytes = p->guard_bytes;
+		memcpy(data->data[i], p->data, p->len_bytes);
+		if (p->guard_bytes > 0)
+			memcpy(data->guard[i], p->guard, p->guard_bytes);
+	}
+}
+
 /** Give the first request of the queue a tag, slots, and its place in the ring. */
 static void
 rbd_push_one(struct rbd_chan *c, struct weft_block_req *req)
@@ -272,6 +300,8 @@ rbd_push_one(struct rbd_chan *c, struct weft_block_req *req)
 		rbd_copy(c, t, req, true);
 	if (req->op == WEFT_BLOCK_COMPARE_WRITE)
 		memcpy(rbd_slot(c, t, 1), req->expect, req->len_bytes);
+	if (req->op == WEFT_BLOCK_SNAPSHOT)
+		rbd_put_snap(c, t, req->snap);
 	if (t->changes)
 		atomic_fetch_add_explicit(&c->disk->changing, 1, memory_order_relaxed);
 	c->sq_tail++;
@@ -384,10 +414,53 @@ rbd_take_extents(struct rbd_chan *c, const struct rbd_tag *t, const struct rbd_c
 	return true;
 }
 
+/** A text of the process, as one line without control characters. */
+static void
+rbd_take_text(char *to, const char *from, size_t bytes)
+{
+	size_t n = 0;
+
+	for (; n < bytes - 1 && from[n] != '\0'; n++)
+		to[n] = (char)((unsigned char)from[n] < ' ' || from[n] == 0x7f ? '?' : from[n]);
+	to[n] = '\0';
+}
+
+/** Take the results of a request for snapshots over. False: they are nonsense. */
+static bool
+rbd_take_snap(const struct rbd_chan *c, const struct rbd_tag *t, struct weft_block_snap *s,
+              int status)
+{
+	struct rbd_snap r;
+
+	memcpy(&r, rbd_slot(c, t, 0), sizeof(r));
+	rbd_take_text(s->reason, r.reason, sizeof(s->reason));
+	rbd_take_text(s->place, r.place, sizeof(s->place));
+	if (status != 0 || s->what != WEFT_BLOCK_SNAP_LIST)
+		return true;
+	if (r.found > RTE_MIN(s->max_list, RBD_MAX_SNAPSHOTS))
+		return false;
+	for (uint32_t i = 0; i < r.found; i++) {
+		struct weft_block_snapshot at = {.bytes = 0};
+		struct rbd_snapshot from;
+
+		memcpy(&from, rbd_slot(c, t, 1) + i * sizeof(from), sizeof(from));
+		memcpy(at.name, from.name, sizeof(at.name) - 1);
+		at.bytes = from.bytes;
+		at.created_ns = from.created_ns;
+		weft_block_snap_found(s, &at);
+		if (s->found != i + 1) /* no name of a snapshot */
+			return false;
+	}
+	s->more = r.more != 0;
+	return true;
+}
+
 /** A change that failed: the next flush says so, whatever the cluster answers it. */
 static bool
 rbd_is_loss(const struct weft_block_req *req, int status)
 {
+	if (req->op == WEFT_BLOCK_SNAPSHOT)
+		return false;
 	return status != 0 && status != -EINVAL && status != -EOPNOTSUPP &&
 	       !(req->op == WEFT_BLOCK_COMPARE_WRITE && status == -EILSEQ);
 }
@@ -432,6 +505,9 @@ rbd_complete(struct rbd_chan *c, const struct rbd_cqe *e)
 		if (req->op == WEFT_BLOCK_READ)
 			rbd_copy(c, t, req, false);
 	}
+	if (req != NULL && req->op == WEFT_BLOCK_SNAPSHOT &&
+	    !rbd_take_snap(c, t, req->snap, status))
+		return false;
 	if (req != NULL && req->op == WEFT_BLOCK_COMPARE_WRITE && status == -EILSEQ) {
 		if (e->done_bytes >= req->len_bytes)
 			return false;

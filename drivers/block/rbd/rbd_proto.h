@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 #define RBD_MAGIC   0x77726264U /**< "wrbd" */
-#define RBD_VERSION 1
+#define RBD_VERSION 2
 
 #define RBD_FD_CALL  3
 #define RBD_FD_PAGE  4
@@ -122,7 +122,8 @@ struct rbd_sqe {
 	/**
 	 * Of reads and writes: where the octets are, each slot but the last one full. Of extents:
 	 * one, for an array of struct rbd_extent. Of a compare-and-write, which is not longer than
-	 * a slot: first the octets to write, then those to compare.
+	 * a slot: first the octets to write, then those to compare. Of snapshots: first one struct
+	 * rbd_snap, then one struct rbd_snap_data or an array of struct rbd_snapshot.
 	 */
 	uint16_t slot[RBD_REQ_SLOTS];
 };
@@ -146,6 +147,37 @@ struct rbd_extent {
 	uint64_t hole; /**< 0 or 1 */
 };
 #define RBD_MAX_EXTENTS ((uint32_t)(RBD_SLOT_BYTES / sizeof(struct rbd_extent)))
+
+#define RBD_SNAP_NAME_BYTES 64U
+#define RBD_SNAP_PATCHES    2U
+#define RBD_SNAP_PATCH      4096U
+
+/** Arguments and results of a request for snapshots, as struct weft_block_snap. */
+struct rbd_snap {
+	uint32_t what, most, patches, max_list;
+	char name[RBD_SNAP_NAME_BYTES], from[RBD_SNAP_NAME_BYTES]; /**< "": none */
+	struct {
+		uint64_t off_bytes;
+		uint32_t len_bytes, guard_off_bytes, guard_bytes, zero;
+	} patch[RBD_SNAP_PATCHES];
+	/* results */
+	uint32_t found, more;
+	char place[128], reason[160];
+};
+static_assert(sizeof(struct rbd_snap) <= RBD_SLOT_BYTES, "it fits a slot");
+
+/** The octets of patches, and those that they compare. */
+struct rbd_snap_data {
+	uint8_t data[RBD_SNAP_PATCHES][RBD_SNAP_PATCH], guard[RBD_SNAP_PATCHES][RBD_SNAP_PATCH];
+};
+static_assert(sizeof(struct rbd_snap_data) <= RBD_SLOT_BYTES, "it fits a slot");
+
+/** One snapshot of a list. */
+struct rbd_snapshot {
+	char name[RBD_SNAP_NAME_BYTES];
+	uint64_t bytes, created_ns;
+};
+#define RBD_MAX_SNAPSHOTS ((uint32_t)(RBD_SLOT_BYTES / sizeof(struct rbd_snapshot)))
 
 static inline struct rbd_sqe *
 rbd_sq(void *base)
