@@ -188,7 +188,8 @@ chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 		return -EINVAL;
 	if (op->client != NULL && op->client->revoked)
 		return -ESHUTDOWN;
-	if (chan_kind[op->kind].changes && i->read_only)
+	/* A scrub changes checksums alone, and none of a volume that is read-only. */
+	if (chan_kind[op->kind].changes && op->kind != WEFT_VOL_SCRUB && i->read_only)
 		return -EROFS;
 	if (chan_kind[op->kind].memory ? !chan_memory_fits(op) : op->iovs != 0)
 		return -EINVAL;
@@ -198,6 +199,12 @@ chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 	    (op->kind == WEFT_VOL_EXTENTS && (op->extents == NULL || op->max_extents == 0)) ||
 	    (op->kind == WEFT_VOL_VERIFY && op->hash == NULL))
 		return -EINVAL;
+	if (op->kind == WEFT_VOL_SNAPSHOT) {
+		if (op->snap == NULL || op->off_bytes != 0 || op->len_bytes != 0)
+			return -EINVAL;
+		if (op->snap->block.what != WEFT_BLOCK_SNAP_LIST && i->read_only)
+			return -EROFS;
+	}
 	/* Its checksums are one page. */
 	if (op->kind == WEFT_VOL_COMPARE_WRITE && i->sums && op->len_bytes > 0 &&
 	    op->off_bytes / WEFT_VOL_GROUP_BYTES !=
@@ -226,15 +233,30 @@ chan_range(const struct weft_vol *v, struct weft_vol_op *op)
 	r->off_bytes = op->off_bytes & ~(block - 1);
 	r->end_bytes = (op->off_bytes + op->len_bytes + block - 1) & ~(block - 1);
 	r->mode = chan_kind[op->kind].changes ? VOL_RANGE_WRITE : VOL_RANGE_READ;
+	/* As a read of everything: changes wait, reads do not. */
+	if (op->kind == WEFT_VOL_SNAPSHOT)
+		r->end_bytes = UINT64_MAX;
 	if (op->kind == WEFT_VOL_FLUSH) {
 		r->mode = VOL_RANGE_FLUSH;
 		if (op->len_bytes == 0)
 			r->end_bytes = UINT64_MAX;
-		if (CHAN_SABOTAGED(FLUSH_NO_WAIT)) {
-			r->off_bytes = UINT64_MAX - 1;
-			r->end_bytes = UINT64_MAX;
-		}
 	}
+	if ((op->kind == WEFT_VOL_FLUSH && CHAN_SABOTAGED(FLUSH_NO_WAIT)) ||
+	    (op->kind == WEFT_VOL_SNAPSHOT && CHAN_SABOTAGED(SNAP_NO_WAIT))) {
+		r->off_bytes = UINT64_MAX - 1;
+		r->end_bytes = UINT64_MAX;
+	}
+}
+
+/** Whether it waits for a range: of snapshots those that are of the present state. */
+static bool
+chan_has_range(const struct weft_vol_op *op)
+{
+	if (op->kind == WEFT_VOL_SNAPSHOT)
+		return op->snap->block.what == WEFT_BLOCK_SNAP_CREATE ||
+		       (op->snap->block.what == WEFT_BLOCK_SNAP_CLONE &&
+		        op->snap->block.from == NULL);
+	return op->len_bytes > 0 || op->kind == WEFT_VOL_FLUSH;
 }
 
 int
@@ -267,7 +289,12 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	op->sums_loaded = op->sums_stored = op->changed = false;
 	op->damaged = op->damaged_off_bytes = 0;
 	op->range.end_bytes = 0;
-	if (op->len_bytes > 0 || op->kind == WEFT_VOL_FLUSH) {
+	if (op->kind == WEFT_VOL_SNAPSHOT) {
+		op->snap->block.reason[0] = op->snap->block.place[0] = '\0';
+		op->snap->block.found = 0;
+		op->snap->alone = op->snap->wrote = false;
+	}
+	if (chan_has_range(op)) {
 		chan_range(c->vol, op);
 		/* A scrub changes no octet of the data. */
 		r = vol_queue_range(op, chan_kind[op->kind].changes && op->kind != WEFT_VOL_SCRUB);
@@ -282,7 +309,9 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 	}
 	if (op->deadline_ns != 0)
 		c->deadline_ns = VOL_MIN(c->deadline_ns, op->deadline_ns);
-	if (op->len_bytes == 0 && op->kind != WEFT_VOL_FLUSH)
+	if (op->kind == WEFT_VOL_SNAPSHOT && op->range.end_bytes == 0)
+		vol_queue_run(op);
+	else if (op->len_bytes == 0 && op->kind != WEFT_VOL_FLUSH && op->kind != WEFT_VOL_SNAPSHOT)
 		vol_queue_finish(op, 0);
 	return 0;
 }

@@ -354,6 +354,9 @@ open_check(const struct weft_vol *v, const struct open_reason *why)
 		                   "the volume needs %" PRIu64
 		                   " octets, and the device has %" PRIu64 ": it was cut",
 		                   need, state.bytes);
+	if (!v->info.read_only && (s->ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0)
+		return open_refuse(why, -EROFS,
+		                   "it is a snapshot, which can be opened to be read only");
 	if (!v->info.read_only && (s->ro_compat & ~WEFT_VOL_RO_COMPAT_KNOWN) != 0)
 		return open_refuse(why, -EROFS,
 		                   "the volume has features that allow only reading to this "

@@ -5,9 +5,9 @@
 /**
  * @file What the sources of the volume share. From below: vol_format.c (superblock codec),
  * vol_range.c (table of ranges), vol_iov.c (an operation's memory), vol_queue.c (where an operation
- * is and waits), vol_step.c (the requests of the device that an operation is made of), vol_chan.c
- * (channels, submission, poll), vol_client.c (clients and revocation), vol_open.c (format and
- * open). Windows stand on top: vol_window.h.
+ * is and waits), vol_snap.c (snapshots), vol_step.c (the requests of the device that another
+ * operation is made of), vol_chan.c (channels, submission, poll), vol_client.c (clients and
+ * revocation), vol_open.c (format and open). Windows stand on top: vol_window.h.
  */
 
 #include <errno.h>
@@ -102,6 +102,9 @@ struct vol_sums {
 	uint8_t *maps;           /**< as the medium has them: a map for each slot */
 	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong */
 	_Atomic uint8_t *in_use; /**< bits of groups that were written to since the open */
+	/** An operation cleans the maps for a snapshot: one at a time. */
+	atomic_bool snapping;
+	uint8_t *saved; /**< that operation's: the doubts that it writes to the first map */
 };
 
 /** -ENOMEM. */
@@ -131,6 +134,8 @@ int vol_queue_range(struct weft_vol_op *op, bool changes);
 void vol_queue_leave(struct weft_vol_op *op);
 /** Ranges that other operations have left: theirs go to the run list. */
 void vol_queue_granted(struct weft_vol_chan *c);
+/** The device has not answered in time (weft_block_req.late). */
+void vol_queue_late(struct weft_block_req *req);
 /** Put op, which is nowhere, on the run list. */
 void vol_queue_run(struct weft_vol_op *op);
 /** Take the first of the run list; it is nowhere then. */
@@ -149,6 +154,11 @@ void vol_queue_finish(struct weft_vol_op *op, int status);
 void vol_queue_drop(struct weft_vol_op *op, int status);
 /** Call done() of all that are finished. */
 unsigned int vol_queue_done(struct weft_vol_chan *c);
+
+/* ---- vol_snap.c ---- */
+
+/** Take the next step of a SNAPSHOT. It is nowhere, and has its range. */
+void vol_snap_step(struct weft_vol_op *op);
 
 /* ---- vol_step.c ---- */
 

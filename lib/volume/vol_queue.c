@@ -106,6 +106,19 @@ vol_queue_granted(struct weft_vol_chan *c)
 /* ---- The run list ---- */
 
 void
+vol_queue_late(struct weft_block_req *req)
+{
+	struct weft_vol_op *op = req->owner;
+
+	if (op->was_late)
+		return;
+	op->was_late = true;
+	op->chan->stats.late++;
+	if (op->late != NULL)
+		op->late(op);
+}
+
+void
 vol_queue_run(struct weft_vol_op *op)
 {
 	struct weft_vol_chan *c = op->chan;
@@ -193,6 +206,10 @@ vol_queue_finish(struct weft_vol_op *op, int status)
 
 	vol_queue_scratch_end(op);
 	vol_queue_leave(op);
+	if (op->kind == WEFT_VOL_SNAPSHOT && op->snap->alone) {
+		op->snap->alone = false;
+		atomic_store_explicit(&c->vol->sums->snapping, false, memory_order_release);
+	}
 	if (op->hashing)
 		op->hash->final(&op->hash_state, op->hash_result);
 	op->hashing = false;

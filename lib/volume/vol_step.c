@@ -104,19 +104,6 @@ step_lead(const struct weft_vol_op *op)
 /* ---- Requests ---- */
 
 static void
-step_late(struct weft_block_req *req)
-{
-	struct weft_vol_op *op = req->owner;
-
-	if (op->was_late)
-		return;
-	op->was_late = true;
-	op->chan->stats.late++;
-	if (op->late != NULL)
-		op->late(op);
-}
-
-static void
 step_submit(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes, uint64_t len_bytes)
 {
 	struct weft_vol_chan *c = op->chan;
@@ -127,7 +114,7 @@ step_submit(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes,
 	op->req.len_bytes = len_bytes;
 	op->req.deadline_ns = op->deadline_ns;
 	op->req.done = step_done;
-	op->req.late = step_late;
+	op->req.late = vol_queue_late;
 	op->req.owner = op;
 	op->state = VOL_DEVICE;
 	c->fed = true;
@@ -626,9 +613,12 @@ step_scrub_loaded(struct weft_vol_op *op)
 	struct vol_sums *sums = op->chan->vol->sums;
 	const uint64_t group = step_group(op);
 	const bool doubted = sums != NULL && vol_sums_doubted(sums, group);
+	/* What is never written stays in doubt. */
+	const bool mend = doubted && !op->chan->vol->info.read_only;
 	const uint64_t from = op->req.off_bytes, len = op->req.len_bytes;
 
-	if (doubted)
+	op->chan->stats.unverified += doubted && !mend;
+	if (mend)
 		vol_sums_set(step_page(op), step_index(op, from),
 		             (uint32_t)(len / WEFT_VOL_SUM_BLOCK), op->sub);
 	for (uint64_t at = 0; sums != NULL && !doubted && at < len; at += WEFT_VOL_SUM_BLOCK) {
@@ -639,7 +629,7 @@ step_scrub_loaded(struct weft_vol_op *op)
 	op->done_bytes += op->step_bytes;
 	if (step_group(op) == group && op->done_bytes < op->len_bytes)
 		vol_queue_run(op);
-	else if (doubted)
+	else if (mend)
 		step_sums(op, STEP_SCRUB_STORE, WEFT_BLOCK_WRITE, group);
 	else
 		step_scrubbed(op);
@@ -803,13 +793,16 @@ vol_step(struct weft_vol_op *op)
 	        [WEFT_VOL_DISCARD] = step_discard, [WEFT_VOL_ZEROES] = step_zeroes,
 	        [WEFT_VOL_EXTENTS] = step_extents, [WEFT_VOL_SCRUB] = step_scrub,
 	};
-	const bool finished = op->kind != WEFT_VOL_FLUSH && op->done_bytes == op->len_bytes &&
+	const bool finished = op->kind != WEFT_VOL_FLUSH && op->kind != WEFT_VOL_SNAPSHOT &&
+	                      op->done_bytes == op->len_bytes &&
 	                      ((op->flags & WEFT_VOL_DURABLE) == 0 || op->fua);
 
 	if (!finished && op->canceled) {
 		vol_queue_finish(op, -ECANCELED);
 	} else if (!finished && op->deadline_ns != 0 && op->chan->now_ns >= op->deadline_ns) {
 		vol_queue_finish(op, -ETIMEDOUT);
+	} else if (op->kind == WEFT_VOL_SNAPSHOT) {
+		vol_snap_step(op);
 	} else if (op->kind == WEFT_VOL_FLUSH) {
 		/* The earlier changes are done. Later ones need not wait for the flush. */
 		vol_queue_leave(op);

@@ -26,7 +26,8 @@ vol_sums_new(uint64_t bytes, struct vol_sums **out)
 		s->maps = maps;
 	s->doubt = calloc(1, s->map_bytes);
 	s->in_use = calloc(1, s->map_bytes);
-	if (s->maps == NULL || s->doubt == NULL || s->in_use == NULL) {
+	s->saved = calloc(1, s->map_bytes);
+	if (s->saved == NULL || s->maps == NULL || s->doubt == NULL || s->in_use == NULL) {
 		vol_sums_end(s);
 		return -ENOMEM;
 	}
@@ -42,6 +43,7 @@ vol_sums_end(struct vol_sums *s)
 	free(s->maps);
 	free(s->doubt);
 	free(s->in_use);
+	free(s->saved);
 	free(s);
 }
 

@@ -28,6 +28,10 @@
 #define WEFT_VOL_INCOMPAT_SUMS   1ULL
 #define WEFT_VOL_INCOMPAT_KNOWN  WEFT_VOL_INCOMPAT_SUMS
 #define WEFT_VOL_RO_COMPAT_KNOWN 0ULL
+/** A snapshot: it is never written, so no program knows the bit for an open that writes. */
+#define WEFT_VOL_RO_COMPAT_SNAPSHOT 1ULL
+/** Where the UUID lies in the superblock. */
+#define WEFT_VOL_UUID_AT 40U
 
 /* Checksums: one for each 4 KiB of data, in pages, and the data that belongs to a page is a group.
  * Each channel has a map of its own, a bit for each group. */

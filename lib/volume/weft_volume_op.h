@@ -64,9 +64,23 @@ enum weft_vol_kind {
 	 * Read the range and compare it with its checksums; a volume without checksums is only
 	 * read. Begins and ends at multiples of WEFT_VOL_GROUP_BYTES, or at the end of the volume.
 	 * Damaged blocks do not end it. Where a crash has left checksums in doubt, they are made
-	 * again from the data.
+	 * again from the data; a volume that is read-only keeps its doubts.
 	 */
 	WEFT_VOL_SCRUB,
+	/**
+	 * Make, list or remove snapshots, or make a clone: `snap`. It has no range, and its status
+	 * is that of struct weft_block_snap, or:
+	 * - -EBUSY: also another snapshot or clone of a volume with checksums is being made
+	 * - -EIO: also the flush before it failed, or a flush was lost of which the client has to
+	 *   be told
+	 * - -ETIMEDOUT: the deadline came before the device had the request for the snapshot
+	 *
+	 * A snapshot, or a clone of the present state, has all changes that were done before the
+	 * operation was submitted, on whatever channel, and nothing of later ones: it waits for
+	 * those under way, later ones wait for it, and it flushes the device. Reads go on. Of a
+	 * window it has what was flushed. The clone has a UUID of its own.
+	 */
+	WEFT_VOL_SNAPSHOT,
 	WEFT_VOL_KINDS
 };
 
@@ -106,6 +120,19 @@ struct weft_vol_place {
 	uint64_t off_bytes;
 };
 
+/** What a SNAPSHOT is about. Its owner zeroes it, and keeps it until done(). */
+struct weft_vol_snap {
+	/** The owner sets all but the patches; the results are there. */
+	struct weft_block_snap block;
+	uint8_t uuid[16]; /**< CLONE: the clone's, of the owner's drawing */
+	/* for the volume */
+	uint64_t at;        /**< checksums: how far the maps are looked at */
+	uint32_t pass;      /**< likewise */
+	bool wrote;         /**< a map was written, and not flushed */
+	bool alone;         /**< no other one may change the maps */
+	uint8_t page[4096]; /**< the superblock of the snapshot or clone */
+};
+
 /** Its owner zeroes it before its first use, and keeps it, iov and memory until done(). */
 struct weft_vol_op {
 	enum weft_vol_kind kind;
@@ -122,6 +149,7 @@ struct weft_vol_op {
 	/** EXTENTS: room for so many; how many were found. */
 	struct weft_block_extent *extents;
 	uint32_t max_extents, extents_found;
+	struct weft_vol_snap *snap;     /**< SNAPSHOT */
 	uint64_t deadline_ns;           /**< of the clock of weft_vol_poll(); 0: none */
 	struct weft_vol_client *client; /**< NULL: none */
 	void (*done)(struct weft_vol_op *op);

@@ -14,6 +14,9 @@ enum volume_sabotage {
 	VOLUME_NOT_DURABLE,    /**< a durable change is neither flushed nor FUA */
 	VOLUME_NOT_TOLD,       /**< no client is told of a lost flush */
 	VOLUME_OPEN_RANGE,     /**< a revoked operation's range is open before it is final */
+	VOLUME_SNAP_NO_FLUSH,  /**< a snapshot is made without a flush before it */
+	VOLUME_SNAP_NO_WAIT,   /**< a snapshot and changes do not wait for each other */
+	VOLUME_SNAP_MAPS_KEPT, /**< the maps are not cleaned for a snapshot */
 	VOLUME_WINDOW_EARLY,   /**< a window's flush is answered without the volume's */
 	VOLUME_WINDOW_FORGETS, /**< marks that are set during a flush are lost */
 	VOLUME_WINDOW_LOSES,   /**< after a failed flush no page is marked again */
