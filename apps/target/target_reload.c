@@ -31,15 +31,17 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	if (target_export_retry(t, ex, now, fresh))
 		return;
 	old = atomic_exchange_explicit(&ex->rights, want, memory_order_relaxed);
-	if (now != NULL && (strcmp(now->path, was->path) != 0 ||
-	                    now->size_bytes != was->size_bytes || now->format != was->format ||
-	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
-	                    strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
-	                    strcmp(now->image, was->image) != 0 ||
-	                    strcmp(now->ceph, was->ceph) != 0 || now->checksums != was->checksums ||
-	                    now->scrub_mb_s != was->scrub_mb_s || now->numa_node != was->numa_node))
+	if (now != NULL &&
+	    (strcmp(now->path, was->path) != 0 || now->size_bytes != was->size_bytes ||
+	     now->format != was->format || now->persist != was->persist ||
+	     strcmp(now->hash, was->hash) != 0 ||
+	     strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
+	     strcmp(now->image, was->image) != 0 || strcmp(now->ceph, was->ceph) != 0 ||
+	     now->checksums != was->checksums || now->scrub_mb_s != was->scrub_mb_s ||
+	     now->snapshots != was->snapshots || now->numa_node != was->numa_node))
 		ui_msg("export %s: path, image, ceph, size, format, persist, hash, "
-		       "hash_key_file, checksums, scrub and numa_node change with a restart",
+		       "hash_key_file, checksums, scrub, snapshots and numa_node change with a "
+		       "restart",
 		       was->name);
 	if (now != NULL && (now->rights & ~was->rights) != 0)
 		ui_msg("export %s: more rights than it started with come with a restart",

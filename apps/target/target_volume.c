@@ -28,11 +28,46 @@ target_volume_set_workers(uint32_t n)
 	volume_channels = n;
 }
 
+/** Whether one copy of the superblock of a file says that it is a snapshot. */
+static bool
+volume_page_is_snapshot(int fd, off_t at)
+{
+	struct weft_vol_super super;
+	uint8_t page[WEFT_VOL_SUPER_BYTES];
+	const char *why;
+
+	return pread(fd, page, sizeof(page), at) == (ssize_t)sizeof(page) &&
+	       weft_vol_super_decode(page, sizeof(page), &super, &why) == 0 &&
+	       (super.ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0;
+}
+
+/** Whether the export is of a snapshot, which is opened to be read only. */
+static bool
+volume_is_snapshot(const struct conf_export *conf)
+{
+	bool is;
+	int fd;
+
+	if (conf->image[0] != '\0')
+		return strchr(conf->image, '@') != NULL;
+	if (conf->path[0] == '\0')
+		return false;
+	fd = open(conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	is = volume_page_is_snapshot(fd, 0) || volume_page_is_snapshot(fd, WEFT_VOL_COPY_AT);
+	close(fd);
+	return is;
+}
+
 static const char *
-volume_driver(const struct conf_export *conf)
+volume_driver(const struct conf_export *conf, bool snapshot)
 {
 	if (conf->image[0] != '\0')
 		return "rbd";
+	/* A mapping of persistent memory is opened for writing alone. */
+	if (snapshot)
+		return "uring";
 	switch ((enum conf_persist)conf->persist) {
 	case CONF_PERSIST_VOLATILE:
 		return "mem";
@@ -53,13 +88,14 @@ volume_device(struct opening *o, struct target_volume *v)
 	char reason[256] = "";
 	const struct weft_block_attr attr = {
 	        .size = sizeof(attr),
-	        .driver = volume_driver(conf),
+	        .driver = volume_driver(conf, v->read_only),
 	        .path = conf->image[0] != '\0'  ? conf->image
 	                : conf->path[0] != '\0' ? conf->path
 	                                        : NULL,
 	        .options = conf->ceph,
 	        .bytes = conf->size_bytes,
-	        .create = conf->size_bytes != 0 && conf->image[0] == '\0',
+	        .create = conf->size_bytes != 0 && conf->image[0] == '\0' && !v->read_only,
+	        .read_only = v->read_only,
 	        /* One more, for requests that a set-up thread waits for. */
 	        .channels = volume_channels + 1,
 	        .numa_node = conf->numa_node,
@@ -121,6 +157,7 @@ volume_open(struct opening *o, struct target_volume *v)
 	struct weft_vol_attr a = {
 	        .channels = volume_channels,
 	        .scratch = VOLUME_SCRATCH,
+	        .read_only = v->read_only,
 	        .reason = reason,
 	        .reason_bytes = sizeof(reason),
 	};
@@ -166,6 +203,7 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	if (v == NULL)
 		return opening_fail(&o, -ENOMEM, "out of memory");
 	was_there = conf->path[0] == '\0' || access(conf->path, F_OK) == 0;
+	v->read_only = volume_is_snapshot(conf);
 	rc = volume_device(&o, v);
 	o.created = rc == 0 && !was_there;
 	if (rc == 0) {
@@ -206,7 +244,7 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	/* An image is looked at by its open alone, which locks it. */
 	if (conf->persist == CONF_PERSIST_VOLATILE || conf->image[0] != '\0')
 		return 0;
-	fd = open(conf->path, O_RDWR | O_CLOEXEC);
+	fd = open(conf->path, (volume_is_snapshot(conf) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && conf->size_bytes == 0)
 		return opening_fail(&o, -ENOENT, "does not exist; add size, and it will be made");
 	if (fd < 0 && errno == ENOENT)
@@ -246,8 +284,11 @@ target_volume_report(const struct target_export *ex)
 	weft_block_query(ex->volume->block, &info);
 	target_log("export %s: %s, %s, a volume of %s, grants %s; %s%s%s%s", ex->conf->name,
 	           target_place(ex->conf), info.mechanism, ui_bytes(i->super.bytes, b1, sizeof(b1)),
-	           target_rights_str(ex->conf->rights, rights, sizeof(rights)),
-	           ex->volume->formatted ? "new" : "opened", i->sums ? ", with checksums" : "",
+	           target_rights_str(target_may(ex), rights, sizeof(rights)),
+	           ex->volume->formatted   ? "new"
+	           : ex->volume->read_only ? "a snapshot, opened to be read only"
+	                                   : "opened",
+	           i->sums ? ", with checksums" : "",
 	           i->in_doubt ? ", some of them in doubt after a crash" : "",
 	           i->second_copy ? "; a copy of its superblock was DAMAGED" : "");
 }

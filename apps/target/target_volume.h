@@ -48,6 +48,7 @@ struct target_volume {
 	void *scratch; /**< of the channels of all workers */
 	uint64_t scratch_bytes;
 	bool formatted; /**< this opening has formatted it */
+	bool read_only; /**< it is a snapshot */
 };
 
 /** What telemetry shows of a worker's memory for volumes. */
@@ -145,6 +146,7 @@ struct target_vio {
 	struct iovec iov;
 	struct weft_staging_req staging;
 	struct weft_block_extent *extents;
+	struct target_vsnap *snap; /**< target_volume_snap.c */
 	struct weft_vol_op op;
 };
 
@@ -236,6 +238,20 @@ void target_vserve_extents(void *user, struct weft_rpc_req *req, void *args, voi
 bool target_vread_is_under_way(const struct target_vio *io);
 /** The grant ends: calls that wait for memory are answered. */
 void target_vio_end_waiting(struct target_vgrant *g);
+/** A call of this grant, which wants these rights. NULL: it was answered with a refusal. */
+struct target_vio *target_vio_begin(struct target_conn *c, struct weft_rpc_req *req,
+                                    uint32_t handle, uint32_t rights, weft_volrpc_status *status,
+                                    weft_volrpc_fault *fault);
+/** Answer, and free the call unless its results hold it. ok: there was memory for the results. */
+void target_vio_answer(struct target_vio *io, bool ok, bool held);
+void target_vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why);
+
+/* ---- target_volume_snap.c: snapshots and clones ---- */
+
+void target_vserve_snapshot(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_snapshots(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_unsnapshot(void *user, struct weft_rpc_req *req, void *args, void *res);
+void target_vserve_clone(void *user, struct weft_rpc_req *req, void *args, void *res);
 
 /* ---- target_volume_untaken.c ---- */
 

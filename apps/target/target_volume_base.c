@@ -95,6 +95,8 @@ target_vstatus(int status)
 		return WEFT_VOLRPC_NOSPC;
 	case -EOPNOTSUPP:
 		return WEFT_VOLRPC_NOTSUP;
+	case -EEXIST:
+		return WEFT_VOLRPC_EXIST;
 	case -EBADMSG:
 		return WEFT_VOLRPC_DAMAGED;
 	case -EBUSY:

@@ -22,13 +22,13 @@ vio_free(struct target_vio *io)
 
 	weft_staging_put(g->vc->vw->staging, &io->staging);
 	free(io->extents);
+	free(io->snap);
 	free(io);
 	target_vgrant_unref(g);
 }
 
-/** Answer, and free the call unless its results hold it. */
-static void
-vio_answer(struct target_vio *io, bool ok, bool held)
+void
+target_vio_answer(struct target_vio *io, bool ok, bool held)
 {
 	struct weft_rpc_req *req = io->req;
 
@@ -38,10 +38,10 @@ vio_answer(struct target_vio *io, bool ok, bool held)
 	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 }
 
-static void
-vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why)
+void
+target_vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why)
 {
-	vio_answer(io, target_vfault(io->status, io->fault, status, 0, 0, "%s", why), false);
+	target_vio_answer(io, target_vfault(io->status, io->fault, status, 0, 0, "%s", why), false);
 }
 
 static const char *const op_names[WEFT_VOL_KINDS] = {
@@ -54,6 +54,7 @@ static const char *const op_names[WEFT_VOL_KINDS] = {
         [WEFT_VOL_ZEROES] = "a ZEROES",
         [WEFT_VOL_EXTENTS] = "an EXTENTS",
         [WEFT_VOL_SCRUB] = "a scrub",
+        [WEFT_VOL_SNAPSHOT] = "a snapshot",
 };
 
 /** Whether the status says that the medium has failed for the range. */
@@ -101,10 +102,9 @@ vio_fail(struct target_vio *io, int status)
  * begun; what it has is late, and counted. */
 #define VIO_DEADLINE_NS 20000000000ULL
 
-/** A call of this grant. NULL: it was answered with a refusal. */
-static struct target_vio *
-vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handle, uint32_t rights,
-          weft_volrpc_status *status, weft_volrpc_fault *fault)
+struct target_vio *
+target_vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handle, uint32_t rights,
+                 weft_volrpc_status *status, weft_volrpc_fault *fault)
 {
 	struct target_vgrant *g = target_vgrant_find(c, handle);
 	struct target_vio *io = NULL;
@@ -144,17 +144,17 @@ vio_submit(struct target_vio *io)
 		return;
 	if (rc == -EINVAL) {
 		atomic_fetch_add_explicit(&io->g->ex->io_refused, 1, memory_order_relaxed);
-		vio_answer(io,
-		           target_vfault(io->status, io->fault, WEFT_VOLRPC_INVAL, 0, 0,
-		                         "%llu octets at %llu are not in the volume",
-		                         (unsigned long long)io->op.len_bytes,
-		                         (unsigned long long)io->op.off_bytes),
-		           false);
+		target_vio_answer(io,
+		                  target_vfault(io->status, io->fault, WEFT_VOLRPC_INVAL, 0, 0,
+		                                "%llu octets at %llu are not in the volume",
+		                                (unsigned long long)io->op.len_bytes,
+		                                (unsigned long long)io->op.off_bytes),
+		                  false);
 		return;
 	}
 	/* It was not begun, so its results say nothing. */
 	io->op.done_bytes = 0;
-	vio_answer(io, vio_fail(io, rc), false);
+	target_vio_answer(io, vio_fail(io, rc), false);
 }
 
 /** The status is the answer. */
@@ -174,7 +174,7 @@ vio_done(struct weft_vol_op *op)
 		if (op->flags & WEFT_VOL_DURABLE)
 			atomic_fetch_add_explicit(&ex->io_durable, 1, memory_order_relaxed);
 	}
-	vio_answer(io, ok, false);
+	target_vio_answer(io, ok, false);
 }
 
 /** Rights of a change with these flags of the protocol; *flags: those of the volume. */
@@ -195,7 +195,8 @@ vio_is_short(struct target_vio *io, uint64_t len_bytes)
 {
 	if (len_bytes <= WEFT_VOLRPC_RANGE_MAX)
 		return true;
-	vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a VERIFY, DISCARD or ZEROES is of up to 64 MiB");
+	target_vio_refuse(io, WEFT_VOLRPC_TOO_LONG,
+	                  "a VERIFY, DISCARD or ZEROES is of up to 64 MiB");
 	return false;
 }
 
@@ -223,7 +224,7 @@ read_done(struct weft_vol_op *op)
 	struct target_export *ex = io->g->ex;
 
 	if (op->status != 0) {
-		vio_answer(io, vio_fail(io, op->status), false);
+		target_vio_answer(io, vio_fail(io, op->status), false);
 		return;
 	}
 	/* The memory is free again when the peer has taken the answer. */
@@ -234,7 +235,7 @@ read_done(struct weft_vol_op *op)
 	r->res.weft_volrpc_read_res_u.data.data_len = (u_int)op->len_bytes;
 	atomic_fetch_add_explicit(&ex->io_reads, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&ex->io_read_bytes, op->len_bytes, memory_order_relaxed);
-	vio_answer(io, true, true);
+	target_vio_answer(io, true, true);
 }
 
 bool
@@ -283,7 +284,7 @@ target_vio_end_waiting(struct target_vgrant *g)
 
 	while ((io = LIST_FIRST(&g->waiting)) != NULL) {
 		read_unwait(io);
-		vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
+		target_vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
 	}
 }
 
@@ -292,14 +293,15 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 {
 	const weft_volrpc_read_args *args = vargs;
 	struct target_vread *r = vres;
-	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &r->res.status,
-	                                  &r->res.weft_volrpc_read_res_u.fault);
+	struct target_vio *io =
+	        target_vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &r->res.status,
+	                         &r->res.weft_volrpc_read_res_u.fault);
 	int rc;
 
 	if (io == NULL)
 		return;
 	if (args->count == 0 || args->count > weft_staging_max_req(io->g->vc->vw->staging)) {
-		vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a READ is of 1 octet to 1 MiB");
+		target_vio_refuse(io, WEFT_VOLRPC_TOO_LONG, "a READ is of 1 octet to 1 MiB");
 		return;
 	}
 	io->res = r;
@@ -319,7 +321,7 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	else if (rc == -EINPROGRESS)
 		read_wait(io);
 	else
-		vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
+		target_vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
 }
 
 /* ---- Changes ---- */
@@ -332,13 +334,13 @@ target_vserve_write(void *user, struct weft_rpc_req *req, void *vargs, void *vre
 	uint32_t rights, flags;
 	const bool known =
 	        vio_flags(args->flags, WEFT_VOLRPC_DURABLE | WEFT_VOLRPC_WHOLE, &rights, &flags);
-	struct target_vio *io = vio_begin(user, req, args->handle, rights, &res->status,
-	                                  &res->weft_volrpc_res_u.fault);
+	struct target_vio *io = target_vio_begin(user, req, args->handle, rights, &res->status,
+	                                         &res->weft_volrpc_res_u.fault);
 
 	if (io == NULL)
 		return;
 	if (!known) {
-		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		target_vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
 	io->iov = (struct iovec){args->data.data_val, args->data.data_len};
@@ -360,14 +362,15 @@ target_vserve_compare(void *user, struct weft_rpc_req *req, void *vargs, void *v
 	uint32_t rights, flags;
 	const bool known =
 	        vio_flags(args->flags, WEFT_VOLRPC_DURABLE | WEFT_VOLRPC_WHOLE, &rights, &flags);
-	struct target_vio *io = vio_begin(user, req, args->handle, rights | WEFT_EXPORT_READ,
-	                                  &res->status, &res->weft_volrpc_res_u.fault);
+	struct target_vio *io = target_vio_begin(user, req, args->handle, rights | WEFT_EXPORT_READ,
+	                                         &res->status, &res->weft_volrpc_res_u.fault);
 
 	if (io == NULL)
 		return;
 	if (!known || args->expect.expect_len != args->data.data_len) {
-		vio_refuse(io, WEFT_VOLRPC_INVAL,
-		           known ? "as many octets are expected as written" : "unknown flags");
+		target_vio_refuse(io, WEFT_VOLRPC_INVAL,
+		                  known ? "as many octets are expected as written"
+		                        : "unknown flags");
 		return;
 	}
 	io->iov = (struct iovec){args->data.data_val, args->data.data_len};
@@ -393,12 +396,12 @@ serve_range(void *user, struct weft_rpc_req *req, const weft_volrpc_range_args *
 
 	if (kind == WEFT_VOL_FLUSH)
 		rights = WEFT_EXPORT_FLUSH;
-	io = vio_begin(user, req, args->handle, rights, &res->status,
-	               &res->weft_volrpc_res_u.fault);
+	io = target_vio_begin(user, req, args->handle, rights, &res->status,
+	                      &res->weft_volrpc_res_u.fault);
 	if (io == NULL)
 		return;
 	if (!known) {
-		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		target_vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
 	if (kind != WEFT_VOL_FLUSH && !vio_is_short(io, args->len))
@@ -451,7 +454,7 @@ verify_done(struct weft_vol_op *op)
 		res->weft_volrpc_verify_res_u.found.hash.hash_len =
 		        ok ? (u_int)op->hash->result_bytes : 0;
 	}
-	vio_answer(io, ok, false);
+	target_vio_answer(io, ok, false);
 }
 
 void
@@ -459,13 +462,14 @@ target_vserve_verify(void *user, struct weft_rpc_req *req, void *vargs, void *vr
 {
 	const weft_volrpc_range_args *args = vargs;
 	weft_volrpc_verify_res *res = vres;
-	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_VERIFY, &res->status,
-	                                  &res->weft_volrpc_verify_res_u.fault);
+	struct target_vio *io =
+	        target_vio_begin(user, req, args->handle, WEFT_EXPORT_VERIFY, &res->status,
+	                         &res->weft_volrpc_verify_res_u.fault);
 
 	if (io == NULL)
 		return;
 	if (args->flags != 0) {
-		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		target_vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
 	if (!vio_is_short(io, args->len))
@@ -504,7 +508,7 @@ extents_done(struct weft_vol_op *op)
 		res->weft_volrpc_extents_res_u.extents.list.list_val = list;
 		res->weft_volrpc_extents_res_u.extents.list.list_len = ok ? op->extents_found : 0;
 	}
-	vio_answer(io, ok, false);
+	target_vio_answer(io, ok, false);
 }
 
 #define EXTENTS_AT_ONCE 128U /* what an answer of one message holds */
@@ -514,18 +518,19 @@ target_vserve_extents(void *user, struct weft_rpc_req *req, void *vargs, void *v
 {
 	const weft_volrpc_range_args *args = vargs;
 	weft_volrpc_extents_res *res = vres;
-	struct target_vio *io = vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &res->status,
-	                                  &res->weft_volrpc_extents_res_u.fault);
+	struct target_vio *io =
+	        target_vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &res->status,
+	                         &res->weft_volrpc_extents_res_u.fault);
 
 	if (io == NULL)
 		return;
 	if (args->flags != 0) {
-		vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
+		target_vio_refuse(io, WEFT_VOLRPC_INVAL, "unknown flags");
 		return;
 	}
 	io->extents = calloc(EXTENTS_AT_ONCE, sizeof(*io->extents));
 	if (io->extents == NULL) {
-		vio_refuse(io, WEFT_VOLRPC_NORES, "out of memory");
+		target_vio_refuse(io, WEFT_VOLRPC_NORES, "out of memory");
 		return;
 	}
 	io->res = res;

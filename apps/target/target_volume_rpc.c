@@ -197,6 +197,14 @@ static const struct weft_rpc_proc volume_procs[] = {
                                      .once = true},
         [WEFT_VOLRPC_WINDOW_CLOSE] = {PROC(window_close_args, res),
                                       .serve_later = target_vserve_window_close, .once = true},
+        [WEFT_VOLRPC_SNAPSHOT] = {PROC(snap_args, made_res), .serve_later = target_vserve_snapshot,
+                                  .once = true},
+        [WEFT_VOLRPC_SNAPSHOTS] = {PROC(snap_args, snapshots_res),
+                                   .serve_later = target_vserve_snapshots},
+        [WEFT_VOLRPC_SNAPSHOT_REMOVE] = {PROC(snap_args, res),
+                                         .serve_later = target_vserve_unsnapshot, .once = true},
+        [WEFT_VOLRPC_CLONE] = {PROC(snap_args, made_res), .serve_later = target_vserve_clone,
+                               .once = true},
 };
 
 const struct weft_rpc_program target_volume_program = {

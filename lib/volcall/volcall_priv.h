@@ -3,12 +3,12 @@
 #define VOLCALL_PRIV_H
 
 /**
- * @file A volume of a client. Each source calls those above it in this list: volcall_status.c (what
- * an answer means), volcall_list.c (the windows of a volume), volcall_run.c (whom to tell, and
- * when), volcall_order.c (which requests wait for which),
- * volcall_req.c (requests and their calls), volcall_window.c (windows and their calls),
- * volcall.c (opening, closing), volcall_revoke.c (calls of the target), volcall_wait.c (functions
- * that wait).
+ * @file A volume of a client. Each source calls those above it in this list: volcall_status.c
+ * (what an answer means), volcall_snap.c (snapshots: their names, arguments and answers),
+ * volcall_list.c (the windows of a volume), volcall_run.c (whom to tell, and when),
+ * volcall_order.c (which requests wait for which), volcall_req.c (requests and their calls),
+ * volcall_window.c (windows and their calls), volcall.c (opening, closing), volcall_revoke.c (calls
+ * of the target), volcall_wait.c (functions that wait).
  *
  * The worker alone touches a volume, but for its handle and what is constant while it is open. No
  * callback of the owner runs inside a call of the owner to the same volume: such calls set an
@@ -54,6 +54,7 @@ struct volcall_slot {
 		weft_volrpc_write_args write;
 		weft_volrpc_compare_args compare;
 		weft_volrpc_range_args range;
+		weft_volrpc_snap_args snap;
 	} args; /**< used until the answer */
 };
 
@@ -138,6 +139,19 @@ void volcall_why(char why[VOLCALL_WHY_BYTES], const char *text);
 int volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g);
 /** Whether the extents are those of a range: they begin at its begin, adjoin and end inside. */
 bool volcall_extents_ok(const weft_volrpc_extents *e, uint64_t off_bytes, uint64_t len_bytes);
+
+/* ---- volcall_snap.c ---- */
+
+/** Whether the operation is one of snapshots and clones. */
+bool volcall_is_snap(enum weft_volume_op op);
+/** Whether the request has what its operation needs. */
+bool volcall_snap_ok(const struct weft_volume_req *req);
+/** Fill in the call of a request for snapshots. */
+void volcall_snap_args(struct volcall_slot *s, struct weft_rpc_call_attr *a);
+/** The fault of an answer whose status is not OK. */
+const weft_volrpc_fault *volcall_snap_fault(enum weft_volume_op op, const void *res);
+/** Take the results over; req's own are set. NULL: they are good; else what is wrong with them. */
+const char *volcall_snap_results(struct weft_volume_req *req, const void *res);
 
 /* ---- volcall_list.c ---- */
 

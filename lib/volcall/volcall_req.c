@@ -36,6 +36,10 @@ static const struct {
         [WEFT_VOLUME_OP_ZEROES] = {WEFT_VOLRPC_ZEROES, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_KEEP,
                                    REQ_RANGES, true},
         [WEFT_VOLUME_OP_EXTENTS] = {WEFT_VOLRPC_EXTENTS, 0, REQ_ONE, true},
+        [WEFT_VOLUME_OP_SNAPSHOT] = {WEFT_VOLRPC_SNAPSHOT, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_SNAPSHOTS] = {WEFT_VOLRPC_SNAPSHOTS, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_SNAPSHOT_REMOVE] = {WEFT_VOLRPC_SNAPSHOT_REMOVE, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_CLONE] = {WEFT_VOLRPC_CLONE, 0, REQ_ONE, false},
 };
 
 static_assert(WEFT_VOLUME_F_DURABLE == WEFT_VOLRPC_DURABLE &&
@@ -62,6 +66,8 @@ volcall_req_check(const struct weft_volume *v, const struct weft_volume_req *req
 	expect = req->op == WEFT_VOLUME_OP_COMPARE_WRITE;
 	data = expect || req->op == WEFT_VOLUME_OP_READ || req->op == WEFT_VOLUME_OP_WRITE;
 	if (req->len_bytes > 0 && ((data && req->data == NULL) || (expect && req->expect == NULL)))
+		return -EINVAL;
+	if (volcall_is_snap(req->op) && !volcall_snap_ok(req))
 		return -EINVAL;
 	if (req->op == WEFT_VOLUME_OP_EXTENTS && (req->pieces == NULL || req->max_pieces == 0))
 		return -EINVAL;
@@ -139,6 +145,7 @@ req_results(struct volcall_slot *s, const void *res, struct volcall_outcome *o)
 		        req->op == WEFT_VOLUME_OP_READ      ? &r->weft_volrpc_read_res_u.fault
 		        : req->op == WEFT_VOLUME_OP_VERIFY  ? &h->weft_volrpc_verify_res_u.fault
 		        : req->op == WEFT_VOLUME_OP_EXTENTS ? &x->weft_volrpc_extents_res_u.fault
+		        : volcall_is_snap(req->op)          ? volcall_snap_fault(req->op, res)
 		                                            : &plain->weft_volrpc_res_u.fault;
 
 		volcall_fault(o, plain->status, f, off, s->len_bytes, s->v->info.bytes);
@@ -147,7 +154,11 @@ req_results(struct volcall_slot *s, const void *res, struct volcall_outcome *o)
 			        .status = -EPROTO, .why = "a mismatch, and nothing was compared"};
 		return;
 	}
-	if (req->op == WEFT_VOLUME_OP_READ) {
+	if (volcall_is_snap(req->op)) {
+		o->why = volcall_snap_results(req, res);
+		if (o->why != NULL)
+			return;
+	} else if (req->op == WEFT_VOLUME_OP_READ) {
 		if (r->weft_volrpc_read_res_u.data.data_len != s->len_bytes) {
 			o->why = "the target has read less than it was asked for";
 			return;
@@ -191,6 +202,8 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 
 	if (status == WEFT_RPC_CONNLOST)
 		v->down = true;
+	if (status == WEFT_RPC_PROC_UNAVAIL && volcall_is_snap(req->op))
+		o.why = "the target is of an older version, without snapshots";
 	if (status == WEFT_RPC_OK)
 		req_results(s, res, &o);
 	/* The close has overtaken a call whose data the target had to fetch first. */
@@ -239,6 +252,10 @@ req_args(struct volcall_slot *s, struct weft_rpc_call_attr *a, weft_volrpc_read_
 	a->args = &s->args;
 	a->xdr_res = (xdrproc_t)xdr_weft_volrpc_res;
 	a->res_bytes = sizeof(weft_volrpc_res);
+	if (volcall_is_snap(req->op)) {
+		volcall_snap_args(s, a);
+		return;
+	}
 	switch (req->op) {
 	case WEFT_VOLUME_OP_READ:
 		s->args.read = (struct weft_volrpc_read_call){
@@ -383,7 +400,8 @@ volcall_req_begin(struct weft_volume *v, struct weft_volume_req *req)
 	req->done_bytes = req->len_bytes;
 	req->at_bytes = 0;
 	req->found = 0;
-	req->why[0] = '\0';
+	req->why[0] = req->place[0] = '\0';
+	req->more = false;
 	req->calls = 0;
 	req->sent_bytes = 0;
 	if (req->len_bytes > 0 || !req_ops[req->op].empty) {

@@ -46,6 +46,8 @@ status_errno(weft_volrpc_status status)
 		return -EACCES;
 	case WEFT_VOLRPC_BUSY:
 		return -EBUSY;
+	case WEFT_VOLRPC_EXIST:
+		return -EEXIST;
 	case WEFT_VOLRPC_INVAL:
 		return -EINVAL;
 	case WEFT_VOLRPC_NOSPC:

@@ -173,6 +173,58 @@ weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes
 	return rc;
 }
 
+/* ---- Snapshots ---- */
+
+static int
+wait_snap(struct weft_volume *v, struct weft_volume_req *req, char *why, size_t why_bytes)
+{
+	int rc = weft_volume_submit_wait(v, req);
+
+	if (why != NULL && why_bytes > 0)
+		snprintf(why, why_bytes, "%s", rc == req->status ? req->why : "");
+	return rc;
+}
+
+int
+weft_volume_snapshot(struct weft_volume *v, const char *name, char *why, size_t why_bytes)
+{
+	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_SNAPSHOT, .name = name};
+
+	return wait_snap(v, &req, why, why_bytes);
+}
+
+int
+weft_volume_snapshot_remove(struct weft_volume *v, const char *name, char *why, size_t why_bytes)
+{
+	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_SNAPSHOT_REMOVE, .name = name};
+
+	return wait_snap(v, &req, why, why_bytes);
+}
+
+int
+weft_volume_clone(struct weft_volume *v, const char *name, const char *from, char *why,
+                  size_t why_bytes)
+{
+	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_CLONE, .name = name, .from = from};
+
+	return wait_snap(v, &req, why, why_bytes);
+}
+
+int
+weft_volume_snapshots(struct weft_volume *v, const char *after, struct weft_volume_snapshot *list,
+                      uint32_t max, uint32_t *found, char *why, size_t why_bytes)
+{
+	struct weft_volume_req req = {.op = WEFT_VOLUME_OP_SNAPSHOTS,
+	                              .name = after,
+	                              .snapshots = list,
+	                              .max_snapshots = max};
+	int rc = found == NULL ? -EINVAL : wait_snap(v, &req, why, why_bytes);
+
+	if (found != NULL)
+		*found = rc == 0 ? req.found : 0;
+	return rc;
+}
+
 /* ---- Opening and closing ---- */
 
 static void

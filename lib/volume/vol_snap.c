@@ -230,6 +230,8 @@ snap_done(struct weft_block_req *req)
 
 	if (op->phase == SNAP_DEVICE) {
 		vol_queue_finish(op, req->status);
+	} else if (req->status == -ETIMEDOUT || req->status == -ECANCELED) {
+		vol_queue_finish(op, req->status);
 	} else if (req->status != 0) {
 		snap_fail(op, req->status,
 		          op->phase == SNAP_FLUSH ? "the flush before it failed"

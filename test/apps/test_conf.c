@@ -341,6 +341,9 @@ test_values(void)
 	        {EXPORT "checksums = yes\n",
 	         "t.ini:6: [export e] checksums: only a volume has them; say format = volume, or "
 	         "leave it out"},
+	        {EXPORT "snapshots = 10\n",
+	         "t.ini:6: [export e] snapshots: only a volume has them; say format = volume, or "
+	         "leave it out"},
 	        {EXPORT "scrub = 10\n",
 	         "t.ini:6: [export e] scrub: only a volume is scrubbed; say format = volume, or "
 	         "leave it out"},

@@ -289,7 +289,8 @@ def test_bad_configuration():
     for key in ("[weft] memory_mb", "[target] credits", "[target] known_as", "[target] auth_timeout_ms"):
         assert f"{key}: changes with a restart" in log, (key, log)
     assert "export demo: more rights than it started with come with a restart" in log, log
-    assert "export demo: path, image, ceph, size, format, persist, hash, hash_key_file, checksums, scrub and numa_node change" in log, log
+    assert "export demo: path, image, ceph, size, format, persist, hash, hash_key_file, checksums, scrub, snapshots and " \
+        "numa_node change" in log, log
     assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"
     assert tel.ask("/weft/target/exports") == {"0": "demo"}
     for ask in ("/weft/target/export,more", "/weft/target/export"):

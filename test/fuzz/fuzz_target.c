@@ -238,7 +238,7 @@ call_any(struct rig_conn *k, uint8_t proc)
 	if (c == NULL)
 		return;
 	how = fuzz_u8(&z->in);
-	c->proc = proc % (WEFT_VOLRPC_WINDOW_CLOSE + 1);
+	c->proc = proc % (WEFT_VOLRPC_CLONE + 1);
 	c->no_chunks = (how & 0x40) != 0;
 	if (c->proc == WEFT_VOLRPC_OPEN) {
 		call_open(k, c, how);
@@ -293,6 +293,17 @@ call_any(struct rig_conn *k, uint8_t proc)
 	case WEFT_VOLRPC_WINDOW_CLOSE:
 		c->args.wclose.window = any_window()->window;
 		break;
+	case WEFT_VOLRPC_SNAPSHOT:
+	case WEFT_VOLRPC_SNAPSHOTS:
+	case WEFT_VOLRPC_SNAPSHOT_REMOVE:
+	case WEFT_VOLRPC_CLONE: {
+		static char names[][8] = {"", "a", "b", "c", ".a", "a/b", "a b", "d"};
+
+		c->args.snap.handle = any_handle();
+		c->args.snap.name = names[how & 7];
+		c->args.snap.from = names[how & 0x80 ? how >> 3 & 7 : 0];
+		break;
+	}
 	default:
 		c->args.range.handle = any_handle();
 		c->args.range.off = edge(bytes);

@@ -23,7 +23,7 @@ static const struct {
              TYPE(res),         TYPE(read_args),  TYPE(read_res),     TYPE(write_args),
              TYPE(range_args),  TYPE(verify_res), TYPE(compare_args), TYPE(extents_res),
              TYPE(window_args), TYPE(window_res), TYPE(move_args),    TYPE(window_close_args),
-             TYPE(revoke_args)};
+             TYPE(revoke_args), TYPE(snap_args),  TYPE(made_res),     TYPE(snapshots_res)};
 
 #define NTYPES   (sizeof(types) / sizeof(types[0]))
 #define OUT_MAX  16384

@@ -60,7 +60,7 @@ __wrap_weft_block_open(const struct weft_block_attr *attr, struct weft_block **o
 	         rig.a.seed % UINT32_MAX + 1);
 	a.driver = "fault";
 	a.options = options;
-	a.path = NULL;
+	a.path = RIG_NAME; /* of memory: so it has snapshots */
 	a.create = false;
 	rc = __real_weft_block_open(&a, out);
 	rig.block = rc == 0 ? *out : NULL;
@@ -88,7 +88,7 @@ rig_conf(struct target *t)
 	int n = snprintf(text, sizeof(text),
 	                 "[weft]\nworkers = %u\n[port p0]\ndev = net_ring0\naddress = 10.0.0.1/24\n"
 	                 "[target]\n%s\n[export " RIG_NAME "]\nformat = volume\npath = /dev/null\n"
-	                 "persist = file\nsize = %" PRIu64 "\n%s\n",
+	                 "persist = file\nsnapshots = 4\nsize = %" PRIu64 "\n%s\n",
 	                 rig.a.workers, rig.a.target != NULL ? rig.a.target : "", rig.a.bytes,
 	                 rig.a.export != NULL ? rig.a.export : "");
 
@@ -425,6 +425,8 @@ union rig_res {
 	weft_volrpc_verify_res verify;
 	weft_volrpc_extents_res extents;
 	weft_volrpc_window_res window;
+	weft_volrpc_made_res made;
+	weft_volrpc_snapshots_res snapshots;
 };
 
 #define KIND(args, res)                                                                            \
@@ -452,6 +454,11 @@ static const struct rig_kind {
         [WEFT_VOLRPC_WINDOW_OPEN] = KIND(xdr_weft_volrpc_window_args, window_res),
         [WEFT_VOLRPC_WINDOW_MOVE] = KIND(xdr_weft_volrpc_move_args, res),
         [WEFT_VOLRPC_WINDOW_CLOSE] = KIND(xdr_weft_volrpc_window_close_args, res),
+        [WEFT_VOLRPC_REVOKE] = {(xdrproc_t)xdr_nothing, (xdrproc_t)xdr_nothing, 0},
+        [WEFT_VOLRPC_SNAPSHOT] = KIND(xdr_weft_volrpc_snap_args, made_res),
+        [WEFT_VOLRPC_SNAPSHOTS] = KIND(xdr_weft_volrpc_snap_args, snapshots_res),
+        [WEFT_VOLRPC_SNAPSHOT_REMOVE] = KIND(xdr_weft_volrpc_snap_args, res),
+        [WEFT_VOLRPC_CLONE] = KIND(xdr_weft_volrpc_snap_args, made_res),
 };
 
 static const weft_volrpc_fault *
@@ -493,6 +500,15 @@ call_results(struct rig_call *c, const union rig_res *r)
 		if (c->status == WEFT_VOLRPC_OK)
 			c->win = r->window.weft_volrpc_window_res_u.window;
 		return &r->window.weft_volrpc_window_res_u.fault;
+	case WEFT_VOLRPC_SNAPSHOT:
+	case WEFT_VOLRPC_CLONE:
+		c->status = r->made.status;
+		return &r->made.weft_volrpc_made_res_u.fault;
+	case WEFT_VOLRPC_SNAPSHOTS:
+		c->status = r->snapshots.status;
+		if (c->status == WEFT_VOLRPC_OK)
+			c->items = r->snapshots.weft_volrpc_snapshots_res_u.found.list.list_len;
+		return &r->snapshots.weft_volrpc_snapshots_res_u.fault;
 	default:
 		c->status = r->res.status;
 		return &r->res.weft_volrpc_res_u.fault;

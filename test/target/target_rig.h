@@ -72,6 +72,7 @@ struct rig_call {
 		weft_volrpc_window_args window;
 		weft_volrpc_move_args move;
 		weft_volrpc_window_close_args wclose;
+		weft_volrpc_snap_args snap;
 	} args;
 	/** Octets that are sent as the arguments, instead of args; NULL: none. */
 	const void *raw;

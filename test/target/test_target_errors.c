@@ -45,6 +45,9 @@ static const struct step {
         {WEFT_VOLRPC_ZEROES, 4096, 4096, WEFT_VOLRPC_DURABLE, true},
         {WEFT_VOLRPC_DISCARD, 32768, 16384, 0, false},
         {WEFT_VOLRPC_EXTENTS, 0, MINE, 0, false},
+        {WEFT_VOLRPC_SNAPSHOT, 0, 0, 0, false},
+        {WEFT_VOLRPC_SNAPSHOTS, 0, 0, 0, false},
+        {WEFT_VOLRPC_SNAPSHOT_REMOVE, 0, 0, 0, false},
         {WEFT_VOLRPC_WINDOW_OPEN, 65536, 16384, WEFT_VOLRPC_WINDOW_FILL, false},
         {STEP_RDMA, 65536, 8192, 0, false},
         {STEP_RDMA, 74000, 2000, 0, false},
@@ -234,6 +237,7 @@ other_stop(void)
 static void
 step_call(unsigned int i, uint8_t *mem)
 {
+	static char snapshot[] = "s", none[] = "";
 	const struct step *s = &script[i];
 	struct rig_call *c = &e->call[i];
 
@@ -273,6 +277,14 @@ step_call(unsigned int i, uint8_t *mem)
 	case WEFT_VOLRPC_WINDOW_CLOSE:
 		c->args.wclose.window = e->win.window;
 		break;
+	case WEFT_VOLRPC_SNAPSHOT:
+	case WEFT_VOLRPC_SNAPSHOTS:
+	case WEFT_VOLRPC_SNAPSHOT_REMOVE:
+		c->args.snap = (weft_volrpc_snap_args){
+		        .handle = e->grant.handle,
+		        .name = s->proc == WEFT_VOLRPC_SNAPSHOTS ? none : snapshot,
+		        .from = none};
+		break;
 	default:
 		if (s->proc == WEFT_VOLRPC_VERIFY)
 			e->sure[i] = model_expect(&e->m, s->off, e->expect[i], s->len, true);
@@ -305,7 +317,8 @@ step_begin(unsigned int i)
 	if (step_changes(s) && (s->proc != STEP_RDMA || e->win_open))
 		model_begin(&e->m, s->off, s->len, e->value[i]);
 	if (s->proc != STEP_RDMA) {
-		if (s->proc < WEFT_VOLRPC_WINDOW_MOVE || e->win_open)
+		if (s->proc < WEFT_VOLRPC_WINDOW_MOVE || s->proc >= WEFT_VOLRPC_SNAPSHOT ||
+		    e->win_open)
 			step_call(i, mem);
 		else
 			e->call[i].done = true; /* there is no window */
@@ -351,6 +364,14 @@ step_end(unsigned int i)
 		return;
 	if (c->status == WEFT_VOLRPC_MISMATCH && !e->sure[i]) /* nothing was changed */
 		return;
+	/* The removal of an earlier one has failed, or this one was not made. */
+	if ((s->proc == WEFT_VOLRPC_SNAPSHOT && c->status == WEFT_VOLRPC_EXIST) ||
+	    (s->proc == WEFT_VOLRPC_SNAPSHOT_REMOVE && c->status == WEFT_VOLRPC_NOENT))
+		return;
+	/* What it waits for does not end: it gives up, so that changes behind it go on. */
+	if (s->proc == WEFT_VOLRPC_SNAPSHOT && c->status == WEFT_VOLRPC_TIMEDOUT &&
+	    e->cause == CAUSE_LATE)
+		return;
 	if (s->proc == WEFT_VOLRPC_WINDOW_MOVE && c->status != WEFT_VOLRPC_OK)
 		e->win_open = false; /* it could not be filled, and is gone */
 	if (!judge(c))
@@ -366,6 +387,11 @@ step_end(unsigned int i)
 		check_hash(i);
 		break;
 	case WEFT_VOLRPC_DISCARD: /* old octets or zeros */
+	case WEFT_VOLRPC_SNAPSHOT:
+	case WEFT_VOLRPC_SNAPSHOT_REMOVE:
+		break;
+	case WEFT_VOLRPC_SNAPSHOTS:
+		e->m.wrong += c->items > 1;
 		break;
 	case WEFT_VOLRPC_WINDOW_OPEN:
 		e->win = c->win;

@@ -183,6 +183,80 @@ serve_extents(struct fake_target *f, const weft_volrpc_range_args *a, weft_volrp
 	r->weft_volrpc_extents_res_u.extents.list.list_len = n;
 }
 
+static char *
+snapshot(struct fake_target *f, const char *name)
+{
+	for (unsigned int i = 0; i < FAKE_SNAPSHOTS; i++)
+		if (strcmp(f->snapshot[i], name) == 0)
+			return f->snapshot[i];
+	return NULL;
+}
+
+static void
+serve_snapshot(struct fake_target *f, const weft_volrpc_snap_args *a, weft_volrpc_made_res *r)
+{
+	REFUSE(WEFT_VOLRPC_SNAPSHOT, r, weft_volrpc_made_res_u, a->handle, 0, 0);
+	CHECK(a->from[0] == '\0');
+	if (snapshot(f, a->name) != NULL || snapshot(f, "") == NULL) {
+		r->status = snapshot(f, a->name) != NULL ? WEFT_VOLRPC_EXIST : WEFT_VOLRPC_NOSPC;
+		r->weft_volrpc_made_res_u.fault.why = strdup("there is one");
+		return;
+	}
+	snprintf(snapshot(f, ""), WEFT_VOLUME_SNAP_NAME, "%s", a->name);
+	r->weft_volrpc_made_res_u.made.place = strdup("disk.snap\n");
+}
+
+static int
+name_order(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void
+serve_snapshots(struct fake_target *f, const weft_volrpc_snap_args *a, weft_volrpc_snapshots_res *r)
+{
+	weft_volrpc_snapshots *found = &r->weft_volrpc_snapshots_res_u.found;
+
+	REFUSE(WEFT_VOLRPC_SNAPSHOTS, r, weft_volrpc_snapshots_res_u, a->handle, 0, 0);
+	qsort(f->snapshot, FAKE_SNAPSHOTS, sizeof(f->snapshot[0]), name_order);
+	found->list.list_val = calloc(WEFT_VOLRPC_SNAPSHOTS_MAX, sizeof(weft_volrpc_snapshot));
+	for (unsigned int i = 0; i < FAKE_SNAPSHOTS; i++) {
+		if (f->snapshot[i][0] == '\0' || strcmp(f->snapshot[i], a->name) <= 0)
+			continue;
+		found->more = found->list.list_len == WEFT_VOLRPC_SNAPSHOTS_MAX;
+		if (found->more)
+			break;
+		found->list.list_val[found->list.list_len++] = (weft_volrpc_snapshot){
+		        .name = strdup(f->snapshot[i]), .bytes = 77, .created_ns = 78};
+	}
+}
+
+static void
+serve_unsnapshot(struct fake_target *f, const weft_volrpc_snap_args *a, weft_volrpc_res *r)
+{
+	char *s = snapshot(f, a->name);
+
+	REFUSE(WEFT_VOLRPC_SNAPSHOT_REMOVE, r, weft_volrpc_res_u, a->handle, 0, 0);
+	if (s == NULL) {
+		r->status = WEFT_VOLRPC_NOENT;
+		r->weft_volrpc_res_u.fault.why = strdup("there is none");
+		return;
+	}
+	s[0] = '\0';
+}
+
+static void
+serve_clone(struct fake_target *f, const weft_volrpc_snap_args *a, weft_volrpc_made_res *r)
+{
+	REFUSE(WEFT_VOLRPC_CLONE, r, weft_volrpc_made_res_u, a->handle, 0, 0);
+	if (a->from[0] != '\0' && snapshot(f, a->from) == NULL) {
+		r->status = WEFT_VOLRPC_NOENT;
+		r->weft_volrpc_made_res_u.fault.why = strdup("there is none");
+		return;
+	}
+	r->weft_volrpc_made_res_u.made.place = strdup(a->name);
+}
+
 static struct fake_window *
 window(struct fake_target *f, uint32_t id)
 {
@@ -280,6 +354,10 @@ SERVE(WEFT_VOLRPC_EXTENTS, extents)
 SERVE(WEFT_VOLRPC_WINDOW_OPEN, window_open)
 SERVE(WEFT_VOLRPC_WINDOW_MOVE, window_move)
 SERVE(WEFT_VOLRPC_WINDOW_CLOSE, window_close)
+SERVE(WEFT_VOLRPC_SNAPSHOT, snapshot)
+SERVE(WEFT_VOLRPC_SNAPSHOTS, snapshots)
+SERVE(WEFT_VOLRPC_SNAPSHOT_REMOVE, unsnapshot)
+SERVE(WEFT_VOLRPC_CLONE, clone)
 
 #define PROC(args, res, later)                                                                     \
 	{                                                                                          \
@@ -319,6 +397,12 @@ static const struct weft_rpc_proc procs[] = {
         [WEFT_VOLRPC_WINDOW_MOVE] = PROC(weft_volrpc_move_args, weft_volrpc_res, later_window_move),
         [WEFT_VOLRPC_WINDOW_CLOSE] =
                 PROC(weft_volrpc_window_close_args, weft_volrpc_res, later_window_close),
+        [WEFT_VOLRPC_SNAPSHOT] = PROC(weft_volrpc_snap_args, weft_volrpc_made_res, later_snapshot),
+        [WEFT_VOLRPC_SNAPSHOTS] =
+                PROC(weft_volrpc_snap_args, weft_volrpc_snapshots_res, later_snapshots),
+        [WEFT_VOLRPC_SNAPSHOT_REMOVE] =
+                PROC(weft_volrpc_snap_args, weft_volrpc_res, later_unsnapshot),
+        [WEFT_VOLRPC_CLONE] = PROC(weft_volrpc_snap_args, weft_volrpc_made_res, later_clone),
 };
 
 const struct weft_rpc_program fake_program = {
@@ -326,6 +410,14 @@ const struct weft_rpc_program fake_program = {
         .vers = WEFT_VOLRPC_V2,
         .procs = procs,
         .nprocs = sizeof(procs) / sizeof(procs[0]),
+};
+
+/* As far as REVOKE: what an older version has. */
+const struct weft_rpc_program fake_older = {
+        .prog = WEFT_VOLRPC_PROG,
+        .vers = WEFT_VOLRPC_V2,
+        .procs = procs,
+        .nprocs = WEFT_VOLRPC_REVOKE,
 };
 
 void

@@ -11,16 +11,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/volume.h>
+
 #include "volrpc.h"
 
-#define FAKE_NAME    "disk"
-#define FAKE_BYTES   1000003u /**< of the volume: no multiple of anything */
-#define FAKE_IO      65536u
-#define FAKE_BLOCK   4096u
-#define FAKE_WINDOWS 8
-#define FAKE_HELD    WEFT_RPC_MAX_CALLS
-#define FAKE_PROCS   (WEFT_VOLRPC_REVOKE + 1)
-#define FAKE_ALL     0x56u /**< all rights */
+#define FAKE_NAME      "disk"
+#define FAKE_BYTES     1000003u /**< of the volume: no multiple of anything */
+#define FAKE_IO        65536u
+#define FAKE_BLOCK     4096u
+#define FAKE_WINDOWS   8
+#define FAKE_HELD      WEFT_RPC_MAX_CALLS
+#define FAKE_PROCS     (WEFT_VOLRPC_CLONE + 1)
+#define FAKE_SNAPSHOTS 40
+#define FAKE_ALL       0x56u /**< all rights */
 
 struct fake_window {
 	uint32_t id; /**< 0: free */
@@ -35,7 +38,8 @@ struct fake_target {
 	bool open;
 	struct fake_window window[FAKE_WINDOWS];
 	uint32_t last_window;
-	unsigned int served[FAKE_PROCS]; /**< calls */
+	char snapshot[FAKE_SNAPSHOTS][WEFT_VOLUME_SNAP_NAME]; /**< ""; free */
+	unsigned int served[FAKE_PROCS];                      /**< calls */
 	unsigned int now, most; /**< calls that it has and has not answered; the most of them */
 	/* A fault: calls of this procedure, behind `skip` others, are refused with `fault`. */
 	uint32_t bad_proc;
@@ -55,6 +59,8 @@ struct fake_target {
 
 /** The program, whose user is a struct fake_target. */
 extern const struct weft_rpc_program fake_program;
+/** The same without snapshots. */
+extern const struct weft_rpc_program fake_older;
 
 void fake_open(struct fake_target *f);
 void fake_close(struct fake_target *f);

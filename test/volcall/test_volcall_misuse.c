@@ -263,6 +263,48 @@ MISUSE_VOLUME(weft_volume_verify)
 	CHECK_EQ(weft_volume_verify(v, 0, 1, NULL), -EINVAL);
 }
 
+MISUSE_VOLUME(weft_volume_snapshot)
+{
+	struct weft_volume *h;
+	char why[8];
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK_EQ(weft_volume_snapshot(h, "a", why, sizeof(why)), -EINVAL);
+	CHECK_EQ(weft_volume_snapshot(v, "a", NULL, 0), -EINVAL);
+	CHECK_EQ(weft_volume_snapshot(v, NULL, NULL, 0), -EINVAL);
+}
+
+MISUSE_VOLUME(weft_volume_snapshot_remove)
+{
+	struct weft_volume *h;
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK_EQ(weft_volume_snapshot_remove(h, "a", NULL, 0), -EINVAL);
+	CHECK_EQ(weft_volume_snapshot_remove(v, "a", NULL, 0), -EINVAL);
+}
+
+MISUSE_VOLUME(weft_volume_clone)
+{
+	struct weft_volume *h;
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK_EQ(weft_volume_clone(h, "a", NULL, NULL, 0), -EINVAL);
+	CHECK_EQ(weft_volume_clone(v, "a", NULL, NULL, 0), -EINVAL);
+}
+
+MISUSE_VOLUME(weft_volume_snapshots)
+{
+	struct weft_volume_snapshot list[1];
+	struct weft_volume *h;
+	uint32_t n = 7;
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK_EQ(weft_volume_snapshots(h, NULL, list, 1, &n, NULL, 0), -EINVAL);
+	CHECK_EQ(weft_volume_snapshots(v, NULL, list, 1, &n, NULL, 0), -EINVAL);
+	CHECK_EQ(weft_volume_snapshots(v, NULL, list, 1, NULL, NULL, 0), -EINVAL);
+	CHECK_EQ(n, 0);
+}
+
 MISUSE_VOLUME(weft_volume_window_open)
 {
 	struct weft_volume_window w = {0};
@@ -303,5 +345,6 @@ WEFT_TEST_MAIN(CASE(weft_volume_open), CASE(weft_volume_open_wait), CASE(weft_vo
                CASE(weft_volume_close_wait), CASE(weft_volume_info), CASE(weft_volume_user),
                CASE(weft_volume_submit), CASE(weft_volume_submit_wait), CASE(weft_volume_read),
                CASE(weft_volume_write), CASE(weft_volume_flush), CASE(weft_volume_verify),
-               CASE(weft_volume_window_open), CASE(weft_volume_window_move),
-               CASE(weft_volume_window_close))
+               CASE(weft_volume_snapshot), CASE(weft_volume_snapshot_remove),
+               CASE(weft_volume_clone), CASE(weft_volume_snapshots), CASE(weft_volume_window_open),
+               CASE(weft_volume_window_move), CASE(weft_volume_window_close))

@@ -181,6 +181,7 @@ struct conf_export {
 	char ceph[CONF_CEPH_MAX]; /**< options of the driver rbd */
 	bool checksums;           /**< of a volume: keep a CRC32c of each block */
 	uint32_t scrub_mb_s;      /**< of a volume with checksums; 0: it is not scrubbed */
+	uint32_t snapshots;       /**< of a volume: most that clients make, and as many clones */
 	int32_t numa_node;        /**< -1: the node of the first port */
 	int line;
 };

@@ -177,6 +177,9 @@ conf_check_export(struct conf_reader *l, struct conf_export *e)
 	else if (e->scrub_mb_s > 0 && e->format != CONF_FORMAT_VOLUME)
 		conf_fault(l, conf_line_of(l, "scrub"), "scrub",
 		           "only a volume is scrubbed; say format = volume, or leave it out");
+	else if (e->snapshots > 0 && e->format != CONF_FORMAT_VOLUME)
+		conf_fault(l, conf_line_of(l, "snapshots"), "snapshots",
+		           "only a volume has them; say format = volume, or leave it out");
 	else if (e->format == CONF_FORMAT_VOLUME && e->size_bytes > 0 &&
 	         e->size_bytes < CONF_VOLUME_MIN_BYTES)
 		conf_fault(l, conf_line_of(l, "size"), "size",

@@ -260,7 +260,8 @@ static const struct conf_key keys_export[] = {
          .help = "the most that a client is granted. A volatile export has no `flush`. `verify` "
                  "needs `read`, because a client that may verify can find out every octet"},
         {"image", CONF_T_STR, F(conf_export, image), .unset = "`path` is used",
-         .help = "of a volume: an image of a Ceph cluster, `POOL/IMAGE`, in place of `path`. It "
+         .help = "of a volume: an image of a Ceph cluster, `POOL/IMAGE`, or a snapshot of one, "
+                 "`POOL/IMAGE@SNAPSHOT`, in place of `path`. It "
                  "has "
                  "to exist (docs/volumes.md)"},
         {"ceph", CONF_T_STR, F(conf_export, ceph), .unset = "Ceph's own defaults",
@@ -273,6 +274,10 @@ static const struct conf_key keys_export[] = {
         {"scrub", CONF_T_U32, F(conf_export, scrub_mb_s), .min = 0, .max = 1000000, .dflt = "0",
          .help = "of a volume with checksums: compare all of it again and again in the background, "
                  "so many MiB a second; `0`: not"},
+        {"snapshots", CONF_T_U32, F(conf_export, snapshots), .min = 0, .max = 1000, .dflt = "0",
+         .help = "of a volume: so many snapshots, and so many clones, there may be for clients to "
+                 "make more; they need room beside the volume. `0`: clients make none. Not on "
+                 "every medium (docs/volumes.md)"},
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
          .help = "number of the NUMA node that the memory lies on. `-1`: the node of the first "
                  "port"},

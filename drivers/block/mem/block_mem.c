@@ -4,7 +4,8 @@
  * has every operation: each request is done inside submit().
  *
  * With a path, which names no file, it has snapshots and clones, for tests: copies that live in the
- * process under the names PATH.snap.NAME and PATH.clone.NAME, with which they are opened. A
+ * process under the names PATH.snap.NAME and PATH.clone.NAME, with which they are opened, until the
+ * device is closed, or its last opener if that is later. A
  * snapshot is opened to be read only. A copy of a large device keeps its thread for long.
  */
 
@@ -30,6 +31,7 @@ struct mem_image {
 	LIST_ENTRY(mem_image) link;
 	char path[256];
 	bool snapshot;
+	bool ended; /**< its device is closed */
 	unsigned int opens;
 	uint8_t *base, *used;
 	uint64_t bytes, blocks, created_ns;
@@ -84,16 +86,37 @@ mem_image_free(struct mem_image *i)
 	free(i);
 }
 
+/** The device of this path is closed: its snapshots and clones end. The lock is held. */
+static void
+mem_end_images(const char *path)
+{
+	struct mem_image *i, *next;
+	const size_t n = strlen(path);
+
+	for (i = LIST_FIRST(&mem_images); i != NULL; i = next) {
+		next = LIST_NEXT(i, link);
+		if (strncmp(i->path, path, n) != 0 || (strncmp(i->path + n, ".snap.", 6) != 0 &&
+		                                       strncmp(i->path + n, ".clone.", 7) != 0))
+			continue;
+		LIST_REMOVE(i, link);
+		i->ended = true;
+		if (i->opens == 0)
+			mem_image_free(i);
+	}
+}
+
 static void
 mem_close(struct weft_block *b)
 {
 	struct mem_disk *m = b->priv;
 
-	if (m->image != NULL) {
-		pthread_mutex_lock(&mem_images_lock);
-		m->image->opens--;
-		pthread_mutex_unlock(&mem_images_lock);
-	} else {
+	pthread_mutex_lock(&mem_images_lock);
+	if (m->path[0] != '\0')
+		mem_end_images(m->path);
+	if (m->image != NULL && --m->image->opens == 0 && m->image->ended)
+		mem_image_free(m->image);
+	pthread_mutex_unlock(&mem_images_lock);
+	if (m->image == NULL) {
 		if (m->base != NULL)
 			munmap(m->base, m->bytes);
 		if (m->used != NULL)

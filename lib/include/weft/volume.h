@@ -120,6 +120,21 @@ enum weft_volume_op {
 	WEFT_VOLUME_OP_DISCARD,
 	WEFT_VOLUME_OP_ZEROES,
 	WEFT_VOLUME_OP_EXTENTS,
+	/*
+	 * Snapshots and clones have no range, and names. A target of an older version has none, nor
+	 * has every medium: -EOPNOTSUPP, and `why` says which. All but the list want the right to
+	 * write, and a target that lets clients make them.
+	 */
+	/** Make the snapshot `name`: all of the volume, with what was answered before the request
+	 * was submitted, to whatever client, and with what was flushed of windows. It is never
+	 * written; another export reads it. */
+	WEFT_VOLUME_OP_SNAPSHOT,
+	/** List snapshots in the order of their names, those behind `name` (NULL: all). */
+	WEFT_VOLUME_OP_SNAPSHOTS,
+	WEFT_VOLUME_OP_SNAPSHOT_REMOVE, /**< remove the snapshot `name` */
+	/** Make the clone `name`, a volume of its own with another UUID, of the snapshot `from`, or
+	 * as a snapshot of the present state (NULL). */
+	WEFT_VOLUME_OP_CLONE,
 	WEFT_VOLUME_OPS
 };
 
@@ -131,6 +146,16 @@ enum weft_volume_op {
 struct weft_volume_piece {
 	uint64_t off_bytes, len_bytes;
 	bool hole;
+};
+
+/** Room for the name of a snapshot or clone, of 1 to 63 characters: A-Z a-z 0-9 . _ -, and a letter
+ * or digit in front. */
+#define WEFT_VOLUME_SNAP_NAME 64
+
+struct weft_volume_snapshot {
+	char name[WEFT_VOLUME_SNAP_NAME];
+	uint64_t bytes;      /**< of the medium then */
+	uint64_t created_ns; /**< since 1970, by the clock of the target's medium */
 };
 
 /**
@@ -150,6 +175,12 @@ struct weft_volume_req {
 	/** Extents: room for so many; how many were found. They begin at off_bytes and adjoin. */
 	struct weft_volume_piece *pieces;
 	uint32_t max_pieces, found;
+	const char *name, *from; /**< snapshots and clones; each as WEFT_VOLUME_SNAP_NAME says */
+	/** List: room for so many; `found` tells how many there are, and `more` that there are
+	 * others behind the last one. An answer has up to 32. */
+	struct weft_volume_snapshot *snapshots;
+	uint32_t max_snapshots;
+	bool more;
 	/** On the worker. May submit requests, this one too. */
 	void (*done)(struct weft_volume_req *req);
 	void *owner;
@@ -159,7 +190,8 @@ struct weft_volume_req {
 	 * - -EILSEQ: compare-and-write: at_bytes is the first octet that differs
 	 * - -EBADMSG: the block at at_bytes does not have its checksum
 	 * - -EIO: the medium failed, or lost what was written since the last flush
-	 * - -EBUSY: a window has a part of the range
+	 * - -EBUSY: a window has a part of the range; the snapshot is in use
+	 * - -EEXIST, -ENOENT: there is a snapshot or clone of that name, or no snapshot
 	 * - -ENOSPC, -EOPNOTSUPP, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM: as the target says
 	 * - -ENODEV: the volume is offline. -ESHUTDOWN: another owner has the medium
 	 * - -ESTALE: the target has ended the grant
@@ -178,6 +210,8 @@ struct weft_volume_req {
 	uint64_t at_bytes; /**< an offset in the volume; see status */
 	uint8_t hash[64];  /**< verify: info.hash_bytes octets */
 	char why[128];     /**< the target's reason, one line; "" if there is none */
+	/** Snapshot, clone: the name of its file or image at the target, which an export names. */
+	char place[128];
 	/* for weft */
 	struct weft_volume *volume;
 	struct weft_volume_req *next, *live_next, *live_prev;
@@ -219,7 +253,8 @@ void *weft_volume_user(const struct weft_volume *v);
 /**
  * Submit a request. 0: taken; done() follows, not inside the call. A read, a change or extents of 0
  * octets are done at once.
- * - -EINVAL: a range outside of the volume, no done(), no data, a flag that op does not take
+ * - -EINVAL: a range outside of the volume, no done(), no data, a flag that op does not take, a
+ *   name that cannot be
  * - -EBUSY: it is under way
  * - -EMSGSIZE: a compare-and-write longer than compare_bytes, a write with WHOLE longer than
  *   io_bytes, or a verify longer than range_bytes (the caller verifies pieces, each with a hash of
@@ -240,6 +275,19 @@ int weft_volume_write(struct weft_volume *v, uint64_t off_bytes, const void *dat
 int weft_volume_flush(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
 /** hash: info.hash_bytes octets. -EMSGSIZE: longer than info.range_bytes. */
 int weft_volume_verify(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes, void *hash);
+
+/** Snapshots and clones, as the operations; why (of why_bytes octets, may be NULL): the target's
+ * reason of a failure, "" if there is none. */
+int weft_volume_snapshot(struct weft_volume *v, const char *name, char *why, size_t why_bytes);
+int weft_volume_snapshot_remove(struct weft_volume *v, const char *name, char *why,
+                                size_t why_bytes);
+int weft_volume_clone(struct weft_volume *v, const char *name, const char *from, char *why,
+                      size_t why_bytes);
+/** *found: how many there are in `list`, which has room for max. `after`: the last one of an
+ * earlier list, or NULL. An answer may have fewer than there are: go on until *found is 0. */
+int weft_volume_snapshots(struct weft_volume *v, const char *after,
+                          struct weft_volume_snapshot *list, uint32_t max, uint32_t *found,
+                          char *why, size_t why_bytes);
 
 /* ---- Windows ---- */
 
