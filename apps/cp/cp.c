@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-cp: push a file into a remote export, pull it back, list exports. */
+/** @file weft-cp: push a file into a remote export, pull it back, list exports, make snapshots. */
 
 #include "cp_volume.h"
 
@@ -37,6 +37,9 @@ usage(void)
 {
 	printf("usage: weft-cp [options] SRC DST\n"
 	       "       weft-cp [options] --list weft://HOST[:PORT]\n"
+	       "       weft-cp [options] --snapshot NAME | --remove-snapshot NAME |\n"
+	       "               --snapshots | --clone NAME [--from SNAPSHOT]\n"
+	       "               weft://HOST[:PORT]/EXPORT\n"
 	       "\n"
 	       "Copy a file to or from an export of a weft-target. One of SRC and DST is a\n"
 	       "file. The other is weft://HOST[:PORT]/EXPORT. A push replaces the export's\n"
@@ -75,6 +78,13 @@ usage(void)
 	       "      --ignore-revoke    continue after a warning that the export is being\n"
 	       "                         revoked\n"
 	       "      --list             list the target's exports\n"
+	       "      --snapshot NAME    make a snapshot of the volume\n"
+	       "      --snapshots        list the volume's snapshots\n"
+	       "      --remove-snapshot NAME\n"
+	       "                         remove a snapshot\n"
+	       "      --clone NAME       make a clone of the volume: one of its own\n"
+	       "      --from SNAPSHOT    make the clone of this snapshot [of what the volume\n"
+	       "                         has now]\n"
 	       "      --json             print the report as JSON on standard output\n"
 	       "  -q, --quiet            print neither a progress bar nor a report\n"
 	       "      --version          print the version\n"
@@ -91,7 +101,23 @@ struct args {
 	struct cp_options opt;
 	struct port_args port_args;
 	bool list;
+	bool snaps; /**< snapshots or a clone: snap_op */
+	enum weft_volume_op snap_op;
+	const char *snap_name, *snap_from;
+	bool timeout; /**< --timeout was given */
 };
+
+#define SNAP_SILENCE_NS 60000000000ULL /**< of a snapshot: a medium may take its time */
+
+static void
+arg_snap(struct args *a, enum weft_volume_op op, const char *name)
+{
+	if (a->snaps)
+		ui_usage_die("give one of --snapshot, --snapshots, --remove-snapshot and --clone");
+	a->snaps = true;
+	a->snap_op = op;
+	a->snap_name = name;
+}
 
 static uint64_t
 arg_seconds(const char *name, const char *value, double min)
@@ -144,6 +170,11 @@ parse_args(int argc, char **argv, struct args *a)
 		NO_VERIFY,
 		IGNORE_REVOKE,
 		LIST,
+		SNAPSHOT,
+		SNAPSHOTS,
+		UNSNAPSHOT,
+		CLONE,
+		FROM,
 		JSON,
 		VERSION
 	};
@@ -163,6 +194,11 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"no-verify", no_argument, NULL, NO_VERIFY},
 	        {"ignore-revoke", no_argument, NULL, IGNORE_REVOKE},
 	        {"list", no_argument, NULL, LIST},
+	        {"snapshot", required_argument, NULL, SNAPSHOT},
+	        {"snapshots", no_argument, NULL, SNAPSHOTS},
+	        {"remove-snapshot", required_argument, NULL, UNSNAPSHOT},
+	        {"clone", required_argument, NULL, CLONE},
+	        {"from", required_argument, NULL, FROM},
 	        {"json", no_argument, NULL, JSON},
 	        {"quiet", no_argument, NULL, 'q'},
 	        {"version", no_argument, NULL, VERSION},
@@ -191,6 +227,7 @@ parse_args(int argc, char **argv, struct args *a)
 			break;
 		case TIMEOUT:
 			a->opt.connect_ns = a->opt.silence_ns = arg_seconds("timeout", optarg, 0.1);
+			a->timeout = true;
 			break;
 		case WAIT:
 			a->opt.wait_ns = arg_seconds("wait", optarg, 0);
@@ -231,6 +268,21 @@ parse_args(int argc, char **argv, struct args *a)
 			break;
 		case LIST:
 			a->list = true;
+			break;
+		case SNAPSHOT:
+			arg_snap(a, WEFT_VOLUME_OP_SNAPSHOT, optarg);
+			break;
+		case SNAPSHOTS:
+			arg_snap(a, WEFT_VOLUME_OP_SNAPSHOTS, NULL);
+			break;
+		case UNSNAPSHOT:
+			arg_snap(a, WEFT_VOLUME_OP_SNAPSHOT_REMOVE, optarg);
+			break;
+		case CLONE:
+			arg_snap(a, WEFT_VOLUME_OP_CLONE, optarg);
+			break;
+		case FROM:
+			a->snap_from = optarg;
 			break;
 		case JSON:
 			a->opt.json = true;
@@ -374,7 +426,7 @@ main(int argc, char **argv)
 	uint64_t begin_ns = ui_now_ns();
 	char err[CP_ERR_MAX];
 	struct args a;
-	bool push;
+	bool push, copies;
 	int rc;
 
 	ui_init("weft-cp");
@@ -386,10 +438,19 @@ main(int argc, char **argv)
 	if (a.opt.no_flush && a.opt.no_verify && !a.opt.pull)
 		ui_usage_die("--no-flush and --no-verify together leave nothing that says a block "
 		             "arrived");
-	if (argc - optind != (a.list ? 1 : 2))
-		ui_usage_die(a.list ? "--list takes one weft://HOST[:PORT]" : "give SRC and DST");
-	push = !a.list && url_is(argv[optind + 1]);
-	if (!a.list && push == url_is(argv[optind]))
+	copies = !a.list && !a.snaps;
+	if (a.list && a.snaps)
+		ui_usage_die("--list and snapshots do not go together");
+	if (a.snap_from != NULL && (!a.snaps || a.snap_op != WEFT_VOLUME_OP_CLONE))
+		ui_usage_die("--from is of --clone");
+	if (a.snaps && !a.timeout)
+		a.opt.silence_ns = SNAP_SILENCE_NS;
+	if (argc - optind != (copies ? 2 : 1))
+		ui_usage_die(copies   ? "give SRC and DST"
+		             : a.list ? "--list takes one weft://HOST[:PORT]"
+		                      : "snapshots are of one weft://HOST[:PORT]/EXPORT");
+	push = copies && url_is(argv[optind + 1]);
+	if (copies && push == url_is(argv[optind]))
 		ui_usage_die(push ? "both SRC and DST are remote; one of them must be a file"
 		                  : "neither SRC nor DST is weft://HOST[:PORT]/EXPORT");
 	if (url_parse(argv[push ? optind + 1 : optind], &s->url, err, sizeof(err)) != 0)
@@ -397,7 +458,7 @@ main(int argc, char **argv)
 	if (!a.list && s->url.export_name[0] == '\0')
 		ui_usage_die("%s: no export named; write weft://HOST[:PORT]/EXPORT",
 		             argv[push ? optind + 1 : optind]);
-	if (!a.list && strcmp(argv[push ? optind : optind + 1], "-") == 0)
+	if (copies && strcmp(argv[push ? optind : optind + 1], "-") == 0)
 		ui_usage_die("-: standard input and output are no files that can be %s; name a "
 		             "file (./- if it has that name)",
 		             push ? "checked for change" : "replaced at once");
@@ -414,6 +475,8 @@ main(int argc, char **argv)
 
 	if (a.list) {
 		rc = list(s);
+	} else if (a.snaps) {
+		rc = cp_volume_snap(s, a.snap_op, a.snap_name, a.snap_from);
 	} else {
 		r->source = argv[optind];
 		r->destination = argv[optind + 1];
@@ -423,7 +486,7 @@ main(int argc, char **argv)
 	}
 	if (rc != 0)
 		ui_die("%s", s->err[0] != '\0' ? s->err : strerror(-rc));
-	if (a.list)
+	if (!copies)
 		return 0;
 	r->total_ns = ui_now_ns() - begin_ns;
 	r->persistent = s->grant.persistent;

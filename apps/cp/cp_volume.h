@@ -63,5 +63,8 @@ void cp_volume_end(struct cp_volume *p, int rc);
 /** Push to a volume, and pull from one. */
 int cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r);
 int cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r);
+/** Make, list or remove snapshots, or make a clone, and print the result. from: NULL: none. */
+int cp_volume_snap(struct cp_session *s, enum weft_volume_op op, const char *name,
+                   const char *from);
 
 #endif /* WEFT_APPS_CP_VOLUME_H */

@@ -49,6 +49,9 @@ struct target_volume {
 	uint64_t scratch_bytes;
 	bool formatted; /**< this opening has formatted it */
 	bool read_only; /**< it is a snapshot */
+	/** Counters, relaxed: requests for snapshots that were done, and those that were refused
+	 * for `snapshots` of the export. */
+	atomic_ullong snaps[WEFT_BLOCK_SNAP_WHATS], snaps_refused;
 };
 
 /** What telemetry shows of a worker's memory for volumes. */

@@ -72,6 +72,9 @@ vsnap_fail(struct target_vio *io, int status)
 {
 	const struct weft_block_snap *b = &io->snap->snap.block;
 
+	if (status == -EDQUOT)
+		atomic_fetch_add_explicit(&io->g->ex->volume->snaps_refused, 1,
+		                          memory_order_relaxed);
 	if (weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED && status != -EEXIST &&
 	    status != -ENOENT && status != -EBUSY)
 		target_log_export("export %s: %s%s%s failed: %s", io->g->ex->conf->name,
@@ -133,6 +136,9 @@ vsnap_done(struct weft_vol_op *op)
 	const struct weft_block_snap *b = &io->snap->snap.block;
 	bool ok = true;
 
+	if (op->status == 0)
+		atomic_fetch_add_explicit(&io->g->ex->volume->snaps[b->what], 1,
+		                          memory_order_relaxed);
 	if (op->status != 0) {
 		ok = vsnap_fail(io, op->status);
 	} else if (b->what == WEFT_BLOCK_SNAP_LIST) {
@@ -168,6 +174,8 @@ vsnap_check(struct target_vio *io, const weft_volrpc_snap_args *args,
 		return false;
 	}
 	if (!lists && io->g->ex->conf->snapshots == 0) {
+		atomic_fetch_add_explicit(&io->g->ex->volume->snaps_refused, 1,
+		                          memory_order_relaxed);
 		target_vio_refuse(io, WEFT_VOLRPC_PERM,
 		                  "its target lets clients make and remove no snapshots (snapshots "
 		                  "= N of [export] does)");

@@ -12,6 +12,11 @@ target_tel_volume(struct target *t, struct target_export *ex, struct weft_tel *t
 	unsigned long long damaged = 0, lost = 0, late = 0, waits = 0, doubt = 0;
 	struct weft_block_state state;
 	struct weft_block_stats dev;
+	static const char *const shown[WEFT_BLOCK_SNAP_WHATS] = {
+	        [WEFT_BLOCK_SNAP_CREATE] = "snapshots_made",
+	        [WEFT_BLOCK_SNAP_REMOVE] = "snapshots_removed",
+	        [WEFT_BLOCK_SNAP_CLONE] = "clones_made",
+	};
 	uint64_t requests = 0, errors = 0;
 
 	for (uint32_t n = 0; n < t->stack.nworkers; n++) {
@@ -39,6 +44,14 @@ target_tel_volume(struct target *t, struct target_export *ex, struct weft_tel *t
 	weft_tel_u64(tel, "lost_flushes_told", lost);
 	weft_tel_u64(tel, "late_operations", late);
 	weft_tel_u64(tel, "range_waits", waits);
+	for (unsigned int k = 0; k < WEFT_BLOCK_SNAP_WHATS; k++) {
+		if (shown[k] != NULL)
+			weft_tel_u64(
+			        tel, shown[k],
+			        atomic_load_explicit(&ex->volume->snaps[k], memory_order_relaxed));
+	}
+	weft_tel_u64(tel, "snapshots_refused",
+	             atomic_load_explicit(&ex->volume->snaps_refused, memory_order_relaxed));
 	weft_tel_u64(tel, "device_requests", requests);
 	weft_tel_u64(tel, "device_errors", errors);
 	weft_tel_u64(tel, "device_under_way", dev.under_way + dev.waiting);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weft-target with a volume on an image of a Ceph cluster of this host: test_ceph_target.py BUILD [CASE...]. TAP.
 
-Push and pull; an OSD that is killed under load; targets that are killed or frozen, and the stand-by that takes over.
+Push and pull; an OSD that is killed under load; targets that are killed or frozen, and the stand-by that takes over; snapshots
+and clones, which other exports serve.
 """
 import os
 import random
@@ -19,6 +20,7 @@ from kill_rounds import SEED  # noqa: E402 - below the folder of the end-to-end 
 from test_offline import until  # noqa: E402
 from test_volume import copied  # noqa: E402
 from test_volume_hard import SLOTS, Writer, lost, slots  # noqa: E402
+from test_snapshot import snap  # noqa: E402
 from weft_e2e import APPS, TMP, Target, end_all, main, make_file, path, sha  # noqa: E402
 
 MIB = 1 << 20
@@ -37,9 +39,13 @@ def image(name, size):
                    capture_output=True, timeout=60)
 
 
-def target(name, img, more="", **kw):
+def export(img, more="", **keys):
     conf = f"conf={DIR}/ceph.conf,id=weft,keyring={DIR}/weft.keyring{more}"
-    return Target(name, {"disk": {"format": "volume", "image": f"rbd/{img}", "ceph": conf}}, ports=2, keepalive_ms=300, **kw)
+    return {"format": "volume", "image": f"rbd/{img}", "ceph": conf, **keys}
+
+
+def target(name, img, more="", **kw):
+    return Target(name, {"disk": export(img, more)}, ports=2, keepalive_ms=300, **kw)
 
 
 def family(t):
@@ -155,6 +161,43 @@ def test_no_such_image():
     assert "export disk" in line and "rbd/none" in line, t.logged()
 
 
+def held(t, name, want):
+    out = path("snap.out")
+    copied(t, "--length", str(os.path.getsize(want)), f"weft://10.0.0.1/{name}", out)
+    return sha(out) == sha(want)
+
+
+def test_snapshots_and_clones():
+    image("six", "64M")
+    disk = export("six", checksums="yes", snapshots=3)
+    one, two, three = (make_file(f"c6.{i}", 9 * MIB + 7, 60 + i) for i in range(3))
+    t = Target("c6", {"disk": disk}, ports=2, keepalive_ms=300).start()
+    copied(t, one, "weft://10.0.0.1/disk")
+    assert "six@a" in snap(t, "--snapshot", "a")
+    copied(t, two, "weft://10.0.0.1/disk")
+    assert "exists" in snap(t, "--snapshot", "a", ok=False)
+    snap(t, "--clone", "old", "--from", "a")
+    snap(t, "--clone", "now")
+    assert "exists" in snap(t, "--clone", "now", ok=False)
+    assert "no snapshot" in snap(t, "--clone", "x", "--from", "b", ok=False)
+    assert t.term() == 0
+    exports = {"disk": disk, "a": export("six@a"), "old": export("six.clone.old"), "now": export("six.clone.now")}
+    t = Target("c6b", exports, ports=2, keepalive_ms=300).start()
+    assert "a snapshot, opened to be read only" in t.logged(), t.logged()
+    for name, want in (("a", one), ("old", one), ("disk", two), ("now", two)):
+        assert held(t, name, want), name
+    copied(t, three, "weft://10.0.0.1/old")
+    assert held(t, "old", three) and held(t, "a", one) and held(t, "disk", two)
+    assert t.term() == 0
+    # The clone needs no snapshot any more.
+    exports.pop("a")
+    t = Target("c6c", exports, ports=2, keepalive_ms=300).start()
+    snap(t, "--remove-snapshot", "a")
+    assert snap(t, "--snapshots").strip() == "no snapshots"
+    assert held(t, "old", three) and held(t, "now", two)
+    assert t.term() == 0
+
+
 if __name__ == "__main__":
     missing = [x for x in TOOLS if shutil.which(x) is None]
     if not os.path.exists(RBD) or missing:
@@ -164,6 +207,6 @@ if __name__ == "__main__":
     try:
         cluster("up")
         main([test_push_and_pull, test_osd_is_killed_under_load, test_killed_target_is_replaced, test_frozen_target_is_fenced,
-              test_no_such_image])
+              test_no_such_image, test_snapshots_and_clones])
     finally:
         subprocess.run([CLUSTER, "down", DIR], check=False, capture_output=True, timeout=120)
