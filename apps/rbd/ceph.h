@@ -108,7 +108,7 @@ extern struct ceph_task ceph_extents, ceph_snaps;
 
 /* ---- ceph_life.c: a thread of its own ---- */
 
-int ceph_life_begin(void);
+int ceph_life_begin(uint64_t bytes);
 void ceph_life_end(void);
 
 #endif /* CEPH_H */

@@ -10,11 +10,13 @@
 
 #define CEPH_EXTENT_OBJECTS 64
 #define CEPH_BLOCK          512ULL
+#define CEPH_NO_ORDER       (-ERANGE) /* librbd has told pieces in no order */
 
 /** Extents as they are found. */
 struct ceph_found {
 	struct serve_req *r;
 	uint64_t at, end; /**< covered up to `at`, of what is to be covered */
+	uint64_t seen;    /**< end of the last piece */
 	uint32_t n;
 };
 
@@ -43,11 +45,16 @@ static int
 ceph_on_piece(uint64_t off, size_t len, int exists, void *arg)
 {
 	struct ceph_found *f = arg;
+	const bool behind = off >= f->seen;
 	uint64_t from = off & ~(CEPH_BLOCK - 1);
 	uint64_t to = (off + len + CEPH_BLOCK - 1) & ~(CEPH_BLOCK - 1);
 
 	if (exists == 0)
 		return 0;
+	/* What lies before the last piece was told to be a hole. */
+	if (!behind)
+		return CEPH_NO_ORDER;
+	f->seen = off + len;
 	if (to > f->end)
 		to = f->end;
 	return ceph_piece(f, from, true) && ceph_piece(f, to, false) ? 0 : -ENOSPC;
@@ -64,7 +71,15 @@ ceph_list(struct serve_req *r)
 	if (len > most)
 		len = most - r->off_bytes % ceph.object_bytes;
 	f.end = r->off_bytes + len;
+	f.seen = r->off_bytes;
 	e = rbd_diff_iterate2(ceph.image, NULL, r->off_bytes, len, 1, 0, ceph_on_piece, &f);
+	if (e == CEPH_NO_ORDER) {
+		/* Nothing is known but that there may be data. */
+		f.n = 0;
+		f.at = r->off_bytes;
+		e = 0;
+		(void)ceph_piece(&f, f.end, false);
+	}
 	if (e == 0)
 		(void)ceph_piece(&f, f.end, true);
 	/* Full: what was found up to there is the answer. */

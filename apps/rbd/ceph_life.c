@@ -20,6 +20,7 @@ static bool ceph_looks;
 static atomic_bool ceph_look_stop;
 static int ceph_look_fd = -1;
 static uint64_t ceph_watch;
+static uint64_t ceph_told; /**< the length that the driver was told last, at the beginning */
 
 static void
 ceph_look_now(void *arg)
@@ -44,10 +45,9 @@ ceph_is_out(void)
 static void *
 ceph_look_main(void *arg)
 {
-	uint64_t bytes = 0, now, n;
+	uint64_t bytes = ceph_told, now, n;
 
 	(void)arg;
-	(void)rbd_get_size(ceph.image, &bytes);
 	while (!atomic_load_explicit(&ceph_look_stop, memory_order_acquire)) {
 		struct pollfd p = {.fd = ceph_look_fd, .events = POLLIN};
 
@@ -66,9 +66,11 @@ ceph_look_main(void *arg)
 }
 
 int
-ceph_life_begin(void)
+ceph_life_begin(uint64_t bytes)
 {
 	int r;
+
+	ceph_told = bytes;
 
 	ceph_look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ceph_look_fd < 0)

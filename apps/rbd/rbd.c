@@ -92,7 +92,7 @@ serve_image(const struct ceph_args *a, struct rbd_hello *h)
 		if (r == 0)
 			r = ceph_task_begin(&ceph_snaps);
 		if (r == 0)
-			r = ceph_life_begin();
+			r = ceph_life_begin(h->bytes);
 		if (r < 0)
 			(void)ceph_refuse(h, r, "%s: %s", a->image, strerror(-r));
 	}

@@ -221,6 +221,12 @@ serve(const struct serve_backend *b)
 	/* A cluster that does not answer must not keep the process. */
 	(void)alarm(SERVE_END_S);
 	serve_drain(b);
+	/*
+	 * Who gives the lock back says that nothing of it is under way. With the lock left behind,
+	 * the next opener finds an owner that is dead, and has the cluster refuse what is late.
+	 */
+	if (serve_in_doubt())
+		_exit(1);
 	b->close();
 	if (close_called) {
 		const struct rbd_call call = {.what = RBD_CLOSE};

@@ -58,7 +58,7 @@ struct serve_backend {
 	void (*poll)(void);
 	/** Readable when poll() has something to do; cleared by poll(). */
 	int fd;
-	/** Give back what open has taken. */
+	/** Give back what open has taken. Not called if a change may still land. */
 	void (*close)(void);
 };
 
@@ -81,6 +81,8 @@ struct serve_chan *serve_chan_new(const struct rbd_call *call, const int fds[3])
 void serve_chan_free(struct serve_chan *c);
 /** Give the backend what the driver has sent. Returns whether there was something. */
 bool serve_chan_take(struct serve_chan *c, const struct serve_backend *b);
+/** Whether a change was told to have timed out: the cluster may still get it. */
+bool serve_in_doubt(void);
 /** Wake the driver if it sleeps and has results. */
 void serve_chan_tell(struct serve_chan *c);
 /** About to sleep. False: there is something to do. */

@@ -154,6 +154,15 @@ serve_chan_take(struct serve_chan *c, const struct serve_backend *b)
 	return n > 0;
 }
 
+/** A change has ended without a result: it may still land. */
+static bool serve_doubt;
+
+bool
+serve_in_doubt(void)
+{
+	return serve_doubt;
+}
+
 void
 serve_done(struct serve_req *r, int status, uint64_t done_bytes, uint32_t extents)
 {
@@ -167,6 +176,8 @@ serve_done(struct serve_req *r, int status, uint64_t done_bytes, uint32_t extent
 	                         .done_bytes = done_bytes};
 	r->busy = false;
 	c->under_way--;
+	if (status == -ETIMEDOUT && r->op != WEFT_BLOCK_READ && r->op != WEFT_BLOCK_EXTENTS)
+		serve_doubt = true;
 	atomic_store_explicit(&c->ring->cq_tail, ++c->cq_tail, memory_order_release);
 }
 

@@ -354,6 +354,48 @@ test_program_killed(void)
 	disk_close(&d);
 }
 
+/** Whether the process has ended; it is not this program's child any more. */
+static bool
+process_ended(pid_t pid)
+{
+	return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+/**
+ * A process whose program is killed, and which has a change that may still land, keeps the lock:
+ * the next opener has to have the cluster refuse the change before it writes.
+ */
+static void
+test_program_killed_in_doubt(void)
+{
+	uint64_t end = test_now_us() + TEST_WAIT_US;
+	struct disk d;
+	pid_t pid;
+	int st;
+
+	folder("timeout=2");
+	fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		open_image(&d, NULL, LOAD);
+		load_start(&d, WEFT_BLOCK_WRITE, 0, 3);
+		raise(SIGKILL);
+	}
+	CHECK_EQ(waitpid(pid, &st, 0), pid);
+	CHECK(WIFSIGNALED(st));
+	while (!process_ended(process())) {
+		usleep(1000);
+		CHECK(test_now_us() < end);
+	}
+	CHECK(has_file("owner.disk"));
+	CHECK(!has_file("blocked"));
+	rbd_fake_faults(NULL);
+	open_image(&d, "takeover=yes", 4);
+	CHECK(has_file("blocked"));
+	disk_close(&d);
+}
+
 static unsigned int events, event_status;
 
 static void
@@ -443,6 +485,28 @@ test_stopped(void)
 		CHECK_EQ(load.req[i].status, 0);
 	check_image();
 	disk_close(&d);
+}
+
+/** A process that stays stopped is given up on, in a time that `timeout` sets. */
+static void
+test_stopped_for_ever(void)
+{
+	uint64_t began = test_now_us();
+	struct disk d;
+
+	folder(NULL);
+	open_image(&d, "timeout=1", LOAD);
+	load = (struct load){.done = 0};
+	CHECK_EQ(kill(process(), SIGSTOP), 0);
+	load_start(&d, WEFT_BLOCK_WRITE, 0, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		load.req[i].deadline_ns = 0;
+	load_wait(&d, 3);
+	CHECK(test_now_us() - began > 3000000);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ(load.req[i].status, -EIO);
+	CHECK_EQ(status_of(&d), -EIO);
+	close_and_open_again(&d);
 }
 
 /** A change that timed out in the cluster may still land: late, then the end of the device. */
@@ -599,6 +663,8 @@ WEFT_TEST_MAIN({"paths and options that are refused", test_refused},
                {"a program that is killed", test_program_killed},
                {"a change that hangs ends behind a fence", test_hangs},
                {"a process that is stopped", test_stopped},
+               {"a process that stays stopped", test_stopped_for_ever},
+               {"a program killed with a change in doubt", test_program_killed_in_doubt},
                {"a change that times out", test_timeout},
                {"a process that writes nonsense", test_nonsense},
                {"another opener takes over", test_taken_over},

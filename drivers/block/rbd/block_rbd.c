@@ -68,6 +68,7 @@ rbd_options_of(struct rbd_disk *d, const struct weft_block_attr *attr, bool *tak
 		r = rbd_text(attr, "timeout", d->timeout, sizeof(d->timeout));
 	if (r != 0)
 		return r;
+	d->timeout_s = RBD_DEFAULT_TIMEOUT;
 	if (d->timeout[0] != '\0') {
 		unsigned long n = strtoul(d->timeout, &end, 10);
 
@@ -75,6 +76,7 @@ rbd_options_of(struct rbd_disk *d, const struct weft_block_attr *attr, bool *tak
 		    n > RBD_MAX_TIMEOUT)
 			return weft_block_refuse(attr, -EINVAL, "option timeout: 1 to %d seconds",
 			                         RBD_MAX_TIMEOUT);
+		d->timeout_s = (unsigned int)n;
 	}
 	r = weft_block_option(attr, "takeover", value, sizeof(value));
 	*take_over = r > 0 && strcmp(value, "yes") == 0;

@@ -24,6 +24,7 @@
 #define RBD_COPY_BYTES RBD_MAX_BYTES /**< of one poll: some 50 us of the polling core */
 #define RBD_NO_TAG     UINT32_MAX
 #define RBD_BLOCK      512U
+#define RBD_LOOK_NS    1000000000ULL
 
 /* ---- Open and close ---- */
 
@@ -283,7 +284,8 @@ rbd_push_one(struct rbd_chan *c, struct weft_block_req *req)
 	                      .run = ++c->run,
 	                      .busy = true,
 	                      .slots = (uint16_t)rbd_slots_of(req),
-	                      .changes = rbd_changes(req)};
+	                      .changes = rbd_changes(req),
+	                      .patient = req->op == WEFT_BLOCK_SNAPSHOT};
 	for (unsigned int i = 0; i < t->slots; i++)
 		t->slot[i] = c->free_slot[--c->nfree_slots];
 	*e = (struct rbd_sqe){.tag = number,
@@ -591,6 +593,29 @@ rbd_bury(struct rbd_chan *c, int phase)
 	c->seen = phase;
 }
 
+/**
+ * A process that is stopped, or stuck in a place where librbd's own limit does not count, answers
+ * nothing for longer than the cluster may take. It is given up on like one that has ended.
+ */
+static void
+rbd_look(struct rbd_chan *c)
+{
+	c->look_ns = c->now_ns + RBD_LOOK_NS;
+	for (uint32_t i = 0; i < c->tags; i++) {
+		struct rbd_tag *t = &c->tag[i];
+
+		if (!t->busy || t->unknown || t->patient)
+			continue;
+		/* A request is taken at times that are not told. */
+		if (t->seen_ns == 0)
+			t->seen_ns = c->now_ns;
+		if (c->now_ns - t->seen_ns > RBD_ANSWER_S(c->disk) * 1000000000ULL) {
+			rbd_fail(c->disk, "it has not answered a request in time");
+			return;
+		}
+	}
+}
+
 void
 rbd_poll(struct weft_block_chan *chan, uint64_t now_ns)
 {
@@ -598,7 +623,7 @@ rbd_poll(struct weft_block_chan *chan, uint64_t now_ns)
 	int phase;
 	uint64_t n;
 
-	RTE_SET_USED(now_ns);
+	c->now_ns = now_ns;
 	c->copied = 0;
 	c->more = false;
 	if (c->armed) {
@@ -613,6 +638,8 @@ rbd_poll(struct weft_block_chan *chan, uint64_t now_ns)
 		rbd_bury(c, phase);
 	rbd_push(c);
 	rbd_kick(c);
+	if (now_ns >= c->look_ns && c->nfree_tags < c->tags)
+		rbd_look(c);
 }
 
 void
@@ -665,5 +692,5 @@ rbd_next_ns(const struct weft_block_chan *chan)
 	if (!c->broken &&
 	    atomic_load_explicit(&c->ring->cq_tail, memory_order_seq_cst) != c->cq_head)
 		return 0;
-	return UINT64_MAX;
+	return c->nfree_tags < c->tags && phase == RBD_UP ? c->look_ns : UINT64_MAX;
 }

@@ -18,7 +18,11 @@
 #include "weft_base.h"
 #include <weft/block.h>
 
-#define RBD_ARG_BYTES 256
+#define RBD_ARG_BYTES       256
+#define RBD_DEFAULT_TIMEOUT 30U /* weft-rbd has the same */
+/** Time in which a process answers: librbd may give up on what a request waits for, and then on the
+ * request. */
+#define RBD_ANSWER_S(d) (2ULL * (d)->timeout_s + 2)
 
 /** How far a device is on its way down. It only grows. */
 enum rbd_phase {
@@ -60,6 +64,7 @@ struct rbd_disk {
 	/* for the process that blocklists this one */
 	char conf[RBD_ARG_BYTES], id[RBD_ARG_BYTES], keyring[RBD_ARG_BYTES];
 	char timeout[16];
+	unsigned int timeout_s;
 	char path[RBD_ARG_BYTES]; /**< for log lines */
 	char program[512];
 };
@@ -69,9 +74,11 @@ struct rbd_tag {
 	struct weft_block_req *req; /**< NULL: canceled, only the slots are still in use */
 	uint32_t run;
 	uint16_t slots;
-	bool busy;    /**< the process has it */
-	bool changes; /**< it may change the image */
-	bool unknown; /**< the process has answered that it does not know the result */
+	bool busy;        /**< the process has it */
+	bool changes;     /**< it may change the image */
+	bool unknown;     /**< the process has answered that it does not know the result */
+	bool patient;     /**< it may take longer than RBD_ANSWER_S() */
+	uint64_t seen_ns; /**< when rbd_look() has found it first; 0: not yet */
 	uint16_t slot[RBD_REQ_SLOTS];
 };
 
@@ -91,13 +98,14 @@ struct rbd_chan {
 	int kick_fd;      /**< eventfd: the process has requests */
 	uint32_t sq_tail; /**< the driver's indexes: the shared ones are not read back */
 	uint32_t cq_head;
-	uint32_t kicked; /**< sq_tail when the process was told */
-	uint32_t run;    /**< counts uses of tags */
-	uint32_t copied; /**< octets copied since the poll began */
-	bool more;       /**< the last poll has left something for the next one */
-	bool broken;     /**< the process has written nonsense: its ring is not read any more */
-	bool armed;      /**< the bell may have been asked for */
-	int seen;        /**< enum rbd_phase, of which the requests know */
+	uint32_t kicked;          /**< sq_tail when the process was told */
+	uint32_t run;             /**< counts uses of tags */
+	uint32_t copied;          /**< octets copied since the poll began */
+	uint64_t now_ns, look_ns; /**< of the last poll; next look for what is not answered */
+	bool more;                /**< the last poll has left something for the next one */
+	bool broken; /**< the process has written nonsense: its ring is not read any more */
+	bool armed;  /**< the bell may have been asked for */
+	int seen;    /**< enum rbd_phase, of which the requests know */
 	struct weft_block_req *first, *last; /**< taken, and waiting for a tag and slots */
 	struct rbd_tag *tag;
 	uint32_t *free_tag, nfree_tags;
