@@ -236,8 +236,9 @@ ddp_ulpdu_placed(void *user, const uint8_t *head, uint32_t len_bytes, uint32_t s
 }
 
 /**
- * Place the usual segment at p: weft_ddp_expect(), in one piece, with a payload of len octets, none
- * placed ahead of it, and nothing to object to. False: ddp_segment() does it, or says what is wrong.
+ * Place the usual segment at p: weft_ddp_expect(), in one piece, with a payload of len octets,
+ * none placed ahead of it, and nothing to object to. False: ddp_segment() does it, or says what is
+ * wrong.
  */
 static __rte_always_inline bool
 ddp_expected(struct weft_ddp *d, const uint8_t *p, uint32_t len, bool is_short)

@@ -11,8 +11,8 @@
 #define CQ_BURST 32
 
 /*
- * The ring's elements are thirds of a completion, three enqueued and dequeued at a time: DPDK copies
- * elements of 16 octets by wide moves, and longer ones by four octets.
+ * The ring's elements are thirds of a completion, three enqueued and dequeued at a time: DPDK
+ * copies elements of 16 octets by wide moves, and longer ones by four octets.
  */
 #define CQ_UNIT_BYTES 16
 #define CQ_UNITS      (sizeof(struct weft_wc) / CQ_UNIT_BYTES)
