@@ -261,17 +261,51 @@ ddp_expected(struct weft_ddp *d, const uint8_t *p, uint32_t len, bool is_short)
 	return likely(!weft_medium_lost_any()); /* perhaps of this region, and during the copy */
 }
 
-/** Any length, any region: not inline, so that ddp_ulpdu() saves no registers for its calls. */
-static __rte_noinline void
-ddp_ulpdu_long(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
-               uint32_t len_bytes, uint64_t now_ns)
+/** Hand up the usual untagged segment: a whole Send, in one piece, that is in sequence. */
+static inline bool
+ddp_sent(struct weft_ddp *d, const uint8_t *p, uint32_t len_bytes)
 {
-	if (nfrags == 1 && !d->faulted && d->ahead == NULL &&
-	    frag->len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
-	    likely(ddp_expected(d, frag->p, frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
-		d->ops->written(d->user, frag->len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
+	/* T is 0, L is 1, and the reserved bits are 0 */
+	const uint16_t ctrl = (uint16_t)((WEFT_DDP_CTRL_L | DDP_VERSION) << 8 | d->expect_send);
+	uint32_t *msn = &d->rx_msn[WEFT_DDP_QN_SEND];
+
+	if (len_bytes < WEFT_DDP_UNTAGGED_HDR_BYTES || weft_get_be16(p) != ctrl ||
+	    d->expect_send == 0 || weft_get_be32(p + WEFT_DDP_U_QN_OFF) != WEFT_DDP_QN_SEND ||
+	    weft_get_be32(p + WEFT_DDP_U_MSN_OFF) != *msn ||
+	    weft_get_be32(p + WEFT_DDP_U_MO_OFF) != 0 || d->rx_mo[WEFT_DDP_QN_SEND] != 0)
+		return false;
+	++*msn; /* first: the up-call may destroy the stream */
+	if (likely(d->ops->sent(d->user, p + WEFT_DDP_UNTAGGED_HDR_BYTES,
+	                        len_bytes - WEFT_DDP_UNTAGGED_HDR_BYTES)))
+		return true;
+	--*msn;
+	return false;
+}
+
+/*
+ * The two functions for all that is not a short Write are not inline, so that ddp_ulpdu() saves no
+ * registers for their calls.
+ */
+
+/** A Write of any length to any region, in one piece, none placed ahead of it. */
+static __rte_noinline void
+ddp_ulpdu_tagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+                 uint32_t len_bytes, uint64_t now_ns)
+{
+	if (len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
+	    likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
+		d->ops->written(d->user, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
 		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);
 	else
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+}
+
+/** An untagged segment in one piece. */
+static __rte_noinline void
+ddp_ulpdu_untagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+                   uint32_t len_bytes, uint64_t now_ns)
+{
+	if (!ddp_sent(d, frag->p, len_bytes))
 		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
 }
 
@@ -281,19 +315,23 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 {
 	struct weft_ddp *d = user;
 
-	if (likely(nfrags == 1 && len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
-	           len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES + WEFT_COPY_SHORT_BYTES) &&
-	    likely(!d->faulted && d->ahead == NULL) &&
-	    likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, true)))
+	if (unlikely(nfrags != 1 || d->faulted || d->ahead != NULL || len_bytes == 0))
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+	else if ((frag->p[0] & WEFT_DDP_CTRL_T) == 0)
+		ddp_ulpdu_untagged(d, frag, nfrags, len_bytes, now_ns);
+	else if (len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
+	         len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES + WEFT_COPY_SHORT_BYTES &&
+	         likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, true)))
 		d->ops->written(d->user, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
 		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);
 	else
-		ddp_ulpdu_long(d, frag, nfrags, len_bytes, now_ns);
+		ddp_ulpdu_tagged(d, frag, nfrags, len_bytes, now_ns);
 }
 
 void
-weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access)
+weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send)
 {
+	d->expect_send = send;
 	d->expect_ctrl = rsvdulp != 0 ? (WEFT_DDP_CTRL_T | DDP_VERSION) << 8 | rsvdulp : 0;
 	d->expect_access = access;
 }

@@ -62,6 +62,12 @@ struct weft_ddp_ops {
 	/** A segment that weft_ddp_expect() describes was placed, without a call of tagged(). */
 	void (*written)(void *user, uint32_t len_bytes, bool last);
 	/**
+	 * A whole message in one untagged segment that weft_ddp_expect() describes has arrived, of
+	 * len_bytes at p, valid during the call. True: rdmap took it, as untagged() does. False: it
+	 * changed nothing that matters, and untagged() follows.
+	 */
+	bool (*sent)(void *user, const uint8_t *p, uint32_t len_bytes);
+	/**
 	 * A tagged segment has arrived behind a gap. False: it waits for its turn. True, with the
 	 * right in *access: ddp may place it now; tagged() and tagged_placed() follow in its turn.
 	 * Changes nothing. May be NULL.
@@ -100,6 +106,8 @@ struct weft_ddp {
 	const struct weft_ddp_ops *ops;
 	void *user;
 	bool faulted; /**< drop later segments; ddp and rdmap set it */
+	/** RsvdULP octet of the messages that sent() takes; 0: none */
+	uint8_t expect_send;
 	/** first two octets of a segment of weft_ddp_expect(), without the L bit; 0: none */
 	uint16_t expect_ctrl;
 	uint32_t expect_access;
@@ -122,9 +130,10 @@ void weft_ddp_fini(struct weft_ddp *d);
 /**
  * Tagged segments whose RsvdULP octet is rsvdulp need no call of tagged() from now on: they are
  * placed with the right `access`, and written() is called. 0: none. For the usual segment, an RDMA
- * Write.
+ * Write. Messages of one segment on queue 0 whose RsvdULP octet is `send` are offered to sent().
+ * 0: none.
  */
-void weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access);
+void weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send);
 
 /**
  * DDP's up-calls from MPA; `user` is the weft_ddp. An initiator calls weft_mpa_start(d->mpa, ...,

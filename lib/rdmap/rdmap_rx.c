@@ -191,6 +191,25 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	return 0;
 }
 
+/* The usual Send: in one segment, and ddp_sent() has found it in sequence. */
+static bool
+rdmap_on_sent(void *user, const uint8_t *p, uint32_t len_bytes)
+{
+	struct weft_rdmap *r = user;
+	bool took;
+
+	if (unlikely(r->rx_send.active))
+		return false;
+	rdmap_enter(r);
+	took = r->ops->recv_whole(r->user, p, len_bytes);
+	rdmap_leave(r);
+	if (likely(took)) {
+		r->stats.bytes_in += len_bytes;
+		rdmap_count_in(r, WEFT_RDMAP_SEND);
+	}
+	return took;
+}
+
 /* ---- Untagged: other messages are short and parsed as a whole ---- */
 
 /* Flush, Verify and Atomic Write Responses have no identifier. The order alone tells the request.
@@ -388,6 +407,7 @@ const struct weft_ddp_ops rdmap_ddp_ops = {
         .tagged = rdmap_on_tagged,
         .tagged_placed = rdmap_on_tagged_placed,
         .written = rdmap_on_written,
+        .sent = rdmap_on_sent,
         .tagged_ahead = rdmap_on_tagged_ahead,
         .untagged = rdmap_on_untagged,
         .fault = rdmap_on_fault,

@@ -53,9 +53,9 @@ rdmap_linger(struct weft_rdmap *r, uint64_t now_ns)
 	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_LINGER_NS);
 }
 
-/** Whether the peer's RDMA Writes are accepted: rdmap_judge(). */
+/** Whether the peer's RDMA Writes and Sends are accepted: rdmap_judge(). */
 static bool
-rdmap_may_write(enum weft_rdmap_state s)
+rdmap_hears(enum weft_rdmap_state s)
 {
 	return s == WEFT_RDMAP_ST_RTS || s == WEFT_RDMAP_ST_CLOSING;
 }
@@ -68,8 +68,10 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 	WEFT_LOG(rdmap, DEBUG, "stream %" PRIu64 ": %s -> %s", r->ddp.scope.stream,
 	         weft_rdmap_state_name(r->state), weft_rdmap_state_name(s));
 	r->state = s;
-	weft_ddp_expect(&r->ddp, rdmap_may_write(s) ? RDMAP_CTRL(WEFT_RDMAP_WRITE) : 0,
-	                WEFT_ACCESS_REMOTE_WRITE);
+	weft_ddp_expect(&r->ddp, rdmap_hears(s) ? RDMAP_CTRL(WEFT_RDMAP_WRITE) : 0,
+	                WEFT_ACCESS_REMOTE_WRITE,
+	                rdmap_hears(s) && r->ops->recv_whole != NULL ? RDMAP_CTRL(WEFT_RDMAP_SEND)
+	                                                             : 0);
 	if (s == WEFT_RDMAP_ST_CLOSING && !r->fin_sent)
 		rdmap_linger(r, r->sched->now_ns);
 	if (s == WEFT_RDMAP_ST_ERROR) {

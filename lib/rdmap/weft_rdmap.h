@@ -117,6 +117,13 @@ struct weft_rdmap_ops {
 	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes,
 	                  bool solicited, uint32_t inv_stag);
 	/**
+	 * A whole Send has arrived, of len_bytes at p, while rdmap holds no buffer. True: it was
+	 * copied into the next receive buffer of QN 0, whose receive is complete. False: recv_buf()
+	 * and recv_done() have to do it, and the buffer may hold octets of the Send. May be NULL:
+	 * it never does.
+	 */
+	bool (*recv_whole)(void *user, const uint8_t *p, uint32_t len_bytes);
+	/**
 	 * Immediate Data has arrived. It consumes the buffer of recv_buf() and does not write to
 	 * it. Immediate Data with an error ends with recv_done() instead. imm is valid during the
 	 * call only.

@@ -124,6 +124,7 @@ static const struct weft_rdmap_ops verbs_rdmap_ops = {
         .write_refused = weft_verbs_write_refused,
         .recv_buf = weft_verbs_recv_buf,
         .recv_done = weft_verbs_recv_done,
+        .recv_whole = weft_verbs_recv_whole,
         .recv_imm = weft_verbs_recv_imm,
         .invalidate = weft_verbs_invalidate,
         .start = weft_verbs_start,

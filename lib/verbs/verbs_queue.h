@@ -54,6 +54,7 @@ void weft_verbs_rq_flush(struct weft_qp *qp);
 const struct weft_rdmap_sge *weft_verbs_recv_buf(void *user, uint8_t *nsge);
 void weft_verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes,
                           bool solicited, uint32_t inv_stag);
+bool weft_verbs_recv_whole(void *user, const uint8_t *p, uint32_t len_bytes);
 void weft_verbs_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited);
 
 /* ---- Windows of the stream (verbs_mw.c) ---- */

@@ -2,6 +2,8 @@
 /** @file The receive queue: the receive that a message fills, and its completion. */
 
 #include "verbs_queue.h"
+#include "weft_copy.h"
+#include "weft_medium.h"
 #include "weft_verbs_mr.h"
 #include "verbs_srq.h"
 
@@ -55,6 +57,27 @@ weft_verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_byt
 	};
 
 	verbs_recv_end(qp, &wc);
+}
+
+/** The usual receive: posted to the QP itself, of one piece, and long enough. */
+bool
+weft_verbs_recv_whole(void *user, const uint8_t *p, uint32_t len_bytes)
+{
+	struct weft_qp *qp = user;
+	const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_head);
+	struct weft_wc wc = {.opcode = WEFT_WC_RECV, .len_bytes = len_bytes};
+
+	if (unlikely(qp->rq_head == qp->rq_tail || qp->srq != NULL || r->nsge != 1 ||
+	             len_bytes > r->sge[0].len_bytes) ||
+	    (r->keyed && unlikely(!verbs_lkey_ok(qp->vw->ctx->mem, &qp->pd->mem, &r->sge[0],
+	                                         WEFT_ACCESS_LOCAL_WRITE))))
+		return false;
+	weft_copy(r->sge[0].addr, p, len_bytes);
+	weft_medium_mark_at(r->sge[0].addr, len_bytes);
+	if (unlikely(weft_medium_lost_any())) /* perhaps of this buffer, and during the copy */
+		return false;
+	verbs_rq_done(qp, &wc);
+	return true;
 }
 
 void

@@ -136,8 +136,10 @@ struct ulp {
 	uint8_t echo[64];
 	unsigned int echo_bytes;
 	uint32_t seg_bytes;
-	bool refuse; /**< tagged() and untagged() refuse the segment */
-	bool wait;   /**< tagged_ahead() declines */
+	unsigned int sent; /**< calls of sent() that took the message */
+	bool decline;      /**< sent() takes nothing */
+	bool refuse;       /**< tagged() and untagged() refuse the segment */
+	bool wait;         /**< tagged_ahead() declines */
 };
 
 /** Whether new streams expect RDMA Writes: weft_ddp_expect(). */
@@ -196,6 +198,19 @@ ulp_written(void *user, uint32_t len_bytes, bool last)
 	u->written++;
 	u->lasts += last;
 	u->len = len_bytes;
+}
+
+static bool
+ulp_sent(void *user, const uint8_t *p, uint32_t len_bytes)
+{
+	struct ulp *u = user;
+
+	if (u->decline || u->refuse)
+		return false;
+	u->sent++;
+	u->len = len_bytes;
+	memcpy(u->payload, p, len_bytes);
+	return true;
 }
 
 static int
@@ -268,6 +283,7 @@ static const struct weft_ddp_ops ulp_ops = {
         .tagged = ulp_tagged,
         .tagged_placed = ulp_placed,
         .written = ulp_written,
+        .sent = ulp_sent,
         .tagged_ahead = ulp_tagged_ahead,
         .untagged = ulp_untagged,
         .fault = ulp_fault,
@@ -313,7 +329,7 @@ ulp_new(void)
 	u->c->out_bytes = 0;
 	u->c->nsegs = 0;
 	if (ulp_expects)
-		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE);
+		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0x43);
 	return u;
 }
 
@@ -771,7 +787,7 @@ test_expected(void)
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h = tagged(u, 0);
 
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
 	for (uint32_t len = 1; len <= 80; len++) {
 		h = tagged(u, len * 40);
 		h.last = len & 1;
@@ -799,7 +815,7 @@ test_expected(void)
 		CHECK_EQ(u->tagged, 4 + i);
 	}
 	/* no more */
-	weft_ddp_expect(&u->d, 0, 0);
+	weft_ddp_expect(&u->d, 0, 0, 0);
 	h = tagged(u, 0);
 	rx_seg(u, &h, "z", 1, 0);
 	h.rsvdulp = 0;
@@ -808,11 +824,64 @@ test_expected(void)
 	CHECK_EQ(u->written, 80);
 	CHECK_EQ(u->faults, 0);
 	/* another right */
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_READ);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_READ, 0);
 	h = tagged(u, 0);
 	h.stag = u->mr_ro->stag;
 	rx_seg(u, &h, "r", 1, 0);
 	CHECK_EQ(u->written, 81);
+	ulp_free(u);
+}
+
+/** A whole Send that is in sequence goes to sent() alone; all else, and what it declines, not. */
+static void
+test_expected_sends(void)
+{
+	struct ulp *u = ulp_new();
+	struct weft_ddp_hdr h;
+	uint32_t msn = 1;
+
+	weft_ddp_expect(&u->d, 0, 0, 0x43);
+	for (uint32_t len = 0; len <= 100; len++) {
+		h = untagged(0, msn++, 0, true);
+		u->decline = len % 5 == 4;
+		rx_seg(u, &h, pattern + len, len, 0);
+		CHECK_EQ(u->len, len);
+		CHECK_MEM(u->payload, pattern + len, len);
+		CHECK_EQ(u->untagged, (len + 1) / 5);
+		CHECK_EQ(u->sent, len + 1 - u->untagged);
+	}
+	u->decline = false;
+	u->sent = u->untagged = 0;
+	/* in two segments; a Send of another kind; another queue; reserved bits; in pieces */
+	h = untagged(0, msn, 0, false);
+	rx_seg(u, &h, "ab", 2, 0);
+	h = untagged(0, msn++, 2, true);
+	rx_seg(u, &h, "cd", 2, 0);
+	CHECK_EQ(u->untagged, 2);
+	h = untagged(0, msn++, 0, true);
+	h.rsvdulp = 0x45;
+	rx_seg(u, &h, "ab", 2, 0);
+	h = untagged(1, 1, 0, true);
+	rx_seg(u, &h, "ab", 2, 0);
+	h = untagged(0, msn++, 0, true);
+	h.rsvd = 0x3c;
+	rx_seg(u, &h, "ab", 2, 0);
+	h = untagged(0, msn++, 0, true);
+	rx_seg(u, &h, "ab", 2, 15);
+	CHECK_EQ(u->untagged, 6);
+	CHECK_EQ(u->sent, 0);
+	/* the beginning of a message is followed by another one's: MO is wrong */
+	h = untagged(0, msn, 0, false);
+	rx_seg(u, &h, "ab", 2, 0);
+	h = untagged(0, msn, 0, true);
+	rx_seg(u, &h, "cd", 2, 0);
+	CHECK_EQ(u->sent, 0);
+	CHECK_EQ(u->faults, 1);
+	/* then nothing is taken any more */
+	h = untagged(0, msn, 2, true);
+	rx_seg(u, &h, "cd", 2, 0);
+	CHECK_EQ(u->sent, 0);
+	CHECK_EQ(u->dropped, 1);
 	ulp_free(u);
 }
 
@@ -1081,7 +1150,7 @@ WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
                {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
                {"stream number", test_number}, {"expected", test_expected},
-               {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed},
-               {"ahead, in the order sent", test_ahead_order},
+               {"expected sends", test_expected_sends}, {"expected errors", test_expected_errors},
+               {"transmit packed", test_tx_packed}, {"ahead, in the order sent", test_ahead_order},
                {"ahead, what waits", test_ahead_waits}, {"ahead, the limit", test_ahead_limit},
                {"ahead, refused in its turn", test_ahead_refused})
