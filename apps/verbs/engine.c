@@ -19,7 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ENGINE_DRAIN_NS (1000 * 1000 * 1000ULL) /**< at the end of the process */
+#define ENGINE_SERVER_NS (5 * 1000 * 1000 * 1000ULL) /**< for the server of a net_memif */
+#define ENGINE_DRAIN_NS  (1000 * 1000 * 1000ULL)     /**< at the end of the process */
 
 static struct stack stack;
 static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,6 +33,49 @@ void
 wv_engine_hook(const struct wv_engine_hooks *h)
 {
 	hooks = h;
+}
+
+/** Whether a server's socket is there, in the file system or in the kernel's table. */
+static bool
+engine_socket_there(const char *path, bool abstract)
+{
+	char line[512];
+	bool there = false;
+	FILE *f;
+
+	if (!abstract)
+		return access(path, F_OK) == 0;
+	f = fopen("/proc/net/unix", "re");
+	while (f != NULL && !there && fgets(line, sizeof(line), f) != NULL) {
+		char *name = strchr(line, '@');
+
+		line[strcspn(line, "\n")] = '\0';
+		there = name != NULL && strcmp(name + 1, path) == 0;
+	}
+	if (f != NULL)
+		fclose(f);
+	return there;
+}
+
+/**
+ * The client of a net_memif needs its server. A program opens its device when it needs it, which
+ * its user does not see: a server that forks for each client does so when the client does.
+ */
+static void
+engine_await_server(const struct conf *c)
+{
+	const uint64_t end_ns = wv_now_ns() + ENGINE_SERVER_NS;
+	char role[16] = "", path[CONF_PATH_MAX];
+	bool abstract;
+
+	for (uint32_t i = 0; i < c->nports; i++) {
+		(void)conf_dev_arg(c->ports[i].dev, "role", role, sizeof(role));
+		if (conf_memif_socket(c->ports[i].dev, path, sizeof(path), &abstract) != 0 ||
+		    strcmp(role, "server") == 0)
+			continue;
+		while (!engine_socket_there(path, abstract) && wv_now_ns() < end_ns)
+			usleep(10000);
+	}
 }
 
 /** On the helper thread, because EAL binds the thread that initialises it to a CPU. */
@@ -52,6 +96,7 @@ engine_open(const struct conf *given, char *err, size_t err_size)
 			cpu++;
 		snprintf(c.weft.lcores, sizeof(c.weft.lcores), "%d", cpu);
 	}
+	engine_await_server(&c);
 	rc = stack_up(&c, &opt, &stack, err, err_size);
 	(void)sched_setaffinity(0, sizeof(process_cpus), &process_cpus);
 	if (rc != 0)

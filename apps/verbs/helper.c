@@ -18,6 +18,8 @@
 #define HELPER_LOOK_MIN_NS (500 * 1000ULL)  /**< between two looks, while the program polls */
 #define HELPER_LOOK_MAX_NS (4000 * 1000ULL) /**< the same, when it has polled for long */
 #define HELPER_NAP_NS      (10 * 1000L)     /**< between two polls beside a program that spins */
+#define HELPER_JUDGE_NS    (1000 * 1000ULL)
+#define HELPER_SLICE_NS    (100 * 1000ULL)
 #define HELPER_MANY_CPUS   4                /**< so many for both without a nap */
 #define HELPER_HOT_NS      (5000 * 1000ULL) /**< stays after packets that the program left */
 
@@ -50,9 +52,42 @@ helper_look_later(uint64_t ns)
 	return atomic_exchange_explicit(&kicked, 0, memory_order_acq_rel) != 0;
 }
 
+/** The processor time of the program's threads, without this one. */
+static uint64_t
+helper_program_ns(void)
+{
+	struct timespec all, own;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+	return (uint64_t)(all.tv_sec - own.tv_sec) * 1000000000ULL + (uint64_t)all.tv_nsec -
+	       (uint64_t)own.tv_nsec;
+}
+
+/** Whether the program uses a processor, looked at once in HELPER_JUDGE_NS. */
+struct helper_judge {
+	uint64_t at_ns, program_ns;
+	bool spins;
+};
+
+static bool
+helper_spins(struct helper_judge *j, uint64_t now_ns)
+{
+	uint64_t used_ns;
+
+	if (now_ns - j->at_ns < HELPER_JUDGE_NS)
+		return j->spins;
+	used_ns = helper_program_ns();
+	/* A program that spins may have to share its processor. */
+	j->spins = used_ns - j->program_ns > (now_ns - j->at_ns) / 16;
+	j->program_ns = used_ns;
+	j->at_ns = now_ns;
+	return j->spins;
+}
+
 /**
  * Poll until the program polls again by itself. announced: the program has said that it sleeps;
- * else it may spin.
+ * else it may spin, or sleep in a call that this library does not know.
  */
 static void
 helper_take_over(bool announced, unsigned int ncpus)
@@ -60,6 +95,8 @@ helper_take_over(bool announced, unsigned int ncpus)
 	const struct timespec nap = {.tv_nsec = HELPER_NAP_NS};
 	uint64_t last = atomic_load_explicit(&seen, memory_order_relaxed);
 	uint64_t now_ns = wv_now_ns(), idle_ns = now_ns, hot_ns = 0;
+	struct helper_judge judge = {
+	        .at_ns = now_ns, .program_ns = helper_program_ns(), .spins = true};
 
 	for (;;) {
 		uint64_t count;
@@ -86,11 +123,28 @@ helper_take_over(bool announced, unsigned int ncpus)
 		wv_unlock();
 		if (!alone && now_ns >= hot_ns)
 			return;
-		if (n <= 0 && !announced && ncpus < HELPER_MANY_CPUS)
+		if (n <= 0 && !announced && ncpus < HELPER_MANY_CPUS &&
+		    helper_spins(&judge, now_ns))
 			(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 		else if (wv_lock_wanted())
 			sched_yield();
 	}
+}
+
+/** Ask for short time slices: Linux 6.12 and later then runs the thread soon when it wakes. */
+static void
+helper_short_slices(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime_ns, deadline_ns, period_ns;
+	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime_ns = HELPER_SLICE_NS};
+
+	/* Without it all works, only later. */
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 void
@@ -100,6 +154,7 @@ wv_helper_run(unsigned int ncpus)
 
 	/* The default timer slack of 50 us would double every short sleep. */
 	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	helper_short_slices();
 	for (;;) {
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		if (count == last) {

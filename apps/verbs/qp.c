@@ -242,11 +242,14 @@ qp_to(struct wv_qp *q, enum ibv_qp_state to)
 	case IBV_QPS_RESET:
 		return qp_reset(q);
 	case IBV_QPS_INIT:
+		/* Programs take the steps of InfiniBand, some of them when they are connected. */
+		if (q->busy)
+			return 0;
 		if (from != IBV_QPS_RESET && from != IBV_QPS_INIT)
 			return -EINVAL;
 		break;
 	case IBV_QPS_RTR:
-		if (from == IBV_QPS_RTS)
+		if (q->busy)
 			return 0;
 		if (from != IBV_QPS_INIT && from != IBV_QPS_RTR)
 			return -EINVAL;

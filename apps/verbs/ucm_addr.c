@@ -45,6 +45,25 @@ addr_is_loopback(const struct sockaddr_storage *a)
 	              sizeof(loopback)) == 0;
 }
 
+/**
+ * An address of the loopback interface stands for the port's first of its family, as the kernel
+ * takes its first device. libfabric looks for devices by such addresses, and passes the answer on.
+ */
+static void
+addr_unloop(struct sockaddr_storage *a)
+{
+	const __be16 port = *addr_port(a);
+	uint32_t n;
+	const struct conf_port *p = addr_ports(&n);
+
+	for (uint32_t i = 0; n > 0 && addr_is_loopback(a) && i < p[0].nnets; i++)
+		if (p[0].nets[i].addr.ss_family == a->ss_family) {
+			*a = p[0].nets[i].addr;
+			*addr_port(a) = port;
+			return;
+		}
+}
+
 bool
 cm_addr_is_ours(const struct sockaddr_storage *a)
 {
@@ -136,7 +155,7 @@ addr_choose_port(struct wv_cm_id *id, struct sockaddr_storage *a)
 static int
 addr_bind(struct wv_cm_id *id, const struct sockaddr_storage *given)
 {
-	struct addr_clash clash = {.id = id, .addr = *given};
+	struct addr_clash clash = {.id = id};
 	struct sockaddr_storage a = *given;
 	int rc = 0;
 
@@ -144,7 +163,9 @@ addr_bind(struct wv_cm_id *id, const struct sockaddr_storage *given)
 		return -EINVAL;
 	if (a.ss_family != AF_INET && a.ss_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	if (!addr_is_any(&a) && !addr_is_loopback(&a) && !cm_addr_is_ours(&a))
+	addr_unloop(&a);
+	clash.addr = a;
+	if (!addr_is_any(&a) && !cm_addr_is_ours(&a))
 		return -EADDRNOTAVAIL;
 	if (*addr_port(&a) == 0)
 		rc = addr_choose_port(id, &a);

@@ -41,10 +41,8 @@ cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
 	a.user = id;
 	a.dscp = id->dscp;
 	id->backlog = a.backlog;
-	/* At an address of the loopback interface nothing can arrive. */
-	if (addr_is_any(&id->src) || cm_addr_is_ours(&id->src))
-		rc = weft_listen(wv_engine.ctx, (const struct sockaddr *)&id->src,
-		                 addr_len(&id->src), &a, &id->listener);
+	rc = weft_listen(wv_engine.ctx, (const struct sockaddr *)&id->src, addr_len(&id->src), &a,
+	                 &id->listener);
 	if (rc == 0)
 		id->state = CM_LISTEN;
 	return rc;

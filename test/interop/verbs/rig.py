@@ -58,9 +58,9 @@ def die_with_us():
 class End:
     """A program that runs at one end. `out` and `err` grow while it runs."""
 
-    def __init__(self, argv, env=None, stdin=subprocess.DEVNULL, wrap=()):
+    def __init__(self, argv, env=None, stdin=subprocess.DEVNULL):
         self.argv, self.out, self.err = argv, "", ""
-        self.p = subprocess.Popen([*wrap, *argv], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        self.p = subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                   errors="replace", env=dict(os.environ, **(env or {})), preexec_fn=die_with_us,
                                   start_new_session=True)
         self.readers = [threading.Thread(target=self.read, args=(f, name), daemon=True)
@@ -97,15 +97,48 @@ class End:
         return f"$ {shlex.join(self.argv)}\n(exit status {self.p.poll()})\n{self.out[-3000:]}{self.err[-3000:]}"
 
 
-class Rig:
-    """Where a case runs: a folder for the sockets of its ports, and the programs that it started."""
+class Spaces:
+    """Two network namespaces, in which the kernel has the addresses of both ends, too: for programs that meet by a socket
+    before they use RDMA, as qperf and fi_pingpong do. Needs root."""
 
-    def __init__(self, build):
+    def __init__(self):
+        if os.geteuid() != 0:
+            raise Skip("needs root (network namespaces)")
+        self.names = [f"wv{os.getpid() % 1000000}{x}" for x in "sc"]
+        for ns in self.names:
+            self.ip("netns", "add", ns)
+        self.ip("-n", self.names[0], "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", self.names[1])
+        for ns, address in zip(self.names, (SERVER, CLIENT)):
+            self.ip("-n", ns, "addr", "add", address + "/24", "dev", "v0")
+            for link in "lo", "v0":
+                self.ip("-n", ns, "link", "set", link, "up")
+
+    @staticmethod
+    def ip(*args):
+        """ip(8)."""
+        subprocess.run(["ip", *args], check=True, capture_output=True)
+
+    def wrap(self, role):
+        """What a command begins with to run at this end."""
+        return ["ip", "netns", "exec", self.names[role != "server"]]
+
+    def end(self):
+        """Remove them."""
+        for ns in self.names:
+            subprocess.run(["ip", "netns", "del", ns], check=False, capture_output=True)
+
+
+class Rig:
+    """Where a case runs: a folder for the sockets of its ports, and the programs that it started. spaces: each end in a
+    network namespace."""
+
+    def __init__(self, build, spaces=False):
         self.run = os.path.join(os.path.abspath(build), "apps/verbs/weft-run")
         if not os.path.exists(self.run):
             raise Skip("weft-run was not built (libibverbs-dev, librdmacm-dev)")
         self.tmp = tempfile.mkdtemp(prefix="weft-verbs-")
         self.ends, self.n = [], 0
+        self.spaces = Spaces() if spaces else None
 
     def __enter__(self):
         return self
@@ -114,6 +147,8 @@ class Rig:
         for e in self.ends:
             if e.p.poll() is None:
                 e.kill()
+        if self.spaces:
+            self.spaces.end()
         shutil.rmtree(self.tmp, ignore_errors=True)
 
     def path(self, name):
@@ -128,7 +163,8 @@ class Rig:
 
     def start(self, role, argv, options=(), **how):
         """Start a program over weft at one end."""
-        e = End([self.run, *self.port(role), *options, *argv], **how)
+        wrap = self.spaces.wrap(role) if self.spaces else ()
+        e = End([*wrap, self.run, *self.port(role), *options, *argv], **how)
         self.ends.append(e)
         return e
 

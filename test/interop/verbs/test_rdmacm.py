@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs of rdmacm-utils, but rping: test_rdmacm.py BUILD [CASE...]. TAP."""
+import hashlib
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig  # noqa: E402
+from rig import SERVER, check  # noqa: E402
+
+
+def cmatose(build, *options):
+    """ucmatose at both ends: every connection moves its messages both ways, then ends in order."""
+    with rig.Rig(build) as r:
+        s, c = r.pair(["ucmatose", *options], ["ucmatose", *options, "-s", SERVER])
+        for e in s, c:
+            check("data transfers complete" in e.out and "return status 0" in e.out and "error" not in e.out + e.err, e)
+
+
+def many(build):
+    """ucmatose: four connections of one channel, ten messages of 1000 octets each way; the server sends first"""
+    cmatose(build, "-S", "1000", "-C", "10", "-c", "4")
+
+
+def migrate(build):
+    """ucmatose -m: ids move to another channel"""
+    cmatose(build, "-m", "-C", "5", "-c", "2")
+
+
+def synchronous(build):
+    """rdma_client and rdma_server: synchronous ids (rdma_create_ep)"""
+    with rig.Rig(build) as r:
+        for prefix in "rdma_", "rdma_x":
+            extra = ["-c", "r"] if prefix == "rdma_x" else []
+            s, c = r.pair([prefix + "server", "-p", "7471", *extra], [prefix + "client", "-s", SERVER, "-p", "7471", *extra])
+            check("end 0" in s.out and "end 0" in c.out, s, c)
+
+
+def own_qp(build):
+    """rping -q: a queue pair that librdmacm does not know"""
+    with rig.Rig(build) as r:
+        _, c = r.pair(["rping", "-s", "-q", "-C", "5", "-a", SERVER], ["rping", "-c", "-q", "-V", "-C", "5", "-a", SERVER])
+        check("mismatch" not in c.out + c.err, c)
+
+
+def times(build):
+    """cmtime: 20 connections at once, events after their queue pairs are gone"""
+    rig.need("cmtime")
+    with rig.Rig(build) as r:
+        r.server(["cmtime", "-c", "20"])
+        c = r.client(["cmtime", "-s", SERVER, "-c", "20"])
+        check(c.wait(60) == 0, c)
+        check(all(re.search(rf"^{step}\s*:\s+[0-9.]+", c.out, re.M) for step in ("connect", "disconnect", "destroy")), c)
+
+
+def streams(build):
+    """rstream and riostream: rsockets, with every size and data verified"""
+    with rig.Rig(build) as r:
+        for program in "rstream", "riostream":
+            s, c = r.pair([program, "-S", "4096", "-C", "50", "-I", "20", "-T", "v"],
+                          [program, "-s", SERVER, "-S", "4096", "-C", "50", "-I", "20", "-T", "v"])
+            for e in s, c:
+                check(re.search(r"^custom\s+4k\s+50\s+20\s+", e.out, re.M) and "mismatch" not in e.out + e.err, e)
+
+
+def copy(build):
+    """rcopy: a file of 3 MiB arrives as it was"""
+    rig.need("rcopy")
+    with rig.Rig(build) as r:
+        data = hashlib.shake_128(b"rcopy").digest(3 << 20)
+        with open(r.path("in"), "wb") as f:
+            f.write(data)
+        r.server(["rcopy"])
+        c = r.client(["rcopy", r.path("in"), f"{SERVER}:{r.path('out')}"])
+        check(c.wait(60) == 0, c)
+        with open(r.path("out"), "rb") as f:
+            check(f.read() == data, "the copy differs", c)
+
+
+def datagrams(build):
+    """udaddy is refused: iWARP has no datagrams"""
+    rig.need("udaddy")
+    with rig.Rig(build) as r:
+        r.server(["udaddy"])
+        c = r.client(["udaddy", "-s", SERVER])
+        check(c.wait() != 0 and "unable to create QP: Operation not supported" in c.out + c.err, c)
+
+
+if __name__ == "__main__":
+    rig.main([many, migrate, synchronous, own_qp, times, streams, copy, datagrams])
