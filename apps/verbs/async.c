@@ -51,6 +51,36 @@ wv_async_srq(struct wv_srq *s, enum ibv_event_type type)
 	          &(struct ibv_async_event){.element.srq = &s->ibv, .event_type = type});
 }
 
+/* ---- Contexts, which all hear of the port ---- */
+
+static TAILQ_HEAD(, wv_context) contexts = TAILQ_HEAD_INITIALIZER(contexts);
+
+void
+wv_async_join(struct wv_context *c)
+{
+	TAILQ_INSERT_TAIL(&contexts, c, link);
+}
+
+void
+wv_async_leave(struct wv_context *c)
+{
+	struct wv_fdq_node *n;
+
+	TAILQ_REMOVE(&contexts, c, link);
+	while ((n = wv_fdq_take(&c->async)) != NULL)
+		free(n);
+}
+
+void
+wv_async_port(enum ibv_event_type type)
+{
+	struct wv_context *c;
+
+	TAILQ_FOREACH (c, &contexts, link)
+		async_put(&c->vctx.context, &(struct ibv_async_event){.element.port_num = WV_PORT,
+		                                                      .event_type = type});
+}
+
 /** The kind of object that an event is about. */
 enum async_kind { ASYNC_CQ, ASYNC_QP, ASYNC_SRQ, ASYNC_OTHER };
 

@@ -4,9 +4,11 @@
 #include "device.h"
 
 #include "api.h"
+#include "async.h"
 #include "check.h"
 #include "config.h"
 #include "engine.h"
+#include "link.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,6 +97,10 @@ ibv_open_device(struct ibv_device *dev)
 	c->vctx.context.num_comp_vectors = 1;
 	pthread_mutex_init(&c->vctx.context.mutex, NULL);
 	wv_calls_set(&c->vctx);
+	wv_lock();
+	wv_async_join(c);
+	wv_link_watch();
+	wv_unlock();
 	return &c->vctx.context;
 }
 
@@ -103,6 +109,9 @@ ibv_close_device(struct ibv_context *context)
 {
 	struct wv_context *c = wv_context(context);
 
+	wv_lock();
+	wv_async_leave(c);
+	wv_unlock();
 	wv_fdq_fini(&c->async);
 	pthread_mutex_destroy(&context->mutex);
 	free(c);

@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <sys/queue.h>
+
 #include "fdq.h"
 
 #define WV_DEVICE_NAME "weft0"
@@ -19,6 +21,7 @@
 
 /** An opened device. */
 struct wv_context {
+	TAILQ_ENTRY(wv_context) link;
 	struct wv_fdq async; /**< asynchronous events, which the descriptor async_fd tells of */
 	struct verbs_context vctx;
 };

@@ -116,6 +116,8 @@ engine_down(void)
 {
 	const uint64_t end_ns = wv_now_ns() + ENGINE_DRAIN_NS;
 
+	if (getpid() == up_pid && wv_engine_is_up())
+		wv_engine_set_ending();
 	/* A thread that never returns the lock would keep the process for ever. */
 	if (getpid() != up_pid || !wv_engine_is_up() || !wv_lock_until(end_ns))
 		return;

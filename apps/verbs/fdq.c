@@ -28,18 +28,37 @@ wv_fdq_fini(struct wv_fdq *q)
 	pthread_mutex_destroy(&q->lock);
 }
 
+/** Take the lock. read(2) and write(2) under it are points at which a thread may be cancelled. */
+static int
+fdq_lock(struct wv_fdq *q)
+{
+	int old;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	pthread_mutex_lock(&q->lock);
+	return old;
+}
+
+static void
+fdq_unlock(struct wv_fdq *q, int old)
+{
+	pthread_mutex_unlock(&q->lock);
+	(void)pthread_setcancelstate(old, NULL);
+}
+
 void
 wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n)
 {
 	const uint64_t one = 1;
+	int old;
 
-	pthread_mutex_lock(&q->lock);
+	old = fdq_lock(q);
 	if (TAILQ_EMPTY(&q->nodes) && wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
 		/* Its counter is 0, so there is room. */
 	}
 	TAILQ_INSERT_TAIL(&q->nodes, n, link);
 	n->queued = true;
-	pthread_mutex_unlock(&q->lock);
+	fdq_unlock(q, old);
 }
 
 /** Under the lock. */
@@ -59,12 +78,13 @@ struct wv_fdq_node *
 wv_fdq_take(struct wv_fdq *q)
 {
 	struct wv_fdq_node *n;
+	int old;
 
-	pthread_mutex_lock(&q->lock);
+	old = fdq_lock(q);
 	n = TAILQ_FIRST(&q->nodes);
 	if (n != NULL)
 		fdq_remove(q, n);
-	pthread_mutex_unlock(&q->lock);
+	fdq_unlock(q, old);
 	return n;
 }
 
@@ -72,12 +92,13 @@ bool
 wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n)
 {
 	bool was;
+	int old;
 
-	pthread_mutex_lock(&q->lock);
+	old = fdq_lock(q);
 	was = n->queued;
 	if (was)
 		fdq_remove(q, n);
-	pthread_mutex_unlock(&q->lock);
+	fdq_unlock(q, old);
 	return was;
 }
 
@@ -86,14 +107,15 @@ wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const v
             const void *arg)
 {
 	struct wv_fdq_node *n;
+	int old;
 
-	pthread_mutex_lock(&q->lock);
+	old = fdq_lock(q);
 	TAILQ_FOREACH (n, &q->nodes, link)
 		if (match(n, arg)) {
 			fdq_remove(q, n);
 			break;
 		}
-	pthread_mutex_unlock(&q->lock);
+	fdq_unlock(q, old);
 	return n;
 }
 

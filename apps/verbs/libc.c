@@ -80,9 +80,20 @@ close(int fd)
 WV_API ssize_t
 write(int fd, const void *buf, size_t n)
 {
+	ssize_t rc;
+
 	if (wv_ucm_is(fd))
 		return wv_ucm_write(fd, buf, n);
-	return libc_next()->write(fd, buf, n);
+	rc = libc_next()->write(fd, buf, n);
+	/*
+	 * librdmacm, on a channel that another thread has closed before it called exit(). A program
+	 * would call exit() a second time, and the end of its connections would be cut off.
+	 */
+	if (__builtin_expect(rc < 0 && errno == EBADF, 0)) {
+		wv_engine_hold();
+		errno = EBADF;
+	}
+	return rc;
 }
 
 WV_API int

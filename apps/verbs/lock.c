@@ -9,20 +9,39 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 struct wv_engine wv_engine;
 
 static pthread_mutex_t engine_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static atomic_bool up;     /**< there is a worker */
+static atomic_bool ending; /**< a thread is in exit() */
+static _Thread_local bool ends_here;
 static atomic_bool posted; /**< requests wait for the next poll */
 /** Threads that want the lock, and whether its holder sleeps: of two, one sees the other. */
 static atomic_uint wanted;
 static atomic_bool asleep;
+/** Of the holder before it took the lock: a thread that is cancelled would keep the lock. */
+static _Thread_local int cancel_state;
 
 bool
 wv_engine_is_up(void)
 {
 	return atomic_load_explicit(&up, memory_order_acquire);
+}
+
+void
+wv_engine_set_ending(void)
+{
+	ends_here = true;
+	atomic_store_explicit(&ending, true, memory_order_release);
+}
+
+void
+wv_engine_hold(void)
+{
+	while (atomic_load_explicit(&ending, memory_order_acquire) && !ends_here)
+		(void)pause();
 }
 
 void
@@ -65,19 +84,26 @@ engine_own(void)
 void
 wv_lock(void)
 {
+	int old;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	if (pthread_mutex_trylock(&engine_lock) != 0) {
 		atomic_fetch_add_explicit(&wanted, 1, memory_order_seq_cst);
 		engine_wake();
 		pthread_mutex_lock(&engine_lock);
 		atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
 	}
+	cancel_state = old;
 	engine_own();
 }
 
 void
 wv_unlock(void)
 {
+	const int old = cancel_state;
+
 	pthread_mutex_unlock(&engine_lock);
+	(void)pthread_setcancelstate(old, NULL);
 }
 
 int
@@ -111,13 +137,17 @@ wv_posted(void)
 bool
 wv_trylock_poll(void)
 {
+	int old;
+
 	if (pthread_mutex_trylock(&engine_lock) != 0) {
 		if (atomic_load_explicit(&asleep, memory_order_relaxed))
 			engine_wake();
 		return false;
 	}
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	(void)wv_poll_locked();
 	pthread_mutex_unlock(&engine_lock);
+	(void)pthread_setcancelstate(old, NULL);
 	return true;
 }
 

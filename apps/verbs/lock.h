@@ -18,6 +18,8 @@ void wv_sleep_locked(uint64_t idle_us);
 bool wv_lock_wanted(void);
 /** Whether requests were posted since the last poll. */
 bool wv_has_posted(void);
+/** The calling thread is in exit(). */
+void wv_engine_set_ending(void);
 /** Whether there is a worker, from now on. */
 void wv_engine_set_up(bool now);
 

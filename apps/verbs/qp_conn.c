@@ -6,10 +6,13 @@
 
 #include <errno.h>
 
-#define QP_CLOSE_NS (300 * 1000 * 1000ULL) /**< of a QP that is destroyed while it is connected */
+#define QP_LAST_ACK_NS      (300 * 1000 * 1000ULL) /**< of the process, after a connection ended */
+#define QP_LAST_ACK_STEP_US 500
+#define QP_CLOSE_NS         (300 * 1000 * 1000ULL) /**< of a QP that is destroyed while it is connected */
 
 static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
 static uint32_t next_num = 1;
+static uint64_t last_down_ns; /**< when a connection ended; 0: none did */
 
 struct wv_qp *
 wv_qp_find(uint32_t num)
@@ -51,6 +54,8 @@ wv_qp_up(struct wv_qp *q, uint16_t ird, uint16_t ord)
 void
 wv_qp_down(struct wv_qp *q)
 {
+	if (q->up)
+		last_down_ns = wv_now_ns();
 	q->up = q->busy = false;
 	q->ibv.state = IBV_QPS_ERR;
 }
@@ -102,6 +107,16 @@ qp_quiet(const struct wv_qp *q)
  * as its last Send has completed, which says only that weft has the octets.
  */
 void
+wv_qp_abort_all(void)
+{
+	struct wv_qp *q;
+
+	TAILQ_FOREACH (q, &qps, link)
+		if (q->busy)
+			wv_qp_abort(q);
+}
+
+void
 wv_qp_linger(struct wv_qp *q)
 {
 	const uint64_t end_ns = wv_now_ns() + QP_CLOSE_NS;
@@ -129,7 +144,12 @@ wv_qp_drain_all(uint64_t end_ns)
 			if (q->up && !qp_quiet(q))
 				quiet = false;
 	} while (!quiet && wv_now_ns() < end_ns);
-	/* What was just acknowledged may have been answered by a FIN. */
-	for (unsigned int i = 0; i < 8; i++)
-		(void)wv_poll_locked();
+	/*
+	 * The side that closed first stays in TIME-WAIT, to answer the peer's FIN if the last ACK
+	 * gets lost (RFC 9293 s3.6.1). The kernel does so after the end of a process; here the
+	 * process has to stay. In shared memory what the peer has not read yet is lost, too.
+	 */
+	while (last_down_ns != 0 && wv_now_ns() < last_down_ns + QP_LAST_ACK_NS)
+		if (wv_poll_locked() == 0)
+			weft_worker_idle(wv_engine.worker, QP_LAST_ACK_STEP_US);
 }

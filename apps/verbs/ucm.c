@@ -61,7 +61,7 @@ wv_ucm_close(int fd)
 {
 	struct cm_chan *c = cm_chan_of(fd);
 	struct wv_cm_id *id;
-	bool up;
+	bool up, waiting;
 
 	if (c == NULL) {
 		errno = EBADF;
@@ -71,7 +71,11 @@ wv_ucm_close(int fd)
 	while ((id = TAILQ_FIRST(&c->ids)) != NULL)
 		cm_id_destroy(id);
 	(void)cm_chan_set(fd, NULL);
+	waiting = c->waiting > 0;
 	ucm_unlock(up);
+	/* As in the kernel: a thread that waits there does so for ever. */
+	if (waiting)
+		return 0;
 	wv_fdq_fini(&c->q);
 	free(c);
 	return 0;

@@ -13,6 +13,8 @@
 
 #define CONN_BACKLOG    1024 /**< the kernel's default */
 #define CONN_STARTUP_US 60000000
+/** A process that is killed sends no FIN. Its peer asks after this time without a segment. */
+#define CONN_KEEPALIVE_US 5000000
 
 int
 cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
@@ -22,6 +24,7 @@ cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
 	struct weft_listen_attr a = {
 	        .size = sizeof(a),
 	        .evq = wv_engine.evq,
+	        .keepalive_us = CONN_KEEPALIVE_US,
 	        .startup_timeout_us = CONN_STARTUP_US,
 	        .max_requests_per_peer = UINT32_MAX,
 	        .max_conns_per_peer = UINT32_MAX,
@@ -52,6 +55,7 @@ static void
 conn_attr(const struct wv_cm_id *id, const struct rdma_ucm_conn_param *p, struct weft_conn_attr *a)
 {
 	*a = (struct weft_conn_attr){.size = sizeof(*a),
+	                             .keepalive_us = CONN_KEEPALIVE_US,
 	                             .dscp = id->dscp,
 	                             .ird = WEFT_DEPTH(p->responder_resources),
 	                             .ord = WEFT_DEPTH(p->initiator_depth)};

@@ -31,6 +31,7 @@ enum cm_state {
 struct cm_chan {
 	struct wv_fdq q; /**< of cm_event.node */
 	TAILQ_HEAD(, wv_cm_id) ids;
+	unsigned int waiting; /**< threads in cm_do_get_event() */
 };
 
 struct wv_cm_id {

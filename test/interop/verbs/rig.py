@@ -43,6 +43,14 @@ def check(cond, *what):
         raise Fail("\n".join(w.told() if isinstance(w, End) else str(w) for w in what) or "a check failed")
 
 
+def until(cond, *ends, timeout=30):
+    """Wait until cond() holds. A Fail when the time is over, or when one of the ends has ended."""
+    end = time.monotonic() + timeout
+    while not cond():
+        check(time.monotonic() < end and all(e.p.poll() is None for e in ends), "it did not come", *ends)
+        time.sleep(0.02)
+
+
 def need(*programs):
     """Skip unless these programs are installed."""
     for p in programs:

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The device, and rping over it: test_rping.py BUILD [CASE...]. TAP."""
 import os
+import random
 import re
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -88,6 +90,22 @@ def nobody(build):
         check("RDMA_CM_EVENT_REJECTED" in c.out + c.err, c)
 
 
+def killed(build):
+    """An end that is killed at any time: the other one hears of it, and a new pair starts at once"""
+    rig.need("rping")
+    draw = random.Random(int(os.environ.get("WEFT_TEST_SEED", "1")))
+    for n in range(6):
+        with rig.Rig(build) as r:
+            s = r.server(["rping", "-s", "-C", "100000000"])
+            c = r.client(["stdbuf", "-oL", "rping", "-c", "-v", "-V", "-C", "100000000", "-a", SERVER])
+            rig.until(lambda c=c: "ping data" in c.out, c)
+            time.sleep(draw.uniform(0, 0.7))
+            dead, left = (c, s) if n % 2 == 0 else (s, c)
+            dead.kill()
+            left.wait(40)
+            check("DISCONNECT EVENT" in left.out + left.err, left)
+
+
 def no_configuration(build):
     """Without a port there is one line that says what to do, and no program starts."""
     run = os.path.join(build, "apps/verbs/weft-run")
@@ -112,4 +130,4 @@ def print_env(build):
 
 
 if __name__ == "__main__":
-    rig.main([devices, devinfo, verbose, verify, persistent, nobody, no_configuration, print_env])
+    rig.main([devices, devinfo, verbose, verify, persistent, nobody, killed, no_configuration, print_env])
