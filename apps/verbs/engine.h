@@ -49,8 +49,8 @@ int wv_engine_up(void);
 /** Whether it is up. */
 bool wv_engine_is_up(void);
 /**
- * Does not return if another thread is at the end of the process, in exit(): the other threads would
- * have ended by now if the kernel closed the connections.
+ * Does not return if another thread is at the end of the process, in exit(): the other threads
+ * would have ended by now if the kernel closed the connections.
  */
 void wv_engine_hold(void);
 /** Take the lock. The calling thread becomes the worker's polling thread. */

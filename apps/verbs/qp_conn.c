@@ -6,9 +6,11 @@
 
 #include <errno.h>
 
-#define QP_LAST_ACK_NS      (300 * 1000 * 1000ULL) /**< of the process, after a connection ended */
+/** Of the process, after a connection ended. */
+#define QP_LAST_ACK_NS      (300 * 1000 * 1000ULL)
 #define QP_LAST_ACK_STEP_US 500
-#define QP_CLOSE_NS         (300 * 1000 * 1000ULL) /**< of a QP that is destroyed while it is connected */
+/** Of a QP that is destroyed while it is connected. */
+#define QP_CLOSE_NS (300 * 1000 * 1000ULL)
 
 static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
 static uint32_t next_num = 1;

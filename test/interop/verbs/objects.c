@@ -1,0 +1,833 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file A program of libibverbs and librdmacm that uses what perftest and rping do not: windows,
+ * limits, resizing, extended queues, atomics, Immediate Data, events. It knows nothing of weft.
+ *
+ *     objects server ADDRESS             serves clients, one after the other
+ *     objects client ADDRESS             runs the cases; prints TAP
+ *
+ * The server has a region of BYTES octets. It tells key and address in its private data, and does
+ * what a message asks.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BYTES 65536
+#define DEPTH 32
+#define MSG   64 /**< octets of a receive */
+#define PORT  "7199"
+#define RIGHTS                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+
+enum order { SEND_BACK, BIND_1, BIND_2, IS_BOUND, TELL_SUM, TELL_IMM };
+
+struct ask {
+	uint32_t order, n;
+};
+
+struct told {
+	uint64_t addr;
+	uint32_t rkey, value;
+};
+
+struct end {
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	struct told told; /**< by the server, in its private data */
+};
+
+static unsigned int cases;
+
+static void
+must(bool cond, const char *what, int line)
+{
+	if (cond)
+		return;
+	printf("Bail out! line %d: %s (errno: %s)\n", line, what, strerror(errno));
+	fflush(stdout);
+	_exit(1);
+}
+#define MUST(cond) must((cond), #cond, __LINE__)
+
+static void
+done(const char *name)
+{
+	printf("ok %u %s\n", ++cases, name);
+	fflush(stdout);
+}
+
+/* ---- Both ends ---- */
+
+static bool
+soon(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - start->tv_sec < 20;
+}
+
+static struct ibv_wc
+wc_any(struct ibv_cq *cq)
+{
+	struct timespec start;
+	struct ibv_wc wc;
+	int n;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		n = ibv_poll_cq(cq, 1, &wc);
+	while (n == 0 && soon(&start));
+	MUST(n == 1);
+	return wc;
+}
+
+static struct ibv_wc
+wc_ok(struct ibv_cq *cq, enum ibv_wc_opcode opcode)
+{
+	struct ibv_wc wc = wc_any(cq);
+
+	if (wc.status != IBV_WC_SUCCESS || wc.opcode != opcode)
+		printf("# status %d, opcode %d\n", wc.status, wc.opcode);
+	MUST(wc.status == IBV_WC_SUCCESS && wc.opcode == opcode);
+	return wc;
+}
+
+static void
+post_recv(struct end *e, struct ibv_srq *srq, uint64_t slot)
+{
+	struct ibv_sge sge = {(uintptr_t)e->mem + slot * MSG, MSG, e->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	MUST((srq != NULL ? ibv_post_srq_recv(srq, &wr, &bad)
+	                  : ibv_post_recv(e->id->qp, &wr, &bad)) == 0);
+}
+
+static void
+post_send_inline(struct end *e, const void *data, uint32_t len)
+{
+	struct ibv_sge sge = {(uintptr_t)data, len, 0};
+	struct ibv_send_wr wr = {.wr_id = 77,
+	                         .sg_list = &sge,
+	                         .num_sge = 1,
+	                         .opcode = IBV_WR_SEND,
+	                         .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED},
+	                   *bad;
+
+	MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
+}
+
+static struct ibv_qp_init_attr
+plain(void)
+{
+	return (struct ibv_qp_init_attr){
+	        .cap = {.max_send_wr = DEPTH,
+	                .max_recv_wr = DEPTH,
+	                .max_send_sge = 2,
+	                .max_recv_sge = 1,
+	                .max_inline_data = MSG},
+	        .qp_type = IBV_QPT_RC,
+	};
+}
+
+static struct rdma_addrinfo *
+info(const char *address, int flags)
+{
+	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *res;
+
+	MUST(rdma_getaddrinfo(address, PORT, &hints, &res) == 0);
+	return res;
+}
+
+static void
+end_memory(struct end *e)
+{
+	MUST(posix_memalign((void **)&e->mem, 4096, BYTES) == 0);
+	memset(e->mem, 0, BYTES);
+	e->mr = ibv_reg_mr(e->id->pd, e->mem, BYTES, RIGHTS);
+	MUST(e->mr != NULL);
+}
+
+/* ---- The server ---- */
+
+static struct ibv_mw *
+serve_bind(struct end *e, int type, struct told *t)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(e->id->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info bind = {.mr = e->mr,
+	                                .addr = (uintptr_t)e->mem + BYTES / 2,
+	                                .length = 4096,
+	                                .mw_access_flags =
+	                                        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+
+	MUST(mw != NULL);
+	if (type == 1) {
+		struct ibv_mw_bind b = {
+		        .wr_id = 5, .send_flags = IBV_SEND_SIGNALED, .bind_info = bind};
+
+		MUST(ibv_bind_mw(e->id->qp, mw, &b) == 0);
+	} else {
+		struct ibv_send_wr wr = {.wr_id = 5,
+		                         .opcode = IBV_WR_BIND_MW,
+		                         .send_flags = IBV_SEND_SIGNALED},
+		                   *bad;
+
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		wr.bind_mw.bind_info = bind;
+		MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
+		mw->rkey = wr.bind_mw.rkey;
+	}
+	wc_ok(e->id->send_cq, IBV_WC_BIND_MW);
+	t->rkey = mw->rkey;
+	t->addr = bind.addr;
+	return mw;
+}
+
+static void
+serve(struct end *e)
+{
+	uint32_t invalidated = 0, imm = 0, imm_len = 0;
+	struct ibv_mw *mw = NULL;
+	bool imm_wanted = false;
+
+	for (;;) {
+		struct ibv_wc wc;
+		struct told t = {0};
+		struct ask a;
+		int n;
+
+		/* until the client has gone */
+		while ((n = ibv_poll_cq(e->id->recv_cq, 1, &wc)) == 0)
+			;
+		if (n < 0 || wc.status != IBV_WC_SUCCESS)
+			break;
+		if ((wc.wc_flags & IBV_WC_WITH_INV) != 0)
+			invalidated = wc.invalidated_rkey;
+		if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+			imm = ntohl(wc.imm_data);
+			imm_len = wc.byte_len;
+			post_recv(e, NULL, wc.wr_id);
+			if (!imm_wanted)
+				continue;
+			a.order = TELL_IMM;
+		} else {
+			memcpy(&a, e->mem + wc.wr_id * MSG, sizeof(a));
+			memset(e->mem + wc.wr_id * MSG, 0, MSG);
+			post_recv(e, NULL, wc.wr_id);
+		}
+		switch (a.order) {
+		case SEND_BACK:
+			for (uint32_t i = 0; i < a.n; i++) {
+				uint64_t number = i;
+
+				post_send_inline(e, &number, sizeof(number));
+				wc_ok(e->id->send_cq, IBV_WC_SEND);
+			}
+			continue;
+		case BIND_1:
+		case BIND_2:
+			mw = serve_bind(e, a.order == BIND_1 ? 1 : 2, &t);
+			break;
+		case IS_BOUND:
+			t.value = mw != NULL && invalidated != mw->rkey;
+			break;
+		case TELL_SUM:
+			for (uint32_t i = DEPTH * MSG; i < BYTES; i++)
+				t.value += e->mem[i];
+			break;
+		case TELL_IMM:
+			imm_wanted = imm == 0;
+			if (imm_wanted)
+				continue;
+			t.value = imm;
+			t.addr = imm_len;
+			break;
+		}
+		post_send_inline(e, &t, sizeof(t));
+		wc_ok(e->id->send_cq, IBV_WC_SEND);
+	}
+	if (mw != NULL)
+		MUST(ibv_dealloc_mw(mw) == 0);
+}
+
+static void
+server(const char *address)
+{
+	struct rdma_addrinfo *res = info(address, RAI_PASSIVE);
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *listener;
+
+	MUST(rdma_create_ep(&listener, res, NULL, &attr) == 0);
+	MUST(rdma_listen(listener, 4) == 0);
+	for (;;) {
+		struct end e = {0};
+		struct rdma_conn_param p = {.responder_resources = 8, .initiator_depth = 8};
+		const struct rdma_conn_param *asked;
+		struct told t = {0};
+
+		MUST(rdma_get_request(listener, &e.id) == 0);
+		asked = &e.id->event->param.conn;
+		if (asked->private_data_len >= 6 && memcmp(asked->private_data, "reject", 6) == 0) {
+			MUST(rdma_reject(e.id, "no", 2) == 0);
+			rdma_destroy_ep(e.id);
+			continue;
+		}
+		end_memory(&e);
+		for (unsigned int i = 0; i < DEPTH; i++)
+			post_recv(&e, NULL, i);
+		t.addr = (uintptr_t)e.mem;
+		t.rkey = e.mr->rkey;
+		t.value = asked->responder_resources << 8 | asked->initiator_depth;
+		p.private_data = &t;
+		p.private_data_len = sizeof(t);
+		MUST(rdma_accept(e.id, &p) == 0);
+		serve(&e);
+		(void)rdma_disconnect(e.id);
+		MUST(ibv_dereg_mr(e.mr) == 0);
+		rdma_destroy_ep(e.id);
+		free(e.mem);
+	}
+}
+
+/* ---- The client ---- */
+
+static const char *to;
+
+static struct rdma_cm_id *
+client_id(void)
+{
+	struct rdma_addrinfo *res = info(to, 0);
+	struct rdma_cm_id *id;
+
+	MUST(rdma_create_ep(&id, res, NULL, NULL) == 0);
+	rdma_freeaddrinfo(res);
+	return id;
+}
+
+/** Connect e->id, which has its QP. */
+static void
+client_up(struct end *e)
+{
+	struct rdma_conn_param p = {.responder_resources = 3, .initiator_depth = 5};
+
+	end_memory(e);
+	MUST(rdma_connect(e->id, &p) == 0);
+	MUST(e->id->event->event == RDMA_CM_EVENT_ESTABLISHED);
+	MUST(e->id->event->param.conn.private_data_len >= sizeof(e->told));
+	memcpy(&e->told, e->id->event->param.conn.private_data, sizeof(e->told));
+	/* what the server may have outstanding here, and what it grants */
+	MUST(e->told.value == (5 << 8 | 3));
+}
+
+static void
+client_open(struct end *e)
+{
+	struct ibv_qp_init_attr attr = plain();
+
+	*e = (struct end){.id = client_id()};
+	MUST(rdma_create_qp(e->id, NULL, &attr) == 0);
+	client_up(e);
+}
+
+static void
+client_close(struct end *e)
+{
+	(void)rdma_disconnect(e->id);
+	MUST(ibv_dereg_mr(e->mr) == 0);
+	rdma_destroy_ep(e->id);
+	free(e->mem);
+}
+
+static struct told
+ask(struct end *e, enum order order, uint32_t n)
+{
+	const struct ask a = {order, n};
+	struct told t;
+
+	post_recv(e, NULL, 0);
+	post_send_inline(e, &a, sizeof(a));
+	wc_ok(e->id->send_cq, IBV_WC_SEND);
+	wc_ok(e->id->recv_cq, IBV_WC_RECV);
+	memcpy(&t, e->mem, sizeof(t));
+	return t;
+}
+
+static int
+post(struct end *e, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_sge sge = {(uintptr_t)e->mem + off, len, e->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = off,
+	                         .sg_list = &sge,
+	                         .num_sge = 1,
+	                         .opcode = op,
+	                         .send_flags = IBV_SEND_SIGNALED},
+	                   *bad;
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
+	if (op == IBV_WR_RDMA_WRITE_WITH_IMM || op == IBV_WR_SEND_WITH_IMM)
+		wr.imm_data = htonl(0x12345678);
+	if (op == IBV_WR_SEND_WITH_INV)
+		wr.invalidate_rkey = rkey;
+	return ibv_post_send(e->id->qp, &wr, &bad);
+}
+
+static struct ibv_async_event
+async_event(struct ibv_context *context, int ms)
+{
+	struct pollfd p = {.fd = context->async_fd, .events = POLLIN};
+	struct ibv_async_event ev;
+
+	MUST(poll(&p, 1, ms) == 1);
+	MUST(ibv_get_async_event(context, &ev) == 0);
+	return ev;
+}
+
+static void
+case_write_read(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct end e;
+	uint32_t sum = 0;
+
+	client_open(&e);
+	for (unsigned int i = 0; i < 8192; i++)
+		sum += e.mem[8192 + i] = (uint8_t)(i * 7);
+	MUST(post(&e, IBV_WR_RDMA_WRITE, 8192, 8192, e.told.addr + 8192, e.told.rkey) == 0);
+	wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
+	MUST(ask(&e, TELL_SUM, 0).value == sum);
+	MUST(post(&e, IBV_WR_RDMA_READ, 32768, 8192, e.told.addr + 8192, e.told.rkey) == 0);
+	MUST(wc_ok(e.id->send_cq, IBV_WC_RDMA_READ).byte_len == 8192);
+	MUST(memcmp(e.mem + 32768, e.mem + 8192, 8192) == 0);
+	MUST(ibv_query_qp(e.id->qp, &attr, IBV_QP_STATE, &init) == 0);
+	MUST(attr.qp_state == IBV_QPS_RTS && init.cap.max_send_wr == DEPTH);
+	client_close(&e);
+	done("Writes and Reads, and what they move; the state of a connected queue pair");
+}
+
+static void
+case_atomics(void)
+{
+	struct ibv_send_wr wr = {.wr_id = 1, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_sge sge;
+	struct end e;
+	uint64_t *old;
+
+	client_open(&e);
+	old = (uint64_t *)(void *)(e.mem + 4096);
+	sge = (struct ibv_sge){(uintptr_t)old, 8, e.mr->lkey};
+	wr.sg_list = &sge;
+	wr.wr.atomic.remote_addr = e.told.addr + 4096;
+	wr.wr.atomic.rkey = e.told.rkey;
+	for (uint64_t i = 0; i < 5; i++) {
+		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr.wr.atomic.compare_add = 0x100000001ULL;
+		MUST(ibv_post_send(e.id->qp, &wr, &bad) == 0);
+		wc_ok(e.id->send_cq, IBV_WC_FETCH_ADD);
+		MUST(*old == i * 0x100000001ULL);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+		wr.wr.atomic.compare_add = 5 * 0x100000001ULL;
+		wr.wr.atomic.swap = 99;
+		MUST(ibv_post_send(e.id->qp, &wr, &bad) == 0);
+		wc_ok(e.id->send_cq, IBV_WC_COMP_SWAP);
+		MUST(*old == (i == 0 ? 5 * 0x100000001ULL : 99));
+	}
+	*old = 0x1122334455667788ULL;
+	wr.opcode = IBV_WR_ATOMIC_WRITE;
+	wr.wr.rdma.remote_addr = e.told.addr + 4096;
+	wr.wr.rdma.rkey = e.told.rkey;
+	MUST(ibv_post_send(e.id->qp, &wr, &bad) == 0);
+	wc_ok(e.id->send_cq, IBV_WC_ATOMIC_WRITE);
+	*old = 0;
+	MUST(post(&e, IBV_WR_RDMA_READ, 4096, 8, e.told.addr + 4096, e.told.rkey) == 0);
+	wc_ok(e.id->send_cq, IBV_WC_RDMA_READ);
+	MUST(*old == 0x1122334455667788ULL);
+	client_close(&e);
+	done("atomics: the values before, and the value after; Atomic Write");
+}
+
+static void
+case_imm(void)
+{
+	struct end e;
+	struct told t;
+
+	client_open(&e);
+	MUST(post(&e, IBV_WR_RDMA_WRITE_WITH_IMM, 4096, 300, e.told.addr + 4096, e.told.rkey) == 0);
+	wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
+	t = ask(&e, TELL_IMM, 0);
+	MUST(t.value == 0x12345678 && t.addr == 300);
+	MUST(post(&e, IBV_WR_SEND_WITH_IMM, 4096, 8, 0, 0) == EINVAL);
+	client_close(&e);
+	done("Write with Immediate: value and length; Send with Immediate is refused");
+}
+
+static void
+case_windows(void)
+{
+	for (int type = 1; type <= 2; type++) {
+		struct ibv_async_event ev;
+		struct end e;
+		struct told t;
+
+		client_open(&e);
+		t = ask(&e, type == 1 ? BIND_1 : BIND_2, 0);
+		MUST(t.rkey != e.told.rkey);
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 4096, 4096, t.addr, t.rkey) == 0);
+		wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
+		if (type == 2) {
+			/* the peer invalidates it by a message */
+			const struct ask a = {IS_BOUND, 0};
+
+			MUST(ask(&e, IS_BOUND, 0).value == 1);
+			post_recv(&e, NULL, 0);
+			memcpy(e.mem + 4096, &a, sizeof(a));
+			MUST(post(&e, IBV_WR_SEND_WITH_INV, 4096, sizeof(a), 0, t.rkey) == 0);
+			wc_ok(e.id->send_cq, IBV_WC_SEND);
+			wc_ok(e.id->recv_cq, IBV_WC_RECV);
+			memcpy(&t, e.mem, sizeof(t));
+			MUST(t.value == 0);
+			client_close(&e);
+			continue;
+		}
+		/* a Read one octet behind the window ends the connection */
+		MUST(post(&e, IBV_WR_RDMA_READ, 4096, 4096, t.addr + 1, t.rkey) == 0);
+		MUST(wc_any(e.id->send_cq).status == IBV_WC_REM_ACCESS_ERR);
+		ev = async_event(e.id->verbs, 10000);
+		MUST(ev.event_type == IBV_EVENT_QP_FATAL && ev.element.qp == e.id->qp);
+		ibv_ack_async_event(&ev);
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 4096, 1, t.addr, t.rkey) == 0);
+		MUST(wc_any(e.id->send_cq).status == IBV_WC_WR_FLUSH_ERR);
+		client_close(&e);
+	}
+	done("windows of both types, their bounds, Send with Invalidate; the event of a fatal "
+	     "error");
+}
+
+static void
+case_srq(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 16, .max_sge = 1}};
+	struct ibv_srq_attr q = {.srq_limit = 4};
+	struct ibv_qp_init_attr attr = plain();
+	const struct ask a = {SEND_BACK, 13};
+	struct ibv_async_event ev;
+	struct end e = {.id = client_id()};
+	struct ibv_recv_wr wr = {.num_sge = 0}, *bad;
+
+	attr.srq = ibv_create_srq(e.id->pd, &sa);
+	MUST(attr.srq != NULL);
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	client_up(&e);
+	for (unsigned int i = 0; i < 16; i++)
+		post_recv(&e, attr.srq, i);
+	MUST(ibv_post_srq_recv(attr.srq, &wr, &bad) == ENOMEM && bad == &wr);
+	MUST(ibv_modify_srq(attr.srq, &q, IBV_SRQ_LIMIT) == 0);
+	post_send_inline(&e, &a, sizeof(a));
+	for (uint64_t i = 0; i < 13; i++) {
+		struct ibv_wc wc = wc_ok(e.id->recv_cq, IBV_WC_RECV);
+
+		MUST(memcmp(e.mem + wc.wr_id * MSG, &i, sizeof(i)) == 0);
+	}
+	ev = async_event(e.id->verbs, 10000);
+	MUST(ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && ev.element.srq == attr.srq);
+	ibv_ack_async_event(&ev);
+	MUST(ibv_query_srq(attr.srq, &q) == 0 && q.max_wr == 16 && q.srq_limit == 0);
+	/* more places, of which three are used; never fewer than that */
+	q.max_wr = 40;
+	MUST(ibv_modify_srq(attr.srq, &q, IBV_SRQ_MAX_WR) == 0);
+	for (unsigned int i = 0; i < 37; i++)
+		post_recv(&e, attr.srq, i);
+	MUST(ibv_post_srq_recv(attr.srq, &wr, &bad) == ENOMEM);
+	q.max_wr = 39;
+	MUST(ibv_modify_srq(attr.srq, &q, IBV_SRQ_MAX_WR) == EINVAL);
+	MUST(ibv_destroy_srq(attr.srq) == EBUSY);
+	(void)rdma_disconnect(e.id);
+	rdma_destroy_qp(e.id);
+	MUST(ibv_destroy_srq(attr.srq) == 0);
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	rdma_destroy_ep(e.id);
+	done("a shared receive queue: its limit's event, its places, more of them");
+}
+
+static void
+case_cq(void)
+{
+	struct rdma_cm_id *id = client_id();
+	struct ibv_qp_init_attr attr = plain();
+	struct ibv_async_event ev;
+	struct end e = {.id = id};
+
+	attr.send_cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0);
+	attr.recv_cq = ibv_create_cq(id->verbs, DEPTH, NULL, NULL, 0);
+	MUST(attr.send_cq != NULL && attr.recv_cq != NULL && attr.send_cq->cqe == 4);
+	MUST(rdma_create_qp(id, NULL, &attr) == 0);
+	MUST(ibv_destroy_cq(attr.send_cq) == EBUSY);
+	client_up(&e);
+	for (uint32_t i = 0; i < 4; i++)
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 4096 + i, 1, e.told.addr, e.told.rkey) == 0);
+	/* until the Writes are done: the other queue is polled */
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct ibv_wc none;
+
+		MUST(ibv_poll_cq(attr.recv_cq, 1, &none) == 0);
+	}
+	MUST(ibv_resize_cq(attr.send_cq, 3) == EINVAL);
+	MUST(ibv_resize_cq(attr.send_cq, 6) == 0 && attr.send_cq->cqe == 6);
+	for (uint32_t i = 4; i < 6; i++)
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 4096 + i, 1, e.told.addr, e.told.rkey) == 0);
+	for (uint32_t i = 0; i < 6; i++)
+		MUST(wc_ok(attr.send_cq, IBV_WC_RDMA_WRITE).wr_id == 4096 + i);
+	/* one more than there is room for */
+	for (uint32_t i = 0; i < 7; i++)
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 4096 + i, 1, e.told.addr, e.told.rkey) == 0);
+	ev = async_event(id->verbs, 10000);
+	MUST(ev.event_type == IBV_EVENT_CQ_ERR && ev.element.cq == attr.send_cq);
+	ibv_ack_async_event(&ev);
+	(void)rdma_disconnect(id);
+	rdma_destroy_qp(id);
+	MUST(ibv_destroy_cq(attr.send_cq) == 0 && ibv_destroy_cq(attr.recv_cq) == 0);
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	rdma_destroy_ep(id);
+	done("a completion queue: resized with completions in it, and overrun");
+}
+
+static void
+case_channel(void)
+{
+	const struct ask a = {SEND_BACK, 3};
+	struct ibv_cq *cq;
+	struct epoll_event ev = {.events = EPOLLIN};
+	int ep = epoll_create1(0);
+	void *user;
+	struct end e;
+
+	client_open(&e);
+	for (unsigned int i = 0; i < 3; i++)
+		post_recv(&e, NULL, i);
+	MUST(epoll_ctl(ep, EPOLL_CTL_ADD, e.id->recv_cq_channel->fd, &ev) == 0);
+	MUST(fcntl(e.id->recv_cq_channel->fd, F_SETFL, O_NONBLOCK) == 0);
+	MUST(ibv_get_cq_event(e.id->recv_cq_channel, &cq, &user) == -1 && errno == EAGAIN);
+	/* not armed: no event */
+	post_send_inline(&e, &a, sizeof(a));
+	for (unsigned int i = 0; i < 3; i++)
+		wc_ok(e.id->recv_cq, IBV_WC_RECV);
+	MUST(epoll_wait(ep, &ev, 1, 0) == 0);
+	for (unsigned int i = 0; i < 3; i++)
+		post_recv(&e, NULL, i);
+	MUST(ibv_req_notify_cq(e.id->recv_cq, 0) == 0);
+	post_send_inline(&e, &a, sizeof(a));
+	MUST(epoll_wait(ep, &ev, 1, 10000) == 1);
+	MUST(ibv_get_cq_event(e.id->recv_cq_channel, &cq, &user) == 0 && cq == e.id->recv_cq);
+	MUST(user == e.id);
+	/* once for each arming */
+	for (unsigned int i = 0; i < 3; i++)
+		wc_ok(e.id->recv_cq, IBV_WC_RECV);
+	MUST(epoll_wait(ep, &ev, 1, 0) == 0);
+	ibv_ack_cq_events(cq, 1);
+	close(ep);
+	client_close(&e);
+	done("a completion channel: epoll, O_NONBLOCK, one event for each arming");
+}
+
+static void
+case_extended(void)
+{
+	struct ibv_cq_init_attr_ex ca = {.cqe = DEPTH,
+	                                 .wc_flags = IBV_WC_EX_WITH_BYTE_LEN |
+	                                             IBV_WC_EX_WITH_QP_NUM |
+	                                             IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+	struct rdma_cm_id *id = client_id();
+	struct ibv_poll_cq_attr pa = {0};
+	struct ibv_qp_init_attr_ex qa = {
+	        .cap = plain().cap,
+	        .qp_type = IBV_QPT_RC,
+	        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	        .pd = id->pd,
+	        .send_ops_flags =
+	                IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(id->verbs, &ca);
+	const enum ibv_wc_opcode want[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ};
+	struct end e = {.id = id};
+	struct ibv_qp_ex *qx;
+	struct timespec start;
+	uint64_t before = 0;
+	int rc;
+
+	MUST(cq != NULL);
+	qa.send_cq = ibv_cq_ex_to_cq(cq);
+	MUST(rdma_create_qp_ex(id, &qa) == 0);
+	qx = ibv_qp_to_qp_ex(id->qp);
+	MUST(qx != NULL);
+	client_up(&e);
+	ibv_wr_start(qx);
+	qx->wr_id = 1;
+	qx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qx, e.told.rkey, e.told.addr + 4096);
+	ibv_wr_set_inline_data(qx, (void *)(uintptr_t) "extended", 8);
+	qx->wr_id = 2;
+	ibv_wr_rdma_read(qx, e.told.rkey, e.told.addr + 4096);
+	ibv_wr_set_sge(qx, e.mr->lkey, (uintptr_t)e.mem + 8192, 8);
+	MUST(ibv_wr_complete(qx) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (unsigned int i = 0; i < 2; i++) {
+		while ((rc = ibv_start_poll(cq, &pa)) == ENOENT && soon(&start))
+			;
+		MUST(rc == 0 && cq->status == IBV_WC_SUCCESS && cq->wr_id == i + 1);
+		MUST(ibv_wc_read_opcode(cq) == want[i]);
+		MUST(ibv_wc_read_qp_num(cq) == id->qp->qp_num);
+		MUST(ibv_wc_read_completion_ts(cq) >= before);
+		before = ibv_wc_read_completion_ts(cq);
+		ibv_end_poll(cq);
+	}
+	MUST(before != 0 && memcmp(e.mem + 8192, "extended", 8) == 0);
+	/* all or nothing */
+	ibv_wr_start(qx);
+	for (unsigned int i = 0; i < DEPTH + 1; i++) {
+		ibv_wr_rdma_write(qx, e.told.rkey, e.told.addr);
+		ibv_wr_set_sge(qx, e.mr->lkey, (uintptr_t)e.mem, 1);
+	}
+	MUST(ibv_wr_complete(qx) == ENOMEM);
+	MUST(ibv_start_poll(cq, &pa) == ENOENT);
+	(void)rdma_disconnect(id);
+	rdma_destroy_qp(id);
+	MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	rdma_destroy_ep(id);
+	done("extended queues: requests and completions member by member, all or nothing");
+}
+
+static void
+case_regions(void)
+{
+	struct ibv_pd *pd;
+	struct end e;
+
+	client_open(&e);
+	pd = ibv_alloc_pd(e.id->verbs);
+	MUST(pd != NULL);
+	MUST(ibv_reg_mr(pd, e.mem, BYTES, IBV_ACCESS_REMOTE_WRITE) == NULL && errno == EINVAL);
+	MUST(ibv_reg_mr(pd, e.mem, BYTES, IBV_ACCESS_ON_DEMAND) == NULL && errno == EOPNOTSUPP);
+	/* in another domain the queue pair cannot use it */
+	MUST(ibv_rereg_mr(e.mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0) == 0 && e.mr->pd == pd);
+	MUST(post(&e, IBV_WR_RDMA_WRITE, 4096, 8, e.told.addr, e.told.rkey) != 0);
+	MUST(ibv_rereg_mr(e.mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_TRANSLATION, e.id->pd,
+	                  e.mem + 4096, 4096, 0) == 0);
+	MUST(e.mr->addr == e.mem + 4096 && e.mr->length == 4096);
+	MUST(post(&e, IBV_WR_RDMA_WRITE, 0, 8, e.told.addr, e.told.rkey) != 0);
+	MUST(post(&e, IBV_WR_RDMA_WRITE, 4096, 8, e.told.addr, e.told.rkey) == 0);
+	wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
+	MUST(ibv_dealloc_pd(pd) == 0);
+	client_close(&e);
+	done("regions: rights, domains, registered anew");
+}
+
+static void
+case_refused(void)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct ibv_ah_attr ah = {0};
+	struct ibv_qp_attr qa = {.qp_state = IBV_QPS_RTS};
+	struct rdma_cm_id *id = client_id();
+	struct ibv_xrcd_init_attr xa = {0};
+	struct ibv_qp *qp;
+
+	attr.send_cq = attr.recv_cq = ibv_create_cq(id->verbs, DEPTH, NULL, NULL, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		attr.qp_type =
+		        (const enum ibv_qp_type[]){IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET}[i];
+		MUST(ibv_create_qp(id->pd, &attr) == NULL && errno == EOPNOTSUPP);
+	}
+	attr.qp_type = IBV_QPT_RC;
+	qp = ibv_create_qp(id->pd, &attr);
+	MUST(qp != NULL);
+	MUST(ibv_modify_qp(qp, &qa, IBV_QP_STATE) == EINVAL);
+	qa.qp_state = IBV_QPS_ERR;
+	MUST(ibv_modify_qp(qp, &qa, IBV_QP_STATE) == 0 && qp->state == IBV_QPS_ERR);
+	MUST(ibv_destroy_qp(qp) == 0);
+	MUST(ibv_create_ah(id->pd, &ah) == NULL && errno == EOPNOTSUPP);
+	MUST(ibv_open_xrcd(id->verbs, &xa) == NULL && errno == EOPNOTSUPP);
+	MUST(ibv_destroy_cq(attr.send_cq) == 0);
+	rdma_destroy_ep(id);
+	done("what iWARP does not have is refused");
+}
+
+static void
+case_rejected(void)
+{
+	struct rdma_conn_param p = {.private_data = "reject", .private_data_len = 6};
+	struct rdma_cm_id *id = client_id();
+	struct ibv_qp_init_attr attr = plain();
+
+	MUST(rdma_create_qp(id, NULL, &attr) == 0);
+	MUST(rdma_connect(id, &p) == -1 && errno == ECONNREFUSED);
+	MUST(id->event->event == RDMA_CM_EVENT_REJECTED);
+	MUST(id->event->param.conn.private_data_len >= 2 &&
+	     memcmp(id->event->param.conn.private_data, "no", 2) == 0);
+	rdma_destroy_ep(id);
+	done("a rejection, with private data both ways");
+}
+
+static void
+case_ports(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET}, *own;
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *one, *two;
+
+	MUST(ch != NULL && rdma_create_id(ch, &one, NULL, RDMA_PS_TCP) == 0 &&
+	     rdma_create_id(ch, &two, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_bind_addr(one, (struct sockaddr *)&a) == 0);
+	MUST(rdma_listen(one, 1) == 0);
+	own = (struct sockaddr_in *)(void *)rdma_get_local_addr(one);
+	MUST(ntohs(rdma_get_src_port(one)) >= 1024 && own->sin_addr.s_addr == 0);
+	a.sin_port = rdma_get_src_port(one);
+	MUST(rdma_bind_addr(two, (struct sockaddr *)&a) == -1 && errno == EADDRINUSE);
+	a.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99 */
+	MUST(rdma_bind_addr(two, (struct sockaddr *)&a) == -1 && errno == EADDRNOTAVAIL);
+	MUST(rdma_resolve_addr(two, NULL, (struct sockaddr *)&a, 100) == -1 &&
+	     errno == ENETUNREACH);
+	MUST(rdma_destroy_id(one) == 0 && rdma_destroy_id(two) == 0);
+	rdma_destroy_event_channel(ch);
+	done("listening on port 0, ports in use, addresses of others");
+}
+
+int
+main(int argc, char **argv)
+{
+	MUST(argc == 3);
+	if (strcmp(argv[1], "server") == 0)
+		server(argv[2]);
+	to = argv[2];
+	printf("1..12\n");
+	case_write_read();
+	case_atomics();
+	case_imm();
+	case_windows();
+	case_srq();
+	case_cq();
+	case_channel();
+	case_extended();
+	case_regions();
+	case_refused();
+	case_rejected();
+	case_ports();
+	return 0;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The program objects.c over weft, whose cases become this test's: test_objects.py BUILD. TAP."""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig  # noqa: E402
+from rig import SERVER  # noqa: E402
+
+
+def main():
+    """Run both ends and pass the client's TAP on."""
+    build = sys.argv[1]
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_objects")
+    if not os.path.exists(program):
+        print("1..0 # SKIP not built (libibverbs-dev, librdmacm-dev)")
+        return 0
+    with rig.Rig(build) as r:
+        s = r.server([program, "server", SERVER])
+        c = r.client([program, "client", SERVER])
+        rc = c.wait(100)
+        print(c.out, end="")
+        for line in (c.err + s.out + s.err).splitlines():
+            print("# " + line)
+        return rc
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except rig.Skip as e:
+        print(f"1..0 # SKIP {e}")
