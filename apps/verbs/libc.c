@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
@@ -123,6 +124,28 @@ poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	else
 		wv_progress();
 	return libc_next()->poll(fds, n, timeout_ms);
+}
+
+/* What poll() is called by programs that are compiled with -D_FORTIFY_SOURCE. */
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+                size_t bytes);
+
+WV_API int
+__poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes)
+{
+	if (n > bytes / sizeof(*fds))
+		abort();
+	return poll(fds, n, timeout_ms);
+}
+
+WV_API int
+__ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+            size_t bytes)
+{
+	if (n > bytes / sizeof(*fds))
+		abort();
+	return ppoll(fds, n, timeout, mask);
 }
 
 WV_API int

@@ -106,6 +106,20 @@ def killed(build):
             check("DISCONNECT EVENT" in left.out + left.err, left)
 
 
+def memcheck(build):
+    """valgrind finds nothing wrong at either end of rping and of ib_send_bw"""
+    rig.need("valgrind", "rping", "ib_send_bw")
+    for program, server, client in (("rping", ["-s", "-C", "3", "-a", SERVER], ["-c", "-C", "3", "-a", SERVER]),
+                                    ("ib_send_bw", ["-R", "-n", "30", "-F"], ["-R", "-n", "30", "-F", SERVER])):
+        for role in range(2):
+            with rig.Rig(build) as r:
+                grind = ["valgrind", "-q", "--error-exitcode=99", program]
+                s = r.server([*(grind if role == 0 else [program]), *server])
+                c = r.client([*(grind if role == 1 else [program]), *client])
+                rc = [e.wait(90) for e in (c, s)]
+                check(99 not in rc and "==" not in s.err + c.err, f"{program}: {rc}", s, c)
+
+
 def no_configuration(build):
     """Without a port there is one line that says what to do, and no program starts."""
     run = os.path.join(build, "apps/verbs/weft-run")
@@ -130,4 +144,4 @@ def print_env(build):
 
 
 if __name__ == "__main__":
-    rig.main([devices, devinfo, verbose, verify, persistent, nobody, killed, no_configuration, print_env])
+    rig.main([devices, devinfo, verbose, verify, persistent, nobody, killed, memcheck, no_configuration, print_env])
