@@ -65,6 +65,7 @@ struct tcp_rate {
 #define TCP_WORK_OUTPUT 0x02 /**< send what the windows allow */
 #define TCP_WORK_ABORT  0x04 /**< closed before it was open: report the end, then free */
 #define TCP_WORK_MSS    0x08 /**< tell the user its new MSS */
+#define TCP_WORK_PROBE  0x10 /**< new data was sent: restart the loss probe */
 
 struct weft_tcp_conn {
 	/* The key in the connection table. */

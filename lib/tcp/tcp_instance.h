@@ -26,6 +26,17 @@ struct tcp_ack_state {
 	struct tcp_sack dsack_block;
 };
 
+/**
+ * Segments that the user of one connection may begin without another look at the limits: they were
+ * found free by one look (weft_tcp_begin()). It ends with whatever may change a limit: the next
+ * poll, another connection's grant, and each event of a connection (tcp_hold()).
+ */
+struct tcp_grant {
+	const struct weft_tcp_conn *conn; /**< NULL: none */
+	uint64_t now_ns;                  /**< the poll that it is valid in */
+	uint32_t segs;
+};
+
 struct weft_tcp_listener {
 	TAILQ_ENTRY(weft_tcp_listener) link;
 	struct weft_ip addr;
@@ -81,6 +92,7 @@ struct weft_tcp {
 	struct weft_tcp_attr attr;
 	struct weft_tcp_stats stats;
 	struct tcp_ack_state ack;
+	struct tcp_grant grant;
 	uint64_t hash_key[2]; /**< of the connection table */
 	struct tcp_keys keys;
 	struct weft_tcp_conn **buckets;

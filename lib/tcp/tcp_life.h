@@ -69,7 +69,15 @@ void tcp_release(struct weft_tcp_conn *c);
 
 /* tcp_work.c */
 /** Adds `bits` to the work of the connection's task and queues the task. */
-void tcp_work(struct weft_tcp_conn *c, uint8_t bits);
+static inline void
+tcp_work(struct weft_tcp_conn *c, uint8_t bits)
+{
+	if (unlikely(c->dead))
+		return;
+	c->work |= bits;
+	if (!c->task.queued)
+		weft_task_queue(c->t->sched, &c->task);
+}
 /** Like tcp_work() for a connection that needs room first: in the port's queue, in the pool or
  * within the instance's limits. Waiting connections take turns in the order of waiting. */
 void tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
@@ -87,6 +95,7 @@ static inline void
 tcp_hold(struct weft_tcp_conn *c)
 {
 	c->hold++;
+	c->t->grant.conn = NULL;
 }
 
 /* tcp_turn.c */

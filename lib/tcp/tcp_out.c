@@ -434,6 +434,8 @@ tcp_output_timers(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_rto_restart(c, now_ns);
 	} else if (c->rto_at_ns == WEFT_NEVER) {
 		tcp_rto_restart(c, now_ns);
+	} else if (c->task.queued) {
+		c->work |= TCP_WORK_PROBE; /* once for all that is sent until the turn */
 	} else {
 		tcp_pto_restart(c, now_ns);
 	}
@@ -470,46 +472,73 @@ tcp_run_bytes(const struct weft_tcp_conn *c)
 	return c->snd_nxt - c->snd_una >= TCP_RUN_FLIGHT ? TCP_RUN_BYTES : 0;
 }
 
-int
-weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+/* Not inline: a segment that is only queued needs no registers saved for these. */
+
+static __rte_noinline int
+tcp_send_now(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	if (unlikely(c->dead || c->detached || !tcp_states[c->state].may_send)) {
-		rte_pktmbuf_free(m);
-		return c->fin_out ? -EPIPE : -ENOTCONN;
-	}
-	RTE_ASSERT(m->pkt_len > 0 && m->pkt_len <= UINT16_MAX);
+	if (unlikely(now_ns >= c->pmtu_raise_ns))
+		tcp_pmtu_raise(c, now_ns);
+	tcp_output_new(c, now_ns);
+	return 0;
+}
+
+static __rte_noinline int
+tcp_send_refused(const struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+	return c->fin_out ? -EPIPE : -ENOTCONN;
+}
+
+static inline int
+tcp_send_queue(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+{
+	uint32_t len = m->pkt_len, mbufs = m->nb_segs;
+
+	RTE_ASSERT(len > 0 && len <= UINT16_MAX);
 	*tcp_seg(m) = (struct tcp_seg){
 	        .seq = c->snd_end,
-	        .len_bytes = (uint16_t)m->pkt_len,
+	        .len_bytes = (uint16_t)len,
 	        .data_off = m->data_off,
 	        .head_len_bytes = m->data_len,
-	        .mbufs = m->nb_segs,
+	        .mbufs = (uint16_t)mbufs,
 	        .flags = push ? TCP_SEG_PUSH : 0,
 	};
-	if (c->sq_head == NULL) {
-		c->sq_head = m;
-		tcp_progress_begin(c, now_ns);
-	} else {
-		tcp_seg(c->sq_tail)->next = m;
-	}
+	if (unlikely(mbufs > 1))
+		c->t->grant.conn = NULL; /* it was of one mbuf a segment */
 	c->sq_tail = m;
-	tcp_share_add(c, m->nb_segs);
 	if (c->sq_nxt == NULL)
 		c->sq_nxt = m;
-	c->snd_end += m->pkt_len;
+	tcp_share_add(c, mbufs);
+	c->snd_end += len;
 	/*
 	 * The caller has more data, and sending costs less for several segments together: the port
 	 * takes them as one, or the path is still busy with earlier ones. The data queued in this
 	 * turn leaves at the end of the turn at the latest: the task is in the run list. The task
 	 * also sends first what is lost.
 	 */
-	if ((!push && c->snd_end - c->snd_nxt < tcp_run_bytes(c)) ||
-	    unlikely(c->lost.head != NULL)) {
-		tcp_work(c, TCP_WORK_OUTPUT);
-		return 0;
-	}
-	if (unlikely(now_ns >= c->pmtu_raise_ns))
-		tcp_pmtu_raise(c, now_ns);
-	tcp_output_new(c, now_ns);
+	if ((push || c->snd_end - c->snd_nxt >= tcp_run_bytes(c)) && likely(c->lost.head == NULL))
+		return tcp_send_now(c, now_ns);
+	tcp_work(c, TCP_WORK_OUTPUT);
 	return 0;
+}
+
+/** The first segment of an empty queue. */
+static __rte_noinline int
+tcp_send_first(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+{
+	c->sq_head = m;
+	tcp_progress_begin(c, now_ns);
+	return tcp_send_queue(c, m, push, now_ns);
+}
+
+int
+weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+{
+	if (unlikely(c->dead || c->detached || !tcp_states[c->state].may_send))
+		return tcp_send_refused(c, m);
+	if (unlikely(c->sq_head == NULL))
+		return tcp_send_first(c, m, push, now_ns);
+	tcp_seg(c->sq_tail)->next = m;
+	return tcp_send_queue(c, m, push, now_ns);
 }

@@ -144,6 +144,7 @@ tcp_mss_update(struct weft_tcp_conn *c)
 	if (mss == c->mss)
 		return;
 	c->mss = mss;
+	c->t->grant.conn = NULL;
 	if (!tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
 		return;
 	/* A window below one segment would never open again. */

@@ -30,13 +30,31 @@ run_may_begin(const struct weft_tcp_conn *c)
 	       c->snd_max == c->snd_nxt;
 }
 
+/** What a segment's record says of its mbufs and transmissions, for one comparison. */
+static inline uint64_t
+run_state(const struct tcp_seg *s)
+{
+	uint64_t v;
+
+	static_assert(sizeof(*s) == offsetof(struct tcp_seg, head_len_bytes) + sizeof(v), "state");
+	memcpy(&v, (const uint8_t *)s + offsetof(struct tcp_seg, head_len_bytes), sizeof(v));
+	return v;
+}
+
 /** Whether m is a segment that was never sent, in one mbuf that only the queue holds, with room for
  * a header at an even address. */
 static inline bool
 run_takes(const struct rte_mbuf *m, const struct tcp_seg *s, uint32_t hdr_len)
 {
-	return (s->flags & ~TCP_SEG_PUSH) == 0 && s->xmits == 0 && s->mbufs == 1 &&
-	       s->skip_bytes == 0 && s->data_off % 2 == 0 &&
+	const struct tcp_seg look = {
+	        .skip_bytes = UINT16_MAX,
+	        .mbufs = UINT16_MAX,
+	        .xmits = UINT8_MAX,
+	        .flags = (uint8_t)~TCP_SEG_PUSH,
+	};
+	const struct tcp_seg want = {.mbufs = 1};
+
+	return (run_state(s) & run_state(&look)) == run_state(&want) && s->data_off % 2 == 0 &&
 	       s->data_off >= WEFT_NETIF_HEADROOM + hdr_len && RTE_MBUF_DIRECT(m) &&
 	       atomic_load_explicit(WEFT_ATOMIC_REF(m->refcnt), memory_order_acquire) == 1;
 }

@@ -127,13 +127,14 @@ tcp_flight_new(struct weft_tcp_conn *c, struct rte_mbuf *const *m, unsigned int 
 		struct tcp_seg *s = tcp_seg(m[i]);
 
 		s->prev = tail;
-		s->later = i + 1 < n ? m[i + 1] : NULL;
+		s->later = s->next;
 		s->sent_ns = sent_ns + i;
 		s->first_ns = now_ns;
 		s->xmits = 1;
 		s->flags |= TCP_SEG_FLIGHT;
 		tail = m[i];
 	}
+	tcp_seg(tail)->later = NULL;
 	c->flight.tail = tail;
 	c->xmit_ns = sent_ns + n - 1;
 }

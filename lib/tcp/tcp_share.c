@@ -235,49 +235,35 @@ tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&c->share->lap, c, lap_link);
 }
 
-/** The connection borrowed `before` mbufs and now borrows `after`. */
-static inline void
-tcp_share_borrow(struct weft_tcp_conn *c, uint32_t before, uint32_t after)
-{
-	struct tcp_share *s = c->share;
-
-	s->common += after - before;
-	if (likely(c->borrows == (after > 0)))
-		return;
-	c->borrows = after > 0;
-	if (c->borrows) {
-		s->borrowers++;
-		TAILQ_INSERT_TAIL(&s->lap, c, lap_link);
-		/* A new borrower begins a new lap, so the list stays in the order of lap_ns. */
-		tcp_share_lap(c, c->t->sched->now_ns);
-	} else {
-		s->borrowers--;
-		tcp_lap_out(c);
-	}
-}
-
 void
-tcp_share_add(struct weft_tcp_conn *c, uint32_t n)
+tcp_share_borrow(struct weft_tcp_conn *c)
 {
 	struct tcp_share *s = c->share;
-	struct weft_netif_budget *b = &s->lent->snd;
-	uint32_t before = tcp_left(c->snd_segs, s->own);
 
-	c->snd_segs += n;
-	tcp_share_borrow(c, before, tcp_left(c->snd_segs, s->own));
-	c->t->snd_segs += n;
-	b->held += n;
-	b->most = RTE_MAX(b->most, b->held);
+	s->common += c->snd_segs - s->own;
+	s->borrowers++;
+	c->borrows = true;
+	TAILQ_INSERT_TAIL(&s->lap, c, lap_link);
+	/* A new borrower begins a new lap, so the list stays in the order of lap_ns. */
+	tcp_share_lap(c, c->t->sched->now_ns);
 }
 
 void
 tcp_share_sub(struct weft_tcp_conn *c, uint32_t n)
 {
 	struct tcp_share *s = c->share;
-	uint32_t before = tcp_left(c->snd_segs, s->own);
 
+	if (c->borrows) {
+		uint32_t borrowed = c->snd_segs - s->own;
+
+		s->common -= RTE_MIN(n, borrowed);
+		if (n >= borrowed) {
+			c->borrows = false;
+			s->borrowers--;
+			tcp_lap_out(c);
+		}
+	}
 	c->snd_segs -= n;
-	tcp_share_borrow(c, before, tcp_left(c->snd_segs, s->own));
 	c->t->snd_segs -= n;
 	s->lent->snd.held -= n;
 	if (unlikely(c->t->nwaiting > 0))

@@ -7,9 +7,8 @@
  * How the connections over one interface share the buffers of its port.
  */
 
-#include "weft_tcp.h"
-
-struct tcp_share;
+#include "tcp_instance.h"
+#include "weft_netif_budget.h"
 
 /** Connections checked in one turn, and the time in which all are checked, unless they are very
  * many. */
@@ -54,8 +53,24 @@ void tcp_share_refused(struct weft_tcp_conn *c);
 /** Begins the next lap: all that was queued at the last one's start is acknowledged, or the queue
  * was empty. */
 void tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The connection begins to borrow; its charge is in snd_segs. */
+void tcp_share_borrow(struct weft_tcp_conn *c);
 /** Charges n mbufs of the send queue, whatever the room. */
-void tcp_share_add(struct weft_tcp_conn *c, uint32_t n);
+static inline void
+tcp_share_add(struct weft_tcp_conn *c, uint32_t n)
+{
+	struct tcp_share *s = c->share;
+	struct weft_netif_budget *b = &s->lent->snd;
+
+	c->snd_segs += n;
+	c->t->snd_segs += n;
+	b->held += n;
+	b->most = RTE_MAX(b->most, b->held);
+	if (likely(c->borrows))
+		s->common += n;
+	else if (c->snd_segs > s->own)
+		tcp_share_borrow(c);
+}
 void tcp_share_sub(struct weft_tcp_conn *c, uint32_t n);
 /** Whether a segment ahead of a gap would be dropped for lack of buffers. */
 bool tcp_share_ooo_full(const struct weft_tcp_conn *c);

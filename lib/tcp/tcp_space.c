@@ -3,6 +3,7 @@
 
 #include "tcp_cc.h"
 #include "tcp_conn.h"
+#include "tcp_instance.h"
 #include "tcp_life.h"
 #include "tcp_math.h"
 #include "tcp_share.h"
@@ -121,9 +122,28 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 	return tcp_alloc_for(c, tcp_segs_room(c) > 0);
 }
 
+/** Segments of one look at the limits, at most. Within TCP_TX_SLACK: what others queue for the port
+ * meanwhile fits beside them. */
+#define TCP_GRANT_SEGS 16u
+
 struct rte_mbuf *
 weft_tcp_begin(struct weft_tcp_conn *c)
 {
+	struct tcp_grant *g = &c->t->grant;
+	uint32_t space;
+
+	if (likely(g->conn == c && g->segs > 0 && g->now_ns == c->t->sched->now_ns)) {
+		g->segs--;
+		return tcp_alloc_for(c, true);
+	}
 	/* Where there is space, there is room for a segment. */
-	return weft_tcp_send_space(c) > 0 ? tcp_alloc_for(c, true) : NULL;
+	space = weft_tcp_send_space(c);
+	if (space == 0)
+		return NULL;
+	*g = (struct tcp_grant){
+	        .conn = c,
+	        .now_ns = c->t->sched->now_ns,
+	        .segs = RTE_MIN(space / c->mss, TCP_GRANT_SEGS) - 1,
+	};
+	return tcp_alloc_for(c, true);
 }

@@ -264,6 +264,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	tcp_seg(rest)->skip_bytes = 0;
 	tcp_seg(rest)->mbufs = (uint16_t)(1 + behind);
 	tcp_seg_split(c, m, rest);
+	c->t->grant.conn = NULL; /* the split takes a buffer more */
 	s->next = rest;
 	s->len_bytes = len;
 	s->flags &= (uint8_t)~TCP_SEG_PUSH;

@@ -67,4 +67,5 @@ tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s)
 		tcp_port_count(t, TCP_PORT_TIME_WAIT, c->local_port,
 		               s == WEFT_TCP_TIME_WAIT ? 1 : -1);
 	c->state = (uint8_t)s;
+	t->grant.conn = NULL;
 }

@@ -10,6 +10,7 @@
 #include "tcp_life.h"
 #include "tcp_math.h"
 #include "tcp_snd.h"
+#include "tcp_timer.h"
 #include "weft_netif.h"
 
 /** Does the connection's work that was put off to the end of the burst or to the next poll. */
@@ -31,6 +32,8 @@ tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 		goto out;
 	if (work & TCP_WORK_OUTPUT)
 		tcp_output(c, now_ns);
+	if (work & TCP_WORK_PROBE)
+		tcp_pto_restart(c, now_ns);
 	if (work & TCP_WORK_ACK && c->rcv_unacked_bytes != 0)
 		tcp_send_ack(c, now_ns);
 	tcp_tell_writable(c);

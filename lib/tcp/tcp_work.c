@@ -6,15 +6,6 @@
 #include "tcp_life.h"
 
 void
-tcp_work(struct weft_tcp_conn *c, uint8_t bits)
-{
-	if (unlikely(c->dead))
-		return;
-	c->work |= bits;
-	weft_task_queue(c->t->sched, &c->task);
-}
-
-void
 tcp_wait(struct weft_tcp_conn *c, uint8_t bits)
 {
 	struct weft_tcp *t = c->t;

@@ -12,6 +12,7 @@
 #include "tcp_peer.h"
 #include "tcp_conn.h"
 #include "tcp_snd.h"
+#include "test_xorshift.h"
 #include "weft_netif.h"
 
 #define BUFS 8192
@@ -418,6 +419,50 @@ test_bound(void)
 	down();
 }
 
+/** weft_tcp_begin() looks at the limits once for several segments. Whatever comes between two
+ * calls, it gives a segment if and only if there is space. */
+static void
+test_begin(void)
+{
+	struct weft_tcp_attr attr = {.max_snd_segs = 24};
+	struct net_app as = {0};
+	uint64_t seed = test_seed(1), x = 2 * seed + 1;
+	unsigned int none = 0;
+
+	test_seed_note(seed);
+	open_conn(&attr, &as);
+	for (unsigned int i = 0; i < 4000; i++) {
+		struct weft_tcp_conn *c = app->c;
+		uint32_t space = weft_tcp_send_space(c), len = 1 + test_xorshift(&x) % (MSS - 3);
+		struct rte_mbuf *m = weft_tcp_begin(c);
+		bool push = test_xorshift(&x) % 4 == 0;
+
+		CHECK_EQ(m != NULL, space > 0);
+		none += m == NULL;
+		if (m == NULL || test_xorshift(&x) % 32 == 0) {
+			uint32_t flight = c->snd_nxt - c->snd_una;
+			uint32_t acked = (uint32_t)(test_xorshift(&x) % (flight + 1));
+			uint16_t wnd = (uint16_t)(test_xorshift(&x) % UINT16_MAX);
+
+			rte_pktmbuf_free(m);
+			seg_wait(TCP_ACK, IRS + 1, c->snd_una + acked, wnd, 0, 0);
+			continue;
+		}
+		put(m, 1, 0, len);
+		while (test_xorshift(&x) % 8 == 0 && m->nb_segs < 4) {
+			struct rte_mbuf *o = rte_pktmbuf_alloc(net_pool());
+
+			CHECK(o != NULL);
+			put(o, 1, 0, 1);
+			chain_add(m, o);
+		}
+		CHECK_EQ(weft_tcp_send(c, m, push, sim_now_ns(net.sim)), 0);
+		CHECK(c->snd_segs <= 24 + 3);
+	}
+	CHECK(none > 100);
+	down();
+}
+
 /** A peer that shrinks its window loses nothing (RFC 9293 s3.8.6). */
 static void
 test_window_shrink(void)
@@ -470,4 +515,4 @@ test_window_shrink(void)
 WEFT_TEST_MAIN({"chains", test_chains}, {"chains_kept", test_chains_kept},
                {"chains_shrink", test_chains_shrink}, {"abort", test_abort},
                {"shared", test_shared}, {"split", test_split}, {"partial", test_partial},
-               {"bound", test_bound}, {"window_shrink", test_window_shrink})
+               {"bound", test_bound}, {"begin", test_begin}, {"window_shrink", test_window_shrink})
