@@ -51,7 +51,7 @@ sum_avx2(const uint8_t *p, uint32_t len)
 	const __m256i ones = _mm256_set1_epi16(1), bias = _mm256_set1_epi16(INT16_MIN);
 	__m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, all;
 	uint32_t even = len & ~1u, rest = even % 32;
-	int32_t lane[8];
+	__m128i two;
 	/* Zeros after an odd octet do not change the sum. */
 	int64_t sum = len != even ? p[even] : 0;
 
@@ -61,16 +61,32 @@ sum_avx2(const uint8_t *p, uint32_t len)
 		c = _mm256_add_epi32(c, SUM_TWICE(p + 64));
 		d = _mm256_add_epi32(d, SUM_TWICE(p + 96));
 	}
+	if ((even & 128) != 0) {
+		a = _mm256_add_epi32(a, SUM_PAIRS(SUM_LOAD(p)));
+		b = _mm256_add_epi32(b, SUM_PAIRS(SUM_LOAD(p + 32)));
+		c = _mm256_add_epi32(c, SUM_PAIRS(SUM_LOAD(p + 64)));
+		d = _mm256_add_epi32(d, SUM_PAIRS(SUM_LOAD(p + 96)));
+		p += 128;
+	}
+	if ((even & 64) != 0) {
+		a = _mm256_add_epi32(a, SUM_PAIRS(SUM_LOAD(p)));
+		b = _mm256_add_epi32(b, SUM_PAIRS(SUM_LOAD(p + 32)));
+		p += 64;
+	}
+	if ((even & 32) != 0) {
+		c = _mm256_add_epi32(c, SUM_PAIRS(SUM_LOAD(p)));
+		p += 32;
+	}
 	all = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
-	for (uint32_t n = even % 256 / 32; n > 0; n--, p += 32)
-		all = _mm256_add_epi32(all, SUM_PAIRS(SUM_LOAD(p)));
 	/* The last octets, together with those in front of them, which are masked. */
 	if (rest != 0)
 		all = _mm256_add_epi32(all, SUM_PAIRS(_mm256_and_si256(SUM_LOAD(p + rest - 32),
 		                                                       SUM_LOAD(sum_mask + rest))));
-	_mm256_storeu_si256((__m256i *)(void *)lane, all);
-	for (unsigned int i = 0; i < 8; i++)
-		sum += lane[i];
+	/* Eight sums of 32 bits become four, two and one of 64 bits. */
+	all = _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(all)),
+	                       _mm256_cvtepi32_epi64(_mm256_extracti128_si256(all, 1)));
+	two = _mm_add_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+	sum += _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
 	/* 16 words of each vector were less by 32768. */
 	return (uint64_t)sum + (uint64_t)((even + 31) / 32) * 16 * 32768;
 }
@@ -121,12 +137,12 @@ sum_narrow(const uint8_t *p, uint32_t len)
 	return ((uint64_t)sum & UINT32_MAX) + ((uint64_t)sum >> 32) + (uint64_t)(sum >> 64);
 }
 
-uint16_t
-netif_sum(const void *buf, uint32_t len)
+uint64_t
+netif_sum_open(const void *buf, uint32_t len)
 {
 	if (len >= SUM_WIDE_BYTES && netif_sum_wide)
-		return netif_fold(sum_avx2(buf, len));
-	return netif_fold(sum_narrow(buf, len));
+		return sum_avx2(buf, len);
+	return sum_narrow(buf, len);
 }
 
 uint16_t

@@ -16,20 +16,23 @@ struct weft_ip;
 /** The most octets of one call of netif_sum(). */
 #define NETIF_SUM_MAX (1u << 20)
 
-/** The sum of `len` octets as 16-bit words in memory order, folded to 16 bits, not complemented. */
-uint16_t netif_sum(const void *p, uint32_t len);
+/** The sum of `len` octets as 16-bit words in memory order, below 2^40: for netif_fold(), alone or
+ * together with other sums. */
+uint64_t netif_sum_open(const void *p, uint32_t len);
 /** Set before main(): netif_sum() may use AVX2. A test clears it to test the other path. */
 extern bool netif_sum_wide;
 /** The same over `len` octets of a chain from `off` on. The chain must have that many. */
 uint16_t netif_sum_chain(const struct rte_mbuf *m, uint32_t off, uint32_t len);
-static inline uint16_t
-netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len)
+/** The same, not folded. */
+static inline uint64_t
+netif_sum_mbuf_open(const struct rte_mbuf *m, uint32_t off, uint32_t len)
 {
 	if (likely(off + len <= m->data_len))
-		return netif_sum(rte_pktmbuf_mtod_offset(m, const uint8_t *, off), len);
+		return netif_sum_open(rte_pktmbuf_mtod_offset(m, const uint8_t *, off), len);
 	return netif_sum_chain(m, off, len);
 }
 
+/** Reduces sums to 16 bits; 0 only if all of them are. */
 static inline uint16_t
 netif_fold(uint64_t sum)
 {
@@ -37,6 +40,20 @@ netif_fold(uint64_t sum)
 	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+}
+
+/** The sum of `len` octets, folded, not complemented. */
+static inline uint16_t
+netif_sum(const void *p, uint32_t len)
+{
+	return netif_fold(netif_sum_open(p, len));
+}
+
+/** The sum of `len` octets of a chain from `off` on. The chain must have that many. */
+static inline uint16_t
+netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len)
+{
+	return netif_fold(netif_sum_mbuf_open(m, off, len));
 }
 
 /** The sum of a 20-octet IPv4 header. */

@@ -86,7 +86,7 @@ ip_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_
 		nif->rx_sum.left--;
 	} else if (likely(!netif_sum_left_out(
 	                   m, rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *)->cksum, pseudo))) {
-		bool good = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, l4_len)) == 0xffff;
+		bool good = netif_fold(pseudo + netif_sum_mbuf_open(m, 0, l4_len)) == 0xffff;
 
 		if (verdict != CKSUM_UNKNOWN)
 			netif_rx_sum_seen(nif, true, verdict == CKSUM_GOOD, good);

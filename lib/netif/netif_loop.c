@@ -202,7 +202,7 @@ loop_intact(struct loop_frame *f, unsigned int id, const struct rte_mbuf *m, con
             uint32_t l4_off, uint32_t l4_bytes)
 {
 	uint32_t pseudo = loop_pseudo(ip, f->v6, (uint16_t)l4_bytes);
-	uint32_t sum = netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, l4_off, l4_bytes));
+	uint32_t sum = netif_fold((uint64_t)pseudo + netif_sum_mbuf_open(m, l4_off, l4_bytes));
 	uint8_t buf[sizeof(struct rte_tcp_hdr) + LOOP_CUT_BYTES];
 	const struct rte_tcp_hdr *tcp;
 	uint32_t at, n;

@@ -53,7 +53,8 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo,
 		return RTE_MBUF_F_TX_TCP_CKSUM;
 	}
 	tcp->cksum = 0;
-	tcp->cksum = (uint16_t)~netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, m->pkt_len));
+	tcp->cksum =
+	        (uint16_t)~netif_fold((uint64_t)pseudo + netif_sum_mbuf_open(m, 0, m->pkt_len));
 	return 0;
 }
 
@@ -147,9 +148,8 @@ tx_headers(struct weft_netif *nif, const struct weft_neigh *n, const struct weft
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
 	netif_push_ether(nif, n->vlan_id, m,
 	                 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6), NULL);
-	m->l3_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
-	m->l4_len = tcp_hdr;
-	m->tso_segsz = how.tso_segsz_bytes;
+	m->tx_offload = rte_mbuf_tx_offload(m->l2_len, v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN,
+	                                    tcp_hdr, how.tso_segsz_bytes, 0, 0, 0);
 }
 
 /** Whether the neighbour's address is known, and was heard of recently. */
@@ -249,59 +249,151 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 
 static_assert(WEFT_NETIF_RUN_HEADROOM >= WEFT_NETIF_HEADROOM, "the headers of a run");
 
-/** The first frame of a run: what the headers of the others take from it. */
+/** What the frames of a run have in common: all but lengths, checksums and identifications. */
 struct tx_run {
 	uint8_t hdr[WEFT_NETIF_RUN_HEADROOM]; /**< ends before TCP's header */
 	uint64_t tx_offload, ol_flags;
-	uint32_t pseudo; /**< the sum of the pseudo-header without the length */
-	uint16_t len, vlan_tci;
-	bool v4;
+	/** of TCP's pseudo-header without the length; `sum` with the parts of TCP's header that the
+	 * segments share */
+	uint64_t pseudo, sum;
+	uint64_t ip_sum; /**< of the IPv4 header without its own fields */
+	uint32_t src4, dst4;
+	uint16_t len;     /**< of the headers in hdr */
+	uint16_t tcp_len; /**< of TCP's header */
+	uint16_t vlan_tci;
+	bool v4, own_sum, own_ip_sum; /**< we compute TCP's, or IPv4's, checksum */
 };
 
+/* Words of TCP's header (RFC 9293 s3.1). */
+#define TX_TCP_SEQ   1
+#define TX_TCP_FLAGS 3 /* with data offset and window */
+
+static inline uint32_t
+tx_word(const uint8_t *tcp, unsigned int i)
+{
+	uint32_t w;
+
+	memcpy(&w, tcp + 4 * i, sizeof(w));
+	return w;
+}
+
 static void
-tx_run_begin(struct tx_run *r, const struct rte_mbuf *m, const struct weft_ip *src,
-             const struct weft_ip *dst)
+tx_run_ip4(struct tx_run *r, const struct weft_ip *src, const struct weft_ip *dst,
+           struct weft_netif_tx_how how)
+{
+	struct rte_ipv4_hdr ip = {
+	        .version_ihl = RTE_IPV4_VHL_DEF,
+	        .type_of_service = tx_class(how),
+	        .fragment_offset = how.may_fragment ? 0 : RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
+	        .time_to_live = NETIF_TTL,
+	        .next_proto_id = IPPROTO_TCP,
+	        .src_addr = weft_ip_v4(src),
+	        .dst_addr = weft_ip_v4(dst),
+	};
+
+	r->src4 = ip.src_addr;
+	r->dst4 = ip.dst_addr;
+	r->ip_sum = netif_sum_words(&ip, NETIF_IPV4_LEN / 4);
+	r->pseudo = (uint64_t)ip.src_addr + ip.dst_addr + RTE_BE16(IPPROTO_TCP);
+	memcpy(r->hdr + sizeof(r->hdr) - NETIF_IPV4_LEN, &ip, NETIF_IPV4_LEN);
+}
+
+static void
+tx_run_ip6(struct tx_run *r, const struct weft_netif *nif, const struct weft_ip *src,
+           const struct weft_ip *dst, const uint8_t *tcp, struct weft_netif_tx_how how)
 {
 	struct weft_ip s = *src, d = *dst;
+	struct rte_ipv6_hdr ip = {.proto = IPPROTO_TCP, .hop_limits = NETIF_TTL};
 
-	r->v4 = weft_ip_is_v4(dst);
-	r->len = (uint16_t)(m->l2_len + m->l3_len);
-	memcpy(r->hdr, rte_pktmbuf_mtod_offset(m, uint8_t *, r->len) - sizeof(r->hdr),
-	       sizeof(r->hdr));
-	r->tx_offload = m->tx_offload;
-	r->ol_flags = m->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK;
-	r->vlan_tci = m->vlan_tci;
-	if (r->v4) {
-		r->pseudo = netif_sum_pseudo(weft_ip_v4(src), weft_ip_v4(dst), IPPROTO_TCP, 0);
-		return;
-	}
 	if (weft_ip_is_link_local(src) || weft_ip_is_link_local(dst)) {
 		s = weft_ip_bare(src);
 		d = weft_ip_bare(dst);
 	}
+	ip.vtc_flow = rte_cpu_to_be_32(6u << 28 | (uint32_t)tx_class(how) << 20 |
+	                               tx_flow_label(nif, &s, &d, tx_word(tcp, 0)));
+	memcpy(ip.src_addr, s.b, sizeof(ip.src_addr));
+	memcpy(ip.dst_addr, d.b, sizeof(ip.dst_addr));
 	r->pseudo = netif_sum_pseudo6(&s, &d, IPPROTO_TCP, 0);
+	memcpy(r->hdr + sizeof(r->hdr) - NETIF_IPV6_LEN, &ip, NETIF_IPV6_LEN);
 }
 
-/** Puts the headers in front of another segment of the run: lengths, checksums and the
- * identification are its own. */
+/** tcp: the header of the first segment. */
+static inline void
+tx_run_begin(struct tx_run *r, const struct weft_netif *nif, const struct weft_neigh *n,
+             const struct weft_ip *src, const struct weft_ip *dst, const uint8_t *tcp,
+             struct weft_netif_tx_how how)
+{
+	uint64_t tx = how.own_sum ? 0 : nif->attr.tx_offloads;
+	bool tagged = n->vlan_id != 0 && !nif->vlan_insert;
+	uint16_t l2_len = tagged ? NETIF_L2_MAX : NETIF_ETHER_LEN, ip_len;
+	struct rte_ether_hdr eth = {.dst_addr = n->mac, .src_addr = nif->attr.mac};
+	rte_be16_t type;
+	uint8_t *p;
+
+	r->v4 = weft_ip_is_v4(dst);
+	if (likely(r->v4)) {
+		tx_run_ip4(r, src, dst, how);
+		type = RTE_BE16(RTE_ETHER_TYPE_IPV4);
+		ip_len = NETIF_IPV4_LEN;
+	} else {
+		tx_run_ip6(r, nif, src, dst, tcp, how);
+		type = RTE_BE16(RTE_ETHER_TYPE_IPV6);
+		ip_len = NETIF_IPV6_LEN;
+	}
+	r->len = l2_len + ip_len;
+	r->tcp_len = (uint16_t)((tcp[TX_TCP_FLAGS * 4] >> 4) * 4);
+	r->tx_offload = rte_mbuf_tx_offload(l2_len, ip_len, r->tcp_len, 0, 0, 0, 0);
+	p = r->hdr + sizeof(r->hdr) - r->len;
+	eth.ether_type = tagged ? RTE_BE16(RTE_ETHER_TYPE_VLAN) : type;
+	memcpy(p, &eth, sizeof(eth));
+	if (unlikely(tagged)) {
+		struct rte_vlan_hdr tag = {rte_cpu_to_be_16(n->vlan_id), type};
+
+		memcpy(p + sizeof(eth), &tag, sizeof(tag));
+	}
+	r->own_sum = (tx & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) == 0;
+	r->own_ip_sum = (tx & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) == 0;
+	r->sum = r->pseudo + netif_sum_words(tcp, r->tcp_len / 4u) - tx_word(tcp, TX_TCP_SEQ) -
+	         tx_word(tcp, TX_TCP_FLAGS);
+	r->ol_flags = r->own_sum ? 0 : RTE_MBUF_F_TX_TCP_CKSUM;
+	if (r->v4 && !r->own_ip_sum)
+		r->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	if (r->ol_flags != 0)
+		r->ol_flags |= r->v4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6;
+	r->vlan_tci = n->vlan_id;
+	if (unlikely(n->vlan_id != 0) && !tagged)
+		r->ol_flags |= RTE_MBUF_F_TX_VLAN;
+}
+
+/** Puts the headers in front of a segment of the run. */
 static inline void
 tx_run_next(struct weft_netif *nif, const struct tx_run *r, struct rte_mbuf *m,
             struct weft_netif_tx_how how)
 {
 	uint8_t *tcp = rte_pktmbuf_mtod(m, uint8_t *);
+	struct rte_tcp_hdr *h = (struct rte_tcp_hdr *)(void *)tcp;
 	uint16_t l4_len = (uint16_t)m->pkt_len;
+	uint64_t sum;
 
-	(void)tx_cksum(nif, m, netif_fold(r->pseudo + rte_cpu_to_be_16(l4_len)), how);
+	/* By arithmetic: of a segment's own octets, only its payload is read for the checksum. */
+	if (likely(r->own_sum)) {
+		sum = r->sum + rte_cpu_to_be_16(l4_len) + tx_word(tcp, TX_TCP_SEQ) +
+		      tx_word(tcp, TX_TCP_FLAGS) +
+		      netif_sum_open(tcp + r->tcp_len, l4_len - (uint32_t)r->tcp_len);
+		h->cksum = (uint16_t)~netif_fold(sum);
+	} else {
+		h->cksum = netif_fold(r->pseudo + rte_cpu_to_be_16(l4_len));
+	}
 	memcpy(tcp - sizeof(r->hdr), r->hdr, sizeof(r->hdr));
 	if (likely(r->v4)) {
 		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(tcp - NETIF_IPV4_LEN);
 
 		ip->total_length = rte_cpu_to_be_16((uint16_t)(l4_len + NETIF_IPV4_LEN));
-		ip->packet_id = netif_ip_id(nif, ip->src_addr, ip->dst_addr, IPPROTO_TCP,
-		                            !how.may_fragment);
-		ip->hdr_checksum = 0;
-		if ((r->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) == 0)
-			ip->hdr_checksum = (uint16_t)~netif_sum_ipv4(ip);
+		if (unlikely(how.may_fragment))
+			ip->packet_id = netif_ip_id(nif, r->src4, r->dst4, IPPROTO_TCP, false);
+		if (likely(r->own_ip_sum))
+			ip->hdr_checksum =
+			        (uint16_t)~netif_fold(r->ip_sum + ip->total_length + ip->packet_id);
 	} else {
 		struct rte_ipv6_hdr *ip = (struct rte_ipv6_hdr *)(void *)(tcp - NETIF_IPV6_LEN);
 
@@ -320,7 +412,7 @@ weft_netif_tx_run(struct weft_netif *nif, struct weft_neigh *n, const struct wef
                   const struct weft_ip *dst, struct rte_mbuf **m, unsigned int count,
                   struct weft_netif_tx_how how, uint64_t now_ns)
 {
-	uint32_t most = nif->attr.mtu_bytes, hdr_len;
+	uint32_t most = nif->attr.mtu_bytes;
 	struct tx_run r;
 	unsigned int i;
 
@@ -333,17 +425,10 @@ weft_netif_tx_run(struct weft_netif *nif, struct weft_neigh *n, const struct wef
 		if (unlikely(m[i]->pkt_len > most ||
 		             rte_pktmbuf_headroom(m[i]) < WEFT_NETIF_RUN_HEADROOM))
 			break;
-		if (i == 0) {
-			hdr_len =
-			        (rte_pktmbuf_mtod(m[0], struct rte_tcp_hdr *)->data_off >> 4) * 4u;
-			tx_headers(nif, n, src, dst, m[0], hdr_len, how);
-			rte_pktmbuf_mtod(m[0], struct rte_ether_hdr *)->dst_addr = n->mac;
-			if (count > 1)
-				tx_run_begin(&r, m[0], src, dst);
-		} else {
-			tx_run_next(nif, &r, m[i], how);
-		}
-		(void)netif_enqueue(nif, m[i], false); /* there is room */
+		if (i == 0)
+			tx_run_begin(&r, nif, n, src, dst, rte_pktmbuf_mtod(m[0], uint8_t *), how);
+		tx_run_next(nif, &r, m[i], how);
 	}
+	netif_enqueue_run(nif, m, i);
 	return i;
 }

@@ -19,5 +19,7 @@
 /** Queues a whole frame. Consumes m, also on error. ctrl: may use the entries kept free for ARP and
  * ICMP. 0, or -ENOBUFS (the queue is full; counted). Polling thread. */
 int netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl);
+/** Queues n whole frames that are no TSO packets, for which weft_netif_tx_room() has entries. */
+void netif_enqueue_run(struct weft_netif *nif, struct rte_mbuf *const *m, unsigned int n);
 
 #endif /* NETIF_TXQ_H */

@@ -54,7 +54,8 @@ int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct wef
 
 /**
  * Sends the first of n segments of one connection, each like weft_netif_tx() with `how`, which asks
- * for no cutting. Each is one mbuf, with WEFT_NETIF_RUN_HEADROOM in front. Returns how many it has
+ * for no cutting. Each is one mbuf, with WEFT_NETIF_RUN_HEADROOM in front. The TCP headers differ
+ * in sequence number, flags and window alone; their checksum field is 0. Returns how many it has
  * consumed; it leaves the others as they were: when the queue is full, a segment is too long or has
  * too little headroom, or the next hop's address has to be asked for.
  */

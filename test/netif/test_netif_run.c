@@ -74,7 +74,8 @@ stop(void)
 	fake_stop(&f);
 }
 
-/** The i-th segment of a run of different lengths: len octets, of which 20 are a header. */
+/** The i-th segment of a run of different lengths: len octets, of which 20 are a header. Sequence
+ * number, flags and window are its own. */
 static struct rte_mbuf *
 segment(unsigned int i, uint32_t len)
 {
@@ -84,7 +85,9 @@ segment(unsigned int i, uint32_t len)
 	CHECK(m != NULL);
 	p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
 	for (uint32_t k = 0; k < len; k++)
-		p[k] = (uint8_t)(k * 7 + i * 31);
+		p[k] = (uint8_t)(k * 7 +
+		                 (k < 4 || (k >= 8 && k < 13) || k == 18 || k == 19 ? 0 : i * 31));
+	memset(p + 16, 0, 2);         /* the checksum */
 	weft_put_be32(p, 0x1f903039); /* ports: one connection */
 	p[12] = 0x50;
 	/* What an earlier transmission of the mbuf has left. */
