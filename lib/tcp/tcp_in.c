@@ -189,9 +189,9 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
 }
 
 /**
- * Whether data just received in order is acknowledged with this burst. Otherwise its ACK may wait
- * for delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). The ACK may not wait where the sender's next
- * FPDU depends on it:
+ * Whether data just received in order, in `segs` segments, is acknowledged with this burst.
+ * Otherwise its ACK may wait for delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). The ACK may not wait
+ * where the sender's next FPDU depends on it:
  * - after every second full-sized segment (a filled gap is acknowledged at once);
  * - after half of the window, because a sender stops at a small window;
  * - for the first segments of a connection, after a pause as long as the sender's restart interval
@@ -201,13 +201,41 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
  * sender may wait for its completion; delack_us is the most that this costs.
  */
 static bool
-tcp_ack_now(struct weft_tcp_conn *c)
+tcp_ack_now(struct weft_tcp_conn *c, unsigned int segs)
 {
 	if (c->quick_acks > 0 && !c->t->attr.no_quick_acks) {
-		c->quick_acks--;
+		c->quick_acks -= (uint8_t)RTE_MIN(segs, (unsigned int)c->quick_acks);
 		return true;
 	}
 	return c->rcv_unacked_bytes >= 2u * c->rcv_mss || c->rcv_unacked_bytes >= c->rcv_wnd / 2;
+}
+
+/** Octets have arrived in order, after which pause tells how large the sender's window is. */
+static inline void
+tcp_text_note(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->last_text_ns == now_ns)
+		return;
+	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
+		c->quick_acks = TCP_QUICK_ACKS;
+	c->last_text_ns = now_ns;
+}
+
+/** Plans the ACK of octets that were delivered in order, of `segs` segments. */
+static inline void
+tcp_text_ack(struct weft_tcp_conn *c, unsigned int segs, uint64_t now_ns)
+{
+	if (unlikely(c->nsack > 0))
+		tcp_sack_prune(c);
+	/* The user may have sent in the up-call, and our ACK with its data. */
+	if (c->rcv_unacked_bytes == 0)
+		return;
+	if (tcp_ack_now(c, segs))
+		tcp_work(c, TCP_WORK_ACK); /* one ACK for the whole burst */
+	else
+		tcp_timer_set(
+		        c, &c->t_delack,
+		        RTE_MIN(c->t_delack.at_ns, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US));
 }
 
 /** Octets that begin at rcv_nxt and end within the window: delivers them, and plans their ACK. */
@@ -226,11 +254,13 @@ tcp_text_in_order(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uin
 			len = fresh;
 		}
 	}
-	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
-		c->quick_acks = TCP_QUICK_ACKS;
-	c->last_text_ns = now_ns;
+	tcp_text_note(c, now_ns);
 	if (!tcp_deliver(c, m, len, false, now_ns))
 		return;
+	if (likely(!filled)) {
+		tcp_text_ack(c, 1, now_ns);
+		return;
+	}
 	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len, &taken)) != NULL)
 		if (!tcp_deliver(c, m, len, taken, now_ns))
 			return;
@@ -241,14 +271,10 @@ tcp_text_in_order(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uin
 		return;
 	/* RFC 5681 s4.2: acknowledge a filled gap at once. If the sender has lost all else that is
 	 * in flight, an ACK at the end of the burst is its only ACK, and it waits for a timeout. */
-	if (unlikely(filled) && !c->fin_in)
+	if (!c->fin_in)
 		tcp_send_ack(c, now_ns);
-	else if (filled || tcp_ack_now(c))
-		tcp_work(c, TCP_WORK_ACK); /* one ACK for the whole burst */
 	else
-		tcp_timer_set(
-		        c, &c->t_delack,
-		        RTE_MIN(c->t_delack.at_ns, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US));
+		tcp_work(c, TCP_WORK_ACK);
 }
 
 /** Seventh step: segment text. */
@@ -555,26 +581,39 @@ tcp_is_plain_text(const struct weft_tcp_conn *c, const struct tcp_in *in)
 	       in->opts.nsack == 0 && in->ecn != WEFT_ECN_CE;
 }
 
-static void
-tcp_rx_plain_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+/** Processes the first of n segments, and with it those behind it, if all are plain text: what such
+ * segments have in common is done once. Returns how many it has taken; 0: the first is none. */
+static unsigned int
+tcp_rx_plain_text(struct weft_tcp_conn *c, struct tcp_in *in, unsigned int n, uint64_t now_ns)
 {
-	const struct tcp_hdr *h = &in->h;
-	struct rte_mbuf *m = in->m;
+	unsigned int k = 0;
 
-	in->m = NULL;
-	if (likely(m->data_len > h->hdr_len_bytes))
-		rte_pktmbuf_adj(m, h->hdr_len_bytes);
-	else
-		m = tcp_trim_front(m, h->hdr_len_bytes);
+	if (unlikely(!tcp_is_plain_text(c, in)))
+		return 0;
+	tcp_text_note(c, now_ns);
 	c->last_rx_ns = now_ns;
 	c->keep_sent = 0;
-	if (c->ts_ok)
-		tcp_ts_record(c, in, now_ns);
-	if (weft_seq_leq(c->snd_wl1, h->seq)) {
-		c->snd_wl1 = h->seq;
-		c->snd_wl2 = h->ack;
-	}
-	tcp_text_in_order(c, m, in->len_bytes, now_ns);
+	do {
+		const struct tcp_hdr *h = &in[k].h;
+		struct rte_mbuf *m = in[k].m;
+
+		in[k].m = NULL;
+		if (likely(m->data_len > h->hdr_len_bytes))
+			rte_pktmbuf_adj(m, h->hdr_len_bytes);
+		else
+			m = tcp_trim_front(m, h->hdr_len_bytes);
+		if (c->ts_ok)
+			tcp_ts_record(c, &in[k], now_ns);
+		if (weft_seq_leq(c->snd_wl1, h->seq)) {
+			c->snd_wl1 = h->seq;
+			c->snd_wl2 = h->ack;
+		}
+		c->n_segs_in++;
+		if (!tcp_deliver(c, m, in[k++].len_bytes, false, now_ns))
+			return k;
+	} while (k < n && tcp_is_plain_text(c, &in[k]));
+	tcp_text_ack(c, k, now_ns);
+	return k;
 }
 
 static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, struct tcp_in *in,
@@ -586,16 +625,26 @@ static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, str
         [WEFT_TCP_TIME_WAIT] = tcp_rx_synchronized,
 };
 
-void
-tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+unsigned int
+tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, unsigned int n, uint64_t now_ns)
 {
-	if (tcp_rx_state[c->state] == NULL)
-		return;
-	c->n_segs_in++;
+	unsigned int k = 0;
+
 	tcp_hold(c);
-	if (likely(tcp_is_plain_text(c, in)))
-		tcp_rx_plain_text(c, in, now_ns);
-	else
-		tcp_rx_state[c->state](c, in, now_ns);
+	do {
+		unsigned int plain = tcp_rx_plain_text(c, in + k, n - k, now_ns);
+
+		k += plain;
+		if (likely(plain > 0))
+			continue;
+		c->t->grant.conn = NULL; /* the windows may change */
+		if (tcp_rx_state[c->state] != NULL) {
+			c->n_segs_in++;
+			tcp_rx_state[c->state](c, in + k, now_ns);
+		}
+		rte_pktmbuf_free(in[k].m);
+		in[k++].m = NULL;
+	} while (k < n && !c->dead && c->state != WEFT_TCP_TIME_WAIT);
 	tcp_release(c);
+	return k;
 }

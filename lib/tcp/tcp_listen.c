@@ -270,7 +270,7 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 	c->ecn_ok = k.ecn;
 	c->rtt_unknown = true;
 	tcp_rto_restart(c, now_ns);
-	tcp_rx_conn(c, in, now_ns);
+	(void)tcp_rx_conn(c, in, 1, now_ns);
 	return true;
 }
 

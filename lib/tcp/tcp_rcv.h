@@ -23,6 +23,7 @@ struct tcp_in {
 	uint32_t len_bytes;              /**< payload */
 	uint8_t ecn;                     /**< ECN field of the packet, enum weft_ecn */
 	bool has_opts;                   /**< the header has options */
+	bool follows;                    /**< of the same connection as the segment before it */
 	struct tcp_opts opts;            /**< always valid */
 };
 
@@ -49,8 +50,10 @@ tcp_ooo(struct rte_mbuf *m)
 #define TCP_QUICK_ACKS 10
 
 /* tcp_in.c */
-/** Processes a segment of the connection. */
-void tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns);
+/** Processes n segments of the connection, at least one, and frees what of them is not handed on.
+ * Returns how many: fewer if the connection has ended or is in TIME-WAIT. */
+unsigned int tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, unsigned int n,
+                         uint64_t now_ns);
 
 /* tcp_reass.c */
 /** Drops n octets at the front of a chain. The chain keeps at least one mbuf. */

@@ -53,7 +53,8 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m, const stru
 	in->src = &priv->rx.src;
 	in->dst = &priv->rx.dst;
 	in->len_bytes = m->pkt_len - in->h.hdr_len_bytes;
-	in->hash = likely(last != NULL && tcp_same_tuple(in, last))
+	in->follows = last != NULL && tcp_same_tuple(in, last);
+	in->hash = likely(in->follows)
 	                   ? last->hash
 	                   : tcp_tuple_hash(t, in->dst, in->h.dst_port, in->src, in->h.src_port);
 	return true;
@@ -93,21 +94,27 @@ tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_
 	return true;
 }
 
-static void
-tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint64_t now_ns)
+/** Processes the first of n segments, and those of the same connection behind it. Returns how
+ * many. */
+static unsigned int
+tcp_segments(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, unsigned int n,
+             uint64_t now_ns)
 {
 	struct weft_tcp_conn *c =
 	        tcp_lookup(t, in->hash, in->dst, in->h.dst_port, in->src, in->h.src_port);
+	unsigned int k = 1;
 
-	if (c != NULL && unlikely(c->state == WEFT_TCP_TIME_WAIT) &&
-	    tcp_time_wait_reuse(c, nif, in, now_ns)) {
-		/* RFC 9293 s3.6.1: a new incarnation has replaced the connection. */
-	} else if (c != NULL) {
-		tcp_rx_conn(c, in, now_ns);
-	} else {
-		tcp_rx_no_conn(t, nif, in, NULL, now_ns);
+	if (likely(c != NULL && c->state != WEFT_TCP_TIME_WAIT)) {
+		while (k < n && in[k].follows)
+			k++;
+		return tcp_rx_conn(c, in, k, now_ns);
 	}
+	if (c == NULL)
+		tcp_rx_no_conn(t, nif, in, NULL, now_ns);
+	else if (!tcp_time_wait_reuse(c, nif, in, now_ns))
+		return tcp_rx_conn(c, in, 1, now_ns);
 	rte_pktmbuf_free(in->m);
+	return 1;
 }
 
 void
@@ -128,11 +135,16 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 				rte_pktmbuf_free(m[i]);
 				continue;
 			}
-			rte_prefetch0(&t->buckets[in[k].hash & t->bucket_mask]);
+			if (!in[k].follows)
+				rte_prefetch0(&t->buckets[in[k].hash & t->bucket_mask]);
 			k++;
 		}
 		for (unsigned int i = 0; i < k; i++) {
-			const struct weft_tcp_conn *c = t->buckets[in[i].hash & t->bucket_mask];
+			const struct weft_tcp_conn *c;
+
+			if (in[i].follows)
+				continue;
+			c = t->buckets[in[i].hash & t->bucket_mask];
 
 			if (c != NULL) {
 				rte_prefetch0(c);
@@ -140,8 +152,8 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 				rte_prefetch0(&c->snd_una);
 			}
 		}
-		for (unsigned int i = 0; i < k; i++)
-			tcp_segment(t, nif, &in[i], now_ns);
+		for (unsigned int i = 0; i < k;)
+			i += tcp_segments(t, nif, &in[i], k - i, now_ns);
 		m += burst;
 		n -= burst;
 	}

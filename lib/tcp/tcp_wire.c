@@ -5,46 +5,18 @@
 
 #include "tcp_wire.h"
 
-/* Offsets, RFC 9293 s3.1 figure 1. */
-#define OFF_SRC_PORT 0
-#define OFF_DST_PORT 2
-#define OFF_SEQ      4
-#define OFF_ACK      8
-#define OFF_DATAOFF  12
-#define OFF_FLAGS    13
-#define OFF_WND      14
-#define OFF_CKSUM    16
-#define OFF_URG      18
-
-int
-tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h)
-{
-	if (len < TCP_HDR_LEN)
-		return -EPROTO;
-	h->src_port = weft_get_be16(p + OFF_SRC_PORT);
-	h->dst_port = weft_get_be16(p + OFF_DST_PORT);
-	h->seq = weft_get_be32(p + OFF_SEQ);
-	h->ack = weft_get_be32(p + OFF_ACK);
-	h->hdr_len_bytes = (uint8_t)((p[OFF_DATAOFF] >> 4) * 4);
-	h->flags = p[OFF_FLAGS];
-	h->wnd = weft_get_be16(p + OFF_WND);
-	if (h->hdr_len_bytes < TCP_HDR_LEN || h->hdr_len_bytes > len)
-		return -EPROTO;
-	return h->hdr_len_bytes;
-}
-
 unsigned int
 tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h)
 {
-	weft_put_be16(p + OFF_SRC_PORT, h->src_port);
-	weft_put_be16(p + OFF_DST_PORT, h->dst_port);
-	weft_put_be32(p + OFF_SEQ, h->seq);
-	weft_put_be32(p + OFF_ACK, h->ack);
-	p[OFF_DATAOFF] = (uint8_t)(h->hdr_len_bytes / 4 << 4);
-	p[OFF_FLAGS] = h->flags;
-	weft_put_be16(p + OFF_WND, h->wnd);
-	weft_put_be16(p + OFF_CKSUM, 0);
-	weft_put_be16(p + OFF_URG, 0);
+	weft_put_be16(p + TCP_OFF_SRC_PORT, h->src_port);
+	weft_put_be16(p + TCP_OFF_DST_PORT, h->dst_port);
+	weft_put_be32(p + TCP_OFF_SEQ, h->seq);
+	weft_put_be32(p + TCP_OFF_ACK, h->ack);
+	p[TCP_OFF_DATAOFF] = (uint8_t)(h->hdr_len_bytes / 4 << 4);
+	p[TCP_OFF_FLAGS] = h->flags;
+	weft_put_be16(p + TCP_OFF_WND, h->wnd);
+	weft_put_be16(p + TCP_OFF_CKSUM, 0);
+	weft_put_be16(p + TCP_OFF_URG, 0);
 	return TCP_HDR_LEN;
 }
 
@@ -89,17 +61,9 @@ tcp_opt(const uint8_t *p, uint8_t kind, uint8_t len, struct tcp_opts *o)
 }
 
 int
-tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
+tcp_wire_decode_any_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
 {
-	/* The options of nearly every segment: timestamps alone (RFC 7323 appendix A). */
-	if (likely(len == TCP_OPTS_TSTAMP_LEN && weft_get_be32(p) == TCP_OPTS_TSTAMP_ALONE)) {
-		memset(o, 0, offsetof(struct tcp_opts, sack));
-		o->has_ts = true;
-		o->ts_val = weft_get_be32(p + 4);
-		o->ts_ecr = weft_get_be32(p + 8);
-		return 0;
-	}
-	memset(o, 0, len == 0 ? offsetof(struct tcp_opts, sack) : sizeof(*o));
+	memset(o, 0, sizeof(*o));
 	for (uint32_t off = 0; off < len;) {
 		uint8_t optlen;
 

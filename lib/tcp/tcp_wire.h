@@ -9,11 +9,27 @@
  * safe.
  */
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "weft_base.h"
 
 #define TCP_HDR_LEN     20
 #define TCP_HDR_MAX_LEN 60
+
+/* Offsets in the header, RFC 9293 s3.1 figure 1. */
+#define TCP_OFF_SRC_PORT 0
+#define TCP_OFF_DST_PORT 2
+#define TCP_OFF_SEQ      4
+#define TCP_OFF_ACK      8
+#define TCP_OFF_DATAOFF  12
+#define TCP_OFF_FLAGS    13
+#define TCP_OFF_WND      14
+#define TCP_OFF_CKSUM    16
+#define TCP_OFF_URG      18
 
 /* RFC 9293 s3.1 */
 #define TCP_FIN 0x01
@@ -65,7 +81,23 @@ struct tcp_opts {
  * Decodes the fixed header from at most len octets. Returns the header's length, options included.
  * -EPROTO: the octets cannot be a TCP header, or end within it.
  */
-int tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h);
+static inline int
+tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h)
+{
+	if (len < TCP_HDR_LEN)
+		return -EPROTO;
+	h->src_port = weft_get_be16(p + TCP_OFF_SRC_PORT);
+	h->dst_port = weft_get_be16(p + TCP_OFF_DST_PORT);
+	h->seq = weft_get_be32(p + TCP_OFF_SEQ);
+	h->ack = weft_get_be32(p + TCP_OFF_ACK);
+	h->hdr_len_bytes = (uint8_t)((p[TCP_OFF_DATAOFF] >> 4) * 4);
+	h->flags = p[TCP_OFF_FLAGS];
+	h->wnd = weft_get_be16(p + TCP_OFF_WND);
+	if (h->hdr_len_bytes < TCP_HDR_LEN || h->hdr_len_bytes > len)
+		return -EPROTO;
+	return h->hdr_len_bytes;
+}
+
 /** Writes the fixed header with checksum 0. h->hdr_len_bytes must be set. Returns TCP_HDR_LEN. */
 unsigned int tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
 
@@ -74,7 +106,22 @@ unsigned int tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
  * length (RFC 9293 MUST-6). A known option with a wrong length is ignored. -EPROTO: a length is
  * below 2 or leads past the end (MUST-7).
  */
-int tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
+int tcp_wire_decode_any_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
+/** The same. The options of nearly every segment, none or timestamps alone (RFC 7323 appendix A),
+ * take a few instructions. */
+static inline int
+tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
+{
+	if (len != 0 && (len != TCP_OPTS_TSTAMP_LEN || weft_get_be32(p) != TCP_OPTS_TSTAMP_ALONE))
+		return tcp_wire_decode_any_opts(p, len, o);
+	memset(o, 0, offsetof(struct tcp_opts, sack));
+	if (len == 0)
+		return 0;
+	o->has_ts = true;
+	o->ts_val = weft_get_be32(p + 4);
+	o->ts_ecr = weft_get_be32(p + 8);
+	return 0;
+}
 /** Writes the options, padded to a multiple of four octets. Returns the octets written, at most
  * 40. */
 unsigned int tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o);
