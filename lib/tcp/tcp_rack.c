@@ -161,6 +161,8 @@ tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns)
 			c->cwnd = RTE_MIN(c->cwnd, c->ssthresh);
 		}
 	} else if (dup && !a->has_sack) {
+		/* The second copy caused it, so the first has arrived. */
+		tcp_lone_forget(c);
 		c->tlp_active = false;
 	}
 }

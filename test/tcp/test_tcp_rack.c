@@ -198,6 +198,44 @@ test_lone_delay(void)
 	down();
 }
 
+/** Sixteen lone segments, and a few more: TCP knows how long this peer delays their ACKs. */
+static unsigned int
+learn_lone(void)
+{
+	unsigned int n = 1;
+
+	open_sack(NULL, 1);
+	run_for(RTT_NS);
+	sack(1, 0, 0);
+	for (unsigned int i = 0; i < 20; i++)
+		lone(&n, RTT_NS);
+	CHECK(c->lone.known);
+	return n;
+}
+
+/** s7.4.2: a peer without D-SACK answers a probe that was not needed by a duplicate ACK. It delays
+ * its ACKs longer than TCP has learned. */
+static void
+test_lone_no_dsack(void)
+{
+	unsigned int n = learn_lone();
+
+	CHECK(probe_ns() < 40 * WEFT_NS_PER_MS);
+	CHECK(c->tlp_active);
+	/* The ACK of the first copy was late. The next segment leaves, and then comes that of the
+	 * second copy. */
+	sack(++n, 0, 0);
+	app->to_send += MSS;
+	net_app_push(app);
+	CHECK(c->lone.known);
+	sack(n, 0, 0);
+	CHECK(!c->tlp_active);
+	CHECK(!c->lone.known);
+	CHECK_EQ(tcp_lone_delay_us(c), 40000);
+	CHECK_EQ(st->tlp_recovered, 0);
+	down();
+}
+
 /** A retransmission is lost in recovery, and nothing is behind it: a probe after two round trips
  * repairs it. cwnd is reduced once. */
 static void
@@ -240,4 +278,4 @@ test_recovery_probe(void)
 
 WEFT_TEST_MAIN({"min_rtt_edge", test_min_rtt_edge}, {"persist", test_persist},
                {"tlp_full", test_tlp_full}, {"lone_delay", test_lone_delay},
-               {"recovery_probe", test_recovery_probe})
+               {"lone_no_dsack", test_lone_no_dsack}, {"recovery_probe", test_recovery_probe})
