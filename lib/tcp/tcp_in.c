@@ -244,16 +244,9 @@ tcp_text_in_order(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uin
 {
 	bool filled = c->ooo_head != NULL, taken;
 
-	if (unlikely(filled)) {
-		uint32_t fresh = tcp_reass_untaken(c, len);
-
-		/* What the user has taken is not delivered again. */
-		if (fresh < len) {
-			tcp_count_dup(c, len - fresh);
-			m = tcp_trim_tail(m, len - fresh);
-			len = fresh;
-		}
-	}
+	/* What the user has taken is not delivered again. */
+	if (unlikely(filled))
+		m = tcp_reass_front(c, m, &len);
 	tcp_text_note(c, now_ns);
 	if (!tcp_deliver(c, m, len, false, now_ns))
 		return;

@@ -64,8 +64,9 @@ struct rte_mbuf *tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
 void tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
 /** Takes the first queued piece if rcv_nxt has reached it, trimmed to new octets; else NULL. */
 struct rte_mbuf *tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len, bool *taken);
-/** How many of the octets [rcv_nxt, rcv_nxt + len) lie before what the user has taken. */
-uint32_t tcp_reass_untaken(const struct weft_tcp_conn *c, uint32_t len);
+/** Cuts m, the octets [rcv_nxt, rcv_nxt + *len), to those before the first ones that the user has
+ * taken. What lies behind these is queued. */
+struct rte_mbuf *tcp_reass_front(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t *len);
 /** Drops the queued octets from sequence number `end` on. */
 void tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
 void tcp_reass_free(struct weft_tcp_conn *c);

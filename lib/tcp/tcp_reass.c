@@ -303,8 +303,9 @@ known:
 	rte_pktmbuf_free(m);
 }
 
-uint32_t
-tcp_reass_untaken(const struct weft_tcp_conn *c, uint32_t len)
+/** The first piece that the user has taken of [rcv_nxt, rcv_nxt + len); NULL: none. */
+static const struct tcp_ooo *
+tcp_reass_taken(const struct weft_tcp_conn *c, uint32_t len)
 {
 	for (struct rte_mbuf *m = c->ooo_head; m != NULL; m = tcp_ooo(m)->next) {
 		const struct tcp_ooo *o = tcp_ooo(m);
@@ -312,9 +313,34 @@ tcp_reass_untaken(const struct weft_tcp_conn *c, uint32_t len)
 		if (!weft_seq_lt(o->seq, c->rcv_nxt + len))
 			break;
 		if (o->taken)
-			return o->seq - c->rcv_nxt;
+			return o;
 	}
-	return len;
+	return NULL;
+}
+
+struct rte_mbuf *
+tcp_reass_front(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t *len)
+{
+	const struct tcp_ooo *o = tcp_reass_taken(c, *len);
+	uint32_t front, behind;
+
+	if (o == NULL)
+		return m;
+	front = o->seq - c->rcv_nxt;
+	behind = front + o->len_bytes;
+	tcp_count_dup(c, RTE_MIN(*len, behind) - front);
+	if (behind < *len) {
+		struct rte_mbuf *rest = rte_pktmbuf_copy(m, m->pool, behind, *len - behind);
+
+		/* Without a buffer the octets are lost, and come again. */
+		if (rest != NULL)
+			tcp_reass_insert(c, rest, c->rcv_nxt + behind, *len - behind);
+		else
+			c->t->stats.no_mbuf++;
+	}
+	m = tcp_trim_tail(m, *len - front);
+	*len = front;
+	return m;
 }
 
 uint32_t

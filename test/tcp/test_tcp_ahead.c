@@ -181,13 +181,16 @@ test_random(void)
 		test_seed_note(seed);
 		for (unsigned int k = 0; k < 400 && u.pos < end; k++) {
 			uint32_t off = (uint32_t)(test_xorshift(&x) % end);
-			uint32_t len = 1 + (uint32_t)(test_xorshift(&x) % MSS);
+			uint32_t len = 1 + (uint32_t)(test_xorshift(&x) % MSS), pos = u.pos;
 
 			/* Now and then what is missing, or almost. */
 			if (test_xorshift(&x) % 8 == 0)
 				off = u.pos + (uint32_t)(test_xorshift(&x) % 3) * 300;
 			off = RTE_MIN(off, end - 1);
-			put(off, RTE_MIN(len, end - off));
+			len = RTE_MIN(len, end - off);
+			put(off, len);
+			/* What lies behind octets that were taken is not lost. */
+			CHECK(off > pos || u.pos >= off + len);
 		}
 		while (u.pos < end)
 			put(u.pos, RTE_MIN(1000u, end - u.pos));
@@ -238,6 +241,32 @@ test_other_copy(void)
 	seg_wait(TCP_ACK, IRS + 1 + 2000, iss + 1, 65535, 2000, MSS);
 	CHECK_EQ(u.pos, 3500);
 	CHECK_EQ(u.by_rec, 1500);
+	close_user(c);
+}
+
+/** A segment that begins before octets that were taken, and ends behind them. */
+static void
+test_around(void)
+{
+	struct weft_tcp_conn *c = open_user(NULL, 8, 1);
+
+	/* Not taken: it has no room for a record. */
+	put(1300, 4);
+	put(400, 100);
+	put(800, 100);
+	CHECK_EQ(u.takes, 2);
+	put(0, 1400);
+	CHECK_EQ(u.pos, 1400);
+	CHECK(u.by_rec >= 200);
+	close_user(c);
+	/* Without a buffer for them they are lost, and come again. */
+	c = open_user(NULL, 8, 1);
+	put(400, 100);
+	c->t->attr.max_ooo_mbufs = c->ooo_mbufs;
+	put(0, 1400);
+	CHECK_EQ(u.pos, 500);
+	put(500, 900);
+	CHECK_EQ(u.pos, 1400);
 	close_user(c);
 }
 
@@ -298,5 +327,6 @@ test_limit(void)
 }
 
 WEFT_TEST_MAIN({"random segments", test_random}, {"buffers", test_buffers},
-               {"another copy", test_other_copy}, {"a FIN within", test_fin},
-               {"dropped for others", test_shed}, {"the limit", test_limit})
+               {"another copy", test_other_copy}, {"around", test_around},
+               {"a FIN within", test_fin}, {"dropped for others", test_shed},
+               {"the limit", test_limit})
