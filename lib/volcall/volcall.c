@@ -32,7 +32,8 @@ close_on_answer(void *arg, enum weft_rpc_status status, void *res)
 	volcall_go_on(v);
 }
 
-/* Give the grant back. True: too many calls are outstanding at the endpoint. */
+/* Give the grant back. True: it is sent later, because too many calls are outstanding at the
+ * endpoint or memory is short. */
 static bool
 close_send(struct weft_volume *v)
 {
@@ -51,8 +52,8 @@ close_send(struct weft_volume *v)
 		return false;
 	v->calls--;
 	v->close_status = rc;
-	v->close_sent = rc != -EAGAIN;
-	return rc == -EAGAIN;
+	v->close_sent = rc != -EAGAIN && rc != -ENOMEM;
+	return !v->close_sent;
 }
 
 static void
@@ -69,6 +70,8 @@ volume_pump(struct weft_volume *v)
 		return;
 	volcall_req_end_all(v, -ENOMEM);
 	volcall_window_unsent(v, -ENOMEM);
+	if (v->closing && !v->close_sent)
+		v->close_status = -ENOMEM;
 	v->close_sent |= v->closing;
 }
 

@@ -19,7 +19,7 @@ window_is_new(const struct weft_volume *v, const struct weft_volume_window *me, 
 	return id != 0;
 }
 
-/* What the target has after a call that did not succeed. */
+/* What the target has after a call that did not succeed, or was not sent. */
 enum window_left {
 	WINDOW_AS_BEFORE,
 	WINDOW_GONE,
@@ -41,19 +41,18 @@ window_close_unknown(struct weft_volume *v, uint32_t id)
 	volcall_win_set(ours, VOLCALL_WIN_WANT_CLOSE);
 }
 
-/* The state that follows a call, and what is told. left: of a move whose status is not 0. */
+/* The state that follows a call, and what is told. left: if the status is not 0. */
 static void
 window_end(struct weft_volume_window *w, int status, const char *why, enum window_left left)
 {
 	struct weft_volume *v = w->volume;
 	enum volcall_win_state was = volcall_win_state(w);
 	bool opens = was == VOLCALL_WIN_OPENING || was == VOLCALL_WIN_WANT_OPEN;
-	bool moves = was == VOLCALL_WIN_MOVING || was == VOLCALL_WIN_WANT_MOVE;
-	bool closed = was == VOLCALL_WIN_CLOSING || was == VOLCALL_WIN_WANT_CLOSE ||
-	              (opens && status != 0) || (moves && status != 0 && left != WINDOW_AS_BEFORE);
+	bool closes = was == VOLCALL_WIN_CLOSING || was == VOLCALL_WIN_WANT_CLOSE;
+	bool closed = status == 0 ? closes : opens || left != WINDOW_AS_BEFORE;
 
 	/* The close of the volume ends all of its windows. */
-	if (moves && status != 0 && left == WINDOW_UNKNOWN && !v->closing)
+	if (!opens && status != 0 && left == WINDOW_UNKNOWN && !v->closing)
 		window_close_unknown(v, w->id);
 	if (!closed && v->closing) {
 		closed = true;
@@ -114,10 +113,14 @@ window_on_opened(void *arg, enum weft_rpc_status status, void *res)
 	volcall_go_on(v);
 }
 
-/* What a move that failed leaves, as weft_volrpc.x says. */
+/* What a move or close that failed leaves, as weft_volrpc.x says. */
 static enum window_left
-window_left(enum weft_rpc_status status, weft_volrpc_status refused, int rc)
+window_left(bool closes, enum weft_rpc_status status, weft_volrpc_status refused, int rc)
 {
+	/* A close that has timed out may never have been sent. A target that refuses it otherwise
+	 * does not have the window, or would refuse it again. */
+	if (closes)
+		return status == WEFT_RPC_TIMEDOUT ? WINDOW_UNKNOWN : WINDOW_GONE;
 	if (status != WEFT_RPC_OK)
 		return status == WEFT_RPC_CONNLOST ? WINDOW_GONE : WINDOW_UNKNOWN;
 	if (rc == -EPROTO)
@@ -140,13 +143,14 @@ window_on_answer(void *arg, enum weft_rpc_status status, void *res)
 	struct volcall_slot *s = arg;
 	const weft_volrpc_res *r = res;
 	struct weft_volume *v = s->v;
+	const bool closes = volcall_win_state(s->win) == VOLCALL_WIN_CLOSING;
 	struct volcall_outcome o;
 	struct weft_volume_window *w =
 	        window_answered(s, status, r != NULL ? r->status : WEFT_VOLRPC_OK,
 	                        r != NULL ? &r->weft_volrpc_res_u.fault : NULL, &o);
 
 	window_end(w, o.status, o.why,
-	           window_left(status, r != NULL ? r->status : WEFT_VOLRPC_OK, o.status));
+	           window_left(closes, status, r != NULL ? r->status : WEFT_VOLRPC_OK, o.status));
 	volcall_go_on(v);
 }
 
@@ -205,12 +209,10 @@ window_send(struct weft_volume *v, struct weft_volume_window *w)
 	return rc;
 }
 
-/* Whether it has a call that was not sent. */
+/* A call of it was not sent yet. */
 static bool
-window_wants(const struct weft_volume_window *w)
+window_wants(enum volcall_win_state s)
 {
-	enum volcall_win_state s = volcall_win_state(w);
-
 	return s == VOLCALL_WIN_WANT_OPEN || s == VOLCALL_WIN_WANT_MOVE ||
 	       s == VOLCALL_WIN_WANT_CLOSE;
 }
@@ -225,9 +227,8 @@ window_that_wants(const struct weft_volume *v)
 	for (; w != NULL; w = w->next) {
 		enum volcall_win_state s = volcall_win_state(w);
 
-		if (s == VOLCALL_WIN_WANT_CLOSE ||
-		    ((s == VOLCALL_WIN_WANT_OPEN || s == VOLCALL_WIN_WANT_MOVE) &&
-		     (v->down || !volcall_order_holds(v, w))))
+		if (window_wants(s) &&
+		    (s == VOLCALL_WIN_WANT_CLOSE || v->down || !volcall_order_holds(v, w)))
 			found = w;
 	}
 	return found;
@@ -252,10 +253,12 @@ volcall_window_pump(struct weft_volume *v)
 		if (SLIST_EMPTY(&v->free))
 			return false;
 		rc = window_send(v, w);
-		if (rc == -EAGAIN)
+		/* The target keeps a window until the close has reached it. */
+		if (rc == -EAGAIN ||
+		    (rc == -ENOMEM && volcall_win_state(w) == VOLCALL_WIN_WANT_CLOSE))
 			return true;
 		if (rc != 0)
-			window_end(w, rc, NULL, WINDOW_AS_BEFORE); /* it was not sent */
+			window_end(w, rc, NULL, rc == -ENOTCONN ? WINDOW_GONE : WINDOW_AS_BEFORE);
 	}
 	return false;
 }
@@ -397,7 +400,7 @@ volcall_window_end_all(struct weft_volume *v, int status)
 			volcall_win_tell(w, status, NULL);
 		} else if (s == VOLCALL_WIN_OPEN) {
 			volcall_win_unlink(w);
-		} else if (window_wants(w)) {
+		} else if (window_wants(s)) {
 			volcall_win_set(w, VOLCALL_WIN_CLOSED);
 			volcall_win_tell(w, status, NULL);
 		}
@@ -407,10 +410,14 @@ volcall_window_end_all(struct weft_volume *v, int status)
 void
 volcall_window_unsent(struct weft_volume *v, int status)
 {
-	struct weft_volume_window *w;
+	struct weft_volume_window *w, *next;
 
-	while ((w = window_that_wants(v)) != NULL)
-		window_end(w, status, NULL, WINDOW_AS_BEFORE);
+	for (w = v->windows; w != NULL; w = next) {
+		next = w->next;
+		/* A window without an owner is closed when there is memory again. */
+		if (window_wants(volcall_win_state(w)) && !(w->state & VOLCALL_WIN_OURS))
+			window_end(w, status, NULL, WINDOW_AS_BEFORE);
+	}
 }
 
 bool

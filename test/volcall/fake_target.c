@@ -306,8 +306,22 @@ serve_window_close(struct fake_target *f, const weft_volrpc_window_close_args *a
 	struct fake_window *w = window(f, a->window);
 
 	REFUSE(WEFT_VOLRPC_WINDOW_CLOSE, r, weft_volrpc_res_u, f->grant.handle, 0, 0);
-	CHECK(a->window != 0 && w != NULL);
+	CHECK(a->window != 0);
+	if (w == NULL) {
+		r->status = WEFT_VOLRPC_STALE;
+		r->weft_volrpc_res_u.fault.why = strdup("no such window");
+		return;
+	}
 	w->id = 0;
+}
+
+/* Answer it at fake_release(). */
+static void
+keep(struct fake_target *f, struct weft_rpc_req *req)
+{
+	CHECK(f->nheld < FAKE_HELD);
+	f->held[f->nheld] = req;
+	f->nheld++;
 }
 
 static void
@@ -321,9 +335,7 @@ answer(struct fake_target *f, uint32_t proc, struct weft_rpc_req *req, void *res
 	if (f->spoil != NULL)
 		f->spoil(proc, res);
 	if (f->hold) {
-		CHECK(f->nheld < FAKE_HELD);
-		f->held[f->nheld] = req;
-		f->nheld++;
+		keep(f, req);
 		return;
 	}
 	f->now--;
@@ -334,10 +346,15 @@ answer(struct fake_target *f, uint32_t proc, struct weft_rpc_req *req, void *res
 #define SERVE(proc, name)                                                                          \
 	static void later_##name(void *user, struct weft_rpc_req *req, void *args, void *res)      \
 	{                                                                                          \
-		const struct fake_target *f = user;                                                \
+		struct fake_target *f = user;                                                      \
                                                                                                    \
 		if (f->seen != NULL)                                                               \
 			f->seen(proc, args);                                                       \
+		if (f->deaf) {                                                                     \
+			f->now++;                                                                  \
+			keep(f, req);                                                              \
+			return;                                                                    \
+		}                                                                                  \
 		serve_##name(user, args, res);                                                     \
 		answer(user, proc, req, res);                                                      \
 	}

@@ -51,6 +51,7 @@ struct fake_target {
 	void (*seen)(uint32_t proc, const void *args);
 	/** Change a good answer, before it leaves; res as the procedure's. */
 	void (*spoil)(uint32_t proc, void *res);
+	bool deaf; /**< it does nothing with what comes, and answers at fake_release() */
 	/** Answers wait until fake_release(). Another thread may set it, and count them. */
 	atomic_bool hold;
 	atomic_uint nheld;

@@ -283,6 +283,39 @@ test_move_in_doubt(void)
 	vrig_close(&r);
 }
 
+/* A close that has timed out may not have been sent: it is sent again until it is answered. */
+static void
+test_close_in_doubt(void)
+{
+	struct weft_volume_attr a;
+	struct vrig r;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		begin(&r, test_seed(13) + i);
+		CHECK_EQ(vrig_close_volume(&r), 0);
+		a = vrig_attr(&r);
+		a.timeout_us = 50000;
+		CHECK_EQ(vrig_open_volume(&r, &a), 0);
+		CHECK_EQ(open_one(&r, &s[0], 65536, 8192), 0);
+		/* The target does not take it, or its answer is late. */
+		r.f.deaf = i == 0;
+		r.f.hold = i == 1;
+		CHECK_EQ(weft_volume_window_close(&s[0].w, on_told, &s[0]), 0);
+		CHECK_EQ(wait_told(&r, &s[0]), -ETIMEDOUT);
+		CHECK_EQ(s[0].w.id, 0);
+		CHECK(s[0].w.volume == NULL);
+		vrig_run(&r, 120 * VT_MS);
+		CHECK_EQ(fake_windows(&r), i == 0 ? 1 : 0);
+		r.f.deaf = false;
+		vrig_run(&r, 60 * VT_MS); /* so that the last one has timed out, too */
+		fake_release(&r.f);
+		vrig_run(&r, 120 * VT_MS);
+		CHECK_EQ(fake_windows(&r), 0);
+		CHECK_EQ(vrig_close_volume(&r), 0);
+		vrig_close(&r);
+	}
+}
+
 static uint32_t spoil_id;
 
 static void
@@ -519,6 +552,7 @@ WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"refusals of the target", test_refused},
                {"a move that fails leaves the window, or closes it", test_move_fails},
                {"a move whose answer is missing closes the window", test_move_in_doubt},
+               {"a close without an answer is sent again", test_close_in_doubt},
                {"windows that make no sense", test_garbage},
                {"a volume without windows", test_no_windows},
                {"the volume is closed", test_volume_closed}, {"the connection is lost", test_lost},

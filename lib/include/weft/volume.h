@@ -241,7 +241,8 @@ int weft_volume_open_wait(const struct weft_volume_attr *attr, char *why, size_t
  * then it reaches no memory of the volume's requests. Requests end before it: those of which
  * something was not sent with -ECANCELED, others as the target answers. So do calls of windows; all
  * windows of the volume end, and their memory is the owner's. The handle is invalid from the call
- * on. Does nothing for NULL.
+ * on. Status -ENOMEM: it could not be sent, and the target keeps grant and windows until the
+ * connection ends. Does nothing for NULL.
  */
 void weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg);
 /** As weft_volume_close(), and wait, except in a callback of the volume. Does nothing for NULL. */
@@ -347,9 +348,10 @@ int weft_volume_window_open(struct weft_volume *v, struct weft_volume_window *w,
 int weft_volume_window_move(struct weft_volume_window *w, uint64_t off_bytes, uint32_t len_bytes,
                             uint32_t flags, weft_volume_fn fn, void *arg);
 /**
- * Close it. What was not flushed is lost. It is closed whatever status fn tells. fn may be NULL:
- * then w is the owner's at once, and only -ENOMEM leaves it open. -EINVAL: it is not open; -EBUSY,
- * as above; -EPERM.
+ * Close it. What was not flushed is lost. A call that cannot be sent is sent later. Status -ENOMEM,
+ * when memory is missing even for that, leaves the window open; id says so (0: it is closed). After
+ * any other status it is closed. fn may be NULL: then w is the owner's at once, and only -ENOMEM as
+ * the result leaves it open. -EINVAL: it is not open; -EBUSY, as above; -EPERM.
  */
 int weft_volume_window_close(struct weft_volume_window *w, weft_volume_fn fn, void *arg);
 
