@@ -170,8 +170,10 @@ struct cp_source {
 	const struct weft_hash_ops *crc; /**< hash of the object's data */
 	struct weft_hash_state crc_state;
 	uint64_t read_bytes;
+	const char *left; /**< what a push that ends here leaves, for messages */
 };
 
+/** The push then leaves nothing (left); a push in place says otherwise. */
 int cp_source_open(struct cp_session *s, struct cp_source *f, const char *path);
 /** Check that the opened export has room for the file. */
 int cp_source_fits(struct cp_session *s, const struct cp_source *f);

@@ -19,6 +19,7 @@ cp_source_open(struct cp_session *s, struct cp_source *f, const char *path)
 	char why[256];
 
 	f->path = path;
+	f->left = "nothing was committed";
 	f->fd = file_open(path, why, sizeof(why));
 	if (f->fd < 0)
 		return cp_fail(s, f->fd, "%s: %s", path, why);
@@ -57,13 +58,14 @@ cp_source_read(struct cp_session *s, struct cp_source *f, uint8_t *buf, uint32_t
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return cp_fail(s, -errno, "%s: cannot be read at octet %" PRIu64 ": %s",
-			               f->path, f->read_bytes + have, strerror(errno));
+			return cp_fail(s, -errno, "%s: cannot be read at octet %" PRIu64 ": %s; %s",
+			               f->path, f->read_bytes + have, strerror(errno), f->left);
 		if (n == 0)
 			return cp_fail(s, -EIO,
 			               "%s: changed while it was read: it ends at octet %" PRIu64
-			               ", it had %" PRIu64 "; nothing was committed",
-			               f->path, f->read_bytes + have, (uint64_t)f->st.st_size);
+			               ", it had %" PRIu64 "; %s",
+			               f->path, f->read_bytes + have, (uint64_t)f->st.st_size,
+			               f->left);
 		have += (uint32_t)n;
 	}
 	f->crc->update(&f->crc_state, buf, len);
@@ -77,16 +79,15 @@ cp_source_check(struct cp_session *s, const struct cp_source *f)
 	struct stat st;
 
 	if (fstat(f->fd, &st) != 0)
-		return cp_fail(s, -errno, "%s: %s", f->path, strerror(errno));
+		return cp_fail(s, -errno, "%s: %s; %s", f->path, strerror(errno), f->left);
 	if (st.st_size != f->st.st_size)
 		return cp_fail(s, -EIO,
 		               "%s: changed while it was read: it had %" PRIu64
-		               " octets and has %" PRIu64 "; nothing was committed",
-		               f->path, (uint64_t)f->st.st_size, (uint64_t)st.st_size);
+		               " octets and has %" PRIu64 "; %s",
+		               f->path, (uint64_t)f->st.st_size, (uint64_t)st.st_size, f->left);
 	if (st.st_mtim.tv_sec != f->st.st_mtim.tv_sec ||
 	    st.st_mtim.tv_nsec != f->st.st_mtim.tv_nsec)
-		return cp_fail(s, -EIO, "%s: changed while it was read; nothing was committed",
-		               f->path);
+		return cp_fail(s, -EIO, "%s: changed while it was read; %s", f->path, f->left);
 	return 0;
 }
 

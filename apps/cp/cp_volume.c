@@ -141,9 +141,7 @@ cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
 static const char *
 volume_consequence(const struct cp_volume *p)
 {
-	return p->is_push ? "; what was acknowledged before is on the volume, the rest is "
-	                    "as it was or was written in part"
-	                  : "; nothing was written";
+	return p->is_push ? "; " CP_VOLUME_LEFT : "; nothing was written";
 }
 
 int

@@ -7,6 +7,11 @@
 #include "cp.h"
 #include <weft/volume.h>
 
+/** What a push that fails leaves. */
+#define CP_VOLUME_LEFT                                                                             \
+	"what was acknowledged before is on the volume, the rest is as it was or was written in "  \
+	"part"
+
 struct cp_volume;
 
 /** A block in flight. Its owner keeps it busy until cp_block_end(). */

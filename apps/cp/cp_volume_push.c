@@ -361,6 +361,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	r->op = "push";
 	p->file.fd = -1;
 	rc = cp_source_open(s, &p->file, path);
+	p->file.left = CP_VOLUME_LEFT;
 	if (rc == 0)
 		rc = cp_volume_open(v, rights);
 	if (rc == 0)

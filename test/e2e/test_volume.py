@@ -101,6 +101,32 @@ def test_sparse_stays_sparse():
     assert t.term() == 0
 
 
+def at_source(pid, name, octets):
+    """Whether the process has the file open, and has read that many octets."""
+    try:
+        with open(f"/proc/{pid}/io") as io:
+            read = int(io.readline().split()[1])
+        return read > octets and any(os.path.realpath(f"/proc/{pid}/fd/{n}") == os.path.realpath(name)
+                                     for n in os.listdir(f"/proc/{pid}/fd"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_source_that_changes():
+    """The file is cut while it is pushed: the message says what the volume holds."""
+    t = Target("v3c", {"disk": volume("v3c.disk", "64M")}).start()
+    for way in ([], ["--pull"]):
+        f = make_file("v3c.in", 32 * MIB, 6)
+        p = t.cp_start(f, "weft://10.0.0.1/disk", args=["--rate", "16M", *way])
+        while p.poll() is None and not at_source(p.pid, f, 2 * MIB):
+            time.sleep(0.01)
+        os.truncate(f, MIB)
+        err = p.communicate(timeout=60)[1]
+        assert p.returncode == 1 and "changed while it was read" in err and "is on the volume" in err, err
+        assert "nothing was" not in err, err
+    assert t.term() == 0
+
+
 def test_durable_when_acknowledged():
     t = Target("v4", {"disk": volume("v4.disk", "64M")}).start()
     for way in ([], ["--pull"]):
@@ -317,7 +343,7 @@ def test_example():
 
 
 if __name__ == "__main__":
-    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_durable_when_acknowledged,
-          test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage, test_what_is_not_a_volume,
-          test_offline_and_back, test_block_device, test_end_with_scrubs, test_without_flush, test_no_memory_for_staging,
-          test_becomes_a_volume, test_rights, test_example])
+    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_source_that_changes,
+          test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
+          test_what_is_not_a_volume, test_offline_and_back, test_block_device, test_end_with_scrubs, test_without_flush,
+          test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])
