@@ -25,6 +25,9 @@ struct volume_push {
 	struct cp_source file;
 	uint32_t windows;          /* most windows; 0: all goes by calls */
 	uint64_t hole_to, data_to; /* the file has a hole, or data, up to here; both 0: not known */
+	/* the hash of so many zeros; 0: of none */
+	uint64_t zeros_bytes;
+	uint8_t zeros_hash[WEFT_HASH_MAX_BYTES];
 };
 
 /* ---- By calls ---- */
@@ -51,6 +54,84 @@ push_verified(struct weft_volume_req *req)
 		cp_block_end(b);
 }
 
+/** The hash of zeros. Most pieces are as long as the one before. */
+static int
+push_hash_zeros(struct volume_push *p, uint64_t len)
+{
+	static const uint8_t zeros[65536];
+	const struct weft_hash_ops *h = p->v.hash;
+	struct weft_hash_state st;
+	int rc = len != p->zeros_bytes ? h->init(&st, p->v.key, p->v.key_bytes) : 0;
+
+	if (rc != 0 || len == p->zeros_bytes)
+		return rc;
+	for (uint64_t n, left = len; left > 0; left -= n) {
+		n = left < sizeof(zeros) ? left : sizeof(zeros);
+		h->update(&st, zeros, n);
+	}
+	h->final(&st, p->zeros_hash);
+	p->zeros_bytes = len;
+	return 0;
+}
+
+static void push_check_zeros(struct cp_block *b);
+
+static void
+push_zeros_checked(struct weft_volume_req *req)
+{
+	struct cp_block *b = req->owner;
+	struct volume_push *p = (struct volume_push *)b->p;
+	const bool hashed = req->op == WEFT_VOLUME_OP_VERIFY;
+	uint64_t *to = hashed || b->piece.hole ? &b->at_bytes : &b->data_to_bytes;
+
+	if (req->status == 0 && !hashed && (req->found == 0 || b->piece.len_bytes == 0))
+		cp_block_fail(b, -EPROTO, "the Verify", "the target does not know its extents");
+	else if (req->status != 0)
+		cp_block_fail(b, req->status, "the Verify", req->why);
+	else if (hashed && (push_hash_zeros(p, req->len_bytes) != 0 ||
+	                    memcmp(p->zeros_hash, req->hash, p->v.hash->result_bytes) != 0))
+		cp_block_fail(b, -EIO, "the Verify", "the medium does not hold zeros");
+	else {
+		*to = req->off_bytes + (hashed ? req->len_bytes : b->piece.len_bytes);
+		push_check_zeros(b);
+	}
+}
+
+/**
+ * Check that a range holds zeros. A hole, as the volume says, reads as zeros. Of what it has as
+ * data, all of it where it does not know of holes, the hash has to be that of zeros.
+ */
+static void
+push_check_zeros(struct cp_block *b)
+{
+	const struct weft_volume_info *i = b->p->info;
+	const uint64_t end = b->off_bytes + b->len_bytes, at = b->at_bytes;
+	const bool asks = (i->can & WEFT_VOLUME_HOLES) && b->data_to_bytes <= at;
+	uint64_t len = (i->can & WEFT_VOLUME_HOLES) ? b->data_to_bytes - at : end - at;
+	int rc;
+
+	if (at == end) {
+		cp_block_end(b);
+		return;
+	}
+	if (asks)
+		len = end - at;
+	else if (len > i->range_bytes)
+		len = i->range_bytes;
+	b->req = (struct weft_volume_req){
+	        .op = asks ? WEFT_VOLUME_OP_EXTENTS : WEFT_VOLUME_OP_VERIFY,
+	        .off_bytes = at,
+	        .len_bytes = len,
+	        .pieces = &b->piece,
+	        .max_pieces = 1,
+	        .done = push_zeros_checked,
+	        .owner = b,
+	};
+	rc = weft_volume_submit(b->p->v, &b->req);
+	if (rc != 0)
+		cp_block_fail(b, rc, "the Verify", "");
+}
+
 static void
 push_written(struct weft_volume_req *req)
 {
@@ -62,8 +143,13 @@ push_written(struct weft_volume_req *req)
 		cp_block_fail(b, req->status, zeroes ? "the zeroing" : "the write", req->why);
 		return;
 	}
-	if (b->p->hash == NULL || zeroes) {
+	if (b->p->hash == NULL) {
 		cp_block_end(b);
+		return;
+	}
+	if (zeroes) {
+		b->at_bytes = b->data_to_bytes = b->off_bytes;
+		push_check_zeros(b);
 		return;
 	}
 	req->op = WEFT_VOLUME_OP_VERIFY;
@@ -226,6 +312,8 @@ push_cut(const struct volume_push *p, uint64_t off, uint64_t left, bool *window)
 	const uint64_t page = i->window_align != 0 ? i->window_align : 4096;
 	uint64_t most = p->v.s->opt->block_bytes;
 
+	if (most > i->range_bytes) /* a Verify has a block */
+		most = i->range_bytes;
 	*window = p->windows > 0 && off % page == 0 && (left >= page || off + left == i->bytes);
 	if (*window && most > i->window_bytes)
 		most = i->window_bytes;

@@ -2,7 +2,8 @@
 /**
  * @file For LD_PRELOAD into weft-target. It writes a line "CALL BEGUN ENDED OFFSET LENGTH PATH"
  * (nanoseconds of CLOCK_MONOTONIC; "-" instead of a missing path) to the file WEFT_IO_TRACE for
- * every call to a medium, and delays the calls that wait for a medium by WEFT_IO_DELAY_US.
+ * every call to a medium, and delays the calls that wait for a medium by WEFT_IO_DELAY_US. With
+ * WEFT_IO_NO_ZEROS the medium answers that it has made zeros or holes, and does nothing.
  */
 
 #include <dlfcn.h>
@@ -78,6 +79,20 @@ pwrite(int fd, const void *buf, size_t len, off_t off)
 
 	line(n < 0 ? "failed" : "write", begun, (uint64_t)off, n < 0 ? 0 : (uint64_t)n, fd);
 	return n;
+}
+
+/* Built with 64 bits in off_t, this is fallocate64(). */
+int
+fallocate(int fd, int mode, off_t off, off_t len)
+{
+	uint64_t begun = now_ns();
+	int r = 0;
+
+	if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) ||
+	    getenv("WEFT_IO_NO_ZEROS") == NULL)
+		r = (int)syscall(SYS_fallocate, fd, mode, off, len);
+	line(r < 0 ? "failed" : "fallocate", begun, (uint64_t)off, (uint64_t)len, fd);
+	return r;
 }
 
 int

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from test_offline import edit, until, with_telemetry
-from weft_e2e import APPS, Skip, Target, app, end_all, main, make_file, memif, path, sha
+from weft_e2e import APPS, BUILD, Skip, Target, app, end_all, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -98,6 +98,39 @@ def test_sparse_stays_sparse():
     copied(t, f, "weft://10.0.0.1/disk")
     copied(t, "--length", "1G", "weft://10.0.0.1/disk", path("v3.out"))
     assert same(f, path("v3.out"))
+    assert t.term() == 0
+
+
+def test_holes_are_verified():
+    """A medium that says that it has made zeros, and has not: the push fails, and names the place."""
+    t = Target("v3b", {"disk": volume("v3b.disk", "64M")})
+    with open(app("weft-target"), "rb") as f:
+        if b"__asan_init" in f.read():
+            raise Skip("nothing is preloaded before the address sanitizer")
+    f = path("v3b.in")
+    with open(f, "wb") as o:
+        o.write(b"island" * 1000)
+        o.truncate(32 * MIB)
+    t.start()
+    copied(t, make_file("v3b.data", 32 * MIB, 5), "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    os.environ.update(LD_PRELOAD=os.path.join(BUILD, "test", "e2e", "libio_trace.so"), WEFT_IO_NO_ZEROS="1")
+    try:
+        t.start()
+    finally:
+        del os.environ["LD_PRELOAD"], os.environ["WEFT_IO_NO_ZEROS"]
+    for way in ([], ["--pull"]):
+        err = refused(t, *way, f, "weft://10.0.0.1/disk")
+        assert "does not hold zeros" in err and "is on the volume" in err, err
+        copied(t, "--no-verify", *way, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    t.start()
+    for way in ([], ["--pull"]):
+        copied(t, "--length", "32M", path("v3b.data"), "weft://10.0.0.1/disk")
+        r = copied(t, "--json", *way, f, "weft://10.0.0.1/disk")
+        assert r["verified"]
+    copied(t, "--length", "32M", "weft://10.0.0.1/disk", path("v3b.out"))
+    assert same(f, path("v3b.out"))
     assert t.term() == 0
 
 
@@ -343,7 +376,7 @@ def test_example():
 
 
 if __name__ == "__main__":
-    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_source_that_changes,
+    main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
           test_what_is_not_a_volume, test_offline_and_back, test_block_device, test_end_with_scrubs, test_without_flush,
           test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])
