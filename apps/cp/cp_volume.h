@@ -23,6 +23,7 @@ struct cp_block {
 	uint64_t post_ns;
 	bool busy;
 	bool give_back; /**< the target takes its window back: close it as soon as it is not busy */
+	bool opens;     /**< its window is being opened, not moved */
 	/** Zeros: checked up to here; the volume says that it has data up to there. */
 	uint64_t at_bytes, data_to_bytes;
 	struct weft_volume_piece piece;

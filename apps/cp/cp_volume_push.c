@@ -4,6 +4,9 @@
  * moves on to its next range when the block is durable and verified. The part of a page at either
  * end, and everything with --pull, goes by calls. Holes of the file become zeros without data on
  * the way.
+ *
+ * Windows are scarce. A block whose window was taken back opens another one, and a block that gets
+ * none goes by a call, as do others without a window for some time.
  */
 
 #include "cp_volume.h"
@@ -19,11 +22,16 @@
 #include <weft/commit.h>
 
 #define ZEROES_MAX (1ULL << 30) /* of one call */
+/* The target had no window: blocks without one go by calls for so long. Then one of them asks. */
+#define CALLS_NS 2000000000ULL
 
 struct volume_push {
 	struct cp_volume v; /* first member */
 	struct cp_source file;
 	uint32_t windows;          /* most windows; 0: all goes by calls */
+	uint32_t rights;           /* of a window */
+	uint32_t opens;            /* blocks whose windows are being opened */
+	uint64_t no_window_ns;     /* when the target had none; 0: it always had one */
 	uint64_t hole_to, data_to; /* the file has a hole, or data, up to here; both 0: not known */
 	/* the hash of so many zeros; 0: of none */
 	uint64_t zeros_bytes;
@@ -219,10 +227,31 @@ push_on_wc(void *op, const struct weft_wc *wc)
 		              cp_why(p->v.s, wc->status));
 }
 
+static int push_by_window(struct cp_block *b);
+
+/** The target has no window for the block (status). False: nor is there another way. */
+static bool
+push_other_way(struct cp_block *b, int status, bool opened)
+{
+	struct volume_push *p = (struct volume_push *)b->p;
+
+	if (status != -ESTALE && status != -ENOMEM)
+		return false;
+	/* The window that was to move was taken back meanwhile. */
+	b->give_back = b->give_back && b->win.id != 0;
+	if (status == -ESTALE && !opened && push_by_window(b) == 0)
+		return true;
+	if (status == -ENOMEM)
+		p->no_window_ns = ui_now_ns();
+	push_call(b, WEFT_VOLUME_OP_WRITE);
+	return true;
+}
+
 static void
 push_window(void *arg, int status, const char *why)
 {
 	struct cp_block *b = arg;
+	const bool opened = b->opens;
 	struct cp_volume *p = b->p;
 	uint8_t expect[WEFT_HASH_MAX_BYTES];
 	struct weft_sge sge = {.addr = b->buf, .len_bytes = b->len_bytes};
@@ -236,6 +265,10 @@ push_window(void *arg, int status, const char *why)
 	};
 	int rc = status;
 
+	((struct volume_push *)p)->opens -= opened;
+	b->opens = false;
+	if (status != 0 && push_other_way(b, status, opened))
+		return;
 	if (rc == 0 && p->hash != NULL) {
 		rc = push_hash(b, expect);
 		range.expect = expect;
@@ -271,17 +304,29 @@ push_revoked(struct weft_volume_window *w, uint32_t deadline_ms)
 }
 
 static int
-push_by_window(struct cp_block *b, uint32_t rights)
+push_by_window(struct cp_block *b)
 {
-	struct cp_volume *p = b->p;
+	struct volume_push *p = (struct volume_push *)b->p;
+	int rc;
 
 	b->win.revoked = push_revoked;
 	b->win.owner = b;
 	if (b->win.id != 0)
 		return weft_volume_window_move(&b->win, b->off_bytes, b->len_bytes, 0, push_window,
 		                               b);
-	return weft_volume_window_open(p->v, &b->win, b->off_bytes, b->len_bytes, rights, 0,
-	                               push_window, b);
+	rc = weft_volume_window_open(p->v.v, &b->win, b->off_bytes, b->len_bytes, p->rights, 0,
+	                             push_window, b);
+	b->opens = rc == 0;
+	p->opens += b->opens;
+	return rc;
+}
+
+/** Whether the block may have a window: it has one, or may ask for one. */
+static bool
+push_may_open(const struct volume_push *p, const struct cp_block *b)
+{
+	return b->win.id != 0 || p->no_window_ns == 0 ||
+	       (p->opens == 0 && ui_now_ns() - p->no_window_ns > CALLS_NS);
 }
 
 /* ---- What comes next ---- */
@@ -327,7 +372,7 @@ push_cut(const struct volume_push *p, uint64_t off, uint64_t left, bool *window)
 }
 
 static int
-push_next(struct volume_push *p, uint64_t *pos, uint32_t rights)
+push_next(struct volume_push *p, uint64_t *pos)
 {
 	struct cp_volume *v = &p->v;
 	uint64_t off = v->begin_bytes + *pos, n;
@@ -351,11 +396,11 @@ push_next(struct volume_push *p, uint64_t *pos, uint32_t rights)
 	if (rc != 0)
 		return rc;
 	*pos += b->len_bytes;
-	if (!window) {
+	if (!window || !push_may_open(p, b)) {
 		push_call(b, WEFT_VOLUME_OP_WRITE);
 		return v->rc;
 	}
-	rc = push_by_window(b, rights);
+	rc = push_by_window(b);
 	if (rc != 0)
 		cp_block_fail(b, rc, "a window", "");
 	return v->rc;
@@ -410,7 +455,7 @@ push_report(struct volume_push *p)
 }
 
 static int
-push_data(struct volume_push *p, uint32_t rights)
+push_data(struct volume_push *p)
 {
 	struct cp_volume *v = &p->v;
 	const uint64_t total = v->end_bytes - v->begin_bytes;
@@ -422,7 +467,7 @@ push_data(struct volume_push *p, uint32_t rights)
 	v->begin_ns = ui_now_ns();
 	ui_progress_start(&v->bar, v->path, total, v->s->opt->quiet);
 	while (rc == 0 && pos < total)
-		rc = push_next(p, &pos, rights);
+		rc = push_next(p, &pos);
 	if (rc == 0)
 		rc = cp_volume_wait(v);
 	if (rc == 0)
@@ -447,6 +492,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	v->path = path;
 	v->is_push = true;
 	r->op = "push";
+	p->rights = rights;
 	p->file.fd = -1;
 	rc = cp_source_open(s, &p->file, path);
 	p->file.left = CP_VOLUME_LEFT;
@@ -462,7 +508,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_volume_memory(v, p->windows != 0 ? p->windows : WEFT_RPC_MAX_CALLS);
 	if (rc == 0)
-		rc = push_data(p, rights);
+		rc = push_data(p);
 	if (rc == 0)
 		push_report(p);
 	if (p->file.fd >= 0)

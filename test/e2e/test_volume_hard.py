@@ -328,6 +328,41 @@ def test_windows_are_shared_by_clients():
     assert t.term() == 0
 
 
+def test_pushes_share_windows():
+    """Three pushes want twice the windows that there are: windows are taken back all the time, and each push ends well."""
+    t, tel = observed("s6", 3, "revoke_ms = 500")
+    files = [make_file(f"s6.{i}", 16 * MIB + 4096 * i, 60 + i) for i in range(3)]
+    for way in ([], ["--rate", "8M"]):
+        pushes = [t.cp_start(f, f"weft://10.0.{i}.1/disk", port=i,
+                             args=["--offset", f"{i * 18}M", "--block", "256K", "--depth", "12", *way]) for i, f in enumerate(files)]
+        for p in pushes:
+            err = p.communicate(timeout=100)[1]
+            assert p.returncode == 0, (err, tel.ask("/weft/target/volumes"))
+    info = tel.ask("/weft/target/volumes")
+    print(f"# {info['windows_opened']} windows opened, {info['windows_taken_back']} taken back", flush=True)
+    assert t.term() == 0
+    with open(path("s6.disk"), "rb") as d:
+        for i, f in enumerate(files):
+            with open(f, "rb") as want:
+                d.seek(MIB + i * 18 * MIB)
+                data = want.read()
+                assert d.read(len(data)) == data, i
+
+
+def test_a_window_that_ends_too_early():
+    """revoke_ms is too short for a block: a push that loses its connection by that says what helps."""
+    t, _ = observed("s7", 3, "revoke_ms = 100")
+    f = make_file("s7.in", 16 * MIB, 70)
+    pushes = [t.cp_start(f, f"weft://10.0.{i}.1/disk", port=i, args=["--offset", f"{i * 18}M", "--block", "256K", "--depth", "12"])
+              for i in range(3)]
+    for p in pushes:
+        err = p.communicate(timeout=100)[1]
+        assert p.returncode == 0 or ("revoke_ms is short" in err and "is on the volume" in err), err
+    rc, _, err = t.cp(f, "weft://10.0.0.1/disk", args=["--pull", "--block", "256K"])
+    assert rc == 0, err
+    assert t.term() == 0
+
+
 def test_a_slot_that_is_free_is_used():
     """A window that waits and then cannot be opened leaves the slot to the next one."""
     t, _ = observed("s3", 1, "revoke_ms = 200")
@@ -426,8 +461,9 @@ def test_full_disk():
 
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
-          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals, test_long_ranges,
-          test_order_of_submission, test_a_move_that_fails_ends_the_window, test_staging_is_shared_by_clients,
-          test_data_that_is_not_taken, test_a_volume_has_half, test_windows_are_shared_by_clients,
+          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
+          test_long_ranges, test_order_of_submission, test_a_move_that_fails_ends_the_window,
+          test_staging_is_shared_by_clients, test_data_that_is_not_taken, test_a_volume_has_half,
+          test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_window_that_ends_too_early,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
           test_idle_neighbours_give_way, test_full_disk])
