@@ -174,6 +174,7 @@ weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *a
 	v->open_arg = arg;
 	v->open_status = 1;
 	SLIST_INIT(&v->free);
+	LIST_INIT(&v->late);
 	for (unsigned int i = 0; i < VOLCALL_CALLS; i++) {
 		v->slot[i].v = v;
 		SLIST_INSERT_HEAD(&v->free, &v->slot[i], next);

@@ -29,8 +29,12 @@
 /** Calls of one volume under way. Below WEFT_RPC_MAX_CALLS, so that the volumes of one endpoint
  * share. */
 #define VOLCALL_CALLS 32
+/** weft_volume_attr.timeout_us, if that is 0. */
+#define VOLCALL_TIMEOUT_US 30000000ULL
 /** Calls of one discard or zeroes under way. Each keeps others from its range until it ends. */
 #define VOLCALL_RANGES 4
+/** Openings of windows that have timed out and were not answered. Their calls keep credits. */
+#define VOLCALL_LATE 4
 /** weft_volume_req.sent_bytes when nothing is left to be sent. */
 #define VOLCALL_ALL_SENT UINT64_MAX
 
@@ -56,6 +60,15 @@ struct volcall_slot {
 		weft_volrpc_range_args range;
 		weft_volrpc_snap_args snap;
 	} args; /**< used until the answer */
+};
+
+/** The call that opens a window. It outlives its timeout, so that a late answer is not lost: the
+ * target would keep a window that nobody can name. */
+struct volcall_opening {
+	LIST_ENTRY(volcall_opening) entry; /**< in late */
+	struct weft_volume *v;             /**< NULL: the volume is gone, and its windows are */
+	struct volcall_slot *slot;         /**< NULL: timed out */
+	struct weft_alarm *alarm;
 };
 
 /** A queue of requests, by their `next`. */
@@ -98,6 +111,8 @@ struct weft_volume {
 	struct weft_volume_window *windows;
 	unsigned int win_wants; /**< windows with a call that was not sent */
 	unsigned int win_tells; /**< windows whose owner has to be told */
+	LIST_HEAD(, volcall_opening) late;
+	unsigned int nlate;
 	/* calls */
 	SLIST_HEAD(, volcall_slot) free;
 	struct volcall_slot slot[VOLCALL_CALLS];

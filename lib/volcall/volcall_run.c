@@ -137,6 +137,12 @@ run_has_news(const struct weft_volume *v)
 static void
 run_free(struct weft_volume *v)
 {
+	struct volcall_opening *o;
+
+	while ((o = LIST_FIRST(&v->late)) != NULL) {
+		LIST_REMOVE(o, entry);
+		o->v = NULL;
+	}
 	if (v->alarm != NULL)
 		weft_alarm_cancel(v->alarm);
 	pthread_mutex_lock(&list_lock);

@@ -6,6 +6,8 @@
 
 #include "volcall_priv.h"
 
+#define ANSWER_US 86400000000ULL /* until the answer to an opening is waited for no longer */
+
 /* ---- The end of a call ---- */
 
 static bool
@@ -85,17 +87,61 @@ window_answered(struct volcall_slot *s, enum weft_rpc_status status, weft_volrpc
 	return w;
 }
 
+/* The answer to an opening whose owner was told -ETIMEDOUT. */
+static void
+window_on_late(struct volcall_opening *opening, const weft_volrpc_window_res *r)
+{
+	struct weft_volume *v = opening->v;
+	uint32_t id = r != NULL && r->status == WEFT_VOLRPC_OK
+	                      ? r->weft_volrpc_window_res_u.window.window
+	                      : 0;
+
+	if (v != NULL) {
+		LIST_REMOVE(opening, entry);
+		v->nlate--;
+	}
+	free(opening);
+	if (v == NULL)
+		return;
+	if (!v->closing && window_is_new(v, NULL, id))
+		window_close_unknown(v, id);
+	volcall_go_on(v);
+}
+
+static void
+window_on_time(void *arg)
+{
+	struct volcall_opening *opening = arg;
+	struct weft_volume *v = opening->v;
+	struct weft_volume_window *w = opening->slot->win;
+
+	opening->alarm = NULL;
+	volcall_slot_put(opening->slot);
+	opening->slot = NULL;
+	LIST_INSERT_HEAD(&v->late, opening, entry);
+	v->nlate++;
+	window_end(w, -ETIMEDOUT, weft_rpc_status_str(WEFT_RPC_TIMEDOUT), WINDOW_GONE);
+	volcall_go_on(v);
+}
+
 static void
 window_on_opened(void *arg, enum weft_rpc_status status, void *res)
 {
-	struct volcall_slot *s = arg;
+	struct volcall_opening *opening = arg;
+	struct volcall_slot *s = opening->slot;
 	const weft_volrpc_window_res *r = res;
-	struct weft_volume *v = s->v;
+	struct weft_volume *v = opening->v;
 	struct volcall_outcome o;
-	struct weft_volume_window *w =
-	        window_answered(s, status, r != NULL ? r->status : WEFT_VOLRPC_OK,
-	                        r != NULL ? &r->weft_volrpc_window_res_u.fault : NULL, &o);
+	struct weft_volume_window *w;
 
+	if (s == NULL) {
+		window_on_late(opening, status == WEFT_RPC_OK ? r : NULL);
+		return;
+	}
+	weft_alarm_cancel(opening->alarm);
+	free(opening);
+	w = window_answered(s, status, r != NULL ? r->status : WEFT_VOLRPC_OK,
+	                    r != NULL ? &r->weft_volrpc_window_res_u.fault : NULL, &o);
 	if (o.status == 0) {
 		const weft_volrpc_window *g = &r->weft_volrpc_window_res_u.window;
 
@@ -159,13 +205,36 @@ window_on_answer(void *arg, enum weft_rpc_status status, void *res)
 static int
 window_call(struct volcall_slot *s, uint32_t proc, xdrproc_t xdr_args, const void *args)
 {
-	bool opens = proc == WEFT_VOLRPC_WINDOW_OPEN;
-
 	return weft_rpc_call(s->v->rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, proc, xdr_args, args,
-	                     opens ? (xdrproc_t)xdr_weft_volrpc_window_res
-	                           : (xdrproc_t)xdr_weft_volrpc_res,
-	                     opens ? sizeof(weft_volrpc_window_res) : sizeof(weft_volrpc_res),
-	                     s->v->timeout_us, opens ? window_on_opened : window_on_answer, s);
+	                     (xdrproc_t)xdr_weft_volrpc_res, sizeof(weft_volrpc_res),
+	                     s->v->timeout_us, window_on_answer, s);
+}
+
+static int
+window_call_open(struct volcall_slot *s, const weft_volrpc_window_args *args)
+{
+	struct weft_volume *v = s->v;
+	const uint64_t time_us = v->timeout_us != 0 ? v->timeout_us : VOLCALL_TIMEOUT_US;
+	struct volcall_opening *o = v->nlate < VOLCALL_LATE ? calloc(1, sizeof(*o)) : NULL;
+	int rc;
+
+	if (o == NULL)
+		return -ENOMEM;
+	o->v = v;
+	o->slot = s;
+	rc = weft_alarm_set(v->worker, time_us, window_on_time, o, &o->alarm);
+	if (rc == 0) {
+		rc = weft_rpc_call(v->rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2,
+		                   WEFT_VOLRPC_WINDOW_OPEN, (xdrproc_t)xdr_weft_volrpc_window_args,
+		                   args, (xdrproc_t)xdr_weft_volrpc_window_res,
+		                   sizeof(weft_volrpc_window_res),
+		                   time_us > ANSWER_US ? time_us : ANSWER_US, window_on_opened, o);
+		if (rc == 0)
+			return 0;
+		weft_alarm_cancel(o->alarm);
+	}
+	free(o);
+	return rc;
 }
 
 /* Send what the window wants. It may have ended when this returns 0. */
@@ -191,8 +260,7 @@ window_send(struct weft_volume *v, struct weft_volume_window *w)
 	s->win = w;
 	if (want == VOLCALL_WIN_WANT_OPEN) {
 		volcall_win_set(w, VOLCALL_WIN_OPENING);
-		rc = window_call(s, WEFT_VOLRPC_WINDOW_OPEN, (xdrproc_t)xdr_weft_volrpc_window_args,
-		                 &open);
+		rc = window_call_open(s, &open);
 	} else if (want == VOLCALL_WIN_WANT_MOVE) {
 		volcall_win_set(w, VOLCALL_WIN_MOVING);
 		rc = window_call(s, WEFT_VOLRPC_WINDOW_MOVE, (xdrproc_t)xdr_weft_volrpc_move_args,

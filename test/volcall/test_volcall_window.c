@@ -283,6 +283,95 @@ test_move_in_doubt(void)
 	vrig_close(&r);
 }
 
+/* The answer to an opening comes when its time is over: the window is closed at the target. The
+ * volume, or its connection, may have ended by then. */
+static void
+test_open_in_doubt(void)
+{
+	enum { LATE, CLOSED_BEFORE, CLOSED_BETWEEN, LOST, WAYS };
+	struct weft_volume_attr a;
+	struct vrig r;
+
+	for (unsigned int i = 0; i < WAYS; i++) {
+		begin(&r, test_seed(15) + i);
+		CHECK_EQ(vrig_close_volume(&r), 0);
+		a = vrig_attr(&r);
+		a.timeout_us = 50000;
+		CHECK_EQ(vrig_open_volume(&r, &a), 0);
+		r.f.hold = true;
+		CHECK_EQ(weft_volume_window_open(r.v, &s[0].w, 4096, 4096, 0, 0, on_told, &s[0]),
+		         0);
+		if (i == CLOSED_BEFORE) {
+			vrig_run(&r, VT_MS);
+			r.told = 0;
+			weft_volume_close(r.v, vrig_told, &r);
+			r.v = NULL;
+			vrig_run(&r, VT_MS);
+			CHECK_EQ(s[0].told, 0);
+			fake_release(&r.f);
+		}
+		CHECK_EQ(wait_told(&r, &s[0]), i == CLOSED_BEFORE ? -ECANCELED : -ETIMEDOUT);
+		CHECK(s[0].w.volume == NULL && s[0].w.id == 0);
+		memset(&s[0].w, 0xaa, sizeof(s[0].w)); /* it is the owner's */
+		if (i == CLOSED_BETWEEN) {
+			weft_volume_close(r.v, NULL, NULL);
+			r.v = NULL;
+			vrig_run(&r, 200 * VT_MS);
+		} else if (i == LOST) {
+			vrig_cut(&r);
+			vrig_run(&r, VT_MS);
+			r.f.nheld = 0; /* their endpoint is gone */
+		} else if (i == LATE) {
+			CHECK_EQ(fake_windows(&r), 1);
+		}
+		fake_release(&r.f);
+		vrig_run(&r, 10 * VT_MS);
+		CHECK(i == LOST || fake_windows(&r) == 0);
+		if (i == LATE) {
+			CHECK_EQ(r.f.served[WEFT_VOLRPC_WINDOW_CLOSE], 1);
+			memset(&s[0].w, 0, sizeof(s[0].w));
+			CHECK_EQ(open_one(&r, &s[0], 4096, 4096), 0);
+			close_one(&r, &s[0]);
+		}
+		vrig_close(&r);
+	}
+}
+
+/* Openings that are not answered at all take no place from other calls, and there are few. */
+static void
+test_opens_without_end(void)
+{
+	struct weft_volume_attr a;
+	unsigned int refused = 0;
+	struct vrig r;
+
+	begin(&r, test_seed(19));
+	CHECK_EQ(vrig_close_volume(&r), 0);
+	a = vrig_attr(&r);
+	a.timeout_us = 50000;
+	CHECK_EQ(vrig_open_volume(&r, &a), 0);
+	for (unsigned int i = 0; i < 40; i++) {
+		struct weft_volume_req q = {.op = WEFT_VOLUME_OP_FLUSH};
+
+		r.f.deaf = true;
+		CHECK_EQ(weft_volume_window_open(r.v, &s[0].w, 4096, 4096, 0, 0, on_told, &s[0]),
+		         0);
+		refused += wait_told(&r, &s[0]) == -ENOMEM;
+		CHECK(s[0].status == -ETIMEDOUT || s[0].status == -ENOMEM);
+		r.f.deaf = false;
+		CHECK_EQ(vrig_do(&r, &q), 0);
+	}
+	CHECK(refused > 20);
+	r.told = 0;
+	weft_volume_close(r.v, vrig_told, &r);
+	r.v = NULL;
+	vrig_run(&r, 100 * VT_MS);
+	CHECK_EQ(r.told, 1);
+	CHECK_EQ(r.status, 0);
+	fake_release(&r.f);
+	vrig_close(&r);
+}
+
 /* A close that has timed out may not have been sent: it is sent again until it is answered. */
 static void
 test_close_in_doubt(void)
@@ -552,6 +641,8 @@ WEFT_TEST_MAIN({"a window is opened, moved and closed", test_life},
                {"refusals of the target", test_refused},
                {"a move that fails leaves the window, or closes it", test_move_fails},
                {"a move whose answer is missing closes the window", test_move_in_doubt},
+               {"an opening that is answered late", test_open_in_doubt},
+               {"openings that are not answered", test_opens_without_end},
                {"a close without an answer is sent again", test_close_in_doubt},
                {"windows that make no sense", test_garbage},
                {"a volume without windows", test_no_windows},

@@ -332,7 +332,9 @@ struct weft_volume_window {
  * program writes each page that it flushes as a whole. -EINVAL: also a length that is no multiple
  * of window_align and does not end with the volume; -EBUSY: it is open; -EOPNOTSUPP: the volume has
  * no windows; -ENOTCONN, -EPERM. Status also: -EBUSY: another window overlaps, and one of the two
- * may write; -ENOMEM: all windows of the target are in use, try again later.
+ * may write; -ENOMEM: all windows of the target are in use, try again later, or earlier openings
+ * have timed out and were not answered yet. When the answer to one that has timed out comes all the
+ * same, the library closes the window at the target.
  */
 int weft_volume_window_open(struct weft_volume *v, struct weft_volume_window *w, uint64_t off_bytes,
                             uint32_t len_bytes, uint32_t rights, uint32_t flags, weft_volume_fn fn,
