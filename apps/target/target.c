@@ -14,12 +14,14 @@
 #include "addr.h"
 #include "key_check.h"
 #include "target.h"
+#include "target_control.h"
 #include "target_file.h"
 #include "target_quota.h"
 #include "target_volume.h"
 #include "ui.h"
 
 #define TARGET_HANG_UP_MS 1000
+#define TARGET_SOON_MS    20 /* while a request of the control socket waits for something */
 
 static void
 usage(void)
@@ -139,6 +141,8 @@ target_check(struct target *t, char *err, size_t err_size)
 	rc = target_exports_check(t, err, err_size);
 	if (rc == 0)
 		rc = target_admit_open(t, err, err_size);
+	if (rc == 0)
+		rc = control_socket_check(&t->conf.target, err, err_size);
 	stack_down(&t->stack);
 	return rc;
 }
@@ -160,6 +164,7 @@ target_down(struct target *t)
 		target_export_close(&t->exports[i]);
 	}
 	target_volumes_down(t);
+	target_control_free(t);
 	target_watch_close(t);
 	target_tickets_down(t);
 	quota_destroy(t->quota);
@@ -167,17 +172,26 @@ target_down(struct target *t)
 	stack_down(&t->stack);
 }
 
-/** Wait for a signal; check the files meanwhile. 0: no port is left. */
+/** Wait for a signal; check the files meanwhile. 0: no port is left; SIGUSR1: the control socket
+ * asks for the end. */
 static int
 next_signal(struct target *t, const sigset_t *set)
 {
 	const struct timespec while_ns = {.tv_nsec = TARGET_WATCH_MS * 1000000L};
+	const struct timespec soon_ns = {.tv_nsec = TARGET_SOON_MS * 1000000L};
+	bool soon = false;
 	int sig;
 
 	for (;;) {
-		sig = sigtimedwait(set, NULL, &while_ns);
-		if (sig > 0 && sig != SIGIO)
+		sig = sigtimedwait(set, NULL, soon ? &soon_ns : &while_ns);
+		if (sig > 0 && sig != SIGIO && sig != SIGUSR1)
 			return sig;
+		/* SIGUSR1 says that the control socket has something to do. */
+		soon = target_control_run(t);
+		if (t->stop_asked)
+			return SIGUSR1;
+		if (sig == SIGUSR1)
+			continue;
 		if (sig == SIGIO) {
 			target_watch_told(t);
 			continue;
@@ -189,6 +203,18 @@ next_signal(struct target *t, const sigset_t *set)
 		target_quota_look(t);
 		target_memory_look(t);
 	}
+}
+
+/** The target runs: close its connections and everything else. */
+static void
+end_now(struct target *t)
+{
+	target_tel_end();
+	target_control_end(t);
+	target_hang_up(t, TARGET_HANG_UP_MS);
+	stack_stop(&t->stack);
+	t->running = false;
+	target_down(t);
 }
 
 static struct target target = {.watch_fd = -1};
@@ -245,6 +271,7 @@ main(int argc, char **argv)
 	if (file == NULL)
 		ui_usage_die("no configuration; give -c FILE.ini");
 	t->conf_file = file;
+	t->latest = &t->conf;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (t->conf.nexports == 0)
@@ -271,6 +298,7 @@ main(int argc, char **argv)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGIO);
+	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
@@ -288,16 +316,21 @@ main(int argc, char **argv)
 	atomic_store_explicit(&t->revoke_ms, t->conf.target.revoke_ms, memory_order_relaxed);
 	target_tel_begin(t);
 	target_admit_room(&t->conf, ui_msg);
+	t->ready_ns = ui_now_ns();
+	if (target_control_begin(t, err, sizeof(err)) != 0) {
+		for (uint32_t i = 0; i < t->nexports; i++)
+			target_export_undo(&t->exports[i]);
+		end_now(t);
+		ui_die("%s", err);
+	}
 	say_ready(t);
 	while ((sig = next_signal(t, &set)) == SIGHUP)
-		target_reload(t);
-	target_tel_end();
-	ui_msg("ending: %s", sig == 0        ? "no port is left, because every device was removed"
-	                     : sig == SIGINT ? "SIGINT"
-	                                     : "SIGTERM");
-	target_hang_up(t, TARGET_HANG_UP_MS);
-	stack_stop(&t->stack);
-	t->running = false;
-	target_down(t);
+		if (target_reload(t, "SIGHUP", err, sizeof(err)) != 0)
+			ui_msg("SIGHUP: %s; nothing was changed", err);
+	ui_msg("ending: %s", sig == 0         ? "no port is left, because every device was removed"
+	                     : sig == SIGINT  ? "SIGINT"
+	                     : sig == SIGUSR1 ? "weft-ctl stop"
+	                                      : "SIGTERM");
+	end_now(t);
 	return sig == 0 ? 1 : 0;
 }

@@ -18,6 +18,7 @@
  * - grants (target_grant.h): target_grant.c; target_writer.c (the writer's place); target_revoke.c;
  *   target_log_conn.c (a log's grant)
  * - tickets (target_ticket.h): target_ticket.c
+ * - control socket (target_control.h): target_control*.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
  * - volumes (target_volume.h): target_volume*.c
  */
@@ -35,8 +36,14 @@
 #include "target_ticket.h"
 #include <weft/weft.h>
 
+struct control;
+struct control_counters;
+struct control_queue;
+
 struct target {
 	struct conf conf;
+	/** as last read, that is conf or what SIGHUP has read; the program's thread */
+	const struct conf *latest;
 	const char *conf_file; /**< the file that SIGHUP reads again */
 	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
 	struct stack stack;
@@ -70,11 +77,19 @@ struct target {
 	atomic_bool stopping;    /**< connection requests are rejected */
 	uint8_t *staging;        /**< memory of volumes of all workers: half of [target] staging */
 	bool running;            /**< the workers run */
+	/* the control socket; NULL: it is off */
+	struct control *control;
+	struct control_queue *control_queue;
+	const struct control_counters *control_counters;
+	uint64_t ready_ns;   /**< when it was ready, by ui_now_ns() */
+	char log_level[256]; /**< as set last; the program's thread */
+	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
 };
 
-/** At SIGHUP, on the program's thread: revoke what the configuration no longer grants.
+/** Read the configuration again, and revoke what it no longer grants. -errno with one line in err:
+ * it has an error, and nothing was changed. `who` asks for it, for the log. The program's thread.
  * target_reload.c */
-void target_reload(struct target *t);
+int target_reload(struct target *t, const char *who, char *err, size_t err_size);
 
 /** Return memory of ended connections to the system. The program's thread, each TARGET_WATCH_MS.
  * target_memory.c */

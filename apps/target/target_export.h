@@ -64,12 +64,21 @@ struct target_writer {
 	uint64_t refused, yields;
 };
 
+/** Whether an operator keeps an export out of service (target_offline.c). */
+enum target_held {
+	TARGET_HELD_NO,
+	TARGET_HELD_DRAINS,  /**< no new grants; the others end, with a warning */
+	TARGET_HELD_OFFLINE, /**< its medium is closed */
+};
+
 struct target_export {
 	const struct conf_export *conf;
 	/** It is open; otherwise `why` has the reason (target_offline.c). true is stored with
 	 * release behind the members that the opening sets; a reader acquires. */
 	atomic_bool up;
 	char why[CONF_ERR_MAX]; /**< under lock */
+	/** enum target_held; relaxed. The program's thread stores. */
+	atomic_uint held;
 	/** conf points to own[own_now] after the export was opened at SIGHUP */
 	struct conf_export own[2];
 	unsigned int own_now;

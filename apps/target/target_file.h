@@ -23,6 +23,18 @@ int target_exports_check(struct target *t, char *err, size_t err_size);
 bool target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
                          const struct conf *fresh);
 
+/* The same file, for the operator; the program's thread. SIGHUP leaves a held export alone. */
+
+/** Take an export out of service at once, and close its medium. -EBUSY: what was under way has not
+ * ended; it is as it was. Blocks for seconds at most. */
+int target_export_take(struct target *t, struct target_export *ex);
+/** Give no grant any more, and end those that there are, with a warning. */
+void target_export_drain(struct target *t, struct target_export *ex);
+/** Grants and calls that use its medium. */
+unsigned int target_export_users(const struct target_export *ex);
+/** Serve an export that was held, or could not be opened. -errno with one line in err. */
+int target_export_give(struct target *t, struct target_export *ex, char *err, size_t err_size);
+
 /* ---- target_watch.c: whether a file is still the one that was opened ---- */
 
 #define TARGET_WATCH_MS 250 /**< how often the program's thread looks */

@@ -259,6 +259,83 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 	return 0;
 }
 
+/* ---- For the operator ---- */
+
+unsigned int
+target_export_users(const struct target_export *ex)
+{
+	return atomic_load_explicit(&ex->grants, memory_order_acquire) +
+	       atomic_load_explicit(&ex->ios, memory_order_acquire) +
+	       atomic_load_explicit(&ex->reads, memory_order_acquire);
+}
+
+void
+target_export_drain(struct target *t, struct target_export *ex)
+{
+	atomic_store_explicit(&ex->held, TARGET_HELD_DRAINS, memory_order_relaxed);
+	/* The calls of the revocation bring it to each worker. */
+	atomic_store_explicit(&ex->rights, 0, memory_order_relaxed);
+	target_export_revoke(t, ex);
+}
+
+int
+target_export_take(struct target *t, struct target_export *ex)
+{
+	int rc = 0;
+
+	if (target_export_up(ex) || ex->volume != NULL)
+		rc = offline_let_go(t, ex);
+	if (rc != 0)
+		return rc;
+	atomic_store_explicit(&ex->held, TARGET_HELD_OFFLINE, memory_order_relaxed);
+	offline_set(ex, "taken out of service by its operator");
+	return 0;
+}
+
+/** The configuration's, as it was read last; else the present one. */
+static const struct conf_export *
+offline_latest(const struct target *t, const struct target_export *ex)
+{
+	for (uint32_t i = 0; i < t->latest->nexports; i++)
+		if (strcmp(t->latest->exports[i].name, ex->conf->name) == 0)
+			return &t->latest->exports[i];
+	return ex->conf;
+}
+
+int
+target_export_give(struct target *t, struct target_export *ex, char *err, size_t err_size)
+{
+	const bool drains =
+	        atomic_load_explicit(&ex->held, memory_order_relaxed) == TARGET_HELD_DRAINS;
+	int rc;
+
+	if (drains && target_export_up(ex) && !target_file_lost(ex)) {
+		atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
+		atomic_store_explicit(&ex->rights, ex->conf->rights, memory_order_relaxed);
+		ui_msg("export %s: is served now", ex->conf->name);
+		return 0;
+	}
+	if ((target_export_up(ex) || ex->volume != NULL) && offline_let_go(t, ex) != 0) {
+		snprintf(err, err_size,
+		         "export %s: what was under way has not ended yet; say online again",
+		         ex->conf->name);
+		return -EBUSY;
+	}
+	ex->own[ex->own_now ^ 1] = *offline_latest(t, ex);
+	ex->own_now ^= 1;
+	rc = offline_open(t, ex, t->latest);
+	if (rc == 0) {
+		atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
+	} else {
+		pthread_mutex_lock(&ex->lock);
+		snprintf(err, err_size, "export %s: %s", ex->conf->name, ex->why);
+		pthread_mutex_unlock(&ex->lock);
+	}
+	return rc;
+}
+
+/* ---- At SIGHUP ---- */
+
 bool
 target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
                     const struct conf *fresh)

@@ -28,6 +28,10 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	char rights[64];
 	uint32_t old;
 
+	if (atomic_load_explicit(&ex->held, memory_order_relaxed) != TARGET_HELD_NO) {
+		ui_msg("export %s: kept out of service by weft-ctl", was->name);
+		return;
+	}
 	if (target_export_retry(t, ex, now, fresh))
 		return;
 	old = atomic_exchange_explicit(&ex->rights, want, memory_order_relaxed);
@@ -61,29 +65,28 @@ reload_tell(void *arg, const char *section, const char *key)
 		ui_msg("[%s] %s: changes with a restart", section, key);
 }
 
-void
-target_reload(struct target *t)
+int
+target_reload(struct target *t, const char *who, char *err, size_t err_size)
 {
-	static struct conf fresh;
-	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	/* One is in use (target.latest), the other one is read into. */
+	static struct conf confs[2];
+	struct conf *fresh = &confs[t->latest == &confs[0]];
+	int rc = conf_load(t->conf_file, fresh, err, err_size);
 
-	if (conf_load(t->conf_file, &fresh, err, sizeof(err)) != 0) {
-		ui_msg("SIGHUP: %s; nothing was changed", err);
-		return;
-	}
-	if (target_auth_reload(t, &fresh, err, sizeof(err)) != 0) {
-		ui_msg("SIGHUP: %s; nothing was changed", err);
-		return;
-	}
+	if (rc == 0)
+		rc = target_auth_reload(t, fresh, err, err_size);
+	if (rc != 0)
+		return rc;
 	/* Detect lost files first, so that they are opened again. */
 	target_watch(t);
-	ui_msg("SIGHUP: %s read again", t->conf_file);
-	conf_differ(&t->conf, &fresh, reload_tell, NULL);
-	atomic_store_explicit(&t->revoke_ms, fresh.target.revoke_ms, memory_order_relaxed);
+	ui_msg("%s: %s read again", who, t->conf_file);
+	conf_differ(&t->conf, fresh, reload_tell, NULL);
+	t->latest = fresh;
+	atomic_store_explicit(&t->revoke_ms, fresh->target.revoke_ms, memory_order_relaxed);
 	for (uint32_t i = 0; i < t->nexports; i++)
-		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
-		              &fresh);
-	for (uint32_t i = 0; i < fresh.nexports; i++)
-		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
-			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
+		export_reload(t, &t->exports[i], conf_find(fresh, t->exports[i].conf->name), fresh);
+	for (uint32_t i = 0; i < fresh->nexports; i++)
+		if (conf_find(&t->conf, fresh->exports[i].name) == NULL)
+			ui_msg("export %s: opened with a restart", fresh->exports[i].name);
+	return 0;
 }

@@ -129,6 +129,8 @@ struct conf_target {
 	uint32_t auth_timeout_ms; /**< time that a client has to authenticate */
 	/** addresses and ports by which clients call the target, where they are translated */
 	char known_as[512];
+	char control[108];      /**< path of the control socket, or "off"; empty: the default */
+	char control_group[64]; /**< group that may use it, too; empty: none */
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };

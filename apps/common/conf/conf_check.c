@@ -31,6 +31,16 @@ conf_check_weft(struct conf_reader *l, const struct conf_weft *w)
 }
 
 static void
+conf_check_target(struct conf_reader *l, const struct conf_target *t)
+{
+	if (t->control[0] != '\0' && t->control[0] != '/' && strcmp(t->control, "off") != 0)
+		conf_fault(l, conf_line_of(l, "control"), "control",
+		           "\"%s\" is neither off nor a path from the root; write "
+		           "/run/weft/control.sock",
+		           t->control);
+}
+
+static void
 conf_check_mpa(struct conf_reader *l, const struct weft_mpa_policy *m)
 {
 	if (m->p2p && m->rev == 1)
@@ -223,6 +233,8 @@ conf_check_section(struct conf_reader *l)
 		conf_check_weft(l, l->sec_base);
 	else if (strcmp(l->sec->name, "mpa") == 0)
 		conf_check_mpa(l, l->sec_base);
+	else if (strcmp(l->sec->name, "target") == 0)
+		conf_check_target(l, l->sec_base);
 	else if (strcmp(l->sec->name, "tcp") == 0)
 		conf_check_tcp(l, l->sec_base);
 }

@@ -213,6 +213,13 @@ static const struct conf_key keys_target[] = {
                  "translated on the way (`192.0.2.1:7471, [2001:db8::1]:7471`); the target's own "
                  "addresses need not be listed. A client that authenticates and called any "
                  "other address is refused"},
+        {"control", CONF_T_STR, F(conf_target, control),
+         .unset = "`/run/weft/control.sock` if the target may make files in `/run/weft`, else off",
+         .help = "path of the socket by which `weft-ctl` asks and changes things "
+                 "(docs/control.md), "
+                 "or `off`. Root and the target's own user may use it"},
+        {"control_group", CONF_T_STR, F(conf_target, control_group), .unset = "no group",
+         .help = "name of a group whose members may use the control socket as well"},
 };
 
 static const struct conf_key keys_client[] = {

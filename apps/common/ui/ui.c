@@ -110,12 +110,6 @@ ui_bad_option(char *const *argv, const struct option *longopts)
 	ui_usage_die("-%c: unknown option, or its value is missing", optopt);
 }
 
-void
-ui_version(void)
-{
-	printf("%s %s\n", ui_name, weft_version());
-}
-
 const char *
 ui_printable(const char *s, char *buf, size_t size)
 {

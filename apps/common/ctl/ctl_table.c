@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The methods of the control socket, and its errors. */
+
+#include "ctl_api.h"
+
+#define N(array)          (sizeof(array) / sizeof((array)[0]))
+#define PARAMS(array)     .params = array, .nparams = N(array)
+#define FIELDS(array)     .fields = array, .nfields = N(array)
+#define ROWS(name, array) .rows_name = name, .rows = array, .nrows = N(array)
+
+#define SHORT_MS 10000U
+#define LONG_MS  60000U
+
+/* ---- Parameters ---- */
+
+static const struct ctl_param params_exports[] = {
+        {"name", CTL_STR, CTL_WORD, false, "this export alone"},
+};
+
+static const struct ctl_param params_export[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+};
+
+static const struct ctl_param params_drain[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+        {"timeout_ms", CTL_MS, CTL_OPTION, false,
+         "how long to wait for holders; 30000 when it is left out, 600000 at most"},
+};
+
+static const struct ctl_param params_drop[] = {
+        {"client", CTL_STR, CTL_WORD, true,
+         "the name under which it has authenticated, its address, or address and port of one of "
+         "its connections, as `clients` and `connections` show them"},
+};
+
+static const struct ctl_param params_loglevel[] = {
+        {"levels", CTL_STR, CTL_WORD, false,
+         "`TYPE:LEVEL[,...]`, as `log_level` of [weft]; without it nothing changes"},
+};
+
+/* ---- Results ---- */
+
+static const struct ctl_field fields_status[] = {
+        {"program", CTL_STR, false, "`weft-target`"},
+        {"version", CTL_STR, false, "its version"},
+        {"pid", CTL_COUNT, false, "its process"},
+        {"uptime_s", CTL_S, false, "since it was ready"},
+        {"configuration", CTL_STR, false, "the file that `reload` reads again"},
+        {"workers", CTL_COUNT, false, "polling threads"},
+        {"ports", CTL_COUNT, false, "ports"},
+        {"listen", CTL_COUNT, false, "TCP port"},
+        {"exports", CTL_COUNT, false, "exports"},
+        {"exports_served", CTL_COUNT, false, "of these, those that clients can open"},
+        {"connections", CTL_COUNT, false, "connections, those that end now included"},
+        {"grants", CTL_COUNT, false, "grants of all clients"},
+        {"host_auth", CTL_STR, false, "`none`, `optional` or `required`"},
+        {"stopping", CTL_BOOL, false, "it takes no connections any more"},
+        {"control_clients", CTL_COUNT, true, "clients of this socket now"},
+        {"control_requests", CTL_COUNT, true, "requests since the start, refused ones included"},
+        {"control_refused", CTL_COUNT, true,
+         "clients that came while the socket had as many as it may have"},
+        {"control_denied", CTL_COUNT, true, "clients whose user may not use the socket"},
+        {"control_slow", CTL_COUNT, true, "clients closed because they did not read an answer"},
+        {"control_idle", CTL_COUNT, true,
+         "clients closed because they sent nothing, or half a line"},
+        {"control_bad", CTL_COUNT, true, "lines that were no request"},
+        {"control_too_long", CTL_COUNT, true, "requests and answers beyond the budget of a client"},
+        {"control_late", CTL_COUNT, true, "requests that were not done within their time"},
+};
+
+static const struct ctl_field rows_exports[] = {
+        {"name", CTL_STR, false, "its name"},
+        {"state", CTL_STR, false,
+         "`served`; `draining` (no new grants); `held` (taken offline by `offline` or `drain`); "
+         "`offline` (it cannot be opened); `lost` (its file is lost)"},
+        {"format", CTL_STR, false, "`object`, `log` or `volume`"},
+        {"capacity_bytes", CTL_BYTES, false, "the most that it can hold; 0: not open"},
+        {"rights", CTL_STR, false, "what clients may be granted now"},
+        {"grants", CTL_COUNT, false, "grants that clients hold"},
+        {"writer", CTL_STR, false, "address of the one writer; empty: none, or a volume"},
+        {"place", CTL_STR, false, "file, image or memory"},
+        {"why", CTL_STR, false, "the reason when it is not served"},
+        {"mechanism", CTL_STR, true, "how it is made durable"},
+        {"hash", CTL_STR, true, "hash of Verify"},
+        {"configured", CTL_STR, true, "rights that the configuration gives"},
+        {"source", CTL_STR, true, "where it is configured, file and line"},
+        {"reads", CTL_COUNT, true, "reads by calls", true},
+        {"read_bytes", CTL_BYTES, true, "octets read by calls", true},
+        {"writes", CTL_COUNT, true, "writes by calls", true},
+        {"write_bytes", CTL_BYTES, true, "octets written by calls", true},
+        {"refused", CTL_COUNT, true, "calls refused for rights or bounds", true},
+        {"bad_ranges", CTL_COUNT, true, "Verifies that did not match, and failures of the medium"},
+        {"files_lost", CTL_COUNT, true, "times that its file was lost"},
+};
+
+static const struct ctl_field rows_connections[] = {
+        {"peer", CTL_STR, false, "address and port"},
+        {"client", CTL_STR, false, "the authenticated name; empty: none"},
+        {"worker", CTL_COUNT, false, "number of its worker"},
+        {"kind", CTL_STR, false, "`rpc` or `log`"},
+        {"state", CTL_STR, false, "of its queue pair"},
+        {"grants", CTL_COUNT, false, "grants that it holds"},
+        {"exports", CTL_NAMES, false, "exports of these grants"},
+        {"recv_bytes", CTL_BYTES, false, "octets from the client", true},
+        {"sent_bytes", CTL_BYTES, false, "octets to the client", true},
+        {"recv_msgs", CTL_COUNT, true, "messages from the client", true},
+        {"sent_msgs", CTL_COUNT, true, "messages to the client", true},
+        {"qpn", CTL_COUNT, true, "number of the queue pair, as telemetry shows it"},
+        {"srtt_us", CTL_COUNT, true, "smoothed round-trip time in microseconds"},
+        {"retrans_segs", CTL_COUNT, true, "TCP segments sent again", true},
+        {"unacked_bytes", CTL_BYTES, true, "octets that the client has not acknowledged"},
+        {"windows", CTL_COUNT, true, "windows of volumes that are open"},
+        {"tickets", CTL_COUNT, true, "tickets for logs that it asked for"},
+};
+
+static const struct ctl_field rows_clients[] = {
+        {"client", CTL_STR, false, "the authenticated name, or else the address"},
+        {"authenticated", CTL_BOOL, false, "whether it is a name"},
+        {"connections", CTL_COUNT, false, "its connections"},
+        {"grants", CTL_COUNT, false, "grants that it holds"},
+        {"exports", CTL_NAMES, false, "exports of these grants"},
+        {"recv_bytes", CTL_BYTES, false, "octets from it, on connections that are open", true},
+        {"sent_bytes", CTL_BYTES, false, "octets to it, likewise", true},
+        {"recv_msgs", CTL_COUNT, true, "messages from it, likewise", true},
+        {"sent_msgs", CTL_COUNT, true, "messages to it, likewise", true},
+        {"windows", CTL_COUNT, true, "windows of volumes that are open"},
+};
+
+static const struct ctl_field fields_left_out[] = {
+        {"left_out", CTL_COUNT, true,
+         "connections that came while the answer was made, and are not in it"},
+};
+
+static const struct ctl_field rows_limits[] = {
+        {"limit", CTL_STR, false, "what is limited"},
+        {"now", CTL_COUNT, false,
+         "how much is in use; of a limit of each client: by the first of `who`; null: "
+         "not known"},
+        {"max", CTL_COUNT, false, "the limit; null: none"},
+        {"refused", CTL_COUNT, false, "how often something was refused or ended because of it"},
+        {"key", CTL_STR, false, "the key of the configuration that changes it; empty: none"},
+        {"who", CTL_NAMES, false, "clients that use most of it, at most five, with how much"},
+};
+
+static const struct ctl_field fields_loglevel[] = {
+        {"levels", CTL_STR, false,
+         "what was set last, or in the configuration; empty: the default"},
+};
+
+static const struct ctl_field fields_reload[] = {
+        {"configuration", CTL_STR, false, "the file that was read"},
+};
+
+static const struct ctl_field fields_export[] = {
+        {"name", CTL_STR, false, "the export"},
+        {"state", CTL_STR, false, "its state now, as `exports` shows it"},
+        {"changed", CTL_BOOL, false, "whether the request has changed anything"},
+};
+
+static const struct ctl_field fields_drop[] = {
+        {"connections", CTL_COUNT, false, "connections that were closed"},
+};
+
+static const struct ctl_field fields_stop[] = {
+        {"pid", CTL_COUNT, false, "the process that ends now"},
+};
+
+/* ---- Methods ---- */
+
+const struct ctl_method ctl_methods[] = {
+        {.name = "status",
+         .command = "status",
+         .help = "What the target is doing, in a few figures.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_status)},
+        {.name = "exports",
+         .command = "exports",
+         .help = "The exports, or one of them.",
+         .limit_ms = SHORT_MS,
+         PARAMS(params_exports),
+         ROWS("exports", rows_exports)},
+        {.name = "clients",
+         .command = "clients",
+         .help = "The clients that are connected: an authenticated name, or else an address, is "
+                 "one "
+                 "client.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_left_out),
+         ROWS("clients", rows_clients)},
+        {.name = "connections",
+         .command = "connections",
+         .help = "Each connection.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_left_out),
+         ROWS("connections", rows_connections)},
+        {.name = "limits",
+         .command = "limits",
+         .help = "The limits, how much of each is in use, and who uses most of it.",
+         .limit_ms = SHORT_MS,
+         ROWS("limits", rows_limits)},
+        {.name = "loglevel",
+         .command = "loglevel",
+         .help = "Set which log lines of the library are printed, until the target ends.",
+         .changes = true,
+         .limit_ms = SHORT_MS,
+         PARAMS(params_loglevel),
+         FIELDS(fields_loglevel)},
+        {.name = "reload",
+         .command = "reload",
+         .help = "Read the configuration again, as SIGHUP does. The log has what changed. A file "
+                 "with an error changes nothing, and the answer is the error.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         FIELDS(fields_reload)},
+        {.name = "drain",
+         .command = "drain",
+         .help = "Take an export out of service in order: no grant is given any more, holders are "
+                 "warned and have `revoke_ms` to end, and then the export is closed, as `offline` "
+                 "does. If holders are left when the time is over, the answer is `busy`, and the "
+                 "export stays `draining`: `drain`, `offline` and `online` go on from there.",
+         .changes = true,
+         .limit_ms = 610000,
+         PARAMS(params_drain),
+         FIELDS(fields_export)},
+        {.name = "offline",
+         .command = "offline",
+         .help = "Take an export out of service at once: its grants end, calls are refused, and "
+                 "its "
+                 "file is closed, so that it can be copied or repaired. SIGHUP and `reload` leave "
+                 "it so; `online` ends it.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_export),
+         FIELDS(fields_export)},
+        {.name = "online",
+         .command = "online",
+         .help = "Serve an export again. One that could not be opened is tried again.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_export),
+         FIELDS(fields_export)},
+        {.name = "drop",
+         .command = "drop",
+         .help = "Close all connections of a client, or one connection. Nothing prevents the "
+                 "client "
+                 "from connecting again.",
+         .changes = true,
+         .limit_ms = SHORT_MS,
+         PARAMS(params_drop),
+         FIELDS(fields_drop)},
+        {.name = "stop",
+         .command = "stop",
+         .help = "End the target, as SIGTERM does. The answer comes before the end.",
+         .changes = true,
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_stop)},
+};
+
+const unsigned int ctl_nmethods = N(ctl_methods);
+
+/* ---- Errors ---- */
+
+const struct ctl_error ctl_errors[] = {
+        {CTL_BAD_JSON, "bad_json", CTL_EXIT_FAILED, "the line is not JSON"},
+        {CTL_BAD_REQUEST, "bad_request", CTL_EXIT_FAILED, "it is no request of JSON-RPC 2.0"},
+        {CTL_NO_METHOD, "no_method", CTL_EXIT_USAGE,
+         "no such method; the target may be older than weft-ctl"},
+        {CTL_BAD_PARAMS, "bad_params", CTL_EXIT_USAGE,
+         "a parameter is missing, unknown, or has a value that does not fit"},
+        {CTL_INTERNAL, "internal", CTL_EXIT_FAILED, "no memory"},
+        {CTL_FAILED, "failed", CTL_EXIT_FAILED, "it was tried and failed; the text says why"},
+        {CTL_DENIED, "denied", 4, "the user of the client may not use the socket"},
+        {CTL_NOT_FOUND, "not_found", 5, "no export or client has this name"},
+        {CTL_BUSY, "busy", 6, "something is in use, or under way; try again"},
+        {CTL_EXISTS, "exists", 7, "the name, or the file, is taken"},
+        {CTL_LATE, "late", 8, "not done within its time; it goes on, and the log has its end"},
+        {CTL_FULL, "full", 9, "the socket has as many clients as it may have"},
+        {CTL_TOO_LONG, "too_long", CTL_EXIT_FAILED,
+         "a request longer than 64 KiB, or an answer longer than 4 MiB"},
+};
+
+const unsigned int ctl_nerrors = N(ctl_errors);

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Completion of weft-ctl for bash: commands, options, and the names of exports of a target that runs.
+_weft_ctl() {
+	local word=${COMP_WORDS[COMP_CWORD]} ctl=${COMP_WORDS[0]} socket=() words=() i commands names
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-s | --socket)
+			socket=(--socket "${COMP_WORDS[i + 1]}")
+			((i++))
+			;;
+		--interval | --count) ((i++)) ;;
+		-* | watch) ;;
+		*) words+=("${COMP_WORDS[i]}") ;;
+		esac
+	done
+	case ${COMP_WORDS[COMP_CWORD - 1]} in
+	-s | --socket)
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		return
+		;;
+	esac
+	if [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--socket --json --wide --help --version" -- "$word")
+		return
+	fi
+	commands=$("$ctl" --commands 2> /dev/null)
+	case ${#words[@]}:${words[0]-} in
+	0:) names=$(cut -d ' ' -f 1 <<< "$commands") ;;
+	1:export) names=$(sed -n 's/^export //p' <<< "$commands") ;;
+	1:exports | 1:drain | 1:offline | 1:online | 2:export)
+		[[ ${words[1]-} == create ]] ||
+			names=$("$ctl" "${socket[@]}" exports 2> /dev/null | sed -n '2,$s/ .*//p')
+		;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "${names-}" -- "$word")
+}
+complete -F _weft_ctl weft-ctl

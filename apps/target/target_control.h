@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_CONTROL_H
+#define WEFT_APPS_TARGET_CONTROL_H
+
+/**
+ * @file The control socket (docs/control.md): JSON-RPC 2.0 for the operator's tools.
+ *
+ * Its own thread accepts clients, reads requests and writes answers; it takes no lock that a worker
+ * takes while it moves data. A request becomes a job (struct control_job), which is done in one of
+ * three places:
+ *
+ * - here: on the control thread, at once
+ * - by the program: on the program's thread, as SIGHUP is; such a job may take several turns
+ * - by the workers: a function on each worker, by weft_worker_call(); it never blocks. What they
+ *   have collected becomes the answer on the control thread
+ *
+ * A job that is not done within the time of its method is answered as late. It goes on, and what it
+ * gives is discarded. A job has two references, the client's and that of who does it.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "conf.h"
+#include "ctl_request.h"
+
+#define CONTROL_CLIENTS  64U  /**< clients at once */
+#define CONTROL_JOBS     128U /**< jobs of the program's thread that wait or are under way */
+#define CONTROL_IDLE_S   60U  /**< a client that sends nothing, or half a line, is closed */
+#define CONTROL_SLOW_S   15U  /**< a client that does not take its answer is closed */
+#define CONTROL_FLUSH_MS 1000U
+
+struct control;
+struct control_conn;
+struct control_handler;
+struct control_job;
+struct target;
+struct target_conn;
+struct target_export;
+struct target_worker;
+
+/** The part of a job that one worker does. */
+struct control_part {
+	struct control_job *job;
+	struct target_worker *tw;
+	uint32_t number; /**< of the worker */
+	bool called;
+	struct control_conn *rows;
+	uint32_t nrows, max_rows, left_out, closed;
+};
+
+struct control_job {
+	STAILQ_ENTRY(control_job) link; /**< of the jobs of the program's thread */
+	struct target *t;
+	const struct ctl_method *method;
+	const struct control_handler *handler;
+	json_t *params; /**< checked; owned */
+	/** What is answered: a result, or a fault with a code that is not CTL_OK. Written by who
+	 * does the job, before `done`. */
+	json_t *result;
+	struct ctl_fault fault;
+	atomic_uint refs;
+	atomic_bool done;  /**< a release, behind the answer; the control thread acquires */
+	atomic_bool given; /**< nobody waits for it any more */
+	uid_t uid;         /**< of the client; for the log */
+	pid_t pid;
+	uint64_t end_ns;  /**< for the handler: until when it waits */
+	bool begun;       /**< likewise: it has had its first turn */
+	atomic_uint left; /**< workers that have not done their part */
+	struct control_part part[CONF_WORKERS_MAX];
+};
+
+/** Who does the jobs of a method: exactly one of `here`, `program` and `worker` is set. */
+struct control_handler {
+	const char *method;
+	void (*here)(struct control_job *job);
+	/** False: it is called again, soon. */
+	bool (*program)(struct control_job *job);
+	/** Before the workers are called; false: the fault is set. May be NULL. */
+	bool (*prepare)(struct control_job *job);
+	void (*worker)(struct control_part *part);
+	/** All workers are done: set the result. */
+	void (*finish)(struct control_job *job);
+};
+
+/** Counters, relaxed; for `status` and telemetry. */
+struct control_counters {
+	atomic_uint clients;
+	atomic_ullong requests, refused, denied, slow, idle, bad, too_long, late;
+};
+
+/* ---- target_control_job.c ---- */
+
+struct control_queue;
+
+/** Make a job with one reference. Takes params. NULL: no memory. */
+struct control_job *control_job_make(struct target *t, const struct control_handler *h,
+                                     const struct ctl_method *m, json_t *params);
+/** Give a reference back; the last one frees it. */
+void control_job_put(struct control_job *job);
+/** Start it. It is done at once, or the control thread is woken when it is. Control thread. */
+void control_job_start(struct control_job *job);
+/** Of a job of the workers that is done by all of them: make its answer. Control thread. */
+void control_job_finish(struct control_job *job);
+/** Set the result and take it. NULL: no memory. Whoever does the job. */
+void control_job_result(struct control_job *job, json_t *result);
+
+/** Begin and end the queue of the program's thread. wake_fd: an eventfd of the control thread. */
+int control_queue_open(struct control_queue **out, int wake_fd);
+void control_queue_close(struct control_queue *q);
+/** Do the jobs that wait. Returns whether some have another turn to come. The program's thread. */
+bool control_queue_run(struct control_queue *q);
+/** The target ends: the jobs that are left are answered with a fault. The program's thread. */
+void control_queue_end(struct control_queue *q);
+
+/** A text as JSON; octets that are no UTF-8 become '?'. NULL: no memory. */
+json_t *control_text(const char *s);
+/** A text parameter; NULL: it was not given. */
+const char *control_param(const struct control_job *job, const char *name);
+
+/* ---- target_control_socket.c ---- */
+
+/** The socket as a file. */
+struct control_socket {
+	int fd, lock_fd;
+	char path[108]; /**< of sockaddr_un */
+	gid_t group;
+	bool has_group;
+};
+
+/** Whether the configuration can have its socket; changes nothing. -errno with one line in err. */
+int control_socket_check(const struct conf_target *conf, char *err, size_t err_size);
+/**
+ * Open the socket of the configuration. 0 with fd -1: it is off. -EADDRINUSE: another target has
+ * it. -errno with one line in err.
+ */
+int control_socket_open(const struct conf_target *conf, struct control_socket *s, char *err,
+                        size_t err_size);
+void control_socket_close(struct control_socket *s);
+/** Whether the process at the other end may use the socket; *uid and *pid are its. */
+bool control_socket_may(const struct control_socket *s, int fd, uid_t *uid, pid_t *pid);
+
+/* ---- target_control_methods.c ---- */
+
+/** NULL: the target has no handler for the method. */
+const struct control_handler *control_handler_find(const char *method);
+
+/* ---- target_control_read.c, target_control_conns.c: handlers that change nothing ---- */
+
+void control_status(struct control_job *job);
+void control_exports(struct control_job *job);
+/** Make room for a row of each connection. */
+bool control_conns_prepare(struct control_job *job);
+void control_conns_collect(struct control_part *part);
+void control_connections(struct control_job *job);
+void control_clients(struct control_job *job);
+void control_limits(struct control_job *job);
+/** The state of an export, as `exports` shows it. */
+const char *control_export_state(const struct target_export *ex);
+
+/* ---- target_control_do.c: handlers that change something ---- */
+
+bool control_loglevel(struct control_job *job);
+bool control_reload(struct control_job *job);
+bool control_drain(struct control_job *job);
+bool control_offline(struct control_job *job);
+bool control_online(struct control_job *job);
+bool control_stop(struct control_job *job);
+void control_drop_collect(struct control_part *part);
+void control_drop(struct control_job *job);
+
+/* ---- target_control.c ---- */
+
+/** Open the socket and start its thread. -errno with one line in err. The program's thread. */
+int target_control_begin(struct target *t, char *err, size_t err_size);
+/** Do what clients asked for. Returns whether it has to be called again soon. The program's
+ * thread. */
+bool target_control_run(struct target *t);
+/** Answer what is left, and end the thread. Does nothing if there is none. */
+void target_control_end(struct target *t);
+/** Workers are stopped: free what their jobs used. */
+void target_control_free(struct target *t);
+
+#endif /* WEFT_APPS_TARGET_CONTROL_H */

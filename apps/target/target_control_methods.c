@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Which function does which method of the control socket, and on which thread. */
+
+#include <string.h>
+
+#include "target_control.h"
+
+static const struct control_handler handlers[] = {
+        {.method = "status", .here = control_status},
+        {.method = "exports", .here = control_exports},
+        {.method = "clients",
+         .prepare = control_conns_prepare,
+         .worker = control_conns_collect,
+         .finish = control_clients},
+        {.method = "connections",
+         .prepare = control_conns_prepare,
+         .worker = control_conns_collect,
+         .finish = control_connections},
+        {.method = "limits",
+         .prepare = control_conns_prepare,
+         .worker = control_conns_collect,
+         .finish = control_limits},
+        {.method = "loglevel", .program = control_loglevel},
+        {.method = "reload", .program = control_reload},
+        {.method = "drain", .program = control_drain},
+        {.method = "offline", .program = control_offline},
+        {.method = "online", .program = control_online},
+        {.method = "drop", .worker = control_drop_collect, .finish = control_drop},
+        {.method = "stop", .program = control_stop},
+};
+
+const struct control_handler *
+control_handler_find(const char *method)
+{
+	for (unsigned int i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (strcmp(handlers[i].method, method) == 0)
+			return &handlers[i];
+	return NULL;
+}
