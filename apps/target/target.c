@@ -17,6 +17,7 @@
 #include "target_control.h"
 #include "target_file.h"
 #include "target_quota.h"
+#include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
 
@@ -74,7 +75,7 @@ say_ready(const struct target *t)
 			        t->conf.target.listen_port, t->conf.ports[i].name, vlan);
 			first = false;
 		}
-	for (uint32_t i = 0; i < t->nexports && n < sizeof(line); i++)
+	for (uint32_t i = 0; i < target_nexports(t) && n < sizeof(line); i++)
 		if (target_export_up(&t->exports[i])) {
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s", sep,
 			                      t->exports[i].conf->name);
@@ -157,7 +158,7 @@ target_down(struct target *t)
 		weft_ctx_destroy(t->stack.ctx);
 	t->stack.ctx = NULL;
 	target_io_end(t);
-	for (uint32_t i = 0; i < t->nexports; i++) {
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		target_watch_end(t, &t->exports[i]);
 		if (t->exports[i].volume != NULL)
 			(void)target_volume_detach(t, &t->exports[i]);
@@ -170,6 +171,8 @@ target_down(struct target *t)
 	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);
+	state_close(t->state);
+	t->state = NULL;
 }
 
 /** Wait for a signal; check the files meanwhile. 0: no port is left; SIGUSR1: the control socket
@@ -217,7 +220,7 @@ end_now(struct target *t)
 	target_down(t);
 }
 
-static struct target target = {.watch_fd = -1};
+static struct target target = {.watch_fd = -1, .exports_lock = PTHREAD_MUTEX_INITIALIZER};
 
 int
 main(int argc, char **argv)
@@ -274,7 +277,12 @@ main(int argc, char **argv)
 	t->latest = &t->conf;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
-	if (t->conf.nexports == 0)
+	if (t->conf.target.state[0] != '\0') {
+		if (state_open(t->conf.target.state, !check, &t->state, err, sizeof(err)) != 0)
+			ui_die("%s: %s", file, err);
+		state_merge(t->state, &t->conf, ui_msg);
+	}
+	if (t->conf.nexports == 0 && t->state == NULL)
 		ui_die("%s: nothing to export; add an [export NAME] section", file);
 	if (key_check(&t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
@@ -308,7 +316,7 @@ main(int argc, char **argv)
 		ui_msg("SIGBUS has another handler: this program ends when a mapped file is "
 		       "truncated");
 	if (target_up(t, err, sizeof(err)) != 0) {
-		for (uint32_t i = 0; i < t->nexports; i++)
+		for (uint32_t i = 0; i < target_nexports(t); i++)
 			target_export_undo(&t->exports[i]);
 		target_down(t);
 		ui_die("%s", err);
@@ -318,7 +326,7 @@ main(int argc, char **argv)
 	target_admit_room(&t->conf, ui_msg);
 	t->ready_ns = ui_now_ns();
 	if (target_control_begin(t, err, sizeof(err)) != 0) {
-		for (uint32_t i = 0; i < t->nexports; i++)
+		for (uint32_t i = 0; i < target_nexports(t); i++)
 			target_export_undo(&t->exports[i]);
 		end_now(t);
 		ui_die("%s", err);

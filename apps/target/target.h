@@ -19,6 +19,7 @@
  *   target_log_conn.c (a log's grant)
  * - tickets (target_ticket.h): target_ticket.c
  * - control socket (target_control.h): target_control*.c
+ * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
  * - volumes (target_volume.h): target_volume*.c
  */
@@ -39,6 +40,7 @@
 struct control;
 struct control_counters;
 struct control_queue;
+struct state;
 
 struct target {
 	struct conf conf;
@@ -51,7 +53,13 @@ struct target {
 	int watch_fd;  /**< inotify descriptor; -1: none */
 	bool strict;   /**< --strict: an export that cannot be opened ends the start */
 	int numa_node; /**< for exports whose configuration names no node */
-	uint32_t nexports;
+	/** Slots of exports that are in use, or were. A release behind the slot's content; a reader
+	 * acquires (target_nexports()). The program's thread alone changes it. */
+	atomic_uint nexports;
+	/** Held by the program's thread while it changes what a slot's `conf` points to, and by
+	 * threads other than workers while they read the exports. No worker takes it. */
+	pthread_mutex_t exports_lock;
+	struct state *state; /**< exports that were made at run time; NULL: no state directory */
 	pthread_mutex_t clients_lock;
 	struct target_clients *clients; /**< under clients_lock; NULL: not read yet */
 	/* Counters for telemetry, relaxed. */
@@ -85,6 +93,13 @@ struct target {
 	char log_level[256]; /**< as set last; the program's thread */
 	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
 };
+
+/** Slots of exports: a loop skips those that are gone (target_export_gone()). Any thread. */
+static inline uint32_t
+target_nexports(const struct target *t)
+{
+	return atomic_load_explicit(&t->nexports, memory_order_acquire);
+}
 
 /** Read the configuration again, and revoke what it no longer grants. -errno with one line in err:
  * it has an error, and nothing was changed. `who` asks for it, for the log. The program's thread.

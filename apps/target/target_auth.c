@@ -44,9 +44,10 @@ client_read(const struct target *t, const struct conf_client *c, struct host_aut
 		return rc;
 	}
 	/* The keys of the exports in use: at SIGHUP the configuration may name others. */
-	for (uint32_t i = 0; rc == 0 && i < t->nexports; i++)
-		rc = key_check_export(c->name, &key, t->exports[i].conf->name,
-		                      &t->exports[i].hash_key, err, err_size);
+	for (uint32_t i = 0; rc == 0 && i < target_nexports(t); i++)
+		if (!target_export_gone(&t->exports[i]))
+			rc = key_check_export(c->name, &key, t->exports[i].conf->name,
+			                      &t->exports[i].hash_key, err, err_size);
 	if (rc == 0) {
 		rc = host_auth_derive(&key, keys);
 		if (rc != 0)

@@ -173,6 +173,13 @@ bool control_stop(struct control_job *job);
 void control_drop_collect(struct control_part *part);
 void control_drop(struct control_job *job);
 
+/* ---- target_control_exports.c: handlers that make and change exports ---- */
+
+bool control_create(struct control_job *job);
+bool control_set(struct control_job *job);
+bool control_delete(struct control_job *job);
+bool control_rename(struct control_job *job);
+
 /* ---- target_control.c ---- */
 
 /** Open the socket and start its thread. -errno with one line in err. The program's thread. */

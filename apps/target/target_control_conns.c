@@ -89,20 +89,23 @@ control_conns_collect(struct control_part *part)
 
 /** Add the names of the exports that the row holds. */
 static void
-add_exports(const struct target *t, const struct control_conn *row, json_t *names)
+add_exports(struct target *t, const struct control_conn *row, json_t *names)
 {
-	for (uint32_t i = 0; i < t->nexports; i++) {
-		const char *name = t->exports[i].conf->name;
+	pthread_mutex_lock(&t->exports_lock);
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
+		const char *name;
 		size_t k = 0;
 
-		if (!row->holds[i])
+		if (!row->holds[i] || target_export_gone(&t->exports[i]))
 			continue;
+		name = t->exports[i].conf->name;
 		while (k < json_array_size(names) &&
 		       strcmp(json_string_value(json_array_get(names, k)), name) != 0)
 			k++;
 		if (k == json_array_size(names))
 			(void)json_array_append_new(names, json_string(name));
 	}
+	pthread_mutex_unlock(&t->exports_lock);
 }
 
 static json_int_t
@@ -322,7 +325,7 @@ control_limits(struct control_job *job)
 	const struct control_counters *control = t->control_counters;
 	const uint64_t per_worker =
 	        t->conf.tcp.max_conns != 0 ? t->conf.tcp.max_conns : CONNS_DEFAULT;
-	uint64_t of_peer = t->conf.target.max_conns_per_peer, most;
+	uint64_t of_peer = t->conf.target.max_conns_per_peer, most, exports = 0;
 	json_t *rows = json_array(), *all = clients_of(job), *clients = values_of(all), *who;
 	struct quota_stats s;
 
@@ -338,7 +341,9 @@ control_limits(struct control_job *job)
 	limit_add(rows, "grants", s.grants, s.grants_max, s.refused_all, "", who);
 	limit_add(rows, "grants of a client", most, t->conf.target.max_grants_per_client,
 	          s.refused_client + s.refused_net, "max_grants_per_client", json_incref(who));
-	limit_add(rows, "exports", t->nexports, CONF_EXPORTS_MAX, 0, "", NULL);
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		exports += !target_export_gone(&t->exports[i]);
+	limit_add(rows, "exports", exports, CONF_EXPORTS_MAX, 0, "", NULL);
 	limit_add(rows, "OPENs of a client in a second", NOT_KNOWN,
 	          t->conf.target.max_opens_per_s != 0 ? t->conf.target.max_opens_per_s : NOT_KNOWN,
 	          s.opens_limited, "max_opens_per_s", NULL);

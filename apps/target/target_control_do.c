@@ -12,6 +12,7 @@
 #include "target_control.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_runtime.h"
 #include "ui.h"
 
 #define DRAIN_MS     30000U
@@ -122,6 +123,7 @@ bool
 control_offline(struct control_job *job)
 {
 	struct target_export *ex = job_export(job);
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
 	bool held;
 
 	if (ex == NULL)
@@ -129,7 +131,13 @@ control_offline(struct control_job *job)
 	held = atomic_load_explicit(&ex->held, memory_order_relaxed) == TARGET_HELD_OFFLINE;
 	if (held)
 		return answer_export(job, ex, false);
+	/* In this order an export that was said to be held stays so over a kill. */
+	if (target_runtime_hold(job->t, ex->conf->name, true, err, sizeof(err)) != 0) {
+		ctl_fail(&job->fault, CTL_FAILED, "%.*s", CTL_TEXT_MAX - 1, err);
+		return true;
+	}
 	if (target_export_take(job->t, ex) != 0) {
+		(void)target_runtime_hold(job->t, ex->conf->name, false, err, sizeof(err));
 		ctl_fail(&job->fault, CTL_BUSY,
 		         "export %s: what was under way has not ended yet; say offline again",
 		         ex->conf->name);
@@ -151,6 +159,8 @@ control_online(struct control_job *job)
 	    target_export_up(ex) && !target_file_lost(ex))
 		return answer_export(job, ex, false);
 	rc = target_export_give(job->t, ex, err, sizeof(err));
+	if (rc == 0)
+		rc = target_runtime_hold(job->t, ex->conf->name, false, err, sizeof(err));
 	if (rc == 0)
 		return answer_export(job, ex, true);
 	ctl_fail(&job->fault, rc == -EBUSY ? CTL_BUSY : CTL_FAILED, "%.*s", CTL_TEXT_MAX - 1, err);

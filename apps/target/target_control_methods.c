@@ -26,6 +26,10 @@ static const struct control_handler handlers[] = {
         {.method = "offline", .program = control_offline},
         {.method = "online", .program = control_online},
         {.method = "drop", .worker = control_drop_collect, .finish = control_drop},
+        {.method = "export.create", .program = control_create},
+        {.method = "export.set", .program = control_set},
+        {.method = "export.rename", .program = control_rename},
+        {.method = "export.delete", .program = control_delete},
         {.method = "stop", .program = control_stop},
 };
 

@@ -8,6 +8,7 @@
 #include "target.h"
 #include "target_control.h"
 #include "target_grant.h"
+#include "target_state.h"
 #include "ui.h"
 
 #define NS_PER_SEC 1000000000ULL
@@ -29,19 +30,21 @@ control_status(struct control_job *job)
 	struct target *t = job->t;
 	const struct control_counters *c = t->control_counters;
 	struct quota_stats s;
-	uint32_t served = 0;
+	uint32_t exports = 0, served = 0;
 	json_t *r;
 
 	quota_stats(t->quota, &s);
-	for (uint32_t i = 0; i < t->nexports; i++)
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
+		exports += !target_export_gone(&t->exports[i]);
 		served += target_may(&t->exports[i]) != 0;
+	}
 	r = json_pack("{s:s, s:s, s:i, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b}",
 	              "program", "weft-target", "version", WEFT_VERSION, "pid", (int)getpid(),
 	              "uptime_s", (json_int_t)((ui_now_ns() - t->ready_ns) / NS_PER_SEC),
 	              "configuration", control_text(t->conf_file), "workers",
 	              (int)t->stack.nworkers, "ports", (int)t->conf.nports, "listen",
-	              (int)t->conf.target.listen_port, "exports", (int)t->nexports,
-	              "exports_served", (int)served, "connections",
+	              (int)t->conf.target.listen_port, "exports", (int)exports, "exports_served",
+	              (int)served, "connections",
 	              (int)atomic_load_explicit(&t->nconns, memory_order_relaxed), "grants",
 	              (int)s.grants, "host_auth", mode[t->conf.target.host_auth], "stopping",
 	              (int)atomic_load_explicit(&t->stopping, memory_order_relaxed));
@@ -99,7 +102,10 @@ export_row(struct target *t, struct target_export *ex)
 	if (ex->writer != NULL)
 		writer = ex->writer->conn->peer;
 	bad = ex->mismatches.n + ex->failures.n;
-	snprintf(source, sizeof(source), "%s:%d", t->conf.file, conf->line);
+	if (conf->of_state)
+		snprintf(source, sizeof(source), "%s", state_file(t->state));
+	else
+		snprintf(source, sizeof(source), "%s:%d", t->conf.file, conf->line);
 	row = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:s, s:o, s:o, s:o, s:s, s:s, s:o}", "name",
 	                conf->name, "state", control_export_state(ex), "format",
 	                target_is_volume(ex) ? "volume"
@@ -134,13 +140,16 @@ control_exports(struct control_job *job)
 	const char *name = control_param(job, "name");
 	json_t *rows = json_array();
 
-	if (name != NULL && target_export_find(t, name) == NULL) {
+	pthread_mutex_lock(&t->exports_lock);
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		if (!target_export_gone(&t->exports[i]) &&
+		    (name == NULL || strcmp(t->exports[i].conf->name, name) == 0))
+			(void)json_array_append_new(rows, export_row(t, &t->exports[i]));
+	pthread_mutex_unlock(&t->exports_lock);
+	if (name != NULL && json_array_size(rows) == 0) {
 		ctl_fail(&job->fault, CTL_NOT_FOUND, "no export is named \"%.64s\"", name);
 		json_decref(rows);
 		return;
 	}
-	for (uint32_t i = 0; i < t->nexports; i++)
-		if (name == NULL || strcmp(t->exports[i].conf->name, name) == 0)
-			(void)json_array_append_new(rows, export_row(t, &t->exports[i]));
 	control_job_result(job, json_pack("{s:o}", "exports", rows));
 }

@@ -146,6 +146,15 @@ export_is_up(struct target_export *ex)
 		target_volume_report(ex);
 }
 
+void
+target_export_blank(struct target_export *ex, const struct conf_export *conf)
+{
+	memset(ex, 0, sizeof(*ex));
+	ex->conf = conf;
+	ex->file_fd = ex->file_wd = -1;
+	pthread_mutex_init(&ex->lock, NULL);
+}
+
 int
 target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                    char *err, size_t err_size)
@@ -155,10 +164,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	bool in_file = conf->persist != CONF_PERSIST_VOLATILE;
 	int rc, fd;
 
-	memset(ex, 0, sizeof(*ex));
-	ex->conf = conf;
-	ex->file_fd = ex->file_wd = -1;
-	pthread_mutex_init(&ex->lock, NULL);
+	target_export_blank(ex, conf);
 	rc = export_key(&o, &ex->hash_key);
 	if (rc != 0)
 		return rc;

@@ -72,7 +72,12 @@ enum target_held {
 };
 
 struct target_export {
-	const struct conf_export *conf;
+	/** Changes at SIGHUP and by the control socket. What it pointed to before stays as it is
+	 * until every worker has left its callback and exports_lock was free. */
+	const struct conf_export *_Atomic conf;
+	/** No export is in the slot: it was deleted, or is being made. false is stored with release
+	 * behind the rest. A worker that does not see true yet finds that the export is not up. */
+	atomic_bool gone;
 	/** It is open; otherwise `why` has the reason (target_offline.c). true is stored with
 	 * release behind the members that the opening sets; a reader acquires. */
 	atomic_bool up;
@@ -123,6 +128,8 @@ struct target_export {
  */
 int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                        char *err, size_t err_size);
+/** Make an export that is not open. */
+void target_export_blank(struct target_export *ex, const struct conf_export *conf);
 /**
  * Check whether target_export_open() could succeed, as far as that is visible without a change.
  * Adds the memory that the export needs to *taken_bytes, which holds that of the exports before it.
@@ -153,6 +160,8 @@ uint32_t target_access(uint32_t rights);
 
 /** The export of this name; NULL: none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+/** Whether no export is in the slot. Any thread. */
+bool target_export_gone(const struct target_export *ex);
 /** Whether the export's medium may be accessed. Any thread. */
 bool target_export_up(const struct target_export *ex);
 /** Whether the export is not served; buf gets the reason as text. Any thread; does not block for

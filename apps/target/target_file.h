@@ -25,6 +25,21 @@ bool target_export_retry(struct target *t, struct target_export *ex, const struc
 
 /* The same file, for the operator; the program's thread. SIGHUP leaves a held export alone. */
 
+/** Close the medium of an export, whose grants end at once. -EBUSY as target_export_take(). */
+int target_export_shut(struct target *t, struct target_export *ex);
+/** Open an export that is shut, by another configuration. -errno with one line in err: it is
+ * offline, with that reason. */
+int target_export_reopen(struct target *t, struct target_export *ex, const struct conf_export *now,
+                         char *err, size_t err_size);
+/** Give an export another configuration, of which the rights apply at once. Nothing else that an
+ * opening uses may differ. -EBUSY: the workers have too much to do. */
+int target_export_reconf(struct target *t, struct target_export *ex, const struct conf_export *now);
+/** Add an export while the others are served. offline_too: also if it cannot be opened. -errno with
+ * one line in err. */
+int target_export_add(struct target *t, const struct conf_export *conf, bool offline_too,
+                      struct target_export **out, char *err, size_t err_size);
+/** Remove an export that is shut. Its slot is used again. */
+void target_export_remove(struct target *t, struct target_export *ex);
 /** Take an export out of service at once, and close its medium. -EBUSY: what was under way has not
  * ended; it is as it was. Blocks for seconds at most. */
 int target_export_take(struct target *t, struct target_export *ex);

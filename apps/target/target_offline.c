@@ -20,6 +20,8 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_state.h"
+#include "target_ticket.h"
 #include "target_volume.h"
 #include "ui.h"
 
@@ -56,6 +58,14 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 
+		if (t->state != NULL && state_is_held(t->state, t->conf.exports[i].name)) {
+			target_export_blank(ex, &t->conf.exports[i]);
+			atomic_store_explicit(&ex->held, TARGET_HELD_OFFLINE, memory_order_relaxed);
+			offline_set(ex, "taken out of service by its operator");
+			atomic_store_explicit(&t->nexports, i + 1, memory_order_release);
+			ui_msg("export %s: kept out of service by weft-ctl", ex->conf->name);
+			continue;
+		}
 		rc = target_export_open(ex, &t->conf.exports[i], numa_node, why, sizeof(why));
 		if (rc == 0 && ex->volume != NULL) {
 			rc = target_volume_attach(t, ex, why, sizeof(why));
@@ -68,7 +78,7 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 			snprintf(err, err_size, "%s", why);
 		if (rc != 0 && t->strict)
 			return rc;
-		t->nexports++;
+		atomic_store_explicit(&t->nexports, i + 1, memory_order_release);
 		if (rc == 0) {
 			target_watch_begin(t, ex);
 			up++;
@@ -79,8 +89,10 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 	}
 	if (up == 0)
 		return first;
-	for (uint32_t i = 0; i < t->nexports; i++)
-		if (!target_export_up(&t->exports[i]))
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		if (!target_export_up(&t->exports[i]) &&
+		    atomic_load_explicit(&t->exports[i].held, memory_order_relaxed) ==
+		            TARGET_HELD_NO)
 			offline_say(&t->exports[i]);
 	return 0;
 }
@@ -205,27 +217,43 @@ offline_let_go(struct target *t, struct target_export *ex)
 	return 0;
 }
 
-/** Open the export, and check that its key is not a client's, as at the start. */
+/**
+ * Give the export another configuration. Other threads may still read the one before the present
+ * one, so its buffer is written to when none of them does. -EBUSY: that takes too long.
+ */
 static int
-offline_open(struct target *t, struct target_export *ex, const struct conf *fresh)
+offline_conf(struct target *t, struct target_export *ex, const struct conf_export *now)
 {
-	const struct conf_export *conf = &ex->own[ex->own_now];
-	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	unsigned int left_ms = OFFLINE_WAIT_MS;
+	int rc = t->running ? offline_round(t, &left_ms) : 0;
+
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&t->exports_lock);
+	ex->own_now ^= 1;
+	ex->own[ex->own_now] = *now;
+	pthread_mutex_lock(&ex->lock);
+	ex->conf = &ex->own[ex->own_now];
+	pthread_mutex_unlock(&ex->lock);
+	pthread_mutex_unlock(&t->exports_lock);
+	return 0;
+}
+
+/** Open the export by its configuration, and check that its key is not a client's, as at the start.
+ * -errno with one line in err. */
+static int
+offline_try(struct target *t, struct target_export *ex, const struct conf *fresh, char *err,
+            size_t err_size)
+{
+	const struct conf_export *conf = ex->conf;
 	struct target_export opened;
-	int rc;
+	int rc = 0;
 
-	/* Its memory is made at the start. */
-	if (conf->format == CONF_FORMAT_VOLUME && t->staging == NULL) {
-		snprintf(err, sizeof(err),
-		         "no export was a volume when the program started; restart it");
-		ex->conf = conf;
-		offline_set(ex, err);
-		offline_say(ex);
-		return -ENOTSUP;
-	}
-	rc = target_export_open(&opened, conf, t->numa_node, err, sizeof(err));
-
-	ex->conf = conf;
+	if (conf->format == CONF_FORMAT_VOLUME)
+		rc = target_volumes_more(t, err, err_size);
+	if (rc != 0)
+		return rc;
+	rc = target_export_open(&opened, conf, t->numa_node, err, err_size);
 	if (rc == 0) {
 		pthread_mutex_lock(&ex->lock);
 		ex->persist = opened.persist;
@@ -236,9 +264,9 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
 		atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
 		pthread_mutex_unlock(&ex->lock);
-		rc = target_auth_reload(t, fresh, err, sizeof(err));
+		rc = target_auth_reload(t, fresh, err, err_size);
 		if (rc == 0 && ex->volume != NULL)
-			rc = target_volume_attach(t, ex, err, sizeof(err));
+			rc = target_volume_attach(t, ex, err, err_size);
 		if (rc != 0) {
 			target_export_undo(&opened);
 			pthread_mutex_lock(&ex->lock);
@@ -248,15 +276,26 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 	}
 	pthread_mutex_destroy(&opened.lock);
 	explicit_bzero(&opened.hash_key, sizeof(opened.hash_key));
-	if (rc != 0) {
-		offline_set(ex, err);
-		offline_say(ex);
+	if (rc != 0)
 		return rc;
-	}
 	target_watch_begin(t, ex);
 	atomic_store_explicit(&ex->up, true, memory_order_release);
 	ui_msg("export %s: is served now", ex->conf->name);
 	return 0;
+}
+
+/** The same; the reason of a failure is the export's, and is logged. */
+static int
+offline_open(struct target *t, struct target_export *ex, const struct conf *fresh)
+{
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	int rc = offline_try(t, ex, fresh, err, sizeof(err));
+
+	if (rc != 0) {
+		offline_set(ex, err);
+		offline_say(ex);
+	}
+	return rc;
 }
 
 /* ---- For the operator ---- */
@@ -279,12 +318,121 @@ target_export_drain(struct target *t, struct target_export *ex)
 }
 
 int
+target_export_shut(struct target *t, struct target_export *ex)
+{
+	return target_export_up(ex) || ex->volume != NULL ? offline_let_go(t, ex) : 0;
+}
+
+int
+target_export_reopen(struct target *t, struct target_export *ex, const struct conf_export *now,
+                     char *err, size_t err_size)
+{
+	int rc = offline_conf(t, ex, now);
+
+	if (rc != 0)
+		snprintf(err, err_size, "export %s: the workers have too much to do; try again",
+		         now->name);
+	else
+		rc = offline_try(t, ex, t->latest, err, err_size);
+	if (rc != 0)
+		offline_set(ex, err);
+	return rc;
+}
+
+int
+target_export_reconf(struct target *t, struct target_export *ex, const struct conf_export *now)
+{
+	int rc = offline_conf(t, ex, now);
+
+	if (rc != 0 || !target_export_up(ex) ||
+	    atomic_load_explicit(&ex->held, memory_order_relaxed) != TARGET_HELD_NO)
+		return rc;
+	atomic_store_explicit(&ex->rights, now->rights, memory_order_relaxed);
+	target_export_revoke(t, ex);
+	return 0;
+}
+
+/** A slot that was never used, or whose export was deleted; NULL: all are in use. */
+static struct target_export *
+offline_slot(struct target *t)
+{
+	const uint32_t n = target_nexports(t);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (target_export_gone(&t->exports[i]))
+			return &t->exports[i];
+	if (n == CONF_EXPORTS_MAX)
+		return NULL;
+	pthread_mutex_init(&t->exports[n].lock, NULL);
+	atomic_store_explicit(&t->exports[n].gone, true, memory_order_relaxed);
+	/* Others pass it over. */
+	atomic_store_explicit(&t->nexports, n + 1, memory_order_release);
+	return &t->exports[n];
+}
+
+/** Nothing of the slot's former export is left in it. exports_lock is free, and so is the slot. */
+static void
+offline_wipe(struct target *t, struct target_export *ex)
+{
+	pthread_mutex_lock(&t->exports_lock);
+	ex->file_fd = ex->file_wd = -1;
+	ex->created = false;
+	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
+	atomic_store_explicit(&ex->rights, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
+	atomic_store_explicit(&ex->files_lost, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_reads, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_read_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_writes, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_write_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_durable, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->io_refused, 0, memory_order_relaxed);
+	memset(&ex->slot, 0, sizeof(ex->slot));
+	ex->revocations = ex->reduced = ex->revoked = ex->told = 0;
+	memset(&ex->mismatches, 0, sizeof(ex->mismatches));
+	memset(&ex->failures, 0, sizeof(ex->failures));
+	pthread_mutex_unlock(&t->exports_lock);
+}
+
+int
+target_export_add(struct target *t, const struct conf_export *conf, bool offline_too,
+                  struct target_export **out, char *err, size_t err_size)
+{
+	struct target_export *ex = offline_slot(t);
+	int rc;
+
+	if (ex == NULL) {
+		snprintf(err, err_size, "export %s: there are %u exports, as many as can be",
+		         conf->name, CONF_EXPORTS_MAX);
+		return -ENOSPC;
+	}
+	offline_wipe(t, ex);
+	/* A worker that found the deleted export of this slot has left its callback behind it. */
+	rc = target_export_reopen(t, ex, conf, err, err_size);
+	if (rc != 0 && !offline_too)
+		return rc;
+	if (rc != 0)
+		offline_say(ex);
+	atomic_store_explicit(&ex->gone, false, memory_order_release);
+	*out = ex;
+	return rc;
+}
+
+void
+target_export_remove(struct target *t, struct target_export *ex)
+{
+	pthread_mutex_lock(&t->exports_lock);
+	atomic_store_explicit(&ex->gone, true, memory_order_relaxed);
+	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
+	pthread_mutex_unlock(&t->exports_lock);
+	target_tickets_forget(t, ex);
+}
+
+int
 target_export_take(struct target *t, struct target_export *ex)
 {
-	int rc = 0;
+	int rc = target_export_shut(t, ex);
 
-	if (target_export_up(ex) || ex->volume != NULL)
-		rc = offline_let_go(t, ex);
 	if (rc != 0)
 		return rc;
 	atomic_store_explicit(&ex->held, TARGET_HELD_OFFLINE, memory_order_relaxed);
@@ -296,7 +444,8 @@ target_export_take(struct target *t, struct target_export *ex)
 static const struct conf_export *
 offline_latest(const struct target *t, const struct target_export *ex)
 {
-	for (uint32_t i = 0; i < t->latest->nexports; i++)
+	/* What was made at run time is never newer there. */
+	for (uint32_t i = 0; !ex->conf->of_state && i < t->latest->nexports; i++)
 		if (strcmp(t->latest->exports[i].name, ex->conf->name) == 0)
 			return &t->latest->exports[i];
 	return ex->conf;
@@ -321,16 +470,9 @@ target_export_give(struct target *t, struct target_export *ex, char *err, size_t
 		         ex->conf->name);
 		return -EBUSY;
 	}
-	ex->own[ex->own_now ^ 1] = *offline_latest(t, ex);
-	ex->own_now ^= 1;
-	rc = offline_open(t, ex, t->latest);
-	if (rc == 0) {
+	rc = target_export_reopen(t, ex, offline_latest(t, ex), err, err_size);
+	if (rc == 0)
 		atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
-	} else {
-		pthread_mutex_lock(&ex->lock);
-		snprintf(err, err_size, "export %s: %s", ex->conf->name, ex->why);
-		pthread_mutex_unlock(&ex->lock);
-	}
 	return rc;
 }
 
@@ -358,9 +500,10 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 		       ex->conf->name);
 		return true;
 	}
-	/* Other threads may still read the previous buffer. */
-	ex->own_now ^= 1;
-	ex->own[ex->own_now] = *now;
-	(void)offline_open(t, ex, fresh);
+	if (offline_conf(t, ex, now) != 0)
+		ui_msg("export %s: the workers have too much to do; send SIGHUP again",
+		       ex->conf->name);
+	else
+		(void)offline_open(t, ex, fresh);
 	return true;
 }

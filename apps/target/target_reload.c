@@ -8,6 +8,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_state.h"
 #include "ui.h"
 
 static const struct conf_export *
@@ -57,6 +58,26 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	target_export_revoke(t, ex);
 }
 
+/** An export that the configuration has now. One that cannot be opened is offline. */
+static void
+export_added(struct target *t, const struct conf_export *conf)
+{
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	struct target_export *ex = NULL;
+
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		if (!target_export_gone(&t->exports[i]) &&
+		    target_export_same_file(conf, t->exports[i].conf)) {
+			ui_msg("export %s: %s: export %s has it; it is left out", conf->name,
+			       target_place(conf), t->exports[i].conf->name);
+			return;
+		}
+	if (target_export_add(t, conf, true, &ex, err, sizeof(err)) == 0)
+		ui_msg("export %s: is served now", conf->name);
+	else if (ex == NULL)
+		ui_msg("%s", err);
+}
+
 static void
 reload_tell(void *arg, const char *section, const char *key)
 {
@@ -73,6 +94,8 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	struct conf *fresh = &confs[t->latest == &confs[0]];
 	int rc = conf_load(t->conf_file, fresh, err, err_size);
 
+	if (rc == 0 && t->state != NULL)
+		state_merge(t->state, fresh, ui_msg);
 	if (rc == 0)
 		rc = target_auth_reload(t, fresh, err, err_size);
 	if (rc != 0)
@@ -83,10 +106,18 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	conf_differ(&t->conf, fresh, reload_tell, NULL);
 	t->latest = fresh;
 	atomic_store_explicit(&t->revoke_ms, fresh->target.revoke_ms, memory_order_relaxed);
-	for (uint32_t i = 0; i < t->nexports; i++)
-		export_reload(t, &t->exports[i], conf_find(fresh, t->exports[i].conf->name), fresh);
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
+		struct target_export *ex = &t->exports[i];
+
+		/* What was made at run time is not the configuration's to change. */
+		if (!target_export_gone(ex))
+			export_reload(t, ex,
+			              ex->conf->of_state ? ex->conf
+			                                 : conf_find(fresh, ex->conf->name),
+			              fresh);
+	}
 	for (uint32_t i = 0; i < fresh->nexports; i++)
-		if (conf_find(&t->conf, fresh->exports[i].name) == NULL)
-			ui_msg("export %s: opened with a restart", fresh->exports[i].name);
+		if (target_export_find(t, fresh->exports[i].name) == NULL)
+			export_added(t, &fresh->exports[i]);
 	return 0;
 }

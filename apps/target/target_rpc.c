@@ -145,19 +145,21 @@ serve_list(void *conn_user, void *vargs, void *vres)
 	struct target_conn *c = conn_user;
 	struct target *t = c->w->t;
 	weft_export_list *res = vres;
+	const uint32_t slots = target_nexports(t); /* it may grow meanwhile */
+	uint32_t n = 0;
 
 	(void)vargs;
-	res->items.items_val =
-	        calloc(t->nexports > 0 ? t->nexports : 1, sizeof(*res->items.items_val));
+	res->items.items_val = calloc(slots > 0 ? slots : 1, sizeof(*res->items.items_val));
 	if (res->items.items_val == NULL)
 		return WEFT_RPC_SYSTEM_ERR;
-	res->items.items_len = t->nexports;
-	for (uint32_t i = 0; i < t->nexports; i++) {
+	for (uint32_t i = 0; i < slots; i++) {
 		struct target_export *ex = &t->exports[i];
-		weft_export_item *it = &res->items.items_val[i];
+		weft_export_item *it = &res->items.items_val[n];
 		char why[WEFT_TEXT_MAX + 1];
 		bool off;
 
+		if (target_export_gone(ex))
+			continue;
 		it->name = strdup(ex->conf->name);
 		off = target_export_why(ex, why, sizeof(why));
 		it->bytes = off ? 0 : target_export_bytes(ex);
@@ -169,16 +171,17 @@ serve_list(void *conn_user, void *vargs, void *vres)
 		if (!off)
 			(void)target_export_mechanism(ex, why, sizeof(why));
 		it->mechanism =
-		        strndup(why, t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
+		        strndup(why, slots > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
 			/* Every item that is encoded or freed has to be complete, so the list
 			 * ends here. */
-			res->items.items_len = i;
+			res->items.items_len = n;
 			free(it->name);
 			free(it->hash);
 			free(it->mechanism);
 			return WEFT_RPC_SYSTEM_ERR;
 		}
+		res->items.items_len = ++n;
 	}
 	return WEFT_RPC_OK;
 }

@@ -22,10 +22,17 @@ static const char *const state_words[] = {
 struct target_export *
 target_export_find(struct target *t, const char *name)
 {
-	for (uint32_t i = 0; i < t->nexports; i++)
-		if (strcmp(t->exports[i].conf->name, name) == 0)
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		if (!target_export_gone(&t->exports[i]) &&
+		    strcmp(t->exports[i].conf->name, name) == 0)
 			return &t->exports[i];
 	return NULL;
+}
+
+bool
+target_export_gone(const struct target_export *ex)
+{
+	return atomic_load_explicit(&ex->gone, memory_order_acquire);
 }
 
 bool

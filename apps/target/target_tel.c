@@ -51,9 +51,12 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 	char n[16], why[WEFT_TEL_TEXT_MAX + 1], text[CONF_NAME_MAX + sizeof(why) + 4];
 
 	(void)params;
-	for (uint32_t i = 0; i < t->nexports; i++) {
+	pthread_mutex_lock(&t->exports_lock);
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		struct target_export *ex = &t->exports[i];
 
+		if (target_export_gone(ex))
+			continue;
 		snprintf(n, sizeof(n), "%u", i);
 		if (target_export_why(ex, why, sizeof(why)))
 			snprintf(text, sizeof(text), "%s: %s", ex->conf->name, why);
@@ -61,6 +64,7 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 			snprintf(text, sizeof(text), "%s", ex->conf->name);
 		weft_tel_text(tel, n, text);
 	}
+	pthread_mutex_unlock(&t->exports_lock);
 	return 0;
 }
 
@@ -136,9 +140,8 @@ tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel
 
 /** /weft/target/export,NAME */
 static int
-tel_export(void *user, const char *params, struct weft_tel *tel)
+tel_one_export(struct target *t, const char *params, struct weft_tel *tel)
 {
-	struct target *t = user;
 	struct target_export *ex = target_export_find(t, params);
 	char text[WEFT_TEL_TEXT_MAX + 1];
 	bool off;
@@ -155,6 +158,18 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 		tel_open_export(t, ex, tel);
 	pthread_mutex_unlock(&ex->lock);
 	return 0;
+}
+
+static int
+tel_export(void *user, const char *params, struct weft_tel *tel)
+{
+	struct target *t = user;
+	int rc;
+
+	pthread_mutex_lock(&t->exports_lock);
+	rc = tel_one_export(t, params, tel);
+	pthread_mutex_unlock(&t->exports_lock);
+	return rc;
 }
 
 /** /weft/target/clients: authenticated connections, and refusals. */

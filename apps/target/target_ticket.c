@@ -147,8 +147,9 @@ target_tickets_leave(struct target_conn *c)
 	pthread_mutex_unlock(&t->tickets.lock);
 }
 
-void
-target_tickets_look(struct target *t)
+/** Free the tickets that have expired, or those for `of`. */
+static void
+tickets_end(struct target *t, const struct target_export *of)
 {
 	struct target_tickets *ts = &t->tickets;
 	const uint64_t now = ui_now_ns();
@@ -159,7 +160,7 @@ target_tickets_look(struct target *t)
 
 		for (tk = LIST_FIRST(&ts->row[i]); tk != NULL; tk = next) {
 			next = LIST_NEXT(tk, row_link);
-			if (now < tk->end_ns)
+			if (of != NULL ? tk->ex != of : now < tk->end_ns)
 				continue;
 			ticket_unlink(ts, tk->conn, tk);
 			ts->ended[TARGET_TICKET_EXPIRED]++;
@@ -167,6 +168,18 @@ target_tickets_look(struct target *t)
 		}
 	}
 	pthread_mutex_unlock(&ts->lock);
+}
+
+void
+target_tickets_look(struct target *t)
+{
+	tickets_end(t, NULL);
+}
+
+void
+target_tickets_forget(struct target *t, const struct target_export *ex)
+{
+	tickets_end(t, ex);
 }
 
 int

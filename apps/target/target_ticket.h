@@ -76,6 +76,8 @@ enum target_ticket_end target_ticket_take(struct target *t, const struct log_tic
 void target_ticket_malformed(struct target *t);
 /** The connection ends: free its tickets that were not used. */
 void target_tickets_leave(struct target_conn *c);
+/** Free the tickets for an export that is deleted. The program's thread. */
+void target_tickets_forget(struct target *t, const struct target_export *ex);
 /** Free the expired tickets and what they hold. The program's thread. */
 void target_tickets_look(struct target *t);
 /** Telemetry command /weft/target/tickets: issued tickets, and how they ended. */

@@ -176,6 +176,9 @@ int target_volume_look(const struct target_export *ex);
 
 /** Allocate the memory of volumes, if an export is a volume. Before exports are opened. */
 int target_volumes_up(struct target *t, char *err, size_t err_size);
+/** The same at run time, for a volume that is added; does nothing when the memory is there. The
+ * program's thread. */
+int target_volumes_more(struct target *t, char *err, size_t err_size);
 /** Free it. Workers are stopped, all volumes are closed. */
 void target_volumes_down(struct target *t);
 /** Open the channels of an export's volume, and hand them to the workers, which may be running. */

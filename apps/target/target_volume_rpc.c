@@ -26,18 +26,23 @@ vserve_list(void *user, void *vargs, void *vres)
 	struct target_conn *c = user;
 	struct target *t = c->w->t;
 	weft_volrpc_list *res = vres;
-	weft_volrpc_item *items = calloc(t->nexports > 0 ? t->nexports : 1, sizeof(*items));
+	const uint32_t slots = target_nexports(t); /* it may grow meanwhile */
+	weft_volrpc_item *items = calloc(slots > 0 ? slots : 1, sizeof(*items));
+	uint32_t n = 0;
 
 	(void)vargs;
 	if (items == NULL)
 		return WEFT_RPC_SYSTEM_ERR;
 	res->items.items_val = items;
-	for (uint32_t i = 0; i < t->nexports; i++) {
+	for (uint32_t i = 0; i < slots; i++) {
 		struct target_export *ex = &t->exports[i];
-		weft_volrpc_item *it = &items[i];
+		weft_volrpc_item *it = &items[n];
 		char why[WEFT_VOLRPC_TEXT_MAX + 1];
-		bool off = target_export_why(ex, why, sizeof(why));
+		bool off;
 
+		if (target_export_gone(ex))
+			continue;
+		off = target_export_why(ex, why, sizeof(why));
 		it->name = strdup(ex->conf->name);
 		it->kind = kinds[ex->conf->format];
 		it->rights = target_may(ex);
@@ -45,9 +50,9 @@ vserve_list(void *user, void *vargs, void *vres)
 		it->hash = strdup(off ? "" : ex->conf->hash);
 		it->mechanism = strdup(off ? why : target_export_mechanism(ex, why, sizeof(why)));
 		/* Every item that is encoded or freed has to be complete. */
-		res->items.items_len = i + 1;
+		res->items.items_len = ++n;
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
-			res->items.items_len = i;
+			res->items.items_len = n - 1;
 			free(it->name);
 			free(it->hash);
 			free(it->mechanism);

@@ -98,7 +98,7 @@ vworker_poll(void *arg, uint64_t now_ns)
 {
 	struct target_vworker *vw = arg;
 	const bool look = now_ns >= vw->look_ns;
-	const uint32_t n = vw->tw->t->nexports;
+	const uint32_t n = target_nexports(vw->tw->t);
 	unsigned int done = 0;
 	eventfd_t v;
 
@@ -136,7 +136,7 @@ vworker_next_ns(void *arg)
 	/* The worker is about to sleep: what has been told by now is seen here. */
 	if (eventfd_read(vw->wake_fd, &v) == 0)
 		return 0;
-	for (uint32_t i = 0; i < vw->tw->t->nexports; i++) {
+	for (uint32_t i = 0; i < target_nexports(vw->tw->t); i++) {
 		uint64_t one = weft_vol_next_ns(vw->chan[i].chan);
 
 		next_ns = one < next_ns ? one : next_ns;
@@ -178,6 +178,43 @@ vworker_free(struct target_vworker *vw)
 	free(vw);
 }
 
+struct poller_call {
+	struct target_worker *tw;
+	struct target_vworker *vw;
+	int rc;
+	atomic_bool done; /**< a release behind rc and the worker's `volumes` */
+};
+
+static void
+poller_call(void *arg)
+{
+	struct poller_call *call = arg;
+
+	call->rc = weft_poller_add(call->tw->w, &call->vw->poller);
+	/* Only now do others see it: it is complete. */
+	if (call->rc == 0)
+		call->tw->volumes = call->vw;
+	atomic_store_explicit(&call->done, true, memory_order_release);
+}
+
+/** A poller is added on its worker's thread, when that polls. */
+static int
+vworker_add_poller(struct target_worker *tw, struct target_vworker *vw)
+{
+	struct poller_call call = {.tw = tw, .vw = vw};
+	int rc;
+
+	if (!tw->t->running) {
+		poller_call(&call);
+		return call.rc;
+	}
+	while ((rc = weft_worker_call(tw->w, poller_call, &call)) == -EAGAIN)
+		usleep(1000);
+	while (rc == 0 && !atomic_load_explicit(&call.done, memory_order_acquire))
+		usleep(1000);
+	return rc != 0 ? rc : call.rc;
+}
+
 static int
 vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t bytes)
 {
@@ -208,7 +245,7 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
 		rc = -errno;
 	/* A device that hangs keeps what it has. The others then have the other half. */
-	vw->volume_staging_bytes = volumes_wanted(t) > 1 ? sa.bytes / 2 : 0;
+	vw->volume_staging_bytes = volumes_wanted(t) > 1 || t->running ? sa.bytes / 2 : 0;
 	if (rc == 0)
 		rc = weft_staging_create(&sa, &vw->staging);
 	if (rc == 0)
@@ -216,45 +253,63 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	vw->poller = (struct weft_poller){
 	        .poll = vworker_poll, .next_ns = vworker_next_ns, .fd = vw->epoll_fd, .arg = vw};
 	if (rc == 0)
-		rc = weft_poller_add(tw->w, &vw->poller);
+		rc = vworker_add_poller(tw, vw);
 	if (rc != 0) {
 		vworker_free(vw);
 		return rc;
 	}
-	/* Only now do others see it: it is complete. */
-	tw->volumes = vw;
 	return 0;
 }
 
-int
-target_volumes_up(struct target *t, char *err, size_t err_size)
+static int
+volumes_make(struct target *t, char *err, size_t err_size)
 {
 	const uint64_t half = t->conf.target.staging_bytes / 2;
 	uint64_t each;
 	void *at;
 	int rc = 0;
 
-	if (volumes_wanted(t) == 0)
-		return 0;
 	target_volume_set_workers(t->stack.nworkers);
-	at = mmap(NULL, half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-	          -1, 0);
-	if (at == MAP_FAILED) {
-		snprintf(err, err_size, "[target] staging: not enough memory; choose less");
-		return -ENOMEM;
+	/* It is there if an earlier call failed for one of the workers. */
+	if (t->staging == NULL) {
+		at = mmap(NULL, half, PROT_READ | PROT_WRITE,
+		          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (at == MAP_FAILED) {
+			snprintf(err, err_size, "[target] staging: not enough memory; choose less");
+			return -ENOMEM;
+		}
+		t->staging = at;
 	}
-	t->staging = at;
 	each = half / t->stack.nworkers / PIECE_BYTES * PIECE_BYTES;
 	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
 		struct target_worker *tw = &t->workers[i];
 
 		tw->t = t;
 		tw->w = t->stack.workers[i];
-		rc = vworker_up(t, tw, t->staging + i * each, each);
+		if (tw->volumes == NULL)
+			rc = vworker_up(t, tw, t->staging + i * each, each);
 	}
 	if (rc != 0)
-		snprintf(err, err_size, "cannot start: memory of volumes: %s", strerror(-rc));
+		snprintf(err, err_size, "memory of volumes: %s", strerror(-rc));
 	return rc;
+}
+
+int
+target_volumes_up(struct target *t, char *err, size_t err_size)
+{
+	return volumes_wanted(t) > 0 ? volumes_make(t, err, err_size) : 0;
+}
+
+int
+target_volumes_more(struct target *t, char *err, size_t err_size)
+{
+	bool ready = t->staging != NULL;
+	int rc;
+
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		ready = ready && t->workers[i].volumes != NULL;
+	rc = ready ? 0 : conf_check_volumes(&t->conf, err, err_size);
+	return ready || rc != 0 ? rc : volumes_make(t, err, err_size);
 }
 
 void
@@ -455,7 +510,7 @@ target_volume_detach(struct target *t, struct target_export *ex)
 static void
 vworker_stop_scrubs(struct target_vworker *vw)
 {
-	for (uint32_t k = 0; k < vw->tw->t->nexports; k++) {
+	for (uint32_t k = 0; k < target_nexports(vw->tw->t); k++) {
 		struct target_vchan *vc = &vw->chan[k];
 
 		if (vc->chan != NULL && vc->scrubs)
@@ -467,7 +522,7 @@ vworker_stop_scrubs(struct target_vworker *vw)
 static bool
 vworker_is_idle(const struct target_vworker *vw)
 {
-	for (uint32_t k = 0; k < vw->tw->t->nexports; k++)
+	for (uint32_t k = 0; k < target_nexports(vw->tw->t); k++)
 		if (!weft_vol_is_idle(vw->chan[k].chan))
 			return false;
 	return true;

@@ -180,7 +180,7 @@ watch_look(const struct target_export *ex)
 void
 target_watch(struct target *t)
 {
-	for (uint32_t i = 0; i < t->nexports; i++) {
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		struct target_export *ex = &t->exports[i];
 		enum target_file was = atomic_load_explicit(&ex->file, memory_order_relaxed), now;
 

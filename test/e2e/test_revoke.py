@@ -283,7 +283,7 @@ def test_bad_configuration():
          "known_as = 192.0.2.1:7471\nauth_timeout_ms = 700")
     edit(t, r"rights = read,verify", "rights = read,write,verify\nhash = sha256",
          "[export more]\npersist = volatile\nsize = 1M\nrights = read\n")
-    wait_for(lambda: "export more: opened with a restart" in t.logged())
+    wait_for(lambda: "export more: is served now" in t.logged())
     log = t.logged()
     assert len(re.findall(r"\[\w+\] \w+: changes with a restart", log)) == 8, log
     for key in ("[weft] memory_mb", "[target] credits", "[target] known_as", "[target] auth_timeout_ms"):
@@ -292,8 +292,9 @@ def test_bad_configuration():
     assert "export demo: path, image, ceph, size, format, persist, hash, hash_key_file, checksums, scrub, snapshots and " \
         "numa_node change" in log, log
     assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"
-    assert tel.ask("/weft/target/exports") == {"0": "demo"}
-    for ask in ("/weft/target/export,more", "/weft/target/export"):
+    assert tel.ask("/weft/target/exports") == {"0": "demo", "1": "more"}
+    assert tel.ask("/weft/target/export,more")["grants"] == "read"
+    for ask in ("/weft/target/export,none", "/weft/target/export"):
         assert list(tel.ask(ask)) == ["error"], ask
     assert t.term() == 0
 

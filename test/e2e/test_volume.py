@@ -337,12 +337,16 @@ def test_no_memory_for_staging():
 
 
 def test_becomes_a_volume():
-    """What is no volume at the start cannot become one: the memory of volumes is made at the start."""
+    """The memory of volumes is made with the first volume, while clients use other exports."""
     t = Target("v15", {"a": {"path": path("v15.a"), "size": "16M"}, "b": {"path": path("v15.none/b"), "size": "16M"}}).start()
     edit(t, f"path = {path('v15.none/b')}\nsize = 16M", f"path = {path('v15.b')}\nsize = 16M\nformat = volume")
     t.proc.send_signal(signal.SIGHUP)
-    until(t, "restart it")
-    copied(t, make_file("v15.in", 1000, 17), "weft://10.0.0.1/a")
+    until(t, "export b: is served now")
+    f = make_file("v15.in", 1000, 17)
+    for e in ("a", "b"):
+        copied(t, f, f"weft://10.0.0.1/{e}")
+    copied(t, "--length", "1000", "weft://10.0.0.1/b", path("v15.out"))
+    assert same(f, path("v15.out"))
     assert t.term() == 0
 
 

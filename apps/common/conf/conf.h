@@ -129,8 +129,9 @@ struct conf_target {
 	uint32_t auth_timeout_ms; /**< time that a client has to authenticate */
 	/** addresses and ports by which clients call the target, where they are translated */
 	char known_as[512];
-	char control[108];      /**< path of the control socket, or "off"; empty: the default */
-	char control_group[64]; /**< group that may use it, too; empty: none */
+	char control[108];         /**< path of the control socket, or "off"; empty: the default */
+	char control_group[64];    /**< group that may use it, too; empty: none */
+	char state[CONF_PATH_MAX]; /**< directory; empty: none */
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
@@ -186,6 +187,7 @@ struct conf_export {
 	uint32_t snapshots;       /**< of a volume: most that clients make, and as many clones */
 	int32_t numa_node;        /**< -1: the node of the first port */
 	int line;
+	bool of_state; /**< made by the control socket, not by the configuration */
 };
 
 struct conf {
@@ -218,6 +220,11 @@ int conf_load(const char *path, struct conf *c, char *err, size_t err_size);
 int conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
                      size_t err_size);
 
+/** The same, of a text that is not whole: what spans several sections is not checked, and no worker
+ * is added. */
+int conf_load_sections(const char *name, const char *text, size_t len, struct conf *c, char *err,
+                       size_t err_size);
+
 /**
  * Add one port, as [port NAME] with dev and address would; for command lines. cidr may be an IPv4
  * address, an IPv6 address, or both with a comma between, "10.0.0.2/24,fd00::2/64". -EINVAL with
@@ -246,6 +253,17 @@ int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
 void conf_differ(const struct conf *a, const struct conf *b,
                  void (*fn)(void *arg, const char *section, const char *key), void *arg);
 
+/**
+ * Parse one export, as the keys of [export NAME]. `name` stands for a file in messages; relative
+ * paths start at its folder. -EINVAL with one line in err, -ENOMEM.
+ */
+int conf_parse_export(const char *name, const char *text, struct conf_export *out, char *err,
+                      size_t err_size);
+/** Print an export as its section. What it prints, parsed again, is the same export. */
+void conf_print_export(FILE *out, const struct conf_export *e);
+/** Whether memory for volumes can be had as [target] says, whether or not an export is a volume.
+ * -EINVAL with one line in err. */
+int conf_check_volumes(const struct conf *c, char *err, size_t err_size);
 /** Print the reference of all sections and keys in Markdown; docs/configuration.md holds exactly
  * this text. */
 void conf_print_reference(FILE *out);

@@ -272,8 +272,8 @@ conf_handler(void *user, const char *section, const char *name, const char *valu
 /* ---- The file ---- */
 
 int
-conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
-                 size_t err_size)
+conf_load_sections(const char *name, const char *text, size_t len, struct conf *c, char *err,
+                   size_t err_size)
 {
 	struct conf_reader *l = calloc(1, sizeof(*l));
 	const char *slash = strrchr(name, '/');
@@ -303,9 +303,16 @@ conf_load_string(const char *name, const char *text, size_t len, struct conf *c,
 	conf_check_section(l);
 	junk = l->fault_line;
 	free(l);
-	if (junk != 0)
-		return -EINVAL;
-	return conf_finish(c, err, err_size);
+	return junk != 0 ? -EINVAL : 0;
+}
+
+int
+conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
+                 size_t err_size)
+{
+	int rc = conf_load_sections(name, text, len, c, err, err_size);
+
+	return rc == 0 ? conf_finish(c, err, err_size) : rc;
 }
 
 int

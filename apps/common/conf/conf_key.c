@@ -164,7 +164,8 @@ static const struct conf_key keys_target[] = {
          .help = "time, in milliseconds, between the warning and the revocation of a grant, when "
                  "SIGHUP finds that an export grants less than before, or is no longer "
                  "configured. SIGHUP changes this key, the rights of exports up to those that they "
-                 "started with, exports that are offline, and the clients and their keys; all "
+                 "started with, exports that are offline or new, and the clients and their keys; "
+                 "all "
                  "other changes need a restart"},
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
@@ -218,6 +219,11 @@ static const struct conf_key keys_target[] = {
          .help = "path of the socket by which `weft-ctl` asks and changes things "
                  "(docs/control.md), "
                  "or `off`. Root and the target's own user may use it"},
+        {"state", CONF_T_PATH, F(conf_target, state),
+         .unset = "exports are those of this file alone",
+         .help = "directory in which the target keeps the exports that `weft-ctl export create` "
+                 "makes (docs/control.md). It has to exist, and belongs to one target. With it the "
+                 "file needs no [export NAME]"},
         {"control_group", CONF_T_STR, F(conf_target, control_group), .unset = "no group",
          .help = "name of a group whose members may use the control socket as well"},
 };

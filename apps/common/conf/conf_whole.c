@@ -407,18 +407,13 @@ whole_check_exports(const struct whole *h)
 
 /** Each worker needs memory for two windows, and for two of the longest READs. */
 static int
-whole_check_volumes(const struct whole *h)
+whole_check_memory(const struct whole *h)
 {
 	const struct conf *c = h->c;
 	const uint64_t window = c->target.window_bytes;
 	const uint64_t piece = window > 1 << 20 ? window : 1 << 20;
 	const uint64_t need = 4 * piece * (c->nworkers > 0 ? c->nworkers : 1);
-	uint32_t i = 0;
 
-	while (i < c->nexports && c->exports[i].format != CONF_FORMAT_VOLUME)
-		i++;
-	if (i == c->nexports)
-		return 0;
 	if ((window & (window - 1)) != 0 || window > CONF_WINDOW_MAX)
 		return whole_fail(
 		        h, 0, "[target] window: %" PRIu64 " is no power of 2 up to 64 MiB", window);
@@ -428,6 +423,24 @@ whole_check_volumes(const struct whole *h)
 		                  " octets need at least %" PRIu64 " octets",
 		                  c->nworkers, window, need);
 	return 0;
+}
+
+int
+conf_check_volumes(const struct conf *c, char *err, size_t err_size)
+{
+	const struct whole one = {.c = (struct conf *)c, .err = err, .err_size = err_size};
+
+	return whole_check_memory(&one);
+}
+
+static int
+whole_check_volumes(const struct whole *h)
+{
+	uint32_t i = 0;
+
+	while (i < h->c->nexports && h->c->exports[i].format != CONF_FORMAT_VOLUME)
+		i++;
+	return i == h->c->nexports ? 0 : whole_check_memory(h);
 }
 
 int

@@ -38,6 +38,28 @@ static const struct ctl_param params_loglevel[] = {
          "`TYPE:LEVEL[,...]`, as `log_level` of [weft]; without it nothing changes"},
 };
 
+static const struct ctl_param params_create[] = {
+        {"name", CTL_STR, CTL_WORD, true, "its name"},
+        {"keys", CTL_KEYS, CTL_PAIRS, true,
+         "keys of [export NAME] (docs/configuration.md). A relative path starts at the state "
+         "directory"},
+};
+
+static const struct ctl_param params_set[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+        {"keys", CTL_KEYS, CTL_PAIRS, true, "keys of [export NAME] and their new values"},
+};
+
+static const struct ctl_param params_rename[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+        {"to", CTL_STR, CTL_WORD, true, "its new name"},
+};
+
+static const struct ctl_param params_delete[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+        {"confirm", CTL_STR, CTL_OPTION, true, "the name again"},
+};
+
 /* ---- Results ---- */
 
 static const struct ctl_field fields_status[] = {
@@ -153,7 +175,7 @@ static const struct ctl_field fields_reload[] = {
 
 static const struct ctl_field fields_export[] = {
         {"name", CTL_STR, false, "the export"},
-        {"state", CTL_STR, false, "its state now, as `exports` shows it"},
+        {"state", CTL_STR, false, "its state now, as `exports` shows it, or `deleted`"},
         {"changed", CTL_BOOL, false, "whether the request has changed anything"},
 };
 
@@ -238,6 +260,44 @@ const struct ctl_method ctl_methods[] = {
          .changes = true,
          .limit_ms = LONG_MS,
          PARAMS(params_export),
+         FIELDS(fields_export)},
+        {.name = "export.create",
+         .command = "export create",
+         .help = "Make an export, and serve it. A file that does not exist is made. Said again "
+                 "with "
+                 "the same keys it changes nothing.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_create),
+         FIELDS(fields_export)},
+        {.name = "export.set",
+         .command = "export set",
+         .help = "Change keys of an export that was made at run time. `rights` apply at once: "
+                 "grants "
+                 "that exceed them are revoked, after a warning. For `hash`, `hash_key_file`, "
+                 "`persist`, `scrub`, `ceph` and `numa_node` the export is opened again, which "
+                 "needs "
+                 "that no client has a grant. Other keys are as the medium was made.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_set),
+         FIELDS(fields_export)},
+        {.name = "export.rename",
+         .command = "export rename",
+         .help = "Give an export that was made at run time another name. Clients keep their "
+                 "grants.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_rename),
+         FIELDS(fields_export)},
+        {.name = "export.delete",
+         .command = "export delete",
+         .help = "Remove an export that was made at run time. Its grants end at once. Its file "
+                 "stays "
+                 "as it is: `export create` with the same path serves it again.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_delete),
          FIELDS(fields_export)},
         {.name = "drop",
          .command = "drop",

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Requests that make and change exports. On the program's thread. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "target_control.h"
+#include "target_runtime.h"
+
+#define PAIRS_MAX 64U
+#define ERR_MAX   (CONF_ERR_MAX + CONF_PATH_MAX)
+
+static enum ctl_code
+code_of(int rc)
+{
+	switch (rc) {
+	case -ENOENT:
+		return CTL_NOT_FOUND;
+	case -EEXIST:
+		return CTL_EXISTS;
+	case -EBUSY:
+		return CTL_BUSY;
+	case -EINVAL:
+		return CTL_BAD_PARAMS;
+	case -ENOMEM:
+		return CTL_INTERNAL;
+	default:
+		return CTL_FAILED;
+	}
+}
+
+/** The answer of a change: the export of this name as it is now, or the failure. */
+static bool
+answer(struct control_job *job, int rc, const char *err, const char *name, bool changed)
+{
+	const struct target_export *ex = target_export_find(job->t, name);
+
+	if (rc != 0)
+		ctl_fail(&job->fault, code_of(rc), "%.*s", CTL_TEXT_MAX - 1, err);
+	else
+		control_job_result(job, json_pack("{s:s, s:s, s:b}", "name", name, "state",
+		                                  ex != NULL ? control_export_state(ex) : "deleted",
+		                                  "changed", (int)changed));
+	return true;
+}
+
+/** The keys of a request, as pairs that belong to it. */
+static unsigned int
+pairs_of(const struct control_job *job, const char *(*pairs)[2])
+{
+	json_t *keys = json_object_get(job->params, "keys"), *value;
+	unsigned int n = 0;
+	const char *key;
+
+	json_object_foreach(keys, key, value) if (n < PAIRS_MAX)
+	{
+		pairs[n][0] = key;
+		pairs[n++][1] = json_string_value(value);
+	}
+	return n;
+}
+
+bool
+control_create(struct control_job *job)
+{
+	const char *name = control_param(job, "name"), *pairs[PAIRS_MAX][2];
+	const unsigned int n = pairs_of(job, pairs);
+	char err[ERR_MAX];
+	bool changed;
+	int rc = target_runtime_create(job->t, name, (target_pair *)pairs, n, &changed, err,
+	                               sizeof(err));
+
+	return answer(job, rc, err, name, changed);
+}
+
+bool
+control_set(struct control_job *job)
+{
+	const char *name = control_param(job, "name"), *pairs[PAIRS_MAX][2];
+	const unsigned int n = pairs_of(job, pairs);
+	char err[ERR_MAX];
+	bool changed;
+	int rc = target_runtime_set(job->t, name, (target_pair *)pairs, n, &changed, err,
+	                            sizeof(err));
+
+	return answer(job, rc, err, name, changed);
+}
+
+bool
+control_delete(struct control_job *job)
+{
+	const char *name = control_param(job, "name");
+	char err[ERR_MAX];
+
+	if (strcmp(name, control_param(job, "confirm")) != 0) {
+		ctl_fail(&job->fault, CTL_BAD_PARAMS,
+		         "export.delete: confirm is not the name of the export; nothing was "
+		         "deleted");
+		return true;
+	}
+	return answer(job, target_runtime_delete(job->t, name, err, sizeof(err)), err, name, true);
+}
+
+bool
+control_rename(struct control_job *job)
+{
+	const char *to = control_param(job, "to");
+	char err[ERR_MAX];
+	int rc = target_runtime_rename(job->t, control_param(job, "name"), to, err, sizeof(err));
+
+	return answer(job, rc, err, to, true);
+}

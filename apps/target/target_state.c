@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The files of the state directory. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "target_state.h"
+
+#define STATE_FILE_MAX (1u << 20)
+
+static const char state_head[] =
+        "; Exports that were made by weft-ctl. weft-target writes this file; do not edit it while\n"
+        "; a target runs.\n";
+
+/** "DIR/NAME"; returns buf. */
+static const char *
+state_path(const struct state *s, const char *name, char buf[CONF_PATH_MAX + 32])
+{
+	snprintf(buf, CONF_PATH_MAX + 32, "%s/%.30s", s->dir, name);
+	return buf;
+}
+
+const char *
+state_file(const struct state *s)
+{
+	return s->file;
+}
+
+/* ---- Writing ---- */
+
+/** Make the names in the directory durable. */
+static int
+state_sync(const struct state *s)
+{
+	int fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) != 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int
+write_all(int fd, const char *text, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		text += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) == 0 ? 0 : -errno;
+}
+
+/** Replace a file of the directory as a whole. old: keep the file of before under this name. */
+static int
+state_write(const struct state *s, const char *name, const char *old, const char *text, size_t len)
+{
+	char path[CONF_PATH_MAX + 32], fresh[CONF_PATH_MAX + 32], kept[CONF_PATH_MAX + 32], new[64];
+	int fd, rc;
+
+	state_path(s, name, path);
+	snprintf(new, sizeof(new), "%s.new", name);
+	state_path(s, new, fresh);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = write_all(fd, text, len);
+	if (close(fd) != 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && old != NULL) {
+		state_path(s, old, kept);
+		if (unlink(kept) != 0 && errno != ENOENT)
+			rc = -errno;
+		if (rc == 0 && link(path, kept) != 0 && errno != ENOENT)
+			rc = -errno;
+	}
+	if (rc == 0 && rename(fresh, path) != 0)
+		rc = -errno;
+	if (rc != 0) {
+		(void)unlink(fresh);
+		return rc;
+	}
+	return state_sync(s);
+}
+
+/* ---- Reading ---- */
+
+/** Read a file of the directory; the caller frees *text. -ENOENT: there is none. */
+static int
+state_read(const struct state *s, const char *name, char **text, size_t *len)
+{
+	char path[CONF_PATH_MAX + 32];
+	int fd = open(state_path(s, name, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc = 0;
+	ssize_t n = 0;
+
+	*len = 0;
+	if (fd < 0)
+		return -errno;
+	*text = malloc(STATE_FILE_MAX + 1);
+	if (*text == NULL)
+		rc = -ENOMEM;
+	while (rc == 0 && *len < STATE_FILE_MAX &&
+	       (n = read(fd, *text + *len, STATE_FILE_MAX - *len)) > 0)
+		*len += (size_t)n;
+	if (rc == 0 && n < 0)
+		rc = -errno;
+	close(fd);
+	if (rc == 0)
+		(*text)[*len] = '\0';
+	return rc;
+}
+
+static int
+read_exports(struct state *s, char *err, size_t err_size)
+{
+	struct conf *c = malloc(sizeof(*c));
+	char *text = NULL;
+	size_t len;
+	int rc = state_read(s, "exports.ini", &text, &len);
+
+	if (rc == 0 && c == NULL)
+		rc = -ENOMEM;
+	if (rc == 0) {
+		rc = conf_load_sections(s->file, text, len, c, err, err_size);
+		for (uint32_t i = 0; rc == 0 && i < c->nexports; i++) {
+			s->exports[i] = c->exports[i];
+			s->exports[i].of_state = true;
+		}
+		s->nexports = rc == 0 ? c->nexports : 0;
+	} else if (rc == -ENOENT) {
+		rc = 0;
+	} else {
+		snprintf(err, err_size, "%s: cannot be read: %s", s->file, strerror(-rc));
+	}
+	free(text);
+	free(c);
+	return rc;
+}
+
+static int
+read_held(struct state *s, char *err, size_t err_size)
+{
+	char *text = NULL, *save = NULL;
+	size_t len;
+	int rc = state_read(s, "held", &text, &len);
+
+	if (rc != 0 && rc != -ENOENT)
+		snprintf(err, err_size, "%s/held: cannot be read: %s", s->dir, strerror(-rc));
+	for (char *name = rc == 0 ? strtok_r(text, "\n", &save) : NULL;
+	     name != NULL && s->nheld < CONF_EXPORTS_MAX; name = strtok_r(NULL, "\n", &save))
+		snprintf(s->held[s->nheld++], sizeof(s->held[0]), "%s", name);
+	free(text);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int
+state_lock(struct state *s, char *err, size_t err_size)
+{
+	char path[CONF_PATH_MAX + 32];
+
+	s->lock_fd =
+	        open(state_path(s, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd >= 0 && flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK) {
+		snprintf(err, err_size, "[target] state: %s: another target has it", s->dir);
+		return -EBUSY;
+	}
+	snprintf(err, err_size, "[target] state: %s: %s", path, strerror(errno));
+	return -errno;
+}
+
+int
+state_open(const char *dir, bool lock, struct state **out, char *err, size_t err_size)
+{
+	struct state *s = calloc(1, sizeof(*s));
+	char *real = realpath(dir, NULL);
+	int rc = 0;
+
+	if (real == NULL || s == NULL || strlen(real) >= sizeof(s->dir)) {
+		rc = s == NULL ? -ENOMEM : real == NULL ? -errno : -ENAMETOOLONG;
+		snprintf(err, err_size, "[target] state: %s: %s%s", dir, strerror(-rc),
+		         rc == -ENOENT ? "; make the directory" : "");
+		free(real);
+		free(s);
+		return rc;
+	}
+	s->lock_fd = -1;
+	/* Paths in the file have to stay the same whatever the working directory is. */
+	strcpy(s->dir, real);
+	free(real);
+	snprintf(s->file, sizeof(s->file), "%s/exports.ini", s->dir);
+	if (lock)
+		rc = state_lock(s, err, err_size);
+	if (rc == 0)
+		rc = read_exports(s, err, err_size);
+	if (rc == 0)
+		rc = read_held(s, err, err_size);
+	if (rc != 0) {
+		state_close(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void
+state_close(struct state *s)
+{
+	if (s == NULL)
+		return;
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	free(s);
+}
+
+void
+state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, ...))
+{
+	for (uint32_t i = 0; i < s->nexports; i++) {
+		const struct conf_export *e = &s->exports[i];
+		uint32_t k = 0;
+
+		while (k < c->nexports && strcmp(c->exports[k].name, e->name) != 0)
+			k++;
+		if (k < c->nexports)
+			say("export %s: %s:%d has this name, and so has %s:%d, which is left out; "
+			    "rename one of them",
+			    e->name, c->file, c->exports[k].line, s->file, e->line);
+		else if (c->nexports == CONF_EXPORTS_MAX)
+			say("export %s of %s is left out: more than %u exports", e->name, s->file,
+			    CONF_EXPORTS_MAX);
+		else
+			c->exports[c->nexports++] = *e;
+	}
+}
+
+/* ---- Exports ---- */
+
+/** Whether a value is one line that the parser of configurations takes as it is. */
+static bool
+value_ok(const char *v)
+{
+	for (const char *p = v; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f || (*p == ';' && p > v && p[-1] == ' '))
+			return false;
+	return *v != '\0' && *v != ' ' && v[strlen(v) - 1] != ' ';
+}
+
+static bool
+key_ok(const char *k)
+{
+	return *k != '\0' && k[strspn(k, "abcdefghijklmnopqrstuvwxyz_")] == '\0';
+}
+
+/** The lines of `text` whose key is not among the pairs. */
+static void
+print_others(FILE *out, char *text, const char *const (*pairs)[2], unsigned int npairs)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line != NULL;
+	     line = strtok_r(NULL, "\n", &save)) {
+		size_t n = strcspn(line, " ");
+		bool given = false;
+
+		for (unsigned int i = 0; i < npairs; i++)
+			given = given ||
+			        (strlen(pairs[i][0]) == n && memcmp(pairs[i][0], line, n) == 0);
+		if (!given && line[0] != '[')
+			fprintf(out, "%s\n", line);
+	}
+}
+
+/** The text of an export as a section; the caller frees it. NULL: no memory. */
+static char *
+export_text(const struct conf_export *e)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (f == NULL)
+		return NULL;
+	conf_print_export(f, e);
+	if (fclose(f) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/** Messages of the parser name a file and a line, which the operator has not seen. */
+static void
+without_place(char *err, const char *name)
+{
+	char *at = strstr(err, "[export ");
+
+	if (strncmp(err, name, strlen(name)) == 0 && at != NULL)
+		memmove(err, at, strlen(at) + 1);
+}
+
+int
+state_parse(const struct state *s, const char *name, const struct conf_export *base,
+            const char *const (*pairs)[2], unsigned int npairs, struct conf_export *out, char *err,
+            size_t err_size)
+{
+	char place[CONF_PATH_MAX + 32], *text = NULL, *before = NULL, *again = NULL, *once = NULL;
+	struct conf_export second;
+	size_t len;
+	FILE *f;
+	int rc = -ENOMEM;
+
+	snprintf(err, err_size, "out of memory");
+	for (unsigned int i = 0; i < npairs; i++)
+		if (!key_ok(pairs[i][0]) || !value_ok(pairs[i][1])) {
+			snprintf(err, err_size,
+			         "[export %.60s] %.60s: not a value of one line, or with a comment "
+			         "in it",
+			         name, key_ok(pairs[i][0]) ? pairs[i][0] : "a key");
+			return -EINVAL;
+		}
+	if (!value_ok(name) || strpbrk(name, "[]") != NULL) {
+		snprintf(err, err_size,
+		         "\"%.60s\": bad name; use letters, digits, '.', '_' and '-' only",
+		         value_ok(name) ? name : "");
+		return -EINVAL;
+	}
+	f = open_memstream(&text, &len);
+	if (f == NULL)
+		return -ENOMEM;
+	fprintf(f, "[export %s]\n", name);
+	if (base != NULL && (before = export_text(base)) != NULL)
+		print_others(f, before, pairs, npairs);
+	for (unsigned int i = 0; i < npairs; i++)
+		fprintf(f, "%s = %s\n", pairs[i][0], pairs[i][1]);
+	if (fclose(f) == 0 && (base == NULL || before != NULL)) {
+		rc = conf_parse_export(state_path(s, "request", place), text, out, err, err_size);
+		without_place(err, place);
+	}
+	/* What is written has to be read as what it was. */
+	if (rc == 0) {
+		out->of_state = true;
+		again = export_text(out);
+		rc = again == NULL ? -ENOMEM
+		                   : conf_parse_export(place, again, &second, err, err_size);
+	}
+	if (rc == 0) {
+		once = export_text(&second);
+		if (once == NULL || strcmp(once, again) != 0 || strcmp(out->name, name) != 0) {
+			snprintf(err, err_size, "[export %.60s]: a value that cannot be kept",
+			         name);
+			rc = -EINVAL;
+		}
+	}
+	free(text);
+	free(before);
+	free(again);
+	free(once);
+	return rc;
+}
+
+static int
+save_exports(struct state *s, char *err, size_t err_size)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+	int rc = -ENOMEM;
+
+	if (f != NULL) {
+		fputs(state_head, f);
+		for (uint32_t i = 0; i < s->nexports; i++) {
+			fputc('\n', f);
+			conf_print_export(f, &s->exports[i]);
+		}
+		rc = fclose(f) == 0 ? 0 : -ENOMEM;
+	}
+	if (rc == 0)
+		rc = state_write(s, "exports.ini", "exports.ini.old", text, len);
+	if (rc != 0)
+		snprintf(err, err_size, "%s: cannot be written: %s; nothing was changed", s->file,
+		         strerror(-rc));
+	free(text);
+	/* Whatever it was: no export is missing, and no name is taken. */
+	return rc == 0 ? 0 : -EIO;
+}
+
+static uint32_t
+export_number(const struct state *s, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < s->nexports && strcmp(s->exports[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+int
+state_put(struct state *s, const char *name, const struct conf_export *e, char *err,
+          size_t err_size)
+{
+	const uint32_t i = export_number(s, name), n = s->nexports;
+	struct conf_export was = {0};
+	int rc;
+
+	if (i == CONF_EXPORTS_MAX) {
+		snprintf(err, err_size, "%s: more than %u exports", s->file, CONF_EXPORTS_MAX);
+		return -ENOSPC;
+	}
+	if (i < n)
+		was = s->exports[i];
+	s->exports[i] = *e;
+	s->nexports = i < n ? n : n + 1;
+	rc = save_exports(s, err, err_size);
+	if (rc != 0) {
+		s->exports[i] = was;
+		s->nexports = n;
+	}
+	return rc;
+}
+
+int
+state_remove(struct state *s, const char *name, char *err, size_t err_size)
+{
+	const uint32_t i = export_number(s, name);
+	struct conf_export was;
+	int rc;
+
+	if (i == s->nexports)
+		return 0;
+	was = s->exports[i];
+	memmove(&s->exports[i], &s->exports[i + 1], (--s->nexports - i) * sizeof(s->exports[0]));
+	rc = save_exports(s, err, err_size);
+	if (rc != 0)
+		s->exports[s->nexports++] = was;
+	return rc;
+}
+
+void
+state_undo(struct state *s)
+{
+	char old[CONF_PATH_MAX + 32], err[CONF_ERR_MAX + CONF_PATH_MAX];
+
+	/* Without an earlier file there was no export. */
+	if (rename(state_path(s, "exports.ini.old", old), s->file) != 0)
+		(void)unlink(s->file);
+	(void)state_sync(s);
+	s->nexports = 0;
+	(void)read_exports(s, err, sizeof(err));
+}
+
+/* ---- Held exports ---- */
+
+static uint32_t
+held_number(const struct state *s, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < s->nheld && strcmp(s->held[i], name) != 0)
+		i++;
+	return i;
+}
+
+bool
+state_is_held(const struct state *s, const char *name)
+{
+	return held_number(s, name) < s->nheld;
+}
+
+int
+state_hold(struct state *s, const char *name, bool held, char *err, size_t err_size)
+{
+	char text[CONF_EXPORTS_MAX * (CONF_NAME_MAX + 2)] = "";
+	const uint32_t at = held_number(s, name);
+	size_t len = 0;
+	int rc;
+
+	if ((at < s->nheld) == held || (held && s->nheld == CONF_EXPORTS_MAX))
+		return 0;
+	for (uint32_t i = 0; i < s->nheld; i++)
+		if (i != at)
+			len += (size_t)sprintf(text + len, "%s\n", s->held[i]);
+	if (held)
+		len += (size_t)sprintf(text + len, "%.*s\n", CONF_NAME_MAX, name);
+	rc = state_write(s, "held", NULL, text, len);
+	if (rc != 0) {
+		snprintf(err, err_size, "%s/held: cannot be written: %s", s->dir, strerror(-rc));
+		return -EIO;
+	}
+	if (held)
+		snprintf(s->held[s->nheld++], sizeof(s->held[0]), "%s", name);
+	else
+		memmove(&s->held[at], &s->held[at + 1], (--s->nheld - at) * sizeof(s->held[0]));
+	return 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_STATE_H
+#define WEFT_APPS_TARGET_STATE_H
+
+/**
+ * @file The state directory: what the control socket has made of the exports, kept over a restart.
+ *
+ * `exports.ini` has the exports that were made at run time, as sections of a configuration; `held`
+ * the names of those that are kept out of service. A file is replaced as a whole: a new file is
+ * written and made durable, takes the name, and the directory is made durable. So after a crash
+ * there is the old file or the new one. `lock` is locked while a target uses the directory.
+ *
+ * The program's thread, unless a function says otherwise.
+ */
+
+#include "conf.h"
+
+struct state {
+	char dir[CONF_PATH_MAX];       /**< from the root */
+	char file[CONF_PATH_MAX + 16]; /**< of the exports */
+	int lock_fd;
+	struct conf_export exports[CONF_EXPORTS_MAX];
+	uint32_t nexports;
+	char held[CONF_EXPORTS_MAX][CONF_NAME_MAX + 1];
+	uint32_t nheld;
+};
+
+/**
+ * Read a state directory. lock: keep it from other targets until state_close(). -EBUSY: another
+ * target has it; -errno; with one line in err.
+ */
+int state_open(const char *dir, bool lock, struct state **out, char *err, size_t err_size);
+/** Does nothing for NULL. */
+void state_close(struct state *s);
+/** The file that has the exports, for people. Any thread. */
+const char *state_file(const struct state *s);
+/**
+ * Add the exports to a configuration that was read. One whose name the configuration has is left
+ * out; say() gets a line with both places.
+ */
+void state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, ...));
+
+/**
+ * Parse KEY=VALUE pairs as an export. base: keys that are not given are as in it; NULL: the
+ * defaults. -EINVAL with one line in err.
+ */
+int state_parse(const struct state *s, const char *name, const struct conf_export *base,
+                const char *const (*pairs)[2], unsigned int npairs, struct conf_export *out,
+                char *err, size_t err_size);
+
+/** Add an export, or replace the one named `name`. -ENOSPC, -EIO with one line in err: nothing has
+ * changed. */
+int state_put(struct state *s, const char *name, const struct conf_export *e, char *err,
+              size_t err_size);
+/** Remove an export. Likewise. */
+int state_remove(struct state *s, const char *name, char *err, size_t err_size);
+/** Take back the last state_put() or state_remove(); needs no room on the disk. */
+void state_undo(struct state *s);
+
+bool state_is_held(const struct state *s, const char *name);
+/** Note whether an export is held. -errno with one line in err: nothing changed. */
+int state_hold(struct state *s, const char *name, bool held, char *err, size_t err_size);
+
+#endif /* WEFT_APPS_TARGET_STATE_H */

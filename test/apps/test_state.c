@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The state directory of weft-target: what is kept, what is refused, what a crash leaves. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target_state.h"
+#include "weft_test.h"
+
+static char dir[64], err[2048];
+static struct state *st;
+
+/** Open the directory, after the one of before was closed. */
+static void
+again(void)
+{
+	state_close(st);
+	st = NULL;
+	CHECK_MSG(state_open(dir, true, &st, err, sizeof(err)) == 0, "%s", err);
+}
+
+static void
+begin(void)
+{
+	strcpy(dir, "/tmp/weft-state.XXXXXX");
+	CHECK(mkdtemp(dir) != NULL);
+	again();
+}
+
+static void
+end(void)
+{
+	static const char *const names[] = {"exports.ini", "exports.ini.old", "exports.ini.new",
+	                                    "held",        "held.new",        "lock"};
+	char path[128];
+
+	state_close(st);
+	st = NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	CHECK_EQ(rmdir(dir), 0);
+}
+
+static int
+parse(const char *name, const char *key, const char *value, struct conf_export *out)
+{
+	const char *pairs[2][2] = {{key, value}, {"path", "p.weft"}};
+
+	return state_parse(st, name, NULL, (const char *const(*)[2])pairs, 2, out, err,
+	                   sizeof(err));
+}
+
+static void
+put(const char *name, const char *size)
+{
+	struct conf_export e;
+
+	CHECK_MSG(parse(name, "size", size, &e) == 0, "%s", err);
+	CHECK_EQ(state_put(st, name, &e, err, sizeof(err)), 0);
+}
+
+static void
+test_kept(void)
+{
+	struct conf_export e;
+	char want[128];
+
+	begin();
+	put("a", "4M");
+	put("b", "1G");
+	put("a", "8M"); /* in place of the other one */
+	again();
+	CHECK_EQ(st->nexports, 2);
+	CHECK_STR(st->exports[0].name, "a");
+	CHECK_EQ(st->exports[0].size_bytes, 8 << 20);
+	CHECK(st->exports[1].of_state);
+	snprintf(want, sizeof(want), "%s/p.weft", dir);
+	CHECK_STR(st->exports[0].path, want);
+	/* Another name; then one is removed. */
+	e = st->exports[0];
+	strcpy(e.name, "c");
+	CHECK_EQ(state_put(st, "a", &e, err, sizeof(err)), 0);
+	CHECK_EQ(state_remove(st, "b", err, sizeof(err)), 0);
+	CHECK_EQ(state_remove(st, "b", err, sizeof(err)), 0);
+	again();
+	CHECK_EQ(st->nexports, 1);
+	CHECK_STR(st->exports[0].name, "c");
+	end();
+}
+
+static void
+test_undo(void)
+{
+	begin();
+	put("a", "4M");
+	state_undo(st);
+	CHECK_EQ(st->nexports, 0);
+	again();
+	CHECK_EQ(st->nexports, 0);
+	put("a", "4M");
+	put("b", "4M");
+	state_undo(st);
+	CHECK_EQ(st->nexports, 1);
+	CHECK_EQ(state_remove(st, "a", err, sizeof(err)), 0);
+	state_undo(st);
+	again();
+	CHECK_EQ(st->nexports, 1);
+	CHECK_STR(st->exports[0].name, "a");
+	end();
+}
+
+/* A crash leaves half of a new file: it is not looked at. */
+static void
+test_half_written(void)
+{
+	char path[128];
+	FILE *f;
+
+	begin();
+	put("a", "4M");
+	CHECK_EQ(state_hold(st, "a", true, err, sizeof(err)), 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s.new", dir, i == 0 ? "exports.ini" : "held");
+		f = fopen(path, "w");
+		fputs("[export b]\nsi", f);
+		fclose(f);
+	}
+	again();
+	CHECK_EQ(st->nexports, 1);
+	CHECK(state_is_held(st, "a"));
+	put("b", "4M");
+	again();
+	CHECK_EQ(st->nexports, 2);
+	end();
+}
+
+/* A write that fails changes nothing, here and in the file. */
+static void
+test_write_fails(void)
+{
+	struct conf_export e;
+	char path[128];
+
+	begin();
+	put("a", "4M");
+	snprintf(path, sizeof(path), "%s/exports.ini.new", dir);
+	CHECK_EQ(mkdir(path, 0700), 0);
+	CHECK_EQ(parse("b", "size", "4M", &e), 0);
+	CHECK_EQ(state_put(st, "b", &e, err, sizeof(err)), -EIO);
+	CHECK_EQ(state_remove(st, "a", err, sizeof(err)), -EIO);
+	CHECK_EQ(st->nexports, 1);
+	CHECK_EQ(rmdir(path), 0);
+	again();
+	CHECK_EQ(st->nexports, 1);
+	end();
+}
+
+static void
+test_held(void)
+{
+	begin();
+	CHECK(!state_is_held(st, "a"));
+	CHECK_EQ(state_hold(st, "a", false, err, sizeof(err)), 0);
+	CHECK_EQ(state_hold(st, "a", true, err, sizeof(err)), 0);
+	CHECK_EQ(state_hold(st, "b", true, err, sizeof(err)), 0);
+	CHECK_EQ(state_hold(st, "a", true, err, sizeof(err)), 0);
+	CHECK_EQ(state_hold(st, "a", false, err, sizeof(err)), 0);
+	again();
+	CHECK(!state_is_held(st, "a") && state_is_held(st, "b"));
+	CHECK_EQ(st->nheld, 1);
+	end();
+}
+
+/* Values that would be other lines, comments, or cut by the parser. */
+static void
+test_refused(void)
+{
+	static const char *const bad[] = {"4M\n[export b]", "4M ; x", "", " 4M", "4M ",
+	                                  "4M\r",           "x"};
+	static const char *const names[] = {"", "a b", "a]", "a\nb", "a/b", ";", "[a"};
+	struct conf_export e;
+
+	begin();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_MSG(parse("a", "size", bad[i], &e) == -EINVAL, "%s", bad[i]);
+		CHECK(err[0] != '\0' && strchr(err, '\n') == NULL);
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		CHECK_MSG(parse(names[i], "size", "4M", &e) == -EINVAL, "%s", names[i]);
+	CHECK_EQ(parse("a", "si ze", "4M", &e), -EINVAL);
+	CHECK_EQ(parse("a", "nix", "4M", &e), -EINVAL);
+	/* The place of the message is the export, not a file that nobody has seen. */
+	CHECK(strncmp(err, "[export a] nix: ", 16) == 0);
+	end();
+}
+
+/* Drawn exports are read as they were written. */
+static void
+test_drawn(void)
+{
+	static const char *const rights[] = {"read", "read,write", "read,write,flush,verify",
+	                                     "read,verify"};
+	static const char *const hashes[] = {"crc32c", "sha256", "crc64-xz"};
+	uint64_t x = test_seed((uint64_t)time(NULL));
+
+	test_seed_note(x);
+	begin();
+	for (int n = 0; n < 300; n++) {
+		char size[32], path[200], scrub[16], numa[16];
+		const char *pairs[8][2];
+		struct conf_export e, f;
+		unsigned int k = 0, len;
+		char *text = NULL;
+		size_t bytes;
+		FILE *out;
+
+		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+		snprintf(size, sizeof(size), "%llu",
+		         (unsigned long long)(2 << 20) + (x >> 30) % (1ULL << 40));
+		len = 1 + (x >> 40) % 150;
+		for (unsigned int i = 0; i < len; i++)
+			path[i] = (char)('!' + (x >> (i % 48)) % 90);
+		if (path[0] == '"' || path[0] == ';' || path[0] == '#')
+			path[0] = '/';
+		path[len] = '\0';
+		pairs[k][0] = "size", pairs[k++][1] = size;
+		pairs[k][0] = "path", pairs[k++][1] = path;
+		pairs[k][0] = "rights", pairs[k++][1] = rights[(x >> 20) % 4];
+		pairs[k][0] = "hash", pairs[k++][1] = hashes[(x >> 22) % 3];
+		snprintf(numa, sizeof(numa), "%d", (int)((x >> 24) % 5) - 1);
+		pairs[k][0] = "numa_node", pairs[k++][1] = numa;
+		if (x >> 63) {
+			snprintf(scrub, sizeof(scrub), "%u", (unsigned int)((x >> 26) % 1000));
+			pairs[k][0] = "format", pairs[k++][1] = "volume";
+			pairs[k][0] = "checksums", pairs[k++][1] = "yes";
+			pairs[k][0] = "scrub", pairs[k++][1] = scrub;
+		}
+		CHECK_MSG(state_parse(st, "e", NULL, (const char *const(*)[2])pairs, k, &e, err,
+		                      sizeof(err)) == 0,
+		          "%s: %s", path, err);
+		out = open_memstream(&text, &bytes);
+		conf_print_export(out, &e);
+		fclose(out);
+		CHECK_EQ(conf_parse_export("x", text, &f, err, sizeof(err)), 0);
+		CHECK(e.size_bytes == f.size_bytes && strcmp(e.path, f.path) == 0 &&
+		      e.rights == f.rights && strcmp(e.hash, f.hash) == 0 && e.format == f.format &&
+		      e.checksums == f.checksums && e.scrub_mb_s == f.scrub_mb_s &&
+		      e.numa_node == f.numa_node);
+		free(text);
+	}
+	end();
+}
+
+static void
+test_one_target(void)
+{
+	struct state *other = NULL;
+	char none[80];
+
+	begin();
+	CHECK_EQ(state_open(dir, true, &other, err, sizeof(err)), -EBUSY);
+	/* --check-config only looks. */
+	CHECK_EQ(state_open(dir, false, &other, err, sizeof(err)), 0);
+	state_close(other);
+	snprintf(none, sizeof(none), "%s/none", dir);
+	CHECK_EQ(state_open(none, true, &other, err, sizeof(err)), -ENOENT);
+	end();
+}
+
+WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_undo},
+               {"half of a new file is not looked at", test_half_written},
+               {"a write that fails changes nothing", test_write_fails},
+               {"held exports are kept", test_held}, {"values that are refused", test_refused},
+               {"drawn exports are read as they were written", test_drawn},
+               {"one target has the directory", test_one_target})
