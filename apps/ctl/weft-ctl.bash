@@ -26,7 +26,7 @@ _weft_ctl() {
 	fi
 	commands=$("$ctl" --commands 2> /dev/null)
 	case ${#words[@]}:${words[0]-} in
-	0:) names=$(cut -d ' ' -f 1 <<< "$commands") ;;
+	0:) names=$(cut -d ' ' -f 1 <<< "$commands" | sort -u) ;;
 	1:export) names=$(sed -n 's/^export //p' <<< "$commands") ;;
 	1:exports | 1:drain | 1:offline | 1:online | 2:export)
 		[[ ${words[1]-} == create ]] ||

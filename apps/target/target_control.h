@@ -178,6 +178,7 @@ void control_drop(struct control_job *job);
 bool control_create(struct control_job *job);
 bool control_set(struct control_job *job);
 bool control_delete(struct control_job *job);
+bool control_resize(struct control_job *job);
 bool control_rename(struct control_job *job);
 
 /* ---- target_control.c ---- */

@@ -89,6 +89,22 @@ control_set(struct control_job *job)
 }
 
 bool
+control_resize(struct control_job *job)
+{
+	const char *name = control_param(job, "name");
+	const json_t *size = json_object_get(job->params, "size");
+	char err[ERR_MAX], octets[32];
+	bool changed;
+	int rc;
+
+	snprintf(octets, sizeof(octets), "%lld", (long long)json_integer_value(size));
+	rc = target_runtime_resize(
+	        job->t, name, json_is_string(size) ? json_string_value(size) : octets,
+	        json_is_true(json_object_get(job->params, "shrink")), &changed, err, sizeof(err));
+	return answer(job, rc, err, name, changed);
+}
+
+bool
 control_delete(struct control_job *job)
 {
 	const char *name = control_param(job, "name");

@@ -28,6 +28,7 @@ static const struct control_handler handlers[] = {
         {.method = "drop", .worker = control_drop_collect, .finish = control_drop},
         {.method = "export.create", .program = control_create},
         {.method = "export.set", .program = control_set},
+        {.method = "export.resize", .program = control_resize},
         {.method = "export.rename", .program = control_rename},
         {.method = "export.delete", .program = control_delete},
         {.method = "stop", .program = control_stop},

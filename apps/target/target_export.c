@@ -168,6 +168,11 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	rc = export_key(&o, &ex->hash_key);
 	if (rc != 0)
 		return rc;
+	rc = opening_fit(&o);
+	if (rc != 0) {
+		target_export_release(ex);
+		return rc;
+	}
 	if (conf->format == CONF_FORMAT_VOLUME) {
 		rc = target_volume_open(ex, conf, err, err_size);
 		if (rc == 0)

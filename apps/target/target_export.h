@@ -137,6 +137,9 @@ void target_export_blank(struct target_export *ex, const struct conf_export *con
  */
 int target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char *err,
                         size_t err_size);
+/** The size of the medium as its superblock says, which the key `size` has to be. 0: it is not
+ * known, as of a medium that is new. */
+uint64_t opening_medium_bytes(const struct conf_export *conf);
 /** Whether two exports name the same file, which need not exist, by whatever names. */
 bool target_export_same_file(const struct conf_export *a, const struct conf_export *b);
 /** Write the message for the second export of one file. Returns -EBUSY. */

@@ -25,6 +25,12 @@ int opening_fail(const struct opening *o, int rc, const char *fmt, ...)
 /** 1: octets [begin, end) are all zero; holes are not read. 0: they are not; -errno. */
 int opening_is_zero(int fd, uint64_t begin, uint64_t end);
 
+/* ---- target_opening_fit.c: resize ---- */
+
+/** Of an export that was made at run time: give the medium the size of the key, if it has another
+ * one. -EFBIG: its object does not fit; -errno. */
+int opening_fit(const struct opening *o);
+
 /* ---- target_opening_log.c: the memory of a log ---- */
 
 /** Check that the file is a log, or blank. */

@@ -5,6 +5,7 @@
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,7 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 {
 	struct target_export *ex = target_export_find(t, name);
 	struct conf_export conf;
-	uint64_t taken = 0;
+	uint64_t taken = 0, have;
 	int rc = runtime_state(t, err, err_size);
 
 	*changed = false;
@@ -131,6 +132,12 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 	if (ex != NULL && ex->conf->of_state && same_conf(ex->conf, &conf))
 		return 0;
 	rc = name_free(t, name, err, err_size);
+	have = rc == 0 && conf.size_bytes != 0 ? opening_medium_bytes(&conf) : 0;
+	if (have != 0 && have != conf.size_bytes)
+		return FAIL(-ENODEV,
+		            "export %s: %s holds an export of %" PRIu64
+		            " octets; leave size out, and resize it then",
+		            name, target_place(&conf), have);
 	if (rc == 0)
 		rc = medium_free(t, &conf, NULL, err, err_size);
 	if (rc == 0)
@@ -290,6 +297,43 @@ target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsig
 	}
 	*changed = true;
 	return 0;
+}
+
+int
+target_runtime_resize(struct target *t, const char *name, const char *size, bool shrink,
+                      bool *changed, char *err, size_t err_size)
+{
+	const char *const pair[][2] = {{"size", size}};
+	struct conf_export now;
+	struct target_export *ex;
+	uint64_t have;
+	int rc = runtime_find(t, name, &ex, err, err_size);
+
+	*changed = false;
+	if (rc == 0)
+		rc = state_parse(t->state, name, ex->conf, pair, 1, &now, err, err_size);
+	if (rc != 0)
+		return rc;
+	if (!target_export_up(ex))
+		return FAIL(-EBUSY, "export %s is not served; say online, then resize it", name);
+	have = opening_medium_bytes(ex->conf);
+	if (have == 0 || target_is_log(ex) ||
+	    (ex->volume != NULL && weft_vol_info(ex->volume->vol)->sums))
+		return FAIL(-EINVAL,
+		            "export %s: memory, images, logs and volumes with checksums keep their "
+		            "size; "
+		            "make another export, and copy",
+		            name);
+	if (now.size_bytes == have && ex->conf->size_bytes == have)
+		return 0;
+	if (now.size_bytes < have && !shrink)
+		return FAIL(-EINVAL,
+		            "export %s has %" PRIu64 " octets; what is beyond %" PRIu64
+		            " would be lost; say --shrink if it may be",
+		            name, have, now.size_bytes);
+	rc = runtime_reopen(t, ex, &now, err, err_size);
+	*changed = rc == 0;
+	return rc;
 }
 
 int

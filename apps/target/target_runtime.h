@@ -33,6 +33,10 @@ int target_runtime_delete(struct target *t, const char *name, char *err, size_t 
 /** Change keys. Rights apply at once, other keys when no client has a grant. */
 int target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsigned int n,
                        bool *changed, char *err, size_t err_size);
+/** Give an export another size, when no client has a grant. shrink: it may become smaller, and what
+ * is beyond is lost. */
+int target_runtime_resize(struct target *t, const char *name, const char *size, bool shrink,
+                          bool *changed, char *err, size_t err_size);
 /** Give an export another name. Grants stay. */
 int target_runtime_rename(struct target *t, const char *name, const char *to, char *err,
                           size_t err_size);

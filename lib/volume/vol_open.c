@@ -338,6 +338,71 @@ open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged
 	return 0;
 }
 
+/** Write both copies of a superblock that has changed. */
+static int
+resize_write(struct weft_block *b, struct weft_vol_super *s, uint8_t *mem,
+             const struct open_reason *why)
+{
+	int r;
+
+	/* The copy with the higher generation is the volume's: one write changes it. */
+	s->generation++;
+	r = open_write_copy(b, s, WEFT_VOL_COPY_AT, mem);
+	if (r == 0)
+		r = open_write_copy(b, s, 0, mem);
+	return r == 0 ? 0
+	              : open_refuse(why, r, "the superblock cannot be written: %s", strerror(-r));
+}
+
+int
+weft_vol_resize(struct weft_block *b, uint64_t bytes, char *reason, size_t reason_bytes)
+{
+	const struct open_reason why = {reason, reason_bytes};
+	struct weft_vol v = {.block = b};
+	struct weft_vol_super *s = &v.info.super;
+	struct weft_block_state state;
+	uint64_t damaged_at, room, block;
+	bool damaged;
+	uint8_t *mem;
+	int r;
+
+	if (b == NULL)
+		return open_refuse(&why, -EINVAL, "no device");
+	if ((b->info.can & WEFT_BLOCK_CAN_WRITE) == 0)
+		return open_refuse(&why, -EROFS, "the device is read-only");
+	v.device = b->info;
+	block = b->info.block_bytes;
+	r = open_check_device(&v.device, false, &why);
+	mem = r == 0 ? open_memory(&b->info, WEFT_VOL_COPY_AT) : NULL;
+	if (r == 0 && mem == NULL)
+		r = open_refuse(&why, -ENOMEM, "no memory");
+	if (r == 0)
+		r = open_super(&v, mem, &damaged_at, &damaged, &why);
+	if (r == 0 && (s->incompat != 0 || s->ro_compat != 0))
+		r = open_refuse(
+		        &why, -EOPNOTSUPP,
+		        "a volume with checksums keeps the length that it was formatted with");
+	if (r == 0) {
+		weft_block_query_state(b, &state);
+		room = state.bytes < s->data_at + block
+		               ? 0
+		               : VOL_MIN((state.bytes - s->data_at) & ~(block - 1),
+		                         WEFT_VOL_MAX_BYTES);
+		bytes = bytes == 0 ? room : bytes;
+		if (bytes == 0 || bytes > room)
+			r = open_refuse(&why, -ENOSPC,
+			                "a volume of %" PRIu64
+			                " octets does not fit: the device has room for %" PRIu64,
+			                bytes, room);
+	}
+	if (r == 0 && s->bytes != bytes) {
+		s->bytes = bytes;
+		r = resize_write(b, s, mem, &why);
+	}
+	free(mem);
+	return r;
+}
+
 /** What the superblock demands of the device and of the caller. */
 static int
 open_check(const struct weft_vol *v, const struct open_reason *why)

@@ -74,6 +74,18 @@ struct weft_vol_format {
 int weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *reason,
                     size_t reason_bytes);
 
+/**
+ * Give a volume that is not open another length: that of the device behind the superblock, or
+ * `bytes` unless it is 0. Data beyond a shorter length is lost. The superblock's copies are written
+ * one after the other, so after a crash the volume has its old length or its new one. 0 also if
+ * nothing is to be done. Set-up thread. If it fails, `reason` (may be NULL) is one line:
+ * - -ENODATA, -EMEDIUMTYPE, -EBADMSG, -EPROTONOSUPPORT: weft_vol_super_decode()
+ * - -EOPNOTSUPP: a volume with checksums, or other features, keeps its length
+ * - -ENOSPC, -EINVAL: a length for which the device has no room, or none
+ * - -EROFS, -ENOMEM, -EIO and others of the device
+ */
+int weft_vol_resize(struct weft_block *b, uint64_t bytes, char *reason, size_t reason_bytes);
+
 /** How to open a volume. */
 struct weft_vol_attr {
 	uint32_t channels; /**< channels that may be open at once, 1 to 64; 0: 1 */

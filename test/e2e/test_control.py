@@ -226,6 +226,21 @@ def test_command_line():
     assert t.term() == 0
 
 
+def test_completion():
+    """bash completes commands, and the names of exports of a target that runs."""
+    t = Controlled("co", objects("co", "alpha", "beta")).start()
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "ctl", "weft-ctl.bash")
+    for words, want in (([""], {"status", "export", "watch"}), (["ex"], {"export", "exports"}), (["export", "re"], {"rename", "resize"}),
+                        (["-s", t.socket, "drain", ""], {"alpha", "beta"}), (["-s", t.socket, "export", "set", "b"], {"beta"}),
+                        (["-s", t.socket, "export", "create", ""], set()), (["watch", "--interval", "1", "cl"], {"clients"})):
+        line = " ".join(f"'{w}'" for w in [app("weft-ctl"), *words])
+        rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_ctl; "
+                            'printf "%s\\n" "${COMPREPLY[@]}"'])
+        got = set(out.split())
+        assert rc == 0 and not err and (want <= got if words == [""] else want == got), (words, got, err)
+    assert t.term() == 0
+
+
 def test_one_socket_one_target():
     t = Controlled("oa", objects("oa", "a")).start()
     other = Controlled("ob", objects("ob", "a"))
@@ -409,8 +424,8 @@ def test_ends_while_asked():
     p.kill()
 
 
-CASES = [test_every_command, test_drain_waits, test_command_line, test_one_socket_one_target, test_garbage, test_slow_readers,
-         test_thousand_clients, test_strangers, test_ends_while_asked]
+CASES = [test_every_command, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target, test_garbage,
+         test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")

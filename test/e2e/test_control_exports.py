@@ -24,9 +24,14 @@ def stateful(name, exports=None, **kw):
 
 
 def state_of(t, *names):
-    """What a restart has to keep: {name: (state, format, rights, hash, place)}."""
-    return {r["name"]: tuple(r[k] for k in ("state", "format", "configured", "place")) for r in t.ctl("exports")["exports"]
-            if not names or r["name"] in names}
+    """What a restart has to keep, by name."""
+    rows = [r for r in t.ctl("exports")["exports"] if not names or r["name"] in names]
+    return {r["name"]: tuple(r[k] for k in ("state", "format", "configured", "place", "capacity_bytes")) for r in rows}
+
+
+def object_capacity(size):
+    """docs/export-format.md"""
+    return (size - 8192) // 2 // 4096 * 4096 - 4096
 
 
 def restart(t):
@@ -79,6 +84,55 @@ def test_life():
     assert t.term() == 0
 
 
+def test_resize():
+    """An object keeps its content, in whichever slot it is, and so does a volume. What would be lost is refused."""
+    t = stateful("rz").start()
+    t.ctl("export", "create", "o", "size=1M", "path=o.weft")
+    t.ctl("export", "create", "v", "size=8M", "path=v.img", "format=volume")
+    t.ctl("export", "create", "s", "size=8M", "path=s.img", "format=volume", "checksums=yes")
+    t.ctl("export", "create", "l", "size=8M", "path=l.log", "format=log")
+    t.ctl("export", "create", "m", "size=1M", "persist=volatile")
+    for pushes in (1, 2, 3):  # the object is in slot 0, then in slot 1, then in slot 0
+        src = make_file("rz.src", 300000 + pushes, pushes)
+        t.push(src, "o")
+        for size in (2 * MIB, 3 * MIB + 4096, 700 * 1024 + pushes, MIB):
+            small = size < t.row("o")["capacity_bytes"] * 2
+            if small:
+                assert "--shrink" in t.ctl("export", "resize", "o", str(size), ok=2)
+            for changed in (True, False):
+                got = t.ctl("export", "resize", "o", str(size), *(["--shrink"] if small else []))
+                assert got == {"name": "o", "state": "served", "changed": changed}, got
+            assert t.row("o")["capacity_bytes"] == object_capacity(size) and os.path.getsize(path("rz.state/o.weft")) == size
+            assert sha(t.pull("o", "rz.out")) == sha(src), (pushes, size)
+    before = state_of(t)
+    assert "has room for" in t.ctl("export", "resize", "o", "500K", "--shrink", ok=1)
+    assert state_of(t) == before and sha(t.pull("o", "rz.out")) == sha(src)
+    t.push(src, "v")
+    assert t.ctl("export", "resize", "v", "20M")["changed"] and t.row("v")["capacity_bytes"] == 19 * MIB
+    rc, _, err = t.cp(src, "weft://10.0.0.1/v", args=["--offset", str(19 * MIB - 300003)])
+    assert rc == 0, err
+    t.ctl("export", "resize", "v", "4M", "--shrink")
+    assert t.row("v")["capacity_bytes"] == 3 * MIB and os.path.getsize(path("rz.state/v.img")) == 4 * MIB
+    rc, _, err = t.cp("weft://10.0.0.1/v", path("rz.out"), args=["--length", "300003"])
+    assert rc == 0 and sha(path("rz.out")) == sha(src), err
+    before = state_of(t)
+    for e in "slm":
+        assert "keep their size" in t.ctl("export", "resize", e, "16M", ok=2)
+    assert "no export" in t.ctl("export", "resize", "none", "16M", ok=5)
+    assert "size" in t.ctl("export", "resize", "o", "16X", ok=2) and "size" in t.ctl("export", "resize", "o", "1", "--shrink", ok=2)
+    t.ctl("offline", "o")
+    assert "say online" in t.ctl("export", "resize", "o", "2M", ok=6)
+    t.ctl("online", "o")
+    restart(t)
+    assert state_of(t) == before and sha(t.pull("o", "rz.out")) == sha(src)
+    # What another size was given to, is not taken for a resize.
+    t.ctl("export", "delete", "o", "--confirm", "o")
+    assert "leave size out" in t.ctl("export", "create", "o", "size=2M", "path=o.weft", ok=1)
+    t.ctl("export", "create", "o", "path=o.weft")
+    assert t.ctl("export", "resize", "o", "2M")["changed"] and sha(t.pull("o", "rz.out")) == sha(src)
+    assert t.term() == 0
+
+
 def test_clients_stay():
     """A push and a reader of other exports notice nothing of a hundred changes; slots are used again."""
     t = stateful("cs", objects("cs", "conf"), ports=2).start()
@@ -116,6 +170,7 @@ def test_clients_that_hold():
     assert held.stdout.readline().startswith("granted")
     before = state_of(t)
     assert "clients have 1 grants" in t.ctl("export", "set", "a", "hash=sha256", ok=6)
+    assert "clients have 1 grants" in t.ctl("export", "resize", "a", "8M", ok=6)
     t.ctl("export", "rename", "a", "b")
     assert t.row("b")["grants"] == 1 and t.row("b")["hash"] == "crc32c"
     t.ctl("export", "rename", "b", "a")
@@ -131,6 +186,7 @@ def test_refused():
     os.mkdir(path("rf.dir"))
     t = stateful("rf", objects("rf", "conf")).start()
     foreign = make_file("rf.foreign", 4 * MIB, 5)
+    other = Controlled("ro", objects("ro", "x")).start()  # it has the file, which only an opening finds out
     t.ctl("export", "create", "a", "size=4M", f"path={path('rf.a')}")
     with open(path("rf.state/exports.ini")) as f:
         text = f.read()
@@ -143,6 +199,7 @@ def test_refused():
             (["create", "b", "path=none"], 1, "add size"),
             (["create", "b", "size=4M", f"path={path('rf.dir')}"], 1, "directory"),
             (["create", "b", "size=x", "path=b"], 2, "is not a size"),
+            (["create", "b", "size=4M", f"path={path('ro.x')}"], 6, "in use by another"),
             (["create", "b", "nix=1"], 2, "unknown key"),
             (["create", "b", "size=4M", "path=b ; x"], 2, "not a value"),
             (["create", "b", "size=4M", "path=b\n[export c]"], 2, "not a value"),
@@ -167,6 +224,7 @@ def test_refused():
         with open(path("rf.state/exports.ini")) as f:
             assert f.read() == text, words
         assert set(state_of(t)) == {"conf", "a"} and not os.path.exists(path("rf.state/b")), words
+    assert other.term() == 0
     assert sha(foreign) == sha(make_file("rf.same", 4 * MIB, 5))
     # The disk of the state is full: nothing changes, and what was there goes on.
     os.rename(path("rf.state"), path("rf.away"))
@@ -233,7 +291,8 @@ class Killed:
         self.start()
         t = self.t
         t.ctl("export", "create", "o", "size=256K", "path=o.weft")
-        t.push(make_file("kx.src", 50000, 7), "o")
+        for seed in (6, 7):  # it is in the second slot
+            t.push(make_file("kx.src", 50000, seed), "o")
         t.ctl("export", "create", "v", "size=4M", "path=v.img", "format=volume")
         t.ctl("export", "create", "h", "size=64K", "path=h.weft")
         t.ctl("offline", "h")
@@ -300,16 +359,21 @@ def changes(k):
     def but(*gone, **more):
         return {n: v for n, v in base.items() if n not in gone} | more
     return {
-        request("export.create", name="n", keys={"size": "64K", "path": "n.weft"}): but(n=("served", "object", rights, f"{k.dir}/n.weft")),
+        request("export.create", name="n", keys={"size": "64K", "path": "n.weft"}):
+            but(n=("served", "object", rights, f"{k.dir}/n.weft", object_capacity(65536))),
         request("export.create", name="w", keys={"size": "4M", "path": "w.img", "format": "volume"}):
-            but(w=("served", "volume", rights, f"{k.dir}/w.img")),
-        request("export.set", name="o", keys={"rights": "read,flush,verify"}): but(o=base["o"][:2] + ("read,flush,verify", base["o"][3])),
+            but(w=("served", "volume", rights, f"{k.dir}/w.img", 3 * MIB)),
+        request("export.set", name="o", keys={"rights": "read,flush,verify"}):
+            but(o=base["o"][:2] + ("read,flush,verify",) + base["o"][3:]),
         request("export.rename", name="o", to="p"): but("o", p=base["o"]),
         request("export.rename", name="h", to="i"): but("h", i=base["h"]),
         request("export.delete", name="v", confirm="v"): but("v"),
         request("export.delete", name="h", confirm="h"): but("h"),
-        request("offline", name="o"): but(o=("held",) + base["o"][1:]),
-        request("online", name="h"): but(h=("served",) + base["h"][1:]),
+        request("offline", name="o"): but(o=("held",) + base["o"][1:4] + (0,)),
+        request("online", name="h"): but(h=("served",) + base["h"][1:4] + (object_capacity(65536),)),
+        request("export.resize", name="o", size="512K"): but(o=base["o"][:4] + (object_capacity(512 * 1024),)),
+        request("export.resize", name="o", size=200000, shrink=True): but(o=base["o"][:4] + (object_capacity(200000),)),
+        request("export.resize", name="v", size="6M"): but(v=base["v"][:4] + (5 * MIB,)),
     }
 
 
@@ -347,5 +411,5 @@ def test_kill_at_any_time():
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_life, test_clients_stay, test_clients_that_hold, test_refused, test_added_at_reload, test_kill_at_steps,
+    main([test_life, test_resize, test_clients_stay, test_clients_that_hold, test_refused, test_added_at_reload, test_kill_at_steps,
           test_kill_at_any_time])

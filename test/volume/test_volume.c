@@ -186,6 +186,67 @@ test_format(void)
 	rig_end(&r);
 }
 
+/* A volume gets longer and shorter. When a request of it fails, the volume has its old or its new
+ * length, and its data. */
+static void
+test_resize(void)
+{
+	const uint64_t most = DISK_BYTES - DATA_AT;
+	static uint8_t data[4096], is[4096];
+	uint64_t requests = 1;
+	char reason[160];
+	struct rig r;
+
+	fill(data, 3, sizeof(data));
+	for (uint64_t nth = 0; nth <= requests; nth++) {
+		struct weft_block_fault_hit h = {.skip = nth};
+		uint64_t before;
+		int rc;
+
+		rig_device(&r, DISK_BYTES, 512, 1 + nth);
+		rig_format(&r, 1 << 20);
+		rig_open(&r, 1, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 8192, sizeof(data), data, 0), 0);
+		CHECK_EQ(rig_flush(&r), 0);
+		rig_close(&r);
+		before = weft_block_fault_requests(r.block);
+		weft_block_fault_fail(r.block, &h, -EIO);
+		rc = weft_vol_resize(r.block, 0, reason, sizeof(reason));
+		weft_block_fault_fail(r.block, NULL, 0);
+		if (requests < weft_block_fault_requests(r.block) - before)
+			requests = weft_block_fault_requests(r.block) - before;
+		CHECK(rc == 0 || rc == -EIO);
+		rig_open(&r, 1, 0);
+		CHECK(weft_vol_info(r.vol)->bytes == most ||
+		      (rc != 0 && weft_vol_info(r.vol)->bytes == 1 << 20));
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 8192, sizeof(is), is, 0), 0);
+		CHECK_MEM(is, data, sizeof(is));
+		rig_close(&r);
+		/* Once more, and back again; it is good for nothing to do it twice. */
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(weft_vol_resize(r.block, 0, reason, sizeof(reason)), 0);
+		CHECK_EQ(weft_vol_resize(r.block, 65536, reason, sizeof(reason)), 0);
+		rig_open(&r, 1, 0);
+		CHECK_EQ(weft_vol_info(r.vol)->bytes, 65536);
+		CHECK_EQ(weft_vol_info(r.vol)->second_copy, 0);
+		CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 8192, sizeof(is), is, 0), 0);
+		CHECK_MEM(is, data, sizeof(is));
+		rig_close(&r);
+		CHECK_EQ(weft_vol_resize(r.block, most + 1, reason, sizeof(reason)), -ENOSPC);
+		CHECK_STR(reason, "a volume of 3145729 octets does not fit: the device has room "
+		                  "for 3145728");
+		rig_end(&r);
+	}
+	CHECK_MSG(requests >= 6, "%u", (unsigned int)requests);
+	/* What has no volume, or one with checksums. */
+	rig_device(&r, 4ULL * DISK_BYTES, 512, 0);
+	CHECK_EQ(weft_vol_resize(r.block, 0, reason, sizeof(reason)), -ENODATA);
+	r.sums = true;
+	rig_format(&r, 0);
+	CHECK_EQ(weft_vol_resize(r.block, 0, reason, sizeof(reason)), -EOPNOTSUPP);
+	rig_end(&r);
+}
+
 static void
 test_copies(void)
 {
@@ -773,10 +834,10 @@ test_partial(void)
 	}
 }
 
-WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format}, {"two copies", test_copies},
-               {"refusals", test_refusals}, {"order", test_order}, {"cancel", test_cancel},
-               {"a long write that is canceled", test_long_canceled}, {"deadline", test_deadline},
-               {"lost flush", test_lost_flush},
+WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format}, {"resize", test_resize},
+               {"two copies", test_copies}, {"refusals", test_refusals}, {"order", test_order},
+               {"cancel", test_cancel}, {"a long write that is canceled", test_long_canceled},
+               {"deadline", test_deadline}, {"lost flush", test_lost_flush},
                {"lost flush in a long write", test_lost_in_between},
                {"a part of a write is lost", test_partial},
                {"error at each request", test_each_error}, {"threads", test_threads})

@@ -50,6 +50,13 @@ static const struct ctl_param params_set[] = {
         {"keys", CTL_KEYS, CTL_PAIRS, true, "keys of [export NAME] and their new values"},
 };
 
+static const struct ctl_param params_resize[] = {
+        {"name", CTL_STR, CTL_WORD, true, "the export"},
+        {"size", CTL_SIZE, CTL_WORD, true, "the size of its file, as the key `size`"},
+        {"shrink", CTL_BOOL, CTL_OPTION, false,
+         "it may become smaller; what a volume has beyond is lost"},
+};
+
 static const struct ctl_param params_rename[] = {
         {"name", CTL_STR, CTL_WORD, true, "the export"},
         {"to", CTL_STR, CTL_WORD, true, "its new name"},
@@ -281,6 +288,16 @@ const struct ctl_method ctl_methods[] = {
          .changes = true,
          .limit_ms = LONG_MS,
          PARAMS(params_set),
+         FIELDS(fields_export)},
+        {.name = "export.resize",
+         .command = "export resize",
+         .help = "Give an export that was made at run time another size, when no client has a "
+                 "grant. "
+                 "An object keeps its content, and the size is refused if it does not fit. Images, "
+                 "devices, memory, logs and volumes with checksums keep their size.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         PARAMS(params_resize),
          FIELDS(fields_export)},
         {.name = "export.rename",
          .command = "export rename",
