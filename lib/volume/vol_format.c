@@ -179,6 +179,28 @@ weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *
 	return *why != NULL ? -EBADMSG : 0;
 }
 
+int
+weft_vol_super_choose(const struct weft_vol_copies *c, bool *mend, const char **why)
+{
+	int best;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		if (c->status[i] == -EPROTONOSUPPORT || (i == 0 && c->status[i] == -EMEDIUMTYPE)) {
+			*why = c->why[i];
+			return c->status[i];
+		}
+	}
+	if (c->status[0] != 0 && c->status[1] != 0) {
+		*why = c->why[0];
+		return c->status[0];
+	}
+	best = c->status[0] != 0 ||
+	       (c->status[1] == 0 && c->super[1].generation > c->super[0].generation);
+	*mend = c->status[0] != 0 || c->status[1] != 0 ||
+	        c->super[0].generation != c->super[1].generation;
+	return best;
+}
+
 const char *
 weft_vol_foreign(const uint8_t *head, size_t bytes)
 {

@@ -309,32 +309,23 @@ static int
 open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged,
            const struct open_reason *why)
 {
-	struct weft_vol_super s[2];
-	const char *phrase[2];
-	int r[2], best;
+	struct weft_vol_copies c;
+	const char *phrase;
+	int best;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		r[i] = open_io(v->block, WEFT_BLOCK_READ, i * (uint64_t)WEFT_VOL_COPY_AT, mem,
-		               VOL_MAX(WEFT_VOL_SUPER_BYTES, v->device.block_bytes));
-		phrase[i] = r[i] != 0 ? "its superblock cannot be read" : NULL;
-		if (r[i] == 0)
-			r[i] = weft_vol_super_decode(mem, WEFT_VOL_SUPER_BYTES, &s[i], &phrase[i]);
+		c.status[i] = open_io(v->block, WEFT_BLOCK_READ, i * (uint64_t)WEFT_VOL_COPY_AT,
+		                      mem, VOL_MAX(WEFT_VOL_SUPER_BYTES, v->device.block_bytes));
+		c.why[i] = "its superblock cannot be read";
+		if (c.status[i] == 0)
+			c.status[i] = weft_vol_super_decode(mem, WEFT_VOL_SUPER_BYTES, &c.super[i],
+			                                    &c.why[i]);
 	}
-	/*
-	 * A newer program may have written one copy only. Another format in the first place means
-	 * that the device was given to something else: then a good second copy is a remainder.
-	 */
-	for (unsigned int i = 0; i < 2; i++) {
-		if (r[i] == -EPROTONOSUPPORT || (i == 0 && r[i] == -EMEDIUMTYPE))
-			return open_refuse(why, r[i], "not a volume that can be opened: %s",
-			                   phrase[i]);
-	}
-	if (r[0] != 0 && r[1] != 0)
-		return open_refuse(why, r[0], "not a volume that can be opened: %s", phrase[0]);
-	best = r[0] != 0 || (r[1] == 0 && s[1].generation > s[0].generation);
-	*damaged = r[0] != 0 || r[1] != 0 || s[0].generation != s[1].generation;
+	best = weft_vol_super_choose(&c, damaged, &phrase);
+	if (best < 0)
+		return open_refuse(why, best, "not a volume that can be opened: %s", phrase);
 	*damaged_at = best == 0 ? WEFT_VOL_COPY_AT : 0;
-	v->info.super = s[best];
+	v->info.super = c.super[best];
 	return 0;
 }
 

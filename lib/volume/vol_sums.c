@@ -118,6 +118,16 @@ sums_next(const struct iovec *iov, struct weft_vol_place *at)
 	return crc;
 }
 
+uint32_t
+weft_vol_block_sum(const uint8_t *block)
+{
+	const struct iovec iov = {(uint8_t *)(uintptr_t)block, WEFT_VOL_SUM_BLOCK};
+	struct weft_vol_place at = {0};
+
+	/* sums_zero() as a constant: the block may be one of many. */
+	return sums_next(&iov, &at) ^ ~0x98f94189U;
+}
+
 void
 vol_sums_set(uint8_t *page, uint32_t first, uint32_t n, const struct iovec *iov)
 {

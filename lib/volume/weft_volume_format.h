@@ -11,6 +11,7 @@
  * must not take 30 GiB of good data with it. The copy with the higher generation is the newer one.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,23 @@ void weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page);
  */
 int weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s,
                           const char **why);
+/** What was read of the two copies of a superblock. */
+struct weft_vol_copies {
+	int status[2];      /**< of weft_vol_super_decode(), or -errno of the read */
+	const char *why[2]; /**< the phrase that belongs to it */
+	struct weft_vol_super super[2];
+};
+/**
+ * The copy by which a volume is opened: 0 or 1. *mend: the other one is damaged or older, and is
+ * written again. Else *why is the phrase, and the volume is refused with the status of a copy:
+ * - -EPROTONOSUPPORT: of either copy, because a newer program may have written one copy only
+ * - -EMEDIUMTYPE: of the first copy: the device was given to something else, and a good second copy
+ *   is a remainder
+ * - that of the first copy, when neither can be used
+ */
+int weft_vol_super_choose(const struct weft_vol_copies *c, bool *mend, const char **why);
+/** The checksum of WEFT_VOL_SUM_BLOCK octets, as it is stored: 0 of a block of zeros. */
+uint32_t weft_vol_block_sum(const uint8_t *block);
 /**
  * The name of the format that the first octets of a medium belong to: "an export with slots", "an
  * XFS file system". NULL: none that is known. A volume is none of them.
