@@ -19,11 +19,19 @@
 #define UI_PROGRESS_NS 100000000ULL /* between two drawings */
 
 static const char *ui_name = "weft";
+static int ui_exit_fail = UI_EXIT_FAIL, ui_exit_usage = UI_EXIT_USAGE;
 
 void
 ui_init(const char *progname)
 {
 	ui_name = progname;
+}
+
+void
+ui_exit_statuses(int fail, int usage)
+{
+	ui_exit_fail = fail;
+	ui_exit_usage = usage;
 }
 
 const char *
@@ -61,7 +69,7 @@ ui_die(const char *fmt, ...)
 	va_start(ap, fmt);
 	ui_vmsg(fmt, ap);
 	va_end(ap);
-	exit(UI_EXIT_FAIL);
+	exit(ui_exit_fail);
 }
 
 void
@@ -74,7 +82,7 @@ ui_usage_die(const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	ui_msg("%s (%s --help tells how)", line, ui_name);
-	exit(UI_EXIT_USAGE);
+	exit(ui_exit_usage);
 }
 
 void

@@ -18,6 +18,8 @@
 /** Set the name that messages begin with; the first call of main(). */
 void ui_init(const char *progname);
 const char *ui_progname(void);
+/** For a program whose exit statuses are others than 1 and 2. Before the first ui_die(). */
+void ui_exit_statuses(int fail, int usage);
 /** Print one line on standard error, "prog: ..."; on a terminal it is broken between words. */
 void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** ui_msg(), then exit(1). */
