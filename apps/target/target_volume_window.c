@@ -679,7 +679,7 @@ target_vserve_window_close(void *user, struct weft_rpc_req *req, void *vargs, vo
 	struct target_vwindow *x = vwindow_find(user, args->window);
 	bool ok;
 
-	if (x == NULL || x->close_req != NULL || x->state != VWINDOW_OPEN) {
+	if (x == NULL || x->close_req != NULL) {
 		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault, WEFT_VOLRPC_STALE,
 		                   0, 0, "no such window on this connection");
 		weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
@@ -687,5 +687,10 @@ target_vserve_window_close(void *user, struct weft_rpc_req *req, void *vargs, vo
 	}
 	res->status = WEFT_VOLRPC_OK;
 	x->close_req = req;
-	vwindow_end(x);
+	/* The call that opens or moves it has timed out at the client. It may wait for the medium
+	 * for long, and its range is to be free for others. */
+	if (x->state == VWINDOW_OPENING)
+		vwindow_give_up(x);
+	else
+		vwindow_end(x);
 }

@@ -367,4 +367,59 @@ test_mutant(void)
 	test_note("a range that is open too early: found in %u of 40 draws", found);
 }
 
-WEFT_TEST_MAIN({"draws", test_draws}, {"a mutant is found", test_mutant})
+/* A move whose call has timed out at its client, because the medium is frozen: a close ends the
+ * window, and its range is free for others at once. */
+static void
+test_close_while_moving(void)
+{
+	struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_READ, .count = 1000};
+	struct rig_call open, move, wclose;
+	struct owner a, b;
+
+	for (uint64_t seed = test_seed(900); seed < test_seed(900) + 2; seed++) {
+		ghost_world(seed);
+		owner_begin(&a, 0, OLD_STAMP);
+		owner_begin(&b, 1, NEW_STAMP);
+		open = (struct rig_call){.proc = WEFT_VOLRPC_WINDOW_OPEN,
+		                         .args.window = {.handle = a.grant.handle,
+		                                         .len = WINDOW_LEN,
+		                                         .rights = RIG_RIGHTS}};
+		rig_call(&a.k, &open);
+		rig_wait(&open);
+		CHECK(open.rpc == WEFT_RPC_OK && open.status == WEFT_VOLRPC_OK);
+		weft_block_fault_stick(rig.block, &hit);
+		move = (struct rig_call){.proc = WEFT_VOLRPC_WINDOW_MOVE,
+		                         .timeout_us = 50000,
+		                         .args.move = {.window = open.win.window,
+		                                       .off = 16384,
+		                                       .len = WINDOW_LEN,
+		                                       .flags = WEFT_VOLRPC_WINDOW_FILL}};
+		rig_call(&a.k, &move);
+		rig_wait(&move);
+		CHECK_EQ(move.rpc, WEFT_RPC_TIMEDOUT);
+		wclose = (struct rig_call){.proc = WEFT_VOLRPC_WINDOW_CLOSE,
+		                           .args.wclose = {.window = open.win.window}};
+		rig_call(&a.k, &wclose);
+		rig_run(10 * RIG_MS);
+		open = (struct rig_call){.proc = WEFT_VOLRPC_WINDOW_OPEN,
+		                         .args.window = {.handle = b.grant.handle,
+		                                         .off = 16384,
+		                                         .len = WINDOW_LEN,
+		                                         .rights = RIG_RIGHTS}};
+		rig_call(&b.k, &open);
+		CHECK(rig_until(100 * RIG_MS, rig_is_done, &open));
+		CHECK_MSG(open.rpc == WEFT_RPC_OK && open.status == WEFT_VOLRPC_OK, "%u: %s",
+		          open.status, open.why);
+		weft_block_fault_stick(rig.block, NULL);
+		rig_wait(&wclose);
+		CHECK_MSG(wclose.rpc == WEFT_RPC_OK && wclose.status == WEFT_VOLRPC_OK, "%u: %s",
+		          wclose.status, wclose.why);
+		rig_disconnect(&a.k);
+		rig_disconnect(&b.k);
+		CHECK_MSG(rig_until(5 * RIG_S, rig_is_clean, NULL), "%s are left", rig_left());
+		rig_close();
+	}
+}
+
+WEFT_TEST_MAIN({"draws", test_draws}, {"a mutant is found", test_mutant},
+               {"a close while the medium keeps a move", test_close_while_moving})
