@@ -245,7 +245,8 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
 		rc = -errno;
 	/* A device that hangs keeps what it has. The others then have the other half. */
-	vw->volume_staging_bytes = volumes_wanted(t) > 1 || t->running ? sa.bytes / 2 : 0;
+	vw->volume_staging_bytes =
+	        volumes_wanted(t) > 1 || t->state != NULL || t->running ? sa.bytes / 2 : 0;
 	if (rc == 0)
 		rc = weft_staging_create(&sa, &vw->staging);
 	if (rc == 0)
