@@ -8,7 +8,7 @@
 #include "check.h"
 #include "config.h"
 #include "engine.h"
-#include "link.h"
+#include "port_link.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The link of the port, looked at from time to time. */
 
-#include "link.h"
+#include "port_link.h"
 
 #include "async.h"
 #include "engine.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef WEFT_APPS_VERBS_LINK_H
-#define WEFT_APPS_VERBS_LINK_H
+#ifndef WEFT_APPS_VERBS_PORT_LINK_H
+#define WEFT_APPS_VERBS_PORT_LINK_H
 
 /**
  * @file The link of the port. A link in shared memory does not come back when the peer's process
@@ -12,4 +12,4 @@
 /** Watch the link, from the first context on. Under the engine's lock. */
 void wv_link_watch(void);
 
-#endif /* WEFT_APPS_VERBS_LINK_H */
+#endif /* WEFT_APPS_VERBS_PORT_LINK_H */
