@@ -17,6 +17,7 @@
 #include "target_control.h"
 #include "target_file.h"
 #include "target_quota.h"
+#include "target_service.h"
 #include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -220,6 +221,17 @@ end_now(struct target *t)
 	target_down(t);
 }
 
+/** Exports that are served now. */
+static uint32_t
+served(struct target *t)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		n += target_export_up(&t->exports[i]);
+	return n;
+}
+
 static struct target target = {.watch_fd = -1, .exports_lock = PTHREAD_MUTEX_INITIALIZER};
 
 int
@@ -308,6 +320,7 @@ main(int argc, char **argv)
 	sigaddset(&set, SIGIO);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	target_service_begin();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
 
@@ -332,9 +345,14 @@ main(int argc, char **argv)
 		ui_die("%s", err);
 	}
 	say_ready(t);
-	while ((sig = next_signal(t, &set)) == SIGHUP)
+	target_service_ready(t->stack.workers, t->stack.nworkers, served(t));
+	while ((sig = next_signal(t, &set)) == SIGHUP) {
+		target_service_reloading();
 		if (target_reload(t, "SIGHUP", err, sizeof(err)) != 0)
 			ui_msg("SIGHUP: %s; nothing was changed", err);
+		target_service_reloaded(served(t));
+	}
+	target_service_stopping();
 	ui_msg("ending: %s", sig == 0         ? "no port is left, because every device was removed"
 	                     : sig == SIGINT  ? "SIGINT"
 	                     : sig == SIGUSR1 ? "weft-ctl stop"

@@ -21,6 +21,7 @@
  * - control socket (target_control.h): target_control*.c
  * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
+ * - messages to a service manager, its watchdog (target_service.h): target_service.c
  * - volumes (target_volume.h): target_volume*.c
  */
 

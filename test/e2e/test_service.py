@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target as a service: what it tells a manager, the watchdog while one worker is stopped, and the unit under
+systemd-analyze. test_service.py BUILD [CASE...]"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+
+from weft_e2e import APPS, BUILD, Skip, Target, app, main, path, run
+
+WATCHDOG_S = 1.2
+SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+
+class Manager:
+    """A socket as NOTIFY_SOCKET, and what came to it."""
+
+    def __init__(self, name, abstract=False, **env):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        where = f"@weft-{os.getpid()}-{name}" if abstract else path(name + ".notify")
+        self.sock.bind(where.replace("@", "\0", 1) if abstract else where)
+        self.sock.settimeout(0.05)
+        self.env = {"NOTIFY_SOCKET": where, "WATCHDOG_USEC": str(int(WATCHDOG_S * 1e6)), **env}
+        self.target = Target(name, {"file": {"path": path(name + ".file"), "size": "1M", "persist": "file"}},
+                             extra="[weft]\nworkers = 2\n")
+
+    def start(self):
+        before = dict(os.environ)
+        os.environ.update(self.env)
+        try:
+            self.target.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        return self
+
+    def read(self, seconds):
+        got, end = [], time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                got.append(self.sock.recv(4096).decode())
+            except TimeoutError:
+                pass
+        return got
+
+
+def test_messages():
+    for abstract in (False, True):
+        m = Manager(f"sv{abstract:d}", abstract).start()
+        got = m.read(1)
+        assert got[0] == "READY=1\nSTATUS=serving 1 exports", got
+        assert got.count("WATCHDOG=1") >= 2, got
+        os.kill(m.target.proc.pid, signal.SIGHUP)
+        got = [g for g in m.read(1.5) if g != "WATCHDOG=1"]
+        assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", got[0]) and got[1].startswith("READY=1"), got
+        assert m.target.term() == 0
+        got = [g for g in m.read(0.2) if g != "WATCHDOG=1"]
+        assert got == ["STOPPING=1"], got
+
+
+def test_no_manager():
+    """Neither a watchdog of another process nor a socket that is not there disturbs."""
+    m = Manager("sv2", WATCHDOG_PID="1").start()
+    assert "WATCHDOG=1" not in m.read(1)
+    assert m.target.term() == 0
+    m = Manager("sv3", NOTIFY_SOCKET="/nowhere/socket").start()
+    assert m.read(0.5) == [] and m.target.term() == 0
+
+
+def test_watchdog_watches_each_worker():
+    """One worker's thread is stopped: the watchdog is silent until it goes on."""
+    m = Manager("sv4").start()
+    assert "WATCHDOG=1" in m.read(1)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    task = f"/proc/{m.target.proc.pid}/task"
+    workers = []
+    for tid in os.listdir(task):
+        with open(f"{task}/{tid}/comm") as f:
+            if re.match(r"w\d", f.read()):
+                workers.append(int(tid))
+    assert len(workers) == 2, [open(f"{task}/{t}/comm").read() for t in os.listdir(task)]
+    for tid in workers:
+        if libc.ptrace(SEIZE, tid, 0, 0) != 0:
+            raise Skip("ptrace is not allowed")
+        libc.ptrace(INTERRUPT, tid, 0, 0)
+        os.waitpid(tid, 0x40000000)  # __WALL
+        m.read(0.7)  # what was answered before
+        silent = "WATCHDOG=1" not in m.read(WATCHDOG_S)
+        libc.ptrace(DETACH, tid, 0, 0)  # before anything fails: a stopped thread cannot be killed
+        assert silent
+        assert "WATCHDOG=1" in m.read(1)
+    assert m.target.logged().count("does not poll") == 2, m.target.logged()
+    assert m.target.term() == 0
+
+
+def unit():
+    """The unit as it is installed, with the program of this build."""
+    with open(os.path.join(APPS, "target", "weft-target.service")) as f:
+        text = f.read()
+    text, n = re.subn(r"^ExecStart=\S+", "ExecStart=" + app("weft-target"), text, flags=re.M)
+    assert n == 1
+    p = path("weft-target.service")
+    with open(p, "w") as f:
+        f.write(text)
+    return p
+
+
+def analyze(*args):
+    if shutil.which("systemd-analyze") is None:
+        raise Skip("there is no systemd-analyze")
+    rc, out, err = run(["systemd-analyze", *args])
+    return rc, out + err
+
+
+def test_unit_verified():
+    p = unit()
+    rc, text = analyze("verify", "--man=no", "--recursive-errors=no", p)
+    assert rc == 0 and "weft" not in text, text
+    # It would have been found.
+    with open(p, "a") as f:
+        f.write("[Service]\nNonsense=yes\n")
+    assert "Nonsense" in analyze("verify", "--man=no", "--recursive-errors=no", p)[1]
+
+
+def test_unit_exposure():
+    """At most 3.0 of 10, by systemd's own judgement."""
+    rc, text = analyze("security", "--offline=yes", "--threshold=30", "--no-pager", unit())
+    assert rc == 0, text
+
+
+if __name__ == "__main__":
+    main([test_messages, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified, test_unit_exposure])
