@@ -93,14 +93,11 @@ target_export_why(struct target_export *ex, char *buf, size_t size)
 uint32_t
 target_may(const struct target_export *ex)
 {
-	uint32_t may = atomic_load_explicit(&ex->rights, memory_order_relaxed);
+	const uint32_t may = atomic_load_explicit(&ex->rights, memory_order_relaxed);
 
 	if (target_file_lost(ex))
 		return 0;
-	/* A snapshot is never written, so there is nothing to flush. */
-	if (target_is_volume(ex) && ex->volume != NULL && ex->volume->read_only)
-		may &= ~(uint32_t)(CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH);
-	return may;
+	return target_is_volume(ex) && ex->volume != NULL ? target_volume_may(ex, may) : may;
 }
 
 uint64_t

@@ -274,17 +274,28 @@ target_volume_close(struct target_export *ex)
 	ex->volume = NULL;
 }
 
+uint32_t
+target_volume_may(const struct target_export *ex, uint32_t rights)
+{
+	/* A snapshot is never written, so there is nothing to flush. */
+	if (ex->volume->read_only)
+		rights &= ~(uint32_t)(CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH);
+	return rights;
+}
+
 void
 target_volume_report(const struct target_export *ex)
 {
 	const struct weft_vol_info *i = weft_vol_info(ex->volume->vol);
 	struct weft_block_info info;
+	const uint32_t may =
+	        target_volume_may(ex, atomic_load_explicit(&ex->rights, memory_order_relaxed));
 	char b1[32], rights[64];
 
 	weft_block_query(ex->volume->block, &info);
 	target_log("export %s: %s, %s, a volume of %s, grants %s; %s%s%s%s", ex->conf->name,
 	           target_place(ex->conf), info.mechanism, ui_bytes(i->super.bytes, b1, sizeof(b1)),
-	           target_rights_str(target_may(ex), rights, sizeof(rights)),
+	           target_rights_str(may, rights, sizeof(rights)),
 	           ex->volume->formatted   ? "new"
 	           : ex->volume->read_only ? "a snapshot, opened to be read only"
 	                                   : "opened",

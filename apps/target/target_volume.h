@@ -167,6 +167,8 @@ int target_volume_open(struct target_export *ex, const struct conf_export *conf,
 int target_volume_check(const struct conf_export *conf, char *err, size_t err_size);
 /** Close it. No channel is open. */
 void target_volume_close(struct target_export *ex);
+/** Of these rights, those that the volume as it was opened can have. */
+uint32_t target_volume_may(const struct target_export *ex, uint32_t rights);
 /** Log what the export holds. */
 void target_volume_report(const struct target_export *ex);
 /** Whether the device is as it was: 0, or a status of weft_block_state. May block. */
