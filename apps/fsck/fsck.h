@@ -26,7 +26,9 @@ struct fsck_medium {
 	int (*read)(struct fsck_medium *m, uint64_t off, void *buf, size_t len);
 	/** Write them and make them durable. 0, or -errno. Only called to repair. */
 	int (*write)(struct fsck_medium *m, uint64_t off, const void *buf, size_t len);
-	/** How many octets from off on, at most len, read as zeros and use no space. May be NULL. */
+	/**
+	 * How many octets from off on, at most len, read as zeros and use no space. May be NULL.
+	 */
 	uint64_t (*hole)(struct fsck_medium *m, uint64_t off, uint64_t len);
 };
 

@@ -3,8 +3,8 @@
  * @file One target's memory of a log (docs/log-format.md): its superblock and its words.
  *
  * A log mends itself from its other targets when it is opened. What this program could change here
- * without a proof (a tail, a head, a card) would be counted by the next open, so it changes only what
- * the format determines.
+ * without a proof (a tail, a head, a card) would be counted by the next open, so it changes only
+ * what the format determines.
  */
 
 #include <errno.h>
@@ -36,7 +36,9 @@ log_words(struct fsck *f, uint64_t words[3], uint64_t *grant)
 	return 0;
 }
 
-/** Whether card and tail have right checks for these ids: 32 bits that a wrong id does not match. */
+/**
+ * Whether card and tail have right checks for these ids: 32 bits that a wrong id does not match.
+ */
 static bool
 log_ids_proven(struct fsck *f, const struct weft_log_super *s)
 {

@@ -46,7 +46,9 @@ records_damaged(struct fsck *f, const struct records *r, uint64_t position, uint
 	fsck_found(f, &w);
 }
 
-/** The lowest position behind `from` that the chain from the last record reaches by whole headers. */
+/**
+ * The lowest position behind `from` that the chain from the last record reaches by whole headers.
+ */
 static uint64_t
 records_resume(struct fsck *f, const struct records *r, uint64_t from)
 {

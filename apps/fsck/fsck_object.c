@@ -2,9 +2,9 @@
 /**
  * @file An export with slots (docs/export-format.md).
  *
- * A push that was interrupted is no damage: it leaves the slot that the commit word does not name in
- * any state. The word itself has no checksum. It is proven to be damaged when the slot that it names
- * has a whole header of another generation.
+ * A push that was interrupted is no damage: it leaves the slot that the commit word does not name
+ * in any state. The word itself has no checksum. It is proven to be damaged when the slot that it
+ * names has a whole header of another generation.
  */
 
 #include <errno.h>
@@ -132,8 +132,8 @@ object_name(struct fsck *f, const struct object *o, unsigned int i, struct fsck_
 
 /**
  * The slot that the word must have named: the newer one of two with whole headers that follow each
- * other. If its push was not committed, it was whole all the same, and may become the object as after
- * a crash. -1: this cannot be told.
+ * other. If its push was not committed, it was whole all the same, and may become the object as
+ * after a crash. -1: this cannot be told.
  */
 static int
 object_must_be(const struct object *o)

@@ -4,12 +4,13 @@
 
 /**
  * @file What weft-target tells a service manager by datagrams to $NOTIFY_SOCKET, as sd_notify(3)
- * describes: that it serves, reads its configuration again, ends, and that its workers poll. Without
- * NOTIFY_SOCKET all calls do nothing. All calls are the program's thread's.
+ * describes: that it serves, reads its configuration again, ends, and that its workers poll.
+ * Without NOTIFY_SOCKET all calls do nothing. All calls are the program's thread's.
  *
- * The watchdog ($WATCHDOG_USEC) asks each worker for an answer, which a worker gives in its next poll,
- * also one that sleeps. The manager is told only when all have answered, so it ends the program when
- * one worker hangs. The watchdog has a thread of its own: the program's thread may wait for a medium.
+ * The watchdog ($WATCHDOG_USEC) asks each worker for an answer, which a worker gives in its next
+ * poll, also one that sleeps. The manager is told only when all have answered, so it ends the
+ * program when one worker hangs. The watchdog has a thread of its own: the program's thread may
+ * wait for a medium.
  */
 
 #include <stdint.h>

@@ -25,7 +25,8 @@
 
 /**
  * A device that has ended nothing for a while keeps memory of READs. Their clients get all of their
- * share for READs of other volumes. Answers that the peer has not taken are no matter of the device.
+ * share for READs of other volumes. Answers that the peer has not taken are no matter of the
+ * device.
  */
 static void
 chan_set_apart(struct target_vchan *vc, const struct weft_vol_stats *s)

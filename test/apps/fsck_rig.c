@@ -150,8 +150,10 @@ crc_of(const uint8_t *mem, size_t len)
 
 /* ---- An object ---- */
 
-/** One push: into the slot that is free. stage 0: part of the data; 1: all of it; 2: the header, too;
- * 3: committed. */
+/**
+ * One push: into the slot that is free. stage 0: part of the data; 1: all of it; 2: the header,
+ * too; 3: committed.
+ */
 static void
 object_push(struct rig_medium *r, const struct expfmt_super *s, struct expfmt_commit *word,
             int stage, uint64_t *seed)

@@ -3,8 +3,8 @@
 #define FSCK_RIG_H
 
 /**
- * @file Media of exports in memory, for weft-fsck's examination: made as the formats' pages say, with
- * what a crash leaves, and read again without any code of weft-fsck.
+ * @file Media of exports in memory, for weft-fsck's examination: made as the formats' pages say,
+ * with what a crash leaves, and read again without any code of weft-fsck.
  */
 
 #include "fsck.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file weft-fsck's examination: media of all three formats, whole and damaged at random. Nothing is
- * written without `repair`; data never is; what readers cannot read is found; after a repair a second
- * examination agrees with the first one; and each thing that is mended is mended to what it was.
+ * @file weft-fsck's examination: media of all three formats, whole and damaged at random. Nothing
+ * is written without `repair`; data never is; what readers cannot read is found; after a repair a
+ * second examination agrees with the first one; and each thing that is mended is mended to what it
+ * was.
  */
 
 #include <errno.h>

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from weft_e2e import APPS, BUILD, Skip, Target, app, main, path, run
+from weft_e2e import APPS, Skip, Target, app, main, path, run
 
 WATCHDOG_S = 1.2
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17

@@ -54,7 +54,8 @@ class Writer:
         end = time.monotonic() + timeout
         while self.lines() < n:
             if self.proc.poll() is not None:
-                raise AssertionError(f"writer {self.owner} ended: {self.proc.returncode}: {self.proc.stderr.read()}{self.t.logged()[-1000:]}")
+                said = self.proc.stderr.read() + self.t.logged()[-1000:]
+                raise AssertionError(f"writer {self.owner} ended: {self.proc.returncode}: {said}")
             assert time.monotonic() < end, self.lines()
             time.sleep(0.005)
 

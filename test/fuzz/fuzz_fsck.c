@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file weft-fsck's examination of a medium that somebody has written to. The input: the format, the
- * medium that it begins with, what is done at the end (CRC of the first page made right, cut), and
- * changes: an offset, a length, octets. Data is never written, and a second examination agrees.
+ * @file weft-fsck's examination of a medium that another program has written to. The input: the
+ * format, the medium that it begins with, what is done at the end (CRC of the first page made
+ * right, cut), and changes: an offset, a length, octets. Data is never written, and a second
+ * examination agrees.
  */
 
 #include <isa-l.h>
