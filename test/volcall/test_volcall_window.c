@@ -320,7 +320,6 @@ test_open_in_doubt(void)
 		} else if (i == LOST) {
 			vrig_cut(&r);
 			vrig_run(&r, VT_MS);
-			r.f.nheld = 0; /* their endpoint is gone */
 		} else if (i == LATE) {
 			CHECK_EQ(fake_windows(&r), 1);
 		}
