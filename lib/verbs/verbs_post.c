@@ -545,12 +545,10 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 void
 weft_verbs_take_posts(struct weft_qp *qp)
 {
-	struct rte_ring *rr = atomic_load_explicit(&qp->rq_ring, memory_order_acquire);
 	struct rte_ring *sr = atomic_load_explicit(&qp->sq_ring, memory_order_acquire);
 
 	/* Receives first, because the answer to what is sent next may use them. */
-	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rqe_at(qp, qp->rq_tail), qp->rqe_bytes))
-		qp->rq_tail++;
+	(void)weft_verbs_take_receives(qp);
 	if (qp->rdmap != NULL && qp->rq_dead)
 		weft_verbs_rq_flush(qp);
 	while (sr != NULL && rte_ring_count(sr) > 0) {

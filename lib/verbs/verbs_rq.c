@@ -94,6 +94,17 @@ weft_verbs_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool so
 	verbs_recv_end(qp, &wc);
 }
 
+bool
+weft_verbs_take_receives(struct weft_qp *qp)
+{
+	struct rte_ring *r = atomic_load_explicit(&qp->rq_ring, memory_order_acquire);
+	const uint32_t before = qp->rq_tail;
+
+	while (r != NULL && weft_verbs_ring_take(r, verbs_rqe_at(qp, qp->rq_tail), qp->rqe_bytes))
+		qp->rq_tail++;
+	return qp->rq_tail != before;
+}
+
 const struct weft_rdmap_sge *
 weft_verbs_recv_buf(void *user, uint8_t *nsge)
 {
@@ -101,7 +112,10 @@ weft_verbs_recv_buf(void *user, uint8_t *nsge)
 	const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_head);
 
 	*nsge = 0;
-	if (qp->rq_head == qp->rq_tail && (qp->srq == NULL || !weft_verbs_srq_take(qp)))
+	/* A receive that another thread has posted counts from the return of its post on. The worker
+	 * may have taken the message's frame meanwhile, after its look at the posts. */
+	if (qp->rq_head == qp->rq_tail &&
+	    (qp->srq != NULL ? !weft_verbs_srq_take(qp) : !weft_verbs_take_receives(qp)))
 		return NULL;
 	if (unlikely(r->keyed) &&
 	    !weft_verbs_lkeys_ok(qp->vw->ctx->mem,

@@ -165,6 +165,8 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 
 /** Reset the stream at once; not inside an up-call of the QP. */
 void weft_verbs_qp_abort(struct weft_qp *qp);
+/** Take in receives that other threads have posted. Returns whether there were some. Worker. */
+bool weft_verbs_take_receives(struct weft_qp *qp);
 /** Take in posts of other threads; without an rdmap only into the queues. */
 void weft_verbs_take_posts(struct weft_qp *qp);
 /** The QP was reset for another connection: it gives away its place in weft_vworker.nqps. */

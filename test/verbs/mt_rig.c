@@ -10,11 +10,19 @@
 #include "mt_rig.h"
 #include "weft_netif_mbuf.h"
 
+void (*_Atomic wire_took)(const struct wire_end *end, struct rte_mbuf **pkts, uint16_t n);
+
 static uint16_t
 wire_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
-	return (uint16_t)rte_ring_sc_dequeue_burst(((struct wire_end *)dev)->in, (void **)pkts, n,
-	                                           NULL);
+	uint16_t got = (uint16_t)rte_ring_sc_dequeue_burst(((struct wire_end *)dev)->in,
+	                                                   (void **)pkts, n, NULL);
+	void (*took)(const struct wire_end *, struct rte_mbuf **, uint16_t) =
+	        atomic_load_explicit(&wire_took, memory_order_acquire);
+
+	if (got > 0 && took != NULL)
+		took(dev, pkts, got);
+	return got;
 }
 
 static uint16_t

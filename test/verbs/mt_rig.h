@@ -17,6 +17,8 @@ struct wire_end {
 };
 
 extern const struct weft_netif_dev wire_dev;
+/** Called on the thread of a worker that has taken frames, before it looks at them; NULL: not. */
+extern void (*_Atomic wire_took)(const struct wire_end *end, struct rte_mbuf **pkts, uint16_t n);
 
 struct rig {
 	struct rte_ring *ring[2];
