@@ -57,7 +57,7 @@ main(int argc, char **argv)
 		else
 			ctl_show(w.method, result, before,
 			         (double)(now - before_ns) / (double)(1000 * NS_PER_MS), w.wide);
-		/* A pipe that nobody reads ends a watch. */
+		/* A pipe whose reader has ended ends a watch. */
 		if (fflush(stdout) != 0)
 			ui_die("cannot write the result");
 		json_decref(before);

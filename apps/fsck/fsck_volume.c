@@ -53,8 +53,8 @@ volume_super(struct fsck *f, struct weft_vol_super *s)
 
 	for (unsigned int i = 0; i < 2; i++)
 		volume_copy(f, i, page[i], &c);
-	/* The target takes a first page of an unknown format for that of somebody else. Here the
-	 * second copy and all the zeros between them are the proof that it is damage. */
+	/* The target takes a first page of an unknown format for the page of another program's
+	 * format. Here the second copy and all the zeros between them prove that it is damage. */
 	refused = c.status[0] == -EMEDIUMTYPE;
 	if (refused && c.status[1] == 0 &&
 	    weft_vol_foreign(page[0], WEFT_VOL_SUPER_BYTES) == NULL && volume_has_room(f))

@@ -450,8 +450,8 @@ control_wait_for(struct control *ctl, struct pollfd *p, uint64_t now)
 static bool
 control_client(struct control *ctl, struct control_client *c, short revents, uint64_t now)
 {
-	/* The other side is gone as a whole: nobody reads an answer. What it asked for before is
-	 * done, also what has not been read yet. */
+	/* The client has closed its end, so it reads no answer. What it asked for before is done,
+	 * also what has not been read yet. */
 	if ((revents & (POLLHUP | POLLERR)) && !(revents & POLLIN))
 		return false;
 	if ((revents & POLLIN) && !client_read(c, now))
@@ -522,7 +522,7 @@ target_control_begin(struct target *t, char *err, size_t err_size)
 	ctl->t = t;
 	rc = control_socket_open(&t->conf.target, &ctl->socket, err, err_size);
 	if (rc != 0 && t->conf.target.control[0] == '\0') {
-		/* Nobody asked for it. */
+		/* The configuration does not name a socket, so the target goes on without one. */
 		ui_msg("control: off: %s", err);
 		rc = 0;
 	}

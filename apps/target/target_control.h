@@ -65,7 +65,7 @@ struct control_job {
 	struct ctl_fault fault;
 	atomic_uint refs;
 	atomic_bool done;  /**< a release, behind the answer; the control thread acquires */
-	atomic_bool given; /**< nobody waits for it any more */
+	atomic_bool given; /**< its client waits for it no more */
 	uid_t uid;         /**< of the client; for the log */
 	pid_t pid;
 	uint64_t end_ns;  /**< for the handler: until when it waits */
@@ -106,7 +106,7 @@ void control_job_put(struct control_job *job);
 void control_job_start(struct control_job *job);
 /** Of a job of the workers that is done by all of them: make its answer. Control thread. */
 void control_job_finish(struct control_job *job);
-/** Set the result and take it. NULL: no memory. Whoever does the job. */
+/** Set the result and take it. NULL: no memory. Called on the thread that does the job. */
 void control_job_result(struct control_job *job, json_t *result);
 
 /** Begin and end the queue of the program's thread. wake_fd: an eventfd of the control thread. */

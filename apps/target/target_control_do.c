@@ -188,7 +188,7 @@ control_drain(struct control_job *job)
 		job->end_ns = ui_now_ns() + (uint64_t)ms * NS_PER_MS;
 		target_export_drain(job->t, ex);
 	}
-	/* Somebody else may have said online, or offline. */
+	/* Another client may have said online, or offline. */
 	if (atomic_load_explicit(&ex->held, memory_order_relaxed) != TARGET_HELD_DRAINS)
 		return answer_export(job, ex, true);
 	left = target_export_users(ex);
@@ -219,7 +219,7 @@ drop_meant(const struct target_conn *c, const char *who)
 void
 control_drop_collect(struct control_part *part)
 {
-	/* The worker reads the parameter; nobody writes it while the job exists. */
+	/* The worker reads the parameter; no thread writes it while the job exists. */
 	const char *who = control_param(part->job, "client");
 	struct target_conn *c, *next;
 

@@ -64,7 +64,7 @@ control_job_result(struct control_job *job, json_t *result)
 		ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
 }
 
-/** The control thread may take the answer. Whoever did the job. */
+/** The control thread may take the answer. Called on the thread that did the job. */
 static void
 job_done(struct control_job *job, int wake_fd)
 {

@@ -94,7 +94,7 @@ socket_lock(struct control_socket *s)
 	s->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0)
 		return -errno;
-	/* The file stays when the target ends: a lock on a removed file would exclude nobody. */
+	/* The file stays when the target ends: a lock on a removed file excludes none. */
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	return errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
@@ -111,7 +111,7 @@ socket_listen(struct control_socket *s)
 	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->fd < 0)
 		return -errno;
-	/* What a killed target left: the lock says that nobody has it. */
+	/* What a killed target left: the lock says that no target has it. */
 	if (unlink(s->path) != 0 && errno != ENOENT)
 		return -errno;
 	was = umask(0177);

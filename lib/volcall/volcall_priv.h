@@ -63,7 +63,7 @@ struct volcall_slot {
 };
 
 /** The call that opens a window. It outlives its timeout, so that a late answer is not lost: the
- * target would keep a window that nobody can name. */
+ * target would keep a window that no client can name. */
 struct volcall_opening {
 	LIST_ENTRY(volcall_opening) entry; /**< in late */
 	struct weft_volume *v;             /**< NULL: the volume is gone, and its windows are */

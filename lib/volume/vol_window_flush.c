@@ -8,10 +8,10 @@
  * flush of the volume is under way at a time, for all requests that needed one when it began.
  * Meanwhile the writes of other requests go on.
  *
- * A flush ahead is a request that nobody waits for, made of a Flush that has arrived at the target
- * and has to wait there for requests before it. When that Flush is executed, it takes the place of
- * the flush ahead, looks at all marks again, and finds most of its work done. So what a flush ahead
- * does, or fails to do, is never part of a promise.
+ * A flush ahead is a request that no client waits for, made of a Flush that has arrived at the
+ * target and has to wait there for requests before it. When that Flush is executed, it takes the
+ * place of the flush ahead, looks at all marks again, and finds most of its work done. So what a
+ * flush ahead does, or fails to do, is never part of a promise.
  *
  * A page goes marked -> (mark taken, page written) -> unsynced -> (volume flushed) -> durable. The
  * mark is taken before the page is read, so what is placed meanwhile marks it again, whatever part
@@ -270,7 +270,7 @@ win_sync_end(struct weft_vol_window *w, int status)
 		w->synced = true;
 	else
 		win_look_again(w, 0, UINT64_MAX);
-	/* That was the client's answer, and nobody has got it: the next flush tells it. */
+	/* The client should have heard of this loss and has not: its next flush tells it. */
 	if (w->sync.op.status == -EIO && !told)
 		w->attr.client->lost = true;
 }

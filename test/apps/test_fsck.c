@@ -126,7 +126,7 @@ hit(struct rig_medium *r, const struct rig_facts *facts, uint64_t *seed)
 	rig_put(r, at, octets, len);
 }
 
-/** Cut a medium. What was behind the cut reads as zeros if somebody asks for it. */
+/** Cut a medium. What was behind the cut reads as zeros if fsck asks for it. */
 static void
 cut(struct rig_medium *r, uint64_t *seed)
 {

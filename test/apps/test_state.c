@@ -196,7 +196,7 @@ test_refused(void)
 		CHECK_MSG(parse(names[i], "size", "4M", &e) == -EINVAL, "%s", names[i]);
 	CHECK_EQ(parse("a", "si ze", "4M", &e), -EINVAL);
 	CHECK_EQ(parse("a", "nix", "4M", &e), -EINVAL);
-	/* The place of the message is the export, not a file that nobody has seen. */
+	/* The place of the message is the export, not a file that the operator has never seen. */
 	CHECK(strncmp(err, "[export a] nix: ", 16) == 0);
 	end();
 }

@@ -138,7 +138,7 @@ one(enum what what, struct weft_volume_window *w)
 	else
 		rc = weft_volume_window_close(w, what == CLOSE ? on_told : NULL, NULL);
 	settle(rc, what != CLOSE_UNTOLD);
-	/* Nobody is told of this one. It is closed with the next call at the latest. */
+	/* No callback is told of this one. It is closed with the next call at the latest. */
 	if (what == CLOSE_UNTOLD && rc == 0) {
 		struct weft_volume_req q = {.op = WEFT_VOLUME_OP_FLUSH};
 
@@ -176,7 +176,7 @@ test_windows(void)
 	}
 }
 
-/* A window that nobody acts on is open still when another call finds no memory. */
+/* A window without a call of its own is open still when another call finds no memory. */
 static void
 test_neighbours(void)
 {

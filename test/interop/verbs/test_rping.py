@@ -80,8 +80,8 @@ def persistent(build):
         check(s.p.poll() is None, "the persistent server ended", s)
 
 
-def nobody(build):
-    """rping to a port on which nobody listens is rejected."""
+def no_listener(build):
+    """rping to a port without a listener is rejected."""
     rig.need("rping")
     with rig.Rig(build) as r:
         r.server(["rping", "-s", "-P", "-p", "7180"])
@@ -144,4 +144,4 @@ def print_env(build):
 
 
 if __name__ == "__main__":
-    rig.main([devices, devinfo, verbose, verify, persistent, nobody, killed, memcheck, no_configuration, print_env])
+    rig.main([devices, devinfo, verbose, verify, persistent, no_listener, killed, memcheck, no_configuration, print_env])
