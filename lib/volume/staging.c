@@ -20,6 +20,7 @@ struct weft_staging {
 	TAILQ_HEAD(, weft_staging_client) turns; /**< clients that wait; the first one is next */
 	bool given_back; /**< memory or a share has become free since the last poll */
 	bool in_poll;
+	uint64_t round; /**< of staging_next(), from 1 on */
 	struct staging_pieces pieces;
 };
 
@@ -343,6 +344,7 @@ staging_next(struct weft_staging *s)
 	struct weft_staging_client *c;
 	struct weft_staging_lane *lane;
 
+	s->round++;
 	TAILQ_FOREACH (c, &s->turns, link) {
 		if (!staging_has_share(s, c)) {
 			s->stats.passed++;
@@ -350,13 +352,18 @@ staging_next(struct weft_staging *s)
 		}
 		TAILQ_FOREACH (lane, &c->lanes, link) {
 			struct weft_staging_req *req = TAILQ_FIRST(&lane->waiting);
+			struct weft_staging_group *g = lane->group;
+			bool room;
 
-			if (!staging_group_has_room(s, req))
+			if (g != NULL && g->waits_round == s->round)
 				continue;
-			if (staging_take(s, req))
+			room = staging_group_has_room(s, req);
+			if (room && staging_take(s, req))
 				return req;
-			if (!staging_waits_for_group(s, req))
+			if (room && !staging_waits_for_group(s, req))
 				return NULL;
+			/* Those of other groups go on; those behind it in its group do not. */
+			g->waits_round = s->round;
 		}
 	}
 	return NULL;

@@ -28,7 +28,7 @@
  * may use the whole pool, and gives it up as its requests end.
  *
  * Groups. Requests may belong to a group, for example to those of one device, which has a limit of
- * its own. Those of a group at its limit are passed over, and hold up no others of their client:
+ * its own. Those of a group at its limit are passed over, and hold up others of their group alone:
  * each client's requests wait in *lanes*, of which each is of one group, and which take turns.
  *
  * A device may keep its requests for ever. So the limit is one of octets and one of *areas*: the
@@ -68,6 +68,7 @@ struct weft_staging_group {
 	uint64_t held_bytes;
 	LIST_HEAD(, weft_staging_req) held; /**< requests that hold memory */
 	/* for the pool */
+	uint64_t waits_round; /**< in which a request of the group waits for the group's memory */
 	struct staging_areas {
 		uint32_t nareas; /**< in which it holds pieces */
 		uint32_t pieces[WEFT_STAGING_AREAS];

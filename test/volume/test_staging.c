@@ -318,6 +318,45 @@ test_groups(void)
 	end(s);
 }
 
+/** A long request that waits for its group's memory is not overtaken in its group, and holds up no
+ * other group. */
+static void
+test_long_of_group(void)
+{
+	struct weft_staging_group g = {.max_bytes = 4 * PIECE};
+	struct weft_staging_client a = {0}, b = {0}, c = {0};
+	struct weft_staging_lane ag, bg, cg;
+	struct weft_staging *s = pool(8, 4 * PIECE);
+	struct want held, longest, shorter, other;
+
+	weft_staging_client_init(&a);
+	weft_staging_client_init(&b);
+	weft_staging_client_init(&c);
+	weft_staging_lane_init(&ag, &g);
+	weft_staging_lane_init(&bg, &g);
+	weft_staging_lane_init(&cg, &g);
+	CHECK_EQ(want_lane(s, &held, &a, &ag, PIECE), 0);
+	CHECK_EQ(want_lane(s, &longest, &b, &bg, 4 * PIECE), -EINPROGRESS);
+	for (unsigned int i = 0; i < 8; i++) {
+		CHECK_EQ(want_lane(s, &shorter, &c, &cg, PIECE), -EINPROGRESS);
+		CHECK_EQ(weft_staging_poll(s), 0);
+		weft_staging_put(s, &shorter.req);
+	}
+	CHECK_EQ(want_lane(s, &shorter, &c, &cg, PIECE), -EINPROGRESS);
+	CHECK_EQ(want(s, &other, &c, 2 * PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(other.granted > 0);
+	weft_staging_put(s, &held.req);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(longest.granted > 0 && shorter.granted == 0);
+	weft_staging_put(s, &longest.req);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(shorter.granted > 0);
+	weft_staging_put(s, &shorter.req);
+	weft_staging_put(s, &other.req);
+	end(s);
+}
+
 /* ---- A device that keeps what it has ---- */
 
 enum { HUNG_REQS = 256 };
@@ -793,5 +832,6 @@ test_fair_neighbours(void)
 
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
                {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
-               {"hung", test_hung}, {"apart", test_apart}, {"model", test_model},
-               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
+               {"a long one of a group", test_long_of_group}, {"hung", test_hung},
+               {"apart", test_apart}, {"model", test_model}, {"fair", test_fair},
+               {"fair with neighbours", test_fair_neighbours})
