@@ -329,18 +329,19 @@ open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged
 	return 0;
 }
 
-/** Write both copies of a superblock that has changed. */
+/** Write both copies of a superblock that has changed, first that at `first_at`, which is not the one
+ * that the volume has now. */
 static int
-resize_write(struct weft_block *b, struct weft_vol_super *s, uint8_t *mem,
+resize_write(struct weft_block *b, struct weft_vol_super *s, uint64_t first_at, uint8_t *mem,
              const struct open_reason *why)
 {
 	int r;
 
 	/* The copy with the higher generation is the volume's: one write changes it. */
 	s->generation++;
-	r = open_write_copy(b, s, WEFT_VOL_COPY_AT, mem);
+	r = open_write_copy(b, s, first_at, mem);
 	if (r == 0)
-		r = open_write_copy(b, s, 0, mem);
+		r = open_write_copy(b, s, WEFT_VOL_COPY_AT - first_at, mem);
 	return r == 0 ? 0
 	              : open_refuse(why, r, "the superblock cannot be written: %s", strerror(-r));
 }
@@ -370,9 +371,10 @@ weft_vol_resize(struct weft_block *b, uint64_t bytes, char *reason, size_t reaso
 	if (r == 0)
 		r = open_super(&v, mem, &damaged_at, &damaged, &why);
 	if (r == 0 && (s->incompat != 0 || s->ro_compat != 0))
-		r = open_refuse(
-		        &why, -EOPNOTSUPP,
-		        "a volume with checksums keeps the length that it was formatted with");
+		r = open_refuse(&why, -EOPNOTSUPP, "%s keeps the length that it was made with",
+		                (s->ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0
+		                        ? "a snapshot"
+		                        : "a volume with checksums");
 	if (r == 0) {
 		weft_block_query_state(b, &state);
 		room = state.bytes < s->data_at + block
@@ -388,7 +390,7 @@ weft_vol_resize(struct weft_block *b, uint64_t bytes, char *reason, size_t reaso
 	}
 	if (r == 0 && s->bytes != bytes) {
 		s->bytes = bytes;
-		r = resize_write(b, s, mem, &why);
+		r = resize_write(b, s, damaged_at, mem, &why);
 	}
 	free(mem);
 	return r;

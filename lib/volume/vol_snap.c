@@ -197,15 +197,17 @@ snap_super(struct weft_vol_op *op)
 		return;
 	}
 	weft_vol_super_encode(&s, op->snap->page);
+	weft_vol_super_encode(&v->info.super, op->snap->own);
 	for (; b->patches < 2; b->patches++)
-		/* A snapshot of before a format is not of this volume. */
+		/* A snapshot of before a format is not of this volume, and one of before a resize
+		 * does not have the length that its superblock would say. */
 		b->patch[b->patches] = (struct weft_block_patch){
 		        .off_bytes = (uint64_t)b->patches * WEFT_VOL_COPY_AT,
 		        .len_bytes = WEFT_VOL_SUPER_BYTES,
 		        .data = op->snap->page,
 		        .guard_off_bytes = WEFT_VOL_UUID_AT,
-		        .guard_bytes = sizeof(v->info.super.uuid),
-		        .guard = v->info.super.uuid};
+		        .guard_bytes = WEFT_VOL_ID_BYTES,
+		        .guard = op->snap->own + WEFT_VOL_UUID_AT};
 }
 
 /** The device was flushed, with all changes that the snapshot has to have. */

@@ -32,7 +32,8 @@
 /** A snapshot: it is never written, so no program knows the bit for an open that writes. */
 #define WEFT_VOL_RO_COMPAT_SNAPSHOT 1ULL
 /** Where the UUID lies in the superblock. */
-#define WEFT_VOL_UUID_AT 40U
+#define WEFT_VOL_UUID_AT  40U
+#define WEFT_VOL_ID_BYTES 24U /* the UUID, and the length behind it */
 
 /* Checksums: one for each 4 KiB of data, in pages, and the data that belongs to a page is a group.
  * Each channel has a map of its own, a bit for each group. */

@@ -131,6 +131,7 @@ struct weft_vol_snap {
 	bool wrote;         /**< a map was written, and not flushed */
 	bool alone;         /**< no other one may change the maps */
 	uint8_t page[4096]; /**< the superblock of the snapshot or clone */
+	uint8_t own[4096];  /**< the volume's, of which the guard is a part */
 };
 
 /** Its owner zeroes it before its first use, and keeps it, iov and memory until done(). */

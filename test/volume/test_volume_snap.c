@@ -223,6 +223,24 @@ test_reformat(void)
 	rig_end(&r);
 }
 
+/** A snapshot of before a resize has another length than the volume says now. */
+static void
+test_resized(void)
+{
+	char reason[160];
+	struct rig r;
+
+	begin(&r, 0, false);
+	CHECK_EQ(make(&r, "one"), 0);
+	rig_close(&r);
+	CHECK_EQ(weft_vol_resize(r.block, GROUP, reason, sizeof(reason)), 0);
+	rig_open(&r, CHANS, 0);
+	CHECK_EQ(make_clone(&r, "a", "one"), -ESTALE);
+	CHECK_EQ(make(&r, "two"), 0);
+	CHECK_EQ(make_clone(&r, "a", "two"), 0);
+	rig_end(&r);
+}
+
 /** Reads go on beside it, changes wait for it, and it waits for those before it. */
 static void
 test_order(void)
@@ -606,6 +624,7 @@ test_mutants(void)
 WEFT_TEST_MAIN({"snapshots, lists, clones and their superblocks", test_basics},
                {"the same with checksums: none is in doubt", test_basics_sums},
                {"no clone of a snapshot of before a format", test_reformat},
+               {"a snapshot of before a resize", test_resized},
                {"changes wait for it, and it waits for those before it", test_order},
                {"a change that hangs keeps others for a bounded time", test_deadline},
                {"a client that is given up on", test_revoked},
