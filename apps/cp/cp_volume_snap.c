@@ -148,8 +148,9 @@ snap_print(struct snap_job *j)
 	} else if (!j->v.s->opt->quiet && q->op == WEFT_VOLUME_OP_SNAPSHOT_REMOVE) {
 		printf("snapshot %s of %s is removed\n", q->name, j->v.s->url.export_name);
 	} else if (!j->v.s->opt->quiet) {
-		printf("%s %s of %s is made; its target serves it as an export of %s\n", kind,
-		       q->name, j->v.s->url.export_name, q->place);
+		printf("%s %s of %s is made%s%s\n", kind, q->name, j->v.s->url.export_name,
+		       q->place[0] != '\0' ? "; its target serves it as an export of " : "",
+		       q->place);
 	}
 }
 

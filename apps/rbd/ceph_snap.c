@@ -125,6 +125,16 @@ snap_count(struct rbd_snap *s, uint32_t most)
 	               : snap_refuse(s, -EDQUOT, "there are %d already, of at most %u", n, most);
 }
 
+/** Tell the name of what was made, in the pool of the image; nothing, if it is too long. */
+static void
+snap_place(struct rbd_snap *s, const char *image, const char *at, const char *snapshot)
+{
+	const int n = snprintf(s->place, sizeof(s->place), "%s%s%s", image, at, snapshot);
+
+	if (n < 0 || (size_t)n >= sizeof(s->place))
+		s->place[0] = '\0';
+}
+
 /** Refuse one more clone if there are so many, or one of that name. */
 static int
 clone_count(struct rbd_snap *s, const char *name, uint32_t most)
@@ -145,6 +155,10 @@ clone_count(struct rbd_snap *s, const char *name, uint32_t most)
 	if (r >= 0)
 		rbd_image_spec_list_cleanup(list, max);
 	free(list);
+	if (r == -ERANGE && most != 0)
+		return snap_refuse(s, -EDQUOT,
+		                   "the pool has more than %d images, too many to count clones",
+		                   SNAP_MAX_IMAGES);
 	if (status != 0 || (r < 0 && r != -ERANGE))
 		return status != 0 ? status : r;
 	return most == 0 || count < most
@@ -177,7 +191,9 @@ clone_patch(struct rbd_snap *s, const char *name, const struct rbd_snap *args,
 			r = (int)n;
 		else if (guard > 0 &&
 		         ((size_t)n != guard || memcmp(is, data->guard[i], guard) != 0))
-			r = snap_refuse(s, -ESTALE, "the snapshot is of another volume");
+			r = snap_refuse(
+			        s, -ESTALE,
+			        "the snapshot is of another volume, or of another length of it");
 		if (r == 0)
 			n = rbd_write(image, off, len, (const char *)data->data[i]);
 		if (r == 0 && n != (ssize_t)len)
@@ -246,7 +262,7 @@ clone_do(struct rbd_snap *s, const struct rbd_snap *args, const struct rbd_snap_
 		(void)rbd_snap_remove(ceph.image, own);
 	}
 	if (r == 0)
-		snprintf(s->place, sizeof(s->place), "%.60s%.67s", ceph.pool, name);
+		snap_place(s, name, "", "");
 	return r;
 }
 
@@ -262,8 +278,7 @@ snap_create(struct rbd_snap *s, const struct rbd_snap *args)
 	if (r == -EEXIST)
 		return snap_refuse(s, r, "snapshot %s exists", args->name);
 	if (r == 0)
-		snprintf(s->place, sizeof(s->place), "%.30s%.33s@%s", ceph.pool, ceph.name,
-		         args->name);
+		snap_place(s, ceph.name, "@", args->name);
 	return r;
 }
 

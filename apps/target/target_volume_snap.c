@@ -92,14 +92,10 @@ vsnap_made(struct target_vio *io)
 {
 	const struct weft_block_snap *b = &io->snap->snap.block;
 	weft_volrpc_made_res *res = io->res;
-	/* Where the target keeps its files is not the client's business. */
-	const char *slash = strrchr(b->place, '/');
-	const char *place = slash != NULL ? slash + 1 : b->place;
-
 	target_log("export %s: %s %s was made for %s: %s", io->g->ex->conf->name,
 	           what_names[b->what], io->snap->name, io->g->conn->peer, b->place);
 	res->status = WEFT_VOLRPC_OK;
-	res->weft_volrpc_made_res_u.made.place = strdup(place);
+	res->weft_volrpc_made_res_u.made.place = strdup(b->place);
 	return res->weft_volrpc_made_res_u.made.place != NULL;
 }
 

@@ -275,7 +275,7 @@ fake_snap(struct serve_req *r)
 	if (e == 0 && s->what == WEFT_BLOCK_SNAP_CLONE)
 		e = fake_patch(name, s, r->snap_data);
 	if (e == 0)
-		snprintf(s->place, sizeof(s->place), "rbd/%.120s", name);
+		snprintf(s->place, sizeof(s->place), "%.127s", name);
 	return e;
 }
 

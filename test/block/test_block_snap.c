@@ -250,7 +250,7 @@ run_snapshot(const struct target *t)
 	put(&d, PIECE, 1);
 	flush_disk(&d);
 	CHECK_EQ(create(&d, "one"), 0);
-	CHECK_MSG(strstr(snap.place, t->rbd ? "rbd/disk@one" : "disk.snap.one") != NULL, "%s",
+	CHECK_MSG(strstr(snap.place, t->rbd ? "disk@one" : "disk.snap.one") != NULL, "%s",
 	          snap.place);
 	/* What is written later is not in it. */
 	put(&d, PIECE, 2);

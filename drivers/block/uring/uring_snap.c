@@ -7,7 +7,8 @@
  * without a name, gets its patches, is synced, and then gets its name. So a crash leaves a whole
  * one or none, and nothing that has to be cleaned up. A snapshot has no permission to write.
  *
- * Who opens a snapshot has a lock on it (flock), so one that is in use is not removed.
+ * The driver holds a lock (flock) on a snapshot that it has open, so one that is in use is not
+ * removed.
  */
 
 #include <dirent.h>
@@ -174,7 +175,9 @@ snap_patch(int fd, struct weft_block_snap *s)
 		if (r == 0)
 			r = weft_medium_pwrite(fd, p->data, p->len_bytes, p->off_bytes);
 		if (r == -ESTALE)
-			return weft_block_snap_refuse(s, r, "the snapshot is of another volume");
+			return weft_block_snap_refuse(
+			        s, r,
+			        "the snapshot is of another volume, or of another length of it");
 		if (r != 0)
 			return r;
 	}
@@ -241,8 +244,9 @@ snap_copy(const struct uring_disk *d, struct weft_block_snap *s, const char *kin
 	close(fd);
 	if (r == 0)
 		r = uring_sync_dir(path);
-	if (r == 0)
-		snprintf(s->place, sizeof(s->place), "%.127s", path);
+	s->place[0] = '\0';
+	if (r == 0 && strlen(strrchr(path, '/') + 1) < sizeof(s->place))
+		strcpy(s->place, strrchr(path, '/') + 1);
 	return r;
 }
 
@@ -306,7 +310,11 @@ uring_snap(struct uring_disk *d, struct weft_block_snap *s)
 
 	if (d->md.path == NULL)
 		return weft_block_snap_refuse(s, -EOPNOTSUPP, "the file's folder is not known");
-	pthread_mutex_lock(&d->snap_lock);
+	/* A helper that waits is one less for flushes. */
+	if (s->what == WEFT_BLOCK_SNAP_LIST)
+		return snap_walk(d, s, SNAP_SNAPSHOT, true, &count);
+	if (pthread_mutex_trylock(&d->snap_lock) != 0)
+		return weft_block_snap_refuse(s, -EBUSY, "another snapshot or clone is being made");
 	switch (s->what) {
 	case WEFT_BLOCK_SNAP_CREATE:
 		r = snap_copy(d, s, SNAP_SNAPSHOT, d->md.fd);
@@ -314,11 +322,8 @@ uring_snap(struct uring_disk *d, struct weft_block_snap *s)
 	case WEFT_BLOCK_SNAP_CLONE:
 		r = snap_clone(d, s);
 		break;
-	case WEFT_BLOCK_SNAP_REMOVE:
-		r = snap_remove(d, s);
-		break;
 	default:
-		r = snap_walk(d, s, SNAP_SNAPSHOT, true, &count);
+		r = snap_remove(d, s);
 		break;
 	}
 	pthread_mutex_unlock(&d->snap_lock);

@@ -313,7 +313,8 @@ struct weft_block_snap {
 	/* results */
 	uint32_t found;
 	bool more;
-	char place[128];  /**< CREATE, CLONE: path of the file, or image, as far as it fits */
+	/** CREATE, CLONE: name of the file without its folder, or of the image; "": it is longer */
+	char place[128];
 	char reason[160]; /**< one line; "" if the status is 0 */
 };
 

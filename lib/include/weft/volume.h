@@ -210,7 +210,8 @@ struct weft_volume_req {
 	uint64_t at_bytes; /**< an offset in the volume; see status */
 	uint8_t hash[64];  /**< verify: info.hash_bytes octets */
 	char why[128];     /**< the target's reason, one line; "" if there is none */
-	/** Snapshot, clone: the name of its file or image at the target, which an export names. */
+	/** Snapshot, clone: the name of its file or image at the target, which an export names; "":
+	 * it is too long. */
 	char place[128];
 	/* for weft */
 	struct weft_volume *volume;
