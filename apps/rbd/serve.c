@@ -222,8 +222,9 @@ serve(const struct serve_backend *b)
 	(void)alarm(SERVE_END_S);
 	serve_drain(b);
 	/*
-	 * A process that gives the lock back says that nothing of it is under way. With the lock left
-	 * behind, the next opener finds an owner that is dead, and has the cluster refuse what is late.
+	 * A process that gives the lock back says that nothing of it is under way. With the lock
+	 * left behind, the next opener finds an owner that is dead, and has the cluster refuse what
+	 * is late.
 	 */
 	if (serve_in_doubt())
 		_exit(1);

@@ -112,8 +112,8 @@ weft_verbs_recv_buf(void *user, uint8_t *nsge)
 	const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_head);
 
 	*nsge = 0;
-	/* A receive that another thread has posted counts from the return of its post on. The worker
-	 * may have taken the message's frame meanwhile, after its look at the posts. */
+	/* A receive that another thread has posted counts from the return of its post on. The
+	 * worker may have taken the message's frame meanwhile, after its look at the posts. */
 	if (qp->rq_head == qp->rq_tail &&
 	    (qp->srq != NULL ? !weft_verbs_srq_take(qp) : !weft_verbs_take_receives(qp)))
 		return NULL;

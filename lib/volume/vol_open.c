@@ -329,8 +329,10 @@ open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged
 	return 0;
 }
 
-/** Write both copies of a superblock that has changed, first that at `first_at`, which is not the one
- * that the volume has now. */
+/**
+ * Write both copies of a superblock that has changed, first that at `first_at`, which is not the
+ * one that the volume has now.
+ */
 static int
 resize_write(struct weft_block *b, struct weft_vol_super *s, uint64_t first_at, uint8_t *mem,
              const struct open_reason *why)
