@@ -292,7 +292,8 @@ static __rte_noinline void
 ddp_ulpdu_tagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
                  uint32_t len_bytes, uint64_t now_ns)
 {
-	if (len_bytes > WEFT_DDP_TAGGED_HDR_BYTES &&
+	/* Once a medium was lost this way would copy in vain: it cannot tell whose. */
+	if (len_bytes > WEFT_DDP_TAGGED_HDR_BYTES && likely(!weft_medium_lost_any()) &&
 	    likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
 		d->ops->written(d->user, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
 		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);

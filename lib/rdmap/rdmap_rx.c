@@ -200,12 +200,15 @@ rdmap_on_sent(void *user, const uint8_t *p, uint32_t len_bytes)
 
 	if (unlikely(r->rx_send.active))
 		return false;
+	/* Before the completion is visible, and the stream may be destroyed. */
+	r->stats.bytes_in += len_bytes;
+	rdmap_count_in(r, WEFT_RDMAP_SEND);
 	rdmap_enter(r);
 	took = r->ops->recv_whole(r->user, p, len_bytes);
 	rdmap_leave(r);
-	if (likely(took)) {
-		r->stats.bytes_in += len_bytes;
-		rdmap_count_in(r, WEFT_RDMAP_SEND);
+	if (unlikely(!took)) { /* nothing has ended: the general way counts it */
+		r->stats.bytes_in -= len_bytes;
+		rdmap_count_in_undo(r, WEFT_RDMAP_SEND);
 	}
 	return took;
 }

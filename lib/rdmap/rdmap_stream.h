@@ -151,6 +151,15 @@ rdmap_count_in(struct weft_rdmap *r, uint8_t op)
 		r->op_stats->in[op]++;
 }
 
+/** Take back what rdmap_count_in() has counted. */
+static inline void
+rdmap_count_in_undo(struct weft_rdmap *r, uint8_t op)
+{
+	r->stats.msgs_in--;
+	if (r->op_stats != NULL)
+		r->op_stats->in[op]--;
+}
+
 /** Add 1 to a counter of struct weft_rdmap_faults. */
 #define RDMAP_FAULT(r, field)                                                                      \
 	do {                                                                                       \

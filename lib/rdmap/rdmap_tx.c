@@ -394,7 +394,8 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		if (rc != RDMAP_TX_SENT)
 			break;
 		/* the first of a burst has begun a TCP segment; nothing else wants to be sent */
-		if (likely(r->mid == RDMAP_MID_NONE && r->irq_head == r->irq_tail && !r->dead) &&
+		if (likely(r->mid == RDMAP_MID_NONE && r->irq_head == r->irq_tail && !r->dead &&
+		           !weft_medium_lost_any()) &&
 		    !TAILQ_EMPTY(&r->sq) && TAILQ_FIRST(&r->sq)->plain)
 			rdmap_tx_packed(r, &budget_bytes);
 	}

@@ -59,6 +59,17 @@ weft_verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_byt
 	verbs_recv_end(qp, &wc);
 }
 
+bool
+weft_verbs_take_receives(struct weft_qp *qp)
+{
+	struct rte_ring *r = atomic_load_explicit(&qp->rq_ring, memory_order_acquire);
+	const uint32_t before = qp->rq_tail;
+
+	while (r != NULL && weft_verbs_ring_take(r, verbs_rqe_at(qp, qp->rq_tail), qp->rqe_bytes))
+		qp->rq_tail++;
+	return qp->rq_tail != before;
+}
+
 /** The usual receive: posted to the QP itself, of one piece, and long enough. */
 bool
 weft_verbs_recv_whole(void *user, const uint8_t *p, uint32_t len_bytes)
@@ -67,8 +78,9 @@ weft_verbs_recv_whole(void *user, const uint8_t *p, uint32_t len_bytes)
 	const struct verbs_rqe *r = verbs_rqe_at(qp, qp->rq_head);
 	struct weft_wc wc = {.opcode = WEFT_WC_RECV, .len_bytes = len_bytes};
 
-	if (unlikely(qp->rq_head == qp->rq_tail || qp->srq != NULL || r->nsge != 1 ||
-	             len_bytes > r->sge[0].len_bytes) ||
+	if (unlikely(qp->srq != NULL ||
+	             (qp->rq_head == qp->rq_tail && !weft_verbs_take_receives(qp)) ||
+	             r->nsge != 1 || len_bytes > r->sge[0].len_bytes) ||
 	    (r->keyed && unlikely(!verbs_lkey_ok(qp->vw->ctx->mem, &qp->pd->mem, &r->sge[0],
 	                                         WEFT_ACCESS_LOCAL_WRITE))))
 		return false;
@@ -92,17 +104,6 @@ weft_verbs_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool so
 
 	memcpy(wc.imm, imm, WEFT_RDMAP_IMM_BYTES);
 	verbs_recv_end(qp, &wc);
-}
-
-bool
-weft_verbs_take_receives(struct weft_qp *qp)
-{
-	struct rte_ring *r = atomic_load_explicit(&qp->rq_ring, memory_order_acquire);
-	const uint32_t before = qp->rq_tail;
-
-	while (r != NULL && weft_verbs_ring_take(r, verbs_rqe_at(qp, qp->rq_tail), qp->rqe_bytes))
-		qp->rq_tail++;
-	return qp->rq_tail != before;
 }
 
 const struct weft_rdmap_sge *
