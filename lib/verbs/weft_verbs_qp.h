@@ -85,7 +85,8 @@ struct weft_qp {
 	bool dead;         /**< destroyed on the worker; memory waits for refs */
 	uint8_t waits;     /**< how often in a row the head of the send queue had to wait */
 	bool uncounted;    /**< was reset; its place in nqps was given away */
-	uint16_t ird, ord; /**< requested */
+	/** requested; weft_connect() and weft_accept() store them while other threads query */
+	_Atomic uint16_t ird, ord;
 	/** bound to the stream and not invalidated by it; with references */
 	struct weft_mw_list windows;
 	struct weft_evq *evq;

@@ -472,10 +472,10 @@ test_receive_behind_frame(void)
 	struct weft_wc wc;
 
 	rig_open(&r);
+	took_end = &r.end[1]; /* before the workers, which read it, start */
 	rig_connect(&r);
 	for (unsigned int i = 0; i < 8; i++) {
 		memset(out, (int)i + 1, sizeof(out));
-		took_end = &r.end[1];
 		atomic_store(&took_state, TOOK_NOT);
 		atomic_store(&wire_took, took_send);
 		CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
