@@ -9,6 +9,7 @@
 #include "target_grant.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_window.h"
 #include "ui.h"
 
 #define NS_PER_S 1000000000ULL

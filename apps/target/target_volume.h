@@ -85,6 +85,10 @@ struct target_vchan {
 	struct weft_vol_scrub scrub;       /**< on the first worker alone */
 	bool scrubs;
 	uint64_t ended, ended_ns; /**< operations that have ended, and when one was seen to */
+	LIST_HEAD(, target_vwindow) windows; /**< those that have a slot, */
+	uint32_t nwindows;                   /**< so many */
+	uint32_t nwaiting, ncoming;          /**< like those of the worker */
+	bool stalled;                        /**< target_vwindows_stall() */
 	/* Counters, relaxed: for telemetry. Copies of the channel's, made by the worker. */
 	atomic_ullong damaged, told_lost, late, range_waits, in_doubt;
 };
@@ -93,6 +97,7 @@ struct target_vchan {
 struct target_vworker {
 	struct target_worker *tw;
 	uint64_t volume_staging_bytes;    /**< most staging memory of one volume; 0: all */
+	uint32_t volume_windows;          /**< most windows of one volume; 0: all */
 	struct weft_staging *staging;     /**< for READs */
 	struct weft_vol_windows *windows; /**< NULL: there is no volume */
 	struct weft_poller poller;
@@ -105,7 +110,8 @@ struct target_vworker {
 	TAILQ_HEAD(, target_vclient) turns;  /**< clients of which windows wait */
 	TAILQ_HEAD(, target_vwindow) ending; /**< windows whose region ends */
 	uint32_t nwaiting;                   /**< windows that wait for a slot */
-	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending */
+	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending, but for
+	                       those of volumes that have stalled */
 	/** Connections with answers that are not taken, by when they last took one. */
 	TAILQ_HEAD(, target_conn) untaken;
 	uint32_t named_waiting; /**< calls of clients with a name that wait for memory */
@@ -133,6 +139,8 @@ struct target_vgrant {
 	LIST_HEAD(, target_vio) waiting; /**< calls that wait for memory */
 	LIST_HEAD(, target_vwindow) windows;
 	uint32_t nwindows;
+	TAILQ_HEAD(, target_vwindow) windows_waiting; /**< windows that wait for a slot; */
+	TAILQ_ENTRY(target_vgrant) turn;              /**< then, in `waiting` of its client */
 	uint32_t keeps;                 /**< of these, those that stay if nothing happens */
 	struct weft_rpc_req *close_req; /**< the CLOSE that waits for its end */
 	struct weft_alarm *revoke_alarm;
@@ -269,20 +277,6 @@ void target_vuntaken_add(struct target_vio *io);
 void target_vuntaken_remove(struct target_vio *io);
 /** End a connection, if that is due. Now and then. */
 void target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns);
-
-/* ---- target_volume_window.c ---- */
-
-void target_vserve_window_open(void *user, struct weft_rpc_req *req, void *args, void *res);
-void target_vserve_window_move(void *user, struct weft_rpc_req *req, void *args, void *res);
-void target_vserve_window_close(void *user, struct weft_rpc_req *req, void *args, void *res);
-/** The grant ends: its windows do. */
-void target_vwindows_end(struct target_vgrant *g);
-/** Where in its volume a window of this STag has the tagged offset; *ex: its export. *ex stays as
- * it was if the connection has no such window. */
-uint64_t target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
-                            struct target_export **ex);
-/** Go on with windows that end. Returns with how many. */
-unsigned int target_vwindows_poll(struct target_vworker *vw);
 
 /* ---- target_volume_tel.c: on telemetry's thread ---- */
 

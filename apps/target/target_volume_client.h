@@ -21,7 +21,7 @@
 #include "weft_staging.h"
 
 struct target_conn;
-struct target_vwindow;
+struct target_vgrant;
 struct target_vworker;
 
 struct target_vclient {
@@ -35,9 +35,10 @@ struct target_vclient {
 	 * those of its addresses. */
 	uint32_t keeps;
 	uint32_t promised; /**< windows of others that were asked back for it; likewise */
-	TAILQ_ENTRY(target_vclient) turn;     /**< in the turns of its worker, while windows wait */
-	TAILQ_HEAD(, target_vwindow) waiting; /**< its windows that wait for a slot */
-	uint32_t nwaiting;
+	TAILQ_ENTRY(target_vclient) turn;    /**< in the turns of its worker, while windows wait */
+	TAILQ_HEAD(, target_vgrant) waiting; /**< its grants of which windows wait for a slot, */
+	uint32_t nwaiting;                   /**< so many windows */
+	uint32_t here;                       /**< scratch of vwindow_count_here() */
 };
 
 /**

@@ -13,6 +13,7 @@
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
+#include "target_volume_window.h"
 
 weft_volrpc_status
 target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rights,
@@ -47,6 +48,7 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 	g->handle = atomic_fetch_add_explicit(&t->last_handle, 1, memory_order_relaxed) + 1;
 	LIST_INIT(&g->waiting);
 	LIST_INIT(&g->windows);
+	TAILQ_INIT(&g->windows_waiting);
 	g->vc->staging.max_bytes = c->w->volumes->volume_staging_bytes;
 	weft_staging_lane_init(&g->lane, &g->vc->staging);
 	weft_vol_client_open(g->vc->chan, &g->client);

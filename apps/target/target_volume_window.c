@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Windows of volumes: memory that a client reaches by RDMA, and that stands for a range. Runs
- * on workers; never blocks.
- *
- * The slots of a worker are shared fairly among clients (target_volume_client.h). A window that
- * finds none waits. A slot that becomes free goes to the waiting client with the fewest windows.
- * Meanwhile the client that has the most windows, if these are two more than the waiting one has,
- * is told to give back the one that it has used least recently; after revoke_ms that window ends.
+ * on workers; never blocks. target_volume_turn.c says how clients share them.
  *
  * A window ends in two steps. First its region is deregistered: when that is free no peer reaches
  * the memory. Then the slot is closed, which waits for what the device has of it. A Flush that the
@@ -25,40 +20,9 @@
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
+#include "target_volume_window.h"
 
-#define WINDOW_LOOKS       64   /* windows of a client that wait, of which the next one is chosen */
 #define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
-
-enum vwindow_state {
-	VWINDOW_WAITS,   /**< for a slot */
-	VWINDOW_OPENING, /**< or moving */
-	VWINDOW_OPEN,
-	VWINDOW_REGION, /**< its region ends */
-	VWINDOW_CLOSING,
-};
-
-struct target_vwindow {
-	LIST_ENTRY(target_vwindow) link; /**< of its grant */
-	/** in `used` or `ending` of the worker, or `waiting` of its client */
-	TAILQ_ENTRY(target_vwindow) turn;
-	struct target_vgrant *g;
-	struct weft_vol_window *w;
-	struct weft_mr *mr;
-	enum vwindow_state state;
-	bool asked;                         /**< the client was told to give it back, */
-	struct target_vclient *promised_to; /**< for this one; NULL: it was not */
-	bool kept;                          /**< counted in target_vclient.keeps */
-	bool goes;                          /**< counted in target_vworker.ncoming */
-	atomic_bool region_free;            /**< a release; the worker acquires it */
-	uint32_t id, rights, stag;
-	struct weft_vol_window_attr attr;
-	struct weft_alarm *alarm; /**< ends the wait, or the window that was asked back */
-	/** the call that waits for it: an open or a move, */
-	struct weft_rpc_req *req;
-	weft_volrpc_window_res *open_res;
-	weft_volrpc_res *move_res;
-	struct weft_rpc_req *close_req; /**< and a close */
-};
 
 static void vwindow_end(struct target_vwindow *x);
 static void vwindow_press(struct target_vworker *vw);
@@ -132,13 +96,20 @@ vwindow_keep(struct target_vwindow *x, bool keep)
 		cl->top->keeps += by;
 }
 
-/** Its slot will be free. */
+/** Its slot will be free, or it is. */
 static void
-vwindow_goes(struct target_vwindow *x)
+vwindow_goes(struct target_vwindow *x, bool goes)
 {
+	struct target_vchan *vc = x->g->vc;
+	const uint32_t by = goes ? 1 : UINT32_MAX;
+
 	vwindow_keep(x, false);
-	x->g->vc->vw->ncoming += !x->goes;
-	x->goes = true;
+	if (x->goes == goes)
+		return;
+	x->goes = goes;
+	vc->ncoming += by;
+	if (!vc->stalled)
+		vc->vw->ncoming += by;
 }
 
 /** A slot is asked back for the client, or that is over. */
@@ -156,16 +127,29 @@ vwindow_promise(struct target_vclient *cl, bool begins)
 		target_vclient_put(cl);
 }
 
+/** It no longer promises its slot. */
+static void
+vwindow_unpromise(struct target_vwindow *x)
+{
+	if (x->promised_to != NULL)
+		vwindow_promise(x->promised_to, false);
+	x->promised_to = NULL;
+}
+
 /** It waits no longer. */
 static void
 vwindow_unwait(struct target_vwindow *x)
 {
-	struct target_vclient *cl = x->g->share;
+	struct target_vgrant *g = x->g;
+	struct target_vclient *cl = g->share;
 
 	if (x->alarm != NULL)
 		weft_alarm_cancel(x->alarm);
 	x->alarm = NULL;
-	TAILQ_REMOVE(&cl->waiting, x, turn);
+	TAILQ_REMOVE(&g->windows_waiting, x, turn);
+	if (TAILQ_EMPTY(&g->windows_waiting))
+		TAILQ_REMOVE(&cl->waiting, g, turn);
+	g->vc->nwaiting--;
 	cl->vw->nwaiting--;
 	if (--cl->nwaiting == 0)
 		TAILQ_REMOVE(&cl->vw->turns, cl, turn);
@@ -182,10 +166,12 @@ vwindow_free(struct target_vwindow *x)
 		weft_alarm_cancel(x->alarm);
 	if (x->close_req != NULL)
 		weft_rpc_done(x->close_req, WEFT_RPC_OK);
-	vwindow_keep(x, false);
-	g->vc->vw->ncoming -= x->goes;
-	if (x->promised_to != NULL)
-		vwindow_promise(x->promised_to, false);
+	vwindow_goes(x, false);
+	vwindow_unpromise(x);
+	if (x->w != NULL) {
+		LIST_REMOVE(x, chan_link);
+		g->vc->nwindows--;
+	}
 	LIST_REMOVE(x, link);
 	g->nwindows--;
 	free(x);
@@ -205,7 +191,7 @@ vwindow_closed(void *owner)
 static void
 vwindow_close(struct target_vwindow *x)
 {
-	vwindow_goes(x);
+	vwindow_goes(x, true);
 	x->state = VWINDOW_CLOSING;
 	weft_vol_window_close(x->w, vwindow_closed, x);
 }
@@ -242,7 +228,7 @@ target_vwindows_poll(struct target_vworker *vw)
 static void
 vwindow_end_region(struct target_vwindow *x)
 {
-	vwindow_goes(x);
+	vwindow_goes(x, true);
 	TAILQ_INSERT_TAIL(&x->g->vc->vw->ending, x, turn);
 	x->state = VWINDOW_REGION;
 	weft_mr_dereg(x->mr, vwindow_region_free, x);
@@ -319,7 +305,11 @@ vwindow_time(void *arg)
 	x->alarm = NULL;
 	if (x->state == VWINDOW_WAITS) {
 		vwindow_unwait(x);
-		vwindow_answer(x, WEFT_VOLRPC_NORES, "all windows are in use; try again later");
+		vwindow_answer(x, WEFT_VOLRPC_NORES,
+		               target_vchan_is_full(x->g->vc)
+		                       ? "the volume has half of the windows, and all of these are "
+		                         "in use; try again later"
+		                       : "all windows are in use; try again later");
 		vwindow_free(x);
 		return;
 	}
@@ -327,89 +317,6 @@ vwindow_time(void *arg)
 	                  x->g->ex->conf->name, x->g->conn->peer);
 	atomic_fetch_add_explicit(&vw->windows_taken_back, 1, memory_order_relaxed);
 	vwindow_give_up(x);
-}
-
-/**
- * The client whose turn it is: of those that wait, the one with the fewest windows. With promised,
- * those that were asked back for it count as its own, and a client is passed over that has as many
- * promised as it waits for; NULL: all have.
- */
-static struct target_vclient *
-vclient_next(const struct target_vworker *vw, bool promised)
-{
-	struct target_vclient *cl, *best = NULL;
-	uint64_t least = UINT64_MAX, n;
-
-	TAILQ_FOREACH (cl, &vw->turns, turn) {
-		if (promised && cl->promised >= cl->nwaiting)
-			continue;
-		n = (uint64_t)(cl->top->keeps + (promised ? cl->top->promised : 0)) << 32;
-		n += cl->keeps + (promised ? cl->promised : 0);
-		if (n < least) {
-			least = n;
-			best = cl;
-		}
-	}
-	return best;
-}
-
-/** Of the windows of a client that wait, the next one: that of the grant with the fewest windows,
- * of the first ones. */
-static struct target_vwindow *
-vclient_waiter(const struct target_vclient *cl)
-{
-	struct target_vwindow *x, *best = NULL;
-	unsigned int looks = WINDOW_LOOKS;
-
-	TAILQ_FOREACH (x, &cl->waiting, turn) {
-		if (best == NULL || x->g->keeps < best->g->keeps)
-			best = x;
-		if (--looks == 0)
-			break;
-	}
-	return best;
-}
-
-/**
- * How many windows more the client of x has than cl, for which others were asked back already.
- * Among the grants of one client, for example several connections of a host: of the grant.
- */
-static int64_t
-vwindow_more(const struct target_vwindow *x, const struct target_vclient *cl,
-             const struct target_vgrant *waiter)
-{
-	const struct target_vclient *of = x->g->share;
-
-	if (of == cl)
-		return (int64_t)x->g->keeps - waiter->keeps - cl->promised;
-	if (of->top != cl->top) {
-		of = of->top;
-		cl = cl->top;
-	}
-	return (int64_t)of->keeps - cl->keeps - cl->promised;
-}
-
-/** The window to ask back for cl: of the client with the most windows, the one that is unused for
- * the longest time. NULL: cl would then have more than that client. */
-static struct target_vwindow *
-vwindow_victim(const struct target_vworker *vw, const struct target_vclient *cl)
-{
-	const struct target_vgrant *waiter = vclient_waiter(cl)->g;
-	struct target_vwindow *x, *best = NULL;
-	int64_t most = 2, n;
-
-	TAILQ_FOREACH (x, &vw->used, turn) {
-		n = vwindow_more(x, cl, waiter);
-		if (x->goes || n < most)
-			continue;
-		if (best == NULL || n > most || x->g->share->keeps > best->g->share->keeps ||
-		    (x->g->share->keeps == best->g->share->keeps &&
-		     weft_vol_window_used_ns(x->w) < weft_vol_window_used_ns(best->w))) {
-			most = n;
-			best = x;
-		}
-	}
-	return best;
 }
 
 static uint32_t
@@ -427,7 +334,7 @@ vwindow_ask_back(struct target_vwindow *x, struct target_vclient *cl)
 	struct weft_rpc *rpc = x->g->conn->rpc;
 
 	x->asked = true;
-	vwindow_goes(x);
+	vwindow_goes(x, true);
 	x->promised_to = cl;
 	vwindow_promise(cl, true);
 	if (rpc != NULL && weft_rpc_version(rpc) == 2)
@@ -444,24 +351,39 @@ static void
 vwindow_press(struct target_vworker *vw)
 {
 	struct weft_vol_windows_stats s;
-	struct target_vclient *cl;
-	struct target_vwindow *x;
+	struct target_vwindow *x, *victim;
 
 	/* A window that cannot be opened for another reason leaves its slot to the next one. */
 	for (;;) {
 		weft_vol_windows_query(vw->windows, &s);
-		if (s.open == s.slots || (cl = vclient_next(vw, false)) == NULL)
+		if (s.open == s.slots || (x = target_vwindow_next(vw, false)) == NULL)
 			break;
-		x = vclient_waiter(cl);
 		vwindow_unwait(x);
 		(void)vwindow_start(x);
 	}
-	if (vw->nwaiting <= vw->ncoming)
+	/* Slots that are on their way to other volumes do not help one that has its half. */
+	x = target_vwindow_next(vw, true);
+	if (x == NULL || (!target_vchan_is_full(x->g->vc) && vw->nwaiting <= vw->ncoming))
 		return;
-	cl = vclient_next(vw, true);
-	x = cl != NULL ? vwindow_victim(vw, cl) : NULL;
-	if (x != NULL)
-		vwindow_ask_back(x, cl);
+	victim = target_vwindow_victim(vw, x);
+	if (victim != NULL)
+		vwindow_ask_back(victim, x->g->share);
+}
+
+void
+target_vwindows_stall(struct target_vchan *vc, bool stalled)
+{
+	struct target_vwindow *x;
+
+	if (vc->stalled == stalled)
+		return;
+	vc->stalled = stalled;
+	vc->vw->ncoming += stalled ? -vc->ncoming : vc->ncoming;
+	/* Others are asked for what these will not give. */
+	if (stalled)
+		LIST_FOREACH (x, &vc->windows, chan_link)
+			vwindow_unpromise(x);
+	vwindow_press(vc->vw);
 }
 
 /* ---- The beginning ---- */
@@ -514,16 +436,22 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	vwindow_press(vw); /* it may be what a client waits for */
 }
 
-/** Open it. False: no slot is free. If that fails otherwise, it is answered and gone. */
+/** Open it. False: no slot is free for it. If that fails otherwise, it is answered and gone. */
 static bool
 vwindow_start(struct target_vwindow *x)
 {
+	struct target_vchan *vc = x->g->vc;
 	int rc;
 
+	if (target_vchan_is_full(vc))
+		return false;
 	x->state = VWINDOW_OPENING;
-	rc = weft_vol_window_open(x->g->vc->vw->windows, &x->attr, &x->w);
-	if (rc == 0)
+	rc = weft_vol_window_open(vc->vw->windows, &x->attr, &x->w);
+	if (rc == 0) {
+		LIST_INSERT_HEAD(&vc->windows, x, chan_link);
+		vc->nwindows++;
 		vwindow_keep(x, true);
+	}
 	if (rc == 0 || rc == -ENOSPC)
 		return rc == 0;
 	vwindow_answer(x, target_vstatus(rc), vwindow_why(rc));
@@ -535,16 +463,20 @@ vwindow_start(struct target_vwindow *x)
 static void
 vwindow_wait(struct target_vwindow *x)
 {
-	struct target_vclient *cl = x->g->share;
+	struct target_vgrant *g = x->g;
+	struct target_vclient *cl = g->share;
 	struct target_vworker *vw = cl->vw;
 
 	x->state = VWINDOW_WAITS;
-	TAILQ_INSERT_TAIL(&cl->waiting, x, turn);
+	if (TAILQ_EMPTY(&g->windows_waiting))
+		TAILQ_INSERT_TAIL(&cl->waiting, g, turn);
+	TAILQ_INSERT_TAIL(&g->windows_waiting, x, turn);
+	g->vc->nwaiting++;
 	if (cl->nwaiting++ == 0)
 		TAILQ_INSERT_TAIL(&vw->turns, cl, turn);
 	vw->nwaiting++;
 	atomic_fetch_add_explicit(&vw->windows_waited, 1, memory_order_relaxed);
-	(void)weft_alarm_set(x->g->conn->w->w,
+	(void)weft_alarm_set(g->conn->w->w,
 	                     (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
 	                     vwindow_time, x, &x->alarm);
 	vwindow_press(vw);

@@ -13,6 +13,7 @@
 #include "target.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_window.h"
 #include "ui.h"
 
 #define PIECE_BYTES  65536U
@@ -24,9 +25,9 @@
 /* ---- The poller ---- */
 
 /**
- * A device that has ended nothing for a while keeps memory of READs. Their clients get all of their
- * share for READs of other volumes. Answers that the peer has not taken are no matter of the
- * device.
+ * A device that has ended nothing for a while keeps memory of READs, and windows. Their clients get
+ * all of their share for READs of other volumes, and no client waits for these windows. Answers
+ * that the peer has not taken are no matter of the device.
  */
 static void
 chan_set_apart(struct target_vchan *vc, const struct weft_vol_stats *s)
@@ -39,10 +40,12 @@ chan_set_apart(struct target_vchan *vc, const struct weft_vol_stats *s)
 	if (s->under_way == 0 || ended != vc->ended) {
 		vc->ended = ended;
 		vc->ended_ns = vc->vw->now_ns;
+		target_vwindows_stall(vc, false);
 		return;
 	}
 	if (vc->vw->now_ns - vc->ended_ns < STALL_NS)
 		return;
+	target_vwindows_stall(vc, true);
 	LIST_FOREACH (req, &vc->staging.held, group_link)
 		if (target_vread_is_under_way(req->owner))
 			weft_staging_set_apart(vc->vw->staging, req);
@@ -246,8 +249,10 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	    epoll_ctl(vw->epoll_fd, EPOLL_CTL_ADD, vw->wake_fd, &ev) != 0)
 		rc = -errno;
 	/* A device that hangs keeps what it has. The others then have the other half. */
-	vw->volume_staging_bytes =
-	        volumes_wanted(t) > 1 || t->state != NULL || t->running ? sa.bytes / 2 : 0;
+	if (volumes_wanted(t) > 1 || t->state != NULL || t->running) {
+		vw->volume_staging_bytes = sa.bytes / 2;
+		vw->volume_windows = (uint32_t)(wa.bytes / wa.window_bytes / 2);
+	}
 	if (rc == 0)
 		rc = weft_staging_create(&sa, &vw->staging);
 	if (rc == 0)

@@ -81,10 +81,10 @@ struct weft_qp {
 	bool overrun;                /**< a completion was lost: the QP will be reset */
 	atomic_bool overrun_told;    /**< the event was delivered */
 	bool aborting;               /**< queued in `later` to be reset */
-	bool flushing;     /**< destroyed on the worker: its last completions are delivered */
-	bool dead;         /**< destroyed on the worker; memory waits for refs */
-	uint8_t waits;     /**< how often in a row the head of the send queue had to wait */
-	bool uncounted;    /**< was reset; its place in nqps was given away */
+	bool flushing;  /**< destroyed on the worker: its last completions are delivered */
+	bool dead;      /**< destroyed on the worker; memory waits for refs */
+	uint8_t waits;  /**< how often in a row the head of the send queue had to wait */
+	bool uncounted; /**< was reset; its place in nqps was given away */
 	/** requested; weft_connect() and weft_accept() store them while other threads query */
 	_Atomic uint16_t ird, ord;
 	/** bound to the stream and not invalidated by it; with references */

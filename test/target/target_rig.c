@@ -24,6 +24,8 @@
 
 struct rig rig;
 
+const char *const rig_others[RIG_OTHERS] = {"other", "third"};
+
 /* The clock of the target program: here it is the clock of the simulation. */
 uint64_t __wrap_ui_now_ns(void);
 uint64_t
@@ -53,17 +55,20 @@ __wrap_weft_block_open(const struct weft_block_attr *attr, struct weft_block **o
 
 	if (strcmp(attr->driver, "uring") != 0) {
 		rc = __real_weft_block_open(attr, out);
-		rig.medium = rc == 0 ? *out : NULL;
+		if (rig.medium == NULL)
+			rig.medium = rc == 0 ? *out : NULL;
 		return rc;
 	}
 	snprintf(options, sizeof(options), "inner=mem,inner.block=512,seed=%" PRIu64,
 	         rig.a.seed % UINT32_MAX + 1);
 	a.driver = "fault";
 	a.options = options;
-	a.path = RIG_NAME; /* of memory: so it has snapshots */
+	/* A name of memory: so it has snapshots. */
+	a.path = rig.block == NULL ? RIG_NAME : rig_others[rig.others++];
 	a.create = false;
 	rc = __real_weft_block_open(&a, out);
-	rig.block = rc == 0 ? *out : NULL;
+	if (rig.block == NULL)
+		rig.block = rc == 0 ? *out : NULL;
 	return rc;
 }
 
@@ -92,6 +97,11 @@ rig_conf(struct target *t)
 	                 rig.a.workers, rig.a.target != NULL ? rig.a.target : "", rig.a.bytes,
 	                 rig.a.export != NULL ? rig.a.export : "");
 
+	for (unsigned int i = 0; i < rig.a.others; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+		              "[export %s]\nformat = volume\npath = %s\npersist = file\n"
+		              "size = %" PRIu64 "\n",
+		              rig_others[i], i == 0 ? "/dev/zero" : "/dev/full", rig.a.bytes);
 	CHECK_MSG(conf_load_string("test", text, (size_t)n, &t->conf, err, sizeof(err)) == 0, "%s",
 	          err);
 }
@@ -144,12 +154,15 @@ target_start(void)
 	}
 	for (unsigned int i = 0; i < RIG_NODES; i++)
 		rig_netif(t->stack.workers[i % rig.a.workers], i, true);
-	t->nexports = 1;
+	t->nexports = t->conf.nexports;
 	CHECK_MSG(target_volumes_up(t, err, sizeof(err)) == 0, "%s", err);
-	CHECK_MSG(target_export_open(&t->exports[0], &t->conf.exports[0], -1, err, sizeof(err)) ==
-	                  0,
-	          "%s", err);
-	CHECK_MSG(target_volume_attach(t, &t->exports[0], err, sizeof(err)) == 0, "%s", err);
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		struct target_export *ex = &t->exports[i];
+
+		CHECK_MSG(target_export_open(ex, &t->conf.exports[i], -1, err, sizeof(err)) == 0,
+		          "%s", err);
+		CHECK_MSG(target_volume_attach(t, ex, err, sizeof(err)) == 0, "%s", err);
+	}
 	CHECK_EQ(target_quota_up(t, err, sizeof(err)), 0);
 	CHECK_EQ(target_auth_open(t, err, sizeof(err)), 0);
 	CHECK_EQ(target_admit_open(t, err, sizeof(err)), 0);
@@ -166,8 +179,10 @@ target_stop(void)
 	target_volumes_drain(t, 1000); /* a scrub ends its group */
 	weft_ctx_destroy(t->stack.ctx);
 	target_io_end(t);
-	CHECK_EQ(target_volume_detach(t, &t->exports[0]), 0);
-	target_export_close(&t->exports[0]);
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		CHECK_EQ(target_volume_detach(t, &t->exports[i]), 0);
+		target_export_close(&t->exports[i]);
+	}
 	target_volumes_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
@@ -597,8 +612,14 @@ rig_wait(struct rig_call *c)
 weft_volrpc_status
 rig_grant(struct rig_conn *k, uint32_t rights, weft_volrpc_grant *g)
 {
+	return rig_grant_of(k, RIG_NAME, rights, g);
+}
+
+weft_volrpc_status
+rig_grant_of(struct rig_conn *k, const char *name, uint32_t rights, weft_volrpc_grant *g)
+{
 	struct rig_call c = {.proc = WEFT_VOLRPC_OPEN,
-	                     .args.open = {.name = (char *)(uintptr_t)RIG_NAME, .rights = rights}};
+	                     .args.open = {.name = (char *)(uintptr_t)name, .rights = rights}};
 
 	rig_call(k, &c);
 	rig_wait(&c);
@@ -671,12 +692,12 @@ rig_left(void)
 {
 	static char text[160];
 	struct target *t = rig.t;
-	struct target_export *ex = &t->exports[0];
 
 	if (atomic_load(&t->nconns) > 0)
 		return "connections";
-	if (atomic_load(&ex->grants) > 0)
-		return "grants";
+	for (uint32_t e = 0; e < t->nexports; e++)
+		if (atomic_load(&t->exports[e].grants) > 0)
+			return "grants";
 	if (weft_mem_count(inside_mem(t->stack.ctx)) > 0)
 		return "regions";
 	for (unsigned int i = 0; i < rig.a.workers; i++) {
@@ -700,8 +721,16 @@ rig_left(void)
 		if (!TAILQ_EMPTY(&tw->volumes->used) || tw->volumes->nwaiting > 0 ||
 		    !TAILQ_EMPTY(&tw->volumes->ending))
 			return "lists of windows";
-		if (!weft_vol_is_idle(target_vchan_of(tw, ex)->chan))
-			return "operations";
+		if (tw->volumes->ncoming > 0)
+			return "slots that come";
+		for (uint32_t e = 0; e < t->nexports; e++) {
+			const struct target_vchan *vc = target_vchan_of(tw, &t->exports[e]);
+
+			if (!weft_vol_is_idle(vc->chan))
+				return "operations";
+			if (vc->nwindows > 0 || vc->nwaiting > 0 || vc->ncoming > 0)
+				return "windows of a volume";
+		}
 	}
 	return NULL;
 }

@@ -4,10 +4,10 @@
 
 /**
  * @file
- * The parts of weft-target with one volume, over a simulated network. The volume's device is the
- * block driver "fault" in front of "mem", whatever driver the configuration asks for. Each of two
- * clients has a link of its own to the target, and, with two workers, a worker of its own there.
- * A client is the RPC library with the XDR of version 2 of the export program, and RDMA for
+ * The parts of weft-target with one volume or more, over a simulated network. A volume's device is
+ * the block driver "fault" in front of "mem", whatever driver the configuration asks for. Each of
+ * two clients has a link of its own to the target, and, with two workers, a worker of its own
+ * there. A client is the RPC library with the XDR of version 2 of the export program, and RDMA for
  * windows: what a hostile client can do as well. One thread; time is that of the simulation.
  */
 
@@ -23,8 +23,9 @@
 #define RIG_NODES      2u
 #define RIG_MS         1000000ULL
 #define RIG_S          1000000000ULL
-#define RIG_MEM        (2u << 20)   /* memory of a client for data */
-#define RIG_NAME       "v"          /* of the volume */
+#define RIG_MEM        (2u << 20) /* memory of a client for data */
+#define RIG_NAME       "v"        /* of the volume */
+#define RIG_OTHERS     2u
 #define RIG_GIVE_UP_US 600000000ULL /* a call that has no answer then was forgotten */
 
 #define RIG_RIGHTS (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
@@ -35,6 +36,7 @@ struct rig_attr {
 	uint64_t bytes;       /**< of the device */
 	const char *target;   /**< more lines of the section [target]; NULL: none */
 	const char *export;   /**< more lines of the section [export]; NULL: none */
+	unsigned int others;  /**< more volumes, of RIG_OTHERS, each on a device of its own */
 };
 
 /** A client: a stack with one connection or more. */
@@ -107,12 +109,15 @@ struct rig {
 	struct rte_mempool
 	        *pool[3]; /**< of the clients, and the target's for received and own ones */
 	struct rig_node node[RIG_NODES];
-	struct weft_block *block;     /**< the device "fault", */
+	struct weft_block *block;     /**< the device "fault" of the volume, */
 	struct weft_block *medium;    /**< and "mem" behind it */
+	unsigned int others;          /**< devices of other volumes that were opened */
 	struct weft_block_chan *look; /**< the test's own channel to the medium */
 };
 
 extern struct rig rig;
+
+extern const char *const rig_others[RIG_OTHERS]; /**< names of volumes */
 
 /** Start the target and the clients, without a connection. The pool of mbufs is made once. */
 void rig_open(const struct rig_attr *a);
@@ -139,6 +144,9 @@ void rig_wait(struct rig_call *c);
 bool rig_is_done(void *arg);
 /** Open the volume; the status, and the grant in *g if that is OK. */
 weft_volrpc_status rig_grant(struct rig_conn *k, uint32_t rights, weft_volrpc_grant *g);
+/** The same of the volume of this name. */
+weft_volrpc_status rig_grant_of(struct rig_conn *k, const char *name, uint32_t rights,
+                                weft_volrpc_grant *g);
 
 /** Write octets of the node's memory to a window, and with `flush` flush them for persistence. wr
  * is done with the last of both. False: there is no room for it, or no connection. */

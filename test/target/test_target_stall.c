@@ -2,7 +2,8 @@
 /**
  * @file A device that hangs keeps the memory of READs. Their client has all of its share of the
  * staging memory for other volumes, and the memory is a part of the share again when the device
- * goes on.
+ * goes on. It keeps windows, too: of one volume at most half of them, so that clients have windows
+ * of another volume, and share these.
  */
 
 #include "target_rig.h"
@@ -79,4 +80,112 @@ test_stall(void)
 	rig_close();
 }
 
-WEFT_TEST_MAIN({"a device that hangs", test_stall})
+/* ---- Windows ---- */
+
+#define SLOTS      8U /* windows of the worker, of which a volume may have half */
+#define WINDOW_LEN (1U << 20)
+
+struct window {
+	struct rig_call c;
+	struct rig_wr wr;
+};
+
+/** Ask for window number i. */
+static void
+window_begin(struct rig_conn *k, uint32_t handle, unsigned int i, struct window *w)
+{
+	*w = (struct window){.c = {.proc = WEFT_VOLRPC_WINDOW_OPEN,
+	                           .args.window = {.handle = handle,
+	                                           .off = i * (uint64_t)WINDOW_LEN,
+	                                           .len = WINDOW_LEN,
+	                                           .rights = RIG_RIGHTS}}};
+	rig_call(k, &w->c);
+}
+
+static bool
+window_is_open(const struct window *w)
+{
+	return w->c.done && w->c.rpc == WEFT_RPC_OK && w->c.status == WEFT_VOLRPC_OK;
+}
+
+/** Ask for n windows from number first on; how many are open after a while. */
+static unsigned int
+windows_open(struct rig_conn *k, uint32_t handle, unsigned int first, struct window *w,
+             unsigned int n)
+{
+	unsigned int open = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		window_begin(k, handle, first + i, &w[i]);
+	rig_run(100 * RIG_MS);
+	for (unsigned int i = 0; i < n; i++)
+		open += window_is_open(&w[i]);
+	return open;
+}
+
+static void
+test_windows(void)
+{
+	static struct window a[SLOTS], b[SLOTS], c[SLOTS], d[SLOTS], e[SLOTS];
+	const struct rig_attr at = {.seed = test_seed(2),
+	                            .workers = 1,
+	                            .bytes = 2 * SLOTS * WINDOW_LEN,
+	                            .others = 2,
+	                            .target = "staging = 16M\nwindow = 1M\nrevoke_ms = 200\n"};
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct rig_conn k = {0}, again = {0}, two = {0};
+	weft_volrpc_grant g, g2, g3;
+
+	rig_open(&at);
+	rig_connected(&k, 0);
+	CHECK_EQ(rig_grant(&k, RIG_RIGHTS, &g), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&k, g.handle, 0, a, SLOTS), SLOTS / 2);
+	/* The device hangs: each window has a Flush that does not end. The client goes, and comes
+	 * again, but for its volume there are no more windows. */
+	weft_block_fault_stick(rig.block, &hit);
+	for (unsigned int i = 0; i < SLOTS / 2; i++)
+		CHECK(rig_rdma(&k, a[i].c.win.stag, a[i].c.win.to, k.n->mem, 4096, true, &a[i].wr));
+	rig_run(100 * RIG_MS);
+	rig_disconnect(&k);
+	rig_run(700 * RIG_MS);
+	rig_connected(&again, 0);
+	CHECK_EQ(rig_grant(&again, RIG_RIGHTS, &g), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&again, g.handle, SLOTS, b, SLOTS), 0);
+	/* They wait, and hold up none of another volume, for itself or another client. */
+	CHECK_EQ(rig_grant_of(&again, rig_others[0], RIG_RIGHTS, &g2), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&again, g2.handle, 0, c, SLOTS / 2), SLOTS / 2);
+	rig_connected(&two, 1);
+	CHECK_EQ(rig_grant_of(&two, rig_others[0], RIG_RIGHTS, &g3), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&two, g3.handle, SLOTS, d, SLOTS / 2), 0);
+	/* Two of four are given back for it, although the volume that hangs has four that end. */
+	rig_run(600 * RIG_MS);
+	CHECK_EQ(again.revokes, 2);
+	CHECK(window_is_open(&d[0]) && window_is_open(&d[1]) && !window_is_open(&d[2]));
+	rig_run(2 * RIG_S);
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		CHECK(b[i].c.done);
+		CHECK_EQ(b[i].c.status, WEFT_VOLRPC_NORES);
+		CHECK(strstr(b[i].c.why, "half of the windows") != NULL);
+	}
+	CHECK_EQ(d[3].c.status, WEFT_VOLRPC_NORES);
+	/* The same for windows of a volume that has none. */
+	rig_disconnect(&two);
+	rig_run(100 * RIG_MS);
+	CHECK_EQ(windows_open(&again, g2.handle, SLOTS - 2, c, 2), 2);
+	rig_connected(&two, 1);
+	CHECK_EQ(rig_grant_of(&two, rig_others[1], RIG_RIGHTS, &g3), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&two, g3.handle, 0, e, 2), 0);
+	rig_run(600 * RIG_MS);
+	CHECK(window_is_open(&e[0]) && window_is_open(&e[1]));
+	/* The device goes on: the windows of its volume come back. */
+	weft_block_fault_stick(rig.block, NULL);
+	rig_run(200 * RIG_MS);
+	CHECK_EQ(windows_open(&again, g.handle, 0, a, SLOTS / 2), SLOTS / 2);
+	rig_disconnect(&again);
+	rig_disconnect(&two);
+	CHECK(rig_until(60 * RIG_S, rig_is_clean, NULL));
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"a device that hangs", test_stall},
+               {"windows of a device that hangs", test_windows})
