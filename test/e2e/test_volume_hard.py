@@ -19,6 +19,7 @@ from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, sha
 
 PROBE = os.path.join(BUILD, "test", "e2e", "volume_probe")
 NOFLUSH = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
+CROSSING = os.path.join(BUILD, "test", "e2e", "weft-target-crossing")
 MIB = 1 << 20
 SLOTS = 400
 
@@ -251,10 +252,10 @@ def test_a_move_that_fails_ends_the_window():
         assert d.read(4096) == b"damage" + mark[6:]
 
 
-def observed(name, ports, extra, *others):
+def observed(name, ports, extra, *others, exe=None):
     """A target with telemetry, whose staging memory is small: 8 READs, and 8 windows."""
     t = Target(name, {e: volume(f"{name}.{e}", "64M") for e in ("disk", *others)}, ports=ports, keepalive_ms=60000,
-               extra=f"staging = 16M\n{extra}")
+               extra=f"staging = 16M\n{extra}", exe=exe)
     edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
     t.start()
     return t, Telemetry(t.proc.pid)
@@ -348,6 +349,23 @@ def test_pushes_share_windows():
                 d.seek(MIB + i * 18 * MIB)
                 data = want.read()
                 assert d.read(len(data)) == data, i
+
+
+def test_a_revoke_that_crosses_a_move():
+    """The target asks for a window back while the client's move of it is on its way, and refuses the move: the push goes on."""
+    t, tel = observed("s8", 1, "", exe=CROSSING)
+    f = make_file("s8.in", 16 * MIB + 4096, 71)
+    p = t.cp_start(f, "weft://10.0.0.1/disk", args=["--block", "256K", "--depth", "4"])
+    err = p.communicate(timeout=100)[1]
+    info = tel.ask("/weft/target/volumes")
+    assert p.returncode == 0, (err, info)
+    # Of 61 moves one in three was refused, and each has led to a new window.
+    assert info["windows_opened"] > 20, info
+    assert t.term() == 0
+    with open(path("s8.disk"), "rb") as d, open(f, "rb") as want:
+        d.seek(MIB)
+        data = want.read()
+        assert d.read(len(data)) == data
 
 
 def test_a_window_that_ends_too_early():
@@ -465,6 +483,7 @@ if __name__ == "__main__":
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
           test_long_ranges, test_order_of_submission, test_a_move_that_fails_ends_the_window,
           test_staging_is_shared_by_clients, test_data_that_is_not_taken, test_a_volume_has_half,
-          test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_window_that_ends_too_early,
+          test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_revoke_that_crosses_a_move,
+          test_a_window_that_ends_too_early,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
           test_idle_neighbours_give_way, test_full_disk])
