@@ -12,7 +12,7 @@ from weft_e2e import Skip, Target, app, end_all, main, make_file, path
 
 MIB = 1 << 20
 URL = "weft://10.0.0.1/disk"
-XFS = path("xfs")
+MKFS = {"xfs": ["mkfs.xfs", "-q", "-m", "reflink=1"], "btrfs": ["mkfs.btrfs", "-q"]}
 
 
 def snap(t, *args, url=URL, ok=True):
@@ -27,14 +27,15 @@ def names(t):
     return [s["name"] for s in json.loads(snap(t, "--json", "--snapshots"))]
 
 
-def reflinks():
-    """Mount an XFS of a file, once; it is in this program's mount namespace alone."""
-    if os.path.ismount(XFS):
+def reflinks(kind="xfs"):
+    """Mount a file system of this kind on a file, once; it is in this program's mount namespace alone. Its folder's name is the kind."""
+    at, img = path(kind), path(f"{kind}.img")
+    if os.path.ismount(at):
         return
-    os.makedirs(XFS, exist_ok=True)
-    with open(path("xfs.img"), "wb") as f:
+    os.makedirs(at, exist_ok=True)
+    with open(img, "wb") as f:
         f.truncate(1 << 30)
-    for cmd in (["mkfs.xfs", "-q", "-m", "reflink=1", path("xfs.img")], ["mount", "-o", "loop", path("xfs.img"), XFS]):
+    for cmd in ([*MKFS[kind], img], ["mount", "-o", "loop", img, at]):
         try:
             got = subprocess.run(cmd, capture_output=True, text=True, timeout=60)
         except FileNotFoundError:
@@ -43,20 +44,20 @@ def reflinks():
             raise Skip(f"{cmd[0]}: {got.stderr.strip()}")
 
 
-def on_xfs(name, size="64M", **more):
-    return {**volume(os.path.join("xfs", name), size), "snapshots": 4, **more}
+def on_xfs(name, size="64M", kind="xfs", **more):
+    return {**volume(os.path.join(kind, name), size), "snapshots": 4, **more}
 
 
-def test_snapshot_is_what_was_there():
-    reflinks()
+def snapshot_is_what_was_there(kind):
+    reflinks(kind)
     for sums in ("no", "yes"):
         name = f"s1{sums}"
-        disk = on_xfs(name, checksums=sums)
+        disk = on_xfs(name, kind=kind, checksums=sums)
         t = Target(name, {"disk": disk}).start()
         one, two = make_file("s1.one", 20 * MIB + 5, 1), make_file("s1.two", 20 * MIB + 5, 2)
         copied(t, one, URL)
         out = snap(t, "--snapshot", "one")
-        assert f"{name}.snap.one" in out and XFS not in out, out
+        assert f"{name}.snap.one" in out and path(kind) not in out, out
         assert "exists" in snap(t, "--snapshot", "one", ok=False)
         copied(t, two, URL)
         made = json.loads(snap(t, "--json", "--clone", "c", "--from", "one"))
@@ -65,8 +66,8 @@ def test_snapshot_is_what_was_there():
         assert names(t) == ["one"]
         assert t.term() == 0
         # Another export serves it; it is never written.
-        exports = {"disk": disk, "old": volume(f"xfs/{name}.snap.one", "64M"), "c": volume(f"xfs/{name}.clone.c", "64M"),
-                   "now": volume(f"xfs/{name}.clone.now", "64M")}
+        exports = {"disk": disk, "old": volume(f"{kind}/{name}.snap.one", "64M"), "c": volume(f"{kind}/{name}.clone.c", "64M"),
+                   "now": volume(f"{kind}/{name}.clone.now", "64M")}
         t, tel = with_telemetry(f"{name}b", exports)
         assert tel.ask("/weft/target/export,old")["grants"] == "read,verify"
         for export, want in (("old", one), ("c", one), ("disk", two), ("now", two)):
@@ -85,9 +86,17 @@ def test_snapshot_is_what_was_there():
         assert t.term() == 0
         t = Target(f"{name}c", {"disk": disk}).start()
         snap(t, "--remove-snapshot", "one")
-        assert names(t) == [] and not os.path.exists(f"{XFS}/{name}.snap.one")
+        assert names(t) == [] and not os.path.exists(path(f"{kind}/{name}.snap.one"))
         assert "no snapshot" in snap(t, "--remove-snapshot", "one", ok=False)
         assert t.term() == 0
+
+
+def test_snapshot_is_what_was_there():
+    snapshot_is_what_was_there("xfs")
+
+
+def test_snapshot_on_btrfs():
+    snapshot_is_what_was_there("btrfs")
 
 
 def test_limits():
@@ -174,8 +183,10 @@ if __name__ == "__main__":
         if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0:
             os.execvp("unshare", ["unshare", "-m", "--propagation", "private", "python3", *os.sys.argv])
     try:
-        main([test_snapshot_is_what_was_there, test_limits, test_refused_by_the_file_system, test_snapshots_under_load_and_kills])
+        main([test_snapshot_is_what_was_there, test_snapshot_on_btrfs, test_limits, test_refused_by_the_file_system,
+              test_snapshots_under_load_and_kills])
     finally:
         end_all()
-        if os.path.ismount(XFS):
-            subprocess.run(["umount", "-l", XFS], check=False)
+        for at in map(path, MKFS):
+            if os.path.ismount(at):
+                subprocess.run(["umount", "-l", at], check=False)

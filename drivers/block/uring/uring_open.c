@@ -13,6 +13,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -210,6 +211,8 @@ uring_try(const struct uring_disk *d, const struct weft_block_attr *attr)
 		return -ENOMEM;
 	if (!d->md.block_dev && !d->md.tmpfs)
 		(void)posix_fadvise(d->md.fd, 0, 0, POSIX_FADV_DONTNEED);
+	/* btrfs reads through its cache where the memory is not mapped yet. */
+	memset(block, 0, d->block_bytes);
 	n = pread(d->md.fd, block, d->block_bytes, 0);
 	if (n < 0)
 		r = errno == EINVAL
