@@ -103,19 +103,28 @@ def test_killed():
     assert t.term() == 0
 
 
+def wait_granted(t, n):
+    """Wait until the target has granted so many times."""
+    end = time.monotonic() + 20
+    while t.logged().count("granted") < n:
+        assert time.monotonic() < end, t.logged()
+        time.sleep(0.005)
+
+
 def test_client_killed():
     """A client is killed while the target reads its memory: other clients notice nothing, and the export is free again."""
     t = start("gone", {"demo": {}, "other": {}}, ports=2)
     old = make_file("gone0", MB, 20)
     fetch(t, old, "demo")
-    p = t.cp_start(make_file("gone1", 7 * MB, 21), "weft://10.0.0.1/demo",
-                   args=["--pull", "--rate", "8M", "--block", "1M", "-q"])
+    # The other client first, so that this one is killed 0.3 s into a push of some seconds however late a program starts.
     q = t.cp_start(make_file("gone2", 4 * MB, 22), "weft://10.0.1.1/other", port=1,
-                   args=["--rate", "4M", "-q"])
-    end = time.monotonic() + 20
-    while t.logged().count("granted") < 3 and time.monotonic() < end:
-        time.sleep(0.005)
+                   args=["--rate", "2M", "-q"])
+    wait_granted(t, 2)
+    p = t.cp_start(make_file("gone1", 7 * MB, 21), "weft://10.0.0.1/demo",
+                   args=["--pull", "--rate", "2M", "--block", "1M", "-q"])
+    wait_granted(t, 3)
     time.sleep(0.3)
+    assert p.poll() is None, "it ended before it was killed"
     p.kill()
     _, err = q.communicate(timeout=60)
     assert q.returncode == 0, err
