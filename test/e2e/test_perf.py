@@ -129,7 +129,7 @@ def test_perf_reversed():
         r = one(sock, test, "--reversed", "--use-srq", "-q", "3", "-r", "48", "-s", "64", "-n", "500")
         assert r["iterations"] == 1500, r
     p = client(sock, "write", "--reversed", "-D", "60", "--json")
-    until_busy(p, 2.0)
+    until_busy(p)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=30)
     r = json.loads(out)["results"][0]
@@ -337,7 +337,7 @@ def test_perf_lat_duration():
         assert abs(r["t_avg_us"] * r["iterations"] / r["seconds"] / 1e6 * (2 if args[0] in ("send", "write", "write-imm") else 1)
                    - 1) < 0.02, (args, r)
     p = client(sock, "read", "--lat", "-D", "60", "--json")
-    until_busy(p, 2.0)
+    until_busy(p)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=20)
     assert p.returncode == 0 and json.loads(out)["results"][0]["interrupted"], (out, err)
@@ -469,7 +469,7 @@ def test_perf_interrupted():
     sock = path("cut.sock")
     perf_server(sock)
     p = client(sock, "write", "-s", "4096", "-D", "60", "--json")
-    until_busy(p, 2.0)
+    until_busy(p)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=20)
     r = json.loads(out)["results"][0]
@@ -478,12 +478,12 @@ def test_perf_interrupted():
     for args, marked in ((["-D", "60"], r" interrupted after \d+\.\d of 60 s"),
                          (["-n", "900000000", "-q", "2"], r" interrupted after \d+ of 1800000000 iterations")):
         p = client(sock, "write", "-s", "4096", *args)
-        until_busy(p, 2.0)
+        until_busy(p)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=20)
         assert p.returncode == 0 and re.fullmatch(marked, out.splitlines()[-1]) and out.splitlines()[-2].startswith(" 4096 "), (out, err)
     p = client(sock, "write", "-s", "4096", "-D", "60", "--csv")
-    until_busy(p, 2.0)
+    until_busy(p)
     p.send_signal(signal.SIGINT)
     row, = csv.DictReader(io.StringIO(p.communicate(timeout=20)[0]))
     assert row["interrupted"] == "1" and row["ended"] == "0", row
@@ -826,7 +826,7 @@ def test_perf_ctrl_c():
     for args in (["write", "--lat", "-n", "100000000"], ["read", "--lat", "--rate", "1000", "-D", "100"],
                  ["commit", "--lat", "-n", "100000000"], ["rpc", "--lat", "-n", "100000000"]):
         p = client(sock, *args, "--json")
-        until_busy(p, 2.0)
+        until_busy(p)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=20)
         assert p.returncode == 0 and "interrupted after" in err, (args, p.returncode, out, err)
@@ -873,7 +873,7 @@ def test_perf_server_dies():
     sock = path("dies.sock")
     s = perf_server(sock)
     p = client(sock, "write", "-s", "4096", "-D", "60", "-q", "2")
-    until_busy(p, 2.0)
+    until_busy(p)
     s.kill()
     out, err = p.communicate(timeout=60)
     assert p.returncode == 1 and "weft-perf: 10.0.0.1:18515: write bandwidth" in err, (p.returncode, out, err)
@@ -881,7 +881,7 @@ def test_perf_server_dies():
     assert re.fullmatch(r" ended after \d+\.\d of 60 s", out.splitlines()[-1]), out
     s = perf_server(sock)
     p = client(sock, "write", "-s", "4096", "-D", "60", "--csv")
-    until_busy(p, 2.0)
+    until_busy(p)
     s.kill()
     row, = csv.DictReader(io.StringIO(p.communicate(timeout=60)[0]))
     assert row["ended"] == "1" and row["interrupted"] == "0" and int(row["iterations"]) > 0, row
@@ -901,7 +901,7 @@ def test_perf_server_ends():
             if "-e" in args:
                 time.sleep(3)
             else:
-                until_busy(p)
+                until_busy(p, 0.5)
             began = time.monotonic()
             s.send_signal(sig)
             out, err = p.communicate(timeout=60)
@@ -947,7 +947,7 @@ def test_perf_keeps_what_was_measured():
     r, = killed_amid(sock, ["write", "-s", "4096", "-q", "2", "--run_infinitely"], rows=2)["results"]
     assert r["ended"] and r["iterations"] > 0 and r["seconds"] > 1 and "server" not in r, r
     for args in (["read", "--lat", "-n", "100000000"], ["send", "--lat", "--rate", "1000", "-D", "600"]):
-        doc, seconds = None, 3.0
+        doc, seconds = None, 1.0
         # Nothing shows from outside when the warm-up of a latency test is over.
         while doc is None and seconds < 60:
             doc = killed_amid(sock, args, seconds=seconds)

@@ -174,6 +174,11 @@ class Skip(Exception):
     pass
 
 
+def cpu_seconds():
+    """What this process and those of its children that have ended used of the processors."""
+    return sum(os.times()[:4])
+
+
 def main(cases):
     want = sys.argv[2:]
     n = bad = 0
@@ -182,6 +187,7 @@ def main(cases):
         if want and not any(name.startswith(w) for w in want):
             continue
         n += 1
+        began, used = time.monotonic(), cpu_seconds()
         try:
             fn()
             print(f"ok {n} {name}", flush=True)
@@ -196,5 +202,6 @@ def main(cases):
                 break
         finally:
             end_all()
+            print(f"# {name}: {time.monotonic() - began:.1f} s, {cpu_seconds() - used:.1f} s of CPU", flush=True)
     print(f"1..{n}")
     sys.exit(1 if bad else 0)
