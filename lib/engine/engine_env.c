@@ -319,18 +319,14 @@ env_args(const struct weft_env_attr *a, bool huge)
 	return rc;
 }
 
-/** Remove EAL's runtime directory and its parent if they are empty. EAL always creates both. */
+/** Remove EAL's runtime directory of this process if it is empty. EAL always creates it. Its parent
+ * belongs to all DPDK programs and stays: another one may have just created it in order to
+ * create its own directory there, and could not start without it. */
 static void
 env_clean_dir(void)
 {
-	char dir[PATH_MAX], *slash;
-
-	snprintf(dir, sizeof(dir), "%s", env_dir);
-	slash = strrchr(dir, '/');
-	if (slash == NULL || rmdir(dir) != 0)
-		return;
-	*slash = '\0';
-	(void)rmdir(dir); /* fails if another process uses it */
+	if (env_dir[0] != '\0')
+		(void)rmdir(env_dir);
 }
 
 int

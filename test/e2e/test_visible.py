@@ -124,6 +124,17 @@ def test_no_failure_is_null():
     assert not os.path.exists(runtime_dir(t.proc.pid)), "telemetry left its directory"
 
 
+def test_folder_of_all_stays():
+    """EAL makes the folder of all DPDK programs and then its own below, and cannot start if somebody removes the first one in between. So
+    a weft program removes its own only."""
+    private = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && { "$@"; ls -A /run/dpdk; }', "x"]
+    if run([*private[:-2], "mount -t tmpfs none /run"])[0] != 0:
+        raise Skip("no private /run can be made")
+    rc, out, err = run([*private, app("weft-perf"), "write", "-n", "1", "--dev", "net_null0", "--address", "10.0.0.1/24", "--timeout", "1",
+                        "10.0.0.2"])
+    assert rc == 0 and "nothing answers" in err and "weft-" not in out, (rc, out, err)
+
+
 def captured(file, *args):
     if shutil.which("tshark") is None:
         raise Skip("tshark is not installed")
@@ -184,4 +195,5 @@ def test_console_capture():
 
 
 if __name__ == "__main__":
-    main([test_counters_and_connections, test_no_failure_is_null, test_capture_of_one_connection, test_console_capture])
+    main([test_counters_and_connections, test_no_failure_is_null, test_folder_of_all_stays, test_capture_of_one_connection,
+          test_console_capture])
