@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import subprocess
+import threading
 import time
 
 from test_control import Controlled, objects, request
@@ -134,10 +135,19 @@ def test_resize():
 
 
 def test_clients_stay():
-    """A push and a reader of other exports notice nothing of a hundred changes; slots are used again."""
+    """Pushes and a reader of other exports notice nothing of a hundred changes; slots are used again."""
     t = stateful("cs", objects("cs", "conf"), ports=2).start()
     src, out = make_file("cs.src", 3 * MIB // 2, 2), make_file("cs.small", 1000, 3)
-    push = t.cp_start(src, "weft://10.0.0.1/conf", args=["--rate", "150K"])
+    over, pushes = threading.Event(), []
+
+    def pushing():
+        """One push after the other, a second each, until the changes are over, however long they take."""
+        while not over.is_set():
+            p = t.cp_start(src, "weft://10.0.0.1/conf", args=["--rate", "1500K"])
+            _, err = p.communicate(timeout=120)
+            pushes.append((p.returncode, err))
+    pusher = threading.Thread(target=pushing, daemon=True)
+    pusher.start()
     for i in range(34):
         e = f"e{i}"
         t.ctl("export", "create", e, "size=64K", f"path=e{i % 3}.weft")
@@ -146,14 +156,14 @@ def test_clients_stay():
             assert sha(t.pull(e, "cs.out", port=1)) == sha(out)
         t.ctl("export", "rename", e, f"f{i}")
         t.ctl("export", "delete", f"f{i}", "--confirm", f"f{i}")
-    assert push.poll() is None, "the push was over before"
     # As many as there may be, then one more.
     for i in range(31):
         t.ctl("export", "create", f"g{i}", "size=64K", f"path=g{i}.weft")
     assert "as many as can be" in t.ctl("export", "create", "more", "size=64K", "path=more.weft", ok=1)
     assert not os.path.exists(path("cs.state/more.weft")) and "more" not in state_of(t)
-    _, err = push.communicate(timeout=60)
-    assert push.returncode == 0, err
+    over.set()
+    pusher.join(timeout=150)
+    assert pushes and all(rc == 0 for rc, _ in pushes), pushes
     assert sha(t.pull("conf", "cs.out")) == sha(src)
     restart(t)
     assert len(state_of(t)) == 32
