@@ -2,6 +2,7 @@
 /** @file Responder: the life of a call of the peer. What the call holds, and who has it. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "rpcrdma_drc.h"
 #include "rpcrdma_mem.h"
@@ -126,6 +127,18 @@ struct weft_rpc *
 weft_rpc_req_endpoint(const struct weft_rpc_req *req)
 {
 	return weft_handle_check(req, &rpcrdma_req_kind, __func__) < 0 ? NULL : req->rpc;
+}
+
+void
+weft_rpc_req_waits(const struct weft_rpc_req *req, struct weft_rpc_waits *w)
+{
+	if (w == NULL)
+		return;
+	memset(w, 0, sizeof(*w));
+	if (weft_handle_check(req, &rpcrdma_req_kind, __func__) < 0 || req->rpc == NULL)
+		return;
+	w->read_ns = req->read_ns - req->asked_ns;
+	w->room_ns = weft_worker_now_ns(req->rpc->worker) - req->came_ns - w->read_ns;
 }
 
 bool

@@ -364,6 +364,29 @@ MISUSE(weft_rpc_req_endpoint)
 	CHECK(weft_rpc_req_endpoint(had) == NULL); /* it is answered */
 }
 
+MISUSE(weft_rpc_req_waits)
+{
+	struct weft_rpc_waits w;
+	struct weft_rpc_req *h;
+	struct pair p;
+
+	EACH_BAD(m, h, RPC_REQ)
+	{
+		memset(&w, 0xff, sizeof(w));
+		weft_rpc_req_waits(h, &w);
+		CHECK(w.read_ns == 0 && w.room_ns == 0);
+	}
+	pair_open(m, &p);
+	weft_rpc_req_waits(had, NULL);
+	weft_rpc_req_waits(had, &w);
+	CHECK(w.read_ns == 0 && w.room_ns < 1000000000); /* it has no chunks */
+	pair_close(m, &p);
+	memset(&w, 0xff, sizeof(w));
+	weft_rpc_req_waits(had, &w); /* the endpoint is gone */
+	CHECK(w.read_ns == 0 && w.room_ns == 0);
+	weft_rpc_done(had, WEFT_RPC_OK);
+}
+
 MISUSE(weft_rpc_raw_reply)
 {
 	struct weft_rpc_req *h;
@@ -451,5 +474,6 @@ WEFT_TEST_MAIN(CASE(weft_rpc_create), CASE(weft_rpc_destroy), CASE(weft_rpc_wc),
                CASE(weft_rpc_set_peer_share), CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy),
                CASE(weft_rpc_drc_info), CASE(weft_rpc_budget_create), CASE(weft_rpc_budget_destroy),
                CASE(weft_rpc_budget_info), CASE(weft_rpc_done), CASE(weft_rpc_req_endpoint),
-               CASE(weft_rpc_raw_reply), CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend),
-               CASE(weft_rpc_xdr_results), CASE(weft_clnt_create), CASE(weft_svc_create))
+               CASE(weft_rpc_req_waits), CASE(weft_rpc_raw_reply), CASE(weft_rpc_raw_refuse),
+               CASE(weft_rpc_xdr_lend), CASE(weft_rpc_xdr_results), CASE(weft_clnt_create),
+               CASE(weft_svc_create))

@@ -249,6 +249,18 @@ void weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status);
 /** The endpoint on which the call came. NULL: it is gone, or the call was answered. */
 struct weft_rpc *weft_rpc_req_endpoint(const struct weft_rpc_req *req);
 
+/** How long a call was on its way through the endpoint, by the worker's clock, which is read once a
+ * poll. */
+struct weft_rpc_waits {
+	uint64_t read_ns; /**< its chunks were read; 0: it has none, or it took no poll */
+	uint64_t room_ns; /**< it waited: for room in the budget, or for the same call before it */
+};
+/**
+ * What the call has waited for until now. For serve_later(), before it returns. Both are 0 if the
+ * call was answered, or its endpoint is gone. On the endpoint's worker.
+ */
+void weft_rpc_req_waits(const struct weft_rpc_req *req, struct weft_rpc_waits *w);
+
 /* ---- Endpoints ---- */
 
 /** What this side serves in the reverse direction of the connection (draft s5.2.5, RFC 8167). */
