@@ -39,6 +39,14 @@ vol_win_find(const struct weft_vol_windows *pool, uint64_t off_bytes, uint64_t l
 	return w;
 }
 
+void *
+weft_vol_windows_owner_at(const struct weft_vol_windows *p, uint64_t off_bytes)
+{
+	const uint64_t slot = off_bytes / p->window_bytes;
+
+	return slot < p->slots && p->window[slot] != NULL ? p->window[slot]->attr.owner : NULL;
+}
+
 /* ---- Slots ---- */
 
 uint64_t

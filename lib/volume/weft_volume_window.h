@@ -172,6 +172,8 @@ uint64_t weft_vol_window_at(const struct weft_vol_window *w);
 /** Where it stands. */
 uint64_t weft_vol_window_off(const struct weft_vol_window *w);
 void *weft_vol_window_owner(const struct weft_vol_window *w);
+/** The owner of the window whose slot has this offset of the medium; NULL: the slot is free. */
+void *weft_vol_windows_owner_at(const struct weft_vol_windows *p, uint64_t off_bytes);
 /** Time of its last flush, read-back, opening or move, by weft_vol_poll()'s clock. */
 uint64_t weft_vol_window_used_ns(const struct weft_vol_window *w);
 
