@@ -16,6 +16,7 @@
 #include "target.h"
 #include "target_control.h"
 #include "target_file.h"
+#include "target_metrics.h"
 #include "target_quota.h"
 #include "target_service.h"
 #include "target_state.h"
@@ -41,6 +42,7 @@ usage(void)
 	      "      --check-config  check the configuration, describe its first error, and\n"
 	      "                      change nothing\n"
 	      "      --help-config   print all sections and keys\n"
+	      "      --help-metrics  print all metrics\n"
 	      "      --strict        do not start when an export cannot be opened. Without\n"
 	      "                      this option the other exports are served, and SIGHUP\n"
 	      "                      tries to open it again\n"
@@ -104,7 +106,9 @@ target_up(struct target *t, char *err, size_t err_size)
 	target_watch_open(t);
 	target_tickets_up(t);
 	t->numa_node = node;
-	rc = target_volumes_up(t, err, err_size);
+	rc = target_metrics_up(t, err, err_size);
+	if (rc == 0)
+		rc = target_volumes_up(t, err, err_size);
 	if (rc == 0)
 		rc = target_exports_open(t, node, err, err_size);
 	if (rc == 0)
@@ -169,6 +173,7 @@ target_down(struct target *t)
 	target_control_free(t);
 	target_watch_close(t);
 	target_tickets_down(t);
+	target_metrics_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);
@@ -214,6 +219,7 @@ static void
 end_now(struct target *t)
 {
 	target_tel_end();
+	target_metrics_end(t);
 	target_control_end(t);
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);
@@ -237,11 +243,12 @@ static struct target target = {.watch_fd = -1, .exports_lock = PTHREAD_MUTEX_INI
 int
 main(int argc, char **argv)
 {
-	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_STRICT, OPT_VERSION };
+	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_HELP_METRICS, OPT_STRICT, OPT_VERSION };
 	static const struct option longopts[] = {
 	        {"config", required_argument, NULL, 'c'},
 	        {"check-config", no_argument, NULL, OPT_CHECK},
 	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
+	        {"help-metrics", no_argument, NULL, OPT_HELP_METRICS},
 	        {"strict", no_argument, NULL, OPT_STRICT},
 	        {"version", no_argument, NULL, OPT_VERSION},
 	        {"help", no_argument, NULL, 'h'},
@@ -267,6 +274,9 @@ main(int argc, char **argv)
 			break;
 		case OPT_HELP_CONFIG:
 			conf_print_reference(stdout);
+			return 0;
+		case OPT_HELP_METRICS:
+			target_metrics_reference(stdout);
 			return 0;
 		case OPT_STRICT:
 			t->strict = true;
@@ -338,7 +348,8 @@ main(int argc, char **argv)
 	target_tel_begin(t);
 	target_admit_room(&t->conf, ui_msg);
 	t->ready_ns = ui_now_ns();
-	if (target_control_begin(t, err, sizeof(err)) != 0) {
+	if (target_control_begin(t, err, sizeof(err)) != 0 ||
+	    target_metrics_begin(t, err, sizeof(err)) != 0) {
 		for (uint32_t i = 0; i < target_nexports(t); i++)
 			target_export_undo(&t->exports[i]);
 		end_now(t);

@@ -22,6 +22,7 @@
  * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
  * - messages to a service manager, its watchdog (target_service.h): target_service.c
+ * - metrics (target_metrics.h, metrics_count.h, metrics_read.h): metrics*.c
  * - volumes (target_volume.h): target_volume*.c
  */
 
@@ -41,6 +42,7 @@
 struct control;
 struct control_counters;
 struct control_queue;
+struct metrics;
 struct state;
 
 struct target {
@@ -90,9 +92,10 @@ struct target {
 	struct control *control;
 	struct control_queue *control_queue;
 	const struct control_counters *control_counters;
-	uint64_t ready_ns;   /**< when it was ready, by ui_now_ns() */
-	char log_level[256]; /**< as set last; the program's thread */
-	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
+	struct metrics *metrics; /**< NULL: they are off */
+	uint64_t ready_ns;       /**< when it was ready, by ui_now_ns() */
+	char log_level[256];     /**< as set last; the program's thread */
+	bool stop_asked;         /**< a client of the socket wants the end; the program's thread */
 };
 
 /** Slots of exports: a loop skips those that are gone (target_export_gone()). Any thread. */

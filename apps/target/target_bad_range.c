@@ -23,6 +23,7 @@ target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
 	pthread_mutex_lock(&ex->lock);
 	of->last[of->n++ % TARGET_BAD_RANGES] = s;
 	pthread_mutex_unlock(&ex->lock);
+	atomic_fetch_add_explicit(&ex->bad_ranges, 1, memory_order_relaxed);
 }
 
 void

@@ -9,6 +9,7 @@
 #include "addr.h"
 #include "target.h"
 #include "target_grant.h"
+#include "target_metrics.h"
 #include "target_quota.h"
 #include "target_rpc.h"
 #include "target_volume.h"
@@ -93,6 +94,7 @@ target_conn_close(struct target_conn *c)
 	while ((g = LIST_FIRST(&c->grants)) != NULL)
 		target_grant_drop(g);
 	target_vgrants_end(c);
+	target_metrics_conn_gone(c);
 	if (c->qp != NULL)
 		weft_qp_destroy(c->qp);
 	if (c->rpc != NULL)

@@ -108,6 +108,8 @@ struct target_export {
 	atomic_uint files_lost; /**< times that the file was lost; a counter, relaxed */
 	/* Counters of READ and WRITE, relaxed. io_refused: refused for rights or bounds. */
 	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
+	/** mismatches and failures together, for who may not take the lock; relaxed */
+	atomic_ullong bad_ranges;
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;

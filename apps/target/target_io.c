@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "target.h"
+#include "target_metrics.h"
 #include "target_rpc.h"
 #include "target_say.h"
 #include "ui.h"
@@ -26,6 +27,7 @@ struct target_io {
 	weft_export_write_res *res;
 	struct weft_persist_req preq;
 	struct weft_alarm *again;
+	struct metrics_timing timing;
 };
 
 /* ---- Checks of every procedure ---- */
@@ -200,6 +202,7 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 	 * grant may end. */
 	r->g = g;
 	r->ex = g->ex;
+	target_metrics_op(&r->timing, NULL);
 	atomic_fetch_add_explicit(&g->ex->reads, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
@@ -237,6 +240,11 @@ io_end(struct target_io *io, int status)
 		ok = res->weft_export_write_res_u.why != NULL;
 		io_bad_range(io->ex, io->preq.off_bytes, io->preq.len_bytes, "the flush of a WRITE",
 		             status);
+		target_metrics_failed(io->ex);
+	} else {
+		target_metrics_stage(&io->timing, METRICS_MEDIUM);
+		target_metrics_durable(io->ex, io->preq.len_bytes);
+		target_metrics_done(&io->timing, METRICS_WRITE, io->ex, NULL);
 	}
 	LIST_REMOVE(io, link);
 	atomic_fetch_sub_explicit(&io->ex->ios, 1, memory_order_release);
@@ -267,7 +275,7 @@ static void
 io_flush(struct target_io *io)
 {
 	struct weft_persist *p = io->ex->persist;
-	int rc = p->ops->flush(p, weft_worker_exec(io->w->w), &io->preq);
+	int rc = target_metrics_flush(p, weft_worker_exec(io->w->w), &io->preq);
 
 	if (rc == -EAGAIN)
 		rc = weft_alarm_set(io->w->w, IO_AGAIN_US, io_again, io, &io->again);
@@ -305,9 +313,11 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	bool durable = args->stable != WEFT_EXPORT_UNSTABLE;
 	uint32_t len = args->data.data_len;
 	uint64_t off = EXPFMT_COMMIT_OFF + args->to;
+	struct metrics_timing timing = {0};
 	struct target_io *io = NULL;
 	char *why = NULL;
 
+	target_metrics_op(&timing, req);
 	if (durable && args->stable != WEFT_EXPORT_DURABLE) {
 		res->status = WEFT_EXPORT_INVAL;
 		why = target_why("unknown stability %u", (unsigned int)args->stable);
@@ -340,6 +350,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	res->weft_export_write_res_u.written =
 	        (weft_export_written){.count = len, .stable = args->stable};
 	if (io == NULL) {
+		target_metrics_done(&timing, METRICS_WRITE, g->ex, c->peer);
 		weft_rpc_done(req, WEFT_RPC_OK);
 		return;
 	}
@@ -348,6 +359,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	        .ex = g->ex,
 	        .req = req,
 	        .res = res,
+	        .timing = timing,
 	        .preq = {.off_bytes = off,
 	                 .len_bytes = len,
 	                 .flags = WEFT_FLUSH_PERSISTENT,

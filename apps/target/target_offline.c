@@ -20,6 +20,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_metrics.h"
 #include "target_state.h"
 #include "target_ticket.h"
 #include "target_volume.h"
@@ -74,6 +75,8 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 				target_export_release(ex);
 			}
 		}
+		if (rc == 0)
+			target_metrics_attach(t, ex);
 		if (rc != 0 && (t->strict || first == 0))
 			snprintf(err, err_size, "%s", why);
 		if (rc != 0 && t->strict)
@@ -279,6 +282,7 @@ offline_try(struct target *t, struct target_export *ex, const struct conf *fresh
 	if (rc != 0)
 		return rc;
 	target_watch_begin(t, ex);
+	target_metrics_attach(t, ex);
 	atomic_store_explicit(&ex->up, true, memory_order_release);
 	ui_msg("export %s: is served now", ex->conf->name);
 	return 0;
@@ -391,6 +395,8 @@ offline_wipe(struct target *t, struct target_export *ex)
 	ex->revocations = ex->reduced = ex->revoked = ex->told = 0;
 	memset(&ex->mismatches, 0, sizeof(ex->mismatches));
 	memset(&ex->failures, 0, sizeof(ex->failures));
+	atomic_store_explicit(&ex->bad_ranges, 0, memory_order_relaxed);
+	target_metrics_wipe(t, ex);
 	pthread_mutex_unlock(&t->exports_lock);
 }
 

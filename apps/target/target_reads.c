@@ -11,6 +11,8 @@ target_xdr_read(XDR *xdr, struct target_read *r)
 	if (xdr->x_op == XDR_FREE && r->g != NULL) {
 		LIST_REMOVE(r, link);
 		r->g = NULL;
+		target_metrics_stage(&r->timing, METRICS_ANSWER);
+		target_metrics_done(&r->timing, METRICS_READ, r->ex, NULL);
 		atomic_fetch_sub_explicit(&r->ex->reads, 1, memory_order_release);
 	}
 	return weft_export_xdr_read_res(xdr, &r->res);

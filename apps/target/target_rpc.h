@@ -6,6 +6,7 @@
 
 #include "export_proto.h"
 #include "target_grant.h"
+#include "target_metrics.h"
 #include <weft/rpcrdma.h>
 
 struct target_worker;
@@ -16,6 +17,7 @@ struct target_read {
 	LIST_ENTRY(target_read) link; /**< in the reads of its connection, if g is set */
 	struct target_grant *g;       /**< may be freed already */
 	struct target_export *ex;     /**< the export whose medium holds the data, if g is set */
+	struct metrics_timing timing;
 };
 
 /* ---- target_rpc.c ---- */

@@ -24,6 +24,7 @@
 
 #include "conf.h"
 #include "quota.h"
+#include "target_metrics.h"
 #include "volrpc.h"
 #include "weft_staging.h"
 #include "weft_volume_core.h"
@@ -158,6 +159,7 @@ struct target_vio {
 	struct weft_staging_req staging;
 	struct weft_block_extent *extents;
 	struct target_vsnap *snap; /**< target_volume_snap.c */
+	struct metrics_timing timing;
 	struct weft_vol_op op;
 };
 

@@ -51,4 +51,9 @@ void target_vclient_ref(struct target_vclient *cl);
 /** Give a reference back; the last one frees it. Nothing of it holds or waits for memory then. */
 void target_vclient_put(struct target_vclient *cl);
 
+/* ---- target_volume_window.c ---- */
+
+/** The grant of the window at this offset of the worker's medium; NULL: none. */
+const struct target_vgrant *target_vwindow_grant(const struct target_vworker *vw, uint64_t off);
+
 #endif /* WEFT_APPS_TARGET_VOLUME_CLIENT_H */

@@ -32,6 +32,7 @@ target_vio_answer(struct target_vio *io, bool ok, bool held)
 {
 	struct weft_rpc_req *req = io->req;
 
+	target_metrics_vio(io, held);
 	/* The call is freed by the answer when the results hold it. */
 	if (!held)
 		vio_free(io);
@@ -128,6 +129,7 @@ target_vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handl
 		io->op.client = &g->client;
 		io->op.owner = io;
 		io->op.deadline_ns = weft_worker_now_ns(c->w->w) + VIO_DEADLINE_NS;
+		target_metrics_op(&io->timing, req);
 		target_vgrant_ref(g);
 		return io;
 	}
@@ -138,10 +140,14 @@ target_vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handl
 static void
 vio_submit(struct target_vio *io)
 {
-	int rc = weft_vol_submit(io->g->vc->chan, &io->op);
+	int rc;
+
+	target_metrics_stage(&io->timing, METRICS_STAGING);
+	rc = weft_vol_submit(io->g->vc->chan, &io->op);
 
 	if (rc == 0)
 		return;
+	io->timing.began_ns = 0;
 	if (rc == -EINVAL) {
 		atomic_fetch_add_explicit(&io->g->ex->io_refused, 1, memory_order_relaxed);
 		target_vio_answer(io,
@@ -210,6 +216,7 @@ target_xdr_vread(XDR *xdr, struct target_vread *r)
 
 	if (xdr->x_op == XDR_FREE && io != NULL) {
 		r->io = NULL;
+		target_metrics_vio_taken(io);
 		target_vuntaken_remove(io);
 		vio_free(io);
 	}

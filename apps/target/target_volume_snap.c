@@ -215,6 +215,7 @@ vsnap_serve(struct target_conn *c, struct weft_rpc_req *req, const weft_volrpc_s
 	io->op.snap = &io->snap->snap;
 	io->op.deadline_ns = weft_worker_now_ns(c->w->w) + VSNAP_DEADLINE_NS;
 	io->op.done = vsnap_done;
+	target_metrics_stage(&io->timing, METRICS_STAGING);
 	rc = weft_vol_submit(io->g->vc->chan, &io->op);
 	if (rc != 0)
 		target_vio_answer(io, vsnap_fail(io, rc), false);

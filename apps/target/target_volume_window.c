@@ -512,6 +512,14 @@ target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t to,
 	return 0;
 }
 
+const struct target_vgrant *
+target_vwindow_grant(const struct target_vworker *vw, uint64_t off)
+{
+	const struct target_vwindow *x = weft_vol_windows_owner_at(vw->windows, off);
+
+	return x != NULL ? x->g : NULL;
+}
+
 void
 target_vserve_window_open(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 {

@@ -260,6 +260,8 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	vw->poller = (struct weft_poller){
 	        .poll = vworker_poll, .next_ns = vworker_next_ns, .fd = vw->epoll_fd, .arg = vw};
 	if (rc == 0)
+		target_metrics_attach_windows(vw);
+	if (rc == 0)
 		rc = vworker_add_poller(tw, vw);
 	if (rc != 0) {
 		vworker_free(vw);

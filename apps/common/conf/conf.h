@@ -132,6 +132,7 @@ struct conf_target {
 	char control[108];         /**< path of the control socket, or "off"; empty: the default */
 	char control_group[64];    /**< group that may use it, too; empty: none */
 	char state[CONF_PATH_MAX]; /**< directory; empty: none */
+	char metrics[64];          /**< conf_parse_metrics() */
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
@@ -283,6 +284,9 @@ int conf_dev_arg(const char *dev, const char *key, char *buf, size_t size);
  * -ENOSPC.
  */
 int conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract);
+/** Parse where metrics are served: "ADDRESS:PORT", "[ADDRESS]:PORT", or "PORT" of 127.0.0.1. "off"
+ * and "": to->ss_family is 0. -EINVAL. */
+int conf_parse_metrics(const char *s, struct sockaddr_storage *to);
 /** Parse "10.0.0.1/24". -EINVAL. */
 int conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
 /** Parse "fd00::1/64", a global or unique-local address. -EINVAL. */

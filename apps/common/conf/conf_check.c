@@ -33,11 +33,17 @@ conf_check_weft(struct conf_reader *l, const struct conf_weft *w)
 static void
 conf_check_target(struct conf_reader *l, const struct conf_target *t)
 {
+	struct sockaddr_storage at;
+
 	if (t->control[0] != '\0' && t->control[0] != '/' && strcmp(t->control, "off") != 0)
 		conf_fault(l, conf_line_of(l, "control"), "control",
 		           "\"%s\" is neither off nor a path from the root; write "
 		           "/run/weft/control.sock",
 		           t->control);
+	if (conf_parse_metrics(t->metrics, &at) != 0)
+		conf_fault(l, conf_line_of(l, "metrics"), "metrics",
+		           "\"%s\" is neither off nor an address and a port; write 127.0.0.1:9471",
+		           t->metrics);
 }
 
 static void

@@ -155,6 +155,31 @@ conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_
 	return 0;
 }
 
+int
+conf_parse_metrics(const char *s, struct sockaddr_storage *to)
+{
+	const char *colon = strrchr(s, ':');
+	const char *port = colon != NULL ? colon + 1 : s;
+	char host[ADDR_STR_MAX];
+	unsigned long n;
+	char *end;
+
+	memset(to, 0, sizeof(*to));
+	if (*s == '\0' || strcmp(s, "off") == 0)
+		return 0;
+	n = strtoul(port, &end, 10);
+	if (*port < '0' || *port > '9' || *end != '\0' || n == 0 || n > UINT16_MAX)
+		return -EINVAL;
+	if (colon == NULL)
+		return addr_parse("127.0.0.1", (uint16_t)n, to);
+	/* An address with colons has brackets: else its last part would be the port. */
+	if ((size_t)(colon - s) >= sizeof(host) || (*s == '[') != (colon[-1] == ']') ||
+	    (*s != '[' && memchr(s, ':', (size_t)(colon - s)) != NULL))
+		return -EINVAL;
+	snprintf(host, sizeof(host), "%.*s", (int)(colon - s), s);
+	return addr_parse(host, (uint16_t)n, to);
+}
+
 /* The next word of a list with commas: its length, and *s moved behind it; 0 at the end, -1: an
  * empty word. */
 static int

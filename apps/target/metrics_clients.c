@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Sums of each client. A worker keeps those of connections that have ended, and copies them
+ * and those of open ones when the metrics thread asks, a few in each poll, so that no poll becomes
+ * long. A connection that ends meanwhile may be missing in what was copied. So that no sum becomes
+ * less, the thread keeps the largest value that it has seen.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "addr.h"
+#include "metrics_read.h"
+#include "target.h"
+#include "target_grant.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define SLICE    16U        /**< connections that are copied in one poll */
+#define ROWS_MAX 65536U     /**< of one worker; what is beyond is left out */
+#define WAIT_NS  200000000U /**< for one worker */
+#define LOOK_US  50
+
+/** What a worker is asked for, and copies. The worker has it while asked != answered. */
+struct ask {
+	struct metrics_worker *mw;
+	struct metrics_client *row;
+	uint32_t n, cap, left_out, closed_at;
+	bool first, more;
+	uint32_t asked;       /**< the metrics thread's */
+	atomic_uint answered; /**< a release behind the rest */
+	uint64_t asked_ns;
+};
+
+struct metrics_clients {
+	struct metrics *m;
+	struct ask ask[CONF_WORKERS_MAX];
+	struct metrics_client *now, *before;
+	uint32_t n, nbefore, left_out;
+	uint64_t late;
+};
+
+/* ---- On the worker ---- */
+
+void
+metrics_client_key(const struct target_conn *c, char key[HOST_AUTH_NAME_MAX + ADDR_STR_MAX + 1])
+{
+	char host[ADDR_STR_MAX];
+
+	/* A name may look like an address. */
+	if (c->auth.state == HOST_AUTH_DONE)
+		snprintf(key, HOST_AUTH_NAME_MAX + ADDR_STR_MAX, "=%s", c->auth.name);
+	else
+		snprintf(key, HOST_AUTH_NAME_MAX + ADDR_STR_MAX, "@%s",
+		         addr_host_str(&c->remote, host));
+}
+
+/** The client's place in the table of those whose connections have ended; it may be that of
+ * another one, which is forgotten. */
+static struct metrics_closed *
+closed_place(struct metrics_worker *mw, const char *key)
+{
+	struct metrics_closed *oldest = NULL;
+	uint64_t h = mw->closed_key;
+
+	for (const char *p = key; *p != '\0'; p++)
+		h = ((h ^ (unsigned char)*p) * 0x9e3779b97f4a7c15ULL) ^ (h >> 29);
+	for (unsigned int i = 0; i < METRICS_NEAR; i++) {
+		struct metrics_closed *e = &mw->closed[(h + i) % METRICS_CLOSED];
+
+		if (e->used_ns != 0 && strcmp(e->key, key) == 0)
+			return e;
+		if (oldest == NULL || e->used_ns < oldest->used_ns)
+			oldest = e;
+	}
+	memset(oldest, 0, sizeof(*oldest));
+	mw->closed_used[(oldest - mw->closed) / 64] |= 1ULL << ((oldest - mw->closed) % 64);
+	snprintf(oldest->key, sizeof(oldest->key), "%s", key);
+	return oldest;
+}
+
+void
+target_metrics_conn_gone(const struct target_conn *c)
+{
+	char key[sizeof(((struct metrics_closed *)0)->key)];
+	struct metrics_worker *mw = metrics_me;
+	struct metrics_closed *e;
+	struct weft_qp_info info;
+
+	if (mw == NULL)
+		return;
+	if (mw->next_conn == c)
+		mw->next_conn = LIST_NEXT(c, link);
+	if (c->qp == NULL)
+		return;
+	weft_qp_query(c->qp, &info);
+	metrics_client_key(c, key);
+	e = closed_place(mw, key);
+	e->used_ns = weft_worker_now_ns(mw->tw->w);
+	e->recv_bytes += info.recv_bytes;
+	e->sent_bytes += info.sent_bytes;
+	e->recv_msgs += info.recv_msgs;
+	e->sent_msgs += info.sent_msgs;
+}
+
+/** A row to fill in; NULL: there is no room. */
+static struct metrics_client *
+ask_row(struct ask *a)
+{
+	if (a->n == a->cap) {
+		a->left_out++;
+		return NULL;
+	}
+	memset(&a->row[a->n], 0, sizeof(a->row[0]));
+	return &a->row[a->n++];
+}
+
+static void
+copy_closed(struct ask *a, const struct metrics_closed *e)
+{
+	struct metrics_client *r = ask_row(a);
+
+	if (r == NULL)
+		return;
+	memcpy(r->key, e->key, sizeof(r->key));
+	r->recv_bytes = e->recv_bytes;
+	r->sent_bytes = e->sent_bytes;
+	r->recv_msgs = e->recv_msgs;
+	r->sent_msgs = e->sent_msgs;
+}
+
+static void
+copy_conn(struct ask *a, const struct target_conn *c)
+{
+	struct metrics_client *r = ask_row(a);
+	const struct target_vgrant *v;
+	struct weft_qp_info info;
+
+	if (r == NULL)
+		return;
+	weft_qp_query(c->qp, &info);
+	metrics_client_key(c, r->key);
+	r->conns = 1;
+	r->grants = c->ngrants;
+	LIST_FOREACH (v, &c->vgrants, link)
+		r->windows += v->nwindows;
+	r->recv_bytes = info.recv_bytes;
+	r->sent_bytes = info.sent_bytes;
+	r->recv_msgs = info.recv_msgs;
+	r->sent_msgs = info.sent_msgs;
+}
+
+/** Copy at most `most` clients whose connections have ended. */
+static void
+copy_some_closed(struct ask *a, unsigned int most)
+{
+	const struct metrics_worker *mw = a->mw;
+
+	while (a->closed_at < METRICS_CLOSED && most > 0) {
+		const uint64_t used = mw->closed_used[a->closed_at / 64] >> (a->closed_at % 64);
+
+		if (used == 0) {
+			a->closed_at = (a->closed_at / 64 + 1) * 64;
+			continue;
+		}
+		a->closed_at += (uint32_t)__builtin_ctzll(used);
+		copy_closed(a, &mw->closed[a->closed_at++]);
+		most--;
+	}
+}
+
+static void
+ask_slice(void *arg)
+{
+	struct ask *a = arg;
+	struct metrics_worker *mw = a->mw;
+
+	if (a->first)
+		mw->next_conn = LIST_FIRST(&mw->tw->conns);
+	/* Ended ones first: one that ends now is missing this time, and never counted twice. */
+	copy_some_closed(a, SLICE);
+	for (unsigned int i = 0; a->closed_at == METRICS_CLOSED && i < SLICE; i++) {
+		if (mw->next_conn == NULL)
+			break;
+		copy_conn(a, mw->next_conn);
+		mw->next_conn = LIST_NEXT(mw->next_conn, link);
+	}
+	a->more = a->closed_at < METRICS_CLOSED || mw->next_conn != NULL;
+	atomic_fetch_add_explicit(&a->answered, 1, memory_order_release);
+}
+
+/* ---- On the metrics thread ---- */
+
+static bool
+ask_is_open(const struct ask *a)
+{
+	return atomic_load_explicit(&a->answered, memory_order_acquire) != a->asked;
+}
+
+/** Ask; false: the worker has not answered the question before. */
+static bool
+ask_again(struct ask *a)
+{
+	if (ask_is_open(a) || weft_worker_call(a->mw->tw->w, ask_slice, a) != 0)
+		return false;
+	a->asked++;
+	a->asked_ns = ui_now_ns();
+	return true;
+}
+
+static bool
+ask_wait(const struct ask *a, uint64_t until_ns)
+{
+	while (ask_is_open(a)) {
+		if (ui_now_ns() >= until_ns)
+			return false;
+		usleep(LOOK_US);
+	}
+	return true;
+}
+
+/** Begin anew, with room for the connections that there are. */
+static bool
+ask_begin(struct ask *a)
+{
+	uint64_t want = METRICS_CLOSED + 64 +
+	                (uint64_t)atomic_load_explicit(&a->mw->tw->t->nconns, memory_order_relaxed);
+	struct metrics_client *row;
+
+	want = want < ROWS_MAX ? want : ROWS_MAX;
+	if (want > a->cap) {
+		row = realloc(a->row, want * sizeof(*row));
+		if (row == NULL)
+			return false;
+		a->row = row;
+		a->cap = (uint32_t)want;
+	}
+	a->n = a->left_out = a->closed_at = 0;
+	a->first = true;
+	return true;
+}
+
+static bool
+ask_all(struct ask *a)
+{
+	const uint64_t until_ns = ui_now_ns() + WAIT_NS;
+
+	if (ask_is_open(a) || !ask_begin(a))
+		return false;
+	do {
+		if (!ask_again(a) || !ask_wait(a, until_ns))
+			return false;
+		a->first = false;
+	} while (a->more);
+	return true;
+}
+
+static int
+client_order(const void *x, const void *y)
+{
+	return strcmp(((const struct metrics_client *)x)->key,
+	              ((const struct metrics_client *)y)->key);
+}
+
+static int
+client_busy(const void *x, const void *y)
+{
+	const struct metrics_client *a = x, *b = y;
+	const uint64_t na = a->recv_bytes + a->sent_bytes, nb = b->recv_bytes + b->sent_bytes;
+
+	if ((a->conns > 0) != (b->conns > 0))
+		return a->conns > 0 ? -1 : 1;
+	return (na < nb) - (na > nb);
+}
+
+/** Rows of one client become one. */
+static uint32_t
+clients_merge(struct metrics_client *c, uint32_t n)
+{
+	uint32_t out = 0;
+
+	qsort(c, n, sizeof(*c), client_order);
+	for (uint32_t i = 0; i < n; i++) {
+		if (out == 0 || strcmp(c[out - 1].key, c[i].key) != 0) {
+			c[out++] = c[i];
+			continue;
+		}
+		c[out - 1].conns += c[i].conns;
+		c[out - 1].grants += c[i].grants;
+		c[out - 1].windows += c[i].windows;
+		c[out - 1].recv_bytes += c[i].recv_bytes;
+		c[out - 1].sent_bytes += c[i].sent_bytes;
+		c[out - 1].recv_msgs += c[i].recv_msgs;
+		c[out - 1].sent_msgs += c[i].sent_msgs;
+	}
+	return out;
+}
+
+static uint64_t
+larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/** No sum is less than before. */
+static void
+clients_keep(struct metrics_clients *mc)
+{
+	for (uint32_t i = 0; i < mc->n && mc->nbefore > 0; i++) {
+		struct metrics_client *c = &mc->now[i];
+		const struct metrics_client *b =
+		        bsearch(c, mc->before, mc->nbefore, sizeof(*c), client_order);
+
+		if (b == NULL)
+			continue;
+		c->recv_bytes = larger(c->recv_bytes, b->recv_bytes);
+		c->sent_bytes = larger(c->sent_bytes, b->sent_bytes);
+		c->recv_msgs = larger(c->recv_msgs, b->recv_msgs);
+		c->sent_msgs = larger(c->sent_msgs, b->sent_msgs);
+	}
+}
+
+void
+metrics_clients_refresh(struct metrics_clients *mc)
+{
+	struct metrics_client *all;
+	uint32_t n = 0, left_out = 0;
+
+	for (uint32_t i = 0; i < mc->m->nworkers; i++) {
+		if (!ask_all(&mc->ask[i])) {
+			mc->late++;
+			return;
+		}
+		n += mc->ask[i].n;
+		left_out += mc->ask[i].left_out;
+	}
+	all = malloc((n + 1) * sizeof(*all));
+	if (all == NULL)
+		return;
+	n = 0;
+	for (uint32_t i = 0; i < mc->m->nworkers; i++) {
+		const struct ask *a = &mc->ask[i];
+
+		if (a->n > 0)
+			memcpy(all + n, a->row, a->n * sizeof(*all));
+		n += a->n;
+	}
+	free(mc->before);
+	mc->before = mc->now;
+	mc->nbefore = mc->n;
+	mc->now = all;
+	mc->n = clients_merge(all, n);
+	if (mc->n > METRICS_CLIENTS_MAX) {
+		qsort(all, mc->n, sizeof(*all), client_busy);
+		left_out += mc->n - METRICS_CLIENTS_MAX;
+		mc->n = METRICS_CLIENTS_MAX;
+		qsort(all, mc->n, sizeof(*all), client_order);
+	}
+	mc->left_out = left_out;
+	clients_keep(mc);
+}
+
+const struct metrics_client *
+metrics_clients_all(const struct metrics_clients *mc, uint32_t *n, uint32_t *left_out,
+                    uint64_t *late)
+{
+	*n = mc->n;
+	*left_out = mc->left_out;
+	*late = mc->late;
+	return mc->now;
+}
+
+bool
+metrics_clients_alive(struct metrics_clients *mc, uint32_t *silent, uint64_t *silent_ns)
+{
+	const uint64_t now = ui_now_ns();
+	bool alive = true;
+
+	for (uint32_t i = 0; i < mc->m->nworkers; i++) {
+		struct ask *a = &mc->ask[i];
+
+		if (!ask_is_open(a)) {
+			/* Any answer will do: the shortest one. */
+			a->n = a->cap;
+			a->first = false;
+			a->closed_at = METRICS_CLOSED;
+			(void)ask_again(a);
+			(void)ask_wait(a, now + WAIT_NS / 2);
+		}
+		if (alive && ask_is_open(a)) {
+			alive = false;
+			*silent = i;
+			*silent_ns = ui_now_ns() - a->asked_ns;
+		}
+	}
+	return alive;
+}
+
+bool
+metrics_clients_rest(struct metrics_clients *mc)
+{
+	bool rest = true;
+
+	for (uint32_t i = 0; i < mc->m->nworkers; i++)
+		rest = ask_wait(&mc->ask[i], ui_now_ns() + 5 * (uint64_t)WAIT_NS) && rest;
+	return rest;
+}
+
+struct metrics_clients *
+metrics_clients_make(struct metrics *m)
+{
+	struct metrics_clients *mc = calloc(1, sizeof(*mc));
+
+	if (mc == NULL)
+		return NULL;
+	mc->m = m;
+	for (uint32_t i = 0; i < m->nworkers; i++)
+		mc->ask[i].mw = m->worker[i];
+	return mc;
+}
+
+void
+metrics_clients_free(struct metrics_clients *mc)
+{
+	if (mc == NULL)
+		return;
+	for (uint32_t i = 0; i < mc->m->nworkers; i++)
+		free(mc->ask[i].row);
+	free(mc->now);
+	free(mc->before);
+	free(mc);
+}

@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics over HTTP: the format, what a push, a pull, a window and a bad call count, health, alarms, the dashboard, and readers that are
+slow, many or send garbage."""
+import ctypes
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import prom
+from weft_e2e import BUILD, Skip, Target, app, main, make_file, memif, path, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+APPS = os.path.join(HERE, "..", "..", "apps", "target")
+DOC = os.path.join(HERE, "..", "..", "docs", "metrics.md")
+MIB = 1 << 20
+SEED = int(os.environ.get("WEFT_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Metered(Target):
+    """A target with metrics."""
+
+    def __init__(self, name, exports, extra="", **kw):
+        self.http = free_port()
+        super().__init__(name, exports, extra=f"metrics = {self.http}\n{extra}", **kw)
+
+    def get(self, where, method="GET"):
+        """Status and text."""
+        c = http.client.HTTPConnection("127.0.0.1", self.http, timeout=20)
+        c.request(method, where)
+        r = c.getresponse()
+        text = r.read().decode()
+        c.close()
+        return r.status, text
+
+    def metrics(self):
+        """Samples of now: {name: {labels: value}}."""
+        time.sleep(0.06)  # a text may be 50 ms old
+        status, text = self.get("/metrics")
+        assert status == 200
+        return prom.parse(text)[1]
+
+    def value(self, name, **labels):
+        """The sum of the samples with these labels."""
+        series = self.metrics().get(name, {})
+        return sum(v for k, v in series.items() if labels.items() <= dict(k).items())
+
+
+def objects(name, *exports):
+    return {e: {"path": path(f"{name}.{e}"), "size": "8M"} for e in exports}
+
+
+def volume(name, size="16M"):
+    return {"v": {"path": path(f"{name}.v"), "size": size, "format": "volume"}}
+
+
+def volume_probe(t, *words):
+    exe = os.path.join(BUILD, "test", "e2e", "volume_probe")
+    p = subprocess.run([exe, memif(0, "client", t.sock(0)), "10.0.0.2/24", "10.0.0.1", *words],
+                       capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    assert p.returncode == 0, (p.stdout, p.stderr)
+    return p.stdout
+
+
+def test_reference():
+    """The table of docs/metrics.md is the program's; each metric that is served is in it, and the other way round."""
+    rc, out, _ = run([app("weft-target"), "--help-metrics"])
+    with open(DOC) as f:
+        assert rc == 0 and f.read().endswith(out), "docs/metrics.md does not end with the output of weft-target --help-metrics"
+    t = Metered("ref", objects("ref", "a") | volume("ref")).start()
+    t.push(make_file("ref.src", 100000, 1), "a")
+    types, samples = prom.parse(t.get("/metrics")[1])
+    table = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", out, re.M))
+    assert types == table
+    labels = dict(re.findall(r"^\| `(\w+)` \| \w+ \| [^|]* \| ([^|]*) \|", out, re.M))
+    for name, series in samples.items():
+        base = name if name in labels else re.sub("_(bucket|sum|count)$", "", name)
+        for k in series:
+            assert {n for n, _ in k} - {"le"} == set(labels[base].split()), (name, k)
+
+
+def test_push_and_pull():
+    """A push is counted at its Flush, a pull at its durable WRITEs; both have times and a client. Counters do not go back."""
+    t = Metered("pp", objects("pp", "a", "b")).start()
+    src = make_file("pp.src", 3 * MIB, 2)
+    assert t.value("weft_export_flushed_bytes_total") == 0
+    t.push(src, "a")
+    pushed = t.value("weft_export_flushed_bytes_total", export="a", by="push")
+    assert 3 * MIB < pushed < 4 * MIB and t.value("weft_export_flushed_bytes_total", by="call") == 0, pushed
+    rc, _, err = t.cp(src, "weft://10.0.0.1/b", args=["--pull"])
+    assert rc == 0, err
+    pulled = t.value("weft_export_flushed_bytes_total", export="b", by="call")
+    assert 3 * MIB < pulled < 4 * MIB and t.value("weft_export_flushed_bytes_total", export="b", by="push") <= 64, pulled
+    m = t.metrics()
+    ops = {(dict(k)["export"], dict(k)["operation"]): v for k, v in m["weft_operation_seconds_count"].items()}
+    assert ops["a", "push"] == m["weft_export_flushes_total"][("by", "push"), ("export", "a")] > 3, ops
+    assert ops["b", "write"] > 3 and ops["a", "push_verify"] > 3, ops
+    stages = {(dict(k)["operation"], dict(k)["stage"]): v for k, v in m["weft_stage_seconds_sum"].items()}
+    assert stages["push", "medium"] > 0 and stages["write", "medium"] > 0 and stages["write", "wire"] > 0, stages
+    # The slowest one is an operation that there was; its stages are not longer than it.
+    slow = {}
+    for k, v in m["weft_slowest_operation_seconds"].items():
+        d = dict(k)
+        slow.setdefault(d["operation"], {"who": (d["export"], d["client"])})[d["stage"]] = v
+    for op, export in (("push", "a"), ("write", "b")):
+        assert slow[op]["who"][0] == export and slow[op]["who"][1].startswith("10.0.0.2:"), slow
+        parts = sum(v for s, v in slow[op].items() if s not in ("who", "all"))
+        assert 0 < slow[op]["all"] and parts <= slow[op]["all"] * 1.001 + 1e-6, slow
+    # The octets of a client whose connections have all ended stay, and grow with the next one.
+    me = (("authenticated", "no"), ("client", "10.0.0.2"))
+    before = m["weft_client_received_bytes_total"][me]
+    assert m["weft_client_connections"][me] == 0 and before > 6 * MIB, before
+    slow_push = t.cp_start(make_file("pp.slow", 2 * MIB, 3), "weft://10.0.0.1/a", args=["--rate", "1M"])
+    last, met = before, False
+    while slow_push.poll() is None:
+        m = t.metrics()
+        now = m["weft_client_received_bytes_total"][me]
+        met = met or (m["weft_client_connections"][me] == 1 and m["weft_client_grants"][me] == 1)
+        assert now >= last, (now, last)
+        last = now
+        time.sleep(0.1)
+    assert met and t.value("weft_client_received_bytes_total", client="10.0.0.2") >= before + 2 * MIB
+    assert t.term() == 0
+
+
+def test_volume():
+    """Calls and windows of a volume, by export and stage."""
+    t = Metered("vo", volume("vo") | objects("vo", "a")).start()
+    assert "done" in volume_probe(t, "v", "order", "5", "3")
+    m = t.metrics()
+    ops = {dict(k)["operation"]: v for k, v in m["weft_operation_seconds_count"].items() if dict(k)["export"] == "v"}
+    assert set(ops) == {"read", "write", "flush"} and ops["flush"] == 3, ops
+    assert ops["read"] == t.value("weft_export_reads_total", export="v") and ops["write"] == t.value("weft_export_writes_total", export="v")
+    assert t.value("weft_export_flushes_total", export="v", by="call") >= 3 and t.value("weft_export_flushes_total", by="push") == 0
+    stages = {(dict(k)["operation"], dict(k)["stage"]): v for k, v in m["weft_stage_seconds_count"].items()}
+    for op, stage in (("read", "staging"), ("read", "medium"), ("read", "answer"), ("write", "wire"), ("write", "medium"),
+                      ("flush", "medium")):
+        assert 0 < stages[op, stage] <= ops[op], (op, stage, stages)
+    assert "done" in volume_probe(t, "v", "spread", "7", "24", "0", "1")
+    m = t.metrics()
+    pushes = m["weft_export_flushes_total"][("by", "push"), ("export", "v")]
+    assert pushes > 0 and m["weft_operation_seconds_count"][("export", "v"), ("operation", "push")] == pushes
+    slow = {dict(k)["export"]: dict(k)["client"] for k in m["weft_slowest_operation_seconds"] if dict(k)["operation"] == "push"}
+    assert list(slow) == ["v"] and slow["v"].startswith("10.0.0.2:"), slow
+    assert t.value("weft_export_flushes_total", export="a") == 0
+
+
+def test_health():
+    t = Metered("he", objects("he", "a", "b")).start()
+    assert t.get("/livez") == (200, "live\n") and t.get("/readyz") == (200, "ready\n") and t.get("/stopz") == (200, "safe\n")
+    assert t.get("/readyz", "HEAD") == (200, "")
+    push = t.cp_start(make_file("he.src", 2 * MIB, 5), "weft://10.0.0.1/a", args=["--rate", "1M"])
+    end = time.monotonic() + 10
+    while t.get("/stopz")[0] == 200:
+        assert time.monotonic() < end and push.poll() is None
+        time.sleep(0.02)
+    status, text = t.get("/stopz")
+    assert status == 503 and text.startswith("not safe\nexport a: 1 grants"), text
+    assert push.wait(timeout=30) == 0
+    assert t.get("/stopz")[0] == 200 and t.value("weft_safe_to_stop") == 1
+    # An export whose file is lost: ready still, and said; without any: not.
+    os.rename(path("he.a"), path("he.gone"))
+    end = time.monotonic() + 10
+    while t.value("weft_export_up", export="a") == 1:
+        assert time.monotonic() < end
+    status, text = t.get("/readyz")
+    assert status == 200 and "export a: " in text, text
+    os.rename(path("he.b"), path("he.gone2"))
+    while t.get("/readyz")[0] == 200:
+        assert time.monotonic() < end + 10
+        time.sleep(0.05)
+    assert "no export is served" in t.get("/readyz")[1] and t.value("weft_ready") == 0
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+
+
+def test_hang():
+    """A worker that does not poll: metrics are served all the same, and after three seconds the target does not live, until it polls."""
+    t = Metered("ha", objects("ha", "a")).start()
+    assert t.get("/livez")[0] == 200
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    tid = worker_thread(t)
+    if libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0:
+        raise Skip(f"this host allows no ptrace: {os.strerror(ctypes.get_errno())}")
+    assert libc.ptrace(PTRACE_INTERRUPT, tid, None, None) == 0
+    os.waitpid(tid, 0x40000000)  # __WALL
+    try:
+        begun, status = time.monotonic(), 200
+        while status == 200:
+            status, text = t.get("/livez")
+            assert time.monotonic() - begun < 8
+            time.sleep(0.1)
+        assert status == 503 and text.startswith("worker 0 has not polled for ") and time.monotonic() - begun > 2.5, text
+        late = t.value("weft_metrics_late_workers_total")
+        assert late >= 1 and t.get("/readyz")[0] == 200
+    finally:
+        libc.ptrace(PTRACE_DETACH, tid, None, None)
+    while t.get("/livez")[0] != 200:
+        assert time.monotonic() - begun < 16
+    assert t.term() == 0
+
+
+def worker_thread(t):
+    for tid in os.listdir(f"/proc/{t.proc.pid}/task"):
+        with open(f"/proc/{t.proc.pid}/task/{tid}/comm") as f:
+            if f.read() == "w0\n":
+                return int(tid)
+    raise AssertionError("no thread w0")
+
+
+def test_alarms():
+    """Each alarm is silent for a healthy target, and fires when its fault is there."""
+    t = Metered("al", objects("al", "a") | volume("al")).start()
+    t.push(make_file("al.src", MIB, 6), "a")
+    before = t.metrics()
+    t.push(make_file("al.src", MIB, 7), "a")
+    now = t.metrics()
+    for s in (before, now):
+        s["up"] = {(("job", "weft"),): 1}
+    faults = {
+        "WeftDown": {"up": 0},
+        "WeftExportDown": {"weft_export_up": 0},
+        "WeftMediumFails": {"weft_export_bad_ranges_total": 1},
+        "WeftDamagedBlocks": {"weft_export_damaged_blocks_total": 3},
+        "WeftLateDevice": {"weft_export_late_operations_total": 1},
+        "WeftSlowMedium": {"weft_stage_seconds_bucket": lambda k, v: v if float(dict(k)["le"]) >= 1 else 0},
+        "WeftPortDown": {"weft_port_up": 0},
+        "WeftLossyNetwork": {"weft_worker_retransmitted_segments_total": 1e6},
+        "WeftStagingShort": {"weft_worker_staging_waiting": 2},
+        "WeftRefusesConnections": {"weft_worker_refused_connections_total": 1},
+        "WeftGuessing": {"weft_auth_refused_total": 21},
+    }
+    alarms = prom.rules(os.path.join(APPS, "weft-alerts.yml"))
+    assert set(alarms) == set(faults)
+    now["weft_port_up"] = {k: 1 for k in now["weft_port_up"]}  # a memif without its client is down
+    for alarm, expr in alarms.items():
+        for name in re.findall(r"\bweft_\w+", expr):
+            assert name in now, f"{alarm}: no metric {name}"
+        healthy = prom.Promql(before, now, 60).value(expr)
+        assert not healthy, (alarm, healthy)
+        ill = dict(now)
+        for name, v in faults[alarm].items():
+            ill[name] = {k: v(k, x) if callable(v) else v for k, x in now[name].items()}
+        assert prom.Promql(before, ill, 60).value(expr), f"{alarm} does not fire"
+    # An operator's word keeps an alarm silent.
+    held = dict(now, weft_export_up={k: 0 for k in now["weft_export_up"]}, weft_export_held={k: 1 for k in now["weft_export_up"]})
+    assert not prom.Promql(before, held, 60).value(alarms["WeftExportDown"])
+    with open(DOC) as f:
+        text = f.read()
+    assert all(f"| {alarm} |" in text for alarm in alarms)
+
+
+def test_promtool():
+    exe = shutil.which("promtool")
+    if exe is None:
+        raise Skip("there is no promtool: apt-get install -y --no-install-recommends prometheus")
+    rc, out, err = run([exe, "check", "rules", os.path.join(APPS, "weft-alerts.yml")])
+    assert rc == 0, out + err
+    t = Metered("pt", objects("pt", "a") | volume("pt")).start()
+    t.push(make_file("pt.src", MIB, 8), "a")
+    p = subprocess.run([exe, "check", "metrics"], input=t.get("/metrics")[1], capture_output=True, text=True, timeout=60, check=False)
+    assert p.returncode == 0 and not p.stderr, p.stdout + p.stderr
+
+
+def test_dashboard():
+    """Every metric of the dashboard exists, with the labels that it names; panels do not overlap."""
+    t = Metered("da", objects("da", "a") | volume("da")).start()
+    t.push(make_file("da.src", MIB, 9), "a")
+    samples = t.metrics()
+    labels = {n: {x for k in s for x, _ in k} for n, s in samples.items()}
+    with open(os.path.join(APPS, "weft-grafana.json")) as f:
+        board = json.load(f)
+    seen, room = set(), set()
+    for p in board["panels"]:
+        g = p["gridPos"]
+        cells = {(x, y) for x in range(g["x"], g["x"] + g["w"]) for y in range(g["y"], g["y"] + g["h"])}
+        assert not cells & room and g["x"] + g["w"] <= 24, p["title"]
+        room |= cells
+        for target in p["targets"]:
+            names = re.findall(r"\bweft_\w+", target["expr"])
+            assert names, target
+            seen |= set(names)
+            known = set().union(*(labels[n] for n in names if n in labels)) | {"instance"}
+            assert all(n in samples for n in names), [n for n in names if n not in samples]
+            for by in re.findall(r"by \(([^)]*)\)", target["expr"]) + re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]):
+                assert set(by.replace(" ", "").split(",")) <= known, (p["title"], by, known)
+            assert target["expr"].count("(") == target["expr"].count(")")
+    assert len(seen) > 15 and len({p["id"] for p in board["panels"]}) == len(board["panels"])
+
+
+def rss(t):
+    with open(f"/proc/{t.proc.pid}/status") as f:
+        return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) * 1024
+
+
+def connect(t):
+    s = socket.create_connection(("127.0.0.1", t.http), timeout=10)
+    return s
+
+
+def test_garbage():
+    """Requests at random: an honest client is served between them, each of them ends, and nothing is kept."""
+    t = Metered("ga", objects("ga", "a")).start()
+    rng = random.Random(SEED)
+    t.metrics()
+    before, open_ones = rss(t), []
+    lines = [b"GET /metrics HTTP/1.1", b"POST / HTTP/1.1", b"GET /%00%ff/../../etc/passwd HTTP/1.1", b"GET / HTTP/9.9",
+             b"\x16\x03\x01\x02\x00",
+             b"GET " + b"/" * 20000 + b" HTTP/1.1", b"HEAD /metrics HTTP/1.0", b"OPTIONS * HTTP/1.1", b"", b"\0" * 100]
+    for i in range(300):
+        s = connect(t)
+        s.settimeout(0.1)
+        head = rng.choice(lines)
+        more = rng.choice([b"", b"Host: x\r\n", b"Host: x\r\nContent-Length: 99999999999999999999\r\n",
+                           b"X: " + b"y" * rng.randrange(40000) + b"\r\n", b"Host: x\r\nTransfer-Encoding: chunked\r\n",
+                           rng.randbytes(rng.randrange(3000)), b"Host: x\r\nContent-Length: 1000\r\n"])
+        try:
+            s.sendall(head + b"\r\n" + more + b"\r\n" + rng.randbytes(rng.randrange(2000)))
+            s.shutdown(socket.SHUT_WR)
+            while s.recv(65536):
+                pass
+        except OSError:
+            pass
+        open_ones = open_ones[-10:] + [s]
+        if i % 50 == 0:
+            assert t.get("/livez")[0] == 200, f"seed {SEED}"
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert t.get("/metrics", method)[0] == 405
+    assert t.get("/nix")[0] == 404
+    end = time.monotonic() + 15
+    while t.value("weft_metrics_connections") > 1:  # that of the question
+        assert time.monotonic() < end, f"seed {SEED}"
+        time.sleep(0.5)
+    m = t.metrics()
+    assert m["weft_metrics_refused_total"][()] >= 5 and rss(t) < before + 8 * MIB, (rss(t) - before, f"seed {SEED}")
+    assert t.term() == 0
+
+
+def test_many():
+    """More connections than there may be: the idle ones give way, and an honest client is served at once."""
+    t = Metered("mn", objects("mn", "a")).start()
+    held = []
+    for _ in range(200):
+        held.append(connect(t))
+    begun = time.monotonic()
+    for _ in range(5):
+        assert t.get("/livez") == (200, "live\n")
+    assert time.monotonic() - begun < 3
+    m = t.metrics()
+    assert m["weft_metrics_connections"][()] <= 32 and m["weft_metrics_closed_total"][(("why", "pushed_out"),)] >= 100, m
+    for s in held:
+        s.close()
+    # Half a request: its connection ends after ten seconds, whatever it sends in between.
+    half = connect(t)
+    half.settimeout(1)
+    half.sendall(b"GET / HTTP/1.1\r\n")
+    begun, ended = time.monotonic(), None
+    while time.monotonic() - begun < 20 and ended is None:
+        try:
+            half.sendall(b"X: y\r\n")
+            if half.recv(100) == b"":
+                ended = time.monotonic() - begun
+        except socket.timeout:
+            pass
+        except ConnectionError:
+            ended = time.monotonic() - begun
+    assert ended is not None and 8 < ended < 14, ended
+    assert t.value("weft_metrics_closed_total", why="slow") == 1
+
+
+def test_slow_readers():
+    """Readers that take nothing: the others are served, memory is bounded, and each of them ends after ten seconds."""
+    t = Metered("sl", objects("sl", *"abcdefgh")).start()
+    for e in "abcdefgh":
+        t.push(make_file("sl.src", 100000, 1), e)
+    t.metrics()
+    before, slow = rss(t), []
+    for _ in range(20):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        s.connect(("127.0.0.1", t.http))
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 300)  # far more than buffers of the kernel hold
+        slow.append(s)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 5:
+        one = time.monotonic()
+        assert t.get("/metrics")[0] == 200 and time.monotonic() - one < 2
+        assert rss(t) < before + 48 * MIB, rss(t) - before
+        time.sleep(0.2)
+    end = time.monotonic() + 15
+    while t.value("weft_metrics_closed_total", why="slow") < 20:
+        assert time.monotonic() < end, t.metrics()["weft_metrics_closed_total"]
+        time.sleep(0.3)
+    for s in slow:
+        s.close()
+
+
+def test_configuration():
+    """Off by default; what is wrong is said in one line; a port that is taken ends the start."""
+    t = Target("co", objects("co", "a")).start()
+    assert "metrics:" not in t.logged()
+    with open(f"/proc/{t.proc.pid}/net/tcp") as f:
+        mine = {os.readlink(f"/proc/{t.proc.pid}/fd/{n}") for n in os.listdir(f"/proc/{t.proc.pid}/fd")}
+        assert not [line for line in f if f"socket:[{(line.split() + [''] * 10)[9]}]" in mine]
+    t.term()
+    for text, why in (("nix", "write 127.0.0.1:9471"), ("127.0.0.1", "write"), ("::1:80", "write"), ("1.2.3.4:0", "write"),
+                      ("127.0.0.1:65536", "write"), ("[127.0.0.1:80", "write"), ("127.0.0.1:9471x", "write")):
+        t = Target("cw", objects("cw", "a"), extra=f"metrics = {text}")
+        rc, _, err = run([app("weft-target"), "--check-config", "-c", t.conf])
+        assert rc == 1 and why in err and "metrics" in err and err.count("\n") == 1, (text, err)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        t = Target("ct", objects("ct", "a"), extra=f"metrics = 127.0.0.1:{s.getsockname()[1]}").start(ok=False)
+        assert t.proc.wait(timeout=20) == 1 and "another program has this port" in t.logged(), t.logged()
+    t = Target("c6", objects("c6", "a"), extra=f"metrics = [::1]:{free_port()}").start()
+    assert "metrics: http://[::1]:" in t.logged()
+    assert t.proc.poll() is None and t.term() == 0
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
