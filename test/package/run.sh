@@ -51,6 +51,7 @@ programs() {
 		[ -x "$tmp/root$prefix/bin/$p" ] || { echo "no $p"; return 1; }
 		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --version || return 1
 		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --help > /dev/null || return 1
+		[ -n "$(find "$tmp/root$prefix/share/man" -name "$p.[18]")" ] || { echo "no manual page of $p"; return 1; }
 	done
 }
 # shellcheck disable=SC2086,SC2317 # lists of options
