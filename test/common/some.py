@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALONE = {"soak", "count"}
+ALONE = {"soak", "count", "deb"}
 DEBUGGERS = {"--gdb": ["gdb", "--args"], "--valgrind": ["valgrind", "-q", "--error-exitcode=1"]}
 
 

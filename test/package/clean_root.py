@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The packages in a Debian that has never seen weft: clean_root.py SOURCE BUILD. TAP.
+
+apps/package/deb.py makes the packages; mmdebstrap makes the root, once. In it the packages are installed, the service is started
+as its unit says and by its user, without any capability, and used; then an upgrade, a downgrade, removal and purge. Nothing
+leaves the root: it has mounts, processes and a network of its own.
+"""
+import filecmp
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
+TAR = os.path.join(BUILD, "deb-root.tar")
+ROOT = None
+# What Debian itself writes while packages come and go.
+NOT_OURS = re.compile(
+    r"^/(proc|sys|tmp|debs|var/lib/dpkg|var/lib/apt|var/log|var/cache)(/|$)"
+    r"|^/etc/(ld\.so\.cache|(passwd|group|shadow|gshadow|subuid|subgid)-)$"
+    r"|^/etc/\.pwd\.lock$|^/run/adduser$")
+# Packages that are made and looked at, and not installed here.
+NOT_HERE = ("weft-rbd", "nbdkit", "weft-dbg")
+count = bad = 0
+
+
+def check(name, ok, *why):
+    """One line of the result."""
+    global count, bad
+    count += 1
+    bad += not ok
+    print(f"{'ok' if ok else 'not ok'} {count} {name}", flush=True)
+    for w in () if ok else why:
+        for t in str(w).rstrip().split("\n")[-30:]:
+            print(f"#   {t}")
+
+
+def skip(why):
+    """End without a judgement."""
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def inside(*args, **more):
+    """(status, output) of a command in the root."""
+    p = subprocess.run(["chroot", ROOT, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
+                       stdin=subprocess.DEVNULL, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", **more})
+    return p.returncode, p.stdout
+
+
+def there(path):
+    """Where a path of the root is."""
+    return ROOT + path
+
+
+def mode(path):
+    """Owner, group and mode of a path of the root."""
+    return inside("stat", "-c", "%U:%G:%a", path)[1].strip()
+
+
+def files():
+    """{path: content or link} of all that is in the root."""
+    out = {}
+    for folder, dirs, names in os.walk(ROOT):
+        dirs[:] = [d for d in dirs if not NOT_OURS.match(os.path.join(folder, d)[len(ROOT):])]
+        for n in dirs + names:
+            path = os.path.join(folder, n)
+            if NOT_OURS.match(path[len(ROOT):]):
+                continue
+            if os.path.islink(path):
+                out[path[len(ROOT):]] = os.readlink(path)
+            elif os.path.isfile(path):
+                with open(path, "rb") as f:
+                    out[path[len(ROOT):]] = hash(f.read())
+            else:
+                out[path[len(ROOT):]] = None
+    return out
+
+
+class Service:
+    """What systemd would start: the unit's ExecStart, by its user, with its folders and nothing more."""
+
+    def __init__(self):
+        with open(there("/usr/lib/systemd/system/weft-target.service"), encoding="utf-8") as f:
+            unit = dict(re.findall(r"^(\w+)=(.*)$", f.read(), re.M))
+        self.user, self.words = unit["User"], unit["ExecStart"].split()
+        run = "/run/" + unit["RuntimeDirectory"]
+        if not os.path.isdir(there(run)):
+            inside("install", "-d", "-o", self.user, "-g", unit["Group"], "-m", unit["RuntimeDirectoryMode"], run)
+        self.log = open(there("/tmp/target.log"), "w+", encoding="utf-8")
+        self.proc = subprocess.Popen(
+            ["chroot", ROOT, "setpriv", f"--reuid={self.user}", f"--regid={unit['Group']}", "--init-groups", "--bounding-set=-all",
+             "--inh-caps=-all", "--no-new-privs", "env", "-i", "PATH=/usr/bin:/bin", unit["Environment"], *self.words],
+            stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + 30
+        while time.monotonic() < end and self.proc.poll() is None and "ready:" not in self.said():
+            time.sleep(0.05)
+
+    def said(self):
+        """Its log."""
+        with open(self.log.name, encoding="utf-8") as f:
+            return f.read()
+
+    def stop(self):
+        """SIGTERM, and its status."""
+        self.proc.send_signal(signal.SIGTERM)
+        status = self.proc.wait(30)
+        self.log.close()
+        return status
+
+
+def make_packages(out):
+    """Two versions of the packages, of the same programs."""
+    for version in ("0.0.1-1", "0.0.1-2"):
+        p = subprocess.run([os.path.join(SOURCE, "apps/package/deb.py"), "--build", os.path.join(SOURCE, "build-deb"), "--version", version,
+                            out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if p.returncode:
+            return p.stdout
+    return ""
+
+
+def debs(version):
+    """The packages of a version that are installed here, as the root sees them."""
+    names = sorted(os.listdir(there("/debs")))
+    return ["/debs/" + n for n in names if f"_{version}_" in n and not n.startswith(NOT_HERE)]
+
+
+def copies(data, note):
+    """Push and pull by the port of client.ini."""
+    with open(there("/tmp/in"), "wb") as f:
+        f.write(data)
+    push = inside("weft-cp", "-q", "-c", "/etc/weft/client.ini", "/tmp/in", "weft://10.0.0.1/demo")
+    check(f"{note}: push", push[0] == 0, push[1])
+    pulls(note)
+
+
+def pulls(note):
+    """Pull what was pushed last."""
+    if os.path.exists(there("/tmp/out")):
+        os.unlink(there("/tmp/out"))
+    pull = inside("weft-cp", "-q", "-c", "/etc/weft/client.ini", "weft://10.0.0.1/demo", "/tmp/out")
+    check(f"{note}: pull, octet for octet", pull[0] == 0 and filecmp.cmp(there("/tmp/in"), there("/tmp/out"), False), pull[1])
+
+
+def life():
+    """From the first installation to the purge."""
+    before = files()
+    rc, out = inside("dpkg", "-i", *debs("0.0.1-1"))
+    check("install", rc == 0, out)
+    check("user and folders", inside("id", "-un", "weft")[0] == 0 and mode("/var/lib/weft") == "weft:weft:750"
+          and mode("/var/lib/weft/state") == "weft:weft:700" and mode("/etc/weft") == "root:weft:750"
+          and mode("/etc/weft/target.ini") == "root:weft:640", mode("/var/lib/weft"), mode("/etc/weft"), mode("/etc/weft/target.ini"))
+    check("the service is enabled", os.path.islink(there("/etc/systemd/system/multi-user.target.wants/weft-target.service")))
+    missing = inside("sh", "-c", "for f in /usr/bin/weft-* /usr/lib/*/libweft*.so.*; do ldd $f; done | grep 'not found'")[1]
+    check("no library is missing", not missing, missing)
+    names = [n for n in os.listdir(there("/usr/bin")) if n.startswith("weft-")]
+    wrong = [n for n in names if inside(n, "--version")[0] != 0]
+    check(f"{len(names)} programs start", not wrong and len(names) >= 9, wrong, names)
+
+    target = Service()
+    check("the service starts without root and capabilities", "ready:" in target.said(), target.said())
+    made = inside("weft-ctl", "export", "create", "demo", "size=64M", "path=/var/lib/weft/demo.weft")
+    check("an export is made", made[0] == 0, made[1], target.said())
+    copies(os.urandom(5 << 20), "installed")
+    denied = inside("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "weft-ctl", "status")
+    check("nobody may not use the control socket", denied[0] in (3, 4), denied)
+
+    # An upgrade does not end what runs (systemd restarts it afterwards), and keeps what the operator wrote.
+    with open(there("/etc/weft/target.ini"), "a", encoding="utf-8") as f:
+        f.write("# by the operator\n")
+    rc, out = inside("dpkg", "-i", *debs("0.0.1-2"))
+    with open(there("/etc/weft/target.ini"), encoding="utf-8") as f:
+        kept = f.read().endswith("# by the operator\n")
+    check("upgrade", rc == 0 and kept and mode("/etc/weft/target.ini") == "root:weft:640", out)
+    pulls("upgraded, the old target")
+    check("the old target ends in order", target.stop() == 0, target.said())
+    target = Service()
+    pulls("upgraded, the new target")
+    copies(os.urandom(1 << 20), "upgraded")
+    target.stop()
+    rc, out = inside("dpkg", "-i", *debs("0.0.1-1"))
+    target = Service()
+    check("downgrade", rc == 0 and "ready:" in target.said(), out, target.said())
+    pulls("downgraded")
+    target.stop()
+
+    rc, out = inside("apt-get", "-y", "--no-download", "remove", "weft-target")
+    check("remove: the programs go, configuration and data stay", rc == 0 and not os.path.exists(there("/usr/bin/weft-target"))
+          and os.path.exists(there("/etc/weft/target.ini")) and os.path.exists(there("/var/lib/weft/demo.weft")), out)
+    rc, out = inside("dpkg", "--purge", "weft-target")
+    check("purge says that exports are there, and keeps them", rc == 0 and "/var/lib/weft has exports" in out
+          and os.path.exists(there("/var/lib/weft/demo.weft")) and not os.path.exists(there("/etc/weft/target.ini")), out)
+    rc, out = inside("sh", "-c", "rm -r /var/lib/weft && deluser --quiet --system weft")
+    check("what purge says to do then works", rc == 0, out)
+    rc, out = inside("dpkg", "-i", *debs("0.0.1-1"))
+    rc2, out2 = inside("dpkg", "--purge", "weft-target", "weft", "libweft-dev", "libweft0.1")
+    left = {p for p, c in files().items() if p not in before or before[p] != c} | set(before) - set(files())
+    left -= {"/tmp"}
+    check("installed and purged again: nothing is left", rc == 0 and rc2 == 0 and not left, out, out2, sorted(left))
+
+
+def make_root(out):
+    """The root, with what the packages depend on: the rest of the test needs no network."""
+    needs = set()
+    for n in os.listdir(out):
+        if "_0.0.1-1_" in n and not n.startswith(NOT_HERE):
+            d = subprocess.run(["dpkg-deb", "-f", os.path.join(out, n), "Depends"], stdout=subprocess.PIPE, text=True, check=True)
+            needs |= {re.split(r"[ (]", x.strip())[0] for x in d.stdout.strip().split(",")}
+    needs = sorted(n for n in needs if n and not n.startswith(("weft", "libweft")))
+    p = subprocess.run(["mmdebstrap", "--variant=minbase", "--include=" + ",".join(needs), "bookworm", TAR.replace(".tar", ".new.tar")],
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if p.returncode:
+        skip("mmdebstrap has made no root: " + " ".join(t for t in p.stdout.split("\n") if t.startswith("E:")))
+    os.rename(TAR.replace(".tar", ".new.tar"), TAR)
+
+
+def main():
+    """Make packages and root; then begin again, with mounts, processes and a network of its own."""
+    if os.getuid() != 0:
+        skip("making a root takes root")
+    if shutil.which("mmdebstrap") is None and not os.path.exists(TAR):
+        skip("there is no mmdebstrap")
+    out = tempfile.mkdtemp(prefix="weft-clean.")
+    try:
+        why = make_packages(os.path.join(out, "debs"))
+        if why:
+            check("packages are made", False, why)
+            print("1..1")
+            return 1
+        if not os.path.exists(TAR):
+            make_root(os.path.join(out, "debs"))
+        return subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", sys.executable, *sys.argv, out],
+                              check=False).returncode
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def in_root(out):
+    """What is done in the root."""
+    global ROOT
+    ROOT = os.path.join(out, "root")
+    os.mkdir(ROOT)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "root", ROOT], check=True)
+    subprocess.run(["tar", "-C", ROOT, "-xf", TAR, "--numeric-owner"], check=True)
+    shutil.copytree(os.path.join(out, "debs"), there("/debs"))
+    subprocess.run(["mount", "-t", "proc", "proc", there("/proc")], check=True)
+    subprocess.run(["mount", "-t", "sysfs", "-o", "ro", "sysfs", there("/sys")], check=True)
+    life()
+    if shutil.which("lintian"):
+        all_debs = [os.path.join(out, "debs", n) for n in os.listdir(os.path.join(out, "debs")) if "_0.0.1-1_" in n]
+        p = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", *all_debs], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True, check=False)
+        check("lintian finds no error", p.returncode == 0, p.stdout)
+    else:
+        check("lintian finds no error # SKIP there is no lintian", True)
+    print(f"1..{count}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(in_root(sys.argv[3]) if len(sys.argv) > 3 else main())
