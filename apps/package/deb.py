@@ -100,7 +100,7 @@ def stage(build, root):
     if not os.path.exists(os.path.join(build, "build.ninja")):
         subprocess.run(["meson", "setup", build, TOP, "--buildtype=release", "-Dc_args=-g1", "-Dtests=false", "--prefix=/usr",
                         "--sysconfdir=/etc", "--localstatedir=/var", "-Dc_link_args=-Wl,-z,relro,-z,now"], check=True, stdout=sys.stderr)
-    subprocess.run(["ninja", "-C", build, *os.environ.get("WEFT_NINJA", "").split()], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "--quiet", "-C", build, *os.environ.get("WEFT_NINJA", "").split()], check=True, stdout=sys.stderr)
     env = {k: v for k, v in os.environ.items() if k != "DESTDIR"}
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", root], check=True, stdout=sys.stderr, env=env)
     os.makedirs(os.path.join(root, "etc/weft"))

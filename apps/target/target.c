@@ -19,6 +19,7 @@
 #include "target_metrics.h"
 #include "target_quota.h"
 #include "target_service.h"
+#include "target_size.h"
 #include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -30,6 +31,7 @@ static void
 usage(void)
 {
 	fputs("usage: weft-target -c FILE.ini\n"
+	      "       weft-target -c FILE.ini --size [--volumes N] [--clients N]\n"
 	      "\n"
 	      "Export files or persistent memory to weft-cp and other initiators. The\n"
 	      "program runs in the foreground and logs to standard error. The line\n"
@@ -43,6 +45,10 @@ usage(void)
 	      "                      change nothing\n"
 	      "      --help-config   print all sections and keys\n"
 	      "      --help-metrics  print all metrics\n"
+	      "      --size          print how much memory and how many hugepages are needed,\n"
+	      "                      and what the machine has. Exit status 1: too little\n"
+	      "      --volumes N     with --size: so many volumes [those of FILE]\n"
+	      "      --clients N     with --size: so many connections [as many as may be]\n"
 	      "      --strict        do not start when an export cannot be opened. Without\n"
 	      "                      this option the other exports are served, and SIGHUP\n"
 	      "                      tries to open it again\n"
@@ -243,13 +249,25 @@ static struct target target = {.watch_fd = -1, .exports_lock = PTHREAD_MUTEX_INI
 int
 main(int argc, char **argv)
 {
-	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_HELP_METRICS, OPT_STRICT, OPT_VERSION };
+	enum {
+		OPT_CHECK = 256,
+		OPT_HELP_CONFIG,
+		OPT_HELP_METRICS,
+		OPT_STRICT,
+		OPT_VERSION,
+		OPT_SIZE,
+		OPT_VOLUMES,
+		OPT_CLIENTS
+	};
 	static const struct option longopts[] = {
 	        {"config", required_argument, NULL, 'c'},
 	        {"check-config", no_argument, NULL, OPT_CHECK},
 	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
 	        {"help-metrics", no_argument, NULL, OPT_HELP_METRICS},
 	        {"strict", no_argument, NULL, OPT_STRICT},
+	        {"size", no_argument, NULL, OPT_SIZE},
+	        {"volumes", required_argument, NULL, OPT_VOLUMES},
+	        {"clients", required_argument, NULL, OPT_CLIENTS},
 	        {"version", no_argument, NULL, OPT_VERSION},
 	        {"help", no_argument, NULL, 'h'},
 	        {0},
@@ -257,7 +275,9 @@ main(int argc, char **argv)
 	struct target *t = &target;
 	const char *file = NULL;
 	char err[CONF_ERR_MAX + CONF_PATH_MAX];
-	bool check = false;
+	struct size_ask ask = {.volumes = UINT32_MAX, .clients = UINT32_MAX};
+	struct size_room room;
+	bool check = false, size = false;
 	sigset_t set;
 	int opt, sig;
 
@@ -281,6 +301,15 @@ main(int argc, char **argv)
 		case OPT_STRICT:
 			t->strict = true;
 			break;
+		case OPT_SIZE:
+			size = true;
+			break;
+		case OPT_VOLUMES:
+			ask.volumes = (uint32_t)ui_arg_u64("--volumes", optarg, 0, 1000000);
+			break;
+		case OPT_CLIENTS:
+			ask.clients = (uint32_t)ui_arg_u64("--clients", optarg, 0, 16777216);
+			break;
 		case OPT_VERSION:
 			ui_version();
 			return 0;
@@ -295,19 +324,27 @@ main(int argc, char **argv)
 		ui_usage_die("%s: no such argument", argv[optind]);
 	if (file == NULL)
 		ui_usage_die("no configuration; give -c FILE.ini");
+	if (!size && (ask.volumes != UINT32_MAX || ask.clients != UINT32_MAX))
+		ui_usage_die("--volumes and --clients go with --size");
 	t->conf_file = file;
 	t->latest = &t->conf;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (t->conf.target.state[0] != '\0') {
-		if (state_open(t->conf.target.state, !check, &t->state, err, sizeof(err)) != 0)
+		if (state_open(t->conf.target.state, !check && !size, &t->state, err,
+		               sizeof(err)) != 0)
 			ui_die("%s: %s", file, err);
 		state_merge(t->state, &t->conf, ui_msg);
 	}
+	size_room("", &room);
+	if (size)
+		return size_print(&t->conf, &ask, &room, stdout) == 0 ? 0 : UI_EXIT_FAIL;
 	if (t->conf.nexports == 0 && t->state == NULL)
 		ui_die("%s: nothing to export; add an [export NAME] section", file);
 	if (key_check(&t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	if (size_check(&t->conf, &room, err, sizeof(err)) != 0)
+		ui_die("%s: %s", file, err);
 	if (check) {
 		if (target_check(t, err, sizeof(err)) != 0)
 			ui_die("%s", err);

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file How much memory a configuration needs: the sum of what the start allocates, and the most
+ * that clients add (docs/limits.md). Test e2e `size` compares with what a target takes.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stack.h"
+#include "target_size.h"
+#include "ui.h"
+#include <weft/room.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define KIB ((uint64_t)1 << 10)
+
+#define SIZE_PROGRAM      (40 * MIB) /* code, EAL, threads, tables of the default limits */
+#define SIZE_WORKER       (4 * MIB)
+#define SIZE_VOLUME       (MIB + 128 * KIB) /* of each worker: memory of its operations */
+#define SIZE_CONN         (60 * KIB)        /* docs/limits.md, "connections" */
+#define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
+#define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
+#define SIZE_PAGE         4096
+#define SIZE_LINE         256
+
+static uint64_t
+size_buffers(const struct conf *c)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < c->nports; i++) {
+		const struct weft_port_attr attr = {
+		        .size = sizeof(attr),
+		        .dev = c->ports[i].dev,
+		        .mtu_bytes = (uint16_t)c->ports[i].mtu_bytes,
+		        .mbufs = c->ports[i].mbufs,
+		        .queues = stack_sharers(c, c->nworkers, c->ports[i].name),
+		};
+
+		bytes += weft_room_bytes(&attr, SIZE_PAGE);
+	}
+	return bytes > c->weft.memory_mb * MIB ? bytes : c->weft.memory_mb * MIB;
+}
+
+static uint64_t
+size_export(const struct conf_export *e)
+{
+	struct stat st;
+
+	if (e->persist == CONF_PERSIST_PMEM)
+		return 0;
+	if (e->size_bytes == 0 && e->path[0] != '\0' && stat(e->path, &st) == 0)
+		return (uint64_t)st.st_size;
+	return e->size_bytes;
+}
+
+/* Connections that all workers admit together. */
+static uint32_t
+size_most_clients(const struct conf *c)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < c->nports; i++) {
+		uint32_t workers = stack_sharers(c, c->nworkers, c->ports[i].name);
+
+		n += (uint64_t)workers * weft_room_conns(&c->tcp, c->ports[i].mbufs, workers);
+	}
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+void
+size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
+{
+	*n = (struct size_need){.workers = c->nworkers > 0 ? c->nworkers : 1,
+	                        .clients = size_most_clients(c)};
+	for (uint32_t i = 0; i < c->nexports; i++) {
+		if (c->exports[i].format == CONF_FORMAT_VOLUME)
+			n->volumes++;
+		else
+			n->exports += size_export(&c->exports[i]);
+	}
+	if (ask->volumes != UINT32_MAX)
+		n->volumes = ask->volumes;
+	if (ask->clients != UINT32_MAX)
+		n->clients = ask->clients;
+	n->buffers = size_buffers(c);
+	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER;
+	if (n->volumes > 0)
+		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME;
+	n->conns = n->clients * SIZE_CONN;
+	n->calls =
+	        n->clients > 0 ? n->workers * SIZE_CALLS_BUDGET + n->clients * SIZE_CONN_CALLS : 0;
+}
+
+uint64_t
+size_at_start(const struct size_need *n, bool huge)
+{
+	return (huge ? 0 : n->buffers) + n->staging + n->program;
+}
+
+/* ---- What there is ---- */
+
+static FILE *
+size_open(const char *root, const char *path)
+{
+	char name[CONF_PATH_MAX];
+
+	if ((size_t)snprintf(name, sizeof(name), "%s%s", root, path) >= sizeof(name))
+		return NULL;
+	return fopen(name, "re");
+}
+
+/* The number in a file. "max", which a group without a limit has, is none. */
+static bool
+size_number(const char *root, const char *group, const char *file, uint64_t *v)
+{
+	char path[CONF_PATH_MAX];
+	FILE *f = NULL;
+	int n = 0;
+
+	if ((size_t)snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s", group, file) < sizeof(path))
+		f = size_open(root, path);
+	if (f != NULL) {
+		n = fscanf(f, "%" SCNu64, v);
+		fclose(f);
+	}
+	return n == 1;
+}
+
+/* The least that a control group and those above it leave. */
+static void
+size_cgroups(const char *root, struct size_room *r)
+{
+	char line[CONF_PATH_MAX], *group = NULL, *last;
+	FILE *f = size_open(root, "/proc/self/cgroup");
+	uint64_t most, now;
+
+	while (group == NULL && f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, "0::/", 4) == 0)
+			group = line + 3;
+	if (f != NULL)
+		fclose(f);
+	if (group == NULL)
+		return;
+	group[strcspn(group, "\n")] = '\0';
+	for (;;) {
+		if (strcmp(group, "/") == 0)
+			*group = '\0'; /* a group of a container's own, or the topmost one */
+		if (size_number(root, group, "/memory.max", &most) &&
+		    size_number(root, group, "/memory.current", &now)) {
+			uint64_t left = most > now ? most - now : 0;
+
+			if (left < r->bytes) {
+				r->bytes = left;
+				r->cgroup = true;
+			}
+		}
+		if ((last = strrchr(group, '/')) == NULL)
+			return;
+		*last = '\0';
+	}
+}
+
+void
+size_room(const char *root, struct size_room *r)
+{
+	FILE *f = size_open(root, "/proc/meminfo");
+	uint64_t v, avail = UINT64_MAX, swap = 0, pages = 0;
+	char line[SIZE_LINE];
+
+	*r = (struct size_room){.bytes = UINT64_MAX};
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "MemAvailable: %" SCNu64, &v) == 1)
+			avail = v * KIB;
+		else if (sscanf(line, "SwapFree: %" SCNu64, &v) == 1)
+			swap = v * KIB;
+		else if (sscanf(line, "HugePages_Free: %" SCNu64, &v) == 1)
+			pages = v;
+		else if (sscanf(line, "Hugepagesize: %" SCNu64, &v) == 1)
+			r->huge_page = v * KIB;
+	}
+	if (f != NULL)
+		fclose(f);
+	if (avail != UINT64_MAX)
+		r->bytes = avail + swap;
+	r->huge_bytes = pages * r->huge_page;
+	size_cgroups(root, r);
+}
+
+/* ---- Both ---- */
+
+static bool
+size_huge(const struct conf *c, const struct size_need *n, const struct size_room *r)
+{
+	return c->weft.hugepages != CONF_HUGE_NEVER && r->huge_bytes >= n->buffers;
+}
+
+static const char *
+size_of_what(const struct size_room *r)
+{
+	return r->cgroup ? "its control group leaves" : "are available";
+}
+
+int
+size_check(const struct conf *c, const struct size_room *r, char *err, size_t err_size)
+{
+	const struct size_ask ask = {.volumes = UINT32_MAX, .clients = 0};
+	struct size_need n;
+	char b1[32], b2[32];
+	uint64_t need;
+
+	size_of(c, &ask, &n);
+	need = size_at_start(&n, size_huge(c, &n, r));
+	if (need <= r->bytes)
+		return 0;
+	snprintf(err, err_size,
+	         "not enough memory: a start needs %s, %s %s; weft-target --size tells what for",
+	         ui_bytes(need, b1, sizeof(b1)), ui_bytes(r->bytes, b2, sizeof(b2)),
+	         size_of_what(r));
+	return -ENOMEM;
+}
+
+static void
+size_row(FILE *out, const char *what, uint64_t bytes, const char *why)
+{
+	char b[32];
+
+	fprintf(out, "%-26s %12s  %s\n", what, ui_bytes(bytes, b, sizeof(b)), why);
+}
+
+int
+size_print(const struct conf *c, const struct size_ask *ask, const struct size_room *r, FILE *out)
+{
+	struct size_need n;
+	char why[128];
+	bool huge;
+
+	size_of(c, ask, &n);
+	huge = size_huge(c, &n, r);
+	snprintf(why, sizeof(why), "%" PRIu32 " port%s; the more of this and [weft] memory_mb",
+	         c->nports, c->nports == 1 ? "" : "s");
+	size_row(out, "packet buffers", n.buffers, why);
+	snprintf(why, sizeof(why), "with %" PRIu32 " worker%s", n.workers,
+	         n.workers == 1 ? "" : "s");
+	size_row(out, "the program", n.program, why);
+	snprintf(why, sizeof(why), "%" PRIu32 " volume%s: [target] staging, and 1.1 MiB a worker",
+	         n.volumes, n.volumes == 1 ? "" : "s");
+	size_row(out, "volumes", n.staging, why);
+	size_row(out, "needed to start", size_at_start(&n, false),
+	         huge ? "packet buffers in hugepages" : "all in ordinary pages");
+	size_row(out, "objects and logs", n.exports, "which lie in memory, but on DAX");
+	snprintf(why, sizeof(why), "%" PRIu32 " connection%s", n.clients,
+	         n.clients == 1 ? "" : "s");
+	size_row(out, "clients", n.conns, why);
+	size_row(out, "calls and answers", n.calls, "at most, under load");
+	size_row(out, "in all", size_at_start(&n, false) + n.exports + n.conns + n.calls, "");
+	if (r->huge_page > 0) {
+		snprintf(why, sizeof(why), "%" PRIu64 " of %" PRIu64 " KiB for packet buffers",
+		         (n.buffers + r->huge_page - 1) / r->huge_page, r->huge_page / KIB);
+		size_row(out, "hugepages, if wanted", n.buffers, why);
+		size_row(out, "hugepages, free", r->huge_bytes, "");
+	}
+	if (r->bytes == UINT64_MAX)
+		return 0;
+	size_row(out, "memory, available", r->bytes,
+	         r->cgroup ? "by the limit of the control group" : "");
+	return size_at_start(&n, huge) <= r->bytes ? 0 : -ENOMEM;
+}

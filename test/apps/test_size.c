@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What memory a configuration needs, and what a machine of planted files has. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target_size.h"
+#include "weft_test.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static char root[64];
+static struct conf c;
+
+static void
+plant(const char *path, const char *text)
+{
+	char name[256];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s%s", root, path);
+	for (char *p = name + strlen(root) + 1; (p = strchr(p, '/')) != NULL; p++) {
+		*p = '\0';
+		CHECK(mkdir(name, 0700) == 0 || errno == EEXIST);
+		*p = '/';
+	}
+	f = fopen(name, "w");
+	CHECK(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static void
+begin(void)
+{
+	strcpy(root, "/tmp/weft-size.XXXXXX");
+	CHECK(mkdtemp(root) != NULL);
+	memset(&c, 0, sizeof(c));
+	c.weft.memory_mb = 256;
+	c.target.staging_bytes = 256 * MIB;
+	c.nports = c.nworkers = 1;
+	strcpy(c.ports[0].name, "p0");
+	strcpy(c.ports[0].dev, "net_ring0");
+	c.ports[0].mtu_bytes = 1500;
+	c.workers[0].nports = 1;
+	strcpy(c.workers[0].ports[0], "p0");
+}
+
+static void
+end(void)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "rm -r '%s'", root);
+	CHECK(system(cmd) == 0);
+}
+
+static void
+test_meminfo(void)
+{
+	struct size_room r;
+
+	begin();
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, UINT64_MAX);
+	plant("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:  1048576 kB\nSwapFree: 1024 kB\n"
+	                       "HugePages_Free:  7\nHugepagesize:  2048 kB\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 1025 * MIB);
+	CHECK_EQ(r.huge_bytes, 14 * MIB);
+	CHECK(!r.cgroup);
+	end();
+}
+
+static void
+test_cgroup(void)
+{
+	struct size_room r;
+
+	begin();
+	plant("/proc/meminfo", "MemAvailable: 1048576 kB\n");
+	plant("/proc/self/cgroup", "3:cpu:/x\n0::/a/b\n");
+	plant("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	plant("/sys/fs/cgroup/a/b/memory.current", "0\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 1024 * MIB);
+	CHECK(!r.cgroup);
+	/* The limit of a group above counts for those below. */
+	plant("/sys/fs/cgroup/a/memory.max", "104857600\n");
+	plant("/sys/fs/cgroup/a/memory.current", "4194304\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 96 * MIB);
+	CHECK(r.cgroup);
+	/* More is in use than is allowed since: nothing is left. */
+	plant("/sys/fs/cgroup/a/memory.max", "4096\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 0);
+	/* In a container of its own the group is the topmost one. */
+	plant("/proc/self/cgroup", "0::/\n");
+	plant("/sys/fs/cgroup/memory.max", "8388608\n");
+	plant("/sys/fs/cgroup/memory.current", "0\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 8 * MIB);
+	end();
+}
+
+static void
+test_need(void)
+{
+	struct size_ask ask = {.volumes = UINT32_MAX, .clients = 0};
+	struct size_need n, more;
+
+	begin();
+	size_of(&c, &ask, &n);
+	CHECK_EQ(n.volumes, 0);
+	CHECK_EQ(n.staging, 0);
+	CHECK_EQ(n.buffers, 256 * MIB);
+	CHECK_EQ(size_at_start(&n, true), n.program);
+	c.exports[0] = (struct conf_export){.format = CONF_FORMAT_VOLUME, .size_bytes = 1ull << 40};
+	c.exports[1] = (struct conf_export){.size_bytes = 64 * MIB};
+	c.exports[2] = (struct conf_export){.size_bytes = 64 * MIB, .persist = CONF_PERSIST_PMEM};
+	c.nexports = 3;
+	size_of(&c, &ask, &n);
+	CHECK_EQ(n.volumes, 1);
+	CHECK(n.staging > 256 * MIB && n.staging < 260 * MIB);
+	CHECK_EQ(n.exports, 64 * MIB);
+	CHECK_EQ(n.conns + n.calls, 0);
+	ask = (struct size_ask){.volumes = 101, .clients = 1000};
+	size_of(&c, &ask, &more);
+	CHECK(more.staging - n.staging >= 100 * MIB && more.staging - n.staging < 150 * MIB);
+	CHECK_EQ(more.conns, 1000 * 60 * 1024);
+	ask.clients = UINT32_MAX;
+	size_of(&c, &ask, &more);
+	CHECK_EQ(more.clients, 1024);
+	end();
+}
+
+static void
+test_check(void)
+{
+	struct size_room r = {.bytes = 290 * MIB};
+	char err[256];
+
+	begin();
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), -ENOMEM);
+	CHECK_MSG(strstr(err, "300.00 MiB") != NULL && strstr(err, "290.00 MiB") != NULL, "%s",
+	          err);
+	CHECK(strstr(err, "available") != NULL);
+	r.cgroup = true;
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), -ENOMEM);
+	CHECK(strstr(err, "control group") != NULL);
+	r.bytes = 300 * MIB;
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), 0);
+	/* With hugepages for the buffers less of the rest suffices, unless none are to be used. */
+	r = (struct size_room){.bytes = 50 * MIB, .huge_bytes = 256 * MIB, .huge_page = 2 * MIB};
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), 0);
+	c.weft.hugepages = CONF_HUGE_NEVER;
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), -ENOMEM);
+	r = (struct size_room){.bytes = UINT64_MAX};
+	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), 0);
+	end();
+}
+
+WEFT_TEST_MAIN({"memory of the machine", test_meminfo},
+               {"control groups, those above too", test_cgroup}, {"what is needed", test_need},
+               {"a start with too little is refused", test_check})

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target --size beside what a target takes, and a start with too little memory. test_size.py BUILD [CASE...]"""
+import re
+
+from weft_e2e import Target, app, main, path, run
+
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def target(name, volumes, extra="", port_extra=""):
+    return Target(name, {f"v{i}": {"path": path(f"{name}{i}.vol"), "size": "16M", "format": "volume"} for i in range(volumes)},
+                  extra=extra + "\n[weft]\nhugepages = never\n", port_extra=port_extra)
+
+
+def size(t, *args):
+    """(exit status, {row: octets})"""
+    rc, out, err = run([app("weft-target"), "-c", t.conf, "--size", *args])
+    rows = re.findall(r"^(\S.*?) {2,}([\d.]+) (B|[KMGT]iB)  ", out, re.M)
+    return rc, {name: float(n) * UNITS[unit] for name, n, unit in rows}
+
+
+def resident(t):
+    """Octets that a target has populated, packet buffers (which EAL shares) aside."""
+    with open(f"/proc/{t.proc.pid}/status") as f:
+        kib = dict(re.findall(r"^(Rss\w+):\s+(\d+) kB", f.read(), re.M))
+    return (int(kib["RssAnon"]) + int(kib["RssFile"])) << 10
+
+
+def test_size_holds():
+    """What a target takes at its start is not more than was said, and not less than two thirds of it."""
+    for volumes in (1, 6):
+        t = target(f"sz{volumes}", volumes, "staging = 128M\n")
+        rc, need = size(t)
+        assert rc == 0, need
+        said = need["needed to start"] - need["packet buffers"]
+        took = resident(t.start())
+        assert 2 / 3 * said <= took <= said, (volumes, took / 2**20, said / 2**20)
+        assert t.term() == 0
+
+
+def test_size_asked():
+    """Volumes and clients that are not there yet."""
+    t = target("sz2", 1)
+    few, many = size(t, "--clients", "0")[1], size(t, "--volumes", "11", "--clients", "100")[1]
+    assert 10 << 20 <= many["volumes"] - few["volumes"] <= 15 << 20, (few, many)
+    assert few["clients"] == 0 and abs(many["clients"] - (100 * 60 << 10)) < 1 << 14, (few, many)
+    rc, _, err = run([app("weft-target"), "-c", t.conf, "--clients", "3"])
+    assert rc == 2 and "--size" in err, err
+
+
+def test_size_refused():
+    """More than the machine has: exit status 1 by --size, and a start that is refused with both figures."""
+    t = target("sz3", 1)
+    have = int(size(t)[1]["memory, available"])
+    t = target("sz3", 1, f"staging = {(have >> 20) + 2048}M\n")
+    rc, need = size(t)
+    assert rc == 1 and need["needed to start"] > need["memory, available"], need
+    t.start(ok=False)
+    assert t.proc.wait(10) == 1
+    said = t.logged().strip()
+    assert said.count("\n") == 0 and re.search(r"a start needs [\d.]+ \w+, [\d.]+ \w+ (are available|its control group)", said), said
+    rc, _, err = run([app("weft-target"), "-c", t.conf, "--check-config"])
+    assert rc == 1 and "not enough memory" in err, err
+
+
+if __name__ == "__main__":
+    main([test_size_holds, test_size_asked, test_size_refused])
