@@ -49,7 +49,7 @@ def to_pages(text, pages):
 def make(build, version):
     """{file's name: text} of all pages."""
     out = {}
-    pages = {doc: key for key, (doc, _, _) in DOCUMENTS.items()}
+    pages = {os.path.basename(doc): key for key, (doc, _, _) in DOCUMENTS.items()}
     for (name, section), (command, about, extra, beside) in PROGRAMS.items():
         path = os.path.join(build, "apps", folder_of(command[0]), command[0])
         if command[0] in OPTIONAL and not os.path.exists(path):

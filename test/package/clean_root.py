@@ -147,6 +147,21 @@ def pulls(note):
     check(f"{note}: pull, octet for octet", pull[0] == 0 and filecmp.cmp(there("/tmp/in"), there("/tmp/out"), False), pull[1])
 
 
+def walk_guide():
+    """The commands of the first guide, as they stand there; the export that is there already is made under this name again."""
+    with open(os.path.join(SOURCE, "docs/guide/five-minutes.md"), encoding="utf-8") as f:
+        commands = re.findall(r"^\$ (.*)$", f.read(), re.M)
+    inside("weft-ctl", "export", "delete", "demo", "--confirm", "demo")
+    os.unlink(there("/var/lib/weft/demo.weft"))
+    wrong = []
+    for c in commands:
+        rc, out = inside("sh", "-c", c)
+        if rc:
+            wrong.append(f"{c}: {rc}: {out}")
+    check(f"the guide: {len(commands)} commands", not wrong and len(commands) >= 9, *wrong)
+    shutil.copy(there("/etc/os-release"), there("/tmp/in"))
+
+
 def life():
     """From the first installation to the purge."""
     before = files()
@@ -169,6 +184,8 @@ def life():
     copies(os.urandom(5 << 20), "installed")
     denied = inside("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "weft-ctl", "status")
     check("nobody may not use the control socket", denied[0] in (3, 4), denied)
+
+    walk_guide()
 
     # An upgrade does not end what runs (systemd restarts it afterwards), and keeps what the operator wrote.
     with open(there("/etc/weft/target.ini"), "a", encoding="utf-8") as f:
@@ -252,6 +269,9 @@ def in_root(out):
     subprocess.run(["mount", "-t", "proc", "proc", there("/proc")], check=True)
     subprocess.run(["mount", "-t", "sysfs", "-o", "ro", "sysfs", there("/sys")], check=True)
     life()
+    p = subprocess.run([sys.executable, os.path.join(SOURCE, "test/package/portable.py"), os.path.join(SOURCE, "build-deb")],
+                       stdout=subprocess.PIPE, text=True, check=False)
+    check("no instruction beyond the baseline", p.returncode == 0 and "not ok" not in p.stdout and "\nok" in p.stdout, p.stdout)
     if shutil.which("lintian"):
         all_debs = [os.path.join(out, "debs", n) for n in os.listdir(os.path.join(out, "debs")) if "_0.0.1-1_" in n]
         p = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", *all_debs], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
