@@ -138,7 +138,7 @@ const struct metrics_family_row metrics_families[METRICS_NFAMILIES] = {
         ROW(W_WINDOWS_MAX, GAUGE, "weft_worker_windows_limit", "windows", "worker",
             "the most that may be open"),
         ROW(P_UP, GAUGE, "weft_port_up", "0 or 1", "port", "1: the link is up"),
-        ROW(P_SPEED, GAUGE, "weft_port_speed_bits", "bits a second", "port",
+        ROW(P_SPEED, GAUGE, "weft_port_speed_bytes", "octets a second", "port",
             "speed of the link; 0: unknown"),
         ROW(P_RX, COUNTER, "weft_port_received_packets_total", "packets", "port",
             "packets received"),

@@ -203,7 +203,7 @@ port_value(const struct weft_port_stats *p, enum metrics_family f)
 	case METRICS_F_P_UP:
 		return p->link_up;
 	case METRICS_F_P_SPEED:
-		return p->speed_mbps * 1000000ULL;
+		return p->speed_mbps * 125000ULL;
 	case METRICS_F_P_RX:
 		return p->rx_packets;
 	case METRICS_F_P_RX_BYTES:
