@@ -124,6 +124,7 @@ DOCUMENTS = {
     ("weft-volumes", 7): ("volumes.md", "exports that are larger than memory", ["weft-target(8)", "weft-volume(3)"]),
     ("weft-host-auth", 7): ("host-auth.md", "how clients and target authenticate each other", ["weft-target(8)", "weft.conf(5)"]),
     ("weft-nics", 7): ("nics-setup.md", "from a bare server to a push, for each kind of NIC", ["weft-doctor(8)", "weft-target(8)"]),
+    ("weft-metrics", 7): ("metrics.md", "metrics of weft-target for Prometheus, alarms, a dashboard", ["weft-target(8)", "weft-alarms(7)"]),
     ("weft-visibility", 7): ("visibility.md", "counters, captures and log lines", ["weft-target(8)", "weft-console(1)"]),
     ("weft-console-commands", 7): ("console.md", "the commands of weft-console, and its scripts", ["weft-console(1)"]),
     ("weft-quick-start", 7): ("guide/five-minutes.md", "from installation to the first push in five minutes",
