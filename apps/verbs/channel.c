@@ -45,15 +45,8 @@ void
 wv_channel_fire(struct wv_cq *c)
 {
 	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
-	bool queued;
 
-	pthread_mutex_lock(&ch->q.lock);
-	queued = c->node.queued;
-	if (queued)
-		c->more++;
-	pthread_mutex_unlock(&ch->q.lock);
-	if (!queued)
-		wv_fdq_put(&ch->q, &c->node);
+	wv_fdq_put_again(&ch->q, &c->node, &c->more);
 }
 
 WV_API int
@@ -83,15 +76,8 @@ void
 wv_channel_again(struct wv_cq *c)
 {
 	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
-	bool more;
 
-	pthread_mutex_lock(&ch->q.lock);
-	more = c->more > 0;
-	if (more)
-		c->more--;
-	pthread_mutex_unlock(&ch->q.lock);
-	if (more)
-		wv_fdq_put(&ch->q, &c->node);
+	wv_fdq_requeue(&ch->q, &c->node, &c->more);
 }
 
 WV_API void

@@ -46,18 +46,52 @@ fdq_unlock(struct wv_fdq *q, int old)
 	(void)pthread_setcancelstate(old, NULL);
 }
 
-void
-wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n)
+/** Under the lock. */
+static void
+fdq_append(struct wv_fdq *q, struct wv_fdq_node *n)
 {
 	const uint64_t one = 1;
-	int old;
 
-	old = fdq_lock(q);
 	if (TAILQ_EMPTY(&q->nodes) && wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
 		/* Its counter is 0, so there is room. */
 	}
 	TAILQ_INSERT_TAIL(&q->nodes, n, link);
 	n->queued = true;
+}
+
+void
+wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n)
+{
+	int old;
+
+	old = fdq_lock(q);
+	fdq_append(q, n);
+	fdq_unlock(q, old);
+}
+
+void
+wv_fdq_put_again(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more)
+{
+	int old;
+
+	old = fdq_lock(q);
+	if (n->queued)
+		(*more)++;
+	else
+		fdq_append(q, n);
+	fdq_unlock(q, old);
+}
+
+void
+wv_fdq_requeue(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more)
+{
+	int old;
+
+	old = fdq_lock(q);
+	if (*more > 0 && !n->queued) {
+		(*more)--;
+		fdq_append(q, n);
+	}
 	fdq_unlock(q, old);
 }
 

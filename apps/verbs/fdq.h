@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 struct wv_fdq_node {
@@ -29,6 +30,10 @@ int wv_fdq_init(struct wv_fdq *q);
 void wv_fdq_fini(struct wv_fdq *q);
 /** Append a node that is not queued. */
 void wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n);
+/** Append a node, or count it in *more if it is queued already. */
+void wv_fdq_put_again(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more);
+/** The node was taken: append it again if *more was counted meanwhile. */
+void wv_fdq_requeue(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more);
 /** Remove the first node; NULL: there is none. */
 struct wv_fdq_node *wv_fdq_take(struct wv_fdq *q);
 /** Remove a node wherever it is. False: it is not queued. */
