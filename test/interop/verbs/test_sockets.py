@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sockets programs over librdmacm's librspreload: test_sockets.py BUILD [CASE...]. TAP."""
+import glob
+import hashlib
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig  # noqa: E402
+from rig import SERVER, check  # noqa: E402
+
+SINK = """
+import hashlib, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.bind(("%s", 5002)); s.listen(1); print("listening", flush=True)
+c, _ = s.accept(); h, n = hashlib.sha256(), 0
+while True:
+    b = c.recv(1 << 20)
+    if not b: break
+    h.update(b); n += len(b)
+c.sendall(h.digest()); print(n, h.hexdigest(), flush=True); c.close()
+""" % SERVER
+SOURCE = """
+import hashlib, socket, sys
+h, n = hashlib.sha256(), int(sys.argv[1])
+block = hashlib.shake_128(b"weft").digest(1 << 20)
+with socket.create_connection(("%s", 5002)) as s:
+    for i in range(n):
+        part = i.to_bytes(8, "big") + block[8:]
+        h.update(part); s.sendall(part)
+    s.shutdown(socket.SHUT_WR); got = b""
+    while True:
+        b = s.recv(64)
+        if not b: break
+        got += b
+print("same" if got == h.digest() else "differs", h.hexdigest())
+""" % SERVER
+FLAGS = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.bind(("%s", 5003)); s.listen(1); s.setblocking(False)
+try:
+    s.accept()
+except BlockingIOError:
+    print("would block")
+""" % SERVER
+
+
+def preload():
+    """The environment of a program over librspreload."""
+    found = glob.glob("/usr/lib/*/rsocket/librspreload.so")
+    if not found:
+        raise rig.Skip("librspreload is not installed (librdmacm1)")
+    return {"LD_PRELOAD": found[0]}
+
+
+def stream(build, mib, timeout):
+    """A stream of so many MiB from one Python program to another, with one hash at both ends."""
+    env = preload()
+    with rig.Rig(build) as r:
+        s = r.server([sys.executable, "-c", SINK], env=env, settle=False)
+        rig.until(lambda: "listening" in s.out, s)
+        c = r.client([sys.executable, "-c", SOURCE, str(mib)], env=env)
+        check(c.wait(timeout) == 0 and s.wait(30) == 0, c, s)
+        check(c.out.split()[0] == "same" and s.out.split()[1:] == [str(mib << 20), c.out.split()[1]], c, s)
+
+
+def gibibyte(build):
+    """1 GiB from Python to Python over rsockets, SHA-256 equal at both ends"""
+    stream(build, 1024, 400)
+
+
+def flags(build):
+    """Sockets of types with SOCK_CLOEXEC, accept4() and ioctl(FIONBIO) are rsockets, too"""
+    env = preload()
+    with rig.Rig(build) as r:
+        s = r.server([sys.executable, "-c", FLAGS], env=env, settle=False)
+        check(s.wait() == 0 and s.out == "would block\n", s)
+    stream(build, 1, 60)
+
+
+def web(build):
+    """A web server of Python over rsockets: two files by curl, compared"""
+    rig.need("curl")
+    env = preload()
+    with rig.Rig(build) as r:
+        data = hashlib.shake_128(b"web").digest(3 << 20)
+        for name, part in ("big", data), ("small", data[:100]):
+            with open(r.path(name), "wb") as f:
+                f.write(part)
+        s = r.server([sys.executable, "-u", "-m", "http.server", "--bind", SERVER, "--directory", r.tmp, "8080"], env=env, settle=False)
+        rig.until(lambda: "Serving HTTP" in s.out + s.err, s)
+        r.settled(s)
+        for name, part in ("big", data), ("small", data[:100]), ("big", data):
+            c = r.client(["curl", "-sS", "--max-time", "40", "-o", r.path("got"), f"http://{SERVER}:8080/{name}"], env=env)
+            check(c.wait(60) == 0, c, s)
+            with open(r.path("got"), "rb") as f:
+                check(f.read() == part, f"{name} differs", c, s)
+
+
+def iperf(build):
+    """iperf 2 over rsockets: both ends tell of the same octets"""
+    rig.need("iperf")
+    env = preload()
+    with rig.Rig(build) as r:
+        s = r.server(["stdbuf", "-oL", "iperf", "-s", "-B", SERVER, "-p", "5001", "-f", "b"], env=env, settle=False)
+        rig.until(lambda: "Server listening" in s.out, s)
+        r.settled(s)
+        c = r.client(["iperf", "-c", SERVER, "-n", "40M", "-p", "5001", "-f", "b"], env=env)
+        check(c.wait(100) == 0, c, s)
+        told = r"sec\s+41943040 Bytes\s+\d+ bits/sec"
+        check(re.search(told, c.out), c)
+        rig.until(lambda: re.search(told, s.out), s)
+
+
+if __name__ == "__main__":
+    rig.main([flags, web, iperf, gibibyte])
