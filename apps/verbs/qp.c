@@ -308,7 +308,8 @@ ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	(void)mask;
 	wv_lock();
 	memset(attr, 0, sizeof(*attr));
-	attr->qp_state = attr->cur_qp_state = qp->state;
+	/* As the kernel's siw and irdma: a QP of iWARP that is in no connection is in INIT. */
+	attr->qp_state = attr->cur_qp_state = qp->state == IBV_QPS_RESET ? IBV_QPS_INIT : qp->state;
 	attr->path_mtu = IBV_MTU_1024;
 	attr->qp_access_flags = q->access;
 	attr->cap = q->cap;

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <time.h>
 
+/** "wft": no OUI, as siw's is none. Programs take 0 for a device that does not answer. */
+#define QUERY_VENDOR 0x776674
+
 static void
 query_fill(struct ibv_device_attr *a)
 {
@@ -25,8 +28,8 @@ query_fill(struct ibv_device_attr *a)
 	        .sys_image_guid = wv_device_guid(),
 	        .max_mr_size = UINT64_MAX,
 	        .page_size_cap = 0xfffffffffffff000ULL,
-	        .vendor_id = 0,
-	        .vendor_part_id = 0,
+	        .vendor_id = QUERY_VENDOR,
+	        .vendor_part_id = 1,
 	        .max_qp = (int)info.max_qps,
 	        .max_qp_wr = WV_MAX_QP_WR,
 	        .device_cap_flags = IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
