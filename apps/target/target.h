@@ -20,6 +20,7 @@
  * - tickets (target_ticket.h): target_ticket.c
  * - control socket (target_control.h): target_control*.c
  * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
+ * - access lists (target_export.h): target_access.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c
  * - messages to a service manager, its watchdog (target_service.h): target_service.c
  * - metrics (target_metrics.h, metrics_count.h, metrics_read.h): metrics*.c

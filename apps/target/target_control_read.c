@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What the control socket tells of the target and its exports. Control thread. */
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,6 +82,24 @@ control_export_state(const struct target_export *ex)
 	return target_file_lost(ex) ? "lost" : "served";
 }
 
+/** "allow_clients=alice,bob allow_from=10.0.0.0/24" */
+static json_t *
+export_access(const struct conf_export *conf)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+	json_t *v = NULL;
+
+	if (f == NULL)
+		return json_string("");
+	conf_print_access(f, conf);
+	if (fclose(f) == 0)
+		v = json_string(text);
+	free(text);
+	return v != NULL ? v : json_string("");
+}
+
 static json_t *
 export_row(struct target *t, struct target_export *ex)
 {
@@ -120,12 +140,15 @@ export_row(struct target *t, struct target_export *ex)
 	                control_text(source));
 	pthread_mutex_unlock(&ex->lock);
 	if (row != NULL)
+		(void)json_object_set_new(row, "access", export_access(conf));
+	if (row != NULL)
 		(void)json_object_update_new(
 		        row,
-		        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reads",
-		                  count_of(&ex->io_reads), "read_bytes",
-		                  count_of(&ex->io_read_bytes), "writes", count_of(&ex->io_writes),
-		                  "write_bytes", count_of(&ex->io_write_bytes), "refused",
+		        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "access_refused",
+		                  count_of(&ex->access_refused), "reads", count_of(&ex->io_reads),
+		                  "read_bytes", count_of(&ex->io_read_bytes), "writes",
+		                  count_of(&ex->io_writes), "write_bytes",
+		                  count_of(&ex->io_write_bytes), "refused",
 		                  count_of(&ex->io_refused), "bad_ranges", (json_int_t)bad,
 		                  "files_lost",
 		                  (json_int_t)atomic_load_explicit(&ex->files_lost,

@@ -110,6 +110,7 @@ struct target_export {
 	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
 	/** mismatches and failures together, for who may not take the lock; relaxed */
 	atomic_ullong bad_ranges;
+	atomic_ullong access_refused; /**< OPENs refused by the access lists; relaxed */
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;
@@ -189,6 +190,16 @@ uint64_t target_export_bytes(const struct target_export *ex);
 const char *target_export_mechanism(const struct target_export *ex, char *buf, size_t size);
 /** Length of the region that is granted. */
 uint64_t target_region_bytes(const struct target_export *ex);
+
+/* ---- target_access.c: on the connection's worker ---- */
+
+/** Whether the client is on the export's access lists. */
+bool target_allows(const struct target_export *ex, const struct target_conn *c);
+/** The rights that an OPEN of this client may get now. */
+uint32_t target_may_client(const struct target_export *ex, const struct target_conn *c);
+/** The client is not on the lists: count it, log it, and say why. */
+void target_access_refuse(struct target_export *ex, const struct target_conn *c, char *why,
+                          size_t size);
 
 /* ---- target_bad_range.c ---- */
 

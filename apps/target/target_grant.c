@@ -102,6 +102,10 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		snprintf(why, size, "credentials of an OPEN are not checked here");
 		return WEFT_EXPORT_PERM;
 	}
+	if (!target_allows(ex, c)) {
+		target_access_refuse(ex, c, why, size);
+		return WEFT_EXPORT_PERM;
+	}
 	if (target_export_why(ex, why, size))
 		return WEFT_EXPORT_OFFLINE;
 	if (may == 0) {

@@ -150,7 +150,11 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 	char off[WEFT_TEXT_MAX + 1];
 
-	if (ex != NULL && target_export_why(ex, off, sizeof(off))) {
+	if (ex != NULL && !target_allows(ex, c)) {
+		target_access_refuse(ex, c, off, sizeof(off));
+		res->status = WEFT_EXPORT_PERM;
+		res->weft_export_stat_res_u.why = target_why("%s", off);
+	} else if (ex != NULL && target_export_why(ex, off, sizeof(off))) {
 		res->status = WEFT_EXPORT_OFFLINE;
 		res->weft_export_stat_res_u.why = target_why("%s", off);
 	} else if (ex != NULL && target_may(ex) != 0) {

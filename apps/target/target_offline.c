@@ -391,6 +391,7 @@ offline_wipe(struct target *t, struct target_export *ex)
 	atomic_store_explicit(&ex->io_write_bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->io_durable, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->io_refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->access_refused, 0, memory_order_relaxed);
 	memset(&ex->slot, 0, sizeof(ex->slot));
 	ex->revocations = ex->reduced = ex->revoked = ex->told = 0;
 	memset(&ex->mismatches, 0, sizeof(ex->mismatches));

@@ -35,6 +35,16 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	}
 	if (target_export_retry(t, ex, now, fresh))
 		return;
+	if (now != NULL && !now->of_state && !conf_export_soft_same(was, now)) {
+		struct conf_export soft = *was;
+
+		conf_export_soft(&soft, now);
+		if (target_export_reconf(t, ex, &soft) != 0)
+			ui_msg("export %s: the workers have too much to do; send SIGHUP again",
+			       was->name);
+		else
+			ui_msg("export %s: its access lists or limits have changed", soft.name);
+	}
 	old = atomic_exchange_explicit(&ex->rights, want, memory_order_relaxed);
 	if (now != NULL &&
 	    (strcmp(now->path, was->path) != 0 || now->size_bytes != was->size_bytes ||

@@ -24,7 +24,7 @@
 static uint32_t
 grant_rest(const struct target_grant *g)
 {
-	uint32_t rest = g->rights & target_may(g->ex);
+	uint32_t rest = g->rights & target_may_client(g->ex, g->conn);
 
 	if (g->yields)
 		rest &= ~(uint32_t)WEFT_EXPORT_WRITE;

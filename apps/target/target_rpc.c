@@ -162,8 +162,12 @@ serve_list(void *conn_user, void *vargs, void *vres)
 			continue;
 		it->name = strdup(ex->conf->name);
 		off = target_export_why(ex, why, sizeof(why));
+		if (!target_allows(ex, c)) {
+			off = true;
+			snprintf(why, sizeof(why), "not for you (its access list)");
+		}
 		it->bytes = off ? 0 : target_export_bytes(ex);
-		it->rights = target_may(ex);
+		it->rights = target_may_client(ex, c);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);

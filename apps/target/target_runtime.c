@@ -108,6 +108,18 @@ same_conf(const struct conf_export *a, const struct conf_export *b)
 	return same;
 }
 
+/** Whether the access lists can ever be met. */
+static int
+runtime_access(const struct target *t, const struct conf_export *now, char *err, size_t err_size)
+{
+	return now->allow_clients[0] == '\0' || t->conf.target.host_auth != CONF_HOST_AUTH_NONE
+	               ? 0
+	               : FAIL(-EINVAL,
+	                      "export %s: allow_clients: no client has a name without [target] "
+	                      "host_auth; set it, or name addresses (allow_from)",
+	                      now->name);
+}
+
 /** A failure of the medium, which is none of the request's words. */
 static int
 medium_rc(int rc)
@@ -127,6 +139,8 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 	*changed = false;
 	if (rc == 0)
 		rc = state_parse(t->state, name, NULL, pairs, n, &conf, err, err_size);
+	if (rc == 0)
+		rc = runtime_access(t, &conf, err, err_size);
 	if (rc != 0)
 		return rc;
 	if (ex != NULL && ex->conf->of_state && same_conf(ex->conf, &conf))
@@ -185,7 +199,7 @@ target_runtime_delete(struct target *t, const char *name, char *err, size_t err_
 /** What the two differ in. */
 enum runtime_change {
 	RUNTIME_NOTHING,
-	RUNTIME_RIGHTS, /**< alone */
+	RUNTIME_RIGHTS, /**< and what else applies at once */
 	RUNTIME_MORE,   /**< it has to be opened again */
 	RUNTIME_MEDIUM, /**< not by set */
 };
@@ -202,6 +216,7 @@ runtime_change(const struct conf_export *was, const struct conf_export *now)
 	if (same_conf(was, now))
 		return RUNTIME_NOTHING;
 	but_rights.rights = was->rights;
+	conf_export_soft(&but_rights, was);
 	return same_conf(was, &but_rights) ? RUNTIME_RIGHTS : RUNTIME_MORE;
 }
 
@@ -267,6 +282,8 @@ target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsig
 	*changed = false;
 	if (rc == 0)
 		rc = state_parse(t->state, name, ex->conf, pairs, n, &now, err, err_size);
+	if (rc == 0)
+		rc = runtime_access(t, &now, err, err_size);
 	if (rc != 0)
 		return rc;
 	what = runtime_change(ex->conf, &now);

@@ -119,6 +119,7 @@ tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel
 	tel_counter(tel, "rpc_write_bytes", &ex->io_write_bytes);
 	tel_counter(tel, "rpc_durable_writes", &ex->io_durable);
 	tel_counter(tel, "rpc_refused", &ex->io_refused);
+	tel_counter(tel, "access_refused", &ex->access_refused);
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
 	/* The writer's connection exists while it holds the place. */
 	weft_tel_text(tel, "writer_is", ex->writer != NULL ? ex->writer->conn->peer : "");

@@ -102,7 +102,7 @@ vgrant_time(void *arg)
 	struct target_vgrant *g = arg;
 
 	g->revoke_alarm = NULL;
-	if ((g->rights & target_may(g->ex)) == g->rights) {
+	if ((g->rights & target_may_client(g->ex, g->conn)) == g->rights) {
 		target_log_export("export %s: %s keeps its grant: it is granted again",
 		                  g->ex->conf->name, g->conn->peer);
 		return;
@@ -122,7 +122,7 @@ target_vgrant_revoke(struct target_vgrant *g)
 	                            : atomic_load_explicit(&t->revoke_ms, memory_order_relaxed);
 	const weft_volrpc_revoke_args args = {.handle = g->handle, .deadline_ms = ms};
 
-	if (g->ended || (g->rights & target_may(g->ex)) == g->rights)
+	if (g->ended || (g->rights & target_may_client(g->ex, g->conn)) == g->rights)
 		return;
 	if (g->revoke_alarm != NULL && ms > 0)
 		return;

@@ -44,9 +44,13 @@ vserve_list(void *user, void *vargs, void *vres)
 		if (target_export_gone(ex))
 			continue;
 		off = target_export_why(ex, why, sizeof(why));
+		if (!target_allows(ex, c)) {
+			off = true;
+			snprintf(why, sizeof(why), "not for you (its access list)");
+		}
 		it->name = strdup(ex->conf->name);
 		it->kind = kinds[ex->conf->format];
-		it->rights = target_may(ex);
+		it->rights = target_may_client(ex, c);
 		it->bytes = off ? 0 : target_export_bytes(ex);
 		it->hash = strdup(off ? "" : ex->conf->hash);
 		it->mechanism = strdup(off ? why : target_export_mechanism(ex, why, sizeof(why)));

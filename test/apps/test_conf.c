@@ -301,6 +301,17 @@ test_values(void)
 	        {EXPORT "rights = read,fly\n",
 	         "t.ini:6: [export e] rights: unknown right \"fly\"; there are "
 	         "read, write, flush, verify"},
+	        {EXPORT "allow_clients = a,,b\n",
+	         "t.ini:6: [export e] allow_clients: empty word in the list; write names with "
+	         "commas between"},
+	        {EXPORT "allow_clients = a b\n",
+	         "t.ini:6: [export e] allow_clients: \"a b\" is no name of a client; use up to 63 "
+	         "letters, digits, '-', '_' and '.'"},
+	        {EXPORT "allow_clients = a, any\n",
+	         "t.ini:6: [export e] allow_clients: any stands alone; leave the names out, or "
+	         "\"any\""},
+	        {EXPORT "allow_from = 10.0.0.0/24, 10.0.0.1\n",
+	         "t.ini:6: [export e] allow_from: 10.0.0.0/24 and 10.0.0.1 overlap; leave one out"},
 	        {EXPORT "rights = read,,write\n", "t.ini:6: [export e] rights: empty word in the "
 	                                          "list; write read,write,flush,verify"},
 	        {EXPORT "rights = read,\n", "t.ini:6: [export e] rights: empty word in the list; "

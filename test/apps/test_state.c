@@ -208,13 +208,15 @@ test_drawn(void)
 	static const char *const rights[] = {"read", "read,write", "read,write,flush,verify",
 	                                     "read,verify"};
 	static const char *const hashes[] = {"crc32c", "sha256", "crc64-xz"};
+	static const char *const names[] = {"any", "alice", "alice, b-2"};
+	static const char *const nets[] = {"any", "10.0.0.7", "10.0.0.0/24,fd00::/64", "fe80::1"};
 	uint64_t x = test_seed((uint64_t)time(NULL));
 
 	test_seed_note(x);
 	begin();
 	for (int n = 0; n < 300; n++) {
 		char size[32], path[200], scrub[16], numa[16];
-		const char *pairs[8][2];
+		const char *pairs[10][2];
 		struct conf_export e, f;
 		unsigned int k = 0, len;
 		char *text = NULL;
@@ -236,6 +238,8 @@ test_drawn(void)
 		pairs[k][0] = "hash", pairs[k++][1] = hashes[(x >> 22) % 3];
 		snprintf(numa, sizeof(numa), "%d", (int)((x >> 24) % 5) - 1);
 		pairs[k][0] = "numa_node", pairs[k++][1] = numa;
+		pairs[k][0] = "allow_clients", pairs[k++][1] = names[(x >> 33) % 3];
+		pairs[k][0] = "allow_from", pairs[k++][1] = nets[(x >> 35) % 4];
 		if (x >> 63) {
 			snprintf(scrub, sizeof(scrub), "%u", (unsigned int)((x >> 26) % 1000));
 			pairs[k][0] = "format", pairs[k++][1] = "volume";
@@ -252,7 +256,12 @@ test_drawn(void)
 		CHECK(e.size_bytes == f.size_bytes && strcmp(e.path, f.path) == 0 &&
 		      e.rights == f.rights && strcmp(e.hash, f.hash) == 0 && e.format == f.format &&
 		      e.checksums == f.checksums && e.scrub_mb_s == f.scrub_mb_s &&
-		      e.numa_node == f.numa_node);
+		      e.numa_node == f.numa_node && conf_export_soft_same(&e, &f));
+		CHECK_EQ(conf_has_client(e.allow_clients, "alice"), (x >> 33) % 3 > 0);
+		CHECK_EQ(conf_has_client(e.allow_clients, "b-2"), (x >> 33) % 3 == 2);
+		CHECK(!conf_has_client(e.allow_clients, "b") &&
+		      !conf_has_client(e.allow_clients, ""));
+		CHECK_EQ(e.nallow_from, ((const uint32_t[]){0, 1, 2, 1})[(x >> 35) % 4]);
 		free(text);
 	}
 	end();

@@ -21,16 +21,13 @@
 #include <weft/weft.h>
 
 #include "addr.h"
+#include "conf_export.h"
 
-#define CONF_NAME_MAX                                                                              \
-	40 /**< octets of a port's, worker's or export's name (inih: 49 for "[export NAME]") */
 #define CONF_PORTS_MAX    8
 #define CONF_WORKERS_MAX  8
 #define CONF_NETWORKS_MAX (CONF_PORTS_MAX * WEFT_MAX_NETWORKS) /**< sections [network NAME] */
-#define CONF_LISTEN_MAX   16                                   /**< of `listen_on` */
 #define CONF_EXPORTS_MAX  32 /**< WEFT_EXPORTS_MAX of weft_export.x */
 #define CONF_CLIENTS_MAX  64
-#define CONF_PATH_MAX     1024
 #define CONF_EAL_MAX      512
 #define CONF_ERR_MAX      512 /**< enough for every message */
 
@@ -104,12 +101,6 @@ struct conf_worker {
 	int line, ports_line;
 };
 
-/** An address, or a network of them. */
-struct conf_listen {
-	struct sockaddr_storage addr;
-	uint32_t prefix_len; /**< 0: the address alone */
-};
-
 /** [target] */
 struct conf_target {
 	uint32_t listen_port;
@@ -149,46 +140,6 @@ enum conf_persist {
 	CONF_PERSIST_PMEM,
 	CONF_PERSIST_FILE,
 	CONF_PERSIST_VOLATILE
-};
-
-/** What an export holds. */
-enum conf_format {
-	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
-	/** a target's memory of a remote log; all of it belongs to the writer (weft/log.h) */
-	CONF_FORMAT_LOG,
-	CONF_FORMAT_VOLUME, /**< raw storage of any size (docs/volumes.md) */
-};
-
-/* Rights of an export; the values of WEFT_EXPORT_* in weft_export.x. */
-#define CONF_RIGHT_READ   0x02
-#define CONF_RIGHT_WRITE  0x04
-#define CONF_RIGHT_FLUSH  0x10
-#define CONF_RIGHT_VERIFY 0x40
-
-#define CONF_VOLUME_MIN_BYTES (2ULL << 20)
-#define CONF_WINDOW_MAX       (64ULL << 20)
-#define CONF_IMAGE_MAX        256
-#define CONF_CEPH_MAX         512
-
-/** [export NAME] */
-struct conf_export {
-	char name[CONF_NAME_MAX + 1];
-	char path[CONF_PATH_MAX]; /**< absolute, or relative to the working directory */
-	uint64_t size_bytes;      /**< 0: the size of the file */
-	uint32_t format;          /**< enum conf_format */
-	uint32_t persist;         /**< enum conf_persist */
-	char hash[32];
-	char hash_key_file[CONF_PATH_MAX]; /**< empty when the hash has no key */
-	uint32_t rights;                   /**< CONF_RIGHT_* */
-	char image
-	        [CONF_IMAGE_MAX]; /**< of a volume: an image of a Ceph cluster, in place of path */
-	char ceph[CONF_CEPH_MAX]; /**< options of the driver rbd */
-	bool checksums;           /**< of a volume: keep a CRC32c of each block */
-	uint32_t scrub_mb_s;      /**< of a volume with checksums; 0: it is not scrubbed */
-	uint32_t snapshots;       /**< of a volume: most that clients make, and as many clones */
-	int32_t numa_node;        /**< -1: the node of the first port */
-	int line;
-	bool of_state; /**< made by the control socket, not by the configuration */
 };
 
 struct conf {
@@ -254,14 +205,6 @@ int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
 void conf_differ(const struct conf *a, const struct conf *b,
                  void (*fn)(void *arg, const char *section, const char *key), void *arg);
 
-/**
- * Parse one export, as the keys of [export NAME]. `name` stands for a file in messages; relative
- * paths start at its folder. -EINVAL with one line in err, -ENOMEM.
- */
-int conf_parse_export(const char *name, const char *text, struct conf_export *out, char *err,
-                      size_t err_size);
-/** Print an export as its section. What it prints, parsed again, is the same export. */
-void conf_print_export(FILE *out, const struct conf_export *e);
 /** Whether memory for volumes can be had as [target] says, whether or not an export is a volume.
  * -EINVAL with one line in err. */
 int conf_check_volumes(const struct conf *c, char *err, size_t err_size);

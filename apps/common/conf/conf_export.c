@@ -59,7 +59,17 @@ print_rights(FILE *out, uint32_t rights)
 }
 
 static void
-print_value(FILE *out, const struct conf_key *k, const void *at)
+print_listen(FILE *out, const struct conf_listen *l, uint32_t n)
+{
+	char text[ADDR_STR_MAX];
+
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(out, "%s%s", i > 0 ? "," : "",
+		        conf_net_str(&l[i].addr, l[i].prefix_len, text));
+}
+
+static void
+print_value(FILE *out, const struct conf_key *k, const void *at, const void *at2)
 {
 	switch (k->type) {
 	case CONF_T_U32:
@@ -80,6 +90,9 @@ print_value(FILE *out, const struct conf_key *k, const void *at)
 	case CONF_T_RIGHTS:
 		print_rights(out, *(const uint32_t *)at);
 		break;
+	case CONF_T_LISTEN:
+		print_listen(out, at, *(const uint32_t *)at2);
+		break;
 	default: /* texts; an export has no key of another type */
 		fputs(at, out);
 		break;
@@ -98,14 +111,26 @@ conf_print_export(FILE *out, const struct conf_export *e)
 	fprintf(out, "[export %s]\n", e->name);
 	for (unsigned int i = 0; i < s->nkeys; i++) {
 		const struct conf_key *k = &s->keys[i];
-		const void *at = (const char *)e + k->off;
+		const void *at = (const char *)e + k->off, *at2 = (const char *)e + k->off2;
 
 		/* A default is left out. Rights are not: those of a volatile export differ. */
-		if (k->type != CONF_T_RIGHTS &&
-		    memcmp(at, (const char *)&dflt + k->off, k->size) == 0)
+		if (k->type == CONF_T_LISTEN
+		            ? *(const uint32_t *)at2 == 0
+		            : k->type != CONF_T_RIGHTS &&
+		                      memcmp(at, (const char *)&dflt + k->off, k->size) == 0)
 			continue;
 		fprintf(out, "%s = ", k->name);
-		print_value(out, k, at);
+		print_value(out, k, at, at2);
 		fputc('\n', out);
 	}
+}
+
+void
+conf_print_access(FILE *out, const struct conf_export *e)
+{
+	if (e->allow_clients[0] != '\0')
+		fprintf(out, "allow_clients=%s", e->allow_clients);
+	if (e->nallow_from > 0)
+		fprintf(out, "%sallow_from=", e->allow_clients[0] != '\0' ? " " : "");
+	print_listen(out, e->allow_from, e->nallow_from);
 }

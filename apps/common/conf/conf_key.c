@@ -164,9 +164,8 @@ static const struct conf_key keys_target[] = {
          .help = "time, in milliseconds, between the warning and the revocation of a grant, when "
                  "SIGHUP finds that an export grants less than before, or is no longer "
                  "configured. SIGHUP changes this key, the rights of exports up to those that they "
-                 "started with, exports that are offline or new, and the clients and their keys; "
-                 "all "
-                 "other changes need a restart"},
+                 "started with, their access lists and limits, exports that are offline or new, "
+                 "and the clients and their keys; all other changes need a restart"},
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
          .help = "an export has one writer at a time. A writer that was inactive for this time, "
@@ -298,6 +297,15 @@ static const struct conf_key keys_export[] = {
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
          .help = "number of the NUMA node that the memory lies on. `-1`: the node of the first "
                  "port"},
+        {"allow_clients", CONF_T_CLIENTS, F(conf_export, allow_clients), .unset = "any client",
+         .help = "names of the clients that may open the export, as they authenticate ([client "
+                 "NAME]); `any`: also those that do not. Others are refused (PERM), and what they "
+                 "had been granted is revoked. It needs `host_auth` of [target]"},
+        {"allow_from", CONF_T_LISTEN, F(conf_export, allow_from),
+         .off2 = offsetof(struct conf_export, nallow_from), .min = 1, .unset = "every address",
+         .help = "addresses and networks from which clients may open the export "
+                 "(`10.0.0.7, 10.1.0.0/24, fd00::/64`), at most 16; `any`: every address. With "
+                 "`allow_clients` a client has to be on both lists"},
 };
 
 const struct conf_section conf_sections[] = {
@@ -476,7 +484,10 @@ conf_print_type(FILE *out, const struct conf_key *k)
 		fputs("list of names", out);
 		break;
 	case CONF_T_LISTEN:
-		fputs("list of addresses and networks", out);
+		fprintf(out, "list of addresses and networks%s", k->min > 0 ? ", or any" : "");
+		break;
+	case CONF_T_CLIENTS:
+		fputs("list of names, or any", out);
 		break;
 	case CONF_T_HASH:
 		fputs("name", out);

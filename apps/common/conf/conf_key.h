@@ -34,7 +34,8 @@ enum conf_type {
 	CONF_T_NAMES,    /**< the list of a worker's ports, count at off2 */
 	CONF_T_HASH,     /**< char[size], name of a hash driver */
 	CONF_T_OFFLOADS, /**< uint32_t WEFT_OFFLOAD_*, those that are not used */
-	CONF_T_LISTEN,   /**< array of conf_listen, count at off2 */
+	CONF_T_LISTEN,   /**< array of conf_listen, count at off2; min 1: or "any" */
+	CONF_T_CLIENTS,  /**< char[size], names of clients with commas between, or "any" */
 	CONF_T_DSCP,     /**< uint32_t, a number or a name of the IANA registry */
 };
 

@@ -14,6 +14,7 @@
 
 #include "addr.h"
 #include "conf_key.h"
+#include "host_auth.h"
 #include <weft/hash.h>
 #include <weft/offload.h>
 
@@ -402,6 +403,41 @@ conf_listen_list(struct conf_listen *list, uint32_t *count, const char *value, c
 	return 0;
 }
 
+/** Names of clients. They are kept as the file has them, without blanks. */
+static int
+conf_clients(char *out, size_t out_size, const char *value, char *why, size_t size)
+{
+	const char *word;
+	size_t len = 0;
+	int n;
+
+	memset(out, 0, out_size);
+	if (strcmp(value, "any") == 0)
+		return 0;
+	while ((n = conf_word(&value, &word)) != 0) {
+		char name[HOST_AUTH_NAME_MAX + 1];
+
+		if (n < 0)
+			return conf_why(why, size,
+			                "empty word in the list; write names with commas between");
+		snprintf(name, sizeof(name), "%.*s", n, word);
+		if (n > HOST_AUTH_NAME_MAX || !host_auth_name_ok(name))
+			return conf_why(why, size,
+			                "\"%.*s\" is no name of a client; use up to %d letters, "
+			                "digits, '-', '_' and '.'",
+			                n < 80 ? n : 80, word, HOST_AUTH_NAME_MAX);
+		if (strcmp(name, "any") == 0)
+			return conf_why(why, size,
+			                "any stands alone; leave the names out, or \"any\"");
+		if (conf_has_client(out, name))
+			return conf_why(why, size, "\"%s\" twice; name it once", name);
+		if (len + (size_t)n + 2 > out_size)
+			return conf_why(why, size, "longer than %zu octets", out_size - 1);
+		len += (size_t)sprintf(out + len, "%s%s", len > 0 ? "," : "", name);
+	}
+	return 0;
+}
+
 static int
 conf_choice(const struct conf_key *k, uint32_t *out, const char *value, char *why, size_t size)
 {
@@ -597,7 +633,12 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 	case CONF_T_NAMES:
 		return conf_names(section, value, why, why_size);
 	case CONF_T_LISTEN:
-		return conf_listen_list((void *)at, (void *)at2, value, why, why_size);
+		*(uint32_t *)at2 = 0;
+		return k->min > 0 && strcmp(value, "any") == 0
+		               ? 0
+		               : conf_listen_list((void *)at, (void *)at2, value, why, why_size);
+	case CONF_T_CLIENTS:
+		return conf_clients(at, k->size, value, why, why_size);
 	case CONF_T_DSCP:
 		return conf_dscp((uint32_t *)at, value, why, why_size);
 	case CONF_T_HASH:

@@ -387,6 +387,14 @@ whole_check_exports(const struct whole *h)
 		        h, 0,
 		        "[target] host_auth: no client can authenticate; add a [client NAME] "
 		        "section with key_file");
+	for (uint32_t i = 0; i < c->nexports; i++)
+		if (c->exports[i].allow_clients[0] != '\0' &&
+		    c->target.host_auth == CONF_HOST_AUTH_NONE)
+			return whole_fail(h, c->exports[i].line,
+			                  "[export %s] allow_clients: no client has a name without "
+			                  "[target] host_auth; set it, or name addresses "
+			                  "(allow_from)",
+			                  c->exports[i].name);
 	for (uint32_t i = 1; i < c->nexports; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->exports[i].image[0] != '\0' &&

@@ -105,6 +105,8 @@ static const struct ctl_field rows_exports[] = {
         {"format", CTL_STR, false, "`object`, `log` or `volume`"},
         {"capacity_bytes", CTL_BYTES, false, "the most that it can hold; 0: not open"},
         {"rights", CTL_STR, false, "what clients may be granted now"},
+        {"access", CTL_STR, true,
+         "`allow_clients` and `allow_from`, as the configuration has them; empty: anybody"},
         {"grants", CTL_COUNT, false, "grants that clients hold"},
         {"writer", CTL_STR, false, "address of the one writer; empty: none, or a volume"},
         {"place", CTL_STR, false, "file, image or memory"},
@@ -118,6 +120,7 @@ static const struct ctl_field rows_exports[] = {
         {"writes", CTL_COUNT, true, "writes by calls", true},
         {"write_bytes", CTL_BYTES, true, "octets written by calls", true},
         {"refused", CTL_COUNT, true, "calls refused for rights or bounds", true},
+        {"access_refused", CTL_COUNT, true, "OPENs and STATs refused by the access lists", true},
         {"bad_ranges", CTL_COUNT, true, "Verifies that did not match, and failures of the medium"},
         {"files_lost", CTL_COUNT, true, "times that its file was lost"},
 };

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Who may open an export: its lists of names and of addresses. */
+
+#include <string.h>
+
+#include "addr.h"
+#include "conf.h"
+
+bool
+conf_has_client(const char *list, const char *name)
+{
+	const size_t len = strlen(name);
+
+	for (;;) {
+		const size_t n = strcspn(list, ",");
+
+		if (n == len && n > 0 && memcmp(list, name, n) == 0)
+			return true;
+		if (list[n] == '\0')
+			return false;
+		list += n + 1;
+	}
+}
+
+bool
+conf_allows_addr(const struct conf_export *e, const struct sockaddr_storage *addr)
+{
+	for (uint32_t i = 0; i < e->nallow_from; i++) {
+		const struct conf_listen *l = &e->allow_from[i];
+
+		if (l->prefix_len != 0 ? addr_same_net(&l->addr, addr, l->prefix_len)
+		                       : addr_same_host(&l->addr, addr))
+			return true;
+	}
+	return e->nallow_from == 0;
+}
+
+void
+conf_export_soft(struct conf_export *to, const struct conf_export *from)
+{
+	memcpy(to->allow_clients, from->allow_clients, sizeof(to->allow_clients));
+	memcpy(to->allow_from, from->allow_from, sizeof(to->allow_from));
+	to->nallow_from = from->nallow_from;
+}
+
+bool
+conf_export_soft_same(const struct conf_export *a, const struct conf_export *b)
+{
+	return strcmp(a->allow_clients, b->allow_clients) == 0 &&
+	       a->nallow_from == b->nallow_from &&
+	       memcmp(a->allow_from, b->allow_from,
+	              a->nallow_from * sizeof(a->allow_from[0])) == 0;
+}
