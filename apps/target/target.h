@@ -21,7 +21,8 @@
  * - control socket (target_control.h): target_control*.c
  * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
  * - access lists (target_export.h): target_access.c
- * - limits (target_quota.h, quota.h): target_quota.c, quota.c
+ * - limits (target_quota.h, quota.h): target_quota.c, quota.c; rates of exports (target_rate.h,
+ *   rate.h): target_rate.c, rate.c
  * - messages to a service manager, its watchdog (target_service.h): target_service.c
  * - metrics (target_metrics.h, metrics_count.h, metrics_read.h): metrics*.c
  * - volumes (target_volume.h): target_volume*.c
@@ -33,6 +34,7 @@
 
 #include "conf.h"
 #include "holdoff.h"
+#include "rate.h"
 #include "stack.h"
 #include "target_auth.h"
 #include "target_conn.h"
@@ -54,7 +56,8 @@ struct target {
 	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
-	int watch_fd;  /**< inotify descriptor; -1: none */
+	struct rate_export rates[CONF_EXPORTS_MAX]; /**< of the exports, by number */
+	int watch_fd;                               /**< inotify descriptor; -1: none */
 	bool strict;   /**< --strict: an export that cannot be opened ends the start */
 	int numa_node; /**< for exports whose configuration names no node */
 	/** Slots of exports that are in use, or were. A release behind the slot's content; a reader

@@ -15,8 +15,8 @@ target_allows(const struct target_export *ex, const struct target_conn *c)
 {
 	const struct conf_export *conf = ex->conf;
 
-	if (conf->allow_clients[0] != '\0' &&
-	    (c->auth.state != HOST_AUTH_DONE || !conf_has_client(conf->allow_clients, c->auth.name)))
+	if (conf->allow_clients[0] != '\0' && (c->auth.state != HOST_AUTH_DONE ||
+	                                       !conf_has_client(conf->allow_clients, c->auth.name)))
 		return false;
 	return conf_allows_addr(conf, &c->remote);
 }

@@ -45,6 +45,7 @@ struct target_worker {
 	LIST_HEAD(, target_grant) writers;
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 	struct target_vworker *volumes;   /**< NULL: no export is a volume */
+	struct target_rate *rates;        /**< of the exports, by number */
 };
 
 /** One accepted connection. */

@@ -82,9 +82,9 @@ control_export_state(const struct target_export *ex)
 	return target_file_lost(ex) ? "lost" : "served";
 }
 
-/** "allow_clients=alice,bob allow_from=10.0.0.0/24" */
+/** What print() prints of the export, as a text. */
 static json_t *
-export_access(const struct conf_export *conf)
+export_printed(const struct conf_export *conf, void (*print)(FILE *, const struct conf_export *))
 {
 	char *text = NULL;
 	size_t len;
@@ -93,11 +93,28 @@ export_access(const struct conf_export *conf)
 
 	if (f == NULL)
 		return json_string("");
-	conf_print_access(f, conf);
+	print(f, conf);
 	if (fclose(f) == 0)
 		v = json_string(text);
 	free(text);
 	return v != NULL ? v : json_string("");
+}
+
+/** Add its lists and limits to a row, and what they have done. */
+static void
+export_limits(struct target *t, const struct target_export *ex, const struct conf_export *conf,
+              json_t *row)
+{
+	const struct rate_export *x = &t->rates[ex - t->exports];
+
+	(void)json_object_update_new(
+	        row, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:I}", "access",
+	                       export_printed(conf, conf_print_access), "limits",
+	                       export_printed(conf, conf_print_limits), "charged_ops",
+	                       count_of(&x->ops), "charged_bytes", count_of(&x->bytes), "waits",
+	                       count_of(&x->waits), "waiting", count_of(&x->waiting), "conns",
+	                       (int)atomic_load_explicit(&ex->conns, memory_order_relaxed),
+	                       "conns_refused", count_of(&ex->conns_refused)));
 }
 
 static json_t *
@@ -140,7 +157,7 @@ export_row(struct target *t, struct target_export *ex)
 	                control_text(source));
 	pthread_mutex_unlock(&ex->lock);
 	if (row != NULL)
-		(void)json_object_set_new(row, "access", export_access(conf));
+		export_limits(t, ex, conf, row);
 	if (row != NULL)
 		(void)json_object_update_new(
 		        row,

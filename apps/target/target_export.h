@@ -111,6 +111,8 @@ struct target_export {
 	/** mismatches and failures together, for who may not take the lock; relaxed */
 	atomic_ullong bad_ranges;
 	atomic_ullong access_refused; /**< OPENs refused by the access lists; relaxed */
+	atomic_uint conns;            /**< connections that have a grant; relaxed */
+	atomic_ullong conns_refused;  /**< OPENs refused by `max_conns`; relaxed */
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Grants. Runs on workers; never blocks. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +9,7 @@
 #include "target.h"
 #include "target_grant.h"
 #include "target_quota.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
 
@@ -25,6 +27,7 @@ grant_freed(void *arg)
 	target_writer_freed(g);
 	atomic_fetch_sub_explicit(&g->ex->grants, 1, memory_order_release);
 	quota_close(c->w->t->quota, g->client);
+	rate_lane_put(g->lane);
 	free(g);
 	/* Last: with 0 here the connection may be freed, on its worker (limbo_look()). */
 	atomic_fetch_sub_explicit(&c->pending, 1, memory_order_release);
@@ -45,6 +48,7 @@ target_grant_drop(struct target_grant *g)
 	target_writer_leave(g);
 	target_quota_let_go(g->conn, &g->client);
 	LIST_REMOVE(g, link);
+	target_rate_let_go(g->conn, g->ex, g->lane);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
 	if (g->conn->rpc == NULL)
@@ -55,7 +59,7 @@ target_grant_drop(struct target_grant *g)
 int
 target_grant_register(struct target_grant *g)
 {
-	const struct weft_mr_attr attr = {
+	struct weft_mr_attr attr = {
 	        .size = sizeof(attr),
 	        .addr = (uint8_t *)g->ex->persist->base + target_region_off(g->ex),
 	        .len_bytes = target_region_bytes(g->ex),
@@ -66,8 +70,16 @@ target_grant_register(struct target_grant *g)
 	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
 	        .hash_key_bytes = g->ex->hash_key.bytes,
 	};
+	int rc;
 
-	return weft_mr_reg(g->conn->pd, &attr, &g->mr);
+	g->lane = target_rate_get(g->conn, g->ex);
+	if (g->lane == NULL)
+		return -ENOMEM;
+	attr.gate = &g->lane->gate;
+	rc = weft_mr_reg(g->conn->pd, &attr, &g->mr);
+	if (rc != 0)
+		rate_lane_put(g->lane);
+	return rc;
 }
 
 void
@@ -78,6 +90,7 @@ target_grant_add(struct target_grant *g)
 
 	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->grants, 1, memory_order_relaxed);
+	target_rate_hold(c, g->ex);
 	LIST_INSERT_HEAD(&c->grants, g, link);
 	target_quota_hold(c, g->client);
 	target_conn_standing(c);
@@ -125,6 +138,10 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		snprintf(why, size, "only %s is granted",
 		         target_rights_str(may, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
+	}
+	if (!target_rate_conn(c, ex)) {
+		snprintf(why, size, "it has as many connections as it may (max_conns)");
+		return WEFT_EXPORT_NORES;
 	}
 	if (c->ngrants + atomic_load_explicit(&c->ntickets, memory_order_relaxed) >=
 	    TARGET_GRANTS_MAX) {

@@ -21,6 +21,7 @@ struct target_grant {
 	struct target_conn *conn;
 	struct weft_mr *mr;
 	struct quota_client *client; /**< the client in whose share it counts */
+	struct rate_lane *lane;      /**< the client's rates */
 	uint32_t handle;
 	uint32_t rights;
 	uint32_t rest; /**< the rights that remain after a revocation */

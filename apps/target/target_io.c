@@ -79,6 +79,42 @@ io_lost(const struct target_export *ex, uint64_t off, uint64_t len)
 	return ex->persist->ops->mapped && weft_guard_probe(ex->persist->base + off, len);
 }
 
+/* ---- Calls that wait for the rates of their client ---- */
+
+struct held_call {
+	struct weft_gate_wait wait;
+	struct target_conn *conn;
+	struct weft_rpc_req *req;
+	void *args, *res;
+	void (*serve)(struct target_conn *c, struct weft_rpc_req *req, void *args, void *res);
+};
+
+/** weft_gate_wait.go. The grant may have ended meanwhile; serve() finds that. */
+static void
+io_held_go(struct weft_gate_wait *w)
+{
+	struct held_call h = *(struct held_call *)w->owner;
+
+	free(w->owner);
+	h.serve(h.conn, h.req, h.args, h.res);
+}
+
+/** Serve the call, when the rates of its client let it. The end of the grant does, too. */
+static void
+io_serve(struct target_grant *g, uint64_t bytes, const struct held_call *call)
+{
+	struct held_call *h = g != NULL && g->lane->gate.on ? malloc(sizeof(*h)) : NULL;
+
+	if (h != NULL) {
+		*h = *call;
+		h->wait = (struct weft_gate_wait){.bytes = bytes, .go = io_held_go, .owner = h};
+		if (!rate_enter(g->lane, &h->wait))
+			return;
+		free(h);
+	}
+	call->serve(call->conn, call->req, call->args, call->res);
+}
+
 /* ---- STAT ---- */
 
 /* Fill in the object's state, which only a client with the right to read may learn. */
@@ -182,10 +218,9 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 
 /* ---- READ ---- */
 
-enum weft_rpc_status
-target_serve_read(void *conn_user, void *vargs, void *vres)
+static enum weft_rpc_status
+read_fill(struct target_conn *c, void *vargs, void *vres)
 {
-	struct target_conn *c = conn_user;
 	const weft_export_read_args *args = vargs;
 	struct target_read *r = vres;
 	weft_export_read_res *res = &r->res;
@@ -215,6 +250,23 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 	atomic_fetch_add_explicit(&g->ex->io_reads, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->io_read_bytes, args->count, memory_order_relaxed);
 	return WEFT_RPC_OK;
+}
+
+static void
+read_serve(struct target_conn *c, struct weft_rpc_req *req, void *args, void *res)
+{
+	weft_rpc_done(req, read_fill(c, args, res));
+}
+
+void
+target_serve_read(void *conn_user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_read_args *args = vargs;
+
+	io_serve(io_grant(c, args->handle), args->count,
+	         &(struct held_call){
+	                 .conn = c, .req = req, .args = vargs, .res = vres, .serve = read_serve});
 }
 
 /* ---- WRITE ---- */
@@ -307,10 +359,9 @@ io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 	return !weft_guard_lost(at, len);
 }
 
-void
-target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void *vres)
+static void
+write_serve(struct target_conn *c, struct weft_rpc_req *req, void *vargs, void *vres)
 {
-	struct target_conn *c = conn_user;
 	const weft_export_write_args *args = vargs;
 	weft_export_write_res *res = vres;
 	struct target_grant *g = io_grant(c, args->handle);
@@ -374,6 +425,17 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	atomic_fetch_add_explicit(&g->ex->io_durable, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->ios, 1, memory_order_relaxed);
 	io_flush(io);
+}
+
+void
+target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_write_args *args = vargs;
+
+	io_serve(io_grant(c, args->handle), args->data.data_len,
+	         &(struct held_call){
+	                 .conn = c, .req = req, .args = vargs, .res = vres, .serve = write_serve});
 }
 
 void

@@ -11,6 +11,7 @@
 #include "addr.h"
 #include "target.h"
 #include "target_grant.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
 
@@ -186,6 +187,8 @@ target_listen(struct target *t, char *err, size_t err_size)
 		LIST_INIT(&tw->writers);
 		rc = weft_cq_create(t->stack.ctx, &ca, &tw->cq);
 		if (rc == 0)
+			rc = target_rates_up(tw);
+		if (rc == 0)
 			rc = weft_rpc_budget_create(TARGET_CALLS_BYTES, &tw->budget);
 	}
 	if (rc == 0)
@@ -277,6 +280,7 @@ target_conn_fini(struct target *t)
 		worker_close(tw);
 		target_writer_fini(tw);
 		target_conn_reap(tw);
+		target_rates_down(tw);
 		if (tw->cq != NULL)
 			(void)weft_cq_destroy(tw->cq);
 		weft_rpc_budget_destroy(tw->budget);

@@ -21,6 +21,7 @@
 #include "target_file.h"
 #include "target_grant.h"
 #include "target_metrics.h"
+#include "target_rate.h"
 #include "target_state.h"
 #include "target_ticket.h"
 #include "target_volume.h"
@@ -56,6 +57,8 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 	int rc = 0, first = 0;
 
 	t->numa_node = numa_node;
+	for (uint32_t i = 0; i < CONF_EXPORTS_MAX; i++)
+		rate_export_init(&t->rates[i]);
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 
@@ -63,6 +66,7 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 			target_export_blank(ex, &t->conf.exports[i]);
 			atomic_store_explicit(&ex->held, TARGET_HELD_OFFLINE, memory_order_relaxed);
 			offline_set(ex, "taken out of service by its operator");
+			target_rate_set(t, ex);
 			atomic_store_explicit(&t->nexports, i + 1, memory_order_release);
 			ui_msg("export %s: kept out of service by weft-ctl", ex->conf->name);
 			continue;
@@ -82,6 +86,7 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 		if (rc != 0 && t->strict)
 			return rc;
 		atomic_store_explicit(&t->nexports, i + 1, memory_order_release);
+		target_rate_set(t, ex);
 		if (rc == 0) {
 			target_watch_begin(t, ex);
 			up++;
@@ -237,6 +242,7 @@ offline_conf(struct target *t, struct target_export *ex, const struct conf_expor
 	ex->own[ex->own_now] = *now;
 	pthread_mutex_lock(&ex->lock);
 	ex->conf = &ex->own[ex->own_now];
+	target_rate_set(t, ex);
 	pthread_mutex_unlock(&ex->lock);
 	pthread_mutex_unlock(&t->exports_lock);
 	return 0;
@@ -392,6 +398,7 @@ offline_wipe(struct target *t, struct target_export *ex)
 	atomic_store_explicit(&ex->io_durable, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->io_refused, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->access_refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&ex->conns_refused, 0, memory_order_relaxed);
 	memset(&ex->slot, 0, sizeof(ex->slot));
 	ex->revocations = ex->reduced = ex->revoked = ex->told = 0;
 	memset(&ex->mismatches, 0, sizeof(ex->mismatches));

@@ -15,6 +15,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "target_grant.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
@@ -171,6 +172,7 @@ worker_revoke(void *arg)
 	struct target_grant *g, *next;
 	struct target_vgrant *v, *vnext;
 
+	target_rate_look(call->tw, call->ex);
 	LIST_FOREACH (c, &call->tw->conns, link)
 		for (g = LIST_FIRST(&c->grants); g != NULL; g = next) {
 			next = LIST_NEXT(g, link);

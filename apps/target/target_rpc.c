@@ -230,7 +230,7 @@ static const struct weft_rpc_proc export_procs[] = {
                         .xdr_res = (xdrproc_t)target_xdr_read,
                         .args_bytes = sizeof(weft_export_read_args),
                         .res_bytes = sizeof(struct target_read),
-                        .serve = target_serve_read,
+                        .serve_later = target_serve_read,
                         .binding = &weft_export_read_binding,
                 },
         /*

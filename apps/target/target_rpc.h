@@ -40,7 +40,7 @@ void target_reads_end(struct target_grant *g);
 /* ---- target_io.c: struct weft_rpc_proc's serve and serve_later ---- */
 
 enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
-enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
+void target_serve_read(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
 void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
 /** The context is destroyed: free the WRITEs whose flush never began. */
 void target_io_fini(struct target_worker *tw);

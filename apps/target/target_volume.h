@@ -30,6 +30,7 @@
 #include "weft_volume_core.h"
 #include "weft_volume_scrub.h"
 #include "weft_volume_window.h"
+#include <weft/gate.h>
 #include <weft/weft.h>
 
 struct target;
@@ -133,9 +134,8 @@ struct target_vgrant {
 	struct weft_staging_lane lane; /**< its calls that wait for staging memory */
 	struct target_vclient *share;  /**< whose staging memory and windows it uses */
 	struct quota_client *quota;
-	uint32_t handle;
-	uint32_t rights;
-	uint32_t refs;
+	struct rate_lane *rate; /**< the client's rates */
+	uint32_t handle, rights, refs;
 	bool ended;                      /**< it is given up on */
 	LIST_HEAD(, target_vio) waiting; /**< calls that wait for memory */
 	LIST_HEAD(, target_vwindow) windows;
@@ -160,6 +160,7 @@ struct target_vio {
 	struct weft_block_extent *extents;
 	struct target_vsnap *snap; /**< target_volume_snap.c */
 	struct metrics_timing timing;
+	struct weft_gate_wait wait; /**< for the client's rates */
 	struct weft_vol_op op;
 };
 

@@ -9,6 +9,7 @@
 #include "target.h"
 #include "target_grant.h"
 #include "target_quota.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
@@ -40,6 +41,15 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 		free(g);
 		return WEFT_VOLRPC_NORES;
 	}
+	g->rate = target_rate_get(c, ex);
+	if (g->rate == NULL) {
+		snprintf(why, size, "out of memory");
+		quota_close(t->quota, g->quota);
+		target_vclient_put(g->share);
+		free(g);
+		return WEFT_VOLRPC_NORES;
+	}
+	target_rate_hold(c, ex);
 	g->ex = ex;
 	g->conn = c;
 	g->vc = target_vchan_of(c->w, ex);
@@ -78,6 +88,8 @@ target_vgrant_end(struct target_vgrant *g)
 	/* First the regions, so that no peer writes to a window that ends. */
 	target_vwindows_end(g);
 	target_vio_end_waiting(g);
+	/* Calls that wait for the rate are answered, too: it is ended. */
+	target_rate_let_go(g->conn, g->ex, g->rate);
 	(void)weft_vol_revoke(&g->client);
 	target_conn_standing(g->conn);
 	target_vgrant_unref(g);

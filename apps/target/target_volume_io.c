@@ -138,7 +138,7 @@ target_vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handl
 }
 
 static void
-vio_submit(struct target_vio *io)
+vio_begin(struct target_vio *io)
 {
 	int rc;
 
@@ -161,6 +161,37 @@ vio_submit(struct target_vio *io)
 	/* It was not begun, so its results say nothing. */
 	io->op.done_bytes = 0;
 	target_vio_answer(io, vio_fail(io, rc), false);
+}
+
+/** weft_gate_wait.go */
+static void
+vio_go(struct weft_gate_wait *w)
+{
+	struct target_vio *io = w->owner;
+
+	if (io->g->ended)
+		target_vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
+	else
+		vio_begin(io);
+}
+
+/** Whether the client's rates let the call begin now. If not, go() follows. */
+static bool
+vio_may(struct target_vio *io, uint64_t bytes, void (*go)(struct weft_gate_wait *w))
+{
+	io->wait.bytes = bytes;
+	io->wait.go = go;
+	io->wait.owner = io;
+	return rate_enter(io->g->rate, &io->wait);
+}
+
+static void
+vio_submit(struct target_vio *io)
+{
+	const bool moves = io->op.kind == WEFT_VOL_WRITE || io->op.kind == WEFT_VOL_COMPARE_WRITE;
+
+	if (vio_may(io, moves ? io->op.len_bytes : 0, vio_go))
+		vio_begin(io);
 }
 
 /** The status is the answer. */
@@ -258,7 +289,7 @@ read_go(struct target_vio *io)
 	/* Aligned in memory as in the volume, so that the device can have it directly. */
 	io->op.iov = &io->iov;
 	io->op.iovs = 1;
-	vio_submit(io);
+	vio_begin(io);
 }
 
 static void
@@ -295,6 +326,31 @@ target_vio_end_waiting(struct target_vgrant *g)
 	}
 }
 
+/** The rates let it go on: it takes memory. */
+static void
+read_memory(struct target_vio *io)
+{
+	const int rc = weft_staging_get(io->g->vc->vw->staging, &io->staging);
+
+	if (rc == 0)
+		read_go(io);
+	else if (rc == -EINPROGRESS)
+		read_wait(io);
+	else
+		target_vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
+}
+
+static void
+read_may(struct weft_gate_wait *w)
+{
+	struct target_vio *io = w->owner;
+
+	if (io->g->ended)
+		target_vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
+	else
+		read_memory(io);
+}
+
 void
 target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 {
@@ -303,7 +359,6 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	struct target_vio *io =
 	        target_vio_begin(user, req, args->handle, WEFT_EXPORT_READ, &r->res.status,
 	                         &r->res.weft_volrpc_read_res_u.fault);
-	int rc;
 
 	if (io == NULL)
 		return;
@@ -322,13 +377,8 @@ target_vserve_read(void *user, struct weft_rpc_req *req, void *vargs, void *vres
 	io->staging.contiguous = true;
 	io->staging.granted = read_granted;
 	io->staging.owner = io;
-	rc = weft_staging_get(io->g->vc->vw->staging, &io->staging);
-	if (rc == 0)
-		read_go(io);
-	else if (rc == -EINPROGRESS)
-		read_wait(io);
-	else
-		target_vio_refuse(io, WEFT_VOLRPC_NORES, "no memory for the data");
+	if (vio_may(io, args->count, read_may))
+		read_memory(io);
 }
 
 /* ---- Changes ---- */

@@ -406,6 +406,7 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	        .hash = g->ex->conf->hash,
 	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
 	        .hash_key_bytes = g->ex->hash_key.bytes,
+	        .gate = &g->rate->gate,
 	};
 	int rc = status;
 

@@ -143,6 +143,7 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	MEM_SET(mr->persist_off_bytes,
 	        a->persist == NULL ? 0 : (uint64_t)(a->addr - a->persist->base));
 	MEM_SET(mr->hash, a->hash);
+	MEM_SET(mr->gate, a->gate);
 	MEM_SET(mr->lost_seen, 0);
 	if (parent != NULL) {
 		mr->hash_key = a->hash_key;

@@ -74,6 +74,7 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	mr->persist_off_bytes =
 	        attr->persist == NULL ? 0 : (uint64_t)(attr->addr - attr->persist->base);
 	mr->hash = attr->hash;
+	mr->gate = attr->gate;
 	mr->owner = attr->owner;
 
 	pthread_mutex_lock(&m->lock);

@@ -96,6 +96,7 @@ struct weft_mem_attr {
 	 * Closed by weft_mem_close() before the region is invalidated.
 	 */
 	_Atomic uint32_t *bound;
+	struct weft_gate *gate; /**< NULL, or who lets requests wait (weft/gate.h) */
 };
 
 /**
@@ -117,6 +118,7 @@ struct weft_mem_mr {
 	struct weft_persist *persist;
 	uint64_t persist_off_bytes; /**< offset of addr in the mapping of persist */
 	const struct weft_hash_ops *hash;
+	struct weft_gate *gate; /**< NULL: requests do not wait */
 	/** of a keyed hash; a window's is its region's, others' is behind this structure */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;

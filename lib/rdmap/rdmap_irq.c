@@ -76,8 +76,17 @@ rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 }
 
 void
+rdmap_irq_leave(struct weft_rdmap *r)
+{
+	if (r->work != NULL && r->work->gate.gate != NULL)
+		r->work->gate.gate->leave(r->work->gate.gate, &r->work->gate);
+}
+
+void
 rdmap_irq_set_failed(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_term *term)
 {
+	if (e == rdmap_irq_at(r, r->irq_exec))
+		rdmap_irq_leave(r);
 	e->state = RDMAP_IRQ_FAILED;
 	e->term = *term;
 	r->ddp.faulted = true;
@@ -138,6 +147,7 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 void
 rdmap_irq_reset(struct weft_rdmap *r)
 {
+	rdmap_irq_leave(r);
 	for (uint32_t i = r->irq_head; i != r->irq_tail; i++)
 		rdmap_irq_release(rdmap_irq_at(r, i));
 	r->irq_head = r->irq_exec = r->irq_tail;

@@ -7,6 +7,8 @@
  * The inbound request queue (IRQ): an entry, the ring, and what the request that executes holds.
  */
 
+#include <weft/gate.h>
+
 #include "rdmap_stream.h"
 
 /** struct rdmap_work is freed after one to two of these without a request of the peer. */
@@ -27,6 +29,7 @@ struct rdmap_irq_ent {
 	struct weft_term term;  /**< FAILED: the Terminate */
 	struct weft_mem_mr *mr; /**< valid while executed; NULL for a zero-length Read. With `held`
 	                           the entry has a reference; else valid in this poll only. */
+	bool passed;            /**< the gate of its region has let it go on */
 	bool held;              /**< Flush: executed even when its STag is invalidated meanwhile */
 	uint64_t to;
 	uint64_t len_bytes; /**< a Flush of a whole region may exceed 32 bits */
@@ -63,6 +66,8 @@ struct rdmap_work {
 	uint32_t persist_off_bytes;       /**< octets of the read-back's data hashed so far */
 	const struct weft_hash_ops *hash; /**< of the Verify being executed, else NULL */
 	uint64_t hash_pos_bytes;
+	struct weft_gate_wait gate; /**< of the request that waits at a gate */
+	uint64_t gate_bytes;        /**< received octets that a gate has charged */
 	struct weft_slice slice; /**< budget of hashing and of synchronous flushes and read-backs */
 	struct weft_turn turn;   /**< turn for a read-back or a flush that blocks */
 	struct weft_hash_state hash_state;
@@ -103,6 +108,8 @@ void rdmap_irq_set_failed(struct weft_rdmap *r, struct rdmap_irq_ent *e,
                           const struct weft_term *term);
 /** Count a request that is refused because its STag was revoked. */
 void rdmap_irq_count_revoked(struct weft_rdmap *r, const struct rdmap_irq_ent *e);
+/** The request that is executed waits at no gate any more. */
+void rdmap_irq_leave(struct weft_rdmap *r);
 /** Give back the entry's reference, if it has one. */
 void rdmap_irq_release(struct rdmap_irq_ent *e);
 /** Give back a reference, and set it to NULL. */

@@ -300,6 +300,52 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
+/* weft_gate_wait.go, of a request that has waited. */
+static void
+rdmap_gate_go(struct weft_gate_wait *w)
+{
+	struct weft_rdmap *r = w->owner;
+
+	rdmap_irq_at(r, r->irq_exec)->passed = true;
+	rdmap_schedule(r);
+}
+
+/* Octets that the request is charged (struct weft_gate_wait). */
+static uint64_t
+rdmap_gate_bytes(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
+{
+	/* The Writes before requests behind this one may have arrived already: they are theirs. */
+	const uint64_t left = r->stats.bytes_in - r->work->gate_bytes;
+
+	if (e->op == WEFT_RDMAP_READ_REQ)
+		return e->len_bytes;
+	r->work->gate_bytes += RTE_MIN(left, e->len_bytes);
+	return RTE_MIN(left, e->len_bytes);
+}
+
+static bool
+rdmap_gate_ask(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	struct weft_gate *g = e->mr->gate;
+	struct weft_gate_wait *w = &r->work->gate;
+
+	if (w->gate != NULL)
+		return true;
+	w->bytes = rdmap_gate_bytes(r, e);
+	w->go = rdmap_gate_go;
+	w->owner = r;
+	e->passed = g->enter(g, w);
+	return !e->passed;
+}
+
+bool
+rdmap_irq_waits(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	if (likely(e->mr == NULL || e->mr->gate == NULL || !e->mr->gate->on || e->passed))
+		return false;
+	return rdmap_gate_ask(r, e);
+}
+
 #ifdef WEFT_TEST_HOOKS
 /* WEFT_RDMAP_EARLY_RESPONSE: whether a Flush that is already answered is still with the driver. */
 static bool
@@ -325,7 +371,8 @@ rdmap_irq_run(struct weft_rdmap *r)
 		if (RDMAP_SABOTAGED(r, EARLY_RESPONSE) && rdmap_irq_early(r))
 			return;
 #endif
-		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
+		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e) ||
+		             rdmap_irq_waits(r, e)))
 			return;
 		switch (e->op) {
 		case WEFT_RDMAP_FLUSH_REQ:

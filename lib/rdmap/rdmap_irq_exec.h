@@ -13,6 +13,9 @@
 void rdmap_irq_run(struct weft_rdmap *r);
 /** Look the STag up again. True: it no longer allows the request, which has failed in its place. */
 bool rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e);
+/** Whether the request, which is the next one to execute, waits at its region's gate. The task is
+ * queued when it may go on. */
+bool rdmap_irq_waits(struct weft_rdmap *r, struct rdmap_irq_ent *e);
 /** Fail the request if its medium is gone. */
 bool rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e);
 

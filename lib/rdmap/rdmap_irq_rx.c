@@ -89,6 +89,7 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	e->hash_bytes = 0;
 	e->mr = NULL; /* the last use of this slot left a stale one; a zero-length Read sets none */
 	e->held = false;
+	e->passed = false;
 	e->flags = 0;
 	e->sent_bytes = 0;
 	return e;

@@ -291,6 +291,7 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_sqe *s)
 		a = verbs_local_attr(&l);
 		a.persist = l.mr->mr->persist;
 		a.hash = l.mr->mr->hash;
+		a.gate = l.mr->mr->gate;
 		if (a.hash != NULL && a.hash->key_max_bytes > 0) {
 			a.hash_key = l.mr->mr->hash_key;
 			a.hash_key_bytes = l.mr->mr->hash_key_bytes;

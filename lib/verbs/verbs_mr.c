@@ -149,6 +149,7 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	ma.base_to = a.base_to;
 	ma.access = a.access;
 	ma.persist = a.persist;
+	ma.gate = a.gate;
 	ma.hash_key = a.hash_key;
 	ma.hash_key_bytes = a.hash_key_bytes;
 	mr = verbs_mr_new(pd);

@@ -35,6 +35,7 @@ begin(void)
 static void
 end(void)
 {
+	static const char *const rates[] = {"0", "700", "4G"};
 	static const char *const names[] = {"exports.ini", "exports.ini.old", "exports.ini.new",
 	                                    "held",        "held.new",        "lock"};
 	char path[128];
@@ -209,6 +210,7 @@ test_drawn(void)
 	                                     "read,verify"};
 	static const char *const hashes[] = {"crc32c", "sha256", "crc64-xz"};
 	static const char *const names[] = {"any", "alice", "alice, b-2"};
+	static const char *const most[] = {"0", "700", "4294967294"};
 	static const char *const nets[] = {"any", "10.0.0.7", "10.0.0.0/24,fd00::/64", "fe80::1"};
 	uint64_t x = test_seed((uint64_t)time(NULL));
 
@@ -216,7 +218,7 @@ test_drawn(void)
 	begin();
 	for (int n = 0; n < 300; n++) {
 		char size[32], path[200], scrub[16], numa[16];
-		const char *pairs[10][2];
+		const char *pairs[14][2];
 		struct conf_export e, f;
 		unsigned int k = 0, len;
 		char *text = NULL;
@@ -240,6 +242,9 @@ test_drawn(void)
 		pairs[k][0] = "numa_node", pairs[k++][1] = numa;
 		pairs[k][0] = "allow_clients", pairs[k++][1] = names[(x >> 33) % 3];
 		pairs[k][0] = "allow_from", pairs[k++][1] = nets[(x >> 35) % 4];
+		pairs[k][0] = "max_bytes_per_s", pairs[k++][1] = most[(x >> 37) % 3];
+		pairs[k][0] = "client_ops_per_s", pairs[k++][1] = most[(x >> 39) % 2];
+		pairs[k][0] = "max_conns", pairs[k++][1] = most[(x >> 41) % 2];
 		if (x >> 63) {
 			snprintf(scrub, sizeof(scrub), "%u", (unsigned int)((x >> 26) % 1000));
 			pairs[k][0] = "format", pairs[k++][1] = "volume";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Who may open an export: its lists of names and of addresses. */
+/** @file Who may open an export: its lists of names and of addresses; and its limits. */
 
 #include <string.h>
 
@@ -41,13 +41,20 @@ conf_export_soft(struct conf_export *to, const struct conf_export *from)
 	memcpy(to->allow_clients, from->allow_clients, sizeof(to->allow_clients));
 	memcpy(to->allow_from, from->allow_from, sizeof(to->allow_from));
 	to->nallow_from = from->nallow_from;
+	to->max_bytes_per_s = from->max_bytes_per_s;
+	to->max_ops_per_s = from->max_ops_per_s;
+	to->client_bytes_per_s = from->client_bytes_per_s;
+	to->client_ops_per_s = from->client_ops_per_s;
+	to->max_conns = from->max_conns;
 }
 
 bool
 conf_export_soft_same(const struct conf_export *a, const struct conf_export *b)
 {
 	return strcmp(a->allow_clients, b->allow_clients) == 0 &&
-	       a->nallow_from == b->nallow_from &&
-	       memcmp(a->allow_from, b->allow_from,
-	              a->nallow_from * sizeof(a->allow_from[0])) == 0;
+	       a->nallow_from == b->nallow_from && a->max_bytes_per_s == b->max_bytes_per_s &&
+	       a->max_ops_per_s == b->max_ops_per_s &&
+	       a->client_bytes_per_s == b->client_bytes_per_s &&
+	       a->client_ops_per_s == b->client_ops_per_s && a->max_conns == b->max_conns &&
+	       memcmp(a->allow_from, b->allow_from, a->nallow_from * sizeof(a->allow_from[0])) == 0;
 }

@@ -134,3 +134,23 @@ conf_print_access(FILE *out, const struct conf_export *e)
 		fprintf(out, "%sallow_from=", e->allow_clients[0] != '\0' ? " " : "");
 	print_listen(out, e->allow_from, e->nallow_from);
 }
+
+void
+conf_print_limits(FILE *out, const struct conf_export *e)
+{
+	const struct {
+		const char *key;
+		uint64_t n;
+	} all[] = {{"max_bytes_per_s", e->max_bytes_per_s},
+	           {"max_ops_per_s", e->max_ops_per_s},
+	           {"client_bytes_per_s", e->client_bytes_per_s},
+	           {"client_ops_per_s", e->client_ops_per_s},
+	           {"max_conns", e->max_conns}};
+	const char *sep = "";
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].n != 0) {
+			fprintf(out, "%s%s=%" PRIu64, sep, all[i].key, all[i].n);
+			sep = " ";
+		}
+}

@@ -63,6 +63,10 @@ struct conf_export {
 	char allow_clients[CONF_ALLOW_MAX];
 	struct conf_listen allow_from[CONF_LISTEN_MAX];
 	uint32_t nallow_from; /**< 0: from everywhere */
+	/* Limits of all clients and of each one; 0: none. */
+	uint64_t max_bytes_per_s, client_bytes_per_s;
+	uint32_t max_ops_per_s, client_ops_per_s;
+	uint32_t max_conns; /**< connections that have a grant of it */
 	int line;
 	bool of_state; /**< made by the control socket, not by the configuration */
 };
@@ -85,5 +89,7 @@ bool conf_export_soft_same(const struct conf_export *a, const struct conf_export
 void conf_print_export(FILE *out, const struct conf_export *e);
 /** Print its access lists as KEY=VALUE words on one line; nothing if it has none. */
 void conf_print_access(FILE *out, const struct conf_export *e);
+/** Likewise its limits. */
+void conf_print_limits(FILE *out, const struct conf_export *e);
 
 #endif /* WEFT_APPS_CONF_EXPORT_H */

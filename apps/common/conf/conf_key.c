@@ -306,6 +306,21 @@ static const struct conf_key keys_export[] = {
          .help = "addresses and networks from which clients may open the export "
                  "(`10.0.0.7, 10.1.0.0/24, fd00::/64`), at most 16; `any`: every address. With "
                  "`allow_clients` a client has to be on both lists"},
+        {"max_bytes_per_s", CONF_T_SIZE, F(conf_export, max_bytes_per_s), .min = 0, .dflt = "0",
+         .help = "octets in a second that all clients together read and write of the export; `0`: "
+                 "no limit. What is beyond waits, and active clients get equal shares "
+                 "(docs/control.md)"},
+        {"max_ops_per_s", CONF_T_U32, F(conf_export, max_ops_per_s), .min = 0, .max = UINT32_MAX,
+         .dflt = "0", .help = "likewise operations in a second"},
+        {"client_bytes_per_s", CONF_T_SIZE, F(conf_export, client_bytes_per_s), .min = 0,
+         .dflt = "0",
+         .help = "octets in a second of each client, which is an authenticated name, or else an "
+                 "address, on all of its connections; `0`: no limit"},
+        {"client_ops_per_s", CONF_T_U32, F(conf_export, client_ops_per_s), .min = 0,
+         .max = UINT32_MAX, .dflt = "0", .help = "likewise operations in a second"},
+        {"max_conns", CONF_T_U32, F(conf_export, max_conns), .min = 0, .max = 1000000, .dflt = "0",
+         .help = "connections that may have a grant of the export; one more is refused (NORES). "
+                 "`0`: no limit"},
 };
 
 const struct conf_section conf_sections[] = {

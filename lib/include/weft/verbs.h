@@ -129,6 +129,8 @@ struct weft_ctx_info {
 
 void weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info);
 
+struct weft_gate;
+
 struct weft_mr_attr {
 	size_t size; /**< sizeof(struct weft_mr_attr) */
 	void *addr;
@@ -143,6 +145,9 @@ struct weft_mr_attr {
 	 */
 	const void *hash_key;
 	uint32_t hash_key_bytes; /**< at most WEFT_HASH_KEY_MAX_BYTES */
+	/** NULL, or who lets requests of the peer wait (weft/gate.h). It exists until the region is
+	 * free. */
+	struct weft_gate *gate;
 };
 
 /**

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Rates of exports: buckets of workers, and turns of clients. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rate.h"
+
+#define NS_PER_MS   1000000ULL
+#define NS_PER_S    1e9
+#define WEIGHT_UNIT 840U /* a client; divisible by the number of its workers, up to 8 */
+#define WEIGH_NS    (2 * NS_PER_MS)
+#define ARM_MIN_NS  (NS_PER_MS / 20)
+#define ARM_MAX_NS  (5 * NS_PER_MS)
+
+static uint64_t
+get(const atomic_ullong *n)
+{
+	return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void
+add(atomic_ullong *n, uint64_t by)
+{
+	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+void
+rate_export_init(struct rate_export *x)
+{
+	memset(x, 0, sizeof(*x));
+	pthread_mutex_init(&x->lock, NULL);
+	LIST_INIT(&x->clients);
+}
+
+void
+rate_set(struct rate_export *x, const struct rate_limits *l)
+{
+	atomic_store_explicit(&x->bytes_per_s, l->bytes_per_s, memory_order_relaxed);
+	atomic_store_explicit(&x->client_bytes_per_s, l->client_bytes_per_s, memory_order_relaxed);
+	atomic_store_explicit(&x->ops_per_s, l->ops_per_s, memory_order_relaxed);
+	atomic_store_explicit(&x->client_ops_per_s, l->client_ops_per_s, memory_order_relaxed);
+}
+
+/* ---- Buckets ---- */
+
+static void
+fill_one(double *have, uint64_t rate, double part, double dt_s)
+{
+	const double most = (double)rate * part * RATE_BURST_MS / 1000;
+
+	if (rate == 0) {
+		*have = 0;
+		return;
+	}
+	*have += (double)rate * part * dt_s;
+	if (*have > most)
+		*have = most;
+}
+
+static void
+fill(struct rate_bucket *b, uint64_t bytes_per_s, uint64_t ops_per_s, double part, uint64_t now_ns)
+{
+	const double dt_s = now_ns > b->at_ns ? (double)(now_ns - b->at_ns) / NS_PER_S : 0;
+
+	fill_one(&b->bytes, bytes_per_s, part, dt_s);
+	fill_one(&b->ops, ops_per_s, part, dt_s);
+	b->at_ns = now_ns;
+}
+
+/** Whether an operation may be charged. A bucket that is not overdrawn takes one of any size. */
+static bool
+has(const struct rate_bucket *b)
+{
+	return b->bytes >= 0 && b->ops >= 0;
+}
+
+static void
+take(struct rate_bucket *b, uint64_t bytes_per_s, uint64_t ops_per_s, uint64_t bytes)
+{
+	if (bytes_per_s != 0)
+		b->bytes -= (double)bytes;
+	if (ops_per_s != 0)
+		b->ops -= 1;
+}
+
+/** Nanoseconds until the bucket is paid. */
+static double
+wait_ns(const struct rate_bucket *b, uint64_t bytes_per_s, uint64_t ops_per_s, double part)
+{
+	double t = 0, one;
+
+	if (part <= 0)
+		return ARM_MAX_NS;
+	if (b->bytes < 0 && bytes_per_s != 0)
+		t = -b->bytes / ((double)bytes_per_s * part) * NS_PER_S;
+	if (b->ops < 0 && ops_per_s != 0) {
+		one = -b->ops / ((double)ops_per_s * part) * NS_PER_S;
+		t = one > t ? one : t;
+	}
+	return t;
+}
+
+static double
+client_part(const struct rate_client *c)
+{
+	const unsigned int n = atomic_load_explicit(&c->workers, memory_order_relaxed);
+
+	return n > 1 ? 1.0 / n : 1.0;
+}
+
+static void
+lane_fill(struct rate_lane *l)
+{
+	struct rate_export *x = l->n->x;
+
+	fill(&l->bucket, get(&x->client_bytes_per_s), get(&x->client_ops_per_s),
+	     client_part(l->client), l->n->now_ns);
+}
+
+/* ---- Who is active ---- */
+
+static void
+lane_active(struct rate_lane *l, bool active)
+{
+	if (l->active == active)
+		return;
+	l->active = active;
+	l->n->nactive += active ? 1 : UINT32_MAX;
+	atomic_fetch_add_explicit(&l->client->workers, active ? 1 : UINT32_MAX,
+	                          memory_order_relaxed);
+	l->n->weighed_ns = 0;
+}
+
+/** Find out who is active, and tell the other workers this one's part. */
+static void
+weigh(struct rate_node *n)
+{
+	uint64_t weight = 0, all;
+	struct rate_lane *l;
+
+	if (n->weighed_ns != 0 && n->now_ns - n->weighed_ns < WEIGH_NS)
+		return;
+	TAILQ_FOREACH (l, &n->lanes, link) {
+		if (l->active && TAILQ_EMPTY(&l->waiting) &&
+		    n->now_ns - l->seen_ns > RATE_ACTIVE_MS * NS_PER_MS)
+			lane_active(l, false);
+		if (l->active) {
+			unsigned int on =
+			        atomic_load_explicit(&l->client->workers, memory_order_relaxed);
+
+			weight += WEIGHT_UNIT / (on > 0 ? on : 1);
+		}
+	}
+	n->weighed_ns = n->now_ns;
+	add(&n->x->weight, weight - n->weight);
+	n->weight = weight;
+	all = get(&n->x->weight);
+	n->share = all <= weight ? 1 : (double)weight / (double)all;
+}
+
+static void
+node_fill(struct rate_node *n)
+{
+	struct rate_export *x = n->x;
+
+	/* The time until now counts with the part of then. */
+	fill(&n->bucket, get(&x->bytes_per_s), get(&x->ops_per_s), n->share, n->now_ns);
+	weigh(n);
+}
+
+/* ---- Turns ---- */
+
+static void
+charge(struct rate_lane *l, uint64_t bytes)
+{
+	struct rate_node *n = l->n;
+	struct rate_export *x = n->x;
+	const uint64_t b = get(&x->bytes_per_s), o = get(&x->ops_per_s);
+	double cost = 0;
+
+	if (b != 0)
+		cost += (double)bytes / (double)b;
+	if (o != 0)
+		cost += 1.0 / (double)o;
+	take(&n->bucket, b, o, bytes);
+	take(&l->bucket, get(&x->client_bytes_per_s), get(&x->client_ops_per_s), bytes);
+	if (l->turn < n->clock)
+		l->turn = n->clock;
+	n->clock = l->turn;
+	l->turn += cost / client_part(l->client);
+	add(&x->ops, 1);
+	add(&x->bytes, bytes);
+}
+
+/** The lane whose turn it is; NULL: none may go on. */
+static struct rate_lane *
+next_lane(struct rate_node *n)
+{
+	struct rate_lane *l, *best = NULL;
+
+	TAILQ_FOREACH (l, &n->lanes, link) {
+		if (TAILQ_EMPTY(&l->waiting))
+			continue;
+		lane_fill(l);
+		if (has(&l->bucket) && (best == NULL || l->turn < best->turn))
+			best = l;
+	}
+	return best;
+}
+
+static void
+unwait(struct weft_gate_wait *w)
+{
+	struct rate_lane *l = (struct rate_lane *)w->gate;
+
+	TAILQ_REMOVE(&l->waiting, w, link);
+	w->gate = NULL;
+	l->n->nwaiting--;
+	add(&l->n->x->waiting, UINT64_MAX);
+}
+
+/** Ask for the time at which something may go on, or a client is active no more. */
+static void
+ask(struct rate_node *n)
+{
+	struct rate_export *x = n->x;
+	double t = ARM_MAX_NS, one, first = ARM_MAX_NS;
+	struct rate_lane *l;
+
+	if (n->nactive == 0 || n->arm == NULL)
+		return;
+	if (n->nwaiting > 0) {
+		TAILQ_FOREACH (l, &n->lanes, link) {
+			if (TAILQ_EMPTY(&l->waiting))
+				continue;
+			one = wait_ns(&l->bucket, get(&x->client_bytes_per_s),
+			              get(&x->client_ops_per_s), client_part(l->client));
+			first = one < first ? one : first;
+		}
+		t = wait_ns(&n->bucket, get(&x->bytes_per_s), get(&x->ops_per_s), n->share);
+		t = first > t ? first : t;
+	}
+	if (t > ARM_MAX_NS)
+		t = ARM_MAX_NS;
+	n->arm(n, n->now_ns + (uint64_t)t + ARM_MIN_NS);
+}
+
+static void
+pump(struct rate_node *n)
+{
+	struct rate_lane *l;
+
+	if (n->running)
+		return;
+	n->running = true;
+	while (n->nwaiting > 0 && (!n->on || has(&n->bucket)) && (l = next_lane(n)) != NULL) {
+		struct weft_gate_wait *w = TAILQ_FIRST(&l->waiting);
+
+		unwait(w);
+		l->seen_ns = n->now_ns;
+		charge(l, w->bytes);
+		w->go(w);
+	}
+	n->running = false;
+}
+
+void
+rate_run(struct rate_node *n)
+{
+	n->now_ns = n->now(n);
+	node_fill(n);
+	pump(n);
+	ask(n);
+}
+
+bool
+rate_enter(struct rate_lane *l, struct weft_gate_wait *w)
+{
+	struct rate_node *n = l->n;
+
+	w->gate = NULL;
+	if (!n->on)
+		return true;
+	n->now_ns = n->now(n);
+	l->seen_ns = n->now_ns;
+	lane_active(l, true);
+	node_fill(n);
+	lane_fill(l);
+	if (n->nwaiting > 0)
+		pump(n);
+	if (TAILQ_EMPTY(&l->waiting) && has(&n->bucket) && has(&l->bucket)) {
+		charge(l, w->bytes);
+		ask(n);
+		return true;
+	}
+	w->gate = &l->gate;
+	TAILQ_INSERT_TAIL(&l->waiting, w, link);
+	n->nwaiting++;
+	add(&n->x->waits, 1);
+	add(&n->x->waiting, 1);
+	ask(n);
+	return false;
+}
+
+void
+rate_leave(struct weft_gate_wait *w)
+{
+	if (w->gate != NULL)
+		unwait(w);
+}
+
+static bool
+gate_enter(struct weft_gate *g, struct weft_gate_wait *w)
+{
+	return rate_enter((struct rate_lane *)g, w);
+}
+
+static void
+gate_leave(struct weft_gate *g, struct weft_gate_wait *w)
+{
+	(void)g;
+	rate_leave(w);
+}
+
+/* ---- Nodes and lanes ---- */
+
+void
+rate_node_init(struct rate_node *n, struct rate_export *x, uint64_t (*now)(struct rate_node *n),
+               void (*arm)(struct rate_node *n, uint64_t at_ns))
+{
+	*n = (struct rate_node){.x = x, .now = now, .arm = arm, .share = 1};
+	TAILQ_INIT(&n->lanes);
+}
+
+void
+rate_look(struct rate_node *n)
+{
+	struct rate_export *x = n->x;
+	const bool on = (get(&x->bytes_per_s) | get(&x->client_bytes_per_s) | get(&x->ops_per_s) |
+	                 get(&x->client_ops_per_s)) != 0;
+	struct rate_lane *l;
+
+	n->now_ns = n->now(n);
+	if (on && !n->on)
+		n->bucket = (struct rate_bucket){.at_ns = n->now_ns};
+	n->on = on;
+	TAILQ_FOREACH (l, &n->lanes, link)
+		l->gate.on = on;
+	rate_run(n);
+}
+
+static void
+client_put(struct rate_export *x, struct rate_client *c)
+{
+	pthread_mutex_lock(&x->lock);
+	if (--c->refs == 0) {
+		LIST_REMOVE(c, link);
+		free(c);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+/** A client of all workers, with a reference. NULL: no memory. */
+static struct rate_client *
+client_get(struct rate_export *x, const struct quota_id *id)
+{
+	struct rate_client *c;
+
+	pthread_mutex_lock(&x->lock);
+	LIST_FOREACH (c, &x->clients, link)
+		if (c->id.bytes == id->bytes && memcmp(c->id.octets, id->octets, id->bytes) == 0)
+			break;
+	if (c == NULL && (c = calloc(1, sizeof(*c))) != NULL) {
+		c->id = *id;
+		LIST_INSERT_HEAD(&x->clients, c, link);
+	}
+	if (c != NULL)
+		c->refs++;
+	pthread_mutex_unlock(&x->lock);
+	return c;
+}
+
+/** Free the lanes that no grant has. */
+static void
+reap(struct rate_node *n)
+{
+	struct rate_lane *l, *next;
+
+	for (l = TAILQ_FIRST(&n->lanes); l != NULL; l = next) {
+		next = TAILQ_NEXT(l, link);
+		if (atomic_load_explicit(&l->refs, memory_order_acquire) > 0 ||
+		    !TAILQ_EMPTY(&l->waiting))
+			continue;
+		lane_active(l, false);
+		TAILQ_REMOVE(&n->lanes, l, link);
+		client_put(n->x, l->client);
+		free(l);
+	}
+}
+
+void
+rate_node_fini(struct rate_node *n)
+{
+	reap(n);
+	add(&n->x->weight, 0 - n->weight);
+	n->weight = 0;
+}
+
+struct rate_lane *
+rate_lane_get(struct rate_node *n, const struct quota_id *id)
+{
+	struct rate_lane *l;
+
+	rate_look(n);
+	reap(n);
+	TAILQ_FOREACH (l, &n->lanes, link)
+		if (l->client->id.bytes == id->bytes &&
+		    memcmp(l->client->id.octets, id->octets, id->bytes) == 0)
+			break;
+	if (l == NULL) {
+		l = calloc(1, sizeof(*l));
+		if (l == NULL)
+			return NULL;
+		l->client = client_get(n->x, id);
+		if (l->client == NULL) {
+			free(l);
+			return NULL;
+		}
+		l->n = n;
+		l->gate = (struct weft_gate){.on = n->on, .enter = gate_enter, .leave = gate_leave};
+		l->bucket.at_ns = n->now_ns;
+		TAILQ_INIT(&l->waiting);
+		TAILQ_INSERT_TAIL(&n->lanes, l, link);
+	}
+	atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+	return l;
+}
+
+void
+rate_lane_put(struct rate_lane *l)
+{
+	atomic_fetch_sub_explicit(&l->refs, 1, memory_order_release);
+}
+
+void
+rate_release(struct rate_lane *l)
+{
+	struct weft_gate_wait *w;
+
+	while ((w = TAILQ_FIRST(&l->waiting)) != NULL) {
+		unwait(w);
+		charge(l, w->bytes);
+		w->go(w);
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_RATE_H
+#define WEFT_APPS_RATE_H
+
+/**
+ * @file The rates of an export: octets and operations in a second, of all clients and of each one.
+ *
+ * An export has one node on each worker, with a token bucket of its own. No lock and no bucket is
+ * shared. A node is filled with the part of the rate that its clients are of all active clients of
+ * the export, so the sum over the workers is the rate, and a client gets the same wherever its
+ * connections are. A client whose connections are on several workers counts on each as that part
+ * of a client. Each worker tells its part as one relaxed atomic, which the others read when they
+ * fill their buckets.
+ *
+ * A bucket may be overdrawn by one operation, whatever its size, and then waits until that is paid.
+ * So a rate is exact in the long run. A bucket holds RATE_BURST_MS of its rate: that is what comes
+ * at once after a pause.
+ *
+ * Where operations wait, the client goes on that was charged least: start-time fair queueing. So a
+ * client that asks for more than the others gets what they leave, and no more.
+ *
+ * The clock is the caller's. A node and its lanes belong to one worker, unless a function says
+ * otherwise.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "quota.h"
+#include <weft/gate.h>
+
+#define RATE_BURST_MS  40U
+#define RATE_ACTIVE_MS 50U /**< a client counts as active for so long after an operation */
+
+/** 0: no limit. */
+struct rate_limits {
+	uint64_t bytes_per_s, client_bytes_per_s;
+	uint32_t ops_per_s, client_ops_per_s;
+};
+
+/** A client of an export, on all workers. */
+struct rate_client {
+	LIST_ENTRY(rate_client) link; /**< under the lock of the export */
+	struct quota_id id;
+	uint32_t refs;       /**< likewise */
+	atomic_uint workers; /**< on which it is active; relaxed */
+};
+
+/** What the nodes of an export share. */
+struct rate_export {
+	pthread_mutex_t lock; /**< of the clients: taken when a grant is opened or has ended */
+	LIST_HEAD(, rate_client) clients;
+	/* relaxed */
+	atomic_ullong bytes_per_s, client_bytes_per_s, ops_per_s, client_ops_per_s;
+	atomic_ullong weight;            /**< sum of the nodes' weights */
+	atomic_ullong ops, bytes, waits; /**< counters: charged; operations that waited */
+	atomic_ullong waiting;           /**< operations that wait now */
+};
+
+/** A bucket. */
+struct rate_bucket {
+	double bytes, ops;
+	uint64_t at_ns; /**< when it was filled */
+};
+
+struct rate_lane;
+TAILQ_HEAD(rate_lanes, rate_lane);
+
+/** The rates of an export on one worker. */
+struct rate_node {
+	struct rate_export *x;
+	/** Call rate_run() at this time, or at an earlier one that was asked for. May be NULL. */
+	void (*arm)(struct rate_node *n, uint64_t at_ns);
+	uint64_t (*now)(struct rate_node *n); /**< nanoseconds of any clock */
+	uint64_t now_ns;                      /**< as asked for last */
+	struct rate_lanes lanes;
+	struct rate_bucket bucket;
+	uint64_t weight, weighed_ns;
+	double share, clock; /**< clock: the turn that was charged last */
+	uint32_t nactive, nwaiting;
+	bool on, running;
+};
+
+/** A client's operations on an export, on one worker. */
+struct rate_lane {
+	struct weft_gate gate; /**< first: of the client's regions */
+	TAILQ_ENTRY(rate_lane) link;
+	struct rate_node *n;
+	struct rate_client *client;
+	atomic_uint refs; /**< grants that exist; the last one's end is a release */
+	TAILQ_HEAD(, weft_gate_wait) waiting;
+	struct rate_bucket bucket;
+	double turn; /**< what it was charged, in seconds of the export's rate */
+	uint64_t seen_ns;
+	bool active;
+};
+
+/** Any thread. */
+void rate_export_init(struct rate_export *x);
+/** Any thread. The workers see it when they call rate_look(). */
+void rate_set(struct rate_export *x, const struct rate_limits *l);
+
+void rate_node_init(struct rate_node *n, struct rate_export *x,
+                    uint64_t (*now)(struct rate_node *n),
+                    void (*arm)(struct rate_node *n, uint64_t at_ns));
+/** All lanes are put and nothing waits: free them. */
+void rate_node_fini(struct rate_node *n);
+/** The limits may have changed. */
+void rate_look(struct rate_node *n);
+/** Let go on what may; the time that was asked for has come. */
+void rate_run(struct rate_node *n);
+
+/** The client's lane, with a reference. NULL: no memory. */
+struct rate_lane *rate_lane_get(struct rate_node *n, const struct quota_id *id);
+/** Any thread. Nothing of the grant waits. */
+void rate_lane_put(struct rate_lane *l);
+/** An operation of w->bytes octets. True: it may begin. False: w->go(w) is called when it may. */
+bool rate_enter(struct rate_lane *l, struct weft_gate_wait *w);
+/** It waits no longer. Does nothing if it does not wait. */
+void rate_leave(struct weft_gate_wait *w);
+
+/** A grant of the client ends: what waits goes on now. It is charged, so what follows waits. */
+void rate_release(struct rate_lane *l);
+
+#endif /* WEFT_APPS_RATE_H */

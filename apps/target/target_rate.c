@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The rates and connections of exports. The buckets are rate.c's. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "target.h"
+#include "target_grant.h"
+#include "target_quota.h"
+#include "target_rate.h"
+#include "target_volume.h"
+
+#define NS_PER_US 1000U
+
+/** An export's rates on one worker. */
+struct target_rate {
+	struct rate_node node; /**< first: the functions below cast to it */
+	struct target_worker *tw;
+	struct weft_alarm *alarm;
+	uint64_t alarm_ns;
+};
+
+static uint64_t
+rate_now(struct rate_node *n)
+{
+	return weft_worker_now_ns(((struct target_rate *)n)->tw->w);
+}
+
+static void
+rate_alarm(void *arg)
+{
+	struct target_rate *r = arg;
+
+	r->alarm = NULL;
+	rate_run(&r->node);
+}
+
+static void
+rate_arm(struct rate_node *n, uint64_t at_ns)
+{
+	struct target_rate *r = (struct target_rate *)n;
+	const uint64_t now_ns = n->now_ns;
+
+	if (r->alarm != NULL && r->alarm_ns <= at_ns)
+		return;
+	if (r->alarm != NULL)
+		weft_alarm_cancel(r->alarm);
+	r->alarm = NULL;
+	r->alarm_ns = at_ns;
+	/* Without memory for it the next operation sets it. */
+	(void)weft_alarm_set(r->tw->w, at_ns > now_ns ? (at_ns - now_ns) / NS_PER_US + 1 : 1,
+	                     rate_alarm, r, &r->alarm);
+}
+
+int
+target_rates_up(struct target_worker *tw)
+{
+	tw->rates = calloc(CONF_EXPORTS_MAX, sizeof(*tw->rates));
+	if (tw->rates == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < CONF_EXPORTS_MAX; i++) {
+		tw->rates[i].tw = tw;
+		rate_node_init(&tw->rates[i].node, &tw->t->rates[i], rate_now, rate_arm);
+		tw->rates[i].tw = tw;
+	}
+	return 0;
+}
+
+void
+target_rates_down(struct target_worker *tw)
+{
+	for (uint32_t i = 0; tw->rates != NULL && i < CONF_EXPORTS_MAX; i++) {
+		if (tw->rates[i].alarm != NULL)
+			weft_alarm_cancel(tw->rates[i].alarm);
+		rate_node_fini(&tw->rates[i].node);
+	}
+	free(tw->rates);
+	tw->rates = NULL;
+}
+
+static struct rate_node *
+rate_of(struct target_worker *tw, const struct target_export *ex)
+{
+	return &tw->rates[ex - tw->t->exports].node;
+}
+
+void
+target_rate_set(struct target *t, const struct target_export *ex)
+{
+	const struct conf_export *c = ex->conf;
+	const struct rate_limits l = {
+	        .bytes_per_s = c->max_bytes_per_s,
+	        .client_bytes_per_s = c->client_bytes_per_s,
+	        .ops_per_s = c->max_ops_per_s,
+	        .client_ops_per_s = c->client_ops_per_s,
+	};
+
+	rate_set(&t->rates[ex - t->exports], &l);
+}
+
+void
+target_rate_look(struct target_worker *tw, const struct target_export *ex)
+{
+	rate_look(rate_of(tw, ex));
+}
+
+struct rate_lane *
+target_rate_get(struct target_conn *c, const struct target_export *ex)
+{
+	struct quota_id id;
+
+	target_quota_id(c, &id);
+	return rate_lane_get(rate_of(c->w, ex), &id);
+}
+
+/* ---- Connections ---- */
+
+/** Whether the connection has a grant of the export. */
+static bool
+rate_holds(const struct target_conn *c, const struct target_export *ex)
+{
+	const struct target_grant *g;
+	const struct target_vgrant *v;
+
+	LIST_FOREACH (g, &c->grants, link)
+		if (g->ex == ex)
+			return true;
+	LIST_FOREACH (v, &c->vgrants, link)
+		if (v->ex == ex && !v->ended)
+			return true;
+	return false;
+}
+
+bool
+target_rate_conn(const struct target_conn *c, struct target_export *ex)
+{
+	const uint32_t most = ex->conf->max_conns;
+
+	if (most == 0 || atomic_load_explicit(&ex->conns, memory_order_relaxed) < most ||
+	    rate_holds(c, ex))
+		return true;
+	atomic_fetch_add_explicit(&ex->conns_refused, 1, memory_order_relaxed);
+	return false;
+}
+
+void
+target_rate_hold(const struct target_conn *c, struct target_export *ex)
+{
+	if (!rate_holds(c, ex))
+		atomic_fetch_add_explicit(&ex->conns, 1, memory_order_relaxed);
+}
+
+void
+target_rate_let_go(const struct target_conn *c, struct target_export *ex, struct rate_lane *lane)
+{
+	if (!rate_holds(c, ex))
+		atomic_fetch_sub_explicit(&ex->conns, 1, memory_order_relaxed);
+	rate_release(lane);
+}
