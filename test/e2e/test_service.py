@@ -48,6 +48,27 @@ class Manager:
         return got
 
 
+def test_paths():
+    """The folders of the unit are those of the programs' defaults and of the documents."""
+    src = os.path.join(os.path.dirname(__file__), "..", "..")
+
+    def read(name):
+        with open(os.path.join(src, name)) as f:
+            return f.read()
+
+    unit = dict(re.findall(r"^(\w+)=(.*)$", read("apps/target/weft-target.service.in"), re.M))
+    run_dir, state_dir = "/run/" + unit["RuntimeDirectory"], "/var/lib/" + unit["StateDirectory"]
+    _, help_ctl, _ = run([app("weft-ctl"), "--help"])
+    _, help_conf, _ = run([app("weft-target"), "--help-config"])
+    assert f"\n                     {run_dir}/control.sock\n" in help_ctl, help_ctl
+    assert f"`{run_dir}/control.sock`" in help_conf and f"`{state_dir}/exports`" in help_conf, "the keys control and state"
+    assert f"d {state_dir} {unit['StateDirectoryMode']} weft weft" in read("apps/target/weft-target.tmpfiles")
+    assert read("apps/target/weft-target.sysusers").rstrip().endswith(state_dir)
+    assert unit["ExecStart"].split()[-1] == "/etc/weft/target.ini" == unit["ExecStart"].split(" -c ")[1]
+    # Who may use the socket has to be able to reach it.
+    assert unit["RuntimeDirectoryMode"] in ("0750", "0755") and f"XDG_RUNTIME_DIR={run_dir}" in unit["Environment"]
+
+
 def test_messages():
     for abstract in (False, True):
         m = Manager(f"sv{abstract:d}", abstract).start()
@@ -134,4 +155,4 @@ def test_unit_exposure():
 
 
 if __name__ == "__main__":
-    main([test_messages, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified, test_unit_exposure])
+    main([test_paths, test_messages, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified, test_unit_exposure])
