@@ -231,8 +231,16 @@ client_line(struct control *ctl, struct control_client *c, const char *line, siz
 static bool
 client_next_line(struct control *ctl, struct control_client *c)
 {
-	char *end = memchr(c->in, '\n', c->in_len);
-	size_t taken;
+	size_t taken = 0;
+	char *end;
+
+	/* Empty lines at once: to move the rest behind each of 65,536 takes a part of a second, in
+	 * which no other client is served. */
+	while (taken < c->in_len && (c->in[taken] == '\n' || c->in[taken] == '\r'))
+		taken++;
+	c->in_len -= taken;
+	memmove(c->in, c->in + taken, c->in_len);
+	end = memchr(c->in, '\n', c->in_len);
 
 	if (end == NULL && c->in_len == CTL_LINE_MAX) {
 		struct ctl_fault f;

@@ -156,6 +156,9 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 		rc = medium_free(t, &conf, NULL, err, err_size);
 	if (rc == 0)
 		rc = medium_rc(target_export_check(&conf, &taken, err, err_size));
+	/* A kill in the middle of a delete or a rename may have left the name among the held. */
+	if (rc == 0)
+		rc = state_hold(t->state, name, false, err, err_size);
 	if (rc == 0)
 		rc = state_put(t->state, name, &conf, err, err_size);
 	if (rc != 0)
@@ -373,18 +376,21 @@ target_runtime_rename(struct target *t, const char *name, const char *to, char *
 	held = state_is_held(t->state, name);
 	if (held)
 		rc = state_hold(t->state, to, true, err, err_size);
+	else
+		rc = state_hold(t->state, to, false, err, err_size); /* as in create */
 	if (rc == 0)
 		rc = state_put(t->state, name, &now, err, err_size);
-	if (rc != 0)
-		return rc;
-	rc = target_export_reconf(t, ex, &now);
-	if (rc != 0) {
-		state_undo(t->state);
-		return FAIL(rc, "export %s: the workers have too much to do; try again", name);
+	if (rc == 0) {
+		rc = target_export_reconf(t, ex, &now);
+		if (rc != 0) {
+			state_undo(t->state);
+			snprintf(err, err_size,
+			         "export %s: the workers have too much to do; try again", name);
+		}
 	}
 	if (held)
-		(void)state_hold(t->state, name, false, unused, sizeof(unused));
-	return 0;
+		(void)state_hold(t->state, rc == 0 ? name : to, false, unused, sizeof(unused));
+	return rc;
 }
 
 int

@@ -134,6 +134,22 @@ def test_resize():
     assert t.term() == 0
 
 
+def test_left_among_the_held():
+    """A kill in the middle of a delete or a rename leaves a name among the held. An export that gets the name later is
+    served after a restart all the same."""
+    t = stateful("lh").start()
+    t.ctl("export", "create", "b", "size=1M", "path=b.weft")
+    t.kill()
+    with open(path("lh.state/held"), "w") as f:
+        f.write("a\nc\n")
+    t.start()
+    t.ctl("export", "create", "a", "size=1M", "path=a.weft")
+    t.ctl("export", "rename", "b", "c")
+    restart(t)
+    assert {r["name"]: r["state"] for r in t.ctl("exports")["exports"]} == {"a": "served", "c": "served"}
+    assert t.term() == 0
+
+
 def test_clients_stay():
     """Pushes and a reader of other exports notice nothing of a hundred changes; slots are used again."""
     t = stateful("cs", objects("cs", "conf"), ports=2).start()
@@ -421,5 +437,5 @@ def test_kill_at_any_time():
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_life, test_resize, test_clients_stay, test_clients_that_hold, test_refused, test_added_at_reload, test_kill_at_steps,
-          test_kill_at_any_time])
+    main([test_life, test_left_among_the_held, test_resize, test_clients_stay, test_clients_that_hold, test_refused,
+          test_added_at_reload, test_kill_at_steps, test_kill_at_any_time])
