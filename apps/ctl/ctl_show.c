@@ -146,6 +146,14 @@ show_rows(const struct ctl_method *m, const json_t *result, const json_t *before
 	free(cells);
 }
 
+/** Lines as they are; what is not printable becomes a '?'. */
+static void
+show_text(const char *s)
+{
+	for (; s != NULL && *s != '\0'; s++)
+		putchar((unsigned char)*s < ' ' && *s != '\n' ? '?' : *s);
+}
+
 void
 ctl_show(const struct ctl_method *m, const json_t *result, const json_t *before, double elapsed_s,
          bool wide)
@@ -159,6 +167,10 @@ ctl_show(const struct ctl_method *m, const json_t *result, const json_t *before,
 	for (unsigned int i = 0; i < m->nfields; i++) {
 		if (m->fields[i].wide && !wide)
 			continue;
+		if (m->fields[i].type == CTL_TEXT) {
+			show_text(json_string_value(json_object_get(result, m->fields[i].name)));
+			continue;
+		}
 		cell(&m->fields[i], result, before, elapsed_s, text);
 		printf("%-*s  %s\n", (int)width, m->fields[i].name, text);
 	}

@@ -175,6 +175,7 @@ void control_drop(struct control_job *job);
 
 /* ---- target_control_exports.c: handlers that make and change exports ---- */
 
+bool control_dump(struct control_job *job);
 bool control_create(struct control_job *job);
 bool control_set(struct control_job *job);
 bool control_delete(struct control_job *job);

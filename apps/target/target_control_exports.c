@@ -2,12 +2,14 @@
 /** @file Requests that make and change exports. On the program's thread. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "target.h"
 #include "target_control.h"
 #include "target_runtime.h"
+#include "target_state.h"
 
 #define PAIRS_MAX 64U
 #define ERR_MAX   (CONF_ERR_MAX + CONF_PATH_MAX)
@@ -60,6 +62,33 @@ pairs_of(const struct control_job *job, const char *(*pairs)[2])
 		pairs[n++][1] = json_string_value(value);
 	}
 	return n;
+}
+
+bool
+control_dump(struct control_job *job)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f;
+
+	if (job->t->state == NULL) {
+		ctl_fail(&job->fault, CTL_FAILED,
+		         "no export can be made at run time without a state directory; name one "
+		         "([target] state)");
+		return true;
+	}
+	f = open_memstream(&text, &len);
+	if (f != NULL)
+		for (uint32_t i = 0; i < job->t->state->nexports; i++) {
+			fputs(i > 0 ? "\n" : "", f);
+			conf_print_export(f, &job->t->state->exports[i]);
+		}
+	if (f != NULL && fclose(f) == 0)
+		control_job_result(job, json_pack("{s:o}", "exports", control_text(text)));
+	else
+		control_job_result(job, NULL);
+	free(text);
+	return true;
 }
 
 bool

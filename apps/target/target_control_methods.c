@@ -20,6 +20,7 @@ static const struct control_handler handlers[] = {
          .prepare = control_conns_prepare,
          .worker = control_conns_collect,
          .finish = control_limits},
+        {.method = "dump", .program = control_dump},
         {.method = "loglevel", .program = control_loglevel},
         {.method = "reload", .program = control_reload},
         {.method = "drain", .program = control_drain},

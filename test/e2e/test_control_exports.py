@@ -10,7 +10,7 @@ import threading
 import time
 
 from test_control import Controlled, objects, request
-from weft_e2e import BUILD, PROCS, main, make_file, memif, path, sha
+from weft_e2e import BUILD, PROCS, app, main, make_file, memif, path, run, sha
 
 MIB = 1 << 20
 SEED = int(os.environ.get("WEFT_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
@@ -148,6 +148,25 @@ def test_left_among_the_held():
     restart(t)
     assert {r["name"]: r["state"] for r in t.ctl("exports")["exports"]} == {"a": "served", "c": "served"}
     assert t.term() == 0
+
+
+def test_dump():
+    """What dump prints makes the same exports at another target, and is the same there."""
+    a, b = stateful("da").start(), stateful("db").start()
+    a.ctl("export", "create", "o", "size=1M", f"path={path('da.o')}", "rights=read,write", "max_ops_per_s=70")
+    a.ctl("export", "create", "v", "size=8M", f"path={path('da.v')}", "format=volume", "allow_from=10.0.0.0/24,fd00::/64")
+    text = a.ctl("dump")["exports"]
+    rc, out, _ = run([app("weft-ctl"), "-s", a.socket, "dump"])
+    assert rc == 0 and out == text and "allow_from = 10.0.0.0/24,fd00::/64" in text, out
+    assert a.term() == 0
+    for section in text.split("\n\n"):
+        head, *keys = section.strip().splitlines()
+        b.ctl("export", "create", head[len("[export "):-1], *(k.replace(" = ", "=", 1) for k in keys))
+    assert b.ctl("dump")["exports"] == text
+    assert b.term() == 0
+    none = Controlled("dn", objects("dn", "a")).start()
+    assert "state directory" in none.ctl("dump", ok=1)
+    assert none.term() == 0
 
 
 def test_clients_stay():
@@ -437,5 +456,5 @@ def test_kill_at_any_time():
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_life, test_left_among_the_held, test_resize, test_clients_stay, test_clients_that_hold, test_refused,
+    main([test_life, test_dump, test_left_among_the_held, test_resize, test_clients_stay, test_clients_that_hold, test_refused,
           test_added_at_reload, test_kill_at_steps, test_kill_at_any_time])

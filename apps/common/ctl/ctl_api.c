@@ -56,6 +56,7 @@ static bool
 check_type(const json_t *v, enum ctl_type type)
 {
 	switch (type) {
+	case CTL_TEXT:
 	case CTL_STR:
 		return json_is_string(v);
 	case CTL_COUNT:

@@ -30,6 +30,7 @@ enum ctl_type {
 	CTL_MS,    /**< milliseconds */
 	CTL_S,     /**< seconds */
 	CTL_BOOL,
+	CTL_TEXT,  /**< result: a text of several lines, which weft-ctl prints as it is */
 	CTL_NAMES, /**< an array of texts */
 	CTL_SIZE,  /**< parameter: octets as a number, or a text as "16M" */
 	CTL_KEYS,  /**< parameter: an object of texts, the keys of [export NAME] */

@@ -15,6 +15,7 @@ ctl_type_str(enum ctl_type type)
 	        [CTL_MS] = "a number of milliseconds",
 	        [CTL_S] = "a number of seconds",
 	        [CTL_BOOL] = "true or false",
+	        [CTL_TEXT] = "a text of several lines",
 	        [CTL_NAMES] = "an array of texts",
 	        [CTL_SIZE] = "a number of octets, or a text as \"16M\"",
 	        [CTL_KEYS] = "an object of texts",

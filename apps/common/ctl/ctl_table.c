@@ -205,6 +205,11 @@ static const struct ctl_field fields_stop[] = {
         {"pid", CTL_COUNT, false, "the process that ends now"},
 };
 
+static const struct ctl_field fields_dump[] = {
+        {"exports", CTL_TEXT, false,
+         "the exports that were made at run time, as sections of a configuration"},
+};
+
 /* ---- Methods ---- */
 
 const struct ctl_method ctl_methods[] = {
@@ -238,6 +243,12 @@ const struct ctl_method ctl_methods[] = {
          .help = "The limits, how much of each is in use, and who uses most of it.",
          .limit_ms = SHORT_MS,
          ROWS("limits", rows_limits)},
+        {.name = "dump",
+         .command = "dump",
+         .help = "The exports that were made at run time, as a configuration has them. "
+                 "`export create` with the keys of a section makes it again.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_dump)},
         {.name = "loglevel",
          .command = "loglevel",
          .help = "Set which log lines of the library are printed, until the target ends.",
