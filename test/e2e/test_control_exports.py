@@ -27,7 +27,7 @@ def stateful(name, exports=None, **kw):
 def state_of(t, *names):
     """What a restart has to keep, by name."""
     rows = [r for r in t.ctl("exports")["exports"] if not names or r["name"] in names]
-    return {r["name"]: tuple(r[k] for k in ("state", "format", "configured", "place", "capacity_bytes")) for r in rows}
+    return {r["name"]: tuple(r[k] for k in ("state", "format", "configured", "place", "capacity_bytes", "access", "limits")) for r in rows}
 
 
 def object_capacity(size):
@@ -405,20 +405,22 @@ def changes(k):
         return {n: v for n, v in base.items() if n not in gone} | more
     return {
         request("export.create", name="n", keys={"size": "64K", "path": "n.weft"}):
-            but(n=("served", "object", rights, f"{k.dir}/n.weft", object_capacity(65536))),
+            but(n=("served", "object", rights, f"{k.dir}/n.weft", object_capacity(65536), "", "")),
         request("export.create", name="w", keys={"size": "4M", "path": "w.img", "format": "volume"}):
-            but(w=("served", "volume", rights, f"{k.dir}/w.img", 3 * MIB)),
+            but(w=("served", "volume", rights, f"{k.dir}/w.img", 3 * MIB, "", "")),
         request("export.set", name="o", keys={"rights": "read,flush,verify"}):
             but(o=base["o"][:2] + ("read,flush,verify",) + base["o"][3:]),
+        request("export.set", name="v", keys={"max_ops_per_s": "900", "allow_from": "10.0.0.0/8"}):
+            but(v=base["v"][:5] + ("allow_from=10.0.0.0/8", "max_ops_per_s=900")),
         request("export.rename", name="o", to="p"): but("o", p=base["o"]),
         request("export.rename", name="h", to="i"): but("h", i=base["h"]),
         request("export.delete", name="v", confirm="v"): but("v"),
         request("export.delete", name="h", confirm="h"): but("h"),
-        request("offline", name="o"): but(o=("held",) + base["o"][1:4] + (0,)),
-        request("online", name="h"): but(h=("served",) + base["h"][1:4] + (object_capacity(65536),)),
-        request("export.resize", name="o", size="512K"): but(o=base["o"][:4] + (object_capacity(512 * 1024),)),
-        request("export.resize", name="o", size=200000, shrink=True): but(o=base["o"][:4] + (object_capacity(200000),)),
-        request("export.resize", name="v", size="6M"): but(v=base["v"][:4] + (5 * MIB,)),
+        request("offline", name="o"): but(o=("held",) + base["o"][1:4] + (0,) + base["o"][5:]),
+        request("online", name="h"): but(h=("served",) + base["h"][1:4] + (object_capacity(65536),) + base["h"][5:]),
+        request("export.resize", name="o", size="512K"): but(o=base["o"][:4] + (object_capacity(512 * 1024),) + base["o"][5:]),
+        request("export.resize", name="o", size=200000, shrink=True): but(o=base["o"][:4] + (object_capacity(200000),) + base["o"][5:]),
+        request("export.resize", name="v", size="6M"): but(v=base["v"][:4] + (5 * MIB,) + base["v"][5:]),
     }
 
 
