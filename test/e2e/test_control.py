@@ -99,11 +99,16 @@ def test_empty_lines():
     """A client that sends nothing but empty lines does not keep the socket from others."""
     t = Controlled("el", objects("el", "a")).start()
     s, other = t.client(), t.client()
-    threading.Thread(target=lambda: s.sendall(b"\n" * 2 * MIB), daemon=True).start()
+
+    def send():
+        s.sendall(b"\n" * 2 * MIB)
+    sender = threading.Thread(target=send)
+    sender.start()
     at = time.monotonic()
     for n in range(20):
         assert ask(other, request("status", n))["id"] == n
     assert time.monotonic() - at < 1.5, "others waited"
+    sender.join()
     assert ask(s, "\r\n\n" + request("status", 7))["id"] == 7
     assert t.term() == 0
 
@@ -437,8 +442,8 @@ def test_ends_while_asked():
     p.kill()
 
 
-CASES = [test_every_command, test_empty_lines, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target, test_garbage,
-         test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
+CASES = [test_every_command, test_empty_lines, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target,
+         test_garbage, test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
