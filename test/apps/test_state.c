@@ -35,7 +35,6 @@ begin(void)
 static void
 end(void)
 {
-	static const char *const rates[] = {"0", "700", "4G"};
 	static const char *const names[] = {"exports.ini", "exports.ini.old", "exports.ini.new",
 	                                    "held",        "held.new",        "lock"};
 	char path[128];
