@@ -93,7 +93,9 @@ struct target_export {
 	atomic_uint reads;            /**< READs whose answer is not sent completely */
 	struct weft_persist *persist; /**< of an object or a log */
 	struct target_volume *volume; /**< of a volume */
-	struct expfmt_super super;    /**< of an object */
+	/** The file whose volume this export has had, of this run of the program; "": none. */
+	char had_path[CONF_PATH_MAX];
+	struct expfmt_super super; /**< of an object */
 	struct key_file hash_key;
 	bool created; /**< this start of the program has created the file */
 	/** Rights that an OPEN may get: conf's, without those revoked since. Relaxed, as `file`:

@@ -260,6 +260,8 @@ offline_try(struct target *t, struct target_export *ex, const struct conf *fresh
 
 	if (conf->format == CONF_FORMAT_VOLUME)
 		rc = target_volumes_more(t, err, err_size);
+	if (rc == 0 && conf->format == CONF_FORMAT_VOLUME)
+		rc = target_volume_emptied(ex, conf, err, err_size);
 	if (rc != 0)
 		return rc;
 	rc = target_export_open(&opened, conf, t->numa_node, err, err_size);
@@ -267,6 +269,7 @@ offline_try(struct target *t, struct target_export *ex, const struct conf *fresh
 		pthread_mutex_lock(&ex->lock);
 		ex->persist = opened.persist;
 		ex->volume = opened.volume;
+		memcpy(ex->had_path, opened.had_path, sizeof(ex->had_path));
 		ex->super = opened.super;
 		ex->hash_key = opened.hash_key;
 		ex->created = false;
@@ -387,6 +390,7 @@ offline_wipe(struct target *t, struct target_export *ex)
 	pthread_mutex_lock(&t->exports_lock);
 	ex->file_fd = ex->file_wd = -1;
 	ex->created = false;
+	ex->had_path[0] = '\0';
 	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
 	atomic_store_explicit(&ex->rights, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);

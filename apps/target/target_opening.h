@@ -31,6 +31,28 @@ int opening_is_zero(int fd, uint64_t begin, uint64_t end);
  * one. -EFBIG: its object does not fit; -errno. */
 int opening_fit(const struct opening *o);
 
+/* ---- target_opening_volume.c: the file of a volume ---- */
+
+/** What lies at the path of a volume. */
+struct opening_found {
+	bool there;          /**< something has this name */
+	bool is_file;        /**< an ordinary file, that can be read, of so many */
+	uint64_t bytes;      /**< octets */
+	bool snapshot;       /**< a copy of the superblock says so */
+	int status;          /**< 0: there is a volume, which needs so many */
+	uint64_t need_bytes; /**< octets; else that of weft_vol_super_choose(), or -errno */
+};
+
+/** Look, without a lock, and change nothing. */
+void opening_volume_find(const struct conf_export *conf, struct opening_found *f);
+/** Whether a file that is not empty is as long as its volume; -EIO: it was cut. */
+int opening_volume_fits(const struct opening *o, const struct opening_found *f);
+/** Whether a file that has had a volume of this target, at had_path, has none any more: -EIO. 0: it
+ * has, or is not there, or had_path is "" or of another file. */
+int opening_volume_emptied(const struct opening *o, const char *had_path);
+/** Refuse a file that was cut: -EIO. */
+int opening_was_cut(const struct opening *o, uint64_t need_bytes, uint64_t have_bytes);
+
 /* ---- target_opening_log.c: the memory of a log ---- */
 
 /** Check that the file is a log, or blank. */

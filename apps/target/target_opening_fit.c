@@ -17,9 +17,9 @@
 #include "weft_volume_core.h"
 
 /** The size that the medium's superblock says; 0: it has none that is good, so the opening decides.
- * *fixed: it cannot change. */
+ * *fixed: it cannot change. *file_bytes: the length of the file. */
 static uint64_t
-fit_size(const struct conf_export *conf, bool *fixed)
+fit_size(const struct conf_export *conf, bool *fixed, uint64_t *file_bytes)
 {
 	uint8_t page[EXPFMT_PAGE_BYTES] = {0};
 	struct weft_vol_super vol;
@@ -31,11 +31,13 @@ fit_size(const struct conf_export *conf, bool *fixed)
 
 	_Static_assert(sizeof(page) == WEFT_VOL_SUPER_BYTES, "one page has either superblock");
 	*fixed = false;
+	*file_bytes = 0;
 	if (fd < 0)
 		return 0;
 	/* A device has the size that it has. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    pread(fd, page, sizeof(page), 0) == (ssize_t)sizeof(page)) {
+		*file_bytes = (uint64_t)st.st_size;
 		if (conf->format == CONF_FORMAT_OBJECT &&
 		    expfmt_super_decode(page, &object) == EXPFMT_OK)
 			bytes = object.size_bytes;
@@ -56,11 +58,12 @@ fit_size(const struct conf_export *conf, bool *fixed)
 uint64_t
 opening_medium_bytes(const struct conf_export *conf)
 {
+	uint64_t file_bytes;
 	bool fixed;
 
 	return conf->path[0] == '\0' || conf->persist == CONF_PERSIST_VOLATILE
 	               ? 0
-	               : fit_size(conf, &fixed);
+	               : fit_size(conf, &fixed, &file_bytes);
 }
 
 /** What is behind the new end is given back. */
@@ -206,18 +209,21 @@ opening_fit(const struct opening *o)
 	uint8_t page[EXPFMT_PAGE_BYTES];
 	struct expfmt_super was;
 	bool fixed;
-	uint64_t have;
+	uint64_t have, file_bytes;
 	int fd, rc;
 
 	if (!conf->of_state || conf->size_bytes == 0 || conf->path[0] == '\0' ||
 	    conf->persist == CONF_PERSIST_VOLATILE || conf->format == CONF_FORMAT_LOG)
 		return 0;
-	have = fit_size(conf, &fixed);
+	have = fit_size(conf, &fixed, &file_bytes);
 	if (have == 0 || fixed)
 		return 0;
 	o->err[0] = '\0';
 	if (have == conf->size_bytes)
 		return 0;
+	/* A resize would bring back as zeros what was cut off. */
+	if (file_bytes < have)
+		return opening_was_cut(o, have, file_bytes);
 	if (conf->format == CONF_FORMAT_VOLUME) {
 		rc = fit_volume(o);
 	} else {

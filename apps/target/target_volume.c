@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,36 +29,11 @@ target_volume_set_workers(uint32_t n)
 	volume_channels = n;
 }
 
-/** Whether one copy of the superblock of a file says that it is a snapshot. */
-static bool
-volume_page_is_snapshot(int fd, off_t at)
-{
-	struct weft_vol_super super;
-	uint8_t page[WEFT_VOL_SUPER_BYTES];
-	const char *why;
-
-	return pread(fd, page, sizeof(page), at) == (ssize_t)sizeof(page) &&
-	       weft_vol_super_decode(page, sizeof(page), &super, &why) == 0 &&
-	       (super.ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0;
-}
-
 /** Whether the export is of a snapshot, which is opened to be read only. */
 static bool
-volume_is_snapshot(const struct conf_export *conf)
+volume_is_snapshot(const struct conf_export *conf, const struct opening_found *f)
 {
-	bool is;
-	int fd;
-
-	if (conf->image[0] != '\0')
-		return strchr(conf->image, '@') != NULL;
-	if (conf->path[0] == '\0')
-		return false;
-	fd = open(conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	is = volume_page_is_snapshot(fd, 0) || volume_page_is_snapshot(fd, WEFT_VOL_COPY_AT);
-	close(fd);
-	return is;
+	return conf->image[0] != '\0' ? strchr(conf->image, '@') != NULL : f->snapshot;
 }
 
 static const char *
@@ -81,10 +57,12 @@ volume_driver(const struct conf_export *conf, bool snapshot)
 	}
 }
 
+/** Open the device. A file that is there keeps its length, but for one that is empty. */
 static int
-volume_device(struct opening *o, struct target_volume *v)
+volume_device(struct opening *o, const struct opening_found *f, struct target_volume *v)
 {
 	const struct conf_export *conf = o->conf;
+	const bool keeps = f->is_file && f->bytes != 0;
 	char reason[256] = "";
 	const struct weft_block_attr attr = {
 	        .size = sizeof(attr),
@@ -93,8 +71,9 @@ volume_device(struct opening *o, struct target_volume *v)
 	                : conf->path[0] != '\0' ? conf->path
 	                                        : NULL,
 	        .options = conf->ceph,
-	        .bytes = conf->size_bytes,
-	        .create = conf->size_bytes != 0 && conf->image[0] == '\0' && !v->read_only,
+	        .bytes = keeps && f->bytes < conf->size_bytes ? 0 : conf->size_bytes,
+	        .create = conf->size_bytes != 0 && conf->path[0] != '\0' && !v->read_only &&
+	                  (!f->there || (f->is_file && f->bytes == 0)),
 	        .read_only = v->read_only,
 	        /* One more, for requests that a set-up thread waits for. */
 	        .channels = volume_channels + 1,
@@ -104,9 +83,11 @@ volume_device(struct opening *o, struct target_volume *v)
 	};
 	int rc;
 
-	if (conf->path[0] != '\0' && conf->size_bytes == 0 && access(conf->path, F_OK) != 0 &&
-	    errno == ENOENT)
+	if (conf->path[0] != '\0' && conf->size_bytes == 0 && !f->there)
 		return opening_fail(o, -ENOENT, "does not exist; add size, and it will be made");
+	rc = opening_volume_fits(o, f);
+	if (rc != 0)
+		return rc;
 	rc = weft_block_open(&attr, &v->block);
 	if (rc == -EBUSY)
 		return opening_fail(o, rc, "is in use by another export or process");
@@ -196,16 +177,16 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 {
 	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
 	struct target_volume *v = calloc(1, sizeof(*v));
+	struct opening_found found;
 	struct weft_block_info info;
-	bool was_there;
 	int rc;
 
 	if (v == NULL)
 		return opening_fail(&o, -ENOMEM, "out of memory");
-	was_there = conf->path[0] == '\0' || access(conf->path, F_OK) == 0;
-	v->read_only = volume_is_snapshot(conf);
-	rc = volume_device(&o, v);
-	o.created = rc == 0 && !was_there;
+	opening_volume_find(conf, &found);
+	v->read_only = volume_is_snapshot(conf, &found);
+	rc = volume_device(&o, &found, v);
+	o.created = rc == 0 && conf->path[0] != '\0' && !found.there;
 	if (rc == 0) {
 		weft_block_query(v->block, &info);
 		if ((conf->rights & CONF_RIGHT_FLUSH) && !info.persistent)
@@ -218,6 +199,10 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	if (rc == 0 && conf->checksums && !weft_vol_info(v->vol)->sums)
 		target_log("export %s: it was formatted without checksums, and has none",
 		           conf->name);
+	if (rc == 0 && found.status == 0 && found.is_file && found.bytes < conf->size_bytes)
+		target_log("export %s: size says %" PRIu64 ", and its file keeps its %" PRIu64
+		           " octets",
+		           conf->name, conf->size_bytes, found.bytes);
 	if (rc != 0) {
 		volume_end(v);
 		if (o.created)
@@ -228,7 +213,17 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 		opening_sync_directory(conf->path);
 	ex->created = o.created;
 	ex->volume = v;
+	snprintf(ex->had_path, sizeof(ex->had_path), "%s", conf->path);
 	return 0;
+}
+
+int
+target_volume_emptied(const struct target_export *ex, const struct conf_export *conf, char *err,
+                      size_t err_size)
+{
+	const struct opening o = {.conf = conf, .err = err, .err_size = err_size};
+
+	return opening_volume_emptied(&o, ex->had_path);
 }
 
 int
@@ -237,6 +232,7 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
 	struct weft_vol_super super;
 	uint8_t page[WEFT_VOL_SUPER_BYTES];
+	struct opening_found found;
 	const char *why = "";
 	ssize_t n;
 	int fd, rc;
@@ -244,7 +240,8 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	/* An image is looked at by its open alone, which locks it. */
 	if (conf->persist == CONF_PERSIST_VOLATILE || conf->image[0] != '\0')
 		return 0;
-	fd = open(conf->path, (volume_is_snapshot(conf) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	opening_volume_find(conf, &found);
+	fd = open(conf->path, (volume_is_snapshot(conf, &found) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && conf->size_bytes == 0)
 		return opening_fail(&o, -ENOENT, "does not exist; add size, and it will be made");
 	if (fd < 0 && errno == ENOENT)
@@ -254,6 +251,9 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 		                    strerror(errno));
 	n = pread(fd, page, sizeof(page), 0);
 	close(fd);
+	rc = opening_volume_fits(&o, &found);
+	if (rc != 0)
+		return rc;
 	if (n != (ssize_t)sizeof(page))
 		return n < 0 || conf->size_bytes == 0
 		               ? opening_fail(&o, -EIO, "is too short for a volume; add size")

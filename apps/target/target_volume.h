@@ -174,6 +174,10 @@ void target_volume_set_workers(uint32_t n);
  */
 int target_volume_open(struct target_export *ex, const struct conf_export *conf, char *err,
                        size_t err_size);
+/** Whether a file at the configured path, which has had the export's volume, has none any more.
+ * -EIO with one line in err: it is not to be formatted as if it were new. */
+int target_volume_emptied(const struct target_export *ex, const struct conf_export *conf, char *err,
+                          size_t err_size);
 /** Whether target_volume_open() could succeed, as far as that is visible without a change. */
 int target_volume_check(const struct conf_export *conf, char *err, size_t err_size);
 /** Close it. No channel is open. */

@@ -169,6 +169,33 @@ def test_dump():
     assert none.term() == 0
 
 
+def test_cut_stays_out():
+    """A volume made at run time that was cut is not made longer again: by online, a start, or a resize that goes on."""
+    t = stateful("cu").start()
+    for e in "vw":
+        t.ctl("export", "create", e, "size=8M", f"path={e}.img", "format=volume")
+    for e, n in (("v", 4 * MIB), ("w", 0)):
+        t.ctl("offline", e)
+        os.truncate(path(f"cu.state/{e}.img"), n)
+        err = t.ctl("online", e, ok=1)
+        assert "was cut" in err and "restore it from a backup" in err, err
+        assert os.path.getsize(path(f"cu.state/{e}.img")) == n
+    os.unlink(path("cu.state/w.img"))
+    t.ctl("online", "w")
+    assert t.term() == 0
+    with open(path("cu.state/exports.ini")) as f:
+        table = f.read()
+    for size in ("8M", "16M"):
+        with open(path("cu.state/exports.ini"), "w") as f:
+            f.write("".join(f"size = {size}\n" if x.startswith("size") else x for x in table.splitlines(True)))
+        t.start()
+        assert t.row("w")["state"] == "served" and os.path.getsize(path("cu.state/w.img")) == int(size[:-1]) * MIB
+        err = t.ctl("online", "v", ok=1)
+        assert "was cut: it needs 8388608 octets, and has 4194304" in err and "truncate -s 8388608" in err, err
+        assert os.path.getsize(path("cu.state/v.img")) == 4 * MIB
+        assert t.term() == 0
+
+
 def test_clients_stay():
     """Pushes and a reader of other exports notice nothing of a hundred changes; slots are used again."""
     t = stateful("cs", objects("cs", "conf"), ports=2).start()
@@ -460,3 +487,5 @@ if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
     main([test_life, test_dump, test_left_among_the_held, test_resize, test_clients_stay, test_clients_that_hold, test_refused,
           test_added_at_reload, test_kill_at_steps, test_kill_at_any_time])
+    main([test_life, test_resize, test_cut_stays_out, test_clients_stay, test_clients_that_hold, test_refused, test_added_at_reload,
+          test_kill_at_steps, test_kill_at_any_time])

@@ -275,6 +275,61 @@ def test_offline_and_back():
     assert t.term() == 0
 
 
+def cut_stays_out(persist):
+    """A file that was cut is not made longer again by SIGHUP, weft-ctl or a start, whatever size says: the rest would be zeros."""
+    cuts = {"half": 8 * MIB, "second": 65536, "first": 1000, "all": 0}
+    exports = {e: volume(f"v14.{persist}.{e}", "16M", persist=persist) for e in (*cuts, "zeroed", "good")}
+    file = {e: exports[e]["path"] for e in exports}
+    t = Target(f"v14{persist}", exports).start()
+    f = make_file("v14.in", 4 * MIB, 15)
+    for e in ("half", "good"):
+        copied(t, f, f"weft://10.0.0.1/{e}")
+    for e, n in cuts.items():
+        os.truncate(file[e], n)
+        until(t, f"export {e}: LOST")
+    os.truncate(file["zeroed"], 0)
+    os.truncate(file["zeroed"], 16 * MIB)
+    until(t, "export zeroed: LOST")
+    t.proc.send_signal(signal.SIGHUP)
+    for e in (*cuts, "zeroed"):
+        until(t, f"export {e}: OFFLINE: {file[e]}: was cut")
+        assert os.path.getsize(file[e]) == cuts.get(e, 16 * MIB), e
+    assert t.logged().count("restore it from a backup") == len(cuts) + 1, t.logged()
+    assert "was cut" in refused(t, f, "weft://10.0.0.1/half")
+    # One loss is accepted, and one volume begins again.
+    os.truncate(file["half"], 16 * MIB)
+    os.unlink(file["all"])
+    os.unlink(file["zeroed"])
+    t.proc.send_signal(signal.SIGHUP)
+    for e in ("half", "all", "zeroed"):
+        until(t, f"export {e}: is served now")
+    copied(t, "--length", "4M", "weft://10.0.0.1/half", path("v14.out"))
+    assert same(f, path("v14.out"))
+    assert t.term() == 0
+    os.truncate(file["half"], 8 * MIB)
+    edit(t, f"path = {file['good']}\nsize = 16M", f"path = {file['good']}\nsize = 32M")
+    p = subprocess.run([app("weft-target"), "-c", t.conf, "--check-config"], capture_output=True, text=True, timeout=30)
+    assert f"export half: {file['half']}: was cut" in p.stderr + p.stdout, p
+    t.start()
+    for e in ("half", "second", "first"):
+        assert f"export {e}: OFFLINE: {file[e]}: was cut" in t.logged(), (e, t.logged())
+        assert os.path.getsize(file[e]) == cuts[e], e
+    # Growth belongs to a resize.
+    assert "export good: size says 33554432, and its file keeps its 16777216" in t.logged(), t.logged()
+    assert os.path.getsize(file["good"]) == 16 * MIB
+    copied(t, "--length", "4M", "weft://10.0.0.1/good", path("v14.out"))
+    assert same(f, path("v14.out"))
+    assert t.term() == 0
+
+
+def test_cut_stays_out_file():
+    cut_stays_out("file")
+
+
+def test_cut_stays_out_pmem():
+    cut_stays_out("pmem")
+
+
 def test_block_device():
     """A block device instead of a file: as long as it is, and not touched if something else lies on it."""
     back = path("v11.back")
@@ -382,5 +437,6 @@ def test_example():
 if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
-          test_what_is_not_a_volume, test_offline_and_back, test_block_device, test_end_with_scrubs, test_without_flush,
+          test_what_is_not_a_volume, test_offline_and_back, test_cut_stays_out_file, test_cut_stays_out_pmem,
+          test_block_device, test_end_with_scrubs, test_without_flush,
           test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The file of a volume as it is found, before it is opened. A volume's file is never made
+ * longer by an opening: what was cut off would read as zeros, and nobody would notice. Growth
+ * belongs to a resize (target_opening_fit.c).
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target_opening.h"
+#include "weft_volume_core.h"
+
+/** One copy of the superblock; what is behind the end of the file is not there. */
+static void
+found_copy(int fd, unsigned int i, struct weft_vol_copies *c)
+{
+	uint8_t page[WEFT_VOL_SUPER_BYTES];
+	const ssize_t n = pread(fd, page, sizeof(page), (off_t)i * WEFT_VOL_COPY_AT);
+
+	c->why[i] = "its superblock cannot be read";
+	c->status[i] = n < 0    ? -errno
+	               : n == 0 ? -ENODATA
+	                        : weft_vol_super_decode(page, (size_t)n, &c->super[i], &c->why[i]);
+}
+
+void
+opening_volume_find(const struct conf_export *conf, struct opening_found *f)
+{
+	struct weft_vol_copies c;
+	const char *why;
+	struct stat st;
+	bool mend;
+	int fd, best;
+
+	*f = (struct opening_found){.status = -ENODATA};
+	if (conf->path[0] == '\0')
+		return;
+	fd = open(conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	f->there = fd >= 0 || errno != ENOENT;
+	if (fd < 0) {
+		f->status = -errno;
+		return;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		f->is_file = true;
+		f->bytes = (uint64_t)st.st_size;
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		found_copy(fd, i, &c);
+		f->snapshot |= c.status[i] == 0 &&
+		               (c.super[i].ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0;
+	}
+	close(fd);
+	best = weft_vol_super_choose(&c, &mend, &why);
+	f->status = best < 0 ? best : 0;
+	if (best >= 0)
+		f->need_bytes = c.super[best].data_at + c.super[best].bytes;
+}
+
+int
+opening_was_cut(const struct opening *o, uint64_t need_bytes, uint64_t have_bytes)
+{
+	return opening_fail(o, -EIO,
+	                    "was cut: it needs %" PRIu64 " octets, and has %" PRIu64
+	                    "; restore it from a backup, or let what is lost read as zeros "
+	                    "(truncate -s %" PRIu64 ")",
+	                    need_bytes, have_bytes, need_bytes);
+}
+
+int
+opening_volume_fits(const struct opening *o, const struct opening_found *f)
+{
+	if (!f->is_file || f->bytes == 0)
+		return 0;
+	if (f->status == 0 && f->bytes < f->need_bytes)
+		return opening_was_cut(o, f->need_bytes, f->bytes);
+	if (f->status == -EBADMSG && f->bytes < WEFT_VOL_SUPER_BYTES)
+		return opening_fail(o, -EIO,
+		                    "was cut: it has %" PRIu64
+		                    " octets, which is less than its superblock; restore it from "
+		                    "a backup, or remove it to begin with a new volume",
+		                    f->bytes);
+	if (f->status == -ENODATA && f->bytes < o->conf->size_bytes)
+		return opening_fail(o, -EIO,
+		                    "has no volume, and %" PRIu64 " octets where size says %" PRIu64
+		                    ": if it was cut, restore it from a backup; if it may be "
+		                    "formatted, empty it (truncate -s 0)",
+		                    f->bytes, o->conf->size_bytes);
+	return 0;
+}
+
+int
+opening_volume_emptied(const struct opening *o, const char *had_path)
+{
+	struct opening_found f;
+
+	if (had_path[0] == '\0' || strcmp(had_path, o->conf->path) != 0)
+		return 0;
+	opening_volume_find(o->conf, &f);
+	if (!f.is_file || f.status != -ENODATA)
+		return 0;
+	return opening_fail(o, -EIO,
+	                    "was cut or emptied: it had a volume while this target ran, and has "
+	                    "none now; restore it from a backup, or remove it to begin with a "
+	                    "new volume");
+}
