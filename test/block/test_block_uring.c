@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -350,7 +352,41 @@ test_resize(void)
 	close(fd);
 }
 
+/** A file that was copied there a moment ago: its first page is in the cache, not written back. */
+static void
+test_dirty(void)
+{
+	const char *path = scratch_path("dirty");
+	uint8_t *data = malloc(BYTES);
+	struct statfs fs;
+	int fd;
+
+	CHECK(data != NULL);
+	memset(data, 7, BYTES);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(fstatfs(fd, &fs), 0);
+	if (fs.f_type == TMPFS_MAGIC) {
+		close(fd);
+		free(data);
+		test_skip("tmpfs writes nothing back");
+	}
+	for (unsigned int len = 4096; len <= BYTES; len *= 16) {
+		CHECK_EQ(ftruncate(fd, 0), 0);
+		CHECK_EQ(ftruncate(fd, BYTES), 0);
+		CHECK_EQ(pwrite(fd, data, len, 0), len);
+		CHECK_MSG(try_bytes(path, 0, false) == 0, "%u octets: %s", len, reason);
+		/* in the middle of a file that is clean */
+		CHECK_EQ(fdatasync(fd), 0);
+		CHECK_EQ(pwrite(fd, data, 100, 50), 100);
+		CHECK_MSG(try_bytes(path, 0, false) == 0, "%u octets, again: %s", len, reason);
+	}
+	close(fd);
+	free(data);
+}
+
 WEFT_TEST_MAIN({"what it opens, and what it refuses with the reason", test_open},
+               {"a file that is not written back yet opens at once", test_dirty},
                {"a file that is cut goes offline for good", test_cut},
                {"a file that is replaced goes offline and comes back", test_replaced},
                {"the page cache does not grow", test_page_cache},

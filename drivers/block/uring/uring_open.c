@@ -199,6 +199,22 @@ uring_is_cached(int fd)
 	return (in & 1) != 0;
 }
 
+/**
+ * Drop the first page from the page cache. The kernel keeps a page that is not written back, and a
+ * folio of which only a part is named. An error is one that the read meets, too.
+ */
+static void
+uring_drop_cached(int fd)
+{
+	(void)sync_file_range(fd, 0, URING_PAGE,
+	                      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+	                              SYNC_FILE_RANGE_WAIT_AFTER);
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	/* A large folio has dirty pages behind the first one. */
+	if (uring_is_cached(fd) && fdatasync(fd) == 0)
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 /** Read the first block directly. Some file systems take the flag, and refuse or cache the read. */
 static int
 uring_try(const struct uring_disk *d, const struct weft_block_attr *attr)
@@ -210,7 +226,7 @@ uring_try(const struct uring_disk *d, const struct weft_block_attr *attr)
 	if (posix_memalign(&block, RTE_MAX(d->mem_align_bytes, URING_PAGE), d->block_bytes) != 0)
 		return -ENOMEM;
 	if (!d->md.block_dev && !d->md.tmpfs)
-		(void)posix_fadvise(d->md.fd, 0, 0, POSIX_FADV_DONTNEED);
+		uring_drop_cached(d->md.fd);
 	/* btrfs reads through its cache where the memory is not mapped yet. */
 	memset(block, 0, d->block_bytes);
 	n = pread(d->md.fd, block, d->block_bytes, 0);
