@@ -39,12 +39,17 @@ struct opening_found {
 	bool is_file;        /**< an ordinary file, that can be read, of so many */
 	uint64_t bytes;      /**< octets */
 	bool snapshot;       /**< a copy of the superblock says so */
+	bool ro_device;      /**< a block device that takes no writes */
+	int no_write;        /**< -errno: why the file cannot be opened for writing; 0: it can */
 	int status;          /**< 0: there is a volume, which needs so many */
 	uint64_t need_bytes; /**< octets; else that of weft_vol_super_choose(), or -errno */
 };
 
 /** Look, without a lock, and change nothing. */
 void opening_volume_find(const struct conf_export *conf, struct opening_found *f);
+/** Whether the export is opened to be read only; -errno: it would have to, and its rights do not
+ * allow that. */
+int opening_volume_reads_only(const struct opening *o, const struct opening_found *f);
 /** Whether a file that is not empty is as long as its volume; -EIO: it was cut. */
 int opening_volume_fits(const struct opening *o, const struct opening_found *f);
 /** Whether a file that has had a volume of this target, at had_path, has none any more: -EIO. 0: it

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,7 +37,7 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 	const char *why;
 	struct stat st;
 	bool mend;
-	int fd, best;
+	int fd, best, ro = 0;
 
 	*f = (struct opening_found){.status = -ENODATA};
 	if (conf->path[0] == '\0')
@@ -46,9 +48,19 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 		f->status = -errno;
 		return;
 	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+	if (fstat(fd, &st) != 0) {
+		f->status = -errno;
+		close(fd);
+		return;
+	}
+	if (S_ISREG(st.st_mode)) {
 		f->is_file = true;
 		f->bytes = (uint64_t)st.st_size;
+		/* An open for writing would be seen by those who watch the file. */
+		if (faccessat(AT_FDCWD, conf->path, W_OK, AT_EACCESS) != 0)
+			f->no_write = -errno;
+	} else if (S_ISBLK(st.st_mode)) {
+		f->ro_device = ioctl(fd, BLKROGET, &ro) == 0 && ro != 0;
 	}
 	for (unsigned int i = 0; i < 2; i++) {
 		found_copy(fd, i, &c);
@@ -60,6 +72,22 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 	f->status = best < 0 ? best : 0;
 	if (best >= 0)
 		f->need_bytes = c.super[best].data_at + c.super[best].bytes;
+}
+
+int
+opening_volume_reads_only(const struct opening *o, const struct opening_found *f)
+{
+	if (o->conf->image[0] != '\0')
+		return strchr(o->conf->image, '@') != NULL;
+	if (f->snapshot || f->ro_device)
+		return 1;
+	if (f->no_write == 0)
+		return 0;
+	if ((o->conf->rights & ~(uint32_t)(CONF_RIGHT_READ | CONF_RIGHT_VERIFY)) == 0)
+		return 1;
+	return opening_fail(o, f->no_write,
+	                    "cannot be opened for writing: %s; rights = read,verify serves it",
+	                    strerror(-f->no_write));
 }
 
 int

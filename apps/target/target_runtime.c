@@ -237,6 +237,14 @@ runtime_rights(const struct target_export *ex, const struct conf_export *now, ch
 		return FAIL(-EINVAL,
 		            "export %s: its medium cannot promise flush; leave it out of rights",
 		            now->name);
+	/* A snapshot grants less than its rights, whatever these say. */
+	if (ex->volume != NULL && ex->volume->read_only &&
+	    (weft_vol_info(ex->volume->vol)->super.ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) == 0 &&
+	    (now->rights & (CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH)) != 0)
+		return FAIL(-EINVAL,
+		            "export %s: its medium was read-only when it was opened; take it "
+		            "offline, set rights, and say online",
+		            now->name);
 	return 0;
 }
 

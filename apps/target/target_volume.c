@@ -29,20 +29,13 @@ target_volume_set_workers(uint32_t n)
 	volume_channels = n;
 }
 
-/** Whether the export is of a snapshot, which is opened to be read only. */
-static bool
-volume_is_snapshot(const struct conf_export *conf, const struct opening_found *f)
-{
-	return conf->image[0] != '\0' ? strchr(conf->image, '@') != NULL : f->snapshot;
-}
-
 static const char *
-volume_driver(const struct conf_export *conf, bool snapshot)
+volume_driver(const struct conf_export *conf, bool read_only)
 {
 	if (conf->image[0] != '\0')
 		return "rbd";
 	/* A mapping of persistent memory is opened for writing alone. */
-	if (snapshot)
+	if (read_only)
 		return "uring";
 	switch ((enum conf_persist)conf->persist) {
 	case CONF_PERSIST_VOLATILE:
@@ -184,8 +177,10 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	if (v == NULL)
 		return opening_fail(&o, -ENOMEM, "out of memory");
 	opening_volume_find(conf, &found);
-	v->read_only = volume_is_snapshot(conf, &found);
-	rc = volume_device(&o, &found, v);
+	rc = opening_volume_reads_only(&o, &found);
+	v->read_only = rc == 1;
+	if (rc >= 0)
+		rc = volume_device(&o, &found, v);
 	o.created = rc == 0 && conf->path[0] != '\0' && !found.there;
 	if (rc == 0) {
 		weft_block_query(v->block, &info);
@@ -241,7 +236,10 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	if (conf->persist == CONF_PERSIST_VOLATILE || conf->image[0] != '\0')
 		return 0;
 	opening_volume_find(conf, &found);
-	fd = open(conf->path, (volume_is_snapshot(conf, &found) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	rc = opening_volume_reads_only(&o, &found);
+	if (rc < 0)
+		return rc;
+	fd = open(conf->path, (rc == 1 ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && conf->size_bytes == 0)
 		return opening_fail(&o, -ENOENT, "does not exist; add size, and it will be made");
 	if (fd < 0 && errno == ENOENT)
@@ -277,7 +275,8 @@ target_volume_close(struct target_export *ex)
 uint32_t
 target_volume_may(const struct target_export *ex, uint32_t rights)
 {
-	/* A snapshot is never written, so there is nothing to flush. */
+	/* A snapshot, or a medium that is read-only: it is never written, so there is nothing to
+	 * flush. */
 	if (ex->volume->read_only)
 		rights &= ~(uint32_t)(CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH);
 	return rights;
@@ -296,9 +295,12 @@ target_volume_report(const struct target_export *ex)
 	target_log("export %s: %s, %s, a volume of %s, grants %s; %s%s%s%s", ex->conf->name,
 	           target_place(ex->conf), info.mechanism, ui_bytes(i->super.bytes, b1, sizeof(b1)),
 	           target_rights_str(may, rights, sizeof(rights)),
-	           ex->volume->formatted   ? "new"
-	           : ex->volume->read_only ? "a snapshot, opened to be read only"
-	                                   : "opened",
+	           ex->volume->formatted    ? "new"
+	           : !ex->volume->read_only ? "opened"
+	           : ex->conf->image[0] != '\0' ||
+	                           (i->super.ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0
+	                   ? "a snapshot, opened to be read only"
+	                   : "opened to be read only",
 	           i->sums ? ", with checksums" : "",
 	           i->in_doubt ? ", some of them in doubt after a crash" : "",
 	           i->second_copy ? "; a copy of its superblock was DAMAGED" : "");

@@ -50,7 +50,7 @@ struct target_volume {
 	void *scratch; /**< of the channels of all workers */
 	uint64_t scratch_bytes;
 	bool formatted; /**< this opening has formatted it */
-	bool read_only; /**< it is a snapshot */
+	bool read_only; /**< it is a snapshot, or its medium is read-only */
 	/** Counters, relaxed: requests for snapshots that were done, and those that were refused
 	 * for `snapshots` of the export. */
 	atomic_ullong snaps[WEFT_BLOCK_SNAP_WHATS], snaps_refused;

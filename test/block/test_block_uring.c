@@ -6,11 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -314,7 +316,7 @@ test_resize(void)
 	uint8_t *w = disk_memory(4096);
 	char dev[32];
 	struct disk d;
-	int fd;
+	int fd, ro = 1, for_writing, for_reading;
 
 	put_file(path, BYTES, 0);
 	fd = loop_make(path, dev);
@@ -349,6 +351,17 @@ test_resize(void)
 	CHECK_EQ(loop_resize(fd), 0);
 	CHECK_EQ(weft_block_check(d.b), -EIO);
 	disk_close(&d);
+	/* it takes an open for writing, and refuses the writes */
+	a.bytes = 0;
+	CHECK_EQ(ioctl(fd, BLKROSET, &ro), 0);
+	for_writing = try_attr(a);
+	a.read_only = true;
+	for_reading = try_attr(a);
+	/* the flag outlives the loop device's file, so it goes before anything is checked */
+	ro = 0;
+	CHECK_EQ(ioctl(fd, BLKROSET, &ro), 0);
+	CHECK_EQ(for_writing, -EROFS);
+	CHECK_EQ(for_reading, 0);
 	close(fd);
 }
 

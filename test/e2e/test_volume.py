@@ -360,6 +360,54 @@ def test_block_device():
         subprocess.run(["losetup", "-d", dev], check=False)
 
 
+def test_read_only_file():
+    """A file that takes no writes is served where rights leave them out, and the refusal says so."""
+    t = Target("v15", {"ro": volume("v15.ro", "16M"), "other": volume("v15.other", "16M")}).start()
+    f = make_file("v15.in", 2 * MIB, 17)
+    copied(t, f, "weft://10.0.0.1/ro")
+    assert t.term() == 0
+    file, before = path("v15.ro"), sha(path("v15.ro"))
+    got = subprocess.run(["chattr", "+i", file], capture_output=True, text=True)
+    if got.returncode != 0:
+        raise Skip(f"no immutable files: {got.stderr.strip()}")
+    try:
+        t.start()
+        assert "ro: cannot be opened for writing: Operation not permitted; rights = read,verify serves it" in t.logged(), t.logged()
+        assert t.term() == 0
+        edit(t, f"path = {file}", f"rights = read,verify\npath = {file}")
+        t.start()
+        assert "grants read,verify; opened to be read only" in t.logged(), t.logged()
+        copied(t, "--length", "2M", "weft://10.0.0.1/ro", path("v15.out"))
+        assert same(f, path("v15.out"))
+        assert t.term() == 0
+    finally:
+        end_all()
+        subprocess.run(["chattr", "-i", file], check=False)
+    assert sha(file) == before
+
+
+def test_read_only_device():
+    """A block device that takes no writes grants read,verify alone, whatever its export says."""
+    t = Target("v16", {"disk": volume("v16.back", "16M")}).start()
+    f = make_file("v16.in", 2 * MIB, 18)
+    copied(t, f, "weft://10.0.0.1/disk")
+    assert t.term() == 0
+    got = subprocess.run(["losetup", "-r", "-f", "--show", path("v16.back")], capture_output=True, text=True)
+    if got.returncode != 0:
+        raise Skip(f"no loop device: {got.stderr.strip()}")
+    dev = got.stdout.strip()
+    try:
+        t = Target("v16", {"disk": {"path": dev, "format": "volume"}}).start()
+        assert "grants read,verify; opened to be read only" in t.logged(), t.logged()
+        copied(t, "--length", "2M", "weft://10.0.0.1/disk", path("v16.out"))
+        assert same(f, path("v16.out"))
+        assert "only read,verify" in refused(t, f, "weft://10.0.0.1/disk")
+        assert t.term() == 0
+    finally:
+        end_all()
+        subprocess.run(["losetup", "-d", dev], check=False)
+
+
 def test_end_with_scrubs():
     """A program that scrubs ends at once, and closes its volumes properly."""
     t = Target("v12", {f"d{i}": volume(f"v12.{i}", "32M", checksums="yes", scrub="1000") for i in range(8)}).start()
@@ -438,5 +486,5 @@ if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
           test_what_is_not_a_volume, test_offline_and_back, test_cut_stays_out_file, test_cut_stays_out_pmem,
-          test_block_device, test_end_with_scrubs, test_without_flush,
+          test_block_device, test_read_only_file, test_read_only_device, test_end_with_scrubs, test_without_flush,
           test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])

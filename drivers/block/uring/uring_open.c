@@ -67,7 +67,7 @@ uring_full_path(const char *path)
 static int
 uring_open_fd(struct uring_disk *d, const struct weft_block_attr *attr)
 {
-	int flags = O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int flags = O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, ro = 0;
 	struct stat st;
 
 	flags |= attr->read_only ? O_RDONLY : O_RDWR;
@@ -91,6 +91,9 @@ uring_open_fd(struct uring_disk *d, const struct weft_block_attr *attr)
 	if (fcntl(d->md.fd, F_SETFL, O_DIRECT) != 0 || fstat(d->md.fd, &st) != 0)
 		return -errno;
 	d->md.block_dev = S_ISBLK(st.st_mode);
+	/* The open succeeds, and each write fails. */
+	if (d->md.block_dev && !attr->read_only && ioctl(d->md.fd, BLKROGET, &ro) == 0 && ro != 0)
+		return weft_block_refuse(attr, -EROFS, "%s: the device is read-only", attr->path);
 	if (S_ISCHR(st.st_mode))
 		return weft_block_refuse(attr, -ENOTSUP, "%s: a character device", attr->path);
 	if (!d->md.block_dev && !S_ISREG(st.st_mode))
