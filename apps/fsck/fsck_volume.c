@@ -48,6 +48,7 @@ volume_super(struct fsck *f, struct weft_vol_super *s)
 	struct fsck_finding w = fsck_at(FSCK_LEFT, 0, WEFT_VOL_SUPER_BYTES);
 	struct weft_vol_copies c;
 	const char *why = "";
+	char text[128];
 	bool mend = false, refused;
 	int best;
 
@@ -60,8 +61,10 @@ volume_super(struct fsck *f, struct weft_vol_super *s)
 	    weft_vol_foreign(page[0], WEFT_VOL_SUPER_BYTES) == NULL && volume_has_room(f))
 		c.status[0] = -EBADMSG;
 	best = weft_vol_super_choose(&c, &mend, &why);
-	if (best == -EPROTONOSUPPORT)
-		return fsck_fail(f, best, "a volume: %s", why);
+	if (best == -EPROTONOSUPPORT) {
+		weft_vol_super_refusal(&c, best, why, text, sizeof(text));
+		return fsck_fail(f, best, "a volume: %s", text);
+	}
 	if (best == -EMEDIUMTYPE && c.status[1] != 0)
 		return fsck_fail(f, best, "not a volume: %s", why);
 	if (best < 0) {

@@ -70,6 +70,8 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 	close(fd);
 	best = weft_vol_super_choose(&c, &mend, &why);
 	f->status = best < 0 ? best : 0;
+	if (best < 0)
+		weft_vol_super_refusal(&c, best, why, f->why, sizeof(f->why));
 	if (best >= 0)
 		f->need_bytes = c.super[best].data_at + c.super[best].bytes;
 }
@@ -103,6 +105,15 @@ opening_was_cut(const struct opening *o, uint64_t need_bytes, uint64_t have_byte
 int
 opening_volume_fits(const struct opening *o, const struct opening_found *f)
 {
+	const uint64_t size = o->conf->size_bytes;
+
+	if (f->status == 0 && size != 0 && size < f->need_bytes &&
+	    (!f->is_file || f->bytes >= f->need_bytes))
+		return opening_fail(o, -EINVAL,
+		                    "has a volume that needs %" PRIu64
+		                    " octets, and size says %" PRIu64 ": let it say %" PRIu64
+		                    ", or leave it out",
+		                    f->need_bytes, size, f->need_bytes);
 	if (!f->is_file || f->bytes == 0)
 		return 0;
 	if (f->status == 0 && f->bytes < f->need_bytes)
@@ -113,12 +124,12 @@ opening_volume_fits(const struct opening *o, const struct opening_found *f)
 		                    " octets, which is less than its superblock; restore it from "
 		                    "a backup, or remove it to begin with a new volume",
 		                    f->bytes);
-	if (f->status == -ENODATA && f->bytes < o->conf->size_bytes)
+	if (f->status == -ENODATA && f->bytes < size)
 		return opening_fail(o, -EIO,
 		                    "has no volume, and %" PRIu64 " octets where size says %" PRIu64
 		                    ": if it was cut, restore it from a backup; if it may be "
 		                    "formatted, empty it (truncate -s 0)",
-		                    f->bytes, o->conf->size_bytes);
+		                    f->bytes, size);
 	return 0;
 }
 

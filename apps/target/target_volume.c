@@ -225,10 +225,8 @@ int
 target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 {
 	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
-	struct weft_vol_super super;
 	uint8_t page[WEFT_VOL_SUPER_BYTES];
 	struct opening_found found;
-	const char *why = "";
 	ssize_t n;
 	int fd, rc;
 
@@ -256,11 +254,10 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 		return n < 0 || conf->size_bytes == 0
 		               ? opening_fail(&o, -EIO, "is too short for a volume; add size")
 		               : 0;
-	rc = weft_vol_super_decode(page, sizeof(page), &super, &why);
-	/* A damaged superblock has a copy, which only an open looks at. */
-	return rc == -EMEDIUMTYPE || rc == -EPROTONOSUPPORT
-	               ? opening_fail(&o, rc, "is not a volume of this version: %s; not touched",
-	                              why)
+	return found.status == -EMEDIUMTYPE || found.status == -EPROTONOSUPPORT ||
+	                       found.status == -EBADMSG
+	               ? opening_fail(&o, found.status,
+	                              "cannot be opened as a volume: %s; not touched", found.why)
 	               : 0;
 }
 

@@ -4,7 +4,9 @@
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <isa-l.h>
@@ -28,6 +30,9 @@ enum {
 	SB_SUMS_AT = 96,
 	SB_CRC = WEFT_VOL_SUPER_BYTES - 4,
 };
+
+/** A version behind ours that a superblock may have in earnest, its CRC being unknown. */
+#define VOL_VERSION_LIKELY 255U
 
 static const uint8_t vol_magic[8] = {'W', 'E', 'F', 'T', 'V', 'O', 'L', '1'};
 
@@ -135,6 +140,9 @@ vol_contradiction(const struct weft_vol_super *s)
 int
 weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s, const char **why)
 {
+	uint32_t version;
+	bool is_crc;
+
 	if (vol_is_zero(page, bytes)) {
 		*why = "it was never formatted";
 		return -ENODATA;
@@ -150,11 +158,21 @@ weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *
 		*why = "its superblock is cut short";
 		return -EBADMSG;
 	}
-	if (vol_get(page + SB_CRC, 4) != vol_page_crc(page)) {
+	/* A newer version may have the CRC at another place, and give the other fields another
+	 * meaning: look at this first. A number that no version will have is damage. */
+	version = (uint32_t)vol_get(page + SB_VERSION, 4);
+	is_crc = vol_get(page + SB_CRC, 4) == vol_page_crc(page);
+	if (version != WEFT_VOL_VERSION &&
+	    (is_crc || (version > WEFT_VOL_VERSION && version <= VOL_VERSION_LIKELY))) {
+		*s = (struct weft_vol_super){.version = version};
+		*why = "its version is not the one that this program knows";
+		return -EPROTONOSUPPORT;
+	}
+	if (!is_crc) {
 		*why = "the CRC of its superblock is wrong";
 		return -EBADMSG;
 	}
-	*s = (struct weft_vol_super){.version = (uint32_t)vol_get(page + SB_VERSION, 4),
+	*s = (struct weft_vol_super){.version = version,
 	                             .block_bytes = (uint32_t)vol_get(page + SB_BLOCK, 4),
 	                             .compat = vol_get(page + SB_COMPAT, 8),
 	                             .incompat = vol_get(page + SB_INCOMPAT, 8),
@@ -166,11 +184,6 @@ weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *
 	                             .map_at = vol_get(page + SB_MAP_AT, 8),
 	                             .sums_at = vol_get(page + SB_SUMS_AT, 8)};
 	memcpy(s->uuid, page + SB_UUID, sizeof(s->uuid));
-	/* A newer version may give the other fields another meaning: look at these first. */
-	if (s->version != WEFT_VOL_VERSION) {
-		*why = "its version is not the one that this program knows";
-		return -EPROTONOSUPPORT;
-	}
 	if ((s->incompat & ~WEFT_VOL_INCOMPAT_KNOWN) != 0) {
 		*why = "it has features that this program does not know";
 		return -EPROTONOSUPPORT;
@@ -199,6 +212,36 @@ weft_vol_super_choose(const struct weft_vol_copies *c, bool *mend, const char **
 	*mend = c->status[0] != 0 || c->status[1] != 0 ||
 	        c->super[0].generation != c->super[1].generation;
 	return best;
+}
+
+/** A phrase about one copy. */
+static const char *
+vol_copy_why(const struct weft_vol_copies *c, unsigned int i)
+{
+	return c->status[i] == -ENODATA ? "it is zero" : c->why[i];
+}
+
+void
+weft_vol_super_refusal(const struct weft_vol_copies *c, int status, const char *why, char *text,
+                       size_t bytes)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		if (status == -EPROTONOSUPPORT && c->status[i] == status &&
+		    c->super[i].version != WEFT_VOL_VERSION) {
+			snprintf(text, bytes,
+			         "its format is version %" PRIu32
+			         ", and this program knows version %u",
+			         c->super[i].version, WEFT_VOL_VERSION);
+			return;
+		}
+	}
+	if (status == -EMEDIUMTYPE)
+		snprintf(text, bytes, "it has %s", why);
+	else if (status == -EBADMSG)
+		snprintf(text, bytes, "%s; of the copy: %s; weft-fsck says what can be done",
+		         vol_copy_why(c, 0), vol_copy_why(c, 1));
+	else
+		snprintf(text, bytes, "%s", why);
 }
 
 const char *

@@ -322,8 +322,10 @@ open_super(struct weft_vol *v, uint8_t *mem, uint64_t *damaged_at, bool *damaged
 			                                    &c.why[i]);
 	}
 	best = weft_vol_super_choose(&c, damaged, &phrase);
+	if (best < 0 && why->text != NULL)
+		weft_vol_super_refusal(&c, best, phrase, why->text, why->bytes);
 	if (best < 0)
-		return open_refuse(why, best, "not a volume that can be opened: %s", phrase);
+		return best;
 	*damaged_at = best == 0 ? WEFT_VOL_COPY_AT : 0;
 	v->info.super = c.super[best];
 	return 0;

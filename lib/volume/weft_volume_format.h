@@ -68,7 +68,8 @@ void weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page);
  * - -ENODATA: all octets are zero: never formatted
  * - -EMEDIUMTYPE: the medium has another format, which *why names
  * - -EBADMSG: a superblock that is damaged: cut short, or its CRC or its fields are wrong
- * - -EPROTONOSUPPORT: a newer version, or unknown incompatible features
+ * - -EPROTONOSUPPORT: a newer version (s->version is set then, and nothing else may be), or unknown
+ *   incompatible features
  */
 int weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s,
                           const char **why);
@@ -87,6 +88,12 @@ struct weft_vol_copies {
  * - that of the first copy, when neither can be used
  */
 int weft_vol_super_choose(const struct weft_vol_copies *c, bool *mend, const char **why);
+/**
+ * Why weft_vol_super_choose() has refused with this status and phrase, for people: the versions,
+ * and what is the matter with both copies. text gets up to `bytes` octets.
+ */
+void weft_vol_super_refusal(const struct weft_vol_copies *c, int status, const char *why,
+                            char *text, size_t bytes);
 /** The checksum of WEFT_VOL_SUM_BLOCK octets, as it is stored: 0 of a block of zeros. */
 uint32_t weft_vol_block_sum(const uint8_t *block);
 /**

@@ -360,6 +360,31 @@ def test_block_device():
         subprocess.run(["losetup", "-d", dev], check=False)
 
 
+def test_why_not_opened():
+    """The line says what is the matter: the configuration, a newer format, or damage."""
+    t = Target("v17", {e: volume(f"v17.{e}", "16M") for e in ("size", "newer", "damaged", "good")}).start()
+    assert t.term() == 0
+    edit(t, f"path = {path('v17.size')}\nsize = 16M", f"path = {path('v17.size')}\nsize = 8M")
+    with open(path("v17.newer"), "r+b") as f:
+        f.write(b"WEFTVOL1\0\0\0\2" + bytes(4084))
+    with open(path("v17.damaged"), "r+b") as f:
+        for at in (0, 65536):
+            f.seek(at + 100)
+            f.write(b"damage")
+    before = {e: sha(path(f"v17.{e}")) for e in ("size", "newer", "damaged")}
+    why = {"size": "has a volume that needs 16777216 octets, and size says 8388608: let it say 16777216, or leave it out",
+           "newer": "cannot be opened as a volume: its format is version 2, and this program knows version 1",
+           "damaged": "cannot be opened as a volume: the CRC of its superblock is wrong; of the copy: the CRC of its superblock is wrong; "
+                      "weft-fsck says what can be done"}
+    p = subprocess.run([app("weft-target"), "-c", t.conf, "--check-config"], capture_output=True, text=True, timeout=30)
+    t.start()
+    for e, w in why.items():
+        assert f"export {e}: OFFLINE: {path('v17.' + e)}: {w};" in t.logged(), (e, t.logged())
+        assert f"export {e}: {path('v17.' + e)}: {w};" in p.stderr, (e, p.stderr)
+    assert t.term() == 0
+    assert {e: sha(path(f"v17.{e}")) for e in before} == before
+
+
 def test_read_only_file():
     """A file that takes no writes is served where rights leave them out, and the refusal says so."""
     t = Target("v15", {"ro": volume("v15.ro", "16M"), "other": volume("v15.other", "16M")}).start()
@@ -486,5 +511,5 @@ if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
           test_what_is_not_a_volume, test_offline_and_back, test_cut_stays_out_file, test_cut_stays_out_pmem,
-          test_block_device, test_read_only_file, test_read_only_device, test_end_with_scrubs, test_without_flush,
+          test_block_device, test_why_not_opened, test_read_only_file, test_read_only_device, test_end_with_scrubs, test_without_flush,
           test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])
