@@ -54,6 +54,9 @@ void opening_volume_find(const struct conf_export *conf, struct opening_found *f
 int opening_volume_reads_only(const struct opening *o, const struct opening_found *f);
 /** Whether a file that is not empty is as long as its volume; -EIO: it was cut. */
 int opening_volume_fits(const struct opening *o, const struct opening_found *f);
+/** Whether a file without a superblock may be formatted: all of it is zero, or it is a hole, or no
+ * ordinary file; -EMEDIUMTYPE: there is data. Reads what is no hole. */
+int opening_volume_blank(const struct opening *o, const struct opening_found *f);
 /** Whether a file that has had a volume of this target, at had_path, has none any more: -EIO. 0: it
  * has, or is not there, or had_path is "" or of another file. */
 int opening_volume_emptied(const struct opening *o, const char *had_path);

@@ -134,6 +134,28 @@ opening_volume_fits(const struct opening *o, const struct opening_found *f)
 }
 
 int
+opening_volume_blank(const struct opening *o, const struct opening_found *f)
+{
+	int fd, rc;
+
+	if (!f->is_file || f->bytes == 0)
+		return 0;
+	fd = open(o->conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	rc = fd < 0 ? -errno : opening_is_zero(fd, 0, f->bytes);
+	if (fd >= 0) {
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(fd);
+	}
+	if (rc < 0)
+		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
+	return rc == 1 ? 0
+	               : opening_fail(o, -EMEDIUMTYPE,
+	                              "has no volume, and data that is not zero; not touched; if "
+	                              "it may be formatted, empty it (truncate -s 0) or remove "
+	                              "it");
+}
+
+int
 opening_volume_emptied(const struct opening *o, const char *had_path)
 {
 	struct opening_found f;

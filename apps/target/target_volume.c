@@ -125,7 +125,7 @@ volume_scratch(struct opening *o, struct target_volume *v, struct weft_vol_attr 
 }
 
 static int
-volume_open(struct opening *o, struct target_volume *v)
+volume_open(struct opening *o, const struct opening_found *f, struct target_volume *v)
 {
 	char reason[256] = "";
 	struct weft_vol_attr a = {
@@ -141,7 +141,10 @@ volume_open(struct opening *o, struct target_volume *v)
 		return rc;
 	rc = weft_vol_open(v->block, &a, &v->vol);
 	if (rc == -ENODATA) {
-		rc = volume_format(o, v);
+		/* The core looks at the first MiB alone. A file is locked now. */
+		rc = opening_volume_blank(o, f);
+		if (rc == 0)
+			rc = volume_format(o, v);
 		if (rc != 0)
 			return rc;
 		rc = weft_vol_open(v->block, &a, &v->vol);
@@ -190,7 +193,7 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 			                  info.driver);
 	}
 	if (rc == 0)
-		rc = volume_open(&o, v);
+		rc = volume_open(&o, &found, v);
 	if (rc == 0 && conf->checksums && !weft_vol_info(v->vol)->sums)
 		target_log("export %s: it was formatted without checksums, and has none",
 		           conf->name);
@@ -254,6 +257,8 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 		return n < 0 || conf->size_bytes == 0
 		               ? opening_fail(&o, -EIO, "is too short for a volume; add size")
 		               : 0;
+	if (found.status == -ENODATA)
+		return opening_volume_blank(&o, &found);
 	return found.status == -EMEDIUMTYPE || found.status == -EPROTONOSUPPORT ||
 	                       found.status == -EBADMSG
 	               ? opening_fail(&o, found.status,

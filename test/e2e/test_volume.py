@@ -385,6 +385,48 @@ def test_why_not_opened():
     assert {e: sha(path(f"v17.{e}")) for e in before} == before
 
 
+def data_behind(persist):
+    """A file without a superblock that has data anywhere is not formatted; one of holes, or of zeros, is."""
+    t = Target(f"v18{persist}", {e: volume(f"v18.{persist}.{e}", "16M", persist=persist) for e in ("lost", "data", "holes", "zeros")})
+    file = {e: path(f"v18.{persist}.{e}") for e in ("lost", "data", "holes", "zeros")}
+    for e in ("data", "holes", "zeros"):
+        with open(file[e], "wb") as f:
+            f.write(bytes(16 * MIB if e == "zeros" else 4096))
+            f.truncate(16 * MIB)
+            if e == "data":
+                f.seek(16 * MIB - 1)
+                f.write(b"!")
+    before = sha(file["data"])
+    t.start()
+    assert f"export data: OFFLINE: {file['data']}: has no volume, and data that is not zero; not touched" in t.logged(), t.logged()
+    copied(t, make_file("v18.in", MIB, 19), "weft://10.0.0.1/lost")
+    assert t.term() == 0
+    # Both copies of a superblock are gone, and the data is not.
+    with open(file["lost"], "r+b") as f:
+        f.write(bytes(MIB))
+    lost = sha(file["lost"])
+    p = subprocess.run([app("weft-target"), "-c", t.conf, "--check-config"], capture_output=True, text=True, timeout=30)
+    t.start()
+    for e in ("lost", "data"):
+        assert f"export {e}: OFFLINE: {file[e]}: has no volume, and data" in t.logged(), t.logged()
+        assert f"export {e}: {file[e]}: has no volume, and data" in p.stderr, p.stderr
+    for e in ("holes", "zeros"):
+        assert f"export {e}: OFFLINE" not in t.logged(), t.logged()
+    assert (sha(file["data"]), sha(file["lost"])) == (before, lost)
+    os.truncate(file["data"], 0)
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "export data: is served now")
+    assert t.term() == 0
+
+
+def test_data_behind_file():
+    data_behind("file")
+
+
+def test_data_behind_pmem():
+    data_behind("pmem")
+
+
 def test_read_only_file():
     """A file that takes no writes is served where rights leave them out, and the refusal says so."""
     t = Target("v15", {"ro": volume("v15.ro", "16M"), "other": volume("v15.other", "16M")}).start()
@@ -511,5 +553,6 @@ if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
           test_what_is_not_a_volume, test_offline_and_back, test_cut_stays_out_file, test_cut_stays_out_pmem,
-          test_block_device, test_why_not_opened, test_read_only_file, test_read_only_device, test_end_with_scrubs, test_without_flush,
-          test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])
+          test_block_device, test_why_not_opened, test_data_behind_file, test_data_behind_pmem, test_read_only_file,
+          test_read_only_device, test_end_with_scrubs, test_without_flush, test_no_memory_for_staging, test_becomes_a_volume,
+          test_rights, test_example])
