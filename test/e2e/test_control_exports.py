@@ -485,7 +485,5 @@ def test_kill_at_any_time():
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_life, test_dump, test_left_among_the_held, test_resize, test_clients_stay, test_clients_that_hold, test_refused,
-          test_added_at_reload, test_kill_at_steps, test_kill_at_any_time])
-    main([test_life, test_resize, test_cut_stays_out, test_clients_stay, test_clients_that_hold, test_refused, test_added_at_reload,
-          test_kill_at_steps, test_kill_at_any_time])
+    main([test_life, test_dump, test_left_among_the_held, test_resize, test_cut_stays_out, test_clients_stay, test_clients_that_hold,
+          test_refused, test_added_at_reload, test_kill_at_steps, test_kill_at_any_time])
