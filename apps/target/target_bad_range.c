@@ -14,6 +14,32 @@
 
 #define NS_PER_S 1000000000ULL
 
+bool
+target_is_bad_range(int status)
+{
+	switch (status) {
+	case -EBUSY: /* a window has a part of the range */
+	case -EROFS: /* the volume can only be read */
+	case -ENOMEM:
+		return false;
+	default:
+		break;
+	}
+	switch (weft_block_class_of(status)) {
+	case WEFT_BLOCK_SPACE:
+	case WEFT_BLOCK_MEDIUM_FAILED:
+		return true;
+	case WEFT_BLOCK_OK:
+	case WEFT_BLOCK_MISMATCH:
+	case WEFT_BLOCK_GIVEN_UP:
+	case WEFT_BLOCK_OFFLINE:
+	case WEFT_BLOCK_FENCED:
+	case WEFT_BLOCK_CALLER:
+		break;
+	}
+	return false;
+}
+
 void
 target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
 {
@@ -43,6 +69,13 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 		s.off_bytes = ev->bad_range.to + target_region_off(ex);
 	else
 		s.off_bytes = target_vwindow_off(c, ev->bad_range.stag, ev->bad_range.to, &ex);
+	if (ev->status != -EBADMSG && !target_is_bad_range(ev->status)) {
+		target_log("%s: a Flush or Verify of %llu octets at offset %llu ended: %s", c->peer,
+		           (unsigned long long)s.len_bytes,
+		           (unsigned long long)(ex != NULL ? s.off_bytes : ev->bad_range.to),
+		           strerror(-ev->status));
+		return;
+	}
 	if (ex == NULL) {
 		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
 		           (unsigned long long)ev->bad_range.to,

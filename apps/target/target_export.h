@@ -209,6 +209,12 @@ void target_access_refuse(struct target_export *ex, const struct target_conn *c,
 
 /** WEFT_EV_BAD_RANGE of a connection, on its worker. */
 void target_bad_range(struct target_conn *c, const struct weft_event *ev);
+/**
+ * Whether the status of an operation, Flush or Verify says that the medium has failed for the range
+ * or has no room for it. The refusals of the volume, the end of who asked, and a medium that is
+ * offline as a whole say nothing of a range. Any thread.
+ */
+bool target_is_bad_range(int status);
 /** Record a bad range for telemetry, with the time of the call. */
 void target_bad_range_keep(struct target_export *ex, struct target_bad_range s);
 

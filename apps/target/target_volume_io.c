@@ -58,13 +58,6 @@ static const char *const op_names[WEFT_VOL_KINDS] = {
         [WEFT_VOL_SNAPSHOT] = "a snapshot",
 };
 
-/** Whether the status says that the medium has failed for the range. */
-static bool
-vio_is_medium(int status)
-{
-	return status == -EBADMSG || weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED;
-}
-
 static bool
 vio_fail(struct target_vio *io, int status)
 {
@@ -76,7 +69,7 @@ vio_fail(struct target_vio *io, int status)
 		at = op->off_bytes + op->done_bytes;
 	else if (status == -EBADMSG)
 		at = op->damaged_off_bytes;
-	if (vio_is_medium(status)) {
+	if (target_is_bad_range(status)) {
 		target_bad_range_keep(ex, (struct target_bad_range){.off_bytes = op->off_bytes,
 		                                                    .len_bytes = op->len_bytes,
 		                                                    .status = status});

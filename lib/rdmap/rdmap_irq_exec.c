@@ -101,7 +101,7 @@ rdmap_flush_waits(const struct rdmap_irq_ent *e)
 }
 
 static enum rdmap_step
-rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e, int *status)
 {
 	int rc;
 
@@ -116,7 +116,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 			return RDMAP_STEP_AGAIN;
 		if (rdmap_flush_waits(e) && !weft_turn_get(r->lane, &r->work->turn, &r->task))
 			return RDMAP_STEP_WAIT;
-		rc = rdmap_persist_submit(r, e, false, 0, e->len_bytes);
+		*status = rc = rdmap_persist_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		if (e->flags & WEFT_FLUSH_PERSISTENT)
@@ -126,7 +126,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	}
 	if (r->work->persist_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	rc = r->work->persist.status;
+	*status = rc = r->work->persist.status;
 	rdmap_persist_drop(r);
 	return rc == 0 ? RDMAP_STEP_DONE : RDMAP_STEP_FAIL;
 }
@@ -151,7 +151,7 @@ rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes
 
 /* Start the next read-back, or hash the data of the last one as far as the slice allows. */
 static enum rdmap_step
-rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e, int *status)
 {
 	uint32_t max = e->mr->persist->ops->read_back_max_bytes;
 	int rc;
@@ -161,7 +161,8 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 
 		if (!weft_turn_get(r->lane, &r->work->turn, &r->task))
 			return RDMAP_STEP_WAIT;
-		rc = rdmap_persist_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
+		*status = rc = rdmap_persist_submit(r, e, true, r->work->hash_pos_bytes,
+		                                    RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		rdmap_persist_charge(r);
@@ -169,7 +170,8 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	}
 	if (r->work->persist_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	if (r->work->persist.status != 0)
+	*status = r->work->persist.status;
+	if (*status != 0)
 		return RDMAP_STEP_FAIL;
 	r->work->persist_off_bytes +=
 	        rdmap_hash_update(r, r->work->persist.data + r->work->persist_off_bytes,
@@ -180,7 +182,7 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 }
 
 static enum rdmap_step
-rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
+rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code, int *status)
 {
 	const struct weft_hash_ops *hash = e->mr->hash;
 	uint8_t result[WEFT_HASH_MAX_BYTES];
@@ -197,7 +199,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 			return RDMAP_STEP_AGAIN;
 		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL &&
 		    !RDMAP_SABOTAGED(r, VERIFY_MEMORY)) {
-			enum rdmap_step st = rdmap_verify_medium(r, e);
+			enum rdmap_step st = rdmap_verify_medium(r, e, status);
 
 			if (st != RDMAP_STEP_DONE)
 				return st;
@@ -209,6 +211,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 	rdmap_hash_drop(r, result);
 	if (e->hash_bytes > 0 && memcmp(result, e->hash, hash->result_bytes) != 0) {
 		*code = WEFT_TERM_OP_HASH_MISMATCH;
+		*status = 0;
 		return RDMAP_STEP_FAIL;
 	}
 	e->hash_bytes = (uint8_t)hash->result_bytes;
@@ -217,9 +220,9 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 }
 
 /* Fail the entry in its place, and tell verbs of the bad range now. The Terminate follows when
- * every earlier request is answered. */
+ * every earlier request is answered. status: of the persist driver; 0: not of it. */
 static void
-rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
+rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code, int status)
 {
 	struct weft_mem_mr *mr = e->mr;
 	uint64_t to = e->to, len_bytes = e->len_bytes;
@@ -233,7 +236,7 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	rdmap_irq_set_failed(r, e, &term);
 	/* the up-call may reset the ring, so this function keeps the entry's reference itself */
 	e->held = false;
-	r->ops->bad_range(r->user, mr, to, len_bytes, code);
+	r->ops->bad_range(r->user, mr, to, len_bytes, code, status);
 	if (held)
 		weft_mem_unref(mr);
 }
@@ -296,7 +299,7 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (r->work->persist_state == RDMAP_PIO_BUSY && e->op != WEFT_RDMAP_READ_REQ)
 		return false;
 	RDMAP_FAULT(r, lost);
-	rdmap_irq_fail(r, e, code[e->op]);
+	rdmap_irq_fail(r, e, code[e->op], 0);
 	return true;
 }
 
@@ -364,6 +367,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 		struct rdmap_irq_ent *e = rdmap_irq_at(r, r->irq_exec);
 		enum rdmap_step st = RDMAP_STEP_DONE;
 		uint8_t code = WEFT_TERM_OP_FLUSH_FAILED;
+		int status = 0;
 
 		if (e->state == RDMAP_IRQ_FAILED || e->op == WEFT_RDMAP_READ_REQ)
 			return; /* a Read is executed by sending its response */
@@ -376,10 +380,10 @@ rdmap_irq_run(struct weft_rdmap *r)
 			return;
 		switch (e->op) {
 		case WEFT_RDMAP_FLUSH_REQ:
-			st = rdmap_exec_flush(r, e);
+			st = rdmap_exec_flush(r, e, &status);
 			break;
 		case WEFT_RDMAP_VERIFY_REQ:
-			st = rdmap_exec_verify(r, e, &code);
+			st = rdmap_exec_verify(r, e, &code, &status);
 			break;
 		case WEFT_RDMAP_ATOMIC_REQ:
 			rdmap_exec_atomic(e);
@@ -403,7 +407,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 		case RDMAP_STEP_WAIT:
 			return;
 		case RDMAP_STEP_FAIL:
-			rdmap_irq_fail(r, e, code);
+			rdmap_irq_fail(r, e, code, status);
 			return;
 		}
 	}

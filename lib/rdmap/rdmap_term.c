@@ -154,7 +154,7 @@ rdmap_placed_lost(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t s
 	RDMAP_FAULT(r, lost);
 	if (mr != NULL)
 		r->ops->bad_range(r->user, mr, h->to, seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
-		                  WEFT_TERM_OP_LOST);
+		                  WEFT_TERM_OP_LOST, 0);
 }
 
 static bool

@@ -162,10 +162,11 @@ struct weft_rdmap_ops {
 	                      enum weft_rdmap_status status);
 	/**
 	 * A bad range of mr: a Verify of the peer found a mismatch, a Flush or a read-back failed,
-	 * or the medium is gone. code: WEFT_TERM_OP_*.
+	 * or the medium is gone. code: WEFT_TERM_OP_*. status: -errno of the Flush or read-back
+	 * that the persist driver refused or failed; 0: none of these.
 	 */
 	void (*bad_range)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes,
-	                  uint8_t code);
+	                  uint8_t code, int status);
 };
 
 struct weft_rdmap_attr {

@@ -20,16 +20,17 @@ verbs_region_of(const struct weft_mem_mr *m, uint64_t *to)
 
 void
 weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
-                     uint8_t code)
+                     uint8_t code, int status)
 {
 	struct weft_qp *qp = user;
 	struct weft_vctx *v = qp->vw->ctx;
 	uint64_t region_to = to;
 	struct weft_mr *mr = verbs_region_of(m, &region_to);
-	int status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
+	const bool mismatch = code == WEFT_TERM_OP_HASH_MISMATCH;
 
 	qp->vw->stats.bad_ranges++;
-	if (len_bytes > 0 && !v->place->bad_range(mr, region_to, len_bytes, status))
+	if (len_bytes > 0 &&
+	    !v->place->bad_range(mr, region_to, len_bytes, mismatch ? -EBADMSG : -EIO))
 		WEFT_LOG_PEER(verbs, ERR,
 		              "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
 		              " as bad",
@@ -37,6 +38,9 @@ weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t le
 	/* A failure ends the stream, so only the first one is reported. */
 	if (qp->bad_range.status != 0)
 		return;
+	/* Only a mismatch is told as -EBADMSG. */
+	if (mismatch || status == 0 || status == -EBADMSG)
+		status = mismatch ? -EBADMSG : -EIO;
 	qp->bad_range = (struct verbs_bad_range){
 	        .stag = m->stag, .to = to, .len_bytes = len_bytes, .status = status};
 	weft_verbs_ev_note(qp, NOTE_BAD_RANGE);

@@ -70,6 +70,6 @@ void weft_verbs_mw_orphan(struct weft_qp *qp);
 
 /** rdmap's up-call. */
 void weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
-                          uint8_t code);
+                          uint8_t code, int status);
 
 #endif /* VERBS_QUEUE_H */

@@ -363,8 +363,10 @@ user_closed(void *user, int err)
 }
 
 static void
-user_bad_range(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code)
+user_bad_range(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code,
+               int status)
 {
+	(void)status;
 	(void)*(volatile uint32_t *)&mr->stag; /* ASan: mr is not freed yet */
 	side_event(user,
 	           (struct rig_ev){

@@ -2,6 +2,7 @@
 /** @file The target, its clients and the network between them. */
 
 #include <arpa/inet.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include <rte_mempool.h>
@@ -34,12 +35,25 @@ __wrap_ui_now_ns(void)
 	return rig.sim != NULL ? sim_now_ns(rig.sim) : SIM_START_NS;
 }
 
-/* Messages of the target are dropped. They are not under test. */
+/* Messages of the target are kept for rig_said(), as far as there is room. */
+static char said[64U << 10];
+
 void __wrap_ui_msg(const char *fmt, ...);
 void
 __wrap_ui_msg(const char *fmt, ...)
 {
-	(void)fmt;
+	const size_t n = strlen(said);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(said + n, sizeof(said) - n, fmt, ap);
+	va_end(ap);
+}
+
+bool
+rig_said(const char *what)
+{
+	return strstr(said, what) != NULL;
 }
 
 /* The target's device: no configuration can name the driver "fault". The inner device of "fault" is
@@ -308,6 +322,7 @@ rig_open(const struct rig_attr *a)
 	test_eal_init();
 	(void)weft_log_levels("weft.*:critical");
 	rig = (struct rig){.a = *a};
+	said[0] = '\0';
 	for (unsigned int i = 0; i < 3; i++) {
 		if (pool[i] == NULL)
 			CHECK_EQ(weft_netif_pool_create(names[i], RIG_MBUFS, RIG_MTU, -1, &pool[i]),

@@ -812,10 +812,11 @@ enum weft_event_type {
 	 */
 	WEFT_EV_CQ_OVERRUN,
 	/**
-	 * Responder: a range failed; status and bad_range tell how and which. -EIO: a Flush failed,
-	 * or a Verify could not read the medium, or memory of the range is lost (weft/guard.h; also
-	 * for a Read that this QP posted). -EBADMSG: a Verify found another hash. The region has
-	 * the range marked (weft/bad_range.h).
+	 * Responder: a range failed; status and bad_range tell how and which. -EBADMSG: a Verify
+	 * found another hash. Else a Flush failed, or a Verify could not read the medium, or memory
+	 * of the range is lost (weft/guard.h; also for a Read that this QP posted): -EIO, or the
+	 * -errno of the persist driver, for example -ENOSPC. The region has the range marked
+	 * (weft/bad_range.h).
 	 */
 	WEFT_EV_BAD_RANGE,
 	/** Fewer receives are left than weft_srq_modify() named: srq; qp is NULL. */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file What counts as a failure of the medium: a request that the device has failed. A client that
+ * writes to a range of another one's window, and windows that end with a Flush under way, must not
+ * raise an alarm: any client can do these things at will.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "target_rig.h"
+#include "weft_test.h"
+
+#define DISK_BYTES (8U << 20)
+#define LEN        65536U
+#define TRIES      5U
+
+static const struct target_export *
+disk(void)
+{
+	return &rig.t->exports[0];
+}
+
+static void
+window_of(struct rig_conn *k, uint32_t handle, uint64_t off, weft_volrpc_window *win)
+{
+	struct rig_call c = {
+	        .proc = WEFT_VOLRPC_WINDOW_OPEN,
+	        .args.window = {.handle = handle, .off = off, .len = LEN, .rights = RIG_RIGHTS}};
+
+	rig_call(k, &c);
+	rig_wait(&c);
+	CHECK_EQ(c.status, WEFT_VOLRPC_OK);
+	*win = c.win;
+}
+
+static void
+begin(struct rig_conn *k, weft_volrpc_grant *g)
+{
+	const struct rig_attr a = {.seed = test_seed(1),
+	                           .workers = 1,
+	                           .bytes = DISK_BYTES,
+	                           .target = "staging = 8M\nwindow = 64K\n"};
+
+	rig_open(&a);
+	rig_connected(k, 0);
+	CHECK_EQ(rig_grant(k, RIG_RIGHTS, g), WEFT_VOLRPC_OK);
+}
+
+static void
+end(struct rig_conn *k)
+{
+	rig_disconnect(k);
+	CHECK(rig_until(60 * RIG_S, rig_is_clean, NULL));
+	rig_close();
+}
+
+static void
+test_overlap(void)
+{
+	struct rig_conn k = {0}, other = {0};
+	weft_volrpc_grant g, og;
+	weft_volrpc_window win;
+
+	begin(&k, &g);
+	rig_connected(&other, 1);
+	CHECK_EQ(rig_grant(&other, RIG_RIGHTS, &og), WEFT_VOLRPC_OK);
+	window_of(&k, g.handle, 0, &win);
+	for (unsigned int i = 0; i < TRIES; i++) {
+		struct rig_call c = {.proc = WEFT_VOLRPC_WRITE,
+		                     .args.write = {.handle = og.handle,
+		                                    .off = i * 4096,
+		                                    .data = {.data_len = 4096,
+		                                             .data_val = (char *)rig.node[1].mem}}};
+
+		rig_call(&other, &c);
+		rig_wait(&c);
+		CHECK_EQ(c.status, WEFT_VOLRPC_BUSY);
+	}
+	CHECK_EQ(disk()->failures.n, 0);
+	CHECK_EQ(disk()->bad_ranges, 0);
+	CHECK(!rig_said("BAD RANGE"));
+	rig_disconnect(&other);
+	end(&k);
+}
+
+static void
+test_canceled(void)
+{
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct rig_conn k = {0};
+	weft_volrpc_grant g;
+	weft_volrpc_window win;
+	struct rig_call c = {.proc = WEFT_VOLRPC_CLOSE};
+	struct rig_wr wr = {0};
+
+	begin(&k, &g);
+	window_of(&k, g.handle, 0, &win);
+	weft_block_fault_stick(rig.block, &hit);
+	CHECK(rig_rdma(&k, win.stag, win.to, k.n->mem, LEN, true, &wr));
+	rig_run(100 * RIG_MS);
+	CHECK(!wr.done);
+	c.args.close.handle = g.handle;
+	rig_call(&k, &c);
+	rig_run(100 * RIG_MS);
+	weft_block_fault_stick(rig.block, NULL);
+	rig_run(RIG_S);
+	CHECK(wr.done && wr.status != WEFT_WC_SUCCESS);
+	CHECK_EQ(disk()->failures.n, 0);
+	CHECK_EQ(disk()->bad_ranges, 0);
+	CHECK(!rig_said("BAD RANGE"));
+	CHECK(rig_said("ended: Operation canceled"));
+	end(&k);
+}
+
+static void
+test_failed(void)
+{
+	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
+	struct rig_conn k = {0};
+	weft_volrpc_grant g;
+	weft_volrpc_window win;
+	struct rig_wr wr = {0};
+
+	begin(&k, &g);
+	window_of(&k, g.handle, 0, &win);
+	weft_block_fault_fail(rig.block, &hit, -EIO);
+	CHECK(rig_rdma(&k, win.stag, win.to, k.n->mem, LEN, true, &wr));
+	rig_run(RIG_S);
+	CHECK(wr.done && wr.status != WEFT_WC_SUCCESS);
+	CHECK_EQ(disk()->failures.n, 1);
+	CHECK_EQ(disk()->failures.last[0].status, -EIO);
+	CHECK(rig_said("BAD RANGE: 65536 octets at offset 0 of "));
+	end(&k);
+}
+
+WEFT_TEST_MAIN({"a range of another client's window", test_overlap},
+               {"a window that ends with a Flush under way", test_canceled},
+               {"a device that fails", test_failed})
