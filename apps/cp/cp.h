@@ -68,6 +68,7 @@ struct cp_session {
 	const struct weft_rpc_program *const *programs;
 	struct url url;
 	char where[600]; /**< "weft://10.0.0.1:7471", for messages */
+	struct sockaddr_storage to;
 	struct stack stack;
 	struct weft_worker *w;
 	struct weft_pd *pd;
@@ -120,6 +121,9 @@ int cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
 /** Bring the stack up and connect. */
 int cp_connect(struct cp_session *s);
+/** Connect once more, after the connection has ended. All that was opened on it is gone; volumes
+ * are closed before. */
+int cp_connect_again(struct cp_session *s);
 /** Whether cp_connect() has succeeded and the connection stands. */
 bool cp_is_connected(const struct cp_session *s);
 /**

@@ -248,46 +248,46 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
-int
-cp_connect(struct cp_session *s)
+/** Free the QP and all that goes with it. */
+static void
+session_drop(struct cp_session *s)
 {
-	static struct conf one;
-	struct stack_opt so = {.progname = "weft-cp", .quiet = true};
+	if (s->ctl_mr != NULL)
+		weft_mr_dereg(s->ctl_mr, NULL, NULL);
+	if (s->qp != NULL)
+		weft_qp_destroy(s->qp);
+	/* Deliver the flushed completions while the endpoint still exists. */
+	if (s->w != NULL)
+		for (int i = 0; i < 8; i++)
+			(void)weft_worker_poll(s->w);
+	if (s->rpc != NULL)
+		weft_rpc_destroy(s->rpc);
+	stack_release(NULL, s->cq, s->evq, s->pd);
+	free(s->ctl);
+	s->ctl_mr = NULL;
+	s->qp = NULL;
+	s->rpc = NULL;
+	s->cq = NULL;
+	s->evq = NULL;
+	s->pd = NULL;
+	s->ctl = NULL;
+}
+
+/** Connect the QP, and wait until it is. */
+static int
+connect_qp(struct cp_session *s)
+{
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca),
 	        .timeout_us = (uint32_t)(s->opt->connect_ns / 1000),
 	        .keepalive_us = 2000000,
 	};
-	char why[CP_ERR_MAX];
-	struct sockaddr_storage to;
-	const char *unknown, *no_link;
 	bool answered = false;
+	const char *no_link;
 	int rc;
 
-	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
-	unknown = addr_resolve(s->url.host, s->url.port, &to);
-	if (unknown != NULL)
-		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
-		               s->url.host, unknown);
-	rc = conf_one_port(s->conf, &to, NULL, &one, why, sizeof(why));
-	if (rc != 0)
-		return cp_fail(s, rc, "%s: %s", s->where, why);
-	s->link_wait_ns =
-	        (one.tcp.user_timeout_us != 0 ? one.tcp.user_timeout_us : CP_LINK_WAIT_US) *
-	        1000ULL;
-	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
-	if (rc != 0)
-		return cp_fail(s, rc, "%s", why);
-	s->w = s->stack.workers[0];
-	rc = make_qp(s);
-	if (rc != 0)
-		return rc;
-	cp_auth_called(s, &to);
-	stack_await_partner(&s->stack, s->opt->stop);
-	if (*s->opt->stop != 0)
-		return cp_fail(s, -EINTR, "interrupted");
 	s->last_ns = ui_now_ns();
-	rc = weft_connect(s->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
+	rc = weft_connect(s->qp, (const struct sockaddr *)&s->to, addr_len(&s->to), &ca);
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
 	/* weft ends the attempt itself; the clock here only guards against a fault of that. */
@@ -333,6 +333,57 @@ cp_connect(struct cp_session *s)
 		               "the port of the URL right?",
 		               s->where, strerror(s->status != 0 ? -s->status : ENOTCONN));
 	return 0;
+}
+
+int
+cp_connect(struct cp_session *s)
+{
+	static struct conf one;
+	struct stack_opt so = {.progname = "weft-cp", .quiet = true};
+	char why[CP_ERR_MAX];
+	const char *unknown;
+	int rc;
+
+	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
+	unknown = addr_resolve(s->url.host, s->url.port, &s->to);
+	if (unknown != NULL)
+		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
+		               s->url.host, unknown);
+	rc = conf_one_port(s->conf, &s->to, NULL, &one, why, sizeof(why));
+	if (rc != 0)
+		return cp_fail(s, rc, "%s: %s", s->where, why);
+	s->link_wait_ns =
+	        (one.tcp.user_timeout_us != 0 ? one.tcp.user_timeout_us : CP_LINK_WAIT_US) *
+	        1000ULL;
+	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
+	if (rc != 0)
+		return cp_fail(s, rc, "%s", why);
+	s->w = s->stack.workers[0];
+	rc = make_qp(s);
+	if (rc != 0)
+		return rc;
+	cp_auth_called(s, &s->to);
+	stack_await_partner(&s->stack, s->opt->stop);
+	if (*s->opt->stop != 0)
+		return cp_fail(s, -EINTR, "interrupted");
+	return connect_qp(s);
+}
+
+int
+cp_connect_again(struct cp_session *s)
+{
+	int rc;
+
+	session_drop(s);
+	s->established = s->gone = s->refused = s->terminated = s->silent = s->open = false;
+	s->link_down = s->link_returns = s->link_lost = false;
+	s->status = 0;
+	s->idle_ns = s->link_ask_ns = 0;
+	rc = make_qp(s);
+	if (rc != 0)
+		return rc;
+	cp_auth_called(s, &s->to);
+	return connect_qp(s);
 }
 
 bool
@@ -661,19 +712,6 @@ cp_end(struct cp_session *s)
 		while (!s->gone && ui_now_ns() < end)
 			if (weft_worker_poll(s->w) == 0)
 				weft_worker_idle(s->w, CP_SLEEP_US);
-	if (s->ctl_mr != NULL)
-		weft_mr_dereg(s->ctl_mr, NULL, NULL);
-	if (s->qp != NULL)
-		weft_qp_destroy(s->qp);
-	/* Deliver the flushed completions while the endpoint still exists. */
-	if (s->w != NULL)
-		for (int i = 0; i < 8; i++)
-			(void)weft_worker_poll(s->w);
-	if (s->rpc != NULL)
-		weft_rpc_destroy(s->rpc);
-	s->rpc = NULL;
-	stack_release(NULL, s->cq, s->evq, s->pd);
+	session_drop(s);
 	stack_down(&s->stack);
-	free(s->ctl);
-	s->ctl = NULL;
 }

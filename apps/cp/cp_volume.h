@@ -66,6 +66,12 @@ void cp_block_fail(struct cp_block *b, int status, const char *what, const char 
 int cp_volume_wait(struct cp_volume *p);
 /** One turn: 0, or the first failure. */
 int cp_volume_turn(struct cp_volume *p);
+/**
+ * The push has failed with rc, and the target has ended the connection or the grant: connect again,
+ * and find the cause by a call that writes the block, which was the first to fail. Writes s->err
+ * anew, with what was found; returns its status, or rc.
+ */
+int cp_volume_cause(struct cp_volume *p, int rc, uint32_t rights, const struct cp_block *b);
 /** Close the volume, disconnect, free. rc: the result so far. */
 void cp_volume_end(struct cp_volume *p, int rc);
 

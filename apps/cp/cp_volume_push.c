@@ -31,12 +31,21 @@ struct volume_push {
 	uint32_t windows;          /* most windows; 0: all goes by calls */
 	uint32_t rights;           /* of a window */
 	uint32_t opens;            /* blocks whose windows are being opened */
+	struct cp_block *failed;   /* the first one, if another call can find the cause */
 	uint64_t no_window_ns;     /* when the target had none; 0: it always had one */
 	uint64_t hole_to, data_to; /* the file has a hole, or data, up to here; both 0: not known */
 	/* the hash of so many zeros; 0: of none */
 	uint64_t zeros_bytes;
 	uint8_t zeros_hash[WEFT_HASH_MAX_BYTES];
 };
+
+/** The block fails, and does not know why. */
+static void
+push_failed(struct cp_block *b)
+{
+	if (b->p->rc == 0)
+		((struct volume_push *)b->p)->failed = b;
+}
 
 /* ---- By calls ---- */
 
@@ -147,6 +156,8 @@ push_written(struct weft_volume_req *req)
 	const bool zeroes = req->op == WEFT_VOLUME_OP_ZEROES;
 	int rc;
 
+	if (req->status == -ESTALE) /* the grant is gone, and perhaps the export */
+		push_failed(b);
 	if (req->status != 0) {
 		cp_block_fail(b, req->status, zeroes ? "the zeroing" : "the write", req->why);
 		return;
@@ -211,6 +222,8 @@ push_on_wc(void *op, const struct weft_wc *wc)
 	struct volume_push *p = op;
 	struct cp_block *b = &p->v.block[wc->wr_id];
 
+	if (wc->status != WEFT_WC_SUCCESS && wc->status != WEFT_WC_HASH_MISMATCH)
+		push_failed(b);
 	if (wc->status == WEFT_WC_SUCCESS) {
 		cp_block_end(b);
 		if (b->give_back)
@@ -476,6 +489,20 @@ push_data(struct volume_push *p)
 	return rc;
 }
 
+/** Whether the target has ended the connection or the grant for a reason that a call may find. */
+static bool
+push_has_cause(const struct volume_push *p)
+{
+	const struct cp_session *s = p->v.s;
+
+	/* The reason is known of a window that was taken back. */
+	for (uint32_t i = 0; i < p->v.depth; i++)
+		if (p->v.block[i].give_back)
+			return false;
+	return p->failed != NULL && *s->opt->stop == 0 &&
+	       (p->v.rc == -ESTALE || (s->terminated && !s->term.ours));
+}
+
 int
 cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 {
@@ -511,6 +538,8 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 		rc = push_data(p);
 	if (rc == 0)
 		push_report(p);
+	else if (push_has_cause(p))
+		rc = cp_volume_cause(v, rc, rights, p->failed);
 	if (p->file.fd >= 0)
 		close(p->file.fd);
 	cp_volume_end(v, rc);

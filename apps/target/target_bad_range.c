@@ -55,8 +55,9 @@ target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
 void
 target_bad_range(struct target_conn *c, const struct weft_event *ev)
 {
-	const char *why =
-	        ev->status == -EBADMSG ? "the medium holds something else" : "the medium failed";
+	const bool mismatch = ev->status == -EBADMSG;
+	const char *why = mismatch ? "the medium holds something else" : "the medium failed: ";
+	const char *cause = mismatch ? "" : strerror(-ev->status);
 	struct target_bad_range s = {.len_bytes = ev->bad_range.len_bytes, .status = ev->status};
 	struct target_export *ex;
 	struct target_grant *g;
@@ -77,16 +78,16 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 		return;
 	}
 	if (ex == NULL) {
-		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
-		           (unsigned long long)ev->bad_range.to,
-		           (unsigned long long)ev->bad_range.len_bytes, why);
+		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s%s",
+		           c->peer, (unsigned long long)ev->bad_range.to,
+		           (unsigned long long)ev->bad_range.len_bytes, why, cause);
 		return;
 	}
 	target_bad_range_keep(ex, s);
 	/* A client that may Verify can cause mismatches at will; they must not use up the log
 	 * lines of failures. */
 	(s.status == -EBADMSG ? target_log : target_log_export)(
-	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
+	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s%s (by %s)",
 	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
-	        target_place(ex->conf), why, c->peer);
+	        target_place(ex->conf), why, cause, c->peer);
 }

@@ -87,8 +87,10 @@ tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const c
 		const struct target_bad_range *s = &of->last[(of->n - 1 - i) % TARGET_BAD_RANGES];
 
 		snprintf(name, sizeof(name), "%s_%llu", prefix, (unsigned long long)i);
-		snprintf(text, sizeof(text), "%llu octets at %llu: %s, %llu s ago",
+		snprintf(text, sizeof(text), "%llu octets at %llu: %s%s%s, %llu s ago",
 		         (unsigned long long)s->len_bytes, (unsigned long long)s->off_bytes, what,
+		         s->status == -EBADMSG ? "" : ": ",
+		         s->status == -EBADMSG ? "" : strerror(-s->status),
 		         (unsigned long long)(ui_now_ns() / 1000000000ULL - s->at_s));
 		weft_tel_text(tel, name, text);
 	}

@@ -478,6 +478,19 @@ def test_full_disk():
         subprocess.run(["umount", "-l", small], check=False)
 
 
+def test_a_disk_that_goes():
+    """The volume's file is removed during a push by windows: the client says so."""
+    t = Target("f4", {"disk": volume("f4.disk", "64M")}).start()
+    p = t.cp_start(make_file("f4.in", 32 * MIB, 3), "weft://10.0.0.1/disk", args=["--rate", "8M"])
+    until(t, "granted to")
+    time.sleep(1)
+    assert p.poll() is None
+    os.rename(path("f4.disk"), path("f4.gone"))
+    err = p.communicate(timeout=60)[1]
+    assert p.returncode == 1 and "the cause, as the target says" in err and "its file was removed" in err, (err, t.logged()[-1000:])
+    assert t.term() == 0
+
+
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
@@ -486,4 +499,4 @@ if __name__ == "__main__":
           test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_revoke_that_crosses_a_move,
           test_a_window_that_ends_too_early,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
-          test_idle_neighbours_give_way, test_full_disk])
+          test_idle_neighbours_give_way, test_full_disk, test_a_disk_that_goes])

@@ -114,7 +114,7 @@ test_canceled(void)
 }
 
 static void
-test_failed(void)
+failed(int status, const char *text)
 {
 	const struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_WRITE, .count = 1000};
 	struct rig_conn k = {0};
@@ -124,14 +124,29 @@ test_failed(void)
 
 	begin(&k, &g);
 	window_of(&k, g.handle, 0, &win);
-	weft_block_fault_fail(rig.block, &hit, -EIO);
+	weft_block_fault_fail(rig.block, &hit, status);
 	CHECK(rig_rdma(&k, win.stag, win.to, k.n->mem, LEN, true, &wr));
 	rig_run(RIG_S);
 	CHECK(wr.done && wr.status != WEFT_WC_SUCCESS);
 	CHECK_EQ(disk()->failures.n, 1);
-	CHECK_EQ(disk()->failures.last[0].status, -EIO);
+	CHECK_EQ(disk()->failures.last[0].status, status);
 	CHECK(rig_said("BAD RANGE: 65536 octets at offset 0 of "));
+	CHECK(rig_said(text));
 	end(&k);
+}
+
+/** A device that fails, or has no room: the cause is told and kept. */
+static void
+test_failed(void)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} causes[] = {{-EIO, "the medium failed: Input/output error"},
+	              {-ENOSPC, "the medium failed: No space left on device"}};
+
+	for (unsigned int i = 0; i < 2; i++)
+		failed(causes[i].status, causes[i].text);
 }
 
 WEFT_TEST_MAIN({"a range of another client's window", test_overlap},
