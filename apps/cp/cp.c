@@ -62,7 +62,8 @@ usage(void)
 	       "      --depth N          blocks in flight [%d]\n"
 	       "      --timeout S        seconds to wait for a connection [5], and for any\n"
 	       "                         answer [10]\n"
-	       "      --wait S           seconds to wait for a busy export [1]\n"
+	       "      --wait S           seconds to wait for a busy export [1], and for a range\n"
+	       "                         of a volume that another client has [6]\n"
 	       "      --rate SIZE        octets a second at most [no limit]\n"
 	       "      --offset SIZE      begin at this octet of the volume [0]\n"
 	       "      --length SIZE      copy so many octets to or from the volume [all of\n"
@@ -214,6 +215,8 @@ parse_args(int argc, char **argv, struct args *a)
 	a->opt.connect_ns = 5000000000ULL;
 	a->opt.silence_ns = 10000000000ULL;
 	a->opt.wait_ns = 1000000000ULL;
+	/* A target gives up a dead client after about twice its keepalive_ms, 2 s by default. */
+	a->opt.range_wait_ns = 6000000000ULL;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "c:qh", longopts, NULL)) != -1) {
 		if (port_args_take(&a->port_args, c == 'c' ? PORT_ARG_CONFIG : c, optarg))
@@ -230,7 +233,7 @@ parse_args(int argc, char **argv, struct args *a)
 			a->timeout = true;
 			break;
 		case WAIT:
-			a->opt.wait_ns = arg_seconds("wait", optarg, 0);
+			a->opt.wait_ns = a->opt.range_wait_ns = arg_seconds("wait", optarg, 0);
 			break;
 		case RATE:
 			if (conf_parse_size(optarg, &a->opt.rate_bytes) != 0 ||

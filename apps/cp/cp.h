@@ -45,6 +45,7 @@ struct cp_options {
 	uint64_t connect_ns;               /**< timeout of connecting */
 	uint64_t silence_ns;               /**< longest time without anything received */
 	uint64_t wait_ns;                  /**< longest wait for a busy export */
+	uint64_t range_wait_ns;            /**< the same for a range that another client has */
 	uint64_t rate_bytes;               /**< limit of octets a second; 0: none */
 	bool ranged;                       /**< --offset or --length: it has to be a volume */
 	uint64_t offset_bytes;             /**< in the volume */

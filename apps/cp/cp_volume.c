@@ -151,11 +151,45 @@ volume_consequence(const struct cp_volume *p)
 	return p->is_push ? "; " CP_VOLUME_LEFT : "; nothing was written";
 }
 
+#define VOLUME_AGAIN_NS 200000000ULL /* between two questions for a range that another has */
+
+bool
+cp_block_again(struct cp_block *b)
+{
+	const uint64_t now = ui_now_ns();
+
+	if (b->busy_ns == 0)
+		b->busy_ns = now;
+	if (b->p->rc != 0 || now - b->busy_ns >= b->p->s->opt->range_wait_ns)
+		return false;
+	b->again_ns = now + VOLUME_AGAIN_NS;
+	b->p->waiting++;
+	return true;
+}
+
+static void
+volume_ask_again(struct cp_volume *p)
+{
+	const uint64_t now = ui_now_ns();
+
+	for (uint32_t i = 0; i < p->depth && p->waiting > 0; i++) {
+		struct cp_block *b = &p->block[i];
+
+		if (b->again_ns == 0 || b->again_ns > now)
+			continue;
+		b->again_ns = 0;
+		p->waiting--;
+		p->again(b);
+	}
+}
+
 int
 cp_volume_turn(struct cp_volume *p)
 {
 	int rc = cp_turn(p->s, p->busy > 0);
 
+	if (rc == 0 && p->rc == 0 && p->waiting > 0)
+		volume_ask_again(p);
 	if (p->rc != 0)
 		return p->rc;
 	if (rc != 0)
@@ -180,6 +214,7 @@ cp_block_get(struct cp_volume *p, struct cp_block **out)
 				p->s->last_ns = ui_now_ns();
 			*out = &p->block[i];
 			(*out)->busy = true;
+			(*out)->busy_ns = 0;
 			(*out)->post_ns = ui_now_ns();
 			p->busy++;
 			return p->rc;

@@ -24,6 +24,10 @@ struct cp_block {
 	bool busy;
 	bool give_back; /**< the target takes its window back: close it as soon as it is not busy */
 	bool opens;     /**< its window is being opened, not moved */
+	bool by_window; /**< it goes by a window, else by a call */
+	/** Another client has its range, since busy_ns; 0: it has not. The target is asked again at
+	 * again_ns; 0: it is being asked. */
+	uint64_t busy_ns, again_ns;
 	/** Zeros: checked up to here; the volume says that it has data up to there. */
 	uint64_t at_bytes, data_to_bytes;
 	struct weft_volume_piece piece;
@@ -45,6 +49,8 @@ struct cp_volume {
 	uint32_t key_bytes;
 	struct cp_block block[CP_DEPTH_MAX];
 	uint32_t depth, busy;
+	uint32_t waiting;                  /**< blocks with again_ns */
+	void (*again)(struct cp_block *b); /**< ask again for such a block; it is still busy */
 	uint8_t *mem;
 	int rc; /**< the first failure, with s->err */
 	struct ui_progress bar;
@@ -62,6 +68,11 @@ int cp_block_get(struct cp_volume *p, struct cp_block **out);
 void cp_block_end(struct cp_block *b);
 /** The block has failed: the reason, and what was not done. */
 void cp_block_fail(struct cp_block *b, int status, const char *what, const char *why);
+/**
+ * Another client has the range of the block: ask again soon (p->again), as long as the time for
+ * that is not over. Others go on meanwhile. False: it is over.
+ */
+bool cp_block_again(struct cp_block *b);
 /** Wait until no block is busy. */
 int cp_volume_wait(struct cp_volume *p);
 /** One turn: 0, or the first failure. */

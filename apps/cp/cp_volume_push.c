@@ -47,6 +47,28 @@ push_failed(struct cp_block *b)
 		((struct volume_push *)b->p)->failed = b;
 }
 
+/* ---- Ranges that another client has ---- */
+
+/** The target refuses the block, because another client has a part of its range: it waits, or fails
+ * with what to do. False: it is refused for another reason. */
+static bool
+push_busy(struct cp_block *b, int status, const char *what, const char *why)
+{
+	char text[256];
+
+	if (status != -EBUSY)
+		return false;
+	if (cp_block_again(b))
+		return true;
+	snprintf(text, sizeof(text),
+	         "%s (for longer than %.1f s; a client that died is given up on after about twice "
+	         "the target's keepalive_ms: wait for the other one, or longer with --wait)",
+	         why[0] != '\0' ? why : strerror(-status),
+	         (double)b->p->s->opt->range_wait_ns / 1e9);
+	cp_block_fail(b, status, what, text);
+	return true;
+}
+
 /* ---- By calls ---- */
 
 static int
@@ -154,12 +176,15 @@ push_written(struct weft_volume_req *req)
 {
 	struct cp_block *b = req->owner;
 	const bool zeroes = req->op == WEFT_VOLUME_OP_ZEROES;
+	const char *what = zeroes ? "the zeroing" : "the write";
 	int rc;
 
+	if (push_busy(b, req->status, what, req->why))
+		return;
 	if (req->status == -ESTALE) /* the grant is gone, and perhaps the export */
 		push_failed(b);
 	if (req->status != 0) {
-		cp_block_fail(b, req->status, zeroes ? "the zeroing" : "the write", req->why);
+		cp_block_fail(b, req->status, what, req->why);
 		return;
 	}
 	if (b->p->hash == NULL) {
@@ -185,6 +210,7 @@ push_call(struct cp_block *b, enum weft_volume_op op)
 	const bool durable = !b->p->s->opt->no_flush;
 	int rc;
 
+	b->by_window = false;
 	b->req = (struct weft_volume_req){
 	        .op = op,
 	        .flags = durable ? WEFT_VOLUME_F_DURABLE : 0,
@@ -280,7 +306,8 @@ push_window(void *arg, int status, const char *why)
 
 	((struct volume_push *)p)->opens -= opened;
 	b->opens = false;
-	if (status != 0 && push_other_way(b, status, opened))
+	if (status != 0 &&
+	    (push_other_way(b, status, opened) || push_busy(b, status, "a window", why)))
 		return;
 	if (rc == 0 && p->hash != NULL) {
 		rc = push_hash(b, expect);
@@ -322,6 +349,7 @@ push_by_window(struct cp_block *b)
 	struct volume_push *p = (struct volume_push *)b->p;
 	int rc;
 
+	b->by_window = true;
 	b->win.revoked = push_revoked;
 	b->win.owner = b;
 	if (b->win.id != 0)
@@ -332,6 +360,21 @@ push_by_window(struct cp_block *b)
 	b->opens = rc == 0;
 	p->opens += b->opens;
 	return rc;
+}
+
+/** Ask again for a block whose range another client had. */
+static void
+push_again(struct cp_block *b)
+{
+	int rc;
+
+	if (!b->by_window) {
+		push_call(b, b->req.op);
+		return;
+	}
+	rc = push_by_window(b);
+	if (rc != 0)
+		cp_block_fail(b, rc, "a window", "");
 }
 
 /** Whether the block may have a window: it has one, or may ask for one. */
@@ -520,6 +563,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	v->is_push = true;
 	r->op = "push";
 	p->rights = rights;
+	v->again = push_again;
 	p->file.fd = -1;
 	rc = cp_source_open(s, &p->file, path);
 	p->file.left = CP_VOLUME_LEFT;

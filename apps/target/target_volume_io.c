@@ -12,6 +12,7 @@
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
+#include "target_volume_window.h"
 
 /* ---- Answers ---- */
 
@@ -64,6 +65,7 @@ vio_fail(struct target_vio *io, int status)
 	struct target_export *ex = io->g->ex;
 	const struct weft_vol_op *op = &io->op;
 	uint64_t at = 0;
+	char text[128];
 
 	if (status == -EILSEQ)
 		at = op->off_bytes + op->done_bytes;
@@ -85,7 +87,11 @@ vio_fail(struct target_vio *io, int status)
 	                     : status == -EIO && op->kind == WEFT_VOL_FLUSH
 	                             ? "the medium has lost what was written"
 	                     : status == -EILSEQ ? "the octets differ"
-	                     : status == -EBUSY  ? "a window that may write has a part of the range"
+	                     : status == -EBUSY
+	                             ? target_vwindow_in_the_way(
+	                                       io->g, op->off_bytes, op->len_bytes, false,
+	                                       "a window that may write has a part of the range",
+	                                       text, sizeof(text))
 	                     : status == -ECANCELED ? "it was given up"
 	                                            : strerror(-status));
 }

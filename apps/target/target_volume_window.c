@@ -22,6 +22,7 @@
 #include "target_volume_client.h"
 #include "target_volume_window.h"
 
+#define VWINDOW_TEXT       128  /* room for a reason */
 #define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
 
 static void vwindow_end(struct target_vwindow *x);
@@ -76,6 +77,31 @@ vwindow_why(int rc)
 	default:
 		return strerror(-rc);
 	}
+}
+
+const char *
+target_vwindow_in_the_way(const struct target_vgrant *g, uint64_t off, uint64_t len, bool write,
+                          const char *why, char *buf, size_t size)
+{
+	char who[sizeof(g->conn->peer)];
+
+	if (!weft_vol_window_holder(g->vc->chan, off, len, write, who, sizeof(who)) ||
+	    strcmp(who, g->conn->peer) == 0)
+		return why;
+	snprintf(buf, size, "%s: of %s", why, who);
+	return buf;
+}
+
+/** vwindow_why() of an open or move to a range. */
+static const char *
+vwindow_why_range(const struct target_vwindow *x, uint64_t off, uint64_t len, int rc, char *buf,
+                  size_t size)
+{
+	const char *why = vwindow_why(rc);
+
+	return rc == -EBUSY
+	               ? target_vwindow_in_the_way(x->g, off, len, x->attr.write, why, buf, size)
+	               : why;
 }
 
 /* ---- Counters ---- */
@@ -442,6 +468,7 @@ static bool
 vwindow_start(struct target_vwindow *x)
 {
 	struct target_vchan *vc = x->g->vc;
+	char text[VWINDOW_TEXT];
 	int rc;
 
 	if (target_vchan_is_full(vc))
@@ -455,7 +482,9 @@ vwindow_start(struct target_vwindow *x)
 	}
 	if (rc == 0 || rc == -ENOSPC)
 		return rc == 0;
-	vwindow_answer(x, target_vstatus(rc), vwindow_why(rc));
+	vwindow_answer(
+	        x, target_vstatus(rc),
+	        vwindow_why_range(x, x->attr.off_bytes, x->attr.len_bytes, rc, text, sizeof(text)));
 	vwindow_free(x);
 	return true;
 }
@@ -566,6 +595,7 @@ target_vserve_window_open(void *user, struct weft_rpc_req *req, void *vargs, voi
 	        .fill = (args->flags & WEFT_VOLRPC_WINDOW_FILL) != 0,
 	        .ready = vwindow_ready,
 	        .owner = x,
+	        .who = c->peer,
 	};
 	target_vgrant_ref(g);
 	LIST_INSERT_HEAD(&g->windows, x, link);
@@ -580,6 +610,7 @@ target_vserve_window_move(void *user, struct weft_rpc_req *req, void *vargs, voi
 	const weft_volrpc_move_args *args = vargs;
 	weft_volrpc_res *res = vres;
 	struct target_vwindow *x = vwindow_find(user, args->window);
+	char text[VWINDOW_TEXT];
 	int rc = -EINVAL;
 	bool ok;
 
@@ -596,9 +627,10 @@ target_vserve_window_move(void *user, struct weft_rpc_req *req, void *vargs, voi
 		rc = weft_vol_window_move(x->w, args->off, args->len,
 		                          (args->flags & WEFT_VOLRPC_WINDOW_FILL) != 0);
 	if (rc != 0) {
-		ok = target_vfault(&res->status, &res->weft_volrpc_res_u.fault,
-		                   rc == -EAGAIN ? WEFT_VOLRPC_BUSY : target_vstatus(rc), 0, 0,
-		                   "%s", vwindow_why(rc));
+		ok = target_vfault(
+		        &res->status, &res->weft_volrpc_res_u.fault,
+		        rc == -EAGAIN ? WEFT_VOLRPC_BUSY : target_vstatus(rc), 0, 0, "%s",
+		        vwindow_why_range(x, args->off, args->len, rc, text, sizeof(text)));
 		/* After any other status the client takes the window for gone (weft_volrpc.x). */
 		if (rc != -EINVAL && rc != -EBUSY && rc != -EAGAIN && rc != -EROFS &&
 		    rc != -EOPNOTSUPP)

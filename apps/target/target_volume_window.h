@@ -63,6 +63,10 @@ uint64_t target_vwindow_off(const struct target_conn *c, uint32_t stag, uint64_t
                             struct target_export **ex);
 /** Go on with windows that end. Returns with how many. */
 unsigned int target_vwindows_poll(struct target_vworker *vw);
+/** `why` a range is refused with -EBUSY, with the client that has a window of it, if that is
+ * another one and known; buf, or `why`. write: as of weft_vol_window_holder(). */
+const char *target_vwindow_in_the_way(const struct target_vgrant *g, uint64_t off, uint64_t len,
+                                      bool write, const char *why, char *buf, size_t size);
 
 /* ---- target_volume_turn.c ---- */
 

@@ -129,6 +129,31 @@ vol_range_meets(const struct vol_ranges *t, uint64_t off_bytes, uint64_t end_byt
 	return r.blockers > 0;
 }
 
+static const struct weft_vol_range *
+range_met(const struct weft_vol_range *t, const struct weft_vol_range *r)
+{
+	const struct weft_vol_range *found;
+
+	if (t == NULL || t->max_end_bytes <= r->off_bytes)
+		return NULL;
+	found = range_met(t->left, r);
+	if (found != NULL || t->off_bytes >= r->end_bytes)
+		return found;
+	if (t->end_bytes > r->off_bytes && range_waits(t, r))
+		return t;
+	return range_met(t->right, r);
+}
+
+const struct weft_vol_range *
+vol_range_met(const struct vol_ranges *t, uint64_t off_bytes, uint64_t end_bytes,
+              enum vol_range_mode mode)
+{
+	const struct weft_vol_range r = {
+	        .off_bytes = off_bytes, .end_bytes = end_bytes, .mode = mode};
+
+	return range_met(t->root, &r);
+}
+
 struct weft_vol_range *
 vol_range_del(struct vol_ranges *t, struct weft_vol_range *r)
 {

@@ -33,6 +33,9 @@ bool vol_range_add(struct vol_ranges *t, struct weft_vol_range *r);
 /** Whether a range of that mode, if it was entered now, would wait for another one. */
 bool vol_range_meets(const struct vol_ranges *t, uint64_t off_bytes, uint64_t end_bytes,
                      enum vol_range_mode mode);
+/** The first range, by offset, that such a one would wait for; NULL: there is none. */
+const struct weft_vol_range *vol_range_met(const struct vol_ranges *t, uint64_t off_bytes,
+                                           uint64_t end_bytes, enum vol_range_mode mode);
 /** Remove a range, also one that waits. Returns the list of those that are free to go now. */
 struct weft_vol_range *vol_range_del(struct vol_ranges *t, struct weft_vol_range *r);
 

@@ -287,6 +287,30 @@ win_leave(struct weft_vol_window *w)
 	pthread_mutex_unlock(&v->lock);
 }
 
+bool
+weft_vol_window_holder(const struct weft_vol_chan *chan, uint64_t off_bytes, uint64_t len_bytes,
+                       bool write, char *buf, size_t size)
+{
+	struct weft_vol *v = chan->vol;
+	const struct weft_vol_range *r;
+	const struct weft_vol_window *w = NULL;
+
+	if (len_bytes > UINT64_MAX - off_bytes)
+		return false;
+	pthread_mutex_lock(&v->lock);
+	r = vol_range_met(&v->windows, off_bytes, off_bytes + len_bytes,
+	                  write ? VOL_RANGE_WRITE : VOL_RANGE_READ);
+	if (r != NULL)
+		w = (const struct weft_vol_window *)((const char *)r -
+		                                     offsetof(struct weft_vol_window, range));
+	if (w != NULL && w->attr.who != NULL)
+		snprintf(buf, size, "%s", w->attr.who);
+	else
+		w = NULL;
+	pthread_mutex_unlock(&v->lock);
+	return w != NULL;
+}
+
 /** To another range; if that is refused, it stays where it was. */
 static int
 win_reenter(struct weft_vol_window *w, uint64_t off_bytes, uint32_t len_bytes)

@@ -128,6 +128,8 @@ struct weft_vol_window_attr {
 	 */
 	void (*ready)(struct weft_vol_window *w, int status);
 	void *owner;
+	/** Who has it, for weft_vol_window_holder(); stays valid as long as it. NULL: not told. */
+	const char *who;
 };
 
 #define WEFT_VOL_WINDOW_ALIGN 4096U
@@ -170,6 +172,14 @@ void weft_vol_window_close(struct weft_vol_window *w, void (*closed)(void *owner
 /** Where its memory is in the medium. */
 uint64_t weft_vol_window_at(const struct weft_vol_window *w);
 /** Where it stands. */
+/**
+ * Who has the window for which another window or a change by a call was refused with -EBUSY: its
+ * `who`, into buf. False: it is gone meanwhile, or does not tell. `write`: a window that may write
+ * was refused, which any other window keeps away; else only those that may write are asked. Any
+ * thread; takes the volume's lock.
+ */
+bool weft_vol_window_holder(const struct weft_vol_chan *chan, uint64_t off_bytes,
+                            uint64_t len_bytes, bool write, char *buf, size_t size);
 uint64_t weft_vol_window_off(const struct weft_vol_window *w);
 void *weft_vol_window_owner(const struct weft_vol_window *w);
 /** The owner of the window whose slot has this offset of the medium; NULL: the slot is free. */

@@ -252,9 +252,9 @@ def test_a_move_that_fails_ends_the_window():
         assert d.read(4096) == b"damage" + mark[6:]
 
 
-def observed(name, ports, extra, *others, exe=None):
+def observed(name, ports, extra, *others, exe=None, keepalive_ms=60000):
     """A target with telemetry, whose staging memory is small: 8 READs, and 8 windows."""
-    t = Target(name, {e: volume(f"{name}.{e}", "64M") for e in ("disk", *others)}, ports=ports, keepalive_ms=60000,
+    t = Target(name, {e: volume(f"{name}.{e}", "64M") for e in ("disk", *others)}, ports=ports, keepalive_ms=keepalive_ms,
                extra=f"staging = 16M\n{extra}", exe=exe)
     edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
     t.start()
@@ -382,6 +382,31 @@ def test_a_window_that_ends_too_early():
     assert t.term() == 0
 
 
+def test_a_push_after_a_death():
+    """A client is killed in a push, and the push is made again at once: it waits until the target has given the first one up."""
+    t, tel = observed("d1", 2, "", keepalive_ms=1000)
+    f = make_file("d1.in", 8 * MIB + 5000, 72)
+    old = t.cp_start(f, "weft://10.0.0.1/disk", args=["--block", "256K", "--depth", "4", "--rate", "2M"])
+    seen(tel, lambda i: i["windows_open"] > 3)
+    old.kill()
+    old.wait()
+    begin = time.monotonic()
+    rc, _, err = t.cp(f, "weft://10.0.1.1/disk", port=1, args=["--block", "256K", "--depth", "4", "--wait", "0.3"])
+    waited = time.monotonic() - begin
+    assert rc == 1 and "has a part of the range" in err and "--wait" in err and ": of 10.0.0.2:" in err, err
+    assert err.strip().count("\n") == 0 and waited < 3, (err, waited)
+    assert "its grants end" not in t.logged(), "the first client is gone too early for this test"
+    rc, _, err = t.cp(f, "weft://10.0.1.1/disk", port=1, args=["--block", "256K", "--depth", "4"])
+    assert rc == 0, (err, t.logged()[-1000:])
+    # Refusals of that kind say nothing of the medium.
+    assert "BAD RANGE" not in t.logged()
+    assert t.term() == 0
+    with open(path("d1.disk"), "rb") as d, open(f, "rb") as want:
+        d.seek(MIB)
+        data = want.read()
+        assert d.read(len(data)) == data
+
+
 def test_a_slot_that_is_free_is_used():
     """A window that waits and then cannot be opened leaves the slot to the next one."""
     t, _ = observed("s3", 1, "revoke_ms = 200")
@@ -497,6 +522,6 @@ if __name__ == "__main__":
           test_long_ranges, test_order_of_submission, test_a_move_that_fails_ends_the_window,
           test_staging_is_shared_by_clients, test_data_that_is_not_taken, test_a_volume_has_half,
           test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_revoke_that_crosses_a_move,
-          test_a_window_that_ends_too_early,
+          test_a_window_that_ends_too_early, test_a_push_after_a_death,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
           test_idle_neighbours_give_way, test_full_disk, test_a_disk_that_goes])

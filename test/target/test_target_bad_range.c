@@ -76,6 +76,7 @@ test_overlap(void)
 		rig_call(&other, &c);
 		rig_wait(&c);
 		CHECK_EQ(c.status, WEFT_VOLRPC_BUSY);
+		CHECK_MSG(strstr(c.why, "has a part of the range: of ") != NULL, "%s", c.why);
 	}
 	CHECK_EQ(disk()->failures.n, 0);
 	CHECK_EQ(disk()->bad_ranges, 0);
