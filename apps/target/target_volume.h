@@ -42,6 +42,8 @@ struct target_vwindow;
 struct weft_tel;
 
 #define TARGET_VWINDOWS_MAX 64U /**< windows of one grant */
+/** Grants of a client of which one look chooses the next window. */
+#define TARGET_VWINDOW_LOOKS 64U
 
 /** The volume of an export. Set-up thread. */
 struct target_volume {
@@ -112,6 +114,9 @@ struct target_vworker {
 	TAILQ_HEAD(, target_vclient) turns;  /**< clients of which windows wait */
 	TAILQ_HEAD(, target_vwindow) ending; /**< windows whose region ends */
 	uint32_t nwaiting;                   /**< windows that wait for a slot */
+	/** A slot is free, and the last look has not reached all that wait: so many looks more. */
+	bool look_more;
+	uint32_t looks;
 	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending, but for
 	                       those of volumes that have stalled */
 	/** Connections with answers that are not taken, by when they last took one. */

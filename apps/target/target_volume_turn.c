@@ -17,8 +17,6 @@
 #include "target_volume_client.h"
 #include "target_volume_window.h"
 
-#define WINDOW_LOOKS 64 /* grants of which windows wait, and the next one is chosen */
-
 bool
 target_vchan_is_full(const struct target_vchan *vc)
 {
@@ -28,14 +26,15 @@ target_vchan_is_full(const struct target_vchan *vc)
 /**
  * Of the windows of a client that wait, the next one: that of the grant with the fewest windows, of
  * the first grants. NULL: none of them can have a slot. It can if its volume has less than it may
- * have; with `ask`, also if another window of its volume may be asked back.
+ * have; with `ask`, also if another window of its volume may be asked back. *more: none of those
+ * that were looked at can, and there are others.
  */
 static struct target_vwindow *
-vclient_waiter(struct target_vclient *cl, bool ask)
+vclient_waiter(struct target_vclient *cl, bool ask, bool *more)
 {
 	struct target_vgrant *g, *next, *best = NULL;
 	const struct target_vchan *vc;
-	unsigned int looks = WINDOW_LOOKS;
+	unsigned int looks = TARGET_VWINDOW_LOOKS;
 
 	for (g = TAILQ_FIRST(&cl->waiting); g != NULL && looks > 0; g = next, looks--) {
 		next = TAILQ_NEXT(g, turn);
@@ -49,11 +48,12 @@ vclient_waiter(struct target_vclient *cl, bool ask)
 			best = g;
 		}
 	}
+	*more = *more || (best == NULL && g != NULL);
 	return best != NULL ? TAILQ_FIRST(&best->windows_waiting) : NULL;
 }
 
 struct target_vwindow *
-target_vwindow_next(const struct target_vworker *vw, bool ask)
+target_vwindow_next(const struct target_vworker *vw, bool ask, bool *more)
 {
 	struct target_vwindow *x, *best = NULL;
 	struct target_vclient *cl;
@@ -64,7 +64,7 @@ target_vwindow_next(const struct target_vworker *vw, bool ask)
 			continue;
 		n = (uint64_t)(cl->top->keeps + (ask ? cl->top->promised : 0)) << 32;
 		n += cl->keeps + (ask ? cl->promised : 0);
-		if (n >= least || (x = vclient_waiter(cl, ask)) == NULL)
+		if (n >= least || (x = vclient_waiter(cl, ask, more)) == NULL)
 			continue;
 		least = n;
 		best = x;

@@ -26,6 +26,7 @@
 #define WINDOW_WAIT_MIN_MS 1000 /* a client waits so long for a slot, and revoke_ms more */
 
 static void vwindow_end(struct target_vwindow *x);
+static void vwindow_look(struct target_vworker *vw);
 static void vwindow_press(struct target_vworker *vw);
 static bool vwindow_start(struct target_vwindow *x);
 
@@ -248,6 +249,12 @@ target_vwindows_poll(struct target_vworker *vw)
 		vwindow_close(x);
 		n++;
 	}
+	/* A look at those that wait goes on in the next poll, and ends when it has reached all. */
+	if (vw->look_more && vw->looks > 0) {
+		vw->looks--;
+		vwindow_look(vw);
+		n++;
+	}
 	return n;
 }
 
@@ -372,28 +379,39 @@ vwindow_ask_back(struct target_vwindow *x, struct target_vclient *cl)
 		vwindow_time(x);
 }
 
-/** Give windows that wait the slots that are free; then ask one window back, if that is fair. */
+/** The look of vwindow_press(), at some of those that wait. */
 static void
-vwindow_press(struct target_vworker *vw)
+vwindow_look(struct target_vworker *vw)
 {
 	struct weft_vol_windows_stats s;
 	struct target_vwindow *x, *victim;
+	bool more = false, of_ask = false;
 
+	vw->look_more = false;
 	/* A window that cannot be opened for another reason leaves its slot to the next one. */
 	for (;;) {
 		weft_vol_windows_query(vw->windows, &s);
-		if (s.open == s.slots || (x = target_vwindow_next(vw, false)) == NULL)
+		if (s.open == s.slots || (x = target_vwindow_next(vw, false, &more)) == NULL)
 			break;
 		vwindow_unwait(x);
 		(void)vwindow_start(x);
 	}
+	vw->look_more = more && s.open < s.slots;
 	/* Slots that are on their way to other volumes do not help one that has its half. */
-	x = target_vwindow_next(vw, true);
+	x = target_vwindow_next(vw, true, &of_ask);
 	if (x == NULL || (!target_vchan_is_full(x->g->vc) && vw->nwaiting <= vw->ncoming))
 		return;
 	victim = target_vwindow_victim(vw, x);
 	if (victim != NULL)
 		vwindow_ask_back(victim, x->g->share);
+}
+
+/** Give windows that wait the slots that are free; then ask one window back, if that is fair. */
+static void
+vwindow_press(struct target_vworker *vw)
+{
+	vw->looks = vw->nwaiting / TARGET_VWINDOW_LOOKS + 1;
+	vwindow_look(vw);
 }
 
 void
@@ -497,6 +515,14 @@ vwindow_wait(struct target_vwindow *x)
 	struct target_vclient *cl = g->share;
 	struct target_vworker *vw = cl->vw;
 
+	if (weft_alarm_set(g->conn->w->w,
+	                   (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
+	                   vwindow_time, x, &x->alarm) != 0) {
+		/* Without an alarm it would wait without a limit. */
+		vwindow_answer(x, WEFT_VOLRPC_NORES, "out of memory");
+		vwindow_free(x);
+		return;
+	}
 	x->state = VWINDOW_WAITS;
 	if (TAILQ_EMPTY(&g->windows_waiting))
 		TAILQ_INSERT_TAIL(&cl->waiting, g, turn);
@@ -506,9 +532,6 @@ vwindow_wait(struct target_vwindow *x)
 		TAILQ_INSERT_TAIL(&vw->turns, cl, turn);
 	vw->nwaiting++;
 	atomic_fetch_add_explicit(&vw->windows_waited, 1, memory_order_relaxed);
-	(void)weft_alarm_set(g->conn->w->w,
-	                     (uint64_t)(WINDOW_WAIT_MIN_MS + vwindow_revoke_ms(x)) * 1000,
-	                     vwindow_time, x, &x->alarm);
 	vwindow_press(vw);
 }
 

@@ -75,9 +75,10 @@ bool target_vchan_is_full(const struct target_vchan *vc);
 /**
  * The window whose turn it is: of the waiting client with the fewest windows. With `ask`, windows
  * that were asked back for a client count as its own, and a client is passed over that has as many
- * promised as it waits for. NULL: there is none.
+ * promised as it waits for. NULL: there is none. A look reaches TARGET_VWINDOW_LOOKS grants
+ * of a client; *more becomes true if it has missed others for that.
  */
-struct target_vwindow *target_vwindow_next(const struct target_vworker *vw, bool ask);
+struct target_vwindow *target_vwindow_next(const struct target_vworker *vw, bool ask, bool *more);
 /** The window to ask back for the waiter: of the client with the most windows, the one that is
  * unused for the longest time. NULL: the waiter's client would then have more than that client. */
 struct target_vwindow *target_vwindow_victim(const struct target_vworker *vw,

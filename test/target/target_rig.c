@@ -56,6 +56,21 @@ rig_said(const char *what)
 	return strstr(said, what) != NULL;
 }
 
+bool rig_no_alarm;
+
+int __real_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg),
+                          void *arg, struct weft_alarm **out);
+int __wrap_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg),
+                          void *arg, struct weft_alarm **out);
+int
+__wrap_weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
+                      struct weft_alarm **out)
+{
+	return rig_no_alarm && w == rig.t->workers[0].w
+	               ? -ENOMEM
+	               : __real_weft_alarm_set(w, delay_us, fn, arg, out);
+}
+
 /* The target's device: no configuration can name the driver "fault". The inner device of "fault" is
  * opened by this function, too. */
 int __real_weft_block_open(const struct weft_block_attr *attr, struct weft_block **out);

@@ -158,6 +158,8 @@ bool rig_post(struct rig_conn *k, struct weft_wr *list, unsigned int n, struct r
 
 /** What the medium holds of the volume, past the device's cache. It is as if the power failed. */
 void rig_medium(uint64_t off, void *to, uint64_t len);
+/** As long as it is set, the target gets no alarm: no memory. */
+extern bool rig_no_alarm;
 /** Whether the target has said this in a message since rig_open(). */
 bool rig_said(const char *what);
 /** What is left of connections and volumes at the target, as a text; NULL: nothing. */

@@ -187,5 +187,79 @@ test_windows(void)
 	rig_close();
 }
 
+/* ---- Many that wait ---- */
+
+#define MANY 100U /* more than one look reaches */
+
+/** A window that finds no slot, and no alarm for its wait, is refused. */
+static void
+test_no_alarm(void)
+{
+	static struct window a[SLOTS + 1];
+	const struct rig_attr at = {.seed = test_seed(3),
+	                            .workers = 1,
+	                            .bytes = 2 * SLOTS * WINDOW_LEN,
+	                            .target = "staging = 16M\nwindow = 1M\nrevoke_ms = 60000\n"};
+	struct rig_conn k = {0};
+	weft_volrpc_grant g;
+
+	rig_open(&at);
+	rig_connected(&k, 0);
+	CHECK_EQ(rig_grant(&k, RIG_RIGHTS, &g), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&k, g.handle, 0, a, SLOTS), SLOTS);
+	rig_no_alarm = true;
+	CHECK_EQ(windows_open(&k, g.handle, SLOTS, &a[SLOTS], 1), 0);
+	rig_no_alarm = false;
+	CHECK(a[SLOTS].c.done);
+	CHECK_EQ(a[SLOTS].c.status, WEFT_VOLRPC_NORES);
+	rig_disconnect(&k);
+	CHECK(rig_until(60 * RIG_S, rig_is_clean, NULL));
+	rig_close();
+}
+
+/** Many grants wait for windows of a volume that has its half. A slot becomes free: the window of
+ * another volume that waits behind them gets it. */
+static void
+test_many_wait(void)
+{
+	static struct window a[SLOTS], b[SLOTS], wait[MANY], last;
+	const struct rig_attr at = {.seed = test_seed(4),
+	                            .workers = 1,
+	                            .bytes = 2 * SLOTS * WINDOW_LEN,
+	                            .others = 2,
+	                            .target = "staging = 16M\nwindow = 1M\nrevoke_ms = 60000\n"};
+	static weft_volrpc_grant many[MANY];
+	struct rig_conn k = {0}, two[2] = {{0}, {0}};
+	weft_volrpc_grant g2, g3;
+	struct rig_call c = {.proc = WEFT_VOLRPC_WINDOW_CLOSE};
+
+	rig_open(&at);
+	rig_connected(&k, 0);
+	/* A connection has up to 64 grants. */
+	for (unsigned int i = 0; i < 2; i++)
+		rig_connected(&two[i], 0);
+	for (unsigned int i = 0; i < MANY; i++)
+		CHECK_EQ(rig_grant(&two[i % 2], RIG_RIGHTS, &many[i]), WEFT_VOLRPC_OK);
+	CHECK_EQ(rig_grant_of(&k, rig_others[0], RIG_RIGHTS, &g2), WEFT_VOLRPC_OK);
+	CHECK_EQ(rig_grant_of(&k, rig_others[1], RIG_RIGHTS, &g3), WEFT_VOLRPC_OK);
+	CHECK_EQ(windows_open(&two[0], many[0].handle, 0, a, SLOTS / 2), SLOTS / 2);
+	CHECK_EQ(windows_open(&k, g2.handle, 0, b, SLOTS / 2), SLOTS / 2);
+	for (unsigned int i = 0; i < MANY; i++)
+		CHECK_EQ(windows_open(&two[i % 2], many[i].handle, SLOTS, &wait[i], 1), 0);
+	CHECK_EQ(windows_open(&k, g3.handle, 0, &last, 1), 0);
+	c.args.wclose.window = b[0].c.win.window;
+	rig_call(&k, &c);
+	rig_wait(&c);
+	rig_run(100 * RIG_MS);
+	CHECK(window_is_open(&last));
+	rig_disconnect(&k);
+	for (unsigned int i = 0; i < 2; i++)
+		rig_disconnect(&two[i]);
+	CHECK(rig_until(60 * RIG_S, rig_is_clean, NULL));
+	rig_close();
+}
+
 WEFT_TEST_MAIN({"a device that hangs", test_stall},
-               {"windows of a device that hangs", test_windows})
+               {"windows of a device that hangs", test_windows},
+               {"a window that cannot wait", test_no_alarm},
+               {"a window behind many others", test_many_wait})
