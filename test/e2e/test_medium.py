@@ -58,9 +58,12 @@ def made():
         def ext4(name, size):
             """A file system on a loop device."""
             dev = loop(path(name + ".img"), size)
-            sh("mke2fs", "-q", "-F", "-t", "ext4", dev)
             folder(name)
-            sh("mount", dev, path(name))
+            try:
+                sh("mke2fs", "-q", "-F", "-t", "ext4", dev)
+                sh("mount", dev, path(name))
+            except (OSError, FileNotFoundError) as e:
+                raise Skip(str(e)) from None
             stack.callback(sh, "umount", path(name))
             return path(name)
 

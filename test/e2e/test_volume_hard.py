@@ -12,6 +12,7 @@ import subprocess
 import time
 
 from kill_rounds import SEED, rounds
+from test_medium import made
 from test_offline import edit, until
 from test_visible import Telemetry
 from test_volume import copied, resident, volume
@@ -476,31 +477,50 @@ def test_idle_neighbours_give_way():
     assert t.term() == 0
 
 
-def test_full_disk():
+def fills(t, f, *args):
+    """A push of more than the disk has room for: whether it is refused with the cause, and in one line."""
+    rc, _, err = t.cp(f, "weft://10.0.0.1/disk", args=list(args))
+    return rc == 1 and "No space left on device" in err and "is on the volume" in err and err.strip().count("\n") == 0, err
+
+
+def full_disk(m, name, at, **more):
     """A write without room fails with its reason; what was written stays, and room helps."""
-    small = path("full")
-    os.mkdir(small)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24M", "none", small], capture_output=True).returncode != 0:
-        print("# no file system of its own: not tried", flush=True)
-        return
-    try:
-        t = Target("f1", {"disk": {"path": f"{small}/disk", "size": "64M", "format": "volume"}})
-        t.start(ok=False)
-        if t.proc.poll() is not None:
-            print(f"# {t.logged().strip()[-200:]}", flush=True)
-            return
-        f = make_file("f1.in", 32 * MIB, 1)
-        for way, words in (([], "flush"), (["--pull"], "No space")):
-            rc, _, err = t.cp(f, "weft://10.0.0.1/disk", args=way)
-            assert rc == 1 and words in err and "is on the volume" in err, err
-        assert "BAD RANGE" in t.logged(), t.logged()
-        g = make_file("f1.small", MIB, 2)
-        copied(t, g, "weft://10.0.0.1/disk")
-        copied(t, "--length", "1M", "weft://10.0.0.1/disk", path("f1.out"))
-        assert sha(g) == sha(path("f1.out"))
+    t = m.use(Target(name, {"disk": {"path": f"{at}/disk", "size": "64M", "format": "volume", **more}}))
+    t.start()
+    f = make_file(f"{name}.in", 32 * MIB, 1)
+    for way in ([], ["--no-verify"], ["--pull"]):
+        begin = time.monotonic()
+        said_so, err = fills(t, f, *way)
+        assert said_so, (way, err, t.logged()[-2000:])
+        assert time.monotonic() - begin < 30, way
+    assert "the medium failed: No space left on device" in t.logged(), t.logged()[-2000:]
+    g = make_file(f"{name}.small", MIB, 2)
+    copied(t, g, "weft://10.0.0.1/disk")
+    copied(t, "--length", "1M", "weft://10.0.0.1/disk", path(f"{name}.out"))
+    assert sha(g) == sha(path(f"{name}.out"))
+    assert t.term() == 0
+
+
+def test_full_disk():
+    with made() as m:
+        full_disk(m, "f1", m.tmpfs("full", "24M"))
+
+
+def test_full_disk_with_checksums():
+    """The same on a file system with blocks of a device."""
+    with made() as m:
+        full_disk(m, "f2", m.ext4("full4", 24 * MIB), checksums="yes")
+
+
+def test_full_disk_without_flush():
+    """A target whose Flush does nothing says that all was written: the case above finds it."""
+    with made() as m:
+        at = m.tmpfs("full3", "24M")
+        t = m.use(Target("f3", {"disk": {"path": f"{at}/disk", "size": "64M", "format": "volume"}}, exe=NOFLUSH))
+        t.start()
+        said_so, err = fills(t, make_file("f3.in", 32 * MIB, 1), "--no-verify")
+        assert not said_so, err
         assert t.term() == 0
-    finally:
-        subprocess.run(["umount", "-l", small], check=False)
 
 
 def test_a_disk_that_goes():
@@ -524,4 +544,5 @@ if __name__ == "__main__":
           test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_revoke_that_crosses_a_move,
           test_a_window_that_ends_too_early, test_a_push_after_a_death,
           test_a_slot_that_is_free_is_used, test_rights_that_come_back, test_windows_of_a_network,
-          test_idle_neighbours_give_way, test_full_disk, test_a_disk_that_goes])
+          test_idle_neighbours_give_way, test_full_disk, test_full_disk_with_checksums,
+          test_full_disk_without_flush, test_a_disk_that_goes])
