@@ -304,7 +304,7 @@ target_volume_report(const struct target_export *ex)
 	                   ? "a snapshot, opened to be read only"
 	                   : "opened to be read only",
 	           i->sums ? ", with checksums" : "",
-	           i->in_doubt ? ", some of them in doubt after a crash" : "",
+	           i->in_doubt ? ", some of them in doubt: it was not closed" : "",
 	           i->second_copy ? "; a copy of its superblock was DAMAGED" : "");
 }
 

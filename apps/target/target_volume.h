@@ -86,8 +86,9 @@ struct target_vchan {
 	struct target_vworker *vw;
 	struct weft_vol_chan *chan;
 	struct weft_staging_group staging; /**< staging memory of calls to the volume */
-	struct weft_vol_scrub scrub;       /**< on the first worker alone */
-	bool scrubs;
+	/** On the first worker alone: of all, if bytes_per_s is not 0, and of groups in doubt. */
+	struct weft_vol_scrub scrub, mend;
+	bool scrubs;              /**< the volume has checksums, and this is the first worker */
 	uint64_t ended, ended_ns; /**< operations that have ended, and when one was seen to */
 	LIST_HEAD(, target_vwindow) windows; /**< those that have a slot, */
 	uint32_t nwindows;                   /**< so many */

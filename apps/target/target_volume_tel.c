@@ -37,7 +37,7 @@ target_tel_volume(struct target *t, struct target_export *ex, struct weft_tel *t
 	weft_tel_u64(tel, "block_bytes", i->block_bytes);
 	weft_tel_u64(tel, "atomic_bytes", i->atomic_bytes);
 	weft_tel_u64(tel, "checksums", i->sums);
-	weft_tel_u64(tel, "checksums_in_doubt", i->in_doubt);
+	weft_tel_u64(tel, "checksums_in_doubt", weft_vol_in_doubt(ex->volume->vol));
 	weft_tel_u64(tel, "damaged_blocks", damaged);
 	weft_tel_u64(tel, "unverified_reads", doubt);
 	weft_tel_u64(tel, "lost_flushes", state.lost_flushes);

@@ -20,6 +20,7 @@
 #define IDLE_LOOK_NS (20 * 1000000ULL) /* a channel without operations is polled so often */
 #define MIB          (1ULL << 20)
 #define DETACH_MS    3000
+#define DOUBT_MB_S   50                 /* a scrub of groups in doubt is at least so fast */
 #define STALL_NS     (500 * 1000000ULL) /* a device that ends nothing for so long has stalled */
 
 /* ---- The poller ---- */
@@ -120,8 +121,10 @@ vworker_poll(void *arg, uint64_t now_ns)
 			continue;
 		/* Of a medium that is away each group would be one that cannot be read. */
 		if (vc->scrubs &&
-		    atomic_load_explicit(&vc->ex->file, memory_order_relaxed) == TARGET_FILE_HERE)
+		    atomic_load_explicit(&vc->ex->file, memory_order_relaxed) == TARGET_FILE_HERE) {
+			(void)weft_vol_scrub_poll(&vc->mend, now_ns);
 			(void)weft_vol_scrub_poll(&vc->scrub, now_ns);
+		}
 		if (look)
 			chan_count(vc);
 		if (look || !weft_vol_is_idle(vc->chan))
@@ -364,6 +367,55 @@ scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
 	                                                        .status = status});
 }
 
+static void
+scrub_doubt(struct weft_vol_scrub *s, uint64_t groups)
+{
+	const struct target_vchan *vc = s->owner;
+
+	if (groups > 0)
+		target_log_export("export %s: what is read of %llu groups of 4 MiB is not compared "
+		                  "with its checksums, which are in doubt; they are made again of "
+		                  "what is there now, at %llu MiB a second",
+		                  vc->ex->conf->name, (unsigned long long)groups,
+		                  (unsigned long long)(s->bytes_per_s / MIB));
+	else
+		target_log_export("export %s: no checksums are in doubt any more: all that is read "
+		                  "is compared",
+		                  vc->ex->conf->name);
+}
+
+/** On the first worker, of a volume with checksums. */
+static void
+chan_scrub(struct target_vchan *vc, uint64_t now_ns)
+{
+	const uint64_t mb_s = vc->ex->conf->scrub_mb_s;
+
+	vc->scrub = (struct weft_vol_scrub){.bytes_per_s = mb_s * MIB,
+	                                    .damage = scrub_damage,
+	                                    .failed = scrub_failed,
+	                                    .owner = vc};
+	if (mb_s > 0)
+		weft_vol_scrub_start(&vc->scrub, vc->chan, now_ns);
+	vc->mend = (struct weft_vol_scrub){.bytes_per_s =
+	                                           (mb_s > DOUBT_MB_S ? mb_s : DOUBT_MB_S) * MIB,
+	                                   .failed = scrub_failed,
+	                                   .doubt = scrub_doubt,
+	                                   .owner = vc,
+	                                   .only_doubted = true};
+	weft_vol_scrub_start(&vc->mend, vc->chan, now_ns);
+	vc->scrubs = true;
+}
+
+static void
+chan_scrub_stop(struct target_vchan *vc)
+{
+	if (vc->chan != NULL && vc->scrubs) {
+		weft_vol_scrub_stop(&vc->mend);
+		weft_vol_scrub_stop(&vc->scrub);
+	}
+	vc->scrubs = false;
+}
+
 /** A channel that is handed to its worker, or taken back. */
 struct chan_call {
 	struct target_vchan *vc;
@@ -379,19 +431,12 @@ chan_take(void *arg)
 	struct target_vchan *vc = call->vc;
 	struct epoll_event ev = {.events = EPOLLIN};
 	const int fd = weft_vol_chan_fd(call->chan);
-	const struct conf_export *conf = vc->ex->conf;
 
 	call->ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 	vc->chan = call->chan;
-	vc->scrubs = conf->scrub_mb_s > 0 && vc->vw->tw == &vc->vw->tw->t->workers[0] &&
-	             weft_vol_info(vc->ex->volume->vol)->sums;
-	if (vc->scrubs) {
-		vc->scrub = (struct weft_vol_scrub){.bytes_per_s = conf->scrub_mb_s * MIB,
-		                                    .damage = scrub_damage,
-		                                    .failed = scrub_failed,
-		                                    .owner = vc};
-		weft_vol_scrub_start(&vc->scrub, vc->chan, weft_worker_now_ns(vc->vw->tw->w));
-	}
+	vc->scrubs = false;
+	if (vc->vw->tw == &vc->vw->tw->t->workers[0] && weft_vol_info(vc->ex->volume->vol)->sums)
+		chan_scrub(vc, weft_worker_now_ns(vc->vw->tw->w));
 	atomic_fetch_sub_explicit(call->left, 1, memory_order_release);
 }
 
@@ -402,9 +447,7 @@ chan_leave(void *arg)
 	struct target_vchan *vc = call->vc;
 	const int fd = weft_vol_chan_fd(vc->chan);
 
-	if (vc->scrubs)
-		weft_vol_scrub_stop(&vc->scrub);
-	vc->scrubs = false;
+	chan_scrub_stop(vc);
 	call->ok = weft_vol_is_idle(vc->chan);
 	if (call->ok) {
 		if (fd >= 0)
@@ -519,13 +562,8 @@ target_volume_detach(struct target *t, struct target_export *ex)
 static void
 vworker_stop_scrubs(struct target_vworker *vw)
 {
-	for (uint32_t k = 0; k < target_nexports(vw->tw->t); k++) {
-		struct target_vchan *vc = &vw->chan[k];
-
-		if (vc->chan != NULL && vc->scrubs)
-			weft_vol_scrub_stop(&vc->scrub);
-		vc->scrubs = false;
-	}
+	for (uint32_t k = 0; k < target_nexports(vw->tw->t); k++)
+		chan_scrub_stop(&vw->chan[k]);
 }
 
 static bool

@@ -100,7 +100,8 @@ void vol_iov_advance(struct weft_vol_op *op, uint64_t bytes);
 struct vol_sums {
 	uint64_t groups, map_bytes;
 	uint8_t *maps;           /**< as the medium has them: a map for each slot */
-	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong */
+	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong, */
+	_Atomic uint64_t doubts; /**< and how many are set */
 	_Atomic uint8_t *in_use; /**< bits of groups that were written to since the open */
 	/** An operation cleans the maps for a snapshot: one at a time. */
 	atomic_bool snapping;
@@ -114,6 +115,8 @@ void vol_sums_end(struct vol_sums *s);
 bool vol_sums_bit(const uint8_t *map, uint64_t group);
 bool vol_sums_doubted(const struct vol_sums *s, uint64_t group);
 void vol_sums_doubt(struct vol_sums *s, uint64_t group, bool doubt);
+/** The first group from this one on that is in doubt; UINT64_MAX: none is. */
+uint64_t vol_sums_next_doubt(const struct vol_sums *s, uint64_t group);
 /** A flush was lost: of all groups in use the data or the checksums may be old ones. */
 void vol_sums_doubt_used(struct vol_sums *s);
 /** The group is written to from now on. */

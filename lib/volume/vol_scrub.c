@@ -32,6 +32,9 @@ scrub_done(struct weft_vol_op *op)
 	if (stale)
 		return;
 	s->off_bytes = at + op->len_bytes;
+	/* The next look for a group in doubt finds the end. */
+	if (s->only_doubted)
+		return;
 	if (s->off_bytes < weft_vol_info(s->chan->vol)->bytes)
 		return;
 	s->off_bytes = 0;
@@ -47,7 +50,44 @@ weft_vol_scrub_start(struct weft_vol_scrub *s, struct weft_vol_chan *c, uint64_t
 	s->off_bytes = 0;
 	s->next_ns = now_ns;
 	s->on = true;
+	s->told = false;
 	s->stale = s->busy;
+}
+
+/** Go to the next group in doubt. False: there is none, or it is not yet its time. */
+static bool
+scrub_find(struct weft_vol_scrub *s, uint64_t now_ns)
+{
+	const struct weft_vol *v = s->chan->vol;
+	const uint64_t n = v->info.read_only ? 0 : weft_vol_in_doubt(v);
+	uint64_t group;
+
+	if ((n > 0) != s->told) {
+		s->told = n > 0;
+		if (s->doubt != NULL)
+			s->doubt(s, n);
+	}
+	if (n == 0) {
+		s->off_bytes = 0;
+		return false;
+	}
+	/* next_ns is when the last one has had its time. */
+	if (!weft_vol_is_idle(s->chan) &&
+	    now_ns - s->next_ns < 7 * scrub_ns(s, WEFT_VOL_GROUP_BYTES))
+		return false;
+	group = vol_sums_next_doubt(v->sums, s->off_bytes / WEFT_VOL_GROUP_BYTES);
+	if (group == UINT64_MAX) {
+		/* What is in front of it has stayed in doubt. Of the first look: it came later. */
+		if (s->off_bytes > 0)
+			s->next_ns = now_ns + WEFT_VOL_SCRUB_AGAIN_NS;
+		s->off_bytes = 0;
+		s->passes++;
+		if (s->pass != NULL)
+			s->pass(s);
+		return false;
+	}
+	s->off_bytes = group * WEFT_VOL_GROUP_BYTES;
+	return true;
 }
 
 uint64_t
@@ -60,6 +100,8 @@ weft_vol_scrub_poll(struct weft_vol_scrub *s, uint64_t now_ns)
 		return UINT64_MAX;
 	if (now_ns < s->next_ns)
 		return s->next_ns;
+	if (s->only_doubted && !scrub_find(s, now_ns))
+		return UINT64_MAX;
 	left = weft_vol_info(s->chan->vol)->bytes - s->off_bytes;
 	s->op.kind = WEFT_VOL_SCRUB;
 	s->op.off_bytes = s->off_bytes;

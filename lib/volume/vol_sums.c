@@ -64,12 +64,43 @@ void
 vol_sums_doubt(struct vol_sums *s, uint64_t group, bool doubt)
 {
 	const uint8_t bit = (uint8_t)(1U << group % 8);
+	uint8_t was;
 
-	if (doubt)
-		atomic_fetch_or_explicit(&s->doubt[group / 8], bit, memory_order_relaxed);
-	else
-		atomic_fetch_and_explicit(&s->doubt[group / 8], (uint8_t)~bit,
-		                          memory_order_relaxed);
+	if (doubt) {
+		was = atomic_fetch_or_explicit(&s->doubt[group / 8], bit, memory_order_relaxed);
+		if ((was & bit) == 0)
+			atomic_fetch_add_explicit(&s->doubts, 1, memory_order_relaxed);
+	} else {
+		was = atomic_fetch_and_explicit(&s->doubt[group / 8], (uint8_t)~bit,
+		                                memory_order_relaxed);
+		if ((was & bit) != 0)
+			atomic_fetch_sub_explicit(&s->doubts, 1, memory_order_relaxed);
+	}
+}
+
+uint64_t
+weft_vol_in_doubt(const struct weft_vol *v)
+{
+	/* While others set bits it may be passed by an end of theirs. */
+	const int64_t n = v->sums == NULL ? 0
+	                                  : (int64_t)atomic_load_explicit(&v->sums->doubts,
+	                                                                  memory_order_relaxed);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+uint64_t
+vol_sums_next_doubt(const struct vol_sums *s, uint64_t group)
+{
+	while (group < s->groups && !vol_sums_doubted(s, group)) {
+		/* An octet without a bit is passed at once. */
+		if (group % 8 == 0 &&
+		    atomic_load_explicit(&s->doubt[group / 8], memory_order_relaxed) == 0)
+			group += 8;
+		else
+			group++;
+	}
+	return group < s->groups ? group : UINT64_MAX;
 }
 
 void
@@ -83,10 +114,14 @@ void
 vol_sums_doubt_used(struct vol_sums *s)
 {
 	for (uint64_t i = 0; i < s->map_bytes; i++) {
-		uint8_t used = atomic_load_explicit(&s->in_use[i], memory_order_relaxed);
+		uint8_t used = atomic_load_explicit(&s->in_use[i], memory_order_relaxed), was;
 
-		if (used != 0)
-			atomic_fetch_or_explicit(&s->doubt[i], used, memory_order_relaxed);
+		if (used == 0)
+			continue;
+		was = atomic_fetch_or_explicit(&s->doubt[i], used, memory_order_relaxed);
+		atomic_fetch_add_explicit(&s->doubts,
+		                          (uint64_t)__builtin_popcount(used & ~(unsigned int)was),
+		                          memory_order_relaxed);
 	}
 }
 

@@ -144,6 +144,8 @@ int weft_vol_open(struct weft_block *b, const struct weft_vol_attr *attr, struct
 int weft_vol_close(struct weft_vol *v);
 /** Any thread. */
 const struct weft_vol_info *weft_vol_info(const struct weft_vol *v);
+/** Groups whose checksums are in doubt now; 0 without checksums. Any thread. */
+uint64_t weft_vol_in_doubt(const struct weft_vol *v);
 
 /* ---- Channels ---- */
 

@@ -6,9 +6,16 @@
  * @file The scrubber of a volume: reads all of it again and again, at a limited rate, and reports
  * damaged blocks. One group of WEFT_VOL_GROUP_BYTES at a time, during which clients' operations on
  * that group wait. On one channel, by its thread.
+ *
+ * Or only the groups in doubt (docs/volumes.md, "Checksums"), as long as there are any: these get
+ * checksums of what is read. Other operations of the channel go first: while one is under way a
+ * group begins at an eighth of the rate. A group that stays in doubt, because it cannot be read
+ * or because a flush was lost, is tried again after WEFT_VOL_SCRUB_AGAIN_NS.
  */
 
 #include "weft_volume_core.h"
+
+#define WEFT_VOL_SCRUB_AGAIN_NS 60000000000ULL
 
 /** The owner embeds it, and zeroes it before its first use. */
 struct weft_vol_scrub {
@@ -20,7 +27,11 @@ struct weft_vol_scrub {
 	void (*failed)(struct weft_vol_scrub *s, uint64_t off_bytes, int status);
 	/** The end is reached; it begins again. In weft_vol_poll(). May be NULL. */
 	void (*pass)(struct weft_vol_scrub *s);
+	/** With only_doubted: so many groups are in doubt, which was none before; 0: none is any
+	 * more. In weft_vol_scrub_poll(). May be NULL. */
+	void (*doubt)(struct weft_vol_scrub *s, uint64_t groups);
 	void *owner;
+	bool only_doubted; /**< scrub groups in doubt alone. A volume that is read-only: nothing */
 	/* counters */
 	uint64_t passes, damaged, errors;
 
@@ -29,6 +40,7 @@ struct weft_vol_scrub {
 	struct weft_vol_op op;
 	uint64_t off_bytes, next_ns;
 	bool on, busy;
+	bool told;  /**< doubt() was told of groups in doubt */
 	bool stale; /**< it was started again: the operation under way is of the earlier start */
 };
 
@@ -36,7 +48,8 @@ struct weft_vol_scrub {
 void weft_vol_scrub_start(struct weft_vol_scrub *s, struct weft_vol_chan *c, uint64_t now_ns);
 /**
  * Start what is due. Returns when to call it again: UINT64_MAX: after weft_vol_poll() has called
- * done() of something, or never, because it is stopped.
+ * done() of something, or never, because it is stopped. With only_doubted others can bring a group
+ * in doubt at any time: call it now and then in any case.
  */
 uint64_t weft_vol_scrub_poll(struct weft_vol_scrub *s, uint64_t now_ns);
 /**

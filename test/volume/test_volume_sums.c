@@ -378,7 +378,138 @@ test_scrub_again(void)
 	rig_end(&r);
 }
 
-WEFT_TEST_MAIN({"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
+/* ---- Groups in doubt alone ---- */
+
+struct doubts {
+	unsigned int began, ended, errors;
+	uint64_t groups;
+};
+
+static void
+on_doubt(struct weft_vol_scrub *s, uint64_t groups)
+{
+	struct doubts *d = s->owner;
+
+	d->began += groups > 0;
+	d->ended += groups == 0;
+	d->groups = groups;
+}
+
+static void
+on_failed(struct weft_vol_scrub *s, uint64_t off, int status)
+{
+	(void)off;
+	CHECK_EQ(status, -EIO);
+	((struct doubts *)s->owner)->errors++;
+}
+
+/** Poll until the volume has so many groups in doubt, and 20 ms more. Returns the time until then.
+ */
+static uint64_t
+settle(struct rig *r, struct weft_vol_scrub *s, uint64_t left)
+{
+	const uint64_t began = r->now_ns;
+	uint64_t took = 0, end = UINT64_MAX;
+
+	while (r->now_ns < end) {
+		(void)weft_vol_scrub_poll(s, r->now_ns);
+		rig_poll(r);
+		r->now_ns += 1000000;
+		CHECK(r->now_ns < began + 200000000000ULL);
+		if (end == UINT64_MAX && weft_vol_in_doubt(r->vol) == left) {
+			took = r->now_ns - began;
+			end = r->now_ns + 1020000000;
+		}
+	}
+	return took;
+}
+
+/** After a crash the groups in doubt, and no others, get checksums, at the rate. */
+static void
+test_only_doubted(void)
+{
+	struct doubts d = {0};
+	struct weft_vol_scrub s = {.bytes_per_s = 4 * GROUP,
+	                           .doubt = on_doubt,
+	                           .failed = on_failed,
+	                           .owner = &d,
+	                           .only_doubted = true};
+	struct weft_vol_stats before, after;
+	struct weft_block_fault_hit h = {.ops = 1U << WEFT_BLOCK_READ};
+	struct rig_op f;
+	uint64_t took;
+	struct rig r;
+
+	start(&r, 5);
+	fill();
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 1000, 9000, mem, 0), 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 2 * GROUP + 1000, 9000, mem, 0), 0);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 0);
+	weft_block_fault_cut(r.block);
+	rig_close(&r);
+	weft_block_fault_boot(r.block);
+	rig_open(&r, 2, 0);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 2);
+	r.now_ns = 5000000000;
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	weft_vol_query_stats(r.chan[0], &before);
+	took = settle(&r, &s, 0);
+	weft_vol_query_stats(r.chan[0], &after);
+	CHECK_EQ(after.ops[WEFT_VOL_SCRUB] - before.ops[WEFT_VOL_SCRUB], 2);
+	CHECK_MSG(took >= 250000000 && took < 400000000, "%" PRIu64 " ns", took);
+	CHECK(d.began == 1 && d.ended == 1 && d.errors == 0);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 0, 20000, is, 0), 0);
+	damage(&r, 2 * GROUP);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 2 * GROUP, 1, is, 0), -EBADMSG);
+	/* A flush is lost: in doubt is what was written to, again while the scrubber goes on. */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP, 9000, mem, 0), 0);
+	weft_block_fault_fail(r.block, &any_flush, -EIO);
+	CHECK_EQ(rig_flush(&r), -EIO);
+	weft_block_fault_fail(r.block, NULL, 0);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+	/* It cannot be read: it is tried again later, not all the time. */
+	weft_block_fault_fail(r.block, &h, -EIO);
+	took = settle(&r, &s, 0);
+	CHECK_MSG(took > WEFT_VOL_SCRUB_AGAIN_NS && took < 2 * WEFT_VOL_SCRUB_AGAIN_NS,
+	          "%" PRIu64 " ns", took);
+	CHECK(d.began == 2 && d.ended == 2 && d.errors == 1);
+	damage(&r, GROUP);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP, 1, is, 0), -EBADMSG);
+	/* Others go first. */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 9000, mem, 0), 0);
+	weft_block_fault_fail(r.block, &any_flush, -EIO);
+	CHECK_EQ(rig_flush(&r), -EIO);
+	weft_block_fault_fail(r.block, NULL, 0);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 2);
+	s.next_ns = r.now_ns;
+	h = (struct weft_block_fault_hit){.ops = 1U << WEFT_BLOCK_FLUSH, .count = 1};
+	weft_block_fault_stick(r.block, &h);
+	rig_submit(&r, 0, rig_op(&f, WEFT_VOL_FLUSH, 0, 4096, NULL));
+	took = r.now_ns;
+	while (!s.busy) {
+		(void)weft_vol_scrub_poll(&s, r.now_ns);
+		rig_poll(&r);
+		r.now_ns += 1000000;
+		CHECK(r.now_ns < took + 60000000000ULL);
+	}
+	took = r.now_ns - took;
+	CHECK_MSG(took >= 1750000000 && took < 1800000000, "%" PRIu64 " ns", took);
+	weft_block_fault_stick(r.block, NULL);
+	CHECK_EQ(rig_wait(&r, &f), 0);
+	(void)settle(&r, &s, 0);
+	CHECK(d.began == 3 && d.ended == 3);
+	/* What was settled is so after a proper close. */
+	weft_vol_scrub_stop(&s);
+	while (s.busy)
+		rig_poll(&r);
+	rig_close(&r);
+	rig_open(&r, 2, 0);
+	CHECK(!weft_vol_info(r.vol)->in_doubt && weft_vol_in_doubt(r.vol) == 0);
+	rig_end(&r);
+}
+
+WEFT_TEST_MAIN({"groups in doubt alone", test_only_doubted},
+               {"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
                {"doubt", test_doubt}, {"power cut", test_cut}, {"errors", test_errors},
                {"a change is refused behind its checksums", test_refused},
                {"a flush is lost under a scrub", test_scrub_lost},

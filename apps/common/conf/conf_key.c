@@ -290,7 +290,8 @@ static const struct conf_key keys_export[] = {
                  "compare it at each read. A volume that exists stays as it was formatted"},
         {"scrub", CONF_T_U32, F(conf_export, scrub_mb_s), .min = 0, .max = 1000000, .dflt = "0",
          .help = "of a volume with checksums: compare all of it again and again in the background, "
-                 "so many MiB a second; `0`: not"},
+                 "so many MiB a second; `0`: not. Groups in doubt, after a crash for example, are "
+                 "scrubbed in any case, with at most 50 MiB a second or this, if it is more"},
         {"snapshots", CONF_T_U32, F(conf_export, snapshots), .min = 0, .max = 1000, .dflt = "0",
          .help = "of a volume: so many snapshots, and so many clones, there may be for clients to "
                  "make more; they need room beside the volume. `0`: clients make none. Not on "
