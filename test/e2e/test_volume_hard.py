@@ -139,6 +139,14 @@ def test_a_target_without_flush_is_caught():
     print(f"# found in round {n}", flush=True)
 
 
+def test_a_target_without_flush_is_caught_with_checksums():
+    """Doubt after a crash, and its scrub, do not hide that acknowledged data is missing."""
+    random.seed(SEED + 5)
+    n, bad = kill_rounds("k4", 10, exe=NOFLUSH, checksums="yes")
+    assert bad, f"seed {SEED}: 10 rounds did not find that a Flush does nothing"
+    print(f"# found in round {n}", flush=True)
+
+
 def test_kill_of_writers():
     """A writer that dies leaves its grant and windows to the next one at once."""
     random.seed(SEED + 3)
@@ -538,6 +546,7 @@ def test_a_disk_that_goes():
 
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
+          test_a_target_without_flush_is_caught_with_checksums,
           test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
           test_long_ranges, test_order_of_submission, test_a_move_that_fails_ends_the_window,
           test_staging_is_shared_by_clients, test_data_that_is_not_taken, test_a_volume_has_half,
