@@ -204,6 +204,9 @@ chan_check(const struct weft_vol_chan *c, const struct weft_vol_op *op)
 			return -EINVAL;
 		if (op->snap->block.what != WEFT_BLOCK_SNAP_LIST && i->read_only)
 			return -EROFS;
+		if (op->snap->maps_only &&
+		    (op->snap->block.what != WEFT_BLOCK_SNAP_CREATE || !i->sums))
+			return -EINVAL;
 	}
 	/* Its checksums are one page. */
 	if (op->kind == WEFT_VOL_COMPARE_WRITE && i->sums && op->len_bytes > 0 &&

@@ -496,6 +496,7 @@ open_sums(struct weft_vol *v, const struct open_reason *why)
 				continue;
 			vol_sums_doubt(s, g, true);
 			v->info.in_doubt = true;
+			s->noted = 1;
 		}
 	}
 	return 0;

@@ -103,8 +103,10 @@ struct vol_sums {
 	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong, */
 	_Atomic uint64_t doubts; /**< and how many are set */
 	_Atomic uint8_t *in_use; /**< bits of groups that were written to since the open */
-	/** An operation cleans the maps for a snapshot: one at a time. */
-	atomic_bool snapping;
+	/** An operation cleans the maps for a snapshot: one at a time; and it does only that. */
+	atomic_bool snapping, tidying;
+	/** Changes that were begun, and bits that channels have set in maps of the medium. */
+	_Atomic uint64_t changes, noted;
 	uint8_t *saved; /**< that operation's: the doubts that it writes to the first map */
 };
 

@@ -54,14 +54,58 @@ weft_vol_scrub_start(struct weft_vol_scrub *s, struct weft_vol_chan *c, uint64_t
 	s->stale = s->busy;
 }
 
+static void
+scrub_tidied(struct weft_vol_op *op)
+{
+	struct weft_vol_scrub *s = op->owner;
+
+	s->busy = s->stale = false;
+	if (op->status == 0)
+		s->tidied = s->noted;
+	else
+		s->next_ns = s->chan->now_ns + WEFT_VOL_SCRUB_AGAIN_NS;
+}
+
+/** Nothing is in doubt: have the maps cleared, if they name groups that are not changed now. */
+static void
+scrub_tidy(struct weft_vol_scrub *s, uint64_t now_ns, bool now)
+{
+	struct vol_sums *sums = s->chan->vol->sums;
+	const uint64_t changes = atomic_load_explicit(&sums->changes, memory_order_relaxed);
+
+	if (changes != s->changes) {
+		s->changes = changes;
+		s->quiet_ns = now_ns;
+	}
+	s->noted = atomic_load_explicit(&sums->noted, memory_order_relaxed);
+	if (s->noted == s->tidied || (!now && now_ns - s->quiet_ns < WEFT_VOL_SCRUB_QUIET_NS))
+		return;
+	memset(&s->op, 0, sizeof(s->op));
+	memset(&s->snap, 0, sizeof(s->snap));
+	s->snap.block.what = WEFT_BLOCK_SNAP_CREATE;
+	s->snap.maps_only = true;
+	s->op.kind = WEFT_VOL_SNAPSHOT;
+	s->op.snap = &s->snap;
+	s->op.deadline_ns = now_ns + WEFT_VOL_SCRUB_TIDY_NS;
+	s->op.done = scrub_tidied;
+	s->op.owner = s;
+	s->busy = true;
+	s->op.status = weft_vol_submit(s->chan, &s->op);
+	if (s->op.status != 0)
+		scrub_tidied(&s->op);
+}
+
 /** Go to the next group in doubt. False: there is none, or it is not yet its time. */
 static bool
 scrub_find(struct weft_vol_scrub *s, uint64_t now_ns)
 {
 	const struct weft_vol *v = s->chan->vol;
-	const uint64_t n = v->info.read_only ? 0 : weft_vol_in_doubt(v);
+	const uint64_t n = weft_vol_in_doubt(v);
+	const bool ended = n == 0 && s->told;
 	uint64_t group;
 
+	if (v->sums == NULL || v->info.read_only)
+		return false;
 	if ((n > 0) != s->told) {
 		s->told = n > 0;
 		if (s->doubt != NULL)
@@ -69,6 +113,7 @@ scrub_find(struct weft_vol_scrub *s, uint64_t now_ns)
 	}
 	if (n == 0) {
 		s->off_bytes = 0;
+		scrub_tidy(s, now_ns, ended);
 		return false;
 	}
 	/* next_ns is when the last one has had its time. */
@@ -103,6 +148,7 @@ weft_vol_scrub_poll(struct weft_vol_scrub *s, uint64_t now_ns)
 	if (s->only_doubted && !scrub_find(s, now_ns))
 		return UINT64_MAX;
 	left = weft_vol_info(s->chan->vol)->bytes - s->off_bytes;
+	memset(&s->op, 0, sizeof(s->op));
 	s->op.kind = WEFT_VOL_SCRUB;
 	s->op.off_bytes = s->off_bytes;
 	s->op.len_bytes = VOL_MIN(left, WEFT_VOL_GROUP_BYTES);

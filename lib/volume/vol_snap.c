@@ -31,6 +31,7 @@
 enum snap_phase {
 	SNAP_BEGIN,
 	SNAP_FLUSH,
+	SNAP_MAPS_WAIT, /**< no request: another operation has the maps */
 	SNAP_MAPS,      /**< no request: the maps are looked at, some pages in each poll */
 	SNAP_MAP,       /**< a page of a map is written */
 	SNAP_MAP_FLUSH, /**< what was written of the maps is made durable */
@@ -122,6 +123,10 @@ snap_pass_end(struct weft_vol_op *op)
 	snap->pass++;
 	/* The other maps follow the first one. */
 	snap->at = snap->pass == SNAP_NOTE ? 0 : op->chan->vol->sums->map_bytes;
+	if (snap->pass == SNAP_PASSES && snap->maps_only) {
+		vol_queue_finish(op, 0);
+		return;
+	}
 	if (snap->pass == SNAP_PASSES) {
 		vol_queue_scratch_end(op);
 		op->phase = SNAP_DEVICE;
@@ -165,9 +170,15 @@ snap_maps_begin(struct weft_vol_op *op)
 	if (s == NULL || SNAP_SABOTAGED(SNAP_MAPS_KEPT)) {
 		op->phase = SNAP_DEVICE;
 	} else if (atomic_exchange_explicit(&s->snapping, true, memory_order_acquire)) {
-		snap_fail(op, -EBUSY, "another snapshot or clone of the volume is being made");
-		return;
+		/* One that only writes the maps is soon done. */
+		if (!atomic_load_explicit(&s->tidying, memory_order_relaxed)) {
+			snap_fail(op, -EBUSY,
+			          "another snapshot or clone of the volume is being made");
+			return;
+		}
+		op->phase = SNAP_MAPS_WAIT;
 	} else {
+		atomic_store_explicit(&s->tidying, op->snap->maps_only, memory_order_relaxed);
 		op->snap->alone = true;
 		op->snap->at = 0;
 		op->snap->pass = SNAP_DOUBTS;
@@ -256,6 +267,8 @@ vol_snap_step(struct weft_vol_op *op)
 		if (op->client != NULL)
 			op->mark = op->client->changes;
 		snap_submit(op, SNAP_FLUSH, WEFT_BLOCK_FLUSH, 0, 0);
+	} else if (op->phase == SNAP_MAPS_WAIT) {
+		snap_maps_begin(op);
 	} else if (op->phase == SNAP_MAPS) {
 		snap_maps(op);
 	} else {

@@ -480,6 +480,8 @@ step_map_done(struct weft_vol_op *op, int status)
 	}
 	if (status == 0)
 		c->map[group / 8] |= (uint8_t)(1U << group % 8);
+	if (status == 0)
+		atomic_fetch_add_explicit(&c->vol->sums->noted, 1, memory_order_relaxed);
 	vol_queue_map_end(c);
 	if (status != 0)
 		vol_queue_finish(op, status);

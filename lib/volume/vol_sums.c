@@ -108,6 +108,7 @@ vol_sums_use(struct vol_sums *s, uint64_t group)
 {
 	atomic_fetch_or_explicit(&s->in_use[group / 8], (uint8_t)(1U << group % 8),
 	                         memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->changes, 1, memory_order_relaxed);
 }
 
 void

@@ -125,6 +125,9 @@ struct weft_vol_snap {
 	/** The owner sets all but the patches; the results are there. */
 	struct weft_block_snap block;
 	uint8_t uuid[16]; /**< CLONE: the clone's, of the owner's drawing */
+	/** CREATE of a volume with checksums: the maps are written as for a snapshot, and none is
+	 * made. Groups that are not changed again are not in doubt after a crash. */
+	bool maps_only;
 	/* for the volume */
 	uint64_t at;        /**< checksums: how far the maps are looked at */
 	uint32_t pass;      /**< likewise */

@@ -11,11 +11,17 @@
  * checksums of what is read. Other operations of the channel go first: while one is under way a
  * group begins at an eighth of the rate. A group that stays in doubt, because it cannot be read
  * or because a flush was lost, is tried again after WEFT_VOL_SCRUB_AGAIN_NS.
+ *
+ * Such a scrubber also keeps the number of groups small that a crash brings in doubt. When nothing
+ * was changed for WEFT_VOL_SCRUB_QUIET_NS, or the last doubt has ended, it has the volume flushed
+ * and its maps cleared. Changes wait meanwhile, reads do not.
  */
 
 #include "weft_volume_core.h"
 
 #define WEFT_VOL_SCRUB_AGAIN_NS 60000000000ULL
+#define WEFT_VOL_SCRUB_QUIET_NS 30000000000ULL
+#define WEFT_VOL_SCRUB_TIDY_NS  10000000000ULL /**< the longest that changes wait for it */
 
 /** The owner embeds it, and zeroes it before its first use. */
 struct weft_vol_scrub {
@@ -38,7 +44,11 @@ struct weft_vol_scrub {
 	/* for the scrubber */
 	struct weft_vol_chan *chan;
 	struct weft_vol_op op;
+	struct weft_vol_snap snap;
 	uint64_t off_bytes, next_ns;
+	uint64_t changes,
+	        quiet_ns;       /**< changes that the volume had seen, and when these were new */
+	uint64_t tidied, noted; /**< bits of maps that were set before they were last cleared */
 	bool on, busy;
 	bool told;  /**< doubt() was told of groups in doubt */
 	bool stale; /**< it was started again: the operation under way is of the earlier start */

@@ -508,7 +508,66 @@ test_only_doubted(void)
 	rig_end(&r);
 }
 
-WEFT_TEST_MAIN({"groups in doubt alone", test_only_doubted},
+/** Let the scrubber go on for so long. */
+static void
+goes_on(struct rig *r, struct weft_vol_scrub *s, uint64_t ns)
+{
+	for (const uint64_t end = r->now_ns + ns; r->now_ns < end; r->now_ns += 1000000) {
+		(void)weft_vol_scrub_poll(s, r->now_ns);
+		rig_poll(r);
+	}
+}
+
+static void
+crash(struct rig *r, struct weft_vol_scrub *s)
+{
+	weft_block_fault_cut(r->block);
+	weft_vol_scrub_stop(s);
+	while (s->busy)
+		rig_poll(r);
+	rig_close(r);
+	weft_block_fault_boot(r->block);
+	rig_open(r, 2, 0);
+	s->tidied = s->noted = s->changes = 0;
+	weft_vol_scrub_start(s, r->chan[0], r->now_ns);
+}
+
+/** A crash brings no group in doubt but those that were changed of late. */
+static void
+test_tidy(void)
+{
+	struct weft_vol_scrub s = {.bytes_per_s = 64 * GROUP, .only_doubted = true};
+	struct rig r;
+
+	start(&r, 9);
+	fill();
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 9000, mem, 0), 0);
+	goes_on(&r, &s, WEFT_VOL_SCRUB_QUIET_NS / 2);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP, 9000, mem, 0), 0);
+	goes_on(&r, &s, WEFT_VOL_SCRUB_QUIET_NS * 3 / 4);
+	crash(&r, &s);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 2); /* it was not quiet for long enough */
+	(void)settle(&r, &s, 0);
+	crash(&r, &s);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 0); /* what was settled stays so */
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 9000, mem, 0), 0);
+	goes_on(&r, &s, WEFT_VOL_SCRUB_QUIET_NS + 1000000000);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP, 9000, mem + 1, 0), 0);
+	crash(&r, &s);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+	/* What came to the group meanwhile is found. */
+	damage(&r, 4096);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, 4096, 1, is, 0), -EBADMSG);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_READ, GROUP, 20000, is, 0), 0);
+	weft_vol_scrub_stop(&s);
+	while (s.busy)
+		rig_poll(&r);
+	rig_end(&r);
+}
+
+WEFT_TEST_MAIN({"maps are cleared when nothing changes", test_tidy},
+               {"groups in doubt alone", test_only_doubted},
                {"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
                {"doubt", test_doubt}, {"power cut", test_cut}, {"errors", test_errors},
                {"a change is refused behind its checksums", test_refused},
