@@ -275,13 +275,6 @@ struct target_vio *target_vio_begin(struct target_conn *c, struct weft_rpc_req *
 void target_vio_answer(struct target_vio *io, bool ok, bool held);
 void target_vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why);
 
-/* ---- target_volume_snap.c: snapshots and clones ---- */
-
-void target_vserve_snapshot(void *user, struct weft_rpc_req *req, void *args, void *res);
-void target_vserve_snapshots(void *user, struct weft_rpc_req *req, void *args, void *res);
-void target_vserve_unsnapshot(void *user, struct weft_rpc_req *req, void *args, void *res);
-void target_vserve_clone(void *user, struct weft_rpc_req *req, void *args, void *res);
-
 /* ---- target_volume_untaken.c ---- */
 
 /** The READ is answered, with its staging memory. */

@@ -11,6 +11,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_snap.h"
 #include "target_volume_window.h"
 
 _Static_assert(CONF_EXPORTS_MAX <= WEFT_VOLRPC_LIST_MAX, "LIST can name every export");

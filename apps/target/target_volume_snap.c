@@ -12,6 +12,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_snap.h"
 
 /* Changes of all clients wait for a snapshot that waits for a change which hangs: not for long. */
 #define VSNAP_DEADLINE_NS 10000000000ULL
