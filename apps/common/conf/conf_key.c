@@ -227,7 +227,7 @@ static const struct conf_key keys_target[] = {
         {"metrics", CONF_T_STR, F(conf_target, metrics), .unset = "`off`",
          .help = "`ADDRESS:PORT` at which metrics for Prometheus, and a page for people, are "
                  "served over HTTP (docs/metrics.md), a `PORT` alone of 127.0.0.1, or `off`. "
-                 "Whoever reaches the address can read them"},
+                 "All who reach the address can read them"},
         {"control_group", CONF_T_STR, F(conf_target, control_group), .unset = "no group",
          .help = "name of a group whose members may use the control socket as well"},
 };
