@@ -141,13 +141,6 @@ cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
 static const char *
 volume_consequence(const struct cp_volume *p)
 {
-	/* A Flush or Verify that takes longer than that ends with its window, and with it the
-	 * connection. */
-	for (uint32_t i = 0; p->is_push && p->s->terminated && i < p->depth; i++)
-		if (p->block[i].give_back)
-			return "; " CP_VOLUME_LEFT ". The target has taken a window back before "
-			       "its block was durable (its revoke_ms is short for its medium): "
-			       "push again, with a smaller --block, or by calls with --pull";
 	return p->is_push ? "; " CP_VOLUME_LEFT : "; nothing was written";
 }
 

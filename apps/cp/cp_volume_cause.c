@@ -81,10 +81,22 @@ cause_ask(struct cp_volume *p, uint32_t rights, const struct cp_block *b, char *
 	return rc;
 }
 
+/** A Flush or Verify that takes longer than revoke_ms ends with its window, and with it the
+ * connection. */
+static bool
+cause_is_taken_back(const struct cp_volume *p)
+{
+	for (uint32_t i = 0; p->s->terminated && i < p->depth; i++)
+		if (p->block[i].give_back)
+			return true;
+	return false;
+}
+
 int
 cp_volume_cause(struct cp_volume *p, int rc, uint32_t rights, const struct cp_block *b)
 {
 	struct cp_session *s = p->s;
+	const bool taken_back = cause_is_taken_back(p);
 	char first[CP_ERR_MAX], cause[CP_ERR_MAX] = "";
 	int found;
 
@@ -96,6 +108,13 @@ cp_volume_cause(struct cp_volume *p, int rc, uint32_t rights, const struct cp_bl
 	p->v = NULL;
 	found = cause_ask(p, rights, b, cause, sizeof(cause));
 	s->err[0] = '\0';
+	/* A window is asked back for another client, or because the export goes. */
+	if (cause[0] == '\0' && taken_back)
+		return cp_fail(s, rc,
+		               "%.600s. The target has taken a window back before its block was "
+		               "durable (its revoke_ms is short for its medium): push again, with "
+		               "a smaller --block, or by calls with --pull",
+		               first);
 	if (cause[0] == '\0')
 		return cp_fail(s, rc, "%s", first);
 	return cp_fail(s, found, "%.600s; the cause, as the target says: %.400s", first, cause);

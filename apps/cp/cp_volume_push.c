@@ -538,10 +538,6 @@ push_has_cause(const struct volume_push *p)
 {
 	const struct cp_session *s = p->v.s;
 
-	/* The reason is known of a window that was taken back. */
-	for (uint32_t i = 0; i < p->v.depth; i++)
-		if (p->v.block[i].give_back)
-			return false;
 	return p->failed != NULL && *s->opt->stop == 0 &&
 	       (p->v.rc == -ESTALE || (s->terminated && !s->term.ours));
 }
