@@ -381,9 +381,8 @@ client_get(struct rate_export *x, const struct quota_id *id)
 	return c;
 }
 
-/** Free the lanes that no grant has. */
-static void
-reap(struct rate_node *n)
+void
+rate_reap(struct rate_node *n)
 {
 	struct rate_lane *l, *next;
 
@@ -402,7 +401,7 @@ reap(struct rate_node *n)
 void
 rate_node_fini(struct rate_node *n)
 {
-	reap(n);
+	rate_reap(n);
 	add(&n->x->weight, 0 - n->weight);
 	n->weight = 0;
 }
@@ -413,7 +412,7 @@ rate_lane_get(struct rate_node *n, const struct quota_id *id)
 	struct rate_lane *l;
 
 	rate_look(n);
-	reap(n);
+	rate_reap(n);
 	TAILQ_FOREACH (l, &n->lanes, link)
 		if (l->client->id.bytes == id->bytes &&
 		    memcmp(l->client->id.octets, id->octets, id->bytes) == 0)

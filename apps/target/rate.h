@@ -113,6 +113,8 @@ void rate_look(struct rate_node *n);
 /** Let go on what may; the time that was asked for has come. */
 void rate_run(struct rate_node *n);
 
+/** Free the lanes that no grant has. */
+void rate_reap(struct rate_node *n);
 /** The client's lane, with a reference. NULL: no memory. */
 struct rate_lane *rate_lane_get(struct rate_node *n, const struct quota_id *id);
 /** Any thread. Nothing of the grant waits. */

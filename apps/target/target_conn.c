@@ -11,6 +11,7 @@
 #include "target_grant.h"
 #include "target_metrics.h"
 #include "target_quota.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -33,6 +34,7 @@ limbo_look(struct target_worker *tw, bool all)
 {
 	struct target_conn *c, *next;
 	uint64_t now = ui_now_ns();
+	bool freed = false;
 
 	for (c = LIST_FIRST(&tw->limbo); c != NULL; c = next) {
 		next = LIST_NEXT(c, link);
@@ -44,8 +46,11 @@ limbo_look(struct target_worker *tw, bool all)
 			continue;
 		LIST_REMOVE(c, link);
 		free(c);
+		freed = true;
 		atomic_fetch_sub_explicit(&tw->t->nconns, 1, memory_order_release);
 	}
+	if (freed)
+		target_rates_reap(tw);
 }
 
 static void

@@ -78,6 +78,13 @@ target_rates_down(struct target_worker *tw)
 	tw->rates = NULL;
 }
 
+void
+target_rates_reap(struct target_worker *tw)
+{
+	for (uint32_t i = 0; tw->rates != NULL && i < CONF_EXPORTS_MAX; i++)
+		rate_reap(&tw->rates[i].node);
+}
+
 static struct rate_node *
 rate_of(struct target_worker *tw, const struct target_export *ex)
 {

@@ -17,6 +17,8 @@ struct target_worker;
 int target_rates_up(struct target_worker *tw);
 /** The worker is stopped, and its connections are gone. */
 void target_rates_down(struct target_worker *tw);
+/** Forget the clients that have no grant any more. */
+void target_rates_reap(struct target_worker *tw);
 /** Take the limits of the export's configuration. The program's thread; each worker sees them after
  * target_rate_look() or with the next OPEN. */
 void target_rate_set(struct target *t, const struct target_export *ex);

@@ -61,8 +61,9 @@ def test_at_work_stays():
     """A writer that writes slowly does not lose the place to another client of the same kind, however long that one
     waits."""
     t, tel = start("work", "none", ports=2, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
-    p = slowly(t, make_file("work.src", 3 * MIB, 2))
+    p = slowly(t, make_file("work.src", 3 * MIB, 2), rate="512K")
     rc, _, err = push(t, make_file("work.new", MIB, 3), port=1, wait="2")
+    assert p.poll() is None, "the writer has ended before the other had its answer"
     assert rc == 1 and "if nothing more comes of it" in err, err
     assert p.communicate(timeout=30)[1] is not None and p.returncode == 0
     now = tel.ask("/weft/target/export,demo")
@@ -106,9 +107,11 @@ def test_name_is_not_taken():
     """An authenticated writer that writes never loses the place, neither to an unauthenticated client nor to an
     authenticated one."""
     t, tel = start("kept", "optional", ports=3, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
-    p = slowly(t, make_file("kept.src", 3 * MIB, 6), args=alice())
+    # It writes for longer than the two others need, which start late on a machine with other work.
+    p = slowly(t, make_file("kept.src", 3 * MIB, 6), args=alice(), rate="384K")
     for args in ((), ["--auth", f"bob:{path('bob')}"]):
         rc, _, err = push(t, make_file("kept.new", MIB, 7), port=1, args=args, wait="1")
+        assert p.poll() is None, "the writer has ended before the others had their answer"
         assert rc == 1 and "another writer holds it" in err, err
     _, err = p.communicate(timeout=30)
     assert p.returncode == 0, err
