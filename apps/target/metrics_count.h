@@ -48,7 +48,7 @@ struct metrics_export {
 	atomic_ullong flushes[METRICS_BYS], flushed_bytes[METRICS_BYS], failed;
 };
 
-/** A client of whom a connection has ended: sums of all connections that have. The worker's thread
+/** What the connections of one client have counted that have ended, as sums. The worker's thread
  * alone. */
 struct metrics_closed {
 	char key[HOST_AUTH_NAME_MAX + ADDR_STR_MAX +

@@ -113,8 +113,8 @@ void target_metrics_conn_gone(const struct target_conn *c);
 
 /* ---- metrics_media.c ---- */
 
-/** An export is open in its slot: its medium's flushes are counted. Nobody uses it yet. The
- * program's thread. */
+/** From now on flushes of the export's medium are counted. It is open, and no worker and no client
+ * uses it yet. The program's thread. */
 void target_metrics_attach(struct target *t, struct target_export *ex);
 /** The same of the medium of a worker's windows. The program's thread. */
 void target_metrics_attach_windows(struct target_vworker *vw);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The file of a volume as it is found, before it is opened. A volume's file is never made
- * longer by an opening: what was cut off would read as zeros, and nobody would notice. Growth
+ * @file The file of a volume as it is found, before it is opened. An opening never makes a volume's
+ * file longer: clients would read zeros in place of what was cut off, without an error. Growth
  * belongs to a resize (target_opening_fit.c).
  */
 

@@ -107,7 +107,7 @@ def test_run_time():
 
 
 def test_no_names():
-    """A list of names without host authentication would be met by nobody, so it is refused."""
+    """A list of names without host authentication would let no client in, so it is refused."""
     os.mkdir(path("nn.state"))
     t = Controlled("nn", {}, extra=f"state = {path('nn.state')}\n").start()
     err = t.ctl("export", "create", "e", "size=8M", "path=e.weft", "allow_clients=alice", ok=2)

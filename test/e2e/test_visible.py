@@ -125,7 +125,7 @@ def test_no_failure_is_null():
 
 
 def test_folder_of_all_stays():
-    """EAL makes the folder of all DPDK programs and then its own below, and cannot start if somebody removes the first one in between. So
+    """EAL makes the folder of all DPDK programs and then its own below, and cannot start if another program removes the first one in between. So
     a weft program removes its own only."""
     private = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && { "$@"; ls -A /run/dpdk; }', "x"]
     if run([*private[:-2], "mount -t tmpfs none /run"])[0] != 0:
