@@ -78,8 +78,11 @@ rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 void
 rdmap_irq_leave(struct weft_rdmap *r)
 {
-	if (r->work != NULL && r->work->gate.gate != NULL)
+	if (r->work == NULL || r->work->gated == NULL)
+		return;
+	if (r->work->gate.gate != NULL)
 		r->work->gate.gate->leave(r->work->gate.gate, &r->work->gate);
+	rdmap_unref(&r->work->gated);
 }
 
 void

@@ -66,7 +66,8 @@ struct rdmap_work {
 	uint32_t persist_off_bytes;       /**< octets of the read-back's data hashed so far */
 	const struct weft_hash_ops *hash; /**< of the Verify being executed, else NULL */
 	uint64_t hash_pos_bytes;
-	struct weft_gate_wait gate; /**< of the request that waits at a gate */
+	struct weft_gate_wait gate; /**< of the request that waits at a gate, */
+	struct weft_mem_mr *gated;  /**< and its region, with a reference; NULL: none waits */
 	uint64_t gate_bytes;        /**< received octets that a gate has charged */
 	struct weft_slice slice; /**< budget of hashing and of synchronous flushes and read-backs */
 	struct weft_turn turn;   /**< turn for a read-back or a flush that blocks */
@@ -108,7 +109,7 @@ void rdmap_irq_set_failed(struct weft_rdmap *r, struct rdmap_irq_ent *e,
                           const struct weft_term *term);
 /** Count a request that is refused because its STag was revoked. */
 void rdmap_irq_count_revoked(struct weft_rdmap *r, const struct rdmap_irq_ent *e);
-/** The request that is executed waits at no gate any more. */
+/** The request that is executed waits at no gate any more, and keeps no region for that. */
 void rdmap_irq_leave(struct weft_rdmap *r);
 /** Give back the entry's reference, if it has one. */
 void rdmap_irq_release(struct rdmap_irq_ent *e);

@@ -327,26 +327,33 @@ rdmap_gate_bytes(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
 }
 
 static bool
-rdmap_gate_ask(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+rdmap_gate_waits(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
 	struct weft_gate *g = e->mr->gate;
 	struct weft_gate_wait *w = &r->work->gate;
 
-	if (w->gate != NULL)
-		return true;
+	if (e->passed)
+		rdmap_irq_leave(r);
+	if (e->passed || w->gate != NULL)
+		return !e->passed;
+	if (!g->on)
+		return false;
 	w->bytes = rdmap_gate_bytes(r, e);
 	w->go = rdmap_gate_go;
 	w->owner = r;
 	e->passed = g->enter(g, w);
+	/* The gate exists as long as the region. */
+	if (!e->passed) {
+		r->work->gated = e->mr;
+		weft_mem_ref(e->mr);
+	}
 	return !e->passed;
 }
 
 bool
 rdmap_irq_waits(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
-	if (likely(e->mr == NULL || e->mr->gate == NULL || !e->mr->gate->on || e->passed))
-		return false;
-	return rdmap_gate_ask(r, e);
+	return unlikely(e->mr != NULL && e->mr->gate != NULL) && rdmap_gate_waits(r, e);
 }
 
 #ifdef WEFT_TEST_HOOKS

@@ -125,8 +125,8 @@ def test_no_failure_is_null():
 
 
 def test_folder_of_all_stays():
-    """EAL makes the folder of all DPDK programs and then its own below, and cannot start if another program removes the first one in between. So
-    a weft program removes its own only."""
+    """EAL makes the folder of all DPDK programs and then its own below. It cannot start if another program removes the first one
+    in between. So a weft program removes its own only."""
     private = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && { "$@"; ls -A /run/dpdk; }', "x"]
     if run([*private[:-2], "mount -t tmpfs none /run"])[0] != 0:
         raise Skip("no private /run can be made")

@@ -12,7 +12,9 @@
  * sends no more than IRD of them. RDMA Writes and Sends are not asked for: they have no answer.
  *
  * All of it is on the worker of the stream. One gate may be that of many regions. It must exist
- * until the regions are free (freed() of weft_mr_dereg()).
+ * until the regions are free (freed() of weft_mr_dereg()). A region is not free while a request
+ * waits at its gate, so who ends the region lets such requests go. A request whose STag is then no
+ * longer valid is refused.
  */
 
 #include <stdbool.h>
