@@ -97,9 +97,8 @@ target_metrics_begin(struct target *t, char *err, size_t err_size)
 
 	if (m == NULL)
 		return 0;
-	rc = metrics_http_open(m, &m->http, err, err_size);
-	if (rc != 0)
-		return rc;
+	/* First the workers: each tells the connections that end from then on, and a reader may ask
+	 * for its connections as soon as the port is open. */
 	for (uint32_t i = 0; i < m->nworkers; i++) {
 		while ((rc = weft_worker_call(m->worker[i]->tw->w, worker_counts, m->worker[i])) ==
 		       -EAGAIN)
@@ -109,6 +108,9 @@ target_metrics_begin(struct target *t, char *err, size_t err_size)
 			return rc;
 		}
 	}
+	rc = metrics_http_open(m, &m->http, err, err_size);
+	if (rc != 0)
+		return rc;
 	ui_msg("metrics: http://%s/", metrics_http_at(m->http));
 	return 0;
 }

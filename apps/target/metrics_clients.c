@@ -379,19 +379,20 @@ metrics_clients_alive(struct metrics_clients *mc, uint32_t *silent, uint64_t *si
 
 	for (uint32_t i = 0; i < mc->m->nworkers; i++) {
 		struct ask *a = &mc->ask[i];
+		bool asked = true;
 
 		if (!ask_is_open(a)) {
 			/* Any answer will do: the shortest one. */
 			a->n = a->cap;
 			a->first = false;
 			a->closed_at = METRICS_CLOSED;
-			(void)ask_again(a);
+			asked = ask_again(a); /* false: it has not taken the calls before */
 			(void)ask_wait(a, now + WAIT_NS / 2);
 		}
-		if (alive && ask_is_open(a)) {
+		if (alive && (!asked || ask_is_open(a))) {
 			alive = false;
 			*silent = i;
-			*silent_ns = ui_now_ns() - a->asked_ns;
+			*silent_ns = a->asked_ns != 0 ? ui_now_ns() - a->asked_ns : 0;
 		}
 	}
 	return alive;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What workers count for the metrics: operations, their stages, the slowest ones. */
 
+#include <errno.h>
 #include "metrics_count.h"
 
 #include <string.h>
@@ -162,6 +163,12 @@ static const enum metrics_op vio_ops[WEFT_VOL_KINDS] = {
         [WEFT_VOL_SNAPSHOT] = METRICS_SNAPSHOT,
 };
 
+bool
+metrics_is_failure(int status)
+{
+	return target_is_bad_range(status) || weft_block_class_of(status) == WEFT_BLOCK_GIVEN_UP;
+}
+
 void
 target_metrics_vio(struct target_vio *io, bool held)
 {
@@ -171,7 +178,8 @@ target_metrics_vio(struct target_vio *io, bool held)
 	if (io->timing.began_ns == 0 || io->timing.stage_ns[METRICS_STAGING] == METRICS_NO_STAGE)
 		return;
 	if (op->status != 0) {
-		target_metrics_failed(io->g->ex);
+		if (metrics_is_failure(op->status))
+			target_metrics_failed(io->g->ex);
 		io->timing.began_ns = 0;
 		return;
 	}
@@ -185,6 +193,8 @@ target_metrics_vio(struct target_vio *io, bool held)
 void
 target_metrics_vio_taken(struct target_vio *io)
 {
+	if (io->g->conn->dead)
+		return; /* the client has not taken it */
 	target_metrics_stage(&io->timing, METRICS_ANSWER);
 	target_metrics_done(&io->timing, vio_ops[io->op.kind], io->g->ex, io->g->conn->peer);
 }

@@ -97,6 +97,10 @@ struct metrics {
 	struct metrics_http *http;                /**< NULL: the thread does not run */
 };
 
+/** Whether an operation with this status counts as failed: the medium has failed it, or it was given
+ * up. A refusal is none, and neither is a mismatch of contents. */
+bool metrics_is_failure(int status);
+
 /** Add to a counter that this thread alone writes. */
 static inline void
 metrics_add(atomic_ullong *counter, uint64_t n)

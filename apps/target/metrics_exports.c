@@ -27,12 +27,13 @@ static bool
 exports_begin(struct exports *e)
 {
 	struct target *t = e->m->t;
+	const uint32_t slots = target_nexports(t); /* it may grow meanwhile */
 
-	e->row = malloc((target_nexports(t) + 1) * sizeof(*e->row));
+	e->row = malloc((slots + 1) * sizeof(*e->row));
 	if (e->row == NULL)
 		return false;
 	pthread_mutex_lock(&t->exports_lock);
-	for (uint32_t i = 0; i < target_nexports(t); i++) {
+	for (uint32_t i = 0; i < slots; i++) {
 		struct target_export *ex = &t->exports[i];
 		struct shown *s = &e->row[e->n];
 

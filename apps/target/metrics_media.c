@@ -52,7 +52,8 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 	number = (uint32_t)(ex - mw->tw->t->exports);
 	me = &mw->exports[number];
 	if (req->status != 0) {
-		metrics_add(&me->failed, 1);
+		if (metrics_is_failure(req->status))
+			metrics_add(&me->failed, 1);
 		return;
 	}
 	if (wt->op == METRICS_PUSH) {

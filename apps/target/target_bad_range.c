@@ -20,6 +20,7 @@ target_is_bad_range(int status)
 	switch (status) {
 	case -EBUSY: /* a window has a part of the range */
 	case -EROFS: /* the volume can only be read */
+	case -EMSGSIZE:
 	case -ENOMEM:
 		return false;
 	default:
@@ -70,7 +71,7 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 		s.off_bytes = ev->bad_range.to + target_region_off(ex);
 	else
 		s.off_bytes = target_vwindow_off(c, ev->bad_range.stag, ev->bad_range.to, &ex);
-	if (ev->status != -EBADMSG && !target_is_bad_range(ev->status)) {
+	if (!target_is_bad_range(ev->status)) {
 		target_log("%s: a Flush or Verify of %llu octets at offset %llu ended: %s", c->peer,
 		           (unsigned long long)s.len_bytes,
 		           (unsigned long long)(ex != NULL ? s.off_bytes : ev->bad_range.to),

@@ -82,11 +82,15 @@ void
 target_conn_close(struct target_conn *c)
 {
 	struct target_grant *g;
+	struct target_read *r;
 
 	if (c->dead)
 		return;
 	c->dead = true;
 	c->died_ns = ui_now_ns();
+	/* Answers that the client has not taken are no operations that were done. */
+	LIST_FOREACH (r, &c->reads, link)
+		r->timing.began_ns = 0;
 	target_admit_end(c);
 	target_tickets_leave(c);
 	if (c->end_alarm != NULL)

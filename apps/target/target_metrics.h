@@ -125,9 +125,6 @@ int target_metrics_flush(struct weft_persist *p, struct weft_exec *exec,
 
 /* ---- metrics.c: the program's thread ---- */
 
-/** "PORT" (127.0.0.1), "ADDRESS:PORT", "[ADDRESS]:PORT", "off" or "". *to: ss_family 0 for the last
- * two. -EINVAL. */
-struct sockaddr_storage;
 /** Allocate what workers count in, if metrics are on. Workers do not run yet, no export is open.
  * -errno with one line in err. */
 int target_metrics_up(struct target *t, char *err, size_t err_size);
