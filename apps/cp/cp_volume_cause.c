@@ -2,7 +2,7 @@
 /**
  * @file Why a push by windows has failed. A Terminate says that a Flush has failed, or that a
  * window is gone, and has no room for the cause. A call has: its status names it. So weft-cp
- * connects again, opens the volume, and writes the block that has failed by a call. The push has
+ * connects again, opens the volume, and repeats the block that has failed by a call. The push has
  * failed all the same. Each step has the time that --timeout gives.
  */
 
@@ -29,7 +29,7 @@ cause_done(struct weft_volume_req *req)
 	((struct cause *)req->owner)->done = true;
 }
 
-/** Write the block by a call; the status, and -EAGAIN when it has none. */
+/** Repeat the block by a call; the status, and -EAGAIN when it has none. */
 static int
 cause_write(struct cp_volume *p, struct cause *c)
 {
@@ -52,11 +52,13 @@ static int
 cause_ask(struct cp_volume *p, uint32_t rights, const struct cp_block *b, char *out, size_t size)
 {
 	struct cp_session *s = p->s;
-	struct cause c = {.req = {.op = WEFT_VOLUME_OP_WRITE,
-	                          .flags = WEFT_VOLUME_F_DURABLE,
+	/* A hole has no data, and is longer than the block's memory. */
+	const bool zeroes = !b->by_window && b->req.op == WEFT_VOLUME_OP_ZEROES;
+	struct cause c = {.req = {.op = zeroes ? WEFT_VOLUME_OP_ZEROES : WEFT_VOLUME_OP_WRITE,
+	                          .flags = s->opt->no_flush ? 0 : WEFT_VOLUME_F_DURABLE,
 	                          .off_bytes = b->off_bytes,
 	                          .len_bytes = b->len_bytes,
-	                          .data = b->buf,
+	                          .data = zeroes ? NULL : b->buf,
 	                          .done = cause_done,
 	                          .owner = &c}};
 	const uint64_t end = ui_now_ns() + CAUSE_BUSY_NS;

@@ -32,11 +32,12 @@ target_vchan_is_full(const struct target_vchan *vc)
 static struct target_vwindow *
 vclient_waiter(struct target_vclient *cl, bool ask, bool *more)
 {
-	struct target_vgrant *g, *next, *best = NULL;
+	struct target_vgrant *g, *next, *moved = NULL, *best = NULL;
 	const struct target_vchan *vc;
 	unsigned int looks = TARGET_VWINDOW_LOOKS;
 
-	for (g = TAILQ_FIRST(&cl->waiting); g != NULL && looks > 0; g = next, looks--) {
+	for (g = TAILQ_FIRST(&cl->waiting); g != NULL && g != moved && looks > 0;
+	     g = next, looks--) {
 		next = TAILQ_NEXT(g, turn);
 		vc = g->vc;
 		if (target_vchan_is_full(vc) &&
@@ -44,11 +45,13 @@ vclient_waiter(struct target_vclient *cl, bool ask, bool *more)
 			/* The next look sees those behind it. */
 			TAILQ_REMOVE(&cl->waiting, g, turn);
 			TAILQ_INSERT_TAIL(&cl->waiting, g, turn);
+			if (moved == NULL)
+				moved = g;
 		} else if (best == NULL || g->keeps < best->keeps) {
 			best = g;
 		}
 	}
-	*more = *more || (best == NULL && g != NULL);
+	*more = *more || (best == NULL && g != NULL && g != moved);
 	return best != NULL ? TAILQ_FIRST(&best->windows_waiting) : NULL;
 }
 

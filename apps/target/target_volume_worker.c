@@ -362,6 +362,9 @@ scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
 
 	target_log_export("export %s: the scrub cannot read at offset %llu: %s", vc->ex->conf->name,
 	                  (unsigned long long)off_bytes, strerror(-status));
+	/* A scrub of groups in doubt asks for them again and again. */
+	if (s == &vc->mend || !target_is_bad_range(status))
+		return;
 	target_bad_range_keep(vc->ex, (struct target_bad_range){.off_bytes = off_bytes,
 	                                                        .len_bytes = 0,
 	                                                        .status = status});
