@@ -31,6 +31,12 @@ def run(*args, **more):
     return subprocess.run(args, check=True, **more)
 
 
+def architecture(debs):
+    """That of the packages, as engines of containers call it."""
+    deb = run("dpkg-deb", "-f", debs[0], "Architecture", stdout=subprocess.PIPE, text=True).stdout.strip()
+    return {"i386": "386", "armhf": "arm", "ppc64el": "ppc64le"}.get(deb, deb)
+
+
 def depends(debs):
     """What the packages need of Debian."""
     needs = set()
@@ -73,7 +79,7 @@ def main():
         os.makedirs(os.path.join(layout, "blobs/sha256"))
         with open(layer, "rb") as f:
             plain = f.read()
-        config = {"architecture": "amd64", "os": "linux",
+        config = {"architecture": architecture(debs), "os": "linux",
                   "config": {"User": USER, "Env": ["PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=/run/weft"],
                              "Entrypoint": ["/usr/bin/weft-target", "-c", "/etc/weft/target.ini"],
                              "Volumes": {"/var/lib/weft": {}}, "StopSignal": "SIGTERM"},

@@ -34,6 +34,14 @@ rate_export_init(struct rate_export *x)
 }
 
 void
+rate_export_wipe(struct rate_export *x)
+{
+	atomic_store_explicit(&x->ops, 0, memory_order_relaxed);
+	atomic_store_explicit(&x->bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&x->waits, 0, memory_order_relaxed);
+}
+
+void
 rate_set(struct rate_export *x, const struct rate_limits *l)
 {
 	atomic_store_explicit(&x->bytes_per_s, l->bytes_per_s, memory_order_relaxed);
@@ -220,8 +228,9 @@ unwait(struct weft_gate_wait *w)
 	add(&l->n->x->waiting, UINT64_MAX);
 }
 
-/** Ask for the time at which something may go on, or a client is active no more. */
-static void
+/** Ask for the time at which something may go on, or a client is active no more. False: that cannot
+ * be asked for, so what waits would wait without a limit. */
+static bool
 ask(struct rate_node *n)
 {
 	struct rate_export *x = n->x;
@@ -229,7 +238,7 @@ ask(struct rate_node *n)
 	struct rate_lane *l;
 
 	if (n->nactive == 0 || n->arm == NULL)
-		return;
+		return true;
 	if (n->nwaiting > 0) {
 		TAILQ_FOREACH (l, &n->lanes, link) {
 			if (TAILQ_EMPTY(&l->waiting))
@@ -243,7 +252,7 @@ ask(struct rate_node *n)
 	}
 	if (t > ARM_MAX_NS)
 		t = ARM_MAX_NS;
-	n->arm(n, n->now_ns + (uint64_t)t + ARM_MIN_NS);
+	return n->arm(n, n->now_ns + (uint64_t)t + ARM_MIN_NS) == 0;
 }
 
 static void
@@ -268,10 +277,14 @@ pump(struct rate_node *n)
 void
 rate_run(struct rate_node *n)
 {
+	struct rate_lane *l;
+
 	n->now_ns = n->now(n);
 	node_fill(n);
 	pump(n);
-	ask(n);
+	if (!ask(n))
+		TAILQ_FOREACH (l, &n->lanes, link)
+			rate_release(l);
 }
 
 bool
@@ -291,15 +304,19 @@ rate_enter(struct rate_lane *l, struct weft_gate_wait *w)
 		pump(n);
 	if (TAILQ_EMPTY(&l->waiting) && has(&n->bucket) && has(&l->bucket)) {
 		charge(l, w->bytes);
-		ask(n);
+		(void)ask(n);
 		return true;
 	}
 	w->gate = &l->gate;
 	TAILQ_INSERT_TAIL(&l->waiting, w, link);
 	n->nwaiting++;
-	add(&n->x->waits, 1);
 	add(&n->x->waiting, 1);
-	ask(n);
+	if (!ask(n)) {
+		unwait(w);
+		charge(l, w->bytes);
+		return true;
+	}
+	add(&n->x->waits, 1);
 	return false;
 }
 
@@ -327,7 +344,7 @@ gate_leave(struct weft_gate *g, struct weft_gate_wait *w)
 
 void
 rate_node_init(struct rate_node *n, struct rate_export *x, uint64_t (*now)(struct rate_node *n),
-               void (*arm)(struct rate_node *n, uint64_t at_ns))
+               int (*arm)(struct rate_node *n, uint64_t at_ns))
 {
 	*n = (struct rate_node){.x = x, .now = now, .arm = arm, .share = 1};
 	TAILQ_INIT(&n->lanes);

@@ -73,7 +73,7 @@ TAILQ_HEAD(rate_lanes, rate_lane);
 struct rate_node {
 	struct rate_export *x;
 	/** Call rate_run() at this time, or at an earlier one that was asked for. May be NULL. */
-	void (*arm)(struct rate_node *n, uint64_t at_ns);
+	int (*arm)(struct rate_node *n, uint64_t at_ns);
 	uint64_t (*now)(struct rate_node *n); /**< nanoseconds of any clock */
 	uint64_t now_ns;                      /**< as asked for last */
 	struct rate_lanes lanes;
@@ -100,12 +100,16 @@ struct rate_lane {
 
 /** Any thread. */
 void rate_export_init(struct rate_export *x);
+/** Its counters begin at 0 again: the slot gets another export. */
+void rate_export_wipe(struct rate_export *x);
 /** Any thread. The workers see it when they call rate_look(). */
 void rate_set(struct rate_export *x, const struct rate_limits *l);
 
+/** arm() has rate_run() called at this time or later, once; -errno: it cannot, and no earlier call
+ * of it stands. Then nothing waits. */
 void rate_node_init(struct rate_node *n, struct rate_export *x,
                     uint64_t (*now)(struct rate_node *n),
-                    void (*arm)(struct rate_node *n, uint64_t at_ns));
+                    int (*arm)(struct rate_node *n, uint64_t at_ns));
 /** All lanes are put and nothing waits: free them. */
 void rate_node_fini(struct rate_node *n);
 /** The limits may have changed. */

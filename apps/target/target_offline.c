@@ -408,6 +408,7 @@ offline_wipe(struct target *t, struct target_export *ex)
 	memset(&ex->mismatches, 0, sizeof(ex->mismatches));
 	memset(&ex->failures, 0, sizeof(ex->failures));
 	atomic_store_explicit(&ex->bad_ranges, 0, memory_order_relaxed);
+	rate_export_wipe(&t->rates[ex - t->exports]);
 	target_metrics_wipe(t, ex);
 	pthread_mutex_unlock(&t->exports_lock);
 }

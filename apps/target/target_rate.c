@@ -35,21 +35,25 @@ rate_alarm(void *arg)
 	rate_run(&r->node);
 }
 
-static void
+static int
 rate_arm(struct rate_node *n, uint64_t at_ns)
 {
 	struct target_rate *r = (struct target_rate *)n;
 	const uint64_t now_ns = n->now_ns;
+	struct weft_alarm *a;
+	int rc;
 
 	if (r->alarm != NULL && r->alarm_ns <= at_ns)
-		return;
+		return 0;
+	rc = weft_alarm_set(r->tw->w, at_ns > now_ns ? (at_ns - now_ns) / NS_PER_US + 1 : 1,
+	                    rate_alarm, r, &a);
+	if (rc != 0)
+		return r->alarm != NULL ? 0 : rc; /* a later one stands */
 	if (r->alarm != NULL)
 		weft_alarm_cancel(r->alarm);
-	r->alarm = NULL;
+	r->alarm = a;
 	r->alarm_ns = at_ns;
-	/* Without memory for it the next operation sets it. */
-	(void)weft_alarm_set(r->tw->w, at_ns > now_ns ? (at_ns - now_ns) / NS_PER_US + 1 : 1,
-	                     rate_alarm, r, &r->alarm);
+	return 0;
 }
 
 int
@@ -59,7 +63,6 @@ target_rates_up(struct target_worker *tw)
 	if (tw->rates == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < CONF_EXPORTS_MAX; i++) {
-		tw->rates[i].tw = tw;
 		rate_node_init(&tw->rates[i].node, &tw->t->rates[i], rate_now, rate_arm);
 		tw->rates[i].tw = tw;
 	}

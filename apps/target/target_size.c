@@ -131,6 +131,29 @@ size_number(const char *root, const char *group, const char *file, uint64_t *v)
 	return n == 1;
 }
 
+/* Of what a group uses, the memory that the kernel takes back when it is asked for more: file cache
+ * without changes, and caches of its own. */
+static uint64_t
+size_reclaimable(const char *root, const char *group)
+{
+	static const char *const names[] = {"inactive_file", "active_file", "slab_reclaimable"};
+	char path[CONF_PATH_MAX], line[128], name[64];
+	uint64_t sum = 0, v;
+	FILE *f = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.stat", group) <
+	    sizeof(path))
+		f = size_open(root, path);
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (sscanf(line, "%63s %" SCNu64, name, &v) == 2 &&
+			    strcmp(name, names[i]) == 0)
+				sum += v;
+	if (f != NULL)
+		fclose(f);
+	return sum;
+}
+
 /* The least that a control group and those above it leave. */
 static void
 size_cgroups(const char *root, struct size_room *r)
@@ -152,7 +175,10 @@ size_cgroups(const char *root, struct size_room *r)
 			*group = '\0'; /* a group of a container's own, or the topmost one */
 		if (size_number(root, group, "/memory.max", &most) &&
 		    size_number(root, group, "/memory.current", &now)) {
-			uint64_t left = most > now ? most - now : 0;
+			uint64_t back = size_reclaimable(root, group), left;
+
+			now -= back < now ? back : now;
+			left = most > now ? most - now : 0;
 
 			if (left < r->bytes) {
 				r->bytes = left;

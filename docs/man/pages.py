@@ -45,7 +45,7 @@ weft-target -c /etc/weft/target.ini
 ```
 weft-ctl status
 weft-ctl watch --interval 1 clients
-weft-ctl export create demo size=256M
+weft-ctl export create demo size=256M path=/var/lib/weft/demo.weft
 ```
 """, ["weft-target(8)", "weft-control(7)"]),
     ("weft-doctor", 8): (["weft-doctor"], "see what a machine lacks for weft, and give a NIC to it", """

@@ -2,6 +2,7 @@
 /** @file The rates of exports (apps/target/rate.h), on a clock of the test: a rate is kept within
  * 5 %, on one worker and on several; a client that asks for more gets no more than the others. */
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -47,13 +48,18 @@ sim_now(struct rate_node *n)
 	return now_ns;
 }
 
-static void
+static bool no_alarms; /* there is no memory for one */
+
+static int
 sim_arm(struct rate_node *n, uint64_t at_ns)
 {
 	uint64_t *a = &arm_ns[n - nodes];
 
+	if (no_alarms && *a == UINT64_MAX)
+		return -ENOMEM;
 	if (at_ns < *a)
 		*a = at_ns;
+	return 0;
 }
 
 static void
@@ -297,8 +303,28 @@ test_leave(void)
 	sim_end();
 }
 
+/** Without an alarm nothing waits, because nothing would end the wait. What waits goes on when its
+ * alarm came and there is no next one. */
+static void
+test_no_alarm(void)
+{
+	sim_begin();
+	sim_set(MS, 0, 0, 0);
+	sim_client(0, 0, 1, DEPTH_MAX, 100000);
+	sim_run(0.1);
+	CHECK(atomic_load(&x.waiting) > 0);
+	no_alarms = true;
+	sim_run(1);
+	CHECK_EQ(atomic_load(&x.waiting), 0);
+	CHECK(clients[0].ops > 1000);
+	no_alarms = false;
+	sim_run(1);
+	sim_end();
+}
+
 WEFT_TEST_MAIN({"a rate is kept on one worker and on several", test_rate},
                {"a large operation is paid", test_large},
                {"the others of 16 clients get their share", test_fair},
                {"what others do not use is not lost", test_unused},
-               {"operations leave and grants end", test_leave})
+               {"operations leave and grants end", test_leave},
+               {"no memory for an alarm", test_no_alarm})

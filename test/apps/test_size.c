@@ -92,6 +92,13 @@ test_cgroup(void)
 	size_room(root, &r);
 	CHECK_EQ(r.bytes, 96 * MIB);
 	CHECK(r.cgroup);
+	/* What the kernel takes back when it is asked for more is no use of memory. */
+	plant("/sys/fs/cgroup/a/memory.current", "104857600\n");
+	plant("/sys/fs/cgroup/a/memory.stat",
+	      "anon 4194304\ninactive_file 50331648\nactive_file 41943040\n"
+	      "slab_reclaimable 8388608\nslab_unreclaimable 9\n");
+	size_room(root, &r);
+	CHECK_EQ(r.bytes, 96 * MIB);
 	/* More is in use than is allowed since: nothing is left. */
 	plant("/sys/fs/cgroup/a/memory.max", "4096\n");
 	size_room(root, &r);

@@ -61,8 +61,10 @@ def test_paths():
     _, help_ctl, _ = run([app("weft-ctl"), "--help"])
     _, help_conf, _ = run([app("weft-target"), "--help-config"])
     assert f"\n                     {run_dir}/control.sock\n" in help_ctl, help_ctl
-    assert f"`{run_dir}/control.sock`" in help_conf and f"`{state_dir}/exports`" in help_conf, "the keys control and state"
+    assert f"`{run_dir}/control.sock`" in help_conf and f"`{state_dir}/state`" in help_conf, "the keys control and state"
     assert f"d {state_dir} {unit['StateDirectoryMode']} weft weft" in read("apps/target/weft-target.tmpfiles")
+    assert f"d {state_dir}/state 0700 weft weft" in read("apps/target/weft-target.tmpfiles")
+    assert f"state = {state_dir}/state\n" in read("apps/package/target.ini")
     assert read("apps/target/weft-target.sysusers").rstrip().endswith(state_dir)
     assert unit["ExecStart"].split()[-1] == "/etc/weft/target.ini" == unit["ExecStart"].split(" -c ")[1]
     # Who may use the socket has to be able to reach it.

@@ -214,7 +214,19 @@ def life():
           and os.path.exists(there("/var/lib/weft/demo.weft")) and not os.path.exists(there("/etc/weft/target.ini")), out)
     rc, out = inside("sh", "-c", "rm -r /var/lib/weft && deluser --quiet --system weft")
     check("what purge says to do then works", rc == 0, out)
+    # A volume of an export with a relative path lies in the state folder.
     rc, out = inside("dpkg", "-i", *debs("0.0.1-1"))
+    with open(there("/var/lib/weft/state/d.weft"), "w", encoding="utf-8") as f:
+        f.write("data")
+    rc2, out2 = inside("dpkg", "--purge", "weft-target")
+    check("purge keeps exports in the state folder", rc == 0 and rc2 == 0 and "/var/lib/weft has exports" in out2
+          and os.path.exists(there("/var/lib/weft/state/d.weft")), out, out2)
+    os.unlink(there("/var/lib/weft/state/d.weft"))
+    rc, out = inside("dpkg", "-i", *debs("0.0.1-1"))
+    # Where systemd runs, it makes the folders.
+    with open(there("/usr/lib/tmpfiles.d/weft-target.conf"), encoding="utf-8") as f:
+        for d in (line.split()[1] for line in f if line.startswith("d ")):
+            os.makedirs(there(d), exist_ok=True)
     rc2, out2 = inside("dpkg", "--purge", "weft-target", "weft", "libweft-dev", "libweft0.1")
     left = {p for p, c in files().items() if p not in before or before[p] != c} | set(before) - set(files())
     left -= {"/tmp"}

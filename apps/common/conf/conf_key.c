@@ -223,7 +223,7 @@ static const struct conf_key keys_target[] = {
          .help = "directory in which the target keeps the exports that `weft-ctl export create` "
                  "makes (docs/control.md). It has to exist, and belongs to one target. With it the "
                  "file needs no [export NAME]. Under weft-target.service it is below the "
-                 "StateDirectory, as `/var/lib/weft/exports`"},
+                 "StateDirectory, as `/var/lib/weft/state`"},
         {"metrics", CONF_T_STR, F(conf_target, metrics), .unset = "`off`",
          .help = "`ADDRESS:PORT` at which metrics for Prometheus, and a page for people, are "
                  "served over HTTP (docs/metrics.md), a `PORT` alone of 127.0.0.1, or `off`. "
