@@ -97,8 +97,8 @@ struct metrics {
 	struct metrics_http *http;                /**< NULL: the thread does not run */
 };
 
-/** Whether an operation with this status counts as failed: the medium has failed it, or it was given
- * up. A refusal is none, and neither is a mismatch of contents. */
+/** Whether an operation with this status counts as failed: the medium has failed it, or it was
+ * given up. A refusal is none, and neither is a mismatch of contents. */
 bool metrics_is_failure(int status);
 
 /** Add to a counter that this thread alone writes. */

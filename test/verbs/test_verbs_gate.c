@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A gate before a region (weft/gate.h): requests of the peer wait at it in order, go on when it
- * says so, and leave it when their region or their stream ends. Gates are on the heap and are freed
- * as soon as the header allows it, so AddressSanitizer sees a gate that is used too late.
+ * @file A gate before a region (weft/gate.h): requests of the peer wait at it in order, go on when
+ * it says so, and leave it when their stream ends. Gates are on the heap and are freed as soon as
+ * the header allows it, so AddressSanitizer sees a gate that is used too late.
  */
 
 #include <weft/gate.h>
@@ -147,7 +147,7 @@ test_order(void)
 	CHECK(wc.wr_id == 2 && wc.status == WEFT_WC_SUCCESS);
 	vt_run(&r.t, VT_S / 10);
 	CHECK_EQ(r.c->asked, 2);
-	/* It names the whole region; charged is what has come, the first message of the stream too. */
+	/* It names the whole region. Charged is what has come, the first message too. */
 	CHECK(TAILQ_FIRST(&r.c->waiting)->bytes >= 2000 &&
 	      TAILQ_FIRST(&r.c->waiting)->bytes < 3000);
 	let_go(&r);
