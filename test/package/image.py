@@ -21,26 +21,10 @@ import tarfile
 import tempfile
 import time
 
+from cases import check, end, skip
+
 SOURCE, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
 CLIENT = ["-c", "/etc/weft/client.ini"]
-count = bad = 0
-
-
-def check(name, ok, *why):
-    """One line of the result."""
-    global count, bad
-    count += 1
-    bad += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} {name}", flush=True)
-    for w in () if ok else why:
-        for t in str(w).rstrip().split("\n")[-20:]:
-            print(f"#   {t}")
-
-
-def skip(why):
-    """End without a judgement."""
-    print(f"1..0 # SKIP {why}")
-    sys.exit(0)
 
 
 def make(out):
@@ -145,8 +129,7 @@ def main():
         why = make(out)
         if why:
             check("the image is made", False, why)
-            print("1..1")
-            return 1
+            return end()
         return subprocess.run(["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", sys.executable, *sys.argv, out],
                               check=False).returncode
     finally:
@@ -179,8 +162,7 @@ def in_root(out):
     subprocess.run(["mount", "--bind", volume, data], check=True)
     subprocess.run(["mount", "-o", "remount,ro", root], check=True)
     quickstart(Container(root, config, random.Random(int(os.environ.get("WEFT_TEST_SEED", "0")) or None).randrange(100000, 2 ** 31)))
-    print(f"1..{count}")
-    return 1 if bad else 0
+    return end()
 
 
 if __name__ == "__main__":
