@@ -34,6 +34,7 @@ enum vol_state {
 	VOL_RUN,          /**< the next poll takes its next step */
 	VOL_WAIT_SCRATCH, /**< for scratch memory */
 	VOL_WAIT_MAP,     /**< for another operation that writes the channel's map */
+	VOL_WAIT_MAPS,    /**< for one that clears the maps of all channels */
 	VOL_DEVICE,       /**< a request is under way */
 	VOL_FINISHED,     /**< the next poll calls done() */
 };
@@ -96,15 +97,25 @@ void vol_iov_advance(struct weft_vol_op *op, uint64_t bytes);
 
 /* ---- vol_sums.c ---- */
 
+/** Which operation has the maps: one at a time. */
+enum vol_maps_use {
+	VOL_MAPS_FREE,
+	VOL_MAPS_TIDY, /**< one that only writes them, which is soon done */
+	VOL_MAPS_SNAP, /**< a snapshot or clone */
+};
+
 /** What a volume with checksums knows of its groups. */
 struct vol_sums {
 	uint64_t groups, map_bytes;
-	uint8_t *maps;           /**< as the medium has them: a map for each slot */
-	_Atomic uint8_t *doubt;  /**< bits of groups whose checksums may be wrong, */
-	_Atomic uint64_t doubts; /**< and how many are set */
-	_Atomic uint8_t *in_use; /**< bits of groups that were written to since the open */
-	/** An operation cleans the maps for a snapshot: one at a time; and it does only that. */
-	atomic_bool snapping, tidying;
+	uint8_t *maps;              /**< as the medium has them: a map for each slot */
+	_Atomic uint8_t *doubt;     /**< bits of groups whose checksums may be wrong, */
+	_Atomic uint64_t doubts;    /**< and how many are set */
+	_Atomic uint8_t *in_use;    /**< bits of groups that were written to since the open */
+	enum vol_maps_use maps_use; /**< under the volume's lock, */
+	struct weft_vol_range *maps_waits; /**< like snapshots that wait for the maps */
+	/** That operation's: for each page of the maps, whether a write of it was begun and is not
+	 * durable yet. The medium may hold what was there before, or what was written. */
+	bool *unsure;
 	/** Changes that were begun, and bits that channels have set in maps of the medium. */
 	_Atomic uint64_t changes, noted;
 	uint8_t *saved; /**< that operation's: the doubts that it writes to the first map */
@@ -151,6 +162,9 @@ bool vol_queue_scratch(struct weft_vol_op *op);
 void vol_queue_map(struct weft_vol_op *op);
 /** It is written: those that waited go on. */
 void vol_queue_map_end(struct weft_vol_chan *c);
+/** Take the maps for op, a SNAPSHOT with a range. 0: it has them. -EAGAIN: it waits for one that
+ * only writes them, and comes to the run list then. -EBUSY: another snapshot has them. */
+int vol_queue_maps(struct weft_vol_op *op);
 /** Give op's piece back. */
 void vol_queue_scratch_end(struct weft_vol_op *op);
 /** Op, which is nowhere, has its result. All that it holds is given back. */

@@ -36,6 +36,15 @@ queue_grant(struct weft_vol_range *first)
 	}
 }
 
+/** Take a range out of a list that it is in. */
+static void
+queue_unlist(struct weft_vol_range **at, const struct weft_vol_range *r)
+{
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+}
+
 /** The mutex is held. */
 static void
 queue_leave_locked(struct weft_vol *v, struct weft_vol_op *op)
@@ -101,6 +110,45 @@ vol_queue_granted(struct weft_vol_chan *c)
 		first = r->next;
 		vol_queue_run(queue_op(r));
 	}
+}
+
+/* ---- The maps of checksums ---- */
+
+int
+vol_queue_maps(struct weft_vol_op *op)
+{
+	struct weft_vol *v = op->chan->vol;
+	struct vol_sums *s = v->sums;
+	int r = 0;
+
+	pthread_mutex_lock(&v->lock);
+	if (s->maps_use == VOL_MAPS_FREE) {
+		s->maps_use = op->snap->maps_only ? VOL_MAPS_TIDY : VOL_MAPS_SNAP;
+		op->snap->alone = true;
+	} else if (s->maps_use == VOL_MAPS_TIDY) {
+		op->state = VOL_WAIT_MAPS;
+		op->range.next = s->maps_waits;
+		s->maps_waits = &op->range;
+		r = -EAGAIN;
+	} else {
+		r = -EBUSY;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return r;
+}
+
+/** Op does not need the maps any more: those that wait for them try again. */
+static void
+queue_maps_end(struct weft_vol_op *op)
+{
+	struct weft_vol *v = op->chan->vol;
+
+	op->snap->alone = false;
+	pthread_mutex_lock(&v->lock);
+	v->sums->maps_use = VOL_MAPS_FREE;
+	queue_grant(v->sums->maps_waits);
+	v->sums->maps_waits = NULL;
+	pthread_mutex_unlock(&v->lock);
 }
 
 /* ---- The run list ---- */
@@ -206,10 +254,8 @@ vol_queue_finish(struct weft_vol_op *op, int status)
 
 	vol_queue_scratch_end(op);
 	vol_queue_leave(op);
-	if (op->kind == WEFT_VOL_SNAPSHOT && op->snap->alone) {
-		op->snap->alone = false;
-		atomic_store_explicit(&c->vol->sums->snapping, false, memory_order_release);
-	}
+	if (op->kind == WEFT_VOL_SNAPSHOT && op->snap->alone)
+		queue_maps_end(op);
 	if (op->hashing)
 		op->hash->final(&op->hash_state, op->hash_result);
 	op->hashing = false;
@@ -233,16 +279,13 @@ vol_queue_drop(struct weft_vol_op *op, int status)
 	struct weft_vol_chan *c = op->chan;
 	struct weft_vol *v = c->vol;
 
-	if (op->state == VOL_WAIT_RANGE) {
+	if (op->state == VOL_WAIT_RANGE || op->state == VOL_WAIT_MAPS) {
 		pthread_mutex_lock(&v->lock);
-		if (op->range.listed) {
-			struct weft_vol_range **at = &c->granted;
-
-			while (*at != &op->range)
-				at = &(*at)->next;
-			*at = op->range.next;
-			op->range.listed = false;
-		}
+		if (op->range.listed)
+			queue_unlist(&c->granted, &op->range);
+		else if (op->state == VOL_WAIT_MAPS)
+			queue_unlist(&v->sums->maps_waits, &op->range);
+		op->range.listed = false;
 		queue_leave_locked(v, op);
 		pthread_mutex_unlock(&v->lock);
 	} else if (op->state == VOL_RUN) {

@@ -11,7 +11,9 @@
  * to the first map, durably, then the other maps are cleared. The volume goes on with maps that say
  * the same: a channel sets the bit of a group again before it changes the group. The memory of a
  * map loses a bit before the medium does, and gets one when the medium has it durably, so at each
- * moment, and after any failure, it has no bit that the medium lacks.
+ * moment, and after any failure, it has no bit that the medium lacks. It may lack one that the
+ * medium has: a page whose write has failed is written again, whatever it has, by the next that
+ * has the maps.
  *
  * The superblock of a snapshot says that it is one, so nothing opens it to write; that of a clone
  * has another UUID. A backend that cannot write to a snapshot leaves the first one out.
@@ -31,7 +33,7 @@
 enum snap_phase {
 	SNAP_BEGIN,
 	SNAP_FLUSH,
-	SNAP_MAPS_WAIT, /**< no request: another operation has the maps */
+	SNAP_MAPS_WAIT, /**< no request: another operation has the maps, or had them */
 	SNAP_MAPS,      /**< no request: the maps are looked at, some pages in each poll */
 	SNAP_MAP,       /**< a page of a map is written */
 	SNAP_MAP_FLUSH, /**< what was written of the maps is made durable */
@@ -86,13 +88,16 @@ snap_page(struct weft_vol_op *op)
 {
 	struct vol_sums *s = op->chan->vol->sums;
 	struct weft_vol_snap *snap = op->snap;
+	bool *unsure = &s->unsure[snap->at / WEFT_VOL_SUM_BLOCK];
 	uint8_t *map = s->maps + snap->at, *saved;
+	bool more = false;
 
 	if (snap->pass == SNAP_CLEAR) {
 		memset(op->scratch, 0, WEFT_VOL_SUM_BLOCK);
-		if (memcmp(map, op->scratch, WEFT_VOL_SUM_BLOCK) == 0)
+		if (!*unsure && memcmp(map, op->scratch, WEFT_VOL_SUM_BLOCK) == 0)
 			return false;
 		memset(map, 0, WEFT_VOL_SUM_BLOCK);
+		*unsure = true;
 		return true;
 	}
 	saved = s->saved + snap->at;
@@ -102,12 +107,31 @@ snap_page(struct weft_vol_op *op)
 	}
 	for (uint32_t i = 0; i < WEFT_VOL_SUM_BLOCK; i++)
 		saved[i] = atomic_load_explicit(&s->doubt[snap->at + i], memory_order_relaxed);
-	if (memcmp(map, saved, WEFT_VOL_SUM_BLOCK) == 0)
+	if (!*unsure && memcmp(map, saved, WEFT_VOL_SUM_BLOCK) == 0)
 		return false;
-	for (uint32_t i = 0; i < WEFT_VOL_SUM_BLOCK; i++)
+	for (uint32_t i = 0; i < WEFT_VOL_SUM_BLOCK; i++) {
+		more = more || (saved[i] & ~(unsigned int)map[i]) != 0;
 		map[i] &= saved[i];
+	}
+	/* A tidy has to come when these doubts have ended. */
+	if (more)
+		atomic_fetch_add_explicit(&s->noted, 1, memory_order_relaxed);
 	memcpy(op->scratch, saved, WEFT_VOL_SUM_BLOCK);
+	*unsure = true;
 	return true;
+}
+
+/** What this pass has written is durable. */
+static void
+snap_sure(const struct weft_vol_op *op)
+{
+	const struct vol_sums *s = op->chan->vol->sums;
+	const uint64_t pages = s->map_bytes / WEFT_VOL_SUM_BLOCK;
+
+	if (op->snap->pass == SNAP_CLEAR)
+		memset(s->unsure + pages, 0, (WEFT_VOL_MAPS - 1) * pages * sizeof(bool));
+	else
+		memset(s->unsure, 0, pages * sizeof(bool));
 }
 
 /** All pages of a pass were looked at. */
@@ -165,26 +189,23 @@ snap_maps(struct weft_vol_op *op)
 static void
 snap_maps_begin(struct weft_vol_op *op)
 {
-	struct vol_sums *s = op->chan->vol->sums;
+	int r;
 
-	if (s == NULL || SNAP_SABOTAGED(SNAP_MAPS_KEPT)) {
+	if (op->chan->vol->sums == NULL || SNAP_SABOTAGED(SNAP_MAPS_KEPT)) {
 		op->phase = SNAP_DEVICE;
-	} else if (atomic_exchange_explicit(&s->snapping, true, memory_order_acquire)) {
-		/* One that only writes the maps is soon done. */
-		if (!atomic_load_explicit(&s->tidying, memory_order_relaxed)) {
-			snap_fail(op, -EBUSY,
-			          "another snapshot or clone of the volume is being made");
-			return;
-		}
-		op->phase = SNAP_MAPS_WAIT;
-	} else {
-		atomic_store_explicit(&s->tidying, op->snap->maps_only, memory_order_relaxed);
-		op->snap->alone = true;
+		vol_queue_run(op);
+		return;
+	}
+	op->phase = SNAP_MAPS_WAIT;
+	r = vol_queue_maps(op);
+	if (r == -EBUSY) {
+		snap_fail(op, r, "another snapshot or clone of the volume is being made");
+	} else if (r == 0) {
 		op->snap->at = 0;
 		op->snap->pass = SNAP_DOUBTS;
 		op->phase = SNAP_MAPS;
+		vol_queue_run(op);
 	}
-	vol_queue_run(op);
 }
 
 /* ---- The snapshot ---- */
@@ -255,6 +276,8 @@ snap_done(struct weft_block_req *req)
 		op->snap->wrote = op->phase == SNAP_MAP;
 		if (op->phase == SNAP_MAP)
 			op->snap->at += WEFT_VOL_SUM_BLOCK;
+		else
+			snap_sure(op);
 		op->phase = SNAP_MAPS;
 		vol_queue_run(op);
 	}

@@ -27,7 +27,9 @@ vol_sums_new(uint64_t bytes, struct vol_sums **out)
 	s->doubt = calloc(1, s->map_bytes);
 	s->in_use = calloc(1, s->map_bytes);
 	s->saved = calloc(1, s->map_bytes);
-	if (s->saved == NULL || s->maps == NULL || s->doubt == NULL || s->in_use == NULL) {
+	s->unsure = calloc(WEFT_VOL_MAPS * s->map_bytes / WEFT_VOL_SUM_BLOCK, sizeof(bool));
+	if (s->saved == NULL || s->maps == NULL || s->doubt == NULL || s->in_use == NULL ||
+	    s->unsure == NULL) {
 		vol_sums_end(s);
 		return -ENOMEM;
 	}
@@ -44,6 +46,7 @@ vol_sums_end(struct vol_sums *s)
 	free(s->doubt);
 	free(s->in_use);
 	free(s->saved);
+	free(s->unsure);
 	free(s);
 }
 

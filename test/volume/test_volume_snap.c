@@ -316,6 +316,50 @@ test_deadline(void)
 	rig_end(&r);
 }
 
+static struct rig_op *
+tidy_op(struct rig_op *o, struct weft_vol_snap *t)
+{
+	rig_op(o, WEFT_VOL_SNAPSHOT, 0, 0, NULL)->op.snap = t;
+	*t = (struct weft_vol_snap){.block.what = WEFT_BLOCK_SNAP_CREATE, .maps_only = true};
+	return o;
+}
+
+/** A snapshot that meets an operation which only clears the maps sleeps until that has ended. */
+static void
+test_behind_tidy(void)
+{
+	const struct weft_block_fault_hit writes = {.ops = 1U << WEFT_BLOCK_WRITE};
+	struct rig_op tidy, o, late, canceled;
+	struct weft_vol_snap t[3];
+	struct rig r;
+
+	begin(&r, 7, true);
+	put(&r, 0, 1);
+	weft_block_fault_stick(r.block, &writes);
+	rig_submit(&r, 0, tidy_op(&tidy, &t[0]));
+	for (unsigned int i = 0; i < 100; i++)
+		rig_poll(&r);
+	r.wakes = 0;
+	rig_submit(&r, 1, snap_op(&o, WEFT_BLOCK_SNAP_CREATE, "one", NULL));
+	tidy_op(&late, &t[1])->op.deadline_ns = r.now_ns + 300000;
+	rig_submit(&r, 1, &late);
+	rig_submit(&r, 2, tidy_op(&canceled, &t[2]));
+	for (unsigned int i = 0; i < 100; i++)
+		rig_poll(&r);
+	CHECK(tidy.done == 0 && o.done == 0 && late.done == 0 && canceled.done == 0);
+	CHECK(weft_vol_next_ns(r.chan[1]) > r.now_ns && weft_vol_next_ns(r.chan[2]) > r.now_ns);
+	CHECK_EQ(weft_vol_cancel(r.chan[2], &canceled.op), 0);
+	CHECK_EQ(rig_wait(&r, &canceled), -ECANCELED);
+	CHECK_EQ(rig_wait(&r, &late), -ETIMEDOUT);
+	CHECK(o.done == 0 && r.wakes == 0);
+	weft_block_fault_stick(r.block, NULL);
+	CHECK_EQ(rig_wait(&r, &o), 0);
+	CHECK(tidy.done == 1 && tidy.op.status == 0 && r.wakes == 1);
+	CHECK_EQ(listed(&r), 1);
+	CHECK_EQ(make(&r, "two"), 0);
+	rig_end(&r);
+}
+
 /** A client that is given up on. */
 static void
 test_revoked(void)
@@ -653,6 +697,7 @@ WEFT_TEST_MAIN({"snapshots, lists, clones and their superblocks", test_basics},
                {"a snapshot of before a resize", test_resized},
                {"changes wait for it, and it waits for those before it", test_order},
                {"a change that hangs keeps others for a bounded time", test_deadline},
+               {"one that waits for the maps sleeps", test_behind_tidy},
                {"a client that is given up on", test_revoked},
                {"none after a lost flush of which its client was not told", test_lost},
                {"an error at each request", test_errors},

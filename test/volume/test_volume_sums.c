@@ -566,7 +566,94 @@ test_tidy(void)
 	rig_end(&r);
 }
 
+/** Clear the maps without a snapshot. */
+static int
+tidy(struct rig *r)
+{
+	struct weft_vol_snap snap = {.block.what = WEFT_BLOCK_SNAP_CREATE, .maps_only = true};
+	struct rig_op o;
+
+	rig_op(&o, WEFT_VOL_SNAPSHOT, 0, 0, NULL)->op.snap = &snap;
+	return rig_do(r, &o);
+}
+
+static void
+crash_alone(struct rig *r)
+{
+	weft_block_fault_cut(r->block);
+	rig_close(r);
+	weft_block_fault_boot(r->block);
+	rig_open(r, 2, 0);
+}
+
+/** One request for the maps fails, each in turn: the next tidy writes again what may be missing. */
+static void
+test_tidy_fails(void)
+{
+	unsigned int failed = 0;
+
+	for (bool done = false; !done; failed++) {
+		struct weft_block_fault_hit h = {
+		        .ops = 1U << WEFT_BLOCK_WRITE | 1U << WEFT_BLOCK_FLUSH, .skip = failed};
+		struct rig_op o;
+		struct rig r;
+		int status;
+
+		test_seed_note(failed);
+		start(&r, 21 + failed);
+		fill();
+		for (unsigned int i = 0; i < 2; i++) {
+			rig_op(&o, WEFT_VOL_WRITE, i * (uint64_t)GROUP, 9000, mem);
+			rig_submit(&r, i, &o);
+			CHECK_EQ(rig_wait(&r, &o), 0);
+		}
+		CHECK_EQ(rig_flush(&r), 0);
+		weft_block_fault_fail(r.block, &h, -EIO);
+		status = tidy(&r);
+		weft_block_fault_fail(r.block, NULL, 0);
+		done = status == 0;
+		CHECK_MSG(done || status == -EIO, "%d", status);
+		/* A lost flush brings groups in doubt. */
+		CHECK_EQ(scrub(&r, 0, VOL_BYTES).op.damaged, 0);
+		CHECK_EQ(weft_vol_in_doubt(r.vol), 0);
+		CHECK_EQ(tidy(&r), 0);
+		crash_alone(&r);
+		CHECK_EQ(weft_vol_in_doubt(r.vol), 0);
+		rig_end(&r);
+	}
+	CHECK(failed > 4);
+}
+
+/** Doubts that a snapshot has written to a map are cleared from it when they have ended. */
+static void
+test_tidy_noted(void)
+{
+	struct weft_vol_scrub s = {.bytes_per_s = 64 * GROUP, .only_doubted = true};
+	struct rig r;
+
+	start(&r, 11);
+	fill();
+	weft_vol_scrub_start(&s, r.chan[0], r.now_ns);
+	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 9000, mem, 0), 0);
+	goes_on(&r, &s, WEFT_VOL_SCRUB_QUIET_NS + 1000000000);
+	weft_block_fault_fail(r.block, &any_flush, -EIO);
+	CHECK_EQ(rig_flush(&r), -EIO);
+	weft_block_fault_fail(r.block, NULL, 0);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+	CHECK_EQ(tidy(&r), 0);
+	(void)settle(&r, &s, 0);
+	goes_on(&r, &s, 1000000000);
+	crash(&r, &s);
+	CHECK_EQ(weft_vol_in_doubt(r.vol), 0);
+	weft_vol_scrub_stop(&s);
+	while (s.busy)
+		rig_poll(&r);
+	rig_end(&r);
+}
+
 WEFT_TEST_MAIN({"maps are cleared when nothing changes", test_tidy},
+               {"maps are written again after an error", test_tidy_fails},
+               {"a snapshot's doubts are cleared", test_tidy_noted},
                {"groups in doubt alone", test_only_doubted},
                {"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
                {"doubt", test_doubt}, {"power cut", test_cut}, {"errors", test_errors},
