@@ -31,9 +31,6 @@ enum {
 	SB_CRC = WEFT_VOL_SUPER_BYTES - 4,
 };
 
-/** A version behind ours that a superblock may have in earnest, its CRC being unknown. */
-#define VOL_VERSION_LIKELY 255U
-
 static const uint8_t vol_magic[8] = {'W', 'E', 'F', 'T', 'V', 'O', 'L', '1'};
 
 static void
@@ -141,7 +138,6 @@ int
 weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s, const char **why)
 {
 	uint32_t version;
-	bool is_crc;
 
 	if (vol_is_zero(page, bytes)) {
 		*why = "it was never formatted";
@@ -158,19 +154,17 @@ weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *
 		*why = "its superblock is cut short";
 		return -EBADMSG;
 	}
-	/* A newer version may have the CRC at another place, and give the other fields another
-	 * meaning: look at this first. A number that no version will have is damage. */
+	/* Magic, version and CRC are at the same places in each version, so that damage is told
+	 * from a newer version. That may give the other fields another meaning. */
+	if (vol_get(page + SB_CRC, 4) != vol_page_crc(page)) {
+		*why = "the CRC of its superblock is wrong";
+		return -EBADMSG;
+	}
 	version = (uint32_t)vol_get(page + SB_VERSION, 4);
-	is_crc = vol_get(page + SB_CRC, 4) == vol_page_crc(page);
-	if (version != WEFT_VOL_VERSION &&
-	    (is_crc || (version > WEFT_VOL_VERSION && version <= VOL_VERSION_LIKELY))) {
+	if (version != WEFT_VOL_VERSION) {
 		*s = (struct weft_vol_super){.version = version};
 		*why = "its version is not the one that this program knows";
 		return -EPROTONOSUPPORT;
-	}
-	if (!is_crc) {
-		*why = "the CRC of its superblock is wrong";
-		return -EBADMSG;
 	}
 	*s = (struct weft_vol_super){.version = version,
 	                             .block_bytes = (uint32_t)vol_get(page + SB_BLOCK, 4),

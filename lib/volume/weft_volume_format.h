@@ -7,8 +7,10 @@
  * I/O and takes any input. Any thread.
  *
  * All integers are unsigned and big-endian. The page begins with a magic and ends with the CRC32c
- * of all octets before it. There are two copies, WEFT_VOL_COPY_AT apart, because one damaged sector
- * must not take 30 GiB of good data with it. The copy with the higher generation is the newer one.
+ * of all octets before it. These two and the version have the same places in all versions of the
+ * format: a version is believed when its CRC is right. There are two copies, WEFT_VOL_COPY_AT
+ * apart, because one damaged sector must not take 30 GiB of good data with it. The copy with the
+ * higher generation is the newer one.
  */
 
 #include <stdbool.h>
@@ -68,8 +70,8 @@ void weft_vol_super_encode(const struct weft_vol_super *s, uint8_t *page);
  * - -ENODATA: all octets are zero: never formatted
  * - -EMEDIUMTYPE: the medium has another format, which *why names
  * - -EBADMSG: a superblock that is damaged: cut short, or its CRC or its fields are wrong
- * - -EPROTONOSUPPORT: a newer version (s->version is set then, and nothing else may be), or unknown
- *   incompatible features
+ * - -EPROTONOSUPPORT: another version, and its CRC is right (s->version is set then, and nothing
+ *   else may be), or unknown incompatible features
  */
 int weft_vol_super_decode(const uint8_t *page, size_t bytes, struct weft_vol_super *s,
                           const char **why);

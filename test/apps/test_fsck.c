@@ -478,6 +478,37 @@ test_foreign(void)
 	rig_free(&r);
 }
 
+/** A volume's version is damaged in one copy: that is named and mended. A newer one is refused. */
+static void
+test_volume_version(void)
+{
+	struct weft_vol_super s = {.version = 2, .block_bytes = 512, .generation = 9};
+	struct rig_medium r;
+	struct rig_facts facts;
+	struct fsck_result res;
+	uint8_t page[WEFT_VOL_SUPER_BYTES];
+
+	test_eal_init();
+	for (unsigned int i = 0; i < 2; i++) {
+		made(&r, &facts, 2, i);
+		CHECK_EQ(run(&r, false, &res), 0);
+		CHECK_EQ(bad(&res), 0);
+		rig_put(&r, i * (uint64_t)WEFT_VOL_COPY_AT + 11, "\2", 1);
+		CHECK_EQ(run(&r, false, &res), 0);
+		CHECK_EQ(bad(&res), 1);
+		CHECK_EQ(rig_volume_reads(&r), 0);
+		CHECK_EQ(run(&r, true, &res), 0);
+		CHECK_EQ(res.count[FSCK_MENDED], 1);
+		CHECK_EQ(run(&r, false, &res), 0);
+		CHECK_EQ(bad(&res), 0);
+		weft_vol_super_encode(&s, page);
+		rig_put(&r, i * (uint64_t)WEFT_VOL_COPY_AT, page, sizeof(page));
+		CHECK_EQ(run(&r, true, &res), -EPROTONOSUPPORT);
+		CHECK(strstr(res.reason, "its format is version 2, and this program") != NULL);
+		rig_free(&r);
+	}
+}
+
 /** The checksum of a block, as it is stored. */
 static void
 test_block_sum(void)
@@ -492,4 +523,4 @@ test_block_sum(void)
 WEFT_TEST_MAIN({"random", test_random}, {"mends", test_mends}, {"commit_word", test_commit_word},
                {"log_magic", test_log_magic}, {"previous", test_previous}, {"doubt", test_doubt},
                {"write_fails", test_write_fails}, {"foreign", test_foreign},
-               {"block_sum", test_block_sum})
+               {"volume_version", test_volume_version}, {"block_sum", test_block_sum})

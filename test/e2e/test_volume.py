@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+from test_kill import crc32c
 from test_offline import edit, until, with_telemetry
 from weft_e2e import APPS, BUILD, Skip, Target, app, end_all, main, make_file, memif, path, sha
 
@@ -413,7 +414,8 @@ def test_why_not_opened():
     assert t.term() == 0
     edit(t, f"path = {path('v17.size')}\nsize = 16M", f"path = {path('v17.size')}\nsize = 8M")
     with open(path("v17.newer"), "r+b") as f:
-        f.write(b"WEFTVOL1\0\0\0\2" + bytes(4084))
+        page = b"WEFTVOL1\0\0\0\2" + bytes(4080)
+        f.write(page + crc32c(page).to_bytes(4, "big"))
     with open(path("v17.damaged"), "r+b") as f:
         for at in (0, 65536):
             f.seek(at + 100)
