@@ -116,9 +116,9 @@ struct vol_sums {
 	/** That operation's: for each page of the maps, whether a write of it was begun and is not
 	 * durable yet. The medium may hold what was there before, or what was written. */
 	bool *unsure;
-	/** Changes that were begun, and bits that channels have set in maps of the medium. */
-	_Atomic uint64_t changes, noted;
-	uint8_t *saved; /**< that operation's: the doubts that it writes to the first map */
+	_Atomic uint64_t noted; /**< bits that were set in maps of the medium */
+	atomic_bool changed;    /**< a change was begun since the scrubber's last look */
+	uint8_t *saved;         /**< that operation's: the doubts that it writes to the first map */
 };
 
 /** -ENOMEM. */

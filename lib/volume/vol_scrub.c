@@ -6,6 +6,8 @@
 #include "vol_priv.h"
 #include "weft_volume_scrub.h"
 
+#define SCRUB_LOOK_NS 100000000ULL /* so often it looks whether something was changed */
+
 /** How long the rate gives to so many octets. */
 static uint64_t
 scrub_ns(const struct weft_vol_scrub *s, uint64_t bytes)
@@ -71,14 +73,22 @@ static void
 scrub_tidy(struct weft_vol_scrub *s, uint64_t now_ns, bool now)
 {
 	struct vol_sums *sums = s->chan->vol->sums;
-	const uint64_t changes = atomic_load_explicit(&sums->changes, memory_order_relaxed);
+	const uint64_t noted = atomic_load_explicit(&sums->noted, memory_order_relaxed);
 
-	if (changes != s->changes) {
-		s->changes = changes;
+	/* A bit is set before its change begins. */
+	if (noted != s->noted)
 		s->quiet_ns = now_ns;
+	s->noted = noted;
+	if (noted == s->tidied)
+		return;
+	/* Not at each poll: the workers would set it again each time. */
+	if (now_ns - s->looked_ns >= SCRUB_LOOK_NS ||
+	    now_ns - s->quiet_ns >= WEFT_VOL_SCRUB_QUIET_NS) {
+		s->looked_ns = now_ns;
+		if (atomic_exchange_explicit(&sums->changed, false, memory_order_relaxed))
+			s->quiet_ns = now_ns;
 	}
-	s->noted = atomic_load_explicit(&sums->noted, memory_order_relaxed);
-	if (s->noted == s->tidied || (!now && now_ns - s->quiet_ns < WEFT_VOL_SCRUB_QUIET_NS))
+	if (!now && now_ns - s->quiet_ns < WEFT_VOL_SCRUB_QUIET_NS)
 		return;
 	memset(&s->op, 0, sizeof(s->op));
 	memset(&s->snap, 0, sizeof(s->snap));

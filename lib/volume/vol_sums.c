@@ -109,9 +109,14 @@ vol_sums_next_doubt(const struct vol_sums *s, uint64_t group)
 void
 vol_sums_use(struct vol_sums *s, uint64_t group)
 {
-	atomic_fetch_or_explicit(&s->in_use[group / 8], (uint8_t)(1U << group % 8),
-	                         memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->changes, 1, memory_order_relaxed);
+	const uint8_t bit = (uint8_t)(1U << group % 8);
+	_Atomic uint8_t *at = &s->in_use[group / 8];
+
+	/* Of each change on each worker: where it is so already, the line stays in all caches. */
+	if ((atomic_load_explicit(at, memory_order_relaxed) & bit) == 0)
+		atomic_fetch_or_explicit(at, bit, memory_order_relaxed);
+	if (!atomic_load_explicit(&s->changed, memory_order_relaxed))
+		atomic_store_explicit(&s->changed, true, memory_order_relaxed);
 }
 
 void

@@ -46,8 +46,8 @@ struct weft_vol_scrub {
 	struct weft_vol_op op;
 	struct weft_vol_snap snap;
 	uint64_t off_bytes, next_ns;
-	uint64_t changes,
-	        quiet_ns;       /**< changes that the volume had seen, and when these were new */
+	/** when it last looked for changes, and when it last found one */
+	uint64_t looked_ns, quiet_ns;
 	uint64_t tidied, noted; /**< bits of maps that were set before they were last cleared */
 	bool on, busy;
 	bool told;  /**< doubt() was told of groups in doubt */

@@ -5,7 +5,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "vol_priv.h"
 #include "volume_rig.h"
 #include "weft_volume_scrub.h"
 
@@ -528,7 +532,7 @@ crash(struct rig *r, struct weft_vol_scrub *s)
 	rig_close(r);
 	weft_block_fault_boot(r->block);
 	rig_open(r, 2, 0);
-	s->tidied = s->noted = s->changes = 0;
+	s->tidied = s->noted = 0;
 	weft_vol_scrub_start(s, r->chan[0], r->now_ns);
 }
 
@@ -554,6 +558,7 @@ test_tidy(void)
 	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, 0, 9000, mem, 0), 0);
 	goes_on(&r, &s, WEFT_VOL_SCRUB_QUIET_NS + 1000000000);
 	CHECK_EQ(rig_io(&r, WEFT_VOL_WRITE, GROUP, 9000, mem + 1, 0), 0);
+	goes_on(&r, &s, 20000000); /* the long quiet before the change does not count */
 	crash(&r, &s);
 	CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
 	/* What came to the group meanwhile is found. */
@@ -564,6 +569,33 @@ test_tidy(void)
 	while (s.busy)
 		rig_poll(&r);
 	rig_end(&r);
+}
+
+/** A write to a group that is in use stores nothing that all workers share: in a child process,
+ * whose memory is read-only then. */
+static void
+test_use(void)
+{
+	uint8_t *page =
+	        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vol_sums *s = (struct vol_sums *)page;
+	int status;
+	pid_t pid;
+
+	CHECK(page != MAP_FAILED);
+	s->in_use = (_Atomic uint8_t *)(page + 2048);
+	vol_sums_use(s, 13);
+	CHECK_EQ(page[2049], 1U << 5);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		(void)mprotect(page, 4096, PROT_READ);
+		vol_sums_use(s, 13);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	munmap(page, 4096);
 }
 
 /** Clear the maps without a snapshot. */
@@ -654,6 +686,7 @@ test_tidy_noted(void)
 WEFT_TEST_MAIN({"maps are cleared when nothing changes", test_tidy},
                {"maps are written again after an error", test_tidy_fails},
                {"a snapshot's doubts are cleared", test_tidy_noted},
+               {"a change of a group in use", test_use},
                {"groups in doubt alone", test_only_doubted},
                {"a scrubber is started again", test_scrub_again}, {"damage", test_damage},
                {"doubt", test_doubt}, {"power cut", test_cut}, {"errors", test_errors},
