@@ -401,6 +401,7 @@ chan_scrub(struct target_vchan *vc, uint64_t now_ns)
 		weft_vol_scrub_start(&vc->scrub, vc->chan, now_ns);
 	vc->mend = (struct weft_vol_scrub){.bytes_per_s =
 	                                           (mb_s > DOUBT_MB_S ? mb_s : DOUBT_MB_S) * MIB,
+	                                   .damage = scrub_damage,
 	                                   .failed = scrub_failed,
 	                                   .doubt = scrub_doubt,
 	                                   .owner = vc,

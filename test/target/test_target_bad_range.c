@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "target_rig.h"
+#include "vol_priv.h"
 #include "weft_test.h"
 
 #define DISK_BYTES (8U << 20)
@@ -150,6 +151,46 @@ test_failed(void)
 		failed(causes[i].status, causes[i].text);
 }
 
+static bool
+mends(void *arg)
+{
+	return ((const struct target_vchan *)arg)->mend.busy;
+}
+
+/** The scrub of groups in doubt comes to one whose doubt has just ended, and finds damage. */
+static void
+test_mend(void)
+{
+	const struct rig_attr a = {.seed = test_seed(1),
+	                           .workers = 1,
+	                           .bytes = DISK_BYTES,
+	                           .target = "staging = 8M\nwindow = 64K\n",
+	                           .export = "checksums = yes"};
+	uint8_t mem[4096] = {1};
+	struct iovec iov = {mem, sizeof(mem)};
+	struct weft_block_req req = {
+	        .op = WEFT_BLOCK_WRITE, .len_bytes = sizeof(mem), .iov = &iov, .iovs = 1};
+	struct target_vchan *vc;
+	struct vol_sums *sums;
+
+	rig_open(&a);
+	vc = target_vchan_of(&rig.t->workers[0], disk());
+	sums = disk()->volume->vol->sums;
+	req.off_bytes = weft_vol_info(disk()->volume->vol)->super.data_at + 8192;
+	CHECK_EQ(weft_block_wait(rig.block, &req), 0);
+	vol_sums_doubt(sums, 0, true);
+	CHECK(rig_until(60 * RIG_S, mends, vc));
+	vol_sums_doubt(sums, 0, false);
+	rig_run(RIG_S);
+	CHECK(vc->mend.damaged == 1 && atomic_load(&vc->damaged) == 1);
+	CHECK_EQ(disk()->mismatches.n, 1);
+	CHECK_EQ(disk()->mismatches.last[0].off_bytes, 8192);
+	CHECK(rig_said("DAMAGED: 1 blocks from offset 8192 on do not have their checksum"));
+	CHECK_EQ(atomic_load(&disk()->bad_ranges), 1);
+	rig_close();
+}
+
 WEFT_TEST_MAIN({"a range of another client's window", test_overlap},
                {"a window that ends with a Flush under way", test_canceled},
-               {"a device that fails", test_failed})
+               {"a device that fails", test_failed},
+               {"damage that a scrub of groups in doubt finds", test_mend})
