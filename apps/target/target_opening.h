@@ -35,12 +35,13 @@ int opening_fit(const struct opening *o);
 
 /** What lies at the path of a volume. */
 struct opening_found {
-	bool there;     /**< something has this name */
-	bool is_file;   /**< an ordinary file, that can be read, of so many */
-	uint64_t bytes; /**< octets */
-	bool snapshot;  /**< a copy of the superblock says so */
-	bool ro_device; /**< a block device that takes no writes */
-	int no_write;   /**< -errno: why the file cannot be opened for writing; 0: it can */
+	bool there;          /**< something has this name */
+	bool is_file;        /**< an ordinary file, that can be read, of so many */
+	uint64_t bytes;      /**< octets */
+	ssize_t first_bytes; /**< octets of its first page that were read; -1: it cannot be read */
+	bool snapshot;       /**< a copy of the superblock says so */
+	bool ro_device;      /**< a block device that takes no writes */
+	int no_write;        /**< -errno: why the file cannot be opened for writing; 0: it can */
 	/** 0: there is a volume; else that of weft_vol_super_choose(), or -errno */
 	int status;
 	uint64_t need_bytes; /**< of the volume */

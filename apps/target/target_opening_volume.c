@@ -17,8 +17,9 @@
 #include "target_opening.h"
 #include "weft_volume_core.h"
 
-/** One copy of the superblock; what is behind the end of the file is not there. */
-static void
+/** One copy of the superblock; what is behind the end of the file is not there. Returns the octets
+ * that were read; -1: none could be. */
+static ssize_t
 found_copy(int fd, unsigned int i, struct weft_vol_copies *c)
 {
 	uint8_t page[WEFT_VOL_SUPER_BYTES];
@@ -28,6 +29,7 @@ found_copy(int fd, unsigned int i, struct weft_vol_copies *c)
 	c->status[i] = n < 0    ? -errno
 	               : n == 0 ? -ENODATA
 	                        : weft_vol_super_decode(page, (size_t)n, &c->super[i], &c->why[i]);
+	return n;
 }
 
 void
@@ -63,7 +65,9 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 		f->ro_device = ioctl(fd, BLKROGET, &ro) == 0 && ro != 0;
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		found_copy(fd, i, &c);
+		const ssize_t n = found_copy(fd, i, &c);
+
+		f->first_bytes = i == 0 ? n : f->first_bytes;
 		f->snapshot |= c.status[i] == 0 &&
 		               (c.super[i].ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) != 0;
 	}

@@ -228,9 +228,7 @@ int
 target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 {
 	struct opening o = {.conf = conf, .err = err, .err_size = err_size};
-	uint8_t page[WEFT_VOL_SUPER_BYTES];
 	struct opening_found found;
-	ssize_t n;
 	int fd, rc;
 
 	/* An image is looked at by its open alone, which locks it. */
@@ -248,13 +246,12 @@ target_volume_check(const struct conf_export *conf, char *err, size_t err_size)
 	if (fd < 0)
 		return opening_fail(&o, -errno, "cannot be opened for writing: %s",
 		                    strerror(errno));
-	n = pread(fd, page, sizeof(page), 0);
 	close(fd);
 	rc = opening_volume_fits(&o, &found);
 	if (rc != 0)
 		return rc;
-	if (n != (ssize_t)sizeof(page))
-		return n < 0 || conf->size_bytes == 0
+	if (found.first_bytes != (ssize_t)WEFT_VOL_SUPER_BYTES)
+		return found.first_bytes < 0 || conf->size_bytes == 0
 		               ? opening_fail(&o, -EIO, "is too short for a volume; add size")
 		               : 0;
 	if (found.status == -ENODATA)
