@@ -17,6 +17,7 @@
 #include <weft/block.h>
 
 #include "ceph.h"
+#include "weft_snap_name.h"
 
 #define SNAP_MAX        4096 /**< of an image */
 #define SNAP_NAME_BYTES (2 * RBD_TEXT_BYTES)
@@ -34,16 +35,6 @@ snap_refuse(struct rbd_snap *s, int status, const char *fmt, ...)
 }
 
 /* ---- Lists ---- */
-
-/** Whether a name can be one of weft's: others are not listed, and do not count. */
-static bool
-snap_name_ok(const char *name)
-{
-	return name[0] != '.' && strlen(name) < RBD_SNAP_NAME_BYTES &&
-	       name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	                         "._-")] == '\0' &&
-	       name[0] != '\0' && name[0] != '_' && name[0] != '-';
-}
 
 static int
 snap_order(const void *a, const void *b)
@@ -68,7 +59,9 @@ snap_all(struct rbd_snapshot **out)
 		struct timespec ts = {.tv_sec = 0};
 
 		(void)rbd_snap_get_namespace_type(ceph.image, list[i].id, &type);
-		if (type != RBD_SNAP_NAMESPACE_TYPE_USER || !snap_name_ok(list[i].name))
+		/* Names that are none of weft's are not listed, and do not count. */
+		if (type != RBD_SNAP_NAMESPACE_TYPE_USER ||
+		    !weft_snap_name_is_ok(list[i].name, RBD_SNAP_NAME_BYTES))
 			continue;
 		(void)rbd_snap_get_timestamp(ceph.image, list[i].id, &ts);
 		snprintf(all[count].name, sizeof(all[count].name), "%.63s", list[i].name);

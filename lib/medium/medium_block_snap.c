@@ -5,27 +5,14 @@
 #include <stdio.h>
 
 #include "medium_block_priv.h"
+#include "weft_snap_name.h"
 
 #define SNAP_PATCH_BYTES 4096U
-
-static bool
-snap_is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
 
 bool
 weft_block_snap_name_ok(const char *name)
 {
-	size_t n = 0;
-
-	if (name == NULL || !snap_is_alnum(name[0]))
-		return false;
-	while (snap_is_alnum(name[n]) || name[n] == '.' || name[n] == '_' || name[n] == '-') {
-		if (++n == WEFT_BLOCK_SNAP_NAME_BYTES)
-			return false;
-	}
-	return name[n] == '\0';
+	return weft_snap_name_is_ok(name, WEFT_BLOCK_SNAP_NAME_BYTES);
 }
 
 int

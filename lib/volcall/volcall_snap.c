@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "volcall_priv.h"
+#include <weft/block.h>
 
 static_assert(WEFT_VOLUME_SNAP_NAME == WEFT_VOLRPC_SNAP_NAME_MAX + 1, "room for each name");
+static_assert(WEFT_VOLUME_SNAP_NAME == WEFT_BLOCK_SNAP_NAME_BYTES, "one rule for names");
 static_assert(sizeof(((struct weft_volume_req *)0)->place) == VOLCALL_WHY_BYTES, "one length");
 
 #define SNAP_LIST_BYTES (64 + WEFT_VOLRPC_SNAPSHOTS_MAX * (4 + WEFT_VOLUME_SNAP_NAME + 16))
@@ -20,29 +22,17 @@ volcall_is_snap(enum weft_volume_op op)
 	       op == WEFT_VOLUME_OP_SNAPSHOT_REMOVE || op == WEFT_VOLUME_OP_CLONE;
 }
 
-static bool
-snap_name_ok(const char *name)
-{
-	static const char first[] =
-	        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-	static const char all[] =
-	        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	const size_t n = name != NULL ? strnlen(name, WEFT_VOLUME_SNAP_NAME) : 0;
-
-	return n > 0 && n < WEFT_VOLUME_SNAP_NAME && strchr(first, name[0]) != NULL &&
-	       strspn(name, all) == n;
-}
-
 bool
 volcall_snap_ok(const struct weft_volume_req *req)
 {
 	if (req->off_bytes != 0 || req->len_bytes != 0)
 		return false;
 	if (req->op == WEFT_VOLUME_OP_SNAPSHOTS)
-		return (req->name == NULL || snap_name_ok(req->name)) && req->snapshots != NULL &&
-		       req->max_snapshots > 0;
-	return snap_name_ok(req->name) &&
-	       (req->op != WEFT_VOLUME_OP_CLONE || req->from == NULL || snap_name_ok(req->from));
+		return (req->name == NULL || weft_block_snap_name_ok(req->name)) &&
+		       req->snapshots != NULL && req->max_snapshots > 0;
+	return weft_block_snap_name_ok(req->name) &&
+	       (req->op != WEFT_VOLUME_OP_CLONE || req->from == NULL ||
+	        weft_block_snap_name_ok(req->from));
 }
 
 static uint32_t
@@ -106,7 +96,7 @@ volcall_snap_results(struct weft_volume_req *req, const void *res)
 		const weft_volrpc_snapshot *s = &found->list.list_val[i];
 
 		/* In order, or a caller that goes on behind the last one would never end. */
-		if (!snap_name_ok(s->name) || strcmp(s->name, last) <= 0) {
+		if (!weft_block_snap_name_ok(s->name) || strcmp(s->name, last) <= 0) {
 			req->found = 0;
 			return "the target's snapshots have wrong names, or are not in order";
 		}
