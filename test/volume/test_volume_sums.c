@@ -656,6 +656,50 @@ test_tidy_fails(void)
 	CHECK(failed > 4);
 }
 
+/** Another program's flush of the device is lost. */
+static void
+lose_flush(struct rig *r)
+{
+	struct weft_block_req req = {.op = WEFT_BLOCK_FLUSH};
+
+	weft_block_fault_fail(r->block, &any_flush, -EIO);
+	CHECK_EQ(weft_block_wait(r->block, &req), -EIO);
+	weft_block_fault_fail(r->block, NULL, 0);
+}
+
+/** A flush is lost when the doubts are written, and not flushed yet: they are not lost with it. */
+static void
+test_tidy_lost(void)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct weft_vol_snap snap = {.block.what = WEFT_BLOCK_SNAP_CREATE,
+		                             .maps_only = true};
+		struct rig_op o;
+		struct rig r;
+
+		test_seed_note(seed);
+		start(&r, seed);
+		memset(mem, 0x11, 65536);
+		rig_op(&o, WEFT_VOL_WRITE, 0, 65536, mem)->op.flags = WEFT_VOL_DURABLE;
+		rig_submit(&r, 1, &o);
+		CHECK_EQ(rig_wait(&r, &o), 0);
+		crash_alone(&r);
+		CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+		rig_op(&o, WEFT_VOL_SNAPSHOT, 0, 0, NULL)->op.snap = &snap;
+		rig_submit(&r, 0, &o);
+		while (!snap.wrote || o.op.state != VOL_RUN)
+			rig_poll(&r);
+		lose_flush(&r);
+		CHECK_EQ(rig_wait(&r, &o), -EIO);
+		crash_alone(&r);
+		CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+		CHECK_EQ(tidy(&r), 0);
+		crash_alone(&r);
+		CHECK_EQ(weft_vol_in_doubt(r.vol), 1);
+		rig_end(&r);
+	}
+}
+
 /** Doubts that a snapshot has written to a map are cleared from it when they have ended. */
 static void
 test_tidy_noted(void)
@@ -685,6 +729,7 @@ test_tidy_noted(void)
 
 WEFT_TEST_MAIN({"maps are cleared when nothing changes", test_tidy},
                {"maps are written again after an error", test_tidy_fails},
+               {"a flush is lost while maps are written", test_tidy_lost},
                {"a snapshot's doubts are cleared", test_tidy_noted},
                {"a change of a group in use", test_use},
                {"groups in doubt alone", test_only_doubted},
