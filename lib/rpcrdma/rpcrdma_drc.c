@@ -56,6 +56,7 @@ struct weft_rpc_drc {
 	pthread_mutex_t refused_lock;
 	struct drc_refused refused[DRC_REFUSED];
 	unsigned int next_refused;
+	atomic_uint nrefused; /**< used places of refused; written under refused_lock */
 	unsigned int nshards;
 	struct drc_shard shard[DRC_SHARDS];
 };
@@ -396,13 +397,38 @@ drc_refused_place(struct weft_rpc_drc *d, const struct drc_refused *k)
 void
 weft_rpcrdma_drc_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
-	struct drc_refused k;
+	struct drc_refused k, *at;
 
 	if (!drc_refused_key(&k, d, req))
 		return;
 	pthread_mutex_lock(&d->refused_lock);
-	*drc_refused_place(d, &k) = k;
+	at = drc_refused_place(d, &k);
+	if (at->name_bytes == 0)
+		atomic_fetch_add_explicit(&d->nrefused, 1, memory_order_release);
+	*at = k;
 	pthread_mutex_unlock(&d->refused_lock);
+}
+
+/*
+ * Whether a refused call has what is cheap to compare with req. Only then is req's sum made: most
+ * calls have no record, and most of the time there is none at all.
+ */
+static bool
+drc_refused_maybe(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
+{
+	bool found = false;
+
+	if (atomic_load_explicit(&d->nrefused, memory_order_acquire) == 0)
+		return false;
+	pthread_mutex_lock(&d->refused_lock);
+	for (unsigned int i = 0; i < DRC_REFUSED && !found; i++) {
+		const struct drc_refused *r = &d->refused[i];
+
+		found = r->name_bytes > 0 && r->xid == req->p.xid &&
+		        r->len_bytes == req->payload_bytes;
+	}
+	pthread_mutex_unlock(&d->refused_lock);
+	return found;
 }
 
 bool
@@ -411,13 +437,15 @@ weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *
 	struct drc_refused k;
 	bool found = false;
 
-	if (!drc_refused_key(&k, d, req))
+	if (!drc_refused_maybe(d, req) || !drc_refused_key(&k, d, req))
 		return false;
 	pthread_mutex_lock(&d->refused_lock);
 	for (unsigned int i = 0; i < DRC_REFUSED && !found; i++) {
 		found = memcmp(&d->refused[i], &k, sizeof(k)) == 0;
-		if (found)
+		if (found) {
 			d->refused[i].name_bytes = 0;
+			atomic_fetch_sub_explicit(&d->nrefused, 1, memory_order_release);
+		}
 	}
 	pthread_mutex_unlock(&d->refused_lock);
 	return found;

@@ -98,7 +98,6 @@ pull_place(struct weft_rpc_req *req, struct weft_rpc_place *at)
 	return proc->place(rpc->a.user, &xdr, (uint32_t)c->reads[0].len_bytes, at);
 }
 
-/* The last Read invalidates the STag of the local sink, so that its next use has another one. */
 static int
 pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to, uint32_t stag)
 {
@@ -124,6 +123,26 @@ pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to,
 	return 0;
 }
 
+/*
+ * The last Read is here. The region's invalidation is posted only now. Posted behind the Reads it
+ * would need a fence, and the Reads of the next calls would wait for these Reads.
+ */
+static void
+pull_read(void *owner, bool ok)
+{
+	struct weft_rpc_req *req = owner;
+	struct rpcrdma_batch *b = &req->pull;
+
+	b->done = req->pulled_done;
+	b->n = 0;
+	if (ok && req->reg != NULL)
+		(void)weft_rpcrdma_reg_inv(b, &req->reg, 1); /* has room: the Reads are gone */
+	if (b->n > 0)
+		weft_rpcrdma_batch_queue(req->rpc, b);
+	else
+		b->done(req, ok);
+}
+
 uint32_t
 weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 {
@@ -131,7 +150,6 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 	struct rpcrdma_in *in = &req->in;
 	uint64_t total = c->call.len_bytes, end = 4;
 	struct weft_rpc_place at;
-	struct weft_wr *wr;
 	uint8_t *to;
 
 	for (unsigned int i = 0; i < c->n_reads; i++) {
@@ -172,15 +190,8 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 		};
 		to += c->reads[i].len_bytes;
 	}
-	if (req->reg != NULL) {
-		if (weft_rpcrdma_batch_room(&req->pull, 1) != 0)
-			return RDMA2_ERR_SYSTEM;
-		wr = weft_rpcrdma_batch_add(&req->pull, NULL, 0);
-		wr->opcode = WEFT_WR_LOCAL_INV;
-		wr->flags = WEFT_WR_FENCE;
-		wr->local_inv.stag = req->reg->stag;
-	}
-	req->pull.done = done;
+	req->pulled_done = done;
+	req->pull.done = pull_read;
 	req->pull.owner = req;
 	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
 	req->reading = true;
@@ -197,7 +208,7 @@ weft_rpcrdma_pull_refused(struct weft_rpc *rpc)
 	/* The list begins with the latest request, and Reads are posted in the order of their
 	 * calls. */
 	LIST_FOREACH (req, &rpc->reqs, entry)
-		if (req->pull.slot != NULL && req->pull.posted > 0)
+		if (req->pull.done == pull_read && req->pull.slot != NULL && req->pull.posted > 0)
 			first = req;
 	if (first != NULL && rpc->a.drc != NULL)
 		weft_rpcrdma_drc_refused(rpc->a.drc, first);

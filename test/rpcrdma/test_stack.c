@@ -265,5 +265,41 @@ test_silent_peer(void)
 	finish();
 }
 
+static bool
+all_served(void *arg)
+{
+	(void)arg;
+	dispatch();
+	return st.served == st.asked;
+}
+
+static void
+test_reads_overlap(void)
+{
+	/* The responder reads the chunks of many calls at once. One at a time, they would take one
+	 * round trip for each. The first half opens TCP's window and gets the credits. */
+	const uint64_t rtt_ns = 10 * VT_MS;
+	struct vt_attr a = {.seed = 1, .link = {.delay_ns = rtt_ns / 2}};
+	const unsigned int half = 16;
+	uint64_t took_ns = 0;
+
+	start(&a, 4096);
+	while (st.asked < 2 * half) {
+		uint64_t t0 = sim_now_ns(st.t.sim);
+
+		for (unsigned int i = 0; i < half; i++)
+			call(0, 20000);
+		CHECK(vt_until(&st.t, 60 * VT_S, all_served, NULL));
+		took_ns = sim_now_ns(st.t.sim) - t0;
+		CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
+	}
+	for (unsigned int i = 0; i < st.asked; i++)
+		CHECK(st.call[i].status == WEFT_RPC_OK && st.call[i].same);
+	CHECK_EQ(weft_rpc_stats(st.side[1].rpc)->read_chunks, 2 * half);
+	CHECK_MSG(took_ns < half / 2 * rtt_ns, "%u calls were read in %.1f round trips", half,
+	          (double)took_ns / (double)rtt_ns);
+	finish();
+}
+
 WEFT_TEST_MAIN({"calls over a hostile link", test_hostile_link}, {"the peer goes", test_peer_goes},
-               {"a silent peer", test_silent_peer})
+               {"a silent peer", test_silent_peer}, {"Reads of calls overlap", test_reads_overlap})
