@@ -67,6 +67,9 @@ vio_fail(struct target_vio *io, int status)
 	uint64_t at = 0;
 	char text[128];
 
+	if (op->kind == WEFT_VOL_FLUSH)
+		snprintf(text, sizeof(text), "the medium has lost what was written%s%s",
+		         status == -EIO ? "" : ": ", status == -EIO ? "" : strerror(-status));
 	if (status == -EILSEQ)
 		at = op->off_bytes + op->done_bytes;
 	else if (status == -EBADMSG)
@@ -81,19 +84,20 @@ vio_fail(struct target_vio *io, int status)
 		                  status == -EBADMSG ? "a block does not have its checksum"
 		                                     : strerror(-status));
 	}
-	return target_vfault(io->status, io->fault, target_vstatus(status), at,
-	                     status == -EILSEQ ? 0 : op->done_bytes, "%s",
-	                     status == -EBADMSG ? "a block does not have its checksum"
-	                     : status == -EIO && op->kind == WEFT_VOL_FLUSH
-	                             ? "the medium has lost what was written"
-	                     : status == -EILSEQ ? "the octets differ"
-	                     : status == -EBUSY
-	                             ? target_vwindow_in_the_way(
-	                                       io->g, op->off_bytes, op->len_bytes, false,
-	                                       "a window that may write has a part of the range",
-	                                       text, sizeof(text))
-	                     : status == -ECANCELED ? "it was given up"
-	                                            : strerror(-status));
+	return target_vfault(
+	        io->status, io->fault, target_vstatus(status), at,
+	        status == -EILSEQ ? 0 : op->done_bytes, "%s",
+	        status == -EBADMSG ? "a block does not have its checksum"
+	        : op->kind == WEFT_VOL_FLUSH &&
+	                        (status == -EIO || weft_block_class_of(status) == WEFT_BLOCK_SPACE)
+	                ? text
+	        : status == -EILSEQ ? "the octets differ"
+	        : status == -EBUSY  ? target_vwindow_in_the_way(
+	                                      io->g, op->off_bytes, op->len_bytes, false,
+	                                      "a window that may write has a part of the range",
+	                                      text, sizeof(text))
+	        : status == -ECANCELED ? "it was given up"
+	                               : strerror(-status));
 }
 
 /* ---- Beginning ---- */

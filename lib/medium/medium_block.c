@@ -176,6 +176,7 @@ medium_block_state(struct block_dev *d, struct weft_block_state *state)
 	        .bytes = atomic_load_explicit(&d->bytes, memory_order_relaxed),
 	        .status = atomic_load_explicit(&d->status, memory_order_relaxed),
 	        .lost_flushes = atomic_load_explicit(&d->lost_flushes, memory_order_relaxed),
+	        .lost_status = atomic_load_explicit(&d->lost_status, memory_order_relaxed),
 	        .fenced = atomic_load_explicit(&d->fenced, memory_order_relaxed),
 	};
 	changes = atomic_load_explicit(&d->changes, memory_order_relaxed);
@@ -191,9 +192,12 @@ block_changed(struct block_dev *d)
 }
 
 void
-medium_block_flush_lost(struct block_dev *d)
+medium_block_flush_lost(struct block_dev *d, int status)
 {
+	if (weft_block_class_of(status) != WEFT_BLOCK_SPACE)
+		status = -EIO;
 	pthread_mutex_lock(&d->lock);
+	atomic_store_explicit(&d->lost_status, status, memory_order_relaxed);
 	atomic_fetch_add_explicit(&d->lost_flushes, 1, memory_order_release);
 	block_changed(d);
 	pthread_mutex_unlock(&d->lock);

@@ -77,6 +77,7 @@ struct block_dev {
 	_Atomic uint64_t bytes;
 	_Atomic int status;
 	_Atomic uint32_t lost_flushes;
+	_Atomic int lost_status; /**< changes before lost_flushes does */
 	atomic_bool fenced;
 	_Atomic uint32_t changes; /**< counts changes of the members above */
 	bool quiet;               /**< fenced, and nothing is left that could land */
@@ -117,8 +118,8 @@ block_with_driver(const struct block_chan *c)
 	return c->list[BLOCK_DRIVER].n + c->list[BLOCK_OVERDUE].n + c->list[BLOCK_LATE].n;
 }
 
-/** A flush has failed: count it, under no lock. Any thread. */
-void medium_block_flush_lost(struct block_dev *d);
+/** A flush has failed with this status: count it, under no lock. Any thread. */
+void medium_block_flush_lost(struct block_dev *d, int status);
 /** Whether every flush and request with FUA up to number `upto` has ended, on all channels. Takes
  * the device's lock. */
 bool medium_block_flushes_ended(struct block_dev *d, uint64_t upto);

@@ -460,7 +460,7 @@ block_flush_done(struct block_chan *c, struct weft_block_req *req, int status)
 	/* Count the failure before this flush ends for other channels. These two orders pair with
 	 * medium_block_flushes_ended() and block_is_in_doubt(). */
 	if (status != 0 && status != -ECANCELED)
-		medium_block_flush_lost(d);
+		medium_block_flush_lost(d, status);
 	else if (status != 0)
 		block_flush_undo(c);
 	flushes = atomic_load_explicit(&d->flushes, memory_order_acquire);
@@ -520,7 +520,7 @@ weft_block_done(struct weft_block_req *req, int status, uint64_t done_bytes)
 		 * too: it may have been found when earlier writes were written back. A request that
 		 * the backend finds wrong (-EINVAL) does not come to a flush. */
 		if (status != 0 && status != -ECANCELED && status != -EILSEQ && status != -EINVAL)
-			medium_block_flush_lost(block_dev_of(req->chan->block));
+			medium_block_flush_lost(block_dev_of(req->chan->block), status);
 		block_unnumber(c, req);
 	}
 	block_finish(req, status, done_bytes);
@@ -645,7 +645,8 @@ block_call_done(struct block_chan *c, struct weft_block_req *req)
 
 	block_take(req);
 	if (req->status == 0 && unlikely(block_is_in_doubt(block_dev_of_chan(c), req))) {
-		req->status = -EIO;
+		req->status = atomic_load_explicit(&block_dev_of_chan(c)->lost_status,
+		                                   memory_order_relaxed);
 		req->done_bytes = 0;
 	}
 	if (req->op == WEFT_BLOCK_SNAPSHOT)

@@ -23,8 +23,9 @@ chan_lost(struct weft_vol_chan *c)
 	struct weft_vol_client *client;
 
 	TAILQ_FOREACH (client, &c->clients, link) {
-		if (client->changes > client->durable)
-			client->lost = true;
+		/* The first cause is the one that it is told. */
+		if (client->changes > client->durable && client->lost == 0)
+			client->lost = c->lost_status;
 		client->durable = client->changes;
 	}
 }
@@ -34,6 +35,7 @@ chan_event(struct weft_block_chan *chan, const struct weft_block_state *state)
 {
 	struct weft_vol_chan *c = chan->owner;
 
+	c->lost_status = state->lost_status;
 	if (state->lost_flushes != c->lost_flushes) {
 		if (c->vol->sums != NULL)
 			vol_sums_doubt_used(c->vol->sums);
@@ -107,6 +109,7 @@ weft_vol_chan_open(struct weft_vol *v, const struct weft_vol_chan_attr *attr,
 	a.owner = c;
 	weft_block_query_state(v->block, &state);
 	c->lost_flushes = state.lost_flushes;
+	c->lost_status = state.lost_status;
 	r = weft_block_chan_open(v->block, &a, &c->chan);
 	if (r != 0) {
 		chan_slot_end(v, c->slot);

@@ -11,7 +11,8 @@ weft_vol_client_open(struct weft_vol_chan *c, struct weft_vol_client *client)
 	client->chan = c;
 	TAILQ_INIT(&client->ops);
 	client->under_way = client->windows = 0;
-	client->revoked = client->lost = false;
+	client->revoked = false;
+	client->lost = 0;
 	client->changes = client->durable = 0;
 	TAILQ_INSERT_TAIL(&c->clients, client, link);
 }

@@ -76,10 +76,20 @@ struct weft_vol_chan {
 	uint32_t nrun, nfinished;
 	uint64_t now_ns, deadline_ns;
 	uint32_t lost_flushes;
+	int lost_status; /**< weft_block_state.lost_status */
 	bool in_poll;
 	bool fed; /**< the device was given a request after its poll */
 	struct weft_vol_stats stats;
 };
+
+/** Whether an operation with this status tells its client that a flush was lost. */
+static inline bool
+vol_tells_loss(int status)
+{
+	const enum weft_block_class class = weft_block_class_of(status);
+
+	return class == WEFT_BLOCK_MEDIUM_FAILED || class == WEFT_BLOCK_SPACE;
+}
 
 /* ---- vol_iov.c ---- */
 

@@ -705,11 +705,11 @@ step_flushed(struct weft_vol_op *op)
 	}
 	if (op->kind == WEFT_VOL_FLUSH)
 		op->done_bytes = op->len_bytes;
-	if (client != NULL && client->lost && op->kind == WEFT_VOL_FLUSH &&
+	if (client != NULL && client->lost != 0 && op->kind == WEFT_VOL_FLUSH &&
 	    !STEP_SABOTAGED(NOT_TOLD)) {
-		client->lost = false;
+		status = client->lost;
+		client->lost = 0;
 		op->chan->stats.told_lost++;
-		status = -EIO;
 	}
 	vol_queue_finish(op, status);
 }
@@ -722,9 +722,9 @@ step_failed(struct weft_vol_op *op, int status)
 
 	if (sums != NULL && (op->phase == STEP_SUMS_STORE || op->sums_stored))
 		vol_sums_doubt(sums, step_group(op), true);
-	if (op->client != NULL && op->kind == WEFT_VOL_FLUSH && status == -EIO)
-		op->client->lost = false; /* it is told now */
-	if (op->phase == STEP_FLUSH && status == -EIO)
+	if (op->client != NULL && op->kind == WEFT_VOL_FLUSH && vol_tells_loss(status))
+		op->client->lost = 0; /* it is told now */
+	if (op->phase == STEP_FLUSH && vol_tells_loss(status))
 		op->changed = false; /* likewise of its own change */
 	vol_queue_finish(op, status);
 }
@@ -774,7 +774,7 @@ step_last(struct weft_vol_op *op)
 	/* A flush was lost between two steps: what the first one has done may be lost with it. */
 	if (op->changed && op->lost_at != op->chan->lost_flushes) {
 		op->changed = false; /* the client is told now */
-		vol_queue_finish(op, -EIO);
+		vol_queue_finish(op, op->chan->lost_status);
 		return;
 	}
 	if ((op->flags & WEFT_VOL_DURABLE) != 0 && !op->fua && op->len_bytes > 0) {

@@ -271,8 +271,8 @@ win_sync_end(struct weft_vol_window *w, int status)
 	else
 		win_look_again(w, 0, UINT64_MAX);
 	/* The client should have heard of this loss and has not: its next flush tells it. */
-	if (w->sync.op.status == -EIO && !told)
-		w->attr.client->lost = true;
+	if (vol_tells_loss(w->sync.op.status) && !told)
+		w->attr.client->lost = w->sync.op.status;
 }
 
 static void
@@ -286,7 +286,7 @@ win_flush_done(struct weft_vol_op *op)
 	w->busy--;
 	/* A flush that was lost in between has told another one, and has lost pages of this one. */
 	if (status == 0 && w->any_unsynced && op->lost_flushes != w->lost_at)
-		status = -EIO;
+		status = op->chan->lost_status;
 	win_sync_end(w, status);
 	vol_win_run(w);
 }

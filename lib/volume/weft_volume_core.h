@@ -228,9 +228,10 @@ void weft_vol_query_stats(const struct weft_vol_chan *c, struct weft_vol_stats *
  *
  * Lost flushes. When a flush of the device fails, unflushed writes of all clients may be lost. Each
  * client that has unflushed writes then is told once: the first of its flushes that ends from then
- * on fails with -EIO, even if the device's flush succeeds. The client writes again what it has
- * written since its last flush of the whole volume, or since its last flush that covered it. A
- * client can also compare `lost_flushes` of its operations, which grows with each lost flush.
+ * on fails, even if the device's flush succeeds, with weft_block_state.lost_status: -EIO, or
+ * -ENOSPC or -EDQUOT where the medium had no room. The client writes again what it has written
+ * since its last flush of the whole volume, or since its last flush that covered it. A client can
+ * also compare `lost_flushes` of its operations, which grows with each lost flush.
  */
 struct weft_vol_client {
 	struct weft_vol_chan *chan;
@@ -239,7 +240,7 @@ struct weft_vol_client {
 	uint32_t under_way;
 	uint32_t windows; /**< open ones (weft_volume_window.h) */
 	bool revoked;
-	bool lost; /**< it has to be told of a lost flush */
+	int lost; /**< status of a lost flush of which it has to be told; 0: there is none */
 	/** unstable changes done, and how many of these are durable */
 	uint64_t changes, durable;
 	/** May be NULL. Of a revoked client: its last operation has had its done(). Not called if

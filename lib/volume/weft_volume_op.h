@@ -16,7 +16,8 @@
  *
  * Status: that of the request that failed (the table of weft/block.h; weft_block_class_of()).
  * Besides: -ECANCELED: canceled or revoked. -ETIMEDOUT: the deadline came between two steps, or
- * before the first. -EIO of a flush: also a lost flush of which its client had to be told.
+ * before the first. -EIO, -ENOSPC and -EDQUOT of a flush: also a lost flush of which its client had
+ * to be told.
  * -EBADMSG: the block at damaged_off_bytes does not have its checksum.
  *
  * Memory. The device takes memory of a certain alignment. Data that is aligned in memory as it is

@@ -429,20 +429,21 @@ test_failed_flush(void)
 	CHECK_EQ(ntold, 1);
 	CHECK(told_at < f[0].at); /* the owner learns of it before */
 	CHECK_EQ(told.lost_flushes, 1);
+	CHECK_EQ(told.lost_status, -ENOSPC);
 	CHECK_EQ(f[0].req.status, -ENOSPC);
-	CHECK_EQ(w[1].req.status, -EIO); /* may be among what was lost */
+	CHECK_EQ(w[1].req.status, -ENOSPC); /* may be among what was lost */
 	CHECK_EQ(weft_block_poll(d, 2), 2);
 	CHECK_EQ(ntold, 2);
-	CHECK_EQ(f[2].req.status, -EIO);
-	CHECK_EQ(w[2].req.status, 0); /* a read */
+	CHECK_EQ(f[2].req.status, -ENOSPC); /* for the first one's cause */
+	CHECK_EQ(w[2].req.status, 0);       /* a read */
 	/* the flush behind was submitted before its owner knew */
 	script_end(1, 0);
 	CHECK_EQ(weft_block_poll(c, 3), 1);
-	CHECK_EQ(f[1].req.status, -EIO);
+	CHECK_EQ(f[1].req.status, -ENOSPC);
 	/* so was a write that is still under way, but not one with FUA that reports for itself */
 	script_end(0, 0);
 	CHECK_EQ(weft_block_poll(c, 4), 1);
-	CHECK_EQ(w[0].req.status, -EIO);
+	CHECK_EQ(w[0].req.status, -ENOSPC);
 	/* the next ones are as good as new */
 	submit(c, make(&w[0], WEFT_BLOCK_WRITE, 0));
 	submit(d, make(&f[2], WEFT_BLOCK_FLUSH, 0));
@@ -482,7 +483,7 @@ test_fua_holds(void)
 		CHECK_EQ(weft_block_poll(c, 2), 0); /* the second one is under way */
 		script_end(0, status);
 		CHECK_EQ(weft_block_poll(c, 3), 1);
-		CHECK_EQ(f.req.status, status == 0 || status == -ECANCELED ? 0 : -EIO);
+		CHECK_EQ(f.req.status, status == -ECANCELED ? 0 : status);
 		CHECK_EQ(weft_block_poll(d, 3), 2);
 		CHECK(fua[0].req.status == 0 && fua[0].req.done_bytes == 4096);
 		CHECK(fua[1].req.status == status &&
@@ -543,6 +544,7 @@ test_driver_errors(void)
 		CHECK_EQ(weft_block_poll(c, 1), 1);
 		weft_block_query_state(b, &state);
 		CHECK_EQ(state.lost_flushes, lost += fua[i].lost);
+		CHECK_EQ(state.lost_status, fua[i].lost == 0 ? 0 : fua[i].status);
 	}
 	submit(c, make(&s, WEFT_BLOCK_FLUSH, 0));
 	script_end(0, 0);

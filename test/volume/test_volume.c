@@ -591,11 +591,11 @@ test_deadline(void)
 /* ---- Lost flushes ---- */
 
 static void
-fail_flush(struct rig *r)
+fail_flush(struct rig *r, int status)
 {
 	struct weft_block_fault_hit h = {.ops = 1U << WEFT_BLOCK_FLUSH};
 
-	weft_block_fault_fail(r->block, &h, -EIO);
+	weft_block_fault_fail(r->block, &h, status);
 }
 
 static int
@@ -616,8 +616,9 @@ client_do(struct rig *r, struct weft_vol_client *client, unsigned int chan, enum
 	return o.op.status;
 }
 
+/** Whom a flush that fails with a status concerns, and what these are told. */
 static void
-test_lost_flush(void)
+lost_flush(int status)
 {
 	struct weft_vol_client c[4] = {0};
 	struct weft_vol_stats st;
@@ -634,8 +635,8 @@ test_lost_flush(void)
 	CHECK_EQ(client_do(&r, &c[2], 0, WEFT_VOL_WRITE, 0, &lost), 0);
 	CHECK_EQ(client_do(&r, &c[3], 1, WEFT_VOL_WRITE, WEFT_VOL_DURABLE, &lost), 0);
 	CHECK_EQ(lost, 0);
-	fail_flush(&r);
-	CHECK_EQ(client_do(&r, &c[2], 0, WEFT_VOL_FLUSH, 0, &lost), -EIO);
+	fail_flush(&r, status);
+	CHECK_EQ(client_do(&r, &c[2], 0, WEFT_VOL_FLUSH, 0, &lost), status);
 	CHECK_EQ(lost, 1);
 	polls(&r, 2);
 	/* 2 was told; 1 has to be told; 0 and 3 have lost nothing */
@@ -644,7 +645,7 @@ test_lost_flush(void)
 	CHECK_EQ(client_do(&r, &c[3], 1, WEFT_VOL_FLUSH, 0, &lost), 0);
 	CHECK_EQ(client_do(&r, &c[1], 1, WEFT_VOL_WRITE, 0, &lost), 0);
 	CHECK_EQ(lost, 1);
-	CHECK_EQ(client_do(&r, &c[1], 1, WEFT_VOL_FLUSH, 0, &lost), -EIO);
+	CHECK_EQ(client_do(&r, &c[1], 1, WEFT_VOL_FLUSH, 0, &lost), status);
 	CHECK_EQ(client_do(&r, &c[1], 1, WEFT_VOL_FLUSH, 0, &lost), 0);
 	weft_vol_query_stats(r.chan[1], &st);
 	CHECK_EQ(st.told_lost, 1);
@@ -653,12 +654,21 @@ test_lost_flush(void)
 	rig_end(&r);
 }
 
+static void
+test_lost_flush(void)
+{
+	lost_flush(-EIO);
+	lost_flush(-ENOSPC);
+	lost_flush(-EDQUOT);
+}
+
 /** A flush is lost between two steps of a long write, whose first step it loses. */
 static void
 test_lost_in_between(void)
 {
 	for (unsigned int durable = 0; durable < 2; durable++) {
 		struct weft_block_fault_cfg cfg = {.delay_min_ns = 50000, .delay_max_ns = 50000};
+		const int status = durable ? -ENOSPC : -EIO;
 		struct rig_op w, f;
 		struct rig r;
 
@@ -672,11 +682,11 @@ test_lost_in_between(void)
 			rig_poll(&r);
 		cfg = (struct weft_block_fault_cfg){0};
 		weft_block_fault_set(r.block, &cfg);
-		fail_flush(&r);
+		fail_flush(&r, status);
 		rig_submit(&r, 1, rig_op(&f, WEFT_VOL_FLUSH, 1 << 20, 512, NULL));
-		CHECK_EQ(rig_wait(&r, &f), -EIO);
+		CHECK_EQ(rig_wait(&r, &f), status);
 		CHECK_EQ(w.done, 0);
-		CHECK_EQ(rig_wait(&r, &w), -EIO);
+		CHECK_EQ(rig_wait(&r, &w), status);
 		rig_end(&r);
 	}
 }

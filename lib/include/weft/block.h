@@ -47,8 +47,9 @@
  * of weft_block_state grows before any later flush succeeds, and flushes that were under way at the
  * same time fail with it, on every channel, as do writes without WEFT_BLOCK_FUA. weft does this,
  * not the driver, because some backends report a failure only once. A write with WEFT_BLOCK_FUA
- * that fails for the medium counts as a failed flush as well. The caller writes that data again, or
- * tells its clients.
+ * that fails for the medium, or for room, counts as a failed flush as well. The caller writes that
+ * data again, or tells its clients. What fails with another one's flush has the status
+ * `lost_status`: -ENOSPC or -EDQUOT where no room was the cause, else -EIO.
  *
  * Status of a request, and what weft_block_class_of() makes of it:
  *
@@ -167,6 +168,8 @@ struct weft_block_state {
 	int status;
 	uint32_t lost_flushes; /**< failed flushes, see Durability */
 	bool fenced;           /**< weft_block_fence() was called: no new request is taken */
+	/** why the last of them failed: -EIO, -ENOSPC or -EDQUOT; 0: none has */
+	int lost_status;
 };
 
 /** How to open one device. */

@@ -50,8 +50,8 @@
  * After the connection is lost each request ends with -ENOTCONN, and it is unknown whether it was
  * done. The volume can only be closed then. What was durable is durable; the program connects again
  * and repeats the rest (all operations but COMPARE_WRITE may be repeated). That includes
- * changes that were answered and not flushed: a flush tells (-EIO) of lost changes of its own
- * opening alone.
+ * changes that were answered and not flushed: a flush tells (-EIO, -ENOSPC) of lost changes of its
+ * own opening alone.
  *
  * A request that ends with -ETIMEDOUT has its memory back. If the target then moves its data all
  * the same, the connection ends, because that memory is not open to it any more.
@@ -192,7 +192,9 @@ struct weft_volume_req {
 	 * - -EIO: the medium failed, or lost what was written since the last flush
 	 * - -EBUSY: a window has a part of the range; the snapshot is in use
 	 * - -EEXIST, -ENOENT: there is a snapshot or clone of that name, or no snapshot
-	 * - -ENOSPC, -EOPNOTSUPP, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM: as the target says
+	 * - -ENOSPC: the medium has no room; of a flush also: what was written since the last one
+	 *   was lost for that
+	 * - -EOPNOTSUPP, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM: as the target says
 	 * - -ENODEV: the volume is offline. -ESHUTDOWN: another owner has the medium
 	 * - -ESTALE: the target has ended the grant
 	 * - -ETIMEDOUT: no answer in time, and it is unknown whether it was done; or the medium did
