@@ -45,11 +45,18 @@ struct opening_found {
 	/** 0: there is a volume; else that of weft_vol_super_choose(), or -errno */
 	int status;
 	uint64_t need_bytes; /**< of the volume */
-	char why[160];       /**< of a status that is not 0, for people */
+	/** UUID of the volume that this program has had in the file; "": none is known */
+	char had_uuid[37];
+	char why[160]; /**< of a status that is not 0, for people */
 };
 
 /** Look, without a lock, and change nothing. */
 void opening_volume_find(const struct conf_export *conf, struct opening_found *f);
+/**
+ * Note in an attribute of the file that it has a volume of this UUID, so that a later opening knows
+ * an emptied file from a new one. A file system without such attributes has no note.
+ */
+void opening_volume_note(const struct conf_export *conf, const uint8_t uuid[16]);
 /** Whether the export is opened to be read only; -errno: it would have to, and its rights do not
  * allow that. */
 int opening_volume_reads_only(const struct opening *o, const struct opening_found *f);

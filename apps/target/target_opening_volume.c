@@ -12,10 +12,46 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "export_format.h"
 #include "target_opening.h"
 #include "weft_volume_core.h"
+
+/** It belongs to the file, not to its octets: it outlives a cut, and ends with the file. */
+static const char attribute[] = "user.weft.volume";
+
+/** Read the UUID of the attribute. False: there is none. */
+static bool
+found_note(int fd, char uuid[37])
+{
+	ssize_t n = fgetxattr(fd, attribute, uuid, 36);
+
+	uuid[n < 0 ? 0 : n] = '\0';
+	if (strspn(uuid, "0123456789abcdef-") == 36)
+		return true;
+	/* Others may write it, too: only what this program would write is shown. */
+	snprintf(uuid, 37, "%s", n == -1 && errno != ERANGE ? "" : "of an unknown UUID");
+	return uuid[0] != '\0';
+}
+
+void
+opening_volume_note(const struct conf_export *conf, const uint8_t uuid[16])
+{
+	const int fd = open(conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char has[37], text[37];
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	expfmt_uuid_str(uuid, text);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    !(found_note(fd, has) && strcmp(has, text) == 0) &&
+	    fsetxattr(fd, attribute, text, strlen(text), 0) == 0)
+		(void)fsync(fd);
+	close(fd);
+}
 
 /** One copy of the superblock; what is behind the end of the file is not there. Returns the octets
  * that were read; -1: none could be. */
@@ -58,6 +94,7 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 	if (S_ISREG(st.st_mode)) {
 		f->is_file = true;
 		f->bytes = (uint64_t)st.st_size;
+		(void)found_note(fd, f->had_uuid);
 		/* An open for writing would be seen by those who watch the file. */
 		if (faccessat(AT_FDCWD, conf->path, W_OK, AT_EACCESS) != 0)
 			f->no_write = -errno;
@@ -106,11 +143,25 @@ opening_was_cut(const struct opening *o, uint64_t need_bytes, uint64_t have_byte
 	                    need_bytes, have_bytes, need_bytes);
 }
 
+/** Refuse a file whose note says that it had a volume: -EIO. */
+static int
+opening_had(const struct opening *o, const struct opening_found *f, const char *what)
+{
+	return opening_fail(o, -EIO,
+	                    "%s: it had the volume %s, and has none now; not touched; restore it "
+	                    "from a backup, or remove it to begin with a new volume",
+	                    what, f->had_uuid);
+}
+
 int
 opening_volume_fits(const struct opening *o, const struct opening_found *f)
 {
 	const uint64_t size = o->conf->size_bytes;
 
+	if (f->had_uuid[0] != '\0' &&
+	    ((f->status == -ENODATA && (f->bytes == 0 || f->bytes < size)) ||
+	     (f->status == -EBADMSG && f->bytes < WEFT_VOL_SUPER_BYTES)))
+		return opening_had(o, f, "was cut or emptied");
 	if (f->status == 0 && size != 0 && size < f->need_bytes &&
 	    (!f->is_file || f->bytes >= f->need_bytes))
 		return opening_fail(o, -EINVAL,
@@ -152,6 +203,10 @@ opening_volume_blank(const struct opening *o, const struct opening_found *f)
 	}
 	if (rc < 0)
 		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
+	if (f->had_uuid[0] != '\0')
+		return opening_had(o, f,
+		                   rc == 1 ? "was cut or emptied"
+		                           : "has no volume, and data that is not zero");
 	return rc == 1 ? 0
 	               : opening_fail(o, -EMEDIUMTYPE,
 	                              "has no volume, and data that is not zero; not touched; if "

@@ -209,6 +209,8 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	}
 	if (o.created)
 		opening_sync_directory(conf->path);
+	if (!v->read_only && conf->path[0] != '\0')
+		opening_volume_note(conf, weft_vol_info(v->vol)->super.uuid);
 	ex->created = o.created;
 	ex->volume = v;
 	snprintf(ex->had_path, sizeof(ex->had_path), "%s", conf->path);

@@ -370,6 +370,42 @@ def cut_stays_out(persist):
     assert t.term() == 0
 
 
+def checked(t):
+    """What --check-config says."""
+    p = subprocess.run([app("weft-target"), "-c", t.conf, "--check-config"], capture_output=True, text=True, timeout=30)
+    return p.stderr + p.stdout
+
+
+def test_emptied_between_two_targets():
+    """A file that had a volume of an earlier run is not formatted again, whatever size says, before it is removed."""
+    exports = {e: volume(f"v20.{e}", "16M") for e in ("empty", "zeros", "first", "kept", "never")}
+    file = {e: exports[e]["path"] for e in exports}
+    t = Target("v20", exports).start()
+    copied(t, make_file("v20.in", MIB, 21), "weft://10.0.0.1/empty")
+    assert t.term() == 0
+    os.truncate(file["empty"], 0)
+    for e in ("zeros", "first"):
+        os.truncate(file[e], 0)
+        os.truncate(file[e], 16 * MIB if e == "zeros" else 512)
+    os.unlink(file["never"])
+    os.close(os.open(file["never"], os.O_CREAT))
+    said = checked(t)
+    t.start()
+    for e in ("empty", "zeros", "first"):
+        want = f"export {e}: OFFLINE: {file[e]}: was cut or emptied: it had the volume "
+        assert want in t.logged() and want.replace("OFFLINE: ", "") in said, (e, said, t.logged())
+        assert "not touched; restore it from a backup, or remove it" in t.logged(), t.logged()
+    assert [os.path.getsize(file[e]) for e in ("empty", "zeros", "first")] == [0, 16 * MIB, 512]
+    for e in ("kept", "never"):
+        assert f"export {e}: {file[e]}" in t.logged(), t.logged()
+    for e in ("empty", "zeros", "first"):
+        os.unlink(file[e])
+    t.proc.send_signal(signal.SIGHUP)
+    for e in ("empty", "zeros", "first"):
+        until(t, f"export {e}: is served now")
+    assert t.term() == 0
+
+
 def test_cut_stays_out_file():
     cut_stays_out("file")
 
@@ -601,7 +637,8 @@ def test_example():
 if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
-          test_damage_after_a_crash, test_what_is_not_a_volume, test_offline_and_back, test_cut_stays_out_file, test_cut_stays_out_pmem,
+          test_damage_after_a_crash, test_what_is_not_a_volume, test_offline_and_back, test_emptied_between_two_targets,
+          test_cut_stays_out_file, test_cut_stays_out_pmem,
           test_block_device, test_why_not_opened, test_data_behind_file, test_data_behind_pmem, test_read_only_file,
           test_read_only_device, test_end_with_scrubs, test_without_flush, test_no_memory_for_staging, test_becomes_a_volume,
           test_rights, test_example])
