@@ -40,7 +40,8 @@ struct opening_found {
 	uint64_t bytes;      /**< octets */
 	ssize_t first_bytes; /**< octets of its first page that were read; -1: it cannot be read */
 	bool snapshot;       /**< a copy of the superblock says so */
-	bool ro_device;      /**< a block device that takes no writes */
+	bool is_device;      /**< a block device, */
+	bool ro_device;      /**< that takes no writes */
 	int no_write;        /**< -errno: why the file cannot be opened for writing; 0: it can */
 	/** 0: there is a volume; else that of weft_vol_super_choose(), or -errno */
 	int status;
@@ -62,8 +63,9 @@ void opening_volume_note(const struct conf_export *conf, const uint8_t uuid[16])
 int opening_volume_reads_only(const struct opening *o, const struct opening_found *f);
 /** Whether a file that is not empty is as long as its volume; -EIO: it was cut. */
 int opening_volume_fits(const struct opening *o, const struct opening_found *f);
-/** Whether a file without a superblock may be formatted: all of it is zero, or it is a hole, or no
- * ordinary file; -EMEDIUMTYPE: there is data. Reads what is no hole. */
+/** Whether a file or block device without a superblock may be formatted: all of the file is zero or
+ * a hole, the places of weft_vol_format_place() of the device are, or it is neither; -EMEDIUMTYPE:
+ * there is data. Reads what is no hole. */
 int opening_volume_blank(const struct opening *o, const struct opening_found *f);
 /** Whether a file that has had a volume of this target, at had_path, has none any more: -EIO. 0: it
  * has, or is not there, or had_path is "" or of another file. */

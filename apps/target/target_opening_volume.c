@@ -99,6 +99,7 @@ opening_volume_find(const struct conf_export *conf, struct opening_found *f)
 		if (faccessat(AT_FDCWD, conf->path, W_OK, AT_EACCESS) != 0)
 			f->no_write = -errno;
 	} else if (S_ISBLK(st.st_mode)) {
+		f->is_device = true;
 		f->ro_device = ioctl(fd, BLKROGET, &ro) == 0 && ro != 0;
 	}
 	for (unsigned int i = 0; i < 2; i++) {
@@ -188,11 +189,40 @@ opening_volume_fits(const struct opening *o, const struct opening_found *f)
 	return 0;
 }
 
+/** The same of a block device, of which only places are looked at. */
+static int
+blank_device(const struct opening *o)
+{
+	const int fd = open(o->conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint64_t bytes = 0, at = 0, len;
+	int rc = fd < 0 || ioctl(fd, BLKGETSIZE64, &bytes) != 0 ? -errno : 1;
+
+	/* No reading ahead of single pages, and no pages of this look that are read later. */
+	if (fd >= 0)
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	for (uint32_t i = 0; rc == 1 && weft_vol_format_place(bytes, 0, i, &at, &len); i++)
+		rc = opening_is_zero(fd, at, at + len);
+	if (fd >= 0) {
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(fd);
+	}
+	if (rc < 0)
+		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
+	return rc == 1 ? 0
+	               : opening_fail(o, -EMEDIUMTYPE,
+	                              "has no volume, and data at octet %" PRIu64
+	                              " or soon behind it; not touched; if it may be formatted, "
+	                              "clear it (blkdiscard -z)",
+	                              at);
+}
+
 int
 opening_volume_blank(const struct opening *o, const struct opening_found *f)
 {
 	int fd, rc;
 
+	if (f->is_device)
+		return blank_device(o);
 	if (!f->is_file || f->bytes == 0)
 		return 0;
 	fd = open(o->conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

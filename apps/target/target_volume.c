@@ -141,7 +141,7 @@ volume_open(struct opening *o, const struct opening_found *f, struct target_volu
 		return rc;
 	rc = weft_vol_open(v->block, &a, &v->vol);
 	if (rc == -ENODATA) {
-		/* The core looks at the first MiB alone. A file is locked now. */
+		/* The core looks at places alone. A file is locked now. */
 		rc = opening_volume_blank(o, f);
 		if (rc == 0)
 			rc = volume_format(o, v);

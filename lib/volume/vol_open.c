@@ -110,9 +110,80 @@ open_check_device(const struct weft_block_info *i, bool sums, const struct open_
 
 /* ---- Format ---- */
 
-/** The first octets of the medium allow a format, or are to be replaced. */
+/** Where ext (blocks of 1, 2 and 4 KiB) and btrfs have copies of their superblocks. */
+static const uint64_t format_copies[] = {8388608,   33554432,  67108864,
+                                         134217728, 402653184, 274877906944};
+#define FORMAT_COPIES  (sizeof(format_copies) / sizeof(format_copies[0]))
+#define FORMAT_SAMPLES 256U
+#define FORMAT_PAGE    4096U
+
+bool
+weft_vol_format_place(uint64_t bytes, uint64_t from_bytes, uint32_t i, uint64_t *off_bytes,
+                      uint64_t *len_bytes)
+{
+	const uint64_t mib = OPEN_HEAD_BYTES;
+	uint64_t n;
+
+	*off_bytes = 0;
+	*len_bytes = VOL_MIN(bytes, mib);
+	if (i == 0)
+		return true;
+	from_bytes = VOL_MIN(VOL_MAX(from_bytes, mib), bytes);
+	*off_bytes = VOL_MAX(bytes - *len_bytes, from_bytes);
+	*len_bytes = bytes - *off_bytes;
+	if (i == 1)
+		return true;
+	i -= 2;
+	*len_bytes = 0;
+	if (i < FORMAT_COPIES) {
+		*off_bytes = format_copies[i];
+		if (*off_bytes >= from_bytes && *off_bytes < bytes)
+			*len_bytes = VOL_MIN(FORMAT_PAGE, bytes - *off_bytes);
+		return true;
+	}
+	i -= (uint32_t)FORMAT_COPIES;
+	n = VOL_MIN(FORMAT_SAMPLES, bytes / mib);
+	if (i >= n)
+		return false;
+	/* Parts begin where those who divide a device in equal ones put their headers. */
+	*off_bytes = (bytes / n * i + bytes % n * i / n) & ~(uint64_t)(FORMAT_PAGE - 1);
+	if (*off_bytes >= from_bytes)
+		*len_bytes = VOL_MIN(FORMAT_PAGE, bytes - *off_bytes);
+	return true;
+}
+
+/** The medium behind its first MiB has nothing that a format could lose. */
 static int
-format_look(struct weft_block *b, const struct weft_vol_format *f, uint8_t *head,
+format_look_behind(struct weft_block *b, uint64_t data_at, uint8_t *mem,
+                   const struct open_reason *why)
+{
+	const uint64_t block = b->info.block_bytes;
+	struct weft_block_state state;
+	uint64_t at, len;
+
+	weft_block_query_state(b, &state);
+	for (uint32_t i = 1;
+	     weft_vol_format_place(state.bytes & ~(block - 1), data_at, i, &at, &len); i++) {
+		const uint64_t from = at & ~(block - 1);
+		const uint64_t end = (at + len + block - 1) & ~(block - 1);
+		int r = open_io(b, WEFT_BLOCK_READ, from, mem, end - from);
+
+		if (r != 0)
+			return open_refuse(why, r, "the device cannot be read: %s", strerror(-r));
+		for (uint64_t k = 0; k < end - from; k++) {
+			if (mem[k] != 0)
+				return open_refuse(why, -EMEDIUMTYPE,
+				                   "the device has data at octet %" PRIu64
+				                   " of %" PRIu64,
+				                   from + k, state.bytes);
+		}
+	}
+	return 0;
+}
+
+/** The medium allows a format, or is to be replaced. */
+static int
+format_look(struct weft_block *b, const struct weft_vol_format *f, uint64_t data_at, uint8_t *head,
             const struct open_reason *why)
 {
 	struct weft_vol_super s;
@@ -141,7 +212,7 @@ format_look(struct weft_block *b, const struct weft_vol_format *f, uint8_t *head
 			                   "%" PRIu64,
 			                   i);
 	}
-	return 0;
+	return format_look_behind(b, data_at, head, why);
 }
 
 /** Where the data of a volume of so many octets begins. */
@@ -275,7 +346,8 @@ weft_vol_format(struct weft_block *b, const struct weft_vol_format *f, char *rea
 	head = open_memory(&b->info, OPEN_HEAD_BYTES);
 	if (head == NULL)
 		return open_refuse(&why, -ENOMEM, "no memory");
-	r = format_look(b, f, head, &why);
+	/* What an earlier format has left in front of the data, by a crash, does not matter. */
+	r = format_look(b, f, s.data_at, head, &why);
 	if (r == 0 && f->force) {
 		/* No remains of another format may be found in front of the data. */
 		memset(head, 0, OPEN_HEAD_BYTES);

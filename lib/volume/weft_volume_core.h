@@ -53,14 +53,23 @@ struct weft_vol_format {
 	uint8_t uuid[16];    /**< of the caller's drawing (RFC 9562, version 4) */
 	uint64_t created_ns; /**< now, since 1970 */
 	bool sums;           /**< with checksums (docs/volumes.md) */
-	/** Format a device whose first MiB has data: that data is lost. */
+	/** Format a device that has data: that data is lost. */
 	bool force;
 };
 
 /**
- * Write a superblock. Reads what the superblock replaces first, and refuses a medium that is not
- * all zero there. Set-up thread. If it fails, `reason` (of reason_bytes octets; may be NULL) is one
- * line:
+ * A range of a device of so many octets that has to be zero before it is formatted: the first and
+ * the last MiB, where nearly all formats have their signatures; places of the copies of ext and
+ * btrfs; and a page of 4096 octets in each 256th part of what begins at `from_bytes`, or each MiB.
+ * i counts from 0. False: there are no more. Any thread.
+ */
+bool weft_vol_format_place(uint64_t bytes, uint64_t from_bytes, uint32_t i, uint64_t *off_bytes,
+                           uint64_t *len_bytes);
+
+/**
+ * Write a superblock. First looks at the medium (weft_vol_format_place()), and refuses one that is
+ * not all zero there. Set-up thread. If it fails, `reason` (of reason_bytes octets; may be NULL) is
+ * one line:
  * - -EEXIST: the device has a volume
  * - -EMEDIUMTYPE: it has data of another format, or of an unknown one
  * - -EINVAL, -ENOSPC: a length that is too long for a volume, or for the device

@@ -3,11 +3,13 @@
 """Exports that are volumes: pushed and pulled in place, larger than memory, durable, checked at rest, offline and back."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 
 from test_kill import crc32c
+from test_medium import made
 from test_offline import edit, until, with_telemetry
 from weft_e2e import APPS, BUILD, Skip, Target, app, end_all, main, make_file, memif, path, sha
 
@@ -538,6 +540,67 @@ def test_read_only_file():
     assert sha(file) == before
 
 
+def written(dev, at, octets):
+    with open(dev, "r+b") as f:
+        f.seek(at)
+        f.write(octets)
+
+
+def wiped(*mkfs):
+    """A format of another program whose first MiB was cleared."""
+    def make(dev):
+        if not shutil.which(mkfs[0]):
+            return False
+        subprocess.run([*mkfs, dev], check=True, capture_output=True)
+        written(dev, 0, bytes(MIB))
+        return True
+    return make
+
+
+def lies(at, octets):
+    def make(dev):
+        written(dev, at, octets)
+        return True
+    return make
+
+
+DEVICE_BYTES = 320 * MIB
+BEHIND = {
+    "ext4.1k": wiped("mke2fs", "-qF", "-t", "ext4", "-b", "1024"), "ext4.4k": wiped("mke2fs", "-qF", "-t", "ext4", "-b", "4096"),
+    "xfs": wiped("mkfs.xfs", "-qf"), "btrfs": wiped("mkfs.btrfs", "-qf"), "gpt": wiped("sgdisk", "-o"),
+    "md0.90": lies(DEVICE_BYTES - 65536, b"\xfc\x4e\x2b\xa9"), "md1.0": lies(DEVICE_BYTES - 8192, b"\xfc\x4e\x2b\xa9"),
+    "last": lies(DEVICE_BYTES - 1, b"!"), "middle": lies(DEVICE_BYTES // 2, os.urandom(2 * MIB)), "zero": lies(0, b"\0"),
+}
+
+
+def test_block_device_that_was_used():
+    """A device whose beginning is zero is looked at behind it, too, and is not formatted where there is anything."""
+    with made() as m:
+        devs = {}
+        for name, make in BEHIND.items():
+            dev = m.loop(path(f"v21.{name}"), DEVICE_BYTES)
+            if make(dev):
+                devs[name] = dev
+        assert len(devs) >= 4, devs
+        t = m.use(Target("v21", {n: {"path": dev, "format": "volume"} for n, dev in devs.items()}))
+        said = checked(t)
+        t.start()
+        for name, dev in devs.items():
+            if name == "zero":
+                continue
+            for text, off in ((said, ""), (t.logged(), "OFFLINE: ")):
+                assert f"export {name}: {off}{dev}: has no volume, and data at octet" in text, (name, text)
+            with open(dev, "rb") as f:
+                assert not any(f.read(MIB)), name
+        assert "not touched; if it may be formatted, clear it (blkdiscard -z)" in t.logged(), t.logged()
+        assert f"export zero: {devs['zero']}" in t.logged() and t.logged().count("; new") == 1, t.logged()
+        subprocess.run(["blkdiscard", "-z", devs["last"]], check=True)
+        t.proc.send_signal(signal.SIGHUP)
+        until(t, "export last: is served now")
+        assert t.term() == 0
+        print(f"# {', '.join(devs)}", flush=True)
+
+
 def test_read_only_device():
     """A block device that takes no writes grants read,verify alone, whatever its export says."""
     t = Target("v16", {"disk": volume("v16.back", "16M")}).start()
@@ -638,7 +701,6 @@ if __name__ == "__main__":
     main([test_push_and_pull, test_any_range, test_sparse_stays_sparse, test_holes_are_verified, test_source_that_changes,
           test_durable_when_acknowledged, test_larger_than_memory, test_checksums_find_damage, test_scrub_reports_damage,
           test_damage_after_a_crash, test_what_is_not_a_volume, test_offline_and_back, test_emptied_between_two_targets,
-          test_cut_stays_out_file, test_cut_stays_out_pmem,
-          test_block_device, test_why_not_opened, test_data_behind_file, test_data_behind_pmem, test_read_only_file,
-          test_read_only_device, test_end_with_scrubs, test_without_flush, test_no_memory_for_staging, test_becomes_a_volume,
-          test_rights, test_example])
+          test_cut_stays_out_file, test_cut_stays_out_pmem, test_block_device, test_block_device_that_was_used,
+          test_why_not_opened, test_data_behind_file, test_data_behind_pmem, test_read_only_file, test_read_only_device,
+          test_end_with_scrubs, test_without_flush, test_no_memory_for_staging, test_becomes_a_volume, test_rights, test_example])

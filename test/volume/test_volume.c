@@ -193,6 +193,64 @@ test_format(void)
 	rig_end(&r);
 }
 
+/** The places that are looked at before a format lie on the device, whatever its length. */
+static void
+test_format_places(void)
+{
+	static const uint64_t lengths[] = {0,
+	                                   512,
+	                                   DATA_AT,
+	                                   DATA_AT + 512,
+	                                   3 * DATA_AT + 4095,
+	                                   1ULL << 38,
+	                                   (1ULL << 38) + 512,
+	                                   UINT64_MAX};
+
+	for (unsigned int n = 0; n < sizeof(lengths) / sizeof(lengths[0]); n++) {
+		for (unsigned int k = 0; k < 3; k++) {
+			const uint64_t from = k * (lengths[n] / 3);
+			uint64_t at, len, octets = 0;
+			uint32_t i = 0;
+
+			for (; weft_vol_format_place(lengths[n], from, i, &at, &len); i++) {
+				CHECK(len <= lengths[n] && (len == 0 || at <= lengths[n] - len));
+				CHECK(i == 0 || len == 0 || at >= from);
+				octets += len;
+			}
+			CHECK(i <= 300 && octets <= 4 * DATA_AT);
+		}
+	}
+}
+
+/** One octet that is not zero at any of these places is enough for a refusal. */
+static void
+test_format_behind(void)
+{
+	struct weft_vol_format f = {.uuid = {5}};
+	static uint8_t page[512];
+	char reason[160];
+	uint64_t at, len;
+	struct rig r;
+	unsigned int n = 0;
+
+	rig_device(&r, DISK_BYTES, 512, 0);
+	for (uint32_t i = 1; weft_vol_format_place(DISK_BYTES, 0, i, &at, &len); i++) {
+		const uint64_t last = (at + len - 1) / 512 * 512;
+
+		if (len == 0)
+			continue;
+		n++;
+		page[511] = 1;
+		CHECK_EQ(device_io(&r, WEFT_BLOCK_WRITE, last, page, 512), 0);
+		CHECK_EQ(weft_vol_format(r.block, &f, reason, sizeof(reason)), -EMEDIUMTYPE);
+		page[511] = 0;
+		CHECK_EQ(device_io(&r, WEFT_BLOCK_WRITE, last, page, 512), 0);
+	}
+	CHECK(n >= DISK_BYTES / DATA_AT);
+	CHECK_EQ(weft_vol_format(r.block, &f, reason, sizeof(reason)), 0);
+	rig_end(&r);
+}
+
 /* A volume gets longer and shorter. When a request of it fails, the volume has its old or its new
  * length, and its data; also when one copy of its superblock is damaged: 1, the first one; 2, the
  * second one; 0, none. */
@@ -886,10 +944,12 @@ test_partial(void)
 	}
 }
 
-WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format}, {"resize", test_resize},
-               {"two copies", test_copies}, {"refusals", test_refusals}, {"order", test_order},
-               {"cancel", test_cancel}, {"a long write that is canceled", test_long_canceled},
-               {"deadline", test_deadline}, {"lost flush", test_lost_flush},
+WEFT_TEST_MAIN({"superblock", test_super}, {"format", test_format},
+               {"format places", test_format_places}, {"format of data behind", test_format_behind},
+               {"resize", test_resize}, {"two copies", test_copies}, {"refusals", test_refusals},
+               {"order", test_order}, {"cancel", test_cancel},
+               {"a long write that is canceled", test_long_canceled}, {"deadline", test_deadline},
+               {"lost flush", test_lost_flush},
                {"lost flush in a long write", test_lost_in_between},
                {"a part of a write is lost", test_partial},
                {"error at each request", test_each_error}, {"threads", test_threads})

@@ -1017,7 +1017,7 @@ flush_then(struct preq *q)
 static void
 test_callbacks(void)
 {
-	struct bench *b = bench_begin(14, false);
+	struct bench *b = bench_begin(15, false);
 	struct weft_persist *m = weft_vol_windows_medium(b->p);
 	struct preq q[3] = {0};
 	struct win win;

@@ -604,14 +604,15 @@ test_ghosts(void)
 static void
 test_ghost_mutant(void)
 {
-	unsigned int found = 0;
+	unsigned int found = 0, runs = 0;
 
+	/* The first one that is found is the last: two owners of a range break more than stamps. */
 	volume_sabotage = VOLUME_OPEN_RANGE;
-	for (unsigned int i = 0; i < 100; i++)
-		found += ghost_run(9000 + i) > 0;
+	for (; runs < 100 && found == 0; runs++)
+		found += ghost_run(9100 + runs) > 0;
 	volume_sabotage = VOLUME_SOUND;
 	CHECK(found > 0);
-	test_note("a range that is open too early: found in %u of 100 runs", found);
+	test_note("a range that is open too early: found in run %u", runs);
 }
 
 /**
