@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Rates of exports: buckets of workers, and turns of clients. */
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #define WEIGH_NS    (2 * NS_PER_MS)
 #define ARM_MIN_NS  (NS_PER_MS / 20)
 #define ARM_MAX_NS  (5 * NS_PER_MS)
+#define ARM_OWES_NS (20 * NS_PER_MS) /* while clients only owe */
 
 static uint64_t
 get(const atomic_ullong *n)
@@ -39,6 +41,7 @@ rate_export_wipe(struct rate_export *x)
 	atomic_store_explicit(&x->ops, 0, memory_order_relaxed);
 	atomic_store_explicit(&x->bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&x->waits, 0, memory_order_relaxed);
+	atomic_store_explicit(&x->forgotten, 0, memory_order_relaxed);
 }
 
 void
@@ -110,9 +113,9 @@ wait_ns(const struct rate_bucket *b, uint64_t bytes_per_s, uint64_t ops_per_s, d
 }
 
 static double
-client_part(const struct rate_client *c)
+part_of(const atomic_uint *workers)
 {
-	const unsigned int n = atomic_load_explicit(&c->workers, memory_order_relaxed);
+	const unsigned int n = atomic_load_explicit(workers, memory_order_relaxed);
 
 	return n > 1 ? 1.0 / n : 1.0;
 }
@@ -123,10 +126,22 @@ lane_fill(struct rate_lane *l)
 	struct rate_export *x = l->n->x;
 
 	fill(&l->bucket, get(&x->client_bytes_per_s), get(&x->client_ops_per_s),
-	     client_part(l->client), l->n->now_ns);
+	     part_of(&l->client->filled), l->n->now_ns);
 }
 
 /* ---- Who is active ---- */
+
+/** The lane takes its part of the client's rate, or not. */
+static void
+lane_filled(struct rate_lane *l, bool filled)
+{
+	if (l->filled == filled)
+		return;
+	l->filled = filled;
+	l->n->nfilled += filled ? 1 : UINT32_MAX;
+	atomic_fetch_add_explicit(&l->client->filled, filled ? 1 : UINT32_MAX,
+	                          memory_order_relaxed);
+}
 
 static void
 lane_active(struct rate_lane *l, bool active)
@@ -138,6 +153,15 @@ lane_active(struct rate_lane *l, bool active)
 	atomic_fetch_add_explicit(&l->client->workers, active ? 1 : UINT32_MAX,
 	                          memory_order_relaxed);
 	l->n->weighed_ns = 0;
+	if (active)
+		lane_filled(l, true);
+}
+
+/** Whether the client has used more here than its rate, or than others that wait. */
+static bool
+owes(const struct rate_lane *l)
+{
+	return !has(&l->bucket) || (l->turn > l->n->clock && l->n->nwaiting > 0);
 }
 
 /** Find out who is active, and tell the other workers this one's part. */
@@ -153,6 +177,11 @@ weigh(struct rate_node *n)
 		if (l->active && TAILQ_EMPTY(&l->waiting) &&
 		    n->now_ns - l->seen_ns > RATE_ACTIVE_MS * NS_PER_MS)
 			lane_active(l, false);
+		/* The time until now counts with the part of then. */
+		if (l->filled)
+			lane_fill(l);
+		if (!l->active && !owes(l))
+			lane_filled(l, false);
 		if (l->active) {
 			unsigned int on =
 			        atomic_load_explicit(&l->client->workers, memory_order_relaxed);
@@ -196,7 +225,7 @@ charge(struct rate_lane *l, uint64_t bytes)
 	if (l->turn < n->clock)
 		l->turn = n->clock;
 	n->clock = l->turn;
-	l->turn += cost / client_part(l->client);
+	l->turn += cost / part_of(&l->client->filled);
 	add(&x->ops, 1);
 	add(&x->bytes, bytes);
 }
@@ -220,12 +249,43 @@ next_lane(struct rate_node *n)
 static void
 unwait(struct weft_gate_wait *w)
 {
-	struct rate_lane *l = (struct rate_lane *)w->gate;
+	struct rate_pass *p = (struct rate_pass *)w->gate;
+	struct rate_lane *l = p->lane;
 
-	TAILQ_REMOVE(&l->waiting, w, link);
+	TAILQ_REMOVE(&p->waiting, w, link);
+	if (TAILQ_EMPTY(&p->waiting))
+		TAILQ_REMOVE(&l->waiting, p, turn);
 	w->gate = NULL;
 	l->n->nwaiting--;
 	add(&l->n->x->waiting, UINT64_MAX);
+}
+
+static void
+wait(struct rate_pass *p, struct weft_gate_wait *w)
+{
+	struct rate_lane *l = p->lane;
+
+	w->gate = &p->gate;
+	if (TAILQ_EMPTY(&p->waiting))
+		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
+	TAILQ_INSERT_TAIL(&p->waiting, w, link);
+	l->n->nwaiting++;
+	add(&l->n->x->waiting, 1);
+}
+
+/** The first one that waits in the lane; the next one is of another pass, if others wait. */
+static struct weft_gate_wait *
+unwait_first(struct rate_lane *l)
+{
+	struct rate_pass *p = TAILQ_FIRST(&l->waiting);
+	struct weft_gate_wait *w = TAILQ_FIRST(&p->waiting);
+
+	unwait(w);
+	if (!TAILQ_EMPTY(&p->waiting)) {
+		TAILQ_REMOVE(&l->waiting, p, turn);
+		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
+	}
+	return w;
 }
 
 /** Ask for the time at which something may go on, or a client is active no more. False: that cannot
@@ -237,14 +297,16 @@ ask(struct rate_node *n)
 	double t = ARM_MAX_NS, one, first = ARM_MAX_NS;
 	struct rate_lane *l;
 
-	if (n->nactive == 0 || n->arm == NULL)
+	if (n->nfilled == 0 || n->arm == NULL)
 		return true;
+	if (n->nactive == 0)
+		return n->arm(n, n->now_ns + ARM_OWES_NS) == 0;
 	if (n->nwaiting > 0) {
 		TAILQ_FOREACH (l, &n->lanes, link) {
 			if (TAILQ_EMPTY(&l->waiting))
 				continue;
 			one = wait_ns(&l->bucket, get(&x->client_bytes_per_s),
-			              get(&x->client_ops_per_s), client_part(l->client));
+			              get(&x->client_ops_per_s), part_of(&l->client->filled));
 			first = one < first ? one : first;
 		}
 		t = wait_ns(&n->bucket, get(&x->bytes_per_s), get(&x->ops_per_s), n->share);
@@ -264,9 +326,8 @@ pump(struct rate_node *n)
 		return;
 	n->running = true;
 	while (n->nwaiting > 0 && (!n->on || has(&n->bucket)) && (l = next_lane(n)) != NULL) {
-		struct weft_gate_wait *w = TAILQ_FIRST(&l->waiting);
+		struct weft_gate_wait *w = unwait_first(l);
 
-		unwait(w);
 		l->seen_ns = n->now_ns;
 		charge(l, w->bytes);
 		w->go(w);
@@ -274,26 +335,41 @@ pump(struct rate_node *n)
 	n->running = false;
 }
 
+/** Nothing would end a wait: all that waits goes on. */
+static void
+release(struct rate_node *n)
+{
+	struct weft_gate_wait *w;
+	struct rate_lane *l;
+
+	TAILQ_FOREACH (l, &n->lanes, link)
+		while (!TAILQ_EMPTY(&l->waiting)) {
+			w = unwait_first(l);
+			charge(l, w->bytes);
+			w->go(w);
+		}
+}
+
 void
 rate_run(struct rate_node *n)
 {
-	struct rate_lane *l;
 
 	n->now_ns = n->now(n);
 	node_fill(n);
 	pump(n);
 	if (!ask(n))
-		TAILQ_FOREACH (l, &n->lanes, link)
-			rate_release(l);
+		release(n);
 }
 
 bool
-rate_enter(struct rate_lane *l, struct weft_gate_wait *w)
+rate_enter(struct rate_pass *p, struct weft_gate_wait *w)
 {
+	struct rate_lane *l = p->lane;
 	struct rate_node *n = l->n;
 
 	w->gate = NULL;
-	if (!n->on)
+	w->refused = false;
+	if (!n->on || p->ended)
 		return true;
 	n->now_ns = n->now(n);
 	l->seen_ns = n->now_ns;
@@ -307,10 +383,7 @@ rate_enter(struct rate_lane *l, struct weft_gate_wait *w)
 		(void)ask(n);
 		return true;
 	}
-	w->gate = &l->gate;
-	TAILQ_INSERT_TAIL(&l->waiting, w, link);
-	n->nwaiting++;
-	add(&n->x->waiting, 1);
+	wait(p, w);
 	if (!ask(n)) {
 		unwait(w);
 		charge(l, w->bytes);
@@ -330,7 +403,7 @@ rate_leave(struct weft_gate_wait *w)
 static bool
 gate_enter(struct weft_gate *g, struct weft_gate_wait *w)
 {
-	return rate_enter((struct rate_lane *)g, w);
+	return rate_enter((struct rate_pass *)g, w);
 }
 
 static void
@@ -357,13 +430,15 @@ rate_look(struct rate_node *n)
 	const bool on = (get(&x->bytes_per_s) | get(&x->client_bytes_per_s) | get(&x->ops_per_s) |
 	                 get(&x->client_ops_per_s)) != 0;
 	struct rate_lane *l;
+	struct rate_pass *p;
 
 	n->now_ns = n->now(n);
 	if (on && !n->on)
 		n->bucket = (struct rate_bucket){.at_ns = n->now_ns};
 	n->on = on;
 	TAILQ_FOREACH (l, &n->lanes, link)
-		l->gate.on = on;
+		LIST_FOREACH (p, &l->passes, link)
+			p->gate.on = on;
 	rate_run(n);
 }
 
@@ -398,75 +473,158 @@ client_get(struct rate_export *x, const struct quota_id *id)
 	return c;
 }
 
+static void
+lane_free(struct rate_lane *l)
+{
+	struct rate_node *n = l->n;
+
+	lane_active(l, false);
+	lane_filled(l, false);
+	TAILQ_REMOVE(&n->lanes, l, link);
+	client_put(n->x, l->client);
+	free(l);
+}
+
+/** Whether the client would gain by being forgotten. */
+static bool
+lane_owes(struct rate_lane *l)
+{
+	if (!l->n->on)
+		return false;
+	lane_fill(l);
+	return owes(l);
+}
+
+/** Free lanes that no grant has; all: also those that owe. Of these RATE_KEPT_MAX stay. */
+static void
+reap(struct rate_node *n, bool all)
+{
+	struct rate_export *x = n->x;
+	struct rate_lane *l, *next, *least;
+	double least_ns, ns;
+	uint32_t kept;
+
+	do {
+		kept = 0;
+		least = NULL;
+		least_ns = 0;
+		for (l = TAILQ_FIRST(&n->lanes); l != NULL; l = next) {
+			next = TAILQ_NEXT(l, link);
+			if (atomic_load_explicit(&l->refs, memory_order_acquire) > 0)
+				continue;
+			if (all || !lane_owes(l)) {
+				lane_free(l);
+				continue;
+			}
+			kept++;
+			ns = wait_ns(&l->bucket, get(&x->client_bytes_per_s),
+			             get(&x->client_ops_per_s), 1);
+			if (least == NULL || ns < least_ns) {
+				least = l;
+				least_ns = ns;
+			}
+		}
+		if (kept > RATE_KEPT_MAX) {
+			lane_free(least);
+			add(&x->forgotten, 1);
+		}
+	} while (kept > RATE_KEPT_MAX + 1);
+}
+
 void
 rate_reap(struct rate_node *n)
 {
-	struct rate_lane *l, *next;
-
-	for (l = TAILQ_FIRST(&n->lanes); l != NULL; l = next) {
-		next = TAILQ_NEXT(l, link);
-		if (atomic_load_explicit(&l->refs, memory_order_acquire) > 0 ||
-		    !TAILQ_EMPTY(&l->waiting))
-			continue;
-		lane_active(l, false);
-		TAILQ_REMOVE(&n->lanes, l, link);
-		client_put(n->x, l->client);
-		free(l);
-	}
+	if (TAILQ_EMPTY(&n->lanes))
+		return;
+	n->now_ns = n->now(n);
+	reap(n, false);
 }
 
 void
 rate_node_fini(struct rate_node *n)
 {
-	rate_reap(n);
+	reap(n, true);
 	add(&n->x->weight, 0 - n->weight);
 	n->weight = 0;
 }
 
-struct rate_lane *
-rate_lane_get(struct rate_node *n, const struct quota_id *id)
+/** The client's lane. NULL: no memory. */
+static struct rate_lane *
+lane_get(struct rate_node *n, const struct quota_id *id)
+{
+	struct rate_lane *l;
+
+	TAILQ_FOREACH (l, &n->lanes, link)
+		if (l->client->id.bytes == id->bytes &&
+		    memcmp(l->client->id.octets, id->octets, id->bytes) == 0)
+			return l;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return NULL;
+	l->client = client_get(n->x, id);
+	if (l->client == NULL) {
+		free(l);
+		return NULL;
+	}
+	l->n = n;
+	l->bucket.at_ns = n->now_ns;
+	LIST_INIT(&l->passes);
+	TAILQ_INIT(&l->waiting);
+	TAILQ_INSERT_TAIL(&n->lanes, l, link);
+	return l;
+}
+
+static void
+pass_begin(struct rate_pass *p, struct rate_lane *l)
+{
+	*p = (struct rate_pass){
+	        .lane = l,
+	        .gate = {.on = l->n->on, .enter = gate_enter, .leave = gate_leave},
+	};
+	TAILQ_INIT(&p->waiting);
+	LIST_INSERT_HEAD(&l->passes, p, link);
+	atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+}
+
+int
+rate_pass_open(struct rate_pass *p, struct rate_node *n, const struct quota_id *id)
 {
 	struct rate_lane *l;
 
 	rate_look(n);
+	l = lane_get(n, id);
+	if (l == NULL)
+		return -ENOMEM;
+	pass_begin(p, l);
 	rate_reap(n);
-	TAILQ_FOREACH (l, &n->lanes, link)
-		if (l->client->id.bytes == id->bytes &&
-		    memcmp(l->client->id.octets, id->octets, id->bytes) == 0)
-			break;
-	if (l == NULL) {
-		l = calloc(1, sizeof(*l));
-		if (l == NULL)
-			return NULL;
-		l->client = client_get(n->x, id);
-		if (l->client == NULL) {
-			free(l);
-			return NULL;
-		}
-		l->n = n;
-		l->gate = (struct weft_gate){.on = n->on, .enter = gate_enter, .leave = gate_leave};
-		l->bucket.at_ns = n->now_ns;
-		TAILQ_INIT(&l->waiting);
-		TAILQ_INSERT_TAIL(&n->lanes, l, link);
-	}
-	atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
-	return l;
+	return 0;
 }
 
 void
-rate_lane_put(struct rate_lane *l)
+rate_pass_beside(struct rate_pass *p, const struct rate_pass *of)
 {
-	atomic_fetch_sub_explicit(&l->refs, 1, memory_order_release);
+	pass_begin(p, of->lane);
 }
 
 void
-rate_release(struct rate_lane *l)
+rate_pass_end(struct rate_pass *p)
 {
 	struct weft_gate_wait *w;
 
-	while ((w = TAILQ_FIRST(&l->waiting)) != NULL) {
+	if (p->ended)
+		return;
+	p->ended = true;
+	p->gate.on = false;
+	LIST_REMOVE(p, link);
+	while ((w = TAILQ_FIRST(&p->waiting)) != NULL) {
 		unwait(w);
-		charge(l, w->bytes);
+		w->refused = true;
 		w->go(w);
 	}
+}
+
+void
+rate_pass_put(struct rate_pass *p)
+{
+	atomic_fetch_sub_explicit(&p->lane->refs, 1, memory_order_release);
 }

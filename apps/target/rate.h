@@ -16,6 +16,12 @@
  * So a rate is exact in the long run. A bucket holds RATE_BURST_MS of its rate: that is what comes
  * at once after a pause.
  *
+ * What a grant has waiting ends with the grant: it is not executed, and so not charged. A client
+ * that has overdrawn its bucket pays also when its last grant has ended, and on whichever worker
+ * its next grant is: so it gains nothing when it opens and closes grants all the time. Of clients
+ * without a grant, RATE_KEPT_MAX are remembered on a node; beyond that the one that owes least is
+ * forgotten.
+ *
  * Where operations wait, the client goes on that was charged least: start-time fair queueing. So a
  * client that asks for more than the others gets what they leave, and no more.
  *
@@ -33,7 +39,8 @@
 #include <weft/gate.h>
 
 #define RATE_BURST_MS  40U
-#define RATE_ACTIVE_MS 50U /**< a client counts as active for so long after an operation */
+#define RATE_ACTIVE_MS 50U  /**< a client counts as active for so long after an operation */
+#define RATE_KEPT_MAX  256U /**< clients of a node that owe, and have no grant */
 
 /** 0: no limit. */
 struct rate_limits {
@@ -47,6 +54,7 @@ struct rate_client {
 	struct quota_id id;
 	uint32_t refs;       /**< likewise */
 	atomic_uint workers; /**< on which it is active; relaxed */
+	atomic_uint filled;  /**< on which it is active or owes: these share what it may; relaxed */
 };
 
 /** What the nodes of an export share. */
@@ -58,6 +66,7 @@ struct rate_export {
 	atomic_ullong weight;            /**< sum of the nodes' weights */
 	atomic_ullong ops, bytes, waits; /**< counters: charged; operations that waited */
 	atomic_ullong waiting;           /**< operations that wait now */
+	atomic_ullong forgotten;         /**< counter: clients that owed (RATE_KEPT_MAX) */
 };
 
 /** A bucket. */
@@ -80,22 +89,32 @@ struct rate_node {
 	struct rate_bucket bucket;
 	uint64_t weight, weighed_ns;
 	double share, clock; /**< clock: the turn that was charged last */
-	uint32_t nactive, nwaiting;
+	uint32_t nactive, nfilled, nwaiting;
 	bool on, running;
+};
+
+/** The operations of a grant, or of one of its regions. The caller's memory. */
+struct rate_pass {
+	struct weft_gate gate; /**< first: of the region */
+	struct rate_lane *lane;
+	LIST_ENTRY(rate_pass) link;  /**< in the lane's passes, until it ends */
+	TAILQ_ENTRY(rate_pass) turn; /**< in the lane's `waiting`, while something of it waits */
+	TAILQ_HEAD(, weft_gate_wait) waiting;
+	bool ended;
 };
 
 /** A client's operations on an export, on one worker. */
 struct rate_lane {
-	struct weft_gate gate; /**< first: of the client's regions */
 	TAILQ_ENTRY(rate_lane) link;
 	struct rate_node *n;
 	struct rate_client *client;
-	atomic_uint refs; /**< grants that exist; the last one's end is a release */
-	TAILQ_HEAD(, weft_gate_wait) waiting;
+	atomic_uint refs; /**< passes that are not put; the last one's put is a release */
+	LIST_HEAD(, rate_pass) passes;
+	TAILQ_HEAD(, rate_pass) waiting; /**< they take turns */
 	struct rate_bucket bucket;
 	double turn; /**< what it was charged, in seconds of the export's rate */
 	uint64_t seen_ns;
-	bool active;
+	bool active, filled;
 };
 
 /** Any thread. */
@@ -117,18 +136,22 @@ void rate_look(struct rate_node *n);
 /** Let go on what may; the time that was asked for has come. */
 void rate_run(struct rate_node *n);
 
-/** Free the lanes that no grant has. */
+/** Free the lanes that no grant has, and that owe nothing. */
 void rate_reap(struct rate_node *n);
-/** The client's lane, with a reference. NULL: no memory. */
-struct rate_lane *rate_lane_get(struct rate_node *n, const struct quota_id *id);
-/** Any thread. Nothing of the grant waits. */
-void rate_lane_put(struct rate_lane *l);
-/** An operation of w->bytes octets. True: it may begin. False: w->go(w) is called when it may. */
-bool rate_enter(struct rate_lane *l, struct weft_gate_wait *w);
+
+/** Open a pass of a client: a grant begins. -ENOMEM: no lane for it; nothing is open. */
+int rate_pass_open(struct rate_pass *p, struct rate_node *n, const struct quota_id *id);
+/** Open a pass of the same client as another one, which is not put. */
+void rate_pass_beside(struct rate_pass *p, const struct rate_pass *of);
+/** It ends: what waits goes on now, refused (weft_gate_wait.refused) and not charged. Nothing waits
+ * by it from here on. Its gate exists until the region is free. */
+void rate_pass_end(struct rate_pass *p);
+/** Any thread. It has ended; its memory is no longer used. */
+void rate_pass_put(struct rate_pass *p);
+/** An operation of w->bytes octets. True: it may begin. False: w->go(w) is called when it may, or
+ * with w->refused when it may not. */
+bool rate_enter(struct rate_pass *p, struct weft_gate_wait *w);
 /** It waits no longer. Does nothing if it does not wait. */
 void rate_leave(struct weft_gate_wait *w);
-
-/** A grant of the client ends: what waits goes on now. It is charged, so what follows waits. */
-void rate_release(struct rate_lane *l);
 
 #endif /* WEFT_APPS_RATE_H */

@@ -108,11 +108,12 @@ export_limits(struct target *t, const struct target_export *ex, const struct con
 	const struct rate_export *x = &t->rates[ex - t->exports];
 
 	(void)json_object_update_new(
-	        row, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:I}", "access",
+	        row, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:I}", "access",
 	                       export_printed(conf, conf_print_access), "limits",
 	                       export_printed(conf, conf_print_limits), "charged_ops",
 	                       count_of(&x->ops), "charged_bytes", count_of(&x->bytes), "waits",
-	                       count_of(&x->waits), "waiting", count_of(&x->waiting), "conns",
+	                       count_of(&x->waits), "waiting", count_of(&x->waiting),
+	                       "debts_forgotten", count_of(&x->forgotten), "conns",
 	                       (int)atomic_load_explicit(&ex->conns, memory_order_relaxed),
 	                       "conns_refused", count_of(&ex->conns_refused)));
 }

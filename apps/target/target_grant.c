@@ -27,7 +27,7 @@ grant_freed(void *arg)
 	target_writer_freed(g);
 	atomic_fetch_sub_explicit(&g->ex->grants, 1, memory_order_release);
 	quota_close(c->w->t->quota, g->client);
-	rate_lane_put(g->lane);
+	rate_pass_put(&g->pass);
 	free(g);
 	/* Last: with 0 here the connection may be freed, on its worker (limbo_look()). */
 	atomic_fetch_sub_explicit(&c->pending, 1, memory_order_release);
@@ -48,7 +48,9 @@ target_grant_drop(struct target_grant *g)
 	target_writer_leave(g);
 	target_quota_let_go(g->conn, &g->client);
 	LIST_REMOVE(g, link);
-	target_rate_let_go(g->conn, g->ex, g->lane);
+	target_rate_let_go(g->conn, g->ex);
+	/* Calls that wait find that the grant is gone. */
+	rate_pass_end(&g->pass);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
 	if (g->conn->rpc == NULL)
@@ -72,13 +74,15 @@ target_grant_register(struct target_grant *g)
 	};
 	int rc;
 
-	g->lane = target_rate_get(g->conn, g->ex);
-	if (g->lane == NULL)
-		return -ENOMEM;
-	attr.gate = &g->lane->gate;
-	rc = weft_mr_reg(g->conn->pd, &attr, &g->mr);
+	rc = target_rate_open(g->conn, g->ex, &g->pass);
 	if (rc != 0)
-		rate_lane_put(g->lane);
+		return rc;
+	attr.gate = &g->pass.gate;
+	rc = weft_mr_reg(g->conn->pd, &attr, &g->mr);
+	if (rc != 0) {
+		rate_pass_end(&g->pass);
+		rate_pass_put(&g->pass);
+	}
 	return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "export_proto.h"
+#include "rate.h"
 #include "target_export.h"
 
 struct target_worker;
@@ -21,7 +22,7 @@ struct target_grant {
 	struct target_conn *conn;
 	struct weft_mr *mr;
 	struct quota_client *client; /**< the client in whose share it counts */
-	struct rate_lane *lane;      /**< the client's rates */
+	struct rate_pass pass;       /**< its operations, in the client's rates */
 	uint32_t handle;
 	uint32_t rights;
 	uint32_t rest; /**< the rights that remain after a revocation */

@@ -103,12 +103,12 @@ io_held_go(struct weft_gate_wait *w)
 static void
 io_serve(struct target_grant *g, uint64_t bytes, const struct held_call *call)
 {
-	struct held_call *h = g != NULL && g->lane->gate.on ? malloc(sizeof(*h)) : NULL;
+	struct held_call *h = g != NULL && g->pass.gate.on ? malloc(sizeof(*h)) : NULL;
 
 	if (h != NULL) {
 		*h = *call;
 		h->wait = (struct weft_gate_wait){.bytes = bytes, .go = io_held_go, .owner = h};
-		if (!rate_enter(g->lane, &h->wait))
+		if (!rate_enter(&g->pass, &h->wait))
 			return;
 		free(h);
 	}

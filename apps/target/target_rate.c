@@ -114,13 +114,13 @@ target_rate_look(struct target_worker *tw, const struct target_export *ex)
 	rate_look(rate_of(tw, ex));
 }
 
-struct rate_lane *
-target_rate_get(struct target_conn *c, const struct target_export *ex)
+int
+target_rate_open(struct target_conn *c, const struct target_export *ex, struct rate_pass *p)
 {
 	struct quota_id id;
 
 	target_quota_id(c, &id);
-	return rate_lane_get(rate_of(c->w, ex), &id);
+	return rate_pass_open(p, rate_of(c->w, ex), &id);
 }
 
 /* ---- Connections ---- */
@@ -161,9 +161,8 @@ target_rate_hold(const struct target_conn *c, struct target_export *ex)
 }
 
 void
-target_rate_let_go(const struct target_conn *c, struct target_export *ex, struct rate_lane *lane)
+target_rate_let_go(const struct target_conn *c, struct target_export *ex)
 {
 	if (!rate_holds(c, ex))
 		atomic_fetch_sub_explicit(&ex->conns, 1, memory_order_relaxed);
-	rate_release(lane);
 }

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-struct rate_lane;
+struct rate_pass;
 struct target;
 struct target_conn;
 struct target_export;
@@ -24,16 +24,14 @@ void target_rates_reap(struct target_worker *tw);
 void target_rate_set(struct target *t, const struct target_export *ex);
 void target_rate_look(struct target_worker *tw, const struct target_export *ex);
 
-/** The lane of the connection's client, with a reference for a grant. NULL: no memory. */
-struct rate_lane *target_rate_get(struct target_conn *c, const struct target_export *ex);
+/** Open the pass of a grant of the connection, in the rates of its client. -ENOMEM. */
+int target_rate_open(struct target_conn *c, const struct target_export *ex, struct rate_pass *p);
 /** Whether the connection may have a grant of the export (`max_conns`); counts a refusal. Two
  * workers that ask at the same moment may both get the last place. */
 bool target_rate_conn(const struct target_conn *c, struct target_export *ex);
 /** The connection is about to get a grant. */
 void target_rate_hold(const struct target_conn *c, struct target_export *ex);
-/** A grant of the connection has ended: count it no more, and let go on what waits for the rate,
- * which then finds that it has ended. */
-void target_rate_let_go(const struct target_conn *c, struct target_export *ex,
-                        struct rate_lane *lane);
+/** A grant of the connection has ended: count it no more. */
+void target_rate_let_go(const struct target_conn *c, struct target_export *ex);
 
 #endif /* WEFT_APPS_TARGET_RATE_H */

@@ -24,6 +24,7 @@
 
 #include "conf.h"
 #include "quota.h"
+#include "rate.h"
 #include "target_metrics.h"
 #include "volrpc.h"
 #include "weft_staging.h"
@@ -140,7 +141,7 @@ struct target_vgrant {
 	struct weft_staging_lane lane; /**< its calls that wait for staging memory */
 	struct target_vclient *share;  /**< whose staging memory and windows it uses */
 	struct quota_client *quota;
-	struct rate_lane *rate; /**< the client's rates */
+	struct rate_pass rate; /**< its calls, in the client's rates */
 	uint32_t handle, rights, refs;
 	bool ended;                      /**< it is given up on */
 	LIST_HEAD(, target_vio) waiting; /**< calls that wait for memory */

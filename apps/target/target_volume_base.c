@@ -36,7 +36,7 @@ target_vgrant_unref(struct target_vgrant *g)
 	(void)weft_vol_client_close(&g->client);
 	LIST_REMOVE(g, link);
 	quota_close(tw->t->quota, g->quota);
-	rate_lane_put(g->rate);
+	rate_pass_put(&g->rate);
 	atomic_fetch_sub_explicit(&g->ex->grants, 1, memory_order_release);
 	if (g->close_req != NULL)
 		weft_rpc_done(g->close_req, WEFT_RPC_OK);

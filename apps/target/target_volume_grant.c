@@ -41,8 +41,7 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 		free(g);
 		return WEFT_VOLRPC_NORES;
 	}
-	g->rate = target_rate_get(c, ex);
-	if (g->rate == NULL) {
+	if (target_rate_open(c, ex, &g->rate) != 0) {
 		snprintf(why, size, "out of memory");
 		quota_close(t->quota, g->quota);
 		target_vclient_put(g->share);
@@ -89,7 +88,8 @@ target_vgrant_end(struct target_vgrant *g)
 	target_vwindows_end(g);
 	target_vio_end_waiting(g);
 	/* Calls that wait for the rate are answered, too: it is ended. */
-	target_rate_let_go(g->conn, g->ex, g->rate);
+	rate_pass_end(&g->rate);
+	target_rate_let_go(g->conn, g->ex);
 	(void)weft_vol_revoke(&g->client);
 	target_conn_standing(g->conn);
 	target_vgrant_unref(g);

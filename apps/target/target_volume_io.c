@@ -185,7 +185,7 @@ vio_may(struct target_vio *io, uint64_t bytes, void (*go)(struct weft_gate_wait 
 	io->wait.bytes = bytes;
 	io->wait.go = go;
 	io->wait.owner = io;
-	return rate_enter(io->g->rate, &io->wait);
+	return rate_enter(&io->g->rate, &io->wait);
 }
 
 static void

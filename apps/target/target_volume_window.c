@@ -201,6 +201,10 @@ vwindow_free(struct target_vwindow *x)
 	}
 	LIST_REMOVE(x, link);
 	g->nwindows--;
+	if (x->rate.lane != NULL) {
+		rate_pass_end(&x->rate);
+		rate_pass_put(&x->rate);
+	}
 	free(x);
 	target_vgrant_unref(g);
 }
@@ -264,6 +268,7 @@ vwindow_end_region(struct target_vwindow *x)
 	vwindow_goes(x, true);
 	TAILQ_INSERT_TAIL(&x->g->vc->vw->ending, x, turn);
 	x->state = VWINDOW_REGION;
+	rate_pass_end(&x->rate);
 	weft_mr_dereg(x->mr, vwindow_region_free, x);
 }
 
@@ -450,7 +455,7 @@ vwindow_ready(struct weft_vol_window *w, int status)
 	        .hash = g->ex->conf->hash,
 	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
 	        .hash_key_bytes = g->ex->hash_key.bytes,
-	        .gate = &g->rate->gate,
+	        .gate = &x->rate.gate,
 	};
 	int rc = status;
 
@@ -461,8 +466,10 @@ vwindow_ready(struct weft_vol_window *w, int status)
 		vwindow_press(vw);
 		return;
 	}
-	if (!moved)
+	if (!moved) {
+		rate_pass_beside(&x->rate, &g->rate);
 		rc = weft_mr_reg(g->conn->pd, &attr, &x->mr);
+	}
 	if (!moved && rc != 0) {
 		vwindow_answer(x, WEFT_VOLRPC_NORES, "no region is left for it");
 		x->mr = NULL;

@@ -31,6 +31,7 @@ struct target_vwindow {
 	struct target_vgrant *g;
 	struct weft_vol_window *w;
 	struct weft_mr *mr;
+	struct rate_pass rate; /**< of its region; lane NULL: it has had none */
 	enum vwindow_state state;
 	bool asked;                         /**< the client was told to give it back, */
 	struct target_vclient *promised_to; /**< for this one; NULL: it was not */

@@ -326,18 +326,38 @@ rdmap_gate_bytes(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
 	return RTE_MIN(left, e->len_bytes);
 }
 
+/* The gate has let the request go, and it is not to be executed. */
+static void
+rdmap_gate_refused(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	struct weft_term term;
+
+	RDMAP_FAULT(r, requests_revoked);
+	rdmap_irq_count_revoked(r, e);
+	(void)rdmap_irq_bad(&term, WEFT_MEM_BAD_STAG);
+	rdmap_irq_set_failed(r, e, &term);
+	/* The owner waits for its region. */
+	rdmap_irq_release(e);
+}
+
 static bool
 rdmap_gate_waits(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
 	struct weft_gate *g = e->mr->gate;
 	struct weft_gate_wait *w = &r->work->gate;
 
-	if (e->passed)
+	if (e->passed && r->work->gated != NULL) {
 		rdmap_irq_leave(r);
+		if (w->refused) {
+			rdmap_gate_refused(r, e);
+			return true;
+		}
+	}
 	if (e->passed || w->gate != NULL)
 		return !e->passed;
 	if (!g->on)
 		return false;
+	w->refused = false;
 	w->bytes = rdmap_gate_bytes(r, e);
 	w->go = rdmap_gate_go;
 	w->owner = r;

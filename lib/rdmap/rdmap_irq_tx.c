@@ -53,7 +53,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
 			return rdmap_read_failure(r, e, now_ns);
 		if (unlikely(e->sent_bytes == 0 && rdmap_irq_waits(r, e)))
-			return RDMAP_TX_NONE;
+			return e->state == RDMAP_IRQ_FAILED ? rdmap_read_failure(r, e, now_ns)
+			                                    : RDMAP_TX_NONE;
 		h.last = n == left;
 		h.to = e->sink_to + e->sent_bytes;
 		p = weft_ddp_tx_begin(&r->ddp, &h, n, now_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The rates of exports (apps/target/rate.h), on a clock of the test: a rate is kept within
- * 5 %, on one worker and on several; a client that asks for more gets no more than the others. */
+ * 5 %, on one worker and on several; a client that asks for more, or opens and closes grants all
+ * the time, gets no more than the others. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,12 +28,12 @@ struct sim_client;
 struct sim_op {
 	struct weft_gate_wait w; /* first */
 	struct sim_client *c;
-	struct rate_lane *lane;
+	struct rate_pass *pass;
 	uint64_t next_ns; /* when it begins again; UINT64_MAX: it waits */
 };
 
 struct sim_client {
-	struct rate_lane *lane[WORKERS];
+	struct rate_pass pass[WORKERS];
 	struct sim_op op[DEPTH_MAX];
 	unsigned int depth;
 	uint64_t size, bytes, ops;
@@ -67,8 +68,10 @@ sim_done(struct weft_gate_wait *w)
 {
 	struct sim_op *op = (struct sim_op *)w;
 
-	op->c->bytes += w->bytes;
-	op->c->ops++;
+	if (!w->refused) {
+		op->c->bytes += w->bytes;
+		op->c->ops++;
+	}
 	op->next_ns = now_ns + ANSWER_NS;
 }
 
@@ -94,10 +97,10 @@ sim_client(unsigned int i, unsigned int first, unsigned int n, unsigned int dept
 	c->depth = depth;
 	c->size = size;
 	for (unsigned int k = 0; k < n; k++)
-		c->lane[k] = rate_lane_get(&nodes[(first + k) % WORKERS], &id);
+		CHECK_EQ(rate_pass_open(&c->pass[k], &nodes[(first + k) % WORKERS], &id), 0);
 	for (unsigned int k = 0; k < depth; k++)
 		c->op[k] = (struct sim_op){
-		        .c = c, .lane = c->lane[k % n], .w = {.bytes = size, .go = sim_done}};
+		        .c = c, .pass = &c->pass[k % n], .w = {.bytes = size, .go = sim_done}};
 }
 
 static void
@@ -114,29 +117,35 @@ sim_set(uint64_t bytes, uint32_t ops, uint64_t client_bytes, uint32_t client_ops
 }
 
 static void
+sim_step(void)
+{
+	for (unsigned int i = 0; i < WORKERS; i++)
+		if (arm_ns[i] <= now_ns) {
+			arm_ns[i] = UINT64_MAX;
+			rate_run(&nodes[i]);
+		}
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		for (unsigned int k = 0; k < clients[i].depth; k++) {
+			struct sim_op *op = &clients[i].op[k];
+
+			if (op->next_ns > now_ns || clients[i].stopped)
+				continue;
+			op->next_ns = UINT64_MAX;
+			if (rate_enter(op->pass, &op->w))
+				sim_done(&op->w);
+		}
+	now_ns += STEP_NS;
+}
+
+static void
 sim_run(double seconds)
 {
 	const uint64_t end = now_ns + (uint64_t)(seconds * SEC);
 
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		clients[i].bytes = clients[i].ops = 0;
-	for (; now_ns < end; now_ns += STEP_NS) {
-		for (unsigned int i = 0; i < WORKERS; i++)
-			if (arm_ns[i] <= now_ns) {
-				arm_ns[i] = UINT64_MAX;
-				rate_run(&nodes[i]);
-			}
-		for (unsigned int i = 0; i < CLIENTS; i++)
-			for (unsigned int k = 0; k < clients[i].depth; k++) {
-				struct sim_op *op = &clients[i].op[k];
-
-				if (op->next_ns > now_ns || clients[i].stopped)
-					continue;
-				op->next_ns = UINT64_MAX;
-				if (rate_enter(op->lane, &op->w))
-					sim_done(&op->w);
-			}
-	}
+	while (now_ns < end)
+		sim_step();
 }
 
 static double
@@ -150,14 +159,24 @@ total(bool ops)
 }
 
 static void
+sim_close(struct rate_pass *p)
+{
+	rate_pass_end(p);
+	rate_pass_put(p);
+	/* Its memory is the owner's again. */
+	memset(p, 0xa5, sizeof(*p));
+	p->lane = NULL;
+}
+
+static void
 sim_end(void)
 {
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		for (unsigned int k = 0; k < clients[i].depth; k++)
 			rate_leave(&clients[i].op[k].w);
 		for (unsigned int k = 0; k < WORKERS; k++)
-			if (clients[i].lane[k] != NULL)
-				rate_lane_put(clients[i].lane[k]);
+			if (clients[i].pass[k].lane != NULL)
+				sim_close(&clients[i].pass[k]);
 	}
 	for (unsigned int i = 0; i < WORKERS; i++)
 		rate_node_fini(&nodes[i]);
@@ -284,7 +303,12 @@ test_leave(void)
 		s = s * 6364136223846793005ULL + 1442695040888963407ULL;
 		c = &clients[(s >> 40) % CLIENTS];
 		if ((s >> 50) % 3 == 0) {
-			rate_release(c->lane[0]);
+			const struct quota_id id = {.octets = {(uint8_t)(c - clients + 1)},
+			                            .bytes = 1};
+			struct rate_node *n0 = c->pass[0].lane->n;
+
+			sim_close(&c->pass[0]);
+			CHECK_EQ(rate_pass_open(&c->pass[0], n0, &id), 0);
 		} else if ((s >> 50) % 3 == 1) {
 			struct sim_op *op = &c->op[(s >> 33) % 8];
 
@@ -300,6 +324,184 @@ test_leave(void)
 				CHECK_EQ(waits, atomic_load(&x.waiting));
 		}
 	}
+	sim_end();
+}
+
+/* ---- A client that opens and closes grants all the time ---- */
+
+/** The client opens a grant on a worker that is drawn, begins `depth` operations, ends the grant
+ * after a time that is drawn, is forgotten if that may be, and opens the next one. With `slow` it
+ * goes from worker to worker, and comes when it counts as active on none. */
+struct churn {
+	struct sim_client *c;
+	uint64_t s, next_ns;
+	unsigned int workers, at;
+	bool slow;
+};
+
+static uint32_t
+draw(struct churn *ch, uint32_t n)
+{
+	ch->s = ch->s * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint32_t)(ch->s >> 33) % n;
+}
+
+static void
+churn_turn(struct churn *ch)
+{
+	struct sim_client *c = ch->c;
+	const struct quota_id id = {.octets = {(uint8_t)(c - clients + 1)}, .bytes = 1};
+
+	if (now_ns < ch->next_ns)
+		return;
+	if (c->pass[0].lane != NULL) {
+		sim_close(&c->pass[0]);
+		ch->next_ns = now_ns + (ch->slow ? 52 * MS : 0) + draw(ch, 8) * STEP_NS;
+		for (unsigned int k = 0; k < c->depth; k++)
+			c->op[k].next_ns = UINT64_MAX;
+	} else {
+		ch->at = ch->slow ? ch->at + 1 : draw(ch, WORKERS);
+		CHECK_EQ(rate_pass_open(&c->pass[0], &nodes[ch->at % ch->workers], &id), 0);
+		ch->next_ns = now_ns + (1 + draw(ch, 30)) * STEP_NS;
+		for (unsigned int k = 0; k < c->depth; k++) {
+			CHECK(c->op[k].w.gate == NULL); /* none waits by a grant that has ended */
+			c->op[k].pass = &c->pass[0];
+			c->op[k].next_ns = now_ns;
+		}
+	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		rate_reap(&nodes[i]);
+}
+
+static void
+churn_run(struct churn *ch, double seconds)
+{
+	const uint64_t end = now_ns + (uint64_t)(seconds * SEC);
+
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		clients[i].bytes = clients[i].ops = 0;
+	while (now_ns < end) {
+		churn_turn(ch);
+		sim_step();
+	}
+}
+
+/** `churn` alone with a limit for each client, then with 15 others and a limit of the sum. */
+static void
+churn(unsigned int workers, uint64_t size, bool ops, bool slow, uint64_t seed)
+{
+	struct churn ch = {.c = &clients[0], .s = seed, .workers = workers, .slow = slow};
+	double share, got, worst = 1e9;
+
+	sim_begin();
+	clients[0].depth = 32;
+	clients[0].size = size;
+	for (unsigned int k = 0; k < clients[0].depth; k++)
+		clients[0].op[k] =
+		        (struct sim_op){.c = &clients[0], .w = {.bytes = size, .go = sim_done}};
+	sim_set(0, 0, ops ? 0 : 8 << 20, ops ? 300 : 0);
+	churn_run(&ch, 20);
+	got = (double)(ops ? clients[0].ops : clients[0].bytes) / 20 / (ops ? 300 : 8 << 20);
+	CHECK_MSG(got <= 1.05 && got >= 0.9, "%u workers, %u octets: %.3f of the client's limit",
+	          workers, (unsigned int)size, got);
+
+	for (unsigned int i = 1; i < CLIENTS; i++)
+		sim_client(i, i % workers, 1, 4, 64 << 10);
+	sim_set(ops ? 0 : 64 << 20, ops ? 1600 : 0, 0, 0);
+	churn_run(&ch, 0.5);
+	churn_run(&ch, 4);
+	near(total(ops) / 4, ops ? 1600 : 64 << 20, "sum");
+	share = total(ops) / CLIENTS;
+	for (unsigned int i = 1; i < CLIENTS; i++) {
+		got = (double)(ops ? clients[i].ops : clients[i].bytes) / share;
+		worst = got < worst ? got : worst;
+	}
+	got = (double)(ops ? clients[0].ops : clients[0].bytes) / share;
+	CHECK_MSG(worst >= 0.9,
+	          "%u workers, %u octets: the least of 15 others got %.2f of its share", workers,
+	          (unsigned int)size, worst);
+	CHECK_MSG(got <= 1.1, "%u workers, %u octets: %.2f of its share", workers,
+	          (unsigned int)size, got);
+	sim_end();
+}
+
+static void
+test_churn(void)
+{
+	uint64_t seed = test_seed((uint64_t)time(NULL));
+
+	test_seed_note(seed);
+	for (unsigned int workers = 1; workers <= WORKERS; workers++) {
+		churn(workers, 4 << 10, true, false, seed);
+		churn(workers, 64 << 10, false, false, seed);
+		churn(workers, 1 << 20, false, false, seed);
+		churn(workers, 1 << 20, false, true, seed);
+	}
+}
+
+/** What waits ends with its grant, and nothing else: another grant of the client goes on, is paid
+ * for, and finds no debt of operations that were not executed. */
+static void
+test_end(void)
+{
+	sim_begin();
+	sim_set(1 << 20, 0, 0, 0);
+	sim_client(0, 0, 1, 16, 64 << 10);
+	sim_client(1, 0, 1, 1, 64 << 10);
+	CHECK_EQ(rate_pass_open(&clients[0].pass[1], &nodes[0],
+	                        &(struct quota_id){.octets = {1}, .bytes = 1}),
+	         0);
+	for (unsigned int k = 8; k < 16; k++)
+		clients[0].op[k].pass = &clients[0].pass[1];
+	clients[1].stopped = true;
+	sim_run(0.2);
+	CHECK_EQ(atomic_load(&x.waiting), 16);
+	sim_close(&clients[0].pass[1]);
+	CHECK_EQ(atomic_load(&x.waiting), 8);
+	for (unsigned int k = 0; k < 16; k++) {
+		CHECK_EQ(clients[0].op[k].w.gate != NULL, k < 8);
+		CHECK_EQ(clients[0].op[k].w.refused, k >= 8);
+		if (k >= 8)
+			clients[0].op[k].next_ns = UINT64_MAX;
+	}
+	sim_run(2);
+	near((double)clients[0].bytes / 2, 1 << 20, "the grant that stays");
+	clients[1].stopped = false;
+	sim_run(0.2);
+	sim_run(2);
+	near((double)clients[0].bytes / 2, 512 << 10, "one of two");
+	near((double)clients[1].bytes / 2, 512 << 10, "the other");
+	sim_end();
+}
+
+/** Clients that owe and have gone are remembered, up to a number, and not longer than they owe. */
+static void
+test_kept(void)
+{
+	struct rate_pass p;
+	struct weft_gate_wait w = {.bytes = 100000, .go = sim_done};
+	struct rate_lane *l;
+	unsigned int kept = 0;
+
+	sim_begin();
+	sim_set(0, 0, 100000, 0);
+	for (unsigned int i = 0; i < RATE_KEPT_MAX + 44; i++) {
+		const struct quota_id id = {.octets = {(uint8_t)i, (uint8_t)(i >> 8)}, .bytes = 2};
+
+		CHECK_EQ(rate_pass_open(&p, &nodes[0], &id), 0);
+		CHECK(rate_enter(&p, &w));
+		rate_pass_end(&p);
+		rate_pass_put(&p);
+	}
+	rate_reap(&nodes[0]);
+	TAILQ_FOREACH (l, &nodes[0].lanes, link)
+		kept++;
+	CHECK_EQ(kept, RATE_KEPT_MAX);
+	CHECK_EQ(atomic_load(&x.forgotten), 44);
+	sim_run(2.1);
+	rate_reap(&nodes[0]);
+	CHECK(TAILQ_EMPTY(&nodes[0].lanes));
+	CHECK_EQ(nodes[0].nfilled, 0);
 	sim_end();
 }
 
@@ -327,4 +529,7 @@ WEFT_TEST_MAIN({"a rate is kept on one worker and on several", test_rate},
                {"the others of 16 clients get their share", test_fair},
                {"what others do not use is not lost", test_unused},
                {"operations leave and grants end", test_leave},
+               {"what waits ends with its grant", test_end},
+               {"a client that opens and closes grants", test_churn},
+               {"clients that owe are remembered", test_kept},
                {"no memory for an alarm", test_no_alarm})

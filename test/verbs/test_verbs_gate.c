@@ -49,9 +49,9 @@ closed_leave(struct weft_gate *g, struct weft_gate_wait *w)
 	c->left++;
 }
 
-/** Let the one that waits go on; what it was charged. */
+/** Let the one that waits go, refused or not; what it would be charged. */
 static uint64_t
-let_go(struct rig *r)
+let_go_as(struct rig *r, bool refused)
 {
 	struct weft_gate_wait *w = TAILQ_FIRST(&r->c->waiting);
 	uint64_t bytes;
@@ -60,8 +60,15 @@ let_go(struct rig *r)
 	bytes = w->bytes;
 	TAILQ_REMOVE(&r->c->waiting, w, link);
 	w->gate = NULL;
+	w->refused = refused;
 	w->go(w);
 	return bytes;
+}
+
+static uint64_t
+let_go(struct rig *r)
+{
+	return let_go_as(r, false);
 }
 
 static void
@@ -203,6 +210,41 @@ test_region_ends(enum weft_wr_opcode op)
 	rig_down(&r);
 }
 
+/** A request that the gate refuses is not executed, also while its region stands, and keeps the
+ * region no longer. What is behind it is not executed either: the stream ends. */
+static void
+test_refused(enum weft_wr_opcode op)
+{
+	struct rig r;
+	struct weft_wc wc;
+
+	rig_up(&r, true);
+	post(&r, op, 1000, 1);
+	post(&r, WEFT_WR_READ, 1000, 2);
+	vt_run(&r.t, VT_S / 10);
+	CHECK_EQ(r.c->asked, 1);
+	let_go_as(&r, true);
+	weft_mr_dereg(r.mr, rig_freed, &r);
+	wc = vt_wc(&r.t.n[0]);
+	CHECK_EQ(wc.wr_id, 1);
+	CHECK_EQ(wc.status, WEFT_WC_REMOTE_ACCESS);
+	CHECK(vt_wc(&r.t.n[0]).status != WEFT_WC_SUCCESS);
+	CHECK(vt_until(&r.t, VT_S, rig_is_free, &r));
+	rig_down(&r);
+}
+
+static void
+test_refused_read(void)
+{
+	test_refused(WEFT_WR_READ);
+}
+
+static void
+test_refused_flush(void)
+{
+	test_refused(WEFT_WR_FLUSH);
+}
+
 static void
 test_region_ends_read(void)
 {
@@ -248,5 +290,6 @@ test_responder_ends(void)
 WEFT_TEST_MAIN({"requests wait in order", test_order}, {"a gate that is off", test_off},
                {"the region of a Read ends", test_region_ends_read},
                {"the region of a Flush ends", test_region_ends_flush},
+               {"a Read is refused", test_refused_read}, {"a Flush is refused", test_refused_flush},
                {"the initiator's end", test_initiator_ends},
                {"the responder's end", test_responder_ends})

@@ -126,6 +126,8 @@ static const struct ctl_field rows_exports[] = {
         {"charged_bytes", CTL_BYTES, true, "octets that were charged to its limits", true},
         {"waits", CTL_COUNT, true, "operations that waited because of its limits", true},
         {"waiting", CTL_COUNT, true, "operations that wait now because of its limits"},
+        {"debts_forgotten", CTL_COUNT, true,
+         "clients that had left, owed its limits something, and were forgotten", true},
         {"conns", CTL_COUNT, true, "connections that have a grant"},
         {"conns_refused", CTL_COUNT, true, "OPENs refused by `max_conns`", true},
         {"access_refused", CTL_COUNT, true, "OPENs and STATs refused by the access lists", true},

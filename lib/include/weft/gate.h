@@ -13,8 +13,9 @@
  *
  * All of it is on the worker of the stream. One gate may be that of many regions. It must exist
  * until the regions are free (freed() of weft_mr_dereg()). A region is not free while a request
- * waits at its gate, so who ends the region lets such requests go. A request whose STag is then no
- * longer valid is refused.
+ * waits at its gate, so the owner that ends the region lets such requests go, and sets `refused`
+ * if they are not to be executed. A request whose STag is then no longer valid is refused in any
+ * case, except for a Flush: it holds its region.
  */
 
 #include <stdbool.h>
@@ -38,6 +39,9 @@ struct weft_gate_wait {
 	/** The gate calls it when the request may go on. Not during enter(). */
 	void (*go)(struct weft_gate_wait *w);
 	void *owner; /**< the asker's */
+	/** The gate's, before go(): the request is not executed. A stream answers it with a
+	 * Terminate, as if its STag were invalid (RFC 5040 s4.8). */
+	bool refused;
 };
 
 struct weft_gate {
