@@ -27,6 +27,19 @@ add(atomic_ullong *n, uint64_t by)
 	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
 }
 
+bool
+rate_place_take(atomic_uint *taken, uint32_t most)
+{
+	unsigned int n = atomic_load_explicit(taken, memory_order_relaxed);
+
+	do {
+		if (most != 0 && n >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(taken, &n, n + 1, memory_order_relaxed,
+	                                                memory_order_relaxed));
+	return true;
+}
+
 void
 rate_export_init(struct rate_export *x)
 {

@@ -117,6 +117,10 @@ struct rate_lane {
 	bool active, filled;
 };
 
+/** Take one of `most` places (0: no limit), of which *taken are taken. False: none is free. Any
+ * thread; to give it back, count *taken down. */
+bool rate_place_take(atomic_uint *taken, uint32_t most);
+
 /** Any thread. */
 void rate_export_init(struct rate_export *x);
 /** Its counters begin at 0 again: the slot gets another export. */

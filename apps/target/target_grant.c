@@ -48,9 +48,7 @@ target_grant_drop(struct target_grant *g)
 	target_writer_leave(g);
 	target_quota_let_go(g->conn, &g->client);
 	LIST_REMOVE(g, link);
-	target_rate_let_go(g->conn, g->ex);
-	/* Calls that wait find that the grant is gone. */
-	rate_pass_end(&g->pass);
+	target_rate_end(g->conn, g->ex, &g->pass);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
 	if (g->conn->rpc == NULL)
@@ -80,7 +78,7 @@ target_grant_register(struct target_grant *g)
 	attr.gate = &g->pass.gate;
 	rc = weft_mr_reg(g->conn->pd, &attr, &g->mr);
 	if (rc != 0) {
-		rate_pass_end(&g->pass);
+		target_rate_end(g->conn, g->ex, &g->pass);
 		rate_pass_put(&g->pass);
 	}
 	return rc;
@@ -94,7 +92,6 @@ target_grant_add(struct target_grant *g)
 
 	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->grants, 1, memory_order_relaxed);
-	target_rate_hold(c, g->ex);
 	LIST_INSERT_HEAD(&c->grants, g, link);
 	target_quota_hold(c, g->client);
 	target_conn_standing(c);
@@ -144,7 +141,7 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		return WEFT_EXPORT_PERM;
 	}
 	if (!target_rate_conn(c, ex)) {
-		snprintf(why, size, "it has as many connections as it may (max_conns)");
+		snprintf(why, size, TARGET_CONNS_FULL);
 		return WEFT_EXPORT_NORES;
 	}
 	if (c->ngrants + atomic_load_explicit(&c->ntickets, memory_order_relaxed) >=

@@ -39,7 +39,8 @@ struct target_grant {
  * NULL. */
 weft_export_status target_open_check(struct target_conn *c, struct target_export *ex,
                                      uint32_t rights, uint32_t cred_bytes, char *why, size_t size);
-/** Register the region that an OPEN or a ticket grants, for g->conn. Errors of weft_mr_reg(). */
+/** Register the region that an OPEN or a ticket grants, for g->conn. Errors of weft_mr_reg() and
+ * target_rate_open(). */
 int target_grant_register(struct target_grant *g);
 /** Add a registered grant to its connection. */
 void target_grant_add(struct target_grant *g);

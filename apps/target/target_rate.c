@@ -114,15 +114,6 @@ target_rate_look(struct target_worker *tw, const struct target_export *ex)
 	rate_look(rate_of(tw, ex));
 }
 
-int
-target_rate_open(struct target_conn *c, const struct target_export *ex, struct rate_pass *p)
-{
-	struct quota_id id;
-
-	target_quota_id(c, &id);
-	return rate_pass_open(p, rate_of(c->w, ex), &id);
-}
-
 /* ---- Connections ---- */
 
 /** Whether the connection has a grant of the export. */
@@ -153,16 +144,29 @@ target_rate_conn(const struct target_conn *c, struct target_export *ex)
 	return false;
 }
 
-void
-target_rate_hold(const struct target_conn *c, struct target_export *ex)
+int
+target_rate_open(struct target_conn *c, struct target_export *ex, struct rate_pass *p)
 {
-	if (!rate_holds(c, ex))
-		atomic_fetch_add_explicit(&ex->conns, 1, memory_order_relaxed);
+	const bool first = !rate_holds(c, ex);
+	struct quota_id id;
+	int rc;
+
+	/* Connections of other workers ask at the same time. */
+	if (first && !rate_place_take(&ex->conns, ex->conf->max_conns)) {
+		atomic_fetch_add_explicit(&ex->conns_refused, 1, memory_order_relaxed);
+		return -EUSERS;
+	}
+	target_quota_id(c, &id);
+	rc = rate_pass_open(p, rate_of(c->w, ex), &id);
+	if (rc != 0 && first)
+		atomic_fetch_sub_explicit(&ex->conns, 1, memory_order_relaxed);
+	return rc;
 }
 
 void
-target_rate_let_go(const struct target_conn *c, struct target_export *ex)
+target_rate_end(const struct target_conn *c, struct target_export *ex, struct rate_pass *p)
 {
 	if (!rate_holds(c, ex))
 		atomic_fetch_sub_explicit(&ex->conns, 1, memory_order_relaxed);
+	rate_pass_end(p);
 }

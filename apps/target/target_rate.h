@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#define TARGET_CONNS_FULL "it has as many connections as it may (max_conns)"
+
 struct rate_pass;
 struct target;
 struct target_conn;
@@ -24,14 +26,14 @@ void target_rates_reap(struct target_worker *tw);
 void target_rate_set(struct target *t, const struct target_export *ex);
 void target_rate_look(struct target_worker *tw, const struct target_export *ex);
 
-/** Open the pass of a grant of the connection, in the rates of its client. -ENOMEM. */
-int target_rate_open(struct target_conn *c, const struct target_export *ex, struct rate_pass *p);
-/** Whether the connection may have a grant of the export (`max_conns`); counts a refusal. Two
- * workers that ask at the same moment may both get the last place. */
+/** The connection is about to get a grant: take a place of the export's connections (`max_conns`),
+ * unless it has one, and open a pass in the rates of its client. -EUSERS: no place is free, counted
+ * as a refusal. -ENOMEM. */
+int target_rate_open(struct target_conn *c, struct target_export *ex, struct rate_pass *p);
+/** The grant is none of the connection's any more: give the place back with the last one, and end
+ * the pass. What waits by it goes on, and finds that the grant has ended. */
+void target_rate_end(const struct target_conn *c, struct target_export *ex, struct rate_pass *p);
+/** Whether target_rate_open() would find a place at this moment; if not, it counts a refusal. */
 bool target_rate_conn(const struct target_conn *c, struct target_export *ex);
-/** The connection is about to get a grant. */
-void target_rate_hold(const struct target_conn *c, struct target_export *ex);
-/** A grant of the connection has ended: count it no more. */
-void target_rate_let_go(const struct target_conn *c, struct target_export *ex);
 
 #endif /* WEFT_APPS_TARGET_RATE_H */

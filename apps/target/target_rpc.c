@@ -10,6 +10,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "target_quota.h"
+#include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_volume.h"
@@ -108,6 +109,9 @@ serve_open(void *conn_user, void *vargs, void *vres)
 			return open_refuse(
 			        res, WEFT_EXPORT_IO,
 			        target_why("its medium has lost pages; restart the target"));
+		if (rc == -EUSERS)
+			return open_refuse(res, WEFT_EXPORT_NORES,
+			                   target_why("%s", TARGET_CONNS_FULL));
 		return open_refuse(res, WEFT_EXPORT_NORES,
 		                   target_why("cannot register: %s", strerror(-rc)));
 	}

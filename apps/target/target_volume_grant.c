@@ -24,6 +24,7 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 	struct target_vgrant *g = calloc(1, sizeof(*g));
 	const char *refused;
 	char text[64];
+	int rc;
 
 	if (g == NULL) {
 		snprintf(why, size, "out of memory");
@@ -41,14 +42,14 @@ target_vgrant_open(struct target_conn *c, struct target_export *ex, uint32_t rig
 		free(g);
 		return WEFT_VOLRPC_NORES;
 	}
-	if (target_rate_open(c, ex, &g->rate) != 0) {
-		snprintf(why, size, "out of memory");
+	rc = target_rate_open(c, ex, &g->rate);
+	if (rc != 0) {
+		snprintf(why, size, "%s", rc == -EUSERS ? TARGET_CONNS_FULL : "out of memory");
 		quota_close(t->quota, g->quota);
 		target_vclient_put(g->share);
 		free(g);
 		return WEFT_VOLRPC_NORES;
 	}
-	target_rate_hold(c, ex);
 	g->ex = ex;
 	g->conn = c;
 	g->vc = target_vchan_of(c->w, ex);
@@ -88,8 +89,7 @@ target_vgrant_end(struct target_vgrant *g)
 	target_vwindows_end(g);
 	target_vio_end_waiting(g);
 	/* Calls that wait for the rate are answered, too: it is ended. */
-	rate_pass_end(&g->rate);
-	target_rate_let_go(g->conn, g->ex);
+	target_rate_end(g->conn, g->ex, &g->rate);
 	(void)weft_vol_revoke(&g->client);
 	target_conn_standing(g->conn);
 	target_vgrant_unref(g);

@@ -4,6 +4,7 @@
  * the time, gets no more than the others. */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -505,6 +506,46 @@ test_kept(void)
 	sim_end();
 }
 
+/* ---- Places ---- */
+
+#define PLACES 3
+
+static atomic_uint places, inside, most_inside;
+
+static void *
+place_main(void *arg)
+{
+	unsigned int n, most;
+
+	for (unsigned int i = 0; i < 1000000; i++) {
+		if (!rate_place_take(&places, PLACES))
+			continue;
+		n = atomic_fetch_add(&inside, 1) + 1;
+		most = atomic_load(&most_inside);
+		while (n > most && !atomic_compare_exchange_weak(&most_inside, &most, n))
+			;
+		atomic_fetch_sub(&inside, 1);
+		atomic_fetch_sub(&places, 1);
+	}
+	return arg;
+}
+
+/** However many threads ask at the same time, no more than the limit have a place. */
+static void
+test_places(void)
+{
+	pthread_t th[2 * PLACES];
+
+	CHECK(rate_place_take(&places, 0)); /* no limit */
+	atomic_store(&places, 0);
+	for (unsigned int i = 0; i < 2 * PLACES; i++)
+		CHECK_EQ(pthread_create(&th[i], NULL, place_main, NULL), 0);
+	for (unsigned int i = 0; i < 2 * PLACES; i++)
+		CHECK_EQ(pthread_join(th[i], NULL), 0);
+	CHECK(atomic_load(&most_inside) <= PLACES);
+	CHECK_EQ(atomic_load(&places), 0);
+}
+
 /** Without an alarm nothing waits, because nothing would end the wait. What waits goes on when its
  * alarm came and there is no next one. */
 static void
@@ -532,4 +573,5 @@ WEFT_TEST_MAIN({"a rate is kept on one worker and on several", test_rate},
                {"what waits ends with its grant", test_end},
                {"a client that opens and closes grants", test_churn},
                {"clients that owe are remembered", test_kept},
-               {"no memory for an alarm", test_no_alarm})
+               {"no memory for an alarm", test_no_alarm},
+               {"threads that ask for places", test_places})
