@@ -154,6 +154,7 @@ target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, 
 	        .auth = target_auth(t),
 	        .drc = t->drc,
 	        .budget = tw->budget,
+	        .timed = t->metrics != NULL,
 	};
 	int rc;
 

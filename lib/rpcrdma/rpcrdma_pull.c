@@ -195,7 +195,8 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 	req->pull.owner = req;
 	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
 	req->reading = true;
-	req->asked_ns = weft_worker_now_ns(req->rpc->worker);
+	if (req->rpc->a.timed)
+		req->asked_ns = weft_worker_now_ns(req->rpc->worker);
 	weft_rpcrdma_unfinished(req->rpc);
 	return 0;
 }

@@ -135,7 +135,8 @@ weft_rpc_req_waits(const struct weft_rpc_req *req, struct weft_rpc_waits *w)
 	if (w == NULL)
 		return;
 	memset(w, 0, sizeof(*w));
-	if (weft_handle_check(req, &rpcrdma_req_kind, __func__) < 0 || req->rpc == NULL)
+	if (weft_handle_check(req, &rpcrdma_req_kind, __func__) < 0 || req->rpc == NULL ||
+	    !req->rpc->a.timed)
 		return;
 	w->read_ns = req->read_ns - req->asked_ns;
 	w->room_ns = weft_worker_now_ns(req->rpc->worker) - req->came_ns - w->read_ns;

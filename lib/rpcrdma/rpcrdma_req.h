@@ -73,7 +73,7 @@ struct weft_rpc_req {
 	bool met;                       /**< counted in calls_in */
 	enum weft_rpc_status status;    /**< status of its answer */
 	/** by the worker's clock: when it came, when its chunks were asked for and were here; 0: it
-	 * has none */
+	 * has none. All 0 without weft_rpc_attr.timed. */
 	uint64_t came_ns, asked_ns, read_ns;
 	struct rpcrdma_drc_ent *replay; /**< the cache's answer to it, referenced while it waits */
 	bool never;                     /**< its answer is larger than the room can ever be */

@@ -276,7 +276,8 @@ serve_pulled(void *owner, bool ok)
 
 	(void)ok; /* a failed Read ends the connection */
 	req->reading = false;
-	req->read_ns = weft_worker_now_ns(req->rpc->worker);
+	if (req->rpc->a.timed)
+		req->read_ns = weft_worker_now_ns(req->rpc->worker);
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(req->rpc, req->reg);
 	req->reg = NULL;
@@ -346,7 +347,8 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	}
 	req->ops = &serve_ops;
 	req->held_bytes = n;
-	req->came_ns = weft_worker_now_ns(rpc->worker);
+	if (rpc->a.timed)
+		req->came_ns = weft_worker_now_ns(rpc->worker);
 	req->rpc = rpc;
 	req->p = hdr->p;
 	LIST_INSERT_HEAD(&rpc->reqs, req, entry);

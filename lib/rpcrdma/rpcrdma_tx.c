@@ -281,7 +281,7 @@ weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok)
 		bool only =
 		        ok && call != NULL && call->a.binding != NULL && call->a.binding->call_only;
 
-		if (ok && m->kind == RPCRDMA_REPLY)
+		if (ok && m->kind == RPCRDMA_REPLY && rpc->a.budget != NULL)
 			rpcrdma_budget_moved(&rpc->holder, weft_worker_now_ns(rpc->worker));
 		weft_rpcrdma_msg_free(rpc, m);
 		if (only)

@@ -104,6 +104,9 @@ unsigned int fake_calls(struct weft_worker *w);
  * NULL: the thread polls no worker. */
 void fake_mine(struct weft_worker *w);
 
+/** How often weft_worker_now_ns() was called. */
+extern unsigned int fake_clock_reads;
+
 /** Number of valid regions of all sides. */
 unsigned int fake_regions(void);
 /** Forget all regions. Each later invalidation of one, by either side, fails. */

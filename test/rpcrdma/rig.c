@@ -413,6 +413,7 @@ side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t
 	                                                                : o->max_segment_bytes,
 	        .max_segments = side == &r->s ? o->server_segments : 0,
 	        .no_invalidate = o->no_invalidate,
+	        .timed = o->timed,
 	        .reverse = side == &r->c ? o->reverse : WEFT_RPC_REVERSE_AUTO,
 	};
 

@@ -84,6 +84,7 @@ struct rig_opts {
 	uint32_t client_segment_bytes, server_segment_bytes;
 	uint32_t server_segments;
 	bool no_invalidate;
+	bool timed;      /* the server takes the times of calls */
 	uint32_t random; /* weft_worker.random of fake_verbs.h; 0: first xid 1 */
 	enum weft_rpc_reverse reverse;
 	bool untold; /* version 1: the server is not told that the client serves */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rpcrdma_mem.h"
 #include "rig.h"
@@ -615,6 +616,39 @@ test_send_queue_full(void)
 	rig_down(&rig);
 }
 
+/** An endpoint reads the clock for its calls, with and without chunks, only when it is to take
+ * their times. */
+static void
+test_timed(void)
+{
+	for (unsigned int timed = 0; timed < 2; timed++) {
+		struct weft_rpc_waits w;
+
+		rig_up(&rig, &(struct rig_opts){.timed = timed});
+		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
+		rig_settle(&rig);
+		memset(ans, 0, sizeof(ans));
+		fake_clock_reads = 0;
+		CHECK_EQ(rig_move(&rig.c, 100000, 100, &rig_move_binding, &ans[0]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_EQ(fake_clock_reads, timed ? 3 : 0);
+		CHECK_EQ(rig_call_u32(&rig.c, RIG_LATER, 6, &ans[1]), 0);
+		rig_settle(&rig);
+		CHECK(rig.s.later != NULL);
+		CHECK_EQ(fake_clock_reads, timed ? 4 : 0);
+		rig.worker.now_us += 5;
+		weft_rpc_req_waits(rig.s.later, &w);
+		CHECK_EQ(w.read_ns, 0);
+		CHECK_EQ(w.room_ns, timed ? 5000 : 0);
+		weft_rpc_done(rig.s.later, WEFT_RPC_OK);
+		rig_settle(&rig);
+		CHECK_EQ(ans[1].n, 1);
+		rig_down(&rig);
+		memset(ans, 0, sizeof(ans));
+	}
+}
+
 WEFT_TEST_MAIN({"call", test_call}, {"sizes", test_sizes}, {"first message", test_first_message},
                {"large inline threshold", test_large_inline}, {"result too long", test_big_reply},
                {"only version 2 asks for solicited events", test_solicited},
@@ -624,4 +658,5 @@ WEFT_TEST_MAIN({"call", test_call}, {"sizes", test_sizes}, {"first message", tes
                {"timeout", test_timeout}, {"connection lost", test_connection_lost},
                {"re-entrant serve", test_reentrant}, {"call from an answer", test_call_from_answer},
                {"limits", test_limits}, {"not connected", test_not_connected},
-               {"send queue full", test_send_queue_full}, FAULT_CASES)
+               {"send queue full", test_send_queue_full},
+               {"times are taken when asked for", test_timed}, FAULT_CASES)

@@ -303,8 +303,11 @@ pair_run(struct misuse *m, struct pair *p)
 static void
 pair_open(struct misuse *m, struct pair *p)
 {
-	struct weft_rpc_attr ra = {
-	        .size = sizeof(ra), .qp = m->t.n[1].qp, .server = true, .programs = programs};
+	struct weft_rpc_attr ra = {.size = sizeof(ra),
+	                           .qp = m->t.n[1].qp,
+	                           .server = true,
+	                           .programs = programs,
+	                           .timed = true};
 
 	p->client = endpoint(m->qp);
 	CHECK_EQ(weft_rpc_create(&ra, &p->server), 0);

@@ -257,7 +257,8 @@ struct weft_rpc_waits {
 };
 /**
  * What the call has waited for until now. For serve_later(), before it returns. Both are 0 if the
- * call was answered, or its endpoint is gone. On the endpoint's worker.
+ * call was answered, its endpoint is gone, or that takes no times (weft_rpc_attr.timed). On the
+ * endpoint's worker.
  */
 void weft_rpc_req_waits(const struct weft_rpc_req *req, struct weft_rpc_waits *w);
 
@@ -317,6 +318,7 @@ struct weft_rpc_attr {
 	 * common limit.
 	 */
 	struct weft_rpc_budget *budget;
+	bool timed; /**< the times of calls are taken, for weft_rpc_req_waits() */
 };
 
 struct weft_rpc_stats {
