@@ -18,8 +18,8 @@ const char *const metrics_op_names[METRICS_OPS] = {
 };
 
 const char *const metrics_stage_names[METRICS_STAGES] = {
-        [METRICS_WIRE] = "wire",     [METRICS_CREDIT] = "credit", [METRICS_STAGING] = "staging",
-        [METRICS_MEDIUM] = "medium", [METRICS_ANSWER] = "answer",
+        [METRICS_WIRE] = "wire",       [METRICS_CREDIT] = "credit", [METRICS_RATE] = "rate",
+        [METRICS_STAGING] = "staging", [METRICS_MEDIUM] = "medium", [METRICS_ANSWER] = "answer",
 };
 
 #define ROW(id, type, name, unit, labels, help)                                                    \

@@ -86,7 +86,8 @@ struct held_call {
 	struct target_conn *conn;
 	struct weft_rpc_req *req;
 	void *args, *res;
-	void (*serve)(struct target_conn *c, struct weft_rpc_req *req, void *args, void *res);
+	void (*serve)(const struct held_call *h);
+	struct metrics_timing timing;
 };
 
 /** weft_gate_wait.go. The grant may have ended meanwhile; serve() finds that. */
@@ -96,15 +97,17 @@ io_held_go(struct weft_gate_wait *w)
 	struct held_call h = *(struct held_call *)w->owner;
 
 	free(w->owner);
-	h.serve(h.conn, h.req, h.args, h.res);
+	target_metrics_stage(&h.timing, METRICS_RATE);
+	h.serve(&h);
 }
 
 /** Serve the call, when the rates of its client let it. The end of the grant does, too. */
 static void
-io_serve(struct target_grant *g, uint64_t bytes, const struct held_call *call)
+io_serve(struct target_grant *g, uint64_t bytes, struct held_call *call)
 {
 	struct held_call *h = g != NULL && g->pass.gate.on ? malloc(sizeof(*h)) : NULL;
 
+	target_metrics_op(&call->timing, call->req);
 	if (h != NULL) {
 		*h = *call;
 		h->wait = (struct weft_gate_wait){.bytes = bytes, .go = io_held_go, .owner = h};
@@ -112,7 +115,7 @@ io_serve(struct target_grant *g, uint64_t bytes, const struct held_call *call)
 			return;
 		free(h);
 	}
-	call->serve(call->conn, call->req, call->args, call->res);
+	call->serve(call);
 }
 
 /* ---- STAT ---- */
@@ -219,10 +222,11 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 /* ---- READ ---- */
 
 static enum weft_rpc_status
-read_fill(struct target_conn *c, void *vargs, void *vres)
+read_fill(const struct held_call *h)
 {
-	const weft_export_read_args *args = vargs;
-	struct target_read *r = vres;
+	const weft_export_read_args *args = h->args;
+	struct target_conn *c = h->conn;
+	struct target_read *r = h->res;
 	weft_export_read_res *res = &r->res;
 	struct target_grant *g = io_grant(c, args->handle);
 	char *why = NULL;
@@ -241,7 +245,7 @@ read_fill(struct target_conn *c, void *vargs, void *vres)
 	 * grant may end. */
 	r->g = g;
 	r->ex = g->ex;
-	target_metrics_op(&r->timing, NULL);
+	r->timing = h->timing;
 	atomic_fetch_add_explicit(&g->ex->reads, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
@@ -253,9 +257,9 @@ read_fill(struct target_conn *c, void *vargs, void *vres)
 }
 
 static void
-read_serve(struct target_conn *c, struct weft_rpc_req *req, void *args, void *res)
+read_serve(const struct held_call *h)
 {
-	weft_rpc_done(req, read_fill(c, args, res));
+	weft_rpc_done(h->req, read_fill(h));
 }
 
 void
@@ -360,19 +364,20 @@ io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 }
 
 static void
-write_serve(struct target_conn *c, struct weft_rpc_req *req, void *vargs, void *vres)
+write_serve(const struct held_call *h)
 {
-	const weft_export_write_args *args = vargs;
-	weft_export_write_res *res = vres;
+	const weft_export_write_args *args = h->args;
+	weft_export_write_res *res = h->res;
+	struct weft_rpc_req *req = h->req;
+	struct target_conn *c = h->conn;
 	struct target_grant *g = io_grant(c, args->handle);
 	bool durable = args->stable != WEFT_EXPORT_UNSTABLE;
 	uint32_t len = args->data.data_len;
 	uint64_t off = EXPFMT_COMMIT_OFF + args->to;
-	struct metrics_timing timing = {0};
+	struct metrics_timing timing = h->timing;
 	struct target_io *io = NULL;
 	char *why = NULL;
 
-	target_metrics_op(&timing, req);
 	if (durable && args->stable != WEFT_EXPORT_DURABLE) {
 		res->status = WEFT_EXPORT_INVAL;
 		why = target_why("unknown stability %u", (unsigned int)args->stable);

@@ -52,6 +52,7 @@ enum metrics_op {
 enum metrics_stage {
 	METRICS_WIRE,    /**< its chunks are read from the client */
 	METRICS_CREDIT,  /**< it waits for room in the budget for calls */
+	METRICS_RATE,    /**< it waits for the limits of the export */
 	METRICS_STAGING, /**< it waits for staging memory */
 	METRICS_MEDIUM,  /**< the volume or medium has it */
 	METRICS_ANSWER,  /**< its answer is not taken by the client yet */

@@ -172,6 +172,7 @@ vio_go(struct weft_gate_wait *w)
 {
 	struct target_vio *io = w->owner;
 
+	target_metrics_stage(&io->timing, METRICS_RATE);
 	if (io->g->ended)
 		target_vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
 	else
@@ -348,6 +349,7 @@ read_may(struct weft_gate_wait *w)
 {
 	struct target_vio *io = w->owner;
 
+	target_metrics_stage(&io->timing, METRICS_RATE);
 	if (io->g->ended)
 		target_vio_refuse(io, WEFT_VOLRPC_CANCELED, "it was given up");
 	else

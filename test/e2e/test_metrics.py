@@ -157,6 +157,23 @@ def test_volume():
     assert t.value("weft_export_flushes_total", export="a") == 0
 
 
+def test_rate():
+    """Calls that wait for the limits of their export spend that time in a stage of its own."""
+    t = Metered("rt", {"v": volume("rt")["v"] | {"max_ops_per_s": "50"}, "a": objects("rt", "a")["a"] | {"max_bytes_per_s": "8M"}}).start()
+    assert "done" in volume_probe(t, "v", "order", "5", "3")
+    rc, _, err = t.cp(make_file("rt.src", 3 * MIB, 1), "weft://10.0.0.1/a", args=["--pull"])
+    assert rc == 0, err
+    m = t.metrics()
+
+    def seconds(op, stage):
+        return m["weft_stage_seconds_sum"].get((("operation", op), ("stage", stage)), 0)
+
+    for op, least in (("read", 0.0005), ("write", 0.05), ("flush", 0.0005)):
+        waited, other = seconds(op, "rate"), seconds(op, "credit") + seconds(op, "staging")
+        print(f"# {op}: {waited:.3f} s for the limits, {other:.3f} s for memory")
+        assert waited > least and other < waited / 2, (op, m["weft_stage_seconds_sum"])
+
+
 def test_health():
     t = Metered("he", objects("he", "a", "b")).start()
     assert t.get("/livez") == (200, "live\n") and t.get("/readyz") == (200, "ready\n") and t.get("/stopz") == (200, "safe\n")
