@@ -110,8 +110,7 @@ explained(const struct rig_call *c)
 	case WEFT_VOLRPC_OK:
 		return true;
 	case WEFT_VOLRPC_IO:
-		/* -ENOSPC, too: of a flush that was lost with it others are told so. */
-		return e->cause == CAUSE_IO || e->cause == CAUSE_NOSPC;
+		return e->cause == CAUSE_IO;
 	case WEFT_VOLRPC_NOSPC:
 		return e->cause == CAUSE_NOSPC;
 	default:
@@ -501,7 +500,7 @@ settle(void)
 		rig_call(mine ? &e->k : &e->o.k, &c);
 		rig_wait(&c);
 		CHECK_EQ(c.rpc, WEFT_RPC_OK);
-		CHECK(c.status == WEFT_VOLRPC_OK || (n < 2 && c.status == WEFT_VOLRPC_IO));
+		CHECK(c.status == WEFT_VOLRPC_OK || (n < 2 && explained(&c)));
 		if (c.status == WEFT_VOLRPC_OK)
 			model_flushed(&e->m, mine ? 0 : MINE, mine ? MINE : OTHER);
 		else

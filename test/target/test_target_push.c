@@ -248,16 +248,16 @@ test_mutants(void)
 	                "pages that are taken for flushed too early"}};
 
 	for (unsigned int i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
-		unsigned int found = 0;
+		unsigned int found = 0, runs = 0;
 
 		volume_sabotage = mutants[i].volume;
 		rdmap_sabotage(NULL, mutants[i].rdmap);
-		for (uint64_t seed = 500; seed < 500 + SEEDS; seed++)
-			found += commit_run(seed) > 0;
+		for (; runs < 10 * SEEDS && found == 0; runs++)
+			found += commit_run(500 + runs) > 0;
 		volume_sabotage = VOLUME_SOUND;
 		rdmap_sabotage(NULL, WEFT_RDMAP_SOUND);
 		CHECK_MSG(found > 0, "not found: %s", mutants[i].name);
-		test_note("%s: found in %u of %u runs", mutants[i].name, found, SEEDS);
+		test_note("%s: found in run %u", mutants[i].name, runs);
 	}
 }
 
