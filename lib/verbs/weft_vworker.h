@@ -115,8 +115,9 @@ struct weft_vworker {
 	_Atomic uint32_t runs;
 };
 
-/** Its address identifies the thread. */
-extern _Thread_local char weft_thread_mark;
+/** Its address identifies the thread. Initial-exec: every call and every poll compares it, and the
+ * general model is a call of the dynamic linker. */
+extern _Thread_local char weft_thread_mark __attribute__((tls_model("initial-exec")));
 
 static inline bool
 weft_vworker_is_mine(const struct weft_vworker *vw)
