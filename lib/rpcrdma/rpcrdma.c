@@ -242,6 +242,7 @@ weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 	TAILQ_INIT(&rpc->waiting);
 	LIST_INIT(&rpc->regs_used);
 	LIST_INIT(&rpc->regs_idle);
+	LIST_INIT(&rpc->sinks_idle);
 	LIST_INIT(&rpc->regs_late);
 	rc = rpc_slots(rpc);
 	if (rc != 0) {

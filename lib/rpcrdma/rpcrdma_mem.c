@@ -3,9 +3,9 @@
  * @file Batches of work requests, and memory registered by them.
  *
  * A region stays reserved when it is put back, so after the first calls a registration costs two
- * work requests and no lock. It is on `idle` only while it is not valid. The end of a call waits
- * for the invalidation (draft s7.4), or for the end of the connection, which deregisters the
- * region.
+ * work requests and no lock. What the peer could name is on `idle` only while it is not valid: the
+ * end of a call waits for the invalidation (draft s7.4), or for the end of the connection, which
+ * deregisters the region. Sinks of Reads are on a list of their own, valid until their next use.
  */
 
 #include <errno.h>
@@ -101,29 +101,36 @@ weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b)
 
 /* ---- Regions ---- */
 
-int
-weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, uint32_t len_bytes,
-                     uint32_t access, struct rpcrdma_reg **out)
+/* A region of the list, or a new one; on `used` then. NULL and *rc: none. */
+static struct rpcrdma_reg *
+reg_take(struct weft_rpc *rpc, struct rpcrdma_reg_list *idle, int *rc)
 {
-	struct rpcrdma_reg *reg = LIST_FIRST(&rpc->regs_idle);
-	struct weft_wr *wr;
-	int rc = weft_rpcrdma_batch_room(b, 1);
+	struct rpcrdma_reg *reg = LIST_FIRST(idle);
 
-	if (rc != 0)
-		return rc;
-	if (reg == NULL) {
+	if (reg != NULL) {
+		LIST_REMOVE(reg, entry);
+	} else {
+		*rc = -ENOMEM;
 		reg = calloc(1, sizeof(*reg));
 		if (reg == NULL)
-			return -ENOMEM;
-		rc = weft_mr_alloc(rpc->pd, &reg->mr);
-		if (rc != 0) {
+			return NULL;
+		*rc = weft_mr_alloc(rpc->pd, &reg->mr);
+		if (*rc != 0) {
 			free(reg);
-			return rc;
+			return NULL;
 		}
-	} else {
-		LIST_REMOVE(reg, entry);
 	}
 	LIST_INSERT_HEAD(&rpc->regs_used, reg, entry);
+	return reg;
+}
+
+/* Add the registration of a region that is not valid when its turn comes; the batch has room. */
+static void
+reg_add(struct rpcrdma_batch *b, struct rpcrdma_reg *reg, void *addr, uint32_t len_bytes,
+        uint32_t access)
+{
+	struct weft_wr *wr;
+
 	reg->stag = weft_mr_next_stag(reg->mr);
 	reg->valid = true;
 	reg->batch = b;
@@ -137,6 +144,52 @@ weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, 
 	/* For this stream, so that the peer may invalidate it although the domain has other
 	 * streams. Not for a local sink. */
 	wr->fast_reg.stream = (access & (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)) != 0;
+}
+
+/* Add the invalidation of a region that is valid; the batch has room. */
+static void
+reg_inv_add(struct rpcrdma_batch *b, const struct rpcrdma_reg *reg)
+{
+	struct weft_wr *wr;
+
+	if (!reg->valid)
+		return;
+	wr = weft_rpcrdma_batch_add(b, NULL, 0);
+	wr->opcode = WEFT_WR_LOCAL_INV;
+	wr->local_inv.stag = reg->stag;
+}
+
+int
+weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, uint32_t len_bytes,
+                     uint32_t access, struct rpcrdma_reg **out)
+{
+	int rc = weft_rpcrdma_batch_room(b, 1);
+	struct rpcrdma_reg *reg;
+
+	if (rc != 0)
+		return rc;
+	reg = reg_take(rpc, &rpc->regs_idle, &rc);
+	if (reg == NULL)
+		return rc;
+	reg_add(b, reg, addr, len_bytes, access);
+	*out = reg;
+	return 0;
+}
+
+int
+weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, uint32_t len_bytes,
+                      struct rpcrdma_reg **out)
+{
+	int rc = weft_rpcrdma_batch_room(b, 2);
+	struct rpcrdma_reg *reg;
+
+	if (rc != 0)
+		return rc;
+	reg = reg_take(rpc, &rpc->sinks_idle, &rc);
+	if (reg == NULL)
+		return rc;
+	reg_inv_add(b, reg);
+	reg_add(b, reg, addr, len_bytes, WEFT_ACCESS_LOCAL_WRITE);
 	*out = reg;
 	return 0;
 }
@@ -148,15 +201,8 @@ weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, un
 
 	if (rc != 0)
 		return rc;
-	for (unsigned int i = 0; i < n; i++) {
-		struct weft_wr *wr;
-
-		if (!reg[i]->valid)
-			continue;
-		wr = weft_rpcrdma_batch_add(b, NULL, 0);
-		wr->opcode = WEFT_WR_LOCAL_INV;
-		wr->local_inv.stag = reg[i]->stag;
-	}
+	for (unsigned int i = 0; i < n; i++)
+		reg_inv_add(b, reg[i]);
 	return 0;
 }
 
@@ -178,6 +224,23 @@ weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 	reg->valid = false;
 	LIST_REMOVE(reg, entry);
 	LIST_INSERT_HEAD(&rpc->regs_idle, reg, entry);
+}
+
+void
+weft_rpcrdma_sink_drop(struct rpcrdma_reg *reg)
+{
+	reg_free(reg);
+}
+
+void
+weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+{
+	if (rpc->down) {
+		reg_free(reg);
+		return;
+	}
+	LIST_REMOVE(reg, entry);
+	LIST_INSERT_HEAD(&rpc->sinks_idle, reg, entry);
 }
 
 static void
@@ -238,6 +301,8 @@ weft_rpcrdma_regs_free(struct weft_rpc *rpc)
 		reg_free(LIST_FIRST(&rpc->regs_used));
 	while (!LIST_EMPTY(&rpc->regs_idle))
 		reg_free(LIST_FIRST(&rpc->regs_idle));
+	while (!LIST_EMPTY(&rpc->sinks_idle))
+		reg_free(LIST_FIRST(&rpc->sinks_idle));
 	while (!LIST_EMPTY(&rpc->regs_late))
 		reg_free(LIST_FIRST(&rpc->regs_late));
 	rpc->nlate = 0;

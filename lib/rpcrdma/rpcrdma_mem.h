@@ -24,7 +24,7 @@ struct rpcrdma_batch {
 
 /** Memory registered for the peer, or as a Read's sink; by work requests, so no lock is taken. */
 struct rpcrdma_reg {
-	LIST_ENTRY(rpcrdma_reg) entry; /**< in used or in idle */
+	LIST_ENTRY(rpcrdma_reg) entry; /**< in used, in idle or in sinks_idle */
 	struct weft_mr *mr;
 	uint32_t stag;
 	const struct rpcrdma_batch *batch; /**< the batch that registers it */
@@ -59,6 +59,18 @@ void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
 /** Register memory by a work request at the end of b. -ENOMEM, -ENOSPC (regions of the domain). */
 int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                          uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
+/** The same for the sink of Reads, which the peer cannot name; b is posted, or the sink is
+ * dropped. */
+int weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
+                          uint32_t len_bytes, struct rpcrdma_reg **out);
+/**
+ * The Reads into the sink are done. It stays valid until its next use: its invalidation would
+ * complete behind the Reads that other calls have posted meanwhile, and this call with it. Its
+ * memory may be freed: only a Read that is under way places octets there.
+ */
+void weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+/** Deregister a sink whose Reads were not posted, or whose connection is down. */
+void weft_rpcrdma_sink_drop(struct rpcrdma_reg *reg);
 /** Add to b the invalidation of valid regions; reg_put() puts the regions back. -ENOMEM. */
 int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
 /** Put back a region that is not valid; when the endpoint is down it is deregistered. */

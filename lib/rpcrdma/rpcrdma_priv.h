@@ -161,7 +161,7 @@ struct weft_rpc {
 	struct weft_alarm *starved;    /**< armed when an answer began to wait for credit */
 	bool moved;                    /**< a message was sent since then */
 
-	struct rpcrdma_reg_list regs_used, regs_idle;
+	struct rpcrdma_reg_list regs_used, regs_idle, sinks_idle;
 	/**
 	 * Regions of calls that timed out; a late answer may still invalidate them. They are not
 	 * used again before, because the STag that the answer names would then be invalid. The

@@ -56,8 +56,7 @@ pull_memory(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
 		to += -(uintptr_t)to % PULL_ALIGN;
 	req->pulled_bytes = total;
 	rpc->pulled_bytes += total;
-	if (weft_rpcrdma_reg_get(rpc, &req->pull, to, total, WEFT_ACCESS_LOCAL_WRITE, &req->reg) !=
-	    0)
+	if (weft_rpcrdma_sink_get(rpc, &req->pull, to, total, &req->reg) != 0)
 		return RDMA2_ERR_SYSTEM;
 	*at = (struct weft_rpc_place){to, req->reg->stag};
 	return 0;
@@ -123,26 +122,6 @@ pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to,
 	return 0;
 }
 
-/*
- * The last Read is here. The region's invalidation is posted only now. Posted behind the Reads it
- * would need a fence, and the Reads of the next calls would wait for these Reads.
- */
-static void
-pull_read(void *owner, bool ok)
-{
-	struct weft_rpc_req *req = owner;
-	struct rpcrdma_batch *b = &req->pull;
-
-	b->done = req->pulled_done;
-	b->n = 0;
-	if (ok && req->reg != NULL)
-		(void)weft_rpcrdma_reg_inv(b, &req->reg, 1); /* has room: the Reads are gone */
-	if (b->n > 0)
-		weft_rpcrdma_batch_queue(req->rpc, b);
-	else
-		b->done(req, ok);
-}
-
 uint32_t
 weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 {
@@ -190,8 +169,7 @@ weft_rpcrdma_pull(struct weft_rpc_req *req, void (*done)(void *owner, bool ok))
 		};
 		to += c->reads[i].len_bytes;
 	}
-	req->pulled_done = done;
-	req->pull.done = pull_read;
+	req->pull.done = done;
 	req->pull.owner = req;
 	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
 	req->reading = true;
@@ -209,7 +187,7 @@ weft_rpcrdma_pull_refused(struct weft_rpc *rpc)
 	/* The list begins with the latest request, and Reads are posted in the order of their
 	 * calls. */
 	LIST_FOREACH (req, &rpc->reqs, entry)
-		if (req->pull.done == pull_read && req->pull.slot != NULL && req->pull.posted > 0)
+		if (req->pull.slot != NULL && req->pull.posted > 0)
 			first = req;
 	if (first != NULL && rpc->a.drc != NULL)
 		weft_rpcrdma_drc_refused(rpc->a.drc, first);

@@ -49,8 +49,7 @@ struct weft_rpc_req {
 	/* octets charged to its endpoint's budget: the call's, and its answer's */
 	uint64_t held_bytes, out_held_bytes;
 	struct rpcrdma_reg *reg;
-	struct rpcrdma_batch pull;                 /**< its Reads, then reg's invalidation */
-	void (*pulled_done)(void *owner, bool ok); /**< behind both */
+	struct rpcrdma_batch pull;
 	/* being served */
 	struct rpcrdma_in in;
 	XDR xdr;

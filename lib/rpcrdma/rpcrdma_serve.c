@@ -279,7 +279,7 @@ serve_pulled(void *owner, bool ok)
 	if (req->rpc->a.timed)
 		req->read_ns = weft_worker_now_ns(req->rpc->worker);
 	if (req->reg != NULL)
-		weft_rpcrdma_reg_put(req->rpc, req->reg);
+		weft_rpcrdma_sink_put(req->rpc, req->reg);
 	req->reg = NULL;
 	serve_message(req);
 }

@@ -67,15 +67,28 @@ weft_mr_next_stag(const struct weft_mr *mr)
 	return mr->next_stag;
 }
 
-unsigned int
-fake_regions(void)
+static unsigned int
+regions(bool remote)
 {
+	const uint32_t rights = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE;
 	const struct weft_mr *mr;
 	unsigned int n = 0;
 
 	LIST_FOREACH (mr, &mrs, entry)
-		n += mr->valid;
+		n += mr->valid && ((mr->access & rights) != 0) == remote;
 	return n;
+}
+
+unsigned int
+fake_regions(void)
+{
+	return regions(true);
+}
+
+unsigned int
+fake_sinks(void)
+{
+	return regions(false);
 }
 
 void

@@ -107,8 +107,10 @@ void fake_mine(struct weft_worker *w);
 /** How often weft_worker_now_ns() was called. */
 extern unsigned int fake_clock_reads;
 
-/** Number of valid regions of all sides. */
+/** Valid regions that a peer can name: those with remote rights. */
 unsigned int fake_regions(void);
+/** Valid regions that only this side can name. */
+unsigned int fake_sinks(void);
 /** Forget all regions. Each later invalidation of one, by either side, fails. */
 void fake_forget_regions(void);
 /** Number of regions that are not freed. */

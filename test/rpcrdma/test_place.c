@@ -149,7 +149,7 @@ start(const struct rig_opts *o)
 	wr.fast_reg.access = WEFT_ACCESS_LOCAL_WRITE;
 	CHECK_EQ(weft_post_send(&rig.s.qp, &wr, 1), 1);
 	rig_settle(&rig);
-	CHECK_EQ(fake_regions(), 1);
+	CHECK_EQ(fake_sinks(), 1);
 }
 
 static void
@@ -224,7 +224,7 @@ test_placed(void)
 				CHECK_EQ(s->read_chunks, 1);
 				CHECK_EQ(s->read_bytes, len[i]);
 				check_store(1003, len[i], true);
-				CHECK_EQ(fake_regions(), 1);
+				CHECK_EQ(fake_sinks(), 1);
 				finish();
 			}
 		}
