@@ -38,6 +38,7 @@ opening_is_zero(int fd, uint64_t begin, uint64_t end)
 	if (buf == NULL)
 		return -ENOMEM;
 	while (rc == 1 && (uint64_t)off < end) {
+		size_t len;
 		ssize_t n;
 
 		data = lseek(fd, off, SEEK_DATA);
@@ -47,7 +48,9 @@ opening_is_zero(int fd, uint64_t begin, uint64_t end)
 			off = data;
 		if ((uint64_t)off >= end)
 			break;
-		n = pread(fd, buf, sizeof(zero), off);
+		len = end - (uint64_t)off < sizeof(zero) ? (size_t)(end - (uint64_t)off)
+		                                         : sizeof(zero);
+		n = pread(fd, buf, len, off);
 		if (n < 0)
 			rc = -errno;
 		else if (n == 0)

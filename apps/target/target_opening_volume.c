@@ -17,6 +17,7 @@
 
 #include "export_format.h"
 #include "target_opening.h"
+#include "target_say.h"
 #include "weft_volume_core.h"
 
 /** It belongs to the file, not to its octets: it outlives a cut, and ends with the file. */
@@ -31,8 +32,10 @@ found_note(int fd, char uuid[37])
 	uuid[n < 0 ? 0 : n] = '\0';
 	if (strspn(uuid, "0123456789abcdef-") == 36)
 		return true;
-	/* Others may write it, too: only what this program would write is shown. */
-	snprintf(uuid, 37, "%s", n == -1 && errno != ERANGE ? "" : "of an unknown UUID");
+	/* Others may write it, too: only what this program would write is shown. One that cannot be
+	 * read may be there. */
+	snprintf(uuid, 37, "%s",
+	         n == -1 && (errno == ENODATA || errno == EOPNOTSUPP) ? "" : "of an unknown UUID");
 	return uuid[0] != '\0';
 }
 
@@ -47,9 +50,15 @@ opening_volume_note(const struct conf_export *conf, const uint8_t uuid[16])
 		return;
 	expfmt_uuid_str(uuid, text);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    !(found_note(fd, has) && strcmp(has, text) == 0) &&
-	    fsetxattr(fd, attribute, text, strlen(text), 0) == 0)
-		(void)fsync(fd);
+	    !(found_note(fd, has) && strcmp(has, text) == 0)) {
+		if (fsetxattr(fd, attribute, text, strlen(text), 0) == 0)
+			(void)fsync(fd);
+		else if (errno != EOPNOTSUPP && errno != EROFS)
+			target_log(
+			        "export %s: its file cannot have the attribute %s (%s): if it is "
+			        "emptied, it will be taken for a new one",
+			        conf->name, attribute, strerror(errno));
+	}
 	close(fd);
 }
 
@@ -146,12 +155,14 @@ opening_was_cut(const struct opening *o, uint64_t need_bytes, uint64_t have_byte
 
 /** Refuse a file whose note says that it had a volume: -EIO. */
 static int
-opening_had(const struct opening *o, const struct opening_found *f, const char *what)
+opening_had(const struct opening *o, const struct opening_found *f)
 {
-	return opening_fail(o, -EIO,
-	                    "%s: it had the volume %s, and has none now; not touched; restore it "
-	                    "from a backup, or remove it to begin with a new volume",
-	                    what, f->had_uuid);
+	return opening_fail(
+	        o, -EIO,
+	        "was cut, emptied or overwritten: it had the volume %s, and has none now; "
+	        "not touched; restore it from a backup, or remove it to begin with a new "
+	        "volume (or its note alone: setfattr -x %s)",
+	        f->had_uuid, attribute);
 }
 
 int
@@ -160,9 +171,8 @@ opening_volume_fits(const struct opening *o, const struct opening_found *f)
 	const uint64_t size = o->conf->size_bytes;
 
 	if (f->had_uuid[0] != '\0' &&
-	    ((f->status == -ENODATA && (f->bytes == 0 || f->bytes < size)) ||
-	     (f->status == -EBADMSG && f->bytes < WEFT_VOL_SUPER_BYTES)))
-		return opening_had(o, f, "was cut or emptied");
+	    (f->status == -ENODATA || (f->status == -EBADMSG && f->bytes < WEFT_VOL_SUPER_BYTES)))
+		return opening_had(o, f);
 	if (f->status == 0 && size != 0 && size < f->need_bytes &&
 	    (!f->is_file || f->bytes >= f->need_bytes))
 		return opening_fail(o, -EINVAL,
@@ -233,10 +243,6 @@ opening_volume_blank(const struct opening *o, const struct opening_found *f)
 	}
 	if (rc < 0)
 		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
-	if (f->had_uuid[0] != '\0')
-		return opening_had(o, f,
-		                   rc == 1 ? "was cut or emptied"
-		                           : "has no volume, and data that is not zero");
 	return rc == 1 ? 0
 	               : opening_fail(o, -EMEDIUMTYPE,
 	                              "has no volume, and data that is not zero; not touched; if "

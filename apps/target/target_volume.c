@@ -103,8 +103,12 @@ volume_format(struct opening *o, struct target_volume *v)
 	if (rc == 0)
 		rc = weft_vol_format(v->block, &f, reason, sizeof(reason));
 	if (rc != 0)
-		return opening_fail(o, rc, "cannot be formatted as a volume: %s",
-		                    reason[0] != '\0' ? reason : strerror(-rc));
+		return opening_fail(o, rc, "cannot be formatted as a volume: %s%s",
+		                    reason[0] != '\0' ? reason : strerror(-rc),
+		                    rc == -EMEDIUMTYPE
+		                            ? "; not touched; if it may be formatted, clear it "
+		                              "(blkdiscard -z)"
+		                            : "");
 	v->formatted = true;
 	return 0;
 }
@@ -141,8 +145,9 @@ volume_open(struct opening *o, const struct opening_found *f, struct target_volu
 		return rc;
 	rc = weft_vol_open(v->block, &a, &v->vol);
 	if (rc == -ENODATA) {
-		/* The core looks at places alone. A file is locked now. */
-		rc = opening_volume_blank(o, f);
+		/* The core looks at places alone, which is what is done for a device. A file is
+		 * locked now. */
+		rc = f->is_file ? opening_volume_blank(o, f) : 0;
 		if (rc == 0)
 			rc = volume_format(o, v);
 		if (rc != 0)

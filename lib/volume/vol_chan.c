@@ -23,9 +23,8 @@ chan_lost(struct weft_vol_chan *c)
 	struct weft_vol_client *client;
 
 	TAILQ_FOREACH (client, &c->clients, link) {
-		/* The first cause is the one that it is told. */
-		if (client->changes > client->durable && client->lost == 0)
-			client->lost = c->lost_status;
+		if (client->changes > client->durable)
+			vol_client_lost(client, c->lost_status);
 		client->durable = client->changes;
 	}
 }

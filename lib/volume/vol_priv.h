@@ -86,9 +86,15 @@ struct weft_vol_chan {
 static inline bool
 vol_tells_loss(int status)
 {
-	const enum weft_block_class class = weft_block_class_of(status);
+	return status == -EIO || weft_block_class_of(status) == WEFT_BLOCK_SPACE;
+}
 
-	return class == WEFT_BLOCK_MEDIUM_FAILED || class == WEFT_BLOCK_SPACE;
+/** The client has to be told of a lost flush. Of several the first cause is the one it is told. */
+static inline void
+vol_client_lost(struct weft_vol_client *client, int status)
+{
+	if (client->lost == 0)
+		client->lost = status;
 }
 
 /* ---- vol_iov.c ---- */

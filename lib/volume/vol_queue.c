@@ -262,7 +262,7 @@ vol_queue_finish(struct weft_vol_op *op, int status)
 	if (status != 0 && op->changed && op->done_bytes > 0 && op->client != NULL) {
 		/* What was done before the step that failed is an unstable change, too. */
 		if (op->lost_at != c->lost_flushes)
-			op->client->lost = c->lost_status;
+			vol_client_lost(op->client, c->lost_status);
 		else
 			op->client->changes++;
 	}

@@ -252,7 +252,7 @@ snap_flushed(struct weft_vol_op *op)
 		client->durable = op->mark;
 	/* It would lack changes of this client, which its next flush tells of. */
 	if (client != NULL && client->lost)
-		snap_fail(op, -EIO, "the medium has lost what was written");
+		snap_fail(op, client->lost, "the medium has lost what was written");
 	else
 		snap_maps_begin(op);
 }

@@ -469,6 +469,7 @@ static void
 step_map_done(struct weft_vol_op *op, int status)
 {
 	struct weft_vol_chan *c = op->chan;
+	struct vol_sums *s = c->vol->sums;
 	const uint64_t group = step_group(op);
 
 	if (status == 0 && op->canceled)
@@ -480,8 +481,9 @@ step_map_done(struct weft_vol_op *op, int status)
 	}
 	if (status == 0)
 		c->map[group / 8] |= (uint8_t)(1U << group % 8);
-	if (status == 0)
-		atomic_fetch_add_explicit(&c->vol->sums->noted, 1, memory_order_relaxed);
+	else /* the medium may have the bit: the next tidy writes the page again */
+		s->unsure[(c->slot * s->map_bytes + group / 8) / WEFT_VOL_SUM_BLOCK] = true;
+	atomic_fetch_add_explicit(&s->noted, 1, memory_order_relaxed);
 	vol_queue_map_end(c);
 	if (status != 0)
 		vol_queue_finish(op, status);

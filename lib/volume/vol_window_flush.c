@@ -272,7 +272,7 @@ win_sync_end(struct weft_vol_window *w, int status)
 		win_look_again(w, 0, UINT64_MAX);
 	/* The client should have heard of this loss and has not: its next flush tells it. */
 	if (vol_tells_loss(w->sync.op.status) && !told)
-		w->attr.client->lost = w->sync.op.status;
+		vol_client_lost(w->attr.client, w->sync.op.status);
 }
 
 static void

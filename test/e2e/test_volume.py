@@ -394,7 +394,7 @@ def test_emptied_between_two_targets():
     said = checked(t)
     t.start()
     for e in ("empty", "zeros", "first"):
-        want = f"export {e}: OFFLINE: {file[e]}: was cut or emptied: it had the volume "
+        want = f"export {e}: OFFLINE: {file[e]}: was cut, emptied or overwritten: it had the volume "
         assert want in t.logged() and want.replace("OFFLINE: ", "") in said, (e, said, t.logged())
         assert "not touched; restore it from a backup, or remove it" in t.logged(), t.logged()
     assert [os.path.getsize(file[e]) for e in ("empty", "zeros", "first")] == [0, 16 * MIB, 512]
@@ -588,8 +588,8 @@ def test_block_device_that_was_used():
         for name, dev in devs.items():
             if name == "zero":
                 continue
-            for text, off in ((said, ""), (t.logged(), "OFFLINE: ")):
-                assert f"export {name}: {off}{dev}: has no volume, and data at octet" in text, (name, text)
+            assert f"export {name}: {dev}: has no volume, and data at octet" in said, (name, said)
+            assert f"export {name}: OFFLINE: {dev}: cannot be formatted as a volume: the device has data at octet" in t.logged(), name
             with open(dev, "rb") as f:
                 assert not any(f.read(MIB)), name
         assert "not touched; if it may be formatted, clear it (blkdiscard -z)" in t.logged(), t.logged()

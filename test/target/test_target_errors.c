@@ -369,8 +369,12 @@ step_end(unsigned int i)
 		return;
 	/* What it waits for does not end: it gives up, so that changes behind it go on. */
 	if (s->proc == WEFT_VOLRPC_SNAPSHOT && c->status == WEFT_VOLRPC_TIMEDOUT &&
-	    e->cause == CAUSE_LATE)
+	    e->cause == CAUSE_LATE) {
+		/* The request is late enough. Much later, its own client would be told. */
+		weft_block_fault_stick(rig.block, NULL);
+		e->stuck = false;
 		return;
+	}
 	if (s->proc == WEFT_VOLRPC_WINDOW_MOVE && c->status != WEFT_VOLRPC_OK)
 		e->win_open = false; /* it could not be filled, and is gone */
 	if (!judge(c))
