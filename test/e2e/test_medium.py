@@ -70,7 +70,7 @@ def made():
         def use(t):
             stack.callback(end_all)
             return t
-        made.tmpfs, made.loop, made.ext4, made.use = tmpfs, loop, ext4, use
+        made.tmpfs, made.loop, made.ext4, made.use, made.callback = tmpfs, loop, ext4, use, stack.callback
         yield made
 
 

@@ -3,7 +3,8 @@
 """Volumes under hostile clients and deaths: kill -9 of the target and of writers, an owner that was frozen, windows that
 overlap, many octets at random places.
 
-WEFT_TEST_SEED=N repeats the choices of a run. WEFT_KILL_ROUNDS=N sets the number of rounds of kill -9.
+WEFT_TEST_SEED=N repeats the choices of a run. WEFT_KILL_ROUNDS=N sets the number of rounds of kill -9, WEFT_FREEZES=N how
+often a medium is frozen, for 12 s each.
 """
 import os
 import random
@@ -16,13 +17,15 @@ from test_medium import made
 from test_offline import edit, until
 from test_visible import Telemetry
 from test_volume import copied, resident, volume
-from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, sha
+from weft_e2e import BUILD, PROCS, Skip, Target, main, make_file, memif, path, sha
 
 PROBE = os.path.join(BUILD, "test", "e2e", "volume_probe")
 NOFLUSH = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
 CROSSING = os.path.join(BUILD, "test", "e2e", "weft-target-crossing")
 MIB = 1 << 20
 SLOTS = 400
+FREEZES = int(os.environ.get("WEFT_FREEZES") or 1)
+FREEZE_S = 12 if FREEZES > 1 else 4
 
 
 def probe(t, port, *args):
@@ -197,6 +200,83 @@ def test_frozen_owner_writes_no_more():
         until(t, "its grants end", ended + 2)
     print(f"# seed {SEED}: {draws} slots were taken over", flush=True)
     assert t.term() == 0
+
+
+def freezes(m, at):
+    """Functions that stop all writes of a file system, as a device does that hangs, and let them go on."""
+    def freeze(how):
+        subprocess.run(["fsfreeze", how, at], check=True, capture_output=True)
+
+    def thaw():
+        subprocess.run(["fsfreeze", "-u", at], check=False, capture_output=True)
+    try:
+        freeze("-f")
+        freeze("-u")
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Skip(f"no file system can be frozen: {e}") from None
+    m.callback(thaw)  # before the end of the target and of the mount, which would wait
+    return lambda: freeze("-f"), lambda: freeze("-u")
+
+
+def frozen_round(t, tel, n, freeze, thaw):
+    """Two owners have writes in the device when it stops. Both are given up, and two others write to their ranges."""
+    ways = ("windows", "calls")
+    old = [Writer(t, i, 4 * n + 1 + i, i * SLOTS, SLOTS, ways[i]) for i in range(2)]
+    for w in old:
+        w.has(30)
+    time.sleep(random.random() * 0.1)
+    ended = t.logged().count("its grants end")
+    freeze()
+    begin = time.monotonic()
+    try:
+        # What the device had before is done. From here on each lane of the owners has a write that is frozen.
+        done = None
+        while done != (done := [w.lines() for w in old]):
+            time.sleep(0.3)
+        for w in old:
+            w.proc.send_signal(signal.SIGSTOP)
+        until(t, "its grants end", ended + 2)
+        new = [Writer(t, 2 + i, 4 * n + 3 + i, i * SLOTS, SLOTS, ways[(i + n) % 2]) for i in range(2)]
+        # Other media, and calls that need none, do not wait for it.
+        rc, _, err = t.cp(make_file("g2.in", MIB, n), "weft://10.0.4.1/other", port=4)
+        assert rc == 0, err
+        while time.monotonic() - begin < FREEZE_S:
+            time.sleep(0.1)
+            # Those of the owners that were given up on are there still.
+            assert tel.ask("/weft/target/export,disk")["device_under_way"] >= 2
+        assert [w.lines() for w in old] == done, "a write of an old owner was acknowledged by a frozen medium"
+        assert [w.lines() for w in new] == [0, 0], "a frozen medium has taken a write"
+        assert all(w.proc.poll() is None for w in new), [w.proc.stderr.read() for w in new if w.proc.poll() is not None]
+    finally:
+        thaw()
+    for w in old:
+        w.proc.send_signal(signal.SIGCONT)
+    for w in new:
+        w.has(SLOTS, 60)
+        w.proc.kill()
+    acked = [w.end() for w in new]
+    for w in old:
+        w.end()
+    held = slots(t, 4, 0, 2 * SLOTS)
+    bad = {s: held[s] for a in acked for s in a if held[s][0] in (old[0].owner, old[1].owner)}
+    assert not bad, (SEED, n, bad)
+    until(t, "its grants end", ended + 4)
+    return sum(map(len, acked))
+
+
+def test_medium_freezes():
+    """The medium of a volume stops with writes of owners in it, that others replace: no old stamp is found. Another volume goes on."""
+    random.seed(SEED + 6)
+    with made() as m:
+        at = m.ext4("frozen", 128 * MIB)
+        t = m.use(Target("g2", {"disk": {"path": f"{at}/disk", "size": "64M", "format": "volume"}, "other": volume("g2.other", "16M")},
+                         ports=5, keepalive_ms=300))
+        edit(t, "[port p0]", "[weft]\ntelemetry = yes\n[port p0]")
+        freeze, thaw = freezes(m, at)
+        t.start()
+        draws = sum(frozen_round(t, Telemetry(t.proc.pid), i, freeze, thaw) for i in range(FREEZES))
+        print(f"# seed {SEED}: {draws} slots were taken over in {FREEZES} freezes of {FREEZE_S} s", flush=True)
+        assert t.term() == 0
 
 
 def test_random_octets_of_a_large_volume():
@@ -547,7 +627,8 @@ def test_a_disk_that_goes():
 if __name__ == "__main__":
     main([test_kill_of_the_target, test_kill_of_the_target_with_checksums, test_a_target_without_flush_is_caught,
           test_a_target_without_flush_is_caught_with_checksums,
-          test_kill_of_writers, test_frozen_owner_writes_no_more, test_random_octets_of_a_large_volume, test_refusals,
+          test_kill_of_writers, test_frozen_owner_writes_no_more, test_medium_freezes,
+          test_random_octets_of_a_large_volume, test_refusals,
           test_long_ranges, test_order_of_submission, test_a_move_that_fails_ends_the_window,
           test_staging_is_shared_by_clients, test_data_that_is_not_taken, test_a_volume_has_half,
           test_windows_are_shared_by_clients, test_pushes_share_windows, test_a_revoke_that_crosses_a_move,

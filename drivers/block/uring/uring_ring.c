@@ -21,6 +21,8 @@
 #define URING_BURST_BYTES (1U << 20)
 #define URING_REG_BYTES   (1ULL << 30) /**< the kernel's limit of one registered buffer */
 #define URING_REG_MAX     64
+/** Most requests of a worker that wait in the kernel, of all devices. */
+#define URING_WAITING 4096
 
 struct uring_ring {
 	struct io_uring ring;
@@ -87,6 +89,20 @@ uring_ring_init(struct uring_ring *r, uint32_t depth, unsigned int flags)
 	return io_uring_queue_init_params(2 * URING_BURST, &r->ring, &p);
 }
 
+/**
+ * A request that the kernel cannot do without waiting has a thread of the kernel's, of those that
+ * all rings of a worker share. By default there are a few for each core, and a device that hangs
+ * would have all of them: the requests of other devices would wait for it. They are made when they
+ * are needed. A kernel before 5.15 keeps its number.
+ */
+static void
+uring_let_wait(struct uring_ring *r)
+{
+	unsigned int most[2] = {URING_WAITING, 0}; /* of files and block devices; 0: as it is */
+
+	(void)io_uring_register_iowq_max_workers(&r->ring, most);
+}
+
 int
 uring_ring_open(struct uring_chan *c, uint32_t depth, struct uring_ring **out, bool *registered)
 {
@@ -103,6 +119,7 @@ uring_ring_open(struct uring_chan *c, uint32_t depth, struct uring_ring **out, b
 		free(r);
 		return e;
 	}
+	uring_let_wait(r);
 	*registered = uring_register(r);
 	*out = r;
 	return 0;
