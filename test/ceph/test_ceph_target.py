@@ -17,8 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
 from kill_rounds import SEED  # noqa: E402 - below the folder of the end-to-end tests
-from test_offline import until  # noqa: E402
-from test_volume import copied  # noqa: E402
+from test_offline import edit, until  # noqa: E402
+from test_volume import copied, volume  # noqa: E402
 from test_volume_hard import SLOTS, Writer, lost, slots  # noqa: E402
 from test_snapshot import snap  # noqa: E402
 from weft_e2e import APPS, TMP, Target, end_all, main, make_file, path, sha  # noqa: E402
@@ -154,6 +154,56 @@ def test_frozen_target_is_fenced():
     assert took < 15
 
 
+def standby(name, how):
+    """A stand-by runs beside the active target, which is killed, and is told by how(standby) to serve the image. Returns the time from
+    the death to the first acknowledged write."""
+    image(name, "128M")
+    a = target(f"{name}a", name).start()
+    b = Target(f"{name}b", {"disk": export(name), "other": volume(f"{name}.other", "16M")}, ports=2, keepalive_ms=300).start()
+    assert "export disk: OFFLINE: " in b.logged() and "export other: " in b.logged(), b.logged()
+    old = Writer(a, 0, 1, 0, SLOTS, "windows")
+    old.has(50, 60)
+    # The stand-by does not get it from an owner that lives.
+    b.proc.send_signal(signal.SIGHUP)
+    until(b, "export disk: OFFLINE", 2)
+    old.has(old.lines() + 50, 60)
+    to_all(family(a), signal.SIGKILL)
+    begin = time.monotonic()
+    how(b)
+    until(b, "export disk: is served now")
+    new = Writer(b, 0, 2, SLOTS, SLOTS, "calls")
+    new.has(1, 60)
+    took = time.monotonic() - begin
+    bad = lost(old.end(), slots(b, 1), 1)
+    assert not bad, (SEED, bad)
+    new.proc.kill()
+    new.end()
+    assert b.term() == 0
+    end_all()
+    print(f"# the stand-by that ran took the first write {took:.1f} s after the death", flush=True)
+    return took
+
+
+def test_running_standby_takes_over():
+    """It is told to take the image: no time-out of the cluster passes."""
+    def how(b):
+        edit(b, f"keyring={DIR}/weft.keyring", f"keyring={DIR}/weft.keyring,takeover=yes")
+        b.proc.send_signal(signal.SIGHUP)
+    assert standby("seven", how) < 10
+
+
+def test_running_standby_waits_for_the_lock():
+    """It only tries again, each second: the lock is free when the cluster has given the dead owner up, after 30 s by default."""
+    def how(b):
+        tries = 2
+        while "export disk: is served now" not in b.logged():
+            assert tries < 60, b.logged()[-1000:]
+            b.proc.send_signal(signal.SIGHUP)
+            time.sleep(1)
+            tries += 1
+    assert standby("eight", how) < 45
+
+
 def test_no_such_image():
     t = target("c5", "none").start(ok=False)
     assert t.proc.wait(timeout=60) == 1
@@ -207,6 +257,6 @@ if __name__ == "__main__":
     try:
         cluster("up")
         main([test_push_and_pull, test_osd_is_killed_under_load, test_killed_target_is_replaced, test_frozen_target_is_fenced,
-              test_no_such_image, test_snapshots_and_clones])
+              test_running_standby_takes_over, test_running_standby_waits_for_the_lock, test_no_such_image, test_snapshots_and_clones])
     finally:
         subprocess.run([CLUSTER, "down", DIR], check=False, capture_output=True, timeout=120)
