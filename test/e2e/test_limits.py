@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of exports: a rate is kept within 5 % by calls, in windows, by pushes and by pulls; a greedy client leaves the
-others their shares; connections. WEFT_LIMITS_WORKERS: workers of the target, 2."""
+"""Limits of exports: a rate is kept within 5 % by calls, in windows, by pushes and by pulls; a greedy client, and one that opens and
+closes grants all the time, leaves 15 others their shares; connections. WEFT_LIMITS_WORKERS: workers of the target, 2."""
 import json
 import os
 import subprocess
 import time
 
 from test_control import Controlled, ask, request
-from weft_e2e import PROCS, app, main, make_file, path, sha
+from weft_e2e import BUILD, PROCS, app, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 WORKERS = int(os.environ.get("WEFT_LIMITS_WORKERS", "2"))
@@ -138,6 +138,53 @@ def test_fair():
     assert t.term() == 0
 
 
+def test_sixteen():
+    """16 clients of one program, of which the first is greedy, or greedy and opens and closes its grants all the time: with a limit of
+    the sum the others get 0.9 of their shares; with a limit of each client it is kept within 5 %."""
+    t = start("ls", {}, ports=2)
+    with open(t.conf) as f:
+        text = f.read().replace("[target]\n", "[target]\nmax_opens_per_s = 0\n", 1)
+    t.kill()
+    with open(t.conf, "w") as f:
+        f.write(text)
+    t.start()
+    t.ctl("export", "create", "v", "size=64M", "path=v.img", "format=volume")
+    config, addresses = path("ls.client.ini"), []
+    with open(config, "w") as f:
+        for port in range(2):
+            f.write(f"[port p{port}]\ndev = {memif(port, 'client', t.sock(port))}\naddress = 10.0.{port}.2/24\n")
+        for i in range(16):
+            addresses.append((f"10.0.{i % 2}.{2 + i // 2}", f"10.0.{i % 2}.1"))
+            if i >= 2:
+                f.write(f"[network n{i}]\nport = p{i % 2}\naddress = {addresses[i][0]}/32\n")
+    off = ["max_ops_per_s=0", "max_bytes_per_s=0", "client_ops_per_s=0"]
+    for limit, what, want, first, others in (
+            ("max_ops_per_s=1600", "charged_ops", 1600, "8,32,4096", "1,8,4096"),
+            ("max_bytes_per_s=32M", "charged_bytes", 32 * MIB, "8,32,65536", "1,8,16384"),
+            ("max_ops_per_s=1600", "charged_ops", 1600, "4,16,4096,churn", "1,8,4096"),
+            ("client_ops_per_s=100", "charged_ops", 1600, "4,16,4096,churn", "1,8,4096")):
+        t.ctl("export", "set", "v", *off)
+        t.ctl("export", "set", "v", limit)
+        p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "share_probe"), config, "v", "5",
+                              *(f"{a},{b},{others if i else first}" for i, (a, b) in enumerate(addresses))],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        PROCS.append(p)
+        near(t, "v", what, want, f"16 clients, {limit}, the first with {first}: the sum")
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 0, err
+        share = want / 16
+        got = [int(line.split()[1]) / 5 / share for line in out.splitlines()]
+        if what == "charged_bytes":
+            got = [n * int((others if i else first).split(",")[2]) for i, n in enumerate(got)]
+        opens = int(out.split()[2]) / 5
+        print(f"# of its share the first client had {got[0]:.2f}, with {opens:.0f} OPENs in a second; the others {min(got[1:]):.2f} to "
+              f"{max(got[1:]):.2f}")
+        assert min(got[1:]) >= 0.9, (limit, got)
+        if "client" in limit:
+            assert max(got) <= 1.05 and min(got[1:]) >= 0.95, (limit, got)
+    assert t.term() == 0
+
+
 def test_connections():
     t = start("lc", {}, ports=2)
     t.ctl("export", "create", "v", "size=64M", "path=v.img", "format=volume", "max_conns=2")
@@ -160,4 +207,4 @@ def test_connections():
 
 
 if __name__ == "__main__":
-    main([test_rates, test_push_and_pull, test_fair, test_connections])
+    main([test_rates, test_push_and_pull, test_fair, test_sixteen, test_connections])
