@@ -59,6 +59,10 @@ struct metrics_http {
 	struct MHD_Daemon *daemon;
 	struct MHD_Response *page, *text;
 	uint64_t text_ns;
+	/* of /livez; live_ns: when the workers were asked, 0: never */
+	uint64_t live_ns, silent_ns;
+	uint32_t silent;
+	bool live;
 	size_t held; /**< octets of all texts */
 	struct http_conn *conns;
 	uint64_t ended; /**< connections that have */
@@ -174,16 +178,20 @@ answer_metrics(struct metrics_http *h, struct MHD_Connection *c)
 static enum MHD_Result
 answer_live(struct metrics_http *h, struct MHD_Connection *c)
 {
-	uint64_t silent_ns = 0;
-	uint32_t silent = 0;
 	char lines[128];
 
-	if (metrics_clients_alive(h->clients, &silent, &silent_ns))
+	/* However many supervisors ask, the workers are asked once. */
+	if (h->live_ns == 0 || ui_now_ns() - h->live_ns >= HTTP_TEXT_NS) {
+		h->live = metrics_clients_alive(h->clients, &h->silent, &h->silent_ns);
+		h->live_ns = ui_now_ns();
+	}
+	if (h->live)
 		return answer_lines(c, MHD_HTTP_OK, "live\n");
-	snprintf(lines, sizeof(lines), "worker %u has not polled for %llu ms\n", silent,
-	         (unsigned long long)(silent_ns / 1000000));
+	snprintf(lines, sizeof(lines), "worker %u has not polled for %llu ms\n", h->silent,
+	         (unsigned long long)(h->silent_ns / 1000000));
 	return answer_lines(
-	        c, silent_ns < METRICS_LIVE_NS ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, lines);
+	        c, h->silent_ns < METRICS_LIVE_NS ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+	        lines);
 }
 
 static enum MHD_Result

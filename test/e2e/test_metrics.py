@@ -368,6 +368,19 @@ def test_garbage():
     assert t.term() == 0
 
 
+def test_live_is_shared():
+    """However often /livez is asked for, the workers are asked twenty times a second at most."""
+    t = Metered("ls", objects("ls", "a")).start()
+    c = http.client.HTTPConnection("127.0.0.1", t.http, timeout=20)
+    was, begun = t.value("weft_worker_busy_polls_total"), time.monotonic()
+    for _ in range(3000):
+        c.request("GET", "/livez")
+        assert c.getresponse().read() == b"live\n"
+    asked, took = t.value("weft_worker_busy_polls_total") - was, time.monotonic() - begun
+    print(f"# 3000 answers in {took:.2f} s, {asked:.0f} polls of the worker had something to do")
+    assert asked < 300 + 300 * took, (asked, took)
+
+
 def test_many():
     """More connections than there may be: the idle ones give way, and an honest client is served at once."""
     t = Metered("mn", objects("mn", "a")).start()
