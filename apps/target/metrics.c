@@ -21,6 +21,7 @@ worker_free(struct metrics_worker *mw)
 	metrics_watched_free(mw);
 	free(mw->exports);
 	free(mw->closed);
+	free(mw->gone);
 	free(mw);
 }
 
@@ -36,7 +37,8 @@ worker_make(struct target *t, uint32_t i)
 	/* What is not written to takes no memory. */
 	mw->exports = calloc(CONF_EXPORTS_MAX, sizeof(*mw->exports));
 	mw->closed = calloc(METRICS_CLOSED, sizeof(*mw->closed));
-	if (mw->exports == NULL || mw->closed == NULL ||
+	mw->gone = calloc(METRICS_GONE, sizeof(*mw->gone));
+	if (mw->exports == NULL || mw->closed == NULL || mw->gone == NULL ||
 	    getrandom(&mw->closed_key, sizeof(mw->closed_key), 0) != sizeof(mw->closed_key)) {
 		worker_free(mw);
 		return NULL;

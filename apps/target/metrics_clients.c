@@ -2,8 +2,10 @@
 /**
  * @file Sums of each client. A worker keeps those of connections that have ended, and copies them
  * and those of open ones when the metrics thread asks, a few in each poll, so that no poll becomes
- * long. A connection that ends meanwhile may be missing in what was copied. So that no sum becomes
- * less, the thread keeps the largest value that it has seen.
+ * long: a pass. A connection that ends in the middle of a pass is copied then, if its octets are
+ * not in what was copied already. So a pass misses nothing, and what a worker says of a client
+ * becomes less only when the worker has forgotten what ended connections of the client have had.
+ * The thread adds up what the client has more from one pass to the next.
  */
 
 #include <stdlib.h>
@@ -17,17 +19,19 @@
 #include "target_volume.h"
 #include "ui.h"
 
-#define SLICE    16U        /**< connections that are copied in one poll */
-#define ROWS_MAX 65536U     /**< of one worker; what is beyond is left out */
-#define WAIT_NS  200000000U /**< for one worker */
-#define LOOK_US  50
+#define SLICE   16U        /**< connections that are copied in one poll */
+#define ROOM    256U       /**< for connections that come during a pass */
+#define WAIT_NS 200000000U /**< for one worker */
+#define LOOK_US 50
 
 /** What a worker is asked for, and copies. The worker has it while asked != answered. */
 struct ask {
 	struct metrics_worker *mw;
 	struct metrics_client *row;
-	uint32_t n, cap, left_out, closed_at;
+	uint32_t n, cap, closed_at;
 	bool first, more;
+	bool alive;           /**< only an answer is wanted */
+	bool missed;          /**< the pass has missed some */
 	uint32_t asked;       /**< the metrics thread's */
 	atomic_uint answered; /**< a release behind the rest */
 	uint64_t asked_ns;
@@ -36,8 +40,9 @@ struct ask {
 struct metrics_clients {
 	struct metrics *m;
 	struct ask ask[CONF_WORKERS_MAX];
-	struct metrics_client *now, *before;
-	uint32_t n, nbefore, left_out;
+	struct metrics_client *all;   /**< by key */
+	struct metrics_client *shown; /**< by key; METRICS_CLIENTS_MAX */
+	uint32_t nall, nshown;
 	uint64_t late;
 };
 
@@ -80,13 +85,25 @@ closed_place(struct metrics_worker *mw, const char *key)
 	return oldest;
 }
 
+static void
+client_sums(const struct target_conn *c, uint64_t sum[METRICS_SUMS])
+{
+	struct weft_qp_info info;
+
+	weft_qp_query(c->qp, &info);
+	sum[METRICS_RECV_BYTES] += info.recv_bytes;
+	sum[METRICS_SENT_BYTES] += info.sent_bytes;
+	sum[METRICS_RECV_MSGS] += info.recv_msgs;
+	sum[METRICS_SENT_MSGS] += info.sent_msgs;
+}
+
 void
 target_metrics_conn_gone(const struct target_conn *c)
 {
 	char key[sizeof(((struct metrics_closed *)0)->key)];
 	struct metrics_worker *mw = metrics_me;
 	struct metrics_closed *e;
-	struct weft_qp_info info;
+	struct metrics_client *r;
 
 	if (mw == NULL)
 		return;
@@ -94,14 +111,22 @@ target_metrics_conn_gone(const struct target_conn *c)
 		mw->next_conn = LIST_NEXT(c, link);
 	if (c->qp == NULL)
 		return;
-	weft_qp_query(c->qp, &info);
 	metrics_client_key(c, key);
 	e = closed_place(mw, key);
 	e->used_ns = weft_worker_now_ns(mw->tw->w);
-	e->recv_bytes += info.recv_bytes;
-	e->sent_bytes += info.sent_bytes;
-	e->recv_msgs += info.recv_msgs;
-	e->sent_msgs += info.sent_msgs;
+	client_sums(c, e->sum);
+	/* Its client's sum of ended connections was copied without it, and so was not it. */
+	if (!mw->pass_open || c->metrics_pass == mw->pass ||
+	    (uint32_t)(e - mw->closed) >= mw->closed_at)
+		return;
+	if (mw->ngone == METRICS_GONE) {
+		mw->gone_lost = true;
+		return;
+	}
+	r = &mw->gone[mw->ngone++];
+	memset(r, 0, sizeof(*r));
+	memcpy(r->key, key, sizeof(key));
+	client_sums(c, r->seen);
 }
 
 /** A row to fill in; NULL: there is no room. */
@@ -109,7 +134,7 @@ static struct metrics_client *
 ask_row(struct ask *a)
 {
 	if (a->n == a->cap) {
-		a->left_out++;
+		a->missed = true;
 		return NULL;
 	}
 	memset(&a->row[a->n], 0, sizeof(a->row[0]));
@@ -124,31 +149,37 @@ copy_closed(struct ask *a, const struct metrics_closed *e)
 	if (r == NULL)
 		return;
 	memcpy(r->key, e->key, sizeof(r->key));
-	r->recv_bytes = e->recv_bytes;
-	r->sent_bytes = e->sent_bytes;
-	r->recv_msgs = e->recv_msgs;
-	r->sent_msgs = e->sent_msgs;
+	memcpy(r->seen, e->sum, sizeof(r->seen));
 }
 
 static void
-copy_conn(struct ask *a, const struct target_conn *c)
+copy_conn(struct ask *a, struct target_conn *c)
 {
 	struct metrics_client *r = ask_row(a);
 	const struct target_vgrant *v;
-	struct weft_qp_info info;
 
+	c->metrics_pass = a->mw->pass;
 	if (r == NULL)
 		return;
-	weft_qp_query(c->qp, &info);
 	metrics_client_key(c, r->key);
 	r->conns = 1;
 	r->grants = c->ngrants;
 	LIST_FOREACH (v, &c->vgrants, link)
 		r->windows += v->nwindows;
-	r->recv_bytes = info.recv_bytes;
-	r->sent_bytes = info.sent_bytes;
-	r->recv_msgs = info.recv_msgs;
-	r->sent_msgs = info.sent_msgs;
+	client_sums(c, r->seen);
+}
+
+static void
+copy_gone(struct ask *a)
+{
+	struct metrics_worker *mw = a->mw;
+	struct metrics_client *r;
+
+	for (uint32_t i = 0; i < mw->ngone; i++)
+		if ((r = ask_row(a)) != NULL)
+			*r = mw->gone[i];
+	mw->ngone = 0;
+	a->missed = a->missed || mw->gone_lost;
 }
 
 /** Copy at most `most` clients whose connections have ended. */
@@ -176,10 +207,21 @@ ask_slice(void *arg)
 	struct ask *a = arg;
 	struct metrics_worker *mw = a->mw;
 
-	if (a->first)
+	if (a->alive) {
+		atomic_fetch_add_explicit(&a->answered, 1, memory_order_release);
+		return;
+	}
+	if (a->first) {
 		mw->next_conn = LIST_FIRST(&mw->tw->conns);
-	/* Ended ones first: one that ends now is missing this time, and never counted twice. */
+		mw->pass += mw->pass == UINT32_MAX ? 2 : 1; /* 0: of a connection that is new */
+		mw->ngone = 0;
+		mw->pass_open = true;
+		mw->gone_lost = false;
+	}
+	copy_gone(a);
+	/* Ended ones first: one that ends from now on is never counted twice. */
 	copy_some_closed(a, SLICE);
+	mw->closed_at = a->closed_at;
 	for (unsigned int i = 0; a->closed_at == METRICS_CLOSED && i < SLICE; i++) {
 		if (mw->next_conn == NULL)
 			break;
@@ -187,6 +229,7 @@ ask_slice(void *arg)
 		mw->next_conn = LIST_NEXT(mw->next_conn, link);
 	}
 	a->more = a->closed_at < METRICS_CLOSED || mw->next_conn != NULL;
+	mw->pass_open = a->more;
 	atomic_fetch_add_explicit(&a->answered, 1, memory_order_release);
 }
 
@@ -224,11 +267,11 @@ ask_wait(const struct ask *a, uint64_t until_ns)
 static bool
 ask_begin(struct ask *a)
 {
-	uint64_t want = METRICS_CLOSED + 64 +
-	                (uint64_t)atomic_load_explicit(&a->mw->tw->t->nconns, memory_order_relaxed);
+	const uint64_t want =
+	        METRICS_CLOSED + ROOM +
+	        (uint64_t)atomic_load_explicit(&a->mw->tw->t->nconns, memory_order_relaxed);
 	struct metrics_client *row;
 
-	want = want < ROWS_MAX ? want : ROWS_MAX;
 	if (want > a->cap) {
 		row = realloc(a->row, want * sizeof(*row));
 		if (row == NULL)
@@ -236,7 +279,8 @@ ask_begin(struct ask *a)
 		a->row = row;
 		a->cap = (uint32_t)want;
 	}
-	a->n = a->left_out = a->closed_at = 0;
+	a->n = a->closed_at = 0;
+	a->missed = a->alive = false;
 	a->first = true;
 	return true;
 }
@@ -253,7 +297,7 @@ ask_all(struct ask *a)
 			return false;
 		a->first = false;
 	} while (a->more);
-	return true;
+	return !a->missed;
 }
 
 static int
@@ -267,7 +311,8 @@ static int
 client_busy(const void *x, const void *y)
 {
 	const struct metrics_client *a = x, *b = y;
-	const uint64_t na = a->recv_bytes + a->sent_bytes, nb = b->recv_bytes + b->sent_bytes;
+	const uint64_t na = a->sum[METRICS_RECV_BYTES] + a->sum[METRICS_SENT_BYTES];
+	const uint64_t nb = b->sum[METRICS_RECV_BYTES] + b->sum[METRICS_SENT_BYTES];
 
 	if ((a->conns > 0) != (b->conns > 0))
 		return a->conns > 0 ? -1 : 1;
@@ -289,43 +334,55 @@ clients_merge(struct metrics_client *c, uint32_t n)
 		c[out - 1].conns += c[i].conns;
 		c[out - 1].grants += c[i].grants;
 		c[out - 1].windows += c[i].windows;
-		c[out - 1].recv_bytes += c[i].recv_bytes;
-		c[out - 1].sent_bytes += c[i].sent_bytes;
-		c[out - 1].recv_msgs += c[i].recv_msgs;
-		c[out - 1].sent_msgs += c[i].sent_msgs;
+		for (unsigned int k = 0; k < METRICS_SUMS; k++)
+			c[out - 1].seen[k] += c[i].seen[k];
 	}
 	return out;
 }
 
-static uint64_t
-larger(uint64_t a, uint64_t b)
+/** Add to what was shown of the clients what they have more now. */
+static void
+clients_sum(struct metrics_client *now, uint32_t n, const struct metrics_clients *mc)
 {
-	return a > b ? a : b;
+	for (uint32_t i = 0; i < n; i++) {
+		struct metrics_client *c = &now[i];
+		const struct metrics_client *b = NULL;
+
+		if (mc->nall > 0)
+			b = bsearch(c, mc->all, mc->nall, sizeof(*c), client_order);
+		for (unsigned int k = 0; k < METRICS_SUMS; k++) {
+			/* Less than before: a worker has forgotten ended connections. */
+			c->sum[k] = b == NULL ? c->seen[k] : b->sum[k];
+			if (b != NULL && b->seen[k] < c->seen[k])
+				c->sum[k] += c->seen[k] - b->seen[k];
+		}
+	}
 }
 
-/** No sum is less than before. */
+/** Show the clients that are connected, then those that have moved most. */
 static void
-clients_keep(struct metrics_clients *mc)
+clients_show(struct metrics_clients *mc)
 {
-	for (uint32_t i = 0; i < mc->n && mc->nbefore > 0; i++) {
-		struct metrics_client *c = &mc->now[i];
-		const struct metrics_client *b =
-		        bsearch(c, mc->before, mc->nbefore, sizeof(*c), client_order);
+	struct metrics_client *by = NULL;
 
-		if (b == NULL)
-			continue;
-		c->recv_bytes = larger(c->recv_bytes, b->recv_bytes);
-		c->sent_bytes = larger(c->sent_bytes, b->sent_bytes);
-		c->recv_msgs = larger(c->recv_msgs, b->recv_msgs);
-		c->sent_msgs = larger(c->sent_msgs, b->sent_msgs);
+	mc->nshown = mc->nall;
+	if (mc->nall > METRICS_CLIENTS_MAX && (by = malloc(mc->nall * sizeof(*by))) != NULL) {
+		memcpy(by, mc->all, mc->nall * sizeof(*by));
+		qsort(by, mc->nall, sizeof(*by), client_busy);
 	}
+	if (mc->nshown > METRICS_CLIENTS_MAX)
+		mc->nshown = METRICS_CLIENTS_MAX;
+	if (mc->nshown > 0)
+		memcpy(mc->shown, by != NULL ? by : mc->all, mc->nshown * sizeof(*mc->shown));
+	free(by);
+	qsort(mc->shown, mc->nshown, sizeof(*mc->shown), client_order);
 }
 
 void
 metrics_clients_refresh(struct metrics_clients *mc)
 {
 	struct metrics_client *all;
-	uint32_t n = 0, left_out = 0;
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < mc->m->nworkers; i++) {
 		if (!ask_all(&mc->ask[i])) {
@@ -333,7 +390,6 @@ metrics_clients_refresh(struct metrics_clients *mc)
 			return;
 		}
 		n += mc->ask[i].n;
-		left_out += mc->ask[i].left_out;
 	}
 	all = malloc((n + 1) * sizeof(*all));
 	if (all == NULL)
@@ -346,29 +402,22 @@ metrics_clients_refresh(struct metrics_clients *mc)
 			memcpy(all + n, a->row, a->n * sizeof(*all));
 		n += a->n;
 	}
-	free(mc->before);
-	mc->before = mc->now;
-	mc->nbefore = mc->n;
-	mc->now = all;
-	mc->n = clients_merge(all, n);
-	if (mc->n > METRICS_CLIENTS_MAX) {
-		qsort(all, mc->n, sizeof(*all), client_busy);
-		left_out += mc->n - METRICS_CLIENTS_MAX;
-		mc->n = METRICS_CLIENTS_MAX;
-		qsort(all, mc->n, sizeof(*all), client_order);
-	}
-	mc->left_out = left_out;
-	clients_keep(mc);
+	n = clients_merge(all, n);
+	clients_sum(all, n, mc);
+	free(mc->all);
+	mc->all = all;
+	mc->nall = n;
+	clients_show(mc);
 }
 
 const struct metrics_client *
 metrics_clients_all(const struct metrics_clients *mc, uint32_t *n, uint32_t *left_out,
                     uint64_t *late)
 {
-	*n = mc->n;
-	*left_out = mc->left_out;
+	*n = mc->nshown;
+	*left_out = mc->nall - mc->nshown;
 	*late = mc->late;
-	return mc->now;
+	return mc->shown;
 }
 
 bool
@@ -382,10 +431,7 @@ metrics_clients_alive(struct metrics_clients *mc, uint32_t *silent, uint64_t *si
 		bool asked = true;
 
 		if (!ask_is_open(a)) {
-			/* Any answer will do: the shortest one. */
-			a->n = a->cap;
-			a->first = false;
-			a->closed_at = METRICS_CLOSED;
+			a->alive = true;
 			asked = ask_again(a); /* false: it has not taken the calls before */
 			(void)ask_wait(a, now + WAIT_NS / 2);
 		}
@@ -416,6 +462,11 @@ metrics_clients_make(struct metrics *m)
 	if (mc == NULL)
 		return NULL;
 	mc->m = m;
+	mc->shown = calloc(METRICS_CLIENTS_MAX, sizeof(*mc->shown));
+	if (mc->shown == NULL) {
+		free(mc);
+		return NULL;
+	}
 	for (uint32_t i = 0; i < m->nworkers; i++)
 		mc->ask[i].mw = m->worker[i];
 	return mc;
@@ -428,7 +479,7 @@ metrics_clients_free(struct metrics_clients *mc)
 		return;
 	for (uint32_t i = 0; i < mc->m->nworkers; i++)
 		free(mc->ask[i].row);
-	free(mc->now);
-	free(mc->before);
+	free(mc->all);
+	free(mc->shown);
 	free(mc);
 }

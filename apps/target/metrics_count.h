@@ -48,19 +48,31 @@ struct metrics_export {
 	atomic_ullong flushes[METRICS_BYS], flushed_bytes[METRICS_BYS], failed;
 };
 
+/** What is counted of a client. */
+enum metrics_sum {
+	METRICS_RECV_BYTES,
+	METRICS_SENT_BYTES,
+	METRICS_RECV_MSGS,
+	METRICS_SENT_MSGS,
+	METRICS_SUMS
+};
+
 /** What the connections of one client have counted that have ended, as sums. The worker's thread
  * alone. */
 struct metrics_closed {
 	char key[HOST_AUTH_NAME_MAX + ADDR_STR_MAX +
 	         1];      /**< '=' and its name, or '@' and address */
 	uint64_t used_ns; /**< 0: not in use */
-	uint64_t recv_bytes, sent_bytes, recv_msgs, sent_msgs;
+	uint64_t sum[METRICS_SUMS];
 };
 
 #define METRICS_CLOSED 1024U /**< clients that a worker remembers; a power of 2 */
 #define METRICS_NEAR   16U   /**< places of a client in the table */
 
+#define METRICS_GONE 256U /**< connections that end during one pass over all of them */
+
 struct metrics_watched;
+struct metrics_client;
 
 struct metrics_worker {
 	struct target_worker *tw;
@@ -76,6 +88,10 @@ struct metrics_worker {
 	uint64_t closed_key; /**< random: a peer cannot choose places of the table */
 	/** The connection that is copied next; the end of a connection moves it on. */
 	struct target_conn *next_conn;
+	/* of a pass over all connections (metrics_clients.c) */
+	struct metrics_client *gone; /**< what ended before it was copied; METRICS_GONE */
+	uint32_t pass, ngone, closed_at;
+	bool pass_open, gone_lost;
 };
 
 /** A medium whose flushes and read-backs are counted: a copy of its driver's functions. */

@@ -148,7 +148,8 @@ const char *metrics_labels(char buf[METRICS_LABELS_MAX], ...) __attribute__((sen
 struct metrics_client {
 	char key[HOST_AUTH_NAME_MAX + ADDR_STR_MAX + 1];
 	uint32_t conns, grants, windows;
-	uint64_t recv_bytes, sent_bytes, recv_msgs, sent_msgs;
+	uint64_t seen[METRICS_SUMS]; /**< what the workers have said last */
+	uint64_t sum[METRICS_SUMS];  /**< what is shown */
 };
 
 struct metrics_clients;

@@ -53,13 +53,13 @@ client_value(const struct metrics_client *c, enum metrics_family f)
 	case METRICS_F_CL_WINDOWS:
 		return c->windows;
 	case METRICS_F_CL_RECV:
-		return c->recv_bytes;
+		return c->sum[METRICS_RECV_BYTES];
 	case METRICS_F_CL_SENT:
-		return c->sent_bytes;
+		return c->sum[METRICS_SENT_BYTES];
 	case METRICS_F_CL_RECV_MSGS:
-		return c->recv_msgs;
+		return c->sum[METRICS_RECV_MSGS];
 	default:
-		return c->sent_msgs;
+		return c->sum[METRICS_SENT_MSGS];
 	}
 }
 

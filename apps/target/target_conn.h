@@ -56,6 +56,7 @@ struct target_conn {
 	struct weft_qp *qp;
 	struct weft_rpc *rpc; /**< NULL: a log connection, which has one grant at most */
 	struct host_auth auth;
+	uint32_t metrics_pass; /**< in which it was copied last (metrics_clients.c) */
 	/** The clients that auth searches; NULL: not begun, or over. */
 	struct target_clients *clients;
 	uint64_t auth_refused; /**< refusals so far, counted and logged */
