@@ -832,6 +832,25 @@ test_example(void)
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 }
 
+/* What the example shows as a comment loads, too, without its mark. */
+static void
+test_example_metrics(void)
+{
+	FILE *f = fopen(DOCS_DIR "/../apps/target/weft-target.ini.example", "r");
+	char *text = calloc(1, 1 << 16), *at;
+	size_t n;
+
+	CHECK(f != NULL && text != NULL);
+	n = fread(text, 1, (1 << 16) - 1, f);
+	fclose(f);
+	at = strstr(text, "\n# metrics = 9471\n");
+	CHECK_MSG(at != NULL, "weft-target.ini.example does not show `metrics`");
+	memmove(at + 1, at + 3, n - (size_t)(at + 3 - text) + 1);
+	CHECK_MSG(conf_load_string("e.ini", text, n - 2, &conf, err, sizeof(err)) == 0, "%s", err);
+	CHECK_STR(conf.target.metrics, "9471");
+	free(text);
+}
+
 /* Limits that depend on the computer. The messages name its values. */
 static void
 test_machine(void)
@@ -936,4 +955,5 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"ipv6_only", test_ipv6_only}, {"several networks of a port", test_networks},
                {"dscp", test_dscp},
                {"each key states what applies without it", test_defaults_are_stated},
-               {"document", test_document}, {"example", test_example})
+               {"document", test_document}, {"example", test_example},
+               {"the metrics of the example", test_example_metrics})
