@@ -17,6 +17,7 @@
 #include <weft/weft.h>
 
 #define UI_PROGRESS_NS 100000000ULL /* between two drawings */
+#define UI_RATE_S      3.0          /* time over which the rate is smoothed */
 
 static const char *ui_name = "weft";
 static int ui_exit_fail = UI_EXIT_FAIL, ui_exit_usage = UI_EXIT_USAGE;
@@ -224,30 +225,69 @@ ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool 
 	p->start_ns = ui_now_ns();
 }
 
+const char *
+ui_left(double secs, char *buf, size_t size)
+{
+	const uint64_t s = secs < 1e9 ? (uint64_t)(secs + 0.5) : 1000000000;
+
+	if (s < 60)
+		snprintf(buf, size, "%" PRIu64 " s", s);
+	else if (s < 3600)
+		snprintf(buf, size, "%" PRIu64 ":%02" PRIu64 " min", s / 60, s % 60);
+	else
+		snprintf(buf, size, "%" PRIu64 ":%02" PRIu64 " h", s / 3600, s / 60 % 60);
+	return buf;
+}
+
+/** The rate of late: the average so far, and after some seconds what is older fades. */
+static void
+ui_progress_rate(struct ui_progress *p, uint64_t done, uint64_t now)
+{
+	const uint64_t from = p->last_ns != 0 ? p->last_ns : p->start_ns;
+	const double secs = (double)(now - from) / 1e9, all = (double)(now - p->start_ns) / 1e9;
+
+	if (secs > 0) {
+		const double rate = done > p->last_done ? (double)(done - p->last_done) / secs : 0;
+		const double over = all < UI_RATE_S ? all : UI_RATE_S;
+
+		p->rate += secs < over ? (rate - p->rate) * secs / over : rate - p->rate;
+	}
+	p->last_done = done;
+}
+
 void
 ui_progress_update(struct ui_progress *p, uint64_t done)
 {
 	enum { WIDTH = 30 };
-	char bar[WIDTH + 1], b1[32], b2[32];
+	char bar[WIDTH + 1], b1[32], b2[32], left[32] = "?";
 	uint64_t now;
-	double part, secs;
+	double part;
 
 	if (!p->on)
 		return;
 	now = ui_now_ns();
 	if (now - p->last_ns < UI_PROGRESS_NS)
 		return;
+	ui_progress_rate(p, done, now);
 	p->last_ns = now;
+	if (p->total == UI_TOTAL_UNKNOWN) {
+		fprintf(stderr, "\r%s  %s  %.0f MB/s \033[K", p->what,
+		        ui_bytes(done, b1, sizeof(b1)), p->rate / 1e6);
+		fflush(stderr);
+		return;
+	}
 	part = p->total == 0 ? 1 : (double)done / (double)p->total;
 	if (part > 1)
 		part = 1;
-	secs = (double)(now - p->start_ns) / 1e9;
+	if (p->rate > 0)
+		ui_left(done < p->total ? (double)(p->total - done) / p->rate : 0, left,
+		        sizeof(left));
 	for (int i = 0; i < WIDTH; i++)
 		bar[i] = i < (int)(part * WIDTH) ? '#' : '.';
 	bar[WIDTH] = '\0';
-	fprintf(stderr, "\r%s [%s] %3.0f %%  %s of %s  %.0f MB/s \033[K", p->what, bar, part * 100,
-	        ui_bytes(done, b1, sizeof(b1)), ui_bytes(p->total, b2, sizeof(b2)),
-	        secs > 0 ? (double)done / secs / 1e6 : 0);
+	fprintf(stderr, "\r%s [%s] %3.0f %%  %s of %s  %.0f MB/s  %s left \033[K", p->what, bar,
+	        part * 100, ui_bytes(done, b1, sizeof(b1)), ui_bytes(p->total, b2, sizeof(b2)),
+	        p->rate / 1e6, left);
 	fflush(stderr);
 }
 

@@ -42,6 +42,8 @@ void ui_version(void);
 const char *ui_printable(const char *s, char *buf, size_t size);
 /** Format a size as "512 B", "4.00 KiB", "1.50 GiB"; returns buf. */
 const char *ui_bytes(uint64_t bytes, char *buf, size_t size);
+/** Format seconds as "42 s", "3:05 min", "2:10 h"; returns buf. */
+const char *ui_left(double secs, char *buf, size_t size);
 /** Format nanoseconds as "850 ns", "12.3 us", "4.56 ms", "1.23 s"; returns buf. */
 const char *ui_time(uint64_t ns, char *buf, size_t size);
 /** Parse an unsigned decimal within [min, max]; no other character may be in s. -EINVAL,
@@ -53,14 +55,19 @@ uint64_t ui_arg_u64(const char *option, const char *value, uint64_t min, uint64_
 /** CLOCK_MONOTONIC. */
 uint64_t ui_now_ns(void);
 
+#define UI_TOTAL_UNKNOWN UINT64_MAX
+
 /** A progress bar on standard error, if that is a terminal and `quiet` is not set; else nothing. */
 struct ui_progress {
 	bool on;
-	uint64_t total, last_ns, start_ns;
+	uint64_t total, last_ns, start_ns, last_done;
+	double rate; /**< octets a second of late */
 	const char *what;
 };
 
+/** total: octets in all, or UI_TOTAL_UNKNOWN: then there is no bar and no time that is left. */
 void ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool quiet);
+/** Draw it, ten times a second at most, with the time that is left at the rate of late. */
 void ui_progress_update(struct ui_progress *p, uint64_t done);
 /** Erase the line. */
 void ui_progress_end(struct ui_progress *p);
