@@ -4,16 +4,19 @@
 
 /**
  * @file What the sources of weft-cp share: a session with a target (cp_session.c, cp_auth.c), push
- * (cp_source.c, cp_push*.c), pull (cp_pull.c, cp_file.c), both of volumes (cp_volume*.c), the
- * report (cp_report.c), revocation by the target (cp_revoke.c), the program (cp.c).
+ * (cp_push.h), pull (cp_pull.c, cp_file.c), both of volumes (cp_volume*.c), comparing without
+ * moving (cp_compare.c, cp_verify.c), the report (cp_report.c), revocation by the target
+ * (cp_revoke.c), the command line (cp_args.c), several files (cp_many.c), retries (cp_retry.c), the
+ * program (cp.c).
  *
- * weft-cp has one thread. It posts and calls weft_worker_poll(); callbacks only record events.
+ * A transfer has one thread. It posts and calls weft_worker_poll(); callbacks only record events.
  * Functions return 0, or -errno with one line for the user in cp_session.err.
  */
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "auth_arg.h"
@@ -34,10 +37,24 @@
 #define CP_BLOCK_MAX (64u << 20)
 #define CP_ERR_MAX   1024
 
+/** Exit statuses. A signal N ends weft-cp with 128 + N. */
+enum cp_exit {
+	CP_EXIT_OK = 0,
+	CP_EXIT_FAIL = 1,
+	CP_EXIT_USAGE = 2,
+	CP_EXIT_DIFFERS = 3, /**< --verify-only: the content differs */
+	CP_EXIT_SOME = 4,    /**< some of several files were not copied */
+	CP_EXIT_LOST = 5,    /**< no connection, or it was lost; may be repeated */
+	CP_EXIT_BUSY = 6,    /**< busy or not served now; may be repeated */
+};
+
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
-	bool ignore_revoke;       /**< the target's warnings of a revocation are not asked for */
-	bool pull;                /**< push by RPC: the target fetches the data */
+	bool ignore_revoke; /**< the target's warnings of a revocation are not asked for */
+	bool pull;          /**< push by RPC: the target fetches the data */
+	bool resume;        /**< skip what a hash proves to be there */
+	bool keep_part;     /**< a pull that fails keeps what it has for the next one */
+	bool verify_only;
 	struct key_file hash_key; /**< 0 octets: no key was given */
 	struct auth_arg auth;
 	uint32_t block_bytes;
@@ -47,10 +64,17 @@ struct cp_options {
 	uint64_t wait_ns;                  /**< longest wait for a busy export */
 	uint64_t range_wait_ns;            /**< the same for a range that another client has */
 	uint64_t rate_bytes;               /**< limit of octets a second; 0: none */
-	bool ranged;                       /**< --offset or --length: it has to be a volume */
+	bool ranged;                       /**< a range is given: it has to be a volume */
 	uint64_t offset_bytes;             /**< in the volume */
 	uint64_t length_bytes;             /**< 0: all of the file, or to the end of the volume */
 	const volatile sig_atomic_t *stop; /**< set by SIGINT and SIGTERM */
+};
+
+/** What a transfer tells the process that repeats it (cp_retry.c), in memory that both have. */
+struct cp_shared {
+	uint64_t done_bytes; /**< the most that any attempt got done */
+	bool consumed;       /**< octets were taken from a pipe, or given to one */
+	char err[CP_ERR_MAX];
 };
 
 /** The grant that OPEN returned. */
@@ -71,6 +95,8 @@ struct cp_session {
 	char where[600]; /**< "weft://10.0.0.1:7471", for messages */
 	struct sockaddr_storage to;
 	struct stack stack;
+	struct cp_shared *shared; /**< may be NULL */
+	enum cp_exit exit;        /**< of the failure; 0: as its errno says */
 	struct weft_worker *w;
 	struct weft_pd *pd;
 	struct weft_cq *cq;
@@ -120,6 +146,10 @@ struct cp_done {
 /** Format s->err; returns rc. */
 int cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
+/** The exit status of a failure, -errno. */
+int cp_exit_status(const struct cp_session *s, int rc);
+/** Tell how much is done, in the bar and to the process that repeats the transfer. */
+void cp_progress(struct cp_session *s, struct ui_progress *bar, uint64_t done_bytes);
 /** Bring the stack up and connect. */
 int cp_connect(struct cp_session *s);
 /** Connect once more, after the connection has ended. All that was opened on it is gone; volumes
@@ -165,33 +195,6 @@ int cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word);
 /** Post n work requests. -errno if the send queue does not take all of them. */
 int cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
 
-/* cp_source.c */
-
-/** The source file of a push. Set fd to -1 and the rest to zero. */
-struct cp_source {
-	const char *path;
-	int fd; /**< the owner closes it */
-	struct stat st;
-	const struct weft_hash_ops *crc; /**< hash of the object's data */
-	struct weft_hash_state crc_state;
-	uint64_t read_bytes;
-	const char *left; /**< what a push that ends here leaves, for messages */
-};
-
-/** The push then leaves nothing (left); a push in place says otherwise. */
-int cp_source_open(struct cp_session *s, struct cp_source *f, const char *path);
-/** Check that the opened export has room for the file. */
-int cp_source_fits(struct cp_session *s, const struct cp_source *f);
-/** Read the next len octets. */
-int cp_source_read(struct cp_session *s, struct cp_source *f, uint8_t *buf, uint32_t len);
-/** Check that the file has not changed since cp_source_open(). */
-int cp_source_check(struct cp_session *s, const struct cp_source *f);
-/** Make the slot header, after all of the file was read. */
-void cp_source_header(struct cp_source *f, uint64_t generation, uint8_t crc[EXPFMT_CRC_BYTES],
-                      uint8_t *page);
-/** The consequence of a failed push for the object, a text to follow the reason; returns buf. */
-const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char *buf, size_t size);
-
 /* cp_revoke.c */
 
 /** The program that the target may call: its warnings. */
@@ -218,6 +221,7 @@ struct cp_report {
 	const char *op; /**< "push", "pull" */
 	const char *source, *destination;
 	uint64_t bytes, blocks;
+	uint64_t resumed_bytes; /**< of these, proved to be there and not moved */
 	/** from the first post to the acknowledgement, or to the last check */
 	uint64_t transfer_ns;
 	uint64_t total_ns; /**< with connecting, opening and local files */
@@ -235,49 +239,17 @@ struct cp_report {
 	/** both responses came in one poll, so commit_ns is not meaningful */
 	bool commit_same_poll;
 	bool flushed, verified, persistent;
+	bool resume;  /**< resumed_bytes has a meaning */
+	bool there;   /**< all of it was there already */
 	bool fetched; /**< a push that the target has fetched, by RPC WRITEs */
 	char hash[WEFT_TEXT_MAX + 1], mechanism[WEFT_TEXT_MAX + 1];
 };
 
-/** A push, of whichever way. A way's own structure begins with it. */
-struct cp_push {
-	struct cp_session *s;
-	struct cp_report *r;
-	struct cp_source file;
-	struct expfmt_commit old, new;
-	uint64_t slot_to;
-	const struct weft_hash_ops *hash; /**< of Verify; NULL: no Verify */
-	const uint8_t *key;               /**< NULL when the hash has no key */
-	uint32_t key_bytes;
-	uint32_t depth; /**< blocks in flight */
-	uint8_t *mem;   /**< one block every stride octets */
-	size_t stride;
-	uint64_t done_bytes, begin_ns;
-	struct ui_progress bar;
-};
-
-/** How the data of a push goes to the target. */
-struct cp_push_ops {
-	size_t bytes; /**< of the way's structure */
-	uint32_t depth_max;
-	/** of the data and the commit */
-	void (*on_wc)(void *p, const struct weft_wc *wc);
-	/** Read the commit word into p->old, durable. p->mem is allocated. */
-	int (*read_word)(struct cp_push *p);
-	int (*data)(struct cp_push *p);
-	int (*commit)(struct cp_push *p);
-	/** Add the way's own figures to the report. */
-	void (*report)(struct cp_push *p);
-};
-
-/** Writes, Flushes and Verifies of this client. */
-extern const struct cp_push_ops cp_push_rdma;
-/** RPC WRITEs: the target fetches the data. */
-extern const struct cp_push_ops cp_push_rpc;
-
-int cp_push(struct cp_session *s, const char *path, struct cp_report *r,
-            const struct cp_push_ops *ops);
 int cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
-void cp_report_print(const struct cp_report *r, bool json);
+/** --verify-only of an object and of a volume; r->bytes: equal ones. The exit status is
+ * CP_EXIT_DIFFERS if they differ. */
+int cp_verify(struct cp_session *s, const char *path, struct cp_report *r);
+int cp_volume_verify(struct cp_session *s, const char *path, struct cp_report *r);
+void cp_report_print(const struct cp_report *r, bool json, FILE *out);
 
 #endif /* WEFT_APPS_CP_H */

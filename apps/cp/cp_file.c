@@ -1,17 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The local file of a pull. */
+/** @file What a pull writes: a local file, which appears complete or not at all, or standard
+ * output, which is written to only when that does not block. */
 
 #include "cp_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cp.h"
+
+#define FILE_PIECE 4096u /* a pipe that can be written to takes as much at least (PIPE_BUF) */
+
+/** Standard output. */
+static int
+file_stdout(struct cp_session *s, struct cp_file *f)
+{
+	struct stat st;
+
+	f->path = "standard output";
+	f->fd = STDOUT_FILENO;
+	f->stream = true;
+	if (fstat(f->fd, &st) != 0)
+		return cp_fail(s, -errno, "%s: %s", f->path, strerror(errno));
+	f->blocks = !S_ISREG(st.st_mode);
+	return 0;
+}
+
+/**
+ * The partial file of a pull that may be resumed. Its name depends on that of the file alone. Two
+ * pulls of one file would spoil each other's, so it is locked.
+ */
+static int
+file_part(struct cp_session *s, struct cp_file *f, char *copy)
+{
+	char base[CONF_PATH_MAX];
+	struct stat st;
+
+	strcpy(base, f->path);
+	snprintf(f->temp, sizeof(f->temp), "%s/.%s.weft-cp.part", dirname(copy), basename(base));
+	f->fd = open(f->temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (f->fd < 0)
+		return -errno;
+	if (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
+		int rc = -errno;
+
+		/* It is the other one's. */
+		f->temp[0] = '\0';
+		return cp_fail(s, rc, "%s: another weft-cp writes its partial file", f->path);
+	}
+	if (fstat(f->fd, &st) != 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode)) {
+		f->temp[0] = '\0';
+		return cp_fail(s, -EINVAL, "%s: its partial file is no regular file", f->path);
+	}
+	f->have_bytes = (uint64_t)st.st_size;
+	f->keep = true;
+	return 0;
+}
 
 int
 cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
@@ -23,6 +76,8 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 
 	f->path = path;
 	f->fd = -1;
+	if (strcmp(path, "-") == 0)
+		return file_stdout(s, f);
 	if (strlen(path) >= sizeof(copy))
 		return cp_fail(s, -ENAMETOOLONG, "%s: name too long", path);
 	if (stat(path, &st) == 0) {
@@ -36,8 +91,16 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 		keep_mode = true;
 	}
 	strcpy(copy, path);
-	snprintf(f->temp, sizeof(f->temp), "%s/.weft-cp.%ld.tmp", dirname(copy), (long)getpid());
-	f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (s->opt->keep_part) {
+		int rc = file_part(s, f, copy);
+
+		if (rc != 0 && s->err[0] != '\0')
+			return rc;
+	} else {
+		snprintf(f->temp, sizeof(f->temp), "%s/.weft-cp.%ld.tmp", dirname(copy),
+		         (long)getpid());
+		f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	}
 	if (f->fd < 0) {
 		int rc = -errno;
 
@@ -71,11 +134,86 @@ cp_file_write(const struct cp_file *f, const void *buf, uint32_t len_bytes, uint
 }
 
 int
+cp_file_put(struct cp_session *s, struct cp_file *f, const void *buf, uint32_t len_bytes,
+            uint64_t off_bytes, uint32_t *put)
+{
+	struct pollfd pfd = {.fd = f->fd, .events = POLLOUT};
+	uint32_t n = len_bytes - *put;
+	ssize_t done;
+
+	if (!f->stream) {
+		*put = len_bytes;
+		return cp_file_write(f, buf, len_bytes, off_bytes);
+	}
+	if (f->blocks && n > FILE_PIECE)
+		n = FILE_PIECE;
+	while (*put < len_bytes) {
+		if (poll(&pfd, 1, 0) == 0)
+			return -EAGAIN;
+		if (n > len_bytes - *put)
+			n = len_bytes - *put;
+		done = write(f->fd, (const uint8_t *)buf + *put, n);
+		if (done < 0 && (errno == EINTR || errno == EAGAIN))
+			return -EAGAIN;
+		if (done < 0)
+			return -errno;
+		if (s->shared != NULL)
+			s->shared->consumed = true;
+		*put += (uint32_t)done;
+	}
+	return 0;
+}
+
+int
+cp_file_local(const struct cp_file *f, void *buf, uint32_t len_bytes, uint64_t off_bytes)
+{
+	uint8_t *at = buf;
+
+	if (off_bytes + len_bytes > f->have_bytes)
+		return -ENODATA;
+	while (len_bytes > 0) {
+		ssize_t n = pread(f->fd, at, len_bytes, (off_t)off_bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		at += n;
+		off_bytes += (uint64_t)n;
+		len_bytes -= (uint32_t)n;
+	}
+	return 0;
+}
+
+int
+cp_file_hole(const struct cp_file *f, uint64_t off_bytes, uint64_t len_bytes)
+{
+	static const uint8_t zeros[65536];
+	uint64_t end = off_bytes + len_bytes;
+	int rc = 0;
+
+	if (end > f->have_bytes)
+		end = f->have_bytes;
+	if (off_bytes >= end)
+		return 0;
+	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off_bytes,
+	              (off_t)(end - off_bytes)) == 0)
+		return 0;
+	for (uint64_t n; rc == 0 && off_bytes < end; off_bytes += n) {
+		n = end - off_bytes < sizeof(zeros) ? end - off_bytes : sizeof(zeros);
+		rc = cp_file_write(f, zeros, (uint32_t)n, off_bytes);
+	}
+	return rc;
+}
+
+int
 cp_file_install(struct cp_session *s, struct cp_file *f)
 {
 	char copy[CONF_PATH_MAX];
 	int fd;
 
+	if (f->stream)
+		return 0;
 	if (fsync(f->fd) != 0)
 		return cp_fail(s, -errno, "%s: cannot be written: %s", f->path, strerror(errno));
 	if (rename(f->temp, f->path) != 0)
@@ -94,8 +232,11 @@ cp_file_install(struct cp_session *s, struct cp_file *f)
 void
 cp_file_end(struct cp_file *f)
 {
-	if (f->temp[0] != '\0')
+	struct stat st;
+
+	/* A partial file stays if there is anything in it. */
+	if (f->temp[0] != '\0' && !(f->keep && fstat(f->fd, &st) == 0 && st.st_size > 0))
 		unlink(f->temp);
-	if (f->path != NULL && f->fd >= 0)
+	if (f->path != NULL && f->fd >= 0 && !f->stream)
 		close(f->fd);
 }

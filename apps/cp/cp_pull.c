@@ -2,10 +2,11 @@
 /**
  * @file Pulling an object: read the commit word, the slot's header and the data, then the word
  * again. When the word has changed, start again, so no torn object is returned. The local file
- * appears complete or not at all.
+ * appears complete or not at all. With --resume a Verify of each block that an earlier pull left
+ * comes first, and only a block whose hash differs is read.
  */
 
-#include "cp.h"
+#include "cp_compare.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +23,10 @@
 struct pull_block {
 	uint8_t *buf;
 	uint64_t off;
-	uint32_t len;
+	uint32_t len, put; /* put: octets that are written */
 	uint64_t post_ns;
+	bool probing, missing, ready, there;
+	uint8_t mine[WEFT_HASH_MAX_BYTES], theirs[WEFT_HASH_MAX_BYTES]; /* of a probe */
 };
 
 struct pull {
@@ -38,8 +41,11 @@ struct pull {
 	uint8_t *mem;
 	struct weft_mr *mr;
 	struct pull_block block[CP_DEPTH_MAX];
-	unsigned int head, used;
+	struct cp_hash hash; /* of probes; hash.ops NULL: there are none */
+	/* ring of the blocks; of these, not answered yet; of these, to be read and not posted */
+	unsigned int head, used, flying, to_read;
 	uint64_t posted_bytes, done_bytes, blocks, begin_ns, data_ns;
+	uint64_t moved_bytes, resumed_bytes;
 	int io_error;
 	bool failed;
 	struct weft_wc bad;
@@ -52,7 +58,7 @@ static void
 pull_on_wc(void *op, const struct weft_wc *wc)
 {
 	struct pull *p = op;
-	struct pull_block *b = &p->block[p->head];
+	struct pull_block *b = &p->block[wc->wr_id];
 
 	if (wc->status != WEFT_WC_SUCCESS) {
 		if (!p->failed)
@@ -60,25 +66,81 @@ pull_on_wc(void *op, const struct weft_wc *wc)
 		p->failed = true;
 		return;
 	}
-	/* Reads complete in the order of their posts. */
-	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
-	p->crc->update(&p->crc_state, b->buf, b->len);
-	if (p->io_error == 0)
-		p->io_error = cp_file_write(&p->file, b->buf, b->len, b->off);
-	p->done_bytes += b->len;
-	p->blocks++;
-	p->head = (p->head + 1) % p->s->opt->depth;
-	p->used--;
+	b->there = b->probing && memcmp(b->mine, b->theirs, p->hash.ops->result_bytes) == 0;
+	if (b->probing && !b->there) {
+		b->missing = true;
+		p->to_read++;
+		return;
+	}
+	b->ready = true;
+	p->flying--;
+}
+
+/* Write the blocks that have come, in their order. */
+static void
+pull_drain(struct pull *p)
+{
+	while (p->used > 0 && p->block[p->head].ready && p->io_error == 0) {
+		struct pull_block *b = &p->block[p->head];
+		int rc =
+		        b->there ? 0 : cp_file_put(p->s, &p->file, b->buf, b->len, b->off, &b->put);
+
+		if (rc == -EAGAIN)
+			return;
+		p->io_error = rc;
+		hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
+		p->crc->update(&p->crc_state, b->buf, b->len);
+		p->resumed_bytes += b->there ? b->len : 0;
+		p->done_bytes += b->len;
+		p->blocks++;
+		p->head = (p->head + 1) % p->s->opt->depth;
+		p->used--;
+	}
+}
+
+static const char *
+pull_consequence(const struct pull *p)
+{
+	return p->file.stream ? "; what was written is not whole" : "; nothing was written";
+}
+
+static int
+pull_read(struct pull *p, struct pull_block *b)
+{
+	struct weft_sge sge = {.addr = b->buf, .len_bytes = b->len, .lkey = weft_mr_stag(p->mr)};
+	const struct weft_wr wr = {
+	        .wr_id = (uint64_t)(b - p->block),
+	        .opcode = WEFT_WR_READ,
+	        .flags = WEFT_WR_SIGNALED,
+	        .sg_list = &sge,
+	        .num_sge = 1,
+	        .rdma = {.stag = p->s->grant.stag,
+	                 .to = p->s->grant.slot_to[p->word.slot] + EXPFMT_HEADER_BYTES + b->off},
+	};
+
+	b->probing = b->missing = false;
+	p->moved_bytes += b->len;
+	return cp_post(p->s, &wr, 1);
 }
 
 static int
 pull_turn(struct pull *p)
 {
 	struct cp_session *s = p->s;
-	int rc = cp_turn(s, p->used > 0);
+	int rc;
 
+	for (uint32_t i = 0; p->to_read > 0 && i < s->opt->depth; i++) {
+		if (!p->block[i].missing)
+			continue;
+		p->to_read--;
+		rc = pull_read(p, &p->block[i]);
+		if (rc != 0)
+			return rc;
+	}
+	rc = cp_turn(s, p->flying > 0);
+	pull_drain(p);
 	if (p->io_error != 0)
-		return cp_fail(s, p->io_error, "%s: cannot be written: %s", p->path,
+		return cp_fail(s, p->io_error, "%s: cannot be written: %s", p->file.path,
 		               strerror(-p->io_error));
 	if (p->failed && p->bad.status == WEFT_WC_FLUSHED)
 		rc = -ENOTCONN;
@@ -86,38 +148,78 @@ pull_turn(struct pull *p)
 		return cp_fail(s, -EIO, "%s: export %s: read failed: %s", s->where,
 		               s->url.export_name, cp_why(s, p->bad.status));
 	if (rc != 0)
-		return cp_fail_conn(s, rc, "; nothing was written");
-	ui_progress_update(&p->bar, p->done_bytes);
+		return cp_fail_conn(s, rc, pull_consequence(p));
+	cp_progress(s, &p->bar, p->done_bytes);
 	return 0;
 }
 
+/* The block is here from an earlier pull: ask whether it is the target's. */
 static int
-pull_post(struct pull *p, uint64_t data_to)
+pull_probe(struct pull *p, struct pull_block *b)
 {
 	struct cp_session *s = p->s;
-	struct pull_block *b = &p->block[(p->head + p->used) % s->opt->depth];
-	uint64_t left = p->slot.length_bytes - p->posted_bytes;
-	struct weft_sge sge;
-	struct weft_wr wr = {
-	        .opcode = WEFT_WR_READ,
-	        .flags = WEFT_WR_SIGNALED,
-	        .sg_list = &sge,
-	        .num_sge = 1,
-	        .rdma = {.stag = s->grant.stag, .to = data_to + p->posted_bytes},
-	};
+	int rc = cp_hash_of(&p->hash, b->buf, b->len, b->mine);
+
+	if (rc != 0)
+		return cp_fail(s, rc, "hashing by %s: %s", p->hash.ops->name, strerror(-rc));
+	b->probing = true;
+	memset(b->theirs, 0, sizeof(b->theirs));
+	return cp_probe(s, &p->hash, (uint64_t)(b - p->block),
+	                s->grant.slot_to[p->word.slot] + EXPFMT_HEADER_BYTES + b->off, b->len,
+	                false, b->theirs);
+}
+
+static int
+pull_post(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	const unsigned int i = (p->head + p->used) % s->opt->depth;
+	struct pull_block *b = &p->block[i];
+	const uint64_t left = p->slot.length_bytes - p->posted_bytes;
 	int rc;
 
-	b->off = p->posted_bytes;
-	b->len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
-	sge = (struct weft_sge){.addr = b->buf, .len_bytes = b->len, .lkey = weft_mr_stag(p->mr)};
-	if (p->used == 0)
-		s->last_ns = ui_now_ns();
-	b->post_ns = ui_now_ns();
-	rc = cp_post(s, &wr, 1);
+	*b = (struct pull_block){
+	        .buf = b->buf,
+	        .off = p->posted_bytes,
+	        .len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes,
+	        .post_ns = ui_now_ns(),
+	};
+	if (p->flying == 0)
+		s->last_ns = b->post_ns;
+	if (p->hash.ops != NULL && cp_file_local(&p->file, b->buf, b->len, b->off) == 0)
+		rc = pull_probe(p, b);
+	else
+		rc = pull_read(p, b);
 	if (rc == 0) {
 		p->posted_bytes += b->len;
 		p->used++;
+		p->flying++;
 	}
+	return rc;
+}
+
+/* Octets of an earlier pull that are proved before they are used; the rest of its file goes. */
+static int
+pull_earlier(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	struct stat st;
+	int rc = 0;
+
+	p->hash.ops = NULL;
+	if (p->file.stream)
+		return 0;
+	if (p->file.keep && fstat(p->file.fd, &st) == 0)
+		p->file.have_bytes = (uint64_t)st.st_size;
+	/* Nothing proves anything where the export grants no Verify. */
+	if (p->file.have_bytes > 0 && (s->grant.rights & WEFT_EXPORT_VERIFY))
+		rc = cp_hash_find(s, s->grant.hash, &p->hash);
+	else
+		p->file.have_bytes = 0;
+	if (p->file.have_bytes > p->slot.length_bytes)
+		p->file.have_bytes = p->slot.length_bytes;
+	if (rc == 0 && ftruncate(p->file.fd, (off_t)p->file.have_bytes) != 0)
+		rc = cp_fail(s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
 	return rc;
 }
 
@@ -125,30 +227,29 @@ static int
 pull_data(struct pull *p)
 {
 	struct cp_session *s = p->s;
-	uint64_t data_to = s->grant.slot_to[p->word.slot] + EXPFMT_HEADER_BYTES;
-	int rc = 0;
+	int rc = pull_earlier(p);
 
+	if (rc != 0)
+		return rc;
 	if (p->crc->init(&p->crc_state, NULL, 0) != 0)
 		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
-	p->posted_bytes = p->done_bytes = p->blocks = 0;
-	p->head = p->used = 0;
+	p->posted_bytes = p->done_bytes = p->blocks = p->moved_bytes = p->resumed_bytes = 0;
+	p->head = p->used = p->flying = 0;
 	memset(&p->r->lat, 0, sizeof(p->r->lat));
-	if (ftruncate(p->file.fd, 0) != 0)
-		return cp_fail(s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
 	p->data_ns = ui_now_ns();
 	s->on_wc = pull_on_wc;
 	s->op = p;
 	while (rc == 0 && p->done_bytes < p->slot.length_bytes) {
 		while (rc == 0 && p->used < s->opt->depth &&
 		       p->posted_bytes < p->slot.length_bytes &&
-		       !cp_ahead(s, p->data_ns, p->posted_bytes))
-			rc = pull_post(p, data_to);
+		       !cp_ahead(s, p->data_ns, p->moved_bytes))
+			rc = pull_post(p);
 		if (rc == 0 && cp_must_leave(s, WEFT_EXPORT_READ, p->data_ns, p->done_bytes,
 		                             p->slot.length_bytes)) {
-			while (rc == 0 && p->used > 0)
+			while (rc == 0 && p->flying > 0)
 				rc = pull_turn(p);
 			s->on_wc = NULL;
-			return rc != 0 ? rc : cp_leave(s, "; nothing was written");
+			return rc != 0 ? rc : cp_leave(s, pull_consequence(p));
 		}
 		if (rc == 0)
 			rc = pull_turn(p);
@@ -206,7 +307,7 @@ pull_attempt(struct pull *p)
 		return pull_damaged(p, expfmt_check_str(c));
 	if (p->slot.generation != p->word.generation)
 		return pull_damaged(p, "its header is of another generation");
-	ui_progress_start(&p->bar, p->path, p->slot.length_bytes, s->opt->quiet);
+	ui_progress_start(&p->bar, p->file.path, p->slot.length_bytes, s->opt->quiet);
 	rc = pull_data(p);
 	ui_progress_end(&p->bar);
 	if (rc != 0)
@@ -217,6 +318,12 @@ pull_attempt(struct pull *p)
 	if (again.generation != p->word.generation || again.slot != p->word.slot)
 		return -EAGAIN;
 	p->crc->final(&p->crc_state, sum);
+	if (memcmp(sum, p->slot.data_crc, EXPFMT_CRC_BYTES) != 0 && p->resumed_bytes > 0)
+		/* What was here may be at fault: without it. */
+		return ftruncate(p->file.fd, 0) == 0
+		               ? -EAGAIN
+		               : cp_fail(p->s, -errno, "%s: cannot be written: %s", p->path,
+		                         strerror(errno));
 	if (memcmp(sum, p->slot.data_crc, EXPFMT_CRC_BYTES) != 0)
 		return pull_damaged(p, "the checksum of its data is wrong");
 	return 0;
@@ -259,6 +366,8 @@ pull_report(struct pull *p, uint32_t tries)
 
 	weft_qp_query(p->s->qp, &info);
 	r->bytes = p->slot.length_bytes;
+	r->resumed_bytes = p->resumed_bytes;
+	r->resume = p->file.keep;
 	r->blocks = p->blocks;
 	r->transfer_ns = ui_now_ns() - p->begin_ns;
 	r->generation = p->word.generation;
@@ -286,15 +395,19 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
-		rc = cp_open(s, WEFT_EXPORT_READ, WEFT_EXPORT_FLUSH);
+		rc = cp_open(s, WEFT_EXPORT_READ,
+		             WEFT_EXPORT_FLUSH | (p->file.keep ? WEFT_EXPORT_VERIFY : 0));
 	if (rc == 0)
 		rc = pull_begin(p);
 	if (rc == 0) {
 		p->begin_ns = ui_now_ns();
 		do
 			rc = pull_attempt(p);
-		while (rc == -EAGAIN && ++tries < PULL_TRIES);
-		if (rc == -EAGAIN)
+		while (rc == -EAGAIN && ++tries < PULL_TRIES && !p->file.stream);
+		if (rc == -EAGAIN && p->file.stream)
+			cp_fail(s, rc, "%s: export %s was replaced while it was read%s; try again",
+			        s->where, s->url.export_name, pull_consequence(p));
+		else if (rc == -EAGAIN)
 			cp_fail(s, rc,
 			        "%s: export %s was replaced %u times while it was read; try again",
 			        s->where, s->url.export_name, PULL_TRIES);

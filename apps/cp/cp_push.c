@@ -2,11 +2,13 @@
 /** @file A push as a whole, by whichever way the data goes: what is checked before, the generation
  * and the slot that it takes, and the order of its steps. */
 
-#include "cp.h"
+#include "cp_compare.h"
+#include "cp_push.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "ui.h"
 
@@ -32,16 +34,7 @@ push_check(struct cp_push *p)
 		        "%s: export %s is persistent (%s), and a Verify looks at the medium; leave "
 		        "--no-flush out",
 		        s->where, s->url.export_name, s->grant.mechanism);
-	p->hash = weft_hash_find(s->grant.hash);
-	if (p->hash->key_max_bytes == 0)
-		return 0;
-	if (s->opt->hash_key.bytes == 0)
-		return cp_fail(s, -ENOKEY,
-		               "%s: export %s verifies by %s; give its key with --hash-key FILE",
-		               s->where, s->url.export_name, s->grant.hash);
-	p->key = s->opt->hash_key.key;
-	p->key_bytes = s->opt->hash_key.bytes;
-	return 0;
+	return cp_hash_find(s, s->grant.hash, &p->hash);
 }
 
 /** Allocate the blocks in flight. */
@@ -77,6 +70,52 @@ push_generation(struct cp_push *p)
 	return 0;
 }
 
+/**
+ * Whether the export's present object is this file already: an earlier push may have ended between
+ * its commit and the answer. The header only says whether it is worth a look; the hashes of all
+ * blocks, each flushed before, are the proof. The word was flushed when it was read.
+ */
+static int
+push_is_there(struct cp_push *p, bool *there)
+{
+	struct cp_session *s = p->s;
+	const uint64_t to = s->grant.slot_to[p->old.slot];
+	char name[EXPFMT_NAME_MAX + 1];
+	struct cp_found found;
+	struct expfmt_slot h;
+	int rc;
+
+	*there = false;
+	if (!s->opt->resume || p->file.stream || p->old.generation == 0)
+		return 0;
+	rc = cp_read_ctl(s, to, EXPFMT_HEADER_BYTES, CP_CTL_HEADER);
+	if (rc != 0)
+		return rc;
+	snprintf(name, sizeof(name), "%s", cp_source_name(&p->file));
+	if (expfmt_slot_decode(s->ctl + CP_CTL_HEADER, s->grant.capacity_bytes, &h) != EXPFMT_OK ||
+	    h.generation != p->old.generation || h.length_bytes != p->file.size_bytes ||
+	    h.mtime_ns != cp_source_mtime_ns(&p->file) || strcmp(h.name, name) != 0)
+		return 0;
+	p->begin_ns = ui_now_ns();
+	rc = cp_compare(s, &p->file, &p->hash, to + EXPFMT_HEADER_BYTES, h.length_bytes,
+	                !s->opt->no_flush, true, p->r, &found);
+	if (rc == 0)
+		rc = cp_source_check(s, &p->file);
+	*there = rc == 0 && found.differ_bytes == 0;
+	if (rc != 0)
+		return rc;
+	if (!*there) {
+		p->r->lat = (struct hist){0};
+		return cp_source_rewind(s, &p->file);
+	}
+	p->new = p->old;
+	p->resumed_bytes = found.equal_bytes;
+	p->r->blocks = found.blocks;
+	p->r->transfer_ns = ui_now_ns() - p->begin_ns;
+	memcpy(p->r->crc, h.data_crc, sizeof(p->r->crc));
+	return 0;
+}
+
 static int
 push_transfer(struct cp_push *p, const struct cp_push_ops *ops)
 {
@@ -86,7 +125,7 @@ push_transfer(struct cp_push *p, const struct cp_push_ops *ops)
 	s->on_wc = ops->on_wc;
 	s->op = p;
 	p->begin_ns = ui_now_ns();
-	ui_progress_start(&p->bar, p->file.path, (uint64_t)p->file.st.st_size, s->opt->quiet);
+	ui_progress_start(&p->bar, p->file.path, p->file.size_bytes, s->opt->quiet);
 	rc = ops->data(p);
 	if (rc == 0)
 		rc = cp_source_check(s, &p->file);
@@ -103,14 +142,17 @@ push_report(struct cp_push *p, const struct cp_push_ops *ops)
 	struct weft_qp_info info;
 
 	weft_qp_query(p->s->qp, &info);
-	r->bytes = (uint64_t)p->file.st.st_size;
+	r->bytes = p->file.read_bytes;
+	r->resumed_bytes = p->resumed_bytes;
+	r->resume = p->s->opt->resume;
 	r->generation = p->new.generation;
 	r->slot = p->new.slot;
 	r->tries = 1;
 	r->flushed = !p->s->opt->no_flush;
 	r->verified = !p->s->opt->no_verify;
 	r->retransmits = info.retrans_segs;
-	ops->report(p);
+	if (!r->there)
+		ops->report(p);
 }
 
 int
@@ -145,8 +187,10 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r, const struc
 	if (rc == 0)
 		rc = ops->read_word(p);
 	if (rc == 0)
+		rc = push_is_there(p, &r->there);
+	if (rc == 0 && !r->there)
 		rc = push_generation(p);
-	if (rc == 0)
+	if (rc == 0 && !r->there)
 		rc = push_transfer(p, ops);
 	if (rc == 0)
 		push_report(p, ops);
@@ -156,8 +200,7 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r, const struc
 	if (rc != -EMEDIUMTYPE)
 		cp_end(s); /* ends the calls that are still unanswered */
 	free(p->mem);
-	if (p->file.fd >= 0)
-		close(p->file.fd);
+	cp_source_close(&p->file);
 	free(p);
 	return rc;
 }

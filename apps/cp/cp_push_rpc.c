@@ -3,20 +3,21 @@
  * @file Pushing a file by WRITEs of the export program: the target fetches the data. Each WRITE is
  * durable before its reply, and then this client posts a Verify of the medium's content. First go
  * the data, several blocks in flight; when all are good, the slot's header; when that is good, the
- * commit word.
+ * commit word. With --resume a Flush and a Verify of each block come first, and only a block whose
+ * hash differs is written.
  *
  * Step 0 is a READ of the word and a durable WRITE of the same word. No other client may write, so
  * the word is then known to be durable.
  */
 
-#include "cp.h"
+#include "cp_compare.h"
+#include "cp_push.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ui.h"
 
@@ -32,13 +33,17 @@ struct rpc_block {
 	uint64_t post_ns;
 	bool busy, data; /* data: a block of the object */
 	bool verify;     /* verify it after the WRITE */
+	/* a probe is under way, has found that the block is not there */
+	bool probing, missing;
+	uint8_t mine[WEFT_HASH_MAX_BYTES], theirs[WEFT_HASH_MAX_BYTES];
+	uint32_t len;
 	uint8_t *buf;
 };
 
 struct rpc_push {
 	struct cp_push base; /* first member */
 	weft_export_stability stable;
-	unsigned int used;
+	unsigned int used, to_write; /* to_write: blocks that are missing */
 	struct rpc_block block[RPC_DEPTH_MAX];
 	uint8_t word[EXPFMT_COMMIT_BYTES];
 	uint64_t last_ns;
@@ -79,7 +84,7 @@ fetch_block_done(struct rpc_block *b)
 	p->last_ns = ui_now_ns();
 	if (!b->data)
 		return;
-	p->base.done_bytes += b->args.data.data_len;
+	p->base.done_bytes += b->len;
 	p->base.r->blocks++;
 	hist_add(&p->base.r->lat, p->last_ns - b->post_ns);
 }
@@ -108,10 +113,21 @@ fetch_on_wc(void *op, const struct weft_wc *wc)
 	struct rpc_push *p = op;
 	struct rpc_block *b = &p->block[wc->wr_id];
 
-	if (wc->status == WEFT_WC_SUCCESS)
+	if (wc->status != WEFT_WC_SUCCESS) {
+		/* A Flush that fails has the completion of its Verify behind it. */
+		if (b->busy)
+			fetch_verify_failed(b, wc->status);
+		return;
+	}
+	if (!b->probing) {
 		fetch_block_done(b);
-	else
-		fetch_verify_failed(b, wc->status);
+	} else if (memcmp(b->mine, b->theirs, p->base.hash.ops->result_bytes) == 0) {
+		p->base.resumed_bytes += b->len;
+		fetch_block_done(b);
+	} else {
+		b->missing = true;
+		p->to_write++;
+	}
 }
 
 /* Post the Verify of what the target wrote. Negative: it could not be posted. */
@@ -130,14 +146,11 @@ fetch_verify(struct rpc_block *b)
 	                   .len_bytes = sge.len_bytes,
 	                   .expect = expect},
 	};
-	bool keyed = p->base.hash->key_max_bytes > 0;
-	int rc = weft_commit_hash(p->base.hash->name, keyed ? p->base.s->opt->hash_key.key : NULL,
-	                          keyed ? p->base.s->opt->hash_key.bytes : 0, &sge, 1, expect,
-	                          sizeof(expect));
+	int rc = cp_hash_of(&p->base.hash, sge.addr, sge.len_bytes, expect);
 
-	if (rc <= 0)
-		return rc < 0 ? rc : -ENOTSUP;
-	wr.verify.expect_bytes = (uint32_t)rc;
+	if (rc != 0)
+		return rc;
+	wr.verify.expect_bytes = (uint32_t)p->base.hash.ops->result_bytes;
 	rc = weft_post_send(p->base.s->qp, &wr, 1);
 	return rc == 1 ? 0 : rc < 0 ? rc : -EAGAIN;
 }
@@ -219,9 +232,8 @@ fetch_fail(struct rpc_push *p)
 		               "%s: export %s: verify failed: the medium does not hold what was "
 		               "fetched at octet %" PRIu64 "%s%s",
 		               s->where, s->url.export_name, p->bad_off,
-		               p->base.hash->key_max_bytes > 0
-		                       ? ", or --hash-key is another key than its"
-		                       : "",
+		               p->base.hash.key != NULL ? ", or --hash-key is another key than its"
+		                                        : "",
 		               cons);
 	if (p->verify_status != WEFT_WC_SUCCESS && p->verify_status != WEFT_WC_FLUSHED)
 		return cp_fail(s, -EIO, "%s: export %s: verify failed at octet %" PRIu64 ": %s%s",
@@ -238,11 +250,18 @@ fetch_fail(struct rpc_push *p)
 	               s->url.export_name, p->bad_off, p->why, cons);
 }
 
+static int fetch_write_missing(struct rpc_push *p);
+
 static int
 fetch_turn(struct rpc_push *p)
 {
 	char cons[200];
-	int rc = cp_turn(p->base.s, p->used > 0);
+	int rc = p->to_write > 0 && !p->failed ? fetch_write_missing(p) : 0;
+
+	if (rc == 0)
+		rc = cp_turn(p->base.s, p->used > 0);
+	else
+		return rc;
 
 	if (p->failed)
 		return fetch_fail(p);
@@ -250,7 +269,7 @@ fetch_turn(struct rpc_push *p)
 		return cp_fail_conn(p->base.s, rc,
 		                    cp_push_consequence(p->base.old.generation, p->commit_sent,
 		                                        cons, sizeof(cons)));
-	ui_progress_update(&p->base.bar, p->base.done_bytes);
+	cp_progress(p->base.s, &p->base.bar, p->base.done_bytes);
 	return 0;
 }
 
@@ -305,11 +324,59 @@ fetch_write(struct rpc_block *b, uint64_t to, void *data, uint32_t len)
 
 	b->args = (weft_export_write_args){p->base.s->grant.handle, to, p->stable, {len, data}};
 	b->busy = true;
+	b->len = len;
+	b->probing = b->missing = false;
 	b->post_ns = ui_now_ns();
 	rc = fetch_call(p, &a);
 	if (rc != 0)
 		b->busy = false;
 	return rc;
+}
+
+static uint64_t
+fetch_to(const struct rpc_block *b)
+{
+	return b->p->base.slot_to + EXPFMT_HEADER_BYTES + b->off;
+}
+
+/* Write the blocks that are not there. */
+static int
+fetch_write_missing(struct rpc_push *p)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && p->to_write > 0 && i < p->base.depth; i++) {
+		struct rpc_block *b = &p->block[i];
+
+		if (!b->missing)
+			continue;
+		p->to_write--;
+		p->used--; /* fetch_call() counts it again */
+		p->base.moved_bytes += b->len;
+		rc = fetch_write(b, fetch_to(b), b->buf, b->len);
+	}
+	return rc;
+}
+
+/* Ask whether the block is there. */
+static int
+fetch_probe(struct rpc_block *b)
+{
+	struct rpc_push *p = b->p;
+	struct cp_session *s = p->base.s;
+	int rc = cp_hash_of(&p->base.hash, b->buf, b->len, b->mine);
+
+	if (rc != 0)
+		return cp_fail(s, rc, "hashing by %s: %s", p->base.hash.ops->name, strerror(-rc));
+	b->probing = b->busy = true;
+	b->missing = false;
+	b->post_ns = ui_now_ns();
+	if (p->used == 0)
+		s->last_ns = b->post_ns;
+	p->used++;
+	memset(b->theirs, 0, sizeof(b->theirs));
+	return cp_probe(s, &p->base.hash, (uint64_t)(b - p->block), fetch_to(b), b->len,
+	                !s->opt->no_flush, b->theirs);
 }
 
 /* Make one WRITE alone and wait for it. */
@@ -321,7 +388,7 @@ fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, boo
 
 	b->off = 0;
 	b->data = false;
-	b->verify = verify && p->base.hash != NULL;
+	b->verify = verify && p->base.hash.ops != NULL;
 	rc = fetch_write(b, to, data, len);
 	return rc != 0 ? rc : fetch_wait(p);
 }
@@ -380,40 +447,59 @@ fetch_free_block(struct rpc_push *p)
 }
 
 static int
+fetch_leave(struct rpc_push *p)
+{
+	char what[200];
+	int rc = fetch_wait(p);
+
+	if (rc != 0)
+		return rc;
+	return cp_leave(p->base.s,
+	                cp_push_consequence(p->base.old.generation, false, what, sizeof(what)));
+}
+
+/* Fill a free block with what comes next, and write it. -EAGAIN: a stream has not so much yet. */
+static int
+fetch_next(struct rpc_push *p, struct rpc_block *b)
+{
+	struct cp_session *s = p->base.s;
+	int rc;
+
+	b->off = p->base.file.read_bytes;
+	b->data = true;
+	b->verify = p->base.hash.ops != NULL;
+	rc = cp_source_next(s, &p->base.file, b->buf, s->opt->block_bytes, &b->len);
+	if (rc == 0)
+		rc = cp_source_fits(s, &p->base.file);
+	if (rc != 0 || b->len == 0)
+		return rc;
+	if (s->opt->resume)
+		return fetch_probe(b);
+	p->base.moved_bytes += b->len;
+	return fetch_write(b, fetch_to(b), b->buf, b->len);
+}
+
+static int
 fetch_data(struct cp_push *base)
 {
 	struct rpc_push *p = (struct rpc_push *)base;
-	uint64_t size = (uint64_t)p->base.file.st.st_size;
-	struct cp_session *s = p->base.s;
+	struct cp_session *s = base->s;
+	struct rpc_block *filling = NULL;
 	int rc = 0;
 
-	while (rc == 0 && p->base.file.read_bytes < size) {
-		uint64_t left = size - p->base.file.read_bytes;
-		struct rpc_block *b = fetch_free_block(p);
-		uint32_t len;
-
-		if (cp_must_leave(s, s->grant.rights, p->base.begin_ns, p->base.file.read_bytes,
-		                  size)) {
-			char what[200];
-
-			rc = fetch_wait(p);
-			return rc != 0 ? rc
-			               : cp_leave(s,
-			                          cp_push_consequence(p->base.old.generation, false,
-			                                              what, sizeof(what)));
+	while (rc == 0 && cp_source_more(&base->file)) {
+		if (cp_must_leave(s, s->grant.rights, base->begin_ns, base->file.read_bytes,
+		                  base->file.size_bytes))
+			return fetch_leave(p);
+		if (filling == NULL && !cp_ahead(s, base->begin_ns, base->moved_bytes))
+			filling = fetch_free_block(p);
+		if (filling != NULL) {
+			rc = fetch_next(p, filling);
+			if (rc == 0)
+				filling = NULL;
+			else if (rc == -EAGAIN && s->err[0] == '\0')
+				rc = 0;
 		}
-		if (b == NULL || cp_ahead(s, p->base.begin_ns, p->base.file.read_bytes)) {
-			rc = fetch_turn(p);
-			continue;
-		}
-		len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
-		b->off = p->base.file.read_bytes;
-		b->data = true;
-		b->verify = p->base.hash != NULL;
-		rc = cp_source_read(s, &p->base.file, b->buf, len);
-		if (rc == 0)
-			rc = fetch_write(b, p->base.slot_to + EXPFMT_HEADER_BYTES + b->off, b->buf,
-			                 len);
 		if (rc == 0)
 			rc = fetch_turn(p);
 	}

@@ -37,6 +37,43 @@ cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
 	return rc;
 }
 
+int
+cp_exit_status(const struct cp_session *s, int rc)
+{
+	if (rc == -EINTR && *s->opt->stop != 0)
+		return 128 + *s->opt->stop;
+	if (s->exit != 0)
+		return s->exit;
+	switch (rc) {
+	case -ENOTCONN:
+	case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -ECONNABORTED:
+	case -ETIMEDOUT:
+	case -ENETDOWN:
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+		return CP_EXIT_LOST;
+	case -EBUSY:
+	case -EAGAIN:
+	case -ENXIO:
+	case -ENODEV:
+	case -ESTALE:
+	case -ESHUTDOWN:
+		return CP_EXIT_BUSY;
+	default:
+		return CP_EXIT_FAIL;
+	}
+}
+
+void
+cp_progress(struct cp_session *s, struct ui_progress *bar, uint64_t done_bytes)
+{
+	if (s->shared != NULL && s->shared->done_bytes < done_bytes)
+		s->shared->done_bytes = done_bytes;
+	ui_progress_update(bar, done_bytes);
+}
+
 /* ---- Callbacks ---- */
 
 static void
@@ -350,14 +387,21 @@ cp_connect(struct cp_session *s)
 		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
 		               s->url.host, unknown);
 	rc = conf_one_port(s->conf, &s->to, NULL, &one, why, sizeof(why));
-	if (rc != 0)
+	if (rc != 0) {
+		s->exit = CP_EXIT_FAIL;
 		return cp_fail(s, rc, "%s: %s", s->where, why);
+	}
 	s->link_wait_ns =
 	        (one.tcp.user_timeout_us != 0 ? one.tcp.user_timeout_us : CP_LINK_WAIT_US) *
 	        1000ULL;
 	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
-	if (rc != 0)
+	if (rc != 0) {
+		/* The client's end of a memif exists only beside its server. */
+		s->exit = rc != -ENOMEM && strncmp(one.ports[0].dev, "net_memif", 9) == 0
+		                  ? CP_EXIT_LOST
+		                  : CP_EXIT_FAIL;
 		return cp_fail(s, rc, "%s", why);
+	}
 	s->w = s->stack.workers[0];
 	rc = make_qp(s);
 	if (rc != 0)

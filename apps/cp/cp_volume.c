@@ -94,13 +94,14 @@ cp_volume_range(struct cp_volume *p, uint64_t total)
 {
 	const struct cp_options *o = p->s->opt;
 	const uint64_t bytes = p->info->bytes;
+	const bool stream = total == CP_SIZE_UNKNOWN;
 	uint64_t len = total;
 	char b1[32];
 
 	if (o->offset_bytes > bytes)
 		return cp_fail(p->s, -EINVAL, "--offset: volume %s ends at octet %" PRIu64 " (%s)",
 		               p->s->url.export_name, bytes, ui_bytes(bytes, b1, sizeof(b1)));
-	if (!p->is_push)
+	if (!p->is_push || stream)
 		len = bytes - o->offset_bytes;
 	if (o->length_bytes != 0 && o->length_bytes < len)
 		len = o->length_bytes;
@@ -114,6 +115,83 @@ cp_volume_range(struct cp_volume *p, uint64_t total)
 	p->begin_bytes = o->offset_bytes;
 	p->end_bytes = o->offset_bytes + len;
 	return 0;
+}
+
+int
+cp_volume_hash(struct cp_volume *p)
+{
+	int rc = cp_hash_find(p->s, p->info->hash, &p->hash);
+
+	if (rc == 0 && p->hash.ops->result_bytes != p->info->hash_bytes)
+		rc = cp_fail(p->s, -EPROTO, "%s: volume %s hashes by %s, which we do not know",
+		             p->s->where, p->s->url.export_name, p->info->hash);
+	return rc;
+}
+
+static void
+volume_flushed(struct weft_volume_req *req)
+{
+	*(bool *)req->owner = true;
+}
+
+int
+cp_volume_flush(struct cp_volume *p)
+{
+	/* It may be answered after a failure, until the volume is closed. */
+	static struct weft_volume_req req;
+	static bool done;
+	struct cp_session *s = p->s;
+	int rc;
+
+	done = false;
+	req = (struct weft_volume_req){
+	        .op = WEFT_VOLUME_OP_FLUSH, .done = volume_flushed, .owner = &done};
+	s->last_ns = ui_now_ns();
+	rc = weft_volume_submit(p->v, &req);
+	while (rc == 0 && !done) {
+		rc = cp_turn(s, true);
+		if (rc != 0 && !done)
+			return cp_fail_conn(s, rc, "");
+	}
+	if (rc == 0)
+		rc = req.status;
+	if (rc == -ENOTCONN)
+		return cp_fail_conn(s, rc, "");
+	if (rc != 0)
+		return cp_fail(s, rc, "%s: volume %s: the flush before the Verify failed: %s",
+		               s->where, s->url.export_name,
+		               req.why[0] != '\0' ? req.why : strerror(-rc));
+	return 0;
+}
+
+int
+cp_block_verify(struct cp_block *b, void (*done)(struct weft_volume_req *req))
+{
+	int rc = cp_hash_of(&b->p->hash, b->buf, b->len_bytes, b->mine);
+
+	if (rc != 0)
+		return rc;
+	b->req = (struct weft_volume_req){
+	        .op = WEFT_VOLUME_OP_VERIFY,
+	        .off_bytes = b->off_bytes,
+	        .len_bytes = b->len_bytes,
+	        .done = done,
+	        .owner = b,
+	};
+	return weft_volume_submit(b->p->v, &b->req);
+}
+
+bool
+cp_block_same(const struct cp_block *b)
+{
+	return memcmp(b->mine, b->req.hash, b->p->hash.ops->result_bytes) == 0;
+}
+
+uint32_t
+cp_volume_verify_max(const struct cp_volume *p)
+{
+	return p->s->opt->block_bytes < p->info->range_bytes ? p->s->opt->block_bytes
+	                                                     : p->info->range_bytes;
 }
 
 int
@@ -141,6 +219,10 @@ cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
 static const char *
 volume_consequence(const struct cp_volume *p)
 {
+	if (p->turn != NULL)
+		return "; what was written is not whole";
+	if (p->s->opt->verify_only)
+		return "; nothing was changed";
 	return p->is_push ? "; " CP_VOLUME_LEFT : "; nothing was written";
 }
 
@@ -179,15 +261,17 @@ volume_ask_again(struct cp_volume *p)
 int
 cp_volume_turn(struct cp_volume *p)
 {
-	int rc = cp_turn(p->s, p->busy > 0);
+	int rc = cp_turn(p->s, p->busy > p->ready);
 
+	if (p->turn != NULL && p->rc == 0)
+		p->rc = p->turn(p);
 	if (rc == 0 && p->rc == 0 && p->waiting > 0)
 		volume_ask_again(p);
 	if (p->rc != 0)
 		return p->rc;
 	if (rc != 0)
 		return cp_fail_conn(p->s, rc, volume_consequence(p));
-	ui_progress_update(&p->bar, p->done_bytes);
+	cp_progress(p->s, &p->bar, p->done_bytes);
 	return 0;
 }
 
@@ -196,7 +280,7 @@ cp_block_get(struct cp_volume *p, struct cp_block **out)
 {
 	int rc;
 
-	while (p->busy == p->depth || cp_ahead(p->s, p->begin_ns, p->done_bytes)) {
+	while (p->busy == p->depth || cp_ahead(p->s, p->begin_ns, p->moved_bytes)) {
 		rc = cp_volume_turn(p);
 		if (rc != 0)
 			return rc;
@@ -208,6 +292,8 @@ cp_block_get(struct cp_volume *p, struct cp_block **out)
 			*out = &p->block[i];
 			(*out)->busy = true;
 			(*out)->busy_ns = 0;
+			(*out)->ready = false;
+			(*out)->put_bytes = 0;
 			(*out)->post_ns = ui_now_ns();
 			p->busy++;
 			return p->rc;

@@ -4,7 +4,7 @@
 
 /** @file What push and pull of volumes share (cp_volume.c): the volume, and blocks in flight. */
 
-#include "cp.h"
+#include "cp_compare.h"
 #include <weft/volume.h>
 
 /** What a push that fails leaves. */
@@ -25,6 +25,9 @@ struct cp_block {
 	bool give_back; /**< the target takes its window back: close it as soon as it is not busy */
 	bool opens;     /**< its window is being opened, not moved */
 	bool by_window; /**< it goes by a window, else by a call */
+	bool ready;     /**< of a pull: it has come, and waits for its turn on standard output */
+	uint32_t put_bytes;                /**< of it, written there */
+	uint8_t mine[WEFT_HASH_MAX_BYTES]; /**< the hash of what is here, beside the target's */
 	/** Another client has its range, since busy_ns; 0: it has not. The target is asked again at
 	 * again_ns; 0: it is being asked. */
 	uint64_t busy_ns, again_ns;
@@ -44,11 +47,13 @@ struct cp_volume {
 	bool is_push;
 	uint64_t begin_bytes, end_bytes; /**< the range of the volume */
 	uint64_t done_bytes, begin_ns;
-	const struct weft_hash_ops *hash; /**< of a verify; NULL: none */
-	const uint8_t *key;
-	uint32_t key_bytes;
+	uint64_t moved_bytes;   /**< submitted, without holes and what was there */
+	uint64_t resumed_bytes; /**< proved to be there */
+	struct cp_hash hash;    /**< of a verify; hash.ops NULL: none */
 	struct cp_block block[CP_DEPTH_MAX];
 	uint32_t depth, busy;
+	uint32_t ready;                    /**< blocks that wait for their turn */
+	int (*turn)(struct cp_volume *p);  /**< in each turn; may be NULL */
 	uint32_t waiting;                  /**< blocks with again_ns */
 	void (*again)(struct cp_block *b); /**< ask again for such a block; it is still busy */
 	uint8_t *mem;
@@ -60,6 +65,18 @@ struct cp_volume {
 int cp_volume_open(struct cp_volume *p, uint32_t rights);
 /** Set the range from --offset and --length; total: octets of the file of a push, else 0. */
 int cp_volume_range(struct cp_volume *p, uint64_t total);
+/** Find the hash of the volume and its key. */
+int cp_volume_hash(struct cp_volume *p);
+/** Flush the range, and wait: what a Verify then proves is durable. */
+int cp_volume_flush(struct cp_volume *p);
+/**
+ * Ask for the target's hash of the block, beside that of buf, which b->mine then has. done is
+ * called with b->req; cp_block_same() tells.
+ */
+int cp_block_verify(struct cp_block *b, void (*done)(struct weft_volume_req *req));
+bool cp_block_same(const struct cp_block *b);
+/** Octets that one Verify can have. */
+uint32_t cp_volume_verify_max(const struct cp_volume *p);
 /** Memory for the blocks. */
 int cp_volume_memory(struct cp_volume *p, uint32_t depth_max);
 /** A block that is not busy; waits for one. -errno of a failure. */

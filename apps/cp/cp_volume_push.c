@@ -5,6 +5,9 @@
  * end, and everything with --pull, goes by calls. Holes of the file become zeros without data on
  * the way.
  *
+ * With --resume all is flushed, and then a Verify of each block comes first; only a block whose
+ * hash differs is written.
+ *
  * Windows are scarce. A block whose window was taken back opens another one, and a block that gets
  * none goes by a call, as do others without a window for some time.
  */
@@ -74,9 +77,7 @@ push_busy(struct cp_block *b, int status, const char *what, const char *why)
 static int
 push_hash(struct cp_block *b, uint8_t *out)
 {
-	const struct weft_hash_ops *h = b->p->hash;
-
-	return weft_hash_once_keyed(h, b->p->key, b->p->key_bytes, b->buf, b->len_bytes, out);
+	return cp_hash_of(&b->p->hash, b->buf, b->len_bytes, out);
 }
 
 static void
@@ -87,7 +88,8 @@ push_verified(struct weft_volume_req *req)
 
 	if (req->status != 0)
 		cp_block_fail(b, req->status, "the Verify", req->why);
-	else if (push_hash(b, mine) != 0 || memcmp(mine, req->hash, b->p->hash->result_bytes) != 0)
+	else if (push_hash(b, mine) != 0 ||
+	         memcmp(mine, req->hash, b->p->hash.ops->result_bytes) != 0)
 		cp_block_fail(b, -EIO, "the Verify", "the medium does not hold what was sent");
 	else
 		cp_block_end(b);
@@ -98,9 +100,9 @@ static int
 push_hash_zeros(struct volume_push *p, uint64_t len)
 {
 	static const uint8_t zeros[65536];
-	const struct weft_hash_ops *h = p->v.hash;
+	const struct weft_hash_ops *h = p->v.hash.ops;
 	struct weft_hash_state st;
-	int rc = len != p->zeros_bytes ? h->init(&st, p->v.key, p->v.key_bytes) : 0;
+	int rc = len != p->zeros_bytes ? h->init(&st, p->v.hash.key, p->v.hash.key_bytes) : 0;
 
 	if (rc != 0 || len == p->zeros_bytes)
 		return rc;
@@ -128,7 +130,7 @@ push_zeros_checked(struct weft_volume_req *req)
 	else if (req->status != 0)
 		cp_block_fail(b, req->status, "the Verify", req->why);
 	else if (hashed && (push_hash_zeros(p, req->len_bytes) != 0 ||
-	                    memcmp(p->zeros_hash, req->hash, p->v.hash->result_bytes) != 0))
+	                    memcmp(p->zeros_hash, req->hash, p->v.hash.ops->result_bytes) != 0))
 		cp_block_fail(b, -EIO, "the Verify", "the medium does not hold zeros");
 	else {
 		*to = req->off_bytes + (hashed ? req->len_bytes : b->piece.len_bytes);
@@ -187,7 +189,7 @@ push_written(struct weft_volume_req *req)
 		cp_block_fail(b, req->status, what, req->why);
 		return;
 	}
-	if (b->p->hash == NULL) {
+	if (b->p->hash.ops == NULL) {
 		cp_block_end(b);
 		return;
 	}
@@ -258,9 +260,9 @@ push_on_wc(void *op, const struct weft_wc *wc)
 		cp_block_fail(b, -ENOTCONN, "", "");
 	else if (wc->status == WEFT_WC_HASH_MISMATCH)
 		cp_block_fail(b, -EIO, "the Verify",
-		              p->v.key != NULL ? "the medium does not hold what was sent, or "
-		                                 "--hash-key is another key than its"
-		                               : "the medium does not hold what was sent");
+		              p->v.hash.key != NULL ? "the medium does not hold what was sent, or "
+		                                      "--hash-key is another key than its"
+		                                    : "the medium does not hold what was sent");
 	else
 		cp_block_fail(b, -EIO, weft_commit_step_str(wc->commit.step),
 		              cp_why(p->v.s, wc->status));
@@ -309,10 +311,10 @@ push_window(void *arg, int status, const char *why)
 	if (status != 0 &&
 	    (push_other_way(b, status, opened) || push_busy(b, status, "a window", why)))
 		return;
-	if (rc == 0 && p->hash != NULL) {
+	if (rc == 0 && p->hash.ops != NULL) {
 		rc = push_hash(b, expect);
 		range.expect = expect;
-		range.expect_bytes = (uint32_t)p->hash->result_bytes;
+		range.expect_bytes = (uint32_t)p->hash.ops->result_bytes;
 	}
 	if (rc == 0)
 		rc = weft_commit(p->s->qp, &c);
@@ -427,18 +429,89 @@ push_cut(const struct volume_push *p, uint64_t off, uint64_t left, bool *window)
 	return (uint32_t)most;
 }
 
+/** Send a block, by its window or by a call. */
+static int
+push_send(struct cp_block *b)
+{
+	int rc;
+
+	b->p->moved_bytes += b->len_bytes;
+	if (!b->by_window) {
+		push_call(b, WEFT_VOLUME_OP_WRITE);
+		return 0;
+	}
+	rc = push_by_window(b);
+	if (rc != 0)
+		cp_block_fail(b, rc, "a window", "");
+	return 0;
+}
+
+/** The target's hash of a block is known. Where it makes none, nothing is proved. */
+static void
+push_probed(struct weft_volume_req *req)
+{
+	struct cp_block *b = req->owner;
+
+	if (req->status == -ENOTCONN) {
+		cp_block_fail(b, req->status, "the Verify", req->why);
+	} else if (req->status == 0 && cp_block_same(b)) {
+		b->p->resumed_bytes += b->len_bytes;
+		cp_block_end(b);
+		if (b->give_back)
+			push_give_back(b);
+	} else {
+		push_send(b);
+	}
+}
+
+/** Fill the block with what comes next; 0 octets at the end of a stream. */
+static int
+push_fill(struct volume_push *p, struct cp_block *b, uint32_t want)
+{
+	int rc;
+
+	while ((rc = cp_source_next(p->v.s, &p->file, b->buf, want, &b->len_bytes)) == -EAGAIN) {
+		/* The block that is being filled is not under way. */
+		p->v.ready++;
+		rc = cp_volume_turn(&p->v);
+		p->v.ready--;
+		if (rc != 0)
+			return rc;
+	}
+	return rc;
+}
+
+/** Begin with the block, of which buf has all. */
+static int
+push_begin(struct volume_push *p, struct cp_block *b, bool window)
+{
+	const uint64_t page = p->v.info->window_align != 0 ? p->v.info->window_align : 4096;
+	const bool whole =
+	        b->len_bytes % page == 0 || b->off_bytes + b->len_bytes == p->v.info->bytes;
+	int rc;
+
+	/* A stream may have ended in the middle of a page. */
+	b->by_window = window && whole && push_may_open(p, b);
+	if (!p->v.s->opt->resume)
+		return push_send(b);
+	rc = cp_block_verify(b, push_probed);
+	if (rc != 0)
+		cp_block_fail(b, rc, "the Verify", "");
+	return 0;
+}
+
 static int
 push_next(struct volume_push *p, uint64_t *pos)
 {
 	struct cp_volume *v = &p->v;
 	uint64_t off = v->begin_bytes + *pos, n;
 	struct cp_block *b;
-	bool hole, window;
+	bool hole = false, window;
 	int rc = cp_block_get(v, &b);
 
 	if (rc != 0)
 		return rc;
-	n = push_piece(p, *pos, &hole);
+	n = p->file.stream ? v->end_bytes - off : push_piece(p, *pos, &hole);
 	b->off_bytes = off;
 	if (hole) {
 		b->len_bytes = (uint32_t)(n < ZEROES_MAX ? n : ZEROES_MAX);
@@ -447,19 +520,40 @@ push_next(struct volume_push *p, uint64_t *pos)
 		push_call(b, WEFT_VOLUME_OP_ZEROES);
 		return v->rc;
 	}
-	b->len_bytes = push_cut(p, off, n, &window);
-	rc = cp_source_read(v->s, &p->file, b->buf, b->len_bytes);
+	rc = push_fill(p, b, push_cut(p, off, n, &window));
 	if (rc != 0)
 		return rc;
 	*pos += b->len_bytes;
-	if (!window || !push_may_open(p, b)) {
-		push_call(b, WEFT_VOLUME_OP_WRITE);
-		return v->rc;
+	if (b->len_bytes == 0) {
+		b->busy = false;
+		v->busy--;
+		return 0;
 	}
-	rc = push_by_window(b);
-	if (rc != 0)
-		cp_block_fail(b, rc, "a window", "");
+	push_begin(p, b, window);
 	return v->rc;
+}
+
+/** A stream that goes on at the end of the volume does not fit. */
+static int
+push_ended(struct volume_push *p)
+{
+	struct cp_volume *v = &p->v;
+	uint32_t got = 0;
+	uint8_t octet;
+	int rc;
+
+	while ((rc = cp_source_next(v->s, &p->file, &octet, 1, &got)) == -EAGAIN) {
+		rc = cp_volume_turn(v);
+		if (rc != 0)
+			return rc;
+	}
+	if (rc == 0 && got > 0)
+		return cp_fail(v->s, -EFBIG,
+		               "%s: has more octets than fit behind octet %" PRIu64
+		               " of volume %s, which ends at %" PRIu64 "; %s",
+		               p->file.path, v->begin_bytes, v->s->url.export_name, v->info->bytes,
+		               p->file.left);
+	return rc;
 }
 
 /* ---- The push ---- */
@@ -477,19 +571,7 @@ push_check(struct volume_push *p)
 		               s->where, s->url.export_name, v->info->mechanism);
 	if (s->opt->no_verify)
 		return 0;
-	v->hash = weft_hash_find(v->info->hash);
-	if (v->hash == NULL || v->hash->result_bytes != v->info->hash_bytes)
-		return cp_fail(s, -EPROTO, "%s: volume %s hashes by %s, which we do not know",
-		               s->where, s->url.export_name, v->info->hash);
-	if (v->hash->key_max_bytes == 0)
-		return 0;
-	if (s->opt->hash_key.bytes == 0)
-		return cp_fail(s, -ENOKEY,
-		               "%s: volume %s verifies by %s; give its key with --hash-key FILE",
-		               s->where, s->url.export_name, v->info->hash);
-	v->key = s->opt->hash_key.key;
-	v->key_bytes = (uint32_t)s->opt->hash_key.bytes;
-	return 0;
+	return cp_volume_hash(v);
 }
 
 static void
@@ -501,10 +583,12 @@ push_report(struct volume_push *p)
 	weft_qp_query(p->v.s->qp, &info);
 	r->bytes = p->v.end_bytes - p->v.begin_bytes;
 	r->volume = true;
+	r->resumed_bytes = p->v.resumed_bytes;
+	r->resume = p->v.s->opt->resume;
 	r->offset_bytes = p->v.begin_bytes;
 	r->transfer_ns = ui_now_ns() - p->v.begin_ns;
 	r->flushed = !p->v.s->opt->no_flush;
-	r->verified = p->v.hash != NULL;
+	r->verified = p->v.hash.ops != NULL;
 	r->retransmits = info.retrans_segs;
 	r->fetched = p->windows == 0;
 	r->tries = 1;
@@ -516,14 +600,19 @@ push_data(struct volume_push *p)
 	struct cp_volume *v = &p->v;
 	const uint64_t total = v->end_bytes - v->begin_bytes;
 	uint64_t pos = 0;
-	int rc = 0;
+	int rc = v->s->opt->resume && !v->s->opt->no_flush ? cp_volume_flush(v) : 0;
 
 	v->s->on_wc = push_on_wc;
 	v->s->op = p;
 	v->begin_ns = ui_now_ns();
-	ui_progress_start(&v->bar, v->path, total, v->s->opt->quiet);
-	while (rc == 0 && pos < total)
+	ui_progress_start(&v->bar, p->file.path,
+	                  p->file.size_bytes == CP_SIZE_UNKNOWN ? CP_SIZE_UNKNOWN : total,
+	                  v->s->opt->quiet);
+	while (rc == 0 && pos < total && !p->file.ended)
 		rc = push_next(p, &pos);
+	if (rc == 0 && p->file.stream && cp_source_more(&p->file))
+		rc = push_ended(p);
+	v->end_bytes = v->begin_bytes + pos;
 	if (rc == 0)
 		rc = cp_volume_wait(v);
 	if (rc == 0)
@@ -568,7 +657,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = push_check(p);
 	if (rc == 0)
-		rc = cp_volume_range(v, (uint64_t)p->file.st.st_size);
+		rc = cp_volume_range(v, p->file.size_bytes);
 	/* What lies in a window comes to the volume by a Flush alone. */
 	if (rc == 0 && !s->opt->pull && !s->opt->no_flush && v->info->window_bytes != 0)
 		p->windows = v->info->windows;
@@ -580,8 +669,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 		push_report(p);
 	else if (push_has_cause(p))
 		rc = cp_volume_cause(v, rc, rights, p->failed);
-	if (p->file.fd >= 0)
-		close(p->file.fd);
+	cp_source_close(&p->file);
 	cp_volume_end(v, rc);
 	free(p);
 	return rc;

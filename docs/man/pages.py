@@ -81,7 +81,15 @@ weft-cp README.md weft://10.0.0.1/demo
 weft-cp --list weft://10.0.0.1
 weft-cp weft://10.0.0.1/demo /tmp/out
 ```
-""", ["weft-target(8)", "weft.conf(5)", "weft-volumes(7)"]),
+
+From a pipe, over restarts of the target, and compared:
+
+```
+tar c /home | weft-cp - weft://10.0.0.1/home
+weft-cp --retries 20 disk.img weft://10.0.0.1/disk
+weft-cp --verify-only disk.img weft://10.0.0.1/disk
+```
+""", ["weft-copy(7)", "weft-target(8)", "weft.conf(5)", "weft-volumes(7)"]),
     ("weft-perf", 1): (["weft-perf"], "measure the latency and rate of RDMA operations, calls, logs and volumes", "",
                        ["weft-perf-compare(1)", "weft-perf-sweep(1)", "weft-perf-reproduce(1)", "weft-ping(1)", "weft.conf(5)"]),
     ("weft-perf-compare", 1): (["weft-perf", "compare"], "compare two sets of results of weft-perf", "", ["weft-perf(1)"]),
@@ -121,6 +129,8 @@ DOCUMENTS = {
     ("weft.conf", 5): ("configuration.md", "configuration of weft-target, and of the ports of all programs of weft",
                        ["weft-target(8)", "weft-cp(1)"]),
     ("weft-control", 7): ("control.md", "the control socket of weft-target", ["weft-ctl(8)", "weft-target(8)"]),
+    ("weft-copy", 7): ("weft-cp.md", "what weft-cp promises: pipes, interruptions, retries, several files, exit statuses",
+                       ["weft-cp(1)", "weft-volumes(7)"]),
     ("weft-volumes", 7): ("volumes.md", "exports that are larger than memory", ["weft-target(8)", "weft-volume(3)"]),
     ("weft-host-auth", 7): ("host-auth.md", "how clients and target authenticate each other", ["weft-target(8)", "weft.conf(5)"]),
     ("weft-nics", 7): ("nics-setup.md", "from a bare server to a push, for each kind of NIC", ["weft-doctor(8)", "weft-target(8)"]),

@@ -22,7 +22,7 @@ import subprocess
 import time
 
 from kill_rounds import SEED, Lost, Rounds, rounds
-from weft_e2e import BUILD, PROCS, TMP, Target, end_all, main, make_file, memif, path
+from weft_e2e import BUILD, FAILED, PROCS, TMP, Target, end_all, main, make_file, memif, path
 
 PAGE = 4096
 RING, DEPTH_MAX = 256, 16  # commit_probe.c
@@ -510,7 +510,7 @@ class Copies(Rounds):
         for p, _ in pushes:
             _, err = p.communicate(timeout=60)
             done.append(p.returncode == 0)
-            if p.returncode not in (0, 1, -9) or (p.returncode == 1 and err.strip().count("\n") != 0):
+            if p.returncode not in (0, *FAILED, -9) or (p.returncode in FAILED and err.strip().count("\n") != 0):
                 raise Lost(f"weft-cp ended with {p.returncode}: {err}")
         # Each push may have been granted the export first or later. A push that was not acknowledged may still be
         # complete.

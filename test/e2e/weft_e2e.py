@@ -19,6 +19,7 @@ BUILD = os.path.abspath(sys.argv[1])
 APPS = os.path.join(BUILD, "apps")
 TMP = tempfile.mkdtemp(prefix="weft-e2e.")
 PROCS = []
+FAILED = (1, 5, 6)  # statuses of a weft-cp whose transfer failed; test_cp.py looks at which
 os.environ["WEFT_CONSOLE_HISTORY"] = ""  # a test keeps nothing in the home of whoever runs it
 
 

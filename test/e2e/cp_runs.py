@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of weft-cp, shared by test_cp.py and test_cp_resume.py: a target with an object and a volume, and what they hold."""
+import os
+import subprocess
+
+from weft_e2e import PROCS, Target, app, path
+
+MIB = 1 << 20
+BLOCK = 256 << 10  # of weft-cp
+EXPORTS = ("demo", "disk")  # an object, a volume
+
+
+def server(name, size="16M"):
+    """A target that runs. The object's export has room for two of 16 MiB."""
+    return Target(name, {"demo": {"path": path(f"{name}.demo"), "size": f"{2 * int(size[:-1]) + 1}M"},
+                         "disk": {"path": path(f"{name}.disk"), "size": size, "format": "volume"}}).start()
+
+
+def url(export):
+    return f"weft://10.0.0.1/{export}"
+
+
+def octets(file):
+    with open(file, "rb") as f:
+        return f.read()
+
+
+def spawn(t, *args, port=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
+    p = subprocess.Popen([app("weft-cp"), *t.client_args(port), *args], stdin=stdin, stdout=stdout, stderr=stderr)
+    PROCS.append(p)
+    return p
+
+
+def copy(t, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, status=0, text=True, port=0, timeout=60):
+    """Run weft-cp, and look at its exit status: (status, what it wrote, what it said)."""
+    data = stdin if isinstance(stdin, (bytes, bytearray)) else None
+    p = spawn(t, *args, port=port, stdin=subprocess.PIPE if data is not None else stdin, stdout=stdout)
+    out, err = p.communicate(data, timeout=timeout)
+    assert p.returncode == status, (args, p.returncode, err, t.logged()[-1500:] if t.proc else "")
+    return p.returncode, out.decode() if text and out is not None else out, err.decode() if text else err
+
+
+def whole(t, export, length):
+    """A file with what the export has: the first octets of a volume."""
+    out = path(f"whole.{export}")
+    if os.path.exists(out):
+        os.unlink(out)
+    copy(t, *(() if export != "disk" else ("--length", str(length)) if length else ("--length", "1")), url(export), out)
+    if length == 0:
+        os.truncate(out, 0)
+    return out

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-cp: standard input and output, several files, --verify-only, a limit of the rate, the progress bar, exit statuses.
+
+test_cp.py BUILD [CASE...]. test_cp_resume.py is for what is interrupted, and goes on.
+"""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+from cp_runs import BLOCK, EXPORTS, MIB, copy, octets, server, spawn, url, whole
+from weft_e2e import PROCS, Target, app, main, make_file, path, run, sha
+
+
+def test_stdin():
+    """A pipe of unknown length into an object and into a volume, with whole pages and without, by either way."""
+    t = server("in")
+    for n in (0, 1, 4096, 3 * MIB, 3 * MIB + 4097):
+        f = make_file("in.src", n, n + 1)
+        for export in EXPORTS:
+            for way in ((), ("--pull",)):
+                out = copy(t, *way, "--json", "-", url(export), stdin=octets(f))[1]
+                report = json.loads(out)
+                assert report["bytes"] == n and report["source"] == "-" and report["verified"], report
+                assert sha(whole(t, export, n)) == sha(f), (n, export, way)
+
+
+def test_stdin_slow():
+    """A pipe that has nothing for longer than the target's keepalive: both sides wait, and nothing is lost."""
+    t = server("slow")
+    data = octets(make_file("slow.src", 600000, 2))
+    for export in EXPORTS:
+        p = spawn(t, "-q", "-", url(export), stdin=subprocess.PIPE)
+        for piece in (data[:5], data[5:300001], data[300001:]):
+            p.stdin.write(piece)
+            p.stdin.flush()
+            time.sleep(1.2)
+        p.stdin.close()
+        assert p.wait(timeout=30) == 0, p.stderr.read()
+        assert octets(whole(t, export, len(data))) == data
+
+
+def test_stdin_length():
+    """--length of standard input: fewer octets are an error and commit nothing, more are not read. What does not fit is refused."""
+    t = server("len")
+    data = octets(make_file("len.src", MIB + 77, 3))
+    for export in EXPORTS:
+        copy(t, "--length", "1M", "-", url(export), stdin=data)
+        assert octets(whole(t, export, MIB)) == data[:MIB]
+        err = copy(t, "--length", "2M", "-", url(export), stdin=data, status=1)[2]
+        assert f"ends at octet {len(data)}, --length says {2 * MIB}" in err, err
+        err = copy(t, "-", url(export), stdin=bytes(17 * MIB), status=1)[2]
+        assert "more octets than fit" in err, err
+    assert octets(whole(t, "demo", MIB)) == data[:MIB], "an object that was not committed"
+    err = copy(t, "-", url("demo"), stdin=os.open(path("."), os.O_RDONLY), status=1)[2]
+    assert "is a directory" in err, err
+
+
+def test_stdout():
+    """Nothing but data on standard output: holes as zeros, the report on standard error."""
+    t = server("out")
+    f = path("out.src")
+    with open(f, "wb") as o:
+        o.write(b"a" * 5000)
+        o.seek(3 * MIB)
+        o.write(b"b" * 70001)
+    for export in EXPORTS:
+        copy(t, f, url(export))
+        length = () if export == "demo" else ("--length", str(os.path.getsize(f)))
+        _, out, err = copy(t, *length, url(export), "-", text=False)
+        assert out == octets(f), export
+        assert b"pulled" in err, err
+        _, out, err = copy(t, "--json", *length, url(export), "-", text=False)
+        assert out == octets(f) and json.loads(err)["bytes"] == len(out)
+        _, out, err = copy(t, "-q", *length, url(export), "-", text=False)
+        assert out == octets(f) and err == b"", err
+        with open(path("out.file"), "wb") as o:
+            assert copy(t, "-q", *length, url(export), "-", stdout=o)[0] == 0
+        assert sha(path("out.file")) == sha(f)
+        with open("/dev/full", "wb") as o:
+            err = copy(t, *length, url(export), "-", stdout=o, status=1)[2]
+        assert "standard output: cannot be written: No space left" in err, err
+
+
+def test_stdout_slow():
+    """A reader that takes its time, longer than the target's keepalive, gets all; one that leaves ends the pull."""
+    t = server("sl")
+    f = make_file("sl.src", 3 * MIB, 4)
+    for export in EXPORTS:
+        copy(t, f, url(export))
+        p = spawn(t, "-q", "--block", "64K", "--length", str(3 * MIB), url("disk"), "-") if export == "disk" else \
+            spawn(t, "-q", "--block", "64K", url("demo"), "-")
+        got = os.read(p.stdout.fileno(), 1000)
+        time.sleep(2.5)
+        got += p.stdout.read()
+        assert p.wait(timeout=30) == 0, p.stderr.read()
+        assert got == octets(f)
+        p = spawn(t, "-q", "--block", "64K", url(export), "-")
+        os.read(p.stdout.fileno(), 1000)
+        p.stdout.close()
+        assert p.wait(timeout=30) == 1
+        err = p.stderr.read().decode()
+        assert err.count("\n") == 1 and "standard output: cannot be written: Broken pipe" in err, err
+
+
+def test_signals():
+    """SIGINT and SIGTERM: 128 + the signal, one line, also while a pipe or a retry is awaited; an object keeps its generation."""
+    t = server("sig")
+    f = make_file("sig.src", MIB, 5)
+    copy(t, f, url("demo"))
+    gone = Target("sig2", {})
+    for args, stdin in (((f, url("demo"), "--rate", "100K"), subprocess.DEVNULL), (("-", url("demo")), subprocess.PIPE),
+                        ((f, url("demo"), "--rate", "100K", "--retries", "3"), subprocess.DEVNULL)):
+        for sig, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            p = spawn(t, "--block", "4K", *args, stdin=stdin)
+            time.sleep(0.6)
+            p.send_signal(sig)
+            _, err = p.communicate(timeout=10)
+            assert p.returncode == status, (args, p.returncode, err)
+            assert err.count(b"\n") == 1 and b"interrupted; nothing was committed" in err, err
+    p = spawn(gone, f, url("demo"), "--retries", "3", "--retry-wait", "20")
+    time.sleep(0.8)
+    p.send_signal(signal.SIGINT)
+    _, err = p.communicate(timeout=5)
+    assert p.returncode == 130 and b"again in" in err and err.endswith(b"weft-cp: interrupted\n"), (p.returncode, err)
+    assert sha(whole(t, "demo", MIB)) == sha(f)
+
+
+def test_names():
+    """Several files and folders go to the exports of their names, several exports to files of theirs."""
+    t = Target("na", {n: {"path": path(f"na.{n}"), "size": "4M"} for n in ("one", "two", "three")}).start()
+    os.makedirs(path("na/deep/deeper"))
+    for i, name in enumerate(("na/one", "na/deep/two", "na/deep/deeper/three")):
+        make_file(name, 100000 + i, i)
+    copy(t, path("na"), "weft://10.0.0.1/")
+    os.mkdir(path("na.out"))
+    _, out, _ = copy(t, "--json", *[url(n) for n in ("one", "two", "three")], path("na.out/"))
+    assert [json.loads("{" + d)["bytes"] for d in out.split("{", 1)[1].split("\n{")] == [100000, 100001, 100002]
+    for name, at in (("one", "na/one"), ("two", "na/deep/two"), ("three", "na/deep/deeper/three")):
+        assert sha(path(f"na.out/{name}")) == sha(path(at))
+    copy(t, "--verify-only", path("na"), "weft://10.0.0.1/")
+    # Some fail: the others go all the same, and each failure has a line.
+    make_file("na/two", 200000, 9)
+    make_file("na/four", 10, 9)
+    os.unlink(path("na/deep/two"))
+    os.symlink("nowhere", path("na/three.link"))
+    _, _, err = copy(t, "-q", path("na"), path("na.no"), "weft://10.0.0.1/", status=4)
+    lines = err.splitlines()
+    assert len(lines) == 3, err
+    for word in ("na/three.link: No such file", 'na/four: weft://10.0.0.1:7471: no export "four"', "na.no: cannot be read: No such file"):
+        assert word in err, (word, err)
+    assert sha(whole(t, "two", 200000)) == sha(path("na/two"))
+    # A name that is there twice: nothing is done.
+    make_file("na/deep/one", 10, 9)
+    assert "would both go to" in copy(t, path("na"), "weft://10.0.0.1/", status=2)[2]
+    assert sha(whole(t, "one", 100000)) == sha(path("na/one"))
+
+
+def test_verify_only():
+    """--verify-only tells equal from different, of objects and volumes, and moves no data."""
+    t = server("vo")
+    f = make_file("vo.src", 2 * MIB + 5, 6)
+    _, _, err = copy(t, "--verify-only", f, url("demo"), status=3)
+    assert "holds nothing yet" in err, err
+    for export in EXPORTS:
+        copy(t, f, url(export))
+        report = json.loads(copy(t, "--json", "--verify-only", f, url(export))[1])
+        assert report["op"] == "verify" and report["bytes"] == 2 * MIB + 5, report
+        copy(t, "--verify-only", url(export), f)
+        copy(t, "--verify-only", "-", url(export), stdin=octets(f))
+        other = bytearray(octets(f))
+        other[BLOCK + 9] ^= 1
+        other[-1] ^= 1
+        with open(path("vo.other"), "wb") as o:
+            o.write(other)
+        err = copy(t, "--verify-only", path("vo.other"), url(export), status=3)[2]
+        assert err.count("\n") == 1 and f"first in the block at octet {BLOCK}, in blocks of {BLOCK + 5} octets" in err, err
+    for cut in (MIB, 2 * MIB + 4):
+        with open(path("vo.cut"), "wb") as o:
+            o.write(octets(f)[:cut])
+        copy(t, "--verify-only", path("vo.cut"), url("demo"), status=3)
+        copy(t, "--verify-only", path("vo.cut"), url("disk"))
+    with open(path("vo.long"), "wb") as o:
+        o.write(octets(f) + b"more")
+    copy(t, "--verify-only", path("vo.long"), url("demo"), status=3)
+    assert sha(whole(t, "demo", 2 * MIB + 5)) == sha(f)
+
+
+def test_rate():
+    """--rate is kept within 5 %, both ways; holes and blocks that are there do not count."""
+    t = server("ra", size="64M")
+    f = make_file("ra.src", 12 * MIB, 7)
+    for export in EXPORTS:
+        length = () if export == "demo" else ("--length", "12M")
+        for args in ((f, url(export)), ("--pull", f, url(export)), (*length, url(export), path("ra.out"))):
+            report = json.loads(copy(t, "--json", "--block", "64K", "--rate", "8M", *args)[1])
+            rate = report["bytes"] / report["seconds"] / (8 * MIB)
+            assert 0.95 <= rate <= 1.05, (export, args, rate, report)
+        report = json.loads(copy(t, "--json", "--resume", "--rate", "1M", f, url(export))[1])
+        assert report["resumed_bytes"] == 12 * MIB and report["seconds"] < 6, report
+
+
+def test_progress():
+    """The bar and the time that is left, on a terminal only."""
+    t = server("pr")
+    f = make_file("pr.src", 2 * MIB, 8)
+    ours, theirs = pty.openpty()
+    p = spawn(t, "--block", "64K", "--rate", "1M", f, url("demo"), stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while select.select([ours], [], [], 10)[0]:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(ours)
+    assert p.wait(timeout=10) == 0
+    left = [int(n) for n in re.findall(rb" (\d+) s left", said)]
+    # Two seconds in all: a busy machine may make a few drawings guess too much.
+    assert left and left[-1] <= 1 and sorted(left)[len(left) // 2] <= 2, (left, said)
+    p = spawn(t, "--rate", "4M", f, url("demo"))
+    assert p.communicate(timeout=30)[1] == b""
+
+
+def test_completion():
+    """bash completes the options of --help, files, and the beginning of an address."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "cp", "weft-cp.bash")
+    os.mkdir(path("bc"))
+    for name in ("alpha", "beta"):
+        make_file(f"bc/{name}", 10, 1)
+    for words, want in ((["--re"], {"--resume", "--retries", "--retry-wait", "--remove-snapshot"}), (["--rate", ""], set()),
+                        (["--resume", path("bc/al")], {path("bc/alpha")}), ([path("bc/alpha"), "we"], {"weft://"})):
+        line = " ".join(f"'{w}'" for w in [app("weft-cp"), *words])
+        rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_cp; "
+                            'printf "%s\\n" "${COMPREPLY[@]}"'])
+        assert rc == 0 and not err and set(out.split()) == want, (words, out, err)
+
+
+def test_statuses():
+    """The exit statuses that --help lists, each with one line."""
+    t = server("st")
+    f = make_file("st.src", 1000, 9)
+    copy(t, f, url("demo"))
+    for args in (("--resume", "--no-verify", f, url("demo")), ("--verify-only", "--resume", f, url("demo")), ("--resume", url("demo"), "-"),
+                 ("--verify-only", url("demo"), "-"), ("--retries", "x", f, url("demo")), ("--retry-wait", "0", f, url("demo")),
+                 (f, f, url("demo")), (url("demo"), url("disk"), path("st.out")), ("-", "weft://10.0.0.1/"), (f, "weft://10.0.0.1"),
+                 ("--length", "5", f, f, "weft://10.0.0.1/"), (f,), (), ("--list", "--resume", "weft://10.0.0.1"),
+                 (url("demo"), path("st.none/")), ("--verify-only", "--pull", f, url("demo"))):
+        err = copy(t, *args, status=2)[2]
+        assert err.count("\n") == 1, (args, err)
+    copy(t, f, url("none"), status=1)
+    copy(t, path("st.none"), url("demo"), status=1)
+    copy(t, make_file("st.other", 1000, 10), "--verify-only", url("demo"), status=3)
+    copy(t, f, path("st.none"), "weft://10.0.0.1/", status=4)
+    copy(t, "--timeout", "0.5", f, "weft://10.0.0.9/demo", status=5)
+    p = spawn(t, "--block", "4K", "--rate", "50K", make_file("st.long", MIB, 1), url("demo"))
+    busy = Target("st2", {"demo": {"path": path("st2.demo"), "size": "4M"}}, ports=2).start()
+    q = spawn(busy, "--block", "4K", "--rate", "50K", path("st.long"), url("demo"))
+    time.sleep(0.5)
+    copy(busy, f, "weft://10.0.1.1/demo", port=1, status=6)
+    q.kill()
+    q.wait()
+    t.kill()
+    err = p.communicate(timeout=10)[1]
+    assert p.returncode == 5, (p.returncode, err)
+    assert all(p.poll() is not None for p in PROCS if p is not busy.proc)
+
+
+if __name__ == "__main__":
+    main([fn for name, fn in list(globals().items()) if name.startswith("test_")])
