@@ -179,6 +179,20 @@ def test_resume_twice():
         assert report["resumed_bytes"] == (2 * MIB - BLOCK if export == "demo" else 2 * MIB), report
 
 
+def test_memory_and_medium():
+    """What the medium has and the target's memory has not is not there: the memory goes to the medium later."""
+    t = server("mm")
+    want = make_file("mm.want", 2 * MIB, 5)
+    copy(t, want, url("demo"))
+    copy(t, make_file("mm.two", MIB, 6), url("demo"))
+    # In the memory of the first slot alone
+    copy(t, "--pull", "--no-flush", "--no-verify", make_file("mm.three", 2 * MIB, 7), url("demo"))
+    copy(t, path("mm.two"), url("demo"))
+    report = json.loads(copy(t, "--json", "--resume", want, url("demo"))[1])
+    assert report["resumed_bytes"] == 0 and report["slot"] == 0, report
+    assert sha(whole(t, "demo", 2 * MIB)) == sha(want)
+
+
 def test_partial_file():
     """The partial file of a pull: of one weft-cp at a time, without a trace at the end, of no use without --resume."""
     t = server("pf")
@@ -214,9 +228,9 @@ def test_retries():
     """A target that is killed and started again during a push or a pull: weft-cp ends with success, and the sums are equal."""
     t = server("re")
     f = make_file("re.src", 6 * MIB, 5)
-    for export in EXPORTS:
+    for export, ways in zip(EXPORTS, (("push", "pull"), ("push", "fetch", "pull"))):
         length = ("--length", "6M") if export == "disk" else ()
-        for way in ("push", "fetch", "pull"):
+        for way in ways:
             args = (*length, url(export), path("re.out")) if way == "pull" else \
                 (*(("--pull",) if way == "fetch" else ()), f, url(export))
             if way != "pull":

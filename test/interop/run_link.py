@@ -163,7 +163,7 @@ def beyond(pair, pull):
     t0 = time.monotonic()
     rc, err = pair.end(p, 30)
     took = time.monotonic() - t0
-    check(rc == 1 and len(err.strip().splitlines()) == 1, f"weft-cp ended with {rc}: {err}")
+    check(rc == 5 and len(err.strip().splitlines()) == 1, f"weft-cp ended with {rc}: {err}")
     check(2 < took < 15, f"weft-cp ended after {took:.1f} s")
     time.sleep(6)
     pair.link(True)
