@@ -60,6 +60,7 @@ cp_exit_status(const struct cp_session *s, int rc)
 	case -ENODEV:
 	case -ESTALE:
 	case -ESHUTDOWN:
+	case -ECANCELED: /* revoked: perhaps for a time */
 		return CP_EXIT_BUSY;
 	default:
 		return CP_EXIT_FAIL;

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs of weft-cp, shared by test_cp.py and test_cp_resume.py: a target with an object and a volume, and what they hold."""
+import contextlib
+import fcntl
 import os
 import subprocess
+import termios
+import time
 
 from weft_e2e import PROCS, Target, app, path
 
@@ -49,3 +53,47 @@ def whole(t, export, length):
     if length == 0:
         os.truncate(out, 0)
     return out
+
+
+def at_source(pid, name, octets):
+    """Whether the process has the file open, and has read that many octets."""
+    try:
+        with open(f"/proc/{pid}/io") as io:
+            read = int(io.readline().split()[1])
+        return read > octets and any(os.path.realpath(f"/proc/{pid}/fd/{n}") == os.path.realpath(name)
+                                     for n in os.listdir(f"/proc/{pid}/fd"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def await_moved(p, octets, source=None, part=None):
+    """Wait until a weft-cp, or an attempt of it, has read so much of the source of a push, or has written so much of the partial
+    file of a pull; or has ended."""
+    def moved():
+        if part:
+            return os.path.exists(part) and os.path.getsize(part) >= octets
+        try:
+            with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+                return any(at_source(pid, source, octets) for pid in [p.pid, *f.read().split()])
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    while p.poll() is None and not moved():
+        time.sleep(0.005)
+
+
+def await_taken(p):
+    """Wait until a weft-cp has taken all that its standard input has, or has ended."""
+    while p.poll() is None and fcntl.ioctl(p.stdin, termios.FIONREAD, bytes(4)) != bytes(4):
+        time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def granted(t):
+    """Start a weft-cp inside; returns when the target has granted it the export."""
+    before = t.logged().count(" granted to ")
+    yield
+    end = time.monotonic() + 20
+    while t.logged().count(" granted to ") == before:
+        assert time.monotonic() < end, t.logged()
+        time.sleep(0.01)

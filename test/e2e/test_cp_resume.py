@@ -10,7 +10,7 @@ import random
 import signal
 import time
 
-from cp_runs import BLOCK, EXPORTS, MIB, copy, octets, server, spawn, url, whole
+from cp_runs import BLOCK, EXPORTS, MIB, await_moved, await_taken, copy, octets, server, spawn, url, whole
 from kill_rounds import SEED, rounds
 from weft_e2e import PROCS, main, make_file, path, sha
 
@@ -48,7 +48,9 @@ class Draw:
         t = self.t
         rate = self.size / 1.0
         p = spawn(t, "-q", "--resume", "--timeout", "1", "--rate", str(int(rate)), *self.args())
-        time.sleep(self.rng.uniform(0.2, 1.2))
+        # From before the first octet to after the last one
+        await_moved(p, int(self.rng.uniform(-0.1, 1.1) * self.size), self.src, None if self.push else self.part)
+        time.sleep(self.rng.uniform(0, 0.05))
         if self.victim == "client":
             p.kill()
         elif self.victim == "target":
@@ -215,7 +217,7 @@ def test_partial_file():
     while not os.path.exists(part):
         time.sleep(0.02)
     assert "another weft-cp writes its partial file" in copy(t, "--resume", url("demo"), path("pf.out"), status=6)[2]
-    time.sleep(0.7)
+    await_moved(p, 200000, None, part)
     p.send_signal(signal.SIGTERM)
     assert p.wait(timeout=10) == 143 and os.path.getsize(part) > 0
     # A hole of the volume where the partial file has data
@@ -229,9 +231,10 @@ def test_partial_file():
 
 
 def test_retries():
-    """A target that is killed and started again during a push or a pull: weft-cp ends with success, and the sums are equal."""
+    """A target that is killed, or ended in order, and started again during a copy: weft-cp ends with success, and the sums are equal."""
     t = server("re")
     f = make_file("re.src", 6 * MIB, 5)
+    part = path(".re.out.weft-cp.part")
     for export, ways in zip(EXPORTS, (("push", "pull"), ("push", "fetch", "pull"))):
         length = ("--length", "6M") if export == "disk" else ()
         for way in ways:
@@ -240,8 +243,11 @@ def test_retries():
             if way != "pull":
                 copy(t, "-q", make_file("re.old", 6 * MIB, 6), url(export))
             p = spawn(t, "--json", "--retries", "9", "--retry-wait", "0.2", "--timeout", "2", "--rate", "6M", *args)
-            time.sleep(0.7)
-            t.kill()
+            await_moved(p, 3 * MIB, f, part if way == "pull" else None)
+            if way == "pull":
+                assert t.term() == 0
+            else:
+                t.kill()
             time.sleep(0.5)
             t.start()
             out, err = p.communicate(timeout=60)
@@ -266,7 +272,7 @@ def test_retries_end():
     p = spawn(t, "--retries", "3", "--retry-wait", "0.1", "-", url("demo"), stdin=-1)
     p.stdin.write(b"octets")
     p.stdin.flush()
-    time.sleep(0.8)
+    await_taken(p)
     t.kill()
     p.stdin.close()
     p.stdin = None

@@ -651,11 +651,6 @@ def test_file_size_limit():
     assert not os.path.exists(made)
 
 
-def test_standard_output():
-    refused([app("weft-cp"), "weft://10.0.0.1/demo", "-"], "name a file")
-    assert not os.path.exists("-")
-
-
 def test_export_in_use():
     """A second target on the same file is refused."""
     t = Target("iu", {"demo": {"path": path("iu.exp"), "size": "4M"}}).start()

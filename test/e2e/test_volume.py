@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from cp_runs import at_source
 from test_kill import crc32c
 from test_medium import made
 from test_offline import edit, until, with_telemetry
@@ -135,17 +136,6 @@ def test_holes_are_verified():
     copied(t, "--length", "32M", "weft://10.0.0.1/disk", path("v3b.out"))
     assert same(f, path("v3b.out"))
     assert t.term() == 0
-
-
-def at_source(pid, name, octets):
-    """Whether the process has the file open, and has read that many octets."""
-    try:
-        with open(f"/proc/{pid}/io") as io:
-            read = int(io.readline().split()[1])
-        return read > octets and any(os.path.realpath(f"/proc/{pid}/fd/{n}") == os.path.realpath(name)
-                                     for n in os.listdir(f"/proc/{pid}/fd"))
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_source_that_changes():
