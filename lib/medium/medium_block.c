@@ -194,7 +194,8 @@ block_changed(struct block_dev *d)
 void
 medium_block_flush_lost(struct block_dev *d, int status)
 {
-	status = block_lost_status(status);
+	if (weft_block_class_of(status) != WEFT_BLOCK_SPACE)
+		status = -EIO;
 	pthread_mutex_lock(&d->lock);
 	atomic_store_explicit(&d->lost_status, status, memory_order_relaxed);
 	atomic_fetch_add_explicit(&d->lost_flushes, 1, memory_order_release);

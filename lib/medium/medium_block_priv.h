@@ -118,14 +118,6 @@ block_with_driver(const struct block_chan *c)
 	return c->list[BLOCK_DRIVER].n + c->list[BLOCK_OVERDUE].n + c->list[BLOCK_LATE].n;
 }
 
-/** What a flush that failed with this status, or an owner that it was lost for, is told: that there
- * is no room, or -EIO. */
-static inline int
-block_lost_status(int status)
-{
-	return weft_block_class_of(status) == WEFT_BLOCK_SPACE ? status : -EIO;
-}
-
 /** A flush has failed with this status: count it, under no lock. Any thread. */
 void medium_block_flush_lost(struct block_dev *d, int status);
 /** Whether every flush and request with FUA up to number `upto` has ended, on all channels. Takes

@@ -459,12 +459,10 @@ block_flush_done(struct block_chan *c, struct weft_block_req *req, int status)
 
 	/* Count the failure before this flush ends for other channels. These two orders pair with
 	 * medium_block_flushes_ended() and block_is_in_doubt(). */
-	if (status != 0 && status != -ECANCELED) {
-		status = block_lost_status(status);
+	if (status != 0 && status != -ECANCELED)
 		medium_block_flush_lost(d, status);
-	} else if (status != 0) {
+	else if (status != 0)
 		block_flush_undo(c);
-	}
 	flushes = atomic_load_explicit(&d->flushes, memory_order_acquire);
 	block_unnumber(c, req);
 	block_flush_end(req, status, flushes);
