@@ -7,7 +7,85 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+/**
+ * The queue that the calling thread has found empty last, and how much had been taken from it. The
+ * pointers are compared only: the queue may be gone.
+ */
+static _Thread_local struct {
+	const struct ibv_comp_channel *channel;
+	const struct wv_cq *cq;
+	uint64_t serial;
+	uint32_t head;
+} saw;
+
+void
+wv_channel_saw_empty(const struct wv_cq *c, uint32_t head)
+{
+	if (c->ibv.channel == NULL)
+		return;
+	saw.channel = c->ibv.channel;
+	saw.cq = c;
+	saw.serial = c->serial;
+	saw.head = head;
+}
+
+void
+wv_channel_join(struct wv_cq *c)
+{
+	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
+	static _Atomic uint64_t serial;
+
+	c->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
+	pthread_mutex_lock(&ch->cqs_lock);
+	LIST_INSERT_HEAD(&ch->cqs, c, of_channel);
+	pthread_mutex_unlock(&ch->cqs_lock);
+}
+
+void
+wv_channel_leave(struct wv_cq *c)
+{
+	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
+
+	pthread_mutex_lock(&ch->cqs_lock);
+	LIST_REMOVE(c, of_channel);
+	pthread_mutex_unlock(&ch->cqs_lock);
+}
+
+/**
+ * The calling thread is about to wait. If another thread has taken completions since this one found
+ * the queue empty, and has armed the queue again, no event would tell this thread of them.
+ * librdmacm's rsockets need that event: a thread gives up the lock under which it looked at the
+ * queue before it looks whether the queue is armed, so two threads that use one rsocket would wait
+ * for ever, each with what it needs. Every program is prepared for an event without a completion:
+ * a completion may be polled before its event is read.
+ */
+static void
+channel_catch_up(struct wv_channel *ch)
+{
+	struct wv_cq *c;
+
+	if (saw.channel != &ch->ibv)
+		return;
+	pthread_mutex_lock(&ch->cqs_lock);
+	LIST_FOREACH (c, &ch->cqs, of_channel)
+		if (c == saw.cq && c->serial == saw.serial)
+			break;
+	if (c != NULL) {
+		uint32_t spare = 0; /* one event is enough */
+		bool missed;
+
+		pthread_spin_lock(&c->lock);
+		missed = c->head != saw.head && c->armed != WV_ARM_NONE;
+		pthread_spin_unlock(&c->lock);
+		if (missed)
+			wv_fdq_put_again(&ch->q, &c->node, &spare);
+	}
+	pthread_mutex_unlock(&ch->cqs_lock);
+	saw.channel = NULL;
+}
 
 WV_API struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
@@ -22,6 +100,8 @@ ibv_create_comp_channel(struct ibv_context *context)
 	}
 	ch->ibv.context = context;
 	ch->ibv.fd = ch->q.fd;
+	pthread_mutex_init(&ch->cqs_lock, NULL);
+	LIST_INIT(&ch->cqs);
 	return &ch->ibv;
 }
 
@@ -37,6 +117,7 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (refs != 0)
 		return EBUSY;
 	wv_fdq_fini(&ch->q);
+	pthread_mutex_destroy(&ch->cqs_lock);
 	free(ch);
 	return 0;
 }
@@ -55,8 +136,10 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 	struct wv_channel *ch = (struct wv_channel *)(void *)channel;
 	struct wv_fdq_node *n;
 	struct wv_cq *c;
-	int rc = wv_fdq_wait(&ch->q, &n);
+	int rc;
 
+	channel_catch_up(ch);
+	rc = wv_fdq_wait(&ch->q, &n);
 	if (rc < 0) {
 		errno = -rc;
 		return -1;

@@ -52,6 +52,7 @@ wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user, struct ibv_comp
 		pthread_mutex_lock(&context->mutex);
 		channel->refcnt++;
 		pthread_mutex_unlock(&context->mutex);
+		wv_channel_join(c);
 	}
 	return c;
 }
@@ -92,11 +93,9 @@ ibv_resize_cq(struct ibv_cq *cq, int cqe)
 		rc = EINVAL;
 	} else {
 		for (uint32_t i = 0; i < used; i++)
-			ring[i] = c->ring[(c->head + i) & c->mask];
+			ring[(c->head + i) & (n - 1)] = c->ring[(c->head + i) & c->mask];
 		c->ring = ring;
 		c->mask = n - 1;
-		c->head = 0;
-		c->tail = used;
 		cq->cqe = cqe;
 	}
 	pthread_spin_unlock(&c->lock);
@@ -118,6 +117,7 @@ ibv_destroy_cq(struct ibv_cq *cq)
 	if (cq->channel != NULL) {
 		struct wv_channel *ch = (struct wv_channel *)(void *)cq->channel;
 
+		wv_channel_leave(c);
 		(void)wv_fdq_drop(&ch->q, &c->node);
 		pthread_mutex_lock(&cq->context->mutex);
 		cq->channel->refcnt--;
@@ -187,11 +187,13 @@ wv_cq_take(struct wv_cq *c, struct wv_cqe *out)
 static int
 cq_take_many(struct wv_cq *c, int n, struct ibv_wc *wc)
 {
+	const uint32_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
 	int i = 0;
 
-	if (atomic_load_explicit(&c->tail, memory_order_relaxed) ==
-	    atomic_load_explicit(&c->head, memory_order_relaxed))
+	if (atomic_load_explicit(&c->tail, memory_order_relaxed) == head) {
+		wv_channel_saw_empty(c, head);
 		return 0;
+	}
 	pthread_spin_lock(&c->lock);
 	for (; i < n && c->head != c->tail; i++, c->head++)
 		wc[i] = c->ring[c->head & c->mask].wc;

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <weft/weft.h>
 
@@ -20,7 +21,9 @@
 
 struct wv_channel {
 	struct ibv_comp_channel ibv;
-	struct wv_fdq q; /**< of wv_cq.node */
+	struct wv_fdq q;          /**< of wv_cq.node */
+	pthread_mutex_t cqs_lock; /**< of `cqs`; taken before the lock of a queue */
+	LIST_HEAD(, wv_cq) cqs;
 };
 
 struct wv_cqe {
@@ -43,7 +46,9 @@ struct wv_cq {
 	enum wv_arm armed;
 	bool overrun;
 	bool timed;
-	uint32_t users;          /**< queues of QPs, under the engine's lock */
+	uint32_t users; /**< queues of QPs, under the engine's lock */
+	LIST_ENTRY(wv_cq) of_channel;
+	uint64_t serial;         /**< no other queue of the process has it */
 	struct wv_fdq_node node; /**< in the channel's queue */
 	uint32_t more;           /**< events beside the one queued */
 	uint32_t comp_reported;  /**< events that the program has taken */
@@ -61,6 +66,15 @@ wv_cq(struct ibv_cq *c)
 bool wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited);
 /** Remove the completions of a QP that is destroyed or reset. */
 void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
+
+/**
+ * The calling thread has found the queue empty when `head` completions had been taken from it. Any
+ * thread, without a lock.
+ */
+void wv_channel_saw_empty(const struct wv_cq *c, uint32_t head);
+/** The queue belongs to its channel from now on, and until the end. */
+void wv_channel_join(struct wv_cq *c);
+void wv_channel_leave(struct wv_cq *c);
 
 int wv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int wv_req_notify_cq(struct ibv_cq *cq, int solicited_only);

@@ -35,12 +35,19 @@ ex_next(struct ibv_cq_ex *e)
 static int
 ex_start(struct ibv_cq_ex *e, struct ibv_poll_cq_attr *attr)
 {
+	struct wv_cq *c = ex_cq(e);
+	uint32_t head;
+
 	if (attr->comp_mask != 0)
 		return EINVAL;
 	if (ex_next(e) == 0)
 		return 0;
 	wv_progress();
-	return ex_next(e);
+	head = atomic_load_explicit(&c->head, memory_order_relaxed);
+	if (ex_next(e) == 0)
+		return 0;
+	wv_channel_saw_empty(c, head);
+	return ENOENT;
 }
 
 static void

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -647,6 +648,51 @@ case_channel(void)
 	done("a completion channel: epoll, O_NONBLOCK, one event for each arming");
 }
 
+/** Take the completion of a Write, and its event, and arm the queue again. */
+static void *
+other_thread(void *arg)
+{
+	struct rdma_cm_id *id = arg;
+	struct ibv_cq *cq;
+	void *user;
+
+	wc_ok(id->send_cq, IBV_WC_RDMA_WRITE);
+	MUST(ibv_get_cq_event(id->send_cq_channel, &cq, &user) == 0);
+	MUST(ibv_req_notify_cq(id->send_cq, 0) == 0);
+	return NULL;
+}
+
+/**
+ * What two threads of a rsocket do, in the order that made both wait for ever: this thread finds
+ * the queue empty, the other takes the completion and its event and arms the queue, this one waits.
+ */
+static void
+case_threads(void)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	pthread_t other;
+	struct end e;
+	void *user;
+
+	client_open(&e);
+	MUST(fcntl(e.id->send_cq_channel->fd, F_SETFL, O_NONBLOCK) == 0);
+	MUST(ibv_req_notify_cq(e.id->send_cq, 0) == 0);
+	MUST(ibv_poll_cq(e.id->send_cq, 1, &wc) == 0);
+	/* nothing was taken: no event */
+	MUST(ibv_get_cq_event(e.id->send_cq_channel, &cq, &user) == -1 && errno == EAGAIN);
+	MUST(ibv_poll_cq(e.id->send_cq, 1, &wc) == 0);
+	MUST(post(&e, IBV_WR_RDMA_WRITE, 0, 64, e.told.addr, e.told.rkey) == 0);
+	MUST(pthread_create(&other, NULL, other_thread, e.id) == 0);
+	MUST(pthread_join(other, NULL) == 0);
+	MUST(ibv_get_cq_event(e.id->send_cq_channel, &cq, &user) == 0 && cq == e.id->send_cq);
+	/* it has been told: no second event */
+	MUST(ibv_get_cq_event(e.id->send_cq_channel, &cq, &user) == -1 && errno == EAGAIN);
+	ibv_ack_cq_events(cq, 2);
+	client_close(&e);
+	done("two threads of one completion queue: each hears of what the other has taken");
+}
+
 static void
 case_extended(void)
 {
@@ -816,7 +862,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..12\n");
+	printf("1..13\n");
 	case_write_read();
 	case_atomics();
 	case_imm();
@@ -824,6 +870,7 @@ main(int argc, char **argv)
 	case_srq();
 	case_cq();
 	case_channel();
+	case_threads();
 	case_extended();
 	case_regions();
 	case_refused();

@@ -104,18 +104,29 @@ def web(build):
 
 def iperf(build):
     """iperf 2 over rsockets: both ends tell of the same octets"""
+    iperf_pair(build)
+
+
+def duplex(build):
+    """iperf 2 over one rsocket, at each end a thread that sends and one that receives"""
+    iperf_pair(build, "--full-duplex")
+
+
+def iperf_pair(build, *options):
+    """40 MiB each way that the options ask for."""
     rig.need("iperf")
     env = preload()
     with rig.Rig(build) as r:
         s = r.server(["stdbuf", "-oL", "iperf", "-s", "-B", SERVER, "-p", "5001", "-f", "b"], env=env, settle=False)
         rig.until(lambda: "Server listening" in s.out, s)
         r.settled(s)
-        c = r.client(["iperf", "-c", SERVER, "-n", "40M", "-p", "5001", "-f", "b"], env=env)
+        c = r.client(["iperf", "-c", SERVER, "-n", "40M", "-p", "5001", "-f", "b", *options], env=env)
         check(c.wait(100) == 0, c, s)
         told = r"sec\s+41943040 Bytes\s+\d+ bits/sec"
-        check(re.search(told, c.out), c)
-        rig.until(lambda: re.search(told, s.out), s)
+        ways = 2 if options else 1
+        check(len(re.findall(told, c.out)) == ways, c)
+        rig.until(lambda: len(re.findall(told, s.out)) == ways, s)
 
 
 if __name__ == "__main__":
-    rig.main([flags, web, iperf, gibibyte])
+    rig.main([flags, web, iperf, duplex, gibibyte])
