@@ -2,6 +2,7 @@
 /** @file Completions of weft as verbs tell them. */
 
 #include "cq.h"
+#include "newer.h"
 #include "qp.h"
 
 #include <endian.h>
@@ -46,6 +47,8 @@ post_wc_opcode(enum weft_wc_opcode op)
 		return IBV_WC_LOCAL_INV;
 	case WEFT_WC_BIND_MW:
 		return IBV_WC_BIND_MW;
+	case WEFT_WC_FLUSH:
+		return (enum ibv_wc_opcode)WV_WC_FLUSH;
 	case WEFT_WC_RECV:
 		return IBV_WC_RECV;
 	case WEFT_WC_RECV_IMM:

@@ -5,6 +5,7 @@
 
 #include "api.h"
 #include "engine.h"
+#include "newer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #define MEM_ACCESS_KNOWN                                                                           \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
-	 IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_HUGETLB | WV_ACCESS_FLUSH_GLOBAL | WV_ACCESS_FLUSH_PERSISTENT)
 
 int
 wv_access(unsigned int access, uint32_t *out)
@@ -29,7 +30,9 @@ wv_access(unsigned int access, uint32_t *out)
 	       ((access & IBV_ACCESS_REMOTE_WRITE) ? WEFT_ACCESS_REMOTE_WRITE : 0) |
 	       ((access & IBV_ACCESS_REMOTE_READ) ? WEFT_ACCESS_REMOTE_READ : 0) |
 	       ((access & IBV_ACCESS_REMOTE_ATOMIC) ? WEFT_ACCESS_REMOTE_ATOMIC : 0) |
-	       ((access & IBV_ACCESS_MW_BIND) ? WEFT_ACCESS_MW_BIND : 0);
+	       ((access & IBV_ACCESS_MW_BIND) ? WEFT_ACCESS_MW_BIND : 0) |
+	       ((access & WV_ACCESS_FLUSH_GLOBAL) ? WEFT_ACCESS_FLUSH_VISIBLE : 0) |
+	       ((access & WV_ACCESS_FLUSH_PERSISTENT) ? WEFT_ACCESS_FLUSH_PERSISTENT : 0);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 
 #include <weft/weft.h>
 
+#include "newer.h"
+
 struct wv_cq;
 struct wv_srq;
 struct wv_cm_id;
@@ -29,6 +31,7 @@ struct wv_qp {
 	union {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
+		struct wv_qp_ex newer;
 	};
 	struct weft_qp *qp;  /**< NULL: was in no connection and is in error; posts are flushed */
 	struct weft_cq *wcq; /**< whose callback fills the program's queues */

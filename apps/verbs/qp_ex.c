@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "mem.h"
+#include "newer.h"
 #include "post.h"
 #include "qp.h"
 
@@ -176,6 +177,28 @@ ex_atomic_write(struct ibv_qp_ex *e, uint32_t rkey, uint64_t to, const void *val
 	memcpy(w->atomic_write.data, value, sizeof(w->atomic_write.data));
 }
 
+/** rdma-core 45: make what was written visible, or persistent, at the peer. */
+static void
+ex_flush(struct ibv_qp_ex *e, uint32_t rkey, uint64_t to, size_t len, uint8_t type, uint8_t level)
+{
+	struct weft_wr *w = ex_new(e, WEFT_WR_FLUSH);
+
+	/* Of a whole region: the peer ignores the range (draft-talpey-rdma-commit-02 s2.1.1). */
+	if (level == WV_FLUSH_MR)
+		len = 0;
+	if (len > UINT32_MAX || level > WV_FLUSH_MR || type == 0 ||
+	    (type & ~(WV_FLUSH_GLOBAL | WV_FLUSH_PERSISTENT)) != 0) {
+		ex_fault(ex_qp(e), EINVAL);
+		return;
+	}
+	w->flush.stag = rkey;
+	w->flush.to = to;
+	w->flush.len_bytes = (uint32_t)len;
+	w->flush.flags = ((type & WV_FLUSH_GLOBAL) != 0 ? WEFT_FLUSH_VISIBLE : 0u) |
+	                 ((type & WV_FLUSH_PERSISTENT) != 0 ? WEFT_FLUSH_PERSISTENT : 0u) |
+	                 (level == WV_FLUSH_MR ? WEFT_FLUSH_REGION : 0u);
+}
+
 static void
 ex_bind_mw(struct ibv_qp_ex *e, struct ibv_mw *mw, uint32_t rkey,
            const struct ibv_mw_bind_info *info)
@@ -282,7 +305,7 @@ ex_set_inline(struct ibv_qp_ex *e, void *addr, size_t length)
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |    \
 	 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                            \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | \
-	 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE)
+	 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | WV_QP_EX_WITH_FLUSH)
 
 int
 wv_build_init(struct wv_qp *q, uint64_t send_ops)
@@ -309,6 +332,7 @@ wv_build_init(struct wv_qp *q, uint64_t send_ops)
 	e->wr_atomic_cmp_swp = ex_cmp_swap;
 	e->wr_atomic_fetch_add = ex_fetch_add;
 	e->wr_atomic_write = ex_atomic_write;
+	q->newer.wr_flush = ex_flush;
 	e->wr_bind_mw = ex_bind_mw;
 	e->wr_local_inv = ex_local_inv;
 	e->wr_set_sge = ex_set_sge;

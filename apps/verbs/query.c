@@ -6,6 +6,7 @@
 #include "api.h"
 #include "device.h"
 #include "engine.h"
+#include "newer.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -75,6 +76,8 @@ wv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex
 	if (attr_size < sizeof(a.orig_attr))
 		return EINVAL;
 	query_fill(&a.orig_attr);
+	a.device_cap_flags_ex =
+	        a.orig_attr.device_cap_flags | WV_DEVICE_FLUSH_GLOBAL | WV_DEVICE_ATOMIC_WRITE;
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; /* kHz: timestamps are nanoseconds */
 	a.phys_port_cnt_ex = 1;

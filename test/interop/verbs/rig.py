@@ -8,10 +8,12 @@
 A test file gives its cases to rig.main(). A case that needs programs that are not installed is skipped, with their package.
 """
 import ctypes
+import json
 import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -105,6 +107,17 @@ class End:
         return f"$ {shlex.join(self.argv)}\n(exit status {self.p.poll()})\n{self.out[-3000:]}{self.err[-3000:]}"
 
 
+def telemetry(e, command):
+    """What an end that was started with `telemetry = yes` answers to a command of its telemetry."""
+    base = "/var/run/dpdk" if os.geteuid() == 0 else os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/tmp"), "dpdk")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(10)
+        s.connect(f"{base}/weft-{e.p.pid}/dpdk_telemetry.v2")
+        s.recv(16384)
+        s.sendall(command.encode())
+        return json.loads(s.recv(1 << 20))[command.split(",", maxsplit=1)[0]]
+
+
 class Spaces:
     """Two network namespaces, in which the kernel has the addresses of both ends, too: for programs that meet by a socket
     before they use RDMA, as qperf and fi_pingpong do. Needs root."""
@@ -178,17 +191,22 @@ class Rig:
         """A file in the case's folder."""
         return os.path.join(self.tmp, name)
 
-    def port(self, role, k=None):
-        """The port options of one end of pair k, by default the latest."""
+    def port(self, role, k=None, weft=None):
+        """The port options of one end of pair k, by default the latest. weft: lines for the section of that name of a configuration."""
         sock = self.path(f"memif{self.n if k is None else k}")
-        address = SERVER if role == "server" else CLIENT
-        return ["--dev", f"net_memif0,role={role},id=0,socket={sock},socket-abstract=no", "--address", address + "/24"]
+        address = (SERVER if role == "server" else CLIENT) + "/24"
+        dev = f"net_memif0,role={role},id=0,socket={sock},socket-abstract=no"
+        if weft is None:
+            return ["--dev", dev, "--address", address]
+        with open(self.path(role + ".ini"), "w", encoding="utf-8") as f:
+            f.write(f"[weft]\n{weft}\n[port p0]\ndev = {dev}\naddress = {address}\n")
+        return ["--config", self.path(role + ".ini")]
 
-    def start(self, role, argv, options=(), **how):
+    def start(self, role, argv, options=(), weft=None, **how):
         """Start a program over weft at one end."""
         wrap = self.spaces.wrap(role) if self.spaces else ()
         env = dict(self.env, **how.pop("env", None) or {})
-        e = End([*wrap, self.run, *self.port(role), *options, *argv], env=env, **how)
+        e = End([*wrap, self.run, *self.port(role, weft=weft), *options, *argv], env=env, **how)
         self.ends.append(e)
         return e
 

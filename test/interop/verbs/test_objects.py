@@ -19,12 +19,18 @@ def main():
         print("1..0 # SKIP not built (libibverbs-dev, librdmacm-dev)")
         return 0
     with rig.Rig(build) as r:
-        s = r.server([program, "server", SERVER])
+        s = r.server([program, "server", SERVER], weft="telemetry = yes")
         c = r.client([program, "client", SERVER])
         rc = c.wait(100)
         print(c.out, end="")
         for line in (c.err + s.out + s.err).splitlines():
             print("# " + line)
+        if rc == 0:
+            # What the case of Flush had answered, and what was refused: counted by the peer.
+            got = rig.telemetry(s, "/weft/messages,0")
+            want = {"flush_in": 3, "flush_response_out": 2, "atomic_write_in": 3, "atomic_write_response_out": 3}
+            rig.check(want.items() <= got.items(), "the server's counters:", want, got)
+            rig.check(rig.telemetry(s, "/weft/rdmap,0")["terminates_out_prot_access"] == 1, "a Flush without the right was not refused")
         return rc
 
 
