@@ -30,16 +30,16 @@ PROGRAMS = [("ibverbs-utils", "ibv_devices, ibv_devinfo", "GUID, port, GID, limi
             ("iperf", "iperf 2 over librspreload", "octets at both ends")]
 
 
-def fio_pair(build, verb, options=()):
-    """fio at both ends; returns the client's report."""
+def fio_pair(build, verb, options=(), depth=16, client=()):
+    """fio at both ends, 64 blocks. depth: of the server."""
     rig.need("fio")
     with rig.Rig(build) as r:
         # Options of an engine follow its name.
         common = ["--port=8888", "--bs=64k", "--size=4m", *options]
-        s = r.server(["fio", "--name=s", "--ioengine=rdma", "--rw=read", "--iodepth=16", *common])
+        s = r.server(["fio", "--name=s", "--ioengine=rdma", "--rw=read", f"--iodepth={depth}", *common])
         time.sleep(1)
         c = r.client(["fio", "--name=c", "--ioengine=rdma", f"--hostname={SERVER}", f"--verb={verb}", "--rw=write", "--iodepth=16",
-                      *common])
+                      *common, *client])
         check(c.wait(60) == 0 and s.wait(60) == 0, c, s)
         check(re.search(r"issued rwts: total=\d*,64,0,0 short=0,0,0,0 dropped=0,0,0,0", c.out) and "io=4096KiB" in c.out, c)
 
@@ -53,6 +53,12 @@ def fio(build):
 def fio_verify(build):
     """fio ioengine=rdma, verb=write with --verify=crc32c: the blocks have headers and checksums"""
     fio_pair(build, "write", ["--verify=crc32c", "--verify_state_save=0"])
+
+
+def fio_send(build):
+    """fio ioengine=rdma, verb=send with --verify=crc32c: the server checks what it received; as many receives as Sends"""
+    # The client must not Send the blocks again to verify them; the server posts as many receives as its depth says.
+    fio_pair(build, "send", ["--verify=crc32c", "--verify_state_save=0"], depth=64, client=["--do_verify=0"])
 
 
 def qperf(build):
@@ -111,4 +117,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--versions"]:
         print("\n".join(versions() or ["not all packages are installed"]))
         sys.exit(0)
-    rig.main([fio, fio_verify, qperf, fabric, table])
+    rig.main([fio, fio_verify, fio_send, qperf, fabric, table])
