@@ -382,13 +382,18 @@ rate_enter(struct rate_pass *p, struct weft_gate_wait *w)
 
 	w->gate = NULL;
 	w->refused = false;
-	if (!n->on || p->ended)
+	if (!n->on)
 		return true;
 	n->now_ns = n->now(n);
 	l->seen_ns = n->now_ns;
 	lane_active(l, true);
 	node_fill(n);
 	lane_fill(l);
+	if (p->ended) { /* it is executed whatever is said here, so it is paid for */
+		charge(l, w->bytes);
+		(void)ask(n);
+		return true;
+	}
 	if (n->nwaiting > 0)
 		pump(n);
 	if (TAILQ_EMPTY(&l->waiting) && has(&n->bucket) && has(&l->bucket)) {
@@ -627,7 +632,6 @@ rate_pass_end(struct rate_pass *p)
 	if (p->ended)
 		return;
 	p->ended = true;
-	p->gate.on = false;
 	LIST_REMOVE(p, link);
 	while ((w = TAILQ_FIRST(&p->waiting)) != NULL) {
 		unwait(w);

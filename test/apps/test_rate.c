@@ -506,6 +506,30 @@ test_kept(void)
 	sim_end();
 }
 
+/** A Flush that has its region, and comes to the gate behind the end of its grant, is executed. The
+ * client pays for it by its other grants. */
+static void
+test_late(void)
+{
+	const struct quota_id id = {.octets = {7}, .bytes = 1};
+	struct weft_gate_wait late = {.bytes = 300000, .go = sim_done};
+	struct weft_gate_wait next = {.bytes = 1, .go = sim_done};
+	struct rate_pass p[2];
+
+	sim_begin();
+	sim_set(0, 0, 100000, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(rate_pass_open(&p[i], &nodes[0], &id), 0);
+	rate_pass_end(&p[0]);
+	CHECK(rate_enter(&p[0], &late));
+	CHECK(!rate_enter(&p[1], &next));
+	rate_leave(&next);
+	rate_pass_end(&p[1]);
+	for (unsigned int i = 0; i < 2; i++)
+		rate_pass_put(&p[i]);
+	sim_end();
+}
+
 /* ---- Places ---- */
 
 #define PLACES 3
@@ -572,6 +596,7 @@ WEFT_TEST_MAIN({"a rate is kept on one worker and on several", test_rate},
                {"operations leave and grants end", test_leave},
                {"what waits ends with its grant", test_end},
                {"a client that opens and closes grants", test_churn},
+               {"an operation behind the end of its grant", test_late},
                {"clients that owe are remembered", test_kept},
                {"no memory for an alarm", test_no_alarm},
                {"threads that ask for places", test_places})
