@@ -38,6 +38,7 @@ main(int argc, char **argv)
 	uint64_t before_ns = 0, next_ns;
 	struct ctl_fault f = {0};
 	struct ctl_wish w;
+	bool differs = false;
 	int fd;
 
 	ui_init("weft-ctl");
@@ -60,6 +61,7 @@ main(int argc, char **argv)
 		/* A pipe whose reader has ended ends a watch. */
 		if (fflush(stdout) != 0)
 			ui_die("cannot write the result");
+		differs = json_is_true(json_object_get(result, "differs"));
 		json_decref(before);
 		before = result;
 		before_ns = now;
@@ -72,7 +74,7 @@ main(int argc, char **argv)
 	json_decref(w.params);
 	close(fd);
 	if (result != NULL)
-		return CTL_EXIT_OK;
+		return differs ? CTL_EXIT_DIFFERS : CTL_EXIT_OK;
 	ui_msg("%s", f.text);
 	return ctl_error_find(f.code)->exit;
 }

@@ -111,6 +111,11 @@ show_rows(const struct ctl_method *m, const json_t *result, const json_t *before
 
 	if (cells == NULL)
 		ui_die("out of memory");
+	/* Changes: no line for none. */
+	if (n == 0 && strcmp(m->rows_name, "changes") == 0) {
+		free(cells);
+		return;
+	}
 	for (unsigned int k = 0; k < m->nrows; k++) {
 		if (m->rows[k].wide && !wide)
 			continue;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The command line of weft-ctl, made from the table of methods. */
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl.h"
 #include "ui.h"
@@ -91,6 +94,7 @@ help(void)
 				printf("  %d  ", status);
 				print_plain(ctl_errors[i].help, 5, 5);
 			}
+	printf("  %d done; diff found that something differs\n", CTL_EXIT_DIFFERS);
 }
 
 static void
@@ -181,7 +185,8 @@ next_word(const struct ctl_wish *w)
 	for (unsigned int i = 0; i < w->method->nparams; i++) {
 		const struct ctl_param *p = &w->method->params[i];
 
-		if (p->given == CTL_WORD && json_object_get(w->params, p->name) == NULL)
+		if ((p->given == CTL_WORD || p->given == CTL_FILE) &&
+		    json_object_get(w->params, p->name) == NULL)
 			return p;
 		if (p->given == CTL_PAIRS)
 			return p;
@@ -207,6 +212,33 @@ set_pair(struct ctl_wish *w, const struct ctl_param *p, const char *word)
 		ui_usage_die("%s is given twice", key);
 	if (json_object_set_new(pairs, key, json_string(equals + 1)) != 0)
 		ui_usage_die("%s: not UTF-8", key);
+}
+
+/** The content of a file; "-": of standard input. */
+static void
+set_file(struct ctl_wish *w, const struct ctl_param *p, const char *name)
+{
+	const bool std = strcmp(name, "-") == 0;
+	int fd = std ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	char text[CTL_LINE_MAX];
+	size_t len = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		ui_die("%s: %s", name, strerror(errno));
+	while (len < sizeof(text) && (n = read(fd, text + len, sizeof(text) - len)) != 0) {
+		if (n < 0 && errno != EINTR)
+			ui_die("%s: cannot be read: %s", name, strerror(errno));
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (!std)
+		close(fd);
+	if (len == sizeof(text))
+		ui_die("%s: too long; less than %u octets fit into a request", name, CTL_LINE_MAX);
+	if (memchr(text, '\0', len) != NULL)
+		ui_die("%s: an octet 0 in it; this is no text file", name);
+	text[len] = '\0';
+	set_param(w, p, text);
 }
 
 /** An option behind the command. Returns how many words it took. */
@@ -263,6 +295,8 @@ take_arguments(struct ctl_wish *w, int argc, char **argv)
 			ui_usage_die("%s: %s takes no such argument", argv[i], w->method->command);
 		if (p->given == CTL_PAIRS)
 			set_pair(w, p, argv[i]);
+		else if (p->given == CTL_FILE)
+			set_file(w, p, argv[i]);
 		else
 			set_param(w, p, argv[i]);
 		i++;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Completion of weft-ctl for bash: commands, options, and the names of exports of a target that runs.
+# Completion of weft-ctl for bash: commands, options, files, and the names of exports of a target that runs.
 _weft_ctl() {
 	local word=${COMP_WORDS[COMP_CWORD]} ctl=${COMP_WORDS[0]} socket=() words=() i commands names
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -21,9 +21,22 @@ _weft_ctl() {
 		;;
 	esac
 	if [[ $word == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "--socket --json --wide --help --version" -- "$word")
+		names="--socket --json --wide --help --version"
+		case ${words[*]-} in
+		drain*) names+=" --timeout-ms" ;;
+		apply*) names+=" --dry-run --confirm --shrink" ;;
+		"export resize"*) names+=" --shrink" ;;
+		"export delete"*) names+=" --confirm" ;;
+		esac
+		mapfile -t COMPREPLY < <(compgen -W "$names" -- "$word")
 		return
 	fi
+	case ${#words[@]}:${words[0]-} in
+	1:diff | 1:apply)
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		return
+		;;
+	esac
 	commands=$("$ctl" --commands 2> /dev/null)
 	case ${#words[@]}:${words[0]-} in
 	0:) names=$(cut -d ' ' -f 1 <<< "$commands" | sort -u) ;;

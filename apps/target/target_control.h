@@ -181,6 +181,8 @@ bool control_set(struct control_job *job);
 bool control_delete(struct control_job *job);
 bool control_resize(struct control_job *job);
 bool control_rename(struct control_job *job);
+bool control_diff(struct control_job *job);
+bool control_apply(struct control_job *job);
 
 /* ---- target_control.c ---- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "target.h"
+#include "target_apply.h"
 #include "target_control.h"
 #include "target_runtime.h"
 #include "target_state.h"
@@ -156,4 +157,64 @@ control_rename(struct control_job *job)
 	int rc = target_runtime_rename(job->t, control_param(job, "name"), to, err, sizeof(err));
 
 	return answer(job, rc, err, to, true);
+}
+
+/** Find what differs and, unless `diff` asks, check it and do it. */
+static int
+job_apply(struct control_job *job, struct apply_plan *p, bool look, bool *done, char *err)
+{
+	const struct apply_wish w = {
+	        .text = control_param(job, "exports"),
+	        .confirm = control_param(job, "confirm"),
+	        .shrink = json_is_true(json_object_get(job->params, "shrink")),
+	        .dry = json_is_true(json_object_get(job->params, "dry_run")),
+	};
+	int rc = apply_plan(job->t, w.text, p, err, ERR_MAX);
+
+	*done = false;
+	if (rc == 0 && !look)
+		rc = apply_check(job->t, p, &w, err, ERR_MAX);
+	if (rc == 0 && !look && !w.dry && p->n > 0) {
+		rc = apply_do(job->t, p, err, ERR_MAX);
+		*done = rc == 0;
+	}
+	return rc;
+}
+
+static bool
+answer_set(struct control_job *job, bool look)
+{
+	struct apply_plan *p = calloc(1, sizeof(*p));
+	char err[ERR_MAX] = "out of memory";
+	bool done = false;
+	json_t *rows = NULL;
+	int rc = p != NULL ? job_apply(job, p, look, &done, err) : -ENOMEM;
+
+	if (rc == 0)
+		rows = apply_rows(p);
+	free(p);
+	if (rc != 0)
+		ctl_fail(&job->fault, code_of(rc), "%.*s", CTL_TEXT_MAX - 1, err);
+	else if (rows == NULL)
+		control_job_result(job, NULL);
+	else if (look)
+		control_job_result(job,
+		                   json_pack("{s:b, s:o}", "differs",
+		                             (int)(json_array_size(rows) > 0), "changes", rows));
+	else
+		control_job_result(job,
+		                   json_pack("{s:b, s:o}", "changed", (int)done, "changes", rows));
+	return true;
+}
+
+bool
+control_diff(struct control_job *job)
+{
+	return answer_set(job, true);
+}
+
+bool
+control_apply(struct control_job *job)
+{
+	return answer_set(job, false);
 }

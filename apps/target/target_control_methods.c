@@ -21,6 +21,8 @@ static const struct control_handler handlers[] = {
          .worker = control_conns_collect,
          .finish = control_limits},
         {.method = "dump", .program = control_dump},
+        {.method = "diff", .program = control_diff},
+        {.method = "apply", .program = control_apply},
         {.method = "loglevel", .program = control_loglevel},
         {.method = "reload", .program = control_reload},
         {.method = "drain", .program = control_drain},

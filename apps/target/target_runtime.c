@@ -13,21 +13,10 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_runtime.h"
+#include "target_runtime_check.h"
 #include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
-
-/** Describe a failure. Returns rc. */
-#define FAIL(rc, ...) (snprintf(err, err_size, __VA_ARGS__), (rc))
-
-static int
-runtime_state(const struct target *t, char *err, size_t err_size)
-{
-	return t->state != NULL
-	               ? 0
-	               : FAIL(-EROFS, "exports cannot be made or changed at run time without "
-	                              "a state directory; name one ([target] state)");
-}
 
 /** The export, if it was made at run time. */
 static int
@@ -40,10 +29,11 @@ runtime_find(struct target *t, const char *name, struct target_export **out, cha
 	if (rc != 0)
 		return rc;
 	if (ex == NULL)
-		return FAIL(-ENOENT, "no export is named \"%.64s\"", name);
+		return RUNTIME_FAIL(-ENOENT, "no export is named \"%.64s\"", name);
 	if (!ex->conf->of_state)
-		return FAIL(-EPERM, "export %s is one of %s:%d; change it there, and say reload",
-		            name, t->conf.file, ex->conf->line);
+		return RUNTIME_FAIL(-EPERM,
+		                    "export %s is one of %s:%d; change it there, and say reload",
+		                    name, t->conf.file, ex->conf->line);
 	*out = ex;
 	return 0;
 }
@@ -55,18 +45,19 @@ name_free(struct target *t, const char *name, char *err, size_t err_size)
 	const struct target_export *ex = target_export_find(t, name);
 
 	if (ex != NULL && ex->conf->of_state)
-		return FAIL(-EEXIST, "export %s is there already, in %s", name,
-		            state_file(t->state));
+		return RUNTIME_FAIL(-EEXIST, "export %s is there already, in %s", name,
+		                    state_file(t->state));
 	if (ex != NULL)
-		return FAIL(-EEXIST,
-		            "export %s is there already, in %s:%d; it cannot be in %s as well",
-		            name, t->conf.file, ex->conf->line, state_file(t->state));
+		return RUNTIME_FAIL(
+		        -EEXIST, "export %s is there already, in %s:%d; it cannot be in %s as well",
+		        name, t->conf.file, ex->conf->line, state_file(t->state));
 	for (uint32_t i = 0; i < t->latest->nexports; i++)
 		if (strcmp(t->latest->exports[i].name, name) == 0 &&
 		    !t->latest->exports[i].of_state)
-			return FAIL(-EEXIST, "%s:%d has an export %s; it cannot be in %s as well",
-			            t->conf.file, t->latest->exports[i].line, name,
-			            state_file(t->state));
+			return RUNTIME_FAIL(-EEXIST,
+			                    "%s:%d has an export %s; it cannot be in %s as well",
+			                    t->conf.file, t->latest->exports[i].line, name,
+			                    state_file(t->state));
 	return 0;
 }
 
@@ -80,51 +71,11 @@ medium_free(struct target *t, const struct conf_export *conf, const struct targe
 
 		if (ex == but || target_export_gone(ex))
 			continue;
-		if (target_export_same_file(conf, ex->conf) ||
-		    (conf->image[0] != '\0' && strcmp(conf->image, ex->conf->image) == 0))
-			return FAIL(-EEXIST, "export %s: %s: export %s has it", conf->name,
-			            target_place(conf), ex->conf->name);
+		if (runtime_same_medium(conf, ex->conf))
+			return RUNTIME_FAIL(-EEXIST, "export %s: %s: export %s has it", conf->name,
+			                    target_place(conf), ex->conf->name);
 	}
 	return 0;
-}
-
-/** Whether two exports are configured alike but for what does not matter. */
-static bool
-same_conf(const struct conf_export *a, const struct conf_export *b)
-{
-	char *one = NULL, *two = NULL;
-	size_t n1, n2;
-	FILE *f1 = open_memstream(&one, &n1), *f2 = open_memstream(&two, &n2);
-	bool same = false;
-
-	if (f1 != NULL && f2 != NULL) {
-		conf_print_export(f1, a);
-		conf_print_export(f2, b);
-	}
-	if (f1 != NULL && fclose(f1) == 0 && f2 != NULL && fclose(f2) == 0)
-		same = strcmp(one, two) == 0;
-	free(one);
-	free(two);
-	return same;
-}
-
-/** Whether the access lists can ever be met. */
-static int
-runtime_access(const struct target *t, const struct conf_export *now, char *err, size_t err_size)
-{
-	return now->allow_clients[0] == '\0' || t->conf.target.host_auth != CONF_HOST_AUTH_NONE
-	               ? 0
-	               : FAIL(-EINVAL,
-	                      "export %s: allow_clients: no client has a name without [target] "
-	                      "host_auth; set it, or name addresses (allow_from)",
-	                      now->name);
-}
-
-/** A failure of the medium, which is none of the request's words. */
-static int
-medium_rc(int rc)
-{
-	return rc == -ENOENT || rc == -EINVAL ? -ENODEV : rc;
 }
 
 int
@@ -133,7 +84,7 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 {
 	struct target_export *ex = target_export_find(t, name);
 	struct conf_export conf;
-	uint64_t taken = 0, have;
+	uint64_t taken = 0;
 	int rc = runtime_state(t, err, err_size);
 
 	*changed = false;
@@ -143,19 +94,15 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 		rc = runtime_access(t, &conf, err, err_size);
 	if (rc != 0)
 		return rc;
-	if (ex != NULL && ex->conf->of_state && same_conf(ex->conf, &conf))
+	if (ex != NULL && ex->conf->of_state && runtime_same(ex->conf, &conf))
 		return 0;
 	rc = name_free(t, name, err, err_size);
-	have = rc == 0 && conf.size_bytes != 0 ? opening_medium_bytes(&conf) : 0;
-	if (have != 0 && have != conf.size_bytes)
-		return FAIL(-ENODEV,
-		            "export %s: %s holds an export of %" PRIu64
-		            " octets; leave size out, and resize it then",
-		            name, target_place(&conf), have);
+	if (rc == 0)
+		rc = runtime_fresh_size(&conf, err, err_size);
 	if (rc == 0)
 		rc = medium_free(t, &conf, NULL, err, err_size);
 	if (rc == 0)
-		rc = medium_rc(target_export_check(&conf, &taken, err, err_size));
+		rc = runtime_medium_rc(target_export_check(&conf, &taken, err, err_size));
 	/* A kill in the middle of a delete or a rename may have left the name among the held. */
 	if (rc == 0)
 		rc = state_hold(t->state, name, false, err, err_size);
@@ -163,7 +110,7 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 		rc = state_put(t->state, name, &conf, err, err_size);
 	if (rc != 0)
 		return rc;
-	rc = medium_rc(target_export_add(t, &conf, false, &ex, err, err_size));
+	rc = runtime_medium_rc(target_export_add(t, &conf, false, &ex, err, err_size));
 	if (rc != 0)
 		state_undo(t->state);
 	*changed = rc == 0;
@@ -184,9 +131,9 @@ target_runtime_delete(struct target *t, const char *name, char *err, size_t err_
 	was = *ex->conf;
 	served = target_export_up(ex);
 	if (target_export_shut(t, ex) != 0)
-		return FAIL(-EBUSY,
-		            "export %s: what was under way has not ended yet; say delete again",
-		            name);
+		return RUNTIME_FAIL(
+		        -EBUSY, "export %s: what was under way has not ended yet; say delete again",
+		        name);
 	rc = state_remove(t->state, name, err, err_size);
 	if (rc != 0) {
 		if (served)
@@ -196,55 +143,6 @@ target_runtime_delete(struct target *t, const char *name, char *err, size_t err_
 	target_export_remove(t, ex);
 	(void)state_hold(t->state, name, false, unused, sizeof(unused));
 	ui_msg("export %s: deleted; %s stays", name, target_place(&was));
-	return 0;
-}
-
-/** What the two differ in. */
-enum runtime_change {
-	RUNTIME_NOTHING,
-	RUNTIME_RIGHTS, /**< and what else applies at once */
-	RUNTIME_MORE,   /**< it has to be opened again */
-	RUNTIME_MEDIUM, /**< not by set */
-};
-
-static enum runtime_change
-runtime_change(const struct conf_export *was, const struct conf_export *now)
-{
-	struct conf_export but_rights = *now;
-
-	if (strcmp(was->path, now->path) != 0 || strcmp(was->image, now->image) != 0 ||
-	    was->size_bytes != now->size_bytes || was->format != now->format ||
-	    was->checksums != now->checksums)
-		return RUNTIME_MEDIUM;
-	if (same_conf(was, now))
-		return RUNTIME_NOTHING;
-	but_rights.rights = was->rights;
-	conf_export_soft(&but_rights, was);
-	return same_conf(was, &but_rights) ? RUNTIME_RIGHTS : RUNTIME_MORE;
-}
-
-/** Whether the medium, which is open, can keep what the rights promise. */
-static int
-runtime_rights(const struct target_export *ex, const struct conf_export *now, char *err,
-               size_t err_size)
-{
-	struct weft_block_info info = {.persistent = true};
-
-	if (ex->volume != NULL)
-		weft_block_query(ex->volume->block, &info);
-	if ((now->rights & CONF_RIGHT_FLUSH) &&
-	    (!info.persistent || (ex->persist != NULL && !ex->persist->ops->persistent)))
-		return FAIL(-EINVAL,
-		            "export %s: its medium cannot promise flush; leave it out of rights",
-		            now->name);
-	/* A snapshot grants less than its rights, whatever these say. */
-	if (ex->volume != NULL && ex->volume->read_only &&
-	    (weft_vol_info(ex->volume->vol)->super.ro_compat & WEFT_VOL_RO_COMPAT_SNAPSHOT) == 0 &&
-	    (now->rights & (CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH)) != 0)
-		return FAIL(-EINVAL,
-		            "export %s: its medium was read-only when it was opened; take it "
-		            "offline, set rights, and say online",
-		            now->name);
 	return 0;
 }
 
@@ -258,11 +156,12 @@ runtime_reopen(struct target *t, struct target_export *ex, const struct conf_exp
 	int rc;
 
 	if (target_export_users(ex) > 0)
-		return FAIL(-EBUSY,
-		            "export %s: clients have %u grants and calls; drain it, set the key, "
-		            "and say "
-		            "online",
-		            now->name, target_export_users(ex));
+		return RUNTIME_FAIL(
+		        -EBUSY,
+		        "export %s: clients have %u grants and calls; drain it, set the key, "
+		        "and say "
+		        "online",
+		        now->name, target_export_users(ex));
 	rc = state_put(t->state, now->name, now, err, err_size);
 	if (rc != 0)
 		return rc;
@@ -271,7 +170,7 @@ runtime_reopen(struct target *t, struct target_export *ex, const struct conf_exp
 		snprintf(err, err_size,
 		         "export %s: what was under way has not ended yet; try again", now->name);
 	else
-		rc = medium_rc(target_export_reopen(t, ex, now, err, err_size));
+		rc = runtime_medium_rc(target_export_reopen(t, ex, now, err, err_size));
 	if (rc == 0)
 		return 0;
 	state_undo(t->state);
@@ -302,7 +201,7 @@ target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsig
 	if (what == RUNTIME_NOTHING)
 		return 0;
 	if (what == RUNTIME_MEDIUM)
-		return FAIL(
+		return RUNTIME_FAIL(
 		        -EINVAL,
 		        "export %s: path, image, size, format and checksums are as the medium was "
 		        "made; create another export",
@@ -321,7 +220,8 @@ target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsig
 	rc = target_export_reconf(t, ex, &now);
 	if (rc != 0) {
 		state_undo(t->state);
-		return FAIL(rc, "export %s: the workers have too much to do; try again", name);
+		return RUNTIME_FAIL(rc, "export %s: the workers have too much to do; try again",
+		                    name);
 	}
 	*changed = true;
 	return 0;
@@ -342,23 +242,16 @@ target_runtime_resize(struct target *t, const char *name, const char *size, bool
 		rc = state_parse(t->state, name, ex->conf, pair, 1, &now, err, err_size);
 	if (rc != 0)
 		return rc;
-	if (!target_export_up(ex))
-		return FAIL(-EBUSY, "export %s is not served; say online, then resize it", name);
-	have = opening_medium_bytes(ex->conf);
-	if (have == 0 || target_is_log(ex) ||
-	    (ex->volume != NULL && weft_vol_info(ex->volume->vol)->sums))
-		return FAIL(-EINVAL,
-		            "export %s: memory, images, logs and volumes with checksums keep their "
-		            "size; "
-		            "make another export, and copy",
-		            name);
+	have = runtime_resizable(ex, err, err_size);
+	if (have == 0)
+		return target_export_up(ex) ? -EINVAL : -EBUSY;
 	if (now.size_bytes == have && ex->conf->size_bytes == have)
 		return 0;
 	if (now.size_bytes < have && !shrink)
-		return FAIL(-EINVAL,
-		            "export %s has %" PRIu64 " octets; what is beyond %" PRIu64
-		            " would be lost; say --shrink if it may be",
-		            name, have, now.size_bytes);
+		return RUNTIME_FAIL(-EINVAL,
+		                    "export %s has %" PRIu64 " octets; what is beyond %" PRIu64
+		                    " would be lost; say --shrink if it may be",
+		                    name, have, now.size_bytes);
 	rc = runtime_reopen(t, ex, &now, err, err_size);
 	*changed = rc == 0;
 	return rc;

@@ -311,13 +311,36 @@ without_place(char *err, const char *name)
 		memmove(err, at, strlen(at) + 1);
 }
 
+/** What is written has to be read as what it was. It is of the state from now on. */
+static int
+kept_as_it_is(struct conf_export *e, const char *place, char *err, size_t err_size)
+{
+	char *once = NULL, *again;
+	struct conf_export second;
+	int rc;
+
+	e->of_state = true;
+	again = export_text(e);
+	rc = again == NULL ? -ENOMEM : conf_parse_export(place, again, &second, err, err_size);
+	if (rc == 0) {
+		once = export_text(&second);
+		if (once == NULL || strcmp(once, again) != 0) {
+			snprintf(err, err_size, "[export %.60s]: a value that cannot be kept",
+			         e->name);
+			rc = -EINVAL;
+		}
+	}
+	free(again);
+	free(once);
+	return rc;
+}
+
 int
 state_parse(const struct state *s, const char *name, const struct conf_export *base,
             const char *const (*pairs)[2], unsigned int npairs, struct conf_export *out, char *err,
             size_t err_size)
 {
-	char place[CONF_PATH_MAX + 32], *text = NULL, *before = NULL, *again = NULL, *once = NULL;
-	struct conf_export second;
+	char place[CONF_PATH_MAX + 32], *text = NULL, *before = NULL;
 	size_t len;
 	FILE *f;
 	int rc = -ENOMEM;
@@ -349,25 +372,56 @@ state_parse(const struct state *s, const char *name, const struct conf_export *b
 		rc = conf_parse_export(state_path(s, "request", place), text, out, err, err_size);
 		without_place(err, place);
 	}
-	/* What is written has to be read as what it was. */
-	if (rc == 0) {
-		out->of_state = true;
-		again = export_text(out);
-		rc = again == NULL ? -ENOMEM
-		                   : conf_parse_export(place, again, &second, err, err_size);
-	}
-	if (rc == 0) {
-		once = export_text(&second);
-		if (once == NULL || strcmp(once, again) != 0 || strcmp(out->name, name) != 0) {
-			snprintf(err, err_size, "[export %.60s]: a value that cannot be kept",
-			         name);
-			rc = -EINVAL;
-		}
+	if (rc == 0)
+		rc = kept_as_it_is(out, place, err, err_size);
+	if (rc == 0 && strcmp(out->name, name) != 0) {
+		snprintf(err, err_size, "[export %.60s]: a name that cannot be kept", name);
+		rc = -EINVAL;
 	}
 	free(text);
 	free(before);
-	free(again);
-	free(once);
+	return rc;
+}
+
+/** The first line that begins a section of another kind; 0: there is none. */
+static int
+other_section(const char *text)
+{
+	for (int line = 1; text != NULL; line++) {
+		text += strspn(text, " \t");
+		if (*text == '[' &&
+		    (strncmp(text + 1, "export", 6) != 0 || strchr(" \t", text[7]) == NULL))
+			return line;
+		text = strchr(text, '\n');
+		text = text != NULL ? text + 1 : NULL;
+	}
+	return 0;
+}
+
+int
+state_parse_set(const struct state *s, const char *text, struct conf *out, char *err,
+                size_t err_size)
+{
+	char place[CONF_PATH_MAX + 32];
+	const int other = other_section(text);
+	int rc;
+
+	if (other != 0) {
+		snprintf(err, err_size, "line %d: not an [export NAME]; a set has nothing else",
+		         other);
+		return -EINVAL;
+	}
+	state_path(s, "set", place);
+	rc = conf_load_sections(place, text, strlen(text), out, err, err_size);
+	/* The operator knows the line, and another name of the file. */
+	if (rc != 0 && strncmp(err, place, strlen(place)) == 0 && err[strlen(place)] == ':') {
+		const char *rest = err + strlen(place) + 1;
+
+		memmove(err + 5, rest, strlen(rest) + 1);
+		memcpy(err, "line ", 5);
+	}
+	for (uint32_t i = 0; rc == 0 && i < out->nexports; i++)
+		rc = kept_as_it_is(&out->exports[i], place, err, err_size);
 	return rc;
 }
 
@@ -445,6 +499,32 @@ state_remove(struct state *s, const char *name, char *err, size_t err_size)
 	rc = save_exports(s, err, err_size);
 	if (rc != 0)
 		s->exports[s->nexports++] = was;
+	return rc;
+}
+
+int
+state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *err,
+              size_t err_size)
+{
+	const uint32_t nwas = s->nexports;
+	struct conf_export *was = malloc(sizeof(s->exports));
+	int rc;
+
+	if (was == NULL || n > CONF_EXPORTS_MAX) {
+		free(was);
+		snprintf(err, err_size,
+		         n > CONF_EXPORTS_MAX ? "more exports than can be" : "out of memory");
+		return n > CONF_EXPORTS_MAX ? -ENOSPC : -ENOMEM;
+	}
+	memcpy(was, s->exports, sizeof(s->exports));
+	memcpy(s->exports, set, n * sizeof(*set));
+	s->nexports = n;
+	rc = save_exports(s, err, err_size);
+	if (rc != 0) {
+		memcpy(s->exports, was, sizeof(s->exports));
+		s->nexports = nwas;
+	}
+	free(was);
 	return rc;
 }
 

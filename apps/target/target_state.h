@@ -47,6 +47,12 @@ void state_merge(const struct state *s, struct conf *c, void (*say)(const char *
 int state_parse(const struct state *s, const char *name, const struct conf_export *base,
                 const char *const (*pairs)[2], unsigned int npairs, struct conf_export *out,
                 char *err, size_t err_size);
+/**
+ * Parse a text of sections [export NAME] as state_parse() does. out has the exports. -EINVAL with
+ * one line in err, which begins with "line N".
+ */
+int state_parse_set(const struct state *s, const char *text, struct conf *out, char *err,
+                    size_t err_size);
 
 /** Add an export, or replace the one named `name`. -ENOSPC, -EIO with one line in err: nothing has
  * changed. */
@@ -54,7 +60,11 @@ int state_put(struct state *s, const char *name, const struct conf_export *e, ch
               size_t err_size);
 /** Remove an export. Likewise. */
 int state_remove(struct state *s, const char *name, char *err, size_t err_size);
-/** Take back the last state_put() or state_remove(); needs no room on the disk. */
+/** Have these exports, in this order, in place of all that there are: after a crash there are those
+ * of before, or these. Likewise. */
+int state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *err,
+                  size_t err_size);
+/** Take back the last state_put(), state_remove() or state_replace(); needs no room on the disk. */
 void state_undo(struct state *s);
 
 bool state_is_held(const struct state *s, const char *name);

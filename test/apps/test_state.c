@@ -116,6 +116,55 @@ test_undo(void)
 	end();
 }
 
+/* A set in place of all: in its order, as a whole, and taken back as a whole. */
+static void
+test_set(void)
+{
+	static const struct {
+		const char *text, *want;
+	} bad[] = {
+	        {"[export a]\nsize = x\n", "line 2: "},
+	        {"[export a]\npath = a\n\n[export a]\npath = b\n", "line 4: "},
+	        {"[export a]\npath = a\n [target]\n", "line 3: "},
+	        {"[exports]\n", "line 1: "},
+	        {"size = 1M\n", "line 1: "},
+	};
+	struct conf *c = malloc(sizeof(*c));
+
+	begin();
+	put("a", "4M");
+	put("b", "4M");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_EQ(state_parse_set(st, bad[i].text, c, err, sizeof(err)), -EINVAL);
+		CHECK_MSG(strncmp(err, bad[i].want, strlen(bad[i].want)) == 0, "%s", err);
+		CHECK(strchr(err, '\n') == NULL);
+	}
+	CHECK_EQ(state_parse_set(st, "; nothing\n", c, err, sizeof(err)), 0);
+	CHECK_EQ(c->nexports, 0);
+	CHECK_EQ(state_parse_set(st,
+	                         "[export c]\nsize = 1M\npath = c\n"
+	                         "[export\ta]\nsize = 8M\npath = p.weft\n",
+	                         c, err, sizeof(err)),
+	         0);
+	CHECK_EQ(state_replace(st, c->exports, c->nexports, err, sizeof(err)), 0);
+	for (int round = 0; round < 2; round++) {
+		CHECK_EQ(st->nexports, 2);
+		CHECK_STR(st->exports[0].name, "c");
+		CHECK_STR(st->exports[1].name, "a");
+		CHECK(st->exports[0].of_state && st->exports[1].size_bytes == 8 << 20);
+		again();
+	}
+	state_undo(st);
+	for (int round = 0; round < 2; round++) {
+		CHECK_EQ(st->nexports, 2);
+		CHECK_STR(st->exports[0].name, "a");
+		CHECK_STR(st->exports[1].name, "b");
+		again();
+	}
+	free(c);
+	end();
+}
+
 /* A crash leaves half of a new file: it is not looked at. */
 static void
 test_half_written(void)
@@ -155,7 +204,9 @@ test_write_fails(void)
 	CHECK_EQ(parse("b", "size", "4M", &e), 0);
 	CHECK_EQ(state_put(st, "b", &e, err, sizeof(err)), -EIO);
 	CHECK_EQ(state_remove(st, "a", err, sizeof(err)), -EIO);
+	CHECK_EQ(state_replace(st, &e, 1, err, sizeof(err)), -EIO);
 	CHECK_EQ(st->nexports, 1);
+	CHECK_STR(st->exports[0].name, "a");
 	CHECK_EQ(rmdir(path), 0);
 	again();
 	CHECK_EQ(st->nexports, 1);
@@ -288,6 +339,7 @@ test_one_target(void)
 }
 
 WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_undo},
+               {"a set is kept and taken back as a whole", test_set},
                {"half of a new file is not looked at", test_half_written},
                {"a write that fails changes nothing", test_write_fails},
                {"held exports are kept", test_held}, {"values that are refused", test_refused},

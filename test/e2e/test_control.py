@@ -250,7 +250,9 @@ def test_completion():
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "ctl", "weft-ctl.bash")
     for words, want in (([""], {"status", "export", "watch"}), (["ex"], {"export", "exports"}), (["export", "re"], {"rename", "resize"}),
                         (["-s", t.socket, "drain", ""], {"alpha", "beta"}), (["-s", t.socket, "export", "set", "b"], {"beta"}),
-                        (["-s", t.socket, "export", "create", ""], set()), (["watch", "--interval", "1", "cl"], {"clients"})):
+                        (["-s", t.socket, "export", "create", ""], set()), (["watch", "--interval", "1", "cl"], {"clients"}),
+                        (["diff", script[:-5]], {script}), (["apply", "--d"], {"--dry-run"}),
+                        (["export", "resize", "beta", "--sh"], {"--shrink"})):
         line = " ".join(f"'{w}'" for w in [app("weft-ctl"), *words])
         rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_ctl; "
                             'printf "%s\\n" "${COMPREPLY[@]}"'])

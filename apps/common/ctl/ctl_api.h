@@ -41,6 +41,7 @@ enum ctl_given {
 	CTL_WORD,   /**< the next word */
 	CTL_OPTION, /**< --NAME VALUE */
 	CTL_PAIRS,  /**< all words that are left, KEY=VALUE */
+	CTL_FILE,   /**< the next word names a file, or is "-"; its content is given */
 };
 
 struct ctl_param {
@@ -111,6 +112,7 @@ extern const unsigned int ctl_nerrors;
 #define CTL_EXIT_FAILED      1
 #define CTL_EXIT_USAGE       2
 #define CTL_EXIT_UNREACHABLE 3
+#define CTL_EXIT_DIFFERS     10 /**< the result's field `differs` is true */
 
 /** A failure, as it is answered. */
 struct ctl_fault {

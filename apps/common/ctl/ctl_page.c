@@ -48,6 +48,9 @@ ctl_usage(const struct ctl_method *m, char *buf, size_t size)
 				if (*c == '_')
 					*c = '-';
 			break;
+		case CTL_FILE:
+			snprintf(one, sizeof(one), "FILE");
+			break;
 		case CTL_PAIRS:
 		default:
 			snprintf(one, sizeof(one), "KEY=VALUE...");
@@ -107,4 +110,8 @@ ctl_print_reference(FILE *out)
 	for (unsigned int i = 0; i < ctl_nerrors; i++)
 		fprintf(out, "| %d | `%s` | %d | %s |\n", ctl_errors[i].code, ctl_errors[i].name,
 		        ctl_errors[i].exit, ctl_errors[i].help);
+	fprintf(out,
+	        "| | | %d | done; `diff` found that something differs |\n"
+	        "| | | %d | the target cannot be reached, or has gone away |\n",
+	        CTL_EXIT_DIFFERS, CTL_EXIT_UNREACHABLE);
 }

@@ -67,6 +67,23 @@ static const struct ctl_param params_delete[] = {
         {"confirm", CTL_STR, CTL_OPTION, true, "the name again"},
 };
 
+static const struct ctl_param params_diff[] = {
+        {"exports", CTL_STR, CTL_FILE, true,
+         "sections [export NAME], as `dump` prints them; a relative path in them starts at the "
+         "state "
+         "directory. `weft-ctl` reads them from a file, or from standard input (`-`)"},
+};
+
+static const struct ctl_param params_apply[] = {
+        {"exports", CTL_STR, CTL_FILE, true, "as of `diff`"},
+        {"dry_run", CTL_BOOL, CTL_OPTION, false, "check everything, and change nothing"},
+        {"confirm", CTL_STR, CTL_OPTION, false,
+         "the names of the exports that are deleted, all of them, with commas. Without it none is"},
+        {"shrink", CTL_BOOL, CTL_OPTION, false,
+         "exports may become smaller; what a volume has beyond is lost. One volume at most in a "
+         "set"},
+};
+
 /* ---- Results ---- */
 
 static const struct ctl_field fields_status[] = {
@@ -212,6 +229,23 @@ static const struct ctl_field fields_dump[] = {
          "the exports that were made at run time, as sections of a configuration"},
 };
 
+static const struct ctl_field rows_changes[] = {
+        {"change", CTL_STR, false, "`delete`, `create`, `set` or `resize`"},
+        {"export", CTL_STR, false, "the export"},
+        {"key", CTL_STR, false, "the key; empty: of a deletion"},
+        {"was", CTL_STR, false,
+         "its value before; empty: none. Of a deletion: the file, which stays"},
+        {"now", CTL_STR, false, "its value behind the change; empty: none"},
+};
+
+static const struct ctl_field fields_diff[] = {
+        {"differs", CTL_BOOL, true, "whether there is a change; exit status 10 of `weft-ctl diff`"},
+};
+
+static const struct ctl_field fields_apply[] = {
+        {"changed", CTL_BOOL, true, "whether the request has changed anything"},
+};
+
 /* ---- Methods ---- */
 
 const struct ctl_method ctl_methods[] = {
@@ -251,6 +285,27 @@ const struct ctl_method ctl_methods[] = {
                  "`export create` with the keys of a section makes it again.",
          .limit_ms = SHORT_MS,
          FIELDS(fields_dump)},
+        {.name = "diff",
+         .command = "diff",
+         .help = "What `apply` of the same file would change, a row a change. The order of exports "
+                 "does not count, and a section without `size` leaves the size.",
+         .limit_ms = SHORT_MS,
+         PARAMS(params_diff),
+         FIELDS(fields_diff),
+         ROWS("changes", rows_changes)},
+        {.name = "apply",
+         .command = "apply",
+         .help = "Have the exports of a file in place of all that were made at run time, all or "
+                 "nothing. What is not in the file is deleted; its file stays. Exports of the "
+                 "configuration are left alone. Everything is checked before the first change, and "
+                 "a "
+                 "step that fails takes back those before it. After a kill there are the exports "
+                 "of before or those of the file.",
+         .changes = true,
+         .limit_ms = 120000,
+         PARAMS(params_apply),
+         FIELDS(fields_apply),
+         ROWS("changes", rows_changes)},
         {.name = "loglevel",
          .command = "loglevel",
          .help = "Set which log lines of the library are printed, until the target ends.",

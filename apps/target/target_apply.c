@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Carries out a plan (target_apply.h), and takes back what was done if a step fails. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_apply.h"
+#include "target_file.h"
+#include "target_runtime_check.h"
+#include "target_state.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define ERR_MAX (CONF_ERR_MAX + CONF_PATH_MAX)
+
+/** Close what is deleted or opened again. Grants of what is deleted end. */
+static int
+do_shut(struct target *t, struct apply_change *c, char *err, size_t err_size)
+{
+	if (c->ex == NULL || c->kind == APPLY_SET || c->kind == APPLY_CREATE ||
+	    !target_export_up(c->ex))
+		return 0;
+	if (target_export_shut(t, c->ex) != 0)
+		return RUNTIME_FAIL(-EBUSY,
+		                    "export %s: what was under way has not ended yet; try again",
+		                    c->was.name);
+	c->shut = true;
+	return 0;
+}
+
+static int
+do_change(struct target *t, struct apply_change *c, char *err, size_t err_size)
+{
+	int rc = 0;
+
+	switch (c->kind) {
+	case APPLY_DELETE:
+		if (c->ex != NULL)
+			target_export_remove(t, c->ex);
+		break;
+	case APPLY_CREATE:
+		c->made_file = c->now.path[0] != '\0' && access(c->now.path, F_OK) != 0;
+		rc = runtime_medium_rc(target_export_add(t, &c->now, false, &c->ex, err, err_size));
+		break;
+	case APPLY_SET:
+		rc = target_export_reconf(t, c->ex, &c->now);
+		if (rc != 0)
+			snprintf(err, err_size,
+			         "export %s: the workers have too much to do; try again",
+			         c->now.name);
+		break;
+	default:
+		rc = runtime_medium_rc(target_export_reopen(t, c->ex, &c->now, err, err_size));
+		break;
+	}
+	/* An opening that failed leaves the export shut, as it is before it. */
+	c->done = rc == 0;
+	return rc;
+}
+
+/** Take a change back, as far as it went. What cannot be opened again is offline. */
+static void
+undo_change(struct target *t, struct apply_change *c)
+{
+	char err[ERR_MAX] = "";
+	int rc = 0;
+
+	switch (c->kind) {
+	case APPLY_CREATE:
+		if (!c->done)
+			break;
+		(void)target_export_shut(t, c->ex);
+		target_export_remove(t, c->ex);
+		if (c->made_file)
+			(void)unlink(c->now.path);
+		break;
+	case APPLY_DELETE:
+		if (c->ex != NULL && c->done) {
+			rc = target_export_add(t, &c->was, true, &c->ex, err, sizeof(err));
+			if (c->held && rc == 0)
+				rc = target_export_take(t, c->ex);
+		} else if (c->shut) {
+			rc = target_export_reopen(t, c->ex, &c->was, err, sizeof(err));
+		}
+		break;
+	case APPLY_SET:
+		rc = c->done ? target_export_reconf(t, c->ex, &c->was) : 0;
+		break;
+	default:
+		if (c->done)
+			rc = target_export_shut(t, c->ex);
+		if (rc == 0 && (c->done || c->shut))
+			rc = target_export_reopen(t, c->ex, &c->was, err, sizeof(err));
+		break;
+	}
+	if (rc != 0)
+		ui_msg("apply: export %s cannot be put back: %s",
+		       c->kind == APPLY_CREATE ? c->now.name : c->was.name,
+		       err[0] != '\0' ? err : strerror(-rc));
+}
+
+/** Whether memory of volumes is there, and no new name is among the held. */
+static int
+do_prepare(struct target *t, struct apply_plan *p, char *err, size_t err_size)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++) {
+		const struct conf_export *now = &p->changes[i].now;
+
+		if (p->changes[i].kind != APPLY_CREATE)
+			continue;
+		if (now->format == CONF_FORMAT_VOLUME)
+			rc = target_volumes_more(t, err, err_size);
+		/* A kill in the middle of a delete or a rename may have left the name. */
+		if (rc == 0)
+			rc = state_hold(t->state, now->name, false, err, err_size);
+	}
+	return rc;
+}
+
+int
+apply_do(struct target *t, struct apply_plan *p, char *err, size_t err_size)
+{
+	char unused[ERR_MAX];
+	bool written = false;
+	int rc = do_prepare(t, p, err, err_size);
+
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++)
+		rc = do_shut(t, &p->changes[i], err, err_size);
+	if (rc == 0) {
+		rc = state_replace(t->state, p->want.exports, p->want.nexports, err, err_size);
+		written = rc == 0;
+	}
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++)
+		rc = do_change(t, &p->changes[i], err, err_size);
+	if (rc != 0) {
+		/* First the file: a crash behind this finds what was before. */
+		if (written)
+			state_undo(t->state);
+		for (uint32_t i = p->n; i > 0; i--)
+			undo_change(t, &p->changes[i - 1]);
+		return rc;
+	}
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->changes[i].kind == APPLY_DELETE) {
+			(void)state_hold(t->state, p->changes[i].was.name, false, unused,
+			                 sizeof(unused));
+			ui_msg("export %s: deleted; %s stays", p->changes[i].was.name,
+			       target_place(&p->changes[i].was));
+		}
+	return 0;
+}
