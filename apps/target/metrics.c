@@ -46,13 +46,20 @@ worker_make(struct target *t, uint32_t i)
 	return mw;
 }
 
+/** Whether they are served. Slow operations are found by the same counting. */
+static bool
+served(const struct target *t, struct sockaddr_storage *at)
+{
+	return conf_parse_metrics(t->conf.target.metrics, at) == 0 && at->ss_family != 0;
+}
+
 int
 target_metrics_up(struct target *t, char *err, size_t err_size)
 {
 	struct sockaddr_storage at;
 	struct metrics *m;
 
-	if (conf_parse_metrics(t->conf.target.metrics, &at) != 0 || at.ss_family == 0)
+	if (!served(t, &at) && t->conf.target.slow_ms == 0)
 		return 0;
 	m = calloc(1, sizeof(*m));
 	if (m != NULL) {
@@ -95,6 +102,7 @@ int
 target_metrics_begin(struct target *t, char *err, size_t err_size)
 {
 	struct metrics *m = t->metrics;
+	struct sockaddr_storage at;
 	int rc;
 
 	if (m == NULL)
@@ -110,6 +118,8 @@ target_metrics_begin(struct target *t, char *err, size_t err_size)
 			return rc;
 		}
 	}
+	if (!served(t, &at))
+		return 0;
 	rc = metrics_http_open(m, &m->http, err, err_size);
 	if (rc != 0)
 		return rc;

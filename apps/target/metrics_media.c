@@ -9,6 +9,7 @@
 
 #include "metrics_count.h"
 #include "target.h"
+#include "target_slow.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
 #include "ui.h"
@@ -37,6 +38,7 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 	const struct target_export *ex = wt->m->ex;
 	struct metrics_worker *mw = wt->mw;
 	uint64_t stages[METRICS_STAGES];
+	const struct target_conn *conn = NULL;
 	const char *peer = NULL;
 	struct metrics_export *me;
 	uint32_t number;
@@ -47,8 +49,10 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 		if (g == NULL)
 			return; /* the window has ended */
 		ex = g->ex;
-		peer = g->conn->peer;
+		conn = g->conn;
+		peer = conn->peer;
 	}
+	target_slow_push(mw->tw, wt->op, ex, conn, wt->off_bytes, req->len_bytes, req->status, ns);
 	number = (uint32_t)(ex - mw->tw->t->exports);
 	me = &mw->exports[number];
 	if (req->status != 0) {

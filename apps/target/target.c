@@ -20,6 +20,7 @@
 #include "target_quota.h"
 #include "target_service.h"
 #include "target_size.h"
+#include "target_slow.h"
 #include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -112,7 +113,11 @@ target_up(struct target *t, char *err, size_t err_size)
 	target_watch_open(t);
 	target_tickets_up(t);
 	t->numa_node = node;
-	rc = target_metrics_up(t, err, err_size);
+	rc = target_slow_up(t);
+	if (rc != 0)
+		snprintf(err, err_size, "slow operations: out of memory");
+	if (rc == 0)
+		rc = target_metrics_up(t, err, err_size);
 	if (rc == 0)
 		rc = target_volumes_up(t, err, err_size);
 	if (rc == 0)
@@ -180,6 +185,7 @@ target_down(struct target *t)
 	target_watch_close(t);
 	target_tickets_down(t);
 	target_metrics_down(t);
+	target_slow_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);

@@ -54,6 +54,7 @@ struct target {
 	const struct conf *latest;
 	const char *conf_file; /**< the file that SIGHUP reads again */
 	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
+	atomic_ullong slow_ns; /**< likewise: from when on an operation is slow */
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	struct rate_export rates[CONF_EXPORTS_MAX]; /**< of the exports, by number */

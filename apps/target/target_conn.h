@@ -46,6 +46,7 @@ struct target_worker {
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 	struct target_vworker *volumes;   /**< NULL: no export is a volume */
 	struct target_rate *rates;        /**< of the exports, by number */
+	struct slow_ring *slow;           /**< its slow operations */
 };
 
 /** One accepted connection. */

@@ -38,6 +38,7 @@ struct control;
 struct control_conn;
 struct control_handler;
 struct control_job;
+struct slow_ring;
 struct target;
 struct target_conn;
 struct target_export;
@@ -50,6 +51,7 @@ struct control_part {
 	uint32_t number; /**< of the worker */
 	bool called;
 	struct control_conn *rows;
+	struct slow_ring *slow; /**< a copy */
 	uint32_t nrows, max_rows, left_out, closed;
 };
 
@@ -161,6 +163,12 @@ void control_clients(struct control_job *job);
 void control_limits(struct control_job *job);
 /** The state of an export, as `exports` shows it. */
 const char *control_export_state(const struct target_export *ex);
+
+/* ---- target_control_slow.c: likewise ---- */
+
+bool control_slow_prepare(struct control_job *job);
+void control_slow_collect(struct control_part *part);
+void control_slow(struct control_job *job);
 
 /* ---- target_control_do.c: handlers that change something ---- */
 

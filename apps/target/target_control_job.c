@@ -51,8 +51,10 @@ control_job_put(struct control_job *job)
 		return;
 	json_decref(job->params);
 	json_decref(job->result);
-	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++)
+	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++) {
 		free(job->part[i].rows);
+		free(job->part[i].slow);
+	}
 	free(job);
 }
 

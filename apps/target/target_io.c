@@ -13,6 +13,7 @@
 #include "target_metrics.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "target_slow.h"
 #include "ui.h"
 #include <weft/atomic_ref.h>
 
@@ -28,6 +29,7 @@ struct target_io {
 	struct weft_persist_req preq;
 	struct weft_alarm *again;
 	struct metrics_timing timing;
+	char peer[64], client[HOST_AUTH_NAME_MAX + 1]; /**< of its client, which may be gone */
 };
 
 /* ---- Checks of every procedure ---- */
@@ -246,6 +248,8 @@ read_fill(const struct held_call *h)
 	r->g = g;
 	r->ex = g->ex;
 	r->timing = h->timing;
+	r->conn = c;
+	r->off_bytes = EXPFMT_COMMIT_OFF + args->to;
 	atomic_fetch_add_explicit(&g->ex->reads, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
@@ -293,6 +297,14 @@ io_end(struct target_io *io, int status)
 	weft_export_write_res *res = io->res;
 	bool ok = true;
 
+	target_slow(io->w, &io->timing, METRICS_MEDIUM,
+	            &(struct slow_what){.op = "write",
+	                                .ex = io->ex,
+	                                .peer = io->peer,
+	                                .client = io->client,
+	                                .off_bytes = io->preq.off_bytes,
+	                                .len_bytes = io->preq.len_bytes,
+	                                .why = status != 0 ? strerror(-status) : NULL});
 	if (status != 0) {
 		res->status = WEFT_EXPORT_IO;
 		res->weft_export_write_res_u.why =
@@ -410,6 +422,13 @@ write_serve(const struct held_call *h)
 	res->weft_export_write_res_u.written =
 	        (weft_export_written){.count = len, .stable = args->stable};
 	if (io == NULL) {
+		target_slow(c->w, &timing, METRICS_STAGES,
+		            &(struct slow_what){.op = "write",
+		                                .ex = g->ex,
+		                                .peer = c->peer,
+		                                .client = target_slow_client(c),
+		                                .off_bytes = off,
+		                                .len_bytes = len});
 		target_metrics_done(&timing, METRICS_WRITE, g->ex, c->peer);
 		weft_rpc_done(req, WEFT_RPC_OK);
 		return;
@@ -426,6 +445,9 @@ write_serve(const struct held_call *h)
 	                 .done = io_flushed,
 	                 .owner = io},
 	};
+	memcpy(io->peer, c->peer, sizeof(io->peer));
+	if (target_slow_client(c) != NULL)
+		memcpy(io->client, target_slow_client(c), sizeof(io->client));
 	LIST_INSERT_HEAD(&c->w->ios, io, link);
 	atomic_fetch_add_explicit(&g->ex->io_durable, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->ios, 1, memory_order_relaxed);

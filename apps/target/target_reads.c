@@ -4,6 +4,7 @@
 #include "target_conn.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "target_slow.h"
 
 bool_t
 target_xdr_read(XDR *xdr, struct target_read *r)
@@ -11,6 +12,14 @@ target_xdr_read(XDR *xdr, struct target_read *r)
 	if (xdr->x_op == XDR_FREE && r->g != NULL) {
 		LIST_REMOVE(r, link);
 		r->g = NULL;
+		target_slow(r->conn->w, &r->timing, METRICS_ANSWER,
+		            &(struct slow_what){
+		                    .op = "read",
+		                    .ex = r->ex,
+		                    .peer = r->conn->peer,
+		                    .client = target_slow_client(r->conn),
+		                    .off_bytes = r->off_bytes,
+		                    .len_bytes = r->res.weft_export_read_res_u.data.data_len});
 		target_metrics_stage(&r->timing, METRICS_ANSWER);
 		target_metrics_done(&r->timing, METRICS_READ, r->ex, NULL);
 		atomic_fetch_sub_explicit(&r->ex->reads, 1, memory_order_release);

@@ -8,6 +8,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_slow.h"
 #include "target_state.h"
 #include "ui.h"
 
@@ -91,9 +92,12 @@ export_added(struct target *t, const struct conf_export *conf)
 static void
 reload_tell(void *arg, const char *section, const char *key)
 {
-	(void)arg;
-	if (strcmp(section, "target") != 0 || strcmp(key, "revoke_ms") != 0)
-		ui_msg("[%s] %s: changes with a restart", section, key);
+	const struct target *t = arg;
+
+	if (strcmp(section, "target") == 0 &&
+	    (strcmp(key, "revoke_ms") == 0 || (strcmp(key, "slow_ms") == 0 && t->metrics != NULL)))
+		return;
+	ui_msg("[%s] %s: changes with a restart", section, key);
 }
 
 int
@@ -113,9 +117,10 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	/* Detect lost files first, so that they are opened again. */
 	target_watch(t);
 	ui_msg("%s: %s read again", who, t->conf_file);
-	conf_differ(&t->conf, fresh, reload_tell, NULL);
+	conf_differ(&t->conf, fresh, reload_tell, t);
 	t->latest = fresh;
 	atomic_store_explicit(&t->revoke_ms, fresh->target.revoke_ms, memory_order_relaxed);
+	target_slow_set(t, fresh->target.slow_ms);
 	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		struct target_export *ex = &t->exports[i];
 

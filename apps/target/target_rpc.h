@@ -17,6 +17,8 @@ struct target_read {
 	LIST_ENTRY(target_read) link; /**< in the reads of its connection, if g is set */
 	struct target_grant *g;       /**< may be freed already */
 	struct target_export *ex;     /**< the export whose medium holds the data, if g is set */
+	struct target_conn *conn;     /**< it exists while the read is in its list */
+	uint64_t off_bytes;           /**< in the medium */
 	struct metrics_timing timing;
 };
 

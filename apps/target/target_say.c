@@ -13,15 +13,15 @@
 #define NS_PER_SEC         1000000000ULL
 
 /* Separate limits, so that strangers cannot suppress messages about exports. */
-static struct weft_limit peer_lines, export_lines;
+static struct weft_limit peer_lines, export_lines, slow_lines;
 
 static void
-target_say(struct weft_limit *limit, const char *fmt, va_list ap)
+target_say(struct weft_limit *limit, uint32_t lines_a_sec, const char *fmt, va_list ap)
 {
 	char text[1024];
 	uint32_t held;
 
-	if (!weft_limit_ok(limit, TARGET_LINES_A_SEC, ui_now_ns(), NS_PER_SEC, &held))
+	if (!weft_limit_ok(limit, lines_a_sec, ui_now_ns(), NS_PER_SEC, &held))
 		return;
 	if (held > 0)
 		ui_msg("%" PRIu32 " lines left out", held);
@@ -35,7 +35,7 @@ target_log(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	target_say(&peer_lines, fmt, ap);
+	target_say(&peer_lines, TARGET_LINES_A_SEC, fmt, ap);
 	va_end(ap);
 }
 
@@ -45,6 +45,16 @@ target_log_export(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	target_say(&export_lines, fmt, ap);
+	target_say(&export_lines, TARGET_LINES_A_SEC, fmt, ap);
+	va_end(ap);
+}
+
+void
+target_log_slow(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	target_say(&slow_lines, 1, fmt, ap);
 	va_end(ap);
 }

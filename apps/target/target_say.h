@@ -9,5 +9,7 @@
 void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** Like target_log(), for the state of exports; its limit of 20 a second is separate. */
 void target_log_export(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Likewise, one line a second, for slow operations, of which `weft-ctl slow` has more. */
+void target_log_slow(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* WEFT_APPS_TARGET_SAY_H */

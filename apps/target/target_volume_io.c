@@ -10,6 +10,7 @@
 #include "target.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "target_slow.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
 #include "target_volume_window.h"
@@ -33,6 +34,7 @@ target_vio_answer(struct target_vio *io, bool ok, bool held)
 {
 	struct weft_rpc_req *req = io->req;
 
+	target_slow_vio(io, held);
 	target_metrics_vio(io, held);
 	/* The call is freed by the answer when the results hold it. */
 	if (!held)
@@ -251,6 +253,7 @@ target_xdr_vread(XDR *xdr, struct target_vread *r)
 
 	if (xdr->x_op == XDR_FREE && io != NULL) {
 		r->io = NULL;
+		target_slow_vio_taken(io);
 		target_metrics_vio_taken(io);
 		target_vuntaken_remove(io);
 		vio_free(io);

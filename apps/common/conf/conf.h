@@ -108,6 +108,7 @@ struct conf_target {
 	uint32_t nlisten_on; /**< 0: every address */
 	uint32_t keepalive_ms;
 	uint32_t credits;
+	uint32_t slow_ms;        /**< from when on an operation is slow; 0: none is */
 	uint32_t revoke_ms;      /**< between the warning and the end of a grant that is revoked */
 	uint32_t writer_idle_ms; /**< a writer idle for so long gives way to another client */
 	uint32_t max_conns_per_peer;    /**< 0: the listener's default */

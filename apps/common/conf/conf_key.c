@@ -166,6 +166,13 @@ static const struct conf_key keys_target[] = {
                  "configured. SIGHUP changes this key, the rights of exports up to those that they "
                  "started with, their access lists and limits, exports that are offline or new, "
                  "and the clients and their keys; all other changes need a restart"},
+        {"slow_ms", CONF_T_U32, F(conf_target, slow_ms), .min = 0, .max = 3600000, .dflt = "1000",
+         .help = "an operation that takes this time or longer, in milliseconds, is logged, at most "
+                 "one a second, and `weft-ctl slow` shows the last 64 of each worker, with where "
+                 "their "
+                 "time went (docs/control.md). 0: none is. SIGHUP changes it, but not from 0, "
+                 "unless "
+                 "there are metrics"},
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
          .help = "an export has one writer at a time. A writer that was inactive for this time, "

@@ -201,6 +201,34 @@ static const struct ctl_field rows_limits[] = {
         {"who", CTL_NAMES, false, "clients that use most of it, at most five, with how much"},
 };
 
+static const struct ctl_field fields_slow[] = {
+        {"slow_ms", CTL_MS, false,
+         "from when on an operation is slow (`slow_ms` of [target]); 0: none is"},
+        {"seen", CTL_COUNT, false,
+         "slow operations since the start; the last 64 of each worker are kept", true},
+};
+
+static const struct ctl_field rows_slow[] = {
+        {"ago_s", CTL_S, false, "since its end"},
+        {"op", CTL_STR, false, "what it is, as the metrics name it: `push` is an RDMA Flush"},
+        {"export", CTL_STR, false, "the export"},
+        {"peer", CTL_STR, false, "address and port of the client; empty: not known"},
+        {"client", CTL_STR, true, "the authenticated name; empty: none"},
+        {"offset", CTL_COUNT, false,
+         "where, in the volume or in the file; null: not known, as of a window"},
+        {"len_bytes", CTL_BYTES, false, "octets that it is about"},
+        {"total_us", CTL_COUNT, false,
+         "how long it took, in microseconds, as are those that follow"},
+        {"wire_us", CTL_COUNT, false, "its data was read from the client; null: there was none"},
+        {"credit_us", CTL_COUNT, false, "it waited for room in the budget for calls"},
+        {"staging_us", CTL_COUNT, false, "it waited for staging memory"},
+        {"rate_us", CTL_COUNT, false, "it waited for the rates of its client"},
+        {"medium_us", CTL_COUNT, false, "the medium had it"},
+        {"answer_us", CTL_COUNT, false, "the client took its answer"},
+        {"failed", CTL_STR, false, "why it failed; empty: it did not"},
+        {"worker", CTL_COUNT, true, "number of its worker"},
+};
+
 static const struct ctl_field fields_loglevel[] = {
         {"levels", CTL_STR, false,
          "what was set last, or in the configuration; empty: the default"},
@@ -279,6 +307,12 @@ const struct ctl_method ctl_methods[] = {
          .help = "The limits, how much of each is in use, and who uses most of it.",
          .limit_ms = SHORT_MS,
          ROWS("limits", rows_limits)},
+        {.name = "slow",
+         .command = "slow",
+         .help = "Operations that took long, and where their time went, the last one first.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_slow),
+         ROWS("slow", rows_slow)},
         {.name = "dump",
          .command = "dump",
          .help = "The exports that were made at run time, as a configuration has them. "

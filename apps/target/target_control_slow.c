@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What the control socket tells of slow operations. Each worker copies its ring; the rest is
+ * done on the control thread. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "target_control.h"
+#include "target_slow.h"
+#include "ui.h"
+
+#define NS_PER_US  1000ULL
+#define NS_PER_MS  1000000ULL
+#define NS_PER_SEC 1000000000ULL
+
+bool
+control_slow_prepare(struct control_job *job)
+{
+	for (uint32_t i = 0; i < job->t->stack.nworkers; i++) {
+		job->part[i].slow = calloc(1, sizeof(*job->part[i].slow));
+		if (job->part[i].slow == NULL)
+			return ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
+	}
+	return true;
+}
+
+void
+control_slow_collect(struct control_part *part)
+{
+	const struct slow_ring *r = part->tw->slow;
+	const uint64_t seen = atomic_load_explicit(&r->seen, memory_order_relaxed);
+
+	atomic_store_explicit(&part->slow->seen, seen, memory_order_relaxed);
+	memcpy(part->slow->ops, r->ops,
+	       (seen < SLOW_KEPT ? seen : SLOW_KEPT) * sizeof(part->slow->ops[0]));
+}
+
+/* ---- On the control thread ---- */
+
+/** A row of the answer before it is one. */
+struct slow_row {
+	const struct slow_op *op;
+	uint32_t worker;
+};
+
+static int
+later_first(const void *a, const void *b)
+{
+	const struct slow_row *x = a, *y = b;
+
+	return (x->op->at_ns < y->op->at_ns) - (x->op->at_ns > y->op->at_ns);
+}
+
+static json_t *
+stage_us(uint64_t ns)
+{
+	return ns == UINT64_MAX ? json_null() : json_integer((json_int_t)(ns / NS_PER_US));
+}
+
+static json_t *
+slow_json(const struct slow_row *row, uint64_t now)
+{
+	const struct slow_op *s = row->op;
+
+	return json_pack(
+	        "{s:I, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:i}",
+	        "ago_s", (json_int_t)((now - s->at_ns) / NS_PER_SEC), "op", s->op, "export",
+	        s->export, "peer", s->peer, "client", s->client, "offset",
+	        s->in_window ? json_null() : json_integer((json_int_t)s->off_bytes), "len_bytes",
+	        (json_int_t)s->len_bytes, "total_us", (json_int_t)(s->total_ns / NS_PER_US),
+	        "wire_us", stage_us(s->stage_ns[METRICS_WIRE]), "credit_us",
+	        stage_us(s->stage_ns[METRICS_CREDIT]), "staging_us",
+	        stage_us(s->stage_ns[METRICS_STAGING]), "rate_us",
+	        stage_us(s->stage_ns[METRICS_RATE]), "medium_us",
+	        stage_us(s->stage_ns[METRICS_MEDIUM]), "answer_us",
+	        stage_us(s->stage_ns[METRICS_ANSWER]), "failed", s->why, "worker",
+	        (int)row->worker);
+}
+
+void
+control_slow(struct control_job *job)
+{
+	const uint64_t now = ui_now_ns();
+	const uint64_t ns = atomic_load_explicit(&job->t->slow_ns, memory_order_relaxed);
+	struct slow_row all[CONF_WORKERS_MAX * SLOW_KEPT];
+	json_t *rows = json_array();
+	json_int_t seen = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < job->t->stack.nworkers; i++) {
+		const struct slow_ring *r = job->part[i].slow;
+		const uint64_t of = atomic_load_explicit(&r->seen, memory_order_relaxed);
+
+		seen += (json_int_t)of;
+		for (uint32_t k = 0; k < SLOW_KEPT && k < of; k++)
+			all[n++] = (struct slow_row){.op = &r->ops[k], .worker = i};
+	}
+	qsort(all, n, sizeof(all[0]), later_first);
+	for (uint32_t i = 0; i < n; i++)
+		(void)json_array_append_new(rows, slow_json(&all[i], now));
+	control_job_result(job, json_pack("{s:I, s:I, s:o}", "slow_ms",
+	                                  ns != UINT64_MAX ? (json_int_t)(ns / NS_PER_MS) : 0,
+	                                  "seen", seen, "slow", rows));
+}

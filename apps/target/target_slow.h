@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_SLOW_H
+#define WEFT_APPS_TARGET_SLOW_H
+
+/**
+ * @file Slow operations explain themselves: one that takes `slow_ms` ([target]) or longer is kept,
+ * with what it asked for and where its time went, and is logged in one line.
+ *
+ * A worker keeps its last SLOW_KEPT ones in a ring of its own, which its thread alone reads and
+ * writes. The stamps are those of the metrics (target_metrics.h), whose counting is on while
+ * `slow_ms` is not 0. All of it runs on workers, unless a function says otherwise.
+ */
+
+#include <stdatomic.h>
+
+#include "host_auth.h"
+#include "target_conn.h"
+#include "target_metrics.h"
+
+#define SLOW_KEPT 64U /**< of a worker */
+
+struct target_export;
+struct target_vio;
+
+/** One operation. */
+struct slow_op {
+	uint64_t at_ns; /**< when it ended, by ui_now_ns() */
+	uint64_t total_ns;
+	uint64_t stage_ns[METRICS_STAGES]; /**< UINT64_MAX: it has no such stage */
+	uint64_t off_bytes, len_bytes;
+	bool in_window; /**< off_bytes is not known: a Flush or Verify of a window */
+	const char *op; /**< as the metrics name it; a literal */
+	char why[64];   /**< why it failed; "": it did not */
+	char export[CONF_NAME_MAX + 1];
+	char peer[64];                       /**< address and port; "": not known */
+	char client[HOST_AUTH_NAME_MAX + 1]; /**< authenticated name; "": none */
+};
+
+struct slow_ring {
+	atomic_ullong seen; /**< since the start; relaxed. The last SLOW_KEPT are in the ring */
+	struct slow_op ops[SLOW_KEPT];
+};
+
+/** What a record is made of, besides its times. */
+struct slow_what {
+	const char *op; /**< a literal */
+	const struct target_export *ex;
+	/** May be NULL: not known. */
+	const char *peer, *client;
+	uint64_t off_bytes, len_bytes;
+	bool in_window;
+	const char *why; /**< NULL: it did not fail */
+};
+
+/** Allocate the rings. Workers do not run. -ENOMEM. The program's thread. */
+int target_slow_up(struct target *t);
+/** Workers are stopped. */
+void target_slow_down(struct target *t);
+/** Take `slow_ms` of a configuration. The program's thread; workers see it at once or soon. */
+void target_slow_set(struct target *t, uint32_t slow_ms);
+
+/** The authenticated name of the connection's client; NULL: it has none. */
+const char *target_slow_client(const struct target_conn *c);
+/** An operation ends now, whose last stage is `last`; METRICS_STAGES: all its stages are stamped.
+ * Does nothing if it is not measured, or was not slow. */
+void target_slow(const struct target_worker *tw, const struct metrics_timing *tm,
+                 enum metrics_stage last, const struct slow_what *what);
+/** A call to a volume is answered; held: its answer is not taken yet. */
+void target_slow_vio(const struct target_vio *io, bool held);
+/** The client has taken the answer of a call to a volume. */
+void target_slow_vio_taken(const struct target_vio *io);
+/** The medium is done with a Flush or Verify of RDMA after ns. conn: whose window it is; NULL: of
+ * an object or log, whose writer is looked for. */
+void target_slow_push(const struct target_worker *tw, enum metrics_op op,
+                      const struct target_export *ex, const struct target_conn *conn,
+                      uint64_t off_bytes, uint64_t len_bytes, int status, uint64_t ns);
+
+#endif /* WEFT_APPS_TARGET_SLOW_H */
