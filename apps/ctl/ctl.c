@@ -44,6 +44,8 @@ main(int argc, char **argv)
 	ui_init("weft-ctl");
 	ctl_words(argc, argv, &w);
 	fd = ctl_connect(w.socket);
+	if (w.bundle != NULL)
+		return ctl_bundle(fd, w.bundle, w.json);
 	next_ns = ui_now_ns();
 	for (uint64_t round = 1;; round++) {
 		const uint64_t now = ui_now_ns();

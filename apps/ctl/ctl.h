@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "ctl_api.h"
 
@@ -18,6 +19,8 @@ struct ctl_wish {
 	bool watch;
 	uint32_t interval_ms;
 	uint64_t rounds; /**< 0: without end */
+	/* of `support-bundle` */
+	const char *bundle; /**< the file; NULL: another command */
 	const struct ctl_method *method;
 	json_t *params;
 };
@@ -36,6 +39,28 @@ int ctl_connect(const char *path);
  * target. Ends the program with CTL_EXIT_UNREACHABLE if the target goes away.
  */
 json_t *ctl_call(int fd, const struct ctl_method *m, json_t *params, struct ctl_fault *f);
+
+/* ---- ctl_bundle.c ---- */
+
+/** Ask for all that helps to find a fault, and write it into a new tar file. Returns the exit
+ * status. */
+int ctl_bundle(int fd, const char *file, bool json);
+
+/* ---- ctl_tar.c ---- */
+
+/** A tar file (POSIX.1-1988 ustar) that is being written. */
+struct ctl_tar {
+	int fd;
+	uint64_t bytes;
+	int rc; /**< -errno of the first failure; then nothing more is written */
+};
+
+/** Begin a new file, of mode 0600. -EEXIST and others of open(2). */
+int ctl_tar_begin(struct ctl_tar *t, const char *file);
+/** Add a file. name: at most 99 octets. */
+void ctl_tar_add(struct ctl_tar *t, const char *name, const void *data, size_t len, time_t at_s);
+/** End it, and make it durable. -errno: a write failed; the file is not complete. */
+int ctl_tar_end(struct ctl_tar *t);
 
 /* ---- ctl_show.c ---- */
 

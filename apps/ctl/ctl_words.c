@@ -63,6 +63,7 @@ help(void)
 	fputs("usage: weft-ctl [OPTIONS] COMMAND [ARGUMENTS]\n"
 	      "       weft-ctl [OPTIONS] watch [--interval SECONDS] [--count N] COMMAND "
 	      "[ARGUMENTS]\n"
+	      "       weft-ctl [OPTIONS] support-bundle FILE\n"
 	      "\n"
 	      "Look into a running weft-target and change what it does, by its control socket\n"
 	      "(docs/control.md). Each command said twice is harmless.\n"
@@ -81,6 +82,10 @@ help(void)
 	help_commands();
 	fputs("\nwatch repeats a command until it is interrupted, each 2 seconds, and shows\n"
 	      "counters as rates.\n"
+	      "\n"
+	      "support-bundle writes a new tar file for those who look for a fault: versions,\n"
+	      "configuration, counters, exports, clients, slow operations, log. It has no keys,\n"
+	      "but names and addresses of clients.\n"
 	      "\n"
 	      "Exit status; one line on standard error says why:\n"
 	      "  0  done\n"
@@ -357,6 +362,7 @@ take_options(struct ctl_wish *w, int argc, char **argv)
 		case OPT_COMMANDS:
 			for (unsigned int i = 0; i < ctl_nmethods; i++)
 				puts(ctl_methods[i].command);
+			puts("support-bundle");
 			puts("watch");
 			exit(0);
 		case OPT_REFERENCE:
@@ -381,6 +387,27 @@ take_options(struct ctl_wish *w, int argc, char **argv)
 	return optind;
 }
 
+/** The arguments of support-bundle. */
+static void
+take_bundle(struct ctl_wish *w, int argc, char **argv)
+{
+	if (w->watch)
+		ui_usage_die("watch: support-bundle writes a file");
+	for (int i = 0; i < argc; i++)
+		if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
+			w->json = true;
+		} else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			help();
+			exit(0);
+		} else if (argv[i][0] == '-' || w->bundle != NULL) {
+			ui_usage_die("%s: support-bundle takes one name of a new file", argv[i]);
+		} else {
+			w->bundle = argv[i];
+		}
+	if (w->bundle == NULL)
+		ui_usage_die("support-bundle: FILE is missing");
+}
+
 void
 ctl_words(int argc, char **argv, struct ctl_wish *w)
 {
@@ -397,6 +424,10 @@ ctl_words(int argc, char **argv, struct ctl_wish *w)
 	}
 	if (at == argc)
 		ui_usage_die("no command");
+	if (strcmp(argv[at], "support-bundle") == 0) {
+		take_bundle(w, argc - at - 1, argv + at + 1);
+		return;
+	}
 	w->method = find_command(argc - at, argv + at, &n);
 	if (w->method == NULL)
 		ui_usage_die("%s%s%s: no such command", argv[at],

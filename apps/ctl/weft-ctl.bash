@@ -32,7 +32,7 @@ _weft_ctl() {
 		return
 	fi
 	case ${#words[@]}:${words[0]-} in
-	1:diff | 1:apply)
+	1:diff | 1:apply | 1:support-bundle)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
 		;;

@@ -16,6 +16,7 @@
 #include "target.h"
 #include "target_control.h"
 #include "target_file.h"
+#include "target_lines.h"
 #include "target_metrics.h"
 #include "target_quota.h"
 #include "target_service.h"
@@ -288,6 +289,7 @@ main(int argc, char **argv)
 	int opt, sig;
 
 	ui_init("weft-target");
+	target_lines_keep();
 	ui_keep_memory();
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, "c:h", longopts, NULL)) != -1) {

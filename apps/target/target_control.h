@@ -170,6 +170,10 @@ bool control_slow_prepare(struct control_job *job);
 void control_slow_collect(struct control_part *part);
 void control_slow(struct control_job *job);
 
+/* ---- target_control_support.c: likewise, on the program's thread ---- */
+
+bool control_support(struct control_job *job);
+
 /* ---- target_control_do.c: handlers that change something ---- */
 
 bool control_loglevel(struct control_job *job);

@@ -24,6 +24,7 @@ static const struct control_handler handlers[] = {
          .prepare = control_slow_prepare,
          .worker = control_slow_collect,
          .finish = control_slow},
+        {.method = "support", .program = control_support},
         {.method = "dump", .program = control_dump},
         {.method = "diff", .program = control_diff},
         {.method = "apply", .program = control_apply},

@@ -38,9 +38,10 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
 OPERATOR = {  # files of apps/target whose lines come from start-up, signals and the watch of the media
-    "metrics.c", "metrics_families.c", "target.c", "target_apply.c", "target_auth.c", "target_control.c", "target_offline.c",
+    "metrics.c", "metrics_families.c", "target.c", "target_apply.c", "target_auth.c", "target_control.c",
+    "target_control_support.c", "target_lines.c", "target_offline.c",
     "target_reload.c", "target_revoke.c", "target_runtime.c", "target_service.c", "target_size.c", "target_state.c", "target_tel.c",
-    "target_watch.c",  # target_state.c prints into files
+    "target_watch.c",  # target_state.c, target_lines.c and target_control_support.c print into files
 }
 CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
 LINE = re.compile(r"\bWEFT_LOG(?:_PEER)?\(\s*(\w+)")

@@ -251,7 +251,7 @@ def test_completion():
     for words, want in (([""], {"status", "export", "watch"}), (["ex"], {"export", "exports"}), (["export", "re"], {"rename", "resize"}),
                         (["-s", t.socket, "drain", ""], {"alpha", "beta"}), (["-s", t.socket, "export", "set", "b"], {"beta"}),
                         (["-s", t.socket, "export", "create", ""], set()), (["watch", "--interval", "1", "cl"], {"clients"}),
-                        (["diff", script[:-5]], {script}), (["apply", "--d"], {"--dry-run"}),
+                        (["support-b"], {"support-bundle"}), (["diff", script[:-5]], {script}), (["apply", "--d"], {"--dry-run"}),
                         (["export", "resize", "beta", "--sh"], {"--shrink"})):
         line = " ".join(f"'{w}'" for w in [app("weft-ctl"), *words])
         rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_ctl; "

@@ -229,6 +229,24 @@ static const struct ctl_field rows_slow[] = {
         {"worker", CTL_COUNT, true, "number of its worker"},
 };
 
+static const struct ctl_field fields_support[] = {
+        {"dpdk", CTL_STR, false, "version of DPDK"},
+        {"kernel", CTL_STR, false, "the system, its release and version, the machine"},
+        {"configuration", CTL_TEXT, true,
+         "the configuration's file as it is now, without comments, values of keys and parts of "
+         "values that have key, secret, passw or token in their name"},
+        {"exports", CTL_TEXT, true, "likewise, the exports that were made at run time"},
+        {"log", CTL_TEXT, true,
+         "the last 512 lines of weft-target's log, with their times; lines of the library and of "
+         "DPDK are not among them"},
+};
+
+static const struct ctl_field rows_support[] = {
+        {"of", CTL_STR, false, "a port or a worker"},
+        {"counter", CTL_STR, false, "its name, as telemetry has it (docs/visibility.md)"},
+        {"value", CTL_COUNT, false, "since the start", true},
+};
+
 static const struct ctl_field fields_loglevel[] = {
         {"levels", CTL_STR, false,
          "what was set last, or in the configuration; empty: the default"},
@@ -313,6 +331,13 @@ const struct ctl_method ctl_methods[] = {
          .limit_ms = SHORT_MS,
          FIELDS(fields_slow),
          ROWS("slow", rows_slow)},
+        {.name = "support",
+         .command = "support",
+         .help = "Versions, configuration, counters and log, without secrets. "
+                 "`weft-ctl support-bundle` has this and more in one file.",
+         .limit_ms = SHORT_MS,
+         FIELDS(fields_support),
+         ROWS("counters", rows_support)},
         {.name = "dump",
          .command = "dump",
          .help = "The exports that were made at run time, as a configuration has them. "

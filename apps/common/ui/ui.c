@@ -20,12 +20,19 @@
 #define UI_RATE_S      3.0          /* time over which the rate is smoothed */
 
 static const char *ui_name = "weft";
+static void (*ui_line_fn)(const char *line);
 static int ui_exit_fail = UI_EXIT_FAIL, ui_exit_usage = UI_EXIT_USAGE;
 
 void
 ui_init(const char *progname)
 {
 	ui_name = progname;
+}
+
+void
+ui_on_line(void (*fn)(const char *line))
+{
+	ui_line_fn = fn;
 }
 
 void
@@ -49,7 +56,10 @@ ui_vmsg(const char *fmt, va_list ap)
 
 	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	fflush(stdout);
-	wrap_text(stderr, ui_printable(line, line, sizeof(line)));
+	ui_printable(line, line, sizeof(line));
+	if (ui_line_fn != NULL)
+		ui_line_fn(line);
+	wrap_text(stderr, line);
 }
 
 void

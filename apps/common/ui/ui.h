@@ -22,6 +22,9 @@ const char *ui_progname(void);
 void ui_exit_statuses(int fail, int usage);
 /** Print one line on standard error, "prog: ..."; on a terminal it is broken between words. */
 void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Have each line of ui_msg() and its siblings, without its newline. Before the first thread; fn is
+ * called by all that print. */
+void ui_on_line(void (*fn)(const char *line));
 /** ui_msg(), then exit(1). */
 void ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** ui_msg(), a pointer to --help, exit(2). */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file weft-ctl support-bundle: what those need who look for a fault, in one file. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "ui.h"
+
+#define FOLDER "weft-support/"
+
+static const char readme[] =
+        "A support bundle of weft-target, written by weft-ctl support-bundle.\n"
+        "\n"
+        "versions.txt        weft-target, weft-ctl, DPDK, kernel\n"
+        "configuration.ini   the configuration's file, without comments and without the values\n"
+        "                    of keys whose name has key, secret, passw or token in it\n"
+        "exports.ini         likewise, the exports that were made at run time\n"
+        "log.txt             the last 512 lines of weft-target's log; those of the library and\n"
+        "                    of DPDK are in the system's log alone\n"
+        "*.json              what weft-ctl shows: status, exports, clients, connections, limits,\n"
+        "                    slow operations, counters of ports and workers\n"
+        "\n"
+        "No key of a client or of a hash is in it. It has names and addresses of clients, paths\n"
+        "and names of exports. Look at it before you give it away.\n";
+
+struct bundle {
+	struct ctl_tar tar;
+	time_t at_s;
+	json_t *names;
+};
+
+static void
+add(struct bundle *b, const char *name, const char *text, size_t len)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), FOLDER "%s", name);
+	ctl_tar_add(&b->tar, path, text, len, b->at_s);
+	(void)json_array_append_new(b->names, json_string(path));
+}
+
+/** Add a text of a result. */
+static void
+add_text(struct bundle *b, const char *name, const json_t *result, const char *field)
+{
+	const json_t *v = json_object_get(result, field);
+
+	if (json_is_string(v))
+		add(b, name, json_string_value(v), json_string_length(v));
+}
+
+/** Make a call and add its result, or why there is none. Returns the result. */
+static json_t *
+add_call(struct bundle *b, int fd, const char *method)
+{
+	json_t *params = json_object(), *result;
+	struct ctl_fault f = {0};
+	char name[64];
+	char *text;
+
+	result = ctl_call(fd, ctl_method_find(method), params, &f);
+	json_decref(params);
+	if (result == NULL) {
+		snprintf(name, sizeof(name), "%s.error", method);
+		add(b, name, f.text, strlen(f.text));
+		return NULL;
+	}
+	/* What has a file of its own is left out here. */
+	if (strcmp(method, "support") != 0) {
+		text = json_dumps(result, JSON_INDENT(2));
+		if (text == NULL)
+			ui_die("out of memory");
+		snprintf(name, sizeof(name), "%s.json", method);
+		add(b, name, text, strlen(text));
+		free(text);
+	}
+	return result;
+}
+
+static const char *
+text_of(const json_t *result, const char *field)
+{
+	const char *s = json_string_value(json_object_get(result, field));
+
+	return s != NULL ? s : "not known";
+}
+
+static void
+add_support(struct bundle *b, const json_t *support, const json_t *status)
+{
+	json_t *counters = json_object_get(support, "counters");
+	char *text = counters != NULL ? json_dumps(counters, JSON_INDENT(2)) : NULL;
+	char versions[1024];
+
+	if (text != NULL)
+		add(b, "counters.json", text, strlen(text));
+	free(text);
+	snprintf(versions, sizeof(versions),
+	         "weft-target %s\nweft-ctl %s\nDPDK %s\nkernel of the target %s\n",
+	         text_of(status, "version"), WEFT_VERSION, text_of(support, "dpdk"),
+	         text_of(support, "kernel"));
+	add(b, "versions.txt", versions, strlen(versions));
+	add_text(b, "configuration.ini", support, "configuration");
+	add_text(b, "exports.ini", support, "exports");
+	add_text(b, "log.txt", support, "log");
+}
+
+static void
+say(const struct bundle *b, const char *file, bool json)
+{
+	json_t *r;
+	char *text;
+	char bytes[32];
+
+	if (!json) {
+		printf("%s: %zu files, %s. It has names and addresses of clients; look at it "
+		       "before "
+		       "you give it away.\n",
+		       file, json_array_size(b->names),
+		       ui_bytes(b->tar.bytes, bytes, sizeof(bytes)));
+		return;
+	}
+	r = json_pack("{s:s?, s:I, s:O}", "file", file, "bytes", (json_int_t)b->tar.bytes, "files",
+	              b->names);
+	text = r != NULL ? json_dumps(r, JSON_COMPACT) : NULL;
+	if (text == NULL)
+		ui_die("out of memory");
+	puts(text);
+	free(text);
+	json_decref(r);
+}
+
+int
+ctl_bundle(int fd, const char *file, bool json)
+{
+	static const char *const methods[] = {"exports", "clients", "connections", "limits",
+	                                      "slow"};
+	struct bundle b = {.at_s = time(NULL), .names = json_array()};
+	json_t *status, *support;
+	int rc = ctl_tar_begin(&b.tar, file);
+
+	if (rc == -EEXIST) {
+		ui_msg("%s: is there already; name a new file", file);
+		return ctl_error_find(CTL_EXISTS)->exit;
+	}
+	if (rc != 0)
+		ui_die("%s: %s", file, strerror(-rc));
+	add(&b, "README", readme, strlen(readme));
+	status = add_call(&b, fd, "status");
+	support = add_call(&b, fd, "support");
+	add_support(&b, support, status);
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		json_decref(add_call(&b, fd, methods[i]));
+	rc = ctl_tar_end(&b.tar);
+	close(fd);
+	if (rc == 0)
+		say(&b, file, json);
+	else
+		(void)unlink(file);
+	json_decref(b.names);
+	json_decref(status);
+	json_decref(support);
+	if (rc != 0)
+		ui_die("%s: cannot be written: %s", file, strerror(-rc));
+	return fflush(stdout) == 0 ? CTL_EXIT_OK : CTL_EXIT_FAILED;
+}
