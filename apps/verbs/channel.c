@@ -33,6 +33,13 @@ wv_channel_saw_empty(const struct wv_cq *c, uint32_t head)
 }
 
 void
+wv_channel_took(const struct wv_cq *c)
+{
+	if (saw.cq == c)
+		saw.channel = NULL;
+}
+
+void
 wv_channel_join(struct wv_cq *c)
 {
 	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
@@ -55,8 +62,9 @@ wv_channel_leave(struct wv_cq *c)
 }
 
 /**
- * The calling thread is about to wait. If another thread has taken completions since this one found
- * the queue empty, and has armed the queue again, no event would tell this thread of them.
+ * The calling thread is about to wait. If completions have come since this thread found the queue
+ * empty, and another thread has armed the queue after that, no event would tell this thread of
+ * them, whether the other one has taken them already or is about to.
  * librdmacm's rsockets need that event: a thread gives up the lock under which it looked at the
  * queue before it looks whether the queue is armed, so two threads that use one rsocket would wait
  * for ever, each with what it needs. Every program is prepared for an event without a completion:
@@ -78,7 +86,7 @@ channel_catch_up(struct wv_channel *ch)
 		bool missed;
 
 		pthread_spin_lock(&c->lock);
-		missed = c->head != saw.head && c->armed != WV_ARM_NONE;
+		missed = c->tail != saw.head && c->armed != WV_ARM_NONE;
 		pthread_spin_unlock(&c->lock);
 		if (missed)
 			wv_fdq_put_again(&ch->q, &c->node, &spare);

@@ -198,6 +198,7 @@ cq_take_many(struct wv_cq *c, int n, struct ibv_wc *wc)
 	for (; i < n && c->head != c->tail; i++, c->head++)
 		wc[i] = c->ring[c->head & c->mask].wc;
 	pthread_spin_unlock(&c->lock);
+	wv_channel_took(c);
 	return i;
 }
 

@@ -72,6 +72,8 @@ void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
  * thread, without a lock.
  */
 void wv_channel_saw_empty(const struct wv_cq *c, uint32_t head);
+/** The calling thread has taken a completion of the queue: what it saw before is no matter. */
+void wv_channel_took(const struct wv_cq *c);
 /** The queue belongs to its channel from now on, and until the end. */
 void wv_channel_join(struct wv_cq *c);
 void wv_channel_leave(struct wv_cq *c);
