@@ -57,7 +57,7 @@ push_failed(struct cp_block *b)
 static bool
 push_busy(struct cp_block *b, int status, const char *what, const char *why)
 {
-	char text[256];
+	char text[640];
 
 	if (status != -EBUSY)
 		return false;
