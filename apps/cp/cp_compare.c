@@ -22,7 +22,7 @@ struct compare {
 	struct cp_session *s;
 	const struct cp_hash *h;
 	struct cp_found *found;
-	struct cp_report *r;
+	struct cp_report *r; /* NULL: none */
 	struct compare_block block[CP_DEPTH_MAX];
 	unsigned int head, used;
 	bool failed;
@@ -30,6 +30,9 @@ struct compare {
 	uint8_t *buf;
 	struct ui_progress bar;
 };
+
+/* After a failure the target's hashes may still come, until the session ends. */
+static struct compare compare;
 
 int
 cp_hash_find(struct cp_session *s, const char *name, struct cp_hash *h)
@@ -121,7 +124,8 @@ compare_on_wc(void *op, const struct weft_wc *wc)
 	else
 		compare_differs(c, b->off_bytes, b->len_bytes);
 	c->found->blocks++;
-	hist_add(&c->r->lat, ui_now_ns() - b->post_ns);
+	if (c->r != NULL)
+		hist_add(&c->r->lat, ui_now_ns() - b->post_ns);
 	c->head = (c->head + 1) % c->s->opt->depth;
 	c->used--;
 }
@@ -185,8 +189,6 @@ int
 cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, uint64_t to,
            uint64_t slot_bytes, bool flush, bool first, struct cp_report *r, struct cp_found *found)
 {
-	/* After a failure the target's hashes may still come, until the session ends. */
-	static struct compare compare;
 	struct compare *c = &compare;
 	int rc = 0;
 
@@ -212,5 +214,30 @@ cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, u
 	if (rc == 0 && f->read_bytes < slot_bytes && !(first && found->differ_bytes > 0))
 		compare_differs(c, f->read_bytes, slot_bytes - f->read_bytes);
 	free(c->buf);
+	return rc;
+}
+
+int
+cp_compare_page(struct cp_session *s, const void *page, uint32_t len_bytes, const struct cp_hash *h,
+                uint64_t to, bool flush, bool *same)
+{
+	struct cp_found found = {0};
+	struct compare *c = &compare;
+	int rc;
+
+	*c = (struct compare){.s = s, .h = h, .found = &found};
+	c->block[0].len_bytes = len_bytes;
+	rc = cp_hash_of(h, page, len_bytes, c->block[0].mine);
+	if (rc != 0)
+		return cp_fail(s, rc, "hashing by %s: %s", h->ops->name, strerror(-rc));
+	s->on_wc = compare_on_wc;
+	s->op = c;
+	s->last_ns = ui_now_ns();
+	rc = cp_probe(s, h, 0, to, len_bytes, flush, c->block[0].theirs);
+	c->used = rc == 0;
+	while (rc == 0 && c->used > 0)
+		rc = compare_turn(c);
+	s->on_wc = NULL;
+	*same = rc == 0 && found.differ_bytes == 0;
 	return rc;
 }

@@ -39,6 +39,10 @@ int cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *
                uint64_t slot_bytes, bool flush, bool first, struct cp_report *r,
                struct cp_found *found);
 
+/** Whether the target has these octets at `to`, by their hash; with `flush` on its medium. */
+int cp_compare_page(struct cp_session *s, const void *page, uint32_t len_bytes,
+                    const struct cp_hash *h, uint64_t to, bool flush, bool *same);
+
 /** Say where they differ; -EILSEQ. */
 int cp_fail_differs(struct cp_session *s, const char *path, const struct cp_found *found);
 

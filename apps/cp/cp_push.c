@@ -73,7 +73,8 @@ push_generation(struct cp_push *p)
 /**
  * Whether the export's present object is this file already: an earlier push may have ended between
  * its commit and the answer. The header only says whether it is worth a look; the hashes of all
- * blocks, each flushed before, are the proof. The word was flushed when it was read.
+ * blocks and of the header's page, each flushed before, are the proof. The word was flushed when it
+ * was read.
  */
 static int
 push_is_there(struct cp_push *p, bool *there)
@@ -101,7 +102,9 @@ push_is_there(struct cp_push *p, bool *there)
 	                !s->opt->no_flush, true, p->r, &found);
 	if (rc == 0)
 		rc = cp_source_check(s, &p->file);
-	*there = rc == 0 && found.differ_bytes == 0;
+	if (rc == 0 && found.differ_bytes == 0)
+		rc = cp_compare_page(s, s->ctl + CP_CTL_HEADER, EXPFMT_HEADER_BYTES, &p->hash, to,
+		                     !s->opt->no_flush, there);
 	if (rc != 0)
 		return rc;
 	if (!*there) {

@@ -199,6 +199,17 @@ def test_memory_and_medium():
     assert sha(whole(t, "demo", 2 * MIB)) == sha(want)
 
 
+def test_header_medium():
+    """An object that is in the target's memory alone is there only when its header is on the medium, too: the target may be killed."""
+    t = server("hm")
+    want = make_file("hm.want", 2 * MIB, 8)
+    copy(t, "--pull", "--no-flush", "--no-verify", want, url("demo"))
+    copy(t, "--resume", want, url("demo"))
+    t.kill()
+    t.start()
+    assert sha(whole(t, "demo", 2 * MIB)) == sha(want)
+
+
 def test_partial_file():
     """The partial file of a pull: of one weft-cp at a time, without a trace at the end, of no use without --resume."""
     t = server("pf")
