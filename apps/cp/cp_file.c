@@ -16,6 +16,7 @@
 
 #include "cp.h"
 
+#define FILE_TRIES 100   /* to lock a partial file while others put theirs in place */
 #define FILE_PIECE 4096u /* a pipe that can be written to takes as much at least (PIPE_BUF) */
 
 /** Standard output. */
@@ -33,33 +34,79 @@ file_stdout(struct cp_session *s, struct cp_file *f)
 	return 0;
 }
 
+/** Whether the file that is open is the one that has the name: 0, -ESTALE or another -errno; *st is
+ * of the open one. */
+static int
+file_is_named(int fd, const char *name, struct stat *st)
+{
+	struct stat named;
+
+	if (fstat(fd, st) != 0)
+		return -errno;
+	if (lstat(name, &named) != 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	return st->st_dev == named.st_dev && st->st_ino == named.st_ino ? 0 : -ESTALE;
+}
+
+/**
+ * Open and lock the file f->temp. Between the two, the weft-cp that had it may have put it in place
+ * or removed it: the lock is then of a file that has the name no more, and what has it is opened.
+ * -EWOULDBLOCK: others have it, again and again. -errno; f->fd is -1 if it cannot be opened.
+ */
+static int
+file_lock(struct cp_file *f, struct stat *st)
+{
+	for (unsigned int i = 0; i < FILE_TRIES; i++) {
+		int rc;
+
+		f->fd = open(f->temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (f->fd < 0)
+			return -errno;
+		if (flock(f->fd, LOCK_EX | LOCK_NB) != 0)
+			return -errno;
+		rc = file_is_named(f->fd, f->temp, st);
+		if (rc != -ESTALE)
+			return rc;
+		close(f->fd);
+		f->fd = -1;
+	}
+	return -EWOULDBLOCK;
+}
+
 /**
  * The partial file of a pull that may be resumed. Its name depends on that of the file alone. Two
- * pulls of one file would spoil each other's, so it is locked.
+ * pulls of one file would spoil each other's, so it is locked. In a folder that others may write to
+ * it may be theirs, or have a second name elsewhere: such a file is not written to.
  */
 static int
 file_part(struct cp_session *s, struct cp_file *f, char *copy)
 {
 	char base[CONF_PATH_MAX];
 	struct stat st;
+	int rc;
 
 	strcpy(base, f->path);
 	snprintf(f->temp, sizeof(f->temp), "%s/.%s.weft-cp.part", dirname(copy), basename(base));
-	f->fd = open(f->temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (f->fd < 0)
-		return -errno;
-	if (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
-		int rc = -errno;
-
-		/* It is the other one's. */
+	rc = file_lock(f, &st);
+	if (rc == 0 && !S_ISREG(st.st_mode))
+		rc = cp_fail(s, -EINVAL, "%s: its partial file %s is no regular file", f->path,
+		             f->temp);
+	else if (rc == 0 && st.st_uid != geteuid())
+		rc = cp_fail(s, -EPERM,
+		             "%s: its partial file %s belongs to another user; remove it", f->path,
+		             f->temp);
+	else if (rc == 0 && st.st_nlink != 1)
+		rc = cp_fail(s, -EMLINK, "%s: its partial file %s has other names; remove it",
+		             f->path, f->temp);
+	else if (rc == -EWOULDBLOCK)
+		cp_fail(s, rc, "%s: another weft-cp writes its partial file", f->path);
+	else if (rc != 0 && f->fd >= 0)
+		cp_fail(s, rc, "%s: its partial file %s cannot be locked: %s", f->path, f->temp,
+		        strerror(-rc));
+	if (rc != 0) {
+		/* It is not ours to remove. */
 		f->temp[0] = '\0';
-		return cp_fail(s, rc, "%s: another weft-cp writes its partial file", f->path);
-	}
-	if (fstat(f->fd, &st) != 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode)) {
-		f->temp[0] = '\0';
-		return cp_fail(s, -EINVAL, "%s: its partial file is no regular file", f->path);
+		return rc;
 	}
 	f->have_bytes = (uint64_t)st.st_size;
 	f->keep = true;
@@ -73,6 +120,7 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 	bool keep_mode = false;
 	mode_t mode = 0;
 	struct stat st;
+	int rc = 0;
 
 	f->path = path;
 	f->fd = -1;
@@ -92,18 +140,16 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 	}
 	strcpy(copy, path);
 	if (s->opt->keep_part) {
-		int rc = file_part(s, f, copy);
-
+		rc = file_part(s, f, copy);
 		if (rc != 0 && s->err[0] != '\0')
 			return rc;
 	} else {
 		snprintf(f->temp, sizeof(f->temp), "%s/.weft-cp.%ld.tmp", dirname(copy),
 		         (long)getpid());
 		f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		rc = f->fd < 0 ? -errno : 0;
 	}
-	if (f->fd < 0) {
-		int rc = -errno;
-
+	if (rc != 0) {
 		strcpy(copy, path);
 		f->temp[0] = '\0';
 		return cp_fail(s, rc, "%s: cannot be written: %s: %s", path, dirname(copy),

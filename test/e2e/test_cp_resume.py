@@ -231,6 +231,16 @@ def test_partial_file():
     await_moved(p, 200000, None, part)
     p.send_signal(signal.SIGTERM)
     assert p.wait(timeout=10) == 143 and os.path.getsize(part) > 0
+    # A file of another name or another user is not written to, and stays.
+    os.link(part, path("pf.link"))
+    assert "has other names" in copy(t, "--resume", url("demo"), path("pf.out"), status=1)[2]
+    os.unlink(path("pf.link"))
+    if os.geteuid() == 0:
+        os.chown(part, 12345, -1)
+        assert "belongs to another user" in copy(t, "--resume", url("demo"), path("pf.out"), status=1)[2]
+        os.chown(part, 0, -1)
+    assert os.path.getsize(part) > 0
+    assert "no/folder" in copy(t, "--resume", url("demo"), path("no/folder/out"), status=1)[2]
     # A hole of the volume where the partial file has data
     with open(path("pf.hole"), "wb") as o:
         o.truncate(2 * MIB)
