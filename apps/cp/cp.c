@@ -183,12 +183,12 @@ static int
 copy_all(struct cp_args *a)
 {
 	struct cp_jobs jobs;
-	uint32_t failed;
+	uint32_t failed, i;
 	int status = CP_EXIT_OK;
 
 	cp_jobs_make(a->operands, a->noperands, &jobs);
 	failed = jobs.failed;
-	for (uint32_t i = 0; i < jobs.n && cp_signal == 0; i++) {
+	for (i = 0; i < jobs.n && cp_signal == 0; i++) {
 		struct attempt at = {.a = a, .job = &jobs.job[i]};
 		const struct cp_retry retry = {
 		        .retries = a->retries,
@@ -208,6 +208,11 @@ copy_all(struct cp_args *a)
 		}
 		failed += status != CP_EXIT_OK;
 	}
+	/* A signal between two files ends it as one within a file does. */
+	if (i < jobs.n)
+		ui_msg("interrupted: %u of %u files were not %s", failed + jobs.n - i,
+		       jobs.failed + jobs.n, a->opt.verify_only ? "compared" : "copied");
+	failed += jobs.n - i;
 	if (cp_signal != 0 && failed > 0)
 		status = 128 + cp_signal;
 	else if (jobs.n > 1 || jobs.failed > 0)
@@ -253,6 +258,8 @@ main(int argc, char **argv)
 	cp_args_configure(&a, &conf);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	/* inherited, it may be ignored, and then no process that ends can be waited for */
+	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	/* a file beyond the size limit is an error of the call, which is reported */
 	signal(SIGXFSZ, SIG_IGN);

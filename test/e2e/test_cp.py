@@ -132,6 +132,39 @@ def test_signals():
     assert sha(whole(t, "demo", MIB)) == sha(f)
 
 
+def child(p):
+    """The process that makes the attempt of a weft-cp of several files."""
+    while True:
+        with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+            pids = f.read().split()
+        if pids:
+            return pids[0]
+        assert p.poll() is None, p.communicate()
+        time.sleep(0.005)
+
+
+def test_signal_between():
+    """A signal that comes when one file has been copied and others have not; SIGCHLD ignored by the program that starts weft-cp."""
+    t = server("sb")
+    os.mkdir(path("sb"))
+    files = [make_file(f"sb/{n}", MIB, 5) for n in EXPORTS]
+    old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    p = spawn(t, *files, url(""))
+    signal.signal(signal.SIGCHLD, old)
+    pid = child(p)
+    p.send_signal(signal.SIGSTOP)
+    while True:
+        with open(f"/proc/{pid}/stat") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                break
+        time.sleep(0.005)
+    p.send_signal(signal.SIGTERM)
+    p.send_signal(signal.SIGCONT)
+    _, err = p.communicate(timeout=10)
+    assert p.returncode == 143 and err == b"weft-cp: interrupted: 1 of 2 files were not copied\n", (p.returncode, err)
+    assert sha(whole(t, "demo", MIB)) == sha(files[0])
+
+
 def test_names():
     """Several files and folders go to the exports of their names, several exports to files of theirs."""
     t = Target("na", {n: {"path": path(f"na.{n}"), "size": "4M"} for n in ("one", "two", "three")}).start()
