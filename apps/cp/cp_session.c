@@ -142,6 +142,9 @@ cp_turn(struct cp_session *s, bool waiting)
 	if (s->gone)
 		return -ENOTCONN;
 	now = ui_now_ns();
+	/* The silence of a peer that owes nothing, for example while a pipe is waited for. */
+	if (!waiting)
+		s->last_ns = now;
 	if (s->idle_ns == 0)
 		s->idle_ns = now;
 	if (now - s->idle_ns < CP_SPIN_NS)

@@ -287,7 +287,7 @@ cp_block_get(struct cp_volume *p, struct cp_block **out)
 	}
 	for (uint32_t i = 0; i < p->depth; i++)
 		if (!p->block[i].busy) {
-			if (p->busy == 0)
+			if (p->busy == p->ready)
 				p->s->last_ns = ui_now_ns();
 			*out = &p->block[i];
 			(*out)->busy = true;
@@ -331,6 +331,39 @@ cp_block_fail(struct cp_block *b, int status, const char *what, const char *why)
 	cp_fail(s, p->rc, "%s: volume %s: %s of %u octets at %" PRIu64 " failed: %s%s", s->where,
 	        s->url.export_name, what, b->len_bytes, b->off_bytes,
 	        why[0] != '\0' ? why : strerror(-p->rc), volume_consequence(p));
+}
+
+int
+cp_volume_source(struct cp_volume *p, struct cp_source *f, struct cp_block *b, uint32_t want)
+{
+	int rc;
+
+	while ((rc = cp_source_next(p->s, f, b->buf, want, &b->len_bytes)) == -EAGAIN) {
+		/* The block that is being filled is not under way. */
+		p->ready++;
+		rc = cp_volume_turn(p);
+		p->ready--;
+		if (rc != 0)
+			return rc;
+	}
+	return rc;
+}
+
+int
+cp_volume_source_more(struct cp_volume *p, struct cp_source *f, bool *more)
+{
+	uint32_t got = 0;
+	uint8_t octet;
+	int rc = 0;
+
+	if (f->stream && cp_source_more(f))
+		while ((rc = cp_source_next(p->s, f, &octet, 1, &got)) == -EAGAIN) {
+			rc = cp_volume_turn(p);
+			if (rc != 0)
+				return rc;
+		}
+	*more = got > 0;
+	return rc;
 }
 
 int

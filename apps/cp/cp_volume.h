@@ -90,6 +90,11 @@ void cp_block_fail(struct cp_block *b, int status, const char *what, const char 
  * that is not over. Others go on meanwhile. False: it is over.
  */
 bool cp_block_again(struct cp_block *b);
+/** Fill the block with what comes next of a source, `want` octets at most; 0 octets at the end of a
+ * stream. */
+int cp_volume_source(struct cp_volume *p, struct cp_source *f, struct cp_block *b, uint32_t want);
+/** Whether a stream goes on: takes one octet of it. */
+int cp_volume_source_more(struct cp_volume *p, struct cp_source *f, bool *more);
 /** Wait until no block is busy. */
 int cp_volume_wait(struct cp_volume *p);
 /** One turn: 0, or the first failure. */

@@ -464,23 +464,6 @@ push_probed(struct weft_volume_req *req)
 	}
 }
 
-/** Fill the block with what comes next; 0 octets at the end of a stream. */
-static int
-push_fill(struct volume_push *p, struct cp_block *b, uint32_t want)
-{
-	int rc;
-
-	while ((rc = cp_source_next(p->v.s, &p->file, b->buf, want, &b->len_bytes)) == -EAGAIN) {
-		/* The block that is being filled is not under way. */
-		p->v.ready++;
-		rc = cp_volume_turn(&p->v);
-		p->v.ready--;
-		if (rc != 0)
-			return rc;
-	}
-	return rc;
-}
-
 /** Begin with the block, of which buf has all. */
 static int
 push_begin(struct volume_push *p, struct cp_block *b, bool window)
@@ -520,7 +503,7 @@ push_next(struct volume_push *p, uint64_t *pos)
 		push_call(b, WEFT_VOLUME_OP_ZEROES);
 		return v->rc;
 	}
-	rc = push_fill(p, b, push_cut(p, off, n, &window));
+	rc = cp_volume_source(v, &p->file, b, push_cut(p, off, n, &window));
 	if (rc != 0)
 		return rc;
 	*pos += b->len_bytes;
@@ -538,16 +521,10 @@ static int
 push_ended(struct volume_push *p)
 {
 	struct cp_volume *v = &p->v;
-	uint32_t got = 0;
-	uint8_t octet;
-	int rc;
+	bool more;
+	int rc = cp_volume_source_more(v, &p->file, &more);
 
-	while ((rc = cp_source_next(v->s, &p->file, &octet, 1, &got)) == -EAGAIN) {
-		rc = cp_volume_turn(v);
-		if (rc != 0)
-			return rc;
-	}
-	if (rc == 0 && got > 0)
+	if (rc == 0 && more)
 		return cp_fail(v->s, -EFBIG,
 		               "%s: has more octets than fit behind octet %" PRIu64
 		               " of volume %s, which ends at %" PRIu64 "; %s",
@@ -610,7 +587,7 @@ push_data(struct volume_push *p)
 	                  v->s->opt->quiet);
 	while (rc == 0 && pos < total && !p->file.ended)
 		rc = push_next(p, &pos);
-	if (rc == 0 && p->file.stream && cp_source_more(&p->file))
+	if (rc == 0)
 		rc = push_ended(p);
 	v->end_bytes = v->begin_bytes + pos;
 	if (rc == 0)

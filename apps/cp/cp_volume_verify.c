@@ -53,11 +53,7 @@ verify_next(struct volume_verify *p, uint64_t *pos)
 		return rc;
 	if (left < want)
 		want = (uint32_t)left;
-	while ((rc = cp_source_next(v->s, &p->file, b->buf, want, &b->len_bytes)) == -EAGAIN) {
-		rc = cp_volume_turn(v);
-		if (rc != 0)
-			return rc;
-	}
+	rc = cp_volume_source(v, &p->file, b, want);
 	if (rc != 0)
 		return rc;
 	if (b->len_bytes == 0) {

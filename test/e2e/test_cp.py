@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from cp_runs import BLOCK, EXPORTS, MIB, copy, granted, octets, server, spawn, url, whole
+from cp_runs import BLOCK, EXPORTS, MIB, await_taken, copy, granted, octets, server, spawn, url, whole
 from weft_e2e import PROCS, Target, app, main, make_file, path, run, sha
 
 
@@ -44,6 +44,28 @@ def test_stdin_slow():
         p.stdin.close()
         assert p.wait(timeout=30) == 0, p.stderr.read()
         assert octets(whole(t, export, len(data))) == data
+
+
+def test_pipe_timeout():
+    """A pipe that pauses for longer than --timeout is no target that does not answer."""
+    t = server("pt")
+    data = octets(make_file("pt.src", 3 * MIB, 6))
+    for export in EXPORTS:
+        for args in (("-", url(export)), ("--verify-only", "-", url(export))):
+            p = spawn(t, "-q", "--timeout", "0.5", *args, stdin=subprocess.PIPE)
+            for piece in (data[:BLOCK + 5], data[BLOCK + 5:]):
+                p.stdin.write(piece)
+                p.stdin.flush()
+                await_taken(p)
+                time.sleep(1.3)
+            p.stdin.close()
+            assert p.wait(timeout=30) == 0, (args, p.stderr.read())
+        length = ("--length", "3M") if export == "disk" else ()
+        p = spawn(t, "-q", "--timeout", "0.5", "--block", "64K", *length, url(export), "-")
+        got = os.read(p.stdout.fileno(), 1000)
+        time.sleep(1.3)
+        got += p.stdout.read()
+        assert p.wait(timeout=30) == 0 and got == data, p.stderr.read()
 
 
 def test_stdin_length():
