@@ -19,6 +19,15 @@ struct volume_verify {
 };
 
 static void
+verify_differs(struct cp_found *f, uint64_t off_bytes, uint64_t len_bytes)
+{
+	/* Blocks are answered in any order. */
+	if (f->differ_bytes == 0 || off_bytes < f->first_bytes)
+		f->first_bytes = off_bytes;
+	f->differ_bytes += len_bytes;
+}
+
+static void
 verify_compared(struct weft_volume_req *req)
 {
 	struct cp_block *b = req->owner;
@@ -28,14 +37,10 @@ verify_compared(struct weft_volume_req *req)
 		cp_block_fail(b, req->status, "the Verify", req->why);
 		return;
 	}
-	if (cp_block_same(b)) {
+	if (cp_block_same(b))
 		f->equal_bytes += b->len_bytes;
-	} else {
-		/* Blocks are answered in any order. */
-		if (f->differ_bytes == 0 || b->off_bytes < f->first_bytes)
-			f->first_bytes = b->off_bytes;
-		f->differ_bytes += b->len_bytes;
-	}
+	else
+		verify_differs(f, b->off_bytes, b->len_bytes);
 	cp_block_end(b);
 }
 
@@ -74,14 +79,21 @@ verify_data(struct volume_verify *p)
 {
 	struct cp_volume *v = &p->v;
 	uint64_t pos = 0;
+	bool more = false;
 	int rc = 0;
 
 	v->begin_ns = ui_now_ns();
 	ui_progress_start(&v->bar, p->file.path, p->file.size_bytes, v->s->opt->quiet);
 	while (rc == 0 && v->begin_bytes + pos < v->end_bytes && !p->file.ended)
 		rc = verify_next(p, &pos);
+	/* A pipe that goes on behind the volume's end differs there; how far it goes is not
+	 * looked at. */
+	if (rc == 0)
+		rc = cp_volume_source_more(v, &p->file, &more);
 	if (rc == 0)
 		rc = cp_volume_wait(v);
+	if (rc == 0 && more)
+		verify_differs(&p->found, v->end_bytes, 1);
 	if (rc == 0)
 		rc = cp_source_check(v->s, &p->file);
 	ui_progress_end(&v->bar);

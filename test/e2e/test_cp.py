@@ -244,6 +244,13 @@ def test_verify_only():
     with open(path("vo.long"), "wb") as o:
         o.write(octets(f) + b"more")
     copy(t, "--verify-only", path("vo.long"), url("demo"), status=3)
+    # A pipe that goes on behind the volume's end
+    copy(t, "-q", url("disk"), path("vo.whole"))
+    data = octets(path("vo.whole"))
+    copy(t, "--verify-only", "-", url("disk"), stdin=data)
+    copy(t, "--verify-only", "--length", str(len(data)), "-", url("disk"), stdin=data + b"m")
+    err = copy(t, "--verify-only", "-", url("disk"), stdin=data + b"m", status=3)[2]
+    assert f"first in the block at octet {len(data)}, in blocks of 1 octets" in err, err
     assert sha(whole(t, "demo", 2 * MIB + 5)) == sha(f)
 
 
