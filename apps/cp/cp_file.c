@@ -113,12 +113,19 @@ file_part(struct cp_session *s, struct cp_file *f, char *copy)
 	return 0;
 }
 
+/** The mode of the file that is replaced; until then for no more readers than it has, and for us to
+ * open again. */
+static void
+file_mode(const struct cp_file *f, bool whole)
+{
+	if (f->replaces)
+		(void)fchmod(f->fd, whole ? f->mode : (f->mode & 0777) | S_IRUSR | S_IWUSR);
+}
+
 int
 cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 {
 	char copy[CONF_PATH_MAX];
-	bool keep_mode = false;
-	mode_t mode = 0;
 	struct stat st;
 	int rc = 0;
 
@@ -135,8 +142,8 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 			return cp_fail(s, -EINVAL,
 			               "%s: is not a regular file, and cannot be replaced at once",
 			               path);
-		mode = st.st_mode & 07777;
-		keep_mode = true;
+		f->mode = st.st_mode & 07777;
+		f->replaces = true;
 	}
 	strcpy(copy, path);
 	if (s->opt->keep_part) {
@@ -155,8 +162,7 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 		return cp_fail(s, rc, "%s: cannot be written: %s: %s", path, dirname(copy),
 		               strerror(-rc));
 	}
-	if (keep_mode)
-		(void)fchmod(f->fd, mode);
+	file_mode(f, false);
 	return 0;
 }
 
@@ -194,7 +200,7 @@ cp_file_put(struct cp_session *s, struct cp_file *f, const void *buf, uint32_t l
 	if (f->blocks && n > FILE_PIECE)
 		n = FILE_PIECE;
 	while (*put < len_bytes) {
-		if (poll(&pfd, 1, 0) == 0)
+		if (poll(&pfd, 1, 0) <= 0)
 			return -EAGAIN;
 		if (n > len_bytes - *put)
 			n = len_bytes - *put;
@@ -256,15 +262,19 @@ int
 cp_file_install(struct cp_session *s, struct cp_file *f)
 {
 	char copy[CONF_PATH_MAX];
-	int fd;
+	int fd, rc = 0;
 
 	if (f->stream)
 		return 0;
+	file_mode(f, true);
 	if (fsync(f->fd) != 0)
-		return cp_fail(s, -errno, "%s: cannot be written: %s", f->path, strerror(errno));
-	if (rename(f->temp, f->path) != 0)
-		return cp_fail(s, -errno, "%s: cannot be put in place: %s", f->path,
-		               strerror(errno));
+		rc = cp_fail(s, -errno, "%s: cannot be written: %s", f->path, strerror(errno));
+	else if (rename(f->temp, f->path) != 0)
+		rc = cp_fail(s, -errno, "%s: cannot be put in place: %s", f->path, strerror(errno));
+	if (rc != 0) {
+		file_mode(f, false);
+		return rc;
+	}
 	f->temp[0] = '\0';
 	strcpy(copy, f->path);
 	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "conf.h"
 
@@ -20,6 +21,8 @@ struct cp_file {
 	bool keep;           /**< a pull that fails keeps them */
 	bool stream;         /**< standard output: in order, once */
 	bool blocks;         /**< a long write to it may block */
+	bool replaces;       /**< there is a file that it replaces, of this mode */
+	mode_t mode;
 };
 
 /** Create the temporary file beside the destination, so that errors of the folder show before the

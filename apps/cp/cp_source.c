@@ -112,7 +112,7 @@ source_fill(struct cp_session *s, struct cp_source *f, uint8_t *buf, uint32_t wa
 	struct pollfd pfd = {.fd = f->fd, .events = POLLIN};
 	ssize_t n;
 
-	if (poll(&pfd, 1, 0) == 0)
+	if (poll(&pfd, 1, 0) <= 0)
 		return -EAGAIN;
 	n = read(f->fd, buf + f->fill_bytes, want - f->fill_bytes);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))

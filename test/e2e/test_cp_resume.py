@@ -224,6 +224,8 @@ def test_partial_file():
         assert os.path.getsize(part) == 2 * MIB + 8 and sha(path("pf.out")) == sha(f)
         report = json.loads(copy(t, "--json", "--resume", *length, url(export), path("pf.out"))[1])
         assert report["resumed_bytes"] == MIB and sha(path("pf.out")) == sha(f) and not os.path.exists(part), report
+    # The file that is replaced may not be written to: the partial file may.
+    os.chmod(path("pf.out"), 0o440)
     p = spawn(t, "--resume", "--block", "64K", "--rate", "256K", url("demo"), path("pf.out"))
     while not os.path.exists(part):
         time.sleep(0.02)
@@ -231,6 +233,7 @@ def test_partial_file():
     await_moved(p, 200000, None, part)
     p.send_signal(signal.SIGTERM)
     assert p.wait(timeout=10) == 143 and os.path.getsize(part) > 0
+    assert os.stat(part).st_mode & 0o777 == 0o640
     # A file of another name or another user is not written to, and stays.
     os.link(part, path("pf.link"))
     assert "has other names" in copy(t, "--resume", url("demo"), path("pf.out"), status=1)[2]
@@ -248,7 +251,7 @@ def test_partial_file():
     with open(part, "wb") as o:
         o.write(octets(f))
     copy(t, "--resume", "--length", "2M", url("disk"), path("pf.out"))
-    assert octets(path("pf.out")) == bytes(2 * MIB)
+    assert octets(path("pf.out")) == bytes(2 * MIB) and os.stat(path("pf.out")).st_mode & 0o7777 == 0o440
 
 
 def test_retries():
