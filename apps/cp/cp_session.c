@@ -557,11 +557,13 @@ check_grant(struct cp_session *s)
 int
 cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 {
-	weft_export_open_args args = {.name = s->url.export_name, .rights = rights | wish};
+	const uint32_t all = wish & ~rights;
+	weft_export_open_args args = {.name = s->url.export_name, .rights = rights | all};
 	struct call c = {.s = s, .take = take_open};
 	uint64_t end = ui_now_ns() + s->opt->wait_ns;
 	int rc;
 
+	wish = all;
 	for (;;) {
 		rc = call(&c, WEFT_EXPORT_OPEN, (xdrproc_t)xdr_weft_export_open_args, &args,
 		          (xdrproc_t)xdr_weft_export_open_res, sizeof(weft_export_open_res),
@@ -569,7 +571,9 @@ cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 		if (rc != 0)
 			return rc;
 		if (c.export_status == WEFT_EXPORT_PERM && args.rights != rights) {
-			args.rights = rights;
+			/* The next smaller part of what is wished. */
+			wish = (wish - 1) & all;
+			args.rights = rights | wish;
 			continue;
 		}
 		if (c.export_status != WEFT_EXPORT_BUSY || ui_now_ns() >= end)

@@ -12,7 +12,7 @@ import time
 
 from cp_runs import BLOCK, EXPORTS, MIB, await_moved, await_taken, copy, octets, server, spawn, url, whole
 from kill_rounds import SEED, rounds
-from weft_e2e import PROCS, main, make_file, path, sha
+from weft_e2e import PROCS, Target, main, make_file, path, sha
 
 PAGE = 4096
 SLOTS = (32, 40)  # where the first page of an object's export says where its slots are (docs/export-format.md)
@@ -252,6 +252,20 @@ def test_partial_file():
         o.write(octets(f))
     copy(t, "--resume", "--length", "2M", url("disk"), path("pf.out"))
     assert octets(path("pf.out")) == bytes(2 * MIB) and os.stat(path("pf.out")).st_mode & 0o7777 == 0o440
+
+
+def test_rights():
+    """An export without flush, or without verify: a pull is resumed with what is granted."""
+    t = server("ri")
+    f = make_file("ri.src", 2 * MIB, 9)
+    copy(t, f, url("demo"))
+    for rights, there in (("read,flush,verify", MIB), ("read,verify", MIB), ("read,flush", 0), ("read", 0)):
+        t.term()
+        t = Target("ri", {"demo": {"path": path("ri.demo"), "size": "33M", "rights": rights}}).start()
+        with open(path(".ri.out.weft-cp.part"), "wb") as o:
+            o.write(octets(f)[:MIB])
+        report = json.loads(copy(t, "--json", "--resume", url("demo"), path("ri.out"))[1])
+        assert report["resumed_bytes"] == there and sha(path("ri.out")) == sha(f), (rights, report)
 
 
 def test_retries():
