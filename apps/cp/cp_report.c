@@ -4,6 +4,7 @@
 #include "cp.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "json.h"
@@ -94,8 +95,10 @@ report_text(const struct cp_report *r, FILE *out)
 {
 	char hex[2 * EXPFMT_CRC_BYTES + 1], b[3][32];
 	char hash[WEFT_TEXT_MAX + 1], mech[WEFT_TEXT_MAX + 1];
+	char from[PATH_MAX], to[PATH_MAX];
 
-	fprintf(out, "%s -> %s\n", r->source, r->destination);
+	fprintf(out, "%s -> %s\n", ui_printable(r->source, from, sizeof(from)),
+	        ui_printable(r->destination, to, sizeof(to)));
 	fprintf(out, "  %-12s %" PRIu64 " octets (%s) in %.6f s, %.1f MB/s\n",
 	        is_verify(r) ? "equal"
 	        : is_push(r) ? "pushed"

@@ -286,7 +286,7 @@ def test_kept_rate():
 def test_progress():
     """The bar and the time that is left, on a terminal only."""
     t = server("pr")
-    f = make_file("pr.src", 2 * MIB, 8)
+    f = make_file("pr.\033[31msrc", 2 * MIB, 8)
     ours, theirs = pty.openpty()
     p = spawn(t, "--block", "64K", "--rate", "1M", f, url("demo"), stderr=theirs)
     os.close(theirs)
@@ -301,6 +301,8 @@ def test_progress():
         said += piece
     os.close(ours)
     assert p.wait(timeout=10) == 0
+    # No control character of a name comes to a terminal.
+    assert b"pr.?[31msrc [" in said and b"\033[31m" not in said + p.stdout.read(), said
     left = [int(n) for n in re.findall(rb" (\d+) s left", said)]
     # Two seconds in all: a busy machine may make a few drawings guess too much.
     assert left and left[-1] <= 1 and sorted(left)[len(left) // 2] <= 2, (left, said)

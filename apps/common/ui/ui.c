@@ -231,7 +231,7 @@ ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool 
 	memset(p, 0, sizeof(*p));
 	p->on = !quiet && isatty(STDERR_FILENO);
 	p->total = total;
-	p->what = what;
+	ui_printable(what, p->what, sizeof(p->what));
 	p->start_ns = ui_now_ns();
 }
 

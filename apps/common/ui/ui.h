@@ -64,8 +64,8 @@ uint64_t ui_now_ns(void);
 struct ui_progress {
 	bool on;
 	uint64_t total, last_ns, start_ns, last_done;
-	double rate; /**< octets a second of late */
-	const char *what;
+	double rate;    /**< octets a second of late */
+	char what[256]; /**< without control characters */
 };
 
 /** total: octets in all, or UI_TOTAL_UNKNOWN: then there is no bar and no time that is left. */
