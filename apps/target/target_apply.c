@@ -20,15 +20,20 @@
 static int
 do_shut(struct target *t, struct apply_change *c, char *err, size_t err_size)
 {
-	if (c->ex == NULL || c->kind == APPLY_SET || c->kind == APPLY_CREATE ||
-	    !target_export_up(c->ex))
+	bool was_up;
+	int rc;
+
+	if (c->ex == NULL || c->kind == APPLY_SET || c->kind == APPLY_CREATE)
 		return 0;
-	if (target_export_shut(t, c->ex) != 0)
-		return RUNTIME_FAIL(-EBUSY,
-		                    "export %s: what was under way has not ended yet; try again",
-		                    c->was.name);
-	c->shut = true;
-	return 0;
+	/* One that is not up may still have a volume, which workers have not left. */
+	was_up = target_export_up(c->ex);
+	rc = target_export_shut(t, c->ex);
+	/* A failure may leave it down as well. */
+	c->shut = was_up && !target_export_up(c->ex);
+	return rc == 0 ? 0
+	               : RUNTIME_FAIL(-EBUSY,
+	                              "export %s: what was under way has not ended yet; try again",
+	                              c->was.name);
 }
 
 static int
@@ -61,6 +66,16 @@ do_change(struct target *t, struct apply_change *c, char *err, size_t err_size)
 	return rc;
 }
 
+/** Open an export as it was. First what is still open of it is closed, which may have failed
+ * before. */
+static int
+undo_opening(struct target *t, struct apply_change *c, char *err, size_t err_size)
+{
+	int rc = target_export_shut(t, c->ex);
+
+	return rc == 0 ? target_export_reopen(t, c->ex, &c->was, err, err_size) : rc;
+}
+
 /** Take a change back, as far as it went. What cannot be opened again is offline. */
 static void
 undo_change(struct target *t, struct apply_change *c)
@@ -72,7 +87,10 @@ undo_change(struct target *t, struct apply_change *c)
 	case APPLY_CREATE:
 		if (!c->done)
 			break;
-		(void)target_export_shut(t, c->ex);
+		/* One that is not closed is in use: its slot and its file stay. */
+		rc = target_export_shut(t, c->ex);
+		if (rc != 0)
+			break;
 		target_export_remove(t, c->ex);
 		if (c->made_file)
 			(void)unlink(c->now.path);
@@ -83,17 +101,15 @@ undo_change(struct target *t, struct apply_change *c)
 			if (c->held && rc == 0)
 				rc = target_export_take(t, c->ex);
 		} else if (c->shut) {
-			rc = target_export_reopen(t, c->ex, &c->was, err, sizeof(err));
+			rc = undo_opening(t, c, err, sizeof(err));
 		}
 		break;
 	case APPLY_SET:
 		rc = c->done ? target_export_reconf(t, c->ex, &c->was) : 0;
 		break;
 	default:
-		if (c->done)
-			rc = target_export_shut(t, c->ex);
-		if (rc == 0 && (c->done || c->shut))
-			rc = target_export_reopen(t, c->ex, &c->was, err, sizeof(err));
+		if (c->done || c->shut)
+			rc = undo_opening(t, c, err, sizeof(err));
 		break;
 	}
 	if (rc != 0)
