@@ -24,8 +24,10 @@ struct target;
 enum apply_kind {
 	APPLY_DELETE,
 	APPLY_CREATE,
-	APPLY_SET,    /**< what applies at once, or the export is not open */
 	APPLY_REOPEN, /**< opened again, perhaps with another size */
+	/** What applies at once, or the export is not open. Behind what fails more often: it
+	 * revokes grants, and these cannot be put back. */
+	APPLY_SET,
 	APPLY_SHRINK, /**< opened again; what the volume has beyond its new size is lost */
 	APPLY_KINDS,
 };
