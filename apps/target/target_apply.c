@@ -156,7 +156,7 @@ apply_do(struct target *t, struct apply_plan *p, char *err, size_t err_size)
 	if (rc != 0) {
 		/* First the file: a crash behind this finds what was before. */
 		if (written)
-			state_undo(t->state);
+			(void)state_undo(t->state, ui_msg);
 		for (uint32_t i = p->n; i > 0; i--)
 			undo_change(t, &p->changes[i - 1]);
 		return rc;

@@ -112,7 +112,7 @@ target_runtime_create(struct target *t, const char *name, target_pair *pairs, un
 		return rc;
 	rc = runtime_medium_rc(target_export_add(t, &conf, false, &ex, err, err_size));
 	if (rc != 0)
-		state_undo(t->state);
+		(void)state_undo(t->state, ui_msg);
 	*changed = rc == 0;
 	return rc;
 }
@@ -173,7 +173,7 @@ runtime_reopen(struct target *t, struct target_export *ex, const struct conf_exp
 		rc = runtime_medium_rc(target_export_reopen(t, ex, now, err, err_size));
 	if (rc == 0)
 		return 0;
-	state_undo(t->state);
+	(void)state_undo(t->state, ui_msg);
 	if (!target_export_up(ex))
 		(void)target_export_reopen(t, ex, &was, unused, sizeof(unused));
 	return rc;
@@ -219,7 +219,7 @@ target_runtime_set(struct target *t, const char *name, target_pair *pairs, unsig
 		return rc;
 	rc = target_export_reconf(t, ex, &now);
 	if (rc != 0) {
-		state_undo(t->state);
+		(void)state_undo(t->state, ui_msg);
 		return RUNTIME_FAIL(rc, "export %s: the workers have too much to do; try again",
 		                    name);
 	}
@@ -284,7 +284,7 @@ target_runtime_rename(struct target *t, const char *name, const char *to, char *
 	if (rc == 0) {
 		rc = target_export_reconf(t, ex, &now);
 		if (rc != 0) {
-			state_undo(t->state);
+			(void)state_undo(t->state, ui_msg);
 			snprintf(err, err_size,
 			         "export %s: the workers have too much to do; try again", name);
 		}

@@ -63,9 +63,23 @@ write_all(int fd, const char *text, size_t len)
 	return fsync(fd) == 0 ? 0 : -errno;
 }
 
-/** Replace a file of the directory as a whole. old: keep the file of before under this name. */
+/** Give the file of before its name again. Without one there was none. */
 static int
-state_write(const struct state *s, const char *name, const char *old, const char *text, size_t len)
+put_back(const char *kept, const char *path)
+{
+	if (rename(kept, path) == 0)
+		return 0;
+	/* Whatever else it is, the file that there is may be the only one. */
+	if (errno == ENOENT && (unlink(path) == 0 || errno == ENOENT))
+		return 0;
+	return -errno;
+}
+
+/** Replace a file of the directory as a whole, and keep the file of before under the name `old`.
+ * *same: after a failure, whether the file is that of before. */
+static int
+state_write(const struct state *s, const char *name, const char *old, const char *text, size_t len,
+            bool *same)
 {
 	char path[CONF_PATH_MAX + 32], fresh[CONF_PATH_MAX + 32], kept[CONF_PATH_MAX + 32], new[64];
 	int fd, rc;
@@ -73,26 +87,30 @@ state_write(const struct state *s, const char *name, const char *old, const char
 	state_path(s, name, path);
 	snprintf(new, sizeof(new), "%s.new", name);
 	state_path(s, new, fresh);
+	*same = true;
 	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	rc = write_all(fd, text, len);
 	if (close(fd) != 0 && rc == 0)
 		rc = -errno;
-	if (rc == 0 && old != NULL) {
-		state_path(s, old, kept);
-		if (unlink(kept) != 0 && errno != ENOENT)
-			rc = -errno;
-		if (rc == 0 && link(path, kept) != 0 && errno != ENOENT)
-			rc = -errno;
-	}
+	state_path(s, old, kept);
+	if (rc == 0 && unlink(kept) != 0 && errno != ENOENT)
+		rc = -errno;
+	if (rc == 0 && link(path, kept) != 0 && errno != ENOENT)
+		rc = -errno;
 	if (rc == 0 && rename(fresh, path) != 0)
 		rc = -errno;
 	if (rc != 0) {
 		(void)unlink(fresh);
 		return rc;
 	}
-	return state_sync(s);
+	rc = state_sync(s);
+	if (rc != 0) {
+		*same = put_back(kept, path) == 0;
+		(void)state_sync(s);
+	}
+	return rc;
 }
 
 /* ---- Reading ---- */
@@ -122,6 +140,7 @@ state_read(const struct state *s, const char *name, char **text, size_t *len)
 	return rc;
 }
 
+/** Read exports.ini. After a failure the exports are as they were. */
 static int
 read_exports(struct state *s, char *err, size_t err_size)
 {
@@ -138,8 +157,10 @@ read_exports(struct state *s, char *err, size_t err_size)
 			s->exports[i] = c->exports[i];
 			s->exports[i].of_state = true;
 		}
-		s->nexports = rc == 0 ? c->nexports : 0;
+		if (rc == 0)
+			s->nexports = c->nexports;
 	} else if (rc == -ENOENT) {
+		s->nexports = 0;
 		rc = 0;
 	} else {
 		snprintf(err, err_size, "%s: cannot be read: %s", s->file, strerror(-rc));
@@ -431,6 +452,7 @@ save_exports(struct state *s, char *err, size_t err_size)
 	char *text = NULL;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
+	bool same = true;
 	int rc = -ENOMEM;
 
 	if (f != NULL) {
@@ -442,10 +464,10 @@ save_exports(struct state *s, char *err, size_t err_size)
 		rc = fclose(f) == 0 ? 0 : -ENOMEM;
 	}
 	if (rc == 0)
-		rc = state_write(s, "exports.ini", "exports.ini.old", text, len);
+		rc = state_write(s, "exports.ini", "exports.ini.old", text, len, &same);
 	if (rc != 0)
-		snprintf(err, err_size, "%s: cannot be written: %s; nothing was changed", s->file,
-		         strerror(-rc));
+		snprintf(err, err_size, "%s: cannot be written: %s; %s", s->file, strerror(-rc),
+		         same ? "nothing was changed" : "the change may be there after a restart");
 	free(text);
 	/* Whatever it was: no export is missing, and no name is taken. */
 	return rc == 0 ? 0 : -EIO;
@@ -528,17 +550,21 @@ state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *
 	return rc;
 }
 
-void
-state_undo(struct state *s)
+int
+state_undo(struct state *s, void (*say)(const char *fmt, ...))
 {
 	char old[CONF_PATH_MAX + 32], err[CONF_ERR_MAX + CONF_PATH_MAX];
+	int rc = put_back(state_path(s, "exports.ini.old", old), s->file), read;
 
-	/* Without an earlier file there was no export. */
-	if (rename(state_path(s, "exports.ini.old", old), s->file) != 0)
-		(void)unlink(s->file);
-	(void)state_sync(s);
-	s->nexports = 0;
-	(void)read_exports(s, err, sizeof(err));
+	if (rc == 0)
+		rc = state_sync(s);
+	if (rc != 0)
+		say("%s: cannot be put back: %s; a change that failed may be there after a restart",
+		    s->file, strerror(-rc));
+	read = read_exports(s, err, sizeof(err));
+	if (read != 0)
+		say("%s", err);
+	return rc != 0 ? rc : read;
 }
 
 /* ---- Held exports ---- */
@@ -565,6 +591,7 @@ state_hold(struct state *s, const char *name, bool held, char *err, size_t err_s
 	char text[CONF_EXPORTS_MAX * (CONF_NAME_MAX + 2)] = "";
 	const uint32_t at = held_number(s, name);
 	size_t len = 0;
+	bool same;
 	int rc;
 
 	if ((at < s->nheld) == held || (held && s->nheld == CONF_EXPORTS_MAX))
@@ -574,9 +601,10 @@ state_hold(struct state *s, const char *name, bool held, char *err, size_t err_s
 			len += (size_t)sprintf(text + len, "%s\n", s->held[i]);
 	if (held)
 		len += (size_t)sprintf(text + len, "%.*s\n", CONF_NAME_MAX, name);
-	rc = state_write(s, "held", NULL, text, len);
+	rc = state_write(s, "held", "held.old", text, len, &same);
 	if (rc != 0) {
-		snprintf(err, err_size, "%s/held: cannot be written: %s", s->dir, strerror(-rc));
+		snprintf(err, err_size, "%s/held: cannot be written: %s%s", s->dir, strerror(-rc),
+		         same ? "" : "; the change may be there after a restart");
 		return -EIO;
 	}
 	if (held)

@@ -8,7 +8,8 @@
  * `exports.ini` has the exports that were made at run time, as sections of a configuration; `held`
  * the names of those that are kept out of service. A file is replaced as a whole: a new file is
  * written and made durable, takes the name, and the directory is made durable. So after a crash
- * there is the old file or the new one. `lock` is locked while a target uses the directory.
+ * there is the old file or the new one. A file of before stays as `.old`. `lock` is locked while a
+ * target uses the directory.
  *
  * The program's thread, unless a function says otherwise.
  */
@@ -64,8 +65,10 @@ int state_remove(struct state *s, const char *name, char *err, size_t err_size);
  * of before, or these. Likewise. */
 int state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *err,
                   size_t err_size);
-/** Take back the last state_put(), state_remove() or state_replace(); needs no room on the disk. */
-void state_undo(struct state *s);
+/** Take back the last state_put(), state_remove() or state_replace(); needs no room on the disk.
+ * -errno, after say() got a line: the exports are those of the file, or, if that cannot be read, as
+ * they were. */
+int state_undo(struct state *s, void (*say)(const char *fmt, ...));
 
 bool state_is_held(const struct state *s, const char *name);
 /** Note whether an export is held. -errno with one line in err: nothing changed. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,30 @@
 
 static char dir[64], err[2048];
 static struct state *st;
+
+static unsigned int noted;    /* lines of state_undo() */
+static unsigned int bad_dirs; /* so many fsync() of directories fail */
+
+static void
+note(const char *fmt, ...)
+{
+	(void)fmt;
+	noted++;
+}
+
+/* In place of the C library's. */
+int
+fsync(int fd)
+{
+	struct stat s;
+
+	if (bad_dirs > 0 && fstat(fd, &s) == 0 && S_ISDIR(s.st_mode)) {
+		bad_dirs--;
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
 
 /** Open the directory, after the one of before was closed. */
 static void
@@ -36,7 +61,8 @@ static void
 end(void)
 {
 	static const char *const names[] = {"exports.ini", "exports.ini.old", "exports.ini.new",
-	                                    "held",        "held.new",        "lock"};
+	                                    "held",        "held.old",        "held.new",
+	                                    "lock"};
 	char path[128];
 
 	state_close(st);
@@ -100,16 +126,16 @@ test_undo(void)
 {
 	begin();
 	put("a", "4M");
-	state_undo(st);
+	CHECK_EQ(state_undo(st, note), 0);
 	CHECK_EQ(st->nexports, 0);
 	again();
 	CHECK_EQ(st->nexports, 0);
 	put("a", "4M");
 	put("b", "4M");
-	state_undo(st);
+	CHECK_EQ(state_undo(st, note), 0);
 	CHECK_EQ(st->nexports, 1);
 	CHECK_EQ(state_remove(st, "a", err, sizeof(err)), 0);
-	state_undo(st);
+	CHECK_EQ(state_undo(st, note), 0);
 	again();
 	CHECK_EQ(st->nexports, 1);
 	CHECK_STR(st->exports[0].name, "a");
@@ -154,7 +180,7 @@ test_set(void)
 		CHECK(st->exports[0].of_state && st->exports[1].size_bytes == 8 << 20);
 		again();
 	}
-	state_undo(st);
+	CHECK_EQ(state_undo(st, note), 0);
 	for (int round = 0; round < 2; round++) {
 		CHECK_EQ(st->nexports, 2);
 		CHECK_STR(st->exports[0].name, "a");
@@ -210,6 +236,61 @@ test_write_fails(void)
 	CHECK_EQ(rmdir(path), 0);
 	again();
 	CHECK_EQ(st->nexports, 1);
+	end();
+}
+
+/* The new file has the name already when the directory cannot be made durable. */
+static void
+test_sync_fails(void)
+{
+	struct conf_export e;
+
+	begin();
+	CHECK_EQ(parse("a", "size", "4M", &e), 0);
+	for (uint32_t n = 0; n < 2; n++) {
+		bad_dirs = 2;
+		CHECK_EQ(state_put(st, n == 0 ? "a" : "b", &e, err, sizeof(err)), -EIO);
+		CHECK_MSG(strstr(err, "nothing was changed") != NULL, "%s", err);
+		bad_dirs = 1;
+		CHECK_EQ(state_hold(st, "a", n == 0, err, sizeof(err)), -EIO);
+		bad_dirs = 0;
+		CHECK_EQ(st->nexports, n);
+		again();
+		CHECK_EQ(st->nexports, n);
+		CHECK_EQ(state_is_held(st, "a"), n > 0);
+		put("a", "4M");
+		CHECK_EQ(state_hold(st, "a", true, err, sizeof(err)), 0);
+	}
+	end();
+}
+
+/* An undo that fails leaves the file that there is, and says so. */
+static void
+test_undo_fails(void)
+{
+	char path[128];
+	FILE *f;
+
+	begin();
+	put("a", "4M");
+	put("b", "4M");
+	snprintf(path, sizeof(path), "%s/exports.ini.old", dir);
+	/* What was before cannot be read: the exports stay. */
+	f = fopen(path, "w");
+	fputs("[export a]\nsi", f);
+	fclose(f);
+	noted = 0;
+	CHECK(state_undo(st, note) < 0);
+	CHECK_EQ(noted, 1);
+	CHECK_EQ(st->nexports, 2);
+	/* Another failure than that there was no file before. */
+	put("c", "4M");
+	CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
+	CHECK_EQ(state_undo(st, note), -ENOTDIR);
+	CHECK_EQ(noted, 2);
+	again();
+	CHECK_EQ(st->nexports, 3);
+	CHECK_EQ(rmdir(path), 0);
 	end();
 }
 
@@ -342,6 +423,8 @@ WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_
                {"a set is kept and taken back as a whole", test_set},
                {"half of a new file is not looked at", test_half_written},
                {"a write that fails changes nothing", test_write_fails},
+               {"a directory that cannot be made durable changes nothing", test_sync_fails},
+               {"an undo that fails keeps the file", test_undo_fails},
                {"held exports are kept", test_held}, {"values that are refused", test_refused},
                {"drawn exports are read as they were written", test_drawn},
                {"one target has the directory", test_one_target})
