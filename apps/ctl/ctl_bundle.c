@@ -23,14 +23,18 @@ static const char readme[] =
         "                    of DPDK are in the system's log alone\n"
         "*.json              what weft-ctl shows: status, exports, clients, connections, limits,\n"
         "                    slow operations, counters of ports and workers\n"
+        "*.error             why a call failed, whose content is missing\n"
         "\n"
         "No key of a client or of a hash is in it. It has names and addresses of clients, paths\n"
-        "and names of exports. Look at it before you give it away.\n";
+        "and names of exports. Lines of the log, and reasons why an export is not served, may\n"
+        "name files of keys. Look at it before you give it away.\n";
 
 struct bundle {
 	struct ctl_tar tar;
 	time_t at_s;
 	json_t *names;
+	unsigned int failed; /* calls */
+	char errors[256];    /* their files, for people */
 };
 
 static void
@@ -65,8 +69,12 @@ add_call(struct bundle *b, int fd, const char *method)
 	result = ctl_call(fd, ctl_method_find(method), params, &f);
 	json_decref(params);
 	if (result == NULL) {
+		const size_t n = strlen(b->errors);
+
 		snprintf(name, sizeof(name), "%s.error", method);
 		add(b, name, f.text, strlen(f.text));
+		snprintf(b->errors + n, sizeof(b->errors) - n, "%s%s", n > 0 ? ", " : "", name);
+		b->failed++;
 		return NULL;
 	}
 	/* What has a file of its own is left out here. */
@@ -109,6 +117,23 @@ add_support(struct bundle *b, const json_t *support, const json_t *status)
 	add_text(b, "log.txt", support, "log");
 }
 
+/** A name as a JSON string, which has to be UTF-8: of another name, '?' for what is not ASCII.
+ * NULL: no memory. */
+static json_t *
+name_json(const char *name)
+{
+	json_t *v = json_string(name);
+	char *plain = v == NULL ? strdup(name) : NULL;
+
+	for (char *at = plain; at != NULL && *at != '\0'; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
+	if (plain != NULL)
+		v = json_string(plain);
+	free(plain);
+	return v;
+}
+
 static void
 say(const struct bundle *b, const char *file, bool json)
 {
@@ -124,8 +149,8 @@ say(const struct bundle *b, const char *file, bool json)
 		       ui_bytes(b->tar.bytes, bytes, sizeof(bytes)));
 		return;
 	}
-	r = json_pack("{s:s?, s:I, s:O}", "file", file, "bytes", (json_int_t)b->tar.bytes, "files",
-	              b->names);
+	r = json_pack("{s:o, s:I, s:O}", "file", name_json(file), "bytes", (json_int_t)b->tar.bytes,
+	              "files", b->names);
 	text = r != NULL ? json_dumps(r, JSON_COMPACT) : NULL;
 	if (text == NULL)
 		ui_die("out of memory");
@@ -166,5 +191,8 @@ ctl_bundle(int fd, const char *file, bool json)
 	json_decref(support);
 	if (rc != 0)
 		ui_die("%s: cannot be written: %s", file, strerror(-rc));
-	return fflush(stdout) == 0 ? CTL_EXIT_OK : CTL_EXIT_FAILED;
+	if (b.failed > 0)
+		ui_msg("%u %s failed; see %s in it", b.failed, b.failed == 1 ? "call" : "calls",
+		       b.errors);
+	return fflush(stdout) == 0 && b.failed == 0 ? CTL_EXIT_OK : CTL_EXIT_FAILED;
 }

@@ -5,7 +5,9 @@ import json
 import os
 import re
 import secrets
+import socket
 import tarfile
+import threading
 
 from test_control import Controlled
 from weft_e2e import TMP, app, main, make_file, path, run
@@ -97,5 +99,35 @@ def test_failures():
     assert rc == 3 and not os.path.exists(path("fa.none")), err
 
 
+def answer(listener, bad):
+    """In place of a target: the methods of `bad` fail, and others have an empty result."""
+    conn, _ = listener.accept()
+    with conn, conn.makefile("rw") as f:
+        for line in f:
+            method = json.loads(line)["method"]
+            end = {"error": {"code": -32001, "message": f"no {method} today"}} if method in bad else {"result": {}}
+            f.write(json.dumps({"jsonrpc": "2.0", "id": 1, **end}) + "\n")
+            f.flush()
+
+
+def test_without_content():
+    """Calls that fail are named, and are no success. The name of the file may be any octets."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path("wc.sock"))
+        listener.listen()
+        for bad, want in (((), ""), (("slow",), "1 call failed; see slow.error in it"),
+                          (("support", "limits"), "2 calls failed; see support.error, limits.error in it")):
+            thread = threading.Thread(target=answer, args=(listener, bad))
+            thread.start()
+            file = path("wc") + f"{len(bad)}\udcff.tar"  # surrogateescape: the octet 0xff
+            rc, out, err = run([app("weft-ctl"), "-s", path("wc.sock"), "support-bundle", "--json", file])
+            thread.join()
+            assert rc == (1 if bad else 0) and want in err and bool(err) == bool(bad), (bad, rc, out, err)
+            assert json.loads(out)["file"] == path("wc") + f"{len(bad)}?.tar", out
+            got = unpack(file)
+            assert {n for n in got if n.endswith(".error")} == {f"{m}.error" for m in bad}, (bad, got)
+            assert all(got[f"{m}.error"] == f"no {m} today" for m in bad), got
+
+
 if __name__ == "__main__":
-    main([test_no_secrets, test_failures])
+    main([test_no_secrets, test_failures, test_without_content])
