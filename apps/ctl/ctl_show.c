@@ -73,6 +73,8 @@ cell(const struct ctl_field *f, const json_t *row, const json_t *before, double 
 		          sizeof(text));
 	else if (f->type == CTL_BYTES)
 		ui_bytes(n, text, sizeof(text));
+	else if (n == 0 && strcmp(f->name, "slow_ms") == 0)
+		snprintf(text, sizeof(text), "off");
 	else if (f->type == CTL_S)
 		cell_seconds(n, text, sizeof(text));
 	else

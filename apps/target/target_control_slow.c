@@ -82,7 +82,10 @@ void
 control_slow(struct control_job *job)
 {
 	const uint64_t now = ui_now_ns();
-	const uint64_t ns = atomic_load_explicit(&job->t->slow_ns, memory_order_relaxed);
+	/* Nothing is measured without metrics, whatever a reload says. */
+	const uint64_t ns = job->t->metrics != NULL
+	                            ? atomic_load_explicit(&job->t->slow_ns, memory_order_relaxed)
+	                            : UINT64_MAX;
 	struct slow_row all[CONF_WORKERS_MAX * SLOW_KEPT];
 	json_t *rows = json_array();
 	json_int_t seen = 0;

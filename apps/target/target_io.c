@@ -445,9 +445,12 @@ write_serve(const struct held_call *h)
 	                 .done = io_flushed,
 	                 .owner = io},
 	};
-	memcpy(io->peer, c->peer, sizeof(io->peer));
-	if (target_slow_client(c) != NULL)
-		memcpy(io->client, target_slow_client(c), sizeof(io->client));
+	/* Its connection may be gone when it turns out to be slow. */
+	if (timing.began_ns != 0) {
+		memcpy(io->peer, c->peer, sizeof(io->peer));
+		if (target_slow_client(c) != NULL)
+			memcpy(io->client, target_slow_client(c), sizeof(io->client));
+	}
 	LIST_INSERT_HEAD(&c->w->ios, io, link);
 	atomic_fetch_add_explicit(&g->ex->io_durable, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->ios, 1, memory_order_relaxed);

@@ -15,16 +15,24 @@
 /* Separate limits, so that strangers cannot suppress messages about exports. */
 static struct weft_limit peer_lines, export_lines, slow_lines;
 
-static void
-target_say(struct weft_limit *limit, uint32_t lines_a_sec, const char *fmt, va_list ap)
+/** Whether a line may be written. Says first how many were not. */
+static bool
+target_may_say(struct weft_limit *limit, uint32_t lines_a_sec)
 {
-	char text[1024];
 	uint32_t held;
 
 	if (!weft_limit_ok(limit, lines_a_sec, ui_now_ns(), NS_PER_SEC, &held))
-		return;
+		return false;
 	if (held > 0)
 		ui_msg("%" PRIu32 " lines left out", held);
+	return true;
+}
+
+static void
+target_say(const char *fmt, va_list ap)
+{
+	char text[1024];
+
 	vsnprintf(text, sizeof(text), fmt, ap);
 	ui_msg("%s", text);
 }
@@ -34,8 +42,10 @@ target_log(const char *fmt, ...)
 {
 	va_list ap;
 
+	if (!target_may_say(&peer_lines, TARGET_LINES_A_SEC))
+		return;
 	va_start(ap, fmt);
-	target_say(&peer_lines, TARGET_LINES_A_SEC, fmt, ap);
+	target_say(fmt, ap);
 	va_end(ap);
 }
 
@@ -44,9 +54,17 @@ target_log_export(const char *fmt, ...)
 {
 	va_list ap;
 
+	if (!target_may_say(&export_lines, TARGET_LINES_A_SEC))
+		return;
 	va_start(ap, fmt);
-	target_say(&export_lines, TARGET_LINES_A_SEC, fmt, ap);
+	target_say(fmt, ap);
 	va_end(ap);
+}
+
+bool
+target_may_log_slow(void)
+{
+	return target_may_say(&slow_lines, 1);
 }
 
 void
@@ -55,6 +73,6 @@ target_log_slow(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	target_say(&slow_lines, 1, fmt, ap);
+	target_say(fmt, ap);
 	va_end(ap);
 }

@@ -69,6 +69,8 @@ slow_say(const struct slow_op *s)
 	char text[256] = "", at[40] = "";
 	size_t n = 0;
 
+	if (!target_may_log_slow())
+		return;
 	for (unsigned int i = 0; i < METRICS_STAGES; i++)
 		n = say_stage(text, sizeof(text), n, metrics_stage_names[i], s->stage_ns[i]);
 	if (!s->in_window)

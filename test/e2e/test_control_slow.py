@@ -7,7 +7,7 @@ import time
 
 from test_control import Controlled, schema
 from test_flush_waits import DELAY_S, Traced
-from weft_e2e import main, make_file, path
+from weft_e2e import app, main, make_file, path, run
 
 MIB = 1 << 20
 STAGES = ("wire_us", "credit_us", "staging_us", "rate_us", "medium_us", "answer_us")
@@ -33,14 +33,15 @@ def limited(name, slow_ms, extra="", **keys):
     return Controlled(name, {"v": keys}, extra=f"slow_ms = {slow_ms}\n{extra}").start()
 
 
-def again(t, slow_ms):
-    """Another threshold, while the target runs."""
+def again(t, slow_ms, got=None):
+    """Another threshold, while the target runs. got: what it tells, if that is another one."""
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
         f.write(re.sub("slow_ms = .*", f"slow_ms = {slow_ms}", text))
     t.ctl("reload")
-    assert "slow_ms: changes with a restart" not in t.logged() and t.ctl("slow")["slow_ms"] == slow_ms
+    assert ("slow_ms: changes with a restart" in t.logged()) == (got is not None)
+    assert t.ctl("slow")["slow_ms"] == (slow_ms if got is None else got)
 
 
 def test_rate():
@@ -116,7 +117,13 @@ def test_off():
     t = limited("of", 0)
     rc, _, err = t.cp("weft://10.0.0.1/v", path("of.out"), args=["--length", "300000"])
     assert rc == 0, err
+    # Nothing is measured, so it needs a restart to be on.
+    again(t, 1, got=0)
+    rc, _, err = t.cp("weft://10.0.0.1/v", path("of.out"), args=["--length", "300000"])
+    assert rc == 0, err
     assert t.ctl("slow") == {"slow_ms": 0, "seen": 0, "slow": []} and not said(t)
+    rc, out, err = run([app("weft-ctl"), "-s", t.socket, "slow"])
+    assert rc == 0 and out.split()[:2] == ["slow_ms", "off"], (out, err)
     assert t.term() == 0
 
 

@@ -203,7 +203,7 @@ static const struct ctl_field rows_limits[] = {
 
 static const struct ctl_field fields_slow[] = {
         {"slow_ms", CTL_MS, false,
-         "from when on an operation is slow (`slow_ms` of [target]); 0: none is"},
+         "from when on an operation is slow (`slow_ms` of [target]); 0: off, nothing is kept"},
         {"seen", CTL_COUNT, false,
          "slow operations since the start; the last 64 of each worker are kept", true},
 };
