@@ -325,9 +325,10 @@ connect_qp(struct cp_session *s)
 	};
 	bool answered = false;
 	const char *no_link;
+	uint64_t begin_ns;
 	int rc;
 
-	s->last_ns = ui_now_ns();
+	s->last_ns = begin_ns = ui_now_ns();
 	rc = weft_connect(s->qp, (const struct sockaddr *)&s->to, addr_len(&s->to), &ca);
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
@@ -339,7 +340,7 @@ connect_qp(struct cp_session *s)
 		/* A measured round trip shows that TCP is connected. */
 		weft_qp_query(s->qp, &info);
 		answered = answered || info.srtt_us != 0;
-		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_CLOSE_NS)
+		if (rc == 0 && ui_now_ns() - begin_ns > s->opt->connect_ns + CP_CLOSE_NS)
 			rc = -ETIMEDOUT;
 		if (rc == -EINTR)
 			return cp_fail(s, rc, "interrupted");

@@ -77,7 +77,7 @@ def test_run_time():
     assert push.poll() is None and t.row("e")["grants"] == 1, "the client is on the list"
     t.ctl("export", "set", "e", "allow_clients=alice", "allow_from=any")
     _, err = push.communicate(timeout=60)
-    assert push.returncode == 1 and err, err
+    assert push.returncode == 6 and err, err
     for _ in range(2):
         refused(t, src, "e", "not authenticated")
         served(t, src, "e", args=auth("alice"), port=1)

@@ -160,7 +160,7 @@ def test_every_command():
         assert t.row("a")["state"] == state
         if state == "held":
             rc, _, err = t.cp(src, "weft://10.0.0.1/a")
-            assert rc == 1 and "operator" in err, err
+            assert rc == 6 and "operator" in err, err
             os.rename(path("ec.a"), path("ec.moved"))  # nothing has it open
             os.rename(path("ec.moved"), path("ec.a"))
             t.ctl("reload")
