@@ -111,7 +111,8 @@ target_rate_set(struct target *t, const struct target_export *ex)
 void
 target_rate_look(struct target_worker *tw, const struct target_export *ex)
 {
-	rate_look(rate_of(tw, ex));
+	if (tw->rates != NULL) /* a change may be told of while the target ends */
+		rate_look(rate_of(tw, ex));
 }
 
 /* ---- Connections ---- */
