@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-ctl support-bundle: what those need who look for a fault, in one file. */
+/** @file weft-ctl support-bundle: what the search for a fault needs, in one file. */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -83,7 +83,7 @@ help(void)
 	fputs("\nwatch repeats a command until it is interrupted, each 2 seconds, and shows\n"
 	      "counters as rates.\n"
 	      "\n"
-	      "support-bundle writes a new tar file for those who look for a fault: versions,\n"
+	      "support-bundle writes a new tar file for the search for a fault: versions,\n"
 	      "configuration, counters, exports, clients, slow operations, log. It has no keys,\n"
 	      "but names and addresses of clients.\n"
 	      "\n"

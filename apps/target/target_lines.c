@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A ring of log lines. The lock is held while a line is copied; who logs takes the lock of
- * the standard error stream as well, for longer. */
+/** @file A ring of log lines. The lock is held while a line is copied. A thread that logs has the
+ * lock of the standard error stream as well, for longer. */
 
 #include <errno.h>
 #include <pthread.h>

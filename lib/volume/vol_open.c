@@ -145,7 +145,7 @@ weft_vol_format_place(uint64_t bytes, uint64_t from_bytes, uint32_t i, uint64_t 
 	n = VOL_MIN(FORMAT_SAMPLES, bytes / mib);
 	if (i >= n)
 		return false;
-	/* Parts begin where those who divide a device in equal ones put their headers. */
+	/* A device that was divided in equal parts has headers where the parts begin. */
 	*off_bytes = (bytes / n * i + bytes % n * i / n) & ~(uint64_t)(FORMAT_PAGE - 1);
 	if (*off_bytes >= from_bytes)
 		*len_bytes = VOL_MIN(FORMAT_PAGE, bytes - *off_bytes);

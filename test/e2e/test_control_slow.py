@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slow operations explain themselves: what they asked for, who did, and where their time went. test_control_slow.py BUILD [CASE...]"""
+"""Slow operations explain themselves: their client, what it asked for, and where their time went. test_control_slow.py BUILD [CASE...]"""
 import os
 import re
 import time
