@@ -206,41 +206,36 @@ weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, un
 	return 0;
 }
 
-static void
-reg_free(struct rpcrdma_reg *reg)
+void
+weft_rpcrdma_reg_free(struct rpcrdma_reg *reg)
 {
 	LIST_REMOVE(reg, entry);
 	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no window is bound to it */
 	free(reg);
 }
 
-void
-weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+static void
+reg_rest(struct weft_rpc *rpc, struct rpcrdma_reg *reg, struct rpcrdma_reg_list *idle)
 {
 	if (rpc->down) {
-		reg_free(reg);
+		weft_rpcrdma_reg_free(reg);
 		return;
 	}
-	reg->valid = false;
 	LIST_REMOVE(reg, entry);
-	LIST_INSERT_HEAD(&rpc->regs_idle, reg, entry);
+	LIST_INSERT_HEAD(idle, reg, entry);
 }
 
 void
-weft_rpcrdma_sink_drop(struct rpcrdma_reg *reg)
+weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
-	reg_free(reg);
+	reg->valid = false;
+	reg_rest(rpc, reg, &rpc->regs_idle);
 }
 
 void
 weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
-	if (rpc->down) {
-		reg_free(reg);
-		return;
-	}
-	LIST_REMOVE(reg, entry);
-	LIST_INSERT_HEAD(&rpc->sinks_idle, reg, entry);
+	reg_rest(rpc, reg, &rpc->sinks_idle);
 }
 
 static void
@@ -298,13 +293,13 @@ void
 weft_rpcrdma_regs_free(struct weft_rpc *rpc)
 {
 	while (!LIST_EMPTY(&rpc->regs_used))
-		reg_free(LIST_FIRST(&rpc->regs_used));
+		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_used));
 	while (!LIST_EMPTY(&rpc->regs_idle))
-		reg_free(LIST_FIRST(&rpc->regs_idle));
+		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_idle));
 	while (!LIST_EMPTY(&rpc->sinks_idle))
-		reg_free(LIST_FIRST(&rpc->sinks_idle));
+		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->sinks_idle));
 	while (!LIST_EMPTY(&rpc->regs_late))
-		reg_free(LIST_FIRST(&rpc->regs_late));
+		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_late));
 	rpc->nlate = 0;
 }
 

@@ -69,8 +69,8 @@ int weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *a
  * memory may be freed: only a Read that is under way places octets there.
  */
 void weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
-/** Deregister a sink whose Reads were not posted, or whose connection is down. */
-void weft_rpcrdma_sink_drop(struct rpcrdma_reg *reg);
+/** Deregister a region of any list: also a sink whose Reads were not posted. */
+void weft_rpcrdma_reg_free(struct rpcrdma_reg *reg);
 /** Add to b the invalidation of valid regions; reg_put() puts the regions back. -ENOMEM. */
 int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
 /** Put back a region that is not valid; when the endpoint is down it is deregistered. */

@@ -48,7 +48,7 @@ req_leave(struct weft_rpc_req *req, bool parked)
 	req_busy(req, false);
 	weft_rpcrdma_batch_forget(rpc, &req->pull);
 	if (req->reg != NULL)
-		weft_rpcrdma_sink_drop(req->reg);
+		weft_rpcrdma_reg_free(req->reg);
 	req->reg = NULL;
 	req_uncount(req);
 	if (!parked)
