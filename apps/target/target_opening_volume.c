@@ -199,6 +199,18 @@ opening_volume_fits(const struct opening *o, const struct opening_found *f)
 	return 0;
 }
 
+/** End a look for octets that are not zero. -errno in rc, which is said, is passed on. */
+static int
+blank_end(const struct opening *o, int fd, int rc)
+{
+	/* No pages of this look that are read later. */
+	if (fd >= 0) {
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(fd);
+	}
+	return rc < 0 ? opening_fail(o, rc, "cannot be read: %s", strerror(-rc)) : rc;
+}
+
 /** The same of a block device, of which only places are looked at. */
 static int
 blank_device(const struct opening *o)
@@ -207,23 +219,19 @@ blank_device(const struct opening *o)
 	uint64_t bytes = 0, at = 0, len;
 	int rc = fd < 0 || ioctl(fd, BLKGETSIZE64, &bytes) != 0 ? -errno : 1;
 
-	/* No reading ahead of single pages, and no pages of this look that are read later. */
+	/* No reading ahead of single pages. */
 	if (fd >= 0)
 		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	for (uint32_t i = 0; rc == 1 && weft_vol_format_place(bytes, 0, i, &at, &len); i++)
 		rc = opening_is_zero(fd, at, at + len);
-	if (fd >= 0) {
-		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-		close(fd);
-	}
-	if (rc < 0)
-		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
-	return rc == 1 ? 0
-	               : opening_fail(o, -EMEDIUMTYPE,
-	                              "has no volume, and data at octet %" PRIu64
-	                              " or soon behind it; not touched; if it may be formatted, "
-	                              "clear it (blkdiscard -z)",
-	                              at);
+	rc = blank_end(o, fd, rc);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	return opening_fail(o, -EMEDIUMTYPE,
+	                    "has no volume, and data at octet %" PRIu64
+	                    " or soon behind it; not touched; if it may be formatted, "
+	                    "clear it (blkdiscard -z)",
+	                    at);
 }
 
 int
@@ -237,17 +245,13 @@ opening_volume_blank(const struct opening *o, const struct opening_found *f)
 		return 0;
 	fd = open(o->conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	rc = fd < 0 ? -errno : opening_is_zero(fd, 0, f->bytes);
-	if (fd >= 0) {
-		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-		close(fd);
-	}
-	if (rc < 0)
-		return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
-	return rc == 1 ? 0
-	               : opening_fail(o, -EMEDIUMTYPE,
-	                              "has no volume, and data that is not zero; not touched; if "
-	                              "it may be formatted, empty it (truncate -s 0) or remove "
-	                              "it");
+	rc = blank_end(o, fd, rc);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	return opening_fail(o, -EMEDIUMTYPE,
+	                    "has no volume, and data that is not zero; not touched; if "
+	                    "it may be formatted, empty it (truncate -s 0) or remove "
+	                    "it");
 }
 
 int
