@@ -187,7 +187,7 @@ wv_cq_take(struct wv_cq *c, struct wv_cqe *out)
 static int
 cq_take_many(struct wv_cq *c, int n, struct ibv_wc *wc)
 {
-	const uint32_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
 	int i = 0;
 
 	if (atomic_load_explicit(&c->tail, memory_order_relaxed) == head) {
@@ -197,8 +197,12 @@ cq_take_many(struct wv_cq *c, int n, struct ibv_wc *wc)
 	pthread_spin_lock(&c->lock);
 	for (; i < n && c->head != c->tail; i++, c->head++)
 		wc[i] = c->ring[c->head & c->mask].wc;
+	head = c->head;
 	pthread_spin_unlock(&c->lock);
-	wv_channel_took(c);
+	if (i > 0)
+		wv_channel_took(c);
+	else /* another thread was faster */
+		wv_channel_saw_empty(c, head);
 	return i;
 }
 

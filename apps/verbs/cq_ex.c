@@ -27,6 +27,7 @@ ex_next(struct ibv_cq_ex *e)
 
 	if (!wv_cq_take(c, &c->now))
 		return ENOENT;
+	wv_channel_took(c);
 	e->status = c->now.wc.status;
 	e->wr_id = c->now.wc.wr_id;
 	return 0;
