@@ -159,6 +159,16 @@ say(const struct bundle *b, const char *file, bool json)
 	json_decref(r);
 }
 
+static const char *unfinished; /* the file that is being written */
+
+/* The target does not answer, or there is no memory: half of a file is not left behind. */
+static void
+drop_unfinished(void)
+{
+	if (unfinished != NULL)
+		(void)unlink(unfinished);
+}
+
 int
 ctl_bundle(int fd, const char *file, bool json)
 {
@@ -174,6 +184,8 @@ ctl_bundle(int fd, const char *file, bool json)
 	}
 	if (rc != 0)
 		ui_die("%s: %s", file, strerror(-rc));
+	unfinished = file;
+	(void)atexit(drop_unfinished);
 	add(&b, "README", readme, strlen(readme));
 	status = add_call(&b, fd, "status");
 	support = add_call(&b, fd, "support");
@@ -182,10 +194,10 @@ ctl_bundle(int fd, const char *file, bool json)
 		json_decref(add_call(&b, fd, methods[i]));
 	rc = ctl_tar_end(&b.tar);
 	close(fd);
-	if (rc == 0)
+	if (rc == 0) {
+		unfinished = NULL;
 		say(&b, file, json);
-	else
-		(void)unlink(file);
+	}
 	json_decref(b.names);
 	json_decref(status);
 	json_decref(support);

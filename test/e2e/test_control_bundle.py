@@ -110,6 +110,28 @@ def answer(listener, bad):
             f.flush()
 
 
+def test_target_goes():
+    """A target that goes away in the middle leaves no half of a file, and the same command may be said again."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path("tg.sock"))
+        listener.listen()
+
+        def leave():
+            conn, _ = listener.accept()
+            with conn, conn.makefile("rw") as f:
+                f.readline()
+                f.write('{"jsonrpc":"2.0","id":1,"result":{}}\n')
+                f.flush()
+                f.readline()
+
+        for _ in range(2):
+            thread = threading.Thread(target=leave)
+            thread.start()
+            rc, out, err = run([app("weft-ctl"), "-s", path("tg.sock"), "support-bundle", path("tg.tar")])
+            thread.join()
+            assert rc == 3 and not out and err.count("\n") == 1 and not os.path.exists(path("tg.tar")), (rc, out, err)
+
+
 def test_without_content():
     """Calls that fail are named, and are no success. The name of the file may be any octets."""
     with socket.socket(socket.AF_UNIX) as listener:
@@ -130,4 +152,4 @@ def test_without_content():
 
 
 if __name__ == "__main__":
-    main([test_no_secrets, test_failures, test_without_content])
+    main([test_no_secrets, test_failures, test_target_goes, test_without_content])
