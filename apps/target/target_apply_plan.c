@@ -175,7 +175,7 @@ check_space(const struct conf_export *now, struct apply_room *rooms, uint32_t *n
 	char dir[CONF_PATH_MAX], b1[32], b2[32];
 	struct statvfs fs;
 	struct stat st;
-	uint64_t have, need, free_bytes;
+	uint64_t have = 0, need, free_bytes;
 	uint32_t i = 0;
 
 	/* The file of a volume is sparse. */
@@ -183,10 +183,14 @@ check_space(const struct conf_export *now, struct apply_room *rooms, uint32_t *n
 	    now->persist == CONF_PERSIST_VOLATILE)
 		return 0;
 	snprintf(dir, sizeof(dir), "%s", now->path);
-	have = stat(now->path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
-	if (have == 0 && stat(dirname(dir), &st) != 0)
+	if (stat(now->path, &st) == 0) {
+		if (!S_ISREG(st.st_mode))
+			return 0; /* a device has all its blocks */
+		have = (uint64_t)st.st_blocks * 512;
+	} else if (stat(dirname(dir), &st) != 0) {
 		return 0; /* the check of the export says so */
-	if (S_ISBLK(st.st_mode) || statvfs(dir, &fs) != 0)
+	}
+	if (statvfs(dir, &fs) != 0)
 		return 0;
 	need = now->size_bytes > have ? now->size_bytes - have : 0;
 	while (i < *n && rooms[i].dev != st.st_dev)

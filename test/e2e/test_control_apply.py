@@ -8,6 +8,7 @@ import re
 
 from test_control import Controlled, objects, request, schema
 from test_control_exports import MIB, ROUNDS, SEED, Killed, object_capacity, restart, state_of, stateful
+from test_medium import made
 from weft_e2e import app, main, make_file, path, run, sha
 
 DIFFERS = 10
@@ -260,6 +261,20 @@ def test_kill_between_steps():
     assert killed >= ROUNDS // 10, killed
 
 
+def test_block_device():
+    """The blocks of a device are its own: the room beside its name in /dev does not count."""
+    with made() as m:
+        room = os.statvfs("/dev")
+        size = (room.f_bavail * room.f_frsize // MIB + 64) * MIB
+        dev = m.loop(path("bd.image"), size)
+        t, _ = begin("bd")
+        m.use(t)
+        file = write("bd.set", t.ctl("dump")["exports"], section("dev", path=dev, size=size))
+        rc, _, err = run([app("weft-ctl"), "-s", t.socket, "apply", "--dry-run", file])
+        assert rc == 0, err
+        assert t.term() == 0
+
+
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_diff_and_apply, test_refused, test_fails_in_the_middle, test_kill_between_steps])
+    main([test_diff_and_apply, test_refused, test_fails_in_the_middle, test_kill_between_steps, test_block_device])
