@@ -56,7 +56,8 @@ struct weft_rpc_drc {
 	pthread_mutex_t refused_lock;
 	struct drc_refused refused[DRC_REFUSED];
 	unsigned int next_refused;
-	atomic_uint nrefused; /**< used places of refused; written under refused_lock */
+	/** bit xid % 64 of each used place of refused; written under refused_lock */
+	_Atomic uint64_t refused_xids;
 	unsigned int nshards;
 	struct drc_shard shard[DRC_SHARDS];
 };
@@ -394,31 +395,43 @@ drc_refused_place(struct weft_rpc_drc *d, const struct drc_refused *k)
 	return n >= DRC_REFUSED_ONE ? own : &d->refused[d->next_refused++ % DRC_REFUSED];
 }
 
+/* After a change of a place, under the lock. */
+static void
+drc_refused_changed(struct weft_rpc_drc *d)
+{
+	uint64_t bits = 0;
+
+	for (unsigned int i = 0; i < DRC_REFUSED; i++)
+		if (d->refused[i].name_bytes > 0)
+			bits |= UINT64_C(1) << d->refused[i].xid % 64;
+	atomic_store_explicit(&d->refused_xids, bits, memory_order_release);
+}
+
 void
 weft_rpcrdma_drc_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
-	struct drc_refused k, *at;
+	struct drc_refused k;
 
 	if (!drc_refused_key(&k, d, req))
 		return;
 	pthread_mutex_lock(&d->refused_lock);
-	at = drc_refused_place(d, &k);
-	if (at->name_bytes == 0)
-		atomic_fetch_add_explicit(&d->nrefused, 1, memory_order_release);
-	*at = k;
+	*drc_refused_place(d, &k) = k;
+	drc_refused_changed(d);
 	pthread_mutex_unlock(&d->refused_lock);
 }
 
 /*
- * Whether a refused call has what is cheap to compare with req. Only then is req's sum made: most
- * calls have no record, and most of the time there is none at all.
+ * Whether a refused call has what is cheap to compare with req. Only then is req's sum made. Most
+ * calls have no record. A record of a call that never comes again stays until others take its
+ * place, so the lock is taken only for one call in 64 then.
  */
 static bool
 drc_refused_maybe(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
 	bool found = false;
 
-	if (atomic_load_explicit(&d->nrefused, memory_order_acquire) == 0)
+	if ((atomic_load_explicit(&d->refused_xids, memory_order_acquire) &
+	     UINT64_C(1) << req->p.xid % 64) == 0)
 		return false;
 	pthread_mutex_lock(&d->refused_lock);
 	for (unsigned int i = 0; i < DRC_REFUSED && !found; i++) {
@@ -444,7 +457,7 @@ weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *
 		found = memcmp(&d->refused[i], &k, sizeof(k)) == 0;
 		if (found) {
 			d->refused[i].name_bytes = 0;
-			atomic_fetch_sub_explicit(&d->nrefused, 1, memory_order_release);
+			drc_refused_changed(d);
 		}
 	}
 	pthread_mutex_unlock(&d->refused_lock);

@@ -59,7 +59,7 @@ void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
 /** Register memory by a work request at the end of b. -ENOMEM, -ENOSPC (regions of the domain). */
 int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                          uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
-/** The same for the sink of Reads, which the peer cannot name; b is posted, or the sink is
+/** The same for the sink of Reads, which the peer may not access; b is posted, or the sink is
  * dropped. */
 int weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                           uint32_t len_bytes, struct rpcrdma_reg **out);
