@@ -34,6 +34,7 @@ enum step_phase {
 
 static void step_done(struct weft_block_req *req);
 static void step_failed(struct weft_vol_op *op, int status);
+static void step_map_done(struct weft_vol_op *op, int status);
 
 /* ---- Places ---- */
 
@@ -122,8 +123,9 @@ step_submit(struct weft_vol_op *op, enum weft_block_op what, uint64_t off_bytes,
 	if (r == 0)
 		return;
 	if (op->phase == STEP_MAP || op->phase == STEP_MAP_FLUSH)
-		vol_queue_map_end(c);
-	step_failed(op, r);
+		step_map_done(op, r);
+	else
+		step_failed(op, r);
 }
 
 /** Read or write the page of checksums of a group. */
