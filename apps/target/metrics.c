@@ -26,7 +26,7 @@ worker_free(struct metrics_worker *mw)
 }
 
 static struct metrics_worker *
-worker_make(struct target *t, uint32_t i)
+worker_make(struct target *t, uint32_t i, bool counted)
 {
 	struct metrics_worker *mw = calloc(1, sizeof(*mw));
 
@@ -34,6 +34,7 @@ worker_make(struct target *t, uint32_t i)
 		return NULL;
 	mw->tw = &t->workers[i];
 	mw->number = i;
+	mw->counted = counted;
 	/* What is not written to takes no memory. */
 	mw->exports = calloc(CONF_EXPORTS_MAX, sizeof(*mw->exports));
 	mw->closed = calloc(METRICS_CLOSED, sizeof(*mw->closed));
@@ -46,7 +47,7 @@ worker_make(struct target *t, uint32_t i)
 	return mw;
 }
 
-/** Whether they are served. Slow operations are found by the same counting. */
+/** Whether they are served. */
 static bool
 served(const struct target *t, struct sockaddr_storage *at)
 {
@@ -57,16 +58,17 @@ int
 target_metrics_up(struct target *t, char *err, size_t err_size)
 {
 	struct sockaddr_storage at;
+	const bool counted = served(t, &at);
 	struct metrics *m;
 
-	if (!served(t, &at) && t->conf.target.slow_ms == 0)
+	if (!counted && t->conf.target.slow_ms == 0)
 		return 0;
 	m = calloc(1, sizeof(*m));
 	if (m != NULL) {
 		m->t = t;
 		t->metrics = m;
 		for (; m->nworkers < t->stack.nworkers; m->nworkers++) {
-			m->worker[m->nworkers] = worker_make(t, m->nworkers);
+			m->worker[m->nworkers] = worker_make(t, m->nworkers, counted);
 			if (m->worker[m->nworkers] == NULL)
 				break;
 		}

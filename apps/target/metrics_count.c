@@ -119,6 +119,10 @@ metrics_op_end(struct metrics_timing *tm, enum metrics_op op, const struct targe
 
 	if (metrics_me == NULL)
 		return;
+	if (!metrics_me->counted) {
+		tm->began_ns = 0;
+		return;
+	}
 	now = weft_worker_now_ns(metrics_me->tw->w);
 	total_ns = now - tm->began_ns;
 	now += metrics_me->clock_ns;

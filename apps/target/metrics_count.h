@@ -77,6 +77,7 @@ struct metrics_client;
 struct metrics_worker {
 	struct target_worker *tw;
 	uint32_t number;
+	bool counted;      /**< they are served; else slow operations alone are looked for */
 	uint64_t clock_ns; /**< ui_now_ns() less the worker's clock; set on the worker */
 	struct metrics_hist stage[METRICS_OPS][METRICS_STAGES];
 	struct metrics_slowest slowest[METRICS_OPS][2]; /**< of this minute and the one before */

@@ -53,6 +53,8 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 		peer = conn->peer;
 	}
 	target_slow_push(mw->tw, wt->op, ex, conn, wt->off_bytes, req->len_bytes, req->status, ns);
+	if (!mw->counted)
+		return;
 	number = (uint32_t)(ex - mw->tw->t->exports);
 	me = &mw->exports[number];
 	if (req->status != 0) {
