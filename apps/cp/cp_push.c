@@ -171,9 +171,8 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r, const struc
 		return cp_fail(s, -ENOMEM, "not enough memory");
 	p->s = s;
 	p->r = r;
-	p->file.fd = -1;
 	r->op = "push";
-	rc = cp_source_open(s, &p->file, path);
+	rc = cp_source_open(s, &p->file, path, "nothing was committed");
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)

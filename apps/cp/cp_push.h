@@ -17,8 +17,7 @@ struct cp_hash {
 	uint32_t key_bytes;
 };
 
-/** The source of a push: a file, or a stream on standard input. Set fd to -1 and the rest to
- * zero. */
+/** The source of a push, or of a comparison: a file, or a stream on standard input. */
 struct cp_source {
 	const char *path; /**< for messages */
 	int fd;           /**< cp_source_close() closes it */
@@ -33,9 +32,9 @@ struct cp_source {
 	const char *left; /**< what a push that ends here leaves, for messages */
 };
 
-/** Open a file, or standard input for "-". The push then leaves nothing (left); a push in place
- * says otherwise. */
-int cp_source_open(struct cp_session *s, struct cp_source *f, const char *path);
+/** Open a file, or standard input for "-". f is set anew, and keeps path and left by reference.
+ * -errno with s->err; cp_source_close() is allowed then, too. */
+int cp_source_open(struct cp_session *s, struct cp_source *f, const char *path, const char *left);
 void cp_source_close(struct cp_source *f);
 /** Check that the opened export has room for what is known of the file. */
 int cp_source_fits(struct cp_session *s, const struct cp_source *f);

@@ -17,12 +17,11 @@
 #include "ui.h"
 
 int
-cp_source_open(struct cp_session *s, struct cp_source *f, const char *path)
+cp_source_open(struct cp_session *s, struct cp_source *f, const char *path, const char *left)
 {
 	char why[256];
 
-	f->path = path;
-	f->left = "nothing was committed";
+	*f = (struct cp_source){.path = path, .fd = -1, .left = left};
 	if (strcmp(path, "-") == 0) {
 		f->path = "standard input";
 		f->stream = true;

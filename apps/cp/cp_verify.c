@@ -83,16 +83,15 @@ int
 cp_verify(struct cp_session *s, const char *path, struct cp_report *r)
 {
 	struct verify *v = calloc(1, sizeof(*v));
+	struct weft_qp_info info;
 	uint64_t begin_ns;
 	int rc;
 
 	if (v == NULL)
 		return cp_fail(s, -ENOMEM, "not enough memory");
 	v->s = s;
-	v->file.fd = -1;
 	r->op = "verify";
-	rc = cp_source_open(s, &v->file, path);
-	v->file.left = "nothing was compared";
+	rc = cp_source_open(s, &v->file, path, "nothing was compared");
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
@@ -103,6 +102,8 @@ cp_verify(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = verify_until_still(v, r);
 	if (rc == 0) {
+		weft_qp_query(s->qp, &info);
+		r->retransmits = info.retrans_segs;
 		r->bytes = v->found.equal_bytes;
 		r->blocks = v->found.blocks;
 		r->generation = v->word.generation;

@@ -62,6 +62,23 @@ volume_open_once(struct cp_volume *p, uint32_t rights, struct opening *o)
 	return 0;
 }
 
+void *
+cp_volume_new(struct cp_session *s, size_t bytes, const char *op, const char *path,
+              struct cp_report *r)
+{
+	struct cp_volume *p = calloc(1, bytes);
+
+	if (p == NULL) {
+		cp_fail(s, -ENOMEM, "not enough memory");
+		return NULL;
+	}
+	p->s = s;
+	p->r = r;
+	p->path = path;
+	r->op = op;
+	return p;
+}
+
 int
 cp_volume_open(struct cp_volume *p, uint32_t rights)
 {
@@ -302,12 +319,18 @@ cp_block_get(struct cp_volume *p, struct cp_block **out)
 }
 
 void
+cp_block_drop(struct cp_block *b)
+{
+	b->busy = false;
+	b->p->busy--;
+}
+
+void
 cp_block_end(struct cp_block *b)
 {
 	struct cp_volume *p = b->p;
 
-	b->busy = false;
-	p->busy--;
+	cp_block_drop(b);
 	p->done_bytes += b->len_bytes;
 	p->r->blocks++;
 	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
@@ -319,8 +342,7 @@ cp_block_fail(struct cp_block *b, int status, const char *what, const char *why)
 	struct cp_volume *p = b->p;
 	struct cp_session *s = p->s;
 
-	b->busy = false;
-	p->busy--;
+	cp_block_drop(b);
 	if (p->rc != 0)
 		return;
 	p->rc = status != 0 ? status : -EIO;
@@ -377,6 +399,22 @@ cp_volume_wait(struct cp_volume *p)
 }
 
 /* ---- The end ---- */
+
+void
+cp_volume_report(struct cp_volume *p)
+{
+	struct cp_report *r = p->r;
+	struct weft_qp_info info;
+
+	weft_qp_query(p->s->qp, &info);
+	r->bytes = p->end_bytes - p->begin_bytes;
+	r->volume = true;
+	r->offset_bytes = p->begin_bytes;
+	r->resumed_bytes = p->resumed_bytes;
+	r->transfer_ns = ui_now_ns() - p->begin_ns;
+	r->retransmits = info.retrans_segs;
+	r->tries = 1;
+}
 
 void
 cp_volume_end(struct cp_volume *p, int rc)

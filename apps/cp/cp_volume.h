@@ -61,6 +61,11 @@ struct cp_volume {
 	struct ui_progress bar;
 };
 
+/** Begin an operation: allocate its structure of `bytes` octets, which begins with a struct
+ * cp_volume. The caller frees it behind cp_volume_end(). op: the report's. NULL, with s->err: no
+ * memory. */
+void *cp_volume_new(struct cp_session *s, size_t bytes, const char *op, const char *path,
+                    struct cp_report *r);
 /** Connect, and open the volume with these rights; p->info is set. */
 int cp_volume_open(struct cp_volume *p, uint32_t rights);
 /** Set the range from --offset and --length; total: octets of the file of a push, else 0. */
@@ -81,6 +86,8 @@ uint32_t cp_volume_verify_max(const struct cp_volume *p);
 int cp_volume_memory(struct cp_volume *p, uint32_t depth_max);
 /** A block that is not busy; waits for one. -errno of a failure. */
 int cp_block_get(struct cp_volume *p, struct cp_block **out);
+/** The block is not used. */
+void cp_block_drop(struct cp_block *b);
 /** The block is done; its octets count. */
 void cp_block_end(struct cp_block *b);
 /** The block has failed: the reason, and what was not done. */
@@ -105,6 +112,8 @@ int cp_volume_turn(struct cp_volume *p);
  * anew, with what was found; returns its status, or rc.
  */
 int cp_volume_cause(struct cp_volume *p, int rc, uint32_t rights, const struct cp_block *b);
+/** Fill in the figures of any operation. The time ends here. */
+void cp_volume_report(struct cp_volume *p);
 /** Close the volume, disconnect, free. rc: the result so far. */
 void cp_volume_end(struct cp_volume *p, int rc);
 

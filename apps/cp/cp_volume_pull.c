@@ -273,34 +273,20 @@ pull_data(struct volume_pull *p)
 static void
 pull_report(struct volume_pull *p)
 {
-	struct cp_report *r = p->v.r;
-	struct weft_qp_info info;
-
-	weft_qp_query(p->v.s->qp, &info);
-	r->bytes = p->v.end_bytes - p->v.begin_bytes;
-	r->volume = true;
-	r->offset_bytes = p->v.begin_bytes;
-	r->holes_bytes = p->holes_bytes;
-	r->resumed_bytes = p->v.resumed_bytes;
-	r->resume = p->file.keep;
-	r->transfer_ns = ui_now_ns() - p->v.begin_ns;
-	r->retransmits = info.retrans_segs;
-	r->tries = 1;
+	cp_volume_report(&p->v);
+	p->v.r->holes_bytes = p->holes_bytes;
+	p->v.r->resume = p->file.keep;
 }
 
 int
 cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r)
 {
-	struct volume_pull *p = calloc(1, sizeof(*p));
+	struct volume_pull *p = cp_volume_new(s, sizeof(*p), "pull", path, r);
 	struct cp_volume *v = &p->v;
 	int rc;
 
 	if (p == NULL)
-		return cp_fail(s, -ENOMEM, "not enough memory");
-	v->s = s;
-	v->r = r;
-	v->path = path;
-	r->op = "pull";
+		return -ENOMEM;
 	rc = cp_file_create(s, &p->file, path);
 	if (rc == 0)
 		rc = cp_volume_open(v, p->file.have_bytes > 0 ? 0 : WEFT_EXPORT_READ);

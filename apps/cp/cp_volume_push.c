@@ -329,8 +329,7 @@ push_closed(void *arg, int status, const char *why)
 
 	(void)status;
 	(void)why;
-	b->busy = false;
-	b->p->busy--;
+	cp_block_drop(b);
 }
 
 /** The target wants the window for another client: it is closed when the block is done. */
@@ -508,8 +507,7 @@ push_next(struct volume_push *p, uint64_t *pos)
 		return rc;
 	*pos += b->len_bytes;
 	if (b->len_bytes == 0) {
-		b->busy = false;
-		v->busy--;
+		cp_block_drop(b);
 		return 0;
 	}
 	push_begin(p, b, window);
@@ -555,20 +553,12 @@ static void
 push_report(struct volume_push *p)
 {
 	struct cp_report *r = p->v.r;
-	struct weft_qp_info info;
 
-	weft_qp_query(p->v.s->qp, &info);
-	r->bytes = p->v.end_bytes - p->v.begin_bytes;
-	r->volume = true;
-	r->resumed_bytes = p->v.resumed_bytes;
+	cp_volume_report(&p->v);
 	r->resume = p->v.s->opt->resume;
-	r->offset_bytes = p->v.begin_bytes;
-	r->transfer_ns = ui_now_ns() - p->v.begin_ns;
 	r->flushed = !p->v.s->opt->no_flush;
 	r->verified = p->v.hash.ops != NULL;
-	r->retransmits = info.retrans_segs;
 	r->fetched = p->windows == 0;
-	r->tries = 1;
 }
 
 static int
@@ -613,22 +603,16 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 {
 	const uint32_t rights = WEFT_EXPORT_WRITE | (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH) |
 	                        (s->opt->no_verify ? 0 : WEFT_EXPORT_VERIFY | WEFT_EXPORT_READ);
-	struct volume_push *p = calloc(1, sizeof(*p));
+	struct volume_push *p = cp_volume_new(s, sizeof(*p), "push", path, r);
 	struct cp_volume *v = &p->v;
 	int rc;
 
 	if (p == NULL)
-		return cp_fail(s, -ENOMEM, "not enough memory");
-	v->s = s;
-	v->r = r;
-	v->path = path;
+		return -ENOMEM;
 	v->is_push = true;
-	r->op = "push";
 	p->rights = rights;
 	v->again = push_again;
-	p->file.fd = -1;
-	rc = cp_source_open(s, &p->file, path);
-	p->file.left = CP_VOLUME_LEFT;
+	rc = cp_source_open(s, &p->file, path, CP_VOLUME_LEFT);
 	if (rc == 0)
 		rc = cp_volume_open(v, rights);
 	if (rc == 0)

@@ -62,8 +62,7 @@ verify_next(struct volume_verify *p, uint64_t *pos)
 	if (rc != 0)
 		return rc;
 	if (b->len_bytes == 0) {
-		b->busy = false;
-		v->busy--;
+		cp_block_drop(b);
 		return 0;
 	}
 	b->off_bytes = v->begin_bytes + *pos;
@@ -100,34 +99,16 @@ verify_data(struct volume_verify *p)
 	return rc;
 }
 
-static void
-verify_report(struct volume_verify *p)
-{
-	struct cp_report *r = p->v.r;
-
-	r->bytes = p->found.equal_bytes;
-	r->volume = true;
-	r->offset_bytes = p->v.begin_bytes;
-	r->transfer_ns = ui_now_ns() - p->v.begin_ns;
-	r->tries = 1;
-}
-
 int
 cp_volume_verify(struct cp_session *s, const char *path, struct cp_report *r)
 {
-	struct volume_verify *p = calloc(1, sizeof(*p));
+	struct volume_verify *p = cp_volume_new(s, sizeof(*p), "verify", path, r);
 	struct cp_volume *v = &p->v;
 	int rc;
 
 	if (p == NULL)
-		return cp_fail(s, -ENOMEM, "not enough memory");
-	v->s = s;
-	v->r = r;
-	v->path = path;
-	p->file.fd = -1;
-	r->op = "verify";
-	rc = cp_source_open(s, &p->file, path);
-	p->file.left = "nothing was changed";
+		return -ENOMEM;
+	rc = cp_source_open(s, &p->file, path, "nothing was changed");
 	if (rc == 0)
 		rc = cp_volume_open(v, WEFT_EXPORT_READ | WEFT_EXPORT_VERIFY);
 	if (rc == 0)
@@ -142,8 +123,10 @@ cp_volume_verify(struct cp_session *s, const char *path, struct cp_report *r)
 		rc = cp_volume_memory(v, WEFT_RPC_MAX_CALLS);
 	if (rc == 0)
 		rc = verify_data(p);
-	if (rc == 0)
-		verify_report(p);
+	if (rc == 0) {
+		cp_volume_report(v);
+		r->bytes = p->found.equal_bytes;
+	}
 	cp_volume_end(v, rc);
 	if (rc == 0 && p->found.differ_bytes > 0)
 		rc = cp_fail_differs(s, p->file.path, &p->found);

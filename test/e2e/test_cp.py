@@ -254,6 +254,28 @@ def test_verify_only():
     assert sha(whole(t, "demo", 2 * MIB + 5)) == sha(f)
 
 
+def test_verify_retransmits():
+    """--verify-only reports the segments that it had to send again: the target does not run for a time."""
+    t = server("vr")
+    data = octets(make_file("vr.src", 2 * BLOCK, 11))
+    for export in EXPORTS:
+        copy(t, "-q", "-", url(export), stdin=data)
+        p = spawn(t, "--json", "--verify-only", "-", url(export), stdin=subprocess.PIPE)
+        p.stdin.write(data[:BLOCK])
+        p.stdin.flush()
+        await_taken(p)
+        t.proc.send_signal(signal.SIGSTOP)
+        p.stdin.write(data[BLOCK:])
+        p.stdin.flush()
+        await_taken(p)
+        time.sleep(1)  # longer than it waits for an acknowledgment
+        t.proc.send_signal(signal.SIGCONT)
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 0, err
+        report = json.loads(out)
+        assert report["bytes"] == 2 * BLOCK and report["retransmits"] > 0, report
+
+
 def rates(t, f, export, mib):
     """Copy at 8 MiB a second, both ways: the part of that rate which was had each time."""
     length = () if export == "demo" else ("--length", f"{mib}M")
