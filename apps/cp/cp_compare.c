@@ -34,6 +34,14 @@ struct compare {
 /* After a failure the target's hashes may still come, until the session ends. */
 static struct compare compare;
 
+bool
+cp_hash_known(const struct cp_session *s, const char *name)
+{
+	const struct weft_hash_ops *ops = weft_hash_find(name);
+
+	return ops != NULL && (ops->key_max_bytes == 0 || s->opt->hash_key.bytes != 0);
+}
+
 int
 cp_hash_find(struct cp_session *s, const char *name, struct cp_hash *h)
 {

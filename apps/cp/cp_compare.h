@@ -8,6 +8,8 @@
 #include "cp.h"
 #include "cp_push.h"
 
+/** Whether a hash of the target, by its name, can be made here: with its key, if it needs one. */
+bool cp_hash_known(const struct cp_session *s, const char *name);
 /** Find a hash of the target by its name, and its key among the options. -EPROTO, -ENOKEY. */
 int cp_hash_find(struct cp_session *s, const char *name, struct cp_hash *h);
 /** The hash of octets that are here, into WEFT_HASH_MAX_BYTES octets. */

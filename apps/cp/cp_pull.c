@@ -211,8 +211,10 @@ pull_earlier(struct pull *p)
 		return 0;
 	if (p->file.keep && fstat(p->file.fd, &st) == 0)
 		p->file.have_bytes = (uint64_t)st.st_size;
-	/* Nothing proves anything where the export grants no Verify. */
-	if (p->file.have_bytes > 0 && (s->grant.rights & WEFT_EXPORT_VERIFY))
+	/* Nothing proves anything where the export grants no Verify. Only --resume asks for the key
+	 * of its hash. */
+	if (p->file.have_bytes > 0 && (s->grant.rights & WEFT_EXPORT_VERIFY) &&
+	    (s->opt->resume || cp_hash_known(s, s->grant.hash)))
 		rc = cp_hash_find(s, s->grant.hash, &p->hash);
 	else
 		p->file.have_bytes = 0;

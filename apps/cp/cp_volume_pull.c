@@ -224,7 +224,8 @@ pull_hole(struct volume_pull *p, const struct weft_volume_piece *piece)
 	return cp_fail(p->v.s, rc, "%s: cannot be written: %s", p->v.path, strerror(-rc));
 }
 
-/** Whether what an earlier pull left can be proved; else all is read. */
+/** Whether what an earlier pull left can be proved; else all is read. Only --resume asks for the
+ * hash's key. */
 static int
 pull_earlier(struct volume_pull *p)
 {
@@ -234,6 +235,8 @@ pull_earlier(struct volume_pull *p)
 	if (p->file.stream)
 		v->turn = pull_drain;
 	if (p->file.have_bytes == 0 || !(v->info->rights & WEFT_EXPORT_VERIFY))
+		return 0;
+	if (!v->s->opt->resume && !cp_hash_known(v->s, v->info->hash))
 		return 0;
 	return cp_volume_hash(v);
 }

@@ -295,6 +295,34 @@ def test_retries():
             assert sha(path("re.out") if way == "pull" else whole(t, export, 6 * MIB)) == sha(f), (export, way)
 
 
+def test_retries_keyed():
+    """A pull without the key of the export's hash: --retries reads all again, --resume needs the key."""
+    key = path("rk.key")
+    with open(key, "w") as o:
+        o.write("a key that is long enough for this export\n")
+    os.chmod(key, 0o600)
+    keyed = {"hash": "hmac-sha256", "hash_key_file": key}
+    t = Target("rk", {"demo": {"path": path("rk.demo"), "size": "9M", **keyed},
+                      "disk": {"path": path("rk.disk"), "size": "4M", "format": "volume", **keyed}}).start()
+    f = make_file("rk.src", 3 * MIB, 8)
+    part = path(".rk.out.weft-cp.part")
+    for export in EXPORTS:
+        copy(t, "-q", "--hash-key", key, f, url(export))
+        args = (*(("--length", "3M") if export == "disk" else ()), url(export), path("rk.out"))
+        p = spawn(t, "--json", "--retries", "9", "--retry-wait", "0.2", "--timeout", "2", "--rate", "6M", *args)
+        await_moved(p, MIB, None, part)
+        t.kill()
+        t.start()
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 0 and b"again in" in err, (export, p.returncode, err)
+        assert json.loads(out)["resumed_bytes"] == 0 and sha(path("rk.out")) == sha(f), (export, out)
+        with open(part, "wb") as o:
+            o.write(octets(f)[:MIB])
+        assert "give its key with --hash-key" in copy(t, "--resume", *args, status=1)[2]
+        report = json.loads(copy(t, "--json", "--resume", "--hash-key", key, *args)[1])
+        assert report["resumed_bytes"] == MIB and sha(path("rk.out")) == sha(f), (export, report)
+
+
 def test_retries_end():
     """The waits grow, the retries end, a failure that stays is not tried again, and a pipe is read once."""
     t = server("rn")
