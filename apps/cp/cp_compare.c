@@ -27,6 +27,7 @@ struct compare {
 	unsigned int head, used;
 	bool failed;
 	struct weft_wc bad;
+	uint64_t begin_ns;
 	uint8_t *buf;
 	struct ui_progress bar;
 };
@@ -157,7 +158,19 @@ compare_turn(struct compare *c)
 	return 0;
 }
 
-/** Read the next block of the source, and ask for the target's hash of it. */
+/** Whether the target takes the export back before the rest can be compared. */
+static bool
+compare_must_leave(const struct compare *c, const struct cp_source *f, uint64_t slot_bytes)
+{
+	const uint64_t total = f->size_bytes < slot_bytes ? f->size_bytes : slot_bytes;
+	uint64_t done = c->found->equal_bytes + c->found->differ_bytes;
+
+	if (done > total) /* with octets that the slot has not */
+		done = total;
+	return cp_must_leave(c->s, c->s->grant.rights, c->begin_ns, done, total);
+}
+
+/** Read the next block of the source, if it has one now, and ask for the target's hash of it. */
 static int
 compare_next(struct compare *c, struct cp_source *f, uint64_t to, uint64_t slot_bytes, bool flush)
 {
@@ -165,13 +178,10 @@ compare_next(struct compare *c, struct cp_source *f, uint64_t to, uint64_t slot_
 	struct compare_block *b = &c->block[(c->head + c->used) % s->opt->depth];
 	const uint64_t off = f->read_bytes;
 	uint32_t got = 0;
-	int rc;
+	int rc = cp_source_next(s, f, c->buf, s->opt->block_bytes, &got);
 
-	while ((rc = cp_source_next(s, f, c->buf, s->opt->block_bytes, &got)) == -EAGAIN) {
-		rc = compare_turn(c);
-		if (rc != 0)
-			return rc;
-	}
+	if (rc == -EAGAIN)
+		return 0;
 	if (rc != 0 || got == 0)
 		return rc;
 	if (off + got > slot_bytes) {
@@ -198,10 +208,11 @@ cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, u
            uint64_t slot_bytes, bool flush, bool first, struct cp_report *r, struct cp_found *found)
 {
 	struct compare *c = &compare;
+	bool leaves = false;
 	int rc = 0;
 
 	*found = (struct cp_found){0};
-	*c = (struct compare){.s = s, .h = h, .r = r, .found = found};
+	*c = (struct compare){.s = s, .h = h, .r = r, .found = found, .begin_ns = ui_now_ns()};
 	c->buf = malloc(s->opt->block_bytes);
 	if (c->buf == NULL)
 		rc = cp_fail(s, -ENOMEM, "not enough memory");
@@ -209,6 +220,9 @@ cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, u
 	s->op = c;
 	ui_progress_start(&c->bar, f->path, f->size_bytes, s->opt->quiet);
 	while (rc == 0 && cp_source_more(f) && !(first && found->differ_bytes > 0)) {
+		leaves = compare_must_leave(c, f, slot_bytes);
+		if (leaves)
+			break;
 		if (c->used < s->opt->depth)
 			rc = compare_next(c, f, to, slot_bytes, flush);
 		if (rc == 0)
@@ -219,6 +233,8 @@ cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, u
 		rc = compare_turn(c);
 	ui_progress_end(&c->bar);
 	s->on_wc = NULL;
+	if (rc == 0 && leaves)
+		rc = cp_leave(s, "; nothing was changed");
 	if (rc == 0 && f->read_bytes < slot_bytes && !(first && found->differ_bytes > 0))
 		compare_differs(c, f->read_bytes, slot_bytes - f->read_bytes);
 	free(c->buf);

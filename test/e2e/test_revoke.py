@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+from cp_runs import await_taken, spawn, url
 from test_visible import Telemetry
 from weft_e2e import BUILD, FAILED, PROCS, Target, main, make_file, memif, path, sha
 
@@ -223,6 +224,27 @@ def test_warned():
     assert t.term() == 0
 
 
+def test_warned_comparing():
+    """The same of --verify-only, while the source is silent, too."""
+    t, tel = start("wc", {"demo": {}, "other": {}}, revoke_ms=3000)
+    src = make_file("wc1", 6 * MB, 12)
+    t.push(src, "demo")
+    p = spawn(t, "--block", "64K", "--verify-only", "-", url("demo"), stdin=subprocess.PIPE)
+    granted(t, "demo", 2)
+    with open(src, "rb") as f:
+        p.stdin.write(f.read(MB))
+    p.stdin.flush()
+    await_taken(p)
+    edit(t, r"\[export demo\].*?(?=\[export other)", "")
+    p.wait(timeout=2.5)
+    err = p.stderr.read().decode()
+    assert p.returncode == 6, (p.returncode, err)
+    one_line(err, "the target revokes export demo, 3.0 s after its warning", "nothing was changed")
+    now = tel.ask("/weft/target/export,demo")
+    assert now["revocations_told"] == 1 and now["revocations_invalidated"] == 0, now
+    assert t.term() == 0
+
+
 def test_warned_in_time():
     """A client that is notified finishes before the deadline."""
     t, tel = start("wtime", {"demo": {"rights": "read,write,flush,verify"}}, revoke_ms=20000)
@@ -320,5 +342,5 @@ def test_bad_range():
 
 
 if __name__ == "__main__":
-    main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_in_time, test_lost_meanwhile,
-          test_bad_configuration, test_bad_range])
+    main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_comparing, test_warned_in_time,
+          test_lost_meanwhile, test_bad_configuration, test_bad_range])
