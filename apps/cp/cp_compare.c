@@ -177,16 +177,21 @@ compare_next(struct compare *c, struct cp_source *f, uint64_t to, uint64_t slot_
 	struct cp_session *s = c->s;
 	struct compare_block *b = &c->block[(c->head + c->used) % s->opt->depth];
 	const uint64_t off = f->read_bytes;
-	uint32_t got = 0;
-	int rc = cp_source_next(s, f, c->buf, s->opt->block_bytes, &got);
+	uint32_t want = s->opt->block_bytes, got = 0;
+	int rc;
 
+	/* A block ends where the slot does; one octet behind shows that the source goes on. */
+	if (slot_bytes - off < want)
+		want = off < slot_bytes ? (uint32_t)(slot_bytes - off) : 1;
+	rc = cp_source_next(s, f, c->buf, want, &got);
 	if (rc == -EAGAIN)
 		return 0;
 	if (rc != 0 || got == 0)
 		return rc;
-	if (off + got > slot_bytes) {
-		/* The slot ends here, in or before this block. */
-		compare_differs(c, off, got);
+	if (off == slot_bytes) {
+		/* How far a stream goes on is not looked at: it may have no end. */
+		compare_differs(c, off, f->stream ? got : f->size_bytes - off);
+		f->ended = true;
 		return 0;
 	}
 	b->off_bytes = off;

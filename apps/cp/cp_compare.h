@@ -35,7 +35,8 @@ struct cp_found {
 /**
  * Compare a source, from where it is, with a slot's data of `slot_bytes` octets at `to`, block by
  * block. With `first` it ends at the first block that differs. Octets that only one of both has
- * differ. -ECANCELED: the target takes the export back, which is closed.
+ * differ; behind the slot one octet of a stream counts for all, and no more are read. -ECANCELED:
+ * the target takes the export back, which is closed.
  */
 int cp_compare(struct cp_session *s, struct cp_source *f, const struct cp_hash *h, uint64_t to,
                uint64_t slot_bytes, bool flush, bool first, struct cp_report *r,

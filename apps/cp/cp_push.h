@@ -22,7 +22,7 @@ struct cp_source {
 	const char *path; /**< for messages */
 	int fd;           /**< cp_source_close() closes it */
 	bool stream;      /**< it is read once, and may have nothing yet */
-	bool ended;       /**< all of it was read */
+	bool ended;       /**< all of it was read, or no more of it is to be read */
 	struct stat st;
 	uint64_t size_bytes;             /**< CP_SIZE_UNKNOWN: it ends when it ends */
 	uint32_t fill_bytes;             /**< of the stream, in the block that is being filled */

@@ -159,6 +159,7 @@ int
 cp_source_rewind(struct cp_session *s, struct cp_source *f)
 {
 	f->read_bytes = 0;
+	f->ended = false;
 	if (f->crc->init(&f->crc_state, NULL, 0) != 0)
 		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
 	return 0;

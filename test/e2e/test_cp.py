@@ -254,6 +254,29 @@ def test_verify_only():
     assert sha(whole(t, "demo", 2 * MIB + 5)) == sha(f)
 
 
+def test_verify_endless():
+    """--verify-only looks at a source to the end of what the export has: neither an endless one nor one that stays open keeps it."""
+    t = server("ve", size="4M")
+    f = make_file("ve.src", 2 * MIB + 5, 12)
+    copy(t, f, url("demo"))
+    copy(t, "-q", url("disk"), path("ve.whole"))
+    data = {"demo": octets(f), "disk": octets(path("ve.whole"))}
+    for export in EXPORTS:
+        with open("/dev/zero", "rb") as zeros:
+            err = copy(t, "--verify-only", "-", url(export), stdin=zeros, status=3, timeout=20)[2]
+        assert "differs from export" in err, err
+        p = spawn(t, "--verify-only", "-", url(export), stdin=subprocess.PIPE)
+        p.stdin.write(data[export] + b"m")
+        p.stdin.flush()
+        assert p.wait(timeout=20) == 3
+        err = p.stderr.read().decode()
+        assert f"first in the block at octet {len(data[export])}, in blocks of 1 octets" in err, err
+    with open(f, "ab") as o:
+        o.write(b"more")
+    err = copy(t, "--verify-only", f, url("demo"), status=3)[2]
+    assert f"first in the block at octet {2 * MIB + 5}, in blocks of 4 octets" in err, err
+
+
 def test_verify_retransmits():
     """--verify-only reports the segments that it had to send again: the target does not run for a time."""
     t = server("vr")
