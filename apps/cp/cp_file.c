@@ -209,6 +209,7 @@ cp_file_put(struct cp_session *s, struct cp_file *f, const void *buf, uint32_t l
 			return -EAGAIN;
 		if (done < 0)
 			return -errno;
+		f->given = true;
 		if (s->shared != NULL)
 			s->shared->consumed = true;
 		*put += (uint32_t)done;
@@ -283,6 +284,18 @@ cp_file_install(struct cp_session *s, struct cp_file *f)
 		close(fd);
 	}
 	return 0;
+}
+
+void
+cp_file_fail(struct cp_session *s, const struct cp_file *f, int rc)
+{
+	size_t n;
+
+	if (!f->given)
+		return;
+	cp_fail(s, rc, "%s", strerror(-rc));
+	n = strlen(s->err);
+	snprintf(s->err + n, sizeof(s->err) - n, "; what was written is not whole");
 }
 
 void

@@ -20,6 +20,7 @@ struct cp_file {
 	uint64_t have_bytes; /**< octets of an earlier pull that may be right */
 	bool keep;           /**< a pull that fails keeps them */
 	bool stream;         /**< standard output: in order, once */
+	bool given;          /**< of it, octets have gone there */
 	bool blocks;         /**< a long write to it may block */
 	bool replaces;       /**< there is a file that it replaces, of this mode */
 	mode_t mode;
@@ -43,6 +44,9 @@ int cp_file_local(const struct cp_file *f, void *buf, uint32_t len_bytes, uint64
 int cp_file_hole(const struct cp_file *f, uint64_t off_bytes, uint64_t len_bytes);
 /** Put it in place, durable. -errno with s->err. */
 int cp_file_install(struct cp_session *s, struct cp_file *f);
+/** The pull has failed with rc: octets that have gone to standard output cannot be taken back, and
+ * s->err says so. */
+void cp_file_fail(struct cp_session *s, const struct cp_file *f, int rc);
 /** Close it, and remove what is not in place. Allowed at any stage. */
 void cp_file_end(struct cp_file *f);
 

@@ -98,10 +98,11 @@ pull_drain(struct pull *p)
 	}
 }
 
+/* Of standard output cp_file_fail() has it. */
 static const char *
 pull_consequence(const struct pull *p)
 {
-	return p->file.stream ? "; what was written is not whole" : "; nothing was written";
+	return p->file.stream ? "" : "; nothing was written";
 }
 
 static int
@@ -145,8 +146,8 @@ pull_turn(struct pull *p)
 	if (p->failed && p->bad.status == WEFT_WC_FLUSHED)
 		rc = -ENOTCONN;
 	else if (p->failed)
-		return cp_fail(s, -EIO, "%s: export %s: read failed: %s", s->where,
-		               s->url.export_name, cp_why(s, p->bad.status));
+		return cp_fail(s, -EIO, "%s: export %s: read failed: %s%s", s->where,
+		               s->url.export_name, cp_why(s, p->bad.status), pull_consequence(p));
 	if (rc != 0)
 		return cp_fail_conn(s, rc, pull_consequence(p));
 	cp_progress(s, &p->bar, p->done_bytes);
@@ -283,8 +284,10 @@ pull_damaged(struct pull *p, const char *what)
 		return rc;
 	if (again.generation != p->word.generation || again.slot != p->word.slot)
 		return -EAGAIN;
-	return cp_fail(p->s, -EIO, "%s: export %s is damaged: generation %" PRIu64 ", slot %u: %s",
-	               p->s->where, p->s->url.export_name, p->word.generation, p->word.slot, what);
+	return cp_fail(p->s, -EIO,
+	               "%s: export %s is damaged: generation %" PRIu64 ", slot %u: %s%s",
+	               p->s->where, p->s->url.export_name, p->word.generation, p->word.slot, what,
+	               pull_consequence(p));
 }
 
 static int
@@ -407,8 +410,8 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 			rc = pull_attempt(p);
 		while (rc == -EAGAIN && ++tries < PULL_TRIES && !p->file.stream);
 		if (rc == -EAGAIN && p->file.stream)
-			cp_fail(s, rc, "%s: export %s was replaced while it was read%s; try again",
-			        s->where, s->url.export_name, pull_consequence(p));
+			cp_fail(s, rc, "%s: export %s was replaced while it was read; try again",
+			        s->where, s->url.export_name);
 		else if (rc == -EAGAIN)
 			cp_fail(s, rc,
 			        "%s: export %s was replaced %u times while it was read; try again",
@@ -425,6 +428,8 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 		cp_close(s);
 	if (rc != -EMEDIUMTYPE)
 		cp_end(s);
+	if (rc != 0)
+		cp_file_fail(s, &p->file, rc);
 	cp_file_end(&p->file);
 	free(p->mem);
 	free(p);

@@ -233,11 +233,11 @@ cp_volume_memory(struct cp_volume *p, uint32_t depth_max)
 
 /* ---- Blocks in flight ---- */
 
-static const char *
-volume_consequence(const struct cp_volume *p)
+const char *
+cp_volume_consequence(const struct cp_volume *p)
 {
 	if (p->turn != NULL)
-		return "; what was written is not whole";
+		return ""; /* cp_file_fail() has it */
 	if (p->s->opt->verify_only)
 		return "; nothing was changed";
 	return p->is_push ? "; " CP_VOLUME_LEFT : "; nothing was written";
@@ -287,7 +287,7 @@ cp_volume_turn(struct cp_volume *p)
 	if (p->rc != 0)
 		return p->rc;
 	if (rc != 0)
-		return cp_fail_conn(p->s, rc, volume_consequence(p));
+		return cp_fail_conn(p->s, rc, cp_volume_consequence(p));
 	cp_progress(p->s, &p->bar, p->done_bytes);
 	return 0;
 }
@@ -347,12 +347,12 @@ cp_block_fail(struct cp_block *b, int status, const char *what, const char *why)
 		return;
 	p->rc = status != 0 ? status : -EIO;
 	if (status == -ENOTCONN) {
-		cp_fail_conn(s, status, volume_consequence(p));
+		cp_fail_conn(s, status, cp_volume_consequence(p));
 		return;
 	}
 	cp_fail(s, p->rc, "%s: volume %s: %s of %u octets at %" PRIu64 " failed: %s%s", s->where,
 	        s->url.export_name, what, b->len_bytes, b->off_bytes,
-	        why[0] != '\0' ? why : strerror(-p->rc), volume_consequence(p));
+	        why[0] != '\0' ? why : strerror(-p->rc), cp_volume_consequence(p));
 }
 
 int

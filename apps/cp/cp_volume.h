@@ -90,6 +90,9 @@ int cp_block_get(struct cp_volume *p, struct cp_block **out);
 void cp_block_drop(struct cp_block *b);
 /** The block is done; its octets count. */
 void cp_block_end(struct cp_block *b);
+/** What a failure leaves, a text to follow the reason; of a pull to standard output cp_file_fail()
+ * adds it. */
+const char *cp_volume_consequence(const struct cp_volume *p);
 /** The block has failed: the reason, and what was not done. */
 void cp_block_fail(struct cp_block *b, int status, const char *what, const char *why);
 /**

@@ -165,11 +165,10 @@ pull_extents(struct volume_pull *p, uint64_t off)
 		v->busy--;
 	}
 	if (rc == 0 && p->ask.status != 0)
-		return cp_fail(v->s, p->ask.status,
-		               "%s: volume %s: its extents: %s; nothing was "
-		               "written",
-		               v->s->where, v->s->url.export_name,
-		               p->ask.why[0] != '\0' ? p->ask.why : strerror(-p->ask.status));
+		return cp_fail(v->s, p->ask.status, "%s: volume %s: its extents: %s%s", v->s->where,
+		               v->s->url.export_name,
+		               p->ask.why[0] != '\0' ? p->ask.why : strerror(-p->ask.status),
+		               cp_volume_consequence(v));
 	return rc;
 }
 
@@ -309,6 +308,8 @@ cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_file_install(s, &p->file);
 	cp_volume_end(v, rc);
+	if (rc != 0)
+		cp_file_fail(s, &p->file, rc);
 	cp_file_end(&p->file);
 	free(p);
 	return rc;

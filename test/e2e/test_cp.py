@@ -131,6 +131,53 @@ def test_stdout_slow():
         assert err.count("\n") == 1 and "standard output: cannot be written: Broken pipe" in err, err
 
 
+NOT_WHOLE = "; what was written is not whole\n"
+
+
+def test_stdout_damaged():
+    """An object whose data are damaged goes to standard output before that is known; the line says what that means."""
+    t = server("sd", size="4M")
+    copy(t, make_file("sd.src", 2 * MIB, 13), url("demo"))
+    t.kill()
+    with open(path("sd.demo"), "r+b") as o:
+        o.seek(octets(path("sd.demo")).index(octets(path("sd.src"))[:64]) + MIB)
+        o.write(b"damage")
+    t.start()
+    _, out, err = copy(t, url("demo"), "-", status=1, text=False)
+    assert len(out) == 2 * MIB and b"the checksum of its data is wrong" in err and err.decode().endswith(NOT_WHOLE), err
+    err = copy(t, url("demo"), path("sd.out"), status=1)[2]
+    assert err.endswith("the checksum of its data is wrong; nothing was written\n"), err
+    # Nothing has gone there.
+    assert "not whole" not in copy(t, url("none"), "-", status=1)[2]
+
+
+def test_stdout_lost():
+    """An export that is lost in the middle, whatever is asked for then: data of an object, extents of a volume."""
+    t = server("so")
+    f = path("so.src")
+    with open(f, "wb") as o:
+        for i in range(32):
+            o.seek(2 * i * 65536)
+            o.write(b"d" * 65536)
+        # The 64th extent is a hole of many blocks.
+        o.seek(12 * MIB)
+        o.write(b"e" * MIB)
+    for export, asked in zip(EXPORTS, ("read failed", "its extents: ")):
+        copy(t, f, url(export))
+        p = spawn(t, "--ignore-revoke", *(("--length", "13M") if export == "disk" else ()), url(export), "-")
+        got = 0
+        while got < 63 * 65536:
+            got += len(os.read(p.stdout.fileno(), 63 * 65536 - got))
+        os.unlink(path(f"so.{export}"))
+        while f"export {export}: LOST" not in t.logged():
+            assert p.poll() is None, p.stderr.read()
+            time.sleep(0.01)
+        p.stdout.read()
+        assert p.wait(timeout=20) != 0
+        err = p.stderr.read().decode()
+        assert asked in err and err.endswith(NOT_WHOLE) and err.count("written") == 1, err
+
+
 def test_signals():
     """SIGINT and SIGTERM: 128 + the signal, one line, also while a pipe or a retry is awaited; an object keeps its generation."""
     t = server("sig")
