@@ -78,7 +78,7 @@ static void
 snap_print_one(struct snap_job *j, const struct weft_volume_snapshot *at)
 {
 	const time_t made = (time_t)(at->created_ns / 1000000000ULL);
-	char when[32] = "", b[32];
+	char name[WEFT_VOLUME_SNAP_NAME], when[32] = "", b[32];
 	struct tm tm;
 
 	if (gmtime_r(&made, &tm) != NULL)
@@ -93,7 +93,8 @@ snap_print_one(struct snap_job *j, const struct weft_volume_snapshot *at)
 	}
 	if (j->printed++ == 0)
 		printf("%-32s %-20s %12s\n", "snapshot", "made", "medium");
-	printf("%-32s %-20s %12s\n", at->name, when, ui_bytes(at->bytes, b, sizeof(b)));
+	printf("%-32s %-20s %12s\n", ui_printable(at->name, name, sizeof(name)), when,
+	       ui_bytes(at->bytes, b, sizeof(b)));
 }
 
 static int
@@ -134,6 +135,7 @@ snap_print(struct snap_job *j)
 {
 	const struct weft_volume_req *q = &j->req;
 	const char *kind = q->op == WEFT_VOLUME_OP_CLONE ? "clone" : "snapshot";
+	char place[sizeof(q->place)];
 
 	if (j->v.s->opt->json) {
 		json_start(&j->json, stdout);
@@ -150,7 +152,7 @@ snap_print(struct snap_job *j)
 	} else if (!j->v.s->opt->quiet) {
 		printf("%s %s of %s is made%s%s\n", kind, q->name, j->v.s->url.export_name,
 		       q->place[0] != '\0' ? "; its target serves it as an export of " : "",
-		       q->place);
+		       ui_printable(q->place, place, sizeof(place)));
 	}
 }
 
