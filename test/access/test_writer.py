@@ -44,7 +44,7 @@ def test_idle_gives_way():
     time.sleep(1.5)
     # From now on the idle writer has to give way. It would keep its other rights, but it has none.
     rc, _, err = push(t, src, port=1)
-    assert rc == 1 and "has to give way; try again in 1." in err, err
+    assert rc == 6 and "has to give way; try again in 1." in err, err
     began = time.monotonic()
     rc, _, err = push(t, src, port=1, wait="20")
     assert rc == 0 and time.monotonic() - began < 5, (err, time.monotonic() - began)
@@ -64,7 +64,7 @@ def test_at_work_stays():
     p = slowly(t, make_file("work.src", 3 * MIB, 2), rate="512K")
     rc, _, err = push(t, make_file("work.new", MIB, 3), port=1, wait="2")
     assert p.poll() is None, "the writer has ended before the other had its answer"
-    assert rc == 1 and "if nothing more comes of it" in err, err
+    assert rc == 6 and "if nothing more comes of it" in err, err
     assert p.communicate(timeout=30)[1] is not None and p.returncode == 0
     now = tel.ask("/weft/target/export,demo")
     assert now["writer_yields"] == 0 and now["revocations"] == 0, now
@@ -86,7 +86,7 @@ def test_name_goes_before():
     assert a.say(f"take 1 1 {WRITE | READ:x}")[:2] == (1, 0)
     began = time.monotonic()
     rc, _, err = push(t, src, port=1, args=alice())
-    assert rc == 1 and "has to give way; try again in 0." in err, err
+    assert rc == 6 and "has to give way; try again in 0." in err, err
     # The former writer keeps its right to read. The place is reserved: neither the former writer nor another client
     # gets it.
     wait_for(lambda: tel.ask("/weft/target/export,demo")["writer"] == 0)
@@ -112,7 +112,7 @@ def test_name_is_not_taken():
     for args in ((), ["--auth", f"bob:{path('bob')}"]):
         rc, _, err = push(t, make_file("kept.new", MIB, 7), port=1, args=args, wait="1")
         assert p.poll() is None, "the writer has ended before the others had their answer"
-        assert rc == 1 and "another writer holds it" in err, err
+        assert rc == 6 and "another writer holds it" in err, err
     _, err = p.communicate(timeout=30)
     assert p.returncode == 0, err
     assert tel.ask("/weft/target/export,demo")["writer_yields"] == 0

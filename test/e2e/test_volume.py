@@ -484,9 +484,9 @@ def data_behind(persist):
     lost = sha(file["lost"])
     p = subprocess.run([app("weft-target"), "-c", t.conf, "--check-config"], capture_output=True, text=True, timeout=30)
     t.start()
-    for e in ("lost", "data"):
-        assert f"export {e}: OFFLINE: {file[e]}: has no volume, and data" in t.logged(), t.logged()
-        assert f"export {e}: {file[e]}: has no volume, and data" in p.stderr, p.stderr
+    for e, why in (("lost", "was cut, emptied or overwritten: it had the volume "), ("data", "has no volume, and data")):
+        assert f"export {e}: OFFLINE: {file[e]}: {why}" in t.logged(), t.logged()
+        assert f"export {e}: {file[e]}: {why}" in p.stderr, p.stderr
     for e in ("holes", "zeros"):
         assert f"export {e}: OFFLINE" not in t.logged(), t.logged()
     assert (sha(file["data"]), sha(file["lost"])) == (before, lost)
