@@ -97,7 +97,7 @@ int uring_ring_fd(const struct uring_ring *r);
 int uring_ring_add(struct uring_ring *r, struct weft_block_req *req);
 /** Hand what was gathered to the kernel, and take results. */
 void uring_ring_poll(struct uring_chan *c);
-/** Whether something is gathered that the kernel does not have. */
+/** Whether the next poll has requests to hand over, or results to take. */
 bool uring_ring_has_more(const struct uring_ring *r);
 void uring_ring_cancel(struct uring_ring *r, struct weft_block_req *req);
 
