@@ -50,6 +50,7 @@ rpc_free(struct weft_rpc *rpc)
 	}
 	for (unsigned int i = 0; rpc->call_mem != NULL && i < WEFT_RPC_MAX_CALLS; i++)
 		weft_rpcrdma_call_release(&rpc->call_mem[i]);
+	weft_spare_end(&rpc->spare_msgs);
 	free(rpc->call_mem);
 	free(rpc->slots);
 	free(rpc->recv_mem[0]);
@@ -196,6 +197,8 @@ static const struct rpcrdma_ops rpc_ops = {
         .drop = rpc_drop,
         .lost = rpc_lost,
         .free = rpc_free,
+        .trim = weft_rpcrdma_kept_trim,
+        .shed = weft_rpcrdma_shed,
 };
 
 int
@@ -240,10 +243,7 @@ weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 	LIST_INIT(&rpc->reqs);
 	LIST_INIT(&rpc->parked);
 	TAILQ_INIT(&rpc->waiting);
-	LIST_INIT(&rpc->regs_used);
-	LIST_INIT(&rpc->regs_idle);
-	LIST_INIT(&rpc->sinks_idle);
-	LIST_INIT(&rpc->regs_late);
+	weft_rpcrdma_regs_init(rpc);
 	rc = rpc_slots(rpc);
 	if (rc != 0) {
 		rpc_free(rpc);

@@ -189,6 +189,18 @@ rpcrdma_budget_never(const struct weft_rpc_budget *b, uint64_t n)
 }
 
 bool
+rpcrdma_budget_tight(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t n)
+{
+	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
+
+	if (b == NULL || more == 0)
+		return false;
+	return !TAILQ_EMPTY(&b->waiters) ||
+	       (h->peer != NULL ? h->peer->bytes : 0) + more > b->info.limit_bytes / 2 ||
+	       b->info.held_bytes + more > b->info.limit_bytes;
+}
+
+bool
 rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name,
                     uint32_t name_bytes, uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed)
 {

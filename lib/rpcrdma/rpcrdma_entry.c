@@ -59,14 +59,13 @@ entry_tell(void *arg)
 	weft_rpcrdma_leave(rpc);
 }
 
-/**
- * End this endpoint for another one of its worker, which is in the middle of a message. This
- * endpoint's consumer might end that other one, so it is told later. Without memory for the alarm,
- * the flushed receives cause that. The connection is aborted: an orderly close would wait, with
- * everything posted, for a peer that has stopped.
+/*
+ * This endpoint's consumer might end the other one, which is in the middle of a message, so it is
+ * told later. Without memory for the alarm, the flushed receives cause that. The connection is
+ * aborted: an orderly close would wait, with everything posted, for a peer that has stopped.
  */
-static void
-entry_shed(struct rpcrdma_holder *h)
+void
+weft_rpcrdma_shed(struct rpcrdma_holder *h)
 {
 	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
 
@@ -78,24 +77,4 @@ entry_shed(struct rpcrdma_holder *h)
 	rpc->ops->drop(rpc);
 	if (weft_alarm_set(rpc->worker, 0, entry_tell, rpc, &rpc->telling) != 0)
 		rpc->telling = NULL;
-}
-
-bool
-weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
-{
-	if (rpc->a.budget == NULL)
-		return true;
-	if (rpc->down)
-		return false;
-	rpc->holder.known = weft_rpcrdma_known(rpc);
-	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
-	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
-	                           entry_shed);
-}
-
-void
-weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
-{
-	if (rpc->a.budget != NULL)
-		rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n);
 }

@@ -5,7 +5,8 @@
  * A region stays reserved when it is put back, so after the first calls a registration costs two
  * work requests and no lock. What the peer could name is on `idle` only while it is not valid: the
  * end of a call waits for the invalidation (draft s7.4), or for the end of the connection, which
- * deregisters the region. Sinks of Reads are on a list of their own, valid until their next use.
+ * deregisters the region. Sinks of Reads are on lists of their own: with memory, valid as long as
+ * they exist; without, valid until their next use.
  */
 
 #include <errno.h>
@@ -101,26 +102,72 @@ weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b)
 
 /* ---- Regions ---- */
 
-/* A region of the list, or a new one; on `used` then. NULL and *rc: none. */
-static struct rpcrdma_reg *
-reg_take(struct weft_rpc *rpc, struct rpcrdma_reg_list *idle, int *rc)
+void
+weft_rpcrdma_regs_init(struct weft_rpc *rpc)
 {
-	struct rpcrdma_reg *reg = LIST_FIRST(idle);
+	TAILQ_INIT(&rpc->regs_used.regs);
+	TAILQ_INIT(&rpc->regs_idle.regs);
+	TAILQ_INIT(&rpc->regs_late.regs);
+	TAILQ_INIT(&rpc->sinks_idle.regs);
+	TAILQ_INIT(&rpc->sinks_kept.regs);
+}
 
-	if (reg != NULL) {
-		LIST_REMOVE(reg, entry);
-	} else {
-		*rc = -ENOMEM;
-		reg = calloc(1, sizeof(*reg));
-		if (reg == NULL)
-			return NULL;
-		*rc = weft_mr_alloc(rpc->pd, &reg->mr);
-		if (*rc != 0) {
-			free(reg);
-			return NULL;
-		}
+static void
+reg_leave(struct rpcrdma_reg *reg)
+{
+	TAILQ_REMOVE(&reg->list->regs, reg, entry);
+	reg->list->n--;
+}
+
+static void
+reg_join(struct rpcrdma_reg_list *list, struct rpcrdma_reg *reg)
+{
+	reg->list = list;
+	list->n++;
+	TAILQ_INSERT_TAIL(&list->regs, reg, entry);
+}
+
+static void
+reg_move(struct rpcrdma_reg *reg, struct rpcrdma_reg_list *to)
+{
+	reg_leave(reg);
+	reg_join(to, reg);
+}
+
+/* A new region, on `used`. NULL and *rc: none. */
+static struct rpcrdma_reg *
+reg_new(struct weft_rpc *rpc, int *rc)
+{
+	struct rpcrdma_reg *reg = calloc(1, sizeof(*reg));
+
+	*rc = -ENOMEM;
+	if (reg == NULL)
+		return NULL;
+	*rc = weft_mr_alloc(rpc->pd, &reg->mr);
+	if (*rc != 0) {
+		free(reg);
+		return NULL;
 	}
-	LIST_INSERT_HEAD(&rpc->regs_used, reg, entry);
+	reg_join(&rpc->regs_used, reg);
+	return reg;
+}
+
+/*
+ * A region of the list, or a new one; on `used` then. NULL and *rc: none. The list keeps `min`
+ * while there are others: a registration waits for what the region was before, and holds up all
+ * work requests behind it.
+ */
+static struct rpcrdma_reg *
+reg_take(struct weft_rpc *rpc, struct rpcrdma_reg_list *idle, unsigned int min, int *rc)
+{
+	struct rpcrdma_reg *reg = idle->n < min ? reg_new(rpc, rc) : NULL;
+
+	if (reg != NULL)
+		return reg;
+	reg = TAILQ_FIRST(&idle->regs);
+	if (reg == NULL)
+		return reg_new(rpc, rc);
+	reg_move(reg, &rpc->regs_used);
 	return reg;
 }
 
@@ -168,7 +215,7 @@ weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, 
 
 	if (rc != 0)
 		return rc;
-	reg = reg_take(rpc, &rpc->regs_idle, &rc);
+	reg = reg_take(rpc, &rpc->regs_idle, RPCRDMA_IDLE_MIN, &rc);
 	if (reg == NULL)
 		return rc;
 	reg_add(b, reg, addr, len_bytes, access);
@@ -185,7 +232,7 @@ weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
 
 	if (rc != 0)
 		return rc;
-	reg = reg_take(rpc, &rpc->sinks_idle, &rc);
+	reg = reg_take(rpc, &rpc->sinks_idle, 1, &rc);
 	if (reg == NULL)
 		return rc;
 	reg_inv_add(b, reg);
@@ -207,9 +254,10 @@ weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, un
 }
 
 void
-weft_rpcrdma_reg_free(struct rpcrdma_reg *reg)
+weft_rpcrdma_reg_free(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
-	LIST_REMOVE(reg, entry);
+	reg_leave(reg);
+	free(weft_rpcrdma_kept_take(rpc, reg));
 	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no window is bound to it */
 	free(reg);
 }
@@ -217,12 +265,10 @@ weft_rpcrdma_reg_free(struct rpcrdma_reg *reg)
 static void
 reg_rest(struct weft_rpc *rpc, struct rpcrdma_reg *reg, struct rpcrdma_reg_list *idle)
 {
-	if (rpc->down) {
-		weft_rpcrdma_reg_free(reg);
-		return;
-	}
-	LIST_REMOVE(reg, entry);
-	LIST_INSERT_HEAD(idle, reg, entry);
+	if (rpc->down)
+		weft_rpcrdma_reg_free(rpc, reg);
+	else
+		reg_move(reg, idle);
 }
 
 void
@@ -238,31 +284,18 @@ weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 	reg_rest(rpc, reg, &rpc->sinks_idle);
 }
 
-static void
-reg_no_longer_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
-{
-	rpc->nlate--;
-	weft_rpcrdma_reg_put(rpc, reg);
-}
-
 void
 weft_rpcrdma_reg_put_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg, uint32_t xid)
 {
-	struct rpcrdma_reg *oldest = NULL, *it;
-
 	if (rpc->down) {
 		weft_rpcrdma_reg_put(rpc, reg);
 		return;
 	}
 	reg->valid = false;
 	reg->late_xid = xid;
-	LIST_REMOVE(reg, entry);
-	LIST_INSERT_HEAD(&rpc->regs_late, reg, entry);
-	if (++rpc->nlate <= RPCRDMA_LATE_MAX)
-		return;
-	LIST_FOREACH (it, &rpc->regs_late, entry)
-		oldest = it;
-	reg_no_longer_late(rpc, oldest);
+	reg_move(reg, &rpc->regs_late);
+	if (rpc->regs_late.n > RPCRDMA_LATE_MAX)
+		weft_rpcrdma_reg_put(rpc, TAILQ_FIRST(&rpc->regs_late.regs));
 }
 
 void
@@ -270,9 +303,9 @@ weft_rpcrdma_reg_answered(struct weft_rpc *rpc, uint32_t xid)
 {
 	struct rpcrdma_reg *reg;
 
-	LIST_FOREACH (reg, &rpc->regs_late, entry) {
+	TAILQ_FOREACH (reg, &rpc->regs_late.regs, entry) {
 		if (reg->late_xid == xid) {
-			reg_no_longer_late(rpc, reg);
+			weft_rpcrdma_reg_put(rpc, reg);
 			return;
 		}
 	}
@@ -284,23 +317,112 @@ weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag)
 	struct rpcrdma_reg *reg;
 
 	rpc->stats.invalidated++;
-	LIST_FOREACH (reg, &rpc->regs_used, entry)
+	TAILQ_FOREACH (reg, &rpc->regs_used.regs, entry)
 		if (reg->stag == stag)
 			reg->valid = false;
+}
+
+static void
+regs_free(struct weft_rpc *rpc, struct rpcrdma_reg_list *list)
+{
+	while (list->n > 0)
+		weft_rpcrdma_reg_free(rpc, TAILQ_FIRST(&list->regs));
 }
 
 void
 weft_rpcrdma_regs_free(struct weft_rpc *rpc)
 {
-	while (!LIST_EMPTY(&rpc->regs_used))
-		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_used));
-	while (!LIST_EMPTY(&rpc->regs_idle))
-		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_idle));
-	while (!LIST_EMPTY(&rpc->sinks_idle))
-		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->sinks_idle));
-	while (!LIST_EMPTY(&rpc->regs_late))
-		weft_rpcrdma_reg_free(LIST_FIRST(&rpc->regs_late));
-	rpc->nlate = 0;
+	regs_free(rpc, &rpc->regs_used);
+	regs_free(rpc, &rpc->regs_idle);
+	regs_free(rpc, &rpc->sinks_idle);
+	regs_free(rpc, &rpc->sinks_kept);
+	regs_free(rpc, &rpc->regs_late);
+}
+
+/* ---- Sinks with memory ---- */
+
+/* A region and its memory, which is charged; on `used`. */
+static int
+kept_new(struct weft_rpc *rpc, uint32_t buf_bytes, struct rpcrdma_reg **out)
+{
+	struct rpcrdma_reg *reg;
+	void *buf;
+	int rc;
+
+	if (!weft_rpcrdma_hold(rpc, buf_bytes))
+		return -EAGAIN;
+	reg = reg_new(rpc, &rc);
+	if (reg != NULL && posix_memalign(&buf, RPCRDMA_KEPT_ALIGN, buf_bytes) == 0) {
+		reg->buf = buf;
+		reg->buf_bytes = buf_bytes;
+		*out = reg;
+		return 0;
+	}
+	if (reg != NULL) {
+		weft_rpcrdma_reg_free(rpc, reg);
+		rc = -ENOMEM;
+	}
+	weft_rpcrdma_let_go(rpc, buf_bytes);
+	return rc;
+}
+
+/* The one that was used last, of those with room: its memory may still be in the cache. */
+static struct rpcrdma_reg *
+kept_find(const struct weft_rpc *rpc, uint32_t len_bytes)
+{
+	struct rpcrdma_reg *reg;
+
+	TAILQ_FOREACH_REVERSE(reg, &rpc->sinks_kept.regs, rpcrdma_reg_queue, entry)
+	if (reg->buf_bytes >= len_bytes)
+		return reg;
+	return NULL;
+}
+
+int
+weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t len_bytes,
+                      struct rpcrdma_reg **out)
+{
+	struct rpcrdma_reg *reg = kept_find(rpc, len_bytes);
+	int rc = b != NULL ? weft_rpcrdma_batch_room(b, 1) : 0;
+	uint32_t n = RPCRDMA_KEPT_ALIGN;
+
+	while (n < len_bytes)
+		n *= 2;
+	if (rc == 0 && reg == NULL)
+		rc = kept_new(rpc, n, &reg);
+	else if (rc == 0)
+		reg_move(reg, &rpc->regs_used);
+	if (rc != 0)
+		return rc;
+	if (b != NULL && !reg->valid)
+		reg_add(b, reg, reg->buf, reg->buf_bytes, WEFT_ACCESS_LOCAL_WRITE);
+	*out = reg;
+	return 0;
+}
+
+void
+weft_rpcrdma_kept_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+{
+	reg_rest(rpc, reg, &rpc->sinks_kept);
+	weft_rpcrdma_kept_trim(rpc, rpc->a.credits);
+}
+
+uint8_t *
+weft_rpcrdma_kept_take(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+{
+	uint8_t *buf = reg->buf;
+
+	if (buf != NULL)
+		weft_rpcrdma_let_go(rpc, reg->buf_bytes);
+	reg->buf = NULL;
+	return buf;
+}
+
+void
+weft_rpcrdma_kept_trim(struct weft_rpc *rpc, unsigned int n)
+{
+	while (rpc->sinks_kept.n > n)
+		weft_rpcrdma_reg_free(rpc, TAILQ_FIRST(&rpc->sinks_kept.regs));
 }
 
 unsigned int

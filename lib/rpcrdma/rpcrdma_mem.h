@@ -22,15 +22,23 @@ struct rpcrdma_batch {
 	struct rpcrdma_slot *slot; /**< slot of the completion, once all is posted */
 };
 
+/** Longest message that a sink with memory is for, and where such memory begins. */
+#define RPCRDMA_KEPT_BYTES 65536u
+#define RPCRDMA_KEPT_ALIGN 4096u
+
 /** Memory registered for the peer, or as a Read's sink; by work requests, so no lock is taken. */
 struct rpcrdma_reg {
-	LIST_ENTRY(rpcrdma_reg) entry; /**< in used, in idle or in sinks_idle */
+	TAILQ_ENTRY(rpcrdma_reg) entry;
+	struct rpcrdma_reg_list *list; /**< of its endpoint, the one that it is in */
 	struct weft_mr *mr;
 	uint32_t stag;
 	const struct rpcrdma_batch *batch; /**< the batch that registers it */
 	unsigned int at;                   /**< there */
 	bool valid;        /**< its FAST_REG is in that batch, and no invalidation was seen */
 	uint32_t late_xid; /**< while in late */
+	/** a sink with memory of its own, of the endpoint's budget; else NULL */
+	uint8_t *buf;
+	uint32_t buf_bytes;
 };
 
 /** A receive, part or batch; its address is the wr_id. */
@@ -60,7 +68,7 @@ void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
 int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                          uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
 /** The same for the sink of Reads, which the peer may not access; b is posted, or the sink is
- * dropped. */
+ * freed. */
 int weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                           uint32_t len_bytes, struct rpcrdma_reg **out);
 /**
@@ -69,8 +77,24 @@ int weft_rpcrdma_sink_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *a
  * memory may be freed: only a Read that is under way places octets there.
  */
 void weft_rpcrdma_sink_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
-/** Deregister a region of any list: also a sink whose Reads were not posted. */
-void weft_rpcrdma_reg_free(struct rpcrdma_reg *reg);
+/** Deregister a region of any list, also a sink whose Reads were not posted. Frees its memory. */
+void weft_rpcrdma_reg_free(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+
+/**
+ * A sink with memory, at reg->buf, for up to RPCRDMA_KEPT_BYTES octets. It is registered once, not
+ * for each use: calls that use such sinks do not wait for each other's invalidation. Its memory is
+ * charged as long as the sink exists. b is posted, or the sink is freed; b NULL: for memory alone,
+ * without Reads. -ENOMEM, -ENOSPC (regions of the domain), -EAGAIN: the budget has no room now.
+ */
+int weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t len_bytes,
+                          struct rpcrdma_reg **out);
+/** What was read into the sink is needed no more. */
+void weft_rpcrdma_kept_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+/** The memory of the sink, if it has any: it is the caller's then, and is no longer charged. */
+uint8_t *weft_rpcrdma_kept_take(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+/** Free sinks that rest until there are n. */
+void weft_rpcrdma_kept_trim(struct weft_rpc *rpc, unsigned int n);
+
 /** Add to b the invalidation of valid regions; reg_put() puts the regions back. -ENOMEM. */
 int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
 /** Put back a region that is not valid; when the endpoint is down it is deregistered. */
@@ -81,6 +105,7 @@ void weft_rpcrdma_reg_put_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg, ui
 void weft_rpcrdma_reg_answered(struct weft_rpc *rpc, uint32_t xid);
 /** The peer invalidated this STag. */
 void weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag);
+void weft_rpcrdma_regs_init(struct weft_rpc *rpc);
 void weft_rpcrdma_regs_free(struct weft_rpc *rpc);
 /** Make the segments of memory registered as one region. Returns how many; 0: more than cap. */
 unsigned int weft_rpcrdma_reg_segs(const struct rpcrdma_reg *reg, uint32_t len_bytes,

@@ -12,13 +12,13 @@
 struct rpcrdma_msg *
 weft_rpcrdma_msg_new(struct weft_rpc *rpc, enum rpcrdma_kind kind, uint32_t htype, uint32_t xid)
 {
-	struct rpcrdma_msg *m = calloc(1, sizeof(*m));
+	struct rpcrdma_msg *m = weft_spare_get(&rpc->spare_msgs, sizeof(*m));
 
 	if (m == NULL)
 		return NULL;
 	if (kind == RPCRDMA_CONTROL) {
 		if (!weft_rpcrdma_hold(rpc, sizeof(*m))) {
-			free(m);
+			weft_spare_put(&rpc->spare_msgs, m, RPCRDMA_SPARE_MSGS);
 			return NULL;
 		}
 		m->held_bytes = sizeof(*m);
@@ -54,7 +54,7 @@ weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	weft_rpcrdma_batch_free(&m->pre);
 	weft_rpcrdma_let_go(rpc, m->held_bytes);
 	free(m->own);
-	free(m);
+	weft_spare_put(&rpc->spare_msgs, m, RPCRDMA_SPARE_MSGS);
 }
 
 static void

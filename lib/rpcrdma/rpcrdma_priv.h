@@ -24,6 +24,7 @@
 #include "rpcrdma_budget.h"
 #include "rpcrdma_credit.h"
 #include "rpcrdma_wire.h"
+#include <weft/spare.h>
 #include <weft/ulp.h>
 #include <weft/rpcrdma.h>
 #include <weft/worker.h>
@@ -45,11 +46,13 @@
 #define RPCRDMA_PULLED_HIGH (8u << 20)
 /* errors and properties that wait for credit; no peer needs more */
 #define RPCRDMA_CONTROL_MAX 64
+#define RPCRDMA_IDLE_MIN    16 /* regions that rest before one of them is used again */
 #define RPCRDMA_LATE_MAX    64 /* regions that wait for a late answer */
 /* messages of a peer before it has authenticated, or in one exchange of properties */
 #define RPCRDMA_STRANGER_MSGS    32
 #define RPCRDMA_STRANGER_CREDITS 4 /* credits advertised to such a peer */
 #define RPCRDMA_CONT_PARTS       4 /* the server reads a longer call by RDMA Read */
+#define RPCRDMA_SPARE_MSGS       8 /* sent messages whose memory is kept */
 #define RPCRDMA_BUFS_OWN         2 /* parts that may be in flight whatever room the budget has */
 /* calls that wait for room try again this often, because other peers may have stopped */
 #define RPCRDMA_RESUME_US 100000
@@ -61,12 +64,17 @@ struct rpcrdma_reg;
 struct rpcrdma_slot;
 
 STAILQ_HEAD(rpcrdma_batch_list, rpcrdma_batch);
-LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
 STAILQ_HEAD(rpcrdma_slot_list, rpcrdma_slot);
 STAILQ_HEAD(rpcrdma_msg_list, rpcrdma_msg);
 LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
 LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
 TAILQ_HEAD(rpcrdma_req_queue, weft_rpc_req);
+
+/** Regions, and how many they are. */
+struct rpcrdma_reg_list {
+	TAILQ_HEAD(rpcrdma_reg_queue, rpcrdma_reg) regs;
+	unsigned int n;
+};
 
 /** What calls up: given by weft_rpc_create(). */
 struct rpcrdma_ops {
@@ -79,6 +87,10 @@ struct rpcrdma_ops {
 	/** Then: end all calls, which may run functions of the consumer. */
 	void (*lost)(struct weft_rpc *rpc);
 	void (*free)(struct weft_rpc *rpc);
+	/** Free sinks with memory that rest until there are n. */
+	void (*trim)(struct weft_rpc *rpc, unsigned int n);
+	/** End the endpoint for another one of its worker. */
+	void (*shed)(struct rpcrdma_holder *h);
 };
 
 /** A message that comes in parts. */
@@ -152,6 +164,7 @@ struct weft_rpc {
 	uint8_t *recv_mem[2];  /**< memory of those, and of the rest */
 	struct rpcrdma_slot_list free_send, free_ops;
 	struct rpcrdma_msg_list tx;
+	struct weft_spare spare_msgs;
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full, or memory short */
@@ -161,14 +174,14 @@ struct weft_rpc {
 	struct weft_alarm *starved;    /**< armed when an answer began to wait for credit */
 	bool moved;                    /**< a message was sent since then */
 
-	struct rpcrdma_reg_list regs_used, regs_idle, sinks_idle;
+	/** idle: the one that rests for the longest comes first; kept: sinks with memory */
+	struct rpcrdma_reg_list regs_used, regs_idle, sinks_idle, sinks_kept;
 	/**
 	 * Regions of calls that timed out; a late answer may still invalidate them. They are not
 	 * used again before, because the STag that the answer names would then be invalid. The
 	 * latest comes first.
 	 */
 	struct rpcrdma_reg_list regs_late;
-	unsigned int nlate;
 	struct rpcrdma_call *call_mem; /**< WEFT_RPC_MAX_CALLS, made with the first call */
 	struct rpcrdma_call_list calls, free_calls;
 	struct rpcrdma_req_list reqs;
@@ -191,18 +204,22 @@ struct weft_rpc {
 	struct weft_rpc_stats stats;
 };
 
-/* ---- rpcrdma_entry.c: entry, exit, the end ---- */
+/* ---- rpcrdma_hold.c: the budget ---- */
 
 /** Charge n octets for calls and answers. False: the budget has no room now. Other endpoints may
  * have been ended for it; their consumers are told later. */
 bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
 void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
 
+/* ---- rpcrdma_entry.c: entry, exit, the end ---- */
+
 void weft_rpcrdma_enter(struct weft_rpc *rpc);
 /** Sends what can be sent, and frees a dead endpoint: rpc ends with the outermost leave. */
 void weft_rpcrdma_leave(struct weft_rpc *rpc);
 /** The connection is unusable: drop what is queued, end all calls with CONNLOST. */
 void weft_rpcrdma_down(struct weft_rpc *rpc);
+/** End this endpoint for another one of its worker. */
+void weft_rpcrdma_shed(struct rpcrdma_holder *h);
 /** Close the connection and go down: no answer is possible, or the peer breaks the rules (s7.4). */
 void weft_rpcrdma_fail(struct weft_rpc *rpc);
 

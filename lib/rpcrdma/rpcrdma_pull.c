@@ -15,7 +15,7 @@
 #include "rpcrdma_req.h"
 
 /* The promise of weft_rpc_xdr_lend(). */
-#define PULL_ALIGN 4096u
+#define PULL_ALIGN RPCRDMA_KEPT_ALIGN
 
 /*
  * Octets to allocate beside what is read, so that the first argument can begin at a multiple of
@@ -34,6 +34,33 @@ pull_slack(const struct rpcrdma_chunks *c)
 	return PULL_ALIGN - 1;
 }
 
+/* The answer when memory for n octets is not to be had. */
+static uint32_t
+pull_no_room(const struct weft_rpc *rpc, uint64_t n)
+{
+	return rpcrdma_budget_never(rpc->a.budget, n) ? RDMA2_ERR_SYSTEM : RPCRDMA_PULL_NO_ROOM;
+}
+
+static void
+pull_count(struct weft_rpc_req *req, uint32_t total)
+{
+	req->pulled_bytes = total;
+	req->rpc->pulled_bytes += total;
+}
+
+/* A sink with memory for a short message. Returns what weft_rpcrdma_pull() returns. */
+static uint32_t
+pull_kept(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
+{
+	int rc = weft_rpcrdma_kept_get(req->rpc, &req->pull, total, &req->reg);
+
+	if (rc != 0)
+		return rc == -EAGAIN ? pull_no_room(req->rpc, total) : RDMA2_ERR_SYSTEM;
+	pull_count(req, total);
+	*at = (struct weft_rpc_place){req->reg->buf, req->reg->stag};
+	return 0;
+}
+
 /* Memory for `total` octets, charged to the endpoint and registered. Returns what
  * weft_rpcrdma_pull() returns. */
 static uint32_t
@@ -44,9 +71,10 @@ pull_memory(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
 	struct weft_rpc *rpc = req->rpc;
 	uint8_t *to;
 
+	if (total <= RPCRDMA_KEPT_BYTES)
+		return pull_kept(req, total, at);
 	if (!weft_rpcrdma_hold(rpc, held_bytes))
-		return rpcrdma_budget_never(rpc->a.budget, held_bytes) ? RDMA2_ERR_SYSTEM
-		                                                       : RPCRDMA_PULL_NO_ROOM;
+		return pull_no_room(rpc, held_bytes);
 	req->held_bytes += held_bytes;
 	req->pulled = malloc(held_bytes);
 	if (req->pulled == NULL)
@@ -54,8 +82,7 @@ pull_memory(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
 	to = req->pulled;
 	if (slack > 0)
 		to += -(uintptr_t)to % PULL_ALIGN;
-	req->pulled_bytes = total;
-	rpc->pulled_bytes += total;
+	pull_count(req, total);
 	if (weft_rpcrdma_sink_get(rpc, &req->pull, to, total, &req->reg) != 0)
 		return RDMA2_ERR_SYSTEM;
 	*at = (struct weft_rpc_place){to, req->reg->stag};

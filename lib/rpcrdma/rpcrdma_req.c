@@ -36,6 +36,30 @@ req_busy(struct weft_rpc_req *req, bool on)
 	req->busy = on;
 }
 
+/*
+ * The sink goes, whose Reads may be under way. The consumer, or the cache, may still look at what
+ * was read: memory of the sink becomes the request's.
+ */
+static void
+req_leave_sink(struct weft_rpc_req *req)
+{
+	if (req->reg == NULL)
+		return;
+	if (req->reg->buf != NULL)
+		req->pulled = weft_rpcrdma_kept_take(req->rpc, req->reg);
+	weft_rpcrdma_reg_free(req->rpc, req->reg);
+	req->reg = NULL;
+}
+
+/* An endpoint without calls has no more than its own free octets: it would be charged for nothing,
+ * and may be ended for others. */
+static void
+req_trim_sinks(struct weft_rpc *rpc)
+{
+	while (rpc->nreqs == 0 && rpc->sinks_kept.n > 0 && rpc->holder.bytes > WEFT_RPC_BUDGET_OWN)
+		weft_rpcrdma_kept_trim(rpc, rpc->sinks_kept.n - 1);
+}
+
 /* Detach the request from its endpoint; parked: its memory is still needed there. */
 static void
 req_leave(struct weft_rpc_req *req, bool parked)
@@ -47,9 +71,7 @@ req_leave(struct weft_rpc_req *req, bool parked)
 	weft_rpcrdma_wait_drop(req);
 	req_busy(req, false);
 	weft_rpcrdma_batch_forget(rpc, &req->pull);
-	if (req->reg != NULL)
-		weft_rpcrdma_reg_free(req->reg);
-	req->reg = NULL;
+	req_leave_sink(req);
 	req_uncount(req);
 	if (!parked)
 		weft_rpcrdma_let_go(rpc, req->held_bytes + req->out_held_bytes);
@@ -58,6 +80,7 @@ req_leave(struct weft_rpc_req *req, bool parked)
 	rpc->nreqs--;
 	rpc->refresh = true;
 	req->rpc = NULL;
+	req_trim_sinks(rpc);
 }
 
 void
@@ -82,10 +105,14 @@ weft_rpcrdma_req_free_message(struct weft_rpc_req *req)
 {
 	/* First, because lent data is in the buffers below. */
 	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
-	free(req->payload);
+	free(req->own_payload);
 	free(req->pulled);
+	if (req->reg != NULL && req->reg->buf != NULL && !req->reading) {
+		weft_rpcrdma_kept_put(req->rpc, req->reg);
+		req->reg = NULL;
+	}
 	req->args = NULL;
-	req->payload = req->pulled = NULL;
+	req->payload = req->own_payload = req->pulled = NULL;
 	req->in = (struct rpcrdma_in){0};
 	req_uncount(req);
 }

@@ -41,7 +41,8 @@ struct weft_rpc_req {
 	struct weft_rpc *rpc; /**< NULL: the endpoint is gone */
 	struct rpcrdma_prefix p;
 	struct rpcrdma_chunks *chunks; /**< NULL: there are none */
-	uint8_t *payload;
+	uint8_t *payload;              /**< own_payload, or in the memory of reg */
+	uint8_t *own_payload;
 	uint32_t payload_bytes;
 	/* pulled by Reads */
 	uint8_t *pulled;       /**< the memory; what is read may begin behind its start */

@@ -278,9 +278,10 @@ serve_pulled(void *owner, bool ok)
 	req->reading = false;
 	if (req->rpc->a.timed)
 		req->read_ns = weft_worker_now_ns(req->rpc->worker);
-	if (req->reg != NULL)
+	if (req->reg != NULL && req->reg->buf == NULL) {
 		weft_rpcrdma_sink_put(req->rpc, req->reg);
-	req->reg = NULL;
+		req->reg = NULL;
+	}
 	serve_message(req);
 }
 
@@ -327,6 +328,32 @@ static const struct rpcrdma_req_ops serve_ops = {
         .free = weft_rpcrdma_req_free,
 };
 
+/*
+ * Copy the message: the receive is posted again before this call is answered. A long one ends at a
+ * multiple of RPCRDMA_KEPT_ALIGN, and so a long last argument begins at one if its length is one:
+ * a device then writes from there. False: no memory.
+ */
+static bool
+serve_copy(struct weft_rpc_req *req, const uint8_t *buf, uint32_t len_bytes)
+{
+	const bool reads =
+	        req->chunks != NULL && (req->chunks->n_reads > 0 || req->chunks->call.n_segs > 0);
+
+	if (len_bytes > RPCRDMA_KEPT_ALIGN && len_bytes <= RPCRDMA_KEPT_BYTES && !reads &&
+	    weft_rpcrdma_kept_get(req->rpc, NULL, len_bytes, &req->reg) == 0) {
+		req->payload = req->reg->buf + req->reg->buf_bytes - len_bytes;
+	} else {
+		if (!weft_rpcrdma_hold(req->rpc, len_bytes))
+			return false;
+		req->held_bytes += len_bytes;
+		req->payload = req->own_payload = malloc(len_bytes != 0 ? len_bytes : 1);
+		if (req->payload == NULL)
+			return false;
+	}
+	memcpy(req->payload, buf, len_bytes);
+	return true;
+}
+
 void
 weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                      uint32_t len_bytes, uint8_t *own)
@@ -335,7 +362,7 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	struct weft_rpc_req *req = NULL;
 	bool chunks = c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
 	              c->inv_handle != 0;
-	uint64_t n = sizeof(*req) + len_bytes + (chunks ? sizeof(*c) : 0);
+	uint64_t n = sizeof(*req) + (own != NULL ? len_bytes : 0) + (chunks ? sizeof(*c) : 0);
 
 	/* s7.4: an error about missing memory would need as much memory. */
 	if (weft_rpcrdma_hold(rpc, n) && (req = calloc(1, sizeof(*req))) == NULL)
@@ -369,14 +396,11 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		*req->chunks = *c;
 	}
 	if (buf != NULL) {
-		/* The receive is posted again before this call is answered. */
-		req->payload = own != NULL ? own : malloc(len_bytes != 0 ? len_bytes : 1);
-		if (req->payload == NULL) {
+		req->payload = req->own_payload = own;
+		if (own == NULL && !serve_copy(req, buf, len_bytes)) {
 			weft_rpcrdma_fail(rpc);
 			return;
 		}
-		if (own == NULL)
-			memcpy(req->payload, buf, len_bytes);
 		req->payload_bytes = len_bytes;
 		req->in.buf = req->payload;
 		req->in.len_bytes = len_bytes;

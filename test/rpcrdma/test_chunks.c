@@ -31,8 +31,8 @@ finish(void)
 	rig_settle(&rig);
 	CHECK_EQ(fake_regions(), 0);
 	CHECK_EQ(rig.c.qp.access_errors + rig.s.qp.access_errors, 0);
-	CHECK(LIST_EMPTY(&rig.c.rpc->regs_used));
-	CHECK(LIST_EMPTY(&rig.s.rpc->regs_used));
+	CHECK_EQ(rig.c.rpc->regs_used.n, 0);
+	CHECK_EQ(rig.s.rpc->regs_used.n, 0);
 	CHECK(LIST_EMPTY(&rig.c.rpc->reqs));
 	CHECK(LIST_EMPTY(&rig.s.rpc->reqs));
 	rig_down(&rig);
@@ -450,6 +450,68 @@ test_charged(void)
 	}
 }
 
+/* A short message is read into memory that stays registered: the next one needs no registration.
+ * An endpoint at rest keeps no more of it than its free octets. */
+static void
+test_kept(void)
+{
+	struct weft_rpc_budget *budget;
+	const struct rpcrdma_reg *reg;
+	uint32_t stag = 0;
+
+	CHECK_EQ(weft_rpc_budget_create(4 << 20, &budget), 0);
+	start(&(struct rig_opts){.budget = budget});
+	for (unsigned int i = 0; i < 4; i++) {
+		CHECK_EQ(rig_move(&rig.c, 8000, 4, &rig_move_binding, &ans[i]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+		CHECK_EQ(rig.s.rpc->sinks_kept.n, 1);
+		reg = TAILQ_FIRST(&rig.s.rpc->sinks_kept.regs);
+		CHECK(reg->valid && (stag == 0 || reg->stag == stag));
+		stag = reg->stag;
+	}
+	for (unsigned int i = 4; i < 12; i++)
+		CHECK_EQ(rig_move(&rig.c, 60000, 4, &rig_move_binding, &ans[i]), 0);
+	rig_settle(&rig);
+	for (unsigned int i = 4; i < 12; i++)
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+	CHECK_EQ(rig.s.rpc->nreqs, 0);
+	CHECK(rig.s.rpc->holder.bytes <= WEFT_RPC_BUDGET_OWN);
+	CHECK_EQ(fake_sinks(), rig.s.rpc->sinks_kept.n);
+	finish();
+	weft_rpc_budget_destroy(budget);
+}
+
+/* Memory at rest is given up before a call is refused or waits for it. */
+static void
+test_kept_for_others(void)
+{
+	const uint32_t big = 300000;
+	struct weft_rpc_budget_info info;
+	struct weft_rpc_budget *budget;
+
+	CHECK_EQ(weft_rpc_budget_create(2 * (big + WEFT_RPC_BUDGET_OWN), &budget), 0);
+	start(&(struct rig_opts){.budget = budget});
+	/* A call that is not answered, so that the endpoint is not at rest. */
+	CHECK_EQ(rig_call_u32(&rig.c, RIG_LATER, 1, &ans[0]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[0].n, 0);
+	for (unsigned int i = 1; i < 4; i++)
+		CHECK_EQ(rig_move(&rig.c, 60000, 4, &rig_move_binding, &ans[i]), 0);
+	rig_settle(&rig);
+	CHECK(rig.s.rpc->sinks_kept.n > 0 && rig.s.rpc->nreqs > 0);
+	CHECK(rig.s.rpc->holder.bytes > 65536);
+	CHECK_EQ(rig_move(&rig.c, big, 4, &rig_move_binding, &ans[4]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[4].n, 1);
+	CHECK_EQ(ans[4].status, WEFT_RPC_OK);
+	weft_rpc_budget_info(budget, &info);
+	CHECK_EQ(info.refused, 0);
+	rig_break_down(&rig);
+	CHECK_EQ(fake_sinks(), 0);
+	weft_rpc_budget_destroy(budget);
+}
+
 /* ---- Authentication ---- */
 
 static unsigned int auth_steps;
@@ -586,5 +648,6 @@ WEFT_TEST_MAIN({"formats", test_formats}, {"nothing bound", test_unbound},
                {"reverse", test_reverse}, {"broken at every step", test_broken},
                {"timeout", test_timeout}, {"fallback", test_fallback},
                {"later, and again", test_later}, {"call-only", test_call_only},
-               {"charged", test_charged}, {"host authentication", test_auth},
+               {"charged", test_charged}, {"kept", test_kept},
+               {"kept for others", test_kept_for_others}, {"host authentication", test_auth},
                {"required of all", test_auth_required})

@@ -177,7 +177,7 @@ test_crossing(void)
 			while (fake_deliver(&rig.c.qp))
 				fake_complete(&rig.c.qp);
 			CHECK_EQ(ans[0].n, 1);
-			CHECK_EQ(rig.c.rpc->nlate, 1);
+			CHECK_EQ(rig.c.rpc->regs_late.n, 1);
 			/* Later calls register other memory. */
 			for (unsigned int i = 1; i < 6; i++)
 				CHECK_EQ(rig_move(&rig.c, 20000, 9000, &rig_move_binding, &ans[i]),
@@ -195,7 +195,7 @@ test_crossing(void)
 		rig_settle(&rig);
 		for (unsigned int i = owner_first ? 1 : 6; i < 12; i++)
 			CHECK_EQ(ans[i].status, WEFT_RPC_OK);
-		CHECK_EQ(rig.c.rpc->nlate, 0);
+		CHECK_EQ(rig.c.rpc->regs_late.n, 0);
 		CHECK_EQ(fake_regions(), 0);
 		rig_down(&rig);
 	}
@@ -218,7 +218,7 @@ test_never_late(void)
 			;
 		CHECK_EQ(ans[0].n, 1);
 		CHECK_EQ(ans[0].status, WEFT_RPC_TIMEDOUT);
-		CHECK(rig.c.rpc->nlate <= RPCRDMA_LATE_MAX);
+		CHECK(rig.c.rpc->regs_late.n <= RPCRDMA_LATE_MAX);
 		if (rig.c.rpc->credit.sent == rig.c.rpc->credit.limit)
 			break;
 	}
