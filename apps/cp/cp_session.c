@@ -12,6 +12,7 @@
 #include "ui.h"
 #include "addr.h"
 #include "connect_why.h"
+#include <weft/volume.h>
 
 #define CP_SPIN_NS  200000ULL /* after this time without work the loop sleeps between polls */
 #define CP_SLEEP_US 50
@@ -249,7 +250,10 @@ make_qp(struct cp_session *s)
 	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_on_wc, .user = s};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = session_on_event, .user = s};
 	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = s->w, .user = s};
-	struct weft_rpc_attr ra = {.size = sizeof(ra), .user = s, .auth = cp_auth(s)};
+	struct weft_rpc_attr ra = {.size = sizeof(ra),
+	                           .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
+	                           .user = s,
+	                           .auth = cp_auth(s)};
 	struct weft_mr_attr ma = {
 	        .size = sizeof(ma),
 	        .len_bytes = CP_CTL_BYTES,

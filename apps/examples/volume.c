@@ -77,7 +77,10 @@ connect_to(const char *target)
 	                          .worker = ex->worker,
 	                          .sq_depth = SQ_DEPTH,
 	                          .rq_depth = CREDITS + 1};
-	struct weft_rpc_attr ra = {.size = sizeof(ra), .credits = CREDITS, .programs = programs};
+	struct weft_rpc_attr ra = {.size = sizeof(ra),
+	                           .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
+	                           .credits = CREDITS,
+	                           .programs = programs};
 
 	MUST(inet_pton(AF_INET, target, &sa.sin_addr) == 1);
 	MUST(weft_cq_create(ex->ctx, &ca, &prog.cq) == 0);

@@ -134,6 +134,7 @@ link_begin(struct link *l)
 	                          .rq_depth = 128};
 	struct weft_rpc_attr ra = {.size = sizeof(ra),
 	                           .user = l,
+	                           .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
 	                           .credits = 64,
 	                           .programs = programs,
 	                           .reverse = WEFT_RPC_REVERSE_SIMPLE};

@@ -32,6 +32,7 @@ client_volume_make(struct client *c)
 	struct weft_rpc_attr ra = {
 	        .size = sizeof(ra),
 	        .qp = c->qp,
+	        .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
 	        .credits = perf_rpc_credits(c->job.depth),
 	        .user = c,
 	        .programs = revokes,

@@ -14,6 +14,7 @@
 #include "target_rate.h"
 #include "target_rpc.h"
 #include "target_volume.h"
+#include <weft/volume.h>
 #include "ui.h"
 
 #define TARGET_SQ_DEPTH 64
@@ -147,6 +148,7 @@ target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, 
 	};
 	struct weft_rpc_attr ra = {
 	        .size = sizeof(ra),
+	        .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
 	        .credits = t->conf.target.credits,
 	        .programs = target_programs,
 	        .server = true,

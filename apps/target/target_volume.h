@@ -27,6 +27,7 @@
 #include "rate.h"
 #include "target_metrics.h"
 #include "volrpc.h"
+#include <weft/spare.h>
 #include "weft_staging.h"
 #include "weft_volume_core.h"
 #include "weft_volume_scrub.h"
@@ -102,8 +103,9 @@ struct target_vchan {
 /** What the volumes of one worker share. */
 struct target_vworker {
 	struct target_worker *tw;
-	uint64_t volume_staging_bytes;    /**< most staging memory of one volume; 0: all */
-	uint32_t volume_windows;          /**< most windows of one volume; 0: all */
+	uint64_t volume_staging_bytes; /**< most staging memory of one volume; 0: all */
+	uint32_t volume_windows;       /**< most windows of one volume; 0: all */
+	struct weft_spare spare_vios;
 	struct weft_staging *staging;     /**< for READs */
 	struct weft_vol_windows *windows; /**< NULL: there is no volume */
 	struct weft_poller poller;

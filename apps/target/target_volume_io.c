@@ -15,6 +15,9 @@
 #include "target_volume_client.h"
 #include "target_volume_window.h"
 
+/** Calls whose memory a worker keeps. */
+#define SPARE_VIOS 64
+
 /* ---- Answers ---- */
 
 static void
@@ -25,7 +28,7 @@ vio_free(struct target_vio *io)
 	weft_staging_put(g->vc->vw->staging, &io->staging);
 	free(io->extents);
 	free(io->snap);
-	free(io);
+	weft_spare_put(&g->vc->vw->spare_vios, io, SPARE_VIOS);
 	target_vgrant_unref(g);
 }
 
@@ -124,7 +127,7 @@ target_vio_begin(struct target_conn *c, struct weft_rpc_req *req, uint32_t handl
 		atomic_fetch_add_explicit(&g->ex->io_refused, 1, memory_order_relaxed);
 		ok = target_vfault(status, fault, WEFT_VOLRPC_PERM, 0, 0, "only %s is granted",
 		                   target_rights_str(g->rights, text, sizeof(text)));
-	} else if ((io = calloc(1, sizeof(*io))) == NULL)
+	} else if ((io = weft_spare_get(&g->vc->vw->spare_vios, sizeof(*io))) == NULL)
 		ok = target_vfault(status, fault, WEFT_VOLRPC_NORES, 0, 0, "out of memory");
 	else {
 		io->g = g;

@@ -182,6 +182,7 @@ vworker_free(struct target_vworker *vw)
 		close(vw->epoll_fd);
 	if (vw->wake_fd >= 0)
 		close(vw->wake_fd);
+	weft_spare_end(&vw->spare_vios);
 	free(vw);
 }
 

@@ -66,6 +66,13 @@
 
 WEFT_API_BEGIN
 
+/**
+ * weft_rpc_attr.inline_bytes of an endpoint for volumes: a WRITE of 4096 octets then goes in one
+ * message. With the default such octets are fetched by a Read, which costs a round trip. A target
+ * of weft has this value.
+ */
+#define WEFT_VOLUME_INLINE_BYTES 4608
+
 struct weft_volume;
 
 /** Rights: WEFT_VOLUME_READ, ... as weft_export.x. */
