@@ -21,7 +21,8 @@ key_file_check(int fd, char *err, size_t err_size)
 		return -errno;
 	}
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		snprintf(err, err_size, "belongs to another user");
+		snprintf(err, err_size, "belongs to user %u, and this program runs as user %u",
+		         (unsigned int)st.st_uid, (unsigned int)geteuid());
 		return -EACCES;
 	}
 	if ((st.st_mode & 077) != 0) {
