@@ -68,7 +68,7 @@ const struct metrics_family_row metrics_families[METRICS_NFAMILIES] = {
         ROW(EX_LOST, COUNTER, "weft_export_files_lost_total", "times", "export",
             "times that its file was lost"),
         ROW(EX_DAMAGED, COUNTER, "weft_export_damaged_blocks_total", "blocks", "export",
-            "of a volume: blocks without their checksum"),
+            "of a volume: times that a block did not have its checksum"),
         ROW(EX_LATE, COUNTER, "weft_export_late_operations_total", "operations", "export",
             "of a volume: operations that the device did not finish in time"),
         ROW(EX_RANGE, COUNTER, "weft_export_range_waits_total", "operations", "export",

@@ -3,8 +3,9 @@
 """The packages in a Debian that has never seen weft: clean_root.py SOURCE BUILD. TAP.
 
 apps/package/deb.py makes the packages; mmdebstrap makes the root, once. In it the packages are installed, the service is started
-as its unit says and by its user, without any capability, and used; then an upgrade, a downgrade, removal and purge. Nothing
-leaves the root: it has mounts, processes and a network of its own.
+as its unit says and by its user, without any capability, and used; then an upgrade, a downgrade, a day in the life
+(test/e2e/life.py) with another upgrade in it, removal and purge. Nothing leaves the root: it has mounts, processes and a network
+of its own.
 """
 import filecmp
 import os
@@ -15,10 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 from cases import check, end, skip
 
 SOURCE, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
+sys.path.insert(0, os.path.join(SOURCE, "test", "e2e"))
+
+from life import MIB, Day, second_client, second_port  # noqa: E402
+
 TAR = os.path.join(BUILD, "deb-root.tar")
 ROOT = None
 # What Debian itself writes while packages come and go, and EAL's folder, which is of all DPDK programs.
@@ -146,6 +152,84 @@ def walk_guide():
     shutil.copy(there("/etc/os-release"), there("/tmp/in"))
 
 
+class Site:
+    """Where a day is lived: the installed target, and clients beside it that root runs."""
+
+    etc, data, home, conf = "/etc/weft", "/var/lib/weft", "/root/day", "/etc/weft/target.ini"
+    clients = ("/etc/weft/client.ini", "/root/day/second.ini")
+
+    def __init__(self):
+        self.service = None
+        os.mkdir(there(self.home))
+        with open(there(self.clients[0]), encoding="utf-8") as f, open(there(self.clients[1]), "w", encoding="utf-8") as out:
+            out.write(second_client(f.read()))
+
+    def second_port(self):
+        with open(there(self.conf), encoding="utf-8") as f:
+            return second_port(f.read())
+
+    def run(self, *words):
+        p = subprocess.run(["chroot", ROOT, *words], capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
+        return p.returncode, p.stdout, p.stderr
+
+    def run_as_target(self, *words):
+        return self.run("runuser", "-u", "weft", "--", *words)
+
+    def spawn_client(self, *words):
+        return subprocess.Popen(["chroot", ROOT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                stdin=subprocess.DEVNULL)
+
+    def at(self, path):
+        return there(path)
+
+    def own(self, path):
+        inside("chown", "weft:weft", path)
+
+    def mount(self, path, mib):
+        inside("install", "-d", "-o", "weft", "-g", "weft", path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}M,mode=750", "small", there(path)], check=True)
+        inside("chown", "weft:weft", path)
+        return there(path)
+
+    def start(self):
+        self.service = Service()
+        assert "ready:" in self.said(), self.said()
+
+    def said(self):
+        return self.service.said()
+
+    def upgrade(self):
+        """What the package's scripts do where systemd runs: the new version is unpacked beside the old target, then it is restarted."""
+        rc, out = inside("dpkg", "-i", *debs("0.0.1-2"))
+        assert rc == 0 and self.service.proc.poll() is None, out
+        assert self.service.stop() == 0, self.said()
+        self.start()
+
+    def end(self):
+        """Stop, and remove what is the test's."""
+        assert self.service.stop() == 0, self.said()
+        subprocess.run(["umount", there(self.data + "/small")], check=True)
+        for name in os.listdir(there(self.etc)):
+            if name.endswith(".key"):
+                os.unlink(there(f"{self.etc}/{name}"))
+        shutil.rmtree(there(self.home))
+
+
+def day():
+    """A day in the life, each step a case; what follows a step that failed is not lived."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    site, seed = Site(), int(os.environ.get("WEFT_TEST_SEED", "0")) or time.time_ns() % 10**6
+    for step in [*Day(site, 9471, 8 * MIB, seed).steps(), site.end]:
+        try:
+            step()
+        except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError):
+            check(f"a day in the life: {step.__name__}", False, f"seed {seed}", traceback.format_exc())
+            if site.service is not None:
+                site.service.proc.kill()
+            sys.exit(end())
+        check(f"a day in the life: {step.__name__}", True)
+
+
 def life():
     """From the first installation to the purge."""
     before = files()
@@ -189,6 +273,9 @@ def life():
     check("downgrade", rc == 0 and "ready:" in target.said(), out, target.said())
     pulls("downgraded")
     target.stop()
+    # The exports of before are no part of the day.
+    os.rename(there("/var/lib/weft/state/exports.ini"), there("/tmp/exports.ini"))
+    day()
 
     rc, out = inside("apt-get", "-y", "--no-download", "remove", "weft-target")
     check("remove: the programs go, configuration and data stay", rc == 0 and not os.path.exists(there("/usr/bin/weft-target"))
