@@ -6,7 +6,11 @@ DEBS is the folder that deb.py made. OUT.tar is an OCI archive: podman load -i O
 needs root, mmdebstrap and a mirror of Debian, and neither podman nor docker. The target in it runs as any user id of the group 0,
 without capabilities, on a root that may be read-only: what it writes is below /run/weft and /var/lib/weft.
 
-  podman run --user 12345:0 --cap-drop=all --read-only --tmpfs /run/weft:mode=0775 --shm-size=64m -v exports:/var/lib/weft weft-target
+  podman run --user 12345:0 --cap-drop=all --read-only --read-only-tmpfs=false --tmpfs /run/weft:mode=0775 --shm-size=64m \\
+    -v exports:/var/lib/weft weft-target
+
+podman's own tmpfs on /run (--read-only-tmpfs) would hide the folder that gives /run/weft its mode: runc takes it from there. docker
+has no such tmpfs, and takes the command without that option.
 """
 import argparse
 import gzip
