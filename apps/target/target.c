@@ -381,7 +381,8 @@ main(int argc, char **argv)
 
 	/* When a mapped file is truncated, its export ends and the program goes on. */
 	if (weft_guard_install() != 0)
-		ui_msg("SIGBUS has another handler: this program ends when a mapped file is "
+		ui_msg(UI_WARNING
+		       "SIGBUS has another handler: this program ends when a mapped file is "
 		       "truncated");
 	if (target_up(t, err, sizeof(err)) != 0) {
 		for (uint32_t i = 0; i < target_nexports(t); i++)
@@ -405,7 +406,7 @@ main(int argc, char **argv)
 	while ((sig = next_signal(t, &set)) == SIGHUP) {
 		target_service_reloading();
 		if (target_reload(t, "SIGHUP", err, sizeof(err)) != 0)
-			ui_msg("SIGHUP: %s; nothing was changed", err);
+			ui_msg(UI_ERR "SIGHUP: %s; nothing was changed", err);
 		target_service_reloaded(served(t));
 	}
 	target_service_stopping();

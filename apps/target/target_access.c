@@ -9,6 +9,7 @@
 
 #include "target.h"
 #include "target_say.h"
+#include "ui.h"
 
 bool
 target_allows(const struct target_export *ex, const struct target_conn *c)
@@ -41,7 +42,7 @@ target_access_refuse(struct target_export *ex, const struct target_conn *c, char
 	else
 		snprintf(why, size,
 		         "it has an access list (allow_clients), and you have not authenticated");
-	target_log("export %s: refused %s%s%s%s: not on %s", ex->conf->name, c->peer,
+	target_log(UI_WARNING "export %s: refused %s%s%s%s: not on %s", ex->conf->name, c->peer,
 	           name[0] != '\0' ? " (" : "", name, name[0] != '\0' ? ")" : "",
 	           by_name ? "allow_clients" : "allow_from");
 }

@@ -87,7 +87,7 @@ target_admit(struct target *t, const struct sockaddr_storage *peer)
 	if (t->conf.target.host_auth != CONF_HOST_AUTH_REQUIRED ||
 	    !holdoff_held(&t->holdoff, peer, ui_now_ns()))
 		return true;
-	target_log("%s: rejected: its authentication failed, and it has to wait",
+	target_log(UI_WARNING "%s: rejected: its authentication failed, and it has to wait",
 	           addr_host_str(peer, host));
 	return false;
 }
@@ -99,7 +99,7 @@ admit_late(void *arg)
 
 	c->auth_alarm = NULL;
 	atomic_fetch_add_explicit(&c->w->t->auth_late, 1, memory_order_relaxed);
-	target_log("%s: closed: it did not authenticate within %u ms", c->peer,
+	target_log(UI_WARNING "%s: closed: it did not authenticate within %u ms", c->peer,
 	           c->w->t->conf.target.auth_timeout_ms);
 	if (c->auth_refused == 0)
 		target_admit_failed(c);
@@ -127,7 +127,8 @@ target_admit_asked(struct target_conn *c)
 	if (c->w->t->conf.target.host_auth == CONF_HOST_AUTH_OPTIONAL &&
 	    holdoff_held(&c->w->t->holdoff, &c->remote, ui_now_ns())) {
 		c->held_off = true;
-		target_log("%s: refused: authentication failed from its address, which has to wait",
+		target_log(UI_WARNING
+		           "%s: refused: authentication failed from its address, which has to wait",
 		           c->peer);
 		return -EACCES;
 	}

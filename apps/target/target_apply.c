@@ -113,7 +113,7 @@ undo_change(struct target *t, struct apply_change *c)
 		break;
 	}
 	if (rc != 0)
-		ui_msg("apply: export %s cannot be put back: %s",
+		ui_msg(UI_ERR "apply: export %s cannot be put back: %s",
 		       c->kind == APPLY_CREATE ? c->now.name : c->was.name,
 		       err[0] != '\0' ? err : strerror(-rc));
 }

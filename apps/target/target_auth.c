@@ -308,13 +308,14 @@ auth_refused(struct target_conn *c, uint64_t times)
 		return; /* already logged */
 	target_admit_failed(c);
 	if (c->auth.elsewhere)
-		target_log("%s: refused: it says that it is %s and called another address than "
+		target_log(UI_WARNING
+		           "%s: refused: it says that it is %s and called another address than "
 		           "ours (known_as in [target] names those that are translated)",
 		           c->peer, c->auth.name);
 	else if (c->auth.state == HOST_AUTH_NEW)
-		target_log("%s: refused: it does not authenticate", c->peer);
+		target_log(UI_WARNING "%s: refused: it does not authenticate", c->peer);
 	else
-		target_log("%s: refused: it does not show that it is %s", c->peer,
+		target_log(UI_WARNING "%s: refused: it does not show that it is %s", c->peer,
 		           c->auth.name[0] != '\0' ? c->auth.name : "a client with a key");
 }
 

@@ -72,14 +72,15 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 	else
 		s.off_bytes = target_vwindow_off(c, ev->bad_range.stag, ev->bad_range.to, &ex);
 	if (!target_is_bad_range(ev->status)) {
-		target_log("%s: a Flush or Verify of %llu octets at offset %llu ended: %s", c->peer,
-		           (unsigned long long)s.len_bytes,
+		target_log(UI_WARNING
+		           "%s: a Flush or Verify of %llu octets at offset %llu ended: %s",
+		           c->peer, (unsigned long long)s.len_bytes,
 		           (unsigned long long)(ex != NULL ? s.off_bytes : ev->bad_range.to),
 		           strerror(-ev->status));
 		return;
 	}
 	if (ex == NULL) {
-		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s%s",
+		target_log(UI_ERR "%s: a Flush or Verify failed at offset %llu, %llu octets: %s%s",
 		           c->peer, (unsigned long long)ev->bad_range.to,
 		           (unsigned long long)ev->bad_range.len_bytes, why, cause);
 		return;
@@ -88,7 +89,7 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 	/* A client that may Verify can cause mismatches at will; they must not use up the log
 	 * lines of failures. */
 	(s.status == -EBADMSG ? target_log : target_log_export)(
-	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s%s (by %s)",
+	        UI_ERR "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s%s (by %s)",
 	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
 	        target_place(ex->conf), why, cause, c->peer);
 }

@@ -399,7 +399,8 @@ control_accept(struct control *ctl, uint64_t now)
 		         "user %u may not use this socket; root, the target's user and "
 		         "control_group may",
 		         (unsigned int)uid);
-		target_log("control: refused user %u, process %d", (unsigned int)uid, (int)pid);
+		target_log(UI_WARNING "control: refused user %u, process %d", (unsigned int)uid,
+		           (int)pid);
 		turn_away(fd, CTL_DENIED, why);
 		return;
 	}
@@ -531,7 +532,7 @@ target_control_begin(struct target *t, char *err, size_t err_size)
 	rc = control_socket_open(&t->conf.target, &ctl->socket, err, err_size);
 	if (rc != 0 && t->conf.target.control[0] == '\0') {
 		/* The configuration does not name a socket, so the target goes on without one. */
-		ui_msg("control: off: %s", err);
+		ui_msg(UI_WARNING "control: off: %s", err);
 		rc = 0;
 	}
 	if (rc != 0 || ctl->socket.fd < 0) {

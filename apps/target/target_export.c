@@ -62,8 +62,8 @@ export_map(struct opening *o, struct target_export *ex, int numa_node)
 	}
 	if (attr.numa_node >= 0 && ex->persist->numa_node >= 0 &&
 	    ex->persist->numa_node != attr.numa_node)
-		target_log("export %s: its memory lies on NUMA node %d, not on %d", o->conf->name,
-		           ex->persist->numa_node, attr.numa_node);
+		target_log(UI_WARNING "export %s: its memory lies on NUMA node %d, not on %d",
+		           o->conf->name, ex->persist->numa_node, attr.numa_node);
 	return 0;
 }
 

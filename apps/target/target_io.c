@@ -285,7 +285,7 @@ io_bad_range(struct target_export *ex, uint64_t off, uint64_t len, const char *w
 {
 	target_bad_range_keep(ex, (struct target_bad_range){
 	                                  .off_bytes = off, .len_bytes = len, .status = status});
-	target_log_export("export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
+	target_log_export(UI_ERR "export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
 	                  ex->conf->name, (unsigned long long)len, (unsigned long long)off, what,
 	                  strerror(-status));
 }

@@ -14,6 +14,7 @@
 #include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
+#include "ui.h"
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_DRC_ENTRIES 4096          /* per worker */
@@ -53,13 +54,13 @@ on_request(struct target *t, const struct weft_event *ev)
 		return;
 	rc = target_conn_make(tw, &ev->remote, false, &c);
 	if (rc != 0) {
-		target_log("a connection was refused: %s", strerror(-rc));
+		target_log(UI_WARNING "a connection was refused: %s", strerror(-rc));
 		weft_reject(ev->connreq, NULL, 0);
 		return;
 	}
 	rc = weft_accept(ev->connreq, c->qp, &attr);
 	if (rc != 0) {
-		target_log("%s: not accepted: %s", c->peer, strerror(-rc));
+		target_log(UI_WARNING "%s: not accepted: %s", c->peer, strerror(-rc));
 		target_conn_close(c);
 	}
 }
@@ -89,14 +90,15 @@ on_event(void *user, const struct weft_event *ev)
 		target_conn_close(c);
 		break;
 	case WEFT_EV_TERMINATED:
-		target_log("%s: terminated by %s: %s", c->peer, ev->term.ours ? "us" : "the peer",
+		target_log(UI_WARNING "%s: terminated by %s: %s", c->peer,
+		           ev->term.ours ? "us" : "the peer",
 		           weft_terminate_str(&ev->term, text, sizeof(text)));
 		break;
 	case WEFT_EV_BAD_RANGE:
 		target_bad_range(c, ev);
 		break;
 	case WEFT_EV_CQ_OVERRUN:
-		target_log("%s: completions were lost", c->peer);
+		target_log(UI_WARNING "%s: completions were lost", c->peer);
 		break;
 	case WEFT_EV_SRQ_LIMIT:
 	case WEFT_EV_LAST_WQE:

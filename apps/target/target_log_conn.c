@@ -21,6 +21,7 @@
 #include "target.h"
 #include "target_grant.h"
 #include "target_say.h"
+#include "ui.h"
 
 static void
 log_reject(struct weft_connreq *r, weft_export_status status)
@@ -114,7 +115,7 @@ log_connect(struct target_worker *tw, struct weft_connreq *r, const struct targe
 	attr.private_data_bytes = log_ticket_reply_encode(&reply, octets);
 	rc = weft_accept(r, c->qp, &attr);
 	if (rc != 0) {
-		target_log("%s: not accepted: %s", c->peer, strerror(-rc));
+		target_log(UI_WARNING "%s: not accepted: %s", c->peer, strerror(-rc));
 		target_conn_close(c);
 	}
 }
@@ -143,7 +144,8 @@ target_log_request(struct target_worker *tw, const struct weft_event *ev)
 	}
 	end = target_ticket_take(tw->t, &ask, &ev->remote, &tk);
 	if (end != TARGET_TICKET_USED) {
-		target_log("%s: rejected: its ticket %s", addr_str(&ev->remote, host), why[end]);
+		target_log(UI_WARNING "%s: rejected: its ticket %s", addr_str(&ev->remote, host),
+		           why[end]);
 		/* All refusals are alike, so that a peer cannot learn which tickets exist. */
 		log_reject(ev->connreq, WEFT_EXPORT_STALE);
 		return true;

@@ -46,7 +46,7 @@ offline_set(struct target_export *ex, const char *err)
 static void
 offline_say(const struct target_export *ex)
 {
-	ui_msg("export %s: OFFLINE: %s; SIGHUP tries it again", ex->conf->name, ex->why);
+	ui_msg(UI_ERR "export %s: OFFLINE: %s; SIGHUP tries it again", ex->conf->name, ex->why);
 }
 
 int

@@ -18,6 +18,7 @@
 #include "export_format.h"
 #include "target_opening.h"
 #include "target_say.h"
+#include "ui.h"
 #include "weft_volume_core.h"
 
 /** It belongs to the file, not to its octets: it outlives a cut, and ends with the file. */
@@ -55,6 +56,7 @@ opening_volume_note(const struct conf_export *conf, const uint8_t uuid[16])
 			(void)fsync(fd);
 		else if (errno != EOPNOTSUPP && errno != EROFS)
 			target_log(
+			        UI_WARNING
 			        "export %s: its file cannot have the attribute %s (%s): if it is "
 			        "emptied, it will be taken for a new one",
 			        conf->name, attribute, strerror(errno));

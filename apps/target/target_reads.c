@@ -5,6 +5,7 @@
 #include "target_rpc.h"
 #include "target_say.h"
 #include "target_slow.h"
+#include "ui.h"
 
 bool_t
 target_xdr_read(XDR *xdr, struct target_read *r)
@@ -46,7 +47,8 @@ target_reads_end(struct target_grant *g)
 			break;
 	if (r == NULL)
 		return;
-	target_log("%s: closed: READs of %s were not answered to the end when its grant ended",
+	target_log(UI_WARNING
+	           "%s: closed: READs of %s were not answered to the end when its grant ended",
 	           c->peer, g->ex->conf->name);
 	if (target_conn_close_later(c) != 0)
 		(void)weft_disconnect(c->qp);

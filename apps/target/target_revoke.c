@@ -154,7 +154,7 @@ target_grant_revoke(struct target_grant *g)
 		if (target_file_lost(g->ex))
 			(void)weft_mr_revoke_go(g->mr);
 	} else {
-		target_log_export("export %s: the grant of %s cannot be revoked: %s",
+		target_log_export(UI_WARNING "export %s: the grant of %s cannot be revoked: %s",
 		                  g->ex->conf->name, g->conn->peer, strerror(-rc));
 	}
 }
@@ -201,7 +201,8 @@ target_export_revoke(struct target *t, struct target_export *ex)
 		}
 		if (rc != 0) {
 			free(call);
-			ui_msg("export %s: its grants cannot be revoked now: %s; send SIGHUP",
+			ui_msg(UI_WARNING
+			       "export %s: its grants cannot be revoked now: %s; send SIGHUP",
 			       ex->conf->name, strerror(-rc));
 		}
 	}

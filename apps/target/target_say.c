@@ -24,17 +24,18 @@ target_may_say(struct weft_limit *limit, uint32_t lines_a_sec)
 	if (!weft_limit_ok(limit, lines_a_sec, ui_now_ns(), NS_PER_SEC, &held))
 		return false;
 	if (held > 0)
-		ui_msg("%" PRIu32 " lines left out", held);
+		ui_msg(UI_WARNING "%" PRIu32 " lines left out", held);
 	return true;
 }
 
 static void
 target_say(const char *fmt, va_list ap)
 {
+	const int priority = ui_priority(&fmt);
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	ui_msg("%s", text);
+	ui_msg_at(priority, "%s", text);
 }
 
 void

@@ -128,7 +128,8 @@ service_watch(void *arg)
 		if (silent < 0)
 			service_say("WATCHDOG=1");
 		else if (!said)
-			ui_msg("watchdog: worker %d does not poll; the service manager ends this "
+			ui_msg(UI_ERR
+			       "watchdog: worker %d does not poll; the service manager ends this "
 			       "program unless it goes on",
 			       silent);
 		said = silent >= 0;
@@ -155,7 +156,7 @@ target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint
 	                        : pthread_create(&service.watchdog, NULL, service_watch, NULL);
 	service.watching = rc == 0;
 	if (rc != 0)
-		ui_msg("watchdog: cannot be started: %s", strerror(rc));
+		ui_msg(UI_ERR "watchdog: cannot be started: %s", strerror(rc));
 }
 
 void

@@ -75,7 +75,8 @@ slow_say(const struct slow_op *s)
 		n = say_stage(text, sizeof(text), n, metrics_stage_names[i], s->stage_ns[i]);
 	if (!s->in_window)
 		snprintf(at, sizeof(at), " at offset %" PRIu64, s->off_bytes);
-	target_log_slow("export %s: SLOW: %s of %" PRIu64 " octets%s by %s%s%s took %.1f ms:%s%s%s",
+	target_log_slow(UI_WARNING "export %s: SLOW: %s of %" PRIu64
+	                           " octets%s by %s%s%s took %.1f ms:%s%s%s",
 	                s->export, s->op, s->len_bytes, at,
 	                s->peer[0] != '\0' ? s->peer : "a client that has gone",
 	                s->client[0] != '\0' ? " " : "", s->client,

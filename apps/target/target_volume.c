@@ -164,7 +164,8 @@ static void
 volume_end(struct target_volume *v)
 {
 	if (v->vol != NULL && weft_vol_close(v->vol) != 0)
-		target_log("a volume could not be closed: its operations are under way still");
+		target_log(UI_ERR
+		           "a volume could not be closed: its operations are under way still");
 	if (v->block != NULL && weft_block_close(v->block) != 0)
 		target_log("a block device could not be closed");
 	if (v->scratch != NULL)

@@ -14,6 +14,7 @@
 #include "target_volume.h"
 #include "target_volume_client.h"
 #include "target_volume_window.h"
+#include "ui.h"
 
 /** Calls whose memory a worker keeps. */
 #define SPARE_VIOS 64
@@ -83,7 +84,8 @@ vio_fail(struct target_vio *io, int status)
 		target_bad_range_keep(ex, (struct target_bad_range){.off_bytes = op->off_bytes,
 		                                                    .len_bytes = op->len_bytes,
 		                                                    .status = status});
-		target_log_export("export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
+		target_log_export(UI_ERR
+		                  "export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
 		                  ex->conf->name, (unsigned long long)op->len_bytes,
 		                  (unsigned long long)op->off_bytes, op_names[op->kind],
 		                  status == -EBADMSG ? "a block does not have its checksum"

@@ -13,6 +13,7 @@
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_snap.h"
+#include "ui.h"
 
 /* Changes of all clients wait for a snapshot that waits for a change which hangs: not for long. */
 #define VSNAP_DEADLINE_NS 10000000000ULL
@@ -78,7 +79,7 @@ vsnap_fail(struct target_vio *io, int status)
 		                          memory_order_relaxed);
 	if (weft_block_class_of(status) == WEFT_BLOCK_MEDIUM_FAILED && status != -EEXIST &&
 	    status != -ENOENT && status != -EBUSY)
-		target_log_export("export %s: %s%s%s failed: %s", io->g->ex->conf->name,
+		target_log_export(UI_ERR "export %s: %s%s%s failed: %s", io->g->ex->conf->name,
 		                  what_names[b->what], io->snap->name[0] != '\0' ? " " : "",
 		                  io->snap->name, vsnap_why(io, status));
 	return target_vfault(io->status, io->fault, vsnap_status(status), 0, 0, "%s",

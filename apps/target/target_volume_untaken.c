@@ -15,6 +15,7 @@
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
+#include "ui.h"
 
 #define STALL_NS 500000000ULL
 
@@ -104,7 +105,8 @@ target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns)
 		return;
 	c->untaken_ends = true;
 	atomic_fetch_add_explicit(&vw->staging_shed, 1, memory_order_relaxed);
-	target_log("%s: it has taken none of what it has read of a volume for %llu ms, and others "
+	target_log(UI_WARNING
+	           "%s: it has taken none of what it has read of a volume for %llu ms, and others "
 	           "wait for the memory: its connection ends",
 	           c->peer, (unsigned long long)((now_ns - c->untaken_ns) / 1000000));
 	if (target_conn_close_later(c) != 0)

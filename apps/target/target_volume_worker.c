@@ -347,10 +347,10 @@ scrub_damage(struct weft_vol_scrub *s, uint64_t off_bytes, uint64_t blocks)
 {
 	const struct target_vchan *vc = s->owner;
 
-	target_log_export("export %s: DAMAGED: %llu blocks from offset %llu on do not have their "
-	                  "checksum",
-	                  vc->ex->conf->name, (unsigned long long)blocks,
-	                  (unsigned long long)off_bytes);
+	target_log_export(
+	        UI_ERR "export %s: DAMAGED: %llu blocks from offset %llu on do not have their "
+	               "checksum",
+	        vc->ex->conf->name, (unsigned long long)blocks, (unsigned long long)off_bytes);
 	target_bad_range_keep(vc->ex, (struct target_bad_range){.off_bytes = off_bytes,
 	                                                        .len_bytes = blocks * 4096,
 	                                                        .status = -EBADMSG});
@@ -361,8 +361,8 @@ scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
 {
 	const struct target_vchan *vc = s->owner;
 
-	target_log_export("export %s: the scrub cannot read at offset %llu: %s", vc->ex->conf->name,
-	                  (unsigned long long)off_bytes, strerror(-status));
+	target_log_export(UI_ERR "export %s: the scrub cannot read at offset %llu: %s",
+	                  vc->ex->conf->name, (unsigned long long)off_bytes, strerror(-status));
 	/* A scrub of groups in doubt asks for them again and again. */
 	if (s == &vc->mend || !target_is_bad_range(status))
 		return;
@@ -377,7 +377,8 @@ scrub_doubt(struct weft_vol_scrub *s, uint64_t groups)
 	const struct target_vchan *vc = s->owner;
 
 	if (groups > 0)
-		target_log_export("export %s: what is read of %llu groups of 4 MiB is not compared "
+		target_log_export(UI_WARNING
+		                  "export %s: what is read of %llu groups of 4 MiB is not compared "
 		                  "with its checksums, which are in doubt; they are made again of "
 		                  "what is there now, at %llu MiB a second",
 		                  vc->ex->conf->name, (unsigned long long)groups,
@@ -605,6 +606,7 @@ target_volumes_drain(struct target *t, unsigned int timeout_ms)
 			usleep(1000);
 	}
 	if (!idle)
-		target_log("a volume's medium does not answer: what is under way there is given up "
+		target_log(UI_ERR
+		           "a volume's medium does not answer: what is under way there is given up "
 		           "on");
 }

@@ -196,8 +196,8 @@ target_watch(struct target *t)
 			continue;
 		}
 		atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
-		ui_msg("export %s: LOST: %s %s; it is no longer served, and its grants "
-		       "are revoked",
+		ui_msg(UI_ERR "export %s: LOST: %s %s; it is no longer served, and its grants "
+		              "are revoked",
 		       ex->conf->name, target_place(ex->conf), target_file_str(ex));
 		target_export_revoke(t, ex);
 	}

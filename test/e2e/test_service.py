@@ -85,6 +85,30 @@ def test_messages():
         assert got == ["STOPPING=1"], got
 
 
+def test_priorities():
+    """Lines begin with their priority where standard error is the journal that JOURNAL_STREAM names, and only there."""
+    name = path("sv5.log")
+    with open(name, "w"):
+        st = os.stat(name)
+    m = Manager("sv5", JOURNAL_STREAM=f"{st.st_dev}:{st.st_ino}").start()
+    with open(m.target.conf) as f:
+        text = f.read()
+    with open(m.target.conf, "w") as f:
+        f.write(text + "nonsense = 1\n")
+    os.kill(m.target.proc.pid, signal.SIGHUP)
+    end = time.monotonic() + 10
+    while "nothing was changed" not in m.target.logged() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert m.target.term() == 0
+    lines = m.target.logged().splitlines()
+    assert lines and all(re.match("<[36]>weft-target: ", t) for t in lines), lines
+    assert [t for t in lines if t.startswith("<3>")] == [t for t in lines if "SIGHUP" in t] != [], lines
+    m.target.start(ok=False)
+    assert m.target.logged().startswith("weft-target: "), m.target.logged()
+    m = Manager("sv6", JOURNAL_STREAM=f"{st.st_dev}:{st.st_ino}").start()
+    assert m.target.term() == 0 and "<" not in m.target.logged(), m.target.logged()
+
+
 def test_no_manager():
     """Neither a watchdog of another process nor a socket that is not there disturbs."""
     m = Manager("sv2", WATCHDOG_PID="1").start()
@@ -157,4 +181,5 @@ def test_unit_exposure():
 
 
 if __name__ == "__main__":
-    main([test_paths, test_messages, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified, test_unit_exposure])
+    main([test_paths, test_messages, test_priorities, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified,
+          test_unit_exposure])

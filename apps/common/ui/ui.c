@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,13 +22,29 @@
 #define UI_RATE_S      3.0          /* time over which the rate is smoothed */
 
 static const char *ui_name = "weft";
+static bool ui_journal; /* lines begin with their priority */
 static void (*ui_line_fn)(const char *line);
 static int ui_exit_fail = UI_EXIT_FAIL, ui_exit_usage = UI_EXIT_USAGE;
+
+/** Whether standard error is the journal that JOURNAL_STREAM names (systemd.exec(5)). */
+static bool
+ui_is_journal(void)
+{
+	const char *named = getenv("JOURNAL_STREAM");
+	struct stat st;
+	char is[64];
+
+	if (named == NULL || fstat(STDERR_FILENO, &st) != 0)
+		return false;
+	snprintf(is, sizeof(is), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return strcmp(is, named) == 0;
+}
 
 void
 ui_init(const char *progname)
 {
 	ui_name = progname;
+	ui_journal = ui_is_journal();
 }
 
 void
@@ -48,27 +66,52 @@ ui_progname(void)
 	return ui_name;
 }
 
-static void
-ui_vmsg(const char *fmt, va_list ap)
+int
+ui_priority(const char **fmt)
 {
-	char line[2048];
-	int n = snprintf(line, sizeof(line), "%s: ", ui_name);
+	if ((*fmt)[0] != '\001' || (*fmt)[1] < '0' || (*fmt)[1] > '7')
+		return LOG_INFO;
+	*fmt += 2;
+	return (*fmt)[-1] - '0';
+}
 
-	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+static void
+ui_vmsg(int priority, const char *fmt, va_list ap)
+{
+	char all[2048 + 3];
+	char *line = all + 3;
+	const size_t size = sizeof(all) - 3;
+	int n = snprintf(line, size, "%s: ", ui_name);
+
+	vsnprintf(line + n, size - (size_t)n, fmt, ap);
 	fflush(stdout);
-	ui_printable(line, line, sizeof(line));
+	ui_printable(line, line, size);
 	if (ui_line_fn != NULL)
 		ui_line_fn(line);
-	wrap_text(stderr, line);
+	all[0] = '<';
+	all[1] = (char)('0' + (priority & 7));
+	all[2] = '>';
+	wrap_text(stderr, ui_journal ? all : line);
 }
 
 void
 ui_msg(const char *fmt, ...)
 {
+	const int priority = ui_priority(&fmt);
 	va_list ap;
 
 	va_start(ap, fmt);
-	ui_vmsg(fmt, ap);
+	ui_vmsg(priority, fmt, ap);
+	va_end(ap);
+}
+
+void
+ui_msg_at(int priority, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	ui_vmsg(priority, fmt, ap);
 	va_end(ap);
 }
 
@@ -78,7 +121,7 @@ ui_die(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	ui_vmsg(fmt, ap);
+	ui_vmsg(LOG_ERR, fmt, ap);
 	va_end(ap);
 	exit(ui_exit_fail);
 }
@@ -92,7 +135,7 @@ ui_usage_die(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	ui_msg("%s (%s --help tells how)", line, ui_name);
+	ui_msg_at(LOG_ERR, "%s (%s --help tells how)", line, ui_name);
 	exit(ui_exit_usage);
 }
 

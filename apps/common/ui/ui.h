@@ -20,8 +20,17 @@ void ui_init(const char *progname);
 const char *ui_progname(void);
 /** For a program whose exit statuses are others than 1 and 2. Before the first ui_die(). */
 void ui_exit_statuses(int fail, int usage);
+/** A format of ui_msg() begins with one of these if the line tells of a fault, or of what an
+ * operator should look at. Where standard error is the journal of systemd, its entry has this
+ * priority (sd-daemon(3)); lines without have that of information. */
+#define UI_ERR     "\0013"
+#define UI_WARNING "\0014"
+/** Remove such a beginning from a format. Returns the priority that it stands for. */
+int ui_priority(const char **fmt);
 /** Print one line on standard error, "prog: ..."; on a terminal it is broken between words. */
 void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** The same at a priority of syslog(3), in which fmt is only a format. */
+void ui_msg_at(int priority, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** Have each line of ui_msg() and its siblings, without its newline. Before the first thread; fn is
  * called by all that print. */
 void ui_on_line(void (*fn)(const char *line));
