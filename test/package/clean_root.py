@@ -19,6 +19,7 @@ import time
 import traceback
 
 from cases import check, end, skip
+from debian import NOT_HERE, make_packages, make_root
 
 SOURCE, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
 sys.path.insert(0, os.path.join(SOURCE, "test", "e2e"))
@@ -32,8 +33,6 @@ NOT_OURS = re.compile(
     r"^/(proc|sys|tmp|debs|var/lib/dpkg|var/lib/apt|var/log|var/cache)(/|$)"
     r"|^/etc/(ld\.so\.cache|(passwd|group|shadow|gshadow|subuid|subgid)-)$"
     r"|^/etc/\.pwd\.lock$|^/run/(adduser|dpdk)$")
-# Packages that are made and looked at, and not installed here.
-NOT_HERE = ("weft-rbd", "nbdkit", "weft-dbg")
 
 
 def inside(*args, **more):
@@ -102,16 +101,6 @@ class Service:
         status = self.proc.wait(30)
         self.log.close()
         return status
-
-
-def make_packages(out):
-    """Two versions of the packages, of the same programs."""
-    for version in ("0.0.1-1", "0.0.1-2"):
-        p = subprocess.run([os.path.join(SOURCE, "apps/package/deb.py"), "--build", os.path.join(SOURCE, "build-deb"), "--version", version,
-                            out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if p.returncode:
-            return p.stdout
-    return ""
 
 
 def debs(version):
@@ -304,25 +293,6 @@ def life():
     check("installed and purged again: nothing is left", rc == 0 and rc2 == 0 and not left, out, out2, sorted(left))
 
 
-def make_root(out):
-    """The root, with what the packages depend on: the rest of the test needs no network."""
-    needs = set()
-    for n in os.listdir(out):
-        if "_0.0.1-1_" in n and not n.startswith(NOT_HERE):
-            d = subprocess.run(["dpkg-deb", "-f", os.path.join(out, n), "Depends"], stdout=subprocess.PIPE, text=True, check=True)
-            needs |= {re.split(r"[ (]", x.strip())[0] for x in d.stdout.strip().split(",")}
-    needs = sorted(n for n in needs if n and not n.startswith(("weft", "libweft")))
-    p = subprocess.run(["mmdebstrap", "--variant=minbase", "--include=" + ",".join(needs), "bookworm", TAR.replace(".tar", ".new.tar")],
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    # Without a network there is no root. Anything else, a package that Debian has not for example, is a fault.
-    if p.returncode and re.search("Temporary failure|Could not resolve|Could not connect", p.stdout):
-        skip("mmdebstrap has made no root: " + " ".join(t for t in p.stdout.split("\n") if t.startswith("E:")))
-    if p.returncode:
-        check("the root is made, with what the packages depend on", False, p.stdout)
-        sys.exit(end())
-    os.rename(TAR.replace(".tar", ".new.tar"), TAR)
-
-
 def main():
     """Make packages and root; then begin again, with mounts, processes and a network of its own."""
     if os.getuid() != 0:
@@ -331,12 +301,11 @@ def main():
         skip("there is no mmdebstrap")
     out = tempfile.mkdtemp(prefix="weft-clean.")
     try:
-        why = make_packages(os.path.join(out, "debs"))
+        why = make_packages(SOURCE, os.path.join(out, "debs"))
         if why:
             check("packages are made", False, why)
             return end()
-        if not os.path.exists(TAR):
-            make_root(os.path.join(out, "debs"))
+        make_root(os.path.join(out, "debs"), TAR)
         return subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", sys.executable, *sys.argv, out],
                               check=False).returncode
     finally:
