@@ -10,7 +10,8 @@
 #include "ctl.h"
 #include "ui.h"
 
-#define FOLDER "weft-support/"
+#define FOLDER   "weft-support/"
+#define RATES_MS 200 /* for so long rates are measured */
 
 static const char readme[] =
         "A support bundle of weft-target, written by weft-ctl support-bundle.\n"
@@ -61,12 +62,16 @@ add_text(struct bundle *b, const char *name, const json_t *result, const char *f
 static json_t *
 add_call(struct bundle *b, int fd, const char *method)
 {
+	const struct ctl_method *m = ctl_method_find(method);
 	json_t *params = json_object(), *result;
 	struct ctl_fault f = {0};
 	char name[64];
 	char *text;
 
-	result = ctl_call(fd, ctl_method_find(method), params, &f);
+	for (unsigned int i = 0; i < m->nparams; i++)
+		if (strcmp(m->params[i].name, "interval_ms") == 0)
+			json_object_set_new(params, "interval_ms", json_integer(RATES_MS));
+	result = ctl_call(fd, m, params, &f);
 	json_decref(params);
 	if (result == NULL) {
 		const size_t n = strlen(b->errors);

@@ -55,7 +55,7 @@ cell(const struct ctl_field *f, const json_t *row, const json_t *before, double 
 {
 	const json_t *v = json_object_get(row, f->name), *was = json_object_get(before, f->name);
 	const uint64_t n = (uint64_t)json_integer_value(v);
-	char text[CELL_MAX];
+	char text[CELL_MAX], bytes[32];
 
 	if (v == NULL || json_is_null(v))
 		snprintf(text, sizeof(text), "-");
@@ -68,6 +68,11 @@ cell(const struct ctl_field *f, const json_t *row, const json_t *before, double 
 		snprintf(text, sizeof(text), "-");
 	else if (json_is_array(v))
 		cell_names(v, text, sizeof(text));
+	else if (f->type == CTL_BYTES_PER_S)
+		snprintf(text, sizeof(text), "%s/s",
+		         ui_bytes((uint64_t)json_number_value(v), bytes, sizeof(bytes)));
+	else if (f->type == CTL_PER_S)
+		snprintf(text, sizeof(text), "%.1f/s", json_number_value(v));
 	else if (f->grows && json_is_integer(was))
 		cell_rate(f, json_integer_value(was), json_integer_value(v), elapsed_s, text,
 		          sizeof(text));
@@ -99,7 +104,21 @@ row_before(const struct ctl_method *m, const json_t *before, const json_t *row)
 static bool
 is_number(const struct ctl_field *f)
 {
-	return f->type == CTL_COUNT || f->type == CTL_BYTES || f->type == CTL_MS;
+	return f->type == CTL_COUNT || f->type == CTL_BYTES || f->type == CTL_MS ||
+	       f->type == CTL_BYTES_PER_S || f->type == CTL_PER_S;
+}
+
+/** The heading of a column: without the unit, which stands in its cells. */
+static void
+heading(const struct ctl_field *f, char *buf, size_t size)
+{
+	const char *unit = f->type == CTL_BYTES         ? "_bytes"
+	                   : f->type == CTL_BYTES_PER_S ? "_bytes_per_s"
+	                   : f->type == CTL_PER_S       ? "_per_s"
+	                                                : "";
+
+	snprintf(buf, size, "%.*s%s", (int)(strlen(f->name) - strlen(unit)), f->name,
+	         f->type == CTL_BYTES_PER_S || f->type == CTL_PER_S ? "/s" : "");
 }
 
 static void
@@ -109,7 +128,7 @@ show_rows(const struct ctl_method *m, const json_t *result, const json_t *before
 	const json_t *rows = json_object_get(result, m->rows_name);
 	const size_t n = json_array_size(rows);
 	char(*cells)[CELL_MAX] = calloc((n + 1) * m->nrows, CELL_MAX);
-	unsigned int width[32] = {0}, last = 0;
+	unsigned int width[40] = {0}, last = 0;
 
 	if (cells == NULL)
 		ui_die("out of memory");
@@ -122,9 +141,7 @@ show_rows(const struct ctl_method *m, const json_t *result, const json_t *before
 		if (m->rows[k].wide && !wide)
 			continue;
 		last = k;
-		snprintf(cells[k], CELL_MAX, "%s", m->rows[k].name);
-		if (m->rows[k].type == CTL_BYTES)
-			cells[k][strlen(cells[k]) - strlen("_bytes")] = '\0';
+		heading(&m->rows[k], cells[k], CELL_MAX);
 		width[k] = (unsigned int)strlen(cells[k]);
 		for (size_t i = 0; i < n; i++) {
 			char *at = cells[(i + 1) * m->nrows + k];

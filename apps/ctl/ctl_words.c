@@ -13,6 +13,8 @@
 
 #define INTERVAL_MS  2000U
 #define HELP_COLUMNS 78
+#define RATES_MS     1000U /* for so long rates are measured */
+#define RATES_MAX_MS 5000U /* and at most (docs/control.md) */
 
 /** Print help of the kind of docs/control.md, without its Markdown, in lines of HELP_COLUMNS. The
  * first line stands at `at`, the others at `indent`. */
@@ -327,6 +329,21 @@ interval_ms(const char *s)
 	return (uint32_t)(v * 1000);
 }
 
+/** Have rates measured by a method that can, unless the user has said for how long. */
+static void
+want_rates(struct ctl_wish *w)
+{
+	uint32_t ms = !w->watch                       ? RATES_MS
+	              : w->interval_ms < RATES_MAX_MS ? w->interval_ms
+	                                              : RATES_MAX_MS;
+
+	for (unsigned int i = 0; i < w->method->nparams; i++)
+		if (strcmp(w->method->params[i].name, "interval_ms") == 0 &&
+		    json_object_get(w->params, "interval_ms") == NULL &&
+		    json_object_set_new(w->params, "interval_ms", json_integer(ms)) != 0)
+			ui_die("out of memory");
+}
+
 /** Options in front of the command. Returns the number of words that they took. */
 static int
 take_options(struct ctl_wish *w, int argc, char **argv)
@@ -437,4 +454,5 @@ ctl_words(int argc, char **argv, struct ctl_wish *w)
 		ui_usage_die("watch: %s changes something", w->method->command);
 	w->params = json_object();
 	take_arguments(w, argc - at - n, argv + at + n);
+	want_rates(w);
 }

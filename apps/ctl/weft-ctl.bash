@@ -24,6 +24,7 @@ _weft_ctl() {
 		names="--socket --json --wide --help --version"
 		case ${words[*]-} in
 		drain*) names+=" --timeout-ms" ;;
+		exports* | clients* | limits*) names+=" --interval-ms" ;;
 		apply*) names+=" --dry-run --confirm --shrink" ;;
 		"export resize"*) names+=" --shrink" ;;
 		"export delete"*) names+=" --confirm" ;;
@@ -43,7 +44,7 @@ _weft_ctl() {
 	1:export) names=$(sed -n 's/^export //p' <<< "$commands") ;;
 	1:exports | 1:drain | 1:offline | 1:online | 2:export)
 		[[ ${words[1]-} == create ]] ||
-			names=$("$ctl" "${socket[@]}" exports 2> /dev/null | sed -n '2,$s/ .*//p')
+			names=$("$ctl" "${socket[@]}" exports --interval-ms 0 2> /dev/null | sed '1,/^name /d; s/ .*//')
 		;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "${names-}" -- "$word")

@@ -138,6 +138,21 @@ target_metrics_end(struct target *t)
 	t->metrics->http = NULL;
 }
 
+void
+target_metrics_pushed(const struct target *t, const struct target_export *ex, uint64_t *flushes,
+                      uint64_t *bytes)
+{
+	const size_t at = (size_t)(ex - t->exports);
+
+	*flushes = *bytes = 0;
+	for (uint32_t i = 0; t->metrics != NULL && i < t->metrics->nworkers; i++) {
+		const struct metrics_export *me = &t->metrics->worker[i]->exports[at];
+
+		*flushes += metrics_get(&me->flushes[METRICS_BY_PUSH]);
+		*bytes += metrics_get(&me->flushed_bytes[METRICS_BY_PUSH]);
+	}
+}
+
 static void
 hist_wipe(struct metrics_hist *h)
 {

@@ -53,18 +53,19 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 		peer = conn->peer;
 	}
 	target_slow_push(mw->tw, wt->op, ex, conn, wt->off_bytes, req->len_bytes, req->status, ns);
-	if (!mw->counted)
-		return;
 	number = (uint32_t)(ex - mw->tw->t->exports);
 	me = &mw->exports[number];
+	/* `weft-ctl exports` shows it, also where no metrics are served. */
+	if (req->status == 0 && wt->op == METRICS_PUSH) {
+		metrics_add(&me->flushes[METRICS_BY_PUSH], 1);
+		metrics_add(&me->flushed_bytes[METRICS_BY_PUSH], req->len_bytes);
+	}
+	if (!mw->counted)
+		return;
 	if (req->status != 0) {
 		if (metrics_is_failure(req->status))
 			metrics_add(&me->failed, 1);
 		return;
-	}
-	if (wt->op == METRICS_PUSH) {
-		metrics_add(&me->flushes[METRICS_BY_PUSH], 1);
-		metrics_add(&me->flushed_bytes[METRICS_BY_PUSH], req->len_bytes);
 	}
 	for (unsigned int i = 0; i < METRICS_STAGES; i++)
 		stages[i] = i == METRICS_MEDIUM ? ns : METRICS_NO_STAGE;

@@ -3,9 +3,11 @@
 
 #include "quota.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -72,6 +74,19 @@ quota_id(struct quota_id *id, const char *name, const struct sockaddr_storage *p
 	id->bytes = 1 + 16;
 	memcpy(id->octets + 1, &((const struct sockaddr_in6 *)peer)->sin6_addr, 16);
 	id->has_net = addr_net6(peer, id->net) > 0;
+}
+
+const char *
+quota_id_str(const struct quota_id *id, char buf[QUOTA_ID_STR_MAX])
+{
+	buf[0] = '\0';
+	if (id->bytes > 0 && id->octets[0] == '=')
+		snprintf(buf, QUOTA_ID_STR_MAX, "%.*s", id->bytes - 1,
+		         (const char *)id->octets + 1);
+	else if (id->bytes > 0)
+		(void)inet_ntop(id->octets[0] == '4' ? AF_INET : AF_INET6, id->octets + 1, buf,
+		                QUOTA_ID_STR_MAX);
+	return buf;
 }
 
 int

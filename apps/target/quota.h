@@ -101,6 +101,10 @@ struct quota_id {
  * its address when name is NULL. */
 void quota_id(struct quota_id *id, const char *name, const struct sockaddr_storage *peer);
 
+#define QUOTA_ID_STR_MAX 80U
+/** The name, or else the address, for people. Returns buf. */
+const char *quota_id_str(const struct quota_id *id, char buf[QUOTA_ID_STR_MAX]);
+
 /** -ENOMEM. */
 int quota_create(const struct quota_attr *attr, struct quota **out);
 /** The caller has given back all grants. NULL is allowed. */

@@ -239,6 +239,8 @@ charge(struct rate_lane *l, uint64_t bytes)
 		l->turn = n->clock;
 	n->clock = l->turn;
 	l->turn += cost / part_of(&l->client->filled);
+	l->ops++;
+	l->bytes += bytes;
 	add(&x->ops, 1);
 	add(&x->bytes, bytes);
 }
@@ -547,6 +549,19 @@ reap(struct rate_node *n, bool all)
 			add(&x->forgotten, 1);
 		}
 	} while (kept > RATE_KEPT_MAX + 1);
+}
+
+void
+rate_clients(const struct rate_node *n,
+             bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
+                        bool waits),
+             void *arg)
+{
+	const struct rate_lane *l;
+
+	TAILQ_FOREACH (l, &n->lanes, link)
+		if (!fn(arg, &l->client->id, l->ops, l->bytes, !TAILQ_EMPTY(&l->waiting)))
+			return;
 }
 
 void

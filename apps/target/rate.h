@@ -114,6 +114,7 @@ struct rate_lane {
 	struct rate_bucket bucket;
 	double turn; /**< what it was charged, in seconds of the export's rate */
 	uint64_t seen_ns;
+	uint64_t ops, bytes; /**< counters: what it was charged */
 	bool active, filled;
 };
 
@@ -139,6 +140,13 @@ void rate_node_fini(struct rate_node *n);
 void rate_look(struct rate_node *n);
 /** Let go on what may; the time that was asked for has come. */
 void rate_run(struct rate_node *n);
+
+/** Tell of each client of the node what it was charged here since its lane was made, and whether
+ * something of it waits, until fn answers false. */
+void rate_clients(const struct rate_node *n,
+                  bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
+                             bool waits),
+                  void *arg);
 
 /** Free the lanes that no grant has, and that owe nothing. */
 void rate_reap(struct rate_node *n);

@@ -39,6 +39,7 @@ struct control_client {
 	struct ctl_request req;
 	struct control_job *job;
 	uint64_t end_ns; /**< when it is answered as late */
+	uint64_t job_ns; /**< when the job has to be looked at; 0: when it is done */
 };
 
 struct control {
@@ -176,7 +177,9 @@ client_job(struct control *ctl, struct control_client *c, uint64_t now)
 	struct ctl_fault f = {0};
 	json_t *answer = NULL;
 
-	if (!atomic_load_explicit(&job->done, memory_order_acquire)) {
+	c->job_ns = 0;
+	if (!atomic_load_explicit(&job->done, memory_order_acquire) ||
+	    control_job_measures(job, now, &c->job_ns)) {
 		if (now < c->end_ns)
 			return false;
 		count(&ctl->counters.late);
@@ -354,6 +357,8 @@ client_next_ns(const struct control_client *c)
 {
 	if (c->out != NULL)
 		return c->moved_ns + CONTROL_SLOW_S * NS_PER_SEC;
+	if (c->job != NULL && c->job_ns != 0)
+		return c->job_ns;
 	return c->job != NULL ? c->end_ns : c->moved_ns + CONTROL_IDLE_S * NS_PER_SEC;
 }
 

@@ -38,6 +38,7 @@ struct control;
 struct control_conn;
 struct control_handler;
 struct control_job;
+struct control_lane;
 struct slow_ring;
 struct target;
 struct target_conn;
@@ -50,9 +51,16 @@ struct control_part {
 	struct target_worker *tw;
 	uint32_t number; /**< of the worker */
 	bool called;
-	struct control_conn *rows;
+	struct control_conn *rows, *before; /**< before: those of the first sample */
+	struct control_lane *lanes, *lanes_before;
 	struct slow_ring *slow; /**< a copy */
-	uint32_t nrows, max_rows, left_out, closed;
+	uint32_t nrows, max_rows, left_out, closed, nbefore, nlanes, nlanes_before;
+	uint32_t lane_of; /**< of whose export a lane is now */
+};
+
+/** What an export had counted when the first sample was taken. */
+struct control_export_sample {
+	uint64_t read_bytes, write_bytes, ops, charged_bytes, charged_ops;
 };
 
 struct control_job {
@@ -70,9 +78,15 @@ struct control_job {
 	atomic_bool given; /**< its client waits for it no more */
 	uid_t uid;         /**< of the client; for the log */
 	pid_t pid;
-	uint64_t end_ns;  /**< for the handler: until when it waits */
-	bool begun;       /**< likewise: it has had its first turn */
-	atomic_uint left; /**< workers that have not done their part */
+	uint64_t end_ns; /**< for the handler: until when it waits */
+	bool begun;      /**< likewise: it has had its first turn */
+	/* Of a handler that has `sample`, the control thread alone. */
+	uint32_t interval_ms; /**< for how long it is to measure; 0: not, or not any more */
+	uint64_t sample_ns;   /**< when the first sample was taken; 0: none was */
+	double took_s;        /**< how long it has measured; 0: it has not */
+	struct control_export_sample *before; /**< by number of the export; NULL: none */
+	json_t *rows;                         /**< for the handler */
+	atomic_uint left;                     /**< workers that have not done their part */
 	struct control_part part[CONF_WORKERS_MAX];
 };
 
@@ -87,7 +101,12 @@ struct control_handler {
 	void (*worker)(struct control_part *part);
 	/** All workers are done: set the result. */
 	void (*finish)(struct control_job *job);
+	/** Of one that measures rates, by two samples that lie `interval_ms` apart: keep the first
+	 * one. What collects it is called a second time then. Control thread. */
+	void (*sample)(struct control_job *job);
 };
+
+#define CONTROL_INTERVAL_MS 5000U /**< the longest time for which rates are measured */
 
 /** Counters, relaxed; for `status` and telemetry. */
 struct control_counters {
@@ -106,6 +125,9 @@ struct control_job *control_job_make(struct target *t, const struct control_hand
 void control_job_put(struct control_job *job);
 /** Start it. It is done at once, or the control thread is woken when it is. Control thread. */
 void control_job_start(struct control_job *job);
+/** Of a job that is done, but measures: whether it goes on, as its second sample is to come. Then it
+ * has to be asked again at *at_ns, unless that is 0. Control thread. */
+bool control_job_measures(struct control_job *job, uint64_t now_ns, uint64_t *at_ns);
 /** Of a job of the workers that is done by all of them: make its answer. Control thread. */
 void control_job_finish(struct control_job *job);
 /** Set the result and take it. NULL: no memory. Called on the thread that does the job. */
@@ -151,15 +173,21 @@ bool control_socket_may(const struct control_socket *s, int fd, uid_t *uid, pid_
 /** NULL: the target has no handler for the method. */
 const struct control_handler *control_handler_find(const char *method);
 
-/* ---- target_control_read.c, target_control_conns.c: handlers that change nothing ---- */
+/* ---- target_control_read.c, target_control_conns.c, target_control_limits.c: handlers that change
+ * nothing ---- */
 
 void control_status(struct control_job *job);
 void control_exports(struct control_job *job);
+void control_exports_sample(struct control_job *job);
 /** Make room for a row of each connection. */
 bool control_conns_prepare(struct control_job *job);
 void control_conns_collect(struct control_part *part);
+void control_conns_sample(struct control_job *job);
 void control_connections(struct control_job *job);
 void control_clients(struct control_job *job);
+bool control_limits_prepare(struct control_job *job);
+void control_limits_collect(struct control_part *part);
+void control_limits_sample(struct control_job *job);
 void control_limits(struct control_job *job);
 /** The state of an export, as `exports` shows it. */
 const char *control_export_state(const struct target_export *ex);

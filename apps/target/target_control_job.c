@@ -14,6 +14,8 @@
 #include "target_say.h"
 #include "ui.h"
 
+#define NS_PER_MS 1000000ULL
+
 STAILQ_HEAD(control_jobs, control_job);
 
 /** The lock is the control thread's and the program's alone; no worker takes it. */
@@ -27,6 +29,15 @@ struct control_queue {
 	bool ends; /**< under lock: no job is taken any more */
 };
 
+/** The parameter interval_ms; what is too long becomes UINT32_MAX. */
+static uint32_t
+interval_of(const json_t *params)
+{
+	const json_int_t ms = json_integer_value(json_object_get(params, "interval_ms"));
+
+	return ms > CONTROL_INTERVAL_MS ? UINT32_MAX : (uint32_t)ms;
+}
+
 struct control_job *
 control_job_make(struct target *t, const struct control_handler *h, const struct ctl_method *m,
                  json_t *params)
@@ -39,6 +50,8 @@ control_job_make(struct target *t, const struct control_handler *h, const struct
 	job->handler = h;
 	job->method = m;
 	job->params = json_incref(params);
+	if (h->sample != NULL)
+		job->interval_ms = interval_of(params);
 	atomic_init(&job->refs, 1);
 	return job;
 }
@@ -53,8 +66,12 @@ control_job_put(struct control_job *job)
 	json_decref(job->result);
 	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++) {
 		free(job->part[i].rows);
+		free(job->part[i].before);
+		free(job->part[i].lanes);
+		free(job->part[i].lanes_before);
 		free(job->part[i].slow);
 	}
+	free(job->before);
 	free(job);
 }
 
@@ -147,9 +164,33 @@ job_start_workers(struct control_job *job)
 		atomic_store_explicit(&job->done, true, memory_order_relaxed);
 }
 
+bool
+control_job_measures(struct control_job *job, uint64_t now_ns, uint64_t *at_ns)
+{
+	*at_ns = 0;
+	if (job->interval_ms == 0 || job->fault.code != CTL_OK)
+		return false;
+	if (job->sample_ns == 0) {
+		job->handler->sample(job);
+		job->sample_ns = ui_now_ns();
+	}
+	*at_ns = job->sample_ns + job->interval_ms * NS_PER_MS;
+	if (now_ns < *at_ns)
+		return true;
+	*at_ns = 0;
+	job->interval_ms = 0;
+	atomic_store_explicit(&job->done, false, memory_order_relaxed);
+	control_job_start(job);
+	return !atomic_load_explicit(&job->done, memory_order_acquire);
+}
+
 void
 control_job_finish(struct control_job *job)
 {
+	if (job->sample_ns != 0)
+		job->took_s = (double)(ui_now_ns() - job->sample_ns) / 1e9;
+	if (job->handler->here != NULL && job->fault.code == CTL_OK && job->result == NULL)
+		job->handler->here(job);
 	if (job->handler->worker != NULL && job->fault.code == CTL_OK && job->result == NULL)
 		job->handler->finish(job);
 }
@@ -226,8 +267,12 @@ void
 control_job_start(struct control_job *job)
 {
 	job_say(job);
-	if (job->handler->here != NULL) {
-		job->handler->here(job);
+	if (job->interval_ms > CONTROL_INTERVAL_MS) {
+		ctl_fail(&job->fault, CTL_BAD_PARAMS, "%s: interval_ms is at most %u",
+		         job->method->name, CONTROL_INTERVAL_MS);
+		atomic_store_explicit(&job->done, true, memory_order_relaxed);
+	} else if (job->handler->here != NULL) {
+		/* control_job_finish() calls it. */
 		atomic_store_explicit(&job->done, true, memory_order_relaxed);
 	} else if (job->handler->program != NULL) {
 		job_start_program(job);

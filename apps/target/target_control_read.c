@@ -10,6 +10,7 @@
 #include "target.h"
 #include "target_control.h"
 #include "target_grant.h"
+#include "target_metrics.h"
 #include "target_state.h"
 #include "ui.h"
 
@@ -118,8 +119,63 @@ export_limits(struct target *t, const struct target_export *ex, const struct con
 	                       "conns_refused", count_of(&ex->conns_refused)));
 }
 
+/** What the export has counted so far. */
+static struct control_export_sample
+export_counted(const struct target *t, const struct target_export *ex)
+{
+	const struct rate_export *x = &t->rates[ex - t->exports];
+	uint64_t flushes, flushed_bytes;
+
+	target_metrics_pushed(t, ex, &flushes, &flushed_bytes);
+	return (struct control_export_sample){
+	        .read_bytes = (uint64_t)count_of(&ex->io_read_bytes),
+	        .write_bytes = (uint64_t)count_of(&ex->io_write_bytes) + flushed_bytes,
+	        .ops = (uint64_t)(count_of(&ex->io_reads) + count_of(&ex->io_writes)) + flushes,
+	        .charged_bytes = (uint64_t)count_of(&x->bytes),
+	        .charged_ops = (uint64_t)count_of(&x->ops),
+	};
+}
+
+void
+control_exports_sample(struct control_job *job)
+{
+	const struct target *t = job->t;
+	const uint32_t n = target_nexports(t);
+
+	job->before = calloc(CONF_EXPORTS_MAX, sizeof(*job->before));
+	if (job->before == NULL) {
+		ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		job->before[i] = export_counted(t, &t->exports[i]);
+}
+
+/** The rate of a counter, which has begun anew if it was more before; null: it was not measured. */
 static json_t *
-export_row(struct target *t, struct target_export *ex)
+export_rate(const struct control_job *job, uint64_t was, uint64_t now)
+{
+	return job->took_s > 0 ? json_real((double)(now >= was ? now - was : now) / job->took_s)
+	                       : json_null();
+}
+
+static void
+export_rates(const struct control_job *job, const struct target_export *ex, json_t *row)
+{
+	const struct control_export_sample now = export_counted(job->t, ex), none = {0};
+	const struct control_export_sample *was =
+	        job->before != NULL ? &job->before[ex - job->t->exports] : &none;
+
+	(void)json_object_update_new(row,
+	                             json_pack("{s:o, s:o, s:o}", "read_bytes_per_s",
+	                                       export_rate(job, was->read_bytes, now.read_bytes),
+	                                       "write_bytes_per_s",
+	                                       export_rate(job, was->write_bytes, now.write_bytes),
+	                                       "ops_per_s", export_rate(job, was->ops, now.ops)));
+}
+
+static json_t *
+export_row(const struct control_job *job, struct target *t, struct target_export *ex)
 {
 	char why[CTL_TEXT_MAX] = "", rights[64], configured[64], mechanism[160] = "", source[1200];
 	const struct conf_export *conf;
@@ -160,6 +216,8 @@ export_row(struct target *t, struct target_export *ex)
 	if (row != NULL)
 		export_limits(t, ex, conf, row);
 	if (row != NULL)
+		export_rates(job, ex, row);
+	if (row != NULL)
 		(void)json_object_update_new(
 		        row,
 		        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "access_refused",
@@ -185,12 +243,13 @@ control_exports(struct control_job *job)
 	for (uint32_t i = 0; i < target_nexports(t); i++)
 		if (!target_export_gone(&t->exports[i]) &&
 		    (name == NULL || strcmp(t->exports[i].conf->name, name) == 0))
-			(void)json_array_append_new(rows, export_row(t, &t->exports[i]));
+			(void)json_array_append_new(rows, export_row(job, t, &t->exports[i]));
 	pthread_mutex_unlock(&t->exports_lock);
 	if (name != NULL && json_array_size(rows) == 0) {
 		ctl_fail(&job->fault, CTL_NOT_FOUND, "no export is named \"%.64s\"", name);
 		json_decref(rows);
 		return;
 	}
-	control_job_result(job, json_pack("{s:o}", "exports", rows));
+	control_job_result(job, json_pack("{s:I, s:o}", "interval_ms",
+	                                  (json_int_t)(job->took_s * 1000), "exports", rows));
 }

@@ -135,6 +135,10 @@ int target_metrics_begin(struct target *t, char *err, size_t err_size);
 void target_metrics_end(struct target *t);
 /** Free what workers count in. Workers are stopped, all media are closed. */
 void target_metrics_down(struct target *t);
+/** RDMA Flushes of the export that have succeeded, and their octets; 0 where nothing is counted, as
+ * metrics are off and slow_ms is 0. Any thread. */
+void target_metrics_pushed(const struct target *t, const struct target_export *ex,
+                           uint64_t *flushes, uint64_t *bytes);
 /** A slot has another export from now on: its counters begin at 0. */
 void target_metrics_wipe(struct target *t, const struct target_export *ex);
 /** Print the table of docs/metrics.md. */

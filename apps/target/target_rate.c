@@ -115,6 +115,18 @@ target_rate_look(struct target_worker *tw, const struct target_export *ex)
 		rate_look(rate_of(tw, ex));
 }
 
+void
+target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
+                    bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
+                               bool waits),
+                    void *arg)
+{
+	const struct rate_node *n = &tw->rates[ex - tw->t->exports].node;
+
+	if (n->on)
+		rate_clients(n, fn, arg);
+}
+
 /* ---- Connections ---- */
 
 /** Whether the connection has a grant of the export. */

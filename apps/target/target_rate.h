@@ -6,9 +6,11 @@
  * a function says otherwise. */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define TARGET_CONNS_FULL "it has as many connections as it may (max_conns)"
 
+struct quota_id;
 struct rate_pass;
 struct target;
 struct target_conn;
@@ -25,6 +27,12 @@ void target_rates_reap(struct target_worker *tw);
  * target_rate_look() or with the next OPEN. */
 void target_rate_set(struct target *t, const struct target_export *ex);
 void target_rate_look(struct target_worker *tw, const struct target_export *ex);
+
+/** rate_clients() of an export that has rates; of another one it does nothing. */
+void target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
+                         bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops,
+                                    uint64_t bytes, bool waits),
+                         void *arg);
 
 /** The connection is about to get a grant: take a place of the export's connections (`max_conns`),
  * unless it has one, and open a pass in the rates of its client. -EUSERS: no place is free, counted

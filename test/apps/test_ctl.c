@@ -159,13 +159,21 @@ test_table(void)
 		const struct ctl_method *m = &ctl_methods[i];
 
 		CHECK(ctl_method_find(m->name) == m);
-		CHECK(m->limit_ms >= 1000 && m->nrows <= 32);
+		CHECK(m->limit_ms >= 1000 && m->nrows <= 40);
 		CHECK(m->nfields > 0 || m->rows_name != NULL);
 		for (unsigned int k = 0; k < m->nrows; k++) {
 			const char *n = m->rows[k].name, *end = strstr(n, "_bytes");
 
 			/* weft-ctl leaves the unit out. */
 			CHECK(m->rows[k].type != CTL_BYTES || (end != NULL && end[6] == '\0'));
+		}
+		/* A rate has a rate's type. */
+		for (unsigned int k = 0; k < m->nrows; k++) {
+			const char *n = m->rows[k].name, *end = strstr(n, "_per_s");
+			const enum ctl_type type = m->rows[k].type;
+
+			CHECK((type == CTL_BYTES_PER_S || type == CTL_PER_S) ==
+			      (end != NULL && end[6] == '\0'));
 		}
 		/* Words of the command line are unambiguous. */
 		for (unsigned int k = 1; k < m->nparams; k++)

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -26,7 +27,9 @@ class Controlled(Target):
         super().__init__(name, exports, extra=f"control = {self.socket}\n{extra}", **kw)
 
     def ctl(self, *words, ok=0, timeout=60):
-        """Run weft-ctl. The result of --json, or what was printed on standard error."""
+        """Run weft-ctl. The result of --json, or what was printed on standard error. Rates take time: a test asks for them."""
+        if words[:1] in (("exports",), ("clients",), ("limits",)) and "--interval-ms" not in words:
+            words += ("--interval-ms", "0")
         rc, out, err = run([app("weft-ctl"), "--socket", self.socket, "--json", *words], timeout=timeout)
         assert rc == ok, (words, rc, out, err)
         if rc:
@@ -130,6 +133,7 @@ def test_every_command():
         assert (rows is None) == (not fields[method][1]) and all(set(r) == fields[method][1] for r in rows or []), (method, rows)
         assert rows is None or rows, method
         for more in ([], ["--wide"]):
+            more += ["--interval-ms", "100"] if "interval_ms" in got else []
             rc, out, _ = run([app("weft-ctl"), "-s", t.socket, method, *more])
             assert rc == 0 and out.count("\n") >= 2, out
     status = t.ctl("status")
@@ -184,6 +188,71 @@ def test_every_command():
     assert pid == t.proc.pid and t.proc.wait(timeout=20) == 0 and "ending: weft-ctl stop" in t.logged()
     t.ctl("status", ok=3)
     assert not os.path.exists(t.socket)
+
+
+def near(got, want, part=0.4):
+    return abs(got - want) <= want * part
+
+
+def test_rates():
+    """Rates of exports and clients over a stated time, and who is at the limits of an export."""
+    t = Controlled("rt", objects("rt", "b") | {"a": {"path": path("rt.a.weft"), "size": "16M"},
+                   "v": {"path": path("rt.v"), "size": "64M", "format": "volume", "max_bytes_per_s": "1M", "client_ops_per_s": 5000, "max_conns": 3}}).start()
+    # A push by RDMA Writes and Flushes, of which weft-cp keeps the rate; and a write by calls, which the target keeps.
+    push = t.cp_start(make_file("rt.a", 7 * MIB, 1), "weft://10.0.0.1/a", args=["--rate", "512K", "--block", "16K"])
+    end = time.monotonic() + 10
+    while t.row("a")["grants"] == 0:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    began = time.monotonic()
+    got = t.ctl("exports", "--interval-ms", "1500")
+    took = time.monotonic() - began
+    rows = {r["name"]: r for r in got["exports"]}
+    assert 1500 <= got["interval_ms"] <= took * 1000 + 1, (got["interval_ms"], took)
+    a = rows["a"]
+    assert near(a["write_bytes_per_s"], 512 << 10) and near(a["ops_per_s"], 32) and a["read_bytes_per_s"] == 0, a
+    assert [rows["b"][k] for k in ("read_bytes_per_s", "write_bytes_per_s", "ops_per_s")] == [0, 0, 0], rows
+    got = t.ctl("clients", "--interval-ms", "1500")
+    assert [c["client"] for c in got["clients"]] == ["10.0.0.2"] and got["interval_ms"] >= 1500, got
+    assert near(got["clients"][0]["recv_bytes_per_s"], 512 << 10) and got["clients"][0]["ops_per_s"] > 30, got
+    # Without a time nothing is measured, and nothing waits for it.
+    for method in ("exports", "clients", "limits"):
+        got = t.ctl(method, "--interval-ms", "0")
+        rates = [v for r in got[method] for k, v in r.items() if k.endswith("_per_s")]
+        assert got["interval_ms"] == 0 and set(rates) <= {None} and bool(rates) == (method != "limits"), got
+        assert "at most 5000" in t.ctl(method, "--interval-ms", "5001", ok=2)
+    # A table says for how long; of watch, it is the interval.
+    rc, out, err = run([app("weft-ctl"), "-s", t.socket, "exports", "a"])
+    assert rc == 0 and re.match(r"interval_ms  1\d\d\d\nname .* read/s +write/s +ops/s", out) and "iB/s" in out, (out, err)
+    rc, out, err = run([app("weft-ctl"), "-s", t.socket, "--json", "watch", "--interval", "0.4", "--count", "3", "clients"])
+    lines = [json.loads(x) for x in out.splitlines()]
+    assert rc == 0 and len(lines) == 3 and all(400 <= x["interval_ms"] < 2000 for x in lines), (out, err)
+    push.kill()
+    push.wait()
+    # The limit of a volume, and who is at it.
+    push = t.cp_start(make_file("rt.src", 12 * MIB, 1), "weft://10.0.0.1/v", args=["--block", "64K"])
+    while t.row("v")["grants"] == 0:
+        assert time.monotonic() < end + 30
+        time.sleep(0.02)
+    got = {r["key"]: r for r in t.ctl("limits", "--interval-ms", "1500")["limits"] if r["limit"].startswith("export v: ")}
+    assert set(got) == {"max_bytes_per_s", "client_ops_per_s", "max_conns"}, got
+    most = got["max_bytes_per_s"]
+    assert most["max"] == MIB and near(most["now"], MIB) and most["refused"] > 0, most
+    who = re.fullmatch(r"10\.0\.0\.2: (\d+), waits", most["who"][0])
+    assert who and near(int(who[1]), MIB), most
+    assert 0 < got["client_ops_per_s"]["now"] < 100 and got["max_conns"]["now"] == 1, got
+    assert got["max_conns"]["who"] == ["10.0.0.2: 1, waits"], got
+    got = t.ctl("exports", "v", "--interval-ms", "1500")["exports"][0]
+    assert near(got["write_bytes_per_s"], MIB), got
+    push.kill()
+    push.wait()
+    # A client that leaves meanwhile, and a target that ends.
+    with t.client() as s:
+        s.sendall((request("exports", interval_ms=3000) + "\n").encode())
+    with t.client() as s:
+        s.sendall((request("clients", interval_ms=5000) + "\n").encode())
+        time.sleep(0.2)
+        assert t.term() == 0
 
 
 def holder(t, export):
@@ -444,7 +513,7 @@ def test_ends_while_asked():
     p.kill()
 
 
-CASES = [test_every_command, test_empty_lines, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target,
+CASES = [test_every_command, test_rates, test_empty_lines, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target,
          test_garbage, test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
 
 if __name__ == "__main__":

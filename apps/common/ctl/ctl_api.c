@@ -64,6 +64,9 @@ check_type(const json_t *v, enum ctl_type type)
 	case CTL_MS:
 	case CTL_S:
 		return json_is_integer(v) && json_integer_value(v) >= 0;
+	case CTL_BYTES_PER_S:
+	case CTL_PER_S:
+		return json_is_number(v);
 	case CTL_BOOL:
 		return json_is_boolean(v);
 	case CTL_NAMES:

@@ -25,10 +25,12 @@
 /** What a parameter or a field of a result is. */
 enum ctl_type {
 	CTL_STR,
-	CTL_COUNT, /**< a number that is none of those below */
-	CTL_BYTES, /**< octets */
-	CTL_MS,    /**< milliseconds */
-	CTL_S,     /**< seconds */
+	CTL_COUNT,       /**< a number that is none of those below */
+	CTL_BYTES,       /**< octets */
+	CTL_MS,          /**< milliseconds */
+	CTL_S,           /**< seconds */
+	CTL_BYTES_PER_S, /**< result: octets in a second, or null */
+	CTL_PER_S,       /**< result: a number in a second, or null */
 	CTL_BOOL,
 	CTL_TEXT,  /**< result: a text of several lines, which weft-ctl prints as it is */
 	CTL_NAMES, /**< an array of texts */

@@ -14,6 +14,8 @@ ctl_type_str(enum ctl_type type)
 	        [CTL_BYTES] = "a number of octets",
 	        [CTL_MS] = "a number of milliseconds",
 	        [CTL_S] = "a number of seconds",
+	        [CTL_BYTES_PER_S] = "a number of octets in a second",
+	        [CTL_PER_S] = "a number, in a second",
 	        [CTL_BOOL] = "true or false",
 	        [CTL_TEXT] = "a text of several lines",
 	        [CTL_NAMES] = "an array of texts",

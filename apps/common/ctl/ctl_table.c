@@ -13,8 +13,21 @@
 
 /* ---- Parameters ---- */
 
+#define PARAM_INTERVAL                                                                             \
+	{                                                                                          \
+		"interval_ms", CTL_MS, CTL_OPTION, false,                                          \
+		        "for how long rates are measured before the answer, at most 5000. Left "   \
+		        "out, or 0: they are not. `weft-ctl` asks for 1000, and `watch` for its "  \
+		        "interval"                                                                 \
+	}
+
 static const struct ctl_param params_exports[] = {
         {"name", CTL_STR, CTL_WORD, false, "this export alone"},
+        PARAM_INTERVAL,
+};
+
+static const struct ctl_param params_rates[] = {
+        PARAM_INTERVAL,
 };
 
 static const struct ctl_param params_export[] = {
@@ -114,6 +127,16 @@ static const struct ctl_field fields_status[] = {
         {"control_late", CTL_COUNT, true, "requests that were not done within their time"},
 };
 
+#define FIELD_INTERVAL                                                                             \
+	{                                                                                          \
+		"interval_ms", CTL_MS, false,                                                      \
+		        "for how long rates were measured; 0: they were not, and are null"         \
+	}
+
+static const struct ctl_field fields_rates[] = {
+        FIELD_INTERVAL,
+};
+
 static const struct ctl_field rows_exports[] = {
         {"name", CTL_STR, false, "its name"},
         {"state", CTL_STR, false,
@@ -127,6 +150,10 @@ static const struct ctl_field rows_exports[] = {
         {"limits", CTL_STR, true,
          "`max_bytes_per_s` and the other limits that the configuration gives; empty: none"},
         {"grants", CTL_COUNT, false, "grants that clients hold"},
+        {"read_bytes_per_s", CTL_BYTES_PER_S, false, "octets read by calls"},
+        {"write_bytes_per_s", CTL_BYTES_PER_S, false,
+         "octets written by calls, and of ranges that RDMA Flushes have made durable"},
+        {"ops_per_s", CTL_PER_S, false, "reads and writes by calls, and RDMA Flushes"},
         {"writer", CTL_STR, false, "address of the one writer; empty: none, or a volume"},
         {"place", CTL_STR, false, "file, image or memory"},
         {"why", CTL_STR, false, "the reason when it is not served"},
@@ -178,11 +205,21 @@ static const struct ctl_field rows_clients[] = {
         {"connections", CTL_COUNT, false, "its connections"},
         {"grants", CTL_COUNT, false, "grants that it holds"},
         {"exports", CTL_NAMES, false, "exports of these grants"},
+        {"recv_bytes_per_s", CTL_BYTES_PER_S, false, "octets from it"},
+        {"sent_bytes_per_s", CTL_BYTES_PER_S, false, "octets to it"},
+        {"ops_per_s", CTL_PER_S, false,
+         "RDMAP messages from it: each call is one, and each RDMA Write, Read, Flush and Verify"},
         {"recv_bytes", CTL_BYTES, false, "octets from it, on connections that are open", true},
         {"sent_bytes", CTL_BYTES, false, "octets to it, likewise", true},
         {"recv_msgs", CTL_COUNT, true, "messages from it, likewise", true},
         {"sent_msgs", CTL_COUNT, true, "messages to it, likewise", true},
         {"windows", CTL_COUNT, true, "windows of volumes that are open"},
+};
+
+static const struct ctl_field fields_clients[] = {
+        FIELD_INTERVAL,
+        {"left_out", CTL_COUNT, true,
+         "connections that came while the answer was made, and are not in it"},
 };
 
 static const struct ctl_field fields_left_out[] = {
@@ -193,12 +230,17 @@ static const struct ctl_field fields_left_out[] = {
 static const struct ctl_field rows_limits[] = {
         {"limit", CTL_STR, false, "what is limited"},
         {"now", CTL_COUNT, false,
-         "how much is in use; of a limit of each client: by the first of `who`; null: "
-         "not known"},
+         "how much is in use; of a limit of each client: by the first of `who`; of a rate: what "
+         "was "
+         "measured; null: not known"},
         {"max", CTL_COUNT, false, "the limit; null: none"},
-        {"refused", CTL_COUNT, false, "how often something was refused or ended because of it"},
+        {"refused", CTL_COUNT, false,
+         "how often something was refused or ended because of it; of a rate: has waited"},
         {"key", CTL_STR, false, "the key of the configuration that changes it; empty: none"},
-        {"who", CTL_NAMES, false, "clients that use most of it, at most five, with how much"},
+        {"who", CTL_NAMES, false,
+         "clients that use most of it, at most five, with how much; `waits`: operations of it wait "
+         "for "
+         "the export's rates"},
 };
 
 static const struct ctl_field fields_slow[] = {
@@ -305,6 +347,7 @@ const struct ctl_method ctl_methods[] = {
          .help = "The exports, or one of them.",
          .limit_ms = SHORT_MS,
          PARAMS(params_exports),
+         FIELDS(fields_rates),
          ROWS("exports", rows_exports)},
         {.name = "clients",
          .command = "clients",
@@ -312,7 +355,8 @@ const struct ctl_method ctl_methods[] = {
                  "one "
                  "client.",
          .limit_ms = SHORT_MS,
-         FIELDS(fields_left_out),
+         PARAMS(params_rates),
+         FIELDS(fields_clients),
          ROWS("clients", rows_clients)},
         {.name = "connections",
          .command = "connections",
@@ -324,6 +368,8 @@ const struct ctl_method ctl_methods[] = {
          .command = "limits",
          .help = "The limits, how much of each is in use, and who uses most of it.",
          .limit_ms = SHORT_MS,
+         PARAMS(params_rates),
+         FIELDS(fields_rates),
          ROWS("limits", rows_limits)},
         {.name = "slow",
          .command = "slow",
