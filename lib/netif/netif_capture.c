@@ -343,6 +343,29 @@ capture_flows(struct weft_netif_capture *c, int socket)
 	return c->nqueues == n ? 0 : -ENOMEM;
 }
 
+/**
+ * Have rte_pcapng take its time now. It would do so at the first packet, whose cycles were read
+ * before: it then finds the packet earlier than the time that it counts from, takes the difference
+ * for a positive one, and stamps this packet and all later ones 2^64 cycles too late. The cycles
+ * here are a little ahead, so that this copy is not earlier either.
+ */
+static void
+capture_clock(struct weft_netif_capture *c)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(c->pool), *copy;
+
+	if (m == NULL)
+		return;
+	if (rte_pktmbuf_append(m, RTE_ETHER_HDR_LEN) != NULL) {
+		memset(rte_pktmbuf_mtod(m, void *), 0, RTE_ETHER_HDR_LEN);
+		copy = rte_pcapng_copy(c->port_id, 0, m, c->pool, c->snaplen,
+		                       rte_get_tsc_cycles() + rte_get_tsc_hz() / 10,
+		                       RTE_PCAPNG_DIRECTION_IN);
+		rte_pktmbuf_free(copy);
+	}
+	rte_pktmbuf_free(m);
+}
+
 int
 weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
                           struct weft_netif_capture **out)
@@ -381,6 +404,7 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 		weft_netif_capture_destroy(c);
 		return -ENOMEM;
 	}
+	capture_clock(c);
 	*out = c;
 	return 0;
 }

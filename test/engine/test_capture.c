@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
@@ -104,6 +105,21 @@ inject(uint32_t addr, uint16_t sport, uint16_t dport, uint8_t data)
 	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
 }
 
+/** The stamp of a packet is the time of day, in nanoseconds. */
+static void
+check_stamp(const uint8_t *at)
+{
+	const int64_t now = time(NULL);
+	uint32_t high, low;
+	int64_t s;
+
+	memcpy(&high, at, 4);
+	memcpy(&low, at + 4, 4);
+	s = (int64_t)(((uint64_t)high << 32 | low) / 1000000000ULL);
+	CHECK_MSG(s >= now - 60 && s <= now + 1, "stamped %lld at %lld", (long long)s,
+	          (long long)now);
+}
+
 /** Read the file's Enhanced Packet Blocks: frames and flags. Returns their number. */
 static unsigned int
 read_file(uint8_t frame[][64], uint32_t flags[], unsigned int max)
@@ -131,6 +147,7 @@ read_file(uint8_t frame[][64], uint32_t flags[], unsigned int max)
 			memcpy(frame[n], buf + off + 28, RTE_MIN(clen, 64u));
 			memcpy(&opt, buf + off + 28 + RTE_ALIGN(clen, 4), 4);
 			CHECK_EQ(opt, 4u << 16 | 2); /* epb_flags */
+			check_stamp(buf + off + 12);
 			memcpy(&flags[n], buf + off + 32 + RTE_ALIGN(clen, 4), 4);
 			n++;
 		}
