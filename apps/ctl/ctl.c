@@ -39,7 +39,7 @@ main(int argc, char **argv)
 	struct ctl_fault f = {0};
 	struct ctl_wish w;
 	bool differs = false;
-	int fd;
+	int fd, saved = CTL_EXIT_OK;
 
 	ui_init("weft-ctl");
 	ctl_words(argc, argv, &w);
@@ -55,7 +55,9 @@ main(int argc, char **argv)
 			break;
 		if (w.watch && !w.json && isatty(STDOUT_FILENO))
 			fputs("\033[H\033[2J", stdout);
-		if (w.json)
+		if (w.save != NULL)
+			saved = ctl_save(w.method, result, w.save);
+		else if (w.json)
 			(void)print_json(result);
 		else
 			ctl_show(w.method, result, before,
@@ -76,7 +78,7 @@ main(int argc, char **argv)
 	json_decref(w.params);
 	close(fd);
 	if (result != NULL)
-		return differs ? CTL_EXIT_DIFFERS : CTL_EXIT_OK;
+		return differs ? CTL_EXIT_DIFFERS : saved;
 	ui_msg("%s", f.text);
 	return ctl_error_find(f.code)->exit;
 }

@@ -3,7 +3,7 @@
 #define WEFT_APPS_CTL_H
 
 /** @file weft-ctl: what the user asked for (ctl_words.c), the call (ctl_call.c), what is shown
- * (ctl_show.c). */
+ * (ctl_show.c) or saved (ctl_save.c, ctl_bundle.c). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +21,8 @@ struct ctl_wish {
 	uint64_t rounds; /**< 0: without end */
 	/* of `support-bundle` */
 	const char *bundle; /**< the file; NULL: another command */
+	/* of a method that saves a field */
+	const char *save; /**< the file; "-" is standard output; NULL: it prints the result */
 	const struct ctl_method *method;
 	json_t *params;
 };
@@ -45,6 +47,13 @@ json_t *ctl_call(int fd, const struct ctl_method *m, json_t *params, struct ctl_
 /** Ask for all that helps to find a fault, and write it into a new tar file. Returns the exit
  * status. */
 int ctl_bundle(int fd, const char *file, bool json);
+
+/* ---- ctl_save.c ---- */
+
+/** Decode base64 (RFC 4648 s4). The caller frees the octets. NULL: it is none, or no memory. */
+uint8_t *ctl_base64(const char *text, size_t *len);
+/** Write the field that the method saves into a new file of mode 0600. Returns the exit status. */
+int ctl_save(const struct ctl_method *m, const json_t *result, const char *file);
 
 /* ---- ctl_tar.c ---- */
 

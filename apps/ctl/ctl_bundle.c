@@ -24,6 +24,8 @@ static const char readme[] =
         "                    of DPDK are in the system's log alone\n"
         "*.json              what weft-ctl shows: status, exports, clients, connections, limits,\n"
         "                    slow operations, counters of ports and workers\n"
+        "slow-N.pcapng       packets of a slow operation, with what clients wrote and read: those\n"
+        "                    that were kept because a capture ran (weft-ctl capture start)\n"
         "*.error             why a call failed, whose content is missing\n"
         "\n"
         "No key of a client or of a hash is in it. It has names and addresses of clients, paths\n"
@@ -36,6 +38,7 @@ struct bundle {
 	json_t *names;
 	unsigned int failed; /* calls */
 	char errors[256];    /* their files, for people */
+	bool packets;        /* it has packets */
 };
 
 static void
@@ -56,6 +59,40 @@ add_text(struct bundle *b, const char *name, const json_t *result, const char *f
 
 	if (json_is_string(v))
 		add(b, name, json_string_value(v), json_string_length(v));
+}
+
+/** Add the packets of slow operations that are kept; not those that are forgotten meanwhile. */
+static void
+add_packets(struct bundle *b, int fd, const json_t *slow)
+{
+	const struct ctl_method *m = ctl_method_find("slow.packets");
+	json_t *rows = json_object_get(slow, "slow"), *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const char *number = json_string_value(json_object_get(row, "number")), *text;
+		json_t *params, *result;
+		struct ctl_fault f = {0};
+		uint8_t *data;
+		char name[64];
+		size_t len;
+
+		if (number == NULL || json_integer_value(json_object_get(row, "packets")) == 0)
+			continue;
+		params = json_pack("{s:s}", "number", number);
+		result = ctl_call(fd, m, params, &f);
+		json_decref(params);
+		text = json_string_value(json_object_get(result, m->saves));
+		data = text != NULL ? ctl_base64(text, &len) : NULL;
+		snprintf(name, sizeof(name), "slow-%.40s.pcapng", number);
+		if (data != NULL && strchr(name, '/') == NULL) {
+			add(b, name, (const char *)data, len);
+			b->packets = true;
+		}
+		free(data);
+		json_decref(result);
+	}
 }
 
 /** Make a call and add its result, or why there is none. Returns the result. */
@@ -147,11 +184,11 @@ say(const struct bundle *b, const char *file, bool json)
 	char bytes[32];
 
 	if (!json) {
-		printf("%s: %zu files, %s. It has names and addresses of clients; look at it "
-		       "before "
-		       "you give it away.\n",
+		printf("%s: %zu files, %s. It has names and addresses of clients%s; look at it "
+		       "before you give it away.\n",
 		       file, json_array_size(b->names),
-		       ui_bytes(b->tar.bytes, bytes, sizeof(bytes)));
+		       ui_bytes(b->tar.bytes, bytes, sizeof(bytes)),
+		       b->packets ? ", and packets with data of clients" : "");
 		return;
 	}
 	r = json_pack("{s:o, s:I, s:O}", "file", name_json(file), "bytes", (json_int_t)b->tar.bytes,
@@ -195,8 +232,13 @@ ctl_bundle(int fd, const char *file, bool json)
 	status = add_call(&b, fd, "status");
 	support = add_call(&b, fd, "support");
 	add_support(&b, support, status);
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		json_decref(add_call(&b, fd, methods[i]));
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		json_t *result = add_call(&b, fd, methods[i]);
+
+		if (strcmp(methods[i], "slow") == 0)
+			add_packets(&b, fd, result);
+		json_decref(result);
+	}
 	rc = ctl_tar_end(&b.tar);
 	close(fd);
 	if (rc == 0) {

@@ -298,6 +298,10 @@ take_arguments(struct ctl_wish *w, int argc, char **argv)
 			continue;
 		}
 		p = next_word(w);
+		if (p == NULL && w->method->saves != NULL && w->save == NULL) {
+			w->save = argv[i++];
+			continue;
+		}
 		if (p == NULL)
 			ui_usage_die("%s: %s takes no such argument", argv[i], w->method->command);
 		if (p->given == CTL_PAIRS)
@@ -315,6 +319,10 @@ take_arguments(struct ctl_wish *w, int argc, char **argv)
 			ui_usage_die("%s: %s%s is missing", w->method->command,
 			             p->given == CTL_OPTION ? "--" : "", p->name);
 	}
+	if (w->method->saves != NULL && (w->save == NULL) != w->json)
+		ui_usage_die("%s: %s", w->method->command,
+		             w->json ? "--json prints the result, and takes no FILE"
+		                     : "FILE is missing");
 }
 
 /** "0.5" seconds, at least 0.1. */
@@ -450,8 +458,9 @@ ctl_words(int argc, char **argv, struct ctl_wish *w)
 		ui_usage_die("%s%s%s: no such command", argv[at],
 		             at + 1 < argc && argv[at + 1][0] != '-' ? " " : "",
 		             at + 1 < argc && argv[at + 1][0] != '-' ? argv[at + 1] : "");
-	if (w->watch && w->method->changes)
-		ui_usage_die("watch: %s changes something", w->method->command);
+	if (w->watch && (w->method->changes || w->method->saves != NULL))
+		ui_usage_die("watch: %s %s", w->method->command,
+		             w->method->changes ? "changes something" : "writes a file");
 	w->params = json_object();
 	take_arguments(w, argc - at - n, argv + at + n);
 	want_rates(w);

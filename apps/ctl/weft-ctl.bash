@@ -25,6 +25,8 @@ _weft_ctl() {
 		case ${words[*]-} in
 		drain*) names+=" --timeout-ms" ;;
 		exports* | clients* | limits*) names+=" --interval-ms" ;;
+		"capture start"*) names+=" --port --file --size --files --snap --peer --tcp-port" ;;
+		"capture stop"*) names+=" --port" ;;
 		apply*) names+=" --dry-run --confirm --shrink" ;;
 		"export resize"*) names+=" --shrink" ;;
 		"export delete"*) names+=" --confirm" ;;
@@ -33,7 +35,7 @@ _weft_ctl() {
 		return
 	fi
 	case ${#words[@]}:${words[0]-} in
-	1:diff | 1:apply | 1:support-bundle)
+	1:diff | 1:apply | 1:support-bundle | 3:slow)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
 		;;
@@ -41,7 +43,7 @@ _weft_ctl() {
 	commands=$("$ctl" --commands 2> /dev/null)
 	case ${#words[@]}:${words[0]-} in
 	0:) names=$(cut -d ' ' -f 1 <<< "$commands" | sort -u) ;;
-	1:export) names=$(sed -n 's/^export //p' <<< "$commands") ;;
+	1:export | 1:capture | 1:slow) names=$(sed -n "s/^${words[0]} //p" <<< "$commands") ;;
 	1:exports | 1:drain | 1:offline | 1:online | 2:export)
 		[[ ${words[1]-} == create ]] ||
 			names=$("$ctl" "${socket[@]}" exports --interval-ms 0 2> /dev/null | sed '1,/^name /d; s/ .*//')

@@ -22,6 +22,7 @@
 #include "target_service.h"
 #include "target_size.h"
 #include "target_slow.h"
+#include "target_slow_pcap.h"
 #include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -186,6 +187,7 @@ target_down(struct target *t)
 	target_watch_close(t);
 	target_tickets_down(t);
 	target_metrics_down(t);
+	slow_pcap_free(t);
 	target_slow_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
@@ -234,6 +236,7 @@ end_now(struct target *t)
 	target_tel_end();
 	target_metrics_end(t);
 	target_control_end(t);
+	slow_pcap_end(t);
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);
 	t->running = false;
@@ -251,7 +254,9 @@ served(struct target *t)
 	return n;
 }
 
-static struct target target = {.watch_fd = -1, .exports_lock = PTHREAD_MUTEX_INITIALIZER};
+static struct target target = {.watch_fd = -1,
+                               .exports_lock = PTHREAD_MUTEX_INITIALIZER,
+                               .captures.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int
 main(int argc, char **argv)

@@ -37,6 +37,7 @@
 #include "rate.h"
 #include "stack.h"
 #include "target_auth.h"
+#include "target_capture.h"
 #include "target_conn.h"
 #include "target_export.h"
 #include "target_ticket.h"
@@ -46,6 +47,7 @@ struct control;
 struct control_counters;
 struct control_queue;
 struct metrics;
+struct slow_pcap;
 struct state;
 
 struct target {
@@ -98,9 +100,13 @@ struct target {
 	struct control_queue *control_queue;
 	const struct control_counters *control_counters;
 	struct metrics *metrics; /**< NULL: they are off */
-	uint64_t ready_ns;       /**< when it was ready, by ui_now_ns() */
-	char log_level[256];     /**< as set last; the program's thread */
-	bool stop_asked;         /**< a client of the socket wants the end; the program's thread */
+	struct captures captures;
+	/** Packets of slow operations; NULL: no capture was started. A release behind its
+	 * content. */
+	_Atomic(struct slow_pcap *) slow_pcap;
+	uint64_t ready_ns;   /**< when it was ready, by ui_now_ns() */
+	char log_level[256]; /**< as set last; the program's thread */
+	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
 };
 
 /** Slots of exports: a loop skips those that are gone (target_export_gone()). Any thread. */

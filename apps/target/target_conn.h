@@ -85,8 +85,9 @@ struct target_conn {
 	bool untaken_ends;
 	/** closes the connection when the worker has left its current callback */
 	struct weft_alarm *end_alarm;
-	/** Regions that are registered and not free yet, and grants of volumes. An end is a
-	 * release; the worker acquires 0 before it frees the connection. */
+	/** Regions that are registered and not free yet, grants of volumes, and durable WRITEs
+	 * whose flush is under way. An end is a release; the worker acquires 0 before it frees the
+	 * connection. */
 	atomic_uint pending;
 	bool dead;
 	uint64_t died_ns;

@@ -125,8 +125,8 @@ struct control_job *control_job_make(struct target *t, const struct control_hand
 void control_job_put(struct control_job *job);
 /** Start it. It is done at once, or the control thread is woken when it is. Control thread. */
 void control_job_start(struct control_job *job);
-/** Of a job that is done, but measures: whether it goes on, as its second sample is to come. Then it
- * has to be asked again at *at_ns, unless that is 0. Control thread. */
+/** Of a job that is done, but measures: whether it goes on, as its second sample is to come. Then
+ * it has to be asked again at *at_ns, unless that is 0. Control thread. */
 bool control_job_measures(struct control_job *job, uint64_t now_ns, uint64_t *at_ns);
 /** Of a job of the workers that is done by all of them: make its answer. Control thread. */
 void control_job_finish(struct control_job *job);
@@ -197,10 +197,17 @@ const char *control_export_state(const struct target_export *ex);
 bool control_slow_prepare(struct control_job *job);
 void control_slow_collect(struct control_part *part);
 void control_slow(struct control_job *job);
+void control_slow_packets(struct control_job *job);
 
 /* ---- target_control_support.c: likewise, on the program's thread ---- */
 
 bool control_support(struct control_job *job);
+
+/* ---- target_control_capture.c: captures; on the program's thread ---- */
+
+bool control_capture_start(struct control_job *job);
+bool control_capture_stop(struct control_job *job);
+bool control_capture_status(struct control_job *job);
 
 /* ---- target_control_do.c: handlers that change something ---- */
 

@@ -29,7 +29,7 @@ struct target_io {
 	struct weft_persist_req preq;
 	struct weft_alarm *again;
 	struct metrics_timing timing;
-	char peer[64], client[HOST_AUTH_NAME_MAX + 1]; /**< of its client, which may be gone */
+	struct target_conn *conn; /**< may have ended; it is not freed meanwhile */
 };
 
 /* ---- Checks of every procedure ---- */
@@ -300,8 +300,8 @@ io_end(struct target_io *io, int status)
 	target_slow(io->w, &io->timing, METRICS_MEDIUM,
 	            &(struct slow_what){.op = "write",
 	                                .ex = io->ex,
-	                                .peer = io->peer,
-	                                .client = io->client,
+	                                .peer = io->conn->peer,
+	                                .client = target_slow_client(io->conn),
 	                                .off_bytes = io->preq.off_bytes,
 	                                .len_bytes = io->preq.len_bytes,
 	                                .why = status != 0 ? strerror(-status) : NULL});
@@ -320,6 +320,7 @@ io_end(struct target_io *io, int status)
 	}
 	LIST_REMOVE(io, link);
 	atomic_fetch_sub_explicit(&io->ex->ios, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&io->conn->pending, 1, memory_order_release);
 	free(io);
 	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 }
@@ -439,18 +440,14 @@ write_serve(const struct held_call *h)
 	        .req = req,
 	        .res = res,
 	        .timing = timing,
+	        .conn = c,
 	        .preq = {.off_bytes = off,
 	                 .len_bytes = len,
 	                 .flags = WEFT_FLUSH_PERSISTENT,
 	                 .done = io_flushed,
 	                 .owner = io},
 	};
-	/* Its connection may be gone when it turns out to be slow. */
-	if (timing.began_ns != 0) {
-		memcpy(io->peer, c->peer, sizeof(io->peer));
-		if (target_slow_client(c) != NULL)
-			memcpy(io->client, target_slow_client(c), sizeof(io->client));
-	}
+	atomic_fetch_add_explicit(&c->pending, 1, memory_order_relaxed);
 	LIST_INSERT_HEAD(&c->w->ios, io, link);
 	atomic_fetch_add_explicit(&g->ex->io_durable, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&g->ex->ios, 1, memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "metrics_read.h"
 #include "target.h"
@@ -27,6 +28,9 @@ target_slow_up(struct target *t)
 		t->workers[i].slow = calloc(1, sizeof(struct slow_ring));
 		if (t->workers[i].slow == NULL)
 			return -ENOMEM;
+		if (getrandom(&t->workers[i].slow->key, sizeof(t->workers[i].slow->key), 0) !=
+		    sizeof(t->workers[i].slow->key))
+			return -EIO;
 	}
 	return 0;
 }
@@ -64,13 +68,14 @@ say_stage(char *text, size_t size, size_t n, const char *name, uint64_t ns)
 }
 
 static void
-slow_say(const struct slow_op *s)
+slow_say(struct slow_ring *r, const struct slow_op *s)
 {
 	char text[256] = "", at[40] = "";
 	size_t n = 0;
 
-	if (!target_may_log_slow())
+	if (!slow_may_say(r, s->who, s->at_ns) || !target_may_log_slow())
 		return;
+	slow_said(r, s->who, s->at_ns);
 	for (unsigned int i = 0; i < METRICS_STAGES; i++)
 		n = say_stage(text, sizeof(text), n, metrics_stage_names[i], s->stage_ns[i]);
 	if (!s->in_window)
@@ -84,25 +89,24 @@ slow_say(const struct slow_op *s)
 	                s->why[0] != '\0' ? "; failed: " : "", s->why);
 }
 
-/** The place of the next record of a worker. */
+/** The next record of a worker. */
 static struct slow_op *
 slow_next(const struct target_worker *tw, const struct slow_what *what, uint64_t total_ns)
 {
-	struct slow_ring *r = tw->slow;
-	const uint64_t seen = atomic_load_explicit(&r->seen, memory_order_relaxed);
-	struct slow_op *s = &r->ops[seen % SLOW_KEPT];
+	const char *client = what->client != NULL ? what->client : "";
+	const char *peer = what->peer != NULL ? what->peer : "";
+	struct slow_op *s = slow_place(tw->slow, slow_class(tw->slow, client, peer));
 
-	*s = (struct slow_op){.at_ns = ui_now_ns(),
-	                      .total_ns = total_ns,
-	                      .off_bytes = what->off_bytes,
-	                      .len_bytes = what->len_bytes,
-	                      .in_window = what->in_window,
-	                      .op = what->op};
+	s->at_ns = ui_now_ns();
+	s->total_ns = total_ns;
+	s->off_bytes = what->off_bytes;
+	s->len_bytes = what->len_bytes;
+	s->in_window = what->in_window;
+	s->op = what->op;
 	snprintf(s->why, sizeof(s->why), "%s", what->why != NULL ? what->why : "");
 	snprintf(s->export, sizeof(s->export), "%s", what->ex->conf->name);
-	snprintf(s->peer, sizeof(s->peer), "%s", what->peer != NULL ? what->peer : "");
-	snprintf(s->client, sizeof(s->client), "%s", what->client != NULL ? what->client : "");
-	atomic_store_explicit(&r->seen, seen + 1, memory_order_relaxed);
+	snprintf(s->peer, sizeof(s->peer), "%s", peer);
+	snprintf(s->client, sizeof(s->client), "%s", client);
 	return s;
 }
 
@@ -129,7 +133,7 @@ target_slow(const struct target_worker *tw, const struct metrics_timing *tm,
 	memcpy(s->stage_ns, tm->stage_ns, sizeof(s->stage_ns));
 	if (last < METRICS_STAGES)
 		s->stage_ns[last] = now - tm->at_ns;
-	slow_say(s);
+	slow_say(tw->slow, s);
 }
 
 /* ---- Calls to volumes ---- */
@@ -214,5 +218,5 @@ target_slow_push(const struct target_worker *tw, enum metrics_op op, const struc
 	              ns);
 	for (unsigned int i = 0; i < METRICS_STAGES; i++)
 		s->stage_ns[i] = i == METRICS_MEDIUM ? ns : NO_STAGE;
-	slow_say(s);
+	slow_say(tw->slow, s);
 }

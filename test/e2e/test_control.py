@@ -196,8 +196,9 @@ def near(got, want, part=0.4):
 
 def test_rates():
     """Rates of exports and clients over a stated time, and who is at the limits of an export."""
+    limits = {"max_bytes_per_s": "1M", "client_ops_per_s": 5000, "max_conns": 3}
     t = Controlled("rt", objects("rt", "b") | {"a": {"path": path("rt.a.weft"), "size": "16M"},
-                   "v": {"path": path("rt.v"), "size": "64M", "format": "volume", "max_bytes_per_s": "1M", "client_ops_per_s": 5000, "max_conns": 3}}).start()
+                   "v": {"path": path("rt.v"), "size": "64M", "format": "volume", **limits}}).start()
     # A push by RDMA Writes and Flushes, of which weft-cp keeps the rate; and a write by calls, which the target keeps.
     push = t.cp_start(make_file("rt.a", 7 * MIB, 1), "weft://10.0.0.1/a", args=["--rate", "512K", "--block", "16K"])
     end = time.monotonic() + 10
@@ -320,7 +321,8 @@ def test_completion():
     for words, want in (([""], {"status", "export", "watch"}), (["ex"], {"export", "exports"}), (["export", "re"], {"rename", "resize"}),
                         (["-s", t.socket, "drain", ""], {"alpha", "beta"}), (["-s", t.socket, "export", "set", "b"], {"beta"}),
                         (["-s", t.socket, "export", "create", ""], set()), (["watch", "--interval", "1", "cl"], {"clients"}),
-                        (["support-b"], {"support-bundle"}), (["diff", script[:-5]], {script}), (["apply", "--d"], {"--dry-run"}),
+                        (["support-b"], {"support-bundle"}), (["capture", "sta"], {"start", "status"}),
+                        (["diff", script[:-5]], {script}), (["apply", "--d"], {"--dry-run"}),
                         (["export", "resize", "beta", "--sh"], {"--shrink"})):
         line = " ".join(f"'{w}'" for w in [app("weft-ctl"), *words])
         rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_ctl; "

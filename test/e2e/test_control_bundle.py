@@ -72,7 +72,7 @@ def test_no_secrets():
     assert [e["name"] for e in json.loads(got["exports.json"])["exports"]] == ["o", "made"]
     counters = {(c["of"], c["counter"]): c["value"] for c in json.loads(got["counters.json"])}
     assert counters["worker 0", "segs_in"] > 0 and counters["port p0", "rx_packets"] > 0, counters
-    assert set(json.loads(got["slow.json"])) == {"slow_ms", "seen", "slow"}
+    assert set(json.loads(got["slow.json"])) == {"slow_ms", "seen", "crowded", "unsaid", "slow"}
     # Said twice it harms nothing.
     before = os.stat(path("no.tar")).st_mtime_ns
     assert "is there already" in bundle(t, "no.tar", ok=7) and os.stat(path("no.tar")).st_mtime_ns == before

@@ -68,6 +68,7 @@ struct ctl_method {
 	const char *command; /**< of weft-ctl: "export create" */
 	const char *help;    /**< one sentence and more, Markdown */
 	bool changes;        /**< it changes something, and is logged */
+	const char *saves;   /**< field in base64 that weft-ctl writes into a new file; or NULL */
 	uint32_t limit_ms;   /**< the server answers within this time */
 	const struct ctl_param *params;
 	unsigned int nparams;

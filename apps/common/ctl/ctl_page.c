@@ -61,6 +61,8 @@ ctl_usage(const struct ctl_method *m, char *buf, size_t size)
 		n += (size_t)snprintf(buf + n, size - n, p->required ? "%s%s" : "%s[%s]",
 		                      n > 0 ? " " : "", one);
 	}
+	if (m->saves != NULL && n < size)
+		snprintf(buf + n, size - n, " FILE");
 	return buf;
 }
 

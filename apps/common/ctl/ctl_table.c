@@ -97,6 +97,32 @@ static const struct ctl_param params_apply[] = {
          "set"},
 };
 
+static const struct ctl_param params_slow_packets[] = {
+        {"number", CTL_STR, CTL_WORD, true, "number of a slow operation, as `slow` shows it"},
+};
+
+static const struct ctl_param params_capture_port[] = {
+        {"port", CTL_STR, CTL_OPTION, false,
+         "name of the port, [port NAME]; may be left out where there is one"},
+};
+
+static const struct ctl_param params_capture_start[] = {
+        {"port", CTL_STR, CTL_OPTION, false,
+         "name of the port, [port NAME]; may be left out where there is one"},
+        {"file", CTL_STR, CTL_OPTION, false,
+         "name of the file, without a folder; `PORT.pcapng` when it is left out. An earlier "
+         "capture of this name is removed"},
+        {"size", CTL_SIZE, CTL_OPTION, false,
+         "octets of a file, from 128K to 64G; 16M when it is left out"},
+        {"files", CTL_COUNT, CTL_OPTION, false,
+         "files of a ring, FILE.0, FILE.1 ..., at most 100; 4 when it is left out. 1: one file, "
+         "FILE, and what does not fit is dropped and counted"},
+        {"snap", CTL_COUNT, CTL_OPTION, false,
+         "octets kept of each packet, at least 64; a whole packet when it is left out"},
+        {"peer", CTL_STR, CTL_OPTION, false, "packets from and to this address alone"},
+        {"tcp_port", CTL_COUNT, CTL_OPTION, false, "packets from or to this TCP port alone"},
+};
+
 /* ---- Results ---- */
 
 static const struct ctl_field fields_status[] = {
@@ -246,11 +272,19 @@ static const struct ctl_field rows_limits[] = {
 static const struct ctl_field fields_slow[] = {
         {"slow_ms", CTL_MS, false,
          "from when on an operation is slow (`slow_ms` of [target]); 0: off, nothing is kept"},
-        {"seen", CTL_COUNT, false,
-         "slow operations since the start; the last 64 of each worker are kept", true},
+        {"seen", CTL_COUNT, false, "slow operations since the start; 64 of each worker are kept",
+         true},
+        {"crowded", CTL_COUNT, true,
+         "of these, those for which an earlier one of the same client was forgotten: the client "
+         "that has most makes room",
+         true},
+        {"unsaid", CTL_COUNT, true,
+         "of these, those without a line of the log, as their client had one in the last 10 s",
+         true},
 };
 
 static const struct ctl_field rows_slow[] = {
+        {"number", CTL_STR, false, "for `slow packets`: its worker, and its number there"},
         {"ago_s", CTL_S, false, "since its end"},
         {"op", CTL_STR, false, "what it is, as the metrics name it: `push` is an RDMA Flush"},
         {"export", CTL_STR, false, "the export"},
@@ -267,8 +301,50 @@ static const struct ctl_field rows_slow[] = {
         {"rate_us", CTL_COUNT, false, "it waited for the rates of its client"},
         {"medium_us", CTL_COUNT, false, "the medium had it"},
         {"answer_us", CTL_COUNT, false, "the client took its answer"},
+        {"packets", CTL_COUNT, false,
+         "packets of its connection that are kept; null: they were not looked for, as no capture "
+         "ran, or the client is not known, or it was a while ago"},
+        {"packets_left", CTL_COUNT, true,
+         "packets that were there, and for which there was no room"},
         {"failed", CTL_STR, false, "why it failed; empty: it did not"},
         {"worker", CTL_COUNT, true, "number of its worker"},
+};
+
+static const struct ctl_field fields_slow_packets[] = {
+        {"number", CTL_STR, false, "the operation"},
+        {"packets", CTL_COUNT, false, "packets"},
+        {"packets_left", CTL_COUNT, false,
+         "packets that were there, and for which there was no room"},
+        {"pcapng", CTL_STR, true, "the file, in base64 (RFC 4648 s4)"},
+};
+
+#define FIELDS_CAPTURE                                                                             \
+	{"port", CTL_STR, false, "name of the port"},                                              \
+	        {"on", CTL_BOOL, false, "whether a capture runs"},                                 \
+	        {"file", CTL_STR, false,                                                           \
+	         "its file, of a ring without the number; empty: none, or telemetry has started "  \
+	         "it"},                                                                            \
+	        {"files", CTL_COUNT, false, "files of the ring; 1: one file"},                     \
+	        {"size_bytes", CTL_BYTES, false, "the most that a file has"},                      \
+	        {"peer", CTL_STR, true, "packets of this address alone; empty: of all"},           \
+	        {"tcp_port", CTL_COUNT, true, "packets of this TCP port alone; 0: of all"},        \
+	        {"for_s", CTL_S, false, "since it was started"},                                   \
+	        {"packets", CTL_COUNT, false, "packets written", true},                            \
+	        {"written_bytes", CTL_BYTES, false, "octets written", true},                       \
+	        {"files_begun", CTL_COUNT, true, "files begun"},                                   \
+	        {"dropped", CTL_COUNT, false,                                                      \
+	         "packets that matched, and are in no file: the queue was full, or the one file",  \
+	         true},                                                                            \
+	        {"unknown", CTL_COUNT, true, "with a filter by opcode, which telemetry has"},      \
+	{                                                                                          \
+		"ended", CTL_STR, false, "why it ended early; empty: it did not"                   \
+	}
+
+static const struct ctl_field rows_captures[] = {FIELDS_CAPTURE};
+
+static const struct ctl_field fields_capture[] = {
+        FIELDS_CAPTURE,
+        {"changed", CTL_BOOL, false, "whether the request has changed anything"},
 };
 
 static const struct ctl_field fields_support[] = {
@@ -377,6 +453,35 @@ const struct ctl_method ctl_methods[] = {
          .limit_ms = SHORT_MS,
          FIELDS(fields_slow),
          ROWS("slow", rows_slow)},
+        {.name = "slow.packets",
+         .command = "slow packets",
+         .help = "The packets of one slow operation, which are kept while captures run (`capture "
+                 "start`). `weft-ctl` writes them into a new file; `-` is standard output.",
+         .limit_ms = SHORT_MS,
+         .saves = "pcapng",
+         PARAMS(params_slow_packets),
+         FIELDS(fields_slow_packets)},
+        {.name = "capture.start",
+         .command = "capture start",
+         .help = "Capture the packets of a port into a ring of files, or into one file, in the "
+                 "folder `captures` of the state directory, or else beside the socket. Meanwhile "
+                 "slow operations keep their packets.",
+         .changes = true,
+         .limit_ms = SHORT_MS,
+         PARAMS(params_capture_start),
+         FIELDS(fields_capture)},
+        {.name = "capture.stop",
+         .command = "capture stop",
+         .help = "End the capture of a port. Its files stay.",
+         .changes = true,
+         .limit_ms = SHORT_MS,
+         PARAMS(params_capture_port),
+         FIELDS(fields_capture)},
+        {.name = "capture.status",
+         .command = "capture status",
+         .help = "The captures of the ports.",
+         .limit_ms = SHORT_MS,
+         ROWS("captures", rows_captures)},
         {.name = "support",
          .command = "support",
          .help = "Versions, configuration, counters and log, without secrets. "
