@@ -47,7 +47,6 @@ do_change(struct target *t, struct apply_change *c, char *err, size_t err_size)
 			target_export_remove(t, c->ex);
 		break;
 	case APPLY_CREATE:
-		c->made_file = c->now.path[0] != '\0' && access(c->now.path, F_OK) != 0;
 		rc = runtime_medium_rc(target_export_add(t, &c->now, false, &c->ex, err, err_size));
 		break;
 	case APPLY_SET:
@@ -81,6 +80,7 @@ static void
 undo_change(struct target *t, struct apply_change *c)
 {
 	char err[ERR_MAX] = "";
+	bool made_file;
 	int rc = 0;
 
 	switch (c->kind) {
@@ -91,8 +91,10 @@ undo_change(struct target *t, struct apply_change *c)
 		rc = target_export_shut(t, c->ex);
 		if (rc != 0)
 			break;
+		/* The opening alone knows: a file that appeared before it is another's. */
+		made_file = c->ex->created;
 		target_export_remove(t, c->ex);
-		if (c->made_file)
+		if (made_file)
 			(void)unlink(c->now.path);
 		break;
 	case APPLY_DELETE:

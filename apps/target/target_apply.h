@@ -38,7 +38,6 @@ struct apply_change {
 	struct target_export *ex; /**< NULL: none has it yet, or the target does not serve it */
 	bool held;                /**< of a deletion: it was kept out of service */
 	bool shut, done;
-	bool made_file; /**< of a creation: its file was not there before */
 };
 
 struct apply_plan {

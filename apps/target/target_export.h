@@ -97,7 +97,7 @@ struct target_export {
 	char had_path[CONF_PATH_MAX];
 	struct expfmt_super super; /**< of an object */
 	struct key_file hash_key;
-	bool created; /**< this start of the program has created the file */
+	bool created; /**< its last opening has created the file */
 	/** Rights that an OPEN may get: conf's, without those revoked since. Relaxed, as `file`:
 	 * the program's thread stores, then calls each worker (target_export_revoke()). An OPEN
 	 * behind that call finds the new value, and the call finds the grant of one before. */

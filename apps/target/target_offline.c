@@ -272,7 +272,7 @@ offline_try(struct target *t, struct target_export *ex, const struct conf *fresh
 		memcpy(ex->had_path, opened.had_path, sizeof(ex->had_path));
 		ex->super = opened.super;
 		ex->hash_key = opened.hash_key;
-		ex->created = false;
+		ex->created = opened.created;
 		atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
 		atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
 		pthread_mutex_unlock(&ex->lock);
