@@ -182,10 +182,11 @@ push_get_block(struct push *p, struct push_block **out)
 	return 0;
 }
 
-/* Post Write, Flush and Verify of a piece of the slot; with a word, its commit behind them. */
+/* Post Write, Flush and Verify of a piece of the slot; with a word, its commit behind them. hash:
+ * of the piece, if it is known; or NULL. */
 static int
 push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
-          const struct expfmt_commit *word)
+          const struct expfmt_commit *word, const uint8_t *hash)
 {
 	struct cp_session *s = p->base.s;
 	uint8_t expect[WEFT_HASH_MAX_BYTES];
@@ -205,11 +206,11 @@ push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
 	if (word != NULL)
 		expfmt_commit_encode(word, c.word.data);
 	if (!s->opt->no_verify) {
-		rc = cp_hash_of(&p->base.hash, buf, len, expect);
+		rc = hash != NULL ? 0 : cp_hash_of(&p->base.hash, buf, len, expect);
 		if (rc != 0)
 			return cp_fail(s, rc, "hashing by %s: %s", p->base.hash.ops->name,
 			               strerror(-rc));
-		range.expect = expect;
+		range.expect = hash != NULL ? hash : expect;
 		range.expect_bytes = (uint32_t)p->base.hash.ops->result_bytes;
 	}
 	rc = weft_commit(s->qp, &c);
@@ -222,10 +223,13 @@ push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
 static int
 push_send_block(struct push *p, struct push_block *b)
 {
+	/* A probe has hashed it. */
+	const uint8_t *hash = b->probing ? b->mine : NULL;
+
 	b->probing = b->missing = false;
 	p->base.moved_bytes += b->len;
 	return push_post(p, (uint64_t)(b - p->block), b->buf, b->len,
-	                 p->base.slot_to + EXPFMT_HEADER_BYTES + b->off, NULL);
+	                 p->base.slot_to + EXPFMT_HEADER_BYTES + b->off, NULL, hash);
 }
 
 /* Ask whether the block is there. */
@@ -354,7 +358,8 @@ push_commit(struct cp_push *base)
 	if (p->used == 0)
 		p->base.s->last_ns = p->commit_post_ns;
 	p->commit_posted = true;
-	rc = push_post(p, WR_COMMIT, p->header, sizeof(p->header), p->base.slot_to, &p->base.new);
+	rc = push_post(p, WR_COMMIT, p->header, sizeof(p->header), p->base.slot_to, &p->base.new,
+	               NULL);
 	while (rc == 0 && !p->done)
 		rc = push_turn(p);
 	return rc;

@@ -136,6 +136,7 @@ fetch_verify(struct rpc_block *b)
 {
 	struct rpc_push *p = b->p;
 	struct weft_sge sge = {.addr = b->args.data.data_val, .len_bytes = b->args.data.data_len};
+	const bool hashed = b->data && p->base.s->opt->resume; /* by the probe */
 	uint8_t expect[WEFT_HASH_MAX_BYTES];
 	struct weft_wr wr = {
 	        .wr_id = (uint64_t)(b - p->block),
@@ -144,9 +145,9 @@ fetch_verify(struct rpc_block *b)
 	        .verify = {.stag = p->base.s->grant.stag,
 	                   .to = b->args.to,
 	                   .len_bytes = sge.len_bytes,
-	                   .expect = expect},
+	                   .expect = hashed ? b->mine : expect},
 	};
-	int rc = cp_hash_of(&p->base.hash, sge.addr, sge.len_bytes, expect);
+	int rc = hashed ? 0 : cp_hash_of(&p->base.hash, sge.addr, sge.len_bytes, expect);
 
 	if (rc != 0)
 		return rc;

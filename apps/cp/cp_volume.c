@@ -80,14 +80,19 @@ cp_volume_new(struct cp_session *s, size_t bytes, const char *op, const char *pa
 }
 
 int
-cp_volume_open(struct cp_volume *p, uint32_t rights)
+cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish)
 {
 	struct cp_session *s = p->s;
 	struct opening o;
 	int rc = cp_is_connected(s) ? 0 : cp_connect(s);
 
 	if (rc == 0)
+		rc = volume_open_once(p, rights | wish, &o);
+	if (rc == 0 && o.status == -EACCES && (wish & ~rights) != 0) {
+		weft_volume_close_wait(p->v); /* it has no grant */
+		p->v = NULL;
 		rc = volume_open_once(p, rights, &o);
+	}
 	if (rc != 0)
 		return rc;
 	if ((o.status == -EPROTONOSUPPORT || o.status == -EINVAL) && s->no_object[0] != '\0')

@@ -66,8 +66,9 @@ struct cp_volume {
  * memory. */
 void *cp_volume_new(struct cp_session *s, size_t bytes, const char *op, const char *path,
                     struct cp_report *r);
-/** Connect, and open the volume with these rights; p->info is set. */
-int cp_volume_open(struct cp_volume *p, uint32_t rights);
+/** Connect, and open the volume with these rights, and those that are wished if it has them;
+ * p->info is set. */
+int cp_volume_open(struct cp_volume *p, uint32_t rights, uint32_t wish);
 /** Set the range from --offset and --length; total: octets of the file of a push, else 0. */
 int cp_volume_range(struct cp_volume *p, uint64_t total);
 /** Find the hash of the volume and its key. */

@@ -66,7 +66,7 @@ cause_ask(struct cp_volume *p, uint32_t rights, const struct cp_block *b, char *
 
 	if (rc != 0)
 		return 0;
-	rc = cp_volume_open(p, rights);
+	rc = cp_volume_open(p, rights, 0);
 	if (rc != 0 && cp_is_connected(s)) {
 		snprintf(out, size, "%s", s->err);
 		return rc;

@@ -291,7 +291,8 @@ cp_volume_pull(struct cp_session *s, const char *path, struct cp_report *r)
 		return -ENOMEM;
 	rc = cp_file_create(s, &p->file, path);
 	if (rc == 0)
-		rc = cp_volume_open(v, p->file.have_bytes > 0 ? 0 : WEFT_EXPORT_READ);
+		rc = cp_volume_open(v, WEFT_EXPORT_READ,
+		                    p->file.have_bytes > 0 ? WEFT_EXPORT_VERIFY : 0);
 	if (rc == 0)
 		rc = cp_volume_range(v, 0);
 	if (rc == 0)

@@ -77,6 +77,11 @@ push_busy(struct cp_block *b, int status, const char *what, const char *why)
 static int
 push_hash(struct cp_block *b, uint8_t *out)
 {
+	/* push_begin() has asked for the target's, and made it. */
+	if (b->p->s->opt->resume) {
+		memcpy(out, b->mine, sizeof(b->mine));
+		return 0;
+	}
 	return cp_hash_of(&b->p->hash, b->buf, b->len_bytes, out);
 }
 
@@ -614,7 +619,7 @@ cp_volume_push(struct cp_session *s, const char *path, struct cp_report *r)
 	v->again = push_again;
 	rc = cp_source_open(s, &p->file, path, CP_VOLUME_LEFT);
 	if (rc == 0)
-		rc = cp_volume_open(v, rights);
+		rc = cp_volume_open(v, rights, 0);
 	if (rc == 0)
 		rc = push_check(p);
 	if (rc == 0)

@@ -167,8 +167,8 @@ cp_volume_snap(struct cp_session *s, enum weft_volume_op op, const char *name, c
 	j->v.s = s;
 	j->req = (struct weft_volume_req){
 	        .op = op, .name = name, .from = from, .done = snap_done, .owner = j};
-	rc = cp_volume_open(&j->v,
-	                    op == WEFT_VOLUME_OP_SNAPSHOTS ? WEFT_EXPORT_READ : WEFT_EXPORT_WRITE);
+	rc = cp_volume_open(
+	        &j->v, op == WEFT_VOLUME_OP_SNAPSHOTS ? WEFT_EXPORT_READ : WEFT_EXPORT_WRITE, 0);
 	if (rc == 0)
 		rc = op == WEFT_VOLUME_OP_SNAPSHOTS ? snap_list(j) : snap_ask(j);
 	if (rc == 0 && op != WEFT_VOLUME_OP_SNAPSHOTS)

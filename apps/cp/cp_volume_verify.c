@@ -110,7 +110,7 @@ cp_volume_verify(struct cp_session *s, const char *path, struct cp_report *r)
 		return -ENOMEM;
 	rc = cp_source_open(s, &p->file, path, "nothing was changed");
 	if (rc == 0)
-		rc = cp_volume_open(v, WEFT_EXPORT_READ | WEFT_EXPORT_VERIFY);
+		rc = cp_volume_open(v, WEFT_EXPORT_READ | WEFT_EXPORT_VERIFY, 0);
 	if (rc == 0)
 		rc = cp_volume_hash(v);
 	v->is_push = true; /* the range is that of the file */

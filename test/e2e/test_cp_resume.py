@@ -268,6 +268,30 @@ def test_rights():
             o.write(octets(f)[:MIB])
         report = json.loads(copy(t, "--json", "--resume", url("demo"), path("ri.out"))[1])
         assert report["resumed_bytes"] == there and sha(path("ri.out")) == sha(f), (rights, report)
+    t.term()
+    # A volume. A pull holds no right that it does not use: the operator takes write away, and nothing is revoked.
+    keys = {"path": path("rv.disk"), "size": "33M", "format": "volume", "rights": "read,write,flush,verify"}
+    for rights, there in (("read,write,verify", MIB), ("read,write", 0)):
+        t = Target("rv", {"disk": keys}).start()
+        copy(t, f, url("disk"))
+        t.term()
+        with open(t.conf) as c:
+            text = c.read()
+        with open(t.conf, "w") as c:
+            c.write(text.replace("read,write,flush,verify", rights))
+        t.start()
+        with open(path(".rv.out.weft-cp.part"), "wb") as o:
+            o.write(octets(f)[:MIB])
+        p = spawn(t, "--json", "--resume", "--rate", "1M", "--length", "2M", url("disk"), path("rv.out"))
+        time.sleep(0.5)
+        with open(t.conf, "w") as c:
+            c.write(text.replace("read,write,flush,verify", rights.replace("write,", "").replace(",write", "")))
+        t.proc.send_signal(signal.SIGHUP)
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 0, err
+        assert json.loads(out)["resumed_bytes"] == there and sha(path("rv.out")) == sha(f), (rights, out)
+        assert "keeps" not in t.logged() and "revoked" not in t.logged() and "export disk: grants" in t.logged(), t.logged()
+        assert t.term() == 0
 
 
 def test_retries():
