@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "metrics_count.h"
+#include "rate.h"
 #include "target.h"
+#include "target_grant.h"
 #include "target_slow.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
@@ -22,6 +24,7 @@ struct metrics_watched {
 	struct metrics_worker *mw;
 	const struct metrics_medium *m;
 	uint64_t off_bytes, began_ns;
+	uint64_t rate_ns; /**< for how long it has waited for the limits before */
 	enum metrics_op op;
 };
 
@@ -29,6 +32,21 @@ static struct metrics_medium *
 medium_of(const struct weft_persist *p)
 {
 	return (struct metrics_medium *)(uintptr_t)p->ops;
+}
+
+/** For how long the operation that the medium gets now has waited for the limits of the export. It
+ * is one of the region of a window, or of the writer's. */
+static uint64_t
+waited_before(const struct metrics_worker *mw, const struct metrics_medium *m, uint64_t off_bytes)
+{
+	struct target_grant *g;
+
+	if (m->vw != NULL)
+		return target_vwindow_waited(m->vw, off_bytes);
+	LIST_FOREACH (g, &mw->tw->writers, writer_link)
+		if (g->ex == m->ex)
+			return rate_pass_waited(&g->pass);
+	return 0;
 }
 
 static void
@@ -52,7 +70,13 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 		conn = g->conn;
 		peer = conn->peer;
 	}
-	target_slow_push(mw->tw, wt->op, ex, conn, wt->off_bytes, req->len_bytes, req->status, ns);
+	for (unsigned int i = 0; i < METRICS_STAGES; i++)
+		stages[i] = METRICS_NO_STAGE;
+	stages[METRICS_MEDIUM] = ns;
+	if (wt->rate_ns > 0)
+		stages[METRICS_RATE] = wt->rate_ns;
+	target_slow_push(mw->tw, wt->op, ex, conn, wt->off_bytes, req->len_bytes, req->status,
+	                 stages);
 	number = (uint32_t)(ex - mw->tw->t->exports);
 	me = &mw->exports[number];
 	/* `weft-ctl exports` shows it, also where no metrics are served. */
@@ -67,11 +91,9 @@ watched_count(const struct metrics_watched *wt, const struct weft_persist_req *r
 			metrics_add(&me->failed, 1);
 		return;
 	}
-	for (unsigned int i = 0; i < METRICS_STAGES; i++)
-		stages[i] = i == METRICS_MEDIUM ? ns : METRICS_NO_STAGE;
-	if (peer == NULL && metrics_is_slowest(mw, wt->op, ns, now))
+	if (peer == NULL && metrics_is_slowest(mw, wt->op, ns + wt->rate_ns, now))
 		peer = metrics_writer(mw, ex);
-	metrics_note(mw, wt->op, number, stages, ns, now, peer);
+	metrics_note(mw, wt->op, number, stages, ns + wt->rate_ns, now, peer);
 }
 
 static void
@@ -119,6 +141,7 @@ watched_submit(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 	                               .m = medium_of(p),
 	                               .off_bytes = req->off_bytes,
 	                               .began_ns = ui_now_ns(),
+	                               .rate_ns = waited_before(mw, medium_of(p), req->off_bytes),
 	                               .op = op};
 	req->done = watched_done;
 	req->owner = wt;

@@ -281,6 +281,7 @@ wait(struct rate_pass *p, struct weft_gate_wait *w)
 	struct rate_lane *l = p->lane;
 
 	w->gate = &p->gate;
+	p->since_ns = l->n->now_ns;
 	if (TAILQ_EMPTY(&p->waiting))
 		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
 	TAILQ_INSERT_TAIL(&p->waiting, w, link);
@@ -296,6 +297,7 @@ unwait_first(struct rate_lane *l)
 	struct weft_gate_wait *w = TAILQ_FIRST(&p->waiting);
 
 	unwait(w);
+	p->waited_ns = l->n->now_ns - p->since_ns;
 	if (!TAILQ_EMPTY(&p->waiting)) {
 		TAILQ_REMOVE(&l->waiting, p, turn);
 		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
@@ -384,6 +386,7 @@ rate_enter(struct rate_pass *p, struct weft_gate_wait *w)
 
 	w->gate = NULL;
 	w->refused = false;
+	p->waited_ns = 0;
 	if (!n->on)
 		return true;
 	n->now_ns = n->now(n);

@@ -100,6 +100,9 @@ struct rate_pass {
 	LIST_ENTRY(rate_pass) link;  /**< in the lane's passes, until it ends */
 	TAILQ_ENTRY(rate_pass) turn; /**< in the lane's `waiting`, while something of it waits */
 	TAILQ_HEAD(, weft_gate_wait) waiting;
+	/* of a region, whose requests come one after the other */
+	uint64_t since_ns;  /**< when the last one that waited began to */
+	uint64_t waited_ns; /**< for how long the last one has waited; 0: it has not */
 	bool ended;
 };
 
@@ -163,6 +166,17 @@ void rate_pass_put(struct rate_pass *p);
 /** An operation of w->bytes octets. True: it may begin. False: w->go(w) is called when it may, or
  * with w->refused when it may not. */
 bool rate_enter(struct rate_pass *p, struct weft_gate_wait *w);
+/** For how long the last operation of a region has waited, in nanoseconds; 0: it has not, or was
+ * asked for. */
+static inline uint64_t
+rate_pass_waited(struct rate_pass *p)
+{
+	const uint64_t ns = p->waited_ns;
+
+	p->waited_ns = 0;
+	return ns;
+}
+
 /** It waits no longer. Does nothing if it does not wait. */
 void rate_leave(struct weft_gate_wait *w);
 

@@ -192,12 +192,15 @@ target_slow_vio_taken(const struct target_vio *io)
 void
 target_slow_push(const struct target_worker *tw, enum metrics_op op, const struct target_export *ex,
                  const struct target_conn *conn, uint64_t off_bytes, uint64_t len_bytes, int status,
-                 uint64_t ns)
+                 const uint64_t stage_ns[METRICS_STAGES])
 {
 	const bool in_window = conn != NULL;
 	const struct target_grant *g;
 	struct slow_op *s;
+	uint64_t ns = 0;
 
+	for (unsigned int i = 0; i < METRICS_STAGES; i++)
+		ns += stage_ns[i] != NO_STAGE ? stage_ns[i] : 0;
 	if (!is_slow(tw, ns))
 		return;
 	if (conn == NULL)
@@ -216,7 +219,6 @@ target_slow_push(const struct target_worker *tw, enum metrics_op op, const struc
 	                      .why = status != 0 ? strerror(-status) : NULL,
 	              },
 	              ns);
-	for (unsigned int i = 0; i < METRICS_STAGES; i++)
-		s->stage_ns[i] = i == METRICS_MEDIUM ? ns : NO_STAGE;
+	memcpy(s->stage_ns, stage_ns, sizeof(s->stage_ns));
 	slow_say(tw->slow, s);
 }

@@ -93,10 +93,11 @@ void target_slow(const struct target_worker *tw, const struct metrics_timing *tm
 void target_slow_vio(const struct target_vio *io, bool held);
 /** The client has taken the answer of a call to a volume. */
 void target_slow_vio_taken(const struct target_vio *io);
-/** The medium is done with a Flush or Verify of RDMA after ns. conn: whose window it is; NULL: of
- * an object or log, whose writer is looked for. */
+/** The medium is done with a Flush or Verify of RDMA, which spent stage_ns. conn: whose window it
+ * is; NULL: of an object or log, whose writer is looked for. */
 void target_slow_push(const struct target_worker *tw, enum metrics_op op,
                       const struct target_export *ex, const struct target_conn *conn,
-                      uint64_t off_bytes, uint64_t len_bytes, int status, uint64_t ns);
+                      uint64_t off_bytes, uint64_t len_bytes, int status,
+                      const uint64_t stage_ns[METRICS_STAGES]);
 
 #endif /* WEFT_APPS_TARGET_SLOW_H */

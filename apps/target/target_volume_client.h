@@ -55,5 +55,8 @@ void target_vclient_put(struct target_vclient *cl);
 
 /** The grant of the window at this offset of the worker's medium; NULL: none. */
 const struct target_vgrant *target_vwindow_grant(const struct target_vworker *vw, uint64_t off);
+/** For how long the last request of this window has waited for the limits, in nanoseconds
+ * (rate_pass_waited()). */
+uint64_t target_vwindow_waited(const struct target_vworker *vw, uint64_t off);
 
 #endif /* WEFT_APPS_TARGET_VOLUME_CLIENT_H */

@@ -580,6 +580,14 @@ target_vwindow_grant(const struct target_vworker *vw, uint64_t off)
 	return x != NULL ? x->g : NULL;
 }
 
+uint64_t
+target_vwindow_waited(const struct target_vworker *vw, uint64_t off)
+{
+	struct target_vwindow *x = weft_vol_windows_owner_at(vw->windows, off);
+
+	return x != NULL && x->rate.lane != NULL ? rate_pass_waited(&x->rate) : 0;
+}
+
 void
 target_vserve_window_open(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 {

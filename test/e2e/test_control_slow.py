@@ -3,13 +3,18 @@
 """Slow operations explain themselves: their client, what it asked for, and where their time went. test_control_slow.py BUILD [CASE...]"""
 import os
 import re
+import socket
 import time
+import urllib.request
 
 from test_control import Controlled, schema
 from test_flush_waits import DELAY_S, Traced
 from weft_e2e import app, main, make_file, path, run
 
 MIB = 1 << 20
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    HTTP = free.getsockname()[1]
 STAGES = ("wire_us", "credit_us", "staging_us", "rate_us", "medium_us", "answer_us")
 
 
@@ -76,6 +81,24 @@ def test_rate():
     assert t.term() == 0
 
 
+def test_push_rate():
+    """A push that waited for its client's rate, to a volume by windows and to an object: the wait is a stage of its Flush or its Verify."""
+    for name, keys in (("pv", {"format": "volume"}), ("po", {"format": "object"})):
+        t = limited(name, 100, f"metrics = {HTTP}\n", size="16M", path=path(f"{name}.v"), max_bytes_per_s="1M", **keys)
+        rc, _, err = t.cp(make_file(f"{name}.src", 2 * MIB, 1), "weft://10.0.0.1/v", args=["--block", "256K"])
+        assert rc == 0, err
+        got = [r for r in t.ctl("slow")["slow"] if r["op"] in ("push", "push_verify")]
+        assert sum(r["rate_us"] or 0 for r in got) > 1000000, (name, got)
+        for r in got:
+            explained(r)
+            assert r["rate_us"] > 0.5 * r["total_us"] and r["wire_us"] is None and r["peer"].startswith("10.0.0.2:"), r
+        with urllib.request.urlopen(f"http://127.0.0.1:{HTTP}/metrics") as f:
+            text = f.read().decode()
+        n = sum(int(x) for x in re.findall(r'weft_stage_seconds_count\{operation="push(?:_verify)?",stage="rate"\} (\d+)', text))
+        assert n >= len(got), (n, text)
+        assert t.term() == 0
+
+
 def test_medium():
     """The medium takes half a second for each flush: of a push, and of a WRITE by a call."""
     t = TracedControlled("me", "file")
@@ -136,4 +159,4 @@ def test_off():
 
 
 if __name__ == "__main__":
-    main([test_rate, test_medium, test_bounded, test_off])
+    main([test_rate, test_push_rate, test_medium, test_bounded, test_off])
