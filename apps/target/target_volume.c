@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +201,8 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	}
 	if (rc == 0)
 		rc = volume_open(&o, &found, v);
+	if (rc == 0 && getrandom(&v->verifier, sizeof(v->verifier), 0) != sizeof(v->verifier))
+		rc = opening_fail(&o, -EIO, "no random numbers");
 	if (rc == 0 && conf->checksums && !weft_vol_info(v->vol)->sums)
 		target_log("export %s: it was formatted without checksums, and has none",
 		           conf->name);

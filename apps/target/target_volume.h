@@ -53,8 +53,9 @@ struct target_volume {
 	struct weft_vol *vol;
 	void *scratch; /**< of the channels of all workers */
 	uint64_t scratch_bytes;
-	bool formatted; /**< this opening has formatted it */
-	bool read_only; /**< it is a snapshot, or its medium is read-only */
+	bool formatted;    /**< this opening has formatted it */
+	bool read_only;    /**< it is a snapshot, or its medium is read-only */
+	uint64_t verifier; /**< of this opening, random: VERIFIER's while no flush was lost */
 	/** Counters, relaxed: requests for snapshots that were done, and those that were refused
 	 * for `snapshots` of the export. */
 	atomic_ullong snaps[WEFT_BLOCK_SNAP_WHATS], snaps_refused;

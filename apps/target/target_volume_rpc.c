@@ -16,6 +16,8 @@
 
 _Static_assert(CONF_EXPORTS_MAX <= WEFT_VOLRPC_LIST_MAX, "LIST can name every export");
 
+#define VERIFIER_STEP 0x9e3779b97f4a7c14ULL /* even: bit 0 keeps a verifier from being 0 */
+
 static const weft_volrpc_kind kinds[] = {
         [CONF_FORMAT_OBJECT] = WEFT_VOLRPC_KIND_OBJECT,
         [CONF_FORMAT_LOG] = WEFT_VOLRPC_KIND_LOG,
@@ -157,6 +159,26 @@ vserve_close(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 	target_vgrant_end(g);
 }
 
+static enum weft_rpc_status
+vserve_verifier(void *user, void *vargs, void *vres)
+{
+	const weft_volrpc_verifier_args *args = vargs;
+	weft_volrpc_verifier_res *res = vres;
+	const struct target_vgrant *g = target_vgrant_find(user, args->handle);
+	struct weft_block_state state;
+
+	if (g == NULL)
+		return target_vfault(&res->status, &res->weft_volrpc_verifier_res_u.fault,
+		                     WEFT_VOLRPC_STALE, 0, 0, "no such handle on this connection")
+		               ? WEFT_RPC_OK
+		               : WEFT_RPC_SYSTEM_ERR;
+	weft_block_query_state(g->ex->volume->block, &state);
+	res->status = WEFT_VOLRPC_OK;
+	res->weft_volrpc_verifier_res_u.verifier =
+	        (g->ex->volume->verifier + state.lost_flushes * VERIFIER_STEP) | 1;
+	return WEFT_RPC_OK;
+}
+
 #define PROC(args, res)                                                                            \
 	.xdr_args = (xdrproc_t)xdr_weft_volrpc_##args,                                             \
 	.xdr_res = (xdrproc_t)xdr_weft_volrpc_##res, .args_bytes = sizeof(weft_volrpc_##args),     \
@@ -216,6 +238,7 @@ static const struct weft_rpc_proc volume_procs[] = {
                                          .serve_later = target_vserve_unsnapshot, .once = true},
         [WEFT_VOLRPC_CLONE] = {PROC(snap_args, made_res), .serve_later = target_vserve_clone,
                                .once = true},
+        [WEFT_VOLRPC_VERIFIER] = {PROC(verifier_args, verifier_res), .serve = vserve_verifier},
 };
 
 const struct weft_rpc_program target_volume_program = {

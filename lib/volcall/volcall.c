@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volcall_priv.h"
+#include "volcall_link.h"
 
 #define RIGHTS                                                                                     \
 	(WEFT_VOLUME_RIGHT_READ | WEFT_VOLUME_RIGHT_WRITE | WEFT_VOLUME_RIGHT_FLUSH |              \
@@ -23,7 +23,7 @@ close_on_answer(void *arg, enum weft_rpc_status status, void *res)
 
 	v->calls--;
 	if (status == WEFT_RPC_CONNLOST)
-		v->down = true;
+		volcall_lost(v);
 	if (status == WEFT_RPC_OK && r->status != WEFT_VOLRPC_OK)
 		volcall_fault(&o, r->status, &r->weft_volrpc_res_u.fault, 0, v->info.bytes,
 		              v->info.bytes);
@@ -59,12 +59,16 @@ close_send(struct weft_volume *v)
 static void
 volume_pump(struct weft_volume *v)
 {
-	bool full = volcall_window_pump(v);
+	bool full;
 
+	if (!volcall_link_pump(v))
+		return;
+	full = volcall_window_pump(v);
 	full |= volcall_req_pump(v);
 	/* A request that could not be sent may be what a window has waited for. */
 	full |= volcall_window_pump(v);
 	full |= close_send(v);
+	(void)volcall_link_pump(v); /* it may be closed now */
 	/* An answer to another user of the endpoint is not told here. */
 	if (!full || v->calls > 0 || volcall_later(v) == 0)
 		return;
@@ -87,6 +91,8 @@ weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg)
 	weft_handle_end(&v->h, &volcall_kind);
 	volcall_enter(v);
 	v->closing = true;
+	if (v->link != NULL && !v->link->up)
+		v->down = v->link->ended = true;
 	v->close_fn = fn;
 	v->close_arg = arg;
 	v->close_status = volcall_is_down(v) ? -ENOTCONN : 0;
@@ -101,26 +107,6 @@ weft_volume_close(struct weft_volume *v, weft_volume_fn fn, void *arg)
 
 /* ---- The opening ---- */
 
-static int
-open_result(struct weft_volume *v, enum weft_rpc_status status, const weft_volrpc_open_res *r)
-{
-	struct volcall_outcome o = {.status = volcall_rpc_errno(status),
-	                            .why = weft_rpc_status_str(status)};
-
-	if (status == WEFT_RPC_PROG_UNAVAIL || status == WEFT_RPC_PROG_MISMATCH)
-		o.why = "the target has no volumes; it is of an older version";
-	if (status == WEFT_RPC_OK && r->status != WEFT_VOLRPC_OK) {
-		volcall_fault(&o, r->status, &r->weft_volrpc_open_res_u.fault, 0, UINT64_MAX,
-		              UINT64_MAX);
-	} else if (status == WEFT_RPC_OK) {
-		o.status = volcall_grant(&v->info, &r->weft_volrpc_open_res_u.grant);
-		o.why = "the target's grant makes no sense";
-		v->handle = r->weft_volrpc_open_res_u.grant.handle;
-	}
-	volcall_why(v->why, o.status != 0 ? o.why : NULL);
-	return o.status;
-}
-
 static void
 open_on_answer(void *arg, enum weft_rpc_status status, void *res)
 {
@@ -129,8 +115,8 @@ open_on_answer(void *arg, enum weft_rpc_status status, void *res)
 
 	v->calls--;
 	if (status == WEFT_RPC_CONNLOST)
-		v->down = true;
-	rc = open_result(v, status, res);
+		volcall_lost(v);
+	rc = volcall_open_result(v->why, status, res, &v->info, &v->handle);
 	v->state = rc == 0 ? VOLCALL_OPEN : VOLCALL_FAILED;
 	if (v->open_fn != NULL && !v->closing)
 		v->open_status = rc;
@@ -142,18 +128,34 @@ open_check(const struct weft_volume_attr *a)
 {
 	size_t n = a->name != NULL ? strnlen(a->name, WEFT_VOLRPC_NAME_MAX + 1) : 0;
 
-	if (weft_rpc_stats(a->rpc) == NULL || weft_worker_check(a->worker, "weft_volume_open") < 0)
+	if ((a->link == NULL ? weft_rpc_stats(a->rpc) == NULL : a->rpc != NULL) ||
+	    weft_worker_check(a->worker, "weft_volume_open") < 0)
 		return -EINVAL;
 	if (n == 0 || n > WEFT_VOLRPC_NAME_MAX || (a->rights & ~(uint32_t)RIGHTS) != 0)
 		return -EINVAL;
 	return weft_worker_check_thread(a->worker, "weft_volume_open");
 }
 
+static int
+open_send(struct weft_volume *v, const struct weft_volume_attr *a)
+{
+	weft_volrpc_open_args args = {.name = (char *)(uintptr_t)a->name, .rights = a->rights};
+	int rc;
+
+	v->calls++;
+	rc = weft_rpc_call(v->rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_OPEN,
+	                   (xdrproc_t)xdr_weft_volrpc_open_args, &args,
+	                   (xdrproc_t)xdr_weft_volrpc_open_res, sizeof(weft_volrpc_open_res),
+	                   v->timeout_us, open_on_answer, v);
+	if (rc != 0)
+		v->calls--;
+	return rc;
+}
+
 int
 weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *arg,
                  struct weft_volume **out)
 {
-	weft_volrpc_open_args args = {0};
 	struct weft_volume_attr a;
 	struct weft_volume *v;
 	int rc = weft_attr_copy(&a, sizeof(a), attr);
@@ -179,15 +181,12 @@ weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *a
 		v->slot[i].v = v;
 		SLIST_INSERT_HEAD(&v->free, &v->slot[i], next);
 	}
-	args.name = (char *)(uintptr_t)a.name;
-	args.rights = a.rights;
 	volcall_enter(v);
-	v->calls++;
-	rc = weft_rpc_call(v->rpc, WEFT_VOLRPC_PROG, WEFT_VOLRPC_V2, WEFT_VOLRPC_OPEN,
-	                   (xdrproc_t)xdr_weft_volrpc_open_args, &args,
-	                   (xdrproc_t)xdr_weft_volrpc_open_res, sizeof(weft_volrpc_open_res),
-	                   v->timeout_us, open_on_answer, v);
+	rc = a.link != NULL ? volcall_link_make(v, a.link, a.name, a.rights) : open_send(v, &a);
+	if (rc == 0 && a.link != NULL)
+		rc = volcall_link_begin(v);
 	if (rc != 0) {
+		free(v->link);
 		free(v);
 		return rc;
 	}

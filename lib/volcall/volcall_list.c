@@ -113,6 +113,9 @@ volcall_win_told(struct weft_volume *v)
 		return;
 	if (!(w->state & VOLCALL_WIN_TELL)) {
 		win_untell(w, VOLCALL_WIN_REVOKED);
+		/* It has ended with its connection, and may be opened again in the callback. */
+		if (volcall_win_state(w) == VOLCALL_WIN_CLOSED)
+			volcall_win_unlink(w);
 		if (w->revoked != NULL)
 			w->revoked(w, w->deadline_ms);
 		return;

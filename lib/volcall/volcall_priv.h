@@ -6,9 +6,10 @@
  * @file A volume of a client. Each source calls those above it in this list: volcall_status.c
  * (what an answer means), volcall_snap.c (snapshots: their names, arguments and answers),
  * volcall_list.c (the windows of a volume), volcall_run.c (whom to tell, and when),
- * volcall_order.c (which requests wait for which), volcall_req.c (requests and their calls),
- * volcall_window.c (windows and their calls), volcall.c (opening, closing), volcall_revoke.c (calls
- * of the target), volcall_wait.c (functions that wait).
+ * volcall_order.c (which requests wait for which), volcall_kept.c (copies of changes),
+ * volcall_req.c (requests and their calls), volcall_window.c (windows and their calls),
+ * volcall_conn.c and volcall_link.c (volcall_link.h: a connection of the volume's own), volcall.c
+ * (opening, closing), volcall_revoke.c (calls of the target), volcall_wait.c (functions that wait).
  *
  * The worker alone touches a volume, but for its handle and what is constant while it is open. No
  * callback of the owner runs inside a call of the owner to the same volume: such calls set an
@@ -37,6 +38,8 @@
 #define VOLCALL_LATE 4
 /** weft_volume_req.sent_bytes when nothing is left to be sent. */
 #define VOLCALL_ALL_SENT UINT64_MAX
+/** The same: all of it is sent again when the calls that are under way have ended. */
+#define VOLCALL_AGAIN (UINT64_MAX - 1)
 
 /** What an answer means. The members are as those of weft_volume_req. */
 struct volcall_outcome {
@@ -53,6 +56,8 @@ struct volcall_slot {
 	struct weft_volume_window *win; /**< the window whose call this is */
 	/** the part of the range that is this call's, from the begin of the request's */
 	uint64_t from_bytes, len_bytes;
+	uint32_t flags;                   /**< of the call, volcall_kept_begin() */
+	uint64_t kept_bytes, kept_number; /**< likewise: room for a copy; changes before it */
 	union {
 		struct weft_volrpc_read_call read;
 		weft_volrpc_write_args write;
@@ -81,6 +86,13 @@ struct volcall_ops {
 	void (*pump)(struct weft_volume *v);
 };
 
+/** What a link does. */
+struct volcall_link_ops {
+	void (*stands)(struct weft_volume *v); /**< the connection is made */
+	void (*lost)(struct weft_volume *v);   /**< it is lost, or cannot be made */
+	void (*free)(struct weft_volume *v);
+};
+
 enum volcall_state {
 	VOLCALL_OPENING,
 	VOLCALL_OPEN,
@@ -91,14 +103,16 @@ struct weft_volume {
 	struct weft_handle h;
 	LIST_ENTRY(weft_volume) entry; /**< in the list of volcall_run.c */
 	const struct volcall_ops *ops;
-	struct weft_rpc *rpc;
+	struct weft_rpc *rpc;      /**< with a link: NULL while there is no connection */
+	struct volcall_link *link; /**< NULL: the owner has made the connection */
+	const struct volcall_link_ops *link_ops;
 	struct weft_worker *worker;
 	void *user;
 	uint64_t timeout_us;
 	struct weft_volume_info info;
 	uint32_t handle; /**< of the grant */
 	enum volcall_state state;
-	bool down;    /**< the connection is lost */
+	bool down;    /**< the connection is lost; with a link: for good */
 	bool closing; /**< by its owner; the handle is not live any more */
 	/* requests */
 	struct volcall_queue pending;  /**< have octets that were not sent, and wait for no other */
@@ -150,8 +164,10 @@ void volcall_fault(struct volcall_outcome *out, weft_volrpc_status status,
                    uint64_t bytes);
 /** Copy a text of the peer as one line without control characters; NULL: "". */
 void volcall_why(char why[VOLCALL_WHY_BYTES], const char *text);
-/** A grant as the volume's constants. -EPROTO: it makes no sense. */
-int volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g);
+/** The answer to an OPEN: its status, the grant as the volume's constants, and its handle. */
+int volcall_open_result(char why[VOLCALL_WHY_BYTES], enum weft_rpc_status status,
+                        const weft_volrpc_open_res *r, struct weft_volume_info *info,
+                        uint32_t *handle);
 /** Whether the extents are those of a range: they begin at its begin, adjoin and end inside. */
 bool volcall_extents_ok(const weft_volrpc_extents *e, uint64_t off_bytes, uint64_t len_bytes);
 
@@ -230,8 +246,14 @@ void volcall_leave(struct weft_volume *v);
 void volcall_go_on(struct weft_volume *v);
 /** Pump again a little later, because too many calls are outstanding. -ENOMEM. */
 int volcall_later(struct weft_volume *v);
-/** The connection is lost, or was before. */
+/** The connection is lost, or was before, and is not made again. */
 bool volcall_is_down(struct weft_volume *v);
+/** A call was not answered because the connection is lost. */
+void volcall_lost(struct weft_volume *v);
+/** Whether what was not answered for that is sent again. */
+bool volcall_repeats(const struct weft_volume *v);
+/** Calls go by this endpoint from now on; NULL: by none. */
+void volcall_endpoint(struct weft_volume *v, struct weft_rpc *rpc);
 
 /* ---- volcall_order.c ---- */
 
@@ -259,6 +281,8 @@ void volcall_req_end_all(struct weft_volume *v, int status);
 bool volcall_window_pump(struct weft_volume *v);
 /** End all windows with this status, those with calls under way when these have ended. */
 void volcall_window_end_all(struct weft_volume *v, int status);
+/** The connection is lost: all windows end but those that were not opened yet. */
+void volcall_window_lost(struct weft_volume *v);
 /** End all calls of windows that were not sent. Other windows stay as they are. */
 void volcall_window_unsent(struct weft_volume *v, int status);
 /** Note that the target takes back the window with this id; 0: all. False: there is no such one. */

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "volcall_priv.h"
+#include "volcall_link.h"
 
 /* Which longer requests are several calls. */
 enum req_cuts {
@@ -23,6 +23,7 @@ static const struct {
 	uint32_t flags; /* that it takes */
 	enum req_cuts cuts;
 	bool empty; /* a range of 0 octets is done at once */
+	bool once;  /* what was sent and not answered is not sent again */
 } req_ops[WEFT_VOLUME_OPS] = {
         [WEFT_VOLUME_OP_READ] = {WEFT_VOLRPC_READ, 0, REQ_IO, true},
         [WEFT_VOLUME_OP_WRITE] = {WEFT_VOLRPC_WRITE, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE,
@@ -31,15 +32,15 @@ static const struct {
         [WEFT_VOLUME_OP_VERIFY] = {WEFT_VOLRPC_VERIFY, 0, REQ_ONE, false},
         [WEFT_VOLUME_OP_COMPARE_WRITE] = {WEFT_VOLRPC_COMPARE_WRITE,
                                           WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_WHOLE, REQ_ONE,
-                                          true},
+                                          true, true},
         [WEFT_VOLUME_OP_DISCARD] = {WEFT_VOLRPC_DISCARD, WEFT_VOLUME_F_DURABLE, REQ_RANGES, true},
         [WEFT_VOLUME_OP_ZEROES] = {WEFT_VOLRPC_ZEROES, WEFT_VOLUME_F_DURABLE | WEFT_VOLUME_F_KEEP,
                                    REQ_RANGES, true},
         [WEFT_VOLUME_OP_EXTENTS] = {WEFT_VOLRPC_EXTENTS, 0, REQ_ONE, true},
-        [WEFT_VOLUME_OP_SNAPSHOT] = {WEFT_VOLRPC_SNAPSHOT, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_SNAPSHOT] = {WEFT_VOLRPC_SNAPSHOT, 0, REQ_ONE, false, true},
         [WEFT_VOLUME_OP_SNAPSHOTS] = {WEFT_VOLRPC_SNAPSHOTS, 0, REQ_ONE, false},
-        [WEFT_VOLUME_OP_SNAPSHOT_REMOVE] = {WEFT_VOLRPC_SNAPSHOT_REMOVE, 0, REQ_ONE, false},
-        [WEFT_VOLUME_OP_CLONE] = {WEFT_VOLRPC_CLONE, 0, REQ_ONE, false},
+        [WEFT_VOLUME_OP_SNAPSHOT_REMOVE] = {WEFT_VOLRPC_SNAPSHOT_REMOVE, 0, REQ_ONE, false, true},
+        [WEFT_VOLUME_OP_CLONE] = {WEFT_VOLRPC_CLONE, 0, REQ_ONE, false, true},
 };
 
 static_assert(WEFT_VOLUME_F_DURABLE == WEFT_VOLRPC_DURABLE &&
@@ -101,15 +102,49 @@ req_stop(struct weft_volume *v, struct weft_volume_req *req, int status, const c
 	const struct volcall_outcome o = {.status = status, .why = why};
 
 	if (req->sent_bytes != VOLCALL_ALL_SENT)
-		req_fault(req, req->sent_bytes, &o);
+		req_fault(req, req->sent_bytes != VOLCALL_AGAIN ? req->sent_bytes : 0, &o);
 	volcall_remove(&v->pending, req);
 	req->sent_bytes = VOLCALL_ALL_SENT;
+}
+
+/* As if nothing of it had been sent. */
+static void
+req_reset(struct weft_volume_req *req)
+{
+	req->status = 0;
+	req->done_bytes = req->len_bytes;
+	req->at_bytes = 0;
+	req->found = 0;
+	req->why[0] = req->place[0] = '\0';
+	req->more = false;
+	req->sent_bytes = 0;
+}
+
+/* A call of it was not answered, and all of it is sent again: those octets that were answered as
+ * well, which does no harm as nothing that has an order with it comes between. */
+static void
+req_again(struct weft_volume *v, struct weft_volume_req *req)
+{
+	volcall_remove(&v->pending, req);
+	req->sent_bytes = VOLCALL_AGAIN;
 }
 
 static void
 req_try_finish(struct weft_volume *v, struct weft_volume_req *req)
 {
-	if (req->calls > 0 || req->sent_bytes != VOLCALL_ALL_SENT)
+	if (req->calls > 0)
+		return;
+	if (req->sent_bytes == VOLCALL_AGAIN && req->status == 0 && volcall_repeats(v)) {
+		v->link->stats.repeated++;
+		req_reset(req);
+		volcall_push(&v->pending, req);
+		return;
+	}
+	if (req->sent_bytes == VOLCALL_AGAIN && req->status == 0)
+		req_stop(v, req, -ENOTCONN, "connection lost");
+	else if (req->sent_bytes == VOLCALL_AGAIN)
+		req->sent_bytes = VOLCALL_ALL_SENT;
+	if (req->sent_bytes != VOLCALL_ALL_SENT)
 		return;
 	volcall_order_end(v, req);
 	volcall_push(&v->finished, req);
@@ -121,7 +156,8 @@ req_answered(struct weft_volume *v, struct weft_volume_req *req)
 {
 	req->calls--;
 	/* What was not sent is behind the fault. */
-	if (req->status != 0 && req->sent_bytes != VOLCALL_ALL_SENT)
+	if (req->status != 0 && req->sent_bytes != VOLCALL_ALL_SENT &&
+	    req->sent_bytes != VOLCALL_AGAIN)
 		req_stop(v, req, req->status, req->why);
 	req_try_finish(v, req);
 	volcall_go_on(v);
@@ -199,9 +235,14 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 	struct weft_volume *v = s->v;
 	struct volcall_outcome o = {.status = volcall_rpc_errno(status),
 	                            .why = weft_rpc_status_str(status)};
+	bool again = false;
 
-	if (status == WEFT_RPC_CONNLOST)
-		v->down = true;
+	if (status == WEFT_RPC_CONNLOST) {
+		volcall_lost(v);
+		if (volcall_repeats(v) && req_ops[req->op].once)
+			o.why = "the connection was lost before the answer: it was done, or not";
+		again = volcall_repeats(v) && !req_ops[req->op].once;
+	}
 	if (status == WEFT_RPC_PROC_UNAVAIL && volcall_is_snap(req->op))
 		o.why = "the target is of an older version, without snapshots";
 	if (status == WEFT_RPC_OK)
@@ -209,8 +250,17 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 	/* The close has overtaken a call whose data the target had to fetch first. */
 	if (v->closing && o.status == -ESTALE)
 		o = (struct volcall_outcome){.status = -ECANCELED};
-	if (o.status != 0)
+	if (o.status == 0) {
+		o.status = volcall_kept_end(s);
+		if (o.status != 0)
+			o.why = "the connection was lost, and with it changes that were answered "
+			        "before";
+	}
+	if (again)
+		req_again(v, req);
+	else if (o.status != 0)
 		req_fault(req, s->from_bytes, &o);
+	volcall_kept_drop(s);
 	volcall_slot_put(s);
 	req_answered(v, req);
 }
@@ -269,7 +319,7 @@ req_args(struct volcall_slot *s, struct weft_rpc_call_attr *a, weft_volrpc_read_
 		return;
 	case WEFT_VOLUME_OP_WRITE:
 		s->args.write = (weft_volrpc_write_args){
-		        .handle = handle, .off = off, .flags = req->flags, .data = {len, data}};
+		        .handle = handle, .off = off, .flags = s->flags, .data = {len, data}};
 		a->xdr_args = (xdrproc_t)weft_volrpc_xdr_write_args;
 		a->binding = &weft_volrpc_write_binding;
 		return;
@@ -277,7 +327,7 @@ req_args(struct volcall_slot *s, struct weft_rpc_call_attr *a, weft_volrpc_read_
 		s->args.compare =
 		        (weft_volrpc_compare_args){.handle = handle,
 		                                   .off = off,
-		                                   .flags = req->flags,
+		                                   .flags = s->flags,
 		                                   .expect = {len, (char *)(uintptr_t)req->expect},
 		                                   .data = {len, data}};
 		a->xdr_args = (xdrproc_t)weft_volrpc_xdr_compare_args;
@@ -298,7 +348,7 @@ req_args(struct volcall_slot *s, struct weft_rpc_call_attr *a, weft_volrpc_read_
 	}
 	a->xdr_args = (xdrproc_t)xdr_weft_volrpc_range_args;
 	s->args.range = (weft_volrpc_range_args){
-	        .handle = handle, .off = off, .len = s->len_bytes, .flags = req->flags};
+	        .handle = handle, .off = off, .len = s->len_bytes, .flags = s->flags};
 }
 
 /* Send the request's next call. The request is in no queue, and `calls` counts this function, so
@@ -322,6 +372,7 @@ req_send(struct weft_volume *v, struct weft_volume_req *req)
 	s->req = req;
 	s->from_bytes = from;
 	s->len_bytes = req_cut(v, req_ops[req->op].cuts, req->off_bytes + from, left);
+	volcall_kept_begin(s);
 	req_args(s, &a, &init);
 	a.arg = s;
 	req->sent_bytes = s->len_bytes == left ? VOLCALL_ALL_SENT : from + s->len_bytes;
@@ -330,7 +381,9 @@ req_send(struct weft_volume *v, struct weft_volume_req *req)
 	if (rc == 0)
 		return 0;
 	req->calls--;
-	req->sent_bytes = from;
+	if (req->sent_bytes != VOLCALL_AGAIN)
+		req->sent_bytes = from;
+	volcall_kept_drop(s);
 	volcall_slot_put(s);
 	return rc;
 }
@@ -364,11 +417,21 @@ volcall_req_pump(struct weft_volume *v)
 		req->calls++;
 		rc = req_send(v, req);
 		req->calls--;
-		if (rc == -EAGAIN) {
+		if (rc == -EAGAIN && req->sent_bytes != VOLCALL_AGAIN) {
 			volcall_push_front(&v->pending, req);
 			return true;
 		}
-		if (rc != 0 || req->status != 0)
+		if (rc == -ENOTCONN && volcall_repeats(v)) {
+			volcall_lost(v);
+			if (req->sent_bytes != VOLCALL_AGAIN)
+				volcall_push_front(&v->pending, req);
+			else
+				req_try_finish(v, req);
+			return false;
+		}
+		if (req->sent_bytes == VOLCALL_AGAIN)
+			;
+		else if (rc != 0 || req->status != 0)
 			req_stop(v, req, rc != 0 ? rc : req->status, req->why);
 		else if (req->sent_bytes != VOLCALL_ALL_SENT)
 			volcall_push(&v->pending, req);
@@ -396,14 +459,8 @@ volcall_req_begin(struct weft_volume *v, struct weft_volume_req *req)
 {
 	req->volume = v;
 	req->next = NULL;
-	req->status = 0;
-	req->done_bytes = req->len_bytes;
-	req->at_bytes = 0;
-	req->found = 0;
-	req->why[0] = req->place[0] = '\0';
-	req->more = false;
 	req->calls = 0;
-	req->sent_bytes = 0;
+	req_reset(req);
 	if (req->len_bytes > 0 || !req_ops[req->op].empty) {
 		if (volcall_order_take(v, req))
 			volcall_push(&v->pending, req);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "volcall_priv.h"
+#include "volcall_link.h"
 
 #define LATER_US 1000 /* until too many calls are tried again, when no answer will do it */
 
@@ -87,6 +87,14 @@ volcall_of(const struct weft_rpc *rpc, bool (*match)(const struct weft_volume *v
 	return v;
 }
 
+void
+volcall_endpoint(struct weft_volume *v, struct weft_rpc *rpc)
+{
+	pthread_mutex_lock(&list_lock);
+	v->rpc = rpc;
+	pthread_mutex_unlock(&list_lock);
+}
+
 /* ---- Calls ---- */
 
 struct volcall_slot *
@@ -119,19 +127,28 @@ run_opened(const struct weft_volume *v)
 	return v->open_fn != NULL && v->open_status <= 0;
 }
 
+/* The owner was told that the link is as it is. */
+static bool
+run_link_told(const struct weft_volume *v)
+{
+	return v->link == NULL || !v->link->tell;
+}
+
 /* Nothing of a closed volume is under way. */
 static bool
 run_closed(const struct weft_volume *v)
 {
 	return v->closing && v->calls == 0 && v->live_first == NULL && v->finished.first == NULL &&
 	       v->open_fn == NULL && v->win_wants == 0 && v->win_tells == 0 && v->windows == NULL &&
-	       (v->close_sent || v->down || v->state != VOLCALL_OPEN);
+	       (v->close_sent || v->down || v->state != VOLCALL_OPEN) &&
+	       (v->link == NULL || (v->link->conn == NULL && v->link->conns == 0));
 }
 
 static bool
 run_has_news(const struct weft_volume *v)
 {
-	return v->finished.first != NULL || run_opened(v) || v->win_tells > 0 || run_closed(v);
+	return v->finished.first != NULL || run_opened(v) || v->win_tells > 0 || run_closed(v) ||
+	       !run_link_told(v);
 }
 
 static void
@@ -145,6 +162,8 @@ run_free(struct weft_volume *v)
 	}
 	if (v->alarm != NULL)
 		weft_alarm_cancel(v->alarm);
+	if (v->link != NULL)
+		v->link_ops->free(v);
 	pthread_mutex_lock(&list_lock);
 	LIST_REMOVE(v, entry);
 	pthread_mutex_unlock(&list_lock);
@@ -164,6 +183,18 @@ run_tell_opened(struct weft_volume *v)
 }
 
 static void
+run_tell_link(struct weft_volume *v)
+{
+	struct volcall_link *l = v->link;
+	char why[VOLCALL_WHY_BYTES];
+
+	l->tell = false;
+	memcpy(why, l->why, sizeof(why));
+	if (l->attr.moved != NULL && v->open_fn == NULL && v->state == VOLCALL_OPEN && !v->closing)
+		l->attr.moved(l->attr.user, l->up, l->ended, why);
+}
+
+static void
 run_tell(struct weft_volume *v)
 {
 	struct weft_volume_req *req;
@@ -177,6 +208,8 @@ run_tell(struct weft_volume *v)
 			req->done(req);
 		} else if (v->win_tells > 0) {
 			volcall_win_told(v);
+		} else if (!run_link_told(v)) {
+			run_tell_link(v);
 		} else {
 			break;
 		}
@@ -260,7 +293,22 @@ volcall_go_on(struct weft_volume *v)
 bool
 volcall_is_down(struct weft_volume *v)
 {
-	if (!v->down && weft_rpc_is_down(v->rpc))
+	if (!v->down && v->link == NULL && weft_rpc_is_down(v->rpc))
 		v->down = true;
 	return v->down;
+}
+
+void
+volcall_lost(struct weft_volume *v)
+{
+	if (v->link != NULL)
+		v->link_ops->lost(v);
+	else
+		v->down = true;
+}
+
+bool
+volcall_repeats(const struct weft_volume *v)
+{
+	return v->link != NULL && !v->down && !v->closing;
 }

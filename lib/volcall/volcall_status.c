@@ -108,8 +108,8 @@ volcall_why(char why[VOLCALL_WHY_BYTES], const char *text)
 	why[n] = '\0';
 }
 
-int
-volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g)
+static int
+status_grant(struct weft_volume_info *info, const weft_volrpc_grant *g)
 {
 	if (g->bytes == 0 || g->bytes > INT64_MAX || g->block_bytes == 0 || g->io_bytes == 0 ||
 	    g->range_bytes == 0 || g->hash_bytes > WEFT_VOLRPC_HASH_MAX ||
@@ -138,6 +138,27 @@ volcall_grant(struct weft_volume_info *info, const weft_volrpc_grant *g)
 	volcall_why(info->mechanism, g->mechanism);
 	strcpy(info->hash, g->hash);
 	return 0;
+}
+
+int
+volcall_open_result(char why[VOLCALL_WHY_BYTES], enum weft_rpc_status status,
+                    const weft_volrpc_open_res *r, struct weft_volume_info *info, uint32_t *handle)
+{
+	struct volcall_outcome o = {.status = volcall_rpc_errno(status),
+	                            .why = weft_rpc_status_str(status)};
+
+	if (status == WEFT_RPC_PROG_UNAVAIL || status == WEFT_RPC_PROG_MISMATCH)
+		o.why = "the target has no volumes; it is of an older version";
+	if (status == WEFT_RPC_OK && r->status != WEFT_VOLRPC_OK) {
+		volcall_fault(&o, r->status, &r->weft_volrpc_open_res_u.fault, 0, UINT64_MAX,
+		              UINT64_MAX);
+	} else if (status == WEFT_RPC_OK) {
+		o.status = status_grant(info, &r->weft_volrpc_open_res_u.grant);
+		o.why = "the target's grant makes no sense";
+		*handle = r->weft_volrpc_open_res_u.grant.handle;
+	}
+	volcall_why(why, o.status != 0 ? o.why : NULL);
+	return o.status;
 }
 
 bool

@@ -80,7 +80,7 @@ window_answered(struct volcall_slot *s, enum weft_rpc_status status, weft_volrpc
 	*o = (struct volcall_outcome){.status = volcall_rpc_errno(status),
 	                              .why = weft_rpc_status_str(status)};
 	if (status == WEFT_RPC_CONNLOST)
-		v->down = true;
+		volcall_lost(v);
 	if (status == WEFT_RPC_OK && refused != WEFT_VOLRPC_OK)
 		volcall_fault(o, refused, fault, 0, v->info.bytes, v->info.bytes);
 	volcall_slot_put(s);
@@ -471,6 +471,28 @@ volcall_window_end_all(struct weft_volume *v, int status)
 		} else if (window_wants(s)) {
 			volcall_win_set(w, VOLCALL_WIN_CLOSED);
 			volcall_win_tell(w, status, NULL);
+		}
+	}
+}
+
+void
+volcall_window_lost(struct weft_volume *v)
+{
+	struct weft_volume_window *w, *next;
+
+	for (w = v->windows; w != NULL; w = next) {
+		enum volcall_win_state s = volcall_win_state(w);
+
+		next = w->next;
+		if (s == VOLCALL_WIN_WANT_MOVE || s == VOLCALL_WIN_WANT_CLOSE) {
+			window_end(w, -ENOTCONN, "connection lost", WINDOW_GONE);
+		} else if (s == VOLCALL_WIN_OPEN) {
+			w->id = 0;
+			volcall_win_set(w, VOLCALL_WIN_CLOSED);
+			if (w->state & VOLCALL_WIN_TELL)
+				volcall_win_tell(w, -ENOTCONN, "connection lost");
+			else
+				volcall_win_tell_revoked(w, 0);
 		}
 	}
 }

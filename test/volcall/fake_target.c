@@ -257,6 +257,14 @@ serve_clone(struct fake_target *f, const weft_volrpc_snap_args *a, weft_volrpc_m
 	r->weft_volrpc_made_res_u.made.place = strdup(a->name);
 }
 
+static void
+serve_verifier(struct fake_target *f, const weft_volrpc_verifier_args *a,
+               weft_volrpc_verifier_res *r)
+{
+	REFUSE(WEFT_VOLRPC_VERIFIER, r, weft_volrpc_verifier_res_u, a->handle, 0, 0);
+	r->weft_volrpc_verifier_res_u.verifier = f->verifier;
+}
+
 static struct fake_window *
 window(struct fake_target *f, uint32_t id)
 {
@@ -375,6 +383,7 @@ SERVE(WEFT_VOLRPC_SNAPSHOT, snapshot)
 SERVE(WEFT_VOLRPC_SNAPSHOTS, snapshots)
 SERVE(WEFT_VOLRPC_SNAPSHOT_REMOVE, unsnapshot)
 SERVE(WEFT_VOLRPC_CLONE, clone)
+SERVE(WEFT_VOLRPC_VERIFIER, verifier)
 
 #define PROC(args, res, later)                                                                     \
 	{                                                                                          \
@@ -420,6 +429,8 @@ static const struct weft_rpc_proc procs[] = {
         [WEFT_VOLRPC_SNAPSHOT_REMOVE] =
                 PROC(weft_volrpc_snap_args, weft_volrpc_res, later_unsnapshot),
         [WEFT_VOLRPC_CLONE] = PROC(weft_volrpc_snap_args, weft_volrpc_made_res, later_clone),
+        [WEFT_VOLRPC_VERIFIER] =
+                PROC(weft_volrpc_verifier_args, weft_volrpc_verifier_res, later_verifier),
 };
 
 const struct weft_rpc_program fake_program = {
@@ -463,6 +474,7 @@ fake_open(struct fake_target *f)
 	        .hash_bytes = 4,
 	        .mechanism = mechanism,
 	};
+	f->verifier = 1;
 	for (unsigned int i = 0; i < WEFT_VOLRPC_UUID_BYTES; i++)
 		f->grant.uuid[i] = (char)(i + 1);
 }

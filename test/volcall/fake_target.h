@@ -21,7 +21,7 @@
 #define FAKE_BLOCK     4096u
 #define FAKE_WINDOWS   8
 #define FAKE_HELD      WEFT_RPC_MAX_CALLS
-#define FAKE_PROCS     (WEFT_VOLRPC_CLONE + 1)
+#define FAKE_PROCS     (WEFT_VOLRPC_VERIFIER + 1)
 #define FAKE_SNAPSHOTS 40
 #define FAKE_ALL       0x56u /**< all rights */
 
@@ -35,6 +35,7 @@ struct fake_target {
 	uint8_t *mem;
 	bool *hole; /**< each block */
 	weft_volrpc_grant grant;
+	uint64_t verifier;
 	bool open;
 	struct fake_window window[FAKE_WINDOWS];
 	uint32_t last_window;
@@ -60,7 +61,7 @@ struct fake_target {
 
 /** The program, whose user is a struct fake_target. */
 extern const struct weft_rpc_program fake_program;
-/** The same without snapshots. */
+/** The same without snapshots and without a verifier. */
 extern const struct weft_rpc_program fake_older;
 
 void fake_open(struct fake_target *f);

@@ -12,10 +12,12 @@
  * Writes to them on the endpoint's QP (weft/verbs.h, weft/commit.h), with the STag that
  * weft_volume_window gives.
  *
- * A volume is opened over an RPC endpoint that the caller has connected, and to which it passes all
- * completions (weft_rpc_wc()) and the end of the connection (weft_rpc_disconnected()). Several
- * volumes may be open over one endpoint. They are closed before weft_rpc_destroy(). A volume has up
- * to 32 calls under way. Further ones wait in the volume, also while WEFT_RPC_MAX_CALLS of the
+ * A volume is opened by a *link* (struct weft_volume_link): the library connects, and connects
+ * again when the connection is lost, see "Lost connections". Or it is opened over an RPC endpoint
+ * that the caller has connected, and to which it passes all completions (weft_rpc_wc()) and the end
+ * of the connection (weft_rpc_disconnected()). Several volumes may be open over one endpoint. They
+ * are closed before weft_rpc_destroy(). "The endpoint" below is also that of a link. A volume has
+ * up to 32 calls under way. Further ones wait in the volume, also while WEFT_RPC_MAX_CALLS of the
  * endpoint are outstanding, and its requests take turns.
  *
  * Order. Requests of one opening are done in the order of their submission where one changes what
@@ -47,11 +49,38 @@
  *
  * Callbacks run in weft_worker_poll() or weft_rpc_wc(), not inside the function that they answer.
  *
- * After the connection is lost each request ends with -ENOTCONN, and it is unknown whether it was
- * done. The volume can only be closed then. What was durable is durable; the program connects again
- * and repeats the rest (all operations but COMPARE_WRITE may be repeated). That includes
- * changes that were answered and not flushed: a flush tells (-EIO, -ENOSPC) of lost changes of its
- * own opening alone.
+ * Lost connections, without a link. After the connection is lost each request ends with -ENOTCONN,
+ * and it is unknown whether it was done. The volume can only be closed then. What was durable is
+ * durable; the program connects again and repeats the rest (all operations but COMPARE_WRITE may be
+ * repeated). That includes changes that were answered and not flushed: a flush tells (-EIO,
+ * -ENOSPC) of lost changes of its own opening alone.
+ *
+ * Lost connections, with a link. A target that is restarted, or replaced by another version, and a
+ * network that fails for a time make the program wait; they end no request. The library connects
+ * again and opens the export again, until reconnect_us without a connection have passed. Then:
+ * - A request that was not answered is sent again, in the order above, and one that is submitted
+ *   meanwhile waits. Its timeout_us begins anew. A change may so be made twice, with the same
+ *   octets. No change of this opening that has an order with it comes between the two, but one of
+ *   another client may.
+ * - COMPARE_WRITE, SNAPSHOT, SNAPSHOT_REMOVE and CLONE may not be made twice. One that was sent and
+ *   not answered ends with -ENOTCONN: it was done or not, and the program finds out (a READ; a list
+ *   of snapshots). One that was not sent is sent.
+ * - Changes that were answered, were not durable and that no FLUSH has covered may be lost when the
+ *   target was started again. The library asks for the target's write verifier before and behind a
+ *   FLUSH of its own. When that says that changes may be lost, or the target is too old to have
+ *   one, the library writes them again from copies (keep_bytes), in the order of their answers,
+ *   before anything else. So the program is told nothing, and the next FLUSH makes them durable.
+ *   What another client has written to their ranges in the meantime is overwritten then: clients
+ *   that share ranges use durable changes, of which no copy is kept. Changes of which there is no
+ *   copy make the next FLUSH end with -EIO: the program writes again what it has written since its
+ *   last FLUSH that succeeded.
+ * - Windows end. What was posted to them and has not completed may have been done or not, and what
+ *   was written and not flushed is lost. revoked() tells of each window that was open, with id 0
+ *   and deadline_ms 0. The program opens it again, which is sent when there is a connection, and
+ *   repeats what was not flushed.
+ * - An export that is another volume then (another UUID), that is shorter, or that grants or takes
+ *   less than before ends the link at once. So does the end of reconnect_us. Then all requests end
+ *   with -ENOTCONN, and the volume can only be closed.
  *
  * A request that ends with -ETIMEDOUT has its memory back. If the target then moves its data all
  * the same, the connection ends, because that memory is not open to it any more.
@@ -62,7 +91,10 @@
 #include <stdint.h>
 
 #include <weft/api.h>
+#include <sys/socket.h>
+
 #include <weft/rpcrdma.h>
+#include <weft/verbs.h>
 
 WEFT_API_BEGIN
 
@@ -73,6 +105,7 @@ WEFT_API_BEGIN
  */
 #define WEFT_VOLUME_INLINE_BYTES 4608
 
+struct weft_ctx;
 struct weft_volume;
 
 /** Rights: WEFT_VOLUME_READ, ... as weft_export.x. */
@@ -81,14 +114,62 @@ struct weft_volume;
 #define WEFT_VOLUME_RIGHT_FLUSH  0x10
 #define WEFT_VOLUME_RIGHT_VERIFY 0x40
 
+/** For weft_volume_link.keep_bytes. */
+#define WEFT_VOLUME_KEEP_NONE UINT64_MAX
+
+/**
+ * A connection that the library makes, and makes again. It has QP, endpoint, CQ and event queue of
+ * its own, on the volume's worker, which delivers completions by callback.
+ */
+struct weft_volume_link {
+	size_t size;               /**< sizeof(struct weft_volume_link) */
+	struct weft_ctx *ctx;      /**< the worker's */
+	struct weft_pd *pd;        /**< of the QPs; outlives the volume */
+	const struct sockaddr *to; /**< the target; copied */
+	socklen_t to_bytes;
+	/**
+	 * [60 s] longest time without a connection, from its loss on, after which the link ends.
+	 * The first connection of weft_volume_open() is tried once.
+	 */
+	uint64_t reconnect_us;
+	/**
+	 * [2 s] of one attempt, at most. The first attempts after a loss have less time, because
+	 * the target may have come up in between.
+	 */
+	uint32_t connect_us;
+	uint32_t keepalive_us; /**< [500 ms] idle time before the first TCP keepalive probe */
+	/**
+	 * [64 MiB] copies of changes that are not durable; WEFT_VOLUME_KEEP_NONE: there are none.
+	 * Beyond half of it the library flushes by itself. A change that would exceed it is made
+	 * durable at once. Without the right to flush there are none, either.
+	 */
+	uint64_t keep_bytes;
+	/**
+	 * May be NULL. Before each connection: change the attributes of its QP and of its endpoint,
+	 * for example auth and user of the latter. The library sets `qp`, CQs, event queue and user
+	 * of the QP itself afterwards. -errno: the attempt has failed.
+	 */
+	int (*prepare)(void *user, struct weft_qp_attr *qp, struct weft_rpc_attr *rpc);
+	/** May be NULL. Completions of what the program has posted to weft_volume_qp(). */
+	void (*on_wc)(void *user, const struct weft_wc *wc);
+	/**
+	 * May be NULL. The connection is lost (up false), stands again (up true, all is repeated),
+	 * or the link has ended (up false, ended true). why: one line, "" if up. In
+	 * weft_worker_poll().
+	 */
+	void (*moved)(void *user, bool up, bool ended, const char *why);
+	void *user;
+};
+
 struct weft_volume_attr {
 	size_t size;                /**< sizeof(struct weft_volume_attr) */
-	struct weft_rpc *rpc;       /**< a connected endpoint */
+	struct weft_rpc *rpc;       /**< a connected endpoint; NULL with a link */
 	struct weft_worker *worker; /**< the endpoint's */
 	const char *name;           /**< of the export */
 	uint32_t rights;     /**< to ask for; 0: all that the target grants, see info.rights */
 	uint64_t timeout_us; /**< of each call; 0: 30 s */
 	void *user;
+	const struct weft_volume_link *link; /**< instead of rpc; copied */
 };
 
 /** Abilities: weft_volume_info.can. */
@@ -206,7 +287,7 @@ struct weft_volume_req {
 	 * - -ESTALE: the target has ended the grant
 	 * - -ETIMEDOUT: no answer in time, and it is unknown whether it was done; or the medium did
 	 *   not take it in time, and `why` says so
-	 * - -ENOTCONN: the connection ended; likewise
+	 * - -ENOTCONN: the connection ended; likewise. With a link: see "Lost connections"
 	 * - -EPROTO: an answer that makes no sense
 	 * - -ECANCELED: the volume was closed, or the target gave it up before it changed anything
 	 */
@@ -236,7 +317,8 @@ typedef void (*weft_volume_fn)(void *arg, int status, const char *why);
  * Open a volume. 0: fn follows, once, and *out is the volume, which can be used when fn has told
  * status 0, and which is closed by its owner in either case. -EINVAL, -ENOMEM, -EPERM, and the
  * errors of weft_rpc_call(). Status also: -ENOENT: no export of that name. -EPROTONOSUPPORT: the
- * target has no volumes (an older version). -ECANCELED: it was closed.
+ * target has no volumes (an older version). -ECANCELED: it was closed. With a link also those of
+ * weft_qp_create(), weft_rpc_create() and weft_connect(); -ENOTCONN: there is no connection.
  */
 int weft_volume_open(const struct weft_volume_attr *attr, weft_volume_fn fn, void *arg,
                      struct weft_volume **out);
@@ -260,6 +342,24 @@ void weft_volume_close_wait(struct weft_volume *v);
 /** Any thread. NULL: it is not open. */
 const struct weft_volume_info *weft_volume_info(const struct weft_volume *v);
 void *weft_volume_user(const struct weft_volume *v);
+
+/** What a link has done. Counters. */
+struct weft_volume_link_stats {
+	uint64_t attempts;   /**< connections that were tried, the first one included */
+	uint64_t reconnects; /**< that stood again */
+	uint64_t repeated;   /**< requests that were sent again */
+	uint64_t rewritten;  /**< changes that were written again because they may have been lost */
+	uint64_t lost;       /**< times that changes without a copy may have been lost */
+	uint64_t kept_bytes; /**< now */
+};
+
+/** -EINVAL: no volume, or one without a link. On the worker. */
+int weft_volume_link_stats(const struct weft_volume *v, struct weft_volume_link_stats *out);
+/**
+ * The QP of the link now, for what is posted to windows; NULL: there is no connection, or no link.
+ * It is valid until the worker is polled again. On the worker.
+ */
+struct weft_qp *weft_volume_qp(const struct weft_volume *v);
 
 /**
  * Submit a request. 0: taken; done() follows, not inside the call. A read, a change or extents of 0
@@ -317,7 +417,8 @@ struct weft_volume_window {
 	/**
 	 * May be NULL. The target takes the window back (weft_volume_revokes): it is gone after
 	 * deadline_ms at the latest, and what is posted to it later ends the connection. The owner
-	 * closes it when it has flushed what it needs.
+	 * closes it when it has flushed what it needs. With id 0 it has ended with the connection
+	 * of a link, and is the owner's.
 	 */
 	void (*revoked)(struct weft_volume_window *w, uint32_t deadline_ms);
 	void *owner;
