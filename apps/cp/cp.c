@@ -5,16 +5,22 @@
 #include "cp_volume.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cp_args.h"
 #include "cp_many.h"
 #include "cp_retry.h"
 #include "json.h"
 #include "ui.h"
+
+#define CONNECT_AGAIN_NS 1000000000ULL
+#define AGAIN_ENV        "WEFT_CP_LOST_AT"
 
 static volatile sig_atomic_t cp_signal;
 
@@ -171,10 +177,54 @@ attempt_again(void *arg, struct cp_shared *shared, bool again)
 	int status;
 
 	session.shared = shared;
+	at->a->opt.again = again;
+	/* A target that has come back answers at once; a SYN that it did not get is late. */
+	if (again && at->a->opt.connect_ns > CONNECT_AGAIN_NS)
+		at->a->opt.connect_ns = CONNECT_AGAIN_NS;
 	if (again && at->job->push && !at->a->opt.no_verify && !at->a->opt.verify_only)
 		at->a->opt.resume = true;
 	status = attempt(at);
 	memcpy(shared->err, session.err, sizeof(shared->err));
+	return status;
+}
+
+/**
+ * Begin as a new weft-cp with the same process id, because a stack cannot be begun twice in one
+ * process. It finds in AGAIN_ENV when the connection was lost. Returns only if that fails.
+ */
+static void
+begin_anew(const struct cp_args *a)
+{
+	char value[32];
+
+	snprintf(value, sizeof(value), "%" PRIu64, ui_now_ns());
+	fflush(stdout);
+	/* Devices of the old stack must not stay open. */
+	if (setenv(AGAIN_ENV, value, 1) != 0 || close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
+		return;
+	execv("/proc/self/exe", a->argv);
+}
+
+/** Copy one file in this process. */
+static int
+copy_here(struct cp_args *a, struct attempt *at, const struct cp_retry *retry)
+{
+	static struct cp_shared shared;
+	int status;
+
+	shared.pid = getpid();
+	session.shared = &shared;
+	status = attempt(at);
+	if (status == CP_EXIT_OK)
+		return status;
+	if (status == CP_EXIT_LOST && shared.begun && !shared.consumed && cp_signal == 0 &&
+	    a->reconnect_ns > 0) {
+		cp_retry_say(retry, session.err);
+		begin_anew(a);
+	}
+	if (shared.temp[0] != '\0')
+		unlink(shared.temp);
+	ui_msg("%s", session.err);
 	return status;
 }
 
@@ -193,19 +243,18 @@ copy_all(struct cp_args *a)
 		const struct cp_retry retry = {
 		        .retries = a->retries,
 		        .wait_ns = a->retry_wait_ns,
+		        .reconnect_ns = a->reconnect_ns,
+		        .lost_ns = i == 0 ? a->lost_ns : 0,
 		        .what = jobs.n > 1 ? jobs.job[i].source : NULL,
 		        .stop = &cp_signal,
 		        .attempt = attempt_again,
 		        .arg = &at,
 		};
 
-		if (jobs.n > 1 || a->retries > 0) {
+		if (jobs.n > 1 || a->retries > 0 || a->lost_ns != 0)
 			status = cp_retry_run(&retry);
-		} else {
-			status = attempt(&at);
-			if (status != CP_EXIT_OK)
-				ui_msg("%s", session.err);
-		}
+		else
+			status = copy_here(a, &at, &retry);
 		failed += status != CP_EXIT_OK;
 	}
 	/* A signal between two files ends it as one within a file does. */
@@ -251,9 +300,19 @@ main(int argc, char **argv)
 {
 	const struct sigaction sa = {.sa_handler = on_signal};
 	static struct cp_args a;
+	char **words;
 
 	ui_init("weft-cp");
+	words = malloc(((size_t)argc + 1) * sizeof(*words));
+	if (words == NULL)
+		ui_die("not enough memory");
+	/* getopt() changes the order of the original */
+	memcpy(words, argv, ((size_t)argc + 1) * sizeof(*words));
 	cp_args_parse(argc, argv, &a);
+	a.argv = words;
+	if (getenv(AGAIN_ENV) != NULL)
+		a.lost_ns = strtoull(getenv(AGAIN_ENV), NULL, 10);
+	unsetenv(AGAIN_ENV);
 	a.opt.stop = &cp_signal;
 	cp_args_configure(&a, &conf);
 	sigaction(SIGINT, &sa, NULL);

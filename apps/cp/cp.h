@@ -54,6 +54,8 @@ struct cp_options {
 	bool pull;          /**< push by RPC: the target fetches the data */
 	bool resume;        /**< skip what a hash proves to be there */
 	bool keep_part;     /**< a pull that fails keeps what it has for the next one */
+	bool keep_temp;     /**< the same for another attempt of this weft-cp alone */
+	bool again;         /**< it is such an attempt */
 	bool verify_only;
 	struct key_file hash_key; /**< 0 octets: no key was given */
 	struct auth_arg auth;
@@ -72,8 +74,11 @@ struct cp_options {
 
 /** What a transfer tells the process that repeats it (cp_retry.c), in memory that both have. */
 struct cp_shared {
-	uint64_t done_bytes; /**< the most that any attempt got done */
-	bool consumed;       /**< octets were taken from a pipe, or given to one */
+	uint64_t done_bytes;           /**< the most that any attempt got done */
+	bool consumed;                 /**< octets were taken from a pipe, or given to one */
+	bool begun;                    /**< a connection stood */
+	pid_t pid;                     /**< whose name a temporary file has */
+	char temp[CONF_PATH_MAX + 64]; /**< a temporary file that was kept; "": none */
 	char err[CP_ERR_MAX];
 };
 
@@ -95,8 +100,8 @@ struct cp_session {
 	char where[600]; /**< "weft://10.0.0.1:7471", for messages */
 	struct sockaddr_storage to;
 	struct stack stack;
-	struct cp_shared *shared; /**< may be NULL */
-	enum cp_exit exit;        /**< of the failure; 0: as its errno says */
+	struct cp_shared *shared;
+	enum cp_exit exit; /**< of the failure; 0: as its errno says */
 	struct weft_worker *w;
 	struct weft_pd *pd;
 	struct weft_cq *cq;

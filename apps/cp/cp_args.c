@@ -70,6 +70,9 @@ usage(void)
 	       "                         Skips blocks as --resume does\n"
 	       "      --retry-wait S     seconds before the first retry; each further one waits\n"
 	       "                         twice as long, 30 at most [1]\n"
+	       "      --reconnect S      when a copy that has begun loses its connection, try for\n"
+	       "                         S seconds to go on, as --resume does; each block that\n"
+	       "                         got there counts anew [%d]. 0: it has failed at once\n"
 	       "      --verify-only      move no data: compare the hash of each block of the\n"
 	       "                         file with the target's\n"
 	       "      --offset SIZE      begin at this octet of the volume [0]\n"
@@ -109,7 +112,8 @@ usage(void)
 	       "  5    the target was not reached, or the connection was lost\n"
 	       "  6    the export is busy, or is not served now\n"
 	       "  130  interrupted by SIGINT; 143 by SIGTERM\n",
-	       CP_DEFAULT_DEV, CP_DEFAULT_CIDR, CP_DEFAULT_MTU, CP_DEFAULT_BLOCK, CP_DEFAULT_DEPTH);
+	       CP_DEFAULT_DEV, CP_DEFAULT_CIDR, CP_DEFAULT_MTU, CP_DEFAULT_BLOCK, CP_DEFAULT_DEPTH,
+	       CP_RECONNECT_S);
 }
 
 /* ---- The command line ---- */
@@ -171,6 +175,7 @@ args_options(int argc, char **argv, struct cp_args *a)
 		RESUME,
 		RETRIES,
 		RETRY_WAIT,
+		RECONNECT,
 		VERIFY_ONLY,
 		OFFSET,
 		LENGTH,
@@ -199,6 +204,7 @@ args_options(int argc, char **argv, struct cp_args *a)
 	        {"resume", no_argument, NULL, RESUME},
 	        {"retries", required_argument, NULL, RETRIES},
 	        {"retry-wait", required_argument, NULL, RETRY_WAIT},
+	        {"reconnect", required_argument, NULL, RECONNECT},
 	        {"verify-only", no_argument, NULL, VERIFY_ONLY},
 	        {"offset", required_argument, NULL, OFFSET},
 	        {"length", required_argument, NULL, LENGTH},
@@ -230,6 +236,7 @@ args_options(int argc, char **argv, struct cp_args *a)
 	a->opt.silence_ns = 10000000000ULL;
 	a->opt.wait_ns = 1000000000ULL;
 	a->retry_wait_ns = 1000000000ULL;
+	a->reconnect_ns = CP_RECONNECT_S * 1000000000ULL;
 	/* A target gives up a dead client after about twice its keepalive_ms, 2 s by default. */
 	a->opt.range_wait_ns = 6000000000ULL;
 	opterr = 0;
@@ -265,6 +272,9 @@ args_options(int argc, char **argv, struct cp_args *a)
 			break;
 		case RETRY_WAIT:
 			a->retry_wait_ns = arg_seconds("retry-wait", optarg, 0.01);
+			break;
+		case RECONNECT:
+			a->reconnect_ns = arg_seconds("reconnect", optarg, 0);
 			break;
 		case VERIFY_ONLY:
 			a->opt.verify_only = true;
@@ -384,6 +394,7 @@ args_operands(struct cp_args *a)
 			ui_usage_die("-: what standard output has cannot be resumed");
 	} else if (!push && !a->opt.verify_only) {
 		a->opt.keep_part = a->opt.resume || a->retries > 0;
+		a->opt.keep_temp = a->reconnect_ns > 0;
 	}
 }
 

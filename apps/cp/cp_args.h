@@ -8,6 +8,8 @@
 #include "port_args.h"
 #include <weft/volume.h>
 
+#define CP_RECONNECT_S 60 /**< --reconnect, seconds */
+
 struct cp_args {
 	struct cp_options opt;
 	struct port_args port_args;
@@ -18,6 +20,10 @@ struct cp_args {
 	bool timeout;           /**< --timeout was given */
 	uint32_t retries;       /**< after a failure that may pass */
 	uint64_t retry_wait_ns; /**< before the first one */
+	uint64_t reconnect_ns;  /**< of a transfer that has lost its connection; 0: it has failed */
+	uint64_t
+	        lost_ns; /**< when the weft-cp that this process was before lost it; 0: there was none */
+	char **argv; /**< as the program was begun */
 	char **operands;
 	int noperands;
 };

@@ -122,6 +122,39 @@ file_mode(const struct cp_file *f, bool whole)
 		(void)fchmod(f->fd, whole ? f->mode : (f->mode & 0777) | S_IRUSR | S_IWUSR);
 }
 
+/**
+ * The temporary file of a pull, whose name is this process's. With opt->again it is that of an
+ * attempt before, which was made so that no other user has it.
+ */
+static int
+file_temp(struct cp_session *s, struct cp_file *f, char *copy)
+{
+	const bool again = s->opt->keep_temp && s->opt->again;
+	struct stat st;
+
+	snprintf(f->temp, sizeof(f->temp), "%s/.weft-cp.%ld.tmp", dirname(copy),
+	         (long)s->shared->pid);
+	f->fd = again ? open(f->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (again && f->fd >= 0 &&
+	    (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	     st.st_nlink != 1)) {
+		close(f->fd);
+		f->fd = -1;
+		return -EPERM;
+	}
+	if (again && f->fd >= 0)
+		f->have_bytes = (uint64_t)st.st_size;
+	else
+		f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (f->fd < 0)
+		return -errno;
+	if (s->opt->keep_temp) {
+		f->keep = true;
+		strcpy(s->shared->temp, f->temp);
+	}
+	return 0;
+}
+
 int
 cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 {
@@ -151,10 +184,7 @@ cp_file_create(struct cp_session *s, struct cp_file *f, const char *path)
 		if (rc != 0 && s->err[0] != '\0')
 			return rc;
 	} else {
-		snprintf(f->temp, sizeof(f->temp), "%s/.weft-cp.%ld.tmp", dirname(copy),
-		         (long)getpid());
-		f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		rc = f->fd < 0 ? -errno : 0;
+		rc = file_temp(s, f, copy);
 	}
 	if (rc != 0) {
 		strcpy(copy, path);

@@ -15,6 +15,9 @@
 #include "ui.h"
 
 #define RETRY_WAIT_MAX_NS 30000000000ULL
+/* The waits of attempts that go on after a lost connection. */
+#define RETRY_BACK_NS     100000000ULL
+#define RETRY_BACK_MAX_NS 1000000000ULL
 
 /** The signals that the waiting process takes by sigtimedwait(). */
 static void
@@ -91,6 +94,22 @@ retry_start(const struct cp_retry *r, struct cp_shared *shared, bool again, cons
 	exit(r->attempt(r->arg, shared, again));
 }
 
+/** Whether an attempt is made because the connection was lost. *lost_ns: when, 0 if it was not. */
+static bool
+retry_goes_on(const struct cp_retry *r, const struct cp_shared *shared, int status,
+              uint64_t *lost_ns)
+{
+	const uint64_t now = ui_now_ns();
+	/* A target that has come back may not serve the export yet. */
+	const bool lost = status == CP_EXIT_LOST || (status == CP_EXIT_BUSY && *lost_ns != 0);
+
+	if (!lost || !shared->begun || shared->consumed || r->reconnect_ns == 0)
+		return false;
+	if (*lost_ns == 0)
+		*lost_ns = now;
+	return now - *lost_ns < r->reconnect_ns;
+}
+
 static bool
 retry_may_pass(int status)
 {
@@ -111,8 +130,9 @@ retry_attempts(const struct cp_retry *r, struct cp_shared *shared, const sigset_
 {
 	const char *what = "", *colon = "";
 	uint64_t wait_ns = r->wait_ns, best = 0, ns;
+	uint64_t lost_ns = r->lost_ns, pause_ns = RETRY_BACK_NS;
 	uint32_t left = r->retries;
-	bool again = false;
+	bool again = lost_ns != 0, known;
 
 	for (;;) {
 		pid_t pid = retry_start(r, shared, again, set, before);
@@ -136,8 +156,29 @@ retry_attempts(const struct cp_retry *r, struct cp_shared *shared, const sigset_
 			what = r->what;
 			colon = ": ";
 		}
+		if (shared->done_bytes > best && lost_ns != 0) {
+			lost_ns = 0;
+			pause_ns = RETRY_BACK_NS;
+		}
+		known = lost_ns != 0;
+		if (*r->stop == 0 && retry_goes_on(r, shared, status, &lost_ns)) {
+			if (!known)
+				cp_retry_say(r, shared->err);
+			best = shared->done_bytes > best ? shared->done_bytes : best;
+			if (!retry_pause(r, retry_jitter(pause_ns), set)) {
+				ui_msg("%s%sinterrupted", what, colon);
+				return 128 + *r->stop;
+			}
+			pause_ns =
+			        2 * pause_ns < RETRY_BACK_MAX_NS ? 2 * pause_ns : RETRY_BACK_MAX_NS;
+			again = true;
+			continue;
+		}
 		if (*r->stop != 0 || !retry_may_pass(status) || r->retries == 0) {
-			ui_msg("%s%s%s", what, colon, shared->err);
+			ui_msg("%s%s%s%s", what, colon, shared->err,
+			       lost_ns != 0 && *r->stop == 0 && retry_may_pass(status)
+			               ? "; the target has not come back"
+			               : "");
 			return status;
 		}
 		if (shared->done_bytes > best) {
@@ -164,6 +205,14 @@ retry_attempts(const struct cp_retry *r, struct cp_shared *shared, const sigset_
 	}
 }
 
+void
+cp_retry_say(const struct cp_retry *r, const char *err)
+{
+	ui_msg("%s%s%s; going on when the target is back, for up to %.3g s",
+	       r->what != NULL ? r->what : "", r->what != NULL ? ": " : "", err,
+	       (double)r->reconnect_ns / 1e9);
+}
+
 int
 cp_retry_run(const struct cp_retry *r)
 {
@@ -176,11 +225,15 @@ cp_retry_run(const struct cp_retry *r)
 		ui_msg("not enough memory");
 		return CP_EXIT_FAIL;
 	}
+	shared->pid = getpid();
+	shared->begun = r->lost_ns != 0;
 	srand48((long)(ui_now_ns() ^ (uint64_t)getpid()));
 	retry_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, &before);
 	status = retry_attempts(r, shared, &set, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (status != CP_EXIT_OK && shared->temp[0] != '\0')
+		unlink(shared->temp);
 	munmap(shared, sizeof(*shared));
 	return status;
 }

@@ -13,6 +13,9 @@
 struct cp_retry {
 	uint32_t retries; /**< without progress in between */
 	uint64_t wait_ns; /**< before the first one; each further one waits twice as long */
+	/** Attempts that go on after a lost connection, without progress; they are not `retries`. */
+	uint64_t reconnect_ns;
+	uint64_t lost_ns; /**< when an attempt before these has lost it; 0: there was none */
 	const char *what; /**< begins the lines; NULL: nothing */
 	volatile sig_atomic_t *stop;
 	/** One attempt, in a process of its own. The exit status; shared->err has the reason. */
@@ -27,5 +30,8 @@ struct cp_retry {
  * started no thread and no EAL.
  */
 int cp_retry_run(const struct cp_retry *r);
+
+/** Say that the connection is lost, and that the transfer goes on. */
+void cp_retry_say(const struct cp_retry *r, const char *err);
 
 #endif /* WEFT_APPS_CP_RETRY_H */

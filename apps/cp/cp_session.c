@@ -101,6 +101,8 @@ session_on_event(void *user, const struct weft_event *ev)
 	switch (ev->type) {
 	case WEFT_EV_ESTABLISHED:
 		s->established = true;
+		if (s->shared != NULL)
+			s->shared->begun = true;
 		break;
 	case WEFT_EV_REJECTED:
 		s->refused = true;

@@ -6,7 +6,7 @@ _weft_cp() {
 	COMPREPLY=()
 	case $before in
 	--address | --auth | --block | --clone | --depth | --dev | --from | --length | --mtu | --offset | --rate | --remove-snapshot | \
-		--retries | --retry-wait | --snapshot | --timeout | --wait) return ;;
+		--reconnect | --retries | --retry-wait | --snapshot | --timeout | --wait) return ;;
 	esac
 	if [[ $word == -* ]]; then
 		options=$("${COMP_WORDS[0]}" --help 2> /dev/null | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')

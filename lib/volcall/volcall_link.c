@@ -19,8 +19,10 @@
  * whose SYN was lost. */
 #define LINK_FIRST_US 250000U
 #define LINK_PAUSE_US 20000U
-#define LINK_PAUSES   6 /* doublings of both */
-#define LINK_BUSY_US  1000
+/* Both double each so many attempts, so often: no target is away for long, or it is for longer. */
+#define LINK_TRIES   8
+#define LINK_DOUBLES 4
+#define LINK_BUSY_US 1000
 
 /* ---- When ---- */
 
@@ -108,7 +110,8 @@ link_on_go(void *arg)
 {
 	struct weft_volume *v = arg;
 	struct volcall_link *l = v->link;
-	const unsigned int shift = l->tries < LINK_PAUSES ? l->tries : LINK_PAUSES;
+	const unsigned int doubles = l->tries / LINK_TRIES,
+	                   shift = doubles < LINK_DOUBLES ? doubles : LINK_DOUBLES;
 	uint64_t time_us = (uint64_t)LINK_FIRST_US << shift;
 	bool was = l->conn != NULL;
 	int rc;

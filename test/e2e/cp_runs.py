@@ -29,16 +29,17 @@ def octets(file):
         return f.read()
 
 
-def spawn(t, *args, port=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
-    p = subprocess.Popen([app("weft-cp"), *t.client_args(port), *args], stdin=stdin, stdout=stdout, stderr=stderr)
+def spawn(t, *args, port=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, reconnect="0"):
+    """Start a weft-cp. By default one that fails with its connection."""
+    p = subprocess.Popen([app("weft-cp"), *t.client_args(port), "--reconnect", reconnect, *args], stdin=stdin, stdout=stdout, stderr=stderr)
     PROCS.append(p)
     return p
 
 
-def copy(t, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, status=0, text=True, port=0, timeout=60):
+def copy(t, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, status=0, text=True, port=0, timeout=60, reconnect="0"):
     """Run weft-cp, and look at its exit status: (status, what it wrote, what it said)."""
     data = stdin if isinstance(stdin, (bytes, bytearray)) else None
-    p = spawn(t, *args, port=port, stdin=subprocess.PIPE if data is not None else stdin, stdout=stdout)
+    p = spawn(t, *args, port=port, stdin=subprocess.PIPE if data is not None else stdin, stdout=stdout, reconnect=reconnect)
     out, err = p.communicate(data, timeout=timeout)
     assert p.returncode == status, (args, p.returncode, err, t.logged()[-1500:] if t.proc else "")
     return p.returncode, out.decode() if text and out is not None else out, err.decode() if text else err

@@ -408,7 +408,7 @@ def test_completion():
     os.mkdir(path("bc"))
     for name in ("alpha", "beta"):
         make_file(f"bc/{name}", 10, 1)
-    for words, want in ((["--re"], {"--resume", "--retries", "--retry-wait", "--remove-snapshot"}), (["--rate", ""], set()),
+    for words, want in ((["--re"], {"--reconnect", "--resume", "--retries", "--retry-wait", "--remove-snapshot"}), (["--rate", ""], set()),
                         (["--resume", path("bc/al")], {path("bc/alpha")}), ([path("bc/alpha"), "we"], {"weft://"})):
         line = " ".join(f"'{w}'" for w in [app("weft-cp"), *words])
         rc, out, err = run(["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _weft_cp; "

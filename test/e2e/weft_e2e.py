@@ -140,7 +140,8 @@ class Target:
         return ["--dev", memif(0, "client", self.sock(port)), "--address", f"10.0.{port}.{addr}/24"]
 
     def cp_start(self, src, dst, port=0, addr=2, args=()):
-        p = subprocess.Popen([app("weft-cp"), *self.client_args(port, addr), *args, src, dst],
+        """Start a weft-cp that fails with its connection."""
+        p = subprocess.Popen([app("weft-cp"), *self.client_args(port, addr), "--reconnect", "0", *args, src, dst],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              stdin=subprocess.DEVNULL)
         PROCS.append(p)

@@ -189,7 +189,8 @@ def quickstart(c, note):
     check(f"{note}: an export is made", rc == 0, out)
     rc, out = c.run("weft-cp", "-q", *CLIENT, "/tmp/old", "weft://10.0.0.1/demo")
     check(f"{note}: push", rc == 0, out)
-    second = subprocess.Popen(c.command("weft-cp", "-q", *CLIENT, "--rate", "8M", "/tmp/new", "weft://10.0.0.1/demo"),
+    second = subprocess.Popen(c.command("weft-cp", "-q", *CLIENT, "--reconnect", "0", "--rate", "8M", "/tmp/new",
+                                        "weft://10.0.0.1/demo"),
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(1)
     target.send_signal(signal.SIGKILL)
