@@ -103,6 +103,7 @@ list(struct cp_session *s)
 
 /* ---- Copies ---- */
 
+static char temp[CONF_PATH_MAX + 64]; /* that this process has made before it began anew */
 static struct cp_session session;
 static struct cp_report report;
 static struct conf conf;
@@ -193,16 +194,25 @@ attempt_again(void *arg, struct cp_shared *shared, bool again)
  * process. It finds in AGAIN_ENV when the connection was lost. Returns only if that fails.
  */
 static void
-begin_anew(const struct cp_args *a)
+begin_anew(const struct cp_args *a, const struct cp_retry *retry, const char *kept)
 {
-	char value[32];
+	char value[CONF_PATH_MAX + 96];
+	sigset_t set, before;
 
-	snprintf(value, sizeof(value), "%" PRIu64, ui_now_ns());
+	snprintf(value, sizeof(value), "%" PRIu64 " %s", ui_now_ns(), kept);
 	fflush(stdout);
+	/* A signal waits until the program has its handlers again. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	if (cp_signal == 0)
+		cp_retry_say(retry, session.err);
 	/* Devices of the old stack must not stay open. */
-	if (setenv(AGAIN_ENV, value, 1) != 0 || close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
-		return;
-	execv("/proc/self/exe", a->argv);
+	if (cp_signal == 0 && setenv(AGAIN_ENV, value, 1) == 0 &&
+	    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
+		execv("/proc/self/exe", a->argv);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /** Copy one file in this process. */
@@ -219,8 +229,7 @@ copy_here(struct cp_args *a, struct attempt *at, const struct cp_retry *retry)
 		return status;
 	if (status == CP_EXIT_LOST && shared.begun && !shared.consumed && cp_signal == 0 &&
 	    a->reconnect_ns > 0) {
-		cp_retry_say(retry, session.err);
-		begin_anew(a);
+		begin_anew(a, retry, shared.temp);
 	}
 	if (shared.temp[0] != '\0')
 		unlink(shared.temp);
@@ -245,6 +254,7 @@ copy_all(struct cp_args *a)
 		        .wait_ns = a->retry_wait_ns,
 		        .reconnect_ns = a->reconnect_ns,
 		        .lost_ns = i == 0 ? a->lost_ns : 0,
+		        .temp = i == 0 ? temp : "",
 		        .what = jobs.n > 1 ? jobs.job[i].source : NULL,
 		        .stop = &cp_signal,
 		        .attempt = attempt_again,
@@ -257,6 +267,8 @@ copy_all(struct cp_args *a)
 			status = copy_here(a, &at, &retry);
 		failed += status != CP_EXIT_OK;
 	}
+	if (i == 0 && temp[0] != '\0')
+		unlink(temp);
 	/* A signal between two files ends it as one within a file does. */
 	if (i < jobs.n)
 		ui_msg("interrupted: %u of %u files were not %s", failed + jobs.n - i,
@@ -301,6 +313,7 @@ main(int argc, char **argv)
 	const struct sigaction sa = {.sa_handler = on_signal};
 	static struct cp_args a;
 	char **words;
+	sigset_t set;
 
 	ui_init("weft-cp");
 	words = malloc(((size_t)argc + 1) * sizeof(*words));
@@ -310,13 +323,22 @@ main(int argc, char **argv)
 	memcpy(words, argv, ((size_t)argc + 1) * sizeof(*words));
 	cp_args_parse(argc, argv, &a);
 	a.argv = words;
-	if (getenv(AGAIN_ENV) != NULL)
-		a.lost_ns = strtoull(getenv(AGAIN_ENV), NULL, 10);
+	if (getenv(AGAIN_ENV) != NULL) {
+		char *end;
+
+		a.lost_ns = strtoull(getenv(AGAIN_ENV), &end, 10);
+		snprintf(temp, sizeof(temp), "%s", *end != '\0' ? end + 1 : end);
+	}
 	unsetenv(AGAIN_ENV);
 	a.opt.stop = &cp_signal;
 	cp_args_configure(&a, &conf);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (a.lost_ns != 0)
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	/* inherited, it may be ignored, and then no process that ends can be waited for */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

@@ -21,9 +21,8 @@ struct cp_args {
 	uint32_t retries;       /**< after a failure that may pass */
 	uint64_t retry_wait_ns; /**< before the first one */
 	uint64_t reconnect_ns;  /**< of a transfer that has lost its connection; 0: it has failed */
-	uint64_t
-	        lost_ns; /**< when the weft-cp that this process was before lost it; 0: there was none */
-	char **argv; /**< as the program was begun */
+	uint64_t lost_ns; /**< when this process lost it before it began anew; 0: it did not */
+	char **argv;      /**< as the program was begun */
 	char **operands;
 	int noperands;
 };

@@ -227,6 +227,7 @@ cp_retry_run(const struct cp_retry *r)
 	}
 	shared->pid = getpid();
 	shared->begun = r->lost_ns != 0;
+	snprintf(shared->temp, sizeof(shared->temp), "%s", r->temp);
 	srand48((long)(ui_now_ns() ^ (uint64_t)getpid()));
 	retry_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, &before);

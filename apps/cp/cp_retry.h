@@ -13,9 +13,11 @@
 struct cp_retry {
 	uint32_t retries; /**< without progress in between */
 	uint64_t wait_ns; /**< before the first one; each further one waits twice as long */
-	/** Attempts that go on after a lost connection, without progress; they are not `retries`. */
+	/** of attempts that go on after a lost connection, without progress; these are no `retries`
+	 */
 	uint64_t reconnect_ns;
 	uint64_t lost_ns; /**< when an attempt before these has lost it; 0: there was none */
+	const char *temp; /**< its temporary file; "": none */
 	const char *what; /**< begins the lines; NULL: nothing */
 	volatile sig_atomic_t *stop;
 	/** One attempt, in a process of its own. The exit status; shared->err has the reason. */
