@@ -19,6 +19,7 @@
 #include "target_lines.h"
 #include "target_metrics.h"
 #include "target_quota.h"
+#include "target_restart.h"
 #include "target_service.h"
 #include "target_size.h"
 #include "target_slow.h"
@@ -294,6 +295,7 @@ main(int argc, char **argv)
 	int opt, sig;
 
 	ui_init("weft-target");
+	target_restart_begin(argv);
 	target_lines_keep();
 	ui_keep_memory();
 	opterr = 0;
@@ -407,18 +409,27 @@ main(int argc, char **argv)
 		ui_die("%s", err);
 	}
 	say_ready(t);
-	target_service_ready(t->stack.workers, t->stack.nworkers, served(t));
+	target_service_ready(t->stack.workers, t->stack.nworkers, served(t),
+	                     target_restart_serves());
 	while ((sig = next_signal(t, &set)) == SIGHUP) {
 		target_service_reloading();
 		if (target_reload(t, "SIGHUP", err, sizeof(err)) != 0)
 			ui_msg(UI_ERR "SIGHUP: %s; nothing was changed", err);
 		target_service_reloaded(served(t));
 	}
-	target_service_stopping();
-	ui_msg("ending: %s", sig == 0         ? "no port is left, because every device was removed"
+	if (t->restart_asked)
+		target_service_restarting();
+	else
+		target_service_stopping();
+	ui_msg("ending: %s", t->restart_asked ? "weft-ctl restart"
+	                     : sig == 0       ? "no port is left, because every device was removed"
 	                     : sig == SIGINT  ? "SIGINT"
 	                     : sig == SIGUSR1 ? "weft-ctl stop"
 	                                      : "SIGTERM");
 	end_now(t);
+	if (t->restart_asked) {
+		target_restart_now();
+		return UI_EXIT_FAIL;
+	}
 	return sig == 0 ? 1 : 0;
 }

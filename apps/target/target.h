@@ -24,6 +24,7 @@
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c; rates of exports (target_rate.h,
  *   rate.h): target_rate.c, rate.c
  * - messages to a service manager, its watchdog (target_service.h): target_service.c
+ * - the program replaces itself (target_restart.h): target_restart.c
  * - metrics (target_metrics.h, metrics_count.h, metrics_read.h): metrics*.c
  * - volumes (target_volume.h): target_volume*.c
  */
@@ -107,6 +108,7 @@ struct target {
 	uint64_t ready_ns;   /**< when it was ready, by ui_now_ns() */
 	char log_level[256]; /**< as set last; the program's thread */
 	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
+	bool restart_asked;  /**< and the program's file to be executed then; likewise */
 };
 
 /** Slots of exports: a loop skips those that are gone (target_export_gone()). Any thread. */

@@ -217,6 +217,7 @@ bool control_drain(struct control_job *job);
 bool control_offline(struct control_job *job);
 bool control_online(struct control_job *job);
 bool control_stop(struct control_job *job);
+bool control_restart(struct control_job *job);
 void control_drop_collect(struct control_part *part);
 void control_drop(struct control_job *job);
 

@@ -12,6 +12,7 @@
 #include "target_control.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_restart.h"
 #include "target_runtime.h"
 #include "ui.h"
 
@@ -95,6 +96,20 @@ control_stop(struct control_job *job)
 	job->t->stop_asked = true;
 	control_job_result(job, json_pack("{s:i}", "pid", (int)getpid()));
 	return true;
+}
+
+bool
+control_restart(struct control_job *job)
+{
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+
+	if (target_restart_check(job->t, err, sizeof(err)) != 0) {
+		ctl_fail(&job->fault, CTL_FAILED, "%.*s; this target goes on", CTL_TEXT_MAX - 32,
+		         err);
+		return true;
+	}
+	job->t->restart_asked = true;
+	return control_stop(job);
 }
 
 /* ---- An export in and out of service ---- */

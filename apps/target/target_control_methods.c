@@ -46,6 +46,7 @@ static const struct control_handler handlers[] = {
         {.method = "export.rename", .program = control_rename},
         {.method = "export.delete", .program = control_delete},
         {.method = "stop", .program = control_stop},
+        {.method = "restart", .program = control_restart},
 };
 
 const struct control_handler *

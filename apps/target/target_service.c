@@ -24,7 +24,8 @@
 #include "ui.h"
 #include <weft/worker.h>
 
-#define SERVICE_MIN_US 100000ULL /**< least time between two questions */
+#define SERVICE_MIN_US     100000ULL    /**< least time between two questions */
+#define SERVICE_RESTART_US 600000000ULL /**< as TimeoutStartSec of the unit */
 
 struct service_worker {
 	struct weft_worker *worker;
@@ -36,7 +37,8 @@ static struct {
 	int fd, end_fd; /**< -1: none */
 	struct sockaddr_un to;
 	socklen_t to_len;
-	uint64_t watchdog_us; /**< 0: none is wanted */
+	uint64_t watchdog_us;                                   /**< 0: none is wanted */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /**< of the manager; "": none */
 	bool watching;
 	pthread_t watchdog;
 	struct service_worker worker[CONF_WORKERS_MAX];
@@ -72,6 +74,7 @@ target_service_begin(void)
 	    strlen(path) < sizeof(service.to.sun_path)) {
 		service.to.sun_family = AF_UNIX;
 		memcpy(service.to.sun_path, path, strlen(path));
+		memcpy(service.path, path, strlen(path));
 		if (path[0] == '@')
 			service.to.sun_path[0] = '\0';
 		service.to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) +
@@ -139,7 +142,8 @@ service_watch(void *arg)
 }
 
 void
-target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports)
+target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports,
+                     bool restarted)
 {
 	int rc;
 
@@ -148,6 +152,8 @@ target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint
 	service_say("READY=1\nSTATUS=serving %" PRIu32 " exports", exports);
 	if (service.watchdog_us == 0)
 		return;
+	if (restarted)
+		service_say("WATCHDOG_USEC=%" PRIu64, service.watchdog_us);
 	for (uint32_t i = 0; i < nworkers; i++)
 		service.worker[i].worker = workers[i];
 	service.nworkers = nworkers;
@@ -172,15 +178,43 @@ target_service_reloaded(uint32_t exports)
 }
 
 void
-target_service_stopping(void)
+target_service_environment(void)
+{
+	char us[24];
+
+	if (service.path[0] != '\0')
+		(void)setenv("NOTIFY_SOCKET", service.path, 1);
+	snprintf(us, sizeof(us), "%" PRIu64, service.watchdog_us);
+	if (service.watchdog_us != 0)
+		(void)setenv("WATCHDOG_USEC", us, 1);
+}
+
+static void
+service_end_watch(void)
 {
 	const uint64_t one = 1;
 
-	service_say("STOPPING=1");
 	if (!service.watching)
 		return;
 	/* The count of an eventfd has room for one. */
 	(void)!write(service.end_fd, &one, sizeof(one));
 	pthread_join(service.watchdog, NULL);
 	service.watching = false;
+}
+
+void
+target_service_stopping(void)
+{
+	service_say("STOPPING=1");
+	service_end_watch();
+}
+
+void
+target_service_restarting(void)
+{
+	service_say("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, ui_now_ns() / 1000);
+	/* Nothing answers until the next program serves, which reads large exports first. */
+	if (service.watching)
+		service_say("WATCHDOG_USEC=%llu", SERVICE_RESTART_US);
+	service_end_watch();
 }

@@ -143,6 +143,8 @@ DOCUMENTS = {
                               ["weft-target(8)", "weft-alarms(7)"]),
     ("weft-sizing", 7): ("guide/sizing.md", "memory, processors and disk of a target", ["weft-target(8)"]),
     ("weft-security", 7): ("guide/security.md", "what weft protects, and what not", ["weft-host-auth(7)", "weft.conf(5)"]),
+    ("weft-restart", 7): ("guide/restart.md", "restart and replace a target without failures of its clients",
+                           ["weft-target(8)", "weft-ctl(8)"]),
     ("weft-upgrade", 7): ("guide/upgrade.md", "upgrade and downgrade of programs and formats", ["weft-target(8)"]),
     ("weft-backup", 7): ("guide/backup.md", "backup and restore of exports", ["weft-cp(1)", "weft-fsck(8)"]),
     ("weft-alarms", 7): ("guide/alarms.md", "what an alarm of a target means, and what to do", ["weft-ctl(8)", "weft-fsck(8)"]),

@@ -13,15 +13,19 @@ PLUGIN = os.path.join(BUILD, "apps", "nbdkit", "nbdkit-weft-plugin.so")
 MIB = 1 << 20
 
 
-def mortal(name, exports, **kw):
-    """A target that is to die: its end of the port is the client, because a client of net_memif finds no new server."""
-    t = Target(name, exports, **kw)
+def client_role(t):
+    """Make the target's end of the port the client's: a client of net_memif finds no new server."""
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
         f.write(text.replace("role=server", "role=client"))
     t.ports = 0  # the socket is not the target's, and stays
     return t
+
+
+def mortal(name, exports, **kw):
+    """A target that is to die."""
+    return client_role(Target(name, exports, **kw))
 
 
 class Nbd:

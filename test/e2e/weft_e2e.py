@@ -79,8 +79,9 @@ def memif(i, role, sock):
 class Target:
     """A weft-target with `ports` memif ports and the exports {name: {key: value}}."""
 
-    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None, port_extra=""):
+    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None, port_extra="", args=()):
         self.name = name
+        self.args = args
         self.ports = ports
         self.conf = path(f"{name}.ini")
         self.exe = exe or app("weft-target")
@@ -105,7 +106,7 @@ class Target:
                 os.unlink(self.sock(i))
         self.log = path(f"{self.name}.log")
         with open(self.log, "w") as log:
-            self.proc = subprocess.Popen([self.exe, "-c", self.conf], stderr=log,
+            self.proc = subprocess.Popen([self.exe, "-c", self.conf, *self.args], stderr=log,
                                          stdout=log, stdin=subprocess.DEVNULL)
         PROCS.append(self.proc)
 

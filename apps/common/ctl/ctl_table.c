@@ -620,6 +620,16 @@ const struct ctl_method ctl_methods[] = {
          .changes = true,
          .limit_ms = SHORT_MS,
          FIELDS(fields_stop)},
+        {.name = "restart",
+         .command = "restart",
+         .help = "Replace the target by the program that its file is now, with the same process "
+                 "id: after an upgrade, or to begin anew. First that program checks the "
+                 "configuration beside this target (`--check-config`). If it refuses, the answer "
+                 "is `failed`, and this target goes on. The answer comes before the change. "
+                 "Clients wait, and connect again.",
+         .changes = true,
+         .limit_ms = LONG_MS,
+         FIELDS(fields_stop)},
 };
 
 const unsigned int ctl_nmethods = N(ctl_methods);
