@@ -30,7 +30,7 @@ events_on(void *user, const struct weft_event *ev)
 		wv_ucm_request(ev->user, ev);
 		break;
 	case WEFT_EV_ESTABLISHED:
-		wv_qp_up(q, ev->ird, ev->ord);
+		wv_qp_up(q);
 		if (q->id != NULL)
 			wv_ucm_established(q->id, ev);
 		break;

@@ -63,7 +63,7 @@ struct wv_qp *wv_qp_find(uint32_t qp_num);
 /** The end of the process: let all connections send what they have. */
 void wv_qp_drain_all(uint64_t end_ns);
 /** Its connection is up or has ended. */
-void wv_qp_up(struct wv_qp *q, uint16_t ird, uint16_t ord);
+void wv_qp_up(struct wv_qp *q);
 void wv_qp_down(struct wv_qp *q);
 /** Close in order, behind what is posted. 0, -errno. */
 int wv_qp_close(struct wv_qp *q);

@@ -45,11 +45,13 @@ wv_qp_unlist(struct wv_qp *q)
 }
 
 void
-wv_qp_up(struct wv_qp *q, uint16_t ird, uint16_t ord)
+wv_qp_up(struct wv_qp *q)
 {
-	(void)ird;
+	struct weft_qp_info info;
+
+	weft_qp_query(q->qp, &info);
 	q->up = true;
-	q->ord = ord;
+	q->ord = info.ord;
 	q->ibv.state = IBV_QPS_RTS;
 }
 

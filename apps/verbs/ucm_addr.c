@@ -77,6 +77,28 @@ cm_addr_is_ours(const struct sockaddr_storage *a)
 	return false;
 }
 
+bool
+cm_addr_one_family(const struct wv_cm_id *id)
+{
+	return addr_is_any(&id->src) && (id->src.ss_family == AF_INET || id->af_only);
+}
+
+uint32_t
+cm_addr_all(const struct wv_cm_id *id, struct sockaddr_storage *out, uint32_t most)
+{
+	struct sockaddr_storage src = id->src;
+	uint32_t n, found = 0;
+	const struct conf_port *p = addr_ports(&n);
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < p[i].nnets && found < most; k++)
+			if (p[i].nets[k].addr.ss_family == src.ss_family) {
+				out[found] = p[i].nets[k].addr;
+				*addr_port(&out[found++]) = *addr_port(&src);
+			}
+	return found;
+}
+
 /** The address from which a peer is reached: in its network, or by a gateway. NULL: none. */
 static const struct sockaddr_storage *
 addr_toward(const struct sockaddr_storage *to)
@@ -128,6 +150,10 @@ addr_clashes(const struct wv_cm_id *other, const void *arg)
 	if (other == c->id || other->state == CM_NEW || other->ps != c->id->ps || other->uid == 0 ||
 	    (other->dst.ss_family != 0 && other->state >= CM_REQUESTED) ||
 	    (other->reuse && c->id->reuse && other->state != CM_LISTEN))
+		return false;
+	/* As the kernel's cma_check_port(): an address of IPv4 is of its family alone. */
+	if (a.ss_family != b.ss_family && (a.ss_family == AF_INET || other->af_only) &&
+	    (b.ss_family == AF_INET || c->id->af_only))
 		return false;
 	return *addr_port(&a) == *addr_port(&b) &&
 	       (addr_is_any(&a) || addr_is_any(&b) || addr_same_host(&a, &b));

@@ -155,12 +155,21 @@ id_drop_events(struct wv_cm_id *id)
 }
 
 void
+cm_id_unlisten(struct wv_cm_id *id)
+{
+	for (uint32_t i = 0; i < id->nlisteners; i++)
+		weft_unlisten(id->listeners[i]);
+	free(id->listeners);
+	id->listeners = NULL;
+	id->nlisteners = 0;
+}
+
+void
 cm_id_destroy(struct wv_cm_id *id)
 {
 	struct wv_qp *qp = id->qp;
 
-	if (id->listener != NULL)
-		weft_unlisten(id->listener);
+	cm_id_unlisten(id);
 	if (id->req != NULL)
 		weft_reject(id->req, NULL, 0);
 	if (qp != NULL) {

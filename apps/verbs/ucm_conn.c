@@ -4,6 +4,7 @@
 #include "ucm_priv.h"
 
 #include "addr.h"
+#include "conf.h"
 #include "engine.h"
 #include "qp.h"
 
@@ -15,6 +16,44 @@
 #define CONN_STARTUP_US 60000000
 /** A process that is killed sends no FIN. Its peer asks after this time without a segment. */
 #define CONN_KEEPALIVE_US 5000000
+
+static int
+conn_listen_one(struct wv_cm_id *id, const struct sockaddr_storage *at,
+                const struct weft_listen_attr *a)
+{
+	int rc = weft_listen(wv_engine.ctx, (const struct sockaddr *)at, addr_len(at), a,
+	                     &id->listeners[id->nlisteners]);
+
+	id->nlisteners += rc == 0;
+	return rc;
+}
+
+/**
+ * The unspecified address is one of both families for weft. For the kernel that of IPv4 is all
+ * addresses of IPv4, and that of IPv6 can be so, too: then another id may listen on the same port
+ * in the other family.
+ */
+static int
+conn_listen_all(struct wv_cm_id *id, const struct weft_listen_attr *a)
+{
+	struct sockaddr_storage at[CONF_NETWORKS_MAX + 1];
+	uint32_t n = 1;
+	int rc = 0;
+
+	at[0] = id->src;
+	if (cm_addr_one_family(id))
+		n = cm_addr_all(id, at, CONF_NETWORKS_MAX);
+	id->listeners = calloc(n + 1, sizeof(id->listeners[0]));
+	if (id->listeners == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && rc == 0; i++) {
+		rc = conn_listen_one(id, &at[i], a);
+		/* Of a port of another worker. */
+		if (rc == -EADDRNOTAVAIL && cm_addr_one_family(id))
+			rc = 0;
+	}
+	return rc;
+}
 
 int
 cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
@@ -44,10 +83,11 @@ cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
 	a.user = id;
 	a.dscp = id->dscp;
 	id->backlog = a.backlog;
-	rc = weft_listen(wv_engine.ctx, (const struct sockaddr *)&id->src, addr_len(&id->src), &a,
-	                 &id->listener);
+	rc = conn_listen_all(id, &a);
 	if (rc == 0)
 		id->state = CM_LISTEN;
+	else
+		cm_id_unlisten(id);
 	return rc;
 }
 

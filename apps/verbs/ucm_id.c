@@ -94,6 +94,10 @@ cm_do_set_option(struct cm_chan *chan, const void *cmd, size_t out)
 		memcpy(&on, value, sizeof(on));
 		if (c->optname == RDMA_OPTION_ID_REUSEADDR)
 			id->reuse = on != 0;
+		else if (id->state != CM_NEW)
+			return -EINVAL; /* it says how the address is bound */
+		else
+			id->af_only = on != 0;
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		/* Of RoCE and InfiniBand; TCP measures its own. */

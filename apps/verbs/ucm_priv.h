@@ -44,9 +44,11 @@ struct wv_cm_id {
 	struct sockaddr_storage src, dst;
 	bool device; /**< it belongs to the device, by its address */
 	bool reuse;
+	bool af_only; /**< the address is of its family alone */
 	uint64_t dscp; /**< WEFT_DSCP() or 0 */
 	uint32_t backlog;
-	struct weft_listener *listener;
+	struct weft_listener **listeners;
+	uint32_t nlisteners;
 	struct weft_connreq *req;
 	struct wv_qp *qp;
 	uint32_t reported; /**< events that the program has taken */
@@ -79,6 +81,8 @@ struct wv_cm_id *cm_id_new(struct cm_chan *chan, uint16_t ps);
 struct wv_cm_id *cm_id_find(const struct cm_chan *chan, uint32_t id);
 /** With the engine's lock, if there is an engine. */
 void cm_id_destroy(struct wv_cm_id *id);
+/** End its listeners. With the engine's lock. */
+void cm_id_unlisten(struct wv_cm_id *id);
 /** Call fn for each id until it returns true; that id, or NULL. */
 struct wv_cm_id *cm_id_each(bool (*fn)(const struct wv_cm_id *id, const void *arg),
                             const void *arg);
@@ -117,6 +121,10 @@ int cm_do_query(struct cm_chan *chan, const void *cmd, size_t out);
 int cm_bind_any(struct wv_cm_id *id, sa_family_t family);
 /** Whether it is an address of a port. */
 bool cm_addr_is_ours(const struct sockaddr_storage *a);
+/** Whether it is bound to all addresses of its family, and to none of the other. */
+bool cm_addr_one_family(const struct wv_cm_id *id);
+/** The port's addresses of its family, with its port number. Returns how many. */
+uint32_t cm_addr_all(const struct wv_cm_id *id, struct sockaddr_storage *out, uint32_t most);
 /** If the id is bound to any address: give it the one from which its peer is reached. */
 void cm_addr_toward(struct wv_cm_id *id);
 

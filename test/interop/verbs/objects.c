@@ -52,10 +52,12 @@ struct qp_ex_45 {
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | ACCESS_FLUSH_GLOBAL)
 
-enum order { SEND_BACK, BIND_1, BIND_2, IS_BOUND, TELL_SUM, TELL_IMM };
+enum order { SEND_BACK, BIND_1, BIND_2, IS_BOUND, TELL_SUM, TELL_IMM, READ_MINE };
 
 struct ask {
 	uint32_t order, n;
+	uint64_t addr; /**< READ_MINE: what the server reads of the client's memory */
+	uint32_t rkey, len;
 };
 
 struct told {
@@ -149,6 +151,26 @@ post_send_inline(struct end *e, const void *data, uint32_t len)
 	                   *bad;
 
 	MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
+}
+
+static int
+post(struct end *e, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_sge sge = {(uintptr_t)e->mem + off, len, e->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = off,
+	                         .sg_list = &sge,
+	                         .num_sge = 1,
+	                         .opcode = op,
+	                         .send_flags = IBV_SEND_SIGNALED},
+	                   *bad;
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
+	if (op == IBV_WR_RDMA_WRITE_WITH_IMM || op == IBV_WR_SEND_WITH_IMM)
+		wr.imm_data = htonl(0x12345678);
+	if (op == IBV_WR_SEND_WITH_INV)
+		wr.invalidate_rkey = rkey;
+	return ibv_post_send(e->id->qp, &wr, &bad);
 }
 
 static struct ibv_qp_init_attr
@@ -270,6 +292,14 @@ serve(struct end *e)
 			for (uint32_t i = DEPTH * MSG; i < BYTES; i++)
 				t.value += e->mem[i];
 			break;
+		case READ_MINE:
+			t.rkey = (uint32_t)post(e, IBV_WR_RDMA_READ, BYTES / 2, a.len, a.addr,
+			                        a.rkey);
+			if (t.rkey == 0)
+				wc_ok(e->id->send_cq, IBV_WC_RDMA_READ);
+			for (uint32_t i = 0; i < a.len; i++)
+				t.value += e->mem[BYTES / 2 + i];
+			break;
 		case TELL_IMM:
 			imm_wanted = imm == 0;
 			if (imm_wanted)
@@ -339,11 +369,11 @@ client_id(void)
 	return id;
 }
 
-/** Connect e->id, which has its QP. */
+/** Connect e->id, which has its QP. in: Reads of the server that it serves at a time; out: its own. */
 static void
-client_up(struct end *e)
+client_up_depths(struct end *e, uint8_t in, uint8_t out)
 {
-	struct rdma_conn_param p = {.responder_resources = 3, .initiator_depth = 5};
+	struct rdma_conn_param p = {.responder_resources = in, .initiator_depth = out};
 
 	end_memory(e);
 	MUST(rdma_connect(e->id, &p) == 0);
@@ -351,7 +381,13 @@ client_up(struct end *e)
 	MUST(e->id->event->param.conn.private_data_len >= sizeof(e->told));
 	memcpy(&e->told, e->id->event->param.conn.private_data, sizeof(e->told));
 	/* what the server may have outstanding here, and what it grants */
-	MUST(e->told.value == (5 << 8 | 3));
+	MUST(e->told.value == (uint32_t)(out << 8 | in));
+}
+
+static void
+client_up(struct end *e)
+{
+	client_up_depths(e, 3, 5);
 }
 
 static void
@@ -374,37 +410,24 @@ client_close(struct end *e)
 }
 
 static struct told
-ask(struct end *e, enum order order, uint32_t n)
+ask_all(struct end *e, const struct ask *a)
 {
-	const struct ask a = {order, n};
 	struct told t;
 
 	post_recv(e, NULL, 0);
-	post_send_inline(e, &a, sizeof(a));
+	post_send_inline(e, a, sizeof(*a));
 	wc_ok(e->id->send_cq, IBV_WC_SEND);
 	wc_ok(e->id->recv_cq, IBV_WC_RECV);
 	memcpy(&t, e->mem, sizeof(t));
 	return t;
 }
 
-static int
-post(struct end *e, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t addr, uint32_t rkey)
+static struct told
+ask(struct end *e, enum order order, uint32_t n)
 {
-	struct ibv_sge sge = {(uintptr_t)e->mem + off, len, e->mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = off,
-	                         .sg_list = &sge,
-	                         .num_sge = 1,
-	                         .opcode = op,
-	                         .send_flags = IBV_SEND_SIGNALED},
-	                   *bad;
+	const struct ask a = {.order = order, .n = n};
 
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = rkey;
-	if (op == IBV_WR_RDMA_WRITE_WITH_IMM || op == IBV_WR_SEND_WITH_IMM)
-		wr.imm_data = htonl(0x12345678);
-	if (op == IBV_WR_SEND_WITH_INV)
-		wr.invalidate_rkey = rkey;
-	return ibv_post_send(e->id->qp, &wr, &bad);
+	return ask_all(e, &a);
 }
 
 static struct ibv_async_event
@@ -439,6 +462,34 @@ case_write_read(void)
 	MUST(attr.qp_state == IBV_QPS_RTS && init.cap.max_send_wr == DEPTH);
 	client_close(&e);
 	done("Writes and Reads, and what they move; the state of a connected queue pair");
+}
+
+/** As libiscsi's iSER does: it only serves Reads. */
+static void
+case_depths(void)
+{
+	for (unsigned int serves = 0; serves < 2; serves++) {
+		struct ibv_qp_init_attr attr = plain();
+		struct end e = {.id = client_id()};
+		struct ask a = {.order = READ_MINE, .len = 4096};
+		uint32_t sum = 0;
+		struct told t;
+
+		MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+		client_up_depths(&e, serves ? 3 : 0, serves ? 0 : 5);
+		a.addr = (uintptr_t)e.mem + 8192;
+		a.rkey = e.mr->rkey;
+		for (unsigned int i = 0; i < a.len; i++)
+			sum += e.mem[8192 + i] = (uint8_t)(i * 11 + 1);
+		t = ask_all(&e, &a);
+		MUST(serves ? t.rkey == 0 && t.value == sum : t.rkey == EINVAL);
+		MUST(post(&e, IBV_WR_RDMA_READ, 32768, 64, e.told.addr, e.told.rkey) ==
+		     (serves ? EINVAL : 0));
+		if (!serves)
+			wc_ok(e.id->send_cq, IBV_WC_RDMA_READ);
+		client_close(&e);
+	}
+	done("depths of 0: one end only serves Reads, the other only reads");
 }
 
 static void
@@ -515,7 +566,7 @@ case_windows(void)
 		wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
 		if (type == 2) {
 			/* the peer invalidates it by a message */
-			const struct ask a = {IS_BOUND, 0};
+			const struct ask a = {.order = IS_BOUND};
 
 			MUST(ask(&e, IS_BOUND, 0).value == 1);
 			post_recv(&e, NULL, 0);
@@ -548,7 +599,7 @@ case_srq(void)
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 16, .max_sge = 1}};
 	struct ibv_srq_attr q = {.srq_limit = 4};
 	struct ibv_qp_init_attr attr = plain();
-	const struct ask a = {SEND_BACK, 13};
+	const struct ask a = {.order = SEND_BACK, .n = 13};
 	struct ibv_async_event ev;
 	struct end e = {.id = client_id()};
 	struct ibv_recv_wr wr = {.num_sge = 0}, *bad;
@@ -633,7 +684,7 @@ case_cq(void)
 static void
 case_channel(void)
 {
-	const struct ask a = {SEND_BACK, 3};
+	const struct ask a = {.order = SEND_BACK, .n = 3};
 	struct ibv_cq *cq;
 	struct epoll_event ev = {.events = EPOLLIN};
 	int ep = epoll_create1(0);
@@ -924,6 +975,8 @@ static void
 case_ports(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET}, *own;
+	struct sockaddr_in6 a6 = {.sin6_family = AF_INET6};
+	int on = 1;
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *one, *two;
 
@@ -935,6 +988,15 @@ case_ports(void)
 	MUST(ntohs(rdma_get_src_port(one)) >= 1024 && own->sin_addr.s_addr == 0);
 	a.sin_port = rdma_get_src_port(one);
 	MUST(rdma_bind_addr(two, (struct sockaddr *)&a) == -1 && errno == EADDRINUSE);
+	/* all addresses of IPv6 besides: of both families, or of IPv6 alone (tgtd) */
+	a6.sin6_port = a.sin_port;
+	MUST(rdma_bind_addr(two, (struct sockaddr *)&a6) == -1 && errno == EADDRINUSE);
+	MUST(rdma_set_option(two, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) == 0);
+	MUST(rdma_bind_addr(two, (struct sockaddr *)&a6) == 0);
+	MUST(rdma_listen(two, 1) == 0);
+	MUST(rdma_set_option(two, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) == -1 &&
+	     errno == EINVAL);
+	MUST(rdma_destroy_id(two) == 0 && rdma_create_id(ch, &two, NULL, RDMA_PS_TCP) == 0);
 	a.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99 */
 	MUST(rdma_bind_addr(two, (struct sockaddr *)&a) == -1 && errno == EADDRNOTAVAIL);
 	MUST(rdma_resolve_addr(two, NULL, (struct sockaddr *)&a, 100) == -1 &&
@@ -951,8 +1013,9 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..14\n");
+	printf("1..15\n");
 	case_write_read();
+	case_depths();
 	case_atomics();
 	case_imm();
 	case_windows();
