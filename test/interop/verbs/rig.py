@@ -27,7 +27,9 @@ PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "rdma_server": 
             "rdma_xserver": "rdmacm-utils", "rdma_xclient": "rdmacm-utils", "cmtime": "rdmacm-utils", "rstream": "rdmacm-utils",
             "riostream": "rdmacm-utils", "rcopy": "rdmacm-utils", "udaddy": "rdmacm-utils", "ibv_devices": "ibverbs-utils",
             "ibv_devinfo": "ibverbs-utils", "ib_write_bw": "perftest", "qperf": "qperf", "fio": "fio", "iperf": "iperf",
-            "fi_pingpong": "libfabric-bin", "fi_info": "libfabric-bin"}
+            "fi_pingpong": "libfabric-bin", "fi_info": "libfabric-bin", "tgtd": "tgt", "tgtadm": "tgt",
+            "iscsi-inq": "libiscsi-bin", "iscsi-test-cu": "libiscsi-bin", "qemu-system-x86_64": "qemu-system-x86", "mpirun": "openmpi-bin",
+            "mpicc": "libopenmpi-dev"}
 libc = ctypes.CDLL(None, use_errno=True)
 
 
