@@ -109,6 +109,8 @@ ibv_destroy_cq(struct ibv_cq *cq)
 	struct wv_cq *c = wv_cq(cq);
 	uint32_t users;
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	users = c->users;
 	wv_unlock();

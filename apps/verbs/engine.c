@@ -25,7 +25,7 @@
 static struct stack stack;
 static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int up_state; /**< 0: not tried; 1: up; -errno: it failed */
-static pid_t up_pid;
+static atomic_int up_pid;   /**< whose the port is; 0: it was not opened */
 static cpu_set_t process_cpus;
 static const struct wv_engine_hooks *hooks;
 
@@ -132,6 +132,15 @@ static void
 engine_in_child(void)
 {
 	wv_engine_set_up(false);
+	wv_engine_set_orphan();
+}
+
+bool
+wv_engine_foreign(void)
+{
+	const pid_t pid = atomic_load_explicit(&up_pid, memory_order_relaxed);
+
+	return pid != 0 && pid != getpid();
 }
 
 struct engine_start {

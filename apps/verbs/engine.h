@@ -49,6 +49,13 @@ int wv_engine_up(void);
 /** Whether it is up. */
 bool wv_engine_is_up(void);
 /**
+ * Whether this process is a child of the one that opened the port. What it does to the objects that
+ * it has inherited is done to copies; nothing of it may reach the port, whose rings it shares.
+ */
+bool wv_engine_orphan(void);
+/** The same, also in a child of vfork(), which has no copies: it shares all memory. */
+bool wv_engine_foreign(void);
+/**
  * Does not return if another thread is at the end of the process, in exit(): the other threads
  * would have ended by now if the kernel closed the connections.
  */

@@ -73,8 +73,13 @@ open64(const char *path, int flags, ...)
 WV_API int
 close(int fd)
 {
-	if (wv_ucm_is(fd))
-		return wv_ucm_close(fd);
+	if (wv_ucm_is(fd)) {
+		/* The ids are the parent's, and so is the memory if it called vfork(). */
+		if (!wv_engine_foreign())
+			return wv_ucm_close(fd);
+		if (wv_engine_orphan())
+			wv_ucm_forget(fd);
+	}
 	return libc_next()->close(fd);
 }
 
@@ -83,8 +88,12 @@ write(int fd, const void *buf, size_t n)
 {
 	ssize_t rc;
 
-	if (wv_ucm_is(fd))
-		return wv_ucm_write(fd, buf, n);
+	if (wv_ucm_is(fd)) {
+		if (!wv_engine_foreign())
+			return wv_ucm_write(fd, buf, n);
+		errno = EPERM;
+		return -1;
+	}
 	rc = libc_next()->write(fd, buf, n);
 	/*
 	 * librdmacm, on a channel that another thread has closed before it called exit(). A program

@@ -24,6 +24,23 @@ static atomic_bool asleep;
 /** Of the holder before it took the lock: a thread that is cancelled would keep the lock. */
 static _Thread_local int cancel_state;
 
+static atomic_bool orphan;
+
+bool
+wv_engine_orphan(void)
+{
+	return atomic_load_explicit(&orphan, memory_order_relaxed);
+}
+
+void
+wv_engine_set_orphan(void)
+{
+	atomic_store_explicit(&orphan, true, memory_order_relaxed);
+	/* Its holder was a thread of the parent, which the child does not have. */
+	(void)pthread_mutex_init(&engine_lock, NULL);
+	atomic_store_explicit(&asleep, false, memory_order_relaxed);
+}
+
 bool
 wv_engine_is_up(void)
 {
@@ -77,7 +94,7 @@ static void
 engine_own(void)
 {
 	/* weft_worker_poll() makes the caller the worker's thread. */
-	if (!weft_worker_is_mine(wv_engine.worker))
+	if (!wv_engine_orphan() && !weft_worker_is_mine(wv_engine.worker))
 		(void)weft_worker_poll(wv_engine.worker);
 }
 
@@ -110,6 +127,8 @@ int
 wv_poll_locked(void)
 {
 	atomic_store_explicit(&posted, false, memory_order_relaxed);
+	if (wv_engine_orphan())
+		return 0;
 	return weft_worker_poll(wv_engine.worker);
 }
 

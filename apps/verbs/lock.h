@@ -22,5 +22,7 @@ bool wv_has_posted(void);
 void wv_engine_set_ending(void);
 /** Whether there is a worker, from now on. */
 void wv_engine_set_up(bool now);
+/** This process is a child of fork(): the worker, whose port it shares, is its parent's. */
+void wv_engine_set_orphan(void);
 
 #endif /* WEFT_APPS_VERBS_LOCK_H */

@@ -42,9 +42,9 @@ WV_API struct ibv_pd *
 ibv_alloc_pd(struct ibv_context *context)
 {
 	struct wv_pd *p = calloc(1, sizeof(*p));
-	int rc = -ENOMEM;
+	int rc = wv_engine_orphan() ? -EPERM : -ENOMEM;
 
-	if (p != NULL) {
+	if (p != NULL && rc != -EPERM) {
 		wv_lock();
 		rc = weft_pd_alloc(wv_engine.ctx, &p->pd);
 		wv_unlock();
@@ -64,6 +64,8 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 	struct wv_pd *p = wv_pd(pd);
 	int rc;
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	rc = weft_pd_dealloc(p->pd);
 	wv_unlock();
@@ -86,6 +88,8 @@ mem_reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int a
 	};
 	int rc = wv_access(access, &a.access);
 
+	if (rc == 0 && wv_engine_orphan())
+		rc = -EPERM;
 	if (rc < 0)
 		return rc;
 	wv_lock();
@@ -144,6 +148,8 @@ mem_dereg(struct weft_mr *mr)
 	atomic_bool freed = false;
 	int rc;
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	rc = weft_mr_dereg(mr, mem_freed, &freed);
 	while (rc == 0 && !atomic_load_explicit(&freed, memory_order_acquire))

@@ -26,7 +26,9 @@ wv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct wv_mw *m = NULL;
 	int rc = -EINVAL;
 
-	if (type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2) {
+	if (wv_engine_orphan()) {
+		rc = -EPERM;
+	} else if (type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2) {
 		m = calloc(1, sizeof(*m));
 		rc = -ENOMEM;
 	}
@@ -50,6 +52,8 @@ wv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 int
 wv_dealloc_mw(struct ibv_mw *mw)
 {
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	weft_mw_dealloc(wv_mw(mw)->mw);
 	wv_unlock();
@@ -102,6 +106,8 @@ wv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 	if (mw->type != IBV_MW_TYPE_1)
 		return EINVAL;
+	if (wv_engine_orphan())
+		return EPERM;
 	wv_lock();
 	weft_mw_query(m->mw, &info);
 	/* A window of type 1 may be bound again, and is unbound by a length of 0. */

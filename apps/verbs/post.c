@@ -189,6 +189,10 @@ wv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	struct wv_qp *q = wv_qp(qp);
 	int rc = 0;
 
+	if (wv_engine_orphan()) {
+		*bad = wr;
+		return EPERM;
+	}
 	wv_lock();
 	while (wr != NULL && rc == 0) {
 		struct ibv_send_wr *at = wr;
@@ -244,6 +248,10 @@ wv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	struct wv_qp *q = wv_qp(qp);
 	int rc = 0;
 
+	if (wv_engine_orphan()) {
+		*bad = wr;
+		return EPERM;
+	}
 	wv_lock();
 	while (wr != NULL && rc == 0) {
 		if (q->qp == NULL) {

@@ -111,7 +111,7 @@ struct ibv_qp *
 wv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct wv_qp *q;
-	int rc = qp_check(attr);
+	int rc = wv_engine_orphan() ? EPERM : qp_check(attr);
 
 	if (rc != 0) {
 		errno = rc;
@@ -190,6 +190,8 @@ ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct wv_qp *q = wv_qp(qp);
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	wv_qp_linger(q);
 	if (q->id != NULL)
@@ -275,6 +277,8 @@ ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	struct wv_qp *q = wv_qp(qp);
 	int rc = 0;
 
+	if (wv_engine_orphan())
+		return EPERM;
 	wv_lock();
 	if ((mask & IBV_QP_CUR_STATE) != 0 && attr->cur_qp_state != qp->state)
 		rc = -EINVAL;

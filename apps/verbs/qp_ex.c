@@ -83,6 +83,8 @@ ex_complete(struct ibv_qp_ex *e)
 
 	if (rc != 0 || b->n == 0)
 		return -rc;
+	if (wv_engine_orphan())
+		return EPERM;
 	wv_lock();
 	if (q->qp == NULL || !q->busy) {
 		rc = -EINVAL;

@@ -22,8 +22,11 @@ srq_new(struct ibv_pd *pd, void *user, struct ibv_srq_attr *attr)
 {
 	struct weft_srq_attr a = {.size = sizeof(a), .evq = wv_engine.evq};
 	struct wv_srq *s;
-	int rc = -EINVAL;
+	int rc = -EPERM;
 
+	if (wv_engine_orphan())
+		goto fail;
+	rc = -EINVAL;
 	if (attr->max_wr == 0 || attr->max_wr > WV_MAX_SRQ_WR || attr->max_sge > WEFT_MAX_SGE)
 		goto fail;
 	rc = -ENOMEM;
@@ -96,6 +99,8 @@ ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	struct weft_srq_info info;
 	int rc = 0;
 
+	if (wv_engine_orphan())
+		return EPERM;
 	if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
 		return EINVAL;
 	wv_lock();
@@ -137,6 +142,8 @@ ibv_destroy_srq(struct ibv_srq *srq)
 	struct wv_srq *s = wv_srq(srq);
 	int rc;
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	rc = weft_srq_destroy(s->srq);
 	wv_unlock();
@@ -160,6 +167,10 @@ wv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct wv_srq *s = wv_srq(srq);
 	int rc = 0;
 
+	if (wv_engine_orphan()) {
+		*bad = wr;
+		return EPERM;
+	}
 	wv_lock();
 	while (wr != NULL && rc == 0) {
 		struct weft_srq_info info;

@@ -22,6 +22,8 @@ struct wv_cm_id;
 int wv_ucm_open(void);
 /** Whether the descriptor is one of the device. Any thread, no lock. */
 bool wv_ucm_is(int fd);
+/** It is none any more: its descriptor is closed in a child of fork(). */
+void wv_ucm_forget(int fd);
 /** As write(2): execute one command. */
 ssize_t wv_ucm_write(int fd, const void *buf, size_t n);
 /** As close(2): destroy the ids of this descriptor. */

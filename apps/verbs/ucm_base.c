@@ -38,6 +38,12 @@ cm_chan_set(int fd, struct cm_chan *chan)
 	return true;
 }
 
+void
+wv_ucm_forget(int fd)
+{
+	(void)cm_chan_set(fd, NULL);
+}
+
 static TAILQ_HEAD(, wv_cm_id) ids = TAILQ_HEAD_INITIALIZER(ids);
 static uint32_t last_id;
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -925,6 +926,78 @@ case_regions(void)
 	done("regions: rights, domains, registered anew");
 }
 
+/** What a child of fork() does to all that it has inherited. Returns its exit status. */
+static int
+child_uses(struct end *e)
+{
+	struct ibv_pd *pd = e->id->qp->pd;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+
+	memset(e->mem + 8192, 0xee, 4096);
+	if (post(e, IBV_WR_RDMA_WRITE, 8192, 4096, e->told.addr + 8192, e->told.rkey) != EPERM)
+		return 2;
+	if (ibv_reg_mr(pd, e->mem, 4096, IBV_ACCESS_LOCAL_WRITE) != NULL || errno != EPERM)
+		return 3;
+	ch = rdma_create_event_channel();
+	if (ch != NULL && rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0)
+		return 4;
+	return ibv_dereg_mr(e->mr) == 0 && ibv_destroy_qp(e->id->qp) == 0 ? 0 : 5;
+}
+
+static void
+child_closes(void)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+}
+
+/** A child of each kind, while the parent's connection is open. */
+static void
+fork_one(struct end *e, unsigned int kind)
+{
+	pid_t pid = kind == 2 ? vfork() : fork();
+	int status;
+
+	MUST(pid >= 0);
+	if (pid == 0) {
+		if (kind == 1)
+			_exit(child_uses(e));
+		child_closes();
+		if (kind == 2)
+			execl("/bin/true", "true", (char *)NULL);
+		exit(0); /* as a program that has not called exec() ends */
+	}
+	MUST(waitpid(pid, &status, 0) == pid);
+	if (status != 0)
+		printf("# child %u: status %#x\n", kind, (unsigned int)status);
+	MUST(status == 0);
+}
+
+static void
+case_fork(void)
+{
+	struct end e;
+
+	MUST(ibv_fork_init() == 0);
+	client_open(&e);
+	for (unsigned int kind = 0; kind < 3; kind++) {
+		uint32_t sum = 0;
+
+		fork_one(&e, kind);
+		for (unsigned int i = 0; i < 4096; i++)
+			sum += e.mem[8192 + i] = (uint8_t)(i * 3 + kind);
+		MUST(post(&e, IBV_WR_RDMA_WRITE, 8192, 4096, e.told.addr + 8192, e.told.rkey) == 0);
+		wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
+		MUST(ask(&e, TELL_SUM, 0).value == sum);
+	}
+	MUST(system("exit 3") >> 8 == 3);
+	MUST(ask(&e, IS_BOUND, 0).value == 0);
+	client_close(&e);
+	done("children of fork() and vfork(): they close all, end, use what is the parent's, call "
+	     "exec()");
+}
+
 static void
 case_refused(void)
 {
@@ -1013,7 +1086,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..15\n");
+	printf("1..16\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1026,6 +1099,7 @@ main(int argc, char **argv)
 	case_extended();
 	case_flush();
 	case_regions();
+	case_fork();
 	case_refused();
 	case_rejected();
 	case_ports();
