@@ -44,7 +44,7 @@ struct wv_cm_id {
 	struct sockaddr_storage src, dst;
 	bool device; /**< it belongs to the device, by its address */
 	bool reuse;
-	bool af_only; /**< the address is of its family alone */
+	bool af_only;  /**< the address is of its family alone */
 	uint64_t dscp; /**< WEFT_DSCP() or 0 */
 	uint32_t backlog;
 	struct weft_listener **listeners;

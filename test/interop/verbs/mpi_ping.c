@@ -2,7 +2,9 @@
 /**
  * @file A ping of Open MPI between two processes, as osu_latency does it, with the data compared.
  *
- *     mpi_ping SEED      rank 0 prints a line for each size: octets, rounds, half a round trip in us
+ *     mpi_ping SEED
+ *
+ * Rank 0 prints a line for each size: octets, rounds, half a round trip in us.
  *
  * Then both send at once and receive at once, and each gets back the sum of both arrays. Rank 0
  * prints "sums good".

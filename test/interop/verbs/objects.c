@@ -370,7 +370,7 @@ client_id(void)
 	return id;
 }
 
-/** Connect e->id, which has its QP. in: Reads of the server that it serves at a time; out: its own. */
+/** Connect e->id, which has its QP. in: Reads of the server at a time; out: its own. */
 static void
 client_up_depths(struct end *e, uint8_t in, uint8_t out)
 {

@@ -191,10 +191,10 @@ client(const char *address, unsigned int seed)
 	MUST(ask_sum(&e, cq, rcq) == sum_of(e.mem, BYTES));
 	printf("ok 2 what was written and flushed is in the server's memory\n");
 
-	MUST(rpma_atomic_write(e.conn, there, 4096, "commited", RPMA_F_COMPLETION_ALWAYS, NULL) ==
+	MUST(rpma_atomic_write(e.conn, there, 4096, "at once.", RPMA_F_COMPLETION_ALWAYS, NULL) ==
 	     0);
 	completed(cq, IBV_WC_RDMA_WRITE);
-	memcpy(e.mem + 4096, "commited", 8);
+	memcpy(e.mem + 4096, "at once.", 8);
 	size = BYTES / 2;
 	memset(e.mem + size, 0, size);
 	MUST(rpma_read(e.conn, e.mr, size, there, size, size, RPMA_F_COMPLETION_ALWAYS, NULL) == 0);

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The same programs at both ends, one over weft here, the other over Linux's siw in a guest: test_siw.py BUILD [CASE...]. TAP.
+
+The guest is that of test/interop/siw (kept in BUILD/siw-guest, or where WEFT_SIW_CACHE says), with this host's programs in /weft.
+"""
+import hashlib
+import os
+import random
+import re
+import shlex
+import shutil
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+INTEROP = os.path.dirname(HERE)
+sys.path[:0] = [HERE, INTEROP, os.path.join(INTEROP, "siw")]
+
+import rig  # noqa: E402
+from kernel_net import K4, W4, World  # noqa: E402
+from siw_guest import Guest, build as build_guest  # noqa: E402
+from guest import Tap, end_by_signals, missing, pack  # noqa: E402
+from rig import check  # noqa: E402
+from test_rping import ping_text  # noqa: E402
+
+PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "rdma_xclient", "cmtime", "rstream", "riostream", "rcopy",
+            "fio"]
+PORT = 7471
+
+
+class Ends:
+    """weft-run here, in a namespace, and the guest behind its tap."""
+
+    def __init__(self, world, build, cache, logs):
+        self.build, self.world, self.space = build, world, world.space("verbs")
+        programs = [shutil.which(p) for p in PROGRAMS if shutil.which(p)]
+        rpma = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_rpma")
+        if os.path.exists(rpma):
+            programs.append(rpma)
+        initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {}, [])
+        self.there = {os.path.basename(p) for p in programs}
+        self.guest = Guest(world, self.space, cache, logs, initrd=initrd)
+        self.run = os.path.join(os.path.abspath(build), "apps/verbs/weft-run")
+        self.ends, self.said = [], ""
+
+    def here(self, argv, options=()):
+        """Start a program over weft."""
+        if argv[0] == "verbs_rpma":
+            argv = [os.path.join(os.path.abspath(self.build), "test/interop/verbs/verbs_rpma"), *argv[1:]]
+        dev = f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048"
+        e = rig.End(["ip", "netns", "exec", self.space, self.run, "--dev", dev, "--address", W4 + "/24", *options, *argv])
+        self.ends.append(e)
+        return e
+
+    def in_guest(self, argv):
+        """The command of a program in the guest."""
+        check(os.path.basename(argv[0]) in self.there, f"{argv[0]} is not in the guest")
+        return "LD_LIBRARY_PATH=/weft /weft/" + shlex.join(argv)
+
+    def guest_serves(self, server, client, port=PORT, rc=0, timeout=60):
+        """The server is in the guest. Returns (output of the server, end of the client)."""
+        self.guest.server("env " + self.in_guest(server), port)
+        c = self.here(client)
+        try:
+            got = c.wait(timeout)
+        finally:
+            out = self.guest.server_output()
+            self.said += out + c.told()
+        check(got == rc, f"the client's exit status is {got}")
+        return out, c
+
+    def weft_serves(self, server, client, rc=0, timeout=60):
+        """The server is here. Returns (end of the server, output of the client)."""
+        s = self.here(server)
+        # Its first answer to the guest's ping says that the port is open.
+        rig.until(lambda: self.guest.run(f"ping -c 1 -W 1 {W4}")[0] == 0, s)
+        got, out = self.guest.run(f"for i in 1 2 3 4 5 6; do {self.in_guest(client)} && exit 0; r=$?; sleep 0.5; done; exit $r", timeout)
+        self.said += out + s.told()
+        check(got == rc, f"the client's exit status is {got}")
+        return s, out
+
+    def after(self):
+        """What a case left is ended."""
+        for e in self.ends:
+            if e.p.poll() is None:
+                e.kill()
+        self.ends.clear()
+
+
+def both(e, server, client, port=PORT, timeout=60):
+    """Run a pair both ways. {} in an argument is the server's address. Yields (server's text, client's text)."""
+    def at(argv, address):
+        return [a.replace("{}", address) for a in argv]
+
+    out, c = e.guest_serves(at(server, K4), at(client, K4), port, timeout=timeout)
+    yield out, c.out + c.err
+    e.after()
+    s, out = e.weft_serves(at(server, W4), at(client, W4), timeout=timeout)
+    check(s.wait(20) == 0, "the server's exit status")
+    yield s.out + s.err, out
+    e.after()
+
+
+def rping(e):
+    """rping both ways: the data of each ping at both ends; 60000 octets compared by the client"""
+    for options, n in ((["-v"], 3), (["-S", "60000"], 20)):
+        for s, c in both(e, ["rping", "-s", "-C", str(n), "-p", str(PORT), "-a", "{}", *options],
+                         ["rping", "-c", "-V", "-C", str(n), "-p", str(PORT), "-a", "{}", *options]):
+            check("mismatch" not in s + c, "data differ")
+            if "-v" in options:
+                for text in s, c:
+                    check(re.findall(r"ping data: (.*)$", text, re.M) == [ping_text(k, 64) for k in range(n)], text)
+
+
+def synchronous(e):
+    """rdma_client and rdma_server, rdma_xclient and rdma_xserver, both ways"""
+    for prefix, extra in (("rdma_", []), ("rdma_x", ["-c", "r"])):
+        for s, c in both(e, [prefix + "server", "-p", str(PORT), *extra], [prefix + "client", "-s", "{}", "-p", str(PORT), *extra]):
+            check("end 0" in s and "end 0" in c, s, c)
+
+
+def many(e):
+    """ucmatose both ways, with the peer-to-peer model at siw's end: the server sends first"""
+    e.guest.parameters(peer_to_peer="Y")
+    try:
+        for s, c in both(e, ["ucmatose", "-p", str(PORT), "-S", "1000", "-C", "10", "-c", "4"],
+                         ["ucmatose", "-p", str(PORT), "-S", "1000", "-C", "10", "-c", "4", "-s", "{}"]):
+            for text in s, c:
+                check("data transfers complete" in text and "return status 0" in text, text)
+    finally:
+        e.guest.parameters()
+
+
+def times(e):
+    """cmtime: 20 connections to the guest"""
+    e.guest.server("env " + e.in_guest(["cmtime", "-p", str(PORT), "-c", "20"]), PORT)
+    c = e.here(["cmtime", "-p", str(PORT), "-s", K4, "-c", "20"])
+    try:
+        rc = c.wait(60)
+    finally:
+        e.said += e.guest.server_output(1) + c.told()
+    check(rc == 0 and all(re.search(rf"^{step}\s*:\s+[0-9.]+", c.out, re.M) for step in ("connect", "disconnect", "destroy")), "no times")
+
+
+def streams(e):
+    """rstream and riostream both ways, with their data verified"""
+    for program in "rstream", "riostream":
+        argv = [program, "-p", str(PORT), "-S", "4096", "-C", "20", "-I", "10", "-T", "v"]
+        for s, c in both(e, argv, [*argv, "-s", "{}"]):
+            for text in s, c:
+                check(re.search(r"^custom\s+4k\s+20\s+10\s+", text, re.M) and "mismatch" not in text, text)
+
+
+def copy(e):
+    """rcopy to the guest: a file of 3 MiB arrives as it was"""
+    data = random.Random(1).randbytes(3 << 20)
+    path = os.path.join(e.world.tmp, "in")
+    with open(path, "wb") as f:
+        f.write(data)
+    e.guest.server("env " + e.in_guest(["rcopy"]), 7427)
+    c = e.here(["rcopy", path, K4 + ":/tmp/out"])
+    try:
+        rc = c.wait(60)
+        _, out = e.guest.run("sha256sum /tmp/out")
+    finally:
+        e.said += e.guest.server_output(1) + c.told()
+    check(rc == 0 and out.split()[0] == hashlib.sha256(data).hexdigest(), f"the file differs: {out}")
+
+
+def fio(e):
+    """fio over RDMA both ways, Writes and Reads: 64 blocks"""
+    for verb in "write", "read":
+        common = ["--port=" + str(PORT), "--bs=16k", "--size=1m"]
+        for _, c in both(e, ["fio", "--name=s", "--ioengine=rdma", "--rw=read", "--iodepth=16", *common],
+                         ["fio", "--name=c", "--ioengine=rdma", "--hostname={}", "--verb=" + verb, "--rw=write", "--iodepth=16", *common]):
+            check(re.search(r"issued rwts: total=\d*,64,0,0 short=0,0,0,0 dropped=0,0,0,0", c) and "io=1024KiB" in c, c)
+
+
+def rpma(e):
+    """Our program of librpma both ways: sums of both memories"""
+    if "verbs_rpma" not in e.there:
+        raise rig.Skip("librpma-dev is not installed")
+    for s, c in both(e, ["verbs_rpma", "server", "{}"], ["verbs_rpma", "client", "{}", "3"], port=7204):
+        check(re.findall(r"^# sum (\w+)$", c, re.M) == re.findall(r"^(\w{16})$", s, re.M) != [], s, c)
+
+
+def main():
+    """The guest, then all cases."""
+    cases = [rping, synchronous, many, times, streams, copy, fio, rpma]
+    only = sys.argv[2:]
+    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("rcopy", "rdmacm-utils"))
+    if not os.path.exists(os.path.join(sys.argv[1], "apps/verbs/weft-run")):
+        why = why or "weft-run was not built"
+    cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(sys.argv[1], "siw-guest")
+    why = why or build_guest(cache)
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    end_by_signals()
+    world, tap, e = World(), Tap(), None
+    logs = os.path.join(sys.argv[1], "meson-logs", "verbs_siw")
+    os.makedirs(logs, exist_ok=True)
+    try:
+        e = Ends(world, sys.argv[1], cache, logs)
+        if tap.case("the guest is up", e.guest.wait_up):
+            for f in cases:
+                if not only or f.__name__ in only:
+                    e.said = ""
+                    tap.case(f.__doc__, lambda f=f: f(e), lambda: e.said[-4000:])
+                    e.after()
+                    e.guest.server_output(0)
+                    check(e.guest.alive(), "the guest has died")
+    finally:
+        if e:
+            e.after()
+            e.guest.close()
+        world.close()
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
