@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The life of a controller. What hosts see of it:
+ *
+ *     Connect -> OFF <-> READY -> SHUTDOWN -> OFF      (CC.EN, CC.SHN)
+ *     any -> DEAD: the admin queue has ended, the host was silent, or is denied
+ *
+ * A state other than READY ends the I/O queues. They are ended by their own threads: this one sets
+ * `doomed`, and wakes the other. RDY is told as 0, and a shutdown as complete, when none is left.
+ */
+
+#include <stdlib.h>
+
+#include "nvmf_cmd.h"
+
+/* CC (NVMe Base 2.0 s3.1.3.5) */
+#define CC_CSS_MPS_AMS 0x00003ff0U /**< the NVM command set, pages of 4 KiB, round robin: 0 */
+#define CC_ENTRIES     0x00ff0000U
+#define CC_ENTRY_SIZES 0x00460000U /**< 64 and 16 octets */
+
+static void
+ctrl_doom(struct weft_nvmf_queue *q)
+{
+	if (q == NULL)
+		return;
+	atomic_store_explicit(&q->doomed, true, memory_order_release);
+	nvmf_wake(q->group);
+}
+
+static void
+ctrl_doom_io(struct nvmf_ctrl *c)
+{
+	for (uint32_t i = 0; i < c->target->attr.max_io_queues; i++)
+		ctrl_doom(c->ioq[i]);
+}
+
+void
+nvmf_ctrl_end(struct nvmf_ctrl *c)
+{
+	atomic_store_explicit(&c->state, NVMF_CTRL_DEAD, memory_order_release);
+	ctrl_doom_io(c);
+	ctrl_doom(c->admin);
+}
+
+/** A number that no controller has; 0: there is none. */
+static uint16_t
+ctrl_number(struct weft_nvmf *t)
+{
+	const struct nvmf_ctrl *c;
+
+	for (uint32_t i = 0; i < NVMF_CNTLID_MAX; i++) {
+		t->last_cntlid = (uint16_t)(t->last_cntlid % NVMF_CNTLID_MAX + 1);
+		LIST_FOREACH (c, &t->ctrls, link)
+			if (c->cntlid == t->last_cntlid)
+				break;
+		if (c == NULL)
+			return t->last_cntlid;
+	}
+	return 0;
+}
+
+static void
+ctrl_free(struct nvmf_ctrl *c)
+{
+	pthread_mutex_destroy(&c->lock);
+	free(c->loss);
+	free(c->ioq);
+	free(c);
+}
+
+struct nvmf_ctrl *
+nvmf_ctrl_new(struct weft_nvmf_queue *admin, struct weft_nvmf_subsys *s,
+              const struct weft_nvmf_connect *data)
+{
+	struct weft_nvmf *t = admin->group->target;
+	struct nvmf_ctrl *c;
+
+	if (t->stats.ctrls >= t->attr.max_ctrls)
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return NULL;
+	pthread_mutex_init(&c->lock, NULL);
+	c->target = t;
+	c->subsys = s;
+	c->cntlid = ctrl_number(t);
+	c->ioq = calloc(t->attr.max_io_queues, sizeof(struct weft_nvmf_queue *));
+	c->loss = calloc(NVMF_MAX(s->max_nsid, 1U), sizeof(struct nvmf_loss));
+	if (c->ioq == NULL || c->loss == NULL || c->cntlid == 0) {
+		ctrl_free(c);
+		return NULL;
+	}
+	strcpy(c->hostnqn, data->hostnqn);
+	memcpy(c->hostid, data->hostid, sizeof(c->hostid));
+	c->group = admin->group;
+	c->due_ns = UINT64_MAX;
+	LIST_INSERT_HEAD(&t->ctrls, c, link);
+	LIST_INSERT_HEAD(&c->group->ctrls, c, at_link);
+	t->stats.ctrls++;
+	s->ctrls++;
+	return c;
+}
+
+void
+nvmf_ctrl_join(struct nvmf_ctrl *c, struct weft_nvmf_queue *q, uint16_t qid)
+{
+	struct nvmf_ctrl_at *at = &c->at[q->group->index];
+
+	q->ctrl = c;
+	q->qid = qid;
+	if (at->queues++ == 0)
+		weft_staging_client_init(&at->client);
+	if (qid == 0) {
+		c->admin = q;
+	} else {
+		c->ioq[qid - 1] = q;
+		c->io_queues++;
+		c->had_io_queue = true;
+	}
+}
+
+void
+nvmf_ctrl_leave(struct weft_nvmf_queue *q)
+{
+	struct nvmf_ctrl *c = q->ctrl;
+	struct weft_nvmf *t = q->group->target;
+	bool over;
+
+	if (c == NULL)
+		return;
+	nvmf_lock(t);
+	c->at[q->group->index].queues--;
+	if (q->qid == 0) {
+		c->admin = NULL;
+		LIST_REMOVE(c, at_link);
+		nvmf_ctrl_end(c);
+	} else {
+		c->ioq[q->qid - 1] = NULL;
+		c->io_queues--;
+		if (c->admin != NULL)
+			nvmf_wake(c->group);
+	}
+	over = c->admin == NULL && c->io_queues == 0;
+	if (over) {
+		LIST_REMOVE(c, link);
+		t->stats.ctrls--;
+		c->subsys->ctrls--;
+	}
+	nvmf_unlock(t);
+	if (over)
+		ctrl_free(c);
+}
+
+/* ---- CC and CSTS ---- */
+
+/** What a reset forgets. With the lock. */
+static void
+ctrl_reset(struct nvmf_ctrl *c)
+{
+	atomic_store_explicit(&c->state, NVMF_CTRL_OFF, memory_order_release);
+	atomic_store_explicit(&c->write_through, false, memory_order_release);
+	atomic_store_explicit(&c->ns_changed, false, memory_order_release);
+	atomic_store_explicit(&c->log_changed, false, memory_order_release);
+	memset(c->changed, 0, sizeof(c->changed));
+	memset(c->features, 0, sizeof(c->features));
+	c->events_on = 0;
+	atomic_store_explicit(&c->granted, 0, memory_order_release);
+	c->ns_masked = c->log_masked = c->had_io_queue = false;
+	c->shut = c->shut_asked = false;
+	ctrl_doom_io(c);
+}
+
+uint16_t
+nvmf_ctrl_configure(struct nvmf_ctrl *c, uint32_t cc)
+{
+	const bool on = (cc & WEFT_NVMF_CC_EN) != 0, was = (c->cc & WEFT_NVMF_CC_EN) != 0;
+	uint16_t status = WEFT_NVMF_OK;
+
+	if (on && !was && ((cc & CC_CSS_MPS_AMS) != 0 || (cc & CC_ENTRIES) != CC_ENTRY_SIZES))
+		return NVMF_NEVER(WEFT_NVMF_CONNECT_PARAM);
+	if (was && !on)
+		nvmf_event_drop(c);
+	nvmf_lock(c->target);
+	if (atomic_load_explicit(&c->state, memory_order_acquire) == NVMF_CTRL_DEAD) {
+		status = WEFT_NVMF_SEQUENCE;
+	} else if (was && !on) {
+		ctrl_reset(c);
+	} else if (on && !was) {
+		/* CSTS.RDY is still 1 */
+		if (c->io_queues > 0 || c->shut_busy)
+			status = WEFT_NVMF_SEQUENCE;
+		else
+			atomic_store_explicit(&c->state, NVMF_CTRL_READY, memory_order_release);
+	}
+	if (status == WEFT_NVMF_OK && (cc & WEFT_NVMF_CC_SHN) != 0 && !c->shut_asked) {
+		c->shut_asked = true;
+		c->shut_ns = 0;
+		c->due_ns = UINT64_MAX;
+		if (atomic_load_explicit(&c->state, memory_order_acquire) == NVMF_CTRL_READY)
+			atomic_store_explicit(&c->state, NVMF_CTRL_SHUTDOWN, memory_order_release);
+		ctrl_doom_io(c);
+	}
+	nvmf_unlock(c->target);
+	if (status == WEFT_NVMF_OK) {
+		c->cc = cc;
+		nvmf_ctrl_poll(c->group);
+	}
+	return status;
+}
+
+uint32_t
+nvmf_ctrl_csts(struct nvmf_ctrl *c)
+{
+	uint32_t csts = 0, state;
+
+	nvmf_lock(c->target);
+	state = atomic_load_explicit(&c->state, memory_order_acquire);
+	if (state == NVMF_CTRL_READY || state == NVMF_CTRL_SHUTDOWN || c->io_queues > 0)
+		csts = WEFT_NVMF_CSTS_RDY;
+	if (state == NVMF_CTRL_DEAD)
+		csts |= WEFT_NVMF_CSTS_CFS;
+	if (c->shut_asked)
+		csts |= c->shut ? WEFT_NVMF_CSTS_SHST_END : WEFT_NVMF_CSTS_SHST_ON;
+	nvmf_unlock(c->target);
+	return csts;
+}
+
+/* ---- Timers, shutdown ---- */
+
+void
+nvmf_ctrl_keep_alive(struct nvmf_ctrl *c, uint32_t kato_ms)
+{
+	uint64_t ms = ((uint64_t)kato_ms + NVMF_KAS_MS - 1) / NVMF_KAS_MS * NVMF_KAS_MS;
+
+	c->kato_ms = (uint32_t)NVMF_MIN(ms, UINT32_MAX / NVMF_KAS_MS * NVMF_KAS_MS);
+	if (c->kato_ms > 0)
+		c->due_ns = c->group->now_ns + c->kato_ms * NVMF_NS_PER_MS;
+	else if (c->subsys->discovery)
+		c->due_ns = c->group->now_ns + c->target->attr.discovery_ns;
+	else
+		c->due_ns = UINT64_MAX;
+	c->group->next_ns = NVMF_MIN(c->group->next_ns, c->due_ns);
+	atomic_store_explicit(&c->traffic, false, memory_order_release);
+}
+
+/** The time is over. With traffic since its start it starts again (CTRATT.TBKAS). */
+static void
+ctrl_due(struct nvmf_ctrl *c)
+{
+	if (atomic_load_explicit(&c->traffic, memory_order_acquire)) {
+		nvmf_ctrl_keep_alive(c, c->kato_ms);
+		return;
+	}
+	c->due_ns = UINT64_MAX;
+	nvmf_lock(c->target);
+	c->target->stats.kato_expired++;
+	nvmf_ctrl_end(c);
+	nvmf_unlock(c->target);
+}
+
+static void
+ctrl_flushed(struct weft_vol_op *op)
+{
+	struct nvmf_ctrl *c = op->owner;
+	struct nvmf_ns *ns = c->subsys->ns[c->shut_ns - 1];
+
+	c->shut_busy = false;
+	atomic_fetch_sub_explicit(&ns->at[c->group->index].under_way, 1, memory_order_seq_cst);
+	atomic_store_explicit(&c->group->attention, true, memory_order_release);
+}
+
+/** Flush the next volume that has unflushed writes of the controller. False: there are no more. */
+static bool
+ctrl_flush_next(struct nvmf_ctrl *c)
+{
+	while (c->shut_ns < c->subsys->max_nsid) {
+		struct nvmf_loss *loss = &c->loss[c->shut_ns++];
+		struct nvmf_ns *ns = nvmf_ns_active(c->subsys, c->shut_ns);
+		struct nvmf_at *at;
+		bool dirty;
+
+		pthread_mutex_lock(&c->lock);
+		dirty = loss->durable < loss->changes;
+		loss->durable = loss->changes;
+		pthread_mutex_unlock(&c->lock);
+		if (!dirty || ns == NULL)
+			continue;
+		at = &ns->at[c->group->index];
+		atomic_fetch_add_explicit(&at->under_way, 1, memory_order_seq_cst);
+		c->shut_op.kind = WEFT_VOL_FLUSH;
+		c->shut_op.done = ctrl_flushed;
+		c->shut_op.owner = c;
+		if (atomic_load_explicit(&ns->active, memory_order_seq_cst) && at->chan != NULL &&
+		    weft_vol_submit(at->chan, &c->shut_op) == 0) {
+			c->shut_busy = true;
+			return true;
+		}
+		atomic_fetch_sub_explicit(&at->under_way, 1, memory_order_seq_cst);
+	}
+	return false;
+}
+
+void
+nvmf_ctrl_poll(struct weft_nvmf_group *g)
+{
+	struct nvmf_ctrl *c;
+	bool io;
+
+	LIST_FOREACH (c, &g->ctrls, at_link) {
+		if (g->now_ns >= c->due_ns)
+			ctrl_due(c);
+		g->next_ns = NVMF_MIN(g->next_ns, c->due_ns);
+		nvmf_event_send(c);
+		if (!c->shut_asked || c->shut || c->shut_busy)
+			continue;
+		nvmf_lock(c->target);
+		io = c->io_queues > 0;
+		nvmf_unlock(c->target);
+		if (!io && !ctrl_flush_next(c))
+			c->shut = true;
+	}
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Get Features and Set Features (NVMe Base 2.0 s5.15, s5.27). None can be saved.
+ */
+
+#include "nvmf_cmd.h"
+
+#define FEATURE_SAVE   (1U << 31) /**< of Set Features: SV */
+#define FEATURE_SELECT 0x700U     /**< of Get Features: SEL; ONCS says that there is none */
+
+uint16_t
+nvmf_get_features_start(struct nvmf_slot *s)
+{
+	const bool discovery = s->queue->ctrl->subsys->discovery;
+	const uint8_t fid = (uint8_t)s->sqe.cdw[10];
+
+	if ((s->sqe.cdw[10] & FEATURE_SELECT) != 0)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	switch (fid) {
+	case WEFT_NVMF_FEAT_EVENTS:
+	case WEFT_NVMF_FEAT_KATO:
+		return WEFT_NVMF_OK;
+	case WEFT_NVMF_FEAT_ARBITRATION:
+	case WEFT_NVMF_FEAT_POWER:
+	case WEFT_NVMF_FEAT_TEMPERATURE:
+	case WEFT_NVMF_FEAT_ERROR_RECOVERY:
+	case WEFT_NVMF_FEAT_WRITE_CACHE:
+	case WEFT_NVMF_FEAT_QUEUES:
+	case WEFT_NVMF_FEAT_WRITE_ATOMICITY:
+		break;
+	case WEFT_NVMF_FEAT_HOST_ID:
+		/* EXHID: Fabrics has the long one alone */
+		if ((s->sqe.cdw[11] & 1) == 0)
+			return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+		s->need_bytes = 16;
+		break;
+	default:
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	}
+	return discovery ? NVMF_NEVER(WEFT_NVMF_INVALID_FIELD) : WEFT_NVMF_OK;
+}
+
+void
+nvmf_get_features_run(struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	uint32_t granted = atomic_load_explicit(&c->granted, memory_order_acquire);
+
+	granted = granted == 0 ? c->target->attr.max_io_queues : granted;
+	switch ((uint8_t)s->sqe.cdw[10]) {
+	case WEFT_NVMF_FEAT_EVENTS:
+		s->result = c->events_on;
+		break;
+	case WEFT_NVMF_FEAT_KATO:
+		s->result = c->kato_ms;
+		break;
+	case WEFT_NVMF_FEAT_WRITE_CACHE:
+		s->result = !atomic_load_explicit(&c->write_through, memory_order_acquire);
+		break;
+	case WEFT_NVMF_FEAT_QUEUES:
+		s->result = (granted - 1) | (granted - 1) << 16;
+		break;
+	case WEFT_NVMF_FEAT_HOST_ID:
+		nvmf_put(s, 0, c->hostid, 16);
+		break;
+	default:
+		s->result = c->features[(uint8_t)s->sqe.cdw[10]];
+	}
+	nvmf_complete(s, WEFT_NVMF_OK);
+}
+
+/** Number of Queues: both numbers are 0-based. */
+static uint16_t
+features_queues(struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	const uint32_t sq = s->sqe.cdw[11] & 0xffff, cq = s->sqe.cdw[11] >> 16;
+	uint32_t n;
+	bool had;
+
+	if (sq == 0xffff || cq == 0xffff)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	nvmf_lock(c->target);
+	had = c->had_io_queue;
+	nvmf_unlock(c->target);
+	if (had)
+		return NVMF_NEVER(WEFT_NVMF_SEQUENCE);
+	/* a queue here is a pair */
+	n = NVMF_MIN(NVMF_MAX(sq, cq) + 1, c->target->attr.max_io_queues);
+	atomic_store_explicit(&c->granted, n, memory_order_release);
+	s->result = (n - 1) | (n - 1) << 16;
+	return WEFT_NVMF_OK;
+}
+
+uint16_t
+nvmf_set_features_start(struct nvmf_slot *s)
+{
+	const bool discovery = s->queue->ctrl->subsys->discovery;
+	const uint8_t fid = (uint8_t)s->sqe.cdw[10];
+
+	if ((s->sqe.cdw[10] & FEATURE_SAVE) != 0)
+		return NVMF_NEVER(WEFT_NVMF_NOT_SAVEABLE);
+	if (fid == WEFT_NVMF_FEAT_EVENTS || fid == WEFT_NVMF_FEAT_KATO)
+		return WEFT_NVMF_OK;
+	if (discovery)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	switch (fid) {
+	case WEFT_NVMF_FEAT_POWER: /* one power state: 0 */
+		return (s->sqe.cdw[11] & 0x1f) == 0 ? WEFT_NVMF_OK
+		                                    : NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	case WEFT_NVMF_FEAT_ARBITRATION:
+	case WEFT_NVMF_FEAT_TEMPERATURE:
+	case WEFT_NVMF_FEAT_ERROR_RECOVERY:
+	case WEFT_NVMF_FEAT_WRITE_CACHE:
+	case WEFT_NVMF_FEAT_QUEUES:
+	case WEFT_NVMF_FEAT_WRITE_ATOMICITY:
+		return WEFT_NVMF_OK;
+	case WEFT_NVMF_FEAT_HOST_ID: /* Connect has set it (NVMe over Fabrics) */
+		return NVMF_NEVER(WEFT_NVMF_SEQUENCE);
+	default:
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	}
+}
+
+void
+nvmf_set_features_run(struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	const uint32_t value = s->sqe.cdw[11];
+	uint16_t status = WEFT_NVMF_OK;
+
+	switch ((uint8_t)s->sqe.cdw[10]) {
+	case WEFT_NVMF_FEAT_EVENTS:
+		c->events_on = value;
+		nvmf_event_send(c);
+		break;
+	case WEFT_NVMF_FEAT_KATO:
+		if (value == 0 && c->kato_ms > 0)
+			status = NVMF_NEVER(WEFT_NVMF_KATO_INVALID);
+		else
+			nvmf_ctrl_keep_alive(c, value);
+		break;
+	case WEFT_NVMF_FEAT_WRITE_CACHE:
+		atomic_store_explicit(&c->write_through, (value & 1) == 0, memory_order_release);
+		break;
+	case WEFT_NVMF_FEAT_QUEUES:
+		status = features_queues(s);
+		break;
+	default:
+		c->features[(uint8_t)s->sqe.cdw[10]] = value;
+	}
+	nvmf_complete(s, status);
+}

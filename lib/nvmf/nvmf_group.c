@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file A worker's part of the target: its memory, its queues' ends, its timers.
+ */
+
+#include <stdlib.h>
+
+#include "nvmf_cmd.h"
+
+/** A Compare needs twice its length: the host's data, and the volume's. */
+static uint64_t
+group_max_req(const struct weft_nvmf *t)
+{
+	return 2ULL * t->attr.mdts_bytes;
+}
+
+static uint32_t
+group_piece(const struct weft_nvmf *t)
+{
+	return (uint32_t)NVMF_MAX(group_max_req(t) / WEFT_STAGING_MAX_PIECES, WEFT_NVMF_PAGE_BYTES);
+}
+
+uint64_t
+weft_nvmf_group_min_bytes(const struct weft_nvmf *t)
+{
+	return 2 * group_max_req(t);
+}
+
+int
+weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *attr,
+                     struct weft_nvmf_group **out)
+{
+	const uint32_t piece = group_piece(t);
+	const struct weft_staging_attr sa = {.memory = attr->memory,
+	                                     .bytes = attr->bytes / piece * piece,
+	                                     .piece_bytes = piece,
+	                                     .max_req_bytes = group_max_req(t)};
+	struct weft_nvmf_group *g;
+	uint32_t i;
+	int r;
+
+	if (attr->memory == NULL || attr->bytes < weft_nvmf_group_min_bytes(t))
+		return -EINVAL;
+	g = calloc(1, sizeof(*g));
+	if (g == NULL)
+		return -ENOMEM;
+	r = weft_staging_create(&sa, &g->memory);
+	if (r != 0) {
+		free(g);
+		return r;
+	}
+	g->target = t;
+	g->attr = *attr;
+	g->next_ns = UINT64_MAX;
+	TAILQ_INIT(&g->queues);
+	LIST_INIT(&g->ctrls);
+	weft_staging_client_init(&g->connecting);
+	nvmf_lock(t);
+	for (i = 0; i < WEFT_NVMF_MAX_GROUPS && t->groups[i] != NULL; i++)
+		;
+	if (i < WEFT_NVMF_MAX_GROUPS) {
+		g->index = i;
+		t->groups[i] = g;
+	}
+	nvmf_unlock(t);
+	if (i == WEFT_NVMF_MAX_GROUPS) {
+		(void)weft_staging_destroy(g->memory);
+		free(g);
+		return -ENOSPC;
+	}
+	*out = g;
+	return 0;
+}
+
+/** The target keeps what a closed group has counted. With the lock. */
+static void
+group_keep_counts(struct weft_nvmf *t, const struct weft_nvmf_group *g)
+{
+	t->stats.commands += atomic_load_explicit(&g->commands, memory_order_relaxed);
+	t->stats.errors += atomic_load_explicit(&g->errors, memory_order_relaxed);
+	t->stats.memory_waits += atomic_load_explicit(&g->memory_waits, memory_order_relaxed);
+	t->stats.protocol_errors += atomic_load_explicit(&g->protocol_errors, memory_order_relaxed);
+	t->stats.events += atomic_load_explicit(&g->events, memory_order_relaxed);
+	t->stats.lost_flushes_told += atomic_load_explicit(&g->told_lost, memory_order_relaxed);
+}
+
+int
+weft_nvmf_group_close(struct weft_nvmf_group *g)
+{
+	struct weft_nvmf *t;
+
+	if (g == NULL)
+		return 0;
+	if (g->nqueues > 0)
+		return -EBUSY;
+	t = g->target;
+	nvmf_lock(t);
+	t->groups[g->index] = NULL;
+	group_keep_counts(t, g);
+	nvmf_unlock(t);
+	(void)weft_staging_destroy(g->memory);
+	free(g);
+	return 0;
+}
+
+void
+weft_nvmf_group_stop(struct weft_nvmf_group *g)
+{
+	struct weft_nvmf_queue *q;
+
+	TAILQ_FOREACH (q, &g->queues, link)
+		atomic_store_explicit(&q->doomed, true, memory_order_release);
+	atomic_store_explicit(&g->attention, true, memory_order_release);
+}
+
+uint32_t
+weft_nvmf_group_queues(const struct weft_nvmf_group *g)
+{
+	return g->nqueues;
+}
+
+void *
+weft_nvmf_group_owner(const struct weft_nvmf_group *g)
+{
+	return g->attr.owner;
+}
+
+static void
+group_end_queue(struct weft_nvmf_queue *q)
+{
+	struct weft_nvmf_group *g = q->group;
+	struct nvmf_slot *s;
+
+	nvmf_ctrl_leave(q);
+	nvmf_lock(g->target);
+	g->target->queues--;
+	nvmf_unlock(g->target);
+	TAILQ_REMOVE(&g->queues, q, link);
+	g->nqueues--;
+	while ((s = TAILQ_FIRST(&q->idle)) != NULL) {
+		TAILQ_REMOVE(&q->idle, s, link);
+		free(s);
+	}
+	q->attr.ops->gone(q);
+	free(q);
+}
+
+/** Close and end what has to be. Returns how many ended. */
+static unsigned int
+group_look(struct weft_nvmf_group *g)
+{
+	struct weft_nvmf_queue *q, *next;
+	unsigned int n = 0;
+
+	for (q = TAILQ_FIRST(&g->queues); q != NULL; q = next) {
+		next = TAILQ_NEXT(q, link);
+		if (atomic_load_explicit(&q->doomed, memory_order_acquire) && !q->closing) {
+			q->closing = true;
+			q->attr.ops->close(q);
+		}
+		if (!q->lost || !TAILQ_EMPTY(&q->busy) ||
+		    (q->ctrl != NULL && q->qid == 0 && q->ctrl->shut_busy))
+			continue;
+		group_end_queue(q);
+		n++;
+	}
+	return n;
+}
+
+/** Queues without Connect. */
+static void
+group_timers(struct weft_nvmf_group *g)
+{
+	const uint64_t wait = g->target->attr.connect_ns;
+	struct weft_nvmf_queue *q;
+
+	TAILQ_FOREACH (q, &g->queues, link) {
+		if (q->ctrl != NULL || atomic_load_explicit(&q->doomed, memory_order_acquire) ||
+		    q->closing)
+			continue;
+		if (g->now_ns - q->since_ns < wait) {
+			g->next_ns = NVMF_MIN(g->next_ns, q->since_ns + wait);
+			continue;
+		}
+		nvmf_lock(g->target);
+		g->target->stats.connect_expired++;
+		nvmf_unlock(g->target);
+		atomic_store_explicit(&q->doomed, true, memory_order_release);
+		atomic_store_explicit(&g->attention, true, memory_order_release);
+	}
+}
+
+unsigned int
+weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
+{
+	unsigned int n;
+
+	g->now_ns = now_ns;
+	g->given = false;
+	n = weft_staging_poll(g->memory);
+	if (now_ns >= g->next_ns) {
+		g->next_ns = UINT64_MAX;
+		group_timers(g);
+		nvmf_ctrl_poll(g);
+	}
+	if (atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {
+		n += group_look(g);
+		nvmf_ctrl_poll(g);
+	}
+	return n;
+}
+
+uint64_t
+weft_nvmf_group_next_ns(const struct weft_nvmf_group *g)
+{
+	return g->given || atomic_load_explicit(&g->attention, memory_order_acquire) ? 0
+	                                                                             : g->next_ns;
+}

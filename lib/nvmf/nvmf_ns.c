@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Namespaces: what they are, and each group's way to them.
+ *
+ * A command counts itself in `under_way` of its group, and then looks whether the namespace is
+ * active. A remover makes it inactive, and then looks at the counts. So one of the two sees the
+ * other. The object stays for the next namespace of its number, so a pointer to it is always valid.
+ */
+
+#include <stdlib.h>
+
+#include "nvmf_cmd.h"
+
+struct nvmf_ns *
+nvmf_ns_active(const struct weft_nvmf_subsys *s, uint32_t nsid)
+{
+	struct nvmf_ns *ns;
+
+	if (nsid == 0 || nsid > s->max_nsid)
+		return NULL;
+	ns = atomic_load_explicit(&s->ns[nsid - 1], memory_order_acquire);
+	return ns != NULL && atomic_load_explicit(&ns->active, memory_order_seq_cst) ? ns : NULL;
+}
+
+uint16_t
+nvmf_ns_hold(struct nvmf_slot *s)
+{
+	const struct weft_nvmf_subsys *sub = s->queue->ctrl->subsys;
+	const uint32_t g = s->queue->group->index;
+	struct nvmf_ns *ns = nvmf_ns_active(sub, s->sqe.nsid);
+
+	if (s->sqe.nsid == 0 || s->sqe.nsid > sub->max_nsid)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_NS);
+	if (ns == NULL)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	atomic_fetch_add_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
+	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL) {
+		atomic_fetch_sub_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
+		return WEFT_NVMF_NS_NOT_READY;
+	}
+	s->ns = ns;
+	return WEFT_NVMF_OK;
+}
+
+/** The host of each controller of the subsystem is told. With the lock. */
+static void
+ns_tell(struct weft_nvmf_subsys *s, uint32_t nsid)
+{
+	struct nvmf_ctrl *c;
+
+	LIST_FOREACH (c, &s->target->ctrls, link) {
+		if (c->subsys != s)
+			continue;
+		c->changed[nsid / 8] |= (uint8_t)(1U << nsid % 8);
+		atomic_store_explicit(&c->ns_changed, true, memory_order_release);
+		if (c->admin != NULL)
+			nvmf_wake(c->group);
+	}
+}
+
+/** The length of a logical block, or a negative errno. */
+static int
+ns_lba_bytes(const struct weft_nvmf_ns_attr *attr, const struct weft_vol_info *info)
+{
+	uint32_t lba = attr->lba_bytes;
+
+	if (lba == 0)
+		lba = info->atomic_bytes >= 4096 && info->bytes >= 4096 ? 4096 : 512;
+	if ((lba != 512 && lba != 4096) || info->bytes < lba)
+		return -EINVAL;
+	/* AWUPF: no power failure shows a part of a logical block */
+	if (attr->persistent && info->atomic_bytes < lba)
+		return -EOPNOTSUPP;
+	return (int)lba;
+}
+
+int
+weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr)
+{
+	const struct weft_vol_info *info;
+	struct nvmf_ns *ns, *fresh;
+	int lba, r = 0;
+
+	if (attr->nsid == 0 || attr->nsid > s->max_nsid || attr->vol == NULL)
+		return -EINVAL;
+	info = weft_vol_info(attr->vol);
+	lba = ns_lba_bytes(attr, info);
+	if (lba < 0)
+		return lba;
+	fresh = calloc(1, sizeof(*fresh));
+	if (fresh == NULL)
+		return -ENOMEM;
+	nvmf_lock(s->target);
+	ns = s->ns[attr->nsid - 1];
+	if (ns != NULL && ns->present) {
+		r = -EEXIST;
+	} else {
+		if (ns == NULL) {
+			ns = fresh;
+			fresh = NULL;
+			ns->subsys = s;
+			ns->nsid = attr->nsid;
+			atomic_store_explicit(&s->ns[attr->nsid - 1], ns, memory_order_release);
+		}
+		ns->attr = *attr;
+		ns->info = *info;
+		ns->lba_shift = lba == 512 ? 9 : 12;
+		ns->blocks = info->bytes >> ns->lba_shift;
+		ns->vwc = attr->volatile_cache && !attr->write_through;
+		ns->present = true;
+		atomic_store_explicit(&ns->active, true, memory_order_seq_cst);
+		ns_tell(s, attr->nsid);
+	}
+	nvmf_unlock(s->target);
+	free(fresh);
+	return r;
+}
+
+int
+weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid)
+{
+	struct nvmf_ns *ns = NULL;
+	bool busy = false;
+
+	nvmf_lock(s->target);
+	if (nsid > 0 && nsid <= s->max_nsid)
+		ns = s->ns[nsid - 1];
+	if (ns == NULL || !ns->present) {
+		nvmf_unlock(s->target);
+		return -ENOENT;
+	}
+	if (atomic_exchange_explicit(&ns->active, false, memory_order_seq_cst))
+		ns_tell(s, nsid);
+	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++)
+		busy = busy ||
+		       atomic_load_explicit(&ns->at[g].under_way, memory_order_seq_cst) > 0 ||
+		       atomic_load_explicit(&ns->at[g].attached, memory_order_seq_cst);
+	if (!busy)
+		ns->present = false;
+	nvmf_unlock(s->target);
+	return busy ? -EAGAIN : 0;
+}
+
+/** Attach to a namespace, which cannot be removed meanwhile. With the lock. */
+static int
+ns_attach(struct weft_nvmf_group *g, struct nvmf_ns *ns, struct weft_vol_chan *chan)
+{
+	struct nvmf_at *at;
+
+	if (ns == NULL)
+		return -ENOENT;
+	at = &ns->at[g->index];
+	if (at->chan != NULL)
+		return -EEXIST;
+	memset(&at->memory, 0, sizeof(at->memory));
+	/* a medium that is stuck leaves others a quarter */
+	at->memory.max_bytes = NVMF_MAX(weft_staging_max_req(g->memory), g->attr.bytes / 4 * 3);
+	LIST_INIT(&at->memory.held);
+	at->chan = chan;
+	atomic_store_explicit(&at->attached, true, memory_order_seq_cst);
+	return 0;
+}
+
+int
+weft_nvmf_group_attach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid,
+                       struct weft_vol_chan *chan)
+{
+	int r;
+
+	nvmf_lock(g->target);
+	r = ns_attach(g, nvmf_ns_active(s, nsid), chan);
+	nvmf_unlock(g->target);
+	return r;
+}
+
+int
+weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid)
+{
+	struct nvmf_at *at;
+
+	if (nsid == 0 || nsid > s->max_nsid || s->ns[nsid - 1] == NULL ||
+	    s->ns[nsid - 1]->at[g->index].chan == NULL)
+		return -ENOENT;
+	at = &s->ns[nsid - 1]->at[g->index];
+	if (atomic_load_explicit(&at->under_way, memory_order_seq_cst) > 0)
+		return -EAGAIN;
+	at->chan = NULL;
+	atomic_store_explicit(&at->attached, false, memory_order_seq_cst);
+	return 0;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NVMF_PRIV_H
+#define NVMF_PRIV_H
+
+/**
+ * @file What the sources of the NVMe-oF target share: its objects. From below: nvmf_wire.c (codec),
+ * nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
+ * nvmf_target.c (target, hosts, listeners), nvmf_ns.c (namespaces), nvmf_ctrl.c (life of a
+ * controller), nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c and nvmf_fused.c (commands),
+ * nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties), nvmf_queue.c (queues),
+ * nvmf_group.c (a worker's part). nvmf_cmd.h has the functions that commands use.
+ *
+ * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
+ * atomic, any thread; what is not marked, constant after its creation.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "weft_nvmf.h"
+#include "weft_nvmf_transport.h"
+#include "weft_staging.h"
+
+#define NVMF_MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define NVMF_MAX(a, b)     ((a) > (b) ? (a) : (b))
+#define NVMF_ADMIN_DEPTH   32U
+#define NVMF_AERS          4U    /**< AERL + 1 */
+#define NVMF_ABORTS        4U    /**< ACL + 1 */
+#define NVMF_ERRORS        16U   /**< entries of the error log: ELPE + 1 */
+#define NVMF_KAS_MS        1000U /**< unit of the Keep Alive time: KAS is 10 */
+#define NVMF_MAX_LISTENERS 16U
+#define NVMF_DSM_RANGES    256U
+#define NVMF_CHUNK_BYTES   131072U /**< of a Verify that reads into memory */
+#define NVMF_CNTLID_MAX    0xffefU
+#define NVMF_NS_PER_MS     1000000ULL
+#define NVMF_VERSION       0x00010400U
+
+struct nvmf_slot;
+
+/** A host that may use a subsystem. */
+struct nvmf_host {
+	LIST_ENTRY(nvmf_host) link;
+	char nqn[WEFT_NVMF_NQN_BYTES];
+};
+
+/** A group's way to a namespace. */
+struct nvmf_at {
+	struct weft_vol_chan *chan; /**< group */
+	_Atomic uint32_t under_way; /**< commands of the group; a remover reads it */
+	_Atomic bool attached;
+	/** Writes of any length may wait for the medium for ever: a part of the memory is others'.
+	 */
+	struct weft_staging_group memory; /**< group */
+	_Atomic uint64_t reads, writes, read_bytes, written_bytes, media_errors;
+};
+
+/** A namespace. It is made at the first use of its NSID, and ends with the subsystem. */
+struct nvmf_ns {
+	struct weft_nvmf_subsys *subsys;
+	uint32_t nsid;
+	/** Whether commands find it. What follows changes only while it is not. */
+	_Atomic bool active;
+	bool present; /**< lock: it was added, and is not wholly removed */
+	struct weft_nvmf_ns_attr attr;
+	struct weft_vol_info info;
+	uint64_t blocks;
+	uint32_t lba_shift;
+	bool vwc; /**< an answered write may be lost until it is flushed */
+	struct nvmf_at at[WEFT_NVMF_MAX_GROUPS];
+};
+
+struct weft_nvmf_subsys {
+	LIST_ENTRY(weft_nvmf_subsys) link;
+	struct weft_nvmf *target;
+	char nqn[WEFT_NVMF_NQN_BYTES], serial[21], model[41];
+	bool discovery;
+	bool any_host;                /**< lock */
+	bool ending;                  /**< lock */
+	LIST_HEAD(, nvmf_host) hosts; /**< lock */
+	uint32_t max_nsid;
+	uint32_t ctrls;                /**< lock */
+	_Atomic(struct nvmf_ns *) *ns; /**< max_nsid of them, each is set once */
+};
+
+/** What a controller has written to a namespace, and not flushed. Controller's lock. */
+struct nvmf_loss {
+	uint64_t changes, durable;
+	uint32_t base; /**< lost flushes of the device when the first of them was done */
+};
+
+/** An entry of the error log (NVMe Base 2.0 s5.16.1.2). */
+struct nvmf_error {
+	uint64_t count, lba;
+	uint32_t nsid;
+	uint16_t sqid, cid, status;
+};
+
+/** A controller's part in a group: its share of memory. group */
+struct nvmf_ctrl_at {
+	uint32_t queues;
+	struct weft_staging_client client;
+};
+
+enum nvmf_ctrl_state {
+	NVMF_CTRL_OFF,      /**< CC.EN is 0; I/O queues may still be ending */
+	NVMF_CTRL_READY,    /**< I/O queues may connect */
+	NVMF_CTRL_SHUTDOWN, /**< I/O queues end; volumes are flushed */
+	NVMF_CTRL_DEAD,     /**< all its queues end */
+};
+
+struct nvmf_ctrl {
+	LIST_ENTRY(nvmf_ctrl) link;    /**< lock: of the target */
+	LIST_ENTRY(nvmf_ctrl) at_link; /**< group of the admin queue */
+	struct weft_nvmf *target;
+	struct weft_nvmf_subsys *subsys;
+	uint16_t cntlid;
+	char hostnqn[WEFT_NVMF_NQN_BYTES];
+	uint8_t hostid[16];
+	struct weft_nvmf_group *group; /**< of the admin queue */
+	_Atomic uint32_t state;        /**< changed with the lock */
+	_Atomic bool traffic;          /**< a command came since the timer was started */
+	_Atomic bool write_through;    /**< the host has switched the write cache off */
+	struct weft_nvmf_queue *admin; /**< lock */
+	struct weft_nvmf_queue **ioq;  /**< lock: granted ones, by QID - 1 */
+	uint32_t io_queues;            /**< lock: connected */
+	bool had_io_queue;             /**< lock: since it was enabled */
+	/** lock: NSIDs whose change the host was not told, and whether all of that is lost */
+	uint8_t changed[WEFT_NVMF_MAX_NSID / 8 + 1];
+	_Atomic bool ns_changed, log_changed;
+	struct nvmf_ctrl_at at[WEFT_NVMF_MAX_GROUPS];
+
+	/* group of the admin queue */
+	uint32_t cc, kato_ms;
+	_Atomic uint32_t granted; /**< I/O queues; 0: the host has not asked */
+	bool shut;                /**< the shutdown is complete */
+	bool shut_asked;          /**< a shutdown was asked for, */
+	uint32_t shut_ns;         /**< and volumes up to this NSID are flushed */
+	bool shut_busy;
+	struct weft_vol_op shut_op;
+	uint64_t due_ns; /**< Keep Alive; UINT64_MAX: never */
+	uint32_t events_on;
+	uint32_t features[16]; /**< by FID, those that are stored */
+	struct nvmf_slot *aer[NVMF_AERS];
+	uint32_t aers;
+	bool ns_masked, log_masked; /**< the host has not read the log since its event */
+
+	pthread_mutex_t lock; /**< of what follows; nothing is called with it held */
+	struct nvmf_loss *loss;
+	struct nvmf_error error[NVMF_ERRORS];
+	uint64_t errors;
+};
+
+enum nvmf_slot_state {
+	NVMF_SLOT_MEMORY, /**< waits for memory */
+	NVMF_SLOT_PULL,   /**< data comes from the host */
+	NVMF_SLOT_FUSED,  /**< the first of two waits for the second, or for its end */
+	NVMF_SLOT_RUN,    /**< the volume has it, or a handler */
+	NVMF_SLOT_HELD,   /**< an asynchronous event request */
+	NVMF_SLOT_ANSWER, /**< the transport sends the answer */
+};
+
+/** What a kind of command is. */
+struct nvmf_row {
+	const char *name;
+	/** Look at the fields, set need_bytes, room_bytes, `in`. Returns a status. */
+	uint16_t (*start)(struct nvmf_slot *s);
+	/** Data and memory are there. nvmf_complete() follows. */
+	void (*run)(struct nvmf_slot *s);
+	uint32_t effects; /**< its entry of log page 05h */
+	bool contiguous;  /**< its memory is one piece */
+	bool fusable;
+	bool discovery; /**< a discovery controller has it */
+};
+
+/** A command. */
+struct nvmf_slot {
+	TAILQ_ENTRY(nvmf_slot) link;
+	struct weft_nvmf_cmd cmd; /**< the transport's view */
+	struct weft_nvmf_queue *queue;
+	struct weft_nvmf_sqe sqe;
+	const struct nvmf_row *row;
+	enum nvmf_slot_state state;
+	void *capsule;       /**< not released yet */
+	size_t inline_bytes; /**< of data in it */
+	uint32_t need_bytes; /**< of data between host and controller */
+	uint32_t room_bytes; /**< of memory, >= need_bytes */
+	bool in;             /**< the data is the host's */
+	bool aborted;        /**< Abort, or the end of the queue, has asked for its end */
+	bool on_volume;      /**< `op` is under way */
+	uint64_t result;
+	struct nvmf_ns *ns;            /**< its `under_way` counts the command */
+	uint64_t off_bytes, len_bytes; /**< of the namespace */
+	uint64_t at_bytes;             /**< long work: how far it has come */
+	uint32_t step;
+	uint64_t mark;                                 /**< Flush: the changes that it covers */
+	void (*done)(struct nvmf_slot *s, int status); /**< of the operation under way */
+	struct nvmf_slot *other;                       /**< of two fused ones */
+	/** Where its memory is: its own, or that of the first of two; from this octet on. */
+	struct weft_staging_req *from;
+	uint64_t from_bytes;
+	struct weft_staging_req mem;
+	struct weft_staging_lane lane;
+	struct iovec part[WEFT_STAGING_MAX_PIECES + 2]; /**< pieces of the memory */
+	struct weft_vol_op op;
+};
+TAILQ_HEAD(nvmf_slots, nvmf_slot);
+
+struct weft_nvmf_queue {
+	TAILQ_ENTRY(weft_nvmf_queue) link; /**< group */
+	struct weft_nvmf_group *group;
+	struct weft_nvmf_queue_attr attr;
+	_Atomic bool doomed;    /**< the group is to close it */
+	struct nvmf_ctrl *ctrl; /**< NULL: not connected */
+	uint16_t qid;
+	/* group */
+	bool closing, lost;
+	bool in_command; /**< it cannot end now */
+	bool no_flow;    /**< SQHD is not told */
+	uint32_t size;   /**< SQSIZE + 1; before Connect the depth */
+	uint16_t sqhd;
+	uint32_t under_way; /**< commands that are not answered */
+	uint32_t slots;     /**< that exist */
+	uint64_t since_ns;
+	struct nvmf_slots busy, idle;
+	struct nvmf_slot *fused; /**< the first of two, whose second has not come */
+};
+
+struct weft_nvmf_group {
+	struct weft_nvmf *target;
+	struct weft_nvmf_group_attr attr;
+	uint32_t index;
+	struct weft_staging *memory;
+	struct weft_staging_client connecting; /**< of queues before Connect */
+	_Atomic bool attention;                /**< a flag of a queue or controller was set */
+	TAILQ_HEAD(, weft_nvmf_queue) queues;
+	uint32_t nqueues;
+	LIST_HEAD(, nvmf_ctrl) ctrls; /**< whose admin queue is here */
+	uint64_t now_ns, next_ns;
+	bool given; /**< memory was given back: others may wait for it */
+	_Atomic uint64_t commands, errors, memory_waits, protocol_errors, events, told_lost;
+};
+
+struct weft_nvmf {
+	struct weft_nvmf_attr attr;
+	pthread_mutex_t lock;
+	/* lock */
+	LIST_HEAD(, weft_nvmf_subsys) subsystems;
+	LIST_HEAD(, nvmf_ctrl) ctrls;
+	struct weft_nvmf_subsys discovery;
+	struct weft_nvmf_group *groups[WEFT_NVMF_MAX_GROUPS];
+	struct weft_nvmf_listener listeners[NVMF_MAX_LISTENERS];
+	uint32_t nlisteners;
+	uint64_t generation; /**< of the discovery log */
+	uint16_t last_cntlid;
+	uint32_t queues;
+	struct weft_nvmf_stats stats; /**< what is counted with the lock */
+};
+
+static inline void
+nvmf_lock(struct weft_nvmf *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+static inline void
+nvmf_unlock(struct weft_nvmf *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+/** Count; the group's thread is the only writer. */
+static inline void
+nvmf_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+	                      memory_order_relaxed);
+}
+
+/** A flag of a queue or controller of this group was set: its thread is to look. */
+static inline void
+nvmf_wake(struct weft_nvmf_group *g)
+{
+	if (!atomic_exchange_explicit(&g->attention, true, memory_order_acq_rel) &&
+	    g->attr.wake != NULL)
+		g->attr.wake(g);
+}
+
+#endif /* NVMF_PRIV_H */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NVMF_H
+#define WEFT_NVMF_H
+
+/**
+ * @file NVMe over Fabrics controllers, whose namespaces are volumes (lib/volume). Linux hosts and
+ * others use a volume as a disk. docs/nvmeof.md says what is served. Transports are below
+ * weft_nvmf_transport.h; this file knows none of them.
+ *
+ * Objects. A *target* (struct weft_nvmf) has *subsystems*, each with a name (NQN), hosts that may
+ * use it and *namespaces*, and the discovery subsystem, which shows a host what it may use. A
+ * *group* is one worker's part of the target: queues, staging memory, and the channels to volumes
+ * that live there. A *controller* comes into being by a host's Connect of an admin queue, and has
+ * I/O queues on any groups.
+ *
+ * Threads. A group belongs to its worker's thread, and so does each queue. The calls with a target,
+ * a subsystem or a namespace may be made by any thread. They take the target's lock, which a worker
+ * takes for a Connect, the end of a queue and an admin command, and never for I/O. What one worker
+ * asks of another (a controller whose host is silent ends the queues of all workers) is a flag in
+ * the other group, and the call of its `wake`.
+ *
+ * Memory. All data is staged: a write is read from the host into staging memory as a whole, and
+ * only then goes to the volume, so neither other commands nor the medium see half of a logical
+ * block because a host died. The memory of a group is the limit of what is under way there; the
+ * share of a controller is that of lib/volume's weft_staging.h. A command has about 5 KiB of state,
+ * kept by its queue.
+ *
+ * Durability. A controller says that it has a volatile write cache (VWC) when a namespace's medium
+ * has one. Then an answered write is durable after a Flush, or with FUA, or when the host has
+ * switched the cache off. When a flush was lost, the next Flush of each controller with unflushed
+ * writes fails. Without a volatile cache each write is durable when it is answered.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft_nvmf_wire.h"
+#include "weft_volume_core.h"
+
+struct weft_nvmf;
+struct weft_nvmf_group;
+struct weft_nvmf_subsys;
+
+#define WEFT_NVMF_MAX_GROUPS 64U
+#define WEFT_NVMF_MAX_DEPTH  1024U
+#define WEFT_NVMF_MAX_NSID   1024U
+
+/* ---- Target ---- */
+
+struct weft_nvmf_attr {
+	uint32_t max_ctrls;     /**< controllers at once, 1 to 4096; 0: 64 */
+	uint32_t max_queues;    /**< queues at once, admin queues included; 0: 1024 */
+	uint32_t max_io_queues; /**< of one controller, 1 to 64; 0: 16 */
+	uint32_t depth;         /**< of an I/O queue, 16 to 1024; 0: 128 */
+	uint32_t mdts_bytes;    /**< longest transfer: a power of 2, 4 KiB to 1 MiB; 0: 1 MiB */
+	/** Data in a capsule of an I/O queue: a multiple of 16, up to 64 KiB; 0: 4096. */
+	uint32_t inline_bytes;
+	/** A queue without Connect, and a discovery controller without Keep Alive, end after so
+	 * long. 0: 10 s, 120 s. */
+	uint64_t connect_ns, discovery_ns;
+	char firmware[9]; /**< FR of Identify: the version */
+};
+
+/** Counters since the creation, of all groups. */
+struct weft_nvmf_stats {
+	uint32_t ctrls, queues;     /**< now */
+	uint64_t connects;          /**< Connects with success */
+	uint64_t refused_param;     /**< Connects of a wrong field, or an unknown subsystem */
+	uint64_t refused_host;      /**< of a host that is not allowed */
+	uint64_t refused_limit;     /**< of too many controllers or queues */
+	uint64_t kato_expired;      /**< controllers that ended because the host was silent */
+	uint64_t connect_expired;   /**< queues that ended without Connect */
+	uint64_t commands;          /**< that were answered */
+	uint64_t errors;            /**< of these, with another status than 0 */
+	uint64_t read_bytes;        /**< by Read */
+	uint64_t written_bytes;     /**< by Write */
+	uint64_t protocol_errors;   /**< capsules that are none; queues overrun */
+	uint64_t memory_waits;      /**< commands that waited for staging memory */
+	uint64_t lost_flushes_told; /**< Flushes that failed for an earlier loss */
+	uint64_t events;            /**< asynchronous events that were sent */
+};
+
+/** -EINVAL: attributes out of range. -ENOMEM. */
+int weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out);
+/** Does nothing for NULL. -EBUSY: a group is open. Subsystems end with it. */
+int weft_nvmf_destroy(struct weft_nvmf *t);
+void weft_nvmf_query_stats(struct weft_nvmf *t, struct weft_nvmf_stats *stats);
+
+/** Where hosts connect to, for the discovery log. */
+struct weft_nvmf_listener {
+	uint8_t trtype;      /**< 1: RDMA, 3: TCP */
+	uint8_t adrfam;      /**< 1: IPv4, 2: IPv6 */
+	uint8_t rdma_prtype; /**< RDMA: 1: not stated, 5: iWARP */
+	uint16_t portid;
+	char traddr[64], trsvcid[32];
+};
+
+/** -ENOSPC: there are 16. -EEXIST. */
+int weft_nvmf_listener_add(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
+/** -ENOENT. */
+int weft_nvmf_listener_remove(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
+
+/* ---- Subsystems, hosts ---- */
+
+struct weft_nvmf_subsys_attr {
+	const char *nqn;
+	/** Serial number, 1 to 20 printable characters. It stays the same after a restart, else
+	 * hosts take it for another subsystem. */
+	const char *serial;
+	const char *model; /**< up to 40; NULL: "weft" */
+	bool any_host;     /**< every host may use it */
+	uint32_t max_nsid; /**< 1 to WEFT_NVMF_MAX_NSID; 0: 32 */
+};
+
+/** -EINVAL: a name, a serial number or a limit is wrong. -EEXIST. -ENOMEM. */
+int weft_nvmf_subsys_add(struct weft_nvmf *t, const struct weft_nvmf_subsys_attr *attr,
+                         struct weft_nvmf_subsys **out);
+/**
+ * Remove it. -EAGAIN: its controllers are being ended, which takes polls of their groups; no host
+ * connects any more; call again.
+ */
+int weft_nvmf_subsys_remove(struct weft_nvmf_subsys *s);
+/** -EINVAL: no NQN. -EEXIST. -ENOMEM. */
+int weft_nvmf_host_allow(struct weft_nvmf_subsys *s, const char *hostnqn);
+/** The host's controllers of this subsystem are ended, even if any_host is set. -ENOENT: it was not
+ * in the list. */
+int weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn);
+
+/* ---- Namespaces ---- */
+
+struct weft_nvmf_ns_attr {
+	uint32_t nsid; /**< 1 to max_nsid */
+	/** Open until the namespace is removed. */
+	struct weft_vol *vol;
+	/** Of a logical block: 512 or 4096; 0: 4096 if the device writes as much atomically, else
+	 * 512. */
+	uint32_t lba_bytes;
+	/** The device's (weft_block_info): whether flushed data survives a power failure, whether
+	 * what is written may be lost until it is flushed, and whether what is discarded reads as
+	 * zeros. */
+	bool persistent, volatile_cache, discard_zeroes;
+	/** Make each write durable before its answer, so that there is no volatile cache. */
+	bool write_through;
+	bool read_only;
+};
+
+/**
+ * Its UUID is the volume's. Controllers tell their hosts.
+ * - -EINVAL: no such NSID or length of blocks; the volume has not one block
+ * - -EOPNOTSUPP: the device is persistent, and a power failure may leave a part of a logical block
+ * - -EEXIST; -ENOMEM
+ */
+int weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr);
+/**
+ * Remove it: hosts are told, and commands refused. -EAGAIN: commands are under way still, or a
+ * group has not detached it; call again. With 0 the volume may be closed. -ENOENT.
+ */
+int weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid);
+
+/* ---- Groups ---- */
+
+struct weft_nvmf_group_attr {
+	/** Staging memory at a multiple of 4096. The caller tells devices and the network of it,
+	 * and keeps it until weft_nvmf_group_close(). */
+	void *memory;
+	uint64_t bytes; /**< at least weft_nvmf_group_min_bytes() */
+	/** May be NULL. Another thread has something for the group: its thread is to poll. On any
+	 * thread, with the target's lock held; must not block, and must not call the target. */
+	void (*wake)(struct weft_nvmf_group *g);
+	void *owner;
+};
+
+/** Octets of memory that a group needs at least. */
+uint64_t weft_nvmf_group_min_bytes(const struct weft_nvmf *t);
+/** Worker's thread, as for all below. -EINVAL. -ENOSPC: there are WEFT_NVMF_MAX_GROUPS. -ENOMEM. */
+int weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *attr,
+                         struct weft_nvmf_group **out);
+/** Does nothing for NULL. -EBUSY: a queue is open. */
+int weft_nvmf_group_close(struct weft_nvmf_group *g);
+/** Ask all queues of the group to close. weft_nvmf_group_queues() tells when they are gone. */
+void weft_nvmf_group_stop(struct weft_nvmf_group *g);
+uint32_t weft_nvmf_group_queues(const struct weft_nvmf_group *g);
+void *weft_nvmf_group_owner(const struct weft_nvmf_group *g);
+/**
+ * This thread's way to a namespace. Commands of the group's queues are refused as "not ready" until
+ * then. The channel is one of the namespace's volume, and its owner polls it. -ENOENT: no such
+ * namespace. -EEXIST.
+ */
+int weft_nvmf_group_attach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid,
+                           struct weft_vol_chan *chan);
+/** The channel may be closed. -EAGAIN: commands are under way. -ENOENT: not attached. */
+int weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid);
+/** Hand out memory, end what has to end, look at timers. now_ns does not go backwards. Returns how
+ * much there was to do. */
+unsigned int weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns);
+/** When the next timer of the group is due; 0: it has to poll at once; UINT64_MAX: never. */
+uint64_t weft_nvmf_group_next_ns(const struct weft_nvmf_group *g);
+
+#endif /* WEFT_NVMF_H */

@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Controllers as hosts see them: discovery, Connect and its refusals, properties, Identify,
+ * features, log pages, events, Abort, Keep Alive, reset and shutdown.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "nvmf_rig.h"
+
+#define NEVER(status) ((status) | WEFT_NVMF_DNR)
+
+static struct nv n;
+static uint8_t page[65536];
+
+static void
+start(void)
+{
+	memset(&n, 0, sizeof(n));
+	nv_start(&n);
+}
+
+/** As Linux 6.1 does it, against the capture's order. */
+static void
+test_first_commands(void)
+{
+	static const uint8_t uuid[16] = {1, 2, 3};
+	struct nv_queue a, io;
+	uint64_t v;
+
+	start();
+	nv_open(&n, 0, &a);
+	CHECK_EQ(nv_connect(&a, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 5000), 0);
+	CHECK_EQ(a.cntlid, 1);
+	CHECK_EQ(a.sqhd, 1);
+	CHECK_EQ(a.invalidated, NV_KEY);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CAP, true, &v), 0);
+	CHECK_EQ(v, 0x000000201e01007fULL);
+	CHECK_EQ(a.sqhd, 2);
+	/* not before CC.EN */
+	CHECK_EQ(nv_identify(&a, 1, 0, page), WEFT_NVMF_SEQUENCE);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460000), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 1);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_VS, false, &v), 0);
+	CHECK_EQ(v, 0x10400);
+	CHECK_EQ(nv_identify(&a, 1, 0, page), 0);
+	CHECK_MEM(page + 4, "WEFT-1234           weft  ", 26);
+	CHECK_MEM(page + 64, "1.0     ", 8);
+	CHECK_EQ(page[77], 8);
+	CHECK_EQ(weft_nvmf_get16(page + 78), a.cntlid);
+	CHECK_EQ(weft_nvmf_get32(page + 80), 0x10400);
+	CHECK_EQ(page[111], 1);
+	CHECK_EQ(weft_nvmf_get16(page + 320), 10);
+	CHECK_EQ(weft_nvmf_get32(page + 516), 8);
+	CHECK_EQ(weft_nvmf_get16(page + 520), 0x8d);
+	CHECK_EQ(page[525], 4);
+	CHECK_EQ(weft_nvmf_get32(page + 536), 0x100005);
+	CHECK_STR((char *)page + 768, NV_SUBSYS);
+	CHECK_EQ(weft_nvmf_get32(page + 1792), 260);
+	/* one queue pair */
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 7, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 0);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(nv_identify(&a, 2, 0, page), 0);
+	CHECK_EQ(weft_nvmf_get32(page), 1);
+	CHECK_EQ(weft_nvmf_get32(page + 4), 0);
+	CHECK_EQ(nv_identify(&a, 3, 1, page), 0);
+	CHECK_EQ(page[0], 3);
+	CHECK_EQ(page[1], 16);
+	CHECK_MEM(page + 4, uuid, 16);
+	CHECK_EQ(page[20], 4);
+	CHECK_EQ(nv_identify(&a, 0, 1, page), 0);
+	CHECK_EQ(weft_nvmf_get64(page),
+	         n.ns.vol == NULL ? 0 : weft_vol_info(n.ns.vol)->bytes / 512);
+	CHECK_EQ(weft_nvmf_get32(page + 128), 9 << 16);
+	CHECK_EQ(page[25], 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 8, page, 4096, 0), 0);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_connect_refusals(void)
+{
+	struct nv_queue a, b, io;
+	struct weft_nvmf_sqe sqe;
+	struct weft_nvmf_stats stats;
+
+	start();
+	nv_open(&n, 0, &b);
+	/* nothing but Connect */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_IDENTIFY, 0, 1, 0, 0);
+	CHECK_EQ(nv_do(&b, &sqe, page, 4096), WEFT_NVMF_SEQUENCE);
+#define REFUSED(expect_status, expect_result, ...)                                                 \
+	do {                                                                                       \
+		CHECK_EQ(nv_connect(&b, __VA_ARGS__), (expect_status));                            \
+		CHECK_EQ(b.result, (expect_result));                                               \
+	} while (0)
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10100, "nqn.2026-01.org.example:none", NV_HOST,
+	        0xffff, 0, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10010, NV_SUBSYS, NV_HOST, 1, 0, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10100, "", NV_HOST, 0xffff, 0, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10200, NV_SUBSYS, "", 0xffff, 0, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x2c, NV_SUBSYS, NV_HOST, 0xffff, 0, 0, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x2c, NV_SUBSYS, NV_HOST, 0xffff, 0, 32, 0);
+	/* an I/O queue without a controller */
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10010, NV_SUBSYS, NV_HOST, 7, 1, 31, 0);
+	sqe = nv_sqe(WEFT_NVMF_OP_FABRICS, 0, 1, 31, 0);
+	sqe.fctype = WEFT_NVMF_FC_CONNECT;
+	CHECK_EQ(nv_do(&b, &sqe, page, 1024), NEVER(WEFT_NVMF_CONNECT_FORMAT));
+	/* Connect's data has 1024 octets */
+	sqe = nv_sqe(WEFT_NVMF_OP_FABRICS, 0, 0, 31, 0);
+	sqe.fctype = WEFT_NVMF_FC_CONNECT;
+	CHECK_EQ(nv_do(&b, &sqe, page, 1023), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(nv_do(&b, &sqe, NULL, 0), NEVER(WEFT_NVMF_SGL_LENGTH));
+
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	/* a second Connect on one queue */
+	CHECK_EQ(nv_connect(&a, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 0), NEVER(WEFT_NVMF_SEQUENCE));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 7, 1 | 1 << 16, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 0x10001);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x2a, NV_SUBSYS, NV_HOST, a.cntlid, 3, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10200, NV_SUBSYS, NV_OTHER, a.cntlid, 1, 31, 0);
+	REFUSED(NEVER(WEFT_NVMF_CONNECT_PARAM), 0x10100, WEFT_NVMF_DISCOVERY_NQN, NV_HOST, a.cntlid,
+	        1, 31, 0);
+	nv_io(&n, 1, &io, &a, 1);
+	/* in use: the host may try again */
+	REFUSED(WEFT_NVMF_SEQUENCE, 0, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0);
+	/* the number of queues is fixed now */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 7, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_SEQUENCE));
+#undef REFUSED
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.connects, 2);
+	CHECK_EQ(stats.ctrls, 1);
+	CHECK_EQ(stats.queues, 3);
+	nv_close(&io);
+	nv_close(&a);
+	nv_close(&b);
+	nv_end(&n);
+}
+
+static void
+test_limits(void)
+{
+	struct nv_queue a, b, c;
+	struct weft_nvmf_queue_attr qa = {.depth = 0};
+	struct weft_nvmf_queue *q;
+	struct weft_nvmf_stats stats;
+
+	memset(&n, 0, sizeof(n));
+	n.attr.max_ctrls = 1;
+	n.attr.max_queues = 3;
+	nv_start(&n);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_open(&n, 1, &b);
+	CHECK_EQ(nv_connect(&b, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), WEFT_NVMF_CONNECT_BUSY);
+	nv_open(&n, 1, &c);
+	CHECK_EQ(weft_nvmf_queue_open(n.group[0], &qa, &q), -EINVAL);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.refused_limit, 1);
+	CHECK_EQ(stats.queues, 3);
+	/* the first one's end makes room */
+	nv_close(&a);
+	CHECK_EQ(nv_connect(&b, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), 0);
+	CHECK_EQ(b.cntlid, 2);
+	nv_close(&b);
+	nv_close(&c);
+	nv_end(&n);
+}
+
+static void
+test_hosts(void)
+{
+	const struct weft_nvmf_subsys_attr sa = {.nqn = "nqn.2026-01.org.example:private",
+	                                         .serial = "2"};
+	struct nv_queue a, b, io;
+	struct weft_nvmf_subsys *s;
+	struct weft_nvmf_stats stats;
+
+	start();
+	CHECK_EQ(weft_nvmf_subsys_add(n.target, &sa, &s), 0);
+	CHECK_EQ(weft_nvmf_subsys_add(n.target, &sa, &s), -EEXIST);
+	CHECK_EQ(weft_nvmf_host_allow(s, NV_HOST), 0);
+	CHECK_EQ(weft_nvmf_host_allow(s, NV_HOST), -EEXIST);
+	CHECK_EQ(weft_nvmf_host_allow(s, "host"), -EINVAL);
+	CHECK_EQ(weft_nvmf_host_deny(s, NV_OTHER), -ENOENT);
+	nv_open(&n, 0, &b);
+	CHECK_EQ(nv_connect(&b, sa.nqn, NV_OTHER, 0xffff, 0, 31, 0), NEVER(WEFT_NVMF_CONNECT_HOST));
+	nv_admin(&n, 0, &a, sa.nqn);
+	nv_open(&n, 1, &io);
+	CHECK_EQ(nv_connect(&io, sa.nqn, NV_HOST, a.cntlid, 1, 31, 0), 0);
+	/* denied while it is connected: its queues are closed on both threads */
+	CHECK_EQ(weft_nvmf_host_deny(s, NV_HOST), 0);
+	nv_poll(&n);
+	CHECK(a.closed && io.closed);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), -EAGAIN);
+	nv_close(&a);
+	nv_close(&io);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), 0);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.refused_host, 1);
+	nv_close(&b);
+	nv_end(&n);
+}
+
+static void
+test_discovery(void)
+{
+	const struct weft_nvmf_listener l = {.trtype = 1,
+	                                     .adrfam = 1,
+	                                     .rdma_prtype = 5,
+	                                     .portid = 1,
+	                                     .traddr = "10.0.0.1",
+	                                     .trsvcid = "4420"};
+	const struct weft_nvmf_subsys_attr sa = {.nqn = "nqn.2026-01.org.example:private",
+	                                         .serial = "2"};
+	struct weft_nvmf_sqe sqe, aer;
+	struct weft_nvmf_subsys *s;
+	struct nv_queue a;
+	uint64_t generation;
+
+	start();
+	CHECK_EQ(weft_nvmf_listener_add(n.target, &l), 0);
+	CHECK_EQ(weft_nvmf_listener_add(n.target, &l), -EEXIST);
+	nv_admin(&n, 0, &a, WEFT_NVMF_DISCOVERY_NQN);
+	CHECK_EQ(nv_identify(&a, 1, 0, page), 0);
+	CHECK_EQ(page[111], 2);
+	CHECK_EQ(weft_nvmf_get32(page + 92), 0x80000000);
+	CHECK_STR((char *)page + 768, WEFT_NVMF_DISCOVERY_NQN);
+	/* it has no namespaces, and no SMART */
+	CHECK_EQ(nv_identify(&a, 2, 0, page), NEVER(WEFT_NVMF_INVALID_FIELD));
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_SMART, false, 0, page, 512),
+	         NEVER(WEFT_NVMF_INVALID_LOG));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 0, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_OPCODE));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xb, 0x80000000, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(nv_log(&a, 0x70, true, 0, page, 1024), 0);
+	generation = weft_nvmf_get64(page);
+	CHECK_EQ(weft_nvmf_get64(page + 8), 2);
+	CHECK_EQ(nv_log(&a, 0x70, false, 0, page, 3072), 0);
+	CHECK_EQ(page[1024 + 2], 3);
+	CHECK_EQ(page[2048], 1);
+	CHECK_EQ(page[2048 + 1], 1);
+	CHECK_EQ(page[2048 + 2], 2);
+	CHECK_EQ(weft_nvmf_get16(page + 2048 + 6), 0xffff);
+	CHECK_STR((char *)page + 2048 + 32, "4420");
+	CHECK_STR((char *)page + 2048 + 256, NV_SUBSYS);
+	CHECK_STR((char *)page + 2048 + 512, "10.0.0.1");
+	CHECK_EQ(page[2048 + 768], 1);
+	CHECK_EQ(page[2048 + 769], 5);
+	/* a part; behind the end there are zeros; an offset behind the end is refused */
+	CHECK_EQ(nv_log(&a, 0x70, false, 2048 + 256, page, 16), 0);
+	CHECK_MEM(page, NV_SUBSYS, 16);
+	CHECK_EQ(nv_log(&a, 0x70, false, 3072, page, 16), 0);
+	CHECK_EQ(page[0], 0);
+	CHECK_EQ(nv_log(&a, 0x70, false, 3076, page, 16), NEVER(WEFT_NVMF_INVALID_FIELD));
+	CHECK_EQ(nv_log(&a, 0x70, false, 2, page, 16), NEVER(WEFT_NVMF_INVALID_FIELD));
+	CHECK_EQ(nv_log(&a, 0x70, false, UINT64_MAX - 3, page, 16), NEVER(WEFT_NVMF_INVALID_FIELD));
+	/* what the host may not use is not shown; when it may, it is told */
+	aer = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	CHECK_EQ(weft_nvmf_subsys_add(n.target, &sa, &s), 0);
+	CHECK_EQ(nv_wait(&a, aer.cid), 0);
+	CHECK_EQ(a.result, 0x0070f002);
+	/* once, until the log is read */
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	CHECK_EQ(weft_nvmf_host_allow(s, NV_OTHER), 0);
+	nv_poll(&n);
+	CHECK_EQ(a.answers, 0);
+	CHECK_EQ(nv_log(&a, 0x70, false, 0, page, 1024), 0);
+	CHECK_EQ(nv_wait(&a, aer.cid), 0);
+	CHECK_EQ(nv_log(&a, 0x70, false, 0, page, 1024), 0);
+	CHECK_EQ(weft_nvmf_get64(page + 8), 2);
+	CHECK(weft_nvmf_get64(page) > generation);
+	CHECK_EQ(weft_nvmf_host_allow(s, NV_HOST), 0);
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&a, aer.cid), 0);
+	CHECK_EQ(nv_log(&a, 0x70, false, 0, page, 4096), 0);
+	CHECK_EQ(weft_nvmf_get64(page + 8), 3);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), 0);
+	CHECK_EQ(weft_nvmf_listener_remove(n.target, &l), 0);
+	CHECK_EQ(weft_nvmf_listener_remove(n.target, &l), -ENOENT);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_properties(void)
+{
+	struct nv_queue a, io;
+	uint64_t v;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	/* half of an 8-octet one is legal; the rest is not */
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CAP + 4, false, &v), 0);
+	CHECK_EQ(v, 0x20);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CAP, false, &v), 0);
+	CHECK_EQ(v, 0x1e01007f);
+	for (uint32_t at = 0; at < 0x80; at++)
+		CHECK_EQ(nv_property_get(&a, at, at == 8, &v),
+		         at == 0 || at == 4 || at == 0x14 || at == 0x1c
+		                 ? 0
+		                 : NEVER(WEFT_NVMF_CONNECT_PARAM));
+	for (uint32_t at = 0; at < 0x80; at++)
+		if (at != WEFT_NVMF_PROP_CC)
+			CHECK_EQ(nv_property_set(&a, at, 0), NEVER(WEFT_NVMF_CONNECT_PARAM));
+	/* what CC may not have when it enables */
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0), 0);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 1), NEVER(WEFT_NVMF_CONNECT_PARAM));
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460061), NEVER(WEFT_NVMF_CONNECT_PARAM));
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460081), NEVER(WEFT_NVMF_CONNECT_PARAM));
+	/* no I/O queue while it is off */
+	nv_open(&n, 1, &io);
+	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), WEFT_NVMF_SEQUENCE);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), 0);
+	/* on the admin queue alone */
+	CHECK_EQ(nv_property_get(&io, WEFT_NVMF_PROP_CAP, true, &v),
+	         NEVER(WEFT_NVMF_INVALID_FIELD));
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+/** A reset ends the I/O queues of all threads before RDY is 0; requests for events get no answer;
+ * features are forgotten. */
+static void
+test_reset(void)
+{
+	struct nv_queue a, io;
+	struct weft_nvmf_sqe sqe, aer = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+	uint64_t v;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 6, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460000), 0);
+	nv_poll(&n);
+	CHECK(io.closed && !a.closed);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 1);
+	/* nothing is taken on the old queue, and it cannot be enabled again yet */
+	sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+	CHECK_EQ(nv_send(&io, &sqe, NULL, 0), -ESHUTDOWN);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), WEFT_NVMF_SEQUENCE);
+	nv_close(&io);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 6, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 1);
+	CHECK_EQ(a.answers, 0);
+	nv_io(&n, 0, &io, &a, 1);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+/** SHN: complete when the I/O queues are gone, and unflushed writes are durable. */
+static void
+test_shutdown(void)
+{
+	struct nv_queue a, io;
+	uint64_t v, flushes;
+	struct weft_vol_stats vs;
+
+	memset(&n, 0, sizeof(n));
+	n.ns.volatile_cache = true;
+	nv_start(&n);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_WRITE, 0, 8, page, 4096, 0), 0);
+	weft_vol_query_stats(n.vol.chan[0], &vs);
+	flushes = vs.ops[WEFT_VOL_FLUSH];
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x464001), 0);
+	nv_poll(&n);
+	CHECK(io.closed);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 1 | WEFT_NVMF_CSTS_SHST_ON);
+	nv_close(&io);
+	nv_poll(&n);
+	nv_poll(&n);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, 1 | WEFT_NVMF_CSTS_SHST_END);
+	weft_vol_query_stats(n.vol.chan[0], &vs);
+	CHECK_EQ(vs.ops[WEFT_VOL_FLUSH], flushes + 1);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_keep_alive(void)
+{
+	struct weft_nvmf_sqe sqe, ka = nv_sqe(WEFT_NVMF_ADMIN_KEEP_ALIVE, 0, 0, 0, 0);
+	struct nv_queue a, io, d, silent;
+	struct weft_nvmf_stats stats;
+
+	start();
+	nv_open(&n, 0, &silent);
+	nv_open(&n, 0, &a);
+	CHECK_EQ(nv_connect(&a, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 5000), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	nv_admin(&n, 1, &d, WEFT_NVMF_DISCOVERY_NQN);
+	nv_io(&n, 1, &io, &a, 1);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 0xf, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 5000);
+	for (unsigned int i = 0; i < 5; i++) {
+		nv_pass(&n, 4900);
+		CHECK(!a.closed);
+		CHECK_EQ(nv_do(&a, &ka, NULL, 0), 0);
+	}
+	/* a queue that was never connected has had its 10 s */
+	CHECK(silent.closed);
+	nv_close(&silent);
+	/* any command of any queue counts: within the time, and not beyond */
+	nv_pass(&n, 100);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 8, page, 4096, 0), 0);
+	nv_pass(&n, 5000);
+	CHECK(!a.closed);
+	nv_pass(&n, 4900);
+	CHECK(!a.closed);
+	nv_pass(&n, 200);
+	CHECK(a.closed && io.closed);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.kato_expired, 1);
+	CHECK_EQ(stats.connect_expired, 1);
+	/* a discovery controller without Keep Alive has two minutes */
+	CHECK(!d.closed);
+	nv_close(&a);
+	nv_close(&io);
+	nv_pass(&n, 121000);
+	nv_pass(&n, 121000);
+	CHECK(d.closed);
+	nv_close(&d);
+	nv_end(&n);
+}
+
+static void
+test_features(void)
+{
+	static const uint8_t known[] = {1, 2, 4, 5, 6, 7, 0xa, 0xb, 0xf};
+	struct nv_queue a;
+	struct weft_nvmf_sqe sqe;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	for (uint32_t fid = 0; fid < 256; fid++) {
+		const bool have = memchr(known, (int)fid, sizeof(known)) != NULL;
+
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, fid, 0, 0);
+		CHECK_EQ(nv_do(&a, &sqe, NULL, 0), have ? 0 : NEVER(WEFT_NVMF_INVALID_FIELD));
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, fid | 1U << 31, 0, 0);
+		CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_NOT_SAVEABLE));
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, fid, 0, 0);
+		CHECK_EQ(nv_do(&a, &sqe, NULL, 0), have          ? 0
+		                                   : fid == 0x81 ? NEVER(WEFT_NVMF_SEQUENCE)
+		                                                 : NEVER(WEFT_NVMF_INVALID_FIELD));
+	}
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 0x100 | 6, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 0x81, 1, 0);
+	CHECK_EQ(nv_do(&a, &sqe, page, 16), 0);
+	CHECK_MEM(page, "\5\6\7\0", 4);
+	CHECK_EQ(nv_do(&a, &sqe, page, 8), NEVER(WEFT_NVMF_SGL_LENGTH));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 7, 0xffff, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 7, 0x00ff00ff, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 0x000f000f);
+	/* the time of a controller is not taken away */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xf, 1500, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xf, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), NEVER(WEFT_NVMF_KATO_INVALID));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 0xf, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 2000);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_identify_refusals(void)
+{
+	struct nv_queue a;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	for (uint32_t cns = 4; cns < 256; cns++)
+		CHECK_EQ(nv_identify(&a, cns, 1, page), NEVER(WEFT_NVMF_INVALID_FIELD));
+	/* beyond NN; within, and not there */
+	for (uint32_t cns = 0; cns <= 3; cns += 3) {
+		CHECK_EQ(nv_identify(&a, cns, 0, page), NEVER(WEFT_NVMF_INVALID_NS));
+		CHECK_EQ(nv_identify(&a, cns, 9, page), NEVER(WEFT_NVMF_INVALID_NS));
+		CHECK_EQ(nv_identify(&a, cns, WEFT_NVMF_NSID_ALL, page),
+		         NEVER(WEFT_NVMF_INVALID_NS));
+	}
+	CHECK_EQ(nv_identify(&a, 0, 2, page), 0);
+	CHECK_EQ(weft_nvmf_get64(page), 0);
+	CHECK_EQ(nv_identify(&a, 3, 2, page), NEVER(WEFT_NVMF_INVALID_FIELD));
+	CHECK_EQ(nv_identify(&a, 2, 1, page), 0);
+	CHECK_EQ(weft_nvmf_get32(page), 0);
+	CHECK_EQ(nv_identify(&a, 2, 0xfffffffe, page), NEVER(WEFT_NVMF_INVALID_NS));
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_logs(void)
+{
+	struct nv_queue a, io;
+	struct weft_nvmf_sqe sqe;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	for (unsigned int lid = 0; lid < 256; lid++)
+		CHECK_EQ(nv_log(&a, (uint8_t)lid, true, 0, page, 512),
+		         lid >= 1 && lid <= 5 ? 0 : NEVER(WEFT_NVMF_INVALID_LOG));
+	/* effects: what is there, and nothing else */
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_EFFECTS, true, 0, page, 4096), 0);
+	for (unsigned int i = 0; i < 256; i++) {
+		sqe = nv_sqe((uint8_t)i, 1, 0, 0, 0);
+		if (i == WEFT_NVMF_OP_FABRICS || i == WEFT_NVMF_ADMIN_AER)
+			continue;
+		CHECK_EQ((weft_nvmf_get32(page + 4 * i) & 1) == 0,
+		         nv_do(&a, &sqe, NULL, 0) == NEVER(WEFT_NVMF_INVALID_OPCODE));
+		CHECK_EQ((weft_nvmf_get32(page + 1024 + 4 * i) & 1) == 0,
+		         nv_do(&io, &sqe, NULL, 0) == NEVER(WEFT_NVMF_INVALID_OPCODE));
+	}
+	/* errors: the newest first */
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, UINT32_MAX, 8, page, 4096, 0),
+	         NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_ERROR, true, 0, page, 1024), 0);
+	CHECK_EQ(weft_nvmf_get16(page + 8), 1);
+	CHECK_EQ(weft_nvmf_get16(page + 10), 0x1000 + io.cid - 1);
+	CHECK_EQ(weft_nvmf_get16(page + 12) >> 1, NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(weft_nvmf_get64(page + 16), UINT32_MAX);
+	CHECK_EQ(weft_nvmf_get32(page + 24), 1);
+	CHECK_EQ(weft_nvmf_get64(page) - 1, weft_nvmf_get64(page + 64));
+	/* SMART */
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 8, page, 4096, 0), 0);
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_SMART, true, 0, page, 512), 0);
+	CHECK_EQ(weft_nvmf_get64(page + 32), 1);
+	CHECK_EQ(weft_nvmf_get64(page + 64), 1);
+	CHECK(weft_nvmf_get64(page + 176) > 100);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, 1, 2 | 127 << 16, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, page, 512), NEVER(WEFT_NVMF_INVALID_FIELD));
+	/* longer than MDTS */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, 0, 1 | 0xffffU << 16, 0xffff, 0);
+	CHECK_EQ(nv_do(&a, &sqe, page, 512), NEVER(WEFT_NVMF_INVALID_FIELD));
+	/* an index in place of an offset */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, 0, 1 | 127 << 16, 0, 0);
+	sqe.cdw[14] = 1U << 23;
+	CHECK_EQ(nv_do(&a, &sqe, page, 512), NEVER(WEFT_NVMF_INVALID_FIELD));
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+/** Namespaces come and go while hosts are connected. */
+static void
+test_namespaces(void)
+{
+	struct weft_nvmf_sqe sqe, aer = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+	struct weft_nvmf_ns_attr attr;
+	struct nv_queue a, io;
+	uint16_t status;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xb, 0x100, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	attr = n.ns;
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), -EEXIST);
+	attr.nsid = 9;
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), -EINVAL);
+	attr.nsid = 3;
+	attr.lba_bytes = 1024;
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), -EINVAL);
+	attr.lba_bytes = 4096;
+	attr.persistent = true; /* the device writes 8 octets atomically */
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), -EOPNOTSUPP);
+	attr.persistent = false;
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+	nv_poll(&n);
+	CHECK(nv_answered(&a, aer.cid, &status));
+	CHECK_EQ(status, 0);
+	CHECK_EQ(a.result, 0x00040002);
+	/* masked until the log is read without RAE */
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), 0);
+	nv_poll(&n);
+	CHECK(!nv_answered(&a, aer.cid, &status));
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_CHANGED_NS, true, 0, page, 4096), 0);
+	CHECK_EQ(weft_nvmf_get32(page), 3);
+	CHECK_EQ(weft_nvmf_get32(page + 4), 0);
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_CHANGED_NS, false, 0, page, 4096), 0);
+	CHECK_EQ(weft_nvmf_get32(page), 3);
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_CHANGED_NS, false, 0, page, 4096), 0);
+	CHECK_EQ(weft_nvmf_get32(page), 0);
+	/* the next one, with blocks of 4096 octets; without a channel it is not ready */
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+	nv_poll(&n);
+	CHECK(nv_answered(&a, aer.cid, &status));
+	CHECK_EQ(nv_identify(&a, 0, 3, page), 0);
+	CHECK_EQ(weft_nvmf_get32(page + 128), 12 << 16);
+	sqe = nv_sqe(WEFT_NVMF_IO_READ, 3, 0, 0, 0);
+	CHECK_EQ(nv_do(&io, &sqe, page, 4096), WEFT_NVMF_NS_NOT_READY);
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 3, n.vol.chan[1]), 0);
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 3, n.vol.chan[1]), -EEXIST);
+	CHECK_EQ(nv_do(&io, &sqe, page, 4096), 0);
+	/* it goes while a command is under way */
+	CHECK_EQ(nv_send(&io, &sqe, NULL, 0), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), -EAGAIN);
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 3), -EAGAIN);
+	CHECK_EQ(nv_wait(&io, sqe.cid), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), -EAGAIN);
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 3), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), -ENOENT);
+	CHECK_EQ(nv_do(&io, &sqe, page, 4096), NEVER(WEFT_NVMF_INVALID_FIELD));
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_abort(void)
+{
+	struct weft_nvmf_sqe sqe, aer[5], rd = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 0, 0, 7);
+	struct nv_queue a, io;
+	uint16_t status;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 0, &io, &a, 1);
+	for (unsigned int i = 0; i < 5; i++) {
+		aer[i] = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+		CHECK_EQ(nv_send(&a, &aer[i], NULL, 0), 0);
+	}
+	/* one too many */
+	CHECK_EQ(nv_wait(&a, aer[4].cid), NEVER(WEFT_NVMF_AER_LIMIT));
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, (uint32_t)aer[2].cid << 16, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 0);
+	CHECK(nv_answered(&a, aer[2].cid, &status));
+	CHECK_EQ(status, WEFT_NVMF_ABORTED);
+	/* none of that name */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 0x77770001, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 1);
+	/* one whose data is on its way: it changes nothing */
+	io.hold_pulls = true;
+	nv_keyed(&rd, page, 4096);
+	CHECK_EQ(nv_send(&io, &rd, NULL, 0), 0);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 1 | (uint32_t)rd.cid << 16, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	CHECK_EQ(a.result, 0);
+	CHECK_EQ(io.pulls, 1);
+	io.pulls = 0;
+	weft_nvmf_pulled(io.pull[0], 0);
+	CHECK_EQ(nv_wait(&io, rd.cid), WEFT_NVMF_ABORTED);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
+               {"connect: refusals", test_connect_refusals}, {"connect: limits", test_limits},
+               {"hosts: allowed, denied", test_hosts},
+               {"discovery: log, parts of it, events", test_discovery},
+               {"properties", test_properties}, {"reset", test_reset}, {"shutdown", test_shutdown},
+               {"keep alive", test_keep_alive}, {"features: every number", test_features},
+               {"identify: refusals", test_identify_refusals},
+               {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
+               {"abort", test_abort})

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file I/O commands: data, ranges, lengths, order, memory, connections that end, and what survives
+ * a power failure.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "nvmf_rig.h"
+#include "test_xorshift.h"
+
+#define NEVER(status) ((status) | WEFT_NVMF_DNR)
+#define FUA           (1U << 30)
+#define MIB           (1U << 20)
+
+static struct nv n;
+static struct nv_queue a, io;
+static uint8_t out[2 * MIB], in[2 * MIB];
+
+static void
+open_queues(void)
+{
+	nv_start(&n);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	for (size_t i = 0; i < sizeof(out); i++)
+		out[i] = (uint8_t)(i * 7 + i / 512);
+}
+
+static void
+start(void)
+{
+	memset(&n, 0, sizeof(n));
+	open_queues();
+}
+
+static void
+end(void)
+{
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static uint16_t
+rd(uint64_t slba, uint32_t blocks, uint32_t flags)
+{
+	memset(in, 0x5a, (size_t)blocks * 512);
+	return nv_rw(&io, WEFT_NVMF_IO_READ, slba, blocks, in, blocks * 512, flags);
+}
+
+static uint16_t
+wr(uint64_t slba, uint32_t blocks, const uint8_t *data, uint32_t flags)
+{
+	return nv_rw(&io, WEFT_NVMF_IO_WRITE, slba, blocks, (void *)(uintptr_t)data, blocks * 512,
+	             flags);
+}
+
+static uint16_t
+simple(uint8_t opcode, uint32_t nsid, uint64_t slba, uint32_t blocks, uint32_t flags)
+{
+	struct weft_nvmf_sqe sqe =
+	        nv_sqe(opcode, nsid, (uint32_t)slba, (uint32_t)(slba >> 32), (blocks - 1) | flags);
+
+	return nv_do(&io, &sqe, NULL, 0);
+}
+
+static void
+test_read_write(void)
+{
+	static const uint32_t lengths[] = {1, 2, 7, 8, 9, 64, 65, 255, 2048};
+
+	start();
+	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		const uint32_t len = lengths[i];
+
+		CHECK_EQ(wr(i * 3, len, out + i * 512, 0), 0);
+		CHECK_EQ(io.invalidated, NV_KEY);
+		CHECK_EQ(rd(i * 3, len, 0), 0);
+		CHECK_MEM(in, out + i * 512, len * 512);
+		CHECK_EQ(wr(i * 3, len, out, FUA), 0);
+		CHECK_EQ(rd(i * 3, len, FUA), 0);
+		CHECK_MEM(in, out, len * 512);
+	}
+	end();
+}
+
+static void
+test_in_capsule(void)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 5, 0, 7);
+	struct weft_nvmf_sgl sgl = {.kind = WEFT_NVMF_SGL_CAPSULE, .bytes = 4096};
+
+	start();
+	nv_sgl_encode(&sgl, &sqe);
+	CHECK_EQ(nv_send(&io, &sqe, out, 4096), 0);
+	CHECK_EQ(nv_wait(&io, sqe.cid), 0);
+	CHECK_EQ(rd(5, 8, 0), 0);
+	CHECK_MEM(in, out, 4096);
+	/* at an offset */
+	sqe = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 5, 0, 0);
+	sgl.addr = 1024;
+	sgl.bytes = 512;
+	nv_sgl_encode(&sgl, &sqe);
+	CHECK_EQ(nv_send(&io, &sqe, out, 1536), 0);
+	CHECK_EQ(nv_wait(&io, sqe.cid), 0);
+	CHECK_EQ(rd(5, 1, 0), 0);
+	CHECK_MEM(in, out + 1024, 512);
+	/* it is not all there */
+	CHECK_EQ(nv_send(&io, &sqe, out, 1535), 0);
+	CHECK_EQ(nv_wait(&io, sqe.cid), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(nv_send(&io, &sqe, out, 1023), 0);
+	CHECK_EQ(nv_wait(&io, sqe.cid), NEVER(WEFT_NVMF_SGL_OFFSET));
+	/* a Read's data does not come in a capsule */
+	sqe.opcode = WEFT_NVMF_IO_READ;
+	CHECK_EQ(nv_send(&io, &sqe, out, 1536), 0);
+	CHECK_EQ(nv_wait(&io, sqe.cid), NEVER(WEFT_NVMF_SGL_TYPE));
+	/* a capsule that is longer than told, or shorter than a command, ends the connection */
+	CHECK_EQ(nv_send(&io, &sqe, out, 4097), -EPROTO);
+	CHECK_EQ(weft_nvmf_command(io.q, out, 63), -EPROTO);
+	end();
+}
+
+static void
+test_refusals(void)
+{
+	struct weft_nvmf_sqe sqe;
+	uint64_t blocks;
+
+	start();
+	blocks = weft_vol_info(n.vol.vol)->bytes / 512;
+	CHECK_EQ(rd(blocks - 1, 1, 0), 0);
+	CHECK_EQ(rd(blocks - 1, 2, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(rd(blocks, 1, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(rd(UINT64_MAX, 1, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(rd(UINT64_MAX, 2, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(wr(blocks, 1, out, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(simple(WEFT_NVMF_IO_WRITE_ZEROES, 1, blocks - 7, 8, 0),
+	         NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(simple(WEFT_NVMF_IO_VERIFY, 1, blocks - 7, 8, 0), NEVER(WEFT_NVMF_LBA_RANGE));
+	/* MDTS */
+	CHECK_EQ(rd(0, 2048, 0), 0);
+	CHECK_EQ(rd(0, 2049, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	/* namespaces: 0, all, beyond NN, none */
+	for (unsigned int i = 0; i < 5; i++) {
+		static const uint32_t nsid[] = {0, WEFT_NVMF_NSID_ALL, 9, 0x10001, 2};
+		static const uint8_t ops[] = {0, 1, 2, 5, 8, 9, 12};
+
+		for (unsigned int k = 0; k < sizeof(ops); k++)
+			CHECK_EQ(simple(ops[k], nsid[i], 0, 1, 0),
+			         NEVER(nsid[i] == 2 ? WEFT_NVMF_INVALID_FIELD
+			                            : WEFT_NVMF_INVALID_NS));
+	}
+	/* lengths that are not the command's */
+	sqe = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 7);
+	CHECK_EQ(nv_do(&io, &sqe, in, 4095), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(nv_do(&io, &sqe, in, 4097), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(nv_do(&io, &sqe, in, 0), NEVER(WEFT_NVMF_SGL_LENGTH));
+	/* PRPs; a directive; a fused Read; both bits of FUSE */
+	nv_keyed(&sqe, in, 4096);
+	sqe.psdt = 0;
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe.psdt = 1;
+	sqe.cdw[12] |= 1U << 20;
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe.cdw[12] = 7;
+	sqe.fuse = 1;
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe.fuse = 3;
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_FIELD));
+	sqe.fuse = 0;
+	sqe.cdw[9] = 0;
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_SGL_TYPE));
+	/* reservations, Copy, Write Uncorrectable, vendors' */
+	for (unsigned int i = 0; i < 256; i++)
+		if (i != 0 && i != 1 && i != 2 && i != 5 && i != 8 && i != 9 && i != 12 &&
+		    i != WEFT_NVMF_OP_FABRICS)
+			CHECK_EQ(simple((uint8_t)i, 1, 0, 1, 0), NEVER(WEFT_NVMF_INVALID_OPCODE));
+	end();
+}
+
+static void
+test_read_only(void)
+{
+	memset(&n, 0, sizeof(n));
+	n.ns.read_only = true;
+	open_queues();
+	CHECK_EQ(rd(0, 8, 0), 0);
+	CHECK_EQ(wr(0, 8, out, 0), NEVER(WEFT_NVMF_READ_ONLY));
+	CHECK_EQ(simple(WEFT_NVMF_IO_WRITE_ZEROES, 1, 0, 8, 0), NEVER(WEFT_NVMF_READ_ONLY));
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	CHECK_EQ(nv_identify(&a, 0, 1, in), 0);
+	CHECK_EQ(in[99], 1);
+	end();
+}
+
+static uint16_t
+dsm(uint32_t ranges, uint32_t attributes)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_DSM, 1, ranges - 1, attributes, 0);
+
+	return nv_do(&io, &sqe, in, ranges * 16);
+}
+
+static void
+range(uint32_t i, uint64_t slba, uint32_t blocks)
+{
+	weft_nvmf_put32(in + 16 * i, 0);
+	weft_nvmf_put32(in + 16 * i + 4, blocks);
+	weft_nvmf_put64(in + 16 * i + 8, slba);
+}
+
+static void
+test_zeroes_and_dsm(void)
+{
+	static const uint8_t zeros[4096];
+
+	start();
+	CHECK_EQ(wr(0, 64, out, 0), 0);
+	CHECK_EQ(simple(WEFT_NVMF_IO_WRITE_ZEROES, 1, 8, 8, 0), 0);
+	CHECK_EQ(rd(0, 24, 0), 0);
+	CHECK_MEM(in, out, 4096);
+	CHECK_MEM(in + 4096, zeros, 4096);
+	CHECK_MEM(in + 8192, out + 8192, 4096);
+	CHECK_EQ(simple(WEFT_NVMF_IO_WRITE_ZEROES, 1, 16, 8, 1U << 25 | FUA), 0);
+	CHECK_EQ(rd(16, 8, 0), 0);
+	CHECK_MEM(in, zeros, 4096);
+	/* no range is touched if one of them is wrong */
+	range(0, 0, 8);
+	range(1, weft_vol_info(n.vol.vol)->bytes / 512, 1);
+	CHECK_EQ(dsm(2, 4), NEVER(WEFT_NVMF_LBA_RANGE));
+	range(1, UINT64_MAX, UINT32_MAX);
+	CHECK_EQ(dsm(2, 4), NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(rd(0, 8, 0), 0);
+	CHECK_MEM(in, out, 4096);
+	/* advice without AD changes nothing; length 0 is nothing, also as the last one */
+	range(0, 0, 8);
+	CHECK_EQ(dsm(1, 3), 0);
+	CHECK_EQ(rd(0, 8, 0), 0);
+	CHECK_MEM(in, out, 4096);
+	range(0, 5, 0);
+	range(1, 0, 8);
+	range(2, 0, 0);
+	CHECK_EQ(dsm(3, 4), 0);
+	CHECK_EQ(rd(0, 8, 0), 0);
+	CHECK_MEM(in, zeros, 4096);
+	/* all 256 of them */
+	CHECK_EQ(wr(512, 512, out, 0), 0);
+	for (uint32_t i = 0; i < 256; i++)
+		range(i, 512 + 2 * i, 1);
+	CHECK_EQ(dsm(256, 4), 0);
+	CHECK_EQ(rd(512, 512, 0), 0);
+	for (uint32_t i = 0; i < 512; i++)
+		CHECK_MEM(in + i * 512, i % 2 == 0 ? zeros : out + i * 512, 512);
+	end();
+}
+
+/** Change an octet of the medium behind the volume's back. */
+static void
+damage(uint64_t off_bytes)
+{
+	const uint64_t at = weft_vol_info(n.vol.vol)->super.data_at + off_bytes / 512 * 512;
+	struct iovec iov = {in, 512};
+	struct weft_block_req req = {
+	        .op = WEFT_BLOCK_READ, .off_bytes = at, .len_bytes = 512, .iov = &iov, .iovs = 1};
+
+	CHECK_EQ(weft_block_wait(n.vol.block, &req), 0);
+	in[off_bytes % 512] ^= 1;
+	req.op = WEFT_BLOCK_WRITE;
+	CHECK_EQ(weft_block_wait(n.vol.block, &req), 0);
+}
+
+static void
+test_compare_and_verify(void)
+{
+	start();
+	CHECK_EQ(wr(3, 2048, out, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_COMPARE, 3, 2048, out, MIB, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_COMPARE, 3, 2048, out, MIB, FUA), 0);
+	for (size_t at = 0; at < MIB; at += MIB / 8 - 1) {
+		out[at] ^= 1;
+		CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_COMPARE, 3, 2048, out, MIB, 0), 0x4285);
+		out[at] ^= 1;
+	}
+	CHECK_EQ(simple(WEFT_NVMF_IO_VERIFY, 1, 0, 4096, 0), 0);
+	end();
+	/* with checksums: damage is found by Read and by Verify */
+	memset(&n, 0, sizeof(n));
+	n.sums = true;
+	n.disk_bytes = 32U << 20;
+	open_queues();
+	CHECK_EQ(wr(0, 2048, out, 0), 0);
+	CHECK_EQ(simple(WEFT_NVMF_IO_VERIFY, 1, 0, 2048, 0), 0);
+	damage(1500 * 512 + 3);
+	CHECK_EQ(simple(WEFT_NVMF_IO_VERIFY, 1, 0, 2048, 0), NEVER(WEFT_NVMF_READ_FAULT));
+	CHECK_EQ(simple(WEFT_NVMF_IO_VERIFY, 1, 0, 1024, 0), 0);
+	CHECK_EQ(rd(1500, 1, 0), NEVER(WEFT_NVMF_READ_FAULT));
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_COMPARE, 1500, 1, out, 512, 0),
+	         NEVER(WEFT_NVMF_READ_FAULT));
+	end();
+}
+
+/** Two halves of a fused pair; the statuses of both. */
+static void
+fused(uint64_t slba, uint32_t blocks, const uint8_t *expect, const uint8_t *data, uint16_t *first,
+      uint16_t *second)
+{
+	struct weft_nvmf_sqe c = nv_sqe(WEFT_NVMF_IO_COMPARE, 1, (uint32_t)slba, 0, blocks - 1);
+	struct weft_nvmf_sqe w = nv_sqe(WEFT_NVMF_IO_WRITE, 1, (uint32_t)slba, 0, blocks - 1);
+
+	c.fuse = 1;
+	w.fuse = 2;
+	nv_keyed(&c, (void *)(uintptr_t)expect, blocks * 512);
+	nv_keyed(&w, (void *)(uintptr_t)data, blocks * 512);
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	*first = nv_wait(&io, c.cid);
+	*second = nv_wait(&io, w.cid);
+}
+
+static void
+test_fused(void)
+{
+	struct weft_nvmf_sqe c, w;
+	uint16_t first, second;
+
+	start();
+	CHECK_EQ(wr(0, 128, out, 0), 0);
+	fused(0, 128, out, out + 512, &first, &second);
+	CHECK_EQ(first, 0);
+	CHECK_EQ(second, 0);
+	CHECK_EQ(rd(0, 128, 0), 0);
+	CHECK_MEM(in, out + 512, 65536);
+	fused(0, 8, out, out, &first, &second);
+	CHECK_EQ(first, 0x4285);
+	CHECK_EQ(second, WEFT_NVMF_FUSED_FAILED);
+	CHECK_EQ(rd(0, 128, 0), 0);
+	CHECK_MEM(in, out + 512, 65536);
+	/* longer than ACWU; beyond the end */
+	fused(0, 129, out, out, &first, &second);
+	CHECK_EQ(first, NEVER(WEFT_NVMF_ATOMIC_EXCEEDED));
+	CHECK_EQ(second, WEFT_NVMF_FUSED_FAILED);
+	fused(UINT32_MAX, 1, out, out, &first, &second);
+	CHECK_EQ(first, NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(second, WEFT_NVMF_FUSED_FAILED);
+	/* ranges that differ */
+	c = nv_sqe(WEFT_NVMF_IO_COMPARE, 1, 0, 0, 0);
+	w = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 1, 0, 0);
+	c.fuse = 1;
+	w.fuse = 2;
+	nv_keyed(&c, out, 512);
+	nv_keyed(&w, out, 512);
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&io, c.cid), NEVER(WEFT_NVMF_INVALID_FIELD));
+	CHECK_EQ(nv_wait(&io, w.cid), WEFT_NVMF_FUSED_FAILED);
+	/* the second one's data has another length: it fails, and the first one with it */
+	w.cdw[10] = 0;
+	nv_keyed(&w, out, 511);
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&io, c.cid), WEFT_NVMF_FUSED_FAILED);
+	CHECK_EQ(nv_wait(&io, w.cid), NEVER(WEFT_NVMF_SGL_LENGTH));
+	/* a second one alone; a first one that another command, or another first one, follows */
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&io, w.cid), NEVER(WEFT_NVMF_FUSED_MISSING));
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	CHECK_EQ(rd(0, 1, 0), 0);
+	CHECK_EQ(nv_wait(&io, c.cid), NEVER(WEFT_NVMF_FUSED_MISSING));
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	first = c.cid;
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&io, first), NEVER(WEFT_NVMF_FUSED_MISSING));
+	/* the host goes with a first one waiting, and with a second one's data on its way */
+	nv_close(&io);
+	nv_io(&n, 1, &io, &a, 1);
+	nv_keyed(&w, out, 512);
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	io.hold_pulls = true;
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	CHECK_EQ(io.pulls, 1);
+	io.pulls = 0;
+	weft_nvmf_pulled(io.pull[0], 0);
+	CHECK_EQ(io.pulls, 1);
+	end();
+}
+
+/** Many hosts' worth of commands: they wait for memory, and all are served. */
+static void
+test_memory(void)
+{
+	struct weft_nvmf_sqe sqe[16];
+	struct weft_nvmf_stats stats;
+	uint16_t status;
+
+	start();
+	io.hold_pulls = true;
+	for (unsigned int i = 0; i < 16; i++) {
+		sqe[i] = nv_sqe(WEFT_NVMF_IO_WRITE, 1, i * 64, 0, 2047);
+		nv_keyed(&sqe[i], out, MIB);
+		CHECK_EQ(nv_send(&io, &sqe[i], NULL, 0), 0);
+	}
+	/* three quarters of 4 MiB are this namespace's, in areas */
+	CHECK(io.pulls >= 2 && io.pulls <= 3);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.memory_waits, 16 - io.pulls);
+	/* commands without data, and the admin queue, go on */
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	CHECK_EQ(nv_identify(&a, 1, 0, in), 0);
+	/* one that waits is aborted */
+	for (unsigned int i = 0; i < 15; i++) {
+		while (io.pulls == 0)
+			nv_poll(&n);
+		struct weft_nvmf_cmd *cmd = io.pull[0];
+
+		memmove(io.pull, io.pull + 1, --io.pulls * sizeof(io.pull[0]));
+		weft_nvmf_pulled(cmd, i == 3 ? -EIO : 0);
+		CHECK_EQ(nv_wait(&io, sqe[i].cid), i == 3 ? WEFT_NVMF_TRANSFER_ERROR : 0);
+		CHECK(!nv_answered(&io, sqe[i + 1].cid, &status));
+	}
+	end();
+}
+
+/** The host goes at every moment: nothing is answered, nothing is left. */
+static void
+test_lost(void)
+{
+	start();
+	for (unsigned int round = 0; round < 40; round++) {
+		struct weft_nvmf_sqe sqe[8];
+		const unsigned int before = io.answers;
+
+		io.hold_pulls = round % 3 == 1;
+		io.hold_answers = round % 3 == 2;
+		for (unsigned int i = 0; i < 8; i++) {
+			static const uint8_t op[] = {1, 2, 5, 1};
+
+			sqe[i] = nv_sqe(op[i % 4], 1, i, 0, 255);
+			nv_keyed(&sqe[i], i % 2 == 0 ? in : out, 131072);
+			CHECK_EQ(nv_send(&io, &sqe[i], NULL, 0), 0);
+		}
+		for (unsigned int i = 0; i < round / 3; i++)
+			nv_poll(&n);
+		io.answers = before;
+		nv_close(&io);
+		nv_io(&n, round % NV_GROUPS, &io, &a, 1);
+	}
+	CHECK_EQ(rd(0, 8, 0), 0);
+	end();
+}
+
+/** More commands than the queue has entries are a fault; answers that are not sent are not. */
+static void
+test_overrun(void)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 0, 0, 0);
+	struct weft_nvmf_stats stats;
+
+	start();
+	nv_keyed(&sqe, out, 512);
+	io.hold_answers = true;
+	for (unsigned int i = 0; i < 32; i++) {
+		CHECK_EQ(nv_send(&io, &sqe, NULL, 0), 0);
+		CHECK_EQ(nv_wait(&io, sqe.cid), 0);
+	}
+	CHECK_EQ(nv_send(&io, &sqe, NULL, 0), -EAGAIN);
+	while (io.sends > 0)
+		weft_nvmf_sent(io.send[--io.sends]);
+	io.hold_answers = false;
+	io.hold_pulls = true;
+	for (unsigned int i = 0; i < 32; i++)
+		CHECK_EQ(nv_send(&io, &sqe, NULL, 0), 0);
+	CHECK_EQ(nv_send(&io, &sqe, NULL, 0), -EPROTO);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.protocol_errors, 1);
+	end();
+}
+
+static void
+open_fault(bool cache, bool write_through, uint64_t seed)
+{
+	memset(&n, 0, sizeof(n));
+	n.seed = seed;
+	n.ns.volatile_cache = cache;
+	n.ns.write_through = write_through;
+	open_queues();
+}
+
+/** A flush of the device that fails is told to each controller that has unflushed writes, by its
+ * next Flush, whichever queue wrote; and not to others. */
+static void
+test_lost_flush(void)
+{
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	struct nv_queue b, bio, io2;
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+	struct weft_nvmf_stats stats;
+
+	open_fault(true, false, 5);
+	nv_io(&n, 0, &io2, &a, 2);
+	nv_admin(&n, 0, &b, NV_SUBSYS);
+	nv_io(&n, 0, &bio, &b, 1);
+	CHECK_EQ(nv_identify(&a, 1, 0, in), 0);
+	CHECK_EQ(in[525], 5);
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	CHECK_EQ(nv_do(&bio, &sqe, NULL, 0), WEFT_NVMF_WRITE_FAULT);
+	/* the device flushes again, but what it had is gone */
+	CHECK_EQ(nv_do(&bio, &sqe, NULL, 0), 0);
+	CHECK_EQ(nv_do(&io2, &sqe, NULL, 0), WEFT_NVMF_WRITE_FAULT);
+	CHECK_EQ(nv_do(&io2, &sqe, NULL, 0), 0);
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	/* told once to the one whose Flush has failed */
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), WEFT_NVMF_WRITE_FAULT);
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.lost_flushes_told, 1);
+	nv_close(&bio);
+	nv_close(&b);
+	nv_close(&io2);
+	end();
+}
+
+static void
+test_medium_errors(void)
+{
+	struct weft_block_fault_hit hit = {.ops = 1U << WEFT_BLOCK_READ};
+
+	open_fault(true, false, 5);
+	weft_block_fault_fail(n.vol.block, &hit, -EIO);
+	CHECK_EQ(rd(0, 8, 0), NEVER(WEFT_NVMF_READ_FAULT));
+	hit.ops = 1U << WEFT_BLOCK_WRITE;
+	weft_block_fault_fail(n.vol.block, &hit, -EIO);
+	CHECK_EQ(wr(0, 8, out, 0), WEFT_NVMF_WRITE_FAULT);
+	weft_block_fault_fail(n.vol.block, &hit, -ENOSPC);
+	CHECK_EQ(wr(0, 8, out, 0), NEVER(WEFT_NVMF_CAPACITY));
+	CHECK_EQ(nv_log(&a, WEFT_NVMF_LOG_SMART, false, 0, in, 512), 0);
+	CHECK_EQ(weft_nvmf_get64(in + 160), 2);
+	end();
+}
+
+/**
+ * The power fails: what was promised is there. Each round writes blocks with a mark, some with FUA,
+ * flushes now and then, and notes for each block the last mark that was promised to be durable.
+ */
+static void
+power_round(uint64_t seed, bool cache, bool write_through, bool wce_off)
+{
+	uint32_t last[64] = {0}, sure[64] = {0}, mark = 0;
+	struct weft_nvmf_sqe sqe;
+	uint64_t r = seed * 2 + 1;
+
+	open_fault(cache, write_through, seed);
+	CHECK_EQ(nv_identify(&a, 1, 0, in), 0);
+	CHECK_EQ(in[525] & 1, cache && !write_through);
+	if (wce_off) {
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 6, 0, 0);
+		CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	}
+	for (unsigned int i = 0; i < 200; i++) {
+		const unsigned int block = (unsigned int)rig_draw(&r, 64);
+		const bool fua = rig_draw(&r, 4) == 0;
+
+		memset(in, 0, 512);
+		weft_nvmf_put32(in, ++mark);
+		weft_nvmf_put32(in + 508, mark);
+		CHECK_EQ(wr(block, 1, in, fua ? FUA : 0), 0);
+		last[block] = mark;
+		if (fua || wce_off || write_through || !cache)
+			sure[block] = mark;
+		if (rig_draw(&r, 25) == 0) {
+			CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+			memcpy(sure, last, sizeof(sure));
+		}
+	}
+	weft_block_fault_cut(n.vol.block);
+	nv_poll(&n);
+	weft_block_fault_boot(n.vol.block);
+	nv_close(&io);
+	nv_io(&n, 0, &io, &a, 1);
+	CHECK_EQ(rd(0, 64, 0), 0);
+	for (unsigned int b = 0; b < 64; b++) {
+		CHECK_EQ(weft_nvmf_get32(in + b * 512), weft_nvmf_get32(in + b * 512 + 508));
+		CHECK_MSG(weft_nvmf_get32(in + b * 512) >= sure[b], "block %u: %u, promised %u", b,
+		          weft_nvmf_get32(in + b * 512), sure[b]);
+	}
+	end();
+}
+
+static void
+test_power(void)
+{
+	const uint64_t first = test_seed(1);
+
+	for (uint64_t seed = first; seed < first + (test_seed_given() ? 1 : 25); seed++) {
+		test_seed_note(seed);
+		power_round(seed, true, false, false);
+		power_round(seed, true, true, false);
+		power_round(seed, true, false, true);
+	}
+}
+
+WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_capsule},
+               {"refusals: every field", test_refusals}, {"read-only", test_read_only},
+               {"write zeroes, dataset management", test_zeroes_and_dsm},
+               {"compare, verify", test_compare_and_verify}, {"fused", test_fused},
+               {"memory", test_memory}, {"lost at every moment", test_lost},
+               {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
+               {"errors of the medium", test_medium_errors}, {"power", test_power})
