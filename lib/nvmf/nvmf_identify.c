@@ -168,7 +168,7 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 	p[CTRL_AERL] = NVMF_AERS - 1;
 	p[CTRL_ELPE] = NVMF_ERRORS - 1;
 	weft_nvmf_put16(p + CTRL_KAS, NVMF_KAS_MS / 100);
-	weft_nvmf_put16(p + CTRL_MAXCMD, (uint16_t)(sub->discovery ? NVMF_ADMIN_DEPTH : a->depth));
+	weft_nvmf_put16(p + CTRL_MAXCMD, (uint16_t)a->depth);
 	weft_nvmf_put32(p + CTRL_SGLS, sgls);
 	memcpy(p + CTRL_SUBNQN, sub->nqn, strlen(sub->nqn));
 	/* parts of log pages by their offset */

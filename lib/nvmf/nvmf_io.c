@@ -13,14 +13,15 @@
 #define EFFECT_CHANGES 2U /**< it may change the content of logical blocks (LBCC) */
 
 /* CDW12 */
-#define IO_NLB      0xffffU
-#define IO_DTYPE    0x00f00000U /**< directives: there are none */
-#define IO_FUA      (1U << 30)
-#define IO_DEAC     (1U << 25) /**< Write Zeroes: deallocate */
-#define DSM_AD      0x4U       /**< CDW11: deallocate */
-#define DSM_RANGES  0xffU      /**< CDW10 */
-#define DSM_BYTES   16U        /**< of a range */
-#define VERIFY_HASH "crc32c"
+#define IO_NLB        0xffffU
+#define IO_DTYPE      0x00f00000U /**< directives: there are none */
+#define IO_FUA        (1U << 30)
+#define IO_DEAC       (1U << 25) /**< Write Zeroes: deallocate */
+#define DSM_AD        0x4U       /**< CDW11: deallocate */
+#define DSM_RANGES    0xffU      /**< CDW10 */
+#define DSM_BYTES     16U        /**< of a range */
+#define DSM_MAX_BYTES 4096U
+#define VERIFY_HASH   "crc32c"
 
 static bool
 io_fua(const struct nvmf_slot *s)
@@ -241,13 +242,22 @@ io_zeroes(struct nvmf_slot *s)
 	            io_changed_done);
 }
 
+static uint32_t
+io_dsm_ranges(const struct nvmf_slot *s)
+{
+	return (s->sqe.cdw[10] & DSM_RANGES) + 1;
+}
+
 static uint16_t
 io_start_dsm(struct nvmf_slot *s)
 {
 	const uint16_t status = nvmf_ns_hold(s);
 
 	s->in = true;
-	s->need_bytes = ((s->sqe.cdw[10] & DSM_RANGES) + 1) * DSM_BYTES;
+	s->need_bytes = io_dsm_ranges(s) * DSM_BYTES;
+	/* Linux always sends the memory of as many ranges as there can be */
+	if (s->cmd.sgl.bytes > s->need_bytes && s->cmd.sgl.bytes <= DSM_MAX_BYTES)
+		s->need_bytes = s->cmd.sgl.bytes;
 	if (status == WEFT_NVMF_OK && (s->sqe.cdw[11] & DSM_AD) != 0)
 		return io_writable(s);
 	return status;
@@ -277,7 +287,7 @@ io_dsm_next(struct nvmf_slot *s, int status)
 
 	if (status == 0 && s->step > 0)
 		nvmf_io_changed(s);
-	while (status == 0 && s->step * DSM_BYTES < s->need_bytes && len == 0)
+	while (status == 0 && s->step < io_dsm_ranges(s) && len == 0)
 		(void)io_dsm_range(s, s->step++, &off, &len);
 	/* a range of length 0 is none */
 	if (status != 0 || len == 0)
@@ -291,7 +301,7 @@ io_dsm(struct nvmf_slot *s)
 {
 	uint64_t off, len;
 
-	for (uint32_t i = 0; i * DSM_BYTES < s->need_bytes; i++)
+	for (uint32_t i = 0; i < io_dsm_ranges(s); i++)
 		if (!io_dsm_range(s, i, &off, &len)) {
 			nvmf_complete(s, NVMF_NEVER(WEFT_NVMF_LBA_RANGE));
 			return;

@@ -48,7 +48,7 @@ struct weft_nvmf_transport_ops {
 	uint32_t sgl_kinds; /**< a bit (1 << kind) for each kind that hosts may use */
 	/** The controller needs the capsule no longer. */
 	void (*release)(struct weft_nvmf_queue *q, void *capsule);
-	/** Bring the host's data into cmd->iov. weft_nvmf_pulled() follows, maybe inside the call. */
+	/** Bring the host's data into cmd->iov. weft_nvmf_pulled() follows, or is called inside. */
 	void (*pull)(struct weft_nvmf_cmd *cmd);
 	/**
 	 * Write push_bytes octets to the host, then send the answer. weft_nvmf_sent() follows when

@@ -245,6 +245,17 @@ test_zeroes_and_dsm(void)
 	CHECK_EQ(dsm(3, 4), 0);
 	CHECK_EQ(rd(0, 8, 0), 0);
 	CHECK_MEM(in, zeros, 4096);
+	/* as Linux does it: one range in the memory of 256; no more than these, no less than one */
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	range(0, 0, 4);
+	range(1, 4, 4);
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_DSM, 1, 0, 4, 0);
+	CHECK_EQ(nv_do(&io, &sqe, in, 4096), 0);
+	CHECK_EQ(nv_do(&io, &sqe, in, 4097), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(nv_do(&io, &sqe, in, 15), NEVER(WEFT_NVMF_SGL_LENGTH));
+	CHECK_EQ(rd(0, 8, 0), 0);
+	CHECK_MEM(in, zeros, 2048);
+	CHECK_MEM(in + 2048, out + 2048, 2048);
 	/* all 256 of them */
 	CHECK_EQ(wr(512, 512, out, 0), 0);
 	for (uint32_t i = 0; i < 256; i++)
