@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Linux's NVMe host (nvme-rdma over siw) in the siw guest as the user of a volume. TAP.
+
+nvmf_serve is the target. The guest connects by /dev/nvme-fabrics, so it needs no tools of its own. docs/nvmeof.md names the test.
+
+run_nvmf.py BUILD [--list]
+
+The guest is that of run_siw.py. The logs of a failed run are in BUILD/meson-logs/nvmf.
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from kernel_net import W4, Fail, World, check  # noqa: E402
+from siw_guest import Guest, build, die_with_us  # noqa: E402
+from guest import Tap, end_by_signals, missing  # noqa: E402
+
+NQN = "nqn.2026-01.org.example:disk"
+MEGABYTES = 256
+KILLS = 3
+SYS = "/sys/class/nvme/nvme0"
+CONNECT = (f"transport=rdma,traddr={W4},trsvcid=4420,nqn={NQN},nr_io_queues=1,reconnect_delay=1,ctrl_loss_tmo=-1,"
+           "hostnqn=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555,"
+           "hostid=11111111-2222-3333-4444-555555555555")
+# Each round is acknowledged when its octets are on the medium: then, and only then, the guest keeps a copy elsewhere.
+ROUNDS = ("i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); (echo round $i; head -c 3000 /dev/urandom) >/tmp/w; "
+          "dd if=/tmp/w of=/m/f$((i%8)) conv=fsync 2>/dev/null && cp /tmp/w /tmp/ack$((i%8)) && echo $i >/tmp/rounds; done")
+
+
+class Rig:
+    """The guest, and the target with its file."""
+
+    def __init__(self, world, build, cache, logs):
+        self.world, self.build, self.logs = world, build, logs
+        self.ns = world.space("nvmf")
+        self.guest = Guest(world, self.ns, cache, logs)
+        self.target, self.said = None, ""
+
+    def serve(self):
+        # frames that bypass the queueing discipline are missing from a capture
+        device = f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
+        args = [os.path.join(self.build, "test/nvmf/nvmf_serve"), device, W4, os.path.join(self.world.tmp, "disk"), str(MEGABYTES)]
+        self.target = self.world.spawn(self.ns, args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_us)
+        line = ""
+        while not line.startswith("ready"):
+            line = self.target.stdout.readline()
+            self.said += line
+            check(line, "the target does not start")
+
+    def end(self, sig):
+        """End the target. Returns what it has said."""
+        self.target.send_signal(sig)
+        out, _ = self.target.communicate(timeout=30)
+        self.world.procs.remove(self.target)
+        self.said += out
+        return out
+
+    def sh(self, command, timeout=60):
+        rc, out = self.guest.run(command, timeout)
+        self.said += f"# {command}\n{out}\n"
+        check(rc == 0, f"{command} ended with {rc}")
+        return out
+
+    def why(self):
+        return self.said + (self.guest.run("dmesg | tail -n 8")[1] if self.guest.alive() else "")
+
+    def live(self):
+        self.sh(f"for i in $(seq 300); do [ \"$(cat {SYS}/state)\" = live ] && exit 0; usleep 100000; done; exit 1")
+
+
+def up(rig):
+    rig.guest.wait_up()
+    rig.serve()
+
+
+def connects(rig):
+    rig.sh("/etc/init insert nvme && mkdir -p /m")
+    rig.sh(f"echo {CONNECT} >/dev/nvme-fabrics")
+    rig.sh("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && exit 0; usleep 100000; done; exit 1")
+    blocks = int(rig.sh("cat /sys/block/nvme0n1/size"))
+    check(blocks == (MEGABYTES - 1) * 2048, f"{blocks} blocks")
+    check(rig.sh(f"cat {SYS}/model").strip() == "weft" and rig.sh(f"cat {SYS}/serial").strip() == "WEFT1", "model, serial")
+    check("write back" in rig.sh("cat /sys/block/nvme0n1/queue/write_cache"), "the write cache is not told")
+
+
+def data(rig):
+    rig.sh("head -c 8388608 /dev/urandom >/tmp/a")
+    for size, n in ((512, 256), (4096, 512), (65536, 64), (1 << 20, 8)):
+        rig.sh(f"dd if=/tmp/a of=/dev/nvme0n1 bs={size} count={n} oflag=direct && dd if=/dev/nvme0n1 of=/tmp/b bs={size} count={n} "
+               f"iflag=direct && head -c {size * n} /tmp/a | cmp - /tmp/b")
+
+
+def discards(rig):
+    rig.sh("blkdiscard -o 1048576 -l 4194304 /dev/nvme0n1")
+    zeros = rig.sh("dd if=/dev/nvme0n1 bs=1M skip=1 count=4 iflag=direct 2>/dev/null | sha256sum")
+    check(zeros == rig.sh("head -c 4194304 /dev/zero | sha256sum"), "not zeros")
+
+
+def resets(rig):
+    for _ in range(10):
+        rig.sh(f"echo 1 >{SYS}/reset_controller")
+        rig.live()
+    rig.sh("dd if=/dev/nvme0n1 bs=1M count=1 iflag=direct 2>/dev/null | cmp -n 1048576 - /tmp/a")
+
+
+def killed(rig):
+    """What was acknowledged is there after each kill -9, and the host goes on by itself."""
+    rig.sh("/bin/mke2fs -q -F -t ext4 /dev/nvme0n1 && mount -t ext4 /dev/nvme0n1 /m")
+    rig.sh(f"({ROUNDS}) </dev/null >/dev/null 2>&1 & sleep 2")
+    for _ in range(KILLS):
+        rig.end(signal.SIGKILL)
+        before = int(rig.sh("cat /tmp/rounds"))
+        rig.serve()
+        rig.sh(f"for i in $(seq 300); do [ $(cat /tmp/rounds) -gt {before + 3} ] && exit 0; usleep 100000; done; exit 1")
+    rig.sh("touch /tmp/stop; sleep 1; umount /m; echo 3 >/proc/sys/vm/drop_caches; mount -t ext4 /dev/nvme0n1 /m")
+    rig.sh("for i in $(seq 0 7); do cmp /m/f$i /tmp/ack$i || exit 1; done; umount /m")
+    check(not re.search(r"I/O error|EXT4-fs error", rig.sh("dmesg")), "an I/O error")
+
+
+def leaves(rig):
+    rig.sh(f"echo 1 >{SYS}/delete_controller; for i in $(seq 100); do [ -e {SYS} ] || exit 0; usleep 100000; done; exit 1")
+    time.sleep(0.2)
+    said = rig.end(signal.SIGTERM)
+    check(rig.target.returncode == 0, "the target has failed")
+    check(re.search(r"protocol 0 ", said) and re.search(r"expired 0 ", said), "a fault of the host is counted")
+
+
+CASES = [("the guest is up, the target serves", up),
+         ("nvme-rdma connects: size, names, write cache", connects),
+         ("direct writes and reads, 512 octets to 1 MiB", data),
+         ("discard", discards),
+         ("ten controller resets", resets),
+         (f"ext4 with fsync, the target killed {KILLS} times", killed),
+         ("the host leaves", leaves)]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("build")
+    ap.add_argument("--list", action="store_true")
+    args = ap.parse_args()
+    if args.list:
+        print("\n".join(name for name, _ in CASES))
+        return 0
+    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"))
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    end_by_signals()
+    world, rig, tap = World(), None, Tap()
+    logs = os.path.join(args.build, "meson-logs", "nvmf")
+    try:
+        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
+        why = build(cache)
+        if why:
+            print(f"1..0 # SKIP {why}")
+            return 0
+        shutil.rmtree(logs, ignore_errors=True)
+        os.makedirs(logs)
+        try:
+            rig = Rig(world, args.build, cache, logs)
+        except (Fail, OSError) as e:
+            print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
+            return 0
+        for name, fn in CASES:
+            rig.said = ""
+            if not tap.case(name, lambda fn=fn: fn(rig), rig.why):
+                break
+    except Fail as e:
+        tap.case("the run", lambda e=e: (_ for _ in ()).throw(e))
+    finally:
+        if rig:
+            rig.guest.close()
+        world.close()
+        if tap.failed == 0:
+            shutil.rmtree(logs, ignore_errors=True)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
