@@ -109,6 +109,7 @@ conn_make(struct volcall_conn *c, struct volcall_link *l)
 	struct weft_qp_attr qa = {
 	        .size = sizeof(qa), .sq_depth = CONN_SQ_DEPTH, .rq_depth = 2 * CONN_CREDITS};
 	struct weft_rpc_attr ra = {.size = sizeof(ra),
+	                           .inline_bytes = WEFT_VOLUME_INLINE_BYTES,
 	                           .credits = CONN_CREDITS,
 	                           .programs = programs,
 	                           .reverse = WEFT_RPC_REVERSE_SIMPLE};
