@@ -13,8 +13,7 @@
  *
  * A grant has references: one while it is open, and one for each call and window. When its
  * connection ends, or it is closed or revoked, its operations are given up on (weft_vol_revoke()):
- * what the device does not have yet, never reaches it. The grant is freed with its last reference,
- * that is when nothing of it can land any more.
+ * what the device does not have yet, never reaches it. With the last reference the grant is freed.
  */
 
 #include <stdatomic.h>
@@ -122,8 +121,7 @@ struct target_vworker {
 	/** A slot is free, and the last look has not reached all that wait: so many looks more. */
 	bool look_more;
 	uint32_t looks;
-	uint32_t ncoming; /**< slots that will be free: of windows asked back or ending, but for
-	                       those of volumes that have stalled */
+	uint32_t ncoming; /**< slots that will be free, but for those of volumes that stalled */
 	/** Connections with answers that are not taken, by when they last took one. */
 	TAILQ_HEAD(, target_conn) untaken;
 	uint32_t named_waiting; /**< calls of clients with a name that wait for memory */
