@@ -29,7 +29,7 @@ target_quota_regions(const struct conf *conf)
 	uint64_t conns = conf->tcp.max_conns != 0 ? conf->tcp.max_conns : TARGET_CONNS;
 	uint64_t workers = conf->nworkers > 0 ? conf->nworkers : 1;
 	uint64_t windows = conf->target.staging_bytes / 2 / conf->target.window_bytes;
-	uint64_t n = TARGET_GRANTS + conns * workers * conf->target.credits + windows;
+	uint64_t n = TARGET_GRANTS + conns * workers * 2 * conf->target.credits + windows;
 
 	return n < TARGET_REGIONS ? (uint32_t)n : TARGET_REGIONS;
 }
@@ -39,7 +39,7 @@ target_quota_conn_regions(const struct conf *conf)
 {
 	/* Grants, windows, and calls whose data is fetched; twice, because as many may be waiting
 	 * to be freed. */
-	return 2 * (TARGET_GRANTS_MAX + TARGET_VWINDOWS_MAX + conf->target.credits);
+	return 2 * (TARGET_GRANTS_MAX + TARGET_VWINDOWS_MAX + 2 * conf->target.credits);
 }
 
 int

@@ -21,7 +21,7 @@
 #define SIZE_PROGRAM      (40 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
 #define SIZE_VOLUME       (MIB + 128 * KIB) /* of each worker: memory of its operations */
-#define SIZE_CONN         (80 * KIB)        /* docs/limits.md, "connections" */
+#define SIZE_CONN         (72 * KIB)        /* docs/limits.md, "connections" */
 #define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
 #define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
 #define SIZE_PAGE         4096

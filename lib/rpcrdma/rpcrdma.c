@@ -197,7 +197,6 @@ static const struct rpcrdma_ops rpc_ops = {
         .drop = rpc_drop,
         .lost = rpc_lost,
         .free = rpc_free,
-        .trim = weft_rpcrdma_kept_trim,
         .shed = weft_rpcrdma_shed,
 };
 

@@ -193,11 +193,29 @@ rpcrdma_budget_tight(const struct weft_rpc_budget *b, const struct rpcrdma_holde
 {
 	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
 
-	if (b == NULL || more == 0)
-		return false;
-	return !TAILQ_EMPTY(&b->waiters) ||
-	       (h->peer != NULL ? h->peer->bytes : 0) + more > b->info.limit_bytes / 2 ||
-	       b->info.held_bytes + more > b->info.limit_bytes;
+	return b != NULL && more > 0 &&
+	       ((h->peer != NULL ? h->peer->bytes : 0) + more > b->info.limit_bytes / 2 ||
+	        b->info.held_bytes + more > b->info.limit_bytes);
+}
+
+bool
+rpcrdma_budget_wanted(const struct weft_rpc_budget *b)
+{
+	return b != NULL && !TAILQ_EMPTY(&b->waiters);
+}
+
+/** Let another holder give back what rests there. False: nothing rests. */
+static bool
+budget_rest(struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
+{
+	struct rpcrdma_budget_peer *p;
+	struct rpcrdma_holder *it;
+
+	LIST_FOREACH (p, &b->peers, link)
+		TAILQ_FOREACH (it, &p->holders, link)
+			if (it != h && it->rest != NULL && it->rest(it))
+				return true;
+	return false;
 }
 
 bool
@@ -217,6 +235,8 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 		h->since_ns = now_ns;
 		TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
 	}
+	while (rpcrdma_budget_tight(b, h, n) && budget_rest(b, h))
+		;
 	if (h->gone || !budget_room(b, h, more, now_ns, shed)) {
 		b->info.refused++;
 		if (budget_beyond(h->bytes) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Entry to an endpoint and exit, its end, and its share of the budget. */
+/** @file Entry to an endpoint and exit, and its end. */
 
 #include <stddef.h>
 

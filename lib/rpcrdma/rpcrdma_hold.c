@@ -11,9 +11,9 @@ weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
 	if (rpc->down)
 		return false;
 	rpc->holder.known = weft_rpcrdma_known(rpc);
-	/* What rests goes first. */
-	if (rpc->sinks_kept.n > 0 && rpcrdma_budget_tight(rpc->a.budget, &rpc->holder, n))
-		rpc->ops->trim(rpc, 0);
+	/* What rests goes first, here and then elsewhere. */
+	if (rpcrdma_budget_tight(rpc->a.budget, &rpc->holder, n))
+		(void)rpc->holder.rest(&rpc->holder);
 	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
 	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
 	                           rpc->ops->shed);

@@ -102,6 +102,18 @@ weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b)
 
 /* ---- Regions ---- */
 
+/** rpcrdma_holder.rest */
+static bool
+kept_rest(struct rpcrdma_holder *h)
+{
+	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
+
+	if (rpc->sinks_kept.n == 0)
+		return false;
+	weft_rpcrdma_kept_trim(rpc, 0);
+	return true;
+}
+
 void
 weft_rpcrdma_regs_init(struct weft_rpc *rpc)
 {
@@ -110,6 +122,8 @@ weft_rpcrdma_regs_init(struct weft_rpc *rpc)
 	TAILQ_INIT(&rpc->regs_late.regs);
 	TAILQ_INIT(&rpc->sinks_idle.regs);
 	TAILQ_INIT(&rpc->sinks_kept.regs);
+	rpc->idle_min = RPCRDMA_IDLE_MIN;
+	rpc->holder.rest = kept_rest;
 }
 
 static void
@@ -117,6 +131,7 @@ reg_leave(struct rpcrdma_reg *reg)
 {
 	TAILQ_REMOVE(&reg->list->regs, reg, entry);
 	reg->list->n--;
+	reg->list->bytes -= reg->buf_bytes;
 }
 
 static void
@@ -124,6 +139,7 @@ reg_join(struct rpcrdma_reg_list *list, struct rpcrdma_reg *reg)
 {
 	reg->list = list;
 	list->n++;
+	list->bytes += reg->buf_bytes;
 	TAILQ_INSERT_TAIL(&list->regs, reg, entry);
 }
 
@@ -164,10 +180,11 @@ reg_take(struct weft_rpc *rpc, struct rpcrdma_reg_list *idle, unsigned int min, 
 
 	if (reg != NULL)
 		return reg;
+	if (idle->n < min && *rc == -ENOSPC)
+		rpc->idle_min = 1;
 	reg = TAILQ_FIRST(&idle->regs);
-	if (reg == NULL)
-		return reg_new(rpc, rc);
-	reg_move(reg, &rpc->regs_used);
+	if (reg != NULL)
+		reg_move(reg, &rpc->regs_used);
 	return reg;
 }
 
@@ -215,7 +232,7 @@ weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, 
 
 	if (rc != 0)
 		return rc;
-	reg = reg_take(rpc, &rpc->regs_idle, RPCRDMA_IDLE_MIN, &rc);
+	reg = reg_take(rpc, &rpc->regs_idle, rpc->idle_min, &rc);
 	if (reg == NULL)
 		return rc;
 	reg_add(b, reg, addr, len_bytes, access);
@@ -256,9 +273,10 @@ weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, un
 void
 weft_rpcrdma_reg_free(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
-	reg_leave(reg);
 	free(weft_rpcrdma_kept_take(rpc, reg));
-	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no window is bound to it */
+	reg_leave(reg);
+	if (reg->mr != NULL)
+		(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no window is bound to it */
 	free(reg);
 }
 
@@ -341,59 +359,69 @@ weft_rpcrdma_regs_free(struct weft_rpc *rpc)
 
 /* ---- Sinks with memory ---- */
 
-/* A region and its memory, which is charged; on `used`. */
+/* Memory, which is charged, on `used`. Its region is made when it is to be registered. */
 static int
 kept_new(struct weft_rpc *rpc, uint32_t buf_bytes, struct rpcrdma_reg **out)
 {
 	struct rpcrdma_reg *reg;
-	void *buf;
-	int rc;
+	void *buf = NULL;
 
 	if (!weft_rpcrdma_hold(rpc, buf_bytes))
 		return -EAGAIN;
-	reg = reg_new(rpc, &rc);
-	if (reg != NULL && posix_memalign(&buf, RPCRDMA_KEPT_ALIGN, buf_bytes) == 0) {
-		reg->buf = buf;
-		reg->buf_bytes = buf_bytes;
-		*out = reg;
-		return 0;
+	reg = calloc(1, sizeof(*reg));
+	if (reg == NULL || posix_memalign(&buf, RPCRDMA_KEPT_ALIGN, buf_bytes) != 0) {
+		free(reg);
+		weft_rpcrdma_let_go(rpc, buf_bytes);
+		return -ENOMEM;
 	}
-	if (reg != NULL) {
-		weft_rpcrdma_reg_free(rpc, reg);
-		rc = -ENOMEM;
-	}
-	weft_rpcrdma_let_go(rpc, buf_bytes);
-	return rc;
+	reg->buf = buf;
+	reg->buf_bytes = buf_bytes;
+	reg_join(&rpc->regs_used, reg);
+	*out = reg;
+	return 0;
 }
 
-/* The one that was used last, of those with room: its memory may still be in the cache. */
+/* One of just that length; else any with room. The one that was used last comes first: its memory
+ * may still be in the cache. */
 static struct rpcrdma_reg *
-kept_find(const struct weft_rpc *rpc, uint32_t len_bytes)
+kept_find(const struct weft_rpc *rpc, uint32_t buf_bytes)
 {
-	struct rpcrdma_reg *reg;
+	struct rpcrdma_reg *reg, *any = NULL;
 
 	TAILQ_FOREACH_REVERSE(reg, &rpc->sinks_kept.regs, rpcrdma_reg_queue, entry)
-	if (reg->buf_bytes >= len_bytes)
-		return reg;
-	return NULL;
+	{
+		if (reg->buf_bytes == buf_bytes)
+			return reg;
+		if (any == NULL && reg->buf_bytes > buf_bytes)
+			any = reg;
+	}
+	return any;
 }
 
 int
 weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t len_bytes,
                       struct rpcrdma_reg **out)
 {
-	struct rpcrdma_reg *reg = kept_find(rpc, len_bytes);
 	int rc = b != NULL ? weft_rpcrdma_batch_room(b, 1) : 0;
 	uint32_t n = RPCRDMA_KEPT_ALIGN;
+	struct rpcrdma_reg *reg;
 
 	while (n < len_bytes)
 		n *= 2;
+	reg = kept_find(rpc, n);
 	if (rc == 0 && reg == NULL)
-		rc = kept_new(rpc, n, &reg);
+		rc = rpcrdma_budget_tight(rpc->a.budget, &rpc->holder, n) ? -EAGAIN
+		                                                          : kept_new(rpc, n, &reg);
 	else if (rc == 0)
 		reg_move(reg, &rpc->regs_used);
 	if (rc != 0)
 		return rc;
+	if (b != NULL && reg->mr == NULL)
+		rc = weft_mr_alloc(rpc->pd, &reg->mr);
+	if (rc != 0) {
+		weft_rpcrdma_kept_put(rpc, reg);
+		return rc;
+	}
 	if (b != NULL && !reg->valid)
 		reg_add(b, reg, reg->buf, reg->buf_bytes, WEFT_ACCESS_LOCAL_WRITE);
 	*out = reg;
@@ -403,6 +431,10 @@ weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t le
 void
 weft_rpcrdma_kept_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
+	if (rpcrdma_budget_wanted(rpc->a.budget)) {
+		weft_rpcrdma_reg_free(rpc, reg);
+		return;
+	}
 	reg_rest(rpc, reg, &rpc->sinks_kept);
 	weft_rpcrdma_kept_trim(rpc, rpc->a.credits);
 }
@@ -412,9 +444,13 @@ weft_rpcrdma_kept_take(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
 	uint8_t *buf = reg->buf;
 
-	if (buf != NULL)
-		weft_rpcrdma_let_go(rpc, reg->buf_bytes);
+	if (buf == NULL)
+		return NULL;
+	reg_leave(reg);
+	weft_rpcrdma_let_go(rpc, reg->buf_bytes);
 	reg->buf = NULL;
+	reg->buf_bytes = 0;
+	reg_join(reg->list, reg);
 	return buf;
 }
 

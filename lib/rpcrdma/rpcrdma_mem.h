@@ -23,7 +23,7 @@ struct rpcrdma_batch {
 };
 
 /** Longest message that a sink with memory is for, and where such memory begins. */
-#define RPCRDMA_KEPT_BYTES 65536u
+#define RPCRDMA_KEPT_BYTES 16384u
 #define RPCRDMA_KEPT_ALIGN 4096u
 
 /** Memory registered for the peer, or as a Read's sink; by work requests, so no lock is taken. */
@@ -84,7 +84,8 @@ void weft_rpcrdma_reg_free(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
  * A sink with memory, at reg->buf, for up to RPCRDMA_KEPT_BYTES octets. It is registered once, not
  * for each use: calls that use such sinks do not wait for each other's invalidation. Its memory is
  * charged as long as the sink exists. b is posted, or the sink is freed; b NULL: for memory alone,
- * without Reads. -ENOMEM, -ENOSPC (regions of the domain), -EAGAIN: the budget has no room now.
+ * without Reads. -ENOMEM, -ENOSPC (regions of the domain), -EAGAIN: the budget has too little room:
+ * a sink without memory, of just the length, may still fit.
  */
 int weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t len_bytes,
                           struct rpcrdma_reg **out);

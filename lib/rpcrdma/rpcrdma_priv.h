@@ -52,7 +52,7 @@
 #define RPCRDMA_STRANGER_MSGS    32
 #define RPCRDMA_STRANGER_CREDITS 4 /* credits advertised to such a peer */
 #define RPCRDMA_CONT_PARTS       4 /* the server reads a longer call by RDMA Read */
-#define RPCRDMA_SPARE_MSGS       8 /* sent messages whose memory is kept */
+#define RPCRDMA_SPARE_MSGS       4 /* sent messages whose memory is kept */
 #define RPCRDMA_BUFS_OWN         2 /* parts that may be in flight whatever room the budget has */
 /* calls that wait for room try again this often, because other peers may have stopped */
 #define RPCRDMA_RESUME_US 100000
@@ -74,6 +74,7 @@ TAILQ_HEAD(rpcrdma_req_queue, weft_rpc_req);
 struct rpcrdma_reg_list {
 	TAILQ_HEAD(rpcrdma_reg_queue, rpcrdma_reg) regs;
 	unsigned int n;
+	uint64_t bytes; /**< of memory that they have */
 };
 
 /** What calls up: given by weft_rpc_create(). */
@@ -87,8 +88,6 @@ struct rpcrdma_ops {
 	/** Then: end all calls, which may run functions of the consumer. */
 	void (*lost)(struct weft_rpc *rpc);
 	void (*free)(struct weft_rpc *rpc);
-	/** Free sinks with memory that rest until there are n. */
-	void (*trim)(struct weft_rpc *rpc, unsigned int n);
 	/** End the endpoint for another one of its worker. */
 	void (*shed)(struct rpcrdma_holder *h);
 };
@@ -176,10 +175,12 @@ struct weft_rpc {
 
 	/** idle: the one that rests for the longest comes first; kept: sinks with memory */
 	struct rpcrdma_reg_list regs_used, regs_idle, sinks_idle, sinks_kept;
+	/** RPCRDMA_IDLE_MIN; 1 when the domain was found to have no more regions */
+	unsigned int idle_min;
 	/**
 	 * Regions of calls that timed out; a late answer may still invalidate them. They are not
 	 * used again before, because the STag that the answer names would then be invalid. The
-	 * latest comes first.
+	 * latest comes last.
 	 */
 	struct rpcrdma_reg_list regs_late;
 	struct rpcrdma_call *call_mem; /**< WEFT_RPC_MAX_CALLS, made with the first call */
@@ -191,7 +192,7 @@ struct weft_rpc {
 	unsigned int nreqs;
 	uint64_t pulled_bytes; /**< octets pulled for them */
 	struct rpcrdma_cont cont;
-	/** share of a.budget: cont, reqs, their answers and Send buffers */
+	/** share of a.budget: cont, reqs, their answers, Send buffers, sinks with memory */
 	struct rpcrdma_holder holder;
 	struct rpcrdma_req_queue waiting; /**< requests that wait for room there, in turn */
 	/** the waiting requests are being tried; one was refused again */

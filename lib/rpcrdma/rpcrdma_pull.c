@@ -34,13 +34,6 @@ pull_slack(const struct rpcrdma_chunks *c)
 	return PULL_ALIGN - 1;
 }
 
-/* The answer when memory for n octets is not to be had. */
-static uint32_t
-pull_no_room(const struct weft_rpc *rpc, uint64_t n)
-{
-	return rpcrdma_budget_never(rpc->a.budget, n) ? RDMA2_ERR_SYSTEM : RPCRDMA_PULL_NO_ROOM;
-}
-
 static void
 pull_count(struct weft_rpc_req *req, uint32_t total)
 {
@@ -48,17 +41,16 @@ pull_count(struct weft_rpc_req *req, uint32_t total)
 	req->rpc->pulled_bytes += total;
 }
 
-/* A sink with memory for a short message. Returns what weft_rpcrdma_pull() returns. */
-static uint32_t
+/* A sink with memory, for a short message. */
+static bool
 pull_kept(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
 {
-	int rc = weft_rpcrdma_kept_get(req->rpc, &req->pull, total, &req->reg);
-
-	if (rc != 0)
-		return rc == -EAGAIN ? pull_no_room(req->rpc, total) : RDMA2_ERR_SYSTEM;
+	if (total > RPCRDMA_KEPT_BYTES ||
+	    weft_rpcrdma_kept_get(req->rpc, &req->pull, total, &req->reg) != 0)
+		return false;
 	pull_count(req, total);
 	*at = (struct weft_rpc_place){req->reg->buf, req->reg->stag};
-	return 0;
+	return true;
 }
 
 /* Memory for `total` octets, charged to the endpoint and registered. Returns what
@@ -71,10 +63,11 @@ pull_memory(struct weft_rpc_req *req, uint32_t total, struct weft_rpc_place *at)
 	struct weft_rpc *rpc = req->rpc;
 	uint8_t *to;
 
-	if (total <= RPCRDMA_KEPT_BYTES)
-		return pull_kept(req, total, at);
+	if (pull_kept(req, total, at))
+		return 0;
 	if (!weft_rpcrdma_hold(rpc, held_bytes))
-		return pull_no_room(rpc, held_bytes);
+		return rpcrdma_budget_never(rpc->a.budget, held_bytes) ? RDMA2_ERR_SYSTEM
+		                                                       : RPCRDMA_PULL_NO_ROOM;
 	req->held_bytes += held_bytes;
 	req->pulled = malloc(held_bytes);
 	if (req->pulled == NULL)

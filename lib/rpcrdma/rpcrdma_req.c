@@ -56,7 +56,9 @@ req_leave_sink(struct weft_rpc_req *req)
 static void
 req_trim_sinks(struct weft_rpc *rpc)
 {
-	while (rpc->nreqs == 0 && rpc->sinks_kept.n > 0 && rpc->holder.bytes > WEFT_RPC_BUDGET_OWN)
+	while (rpc->nreqs == 0 && rpc->sinks_kept.n > 0 &&
+	       (rpc->holder.bytes > WEFT_RPC_BUDGET_OWN ||
+	        rpc->sinks_kept.bytes > WEFT_RPC_BUDGET_OWN))
 		weft_rpcrdma_kept_trim(rpc, rpc->sinks_kept.n - 1);
 }
 
@@ -107,7 +109,7 @@ weft_rpcrdma_req_free_message(struct weft_rpc_req *req)
 	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
 	free(req->own_payload);
 	free(req->pulled);
-	if (req->reg != NULL && req->reg->buf != NULL && !req->reading) {
+	if (req->reg != NULL && req->reg->buf != NULL) {
 		weft_rpcrdma_kept_put(req->rpc, req->reg);
 		req->reg = NULL;
 	}

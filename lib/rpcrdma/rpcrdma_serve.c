@@ -331,7 +331,7 @@ static const struct rpcrdma_req_ops serve_ops = {
 /*
  * Copy the message: the receive is posted again before this call is answered. A long one ends at a
  * multiple of RPCRDMA_KEPT_ALIGN, and so a long last argument begins at one if its length is one:
- * a device then writes from there. False: no memory.
+ * a device then writes from there. It is charged here, a short one was. False: no memory.
  */
 static bool
 serve_copy(struct weft_rpc_req *req, const uint8_t *buf, uint32_t len_bytes)
@@ -343,9 +343,11 @@ serve_copy(struct weft_rpc_req *req, const uint8_t *buf, uint32_t len_bytes)
 	    weft_rpcrdma_kept_get(req->rpc, NULL, len_bytes, &req->reg) == 0) {
 		req->payload = req->reg->buf + req->reg->buf_bytes - len_bytes;
 	} else {
-		if (!weft_rpcrdma_hold(req->rpc, len_bytes))
-			return false;
-		req->held_bytes += len_bytes;
+		if (len_bytes > RPCRDMA_KEPT_ALIGN) {
+			if (!weft_rpcrdma_hold(req->rpc, len_bytes))
+				return false;
+			req->held_bytes += len_bytes;
+		}
 		req->payload = req->own_payload = malloc(len_bytes != 0 ? len_bytes : 1);
 		if (req->payload == NULL)
 			return false;
@@ -362,7 +364,9 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	struct weft_rpc_req *req = NULL;
 	bool chunks = c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
 	              c->inv_handle != 0;
-	uint64_t n = sizeof(*req) + (own != NULL ? len_bytes : 0) + (chunks ? sizeof(*c) : 0);
+	uint64_t n = sizeof(*req) +
+	             (own != NULL || len_bytes <= RPCRDMA_KEPT_ALIGN ? len_bytes : 0) +
+	             (chunks ? sizeof(*c) : 0);
 
 	/* s7.4: an error about missing memory would need as much memory. */
 	if (weft_rpcrdma_hold(rpc, n) && (req = calloc(1, sizeof(*req))) == NULL)

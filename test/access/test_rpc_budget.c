@@ -20,6 +20,7 @@ static struct conn {
 	struct rpcrdma_holder h; /* first member */
 	uint8_t who;
 	unsigned int gone;
+	uint64_t rests; /**< of its octets, those that rest */
 } conn[64];
 
 static void
@@ -99,6 +100,42 @@ test_edge(void)
 	now_ns++;
 	CHECK(take(16, OWN + 1));
 	CHECK(conn[0].gone + conn[8].gone == 1);
+	stop();
+}
+
+static bool
+rest(struct rpcrdma_holder *h)
+{
+	struct conn *c = (struct conn *)h;
+	uint64_t n = c->rests;
+
+	c->rests = 0;
+	rpcrdma_budget_give(b, h, n);
+	return n > 0;
+}
+
+/* Octets that rest are given back before another connection waits or is closed, of a stopped
+ * connection as of a busy one; and not before they are needed. */
+static void
+test_rest(void)
+{
+	start();
+	for (unsigned int i = 0; i < 4; i++) {
+		conn[8 * i].h.rest = rest;
+		conn[8 * i].h.busy = i % 2;
+		CHECK(take(8 * i, OWN + LIMIT / 4));
+		conn[8 * i].rests = LIMIT / 4;
+	}
+	now_ns += 2 * RPCRDMA_BUDGET_STALL_NS;
+	CHECK_EQ(held(), LIMIT);
+	CHECK(take(40, OWN + LIMIT / 2));
+	CHECK_EQ(held(), LIMIT);
+	CHECK(take(48, OWN + LIMIT / 2));
+	CHECK_EQ(held(), LIMIT);
+	CHECK_EQ(b->info.shed, 0);
+	CHECK_EQ(b->info.refused, 0);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK(conn[8 * i].gone == 0 && conn[8 * i].rests == 0);
 	stop();
 }
 
@@ -253,5 +290,5 @@ test_going(void)
 	stop();
 }
 
-WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair}, {"who goes", test_who_goes},
-               {"in turn", test_turn}, {"going", test_going})
+WEFT_TEST_MAIN({"memory at rest", test_rest}, {"edge", test_edge}, {"equal parts", test_fair},
+               {"who goes", test_who_goes}, {"in turn", test_turn}, {"going", test_going})

@@ -24,7 +24,7 @@
 #define KIB      1024ull
 #define MIB      (1024 * KIB)
 #define HOLD_NS  (4 * WORLD_S)
-#define CONN_KIB 60 /* QP, RPC endpoint with its receives, and the target's state */
+#define CONN_KIB 72 /* QP, RPC endpoint with its receives, and the target's state */
 
 /* Octets that a kept reply needs in addition to the reply: its entry and the state of its client.
  */

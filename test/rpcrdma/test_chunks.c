@@ -471,7 +471,7 @@ test_kept(void)
 		stag = reg->stag;
 	}
 	for (unsigned int i = 4; i < 12; i++)
-		CHECK_EQ(rig_move(&rig.c, 60000, 4, &rig_move_binding, &ans[i]), 0);
+		CHECK_EQ(rig_move(&rig.c, 16000, 4, &rig_move_binding, &ans[i]), 0);
 	rig_settle(&rig);
 	for (unsigned int i = 4; i < 12; i++)
 		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
@@ -492,15 +492,20 @@ test_kept_for_others(void)
 
 	CHECK_EQ(weft_rpc_budget_create(2 * (big + WEFT_RPC_BUDGET_OWN), &budget), 0);
 	start(&(struct rig_opts){.budget = budget});
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[12]), 0); /* its answer brings credit */
+	rig_settle(&rig);
 	/* A call that is not answered, so that the endpoint is not at rest. */
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_LATER, 1, &ans[0]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].n, 0);
-	for (unsigned int i = 1; i < 4; i++)
-		CHECK_EQ(rig_move(&rig.c, 60000, 4, &rig_move_binding, &ans[i]), 0);
+	for (unsigned int i = 5; i < 12; i++)
+		CHECK_EQ(rig_move(&rig.c, 16000, 4, &rig_move_binding, &ans[i]), 0);
+	/* All of them are under way at once. */
+	while (fake_deliver(&rig.c.qp) || fake_complete(&rig.c.qp))
+		;
 	rig_settle(&rig);
 	CHECK(rig.s.rpc->sinks_kept.n > 0 && rig.s.rpc->nreqs > 0);
-	CHECK(rig.s.rpc->holder.bytes > 65536);
+	CHECK(rig.s.rpc->holder.bytes > WEFT_RPC_BUDGET_OWN);
 	CHECK_EQ(rig_move(&rig.c, big, 4, &rig_move_binding, &ans[4]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[4].n, 1);

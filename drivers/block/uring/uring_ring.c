@@ -268,7 +268,7 @@ uring_ring_poll(struct uring_chan *c)
 {
 	struct uring_ring *r = c->ring;
 	struct io_uring_cqe *cqe;
-	unsigned int head, n = 0;
+	unsigned int head, n = 0, taken = 0;
 
 	if (unlikely(r->rest != NULL))
 		uring_ring_retry(c);
@@ -283,11 +283,14 @@ uring_ring_poll(struct uring_chan *c)
 	{
 		struct weft_block_req *req = io_uring_cqe_get_data(cqe);
 
-		n++;
-		if (req != NULL)
-			uring_ring_result(c, req, cqe->res);
-		if (n == URING_BURST)
+		/* What a cancellation says is taken with the result behind or before it. */
+		if (req != NULL && taken == URING_BURST)
 			break;
+		n++;
+		if (req == NULL)
+			continue;
+		taken++;
+		uring_ring_result(c, req, cqe->res);
 	}
 	io_uring_cq_advance(&r->ring, n);
 }

@@ -12,6 +12,9 @@
  * - a call and the data read for it, from the request to read until the call is answered;
  * - an answer, as far as it is a copy of results, until it is sent and the peer has acknowledged
  *   all of it;
+ * - memory for such data that rests between calls: up to `credits` pieces of up to 16 KiB, and none
+ *   beyond the free octets when no call is under way. It is given back before a call waits, and
+ *   before a connection is reset;
  * - errors.
  *
  * Each endpoint may always hold WEFT_RPC_BUDGET_OWN octets of its own. What it holds beyond is

@@ -228,7 +228,7 @@ struct weft_rpc_proc {
  * Direct I/O wants octets at a multiple of 4096. At one are the first argument of a call that a
  * Read chunk carries, if it has 4096 octets or more, no place() has taken it, and the rest of the
  * call comes in no chunk (a Call chunk); and the last argument of a call that is one message of up
- * to 64 KiB, if its length is a multiple of 4096 and there is memory for that.
+ * to 16 KiB, if its length is a multiple of 4096 and there is memory for that.
  */
 void *weft_rpc_xdr_lend(XDR *xdr, uint32_t len_bytes);
 
