@@ -421,11 +421,13 @@ main(int argc, char **argv)
 		target_service_restarting();
 	else
 		target_service_stopping();
-	ui_msg("ending: %s", t->restart_asked ? "weft-ctl restart"
-	                     : sig == 0       ? "no port is left, because every device was removed"
-	                     : sig == SIGINT  ? "SIGINT"
-	                     : sig == SIGUSR1 ? "weft-ctl stop"
-	                                      : "SIGTERM");
+	if (!t->restart_asked && sig == 0)
+		ui_msg(UI_ERR "ending: no port is left, because every device was removed");
+	else
+		ui_msg("ending: %s", t->restart_asked ? "weft-ctl restart"
+		                     : sig == SIGINT  ? "SIGINT"
+		                     : sig == SIGUSR1 ? "weft-ctl stop"
+		                                      : "SIGTERM");
 	end_now(t);
 	if (t->restart_asked) {
 		target_restart_now();

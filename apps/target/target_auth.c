@@ -140,7 +140,8 @@ target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t
 	pthread_mutex_unlock(&t->clients_lock);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		if (weft_worker_call(t->workers[i].w, worker_reload, &t->workers[i]) != 0)
-			ui_msg("connections of removed clients are still open; send SIGHUP again");
+			ui_msg(UI_WARNING
+			       "connections of removed clients are still open; send SIGHUP again");
 	return 0;
 }
 

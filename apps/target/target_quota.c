@@ -128,7 +128,8 @@ worker_look(void *arg)
 			continue;
 		seen = conn_seen(c, &busy);
 		if (quota_look(tw->t->quota, &c->holder, seen, busy, now)) {
-			target_log("%s: its %u grants are idle; another client of its network asks "
+			target_log(UI_WARNING
+			           "%s: its %u grants are idle; another client of its network asks "
 			           "for one",
 			           c->peer, c->ngrants);
 			tw->ops->close(c);

@@ -31,7 +31,7 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	uint32_t old;
 
 	if (atomic_load_explicit(&ex->held, memory_order_relaxed) != TARGET_HELD_NO) {
-		ui_msg("export %s: kept out of service by weft-ctl", was->name);
+		ui_msg(UI_WARNING "export %s: kept out of service by weft-ctl", was->name);
 		return;
 	}
 	if (target_export_retry(t, ex, now, fresh))
@@ -41,7 +41,8 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 
 		conf_export_soft(&soft, now);
 		if (target_export_reconf(t, ex, &soft) != 0)
-			ui_msg("export %s: the workers have too much to do; send SIGHUP again",
+			ui_msg(UI_WARNING
+			       "export %s: the workers have too much to do; send SIGHUP again",
 			       was->name);
 		else
 			ui_msg("export %s: its access lists or limits have changed", soft.name);
@@ -55,12 +56,13 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	     strcmp(now->image, was->image) != 0 || strcmp(now->ceph, was->ceph) != 0 ||
 	     now->checksums != was->checksums || now->scrub_mb_s != was->scrub_mb_s ||
 	     now->snapshots != was->snapshots || now->numa_node != was->numa_node))
-		ui_msg("export %s: path, image, ceph, size, format, persist, hash, "
+		ui_msg(UI_WARNING
+		       "export %s: path, image, ceph, size, format, persist, hash, "
 		       "hash_key_file, checksums, scrub, snapshots and numa_node change with a "
 		       "restart",
 		       was->name);
 	if (now != NULL && (now->rights & ~was->rights) != 0)
-		ui_msg("export %s: more rights than it started with come with a restart",
+		ui_msg(UI_WARNING "export %s: more rights than it started with come with a restart",
 		       was->name);
 	if (want != old)
 		ui_msg("export %s: grants %s from now on", was->name,
@@ -79,14 +81,14 @@ export_added(struct target *t, const struct conf_export *conf)
 	for (uint32_t i = 0; i < target_nexports(t); i++)
 		if (!target_export_gone(&t->exports[i]) &&
 		    target_export_same_file(conf, t->exports[i].conf)) {
-			ui_msg("export %s: %s: export %s has it; it is left out", conf->name,
+			ui_msg(UI_ERR "export %s: %s: export %s has it; it is left out", conf->name,
 			       target_place(conf), t->exports[i].conf->name);
 			return;
 		}
 	if (target_export_add(t, conf, true, &ex, err, sizeof(err)) == 0)
 		ui_msg("export %s: is served now", conf->name);
 	else if (ex == NULL)
-		ui_msg("%s", err);
+		ui_msg(UI_ERR "%s", err);
 }
 
 static void
@@ -97,7 +99,7 @@ reload_tell(void *arg, const char *section, const char *key)
 	if (strcmp(section, "target") == 0 &&
 	    (strcmp(key, "revoke_ms") == 0 || (strcmp(key, "slow_ms") == 0 && t->metrics != NULL)))
 		return;
-	ui_msg("[%s] %s: changes with a restart", section, key);
+	ui_msg(UI_WARNING "[%s] %s: changes with a restart", section, key);
 }
 
 int

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "target_state.h"
+#include "ui.h"
 
 #define STATE_FILE_MAX (1u << 20)
 
@@ -257,12 +258,13 @@ state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, 
 		while (k < c->nexports && strcmp(c->exports[k].name, e->name) != 0)
 			k++;
 		if (k < c->nexports)
-			say("export %s: %s:%d has this name, and so has %s:%d, which is left out; "
+			say(UI_ERR
+			    "export %s: %s:%d has this name, and so has %s:%d, which is left out; "
 			    "rename one of them",
 			    e->name, c->file, c->exports[k].line, s->file, e->line);
 		else if (c->nexports == CONF_EXPORTS_MAX)
-			say("export %s of %s is left out: more than %u exports", e->name, s->file,
-			    CONF_EXPORTS_MAX);
+			say(UI_ERR "export %s of %s is left out: more than %u exports", e->name,
+			    s->file, CONF_EXPORTS_MAX);
 		else
 			c->exports[c->nexports++] = *e;
 	}
@@ -559,11 +561,12 @@ state_undo(struct state *s, void (*say)(const char *fmt, ...))
 	if (rc == 0)
 		rc = state_sync(s);
 	if (rc != 0)
-		say("%s: cannot be put back: %s; a change that failed may be there after a restart",
+		say(UI_ERR
+		    "%s: cannot be put back: %s; a change that failed may be there after a restart",
 		    s->file, strerror(-rc));
 	read = read_exports(s, err, sizeof(err));
 	if (read != 0)
-		say("%s", err);
+		say(UI_ERR "%s", err);
 	return rc != 0 ? rc : read;
 }
 

@@ -317,7 +317,7 @@ target_tel_begin(struct target *t)
 		rc = weft_telemetry_command(tel_commands[i].path, tel_commands[i].help,
 		                            tel_commands[i].fn, t);
 	if (rc != 0)
-		ui_msg("telemetry has no commands for exports and clients");
+		ui_msg(UI_WARNING "telemetry has no commands for exports and clients");
 }
 
 void

@@ -168,7 +168,7 @@ volume_end(struct target_volume *v)
 		target_log(UI_ERR
 		           "a volume could not be closed: its operations are under way still");
 	if (v->block != NULL && weft_block_close(v->block) != 0)
-		target_log("a block device could not be closed");
+		target_log(UI_ERR "a block device could not be closed");
 	if (v->scratch != NULL)
 		(void)munmap(v->scratch, v->scratch_bytes);
 	free(v);
@@ -204,11 +204,11 @@ target_volume_open(struct target_export *ex, const struct conf_export *conf, cha
 	if (rc == 0 && getrandom(&v->verifier, sizeof(v->verifier), 0) != sizeof(v->verifier))
 		rc = opening_fail(&o, -EIO, "no random numbers");
 	if (rc == 0 && conf->checksums && !weft_vol_info(v->vol)->sums)
-		target_log("export %s: it was formatted without checksums, and has none",
+		target_log(UI_WARNING "export %s: it was formatted without checksums, and has none",
 		           conf->name);
 	if (rc == 0 && found.status == 0 && found.is_file && found.bytes < conf->size_bytes)
-		target_log("export %s: size says %" PRIu64 ", and its file keeps its %" PRIu64
-		           " octets",
+		target_log(UI_WARNING "export %s: size says %" PRIu64
+		                      ", and its file keeps its %" PRIu64 " octets",
 		           conf->name, conf->size_bytes, found.bytes);
 	if (rc != 0) {
 		volume_end(v);

@@ -177,7 +177,7 @@ vworker_free(struct target_vworker *vw)
 {
 	weft_poller_remove(&vw->poller);
 	if (weft_vol_windows_destroy(vw->windows) != 0 || weft_staging_destroy(vw->staging) != 0)
-		target_log("memory of volumes is in use still");
+		target_log(UI_WARNING "memory of volumes is in use still");
 	if (vw->epoll_fd >= 0)
 		close(vw->epoll_fd);
 	if (vw->wake_fd >= 0)

@@ -236,11 +236,10 @@ stack_tell_mtu(const struct conf_port *p, struct weft_port *port, const struct s
 	struct weft_port_stats st;
 
 	if (!opt->check && weft_port_stats(port, &st) == 0 && st.mtu_bytes < p->mtu_bytes)
-		fprintf(stderr,
-		        "%s: port %s (%s) has no MTU of %u, only %u: set `mtu = %u` in [port %s], "
-		        "here and at its peers, or a larger one at the device\n",
-		        opt->progname, p->name, p->dev, p->mtu_bytes, st.mtu_bytes, st.mtu_bytes,
-		        p->name);
+		ui_msg(UI_WARNING
+		       "port %s (%s) has no MTU of %u, only %u: set `mtu = %u` in [port %s], here "
+		       "and at its peers, or a larger one at the device",
+		       p->name, p->dev, p->mtu_bytes, st.mtu_bytes, st.mtu_bytes, p->name);
 }
 
 static int
@@ -337,7 +336,7 @@ stack_await_links(const struct conf *c, const struct stack_opt *opt, const struc
 	if (tty && ms >= 500)
 		fprintf(stderr, "\r\033[K");
 	if (missing != 0 && !opt->quiet)
-		fprintf(stderr, "%s: port %s has no link yet\n", opt->progname, port);
+		ui_msg(UI_ERR "port %s has no link yet", port);
 }
 
 static int
