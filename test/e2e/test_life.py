@@ -71,7 +71,8 @@ class Site(Target):
         try:
             folder = self.m.tmpfs("small", f"{mib}M")
             self.m.use(self)
-        except Skip:
+        except Skip as e:
+            print(f"# the file system does not fill up: {e}", flush=True)
             folder = None
         os.mkdir(p) if folder is None else os.symlink(folder, p)
         return folder

@@ -88,11 +88,11 @@ class Container:
         """Start the entry point, and wait until it serves."""
         log = open(os.path.join(self.root, "tmp/log"), "w", encoding="utf-8")
         proc = subprocess.Popen(self.command(*self.config["Entrypoint"]), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.wait(proc)
+        self.await_ready(proc)
         self.pid = proc.pid
         return proc
 
-    def wait(self, proc):
+    def await_ready(self, proc):
         """Wait until the target serves, or has ended."""
         end = time.monotonic() + 30
         while time.monotonic() < end and proc.poll() is None and "ready:" not in self.said():
@@ -141,18 +141,12 @@ class Podman(Container):
         """Start it, and wait until it serves. Returns what is waited for and signalled as a process is."""
         rc, out = self.do("start", self.NAME)
         assert rc == 0, out
-        self.started += 1
-        self.wait(self)
+        self.await_ready(self)
         return self
 
-    def wait(self, proc=60):
-        """Of a process that is this container: its status when it has ended. Else: until it serves."""
-        if proc is self:
-            end = time.monotonic() + 30
-            while time.monotonic() < end and self.said().count("ready:") < self.started and self.poll() is None:
-                time.sleep(0.1)
-            return None
-        return int(self.do("wait", self.NAME, timeout=proc)[1])
+    def wait(self, timeout=60):
+        """Its status when it has ended."""
+        return int(self.do("wait", self.NAME, timeout=timeout)[1])
 
     def status(self):
         pid = int(self.do("inspect", "-f", "{{.State.Pid}}", self.NAME)[1])
