@@ -141,8 +141,15 @@ class Podman(Container):
         """Start it, and wait until it serves. Returns what is waited for and signalled as a process is."""
         rc, out = self.do("start", self.NAME)
         assert rc == 0, out
+        self.started += 1
         self.await_ready(self)
         return self
+
+    def await_ready(self, proc):
+        # The log has what each start has said.
+        end = time.monotonic() + 30
+        while time.monotonic() < end and self.said().count("ready:") < self.started and proc.poll() is None:
+            time.sleep(0.1)
 
     def wait(self, timeout=60):
         """Its status when it has ended."""
