@@ -15,22 +15,22 @@
 
 static pthread_once_t clock_once = PTHREAD_ONCE_INIT;
 static uint64_t clock_base_tsc, clock_mult; /* ns = ticks * mult / 2^32 */
-static struct clock_moment {
-	uint64_t tsc, ns;
-} clock_birth; /**< time of loading the program: EAL's start makes the measured time long */
+/** Time of loading the program, by the monotonic clock. EAL makes the measured time long. */
+static struct weft_engine_moment clock_birth;
 
-/** Read both clocks at one moment. Of several readings, take the one that took the least time. */
-static struct clock_moment
-clock_read(void)
+/** Read the TSC and a clock at one moment. Of several readings, take the one that took the least
+ * time. */
+static struct weft_engine_moment
+clock_read(clockid_t clock)
 {
-	struct clock_moment best = {0};
+	struct weft_engine_moment best = {0};
 	uint64_t width = UINT64_MAX;
 
 	for (int i = 0; i < CLOCK_READS; i++) {
 		uint64_t before = rte_rdtsc_precise(), after;
 		struct timespec ts;
 
-		clock_gettime(CLOCK_MONOTONIC, &ts);
+		clock_gettime(clock, &ts);
 		after = rte_rdtsc_precise();
 		if (after - before >= width)
 			continue;
@@ -43,7 +43,7 @@ clock_read(void)
 
 static void __attribute__((constructor)) clock_note_start(void)
 {
-	clock_birth = clock_read();
+	clock_birth = clock_read(CLOCK_MONOTONIC);
 }
 
 /** The rate of the TSC. DPDK rounds the frequency to 10 MHz, an error of 1.5 ms a second at 2596
@@ -53,7 +53,7 @@ static uint64_t
 clock_tsc_mult(void)
 {
 	uint64_t dpdk = (uint64_t)(((unsigned __int128)WEFT_NS_PER_S << 32) / rte_get_tsc_hz());
-	struct clock_moment m = clock_read();
+	struct weft_engine_moment m = clock_read(CLOCK_MONOTONIC);
 	uint64_t ns = m.ns - clock_birth.ns, mult;
 
 	if (m.tsc <= clock_birth.tsc || m.ns <= clock_birth.ns || ns < CLOCK_MIN_NS)
@@ -93,4 +93,18 @@ weft_engine_clock_ns(void)
 {
 	weft_engine_clock_start();
 	return weft_engine_tsc_ns(rte_rdtsc());
+}
+
+struct weft_engine_moment
+weft_engine_moment_now(void)
+{
+	weft_engine_clock_start();
+	return clock_read(CLOCK_REALTIME);
+}
+
+uint64_t
+weft_engine_moment_of(const struct weft_engine_moment *now, uint64_t tsc)
+{
+	/* The TSCs of two processors may differ a little. */
+	return now->ns - (tsc < now->tsc ? weft_engine_cycles_ns(now->tsc - tsc) : 0);
 }

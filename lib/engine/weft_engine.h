@@ -74,4 +74,13 @@ uint64_t weft_engine_clock_ns(void);
 /** TSC cycles in nanoseconds. Valid after the first weft_engine_clock_ns(). */
 uint64_t weft_engine_cycles_ns(uint64_t cycles);
 
+/** One moment, by the TSC and by a clock. */
+struct weft_engine_moment {
+	uint64_t tsc, ns;
+};
+/** The present moment, by the time of day: ns since 1970. Any thread. */
+struct weft_engine_moment weft_engine_moment_now(void);
+/** The time of day, in ns since 1970, when the TSC had this value, shortly before `now`. */
+uint64_t weft_engine_moment_of(const struct weft_engine_moment *now, uint64_t tsc);
+
 #endif /* WEFT_ENGINE_H */

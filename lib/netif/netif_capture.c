@@ -29,8 +29,10 @@
 
 /** pcapng's Enhanced Packet Block up to the packet itself. */
 #define CAPTURE_EPB_LEN 28
-#define CAPTURE_TAG     4
-#define CAPTURE_HEADERS (NETIF_ETHER_LEN + CAPTURE_TAG)
+/** Of its time stamp: the high half, and the low one. */
+#define CAPTURE_EPB_STAMP 12
+#define CAPTURE_TAG       4
+#define CAPTURE_HEADERS   (NETIF_ETHER_LEN + CAPTURE_TAG)
 /** Of a TCP header up to its flags. */
 #define CAPTURE_TCP 14
 
@@ -210,6 +212,15 @@ capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 	}
 }
 
+/**
+ * The stamp of a copy is its TSC until the thread that drains it puts the time of day there. That
+ * of rte_pcapng (22.11) is of no use: it counts by a frequency that DPDK has rounded, from a moment
+ * that each call may move, without a lock. A packet that is earlier than the moment, because
+ * another thread has moved it meanwhile, is 2^64 cycles late to it, as are all that follow. With
+ * the same cycles at each call, only the first call moves it.
+ */
+#define CAPTURE_NO_CYCLES 0
+
 static struct rte_mbuf *
 capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t queue, bool out,
              uint64_t tsc)
@@ -218,11 +229,14 @@ capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t qu
 
 	if (!capture_wants(c, m, queue, out))
 		return NULL;
-	copy = rte_pcapng_copy(c->port_id, queue, m, c->pool, c->snaplen, tsc,
+	copy = rte_pcapng_copy(c->port_id, queue, m, c->pool, c->snaplen, CAPTURE_NO_CYCLES,
 	                       out ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
-	if (copy == NULL)
+	if (copy == NULL) {
 		atomic_fetch_add_explicit(&c->dropped, 1, memory_order_relaxed);
-	else if (out)
+		return NULL;
+	}
+	weft_netif_capture_stamp(copy, tsc);
+	if (out)
 		capture_checksums(copy, m);
 	return copy;
 }
@@ -343,12 +357,7 @@ capture_flows(struct weft_netif_capture *c, int socket)
 	return c->nqueues == n ? 0 : -ENOMEM;
 }
 
-/**
- * Have rte_pcapng take its time now. It would do so at the first packet, whose cycles were read
- * before: it then finds the packet earlier than the time that it counts from, takes the difference
- * for a positive one, and stamps this packet and all later ones 2^64 cycles too late. The cycles
- * here are a little ahead, so that this copy is not earlier either.
- */
+/** Have rte_pcapng make its first call here, and not on several polling threads at once. */
 static void
 capture_clock(struct weft_netif_capture *c)
 {
@@ -358,8 +367,7 @@ capture_clock(struct weft_netif_capture *c)
 		return;
 	if (rte_pktmbuf_append(m, RTE_ETHER_HDR_LEN) != NULL) {
 		memset(rte_pktmbuf_mtod(m, void *), 0, RTE_ETHER_HDR_LEN);
-		copy = rte_pcapng_copy(c->port_id, 0, m, c->pool, c->snaplen,
-		                       rte_get_tsc_cycles() + rte_get_tsc_hz() / 10,
+		copy = rte_pcapng_copy(c->port_id, 0, m, c->pool, c->snaplen, CAPTURE_NO_CYCLES,
 		                       RTE_PCAPNG_DIRECTION_IN);
 		rte_pktmbuf_free(copy);
 	}
@@ -440,4 +448,21 @@ weft_netif_capture_stats(const struct weft_netif_capture *c, struct weft_netif_c
 	st->packets = atomic_load_explicit(&c->packets, memory_order_relaxed);
 	st->dropped = atomic_load_explicit(&c->dropped, memory_order_relaxed);
 	st->unknown = atomic_load_explicit(&c->unknown, memory_order_relaxed);
+}
+
+uint64_t
+weft_netif_capture_tsc(const struct rte_mbuf *m)
+{
+	const uint32_t *half = rte_pktmbuf_mtod_offset(m, const uint32_t *, CAPTURE_EPB_STAMP);
+
+	return (uint64_t)half[0] << 32 | half[1];
+}
+
+void
+weft_netif_capture_stamp(struct rte_mbuf *m, uint64_t stamp)
+{
+	uint32_t *half = rte_pktmbuf_mtod_offset(m, uint32_t *, CAPTURE_EPB_STAMP);
+
+	half[0] = (uint32_t)(stamp >> 32);
+	half[1] = (uint32_t)stamp;
 }

@@ -64,10 +64,14 @@ void weft_netif_capture_destroy(struct weft_netif_capture *c);
  */
 void weft_netif_set_capture(struct weft_netif *nif, struct weft_netif_capture *c);
 
-/** Takes at most n waiting packets, formatted for rte_pcapng_write_packets(). One thread at a
- * time. */
+/** Takes at most n waiting packets, formatted for rte_pcapng_write_packets(). Their stamps are the
+ * TSC: weft_netif_capture_stamp() gives them the time of day. One thread at a time. */
 unsigned int weft_netif_capture_drain(struct weft_netif_capture *c, struct rte_mbuf **m,
                                       unsigned int n);
+/** The TSC at which a drained packet came or went. */
+uint64_t weft_netif_capture_tsc(const struct rte_mbuf *m);
+/** Sets the stamp of a copy; in a file it is in ns since 1970. */
+void weft_netif_capture_stamp(struct rte_mbuf *m, uint64_t stamp);
 void weft_netif_capture_stats(const struct weft_netif_capture *c,
                               struct weft_netif_capture_stats *st);
 

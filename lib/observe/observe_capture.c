@@ -102,6 +102,21 @@ capture_fit(const struct weft_capture *cap, struct rte_mbuf **m, unsigned int n,
 	return k;
 }
 
+/** Give packets that were just drained the time of day. It is read for each burst: a frequency of
+ * the TSC that was measured once is some ms off after a day. */
+static void
+capture_stamp(struct rte_mbuf **m, unsigned int n)
+{
+	struct weft_engine_moment now;
+
+	if (n == 0)
+		return;
+	now = weft_engine_moment_now();
+	for (unsigned int i = 0; i < n; i++)
+		weft_netif_capture_stamp(m[i],
+		                         weft_engine_moment_of(&now, weft_netif_capture_tsc(m[i])));
+}
+
 /** Take one burst from the queue and write it. Returns the number of packets taken. */
 static unsigned int
 capture_write(struct weft_capture *cap)
@@ -110,6 +125,7 @@ capture_write(struct weft_capture *cap)
 	unsigned int n = weft_netif_capture_drain(cap->nc, m, CAPTURE_BURST), done = 0, k;
 	uint64_t len;
 
+	capture_stamp(m, n);
 	do {
 		if (done < n)
 			capture_turn(cap, m[done]->pkt_len);
