@@ -245,7 +245,7 @@ take_blocks(struct reader *r, const uint8_t *buf, size_t len, size_t *used)
 }
 
 int
-pcap_take(int fd, struct pcap_want *w, unsigned int n)
+pcap_take(int fd, struct pcap_want *w, unsigned int n, bool (*goes_on)(void *arg), void *arg)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 	uint8_t *buf = malloc(READ_BYTES);
@@ -258,6 +258,10 @@ pcap_take(int fd, struct pcap_want *w, unsigned int n)
 		r->n = n;
 	}
 	while (rc == 0 && more != 0) {
+		if (goes_on != NULL && !goes_on(arg)) {
+			rc = -ECANCELED;
+			break;
+		}
 		more = read(fd, buf + have, READ_BYTES - have);
 		if (more < 0 && errno != EINTR)
 			rc = -errno;

@@ -30,8 +30,13 @@ struct pcap_want {
 	bool head_out; /**< pcap_take()'s: the head of the section is in `took` */
 };
 
-/** Append the packets of a file to what was taken, for each of n wants. 0; -ENOMEM; errors of
- * read(2); -EBADMSG: this is no pcapng file of this host. What was taken before an error stays. */
-int pcap_take(int fd, struct pcap_want *w, unsigned int n);
+/**
+ * Append the packets of a file to what was taken, for each of n wants. goes_on(arg) is asked every
+ * MiB; NULL: the file is read to its end. 0, or with what was taken before:
+ * - -ENOMEM, and errors of read(2)
+ * - -EBADMSG: this is no pcapng file of this host
+ * - -ECANCELED: goes_on() has answered false
+ */
+int pcap_take(int fd, struct pcap_want *w, unsigned int n, bool (*goes_on)(void *arg), void *arg);
 
 #endif /* WEFT_APPS_TARGET_PCAP_H */

@@ -25,7 +25,8 @@
 #define SETTLE_NS (20 * NS_PER_MS) /* the capture has written what is so old */
 #define MARGIN_NS (10 * NS_PER_MS)
 #define ANSWER_NS (500 * NS_PER_MS)
-#define WANTS_MAX SLOW_KEPT /* of a worker, in one look */
+#define END_NS    (500 * NS_PER_MS) /* the last look has so long: the program's thread waits */
+#define WANTS_MAX SLOW_KEPT         /* of a worker, in one look */
 
 struct kept {
 	uint32_t worker;
@@ -46,7 +47,10 @@ struct ask {
 struct slow_pcap {
 	struct target *t;
 	pthread_t thread;
-	bool running;         /**< the program's thread */
+	bool running; /**< the program's thread */
+	/** By ui_now_ns(); UINT64_MAX: no end is asked for. What the thread does not have by then
+	 * it leaves. Relaxed. */
+	atomic_ullong until_ns;
 	pthread_mutex_t lock; /**< of what follows */
 	pthread_cond_t wake;
 	bool ends;
@@ -144,9 +148,18 @@ ask_run(void *arg)
 	atomic_fetch_add_explicit(&a->answered, 1, memory_order_release);
 }
 
+/** Whether there is time left. */
+static bool
+in_time(void *arg)
+{
+	struct slow_pcap *sp = arg;
+
+	return ui_now_ns() < atomic_load_explicit(&sp->until_ns, memory_order_relaxed);
+}
+
 /** Have the worker copy its operations. False: it has not done so in time; it will. */
 static bool
-ask(struct ask *a)
+ask(struct slow_pcap *sp, struct ask *a)
 {
 	const uint64_t until = ui_now_ns() + ANSWER_NS;
 
@@ -156,7 +169,7 @@ ask(struct ask *a)
 		a->asked++;
 	}
 	while (atomic_load_explicit(&a->answered, memory_order_acquire) != a->asked) {
-		if (ui_now_ns() >= until)
+		if (ui_now_ns() >= until || !in_time(sp))
 			return false;
 		usleep(200);
 	}
@@ -197,17 +210,18 @@ earlier_first(const void *a, const void *b)
 	return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
 }
 
-/** The packets of the files of a capture. */
-static void
-look_files(const struct capture *c, struct pcap_want *w, unsigned int n)
+/** The packets of the files of a capture. False: there was no time for all files. */
+static bool
+look_files(struct slow_pcap *sp, const struct capture *c, struct pcap_want *w, unsigned int n)
 {
 	struct file *f = calloc(c->files, sizeof(*f));
 	uint64_t from = UINT64_MAX;
 	unsigned int nfiles = 0;
+	bool whole = true;
 	struct stat st;
 
 	if (f == NULL)
-		return;
+		return true;
 	for (unsigned int i = 0; i < n; i++)
 		from = w[i].from_ns < from ? w[i].from_ns : from;
 	for (uint32_t i = 0; i < c->files; i++) {
@@ -224,16 +238,17 @@ look_files(const struct capture *c, struct pcap_want *w, unsigned int n)
 		nfiles += one->at_ns + MARGIN_NS >= from;
 	}
 	qsort(f, nfiles, sizeof(*f), earlier_first);
-	for (unsigned int i = 0; i < nfiles; i++) {
+	for (unsigned int i = 0; whole && i < nfiles; i++) {
 		int fd = open(f[i].path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 		/* One that the ring begins anew meanwhile gives what it gave until then. */
 		if (fd >= 0) {
-			(void)pcap_take(fd, w, n);
+			whole = pcap_take(fd, w, n, in_time, sp) != -ECANCELED;
 			close(fd);
 		}
 	}
 	free(f);
+	return whole;
 }
 
 /** Look for the packets of operations of one worker. */
@@ -242,17 +257,21 @@ look_ops(struct slow_pcap *sp, uint32_t worker, struct pcap_want *w, const uint6
          unsigned int n)
 {
 	struct capture c;
+	bool whole = true;
 
-	for (uint32_t i = 0; i < sp->t->stack.nports; i++) {
+	for (uint32_t i = 0; whole && i < sp->t->stack.nports; i++) {
 		pthread_mutex_lock(&sp->t->captures.lock);
 		c = sp->t->captures.of[i];
 		pthread_mutex_unlock(&sp->t->captures.lock);
 		if (c.path[0] != '\0')
-			look_files(&c, w, n);
+			whole = look_files(sp, &c, w, n);
 	}
 	pthread_mutex_lock(&sp->lock);
 	for (unsigned int i = 0; i < n; i++)
-		keep(sp, worker, number[i], &w[i].took);
+		if (whole)
+			keep(sp, worker, number[i], &w[i].took);
+		else /* some of its packets would look like all */
+			free(w[i].took.buf);
 	pthread_mutex_unlock(&sp->lock);
 }
 
@@ -279,7 +298,7 @@ look(struct slow_pcap *sp, uint32_t worker, struct ask *a)
 	struct timespec ts;
 	unsigned int n = 0;
 
-	if (!ask(a))
+	if (!ask(sp, a))
 		return;
 	clock_gettime(CLOCK_REALTIME, &ts);
 	to_real = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec - ui_now_ns();
@@ -371,6 +390,7 @@ slow_pcap_begin(struct target *t)
 	if (sp == NULL || sp->running)
 		return;
 	sp->ends = false;
+	atomic_store_explicit(&sp->until_ns, UINT64_MAX, memory_order_relaxed);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		sp->ask[i].next =
 		        atomic_load_explicit(&t->workers[i].slow->seen, memory_order_relaxed);
@@ -388,6 +408,7 @@ slow_pcap_end(struct target *t)
 
 	if (sp == NULL || !sp->running)
 		return;
+	atomic_store_explicit(&sp->until_ns, ui_now_ns() + END_NS, memory_order_relaxed);
 	pthread_mutex_lock(&sp->lock);
 	sp->ends = true;
 	pthread_cond_signal(&sp->wake);

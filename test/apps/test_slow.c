@@ -3,6 +3,7 @@
  * files that are whole, cut, damaged at random, and full. */
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,7 @@ take(const uint8_t *data, size_t len, struct pcap_want *w, unsigned int n)
 
 	CHECK(fd >= 0 && write(fd, data, len) == (ssize_t)len && lseek(fd, 0, SEEK_SET) == 0);
 	unlink(name);
-	rc = pcap_take(fd, w, n);
+	rc = pcap_take(fd, w, n, NULL, NULL);
 	close(fd);
 	return rc;
 }
@@ -239,6 +240,51 @@ test_full(void)
 	free(w.took.buf);
 }
 
+static bool
+goes_on(void *arg)
+{
+	unsigned int *left = arg;
+
+	return *left > 0 && (*left)--;
+}
+
+/* The reading of a long file can be ended, and what was taken until then stays. */
+static void
+test_ended(void)
+{
+	const unsigned int parts = 40;
+	uint32_t all = 0, before = 0;
+	struct file f = {0};
+	uint8_t *long_file;
+
+	put_section(&f);
+	while (f.len + 200 < sizeof(f.buf)) {
+		put_packet(&f, 1, 2, 5000, 0);
+		all++;
+	}
+	long_file = malloc(parts * f.len);
+	for (unsigned int i = 0; i < parts; i++)
+		memcpy(long_file + i * f.len, f.buf, f.len);
+	all *= parts;
+	for (unsigned int reads = 0; reads < 3; reads++) {
+		struct pcap_want w = want(2, 5000, 0, UINT64_MAX);
+		char name[] = "/tmp/weft-test-slow.XXXXXX";
+		unsigned int left = reads;
+		int fd = mkstemp(name);
+
+		CHECK(fd >= 0 && write(fd, long_file, parts * f.len) == (ssize_t)(parts * f.len));
+		CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
+		unlink(name);
+		CHECK_EQ(pcap_take(fd, &w, 1, goes_on, &left), -ECANCELED);
+		CHECK(w.took.packets + w.took.left < all);
+		CHECK(reads == 0 ? w.took.packets == 0 : w.took.packets + w.took.left > before);
+		before = w.took.packets + w.took.left;
+		close(fd);
+		free(w.took.buf);
+	}
+	free(long_file);
+}
+
 /* A file that is cut anywhere, or damaged at random: what is read is within the file, and what was
  * taken is whole. */
 static void
@@ -274,4 +320,4 @@ test_damaged(void)
 
 WEFT_TEST_MAIN({"places are shared", test_fair}, {"classes of clients", test_class},
                {"packets of connections", test_packets}, {"no room for packets", test_full},
-               {"damaged captures", test_damaged})
+               {"the reading is ended", test_ended}, {"damaged captures", test_damaged})
