@@ -71,14 +71,17 @@ folder(const struct target *t, char path[CAPTURE_PATH_MAX], char *err, size_t er
 	                      strerror(errno));
 }
 
-/** Whether it is a plain name of a file. */
+/** Whether it is a plain name of a file, and not one that a file of a ring has (NAME.17). */
 static bool
 name_ok(const char *s)
 {
 	static const char may[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	                          "._-";
+	const char *dot = strrchr(s, '.');
 
-	return s[0] != '.' && s[0] != '\0' && strlen(s) <= NAME_CHARS && s[strspn(s, may)] == '\0';
+	return s[0] != '.' && s[0] != '\0' && strlen(s) <= NAME_CHARS &&
+	       s[strspn(s, may)] == '\0' &&
+	       (dot == NULL || dot[strspn(dot, ".0123456789")] != '\0');
 }
 
 static int
@@ -87,7 +90,7 @@ check(const struct capture *c, char *err, size_t err_size)
 	if (!name_ok(c->path))
 		return FAIL(-EINVAL,
 		            "capture: \"%.64s\" is not a name of a file: at most %u letters, "
-		            "digits and . _ -, without a folder",
+		            "digits and . _ -, without a folder, and no number behind the last dot",
 		            c->path, NAME_CHARS);
 	if (c->files < 1 || c->files > CAPTURE_FILES_MAX)
 		return FAIL(-EINVAL, "capture: files is a number from 1 to %u", CAPTURE_FILES_MAX);

@@ -105,7 +105,8 @@ def test_refused():
     folder = path("rf.state/captures")
     for words, rc, want in ((["--file", "../x"], 2, "without a folder"), (["--file", "/etc/x"], 2, "without a folder"),
                             (["--file", ".x"], 2, "without a folder"), (["--file", "x" * 65], 2, "without a folder"),
-                            (["--file", "a b"], 2, "without a folder"), (["--size", "64K"], 2, "size is from"),
+                            (["--file", "a b"], 2, "without a folder"), (["--file", "p0.pcapng.1"], 2, "no number behind"),
+                            (["--size", "64K"], 2, "size is from"),
                             (["--size", "x"], 2, "not a size"), (["--size", "65G"], 2, "size is from"),
                             (["--files", "0"], 2, "from 1 to 100"), (["--files", "101"], 2, "from 1 to 100"),
                             (["--snap", "10"], 2, "from 64"), (["--peer", "nix"], 2, "not an IPv4"),
