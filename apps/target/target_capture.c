@@ -128,11 +128,29 @@ name_taken(struct target *t, uint32_t port, const char *path)
 	return false;
 }
 
-/** The file system has to have room for all that the capture may write. */
-static int
-check_room(const char *dir, const struct capture *c, char *err, size_t err_size)
+/** What the captures of other ports may write yet. */
+static uint64_t
+room_of_others(struct target *t, uint32_t port)
 {
-	const uint64_t need = c->file_bytes * c->files;
+	struct weft_capture_stats st;
+	struct capture other;
+	uint64_t n = 0, most;
+
+	for (uint32_t i = 0; i < t->stack.nports; i++) {
+		if (i == port || !capture_look(t, i, &other, &st))
+			continue;
+		most = other.file_bytes * other.files;
+		n += st.file_bytes < most ? most - st.file_bytes : 0;
+	}
+	return n;
+}
+
+/** The file system has to have room for all that the captures may write. */
+static int
+check_room(struct target *t, uint32_t port, const char *dir, const struct capture *c, char *err,
+           size_t err_size)
+{
+	const uint64_t need = c->file_bytes * c->files, others = room_of_others(t, port);
 	char b1[32], b2[32];
 	struct statvfs fs;
 	uint64_t have;
@@ -140,10 +158,11 @@ check_room(const char *dir, const struct capture *c, char *err, size_t err_size)
 	if (statvfs(dir, &fs) != 0)
 		return FAIL(-errno, "capture: %s: %s", dir, strerror(errno));
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
+	have -= others < have ? others : have;
 	return need <= have
 	               ? 0
 	               : FAIL(-ENOSPC,
-	                      "capture: %s has room for %s, and the capture may become %s; "
+	                      "capture: %s has room for %s more, and the capture may become %s; "
 	                      "say a smaller size, or fewer files",
 	                      dir, ui_bytes(have, b1, sizeof(b1)), ui_bytes(need, b2, sizeof(b2)));
 }
@@ -210,7 +229,7 @@ capture_start(struct target *t, uint32_t port, struct capture *c, bool *changed,
 		                      of, now.path[0] != '\0' ? ", " : " (by telemetry)", now.path);
 	if (name_taken(t, port, c->path))
 		return FAIL(-EBUSY, "capture: %s: the capture of another port has it", c->path);
-	rc = check_room(dir, c, err, err_size);
+	rc = check_room(t, port, dir, c, err, err_size);
 	if (rc == 0)
 		rc = begin(t, port, c, err, err_size);
 	if (rc != 0)

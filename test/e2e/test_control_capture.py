@@ -93,6 +93,12 @@ def test_start_and_stop():
     end = t.ctl("capture", "stop", "--port", "p1")
     assert end["dropped"] > 0 and os.path.getsize(end["file"]) <= RING_FILE, end
     assert "control: capture.start by user" in t.logged()
+    # There is no room for what another port's capture may write yet.
+    fs = os.statvfs(folder)
+    part = ["--size", str(min(fs.f_bavail * fs.f_frsize * 6 // 1000, 64 << 30)), "--files", "100"]
+    t.ctl("capture", "start", "--port", "p1", *part)
+    assert "has room for" in t.ctl("capture", "start", "--port", "p0", *part, ok=1)
+    t.ctl("capture", "stop", "--port", "p1")
     # One that runs when the target ends.
     t.ctl("capture", "start", "--port", "p0")
     assert t.term() == 0
