@@ -141,6 +141,13 @@ bool control_queue_run(struct control_queue *q);
 /** The target ends: the jobs that are left are answered with a fault. The program's thread. */
 void control_queue_end(struct control_queue *q);
 
+/** What a counter has counted since it was `was`; it has begun anew if it was more than now. */
+static inline uint64_t
+control_since(uint64_t was, uint64_t now)
+{
+	return now >= was ? now - was : now;
+}
+
 /** A text as JSON; octets that are no UTF-8 become '?'. NULL: no memory. */
 json_t *control_text(const char *s);
 /** A text parameter; NULL: it was not given. */

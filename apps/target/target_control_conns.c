@@ -218,9 +218,11 @@ control_clients_of(const struct control_job *job)
 			was = was != NULL ? was : &none;
 			add_to(one, "connections", 1);
 			add_to(one, "grants", c->grants);
-			add_to(one, "recv_bytes_per_s", c->recv_bytes - was->recv_bytes);
-			add_to(one, "sent_bytes_per_s", c->sent_bytes - was->sent_bytes);
-			add_to(one, "ops_per_s", c->recv_msgs - was->recv_msgs);
+			add_to(one, "recv_bytes_per_s",
+			       control_since(was->recv_bytes, c->recv_bytes));
+			add_to(one, "sent_bytes_per_s",
+			       control_since(was->sent_bytes, c->sent_bytes));
+			add_to(one, "ops_per_s", control_since(was->recv_msgs, c->recv_msgs));
 			add_to(one, "recv_bytes", c->recv_bytes);
 			add_to(one, "sent_bytes", c->sent_bytes);
 			add_to(one, "recv_msgs", c->recv_msgs);

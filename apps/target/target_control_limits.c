@@ -237,9 +237,11 @@ clients_at(const struct control_job *job, uint32_t slot)
 				const struct control_lane b = lane_before(part, l);
 
 				one_add(one, "bytes",
-				        (uint64_t)((double)(l->bytes - b.bytes) / job->took_s));
+				        (uint64_t)((double)control_since(b.bytes, l->bytes) /
+				                   job->took_s));
 				one_add(one, "ops",
-				        (uint64_t)((double)(l->ops - b.ops) / job->took_s));
+				        (uint64_t)((double)control_since(b.ops, l->ops) /
+				                   job->took_s));
 			}
 			if (l->waits)
 				json_object_set_new(one, "waits", json_true());
@@ -284,6 +286,14 @@ limits_rate(const struct control_job *job, uint32_t slot, const json_t *clients,
 	json_decref(who);
 }
 
+static uint64_t
+limit_rate(const struct control_job *job, uint64_t was, const atomic_ullong *now)
+{
+	return (uint64_t)((double)control_since(was,
+	                                        atomic_load_explicit(now, memory_order_relaxed)) /
+	                  job->took_s);
+}
+
 static void
 limits_export(const struct control_job *job, uint32_t slot)
 {
@@ -298,12 +308,8 @@ limits_export(const struct control_job *job, uint32_t slot)
 	if (!has_rates(c) && c->max_conns == 0)
 		return;
 	if (b != NULL && job->took_s > 0) {
-		bytes = (uint64_t)((double)(atomic_load_explicit(&x->bytes, memory_order_relaxed) -
-		                            b->charged_bytes) /
-		                   job->took_s);
-		ops = (uint64_t)((double)(atomic_load_explicit(&x->ops, memory_order_relaxed) -
-		                          b->charged_ops) /
-		                 job->took_s);
+		bytes = limit_rate(job, b->charged_bytes, &x->bytes);
+		ops = limit_rate(job, b->charged_ops, &x->ops);
 	}
 	all = clients_at(job, slot);
 	clients = control_values_of(all);

@@ -151,11 +151,11 @@ control_exports_sample(struct control_job *job)
 		job->before[i] = export_counted(t, &t->exports[i]);
 }
 
-/** The rate of a counter, which has begun anew if it was more before; null: it was not measured. */
+/** The rate of a counter; null: it was not measured. */
 static json_t *
 export_rate(const struct control_job *job, uint64_t was, uint64_t now)
 {
-	return job->took_s > 0 ? json_real((double)(now >= was ? now - was : now) / job->took_s)
+	return job->took_s > 0 ? json_real((double)control_since(was, now) / job->took_s)
 	                       : json_null();
 }
 

@@ -256,6 +256,23 @@ def test_rates():
         assert t.term() == 0
 
 
+def test_rates_anew():
+    """An export that is made while rates are measured, in the place of one that was deleted, begins at 0."""
+    os.mkdir(path("ra.state"))
+    t = Controlled("ra", objects("ra", "a"), extra=f"state = {path('ra.state')}\n").start()
+    make = ["export", "create", "v", "size=16M", f"path={path('ra.v')}", "format=volume", "max_bytes_per_s=100M"]
+    t.ctl(*make)
+    t.push(make_file("ra.src", 4 * MIB, 1), "v")
+    asked = subprocess.Popen([app("weft-ctl"), "-s", t.socket, "--json", "limits", "--interval-ms", "1000"], stdout=subprocess.PIPE)
+    PROCS.append(asked)
+    time.sleep(0.3)
+    t.ctl("export", "delete", "v", "--confirm", "v")
+    t.ctl(*make)
+    now = [r["now"] for r in json.loads(asked.communicate()[0])["limits"] if r["key"] == "max_bytes_per_s"]
+    assert now == [0], now
+    assert t.term() == 0
+
+
 def holder(t, export):
     """A client on the second port that holds a grant, does nothing, and serves no calls."""
     p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "grant_probe"), memif(0, "client", t.sock(1)), "10.0.1.2/24", "10.0.1.1",
@@ -515,8 +532,8 @@ def test_ends_while_asked():
     p.kill()
 
 
-CASES = [test_every_command, test_rates, test_empty_lines, test_drain_waits, test_command_line, test_completion, test_one_socket_one_target,
-         test_garbage, test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
+CASES = [test_every_command, test_rates, test_rates_anew, test_empty_lines, test_drain_waits, test_command_line, test_completion,
+         test_one_socket_one_target, test_garbage, test_slow_readers, test_thousand_clients, test_strangers, test_ends_while_asked]
 
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
