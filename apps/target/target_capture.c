@@ -262,16 +262,16 @@ capture_stop(struct target *t, uint32_t port, struct capture *c, struct weft_cap
 	const bool there = capture_look(t, port, c, st);
 	bool ran, more = false;
 
-	/* It takes what is new out of the files before they are left. */
-	if (there)
-		slow_pcap_end(t);
+	/* It takes what is new out of the files before they are left. Telemetry may have stopped
+	 * the capture already. */
+	slow_pcap_end(t);
 	ran = there && weft_capture_stop(t->stack.ports[port], st) == 0;
 	pthread_mutex_lock(&t->captures.lock);
 	t->captures.of[port] = (struct capture){0};
 	for (uint32_t i = 0; i < t->stack.nports; i++)
 		more = more || t->captures.of[i].path[0] != '\0';
 	pthread_mutex_unlock(&t->captures.lock);
-	if (there && more)
+	if (more)
 		slow_pcap_begin(t);
 	return ran;
 }

@@ -10,6 +10,7 @@ import tarfile
 import time
 
 from test_control import Controlled, objects, schema
+from test_visible import Telemetry
 from weft_e2e import app, main, make_file, path, run
 
 MIB = 1 << 20
@@ -207,5 +208,30 @@ def test_slow():
     assert t.term() == 0
 
 
+def threads(t):
+    """Names of the target's threads."""
+    names = []
+    for task in os.listdir(f"/proc/{t.proc.pid}/task"):
+        with open(f"/proc/{t.proc.pid}/task/{task}/comm") as f:
+            names.append(f.read().strip())
+    return names
+
+
+def test_telemetry():
+    """Telemetry ends a capture that weft-ctl has started: the stop of weft-ctl ends the rest of it."""
+    t = Controlled("tl", objects("tl", "a"), extra="slow_ms = 100\n")
+    with open(t.conf) as f:
+        text = f.read()
+    with open(t.conf, "w") as f:
+        f.write("[weft]\ntelemetry = yes\n" + text)
+    t.start()
+    t.ctl("capture", "start")
+    assert "weft-slow" in threads(t) and captures(t)["on"]
+    assert "packets" in Telemetry(t.proc.pid).ask("/weft/capture_stop,p0")
+    assert not captures(t)["on"] and not t.ctl("capture", "stop")["changed"]
+    assert "weft-slow" not in threads(t), threads(t)
+    assert t.term() == 0
+
+
 if __name__ == "__main__":
-    main([test_start_and_stop, test_refused, test_slow])
+    main([test_start_and_stop, test_refused, test_slow, test_telemetry])
