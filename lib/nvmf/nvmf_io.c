@@ -98,13 +98,20 @@ nvmf_io_changed(struct nvmf_slot *s)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/** The end of a command whose last operation is done. */
+/** The end of a command whose last operation is done with `status`, which the host is told as
+ * `result`. */
 static void
-io_end(struct nvmf_slot *s, int status, bool change)
+io_end_as(struct nvmf_slot *s, int status, uint16_t result)
 {
 	if (status == -EIO || status == -EBADMSG)
 		nvmf_count(&io_at(s)->media_errors, 1);
-	nvmf_complete(s, nvmf_status(status, change));
+	nvmf_complete(s, result);
+}
+
+static void
+io_end(struct nvmf_slot *s, int status, bool change)
+{
+	io_end_as(s, status, nvmf_status(status, change));
 }
 
 /* ---- Read, Write ---- */
@@ -182,6 +189,7 @@ io_flush_done(struct nvmf_slot *s, int status)
 {
 	struct nvmf_ctrl *c = s->queue->ctrl;
 	struct nvmf_loss *loss = &c->loss[s->ns->nsid - 1];
+	uint16_t result;
 
 	if (status == 0) {
 		pthread_mutex_lock(&c->lock);
@@ -201,7 +209,11 @@ io_flush_done(struct nvmf_slot *s, int status)
 		loss->base = s->op.lost_flushes;
 		pthread_mutex_unlock(&c->lock);
 	}
-	io_end(s, status, true);
+	result = nvmf_status(status, true);
+	/* It is told once. A host that sent the same Flush again would take it for done. */
+	if (result == WEFT_NVMF_WRITE_FAULT)
+		result = NVMF_NEVER(result);
+	io_end_as(s, status, result);
 }
 
 static void
