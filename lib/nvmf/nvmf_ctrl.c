@@ -262,10 +262,11 @@ static void
 ctrl_flushed(struct weft_vol_op *op)
 {
 	struct nvmf_ctrl *c = op->owner;
-	struct nvmf_ns *ns = c->subsys->ns[c->shut_ns - 1];
 
+	/* shut_ns may have begun again: the next shutdown does not wait for this flush */
 	c->shut_busy = false;
-	atomic_fetch_sub_explicit(&ns->at[c->group->index].under_way, 1, memory_order_seq_cst);
+	atomic_fetch_sub_explicit(&c->shut_at->at[c->group->index].under_way, 1,
+	                          memory_order_seq_cst);
 	atomic_store_explicit(&c->group->attention, true, memory_order_release);
 }
 
@@ -293,6 +294,7 @@ ctrl_flush_next(struct nvmf_ctrl *c)
 		if (atomic_load_explicit(&ns->active, memory_order_seq_cst) && at->chan != NULL &&
 		    weft_vol_submit(at->chan, &c->shut_op) == 0) {
 			c->shut_busy = true;
+			c->shut_at = ns;
 			return true;
 		}
 		atomic_fetch_sub_explicit(&at->under_way, 1, memory_order_seq_cst);

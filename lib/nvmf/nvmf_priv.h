@@ -138,6 +138,7 @@ struct nvmf_ctrl {
 	bool shut_asked;          /**< a shutdown was asked for, */
 	uint32_t shut_ns;         /**< and volumes up to this NSID are flushed */
 	bool shut_busy;
+	struct nvmf_ns *shut_at; /**< whose volume shut_op flushes */
 	struct weft_vol_op shut_op;
 	uint64_t due_ns; /**< Keep Alive; UINT64_MAX: never */
 	uint32_t events_on;

@@ -403,6 +403,34 @@ test_shutdown(void)
 	nv_end(&n);
 }
 
+/** A host resets in a shutdown, and asks for the next one, before the first one's flush is done.
+ */
+static void
+test_shutdown_again(void)
+{
+	struct nv_queue a, io;
+	uint64_t v;
+
+	memset(&n, 0, sizeof(n));
+	n.ns.volatile_cache = true;
+	nv_start(&n);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_WRITE, 0, 8, page, 4096, 0), 0);
+	nv_close(&io);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x464001), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460000), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x464000), 0);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_SHST_ON);
+	nv_poll(&n);
+	nv_poll(&n);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_SHST_END);
+	nv_close(&a);
+	nv_end(&n);
+}
+
 static void
 test_keep_alive(void)
 {
@@ -689,6 +717,7 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"hosts: allowed, denied", test_hosts},
                {"discovery: log, parts of it, events", test_discovery},
                {"properties", test_properties}, {"reset", test_reset}, {"shutdown", test_shutdown},
+               {"shutdown: a reset within, and the next", test_shutdown_again},
                {"keep alive", test_keep_alive}, {"features: every number", test_features},
                {"identify: refusals", test_identify_refusals},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
