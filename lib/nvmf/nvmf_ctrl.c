@@ -187,15 +187,18 @@ nvmf_ctrl_configure(struct nvmf_ctrl *c, uint32_t cc)
 		ctrl_reset(c);
 	} else if (on && !was) {
 		/* CSTS.RDY is still 1 */
-		if (c->io_queues > 0 || c->shut_busy)
+		if (c->io_queues > 0 || c->shut_busy) {
 			status = WEFT_NVMF_SEQUENCE;
-		else
+		} else {
 			atomic_store_explicit(&c->state, NVMF_CTRL_READY, memory_order_release);
+			c->shut = c->shut_asked = false;
+			nvmf_ctrl_keep_alive(c, c->kato_ms);
+		}
 	}
 	if (status == WEFT_NVMF_OK && (cc & WEFT_NVMF_CC_SHN) != 0 && !c->shut_asked) {
 		c->shut_asked = true;
 		c->shut_ns = 0;
-		c->due_ns = UINT64_MAX;
+		nvmf_ctrl_keep_alive(c, c->kato_ms);
 		if (atomic_load_explicit(&c->state, memory_order_acquire) == NVMF_CTRL_READY)
 			atomic_store_explicit(&c->state, NVMF_CTRL_SHUTDOWN, memory_order_release);
 		ctrl_doom_io(c);
@@ -233,10 +236,11 @@ nvmf_ctrl_keep_alive(struct nvmf_ctrl *c, uint32_t kato_ms)
 	uint64_t ms = ((uint64_t)kato_ms + NVMF_KAS_MS - 1) / NVMF_KAS_MS * NVMF_KAS_MS;
 
 	c->kato_ms = (uint32_t)NVMF_MIN(ms, UINT32_MAX / NVMF_KAS_MS * NVMF_KAS_MS);
-	if (c->kato_ms > 0)
-		c->due_ns = c->group->now_ns + c->kato_ms * NVMF_NS_PER_MS;
-	else if (c->subsys->discovery)
+	/* after a shutdown the host owes no Keep Alive (NVMe Base 2.0 s3.9), and may be gone */
+	if (c->shut_asked || (c->subsys->discovery && c->kato_ms == 0))
 		c->due_ns = c->group->now_ns + c->target->attr.discovery_ns;
+	else if (c->kato_ms > 0)
+		c->due_ns = c->group->now_ns + c->kato_ms * NVMF_NS_PER_MS;
 	else
 		c->due_ns = UINT64_MAX;
 	c->group->next_ns = NVMF_MIN(c->group->next_ns, c->due_ns);

@@ -55,8 +55,8 @@ struct weft_nvmf_attr {
 	uint32_t mdts_bytes;    /**< longest transfer: a power of 2, 4 KiB to 1 MiB; 0: 1 MiB */
 	/** Data in a capsule of an I/O queue: a multiple of 16, up to 64 KiB; 0: 4096. */
 	uint32_t inline_bytes;
-	/** A queue without Connect, and a discovery controller without Keep Alive, end after so
-	 * long. 0: 10 s, 120 s. */
+	/** A queue without Connect ends after connect_ns (0: 10 s); a discovery controller without
+	 * Keep Alive, and a controller that was shut down, after discovery_ns (0: 120 s). */
 	uint64_t connect_ns, discovery_ns;
 	char firmware[9]; /**< FR of Identify: the version */
 };

@@ -479,6 +479,42 @@ test_keep_alive(void)
 	nv_end(&n);
 }
 
+/** A shutdown ends the Keep Alive; the next enable begins it again. A host that never comes back
+ * after its shutdown does not keep its controller. */
+static void
+test_keep_alive_shutdown(void)
+{
+	struct nv_queue a, b;
+	uint64_t v;
+
+	start();
+	nv_open(&n, 0, &a);
+	nv_open(&n, 0, &b);
+	CHECK_EQ(nv_connect(&a, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 5000), 0);
+	CHECK_EQ(nv_connect(&b, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 0), 0);
+	CHECK_EQ(nv_property_set(&b, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(nv_property_set(&b, WEFT_NVMF_PROP_CC, 0x464001), 0);
+	/* a shutdown while it is off */
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x464000), 0);
+	nv_pass(&n, 11000);
+	nv_pass(&n, 11000);
+	CHECK(!a.closed);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_SHST_END);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_RDY);
+	nv_pass(&n, 5000);
+	nv_pass(&n, 5000);
+	CHECK(a.closed && !b.closed);
+	nv_close(&a);
+	nv_pass(&n, 121000);
+	nv_pass(&n, 121000);
+	CHECK(b.closed);
+	nv_close(&b);
+	nv_end(&n);
+}
+
 static void
 test_features(void)
 {
@@ -718,7 +754,9 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"discovery: log, parts of it, events", test_discovery},
                {"properties", test_properties}, {"reset", test_reset}, {"shutdown", test_shutdown},
                {"shutdown: a reset within, and the next", test_shutdown_again},
-               {"keep alive", test_keep_alive}, {"features: every number", test_features},
+               {"keep alive", test_keep_alive},
+               {"keep alive: shutdown, and after it", test_keep_alive_shutdown},
+               {"features: every number", test_features},
                {"identify: refusals", test_identify_refusals},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
                {"abort", test_abort})
