@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "nvmf_cmd.h"
+#include "nvmf_loss.h"
 
 /* CC (NVMe Base 2.0 s3.1.3.5) */
 #define CC_CSS_MPS_AMS 0x00003ff0U /**< the NVM command set, pages of 4 KiB, round robin: 0 */
@@ -63,7 +64,6 @@ static void
 ctrl_free(struct nvmf_ctrl *c)
 {
 	pthread_mutex_destroy(&c->lock);
-	free(c->loss);
 	free(c->ioq);
 	free(c);
 }
@@ -85,8 +85,9 @@ nvmf_ctrl_new(struct weft_nvmf_queue *admin, struct weft_nvmf_subsys *s,
 	c->subsys = s;
 	c->cntlid = ctrl_number(t);
 	c->ioq = calloc(t->attr.max_io_queues, sizeof(struct weft_nvmf_queue *));
-	c->loss = calloc(NVMF_MAX(s->max_nsid, 1U), sizeof(struct nvmf_loss));
-	if (c->ioq == NULL || c->loss == NULL || c->cntlid == 0) {
+	if (!s->discovery && c->ioq != NULL && c->cntlid != 0)
+		c->losses = nvmf_loss_get(s, data->hostnqn, data->hostid);
+	if (c->ioq == NULL || c->cntlid == 0 || (c->losses == NULL && !s->discovery)) {
 		ctrl_free(c);
 		return NULL;
 	}
@@ -143,6 +144,7 @@ nvmf_ctrl_leave(struct weft_nvmf_queue *q)
 	over = c->admin == NULL && c->io_queues == 0;
 	if (over) {
 		LIST_REMOVE(c, link);
+		nvmf_loss_put(c->subsys, c->losses);
 		t->stats.ctrls--;
 		c->subsys->ctrls--;
 	}
@@ -191,12 +193,13 @@ nvmf_ctrl_configure(struct nvmf_ctrl *c, uint32_t cc)
 			status = WEFT_NVMF_SEQUENCE;
 		} else {
 			atomic_store_explicit(&c->state, NVMF_CTRL_READY, memory_order_release);
-			c->shut = c->shut_asked = false;
+			c->shut = c->shut_asked = c->shut_lost = false;
 			nvmf_ctrl_keep_alive(c, c->kato_ms);
 		}
 	}
 	if (status == WEFT_NVMF_OK && (cc & WEFT_NVMF_CC_SHN) != 0 && !c->shut_asked) {
 		c->shut_asked = true;
+		c->shut_lost = false;
 		c->shut_ns = 0;
 		nvmf_ctrl_keep_alive(c, c->kato_ms);
 		if (atomic_load_explicit(&c->state, memory_order_acquire) == NVMF_CTRL_READY)
@@ -220,7 +223,8 @@ nvmf_ctrl_csts(struct nvmf_ctrl *c)
 	state = atomic_load_explicit(&c->state, memory_order_acquire);
 	if (state == NVMF_CTRL_READY || state == NVMF_CTRL_SHUTDOWN || c->io_queues > 0)
 		csts = WEFT_NVMF_CSTS_RDY;
-	if (state == NVMF_CTRL_DEAD)
+	/* no answer can tell that a shutdown has not made all writes durable */
+	if (state == NVMF_CTRL_DEAD || (c->shut_asked && c->shut_lost))
 		csts |= WEFT_NVMF_CSTS_CFS;
 	if (c->shut_asked)
 		csts |= c->shut ? WEFT_NVMF_CSTS_SHST_END : WEFT_NVMF_CSTS_SHST_ON;
@@ -267,6 +271,9 @@ ctrl_flushed(struct weft_vol_op *op)
 {
 	struct nvmf_ctrl *c = op->owner;
 
+	if (op->status != 0 ||
+	    nvmf_loss_flushed(c->losses, c->shut_at->nsid, c->shut_mark, op->lost_flushes, false))
+		c->shut_lost = true;
 	/* shut_ns may have begun again: the next shutdown does not wait for this flush */
 	c->shut_busy = false;
 	atomic_fetch_sub_explicit(&c->shut_at->at[c->group->index].under_way, 1,
@@ -279,15 +286,11 @@ static bool
 ctrl_flush_next(struct nvmf_ctrl *c)
 {
 	while (c->shut_ns < c->subsys->max_nsid) {
-		struct nvmf_loss *loss = &c->loss[c->shut_ns++];
-		struct nvmf_ns *ns = nvmf_ns_active(c->subsys, c->shut_ns);
+		struct nvmf_ns *ns = nvmf_ns_active(c->subsys, ++c->shut_ns);
 		struct nvmf_at *at;
 		bool dirty;
 
-		pthread_mutex_lock(&c->lock);
-		dirty = loss->durable < loss->changes;
-		loss->durable = loss->changes;
-		pthread_mutex_unlock(&c->lock);
+		c->shut_mark = nvmf_loss_mark(c->losses, c->shut_ns, &dirty);
 		if (!dirty || ns == NULL)
 			continue;
 		at = &ns->at[c->group->index];
@@ -302,6 +305,7 @@ ctrl_flush_next(struct nvmf_ctrl *c)
 			return true;
 		}
 		atomic_fetch_sub_explicit(&at->under_way, 1, memory_order_seq_cst);
+		c->shut_lost = true;
 	}
 	return false;
 }

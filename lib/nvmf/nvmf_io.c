@@ -7,6 +7,7 @@
  */
 
 #include "nvmf_cmd.h"
+#include "nvmf_loss.h"
 
 #include <weft/hash.h>
 
@@ -87,15 +88,8 @@ nvmf_io_durable(const struct nvmf_slot *s)
 void
 nvmf_io_changed(struct nvmf_slot *s)
 {
-	struct nvmf_ctrl *c = s->queue->ctrl;
-	struct nvmf_loss *loss = &c->loss[s->ns->nsid - 1];
-
-	if ((s->op.flags & WEFT_VOL_DURABLE) != 0)
-		return;
-	pthread_mutex_lock(&c->lock);
-	if (loss->durable == loss->changes++)
-		loss->base = s->op.lost_flushes;
-	pthread_mutex_unlock(&c->lock);
+	if ((s->op.flags & WEFT_VOL_DURABLE) == 0)
+		nvmf_loss_changed(s->queue->ctrl->losses, s->ns->nsid, s->op.lost_flushes);
 }
 
 /** The end of a command whose last operation is done with `status`, which the host is told as
@@ -187,27 +181,15 @@ io_start_flush(struct nvmf_slot *s)
 static void
 io_flush_done(struct nvmf_slot *s, int status)
 {
-	struct nvmf_ctrl *c = s->queue->ctrl;
-	struct nvmf_loss *loss = &c->loss[s->ns->nsid - 1];
+	struct nvmf_losses *l = s->queue->ctrl->losses;
 	uint16_t result;
 
-	if (status == 0) {
-		pthread_mutex_lock(&c->lock);
-		if (loss->durable < loss->changes && loss->base != s->op.lost_flushes) {
-			/* what is unflushed now may be lost; from here on it is told */
-			status = -EIO;
-			loss->base = s->op.lost_flushes;
-		} else if (loss->durable < s->mark) {
-			loss->durable = s->mark;
-		}
-		pthread_mutex_unlock(&c->lock);
-		if (status != 0)
-			nvmf_count(&s->queue->group->told_lost, 1);
+	if (status == 0 && nvmf_loss_flushed(l, s->ns->nsid, s->mark, s->op.lost_flushes, true)) {
+		status = -EIO;
+		nvmf_count(&s->queue->group->told_lost, 1);
 	} else if (status == -EIO || weft_block_class_of(status) == WEFT_BLOCK_SPACE) {
 		/* the loss, if there was one, is told by this */
-		pthread_mutex_lock(&c->lock);
-		loss->base = s->op.lost_flushes;
-		pthread_mutex_unlock(&c->lock);
+		nvmf_loss_told(l, s->ns->nsid, s->op.lost_flushes);
 	}
 	result = nvmf_status(status, true);
 	/* It is told once. A host that sent the same Flush again would take it for done. */
@@ -219,11 +201,9 @@ io_flush_done(struct nvmf_slot *s, int status)
 static void
 io_flush(struct nvmf_slot *s)
 {
-	struct nvmf_ctrl *c = s->queue->ctrl;
+	bool dirty;
 
-	pthread_mutex_lock(&c->lock);
-	s->mark = c->loss[s->ns->nsid - 1].changes;
-	pthread_mutex_unlock(&c->lock);
+	s->mark = nvmf_loss_mark(s->queue->ctrl->losses, s->ns->nsid, &dirty);
 	nvmf_volume(s, WEFT_VOL_FLUSH, 0, 0, 0, 0, io_flush_done);
 }
 

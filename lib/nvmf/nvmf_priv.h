@@ -4,11 +4,12 @@
 
 /**
  * @file What the sources of the NVMe-oF target share: its objects. From below: nvmf_wire.c (codec),
- * nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
- * nvmf_target.c (target, hosts, listeners), nvmf_ns.c (namespaces), nvmf_ctrl.c (life of a
- * controller), nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c and nvmf_fused.c (commands),
- * nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties), nvmf_queue.c (queues),
- * nvmf_group.c (a worker's part). nvmf_cmd.h has the functions that commands use.
+ * nvmf_loss.c (unflushed writes of hosts), nvmf_cmd.c (a command's memory, data and answer),
+ * nvmf_event.c (asynchronous events), nvmf_target.c (target, hosts, listeners), nvmf_ns.c
+ * (namespaces), nvmf_ctrl.c (life of a controller), nvmf_identify.c, nvmf_features.c, nvmf_log.c,
+ * nvmf_io.c and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect,
+ * properties), nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h has the functions
+ * that commands use.
  *
  * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
  * atomic, any thread; what is not marked, constant after its creation.
@@ -79,15 +80,12 @@ struct weft_nvmf_subsys {
 	bool any_host;                /**< lock */
 	bool ending;                  /**< lock */
 	LIST_HEAD(, nvmf_host) hosts; /**< lock */
+	/** lock: of its hosts; and how many are of hosts without a controller (nvmf_loss.h) */
+	TAILQ_HEAD(, nvmf_losses) losses;
+	uint32_t losses_kept;
 	uint32_t max_nsid;
 	uint32_t ctrls;                /**< lock */
 	_Atomic(struct nvmf_ns *) *ns; /**< max_nsid of them, each is set once */
-};
-
-/** What a controller has written to a namespace, and not flushed. Controller's lock. */
-struct nvmf_loss {
-	uint64_t changes, durable;
-	uint32_t base; /**< lost flushes of the device when the first of them was done */
 };
 
 /** An entry of the error log (NVMe Base 2.0 s5.16.1.2). */
@@ -138,7 +136,9 @@ struct nvmf_ctrl {
 	bool shut_asked;          /**< a shutdown was asked for, */
 	uint32_t shut_ns;         /**< and volumes up to this NSID are flushed */
 	bool shut_busy;
-	struct nvmf_ns *shut_at; /**< whose volume shut_op flushes */
+	bool shut_lost;          /**< one of these flushes has failed */
+	struct nvmf_ns *shut_at; /**< whose volume shut_op flushes, */
+	uint64_t shut_mark;      /**< and the changes that it covers */
 	struct weft_vol_op shut_op;
 	uint64_t due_ns; /**< Keep Alive; UINT64_MAX: never */
 	uint32_t events_on;
@@ -147,8 +147,8 @@ struct nvmf_ctrl {
 	uint32_t aers;
 	bool ns_masked, log_masked; /**< the host has not read the log since its event */
 
-	pthread_mutex_t lock; /**< of what follows; nothing is called with it held */
-	struct nvmf_loss *loss;
+	struct nvmf_losses *losses; /**< of its host; NULL: discovery */
+	pthread_mutex_t lock;       /**< of what follows; nothing is called with it held */
 	struct nvmf_error error[NVMF_ERRORS];
 	uint64_t errors;
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "nvmf_cmd.h"
+#include "nvmf_loss.h"
 
 static int
 target_defaults(struct weft_nvmf_attr *a)
@@ -49,6 +50,7 @@ weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out)
 	strcpy(t->discovery.serial, "weft-discovery");
 	strcpy(t->discovery.model, "weft");
 	LIST_INIT(&t->discovery.hosts);
+	TAILQ_INIT(&t->discovery.losses);
 	*out = t;
 	return 0;
 }
@@ -62,6 +64,7 @@ target_subsys_free(struct weft_nvmf_subsys *s)
 		LIST_REMOVE(h, link);
 		free(h);
 	}
+	nvmf_loss_end(s);
 	for (uint32_t i = 0; i < s->max_nsid; i++)
 		free(s->ns[i]);
 	free(s->ns);
@@ -235,6 +238,7 @@ weft_nvmf_subsys_add(struct weft_nvmf *t, const struct weft_nvmf_subsys_attr *at
 	s->any_host = attr->any_host;
 	s->max_nsid = attr->max_nsid == 0 ? 32 : attr->max_nsid;
 	LIST_INIT(&s->hosts);
+	TAILQ_INIT(&s->losses);
 	s->ns = calloc(s->max_nsid, sizeof(s->ns[0]));
 	if (s->ns == NULL) {
 		free(s);

@@ -27,8 +27,9 @@
  *
  * Durability. A controller says that it has a volatile write cache (VWC) when a namespace's medium
  * has one. Then an answered write is durable after a Flush, or with FUA, or when the host has
- * switched the cache off. When a flush was lost, the next Flush of each controller with unflushed
- * writes fails. Without a volatile cache each write is durable when it is answered.
+ * switched the cache off. When a flush was lost, the next Flush of each host with unflushed writes
+ * fails, on whatever controller of that host. Without a volatile cache each write is durable when
+ * it is answered.
  */
 
 #include <stdbool.h>
@@ -77,6 +78,7 @@ struct weft_nvmf_stats {
 	uint64_t protocol_errors;   /**< capsules that are none; queues overrun */
 	uint64_t memory_waits;      /**< commands that waited for staging memory */
 	uint64_t lost_flushes_told; /**< Flushes that failed for an earlier loss */
+	uint64_t losses_forgotten;  /**< hosts that went with unflushed writes, too many to keep */
 	uint64_t events;            /**< asynchronous events that were sent */
 };
 

@@ -498,9 +498,19 @@ open_fault(bool cache, bool write_through, uint64_t seed)
 	open_queues();
 }
 
-/** A flush of the device that fails is told to each controller that has unflushed writes, by its
- * next Flush, whichever queue wrote; and not to others. Hosts send again what fails without
- * DNR, and
+/** An I/O queue, the second of the group, of a controller of another host. */
+static void
+other_host(struct nv_queue *admin, struct nv_queue *q)
+{
+	nv_open(&n, 0, admin);
+	CHECK_EQ(nv_connect(admin, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), 0);
+	CHECK_EQ(nv_property_set(admin, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	nv_open(&n, 0, q);
+	CHECK_EQ(nv_connect(q, NV_SUBSYS, NV_OTHER, admin->cntlid, 1, 31, 0), 0);
+}
+
+/** A flush of the device that fails is told to each host that has unflushed writes, by its next
+ * Flush, whichever queue wrote; and not to others. Hosts send again what fails without DNR, and
  * would take the second Flush for a success. */
 static void
 test_lost_flush(void)
@@ -512,8 +522,7 @@ test_lost_flush(void)
 
 	open_fault(true, false, 5);
 	nv_io(&n, 0, &io2, &a, 2);
-	nv_admin(&n, 0, &b, NV_SUBSYS);
-	nv_io(&n, 0, &bio, &b, 1);
+	other_host(&b, &bio);
 	CHECK_EQ(nv_identify(&a, 1, 0, in), 0);
 	CHECK_EQ(in[525], 5);
 	CHECK_EQ(wr(0, 8, out, 0), 0);
@@ -534,6 +543,95 @@ test_lost_flush(void)
 	nv_close(&bio);
 	nv_close(&b);
 	nv_close(&io2);
+	end();
+}
+
+/** The loss is told to the host on another path, and after it has connected again. */
+static void
+test_lost_flush_of_host(void)
+{
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	struct nv_queue a2, path, b, bio;
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+
+	open_fault(true, false, 5);
+	other_host(&b, &bio);
+	nv_admin(&n, 0, &a2, NV_SUBSYS);
+	nv_io(&n, 0, &path, &a2, 1);
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	CHECK_EQ(nv_do(&bio, &sqe, NULL, 0), NEVER(WEFT_NVMF_WRITE_FAULT));
+	CHECK_EQ(nv_do(&path, &sqe, NULL, 0), NEVER(WEFT_NVMF_WRITE_FAULT));
+	CHECK_EQ(nv_do(&path, &sqe, NULL, 0), 0);
+	nv_close(&path);
+	nv_close(&a2);
+	/* all controllers of the host are gone when the flush is lost */
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	nv_close(&io);
+	nv_close(&a);
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	CHECK_EQ(nv_do(&bio, &sqe, NULL, 0), NEVER(WEFT_NVMF_WRITE_FAULT));
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), NEVER(WEFT_NVMF_WRITE_FAULT));
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	nv_close(&bio);
+	nv_close(&b);
+	end();
+}
+
+/** A shutdown whose flush fails says so, and the next Flush tells the loss. */
+static void
+test_shutdown_fails(void)
+{
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	uint64_t v;
+
+	open_fault(true, false, 5);
+	CHECK_EQ(wr(0, 8, out, 0), 0);
+	nv_close(&io);
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x464001), 0);
+	do {
+		nv_poll(&n);
+		CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	} while ((v & WEFT_NVMF_CSTS_SHST_END) == 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_RDY | WEFT_NVMF_CSTS_CFS | WEFT_NVMF_CSTS_SHST_END);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460000), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &v), 0);
+	CHECK_EQ(v, WEFT_NVMF_CSTS_RDY);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), NEVER(WEFT_NVMF_WRITE_FAULT));
+	CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
+	end();
+}
+
+/** What is kept of hosts that have gone is bounded; of those that have flushed nothing is kept. */
+static void
+test_losses_kept(void)
+{
+	struct nv_queue b, bio;
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+	struct weft_nvmf_stats stats;
+	char nqn[64];
+
+	open_fault(true, false, 5);
+	for (unsigned int i = 0; i < 67; i++) {
+		snprintf(nqn, sizeof(nqn), "nqn.2026-01.org.example:host%u", i);
+		nv_open(&n, 0, &b);
+		CHECK_EQ(nv_connect(&b, NV_SUBSYS, nqn, 0xffff, 0, 31, 0), 0);
+		CHECK_EQ(nv_property_set(&b, WEFT_NVMF_PROP_CC, 0x460001), 0);
+		nv_open(&n, 0, &bio);
+		CHECK_EQ(nv_connect(&bio, NV_SUBSYS, nqn, b.cntlid, 1, 31, 0), 0);
+		CHECK_EQ(nv_rw(&bio, WEFT_NVMF_IO_WRITE, i, 1, out, 512, 0), 0);
+		if (i == 1)
+			CHECK_EQ(nv_do(&bio, &sqe, NULL, 0), 0);
+		nv_close(&bio);
+		nv_close(&b);
+	}
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.losses_forgotten, 2);
 	end();
 }
 
@@ -622,4 +720,7 @@ WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_c
                {"compare, verify", test_compare_and_verify}, {"fused", test_fused},
                {"memory", test_memory}, {"lost at every moment", test_lost},
                {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
+               {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},
+               {"a shutdown whose flush fails", test_shutdown_fails},
+               {"unflushed writes of hosts that have gone", test_losses_kept},
                {"errors of the medium", test_medium_errors}, {"power", test_power})
