@@ -285,7 +285,7 @@ io_dsm_next(struct nvmf_slot *s, int status)
 	if (status != 0 || len == 0)
 		io_end(s, status, true);
 	else
-		nvmf_volume(s, WEFT_VOL_DISCARD, 0, off, len, 0, io_dsm_next);
+		nvmf_volume(s, WEFT_VOL_DISCARD, nvmf_io_durable(s), off, len, 0, io_dsm_next);
 }
 
 static void

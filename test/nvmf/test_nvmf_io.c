@@ -546,6 +546,24 @@ test_lost_flush(void)
 	end();
 }
 
+/** Without a volatile cache, what was deallocated is durable when it is answered. */
+static void
+test_dsm_durable(void)
+{
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+
+	for (unsigned int through = 0; through < 2; through++) {
+		open_fault(true, through, 5);
+		CHECK_EQ(wr(0, 8, out, 0), 0);
+		weft_block_fault_fail(n.vol.block, &flush, -EIO);
+		range(0, 0, 8);
+		CHECK_EQ(dsm(1, 4), through ? WEFT_NVMF_WRITE_FAULT : 0);
+		CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0),
+		         through ? 0 : NEVER(WEFT_NVMF_WRITE_FAULT));
+		end();
+	}
+}
+
 /** The loss is told to the host on another path, and after it has connected again. */
 static void
 test_lost_flush_of_host(void)
@@ -721,6 +739,7 @@ WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_c
                {"memory", test_memory}, {"lost at every moment", test_lost},
                {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
                {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},
+               {"dataset management is durable", test_dsm_durable},
                {"a shutdown whose flush fails", test_shutdown_fails},
                {"unflushed writes of hosts that have gone", test_losses_kept},
                {"errors of the medium", test_medium_errors}, {"power", test_power})
