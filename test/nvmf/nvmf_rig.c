@@ -167,7 +167,19 @@ nv_poll(struct nv *n)
 {
 	rig_poll(&n->vol);
 	for (unsigned int i = 0; i < NV_GROUPS; i++)
-		(void)weft_nvmf_group_poll(n->group[i], n->vol.now_ns);
+		if (n->group[i] != NULL)
+			(void)weft_nvmf_group_poll(n->group[i], n->vol.now_ns);
+}
+
+void
+nv_of_thread(const struct nv *n, unsigned int group, struct nv *out)
+{
+	*out = *n;
+	for (unsigned int i = 0; i < NV_GROUPS; i++)
+		if (i != group)
+			out->group[i] = NULL;
+	out->vol.chan[0] = n->vol.chan[group];
+	out->vol.nchans = 1;
 }
 
 void

@@ -64,6 +64,8 @@ void nv_start(struct nv *n);
 void nv_end(struct nv *n);
 /** Poll volumes and groups once: a microsecond. */
 void nv_poll(struct nv *n);
+/** What the thread of a group sees: nv_poll() polls this group alone. */
+void nv_of_thread(const struct nv *n, unsigned int group, struct nv *out);
 /** Let time pass, in one step, and poll twice. */
 void nv_pass(struct nv *n, uint64_t ms);
 

@@ -5,7 +5,10 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "nvmf_rig.h"
 
@@ -748,6 +751,147 @@ test_abort(void)
 	nv_end(&n);
 }
 
+/* ---- Threads ---- */
+
+#define MT_ROUNDS 60
+
+static _Atomic uint16_t mt_cntlid;
+static _Atomic bool mt_stop;
+static _Atomic unsigned int mt_written;
+
+/** Send and wait. False: the queue is being closed. */
+static bool
+mt_do(struct nv_queue *q, struct weft_nvmf_sqe *sqe, void *data, uint32_t bytes)
+{
+	int r;
+
+	if (data != NULL)
+		nv_keyed(sqe, data, bytes);
+	r = nv_send(q, sqe, NULL, 0);
+	CHECK(r == 0 || r == -ESHUTDOWN);
+	if (r == 0)
+		(void)nv_wait(q, sqe->cid);
+	return r == 0;
+}
+
+static bool
+mt_configure(struct nv_queue *q, uint32_t cc)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_OP_FABRICS, 0, 0, WEFT_NVMF_PROP_CC, cc);
+
+	sqe.fctype = WEFT_NVMF_FC_PROPERTY_SET;
+	return mt_do(q, &sqe, NULL, 0);
+}
+
+/** Group 0: admin queues. Controllers are reset, shut down, and left. */
+static void *
+mt_admin(void *arg)
+{
+	static uint8_t data[4096];
+	struct nv_queue q;
+	struct nv own;
+
+	(void)arg;
+	nv_of_thread(&n, 0, &own);
+	for (unsigned int round = 0; round < MT_ROUNDS; round++) {
+		struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xb, 0x100, 0);
+		const unsigned int until = atomic_load(&mt_written) + 20;
+		bool up;
+
+		nv_open(&own, 0, &q);
+		CHECK_EQ(nv_connect(&q, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 0), 0);
+		up = mt_configure(&q, 0x460001) && mt_do(&q, &sqe, NULL, 0);
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+		if (up)
+			(void)nv_send(&q, &sqe, NULL, 0);
+		atomic_store(&mt_cntlid, q.cntlid);
+		while (up && atomic_load(&mt_written) < until) {
+			sqe = nv_sqe(WEFT_NVMF_ADMIN_IDENTIFY, 3, 0, 0, 0);
+			up = mt_do(&q, &sqe, data, sizeof(data));
+			sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, WEFT_NVMF_NSID_ALL, 2 | 127 << 16, 0,
+			             0);
+			up = up && mt_do(&q, &sqe, data, 512);
+			nv_poll(&own);
+		}
+		if (round % 3 == 0)
+			(void)mt_configure(&q, 0x460000);
+		else if (round % 3 == 1)
+			(void)mt_configure(&q, 0x464001);
+		for (unsigned int i = 0; i < 50; i++)
+			nv_poll(&own);
+		atomic_store(&mt_cntlid, 0);
+		nv_close(&q);
+	}
+	atomic_store(&mt_stop, true);
+	return NULL;
+}
+
+/** Group 1: I/O queues of these controllers, until they are closed. */
+static void *
+mt_io(void *arg)
+{
+	static uint8_t data[4096];
+	struct nv_queue q;
+	struct nv own;
+
+	(void)arg;
+	nv_of_thread(&n, 1, &own);
+	while (!atomic_load(&mt_stop)) {
+		const uint16_t cntlid = atomic_load(&mt_cntlid);
+		bool up;
+
+		nv_poll(&own);
+		if (cntlid == 0)
+			continue;
+		nv_open(&own, 1, &q);
+		up = nv_connect(&q, NV_SUBSYS, NV_HOST, cntlid, 1, 31, 0) == 0;
+		for (unsigned int i = 0; up && i < 30; i++) {
+			struct weft_nvmf_sqe w = nv_sqe(WEFT_NVMF_IO_WRITE, 1, i, 0, 7);
+			struct weft_nvmf_sqe f = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+
+			up = mt_do(&q, &w, data, sizeof(data)) &&
+			     (i % 4 != 0 || mt_do(&q, &f, NULL, 0));
+			atomic_fetch_add(&mt_written, up);
+		}
+		nv_close(&q);
+	}
+	return NULL;
+}
+
+/** Two groups on their own threads, and a third thread that manages the target. */
+static void
+test_threads(void)
+{
+	const struct weft_nvmf_listener l = {.trtype = 1, .traddr = "10.0.0.1", .trsvcid = "1"};
+	struct weft_nvmf_ns_attr attr;
+	struct weft_nvmf_stats stats;
+	pthread_t t[2];
+
+	memset(&n, 0, sizeof(n));
+	n.ns.volatile_cache = true;
+	nv_start(&n);
+	attr = n.ns;
+	attr.nsid = 3;
+	CHECK_EQ(pthread_create(&t[0], NULL, mt_admin, NULL), 0);
+	CHECK_EQ(pthread_create(&t[1], NULL, mt_io, NULL), 0);
+	for (unsigned int i = 0; !atomic_load(&mt_stop); i++) {
+		CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+		CHECK_EQ(weft_nvmf_listener_add(n.target, &l), 0);
+		weft_nvmf_query_stats(n.target, &stats);
+		CHECK_EQ(weft_nvmf_listener_remove(n.target, &l), 0);
+		CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), 0);
+		if (i % 64 == 63) {
+			CHECK_EQ(weft_nvmf_host_allow(n.subsys, NV_HOST), 0);
+			CHECK_EQ(weft_nvmf_host_deny(n.subsys, NV_HOST), 0);
+		}
+		usleep(50);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK(atomic_load(&mt_written) > 100);
+	nv_end(&n);
+}
+
 WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"connect: refusals", test_connect_refusals}, {"connect: limits", test_limits},
                {"hosts: allowed, denied", test_hosts},
@@ -759,4 +903,4 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"features: every number", test_features},
                {"identify: refusals", test_identify_refusals},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
-               {"abort", test_abort})
+               {"abort", test_abort}, {"threads", test_threads})
