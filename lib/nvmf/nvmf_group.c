@@ -84,10 +84,27 @@ group_keep_counts(struct weft_nvmf *t, const struct weft_nvmf_group *g)
 	t->stats.lost_flushes_told += atomic_load_explicit(&g->told_lost, memory_order_relaxed);
 }
 
+/** Whether a namespace is attached still. With the lock. */
+static bool
+group_is_attached(const struct weft_nvmf_group *g)
+{
+	const struct weft_nvmf_subsys *s;
+	const struct nvmf_ns *ns;
+
+	LIST_FOREACH (s, &g->target->subsystems, link)
+		for (uint32_t i = 0; i < s->max_nsid; i++) {
+			ns = atomic_load_explicit(&s->ns[i], memory_order_acquire);
+			if (ns != NULL && ns->at[g->index].chan != NULL)
+				return true;
+		}
+	return false;
+}
+
 int
 weft_nvmf_group_close(struct weft_nvmf_group *g)
 {
 	struct weft_nvmf *t;
+	bool busy;
 
 	if (g == NULL)
 		return 0;
@@ -95,9 +112,14 @@ weft_nvmf_group_close(struct weft_nvmf_group *g)
 		return -EBUSY;
 	t = g->target;
 	nvmf_lock(t);
-	t->groups[g->index] = NULL;
-	group_keep_counts(t, g);
+	busy = group_is_attached(g);
+	if (!busy) {
+		t->groups[g->index] = NULL;
+		group_keep_counts(t, g);
+	}
 	nvmf_unlock(t);
+	if (busy)
+		return -EBUSY;
 	(void)weft_staging_destroy(g->memory);
 	free(g);
 	return 0;

@@ -177,7 +177,7 @@ uint64_t weft_nvmf_group_min_bytes(const struct weft_nvmf *t);
 /** Worker's thread, as for all below. -EINVAL. -ENOSPC: there are WEFT_NVMF_MAX_GROUPS. -ENOMEM. */
 int weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *attr,
                          struct weft_nvmf_group **out);
-/** Does nothing for NULL. -EBUSY: a queue is open. */
+/** Does nothing for NULL. -EBUSY: a queue is open, or a namespace is attached. */
 int weft_nvmf_group_close(struct weft_nvmf_group *g);
 /** Ask all queues of the group to close. weft_nvmf_group_queues() tells when they are gone. */
 void weft_nvmf_group_stop(struct weft_nvmf_group *g);

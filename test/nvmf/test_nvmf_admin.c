@@ -707,6 +707,8 @@ test_namespaces(void)
 	CHECK_EQ(nv_do(&io, &sqe, page, 4096), NEVER(WEFT_NVMF_INVALID_FIELD));
 	nv_close(&io);
 	nv_close(&a);
+	/* the next group of this number would have the channel */
+	CHECK_EQ(weft_nvmf_group_close(n.group[0]), -EBUSY);
 	nv_end(&n);
 }
 
