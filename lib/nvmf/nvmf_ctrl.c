@@ -75,7 +75,9 @@ nvmf_ctrl_new(struct weft_nvmf_queue *admin, struct weft_nvmf_subsys *s,
 	struct weft_nvmf *t = admin->group->target;
 	struct nvmf_ctrl *c;
 
-	if (t->stats.ctrls >= t->attr.max_ctrls)
+	/* every host may use discovery: it leaves room for hosts that may use a disk */
+	if (t->stats.ctrls >= t->attr.max_ctrls ||
+	    (s->discovery && s->ctrls >= NVMF_MAX(t->attr.max_ctrls / 4, 1U)))
 		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)

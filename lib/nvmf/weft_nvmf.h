@@ -49,7 +49,8 @@ struct weft_nvmf_subsys;
 /* ---- Target ---- */
 
 struct weft_nvmf_attr {
-	uint32_t max_ctrls;     /**< controllers at once, 1 to 4096; 0: 64 */
+	/** Controllers at once, 1 to 4096; 0: 64. A quarter of them may be for discovery. */
+	uint32_t max_ctrls;
 	uint32_t max_queues;    /**< queues at once, admin queues included; 0: 1024 */
 	uint32_t max_io_queues; /**< of one controller, 1 to 64; 0: 16 */
 	uint32_t depth;         /**< of an I/O queue, 16 to 1024; 0: 128 */

@@ -176,6 +176,18 @@ test_limits(void)
 	nv_close(&b);
 	nv_close(&c);
 	nv_end(&n);
+	/* discovery, which every host may use, leaves three quarters to others */
+	memset(&n, 0, sizeof(n));
+	n.attr.max_ctrls = 4;
+	nv_start(&n);
+	nv_admin(&n, 0, &a, WEFT_NVMF_DISCOVERY_NQN);
+	nv_open(&n, 1, &b);
+	CHECK_EQ(nv_connect(&b, WEFT_NVMF_DISCOVERY_NQN, NV_OTHER, 0xffff, 0, 31, 0),
+	         WEFT_NVMF_CONNECT_BUSY);
+	CHECK_EQ(nv_connect(&b, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), 0);
+	nv_close(&b);
+	nv_close(&a);
+	nv_end(&n);
 }
 
 static void
