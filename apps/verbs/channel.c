@@ -98,9 +98,15 @@ channel_catch_up(struct wv_channel *ch)
 WV_API struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct wv_channel *ch = calloc(1, sizeof(*ch));
-	int rc = ch == NULL ? -ENOMEM : wv_fdq_init(&ch->q);
+	struct wv_channel *ch;
+	int rc;
 
+	if (wv_engine_orphan()) {
+		errno = EPERM;
+		return NULL;
+	}
+	ch = calloc(1, sizeof(*ch));
+	rc = ch == NULL ? -ENOMEM : wv_fdq_init(&ch->q);
 	if (rc < 0) {
 		free(ch);
 		errno = -rc;
@@ -119,6 +125,8 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	struct wv_channel *ch = (struct wv_channel *)(void *)channel;
 	int refs;
 
+	if (wv_engine_orphan())
+		return 0;
 	pthread_mutex_lock(&channel->context->mutex);
 	refs = channel->refcnt;
 	pthread_mutex_unlock(&channel->context->mutex);

@@ -28,6 +28,10 @@ wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user, struct ibv_comp
 {
 	struct wv_cq *c;
 
+	if (wv_engine_orphan()) {
+		errno = EPERM;
+		return NULL;
+	}
 	if (cqe == 0 || cqe > WV_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
 		errno = EINVAL;
 		return NULL;

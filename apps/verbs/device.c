@@ -109,6 +109,8 @@ ibv_close_device(struct ibv_context *context)
 {
 	struct wv_context *c = wv_context(context);
 
+	if (wv_engine_orphan())
+		return 0;
 	wv_lock();
 	wv_async_leave(c);
 	wv_unlock();

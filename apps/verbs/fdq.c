@@ -158,6 +158,9 @@ wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out)
 {
 	int flags, rc;
 
+	/* Its nodes are copies, and the counter of its descriptor is the parent's. */
+	if (wv_engine_orphan())
+		return -EPERM;
 	for (;;) {
 		*out = wv_fdq_take(q);
 		if (*out != NULL)

@@ -44,7 +44,7 @@ struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 const void *arg);
 /**
  * Wait for a node and remove it, as read(2) of the kernel's descriptor would. 0, -EAGAIN if the
- * program has set O_NONBLOCK, -EINTR.
+ * program has set O_NONBLOCK, -EINTR, -EPERM in a child of fork().
  */
 int wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out);
 

@@ -36,6 +36,16 @@ libc_is_cm(const char *path)
 	return path != NULL && path[0] == '/' && strcmp(path, LIBC_CM_DEVICE) == 0;
 }
 
+/** A child of vfork() would note its descriptor in its parent's memory. */
+static int
+libc_open_cm(void)
+{
+	if (!wv_engine_foreign())
+		return wv_ucm_open();
+	errno = EPERM;
+	return -1;
+}
+
 static mode_t
 libc_mode(int flags, va_list ap)
 {
@@ -49,7 +59,7 @@ open(const char *path, int flags, ...)
 	mode_t mode;
 
 	if (libc_is_cm(path))
-		return wv_ucm_open();
+		return libc_open_cm();
 	va_start(ap, flags);
 	mode = libc_mode(flags, ap);
 	va_end(ap);
@@ -63,7 +73,7 @@ open64(const char *path, int flags, ...)
 	mode_t mode;
 
 	if (libc_is_cm(path))
-		return wv_ucm_open();
+		return libc_open_cm();
 	va_start(ap, flags);
 	mode = libc_mode(flags, ap);
 	va_end(ap);

@@ -931,18 +931,53 @@ static int
 child_uses(struct end *e)
 {
 	struct ibv_pd *pd = e->id->qp->pd;
-	struct rdma_event_channel *ch;
-	struct rdma_cm_id *id;
+	struct ibv_context *ctx = pd->context;
 
 	memset(e->mem + 8192, 0xee, 4096);
 	if (post(e, IBV_WR_RDMA_WRITE, 8192, 4096, e->told.addr + 8192, e->told.rkey) != EPERM)
 		return 2;
 	if (ibv_reg_mr(pd, e->mem, 4096, IBV_ACCESS_LOCAL_WRITE) != NULL || errno != EPERM)
 		return 3;
-	ch = rdma_create_event_channel();
-	if (ch != NULL && rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0)
+	if (rdma_create_event_channel() != NULL || errno != EPERM)
 		return 4;
-	return ibv_dereg_mr(e->mr) == 0 && ibv_destroy_qp(e->id->qp) == 0 ? 0 : 5;
+	if (ibv_create_comp_channel(ctx) != NULL || errno != EPERM ||
+	    ibv_create_cq(ctx, 16, NULL, NULL, 0) != NULL || errno != EPERM)
+		return 5;
+	/* in the order in which a program takes them down */
+	if (ibv_dereg_mr(e->mr) != 0 || ibv_destroy_qp(e->id->qp) != 0 ||
+	    ibv_destroy_cq(e->id->recv_cq) != 0 ||
+	    ibv_destroy_comp_channel(e->id->recv_cq_channel) != 0)
+		return 6;
+	return ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0 ? 0 : 7;
+}
+
+/** An event that is there when a child is made stays its parent's. */
+static void
+fork_event(struct end *e)
+{
+	struct pollfd p = {.fd = e->id->recv_cq_channel->fd, .events = POLLIN};
+	const struct ask a = {.order = SEND_BACK, .n = 1};
+	struct ibv_cq *cq;
+	void *user;
+	int status;
+	pid_t pid;
+
+	MUST(ibv_req_notify_cq(e->id->recv_cq, 0) == 0);
+	post_recv(e, NULL, 0);
+	post_send_inline(e, &a, sizeof(a));
+	wc_ok(e->id->send_cq, IBV_WC_SEND);
+	MUST(poll(&p, 1, 10000) == 1);
+	pid = fork();
+	MUST(pid >= 0);
+	if (pid == 0)
+		_exit(ibv_get_cq_event(e->id->recv_cq_channel, &cq, &user) == -1 && errno == EPERM
+		              ? 0
+		              : 2);
+	MUST(waitpid(pid, &status, 0) == pid && status == 0);
+	MUST(poll(&p, 1, 0) == 1);
+	MUST(ibv_get_cq_event(e->id->recv_cq_channel, &cq, &user) == 0 && cq == e->id->recv_cq);
+	ibv_ack_cq_events(cq, 1);
+	wc_ok(e->id->recv_cq, IBV_WC_RECV);
 }
 
 static void
@@ -991,6 +1026,7 @@ case_fork(void)
 		wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
 		MUST(ask(&e, TELL_SUM, 0).value == sum);
 	}
+	fork_event(&e);
 	MUST(system("exit 3") >> 8 == 3);
 	MUST(ask(&e, IS_BOUND, 0).value == 0);
 	client_close(&e);
