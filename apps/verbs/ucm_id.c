@@ -94,8 +94,8 @@ cm_do_set_option(struct cm_chan *chan, const void *cmd, size_t out)
 		memcpy(&on, value, sizeof(on));
 		if (c->optname == RDMA_OPTION_ID_REUSEADDR)
 			id->reuse = on != 0;
-		else if (id->state != CM_NEW)
-			return -EINVAL; /* it says how the address is bound */
+		else if (id->state != CM_NEW && id->state != CM_BOUND)
+			return -EINVAL; /* as the kernel's rdma_set_afonly() */
 		else
 			id->af_only = on != 0;
 		return 0;

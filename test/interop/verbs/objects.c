@@ -1102,6 +1102,8 @@ case_ports(void)
 	MUST(rdma_bind_addr(two, (struct sockaddr *)&a6) == -1 && errno == EADDRINUSE);
 	MUST(rdma_set_option(two, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) == 0);
 	MUST(rdma_bind_addr(two, (struct sockaddr *)&a6) == 0);
+	/* as with the kernel, until the id listens */
+	MUST(rdma_set_option(two, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) == 0);
 	MUST(rdma_listen(two, 1) == 0);
 	MUST(rdma_set_option(two, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) == -1 &&
 	     errno == EINVAL);
