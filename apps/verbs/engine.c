@@ -201,9 +201,10 @@ engine_start(void)
 		fprintf(stderr, "weft: %s\n", s.err);
 		return s.rc;
 	}
+	/* First: another thread may call fork() at any time. */
+	(void)pthread_atfork(NULL, NULL, engine_in_child);
 	up_pid = getpid();
 	wv_engine_set_up(true);
-	(void)pthread_atfork(NULL, NULL, engine_in_child);
 	(void)atexit(engine_down);
 	return 0;
 }
