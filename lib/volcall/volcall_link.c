@@ -272,7 +272,7 @@ link_asked(struct weft_volume *v, uint64_t verifier)
 		volcall_kept_done(l, l->number);
 		link_up(v);
 	} else {
-		l->verifier = verifier;
+		l->asked = verifier;
 		if (l->unkept != 0) {
 			l->stats.lost++;
 			l->owed = -EIO;
@@ -429,6 +429,7 @@ link_next(struct weft_volume *v, enum volcall_step step)
 	int rc = 0;
 
 	if (step == VOLCALL_STEP_REWRITE && l->next == NULL) {
+		l->verifier = l->asked;
 		link_up(v);
 		return;
 	}

@@ -60,7 +60,8 @@ struct volcall_link {
 	bool flushed;          /**< the verifier is asked for behind the link's FLUSH */
 	unsigned int tries;    /**< since the loss */
 	uint32_t handle;       /**< of the grant that is made */
-	uint64_t verifier;     /**< of the grant of before; 0: the target has none */
+	uint64_t verifier;     /**< since when all copies were on the target; 0: it has none */
+	uint64_t asked;        /**< of the grant that is made, when copies are written again */
 	struct weft_alarm *go; /**< what `lost` asks for, or the next attempt */
 	struct weft_alarm *give_up;
 	char why[VOLCALL_WHY_BYTES];

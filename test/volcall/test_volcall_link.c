@@ -362,6 +362,31 @@ test_rewrites(void)
 	}
 }
 
+/* A connection that is lost while copies are written again: the next one has the same verifier, and
+ * still not all of them are on the target. */
+static void
+test_rewrite_again(void)
+{
+	struct weft_volume_req w = range(WEFT_VOLUME_OP_WRITE, 0, 600000, a),
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+
+	rig_open(test_seed(11), (struct weft_volume_link){0});
+	fill(a, sizeof(a), 9);
+	CHECK_EQ(rig_do(&w), 0);
+	rig_end(true);
+	for (unsigned int i = 0; stats().rewritten < 2; i++) {
+		CHECK(i < 1000000);
+		rig_run(10000);
+	}
+	CHECK(g.ups == 0 && memcmp(g.f.mem, a, 600000) != 0);
+	rig_end(false);
+	rig_until(&g.ups, 1);
+	CHECK(memcmp(g.f.mem, a, 600000) == 0);
+	CHECK(rig_do(&f) == 0 && stats().lost == 0);
+	CHECK_EQ(rig_close(), 0);
+	rig_over();
+}
+
 /* With the verifier of before nothing was lost. So nothing is written again, and what another
  * client has written since stays. */
 static void
@@ -748,6 +773,7 @@ test_drawn(void)
 
 WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"what was not flushed is written again", test_rewrites},
+               {"a connection that is lost while it is written again", test_rewrite_again},
                {"with the verifier of before nothing is written again", test_same_verifier},
                {"what may not be done twice is not", test_once},
                {"without copies a flush tells of the loss, once", test_no_copies},
