@@ -7,12 +7,22 @@
 
 #include "volcall_link.h"
 
+#define KEPT_NOTES 8 /* this part of keep_bytes has no copies */
+
 /* What changes data, and is written again as which call. */
 static bool
 kept_changes(const struct weft_volume_req *req)
 {
 	return req->op == WEFT_VOLUME_OP_WRITE || req->op == WEFT_VOLUME_OP_COMPARE_WRITE ||
 	       req->op == WEFT_VOLUME_OP_DISCARD || req->op == WEFT_VOLUME_OP_ZEROES;
+}
+
+/* A call that leaves behind what is not durable. */
+static bool
+kept_is_loose(const struct volcall_slot *s)
+{
+	return kept_changes(s->req) && !(s->flags & WEFT_VOLUME_F_DURABLE) &&
+	       (s->v->info.rights & WEFT_VOLUME_RIGHT_FLUSH);
 }
 
 static uint64_t
@@ -29,19 +39,19 @@ volcall_kept_begin(struct volcall_slot *s)
 {
 	struct volcall_link *l = s->v->link;
 	const struct weft_volume_req *req = s->req;
-	uint64_t n;
+	uint64_t n, room;
 
 	s->flags = req->flags;
 	s->kept_bytes = 0;
 	if (l == NULL)
 		return;
 	s->kept_number = l->number;
-	if (!kept_changes(req) || (req->flags & WEFT_VOLUME_F_DURABLE) ||
-	    !(s->v->info.rights & WEFT_VOLUME_RIGHT_FLUSH) ||
-	    l->attr.keep_bytes == WEFT_VOLUME_KEEP_NONE)
+	if (!kept_is_loose(s) || l->attr.keep_bytes == WEFT_VOLUME_KEEP_NONE)
 		return;
 	n = kept_size(req, s->len_bytes);
-	if (n > l->attr.keep_bytes || l->stats.kept_bytes > l->attr.keep_bytes - n) {
+	/* The rest is for notes of durable changes. */
+	room = l->attr.keep_bytes - l->attr.keep_bytes / KEPT_NOTES;
+	if (n > room || l->stats.kept_bytes > room - n) {
 		s->flags |= WEFT_VOLUME_F_DURABLE;
 		return;
 	}
@@ -83,6 +93,31 @@ kept_add(struct volcall_slot *s)
 	s->kept_bytes = 0; /* it is the copy's now */
 }
 
+/* A durable change has replaced octets of copies, which must not come back. Without room for a note
+ * of it the copies are given up. */
+static void
+kept_durable(struct volcall_slot *s)
+{
+	struct volcall_link *l = s->v->link;
+	struct volcall_kept *k = NULL;
+
+	if (TAILQ_EMPTY(&l->kept))
+		return;
+	if (l->stats.kept_bytes + sizeof(*k) <= l->attr.keep_bytes)
+		k = malloc(sizeof(*k));
+	if (k == NULL) {
+		volcall_kept_done(l, l->number);
+		l->unkept = l->number;
+		return;
+	}
+	*k = (struct volcall_kept){.number = l->number,
+	                           .off_bytes = s->req->off_bytes + s->from_bytes,
+	                           .len_bytes = s->len_bytes,
+	                           .proc = VOLCALL_KEPT_DURABLE};
+	TAILQ_INSERT_TAIL(&l->kept, k, entry);
+	l->stats.kept_bytes += sizeof(*k);
+}
+
 int
 volcall_kept_end(struct volcall_slot *s)
 {
@@ -97,11 +132,39 @@ volcall_kept_end(struct volcall_slot *s)
 			owed = l->owed;
 			l->owed = 0;
 		}
-	} else if (kept_changes(s->req) && !(s->flags & WEFT_VOLUME_F_DURABLE) &&
-	           (s->v->info.rights & WEFT_VOLUME_RIGHT_FLUSH)) {
+	} else if (kept_is_loose(s)) {
 		kept_add(s);
+	} else if (kept_changes(s->req)) {
+		kept_durable(s);
 	}
 	return owed;
+}
+
+bool
+volcall_kept_part(const struct volcall_kept *k, uint64_t *off, uint64_t *end)
+{
+	const uint64_t last = k->off_bytes + k->len_bytes;
+	const struct volcall_kept *d;
+	bool moved;
+
+	if (k->proc == VOLCALL_KEPT_DURABLE)
+		return false;
+	do {
+		moved = false;
+		*end = last;
+		for (d = TAILQ_NEXT(k, entry); d != NULL; d = TAILQ_NEXT(d, entry)) {
+			if (d->proc != VOLCALL_KEPT_DURABLE || d->off_bytes >= *end ||
+			    d->off_bytes + d->len_bytes <= *off)
+				continue;
+			if (d->off_bytes > *off) {
+				*end = d->off_bytes;
+			} else {
+				*off = d->off_bytes + d->len_bytes;
+				moved = true;
+			}
+		}
+	} while (moved);
+	return *off < last;
 }
 
 void

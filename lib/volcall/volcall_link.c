@@ -254,6 +254,17 @@ link_on_open(void *arg, enum weft_rpc_status status, void *res)
 	volcall_go_on(v);
 }
 
+/* Go on with the part behind next_end, or with a copy behind `next`. */
+static void
+link_rewrite_next(struct volcall_link *l)
+{
+	l->next_off = l->next_end;
+	while (l->next != NULL && !volcall_kept_part(l->next, &l->next_off, &l->next_end)) {
+		l->next = TAILQ_NEXT(l->next, entry);
+		l->next_off = l->next != NULL ? l->next->off_bytes : 0;
+	}
+}
+
 /* The verifier of the new grant. */
 static void
 link_asked(struct weft_volume *v, uint64_t verifier)
@@ -279,6 +290,8 @@ link_asked(struct weft_volume *v, uint64_t verifier)
 			l->unkept = 0;
 		}
 		l->next = TAILQ_FIRST(&l->kept);
+		l->next_end = l->next != NULL ? l->next->off_bytes : 0;
+		link_rewrite_next(l);
 		link_next(v, VOLCALL_STEP_REWRITE);
 	}
 }
@@ -329,7 +342,7 @@ link_on_rewritten(void *arg, enum weft_rpc_status status, void *res)
 			l->stats.lost++;
 			l->owed = -EIO;
 		}
-		l->next = TAILQ_NEXT(l->next, entry);
+		link_rewrite_next(l);
 		link_next(v, VOLCALL_STEP_REWRITE);
 	}
 	volcall_go_on(v);
@@ -401,8 +414,9 @@ link_send_rewrite(struct weft_volume *v)
 {
 	struct volcall_link *l = v->link;
 	struct volcall_kept *k = l->next;
+	const uint64_t off = l->next_off, len = l->next_end - off;
 	const weft_volrpc_range_args range = {
-	        .handle = l->handle, .off = k->off_bytes, .len = k->len_bytes, .flags = k->flags};
+	        .handle = l->handle, .off = off, .len = len, .flags = k->flags};
 	struct weft_rpc_call_attr a = {.proc = WEFT_VOLRPC_WRITE,
 	                               .xdr_args = (xdrproc_t)weft_volrpc_xdr_write_args,
 	                               .args = &l->write,
@@ -413,10 +427,11 @@ link_send_rewrite(struct weft_volume *v)
 
 	if (k->proc != WEFT_VOLRPC_WRITE)
 		return link_send_range(v, k->proc, &range, link_on_rewritten);
-	l->write = (weft_volrpc_write_args){.handle = l->handle,
-	                                    .off = k->off_bytes,
-	                                    .flags = k->flags,
-	                                    .data = {(u_int)k->len_bytes, (char *)k->data}};
+	l->write = (weft_volrpc_write_args){
+	        .handle = l->handle,
+	        .off = off,
+	        .flags = k->flags,
+	        .data = {(u_int)len, (char *)k->data + (off - k->off_bytes)}};
 	return link_call(v, &a);
 }
 

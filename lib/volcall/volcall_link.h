@@ -16,11 +16,14 @@
 
 #include "volcall_priv.h"
 
+/** volcall_kept.proc of a durable change behind copies: what is written again must not undo it. */
+#define VOLCALL_KEPT_DURABLE 0
+
 /** A change that was answered and may not be durable. At most as long as one call. */
 struct volcall_kept {
 	TAILQ_ENTRY(volcall_kept) entry; /**< in the order of the answers */
 	uint64_t number, off_bytes, len_bytes;
-	uint32_t proc, flags;
+	uint32_t proc, flags; /**< proc: how it is written again, or VOLCALL_KEPT_DURABLE */
 	uint8_t data[];
 };
 
@@ -71,7 +74,8 @@ struct volcall_link {
 	TAILQ_HEAD(volcall_kept_list, volcall_kept) kept;
 	uint64_t number;           /**< of the latest change */
 	uint64_t unkept;           /**< number of the latest one without a copy; 0: there is none */
-	struct volcall_kept *next; /**< to be written again */
+	struct volcall_kept *next; /**< to be written again: from next_off to next_end */
+	uint64_t next_off, next_end;
 	weft_volrpc_write_args write; /**< used until its answer */
 	int owed;                     /**< what the next FLUSH tells */
 	bool relieving;
@@ -91,6 +95,11 @@ void volcall_kept_drop(struct volcall_slot *s);
 /** The call was answered with success. The status that it has all the same: a FLUSH tells what the
  * link has found. */
 int volcall_kept_end(struct volcall_slot *s);
+/**
+ * The next part of the copy, from *off on, that no durable change behind it has replaced. False:
+ * there is none.
+ */
+bool volcall_kept_part(const struct volcall_kept *k, uint64_t *off, uint64_t *end);
 /** All changes up to this number are durable. */
 void volcall_kept_done(struct volcall_link *l, uint64_t number);
 /** Whether so much is kept that the link flushes by itself. */

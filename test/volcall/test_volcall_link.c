@@ -16,6 +16,7 @@
 #define SERVERS 4
 #define PAGE    4096u
 #define PAGES   240u
+#define N(x)    (sizeof(x) / sizeof((x)[0]))
 
 /* One connection as the target has it. */
 struct server {
@@ -383,6 +384,44 @@ test_rewrite_again(void)
 	rig_until(&g.ups, 1);
 	CHECK(memcmp(g.f.mem, a, 600000) == 0);
 	CHECK(rig_do(&f) == 0 && stats().lost == 0);
+	CHECK_EQ(rig_close(), 0);
+	rig_over();
+}
+
+/* A durable change replaces octets of a copy before it, and what is written again does not bring
+ * them back. A copy behind it is written again as a whole. */
+static void
+test_durable_behind(void)
+{
+	static const struct {
+		uint64_t off, len;
+	} part[] = {{100, 3000}, {40000, 9000}, {64000, 5000}, {199000, 2000}, {39000, 2000}};
+	struct weft_volume_req w = range(WEFT_VOLUME_OP_WRITE, 100, 200000, a + 100),
+	                       z = range(WEFT_VOLUME_OP_ZEROES, 300000, 10000, NULL), d,
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+
+	rig_open(test_seed(12), (struct weft_volume_link){0});
+	fill(a, sizeof(a), 10);
+	fill(b, sizeof(b), 11);
+	CHECK(rig_do(&w) == 0 && rig_do(&z) == 0);
+	for (unsigned int i = 0; i <= N(part); i++) {
+		d = i < N(part)
+		            ? range(WEFT_VOLUME_OP_WRITE, part[i].off, part[i].len, b + part[i].off)
+		            : range(WEFT_VOLUME_OP_WRITE, 302000, 1000, b);
+		d.flags = WEFT_VOLUME_F_DURABLE;
+		CHECK_EQ(rig_do(&d), 0);
+	}
+	d = range(WEFT_VOLUME_OP_WRITE, 41000, 500, a + 90000);
+	CHECK_EQ(rig_do(&d), 0);
+	for (unsigned int i = 0; i < N(part); i++)
+		memcpy(a + part[i].off, b + part[i].off, part[i].len);
+	memcpy(a + 41000, a + 90000, 500);
+	rig_end(true);
+	rig_until(&g.ups, 1);
+	CHECK(memcmp(g.f.mem + 100, a + 100, 200000) == 0);
+	CHECK(memcmp(g.f.mem + 302000, b, 1000) == 0 && stats().lost == 0);
+	CHECK_EQ(rig_do(&f), 0);
+	CHECK_EQ(stats().kept_bytes, 0);
 	CHECK_EQ(rig_close(), 0);
 	rig_over();
 }
@@ -774,6 +813,7 @@ test_drawn(void)
 WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"what was not flushed is written again", test_rewrites},
                {"a connection that is lost while it is written again", test_rewrite_again},
+               {"what is written again undoes no durable change", test_durable_behind},
                {"with the verifier of before nothing is written again", test_same_verifier},
                {"what may not be done twice is not", test_once},
                {"without copies a flush tells of the loss, once", test_no_copies},
