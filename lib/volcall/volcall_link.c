@@ -89,14 +89,17 @@ link_lost(struct weft_volume *v)
 	l->lost = true;
 	if (l->why[0] == '\0')
 		volcall_why(l->why, "connection lost");
-	if (v->state == VOLCALL_OPENING) {
+	/* A close does not connect again to give back a grant that has ended. */
+	if (v->state == VOLCALL_OPENING || v->closing) {
+		if (v->closing && !v->close_sent)
+			v->close_status = -ENOTCONN;
 		link_end(v);
 		return;
 	}
 	l->tell = l->tell || l->up;
 	l->up = false;
 	volcall_window_lost(v);
-	if (l->give_up == NULL && !v->closing &&
+	if (l->give_up == NULL &&
 	    weft_alarm_set(v->worker, l->attr.reconnect_us, link_on_give_up, v, &l->give_up) != 0) {
 		link_end(v);
 		return;

@@ -662,6 +662,30 @@ test_open_close(void)
 	rig_over();
 }
 
+/* A close between the moment at which the endpoint finds its connection dead, and the event that
+ * says so. */
+static void
+test_close_of_dead(void)
+{
+	for (unsigned int i = 0; i < 30; i++) {
+		struct weft_sge sge = {.len_bytes = 20000};
+		struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sge, .num_sge = 1};
+
+		rig_open(test_seed(13), (struct weft_volume_link){0});
+		vt_mem(&g.t.n[1], sge.len_bytes, 0);
+		sge.addr = g.t.n[1].mem;
+		sge.lkey = weft_mr_stag(g.t.n[1].mr);
+		/* It is longer than the endpoint's receives. */
+		CHECK_EQ(weft_post_send(g.server[0].qp, &wr, 1), 1);
+		rig_run(5000 * i);
+		g.told = 0;
+		weft_volume_close(g.v, rig_told, &g);
+		rig_run(20 * VT_MS);
+		CHECK_MSG(g.told == 1, "%u", i);
+		rig_over();
+	}
+}
+
 static unsigned int revoked;
 
 static void
@@ -821,5 +845,6 @@ WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"a link ends, and all requests with it", test_ends},
                {"an export that is not served yet", test_not_yet},
                {"openings that fail, and closes at any moment", test_open_close},
+               {"a close finds the connection dead", test_close_of_dead},
                {"windows end and are opened again", test_windows},
                {"drawn ends, with and without the power", test_drawn})
