@@ -409,8 +409,8 @@ main(int argc, char **argv)
 		ui_die("%s", err);
 	}
 	say_ready(t);
-	target_service_ready(t->stack.workers, t->stack.nworkers, served(t),
-	                     target_restart_serves());
+	target_restart_serves();
+	target_service_ready(t->stack.workers, t->stack.nworkers, served(t));
 	while ((sig = next_signal(t, &set)) == SIGHUP) {
 		target_service_reloading();
 		if (target_reload(t, "SIGHUP", err, sizeof(err)) != 0)

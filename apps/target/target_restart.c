@@ -81,16 +81,13 @@ target_restart_begin(char **argv)
 	unsetenv(BEFORE_ENV);
 }
 
-bool
+void
 target_restart_serves(void)
 {
-	const bool was = restart.before >= 0;
-
 	restart.ready = true;
-	if (was)
+	if (restart.before >= 0)
 		close(restart.before);
 	restart.before = -1;
-	return was;
 }
 
 /* ---- The check ---- */

@@ -11,7 +11,6 @@
  * All calls are the program's thread's.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct target;
@@ -25,7 +24,7 @@ void target_restart_begin(char **argv);
 int target_restart_check(const struct target *t, char *err, size_t err_size);
 /** The target has ended: execute the program. Returns only if that fails; the log says why. */
 void target_restart_now(void);
-/** The target serves: the program of before is not needed any more. Whether there was one. */
-bool target_restart_serves(void);
+/** The target serves: the program of before is not needed any more. */
+void target_restart_serves(void);
 
 #endif /* WEFT_APPS_TARGET_RESTART_H */

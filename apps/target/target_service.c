@@ -142,8 +142,7 @@ service_watch(void *arg)
 }
 
 void
-target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports,
-                     bool restarted)
+target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports)
 {
 	int rc;
 
@@ -152,8 +151,8 @@ target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint
 	service_say("READY=1\nSTATUS=serving %" PRIu32 " exports", exports);
 	if (service.watchdog_us == 0)
 		return;
-	if (restarted)
-		service_say("WATCHDOG_USEC=%" PRIu64, service.watchdog_us);
+	/* A program of before in this process may have asked for more time. */
+	service_say("WATCHDOG_USEC=%" PRIu64, service.watchdog_us);
 	for (uint32_t i = 0; i < nworkers; i++)
 		service.worker[i].worker = workers[i];
 	service.nworkers = nworkers;

@@ -13,7 +13,6 @@
  * wait for a medium.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct weft_worker;
@@ -26,10 +25,8 @@ void target_service_environment(void);
 /** The program ends to be executed again: the manager waits. Stops the watchdog, as
  * target_service_stopping(). */
 void target_service_restarting(void);
-/** The program serves so many exports. Starts the watchdog of these workers, if one is wanted.
- * restarted: behind target_service_restarting() of the program of before. */
-void target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports,
-                          bool restarted);
+/** The program serves so many exports. Starts the watchdog of these workers, if one is wanted. */
+void target_service_ready(struct weft_worker *const *workers, uint32_t nworkers, uint32_t exports);
 /** SIGHUP: the configuration is read again, until target_service_reloaded(). */
 void target_service_reloading(void);
 void target_service_reloaded(uint32_t exports);
