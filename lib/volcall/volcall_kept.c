@@ -75,7 +75,8 @@ kept_add(struct volcall_slot *s)
 	struct volcall_kept *k = s->kept_bytes > 0 ? malloc(s->kept_bytes) : NULL;
 
 	l->number++;
-	if (k == NULL) {
+	if (k == NULL || volcall_win_writes(s->v, req->off_bytes + s->from_bytes, s->len_bytes)) {
+		free(k);
 		volcall_kept_drop(s);
 		l->unkept = l->number;
 		return;
@@ -167,17 +168,38 @@ volcall_kept_part(const struct volcall_kept *k, uint64_t *off, uint64_t *end)
 	return *off < last;
 }
 
+static void
+kept_free(struct volcall_link *l, struct volcall_kept *k)
+{
+	TAILQ_REMOVE(&l->kept, k, entry);
+	l->stats.kept_bytes -= sizeof(*k) + (k->proc == WEFT_VOLRPC_WRITE ? k->len_bytes : 0);
+	free(k);
+}
+
+void
+volcall_kept_window(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes)
+{
+	struct volcall_link *l = v->link;
+	struct volcall_kept *k = l != NULL ? TAILQ_FIRST(&l->kept) : NULL, *next;
+
+	for (; k != NULL; k = next) {
+		next = TAILQ_NEXT(k, entry);
+		if (k->proc == VOLCALL_KEPT_DURABLE || k->off_bytes >= off_bytes + len_bytes ||
+		    off_bytes >= k->off_bytes + k->len_bytes)
+			continue;
+		if (l->unkept < k->number)
+			l->unkept = k->number;
+		kept_free(l, k);
+	}
+}
+
 void
 volcall_kept_done(struct volcall_link *l, uint64_t number)
 {
 	struct volcall_kept *k;
 
-	while ((k = TAILQ_FIRST(&l->kept)) != NULL && k->number <= number) {
-		TAILQ_REMOVE(&l->kept, k, entry);
-		l->stats.kept_bytes -=
-		        sizeof(*k) + (k->proc == WEFT_VOLRPC_WRITE ? k->len_bytes : 0);
-		free(k);
-	}
+	while ((k = TAILQ_FIRST(&l->kept)) != NULL && k->number <= number)
+		kept_free(l, k);
 	if (l->unkept <= number)
 		l->unkept = 0;
 }

@@ -100,6 +100,9 @@ int volcall_kept_end(struct volcall_slot *s);
  * there is none.
  */
 bool volcall_kept_part(const struct volcall_kept *k, uint64_t *off, uint64_t *end);
+/** A window by which the range may be written is open: it has no copies from now on, because what
+ * is written to the window is not seen. */
+void volcall_kept_window(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
 /** All changes up to this number are durable. */
 void volcall_kept_done(struct volcall_link *l, uint64_t number);
 /** Whether so much is kept that the link flushes by itself. */

@@ -46,6 +46,19 @@ volcall_win_link(struct weft_volume *v, struct weft_volume_window *w)
 	v->windows = w;
 }
 
+bool
+volcall_win_writes(const struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes)
+{
+	const struct weft_volume_window *w = v->windows;
+
+	/* Ranges lie in the volume, so their ends do not wrap. */
+	while (w != NULL &&
+	       (w->id == 0 || !(w->rights & WEFT_VOLUME_RIGHT_WRITE) ||
+	        w->off_bytes >= off_bytes + len_bytes || off_bytes >= w->off_bytes + w->len_bytes))
+		w = w->next;
+	return w != NULL;
+}
+
 /* What was to be told is not any more. */
 static void
 win_untell(struct weft_volume_window *w, uint32_t flag)

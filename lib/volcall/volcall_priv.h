@@ -207,6 +207,8 @@ void volcall_win_set(struct weft_volume_window *w, enum volcall_win_state state)
 void volcall_win_link(struct weft_volume *v, struct weft_volume_window *w);
 /** The window does not belong to its volume any more. What was to be told is not told. */
 void volcall_win_unlink(struct weft_volume_window *w);
+/** Whether a window by which the range may be written is open. */
+bool volcall_win_writes(const struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
 /** Note that fn, or revoked(), has to be called. */
 void volcall_win_tell(struct weft_volume_window *w, int status, const char *why);
 void volcall_win_tell_revoked(struct weft_volume_window *w, uint32_t deadline_ms);

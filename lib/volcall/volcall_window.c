@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "volcall_priv.h"
+#include "volcall_link.h"
 
 #define ANSWER_US 86400000000ULL /* until the answer to an opening is waited for no longer */
 
@@ -64,6 +64,8 @@ window_end(struct weft_volume_window *w, int status, const char *why, enum windo
 	if (status == 0 && !closed) {
 		w->off_bytes = w->want_off_bytes;
 		w->len_bytes = w->want_len_bytes;
+		if (w->rights & WEFT_VOLUME_RIGHT_WRITE)
+			volcall_kept_window(v, w->off_bytes, w->len_bytes);
 	}
 	volcall_win_set(w, closed ? VOLCALL_WIN_CLOSED : VOLCALL_WIN_OPEN);
 	volcall_win_tell(w, status, why);

@@ -735,6 +735,41 @@ test_windows(void)
 	rig_over();
 }
 
+/* What is written to a window replaces what a request has written before, and is not undone. */
+static void
+test_window_over_copies(void)
+{
+	struct weft_volume_req w[3] = {range(WEFT_VOLUME_OP_WRITE, 0, 4096, a),
+	                               range(WEFT_VOLUME_OP_WRITE, 4096, 4096, a),
+	                               range(WEFT_VOLUME_OP_WRITE, 5000, 100, a)},
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+	struct weft_volume_window win = {0};
+	int status = 1;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		rig_open(test_seed(14), (struct weft_volume_link){0});
+		fill(a, sizeof(a), 12);
+		CHECK_EQ(rig_do(&w[0]), 0);
+		if (i == 0)
+			CHECK_EQ(rig_do(&w[1]), 0);
+		CHECK_EQ(weft_volume_window_open(g.v, &win, 4096, 4096, 0, 0, on_opened, &status),
+		         0);
+		rig_run(VT_MS);
+		CHECK_EQ(status, 0);
+		if (i == 1)
+			CHECK_EQ(rig_do(&w[2]), 0);
+		/* By RDMA Write and Flush */
+		memset(g.durable + 4096, 77, 4096);
+		rig_end(true);
+		rig_until(&g.ups, 1);
+		CHECK(memcmp(g.f.mem, a, 4096) == 0 &&
+		      memcmp(g.f.mem + 4096, g.durable + 4096, 4096) == 0);
+		CHECK(rig_do(&f) == -EIO && rig_do(&f) == 0 && stats().lost == 1);
+		CHECK_EQ(rig_close(), 0);
+		rig_over();
+	}
+}
+
 /* ---- Drawn ---- */
 
 static uint64_t
@@ -847,4 +882,5 @@ WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"openings that fail, and closes at any moment", test_open_close},
                {"a close finds the connection dead", test_close_of_dead},
                {"windows end and are opened again", test_windows},
+               {"what is written to a window is not undone", test_window_over_copies},
                {"drawn ends, with and without the power", test_drawn})

@@ -77,7 +77,8 @@
  * - Windows end. What was posted to them and has not completed may have been done or not, and what
  *   was written and not flushed is lost. revoked() tells of each window that was open, with id 0
  *   and deadline_ms 0. The program opens it again, which is sent when there is a connection, and
- *   repeats what was not flushed.
+ *   repeats what was not flushed. Changes by requests of a range that an open window may write have
+ *   no copies, because the library does not see what is written to the window.
  * - An export that is another volume then (another UUID), that is shorter, or that grants or takes
  *   less than before ends the link at once. So does the end of reconnect_us. Then all requests end
  *   with -ENOTCONN, and the volume can only be closed.
