@@ -37,7 +37,7 @@ struct link_attr {
 	uint64_t timeout_ns; /**< longest time without a connection, before operations fail */
 };
 
-/** A change that is answered and may not be durable. */
+/** A change that is answered and may not be durable, or that is behind such a one. */
 struct link_kept {
 	TAILQ_ENTRY(link_kept) link;
 	enum weft_volume_op op;
@@ -95,9 +95,9 @@ int link_op(struct link *l, struct weft_volume_req *req);
 #define LINK_KEPT_MAX (64ULL << 20)
 
 /** Room for a copy of what the request changes, made before it is submitted. NULL: no memory, or it
- * changes nothing, or it is durable when it is done. */
+ * changes nothing. */
 struct link_kept *link_kept_new(const struct weft_volume_req *req);
-/** The change is answered. */
+/** The change is answered. A durable one has a copy only behind others, which would undo it. */
 void link_kept_add(struct link *l, struct link_kept *k);
 /** All changes up to this number are durable. */
 void link_kept_done(struct link *l, uint64_t number);

@@ -12,8 +12,7 @@ link_kept_new(const struct weft_volume_req *req)
 	const bool write = req->op == WEFT_VOLUME_OP_WRITE;
 	struct link_kept *k;
 
-	if ((!write && req->op != WEFT_VOLUME_OP_ZEROES && req->op != WEFT_VOLUME_OP_DISCARD) ||
-	    (req->flags & WEFT_VOLUME_F_DURABLE))
+	if (!write && req->op != WEFT_VOLUME_OP_ZEROES && req->op != WEFT_VOLUME_OP_DISCARD)
 		return NULL;
 	k = malloc(sizeof(*k) + (write ? req->len_bytes : 0));
 	if (k == NULL)
@@ -36,6 +35,10 @@ kept_bytes(const struct link_kept *k)
 void
 link_kept_add(struct link *l, struct link_kept *k)
 {
+	if ((k->flags & WEFT_VOLUME_F_DURABLE) && TAILQ_EMPTY(&l->kept)) {
+		free(k);
+		return;
+	}
 	k->number = ++l->number;
 	TAILQ_INSERT_TAIL(&l->kept, k, link);
 	l->kept_bytes += kept_bytes(k);

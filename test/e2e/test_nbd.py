@@ -3,6 +3,8 @@
 """The plug-in of nbdkit: a volume as an NBD server, copied by nbdcopy, through deaths of the target."""
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import time
 
@@ -82,6 +84,34 @@ class Nbd:
         return int(subprocess.run(["nbdinfo", "--size", self.uri], capture_output=True, text=True, check=True, timeout=30).stdout)
 
 
+class Client:
+    """A connection to an nbdkit (the NBD protocol's transmission phase), for requests that nbdcopy does not make."""
+    READ, WRITE, FUA = 0, 1, 1
+
+    def __init__(self, n):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(n.sock)
+        assert self.read(18)[:16] == b"NBDMAGICIHAVEOPT"
+        self.sock.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", 1, 0))  # fixed newstyle without zeroes; the export ""
+        self.read(10)
+
+    def read(self, n):
+        got = b""
+        while len(got) < n:
+            part = self.sock.recv(n - len(got))
+            assert part, "nbdkit ended the connection"
+            got += part
+        return got
+
+    def do(self, what, at, data_or_bytes, flags=0):
+        data = data_or_bytes if what == self.WRITE else b""
+        size = len(data) if what == self.WRITE else data_or_bytes
+        self.sock.sendall(struct.pack(">IHHQQI", 0x25609513, flags, what, 1, at, size) + data)
+        assert struct.unpack(">IIQ", self.read(16)) == (0x67446698, 0, 1)
+        return self.read(size) if what == self.READ else None
+
+
 def whole(n, name, data, seed):
     """A file as long as the volume, with `data` octets at its beginning and a hole behind."""
     f = make_file(name, data, seed)
@@ -150,6 +180,22 @@ def test_power_fails_before_a_flush():
     assert t.term() == 0
 
 
+def test_durable_behind_a_copy():
+    """A write with FUA replaces what was written before it and not flushed. The plug-in does not bring that back."""
+    t = mortal("n5", {"disk": volume("n5.disk", "16M")}, extra="credits = 64", keepalive_ms=200)
+    n = Nbd(t)
+    c = Client(n)
+    c.do(c.WRITE, 0, b"a" * 4096, c.FUA)
+    c.do(c.WRITE, 4096, b"b" * 65536)
+    c.do(c.WRITE, 8192, b"c" * 4096, c.FUA)
+    t.kill()
+    t.start()
+    assert c.do(c.READ, 0, 69632) == b"a" * 4096 + b"b" * 4096 + b"c" * 4096 + b"b" * 57344
+    c.sock.close()
+    assert n.term() == 0
+    assert t.term() == 0
+
+
 def test_rights_and_refusals():
     t = Target("n4", {"disk": volume("n4.disk", "16M", rights="read")}).start()
     n = Nbd(t, "readonly=yes")
@@ -167,4 +213,5 @@ def test_rights_and_refusals():
 
 
 if __name__ == "__main__":
-    main([test_copy_in_and_out, test_target_dies_while_it_copies, test_power_fails_before_a_flush, test_rights_and_refusals])
+    main([test_copy_in_and_out, test_target_dies_while_it_copies, test_power_fails_before_a_flush, test_durable_behind_a_copy,
+          test_rights_and_refusals])
