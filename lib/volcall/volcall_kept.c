@@ -67,6 +67,12 @@ volcall_kept_drop(struct volcall_slot *s)
 	s->kept_bytes = 0;
 }
 
+void
+volcall_kept_unsure(struct volcall_slot *s)
+{
+	s->v->link->unsure |= kept_is_loose(s);
+}
+
 static void
 kept_add(struct volcall_slot *s)
 {

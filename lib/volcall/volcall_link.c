@@ -197,6 +197,10 @@ link_up(struct weft_volume *v)
 	l->tries = 0;
 	l->why[0] = '\0';
 	l->up = true;
+	/* The program may find that it was done, but not that it is lost later on. */
+	if (l->unsure)
+		l->unkept = ++l->number;
+	l->unsure = false;
 	v->handle = l->handle;
 	if (v->state != VOLCALL_OPENING) {
 		l->stats.reconnects++;

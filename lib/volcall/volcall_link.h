@@ -78,6 +78,7 @@ struct volcall_link {
 	uint64_t next_off, next_end;
 	weft_volrpc_write_args write; /**< used until its answer */
 	int owed;                     /**< what the next FLUSH tells */
+	bool unsure; /**< a change that was not answered, and is not repeated, may have been done */
 	bool relieving;
 	struct weft_volume_req relief; /**< the link's own FLUSH */
 	struct weft_volume_link_stats stats;
@@ -92,6 +93,8 @@ struct volcall_link {
 void volcall_kept_begin(struct volcall_slot *s);
 /** The call was not answered with success: no copy is made. */
 void volcall_kept_drop(struct volcall_slot *s);
+/** The call was not answered, and is not repeated. */
+void volcall_kept_unsure(struct volcall_slot *s);
 /** The call was answered with success. The status that it has all the same: a FLUSH tells what the
  * link has found. */
 int volcall_kept_end(struct volcall_slot *s);

@@ -239,8 +239,10 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 
 	if (status == WEFT_RPC_CONNLOST) {
 		volcall_lost(v);
-		if (volcall_repeats(v) && req_ops[req->op].once)
+		if (volcall_repeats(v) && req_ops[req->op].once) {
 			o.why = "the connection was lost before the answer: it was done, or not";
+			volcall_kept_unsure(s);
+		}
 		again = volcall_repeats(v) && !req_ops[req->op].once;
 	}
 	if (status == WEFT_RPC_PROC_UNAVAIL && volcall_is_snap(req->op))

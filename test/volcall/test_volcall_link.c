@@ -491,6 +491,38 @@ test_once(void)
 	rig_over();
 }
 
+/* A change that may not be done twice and was not answered: the program sees that it was done, and
+ * the FLUSH behind that says so when it is lost meanwhile. */
+static void
+test_once_is_lost(void)
+{
+	struct weft_volume_req c = range(WEFT_VOLUME_OP_COMPARE_WRITE, 0, 8, a),
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+	uint8_t zeros[8] = {0};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		unsigned int n = 0;
+
+		rig_open(test_seed(15), (struct weft_volume_link){0});
+		fill(a, 8, 13);
+		c.expect = zeros;
+		g.f.hold = true;
+		begin(&c, &n);
+		rig_run(VT_MS);
+		rig_end(false);
+		rig_until(&g.ups, 1);
+		CHECK(n == 1 && c.status == -ENOTCONN && memcmp(g.f.mem, a, 8) == 0);
+		if (i == 0)
+			CHECK_EQ(rig_do(&f), 0);
+		rig_end(true);
+		rig_until(&g.ups, 2);
+		CHECK_EQ(rig_do(&f), i == 0 ? 0 : -EIO);
+		CHECK_EQ(rig_do(&f), 0);
+		CHECK_EQ(rig_close(), 0);
+		rig_over();
+	}
+}
+
 /* Without copies the next FLUSH tells, once. */
 static void
 test_no_copies(void)
@@ -875,6 +907,7 @@ WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"what is written again undoes no durable change", test_durable_behind},
                {"with the verifier of before nothing is written again", test_same_verifier},
                {"what may not be done twice is not", test_once},
+               {"what may not be done twice is lost later", test_once_is_lost},
                {"without copies a flush tells of the loss, once", test_no_copies},
                {"copies have a limit", test_limit},
                {"a link ends, and all requests with it", test_ends},
