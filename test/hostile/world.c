@@ -44,6 +44,14 @@ __wrap_ui_msg(const char *fmt, ...)
 	(void)fmt;
 }
 
+void __wrap_ui_msg_at(int priority, const char *fmt, ...);
+void
+__wrap_ui_msg_at(int priority, const char *fmt, ...)
+{
+	(void)priority;
+	(void)fmt;
+}
+
 static struct rte_mempool *
 pool(const char *name, unsigned int mbufs)
 {

@@ -38,15 +38,34 @@ __wrap_ui_now_ns(void)
 /* Messages of the target are kept for rig_said(), as far as there is room. */
 static char said[64U << 10];
 
+static void
+say(const char *fmt, va_list ap)
+{
+	const size_t n = strlen(said);
+
+	vsnprintf(said + n, sizeof(said) - n, fmt, ap);
+}
+
 void __wrap_ui_msg(const char *fmt, ...);
 void
 __wrap_ui_msg(const char *fmt, ...)
 {
-	const size_t n = strlen(said);
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(said + n, sizeof(said) - n, fmt, ap);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+void __wrap_ui_msg_at(int priority, const char *fmt, ...);
+void
+__wrap_ui_msg_at(int priority, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)priority;
+	va_start(ap, fmt);
+	say(fmt, ap);
 	va_end(ap);
 }
 

@@ -14,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/api.h>
-
-WEFT_API_BEGIN
-
 #if defined(__SANITIZE_ADDRESS__)
 #define WEFT_SPARE_NONE 1
 #else
@@ -69,7 +65,5 @@ weft_spare_end(struct weft_spare *s)
 	}
 	*s = (struct weft_spare){0};
 }
-
-WEFT_API_END
 
 #endif /* WEFT_SPARE_H */
