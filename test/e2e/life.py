@@ -200,7 +200,7 @@ class Day:
             src = self.file(f"{client}.src", size)
             self.content[export] = self.octets(src)
             procs.append(self.slow(client, src, "@" + export, seconds=1.5))
-        assert {c["client"] for c in self.ctl("clients")["clients"]} >= {"alice", "bob"}
+        assert {c["client"] for c in self.ctl("clients", "--interval-ms", "0")["clients"]} >= {"alice", "bob"}
         assert self.value("weft_export_grants") == 2
         for p in procs:
             out, err = p.communicate(timeout=60)
@@ -364,7 +364,7 @@ class Day:
     def drop(self):
         """A client is dropped in the middle of a push: the object stays. One that tries again goes on to the end."""
         src = self.file("drop.src", 2 * self.unit)
-        p = self.slow("alice", src, "@box")
+        p = self.slow("alice", "--reconnect", "0", src, "@box")
         assert self.ctl("drop", "alice")["connections"] == 1
         _, err = p.communicate(timeout=60)
         assert p.returncode == 5 and len(err.strip().splitlines()) == 1, (p.returncode, err)

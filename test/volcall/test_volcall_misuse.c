@@ -336,6 +336,26 @@ MISUSE_VOLUME(weft_volume_window_close)
 	CHECK_EQ(weft_volume_window_close(&w, on_told, NULL), -EINVAL);
 }
 
+MISUSE_VOLUME(weft_volume_link_stats)
+{
+	struct weft_volume_link_stats stats;
+	struct weft_volume *h;
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK_EQ(weft_volume_link_stats(h, &stats), -EINVAL);
+	CHECK_EQ(weft_volume_link_stats(v, &stats), -EINVAL); /* it has no link */
+	CHECK_EQ(weft_volume_link_stats(v, NULL), -EINVAL);
+}
+
+MISUSE_VOLUME(weft_volume_qp)
+{
+	struct weft_volume *h;
+
+	EACH_BAD(m, h, VOLUME)
+	CHECK(weft_volume_qp(h) == NULL);
+	CHECK(weft_volume_qp(v) == NULL);
+}
+
 #define CASE(call)                                                                                 \
 	{                                                                                          \
 #call, test_##call                                                                 \
@@ -347,4 +367,5 @@ WEFT_TEST_MAIN(CASE(weft_volume_open), CASE(weft_volume_open_wait), CASE(weft_vo
                CASE(weft_volume_write), CASE(weft_volume_flush), CASE(weft_volume_verify),
                CASE(weft_volume_snapshot), CASE(weft_volume_snapshot_remove),
                CASE(weft_volume_clone), CASE(weft_volume_snapshots), CASE(weft_volume_window_open),
-               CASE(weft_volume_window_move), CASE(weft_volume_window_close))
+               CASE(weft_volume_window_move), CASE(weft_volume_window_close),
+               CASE(weft_volume_link_stats), CASE(weft_volume_qp))
