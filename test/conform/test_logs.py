@@ -40,7 +40,8 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
 OPERATOR = {  # files of apps/target whose lines come from start-up, signals and the watch of the media
     "metrics.c", "metrics_families.c", "target.c", "target_apply.c", "target_auth.c", "target_control.c",
     "target_control_support.c", "target_lines.c", "target_offline.c",
-    "target_reload.c", "target_restart.c", "target_revoke.c", "target_runtime.c", "target_service.c", "target_size.c", "target_state.c", "target_tel.c",
+    "target_reload.c", "target_restart.c", "target_revoke.c",
+    "target_runtime.c", "target_service.c", "target_size.c", "target_state.c", "target_tel.c",
     "target_slow_pcap.c",  # at the start of a capture
     "target_watch.c",  # target_state.c, target_lines.c and target_control_support.c print into files
 }
@@ -86,6 +87,7 @@ check("a room's lines have the room's type", [
     for m in LINE.finditer(t) if m[1] != TYPES.get(layer, layer)])
 said = {os.path.basename(p): t for p, t in sources("apps/target") if re.search(r"\b(?:ui_msg|fprintf|printf)\(", t)}
 check("target", [f"apps/target/{f} writes lines of its own" for f in sorted(said.keys() - OPERATOR - {"target_say.c"})])
-check("target_limited", [] if said["target_say.c"].count("ui_msg(") == said["target_say.c"].count("ui_msg_at(") == 1 else ["target_say.c: a line without limit"])
+says = [said["target_say.c"].count(f) for f in ("ui_msg(", "ui_msg_at(")]
+check("target_limited", [] if says == [1, 1] else ["target_say.c: a line without limit"])
 print(f"1..{n}")
 sys.exit(bad != 0)
