@@ -37,7 +37,7 @@ void state_close(struct state *s);
 const char *state_file(const struct state *s);
 /**
  * Add the exports to a configuration that was read. One whose name the configuration has is left
- * out; say(), which is as ui_msg(), gets a line with both places.
+ * out, and say() gets a line with both places, in the form of ui_msg.
  */
 void state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, ...));
 

@@ -136,7 +136,7 @@ test_need(void)
 	ask = (struct size_ask){.volumes = 101, .clients = 1000};
 	size_of(&c, &ask, &more);
 	CHECK(more.staging - n.staging >= 100 * MIB && more.staging - n.staging < 150 * MIB);
-	CHECK_EQ(more.conns, 1000 * 60 * 1024);
+	CHECK_EQ(more.conns, 1000 * 72 * 1024);
 	ask.clients = UINT32_MAX;
 	size_of(&c, &ask, &more);
 	CHECK_EQ(more.clients, 1024);
