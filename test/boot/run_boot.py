@@ -135,14 +135,14 @@ def installed(g):
     check(g.good(f"systemctl is-enabled {UNIT}") == "enabled", "not enabled")
     check(any("ready:" in t for _, t in g.journal()), g.journal())
     g.good("weft-ctl export create demo size=16M path=/var/lib/weft/demo.weft", 60)
-    g.good("head -c 3000000 /dev/urandom > /root/in")
-    g.good("weft-cp -q -c /etc/weft/client.ini /root/in weft://10.0.0.1/demo", 100)
+    g.good("head -c 3000000 /dev/urandom > /var/tmp/in")
+    g.good("weft-cp -q -c /etc/weft/client.ini /var/tmp/in weft://10.0.0.1/demo", 100)
     same(g)
 
 
 def same(g):
     """A pull gives what was pushed."""
-    g.good("rm -f /root/out; weft-cp -q -c /etc/weft/client.ini weft://10.0.0.1/demo /root/out && cmp /root/in /root/out", 100)
+    g.good("rm -f /var/tmp/out; weft-cp -q -c /etc/weft/client.ini weft://10.0.0.1/demo /var/tmp/out && cmp /var/tmp/in /var/tmp/out", 100)
 
 
 def ready_is_waited_for(g):
@@ -208,7 +208,7 @@ def reloads(g):
 
 def stops(g):
     """In the middle of a push: soon, in order, and the push fails."""
-    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --rate 200K --block 64K /root/in weft://10.0.0.1/demo")
+    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --rate 200K --block 64K /var/tmp/in weft://10.0.0.1/demo")
     g.until("the push has a grant", lambda: '"grants":1' in g.good("weft-ctl --json exports demo").replace(" ", ""))
     began = time.monotonic()
     g.good(f"systemctl stop {UNIT}", 70)
@@ -276,8 +276,8 @@ def reboots(g):
         g.until("the service is active", g.active, 100)
         check(g.show("StatusText") == "serving 2 exports", g.show("StatusText"))
         same(g)
-        g.good("head -c 2500000 /dev/urandom > /root/in && sync /root/in")
-        g.good("weft-cp -q -c /etc/weft/client.ini /root/in weft://10.0.0.1/demo", 100)
+        g.good("head -c 2500000 /dev/urandom > /var/tmp/in && sync /var/tmp/in")
+        g.good("weft-cp -q -c /etc/weft/client.ini /var/tmp/in weft://10.0.0.1/demo", 100)
 
 
 def upgraded_and_removed(g):

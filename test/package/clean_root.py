@@ -144,8 +144,8 @@ def walk_guide():
 class Site:
     """Where a day is lived: the installed target, and clients beside it that root runs."""
 
-    etc, data, home, conf = "/etc/weft", "/var/lib/weft", "/root/day", "/etc/weft/target.ini"
-    clients = ("/etc/weft/client.ini", "/root/day/second.ini")
+    etc, data, home, conf = "/etc/weft", "/var/lib/weft", "/var/tmp/day", "/etc/weft/target.ini"
+    clients = ("/etc/weft/client.ini", "/var/tmp/day/second.ini")
 
     def __init__(self):
         self.service = None
