@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +22,9 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import K4, W4, Fail, World, check  # noqa: E402
+from kernel_net import K4, W4, check  # noqa: E402
 from run_siw import capture  # noqa: E402
-from siw_guest import Guest, build, die_with_us  # noqa: E402
-from guest import Tap, end_by_signals, missing  # noqa: E402
+from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 import nfs_judge  # noqa: E402
 
 MIB = 1 << 20
@@ -164,6 +162,24 @@ CASES = [("the guest is up, its NFS server listens", up),
          ("version 2 alone ends", refused)]
 
 
+def use(rig, tap, logs):
+    def case(name, fn):
+        rig.said = ""
+        return tap.case(name, fn, lambda: rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else ""))
+
+    if not case(CASES[0][0], lambda: up(rig)):
+        return
+    pcap = os.path.join(logs, "nfs.pcap")
+    tcpdump = capture(rig.world, rig, pcap)
+    for name, fn in CASES[1:]:
+        case(name, lambda fn=fn: fn(rig))
+        check(rig.guest.alive(), "the guest has died")
+    time.sleep(0.3)
+    rig.world.reap(tcpdump, signal.SIGINT)
+    for name, fn in nfs_judge.cases(nfs_judge.Capture(pcap, W4, rig.runs), SIZES) if tap.failed == 0 else ():
+        case(name, fn)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
@@ -172,51 +188,7 @@ def main():
     if args.list:
         print("\n".join(name for name, _ in CASES))
         return 0
-    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("tcpdump", "tcpdump"), ("tshark", "tshark"))
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
-
-    end_by_signals()
-    world, rig, tap = World(), None, Tap()
-    logs = os.path.join(args.build, "meson-logs", "nfs")
-
-    def case(name, fn):
-        rig.said = ""
-        return tap.case(name, fn, lambda: rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else ""))
-
-    try:
-        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
-        why = build(cache)
-        if why:
-            print(f"1..0 # SKIP {why}")
-            return 0
-        shutil.rmtree(logs, ignore_errors=True)
-        os.makedirs(logs)
-        try:
-            rig = Rig(world, args.build, cache, logs)
-        except (Fail, OSError) as e:
-            print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
-            return 0
-        if case(CASES[0][0], lambda: up(rig)):
-            pcap = os.path.join(logs, "nfs.pcap")
-            tcpdump = capture(world, rig, pcap)
-            for name, fn in CASES[1:]:
-                case(name, lambda fn=fn: fn(rig))
-                check(rig.guest.alive(), "the guest has died")
-            time.sleep(0.3)
-            world.reap(tcpdump, signal.SIGINT)
-            for name, fn in nfs_judge.cases(nfs_judge.Capture(pcap, W4, rig.runs), SIZES) if tap.failed == 0 else ():
-                case(name, fn)
-    except Fail as e:
-        case("the run", lambda e=e: (_ for _ in ()).throw(e))
-    finally:
-        if rig:
-            rig.guest.close()
-        world.close()
-        if tap.failed == 0:
-            shutil.rmtree(logs, ignore_errors=True)
-    return tap.end()
+    return with_rig(args.build, "nfs", (("tcpdump", "tcpdump"), ("tshark", "tshark")), Rig, use)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ The guest is that of run_siw.py. The logs of a failed run are in BUILD/meson-log
 import argparse
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +20,8 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import W4, Fail, World, check  # noqa: E402
-from siw_guest import Guest, build, die_with_us  # noqa: E402
-from guest import Tap, end_by_signals, missing  # noqa: E402
+from kernel_net import W4, check  # noqa: E402
+from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 
 NQN = "nqn.2026-01.org.example:disk"
 MEGABYTES = 256
@@ -144,6 +142,13 @@ CASES = [("the guest is up, the target serves", up),
          ("the host leaves", leaves)]
 
 
+def use(rig, tap, _):
+    for name, fn in CASES:
+        rig.said = ""
+        if not tap.case(name, lambda fn=fn: fn(rig), rig.why):
+            break
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
@@ -152,39 +157,7 @@ def main():
     if args.list:
         print("\n".join(name for name, _ in CASES))
         return 0
-    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"))
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
-    end_by_signals()
-    world, rig, tap = World(), None, Tap()
-    logs = os.path.join(args.build, "meson-logs", "nvmf")
-    try:
-        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
-        why = build(cache)
-        if why:
-            print(f"1..0 # SKIP {why}")
-            return 0
-        shutil.rmtree(logs, ignore_errors=True)
-        os.makedirs(logs)
-        try:
-            rig = Rig(world, args.build, cache, logs)
-        except (Fail, OSError) as e:
-            print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
-            return 0
-        for name, fn in CASES:
-            rig.said = ""
-            if not tap.case(name, lambda fn=fn: fn(rig), rig.why):
-                break
-    except Fail as e:
-        tap.case("the run", lambda e=e: (_ for _ in ()).throw(e))
-    finally:
-        if rig:
-            rig.guest.close()
-        world.close()
-        if tap.failed == 0:
-            shutil.rmtree(logs, ignore_errors=True)
-    return tap.end()
+    return with_rig(args.build, "nvmf", (), Rig, use)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import hashlib
 import os
 import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -26,9 +25,9 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import K4, W4, World, check  # noqa: E402
-from siw_guest import Guest, build, die_with_us  # noqa: E402
-from guest import Tap, end_by_signals, missing, pack  # noqa: E402
+from kernel_net import K4, W4, check  # noqa: E402
+from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
+from guest import pack  # noqa: E402
 
 PAGE, MIB = 4096, 1 << 20
 NVDIMM_BYTES = 128 * MIB
@@ -265,6 +264,15 @@ CASES += [(f"killed while {'committing' if i % 2 == 0 else 'pushing'}, {i + 1}",
            (killed_while_committing, killed_while_pushing)[i % 2]) for i in range(KILLS)]
 
 
+def use(rig, tap, _):
+    def said():
+        return f"seed {SEED}\n" + rig.said + (rig.guest.run("dmesg | tail -n 20")[1] if rig.guest.alive() else "")
+    for name, fn in CASES:
+        rig.said = ""
+        if not tap.case(name, lambda fn=fn: fn(rig), said, 300):
+            break  # later cases would have no meaning
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
@@ -273,41 +281,7 @@ def main():
     if args.list:
         print("\n".join(name for name, _ in CASES))
         return 0
-    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("cpio", "cpio"))
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
-
-    end_by_signals()
-    world, rig, tap = World(), None, Tap()
-    logs = os.path.join(args.build, "meson-logs", "pmem")
-    try:
-        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
-        why = build(cache)
-        if why:
-            print(f"1..0 # SKIP {why}")
-            return 0
-        shutil.rmtree(logs, ignore_errors=True)
-        os.makedirs(logs)
-        try:
-            rig = Rig(world, os.path.abspath(args.build), cache, logs)
-        except OSError as e:
-            print(f"1..0 # SKIP cannot make a namespace or a tap: {e}")
-            return 0
-
-        def said():
-            return f"seed {SEED}\n" + rig.said + (rig.guest.run("dmesg | tail -n 20")[1] if rig.guest.alive() else "")
-        for name, fn in CASES:
-            rig.said = ""
-            if not tap.case(name, lambda fn=fn: fn(rig), said, 300):
-                break  # later cases would have no meaning
-    finally:
-        if rig:
-            rig.guest.close()
-        world.close()
-        if tap.failed == 0:
-            shutil.rmtree(logs, ignore_errors=True)
-    return tap.end()
+    return with_rig(os.path.abspath(args.build), "pmem", (("cpio", "cpio"),), Rig, use)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ BUILD/meson-logs/siw: the capture of all cases, and the guest's console.
 import argparse
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +22,8 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import K4, K6, W4, W6, Fail, World, check  # noqa: E402
-from siw_guest import Guest, build, die_with_us  # noqa: E402
-from guest import Tap, end_by_signals, missing  # noqa: E402
+from kernel_net import K4, K6, W4, W6, Fail, check  # noqa: E402
+from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 import siw_judge  # noqa: E402
 
 PORT = 54100  # first port; each case has its own, so that tshark identifies it
@@ -335,6 +333,28 @@ def capture(world, rig, file):
     return p
 
 
+def use(rig, tap, logs, todo, every):
+    def case(name, fn):
+        return tap.case(name, fn, lambda: rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else ""))
+
+    if not case("the guest is up", rig.guest.wait_up):
+        return
+    pcap = os.path.join(logs, "siw.pcap")
+    tcpdump = capture(rig.world, rig, pcap)
+    for name, fn in todo:
+        rig.said = ""
+        case(name, lambda fn=fn: fn(rig))
+        for p in list(rig.world.procs):
+            if p not in (rig.guest.qemu, tcpdump):
+                rig.world.reap(p, signal.SIGKILL)
+        check(rig.guest.alive(), "the guest has died")
+    time.sleep(0.3)
+    rig.world.reap(tcpdump, signal.SIGINT)
+    rig.said = ""
+    for name, fn in siw_judge.cases(siw_judge.Capture(pcap, (W4, W6)), rig.terminates, every):
+        case(name, fn)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
@@ -345,58 +365,8 @@ def main():
     if args.list:
         print("\n".join(c[0] for c in todo))
         return 0
-    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("tcpdump", "tcpdump"), ("tshark", "tshark"))
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
-
-    end_by_signals()
-    world = World()
-    rig, tap, logs = None, Tap(), ""
-
-    def case(name, fn):
-        def said():
-            return (rig.said + (rig.guest.run("dmesg | tail -n 8")[1] if rig.guest.alive() else "")) if rig else ""
-        return tap.case(name, fn, said)
-
-    try:
-        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
-        logs = os.path.join(args.build, "meson-logs", "siw")
-        why = build(cache)
-        if why:
-            print(f"1..0 # SKIP {why}")
-            return 0
-        shutil.rmtree(logs, ignore_errors=True)
-        os.makedirs(logs)
-        try:
-            rig = Rig(world, args.build, cache, logs)
-        except (Fail, OSError) as e:
-            print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
-            return 0
-        if case("the guest is up", rig.guest.wait_up):
-            pcap = os.path.join(logs, "siw.pcap")
-            tcpdump = capture(world, rig, pcap)
-            for name, fn in todo:
-                rig.said = ""
-                case(name, lambda fn=fn: fn(rig))
-                for p in list(world.procs):
-                    if p not in (rig.guest.qemu, tcpdump):
-                        world.reap(p, signal.SIGKILL)
-                check(rig.guest.alive(), "the guest has died")
-            time.sleep(0.3)
-            world.reap(tcpdump, signal.SIGINT)
-            rig.said = ""
-            for name, fn in siw_judge.cases(siw_judge.Capture(pcap, (W4, W6)), rig.terminates, not args.only):
-                case(name, fn)
-    except Fail as e:
-        case("the run", lambda e=e: (_ for _ in ()).throw(e))
-    finally:
-        if rig:
-            rig.guest.close()
-        world.close()
-        if tap.failed == 0:
-            shutil.rmtree(logs, ignore_errors=True)
-    return tap.end()
+    return with_rig(args.build, "siw", (("tcpdump", "tcpdump"), ("tshark", "tshark")), Rig,
+                    lambda rig, tap, logs: use(rig, tap, logs, todo, not args.only))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guest with siw: its virtual hardware, its servers, and siw's parameters."""
 import os
+import shutil
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "guest"))
 
 import guest  # noqa: E402
-from guest import Machine, die_with_us, tap  # noqa: E402, F401
-from kernel_net import K4, K6, check  # noqa: E402
+from guest import Machine, Tap, die_with_us, end_by_signals, missing, tap  # noqa: E402, F401
+from kernel_net import K4, K6, Fail, World, check  # noqa: E402
 
 RECIPE = os.path.join(HERE, "recipe")
 # Constants in Debian's source. The guest starts with these.
@@ -72,3 +73,39 @@ class Guest(Machine):
         unknown = set(kw) - set(STOCK)
         check(not unknown, f"siw has no {unknown}")
         self.run("; ".join(f"echo {v} >/sys/module/siw/parameters/{k}" for k, v in (STOCK | kw).items()))
+
+
+def with_rig(top, name, tools, make, use):
+    """Run cases with a guest. make(world, top, cache, logs) gives the rig, which has the guest; use(rig, tap, logs) runs the
+    cases. top is the build, where the logs are kept if a case fails. tools: pairs of a program and its package, beside those
+    of every guest. Returns the exit status. Where no guest can be, the plan says why."""
+    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), *tools)
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    end_by_signals()
+    world, rig, results = World(), None, Tap()
+    logs = os.path.join(top, "meson-logs", name)
+    try:
+        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(top, "siw-guest")
+        why = build(cache)
+        if not why:
+            shutil.rmtree(logs, ignore_errors=True)
+            os.makedirs(logs)
+            try:
+                rig = make(world, top, cache, logs)
+            except (Fail, OSError) as e:
+                why = f"cannot make a namespace or a tap: {str(e).splitlines()[0]}"
+        if why:
+            print(f"1..0 # SKIP {why}")
+            return 0
+        use(rig, results, logs)
+    except Fail as e:
+        results.case("the run", lambda e=e: (_ for _ in ()).throw(e), lambda: rig.said if rig else "")
+    finally:
+        if rig:
+            rig.guest.close()
+        world.close()
+        if results.failed == 0:
+            shutil.rmtree(logs, ignore_errors=True)
+    return results.end()
