@@ -10,15 +10,7 @@
 #include "weft_base.h"
 #include "weft_handle.h"
 #include "weft_handle_kept.h"
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#define HANDLE_POISON(addr, bytes)   __asan_poison_memory_region(addr, bytes)
-#define HANDLE_UNPOISON(addr, bytes) __asan_unpoison_memory_region(addr, bytes)
-#else
-#define HANDLE_POISON(addr, bytes)   ((void)(addr), (void)(bytes))
-#define HANDLE_UNPOISON(addr, bytes) ((void)(addr), (void)(bytes))
-#endif
+#include <weft/spare.h>
 
 WEFT_LOG_REGISTER(api);
 
@@ -55,7 +47,7 @@ handle_unkeep(struct weft_handle *h)
 {
 	if (atomic_fetch_sub_explicit(WEFT_ATOMIC_REF(h->keeps), 1, memory_order_acq_rel) > 1)
 		return;
-	HANDLE_UNPOISON(h, malloc_usable_size(h));
+	WEFT_UNPOISON(h, malloc_usable_size(h));
 	atomic_fetch_sub_explicit(&handle_kept_bytes, malloc_usable_size(h), memory_order_relaxed);
 	free(h);
 }
@@ -176,7 +168,7 @@ weft_handle_free(struct weft_handle *h, size_t shown_bytes)
 	}
 	atomic_fetch_add_explicit(&handle_kept_bytes, malloc_usable_size(h), memory_order_relaxed);
 	shown_bytes = RTE_ALIGN_CEIL(shown_bytes, sizeof(uint64_t));
-	HANDLE_POISON((char *)h + shown_bytes, malloc_usable_size(h) - shown_bytes);
+	WEFT_POISON((char *)h + shown_bytes, malloc_usable_size(h) - shown_bytes);
 	handle_unkeep(h);
 }
 

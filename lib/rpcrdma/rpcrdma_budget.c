@@ -193,28 +193,46 @@ rpcrdma_budget_tight(const struct weft_rpc_budget *b, const struct rpcrdma_holde
 {
 	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
 
-	return b != NULL && more > 0 &&
+	/* What can never fit needs no room. */
+	return b != NULL && more > 0 && more <= b->info.limit_bytes / 2 &&
 	       ((h->peer != NULL ? h->peer->bytes : 0) + more > b->info.limit_bytes / 2 ||
 	        b->info.held_bytes + more > b->info.limit_bytes);
 }
 
 bool
-rpcrdma_budget_wanted(const struct weft_rpc_budget *b)
+rpcrdma_budget_wanted(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
 {
-	return b != NULL && !TAILQ_EMPTY(&b->waiters);
+	const struct rpcrdma_holder *next = b != NULL ? TAILQ_FIRST(&b->waiters) : NULL;
+
+	return next != NULL && h->peer != NULL &&
+	       (next->wants != 0 || next->peer == NULL || next->peer == h->peer);
 }
 
-/** Let another holder give back what rests there. False: nothing rests. */
+/** Let another holder of the peer give back what rests there. False: nothing rests. */
 static bool
-budget_rest(struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
+budget_rest_peer(struct rpcrdma_budget_peer *p, const struct rpcrdma_holder *h)
 {
-	struct rpcrdma_budget_peer *p;
 	struct rpcrdma_holder *it;
 
+	TAILQ_FOREACH (it, &p->holders, link)
+		if (it != h && it->rest != NULL && it->rest(it))
+			return true;
+	return false;
+}
+
+/** Let a holder give back what rests there, for n octets of h: one of its peer, or, where the
+ * peer's half has room, one of any. False: nothing rests. */
+static bool
+budget_rest(struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t n)
+{
+	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
+	struct rpcrdma_budget_peer *p;
+
+	if (h->peer->bytes + more > b->info.limit_bytes / 2)
+		return budget_rest_peer(h->peer, h);
 	LIST_FOREACH (p, &b->peers, link)
-		TAILQ_FOREACH (it, &p->holders, link)
-			if (it != h && it->rest != NULL && it->rest(it))
-				return true;
+		if (budget_rest_peer(p, h))
+			return true;
 	return false;
 }
 
@@ -235,7 +253,7 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 		h->since_ns = now_ns;
 		TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
 	}
-	while (rpcrdma_budget_tight(b, h, n) && budget_rest(b, h))
+	while (rpcrdma_budget_tight(b, h, n) && budget_rest(b, h, n))
 		;
 	if (h->gone || !budget_room(b, h, more, now_ns, shed)) {
 		b->info.refused++;

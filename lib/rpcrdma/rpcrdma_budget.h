@@ -69,11 +69,11 @@ typedef void (*rpcrdma_shed_fn)(struct rpcrdma_holder *h);
  * except that holders may have been ended. b NULL: true. */
 bool rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name,
                          uint32_t name_bytes, uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed);
-/** Whether n more octets of h would be beyond its peer's half, or the whole. */
+/** Whether n more octets of h, which could fit, are now beyond its peer's half, or the whole. */
 bool rpcrdma_budget_tight(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h,
                           uint64_t n);
-/** Whether a holder waits: then nothing is to rest. */
-bool rpcrdma_budget_wanted(const struct weft_rpc_budget *b);
+/** Whether a holder waits that what h gives back may help: then nothing is to rest at h. */
+bool rpcrdma_budget_wanted(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h);
 /** Whether n octets are more than any holder can ever get, even alone. */
 bool rpcrdma_budget_never(const struct weft_rpc_budget *b, uint64_t n);
 /** Give back n octets of h. */

@@ -382,20 +382,40 @@ kept_new(struct weft_rpc *rpc, uint32_t buf_bytes, struct rpcrdma_reg **out)
 }
 
 /* One of just that length; else any with room. The one that was used last comes first: its memory
- * may still be in the cache. */
+ * may still be in the cache. region: one that has a region. */
 static struct rpcrdma_reg *
-kept_find(const struct weft_rpc *rpc, uint32_t buf_bytes)
+kept_find(const struct weft_rpc *rpc, uint32_t buf_bytes, bool region)
 {
 	struct rpcrdma_reg *reg, *any = NULL;
 
 	TAILQ_FOREACH_REVERSE(reg, &rpc->sinks_kept.regs, rpcrdma_reg_queue, entry)
 	{
+		if (region && reg->mr == NULL)
+			continue;
 		if (reg->buf_bytes == buf_bytes)
 			return reg;
 		if (any == NULL && reg->buf_bytes > buf_bytes)
 			any = reg;
 	}
 	return any;
+}
+
+/* One that rests, or a new one; on `used` then. -EAGAIN: the budget has too little room. -ENOSPC:
+ * none that rests has a region, and the domain has no more. */
+static int
+kept_take_one(struct weft_rpc *rpc, uint32_t buf_bytes, bool region, struct rpcrdma_reg **out)
+{
+	*out = kept_find(rpc, buf_bytes, region);
+	if (*out != NULL) {
+		reg_move(*out, &rpc->regs_used);
+		WEFT_UNPOISON((*out)->buf, (*out)->buf_bytes);
+		return 0;
+	}
+	if (region)
+		return -ENOSPC;
+	return rpcrdma_budget_tight(rpc->a.budget, &rpc->holder, buf_bytes)
+	               ? -EAGAIN
+	               : kept_new(rpc, buf_bytes, out);
 }
 
 int
@@ -408,17 +428,15 @@ weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t le
 
 	while (n < len_bytes)
 		n *= 2;
-	reg = kept_find(rpc, n);
-	if (rc == 0 && reg == NULL)
-		rc = rpcrdma_budget_tight(rpc->a.budget, &rpc->holder, n) ? -EAGAIN
-		                                                          : kept_new(rpc, n, &reg);
-	else if (rc == 0)
-		reg_move(reg, &rpc->regs_used);
+	if (rc == 0)
+		rc = kept_take_one(rpc, n, b != NULL && rpc->idle_min == 1, &reg);
 	if (rc != 0)
 		return rc;
 	if (b != NULL && reg->mr == NULL)
 		rc = weft_mr_alloc(rpc->pd, &reg->mr);
 	if (rc != 0) {
+		if (rc == -ENOSPC)
+			rpc->idle_min = 1;
 		weft_rpcrdma_kept_put(rpc, reg);
 		return rc;
 	}
@@ -431,10 +449,11 @@ weft_rpcrdma_kept_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, uint32_t le
 void
 weft_rpcrdma_kept_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 {
-	if (rpcrdma_budget_wanted(rpc->a.budget)) {
+	if (rpcrdma_budget_wanted(rpc->a.budget, &rpc->holder)) {
 		weft_rpcrdma_reg_free(rpc, reg);
 		return;
 	}
+	WEFT_POISON(reg->buf, reg->buf_bytes);
 	reg_rest(rpc, reg, &rpc->sinks_kept);
 	weft_rpcrdma_kept_trim(rpc, rpc->a.credits);
 }
@@ -446,6 +465,7 @@ weft_rpcrdma_kept_take(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 
 	if (buf == NULL)
 		return NULL;
+	WEFT_UNPOISON(buf, reg->buf_bytes);
 	reg_leave(reg);
 	weft_rpcrdma_let_go(rpc, reg->buf_bytes);
 	reg->buf = NULL;

@@ -114,6 +114,12 @@ rest(struct rpcrdma_holder *h)
 	return n > 0;
 }
 
+static void
+no_wake(struct rpcrdma_holder *h)
+{
+	(void)h;
+}
+
 /* Octets that rest are given back before another connection waits or is closed, of a stopped
  * connection as of a busy one; and not before they are needed. */
 static void
@@ -136,6 +142,23 @@ test_rest(void)
 	CHECK_EQ(b->info.refused, 0);
 	for (unsigned int i = 0; i < 4; i++)
 		CHECK(conn[8 * i].gone == 0 && conn[8 * i].rests == 0);
+	stop();
+	/* Where it does not help, it stays: a peer has its half, or wants more than it can have. */
+	start();
+	conn[0].h.rest = rest;
+	CHECK(take(0, OWN + LIMIT / 4));
+	conn[0].rests = LIMIT / 4;
+	CHECK(take(8, OWN + LIMIT / 2));
+	CHECK(!take(8, 1));
+	CHECK(!take(16, OWN + LIMIT / 2 + 1));
+	CHECK_EQ(conn[0].rests, LIMIT / 4);
+	CHECK(!rpcrdma_budget_wanted(b, &conn[0].h));
+	conn[8].h.wake = no_wake;
+	rpcrdma_budget_wait(b, &conn[8].h, false);
+	CHECK(!rpcrdma_budget_wanted(b, &conn[0].h));
+	CHECK(rpcrdma_budget_wanted(b, &conn[8].h));
+	CHECK(!rpcrdma_budget_wanted(b, &conn[16].h)); /* it has its own free octets alone */
+	rpcrdma_budget_unwait(b, &conn[8].h);
 	stop();
 }
 

@@ -15,9 +15,15 @@
 #include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #define WEFT_SPARE_NONE 1
+/** Octets that nothing may use before they are unpoisoned, for memory that is kept all the same. */
+#define WEFT_POISON(p, n)   __asan_poison_memory_region(p, n)
+#define WEFT_UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
 #else
-#define WEFT_SPARE_NONE 0
+#define WEFT_SPARE_NONE     0
+#define WEFT_POISON(p, n)   ((void)(p), (void)(n))
+#define WEFT_UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
 /** All zero: empty. */
