@@ -33,8 +33,11 @@ admin_abort_queue(struct nvmf_slot *s, uint16_t sqid)
 		q = c->admin;
 	else if (sqid <= c->target->attr.max_io_queues)
 		q = c->ioq[sqid - 1];
+	/* Under the lock: one of another thread may be freed then. */
+	if (q != NULL && q->group != s->queue->group)
+		q = NULL;
 	nvmf_unlock(c->target);
-	return q != NULL && q->group == s->queue->group ? q : NULL;
+	return q;
 }
 
 /**

@@ -60,7 +60,9 @@ cmd_answer(struct nvmf_slot *s, uint16_t status)
 	        .result = s->result, .sqid = q->qid, .cid = s->sqe.cid, .status = status};
 
 	q->under_way--;
-	q->sqhd = (uint16_t)((q->sqhd + 1) % q->size);
+	/* Connect may have made the queue shorter. */
+	if (++q->sqhd >= q->size)
+		q->sqhd = 0;
 	cqe.sqhd = q->no_flow ? 0xffff : q->sqhd;
 	nvmf_count(&q->group->commands, 1);
 	if (status != WEFT_NVMF_OK) {

@@ -225,7 +225,8 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 		group_timers(g);
 		nvmf_ctrl_poll(g);
 	}
-	if (atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {
+	if (atomic_load_explicit(&g->attention, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {
 		n += group_look(g);
 		nvmf_ctrl_poll(g);
 	}

@@ -321,12 +321,14 @@ io_start_compare(struct nvmf_slot *s)
 static void
 io_compare_done(struct nvmf_slot *s, int status)
 {
-	uint8_t a[512], b[512];
+	struct iovec b[WEFT_STAGING_MAX_PIECES + 2];
+	uint64_t n;
 
-	for (uint64_t at = 0; status == 0 && at < s->len_bytes; at += sizeof(a)) {
-		nvmf_get(s, at, a, sizeof(a));
-		nvmf_get(s, s->len_bytes + at, b, sizeof(b));
-		if (memcmp(a, b, sizeof(a)) != 0)
+	for (uint64_t at = 0; status == 0 && at < s->len_bytes; at += n) {
+		(void)nvmf_part(s, at, s->len_bytes - at, s->part);
+		(void)nvmf_part(s, s->len_bytes + at, s->len_bytes - at, b);
+		n = NVMF_MIN(s->part[0].iov_len, b[0].iov_len);
+		if (memcmp(s->part[0].iov_base, b[0].iov_base, n) != 0)
 			status = -EILSEQ;
 	}
 	io_end(s, status, false);

@@ -15,8 +15,7 @@ weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_att
 	struct weft_nvmf_queue *q;
 	bool full;
 
-	if (attr->ops == NULL || attr->depth == 0 || attr->depth > WEFT_NVMF_MAX_DEPTH ||
-	    memchr(attr->peer, 0, sizeof(attr->peer)) == NULL)
+	if (attr->ops == NULL || attr->depth == 0 || attr->depth > WEFT_NVMF_MAX_DEPTH)
 		return -EINVAL;
 	q = calloc(1, sizeof(*q));
 	if (q == NULL)

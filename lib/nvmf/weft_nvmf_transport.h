@@ -74,8 +74,6 @@ struct weft_nvmf_queue_attr {
 	uint32_t inline_bytes;
 	/** Queue of the host's connection request, which Connect has to name; -1: it named none. */
 	int32_t qid;
-	/** Who the host is, for log lines, and for the error log: an address. */
-	char peer[64];
 };
 
 /**

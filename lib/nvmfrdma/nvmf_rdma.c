@@ -4,10 +4,7 @@
  * completion, so a connection knows when nothing names it any more.
  */
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -416,18 +413,6 @@ rdma_capsules(struct rdma_conn *c)
 	return c->posted == c->depth ? 0 : -ENOMEM;
 }
 
-static void
-rdma_peer(const struct sockaddr_storage *ss, char *buf, size_t size)
-{
-	char ip[INET6_ADDRSTRLEN] = "?";
-
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)ss)->sin_addr, ip, sizeof(ip));
-	else if (ss->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)ss)->sin6_addr, ip, sizeof(ip));
-	snprintf(buf, size, "%s", ip);
-}
-
 /** Make the connection and its queue. */
 static int
 rdma_make(struct weft_nvmf_rdma *r, const struct weft_event *ev,
@@ -466,7 +451,6 @@ rdma_make(struct weft_nvmf_rdma *r, const struct weft_event *ev,
 		qa.owner = c;
 		qa.depth = c->depth;
 		qa.inline_bytes = r->attr.inline_bytes;
-		rdma_peer(&ev->remote, qa.peer, sizeof(qa.peer));
 		rc = weft_nvmf_queue_open(r->attr.group, &qa, &c->q);
 		if (rc == 0) {
 			rc = rdma_capsules(c);

@@ -825,6 +825,9 @@ mt_admin(void *arg)
 			sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, WEFT_NVMF_NSID_ALL, 2 | 127 << 16, 0,
 			             0);
 			up = up && mt_do(&q, &sqe, data, 512);
+			/* Of a queue of the other thread, which may be ending. */
+			sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 7U << 16 | 1, 0, 0);
+			up = up && mt_do(&q, &sqe, NULL, 0);
 			nv_poll(&own);
 		}
 		if (round % 3 == 0)
