@@ -200,6 +200,18 @@ volcall_kept_window(struct weft_volume *v, uint64_t off_bytes, uint64_t len_byte
 }
 
 void
+volcall_kept_failed(struct volcall_slot *s)
+{
+	struct volcall_link *l = s->v->link;
+
+	if (l == NULL || !kept_changes(s->req))
+		return;
+	volcall_kept_window(s->v, s->req->off_bytes + s->from_bytes, s->len_bytes);
+	if (kept_is_loose(s))
+		l->unkept = ++l->number;
+}
+
+void
 volcall_kept_done(struct volcall_link *l, uint64_t number)
 {
 	struct volcall_kept *k;

@@ -79,6 +79,30 @@ link_on_give_up(void *arg)
 	volcall_go_on(v);
 }
 
+/* From now on the time without progress counts. False: no memory for its alarm. */
+static bool
+link_give_up_later(struct weft_volume *v)
+{
+	struct volcall_link *l = v->link;
+
+	if (l->give_up != NULL)
+		weft_alarm_cancel(l->give_up);
+	l->give_up = NULL;
+	return weft_alarm_set(v->worker, l->attr.reconnect_us, link_on_give_up, v, &l->give_up) ==
+	       0;
+}
+
+/* What is done again over the new connection goes on: its time begins anew. False: the link has
+ * ended, because there is no memory for the alarm. */
+static bool
+link_moves(struct weft_volume *v)
+{
+	if (v->link->give_up == NULL || link_give_up_later(v))
+		return true;
+	link_end(v);
+	return false;
+}
+
 static void
 link_lost(struct weft_volume *v)
 {
@@ -99,8 +123,7 @@ link_lost(struct weft_volume *v)
 	l->tell = l->tell || l->up;
 	l->up = false;
 	volcall_window_lost(v);
-	if (l->give_up == NULL &&
-	    weft_alarm_set(v->worker, l->attr.reconnect_us, link_on_give_up, v, &l->give_up) != 0) {
+	if (l->give_up == NULL && !link_give_up_later(v)) {
 		link_end(v);
 		return;
 	}
@@ -207,7 +230,6 @@ link_up(struct weft_volume *v)
 		l->tell = true;
 		return;
 	}
-	l->told_up = true;
 	v->state = VOLCALL_OPEN;
 	if (v->open_fn != NULL && !v->closing)
 		v->open_status = 0;
@@ -331,7 +353,8 @@ link_on_flushed(void *arg, enum weft_rpc_status status, void *res)
 		if (status != WEFT_RPC_OK || r->status != WEFT_VOLRPC_OK)
 			v->link->verifier = 0;
 		v->link->flushed = true;
-		link_next(v, VOLCALL_STEP_ASK);
+		if (link_moves(v))
+			link_next(v, VOLCALL_STEP_ASK);
 	}
 	volcall_go_on(v);
 }
@@ -350,7 +373,8 @@ link_on_rewritten(void *arg, enum weft_rpc_status status, void *res)
 			l->owed = -EIO;
 		}
 		link_rewrite_next(l);
-		link_next(v, VOLCALL_STEP_REWRITE);
+		if (link_moves(v))
+			link_next(v, VOLCALL_STEP_REWRITE);
 	}
 	volcall_go_on(v);
 }

@@ -69,7 +69,7 @@ struct volcall_link {
 	struct weft_alarm *give_up;
 	char why[VOLCALL_WHY_BYTES];
 	/* what the owner is to be told */
-	bool tell, told_up;
+	bool tell;
 	/* copies */
 	TAILQ_HEAD(volcall_kept_list, volcall_kept) kept;
 	uint64_t number;           /**< of the latest change */
@@ -106,6 +106,9 @@ bool volcall_kept_part(const struct volcall_kept *k, uint64_t *off, uint64_t *en
 /** A window by which the range may be written is open: it has no copies from now on, because what
  * is written to the window is not seen. */
 void volcall_kept_window(struct weft_volume *v, uint64_t off_bytes, uint64_t len_bytes);
+/** The change of the slot has failed, and may have been done, or a part of it: there is no copy of
+ * it, and older copies of its range must not come back. */
+void volcall_kept_failed(struct volcall_slot *s);
 /** All changes up to this number are durable. */
 void volcall_kept_done(struct volcall_link *l, uint64_t number);
 /** Whether so much is kept that the link flushes by itself. */

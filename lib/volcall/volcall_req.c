@@ -258,6 +258,8 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 			o.why = "the connection was lost, and with it changes that were answered "
 			        "before";
 	}
+	if (!again && o.status != 0 && (status == WEFT_RPC_TIMEDOUT || o.done_bytes > 0))
+		volcall_kept_failed(s);
 	if (again)
 		req_again(v, req);
 	else if (o.status != 0)

@@ -523,6 +523,43 @@ test_once_is_lost(void)
 	}
 }
 
+/* A change that timed out may have been done: there is no copy of it, and a copy of before does not
+ * come back over it. */
+static void
+test_timed_out(void)
+{
+	struct weft_volume_req w = range(WEFT_VOLUME_OP_WRITE, 0, 4096, a),
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		unsigned int n = 0;
+
+		rig_open(test_seed(16), (struct weft_volume_link){0});
+		fill(a, 4096, 14);
+		if (i == 1)
+			CHECK_EQ(rig_do(&w), 0);
+		fill(a, 4096, 15);
+		w.flags = i == 1 ? WEFT_VOLUME_F_DURABLE : 0;
+		g.f.hold = true;
+		begin(&w, &n);
+		rig_until(&n, 1);
+		CHECK_EQ(w.status, -ETIMEDOUT);
+		CHECK_MEM(g.f.mem, a, 4096);
+		g.f.hold = false;
+		if (i == 1)
+			memcpy(g.durable, g.f.mem, 4096);
+		rig_end(true);
+		rig_until(&g.ups, 1);
+		if (i == 1)
+			CHECK_MEM(g.f.mem, a, 4096);
+		CHECK_EQ(rig_do(&f), -EIO);
+		CHECK_EQ(rig_do(&f), 0);
+		w.flags = 0;
+		CHECK_EQ(rig_close(), 0);
+		rig_over();
+	}
+}
+
 /* Without copies the next FLUSH tells, once. */
 static void
 test_no_copies(void)
@@ -908,6 +945,7 @@ WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
                {"with the verifier of before nothing is written again", test_same_verifier},
                {"what may not be done twice is not", test_once},
                {"what may not be done twice is lost later", test_once_is_lost},
+               {"a change that timed out", test_timed_out},
                {"without copies a flush tells of the loss, once", test_no_copies},
                {"copies have a limit", test_limit},
                {"a link ends, and all requests with it", test_ends},

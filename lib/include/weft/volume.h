@@ -129,7 +129,8 @@ struct weft_volume_link {
 	const struct sockaddr *to; /**< the target; copied */
 	socklen_t to_bytes;
 	/**
-	 * [60 s] longest time without a connection, from its loss on, after which the link ends.
+	 * [60 s] longest time without a connection, from its loss on, after which the link ends. It
+	 * begins anew with each change that is written again over the next one.
 	 * The first connection of weft_volume_open() is tried once.
 	 */
 	uint64_t reconnect_us;
