@@ -14,6 +14,7 @@
 
 #include "key_file.h"
 #include "link.h"
+#include "ui.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -124,6 +125,7 @@ weft_after_fork(void)
 {
 	char why[LINK_WHY] = "";
 
+	ui_init("nbdkit-weft-plugin");
 	if (link_open(&vol, &attr, why) != 0) {
 		nbdkit_error("%s: %s", export_url, why);
 		return -1;

@@ -11,6 +11,7 @@
 #include "rate.h"
 #include "target.h"
 #include "target_grant.h"
+#include "target_rate.h"
 #include "target_slow.h"
 #include "target_volume.h"
 #include "target_volume_client.h"
@@ -39,11 +40,14 @@ medium_of(const struct weft_persist *p)
 static uint64_t
 waited_before(const struct metrics_worker *mw, const struct metrics_medium *m, uint64_t off_bytes)
 {
+	const struct target_worker *tw = mw->tw;
 	struct target_grant *g;
 
 	if (m->vw != NULL)
 		return target_vwindow_waited(m->vw, off_bytes);
-	LIST_FOREACH (g, &mw->tw->writers, writer_link)
+	if (!target_rate_is_on(tw, m->ex))
+		return 0;
+	LIST_FOREACH (g, &tw->writers, writer_link)
 		if (g->ex == m->ex)
 			return rate_pass_waited(&g->pass);
 	return 0;

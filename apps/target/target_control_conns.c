@@ -137,8 +137,8 @@ control_connections(struct control_job *job)
 	                   json_pack("{s:o, s:I}", "connections", rows, "left_out", left_out(job)));
 }
 
-static void
-add_to(json_t *object, const char *key, uint64_t n)
+void
+control_add_to(json_t *object, const char *key, uint64_t n)
 {
 	json_t *v = json_object_get(object, key);
 
@@ -216,18 +216,19 @@ control_clients_of(const struct control_job *job)
 				continue;
 			was = conn_before(part, c, &at);
 			was = was != NULL ? was : &none;
-			add_to(one, "connections", 1);
-			add_to(one, "grants", c->grants);
-			add_to(one, "recv_bytes_per_s",
-			       control_since(was->recv_bytes, c->recv_bytes));
-			add_to(one, "sent_bytes_per_s",
-			       control_since(was->sent_bytes, c->sent_bytes));
-			add_to(one, "ops_per_s", control_since(was->recv_msgs, c->recv_msgs));
-			add_to(one, "recv_bytes", c->recv_bytes);
-			add_to(one, "sent_bytes", c->sent_bytes);
-			add_to(one, "recv_msgs", c->recv_msgs);
-			add_to(one, "sent_msgs", c->sent_msgs);
-			add_to(one, "windows", c->windows);
+			control_add_to(one, "connections", 1);
+			control_add_to(one, "grants", c->grants);
+			control_add_to(one, "recv_bytes_per_s",
+			               control_since(was->recv_bytes, c->recv_bytes));
+			control_add_to(one, "sent_bytes_per_s",
+			               control_since(was->sent_bytes, c->sent_bytes));
+			control_add_to(one, "ops_per_s",
+			               control_since(was->recv_msgs, c->recv_msgs));
+			control_add_to(one, "recv_bytes", c->recv_bytes);
+			control_add_to(one, "sent_bytes", c->sent_bytes);
+			control_add_to(one, "recv_msgs", c->recv_msgs);
+			control_add_to(one, "sent_msgs", c->sent_msgs);
+			control_add_to(one, "windows", c->windows);
 			add_exports(job->t, c, json_object_get(one, "exports"));
 		}
 	}

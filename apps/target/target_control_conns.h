@@ -35,5 +35,7 @@ json_t *control_clients_of(const struct control_job *job);
 json_t *control_values_of(const json_t *object);
 /** A count as its rate in the time that the job has measured; null: it has measured none. */
 json_t *control_rate(const struct control_job *job, uint64_t n);
+/** Add n to a count of an object. */
+void control_add_to(json_t *object, const char *key, uint64_t n);
 
 #endif /* WEFT_APPS_TARGET_CONTROL_CONNS_H */

@@ -191,14 +191,6 @@ one_of(json_t *all, const char *client)
 	return one;
 }
 
-static void
-one_add(json_t *one, const char *key, uint64_t n)
-{
-	json_t *v = json_object_get(one, key);
-
-	(void)json_integer_set(v, json_integer_value(v) + (json_int_t)n);
-}
-
 /** What the lane was charged until the first sample. It began anew if that is more than now. Lanes
  * mostly keep their places: the search begins at that of now. */
 static struct control_lane
@@ -236,12 +228,12 @@ clients_at(const struct control_job *job, uint32_t slot)
 			if (job->took_s > 0) {
 				const struct control_lane b = lane_before(part, l);
 
-				one_add(one, "bytes",
-				        (uint64_t)((double)control_since(b.bytes, l->bytes) /
-				                   job->took_s));
-				one_add(one, "ops",
-				        (uint64_t)((double)control_since(b.ops, l->ops) /
-				                   job->took_s));
+				control_add_to(one, "bytes",
+				               (uint64_t)((double)control_since(b.bytes, l->bytes) /
+				                          job->took_s));
+				control_add_to(one, "ops",
+				               (uint64_t)((double)control_since(b.ops, l->ops) /
+				                          job->took_s));
 			}
 			if (l->waits)
 				json_object_set_new(one, "waits", json_true());
@@ -253,7 +245,7 @@ clients_at(const struct control_job *job, uint32_t slot)
 			                      : NULL;
 
 			if (one != NULL)
-				one_add(one, "conns", 1);
+				control_add_to(one, "conns", 1);
 		}
 	}
 	return all;

@@ -9,6 +9,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "target_control.h"
+#include "target_control_conns.h"
 #include "target_grant.h"
 #include "target_metrics.h"
 #include "target_state.h"
@@ -151,14 +152,6 @@ control_exports_sample(struct control_job *job)
 		job->before[i] = export_counted(t, &t->exports[i]);
 }
 
-/** The rate of a counter; null: it was not measured. */
-static json_t *
-export_rate(const struct control_job *job, uint64_t was, uint64_t now)
-{
-	return job->took_s > 0 ? json_real((double)control_since(was, now) / job->took_s)
-	                       : json_null();
-}
-
 static void
 export_rates(const struct control_job *job, const struct target_export *ex, json_t *row)
 {
@@ -166,12 +159,12 @@ export_rates(const struct control_job *job, const struct target_export *ex, json
 	const struct control_export_sample *was =
 	        job->before != NULL ? &job->before[ex - job->t->exports] : &none;
 
-	(void)json_object_update_new(row,
-	                             json_pack("{s:o, s:o, s:o}", "read_bytes_per_s",
-	                                       export_rate(job, was->read_bytes, now.read_bytes),
-	                                       "write_bytes_per_s",
-	                                       export_rate(job, was->write_bytes, now.write_bytes),
-	                                       "ops_per_s", export_rate(job, was->ops, now.ops)));
+	(void)json_object_update_new(
+	        row, json_pack("{s:o, s:o, s:o}", "read_bytes_per_s",
+	                       control_rate(job, control_since(was->read_bytes, now.read_bytes)),
+	                       "write_bytes_per_s",
+	                       control_rate(job, control_since(was->write_bytes, now.write_bytes)),
+	                       "ops_per_s", control_rate(job, control_since(was->ops, now.ops))));
 }
 
 static json_t *

@@ -115,16 +115,20 @@ target_rate_look(struct target_worker *tw, const struct target_export *ex)
 		rate_look(rate_of(tw, ex));
 }
 
+bool
+target_rate_is_on(const struct target_worker *tw, const struct target_export *ex)
+{
+	return tw->rates[ex - tw->t->exports].node.on;
+}
+
 void
 target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
                     bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
                                bool waits),
                     void *arg)
 {
-	const struct rate_node *n = &tw->rates[ex - tw->t->exports].node;
-
-	if (n->on)
-		rate_clients(n, fn, arg);
+	if (target_rate_is_on(tw, ex))
+		rate_clients(&tw->rates[ex - tw->t->exports].node, fn, arg);
 }
 
 /* ---- Connections ---- */

@@ -28,6 +28,8 @@ void target_rates_reap(struct target_worker *tw);
 void target_rate_set(struct target *t, const struct target_export *ex);
 void target_rate_look(struct target_worker *tw, const struct target_export *ex);
 
+/** Whether the worker keeps rates of the export. On the worker. */
+bool target_rate_is_on(const struct target_worker *tw, const struct target_export *ex);
 /** rate_clients() of an export that has rates; of another one it does nothing. */
 void target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
                          bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops,

@@ -62,6 +62,8 @@ target_restart_begin(char **argv)
 	uint64_t fd;
 	int argc = 0;
 
+	/* Ignored by the program that began this one, it would hide how the check ends. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	/* Where the file was replaced, its name is the new one's. */
 	if (n > (ssize_t)gone && memcmp(restart.exe + n - gone, GONE, gone) == 0)
 		n -= (ssize_t)gone;
@@ -167,8 +169,8 @@ target_restart_check(const struct target *t, char *err, size_t err_size)
 {
 	char said[CONF_ERR_MAX + CONF_PATH_MAX];
 	int fds[2], status = 0, rc;
+	pid_t pid, ended;
 	ssize_t n;
-	pid_t pid;
 
 	if (restart.argv == NULL || restart.exe[0] != '/' || pipe2(fds, O_CLOEXEC) != 0) {
 		snprintf(err, err_size, "the program's file is not known, or no pipe");
@@ -185,8 +187,13 @@ target_restart_check(const struct target *t, char *err, size_t err_size)
 	close(fds[0]);
 	if (n < 0)
 		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
 		;
+	if (ended != pid) {
+		snprintf(err, err_size, "%s --check-config: its end is not known: %s", restart.exe,
+		         strerror(errno));
+		return -ECHILD;
+	}
 	if (n < 0) {
 		snprintf(err, err_size, "%s --check-config takes longer than %d s", restart.exe,
 		         CHECK_MS / 1000);

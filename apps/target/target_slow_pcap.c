@@ -26,7 +26,7 @@
 #define MARGIN_NS (10 * NS_PER_MS)
 #define ANSWER_NS (500 * NS_PER_MS)
 #define END_NS    (500 * NS_PER_MS) /* the last look has so long: the program's thread waits */
-#define WANTS_MAX SLOW_KEPT         /* of a worker, in one look */
+#define WANTS_MAX (SLOW_PCAP_ALL / SLOW_PCAP_BYTES) /* of a worker, in one look */
 
 struct kept {
 	uint32_t worker;

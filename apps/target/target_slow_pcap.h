@@ -8,8 +8,8 @@
  * A thread asks the workers several times a second for their new slow operations, and takes the
  * packets of each one's connection out of the files of the captures, from a moment before its
  * begin to a moment behind its end, before the ring writes over them. They stay in memory, within
- * SLOW_PCAP_BYTES for each and SLOW_PCAP_ALL for all: the oldest ones go first. A worker does
- * nothing for it but copy its ring.
+ * SLOW_PCAP_BYTES for each and SLOW_PCAP_ALL for all: the oldest ones go first. A look at the files
+ * has as much again. A worker does nothing for it but copy its ring.
  */
 
 #include <stdbool.h>
