@@ -44,7 +44,7 @@ def test_size_asked():
     t = target("sz2", 1)
     few, many = size(t, "--clients", "0")[1], size(t, "--volumes", "11", "--clients", "100")[1]
     assert 10 << 20 <= many["volumes"] - few["volumes"] <= 15 << 20, (few, many)
-    assert few["clients"] == 0 and abs(many["clients"] - (100 * 60 << 10)) < 1 << 14, (few, many)
+    assert few["clients"] == 0 and abs(many["clients"] - (100 * 72 << 10)) < 1 << 14, (few, many)
     rc, _, err = run([app("weft-target"), "-c", t.conf, "--clients", "3"])
     assert rc == 2 and "--size" in err, err
 
