@@ -157,7 +157,7 @@ def beyond(pair, pull):
         f.write(os.urandom(BYTES))
     pulled = pair.source + ".pulled"
     url = f"weft://{TARGET}/demo"
-    p = pair.cp(3000000, "--rate", RATE, *((url, pulled) if pull else (other, url)))
+    p = pair.cp(3000000, "--reconnect", "0", "--rate", RATE, *((url, pulled) if pull else (other, url)))
     pair.under_way(target, p)
     pair.link(False)
     t0 = time.monotonic()
@@ -170,6 +170,32 @@ def beyond(pair, pull):
     rc, err = pair.end(pair.cp(3000000, "--wait", "10", f"weft://{TARGET}/demo", pulled))
     check(rc == 0, f"the pull behind has failed: {err}")
     check(same(pair.source, pulled), "what was committed before is not there")
+    target.terminate()
+    rc, err = pair.end(target)
+    check(rc == 0, f"the target ended with {rc}: {err}")
+
+
+def taken_up(pair, pull):
+    """The interruption is longer than the user timeout, and the copy connects anew when it is over."""
+    target = pair.target(3000000)
+    rc, _ = pair.end(pair.cp(3000000, pair.source, f"weft://{TARGET}/demo"))
+    check(rc == 0, "the push before has failed")
+    other, pulled = pair.source + ".other", pair.source + ".pulled"
+    with open(other, "wb") as f:
+        f.write(os.urandom(BYTES))
+    url = f"weft://{TARGET}/demo"
+    p = pair.cp(3000000, "--rate", RATE, *((url, pulled) if pull else (other, url)))
+    pair.under_way(target, p)
+    pair.link(False)
+    time.sleep(8)
+    check(p.poll() is None, "weft-cp has ended while it may connect anew")
+    pair.link(True)
+    rc, err = pair.end(p, 40)
+    check(rc == 0, f"weft-cp ended with {rc}: {err}")
+    if not pull:
+        rc, err = pair.end(pair.cp(3000000, url, pulled))
+        check(rc == 0, f"the pull behind has failed: {err}")
+    check(same(pair.source if pull else other, pulled), "not what was copied")
     target.terminate()
     rc, err = pair.end(target)
     check(rc == 0, f"the target ended with {rc}: {err}")
@@ -241,6 +267,8 @@ CASES = [("a push outlives an interruption of 6 s", lambda p: within(p, False, 6
          ("a push outlives an interruption at the other end", lambda p: within(p, False, 3, (1,))),
          ("a push ends at the user timeout, and the object before is whole", lambda p: beyond(p, False)),
          ("a pull ends at the user timeout, and a later one is good", lambda p: beyond(p, True)),
+         ("a push is taken up behind the user timeout", lambda p: taken_up(p, False)),
+         ("a pull is taken up behind the user timeout", lambda p: taken_up(p, True)),
          ("a link that is late is awaited", late), ("the wait is shown on a terminal", late_on_a_terminal),
          ("an MTU that the interface has not is named", narrow)]
 
