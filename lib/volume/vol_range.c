@@ -58,6 +58,38 @@ range_join(struct weft_vol_range *below, struct weft_vol_range *above)
 	return above;
 }
 
+/** Put a range at its place: below those of a higher priority, above all others. */
+static void
+range_enter(struct weft_vol_range **at, struct weft_vol_range *r)
+{
+	struct weft_vol_range *t;
+
+	for (; (t = *at) != NULL && t->prio >= r->prio;) {
+		if (t->max_end_bytes < r->end_bytes)
+			t->max_end_bytes = r->end_bytes;
+		at = range_before(t, r->off_bytes, r->seq) ? &t->right : &t->left;
+	}
+	range_split(t, r->off_bytes, r->seq, &r->left, &r->right);
+	range_update(r);
+	*at = r;
+}
+
+static void
+range_leave(struct weft_vol_range **at, const struct weft_vol_range *r)
+{
+	struct weft_vol_range *t = *at;
+
+	if (t == NULL)
+		return;
+	if (t == r) {
+		*at = range_join(t->left, t->right);
+		return;
+	}
+	range_leave(range_before(t, r->off_bytes, r->seq) ? &t->right : &t->left, r);
+	if (t->max_end_bytes == r->end_bytes)
+		range_update(t);
+}
+
 /** Whether a later range waits for an earlier one that it overlaps. */
 static bool
 range_waits(const struct weft_vol_range *earlier, const struct weft_vol_range *later)
@@ -102,20 +134,17 @@ range_free(struct weft_vol_range *t, const struct weft_vol_range *gone,
 bool
 vol_range_add(struct vol_ranges *t, struct weft_vol_range *r)
 {
-	struct weft_vol_range *below, *above;
 	uint64_t mix;
 
 	r->seq = ++t->seq;
 	/* Any number that does not follow the offsets keeps the tree shallow. */
 	mix = r->seq * 0x9e3779b97f4a7c15ULL;
 	r->prio = (uint32_t)((mix ^ mix >> 29) * 0xbf58476d1ce4e5b9ULL >> 32);
-	r->left = r->right = r->next = NULL;
+	r->next = NULL;
 	r->blockers = 0;
 	r->listed = false;
-	range_update(r);
 	range_count(t->root, r);
-	range_split(t->root, r->off_bytes, r->seq, &below, &above);
-	t->root = range_join(range_join(below, r), above);
+	range_enter(&t->root, r);
 	return r->blockers == 0;
 }
 
@@ -157,11 +186,9 @@ vol_range_met(const struct vol_ranges *t, uint64_t off_bytes, uint64_t end_bytes
 struct weft_vol_range *
 vol_range_del(struct vol_ranges *t, struct weft_vol_range *r)
 {
-	struct weft_vol_range *below, *self, *above, *first = NULL;
+	struct weft_vol_range *first = NULL;
 
-	range_split(t->root, r->off_bytes, r->seq, &below, &above);
-	range_split(above, r->off_bytes, r->seq + 1, &self, &above);
-	t->root = range_join(below, above);
+	range_leave(&t->root, r);
 	range_free(t->root, r, &first);
 	return first;
 }
