@@ -502,7 +502,7 @@ drc_ent_share(struct rpcrdma_drc_ent *e, const struct rpcrdma_drc_secret *secret
 enum rpcrdma_drc_found
 weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 {
-	struct rpcrdma_drc_ent *e, *fresh = calloc(1, sizeof(*fresh));
+	struct rpcrdma_drc_ent *e, *fresh = weft_spare_zeroed(sizeof(*fresh));
 	enum rpcrdma_drc_found found = RPCRDMA_DRC_NEW;
 	struct weft_rpc_req *former = NULL;
 	struct rpcrdma_drc_chain *chain;

@@ -132,8 +132,8 @@ serve_proc(struct weft_rpc_req *req)
 	xdrproc_t xdr_args = proc->xdr_args != NULL ? proc->xdr_args : weft_rpc_xdr_void;
 	enum weft_rpc_status status;
 
-	req->args = calloc(1, proc->args_bytes != 0 ? proc->args_bytes : 1);
-	req->res = calloc(1, proc->res_bytes != 0 ? proc->res_bytes : 1);
+	req->args = weft_spare_zeroed(proc->args_bytes);
+	req->res = weft_spare_zeroed(proc->res_bytes);
 	if (req->args == NULL || req->res == NULL) {
 		serve_answer(req, WEFT_RPC_SYSTEM_ERR);
 		return;

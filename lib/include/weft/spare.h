@@ -32,6 +32,17 @@ struct weft_spare {
 	unsigned int n;
 };
 
+/** Memory of `bytes` octets, which are zero, and of one octet for 0; free() it. NULL: no memory. For
+ * small objects of each message: calloc() of glibc does not use the thread's list of freed memory,
+ * malloc() does. */
+static inline void *
+weft_spare_zeroed(size_t bytes)
+{
+	void *p = malloc(bytes != 0 ? bytes : 1);
+
+	return p != NULL ? memset(p, 0, bytes) : NULL;
+}
+
 /** An object of `bytes` octets, which are zero; all objects of a list have the same length, of a
  * pointer or more. NULL: no memory. */
 static inline void *
