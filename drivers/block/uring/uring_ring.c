@@ -17,11 +17,11 @@
 #include "uring_priv.h"
 
 /**
- * Most requests that one poll hands over, and most results that it takes: some 30 us of the polling
+ * Most requests that one poll hands over, and most results that it takes: some 50 us of the polling
  * core. A device may give many results at once, when it has nothing more to do. Their answers go
  * out, and new requests come in and reach the device, while the later ones are still taken.
  */
-#define URING_BURST       4
+#define URING_BURST       6
 #define URING_SQES        32 /**< also for what cancels requests */
 #define URING_BURST_BYTES (1U << 20)
 #define URING_REG_BYTES   (1ULL << 30) /**< the kernel's limit of one registered buffer */
