@@ -3,12 +3,12 @@
 import statistics
 
 
-def judge(ratios, waited, goal):
-    """Judge a row: `ratios` weft / fio of its rounds, `waited` whether a side of weft waited for its CPU there, `goal` may be None.
+def judge(ratios, disturbed, goal):
+    """Judge a row: `ratios` weft / fio of its rounds, `disturbed` whether other programs used the cores, `goal` may be None.
 
     Returns (verdict, median of the rounds that are trusted or None). Verdicts: "met", "MISSED", "not judged".
     """
-    trusted = [r for r, w in zip(ratios, waited) if not w]
+    trusted = [r for r, w in zip(ratios, disturbed) if not w]
     if not trusted or goal is None:
         return "not judged", statistics.median(trusted) if trusted else None
     median = statistics.median(trusted)
@@ -16,5 +16,5 @@ def judge(ratios, waited, goal):
 
 
 def status(rows):
-    """Exit status for {name: {"ratio": ..., "waited": ..., "goal": ...}}: 1 if one row has missed its goal."""
-    return int(any(judge(r["ratio"], r["waited"], r["goal"])[0] == "MISSED" for r in rows.values()))
+    """Exit status for {name: {"ratio": ..., "disturbed": ..., "goal": ...}}: 1 if one row has missed its goal."""
+    return int(any(judge(r["ratio"], r["disturbed"], r["goal"])[0] == "MISSED" for r in rows.values()))

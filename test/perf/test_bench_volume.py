@@ -13,15 +13,15 @@ from volume_judge import judge, status  # noqa: E402
 from weft_e2e import main  # noqa: E402
 
 
-def row(ratio, waited, goal):
-    return {"ratio": ratio, "waited": waited, "goal": goal}
+def row(ratio, disturbed, goal):
+    return {"ratio": ratio, "disturbed": disturbed, "goal": goal}
 
 
 def test_judged():
     f, t = False, True
     assert judge([0.9, 0.95, 0.7], [f, f, f], 0.9) == ("met", 0.9)
     assert judge([0.89, 0.95, 0.7], [f, f, f], 0.9) == ("MISSED", 0.89)
-    # Rounds that waited for a CPU count neither for nor against.
+    # Disturbed rounds count neither for nor against.
     assert judge([0.95, 0.5, 0.4], [f, t, t], 0.9) == ("met", 0.95)
     assert judge([0.95, 0.96, 0.4], [t, t, f], 0.9) == ("MISSED", 0.4)
     assert judge([0.1, 0.1], [t, t], 0.9) == ("not judged", None)
