@@ -208,7 +208,7 @@ def reloads(g):
 
 def stops(g):
     """In the middle of a push: soon, in order, and the push fails."""
-    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --rate 200K --block 64K /var/tmp/in weft://10.0.0.1/demo")
+    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --reconnect 0 --rate 200K --block 64K /var/tmp/in weft://10.0.0.1/demo")
     g.until("the push has a grant", lambda: '"grants":1' in g.good("weft-ctl --json exports demo").replace(" ", ""))
     began = time.monotonic()
     g.good(f"systemctl stop {UNIT}", 70)
@@ -216,7 +216,8 @@ def stops(g):
     check(took < 20, f"{took:.1f} s")
     check(g.show("Result", "ExecMainStatus", "ActiveState") == ["success", "0", "inactive"], g.show("Result", "ExecMainStatus"))
     g.until("the push ends", lambda: g.run("systemctl is-active push")[0] != 0)
-    check(g.good("systemctl show -P ExecMainStatus push") == "5", "the push did not fail")
+    status = g.good("systemctl show -P ExecMainStatus push")
+    check(status == "5", f"the push ended with {status}: {g.run('journalctl -q -u push -o cat')[1]}")
     g.good(f"systemctl reset-failed; systemctl start {UNIT}", 100)
     same(g)
 
@@ -281,7 +282,10 @@ def reboots(g):
 
 
 def upgraded_and_removed(g):
-    """An upgrade restarts what runs; removal stops it; purge leaves the exports."""
+    """An upgrade restarts what runs, with keys that the service alone may read; removal stops it; purge leaves the exports."""
+    g.good("head -c 32 /dev/urandom | install -m 600 -o weft /dev/stdin /etc/weft/host.key")
+    g.good("sed -i 's/^.target.$/&\\nhost_auth = optional/' /etc/weft/target.ini && grep -q '^host_auth' /etc/weft/target.ini")
+    g.good("printf '[client host]\\nkey_file = /etc/weft/host.key\\n' >> /etc/weft/target.ini")
     pid = g.show("MainPID")
     g.good("dpkg -i --force-confold " + " ".join("/debs/" + n for n in g.debs["0.0.1-2"]), 200)
     g.until("the new one runs", lambda: g.show("MainPID") not in (pid, "0") and g.active())
