@@ -52,6 +52,52 @@ cmd_note(const struct nvmf_slot *s, uint16_t status)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/** The time, for weft_nvmf_ended. */
+static uint64_t
+cmd_clock(const struct nvmf_slot *s)
+{
+	const struct weft_nvmf_group *g = s->queue->group;
+
+	return g->attr.ended != NULL ? g->attr.clock(g) : 0;
+}
+
+/** The owner of the group wants to know. */
+static void
+cmd_ended(const struct nvmf_slot *s, uint16_t status)
+{
+	struct weft_nvmf_group *g = s->queue->group;
+	const struct weft_nvmf_ended e = {.owner = s->ns->attr.owner,
+	                                  .opcode = s->sqe.opcode,
+	                                  .status = status,
+	                                  .bytes = s->len_bytes,
+	                                  .began_ns = s->began_ns,
+	                                  .memory_ns = s->memory_ns,
+	                                  .data_ns = s->data_ns,
+	                                  .hostnqn = s->queue->ctrl->hostnqn};
+
+	g->attr.ended(g, &e);
+}
+
+/** Count an answer. */
+static void
+cmd_count(const struct nvmf_slot *s, uint16_t status)
+{
+	struct weft_nvmf_queue *q = s->queue;
+	struct nvmf_ctrl_at *at = q->ctrl == NULL ? NULL : &q->ctrl->at[q->group->index];
+
+	nvmf_count(&q->group->commands, 1);
+	nvmf_count(&q->commands, 1);
+	if (at != NULL)
+		nvmf_count(&at->commands, 1);
+	if (status == WEFT_NVMF_OK)
+		return;
+	nvmf_count(&q->group->errors, 1);
+	nvmf_count(&q->errors, 1);
+	if (at != NULL)
+		nvmf_count(&at->errors, 1);
+	cmd_note(s, status);
+}
+
 static void
 cmd_answer(struct nvmf_slot *s, uint16_t status)
 {
@@ -64,11 +110,9 @@ cmd_answer(struct nvmf_slot *s, uint16_t status)
 	if (++q->sqhd >= q->size)
 		q->sqhd = 0;
 	cqe.sqhd = q->no_flow ? 0xffff : q->sqhd;
-	nvmf_count(&q->group->commands, 1);
-	if (status != WEFT_NVMF_OK) {
-		nvmf_count(&q->group->errors, 1);
-		cmd_note(s, status);
-	}
+	cmd_count(s, status);
+	if (s->ns != NULL && q->qid > 0 && q->group->attr.ended != NULL)
+		cmd_ended(s, status);
 	s->state = NVMF_SLOT_ANSWER;
 	if (q->lost) {
 		nvmf_finish(s);
@@ -106,6 +150,7 @@ static void
 cmd_run(struct nvmf_slot *s)
 {
 	s->state = NVMF_SLOT_RUN;
+	s->data_ns = cmd_clock(s);
 	if (s->aborted)
 		nvmf_complete(s, WEFT_NVMF_ABORTED);
 	else
@@ -118,6 +163,7 @@ cmd_data(struct nvmf_slot *s)
 {
 	struct weft_nvmf_queue *q = s->queue;
 
+	s->memory_ns = cmd_clock(s);
 	if (!s->in || s->need_bytes == 0) {
 		cmd_run(s);
 		return;
@@ -188,6 +234,7 @@ nvmf_start(struct nvmf_slot *s)
 	struct weft_nvmf_queue *q = s->queue;
 	uint16_t status, sgl;
 
+	s->began_ns = s->memory_ns = s->data_ns = cmd_clock(s);
 	sgl = weft_nvmf_sgl_decode(&s->sqe, q->attr.ops->sgl_kinds, s->inline_bytes, &s->cmd.sgl);
 	if (s->row == NULL)
 		status = NVMF_NEVER(WEFT_NVMF_INVALID_OPCODE);

@@ -111,6 +111,8 @@ uint16_t nvmf_io_range(struct nvmf_slot *s);
 uint32_t nvmf_io_durable(const struct nvmf_slot *s);
 /** A change was done: it may be lost until it is flushed. */
 void nvmf_io_changed(struct nvmf_slot *s);
+/** A write was done: count it. */
+void nvmf_io_written(const struct nvmf_slot *s);
 /** Two commands as one. */
 void nvmf_fused_start(struct nvmf_slot *first, struct nvmf_slot *second);
 

@@ -332,3 +332,81 @@ nvmf_ctrl_poll(struct weft_nvmf_group *g)
 			c->shut = true;
 	}
 }
+
+/* ---- For the target's owner ---- */
+
+static void
+ctrl_queue_info(const struct weft_nvmf_queue *q, struct weft_nvmf_ctrl_info *info)
+{
+	struct weft_nvmf_queue_info *to = &info->queue[info->queues];
+
+	if (q == NULL)
+		return;
+	to->qid = q->qid;
+	to->group = q->group->index;
+	to->size = q->size;
+	to->commands = atomic_load_explicit(&q->commands, memory_order_relaxed);
+	to->errors = atomic_load_explicit(&q->errors, memory_order_relaxed);
+	info->queues++;
+}
+
+static void
+ctrl_info(const struct nvmf_ctrl *c, struct weft_nvmf_ctrl_info *info)
+{
+	static const char *const states[] = {[NVMF_CTRL_OFF] = "off",
+	                                     [NVMF_CTRL_READY] = "ready",
+	                                     [NVMF_CTRL_SHUTDOWN] = "shutdown",
+	                                     [NVMF_CTRL_DEAD] = "ending"};
+
+	memset(info, 0, sizeof(*info));
+	info->cntlid = c->cntlid;
+	strcpy(info->hostnqn, c->hostnqn);
+	strcpy(info->subnqn, c->subsys->nqn);
+	memcpy(info->hostid, c->hostid, sizeof(info->hostid));
+	info->state = states[atomic_load_explicit(&c->state, memory_order_acquire)];
+	info->discovery = c->subsys->discovery;
+	info->kato_ms = atomic_load_explicit(&c->kato_ms, memory_order_relaxed);
+	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++) {
+		const struct nvmf_ctrl_at *at = &c->at[g];
+
+		info->commands += atomic_load_explicit(&at->commands, memory_order_relaxed);
+		info->errors += atomic_load_explicit(&at->errors, memory_order_relaxed);
+		info->read_bytes += atomic_load_explicit(&at->read_bytes, memory_order_relaxed);
+		info->written_bytes +=
+		        atomic_load_explicit(&at->written_bytes, memory_order_relaxed);
+	}
+	ctrl_queue_info(c->admin, info);
+	for (uint32_t i = 0; i < c->target->attr.max_io_queues; i++)
+		ctrl_queue_info(c->ioq[i], info);
+}
+
+void
+weft_nvmf_each_ctrl(struct weft_nvmf *t,
+                    void (*fn)(void *arg, const struct weft_nvmf_ctrl_info *info), void *arg)
+{
+	struct weft_nvmf_ctrl_info info;
+	const struct nvmf_ctrl *c;
+
+	nvmf_lock(t);
+	LIST_FOREACH (c, &t->ctrls, link) {
+		ctrl_info(c, &info);
+		fn(arg, &info);
+	}
+	nvmf_unlock(t);
+}
+
+uint32_t
+weft_nvmf_host_drop(struct weft_nvmf *t, const char *hostnqn, uint16_t cntlid)
+{
+	struct nvmf_ctrl *c;
+	uint32_t n = 0;
+
+	nvmf_lock(t);
+	LIST_FOREACH (c, &t->ctrls, link)
+		if (cntlid != 0 ? c->cntlid == cntlid : strcmp(c->hostnqn, hostnqn) == 0) {
+			nvmf_ctrl_end(c);
+			n++;
+		}
+	nvmf_unlock(t);
+	return n;
+}

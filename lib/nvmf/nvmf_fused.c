@@ -25,7 +25,7 @@ fused_start_compare(struct nvmf_slot *s)
 	if (s->len_bytes >
 	    NVMF_MIN(s->ns->info.compare_bytes, s->queue->group->target->attr.mdts_bytes))
 		return NVMF_NEVER(WEFT_NVMF_ATOMIC_EXCEEDED);
-	if (s->ns->attr.read_only || s->ns->info.read_only)
+	if (atomic_load_explicit(&s->ns->read_only, memory_order_relaxed))
 		return NVMF_NEVER(WEFT_NVMF_READ_ONLY);
 	s->need_bytes = (uint32_t)s->len_bytes;
 	s->room_bytes = 2 * s->need_bytes;
@@ -47,8 +47,10 @@ fused_done(struct nvmf_slot *s, int status)
 {
 	struct nvmf_slot *first = s->other;
 
-	if (status == 0)
+	if (status == 0) {
 		nvmf_io_changed(s);
+		nvmf_io_written(s);
+	}
 	/* the first one has failed, and the second one with it */
 	if (status == -EILSEQ)
 		nvmf_complete(first, nvmf_status(status, false));

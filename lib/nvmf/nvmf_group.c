@@ -126,13 +126,49 @@ weft_nvmf_group_close(struct weft_nvmf_group *g)
 }
 
 void
-weft_nvmf_group_stop(struct weft_nvmf_group *g)
+weft_nvmf_group_stop(struct weft_nvmf_group *g, uint64_t grace_ns)
 {
-	struct weft_nvmf_queue *q;
+	/* not 0, which is no stop */
+	g->stop_ns = NVMF_MAX(g->now_ns, 1U);
+	g->stop_ns += NVMF_MIN(grace_ns, UINT64_MAX - g->stop_ns);
+	g->next_ns = 0;
+}
 
-	TAILQ_FOREACH (q, &g->queues, link)
+/** Whether a command of the queue is still to be answered. */
+static bool
+group_is_working(const struct weft_nvmf_queue *q)
+{
+	const struct nvmf_slot *s;
+
+	TAILQ_FOREACH (s, &q->busy, link)
+		if (s->state != NVMF_SLOT_HELD)
+			return true;
+	return false;
+}
+
+/** The group is stopped: close the queues that have answered all. The I/O queues of a controller,
+ * of whatever group, are ended before its admin queue. */
+static void
+group_stop_poll(struct weft_nvmf_group *g)
+{
+	const bool late = g->now_ns >= g->stop_ns;
+	struct weft_nvmf_queue *q;
+	bool io;
+
+	TAILQ_FOREACH (q, &g->queues, link) {
+		if (q->closing || (group_is_working(q) && !late))
+			continue;
+		nvmf_lock(g->target);
+		io = q->ctrl != NULL && q->qid == 0 && q->ctrl->io_queues > 0;
+		nvmf_unlock(g->target);
+		if (io && !late)
+			continue;
 		atomic_store_explicit(&q->doomed, true, memory_order_release);
-	atomic_store_explicit(&g->attention, true, memory_order_release);
+		atomic_store_explicit(&g->attention, true, memory_order_release);
+	}
+	/* what ends elsewhere is looked for in the next poll */
+	if (g->nqueues > 0)
+		g->next_ns = 0;
 }
 
 uint32_t
@@ -224,6 +260,8 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 		g->next_ns = UINT64_MAX;
 		group_timers(g);
 		nvmf_ctrl_poll(g);
+		if (g->stop_ns != 0)
+			group_stop_poll(g);
 	}
 	if (atomic_load_explicit(&g->attention, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {

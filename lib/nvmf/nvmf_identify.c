@@ -237,7 +237,7 @@ identify_ns(const struct nvmf_slot *s, uint8_t *p)
 	weft_nvmf_put16(p + NS_NPDG, piece);
 	weft_nvmf_put16(p + NS_NPDA, piece);
 	weft_nvmf_put16(p + NS_NOWS, piece);
-	p[NS_NSATTR] = ns->attr.read_only || i->read_only;
+	p[NS_NSATTR] = atomic_load_explicit(&ns->read_only, memory_order_relaxed);
 	memcpy(p + NS_NGUID, i->super.uuid, 16);
 	weft_nvmf_put32(p + NS_LBAF0, ns->lba_shift << 16);
 }

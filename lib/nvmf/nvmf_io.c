@@ -71,7 +71,7 @@ io_start_data(struct nvmf_slot *s)
 static uint16_t
 io_writable(const struct nvmf_slot *s)
 {
-	if (s->ns->attr.read_only || s->ns->info.read_only)
+	if (atomic_load_explicit(&s->ns->read_only, memory_order_relaxed))
 		return NVMF_NEVER(WEFT_NVMF_READ_ONLY);
 	return WEFT_NVMF_OK;
 }
@@ -116,6 +116,7 @@ io_read_done(struct nvmf_slot *s, int status)
 	if (status == 0) {
 		nvmf_count(&io_at(s)->reads, 1);
 		nvmf_count(&io_at(s)->read_bytes, s->len_bytes);
+		nvmf_count(&s->queue->ctrl->at[s->queue->group->index].read_bytes, s->len_bytes);
 	}
 	io_end(s, status, false);
 }
@@ -152,13 +153,20 @@ io_start_write(struct nvmf_slot *s)
 	return status != WEFT_NVMF_OK ? status : io_writable(s);
 }
 
+void
+nvmf_io_written(const struct nvmf_slot *s)
+{
+	nvmf_count(&io_at(s)->writes, 1);
+	nvmf_count(&io_at(s)->written_bytes, s->len_bytes);
+	nvmf_count(&s->queue->ctrl->at[s->queue->group->index].written_bytes, s->len_bytes);
+}
+
 static void
 io_write_done(struct nvmf_slot *s, int status)
 {
 	if (status == 0) {
 		nvmf_io_changed(s);
-		nvmf_count(&io_at(s)->writes, 1);
-		nvmf_count(&io_at(s)->written_bytes, s->len_bytes);
+		nvmf_io_written(s);
 	}
 	io_end(s, status, true);
 }

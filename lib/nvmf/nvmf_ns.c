@@ -34,7 +34,8 @@ nvmf_ns_hold(struct nvmf_slot *s)
 	if (ns == NULL)
 		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
 	atomic_fetch_add_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
-	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL) {
+	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL ||
+	    ns->at[g].leaving) {
 		atomic_fetch_sub_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
 		return WEFT_NVMF_NS_NOT_READY;
 	}
@@ -74,6 +75,40 @@ ns_lba_bytes(const struct weft_nvmf_ns_attr *attr, const struct weft_vol_info *i
 	return (int)lba;
 }
 
+/** Whether a group has a way to it, or a command holds it. With the lock. */
+static bool
+ns_is_used(const struct nvmf_ns *ns)
+{
+	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++)
+		if (atomic_load_explicit(&ns->at[g].under_way, memory_order_seq_cst) > 0 ||
+		    atomic_load_explicit(&ns->at[g].attached, memory_order_seq_cst))
+			return true;
+	return false;
+}
+
+/** NULL: there is none of this number. With the lock. */
+static struct nvmf_ns *
+ns_present(const struct weft_nvmf_subsys *s, uint32_t nsid)
+{
+	struct nvmf_ns *ns = nsid > 0 && nsid <= s->max_nsid ? s->ns[nsid - 1] : NULL;
+
+	return ns != NULL && ns->present ? ns : NULL;
+}
+
+/** What it is from now on. With the lock; no command holds it. */
+static void
+ns_set(struct nvmf_ns *ns, const struct weft_nvmf_ns_attr *attr, const struct weft_vol_info *info,
+       int lba)
+{
+	ns->attr = *attr;
+	ns->info = *info;
+	ns->lba_shift = lba == 512 ? 9 : 12;
+	ns->blocks = info->bytes >> ns->lba_shift;
+	ns->vwc = attr->volatile_cache && !attr->write_through;
+	atomic_store_explicit(&ns->read_only, attr->read_only || info->read_only,
+	                      memory_order_relaxed);
+}
+
 int
 weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr)
 {
@@ -102,11 +137,7 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 			ns->nsid = attr->nsid;
 			atomic_store_explicit(&s->ns[attr->nsid - 1], ns, memory_order_release);
 		}
-		ns->attr = *attr;
-		ns->info = *info;
-		ns->lba_shift = lba == 512 ? 9 : 12;
-		ns->blocks = info->bytes >> ns->lba_shift;
-		ns->vwc = attr->volatile_cache && !attr->write_through;
+		ns_set(ns, attr, info, lba);
 		ns->present = true;
 		atomic_store_explicit(&ns->active, true, memory_order_seq_cst);
 		ns_tell(s, attr->nsid);
@@ -119,26 +150,91 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 int
 weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid)
 {
-	struct nvmf_ns *ns = NULL;
-	bool busy = false;
+	struct nvmf_ns *ns;
+	bool busy;
 
 	nvmf_lock(s->target);
-	if (nsid > 0 && nsid <= s->max_nsid)
-		ns = s->ns[nsid - 1];
-	if (ns == NULL || !ns->present) {
+	ns = ns_present(s, nsid);
+	if (ns == NULL) {
 		nvmf_unlock(s->target);
 		return -ENOENT;
 	}
 	if (atomic_exchange_explicit(&ns->active, false, memory_order_seq_cst))
 		ns_tell(s, nsid);
-	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++)
-		busy = busy ||
-		       atomic_load_explicit(&ns->at[g].under_way, memory_order_seq_cst) > 0 ||
-		       atomic_load_explicit(&ns->at[g].attached, memory_order_seq_cst);
+	busy = ns_is_used(ns);
 	if (!busy)
 		ns->present = false;
 	nvmf_unlock(s->target);
 	return busy ? -EAGAIN : 0;
+}
+
+int
+weft_nvmf_ns_renew(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr)
+{
+	const struct weft_vol_info *info = weft_vol_info(attr->vol);
+	const int lba = ns_lba_bytes(attr, info);
+	struct nvmf_ns *ns;
+	int r = 0;
+
+	if (lba < 0)
+		return lba;
+	nvmf_lock(s->target);
+	ns = ns_present(s, attr->nsid);
+	if (ns == NULL)
+		r = -ENOENT;
+	else if (ns_is_used(ns))
+		r = -EAGAIN;
+	else if (memcmp(ns->info.super.uuid, info->super.uuid, sizeof(info->super.uuid)) != 0 ||
+	         1 << ns->lba_shift != lba)
+		r = -ESTALE;
+	if (r == 0) {
+		ns_set(ns, attr, info, lba);
+		ns_tell(s, attr->nsid);
+	}
+	nvmf_unlock(s->target);
+	return r;
+}
+
+int
+weft_nvmf_ns_read_only(struct weft_nvmf_subsys *s, uint32_t nsid, bool read_only)
+{
+	struct nvmf_ns *ns;
+	bool now;
+
+	nvmf_lock(s->target);
+	ns = ns_present(s, nsid);
+	if (ns != NULL) {
+		ns->attr.read_only = read_only;
+		now = read_only || ns->info.read_only;
+		if (atomic_exchange_explicit(&ns->read_only, now, memory_order_relaxed) != now)
+			ns_tell(s, nsid);
+	}
+	nvmf_unlock(s->target);
+	return ns == NULL ? -ENOENT : 0;
+}
+
+int
+weft_nvmf_ns_query(struct weft_nvmf_subsys *s, uint32_t nsid, struct weft_nvmf_ns_stats *stats)
+{
+	const struct nvmf_ns *ns;
+
+	memset(stats, 0, sizeof(*stats));
+	nvmf_lock(s->target);
+	ns = ns_present(s, nsid);
+	for (uint32_t g = 0; ns != NULL && g < WEFT_NVMF_MAX_GROUPS; g++) {
+		const struct nvmf_at *at = &ns->at[g];
+
+		stats->reads += atomic_load_explicit(&at->reads, memory_order_relaxed);
+		stats->writes += atomic_load_explicit(&at->writes, memory_order_relaxed);
+		stats->read_bytes += atomic_load_explicit(&at->read_bytes, memory_order_relaxed);
+		stats->written_bytes +=
+		        atomic_load_explicit(&at->written_bytes, memory_order_relaxed);
+		stats->media_errors +=
+		        atomic_load_explicit(&at->media_errors, memory_order_relaxed);
+		stats->attached += atomic_load_explicit(&at->attached, memory_order_relaxed);
+	}
+	nvmf_unlock(s->target);
+	return ns == NULL ? -ENOENT : 0;
 }
 
 /** Attach to a namespace, which cannot be removed meanwhile. With the lock. */
@@ -150,8 +246,11 @@ ns_attach(struct weft_nvmf_group *g, struct nvmf_ns *ns, struct weft_vol_chan *c
 	if (ns == NULL)
 		return -ENOENT;
 	at = &ns->at[g->index];
-	if (at->chan != NULL)
+	if (at->chan != NULL && (!at->leaving || at->chan != chan))
 		return -EEXIST;
+	at->leaving = false;
+	if (at->chan != NULL)
+		return 0;
 	memset(&at->memory, 0, sizeof(at->memory));
 	/* a medium that is stuck leaves others a quarter */
 	at->memory.max_bytes = NVMF_MAX(weft_staging_max_req(g->memory), g->attr.bytes / 4 * 3);
@@ -182,9 +281,11 @@ weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, ui
 	    s->ns[nsid - 1]->at[g->index].chan == NULL)
 		return -ENOENT;
 	at = &s->ns[nsid - 1]->at[g->index];
+	at->leaving = true;
 	if (atomic_load_explicit(&at->under_way, memory_order_seq_cst) > 0)
 		return -EAGAIN;
 	at->chan = NULL;
+	at->leaving = false;
 	atomic_store_explicit(&at->attached, false, memory_order_seq_cst);
 	return 0;
 }

@@ -49,6 +49,7 @@ struct nvmf_host {
 /** A group's way to a namespace. */
 struct nvmf_at {
 	struct weft_vol_chan *chan; /**< group */
+	bool leaving;               /**< group: no command begins until it is attached again */
 	_Atomic uint32_t under_way; /**< commands of the group; a remover reads it */
 	_Atomic bool attached;
 	/** Writes of any length may wait for the medium for ever: a part of the memory is others'.
@@ -68,7 +69,8 @@ struct nvmf_ns {
 	struct weft_vol_info info;
 	uint64_t blocks;
 	uint32_t lba_shift;
-	bool vwc; /**< an answered write may be lost until it is flushed */
+	bool vwc;               /**< an answered write may be lost until it is flushed */
+	_Atomic bool read_only; /**< of the configuration; changes at any time */
 	struct nvmf_at at[WEFT_NVMF_MAX_GROUPS];
 };
 
@@ -95,10 +97,11 @@ struct nvmf_error {
 	uint16_t sqid, cid, status;
 };
 
-/** A controller's part in a group: its share of memory. group */
+/** A controller's part in a group: its share of memory, and what it has done. group */
 struct nvmf_ctrl_at {
 	uint32_t queues;
 	struct weft_staging_client client;
+	_Atomic uint64_t commands, errors, read_bytes, written_bytes;
 };
 
 enum nvmf_ctrl_state {
@@ -130,7 +133,8 @@ struct nvmf_ctrl {
 	struct nvmf_ctrl_at at[WEFT_NVMF_MAX_GROUPS];
 
 	/* group of the admin queue */
-	uint32_t cc, kato_ms;
+	uint32_t cc;
+	_Atomic uint32_t kato_ms;
 	_Atomic uint32_t granted; /**< I/O queues; 0: the host has not asked */
 	bool shut;                /**< the shutdown is complete */
 	bool shut_asked;          /**< a shutdown was asked for, */
@@ -196,6 +200,7 @@ struct nvmf_slot {
 	uint64_t at_bytes;             /**< long work: how far it has come */
 	uint32_t step;
 	uint64_t mark;                                 /**< Flush: the changes that it covers */
+	uint64_t began_ns, memory_ns, data_ns;         /**< by the group's clock */
 	void (*done)(struct nvmf_slot *s, int status); /**< of the operation under way */
 	struct nvmf_slot *other;                       /**< of two fused ones */
 	/** Where its memory is: its own, or that of the first of two; from this octet on. */
@@ -212,7 +217,8 @@ struct weft_nvmf_queue {
 	TAILQ_ENTRY(weft_nvmf_queue) link; /**< group */
 	struct weft_nvmf_group *group;
 	struct weft_nvmf_queue_attr attr;
-	_Atomic bool doomed;    /**< the group is to close it */
+	_Atomic bool doomed; /**< the group is to close it */
+	_Atomic uint64_t commands, errors;
 	struct nvmf_ctrl *ctrl; /**< NULL: not connected */
 	uint16_t qid;
 	/* group */
@@ -239,7 +245,9 @@ struct weft_nvmf_group {
 	uint32_t nqueues;
 	LIST_HEAD(, nvmf_ctrl) ctrls; /**< whose admin queue is here */
 	uint64_t now_ns, next_ns;
-	bool given; /**< memory was given back: others may wait for it */
+	bool given;       /**< memory was given back: others may wait for it */
+	uint64_t stop_ns; /**< when what is under way ends at the latest; 0: the group is not
+	                        stopped */
 	_Atomic uint64_t commands, errors, memory_waits, protocol_errors, events, told_lost;
 };
 

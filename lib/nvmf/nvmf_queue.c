@@ -76,6 +76,7 @@ queue_slot(struct weft_nvmf_queue *q, int *error)
 	s->need_bytes = s->room_bytes = s->step = 0;
 	s->in = s->aborted = s->on_volume = false;
 	s->result = 0;
+	s->off_bytes = s->len_bytes = 0;
 	s->other = NULL;
 	s->from = &s->mem;
 	s->from_bytes = 0;
@@ -140,7 +141,8 @@ weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
 	uint16_t status;
 	int r = 0;
 
-	if (q->closing || atomic_load_explicit(&q->doomed, memory_order_acquire))
+	if (q->closing || q->group->stop_ns != 0 ||
+	    atomic_load_explicit(&q->doomed, memory_order_acquire))
 		return -ESHUTDOWN;
 	if (weft_nvmf_sqe_decode(capsule, bytes, &sqe) != 0 || q->under_way >= q->size ||
 	    bytes > WEFT_NVMF_SQE_BYTES + (size_t)q->attr.inline_bytes) {

@@ -331,6 +331,22 @@ weft_nvmf_host_allow(struct weft_nvmf_subsys *s, const char *hostnqn)
 	return r;
 }
 
+void
+weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any)
+{
+	struct nvmf_ctrl *c;
+
+	nvmf_lock(s->target);
+	if (s->any_host != any) {
+		s->any_host = any;
+		nvmf_discovery_changed(s->target);
+	}
+	LIST_FOREACH (c, &s->target->ctrls, link)
+		if (c->subsys == s && !nvmf_host_ok(s, c->hostnqn))
+			nvmf_ctrl_end(c);
+	nvmf_unlock(s->target);
+}
+
 int
 weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn)
 {

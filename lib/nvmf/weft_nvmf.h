@@ -128,6 +128,40 @@ int weft_nvmf_host_allow(struct weft_nvmf_subsys *s, const char *hostnqn);
 /** The host's controllers of this subsystem are ended, even if any_host is set. -ENOENT: it was not
  * in the list. */
 int weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn);
+/** Change weft_nvmf_subsys_attr.any_host. Controllers of hosts that may not use it now are ended. */
+void weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any);
+
+/* ---- Controllers ---- */
+
+struct weft_nvmf_queue_info {
+	uint16_t qid;
+	uint32_t group; /**< number of its group */
+	uint32_t size;  /**< entries */
+	uint64_t commands, errors;
+};
+
+/** A controller, as it is now. What is counted is of all queues that it has had. */
+struct weft_nvmf_ctrl_info {
+	uint16_t cntlid;
+	char hostnqn[WEFT_NVMF_NQN_BYTES], subnqn[WEFT_NVMF_NQN_BYTES];
+	uint8_t hostid[16];
+	const char *state; /**< "off", "ready", "shutdown", "ending" */
+	bool discovery;
+	uint32_t kato_ms;
+	uint64_t commands, errors, read_bytes, written_bytes;
+	uint32_t queues;
+	struct weft_nvmf_queue_info queue[1 + 64]; /**< the admin queue is the first */
+};
+
+/** Call fn for each controller, with the target's lock held: it must not call the target, nor wait
+ * for a worker. */
+void weft_nvmf_each_ctrl(struct weft_nvmf *t,
+                         void (*fn)(void *arg, const struct weft_nvmf_ctrl_info *info), void *arg);
+/**
+ * End the controllers of a host, of all subsystems, or with cntlid != 0 this controller alone, of
+ * whatever host. Nothing prevents the host from connecting again. Returns how many.
+ */
+uint32_t weft_nvmf_host_drop(struct weft_nvmf *t, const char *hostnqn, uint16_t cntlid);
 
 /* ---- Namespaces ---- */
 
@@ -144,7 +178,8 @@ struct weft_nvmf_ns_attr {
 	bool persistent, volatile_cache, discard_zeroes;
 	/** Make each write durable before its answer, so that there is no volatile cache. */
 	bool write_through;
-	bool read_only;
+	bool read_only; /**< weft_nvmf_ns_read_only() changes it */
+	void *owner;    /**< weft_nvmf_ended.owner */
 };
 
 /**
@@ -159,8 +194,43 @@ int weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr 
  * group has not detached it; call again. With 0 the volume may be closed. -ENOENT.
  */
 int weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid);
+/**
+ * A namespace whose groups are all detached has another opening of its volume, maybe of another
+ * size: attr as of weft_nvmf_ns_add(). Controllers tell their hosts. Until then its commands were
+ * refused as "not ready", and its old volume may be closed.
+ * - -ENOENT: there is none
+ * - -EAGAIN: a group is attached, or a command is under way; call again
+ * - -ESTALE: it is another volume, or has another length of blocks: remove it, and add that
+ * - others of weft_nvmf_ns_add()
+ */
+int weft_nvmf_ns_renew(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr);
+/** Change whether it may be written. Commands under way end as they began. Controllers tell their
+ * hosts of a change. -ENOENT. */
+int weft_nvmf_ns_read_only(struct weft_nvmf_subsys *s, uint32_t nsid, bool read_only);
+
+/** What commands of a namespace have done since the target has it, of all groups. */
+struct weft_nvmf_ns_stats {
+	uint64_t reads, writes, read_bytes, written_bytes;
+	uint64_t media_errors; /**< commands that the medium has failed */
+	uint32_t attached;     /**< groups that reach it */
+};
+
+/** -ENOENT. */
+int weft_nvmf_ns_query(struct weft_nvmf_subsys *s, uint32_t nsid, struct weft_nvmf_ns_stats *stats);
 
 /* ---- Groups ---- */
+
+/** An I/O command that was answered, or that ended because its connection did. */
+struct weft_nvmf_ended {
+	void *owner; /**< of the namespace */
+	uint8_t opcode;
+	uint16_t status; /**< 0: success */
+	uint64_t bytes;  /**< of the namespace that it was about; Flush: 0 */
+	/** By the group's clock: when the command came, when it had memory, when the host's data
+	 * was there. */
+	uint64_t began_ns, memory_ns, data_ns;
+	const char *hostnqn; /**< valid during the call */
+};
 
 struct weft_nvmf_group_attr {
 	/** Staging memory at a multiple of 4096. The caller tells devices and the network of it,
@@ -170,6 +240,10 @@ struct weft_nvmf_group_attr {
 	/** May be NULL. Another thread has something for the group: its thread is to poll. On any
 	 * thread, with the target's lock held; must not block, and must not call the target. */
 	void (*wake)(struct weft_nvmf_group *g);
+	/** May be NULL. Called for each I/O command that found its namespace; `clock`, which must be
+	 * there then, is asked for the time. */
+	void (*ended)(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e);
+	uint64_t (*clock)(const struct weft_nvmf_group *g);
 	void *owner;
 };
 
@@ -180,8 +254,13 @@ int weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr 
                          struct weft_nvmf_group **out);
 /** Does nothing for NULL. -EBUSY: a queue is open, or a namespace is attached. */
 int weft_nvmf_group_close(struct weft_nvmf_group *g);
-/** Ask all queues of the group to close. weft_nvmf_group_queues() tells when they are gone. */
-void weft_nvmf_group_stop(struct weft_nvmf_group *g);
+/**
+ * Close all queues of the group, I/O queues before the admin queue of their controller. Commands
+ * that come from now on are dropped: the host sends them again when it has connected again. What is
+ * under way is answered before, for at most grace_ns. weft_nvmf_group_queues() tells when all are
+ * gone.
+ */
+void weft_nvmf_group_stop(struct weft_nvmf_group *g, uint64_t grace_ns);
 uint32_t weft_nvmf_group_queues(const struct weft_nvmf_group *g);
 void *weft_nvmf_group_owner(const struct weft_nvmf_group *g);
 /**
@@ -191,7 +270,11 @@ void *weft_nvmf_group_owner(const struct weft_nvmf_group *g);
  */
 int weft_nvmf_group_attach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid,
                            struct weft_vol_chan *chan);
-/** The channel may be closed. -EAGAIN: commands are under way. -ENOENT: not attached. */
+/**
+ * The channel may be closed. Until a namespace is attached again or removed, commands are refused
+ * as "not ready". -EAGAIN: commands are under way; no other begins; call again, or attach the same
+ * channel. -ENOENT: not attached.
+ */
 int weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid);
 /** Hand out memory, end what has to end, look at timers. now_ns does not go backwards. Returns how
  * much there was to do. */

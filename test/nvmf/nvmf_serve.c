@@ -24,14 +24,15 @@
 #include "weft_nvmf.h"
 #include "weft_nvmf_rdma.h"
 
-#define SUBSYS     "nqn.2026-01.org.example:disk"
-#define PORT       4420
-#define STAGING    (32U << 20)
-#define STOP_POLLS 200000
-#define SLEEP_US   1000U
-#define PREFIX_LEN 24
-#define MUST(call) must((call), #call)
-#define PORT_TEXT  "4420"
+#define SUBSYS        "nqn.2026-01.org.example:disk"
+#define PORT          4420
+#define STAGING       (32U << 20)
+#define STOP_POLLS    200000
+#define STOP_GRACE_NS 500000000ULL
+#define SLEEP_US      1000U
+#define PREFIX_LEN    24
+#define MUST(call)    must((call), #call)
+#define PORT_TEXT     "4420"
 
 static struct weft_ctx *ctx;
 static struct weft_worker *worker;
@@ -244,7 +245,7 @@ main(int argc, char **argv)
 		if (weft_worker_poll(worker) == 0)
 			weft_worker_idle(worker, SLEEP_US);
 	weft_unlisten(listener);
-	weft_nvmf_group_stop(group);
+	weft_nvmf_group_stop(group, STOP_GRACE_NS);
 	for (unsigned int i = 0; i < STOP_POLLS; i++) {
 		(void)weft_worker_poll(worker);
 		weft_nvmf_rdma_query(rdma, &r);

@@ -724,6 +724,188 @@ test_namespaces(void)
 	nv_end(&n);
 }
 
+/** The volume of a namespace is closed and opened again, with another size. */
+static void
+test_renew(void)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 0), held = sqe;
+	struct weft_nvmf_sqe aer = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+	struct weft_nvmf_ns_attr attr;
+	struct weft_nvmf_ns_stats stats;
+	struct nv_queue a, io;
+	uint16_t status;
+	uint8_t uuid;
+
+	start();
+	attr = n.ns;
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), -EAGAIN);
+	/* a command is under way: it ends, and no other begins */
+	io.hold_answers = true;
+	nv_keyed(&held, page, 512);
+	CHECK_EQ(nv_send(&io, &held, NULL, 0), 0);
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 1), -EAGAIN);
+	CHECK_EQ(nv_wait(&io, held.cid), 0);
+	io.hold_answers = false;
+	CHECK_EQ(nv_do(&io, &sqe, page, 512), WEFT_NVMF_NS_NOT_READY);
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 1), -EAGAIN);
+	/* the owner has changed its mind */
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 1, n.vol.chan[0]), -EEXIST);
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 1, n.vol.chan[1]), 0);
+	CHECK_EQ(nv_do(&io, &sqe, page, 512), 0);
+	weft_nvmf_sent(io.send[0]);
+	for (unsigned int i = 0; i < NV_GROUPS; i++)
+		CHECK_EQ(weft_nvmf_group_detach(n.group[i], n.subsys, 1), 0);
+	/* it is there, and is not ready */
+	CHECK_EQ(nv_identify(&a, 0, 1, page), 0);
+	CHECK(weft_nvmf_get64(page) > 0);
+	CHECK_EQ(nv_do(&io, &sqe, page, 512), WEFT_NVMF_NS_NOT_READY);
+	CHECK_EQ(weft_nvmf_ns_query(n.subsys, 1, &stats), 0);
+	CHECK_EQ(stats.attached, 0);
+	CHECK_EQ(stats.reads, 2);
+	attr.nsid = 2;
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), -ENOENT);
+	attr.nsid = 1;
+	attr.lba_bytes = 4096;
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), -ESTALE);
+	attr.lba_bytes = 0;
+	CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xb, 0x100, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	attr.read_only = true;
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), 0);
+	nv_poll(&n);
+	CHECK(nv_answered(&a, aer.cid, &status));
+	for (unsigned int i = 0; i < NV_GROUPS; i++)
+		CHECK_EQ(weft_nvmf_group_attach(n.group[i], n.subsys, 1, n.vol.chan[i]), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_WRITE, 0, 1, page, 512, 0), NEVER(WEFT_NVMF_READ_ONLY));
+	CHECK_EQ(weft_nvmf_ns_read_only(n.subsys, 1, false), 0);
+	CHECK_EQ(weft_nvmf_ns_read_only(n.subsys, 2, false), -ENOENT);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_WRITE, 0, 1, page, 512, 0), 0);
+	/* another volume has another UUID */
+	for (unsigned int i = 0; i < NV_GROUPS; i++)
+		CHECK_EQ(weft_nvmf_group_detach(n.group[i], n.subsys, 1), 0);
+	uuid = weft_vol_info(n.vol.vol)->super.uuid[0];
+	((struct weft_vol_info *)(uintptr_t)weft_vol_info(n.vol.vol))->super.uuid[0] ^= 1;
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), -ESTALE);
+	((struct weft_vol_info *)(uintptr_t)weft_vol_info(n.vol.vol))->super.uuid[0] = uuid;
+	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), 0);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+struct seen {
+	unsigned int n;
+	struct weft_nvmf_ctrl_info last;
+};
+
+static void
+see(void *arg, const struct weft_nvmf_ctrl_info *info)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	s->last = *info;
+}
+
+/** What the owner of the target sees of controllers, and that it can end them. */
+static void
+test_ctrl_list(void)
+{
+	struct nv_queue a, io, d;
+	struct seen s = {0};
+
+	start();
+	weft_nvmf_each_ctrl(n.target, see, &s);
+	CHECK_EQ(s.n, 0);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_WRITE, 0, 2, page, 1024, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 1U << 30, 1, page, 512, 0),
+	         NEVER(WEFT_NVMF_LBA_RANGE));
+	weft_nvmf_each_ctrl(n.target, see, &s);
+	CHECK_EQ(s.n, 1);
+	CHECK_EQ(strcmp(s.last.hostnqn, NV_HOST), 0);
+	CHECK_EQ(strcmp(s.last.subnqn, NV_SUBSYS), 0);
+	CHECK_EQ(strcmp(s.last.state, "ready"), 0);
+	CHECK_EQ(s.last.queues, 2);
+	CHECK_EQ(s.last.queue[0].qid, 0);
+	CHECK_EQ(s.last.queue[1].qid, 1);
+	CHECK_EQ(s.last.queue[1].group, 1);
+	/* Connect is the queue's, and not yet the controller's when it is answered */
+	CHECK_EQ(s.last.queue[1].commands, 4);
+	CHECK_EQ(s.last.queue[1].errors, 1);
+	CHECK_EQ(s.last.errors, 1);
+	CHECK_EQ(s.last.read_bytes, 512);
+	CHECK_EQ(s.last.written_bytes, 1024);
+	CHECK_EQ(weft_nvmf_host_drop(n.target, NV_OTHER, 0), 0);
+	nv_admin(&n, 0, &d, WEFT_NVMF_DISCOVERY_NQN);
+	CHECK_EQ(weft_nvmf_host_drop(n.target, NULL, d.cntlid), 1);
+	nv_poll(&n);
+	CHECK(d.closed && !a.closed);
+	nv_close(&d);
+	CHECK_EQ(weft_nvmf_host_drop(n.target, NV_HOST, 0), 1);
+	nv_poll(&n);
+	CHECK(a.closed && io.closed);
+	nv_close(&io);
+	nv_close(&a);
+	/* a host that is in no list, when lists count */
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	weft_nvmf_any_host(n.subsys, false);
+	nv_poll(&n);
+	CHECK(a.closed);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+/** A group that stops answers what is under way, and closes I/O queues first. */
+static void
+test_stop(void)
+{
+	struct weft_nvmf_sqe rd = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 0), late = rd;
+	struct weft_nvmf_sqe aer = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
+	struct nv_queue a, io;
+	uint16_t status;
+
+	for (unsigned int stuck = 0; stuck < 2; stuck++) {
+		start();
+		nv_admin(&n, 0, &a, NV_SUBSYS);
+		nv_io(&n, 1, &io, &a, 1);
+		CHECK_EQ(nv_send(&a, &aer, NULL, 0), 0);
+		io.hold_answers = true;
+		nv_keyed(&rd, page, 512);
+		CHECK_EQ(nv_send(&io, &rd, NULL, 0), 0);
+		for (unsigned int i = 0; i < NV_GROUPS; i++)
+			weft_nvmf_group_stop(n.group[i], 500000000);
+		CHECK_EQ(nv_send(&io, &late, NULL, 0), -ESHUTDOWN);
+		nv_poll(&n);
+		nv_poll(&n);
+		CHECK(nv_answered(&io, rd.cid, &status));
+		CHECK(!io.closed && !a.closed);
+		CHECK_EQ(weft_nvmf_group_next_ns(n.group[1]), 0);
+		if (stuck == 0) {
+			weft_nvmf_sent(io.send[0]);
+			nv_poll(&n);
+			nv_poll(&n);
+			CHECK(io.closed && !a.closed);
+			nv_close(&io);
+			nv_poll(&n);
+			CHECK(a.closed);
+		} else {
+			nv_pass(&n, 501);
+			CHECK(io.closed && a.closed);
+			weft_nvmf_sent(io.send[0]);
+			nv_close(&io);
+		}
+		nv_close(&a);
+		nv_end(&n);
+	}
+}
+
 static void
 test_abort(void)
 {
@@ -920,4 +1102,6 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"features: every number", test_features},
                {"identify: refusals", test_identify_refusals},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
+               {"namespaces: a volume is opened again", test_renew},
+               {"controllers: list, drop", test_ctrl_list}, {"a group stops", test_stop},
                {"abort", test_abort}, {"threads", test_threads})

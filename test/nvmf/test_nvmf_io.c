@@ -333,6 +333,7 @@ fused(uint64_t slba, uint32_t blocks, const uint8_t *expect, const uint8_t *data
 static void
 test_fused(void)
 {
+	struct weft_nvmf_ns_stats stats;
 	struct weft_nvmf_sqe c, w;
 	uint16_t first, second;
 
@@ -343,6 +344,10 @@ test_fused(void)
 	CHECK_EQ(second, 0);
 	CHECK_EQ(rd(0, 128, 0), 0);
 	CHECK_MEM(in, out + 512, 65536);
+	/* a Write that was fused is a Write */
+	CHECK_EQ(weft_nvmf_ns_query(n.subsys, 1, &stats), 0);
+	CHECK_EQ(stats.writes, 2);
+	CHECK_EQ(stats.written_bytes, 2 * 65536);
 	fused(0, 8, out, out, &first, &second);
 	CHECK_EQ(first, 0x4285);
 	CHECK_EQ(second, WEFT_NVMF_FUSED_FAILED);
