@@ -57,6 +57,7 @@ struct weft_nvmf_rdma {
 	LIST_HEAD(, rdma_conn) conns;
 	uint32_t cq_used; /**< completions that may be outstanding */
 	uint64_t now_ns;
+	uint64_t close_ns; /**< the first connection that is to end; UINT64_MAX: none */
 	struct weft_nvmf_rdma_stats stats;
 };
 
@@ -66,12 +67,21 @@ rdma_id(const void *p, enum rdma_tag tag)
 	return (uintptr_t)p | (uint64_t)tag;
 }
 
+/** It is to end by then. */
+static void
+rdma_close_by(struct rdma_conn *c, uint64_t close_ns)
+{
+	c->close_ns = close_ns;
+	if (close_ns < c->r->close_ns)
+		c->r->close_ns = close_ns;
+}
+
 /** The connection cannot go on. */
 static void
 rdma_fail(struct rdma_conn *c)
 {
 	if (c->close_ns == 0)
-		c->close_ns = c->r->now_ns + RDMA_CLOSE_NS;
+		rdma_close_by(c, c->r->now_ns + RDMA_CLOSE_NS);
 	if (!c->lost && weft_abort(c->qp) != 0)
 		(void)weft_disconnect(c->qp);
 }
@@ -342,7 +352,7 @@ rdma_close(struct weft_nvmf_queue *q)
 {
 	struct rdma_conn *c = weft_nvmf_queue_owner(q);
 
-	c->close_ns = c->r->now_ns + RDMA_CLOSE_NS;
+	rdma_close_by(c, c->r->now_ns + RDMA_CLOSE_NS);
 	(void)weft_disconnect(c->qp);
 }
 
@@ -472,7 +482,7 @@ weft_nvmf_rdma_request(struct weft_nvmf_rdma *r, const struct weft_event *ev)
 {
 	uint8_t reject[NVMF_RDMA_REJECT_BYTES], accept[NVMF_RDMA_ACCEPT_BYTES];
 	struct nvmf_rdma_request req;
-	struct weft_conn_attr attr = {.size = sizeof(attr)};
+	struct weft_conn_attr attr = {.size = sizeof(attr), .keepalive_us = r->attr.keepalive_us};
 	enum nvmf_rdma_status why =
 	        nvmf_rdma_request_decode(ev->private_data, ev->private_data_bytes, &req);
 	struct rdma_conn *c;
@@ -522,6 +532,7 @@ weft_nvmf_rdma_open(const struct weft_nvmf_rdma_attr *attr, struct weft_nvmf_rdm
 	r->attr.depth = attr->depth == 0 ? 128 : attr->depth;
 	r->attr.inline_bytes = attr->inline_bytes == 0 ? 4096 : attr->inline_bytes;
 	r->attr.max_conns = attr->max_conns == 0 ? 256 : attr->max_conns;
+	r->close_ns = UINT64_MAX;
 	LIST_INIT(&r->conns);
 	ma.addr = attr->memory;
 	ma.len_bytes = attr->bytes;
@@ -566,11 +577,18 @@ weft_nvmf_rdma_poll(struct weft_nvmf_rdma *r, uint64_t now_ns)
 	struct rdma_conn *c;
 
 	r->now_ns = now_ns;
+	if (now_ns < r->close_ns)
+		return;
+	r->close_ns = UINT64_MAX;
 	LIST_FOREACH (c, &r->conns, link) {
-		if (c->lost || c->close_ns == 0 || now_ns < c->close_ns)
+		if (c->lost || c->close_ns == 0)
 			continue;
+		if (now_ns < c->close_ns) {
+			rdma_close_by(c, c->close_ns);
+			continue;
+		}
 		/* the host does not take what was posted for it */
-		c->close_ns = now_ns + RDMA_CLOSE_NS;
+		rdma_close_by(c, now_ns + RDMA_CLOSE_NS);
 		r->stats.aborted++;
 		(void)weft_abort(c->qp);
 	}
@@ -579,13 +597,7 @@ weft_nvmf_rdma_poll(struct weft_nvmf_rdma *r, uint64_t now_ns)
 uint64_t
 weft_nvmf_rdma_next_ns(const struct weft_nvmf_rdma *r)
 {
-	const struct rdma_conn *c;
-	uint64_t next = UINT64_MAX;
-
-	LIST_FOREACH (c, &r->conns, link)
-		if (!c->lost && c->close_ns != 0 && c->close_ns < next)
-			next = c->close_ns;
-	return next;
+	return r->close_ns;
 }
 
 void

@@ -33,6 +33,9 @@ struct weft_nvmf_rdma_attr {
 	uint32_t depth;        /**< of an I/O queue; weft_nvmf_attr.depth at least; 0: 128 */
 	uint32_t inline_bytes; /**< as weft_nvmf_attr.inline_bytes; 0: 4096 */
 	uint32_t max_conns;    /**< connections at once; 0: 256 */
+	/** Silence of TCP after which a host is probed, in microseconds; 0: it is not. A host that
+	 * asks for no Keep Alive (KATO 0) and is gone without a word is found by this alone. */
+	uint32_t keepalive_us;
 };
 
 struct weft_nvmf_rdma_stats {
