@@ -18,6 +18,7 @@
 #include "target_file.h"
 #include "target_lines.h"
 #include "target_metrics.h"
+#include "target_nvmf.h"
 #include "target_quota.h"
 #include "target_restart.h"
 #include "target_service.h"
@@ -124,6 +125,8 @@ target_up(struct target *t, char *err, size_t err_size)
 	if (rc == 0)
 		rc = target_volumes_up(t, err, err_size);
 	if (rc == 0)
+		rc = target_nvmf_up(t, err, err_size);
+	if (rc == 0)
 		rc = target_exports_open(t, node, err, err_size);
 	if (rc == 0)
 		rc = target_quota_up(t, err, err_size);
@@ -133,6 +136,8 @@ target_up(struct target *t, char *err, size_t err_size)
 		rc = target_admit_open(t, err, err_size);
 	if (rc == 0)
 		rc = target_listen(t, err, err_size);
+	if (rc == 0)
+		rc = target_nvmf_listen(t, err, err_size);
 	if (rc == 0)
 		rc = stack_start(&t->stack, err, err_size);
 	t->running = rc == 0;
@@ -173,6 +178,7 @@ target_down(struct target *t)
 {
 	target_conn_fini(t);
 	target_volumes_drain(t, TARGET_HANG_UP_MS);
+	target_nvmf_down(t);
 	if (t->stack.ctx != NULL)
 		weft_ctx_destroy(t->stack.ctx);
 	t->stack.ctx = NULL;
@@ -227,6 +233,7 @@ next_signal(struct target *t, const sigset_t *set)
 		target_tickets_look(t);
 		target_quota_look(t);
 		target_memory_look(t);
+		target_nvmf_look(t);
 	}
 }
 
@@ -238,6 +245,7 @@ end_now(struct target *t)
 	target_metrics_end(t);
 	target_control_end(t);
 	slow_pcap_end(t);
+	target_nvmf_hang_up(t, TARGET_HANG_UP_MS);
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);
 	t->running = false;

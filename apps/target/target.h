@@ -27,6 +27,8 @@
  * - the program replaces itself (target_restart.h): target_restart.c
  * - metrics (target_metrics.h, metrics_count.h, metrics_read.h): metrics*.c
  * - volumes (target_volume.h): target_volume*.c
+ * - NVMe over Fabrics (target_nvmf.h): target_nvmf*.c
+ * - target_round.c (target_round.h: a function on each worker)
  */
 
 #include <stdatomic.h>
@@ -48,6 +50,7 @@ struct control;
 struct control_counters;
 struct control_queue;
 struct metrics;
+struct target_nvmf;
 struct slow_pcap;
 struct state;
 
@@ -100,7 +103,8 @@ struct target {
 	struct control *control;
 	struct control_queue *control_queue;
 	const struct control_counters *control_counters;
-	struct metrics *metrics; /**< NULL: they are off */
+	struct metrics *metrics;  /**< NULL: they are off */
+	struct target_nvmf *nvmf; /**< NULL: there is no subsystem */
 	struct captures captures;
 	/** Packets of slow operations; NULL: no capture was started. A release behind its
 	 * content. */

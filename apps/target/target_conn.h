@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "conf.h"
 #include "host_auth.h"
 #include "quota.h"
 #include <weft/rpc_budget.h>
@@ -120,6 +121,9 @@ bool target_log_request(struct target_worker *tw, const struct weft_event *ev);
 
 /** Whether the target accepts connections to this address of the host. */
 bool target_listens(const struct target *t, const struct sockaddr_storage *addr);
+/** Listen on one address or network. la->prefix_len is set. */
+int target_listen_at(struct target *t, const struct conf_listen *l, uint32_t tcp_port,
+                     struct weft_listen_attr *la, struct weft_listener **out);
 /** Create event and completion queues and the listeners. Workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
 /** With workers running: close every connection in order, and abort the rest after timeout_ms. */

@@ -86,7 +86,8 @@ struct control_job {
 	double took_s;        /**< how long it has measured; 0: it has not */
 	struct control_export_sample *before; /**< by number of the export; NULL: none */
 	json_t *rows;                         /**< for the handler */
-	atomic_uint left;                     /**< workers that have not done their part */
+	json_t *hosts;    /**< NVMe hosts in the first sample; owned; NULL: none was taken */
+	atomic_uint left; /**< workers that have not done their part */
 	struct control_part part[CONF_WORKERS_MAX];
 };
 
@@ -150,6 +151,10 @@ control_since(uint64_t was, uint64_t now)
 
 /** A text as JSON; octets that are no UTF-8 become '?'. NULL: no memory. */
 json_t *control_text(const char *s);
+/** A count as its rate in the time that the job has measured; null: it has measured none. */
+json_t *control_rate(const struct control_job *job, uint64_t n);
+/** Add n to a count of an object. */
+void control_add_to(json_t *object, const char *key, uint64_t n);
 /** A text parameter; NULL: it was not given. */
 const char *control_param(const struct control_job *job, const char *name);
 

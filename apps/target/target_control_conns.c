@@ -137,14 +137,6 @@ control_connections(struct control_job *job)
 	                   json_pack("{s:o, s:I}", "connections", rows, "left_out", left_out(job)));
 }
 
-void
-control_add_to(json_t *object, const char *key, uint64_t n)
-{
-	json_t *v = json_object_get(object, key);
-
-	(void)json_integer_set(v, json_integer_value(v) + (json_int_t)n);
-}
-
 /** The connection as it was in the first sample, from *at on: rows keep their order, and new
  * connections are in front. NULL: it is new. */
 static const struct control_conn *
@@ -156,12 +148,6 @@ conn_before(const struct control_part *part, const struct control_conn *c, uint3
 			return &part->before[i];
 		}
 	return NULL;
-}
-
-json_t *
-control_rate(const struct control_job *job, uint64_t n)
-{
-	return job->took_s > 0 ? json_real((double)n / job->took_s) : json_null();
 }
 
 /** The client of a connection in an object of all of them. NULL: no memory. */
@@ -257,15 +243,17 @@ control_conns_sample(struct control_job *job)
 		part->rows = NULL;
 		part->nrows = part->left_out = 0;
 	}
+	control_nvmf_sample(job);
 }
 
 void
 control_clients(struct control_job *job)
 {
-	json_t *all = control_clients_of(job);
+	json_t *all = control_clients_of(job), *clients = control_values_of(all);
 
+	control_nvmf_clients(job, clients);
 	control_job_result(job, json_pack("{s:I, s:o, s:I}", "interval_ms",
-	                                  (json_int_t)(job->took_s * 1000), "clients",
-	                                  control_values_of(all), "left_out", left_out(job)));
+	                                  (json_int_t)(job->took_s * 1000), "clients", clients,
+	                                  "left_out", left_out(job)));
 	json_decref(all);
 }

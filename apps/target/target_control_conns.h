@@ -33,9 +33,14 @@ struct control_lane {
 json_t *control_clients_of(const struct control_job *job);
 /** The values of an object as an array, which the caller owns. */
 json_t *control_values_of(const json_t *object);
-/** A count as its rate in the time that the job has measured; null: it has measured none. */
-json_t *control_rate(const struct control_job *job, uint64_t n);
-/** Add n to a count of an object. */
-void control_add_to(json_t *object, const char *key, uint64_t n);
+
+/* ---- target_control_nvmf.c: control thread ---- */
+
+/** The first sample of NVMe hosts. */
+void control_nvmf_sample(struct control_job *job);
+/** Append a row of each host to the array of clients. */
+void control_nvmf_clients(struct control_job *job, json_t *clients);
+/** End the controllers of a host. Returns how many connections are ended. */
+int64_t control_nvmf_drop(struct control_job *job, const char *who);
 
 #endif /* WEFT_APPS_TARGET_CONTROL_CONNS_H */

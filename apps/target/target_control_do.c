@@ -10,6 +10,7 @@
 #include "addr.h"
 #include "target.h"
 #include "target_control.h"
+#include "target_control_conns.h"
 #include "target_file.h"
 #include "target_grant.h"
 #include "target_restart.h"
@@ -255,8 +256,9 @@ control_drop(struct control_job *job)
 
 	for (uint32_t i = 0; i < job->t->stack.nworkers; i++)
 		n += job->part[i].closed;
+	n += control_nvmf_drop(job, control_param(job, "client"));
 	if (n == 0)
-		ctl_fail(&job->fault, CTL_NOT_FOUND, "no connection is of \"%.64s\"",
+		ctl_fail(&job->fault, CTL_NOT_FOUND, "no connection is of \"%.223s\"",
 		         control_param(job, "client"));
 	else
 		control_job_result(job, json_pack("{s:I}", "connections", n));

@@ -64,6 +64,7 @@ control_job_put(struct control_job *job)
 		return;
 	json_decref(job->params);
 	json_decref(job->result);
+	json_decref(job->hosts);
 	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++) {
 		free(job->part[i].rows);
 		free(job->part[i].before);
@@ -113,6 +114,20 @@ const char *
 control_param(const struct control_job *job, const char *name)
 {
 	return json_string_value(json_object_get(job->params, name));
+}
+
+void
+control_add_to(json_t *object, const char *key, uint64_t n)
+{
+	json_t *v = json_object_get(object, key);
+
+	(void)json_integer_set(v, json_integer_value(v) + (json_int_t)n);
+}
+
+json_t *
+control_rate(const struct control_job *job, uint64_t n)
+{
+	return job->took_s > 0 ? json_real((double)n / job->took_s) : json_null();
 }
 
 /* ---- By the workers ---- */

@@ -8,6 +8,7 @@
 #include "rate.h"
 #include "target.h"
 #include "target_control_conns.h"
+#include "target_nvmf.h"
 #include "target_rate.h"
 #include "target_volume.h"
 
@@ -328,6 +329,7 @@ control_limits(struct control_job *job)
 	uint64_t of_peer = t->conf.target.max_conns_per_peer, most, exports = 0;
 	json_t *rows = json_array(), *all = control_clients_of(job),
 	       *clients = control_values_of(all), *who;
+	struct weft_nvmf_stats hosts;
 	struct quota_stats s;
 
 	if (of_peer == 0)
@@ -349,6 +351,14 @@ control_limits(struct control_job *job)
 	          t->conf.target.max_opens_per_s != 0 ? t->conf.target.max_opens_per_s : NOT_KNOWN,
 	          s.opens_limited, "max_opens_per_s", NULL);
 	limits_memory(t, rows);
+	if (t->nvmf != NULL) {
+		weft_nvmf_query_stats(t->nvmf->nvmf, &hosts);
+		limit_add(rows, "controllers of NVMe hosts", hosts.ctrls,
+		          t->conf.nvmf.max_controllers, hosts.refused_limit, "max_controllers",
+		          NULL);
+		limit_add(rows, "queues of NVMe hosts", hosts.queues, t->conf.nvmf.max_queues, 0,
+		          "max_queues", NULL);
+	}
 	limit_add(rows, "clients of the control socket",
 	          atomic_load_explicit(&control->clients, memory_order_relaxed), CONTROL_CLIENTS,
 	          atomic_load_explicit(&control->refused, memory_order_relaxed), "", NULL);

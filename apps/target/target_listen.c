@@ -126,33 +126,24 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 bool
 target_listens(const struct target *t, const struct sockaddr_storage *addr)
 {
-	for (uint32_t i = 0; i < t->conf.target.nlisten_on; i++) {
-		const struct conf_listen *l = &t->conf.target.listen_on[i];
+	const struct conf_target *c = &t->conf.target;
 
-		if (l->prefix_len != 0 ? addr_same_net(&l->addr, addr, l->prefix_len)
-		                       : addr_same_host(&l->addr, addr))
-			return true;
-	}
-	return t->conf.target.nlisten_on == 0;
+	return c->nlisten_on == 0 || conf_has_addr(c->listen_on, c->nlisten_on, addr);
 }
 
-/** Listen on one address or network. */
-static int
-listen_on(struct target *t, const struct conf_listen *l, struct weft_listen_attr *la)
+int
+target_listen_at(struct target *t, const struct conf_listen *l, uint32_t tcp_port,
+                 struct weft_listen_attr *la, struct weft_listener **out)
 {
 	struct sockaddr_storage at = l->addr;
-	const uint16_t port = htons((uint16_t)t->conf.target.listen_port);
-	int rc;
+	const uint16_t port = htons((uint16_t)tcp_port);
 
 	if (at.ss_family == AF_INET)
 		((struct sockaddr_in *)&at)->sin_port = port;
 	else
 		((struct sockaddr_in6 *)&at)->sin6_port = port;
 	la->prefix_len = (uint8_t)l->prefix_len;
-	rc = weft_listen(t->stack.ctx, (struct sockaddr *)&at, addr_len(&at), la,
-	                 &t->listeners[t->nlisteners]);
-	t->nlisteners += rc == 0;
-	return rc;
+	return weft_listen(t->stack.ctx, (struct sockaddr *)&at, addr_len(&at), la, out);
 }
 
 int
@@ -198,7 +189,9 @@ target_listen(struct target *t, char *err, size_t err_size)
 	la.evq = t->evq;
 	for (uint32_t i = 0; i < (n > 0 ? n : 1) && rc == 0; i++) {
 		at = n > 0 ? &t->conf.target.listen_on[i] : &any;
-		rc = listen_on(t, at, &la);
+		rc = target_listen_at(t, at, t->conf.target.listen_port, &la,
+		                      &t->listeners[t->nlisteners]);
+		t->nlisteners += rc == 0;
 	}
 	if (rc != 0 && n > 0)
 		snprintf(err, err_size, "cannot listen on %s, port %u: %s",

@@ -21,6 +21,7 @@
 #include "target_file.h"
 #include "target_grant.h"
 #include "target_metrics.h"
+#include "target_nvmf.h"
 #include "target_rate.h"
 #include "target_state.h"
 #include "target_ticket.h"
@@ -440,6 +441,7 @@ target_export_add(struct target *t, const struct conf_export *conf, bool offline
 void
 target_export_remove(struct target *t, struct target_export *ex)
 {
+	target_nvmf_forget(t, ex);
 	pthread_mutex_lock(&t->exports_lock);
 	atomic_store_explicit(&ex->gone, true, memory_order_relaxed);
 	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
@@ -480,6 +482,7 @@ target_export_give(struct target *t, struct target_export *ex, char *err, size_t
 	if (drains && target_export_up(ex) && !target_file_lost(ex)) {
 		atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
 		atomic_store_explicit(&ex->rights, ex->conf->rights, memory_order_relaxed);
+		target_nvmf_rights(t, ex);
 		ui_msg("export %s: is served now", ex->conf->name);
 		return 0;
 	}

@@ -8,6 +8,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_nvmf.h"
 #include "target_slow.h"
 #include "target_state.h"
 #include "ui.h"
@@ -136,5 +137,6 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	for (uint32_t i = 0; i < fresh->nexports; i++)
 		if (target_export_find(t, fresh->exports[i].name) == NULL)
 			export_added(t, &fresh->exports[i]);
+	target_nvmf_reload(t, fresh);
 	return 0;
 }

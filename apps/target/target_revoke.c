@@ -15,6 +15,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "target_grant.h"
+#include "target_nvmf.h"
 #include "target_rate.h"
 #include "target_rpc.h"
 #include "target_say.h"
@@ -191,6 +192,7 @@ worker_revoke(void *arg)
 void
 target_export_revoke(struct target *t, struct target_export *ex)
 {
+	target_nvmf_rights(t, ex);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 		struct revoke_call *call = malloc(sizeof(*call));
 		int rc = -ENOMEM;

@@ -12,6 +12,7 @@
 
 #include "target.h"
 #include "target_file.h"
+#include "target_nvmf.h"
 #include "target_runtime.h"
 #include "target_runtime_check.h"
 #include "target_state.h"
@@ -264,9 +265,15 @@ target_runtime_rename(struct target *t, const char *name, const char *to, char *
 	char unused[CONF_ERR_MAX + CONF_PATH_MAX];
 	struct conf_export now;
 	struct target_export *ex;
+	const char *nqn;
 	bool held;
 	int rc = runtime_find(t, name, &ex, err, err_size);
 
+	if (rc == 0 && target_nvmf_has(t, ex, &nqn))
+		return RUNTIME_FAIL(-EBUSY,
+		                    "export %s is a namespace of %s, which names it; take it from "
+		                    "[subsystem %s], and say reload",
+		                    name, nqn, nqn);
 	if (rc == 0)
 		rc = state_parse(t->state, to, ex->conf, NULL, 0, &now, err, err_size);
 	if (rc == 0)

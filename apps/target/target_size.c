@@ -24,6 +24,9 @@
 #define SIZE_CONN         (72 * KIB)        /* docs/limits.md, "connections" */
 #define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
 #define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
+#define SIZE_HOSTS_WORKER (6 * MIB)  /* completions of NVMe hosts' queues */
+#define SIZE_COMPLETIONS  65536U     /* of a worker's queues: five an entry, and 32 RDMA Reads */
+#define SIZE_ENTRY        (10 * KIB) /* of a queue: a command, and a capsule with its data */
 #define SIZE_PAGE         4096
 #define SIZE_LINE         256
 
@@ -91,6 +94,13 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER;
 	if (n->volumes > 0)
 		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME;
+	if (c->nsubsys > 0) {
+		n->hosts = c->nvmf.staging_bytes + n->workers * SIZE_HOSTS_WORKER;
+		n->queues = n->workers * (SIZE_COMPLETIONS / (5 * c->nvmf.queue_depth + 32));
+		if (n->queues > c->nvmf.max_queues)
+			n->queues = c->nvmf.max_queues;
+		n->queue_bytes = n->queues * (uint64_t)c->nvmf.queue_depth * SIZE_ENTRY;
+	}
 	n->conns = n->clients * SIZE_CONN;
 	n->calls =
 	        n->clients > 0 ? n->workers * SIZE_CALLS_BUDGET + n->clients * SIZE_CONN_CALLS : 0;
@@ -99,7 +109,7 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 uint64_t
 size_at_start(const struct size_need *n, bool huge)
 {
-	return (huge ? 0 : n->buffers) + n->staging + n->program;
+	return (huge ? 0 : n->buffers) + n->staging + n->hosts + n->program;
 }
 
 /* ---- What there is ---- */
@@ -276,6 +286,9 @@ size_print(const struct conf *c, const struct size_ask *ask, const struct size_r
 	snprintf(why, sizeof(why), "%" PRIu32 " volume%s: [target] staging, and 1.1 MiB a worker",
 	         n.volumes, n.volumes == 1 ? "" : "s");
 	size_row(out, "volumes", n.staging, why);
+	if (n.hosts > 0)
+		size_row(out, "NVMe hosts", n.hosts,
+		         "[nvmf] staging, and completions of the workers");
 	size_row(out, "needed to start", size_at_start(&n, false),
 	         huge ? "packet buffers in hugepages" : "all in ordinary pages");
 	size_row(out, "objects and logs", n.exports, "which lie in memory, but on DAX");
@@ -283,7 +296,11 @@ size_print(const struct conf *c, const struct size_ask *ask, const struct size_r
 	         n.clients == 1 ? "" : "s");
 	size_row(out, "clients", n.conns, why);
 	size_row(out, "calls and answers", n.calls, "at most, under load");
-	size_row(out, "in all", size_at_start(&n, false) + n.exports + n.conns + n.calls, "");
+	snprintf(why, sizeof(why), "at most, by %" PRIu32 " queues of hosts in full use", n.queues);
+	if (n.queues > 0)
+		size_row(out, "commands of NVMe hosts", n.queue_bytes, why);
+	size_row(out, "in all",
+	         size_at_start(&n, false) + n.exports + n.conns + n.calls + n.queue_bytes, "");
 	if (r->huge_page > 0) {
 		snprintf(why, sizeof(why), "%" PRIu64 " of %" PRIu64 " KiB for packet buffers",
 		         (n.buffers + r->huge_page - 1) / r->huge_page, r->huge_page / KIB);

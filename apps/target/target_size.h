@@ -18,13 +18,15 @@ struct size_ask {
 
 /** In octets. */
 struct size_need {
-	uint64_t buffers; /**< packet buffers and what EAL keeps; hugepages may hold these */
-	uint64_t exports; /**< objects and logs, which lie in memory */
-	uint64_t staging; /**< data of volumes on its way, and the volumes' own */
-	uint64_t program; /**< the program itself, its tables and threads */
-	uint64_t conns;   /**< state of the clients' connections */
-	uint64_t calls;   /**< calls and answers of all clients, at most */
-	uint32_t volumes, clients, workers;
+	uint64_t buffers;     /**< packet buffers and what EAL keeps; hugepages may hold these */
+	uint64_t exports;     /**< objects and logs, which lie in memory */
+	uint64_t staging;     /**< data of volumes on its way, and the volumes' own */
+	uint64_t program;     /**< the program itself, its tables and threads */
+	uint64_t conns;       /**< state of the clients' connections */
+	uint64_t calls;       /**< calls and answers of all clients, at most */
+	uint64_t hosts;       /**< data of NVMe hosts on its way, and their completions */
+	uint64_t queue_bytes; /**< commands of all queues of NVMe hosts, at most */
+	uint32_t volumes, clients, workers, queues;
 };
 
 /** Calculate the need. A file that cannot be looked at counts as empty. */

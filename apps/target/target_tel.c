@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "target.h"
+#include "target_nvmf.h"
 #include "target_grant.h"
 #include "target_volume.h"
 #include "ui.h"
@@ -302,6 +303,13 @@ static const struct {
          tel_grants},
         {"/weft/target/tickets", "Tickets for logs: given, used, refused. No parameters",
          target_tel_tickets},
+        {"/weft/target/nvmf", "NVMe hosts: controllers, commands, refusals. No parameters",
+         target_tel_nvmf},
+        {"/weft/target/nvmf_controller",
+         "Controllers of NVMe hosts. Parameters: int number of one, with its queues",
+         target_tel_nvmf_ctrl},
+        {"/weft/target/nvmf_subsystem",
+         "Subsystems. Parameters: string NQN of one, with its namespaces", target_tel_nvmf_ns},
 };
 
 #define TEL_COMMANDS (sizeof(tel_commands) / sizeof(tel_commands[0]))

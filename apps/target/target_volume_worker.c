@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_nvmf.h"
+#include "target_round.h"
 #include "target_say.h"
 #include "target_volume.h"
 #include "target_volume_window.h"
@@ -424,10 +426,9 @@ chan_scrub_stop(struct target_vchan *vc)
 
 /** A channel that is handed to its worker, or taken back. */
 struct chan_call {
+	struct target_round round;
 	struct target_vchan *vc;
 	struct weft_vol_chan *chan;
-	atomic_uint *left;
-	bool ok;
 };
 
 static void
@@ -437,13 +438,13 @@ chan_take(void *arg)
 	struct target_vchan *vc = call->vc;
 	struct epoll_event ev = {.events = EPOLLIN};
 	const int fd = weft_vol_chan_fd(call->chan);
+	const bool ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 
-	call->ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 	vc->chan = call->chan;
 	vc->scrubs = false;
 	if (vc->vw->tw == &vc->vw->tw->t->workers[0] && weft_vol_info(vc->ex->volume->vol)->sums)
 		chan_scrub(vc, weft_worker_now_ns(vc->vw->tw->w));
-	atomic_fetch_sub_explicit(call->left, 1, memory_order_release);
+	target_round_done(&call->round, ok);
 }
 
 static void
@@ -453,43 +454,17 @@ chan_leave(void *arg)
 	struct target_vchan *vc = call->vc;
 	const int fd = weft_vol_chan_fd(vc->chan);
 
+	bool ok;
+
 	chan_scrub_stop(vc);
-	call->ok = weft_vol_is_idle(vc->chan);
-	if (call->ok) {
+	ok = weft_vol_is_idle(vc->chan);
+	if (ok) {
 		if (fd >= 0)
 			(void)epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 		call->chan = vc->chan;
 		vc->chan = NULL;
 	}
-	atomic_fetch_sub_explicit(call->left, 1, memory_order_release);
-}
-
-/** Run fn on each worker, which may be stopped. False: one of them was not ok. */
-static bool
-chan_round(struct target *t, struct chan_call *calls, void (*fn)(void *arg))
-{
-	atomic_uint left;
-	bool ok = true;
-	int rc;
-
-	atomic_init(&left, t->stack.nworkers);
-	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
-		calls[i].left = &left;
-		calls[i].ok = false;
-		if (!t->running) {
-			fn(&calls[i]);
-			continue;
-		}
-		while ((rc = weft_worker_call(t->workers[i].w, fn, &calls[i])) == -EAGAIN)
-			usleep(1000);
-		if (rc != 0)
-			atomic_fetch_sub_explicit(&left, 1, memory_order_relaxed);
-	}
-	while (atomic_load_explicit(&left, memory_order_acquire) > 0)
-		usleep(1000);
-	for (uint32_t i = 0; i < t->stack.nworkers; i++)
-		ok = ok && calls[i].ok;
-	return ok;
+	target_round_done(&call->round, ok);
 }
 
 int
@@ -500,6 +475,8 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 	int rc;
 
 	rc = weft_block_mem_add(v->block, t->staging, t->conf.target.staging_bytes / 2);
+	if (rc == 0)
+		rc = target_nvmf_memory(t, v->block);
 	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
 		const struct weft_persist *m =
 		        weft_vol_windows_medium(t->workers[i].volumes->windows);
@@ -515,8 +492,10 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 		calls[i].vc = vc;
 		rc = weft_vol_chan_open(v->vol, &a, &calls[i].chan);
 	}
-	if (rc == 0 && chan_round(t, calls, chan_take))
+	if (rc == 0 && target_round(t, calls, sizeof(calls[0]), chan_take)) {
+		target_nvmf_enter(t, ex);
 		return 0;
+	}
 	if (rc == 0) {
 		(void)target_volume_detach(t, ex);
 		rc = -ENOMEM;
@@ -553,7 +532,8 @@ target_volume_detach(struct target *t, struct target_export *ex)
 	for (unsigned int ms = 0; rc == -EBUSY && ms < DETACH_MS; ms++) {
 		for (uint32_t i = 0; !t->running && i < t->stack.nworkers; i++)
 			vworker_turn(t->workers[i].volumes, &then_ns[i]);
-		if (chan_round(t, calls, chan_leave))
+		if (target_nvmf_leave(t, ex) &&
+		    target_round(t, calls, sizeof(calls[0]), chan_leave))
 			rc = 0;
 		else
 			usleep(1000);

@@ -69,6 +69,7 @@ cmd_ended(const struct nvmf_slot *s, uint16_t status)
 	const struct weft_nvmf_ended e = {.owner = s->ns->attr.owner,
 	                                  .opcode = s->sqe.opcode,
 	                                  .status = status,
+	                                  .off_bytes = s->off_bytes,
 	                                  .bytes = s->len_bytes,
 	                                  .began_ns = s->began_ns,
 	                                  .memory_ns = s->memory_ns,

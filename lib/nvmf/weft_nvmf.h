@@ -128,7 +128,7 @@ int weft_nvmf_host_allow(struct weft_nvmf_subsys *s, const char *hostnqn);
 /** The host's controllers of this subsystem are ended, even if any_host is set. -ENOENT: it was not
  * in the list. */
 int weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn);
-/** Change weft_nvmf_subsys_attr.any_host. Controllers of hosts that may not use it now are ended. */
+/** Change weft_nvmf_subsys_attr.any_host. Controllers of hosts that may no longer use it end. */
 void weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any);
 
 /* ---- Controllers ---- */
@@ -225,7 +225,8 @@ struct weft_nvmf_ended {
 	void *owner; /**< of the namespace */
 	uint8_t opcode;
 	uint16_t status; /**< 0: success */
-	uint64_t bytes;  /**< of the namespace that it was about; Flush: 0 */
+	/** Of the namespace that it was about; Flush: 0. */
+	uint64_t off_bytes, bytes;
 	/** By the group's clock: when the command came, when it had memory, when the host's data
 	 * was there. */
 	uint64_t began_ns, memory_ns, data_ns;
@@ -240,8 +241,8 @@ struct weft_nvmf_group_attr {
 	/** May be NULL. Another thread has something for the group: its thread is to poll. On any
 	 * thread, with the target's lock held; must not block, and must not call the target. */
 	void (*wake)(struct weft_nvmf_group *g);
-	/** May be NULL. Called for each I/O command that found its namespace; `clock`, which must be
-	 * there then, is asked for the time. */
+	/** May be NULL. Called for each I/O command that found its namespace. `clock` must be there
+	 * then, and is asked for the time. */
 	void (*ended)(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e);
 	uint64_t (*clock)(const struct weft_nvmf_group *g);
 	void *owner;

@@ -594,6 +594,16 @@ weft_nvmf_rdma_poll(struct weft_nvmf_rdma *r, uint64_t now_ns)
 	}
 }
 
+void
+weft_nvmf_rdma_abort(struct weft_nvmf_rdma *r)
+{
+	struct rdma_conn *c;
+
+	LIST_FOREACH (c, &r->conns, link)
+		if (!c->lost)
+			rdma_close_by(c, r->now_ns > 0 ? r->now_ns : 1);
+}
+
 uint64_t
 weft_nvmf_rdma_next_ns(const struct weft_nvmf_rdma *r)
 {

@@ -58,6 +58,8 @@ int weft_nvmf_rdma_close(struct weft_nvmf_rdma *r);
  * private data; -ENOSPC: max_conns, or the target's queues; others of weft_accept().
  */
 int weft_nvmf_rdma_request(struct weft_nvmf_rdma *r, const struct weft_event *ev);
+/** Reset every connection in the next poll, whatever is under way. */
+void weft_nvmf_rdma_abort(struct weft_nvmf_rdma *r);
 /** Look at connections that end. now_ns as weft_nvmf_group_poll()'s. */
 void weft_nvmf_rdma_poll(struct weft_nvmf_rdma *r, uint64_t now_ns);
 /** When to poll at the latest; UINT64_MAX: never. */

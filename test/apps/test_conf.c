@@ -234,10 +234,11 @@ test_sections(void)
 	        {"[prot p0]\n",
 	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
 	         "[network NAME], [worker NAME], [tcp], [mpa], [target], [export NAME], [client "
-	         "NAME]"},
+	         "NAME], [nvmf], [subsystem NQN]"},
 	        {"[]\n",
 	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [network NAME], "
-	         "[worker NAME], [tcp], [mpa], [target], [export NAME], [client NAME]"},
+	         "[worker NAME], [tcp], [mpa], [target], [export NAME], [client NAME], [nvmf], "
+	         "[subsystem NQN]"},
 	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
 	        {"[mpa]\nrevision = 1\npeer_to_peer = yes\n",
 	         "t.ini:3: [mpa] peer_to_peer: MPA revision 1 has no such model; leave `revision` "
@@ -477,6 +478,88 @@ test_values(void)
 		CHECK_EQ(load(text), -EINVAL);
 		CHECK_STR(err, want);
 	}
+}
+
+#define DISK PORT "[export d]\nformat = volume\npath = /d\n"
+#define NQN  "nqn.2026-01.org.example:disk"
+#define SUB  DISK "[subsystem " NQN "]\n" /* its keys begin on line 8 */
+
+static void
+test_nvmf(void)
+{
+	static const struct bad t[] = {
+	        {DISK "[subsystem disk]\n",
+	         "t.ini:7: [subsystem disk]: no NQN; write nqn.YYYY-MM.DOMAIN:NAME, as "
+	         "nqn.2026-01.org.example:disk, of at most 223 octets"},
+	        {DISK "[subsystem]\n", "t.ini:7: [subsystem]: no name; write [subsystem NQN]"},
+	        {SUB "hosts = any\n", "t.ini:7: [subsystem " NQN
+	                              "] namespaces: missing; every [subsystem NQN] needs it"},
+	        {SUB "namespaces = 1=d\n",
+	         "t.ini:7: [subsystem " NQN "] hosts: missing; every [subsystem NQN] needs it"},
+	        {SUB "namespaces = d\n",
+	         "t.ini:8: [subsystem " NQN "] namespaces: \"d\" is no namespace; write "
+	         "NUMBER=EXPORT, as 1=disk, with a number from 1 to 1024"},
+	        {SUB "namespaces = 1025=d\n",
+	         "t.ini:8: [subsystem " NQN "] namespaces: \"1025=d\" is no namespace; write "
+	         "NUMBER=EXPORT, as 1=disk, with a number from 1 to 1024"},
+	        {SUB "namespaces = 1=d,2=d\n",
+	         "t.ini:8: [subsystem " NQN
+	         "] namespaces: 1=d and 2=d: give each namespace its number and export"},
+	        {SUB "namespaces = 1=d,\n",
+	         "t.ini:8: [subsystem " NQN
+	         "] namespaces: empty word in the list; write 1=EXPORT, 2=EXPORT"},
+	        {SUB "hosts = any, " NQN "\n",
+	         "t.ini:8: [subsystem " NQN "] hosts: \"any\" is no NQN of a host; write the "
+	         "line of its /etc/nvme/hostnqn, or any alone"},
+	        {SUB "hosts = " NQN "," NQN "\n",
+	         "t.ini:8: [subsystem " NQN "] hosts: \"" NQN "\" twice; name it once"},
+	        {SUB "serial = 123456789012345678901\n",
+	         "t.ini:8: [subsystem " NQN "] serial: too long; 20 octets at most"},
+	        {SUB "hosts = any\nnamespaces = 1=d\nmodel = a\tb\n",
+	         "t.ini:10: [subsystem " NQN "] model: a character that is not printable ASCII"},
+	        {SUB "hosts = any\nnamespaces = 1=d, 2=e\n",
+	         "t.ini:7: [subsystem " NQN
+	         "] namespaces: no [export e]; add it, or name another one"},
+	        {PORT "[export d]\npath = /d\n[subsystem " NQN "]\nhosts = any\nnamespaces = 1=d\n",
+	         "t.ini:6: [subsystem " NQN "] namespaces: export d: only a volume can be a "
+	         "namespace; say format = volume there"},
+	        {DISK "rights = write\n[subsystem " NQN "]\nhosts = any\nnamespaces = 1=d\n",
+	         "t.ini:8: [subsystem " NQN "] namespaces: export d: a namespace can be read; add "
+	         "read to its rights"},
+	        {DISK "allow_from = 10.0.0.7\n[subsystem " NQN "]\nhosts = any\nnamespaces = 1=d\n",
+	         "t.ini:8: [subsystem " NQN "] namespaces: export d: its allow_from would not "
+	         "hold for hosts; use allow_from of [nvmf], and leave it out there"},
+	        {"[nvmf]\nmax_transfer = 96K\n",
+	         "t.ini:2: [nvmf] max_transfer: 98304 is no power of 2 up to 1M"},
+	        {"[nvmf]\nlisten_on = 10.9.0.1\n" PORT,
+	         "t.ini: [nvmf] listen_on: no port has the address 10.9.0.1; name addresses or "
+	         "networks of this file"},
+	        {SUB "hosts = any\nnamespaces = 1=d\n[nvmf]\nstaging = 1M\n",
+	         "t.ini: [nvmf] staging: 1 workers and transfers of 1048576 octets need at least "
+	         "4194304 octets"},
+	};
+	char serial[CONF_SERIAL_MAX + 1];
+
+	CHECK_BAD(t);
+	CHECK_MSG(load(SUB "hosts = " NQN ", nqn.2014-08.org.nvmexpress:uuid:1\n"
+	                   "namespaces = 7=d\n") == 0,
+	          "%s", err);
+	CHECK_EQ(conf.nsubsys, 1);
+	CHECK_STR(conf.subsys[0].nqn, NQN);
+	CHECK_STR(conf.subsys[0].hosts, NQN ",nqn.2014-08.org.nvmexpress:uuid:1");
+	CHECK_STR(conf.subsys[0].model, "weft");
+	CHECK_EQ(conf.subsys[0].nns, 1);
+	CHECK_EQ(conf.subsys[0].ns[0].nsid, 7);
+	CHECK_STR(conf.subsys[0].ns[0].export, "d");
+	CHECK_EQ(conf.nvmf.listen_port, 4420);
+	/* it is the same in each run, and another one for another NQN */
+	CHECK_EQ(strlen(conf.subsys[0].serial), 20);
+	strcpy(serial, conf.subsys[0].serial);
+	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\n"), 0);
+	CHECK_STR(conf.subsys[0].serial, serial);
+	CHECK_STR(conf.subsys[0].hosts, "any");
+	CHECK_EQ(load(DISK "[subsystem " NQN "2]\nhosts = any\nnamespaces = 7=d\n"), 0);
+	CHECK(strcmp(conf.subsys[0].serial, serial) != 0);
 }
 
 #define PORT1 "[port p1]\ndev = net_null1\naddress = 10.0.1.1/24\n"
@@ -950,8 +1033,9 @@ test_machine(void)
 
 WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"everything", test_everything}, {"lines", test_lines}, {"sections", test_sections},
-               {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
-               {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
+               {"nvmf", test_nvmf}, {"values", test_values}, {"whole", test_whole},
+               {"long_lines", test_long_lines}, {"file", test_file},
+               {"command_line", test_command_line}, {"sizes", test_sizes},
                {"ipv6_only", test_ipv6_only}, {"several networks of a port", test_networks},
                {"dscp", test_dscp},
                {"each key states what applies without it", test_defaults_are_stated},

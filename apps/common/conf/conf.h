@@ -22,6 +22,7 @@
 
 #include "addr.h"
 #include "conf_export.h"
+#include "conf_nvmf.h"
 
 #define CONF_PORTS_MAX    8
 #define CONF_WORKERS_MAX  8
@@ -155,7 +156,9 @@ struct conf {
 	        workers[CONF_WORKERS_MAX]; /**< at least one after a load, when there is a port */
 	struct conf_export exports[CONF_EXPORTS_MAX];
 	struct conf_client clients[CONF_CLIENTS_MAX];
-	uint32_t nports, nnetworks, nworkers, nexports, nclients;
+	struct conf_nvmf nvmf;
+	struct conf_subsys subsys[CONF_SUBSYS_MAX];
+	uint32_t nports, nnetworks, nworkers, nexports, nclients, nsubsys;
 };
 
 /** Set every key to its default, without ports, workers, exports and clients. */

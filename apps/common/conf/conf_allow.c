@@ -23,16 +23,19 @@ conf_has_client(const char *list, const char *name)
 }
 
 bool
+conf_has_addr(const struct conf_listen *list, uint32_t n, const struct sockaddr_storage *addr)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].prefix_len != 0 ? addr_same_net(&list[i].addr, addr, list[i].prefix_len)
+		                            : addr_same_host(&list[i].addr, addr))
+			return true;
+	return false;
+}
+
+bool
 conf_allows_addr(const struct conf_export *e, const struct sockaddr_storage *addr)
 {
-	for (uint32_t i = 0; i < e->nallow_from; i++) {
-		const struct conf_listen *l = &e->allow_from[i];
-
-		if (l->prefix_len != 0 ? addr_same_net(&l->addr, addr, l->prefix_len)
-		                       : addr_same_host(&l->addr, addr))
-			return true;
-	}
-	return e->nallow_from == 0;
+	return e->nallow_from == 0 || conf_has_addr(e->allow_from, e->nallow_from, addr);
 }
 
 void

@@ -223,7 +223,10 @@ conf_check_section(struct conf_reader *l)
 
 		if (k->required && l->key_line[i] == 0) {
 			conf_fault(l, l->sec_line, k->name, "missing; every [%s%s] needs it",
-			           l->sec->name, l->sec->named ? " NAME" : "");
+			           l->sec->name,
+			           l->sec->nqn     ? " NQN"
+			           : l->sec->named ? " NAME"
+			                           : "");
 			return;
 		}
 	}
@@ -243,4 +246,8 @@ conf_check_section(struct conf_reader *l)
 		conf_check_target(l, l->sec_base);
 	else if (strcmp(l->sec->name, "tcp") == 0)
 		conf_check_tcp(l, l->sec_base);
+	else if (strcmp(l->sec->name, "nvmf") == 0)
+		conf_check_nvmf(l, l->sec_base);
+	else if (strcmp(l->sec->name, "subsystem") == 0)
+		conf_check_subsys(l, l->sec_base);
 }

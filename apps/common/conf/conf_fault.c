@@ -2,6 +2,7 @@
 /** @file The first fault of a load, as one line with its place in the file. */
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -34,4 +35,20 @@ conf_line_of(const struct conf_reader *l, const char *key)
 		if (strcmp(l->sec->keys[i].name, key) == 0 && l->key_line[i] != 0)
 			return l->key_line[i];
 	return l->sec_line;
+}
+
+int
+conf_whole_fail(const struct whole *h, int line, const char *fmt, ...)
+{
+	const char *file = h->c->file[0] != '\0' ? h->c->file : "configuration";
+	char why[CONF_ERR_MAX + CONF_PATH_MAX], at[16] = "";
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	if (line != 0)
+		snprintf(at, sizeof(at), ":%d", line);
+	snprintf(h->err, h->err_size, "%s%s: %s", file, at, why);
+	return -EINVAL;
 }

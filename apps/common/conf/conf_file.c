@@ -25,7 +25,10 @@ conf_section_unknown(struct conf_reader *l)
 		size_t n = strlen(all);
 
 		snprintf(all + n, sizeof(all) - n, "%s[%s%s]", i > 0 ? ", " : "",
-		         conf_sections[i].name, conf_sections[i].named ? " NAME" : "");
+		         conf_sections[i].name,
+		         conf_sections[i].nqn     ? " NQN"
+		         : conf_sections[i].named ? " NAME"
+		                                  : "");
 	}
 	conf_fault(l, l->line, NULL, "unknown section; there are %s", all);
 }
@@ -45,14 +48,22 @@ conf_section_named(struct conf_reader *l, const struct conf_section *s, const ch
 	char *array = (char *)l->conf + s->off, *elem;
 
 	if (*name == '\0') {
-		conf_fault(l, l->line, NULL, "no name; write [%s NAME]", s->name);
+		conf_fault(l, l->line, NULL, "no name; write [%s %s]", s->name,
+		           s->nqn ? "NQN" : "NAME");
 		return;
 	}
-	if (strlen(name) > CONF_NAME_MAX) {
+	if (s->nqn && !conf_is_nqn(name)) {
+		conf_fault(l, l->line, NULL,
+		           "no NQN; write nqn.YYYY-MM.DOMAIN:NAME, as "
+		           "nqn.2026-01.org.example:disk, of at most %d octets",
+		           CONF_NQN_MAX);
+		return;
+	}
+	if (!s->nqn && strlen(name) > CONF_NAME_MAX) {
 		conf_fault(l, l->line, NULL, "name too long; %d octets at most", CONF_NAME_MAX);
 		return;
 	}
-	for (const char *p = name; *p != '\0'; p++) {
+	for (const char *p = name; !s->nqn && *p != '\0'; p++) {
 		if (!isascii((unsigned char)*p) ||
 		    (!isalnum((unsigned char)*p) && strchr("._-", *p) == NULL)) {
 			conf_fault(l, l->line, NULL,

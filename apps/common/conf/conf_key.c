@@ -434,6 +434,30 @@ const struct conf_section conf_sections[] = {
                 .keys = keys_client,
                 .nkeys = NKEYS(keys_client),
         },
+        {
+                .name = "nvmf",
+                .off = offsetof(struct conf, nvmf),
+                .help = "weft-target only: NVMe over Fabrics for hosts (docs/nvmeof.md). Without a "
+                        "[subsystem NQN] it does nothing.",
+                .keys = conf_keys_nvmf,
+                .nkeys = CONF_NVMF_KEYS,
+        },
+        {
+                .name = "subsystem",
+                .named = true,
+                .nqn = true,
+                .off = offsetof(struct conf, subsys),
+                .elem_bytes = sizeof(struct conf_subsys),
+                .count_off = offsetof(struct conf, nsubsys),
+                .max = CONF_SUBSYS_MAX,
+                .name_off = offsetof(struct conf_subsys, nqn),
+                .line_off = offsetof(struct conf_subsys, line),
+                .help = "weft-target only: a subsystem of this NQN "
+                        "(`nqn.2026-01.org.example:disk`), "
+                        "whose namespaces hosts use as disks; at most " STR(CONF_SUBSYS_MAX) ".",
+                .keys = conf_keys_subsys,
+                .nkeys = CONF_SUBSYS_KEYS,
+        },
 };
 
 const unsigned int conf_nsections = NKEYS(conf_sections);
@@ -519,6 +543,12 @@ conf_print_type(FILE *out, const struct conf_key *k)
 	case CONF_T_OFFLOADS:
 		fputs("auto, none, or list of " CONF_OFFLOAD_NAMES, out);
 		break;
+	case CONF_T_NAMESPACES:
+		fputs("list of NUMBER=EXPORT", out);
+		break;
+	case CONF_T_HOSTS:
+		fputs("list of NQNs, or any", out);
+		break;
 	case CONF_T_DSCP:
 		fputs("0 to 63, or a name", out);
 		break;
@@ -531,7 +561,11 @@ conf_print_reference(FILE *out)
 	for (unsigned int i = 0; i < conf_nsections; i++) {
 		const struct conf_section *s = &conf_sections[i];
 
-		fprintf(out, "### [%s%s]\n\n%s\n\n", s->name, s->named ? " NAME" : "", s->help);
+		fprintf(out, "### [%s%s]\n\n%s\n\n", s->name,
+		        s->nqn     ? " NQN"
+		        : s->named ? " NAME"
+		                   : "",
+		        s->help);
 		fputs("| key | values | default | meaning |\n|---|---|---|---|\n", out);
 		for (unsigned int j = 0; j < s->nkeys; j++) {
 			const struct conf_key *k = &s->keys[j];

@@ -24,19 +24,21 @@ enum conf_type {
 	CONF_T_U32,  /**< within min, max */
 	CONF_T_I32,  /**< within min, max; may be -1 when min is -1 */
 	CONF_T_BOOL,
-	CONF_T_SIZE,     /**< uint64_t octets, at least min */
-	CONF_T_CIDR,     /**< sockaddr_storage, and a uint32_t prefix length at off2 */
-	CONF_T_IPV4,     /**< sockaddr_storage */
-	CONF_T_CIDR6,    /**< as CONF_T_CIDR */
-	CONF_T_IPV6,     /**< sockaddr_storage */
-	CONF_T_CHOICE,   /**< uint32_t, index into choices */
-	CONF_T_RIGHTS,   /**< uint32_t CONF_RIGHT_* */
-	CONF_T_NAMES,    /**< the list of a worker's ports, count at off2 */
-	CONF_T_HASH,     /**< char[size], name of a hash driver */
-	CONF_T_OFFLOADS, /**< uint32_t WEFT_OFFLOAD_*, those that are not used */
-	CONF_T_LISTEN,   /**< array of conf_listen, count at off2; min 1: or "any" */
-	CONF_T_CLIENTS,  /**< char[size], names of clients with commas between, or "any" */
-	CONF_T_DSCP,     /**< uint32_t, a number or a name of the IANA registry */
+	CONF_T_SIZE,       /**< uint64_t octets, at least min */
+	CONF_T_CIDR,       /**< sockaddr_storage, and a uint32_t prefix length at off2 */
+	CONF_T_IPV4,       /**< sockaddr_storage */
+	CONF_T_CIDR6,      /**< as CONF_T_CIDR */
+	CONF_T_IPV6,       /**< sockaddr_storage */
+	CONF_T_CHOICE,     /**< uint32_t, index into choices */
+	CONF_T_RIGHTS,     /**< uint32_t CONF_RIGHT_* */
+	CONF_T_NAMES,      /**< the list of a worker's ports, count at off2 */
+	CONF_T_HASH,       /**< char[size], name of a hash driver */
+	CONF_T_OFFLOADS,   /**< uint32_t WEFT_OFFLOAD_*, those that are not used */
+	CONF_T_LISTEN,     /**< array of conf_listen, count at off2; min 1: or "any" */
+	CONF_T_CLIENTS,    /**< char[size], names of clients with commas between, or "any" */
+	CONF_T_DSCP,       /**< uint32_t, a number or a name of the IANA registry */
+	CONF_T_NAMESPACES, /**< array of conf_ns, count at off2 */
+	CONF_T_HOSTS,      /**< char[size], NQNs of hosts with commas between, or "any" */
 };
 
 struct conf_key {
@@ -57,6 +59,7 @@ struct conf_key {
 struct conf_section {
 	const char *name;
 	bool named; /**< "[port NAME]", any number up to max */
+	bool nqn;   /**< named: the name is an NQN */
 	size_t off; /**< of the structure, or of the array */
 	size_t elem_bytes;
 	size_t count_off; /**< named: uint32_t in struct conf */
@@ -68,11 +71,15 @@ struct conf_section {
 };
 
 #define CONF_KEYS_MAX     64 /**< of one section */
-#define CONF_SECTIONS_MAX 9
+#define CONF_SECTIONS_MAX 11
 #define CONF_TCP_KEYS     41
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 #define CONF_MPA_KEYS 7
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
+#define CONF_NVMF_KEYS 9
+extern const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS]; /**< conf_nvmf.c */
+#define CONF_SUBSYS_KEYS 4
+extern const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS]; /**< conf_nvmf.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;
 
@@ -94,7 +101,15 @@ void conf_named_defaults(const char *name, void *base);
 int conf_value(const struct conf_key *k, void *section, const char *value, const char *dir,
                char *why, size_t why_size);
 
-/** Format the reason into why. Returns -EINVAL. */
+/** conf_nvmf.c: values of CONF_T_NAMESPACES and CONF_T_HOSTS. */
+int conf_namespaces(struct conf_ns *list, uint32_t *count, const char *value, char *why,
+                    size_t size);
+int conf_hosts(char *out, size_t out_size, const char *value, char *why, size_t size);
+/** conf_word.c: the next word of a list with commas: its length, and *s moved behind it; 0 at the
+ * end, -1: an empty word. */
+int conf_word(const char **s, const char **word);
+
+/** conf_word.c: format the reason into why. Returns -EINVAL. */
 int conf_why(char *why, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* conf_dev.c: checks of values against this host. 0, or -EINVAL with the reason in why. */

@@ -41,4 +41,21 @@ int conf_line_of(const struct conf_reader *l, const char *key);
 /** Check the present section at its end; without one nothing is done. conf_check.c */
 void conf_check_section(struct conf_reader *l);
 
+/** The configuration under check as a whole, and where its first fault is described. */
+struct whole {
+	struct conf *c;
+	char *err;
+	size_t err_size;
+};
+
+/** Describe a fault of it; line 0: of the whole file. Returns -EINVAL. conf_fault.c */
+int conf_whole_fail(const struct whole *h, int line, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+
+/* conf_nvmf.c */
+void conf_check_nvmf(struct conf_reader *l, const struct conf_nvmf *n);
+void conf_check_subsys(struct conf_reader *l, struct conf_subsys *s);
+/** Subsystems, their exports, and their memory. */
+int conf_whole_nvmf(const struct whole *h);
+
 #endif /* WEFT_APPS_CONF_READER_H */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +16,6 @@
 #include "host_auth.h"
 #include <weft/hash.h>
 #include <weft/offload.h>
-
-int
-conf_why(char *why, size_t size, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, size, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
 
 int
 conf_parse_size(const char *s, uint64_t *out)
@@ -179,26 +167,6 @@ conf_parse_metrics(const char *s, struct sockaddr_storage *to)
 		return -EINVAL;
 	snprintf(host, sizeof(host), "%.*s", (int)(colon - s), s);
 	return addr_parse(host, (uint16_t)n, to);
-}
-
-/* The next word of a list with commas: its length, and *s moved behind it; 0 at the end, -1: an
- * empty word. */
-static int
-conf_word(const char **s, const char **word)
-{
-	const char *p = *s, *end;
-
-	if (*p == '\0')
-		return 0;
-	p += strspn(p, " \t");
-	*word = p;
-	end = p + strcspn(p, ",");
-	*s = *end == ',' ? end + 1 : end;
-	while (end > p && (end[-1] == ' ' || end[-1] == '\t'))
-		end--;
-	if (end == p || (**s == '\0' && (*s)[-1] == ','))
-		return -1;
-	return (int)(end - p);
 }
 
 static int
@@ -639,6 +607,10 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 		               : conf_listen_list((void *)at, (void *)at2, value, why, why_size);
 	case CONF_T_CLIENTS:
 		return conf_clients(at, k->size, value, why, why_size);
+	case CONF_T_NAMESPACES:
+		return conf_namespaces((void *)at, (void *)at2, value, why, why_size);
+	case CONF_T_HOSTS:
+		return conf_hosts(at, k->size, value, why, why_size);
 	case CONF_T_DSCP:
 		return conf_dscp((uint32_t *)at, value, why, why_size);
 	case CONF_T_HASH:

@@ -4,37 +4,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <weft/device.h>
 
 #include "addr.h"
-#include "conf_key.h"
-
-/** The configuration under check, and where its first fault is described. */
-struct whole {
-	struct conf *c;
-	char *err;
-	size_t err_size;
-};
-
-/** Describe a fault; line 0: of the whole file. Returns -EINVAL. */
-static int __attribute__((format(printf, 3, 4)))
-whole_fail(const struct whole *h, int line, const char *fmt, ...)
-{
-	const char *file = h->c->file[0] != '\0' ? h->c->file : "configuration";
-	char why[CONF_ERR_MAX + CONF_PATH_MAX], at[16] = "";
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	if (line != 0)
-		snprintf(at, sizeof(at), ":%d", line);
-	snprintf(h->err, h->err_size, "%s%s: %s", file, at, why);
-	return -EINVAL;
-}
+#include "conf_reader.h"
 
 /** The name of the device in a device string, without arguments. A PCI address, which may be
  * written in several ways, has its domain and small letters: "3B:00.0" is "0000:3b:00.0". */
@@ -79,7 +54,7 @@ whole_check_devices(const struct whole *h, const struct conf_port *a, const stru
 	bool abstract[2];
 
 	if (whole_shared_device(a->dev, b->dev, name))
-		return whole_fail(
+		return conf_whole_fail(
 		        h, a->dev_line,
 		        "[port %s] dev: device %s belongs to [port %s]; give each port its own",
 		        a->name, name, b->name);
@@ -87,9 +62,10 @@ whole_check_devices(const struct whole *h, const struct conf_port *a, const stru
 	    conf_memif_socket(b->dev, sock[1], sizeof(sock[1]), &abstract[1]) != 0 ||
 	    abstract[0] != abstract[1] || strcmp(sock[0], sock[1]) != 0)
 		return 0;
-	return whole_fail(h, a->dev_line,
-	                  "[port %s] dev: socket %s belongs to [port %s]; give each port its own",
-	                  a->name, sock[0], b->name);
+	return conf_whole_fail(
+	        h, a->dev_line,
+	        "[port %s] dev: socket %s belongs to [port %s]; give each port its own", a->name,
+	        sock[0], b->name);
 }
 
 /** The title of the section that a network is from. */
@@ -127,7 +103,7 @@ whole_add_nets(const struct whole *h, struct conf_port *p, const struct conf_add
 		if (two[i].addr.ss_family == 0)
 			continue;
 		if (p->nnets == WEFT_MAX_NETWORKS)
-			return whole_fail(
+			return conf_whole_fail(
 			        h, h->c->networks[network].port_line,
 			        "[network %s] port: too many; [port %s] has %d addresses at "
 			        "most",
@@ -145,25 +121,25 @@ whole_add_network(const struct whole *h, uint32_t i)
 	struct conf *c = h->c;
 
 	if (n->port[0] == '\0' && c->nports > 1)
-		return whole_fail(h, n->line,
-		                  "[network %s] port: missing; say which port has these addresses",
-		                  n->name);
+		return conf_whole_fail(
+		        h, n->line,
+		        "[network %s] port: missing; say which port has these addresses", n->name);
 	if (n->port[0] == '\0' && c->nports == 1)
 		strcpy(n->port, c->ports[0].name);
 	for (uint32_t k = 0; k < c->nports; k++) {
 		if (strcmp(c->ports[k].name, n->port) != 0)
 			continue;
 		if (n->net.addr6.ss_family != 0 && c->ports[k].mtu_bytes < CONF_IPV6_MTU)
-			return whole_fail(
+			return conf_whole_fail(
 			        h, n->net.addr6_line,
 			        "[network %s] address6: IPv6 wants an mtu of 1280 or more "
 			        "of [port %s]",
 			        n->name, n->port);
 		return whole_add_nets(h, &c->ports[k], &n->net, (int32_t)i);
 	}
-	return whole_fail(h, n->port_line,
-	                  "[network %s] port: no [port %s]; name a port of this file", n->name,
-	                  n->port);
+	return conf_whole_fail(h, n->port_line,
+	                       "[network %s] port: no [port %s]; name a port of this file", n->name,
+	                       n->port);
 }
 
 /** Two addresses of one port, b before a in the file. */
@@ -179,22 +155,24 @@ whole_check_pair(const struct whole *h, const struct conf_port *p, const struct 
 	whole_net_title(h->c, p, a, at);
 	whole_net_title(h->c, p, b, bt);
 	if (addr_same_host(&gw->gateway, gw == a ? &b->addr : &a->addr))
-		return whole_fail(h, whole_net_line(h->c, p, gw, true),
-		                  "%s gateway%s: is our own address, of %s; give a neighbour's "
-		                  "address",
-		                  gw == a ? at : bt, six, gw == a ? bt : at);
+		return conf_whole_fail(
+		        h, whole_net_line(h->c, p, gw, true),
+		        "%s gateway%s: is our own address, of %s; give a neighbour's "
+		        "address",
+		        gw == a ? at : bt, six, gw == a ? bt : at);
 	if (!addr_same_net(&a->addr, &b->addr, bits))
 		return 0;
 	if (a->vlan_id != b->vlan_id)
-		return whole_fail(h, whole_net_line(h->c, p, a, false),
-		                  "%s address%s: its network overlaps with that of %s on another "
-		                  "VLAN; give each VLAN networks of its own",
-		                  at, six, bt);
+		return conf_whole_fail(
+		        h, whole_net_line(h->c, p, a, false),
+		        "%s address%s: its network overlaps with that of %s on another "
+		        "VLAN; give each VLAN networks of its own",
+		        at, six, bt);
 	if (a->prefix_len == b->prefix_len && bits != (a->addr.ss_family == AF_INET ? 32u : 128u))
-		return whole_fail(h, whole_net_line(h->c, p, a, false),
-		                  "%s address%s: its network and VLAN are those of %s; give a "
-		                  "further address in a network the prefix length %s",
-		                  at, six, bt, *six ? "128" : "32");
+		return conf_whole_fail(h, whole_net_line(h->c, p, a, false),
+		                       "%s address%s: its network and VLAN are those of %s; give a "
+		                       "further address in a network the prefix length %s",
+		                       at, six, bt, *six ? "128" : "32");
 	return 0;
 }
 
@@ -207,11 +185,12 @@ whole_check_addrs(const struct whole *h, const struct conf_port *pa, const struc
 	bool v6 = a->addr.ss_family == AF_INET6;
 
 	if (addr_same_host(&a->addr, &b->addr))
-		return whole_fail(h, a->network < 0 ? pa->line : whole_net_line(h->c, pa, a, false),
-		                  "%s address%s: the same as that of %s; give each %s its own",
-		                  whole_net_title(h->c, pa, a, at), v6 ? "6" : "",
-		                  whole_net_title(h->c, pb, b, bt),
-		                  a->network < 0 && b->network < 0 ? "port" : "network");
+		return conf_whole_fail(
+		        h, a->network < 0 ? pa->line : whole_net_line(h->c, pa, a, false),
+		        "%s address%s: the same as that of %s; give each %s its own",
+		        whole_net_title(h->c, pa, a, at), v6 ? "6" : "",
+		        whole_net_title(h->c, pb, b, bt),
+		        a->network < 0 && b->network < 0 ? "port" : "network");
 	return pa == pb ? whole_check_pair(h, pa, a, b) : 0;
 }
 
@@ -230,10 +209,11 @@ whole_check_nets(const struct whole *h)
 		rc = whole_add_network(h, i);
 	for (uint32_t i = 0; i < c->nports && rc == 0; i++)
 		if (c->ports[i].nnets == 0)
-			rc = whole_fail(h, c->ports[i].line,
-			                "[port %s] address: missing; give address, address6 or a "
-			                "[network NAME]",
-			                c->ports[i].name);
+			rc = conf_whole_fail(
+			        h, c->ports[i].line,
+			        "[port %s] address: missing; give address, address6 or a "
+			        "[network NAME]",
+			        c->ports[i].name);
 	for (uint32_t i = 0; i < c->nports; i++)
 		for (uint32_t k = 0; k < c->ports[i].nnets; k++)
 			for (uint32_t j = 0; j <= i; j++)
@@ -252,7 +232,7 @@ whole_check_ports(const struct whole *h)
 	int rc;
 
 	if (c->nports == 0)
-		return whole_fail(
+		return conf_whole_fail(
 		        h, 0,
 		        "no port; add a [port NAME] section with dev and address or address6");
 	rc = whole_check_nets(h);
@@ -263,14 +243,15 @@ whole_check_ports(const struct whole *h)
 }
 
 /** Each word of `listen_on` means at least one address of this host. */
+/** The addresses and networks of a key `listen_on`. */
 static int
-whole_check_listen(const struct whole *h)
+whole_check_listen(const struct whole *h, const char *section, const struct conf_listen *list,
+                   uint32_t n)
 {
-	const struct conf_target *t = &h->c->target;
 	char text[ADDR_STR_MAX];
 
-	for (uint32_t i = 0; i < t->nlisten_on; i++) {
-		const struct conf_listen *l = &t->listen_on[i];
+	for (uint32_t i = 0; i < n; i++) {
+		const struct conf_listen *l = &list[i];
 		uint32_t bits = l->prefix_len != 0             ? l->prefix_len
 		                : l->addr.ss_family == AF_INET ? 32
 		                                               : 128;
@@ -282,11 +263,11 @@ whole_check_listen(const struct whole *h)
 				found = found ||
 				        addr_same_net(&l->addr, &h->c->ports[p].nets[k].addr, bits);
 		if (!found)
-			return whole_fail(
+			return conf_whole_fail(
 			        h, 0,
-			        "[target] listen_on: no port has %s %s; name addresses or "
+			        "[%s] listen_on: no port has %s %s; name addresses or "
 			        "networks of this file",
-			        l->prefix_len != 0 ? "an address in" : "the address",
+			        section, l->prefix_len != 0 ? "an address in" : "the address",
 			        conf_net_str(&l->addr, l->prefix_len, text));
 	}
 	return 0;
@@ -327,7 +308,7 @@ whole_check_served(const struct whole *h, const struct conf_worker *w, bool *ser
 			if (strcmp(c->ports[p].name, w->ports[n]) == 0)
 				break;
 		if (p == c->nports)
-			return whole_fail(
+			return conf_whole_fail(
 			        h, w->ports_line,
 			        "[worker %s] ports: no [port %s]; name ports of this file", w->name,
 			        w->ports[n]);
@@ -347,33 +328,35 @@ whole_check_workers(const struct whole *h)
 	if (c->nworkers == 0)
 		whole_make_workers(c);
 	else if (c->weft.workers > 1)
-		return whole_fail(h, 0,
-		                  "[weft] workers: there are [worker NAME] sections; give either");
+		return conf_whole_fail(
+		        h, 0, "[weft] workers: there are [worker NAME] sections; give either");
 	if (c->nworkers == 1 && c->workers[0].nports == 0)
 		whole_serve_all(c, &c->workers[0]);
 	for (uint32_t i = 0; i < c->nworkers; i++) {
 		const struct conf_worker *w = &c->workers[i];
 
 		if (w->nports == 0)
-			return whole_fail(h, w->line,
-			                  "[worker %s] ports: missing; say which ports it serves",
-			                  w->name);
+			return conf_whole_fail(
+			        h, w->line, "[worker %s] ports: missing; say which ports it serves",
+			        w->name);
 		for (uint32_t j = 0; j < i; j++)
 			if (w->lcore >= 0 && w->lcore == c->workers[j].lcore)
-				return whole_fail(h, w->line,
-				                  "[worker %s] lcore: %d belongs to [worker %s]; "
-				                  "give each worker its own",
-				                  w->name, w->lcore, c->workers[j].name);
+				return conf_whole_fail(
+				        h, w->line,
+				        "[worker %s] lcore: %d belongs to [worker %s]; "
+				        "give each worker its own",
+				        w->name, w->lcore, c->workers[j].name);
 		rc = whole_check_served(h, w, served);
 		if (rc != 0)
 			return rc;
 	}
 	for (uint32_t i = 0; i < c->nports; i++)
 		if (!served[i])
-			return whole_fail(h, c->ports[i].line,
-			                  "[port %s]: no worker serves it; add it to the ports of "
-			                  "a [worker NAME]",
-			                  c->ports[i].name);
+			return conf_whole_fail(
+			        h, c->ports[i].line,
+			        "[port %s]: no worker serves it; add it to the ports of "
+			        "a [worker NAME]",
+			        c->ports[i].name);
 	return 0;
 }
 
@@ -383,33 +366,36 @@ whole_check_exports(const struct whole *h)
 	const struct conf *c = h->c;
 
 	if (c->target.host_auth != CONF_HOST_AUTH_NONE && c->nclients == 0)
-		return whole_fail(
+		return conf_whole_fail(
 		        h, 0,
 		        "[target] host_auth: no client can authenticate; add a [client NAME] "
 		        "section with key_file");
 	for (uint32_t i = 0; i < c->nexports; i++)
 		if (c->exports[i].allow_clients[0] != '\0' &&
 		    c->target.host_auth == CONF_HOST_AUTH_NONE)
-			return whole_fail(h, c->exports[i].line,
-			                  "[export %s] allow_clients: no client has a name without "
-			                  "[target] host_auth; set it, or name addresses "
-			                  "(allow_from)",
-			                  c->exports[i].name);
+			return conf_whole_fail(
+			        h, c->exports[i].line,
+			        "[export %s] allow_clients: no client has a name without "
+			        "[target] host_auth; set it, or name addresses "
+			        "(allow_from)",
+			        c->exports[i].name);
 	for (uint32_t i = 1; i < c->nexports; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->exports[i].image[0] != '\0' &&
 			    strcmp(c->exports[i].image, c->exports[j].image) == 0 &&
 			    strcmp(c->exports[i].ceph, c->exports[j].ceph) == 0)
-				return whole_fail(h, c->exports[i].line,
-				                  "[export %s] image: the same as that of [export "
-				                  "%s]; give each export its own image",
-				                  c->exports[i].name, c->exports[j].name);
+				return conf_whole_fail(
+				        h, c->exports[i].line,
+				        "[export %s] image: the same as that of [export "
+				        "%s]; give each export its own image",
+				        c->exports[i].name, c->exports[j].name);
 			else if (c->exports[i].path[0] != '\0' &&
 			         strcmp(c->exports[i].path, c->exports[j].path) == 0)
-				return whole_fail(h, c->exports[i].line,
-				                  "[export %s] path: the same as that of [export "
-				                  "%s]; give each export its own file",
-				                  c->exports[i].name, c->exports[j].name);
+				return conf_whole_fail(
+				        h, c->exports[i].line,
+				        "[export %s] path: the same as that of [export "
+				        "%s]; give each export its own file",
+				        c->exports[i].name, c->exports[j].name);
 	return 0;
 }
 
@@ -423,13 +409,13 @@ whole_check_memory(const struct whole *h)
 	const uint64_t need = 4 * piece * (c->nworkers > 0 ? c->nworkers : 1);
 
 	if ((window & (window - 1)) != 0 || window > CONF_WINDOW_MAX)
-		return whole_fail(
+		return conf_whole_fail(
 		        h, 0, "[target] window: %" PRIu64 " is no power of 2 up to 64 MiB", window);
 	if (c->target.staging_bytes < need)
-		return whole_fail(h, 0,
-		                  "[target] staging: %u workers and windows of %" PRIu64
-		                  " octets need at least %" PRIu64 " octets",
-		                  c->nworkers, window, need);
+		return conf_whole_fail(h, 0,
+		                       "[target] staging: %u workers and windows of %" PRIu64
+		                       " octets need at least %" PRIu64 " octets",
+		                       c->nworkers, window, need);
 	return 0;
 }
 
@@ -458,12 +444,16 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 	int rc = whole_check_ports(&h);
 
 	if (rc == 0)
-		rc = whole_check_listen(&h);
+		rc = whole_check_listen(&h, "target", c->target.listen_on, c->target.nlisten_on);
+	if (rc == 0)
+		rc = whole_check_listen(&h, "nvmf", c->nvmf.listen_on, c->nvmf.nlisten_on);
 	if (rc == 0)
 		rc = whole_check_workers(&h);
 	if (rc == 0)
 		rc = whole_check_exports(&h);
 	if (rc == 0)
 		rc = whole_check_volumes(&h);
+	if (rc == 0)
+		rc = conf_whole_nvmf(&h);
 	return rc;
 }

@@ -42,8 +42,8 @@ static const struct ctl_param params_drain[] = {
 
 static const struct ctl_param params_drop[] = {
         {"client", CTL_STR, CTL_WORD, true,
-         "the name under which it has authenticated, its address, or address and port of one of "
-         "its connections, as `clients` and `connections` show them"},
+         "the name under which it has authenticated, its address, address and port of one of "
+         "its connections, or the NQN of an NVMe host, as `clients` and `connections` show them"},
 };
 
 static const struct ctl_param params_loglevel[] = {
@@ -226,7 +226,8 @@ static const struct ctl_field rows_connections[] = {
 };
 
 static const struct ctl_field rows_clients[] = {
-        {"client", CTL_STR, false, "the authenticated name, or else the address"},
+        {"client", CTL_STR, false,
+         "the authenticated name, or else the address; the NQN of an NVMe host"},
         {"authenticated", CTL_BOOL, false, "whether it is a name"},
         {"connections", CTL_COUNT, false, "its connections"},
         {"grants", CTL_COUNT, false, "grants that it holds"},

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_CONF_NVMF_H
+#define WEFT_APPS_CONF_NVMF_H
+
+/** @file [nvmf] and [subsystem NQN]: what weft-target serves to hosts by NVMe over Fabrics. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf_export.h"
+
+#define CONF_NQN_MAX    223 /**< octets of an NQN */
+#define CONF_SUBSYS_MAX 16
+#define CONF_NS_MAX     32   /**< namespaces of one subsystem */
+#define CONF_NSID_MAX   1024 /**< WEFT_NVMF_MAX_NSID */
+#define CONF_HOSTS_MAX  4096 /**< octets of `hosts`, with its final 0 */
+#define CONF_SERIAL_MAX 20
+#define CONF_MDTS_MAX   (1ULL << 20)
+#define CONF_NVMF_TRANS 4 /**< staging memory of a worker: so many of the longest transfers */
+
+/** [nvmf] */
+struct conf_nvmf {
+	uint32_t listen_port;
+	struct conf_listen listen_on[CONF_LISTEN_MAX];
+	uint32_t nlisten_on; /**< 0: as [target] */
+	struct conf_listen allow_from[CONF_LISTEN_MAX];
+	uint32_t nallow_from; /**< 0: from everywhere */
+	uint32_t max_controllers, max_queues, io_queues, queue_depth;
+	uint64_t max_transfer_bytes;
+	uint64_t staging_bytes; /**< of all workers */
+};
+
+struct conf_ns {
+	uint32_t nsid;
+	char export[CONF_NAME_MAX + 1];
+};
+
+/** [subsystem NQN] */
+struct conf_subsys {
+	char nqn[CONF_NQN_MAX + 1];
+	struct conf_ns ns[CONF_NS_MAX];
+	uint32_t nns;
+	/** NQNs with commas between; "any" */
+	char hosts[CONF_HOSTS_MAX];
+	char serial[CONF_SERIAL_MAX + 1]; /**< after the load: never empty */
+	char model[41];
+	int line;
+};
+
+/** Whether it has the form of an NQN (NVMe Base 2.0 s4.5), "nqn.YYYY-MM.REVERSE-DOMAIN:NAME". */
+bool conf_is_nqn(const char *nqn);
+/** Why an export cannot be a namespace; NULL: it can. */
+const char *conf_ns_refuses(const struct conf_export *e);
+/** Whether a list of addresses and networks has this one. Any thread. conf_allow.c */
+bool conf_has_addr(const struct conf_listen *list, uint32_t n, const struct sockaddr_storage *addr);
+
+#endif /* WEFT_APPS_CONF_NVMF_H */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_NVMF_H
+#define WEFT_APPS_TARGET_NVMF_H
+
+/**
+ * @file NVMe over Fabrics (docs/nvmeof.md): volumes of the running exports as namespaces of
+ * subsystems, for hosts that connect by RDMA.
+ *
+ * Each worker has a group of lib/nvmf, with memory of its own, and the RDMA transport (struct
+ * target_nvmf_worker). A host's queue lives on the worker that its connection came to. A namespace
+ * uses the worker's channel to the export's volume (struct target_vchan), so it comes and goes with
+ * the opening of the volume: while that is away, its commands are refused as "not ready".
+ *
+ * Threads. The program's thread alone changes the table of subsystems, with `lock` held, which
+ * telemetry and the control thread take to read it. Workers never take it.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf.h"
+#include "weft_nvmf.h"
+#include "weft_nvmf_rdma.h"
+#include <weft/weft.h>
+
+struct target;
+struct target_export;
+struct target_nvmf;
+struct target_worker;
+struct weft_block;
+struct weft_tel;
+
+/** Counters of the RDMA transport, as telemetry shows them. */
+enum target_nvmf_shown {
+	TARGET_NVMF_ACCEPTED,
+	TARGET_NVMF_REJECTED,
+	TARGET_NVMF_READS,
+	TARGET_NVMF_READ_BYTES,
+	TARGET_NVMF_READ_WAITS,
+	TARGET_NVMF_CAPSULE_WAITS,
+	TARGET_NVMF_ABORTED,
+	TARGET_NVMF_SHOWN
+};
+
+/** A worker's part. */
+struct target_nvmf_worker {
+	struct target_nvmf *n;
+	struct target_worker *tw;
+	struct weft_worker *w;
+	struct weft_nvmf_group *group;
+	struct weft_nvmf_rdma *rdma;
+	struct weft_poller poller;
+	int wake_fd;
+	uint8_t *memory;
+	uint64_t bytes;
+	uint64_t look_ns; /**< when the copies below are made next */
+	/** Queues and connections that it has; the thread that ends the program waits for 0. */
+	atomic_uint busy;
+	/* Copies for telemetry; relaxed. */
+	atomic_ullong shown[TARGET_NVMF_SHOWN];
+};
+
+/** A subsystem of the configuration. */
+struct target_nvmf_subsys {
+	struct weft_nvmf_subsys *s; /**< NULL: the slot is free */
+	struct conf_subsys conf;
+	struct target_export *ex[CONF_NS_MAX]; /**< whose namespace is there; NULL: it is not */
+	bool ending; /**< it is no longer configured, and its controllers end */
+};
+
+struct target_nvmf {
+	struct target *t;
+	struct weft_nvmf *nvmf;
+	pthread_mutex_t lock;
+	struct target_nvmf_subsys subsys[CONF_SUBSYS_MAX];
+	struct target_nvmf_worker workers[CONF_WORKERS_MAX];
+	uint8_t *memory; /**< of all workers */
+	uint64_t bytes;
+	struct weft_evq *evq;
+	struct weft_listener *listeners[CONF_LISTEN_MAX];
+	uint32_t nlisteners;
+	struct weft_nvmf_listener addrs[CONF_LISTEN_MAX]; /**< that discovery names */
+	uint32_t naddrs;
+	unsigned int grace_ms; /**< what is under way has at the end; set before workers are told */
+	/** connections of hosts that allow_from does not name; relaxed */
+	atomic_ullong refused_addr;
+};
+
+/* ---- target_nvmf.c: the program's thread ---- */
+
+/** Make groups and transports, if there is a subsystem. Workers are not running; before exports are
+ * opened. -errno with one line in err. */
+int target_nvmf_up(struct target *t, char *err, size_t err_size);
+/** Accept hosts. Workers are not running yet. */
+int target_nvmf_listen(struct target *t, char *err, size_t err_size);
+/** With workers running: end all queues in order, and abort the rest after timeout_ms. */
+void target_nvmf_hang_up(struct target *t, unsigned int timeout_ms);
+/** With workers stopped, volumes drained and the context alive: free all. */
+void target_nvmf_down(struct target *t);
+
+/* ---- target_nvmf_ns.c: the program's thread ---- */
+
+/** Add the subsystems of the configuration. */
+int target_nvmf_subsystems(struct target *t, char *err, size_t err_size);
+/** The memory for data is the device's to read and write. */
+int target_nvmf_memory(struct target *t, struct weft_block *block);
+/** The export's volume is open, and each worker has its channel: its namespaces are there. */
+void target_nvmf_enter(struct target *t, struct target_export *ex);
+/** The channels are to be closed. False: commands are under way; no other begins; call again. */
+bool target_nvmf_leave(struct target *t, struct target_export *ex);
+/** Its rights or access lists have changed. */
+void target_nvmf_rights(struct target *t, struct target_export *ex);
+/** The export is gone for good, and so are its namespaces. */
+void target_nvmf_forget(struct target *t, struct target_export *ex);
+/** Whether the export is a namespace: then *nqn is its subsystem's name. */
+bool target_nvmf_has(struct target *t, const struct target_export *ex, const char **nqn);
+/** SIGHUP: subsystems come, go and change. */
+void target_nvmf_reload(struct target *t, const struct conf *fresh);
+/** End what could not be ended before. Now and then. */
+void target_nvmf_look(struct target *t);
+
+/* ---- target_nvmf_count.c: on the worker ---- */
+
+/** Of weft_nvmf_group_attr. */
+void target_nvmf_ended(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e);
+uint64_t target_nvmf_clock(const struct weft_nvmf_group *g);
+
+/* ---- target_nvmf_tel.c: telemetry's thread ---- */
+
+int target_tel_nvmf(void *user, const char *params, struct weft_tel *tel);
+int target_tel_nvmf_ctrl(void *user, const char *params, struct weft_tel *tel);
+int target_tel_nvmf_ns(void *user, const char *params, struct weft_tel *tel);
+
+#endif /* WEFT_APPS_TARGET_NVMF_H */

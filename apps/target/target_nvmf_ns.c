@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file NVMe over Fabrics: subsystems, and exports as their namespaces. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_nvmf.h"
+#include "target_round.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define NS_WAIT_MS 3000 /* for commands under way, and for controllers that end */
+
+/** What one worker does for one namespace. */
+struct ns_call {
+	struct target_round round;
+	struct weft_nvmf_group *group;
+	struct weft_nvmf_subsys *s;
+	uint32_t nsid;
+	struct weft_vol_chan *chan;
+};
+
+static void
+worker_attach(void *arg)
+{
+	struct ns_call *call = arg;
+	const int rc = weft_nvmf_group_attach(call->group, call->s, call->nsid, call->chan);
+
+	target_round_done(&call->round, rc == 0 || rc == -EEXIST);
+}
+
+static void
+worker_detach(void *arg)
+{
+	struct ns_call *call = arg;
+	const int rc = weft_nvmf_group_detach(call->group, call->s, call->nsid);
+
+	target_round_done(&call->round, rc == 0 || rc == -ENOENT);
+}
+
+/** Of namespace i of a subsystem. ex: of whose channels; NULL: the channels do not matter. */
+static bool
+ns_round(struct target_nvmf *n, const struct target_nvmf_subsys *sub, uint32_t i,
+         const struct target_export *ex, void (*fn)(void *arg))
+{
+	struct ns_call calls[CONF_WORKERS_MAX] = {0};
+
+	for (uint32_t k = 0; k < n->t->stack.nworkers; k++) {
+		calls[k].group = n->workers[k].group;
+		calls[k].s = sub->s;
+		calls[k].nsid = sub->conf.ns[i].nsid;
+		if (ex != NULL)
+			calls[k].chan = target_vchan_of(&n->t->workers[k], ex)->chan;
+	}
+	return target_round(n->t, calls, sizeof(calls[0]), fn);
+}
+
+/** Change whose namespace it is. */
+static void
+ns_set(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, struct target_export *ex)
+{
+	pthread_mutex_lock(&n->lock);
+	sub->ex[i] = ex;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/** Take the namespace from its hosts. False: commands are under way still. */
+static bool
+ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
+          unsigned int timeout_ms)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned int ms = 0; rc == -EAGAIN && ms <= timeout_ms; ms++) {
+		rc = ns_round(n, sub, i, NULL, worker_detach)
+		             ? weft_nvmf_ns_remove(sub->s, sub->conf.ns[i].nsid)
+		             : -EAGAIN;
+		if (rc == -EAGAIN)
+			usleep(1000);
+	}
+	if (rc == 0)
+		ns_set(n, sub, i, NULL);
+	return rc != -EAGAIN;
+}
+
+static struct weft_nvmf_ns_attr
+ns_attr(struct target_export *ex, uint32_t nsid)
+{
+	const uint32_t rights =
+	        target_volume_may(ex, atomic_load_explicit(&ex->rights, memory_order_relaxed));
+	struct weft_block_info info;
+
+	weft_block_query(ex->volume->block, &info);
+	return (struct weft_nvmf_ns_attr){
+	        .nsid = nsid,
+	        .vol = ex->volume->vol,
+	        .persistent = info.persistent,
+	        .volatile_cache = info.volatile_cache,
+	        .discard_zeroes = (info.can & WEFT_BLOCK_CAN_DISCARD_ZEROES) != 0,
+	        .read_only = (rights & CONF_RIGHT_WRITE) == 0,
+	        .owner = ex,
+	};
+}
+
+static const char *
+ns_why(int rc)
+{
+	switch (rc) {
+	case -EOPNOTSUPP:
+		return "a power failure may leave a part of a logical block on its medium (driver "
+		       "pmem)";
+	case -EINVAL:
+		return "the volume has not one logical block";
+	case -EAGAIN:
+		return "commands are under way still; send SIGHUP";
+	default:
+		return strerror(-rc);
+	}
+}
+
+/** The export's volume is there. */
+static void
+ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
+         struct target_export *ex)
+{
+	const uint32_t nsid = sub->conf.ns[i].nsid;
+	const struct weft_nvmf_ns_attr attr = ns_attr(ex, nsid);
+	const char *why = conf_ns_refuses(ex->conf);
+	int rc = why != NULL ? -EPERM : -ENOENT;
+
+	if (why == NULL && sub->ex[i] == ex)
+		for (unsigned int ms = 0; ms < NS_WAIT_MS; ms++) {
+			rc = weft_nvmf_ns_renew(sub->s, &attr);
+			if (rc != -EAGAIN)
+				break;
+			usleep(1000);
+		}
+	/* Another volume, or one that hosts had not seen: for them another disk. */
+	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, NS_WAIT_MS))
+		rc = -EAGAIN;
+	if (rc == -ENOENT || rc == -ESTALE)
+		rc = weft_nvmf_ns_add(sub->s, &attr);
+	if (rc != 0) {
+		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not there: export %s: %s",
+		       sub->conf.nqn, nsid, ex->conf->name, why != NULL ? why : ns_why(rc));
+		return;
+	}
+	ns_set(n, sub, i, ex);
+	if (!ns_round(n, sub, i, ex, worker_attach))
+		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not ready on all workers",
+		       sub->conf.nqn, nsid);
+	if (ex->conf->max_bytes_per_s > 0 || ex->conf->max_ops_per_s > 0 ||
+	    ex->conf->client_bytes_per_s > 0 || ex->conf->client_ops_per_s > 0)
+		ui_msg(UI_WARNING "export %s: its limits do not hold for hosts of subsystem %s",
+		       ex->conf->name, sub->conf.nqn);
+}
+
+#define EACH_SUBSYS(n, sub)                                                                        \
+	for (struct target_nvmf_subsys *sub = (n)->subsys; sub < (n)->subsys + CONF_SUBSYS_MAX;    \
+	     sub++)                                                                                \
+		if (sub->s != NULL && !sub->ending)
+
+void
+target_nvmf_enter(struct target *t, struct target_export *ex)
+{
+	struct target_nvmf *n = t->nvmf;
+
+	if (n == NULL)
+		return;
+	EACH_SUBSYS(n, sub)
+	{
+		for (uint32_t i = 0; i < sub->conf.nns; i++)
+			if (sub->ex[i] == ex ||
+			    (sub->ex[i] == NULL &&
+			     strcmp(sub->conf.ns[i].export, ex->conf->name) == 0))
+				ns_enter(n, sub, i, ex);
+	}
+}
+
+bool
+target_nvmf_leave(struct target *t, struct target_export *ex)
+{
+	struct target_nvmf *n = t->nvmf;
+	bool ok = true;
+
+	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
+		for (uint32_t i = 0; n->subsys[k].s != NULL && i < n->subsys[k].conf.nns; i++)
+			if (n->subsys[k].ex[i] == ex)
+				ok = ns_round(n, &n->subsys[k], i, NULL, worker_detach) && ok;
+	return ok;
+}
+
+void
+target_nvmf_rights(struct target *t, struct target_export *ex)
+{
+	const uint32_t rights = atomic_load_explicit(&ex->rights, memory_order_relaxed);
+	struct target_nvmf *n = t->nvmf;
+
+	/* While its medium is closed, the next opening brings what is right. */
+	if (n == NULL || ex->volume == NULL || !target_export_up(ex))
+		return;
+	/* It is drained, for example: hosts wait. */
+	if ((rights & CONF_RIGHT_READ) == 0) {
+		(void)target_nvmf_leave(t, ex);
+		return;
+	}
+	EACH_SUBSYS(n, sub)
+	{
+		for (uint32_t i = 0; i < sub->conf.nns; i++) {
+			const uint32_t nsid = sub->conf.ns[i].nsid;
+			const bool mine = sub->ex[i] == ex;
+
+			if (mine && conf_ns_refuses(ex->conf) == NULL) {
+				(void)weft_nvmf_ns_read_only(
+				        sub->s, nsid,
+				        (target_volume_may(ex, rights) & CONF_RIGHT_WRITE) == 0);
+				(void)ns_round(n, sub, i, ex, worker_attach);
+			} else if (mine && ns_remove(n, sub, i, NS_WAIT_MS)) {
+				ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32
+				                  " is gone: export %s: %s",
+				       sub->conf.nqn, nsid, ex->conf->name,
+				       conf_ns_refuses(ex->conf));
+			} else if (sub->ex[i] == NULL && conf_ns_refuses(ex->conf) == NULL &&
+			           strcmp(sub->conf.ns[i].export, ex->conf->name) == 0) {
+				ns_enter(n, sub, i, ex);
+			}
+		}
+	}
+}
+
+void
+target_nvmf_forget(struct target *t, struct target_export *ex)
+{
+	struct target_nvmf *n = t->nvmf;
+
+	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
+		for (uint32_t i = 0; n->subsys[k].s != NULL && i < n->subsys[k].conf.nns; i++)
+			if (n->subsys[k].ex[i] == ex)
+				(void)ns_remove(n, &n->subsys[k], i, NS_WAIT_MS);
+}
+
+bool
+target_nvmf_has(struct target *t, const struct target_export *ex, const char **nqn)
+{
+	const struct target_nvmf *n = t->nvmf;
+
+	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
+		for (uint32_t i = 0; n->subsys[k].s != NULL && i < n->subsys[k].conf.nns; i++)
+			if (n->subsys[k].ex[i] == ex) {
+				*nqn = n->subsys[k].conf.nqn;
+				return true;
+			}
+	return false;
+}
+
+int
+target_nvmf_memory(struct target *t, struct weft_block *block)
+{
+	return t->nvmf == NULL ? 0 : weft_block_mem_add(block, t->nvmf->memory, t->nvmf->bytes);
+}
+
+/* ---- Subsystems ---- */
+
+/** Call fn for each NQN of a list of hosts that the other list has not. */
+static void
+hosts_differ(struct weft_nvmf_subsys *s, const char *list, const char *other,
+             int (*fn)(struct weft_nvmf_subsys *s, const char *hostnqn))
+{
+	char nqn[CONF_NQN_MAX + 1];
+
+	while (*list != '\0' && strcmp(list, "any") != 0) {
+		const size_t len = strcspn(list, ",");
+
+		snprintf(nqn, sizeof(nqn), "%.*s", (int)len, list);
+		list += len + (list[len] == ',');
+		if (conf_has_client(other, nqn))
+			continue;
+		if (fn(s, nqn) != 0)
+			ui_msg(UI_WARNING "host %s: its access is as before: out of memory", nqn);
+	}
+}
+
+/** Bring the hosts of a subsystem from one list to another. */
+static void
+hosts_set(struct weft_nvmf_subsys *s, const char *was, const char *now)
+{
+	const bool any = strcmp(now, "any") == 0;
+
+	hosts_differ(s, now, was, weft_nvmf_host_allow);
+	if (any)
+		weft_nvmf_any_host(s, true);
+	hosts_differ(s, was, now, weft_nvmf_host_deny);
+	if (!any)
+		weft_nvmf_any_host(s, false);
+}
+
+/** Those of its namespaces whose exports are there. */
+static void
+subsys_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub)
+{
+	for (uint32_t i = 0; i < sub->conf.nns; i++) {
+		struct target_export *ex = target_export_find(n->t, sub->conf.ns[i].export);
+
+		if (sub->ex[i] == NULL && ex != NULL && ex->volume != NULL && target_export_up(ex))
+			ns_enter(n, sub, i, ex);
+	}
+}
+
+static int
+subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
+{
+	const struct weft_nvmf_subsys_attr a = {.nqn = c->nqn,
+	                                        .serial = c->serial,
+	                                        .model = c->model,
+	                                        .any_host = strcmp(c->hosts, "any") == 0,
+	                                        .max_nsid = WEFT_NVMF_MAX_NSID};
+	struct target_nvmf_subsys *sub = n->subsys;
+	struct weft_nvmf_subsys *s;
+	int rc;
+
+	while (sub < n->subsys + CONF_SUBSYS_MAX && sub->s != NULL)
+		sub++;
+	if (sub == n->subsys + CONF_SUBSYS_MAX)
+		return -ENOSPC;
+	rc = weft_nvmf_subsys_add(n->nvmf, &a, &s);
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&n->lock);
+	*sub = (struct target_nvmf_subsys){.s = s, .conf = *c};
+	pthread_mutex_unlock(&n->lock);
+	hosts_set(s, "", c->hosts);
+	subsys_enter(n, sub);
+	return 0;
+}
+
+/** End its controllers, and it. False: they have not ended yet. */
+static bool
+subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, unsigned int timeout_ms)
+{
+	bool gone = true;
+	int rc = -EAGAIN;
+
+	sub->ending = true;
+	for (uint32_t i = 0; i < sub->conf.nns; i++)
+		gone = (sub->ex[i] == NULL || ns_remove(n, sub, i, timeout_ms)) && gone;
+	for (unsigned int ms = 0; gone && rc == -EAGAIN && ms <= timeout_ms; ms++) {
+		rc = weft_nvmf_subsys_remove(sub->s);
+		if (rc == -EAGAIN)
+			usleep(1000);
+	}
+	if (rc != 0)
+		return false;
+	ui_msg("subsystem %s: gone", sub->conf.nqn);
+	pthread_mutex_lock(&n->lock);
+	memset(sub, 0, sizeof(*sub));
+	pthread_mutex_unlock(&n->lock);
+	return true;
+}
+
+int
+target_nvmf_subsystems(struct target *t, char *err, size_t err_size)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < t->conf.nsubsys; i++) {
+		rc = subsys_add(t->nvmf, &t->conf.subsys[i]);
+		if (rc != 0)
+			snprintf(err, err_size, "[subsystem %s]: %s", t->conf.subsys[i].nqn,
+			         strerror(-rc));
+	}
+	return rc;
+}
+
+/* ---- SIGHUP ---- */
+
+static const struct conf_subsys *
+subsys_find(const struct conf *c, const char *nqn)
+{
+	for (uint32_t i = 0; i < c->nsubsys; i++)
+		if (strcmp(c->subsys[i].nqn, nqn) == 0)
+			return &c->subsys[i];
+	return NULL;
+}
+
+static bool
+subsys_has_ns(const struct conf_subsys *c, const struct conf_ns *ns)
+{
+	for (uint32_t i = 0; i < c->nns; i++)
+		if (c->ns[i].nsid == ns->nsid && strcmp(c->ns[i].export, ns->export) == 0)
+			return true;
+	return false;
+}
+
+/** Bring its namespaces to those of the configuration. False: one of them cannot go yet. */
+static bool
+subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
+{
+	struct target_export *ex[CONF_NS_MAX] = {0};
+
+	for (uint32_t i = 0; i < sub->conf.nns; i++)
+		if (sub->ex[i] != NULL && !subsys_has_ns(c, &sub->conf.ns[i]) &&
+		    !ns_remove(n, sub, i, NS_WAIT_MS))
+			return false;
+	for (uint32_t i = 0; i < c->nns; i++)
+		for (uint32_t k = 0; k < sub->conf.nns; k++)
+			if (sub->conf.ns[k].nsid == c->ns[i].nsid)
+				ex[i] = sub->ex[k];
+	pthread_mutex_lock(&n->lock);
+	memcpy(sub->conf.ns, c->ns, sizeof(c->ns));
+	sub->conf.nns = c->nns;
+	memcpy(sub->ex, ex, sizeof(ex));
+	pthread_mutex_unlock(&n->lock);
+	subsys_enter(n, sub);
+	return true;
+}
+
+static void
+subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
+{
+	if (strcmp(c->serial, sub->conf.serial) != 0 || strcmp(c->model, sub->conf.model) != 0)
+		ui_msg(UI_WARNING "subsystem %s: serial and model change with a restart", c->nqn);
+	if (strcmp(c->hosts, sub->conf.hosts) != 0) {
+		hosts_set(sub->s, sub->conf.hosts, c->hosts);
+		pthread_mutex_lock(&n->lock);
+		memcpy(sub->conf.hosts, c->hosts, sizeof(c->hosts));
+		pthread_mutex_unlock(&n->lock);
+		ui_msg("subsystem %s: its hosts have changed", c->nqn);
+	}
+	if (!subsys_set_ns(n, sub, c))
+		ui_msg(UI_WARNING "subsystem %s: commands of a namespace that is to go have not "
+		                  "ended yet; send SIGHUP again",
+		       c->nqn);
+}
+
+void
+target_nvmf_reload(struct target *t, const struct conf *fresh)
+{
+	struct target_nvmf *n = t->nvmf;
+
+	if (n == NULL) {
+		if (fresh->nsubsys > 0)
+			ui_msg(UI_WARNING
+			       "[subsystem %s]: the first subsystem comes with a restart",
+			       fresh->subsys[0].nqn);
+		return;
+	}
+	EACH_SUBSYS(n, sub)
+	{
+		const struct conf_subsys *c = subsys_find(fresh, sub->conf.nqn);
+
+		if (c != NULL)
+			subsys_reload(n, sub, c);
+		else if (!subsys_remove(n, sub, NS_WAIT_MS))
+			ui_msg(UI_WARNING "subsystem %s: its controllers have not ended yet",
+			       sub->conf.nqn);
+	}
+	for (uint32_t i = 0; i < fresh->nsubsys; i++) {
+		const struct conf_subsys *c = &fresh->subsys[i];
+		bool there = false;
+		int rc;
+
+		EACH_SUBSYS(n, sub)
+		there = there || strcmp(sub->conf.nqn, c->nqn) == 0;
+		rc = there ? 0 : subsys_add(n, c);
+		if (rc != 0)
+			ui_msg(UI_ERR "subsystem %s: %s", c->nqn,
+			       rc == -ENOSPC ? "there are too many while others end; send SIGHUP "
+			                       "again"
+			                     : strerror(-rc));
+		else if (!there)
+			ui_msg("subsystem %s: is served now", c->nqn);
+	}
+}
+
+void
+target_nvmf_look(struct target *t)
+{
+	struct target_nvmf *n = t->nvmf;
+
+	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
+		if (n->subsys[k].s != NULL && n->subsys[k].ending)
+			(void)subsys_remove(n, &n->subsys[k], 0);
+}

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target serves volumes to hosts by NVMe over RDMA: a host of the tests' own, restarts, reloads, refusals, weft-ctl."""
+import os
+import re
+import signal
+import subprocess
+
+from test_control import Controlled
+from test_offline import edit, until
+from test_visible import Telemetry
+from weft_e2e import BUILD, PROCS, main, memif, path, run
+
+PROBE = os.path.join(BUILD, "test", "e2e", "nvmf_probe")
+NQN = "nqn.2026-01.org.example:disk"
+HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+OTHER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
+DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
+MIB_BLOCKS = 2048  # of 512 octets
+
+
+def volume(name, size="16M", **more):
+    return {"path": path(name), "size": size, "format": "volume", **more}
+
+
+class Disks(Controlled):
+    """A target with a subsystem."""
+
+    def __init__(self, name, exports, namespaces="1=disk", hosts=HOST, workers=1, subsystem="", extra="", nvmf=""):
+        super().__init__(name, exports, extra)
+        edit(self, "[port p0]", f"[weft]\ntelemetry = yes\nworkers = {workers}\n[port p0]")
+        with open(self.conf, "a") as f:
+            f.write(f"[nvmf]\nstaging = 16M\n{nvmf}\n[subsystem {NQN}]\nnamespaces = {namespaces}\nhosts = {hosts}\n{subsystem}\n")
+
+    def tel(self, what, *args):
+        return Telemetry(self.proc.pid).ask(",".join((f"/weft/target/{what}", *map(str, args))))
+
+
+class Host:
+    """test/e2e/nvmf_probe.c, with a connection that it makes when it is asked to."""
+
+    def __init__(self, t, nqn=HOST, subnqn=NQN):
+        self.p = subprocess.Popen([PROBE, memif(0, "client", t.sock(0)), "10.0.0.2/24", "10.0.0.1", subnqn, nqn],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        PROCS.append(self.p)
+        self.line()
+
+    def line(self):
+        got = self.p.stdout.readline()
+        assert got, self.p.stderr.read()
+        return got.split()
+
+    def say(self, *words):
+        self.p.stdin.write(" ".join(map(str, words)) + "\n")
+        self.p.stdin.flush()
+
+    def ask(self, *words):
+        """Status, and what else it has found."""
+        self.say(*words)
+        got = self.line()
+        assert got[0] == words[0], got
+        return int(got[1], 16), got[2:]
+
+    def ok(self, *words):
+        status, rest = self.ask(*words)
+        assert status == 0, (words, hex(status), rest)
+        return rest
+
+    def end(self):
+        self.p.stdin.close()
+        assert self.p.wait(timeout=30) == 0, self.p.stderr.read()
+
+
+def test_reads_and_writes():
+    """Two namespaces on two workers; what was written by a host is what weft-cp pulls, and rights hold."""
+    t = Disks("n1", {"disk": volume("n1.disk"), "fixed": volume("n1.fixed", rights="read,verify")}, "1=disk, 3=fixed",
+              workers=2, subsystem="serial = S-1\nmodel = a disk").start()
+    h = Host(t)
+    h.ok("connect")
+    found = h.ok("id")
+    assert found[:3] == ["S-1", "a", "disk"] and "vwc" in found, found
+    assert h.ok("list") == ["1", "3"]
+    blocks = int(h.ok("ns", 1)[1])
+    assert 0 < blocks <= 16 * MIB_BLOCKS
+    assert h.ok("ns", 3)[5] == "1" and h.ok("ns", 1)[5] == "0"
+    for lba, n, seed in ((0, 8, 1), (5, 1, 2), (100, MIB_BLOCKS, 3), (blocks - 1, 1, 4)):
+        h.ok("write", 1, lba, n, seed)
+        assert h.ok("read", 1, lba, n, seed) == ["same"]
+    h.ok("fua", 1, 7, 9, 5)
+    h.ok("flush", 1)
+    assert h.ok("read", 1, 7, 9, 5) == ["same"]
+    assert h.ask("write", 3, 0, 8, 1)[0] & 0x7ff == 0x182
+    assert h.ask("read", 1, blocks, 1, 1)[0] & 0x7ff == 0x80
+    assert h.ask("read", 2, 0, 1, 1)[0] & 0x7ff == 0x02
+    # what is seen of it
+    seen = t.tel("nvmf")
+    assert seen["controllers"] == 1 and seen["queues"] == 2 and seen["errors"] == 3 and seen["refused_host"] == 0, seen
+    (number, nqn), = t.tel("nvmf_controller").items()
+    assert nqn == HOST
+    one = t.tel("nvmf_controller", number)
+    assert one["subsystem"] == NQN and one["state"] == "ready" and one["queue_1_errors"] == 3, one
+    assert one["written_bytes"] == 512 * (8 + 1 + MIB_BLOCKS + 1 + 9), one
+    spaces = t.tel("nvmf_subsystem", NQN)
+    assert spaces["1_export"] == "disk" and spaces["1_writes"] == 5 and spaces["3_workers"] == 2, spaces
+    client, = [c for c in t.ctl("clients")["clients"] if c["client"] == HOST]
+    assert client["connections"] == 2 and client["exports"] == ["disk", "fixed"], client
+    assert client["recv_bytes"] == one["written_bytes"], (client, one)
+    assert any(x["limit"] == "controllers of NVMe hosts" and x["now"] == 1 for x in t.ctl("limits")["limits"])
+    # it is dropped, and comes back
+    assert t.ctl("drop", HOST)["connections"] == 2
+    h.ok("stay")
+    t.ctl("drop", HOST, ok=5)
+    h.ok("connect")
+    assert h.ok("read", 1, 7, 9, 5) == ["same"]
+    h.end()
+    assert t.term() == 0
+    assert "given up" not in t.logged()
+
+
+def test_killed():
+    """What was flushed before a kill is there afterwards, and the disk is the same one."""
+    t = Disks("n2", {"disk": volume("n2.disk")}).start()
+    h = Host(t)
+    h.ok("connect")
+    identity = (h.ok("id"), h.ok("ns", 1))
+    for i in range(3):
+        h.ok("write", 1, 64 * i, 64, 10 + i)
+        h.ok("flush", 1)
+        t.kill()
+        h.p.kill()  # its end of the shared memory does not find the next target
+        h = Host(t.start())
+        h.ok("connect")
+        assert (h.ok("id"), h.ok("ns", 1)) == identity
+        for k in range(i + 1):
+            assert h.ok("read", 1, 64 * k, 64, 10 + k) == ["same"]
+    # SIGTERM ends controllers in order
+    h.say("stay")
+    assert t.term() == 0
+    assert h.line() == ["stay", "0000"]
+    assert "given up" not in t.logged()
+
+
+def test_hosts():
+    """Who may use it is what the configuration says, at once after SIGHUP."""
+    t = Disks("n3", {"disk": volume("n3.disk")}).start()
+    h = Host(t, OTHER)
+    assert h.ask("connect")[0] & 0x7ff == 0x184
+    assert t.tel("nvmf")["refused_host"] == 1
+    edit(t, f"hosts = {HOST}", f"hosts = {HOST}, {OTHER}")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its hosts have changed")
+    h.ok("connect")
+    h.ok("write", 1, 0, 8, 1)
+    # it loses the right: its connection ends
+    edit(t, f", {OTHER}", "")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its hosts have changed", 2)
+    h.ok("stay")
+    assert h.ask("connect")[0] & 0x7ff == 0x184
+    edit(t, f"hosts = {HOST}", "hosts = any")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its hosts have changed", 3)
+    h.ok("connect")
+    assert h.ok("read", 1, 0, 8, 1) == ["same"]
+    h.end()
+    # a host of another address has no connection, but discovery shows what the others have
+    d = Host(t, subnqn=DISCOVERY)
+    d.ok("connect")
+    found = d.ok("discover")
+    assert found == [f"10.0.0.1:4420={DISCOVERY}", f"10.0.0.1:4420={NQN}"], found
+    d.end()
+    edit(t, "staging = 16M", "staging = 16M\nallow_from = 10.0.0.9")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "[nvmf] allow_from: changes with a restart")
+    assert t.term() == 0
+    t.start()
+    h = Host(t)
+    assert h.ask("connect")[0] == 0xffff
+    until(t, "allow_from: a host of 10.0.0.2 was refused")
+    assert t.tel("nvmf")["refused_address"] == 1
+    h.end()
+    assert t.term() == 0
+
+
+def test_exports_come_and_go():
+    """Offline, online, resize, delete, drain: the host sees it, and its disk is the same one."""
+    state = path("n4.state")
+    os.makedirs(state, exist_ok=True)
+    t = Disks("n4", {"disk": volume("n4.disk")}, "1=disk, 2=more", extra=f"state = {state}").start()
+    h = Host(t)
+    h.ok("connect")
+    assert h.ok("list") == ["1"]
+    h.ok("write", 1, 0, 8, 1)
+    # an export that is made is there
+    h.ok("events")
+    t.ctl("export", "create", "more", "size=8M", "format=volume", f"path={path('n4.more')}")
+    assert h.ok("event") == ["00040002"]
+    assert h.ok("changed") == ["2"] and h.ok("list") == ["1", "2"]
+    small = int(h.ok("ns", 2)[1])
+    h.ok("write", 2, 0, 8, 2)
+    # a resize
+    h.ok("events")
+    t.ctl("export", "resize", "more", "12M")
+    assert h.ok("event") == ["00040002"]
+    assert h.ok("changed") == ["2"]
+    assert int(h.ok("ns", 2)[1]) == small + 4 * MIB_BLOCKS
+    assert h.ok("read", 2, 0, 8, 2) == ["same"]
+    h.ok("write", 2, small, 8, 3)
+    err = t.ctl("export", "rename", "more", "other", ok=6)
+    assert NQN in err, err
+    # offline: it is there, and not ready; it may be sent again (no DNR)
+    t.ctl("offline", "more")
+    assert h.ok("list") == ["1", "2"]
+    assert h.ask("read", 2, 0, 8, 2)[0] == 0x82
+    t.ctl("online", "more")
+    assert h.ok("read", 2, 0, 8, 2) == ["same"]
+    # a drain holds it back, too
+    t.ctl("drain", "more")
+    assert h.ask("read", 2, 0, 8, 2)[0] == 0x82
+    t.ctl("online", "more")
+    assert h.ok("read", 2, small, 8, 3) == ["same"]
+    # it loses the right to write
+    t.ctl("export", "set", "more", "rights=read,verify")
+    assert h.ask("write", 2, 0, 8, 2)[0] & 0x7ff == 0x182
+    assert h.ok("read", 2, 0, 8, 2) == ["same"]
+    # it would not be seen that an access list does not hold
+    assert h.ok("changed") == ["2"]
+    t.ctl("export", "set", "more", "allow_from=10.0.0.9")
+    assert h.ok("list") == ["1"]
+    t.ctl("export", "set", "more", "allow_from=any")
+    assert h.ok("list") == ["1", "2"]
+    t.ctl("export", "delete", "more", "--confirm", "more")
+    assert h.ok("list") == ["1"]
+    assert h.ask("read", 2, 0, 8, 2)[0] & 0x7ff == 0x02
+    assert h.ok("read", 1, 0, 8, 1) == ["same"]
+    # subsystems and namespaces come and go by SIGHUP
+    edit(t, "namespaces = 1=disk, 2=more", "namespaces = 7=disk")
+    with open(t.conf, "a") as f:
+        f.write(f"[subsystem {NQN}2]\nnamespaces = 1=disk\nhosts = any\n")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"subsystem {NQN}2: is served now")
+    assert h.ok("list") == ["7"]
+    assert h.ok("read", 7, 0, 8, 1) == ["same"]
+    edit(t, f"[subsystem {NQN}]\nnamespaces = 7=disk\nhosts = {HOST}\n", "")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"subsystem {NQN}: gone")
+    h.ok("stay")
+    h.end()
+    h = Host(t, subnqn=NQN + "2")
+    h.ok("connect")
+    assert h.ok("read", 1, 0, 8, 1) == ["same"]
+    h.end()
+    assert t.term() == 0
+
+
+def test_without():
+    """A target without a subsystem says that the first one comes with a restart; --size counts what it takes."""
+    t = Disks("n5", {"disk": volume("n5.disk")})
+    rc, with_it, err = run([t.exe, "-c", t.conf, "--size"])
+    assert rc == 0, err
+    assert re.search(r"NVMe hosts +22\.00 MiB", with_it), with_it
+    with open(t.conf) as f:
+        text = f.read()
+    edit(t, text[text.index("[subsystem"):], "")
+    rc, without, err = run([t.exe, "-c", t.conf, "--size"])
+    assert rc == 0 and "NVMe hosts" not in without, (without, err)
+    t.start()
+    assert t.tel("nvmf") == {"served": 0}
+    h = Host(t)
+    assert h.ask("connect")[0] == 0xffff
+    h.end()
+    with open(t.conf, "w") as f:
+        f.write(text)
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"[subsystem {NQN}]: the first subsystem comes with a restart")
+    assert t.term() == 0
+
+
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_without])
