@@ -103,9 +103,14 @@ static void
 cmd_answer(struct nvmf_slot *s, uint16_t status)
 {
 	struct weft_nvmf_queue *q = s->queue;
-	struct weft_nvmf_cqe cqe = {
-	        .result = s->result, .sqid = q->qid, .cid = s->sqe.cid, .status = status};
+	struct weft_nvmf_cqe cqe = {.result = s->result, .sqid = q->qid, .cid = s->sqe.cid};
 
+	/* Where the host can, it waits before it sends the command again: the namespace is away
+	 * for longer than its few tries take. */
+	if ((status == WEFT_NVMF_NS_NOT_READY || status == WEFT_NVMF_INTERRUPTED) &&
+	    q->ctrl != NULL && atomic_load_explicit(&q->ctrl->delays, memory_order_relaxed))
+		status |= WEFT_NVMF_CRD1;
+	cqe.status = status;
 	q->under_way--;
 	/* Connect may have made the queue shorter. */
 	if (++q->sqhd >= q->size)
@@ -380,6 +385,7 @@ cmd_volume_done(struct weft_vol_op *op)
 	struct nvmf_slot *s = op->owner;
 
 	s->on_volume = false;
+	s->ns->at[s->queue->group->index].ended++;
 	s->done(s, op->status);
 }
 
@@ -387,7 +393,8 @@ void
 nvmf_volume(struct nvmf_slot *s, enum weft_vol_kind kind, uint32_t flags, uint64_t off_bytes,
             uint64_t len_bytes, uint32_t iovs, void (*done)(struct nvmf_slot *s, int status))
 {
-	struct weft_vol_chan *chan = s->ns->at[s->queue->group->index].chan;
+	struct weft_nvmf_group *group = s->queue->group;
+	struct weft_vol_chan *chan = s->ns->at[group->index].chan;
 	int r = -ECANCELED;
 
 	s->op.kind = kind;
@@ -401,9 +408,10 @@ nvmf_volume(struct nvmf_slot *s, enum weft_vol_kind kind, uint32_t flags, uint64
 	s->done = done;
 	if (!s->aborted)
 		r = weft_vol_submit(chan, &s->op);
-	if (r == 0)
+	if (r == 0) {
 		s->on_volume = true;
-	else
+		group->next_ns = NVMF_MIN(group->next_ns, group->now_ns + NVMF_LOOK_NS);
+	} else
 		done(s, r);
 }
 

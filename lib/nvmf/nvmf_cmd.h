@@ -9,7 +9,29 @@
 
 #include "nvmf_priv.h"
 
+/** Count; the group's thread is the only writer. */
+static inline void
+nvmf_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+	                      memory_order_relaxed);
+}
+
+/** A flag of a queue or controller of this group was set: its thread is to look. */
+static inline void
+nvmf_wake(struct weft_nvmf_group *g)
+{
+	if (!atomic_exchange_explicit(&g->attention, true, memory_order_acq_rel) &&
+	    g->attr.wake != NULL)
+		g->attr.wake(g);
+}
+
 /* ---- nvmf_cmd.c ---- */
+
+/** How long a device may end nothing before the memory of its commands is set apart, and how often
+ * that is looked at. */
+#define NVMF_STALL_NS (500 * NVMF_NS_PER_MS)
+#define NVMF_LOOK_NS  (100 * NVMF_NS_PER_MS)
 
 /** A status that will not change when the command is sent again. */
 #define NVMF_NEVER(status) ((uint16_t)((status) | WEFT_NVMF_DNR))

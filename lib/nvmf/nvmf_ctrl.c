@@ -163,6 +163,7 @@ ctrl_reset(struct nvmf_ctrl *c)
 {
 	atomic_store_explicit(&c->state, NVMF_CTRL_OFF, memory_order_release);
 	atomic_store_explicit(&c->write_through, false, memory_order_release);
+	atomic_store_explicit(&c->delays, false, memory_order_relaxed);
 	atomic_store_explicit(&c->ns_changed, false, memory_order_release);
 	atomic_store_explicit(&c->log_changed, false, memory_order_release);
 	memset(c->changed, 0, sizeof(c->changed));

@@ -6,6 +6,7 @@
 #include "nvmf_cmd.h"
 
 #define FEATURE_SAVE   (1U << 31) /**< of Set Features: SV */
+#define BEHAVIOR_BYTES 512U       /**< of Host Behavior Support; the first octet is ACRE */
 #define FEATURE_SELECT 0x700U     /**< of Get Features: SEL; ONCS says that there is none */
 
 uint16_t
@@ -28,6 +29,9 @@ nvmf_get_features_start(struct nvmf_slot *s)
 	case WEFT_NVMF_FEAT_QUEUES:
 	case WEFT_NVMF_FEAT_WRITE_ATOMICITY:
 		break;
+	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
+		s->need_bytes = BEHAVIOR_BYTES;
+		break;
 	case WEFT_NVMF_FEAT_HOST_ID:
 		/* EXHID: Fabrics has the long one alone */
 		if ((s->sqe.cdw[11] & 1) == 0)
@@ -45,6 +49,7 @@ nvmf_get_features_run(struct nvmf_slot *s)
 {
 	struct nvmf_ctrl *c = s->queue->ctrl;
 	uint32_t granted = atomic_load_explicit(&c->granted, memory_order_acquire);
+	uint8_t acre;
 
 	granted = granted == 0 ? c->target->attr.max_io_queues : granted;
 	switch ((uint8_t)s->sqe.cdw[10]) {
@@ -62,6 +67,11 @@ nvmf_get_features_run(struct nvmf_slot *s)
 		break;
 	case WEFT_NVMF_FEAT_HOST_ID:
 		nvmf_put(s, 0, c->hostid, 16);
+		break;
+	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
+		nvmf_zero(s);
+		acre = atomic_load_explicit(&c->delays, memory_order_relaxed);
+		nvmf_put(s, 0, &acre, 1);
 		break;
 	default:
 		s->result = c->features[(uint8_t)s->sqe.cdw[10]];
@@ -115,6 +125,10 @@ nvmf_set_features_start(struct nvmf_slot *s)
 	case WEFT_NVMF_FEAT_QUEUES:
 	case WEFT_NVMF_FEAT_WRITE_ATOMICITY:
 		return WEFT_NVMF_OK;
+	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
+		s->in = true;
+		s->need_bytes = BEHAVIOR_BYTES;
+		return WEFT_NVMF_OK;
 	case WEFT_NVMF_FEAT_HOST_ID: /* Connect has set it (NVMe over Fabrics) */
 		return NVMF_NEVER(WEFT_NVMF_SEQUENCE);
 	default:
@@ -128,6 +142,7 @@ nvmf_set_features_run(struct nvmf_slot *s)
 	struct nvmf_ctrl *c = s->queue->ctrl;
 	const uint32_t value = s->sqe.cdw[11];
 	uint16_t status = WEFT_NVMF_OK;
+	uint8_t acre;
 
 	switch ((uint8_t)s->sqe.cdw[10]) {
 	case WEFT_NVMF_FEAT_EVENTS:
@@ -145,6 +160,13 @@ nvmf_set_features_run(struct nvmf_slot *s)
 		break;
 	case WEFT_NVMF_FEAT_QUEUES:
 		status = features_queues(s);
+		break;
+	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
+		nvmf_get(s, 0, &acre, 1);
+		if (acre > 1)
+			status = NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+		else
+			atomic_store_explicit(&c->delays, acre != 0, memory_order_relaxed);
 		break;
 	default:
 		c->features[(uint8_t)s->sqe.cdw[10]] = value;

@@ -54,6 +54,7 @@ weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *att
 	g->next_ns = UINT64_MAX;
 	TAILQ_INIT(&g->queues);
 	LIST_INIT(&g->ctrls);
+	LIST_INIT(&g->attached);
 	weft_staging_client_init(&g->connecting);
 	nvmf_lock(t);
 	for (i = 0; i < WEFT_NVMF_MAX_GROUPS && t->groups[i] != NULL; i++)
@@ -248,6 +249,32 @@ group_timers(struct weft_nvmf_group *g)
 	}
 }
 
+/**
+ * A device that has ended nothing for a while keeps the memory of its commands. They are no part of
+ * their controllers' shares any more, so these have all of their shares for other namespaces.
+ * Commands that wait for their host's data are no matter of the device.
+ */
+static void
+group_look_media(struct weft_nvmf_group *g)
+{
+	struct weft_staging_req *req;
+	struct nvmf_at *at;
+
+	LIST_FOREACH (at, &g->attached, link) {
+		if (atomic_load_explicit(&at->under_way, memory_order_relaxed) == 0 ||
+		    at->ended != at->seen) {
+			at->seen = at->ended;
+			at->seen_ns = g->now_ns;
+		} else if (g->now_ns - at->seen_ns >= NVMF_STALL_NS) {
+			LIST_FOREACH (req, &at->memory.held, group_link)
+				if (((const struct nvmf_slot *)req->owner)->on_volume)
+					weft_staging_set_apart(g->memory, req);
+		}
+		if (atomic_load_explicit(&at->under_way, memory_order_relaxed) > 0)
+			g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + NVMF_LOOK_NS);
+	}
+}
+
 unsigned int
 weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 {
@@ -259,6 +286,7 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 	if (now_ns >= g->next_ns) {
 		g->next_ns = UINT64_MAX;
 		group_timers(g);
+		group_look_media(g);
 		nvmf_ctrl_poll(g);
 		if (g->stop_ns != 0)
 			group_stop_poll(g);

@@ -18,6 +18,7 @@
 #define CTRL_OAES      92
 #define CTRL_CTRATT    96
 #define CTRL_CNTRLTYPE 111
+#define CTRL_CRDT1     128
 #define CTRL_ACL       258
 #define CTRL_AERL      259
 #define CTRL_FRMW      260
@@ -177,6 +178,7 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 		return;
 	p[CTRL_CMIC] = 0x03;                       /* several ports, several controllers */
 	weft_nvmf_put32(p + CTRL_RTD3E, 10000000); /* us */
+	weft_nvmf_put16(p + CTRL_CRDT1, NVMF_RETRY_MS / 100);
 	p[CTRL_ACL] = NVMF_ABORTS - 1;
 	p[CTRL_FRMW] = 0x03; /* one slot, read-only */
 	p[CTRL_LPA] = 0x06;

@@ -256,6 +256,9 @@ ns_attach(struct weft_nvmf_group *g, struct nvmf_ns *ns, struct weft_vol_chan *c
 	at->memory.max_bytes = NVMF_MAX(weft_staging_max_req(g->memory), g->attr.bytes / 4 * 3);
 	LIST_INIT(&at->memory.held);
 	at->chan = chan;
+	at->seen = at->ended;
+	at->seen_ns = g->now_ns;
+	LIST_INSERT_HEAD(&g->attached, at, link);
 	atomic_store_explicit(&at->attached, true, memory_order_seq_cst);
 	return 0;
 }
@@ -286,6 +289,7 @@ weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, ui
 		return -EAGAIN;
 	at->chan = NULL;
 	at->leaving = false;
+	LIST_REMOVE(at, link);
 	atomic_store_explicit(&at->attached, false, memory_order_seq_cst);
 	return 0;
 }

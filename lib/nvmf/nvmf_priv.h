@@ -36,6 +36,7 @@
 #define NVMF_CHUNK_BYTES   131072U /**< of a Verify that reads into memory */
 #define NVMF_CNTLID_MAX    0xffefU
 #define NVMF_NS_PER_MS     1000000ULL
+#define NVMF_RETRY_MS      2000U /**< CRDT1: how long a host waits that can (ACRE) */
 #define NVMF_VERSION       0x00010400U
 
 struct nvmf_slot;
@@ -48,6 +49,7 @@ struct nvmf_host {
 
 /** A group's way to a namespace. */
 struct nvmf_at {
+	LIST_ENTRY(nvmf_at) link;   /**< group: of those that are attached */
 	struct weft_vol_chan *chan; /**< group */
 	bool leaving;               /**< group: no command begins until it is attached again */
 	_Atomic uint32_t under_way; /**< commands of the group; a remover reads it */
@@ -55,6 +57,9 @@ struct nvmf_at {
 	/** Writes of any length may wait for the medium for ever: a part of the memory is others'.
 	 */
 	struct weft_staging_group memory; /**< group */
+	/** group: operations that the volume has ended, how many there were at the last look, and
+	 * since when there are no more */
+	uint64_t ended, seen, seen_ns;
 	_Atomic uint64_t reads, writes, read_bytes, written_bytes, media_errors;
 };
 
@@ -123,6 +128,7 @@ struct nvmf_ctrl {
 	_Atomic uint32_t state;        /**< changed with the lock */
 	_Atomic bool traffic;          /**< a command came since the timer was started */
 	_Atomic bool write_through;    /**< the host has switched the write cache off */
+	_Atomic bool delays;           /**< it waits before it sends again (ACRE) */
 	struct weft_nvmf_queue *admin; /**< lock */
 	struct weft_nvmf_queue **ioq;  /**< lock: granted ones, by QID - 1 */
 	uint32_t io_queues;            /**< lock: connected */
@@ -244,6 +250,7 @@ struct weft_nvmf_group {
 	TAILQ_HEAD(, weft_nvmf_queue) queues;
 	uint32_t nqueues;
 	LIST_HEAD(, nvmf_ctrl) ctrls; /**< whose admin queue is here */
+	LIST_HEAD(, nvmf_at) attached;
 	uint64_t now_ns, next_ns;
 	bool given;       /**< memory was given back: others may wait for it */
 	uint64_t stop_ns; /**< when what is under way ends at the latest; 0: the group is not
@@ -277,23 +284,6 @@ static inline void
 nvmf_unlock(struct weft_nvmf *t)
 {
 	pthread_mutex_unlock(&t->lock);
-}
-
-/** Count; the group's thread is the only writer. */
-static inline void
-nvmf_count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-	                      memory_order_relaxed);
-}
-
-/** A flag of a queue or controller of this group was set: its thread is to look. */
-static inline void
-nvmf_wake(struct weft_nvmf_group *g)
-{
-	if (!atomic_exchange_explicit(&g->attention, true, memory_order_acq_rel) &&
-	    g->attr.wake != NULL)
-		g->attr.wake(g);
 }
 
 #endif /* NVMF_PRIV_H */

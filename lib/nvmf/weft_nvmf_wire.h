@@ -25,6 +25,7 @@
 
 /** Status of a command: SC 7:0, SCT 10:8, DNR 14 (the field of the answer without its phase). */
 #define WEFT_NVMF_SC(sct, sc) ((uint16_t)((sct) << 8 | (sc)))
+#define WEFT_NVMF_CRD1        0x0800U /**< send it again after CRDT1 */
 #define WEFT_NVMF_DNR         0x4000U /**< the same command will fail again */
 
 enum weft_nvmf_status {
@@ -101,6 +102,7 @@ enum {
 	WEFT_NVMF_FEAT_WRITE_ATOMICITY = 0x0a,
 	WEFT_NVMF_FEAT_EVENTS = 0x0b,
 	WEFT_NVMF_FEAT_KATO = 0x0f,
+	WEFT_NVMF_FEAT_HOST_BEHAVIOR = 0x16,
 	WEFT_NVMF_FEAT_HOST_ID = 0x81,
 
 	WEFT_NVMF_LOG_ERROR = 0x01,

@@ -542,6 +542,8 @@ test_features(void)
 	for (uint32_t fid = 0; fid < 256; fid++) {
 		const bool have = memchr(known, (int)fid, sizeof(known)) != NULL;
 
+		if (fid == WEFT_NVMF_FEAT_HOST_BEHAVIOR) /* it has data: test_delays() */
+			continue;
 		sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, fid, 0, 0);
 		CHECK_EQ(nv_do(&a, &sqe, NULL, 0), have ? 0 : NEVER(WEFT_NVMF_INVALID_FIELD));
 		sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, fid | 1U << 31, 0, 0);
@@ -792,6 +794,42 @@ test_renew(void)
 	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), -ESTALE);
 	((struct weft_vol_info *)(uintptr_t)weft_vol_info(n.vol.vol))->super.uuid[0] = uuid;
 	CHECK_EQ(weft_nvmf_ns_renew(n.subsys, &attr), 0);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+/** A host that can wait is told to, before it sends again what was refused as not ready. */
+static void
+test_delays(void)
+{
+	struct weft_nvmf_sqe set = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0x16, 0, 0);
+	struct weft_nvmf_sqe get = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 0, 0x16, 0, 0);
+	struct nv_queue a, io;
+
+	start();
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_io(&n, 1, &io, &a, 1);
+	CHECK_EQ(nv_identify(&a, 1, 0, page), 0);
+	CHECK_EQ(weft_nvmf_get16(page + 128), 20); /* CRDT1: 2 s */
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 1), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), WEFT_NVMF_NS_NOT_READY);
+	CHECK_EQ(nv_do(&a, &set, NULL, 0), NEVER(WEFT_NVMF_SGL_LENGTH));
+	memset(page, 0, 512);
+	page[0] = 2;
+	CHECK_EQ(nv_do(&a, &set, page, 512), NEVER(WEFT_NVMF_INVALID_FIELD));
+	page[0] = 1;
+	CHECK_EQ(nv_do(&a, &set, page, 512), 0);
+	memset(page, 0x5a, 512);
+	CHECK_EQ(nv_do(&a, &get, page, 512), 0);
+	CHECK(page[0] == 1 && page[1] == 0 && page[511] == 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0),
+	         WEFT_NVMF_NS_NOT_READY | WEFT_NVMF_CRD1);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 1U << 30, 1, page, 512, 0),
+	         WEFT_NVMF_NS_NOT_READY | WEFT_NVMF_CRD1);
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 1, n.vol.chan[1]), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 1U << 30, 1, page, 512, 0),
+	         NEVER(WEFT_NVMF_LBA_RANGE));
 	nv_close(&io);
 	nv_close(&a);
 	nv_end(&n);
@@ -1103,5 +1141,5 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"identify: refusals", test_identify_refusals},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
                {"namespaces: a volume is opened again", test_renew},
-               {"controllers: list, drop", test_ctrl_list}, {"a group stops", test_stop},
-               {"abort", test_abort}, {"threads", test_threads})
+               {"not ready: a delay", test_delays}, {"controllers: list, drop", test_ctrl_list},
+               {"a group stops", test_stop}, {"abort", test_abort}, {"threads", test_threads})

@@ -438,6 +438,60 @@ test_memory(void)
 	end();
 }
 
+/** Time passes for the groups, and the device ends nothing. */
+static void
+stuck_for(uint64_t ms)
+{
+	for (uint64_t i = 0; i < ms; i++) {
+		n.vol.now_ns += 1000000;
+		CHECK(weft_nvmf_group_next_ns(n.group[1]) <= n.vol.now_ns + 100000000);
+		(void)weft_nvmf_group_poll(n.group[1], n.vol.now_ns);
+	}
+}
+
+/** A device that ends nothing keeps the memory of its commands, but not the controller's share. */
+static void
+test_stuck(void)
+{
+	struct weft_nvmf_sqe sqe[3], small = nv_sqe(WEFT_NVMF_IO_WRITE, 3, 4096, 0, 0);
+	struct nv_queue b, other;
+	struct weft_nvmf_ns_attr attr;
+
+	start();
+	attr = n.ns;
+	attr.nsid = 3;
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+	CHECK_EQ(weft_nvmf_group_attach(n.group[1], n.subsys, 3, n.vol.chan[1]), 0);
+	nv_admin(&n, 0, &b, NV_SUBSYS);
+	nv_io(&n, 1, &other, &b, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		sqe[i] = nv_sqe(WEFT_NVMF_IO_WRITE, i < 2 ? 1 : 3, i * 2048, 0, 2047);
+		nv_keyed(&sqe[i], out, MIB);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(nv_send(&io, &sqe[i], NULL, 0), 0);
+	/* another controller has memory: of 4 MiB a half is each one's share */
+	other.hold_pulls = true;
+	nv_keyed(&small, out, 512);
+	CHECK_EQ(nv_send(&other, &small, NULL, 0), 0);
+	CHECK_EQ(other.pulls, 1);
+	io.hold_pulls = true;
+	CHECK_EQ(nv_send(&io, &sqe[2], NULL, 0), 0);
+	stuck_for(400);
+	CHECK_EQ(io.pulls, 0);
+	stuck_for(400);
+	CHECK_EQ(io.pulls, 1);
+	weft_nvmf_pulled(io.pull[0], 0);
+	weft_nvmf_pulled(other.pull[0], 0);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ(nv_wait(&io, sqe[i].cid), 0);
+	CHECK_EQ(nv_wait(&other, small.cid), 0);
+	nv_close(&other);
+	nv_close(&b);
+	CHECK_EQ(weft_nvmf_group_detach(n.group[1], n.subsys, 3), 0);
+	end();
+}
+
 /** The host goes at every moment: nothing is answered, nothing is left. */
 static void
 test_lost(void)
@@ -741,8 +795,9 @@ WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_c
                {"refusals: every field", test_refusals}, {"read-only", test_read_only},
                {"write zeroes, dataset management", test_zeroes_and_dsm},
                {"compare, verify", test_compare_and_verify}, {"fused", test_fused},
-               {"memory", test_memory}, {"lost at every moment", test_lost},
-               {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
+               {"memory", test_memory}, {"memory: a stuck device", test_stuck},
+               {"lost at every moment", test_lost}, {"overrun", test_overrun},
+               {"a lost flush is told", test_lost_flush},
                {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},
                {"dataset management is durable", test_dsm_durable},
                {"a shutdown whose flush fails", test_shutdown_fails},
