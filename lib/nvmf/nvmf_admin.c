@@ -57,11 +57,18 @@ admin_abort(struct nvmf_slot *s)
 			if (o != s && o->sqe.cid == cid && o->state != NVMF_SLOT_ANSWER)
 				break;
 	}
+	/* An Abort that waits ends with its command, and is not waited for. */
+	if (o != NULL && (o->aborter != NULL || o->row == s->row))
+		o = NULL;
 	if (o != NULL && o->state == NVMF_SLOT_HELD) {
 		nvmf_event_abort(o);
 		s->result = 0;
-	} else if (o != NULL && nvmf_cancel(o)) {
-		s->result = 0;
+	} else if (o != NULL) {
+		o->aborter = s;
+		/* One that ends in the call has answered both. */
+		if (nvmf_cancel(o) || o->aborter != s)
+			return;
+		o->aborter = NULL;
 	}
 	nvmf_complete(s, WEFT_NVMF_OK);
 }

@@ -99,10 +99,23 @@ cmd_count(const struct nvmf_slot *s, uint16_t status)
 	cmd_note(s, status);
 }
 
+static void cmd_answer(struct nvmf_slot *s, uint16_t status);
+
+/** The command of an Abort was answered: now the Abort is (NVMe Base 2.0 s5.1). NULL: none. */
+static void
+cmd_aborted(struct nvmf_slot *aborter, uint16_t status)
+{
+	if (aborter == NULL)
+		return;
+	aborter->result = status == WEFT_NVMF_ABORTED ? 0 : 1;
+	cmd_answer(aborter, WEFT_NVMF_OK);
+}
+
 static void
 cmd_answer(struct nvmf_slot *s, uint16_t status)
 {
 	struct weft_nvmf_queue *q = s->queue;
+	struct nvmf_slot *aborter = s->aborter;
 	struct weft_nvmf_cqe cqe = {.result = s->result, .sqid = q->qid, .cid = s->sqe.cid};
 
 	/* Where the host can, it waits before it sends the command again: the namespace is away
@@ -120,8 +133,10 @@ cmd_answer(struct nvmf_slot *s, uint16_t status)
 	if (s->ns != NULL && q->qid > 0 && q->group->attr.ended != NULL)
 		cmd_ended(s, status);
 	s->state = NVMF_SLOT_ANSWER;
+	s->aborter = NULL;
 	if (q->lost) {
 		nvmf_finish(s);
+		cmd_aborted(aborter, status);
 		return;
 	}
 	if (s->capsule != NULL)
@@ -132,6 +147,7 @@ cmd_answer(struct nvmf_slot *s, uint16_t status)
 	s->cmd.iovs = nvmf_part(s, 0, s->cmd.push_bytes, s->part);
 	weft_nvmf_cqe_encode(&cqe, s->cmd.answer);
 	q->attr.ops->answer(&s->cmd);
+	cmd_aborted(aborter, status);
 }
 
 void

@@ -209,6 +209,7 @@ struct nvmf_slot {
 	uint64_t began_ns, memory_ns, data_ns;         /**< by the group's clock */
 	void (*done)(struct nvmf_slot *s, int status); /**< of the operation under way */
 	struct nvmf_slot *other;                       /**< of two fused ones */
+	struct nvmf_slot *aborter;                     /**< the Abort that waits for its end */
 	/** Where its memory is: its own, or that of the first of two; from this octet on. */
 	struct weft_staging_req *from;
 	uint64_t from_bytes;

@@ -77,7 +77,7 @@ queue_slot(struct weft_nvmf_queue *q, int *error)
 	s->in = s->aborted = s->on_volume = false;
 	s->result = 0;
 	s->off_bytes = s->len_bytes = 0;
-	s->other = NULL;
+	s->other = s->aborter = NULL;
 	s->from = &s->mem;
 	s->from_bytes = 0;
 	return s;

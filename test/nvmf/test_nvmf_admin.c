@@ -947,7 +947,7 @@ test_stop(void)
 static void
 test_abort(void)
 {
-	struct weft_nvmf_sqe sqe, aer[5], rd = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 0, 0, 7);
+	struct weft_nvmf_sqe sqe, again, aer[5], rd = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 0, 0, 7);
 	struct nv_queue a, io;
 	uint16_t status;
 
@@ -974,12 +974,28 @@ test_abort(void)
 	nv_keyed(&rd, page, 4096);
 	CHECK_EQ(nv_send(&io, &rd, NULL, 0), 0);
 	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 1 | (uint32_t)rd.cid << 16, 0, 0);
-	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
-	CHECK_EQ(a.result, 0);
+	CHECK_EQ(nv_send(&a, &sqe, NULL, 0), 0);
+	nv_poll(&n);
+	/* its answer is in front of the Abort's, and a second Abort does not wait */
+	CHECK(!nv_answered(&a, sqe.cid, &status));
+	again = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 1 | (uint32_t)rd.cid << 16, 0, 0);
+	CHECK_EQ(nv_do(&a, &again, NULL, 0), 0);
+	CHECK_EQ(a.result, 1);
 	CHECK_EQ(io.pulls, 1);
 	io.pulls = 0;
 	weft_nvmf_pulled(io.pull[0], 0);
 	CHECK_EQ(nv_wait(&io, rd.cid), WEFT_NVMF_ABORTED);
+	CHECK_EQ(nv_wait(&a, sqe.cid), 0);
+	CHECK_EQ(a.result, 0);
+	/* one that the volume has done before it could be cancelled */
+	rd = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 7);
+	io.hold_pulls = false;
+	nv_keyed(&rd, page, 4096);
+	CHECK_EQ(nv_send(&io, &rd, NULL, 0), 0);
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 1 | (uint32_t)rd.cid << 16, 0, 0);
+	CHECK_EQ(nv_do(&a, &sqe, NULL, 0), 0);
+	status = nv_wait(&io, rd.cid);
+	CHECK_EQ(a.result, status == WEFT_NVMF_ABORTED ? 0 : 1);
 	nv_close(&io);
 	nv_close(&a);
 	nv_end(&n);
