@@ -283,9 +283,10 @@ io_dsm_range(const struct nvmf_slot *s, uint32_t i, uint64_t *off_bytes, uint64_
 static void
 io_dsm_next(struct nvmf_slot *s, int status)
 {
+	const uint32_t durable = nvmf_io_durable(s);
 	uint64_t off, len = 0;
 
-	if (status == 0 && s->step > 0)
+	if (status == 0 && s->step > 0 && durable == 0)
 		nvmf_io_changed(s);
 	while (status == 0 && s->step < io_dsm_ranges(s) && len == 0)
 		(void)io_dsm_range(s, s->step++, &off, &len);
@@ -293,7 +294,9 @@ io_dsm_next(struct nvmf_slot *s, int status)
 	if (status != 0 || len == 0)
 		io_end(s, status, true);
 	else
-		nvmf_volume(s, WEFT_VOL_DISCARD, nvmf_io_durable(s), off, len, 0, io_dsm_next);
+		/* A flush of the device is one of all ranges before it. */
+		nvmf_volume(s, WEFT_VOL_DISCARD, s->step == s->at_bytes ? durable : 0, off, len, 0,
+		            io_dsm_next);
 }
 
 static void
@@ -301,11 +304,16 @@ io_dsm(struct nvmf_slot *s)
 {
 	uint64_t off, len;
 
-	for (uint32_t i = 0; i < io_dsm_ranges(s); i++)
+	s->at_bytes = 0;
+	for (uint32_t i = 0; i < io_dsm_ranges(s); i++) {
 		if (!io_dsm_range(s, i, &off, &len)) {
 			nvmf_complete(s, NVMF_NEVER(WEFT_NVMF_LBA_RANGE));
 			return;
 		}
+		/* behind the last range that is one */
+		if (len > 0)
+			s->at_bytes = i + 1;
+	}
 	s->step = 0;
 	/* without AD it is advice, of which nothing is made */
 	if ((s->sqe.cdw[11] & DSM_AD) == 0)

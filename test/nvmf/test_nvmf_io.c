@@ -610,6 +610,7 @@ static void
 test_dsm_durable(void)
 {
 	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	struct weft_block_stats before, after;
 
 	for (unsigned int through = 0; through < 2; through++) {
 		open_fault(true, through, 5);
@@ -619,6 +620,15 @@ test_dsm_durable(void)
 		CHECK_EQ(dsm(1, 4), through ? WEFT_NVMF_WRITE_FAULT : 0);
 		CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0),
 		         through ? 0 : NEVER(WEFT_NVMF_WRITE_FAULT));
+		/* one flush for all ranges, behind the last one that is not empty */
+		weft_block_query_stats(n.vol.block, &before);
+		for (uint32_t i = 0; i < 5; i++)
+			range(i, i * 16, i < 4 ? 8 : 0);
+		CHECK_EQ(dsm(5, 4), 0);
+		weft_block_query_stats(n.vol.block, &after);
+		CHECK_EQ(after.requests[WEFT_BLOCK_FLUSH] - before.requests[WEFT_BLOCK_FLUSH],
+		         through);
+		CHECK_EQ(simple(WEFT_NVMF_IO_FLUSH, 1, 0, 1, 0), 0);
 		end();
 	}
 }
