@@ -29,6 +29,7 @@ from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 NQN = "nqn.2026-01.org.example:disk"
 MEGABYTES = 256
 KILLS = 3
+REQ_RAHEAD = 1 << 19  # Linux 6.1, enum req_flag_bits
 SYS = "/sys/class/nvme/nvme0"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 CONF = f"""[weft]
@@ -37,6 +38,8 @@ workers = 2
 [port p0]
 dev = {{device}}
 address = {W4}/24
+[target]
+control = {{control}}
 [export disk]
 format = volume
 path = {{disk}}
@@ -68,7 +71,7 @@ class Rig:
         device = f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
         conf = os.path.join(self.world.tmp, "nvmf.ini")
         with open(conf, "w") as f:
-            f.write(CONF.format(device=device, disk=os.path.join(self.world.tmp, "disk")))
+            f.write(CONF.format(device=device, disk=os.path.join(self.world.tmp, "disk"), control=self.control()))
         args = [os.path.join(self.build, "apps/target/weft-target"), "-c", conf]
         self.target = self.world.spawn(self.ns, args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_us)
         line = ""
@@ -76,6 +79,15 @@ class Rig:
             line = self.target.stdout.readline()
             self.said += line
             check(line, "the target does not start")
+
+    def ctl(self, *words):
+        p = subprocess.run([os.path.join(self.build, "apps/ctl/weft-ctl"), "--socket", self.control(), *words],
+                           capture_output=True, text=True, timeout=30)
+        self.said += p.stdout + p.stderr
+        check(p.returncode == 0, f"weft-ctl {words[0]} ended with {p.returncode}")
+
+    def control(self):
+        return os.path.join(self.world.tmp, "nvmf.control")
 
     def counters(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
@@ -141,6 +153,26 @@ def resets(rig):
     rig.sh("dd if=/dev/nvme0n1 bs=1M count=1 iflag=direct 2>/dev/null | cmp -n 1048576 - /tmp/a")
 
 
+def no_errors(rig):
+    """Linux does not send a read-ahead again whose queue is lost: no program sees that error."""
+    for line in re.findall(r".*(?:I/O error|EXT4-fs error).*", rig.sh("dmesg")):
+        flags = re.search(r"flags (0x[0-9a-f]+)", line)
+        check(flags and int(flags[1], 16) & REQ_RAHEAD, f"an I/O error: {line}")
+
+
+def away(rig):
+    """An export that is out of service for three seconds: writes wait, none fails."""
+    rig.sh("(dd if=/tmp/a of=/dev/nvme0n1 bs=4096 count=2048 oflag=direct; echo $? >/tmp/away) </dev/null >/dev/null 2>&1 & "
+           "usleep 100000")
+    rig.ctl("offline", "disk")
+    time.sleep(3)
+    rig.sh("[ ! -e /tmp/away ]")
+    rig.ctl("online", "disk")
+    rig.sh("for i in $(seq 300); do [ -e /tmp/away ] && break; usleep 100000; done; [ \"$(cat /tmp/away)\" = 0 ]")
+    rig.sh("dd if=/dev/nvme0n1 bs=1M count=8 iflag=direct 2>/dev/null | cmp -n 8388608 - /tmp/a")
+    no_errors(rig)
+
+
 def killed(rig):
     """What was acknowledged is there after each kill -9, and the host goes on by itself."""
     rig.sh("/bin/mke2fs -q -F -t ext4 /dev/nvme0n1 && mount -t ext4 /dev/nvme0n1 /m")
@@ -152,7 +184,7 @@ def killed(rig):
         rig.sh(f"for i in $(seq 300); do [ $(cat /tmp/rounds) -gt {before + 3} ] && exit 0; usleep 100000; done; exit 1")
     rig.sh("touch /tmp/stop; sleep 1; umount /m; echo 3 >/proc/sys/vm/drop_caches; mount -t ext4 /dev/nvme0n1 /m")
     rig.sh("for i in $(seq 0 7); do cmp /m/f$i /tmp/ack$i || exit 1; done; umount /m")
-    check(not re.search(r"I/O error|EXT4-fs error", rig.sh("dmesg")), "an I/O error")
+    no_errors(rig)
 
 
 def leaves(rig):
@@ -170,6 +202,7 @@ CASES = [("the guest is up, the target serves", up),
          ("direct writes and reads, 512 octets to 1 MiB", data),
          ("discard", discards),
          ("ten controller resets", resets),
+         ("the export is away for a while", away),
          (f"ext4 with fsync, the target killed {KILLS} times", killed),
          ("the host leaves", leaves)]
 
