@@ -261,6 +261,34 @@ ddp_expected(struct weft_ddp *d, const uint8_t *p, uint32_t len, bool is_short)
 	return likely(!weft_medium_lost_any()); /* perhaps of this region, and during the copy */
 }
 
+/** Place an answer that rdmap awaits, at p, if there is nothing to object to: as ddp_expected(). */
+static inline bool
+ddp_answer(struct weft_ddp *d, const uint8_t *p, uint32_t len)
+{
+	const bool last = (p[0] & WEFT_DDP_CTRL_L) != 0;
+	const uint32_t stag = weft_get_be32(p + WEFT_DDP_T_STAG_OFF);
+	const uint64_t to = weft_get_be64(p + WEFT_DDP_T_TO_OFF);
+	struct weft_mem_mr *mr;
+	uint32_t access;
+
+	if (d->expect_ctrl == 0 || (p[0] & ~WEFT_DDP_CTRL_L) != (WEFT_DDP_CTRL_T | DDP_VERSION))
+		return false;
+	access = d->ops->answer(d->user, p[WEFT_DDP_RSVDULP_OFF], last, stag, to, len);
+	if (access == 0)
+		return false;
+	mr = weft_mem_lookup(d->mem, stag);
+	if (unlikely(mr == NULL || !weft_mem_allows(mr, &d->scope, to, len, access)))
+		return false;
+	if (len <= WEFT_COPY_SHORT_BYTES && likely(mr->persist == NULL))
+		weft_mem_place_short(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
+	else
+		weft_mem_place_run(mr, to, p + WEFT_DDP_TAGGED_HDR_BYTES, len);
+	if (unlikely(weft_medium_lost_any()))
+		return false;
+	d->ops->answered(d->user, len, last);
+	return true;
+}
+
 /** Hand up the usual untagged segment: a whole Send, in one piece, that is in sequence. */
 static inline bool
 ddp_sent(struct weft_ddp *d, const uint8_t *p, uint32_t len_bytes)
@@ -283,18 +311,30 @@ ddp_sent(struct weft_ddp *d, const uint8_t *p, uint32_t len_bytes)
 }
 
 /*
- * The two functions for all that is not a short Write are not inline, so that ddp_ulpdu() saves no
+ * The functions for all that is not a short Write are not inline, so that ddp_ulpdu() saves no
  * registers for their calls.
  */
+
+/** An answer that rdmap awaits is placed if there is nothing to object to, as by ddp_expected(). */
+static __rte_noinline void
+ddp_ulpdu_answer(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+                 uint32_t len_bytes, uint64_t now_ns)
+{
+	if (unlikely(!ddp_answer(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES)))
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+}
 
 /** A Write of any length to any region, in one piece, none placed ahead of it. */
 static __rte_noinline void
 ddp_ulpdu_tagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
                  uint32_t len_bytes, uint64_t now_ns)
 {
-	/* Once a medium was lost this way would copy in vain: it cannot tell whose. */
-	if (len_bytes > WEFT_DDP_TAGGED_HDR_BYTES && likely(!weft_medium_lost_any()) &&
-	    likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
+	/* Once a medium was lost these ways would copy in vain: they cannot tell whose. */
+	if (len_bytes <= WEFT_DDP_TAGGED_HDR_BYTES || unlikely(weft_medium_lost_any()))
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+	else if (frag->p[WEFT_DDP_RSVDULP_OFF] != (uint8_t)d->expect_ctrl)
+		ddp_ulpdu_answer(d, frag, nfrags, len_bytes, now_ns);
+	else if (likely(ddp_expected(d, frag->p, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES, false)))
 		d->ops->written(d->user, len_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
 		                (frag->p[0] & WEFT_DDP_CTRL_L) != 0);
 	else

@@ -62,6 +62,16 @@ struct weft_ddp_ops {
 	/** A segment that weft_ddp_expect() describes was placed, without a call of tagged(). */
 	void (*written)(void *user, uint32_t len_bytes, bool last);
 	/**
+	 * A tagged segment has arrived in one piece, while weft_ddp_expect() is in force. It has
+	 * len_bytes of payload, at least 1, and is not of the kind that written() is for. The right
+	 * that the STag needs: it is an answer that rdmap awaits, and may be placed. 0: tagged()
+	 * is asked, or says what is wrong. Changes nothing.
+	 */
+	uint32_t (*answer)(void *user, uint8_t rsvdulp, bool last, uint32_t stag, uint64_t to,
+	                   uint32_t len_bytes);
+	/** That segment was placed, without a call of tagged(). */
+	void (*answered)(void *user, uint32_t len_bytes, bool last);
+	/**
 	 * A whole message in one untagged segment that weft_ddp_expect() describes has arrived, of
 	 * len_bytes at p, valid during the call. True: rdmap took it, as untagged() does. False: it
 	 * changed nothing that matters, and untagged() follows.

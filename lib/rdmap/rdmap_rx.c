@@ -41,6 +41,17 @@ rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint8_t op
 
 /* ---- Tagged: Write and Read Response ---- */
 
+/** Whether a Read Response with octets is the next one of this Read. */
+static inline bool
+rdmap_is_answer(const struct weft_rdmap_req *req, bool last, uint32_t stag, uint64_t to,
+                uint32_t len_bytes)
+{
+	const uint32_t left = req->len_bytes - req->got_bytes;
+
+	return len_bytes <= left && (!last || len_bytes == left) && stag == req->sink_stag &&
+	       to == req->sink_to + req->got_bytes;
+}
+
 /*
  * Responses arrive in the order of the requests (RFC 5040 s5.5 rule 20), so this one belongs to the
  * oldest outstanding request. Octets that this request did not ask for are refused, not placed.
@@ -62,9 +73,8 @@ rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32
 	left = req->len_bytes - req->got_bytes;
 	*access = WEFT_ACCESS_LOCAL_WRITE;
 	/* RFC 5041 s5.2: without octets neither STag nor TO may be checked */
-	if (likely(len_bytes <= left && (!h->last || len_bytes == left) &&
-	           (len_bytes == 0 ||
-	            (h->stag == req->sink_stag && h->to == req->sink_to + req->got_bytes))))
+	if (len_bytes == 0 ? !h->last || left == 0
+	                   : rdmap_is_answer(req, h->last, h->stag, h->to, len_bytes))
 		return 0;
 	RDMAP_FAULT(r, responses_wrong);
 	if (len_bytes <= left && len_bytes > 0 && h->stag != req->sink_stag)
@@ -104,6 +114,35 @@ rdmap_on_tagged_ahead(void *user, const struct weft_ddp_hdr *h, uint32_t *access
 	       rdmap_judge(r, h, WEFT_RDMAP_WRITE, &term) != NULL;
 }
 
+/* The Read Response that is the next one of the oldest request, as rdmap_check_read_resp(). */
+static uint32_t
+rdmap_on_answer(void *user, uint8_t rsvdulp, bool last, uint32_t stag, uint64_t to,
+                uint32_t len_bytes)
+{
+	const struct weft_rdmap *r = user;
+	const struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+
+	if (rsvdulp != RDMAP_CTRL(WEFT_RDMAP_READ_RESP) || req == NULL ||
+	    req->op != WEFT_RDMAP_READ_REQ || !rdmap_is_answer(req, last, stag, to, len_bytes))
+		return 0;
+	return WEFT_ACCESS_LOCAL_WRITE;
+}
+
+static void
+rdmap_on_answered(void *user, uint32_t len_bytes, bool last)
+{
+	struct weft_rdmap *r = user;
+
+	r->stats.bytes_in += len_bytes;
+	TAILQ_FIRST(&r->out)->got_bytes += len_bytes;
+	if (!last)
+		return;
+	rdmap_count_in(r, WEFT_RDMAP_READ_RESP);
+	rdmap_enter(r);
+	rdmap_answered(r, WEFT_RDMAP_OK);
+	rdmap_leave(r);
+}
+
 static void
 rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
                        uint64_t now_ns)
@@ -112,17 +151,13 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
 	uint8_t op = rdmap_op_of_tagged(h);
 
 	(void)now_ns;
+	if (op == WEFT_RDMAP_READ_RESP) {
+		rdmap_on_answered(r, len_bytes, h->last);
+		return;
+	}
 	r->stats.bytes_in += len_bytes;
 	if (h->last)
 		rdmap_count_in(r, op);
-	if (op == WEFT_RDMAP_READ_RESP) {
-		TAILQ_FIRST(&r->out)->got_bytes += len_bytes;
-		if (h->last) {
-			rdmap_enter(r);
-			rdmap_answered(r, WEFT_RDMAP_OK);
-			rdmap_leave(r);
-		}
-	}
 }
 
 /* The same for a Write that ddp placed without asking. */
@@ -410,6 +445,8 @@ const struct weft_ddp_ops rdmap_ddp_ops = {
         .tagged = rdmap_on_tagged,
         .tagged_placed = rdmap_on_tagged_placed,
         .written = rdmap_on_written,
+        .answer = rdmap_on_answer,
+        .answered = rdmap_on_answered,
         .sent = rdmap_on_sent,
         .tagged_ahead = rdmap_on_tagged_ahead,
         .untagged = rdmap_on_untagged,

@@ -140,6 +140,8 @@ struct ulp {
 	bool decline;      /**< sent() takes nothing */
 	bool refuse;       /**< tagged() and untagged() refuse the segment */
 	bool wait;         /**< tagged_ahead() declines */
+	unsigned int answered;
+	uint32_t answer_access; /**< what answer() says of RsvdULP octet 0x42 */
 };
 
 /** Whether new streams expect RDMA Writes: weft_ddp_expect(). */
@@ -197,6 +199,27 @@ ulp_written(void *user, uint32_t len_bytes, bool last)
 
 	u->written++;
 	u->lasts += last;
+	u->len = len_bytes;
+}
+
+static uint32_t
+ulp_answer(void *user, uint8_t rsvdulp, bool last, uint32_t stag, uint64_t to, uint32_t len_bytes)
+{
+	struct ulp *u = user;
+
+	CHECK(len_bytes > 0);
+	u->h = (struct weft_ddp_hdr){
+	        .tagged = true, .last = last, .rsvdulp = rsvdulp, .stag = stag, .to = to};
+	return rsvdulp == 0x42 && !u->refuse ? u->answer_access : 0;
+}
+
+static void
+ulp_answered(void *user, uint32_t len_bytes, bool last)
+{
+	struct ulp *u = user;
+
+	CHECK_EQ(last, u->h.last);
+	u->answered++;
 	u->len = len_bytes;
 }
 
@@ -283,6 +306,8 @@ static const struct weft_ddp_ops ulp_ops = {
         .tagged = ulp_tagged,
         .tagged_placed = ulp_placed,
         .written = ulp_written,
+        .answer = ulp_answer,
+        .answered = ulp_answered,
         .sent = ulp_sent,
         .tagged_ahead = ulp_tagged_ahead,
         .untagged = ulp_untagged,
@@ -832,6 +857,68 @@ test_expected(void)
 	ulp_free(u);
 }
 
+/** An answer is placed with the right that answer() names, if nothing is wrong with it. */
+static void
+test_expected_answers(void)
+{
+	struct ulp *u = ulp_new();
+	struct weft_ddp_hdr h = tagged(u, 0);
+
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
+	for (uint32_t len = 1; len <= 80; len++) {
+		h = tagged(u, len * 40);
+		h.rsvdulp = 0x42;
+		h.last = len & 1;
+		rx_seg(u, &h, pattern + len, len, 0);
+		CHECK_EQ(u->answered, len);
+		CHECK_EQ(u->len, len);
+		CHECK_EQ(u->h.rsvdulp, 0x42);
+		CHECK_EQ(u->h.stag, u->mr->stag);
+		CHECK_EQ(u->h.to, BASE_TO + len * 40);
+		CHECK_EQ(u->h.last, len & 1);
+		CHECK_MEM(u->buf + len * 40, pattern + len, len);
+		CHECK_EQ(u->buf[len * 40 + len], 0);
+	}
+	CHECK_EQ(u->tagged, 0);
+	/* in pieces; without a payload; with reserved bits; none that is awaited */
+	rx_seg(u, &h, "x", 1, 5);
+	rx_seg(u, &h, "", 0, 0);
+	h.rsvd = 0x3c;
+	rx_seg(u, &h, "y", 1, 0);
+	h.rsvd = 0;
+	u->answer_access = 0;
+	rx_seg(u, &h, "z", 1, 0);
+	CHECK_EQ(u->tagged, 4);
+	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
+	weft_ddp_expect(&u->d, 0, 0, 0);
+	rx_seg(u, &h, "z", 1, 0);
+	CHECK_EQ(u->tagged, 5);
+	CHECK_EQ(u->written, 0);
+	CHECK_EQ(u->answered, 80);
+	CHECK_EQ(u->faults, 0);
+	/* outside the region, and without the right: refused by the general way, nothing placed */
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	h = tagged(u, MEM_SIZE - 1);
+	h.rsvdulp = 0x42;
+	rx_seg(u, &h, "zz", 2, 0);
+	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->buf[MEM_SIZE - 1], 0);
+	ulp_free(u);
+
+	u = ulp_new();
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
+	h = tagged(u, 0);
+	h.rsvdulp = 0x42;
+	h.stag = u->mr_ro->stag;
+	rx_seg(u, &h, "z", 1, 0);
+	CHECK_EQ(u->answered, 0);
+	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->buf[0], 0);
+	ulp_free(u);
+}
+
 /** A whole Send that is in sequence goes to sent() alone; all else, and what it declines, not. */
 static void
 test_expected_sends(void)
@@ -1150,7 +1237,8 @@ WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
                {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
                {"stream number", test_number}, {"expected", test_expected},
-               {"expected sends", test_expected_sends}, {"expected errors", test_expected_errors},
-               {"transmit packed", test_tx_packed}, {"ahead, in the order sent", test_ahead_order},
+               {"expected answers", test_expected_answers}, {"expected sends", test_expected_sends},
+               {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed},
+               {"ahead, in the order sent", test_ahead_order},
                {"ahead, what waits", test_ahead_waits}, {"ahead, the limit", test_ahead_limit},
                {"ahead, refused in its turn", test_ahead_refused})
