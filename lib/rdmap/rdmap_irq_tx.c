@@ -10,6 +10,7 @@
 #include "rdmap_tx.h"
 #include "rdmap_wire.h"
 #include "rdmap_seg.h"
+#include "weft_mem_find.h"
 
 /* Send the Terminate of a failed request. For a Read its RDMA header shows the part not yet sent
  * (RFC 5040 s4.8). */
@@ -80,6 +81,69 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 	r->irq_exec++;
 	r->irq_head++;
 	return RDMAP_TX_SENT;
+}
+
+/*
+ * The octets that a Read asks for, if it may be answered without a further look: as
+ * rdmap_irq_revoked() and rdmap_irq_waits(). Nothing changes.
+ */
+static inline const uint8_t *
+rdmap_read_source(const struct weft_rdmap *r, const struct rdmap_irq_ent *e)
+{
+	const struct weft_mem_mr *mr = weft_mem_lookup(r->mem, e->stag);
+
+	if (unlikely(mr == NULL ||
+	             !weft_mem_allows(mr, r->pd, e->to, e->len_bytes, WEFT_ACCESS_REMOTE_READ)))
+		return NULL;
+	/* a gate that is shut, or a request that has waited at one */
+	if (mr->gate != NULL && (mr->gate->on || e->passed || r->work->gate.gate != NULL))
+		return NULL;
+	return weft_mem_addr(mr, e->to);
+}
+
+void
+rdmap_irq_packed(struct weft_rdmap *r, int32_t *budget_bytes)
+{
+	const uint32_t most = weft_ddp_max_payload(&r->ddp, true);
+	struct weft_ddp_msg msg[RDMAP_PACK_MAX];
+	int64_t room, left = *budget_bytes;
+	uint32_t bytes = 0, n, sent;
+
+	if (r->irq_head != r->irq_exec) /* the response to another request comes first */
+		return;
+	room = weft_ddp_tx_room(&r->ddp);
+	for (n = 0; r->irq_exec + n != r->irq_tail && n < RDMAP_PACK_MAX && left > 0; n++) {
+		const struct rdmap_irq_ent *e = rdmap_irq_at(r, r->irq_exec + n);
+		struct weft_ddp_msg *m = &msg[n];
+
+		/* of no octets: nothing may be looked at (RFC 5040 s5.2.1) */
+		if (e->op != WEFT_RDMAP_READ_REQ || e->state != RDMAP_IRQ_QUEUED ||
+		    e->len_bytes == 0 || e->len_bytes > most)
+			break;
+		room -= (int64_t)e->len_bytes + WEFT_DDP_MSG_MIN_BYTES;
+		left -= (int64_t)e->len_bytes + RDMAP_SEG_COST_BYTES;
+		m->src = room >= 0 ? rdmap_read_source(r, e) : NULL;
+		if (m->src == NULL)
+			break;
+		m->to = e->sink_to;
+		m->len_bytes = (uint32_t)e->len_bytes;
+		m->stag = e->sink_stag;
+		m->rsvdulp = RDMAP_CTRL(WEFT_RDMAP_READ_RESP);
+		m->tagged = true;
+	}
+	sent = n > 0 ? weft_ddp_tx_pack(&r->ddp, msg, n) : 0;
+	if (sent == 0)
+		return;
+	for (uint32_t i = 0; i < sent; i++)
+		bytes += msg[i].len_bytes;
+	r->irq_exec += sent;
+	r->irq_head += sent;
+	r->stats.msgs_out += sent;
+	if (r->op_stats != NULL)
+		r->op_stats->out[WEFT_RDMAP_READ_RESP] += sent;
+	r->stats.bytes_out += bytes;
+	r->unflushed = true;
+	*budget_bytes -= (int32_t)(bytes + sent * RDMAP_SEG_COST_BYTES);
 }
 
 enum rdmap_tx

@@ -11,6 +11,8 @@
 
 /** What a segment costs beside its payload in a poll's send budget (WEFT_SEND_BYTES). */
 #define RDMAP_SEG_COST_BYTES 256
+/** Messages that are packed in one step: as many Writes of 64 octets as fit a segment of 1460. */
+#define RDMAP_PACK_MAX 18
 /** STag of a message without payload. The receiver does not check it (RFC 5041 s5.2). */
 #define RDMAP_EMPTY_STAG 1
 

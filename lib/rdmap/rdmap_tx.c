@@ -84,9 +84,6 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 	return false;
 }
 
-/** Messages that are packed in one step: as many Writes of 64 octets as fit a segment of 1460. */
-#define RDMAP_PACK_MAX 18
-
 /* The first n requests of the send queue are sent, one segment each. */
 static void
 rdmap_packed(struct weft_rdmap *r, unsigned int n, int32_t *budget_bytes)
@@ -393,11 +390,15 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		rc = rdmap_send_one(r, &budget_bytes, now_ns);
 		if (rc != RDMAP_TX_SENT)
 			break;
-		/* the first of a burst has begun a TCP segment; nothing else wants to be sent */
-		if (likely(r->mid == RDMAP_MID_NONE && r->irq_head == r->irq_tail && !r->dead &&
-		           !weft_medium_lost_any()) &&
-		    !TAILQ_EMPTY(&r->sq) && TAILQ_FIRST(&r->sq)->plain)
-			rdmap_tx_packed(r, &budget_bytes);
+		/* the first of a burst has begun a TCP segment */
+		if (unlikely(r->mid != RDMAP_MID_NONE || r->dead || weft_medium_lost_any()))
+			continue;
+		if (likely(r->irq_head == r->irq_tail)) { /* no response wants to be sent */
+			if (!TAILQ_EMPTY(&r->sq) && TAILQ_FIRST(&r->sq)->plain)
+				rdmap_tx_packed(r, &budget_bytes);
+		} else if (TAILQ_EMPTY(&r->sq)) {
+			rdmap_irq_packed(r, &budget_bytes);
+		}
 	}
 	weft_send_take(r->sched, (uint32_t)(left_bytes - budget_bytes));
 	if (r->dead || rc == RDMAP_TX_STOP)

@@ -2,8 +2,8 @@
 /**
  * @file
  * Bursts of short requests, as they are posted in one call, packed into TCP segments, placed and
- * completed together. Each burst is drawn from a seed: Writes, Sends, Immediate Data, and a Read at
- * its end, of no to several thousand octets, of one or several pieces, with and without keys,
+ * completed together. Each burst is drawn from a seed: Writes, Sends, Immediate Data, Reads, and a
+ * Read at its end, of no to several thousand octets, of one or several pieces, with and without keys,
  * fences, inline payload and completions. A model knows what the target's memory holds afterwards,
  * and which completions come.
  */
@@ -17,6 +17,7 @@
 #define TO     0x200000000ULL /* of the target's region: vt.h */
 #define RIGHTS (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 #define RECV   4096u
+#define READ   2048u
 
 struct burst {
 	struct vt t;
@@ -26,6 +27,9 @@ struct burst {
 	struct weft_mr *sink_mr;
 	struct weft_mr *alien; /* of the source, in another domain */
 	struct weft_pd *other;
+	/* Reads in a burst: of a region that no Write changes */
+	struct weft_mr *quiet, *quiet_sink;
+	uint8_t quiet_mem[LEN], read[BURST][READ];
 	uint8_t recv[BURST][RECV];
 	/* of the burst under way */
 	struct weft_wr wr[BURST];
@@ -33,6 +37,7 @@ struct burst {
 	unsigned int n, receives;
 	uint32_t sent_bytes[BURST], read_at, read_bytes;
 	uint8_t message[BURST][RECV];
+	uint32_t kinds; /* Reads are drawn too if it is more than 9 */
 };
 
 static uint32_t
@@ -82,7 +87,7 @@ draw_request(struct burst *b, unsigned int i)
 {
 	struct weft_wr *wr = &b->wr[i];
 	uint8_t data[RECV];
-	uint32_t kind = draw(b, 9), len, at;
+	uint32_t kind = draw(b, b->kinds), len, at;
 
 	*wr = (struct weft_wr){.wr_id = i};
 	if (draw(b, 3) == 0)
@@ -106,6 +111,16 @@ draw_request(struct burst *b, unsigned int i)
 		b->sent_bytes[b->receives++] = len;
 		if (draw(b, 8) == 0)
 			wr->flags |= WEFT_WR_SOLICITED;
+	} else if (kind > 8) {
+		len = draw_len(b, READ);
+		at = draw(b, LEN - len + 1);
+		wr->opcode = WEFT_WR_READ;
+		wr->sg_list = b->sge[i];
+		wr->num_sge = 1;
+		wr->rdma.stag = weft_mr_stag(b->quiet);
+		wr->rdma.to = at;
+		b->sge[i][0] = (struct weft_sge){b->read[i], len, weft_mr_stag(b->quiet_sink)};
+		memset(b->read[i], 0, READ);
 	} else {
 		wr->opcode = WEFT_WR_IMM;
 		memset(b->message[b->receives], (int)i, 8);
@@ -147,6 +162,15 @@ burst_check(struct burst *b, unsigned int posted)
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 		CHECK_EQ(wc.wr_id, i);
 	}
+	for (unsigned int i = 0; i < posted; i++) {
+		const struct weft_sge *sg = &b->sge[i][0];
+
+		if (b->wr[i].opcode != WEFT_WR_READ || b->wr[i].rdma.stag != weft_mr_stag(b->quiet))
+			continue;
+		CHECK_MEM(b->read[i], b->quiet_mem + b->wr[i].rdma.to, sg->len_bytes);
+		if (sg->len_bytes < READ)
+			CHECK_EQ(b->read[i][sg->len_bytes], 0);
+	}
 	for (unsigned int i = 0; i < b->receives; i++) {
 		struct weft_wc wc = vt_wc(far);
 
@@ -175,6 +199,7 @@ burst_open(struct burst *b, uint64_t seed, bool markers)
 	                          .access = WEFT_ACCESS_LOCAL_WRITE};
 
 	b->x = seed;
+	b->kinds = 9;
 	vt_open(&b->t, &va);
 	vt_mem(&b->t.n[0], LEN, RIGHTS);
 	vt_mem(&b->t.n[1], LEN, RIGHTS);
@@ -183,6 +208,13 @@ burst_open(struct burst *b, uint64_t seed, bool markers)
 	CHECK_EQ(weft_mr_reg(b->t.n[0].pd, &ma, &b->lent), 0);
 	ma.addr = b->sink;
 	CHECK_EQ(weft_mr_reg(b->t.n[0].pd, &ma, &b->sink_mr), 0);
+	ma.addr = b->read;
+	CHECK_EQ(weft_mr_reg(b->t.n[0].pd, &ma, &b->quiet_sink), 0);
+	ma.addr = b->quiet_mem;
+	ma.access = WEFT_ACCESS_REMOTE_READ;
+	vt_fill(b->quiet_mem, LEN, seed + 3);
+	CHECK_EQ(weft_mr_reg(b->t.n[1].pd, &ma, &b->quiet), 0);
+	ma.access = WEFT_ACCESS_LOCAL_WRITE;
 	ma.addr = b->source;
 	CHECK_EQ(weft_pd_alloc(b->t.n[0].ctx, &b->other), 0);
 	CHECK_EQ(weft_mr_reg(b->other, &ma, &b->alien), 0);
@@ -200,6 +232,8 @@ burst_close(struct burst *b)
 	CHECK_EQ(weft_mr_dereg(b->lent, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->sink_mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->alien, NULL, NULL), 0);
+	CHECK_EQ(weft_mr_dereg(b->quiet, NULL, NULL), 0);
+	CHECK_EQ(weft_mr_dereg(b->quiet_sink, NULL, NULL), 0);
 	vt_run(&b->t, 10 * VT_MS);
 	CHECK_EQ(weft_pd_dealloc(b->other), 0);
 	vt_close(&b->t);
@@ -229,13 +263,14 @@ burst_barrier(struct burst *b)
 }
 
 static void
-random_bursts(bool markers)
+random_bursts(bool markers, uint32_t kinds)
 {
 	static struct burst b;
 	uint64_t seed = test_seed(1);
 
 	memset(&b, 0, sizeof(b));
 	burst_open(&b, seed, markers);
+	b.kinds = kinds;
 	for (unsigned int k = 0; k < BURSTS; k++) {
 		draw_burst(&b);
 		draw_read(&b);
@@ -249,13 +284,22 @@ random_bursts(bool markers)
 static void
 test_random(void)
 {
-	random_bursts(false);
+	random_bursts(false, 9);
+}
+
+/** Some Reads among the others, and then mostly Reads: their requests and responses are packed. */
+static void
+test_reads(void)
+{
+	random_bursts(false, 12);
+	random_bursts(false, 100);
 }
 
 static void
 test_markers(void)
 {
-	random_bursts(true);
+	random_bursts(true, 9);
+	random_bursts(true, 12);
 }
 
 /*
@@ -319,5 +363,5 @@ test_wrong(void)
 	burst_close(&b);
 }
 
-WEFT_TEST_MAIN({"random bursts", test_random}, {"with markers", test_markers},
-               {"bursts with a wrong request", test_wrong})
+WEFT_TEST_MAIN({"random bursts", test_random}, {"with Reads", test_reads},
+               {"with markers", test_markers}, {"bursts with a wrong request", test_wrong})
