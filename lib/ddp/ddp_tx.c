@@ -51,10 +51,12 @@ weft_ddp_tx_room(const struct weft_ddp *d)
 unsigned int
 weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned int n)
 {
-	uint32_t msn = d->tx_msn[WEFT_DDP_QN_SEND];
+	/* numbers count only if the segments are sent; modulo 2^32, RFC 5041 s4.3 */
+	uint32_t msn[] = {d->tx_msn[WEFT_DDP_QN_SEND], d->tx_msn[WEFT_DDP_QN_READ]};
 	struct weft_mpa_pack k;
 	unsigned int i;
 
+	static_assert(WEFT_DDP_QN_SEND == 0 && WEFT_DDP_QN_READ == 1, "indexes of msn");
 	if (!weft_mpa_pack_begin(d->mpa, &k))
 		return 0;
 	for (i = 0; i < n; i++, msg++) {
@@ -73,9 +75,8 @@ weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned in
 		} else {
 			weft_put_be16(p, (WEFT_DDP_CTRL_L | DDP_VERSION) << 8 | msg->rsvdulp);
 			weft_put_be32(p + WEFT_DDP_U_RSVDULP_OFF, msg->stag);
-			weft_put_be32(p + WEFT_DDP_U_QN_OFF, WEFT_DDP_QN_SEND);
-			weft_put_be32(p + WEFT_DDP_U_MSN_OFF,
-			              msn++); /* modulo 2^32, RFC 5041 s4.3 */
+			weft_put_be32(p + WEFT_DDP_U_QN_OFF, msg->qn);
+			weft_put_be32(p + WEFT_DDP_U_MSN_OFF, msn[msg->qn]++);
 			weft_put_be32(p + WEFT_DDP_U_MO_OFF, 0);
 		}
 		weft_copy(p + hdr_bytes, src, len_bytes);
@@ -84,7 +85,8 @@ weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned in
 	if (unlikely(weft_medium_lost_any())) /* perhaps during a copy */
 		return 0;
 	weft_mpa_pack_end(d->mpa, &k, i);
-	d->tx_msn[WEFT_DDP_QN_SEND] = msn;
+	d->tx_msn[WEFT_DDP_QN_SEND] = msn[WEFT_DDP_QN_SEND];
+	d->tx_msn[WEFT_DDP_QN_READ] = msn[WEFT_DDP_QN_READ];
 	return i;
 }
 

@@ -168,7 +168,8 @@ struct weft_ddp_msg {
 	uint32_t len_bytes; /**< at most weft_ddp_max_payload() */
 	uint32_t stag;      /**< untagged: weft_ddp_hdr.rsvdulp32 */
 	uint8_t rsvdulp;
-	bool tagged; /**< else on queue WEFT_DDP_QN_SEND */
+	bool tagged;
+	uint8_t qn; /**< untagged: WEFT_DDP_QN_SEND or WEFT_DDP_QN_READ */
 };
 
 /**

@@ -105,7 +105,7 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	e = rdmap_irq_slot(r, m->op, term, &rc);
 	if (e == NULL)
 		return rc;
-	rdmap_read_req_decode(m->data, m->len_bytes, &q);
+	rdmap_read_req_get(m->data, &q); /* rdmap_rx_ctl() has checked its length */
 	e->stag = q.src_stag;
 	e->to = q.src_to;
 	e->len_bytes = q.len_bytes;

@@ -84,6 +84,19 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 	return false;
 }
 
+/* Encode a Read Request. Returns its octets. */
+static unsigned int
+rdmap_read_body(const struct weft_rdmap_req *req, uint8_t *buf)
+{
+	const struct rdmap_read_req q = {.sink_stag = req->sink_stag,
+	                                 .sink_to = req->sink_to,
+	                                 .len_bytes = req->len_bytes,
+	                                 .src_stag = req->stag,
+	                                 .src_to = req->to};
+
+	return rdmap_read_req_encode(&q, buf);
+}
+
 /* The first n requests of the send queue are sent, one segment each. */
 static void
 rdmap_packed(struct weft_rdmap *r, unsigned int n, int32_t *budget_bytes)
@@ -144,12 +157,61 @@ rdmap_tx_packed(struct weft_rdmap *r, int32_t *budget_bytes)
 			m->stag = req->stag;
 			m->rsvdulp = RDMAP_CTRL(req->op);
 			m->tagged = req->op == WEFT_RDMAP_WRITE;
+			m->qn = WEFT_DDP_QN_SEND;
 			req = TAILQ_NEXT(req, link);
 		}
 		n = (unsigned int)(m - msg);
 		sent = n > 0 ? weft_ddp_tx_pack(&r->ddp, msg, n) : 0;
 		rdmap_packed(r, sent, budget_bytes);
 	} while (sent == RDMAP_PACK_MAX);
+}
+
+/*
+ * The same for the Reads at the head of the send queue that may start: under ORD, without a fence
+ * or hook. They then wait in `out`.
+ */
+static void
+rdmap_tx_packed_reads(struct weft_rdmap *r, int32_t *budget_bytes)
+{
+	const uint32_t len = RDMAP_READ_REQ_BYTES;
+	const uint32_t free_places = r->ord > r->n_out ? (uint32_t)(r->ord - r->n_out) : 0;
+	const uint32_t most = RTE_MIN(free_places, (uint32_t)RDMAP_PACK_MAX);
+	uint8_t body[RDMAP_PACK_MAX][RDMAP_READ_REQ_BYTES];
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	int64_t room = weft_ddp_tx_room(&r->ddp), left = *budget_bytes;
+	struct weft_ddp_msg msg[RDMAP_PACK_MAX];
+	uint32_t n, sent;
+
+	if (len > weft_ddp_max_payload(&r->ddp, false))
+		return;
+	for (n = 0; n < most && req != NULL && left > 0; n++) {
+		room -= len + WEFT_DDP_MSG_MIN_BYTES;
+		left -= len + RDMAP_SEG_COST_BYTES;
+		if (room < 0 || req->op != WEFT_RDMAP_READ_REQ || req->fence || req->hook)
+			break;
+		rdmap_read_body(req, body[n]);
+		msg[n].src = body[n];
+		msg[n].len_bytes = len;
+		msg[n].stag = 0;
+		msg[n].rsvdulp = RDMAP_CTRL(WEFT_RDMAP_READ_REQ);
+		msg[n].tagged = false;
+		msg[n].qn = WEFT_DDP_QN_READ;
+		req = TAILQ_NEXT(req, link);
+	}
+	sent = n > 0 ? weft_ddp_tx_pack(&r->ddp, msg, n) : 0;
+	if (sent == 0)
+		return;
+	for (uint32_t i = 0; i < sent; i++) {
+		req = TAILQ_FIRST(&r->sq);
+		TAILQ_REMOVE(&r->sq, req, link);
+		TAILQ_INSERT_TAIL(&r->out, req, link);
+	}
+	r->n_out = (uint16_t)(r->n_out + sent);
+	r->stats.msgs_out += sent;
+	if (r->op_stats != NULL)
+		r->op_stats->out[WEFT_RDMAP_READ_REQ] += sent;
+	r->unflushed = true;
+	*budget_bytes -= (int32_t)(sent * (len + RDMAP_SEG_COST_BYTES));
 }
 
 /* Send segments of a Write or a Send, as many as space and budget allow. */
@@ -238,13 +300,7 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	int rc;
 
 	if (req->op == WEFT_RDMAP_READ_REQ) {
-		struct rdmap_read_req q = {.sink_stag = req->sink_stag,
-		                           .sink_to = req->sink_to,
-		                           .len_bytes = req->len_bytes,
-		                           .src_stag = req->stag,
-		                           .src_to = req->to};
-
-		len = rdmap_read_req_encode(&q, buf);
+		len = rdmap_read_body(req, buf);
 	} else if (req->op == WEFT_RDMAP_ATOMIC_REQ) {
 		len = rdmap_atomic_payload(r, req, buf);
 	} else {
@@ -394,8 +450,12 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		if (unlikely(r->mid != RDMAP_MID_NONE || r->dead || weft_medium_lost_any()))
 			continue;
 		if (likely(r->irq_head == r->irq_tail)) { /* no response wants to be sent */
-			if (!TAILQ_EMPTY(&r->sq) && TAILQ_FIRST(&r->sq)->plain)
+			const struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+
+			if (likely(req != NULL && req->plain))
 				rdmap_tx_packed(r, &budget_bytes);
+			else if (req != NULL && req->op == WEFT_RDMAP_READ_REQ)
+				rdmap_tx_packed_reads(r, &budget_bytes);
 		} else if (TAILQ_EMPTY(&r->sq)) {
 			rdmap_irq_packed(r, &budget_bytes);
 		}

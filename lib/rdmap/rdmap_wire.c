@@ -83,38 +83,6 @@ weft_rdmap_op_name(uint8_t op)
 	return op < RDMAP_NOPCODES && rdmap_ops[op].name != NULL ? rdmap_ops[op].name : "?";
 }
 
-/* ---- RDMA Read Request: offsets of RFC 5040 s4.4 Figure 6 ---- */
-
-#define READ_SINK_STAG 0
-#define READ_SINK_TO   4
-#define READ_SIZE      12
-#define READ_SRC_STAG  16
-#define READ_SRC_TO    20
-
-int
-rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q)
-{
-	if (len < RDMAP_READ_REQ_BYTES)
-		return -ENODATA;
-	q->sink_stag = weft_get_be32(p + READ_SINK_STAG);
-	q->sink_to = weft_get_be64(p + READ_SINK_TO);
-	q->len_bytes = weft_get_be32(p + READ_SIZE);
-	q->src_stag = weft_get_be32(p + READ_SRC_STAG);
-	q->src_to = weft_get_be64(p + READ_SRC_TO);
-	return RDMAP_READ_REQ_BYTES;
-}
-
-unsigned int
-rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p)
-{
-	weft_put_be32(p + READ_SINK_STAG, q->sink_stag);
-	weft_put_be64(p + READ_SINK_TO, q->sink_to);
-	weft_put_be32(p + READ_SIZE, q->len_bytes);
-	weft_put_be32(p + READ_SRC_STAG, q->src_stag);
-	weft_put_be64(p + READ_SRC_TO, q->src_to);
-	return RDMAP_READ_REQ_BYTES;
-}
-
 /* ---- Flush, Verify, Atomic Write: draft-talpey-rdma-commit-02 Figures 4, 5, 7 ---- */
 
 #define PLACE_STAG 0

@@ -97,8 +97,44 @@ struct rdmap_read_req {
 	uint64_t src_to;
 };
 
-int rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q);
-unsigned int rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
+/* Offsets of RFC 5040 s4.4 Figure 6. Inline, as a part of each short Read. */
+
+#define RDMAP_READ_SINK_STAG 0
+#define RDMAP_READ_SINK_TO   4
+#define RDMAP_READ_SIZE      12
+#define RDMAP_READ_SRC_STAG  16
+#define RDMAP_READ_SRC_TO    20
+
+/** Decode RDMAP_READ_REQ_BYTES. */
+static inline void
+rdmap_read_req_get(const uint8_t *p, struct rdmap_read_req *q)
+{
+	q->sink_stag = weft_get_be32(p + RDMAP_READ_SINK_STAG);
+	q->sink_to = weft_get_be64(p + RDMAP_READ_SINK_TO);
+	q->len_bytes = weft_get_be32(p + RDMAP_READ_SIZE);
+	q->src_stag = weft_get_be32(p + RDMAP_READ_SRC_STAG);
+	q->src_to = weft_get_be64(p + RDMAP_READ_SRC_TO);
+}
+
+static inline int
+rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q)
+{
+	if (len < RDMAP_READ_REQ_BYTES)
+		return -ENODATA;
+	rdmap_read_req_get(p, q);
+	return RDMAP_READ_REQ_BYTES;
+}
+
+static inline unsigned int
+rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p)
+{
+	weft_put_be32(p + RDMAP_READ_SINK_STAG, q->sink_stag);
+	weft_put_be64(p + RDMAP_READ_SINK_TO, q->sink_to);
+	weft_put_be32(p + RDMAP_READ_SIZE, q->len_bytes);
+	weft_put_be32(p + RDMAP_READ_SRC_STAG, q->src_stag);
+	weft_put_be64(p + RDMAP_READ_SRC_TO, q->src_to);
+	return RDMAP_READ_REQ_BYTES;
+}
 
 /** A Flush, Verify or Atomic Write Request. */
 struct rdmap_ext_req {

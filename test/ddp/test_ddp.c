@@ -994,7 +994,7 @@ tx_one(struct ulp *u, const struct weft_ddp_msg *m)
 	                         .rsvdulp32 = m->tagged ? 0 : m->stag,
 	                         .stag = m->stag,
 	                         .to = m->to,
-	                         .qn = WEFT_DDP_QN_SEND};
+	                         .qn = m->qn};
 	uint8_t *p = weft_ddp_tx_begin(&u->d, &h, m->len_bytes, NOW);
 
 	CHECK(p != NULL);
@@ -1026,7 +1026,8 @@ test_tx_packed(void)
 				        .len_bytes = (uint32_t)(test_xorshift(&x) % (most + 1)),
 				        .stag = (uint32_t)test_xorshift(&x),
 				        .rsvdulp = (uint8_t)test_xorshift(&x),
-				        .tagged = test_xorshift(&x) & 1};
+				        .tagged = test_xorshift(&x) & 1,
+				        .qn = test_xorshift(&x) & 1};
 			}
 			done = weft_ddp_tx_pack(&u->d, msg, n);
 			CHECK(done <= n);

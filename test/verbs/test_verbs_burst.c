@@ -222,6 +222,7 @@ burst_open(struct burst *b, uint64_t seed, bool markers)
 		qa[i] = vt_qp_attr(&b->t.n[i]);
 		qa[i].sq_depth = qa[i].rq_depth = BURST;
 		qa[i].max_inline_bytes = 64;
+		qa[i].ird = qa[i].ord = 7; /* fewer than a burst may have Reads */
 	}
 	vt_connect_as(&b->t, qa, ca);
 }
