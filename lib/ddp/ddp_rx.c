@@ -310,6 +310,23 @@ ddp_sent(struct weft_ddp *d, const uint8_t *p, uint32_t len_bytes)
 	return false;
 }
 
+/** Hand up a whole message of queue 1, in one piece, that is in sequence and has `expect_ask`. */
+static inline bool
+ddp_asked(struct weft_ddp *d, const uint8_t *p, uint32_t len_bytes)
+{
+	uint32_t *msn = &d->rx_msn[WEFT_DDP_QN_READ];
+
+	/* T is 0, L is 1, and the reserved bits are 0 */
+	if (p[0] != (WEFT_DDP_CTRL_L | DDP_VERSION) ||
+	    weft_get_be32(p + WEFT_DDP_U_QN_OFF) != WEFT_DDP_QN_READ ||
+	    weft_get_be32(p + WEFT_DDP_U_MSN_OFF) != *msn ||
+	    weft_get_be32(p + WEFT_DDP_U_MO_OFF) != 0 || d->rx_mo[WEFT_DDP_QN_READ] != 0 ||
+	    !d->ops->asked(d->user, p, len_bytes - WEFT_DDP_UNTAGGED_HDR_BYTES))
+		return false;
+	++*msn;
+	return true;
+}
+
 /*
  * The functions for all that is not a short Write are not inline, so that ddp_ulpdu() saves no
  * registers for their calls.
@@ -341,12 +358,26 @@ ddp_ulpdu_tagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int 
 		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
 }
 
+/** An untagged segment in one piece that has `expect_ask`. */
+static __rte_noinline void
+ddp_ulpdu_asked(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
+                uint32_t len_bytes, uint64_t now_ns)
+{
+	if (!ddp_asked(d, frag->p, len_bytes))
+		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
+}
+
 /** An untagged segment in one piece. */
 static __rte_noinline void
 ddp_ulpdu_untagged(struct weft_ddp *d, const struct weft_frag *frag, unsigned int nfrags,
                    uint32_t len_bytes, uint64_t now_ns)
 {
-	if (!ddp_sent(d, frag->p, len_bytes))
+	if (ddp_sent(d, frag->p, len_bytes))
+		return;
+	if (len_bytes >= WEFT_DDP_UNTAGGED_HDR_BYTES && d->expect_ask != 0 &&
+	    frag->p[WEFT_DDP_RSVDULP_OFF] == d->expect_ask)
+		ddp_ulpdu_asked(d, frag, nfrags, len_bytes, now_ns);
+	else
 		ddp_segment(d, frag, nfrags, len_bytes, now_ns);
 }
 
@@ -370,8 +401,9 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 }
 
 void
-weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send)
+weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send, uint8_t ask)
 {
+	d->expect_ask = ask;
 	d->expect_send = send;
 	d->expect_ctrl = rsvdulp != 0 ? (WEFT_DDP_CTRL_T | DDP_VERSION) << 8 | rsvdulp : 0;
 	d->expect_access = access;

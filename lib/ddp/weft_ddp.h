@@ -78,6 +78,11 @@ struct weft_ddp_ops {
 	 */
 	bool (*sent)(void *user, const uint8_t *p, uint32_t len_bytes);
 	/**
+	 * The same on queue WEFT_DDP_QN_READ. seg: the segment, header included; the message has
+	 * len_bytes.
+	 */
+	bool (*asked)(void *user, const uint8_t *seg, uint32_t len_bytes);
+	/**
 	 * A tagged segment has arrived behind a gap. False: it waits for its turn. True, with the
 	 * right in *access: ddp may place it now; tagged() and tagged_placed() follow in its turn.
 	 * Changes nothing. May be NULL.
@@ -128,6 +133,8 @@ struct weft_ddp {
 	uint32_t tx_msn[WEFT_DDP_NQN];
 	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
 	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
+	/** RsvdULP octet of the messages that asked() takes; 0: none */
+	uint8_t expect_ask;
 };
 
 /** Size of a struct weft_mpa, which the owner of a weft_ddp allocates. */
@@ -140,10 +147,11 @@ void weft_ddp_fini(struct weft_ddp *d);
 /**
  * Tagged segments whose RsvdULP octet is rsvdulp need no call of tagged() from now on: they are
  * placed with the right `access`, and written() is called. 0: none. For the usual segment, an RDMA
- * Write. Messages of one segment on queue 0 whose RsvdULP octet is `send` are offered to sent().
- * 0: none.
+ * Write. Messages of one segment on queue 0 whose RsvdULP octet is `send` are offered to sent(), on
+ * queue 1 with the octet `ask` to asked(). 0: none.
  */
-void weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send);
+void weft_ddp_expect(struct weft_ddp *d, uint8_t rsvdulp, uint32_t access, uint8_t send,
+                     uint8_t ask);
 
 /**
  * DDP's up-calls from MPA; `user` is the weft_ddp. An initiator calls weft_mpa_start(d->mpa, ...,

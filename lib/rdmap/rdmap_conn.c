@@ -120,7 +120,7 @@ weft_rdmap_destroy(struct weft_rdmap *r)
 	if (r->dead)
 		return;
 	r->dead = true;
-	weft_ddp_expect(&r->ddp, 0, 0, 0);
+	weft_ddp_expect(&r->ddp, 0, 0, 0, 0);
 	weft_task_cancel(r->sched, &r->task);
 	weft_timer_cancel(&r->sched->wheel, &r->timer);
 	rdmap_cut(r, r->sched->now_ns);

@@ -95,6 +95,43 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	return e;
 }
 
+bool
+rdmap_rx_read_usual(struct weft_rdmap *r, const uint8_t *seg)
+{
+	const struct weft_mem_mr *mr;
+	struct rdmap_irq_ent *e;
+	struct rdmap_read_req q;
+
+	if (unlikely(r->fin_sent || rdmap_irq_depth(r) >= r->ird ||
+	             rdmap_irq_depth(r) > r->irq_mask || r->work == NULL))
+		return false;
+	rdmap_read_req_get(seg + WEFT_DDP_UNTAGGED_HDR_BYTES, &q);
+	mr = weft_mem_lookup(r->mem, q.src_stag);
+	if (unlikely(q.len_bytes == 0 || mr == NULL ||
+	             !weft_mem_allows(mr, r->pd, q.src_to, q.len_bytes, WEFT_ACCESS_REMOTE_READ)))
+		return false;
+	e = rdmap_irq_at(r, r->irq_tail);
+	e->op = WEFT_RDMAP_READ_REQ;
+	e->state = RDMAP_IRQ_QUEUED;
+	e->hash_bytes = 0;
+	e->passed = false;
+	e->held = false;
+	e->mr = NULL; /* looked up when it is executed */
+	e->to = q.src_to;
+	e->len_bytes = q.len_bytes;
+	e->stag = q.src_stag;
+	e->flags = 0;
+	e->sink_stag = q.sink_stag;
+	e->sink_to = q.sink_to;
+	e->sent_bytes = 0;
+	e->seg_bytes = WEFT_DDP_UNTAGGED_HDR_BYTES + RDMAP_READ_REQ_BYTES;
+	memcpy(e->hdr, seg, sizeof(e->hdr));
+	r->irq_tail++;
+	rdmap_count_in(r, WEFT_RDMAP_READ_REQ);
+	rdmap_schedule(r);
+	return true;
+}
+
 int
 rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
 {

@@ -20,6 +20,11 @@ int rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t acce
 /** Append `e` to the ring as a request, or (rc < 0) as a failed one with *term. Returns 0. */
 int rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e,
                     int rc, struct weft_term *term);
+/**
+ * Append a valid Read Request, which is at seg with its DDP header, and has RDMAP_READ_REQ_BYTES.
+ * False: nothing was done; rdmap_rx_read_req() does it, or says what is wrong.
+ */
+bool rdmap_rx_read_usual(struct weft_rdmap *r, const uint8_t *seg);
 /** The handlers of a Read, and of a Flush, Verify or Atomic Write Request. */
 int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 int rdmap_rx_ext_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);

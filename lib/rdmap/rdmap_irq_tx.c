@@ -109,8 +109,6 @@ rdmap_irq_packed(struct weft_rdmap *r, int32_t *budget_bytes)
 	int64_t room, left = *budget_bytes;
 	uint32_t bytes = 0, n, sent;
 
-	if (r->irq_head != r->irq_exec) /* the response to another request comes first */
-		return;
 	room = weft_ddp_tx_room(&r->ddp);
 	for (n = 0; r->irq_exec + n != r->irq_tail && n < RDMAP_PACK_MAX && left > 0; n++) {
 		const struct rdmap_irq_ent *e = rdmap_irq_at(r, r->irq_exec + n);

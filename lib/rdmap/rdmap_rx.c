@@ -248,6 +248,16 @@ rdmap_on_sent(void *user, const uint8_t *p, uint32_t len_bytes)
 	return took;
 }
 
+/* The usual Read Request: in one segment, and ddp_asked() has found it in sequence. */
+static bool
+rdmap_on_asked(void *user, const uint8_t *seg, uint32_t len_bytes)
+{
+	struct weft_rdmap *r = user;
+
+	return len_bytes == RDMAP_READ_REQ_BYTES && likely(r->msg[WEFT_DDP_QN_READ] == NULL) &&
+	       rdmap_rx_read_usual(r, seg);
+}
+
 /* ---- Untagged: other messages are short and parsed as a whole ---- */
 
 /* Flush, Verify and Atomic Write Responses have no identifier. The order alone tells the request.
@@ -448,6 +458,7 @@ const struct weft_ddp_ops rdmap_ddp_ops = {
         .answer = rdmap_on_answer,
         .answered = rdmap_on_answered,
         .sent = rdmap_on_sent,
+        .asked = rdmap_on_asked,
         .tagged_ahead = rdmap_on_tagged_ahead,
         .untagged = rdmap_on_untagged,
         .fault = rdmap_on_fault,

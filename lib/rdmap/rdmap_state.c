@@ -71,7 +71,8 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 	weft_ddp_expect(&r->ddp, rdmap_hears(s) ? RDMAP_CTRL(WEFT_RDMAP_WRITE) : 0,
 	                WEFT_ACCESS_REMOTE_WRITE,
 	                rdmap_hears(s) && r->ops->recv_whole != NULL ? RDMAP_CTRL(WEFT_RDMAP_SEND)
-	                                                             : 0);
+	                                                             : 0,
+	                rdmap_hears(s) ? RDMAP_CTRL(WEFT_RDMAP_READ_REQ) : 0);
 	if (s == WEFT_RDMAP_ST_CLOSING && !r->fin_sent)
 		rdmap_linger(r, r->sched->now_ns);
 	if (s == WEFT_RDMAP_ST_ERROR) {

@@ -96,9 +96,9 @@ struct weft_rdmap {
 	/* the end of the stream */
 	struct weft_rdmap_req_list flush_list; /**< to be flushed by done(): the stream is ending */
 	struct weft_rdmap_req *fail_req;       /**< the request that a Terminate is about */
-	enum weft_rdmap_status fail_status;
 	struct weft_rdmap_req *rtr_req; /**< a Read as RTR, allocated by rdmap_rtr.c; else NULL */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
+	enum weft_rdmap_status fail_status; /**< of fail_req */
 	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
 	struct weft_timer timer;
 	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */

@@ -456,7 +456,8 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 				rdmap_tx_packed(r, &budget_bytes);
 			else if (req != NULL && req->op == WEFT_RDMAP_READ_REQ)
 				rdmap_tx_packed_reads(r, &budget_bytes);
-		} else if (TAILQ_EMPTY(&r->sq)) {
+		} else if (TAILQ_EMPTY(&r->sq) && r->irq_head == r->irq_exec &&
+		           rdmap_irq_at(r, r->irq_head)->op == WEFT_RDMAP_READ_REQ) {
 			rdmap_irq_packed(r, &budget_bytes);
 		}
 	}

@@ -137,9 +137,10 @@ struct ulp {
 	unsigned int echo_bytes;
 	uint32_t seg_bytes;
 	unsigned int sent; /**< calls of sent() that took the message */
-	bool decline;      /**< sent() takes nothing */
-	bool refuse;       /**< tagged() and untagged() refuse the segment */
-	bool wait;         /**< tagged_ahead() declines */
+	unsigned int asked;
+	bool decline; /**< sent() and asked() take nothing */
+	bool refuse;  /**< tagged() and untagged() refuse the segment */
+	bool wait;    /**< tagged_ahead() declines */
 	unsigned int answered;
 	uint32_t answer_access; /**< what answer() says of RsvdULP octet 0x42 */
 };
@@ -236,6 +237,20 @@ ulp_sent(void *user, const uint8_t *p, uint32_t len_bytes)
 	return true;
 }
 
+static bool
+ulp_asked(void *user, const uint8_t *seg, uint32_t len_bytes)
+{
+	struct ulp *u = user;
+
+	CHECK_EQ(weft_get_be32(seg + 6), WEFT_DDP_QN_READ);
+	if (u->decline || u->refuse)
+		return false;
+	u->asked++;
+	u->len = len_bytes;
+	memcpy(u->payload, seg + 18, len_bytes);
+	return true;
+}
+
 static int
 ulp_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, uint32_t len_bytes,
              struct weft_term *term, uint64_t now_ns)
@@ -309,6 +324,7 @@ static const struct weft_ddp_ops ulp_ops = {
         .answer = ulp_answer,
         .answered = ulp_answered,
         .sent = ulp_sent,
+        .asked = ulp_asked,
         .tagged_ahead = ulp_tagged_ahead,
         .untagged = ulp_untagged,
         .fault = ulp_fault,
@@ -354,7 +370,7 @@ ulp_new(void)
 	u->c->out_bytes = 0;
 	u->c->nsegs = 0;
 	if (ulp_expects)
-		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0x43);
+		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0x43, 0x41);
 	return u;
 }
 
@@ -812,7 +828,7 @@ test_expected(void)
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h = tagged(u, 0);
 
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0, 0);
 	for (uint32_t len = 1; len <= 80; len++) {
 		h = tagged(u, len * 40);
 		h.last = len & 1;
@@ -840,7 +856,7 @@ test_expected(void)
 		CHECK_EQ(u->tagged, 4 + i);
 	}
 	/* no more */
-	weft_ddp_expect(&u->d, 0, 0, 0);
+	weft_ddp_expect(&u->d, 0, 0, 0, 0);
 	h = tagged(u, 0);
 	rx_seg(u, &h, "z", 1, 0);
 	h.rsvdulp = 0;
@@ -849,7 +865,7 @@ test_expected(void)
 	CHECK_EQ(u->written, 80);
 	CHECK_EQ(u->faults, 0);
 	/* another right */
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_READ, 0);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_READ, 0, 0);
 	h = tagged(u, 0);
 	h.stag = u->mr_ro->stag;
 	rx_seg(u, &h, "r", 1, 0);
@@ -864,7 +880,7 @@ test_expected_answers(void)
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h = tagged(u, 0);
 
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0, 0);
 	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
 	for (uint32_t len = 1; len <= 80; len++) {
 		h = tagged(u, len * 40);
@@ -891,14 +907,14 @@ test_expected_answers(void)
 	rx_seg(u, &h, "z", 1, 0);
 	CHECK_EQ(u->tagged, 4);
 	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
-	weft_ddp_expect(&u->d, 0, 0, 0);
+	weft_ddp_expect(&u->d, 0, 0, 0, 0);
 	rx_seg(u, &h, "z", 1, 0);
 	CHECK_EQ(u->tagged, 5);
 	CHECK_EQ(u->written, 0);
 	CHECK_EQ(u->answered, 80);
 	CHECK_EQ(u->faults, 0);
 	/* outside the region, and without the right: refused by the general way, nothing placed */
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0, 0);
 	h = tagged(u, MEM_SIZE - 1);
 	h.rsvdulp = 0x42;
 	rx_seg(u, &h, "zz", 2, 0);
@@ -907,7 +923,7 @@ test_expected_answers(void)
 	ulp_free(u);
 
 	u = ulp_new();
-	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0, 0);
 	u->answer_access = WEFT_ACCESS_LOCAL_WRITE;
 	h = tagged(u, 0);
 	h.rsvdulp = 0x42;
@@ -927,7 +943,7 @@ test_expected_sends(void)
 	struct weft_ddp_hdr h;
 	uint32_t msn = 1;
 
-	weft_ddp_expect(&u->d, 0, 0, 0x43);
+	weft_ddp_expect(&u->d, 0, 0, 0x43, 0);
 	for (uint32_t len = 0; len <= 100; len++) {
 		h = untagged(0, msn++, 0, true);
 		u->decline = len % 5 == 4;
@@ -970,6 +986,84 @@ test_expected_sends(void)
 	CHECK_EQ(u->sent, 0);
 	CHECK_EQ(u->dropped, 1);
 	ulp_free(u);
+}
+
+static struct weft_ddp_hdr
+request(uint32_t msn, uint32_t mo, bool last)
+{
+	struct weft_ddp_hdr h = untagged(1, msn, mo, last);
+
+	h.rsvdulp = 0x41;
+	return h;
+}
+
+/** So does a whole message of queue 1, with the octet that is named, to asked(). */
+static void
+test_expected_requests(void)
+{
+	struct ulp *u = ulp_new();
+	struct weft_ddp_hdr h;
+	uint32_t msn = 1;
+
+	/* not before anything is expected */
+	h = request(msn++, 0, true);
+	rx_seg(u, &h, "ab", 2, 0);
+	CHECK_EQ(u->untagged, 1);
+	weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0x43, 0x41);
+	u->untagged = 0;
+	for (uint32_t len = 0; len <= 100; len++) {
+		h = request(msn++, 0, true);
+		u->decline = len % 5 == 4;
+		rx_seg(u, &h, pattern + len, len, 0);
+		CHECK_EQ(u->len, len);
+		CHECK_MEM(u->payload, pattern + len, len);
+		CHECK_EQ(u->untagged, (len + 1) / 5);
+		CHECK_EQ(u->asked, len + 1 - u->untagged);
+	}
+	u->decline = false;
+	u->asked = u->untagged = 0;
+	/* in two segments; another queue; another octet; reserved bits; in pieces */
+	h = request(msn, 0, false);
+	rx_seg(u, &h, "ab", 2, 0);
+	h = request(msn++, 2, true);
+	rx_seg(u, &h, "cd", 2, 0);
+	h = untagged(3, 1, 0, true);
+	h.rsvdulp = 0x41;
+	rx_seg(u, &h, "ab", 2, 0);
+	h = request(msn++, 0, true);
+	h.rsvdulp = 0x4c;
+	rx_seg(u, &h, "ab", 2, 0);
+	h = request(msn++, 0, true);
+	h.rsvd = 0x3c;
+	rx_seg(u, &h, "ab", 2, 0);
+	h = request(msn++, 0, true);
+	rx_seg(u, &h, "ab", 2, 15);
+	CHECK_EQ(u->untagged, 6);
+	CHECK_EQ(u->asked, 0);
+	CHECK_EQ(u->faults, 0);
+	/* of another version; then nothing is taken any more */
+	h = request(msn, 0, true);
+	h.version = 2;
+	rx_seg(u, &h, "cd", 2, 0);
+	h.version = 1;
+	rx_seg(u, &h, "cd", 2, 0);
+	CHECK_EQ(u->asked, 0);
+	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->dropped, 1);
+	ulp_free(u);
+
+	/* out of sequence, and in the middle of a message */
+	for (unsigned int k = 0; k < 3; k++) {
+		u = ulp_new();
+		weft_ddp_expect(&u->d, 0x40, WEFT_ACCESS_REMOTE_WRITE, 0x43, 0x41);
+		h = request(k == 0 ? 2 : 1, k == 1 ? 1 : 0, k != 2);
+		rx_seg(u, &h, "ab", 2, 0);
+		h = request(1, 0, true);
+		rx_seg(u, &h, "cd", 2, 0);
+		CHECK_EQ(u->asked, 0);
+		CHECK_EQ(u->faults, 1);
+		ulp_free(u);
+	}
 }
 
 /** Expected segments that are wrong are refused as all others. */
@@ -1239,6 +1333,7 @@ WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut
                {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
                {"stream number", test_number}, {"expected", test_expected},
                {"expected answers", test_expected_answers}, {"expected sends", test_expected_sends},
+               {"expected requests", test_expected_requests},
                {"expected errors", test_expected_errors}, {"transmit packed", test_tx_packed},
                {"ahead, in the order sent", test_ahead_order},
                {"ahead, what waits", test_ahead_waits}, {"ahead, the limit", test_ahead_limit},
