@@ -190,8 +190,10 @@ verbs_local(struct weft_qp *qp, struct verbs_sqe *s)
  */
 struct verbs_last_mr {
 	uint32_t lkey; /**< 0: none yet */
+	uint32_t access;
 	uintptr_t addr;
 	uint64_t len_bytes;
+	uint64_t base_to;
 };
 
 /** Another region than that of the last piece: look it up. */
@@ -206,6 +208,8 @@ verbs_last_mr(const struct weft_qp *qp, struct verbs_last_mr *last, uint32_t lke
 	last->lkey = lkey;
 	last->addr = (uintptr_t)mr->addr;
 	last->len_bytes = weft_mem_len(mr);
+	last->base_to = mr->base_to;
+	last->access = weft_mem_access(mr);
 	return true;
 }
 
@@ -264,6 +268,55 @@ verbs_fill_usual(const struct weft_qp *qp, struct verbs_last_mr *last, struct ve
 	s->silent = !s->signaled;
 	s->status = WEFT_WC_SUCCESS;
 	s->keyed = false; /* was looked up just now, and is not again */
+	s->inlined = false;
+	s->chain = 0;
+	s->step = 0;
+	return true;
+}
+
+/**
+ * The same for the usual Read: with no flag but WEFT_WR_SIGNALED, of some octets, into a region
+ * that allows it, and no local work before it.
+ */
+static __rte_noinline bool
+verbs_fill_read(const struct weft_qp *qp, struct verbs_last_mr *last, struct verbs_sqe *s,
+                const struct weft_wr *wr)
+{
+	const struct weft_sge *sg = wr->sg_list;
+	struct weft_rdmap_req *req = &s->req;
+
+	if (wr->opcode != WEFT_WR_READ || wr->num_sge != 1 || sg == NULL || sg->addr == NULL ||
+	    sg->lkey == 0 || sg->len_bytes == 0 || (wr->flags & ~(uint32_t)WEFT_WR_SIGNALED) != 0 ||
+	    qp->locals != 0 || !verbs_usual_ok(qp, last, sg) ||
+	    (last->access & WEFT_ACCESS_LOCAL_WRITE) == 0)
+		return false;
+	req->op = WEFT_RDMAP_READ_REQ;
+	req->fence = false;
+	req->hook = false;
+	req->imm_op = 0;
+	req->hash_bytes = 0;
+	req->nsge = 0;
+	req->plain = false;
+	req->done = false;
+	req->len_bytes = sg->len_bytes;
+	req->stag = wr->rdma.stag;
+	req->to = wr->rdma.to;
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
+	req->sge[0].addr = sg->addr;
+	req->sge[0].len_bytes = sg->len_bytes;
+	req->sge[0].lkey = sg->lkey;
+	req->sgl = NULL;
+	req->sink_stag = sg->lkey;
+	req->sink_to = last->base_to + ((uintptr_t)sg->addr - last->addr);
+	s->wr_id = wr->wr_id;
+	s->result = NULL;
+	s->lkey = sg->lkey;
+	s->opcode = WEFT_WC_READ;
+	s->signaled = qp->all_signaled || wr->flags != 0;
+	s->silent = !s->signaled;
+	s->status = WEFT_WC_SUCCESS;
+	s->keyed = false;
 	s->inlined = false;
 	s->chain = 0;
 	s->step = 0;
@@ -417,7 +470,8 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	for (i = 0; i < take; i++) {
 		struct verbs_sqe *s = verbs_sqe_at(qp, qp->sq_tail);
 
-		if (!verbs_fill_usual(qp, &last, s, &wr[i])) {
+		if (!verbs_fill_usual(qp, &last, s, &wr[i]) &&
+		    !verbs_fill_read(qp, &last, s, &wr[i])) {
 			rc = verbs_fill(qp, s, &wr[i], true);
 			if (likely(rc == 0))
 				rc = verbs_local(qp, s);

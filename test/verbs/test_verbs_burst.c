@@ -26,6 +26,7 @@ struct burst {
 	struct weft_mr *lent; /* of the source */
 	struct weft_mr *sink_mr;
 	struct weft_mr *alien; /* of the source, in another domain */
+	struct weft_mr *still; /* of the source, without the right to be changed */
 	struct weft_pd *other;
 	/* Reads in a burst: of a region that no Write changes */
 	struct weft_mr *quiet, *quiet_sink;
@@ -216,6 +217,9 @@ burst_open(struct burst *b, uint64_t seed, bool markers)
 	CHECK_EQ(weft_mr_reg(b->t.n[1].pd, &ma, &b->quiet), 0);
 	ma.access = WEFT_ACCESS_LOCAL_WRITE;
 	ma.addr = b->source;
+	ma.access = WEFT_ACCESS_REMOTE_READ;
+	CHECK_EQ(weft_mr_reg(b->t.n[0].pd, &ma, &b->still), 0);
+	ma.access = WEFT_ACCESS_LOCAL_WRITE;
 	CHECK_EQ(weft_pd_alloc(b->t.n[0].ctx, &b->other), 0);
 	CHECK_EQ(weft_mr_reg(b->other, &ma, &b->alien), 0);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -233,6 +237,7 @@ burst_close(struct burst *b)
 	CHECK_EQ(weft_mr_dereg(b->lent, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->sink_mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->alien, NULL, NULL), 0);
+	CHECK_EQ(weft_mr_dereg(b->still, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->quiet, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(b->quiet_sink, NULL, NULL), 0);
 	vt_run(&b->t, 10 * VT_MS);
@@ -304,17 +309,19 @@ test_markers(void)
 }
 
 /*
- * A burst whose last Write is wrong is posted up to it, whatever came before: another region, no
+ * A burst whose last request is wrong is posted up to it, whatever came before: another region, no
  * region. The wrong one sends nothing.
  */
 static void
 test_wrong(void)
 {
+	static const enum weft_wr_opcode ops[] = {WEFT_WR_WRITE, WEFT_WR_SEND, WEFT_WR_READ};
 	static struct burst b;
 
 	memset(&b, 0, sizeof(b));
 	burst_open(&b, 7, false);
-	for (unsigned int k = 0; k < 64; k++) {
+	b.kinds = 12;
+	for (unsigned int k = 0; k < 108; k++) {
 		struct weft_sge *sg;
 		struct weft_wr *wr;
 		uint32_t mine;
@@ -325,13 +332,13 @@ test_wrong(void)
 		sg = &b.sge[b.n - 1][0];
 		*sg = (struct weft_sge){b.source, 8, mine};
 		*wr = (struct weft_wr){.wr_id = 99,
-		                       .opcode = k & 1 ? WEFT_WR_WRITE : WEFT_WR_SEND,
+		                       .opcode = ops[k % 3],
 		                       .flags = WEFT_WR_SIGNALED,
 		                       .sg_list = sg,
 		                       .num_sge = 1};
-		if (k & 1)
+		if (wr->opcode != WEFT_WR_SEND)
 			wr->rdma.stag = weft_mr_stag(b.t.n[1].mr);
-		switch (k / 2 % 8) {
+		switch (k / 3 % 9) {
 		case 0:
 			sg->lkey = weft_mr_stag(b.alien);
 			break;
@@ -355,6 +362,9 @@ test_wrong(void)
 			break;
 		case 7:
 			wr->sg_list = NULL;
+			break;
+		case 8: /* octets may be sent from there, and not be placed there */
+			sg->lkey = weft_mr_stag(wr->opcode == WEFT_WR_READ ? b.still : b.alien);
 			break;
 		}
 		CHECK_EQ(weft_post_send(b.t.n[0].qp, b.wr, b.n), b.n == 1 ? -EINVAL : (int)b.n - 1);
