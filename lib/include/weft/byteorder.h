@@ -5,6 +5,7 @@
 /** @file Network order: big-endian loads and stores at any alignment. Installed; stands alone. */
 
 #include <stdint.h>
+#include <string.h>
 
 static inline uint16_t
 weft_get_be16(const void *p)
@@ -32,6 +33,32 @@ weft_get_be64(const void *p)
 	       (uint64_t)b[6] << 8 | b[7];
 }
 
+/*
+ * Stores are of a swapped word where the compiler can. Of the octets of several fields that are
+ * stored in turn, compilers make vectors, which is several times the work.
+ */
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline void
+weft_put_be16(void *p, uint16_t v)
+{
+	v = __builtin_bswap16(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+weft_put_be32(void *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+weft_put_be64(void *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(p, &v, sizeof(v));
+}
+#else
 static inline void
 weft_put_be16(void *p, uint16_t v)
 {
@@ -44,28 +71,16 @@ weft_put_be16(void *p, uint16_t v)
 static inline void
 weft_put_be32(void *p, uint32_t v)
 {
-	uint8_t *b = (uint8_t *)p;
-
-	b[0] = (uint8_t)(v >> 24);
-	b[1] = (uint8_t)(v >> 16);
-	b[2] = (uint8_t)(v >> 8);
-	b[3] = (uint8_t)v;
+	weft_put_be16(p, (uint16_t)(v >> 16));
+	weft_put_be16((uint8_t *)p + 2, (uint16_t)v);
 }
 
 static inline void
 weft_put_be64(void *p, uint64_t v)
 {
-	uint8_t *b = (uint8_t *)p;
-
-	/* octet by octet, which compilers make one store of; of two halves they do not always */
-	b[0] = (uint8_t)(v >> 56);
-	b[1] = (uint8_t)(v >> 48);
-	b[2] = (uint8_t)(v >> 40);
-	b[3] = (uint8_t)(v >> 32);
-	b[4] = (uint8_t)(v >> 24);
-	b[5] = (uint8_t)(v >> 16);
-	b[6] = (uint8_t)(v >> 8);
-	b[7] = (uint8_t)v;
+	weft_put_be32(p, (uint32_t)(v >> 32));
+	weft_put_be32((uint8_t *)p + 4, (uint32_t)v);
 }
+#endif
 
 #endif /* WEFT_BYTEORDER_H */
