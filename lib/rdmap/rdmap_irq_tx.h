@@ -14,7 +14,8 @@ enum rdmap_tx rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64
 /**
  * Send the short responses to Reads at the head of the ring, one segment each, as long as they fit
  * the TCP segment under construction. Only while no request of this side, and no other response,
- * may come between them, and no message is partly sent. What cannot be sent here is left to rdmap_irq_send().
+ * may come between them, and no message is partly sent. What cannot be sent here is left to
+ * rdmap_irq_send().
  */
 void rdmap_irq_packed(struct weft_rdmap *r, int32_t *budget_bytes);
 

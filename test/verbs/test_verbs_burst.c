@@ -3,9 +3,9 @@
  * @file
  * Bursts of short requests, as they are posted in one call, packed into TCP segments, placed and
  * completed together. Each burst is drawn from a seed: Writes, Sends, Immediate Data, Reads, and a
- * Read at its end, of no to several thousand octets, of one or several pieces, with and without keys,
- * fences, inline payload and completions. A model knows what the target's memory holds afterwards,
- * and which completions come.
+ * Read at its end, of no to several thousand octets, of one or several pieces, with and without
+ * keys, fences, inline payload and completions. A model knows what the target's memory holds
+ * afterwards, and which completions come.
  */
 
 #include "test_xorshift.h"
