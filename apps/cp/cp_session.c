@@ -455,6 +455,8 @@ struct call {
 	enum weft_rpc_status status;
 	void (*take)(struct call *c, void *res); /* res is valid only inside take() */
 	void *arg;
+	bool older;   /* a target that does not know the procedure is no fault: */
+	bool unknown; /* it was one */
 	weft_export_status export_status;
 	char why[WEFT_TEXT_MAX + 1];
 };
@@ -507,6 +509,9 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 	if (cp_auth_failure(s) != NULL)
 		return cp_fail(s, -EACCES, "%s: host authentication as %s failed: %s", s->where,
 		               s->auth.name, cp_auth_failure(s));
+	c->unknown = c->older && c->status == WEFT_RPC_PROC_UNAVAIL;
+	if (c->unknown)
+		return -EOPNOTSUPP;
 	if (s->auth.name[0] == '\0' && (c->status == WEFT_RPC_TRANSPORT || was_refused(s, c)))
 		return cp_fail(s, -EPROTO,
 		               "%s: call failed: refused (does the target want --auth?)", s->where);
@@ -648,24 +653,54 @@ cp_close(struct cp_session *s)
 struct list {
 	void (*fn)(void *arg, const weft_export_item *it);
 	void *arg;
+	u_int from; /**< of the next page; 0: there is none */
 };
+
+static void
+take_items(const struct list *l, const weft_export_item *items, u_int n)
+{
+	for (u_int i = 0; i < n; i++)
+		l->fn(l->arg, &items[i]);
+}
 
 static void
 take_list(struct call *c, void *vres)
 {
 	const weft_export_list *res = vres;
+
+	take_items(c->arg, res->items.items_val, res->items.items_len);
+}
+
+static void
+take_page(struct call *c, void *vres)
+{
+	const weft_export_page *res = vres;
 	struct list *l = c->arg;
 
-	for (u_int i = 0; i < res->items.items_len; i++)
-		l->fn(l->arg, &res->items.items_val[i]);
+	take_items(l, res->items.items_val, res->items.items_len);
+	/* A target that turned back would be asked for ever. */
+	l->from = res->next > l->from ? res->next : 0;
 }
 
 int
 cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *it), void *arg)
 {
 	struct list l = {.fn = fn, .arg = arg};
-	struct call c = {.s = s, .take = take_list, .arg = &l};
+	struct call c;
+	int rc;
 
+	do {
+		const weft_export_list_args args = {.from = l.from};
+
+		c = (struct call){.s = s, .take = take_page, .arg = &l, .older = l.from == 0};
+		rc = call(&c, WEFT_EXPORT_LIST_FROM, (xdrproc_t)xdr_weft_export_list_args, &args,
+		          (xdrproc_t)xdr_weft_export_page, sizeof(weft_export_page),
+		          s->opt->silence_ns);
+	} while (rc == 0 && l.from != 0);
+	if (rc == 0 || !c.unknown)
+		return rc;
+	/* An older target: it has no more exports than LIST tells of. */
+	c = (struct call){.s = s, .take = take_list, .arg = &l};
 	return call(&c, WEFT_EXPORT_LIST, WEFT_EXPORT_XDR_VOID, NULL,
 	            (xdrproc_t)xdr_weft_export_list, sizeof(weft_export_list), s->opt->silence_ns);
 }

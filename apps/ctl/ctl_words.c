@@ -227,25 +227,28 @@ set_file(struct ctl_wish *w, const struct ctl_param *p, const char *name)
 {
 	const bool std = strcmp(name, "-") == 0;
 	int fd = std ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-	char text[CTL_LINE_MAX];
+	char *text = malloc(CTL_LINE_MAX);
 	size_t len = 0;
 	ssize_t n = 0;
 
 	if (fd < 0)
 		ui_die("%s: %s", name, strerror(errno));
-	while (len < sizeof(text) && (n = read(fd, text + len, sizeof(text) - len)) != 0) {
+	if (text == NULL)
+		ui_die("out of memory");
+	while (len < CTL_LINE_MAX && (n = read(fd, text + len, CTL_LINE_MAX - len)) != 0) {
 		if (n < 0 && errno != EINTR)
 			ui_die("%s: cannot be read: %s", name, strerror(errno));
 		len += n > 0 ? (size_t)n : 0;
 	}
 	if (!std)
 		close(fd);
-	if (len == sizeof(text))
+	if (len == CTL_LINE_MAX)
 		ui_die("%s: too long; less than %u octets fit into a request", name, CTL_LINE_MAX);
 	if (memchr(text, '\0', len) != NULL)
 		ui_die("%s: an octet 0 in it; this is no text file", name);
 	text[len] = '\0';
 	set_param(w, p, text);
+	free(text);
 }
 
 /** An option behind the command. Returns how many words it took. */

@@ -19,7 +19,7 @@ worker_free(struct metrics_worker *mw)
 	if (mw == NULL)
 		return;
 	metrics_watched_free(mw);
-	free(mw->exports);
+	target_table_free(mw->exports, CONF_EXPORTS_MAX * sizeof(*mw->exports));
 	free(mw->closed);
 	free(mw->gone);
 	free(mw);
@@ -35,8 +35,7 @@ worker_make(struct target *t, uint32_t i, bool counted)
 	mw->tw = &t->workers[i];
 	mw->number = i;
 	mw->counted = counted;
-	/* What is not written to takes no memory. */
-	mw->exports = calloc(CONF_EXPORTS_MAX, sizeof(*mw->exports));
+	mw->exports = target_table_make(CONF_EXPORTS_MAX * sizeof(*mw->exports));
 	mw->closed = calloc(METRICS_CLOSED, sizeof(*mw->closed));
 	mw->gone = calloc(METRICS_GONE, sizeof(*mw->gone));
 	if (mw->exports == NULL || mw->closed == NULL || mw->gone == NULL ||
@@ -174,6 +173,7 @@ target_metrics_wipe(struct target *t, const struct target_export *ex)
 	for (uint32_t i = 0; i < m->nworkers; i++) {
 		struct metrics_export *me = &m->worker[i]->exports[at];
 
+		atomic_store_explicit(&me->done, 0, memory_order_relaxed);
 		for (unsigned int k = 0; k < METRICS_OPS; k++)
 			hist_wipe(&me->op[k]);
 		for (unsigned int k = 0; k < METRICS_BYS; k++) {

@@ -64,7 +64,12 @@ metrics_note(struct metrics_worker *mw, enum metrics_op op, uint32_t export,
              const uint64_t stage_ns[METRICS_STAGES], uint64_t total_ns, uint64_t now_ns,
              const char *peer)
 {
-	metrics_hist_add(&mw->exports[export].op[op], total_ns);
+	struct metrics_export *me = &mw->exports[export];
+	const unsigned int done = atomic_load_explicit(&me->done, memory_order_relaxed);
+
+	metrics_hist_add(&me->op[op], total_ns);
+	if ((done & 1U << op) == 0)
+		atomic_store_explicit(&me->done, done | 1U << op, memory_order_relaxed);
 	for (unsigned int i = 0; i < METRICS_STAGES; i++)
 		if (stage_ns[i] != METRICS_NO_STAGE)
 			metrics_hist_add(&mw->stage[op][i], stage_ns[i]);

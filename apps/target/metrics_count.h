@@ -44,6 +44,9 @@ enum metrics_by { METRICS_BY_PUSH, METRICS_BY_CALL, METRICS_BYS };
 
 /** Of one export, on one worker. */
 struct metrics_export {
+	/** A bit for each operation that was done: a scrape of thousands of exports reads no
+	 * histogram that is zeros. Set behind the first one, which the next scrape may miss. */
+	atomic_uint done;
 	struct metrics_hist op[METRICS_OPS];
 	atomic_ullong flushes[METRICS_BYS], flushed_bytes[METRICS_BYS], failed;
 };

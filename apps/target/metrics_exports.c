@@ -169,6 +169,18 @@ hist_sum(const struct metrics_hist *h, uint64_t n[METRICS_BUCKETS], uint64_t *su
 	*sum_ns += metrics_get(&h->sum_ns);
 }
 
+/** A bit for each operation that a worker has done on the export. */
+static unsigned int
+ops_done(const struct metrics *m, uint32_t slot)
+{
+	unsigned int done = 0;
+
+	for (uint32_t k = 0; k < m->nworkers; k++)
+		done |= atomic_load_explicit(&m->worker[k]->exports[slot].done,
+		                             memory_order_relaxed);
+	return done;
+}
+
 /** Operations that were never done have no samples: there are many. */
 static void
 render_operations(struct exports *e)
@@ -176,10 +188,14 @@ render_operations(struct exports *e)
 	char labels[METRICS_LABELS_MAX];
 
 	metrics_text_family(e->tx, METRICS_F_EX_SECONDS);
-	for (uint32_t i = 0; i < e->n; i++)
+	for (uint32_t i = 0; i < e->n; i++) {
+		const unsigned int done = ops_done(e->m, e->row[i].slot);
+
 		for (unsigned int op = 0; op < METRICS_OPS; op++) {
 			uint64_t n[METRICS_BUCKETS] = {0}, sum_ns = 0, count = 0;
 
+			if ((done & 1U << op) == 0)
+				continue;
 			for (uint32_t k = 0; k < e->m->nworkers; k++)
 				hist_sum(&e->m->worker[k]->exports[e->row[i].slot].op[op], n,
 				         &sum_ns, &count);
@@ -190,6 +206,7 @@ render_operations(struct exports *e)
 				                                 NULL),
 				                  n, sum_ns, 2);
 		}
+	}
 }
 
 static void

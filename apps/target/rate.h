@@ -153,6 +153,12 @@ void rate_clients(const struct rate_node *n,
 
 /** Free the lanes that no grant has, and that owe nothing. */
 void rate_reap(struct rate_node *n);
+/** Whether it has no lanes, so that there is nothing to reap. */
+static inline bool
+rate_is_bare(const struct rate_node *n)
+{
+	return TAILQ_EMPTY(&n->lanes);
+}
 
 /** Open a pass of a client: a grant begins. -ENOMEM: no lane for it; nothing is open. */
 int rate_pass_open(struct rate_pass *p, struct rate_node *n, const struct quota_id *id);

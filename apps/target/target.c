@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "addr.h"
@@ -65,12 +66,27 @@ usage(void)
 	      stdout);
 }
 
+/** Open files up to the hard limit: each volume has several. */
+static void
+raise_files(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+#define SAY_MORE 32 /* octets of " and 4096 more" and of what is between names */
+
 static void
 say_ready(const struct target *t)
 {
-	char line[4096] = "ready:";
+	char line[1984] = "ready:"; /* a line of ui_msg() has 2 KiB */
 	bool first = true;
 	const char *sep = "; exports";
+	unsigned int more = 0;
 	size_t n = strlen(line);
 
 	for (uint32_t i = 0; i < t->conf.nports; i++)
@@ -89,12 +105,19 @@ say_ready(const struct target *t)
 			        t->conf.target.listen_port, t->conf.ports[i].name, vlan);
 			first = false;
 		}
-	for (uint32_t i = 0; i < target_nexports(t) && n < sizeof(line); i++)
-		if (target_export_up(&t->exports[i])) {
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s", sep,
-			                      t->exports[i].conf->name);
-			sep = ",";
+	for (uint32_t i = 0; i < target_nexports(t) && n < sizeof(line); i++) {
+		if (!target_export_up(&t->exports[i]))
+			continue;
+		if (n + CONF_NAME_MAX + SAY_MORE > sizeof(line)) {
+			more++;
+			continue;
 		}
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s", sep,
+		                      t->exports[i].conf->name);
+		sep = ",";
+	}
+	if (more > 0)
+		snprintf(line + n, sizeof(line) - n, " and %u more", more);
 	ui_msg("%s", line);
 	if (t->conf.weft.telemetry)
 		ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
@@ -229,7 +252,7 @@ next_signal(struct target *t, const sigset_t *set)
 		}
 		if (stack_cut_off(&t->stack))
 			return 0;
-		target_watch(t);
+		target_watch_some(t);
 		target_tickets_look(t);
 		target_quota_look(t);
 		target_memory_look(t);
@@ -303,6 +326,7 @@ main(int argc, char **argv)
 	int opt, sig;
 
 	ui_init("weft-target");
+	target_memory_sparse(&target, sizeof(target));
 	target_restart_begin(argv);
 	target_lines_keep();
 	ui_keep_memory();
@@ -390,6 +414,7 @@ main(int argc, char **argv)
 	sigaddset(&set, SIGIO);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	raise_files();
 	target_service_begin();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */

@@ -10,7 +10,8 @@
  * - exports (target_export.h): target_export.c; target_served.c, target_offline.c (whether an
  *   export is served); target_rights.c; target_why.c; target_bad_range.c
  * - opening of an export (target_opening.h): target_opening*.c
- * - files of exports (target_file.h): target_watch.c
+ * - files of exports (target_file.h): target_watch.c; which exports have the same (target_media.h):
+ *   target_media.c
  * - connections (target_conn.h): target_listen.c, target_conn.c, target_later.c
  * - authentication of clients (target_auth.h): target_auth.c, target_admit.c
  * - procedures of the export program (target_rpc.h): target_rpc.c; target_io.c (STAT, READ, WRITE);
@@ -62,9 +63,17 @@ struct target {
 	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
 	atomic_ullong slow_ns; /**< likewise: from when on an operation is slow */
 	struct stack stack;
+	/** By number. These tables are as long as the limit, and zeros: the pages of slots that were
+	 * never used take no memory. Nothing may write to them, or read them again and again. */
 	struct target_export exports[CONF_EXPORTS_MAX];
-	struct rate_export rates[CONF_EXPORTS_MAX]; /**< of the exports, by number */
-	int watch_fd;                               /**< inotify descriptor; -1: none */
+	struct rate_export rates[CONF_EXPORTS_MAX];
+	/** conf_name_hash() of their names, for target_export_find(); relaxed. The program's thread
+	 * stores. */
+	atomic_uint names[CONF_EXPORTS_MAX];
+	uint32_t ngone; /**< slots below nexports without an export; the program's thread */
+	atomic_ullong exports_refused; /**< exports that found no slot; relaxed */
+	int watch_fd;                  /**< inotify descriptor; -1: none */
+	uint32_t watch_at;             /**< target_watch_some(); the program's thread */
 	bool strict;   /**< --strict: an export that cannot be opened ends the start */
 	int numa_node; /**< for exports whose configuration names no node */
 	/** Slots of exports that are in use, or were. A release behind the slot's content; a reader
@@ -130,6 +139,14 @@ int target_reload(struct target *t, const char *who, char *err, size_t err_size)
 /** Return memory of ended connections to the system. The program's thread, each TARGET_WATCH_MS.
  * target_memory.c */
 void target_memory_look(struct target *t);
+/** Of a table as long as a limit a page takes memory when it is written to, and not all of 2 MiB
+ * around it. target_memory.c */
+void target_memory_sparse(void *at, size_t bytes);
+/** Such a table, of zeros. calloc() may write them, to memory that was used before. NULL: no
+ * memory. */
+void *target_table_make(size_t bytes);
+/** Does nothing for NULL. */
+void target_table_free(void *at, size_t bytes);
 
 /* ---- target_tel.c ---- */
 

@@ -41,8 +41,8 @@ struct apply_change {
 };
 
 struct apply_plan {
-	struct conf want; /**< its exports alone */
-	struct apply_change changes[2 * CONF_EXPORTS_MAX];
+	struct conf want;             /**< its exports alone */
+	struct apply_change *changes; /**< n */
 	uint32_t n;
 };
 
@@ -56,12 +56,15 @@ struct apply_wish {
 
 /* ---- target_apply_plan.c ---- */
 
-/** Find what differs. The plan is one that calloc() made. */
+/** Find what differs. The plan is one that calloc() made, and apply_plan_free() frees. */
 int apply_plan(struct target *t, const char *text, struct apply_plan *p, char *err,
                size_t err_size);
 /** Whether the plan can be carried out, as far as that is visible without a change. */
 int apply_check(struct target *t, const struct apply_plan *p, const struct apply_wish *w, char *err,
                 size_t err_size);
+
+/** Does nothing for NULL. */
+void apply_plan_free(struct apply_plan *p);
 
 /* ---- target_apply.c ---- */
 

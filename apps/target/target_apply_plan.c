@@ -6,15 +6,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "conf_index.h"
 #include "key_file.h"
 #include "target.h"
 #include "target_apply.h"
 #include "target_file.h"
+#include "target_media.h"
 #include "target_runtime_check.h"
 #include "target_state.h"
 #include "target_volume.h"
@@ -22,14 +25,35 @@
 
 /* ---- The plan ---- */
 
-static const struct conf_export *
-find_in(const struct conf_export *set, uint32_t n, const char *name)
+/** A set of exports, found by their names. */
+struct plan_set {
+	const struct conf_export *set;
+	uint32_t n;
+	struct conf_index index;
+};
+
+/** -ENOMEM. */
+static int
+set_begin(struct plan_set *s, const struct conf_export *set, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
-		if (strcmp(set[i].name, name) == 0)
-			return &set[i];
-	return NULL;
+	s->set = set;
+	s->n = n;
+	return conf_index_make(&s->index, set, n);
 }
+
+static const struct conf_export *
+set_find(const struct plan_set *s, const char *name)
+{
+	const uint32_t i = conf_index_find(&s->index, s->set, s->n, name);
+
+	return i < s->n ? &s->set[i] : NULL;
+}
+
+/** What a plan looks names up in: the set that is wanted, the state, and the configuration as it
+ * was read last. */
+struct plan_sets {
+	struct plan_set want, state, latest;
+};
 
 static struct apply_change *
 plan_add(struct apply_plan *p, enum apply_kind kind, struct target_export *ex)
@@ -52,10 +76,11 @@ served_of(struct target *t, const char *name)
 
 /** Whether the configuration, as it was read last, has no export of this name. */
 static int
-plan_name(struct target *t, const char *name, char *err, size_t err_size)
+plan_name(struct target *t, const struct plan_sets *sets, const char *name, char *err,
+          size_t err_size)
 {
 	const struct target_export *ex = target_export_find(t, name);
-	const struct conf_export *e = find_in(t->latest->exports, t->latest->nexports, name);
+	const struct conf_export *e = set_find(&sets->latest, name);
 
 	if (ex != NULL && !ex->conf->of_state)
 		e = ex->conf;
@@ -67,8 +92,8 @@ plan_name(struct target *t, const char *name, char *err, size_t err_size)
 
 /** Both sets have the export. */
 static int
-plan_both(struct target *t, struct apply_plan *p, const struct conf_export *was,
-          struct conf_export *now, char *err, size_t err_size)
+plan_both(struct target *t, struct apply_plan *p, const struct plan_sets *sets,
+          const struct conf_export *was, struct conf_export *now, char *err, size_t err_size)
 {
 	struct target_export *ex = served_of(t, was->name);
 	enum apply_kind kind = APPLY_SET;
@@ -80,7 +105,7 @@ plan_both(struct target *t, struct apply_plan *p, const struct conf_export *was,
 	if (runtime_same(was, now))
 		return 0;
 	if (ex == NULL)
-		return plan_name(t, was->name, err, err_size) != 0
+		return plan_name(t, sets, was->name, err, err_size) != 0
 		               ? -EEXIST
 		               : RUNTIME_FAIL(-EBUSY, "export %s is not there; restart the target",
 		                              was->name);
@@ -104,44 +129,85 @@ plan_both(struct target *t, struct apply_plan *p, const struct conf_export *was,
 }
 
 static int
-plan_all(struct target *t, struct apply_plan *p, char *err, size_t err_size)
+plan_changes(struct target *t, struct apply_plan *p, const struct plan_sets *sets, char *err,
+             size_t err_size)
 {
 	const struct state *s = t->state;
 	struct apply_change *c;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < s->nexports; i++)
-		if (find_in(p->want.exports, p->want.nexports, s->exports[i].name) == NULL) {
+		if (set_find(&sets->want, s->exports[i].name) == NULL) {
 			c = plan_add(p, APPLY_DELETE, served_of(t, s->exports[i].name));
 			c->was = s->exports[i];
 			c->held = state_is_held(s, c->was.name);
 		}
 	for (uint32_t i = 0; rc == 0 && i < p->want.nexports; i++) {
 		struct conf_export *now = &p->want.exports[i];
-		const struct conf_export *was = find_in(s->exports, s->nexports, now->name);
+		const struct conf_export *was = set_find(&sets->state, now->name);
 
 		if (was != NULL) {
-			rc = plan_both(t, p, was, now, err, err_size);
+			rc = plan_both(t, p, sets, was, now, err, err_size);
 			continue;
 		}
-		rc = plan_name(t, now->name, err, err_size);
+		rc = plan_name(t, sets, now->name, err, err_size);
 		if (rc == 0)
 			plan_add(p, APPLY_CREATE, NULL)->now = *now;
 	}
 	return rc;
 }
 
-/** Bring the changes into the order in which they are done. */
-static void
+/** Bring the changes into the order in which they are done: by their kinds, those of a kind as they
+ * are. */
+static int
 plan_order(struct apply_plan *p)
 {
-	for (uint32_t i = 1; i < p->n; i++)
-		for (uint32_t k = i; k > 0 && p->changes[k].kind < p->changes[k - 1].kind; k--) {
-			struct apply_change c = p->changes[k];
+	struct apply_change *in_order = calloc(p->n + 1, sizeof(*in_order));
+	uint32_t n = 0;
 
-			p->changes[k] = p->changes[k - 1];
-			p->changes[k - 1] = c;
-		}
+	if (in_order == NULL)
+		return -ENOMEM;
+	for (enum apply_kind kind = 0; kind < APPLY_KINDS; kind++)
+		for (uint32_t i = 0; i < p->n; i++)
+			if (p->changes[i].kind == kind)
+				in_order[n++] = p->changes[i];
+	free(p->changes);
+	p->changes = in_order;
+	return 0;
+}
+
+static int
+plan_all(struct target *t, struct apply_plan *p, char *err, size_t err_size)
+{
+	struct plan_sets sets = {0};
+	int rc;
+
+	p->changes = calloc(t->state->nexports + p->want.nexports + 1, sizeof(p->changes[0]));
+	rc = p->changes != NULL ? 0 : -ENOMEM;
+	if (rc == 0)
+		rc = set_begin(&sets.want, p->want.exports, p->want.nexports);
+	if (rc == 0)
+		rc = set_begin(&sets.state, t->state->exports, t->state->nexports);
+	if (rc == 0)
+		rc = set_begin(&sets.latest, t->latest->exports, t->latest->nexports);
+	if (rc == -ENOMEM)
+		snprintf(err, err_size, "out of memory");
+	if (rc == 0)
+		rc = plan_changes(t, p, &sets, err, err_size);
+	conf_index_free(&sets.want.index);
+	conf_index_free(&sets.state.index);
+	conf_index_free(&sets.latest.index);
+	return rc;
+}
+
+void
+apply_plan_free(struct apply_plan *p)
+{
+	if (p == NULL)
+		return;
+	conf_free(&p->want);
+	free(p->changes);
+	free(p);
 }
 
 int
@@ -153,8 +219,8 @@ apply_plan(struct target *t, const char *text, struct apply_plan *p, char *err, 
 		rc = state_parse_set(t->state, text, &p->want, err, err_size);
 	if (rc == 0)
 		rc = plan_all(t, p, err, err_size);
-	if (rc == 0)
-		plan_order(p);
+	if (rc == 0 && plan_order(p) != 0)
+		rc = RUNTIME_FAIL(-ENOMEM, "out of memory");
 	return rc;
 }
 
@@ -212,46 +278,61 @@ check_space(const struct conf_export *now, struct apply_room *rooms, uint32_t *n
 
 /** Whether the plan deletes an export. */
 static bool
-plan_deletes(const struct apply_plan *p, const char *name)
+plan_deletes(const struct plan_set *want, const struct conf_export *e)
 {
-	for (uint32_t i = 0; i < p->n && p->changes[i].kind == APPLY_DELETE; i++)
-		if (strcmp(p->changes[i].was.name, name) == 0)
-			return true;
-	return false;
+	return e->of_state && set_find(want, e->name) == NULL;
 }
 
 /** Whether the file or image of a creation is that of another export of the set, or of the
  * configuration. */
 static int
-check_medium(struct target *t, const struct apply_plan *p, uint32_t at, char *err, size_t err_size)
+check_media_of(struct target *t, const struct apply_plan *p, const struct plan_set *want,
+               struct media *m, char *err, size_t err_size)
 {
-	const struct conf_export *now = &p->changes[at].now, *has = NULL;
+	const struct conf_export *has;
+	int rc = 0;
 
-	for (uint32_t i = 0; has == NULL && i < target_nexports(t); i++) {
-		const struct conf_export *e = t->exports[i].conf;
+	/* Two that are there may have the same one: then one of them is not served. */
+	for (uint32_t i = 0; rc != -ENOMEM && i < target_nexports(t); i++)
+		if (!target_export_gone(&t->exports[i]) && !plan_deletes(want, t->exports[i].conf))
+			rc = media_add(m, t->exports[i].conf, &has);
+	if (rc != -ENOMEM)
+		rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++) {
+		const struct conf_export *now = &p->changes[i].now;
 
-		if (!target_export_gone(&t->exports[i]) &&
-		    !(e->of_state && plan_deletes(p, e->name)) && runtime_same_medium(now, e))
-			has = e;
+		if (p->changes[i].kind != APPLY_CREATE)
+			continue;
+		rc = media_add(m, now, &has);
+		if (rc == -EEXIST)
+			return RUNTIME_FAIL(-EEXIST, "export %s: %s: export %s has it", now->name,
+			                    target_place(now), has->name);
 	}
-	for (uint32_t i = 0; has == NULL && i < at; i++)
-		if (p->changes[i].kind == APPLY_CREATE &&
-		    runtime_same_medium(now, &p->changes[i].now))
-			has = &p->changes[i].now;
-	return has == NULL ? 0
-	                   : RUNTIME_FAIL(-EEXIST, "export %s: %s: export %s has it", now->name,
-	                                  target_place(now), has->name);
+	return rc == 0 ? 0 : RUNTIME_FAIL(-ENOMEM, "out of memory");
 }
 
 static int
-check_create(struct target *t, const struct apply_plan *p, uint32_t at, uint64_t *taken, char *err,
+check_media(struct target *t, const struct apply_plan *p, char *err, size_t err_size)
+{
+	struct plan_set want;
+	struct media m;
+	int rc;
+
+	media_begin(&m);
+	rc = set_begin(&want, p->want.exports, p->want.nexports);
+	rc = rc == 0 ? check_media_of(t, p, &want, &m, err, err_size)
+	             : RUNTIME_FAIL(-ENOMEM, "out of memory");
+	conf_index_free(&want.index);
+	media_end(&m);
+	return rc;
+}
+
+static int
+check_create(struct target *t, const struct conf_export *now, uint64_t *taken, char *err,
              size_t err_size)
 {
-	const struct conf_export *now = &p->changes[at].now;
-	int rc = check_medium(t, p, at, err, err_size);
+	int rc = runtime_fresh_size(now, err, err_size);
 
-	if (rc == 0)
-		rc = runtime_fresh_size(now, err, err_size);
 	if (rc == 0)
 		rc = runtime_medium_rc(target_export_check(now, taken, err, err_size));
 	if (rc == 0 && now->format == CONF_FORMAT_VOLUME &&
@@ -330,6 +411,9 @@ check_change(const struct apply_change *c, const struct apply_wish *w, char *err
 	return rc == 0 && c->kind == APPLY_SET ? runtime_rights(c->ex, &c->now, err, err_size) : rc;
 }
 
+/** Octets of the names of deleted exports in one line. */
+#define CONFIRM_TEXT 400
+
 static bool
 in_list(const char *list, const char *name)
 {
@@ -350,17 +434,27 @@ in_list(const char *list, const char *name)
 static int
 check_confirm(const struct apply_plan *p, const char *confirm, char *err, size_t err_size)
 {
-	char names[CONF_EXPORTS_MAX * (CONF_NAME_MAX + 1) + 1] = "";
+	char names[CONFIRM_TEXT] = "";
+	uint32_t deleted = 0;
 	bool all = true;
 	size_t len = 0;
 
-	for (uint32_t i = 0; i < p->n && p->changes[i].kind == APPLY_DELETE; i++) {
-		const char *name = p->changes[i].was.name;
+	for (; deleted < p->n && p->changes[deleted].kind == APPLY_DELETE; deleted++) {
+		const char *name = p->changes[deleted].was.name;
 
-		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
-		                        len > 0 ? "," : "", name);
 		all = all && in_list(confirm, name);
+		if (len < sizeof(names))
+			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
+			                        len > 0 ? "," : "", name);
 	}
+	/* The list is of no use when it is cut. */
+	if (len >= sizeof(names))
+		return all ? 0
+		           : RUNTIME_FAIL(-EINVAL,
+		                          "%u exports would be deleted that are not all confirmed; "
+		                          "nothing was changed; diff shows them; if that is meant, "
+		                          "say --confirm with all of their names",
+		                          deleted);
 	return all ? 0
 	           : RUNTIME_FAIL(-EINVAL,
 	                          "exports would be deleted that are not confirmed; nothing was "
@@ -380,6 +474,8 @@ check_count(struct target *t, const struct apply_plan *p, char *err, size_t err_
 		n += p->changes[i].kind == APPLY_CREATE;
 		n -= p->changes[i].kind == APPLY_DELETE && p->changes[i].ex != NULL;
 	}
+	if (n > CONF_EXPORTS_MAX)
+		atomic_fetch_add_explicit(&t->exports_refused, 1, memory_order_relaxed);
 	return n <= CONF_EXPORTS_MAX
 	               ? 0
 	               : RUNTIME_FAIL(-ENOSPC,
@@ -391,13 +487,17 @@ int
 apply_check(struct target *t, const struct apply_plan *p, const struct apply_wish *w, char *err,
             size_t err_size)
 {
-	struct apply_room rooms[2 * CONF_EXPORTS_MAX];
+	struct apply_room *rooms = calloc(p->n + 1, sizeof(*rooms)); /* mostly one is used */
 	uint32_t nrooms = 0, shrinks = 0;
 	uint64_t taken = 0;
 	int rc = w->dry ? 0 : check_confirm(p, w->confirm, err, err_size);
 
+	if (rc == 0 && rooms == NULL)
+		rc = RUNTIME_FAIL(-ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = check_count(t, p, err, err_size);
+	if (rc == 0)
+		rc = check_media(t, p, err, err_size);
 	for (uint32_t i = 0; rc == 0 && i < p->n; i++) {
 		const struct apply_change *c = &p->changes[i];
 
@@ -406,11 +506,13 @@ apply_check(struct target *t, const struct apply_plan *p, const struct apply_wis
 			continue;
 		rc = runtime_access(t, &c->now, err, err_size);
 		if (rc == 0)
-			rc = c->kind == APPLY_CREATE ? check_create(t, p, i, &taken, err, err_size)
-			                             : check_change(c, w, err, err_size);
+			rc = c->kind == APPLY_CREATE
+			             ? check_create(t, &c->now, &taken, err, err_size)
+			             : check_change(c, w, err, err_size);
 		if (rc == 0 && (c->kind == APPLY_CREATE || c->kind == APPLY_REOPEN))
 			rc = check_space(&c->now, rooms, &nrooms, err, err_size);
 	}
+	free(rooms);
 	/* What was cut off cannot come back if the next one fails. */
 	if (rc == 0 && shrinks > 1)
 		rc = RUNTIME_FAIL(-EINVAL,

@@ -47,6 +47,7 @@ struct target_worker {
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 	struct target_vworker *volumes;   /**< NULL: no export is a volume */
 	struct target_rate *rates;        /**< of the exports, by number */
+	LIST_HEAD(, target_rate) rated;   /**< of these, those that may have clients */
 	struct slow_ring *slow;           /**< its slow operations */
 };
 

@@ -19,6 +19,9 @@
 #include "target_say.h"
 #include "ui.h"
 
+#define CONTROL_LINE 65536U      /* octets that each client may send at once */
+#define CONTROL_LONG (16U << 20) /* octets of longer requests, of all clients */
+
 #define NS_PER_MS  1000000ULL
 #define NS_PER_SEC 1000000000ULL
 
@@ -29,8 +32,10 @@ struct control_client {
 	uint64_t moved_ns; /**< when octets moved, or an answer was ready */
 	bool eof;          /**< it sends no more */
 	bool ends;         /**< it is closed when what it is owed is sent */
-	char *in;          /**< CTL_LINE_MAX octets */
-	size_t in_len;
+	char *in;
+	size_t in_at, in_len; /**< the octets that are there: from in_at to in_len */
+	size_t in_seen;       /**< up to there no newline is behind in_at */
+	size_t in_size;       /**< of in: CONTROL_LINE, or more while a request is longer */
 	char *out;
 	size_t out_len, out_at;
 	/* the request under way */
@@ -52,6 +57,7 @@ struct control {
 	/* the control thread alone */
 	struct control_client *clients[CONTROL_CLIENTS];
 	uint32_t nclients;
+	size_t long_bytes; /**< what the clients' `in` have beyond CONTROL_LINE */
 };
 
 static void
@@ -75,6 +81,7 @@ client_close(struct control *ctl, uint32_t i)
 	json_decref(c->batch);
 	json_decref(c->answers);
 	close(c->fd);
+	ctl->long_bytes -= c->in_size - CONTROL_LINE;
 	free(c->in);
 	free(c->out);
 	free(c);
@@ -230,40 +237,68 @@ client_line(struct control *ctl, struct control_client *c, const char *line, siz
 	}
 }
 
+/** Have room for a request of so many octets. False: there is none, and all is as it was. */
+static bool
+client_room(struct control *ctl, struct control_client *c, size_t size)
+{
+	const size_t others = ctl->long_bytes - (c->in_size - CONTROL_LINE);
+	char *in;
+
+	if (size > CTL_LINE_MAX || size - CONTROL_LINE > CONTROL_LONG - others)
+		return false;
+	in = realloc(c->in, size);
+	if (in == NULL)
+		return false;
+	c->in = in;
+	c->in_size = size;
+	ctl->long_bytes = others + (size - CONTROL_LINE);
+	return true;
+}
+
 /** Take the next line. False: there is none. */
 static bool
 client_next_line(struct control *ctl, struct control_client *c)
 {
-	size_t taken = 0;
+	size_t at;
 	char *end;
 
-	/* Empty lines at once: to move the rest behind each of 65,536 takes a part of a second, in
-	 * which no other client is served. */
-	while (taken < c->in_len && (c->in[taken] == '\n' || c->in[taken] == '\r'))
-		taken++;
-	c->in_len -= taken;
-	memmove(c->in, c->in + taken, c->in_len);
-	end = memchr(c->in, '\n', c->in_len);
-
-	if (end == NULL && c->in_len == CTL_LINE_MAX) {
+	while (c->in_at < c->in_len && (c->in[c->in_at] == '\n' || c->in[c->in_at] == '\r'))
+		c->in_at++;
+	at = c->in_seen > c->in_at ? c->in_seen : c->in_at;
+	end = memchr(c->in + at, '\n', c->in_len - at);
+	if (end != NULL) {
+		at = c->in_at;
+		c->in_at = (size_t)(end - c->in) + 1;
+		client_line(ctl, c, c->in + at, (size_t)(end - c->in) - at);
+		return true;
+	}
+	/* What is there of a line goes to the front. Whole lines do not: a client may send thousands
+	 * at once. */
+	c->in_len -= c->in_at;
+	memmove(c->in, c->in + c->in_at, c->in_len);
+	c->in_at = 0;
+	c->in_seen = c->in_len;
+	if (c->in_len == c->in_size && !client_room(ctl, c, 2 * c->in_size)) {
 		struct ctl_fault f;
 
 		/* The rest of the line is not told from the next one: the client ends. */
 		count(&ctl->counters.too_long);
-		ctl_fail(&f, CTL_TOO_LONG, "the request is longer than %u octets", CTL_LINE_MAX);
+		if (c->in_size == CTL_LINE_MAX)
+			ctl_fail(&f, CTL_TOO_LONG, "the request is longer than %u octets",
+			         CTL_LINE_MAX);
+		else
+			ctl_fail(&f, CTL_TOO_LONG,
+			         "no memory for a request longer than %zu octets: other clients "
+			         "have long ones; try again later",
+			         c->in_size);
 		c->req = (struct ctl_request){.id = json_null()};
 		client_fault(ctl, c, &f);
 		c->ends = true;
-		c->in_len = 0;
-		return false;
+		c->in_len = c->in_seen = 0;
+	} else if (c->in_size > CONTROL_LINE && c->in_len == 0) {
+		(void)client_room(ctl, c, CONTROL_LINE);
 	}
-	if (end == NULL)
-		return false;
-	taken = (size_t)(end - c->in) + 1;
-	client_line(ctl, c, c->in, taken - 1);
-	c->in_len -= taken;
-	memmove(c->in, c->in + taken, c->in_len);
-	return true;
+	return false;
 }
 
 /* ---- A client ---- */
@@ -292,7 +327,7 @@ client_flush(struct control_client *c, uint64_t now)
 static bool
 client_read(struct control_client *c, uint64_t now)
 {
-	ssize_t n = recv(c->fd, c->in + c->in_len, CTL_LINE_MAX - c->in_len, MSG_DONTWAIT);
+	ssize_t n = recv(c->fd, c->in + c->in_len, c->in_size - c->in_len, MSG_DONTWAIT);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
@@ -420,12 +455,13 @@ control_accept(struct control *ctl, uint64_t now)
 	}
 	c = calloc(1, sizeof(*c));
 	if (c != NULL)
-		c->in = malloc(CTL_LINE_MAX);
+		c->in = malloc(CONTROL_LINE);
 	if (c == NULL || c->in == NULL) {
 		free(c);
 		turn_away(fd, CTL_INTERNAL, "out of memory");
 		return;
 	}
+	c->in_size = CONTROL_LINE;
 	c->fd = fd;
 	c->uid = uid;
 	c->pid = pid;

@@ -53,7 +53,8 @@ struct control_part {
 	bool called;
 	struct control_conn *rows, *before; /**< before: those of the first sample */
 	struct control_lane *lanes, *lanes_before;
-	struct slow_ring *slow; /**< a copy */
+	uint32_t *holds, nholds, max_holds; /**< of the rows */
+	struct slow_ring *slow;             /**< a copy */
 	uint32_t nrows, max_rows, left_out, closed, nbefore, nlanes, nlanes_before;
 	uint32_t lane_of; /**< of whose export a lane is now */
 };

@@ -11,26 +11,44 @@
 #include "target_grant.h"
 #include "target_volume.h"
 
-#define CONNS_MORE 64U /* rows for connections that come meanwhile */
+#define CONNS_MORE 64U   /* rows for connections that come meanwhile */
+#define HOLDS_MORE 1024U /* likewise for grants, and for those that end */
 
 bool
 control_conns_prepare(struct control_job *job)
 {
 	const uint32_t n = atomic_load_explicit(&job->t->nconns, memory_order_relaxed) + CONNS_MORE;
+	struct quota_stats s;
 
+	quota_stats(job->t->quota, &s);
 	/* Any of them may be on any worker. What is not written to takes no memory. */
 	for (uint32_t i = 0; i < job->t->stack.nworkers; i++) {
 		job->part[i].rows = calloc(n, sizeof(struct control_conn));
 		job->part[i].max_rows = n;
-		if (job->part[i].rows == NULL)
+		job->part[i].max_holds = 2 * s.grants + HOLDS_MORE;
+		job->part[i].holds = calloc(job->part[i].max_holds, sizeof(uint32_t));
+		if (job->part[i].rows == NULL || job->part[i].holds == NULL)
 			return ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
 	}
 	return true;
 }
 
-static void
-conn_row(const struct target *t, const struct target_conn *c, struct control_conn *row)
+/** A connection holds an export; once for each grant. False: there is no room. */
+static bool
+row_hold(struct control_part *part, struct control_conn *row, const struct target_export *ex)
 {
+	if (part->nholds == part->max_holds)
+		return false;
+	part->holds[part->nholds++] = (uint32_t)(ex - part->tw->t->exports);
+	row->nholds++;
+	return true;
+}
+
+/** False: there was no room for all of the exports that it holds. */
+static bool
+conn_row(struct control_part *part, const struct target_conn *c, struct control_conn *row)
+{
+	bool room = true;
 	const struct target_grant *g;
 	const struct target_vgrant *v;
 	struct weft_qp_info info;
@@ -52,12 +70,14 @@ conn_row(const struct target *t, const struct target_conn *c, struct control_con
 	row->recv_msgs = info.recv_msgs;
 	row->sent_msgs = info.sent_msgs;
 	row->retrans_segs = info.retrans_segs;
+	row->hold_at = part->nholds;
 	LIST_FOREACH (g, &c->grants, link)
-		row->holds[g->ex - t->exports] = true;
+		room = row_hold(part, row, g->ex) && room;
 	LIST_FOREACH (v, &c->vgrants, link) {
-		row->holds[v->ex - t->exports] = true;
+		room = row_hold(part, row, v->ex) && room;
 		row->windows += v->nwindows;
 	}
+	return room;
 }
 
 void
@@ -66,33 +86,47 @@ control_conns_collect(struct control_part *part)
 	const struct target_conn *c;
 
 	LIST_FOREACH (c, &part->tw->conns, link)
-		if (part->nrows < part->max_rows)
-			conn_row(part->tw->t, c, &part->rows[part->nrows++]);
-		else
+		if (part->nrows == part->max_rows || !conn_row(part, c, &part->rows[part->nrows++]))
 			part->left_out++;
 }
 
 /* ---- On the control thread ---- */
 
-/** Add the names of the exports that the row holds. */
-static void
-add_exports(struct target *t, const struct control_conn *row, json_t *names)
+static int
+by_number(const void *a, const void *b)
 {
-	pthread_mutex_lock(&t->exports_lock);
-	for (uint32_t i = 0; i < target_nexports(t); i++) {
-		const char *name;
-		size_t k = 0;
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-		if (!row->holds[i] || target_export_gone(&t->exports[i]))
-			continue;
-		name = t->exports[i].conf->name;
-		while (k < json_array_size(names) &&
-		       strcmp(json_string_value(json_array_get(names, k)), name) != 0)
-			k++;
-		if (k == json_array_size(names))
-			(void)json_array_append_new(names, json_string(name));
-	}
+	return (x > y) - (x < y);
+}
+
+/** Add the names of the exports that the row holds to an object, as keys. */
+static void
+add_exports(const struct control_part *part, const struct control_conn *row, json_t *names)
+{
+	struct target *t = part->tw->t;
+	uint32_t *holds = part->holds + row->hold_at;
+
+	qsort(holds, row->nholds, sizeof(*holds), by_number);
+	pthread_mutex_lock(&t->exports_lock);
+	for (uint32_t i = 0; i < row->nholds; i++)
+		if (!target_export_gone(&t->exports[holds[i]]))
+			(void)json_object_set_new(names, t->exports[holds[i]].conf->name,
+			                          json_true());
 	pthread_mutex_unlock(&t->exports_lock);
+}
+
+/** The keys of an object as an array; takes the object. */
+static json_t *
+keys_of(json_t *object)
+{
+	json_t *array = json_array(), *value;
+	const char *key;
+
+	json_object_foreach(object, key, value)(void)
+	        json_array_append_new(array, json_string(key));
+	json_decref(object);
+	return array;
 }
 
 static json_int_t
@@ -113,9 +147,10 @@ control_connections(struct control_job *job)
 	for (uint32_t i = 0; i < job->t->stack.nworkers; i++)
 		for (uint32_t k = 0; k < job->part[i].nrows; k++) {
 			const struct control_conn *c = &job->part[i].rows[k];
-			json_t *exports = json_array();
+			json_t *exports = json_object();
 
-			add_exports(job->t, c, exports);
+			add_exports(&job->part[i], c, exports);
+			exports = keys_of(exports);
 			(void)json_array_append_new(
 			        rows,
 			        json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o, s:I, s:I, s:I, s:I, "
@@ -163,12 +198,23 @@ client_of(json_t *all, const struct control_conn *c)
 	one = json_object_get(all, key);
 	if (one != NULL)
 		return one;
-	one = json_pack("{s:s, s:b, s:i, s:i, s:[], s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
+	one = json_pack("{s:s, s:b, s:i, s:i, s:{}, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
 	                "client", key + 1, "authenticated", (int)named, "connections", 0, "grants",
 	                0, "exports", "recv_bytes_per_s", 0, "sent_bytes_per_s", 0, "ops_per_s", 0,
 	                "recv_bytes", 0, "sent_bytes", 0, "recv_msgs", 0, "sent_msgs", 0, "windows",
 	                0);
 	return one != NULL && json_object_set_new(all, key, one) == 0 ? one : NULL;
+}
+
+/** Names that were collected as keys become an array. */
+static void
+clients_exports(json_t *all)
+{
+	const char *key;
+	json_t *one;
+
+	json_object_foreach(all, key, one)(void) json_object_set_new(
+	        one, "exports", keys_of(json_incref(json_object_get(one, "exports"))));
 }
 
 /** Sums become rates. */
@@ -215,9 +261,10 @@ control_clients_of(const struct control_job *job)
 			control_add_to(one, "recv_msgs", c->recv_msgs);
 			control_add_to(one, "sent_msgs", c->sent_msgs);
 			control_add_to(one, "windows", c->windows);
-			add_exports(job->t, c, json_object_get(one, "exports"));
+			add_exports(part, c, json_object_get(one, "exports"));
 		}
 	}
+	clients_exports(all);
 	clients_rates(job, all);
 	return all;
 }
@@ -242,6 +289,9 @@ control_conns_sample(struct control_job *job)
 		part->nbefore = part->nrows;
 		part->rows = NULL;
 		part->nrows = part->left_out = 0;
+		free(part->holds);
+		part->holds = NULL;
+		part->nholds = 0;
 	}
 	control_nvmf_sample(job);
 }

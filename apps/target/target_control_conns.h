@@ -14,7 +14,9 @@
 /** One connection, as its worker saw it. */
 struct control_conn {
 	char peer[64], host[ADDR_STR_MAX], name[HOST_AUTH_NAME_MAX + 1];
-	bool is_log, holds[CONF_EXPORTS_MAX];
+	bool is_log;
+	uint32_t hold_at,
+	        nholds; /**< numbers of the exports that it holds, in the part's `holds` */
 	enum weft_qp_state state;
 	uint32_t qpn, grants, windows, tickets, srtt_us, unacked_bytes;
 	uint64_t recv_bytes, sent_bytes, recv_msgs, sent_msgs, retrans_segs;

@@ -192,7 +192,7 @@ answer_set(struct control_job *job, bool look)
 
 	if (rc == 0)
 		rows = apply_rows(p);
-	free(p);
+	apply_plan_free(p);
 	if (rc != 0)
 		ctl_fail(&job->fault, code_of(rc), "%.*s", CTL_TEXT_MAX - 1, err);
 	else if (rows == NULL)

@@ -68,6 +68,7 @@ control_job_put(struct control_job *job)
 	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++) {
 		free(job->part[i].rows);
 		free(job->part[i].before);
+		free(job->part[i].holds);
 		free(job->part[i].lanes);
 		free(job->part[i].lanes_before);
 		free(job->part[i].slow);

@@ -209,6 +209,15 @@ lane_before(const struct control_part *part, const struct control_lane *l)
 	return (struct control_lane){0};
 }
 
+static bool
+conn_holds(const struct control_part *part, const struct control_conn *c, uint32_t slot)
+{
+	for (uint32_t i = 0; i < c->nholds; i++)
+		if (part->holds[c->hold_at + i] == slot)
+			return true;
+	return false;
+}
+
 /** The clients of an export: their rates in the time that was measured, and their connections. */
 static json_t *
 clients_at(const struct control_job *job, uint32_t slot)
@@ -241,7 +250,7 @@ clients_at(const struct control_job *job, uint32_t slot)
 		}
 		for (uint32_t k = 0; k < part->nrows; k++) {
 			const struct control_conn *c = &part->rows[k];
-			json_t *one = c->holds[slot]
+			json_t *one = conn_holds(part, c, slot)
 			                      ? one_of(all, c->name[0] != '\0' ? c->name : c->host)
 			                      : NULL;
 
@@ -346,7 +355,8 @@ control_limits(struct control_job *job)
 	          s.refused_client + s.refused_net, "max_grants_per_client", json_incref(who));
 	for (uint32_t i = 0; i < target_nexports(t); i++)
 		exports += !target_export_gone(&t->exports[i]);
-	limit_add(rows, "exports", exports, CONF_EXPORTS_MAX, 0, "", NULL);
+	limit_add(rows, "exports", exports, CONF_EXPORTS_MAX,
+	          atomic_load_explicit(&t->exports_refused, memory_order_relaxed), "", NULL);
 	limit_add(rows, "OPENs of a client in a second", NOT_KNOWN,
 	          t->conf.target.max_opens_per_s != 0 ? t->conf.target.max_opens_per_s : NOT_KNOWN,
 	          s.opens_limited, "max_opens_per_s", NULL);

@@ -170,6 +170,10 @@ uint32_t target_access(uint32_t rights);
 
 /** The export of this name; NULL: none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+/** The first export in the slots from *at on; *at: the slot behind it. NULL: there is none. */
+struct target_export *target_export_next(struct target *t, uint32_t *at);
+/** The slot's export is about to get this name, for target_export_find(). The program's thread. */
+void target_export_named(struct target *t, const struct target_export *ex, const char *name);
 /** Whether no export is in the slot. Any thread. */
 bool target_export_gone(const struct target_export *ex);
 /** Whether the export's medium may be accessed. Any thread. */

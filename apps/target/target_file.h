@@ -66,5 +66,8 @@ void target_watch_begin(const struct target *t, struct target_export *ex);
 void target_watch_end(const struct target *t, struct target_export *ex);
 /** Check the files of all exports. The program's thread. */
 void target_watch(struct target *t);
+/** The same for a part of the exports, another one each time: with thousands of them a look at all
+ * takes milliseconds. Each TARGET_WATCH_MS. */
+void target_watch_some(struct target *t);
 
 #endif /* WEFT_APPS_TARGET_FILE_H */

@@ -8,6 +8,7 @@
 
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -76,4 +77,33 @@ target_memory_look(struct target *t)
 	(void)malloc_trim(0);
 	least = memory_resident();
 	most_conns = conns;
+}
+
+void
+target_memory_sparse(void *at, size_t bytes)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t begin = ((uintptr_t)at + page - 1) & ~(page - 1);
+	const uintptr_t end = ((uintptr_t)at + bytes) & ~(page - 1);
+
+	if (begin < end)
+		(void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
+}
+
+void *
+target_table_make(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		return NULL;
+	target_memory_sparse(at, bytes);
+	return at;
+}
+
+void
+target_table_free(void *at, size_t bytes)
+{
+	if (at != NULL)
+		(void)munmap(at, bytes);
 }

@@ -20,6 +20,7 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
+#include "target_media.h"
 #include "target_metrics.h"
 #include "target_nvmf.h"
 #include "target_rate.h"
@@ -28,6 +29,8 @@
 #include "target_volume.h"
 #include "ui.h"
 
+#define OFFLINE_SOON    20   /* looks at whether it is over, */
+#define OFFLINE_SOON_US 25   /* so far from each other */
 #define OFFLINE_WAIT_MS 3000 /* for operations under way, which have been ended before */
 
 /** Set the reason. err begins with "export NAME: ", as all messages about an export do. */
@@ -58,11 +61,11 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 	int rc = 0, first = 0;
 
 	t->numa_node = numa_node;
-	for (uint32_t i = 0; i < CONF_EXPORTS_MAX; i++)
-		rate_export_init(&t->rates[i]);
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 
+		target_rates_slot(t, i);
+		target_export_named(t, ex, t->conf.exports[i].name);
 		if (t->state != NULL && state_is_held(t->state, t->conf.exports[i].name)) {
 			target_export_blank(ex, &t->conf.exports[i]);
 			atomic_store_explicit(&ex->held, TARGET_HELD_OFFLINE, memory_order_relaxed);
@@ -110,19 +113,24 @@ int
 target_exports_check(struct target *t, char *err, size_t err_size)
 {
 	char why[CONF_ERR_MAX + CONF_PATH_MAX];
-	bool good[CONF_EXPORTS_MAX];
+	const struct conf_export *has;
 	unsigned int up = 0;
+	struct media media;
 	uint64_t taken = 0;
 	int first = 0;
+
+	media_begin(&media);
 
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
 		const struct conf_export *conf = &t->conf.exports[i];
 		int rc = target_export_check(conf, &taken, why, sizeof(why));
 
-		for (uint32_t k = 0; rc == 0 && k < i; k++)
-			if (good[k] && target_export_same_file(conf, &t->conf.exports[k]))
-				rc = target_export_in_use(conf, why, sizeof(why));
-		good[i] = rc == 0;
+		if (rc == 0 && conf->path[0] != '\0')
+			rc = media_add(&media, conf, &has);
+		if (rc == -EEXIST)
+			rc = target_export_in_use(conf, why, sizeof(why));
+		else if (rc == -ENOMEM)
+			snprintf(why, sizeof(why), "export %s: out of memory", conf->name);
 		up += rc == 0;
 		if (rc != 0 && !t->strict)
 			ui_msg("%s; it would be offline", why);
@@ -131,6 +139,7 @@ target_exports_check(struct target *t, char *err, size_t err_size)
 			snprintf(err, err_size, "%s", why);
 		}
 	}
+	media_end(&media);
 	if (first == 0 || (up > 0 && !t->strict))
 		return 0;
 	return first;
@@ -176,6 +185,10 @@ offline_round(struct target *t, unsigned int *left_ms)
 			rc = -EBUSY;
 			round_through(r);
 		}
+	/* Mostly it is a matter of microseconds, and a set of exports takes thousands of rounds. */
+	for (unsigned int i = 0; i < OFFLINE_SOON; i++)
+		if (rc == 0 && atomic_load_explicit(&r->refs, memory_order_acquire) > 1)
+			usleep(OFFLINE_SOON_US);
 	while (rc == 0 && atomic_load_explicit(&r->refs, memory_order_acquire) > 1)
 		rc = offline_rest(left_ms);
 	round_through(r);
@@ -239,6 +252,7 @@ offline_conf(struct target *t, struct target_export *ex, const struct conf_expor
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&t->exports_lock);
+	target_export_named(t, ex, now->name);
 	ex->own_now ^= 1;
 	ex->own[ex->own_now] = *now;
 	pthread_mutex_lock(&ex->lock);
@@ -372,13 +386,17 @@ offline_slot(struct target *t)
 {
 	const uint32_t n = target_nexports(t);
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && t->ngone > 0; i++)
 		if (target_export_gone(&t->exports[i]))
 			return &t->exports[i];
-	if (n == CONF_EXPORTS_MAX)
+	if (n == CONF_EXPORTS_MAX) {
+		atomic_fetch_add_explicit(&t->exports_refused, 1, memory_order_relaxed);
 		return NULL;
+	}
 	pthread_mutex_init(&t->exports[n].lock, NULL);
+	target_rates_slot(t, n);
 	atomic_store_explicit(&t->exports[n].gone, true, memory_order_relaxed);
+	t->ngone++;
 	/* Others pass it over. */
 	atomic_store_explicit(&t->nexports, n + 1, memory_order_release);
 	return &t->exports[n];
@@ -434,6 +452,7 @@ target_export_add(struct target *t, const struct conf_export *conf, bool offline
 	if (rc != 0)
 		offline_say(ex);
 	atomic_store_explicit(&ex->gone, false, memory_order_release);
+	t->ngone--;
 	*out = ex;
 	return rc;
 }
@@ -444,6 +463,7 @@ target_export_remove(struct target *t, struct target_export *ex)
 	target_nvmf_forget(t, ex);
 	pthread_mutex_lock(&t->exports_lock);
 	atomic_store_explicit(&ex->gone, true, memory_order_relaxed);
+	t->ngone++;
 	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
 	pthread_mutex_unlock(&t->exports_lock);
 	target_tickets_forget(t, ex);

@@ -86,35 +86,3 @@ opening_sync_directory(const char *path)
 	(void)fsync(fd);
 	close(fd);
 }
-
-bool
-target_export_same_file(const struct conf_export *a, const struct conf_export *b)
-{
-	const struct conf_export *of[] = {a, b};
-	struct stat st[2];
-	char *name[2];
-	bool same;
-
-	if (a->path[0] == '\0' || b->path[0] == '\0')
-		return false;
-	if (stat(a->path, &st[0]) == 0 && stat(b->path, &st[1]) == 0)
-		return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
-	/* A file that does not exist yet: compare its folder and its name there. */
-	for (int i = 0; i < 2; i++) {
-		char dir[CONF_PATH_MAX];
-		const char *slash = strrchr(of[i]->path, '/');
-		const char *base = slash != NULL ? slash + 1 : of[i]->path;
-		char *real;
-
-		snprintf(dir, sizeof(dir), "%.*s/", slash != NULL ? (int)(slash - of[i]->path) : 1,
-		         slash != NULL ? of[i]->path : ".");
-		real = realpath(dir, NULL);
-		if (real == NULL || asprintf(&name[i], "%s/%s", real, base) < 0)
-			name[i] = NULL;
-		free(real);
-	}
-	same = name[0] != NULL && name[1] != NULL && strcmp(name[0], name[1]) == 0;
-	free(name[0]);
-	free(name[1]);
-	return same;
-}

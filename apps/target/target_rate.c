@@ -16,6 +16,8 @@
 struct target_rate {
 	struct rate_node node; /**< first: the functions below cast to it */
 	struct target_worker *tw;
+	LIST_ENTRY(target_rate) link; /**< in the worker's `rated` */
+	bool rated;                   /**< it has, or has had, clients since the last reaping */
 	struct weft_alarm *alarm;
 	uint64_t alarm_ns;
 };
@@ -56,36 +58,74 @@ rate_arm(struct rate_node *n, uint64_t at_ns)
 	return 0;
 }
 
+static void
+node_init(struct target_worker *tw, uint32_t slot)
+{
+	struct target_rate *r = &tw->rates[slot];
+
+	rate_node_init(&r->node, &tw->t->rates[slot], rate_now, rate_arm);
+	r->tw = tw;
+}
+
 int
 target_rates_up(struct target_worker *tw)
 {
-	tw->rates = calloc(CONF_EXPORTS_MAX, sizeof(*tw->rates));
+	tw->rates = target_table_make(CONF_EXPORTS_MAX * sizeof(*tw->rates));
 	if (tw->rates == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < CONF_EXPORTS_MAX; i++) {
-		rate_node_init(&tw->rates[i].node, &tw->t->rates[i], rate_now, rate_arm);
-		tw->rates[i].tw = tw;
-	}
+	LIST_INIT(&tw->rated);
+	for (uint32_t i = 0; i < target_nexports(tw->t); i++)
+		node_init(tw, i);
 	return 0;
+}
+
+void
+target_rates_slot(struct target *t, uint32_t slot)
+{
+	rate_export_init(&t->rates[slot]);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		if (t->workers[i].rates != NULL)
+			node_init(&t->workers[i], slot);
 }
 
 void
 target_rates_down(struct target_worker *tw)
 {
-	for (uint32_t i = 0; tw->rates != NULL && i < CONF_EXPORTS_MAX; i++) {
+	for (uint32_t i = 0; tw->rates != NULL && i < target_nexports(tw->t); i++) {
 		if (tw->rates[i].alarm != NULL)
 			weft_alarm_cancel(tw->rates[i].alarm);
 		rate_node_fini(&tw->rates[i].node);
 	}
-	free(tw->rates);
+	target_table_free(tw->rates, CONF_EXPORTS_MAX * sizeof(*tw->rates));
 	tw->rates = NULL;
+}
+
+static void
+rated_add(struct target_rate *r)
+{
+	if (!r->rated)
+		LIST_INSERT_HEAD(&r->tw->rated, r, link);
+	r->rated = true;
+}
+
+static void
+rated_remove(struct target_rate *r)
+{
+	LIST_REMOVE(r, link);
+	r->rated = false;
 }
 
 void
 target_rates_reap(struct target_worker *tw)
 {
-	for (uint32_t i = 0; tw->rates != NULL && i < CONF_EXPORTS_MAX; i++)
-		rate_reap(&tw->rates[i].node);
+	struct target_rate *r, *next;
+
+	for (r = LIST_FIRST(&tw->rated); r != NULL; r = next) {
+		next = LIST_NEXT(r, link);
+		rate_reap(&r->node);
+		if (rate_is_bare(&r->node))
+			rated_remove(r);
+	}
 }
 
 static struct rate_node *
@@ -174,6 +214,7 @@ target_rate_open(struct target_conn *c, struct target_export *ex, struct rate_pa
 		return -EUSERS;
 	}
 	target_quota_id(c, &id);
+	rated_add(&c->w->rates[ex - c->w->t->exports]);
 	rc = rate_pass_open(p, rate_of(c->w, ex), &id);
 	if (rc != 0 && first)
 		atomic_fetch_sub_explicit(&ex->conns, 1, memory_order_relaxed);

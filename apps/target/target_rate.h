@@ -19,6 +19,9 @@ struct target_worker;
 
 /** Set-up thread. -ENOMEM. */
 int target_rates_up(struct target_worker *tw);
+/** A slot of exports is about to be used for the first time: its rates, and those on each worker
+ * that is up. No worker sees the slot yet. The program's thread. */
+void target_rates_slot(struct target *t, uint32_t slot);
 /** The worker is stopped, and its connections are gone. */
 void target_rates_down(struct target_worker *tw);
 /** Forget the clients that have no grant any more. */

@@ -2,25 +2,19 @@
 /** @file SIGHUP: the configuration is read again. What exports no longer grant is revoked; exports
  * that are not served are opened again; clients and their keys are replaced. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "conf_index.h"
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
 #include "target_nvmf.h"
+#include "target_media.h"
 #include "target_slow.h"
 #include "target_state.h"
 #include "ui.h"
-
-static const struct conf_export *
-conf_find(const struct conf *c, const char *name)
-{
-	for (uint32_t i = 0; i < c->nexports; i++)
-		if (strcmp(c->exports[i].name, name) == 0)
-			return &c->exports[i];
-	return NULL;
-}
 
 static void
 export_reload(struct target *t, struct target_export *ex, const struct conf_export *now,
@@ -74,22 +68,47 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 
 /** An export that the configuration has now. One that cannot be opened is offline. */
 static void
-export_added(struct target *t, const struct conf_export *conf)
+export_added(struct target *t, const struct conf_export *conf, struct media *media)
 {
 	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	const struct conf_export *has;
 	struct target_export *ex = NULL;
+	const int rc = conf->path[0] != '\0' ? media_add(media, conf, &has) : 0;
 
-	for (uint32_t i = 0; i < target_nexports(t); i++)
-		if (!target_export_gone(&t->exports[i]) &&
-		    target_export_same_file(conf, t->exports[i].conf)) {
+	if (rc != 0) {
+		if (rc == -EEXIST)
 			ui_msg(UI_ERR "export %s: %s: export %s has it; it is left out", conf->name,
-			       target_place(conf), t->exports[i].conf->name);
-			return;
-		}
+			       target_place(conf), has->name);
+		else
+			ui_msg(UI_ERR "export %s: out of memory; it is left out", conf->name);
+		return;
+	}
 	if (target_export_add(t, conf, true, &ex, err, sizeof(err)) == 0)
 		ui_msg("export %s: is served now", conf->name);
 	else if (ex == NULL)
 		ui_msg(UI_ERR "%s", err);
+}
+
+/** Those that the configuration has now, and the target has not. */
+static void
+exports_added(struct target *t, const struct conf *fresh)
+{
+	const struct conf_export *has;
+	bool looked = false;
+	struct media media;
+
+	media_begin(&media);
+	for (uint32_t i = 0; i < fresh->nexports; i++) {
+		if (target_export_find(t, fresh->exports[i].name) != NULL)
+			continue;
+		for (uint32_t k = 0; !looked && k < target_nexports(t); k++)
+			if (!target_export_gone(&t->exports[k]) &&
+			    t->exports[k].conf->path[0] != '\0')
+				(void)media_add(&media, t->exports[k].conf, &has);
+		looked = true;
+		export_added(t, &fresh->exports[i], &media);
+	}
+	media_end(&media);
 }
 
 static void
@@ -109,14 +128,21 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	/* One is in use (target.latest), the other one is read into. */
 	static struct conf confs[2];
 	struct conf *fresh = &confs[t->latest == &confs[0]];
-	int rc = conf_load(t->conf_file, fresh, err, err_size);
+	struct conf_index index;
+	int rc;
 
+	conf_free(fresh);
+	rc = conf_load(t->conf_file, fresh, err, err_size);
 	if (rc == 0 && t->state != NULL)
 		state_merge(t->state, fresh, ui_msg);
 	if (rc == 0)
 		rc = target_auth_reload(t, fresh, err, err_size);
 	if (rc != 0)
 		return rc;
+	if (conf_index_make(&index, fresh->exports, fresh->nexports) != 0) {
+		snprintf(err, err_size, "out of memory");
+		return -ENOMEM;
+	}
 	/* Detect lost files first, so that they are opened again. */
 	target_watch(t);
 	ui_msg("%s: %s read again", who, t->conf_file);
@@ -126,17 +152,18 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	target_slow_set(t, fresh->target.slow_ms);
 	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		struct target_export *ex = &t->exports[i];
+		const struct conf_export *now;
+		uint32_t k;
 
+		if (target_export_gone(ex))
+			continue;
+		k = conf_index_find(&index, fresh->exports, fresh->nexports, ex->conf->name);
+		now = k < fresh->nexports ? &fresh->exports[k] : NULL;
 		/* What was made at run time is not the configuration's to change. */
-		if (!target_export_gone(ex))
-			export_reload(t, ex,
-			              ex->conf->of_state ? ex->conf
-			                                 : conf_find(fresh, ex->conf->name),
-			              fresh);
+		export_reload(t, ex, ex->conf->of_state ? ex->conf : now, fresh);
 	}
-	for (uint32_t i = 0; i < fresh->nexports; i++)
-		if (target_export_find(t, fresh->exports[i].name) == NULL)
-			export_added(t, &fresh->exports[i]);
+	conf_index_free(&index);
+	exports_added(t, fresh);
 	target_nvmf_reload(t, fresh);
 	return 0;
 }

@@ -16,14 +16,14 @@
 #include "target_volume.h"
 
 /* With many exports LIST's reply has to fit one message, so its descriptive texts are cut. */
-#define LIST_MANY           16
+#define LIST_MANY           TARGET_LIST_PAGE
 #define LIST_MECHANISM_MANY 40
 
 _Static_assert(CONF_RIGHT_READ == WEFT_EXPORT_READ && CONF_RIGHT_WRITE == WEFT_EXPORT_WRITE &&
                        CONF_RIGHT_FLUSH == WEFT_EXPORT_FLUSH &&
                        CONF_RIGHT_VERIFY == WEFT_EXPORT_VERIFY,
                "rights of the configuration are those of the protocol");
-_Static_assert(CONF_EXPORTS_MAX <= WEFT_EXPORTS_MAX, "LIST can name every export");
+_Static_assert(TARGET_LIST_PAGE <= WEFT_EXPORTS_MAX, "LIST_FROM has room");
 
 /** why: allocated by target_why(). */
 static enum weft_rpc_status
@@ -143,53 +143,82 @@ serve_close(void *conn_user, void *vargs, void *vres)
 	return WEFT_RPC_OK;
 }
 
+/** Fill in an item. False: no memory. */
+static bool
+list_item(const struct target_conn *c, struct target_export *ex, size_t mechanism_max,
+          weft_export_item *it)
+{
+	char why[WEFT_TEXT_MAX + 1];
+	bool off;
+
+	it->name = strdup(ex->conf->name);
+	off = target_export_why(ex, why, sizeof(why));
+	if (!target_allows(ex, c)) {
+		off = true;
+		snprintf(why, sizeof(why), "not for you (its access list)");
+	}
+	it->bytes = off ? 0 : target_export_bytes(ex);
+	it->rights = target_may_client(ex, c);
+	pthread_mutex_lock(&ex->lock);
+	it->busy = ex->writer != NULL;
+	pthread_mutex_unlock(&ex->lock);
+	it->hash = strdup(off ? "" : ex->conf->hash);
+	if (!off)
+		(void)target_export_mechanism(ex, why, sizeof(why));
+	it->mechanism = strndup(why, mechanism_max);
+	if (it->name != NULL && it->hash != NULL && it->mechanism != NULL)
+		return true;
+	/* Every item that is encoded or freed has to be complete. */
+	free(it->name);
+	free(it->hash);
+	free(it->mechanism);
+	return false;
+}
+
 static enum weft_rpc_status
 serve_list(void *conn_user, void *vargs, void *vres)
 {
-	struct target_conn *c = conn_user;
-	struct target *t = c->w->t;
+	const struct target_conn *c = conn_user;
 	weft_export_list *res = vres;
-	const uint32_t slots = target_nexports(t); /* it may grow meanwhile */
-	uint32_t n = 0;
+	const size_t mechanism_max =
+	        target_nexports(c->w->t) > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX;
+	uint32_t at = 0;
+	struct target_export *ex;
 
 	(void)vargs;
-	res->items.items_val = calloc(slots > 0 ? slots : 1, sizeof(*res->items.items_val));
+	res->items.items_val = calloc(WEFT_EXPORTS_MAX, sizeof(*res->items.items_val));
 	if (res->items.items_val == NULL)
 		return WEFT_RPC_SYSTEM_ERR;
-	for (uint32_t i = 0; i < slots; i++) {
-		struct target_export *ex = &t->exports[i];
-		weft_export_item *it = &res->items.items_val[n];
-		char why[WEFT_TEXT_MAX + 1];
-		bool off;
-
-		if (target_export_gone(ex))
-			continue;
-		it->name = strdup(ex->conf->name);
-		off = target_export_why(ex, why, sizeof(why));
-		if (!target_allows(ex, c)) {
-			off = true;
-			snprintf(why, sizeof(why), "not for you (its access list)");
-		}
-		it->bytes = off ? 0 : target_export_bytes(ex);
-		it->rights = target_may_client(ex, c);
-		pthread_mutex_lock(&ex->lock);
-		it->busy = ex->writer != NULL;
-		pthread_mutex_unlock(&ex->lock);
-		it->hash = strdup(off ? "" : ex->conf->hash);
-		if (!off)
-			(void)target_export_mechanism(ex, why, sizeof(why));
-		it->mechanism =
-		        strndup(why, slots > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
-		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
-			/* Every item that is encoded or freed has to be complete, so the list
-			 * ends here. */
-			res->items.items_len = n;
-			free(it->name);
-			free(it->hash);
-			free(it->mechanism);
+	while (res->items.items_len < WEFT_EXPORTS_MAX &&
+	       (ex = target_export_next(c->w->t, &at)) != NULL) {
+		if (!list_item(c, ex, mechanism_max, &res->items.items_val[res->items.items_len]))
 			return WEFT_RPC_SYSTEM_ERR;
+		res->items.items_len++;
+	}
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+serve_list_from(void *conn_user, void *vargs, void *vres)
+{
+	const struct target_conn *c = conn_user;
+	const weft_export_list_args *args = vargs;
+	weft_export_page *res = vres;
+	uint32_t at = args->from;
+	struct target_export *ex;
+
+	res->next = 0;
+	res->items.items_val = calloc(TARGET_LIST_PAGE, sizeof(*res->items.items_val));
+	if (res->items.items_val == NULL)
+		return WEFT_RPC_SYSTEM_ERR;
+	while ((ex = target_export_next(c->w->t, &at)) != NULL) {
+		if (res->items.items_len == TARGET_LIST_PAGE) {
+			res->next = at - 1; /* its own slot */
+			break;
 		}
-		res->items.items_len = ++n;
+		if (!list_item(c, ex, WEFT_TEXT_MAX, &res->items.items_val[res->items.items_len]))
+			return WEFT_RPC_SYSTEM_ERR;
+		res->items.items_len++;
 	}
 	return WEFT_RPC_OK;
 }
@@ -250,6 +279,14 @@ static const struct weft_rpc_proc export_procs[] = {
                         .serve_later = target_serve_write,
                         .binding = &weft_export_write_binding,
                         .once = true,
+                },
+        [WEFT_EXPORT_LIST_FROM] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_list_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_page,
+                        .args_bytes = sizeof(weft_export_list_args),
+                        .res_bytes = sizeof(weft_export_page),
+                        .serve = serve_list_from,
                 },
         [WEFT_EXPORT_OPEN_LOG] =
                 {

@@ -22,6 +22,9 @@ struct target_read {
 	struct metrics_timing timing;
 };
 
+/** Exports of one answer to LIST_FROM: it fits one message, with whole texts. */
+#define TARGET_LIST_PAGE 16U
+
 /* ---- target_rpc.c ---- */
 
 extern const struct weft_rpc_program *const target_programs[];

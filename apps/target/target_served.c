@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "conf_index.h"
 #include "target.h"
 #include "target_export.h"
 #include "target_volume.h"
@@ -22,11 +23,33 @@ static const char *const state_words[] = {
 struct target_export *
 target_export_find(struct target *t, const char *name)
 {
-	for (uint32_t i = 0; i < target_nexports(t); i++)
-		if (!target_export_gone(&t->exports[i]) &&
+	const uint32_t n = target_nexports(t), hash = conf_name_hash(name);
+
+	/* Four octets of each export are looked at: 4,096 of them are 16 KiB. */
+	for (uint32_t i = 0; i < n; i++)
+		if (atomic_load_explicit(&t->names[i], memory_order_relaxed) == hash &&
+		    !target_export_gone(&t->exports[i]) &&
 		    strcmp(t->exports[i].conf->name, name) == 0)
 			return &t->exports[i];
 	return NULL;
+}
+
+struct target_export *
+target_export_next(struct target *t, uint32_t *at)
+{
+	const uint32_t n = target_nexports(t);
+
+	while (*at < n)
+		if (!target_export_gone(&t->exports[(*at)++]))
+			return &t->exports[*at - 1];
+	return NULL;
+}
+
+void
+target_export_named(struct target *t, const struct target_export *ex, const char *name)
+{
+	atomic_store_explicit(&t->names[ex - t->exports], conf_name_hash(name),
+	                      memory_order_relaxed);
 }
 
 bool

@@ -21,6 +21,8 @@
 #define SIZE_PROGRAM      (40 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
 #define SIZE_VOLUME       (MIB + 128 * KIB) /* of each worker: memory of its operations */
+#define SIZE_EXPORT       (40 * KIB)        /* of each export: its state and configuration */
+#define SIZE_EXPORT_OF    (4 * KIB)         /* likewise on each worker: its counters */
 #define SIZE_CONN         (72 * KIB)        /* docs/limits.md, "connections" */
 #define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
 #define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
@@ -78,9 +80,12 @@ size_most_clients(const struct conf *c)
 void
 size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 {
+	uint32_t nexports = 0; /* but volumes, whose memory is SIZE_VOLUME's */
+
 	*n = (struct size_need){.workers = c->nworkers > 0 ? c->nworkers : 1,
 	                        .clients = size_most_clients(c)};
 	for (uint32_t i = 0; i < c->nexports; i++) {
+		nexports += c->exports[i].format != CONF_FORMAT_VOLUME;
 		if (c->exports[i].format == CONF_FORMAT_VOLUME)
 			n->volumes++;
 		else
@@ -91,7 +96,8 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 	if (ask->clients != UINT32_MAX)
 		n->clients = ask->clients;
 	n->buffers = size_buffers(c);
-	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER;
+	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER +
+	             (uint64_t)nexports * (SIZE_EXPORT + n->workers * SIZE_EXPORT_OF);
 	if (n->volumes > 0)
 		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME;
 	if (c->nsubsys > 0) {

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf_index.h"
 #include "target_state.h"
 #include "ui.h"
 
-#define STATE_FILE_MAX (1u << 20)
+#define STATE_FILE_MAX (16u << 20)
 
 static const char state_head[] =
         "; Exports that were made by weft-ctl. weft-target writes this file; do not edit it while\n"
@@ -122,16 +124,20 @@ state_read(const struct state *s, const char *name, char **text, size_t *len)
 {
 	char path[CONF_PATH_MAX + 32];
 	int fd = open(state_path(s, name, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc = 0;
+	struct stat st;
 	ssize_t n = 0;
 
 	*len = 0;
 	if (fd < 0)
 		return -errno;
-	*text = malloc(STATE_FILE_MAX + 1);
-	if (*text == NULL)
+	if (fstat(fd, &st) != 0)
+		rc = -errno;
+	else if (st.st_size > STATE_FILE_MAX)
+		rc = -EFBIG;
+	else if ((*text = malloc((size_t)st.st_size + 1)) == NULL)
 		rc = -ENOMEM;
-	while (rc == 0 && *len < STATE_FILE_MAX &&
-	       (n = read(fd, *text + *len, STATE_FILE_MAX - *len)) > 0)
+	while (rc == 0 && *len < (size_t)st.st_size &&
+	       (n = read(fd, *text + *len, (size_t)st.st_size - *len)) > 0)
 		*len += (size_t)n;
 	if (rc == 0 && n < 0)
 		rc = -errno;
@@ -145,7 +151,7 @@ state_read(const struct state *s, const char *name, char **text, size_t *len)
 static int
 read_exports(struct state *s, char *err, size_t err_size)
 {
-	struct conf *c = malloc(sizeof(*c));
+	struct conf *c = calloc(1, sizeof(*c));
 	char *text = NULL;
 	size_t len;
 	int rc = state_read(s, "exports.ini", &text, &len);
@@ -154,12 +160,13 @@ read_exports(struct state *s, char *err, size_t err_size)
 		rc = -ENOMEM;
 	if (rc == 0) {
 		rc = conf_load_sections(s->file, text, len, c, err, err_size);
-		for (uint32_t i = 0; rc == 0 && i < c->nexports; i++) {
-			s->exports[i] = c->exports[i];
-			s->exports[i].of_state = true;
-		}
-		if (rc == 0)
+		for (uint32_t i = 0; rc == 0 && i < c->nexports; i++)
+			c->exports[i].of_state = true;
+		if (rc == 0) {
+			free(s->exports);
+			s->exports = c->exports;
 			s->nexports = c->nexports;
+		}
 	} else if (rc == -ENOENT) {
 		s->nexports = 0;
 		rc = 0;
@@ -169,6 +176,19 @@ read_exports(struct state *s, char *err, size_t err_size)
 	free(text);
 	free(c);
 	return rc;
+}
+
+/** Add a name to the held ones. -ENOMEM. */
+static int
+held_add(struct state *s, const char *name)
+{
+	char(*more)[CONF_NAME_MAX + 1] = realloc(s->held, (s->nheld + 1) * sizeof(*more));
+
+	if (more == NULL)
+		return -ENOMEM;
+	s->held = more;
+	snprintf(s->held[s->nheld++], sizeof(*more), "%s", name);
+	return 0;
 }
 
 static int
@@ -181,8 +201,12 @@ read_held(struct state *s, char *err, size_t err_size)
 	if (rc != 0 && rc != -ENOENT)
 		snprintf(err, err_size, "%s/held: cannot be read: %s", s->dir, strerror(-rc));
 	for (char *name = rc == 0 ? strtok_r(text, "\n", &save) : NULL;
-	     name != NULL && s->nheld < CONF_EXPORTS_MAX; name = strtok_r(NULL, "\n", &save))
-		snprintf(s->held[s->nheld++], sizeof(s->held[0]), "%s", name);
+	     name != NULL && s->nheld < CONF_EXPORTS_MAX && rc == 0;
+	     name = strtok_r(NULL, "\n", &save)) {
+		rc = held_add(s, name);
+		if (rc != 0)
+			snprintf(err, err_size, "%s/held: out of memory", s->dir);
+	}
 	free(text);
 	return rc == -ENOENT ? 0 : rc;
 }
@@ -245,19 +269,23 @@ state_close(struct state *s)
 		return;
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
+	free(s->exports);
+	free(s->held);
 	free(s);
 }
 
 void
 state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, ...))
 {
-	for (uint32_t i = 0; i < s->nexports; i++) {
-		const struct conf_export *e = &s->exports[i];
-		uint32_t k = 0;
+	const uint32_t n = c->nexports; /* of the state no two have the same name */
+	struct conf_index index;
+	bool room = conf_index_make(&index, c->exports, n) == 0;
 
-		while (k < c->nexports && strcmp(c->exports[k].name, e->name) != 0)
-			k++;
-		if (k < c->nexports)
+	for (uint32_t i = 0; i < s->nexports && room; i++) {
+		const struct conf_export *e = &s->exports[i];
+		const uint32_t k = conf_index_find(&index, c->exports, n, e->name);
+
+		if (k < n)
 			say(UI_ERR
 			    "export %s: %s:%d has this name, and so has %s:%d, which is left out; "
 			    "rename one of them",
@@ -265,9 +293,13 @@ state_merge(const struct state *s, struct conf *c, void (*say)(const char *fmt, 
 		else if (c->nexports == CONF_EXPORTS_MAX)
 			say(UI_ERR "export %s of %s is left out: more than %u exports", e->name,
 			    s->file, CONF_EXPORTS_MAX);
-		else
+		else if ((room = conf_exports_room(&c->exports, c->nexports) == 0))
 			c->exports[c->nexports++] = *e;
 	}
+	conf_index_free(&index);
+	if (!room)
+		say(UI_ERR "%s: out of memory; the exports of it that are not here are left out",
+		    s->file);
 }
 
 /* ---- Exports ---- */
@@ -497,6 +529,10 @@ state_put(struct state *s, const char *name, const struct conf_export *e, char *
 		snprintf(err, err_size, "%s: more than %u exports", s->file, CONF_EXPORTS_MAX);
 		return -ENOSPC;
 	}
+	if (i == n && conf_exports_room(&s->exports, n) != 0) {
+		snprintf(err, err_size, "%s: out of memory; nothing was changed", s->file);
+		return -ENOMEM;
+	}
 	if (i < n)
 		was = s->exports[i];
 	s->exports[i] = *e;
@@ -530,25 +566,29 @@ int
 state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *err,
               size_t err_size)
 {
+	struct conf_export *const was = s->exports, *now = NULL;
 	const uint32_t nwas = s->nexports;
-	struct conf_export *was = malloc(sizeof(s->exports));
-	int rc;
+	int rc = n <= CONF_EXPORTS_MAX ? 0 : -ENOSPC;
 
-	if (was == NULL || n > CONF_EXPORTS_MAX) {
-		free(was);
-		snprintf(err, err_size,
-		         n > CONF_EXPORTS_MAX ? "more exports than can be" : "out of memory");
-		return n > CONF_EXPORTS_MAX ? -ENOSPC : -ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		rc = conf_exports_room(&now, i);
+		if (rc == 0)
+			now[i] = set[i];
 	}
-	memcpy(was, s->exports, sizeof(s->exports));
-	memcpy(s->exports, set, n * sizeof(*set));
+	if (rc != 0) {
+		free(now);
+		snprintf(err, err_size,
+		         rc == -ENOSPC ? "more exports than can be" : "out of memory");
+		return rc;
+	}
+	s->exports = now;
 	s->nexports = n;
 	rc = save_exports(s, err, err_size);
 	if (rc != 0) {
-		memcpy(s->exports, was, sizeof(s->exports));
+		s->exports = was;
 		s->nexports = nwas;
 	}
-	free(was);
+	free(rc == 0 ? was : now);
 	return rc;
 }
 
@@ -591,27 +631,36 @@ state_is_held(const struct state *s, const char *name)
 int
 state_hold(struct state *s, const char *name, bool held, char *err, size_t err_size)
 {
-	char text[CONF_EXPORTS_MAX * (CONF_NAME_MAX + 2)] = "";
 	const uint32_t at = held_number(s, name);
 	size_t len = 0;
 	bool same;
+	char *text;
 	int rc;
 
 	if ((at < s->nheld) == held || (held && s->nheld == CONF_EXPORTS_MAX))
 		return 0;
+	text = calloc(s->nheld + 1, CONF_NAME_MAX + 2);
+	/* First the memory: what is written is not taken back. */
+	if (text == NULL || (held && held_add(s, name) != 0)) {
+		free(text);
+		snprintf(err, err_size, "%s/held: out of memory; nothing was changed", s->dir);
+		return -ENOMEM;
+	}
+	s->nheld -= held;
 	for (uint32_t i = 0; i < s->nheld; i++)
 		if (i != at)
 			len += (size_t)sprintf(text + len, "%s\n", s->held[i]);
 	if (held)
 		len += (size_t)sprintf(text + len, "%.*s\n", CONF_NAME_MAX, name);
 	rc = state_write(s, "held", "held.old", text, len, &same);
+	free(text);
 	if (rc != 0) {
 		snprintf(err, err_size, "%s/held: cannot be written: %s%s", s->dir, strerror(-rc),
 		         same ? "" : "; the change may be there after a restart");
 		return -EIO;
 	}
 	if (held)
-		snprintf(s->held[s->nheld++], sizeof(s->held[0]), "%s", name);
+		s->nheld++;
 	else
 		memmove(&s->held[at], &s->held[at + 1], (--s->nheld - at) * sizeof(s->held[0]));
 	return 0;

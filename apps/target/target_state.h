@@ -20,9 +20,9 @@ struct state {
 	char dir[CONF_PATH_MAX];       /**< from the root */
 	char file[CONF_PATH_MAX + 16]; /**< of the exports */
 	int lock_fd;
-	struct conf_export exports[CONF_EXPORTS_MAX];
+	struct conf_export *exports; /**< nexports; they move when one is added */
 	uint32_t nexports;
-	char held[CONF_EXPORTS_MAX][CONF_NAME_MAX + 1];
+	char (*held)[CONF_NAME_MAX + 1]; /**< nheld */
 	uint32_t nheld;
 };
 
@@ -50,13 +50,13 @@ int state_parse(const struct state *s, const char *name, const struct conf_expor
                 char *err, size_t err_size);
 /**
  * Parse a text of sections [export NAME] as state_parse() does. out has the exports. -EINVAL with
- * one line in err, which begins with "line N".
+ * one line in err, which begins with "line N". The caller frees it (conf_free()).
  */
 int state_parse_set(const struct state *s, const char *text, struct conf *out, char *err,
                     size_t err_size);
 
-/** Add an export, or replace the one named `name`. -ENOSPC, -EIO with one line in err: nothing has
- * changed. */
+/** Add an export, or replace the one named `name`. -ENOSPC, -ENOMEM, -EIO with one line in err:
+ * nothing has changed. */
 int state_put(struct state *s, const char *name, const struct conf_export *e, char *err,
               size_t err_size);
 /** Remove an export. Likewise. */

@@ -88,9 +88,10 @@ struct target_vchan {
 	struct target_vworker *vw;
 	struct weft_vol_chan *chan;
 	struct weft_staging_group staging; /**< staging memory of calls to the volume */
-	/** On the first worker alone: of all, if bytes_per_s is not 0, and of groups in doubt. */
-	struct weft_vol_scrub scrub, mend;
-	bool scrubs;              /**< the volume has checksums, and this is the first worker */
+	/** The volume has checksums, and this is the first worker; else NULL. */
+	struct target_vscrub *scrubs;
+	TAILQ_ENTRY(target_vchan) busy_link;
+	bool busy;                /**< it is in the worker's `busy`: it has, or had, operations */
 	uint64_t ended, ended_ns; /**< operations that have ended, and when one was seen to */
 	LIST_HEAD(, target_vwindow) windows; /**< those that have a slot, */
 	uint32_t nwindows;                   /**< so many */
@@ -110,9 +111,13 @@ struct target_vworker {
 	struct weft_vol_windows *windows; /**< NULL: there is no volume */
 	struct weft_poller poller;
 	int epoll_fd, wake_fd;
-	struct target_vchan chan[CONF_EXPORTS_MAX]; /**< by number of the export */
-	uint64_t look_ns;                           /**< next poll of idle channels */
-	uint64_t now_ns;                            /**< time of the last poll */
+	/** By number of the export. What is not written to takes no memory. */
+	struct target_vchan chan[CONF_EXPORTS_MAX];
+	TAILQ_HEAD(target_vchans, target_vchan) busy; /**< those that are polled */
+	TAILQ_HEAD(, target_vscrub) scrubs;           /**< in front the one that is polled next */
+	uint64_t look_ns;                             /**< next look at channels, */
+	uint32_t look_at;                             /**< which begins with this one */
+	uint64_t now_ns;                              /**< time of the last poll */
 	LIST_HEAD(, target_vclient) clients;
 	TAILQ_HEAD(, target_vwindow) used;   /**< open windows */
 	TAILQ_HEAD(, target_vclient) turns;  /**< clients of which windows wait */
@@ -276,15 +281,6 @@ struct target_vio *target_vio_begin(struct target_conn *c, struct weft_rpc_req *
 /** Answer, and free the call unless its results hold it. ok: there was memory for the results. */
 void target_vio_answer(struct target_vio *io, bool ok, bool held);
 void target_vio_refuse(struct target_vio *io, weft_volrpc_status status, const char *why);
-
-/* ---- target_volume_untaken.c ---- */
-
-/** The READ is answered, with its staging memory. */
-void target_vuntaken_add(struct target_vio *io);
-/** The peer has taken the answer, or its connection has ended. */
-void target_vuntaken_remove(struct target_vio *io);
-/** End a connection, if that is due. Now and then. */
-void target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns);
 
 /* ---- target_volume_tel.c: on telemetry's thread ---- */
 

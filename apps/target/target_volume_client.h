@@ -20,6 +20,7 @@
 #include "quota.h"
 #include "weft_staging.h"
 
+struct target_vio;
 struct target_conn;
 struct target_vgrant;
 struct target_vworker;
@@ -58,5 +59,14 @@ const struct target_vgrant *target_vwindow_grant(const struct target_vworker *vw
 /** For how long the last request of this window has waited for the limits, in nanoseconds
  * (rate_pass_waited()). */
 uint64_t target_vwindow_waited(const struct target_vworker *vw, uint64_t off);
+
+/* ---- target_volume_untaken.c ---- */
+
+/** The READ is answered, with its staging memory. */
+void target_vuntaken_add(struct target_vio *io);
+/** The peer has taken the answer, or its connection has ended. */
+void target_vuntaken_remove(struct target_vio *io);
+/** End a connection, if that is due. Now and then. */
+void target_vuntaken_look(struct target_vworker *vw, uint64_t now_ns);
 
 #endif /* WEFT_APPS_TARGET_VOLUME_CLIENT_H */

@@ -14,7 +14,7 @@
 #include "target_volume_snap.h"
 #include "target_volume_window.h"
 
-_Static_assert(CONF_EXPORTS_MAX <= WEFT_VOLRPC_LIST_MAX, "LIST can name every export");
+_Static_assert(TARGET_LIST_PAGE <= WEFT_VOLRPC_LIST_MAX, "LIST_FROM has room");
 
 #define VERIFIER_STEP 0x9e3779b97f4a7c14ULL /* even: bit 0 keeps a verifier from being 0 */
 
@@ -24,49 +24,75 @@ static const weft_volrpc_kind kinds[] = {
         [CONF_FORMAT_VOLUME] = WEFT_VOLRPC_KIND_VOLUME,
 };
 
+/** Fill in an item. False: no memory. */
+static bool
+vlist_item(const struct target_conn *c, struct target_export *ex, weft_volrpc_item *it)
+{
+	char why[WEFT_VOLRPC_TEXT_MAX + 1];
+	bool off = target_export_why(ex, why, sizeof(why));
+
+	if (!target_allows(ex, c)) {
+		off = true;
+		snprintf(why, sizeof(why), "not for you (its access list)");
+	}
+	it->name = strdup(ex->conf->name);
+	it->kind = kinds[ex->conf->format];
+	it->rights = target_may_client(ex, c);
+	it->bytes = off ? 0 : target_export_bytes(ex);
+	it->hash = strdup(off ? "" : ex->conf->hash);
+	it->mechanism = strdup(off ? why : target_export_mechanism(ex, why, sizeof(why)));
+	if (it->name != NULL && it->hash != NULL && it->mechanism != NULL)
+		return true;
+	/* Every item that is encoded or freed has to be complete. */
+	free(it->name);
+	free(it->hash);
+	free(it->mechanism);
+	return false;
+}
+
+/** Fill in items from slot *at on, `most` at most; *at: the slot behind the last one that was looked
+ * at. False: no memory. */
+static bool
+vlist_items(const struct target_conn *c, uint32_t *at, uint32_t most, weft_volrpc_item **items,
+            u_int *n)
+{
+	struct target_export *ex;
+
+	*n = 0;
+	*items = calloc(most, sizeof(**items));
+	while (*items != NULL && *n < most && (ex = target_export_next(c->w->t, at)) != NULL) {
+		if (!vlist_item(c, ex, *items + *n))
+			return false;
+		++*n;
+	}
+	return *items != NULL;
+}
+
 static enum weft_rpc_status
 vserve_list(void *user, void *vargs, void *vres)
 {
-	struct target_conn *c = user;
-	struct target *t = c->w->t;
 	weft_volrpc_list *res = vres;
-	const uint32_t slots = target_nexports(t); /* it may grow meanwhile */
-	weft_volrpc_item *items = calloc(slots > 0 ? slots : 1, sizeof(*items));
-	uint32_t n = 0;
+	uint32_t at = 0;
 
 	(void)vargs;
-	if (items == NULL)
-		return WEFT_RPC_SYSTEM_ERR;
-	res->items.items_val = items;
-	for (uint32_t i = 0; i < slots; i++) {
-		struct target_export *ex = &t->exports[i];
-		weft_volrpc_item *it = &items[n];
-		char why[WEFT_VOLRPC_TEXT_MAX + 1];
-		bool off;
+	return vlist_items(user, &at, WEFT_VOLRPC_LIST_MAX, &res->items.items_val,
+	                   &res->items.items_len)
+	               ? WEFT_RPC_OK
+	               : WEFT_RPC_SYSTEM_ERR;
+}
 
-		if (target_export_gone(ex))
-			continue;
-		off = target_export_why(ex, why, sizeof(why));
-		if (!target_allows(ex, c)) {
-			off = true;
-			snprintf(why, sizeof(why), "not for you (its access list)");
-		}
-		it->name = strdup(ex->conf->name);
-		it->kind = kinds[ex->conf->format];
-		it->rights = target_may_client(ex, c);
-		it->bytes = off ? 0 : target_export_bytes(ex);
-		it->hash = strdup(off ? "" : ex->conf->hash);
-		it->mechanism = strdup(off ? why : target_export_mechanism(ex, why, sizeof(why)));
-		/* Every item that is encoded or freed has to be complete. */
-		res->items.items_len = ++n;
-		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
-			res->items.items_len = n - 1;
-			free(it->name);
-			free(it->hash);
-			free(it->mechanism);
-			return WEFT_RPC_SYSTEM_ERR;
-		}
-	}
+static enum weft_rpc_status
+vserve_list_from(void *user, void *vargs, void *vres)
+{
+	const struct target_conn *c = user;
+	const weft_volrpc_list_args *args = vargs;
+	weft_volrpc_page *res = vres;
+	uint32_t at = args->from, more;
+
+	if (!vlist_items(c, &at, TARGET_LIST_PAGE, &res->items.items_val, &res->items.items_len))
+		return WEFT_RPC_SYSTEM_ERR;
+	more = at;
+	res->next = target_export_next(c->w->t, &more) != NULL ? at : 0;
 	return WEFT_RPC_OK;
 }
 
@@ -195,6 +221,7 @@ static const struct weft_rpc_proc volume_procs[] = {
                               .xdr_res = (xdrproc_t)xdr_weft_volrpc_list,
                               .res_bytes = sizeof(weft_volrpc_list),
                               .serve = vserve_list},
+        [WEFT_VOLRPC_LIST_FROM] = {PROC(list_args, page), .serve = vserve_list_from},
         [WEFT_VOLRPC_OPEN] = {PROC(open_args, open_res), .serve = vserve_open},
         [WEFT_VOLRPC_CLOSE] = {PROC(close_args, res), .serve_later = vserve_close, .once = true},
         [WEFT_VOLRPC_READ] = {.xdr_args = (xdrproc_t)xdr_weft_volrpc_read_args,

@@ -15,15 +15,24 @@
 #include "target_round.h"
 #include "target_say.h"
 #include "target_volume.h"
+#include "target_volume_client.h"
+#include "target_volume_scrub.h"
 #include "target_volume_window.h"
 #include "ui.h"
 
-#define PIECE_BYTES  65536U
-#define IDLE_LOOK_NS (20 * 1000000ULL) /* a channel without operations is polled so often */
-#define MIB          (1ULL << 20)
-#define DETACH_MS    3000
-#define DOUBT_MB_S   50                 /* a scrub of groups in doubt is at least so fast */
-#define STALL_NS     (500 * 1000000ULL) /* a device that ends nothing for so long has stalled */
+#define PIECE_BYTES 65536U
+/* So often channels without operations are polled: LOOK_CHANS of them, then the next ones, because
+ * some microseconds go for each one that is not in the processor's caches. */
+#define IDLE_LOOK_NS (20 * 1000000ULL)
+#define LOOK_CHANS   8U
+/* Scrubs of one poll, and of one in which idle channels are looked at, which also a worker without
+ * work has. */
+#define POLL_SCRUBS 16U
+#define LOOK_SCRUBS 256U
+#define MIB         (1ULL << 20)
+#define DETACH_MS   3000
+#define DOUBT_MB_S  50                 /* a scrub of groups in doubt is at least so fast */
+#define STALL_NS    (500 * 1000000ULL) /* a device that ends nothing for so long has stalled */
 
 /* ---- The poller ---- */
 
@@ -100,12 +109,77 @@ vworker_show(struct target_vworker *vw)
 		atomic_store_explicit(&vw->shown[i], now[i], memory_order_relaxed);
 }
 
+/** Poll scrubs, as many as have their turn. */
+static void
+poll_scrubs(struct target_vworker *vw, uint64_t now_ns, unsigned int most)
+{
+	struct target_vscrub *first = TAILQ_FIRST(&vw->scrubs), *s;
+
+	for (unsigned int i = 0; i < most && (s = TAILQ_FIRST(&vw->scrubs)) != NULL; i++) {
+		/* Of a medium that is away each group would be one that cannot be read. */
+		if (atomic_load_explicit(&s->vc->ex->file, memory_order_relaxed) ==
+		    TARGET_FILE_HERE) {
+			(void)weft_vol_scrub_poll(&s->mend, now_ns);
+			(void)weft_vol_scrub_poll(&s->scrub, now_ns);
+		}
+		TAILQ_REMOVE(&vw->scrubs, s, link);
+		TAILQ_INSERT_TAIL(&vw->scrubs, s, link);
+		if (TAILQ_FIRST(&vw->scrubs) == first)
+			return;
+	}
+}
+
+/** Poll channels with operations. One that gets its first one meanwhile has its turn in the next
+ * round. */
+static unsigned int
+poll_busy(struct target_vworker *vw, uint64_t now_ns)
+{
+	const struct target_vchan *last = TAILQ_LAST(&vw->busy, target_vchans);
+	struct target_vchan *vc;
+	unsigned int done = 0;
+
+	TAILQ_FOREACH (vc, &vw->busy, busy_link) {
+		if (!weft_vol_is_idle(vc->chan))
+			done += weft_vol_poll(vc->chan, now_ns);
+		if (vc == last)
+			break;
+	}
+	return done;
+}
+
+/** Look at channels: at all that have, or had, operations since the last look, and at some of the
+ * others, which are polled, as their devices' states may have changed. */
+static unsigned int
+look_chans(struct target_vworker *vw, uint64_t now_ns)
+{
+	const uint32_t n = target_nexports(vw->tw->t);
+	struct target_vchan *vc, *next;
+	unsigned int done = 0;
+
+	for (vc = TAILQ_FIRST(&vw->busy); vc != NULL; vc = next) {
+		next = TAILQ_NEXT(vc, busy_link);
+		chan_count(vc);
+		if (!weft_vol_is_idle(vc->chan))
+			continue;
+		TAILQ_REMOVE(&vw->busy, vc, busy_link);
+		vc->busy = false;
+	}
+	for (uint32_t i = 0; i < n && i < LOOK_CHANS; i++) {
+		vw->look_at = vw->look_at + 1 < n ? vw->look_at + 1 : 0;
+		vc = &vw->chan[vw->look_at];
+		if (vc->chan == NULL || vc->busy)
+			continue;
+		chan_count(vc);
+		done += weft_vol_poll(vc->chan, now_ns);
+	}
+	return done;
+}
+
 static unsigned int
 vworker_poll(void *arg, uint64_t now_ns)
 {
 	struct target_vworker *vw = arg;
 	const bool look = now_ns >= vw->look_ns;
-	const uint32_t n = target_nexports(vw->tw->t);
 	unsigned int done = 0;
 	eventfd_t v;
 
@@ -116,22 +190,10 @@ vworker_poll(void *arg, uint64_t now_ns)
 		vworker_show(vw);
 		target_vuntaken_look(vw, now_ns);
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		struct target_vchan *vc = &vw->chan[i];
-
-		if (vc->chan == NULL)
-			continue;
-		/* Of a medium that is away each group would be one that cannot be read. */
-		if (vc->scrubs &&
-		    atomic_load_explicit(&vc->ex->file, memory_order_relaxed) == TARGET_FILE_HERE) {
-			(void)weft_vol_scrub_poll(&vc->mend, now_ns);
-			(void)weft_vol_scrub_poll(&vc->scrub, now_ns);
-		}
-		if (look)
-			chan_count(vc);
-		if (look || !weft_vol_is_idle(vc->chan))
-			done += weft_vol_poll(vc->chan, now_ns);
-	}
+	poll_scrubs(vw, now_ns, look ? LOOK_SCRUBS : POLL_SCRUBS);
+	if (look)
+		done += look_chans(vw, now_ns);
+	done += poll_busy(vw, now_ns);
 	return done + target_vwindows_poll(vw) + weft_staging_poll(vw->staging);
 }
 
@@ -139,18 +201,29 @@ static uint64_t
 vworker_next_ns(void *arg)
 {
 	struct target_vworker *vw = arg;
+	const struct target_vchan *vc;
 	uint64_t next_ns = vw->look_ns;
 	eventfd_t v;
 
 	/* The worker is about to sleep: what has been told by now is seen here. */
 	if (eventfd_read(vw->wake_fd, &v) == 0)
 		return 0;
-	for (uint32_t i = 0; i < target_nexports(vw->tw->t); i++) {
-		uint64_t one = weft_vol_next_ns(vw->chan[i].chan);
+	TAILQ_FOREACH (vc, &vw->busy, busy_link) {
+		const uint64_t one = weft_vol_next_ns(vc->chan);
 
 		next_ns = one < next_ns ? one : next_ns;
 	}
 	return next_ns;
+}
+
+static void
+chan_busy(struct weft_vol_chan *c)
+{
+	struct target_vchan *vc = weft_vol_chan_owner(c);
+
+	if (!vc->busy)
+		TAILQ_INSERT_TAIL(&vc->vw->busy, vc, busy_link);
+	vc->busy = true;
 }
 
 /** Another worker has ended an operation for which one of ours waits. Any thread. */
@@ -185,7 +258,7 @@ vworker_free(struct target_vworker *vw)
 	if (vw->wake_fd >= 0)
 		close(vw->wake_fd);
 	weft_spare_end(&vw->spare_vios);
-	free(vw);
+	target_table_free(vw, sizeof(*vw));
 }
 
 struct poller_call {
@@ -237,7 +310,7 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	        .window_bytes = (uint32_t)t->conf.target.window_bytes,
 	        .numa_node = t->numa_node,
 	};
-	struct target_vworker *vw = calloc(1, sizeof(*vw));
+	struct target_vworker *vw = target_table_make(sizeof(*vw));
 	struct epoll_event ev = {.events = EPOLLIN};
 	int rc = 0;
 
@@ -249,6 +322,8 @@ vworker_up(struct target *t, struct target_worker *tw, uint8_t *memory, uint64_t
 	TAILQ_INIT(&vw->used);
 	TAILQ_INIT(&vw->turns);
 	TAILQ_INIT(&vw->ending);
+	TAILQ_INIT(&vw->busy);
+	TAILQ_INIT(&vw->scrubs);
 	vw->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	vw->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (vw->epoll_fd < 0 || vw->wake_fd < 0 ||
@@ -347,7 +422,7 @@ target_volumes_down(struct target *t)
 static void
 scrub_damage(struct weft_vol_scrub *s, uint64_t off_bytes, uint64_t blocks)
 {
-	const struct target_vchan *vc = s->owner;
+	const struct target_vchan *vc = ((const struct target_vscrub *)s->owner)->vc;
 
 	target_log_export(
 	        UI_ERR "export %s: DAMAGED: %llu blocks from offset %llu on do not have their "
@@ -361,12 +436,13 @@ scrub_damage(struct weft_vol_scrub *s, uint64_t off_bytes, uint64_t blocks)
 static void
 scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
 {
-	const struct target_vchan *vc = s->owner;
+	const struct target_vscrub *both = s->owner;
+	const struct target_vchan *vc = both->vc;
 
 	target_log_export(UI_ERR "export %s: the scrub cannot read at offset %llu: %s",
 	                  vc->ex->conf->name, (unsigned long long)off_bytes, strerror(-status));
 	/* A scrub of groups in doubt asks for them again and again. */
-	if (s == &vc->mend || !target_is_bad_range(status))
+	if (s == &both->mend || !target_is_bad_range(status))
 		return;
 	target_bad_range_keep(vc->ex, (struct target_bad_range){.off_bytes = off_bytes,
 	                                                        .len_bytes = 0,
@@ -376,7 +452,7 @@ scrub_failed(struct weft_vol_scrub *s, uint64_t off_bytes, int status)
 static void
 scrub_doubt(struct weft_vol_scrub *s, uint64_t groups)
 {
-	const struct target_vchan *vc = s->owner;
+	const struct target_vchan *vc = ((const struct target_vscrub *)s->owner)->vc;
 
 	if (groups > 0)
 		target_log_export(UI_WARNING
@@ -396,32 +472,39 @@ static void
 chan_scrub(struct target_vchan *vc, uint64_t now_ns)
 {
 	const uint64_t mb_s = vc->ex->conf->scrub_mb_s;
+	struct target_vscrub *s = vc->scrubs;
 
-	vc->scrub = (struct weft_vol_scrub){.bytes_per_s = mb_s * MIB,
-	                                    .damage = scrub_damage,
-	                                    .failed = scrub_failed,
-	                                    .owner = vc};
-	if (mb_s > 0)
-		weft_vol_scrub_start(&vc->scrub, vc->chan, now_ns);
-	vc->mend = (struct weft_vol_scrub){.bytes_per_s =
-	                                           (mb_s > DOUBT_MB_S ? mb_s : DOUBT_MB_S) * MIB,
+	s->vc = vc;
+	s->scrub = (struct weft_vol_scrub){.bytes_per_s = mb_s * MIB,
 	                                   .damage = scrub_damage,
 	                                   .failed = scrub_failed,
-	                                   .doubt = scrub_doubt,
-	                                   .owner = vc,
-	                                   .only_doubted = true};
-	weft_vol_scrub_start(&vc->mend, vc->chan, now_ns);
-	vc->scrubs = true;
+	                                   .owner = s};
+	if (mb_s > 0)
+		weft_vol_scrub_start(&s->scrub, vc->chan, now_ns);
+	s->mend = (struct weft_vol_scrub){.bytes_per_s =
+	                                          (mb_s > DOUBT_MB_S ? mb_s : DOUBT_MB_S) * MIB,
+	                                  .damage = scrub_damage,
+	                                  .failed = scrub_failed,
+	                                  .doubt = scrub_doubt,
+	                                  .owner = s,
+	                                  .only_doubted = true};
+	weft_vol_scrub_start(&s->mend, vc->chan, now_ns);
+	TAILQ_INSERT_TAIL(&vc->vw->scrubs, s, link);
+	s->polled = true;
 }
 
+/** On the worker, or it is stopped. What is under way of it ends later. */
 static void
 chan_scrub_stop(struct target_vchan *vc)
 {
-	if (vc->chan != NULL && vc->scrubs) {
-		weft_vol_scrub_stop(&vc->mend);
-		weft_vol_scrub_stop(&vc->scrub);
-	}
-	vc->scrubs = false;
+	struct target_vscrub *s = vc->scrubs;
+
+	if (vc->chan == NULL || s == NULL || !s->polled)
+		return;
+	weft_vol_scrub_stop(&s->mend);
+	weft_vol_scrub_stop(&s->scrub);
+	TAILQ_REMOVE(&vc->vw->scrubs, s, link);
+	s->polled = false;
 }
 
 /** A channel that is handed to its worker, or taken back. */
@@ -441,8 +524,7 @@ chan_take(void *arg)
 	const bool ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 
 	vc->chan = call->chan;
-	vc->scrubs = false;
-	if (vc->vw->tw == &vc->vw->tw->t->workers[0] && weft_vol_info(vc->ex->volume->vol)->sums)
+	if (vc->scrubs != NULL)
 		chan_scrub(vc, weft_worker_now_ns(vc->vw->tw->w));
 	target_round_done(&call->round, ok);
 }
@@ -463,8 +545,21 @@ chan_leave(void *arg)
 			(void)epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 		call->chan = vc->chan;
 		vc->chan = NULL;
+		if (vc->busy)
+			TAILQ_REMOVE(&vc->vw->busy, vc, busy_link);
+		vc->busy = false;
 	}
 	target_round_done(&call->round, ok);
+}
+
+/** No worker has the channels. */
+static void
+scrubs_free(struct target *t, const struct target_export *ex)
+{
+	struct target_vchan *vc = target_vchan_of(&t->workers[0], ex);
+
+	free(vc->scrubs);
+	vc->scrubs = NULL;
 }
 
 int
@@ -485,12 +580,18 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 	}
 	for (uint32_t i = 0; i < t->stack.nworkers && rc == 0; i++) {
 		struct target_vchan *vc = target_vchan_of(&t->workers[i], ex);
-		const struct weft_vol_chan_attr a = {.wake = chan_wake, .owner = vc};
+		const struct weft_vol_chan_attr a = {
+		        .wake = chan_wake, .busy = chan_busy, .owner = vc};
 
 		vc->ex = ex;
 		vc->vw = t->workers[i].volumes;
 		calls[i].vc = vc;
-		rc = weft_vol_chan_open(v->vol, &a, &calls[i].chan);
+		if (i == 0 && weft_vol_info(v->vol)->sums) {
+			vc->scrubs = calloc(1, sizeof(*vc->scrubs));
+			rc = vc->scrubs != NULL ? 0 : -ENOMEM;
+		}
+		if (rc == 0)
+			rc = weft_vol_chan_open(v->vol, &a, &calls[i].chan);
 	}
 	if (rc == 0 && target_round(t, calls, sizeof(calls[0]), chan_take)) {
 		target_nvmf_enter(t, ex);
@@ -502,6 +603,7 @@ target_volume_attach(struct target *t, struct target_export *ex, char *err, size
 	} else {
 		for (uint32_t i = 0; i < t->stack.nworkers; i++)
 			(void)weft_vol_chan_close(calls[i].chan);
+		scrubs_free(t, ex);
 	}
 	snprintf(err, err_size, "export %s: cannot be reached by the workers: %s", ex->conf->name,
 	         strerror(-rc));
@@ -542,6 +644,8 @@ target_volume_detach(struct target *t, struct target_export *ex)
 			calls[i].chan = NULL;
 		}
 	}
+	if (rc == 0)
+		scrubs_free(t, ex);
 	return rc;
 }
 

@@ -33,6 +33,7 @@
 
 #define WATCH_EVENTS                                                                               \
 	(IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
+#define WATCH_SOME    128U    /* exports of one look that no event asks for */
 #define WATCH_REST_NS 1000000 /* between two checks, however many events there are */
 
 void
@@ -177,28 +178,43 @@ watch_look(const struct target_export *ex)
 	                                                                  : TARGET_FILE_REPLACED;
 }
 
+static void
+watch_one(struct target *t, struct target_export *ex)
+{
+	enum target_file was = atomic_load_explicit(&ex->file, memory_order_relaxed), now;
+
+	if (ex->file_fd < 0 && (ex->volume == NULL || !target_export_up(ex)))
+		return;
+	now = watch_look(ex);
+	if (now == was)
+		return;
+	atomic_store_explicit(&ex->file, now, memory_order_relaxed);
+	if (now == TARGET_FILE_HERE) {
+		ui_msg("export %s: %s is there again, and served", ex->conf->name,
+		       target_place(ex->conf));
+		return;
+	}
+	atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
+	ui_msg(UI_ERR "export %s: LOST: %s %s; it is no longer served, and its grants "
+	              "are revoked",
+	       ex->conf->name, target_place(ex->conf), target_file_str(ex));
+	target_export_revoke(t, ex);
+}
+
 void
 target_watch(struct target *t)
 {
-	for (uint32_t i = 0; i < target_nexports(t); i++) {
-		struct target_export *ex = &t->exports[i];
-		enum target_file was = atomic_load_explicit(&ex->file, memory_order_relaxed), now;
+	for (uint32_t i = 0; i < target_nexports(t); i++)
+		watch_one(t, &t->exports[i]);
+}
 
-		if (ex->file_fd < 0 && (ex->volume == NULL || !target_export_up(ex)))
-			continue;
-		now = watch_look(ex);
-		if (now == was)
-			continue;
-		atomic_store_explicit(&ex->file, now, memory_order_relaxed);
-		if (now == TARGET_FILE_HERE) {
-			ui_msg("export %s: %s is there again, and served", ex->conf->name,
-			       target_place(ex->conf));
-			continue;
-		}
-		atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
-		ui_msg(UI_ERR "export %s: LOST: %s %s; it is no longer served, and its grants "
-		              "are revoked",
-		       ex->conf->name, target_place(ex->conf), target_file_str(ex));
-		target_export_revoke(t, ex);
+void
+target_watch_some(struct target *t)
+{
+	const uint32_t n = target_nexports(t);
+
+	for (uint32_t i = 0; i < n && i < WATCH_SOME; i++) {
+		t->watch_at = t->watch_at + 1 < n ? t->watch_at + 1 : 0;
+		watch_one(t, &t->exports[t->watch_at]);
 	}
 }

@@ -306,6 +306,8 @@ weft_vol_submit(struct weft_vol_chan *c, struct weft_vol_op *op)
 		if (r != 0)
 			return r;
 	}
+	if (TAILQ_EMPTY(&c->all) && c->attr.busy != NULL)
+		c->attr.busy(c);
 	TAILQ_INSERT_TAIL(&c->all, op, chan_link);
 	c->stats.under_way++;
 	if (op->client != NULL) {

@@ -167,6 +167,10 @@ struct weft_vol_chan_attr {
 	 * call the volume. Not called again before a poll.
 	 */
 	void (*wake)(struct weft_vol_chan *c);
+	/** May be NULL. An operation was taken, and the channel had none: from now on it is to be
+	 * polled, until weft_vol_is_idle(). Called by weft_vol_submit(); must not call the volume.
+	 */
+	void (*busy)(struct weft_vol_chan *c);
 	/** May be NULL: the device's state has changed, see weft_block_chan_attr. */
 	void (*event)(struct weft_vol_chan *c, const struct weft_block_state *state);
 	void *owner; /**< weft_vol_chan_owner() */

@@ -18,6 +18,7 @@ static int
 load(const char *text)
 {
 	err[0] = '\0';
+	conf_free(&conf);
 	return conf_load_string("t.ini", text, strlen(text), &conf, err, sizeof(err));
 }
 
@@ -668,6 +669,7 @@ test_file(void)
 	CHECK(f != NULL);
 	fputs(PORT "[export e]\npath = sub/e.weft\n", f);
 	fclose(f);
+	conf_free(&conf);
 	CHECK_MSG(conf_load(path, &conf, err, sizeof(err)) == 0, "%s", err);
 	snprintf(want, sizeof(want), "%s/sub/e.weft", dir);
 	CHECK_STR(conf.exports[0].path, want);
@@ -903,10 +905,64 @@ test_document(void)
 	free(want);
 }
 
+/** A file of n exports, the last one of this name and path. The caller frees it. */
+static char *
+many_exports(unsigned int n, const char *name, const char *file)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	CHECK(f != NULL);
+	fputs(PORT, f);
+	for (unsigned int i = 0; i + 1 < n; i++)
+		fprintf(f, "[export e%u]\npath = /d/%u\n", i, i);
+	fprintf(f, "[export %s]\npath = %s\n", name, file);
+	CHECK_EQ(fclose(f), 0);
+	return text;
+}
+
+/* As many exports as there may be, and one more; a name and a file that there are among them. */
+static void
+test_many(void)
+{
+	static const struct {
+		unsigned int n;
+		const char *name, *file, *message;
+	} t[] = {
+	        {CONF_EXPORTS_MAX, "last", "/d/last", NULL},
+	        {CONF_EXPORTS_MAX + 1, "last", "/d/last",
+	         "t.ini:8196: [export last]: too many; 4096 sections [export NAME] at most"},
+	        {3000, "e7", "/d/last",
+	         "t.ini:6002: [export e7]: second section of this name, the first is on line 18; "
+	         "rename or join them"},
+	        {3000, "last", "/d/2001",
+	         "t.ini:6002: [export last] path: the same as that of [export e2001]; give each "
+	         "export its own file"},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char *text = many_exports(t[i].n, t[i].name, t[i].file);
+
+		if (t[i].message == NULL) {
+			CHECK_MSG(load(text) == 0, "%s", err);
+			CHECK_EQ(conf.nexports, t[i].n);
+			CHECK_STR(conf.exports[2345].name, "e2345");
+			CHECK_STR(conf.exports[t[i].n - 1].path, "/d/last");
+		} else {
+			CHECK_EQ(load(text), -EINVAL);
+			CHECK_STR(err, t[i].message);
+			CHECK_EQ(conf.nexports, 0);
+		}
+		free(text);
+	}
+}
+
 /* The shipped example must load. */
 static void
 test_example(void)
 {
+	conf_free(&conf);
 	CHECK_MSG(conf_load(DOCS_DIR "/../apps/target/weft-target.ini.example", &conf, err,
 	                    sizeof(err)) == 0,
 	          "%s", err);
@@ -929,6 +985,7 @@ test_example_metrics(void)
 	at = strstr(text, "\n# metrics = 9471\n");
 	CHECK_MSG(at != NULL, "weft-target.ini.example does not show `metrics`");
 	memmove(at + 1, at + 3, n - (size_t)(at + 3 - text) + 1);
+	conf_free(&conf);
 	CHECK_MSG(conf_load_string("e.ini", text, n - 2, &conf, err, sizeof(err)) == 0, "%s", err);
 	CHECK_STR(conf.target.metrics, "9471");
 	free(text);
@@ -1039,5 +1096,5 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"ipv6_only", test_ipv6_only}, {"several networks of a port", test_networks},
                {"dscp", test_dscp},
                {"each key states what applies without it", test_defaults_are_stated},
-               {"document", test_document}, {"example", test_example},
-               {"the metrics of the example", test_example_metrics})
+               {"thousands of exports", test_many}, {"document", test_document},
+               {"example", test_example}, {"the metrics of the example", test_example_metrics})

@@ -14,6 +14,7 @@
 
 static char root[64];
 static struct conf c;
+static struct conf_export exports[3];
 
 static void
 plant(const char *path, const char *text)
@@ -124,6 +125,7 @@ test_need(void)
 	CHECK_EQ(n.staging, 0);
 	CHECK_EQ(n.buffers, 256 * MIB);
 	CHECK_EQ(size_at_start(&n, true), n.program);
+	c.exports = exports;
 	c.exports[0] = (struct conf_export){.format = CONF_FORMAT_VOLUME, .size_bytes = 1ull << 40};
 	c.exports[1] = (struct conf_export){.size_bytes = 64 * MIB};
 	c.exports[2] = (struct conf_export){.size_bytes = 64 * MIB, .persist = CONF_PERSIST_PMEM};

@@ -155,7 +155,7 @@ test_set(void)
 	        {"[exports]\n", "line 1: "},
 	        {"size = 1M\n", "line 1: "},
 	};
-	struct conf *c = malloc(sizeof(*c));
+	struct conf *c = calloc(1, sizeof(*c));
 
 	begin();
 	put("a", "4M");
@@ -167,6 +167,7 @@ test_set(void)
 	}
 	CHECK_EQ(state_parse_set(st, "; nothing\n", c, err, sizeof(err)), 0);
 	CHECK_EQ(c->nexports, 0);
+	conf_free(c);
 	CHECK_EQ(state_parse_set(st,
 	                         "[export c]\nsize = 1M\npath = c\n"
 	                         "[export\ta]\nsize = 8M\npath = p.weft\n",
@@ -187,6 +188,7 @@ test_set(void)
 		CHECK_STR(st->exports[1].name, "b");
 		again();
 	}
+	conf_free(c);
 	free(c);
 	end();
 }

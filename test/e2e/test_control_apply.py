@@ -135,7 +135,7 @@ def test_refused():
             ("\n".join([base, good, section("b", path="b", size="9999T")]), 1, "export b"),
             # Each of them has room alone.
             ("\n".join([base, *(section(f"b{i}", path=f"b{i}", size=str(free(path("ar.state")) // 2)) for i in range(3))]), 1, "export b"),
-            ("\n".join([base, *(section(f"b{i}", path=f"b{i}", size="64K") for i in range(28))]), 1, "32 at most"),
+            ("\n".join([base, *(section(f"b{i}", path=f"b{i}", size="64K") for i in range(4092))]), 1, "4096 at most"),
             ("\n".join([base, good, section("b", path="b", size="x")]), 2, "line "),
             ("\n".join([base, good, section("b", path="b", size="64K", nix=1)]), 2, "unknown key"),
             ("\n".join([base, good, good]), 2, "second section"),

@@ -173,6 +173,7 @@ target_start(void)
 		sn.arg = t->stack.workers[i];
 		sim_add_node(world.sim, &sn);
 	}
+	target_export_named(t, &t->exports[0], t->conf.exports[0].name);
 	CHECK_MSG(target_export_open(&t->exports[0], &t->conf.exports[0], -1, err, sizeof(err)) ==
 	                  0,
 	          "%s", err);
@@ -572,6 +573,7 @@ world_close(void)
 	world.sim = NULL;
 	unlink(world.file);
 	free(world.crowd);
+	conf_free(&world.t->conf);
 	free(world.t);
 }
 

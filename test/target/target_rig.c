@@ -207,6 +207,7 @@ target_start(void)
 	for (uint32_t i = 0; i < t->nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 
+		target_export_named(t, ex, t->conf.exports[i].name);
 		CHECK_MSG(target_export_open(ex, &t->conf.exports[i], -1, err, sizeof(err)) == 0,
 		          "%s", err);
 		CHECK_MSG(target_volume_attach(t, ex, err, sizeof(err)) == 0, "%s", err);
@@ -234,6 +235,7 @@ target_stop(void)
 	target_volumes_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
+	conf_free(&t->conf);
 	free(t);
 }
 
@@ -483,6 +485,7 @@ xdr_nothing(XDR *xdr, void *res)
 
 union rig_res {
 	weft_volrpc_list list;
+	weft_volrpc_page page;
 	weft_volrpc_open_res open;
 	weft_volrpc_res res;
 	weft_volrpc_read_res read;
@@ -523,6 +526,8 @@ static const struct rig_kind {
         [WEFT_VOLRPC_SNAPSHOTS] = KIND(xdr_weft_volrpc_snap_args, snapshots_res),
         [WEFT_VOLRPC_SNAPSHOT_REMOVE] = KIND(xdr_weft_volrpc_snap_args, res),
         [WEFT_VOLRPC_CLONE] = KIND(xdr_weft_volrpc_snap_args, made_res),
+        [WEFT_VOLRPC_VERIFIER] = {(xdrproc_t)xdr_nothing, (xdrproc_t)xdr_nothing, 0},
+        [WEFT_VOLRPC_LIST_FROM] = KIND(xdr_weft_volrpc_list_args, page),
 };
 
 static const weft_volrpc_fault *
@@ -533,6 +538,11 @@ call_results(struct rig_call *c, const union rig_res *r)
 	case WEFT_VOLRPC_LIST:
 		c->status = WEFT_VOLRPC_OK;
 		c->items = c->proc == WEFT_VOLRPC_LIST ? r->list.items.items_len : 0;
+		return NULL;
+	case WEFT_VOLRPC_LIST_FROM:
+		c->status = WEFT_VOLRPC_OK;
+		c->items = r->page.items.items_len;
+		c->next = r->page.next;
 		return NULL;
 	case WEFT_VOLRPC_OPEN:
 		c->status = r->open.status;

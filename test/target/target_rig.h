@@ -75,6 +75,7 @@ struct rig_call {
 		weft_volrpc_move_args move;
 		weft_volrpc_window_close_args wclose;
 		weft_volrpc_snap_args snap;
+		weft_volrpc_list_args list;
 	} args;
 	/** Octets that are sent as the arguments, instead of args; NULL: none. */
 	const void *raw;
@@ -92,7 +93,7 @@ struct rig_call {
 	weft_volrpc_grant grant; /**< its texts are not kept */
 	weft_volrpc_window win;
 	uint8_t hash[WEFT_VOLRPC_HASH_MAX];
-	uint32_t hash_bytes, read_bytes, extents, items;
+	uint32_t hash_bytes, read_bytes, extents, items, next;
 	struct rig_conn *conn;
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "target_rig.h"
+#include "target_volume_scrub.h"
 #include "vol_priv.h"
 #include "weft_test.h"
 
@@ -154,7 +155,7 @@ test_failed(void)
 static bool
 mends(void *arg)
 {
-	return ((const struct target_vchan *)arg)->mend.busy;
+	return ((const struct target_vchan *)arg)->scrubs->mend.busy;
 }
 
 /** The scrub of groups in doubt comes to one whose doubt has just ended, and finds damage. */
@@ -182,7 +183,7 @@ test_mend(void)
 	CHECK(rig_until(60 * RIG_S, mends, vc));
 	vol_sums_doubt(sums, 0, false);
 	rig_run(RIG_S);
-	CHECK(vc->mend.damaged == 1 && atomic_load(&vc->damaged) == 1);
+	CHECK(vc->scrubs->mend.damaged == 1 && atomic_load(&vc->damaged) == 1);
 	CHECK_EQ(disk()->mismatches.n, 1);
 	CHECK_EQ(disk()->mismatches.last[0].off_bytes, 8192);
 	CHECK(rig_said("DAMAGED: 1 blocks from offset 8192 on do not have their checksum"));

@@ -27,7 +27,7 @@
 #define CONF_PORTS_MAX    8
 #define CONF_WORKERS_MAX  8
 #define CONF_NETWORKS_MAX (CONF_PORTS_MAX * WEFT_MAX_NETWORKS) /**< sections [network NAME] */
-#define CONF_EXPORTS_MAX  32 /**< WEFT_EXPORTS_MAX of weft_export.x */
+#define CONF_EXPORTS_MAX  4096
 #define CONF_CLIENTS_MAX  64
 #define CONF_EAL_MAX      512
 #define CONF_ERR_MAX      512 /**< enough for every message */
@@ -154,21 +154,24 @@ struct conf {
 	struct conf_network networks[CONF_NETWORKS_MAX];
 	struct conf_worker
 	        workers[CONF_WORKERS_MAX]; /**< at least one after a load, when there is a port */
-	struct conf_export exports[CONF_EXPORTS_MAX];
+	struct conf_export *exports;       /**< nexports; NULL: none. conf_free() */
 	struct conf_client clients[CONF_CLIENTS_MAX];
 	struct conf_nvmf nvmf;
 	struct conf_subsys subsys[CONF_SUBSYS_MAX];
 	uint32_t nports, nnetworks, nworkers, nexports, nclients, nsubsys;
 };
 
-/** Set every key to its default, without ports, workers, exports and clients. */
+/** Set every key to its default, without ports, workers, exports and clients. What c was before does
+ * not matter: exports that it had are conf_free()'s to free. */
 void conf_defaults(struct conf *c);
+/** Free the exports, of which there are none then. c: loaded, or zeroed. */
+void conf_free(struct conf *c);
 
 /**
  * Load a file over the defaults and check the whole. When there is no [worker], one worker, or as
  * many as [weft] workers says, serves all ports. A single [worker] without `ports` serves all
  * ports, too. A port that no worker serves is an error. 0; -EINVAL (the file's content), or -errno
- * of opening and reading it. err gets one line without newline.
+ * of opening and reading it: there are no exports then. err gets one line without newline.
  */
 int conf_load(const char *path, struct conf *c, char *err, size_t err_size);
 
@@ -194,8 +197,8 @@ int conf_add_port(struct conf *c, const char *name, const char *dev, const char 
 int conf_finish(struct conf *c, char *err, size_t err_size);
 
 /**
- * Reduce the configuration to the one port that reaches `to`, and its worker; for a client of one
- * host. from, unless NULL: the port must own this address. to NULL: `from` alone decides.
+ * Reduce the configuration to the one port that reaches `to`, and its worker, without exports; for a
+ * client of one host. from, unless NULL: the port must own this address. to NULL: `from` alone decides.
  * -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (`to` is an address of this host) with the reason in err.
  */
 int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,

@@ -27,6 +27,14 @@ conf_defaults(struct conf *c)
 }
 
 void
+conf_free(struct conf *c)
+{
+	free(c->exports);
+	c->exports = NULL;
+	c->nexports = 0;
+}
+
+void
 conf_named_defaults(const char *name, void *base)
 {
 	for (unsigned int i = 0; i < conf_nsections; i++)

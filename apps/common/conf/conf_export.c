@@ -12,7 +12,7 @@ int
 conf_parse_export(const char *name, const char *text, struct conf_export *out, char *err,
                   size_t err_size)
 {
-	struct conf *c = malloc(sizeof(*c));
+	struct conf *c = calloc(1, sizeof(*c));
 	int rc = -ENOMEM;
 
 	if (c != NULL)
@@ -25,6 +25,8 @@ conf_parse_export(const char *name, const char *text, struct conf_export *out, c
 	}
 	if (rc == 0)
 		*out = c->exports[0];
+	if (c != NULL)
+		conf_free(c);
 	free(c);
 	return rc;
 }

@@ -12,7 +12,7 @@
 #include "conf_reader.h"
 #include "file_open.h"
 
-#define CONF_FILE_MAX (1u << 20)
+#define CONF_FILE_MAX (16u << 20)
 
 /* ---- Section headers ---- */
 
@@ -41,11 +41,28 @@ conf_section_twice(struct conf_reader *l, int first_line)
 	           first_line);
 }
 
+/** The section of this kind that has the name; NULL: none. */
+static char *
+conf_section_find(const struct conf_reader *l, const struct conf_section *s, char *array,
+                  uint32_t count, const char *name)
+{
+	uint32_t i = 0;
+
+	if (s->grows) {
+		i = conf_index_find(&l->index, l->conf->exports, count, name);
+		return i < count ? (char *)&l->conf->exports[i] : NULL;
+	}
+	while (i < count && strcmp(array + i * s->elem_bytes + s->name_off, name) != 0)
+		i++;
+	return i < count ? array + i * s->elem_bytes : NULL;
+}
+
 static void
 conf_section_named(struct conf_reader *l, const struct conf_section *s, const char *name)
 {
 	uint32_t *count = (uint32_t *)((char *)l->conf + s->count_off);
 	char *array = (char *)l->conf + s->off, *elem;
+	int rc = 0;
 
 	if (*name == '\0') {
 		conf_fault(l, l->line, NULL, "no name; write [%s %s]", s->name,
@@ -71,16 +88,24 @@ conf_section_named(struct conf_reader *l, const struct conf_section *s, const ch
 			return;
 		}
 	}
-	for (uint32_t i = 0; i < *count; i++) {
-		elem = array + i * s->elem_bytes;
-		if (strcmp(elem + s->name_off, name) == 0) {
-			conf_section_twice(l, *(int *)(elem + s->line_off));
-			return;
-		}
+	elem = conf_section_find(l, s, array, *count, name);
+	if (elem != NULL) {
+		conf_section_twice(l, *(int *)(elem + s->line_off));
+		return;
 	}
 	if (*count == s->max) {
 		conf_fault(l, l->line, NULL, "too many; %u sections [%s NAME] at most", s->max,
 		           s->name);
+		return;
+	}
+	if (s->grows) {
+		rc = conf_exports_room(&l->conf->exports, *count);
+		array = (char *)l->conf->exports;
+	}
+	if (rc == 0 && s->grows)
+		rc = conf_index_add(&l->index, l->conf->exports, *count, name);
+	if (rc != 0) {
+		conf_fault(l, l->line, NULL, "out of memory");
 		return;
 	}
 	elem = array + *count * s->elem_bytes;
@@ -313,7 +338,10 @@ conf_load_sections(const char *name, const char *text, size_t len, struct conf *
 		conf_junk(l, junk);
 	conf_check_section(l);
 	junk = l->fault_line;
+	conf_index_free(&l->index);
 	free(l);
+	if (junk != 0)
+		conf_free(c);
 	return junk != 0 ? -EINVAL : 0;
 }
 
@@ -323,7 +351,12 @@ conf_load_string(const char *name, const char *text, size_t len, struct conf *c,
 {
 	int rc = conf_load_sections(name, text, len, c, err, err_size);
 
-	return rc == 0 ? conf_finish(c, err, err_size) : rc;
+	if (rc == 0) {
+		rc = conf_finish(c, err, err_size);
+		if (rc != 0)
+			conf_free(c);
+	}
+	return rc;
 }
 
 int
@@ -336,6 +369,7 @@ conf_load(const char *path, struct conf *c, char *err, size_t err_size)
 	 * refused. */
 	int fd = file_open(path, why, sizeof(why)), rc;
 
+	conf_defaults(c); /* a failure leaves no exports */
 	if (fd < 0) {
 		snprintf(err, err_size, "%s: %s", path, why);
 		return fd;
@@ -349,8 +383,8 @@ conf_load(const char *path, struct conf *c, char *err, size_t err_size)
 	if (rc != 0)
 		snprintf(err, err_size, "%s: cannot be read: %s", path, strerror(-rc));
 	else if (len > CONF_FILE_MAX)
-		rc = -EFBIG,
-		snprintf(err, err_size, "%s: larger than 1 MiB; is it a configuration file?", path);
+		rc = -EFBIG, snprintf(err, err_size,
+		                      "%s: larger than 16 MiB; is it a configuration file?", path);
 	else
 		rc = conf_load_string(path, text, len, c, err, err_size);
 	free(text);

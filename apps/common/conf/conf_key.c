@@ -410,6 +410,7 @@ const struct conf_section conf_sections[] = {
                 .name = "export",
                 .named = true,
                 .off = offsetof(struct conf, exports),
+                .grows = true,
                 .elem_bytes = sizeof(struct conf_export),
                 .count_off = offsetof(struct conf, nexports),
                 .max = CONF_EXPORTS_MAX,

@@ -61,6 +61,7 @@ struct conf_section {
 	bool named; /**< "[port NAME]", any number up to max */
 	bool nqn;   /**< named: the name is an NQN */
 	size_t off; /**< of the structure, or of the array */
+	bool grows; /**< at off is a pointer to the array of exports (conf_exports_room()) */
 	size_t elem_bytes;
 	size_t count_off; /**< named: uint32_t in struct conf */
 	uint32_t max;

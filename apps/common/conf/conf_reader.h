@@ -4,6 +4,7 @@
 
 /** @file One load of a configuration, while it reads; private to conf*.c. */
 
+#include "conf_index.h"
 #include "conf_key.h"
 
 #define CONF_LINE_MAX 2000
@@ -25,6 +26,7 @@ struct conf_reader {
 	int sec_line;
 	int key_line[CONF_KEYS_MAX];      /* 0: not seen */
 	int once_line[CONF_SECTIONS_MAX]; /* where a section without a name was, 0: nowhere yet */
+	struct conf_index index;          /* of the exports */
 	/* the first fault */
 	int fault_line;
 	char *err;

@@ -94,6 +94,8 @@ conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
 		return -EINVAL;
 	}
 	*one = *c;
+	one->exports = NULL;
+	one->nexports = 0;
 	for (uint32_t i = 0; i < c->nworkers; i++)
 		for (uint32_t n = 0; n < c->workers[i].nports; n++)
 			if (strcmp(c->workers[i].ports[n], p->name) == 0)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <weft/device.h>
@@ -360,6 +361,69 @@ whole_check_workers(const struct whole *h)
 	return 0;
 }
 
+/** In the order of their images, or else of their paths. */
+static int
+by_place(const void *a, const void *b)
+{
+	const struct conf_export *x = *(const struct conf_export *const *)a;
+	const struct conf_export *y = *(const struct conf_export *const *)b;
+	int rc = strcmp(x->image, y->image);
+
+	if (rc == 0)
+		rc = strcmp(x->image[0] != '\0' ? x->ceph : x->path,
+		            y->image[0] != '\0' ? y->ceph : y->path);
+	return rc;
+}
+
+/** The same, and of the same place in the order of the file. */
+static int
+by_place_and_line(const void *a, const void *b)
+{
+	const struct conf_export *x = *(const struct conf_export *const *)a;
+	const struct conf_export *y = *(const struct conf_export *const *)b;
+	int rc = by_place(a, b);
+
+	return rc != 0 ? rc : (x > y) - (x < y);
+}
+
+/** No two exports have the same image or path. */
+static int
+whole_check_media(const struct whole *h)
+{
+	const struct conf *c = h->c;
+	const struct conf_export **e = calloc(c->nexports + 1, sizeof(*e)), *twice = NULL,
+	                         *first = NULL;
+
+	if (e == NULL)
+		return conf_whole_fail(h, 0, "out of memory");
+	for (uint32_t i = 0; i < c->nexports; i++)
+		e[i] = &c->exports[i];
+	qsort(e, c->nexports, sizeof(*e), by_place_and_line);
+	for (uint32_t i = 1, same = 0; i < c->nexports; i++) {
+		if (by_place(&e[same], &e[i]) != 0) {
+			same = i;
+			continue;
+		}
+		if ((e[i]->image[0] != '\0' || e[i]->path[0] != '\0') &&
+		    (twice == NULL || e[i] < twice)) {
+			twice = e[i];
+			first = e[same];
+		}
+	}
+	free(e);
+	if (twice == NULL)
+		return 0;
+	return twice->image[0] != '\0'
+	               ? conf_whole_fail(h, twice->line,
+	                            "[export %s] image: the same as that of [export %s]; give each "
+	                            "export its own image",
+	                            twice->name, first->name)
+	               : conf_whole_fail(h, twice->line,
+	                            "[export %s] path: the same as that of [export %s]; give each "
+	                            "export its own file",
+	                            twice->name, first->name);
+}
+
 static int
 whole_check_exports(const struct whole *h)
 {
@@ -373,30 +437,12 @@ whole_check_exports(const struct whole *h)
 	for (uint32_t i = 0; i < c->nexports; i++)
 		if (c->exports[i].allow_clients[0] != '\0' &&
 		    c->target.host_auth == CONF_HOST_AUTH_NONE)
-			return conf_whole_fail(
-			        h, c->exports[i].line,
-			        "[export %s] allow_clients: no client has a name without "
-			        "[target] host_auth; set it, or name addresses "
-			        "(allow_from)",
-			        c->exports[i].name);
-	for (uint32_t i = 1; i < c->nexports; i++)
-		for (uint32_t j = 0; j < i; j++)
-			if (c->exports[i].image[0] != '\0' &&
-			    strcmp(c->exports[i].image, c->exports[j].image) == 0 &&
-			    strcmp(c->exports[i].ceph, c->exports[j].ceph) == 0)
-				return conf_whole_fail(
-				        h, c->exports[i].line,
-				        "[export %s] image: the same as that of [export "
-				        "%s]; give each export its own image",
-				        c->exports[i].name, c->exports[j].name);
-			else if (c->exports[i].path[0] != '\0' &&
-			         strcmp(c->exports[i].path, c->exports[j].path) == 0)
-				return conf_whole_fail(
-				        h, c->exports[i].line,
-				        "[export %s] path: the same as that of [export "
-				        "%s]; give each export its own file",
-				        c->exports[i].name, c->exports[j].name);
-	return 0;
+			return conf_whole_fail(h, c->exports[i].line,
+			                  "[export %s] allow_clients: no client has a name without "
+			                  "[target] host_auth; set it, or name addresses "
+			                  "(allow_from)",
+			                  c->exports[i].name);
+	return whole_check_media(h);
 }
 
 /** Each worker needs memory for two windows, and for two of the longest READs. */

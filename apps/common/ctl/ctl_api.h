@@ -18,8 +18,8 @@
 #include <jansson.h>
 
 #define CTL_SOCKET     "/run/weft/control.sock" /**< where the socket is by default */
-#define CTL_LINE_MAX   65536U                   /**< octets of a request, with its newline */
-#define CTL_ANSWER_MAX (4U << 20)               /**< octets of an answer */
+#define CTL_LINE_MAX   (4U << 20)               /**< octets of a request, with its newline */
+#define CTL_ANSWER_MAX (16U << 20)              /**< octets of an answer */
 #define CTL_TEXT_MAX   512                      /**< a line for people */
 
 /** What a parameter or a field of a result is. */

@@ -653,7 +653,7 @@ const struct ctl_error ctl_errors[] = {
         {CTL_LATE, "late", 8, "not done within its time; it goes on, and the log has its end"},
         {CTL_FULL, "full", 9, "the socket has as many clients as it may have"},
         {CTL_TOO_LONG, "too_long", CTL_EXIT_FAILED,
-         "a request longer than 64 KiB, or an answer longer than 4 MiB"},
+         "a request longer than 4 MiB, or an answer longer than 16 MiB"},
 };
 
 const unsigned int ctl_nerrors = N(ctl_errors);
