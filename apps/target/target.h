@@ -63,7 +63,7 @@ struct target {
 	atomic_uint revoke_ms; /**< relaxed: SIGHUP changes it, and it stands alone */
 	atomic_ullong slow_ns; /**< likewise: from when on an operation is slow */
 	struct stack stack;
-	/** By number. These tables are as long as the limit, and zeros: the pages of slots that were
+	/** By number. These tables are as long as the limit, and zeros: pages of slots that were
 	 * never used take no memory. Nothing may write to them, or read them again and again. */
 	struct target_export exports[CONF_EXPORTS_MAX];
 	struct rate_export rates[CONF_EXPORTS_MAX];

@@ -272,8 +272,8 @@ client_next_line(struct control *ctl, struct control_client *c)
 		client_line(ctl, c, c->in + at, (size_t)(end - c->in) - at);
 		return true;
 	}
-	/* What is there of a line goes to the front. Whole lines do not: a client may send thousands
-	 * at once. */
+	/* What is there of a line goes to the front. Whole lines do not: a client may send
+	 * thousands at once. */
 	c->in_len -= c->in_at;
 	memmove(c->in, c->in + c->in_at, c->in_len);
 	c->in_at = 0;

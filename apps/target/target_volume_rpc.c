@@ -50,8 +50,8 @@ vlist_item(const struct target_conn *c, struct target_export *ex, weft_volrpc_it
 	return false;
 }
 
-/** Fill in items from slot *at on, `most` at most; *at: the slot behind the last one that was looked
- * at. False: no memory. */
+/** Fill in items from slot *at on, `most` at most; *at: the slot behind the last one that was
+ * looked at. False: no memory. */
 static bool
 vlist_items(const struct target_conn *c, uint32_t *at, uint32_t most, weft_volrpc_item **items,
             u_int *n)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Many exports, listed: an older client gets the first of them by LIST, a newer one all by pages. */
+/** @file Many exports, listed: an older client gets the first of them by LIST, a newer one all by
+ * pages. */
 
 #include "target_rig.h"
 #include "weft_test.h"

@@ -161,8 +161,8 @@ struct conf {
 	uint32_t nports, nnetworks, nworkers, nexports, nclients, nsubsys;
 };
 
-/** Set every key to its default, without ports, workers, exports and clients. What c was before does
- * not matter: exports that it had are conf_free()'s to free. */
+/** Set every key to its default, without ports, workers, exports and clients. What c was before
+ * does not matter: exports that it had are conf_free()'s to free. */
 void conf_defaults(struct conf *c);
 /** Free the exports, of which there are none then. c: loaded, or zeroed. */
 void conf_free(struct conf *c);
@@ -197,8 +197,9 @@ int conf_add_port(struct conf *c, const char *name, const char *dev, const char 
 int conf_finish(struct conf *c, char *err, size_t err_size);
 
 /**
- * Reduce the configuration to the one port that reaches `to`, and its worker, without exports; for a
- * client of one host. from, unless NULL: the port must own this address. to NULL: `from` alone decides.
+ * Reduce the configuration to the one port that reaches `to`, and its worker, without exports; for
+ * a client of one host. from, unless NULL: the port must own this address. to NULL: `from` alone
+ * decides.
  * -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (`to` is an address of this host) with the reason in err.
  */
 int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
