@@ -412,7 +412,7 @@ def test_garbage():
     assert [a.get("id") for a in got] == [1, None, 2] and got[2]["error"]["code"] == NOT_FOUND, got
     # A request without an end: it is refused, and the client is closed.
     with t.client() as endless:
-        endless.sendall(b"[" * 65536)
+        endless.sendall(b"[" * (4 << 20))
         assert json.loads(line(endless))["error"]["data"]["name"] == "too_long" and line(endless) == ""
     # One that says all at once and then reads, by nc's way: half closed.
     with t.client() as closed:
