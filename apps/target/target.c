@@ -51,6 +51,8 @@ usage(void)
 	      "                      change nothing\n"
 	      "      --help-config   print all sections and keys\n"
 	      "      --help-metrics  print all metrics\n"
+	      "      --log-format F  lines of the log as text, as text with time and level\n"
+	      "                      (time), or as JSON (json) [as FILE says]\n"
 	      "      --size          print how much memory and how many hugepages are needed,\n"
 	      "                      and what the machine has. Exit status 1: too little\n"
 	      "      --volumes N     with --size: so many volumes [those of FILE]\n"
@@ -286,6 +288,21 @@ served(struct target *t)
 	return n;
 }
 
+static void
+log_format_option(struct target *t, const char *word)
+{
+	static const char *const words[] = {
+	        [CONF_LOG_TEXT] = "text", [CONF_LOG_TIME] = "time", [CONF_LOG_JSON] = "json"};
+
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(word, words[i]) == 0) {
+			t->log_format_given = true;
+			target_lines_format(i);
+			return;
+		}
+	ui_usage_die("--log-format: '%s' is not " CONF_LOG_FORMATS, word);
+}
+
 static struct target target = {.watch_fd = -1,
                                .exports_lock = PTHREAD_MUTEX_INITIALIZER,
                                .captures.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -297,6 +314,7 @@ main(int argc, char **argv)
 		OPT_CHECK = 256,
 		OPT_HELP_CONFIG,
 		OPT_HELP_METRICS,
+		OPT_LOG_FORMAT,
 		OPT_STRICT,
 		OPT_VERSION,
 		OPT_SIZE,
@@ -308,6 +326,7 @@ main(int argc, char **argv)
 	        {"check-config", no_argument, NULL, OPT_CHECK},
 	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
 	        {"help-metrics", no_argument, NULL, OPT_HELP_METRICS},
+	        {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 	        {"strict", no_argument, NULL, OPT_STRICT},
 	        {"size", no_argument, NULL, OPT_SIZE},
 	        {"volumes", required_argument, NULL, OPT_VOLUMES},
@@ -345,6 +364,9 @@ main(int argc, char **argv)
 		case OPT_HELP_METRICS:
 			target_metrics_reference(stdout);
 			return 0;
+		case OPT_LOG_FORMAT:
+			log_format_option(t, optarg);
+			break;
 		case OPT_STRICT:
 			t->strict = true;
 			break;
@@ -377,6 +399,9 @@ main(int argc, char **argv)
 	t->latest = &t->conf;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	/* What a person asks for is answered as text. */
+	if (!check && !size && !t->log_format_given)
+		target_lines_format(t->conf.target.log_format);
 	if (t->conf.target.state[0] != '\0') {
 		if (state_open(t->conf.target.state, !check && !size, &t->state, err,
 		               sizeof(err)) != 0)

@@ -118,10 +118,11 @@ struct target {
 	/** Packets of slow operations; NULL: no capture was started. A release behind its
 	 * content. */
 	_Atomic(struct slow_pcap *) slow_pcap;
-	uint64_t ready_ns;   /**< when it was ready, by ui_now_ns() */
-	char log_level[256]; /**< as set last; the program's thread */
-	bool stop_asked;     /**< a client of the socket wants the end; the program's thread */
-	bool restart_asked;  /**< and the program's file to be executed then; likewise */
+	uint64_t ready_ns;     /**< when it was ready, by ui_now_ns() */
+	char log_level[256];   /**< as set last; the program's thread */
+	bool log_format_given; /**< --log-format: that of the configuration is not used */
+	bool stop_asked;       /**< a client of the socket wants the end; the program's thread */
+	bool restart_asked;    /**< and the program's file to be executed then; likewise */
 };
 
 /** Slots of exports: a loop skips those that are gone (target_export_gone()). Any thread. */

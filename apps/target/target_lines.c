@@ -9,8 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "conf.h"
 #include "target_lines.h"
 #include "ui.h"
+#include <weft/worker.h>
 
 #define LINES_KEPT 512U
 #define LINE_TEXT  400U /* what is longer is cut */
@@ -40,6 +42,17 @@ void
 target_lines_keep(void)
 {
 	ui_on_line(lines_add);
+	/* Without memory they go to standard error as they are. */
+	(void)weft_log_to(ui_line);
+}
+
+void
+target_lines_format(uint32_t format)
+{
+	static const enum ui_format formats[] = {
+	        [CONF_LOG_TEXT] = UI_TEXT, [CONF_LOG_TIME] = UI_TIME, [CONF_LOG_JSON] = UI_JSON};
+
+	ui_set_format(formats[format]);
 }
 
 int

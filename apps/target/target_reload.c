@@ -10,8 +10,9 @@
 #include "target.h"
 #include "target_file.h"
 #include "target_grant.h"
-#include "target_nvmf.h"
+#include "target_lines.h"
 #include "target_media.h"
+#include "target_nvmf.h"
 #include "target_slow.h"
 #include "target_state.h"
 #include "ui.h"
@@ -117,7 +118,8 @@ reload_tell(void *arg, const char *section, const char *key)
 	const struct target *t = arg;
 
 	if (strcmp(section, "target") == 0 &&
-	    (strcmp(key, "revoke_ms") == 0 || (strcmp(key, "slow_ms") == 0 && t->metrics != NULL)))
+	    (strcmp(key, "revoke_ms") == 0 || strcmp(key, "log_format") == 0 ||
+	     (strcmp(key, "slow_ms") == 0 && t->metrics != NULL)))
 		return;
 	ui_msg(UI_WARNING "[%s] %s: changes with a restart", section, key);
 }
@@ -143,6 +145,8 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
 	}
+	if (!t->log_format_given)
+		target_lines_format(fresh->target.log_format);
 	/* Detect lost files first, so that they are opened again. */
 	target_watch(t);
 	ui_msg("%s: %s read again", who, t->conf_file);

@@ -419,33 +419,3 @@ weft_env_huge(void)
 {
 	return rte_eal_has_hugepages() != 0;
 }
-
-static const char *const env_levels[] = {
-        [RTE_LOG_EMERG] = "emergency", [RTE_LOG_ALERT] = "alert",     [RTE_LOG_CRIT] = "critical",
-        [RTE_LOG_ERR] = "error",       [RTE_LOG_WARNING] = "warning", [RTE_LOG_NOTICE] = "notice",
-        [RTE_LOG_INFO] = "info",       [RTE_LOG_DEBUG] = "debug",
-};
-
-int
-weft_log_levels(const char *spec)
-{
-	if (spec == NULL)
-		return -EINVAL;
-	while (*spec != '\0') {
-		size_t item = strcspn(spec, ","), type = strcspn(spec, ":");
-		char pattern[64], level[16];
-		uint32_t l;
-
-		if (type >= item || type >= sizeof(pattern) || item - type - 1 >= sizeof(level))
-			return -EINVAL;
-		snprintf(pattern, sizeof(pattern), "%.*s", (int)type, spec);
-		snprintf(level, sizeof(level), "%.*s", (int)(item - type - 1), spec + type + 1);
-		for (l = RTE_LOG_EMERG; l < RTE_DIM(env_levels); l++)
-			if (strcmp(env_levels[l], level) == 0)
-				break;
-		if (l == RTE_DIM(env_levels) || rte_log_set_level_pattern(pattern, l) < 0)
-			return -EINVAL;
-		spec += item + (spec[item] == ',');
-	}
-	return 0;
-}

@@ -279,10 +279,11 @@ test_printable(void)
 	         "e"},
 	        {"\xc2\x9b"
 	         "1m",
-	         "\xc2?1m"},
+	         "??1m"},
 	        {"\x9b"
 	         "1m\x80\x85",
 	         "?1m??"},
+	        {"\xed\xa0\x80 \xe2\x82", "??? ??"},
 	        {"\xe2\x82\xac \xf0\x9f\x92\xbe", "\xe2\x82\xac \xf0\x9f\x92\xbe"},
 	};
 	char buf[64];
@@ -294,6 +295,7 @@ test_printable(void)
 		CHECK_STR(ui_printable(buf, buf, sizeof(buf)), t[i].out);
 	}
 	CHECK_STR(ui_printable("cut here", buf, 4), "cut");
+	CHECK_STR(ui_printable("cu\xc3\xbc", buf, 4), "cu");
 }
 
 WEFT_TEST_MAIN({"printable", test_printable}, {"hist", test_hist},

@@ -3,6 +3,7 @@
 """weft-target as a service: what it tells a manager, the watchdog while one worker is stopped, and the unit under
 systemd-analyze. test_service.py BUILD [CASE...]"""
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import signal
 import socket
 import time
 
-from weft_e2e import APPS, Skip, Target, app, main, path, run
+from weft_e2e import APPS, Skip, Target, app, main, make_file, path, run
 
 WATCHDOG_S = 1.2
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
@@ -115,6 +116,104 @@ def test_priorities():
     assert m.target.term() == 0 and "<" not in m.target.logged(), m.target.logged()
 
 
+LEVELS = {"2": "critical", "3": "error", "4": "warning", "5": "notice", "6": "info", "7": "debug"}
+RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+
+
+def busy(name, args=(), extra="", **env):
+    """The log of a target with much to say: lines of the library for debugging, names with odd octets, pushes, faults."""
+    odd = path(name).encode() + b".\xff\xc3\xa9\"\\\xed\xa0\x80"
+    m = Manager(name, **env)
+    t = m.target
+    t.args = args
+    with open(t.conf, "rb") as f:
+        text = f.read()
+    text = (text.replace(b"workers = 2", b"workers = 2\nlog_level = weft.*:debug")
+            .replace(b"[target]\n", b"[target]\n" + extra.encode()) + b"[export odd]\npath = " + odd + b"\npersist = file\n")
+    with open(t.conf, "wb") as f:
+        f.write(text)
+    m.start()
+    src = make_file(name + ".src", 100000, 1)
+    t.push(src, "file")
+    assert t.cp(src, "weft://10.0.0.1/nothing")[0] != 0
+    for fresh, said in ((text, "read again"), (text + b"nonsense\xfe = 1\n", "nothing was changed")):
+        with open(t.conf, "wb") as f:
+            f.write(fresh)
+        os.kill(t.proc.pid, signal.SIGHUP)
+        end = time.monotonic() + 10
+        while said.encode() not in logged(t) and time.monotonic() < end:
+            time.sleep(0.05)
+    assert t.term() == 0
+    return t, logged(t)
+
+
+def logged(t):
+    with open(t.log, "rb") as f:
+        return f.read()
+
+
+def judge_json(log, mark):
+    """Each line is one object with the four members, behind its priority in the journal. The messages by component."""
+    said, before = {}, ""
+    for line in log.splitlines():
+        head, body = line[:len(mark) and 3].decode(), line[len(mark) and 3:]
+        assert min(body) >= 0x20 and 0x7f not in body, line
+        one = json.loads(body.decode("utf-8", errors="strict"))
+        assert list(one) == ["time", "level", "component", "message"] and all(isinstance(v, str) for v in one.values()), line
+        assert re.fullmatch(RFC3339, one["time"]) and one["level"] in LEVELS.values(), line
+        assert not mark or re.fullmatch("<[2-7]>", head) and LEVELS[head[1]] == one["level"], line
+        # Lines of several threads may change places by a moment.
+        assert one["time"][:17] >= before[:17], (before, line)
+        before = one["time"]
+        said.setdefault(one["component"], []).append((one["level"], one["message"]))
+    return said
+
+
+def test_log_json():
+    """log_format = json: each line is an object by itself, of the library's as well, whatever octets it tells of."""
+    name = path("sv7.log")
+    with open(name, "w"):
+        st = os.stat(name)
+    for name, extra, args, env, mark in (("sv7", "log_format = json\n", (), {"JOURNAL_STREAM": f"{st.st_dev}:{st.st_ino}"}, "<"),
+                                         ("sv8", "", ("--log-format", "json"), {}, "")):
+        t, log = busy(name, args, extra, **env)
+        said = judge_json(log, mark)
+        ours = said["weft-target"]
+        assert any(m.startswith("ready: ") and at == "info" for at, m in ours), ours
+        assert any("nothing was changed" in m and at == "error" for at, m in ours), ours
+        assert any("\ufffd\u00e9\"\\\ufffd\ufffd\ufffd" in m for _, m in ours), ours
+        assert [c for c in said if c.startswith("weft.")], list(said)
+        # A file with a fault: the option has that line, too; what a person asks for is text.
+        t.start(ok=False)
+        assert t.proc.wait(timeout=20) == 1
+        if args:
+            assert [at for at, _ in judge_json(logged(t), "")["weft-target"]] == ["error"]
+    rc, _, err = run([app("weft-target"), "-c", t.conf, "--log-format", "xml"])
+    assert rc == 2 and "--log-format: 'xml' is not text|time|json" in err, err
+
+
+def test_log_time():
+    """log_format = time: each line has its time and its level. SIGHUP changes the format."""
+    t, log = busy("sv9", extra="log_format = time\n")
+    levels = "|".join(LEVELS.values())
+    lines = log.decode("utf-8", errors="strict").splitlines()
+    assert lines and all(re.match(f"{RFC3339} ({levels}) [^ ]", s) for s in lines), lines
+    assert any(re.match(f"{RFC3339} error weft-target: .*nothing was changed", s) for s in lines), lines
+    with open(t.conf, "rb") as f:
+        text = f.read().replace(b"nonsense\xfe = 1\n", b"")
+    with open(t.conf, "wb") as f:
+        f.write(text)
+    t.start()
+    with open(t.conf, "wb") as f:
+        f.write(text.replace(b"log_format = time\n", b"log_format = json\n"))
+    os.kill(t.proc.pid, signal.SIGHUP)
+    end = time.monotonic() + 10
+    while b'"message"' not in logged(t) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert t.term() == 0
+    assert b"changes with a restart" not in logged(t) and logged(t).endswith(b'"}\n'), logged(t)
+
+
 def test_no_manager():
     """Neither a watchdog of another process nor a socket that is not there disturbs."""
     m = Manager("sv2", WATCHDOG_PID="1").start()
@@ -187,5 +286,5 @@ def test_unit_exposure():
 
 
 if __name__ == "__main__":
-    main([test_paths, test_messages, test_priorities, test_no_manager, test_watchdog_watches_each_worker, test_unit_verified,
-          test_unit_exposure])
+    main([test_paths, test_messages, test_priorities, test_log_json, test_log_time, test_no_manager,
+          test_watchdog_watches_each_worker, test_unit_verified, test_unit_exposure])

@@ -40,6 +40,32 @@ test_weft_log_levels(void)
 	CHECK_EQ(weft_log_levels("weft"), -EINVAL);
 }
 
+static char heard[64];
+static int heard_at;
+
+static void
+hear(int priority, const char *line)
+{
+	snprintf(heard, sizeof(heard), "%s", line);
+	heard_at = priority;
+}
+
+static void
+test_weft_log_to(void)
+{
+	test_eal_init();
+	CHECK_EQ(weft_log_to(NULL), 0); /* as before, although nothing was asked for */
+	CHECK_EQ(weft_log_to(hear), 0);
+	weft_ulp_error("name", "one\ntwo %d", 2);
+	CHECK_STR(heard, "two 2"); /* a newline ends a line */
+	CHECK_EQ(heard_at, 3);
+	weft_ulp_error("name", "%01100d", 1);
+	CHECK_EQ(strlen(heard), sizeof(heard) - 1);
+	CHECK_EQ(weft_log_to(NULL), 0);
+	weft_ulp_error("name", "to standard error");
+	CHECK(strstr(heard, "standard") == NULL);
+}
+
 /* ---- Contexts ---- */
 
 static void
@@ -765,7 +791,7 @@ test_weft_room_bytes(void)
 #call, test_##call                                                                 \
 	}
 
-WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create),
+WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_log_to), CASE(weft_ctx_create),
                CASE(weft_ctx_destroy), {"a context takes all along", test_everything_at_once},
                CASE(weft_port_open), CASE(weft_port_stats), CASE(weft_port_removed),
                CASE(weft_port_name), CASE(weft_port_network), CASE(weft_port_get),

@@ -126,7 +126,11 @@ struct conf_target {
 	char control_group[64];    /**< group that may use it, too; empty: none */
 	char state[CONF_PATH_MAX]; /**< directory; empty: none */
 	char metrics[64];          /**< conf_parse_metrics() */
+	uint32_t log_format;       /**< enum conf_log_format */
 };
+
+enum conf_log_format { CONF_LOG_TEXT, CONF_LOG_TIME, CONF_LOG_JSON };
+#define CONF_LOG_FORMATS "text|time|json"
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
 

@@ -235,6 +235,12 @@ static const struct conf_key keys_target[] = {
          .help = "`ADDRESS:PORT` at which metrics for Prometheus, and a page for people, are "
                  "served over HTTP (docs/metrics.md), a `PORT` alone of 127.0.0.1, or `off`. "
                  "All who reach the address can read them"},
+        {"log_format", CONF_T_CHOICE, F(conf_target, log_format), .choices = CONF_LOG_FORMATS,
+         .dflt = "text",
+         .help = "how a line of the log looks (docs/visibility.md). `text`: `weft-target: ...`, as "
+                 "the journal of systemd adds time and priority. `time`: with the time (UTC) and "
+                 "the level before it. `json`: one JSON object a line. `weft-target --log-format` "
+                 "goes before this key, and has the lines before the file is read as well"},
         {"control_group", CONF_T_STR, F(conf_target, control_group), .unset = "no group",
          .help = "name of a group whose members may use the control socket as well"},
 };

@@ -357,7 +357,7 @@ static const struct ctl_field fields_support[] = {
         {"exports", CTL_TEXT, true, "likewise, the exports that were made at run time"},
         {"log", CTL_TEXT, true,
          "the last 512 lines of weft-target's log, with their times; lines of the library and of "
-         "DPDK are not among them"},
+         "DPDK are among them"},
 };
 
 static const struct ctl_field rows_support[] = {

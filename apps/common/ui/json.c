@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Octets of the well-formed UTF-8 sequence at s (RFC 3629 s4), 0 when there is none. */
-static unsigned int
+unsigned int
 json_utf8_len(const unsigned char *s)
 {
 	unsigned char lo = 0x80, hi = 0xbf;
@@ -41,31 +40,36 @@ json_utf8_len(const unsigned char *s)
 	return n;
 }
 
+unsigned int
+json_escape(const char *v, char out[JSON_ESCAPED + 1])
+{
+	const unsigned char *s = (const unsigned char *)v;
+	const unsigned int n = json_utf8_len(s);
+
+	if (n == 0)
+		snprintf(out, JSON_ESCAPED + 1, "\\ufffd");
+	else if (*s == '"' || *s == '\\')
+		snprintf(out, JSON_ESCAPED + 1, "\\%c", *s);
+	else if (*s == '\n')
+		snprintf(out, JSON_ESCAPED + 1, "\\n");
+	else if (*s == '\t')
+		snprintf(out, JSON_ESCAPED + 1, "\\t");
+	else if (*s < 0x20 || *s == 0x7f)
+		snprintf(out, JSON_ESCAPED + 1, "\\u%04x", *s);
+	else
+		snprintf(out, JSON_ESCAPED + 1, "%.*s", (int)n, v);
+	return n > 0 ? n : 1;
+}
+
 static void
 json_quote(FILE *out, const char *v)
 {
-	const unsigned char *s = (const unsigned char *)v;
+	char c[JSON_ESCAPED + 1];
 
 	fputc('"', out);
-	while (*s != '\0') {
-		unsigned int n = json_utf8_len(s);
-
-		if (n == 0) {
-			fputs("\\ufffd", out);
-			s++;
-			continue;
-		}
-		if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if (*s == '\n')
-			fputs("\\n", out);
-		else if (*s == '\t')
-			fputs("\\t", out);
-		else if (*s < 0x20 || *s == 0x7f)
-			fprintf(out, "\\u%04x", *s);
-		else
-			fwrite(s, 1, n, out);
-		s += n;
+	while (*v != '\0') {
+		v += json_escape(v, c);
+		fputs(c, out);
 	}
 	fputc('"', out);
 }

@@ -14,6 +14,17 @@ struct json {
 	uint64_t more; /**< bit d: an element was written at depth d */
 };
 
+/** Octets of the well-formed UTF-8 sequence at s (RFC 3629 s4), 0 when there is none. */
+unsigned int json_utf8_len(const unsigned char *s);
+
+#define JSON_ESCAPED 6 /* octets, at most */
+
+/**
+ * The first character of v, not the end, as it stands in a JSON string: an octet that is not UTF-8
+ * is U+FFFD. Returns the octets of v that it is.
+ */
+unsigned int json_escape(const char *v, char out[JSON_ESCAPED + 1]);
+
 /** In all calls key is NULL inside an array and at the top. */
 void json_start(struct json *j, FILE *out);
 void json_obj(struct json *j, const char *key);

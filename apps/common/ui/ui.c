@@ -2,7 +2,7 @@
 /** @file Messages, sizes and times as text, the progress bar. */
 
 #include "ui.h"
-#include "wrap.h"
+#include "ui_line.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,35 +21,13 @@
 #define UI_RATE_S      3.0          /* time over which the rate is smoothed */
 
 static const char *ui_name = "weft";
-static bool ui_journal; /* lines begin with their priority */
-static void (*ui_line_fn)(const char *line);
 static int ui_exit_fail = UI_EXIT_FAIL, ui_exit_usage = UI_EXIT_USAGE;
-
-/** Whether standard error is the journal that JOURNAL_STREAM names (systemd.exec(5)). */
-static bool
-ui_is_journal(void)
-{
-	const char *named = getenv("JOURNAL_STREAM");
-	struct stat st;
-	char is[64];
-
-	if (named == NULL || fstat(STDERR_FILENO, &st) != 0)
-		return false;
-	snprintf(is, sizeof(is), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
-	return strcmp(is, named) == 0;
-}
 
 void
 ui_init(const char *progname)
 {
 	ui_name = progname;
-	ui_journal = ui_is_journal();
-}
-
-void
-ui_on_line(void (*fn)(const char *line))
-{
-	ui_line_fn = fn;
+	ui_line_init();
 }
 
 void
@@ -78,20 +55,11 @@ ui_priority(const char **fmt)
 static void
 ui_vmsg(int priority, const char *fmt, va_list ap)
 {
-	char all[2048 + 3];
-	char *line = all + 3;
-	const size_t size = sizeof(all) - 3;
-	int n = snprintf(line, size, "%s: ", ui_name);
+	char line[UI_LINE_BYTES];
+	const int n = snprintf(line, sizeof(line), "%s: ", ui_name);
 
-	vsnprintf(line + n, size - (size_t)n, fmt, ap);
-	fflush(stdout);
-	ui_printable(line, line, size);
-	if (ui_line_fn != NULL)
-		ui_line_fn(line);
-	all[0] = '<';
-	all[1] = (char)('0' + (priority & 7));
-	all[2] = '>';
-	wrap_text(stderr, ui_journal ? all : line);
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	ui_line(priority, line);
 }
 
 void
@@ -170,32 +138,6 @@ ui_bad_option(char *const *argv, const struct option *longopts)
 	if (letter != NULL && letter->has_arg == required_argument)
 		ui_usage_die("-%c needs a value", optopt);
 	ui_usage_die("-%c: unknown option, or its value is missing", optopt);
-}
-
-const char *
-ui_printable(const char *s, char *buf, size_t size)
-{
-	unsigned int more = 0; /* octets that the UTF-8 sequence still needs */
-	unsigned char before = 0;
-	size_t i;
-
-	for (i = 0; i + 1 < size && s[i] != '\0'; i++) {
-		unsigned char c = (unsigned char)s[i];
-		bool good = c >= 0x20 && c < 0x7f;
-
-		if (c >= 0x80 && c < 0xc0) {
-			/* U+0080 to U+009F are controls as well: C2 80 to C2 9F. */
-			good = more > 0 && !(before == 0xc2 && c < 0xa0);
-			more = good ? more - 1 : 0;
-		} else {
-			more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc2 ? 1 : 0;
-			good = good || (more > 0 && c < 0xf5);
-		}
-		before = c;
-		buf[i] = good ? s[i] : '?';
-	}
-	buf[i] = '\0';
-	return buf;
 }
 
 const char *

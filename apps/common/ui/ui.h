@@ -31,6 +31,22 @@ int ui_priority(const char **fmt);
 void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** The same at a priority of syslog(3), in which fmt is only a format. */
 void ui_msg_at(int priority, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** How a line on standard error looks. */
+enum ui_format {
+	UI_TEXT, /**< "prog: what" */
+	UI_TIME, /**< "2026-11-28T20:52:49.123456Z error prog: what": UTC, level, text */
+	UI_JSON, /**< one object: time, level, component, message (RFC 8259) */
+};
+
+/** From now on lines look like this; on a terminal all but JSON are broken between words. Any
+ * thread. */
+void ui_set_format(enum ui_format format);
+/**
+ * Print a line that another component has made, as "weft.tcp: what": of a library, say. In JSON
+ * what precedes the first ": " is its component, if that is a name. Any thread.
+ */
+void ui_line(int priority, const char *line);
 /** Have each line of ui_msg() and its siblings, without its newline. Before the first thread; fn is
  * called by all that print. */
 void ui_on_line(void (*fn)(const char *line));

@@ -85,6 +85,15 @@ bool weft_env_huge(void);
  * after weft_env_init(). -EINVAL: a bad item; the items before it are in force.
  */
 int weft_log_levels(const char *spec);
+/**
+ * Give each log line of the library and of DPDK to fn instead of standard error and syslog(3), from
+ * now on, also before weft_env_init(). fn NULL: as before. priority is one of syslog(3), 2
+ * (critical) to 7 (debug). line is "TYPE: TEXT", without its newline and cut at 1023 octets, and
+ * lives during the call. fn runs on the thread that logs, one at a time, with a lock held; it logs
+ * nothing by the library. A thread that has begun a line may call the fn of before a moment later.
+ * Returns 0, -ENOMEM. Any thread, one at a time.
+ */
+int weft_log_to(void (*fn)(int priority, const char *line));
 
 /* ---- Context ---- */
 
