@@ -281,7 +281,6 @@ wait(struct rate_pass *p, struct weft_gate_wait *w)
 	struct rate_lane *l = p->lane;
 
 	w->gate = &p->gate;
-	p->since_ns = l->n->now_ns;
 	if (TAILQ_EMPTY(&p->waiting))
 		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
 	TAILQ_INSERT_TAIL(&p->waiting, w, link);
@@ -297,7 +296,8 @@ unwait_first(struct rate_lane *l)
 	struct weft_gate_wait *w = TAILQ_FIRST(&p->waiting);
 
 	unwait(w);
-	p->waited_ns = l->n->now_ns - p->since_ns;
+	if (w == p->gated)
+		p->waited_ns = l->n->now_ns - p->since_ns;
 	if (!TAILQ_EMPTY(&p->waiting)) {
 		TAILQ_REMOVE(&l->waiting, p, turn);
 		TAILQ_INSERT_TAIL(&l->waiting, p, turn);
@@ -386,7 +386,6 @@ rate_enter(struct rate_pass *p, struct weft_gate_wait *w)
 
 	w->gate = NULL;
 	w->refused = false;
-	p->waited_ns = 0;
 	if (!n->on)
 		return true;
 	n->now_ns = n->now(n);
@@ -426,7 +425,13 @@ rate_leave(struct weft_gate_wait *w)
 static bool
 gate_enter(struct weft_gate *g, struct weft_gate_wait *w)
 {
-	return rate_enter((struct rate_pass *)g, w);
+	struct rate_pass *p = (struct rate_pass *)g;
+	const bool may = rate_enter(p, w);
+
+	p->gated = may ? NULL : w;
+	p->since_ns = p->lane->n->now_ns;
+	p->waited_ns = 0;
+	return may;
 }
 
 static void

@@ -100,8 +100,10 @@ struct rate_pass {
 	LIST_ENTRY(rate_pass) link;  /**< in the lane's passes, until it ends */
 	TAILQ_ENTRY(rate_pass) turn; /**< in the lane's `waiting`, while something of it waits */
 	TAILQ_HEAD(, weft_gate_wait) waiting;
-	/* of a region, whose requests come one after the other */
-	uint64_t since_ns;  /**< when the last one that waited began to */
+	/* of a region, whose requests come one after the other; what else waits by the pass (calls)
+	 * does not change them */
+	const struct weft_gate_wait *gated; /**< the last one that waited; to be compared alone */
+	uint64_t since_ns;                  /**< when the last one came */
 	uint64_t waited_ns; /**< for how long the last one has waited; 0: it has not */
 	bool ended;
 };

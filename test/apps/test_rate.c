@@ -530,6 +530,59 @@ test_late(void)
 	sim_end();
 }
 
+static unsigned int gone;
+
+static void
+waited_go(struct weft_gate_wait *w)
+{
+	(void)w;
+	gone++;
+}
+
+/** A region's Flush waits, and calls of the same grant wait behind it: the time of the Flush is its
+ * own, and stays until it is asked for. */
+static void
+test_waited(void)
+{
+	const struct quota_id id = {.octets = {9}, .bytes = 1};
+	struct weft_gate_wait first = {.bytes = 200000, .go = waited_go};
+	struct weft_gate_wait flush = {.bytes = 1, .go = waited_go};
+	struct weft_gate_wait call = {.bytes = 1, .go = waited_go}, more = call;
+	struct rate_pass p;
+	uint64_t since_ns, waited_ns;
+
+	sim_begin();
+	gone = 0;
+	sim_set(0, 0, 100000, 0);
+	CHECK_EQ(rate_pass_open(&p, &nodes[0], &id), 0);
+	CHECK(rate_enter(&p, &first));
+	since_ns = now_ns;
+	CHECK(!p.gate.enter(&p.gate, &flush));
+	CHECK_EQ(rate_pass_waited(&p), 0);
+	sim_run(0.5);
+	CHECK(!rate_enter(&p, &call));
+	while (gone == 0)
+		sim_step();
+	since_ns = now_ns - since_ns;
+	CHECK(flush.gate == NULL);
+	while (gone == 1)
+		sim_step();
+	CHECK(call.gate == NULL);
+	(void)rate_enter(&p, &more);
+	rate_leave(&more);
+	waited_ns = rate_pass_waited(&p);
+	CHECK_MSG(waited_ns <= since_ns && waited_ns + 2 * STEP_NS >= since_ns, "%g of %g s",
+	          (double)waited_ns / SEC, (double)since_ns / SEC);
+	CHECK_EQ(rate_pass_waited(&p), 0);
+	/* One that passes at once has not waited. */
+	sim_run(2);
+	CHECK(p.gate.enter(&p.gate, &flush));
+	CHECK_EQ(rate_pass_waited(&p), 0);
+	rate_pass_end(&p);
+	rate_pass_put(&p);
+	sim_end();
+}
+
 /* ---- Places ---- */
 
 #define PLACES 3
@@ -597,6 +650,7 @@ WEFT_TEST_MAIN({"a rate is kept on one worker and on several", test_rate},
                {"what waits ends with its grant", test_end},
                {"a client that opens and closes grants", test_churn},
                {"an operation behind the end of its grant", test_late},
+               {"how long an operation of a region has waited", test_waited},
                {"clients that owe are remembered", test_kept},
                {"no memory for an alarm", test_no_alarm},
                {"threads that ask for places", test_places})
