@@ -20,6 +20,7 @@
 
 #define FOLDER        "captures"
 #define NAME_CHARS    64U
+#define STAT_BLOCK    512 /* octets of a unit of st_blocks (stat(3type)) */
 #define FAIL(rc, ...) (snprintf(err, err_size, __VA_ARGS__), (rc))
 
 int
@@ -102,17 +103,39 @@ check(const struct capture *c, char *err, size_t err_size)
 	return c->tcp_port <= UINT16_MAX ? 0 : FAIL(-EINVAL, "capture: no such TCP port");
 }
 
-/** Remove what an earlier capture of the name has left. */
+/** The files that an earlier capture of the name may have left: the name alone, and those of a ring.
+ */
+static const char *
+old_file(const char *path, uint32_t i, char one[CAPTURE_PATH_MAX + 16])
+{
+	if (i == CAPTURE_FILES_MAX)
+		return path;
+	snprintf(one, CAPTURE_PATH_MAX + 16, "%s.%u", path, i);
+	return one;
+}
+
 static void
 remove_old(const char *path)
 {
 	char one[CAPTURE_PATH_MAX + 16];
 
-	(void)unlink(path);
-	for (uint32_t i = 0; i < CAPTURE_FILES_MAX; i++) {
-		snprintf(one, sizeof(one), "%s.%u", path, i);
-		(void)unlink(one);
-	}
+	for (uint32_t i = 0; i <= CAPTURE_FILES_MAX; i++)
+		(void)unlink(old_file(path, i, one));
+}
+
+/** Octets that remove_old() gives back to the file system. */
+static uint64_t
+room_of_old(const char *path)
+{
+	char one[CAPTURE_PATH_MAX + 16];
+	struct stat st;
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i <= CAPTURE_FILES_MAX; i++)
+		if (lstat(old_file(path, i, one), &st) == 0 && S_ISREG(st.st_mode) &&
+		    st.st_nlink == 1)
+			n += (uint64_t)st.st_blocks * STAT_BLOCK;
+	return n;
 }
 
 /** Whether another port's capture has the name. */
@@ -145,7 +168,8 @@ room_of_others(struct target *t, uint32_t port)
 	return n;
 }
 
-/** The file system has to have room for all that the captures may write. */
+/** The file system has to have room for all that the captures may write, once what an earlier one
+ * of the name has left is removed. */
 static int
 check_room(struct target *t, uint32_t port, const char *dir, const struct capture *c, char *err,
            size_t err_size)
@@ -157,7 +181,7 @@ check_room(struct target *t, uint32_t port, const char *dir, const struct captur
 
 	if (statvfs(dir, &fs) != 0)
 		return FAIL(-errno, "capture: %s: %s", dir, strerror(errno));
-	have = (uint64_t)fs.f_bavail * fs.f_frsize;
+	have = (uint64_t)fs.f_bavail * fs.f_frsize + room_of_old(c->path);
 	have -= others < have ? others : have;
 	return need <= have
 	               ? 0

@@ -10,6 +10,7 @@ import tarfile
 import time
 
 from test_control import Controlled, objects, schema
+from test_medium import made
 from test_visible import Telemetry
 from weft_e2e import app, main, make_file, path, run
 
@@ -149,6 +150,34 @@ def test_refused():
     assert t.term() == 0
 
 
+def test_room():
+    """What the capture of the name has left gives its room to the next one; other files do not."""
+    with made() as m:
+        folder = m.tmpfs("rm.state", "16M")
+        t = m.use(Controlled("rm", objects("rm", "a"), extra=f"state = {folder}\n").start())
+        os.mkdir(os.path.join(folder, "captures"), 0o700)
+        ring = [os.path.join(folder, "captures", f"p0.pcapng.{i}") for i in range(2)]
+
+        def fill(file, mib):
+            with open(file, "wb") as f:
+                f.write(b"\1" * (mib * MIB))
+
+        for f in ring:
+            fill(f, 5)
+        for other in ("one", "p0.pcapng.x"):
+            assert "has room for" in t.ctl("capture", "start", "--file", other, "--size", "4M", "--files", "2", ok=1)
+        assert "has room for" in t.ctl("capture", "start", "--size", "9M", "--files", "2", ok=1)
+        assert [os.path.getsize(f) for f in ring] == [5 * MIB] * 2, "a capture that was refused took the old one"
+        # A file that has another name, too, stays, and gives no room.
+        os.link(ring[0], os.path.join(folder, "kept"))
+        assert "has room for" in t.ctl("capture", "start", "--size", "6M", "--files", "2", ok=1)
+        os.unlink(os.path.join(folder, "kept"))
+        assert t.ctl("capture", "start", "--size", "6M", "--files", "2")["changed"]
+        t.push(make_file("rm.src", MIB, 1), "a")
+        assert t.ctl("capture", "stop")["packets"] > 500
+        assert t.term() == 0
+
+
 def test_slow():
     """A slow operation keeps the packets of its connection and its time, and no others; they come out as a file, and in the bundle."""
     t = stateful("sl", {"v": {"path": path("sl.v"), "size": "16M", "format": "volume", "client_bytes_per_s": "1M"},
@@ -234,4 +263,4 @@ def test_telemetry():
 
 
 if __name__ == "__main__":
-    main([test_start_and_stop, test_refused, test_slow, test_telemetry])
+    main([test_start_and_stop, test_refused, test_room, test_slow, test_telemetry])
