@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "target_lines.h"
 #include "target_metrics.h"
 #include "target_nvmf.h"
+#include "target_opening.h"
 #include "target_quota.h"
 #include "target_restart.h"
 #include "target_service.h"
@@ -49,6 +51,8 @@ usage(void)
 	      "  -c, --config FILE   use this configuration (docs/configuration.md)\n"
 	      "      --check-config  check the configuration, describe its first error, and\n"
 	      "                      change nothing\n"
+	      "      --beside PID    with --check-config or --size: this start replaces the\n"
+	      "                      target of process PID, which gives its memory back\n"
 	      "      --help-config   print all sections and keys\n"
 	      "      --help-metrics  print all metrics\n"
 	      "      --log-format F  lines of the log as text, as text with time and level\n"
@@ -170,9 +174,10 @@ target_up(struct target *t, char *err, size_t err_size)
 }
 
 /* For --check-config, after the configuration was read: check whether a start would succeed.
- * Changes nothing. */
+ * Changes nothing. beside: there is only room for it once the target that runs has ended, so
+ * nothing of that size is allocated here. */
 static int
-target_check(struct target *t, char *err, size_t err_size)
+target_check(struct target *t, bool beside, char *err, size_t err_size)
 {
 	const struct weft_ctx_attr ca = {.max_regions = target_quota_regions(&t->conf)};
 	const struct stack_opt opt = {.progname = "weft-target",
@@ -180,7 +185,7 @@ target_check(struct target *t, char *err, size_t err_size)
 	                              .check = true,
 	                              .serves = true,
 	                              .quiet = true};
-	int rc = stack_up(&t->conf, &opt, &t->stack, err, err_size);
+	int rc = beside ? 0 : stack_up(&t->conf, &opt, &t->stack, err, err_size);
 
 	if (rc == -ENOTSUP)
 		ui_msg("memory for ports and connections is not looked at: DPDK's net_null is not "
@@ -193,7 +198,8 @@ target_check(struct target *t, char *err, size_t err_size)
 		rc = target_admit_open(t, err, err_size);
 	if (rc == 0)
 		rc = control_socket_check(&t->conf.target, err, err_size);
-	stack_down(&t->stack);
+	if (!beside)
+		stack_down(&t->stack);
 	return rc;
 }
 
@@ -312,6 +318,7 @@ main(int argc, char **argv)
 {
 	enum {
 		OPT_CHECK = 256,
+		OPT_BESIDE,
 		OPT_HELP_CONFIG,
 		OPT_HELP_METRICS,
 		OPT_LOG_FORMAT,
@@ -324,6 +331,7 @@ main(int argc, char **argv)
 	static const struct option longopts[] = {
 	        {"config", required_argument, NULL, 'c'},
 	        {"check-config", no_argument, NULL, OPT_CHECK},
+	        {"beside", required_argument, NULL, OPT_BESIDE},
 	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
 	        {"help-metrics", no_argument, NULL, OPT_HELP_METRICS},
 	        {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
@@ -339,7 +347,8 @@ main(int argc, char **argv)
 	const char *file = NULL;
 	char err[CONF_ERR_MAX + CONF_PATH_MAX];
 	struct size_ask ask = {.volumes = UINT32_MAX, .clients = UINT32_MAX};
-	struct size_room room;
+	uint64_t beside = 0;
+	struct size_room room, alone;
 	bool check = false, size = false;
 	sigset_t set;
 	int opt, sig;
@@ -357,6 +366,9 @@ main(int argc, char **argv)
 			break;
 		case OPT_CHECK:
 			check = true;
+			break;
+		case OPT_BESIDE:
+			beside = ui_arg_u64("--beside", optarg, 1, INT32_MAX);
 			break;
 		case OPT_HELP_CONFIG:
 			conf_print_reference(stdout);
@@ -395,6 +407,13 @@ main(int argc, char **argv)
 		ui_usage_die("no configuration; give -c FILE.ini");
 	if (!size && (ask.volumes != UINT32_MAX || ask.clients != UINT32_MAX))
 		ui_usage_die("--volumes and --clients go with --size");
+	if (!size && !check && beside != 0)
+		ui_usage_die("--beside goes with --check-config or --size");
+	if (beside == 0 && check)
+		beside = target_restart_beside();
+	size_room("", 0, &alone);
+	size_room("", beside, &room);
+	conf_memory_had(room.beside_bytes, room.beside_huge_bytes);
 	t->conf_file = file;
 	t->latest = &t->conf;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
@@ -408,7 +427,6 @@ main(int argc, char **argv)
 			ui_die("%s: %s", file, err);
 		state_merge(t->state, &t->conf, ui_msg);
 	}
-	size_room("", &room);
 	if (size)
 		return size_print(&t->conf, &ask, &room, stdout) == 0 ? 0 : UI_EXIT_FAIL;
 	if (t->conf.nexports == 0 && t->state == NULL)
@@ -418,8 +436,15 @@ main(int argc, char **argv)
 	if (size_check(&t->conf, &room, err, sizeof(err)) != 0)
 		ui_die("%s: %s", file, err);
 	if (check) {
-		if (target_check(t, err, sizeof(err)) != 0)
+		const bool later = size_check(&t->conf, &alone, err, sizeof(err)) != 0;
+
+		opening_beside(room.beside_bytes);
+		if (target_check(t, later, err, sizeof(err)) != 0)
 			ui_die("%s", err);
+		if (later)
+			printf("%s: memory for ports and connections is not looked at: process "
+			       "%" PRIu64 " has it\n",
+			       file, beside);
 		target_admit_room(&t->conf, ui_msg);
 		for (uint32_t i = 0; i < t->conf.nports; i++)
 			if (conf_dev_unseen(t->conf.ports[i].dev))

@@ -103,8 +103,8 @@ check(const struct capture *c, char *err, size_t err_size)
 	return c->tcp_port <= UINT16_MAX ? 0 : FAIL(-EINVAL, "capture: no such TCP port");
 }
 
-/** The files that an earlier capture of the name may have left: the name alone, and those of a ring.
- */
+/** The files that an earlier capture of the name may have left: the name alone, and those of a
+ * ring. */
 static const char *
 old_file(const char *path, uint32_t i, char one[CAPTURE_PATH_MAX + 16])
 {

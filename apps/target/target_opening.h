@@ -97,6 +97,8 @@ void opening_object_report(const struct opening *o, const struct target_export *
 bool opening_is_dax(const char *path);
 /** Check that there is memory for the export; adds it to *taken. */
 int opening_has_memory(const struct opening *o, uint64_t *taken);
+/** For --check-config: a target that ends before the start gives so many octets of memory back. */
+void opening_beside(uint64_t bytes);
 /** Check the room in memory, then on the medium of fd, in the order of the open. */
 int opening_fits(const struct opening *o, int fd, uint64_t *taken);
 

@@ -11,6 +11,14 @@
 #include "target_opening.h"
 #include "ui.h"
 
+static uint64_t beside_bytes;
+
+void
+opening_beside(uint64_t bytes)
+{
+	beside_bytes = bytes;
+}
+
 static uint64_t
 memory_available(void)
 {
@@ -23,7 +31,7 @@ memory_available(void)
 			break;
 	if (f != NULL)
 		fclose(f);
-	return kib * 1024;
+	return kib * 1024 + beside_bytes;
 }
 
 bool

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf_index.h"
 #include "target.h"
@@ -13,6 +14,7 @@
 #include "target_lines.h"
 #include "target_media.h"
 #include "target_nvmf.h"
+#include "target_size.h"
 #include "target_slow.h"
 #include "target_state.h"
 #include "ui.h"
@@ -131,7 +133,14 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	static struct conf confs[2];
 	struct conf *fresh = &confs[t->latest == &confs[0]];
 	struct conf_index index;
+	struct size_room room;
 	int rc;
+
+	size_room("", (uint64_t)getpid(), &room);
+	/* Not all that it has reserved is populated. */
+	if (room.beside_bytes < (uint64_t)t->conf.weft.memory_mb << 20)
+		room.beside_bytes = (uint64_t)t->conf.weft.memory_mb << 20;
+	conf_memory_had(room.beside_bytes, room.beside_huge_bytes);
 
 	conf_free(fresh);
 	rc = conf_load(t->conf_file, fresh, err, err_size);

@@ -22,6 +22,8 @@
 
 #define CHECK_MS   50000                /* the check reads no data of the media */
 #define BEFORE_ENV "WEFT_TARGET_BEFORE" /* the file descriptor of the program of before */
+/** The process that runs the check. No option: the program may be of a version without it. */
+#define BESIDE_ENV "WEFT_TARGET_BESIDE"
 #define GONE       " (deleted)"
 
 extern char **environ;
@@ -94,6 +96,34 @@ target_restart_serves(void)
 
 /* ---- The check ---- */
 
+uint64_t
+target_restart_beside(void)
+{
+	const char *beside = getenv(BESIDE_ENV);
+	uint64_t pid;
+
+	return beside != NULL && ui_parse_u64(beside, 1, INT32_MAX, &pid) == 0 ? pid : 0;
+}
+
+/** This program's environment, and BESIDE_ENV. The caller frees the array. NULL: no memory. */
+static char **
+restart_check_environment(char *beside)
+{
+	const size_t name = strcspn(beside, "=") + 1;
+	size_t n = 0, have = 0;
+	char **env;
+
+	while (environ[n] != NULL)
+		n++;
+	env = calloc(n + 2, sizeof(*env));
+	for (size_t i = 0; env != NULL && i < n; i++)
+		if (strncmp(environ[i], beside, name) != 0)
+			env[have++] = environ[i];
+	if (env != NULL)
+		env[have] = beside;
+	return env;
+}
+
 /* Read what the check says until it ends its output: the octets; -1: it takes too long. */
 static ssize_t
 restart_hear(int fd, char *buf, size_t size)
@@ -143,9 +173,14 @@ restart_spawn(const struct target *t, int out, pid_t *pid)
 	        NULL};
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
+	char beside[40], **env;
 	sigset_t none;
 	int rc;
 
+	snprintf(beside, sizeof(beside), BESIDE_ENV "=%ld", (long)getpid());
+	env = restart_check_environment(beside);
+	if (env == NULL)
+		return -ENOMEM;
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&fa);
 	posix_spawnattr_init(&at);
@@ -158,7 +193,8 @@ restart_spawn(const struct target *t, int out, pid_t *pid)
 	if (rc == 0)
 		rc = posix_spawn_file_actions_addclosefrom_np(&fa, 3);
 	if (rc == 0)
-		rc = posix_spawn(pid, restart.exe, &fa, &at, argv, environ);
+		rc = posix_spawn(pid, restart.exe, &fa, &at, argv, env);
+	free(env);
 	posix_spawnattr_destroy(&at);
 	posix_spawn_file_actions_destroy(&fa);
 	return -rc;

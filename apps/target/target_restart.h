@@ -12,6 +12,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct target;
 
@@ -22,6 +23,8 @@ void target_restart_begin(char **argv);
  * refuses the configuration, or cannot be run; -ETIMEDOUT: it takes too long.
  */
 int target_restart_check(const struct target *t, char *err, size_t err_size);
+/** In the program that checks: the process of the target that runs it; 0: there is none. */
+uint64_t target_restart_beside(void);
 /** The target has ended: execute the program. Returns only if that fails; the log says why. */
 void target_restart_now(void);
 /** The target serves: the program of before is not needed any more. */

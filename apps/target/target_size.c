@@ -170,12 +170,44 @@ size_reclaimable(const char *root, const char *group)
 	return sum;
 }
 
+static FILE *
+size_open_proc(const char *root, uint64_t pid, const char *file)
+{
+	char path[64] = "/proc/self/";
+
+	if (pid != 0)
+		snprintf(path, sizeof(path), "/proc/%" PRIu64 "/", pid);
+	strncat(path, file, sizeof(path) - strlen(path) - 1);
+	return size_open(root, path);
+}
+
+/* What a process gives back when it ends. Pages of files are reclaimable and counted as such. */
+static void
+size_beside(const char *root, uint64_t pid, struct size_room *r)
+{
+	FILE *f = size_open_proc(root, pid, "status");
+	char line[SIZE_LINE], name[64];
+	uint64_t v;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "%63[^:]: %" SCNu64, name, &v) != 2)
+			continue;
+		if (strcmp(name, "RssAnon") == 0 || strcmp(name, "RssShmem") == 0 ||
+		    strcmp(name, "VmSwap") == 0)
+			r->beside_bytes += v * KIB;
+		else if (strcmp(name, "HugetlbPages") == 0)
+			r->beside_huge_bytes = v * KIB;
+	}
+	if (f != NULL)
+		fclose(f);
+}
+
 /* The least that a control group and those above it leave. */
 static void
-size_cgroups(const char *root, struct size_room *r)
+size_cgroups(const char *root, uint64_t beside, struct size_room *r)
 {
 	char line[CONF_PATH_MAX], *group = NULL, *last;
-	FILE *f = size_open(root, "/proc/self/cgroup");
+	FILE *f = size_open_proc(root, beside, "cgroup");
 	uint64_t most, now;
 
 	while (group == NULL && f != NULL && fgets(line, sizeof(line), f) != NULL)
@@ -191,7 +223,7 @@ size_cgroups(const char *root, struct size_room *r)
 			*group = '\0'; /* a group of a container's own, or the topmost one */
 		if (size_number(root, group, "/memory.max", &most) &&
 		    size_number(root, group, "/memory.current", &now)) {
-			uint64_t back = size_reclaimable(root, group), left;
+			uint64_t back = size_reclaimable(root, group) + r->beside_bytes, left;
 
 			now -= back < now ? back : now;
 			left = most > now ? most - now : 0;
@@ -208,7 +240,7 @@ size_cgroups(const char *root, struct size_room *r)
 }
 
 void
-size_room(const char *root, struct size_room *r)
+size_room(const char *root, uint64_t beside, struct size_room *r)
 {
 	FILE *f = size_open(root, "/proc/meminfo");
 	uint64_t v, avail = UINT64_MAX, swap = 0, pages = 0;
@@ -227,10 +259,12 @@ size_room(const char *root, struct size_room *r)
 	}
 	if (f != NULL)
 		fclose(f);
+	if (beside != 0)
+		size_beside(root, beside, r);
 	if (avail != UINT64_MAX)
-		r->bytes = avail + swap;
-	r->huge_bytes = pages * r->huge_page;
-	size_cgroups(root, r);
+		r->bytes = avail + swap + r->beside_bytes;
+	r->huge_bytes = pages * r->huge_page + r->beside_huge_bytes;
+	size_cgroups(root, beside, r);
 }
 
 /* ---- Both ---- */
@@ -317,5 +351,8 @@ size_print(const struct conf *c, const struct size_ask *ask, const struct size_r
 		return 0;
 	size_row(out, "memory, available", r->bytes,
 	         r->cgroup ? "by the limit of the control group" : "");
+	if (r->beside_bytes + r->beside_huge_bytes > 0)
+		size_row(out, "of which runs beside", r->beside_bytes,
+		         "what the target that ends first gives back (--beside)");
 	return size_at_start(&n, huge) <= r->bytes ? 0 : -ENOMEM;
 }

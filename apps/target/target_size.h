@@ -42,11 +42,17 @@ struct size_room {
 	uint64_t huge_bytes; /**< free hugepages of the default size */
 	uint64_t huge_page;  /**< that size; 0: the kernel has none */
 	bool cgroup;         /**< `bytes` is what the control group leaves */
+	/** Of these two, what a target that runs has, and gives back before this one starts. */
+	uint64_t beside_bytes, beside_huge_bytes;
 };
 
-/** Look at the files below root ("": the machine's): /proc/meminfo, and memory.max of the control
- * group (version 2) and of those above it. */
-void size_room(const char *root, struct size_room *r);
+/**
+ * Look at the files below root ("": the machine's): /proc/meminfo, and memory.max of the control
+ * group (version 2) and of those above it. beside: the process of a target that this one is to
+ * replace, which then has no memory any more; the control group is that process's. 0: there is
+ * none. A process that is not there, or does not show itself, has nothing.
+ */
+void size_room(const char *root, uint64_t beside, struct size_room *r);
 
 /**
  * Compare before a start. 0, or -ENOMEM with one line in err that has both figures.

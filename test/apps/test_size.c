@@ -63,11 +63,11 @@ test_meminfo(void)
 	struct size_room r;
 
 	begin();
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, UINT64_MAX);
 	plant("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:  1048576 kB\nSwapFree: 1024 kB\n"
 	                       "HugePages_Free:  7\nHugepagesize:  2048 kB\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 1025 * MIB);
 	CHECK_EQ(r.huge_bytes, 14 * MIB);
 	CHECK(!r.cgroup);
@@ -84,13 +84,13 @@ test_cgroup(void)
 	plant("/proc/self/cgroup", "3:cpu:/x\n0::/a/b\n");
 	plant("/sys/fs/cgroup/a/b/memory.max", "max\n");
 	plant("/sys/fs/cgroup/a/b/memory.current", "0\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 1024 * MIB);
 	CHECK(!r.cgroup);
 	/* The limit of a group above counts for those below. */
 	plant("/sys/fs/cgroup/a/memory.max", "104857600\n");
 	plant("/sys/fs/cgroup/a/memory.current", "4194304\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 96 * MIB);
 	CHECK(r.cgroup);
 	/* What the kernel takes back when it is asked for more is no use of memory. */
@@ -98,18 +98,57 @@ test_cgroup(void)
 	plant("/sys/fs/cgroup/a/memory.stat",
 	      "anon 4194304\ninactive_file 50331648\nactive_file 41943040\n"
 	      "slab_reclaimable 8388608\nslab_unreclaimable 9\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 96 * MIB);
 	/* More is in use than is allowed since: nothing is left. */
 	plant("/sys/fs/cgroup/a/memory.max", "4096\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 0);
 	/* In a container of its own the group is the topmost one. */
 	plant("/proc/self/cgroup", "0::/\n");
 	plant("/sys/fs/cgroup/memory.max", "8388608\n");
 	plant("/sys/fs/cgroup/memory.current", "0\n");
-	size_room(root, &r);
+	size_room(root, 0, &r);
 	CHECK_EQ(r.bytes, 8 * MIB);
+	end();
+}
+
+/* The target that is replaced gives back what no file has, and hugepages. Its group counts. */
+static void
+test_beside(void)
+{
+	struct size_room r;
+
+	begin();
+	plant("/proc/meminfo",
+	      "MemAvailable: 1048576 kB\nHugePages_Free: 1\nHugepagesize: 2048 kB\n");
+	plant("/proc/self/cgroup", "0::/mine\n");
+	plant("/sys/fs/cgroup/mine/memory.max", "4194304\n");
+	plant("/sys/fs/cgroup/mine/memory.current", "0\n");
+	plant("/proc/42/status", "Name:\tRssAnon: 7\nRssAnon:\t  2048 kB\nRssFile:\t 9000 kB\n"
+	                         "RssShmem:\t1024 kB\nVmSwap:\t 1024 kB\nHugetlbPages:\t4096 kB\n");
+	plant("/proc/42/cgroup", "0::/unit\n");
+	plant("/sys/fs/cgroup/unit/memory.max", "max\n");
+	plant("/sys/fs/cgroup/unit/memory.current", "0\n");
+	size_room(root, 42, &r);
+	CHECK_EQ(r.bytes, 1028 * MIB);
+	CHECK_EQ(r.beside_bytes, 4 * MIB);
+	CHECK_EQ(r.huge_bytes, 6 * MIB);
+	plant("/sys/fs/cgroup/unit/memory.max", "16777216\n");
+	plant("/sys/fs/cgroup/unit/memory.current", "12582912\n");
+	plant("/sys/fs/cgroup/unit/memory.stat", "inactive_file 1048576\n");
+	size_room(root, 42, &r);
+	CHECK_EQ(r.bytes, 9 * MIB);
+	CHECK(r.cgroup);
+	/* Never more than the limit. */
+	plant("/sys/fs/cgroup/unit/memory.current", "4096\n");
+	size_room(root, 42, &r);
+	CHECK_EQ(r.bytes, 16 * MIB);
+	size_room(root, 43, &r);
+	CHECK_EQ(r.bytes, 1024 * MIB);
+	CHECK_EQ(r.beside_bytes, 0);
+	size_room(root, 0, &r);
+	CHECK_EQ(r.bytes, 4 * MIB);
 	end();
 }
 
@@ -172,5 +211,6 @@ test_check(void)
 }
 
 WEFT_TEST_MAIN({"memory of the machine", test_meminfo},
-               {"control groups, those above too", test_cgroup}, {"what is needed", test_need},
+               {"control groups, those above too", test_cgroup},
+               {"a target that is replaced", test_beside}, {"what is needed", test_need},
                {"a start with too little is refused", test_check})

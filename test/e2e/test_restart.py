@@ -271,6 +271,56 @@ def test_in_place():
     assert reconnects == 3 and t.term() == 0
 
 
+def test_little_memory():
+    """The machine has less memory than a second target takes: the check counts what the old one gives back."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skip("unshare -m is not allowed here")
+    fake, real = path("lm.meminfo"), os.path.join(BUILD, "apps/target/weft-target")
+    inside = "mount --bind {fake} /proc/meminfo && exec {real} \"$@\""
+
+    def available(mib):
+        with open(fake, "w") as f:
+            f.write(f"MemAvailable: {mib << 10} kB\nSwapFree: 0 kB\nHugePages_Free: 0\nHugepagesize: 2048 kB\n")
+
+    available(1024)
+    t = client_role(Installed("lm", {"disk": volume("lm.disk", "16M"), "demo": {"path": path("lm.file"), "size": "64M", "persist": "file"}},
+                              extra="staging = 64M\n[weft]\nhugepages = never\n", keepalive_ms=200, args=("--strict",)))
+    installed = t.program() + ".real"
+    t.put(f"#!/bin/sh\nexec unshare -m --propagation private sh -c '{inside.format(fake=fake, real=installed)}' x \"$@\"\n", path("lm.exe"))
+    t.put(real, installed)
+    t.exe = path("lm.exe")
+    rider = Rider(t, SEED)
+    t.start()
+    rider.rides()
+    pid = t.first_answer()
+    available(330)  # of the 370 MiB that a start takes
+    check = ["nsenter", "-t", str(pid), "-m", real, "-c", t.conf, "--check-config", "--strict"]
+    p = subprocess.run(check, capture_output=True, text=True, timeout=30)
+    assert p.returncode == 1 and "not enough memory" in p.stderr, p
+    p = subprocess.run([*check, "--beside", str(pid)], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 0 and f"is not looked at: process {pid} has it" in p.stdout and "good" in p.stdout, p
+    # It has its own memory already.
+    available(20)
+    os.kill(pid, signal.SIGHUP)
+    end = time.monotonic() + 10
+    while "SIGHUP" not in t.logged() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert "SIGHUP: " in t.logged() and "nothing was changed" not in t.logged(), t.logged()
+    # What is too much without the old one is refused.
+    available(0)
+    p = subprocess.run([*check, "--beside", str(pid)], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 1 and re.search("not enough memory|more than is available", p.stderr), p
+    available(330)
+    # What ends gives its memory back: the next program sees that.
+    t.put(f"#!/bin/sh\ncase \"$*\" in *--check-config*) ;; *) echo MemAvailable: 1048576 kB > {fake} ;; esac\nexec {real} \"$@\"\n",
+          installed)
+    t.restart()
+    assert t.first_answer() == pid and t.logged().count("ready:") == 2, t.logged()
+    rider.stands(1)
+    rider.end()
+    assert t.term() == 0
+
+
 def test_large():
     """30 GiB of volumes: the time from the end of a target, in order and by a kill, to its first answer."""
     if not LONG:

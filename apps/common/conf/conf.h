@@ -165,6 +165,11 @@ struct conf {
 	uint32_t nports, nnetworks, nworkers, nexports, nclients, nsubsys;
 };
 
+/** Octets of memory that this process has, or that another one gives back before this one starts,
+ * and those of hugepages: `memory_mb` of what is loaded from now on may take them. The program's
+ * thread. */
+void conf_memory_had(uint64_t bytes, uint64_t huge_bytes);
+
 /** Set every key to its default, without ports, workers, exports and clients. What c was before
  * does not matter: exports that it had are conf_free()'s to free. */
 void conf_defaults(struct conf *c);

@@ -198,6 +198,15 @@ conf_check_log_level(const char *spec, char *why, size_t why_size)
 
 /* ---- Memory ---- */
 
+static uint64_t had_bytes, had_huge_bytes;
+
+void
+conf_memory_had(uint64_t bytes, uint64_t huge_bytes)
+{
+	had_bytes = bytes;
+	had_huge_bytes = huge_bytes;
+}
+
 int
 conf_check_memory(uint32_t memory_mb, char *why, size_t why_size)
 {
@@ -218,9 +227,10 @@ conf_check_memory(uint32_t memory_mb, char *why, size_t why_size)
 	}
 	if (f != NULL)
 		fclose(f);
+	avail_kib += had_bytes >> 10;
 	/* MemAvailable does not include free hugepages. */
-	if (pages * page_kib > avail_kib)
-		avail_kib = pages * page_kib;
+	if (pages * page_kib + (had_huge_bytes >> 10) > avail_kib)
+		avail_kib = pages * page_kib + (had_huge_bytes >> 10);
 	if (!known || (uint64_t)memory_mb << 10 <= avail_kib)
 		return 0;
 	return conf_why(why, why_size,
