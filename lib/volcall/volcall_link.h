@@ -57,14 +57,15 @@ struct volcall_link {
 	struct volcall_conn *conn;
 	unsigned int conns; /**< that are not freed */
 	enum volcall_step step;
-	bool up;               /**< calls of the volume may be sent */
-	bool ended;            /**< for good */
-	bool lost;             /**< `conn` has to be ended */
-	bool flushed;          /**< the verifier is asked for behind the link's FLUSH */
-	unsigned int tries;    /**< since the loss */
-	uint32_t handle;       /**< of the grant that is made */
-	uint64_t verifier;     /**< since when all copies were on the target; 0: it has none */
-	uint64_t asked;        /**< of the grant that is made, when copies are written again */
+	bool up;             /**< calls of the volume may be sent */
+	bool ended;          /**< for good */
+	bool lost;           /**< `conn` has to be ended */
+	bool flushed;        /**< the verifier is asked for behind the link's FLUSH */
+	unsigned int tries;  /**< since the loss */
+	unsigned int stales; /**< grants that the target ended, since the last call with success */
+	uint32_t handle;     /**< of the grant that is made */
+	uint64_t verifier;   /**< since when all copies were on the target; 0: it has none */
+	uint64_t asked;      /**< of the grant that is made, when copies are written again */
 	struct weft_alarm *go; /**< what `lost` asks for, or the next attempt */
 	struct weft_alarm *give_up;
 	char why[VOLCALL_WHY_BYTES];

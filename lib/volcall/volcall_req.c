@@ -10,6 +10,8 @@
 
 #include "volcall_link.h"
 
+#define REQ_STALES 4 /* grants in a row that a target may end without a call with success */
+
 /* Which longer requests are several calls. */
 enum req_cuts {
 	REQ_ONE,    /* none */
@@ -227,6 +229,21 @@ req_results(struct volcall_slot *s, const void *res, struct volcall_outcome *o)
 	o->status = 0;
 }
 
+/* The target has ended the grant, and has not done the call. True: another connection gets another
+ * grant. A target that ends each grant at once is believed in the end. */
+static bool
+req_grant_ended(struct weft_volume *v)
+{
+	if (!volcall_repeats(v) || (!v->link->lost && v->link->stales >= REQ_STALES))
+		return false;
+	if (!v->link->lost) {
+		v->link->stales++;
+		volcall_why(v->link->why, "the target has ended the grant");
+		volcall_lost(v);
+	}
+	return true;
+}
+
 static void
 req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 {
@@ -249,10 +266,14 @@ req_on_answer(void *arg, enum weft_rpc_status status, void *res)
 		o.why = "the target is of an older version, without snapshots";
 	if (status == WEFT_RPC_OK)
 		req_results(s, res, &o);
+	if (o.status == -ESTALE && req_grant_ended(v) && !req_ops[req->op].once)
+		again = true;
 	/* The close has overtaken a call whose data the target had to fetch first. */
 	if (v->closing && o.status == -ESTALE)
 		o = (struct volcall_outcome){.status = -ECANCELED};
 	if (o.status == 0) {
+		if (v->link != NULL)
+			v->link->stales = 0;
 		o.status = volcall_kept_end(s);
 		if (o.status != 0)
 			o.why = "the connection was lost, and with it changes that were answered "

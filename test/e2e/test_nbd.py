@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from test_volume import volume
-from weft_e2e import BUILD, PROCS, Skip, Target, main, make_file, memif, path, sha
+from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, sha
 
 PLUGIN = os.path.join(BUILD, "apps", "nbdkit", "nbdkit-weft-plugin.so")
 MIB = 1 << 20
@@ -86,7 +86,7 @@ class Nbd:
 
 class Client:
     """A connection to an nbdkit (the NBD protocol's transmission phase), for requests that nbdcopy does not make."""
-    READ, WRITE, FUA = 0, 1, 1
+    READ, WRITE, FLUSH, FUA = 0, 1, 3, 1
 
     def __init__(self, n):
         self.sock = socket.socket(socket.AF_UNIX)
@@ -196,6 +196,63 @@ def test_durable_behind_a_copy():
     assert t.term() == 0
 
 
+def failed(c, what, at, n, flags=0):
+    """The error of a request that fails (the NBD protocol's numbers)."""
+    data = b"x" * n if what == c.WRITE else b""
+    c.sock.sendall(struct.pack(">IHHQQI", 0x25609513, flags, what, 1, at, n) + data)
+    magic, error, _ = struct.unpack(">IIQ", c.read(16))
+    assert magic == 0x67446698 and error != 0, error
+    return error
+
+
+def test_target_is_away_for_long():
+    """Operations fail when the time is over, and succeed when the target is back. The next flush tells of what was lost."""
+    t = mortal("n6", {"disk": volume("n6.disk", "16M")}, extra="credits = 64", keepalive_ms=200)
+    n = Nbd(t, "timeout=2")
+    c = Client(n)
+    c.do(c.WRITE, 0, b"a" * 4096)
+    c.do(c.FLUSH, 0, 0)
+    for lost in (False, True):
+        if lost:
+            c.do(c.WRITE, 4096, b"b" * 4096)
+        t.kill()
+        began = time.monotonic()
+        assert failed(c, c.READ, 0, 4096) == 108  # ESHUTDOWN
+        assert 1.5 < time.monotonic() - began < 6
+        t.start()
+        assert c.do(c.READ, 0, 4096) == b"a" * 4096
+        if lost:
+            assert failed(c, c.FLUSH, 0, 0) == 5  # EIO
+        c.do(c.FLUSH, 0, 0)
+    # Another volume of the name is not taken for this one.
+    t.kill()
+    failed(c, c.READ, 0, 4096)
+    os.unlink(path("n6.disk"))
+    t.start()
+    failed(c, c.READ, 0, 4096)
+    assert n.proc.poll() is None
+    c.sock.close()
+    assert n.term() == 0
+    assert t.term() == 0
+
+
+def test_grant_ends():
+    """The export is taken out of service and put back: a disk on it sees a pause."""
+    t = mortal("n7", {"disk": volume("n7.disk", "16M")}, extra=f"credits = 64\ncontrol = {path('n7.ctl')}\n", keepalive_ms=200)
+    n = Nbd(t)
+    c = Client(n)
+    c.do(c.WRITE, 0, b"a" * 8192)
+    for word in ("offline", "online"):
+        p = subprocess.run([app("weft-ctl"), "--socket", path("n7.ctl"), word, "disk"], capture_output=True, text=True, timeout=30)
+        assert p.returncode == 0, p
+    c.do(c.WRITE, 4096, b"b" * 4096)
+    assert c.do(c.READ, 0, 8192) == b"a" * 4096 + b"b" * 4096
+    c.do(c.FLUSH, 0, 0)
+    c.sock.close()
+    assert n.term() == 0
+    assert t.term() == 0
+
+
 def test_rights_and_refusals():
     t = Target("n4", {"disk": volume("n4.disk", "16M", rights="read")}).start()
     n = Nbd(t, "readonly=yes")
@@ -214,4 +271,4 @@ def test_rights_and_refusals():
 
 if __name__ == "__main__":
     main([test_copy_in_and_out, test_target_dies_while_it_copies, test_power_fails_before_a_flush, test_durable_behind_a_copy,
-          test_rights_and_refusals])
+          test_target_is_away_for_long, test_grant_ends, test_rights_and_refusals])

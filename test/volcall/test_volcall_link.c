@@ -326,6 +326,46 @@ test_repeats(void)
 	rig_over();
 }
 
+/* The target ends the grant, for an export that is offline and back: nothing fails. One that ends
+ * each grant at once is believed. */
+static void
+test_grant_ends(void)
+{
+	struct weft_volume_req w = range(WEFT_VOLUME_OP_WRITE, 100, 200000, a),
+	                       x = range(WEFT_VOLUME_OP_WRITE, 300000, 500000, a),
+	                       r = range(WEFT_VOLUME_OP_READ, 100, 200000, b),
+	                       f = range(WEFT_VOLUME_OP_FLUSH, 0, 0, NULL);
+	unsigned int n = 0;
+
+	rig_open(test_seed(17), (struct weft_volume_link){0});
+	fill(a, sizeof(a), 3);
+	CHECK_EQ(rig_do(&w), 0);
+	g.f.open = false;
+	begin(&x, &n);
+	begin(&r, &n);
+	begin(&f, &n);
+	rig_until(&n, 3);
+	CHECK(x.status == 0 && r.status == 0 && f.status == 0);
+	CHECK(memcmp(a, b, 200000) == 0 && memcmp(g.f.mem + 300000, a, 500000) == 0);
+	CHECK_EQ(stats().reconnects, 1);
+	CHECK_EQ(stats().rewritten, 0); /* the verifier is that of before */
+	/* A change of which a call that may not be made twice is refused was not made. */
+	g.f.open = false;
+	x = range(WEFT_VOLUME_OP_COMPARE_WRITE, 0, 4, a + 4);
+	x.expect = a;
+	CHECK_EQ(rig_do(&x), -ESTALE);
+	CHECK_EQ(rig_do(&r), 0);
+	g.f.bad_proc = WEFT_VOLRPC_READ;
+	g.f.status = WEFT_VOLRPC_STALE;
+	g.f.times = 1000;
+	CHECK_EQ(rig_do(&r), -ESTALE);
+	CHECK(1000 - g.f.times < 50);
+	g.f.times = 0;
+	CHECK_EQ(rig_do(&r), 0);
+	CHECK_EQ(rig_close(), 0);
+	rig_over();
+}
+
 /* What was answered and not flushed is lost with the target's power, and written again. */
 static void
 test_rewrites(void)
@@ -939,6 +979,7 @@ test_drawn(void)
 }
 
 WEFT_TEST_MAIN({"what was not answered is sent again", test_repeats},
+               {"the target ends the grant", test_grant_ends},
                {"what was not flushed is written again", test_rewrites},
                {"a connection that is lost while it is written again", test_rewrite_again},
                {"what is written again undoes no durable change", test_durable_behind},

@@ -79,6 +79,9 @@
  *   and deadline_ms 0. The program opens it again, which is sent when there is a connection, and
  *   repeats what was not flushed. Changes by requests of a range that an open window may write have
  *   no copies, because the library does not see what is written to the window.
+ * - A grant that the target has ended (the export was offline for a time) is like a connection that
+ *   is lost, four times in a row. Only a request that may not be made twice ends with -ESTALE: it
+ *   was not done.
  * - An export that is another volume then (another UUID), that is shorter, or that grants or takes
  *   less than before ends the link at once. So does the end of reconnect_us. Then all requests end
  *   with -ENOTCONN, and the volume can only be closed.
