@@ -154,6 +154,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	log->transaction_bytes = a.transaction_bytes;
 	log->copy_bytes = a.copy_bytes / 8 * 8;
 	log->flush_flags = a.flush_flags;
+	log->wait_us = a.wait_us;
 	if (a.verify_hash != NULL) {
 		log->verify = true;
 		snprintf(log->hash, sizeof(log->hash), "%s", a.verify_hash);
@@ -185,6 +186,9 @@ weft_log_destroy(struct weft_log *log)
 	log_end_targets(log);
 	if (log->alarm != NULL)
 		weft_alarm_cancel(log->alarm);
+	if (log->waits != NULL)
+		weft_alarm_cancel(log->waits);
+	log->waits = NULL;
 	log_end_appends(log, -ECANCELED);
 	log_read_end(log, -ECANCELED);
 	/* The callbacks above might still query the log. */

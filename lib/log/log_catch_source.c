@@ -101,6 +101,11 @@ log_source_post(struct weft_log *log, struct log_target *t)
 	t->c.waiting = false;
 	if (src == NULL && log_find_trim(log, t))
 		return;
+	/* The target that has it may come back. */
+	if (src == NULL && log->waits != NULL) {
+		t->c.waiting = true;
+		return;
+	}
 	if (src == NULL) {
 		log_lost(log, t, -EBADMSG);
 		log_later(log);

@@ -110,6 +110,8 @@ struct weft_log {
 	bool verify;
 	uint8_t key[WEFT_HASH_KEY_MAX_BYTES];
 	uint32_t key_bytes;
+	uint64_t wait_us;         /**< for targets that an open log lacks; 0: it ends */
+	struct weft_alarm *waits; /**< the end of that time; NULL: it lacks none */
 	bool dead, running, again;
 	bool owed; /**< the alarm found no memory: log_run() at the next call */
 	enum weft_log_state state;

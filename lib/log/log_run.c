@@ -28,6 +28,8 @@ log_kick(struct weft_log *log)
 	}
 }
 
+static void log_waited(struct weft_log *log);
+
 void
 log_run(struct weft_log *log)
 {
@@ -49,6 +51,8 @@ log_run(struct weft_log *log)
 			if (!log->dead)
 				log_kick(log);
 		}
+		if (!log->dead)
+			log_waited(log);
 		if (!log->dead)
 			log_tell_all(log);
 	}
@@ -154,6 +158,49 @@ log_counted(const struct weft_log *log)
 	return n;
 }
 
+/** Whether the log has fewer targets than it needs. */
+static bool
+log_lacks(const struct weft_log *log)
+{
+	return log_counted(log) == 0 || log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum;
+}
+
+static void
+log_on_waited(void *arg)
+{
+	struct weft_log *log = arg;
+
+	log->waits = NULL;
+	if (log->state == WEFT_LOG_OPENED && log_lacks(log))
+		log_fail(log, -ENOTCONN);
+	log_run(log);
+}
+
+/** Wait for targets, from the first loss on. False: the log does not wait. */
+static bool
+log_waits(struct weft_log *log)
+{
+	if (log->waits != NULL)
+		return true;
+	if (log->wait_us == 0 || log->state != WEFT_LOG_OPENED ||
+	    weft_alarm_set(log->worker, log->wait_us, log_on_waited, log, &log->waits) != 0)
+		return false;
+	log->stats.waits++;
+	return true;
+}
+
+/** The log has its targets again, or has ended: it waits no longer. */
+static void
+log_waited(struct weft_log *log)
+{
+	if (log->waits == NULL || (log->state == WEFT_LOG_OPENED && log_lacks(log)))
+		return;
+	weft_alarm_cancel(log->waits);
+	log->waits = NULL;
+	/* What could wait for another target's records asks again. */
+	log->again = true;
+}
+
 /** The target is lost: each part gives up what it had under way there. */
 static void
 log_on_lost(struct weft_log *log, struct log_target *t)
@@ -166,8 +213,7 @@ log_on_lost(struct weft_log *log, struct log_target *t)
 		log->have_geom = false;
 	if (log->state == WEFT_LOG_OPENING && !log->begun)
 		log_open_lost(log, t);
-	else if (log->begun && log->state != WEFT_LOG_FAILED &&
-	         (log_counted(log) == 0 || log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum))
+	else if (log->begun && log->state != WEFT_LOG_FAILED && log_lacks(log) && !log_waits(log))
 		log_fail(log, -ENOTCONN);
 }
 

@@ -26,8 +26,9 @@ log_floor(const struct weft_log *log)
 	 * everything from the log's head on. */
 	uint64_t floor = log->head.position;
 
+	/* A target that is waited for comes back as it was, and is not begun anew. */
 	for (unsigned int i = 0; i < log->ntargets; i++)
-		if (log_holds(&log->target[i]))
+		if (log_holds(&log->target[i]) || log->waits != NULL)
 			floor = log_min(floor, log_target_floor(&log->target[i]));
 	return floor;
 }
@@ -149,7 +150,7 @@ log_window_append(struct weft_log *log, enum log_kind kind, const struct weft_lo
 	                  kind == LOG_OPENING ? 0 : log_reserve(log->g.ring_bytes))) {
 		log->stats.full_ring++;
 		log->refused_bytes = log_record_bytes(len);
-		return -ENOSPC;
+		return log->waits != NULL ? -EAGAIN : -ENOSPC;
 	}
 	s = log_slot(log, log->end.seq);
 	log_fill(log, s, kind, a, (uint32_t)len);
@@ -224,6 +225,9 @@ log_release_seq(const struct weft_log *log)
 {
 	uint64_t seq = log->told_seq;
 
+	/* What targets have that are waited for is not known now. */
+	if (log->waits != NULL)
+		return log->rel_seq;
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		const struct log_target *t = &log->target[i];
 

@@ -2,8 +2,8 @@
 /**
  * @file The writer of a log that weft-targets host. The test kills the writer and the targets.
  *
- *     log_host_probe DEV CIDR QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [number N]
- *         [kill PID COUNT] -- (HOST EXPORT)...
+ *     log_host_probe DEV CIDR QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [away MS]
+ *         [number N] [kill PID COUNT] -- (HOST EXPORT)...
  *
  * Joins the targets that it reaches (blank ones are formatted), opens the log, and reads all
  * records. It prints each ("had NUMBER POSITION WRITER"), then "up NUMBER" with the number of the
@@ -11,9 +11,10 @@
  * records. It prints each durable record ("NUMBER POSITION"), one write() a line, before it does
  * anything else; and before each trim the first record that stays ("trim NUMBER"). "live I" and
  * "lost I WHY" report the state of a target. A lost target is joined again, without a limit of
- * time. SIGUSR1: stop appending until the next SIGUSR1. number: the writer's number, which is in
- * its records. kill: after the COUNTth durable record is printed, kill PID. The program ends by
- * itself only when the log ends: exit status 1, one line on standard error.
+ * time. away: so long the log waits for targets that it lacks. SIGUSR1: stop appending until the
+ * next SIGUSR1. number: the writer's number, which is in its records. kill: after the
+ * COUNTth durable record is printed, kill PID. The program ends by itself only when
+ * the log ends: exit status 1, one line on standard error.
  *
  * probe.h describes a record.
  */
@@ -73,7 +74,7 @@ static struct writer {
 	char why[300];
 	struct weft_log_at head, end; /* as recovered */
 	unsigned int quorum;
-	uint64_t wait_us;
+	uint64_t wait_us, away_us;
 	struct auth_arg auth;
 	uint8_t *read_buf;
 	uint32_t lkey;
@@ -424,6 +425,8 @@ main(int argc, char **argv)
 			take_key(argv[++i]);
 		else if (strcmp(argv[i], "wait") == 0 && i + 1 < argc)
 			w.wait_us = strtoull(argv[++i], NULL, 10) * 1000;
+		else if (strcmp(argv[i], "away") == 0 && i + 1 < argc)
+			w.away_us = strtoull(argv[++i], NULL, 10) * 1000;
 	}
 	signal(SIGUSR1, on_signal);
 	take_hosts(argv + 1, argc - i - 1, argv + i + 1);
@@ -438,6 +441,7 @@ main(int argc, char **argv)
 	la.targets = nhosts;
 	la.quorum = w.quorum;
 	la.max_appends = w.p.depth;
+	la.wait_us = w.away_us;
 	la.verify_hash = w.p.verify ? "crc32c" : NULL;
 	if (weft_log_create(&la, &w.p.log) != 0)
 		ui_die("no log");

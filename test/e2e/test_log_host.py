@@ -84,6 +84,39 @@ def ended(w, *words):
     assert w.p.returncode == 1 and any(x in err for x in words), (w.p.returncode, err)
 
 
+def test_restarts():
+    """Restarts and kills under load, of the only target and of two or three at a time: the writer waits, loses no append and
+    makes none twice."""
+    for n, quorum, rounds in ((1, 1, ((0,), (0,))), (3, 2, ((0, 1, 2),))):
+        ts = hosts(f"rs{n}-", n)
+        w = Writer(ts, quorum=quorum, args=["away", 20000, "wait", 20000])
+        w.connected()
+        for i, down in enumerate(rounds):
+            w.wait(lambda: w.live == set(range(n)))
+            acks = w.acks
+            w.wait(lambda: w.acks > acks + 100)
+            for k in down:
+                if i % 2:
+                    assert ts[k].term() == 0
+                else:
+                    ts[k].kill()
+            w.wait(lambda: not w.live & set(down))
+            for k in down:
+                ts[k].start()
+            acks = w.acks
+            w.wait(lambda: w.acks > acks + 100)
+        w.wait(lambda: w.live == set(range(n)))
+        w.kill()
+        w.gone()
+        former, w = w, Writer(ts, quorum=quorum, args=["wait", 20000])
+        w.connected()
+        judged(former, w)
+        w.kill()
+        w.gone()
+        for t in ts:
+            assert t.term() == 0
+
+
 def test_replaced():
     """A target that restarts without its data is formatted again, gets every record, and then counts in the place of
     the former one."""
@@ -219,4 +252,4 @@ def test_perf():
 
 if __name__ == "__main__":
     enter()
-    main([test_replicated, test_replaced, test_take_over, test_paused, test_names, test_perf])
+    main([test_replicated, test_restarts, test_replaced, test_take_over, test_paused, test_names, test_perf])

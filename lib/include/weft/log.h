@@ -195,6 +195,16 @@ struct weft_log_attr {
 	uint32_t hash_key_bytes;
 	weft_log_event_fn on_event; /**< required */
 	void *user;
+	/**
+	 * [0] how long an open log without enough targets waits for them. With 0 it ends (FAILED,
+	 * -ENOTCONN) when the last target that it needs is lost. Else appends stay under way, and
+	 * new ones are taken until the window is full, while targets join again over new
+	 * connections (weft_log_join()). Each gets the records that it lacks, at the places that
+	 * they have: an append that was sent and not answered is compared with what the target has,
+	 * and is never there twice. A target that lacks what only another one has waits for it.
+	 * When the time is over, the log ends.
+	 */
+	uint64_t wait_us;
 };
 
 #define WEFT_LOG_MAX_SGE 16
@@ -328,7 +338,8 @@ struct weft_log_append {
  * - -EPIPE: the log has ended
  * - -EINVAL
  * - -EMSGSIZE: longer than weft_log_info.max_record_bytes
- * - -EAGAIN: max_appends are not released yet; WEFT_LOG_EV_ROOM follows
+ * - -EAGAIN: max_appends are not released yet, or it has to wait as long as the log waits for
+ *   targets (wait_us); WEFT_LOG_EV_ROOM follows
  * - -ENOSPC: the ring is full, so trim; WEFT_LOG_EV_ROOM follows
  */
 int weft_log_append(struct weft_log *log, const struct weft_log_append *append,
@@ -447,6 +458,7 @@ struct weft_log_info {
 		 */
 		uint32_t place, life;
 	} target[WEFT_LOG_MAX_TARGETS];
+	uint64_t waits; /**< times that the log waited for targets (weft_log_attr.wait_us) */
 };
 
 void weft_log_query(const struct weft_log *log, struct weft_log_info *info);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file A log that waits for its targets (weft_log_attr.wait_us): they lose their power and come
+ * back while appends are under way. */
+
+#include "lt.h"
+
+static struct lt l;
+
+static bool
+all_durable(void *arg)
+{
+	return ((struct lt *)arg)->in_flight == 0;
+}
+
+static bool
+all_released(void *arg)
+{
+	return ((struct lt *)arg)->bufs == 0;
+}
+
+/** The power of the target fails. Where nothing is under way, its owner reports the loss. */
+static void
+cut(unsigned int i)
+{
+	lt_cut_target(&l, i);
+	vt_run(&l.t, lt_draw(&l, 300) * VT_MS);
+	if (l.target[i].joined >= 0)
+		CHECK_EQ(weft_log_leave(l.log, l.target[i].client), 0);
+}
+
+static bool
+is_live(void *arg)
+{
+	struct lt *lt = arg;
+
+	return lt_info(lt).target[0].state == WEFT_LOG_TARGET_LIVE || lt->failed;
+}
+
+static void
+come_back(void)
+{
+	lt_boot_target(&l, 0);
+	while (lt_join(&l, 0) != 0)
+		vt_run(&l.t, VT_MS);
+	CHECK(lt_until(&l, is_live));
+}
+
+/* The only target is lost with its power again and again, while appends are under way, and joins
+ * again: each append is there once, and none has failed. */
+static void
+test_one(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000};
+	uint64_t waits = 0;
+
+	for (uint64_t seed = 1; seed <= 16; seed++) {
+		struct lt_attr a = {.seed = seed,
+		                    .appends = 900,
+		                    .ring_bytes = seed % 2 ? 8192 : 65536,
+		                    .la = &la,
+		                    .verify = seed % 3 == 0};
+
+		la.max_appends = seed % 5 ? 32 : 4;
+		lt_open(&l, &a);
+		lt_recover(&l, 1);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		l.pump = true;
+		for (unsigned int i = 0; i < 6; i++) {
+			vt_run(&l.t, lt_draw(&l, 20) * VT_MS / 4);
+			cut(0);
+			vt_run(&l.t, lt_draw(&l, 8) * VT_MS);
+			come_back();
+			CHECK_MSG(!l.failed && l.verdict == LT_SOUND,
+			          "seed %" PRIu64 ", %u: %s (%d)", seed, i,
+			          lt_verdict_str(l.verdict), l.fail_status);
+			CHECK_EQ(lt_info(&l).epoch, 1);
+		}
+		l.pump = false;
+		CHECK(lt_until(&l, all_released));
+		CHECK_EQ(l.events[WEFT_LOG_EV_FAILED], 0);
+		CHECK(lt_info(&l).durable.seq == lt_info(&l).end.seq && l.done > 10);
+		waits += lt_info(&l).waits;
+		lt_kill_writer(&l);
+		lt_recover(&l, 1);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		lt_close(&l);
+	}
+	CHECK_EQ(waits, 96);
+}
+
+/* The time of the wait is over; another writer has the log in the meantime. */
+static void
+test_in_vain(void)
+{
+	struct weft_log_attr la = {.wait_us = 3000000};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
+
+	lt_open(&l, &a);
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(lt_append(&l, 100), 0);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(lt_append(&l, 100), 0);
+	cut(0);
+	CHECK_EQ(lt_append(&l, 100), 0);
+	vt_run(&l.t, 2500 * VT_MS);
+	CHECK(!l.failed);
+	vt_run(&l.t, 1000 * VT_MS);
+	CHECK(l.failed && l.fail_status == -ENOTCONN);
+	CHECK_EQ(lt_append(&l, 100), -EPIPE);
+	lt_kill_writer(&l);
+	lt_boot_target(&l, 0);
+	l.failed = false;
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_close(&l);
+}
+
+static unsigned int away; /* bit mask */
+
+static bool
+all_are_live(void *arg)
+{
+	const struct weft_log_info info = lt_info(arg);
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < 3; i++)
+		n += info.target[i].state == WEFT_LOG_TARGET_LIVE;
+	return n == 3;
+}
+
+static void
+all_back(void)
+{
+	const unsigned int first = (unsigned int)lt_draw(&l, 3);
+
+	for (unsigned int i = 0; i < 3; i++)
+		if (away & 1U << (first + i) % 3) {
+			lt_boot_target(&l, (first + i) % 3);
+			(void)lt_join(&l, (first + i) % 3);
+			vt_run(&l.t, lt_draw(&l, 8) * VT_MS);
+		}
+	/* One that found no source of what it lacks is lost, and tries again. */
+	for (unsigned int n = 0; !all_are_live(&l); n++) {
+		CHECK_MSG(n < 4000 && !l.failed, "seed %" PRIu64 ": %s (%d)", l.a.seed,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		for (unsigned int i = 0; i < 3; i++)
+			if (l.target[i].joined < 0)
+				(void)lt_join(&l, i);
+		vt_run(&l.t, 5 * VT_MS);
+	}
+}
+
+/* Any of three targets, and all, are lost with their power, and come back in any order: no append
+ * fails, and each is there once. */
+static void
+test_three(void)
+{
+	struct weft_log_attr la = {.wait_us = 100000000};
+	uint64_t waits = 0;
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct lt_attr a = {.seed = seed,
+		                    .targets = 3,
+		                    .quorum = 2,
+		                    .ring_bytes = seed % 2 ? 8192 : 65536,
+		                    .la = &la};
+
+		test_seed_note(seed);
+		la.max_appends = seed % 5 ? 32 : 4;
+		lt_open(&l, &a);
+		lt_recover(&l, 7);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		for (unsigned int i = 0; i < 5; i++) {
+			l.pump = true;
+			l.a.appends = (unsigned int)l.done + l.in_flight + 150;
+			vt_run(&l.t, lt_draw(&l, 20) * VT_MS / 4);
+			away = i == 4 ? 7 : 1 + (unsigned int)lt_draw(&l, 7);
+			for (unsigned int k = 0; k < 3; k++)
+				if (away & 1U << k)
+					cut(k);
+			vt_run(&l.t, lt_draw(&l, 8) * VT_MS);
+			all_back();
+			CHECK_MSG(!l.failed && l.verdict == LT_SOUND, "seed %" PRIu64 ": %s (%d)",
+			          seed, lt_verdict_str(l.verdict), l.fail_status);
+		}
+		l.pump = false;
+		CHECK(lt_until(&l, all_released));
+		CHECK(lt_info(&l).durable.seq == lt_info(&l).end.seq && l.done > 10);
+		CHECK_EQ(lt_info(&l).epoch, 1);
+		waits += lt_info(&l).waits;
+		lt_kill_writer(&l);
+		lt_recover(&l, 7);
+		CHECK_MSG(l.verdict == LT_SOUND, "seed %" PRIu64 ": %s (%d)", seed,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		lt_close(&l);
+	}
+	CHECK(waits > 20);
+}
+
+WEFT_TEST_MAIN({"one target comes back", test_one}, {"a target does not come back", test_in_vain},
+               {"some or all of three come back", test_three})
