@@ -42,6 +42,8 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		rdmap_leave(r);
 		return;
 	}
+	if (rdmap_probe_closing(r, now_ns))
+		return;
 	/* before our FIN: wait on while there is progress */
 	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
 	    (rdmap_persist_busy(r) || r->moved != rdmap_moved(r))) {

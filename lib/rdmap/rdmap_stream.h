@@ -84,6 +84,7 @@ struct weft_rdmap {
 	uint16_t n_out;                 /**< length of `out` */
 	uint16_t ird, ord;
 	uint8_t probes; /**< intervals of rdmap_probe.c that have passed */
+	uint8_t hold;   /**< steps of rdmap_probe_closing() that are left before our FIN */
 	struct rdmap_rx_send rx_send;
 	/** per queue: a message of several segments that is incomplete; else NULL */
 	struct rdmap_msg *msg[WEFT_DDP_NQN];

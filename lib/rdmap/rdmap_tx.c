@@ -11,6 +11,7 @@
 #include "rdmap_imm.h"
 #include "rdmap_irq_exec.h"
 #include "rdmap_irq_tx.h"
+#include "rdmap_probe.h"
 #include "rdmap_rtr.h"
 #include "rdmap_seg.h"
 #include "rdmap_state.h"
@@ -473,7 +474,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->dead)
 		return;
 	if (r->state == WEFT_RDMAP_ST_CLOSING && TAILQ_EMPTY(&r->sq) && TAILQ_EMPTY(&r->out) &&
-	    rdmap_irq_depth(r) == 0)
+	    rdmap_irq_depth(r) == 0 && !rdmap_probe_hold(r, now_ns))
 		rdmap_fin(r, RDMAP_LINGER_NS, now_ns);
 }
 

@@ -84,7 +84,7 @@ test_no_reason(void)
 	}
 }
 
-/* No probe is sent while the stream closes or has no space. The stream ends as usual. */
+/* Without space no probe is sent. The stream ends as usual. */
 static void
 test_not_now(void)
 {
@@ -106,4 +106,79 @@ test_not_now(void)
 	rig_close();
 }
 
-WEFT_TEST_MAIN({"unheard", test_unheard}, {"no_reason", test_no_reason}, {"not_now", test_not_now})
+/* An initiator that closes unheard before its first probe sends the probe, and the FIN later. */
+static void
+test_closing(void)
+{
+	struct weft_rdmap_req req;
+
+	begin(true);
+	send_one(&req);
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	rig_pump();
+	rig_advance(9 * WEFT_NS_PER_MS);
+	CHECK(silent() && !rig.b.fin);
+	rig_advance(2 * WEFT_NS_PER_MS);
+	EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
+	CHECK(!rig.b.fin);
+	rig_advance(8 * WEFT_NS_PER_MS);
+	CHECK(silent() && !rig.b.fin);
+	rig_advance(3 * WEFT_NS_PER_MS);
+	CHECK(silent() && rig.b.fin);
+	/* the time to close is the usual one */
+	rig_advance(59 * WEFT_NS_PER_S);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+	rig_advance(2 * WEFT_NS_PER_S);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
+	CHECK_EQ(rig.b.op_stats.out[WEFT_RDMAP_WRITE], 1);
+	rig_close();
+}
+
+/* The FIN does not wait: nothing was sent, something was received, this side is the responder, or
+ * the probe was sent. */
+static void
+test_closing_at_once(void)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct weft_rdmap_req req;
+
+		begin(i != 2);
+		if (i > 0)
+			send_one(&req);
+		rig.b.ddp->mpa->stats.fpdus_in = i == 1;
+		if (i == 3) {
+			rig_advance(101 * WEFT_NS_PER_MS);
+			EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
+		}
+		weft_rdmap_close(rig.b.r, rig.now_ns);
+		rig_pump();
+		CHECK(rig.b.fin && silent());
+		rig_close();
+	}
+}
+
+/* What is heard while the FIN waits lets it go. */
+static void
+test_closing_heard(void)
+{
+	struct weft_rdmap_req req;
+
+	begin(true);
+	send_one(&req);
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	rig_pump();
+	rig_advance(5 * WEFT_NS_PER_MS);
+	CHECK(!rig.b.fin);
+	rig.b.ddp->mpa->stats.fpdus_in = 1;
+	weft_rdmap_resume(rig.b.r);
+	rig_pump();
+	CHECK(rig.b.fin && silent());
+	rig_advance(WEFT_NS_PER_S);
+	CHECK(silent());
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"unheard", test_unheard}, {"no_reason", test_no_reason}, {"not_now", test_not_now},
+               {"closing", test_closing}, {"closing_at_once", test_closing_at_once},
+               {"closing_heard", test_closing_heard})
