@@ -96,12 +96,24 @@ class End:
             t.join(5)
         return rc
 
+    def family(self):
+        """The ids of its process and of all that it has started: fio's jobs are in sessions of their own."""
+        pids = [self.p.pid]
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+                    pids += map(int, f.read().split())
+            except OSError:
+                pass  # it has ended
+        return pids
+
     def kill(self, sig=signal.SIGKILL):
         """End it, and what it started."""
-        try:
-            os.killpg(self.p.pid, sig)
-        except ProcessLookupError:
-            pass
+        for kill, pid in [(os.kill, pid) for pid in self.family()[1:]] + [(os.killpg, self.p.pid)]:
+            try:
+                kill(pid, sig)
+            except ProcessLookupError:
+                pass
         self.p.wait(10)
 
     def told(self):
@@ -109,15 +121,26 @@ class End:
         return f"$ {shlex.join(self.argv)}\n(exit status {self.p.poll()})\n{self.out[-3000:]}{self.err[-3000:]}"
 
 
-def telemetry(e, command):
-    """What an end that was started with `telemetry = yes` answers to a command of its telemetry."""
+def telemetry(e, command, pid=None):
+    """What an end that was started with `telemetry = yes`, or a process of it, answers to a command of its telemetry."""
     base = "/var/run/dpdk" if os.geteuid() == 0 else os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/tmp"), "dpdk")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.settimeout(10)
-        s.connect(f"{base}/weft-{e.p.pid}/dpdk_telemetry.v2")
+        s.connect(f"{base}/weft-{pid or e.p.pid}/dpdk_telemetry.v2")
         s.recv(16384)
         s.sendall(command.encode())
         return json.loads(s.recv(1 << 20))[command.split(",", maxsplit=1)[0]]
+
+
+def listens(e, port):
+    """Whether an end that was started with `telemetry = yes` listens on a port."""
+    for pid in e.family():
+        try:
+            if telemetry(e, f"/weft/local_ports,0,{port}", pid)["listeners"] > 0:
+                return True
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # it has not opened its device, or never does
+    return False
 
 
 class Spaces:
