@@ -67,9 +67,12 @@ wv_post_done(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned 
 	for (unsigned int i = 0; i < n; i++) {
 		const bool ok = wc[i].status == WEFT_WC_SUCCESS;
 		const bool recv = wc[i].opcode >= WEFT_WC_RECV;
+		const bool bind = !ok && wc[i].opcode == WEFT_WC_BIND_MW;
 		struct ibv_wc w = {
 		        .wr_id = wc[i].wr_id,
-		        .status = post_status(wc[i].status),
+		        .status = bind && wc[i].status == WEFT_WC_LOCAL_PROT
+		                          ? IBV_WC_MW_BIND_ERR
+		                          : post_status(wc[i].status),
 		        .opcode = post_wc_opcode(wc[i].opcode),
 		        .byte_len = wc[i].len_bytes,
 		        .qp_num = q->ibv.qp_num,

@@ -52,9 +52,8 @@ int wv_dealloc_mw(struct ibv_mw *mw);
 /** Of a window of type 1. */
 int wv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 /**
- * Complete a request that binds a window, and set the key that the program sees. `rkey`: the
- * one that it wants for a window of type 2, which is the one that ibv_inc_rkey() makes of the
- * window's. -EINVAL.
+ * Complete a request that binds a window. `rkey`: NULL, or the key that the program wants for a
+ * window of type 2: that of the window with any last octet, else -EINVAL.
  */
 int wv_mw_fill(struct weft_wr *wr, struct ibv_mw *mw, const struct ibv_mw_bind_info *info,
                const uint32_t *rkey);

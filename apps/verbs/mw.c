@@ -10,16 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/**
- * The key from which ibv_inc_rkey() makes `next`. A program chooses the last octet of the key of a
- * window of type 2 by that function; weft chooses the whole STag.
- */
-static uint32_t
-mw_before(uint32_t next)
-{
-	return (next & ~0xffu) | ((next - 1) & 0xff);
-}
-
 struct ibv_mw *
 wv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
@@ -45,7 +35,8 @@ wv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	m->ibv.context = pd->context;
 	m->ibv.pd = pd;
 	m->ibv.type = type;
-	m->ibv.rkey = mw_before(weft_mw_next_stag(m->mw));
+	/* Where the program begins to count keys says nothing about another window. */
+	m->ibv.rkey = weft_mw_keyed_stag(m->mw, (uint8_t)weft_mw_next_stag(m->mw));
 	return &m->ibv;
 }
 
@@ -68,12 +59,14 @@ wv_mw_fill(struct weft_wr *wr, struct ibv_mw *mw, const struct ibv_mw_bind_info 
 	struct wv_mw *m = wv_mw(mw);
 	int rc;
 
-	if (info->mr == NULL || (rkey != NULL && *rkey != weft_mw_next_stag(m->mw)))
+	if (info->mr == NULL ||
+	    (rkey != NULL && *rkey != weft_mw_keyed_stag(m->mw, (uint8_t)*rkey)))
 		return -EINVAL;
 	wr->opcode = WEFT_WR_BIND_MW;
 	wr->sg_list = NULL;
 	wr->num_sge = 0;
 	wr->bind_mw.mw = m->mw;
+	wr->bind_mw.stag = rkey != NULL ? *rkey : 0;
 	wr->bind_mw.mr = wv_mr(info->mr)->mr;
 	/* Its address is in the region's space of tagged offsets. */
 	wr->bind_mw.addr = (char *)info->mr->addr +

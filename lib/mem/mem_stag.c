@@ -2,8 +2,9 @@
 /**
  * @file STags: the slots of the table, and the values that a slot gives to its registrations.
  *
- * An STag is `perm(slot, use count) << index_bits | slot`. perm is a Feistel network on the
- * remaining bits. Its round function is SipHash-2-4 under a key that is chosen when the table is
+ * An STag has, from its high bits to its low ones, a part of perm(slot, use count), the slot, and
+ * the other 8 bits of perm, its key. perm is a Feistel network on the bits that the slot leaves.
+ * Its round function is SipHash-2-4 under a key that is chosen when the table is
  * created and is tweaked by the slot. So a peer cannot tell in which order a slot takes its values.
  * A bigger table leaves fewer secret bits: 12 at 2^20 regions, 22 at 1024.
  *
@@ -23,7 +24,10 @@
  * - A slot is free only when no operation holds its region and every worker has been quiescent. So
  *   no operation under way meets the next registration with the same value.
  *
- * A reserved region (mem_fast.c) keeps its slot and takes its values by the same rules.
+ * A reserved region (mem_fast.c) keeps its slot and takes its values by the same rules. The
+ * consumer of a window may choose its key instead, so that the window's STags differ in the key
+ * alone, as those of a kernel device do. A window's STag is for one stream. So what a peer that
+ * knows one of them can guess is memory of its own stream's domain.
  */
 
 #include "mem_priv.h"
@@ -65,8 +69,9 @@ mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
 	uint64_t x = (turn & 1) * half +
 	             mem_permute(key, slot, bits - 1, (uint32_t)(use % MEM_TURN(half)));
 
-	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, (uint32_t)x) << m->index_bits) |
-	       slot;
+	x = mem_permute(m->key, slot, bits, (uint32_t)x);
+	return (uint32_t)(x >> WEFT_MEM_KEY_BITS << (WEFT_MEM_KEY_BITS + m->index_bits)) |
+	       slot << WEFT_MEM_KEY_BITS | (uint32_t)(x & ((1u << WEFT_MEM_KEY_BITS) - 1));
 }
 
 /* ---- Slots ---- */
@@ -118,12 +123,13 @@ mem_draw(struct weft_mem *m, uint32_t slot)
 void
 weft_mem_set_revoked(struct weft_mem *m, uint32_t stag)
 {
-	atomic_store_explicit(&m->revoked[stag & m->t.index_mask], stag, memory_order_relaxed);
+	atomic_store_explicit(&m->revoked[weft_mem_slot_of(&m->t, stag)], stag,
+	                      memory_order_relaxed);
 }
 
 bool
 weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag)
 {
-	return stag != 0 && atomic_load_explicit(&m->revoked[stag & m->t.index_mask],
+	return stag != 0 && atomic_load_explicit(&m->revoked[weft_mem_slot_of(&m->t, stag)],
 	                                         memory_order_relaxed) == stag;
 }

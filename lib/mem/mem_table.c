@@ -263,7 +263,7 @@ weft_mem_new_stream(void)
 struct weft_mem_mr *
 weft_mem_lookup_past(struct weft_mem *m, uint32_t stag)
 {
-	uint32_t slot = stag & m->t.index_mask;
+	uint32_t slot = weft_mem_slot_of(&m->t, stag);
 	struct weft_mem_mr *mr = atomic_load_explicit(&m->reserved[slot], memory_order_acquire);
 
 	if (mr == NULL || stag == 0 || MEM_GET(mr->stag) != stag)

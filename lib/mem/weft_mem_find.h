@@ -16,13 +16,23 @@ struct weft_mem_slots {
 	uint32_t index_mask;
 };
 
+/** The number of low bits of an STag that are no part of its slot: the key of an STag. */
+#define WEFT_MEM_KEY_BITS 8
+
+/** The slot of an STag in a table. */
+static inline uint32_t
+weft_mem_slot_of(const struct weft_mem_slots *t, uint32_t stag)
+{
+	return stag >> WEFT_MEM_KEY_BITS & t->index_mask;
+}
+
 /** NULL: the STag is not valid now. Lock-free. Good until the caller's next quiescent state. */
 static inline struct weft_mem_mr *
 weft_mem_lookup(struct weft_mem *m, uint32_t stag)
 {
 	const struct weft_mem_slots *t = (const void *)m;
 	struct weft_mem_mr *mr =
-	        atomic_load_explicit(&t->slot[stag & t->index_mask], memory_order_acquire);
+	        atomic_load_explicit(&t->slot[weft_mem_slot_of(t, stag)], memory_order_acquire);
 
 	return likely(mr != NULL && mr->stag == stag) ? mr : NULL;
 }

@@ -134,6 +134,9 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 	    !weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_KIND(MR)) || mw->pd != qp->pd ||
 	    mr->pd != qp->pd)
 		return -EINVAL;
+	if (wr->bind_mw.stag != 0 &&
+	    wr->bind_mw.stag != weft_mw_keyed_stag(mw, (uint8_t)wr->bind_mw.stag))
+		return -EINVAL;
 	l->addr = wr->bind_mw.addr;
 	l->len_bytes = wr->bind_mw.len_bytes;
 	l->base_to = wr->bind_mw.base_to;
@@ -146,7 +149,8 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 	verbs_mw_ref(mw);
 	l->mr = mr;
 	l->mw = mw;
-	*stag = weft_mem_take_stag(qp->pd->ctx->mem, mw->win);
+	*stag = wr->bind_mw.stag != 0 ? wr->bind_mw.stag
+	                              : weft_mem_take_stag(qp->pd->ctx->mem, mw->win);
 	atomic_store_explicit(&mw->stag, *stag, memory_order_relaxed);
 	return 0;
 }

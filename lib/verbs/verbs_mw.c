@@ -6,6 +6,11 @@
 #include "verbs_queue.h"
 #include "weft_verbs_mr.h"
 #include "weft_mem_fast.h"
+#include "weft_mem_find.h"
+
+#define MW_KEY_MASK ((1u << WEFT_MEM_KEY_BITS) - 1)
+
+static_assert(WEFT_MEM_KEY_BITS == 8, "a key is an octet");
 
 int
 weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
@@ -29,6 +34,10 @@ weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 		free(mw);
 		return rc;
 	}
+	/* Not 0 with any key: 0 is no STag. */
+	do
+		mw->keyless = weft_mem_take_stag(pd->ctx->mem, mw->win) & ~MW_KEY_MASK;
+	while (mw->keyless == 0);
 	weft_handle_init(&mw->h, WEFT_KIND(MW));
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_INSERT_TAIL(&pd->mws, mw, all);
@@ -89,6 +98,14 @@ weft_mw_next_stag(const struct weft_mw *mw)
 	if (WEFT_HANDLE_BAD(mw, MW))
 		return 0;
 	return weft_mem_next_stag(mw->win);
+}
+
+uint32_t
+weft_mw_keyed_stag(const struct weft_mw *mw, uint8_t key)
+{
+	if (WEFT_HANDLE_BAD(mw, MW))
+		return 0;
+	return mw->keyless | key;
 }
 
 void

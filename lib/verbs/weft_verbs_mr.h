@@ -59,6 +59,7 @@ struct weft_mw {
 	struct weft_mem_mr *win; /**< valid while not `dead` */
 	struct weft_pd *pd;
 	_Atomic uint32_t stag;
+	uint32_t keyless; /**< STag of weft_mw_keyed_stag() with key 0 */
 	atomic_bool dead; /**< weft_mw_dealloc() was called */
 	atomic_bool gone; /**< weft_mw_dealloc() has made it invalid */
 	_Atomic uint32_t

@@ -35,7 +35,7 @@ static struct weft_mr *
 same_stag(struct vt *t, struct weft_pd *pd, uint32_t stag)
 {
 	struct weft_mem *m = inside_mem(t->n[1].ctx);
-	uint32_t slot = stag & m->t.index_mask;
+	uint32_t slot = weft_mem_slot_of(&m->t, stag);
 	uint64_t use = 0;
 
 	while (mem_stag_value(m, slot, use) != stag)

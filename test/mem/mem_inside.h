@@ -21,4 +21,12 @@ inside_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy)
 	return -ENOENT;
 }
 
+/** The bits of an STag that are not its slot: mem_permute()'s value. */
+static inline uint32_t
+stag_value(uint32_t stag, unsigned int index_bits)
+{
+	return stag >> (WEFT_MEM_KEY_BITS + index_bits) << WEFT_MEM_KEY_BITS |
+	       (stag & ((1U << WEFT_MEM_KEY_BITS) - 1));
+}
+
 #endif /* MEM_INSIDE_H */

@@ -205,9 +205,9 @@ test_reuse(void)
 		uint32_t value;
 
 		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
-		value = mr->stag >> 20;
+		value = stag_value(mr->stag, 20);
 		CHECK(mr->stag != 0);
-		CHECK_EQ(mr->stag & (FULL_SLOTS - 1), 0);
+		CHECK_EQ(weft_mem_slot_of(&m->t, mr->stag), 0);
 		CHECK_MSG(last[value] == UINT32_MAX || n - last[value] >= FULL_REST - 2,
 		          "value %x after %u registrations", value, n - last[value]);
 		last[value] = n;
@@ -250,8 +250,8 @@ test_observed(void)
 		memset(now, 0, sizeof(now));
 		for (uint32_t n = 0; n < FULL_REST; n++) {
 			next = mem_stag_value(m, 77, (uint64_t)turn * FULL_REST + n);
-			CHECK_EQ(next & (FULL_SLOTS - 1), 77);
-			next >>= 20;
+			CHECK_EQ(weft_mem_slot_of(&m->t, next), 77);
+			next = stag_value(next, 20);
 			CHECK_MSG(!now[next], "%x twice in turn %u", next, turn);
 			CHECK(half[next] == 0 || half[next] == turn % 2 + 1);
 			half[next] = turn % 2 + 1;
@@ -303,7 +303,7 @@ test_stale(void)
 		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
 		owner = (unsigned int)(x >> 33) % CLIENTS;
 		CHECK_EQ(weft_mem_reg(m, &pd[owner], &a, &mr), 0);
-		value = mr->stag >> 20;
+		value = stag_value(mr->stag, 20);
 		for (unsigned int c = 0; c < CLIENTS; c++) {
 			enum weft_mem_err err = weft_mem_check(weft_mem_lookup(m, mr->stag), &pd[c],
 			                                       0, 8, WEFT_ACCESS_REMOTE_WRITE);

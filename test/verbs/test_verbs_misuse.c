@@ -189,6 +189,15 @@ MISUSE(weft_mw_next_stag)
 	CHECK(weft_mw_next_stag(m->mw) != 0);
 }
 
+MISUSE(weft_mw_keyed_stag)
+{
+	struct weft_mw *h;
+
+	EACH_BAD(m, h, MW)
+	CHECK_EQ(weft_mw_keyed_stag(h, 1), 0);
+	CHECK(weft_mw_keyed_stag(m->mw, 0) != 0);
+}
+
 MISUSE(weft_mw_query)
 {
 	BAD_QUERY(m, weft_mw, MW, weft_mw_query, weft_mw_info);
@@ -865,10 +874,10 @@ WEFT_TEST_MAIN(CASE(weft_pd_alloc), CASE(weft_pd_alloc_attr), CASE(weft_pd_deall
                CASE(weft_mr_stag), CASE(weft_mr_alloc), CASE(weft_mr_alloc_keyed),
                CASE(weft_mr_next_stag), CASE(weft_mr_query), CASE(weft_mw_alloc),
                CASE(weft_mw_dealloc), CASE(weft_mw_stag), CASE(weft_mw_next_stag),
-               CASE(weft_mw_query), CASE(weft_mr_revoke), CASE(weft_mr_revoke_go),
-               CASE(weft_mr_bad_ranges), CASE(weft_mr_clear_bad_ranges), CASE(weft_cq_create),
-               CASE(weft_cq_destroy), CASE(weft_cq_poll), CASE(weft_cq_arm), CASE(weft_cq_query),
-               CASE(weft_cq_fd), CASE(weft_srq_create), CASE(weft_srq_destroy),
+               CASE(weft_mw_keyed_stag), CASE(weft_mw_query), CASE(weft_mr_revoke),
+               CASE(weft_mr_revoke_go), CASE(weft_mr_bad_ranges), CASE(weft_mr_clear_bad_ranges),
+               CASE(weft_cq_create), CASE(weft_cq_destroy), CASE(weft_cq_poll), CASE(weft_cq_arm),
+               CASE(weft_cq_query), CASE(weft_cq_fd), CASE(weft_srq_create), CASE(weft_srq_destroy),
                CASE(weft_srq_modify), CASE(weft_srq_query), CASE(weft_post_srq_recv),
                CASE(weft_evq_create), CASE(weft_evq_destroy), CASE(weft_evq_poll),
                CASE(weft_evq_fd), CASE(weft_qp_create), CASE(weft_qp_destroy), CASE(weft_qp_query),

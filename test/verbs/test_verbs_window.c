@@ -407,6 +407,90 @@ test_remote(void)
 	vt_close(&t);
 }
 
+/** Bind with a key of the consumer's. Returns the STag. */
+static uint32_t
+bound_keyed(struct vt *t, struct weft_mw *mw, uint8_t key)
+{
+	struct weft_wr wr = wr_bind(mw, t->n[1].mr, t->n[1].mem + OFF, LEN, 0, REMOTE_RW);
+
+	wr.bind_mw.stag = weft_mw_keyed_stag(mw, key);
+	vt_post(&t->n[1], &wr);
+	want_wc(&t->n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
+	CHECK_EQ(weft_mw_stag(mw), wr.bind_mw.stag);
+	return wr.bind_mw.stag;
+}
+
+/** The consumer chooses keys: each names the window as long as the window is bound with it. */
+static void
+test_keyed(void)
+{
+	uint8_t in[8], keys[24] = {0, 255, 1};
+	struct weft_mw *mw, *other;
+	uint32_t stag, foreign;
+	struct weft_sge sg;
+	struct weft_wr wr;
+	struct vt t;
+
+	mw = window_pair(&t, BASIC);
+	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &other), 0);
+	vt_fill(keys + 3, sizeof(keys) - 3, 1);
+	stag = weft_mw_keyed_stag(mw, 0);
+	CHECK(stag != 0 && (stag & 0xff) == 0);
+	CHECK(weft_mw_keyed_stag(other, 0) != stag);
+	for (unsigned int i = 0; i < sizeof(keys); i++) {
+		uint8_t out[LEN];
+
+		stag = bound_keyed(&t, mw, keys[i]);
+		CHECK_EQ(stag, weft_mw_keyed_stag(mw, 0) | keys[i]);
+		for (unsigned int k = 0; k < 256; k++)
+			CHECK_EQ(resolves(&t, weft_mw_keyed_stag(mw, (uint8_t)k)), k == keys[i]);
+		vt_fill(out, sizeof(out), i);
+		sg = (struct weft_sge){.addr = out, .len_bytes = LEN};
+		wr = wr_rdma(WEFT_WR_WRITE, &sg, stag, 0);
+		vt_post(&t.n[0], &wr);
+		want_wc(&t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
+		vt_post_recv(&t.n[1], in, sizeof(in), 0);
+		wr = (struct weft_wr){.opcode = WEFT_WR_SEND_INV, .send.inv_stag = stag};
+		if (i % 2 == 0)
+			wr.opcode = WEFT_WR_SEND;
+		vt_post(&t.n[0], &wr);
+		want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_SUCCESS);
+		CHECK_MEM(t.n[1].mem + OFF, out, LEN);
+		if (i % 2 == 0) {
+			wr = wr_inv(stag);
+			vt_post(&t.n[1], &wr);
+			want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+		}
+		CHECK(!resolves(&t, stag));
+		/* without a key of the consumer's it goes on as ever */
+		if (i % 8 == 7) {
+			wr = wr_inv(bound(&t, mw, 0, REMOTE_RW));
+			vt_post(&t.n[1], &wr);
+			want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+		}
+	}
+	canaries(&t);
+	/* STags that are not this window's */
+	foreign = weft_mw_keyed_stag(other, 7);
+	for (unsigned int bit = 8; bit <= 32; bit++) {
+		wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, REMOTE_RW);
+		wr.bind_mw.stag = bit < 32 ? stag ^ 1u << bit : foreign;
+		CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -EINVAL);
+	}
+	/* a bound window is not bound again, and the stream ends */
+	stag = bound_keyed(&t, mw, 5);
+	wr = wr_bind(mw, t.n[1].mr, t.n[1].mem, 1, 0, REMOTE_RW);
+	wr.bind_mw.stag = weft_mw_keyed_stag(mw, 6);
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_LOCAL_PROT);
+	CHECK(!resolves(&t, wr.bind_mw.stag));
+	vt_run(&t, 10 * VT_S);
+	CHECK(!resolves(&t, stag));
+	weft_mw_dealloc(other);
+	weft_mw_dealloc(mw);
+	vt_close(&t);
+}
+
 /** Neither the owner nor the peer can invalidate a region while windows are bound to it. */
 static void
 test_region_stays(void)
@@ -619,6 +703,6 @@ test_death(void)
 
 WEFT_TEST_MAIN({"life", test_life}, {"bounds", test_bounds}, {"other stream", test_other_stream},
                {"own only", test_own_only}, {"rights", test_rights}, {"posts", test_posts},
-               {"bound twice", test_bound_twice}, {"remote", test_remote},
+               {"bound twice", test_bound_twice}, {"remote", test_remote}, {"keyed", test_keyed},
                {"region stays", test_region_stays}, {"of fast", test_of_fast},
                {"medium", test_medium}, {"death", test_death})

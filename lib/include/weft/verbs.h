@@ -237,8 +237,14 @@ int weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out);
 void weft_mw_dealloc(struct weft_mw *mw);
 /** The STag given to the WEFT_WR_BIND_MW posted last; 0 before the first. */
 uint32_t weft_mw_stag(const struct weft_mw *mw);
-/** As weft_mr_next_stag(), for the next WEFT_WR_BIND_MW. */
+/** As weft_mr_next_stag(), for the next WEFT_WR_BIND_MW without an STag of the consumer's. */
 uint32_t weft_mw_next_stag(const struct weft_mw *mw);
+/**
+ * The STag of this window with a key of the consumer's, for weft_wr.bind_mw.stag: the upper 24 bits
+ * are the window's for its life, the low octet is the key (RFC 5040 s2.1, STag Key). Any thread.
+ * 0: mw is no window.
+ */
+uint32_t weft_mw_keyed_stag(const struct weft_mw *mw, uint8_t key);
 
 struct weft_mw_info {
 	/** This member and the following ones: as bound; if not bound now, as last bound. */
@@ -674,6 +680,13 @@ struct weft_wr {
 			uint64_t len_bytes;
 			/** tagged offset of addr[0]; 0 makes the window zero-based */
 			uint64_t base_to;
+			/**
+			 * 0: weft_mw_next_stag(). Else weft_mw_keyed_stag() with a key that the
+			 * consumer chooses. A key that was used before makes an STag valid again
+			 * that the peer of that time may still have: a consumer should use a new
+			 * one for each bind.
+			 */
+			uint32_t stag;
 			/**
 			 * Remote rights. REMOTE_WRITE and REMOTE_ATOMIC need a region with
 			 * LOCAL_WRITE or with the same right. REMOTE_READ needs nothing. FLUSH_*

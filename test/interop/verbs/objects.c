@@ -53,7 +53,18 @@ struct qp_ex_45 {
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | ACCESS_FLUSH_GLOBAL)
 
-enum order { SEND_BACK, BIND_1, BIND_2, IS_BOUND, TELL_SUM, TELL_IMM, READ_MINE };
+enum order {
+	SEND_BACK,
+	BIND_1,
+	BIND_2,
+	REBIND,
+	UNBIND,
+	TELL_BIND,
+	IS_BOUND,
+	TELL_SUM,
+	TELL_IMM,
+	READ_MINE
+};
 
 struct ask {
 	uint32_t order, n;
@@ -207,15 +218,59 @@ end_memory(struct end *e)
 
 /* ---- The server ---- */
 
+static struct ibv_mw_bind_info
+serve_window(struct end *e)
+{
+	return (struct ibv_mw_bind_info){.mr = e->mr,
+	                                 .addr = (uintptr_t)e->mem + BYTES / 2,
+	                                 .length = 4096,
+	                                 .mw_access_flags =
+	                                         IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+}
+
+/** The status of the completion of the bind before. */
+static uint32_t bind_status;
+
+/** Post the bind of a window of type 2 with this key. The errno of ibv_post_send(). */
+static int
+serve_bind_2(struct end *e, struct ibv_mw *mw, uint32_t rkey)
+{
+	struct ibv_send_wr wr = {.wr_id = 5,
+	                         .opcode = IBV_WR_BIND_MW,
+	                         .send_flags = IBV_SEND_SIGNALED},
+	                   *bad;
+	struct ibv_wc wc;
+	int rc;
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = rkey;
+	wr.bind_mw.bind_info = serve_window(e);
+	rc = ibv_post_send(e->id->qp, &wr, &bad);
+	if (rc != 0)
+		return rc;
+	wc = wc_any(e->id->send_cq);
+	bind_status = wc.status;
+	MUST(wc.wr_id == 5 && (wc.status != IBV_WC_SUCCESS || wc.opcode == IBV_WC_BIND_MW));
+	if (wc.status == IBV_WC_SUCCESS)
+		mw->rkey = rkey;
+	return 0;
+}
+
+static void
+serve_unbind(struct end *e, struct ibv_mw *mw)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	wr.invalidate_rkey = mw->rkey;
+	MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
+	wc_ok(e->id->send_cq, IBV_WC_LOCAL_INV);
+}
+
 static struct ibv_mw *
 serve_bind(struct end *e, int type, struct told *t)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(e->id->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
-	struct ibv_mw_bind_info bind = {.mr = e->mr,
-	                                .addr = (uintptr_t)e->mem + BYTES / 2,
-	                                .length = 4096,
-	                                .mw_access_flags =
-	                                        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+	struct ibv_mw_bind_info bind = serve_window(e);
 
 	MUST(mw != NULL);
 	if (type == 1) {
@@ -223,19 +278,11 @@ serve_bind(struct end *e, int type, struct told *t)
 		        .wr_id = 5, .send_flags = IBV_SEND_SIGNALED, .bind_info = bind};
 
 		MUST(ibv_bind_mw(e->id->qp, mw, &b) == 0);
+		wc_ok(e->id->send_cq, IBV_WC_BIND_MW);
 	} else {
-		struct ibv_send_wr wr = {.wr_id = 5,
-		                         .opcode = IBV_WR_BIND_MW,
-		                         .send_flags = IBV_SEND_SIGNALED},
-		                   *bad;
-
-		wr.bind_mw.mw = mw;
-		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-		wr.bind_mw.bind_info = bind;
-		MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
-		mw->rkey = wr.bind_mw.rkey;
+		MUST(serve_bind_2(e, mw, ibv_inc_rkey(mw->rkey)) == 0);
+		MUST(bind_status == IBV_WC_SUCCESS);
 	}
-	wc_ok(e->id->send_cq, IBV_WC_BIND_MW);
 	t->rkey = mw->rkey;
 	t->addr = bind.addr;
 	return mw;
@@ -285,6 +332,19 @@ serve(struct end *e)
 		case BIND_1:
 		case BIND_2:
 			mw = serve_bind(e, a.order == BIND_1 ? 1 : 2, &t);
+			break;
+		case REBIND:
+			t.value = (uint32_t)serve_bind_2(e, mw, a.rkey);
+			if (t.value == 0 && bind_status != IBV_WC_SUCCESS)
+				continue;
+			t.rkey = mw->rkey;
+			t.addr = serve_window(e).addr;
+			break;
+		case UNBIND:
+			serve_unbind(e, mw);
+			break;
+		case TELL_BIND:
+			t.value = bind_status;
 			break;
 		case IS_BOUND:
 			t.value = mw != NULL && invalidated != mw->rkey;
@@ -552,6 +612,35 @@ case_imm(void)
 	done("Write with Immediate: value and length; Send with Immediate is refused");
 }
 
+/** Write to the server's window and read that back. */
+static void
+window_use(struct end *e, const struct told *t, uint8_t fill)
+{
+	memset(e->mem + 4096, fill, 4096);
+	memset(e->mem + 8192, 0, 4096);
+	MUST(post(e, IBV_WR_RDMA_WRITE, 4096, 4096, t->addr, t->rkey) == 0);
+	wc_ok(e->id->send_cq, IBV_WC_RDMA_WRITE);
+	MUST(post(e, IBV_WR_RDMA_READ, 8192, 4096, t->addr, t->rkey) == 0);
+	wc_ok(e->id->send_cq, IBV_WC_RDMA_READ);
+	MUST(memcmp(e->mem + 4096, e->mem + 8192, 4096) == 0);
+}
+
+/** The server invalidates its window by a message of ours. */
+static void
+window_invalidate(struct end *e, uint32_t rkey)
+{
+	const struct ask a = {.order = IS_BOUND};
+	struct told t;
+
+	post_recv(e, NULL, 0);
+	memcpy(e->mem + 4096, &a, sizeof(a));
+	MUST(post(e, IBV_WR_SEND_WITH_INV, 4096, sizeof(a), 0, rkey) == 0);
+	wc_ok(e->id->send_cq, IBV_WC_SEND);
+	wc_ok(e->id->recv_cq, IBV_WC_RECV);
+	memcpy(&t, e->mem, sizeof(t));
+	MUST(t.value == 0);
+}
+
 static void
 case_windows(void)
 {
@@ -567,16 +656,8 @@ case_windows(void)
 		wc_ok(e.id->send_cq, IBV_WC_RDMA_WRITE);
 		if (type == 2) {
 			/* the peer invalidates it by a message */
-			const struct ask a = {.order = IS_BOUND};
-
 			MUST(ask(&e, IS_BOUND, 0).value == 1);
-			post_recv(&e, NULL, 0);
-			memcpy(e.mem + 4096, &a, sizeof(a));
-			MUST(post(&e, IBV_WR_SEND_WITH_INV, 4096, sizeof(a), 0, t.rkey) == 0);
-			wc_ok(e.id->send_cq, IBV_WC_SEND);
-			wc_ok(e.id->recv_cq, IBV_WC_RECV);
-			memcpy(&t, e.mem, sizeof(t));
-			MUST(t.value == 0);
+			window_invalidate(&e, t.rkey);
 			client_close(&e);
 			continue;
 		}
@@ -592,6 +673,50 @@ case_windows(void)
 	}
 	done("windows of both types, their bounds, Send with Invalidate; the event of a fatal "
 	     "error");
+}
+
+/** A window of type 2 is bound with any key of the program's, after each invalidation. */
+static void
+case_rebind(void)
+{
+	struct ask a = {.order = REBIND};
+	struct told t, first;
+	struct end e;
+
+	client_open(&e);
+	first = t = ask(&e, BIND_2, 0);
+	for (uint32_t i = 0; i < 40; i++) {
+		window_use(&e, &t, (uint8_t)(i + 1));
+		if (i % 2 == 0)
+			(void)ask(&e, UNBIND, 0);
+		else
+			window_invalidate(&e, t.rkey);
+		/* what is no key of this window */
+		a.rkey = t.rkey ^ 0x100u << i % 24;
+		MUST(ask_all(&e, &a).value == EINVAL);
+		a.rkey = i % 3 != 0 ? ibv_inc_rkey(t.rkey) : (t.rkey & ~0xffu) | (i * 71 & 0xff);
+		t = ask_all(&e, &a);
+		MUST(t.value == 0 && t.rkey == a.rkey && t.rkey >> 8 == first.rkey >> 8);
+	}
+	/* the key before names nothing */
+	MUST(first.rkey != t.rkey);
+	MUST(post(&e, IBV_WR_RDMA_READ, 4096, 8, first.addr, first.rkey) == 0);
+	MUST(wc_any(e.id->send_cq).status == IBV_WC_REM_ACCESS_ERR);
+	client_close(&e);
+	/* a window that is bound is not bound again: the connection ends */
+	client_open(&e);
+	t = ask(&e, BIND_2, 0);
+	a.rkey = ibv_inc_rkey(t.rkey);
+	post_recv(&e, NULL, 0);
+	post_send_inline(&e, &a, sizeof(a));
+	wc_ok(e.id->send_cq, IBV_WC_SEND);
+	MUST(wc_any(e.id->recv_cq).status == IBV_WC_WR_FLUSH_ERR);
+	client_close(&e);
+	client_open(&e);
+	MUST(ask(&e, TELL_BIND, 0).value == IBV_WC_MW_BIND_ERR);
+	client_close(&e);
+	done("a window of type 2 is bound 41 times with keys of the program's; not while it is "
+	     "bound");
 }
 
 static void
@@ -1124,12 +1249,13 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..16\n");
+	printf("1..17\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
 	case_imm();
 	case_windows();
+	case_rebind();
 	case_srq();
 	case_cq();
 	case_channel();
