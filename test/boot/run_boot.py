@@ -208,7 +208,8 @@ def reloads(g):
 
 def stops(g):
     """In the middle of a push: soon, in order, and the push fails."""
-    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --reconnect 0 --rate 200K --block 64K /var/tmp/in weft://10.0.0.1/demo")
+    g.good("systemd-run -q --unit=push weft-cp -q -c /etc/weft/client.ini --reconnect 0 --rate 200K --block 64K /var/tmp/in"
+           " weft://10.0.0.1/demo")
     g.until("the push has a grant", lambda: '"grants":1' in g.good("weft-ctl --json exports demo").replace(" ", ""))
     began = time.monotonic()
     g.good(f"systemctl stop {UNIT}", 70)

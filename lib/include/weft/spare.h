@@ -32,9 +32,9 @@ struct weft_spare {
 	unsigned int n;
 };
 
-/** Memory of `bytes` octets, which are zero, and of one octet for 0; free() it. NULL: no memory. For
- * small objects of each message: calloc() of glibc does not use the thread's list of freed memory,
- * malloc() does. */
+/** Memory of `bytes` octets, which are zero, and of one octet for 0; free() it. NULL: no memory.
+ * For small objects of each message: calloc() of glibc does not use the thread's list of freed
+ * memory, malloc() does. */
 static inline void *
 weft_spare_zeroed(size_t bytes)
 {
