@@ -414,14 +414,16 @@ whole_check_media(const struct whole *h)
 	if (twice == NULL)
 		return 0;
 	return twice->image[0] != '\0'
-	               ? conf_whole_fail(h, twice->line,
-	                            "[export %s] image: the same as that of [export %s]; give each "
-	                            "export its own image",
-	                            twice->name, first->name)
-	               : conf_whole_fail(h, twice->line,
-	                            "[export %s] path: the same as that of [export %s]; give each "
-	                            "export its own file",
-	                            twice->name, first->name);
+	               ? conf_whole_fail(
+	                         h, twice->line,
+	                         "[export %s] image: the same as that of [export %s]; give each "
+	                         "export its own image",
+	                         twice->name, first->name)
+	               : conf_whole_fail(
+	                         h, twice->line,
+	                         "[export %s] path: the same as that of [export %s]; give each "
+	                         "export its own file",
+	                         twice->name, first->name);
 }
 
 static int
@@ -437,11 +439,12 @@ whole_check_exports(const struct whole *h)
 	for (uint32_t i = 0; i < c->nexports; i++)
 		if (c->exports[i].allow_clients[0] != '\0' &&
 		    c->target.host_auth == CONF_HOST_AUTH_NONE)
-			return conf_whole_fail(h, c->exports[i].line,
-			                  "[export %s] allow_clients: no client has a name without "
-			                  "[target] host_auth; set it, or name addresses "
-			                  "(allow_from)",
-			                  c->exports[i].name);
+			return conf_whole_fail(
+			        h, c->exports[i].line,
+			        "[export %s] allow_clients: no client has a name without "
+			        "[target] host_auth; set it, or name addresses "
+			        "(allow_from)",
+			        c->exports[i].name);
 	return whole_check_media(h);
 }
 
