@@ -31,10 +31,9 @@ static void
 rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 {
 	struct weft_rdmap *r = container_of(t, struct weft_rdmap, timer);
+	bool again;
 
 	if (r->state == WEFT_RDMAP_ST_RTS) {
-		bool again;
-
 		rdmap_enter(r);
 		again = rdmap_probe(r, now_ns);
 		if (!r->dead && r->state == WEFT_RDMAP_ST_RTS && !again && !rdmap_irq_rest(r))
@@ -42,7 +41,10 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		rdmap_leave(r);
 		return;
 	}
-	if (rdmap_probe_closing(r, now_ns))
+	rdmap_enter(r);
+	again = rdmap_probe_closing(r, now_ns);
+	rdmap_leave(r);
+	if (again)
 		return;
 	/* before our FIN: wait on while there is progress */
 	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
