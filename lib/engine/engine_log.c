@@ -90,8 +90,14 @@ weft_log_to(void (*fn)(int priority, const char *line))
 {
 	const cookie_io_functions_t fns = {.write = log_write};
 
-	if (fn != NULL && log_stream == NULL && (log_stream = fopencookie(NULL, "w", fns)) == NULL)
-		return -ENOMEM;
+	if (fn != NULL && log_stream == NULL) {
+		log_stream = fopencookie(NULL, "w", fns);
+		if (log_stream == NULL)
+			return -ENOMEM;
+		/* With a buffer, one thread would write out what another one has said, with its
+		 * own level: rte_vlog() prints and flushes in two steps. */
+		setvbuf(log_stream, NULL, _IONBF, 0);
+	}
 	if (fn != NULL)
 		atomic_store_explicit(&log_fn, fn, memory_order_release);
 	return rte_openlog_stream(fn != NULL ? log_stream : NULL) == 0 ? 0 : -ENOMEM;
