@@ -122,7 +122,7 @@ RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 def busy(name, args=(), extra="", **env):
     """The log of a target with much to say: lines of the library for debugging, names with odd octets, pushes, faults."""
-    odd = path(name).encode() + b".\xff\xc3\xa9\"\\\xed\xa0\x80"
+    odd = path(name).encode() + b".\xff\xc3\xa9\"\\\xed\xa0\x80\xc2\x9b"
     m = Manager(name, **env)
     t = m.target
     t.args = args
@@ -159,6 +159,7 @@ def judge_json(log, mark):
         head, body = line[:len(mark) and 3].decode(), line[len(mark) and 3:]
         assert min(body) >= 0x20 and 0x7f not in body, line
         one = json.loads(body.decode("utf-8", errors="strict"))
+        assert not re.search("[\u0080-\u009f]", body.decode()), line
         assert list(one) == ["time", "level", "component", "message"] and all(isinstance(v, str) for v in one.values()), line
         assert re.fullmatch(RFC3339, one["time"]) and one["level"] in LEVELS.values(), line
         assert not mark or re.fullmatch("<[2-7]>", head) and LEVELS[head[1]] == one["level"], line

@@ -56,6 +56,8 @@ json_escape(const char *v, char out[JSON_ESCAPED + 1])
 		snprintf(out, JSON_ESCAPED + 1, "\\t");
 	else if (*s < 0x20 || *s == 0x7f)
 		snprintf(out, JSON_ESCAPED + 1, "\\u%04x", *s);
+	else if (*s == 0xc2 && s[1] < 0xa0) /* U+0080 to U+009F control terminals, too */
+		snprintf(out, JSON_ESCAPED + 1, "\\u%04x", s[1]);
 	else
 		snprintf(out, JSON_ESCAPED + 1, "%.*s", (int)n, v);
 	return n > 0 ? n : 1;
