@@ -234,8 +234,12 @@ req_results(struct volcall_slot *s, const void *res, struct volcall_outcome *o)
 static bool
 req_grant_ended(struct weft_volume *v)
 {
-	if (!volcall_repeats(v) || (!v->link->lost && v->link->stales >= REQ_STALES))
+	if (!volcall_repeats(v))
 		return false;
+	if (!v->link->lost && v->link->stales >= REQ_STALES) {
+		v->link->stales = 0; /* the next request may have another grant */
+		return false;
+	}
 	if (!v->link->lost) {
 		v->link->stales++;
 		volcall_why(v->link->why, "the target has ended the grant");
