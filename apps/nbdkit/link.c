@@ -144,9 +144,12 @@ link_get(struct link *l, struct weft_volume **out)
 			*out = l->v;
 			return 0;
 		}
+		/* Others that waited before have tried meanwhile, perhaps for long. */
+		if (ui_now_ns() >= give_up_ns)
+			return -ENOTCONN;
 		rc = link_anew(l);
-		if (rc != 0 && (rc == -ESTALE || ui_now_ns() >= give_up_ns))
-			return rc == -ESTALE ? rc : -ENOTCONN;
+		if (rc == -ESTALE)
+			return rc;
 		if (rc != 0) {
 			pthread_mutex_unlock(&l->lock);
 			usleep(LINK_AGAIN_US);
