@@ -14,6 +14,9 @@
 #define CHAN_SABOTAGED(fault) 0
 #endif
 
+/** A channel that was not polled for so long has an old time and an old state of its device. */
+#define VOL_OLD_NS (50 * 1000000ULL)
+
 /* ---- Open and close ---- */
 
 /** A flush was lost: note the clients that have to be told. */
@@ -379,6 +382,10 @@ weft_vol_poll(struct weft_vol_chan *c, uint64_t now_ns)
 	if (c == NULL || c->in_poll)
 		return 0;
 	c->in_poll = true;
+	/* An owner need not poll an idle channel. Its first operation then begins with the time, and
+	 * with the state of the device, of now. */
+	if (now_ns - c->now_ns > VOL_OLD_NS)
+		(void)weft_block_poll(c->chan, now_ns);
 	c->now_ns = now_ns;
 	if (now_ns >= c->deadline_ns)
 		chan_find_late(c);
