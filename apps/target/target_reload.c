@@ -146,13 +146,16 @@ target_reload(struct target *t, const char *who, char *err, size_t err_size)
 	rc = conf_load(t->conf_file, fresh, err, err_size);
 	if (rc == 0 && t->state != NULL)
 		state_merge(t->state, fresh, ui_msg);
-	if (rc == 0)
-		rc = target_auth_reload(t, fresh, err, err_size);
 	if (rc != 0)
 		return rc;
 	if (conf_index_make(&index, fresh->exports, fresh->nexports) != 0) {
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
+	}
+	rc = target_auth_reload(t, fresh, err, err_size);
+	if (rc != 0) {
+		conf_index_free(&index);
+		return rc;
 	}
 	if (!t->log_format_given)
 		target_lines_format(fresh->target.log_format);

@@ -92,6 +92,7 @@ struct target_vchan {
 	struct target_vscrub *scrubs;
 	TAILQ_ENTRY(target_vchan) busy_link;
 	bool busy;                /**< it is in the worker's `busy`: it has, or had, operations */
+	bool told;                /**< its device has told something: it is polled once */
 	uint64_t ended, ended_ns; /**< operations that have ended, and when one was seen to */
 	LIST_HEAD(, target_vwindow) windows; /**< those that have a slot, */
 	uint32_t nwindows;                   /**< so many */

@@ -29,6 +29,7 @@
  * work has. */
 #define POLL_SCRUBS 16U
 #define LOOK_SCRUBS 256U
+#define TOLD_CHANS  16 /* channels of which a device's descriptor tells at once */
 #define MIB         (1ULL << 20)
 #define DETACH_MS   3000
 #define DOUBT_MB_S  50                 /* a scrub of groups in doubt is at least so fast */
@@ -139,8 +140,9 @@ poll_busy(struct target_vworker *vw, uint64_t now_ns)
 	unsigned int done = 0;
 
 	TAILQ_FOREACH (vc, &vw->busy, busy_link) {
-		if (!weft_vol_is_idle(vc->chan))
+		if (vc->told || !weft_vol_is_idle(vc->chan))
 			done += weft_vol_poll(vc->chan, now_ns);
+		vc->told = false;
 		if (vc == last)
 			break;
 	}
@@ -197,6 +199,37 @@ vworker_poll(void *arg, uint64_t now_ns)
 	return done + target_vwindows_poll(vw) + weft_staging_poll(vw->staging);
 }
 
+static void
+chan_to_busy(struct target_vchan *vc)
+{
+	if (vc->busy)
+		return;
+	TAILQ_INSERT_TAIL(&vc->vw->busy, vc, busy_link);
+	vc->busy = true;
+	/* It had nothing to end, for as long as it was not looked at. */
+	vc->ended_ns = vc->vw->now_ns;
+}
+
+/** Channels without operations of which the device tells something: they are polled, or what is
+ * told would stay and let the worker never sleep. */
+static bool
+chans_told(struct target_vworker *vw)
+{
+	struct epoll_event ev[TOLD_CHANS];
+	const int n = epoll_wait(vw->epoll_fd, ev, TOLD_CHANS, 0);
+	bool any = false;
+
+	for (int i = 0; i < n; i++) {
+		struct target_vchan *vc = ev[i].data.ptr;
+
+		if (vc == NULL)
+			continue;
+		chan_to_busy(vc);
+		vc->told = any = true;
+	}
+	return any;
+}
+
 static uint64_t
 vworker_next_ns(void *arg)
 {
@@ -206,7 +239,7 @@ vworker_next_ns(void *arg)
 	eventfd_t v;
 
 	/* The worker is about to sleep: what has been told by now is seen here. */
-	if (eventfd_read(vw->wake_fd, &v) == 0)
+	if (eventfd_read(vw->wake_fd, &v) == 0 || chans_told(vw))
 		return 0;
 	TAILQ_FOREACH (vc, &vw->busy, busy_link) {
 		const uint64_t one = weft_vol_next_ns(vc->chan);
@@ -219,11 +252,7 @@ vworker_next_ns(void *arg)
 static void
 chan_busy(struct weft_vol_chan *c)
 {
-	struct target_vchan *vc = weft_vol_chan_owner(c);
-
-	if (!vc->busy)
-		TAILQ_INSERT_TAIL(&vc->vw->busy, vc, busy_link);
-	vc->busy = true;
+	chan_to_busy(weft_vol_chan_owner(c));
 }
 
 /** Another worker has ended an operation for which one of ours waits. Any thread. */
@@ -519,7 +548,7 @@ chan_take(void *arg)
 {
 	struct chan_call *call = arg;
 	struct target_vchan *vc = call->vc;
-	struct epoll_event ev = {.events = EPOLLIN};
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = vc};
 	const int fd = weft_vol_chan_fd(call->chan);
 	const bool ok = fd < 0 || epoll_ctl(vc->vw->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 

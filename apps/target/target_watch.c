@@ -7,7 +7,8 @@
  * holds for a file that was truncated, that had a hole punched into it, or that another process
  * wrote to; such a file is not served again by itself.
  *
- * The program's thread checks the files four times a second, and when the kernel reports by a
+ * The program's thread checks the files of exports that have clients four times a second, and as
+ * often those of up to 128 others in turn; it checks all of them when the kernel reports by a
  * signal that something happened in their folders or that a writer has closed one of them. Workers
  * do not check, because a path may lie on any file system. The target's own writes are complete
  * when it closes. An OPEN checks only the link count of the open file, which needs no medium
@@ -33,7 +34,7 @@
 
 #define WATCH_EVENTS                                                                               \
 	(IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
-#define WATCH_SOME    128U    /* exports of one look that no event asks for */
+#define WATCH_SOME    128U    /* exports of one look that have no client */
 #define WATCH_REST_NS 1000000 /* between two checks, however many events there are */
 
 void
@@ -213,6 +214,10 @@ target_watch_some(struct target *t)
 {
 	const uint32_t n = target_nexports(t);
 
+	/* A flush of a client is answered by what the last check has found. */
+	for (uint32_t i = 0; n > WATCH_SOME && i < n; i++)
+		if (atomic_load_explicit(&t->exports[i].grants, memory_order_relaxed) > 0)
+			watch_one(t, &t->exports[i]);
 	for (uint32_t i = 0; i < n && i < WATCH_SOME; i++) {
 		t->watch_at = t->watch_at + 1 < n ? t->watch_at + 1 : 0;
 		watch_one(t, &t->exports[t->watch_at]);
