@@ -91,6 +91,24 @@ log_find_trim(struct weft_log *log, struct log_target *t)
 	return true;
 }
 
+/** Whether another target may still bring what no live target has: it is away, or its catch-up
+ * does not wait for one that brings what it lacks itself. */
+static bool
+log_may_bring(struct weft_log *log, const struct log_target *t)
+{
+	if (log->waits == NULL)
+		return false;
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *s = &log->target[i];
+
+		if (s != t && s->state != WEFT_LOG_TARGET_LIVE &&
+		    (s->state < WEFT_LOG_TARGET_CATCHING || !s->c.waiting ||
+		     log_has_source(log, s, s->c.src_pos)))
+			return true;
+	}
+	return false;
+}
+
 void
 log_source_post(struct weft_log *log, struct log_target *t)
 {
@@ -101,8 +119,7 @@ log_source_post(struct weft_log *log, struct log_target *t)
 	t->c.waiting = false;
 	if (src == NULL && log_find_trim(log, t))
 		return;
-	/* The target that has it may come back. */
-	if (src == NULL && log->waits != NULL) {
+	if (src == NULL && log_may_bring(log, t)) {
 		t->c.waiting = true;
 		return;
 	}

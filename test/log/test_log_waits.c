@@ -198,5 +198,84 @@ test_three(void)
 	CHECK(waits > 20);
 }
 
+/* ---- A target comes back without records that it had acknowledged ---- */
+
+static uint8_t *snapshots[LT_TARGETS];
+
+static void
+append_all(unsigned int n, uint32_t len)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		CHECK_EQ(lt_append(&l, len), 0);
+		CHECK(lt_until(&l, all_released));
+	}
+}
+
+/** Open the log at its targets. Each medium is remembered between some appends and others. */
+static void
+open_with_snapshots(const struct lt_attr *a)
+{
+	lt_open(&l, a);
+	lt_recover(&l, (1U << a->targets) - 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_all(3, 100);
+	for (unsigned int i = 0; i < a->targets; i++) {
+		snapshots[i] = malloc(l.region_bytes);
+		CHECK(snapshots[i] != NULL);
+		memcpy(snapshots[i], l.target[i].persist->base, l.region_bytes);
+	}
+	append_all(3, 100);
+	/* What the media lose now is no fault of the log. */
+	l.a.no_judge = true;
+}
+
+/** The target comes back with the medium that was remembered. */
+static void
+come_back_without(unsigned int i)
+{
+	lt_boot_target(&l, i);
+	lt_poke(&l, i, 0, snapshots[i], (uint32_t)l.region_bytes);
+	free(snapshots[i]);
+	CHECK_EQ(lt_join(&l, i), 0);
+	vt_run(&l.t, 200 * VT_MS);
+}
+
+static void
+test_lost_records(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000, .max_appends = 32};
+	struct lt_attr a = {.seed = 1, .targets = 1, .quick = true, .la = &la};
+
+	open_with_snapshots(&a);
+	cut(0);
+	come_back_without(0);
+	CHECK_EQ(l.target[0].lost, -EBADMSG);
+	CHECK(!l.failed);
+	vt_run(&l.t, 21 * VT_S);
+	CHECK(l.failed && l.fail_status == -ENOTCONN);
+	lt_close(&l);
+}
+
+/* Two of them wait for the third one, until it has come and lacks the same. */
+static void
+test_all_lost_records(void)
+{
+	struct weft_log_attr la = {.wait_us = 100000000, .max_appends = 32};
+	struct lt_attr a = {.seed = 1, .targets = 3, .quorum = 2, .quick = true, .la = &la};
+
+	open_with_snapshots(&a);
+	for (unsigned int i = 0; i < 3; i++)
+		cut(i);
+	come_back_without(0);
+	come_back_without(1);
+	CHECK(l.target[0].joined >= 0 && l.target[1].joined >= 0);
+	come_back_without(2);
+	CHECK_EQ(l.target[2].lost, -EBADMSG);
+	CHECK(!l.failed);
+	lt_close(&l);
+}
+
 WEFT_TEST_MAIN({"one target comes back", test_one}, {"a target does not come back", test_in_vain},
-               {"some or all of three come back", test_three})
+               {"some or all of three come back", test_three},
+               {"the only target lost records", test_lost_records},
+               {"all three lost records", test_all_lost_records})
