@@ -209,6 +209,25 @@ log_target_floor(const struct log_target *t)
 }
 
 /**
+ * In a log that waits for its targets, whether one that is not in `tried` (one bit per index) may
+ * soon have the record at this position, which no live target has now. When the wait is over, the
+ * ones that have it may still catch up, and the live ones may get it from the window.
+ */
+static inline bool
+log_may_have(const struct weft_log *log, uint32_t tried, uint64_t position)
+{
+	for (unsigned int i = 0; log->wait_us != 0 && i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if ((tried & 1U << i) == 0 &&
+		    (t->state == WEFT_LOG_TARGET_CATCHING ||
+		     (t->state == WEFT_LOG_TARGET_LIVE && t->acked.position <= position)))
+			return true;
+	}
+	return log->waits != NULL;
+}
+
+/**
  * Whether the target's card says that it counts. A target that was formatted anew, or that may have
  * lost records, does not count until it holds everything that was durable when it joined.
  */

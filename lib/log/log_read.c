@@ -139,6 +139,8 @@ log_read_run(struct weft_log *log)
 			continue;
 		}
 		rc = log_read_post(log, r);
+		if (rc == -EBADMSG && log_may_have(log, r->tried, r->at.position))
+			continue;
 		if (rc != 0 && rc != -EAGAIN) {
 			log->again = true;
 			log_read_tell(log, r, rc, 0);

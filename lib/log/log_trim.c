@@ -129,7 +129,8 @@ log_trim_run(struct weft_log *log)
 		}
 		return;
 	}
-	log_trim_proven(log, false);
+	if (!log_may_have(log, p->tried, at))
+		log_trim_proven(log, false);
 }
 
 /**

@@ -275,7 +275,109 @@ test_all_lost_records(void)
 	lt_close(&l);
 }
 
+/* ---- Reads and trims meanwhile ---- */
+
+struct answer {
+	bool have;
+	int status;
+	uint64_t seq;
+};
+
+static void
+on_read(void *arg, struct weft_log_chunk *chunk)
+{
+	struct answer *a = arg;
+	struct weft_log_record rec;
+
+	*a = (struct answer){.have = true, .status = chunk->status};
+	if (chunk->status == 0 && weft_log_chunk_next(chunk, &rec) == 1) {
+		a->seq = rec.at.seq;
+		CHECK(lt_same(&l, rec.at.seq, rec.data, rec.len_bytes));
+	}
+}
+
+/** Begin to read the record. */
+static void
+begin_read(uint64_t seq, struct answer *a)
+{
+	const struct weft_sge sg = {
+	        .addr = l.sink, .len_bytes = LT_SINK_BYTES, .lkey = weft_mr_stag(l.sink_mr)};
+
+	*a = (struct answer){0};
+	CHECK_EQ(weft_log_read(l.log, &l.rec[seq].at, &sg, on_read, a), 0);
+}
+
+/* The only target is lost while a Read and the proof of a trim are under way. */
+static void
+test_read_and_trim(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000, .max_appends = 4};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
+	struct answer answer;
+	uint64_t seq;
+
+	lt_open(&l, &a);
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_all(12, 100);
+	seq = l.appended - 10;
+	begin_read(seq + 1, &answer);
+	l.trim_seq = seq;
+	CHECK_EQ(weft_log_trim(l.log, &l.rec[seq].at), 0);
+	CHECK(lt_info(&l).head.seq < seq);
+	cut(0);
+	come_back();
+	vt_run(&l.t, 200 * VT_MS);
+	CHECK(answer.have);
+	CHECK_EQ(answer.status, 0);
+	CHECK_EQ(answer.seq, seq + 1);
+	CHECK_EQ(lt_info(&l).head.seq, seq);
+	CHECK_EQ(lt_info(&l).bad_trims, 0);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_close(&l);
+}
+
+/* The wait is over while the one live target has not got the record yet, and another one, which
+ * has it, catches up. */
+static void
+test_read_behind(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000, .max_appends = 32};
+	struct lt_attr a = {.seed = 1, .targets = 3, .quorum = 2, .quick = true, .la = &la};
+	struct weft_persist_sim_cfg slow;
+	struct answer answer;
+	uint64_t seq;
+
+	lt_open(&l, &a);
+	lt_recover(&l, 7);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_all(3, 100);
+	slow = l.cfg;
+	slow.delay_min_ns = slow.delay_max_ns = 5 * VT_S;
+	weft_persist_sim_set(l.target[0].persist, &slow);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK_EQ(lt_append(&l, 100), 0);
+	CHECK(lt_until(&l, all_durable));
+	seq = l.appended - 2;
+	CHECK(lt_info(&l).target[0].durable.seq <= seq);
+	begin_read(seq, &answer);
+	lt_cut_target(&l, 2);
+	cut(1);
+	cut(2);
+	lt_boot_target(&l, 1);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	vt_run(&l.t, 200 * VT_MS);
+	CHECK_EQ(lt_info(&l).waits, 1);
+	CHECK(answer.have);
+	CHECK_EQ(answer.status, 0);
+	CHECK_EQ(answer.seq, seq);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_close(&l);
+}
+
 WEFT_TEST_MAIN({"one target comes back", test_one}, {"a target does not come back", test_in_vain},
                {"some or all of three come back", test_three},
                {"the only target lost records", test_lost_records},
-               {"all three lost records", test_all_lost_records})
+               {"all three lost records", test_all_lost_records},
+               {"a read and a trim under way", test_read_and_trim},
+               {"a read that one target does not have yet", test_read_behind})

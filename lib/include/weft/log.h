@@ -202,7 +202,7 @@ struct weft_log_attr {
 	 * connections (weft_log_join()). Each gets the records that it lacks, at the places that
 	 * they have: an append that was sent and not answered is compared with what the target has,
 	 * and is never there twice. A target that lacks what only another one has waits for it, and
-	 * is lost (-EBADMSG) when no other one can bring it. When the
+	 * is lost (-EBADMSG) when no other one can bring it. Reads under way wait as well. When the
 	 * time is over, the log ends.
 	 */
 	uint64_t wait_us;
