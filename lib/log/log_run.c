@@ -166,11 +166,25 @@ log_lacks(const struct weft_log *log)
 }
 
 static void
+log_wait_ends(struct weft_log *log)
+{
+	log->waits = NULL;
+	/* An append that found a full ring was told to wait. When it is refused again, that means
+	 * trim. */
+	if (log->refused_bytes != 0) {
+		log->refused_bytes = 0;
+		log->ev_room = true;
+	}
+	/* What could wait for another target's records asks again. */
+	log->again = true;
+}
+
+static void
 log_on_waited(void *arg)
 {
 	struct weft_log *log = arg;
 
-	log->waits = NULL;
+	log_wait_ends(log);
 	if (log->state == WEFT_LOG_OPENED && log_lacks(log))
 		log_fail(log, -ENOTCONN);
 	log_run(log);
@@ -196,9 +210,7 @@ log_waited(struct weft_log *log)
 	if (log->waits == NULL || (log->state == WEFT_LOG_OPENED && log_lacks(log)))
 		return;
 	weft_alarm_cancel(log->waits);
-	log->waits = NULL;
-	/* What could wait for another target's records asks again. */
-	log->again = true;
+	log_wait_ends(log);
 }
 
 /** The target is lost: each part gives up what it had under way there. */

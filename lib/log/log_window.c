@@ -18,6 +18,18 @@ log_holds(const struct log_target *t)
 	       (t->state == WEFT_LOG_TARGET_CATCHING && t->pinned);
 }
 
+/**
+ * Whether the log waits, and leaves the target's memory as it is: the target then comes back as it
+ * was, and is not begun anew. What a target has that was never there, or that is looked at, is not
+ * known. One that was lost long ago has given up its memory already.
+ */
+static bool
+log_is_kept(const struct weft_log *log, const struct log_target *t)
+{
+	return log->waits != NULL && t->head_acked != 0 &&
+	       log->end.position - log_target_floor(t) <= log->g.ring_bytes;
+}
+
 /** `trim.reuse`: memory before this position may be overwritten. */
 static uint64_t
 log_floor(const struct weft_log *log)
@@ -26,10 +38,12 @@ log_floor(const struct weft_log *log)
 	 * everything from the log's head on. */
 	uint64_t floor = log->head.position;
 
-	/* A target that is waited for comes back as it was, and is not begun anew. */
-	for (unsigned int i = 0; i < log->ntargets; i++)
-		if (log_holds(&log->target[i]) || log->waits != NULL)
-			floor = log_min(floor, log_target_floor(&log->target[i]));
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if (log_holds(t) || log_is_kept(log, t))
+			floor = log_min(floor, log_target_floor(t));
+	}
 	return floor;
 }
 

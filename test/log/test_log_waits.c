@@ -375,9 +375,87 @@ test_read_behind(void)
 	lt_close(&l);
 }
 
+/* ---- Room ---- */
+
+/* An append that waited for room hears of the end of the wait, though the ring is still full. */
+static void
+test_full_ring(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000, .max_appends = 256};
+	struct lt_attr a = {.seed = 1, .quick = true, .ring_bytes = 8192, .la = &la};
+	uint64_t rooms;
+	int rc;
+
+	lt_open(&l, &a);
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	while ((rc = lt_append(&l, 300)) == 0)
+		CHECK(lt_until(&l, all_released));
+	CHECK_EQ(rc, -ENOSPC);
+	cut(0);
+	CHECK_EQ(lt_append(&l, 300), -EAGAIN);
+	rooms = l.events[WEFT_LOG_EV_ROOM];
+	come_back();
+	vt_run(&l.t, 200 * VT_MS);
+	CHECK_EQ(l.events[WEFT_LOG_EV_ROOM], rooms + 1);
+	CHECK_EQ(lt_append(&l, 300), -ENOSPC);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_close(&l);
+}
+
+/** Append and trim more than the ring holds. Then a target is lost that the log needs. */
+static void
+append_while_one_is_gone(void)
+{
+	lt_run(&l);
+	CHECK(lt_until(&l, all_released));
+	l.trim_seq = lt_info(&l).durable.seq;
+	CHECK_EQ(weft_log_trim(l.log,
+	                       &(struct weft_log_at){l.trim_seq, lt_info(&l).durable.position}),
+	         0);
+	vt_run(&l.t, 200 * VT_MS);
+	cut(0);
+	CHECK_EQ(lt_info(&l).waits, 1);
+	CHECK_EQ(lt_append(&l, 100), 0);
+	come_back();
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_close(&l);
+}
+
+/* The memory of a target that never joined, or that was lost long ago, delays no append of a log
+ * that waits. */
+static void
+test_gone(void)
+{
+	struct weft_log_attr la = {.wait_us = 20000000, .max_appends = 32};
+	struct lt_attr a = {.seed = 1,
+	                    .targets = 3,
+	                    .quorum = 2,
+	                    .quick = true,
+	                    .ring_bytes = 8192,
+	                    .appends = 200,
+	                    .max_len = 300,
+	                    .la = &la};
+
+	lt_open(&l, &a);
+	lt_recover(&l, 7);
+	lt_kill_writer(&l);
+	lt_recover(&l, 3);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_while_one_is_gone();
+
+	lt_open(&l, &a);
+	lt_recover(&l, 7);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	cut(2);
+	append_while_one_is_gone();
+}
+
 WEFT_TEST_MAIN({"one target comes back", test_one}, {"a target does not come back", test_in_vain},
                {"some or all of three come back", test_three},
                {"the only target lost records", test_lost_records},
                {"all three lost records", test_all_lost_records},
                {"a read and a trim under way", test_read_and_trim},
-               {"a read that one target does not have yet", test_read_behind})
+               {"a read that one target does not have yet", test_read_behind},
+               {"a full ring", test_full_ring}, {"appends while a target is gone", test_gone})
