@@ -382,8 +382,8 @@ weft_vol_poll(struct weft_vol_chan *c, uint64_t now_ns)
 	if (c == NULL || c->in_poll)
 		return 0;
 	c->in_poll = true;
-	/* An owner need not poll an idle channel. Its first operation then begins with the time, and
-	 * with the state of the device, of now. */
+	/* An owner need not poll an idle channel. Its first operation then begins with the time,
+	 * and with the state of the device, of now. */
 	if (now_ns - c->now_ns > VOL_OLD_NS)
 		(void)weft_block_poll(c->chan, now_ns);
 	c->now_ns = now_ns;
