@@ -118,20 +118,6 @@ identify_text(uint8_t *to, const char *text, size_t room)
 	memcpy(to, text, strnlen(text, room));
 }
 
-/** The write cache and the shortest atomic unit of the subsystem's namespaces. */
-static bool
-identify_vwc(const struct weft_nvmf_subsys *s)
-{
-	bool vwc = false;
-
-	for (uint32_t i = 1; i <= s->max_nsid; i++) {
-		const struct nvmf_ns *ns = nvmf_ns_active(s, i);
-
-		vwc = vwc || (ns != NULL && ns->vwc);
-	}
-	return vwc;
-}
-
 static uint32_t
 identify_log2(uint32_t v)
 {
@@ -189,8 +175,9 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 	weft_nvmf_put32(p + CTRL_NN, sub->max_nsid);
 	weft_nvmf_put16(p + CTRL_ONCS, ONCS_COMPARE | ONCS_DSM | ONCS_ZEROES | ONCS_VERIFY);
 	weft_nvmf_put16(p + CTRL_FUSES, 1); /* Compare and Write */
-	/* Flush has to name a namespace */
-	p[CTRL_VWC] = identify_vwc(sub) ? 0x05 : 0x04;
+	/* A host asks once, and a namespace with a cache may come later: there is always one. Flush
+	 * has to name a namespace. */
+	p[CTRL_VWC] = 0x05;
 	weft_nvmf_put32(p + CTRL_MNAN, sub->max_nsid);
 	weft_nvmf_put32(p + CTRL_IOCCSZ, (WEFT_NVMF_SQE_BYTES + a->inline_bytes) / 16);
 	weft_nvmf_put32(p + CTRL_IORCSZ, WEFT_NVMF_CQE_BYTES / 16);

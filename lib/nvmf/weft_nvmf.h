@@ -25,11 +25,11 @@
  * share of a controller is that of lib/volume's weft_staging.h. A command has about 5 KiB of state,
  * kept by its queue.
  *
- * Durability. A controller says that it has a volatile write cache (VWC) when a namespace's medium
- * has one. Then an answered write is durable after a Flush, or with FUA, or when the host has
- * switched the cache off. When a flush was lost, the next Flush of each host with unflushed writes
- * fails, on whatever controller of that host. Without a volatile cache each write is durable when
- * it is answered.
+ * Durability. A controller always says that it has a volatile write cache (VWC): a host asks for
+ * that once, and a namespace whose medium has one may come later. An answered write is durable
+ * after a Flush, or with FUA, or when the host has switched the cache off. When a flush was lost,
+ * the next Flush of each host with unflushed writes fails, on whatever controller of that host. On
+ * a medium without a volatile cache each write is durable when it is answered.
  */
 
 #include <stdbool.h>

@@ -59,7 +59,8 @@ test_first_commands(void)
 	CHECK_EQ(weft_nvmf_get16(page + 320), 10);
 	CHECK_EQ(weft_nvmf_get32(page + 516), 8);
 	CHECK_EQ(weft_nvmf_get16(page + 520), 0x8d);
-	CHECK_EQ(page[525], 4);
+	/* a namespace with a volatile cache may come when the host has asked already */
+	CHECK_EQ(page[525], 5);
 	CHECK_EQ(weft_nvmf_get32(page + 536), 0x100005);
 	CHECK_STR((char *)page + 768, NV_SUBSYS);
 	CHECK_EQ(weft_nvmf_get32(page + 1792), 260);
