@@ -22,6 +22,7 @@
 #define DSM_RANGES    0xffU      /**< CDW10 */
 #define DSM_BYTES     16U        /**< of a range */
 #define DSM_MAX_BYTES 4096U
+#define DSM_NO_MARK   UINT64_MAX /**< no range is done yet */
 #define VERIFY_HASH   "crc32c"
 
 static bool
@@ -280,6 +281,16 @@ io_dsm_range(const struct nvmf_slot *s, uint32_t i, uint64_t *off_bytes, uint64_
 	return true;
 }
 
+/** One flush makes all ranges durable, unless a flush was lost since the first of them was done:
+ * with it the change of that range may be lost. */
+static int
+io_dsm_kept(struct nvmf_slot *s)
+{
+	if (s->mark == DSM_NO_MARK)
+		s->mark = s->op.lost_flushes;
+	return s->mark == s->op.lost_flushes ? 0 : -EIO;
+}
+
 static void
 io_dsm_next(struct nvmf_slot *s, int status)
 {
@@ -288,6 +299,8 @@ io_dsm_next(struct nvmf_slot *s, int status)
 
 	if (status == 0 && s->step > 0 && durable == 0)
 		nvmf_io_changed(s);
+	else if (status == 0 && s->step > 0)
+		status = io_dsm_kept(s);
 	while (status == 0 && s->step < io_dsm_ranges(s) && len == 0)
 		(void)io_dsm_range(s, s->step++, &off, &len);
 	/* a range of length 0 is none */
@@ -315,6 +328,7 @@ io_dsm(struct nvmf_slot *s)
 			s->at_bytes = i + 1;
 	}
 	s->step = 0;
+	s->mark = DSM_NO_MARK;
 	/* without AD it is advice, of which nothing is made */
 	if ((s->sqe.cdw[11] & DSM_AD) == 0)
 		nvmf_complete(s, WEFT_NVMF_OK);

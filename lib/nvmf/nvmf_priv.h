@@ -205,7 +205,9 @@ struct nvmf_slot {
 	uint64_t off_bytes, len_bytes; /**< of the namespace */
 	uint64_t at_bytes;             /**< long work: how far it has come */
 	uint32_t step;
-	uint64_t mark;                                 /**< Flush: the changes that it covers */
+	/** Flush: the changes that it covers. Dataset Management: how many flushes were lost when
+	 * its first range was done. */
+	uint64_t mark;
 	uint64_t began_ns, memory_ns, data_ns;         /**< by the group's clock */
 	void (*done)(struct nvmf_slot *s, int status); /**< of the operation under way */
 	struct nvmf_slot *other;                       /**< of two fused ones */

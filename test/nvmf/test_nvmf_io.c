@@ -633,6 +633,46 @@ test_dsm_durable(void)
 	}
 }
 
+/** A flush is lost behind the first of three ranges: the flush of the last one does not bring back
+ * what the first one has done. */
+static void
+test_dsm_lost(void)
+{
+	const struct weft_block_fault_hit flush = {.ops = 1U << WEFT_BLOCK_FLUSH};
+	const struct weft_block_fault_hit write = {.ops = 1U << WEFT_BLOCK_WRITE};
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_IO_DSM, 1, 2, 4, 0);
+	struct weft_nvmf_sqe other = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 16, 0, 7);
+	struct nv_queue b, bio;
+	uint16_t status;
+
+	open_fault(true, true, 5);
+	other_host(&b, &bio);
+	CHECK_EQ(wr(0, 64, out, 0), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		range(i, i * 16, 8);
+	/* the second range waits for the write of another host, which is stuck */
+	weft_block_fault_stick(n.vol.block, &write);
+	nv_keyed(&other, out, 4096);
+	CHECK_EQ(nv_send(&bio, &other, NULL, 0), 0);
+	nv_keyed(&sqe, in, 48);
+	CHECK_EQ(nv_send(&io, &sqe, NULL, 0), 0);
+	for (unsigned int i = 0; i < 100; i++)
+		nv_poll(&n);
+	CHECK(!nv_answered(&io, sqe.cid, &status));
+	weft_block_fault_fail(n.vol.block, &flush, -EIO);
+	/* a Read with FUA flushes, and does not wait for what is elsewhere */
+	CHECK_EQ(rd(48, 8, FUA), NEVER(WEFT_NVMF_READ_FAULT));
+	weft_block_fault_stick(n.vol.block, NULL);
+	(void)nv_wait(&bio, other.cid);
+	CHECK_EQ(nv_wait(&io, sqe.cid), WEFT_NVMF_WRITE_FAULT);
+	range(0, 0, 8);
+	range(1, 16, 8);
+	CHECK_EQ(dsm(2, 4), 0);
+	nv_close(&bio);
+	nv_close(&b);
+	end();
+}
+
 /** The loss is told to the host on another path, and after it has connected again. */
 static void
 test_lost_flush_of_host(void)
@@ -810,6 +850,7 @@ WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_c
                {"a lost flush is told", test_lost_flush},
                {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},
                {"dataset management is durable", test_dsm_durable},
+               {"dataset management: a flush is lost between its ranges", test_dsm_lost},
                {"a shutdown whose flush fails", test_shutdown_fails},
                {"unflushed writes of hosts that have gone", test_losses_kept},
                {"errors of the medium", test_medium_errors}, {"power", test_power})
