@@ -107,7 +107,9 @@ weft_nvmf_connect_decode(const uint8_t in[WEFT_NVMF_CONNECT_BYTES], struct weft_
 	out->cntlid = weft_nvmf_get16(in + CONNECT_CNTLID);
 	if (!wire_nqn(in + CONNECT_SUBNQN, out->subnqn))
 		return CONNECT_SUBNQN;
-	if (!wire_nqn(in + CONNECT_HOSTNQN, out->hostnqn))
+	/* The host's goes to logs, metrics and weft-ctl, whatever it is. That of the subsystem is
+	 * looked for. */
+	if (!wire_nqn(in + CONNECT_HOSTNQN, out->hostnqn) || !weft_nvmf_nqn_ok(out->hostnqn))
 		return CONNECT_HOSTNQN;
 	return 0;
 }
@@ -124,7 +126,7 @@ weft_nvmf_nqn_ok(const char *nqn)
 		if (form[i] == '0' ? !isdigit((unsigned char)nqn[i]) : nqn[i] != form[i])
 			return false;
 	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)nqn[i] <= ' ' || nqn[i] == 0x7f)
+		if ((unsigned char)nqn[i] <= ' ' || (unsigned char)nqn[i] >= 0x7f)
 			return false;
 	return true;
 }

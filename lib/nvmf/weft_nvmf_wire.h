@@ -231,11 +231,13 @@ uint16_t weft_nvmf_sgl_decode(const struct weft_nvmf_sqe *sqe, uint32_t kinds, s
 void weft_nvmf_cqe_encode(const struct weft_nvmf_cqe *cqe, uint8_t out[WEFT_NVMF_CQE_BYTES]);
 /**
  * Connect's data. 0, or the offset of the field that is wrong: an NQN that is empty, or does not
- * end within WEFT_NVMF_NQN_BYTES octets. Other fields are of any value.
+ * end within WEFT_NVMF_NQN_BYTES octets; a host's NQN that is none. Other fields are of any value.
  */
 uint32_t weft_nvmf_connect_decode(const uint8_t in[WEFT_NVMF_CONNECT_BYTES],
                                   struct weft_nvmf_connect *out);
-/** Whether it is an NQN: "nqn.yyyy-mm.", a name behind it, at most 223 octets (NVMe Base s4.5). */
+/** Whether it is an NQN: "nqn.yyyy-mm.", a name behind it, at most 223 octets (NVMe Base s4.5). All
+ * of them are printable ASCII without space, though the specification allows UTF-8: programs print
+ * NQNs as they are. */
 bool weft_nvmf_nqn_ok(const char *nqn);
 
 #endif /* WEFT_NVMF_WIRE_H */

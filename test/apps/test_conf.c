@@ -492,6 +492,9 @@ test_nvmf(void)
 	        {DISK "[subsystem disk]\n",
 	         "t.ini:7: [subsystem disk]: no NQN; write nqn.YYYY-MM.DOMAIN:NAME, as "
 	         "nqn.2026-01.org.example:disk, of at most 223 octets"},
+	        {DISK "[subsystem nqn.2026-01.org.example:\xc3\xa4]\n",
+	         "t.ini:7: [subsystem nqn.2026-01.org.example:\xc3\xa4]: no NQN; write "
+	         "nqn.YYYY-MM.DOMAIN:NAME, as nqn.2026-01.org.example:disk, of at most 223 octets"},
 	        {DISK "[subsystem]\n", "t.ini:7: [subsystem]: no name; write [subsystem NQN]"},
 	        {SUB "hosts = any\n", "t.ini:7: [subsystem " NQN
 	                              "] namespaces: missing; every [subsystem NQN] needs it"},

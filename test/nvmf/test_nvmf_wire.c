@@ -125,6 +125,7 @@ test_connect(void)
 
 	strcpy(c.subnqn, WEFT_NVMF_DISCOVERY_NQN);
 	memset(c.hostnqn, 'h', 223);
+	memcpy(c.hostnqn, "nqn.2026-01.org.example:", 24);
 	nv_connect_encode(&c, p);
 	CHECK_EQ(weft_nvmf_connect_decode(p, &again), 0);
 	CHECK_MEM(&again, &c, sizeof(c));
@@ -134,6 +135,20 @@ test_connect(void)
 	CHECK_EQ(weft_nvmf_connect_decode(p, &again), 512);
 	p[512] = 0;
 	CHECK_EQ(weft_nvmf_connect_decode(p, &again), 512);
+	/* what is no NQN; octets that would move a terminal's cursor, in 7 bits and in 8 */
+	static const char *const wrong[] = {"host",
+	                                    "nqn.2026-01.org\x1b[2J",
+	                                    "nqn.2026-01.org\nx",
+	                                    "nqn.2026-01.org x",
+	                                    "nqn.2026-01.org\x7fx",
+	                                    "nqn.2026-01.org\xc2\x9bx",
+	                                    "nqn.2026-01.org\xffx"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		memset(c.hostnqn, 0, sizeof(c.hostnqn));
+		strcpy(c.hostnqn, wrong[i]);
+		nv_connect_encode(&c, p);
+		CHECK_EQ(weft_nvmf_connect_decode(p, &again), 512);
+	}
 	p[256] = 0;
 	CHECK_EQ(weft_nvmf_connect_decode(p, &again), 256);
 }
@@ -153,6 +168,8 @@ test_nqn(void)
 	CHECK(!weft_nvmf_nqn_ok("iqn.2026-01.org.example"));
 	CHECK(!weft_nvmf_nqn_ok("nqn.2026-01.org example"));
 	CHECK(!weft_nvmf_nqn_ok("nqn.2026-01.org\n"));
+	CHECK(!weft_nvmf_nqn_ok("nqn.2026-01.org\x7f"));
+	CHECK(!weft_nvmf_nqn_ok("nqn.2026-01.org\x80"));
 	memset(nqn + strlen(nqn), 'x', sizeof(nqn) - strlen(nqn) - 1);
 	nqn[223] = 0;
 	CHECK(weft_nvmf_nqn_ok(nqn));

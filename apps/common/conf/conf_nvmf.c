@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conf_reader.h"
+#include "weft_nvmf_wire.h"
 
 #define F(s, f) .off = offsetof(struct s, f), .size = sizeof(((struct s *)0)->f)
 
@@ -62,17 +63,7 @@ const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS] = {
 bool
 conf_is_nqn(const char *nqn)
 {
-	static const char form[] = "nqn.0000-00.";
-	const size_t len = strnlen(nqn, CONF_NQN_MAX + 1);
-
-	if (len > CONF_NQN_MAX || len < sizeof(form))
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)nqn[i] <= ' ' || nqn[i] == 0x7f ||
-		    (i < sizeof(form) - 1 &&
-		     (form[i] == '0' ? !isdigit((unsigned char)nqn[i]) : nqn[i] != form[i])))
-			return false;
-	return true;
+	return weft_nvmf_nqn_ok(nqn);
 }
 
 /* ---- Values ---- */
