@@ -25,6 +25,11 @@
 #include "weft_nvmf_rdma.h"
 #include <weft/weft.h>
 
+/** For commands under way of a namespace that is to go, and for controllers that end. Hosts that
+ * keep them have a second (weft_nvmf_attr.leave_ns); their connections are reset two seconds later.
+ */
+#define TARGET_NVMF_LEAVE_MS 6000
+
 struct target;
 struct target_export;
 struct target_nvmf;

@@ -13,8 +13,6 @@
 #include "target_volume.h"
 #include "ui.h"
 
-#define NS_WAIT_MS 3000 /* for commands under way, and for controllers that end */
-
 /** What one worker does for one namespace. */
 struct ns_call {
 	struct target_round round;
@@ -133,14 +131,14 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 	int rc = why != NULL ? -EPERM : -ENOENT;
 
 	if (why == NULL && sub->ex[i] == ex)
-		for (unsigned int ms = 0; ms < NS_WAIT_MS; ms++) {
+		for (unsigned int ms = 0; ms < TARGET_NVMF_LEAVE_MS; ms++) {
 			rc = weft_nvmf_ns_renew(sub->s, &attr);
 			if (rc != -EAGAIN)
 				break;
 			usleep(1000);
 		}
 	/* Another volume, or one that hosts had not seen: for them another disk. */
-	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, NS_WAIT_MS))
+	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS))
 		rc = -EAGAIN;
 	if (rc == -ENOENT || rc == -ESTALE)
 		rc = weft_nvmf_ns_add(sub->s, &attr);
@@ -219,7 +217,7 @@ target_nvmf_rights(struct target *t, struct target_export *ex)
 				        sub->s, nsid,
 				        (target_volume_may(ex, rights) & CONF_RIGHT_WRITE) == 0);
 				(void)ns_round(n, sub, i, ex, worker_attach);
-			} else if (mine && ns_remove(n, sub, i, NS_WAIT_MS)) {
+			} else if (mine && ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS)) {
 				ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32
 				                  " is gone: export %s: %s",
 				       sub->conf.nqn, nsid, ex->conf->name,
@@ -240,7 +238,7 @@ target_nvmf_forget(struct target *t, struct target_export *ex)
 	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
 		for (uint32_t i = 0; n->subsys[k].s != NULL && i < n->subsys[k].conf.nns; i++)
 			if (n->subsys[k].ex[i] == ex)
-				(void)ns_remove(n, &n->subsys[k], i, NS_WAIT_MS);
+				(void)ns_remove(n, &n->subsys[k], i, TARGET_NVMF_LEAVE_MS);
 }
 
 bool
@@ -403,7 +401,7 @@ subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 
 	for (uint32_t i = 0; i < sub->conf.nns; i++)
 		if (sub->ex[i] != NULL && !subsys_has_ns(c, &sub->conf.ns[i]) &&
-		    !ns_remove(n, sub, i, NS_WAIT_MS))
+		    !ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS))
 			return false;
 	for (uint32_t i = 0; i < c->nns; i++)
 		for (uint32_t k = 0; k < sub->conf.nns; k++)
@@ -454,7 +452,7 @@ target_nvmf_reload(struct target *t, const struct conf *fresh)
 
 		if (c != NULL)
 			subsys_reload(n, sub, c);
-		else if (!subsys_remove(n, sub, NS_WAIT_MS))
+		else if (!subsys_remove(n, sub, TARGET_NVMF_LEAVE_MS))
 			ui_msg(UI_WARNING "subsystem %s: its controllers have not ended yet",
 			       sub->conf.nqn);
 	}

@@ -45,6 +45,7 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	             atomic_load_explicit(&n->refused_addr, memory_order_relaxed));
 	weft_tel_u64(tel, "kato_expired", s.kato_expired);
 	weft_tel_u64(tel, "connect_expired", s.connect_expired);
+	weft_tel_u64(tel, "leave_expired", s.leave_expired);
 	weft_tel_u64(tel, "commands", s.commands);
 	weft_tel_u64(tel, "errors", s.errors);
 	weft_tel_u64(tel, "read_bytes", s.read_bytes);

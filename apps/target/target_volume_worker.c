@@ -31,7 +31,6 @@
 #define LOOK_SCRUBS 256U
 #define TOLD_CHANS  16 /* channels of which a device's descriptor tells at once */
 #define MIB         (1ULL << 20)
-#define DETACH_MS   3000
 #define DOUBT_MB_S  50                 /* a scrub of groups in doubt is at least so fast */
 #define STALL_NS    (500 * 1000000ULL) /* a device that ends nothing for so long has stalled */
 
@@ -660,7 +659,7 @@ target_volume_detach(struct target *t, struct target_export *ex)
 		calls[i].vc = target_vchan_of(&t->workers[i], ex);
 		then_ns[i] = ui_now_ns();
 	}
-	for (unsigned int ms = 0; rc == -EBUSY && ms < DETACH_MS; ms++) {
+	for (unsigned int ms = 0; rc == -EBUSY && ms < TARGET_NVMF_LEAVE_MS; ms++) {
 		for (uint32_t i = 0; !t->running && i < t->stack.nworkers; i++)
 			vworker_turn(t->workers[i].volumes, &then_ns[i]);
 		if (target_nvmf_leave(t, ex) &&

@@ -249,6 +249,62 @@ group_timers(struct weft_nvmf_group *g)
 	}
 }
 
+/** A command of the namespace that waits for its host. */
+static bool
+group_host_keeps(const struct weft_nvmf_queue *q, const struct nvmf_at *at)
+{
+	const struct nvmf_slot *s;
+
+	TAILQ_FOREACH (s, &q->busy, link)
+		if ((s->state == NVMF_SLOT_PULL || s->state == NVMF_SLOT_ANSWER) && s->ns != NULL &&
+		    &s->ns->at[q->group->index] == at)
+			return true;
+	return false;
+}
+
+/** End a command that waits for memory, which another host may keep. False: there is none. */
+static bool
+group_end_waiting(struct weft_nvmf_queue *q, const struct nvmf_at *at)
+{
+	struct nvmf_slot *s;
+
+	TAILQ_FOREACH (s, &q->busy, link)
+		if (s->state == NVMF_SLOT_MEMORY && s->ns != NULL &&
+		    &s->ns->at[q->group->index] == at) {
+			weft_staging_put(q->group->memory, &s->mem);
+			nvmf_complete(s, WEFT_NVMF_NS_NOT_READY);
+			return true;
+		}
+	return false;
+}
+
+/**
+ * A namespace is to be detached. A host that is alive, and neither gives its data nor takes its
+ * answer, would keep it from that, and from all other hosts, for ever.
+ */
+static void
+group_look_leaving(struct weft_nvmf_group *g, struct nvmf_at *at)
+{
+	struct weft_nvmf_queue *q;
+
+	if (at->leave_ns == 0)
+		at->leave_ns = NVMF_MAX(g->now_ns, 1U);
+	if (g->now_ns - at->leave_ns < g->target->attr.leave_ns)
+		return;
+	TAILQ_FOREACH (q, &g->queues, link) {
+		while (group_end_waiting(q, at))
+			;
+		if (q->closing || atomic_load_explicit(&q->doomed, memory_order_acquire) ||
+		    !group_host_keeps(q, at))
+			continue;
+		nvmf_lock(g->target);
+		g->target->stats.leave_expired++;
+		nvmf_unlock(g->target);
+		atomic_store_explicit(&q->doomed, true, memory_order_release);
+		atomic_store_explicit(&g->attention, true, memory_order_release);
+	}
+}
+
 /**
  * A device that has ended nothing for a while keeps the memory of its commands. They are no part of
  * their controllers' shares any more, so these have all of their shares for other namespaces.
@@ -270,6 +326,8 @@ group_look_media(struct weft_nvmf_group *g)
 				if (((const struct nvmf_slot *)req->owner)->on_volume)
 					weft_staging_set_apart(g->memory, req);
 		}
+		if (at->leaving)
+			group_look_leaving(g, at);
 		if (atomic_load_explicit(&at->under_way, memory_order_relaxed) > 0)
 			g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + NVMF_LOOK_NS);
 	}

@@ -284,7 +284,11 @@ weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, ui
 	    s->ns[nsid - 1]->at[g->index].chan == NULL)
 		return -ENOENT;
 	at = &s->ns[nsid - 1]->at[g->index];
-	at->leaving = true;
+	if (!at->leaving) {
+		at->leaving = true;
+		at->leave_ns = 0;
+		g->next_ns = 0; /* the next poll has the time */
+	}
 	if (atomic_load_explicit(&at->under_way, memory_order_seq_cst) > 0)
 		return -EAGAIN;
 	at->chan = NULL;

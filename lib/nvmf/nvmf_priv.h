@@ -52,6 +52,7 @@ struct nvmf_at {
 	LIST_ENTRY(nvmf_at) link;   /**< group: of those that are attached */
 	struct weft_vol_chan *chan; /**< group */
 	bool leaving;               /**< group: no command begins until it is attached again */
+	uint64_t leave_ns;          /**< group: when that was seen first; 0: it was not yet */
 	_Atomic uint32_t under_way; /**< commands of the group; a remover reads it */
 	_Atomic bool attached;
 	/** Writes of any length may wait for the medium for ever: a part of the memory is others'.

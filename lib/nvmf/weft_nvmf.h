@@ -60,6 +60,9 @@ struct weft_nvmf_attr {
 	/** A queue without Connect ends after connect_ns (0: 10 s); a discovery controller without
 	 * Keep Alive, and a controller that was shut down, after discovery_ns (0: 120 s). */
 	uint64_t connect_ns, discovery_ns;
+	/** A namespace that a group is to detach waits so long for hosts that do not give a
+	 * command's data or take its answer; then their queues are closed. 0: 1 s. */
+	uint64_t leave_ns;
 	char firmware[9]; /**< FR of Identify: the version */
 };
 
@@ -72,6 +75,7 @@ struct weft_nvmf_stats {
 	uint64_t refused_limit;     /**< of too many controllers or queues */
 	uint64_t kato_expired;      /**< controllers that ended because the host was silent */
 	uint64_t connect_expired;   /**< queues that ended without Connect */
+	uint64_t leave_expired;     /**< queues that kept a namespace from being detached */
 	uint64_t commands;          /**< that were answered */
 	uint64_t errors;            /**< of these, with another status than 0 */
 	uint64_t read_bytes;        /**< by Read */
@@ -274,7 +278,8 @@ int weft_nvmf_group_attach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s
 /**
  * The channel may be closed. Until a namespace is attached again or removed, commands are refused
  * as "not ready". -EAGAIN: commands are under way; no other begins; call again, or attach the same
- * channel. -ENOENT: not attached.
+ * channel. What waits for its host alone ends with the host's queue after
+ * weft_nvmf_attr.leave_ns. -ENOENT: not attached.
  */
 int weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, uint32_t nsid);
 /** Hand out memory, end what has to end, look at timers. now_ns does not go backwards. Returns how

@@ -901,6 +901,89 @@ test_ctrl_list(void)
 	nv_end(&n);
 }
 
+/** Pass that time at the pace at which a worker looks. */
+static void
+pass_slowly(uint64_t ms)
+{
+	for (uint64_t i = 0; i < ms; i += 50)
+		nv_pass(&n, 50);
+}
+
+/**
+ * A host is alive, and does not give the data of a write, or take the answer of a read: its queue
+ * ends after a second, and the namespace goes. Others stay connected. A command that waits for the
+ * memory of such a host is refused.
+ */
+static void
+test_leave(void)
+{
+	static uint8_t data[1 << 20];
+	struct nv_queue a, io, good, rest;
+	struct weft_nvmf_stats stats;
+	uint16_t status;
+
+	for (unsigned int kind = 0; kind < 3; kind++) {
+		const bool pull = kind != 1, full = kind == 2;
+		const uint32_t blocks = full ? 2048 : 8;
+		struct weft_nvmf_sqe sqe =
+		        nv_sqe(pull ? WEFT_NVMF_IO_WRITE : WEFT_NVMF_IO_READ, 1, 0, 0, blocks - 1);
+		struct weft_nvmf_sqe late[3];
+
+		start();
+		nv_admin(&n, 0, &a, NV_SUBSYS);
+		nv_io(&n, 0, &io, &a, 1);
+		nv_io(&n, 0, &good, &a, 2);
+		nv_io(&n, 0, &rest, &a, 3);
+		/* a worker that has slept does not take that for the host's time */
+		n.vol.now_ns += 5000000000;
+		io.hold_pulls = io.hold_answers = true;
+		nv_keyed(&sqe, data, blocks * 512);
+		CHECK_EQ(nv_send(&io, &sqe, NULL, 0), 0);
+		for (unsigned int i = 0; full && i < 3; i++) {
+			/* these find no memory */
+			late[i] = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 2047);
+			nv_keyed(&late[i], data, sizeof(data));
+			good.hold_pulls = true;
+			late[i].opcode = i < 2 ? WEFT_NVMF_IO_WRITE : WEFT_NVMF_IO_READ;
+			CHECK_EQ(nv_send(i < 2 ? &io : &good, &late[i], NULL, 0), 0);
+		}
+		nv_poll(&n);
+		CHECK_EQ(weft_nvmf_group_detach(n.group[0], n.subsys, 1), -EAGAIN);
+		pass_slowly(900);
+		CHECK(!io.closed && !a.closed);
+		CHECK_EQ(weft_nvmf_group_detach(n.group[0], n.subsys, 1), -EAGAIN);
+		pass_slowly(300);
+		CHECK(io.closed);
+		CHECK(!good.closed && !rest.closed && !a.closed);
+		if (full)
+			CHECK_EQ(nv_wait(&good, late[2].cid), WEFT_NVMF_NS_NOT_READY);
+		weft_nvmf_query_stats(n.target, &stats);
+		CHECK_EQ(stats.leave_expired, 1);
+		nv_close(&io);
+		CHECK_EQ(weft_nvmf_group_detach(n.group[0], n.subsys, 1), 0);
+		CHECK_EQ(weft_nvmf_group_attach(n.group[0], n.subsys, 1, n.vol.chan[0]), 0);
+		/* one that is attached again has its time again */
+		good.hold_pulls = false;
+		CHECK_EQ(nv_rw(&good, WEFT_NVMF_IO_READ, 0, 8, page, 4096, 0), 0);
+		good.hold_answers = true;
+		sqe = nv_sqe(WEFT_NVMF_IO_READ, 1, 0, 0, 0);
+		nv_keyed(&sqe, page, 512);
+		CHECK_EQ(nv_send(&good, &sqe, NULL, 0), 0);
+		pass_slowly(2000);
+		CHECK(nv_answered(&good, sqe.cid, &status));
+		CHECK_EQ(weft_nvmf_group_detach(n.group[0], n.subsys, 1), -EAGAIN);
+		pass_slowly(500);
+		CHECK(!good.closed);
+		CHECK_EQ(weft_nvmf_group_attach(n.group[0], n.subsys, 1, n.vol.chan[0]), 0);
+		pass_slowly(2000);
+		CHECK(!good.closed);
+		nv_close(&good);
+		nv_close(&rest);
+		nv_close(&a);
+		nv_end(&n);
+	}
+}
+
 /** A group that stops answers what is under way, and closes I/O queues first. */
 static void
 test_stop(void)
@@ -1159,4 +1242,5 @@ WEFT_TEST_MAIN({"the first commands of Linux", test_first_commands},
                {"log pages: every number", test_logs}, {"namespaces come and go", test_namespaces},
                {"namespaces: a volume is opened again", test_renew},
                {"not ready: a delay", test_delays}, {"controllers: list, drop", test_ctrl_list},
+               {"a namespace goes, and a host keeps its command", test_leave},
                {"a group stops", test_stop}, {"abort", test_abort}, {"threads", test_threads})
