@@ -72,6 +72,9 @@ struct target_nvmf_subsys {
 	struct weft_nvmf_subsys *s; /**< NULL: the slot is free */
 	struct conf_subsys conf;
 	struct target_export *ex[CONF_NS_MAX]; /**< whose namespace is there; NULL: it is not */
+	/** The program's thread: the namespace is to go, whatever its export does meanwhile;
+	 * commands are under way still. */
+	bool going[CONF_NS_MAX];
 	bool ending; /**< it is no longer configured, and its controllers end */
 };
 

@@ -13,6 +13,8 @@
 #include "target_volume.h"
 #include "ui.h"
 
+#define NS_PER_MS 1000000ULL
+
 /** What one worker does for one namespace. */
 struct ns_call {
 	struct target_round round;
@@ -66,23 +68,38 @@ ns_set(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, struct
 	pthread_mutex_unlock(&n->lock);
 }
 
-/** Take the namespace from its hosts. False: commands are under way still. */
-static bool
-ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
-          unsigned int timeout_ms)
+/** Until when commands that are under way may take. */
+static uint64_t
+ns_deadline(void)
 {
-	int rc = -EAGAIN;
+	return ui_now_ns() + TARGET_NVMF_LEAVE_MS * NS_PER_MS;
+}
 
-	for (unsigned int ms = 0; rc == -EAGAIN && ms <= timeout_ms; ms++) {
-		rc = ns_round(n, sub, i, NULL, worker_detach)
-		             ? weft_nvmf_ns_remove(sub->s, sub->conf.ns[i].nsid)
-		             : -EAGAIN;
-		if (rc == -EAGAIN)
-			usleep(1000);
+/**
+ * Take the namespace from its hosts. False: commands are under way still at until_ns. It is `going`
+ * then: no worker can attach it again, and target_nvmf_look() goes on.
+ */
+static bool
+ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, uint64_t until_ns)
+{
+	const uint32_t nsid = sub->conf.ns[i].nsid;
+	int rc;
+
+	sub->going[i] = true;
+	for (;;) {
+		/* From the first call on it is inactive: its commands are refused for good. */
+		rc = weft_nvmf_ns_remove(sub->s, nsid);
+		if (rc == -EAGAIN && ns_round(n, sub, i, NULL, worker_detach))
+			rc = weft_nvmf_ns_remove(sub->s, nsid);
+		if (rc != -EAGAIN || ui_now_ns() >= until_ns)
+			break;
+		usleep(1000);
 	}
-	if (rc == 0)
-		ns_set(n, sub, i, NULL);
-	return rc != -EAGAIN;
+	if (rc == -EAGAIN)
+		return false;
+	ns_set(n, sub, i, NULL);
+	sub->going[i] = false;
+	return true;
 }
 
 static struct weft_nvmf_ns_attr
@@ -114,7 +131,7 @@ ns_why(int rc)
 	case -EINVAL:
 		return "the volume has not one logical block";
 	case -EAGAIN:
-		return "commands are under way still; send SIGHUP";
+		return "commands are under way still; it comes when they have ended";
 	default:
 		return strerror(-rc);
 	}
@@ -131,14 +148,14 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 	int rc = why != NULL ? -EPERM : -ENOENT;
 
 	if (why == NULL && sub->ex[i] == ex)
-		for (unsigned int ms = 0; ms < TARGET_NVMF_LEAVE_MS; ms++) {
+		for (const uint64_t until = ns_deadline(); ui_now_ns() < until;) {
 			rc = weft_nvmf_ns_renew(sub->s, &attr);
 			if (rc != -EAGAIN)
 				break;
 			usleep(1000);
 		}
 	/* Another volume, or one that hosts had not seen: for them another disk. */
-	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS))
+	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, ns_deadline()))
 		rc = -EAGAIN;
 	if (rc == -ENOENT || rc == -ESTALE)
 		rc = weft_nvmf_ns_add(sub->s, &attr);
@@ -172,9 +189,9 @@ target_nvmf_enter(struct target *t, struct target_export *ex)
 	EACH_SUBSYS(n, sub)
 	{
 		for (uint32_t i = 0; i < sub->conf.nns; i++)
-			if (sub->ex[i] == ex ||
-			    (sub->ex[i] == NULL &&
-			     strcmp(sub->conf.ns[i].export, ex->conf->name) == 0))
+			if (!sub->going[i] && (sub->ex[i] == ex ||
+			                       (sub->ex[i] == NULL && strcmp(sub->conf.ns[i].export,
+			                                                     ex->conf->name) == 0)))
 				ns_enter(n, sub, i, ex);
 	}
 }
@@ -212,12 +229,14 @@ target_nvmf_rights(struct target *t, struct target_export *ex)
 			const uint32_t nsid = sub->conf.ns[i].nsid;
 			const bool mine = sub->ex[i] == ex;
 
+			if (sub->going[i])
+				continue;
 			if (mine && conf_ns_refuses(ex->conf) == NULL) {
 				(void)weft_nvmf_ns_read_only(
 				        sub->s, nsid,
 				        (target_volume_may(ex, rights) & CONF_RIGHT_WRITE) == 0);
 				(void)ns_round(n, sub, i, ex, worker_attach);
-			} else if (mine && ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS)) {
+			} else if (mine && ns_remove(n, sub, i, ns_deadline())) {
 				ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32
 				                  " is gone: export %s: %s",
 				       sub->conf.nqn, nsid, ex->conf->name,
@@ -238,7 +257,7 @@ target_nvmf_forget(struct target *t, struct target_export *ex)
 	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
 		for (uint32_t i = 0; n->subsys[k].s != NULL && i < n->subsys[k].conf.nns; i++)
 			if (n->subsys[k].ex[i] == ex)
-				(void)ns_remove(n, &n->subsys[k], i, TARGET_NVMF_LEAVE_MS);
+				(void)ns_remove(n, &n->subsys[k], i, ns_deadline());
 }
 
 bool
@@ -335,27 +354,44 @@ subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 	return 0;
 }
 
+/** Its controllers end, and with it, when all else has, the slot is free. Telemetry, which has the
+ * lock, never sees a slot whose subsystem is gone. */
+static int
+subsys_end(struct target_nvmf *n, struct target_nvmf_subsys *sub)
+{
+	int rc;
+
+	pthread_mutex_lock(&n->lock);
+	rc = weft_nvmf_subsys_remove(sub->s);
+	if (rc == 0)
+		memset(sub, 0, sizeof(*sub));
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
 /** End its controllers, and it. False: they have not ended yet. */
 static bool
-subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, unsigned int timeout_ms)
+subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint64_t until_ns)
 {
+	char nqn[CONF_NQN_MAX + 1];
 	bool gone = true;
-	int rc = -EAGAIN;
+	int rc;
 
+	memcpy(nqn, sub->conf.nqn, sizeof(nqn));
 	sub->ending = true;
-	for (uint32_t i = 0; i < sub->conf.nns; i++)
-		gone = (sub->ex[i] == NULL || ns_remove(n, sub, i, timeout_ms)) && gone;
-	for (unsigned int ms = 0; gone && rc == -EAGAIN && ms <= timeout_ms; ms++) {
-		rc = weft_nvmf_subsys_remove(sub->s);
-		if (rc == -EAGAIN)
-			usleep(1000);
+	/* Its hosts lose their connections first, and with these the commands of its namespaces. */
+	rc = subsys_end(n, sub);
+	for (uint32_t i = 0; rc != 0 && i < sub->conf.nns; i++)
+		gone = (sub->ex[i] == NULL || ns_remove(n, sub, i, until_ns)) && gone;
+	while (gone && rc == -EAGAIN) {
+		rc = subsys_end(n, sub);
+		if (rc != -EAGAIN || ui_now_ns() >= until_ns)
+			break;
+		usleep(1000);
 	}
 	if (rc != 0)
 		return false;
-	ui_msg("subsystem %s: gone", sub->conf.nqn);
-	pthread_mutex_lock(&n->lock);
-	memset(sub, 0, sizeof(*sub));
-	pthread_mutex_unlock(&n->lock);
+	ui_msg("subsystem %s: gone", nqn);
 	return true;
 }
 
@@ -393,16 +429,29 @@ subsys_has_ns(const struct conf_subsys *c, const struct conf_ns *ns)
 	return false;
 }
 
+/** Take from hosts what the configuration has no more, and what was to go before. */
+static bool
+subsys_take_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c,
+               uint64_t until_ns)
+{
+	bool gone = true;
+
+	for (uint32_t i = 0; i < sub->conf.nns; i++)
+		if (sub->ex[i] != NULL && (sub->going[i] || !subsys_has_ns(c, &sub->conf.ns[i])))
+			gone = ns_remove(n, sub, i, until_ns) && gone;
+	return gone;
+}
+
 /** Bring its namespaces to those of the configuration. False: one of them cannot go yet. */
 static bool
-subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
+subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c,
+              uint64_t until_ns)
 {
 	struct target_export *ex[CONF_NS_MAX] = {0};
 
-	for (uint32_t i = 0; i < sub->conf.nns; i++)
-		if (sub->ex[i] != NULL && !subsys_has_ns(c, &sub->conf.ns[i]) &&
-		    !ns_remove(n, sub, i, TARGET_NVMF_LEAVE_MS))
-			return false;
+	/* All of them begin to go before one is waited for. */
+	if (!subsys_take_ns(n, sub, c, 0) && !subsys_take_ns(n, sub, c, until_ns))
+		return false;
 	for (uint32_t i = 0; i < c->nns; i++)
 		for (uint32_t k = 0; k < sub->conf.nns; k++)
 			if (sub->conf.ns[k].nsid == c->ns[i].nsid)
@@ -428,9 +477,9 @@ subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 		pthread_mutex_unlock(&n->lock);
 		ui_msg("subsystem %s: its hosts have changed", c->nqn);
 	}
-	if (!subsys_set_ns(n, sub, c))
+	if (!subsys_set_ns(n, sub, c, ns_deadline()))
 		ui_msg(UI_WARNING "subsystem %s: commands of a namespace that is to go have not "
-		                  "ended yet; send SIGHUP again",
+		                  "ended yet; its namespaces change when they have",
 		       c->nqn);
 }
 
@@ -452,7 +501,7 @@ target_nvmf_reload(struct target *t, const struct conf *fresh)
 
 		if (c != NULL)
 			subsys_reload(n, sub, c);
-		else if (!subsys_remove(n, sub, TARGET_NVMF_LEAVE_MS))
+		else if (!subsys_remove(n, sub, ns_deadline()))
 			ui_msg(UI_WARNING "subsystem %s: its controllers have not ended yet",
 			       sub->conf.nqn);
 	}
@@ -479,7 +528,19 @@ target_nvmf_look(struct target *t)
 {
 	struct target_nvmf *n = t->nvmf;
 
-	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++)
-		if (n->subsys[k].s != NULL && n->subsys[k].ending)
-			(void)subsys_remove(n, &n->subsys[k], 0);
+	for (uint32_t k = 0; n != NULL && k < CONF_SUBSYS_MAX; k++) {
+		struct target_nvmf_subsys *sub = &n->subsys[k];
+		const struct conf_subsys *c;
+		bool going = false;
+
+		if (sub->s == NULL)
+			continue;
+		for (uint32_t i = 0; i < sub->conf.nns; i++)
+			going = going || sub->going[i];
+		c = going ? subsys_find(t->latest, sub->conf.nqn) : NULL;
+		if (sub->ending)
+			(void)subsys_remove(n, sub, 0);
+		else if (c != NULL)
+			(void)subsys_set_ns(n, sub, c, 0);
+	}
 }

@@ -8,11 +8,13 @@
  *
  * Lines: connect; id; ns NSID; list; write|fua|read NSID LBA BLOCKS SEED; flush NSID; events; event
  * (wait for one); changed (log page 04h); discover; reset (CC.EN 0); close; stay (until the target
- * ends it). Each is answered by one line: the word, the status of NVMe in hexadecimal (ffff: there
+ * ends it); hang NSID (write 1 MiB, and stop this process while the target reads it, after the
+ * answer). Each is answered by one line: the word, the status of NVMe in hexadecimal (ffff: there
  * was no answer), and what was found.
  */
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@
 #define LBA_BYTES  512U
 #define AER_CID    100
 #define CC_ON      0x460001U
+#define HANG_POLLS 20U
 
 struct hqueue {
 	struct weft_qp *qp;
@@ -281,6 +284,21 @@ do_io(const char *word, uint32_t nsid, uint32_t lba, uint32_t blocks, uint32_t s
 }
 
 static void
+do_hang(uint32_t nsid)
+{
+	struct weft_nvmf_sqe sqe =
+	        sqe_of(WEFT_NVMF_IO_WRITE, nsid, 0, 0, MAX_BYTES / LBA_BYTES - 1);
+
+	printf("hang 0000\n");
+	fflush(stdout);
+	send_sqe(&pr.io, &sqe, MAX_BYTES);
+	/* enough for the command, too few for all of its data */
+	for (unsigned int i = 0; i < HANG_POLLS; i++)
+		(void)weft_worker_poll(pr.w);
+	(void)raise(SIGSTOP);
+}
+
+static void
 do_identify(void)
 {
 	const uint16_t status = identify(WEFT_NVMF_CNS_CTRL, 0);
@@ -370,6 +388,8 @@ do_line(char *line)
 	else if (strcmp(word, "flush") == 0)
 		printf("flush %04x\n",
 		       command(&pr.io, sqe_of(WEFT_NVMF_IO_FLUSH, n[0], 0, 0, 0), 0));
+	else if (strcmp(word, "hang") == 0)
+		do_hang(n[0]);
 	else if (strcmp(word, "events") == 0)
 		do_events();
 	else if (strcmp(word, "event") == 0) {

@@ -26,8 +26,8 @@ def volume(name, size="16M", **more):
 class Disks(Controlled):
     """A target with a subsystem."""
 
-    def __init__(self, name, exports, namespaces="1=disk", hosts=HOST, workers=1, subsystem="", extra="", nvmf=""):
-        super().__init__(name, exports, extra)
+    def __init__(self, name, exports, namespaces="1=disk", hosts=HOST, workers=1, subsystem="", extra="", nvmf="", **more):
+        super().__init__(name, exports, extra, **more)
         edit(self, "[port p0]", f"[weft]\ntelemetry = yes\nworkers = {workers}\n[port p0]")
         with open(self.conf, "a") as f:
             f.write(f"[nvmf]\nstaging = 16M\n{nvmf}\n[subsystem {NQN}]\nnamespaces = {namespaces}\nhosts = {hosts}\n{subsystem}\n")
@@ -253,6 +253,35 @@ def test_exports_come_and_go():
     assert t.term() == 0
 
 
+def test_host_hangs():
+    """A host that is stopped while the target reads its data keeps an export from nothing."""
+    state = path("n6.state")
+    os.makedirs(state, exist_ok=True)
+    t = Disks("n6", {"disk": volume("n6.disk"), "more": volume("n6.more")}, "1=disk, 2=more", extra=f"state = {state}",
+              keepalive_ms=60000).start()
+    h = Host(t)
+    h.ok("connect")
+    h.ok("hang", 1)
+    os.waitid(os.P_PID, h.p.pid, os.WSTOPPED)
+    t.ctl("offline", "disk")
+    t.ctl("online", "disk")
+    assert t.tel("nvmf")["leave_expired"] == 1
+    h.p.kill()  # its end of the shared memory does not find the next target
+    assert t.term() == 0
+    h = Host(t.start())
+    h.ok("connect")
+    h.ok("hang", 2)
+    os.waitid(os.P_PID, h.p.pid, os.WSTOPPED)
+    # its subsystem goes: the controller is ended, and its connection reset
+    edit(t, f"[subsystem {NQN}]", f"[subsystem {NQN}2]")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"subsystem {NQN}: gone")
+    until(t, f"subsystem {NQN}2: is served now")
+    assert t.tel("nvmf")["leave_expired"] == 0
+    h.p.kill()
+    assert t.term() == 0
+
+
 def test_without():
     """A target without a subsystem says that the first one comes with a restart; --size counts what it takes."""
     t = Disks("n5", {"disk": volume("n5.disk")})
@@ -276,4 +305,4 @@ def test_without():
     assert t.term() == 0
 
 
-main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_without])
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_without])
