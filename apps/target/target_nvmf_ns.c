@@ -165,6 +165,9 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 		return;
 	}
 	ns_set(n, sub, i, ex);
+	/* One that is drained is not ready: target_nvmf_rights() attaches it when it is served. */
+	if ((atomic_load_explicit(&ex->rights, memory_order_relaxed) & CONF_RIGHT_READ) == 0)
+		return;
 	if (!ns_round(n, sub, i, ex, worker_attach))
 		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not ready on all workers",
 		       sub->conf.nqn, nsid);
