@@ -80,7 +80,8 @@ const struct metrics_family_row metrics_families[METRICS_NFAMILIES] = {
         ROW(SLOWEST, GAUGE, "weft_slowest_operation_seconds", "seconds",
             "operation export client stage",
             "the slowest operation of this minute and the one before, as an example: its stages, "
-            "and `stage=\"all\"`. `client` is address and port; empty: not known"),
+            "and `stage=\"all\"`. `client` is address and port, or the end of the NQN of an "
+            "NVMe host; empty: not known"),
         ROW(CL_CONNS, GAUGE, "weft_client_connections", "connections", "client authenticated",
             "connections of a client: an authenticated name, or else an address"),
         ROW(CL_GRANTS, GAUGE, "weft_client_grants", "grants", "client authenticated",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Commands of NVMe hosts in the metrics, and among the slow operations. */
 
+#include <string.h>
+
 #include "metrics_count.h"
 #include "target.h"
 #include "target_metrics.h"
@@ -30,6 +32,15 @@ target_nvmf_clock(const struct weft_nvmf_group *g)
 	return weft_worker_now_ns(nw->w);
 }
 
+/** What has room among the metrics: the end of an NQN, which is where those of hosts differ. */
+static const char *
+count_peer(const char *nqn)
+{
+	const size_t len = strlen(nqn);
+
+	return len < METRICS_PEER ? nqn : nqn + len - (METRICS_PEER - 1);
+}
+
 void
 target_nvmf_ended(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e)
 {
@@ -56,8 +67,8 @@ target_nvmf_ended(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e)
 	target_slow(nw->tw, &tm, METRICS_STAGES,
 	            &(struct slow_what){.op = nvmf_ops[e->opcode].name,
 	                                .ex = ex,
-	                                .peer = e->hostnqn,
+	                                .client = e->hostnqn,
 	                                .off_bytes = e->off_bytes,
 	                                .len_bytes = e->bytes});
-	target_metrics_done(&tm, op, ex, e->hostnqn);
+	target_metrics_done(&tm, op, ex, count_peer(e->hostnqn));
 }

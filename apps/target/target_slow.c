@@ -83,8 +83,9 @@ slow_say(struct slow_ring *r, const struct slow_op *s)
 	target_log_slow(UI_WARNING "export %s: SLOW: %s of %" PRIu64
 	                           " octets%s by %s%s%s took %.1f ms:%s%s%s",
 	                s->export, s->op, s->len_bytes, at,
-	                s->peer[0] != '\0' ? s->peer : "a client that has gone",
-	                s->client[0] != '\0' ? " " : "", s->client,
+	                s->peer[0] == '\0' && s->client[0] == '\0' ? "a client that has gone"
+	                                                           : s->peer,
+	                s->peer[0] != '\0' && s->client[0] != '\0' ? " " : "", s->client,
 	                (double)s->total_ns / (double)NS_PER_MS, text,
 	                s->why[0] != '\0' ? "; failed: " : "", s->why);
 }

@@ -39,8 +39,8 @@ struct slow_op {
 	const char *op; /**< as the metrics name it; a literal. NULL: the place is free */
 	char why[64];   /**< why it failed; "": it did not */
 	char export[CONF_NAME_MAX + 1];
-	char peer[64];                       /**< address and port; "": not known */
-	char client[HOST_AUTH_NAME_MAX + 1]; /**< authenticated name; "": none */
+	char peer[64];                 /**< address and port; "": not known */
+	char client[CONF_NQN_MAX + 1]; /**< authenticated name, or NQN of a host; "": none */
 };
 
 struct slow_ring {
@@ -69,7 +69,7 @@ void slow_said(struct slow_ring *r, uint8_t who, uint64_t now_ns);
 struct slow_what {
 	const char *op; /**< a literal */
 	const struct target_export *ex;
-	/** May be NULL: not known. */
+	/** As those of slow_op. May be NULL: not known. */
 	const char *peer, *client;
 	uint64_t off_bytes, len_bytes;
 	bool in_window;

@@ -74,7 +74,7 @@ class Host:
 def test_reads_and_writes():
     """Two namespaces on two workers; what was written by a host is what weft-cp pulls, and rights hold."""
     t = Disks("n1", {"disk": volume("n1.disk"), "fixed": volume("n1.fixed", rights="read,verify")}, "1=disk, 3=fixed",
-              workers=2, subsystem="serial = S-1\nmodel = a disk").start()
+              workers=2, subsystem="serial = S-1\nmodel = a disk", extra="slow_ms = 1").start()
     h = Host(t)
     h.ok("connect")
     found = h.ok("id")
@@ -106,6 +106,12 @@ def test_reads_and_writes():
     assert client["connections"] == 2 and client["exports"] == ["disk", "fixed"], client
     assert client["recv_bytes"] == one["written_bytes"], (client, one)
     assert any(x["limit"] == "controllers of NVMe hosts" and x["now"] == 1 for x in t.ctl("limits")["limits"])
+    # among the slow operations a host has its whole name, which is no address
+    while not t.ctl("slow")["seen"]:  # the longest command mostly takes more than a millisecond
+        h.ok("write", 1, 100, MIB_BLOCKS, 3)
+    rows = t.ctl("slow")["slow"]
+    assert rows and all((x["client"], x["peer"]) == (HOST, "") for x in rows), rows
+    assert f" by {HOST} took " in t.logged()
     # it is dropped, and comes back
     assert t.ctl("drop", HOST)["connections"] == 2
     h.ok("stay")
