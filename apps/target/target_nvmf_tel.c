@@ -30,7 +30,8 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	struct target_nvmf *n = t->nvmf;
 	struct weft_nvmf_stats s;
 
-	(void)params;
+	if (params != NULL && params[0] != '\0')
+		return -EINVAL;
 	weft_tel_u64(tel, "served", n != NULL);
 	if (n == NULL)
 		return 0;

@@ -125,12 +125,13 @@ target_exports_check(struct target *t, char *err, size_t err_size)
 		const struct conf_export *conf = &t->conf.exports[i];
 		int rc = target_export_check(conf, &taken, why, sizeof(why));
 
-		if (rc == 0 && conf->path[0] != '\0')
+		if (rc == 0 && conf->path[0] != '\0') {
 			rc = media_add(&media, conf, &has);
-		if (rc == -EEXIST)
-			rc = target_export_in_use(conf, why, sizeof(why));
-		else if (rc == -ENOMEM)
-			snprintf(why, sizeof(why), "export %s: out of memory", conf->name);
+			if (rc == -EEXIST)
+				rc = target_export_in_use(conf, why, sizeof(why));
+			else if (rc != 0)
+				snprintf(why, sizeof(why), "export %s: out of memory", conf->name);
+		}
 		up += rc == 0;
 		if (rc != 0 && !t->strict)
 			ui_msg("%s; it would be offline", why);

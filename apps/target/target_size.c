@@ -18,7 +18,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define KIB ((uint64_t)1 << 10)
 
-#define SIZE_PROGRAM      (40 * MIB) /* code, EAL, threads, tables of the default limits */
+#define SIZE_PROGRAM      (42 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
 #define SIZE_VOLUME       (MIB + 128 * KIB) /* of each worker: memory of its operations */
 #define SIZE_EXPORT       (40 * KIB)        /* of each export: its state and configuration */
