@@ -13,6 +13,16 @@
 
 #include "target.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+/* The look for leaks does not see mapped memory by itself. */
+#define TABLE_SEEN(at, bytes)   __lsan_register_root_region(at, bytes)
+#define TABLE_UNSEEN(at, bytes) __lsan_unregister_root_region(at, bytes)
+#else
+#define TABLE_SEEN(at, bytes)   ((void)(at), (void)(bytes))
+#define TABLE_UNSEEN(at, bytes) ((void)(at), (void)(bytes))
+#endif
+
 #define MEMORY_CONNS 32           /* with more connections the target counts as busy */
 #define MEMORY_BYTES (4ull << 20) /* with more memory of calls and answers likewise */
 #define MEMORY_GREW  (8ull << 20) /* less growth is not worth a trim */
@@ -98,12 +108,15 @@ target_table_make(size_t bytes)
 	if (at == MAP_FAILED)
 		return NULL;
 	target_memory_sparse(at, bytes);
+	TABLE_SEEN(at, bytes);
 	return at;
 }
 
 void
 target_table_free(void *at, size_t bytes)
 {
-	if (at != NULL)
-		(void)munmap(at, bytes);
+	if (at == NULL)
+		return;
+	TABLE_UNSEEN(at, bytes);
+	(void)munmap(at, bytes);
 }

@@ -686,6 +686,7 @@ test_file(void)
 static void
 test_command_line(void)
 {
+	conf_free(&conf);
 	conf_defaults(&conf);
 	CHECK_EQ(conf_add_port(&conf, "p0", "net_null0", "10.0.0.2/24", 9000, err, sizeof(err)), 0);
 	CHECK_EQ(conf_finish(&conf, err, sizeof(err)), 0);
