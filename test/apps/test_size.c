@@ -198,7 +198,7 @@ test_check(void)
 	r.cgroup = true;
 	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), -ENOMEM);
 	CHECK(strstr(err, "control group") != NULL);
-	r.bytes = 300 * MIB;
+	r.bytes = 302 * MIB;
 	CHECK_EQ(size_check(&c, &r, err, sizeof(err)), 0);
 	/* With hugepages for the buffers less of the rest suffices, unless none are to be used. */
 	r = (struct size_room){.bytes = 50 * MIB, .huge_bytes = 256 * MIB, .huge_page = 2 * MIB};
