@@ -63,18 +63,49 @@ rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_ir
 	return 0;
 }
 
+/** RFC 5040 s6.1: IRD is the number of buffers of QN 1. */
+static inline bool
+rdmap_irq_full(const struct weft_rdmap *r)
+{
+	return rdmap_irq_depth(r) >= r->ird || rdmap_irq_depth(r) > r->irq_mask;
+}
+
+/** The free entry at the tail, without what its last use left there. */
+static inline struct rdmap_irq_ent *
+rdmap_irq_fresh(struct weft_rdmap *r, uint8_t op)
+{
+	struct rdmap_irq_ent *e = rdmap_irq_at(r, r->irq_tail);
+
+	e->op = op;
+	e->state = RDMAP_IRQ_QUEUED;
+	e->hash_bytes = 0;
+	e->mr = NULL; /* a Read's is looked up when it is executed; a zero-length one has none */
+	e->held = false;
+	e->passed = false;
+	e->flags = 0;
+	e->sent_bytes = 0;
+	return e;
+}
+
+static inline void
+rdmap_irq_set_read(struct rdmap_irq_ent *e, const struct rdmap_read_req *q)
+{
+	e->stag = q->src_stag;
+	e->to = q->src_to;
+	e->len_bytes = q->len_bytes;
+	e->sink_stag = q->sink_stag;
+	e->sink_to = q->sink_to;
+}
+
 struct rdmap_irq_ent *
 rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc)
 {
-	struct rdmap_irq_ent *e;
-
 	*rc = 0;
 	if (r->fin_sent) {
 		RDMAP_FAULT(r, requests_after_fin);
 		return NULL;
 	}
-	if (rdmap_irq_depth(r) >= r->ird || rdmap_irq_depth(r) > r->irq_mask) {
-		/* RFC 5040 s6.1: IRD is the number of buffers of QN 1 */
+	if (rdmap_irq_full(r)) {
 		RDMAP_FAULT(r, requests_beyond_ird);
 		*rc = weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                 WEFT_TERM_UNT_NO_BUFFER);
@@ -84,15 +115,7 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 		*rc = weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
 		return NULL;
 	}
-	e = rdmap_irq_at(r, r->irq_tail);
-	e->op = op;
-	e->hash_bytes = 0;
-	e->mr = NULL; /* the last use of this slot left a stale one; a zero-length Read sets none */
-	e->held = false;
-	e->passed = false;
-	e->flags = 0;
-	e->sent_bytes = 0;
-	return e;
+	return rdmap_irq_fresh(r, op);
 }
 
 bool
@@ -102,28 +125,15 @@ rdmap_rx_read_usual(struct weft_rdmap *r, const uint8_t *seg)
 	struct rdmap_irq_ent *e;
 	struct rdmap_read_req q;
 
-	if (unlikely(r->fin_sent || rdmap_irq_depth(r) >= r->ird ||
-	             rdmap_irq_depth(r) > r->irq_mask || r->work == NULL))
+	if (unlikely(r->fin_sent || rdmap_irq_full(r) || r->work == NULL))
 		return false;
 	rdmap_read_req_get(seg + WEFT_DDP_UNTAGGED_HDR_BYTES, &q);
 	mr = weft_mem_lookup(r->mem, q.src_stag);
 	if (unlikely(q.len_bytes == 0 || mr == NULL ||
 	             !weft_mem_allows(mr, r->pd, q.src_to, q.len_bytes, WEFT_ACCESS_REMOTE_READ)))
 		return false;
-	e = rdmap_irq_at(r, r->irq_tail);
-	e->op = WEFT_RDMAP_READ_REQ;
-	e->state = RDMAP_IRQ_QUEUED;
-	e->hash_bytes = 0;
-	e->passed = false;
-	e->held = false;
-	e->mr = NULL; /* looked up when it is executed */
-	e->to = q.src_to;
-	e->len_bytes = q.len_bytes;
-	e->stag = q.src_stag;
-	e->flags = 0;
-	e->sink_stag = q.sink_stag;
-	e->sink_to = q.sink_to;
-	e->sent_bytes = 0;
+	e = rdmap_irq_fresh(r, WEFT_RDMAP_READ_REQ);
+	rdmap_irq_set_read(e, &q);
 	e->seg_bytes = WEFT_DDP_UNTAGGED_HDR_BYTES + RDMAP_READ_REQ_BYTES;
 	memcpy(e->hdr, seg, sizeof(e->hdr));
 	r->irq_tail++;
@@ -143,11 +153,7 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	if (e == NULL)
 		return rc;
 	rdmap_read_req_get(m->data, &q); /* rdmap_rx_ctl() has checked its length */
-	e->stag = q.src_stag;
-	e->to = q.src_to;
-	e->len_bytes = q.len_bytes;
-	e->sink_stag = q.sink_stag;
-	e->sink_to = q.sink_to;
+	rdmap_irq_set_read(e, &q);
 	/* RFC 5040 s5.2.1: a zero-length Read MUST NOT be validated */
 	if (q.len_bytes > 0)
 		rc = rdmap_irq_check(r, e, WEFT_ACCESS_REMOTE_READ, term);

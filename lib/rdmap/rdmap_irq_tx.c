@@ -136,12 +136,9 @@ rdmap_irq_packed(struct weft_rdmap *r, int32_t *budget_bytes)
 		bytes += msg[i].len_bytes;
 	r->irq_exec += sent;
 	r->irq_head += sent;
-	r->stats.msgs_out += sent;
 	if (r->op_stats != NULL)
 		r->op_stats->out[WEFT_RDMAP_READ_RESP] += sent;
-	r->stats.bytes_out += bytes;
-	r->unflushed = true;
-	*budget_bytes -= (int32_t)(bytes + sent * RDMAP_SEG_COST_BYTES);
+	rdmap_pack_account(r, sent, bytes, 0, budget_bytes);
 }
 
 enum rdmap_tx

@@ -122,10 +122,7 @@ rdmap_packed(struct weft_rdmap *r, unsigned int n, int32_t *budget_bytes)
 		req->link.tqe_prev = &r->sq.tqh_first;
 	else
 		r->sq.tqh_last = &r->sq.tqh_first;
-	r->stats.msgs_out += n;
-	r->stats.bytes_out += bytes;
-	r->unflushed = true;
-	*budget_bytes -= (int32_t)(bytes + n * RDMAP_SEG_COST_BYTES);
+	rdmap_pack_account(r, n, bytes, 0, budget_bytes);
 }
 
 /*
@@ -208,11 +205,9 @@ rdmap_tx_packed_reads(struct weft_rdmap *r, int32_t *budget_bytes)
 		TAILQ_INSERT_TAIL(&r->out, req, link);
 	}
 	r->n_out = (uint16_t)(r->n_out + sent);
-	r->stats.msgs_out += sent;
 	if (r->op_stats != NULL)
 		r->op_stats->out[WEFT_RDMAP_READ_REQ] += sent;
-	r->unflushed = true;
-	*budget_bytes -= (int32_t)(sent * (len + RDMAP_SEG_COST_BYTES));
+	rdmap_pack_account(r, sent, 0, sent * len, budget_bytes);
 }
 
 /* Send segments of a Write or a Send, as many as space and budget allow. */
@@ -473,8 +468,10 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	}
 	if (r->dead)
 		return;
-	if (r->state == WEFT_RDMAP_ST_CLOSING && TAILQ_EMPTY(&r->sq) && TAILQ_EMPTY(&r->out) &&
-	    rdmap_irq_depth(r) == 0 && !rdmap_probe_hold(r, now_ns))
+	/* The probe is asked first: what this side still waits for does not come if its FPDUs
+	 * were not read. */
+	if (r->state == WEFT_RDMAP_ST_CLOSING && !rdmap_probe_hold(r, now_ns) &&
+	    TAILQ_EMPTY(&r->sq) && TAILQ_EMPTY(&r->out) && rdmap_irq_depth(r) == 0)
 		rdmap_fin(r, RDMAP_LINGER_NS, now_ns);
 }
 

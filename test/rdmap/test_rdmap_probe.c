@@ -134,6 +134,28 @@ test_closing(void)
 	rig_close();
 }
 
+/* A Read is outstanding: its answer does not come if the peer has not read the request, so the
+ * probe is sent. The FIN waits for the answer. */
+static void
+test_closing_reads(void)
+{
+	struct weft_rdmap_req req = {.op = WEFT_RDMAP_READ_REQ, .stag = 5, .len_bytes = 8};
+
+	begin(true);
+	weft_rdmap_post(rig.b.r, &req);
+	rig_pump();
+	free(rig_pop(&rig.b));
+	rig.b.ddp->mpa->stats.fpdus_out++;
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	rig_pump();
+	CHECK(silent() && !rig.b.fin);
+	rig_advance(11 * WEFT_NS_PER_MS);
+	EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
+	rig_advance(11 * WEFT_NS_PER_MS);
+	CHECK(silent() && !rig.b.fin);
+	rig_close();
+}
+
 /* The FIN does not wait: nothing was sent, something was received, this side is the responder, or
  * the probe was sent. */
 static void
@@ -181,4 +203,4 @@ test_closing_heard(void)
 
 WEFT_TEST_MAIN({"unheard", test_unheard}, {"no_reason", test_no_reason}, {"not_now", test_not_now},
                {"closing", test_closing}, {"closing_at_once", test_closing_at_once},
-               {"closing_heard", test_closing_heard})
+               {"closing_heard", test_closing_heard}, {"closing_reads", test_closing_reads})
