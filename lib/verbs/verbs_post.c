@@ -228,6 +228,44 @@ verbs_usual_ok(const struct weft_qp *qp, struct verbs_last_mr *last, const struc
 }
 
 /**
+ * The members that verbs_fill_usual() and verbs_fill_read() set alike. Adjacent ones are set
+ * together, so that a few wide stores do it.
+ */
+static __rte_always_inline void
+verbs_fill_plain(const struct weft_qp *qp, struct verbs_sqe *s, const struct weft_wr *wr,
+                 uint8_t op, uint8_t opcode, bool plain)
+{
+	const struct weft_sge *sg = wr->sg_list;
+	struct weft_rdmap_req *req = &s->req;
+
+	req->op = op;
+	req->fence = false;
+	req->hook = false;
+	req->imm_op = 0;
+	req->hash_bytes = 0;
+	req->nsge = plain;
+	req->plain = plain;
+	req->done = false;
+	req->sge[0].addr = sg->addr;
+	req->sge[0].len_bytes = sg->len_bytes;
+	req->sge[0].lkey = sg->lkey;
+	req->len_bytes = sg->len_bytes;
+	req->to = wr->rdma.to; /* a Send has none, and does not read it */
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
+	s->wr_id = wr->wr_id;
+	s->result = NULL;
+	s->opcode = opcode;
+	s->signaled = qp->all_signaled || wr->flags != 0;
+	s->silent = !s->signaled;
+	s->status = WEFT_WC_SUCCESS;
+	s->keyed = false; /* was looked up just now, and is not again */
+	s->inlined = false;
+	s->chain = 0;
+	s->step = 0;
+}
+
+/**
  * Fill a slot with the usual request of a burst: a Write or Send of one piece, with no flag but
  * WEFT_WR_SIGNALED, and no local work before it. False: verbs_fill() does it, or says what is
  * wrong.
@@ -237,40 +275,15 @@ verbs_fill_usual(const struct weft_qp *qp, struct verbs_last_mr *last, struct ve
                  const struct weft_wr *wr)
 {
 	const struct weft_sge *sg = wr->sg_list;
-	struct weft_rdmap_req *req = &s->req;
 	const bool write = wr->opcode == WEFT_WR_WRITE;
 
 	if ((!write && wr->opcode != WEFT_WR_SEND) || wr->num_sge != 1 || sg == NULL ||
 	    sg->addr == NULL || (wr->flags & ~(uint32_t)WEFT_WR_SIGNALED) != 0 || qp->locals != 0 ||
 	    !verbs_usual_ok(qp, last, sg))
 		return false;
-	/* Members that are adjacent, so that a few wide stores set them. */
-	req->op = write ? WEFT_RDMAP_WRITE : WEFT_RDMAP_SEND;
-	req->fence = false;
-	req->hook = false;
-	req->imm_op = 0;
-	req->hash_bytes = 0;
-	req->nsge = 1;
-	req->plain = true;
-	req->done = false;
-	req->sge[0].addr = sg->addr;
-	req->sge[0].len_bytes = sg->len_bytes;
-	req->sge[0].lkey = sg->lkey;
-	req->len_bytes = sg->len_bytes;
-	req->stag = write ? wr->rdma.stag : 0;
-	req->to = wr->rdma.to; /* a Send has none, and does not read it */
-	req->sent_bytes = 0;
-	req->got_bytes = 0;
-	s->wr_id = wr->wr_id;
-	s->result = NULL;
-	s->opcode = write ? WEFT_WC_WRITE : WEFT_WC_SEND;
-	s->signaled = qp->all_signaled || wr->flags != 0;
-	s->silent = !s->signaled;
-	s->status = WEFT_WC_SUCCESS;
-	s->keyed = false; /* was looked up just now, and is not again */
-	s->inlined = false;
-	s->chain = 0;
-	s->step = 0;
+	verbs_fill_plain(qp, s, wr, write ? WEFT_RDMAP_WRITE : WEFT_RDMAP_SEND,
+	                 write ? WEFT_WC_WRITE : WEFT_WC_SEND, true);
+	s->req.stag = write ? wr->rdma.stag : 0;
 	return true;
 }
 
@@ -290,36 +303,12 @@ verbs_fill_read(const struct weft_qp *qp, struct verbs_last_mr *last, struct ver
 	    qp->locals != 0 || !verbs_usual_ok(qp, last, sg) ||
 	    (last->access & WEFT_ACCESS_LOCAL_WRITE) == 0)
 		return false;
-	req->op = WEFT_RDMAP_READ_REQ;
-	req->fence = false;
-	req->hook = false;
-	req->imm_op = 0;
-	req->hash_bytes = 0;
-	req->nsge = 0;
-	req->plain = false;
-	req->done = false;
-	req->len_bytes = sg->len_bytes;
+	verbs_fill_plain(qp, s, wr, WEFT_RDMAP_READ_REQ, WEFT_WC_READ, false);
 	req->stag = wr->rdma.stag;
-	req->to = wr->rdma.to;
-	req->sent_bytes = 0;
-	req->got_bytes = 0;
-	req->sge[0].addr = sg->addr;
-	req->sge[0].len_bytes = sg->len_bytes;
-	req->sge[0].lkey = sg->lkey;
 	req->sgl = NULL;
 	req->sink_stag = sg->lkey;
 	req->sink_to = last->base_to + ((uintptr_t)sg->addr - last->addr);
-	s->wr_id = wr->wr_id;
-	s->result = NULL;
 	s->lkey = sg->lkey;
-	s->opcode = WEFT_WC_READ;
-	s->signaled = qp->all_signaled || wr->flags != 0;
-	s->silent = !s->signaled;
-	s->status = WEFT_WC_SUCCESS;
-	s->keyed = false;
-	s->inlined = false;
-	s->chain = 0;
-	s->step = 0;
 	return true;
 }
 
