@@ -236,16 +236,19 @@ vworker_next_ns(void *arg)
 	const struct target_vchan *vc;
 	uint64_t next_ns = vw->look_ns;
 	eventfd_t v;
+	bool told;
 
 	/* The worker is about to sleep: what has been told by now is seen here. */
-	if (eventfd_read(vw->wake_fd, &v) == 0 || chans_told(vw))
+	if (eventfd_read(vw->wake_fd, &v) == 0)
 		return 0;
+	told = chans_told(vw);
+	/* Also of a channel that was told of: a driver arms its descriptor when it is asked. */
 	TAILQ_FOREACH (vc, &vw->busy, busy_link) {
 		const uint64_t one = weft_vol_next_ns(vc->chan);
 
 		next_ns = one < next_ns ? one : next_ns;
 	}
-	return next_ns;
+	return told ? 0 : next_ns;
 }
 
 static void
@@ -652,6 +655,7 @@ int
 target_volume_detach(struct target *t, struct target_export *ex)
 {
 	struct chan_call calls[CONF_WORKERS_MAX] = {0};
+	const uint64_t end_ns = ui_now_ns() + TARGET_NVMF_LEAVE_MS * 1000000ULL;
 	uint64_t then_ns[CONF_WORKERS_MAX];
 	int rc = -EBUSY;
 
@@ -659,7 +663,8 @@ target_volume_detach(struct target *t, struct target_export *ex)
 		calls[i].vc = target_vchan_of(&t->workers[i], ex);
 		then_ns[i] = ui_now_ns();
 	}
-	for (unsigned int ms = 0; rc == -EBUSY && ms < TARGET_NVMF_LEAVE_MS; ms++) {
+	/* A round may take long, so the time is bounded and not their number. */
+	do {
 		for (uint32_t i = 0; !t->running && i < t->stack.nworkers; i++)
 			vworker_turn(t->workers[i].volumes, &then_ns[i]);
 		if (target_nvmf_leave(t, ex) &&
@@ -671,7 +676,7 @@ target_volume_detach(struct target *t, struct target_export *ex)
 			(void)weft_vol_chan_close(calls[i].chan);
 			calls[i].chan = NULL;
 		}
-	}
+	} while (rc == -EBUSY && ui_now_ns() < end_ns);
 	if (rc == 0)
 		scrubs_free(t, ex);
 	return rc;

@@ -378,15 +378,17 @@ unsigned int
 weft_vol_poll(struct weft_vol_chan *c, uint64_t now_ns)
 {
 	unsigned int n;
+	bool old;
 
 	if (c == NULL || c->in_poll)
 		return 0;
 	c->in_poll = true;
 	/* An owner need not poll an idle channel. Its first operation then begins with the time,
 	 * and with the state of the device, of now. */
-	if (now_ns - c->now_ns > VOL_OLD_NS)
-		(void)weft_block_poll(c->chan, now_ns);
+	old = now_ns - c->now_ns > VOL_OLD_NS;
 	c->now_ns = now_ns;
+	if (old)
+		(void)weft_block_poll(c->chan, now_ns);
 	if (now_ns >= c->deadline_ns)
 		chan_find_late(c);
 	chan_run(c);
