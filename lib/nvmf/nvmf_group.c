@@ -249,17 +249,26 @@ group_timers(struct weft_nvmf_group *g)
 	}
 }
 
-/** A command of the namespace that waits for its host. */
+/** A command of the namespace that has waited for its host since a look of before. What waits just
+ * now may be of a host that does all it should. */
 static bool
 group_host_keeps(const struct weft_nvmf_queue *q, const struct nvmf_at *at)
 {
-	const struct nvmf_slot *s;
+	const uint64_t now_ns = q->group->now_ns;
+	struct nvmf_slot *s;
+	bool keeps = false;
 
-	TAILQ_FOREACH (s, &q->busy, link)
-		if ((s->state == NVMF_SLOT_PULL || s->state == NVMF_SLOT_ANSWER) && s->ns != NULL &&
-		    &s->ns->at[q->group->index] == at)
-			return true;
-	return false;
+	TAILQ_FOREACH (s, &q->busy, link) {
+		if (s->ns == NULL || &s->ns->at[q->group->index] != at)
+			continue;
+		if (s->seen != s->state) {
+			s->seen = s->state;
+			s->seen_ns = now_ns;
+		}
+		keeps |= (s->state == NVMF_SLOT_PULL || s->state == NVMF_SLOT_ANSWER) &&
+		         now_ns - s->seen_ns >= NVMF_LOOK_NS;
+	}
+	return keeps;
 }
 
 /** End a command that waits for memory, which another host may keep. False: there is none. */
@@ -286,16 +295,18 @@ static void
 group_look_leaving(struct weft_nvmf_group *g, struct nvmf_at *at)
 {
 	struct weft_nvmf_queue *q;
+	bool late, keeps;
 
 	if (at->leave_ns == 0)
 		at->leave_ns = NVMF_MAX(g->now_ns, 1U);
-	if (g->now_ns - at->leave_ns < g->target->attr.leave_ns)
-		return;
+	late = g->now_ns - at->leave_ns >= g->target->attr.leave_ns;
 	TAILQ_FOREACH (q, &g->queues, link) {
-		while (group_end_waiting(q, at))
+		keeps = group_host_keeps(q, at);
+		/* These are answered now: their hosts are looked at the next time. */
+		while (late && group_end_waiting(q, at))
 			;
-		if (q->closing || atomic_load_explicit(&q->doomed, memory_order_acquire) ||
-		    !group_host_keeps(q, at))
+		if (!late || !keeps || q->closing ||
+		    atomic_load_explicit(&q->doomed, memory_order_acquire))
 			continue;
 		nvmf_lock(g->target);
 		g->target->stats.leave_expired++;

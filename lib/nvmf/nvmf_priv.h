@@ -201,6 +201,10 @@ struct nvmf_slot {
 	bool in;             /**< the data is the host's */
 	bool aborted;        /**< Abort, or the end of the queue, has asked for its end */
 	bool on_volume;      /**< `op` is under way */
+	/** A look for a host that keeps its namespace from leaving saw it in this state first, at
+	 * this time. */
+	enum nvmf_slot_state seen;
+	uint64_t seen_ns;
 	uint64_t result;
 	struct nvmf_ns *ns;            /**< its `under_way` counts the command */
 	uint64_t off_bytes, len_bytes; /**< of the namespace */

@@ -220,6 +220,15 @@ nv_close(struct nv_queue *q)
 	}
 }
 
+void
+nv_take(struct nv_queue *q)
+{
+	q->hold_answers = false;
+	for (unsigned int i = 0; i < q->sends; i++)
+		weft_nvmf_sent(q->send[i]);
+	q->sends = 0;
+}
+
 struct weft_nvmf_sqe
 nv_sqe(uint8_t opcode, uint32_t nsid, uint32_t cdw10, uint32_t cdw11, uint32_t cdw12)
 {

@@ -73,6 +73,8 @@ void nv_pass(struct nv *n, uint64_t ms);
 void nv_open(struct nv *n, unsigned int group, struct nv_queue *q);
 /** The host ends it; waits until the target has let go. */
 void nv_close(struct nv_queue *q);
+/** The host takes the answers that were held; no more are held. */
+void nv_take(struct nv_queue *q);
 
 /** A command for all that follows: opcode, NSID, CDW10 to 12. */
 struct weft_nvmf_sqe nv_sqe(uint8_t opcode, uint32_t nsid, uint32_t cdw10, uint32_t cdw11,
