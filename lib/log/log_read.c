@@ -118,10 +118,13 @@ log_read_done(struct weft_log *log, struct log_target *t, uint32_t index)
 void
 log_read_lost(struct weft_log *log, struct log_target *t)
 {
-	for (unsigned int i = 0; i < WEFT_LOG_MAX_READS; i++)
+	for (unsigned int i = 0; i < WEFT_LOG_MAX_READS; i++) {
+		/* When it comes back it may have the record: it is asked again. */
+		log->read[i].tried &= ~(1U << t->index);
 		if (log->read[i].used && log->read[i].target == t->index &&
 		    log->read[i].status == 0)
 			log->read[i].again = true;
+	}
 }
 
 void

@@ -193,6 +193,8 @@ log_trim_read(struct weft_log *log, struct log_target *t)
 void
 log_trim_lost(struct weft_log *log, const struct log_target *t)
 {
+	/* When it comes back it may have the place: it is asked again. */
+	log->proof.tried &= ~(1U << t->index);
 	if (log->proof.keep.seq != 0 && log->proof.target == t->index)
 		log->proof.due = true;
 }
