@@ -28,6 +28,17 @@ target_may_client(const struct target_export *ex, const struct target_conn *c)
 	return target_allows(ex, c) ? target_may(ex) : 0;
 }
 
+bool
+target_export_off(struct target_export *ex, const struct target_conn *c, char *why, size_t size)
+{
+	const bool off = target_export_why(ex, why, size);
+
+	if (target_allows(ex, c))
+		return off;
+	snprintf(why, size, "not for you (its access list)");
+	return true;
+}
+
 void
 target_access_refuse(struct target_export *ex, const struct target_conn *c, char *why, size_t size)
 {

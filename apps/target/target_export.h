@@ -205,6 +205,9 @@ uint64_t target_region_bytes(const struct target_export *ex);
 bool target_allows(const struct target_export *ex, const struct target_conn *c);
 /** The rights that an OPEN of this client may get now. */
 uint32_t target_may_client(const struct target_export *ex, const struct target_conn *c);
+/** Whether a client cannot use the export now: why says the reason, for its list of exports. */
+bool target_export_off(struct target_export *ex, const struct target_conn *c, char *why,
+                       size_t size);
 /** The client is not on the lists: count it, log it, and say why. */
 void target_access_refuse(struct target_export *ex, const struct target_conn *c, char *why,
                           size_t size);

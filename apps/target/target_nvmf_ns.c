@@ -165,16 +165,16 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 		return;
 	}
 	ns_set(n, sub, i, ex);
+	if (ex->conf->max_bytes_per_s > 0 || ex->conf->max_ops_per_s > 0 ||
+	    ex->conf->client_bytes_per_s > 0 || ex->conf->client_ops_per_s > 0)
+		ui_msg(UI_WARNING "export %s: its limits do not hold for hosts of subsystem %s",
+		       ex->conf->name, sub->conf.nqn);
 	/* One that is drained is not ready: target_nvmf_rights() attaches it when it is served. */
 	if ((atomic_load_explicit(&ex->rights, memory_order_relaxed) & CONF_RIGHT_READ) == 0)
 		return;
 	if (!ns_round(n, sub, i, ex, worker_attach))
 		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not ready on all workers",
 		       sub->conf.nqn, nsid);
-	if (ex->conf->max_bytes_per_s > 0 || ex->conf->max_ops_per_s > 0 ||
-	    ex->conf->client_bytes_per_s > 0 || ex->conf->client_ops_per_s > 0)
-		ui_msg(UI_WARNING "export %s: its limits do not hold for hosts of subsystem %s",
-		       ex->conf->name, sub->conf.nqn);
 }
 
 #define EACH_SUBSYS(n, sub)                                                                        \
@@ -453,7 +453,8 @@ subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 	struct target_export *ex[CONF_NS_MAX] = {0};
 
 	/* All of them begin to go before one is waited for. */
-	if (!subsys_take_ns(n, sub, c, 0) && !subsys_take_ns(n, sub, c, until_ns))
+	if (!subsys_take_ns(n, sub, c, 0) &&
+	    (until_ns == 0 || !subsys_take_ns(n, sub, c, until_ns)))
 		return false;
 	for (uint32_t i = 0; i < c->nns; i++)
 		for (uint32_t k = 0; k < sub->conf.nns; k++)

@@ -152,11 +152,7 @@ list_item(const struct target_conn *c, struct target_export *ex, size_t mechanis
 	bool off;
 
 	it->name = strdup(ex->conf->name);
-	off = target_export_why(ex, why, sizeof(why));
-	if (!target_allows(ex, c)) {
-		off = true;
-		snprintf(why, sizeof(why), "not for you (its access list)");
-	}
+	off = target_export_off(ex, c, why, sizeof(why));
 	it->bytes = off ? 0 : target_export_bytes(ex);
 	it->rights = target_may_client(ex, c);
 	pthread_mutex_lock(&ex->lock);

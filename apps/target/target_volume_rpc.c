@@ -29,12 +29,8 @@ static bool
 vlist_item(const struct target_conn *c, struct target_export *ex, weft_volrpc_item *it)
 {
 	char why[WEFT_VOLRPC_TEXT_MAX + 1];
-	bool off = target_export_why(ex, why, sizeof(why));
+	const bool off = target_export_off(ex, c, why, sizeof(why));
 
-	if (!target_allows(ex, c)) {
-		off = true;
-		snprintf(why, sizeof(why), "not for you (its access list)");
-	}
 	it->name = strdup(ex->conf->name);
 	it->kind = kinds[ex->conf->format];
 	it->rights = target_may_client(ex, c);
