@@ -33,8 +33,8 @@ rdmap_seg_account(struct weft_rdmap *r, enum rdmap_tx_mid mid, uint32_t n, int32
 	*budget_bytes -= (int32_t)n + RDMAP_SEG_COST_BYTES;
 }
 
-/** Account for n packed messages that were sent, one segment each, with payload_bytes of payload and
- * header_bytes of the operation's own header in all. They are counted by opcode elsewhere. */
+/** Account for n packed messages that were sent, one segment each, with payload_bytes of payload
+ * and header_bytes of the operation's own header in all. By opcode they are counted elsewhere. */
 static inline void
 rdmap_pack_account(struct weft_rdmap *r, uint32_t n, uint32_t payload_bytes, uint32_t header_bytes,
                    int32_t *budget_bytes)
