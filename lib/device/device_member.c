@@ -53,6 +53,30 @@ weft_device_is_xdp(const char *dev)
 	return dev != NULL && strncmp(dev, "net_af_xdp", 10) == 0;
 }
 
+static bool
+arg_is(const char *arg, size_t len, const char *text)
+{
+	return len == strlen(text) && strncmp(arg, text, len) == 0;
+}
+
+bool
+weft_device_is_zero_copy(const char *dev)
+{
+	bool asked = false, server = false;
+	const char *args, *arg;
+	size_t len;
+
+	if (dev == NULL || strncmp(dev, "net_memif", 9) != 0)
+		return false;
+	args = weft_device_args(dev);
+	while ((arg = weft_device_next_arg(&args, &len)) != NULL) {
+		asked = asked || arg_is(arg, len, "zero-copy=yes");
+		server = server || arg_is(arg, len, "role=server") ||
+		         arg_is(arg, len, "role=master");
+	}
+	return asked && !server;
+}
+
 void
 weft_device_xdp_iface(const char *dev, char ifname[16])
 {

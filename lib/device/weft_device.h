@@ -43,6 +43,12 @@ bool weft_device_is_xdp(const char *dev);
  */
 void weft_device_xdp_iface(const char *dev, char ifname[16]);
 
+/**
+ * Whether a device string names a client of net_memif whose rings have the port's own mbufs
+ * (zero-copy=yes). DPDK's driver then wants EAL's --single-file-segments.
+ */
+bool weft_device_is_zero_copy(const char *dev);
+
 /** weft_device_info() with other roots. */
 int weft_device_info_at(const struct weft_device_roots *at, const char *dev,
                         struct weft_device_info *info);

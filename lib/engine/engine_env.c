@@ -288,6 +288,12 @@ env_args(const struct weft_env_attr *a, bool huge)
 		rc = huge ? env_arg("--in-memory") : env_arg("--no-huge");
 	if (rc == 0 && !huge)
 		rc = env_arg("--no-shconf");
+	/* Else net_memif refuses such a port. */
+	for (unsigned int i = 0; rc == 0 && a->devices != NULL && a->devices[i] != NULL; i++)
+		if (weft_device_is_zero_copy(a->devices[i])) {
+			rc = env_arg("--single-file-segments");
+			break;
+		}
 	if (rc == 0)
 		rc = env_arg("-m");
 	if (rc == 0)

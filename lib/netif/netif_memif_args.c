@@ -45,10 +45,16 @@ netif_memif_args(const char *args, uint16_t mtu_bytes, char *out, size_t size)
 	uint32_t buf = RTE_ALIGN(frame, 64u), slots = MEMIF_RSIZE;
 	int n = snprintf(out, size, "%s", args), ret = 0;
 
-	/* The client's ring serves both ends. Zero-copy: the buffers are our mbufs. */
-	if (kv != NULL &&
-	    (memif_is(kv, "role", "server", "master") || memif_is(kv, "zero-copy", "yes", "yes")))
+	/* The client's ring serves both ends. */
+	if (kv != NULL && memif_is(kv, "role", "server", "master"))
 		goto done;
+	/* The buffers are our mbufs. */
+	if (kv != NULL && memif_is(kv, "zero-copy", "yes", "yes")) {
+		if (rte_kvargs_get(kv, "rsize") == NULL && n >= 0 && (size_t)n < size)
+			n += snprintf(out + n, size - (size_t)n, ",rsize=%u",
+			              NETIF_MEMIF_SHARED_RSIZE);
+		goto done;
+	}
 	if (bsize != NULL && strtoul(bsize, NULL, 10) < frame) {
 		WEFT_LOG(netif, ERR,
 		         "a net_memif with bsize=%s holds no frame of an MTU of %u; leave bsize "

@@ -600,6 +600,7 @@ int
 weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out)
 {
 	static unsigned int stand_ins;
+	uint32_t refused = attr->no_offloads;
 	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes, .lock_fd = -1};
 	struct rte_eth_dev_info info;
 	char stand_in[32], memif[NETIF_MEMIF_ARGS_MAX];
@@ -638,10 +639,15 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
-	port_offloads(&p, &info, port_tagged(attr), attr->no_offloads);
+	/* With shared buffers the driver loses a part of a chain for which the ring is too full. */
+	if (weft_device_is_zero_copy(attr->dev))
+		refused |= WEFT_OFFLOAD_GATHER;
+	port_offloads(&p, &info, port_tagged(attr), refused);
 	netif_rss_plan(&p, p.bond != NULL ? 1 : attr->queues, &info,
 	               (attr->no_offloads & WEFT_OFFLOAD_RSS) == 0);
 	ret = port_pool(attr, &p, &info);
+	if (ret == 0 && weft_device_is_zero_copy(attr->dev))
+		ret = netif_memif_shared_check(attr->dev, p.pool, p.tx_pool, attr->queues);
 	if (ret == 0)
 		ret = port_start(&p, attr, &info);
 	if (ret == 0)

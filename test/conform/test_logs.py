@@ -23,6 +23,7 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
                                "%s: its driver does not take": CONFIGURED},
     "lib/netif/netif_packet.c": {"net_af_packet on %s": CONFIGURED},
     "lib/netif/netif_memif_args.c": {"a net_memif with bsize": CONFIGURED},
+    "lib/netif/netif_memif_shared.c": {"": CONFIGURED},
     "lib/netif/netif_removal.c": {"": "a device is removed once, and not by a peer"},
     "lib/engine/engine_removal.c": {"port %s": "a device is removed once, and not by a peer"},
     "lib/netif/netif_sleep.c": {"port %u": "said once of a port, by what its driver does"},

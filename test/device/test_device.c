@@ -101,6 +101,32 @@ test_members(void)
 }
 
 static void
+test_zero_copy(void)
+{
+	static const char *const yes[] = {
+	        "net_memif0,zero-copy=yes",
+	        "net_memif7,role=client,id=0,zero-copy=yes,rsize=8",
+	        "net_memif0,zero-copy=yes,role=slave",
+	};
+	static const char *const no[] = {
+	        "net_memif0",
+	        "net_memif0,zero-copy=no",
+	        "net_memif0,zero-copy=yes,role=server",
+	        "net_memif0,role=master,zero-copy=yes",
+	        "net_memif0,zero-copy=yess",
+	        "net_memif0,xzero-copy=yes",
+	        "net_ring0,zero-copy=yes",
+	        "",
+	};
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		CHECK_MSG(weft_device_is_zero_copy(yes[i]), "%s", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		CHECK_MSG(!weft_device_is_zero_copy(no[i]), "%s", no[i]);
+	CHECK(!weft_device_is_zero_copy(NULL));
+}
+
+static void
 test_info(void)
 {
 	struct weft_device_info info = {.size = sizeof(info)};
@@ -435,6 +461,7 @@ misuse_member(void)
 }
 
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"members of a bonded port", test_members},
+               {"a client of net_memif that shares its buffers", test_zero_copy},
                {"weft_device_member", misuse_member}, {"info", test_info}, {"each", test_each},
                {"unbound", test_unbound}, {"a device that the machine needs", test_needed},
                {"vfio", test_vfio}, {"group", test_group}, {"uio", test_uio}, {"lock", test_lock},

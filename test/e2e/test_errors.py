@@ -291,7 +291,7 @@ BAD_DEVICES = {
     "net_memif0,role=server,rsize=0": "1 to 14", "net_memif0,role=server,rsize=99": "1 to 14", "net_memif0,role=server,id=x": "id=x",
     "net_memif0,role=server,id=4294967296": "id=4294967296", "net_memif0,role=server,mac=zz": "mac=zz",
     "net_memif0,role=server,mac=ff:ff:ff:ff:ff:ff": "mac=", "net_memif0,role=server,socket-abstract=maybe": "yes or no",
-    "net_memif0,role=server,zero-copy=2": "yes or no", "net_memif0,role=client,zero-copy=yes": "zero-copy=yes",
+    "net_memif0,role=server,zero-copy=2": "yes or no",
     "net_memif0,role=server,secret=" + "s" * 24: "secret", "net_memif0,role=server,socket=m,socket-abstract=no": "/FOLDER/NAME",
     "net_memif0,role=server,socket=/m,socket-abstract=no": "/FOLDER/NAME",
     "net_memif0,role=server,socket={S},socket-abstract=no,bsize=65000": "not enough memory",
@@ -316,6 +316,7 @@ BAD_DEVICES = {
 }
 GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract=no,bsize=1,rsize=14,mac=02:00:00:00:00:01,"
                 "zero-copy=no,secret=s",
+                "net_memif0,role=client,socket={S},socket-abstract=no,zero-copy=yes",
                 "net_ring0", "net_ring0,nodeaction=net_ring0:0:CREATE", "net_null0,size=2048,copy=1", "net_null0,no-rx=1")
 
 

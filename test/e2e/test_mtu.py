@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""MTUs up to 65535 over net_memif: pushes and pulls, ends that differ, and what is refused. test_mtu.py BUILD [CASE...]"""
+"""MTUs up to 65535 over net_memif: pushes and pulls, ends that differ, buffers that both ends share, and what is refused.
+test_mtu.py BUILD [CASE...]"""
+import signal
+import subprocess
+import time
 
 from test_errors import refused
 from test_visible import Telemetry
-from weft_e2e import Target, app, main, make_file, path, run, sha
+from weft_e2e import PROCS, Target, app, main, make_file, path, run, sha
 
 MIB = 1 << 20
 LARGE = 65535
@@ -83,6 +87,66 @@ def test_ring_that_holds_no_frame():
         refused([app("weft-target"), "--check-config", "-c", path("no.ini")], "p0", "bsize", "leave bsize out")
 
 
+SHARED = ",zero-copy=yes"
+
+
+def test_shared_buffers():
+    """The client's mbufs are the ring's buffers: the same octets arrive, with frames of each length and with few slots."""
+    for mtu, more in ((1500, ""), (9000, ""), (LARGE, ""), (9000, ",rsize=6"), (1500, ",rsize=10")):
+        p = Pair(f"zc{mtu}.{more[-2:].strip('=')}", mtu)
+        for six in (False, True):
+            p.both_ways(mtu, 25 * MIB + 17, more=SHARED + more, six=six)
+        st = p.stats()
+        for bad in ("rx_bad_ip", "rx_cut", "rx_bad_tcp_cksum", "rx_no_mbuf", "tx_no_mbuf"):
+            assert st[bad] == 0, (mtu, st)
+        assert p.t.term() == 0
+
+
+def pushing(p, src):
+    cp = subprocess.Popen([app("weft-cp"), "-q", "--reconnect", "0", "--dev", dev("client", p.t.sock(0), SHARED), "--address",
+                           "10.0.0.2/24", "--mtu", "9000", src, "weft://10.0.0.1/demo"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True)
+    PROCS.append(cp)
+    return cp
+
+
+def pushed(p, before, octets):
+    """Wait until the target has received so many octets."""
+    end = time.monotonic() + 30
+    while p.stats()["rx_bytes"] < before + octets:
+        assert time.monotonic() < end, p.stats()["rx_bytes"]
+        time.sleep(0.002)
+
+
+def test_shared_buffers_of_the_dead():
+    """Either end is killed while the other one uses its buffers: the other one serves on, or ends with one line."""
+    p = Pair("zk", 9000)
+    src = make_file("zk", 30 * MIB, 1)
+    for octets in (1000, MIB, 10 * MIB, 20 * MIB):
+        before = p.stats()["rx_bytes"]
+        cp = pushing(p, src)
+        pushed(p, before, octets)
+        cp.kill()
+        cp.communicate()
+        p.both_ways(9000, 5 * MIB, more=SHARED)
+    before = p.stats()["rx_bytes"]
+    cp = pushing(p, src)
+    pushed(p, before, MIB)
+    p.t.proc.send_signal(signal.SIGKILL)
+    p.t.proc.wait()
+    _, err = cp.communicate(timeout=60)
+    assert cp.returncode > 0 and err.count("\n") <= 2 and "weft-cp: " in err, (cp.returncode, err)
+
+
+def test_shared_buffers_that_rings_would_hold():
+    """Or rings that are too short for the driver to fill them again."""
+    for rsize in (5, 14):
+        with open(path("sh.ini"), "w") as f:
+            f.write(f"[port p0]\ndev = {dev('client', path('sh.sock'), SHARED)},rsize={rsize}\naddress = 10.0.0.2/24\n"
+                    "[export v]\nsize = 4M\npersist = volatile\n")
+        refused([app("weft-target"), "--check-config", "-c", path("sh.ini")], f"rsize={rsize}", "rings of all queues")
+
+
 def test_memory_that_holds_no_mbufs():
     with open(path("mem.ini"), "w") as f:
         f.write(f"[weft]\nmemory_mb = 96\n[port p0]\ndev = {dev('server', path('mem.sock'))}\naddress = 10.0.0.2/24\n"
@@ -103,4 +167,5 @@ def test_limits_of_the_key():
 
 
 main([test_push_and_pull_of_large_frames, test_ends_that_differ, test_few_buffers, test_ring_that_holds_no_frame,
+      test_shared_buffers, test_shared_buffers_of_the_dead, test_shared_buffers_that_rings_would_hold,
       test_memory_that_holds_no_mbufs, test_limits_of_the_key])

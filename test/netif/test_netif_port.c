@@ -414,7 +414,8 @@ test_memif_args(void)
 	        {"role=server,bsize=2048", 9000, 0, NULL},
 	        {"role=master", 65535, 0, NULL},
 	        /* Zero-copy: the ring's buffers are our mbufs. */
-	        {"zero-copy=yes,bsize=2048", 9000, 0, NULL},
+	        {"zero-copy=yes,bsize=2048", 9000, 0, "zero-copy=yes,bsize=2048,rsize=8"},
+	        {"zero-copy=yes,rsize=5", 9000, 0, NULL},
 	        {"zero-copy=no,bsize=2048", 9000, -EMSGSIZE, NULL},
 	};
 	char out[64];

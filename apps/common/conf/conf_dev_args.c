@@ -217,19 +217,6 @@ dev_check_value(const struct dev_arg *k, const char *v, char *why, size_t why_si
 /* ---- Rules of a driver for several arguments together ---- */
 
 static int
-dev_check_memif(const struct dev_args *a, char *why, size_t why_size)
-{
-	const char *zc = dev_value(a, "zero-copy"), *role = dev_value(a, "role");
-
-	/* The driver looks for EAL's --single-file-segments, which the programs do not give. */
-	if (zc != NULL && strcmp(zc, "yes") == 0 && (role == NULL || strcmp(role, "server") != 0))
-		return conf_why(why, why_size,
-		                "zero-copy=yes: is not possible with the memory that this program "
-		                "uses; leave it out");
-	return 0;
-}
-
-static int
 dev_need_iface(const struct dev_args *a, char *why, size_t why_size)
 {
 	if (dev_value(a, "iface") != NULL)
@@ -525,7 +512,7 @@ static const struct dev_arg dev_bonding[] = {
 #define DEV_ARGS(a) (a), sizeof(a) / sizeof((a)[0])
 
 static const struct dev_driver dev_drivers[] = {
-        {"net_memif", NULL, DEV_ARGS(dev_memif), dev_check_memif},
+        {"net_memif", NULL, DEV_ARGS(dev_memif), NULL},
         {"net_af_packet", "eth_af_packet", DEV_ARGS(dev_af_packet), dev_check_af_packet},
         {"net_af_xdp", NULL, DEV_ARGS(dev_af_xdp), dev_check_af_xdp},
         {"net_tap", "eth_tap", DEV_ARGS(dev_tap), dev_check_tap},

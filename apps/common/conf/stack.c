@@ -169,6 +169,9 @@ stack_port_why(const struct conf *c, int rc, const struct conf_port *p, bool ser
 	case -EMSGSIZE:
 		return "its bsize holds no frame of its mtu; leave bsize out, or lower mtu";
 	case -EINVAL:
+		if (strstr(dev, "zero-copy=yes") != NULL)
+			return "with zero-copy=yes rsize is 6 at least, and the rings of all "
+			       "queues hold at most half of mbufs; leave rsize out";
 		return "its device, mtu or mbufs are not valid";
 	case -EEXIST:
 		return "its name is taken";

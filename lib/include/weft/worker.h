@@ -56,7 +56,8 @@ struct weft_env_attr {
 	 * PCI devices that the program will open as ports: "0000:3b:00.0[,ARGS]", a list that ends
 	 * with NULL; or NULL. EAL takes exactly these. Without any, EAL does not look at the PCI
 	 * bus. Items that are no PCI device are not given to EAL, so the `dev` of every port may
-	 * stand here.
+	 * stand here. One of net_memif with zero-copy=yes has to: its memory is made another way
+	 * (--single-file-segments).
 	 */
 	const char *const *devices;
 	/** Take devices that the machine needs, too (weft_device_need of weft/device.h). */
