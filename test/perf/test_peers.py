@@ -94,5 +94,19 @@ def test_table():
     assert lines[1]["ratio"] == (2.5, 3.0, 3.5) and lines[2]["why"] == "it is not the same" and "ratio" not in lines[2], lines
 
 
+def test_frames():
+    """The rows by the size of a frame come when they are asked for, and one program is compared with several rows of ours."""
+    loader = importlib.machinery.SourceFileLoader("peers", os.path.join(BENCH, "peers"))
+    peers = importlib.util.module_from_spec(importlib.util.spec_from_loader("peers", loader))
+    loader.exec_module(peers)
+    rows = [("ours", None, None, {}), ("theirs", "iperf3", None, {"mb_s": "ours"}), ("small MTU 1", None, None, {}),
+            ("large MTU 2", None, None, {}), ("loopback", "iperf3", None, {"mb_s": ["small MTU 1", "large MTU 2"]})]
+    assert [r[0] for r in peers.chosen(rows, None)] == ["ours", "theirs"]
+    assert [r[0] for r in peers.chosen(rows, ["iperf3"])] == ["ours", "theirs"]
+    assert [r[0] for r in peers.chosen(rows, ["frames"])] == ["small MTU 1", "large MTU 2", "loopback"]
+    lines = peers.table(rows[2:], {"small MTU 1": {"mb_s": [2.0]}, "large MTU 2": {"mb_s": [8.0]}, "loopback": {"mb_s": [4.0]}})
+    assert [(x["of"], x["ratio"][1]) for x in lines[2:]] == [("small MTU 1", 0.5), ("large MTU 2", 2.0)], lines
+
+
 if __name__ == "__main__":
     main([v for k, v in list(globals().items()) if k.startswith("test_")])
