@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The interface: creation and end, receive burst. */
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include <rte_ethdev.h>
@@ -430,6 +431,32 @@ drop:
 	return NULL;
 }
 
+/** Octets of an IP packet up to which a whole burst is below WEFT_NETIF_BURST_BYTES. */
+#define NETIF_SHORT_MTU (WEFT_NETIF_BURST_BYTES / WEFT_NETIF_BURST - 18)
+/** Above this MTU no NIC is expected, and the port is asked for one frame at a time. */
+#define NETIF_NIC_MTU 9600
+/** The fewest frames that a NIC's driver is asked for: vector receive functions give no frame when
+ * they are asked for fewer. */
+#define NETIF_NIC_ASK 8
+
+/** Receive a burst from a port whose frames may be long. */
+static __rte_noinline unsigned int
+netif_rx_long(struct weft_netif *nif, struct rte_mbuf **m)
+{
+	const unsigned int ask = nif->attr.mtu_bytes > NETIF_NIC_MTU ? 1 : NETIF_NIC_ASK;
+	unsigned int n = 0, got;
+	uint32_t bytes = 0;
+
+	static_assert(WEFT_NETIF_BURST % NETIF_NIC_ASK == 0, "the array holds the last question");
+	do {
+		got = nif->attr.dev->rx(nif->attr.dev_arg, m + n, (uint16_t)ask);
+		for (unsigned int i = 0; i < got; i++)
+			bytes += m[n + i]->pkt_len;
+		n += got;
+	} while (got == ask && n < WEFT_NETIF_BURST && bytes < WEFT_NETIF_BURST_BYTES);
+	return n;
+}
+
 unsigned int
 weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 {
@@ -439,7 +466,10 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 	nif->now_ns = now_ns;
 	if (unlikely(now_ns >= nif->link_due_ns))
 		netif_link_look(nif);
-	n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
+	if (likely(nif->attr.mtu_bytes <= NETIF_SHORT_MTU))
+		n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
+	else
+		n = netif_rx_long(nif, m);
 	if (netif_capture_on(nif) && n > 0)
 		netif_capture_rx(nif, m, n);
 	for (unsigned int i = 0; i < n; i++)

@@ -117,6 +117,17 @@ tcp_segments(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, unsi
 	return 1;
 }
 
+/** Whether a burst of few segments has at least half of the octets of the largest. */
+static bool
+tcp_is_long_burst(struct rte_mbuf *const *m, unsigned int n)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		bytes += m[i]->pkt_len;
+	return bytes >= WEFT_NETIF_BURST_BYTES / 2;
+}
+
 void
 weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
             uint64_t now_ns)
@@ -124,7 +135,7 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 	struct tcp_in in[WEFT_NETIF_BURST];
 
 	t->stats.segs_in += n;
-	if (n >= WEFT_NETIF_BURST / 2)
+	if (n >= WEFT_NETIF_BURST / 2 || tcp_is_long_burst(m, n))
 		t->busy_rx_ns = now_ns;
 	while (n > 0) {
 		unsigned int burst = RTE_MIN(n, (unsigned int)WEFT_NETIF_BURST), k = 0;

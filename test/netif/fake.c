@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The simulated port and the frame builder. */
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include <rte_ethdev.h>
@@ -114,6 +115,7 @@ fake_dev_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	struct fake *f = arg;
 	uint16_t got = (uint16_t)RTE_MIN((unsigned int)n, f->nrx);
 
+	f->asked_least = RTE_MIN(f->asked_least, (unsigned int)n);
 	memcpy(pkts, f->rxq, got * sizeof(pkts[0]));
 	f->nrx -= got;
 	memmove(f->rxq, f->rxq + got, f->nrx * sizeof(f->rxq[0]));
@@ -193,7 +195,8 @@ fake_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int
 
 		CHECK_MSG(rte_mbuf_check(m[i], 1, &why) == 0, "%s", why);
 		for (struct rte_mbuf *s = m[i]; s != NULL; s = s->next)
-			CHECK(s->pool == fake_pool && rte_mbuf_refcnt_read(s) == 1);
+			CHECK(s->pool == weft_netif_attr(nif)->pool &&
+			      rte_mbuf_refcnt_read(s) == 1);
 		CHECK(m[i]->pkt_len >= 20);
 		CHECK(m[i]->data_len >= RTE_MIN(m[i]->pkt_len, 60u));
 		f->up[f->nup++] = m[i];
@@ -274,6 +277,7 @@ fake_create(struct fake *f, const struct weft_netif_attr *attr)
 	f->in_use[1] = rte_mempool_in_use_count(fake_foreign);
 	f->now_ns = 1000 * WEFT_NS_PER_S;
 	f->tx_room = FAKE_QUEUE;
+	f->asked_least = UINT_MAX;
 	f->sched.now_ns = f->now_ns;
 	if (fake_seed != 0)
 		f->sched.rand = (struct weft_rand){.fill = fake_fill};
@@ -308,6 +312,7 @@ fake_drop(struct fake *f)
 	rte_pktmbuf_free_bulk(f->up, f->nup);
 	f->ntx = f->nup = f->bursts = 0;
 	f->tx_room = FAKE_QUEUE;
+	f->asked_least = UINT_MAX;
 }
 
 void

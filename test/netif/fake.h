@@ -33,6 +33,7 @@ struct fake {
 	uint64_t now_ns;
 	struct rte_mbuf *rxq[FAKE_QUEUE];
 	unsigned int nrx;
+	unsigned int asked_least;         /**< the fewest frames that the port was asked for */
 	struct rte_mbuf *txq[FAKE_QUEUE]; /**< packets that the port accepted */
 	unsigned int ntx;
 	unsigned int tx_room; /**< packets that the port still accepts */

@@ -663,6 +663,53 @@ test_burst(void)
 	fake_stop(&f);
 }
 
+/** A burst of long frames ends with the frame that brings it to 48 KiB, one of short frames has
+ * 32, whatever the MTU. A port that a NIC may be is never asked for fewer than 8 frames. */
+static void
+test_burst_octets(void)
+{
+	static const struct {
+		uint16_t mtu;
+		uint32_t data, want;
+	} v[] = {{1500, 1460, 32},  {1500, 0, 32},     {1518, 1478, 32},  {1519, 1479, 32},
+	         {4000, 3960, 16},  {9000, 8960, 8},   {9000, 5000, 16},  {9000, 1, 32},
+	         {9600, 9560, 8},   {9601, 9561, 6},   {65535, 65200, 1}, {65535, 49097, 2},
+	         {65535, 49098, 1}, {65535, 1000, 32}, {65535, 24500, 3}};
+	static uint8_t large[14 + UINT16_MAX];
+
+	for (unsigned int i = 0; i < RTE_DIM(v); i++) {
+		struct weft_netif_attr a = fake_attr(&f);
+		struct rte_mempool *pool;
+		uint32_t len = fake_build(large, &(struct fake_pkt){.data = v[i].data});
+		unsigned int left = 40;
+
+		CHECK_EQ(weft_netif_pool_create("fake_long", 63, v[i].mtu, SOCKET_ID_ANY, &pool),
+		         0);
+		a.pool = pool;
+		a.mtu_bytes = v[i].mtu;
+		fake_start(&f, &a);
+		for (unsigned int k = 0; k < left; k++) {
+			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+			CHECK(m != NULL);
+			memcpy(rte_pktmbuf_append(m, (uint16_t)len), large, len);
+			f.rxq[f.nrx++] = m;
+		}
+		while (left > 0) {
+			const unsigned int want = RTE_MIN(left, v[i].want);
+
+			CHECK_MSG(weft_netif_poll(f.nif, f.now_ns) == want, "MTU %u, %u octets",
+			          v[i].mtu, len);
+			CHECK(f.asked_least >= (v[i].mtu > 9600 ? 1u : 8u));
+			left -= want;
+		}
+		CHECK_EQ(f.nup, 40);
+		fake_drop(&f);
+		fake_stop(&f);
+		rte_mempool_free(pool);
+	}
+}
+
 /* ---- ICMP ---- */
 
 static uint32_t
@@ -992,5 +1039,5 @@ WEFT_TEST_MAIN(FAKE_CASES("good", test_good), {"unwanted_of_others", test_unwant
                {"a checksum that a neighbour left out", test_left_out},
                {"a device calls intact packets damaged", test_false_bad},
                FAKE_CASES("ecn", test_ecn), FAKE_CASES("burst", test_burst),
-               FAKE_CASES("echo", test_echo), FAKE_CASES("unreachable", test_unreachable),
-               FAKE_CASES("unwanted", test_unwanted))
+               {"a burst ends at 48 KiB", test_burst_octets}, FAKE_CASES("echo", test_echo),
+               FAKE_CASES("unreachable", test_unreachable), FAKE_CASES("unwanted", test_unwanted))

@@ -381,8 +381,8 @@ test_conn_next(void)
 	weft_tcp_destroy(t);
 }
 
-/** More segments may follow a burst that is at least half of the largest, whatever its segments
- * are. */
+/** More segments may follow a burst that is at least half of the largest, by its segments or by its
+ * octets, whatever its segments are. */
 static void
 test_busy(void)
 {
@@ -391,7 +391,7 @@ test_busy(void)
 	struct weft_sched sched;
 	struct weft_tcp *t = machine(NULL, &sched);
 
-	CHECK_EQ(weft_netif_pool_create("tcp_unit", 63, 1500, SOCKET_ID_ANY, &pool), 0);
+	CHECK_EQ(weft_netif_pool_create("tcp_unit", 63, 2000, SOCKET_ID_ANY, &pool), 0);
 	for (unsigned int n = 1; n <= WEFT_NETIF_BURST; n++) {
 		CHECK_EQ(rte_pktmbuf_alloc_bulk(pool, m, n), 0);
 		for (unsigned int i = 0; i < n; i++)
@@ -399,6 +399,20 @@ test_busy(void)
 		t->busy_rx_ns = 0;
 		weft_tcp_rx(t, NULL, m, n, n);
 		CHECK_EQ(t->busy_rx_ns, n >= WEFT_NETIF_BURST / 2 ? n : 0);
+	}
+	/* Nor has a burst of long segments to be of many: 24 KiB are half of the largest. */
+	for (unsigned int n = 12; n <= WEFT_NETIF_BURST / 2 - 1; n++) {
+		const uint16_t len = 24 * 1024 / 14;
+
+		CHECK_EQ(rte_pktmbuf_alloc_bulk(pool, m, n), 0);
+		for (unsigned int i = 0; i < n; i++)
+			memset(rte_pktmbuf_append(m[i], len), 0, len);
+		rte_pktmbuf_append(m[0], 24 * 1024 - 14 * len)[0] = 0;
+		t->busy_rx_ns = 0;
+		weft_tcp_rx(t, NULL, m, n, n);
+		CHECK_EQ(t->busy_rx_ns, n >= 14 ? n : 0);
+		t->stats.segs_in -= n;
+		t->stats.rx_bad -= n;
 	}
 	CHECK_EQ(t->stats.rx_bad, WEFT_NETIF_BURST * (WEFT_NETIF_BURST + 1) / 2);
 	CHECK_EQ(t->stats.segs_in, t->stats.rx_bad);
