@@ -91,6 +91,12 @@ weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg, unsigned in
 }
 
 void
+weft_ddp_tx_copy(struct weft_ddp *d, uint8_t *dst, const void *src, uint32_t len_bytes)
+{
+	weft_mpa_tx_copy(d->mpa, dst, src, len_bytes);
+}
+
+void
 weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns)
 {
 	weft_mpa_tx_end(d->mpa, now_ns);

@@ -191,6 +191,9 @@ unsigned int weft_ddp_tx_pack(struct weft_ddp *d, const struct weft_ddp_msg *msg
  * than its payload, or some more. */
 uint32_t weft_ddp_tx_room(const struct weft_ddp *d);
 #define WEFT_DDP_MSG_MIN_BYTES (WEFT_DDP_TAGGED_HDR_BYTES + 6) /* length field, CRC */
+/** Write the payload that weft_ddp_tx_begin() returned dst for, all of it at once. The source may
+ * change meanwhile: the CRC is that of the copy. */
+void weft_ddp_tx_copy(struct weft_ddp *d, uint8_t *dst, const void *src, uint32_t len_bytes);
 /** Finish the segment: its payload is written. */
 void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
 /** Discard the segment, instead of weft_ddp_tx_end(). h: as weft_ddp_tx_begin() left it. */

@@ -12,6 +12,7 @@
 
 #include <isa-l/crc.h>
 
+#include "mpa_crc.h"
 #include "weft_base.h"
 #include "weft_mpa.h"
 #include "weft_mpa_frame.h"
@@ -166,6 +167,8 @@ mpa_crc_update(uint32_t crc, const void *p, uint32_t len_bytes)
 	if (len_bytes <= MPA_CRC_SHORT_BYTES)
 		return mpa_crc_short(crc, p, len_bytes);
 #endif
+	if (mpa_crc_wide)
+		return mpa_crc_wide_add(crc, p, len_bytes);
 	/* ISA-L does neither the initial nor the final inversion. It does not write to p. */
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)p, (int)len_bytes, crc);
 	weft_vec_done();

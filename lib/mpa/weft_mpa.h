@@ -161,7 +161,9 @@ struct weft_mpa {
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
 	uint8_t *fpdu;             /**< FPDU being written in it, or NULL */
 	uint16_t fpdu_ulpdu_bytes; /**< its ULPDU length */
-	uint32_t seg_room_bytes;   /**< octets still free in the segment */
+	/** its CRC up to fpdu_crc_bytes, by weft_mpa_tx_copy(); 0 octets: not begun */
+	uint32_t fpdu_crc, fpdu_crc_bytes;
+	uint32_t seg_room_bytes; /**< octets still free in the segment */
 	/* receive */
 	/** received octets not yet handed up: mbufs of one segment each, linked by next */
 	struct rte_mbuf *held_head, *held_tail;
@@ -198,6 +200,13 @@ struct weft_mpa {
  * or a responder may not send yet; `writable` follows.
  */
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
+/**
+ * Copy len_bytes of the ULPDU to dst, a place in what weft_mpa_tx_begin() returned. Where the
+ * processor can, the CRC is computed in the same pass, over what is stored. So all octets before
+ * dst have their final content, and none up to dst + len_bytes is written afterwards. At most once
+ * for an FPDU.
+ */
+void weft_mpa_tx_copy(struct weft_mpa *m, uint8_t *dst, const void *src, uint32_t len_bytes);
 /** Finish the FPDU: pad, markers, CRC. */
 void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
 /** Discard the FPDU, instead of weft_mpa_tx_end(). */

@@ -62,7 +62,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 		if (p == NULL)
 			return RDMAP_TX_BLOCKED;
 		if (n > 0)
-			memcpy(p, weft_mem_addr(e->mr, e->to) + e->sent_bytes, n);
+			weft_ddp_tx_copy(&r->ddp, p, weft_mem_addr(e->mr, e->to) + e->sent_bytes,
+			                 n);
 		if (unlikely(e->mr != NULL && weft_mem_lost(e->mr))) {
 			weft_ddp_tx_cancel(&r->ddp, &h);
 			(void)rdmap_irq_lost(r, e);

@@ -39,12 +39,13 @@ rdmap_pieces(const struct weft_rdmap_req *req)
 
 /* Copy len octets of the request's payload, from offset off, into one segment. */
 static void
-rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
+rdmap_gather(struct weft_rdmap *r, const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst,
+             uint32_t len)
 {
 	const struct weft_rdmap_sge *sge = rdmap_pieces(req);
 
 	if (likely(req->nsge == 1)) {
-		memcpy(dst, sge[0].addr + off, len);
+		weft_ddp_tx_copy(&r->ddp, dst, sge[0].addr + off, len);
 		return;
 	}
 	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
@@ -233,7 +234,7 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		p = weft_ddp_tx_begin(&r->ddp, &h, n, now_ns);
 		if (p == NULL)
 			return RDMAP_TX_BLOCKED;
-		rdmap_gather(req, req->sent_bytes, p, n);
+		rdmap_gather(r, req, req->sent_bytes, p, n);
 		if (weft_medium_lost_any() && rdmap_gather_lost(req, req->sent_bytes, n)) {
 			RDMAP_FAULT(r, lost);
 			weft_ddp_tx_cancel(&r->ddp, &h);

@@ -569,6 +569,51 @@ test_tx_random(void)
 	}
 }
 
+/** A ULPDU whose end is copied by MPA, behind a head of any length: the same FPDU. One that is
+ * cancelled leaves nothing. With the wide registers, if there are any, and without. */
+static void
+test_tx_copy(void)
+{
+	static const uint8_t junk[1500] = {1, 2, 3};
+	const bool wide = mpa_crc_wide;
+
+	for (unsigned int k = 0; k < 4; k++) {
+		struct peer *p = peer_full(MSS, true);
+		struct stream s = {0};
+
+		mpa_crc_wide = wide && k < 2;
+		for (uint16_t len = 1; len <= weft_mpa_mulpdu(MSS, false); len++) {
+			const uint16_t head = k % 2 == 0 ? RTE_MIN(len, 14) : len % 300;
+			const uint8_t *src;
+			uint8_t *d = weft_mpa_tx_begin(p->m, len, PEER_NOW);
+
+			CHECK(d != NULL);
+			if (len % 7 == 0) {
+				weft_mpa_tx_copy(p->m, d, junk, len);
+				weft_mpa_tx_cancel(p->m);
+				d = weft_mpa_tx_begin(p->m, len, PEER_NOW);
+				CHECK(d != NULL);
+			}
+			stream_add(&s, len);
+			src = s.ulpdu + s.ulpdu_bytes - len;
+			memcpy(d, src, head);
+			if (len % 5 == 0) /* no copy of MPA's at all */
+				memcpy(d + head, src + head, len - head);
+			else
+				weft_mpa_tx_copy(p->m, d + head, src + head, len - head);
+			weft_mpa_tx_end(p->m, PEER_NOW);
+			weft_mpa_tx_flush(p->m, PEER_NOW);
+			CHECK_EQ(p->c->out_bytes, s.wire_bytes);
+			CHECK_MEM(p->c->out, s.wire, s.wire_bytes);
+			p->c->out_bytes = p->c->nsegs = 0;
+			s.wire_bytes = s.ulpdu_bytes = s.n = 0;
+		}
+		peer_free(p);
+		stream_free(&s);
+	}
+	mpa_crc_wide = wide;
+}
+
 /** RFC 5044 s7.1.2 rule 4: a responder sends nothing before it has received an FPDU. */
 static void
 test_tx_responder_waits(void)
@@ -768,6 +813,6 @@ WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_
                {"rx rest", test_rx_rest}, {"rx destroy", test_rx_destroy},
                {"rx destroy compacted", test_rx_destroy_compacted}, {"tx bytes", test_tx_bytes},
                {"tx packing", test_tx_packing}, {"tx random", test_tx_random},
-               {"tx responder waits", test_tx_responder_waits}, {"tx no space", test_tx_no_space},
-               {"tx cancel", test_tx_cancel}, {"tx mss", test_tx_mss}, {"tx close", test_tx_close},
-               {"loop", test_loop})
+               {"tx copy", test_tx_copy}, {"tx responder waits", test_tx_responder_waits},
+               {"tx no space", test_tx_no_space}, {"tx cancel", test_tx_cancel},
+               {"tx mss", test_tx_mss}, {"tx close", test_tx_close}, {"loop", test_loop})

@@ -38,7 +38,10 @@ tx_one(struct peer *p, struct mstream *s, uint16_t len)
 
 	CHECK(d != NULL);
 	ms_add(s, len);
-	memcpy(d, s->ulpdu + s->ulpdu_bytes - len, len);
+	if (s->n % 2 == 0)
+		memcpy(d, s->ulpdu + s->ulpdu_bytes - len, len);
+	else
+		weft_mpa_tx_copy(p->m, d, s->ulpdu + s->ulpdu_bytes - len, len);
 	weft_mpa_tx_end(p->m, PEER_NOW);
 }
 

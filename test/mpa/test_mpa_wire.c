@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Octets of MPA: CRC32c, FPDUs of the RFC and of siw, start-up frames. */
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "../../lib/mpa/mpa_wire.h"
 #include "fake_tcp.h"
 
@@ -104,6 +108,90 @@ test_siw_fpdus(void)
 	CHECK(mpa_crc_matches(send + 36, mpa_crc_update(MPA_CRC_INIT, send, 36)));
 	CHECK_EQ(mpa_fpdu_bytes(0x26), sizeof(term));
 	CHECK(mpa_crc_matches(term + 40, mpa_crc_update(MPA_CRC_INIT, term, 40)));
+}
+
+/* ---- A copy and its CRC in one pass ---- */
+
+/** Every length up to 1200 and some up to the longest, at odd places: the wide CRC, with a copy and
+ * without, is that of the definition, and nothing beside the copy is written. */
+static void
+test_crc_wide(void)
+{
+	static uint8_t src[65535 + 64], dst[65535 + 128];
+
+	if (!mpa_crc_wide)
+		return;
+	for (uint32_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 2654435761u >> 13);
+	for (uint32_t len = MPA_CRC_WIDE_LEAST_BYTES; len <= 65535;
+	     len += len < 1200 || len > 65520 ? 1 : 1013) {
+		const uint8_t *s = src + len % 61;
+		uint8_t *d = dst + 1 + len % 59;
+		uint32_t want = ~slow_crc32c(s, len), first = len % 97;
+
+		memset(dst, 0xa5, sizeof(dst));
+		CHECK_EQ(mpa_crc_wide_add(MPA_CRC_INIT, s, len), want);
+		CHECK_EQ(mpa_crc_wide_copy(MPA_CRC_INIT, d, s, len), want);
+		CHECK_MEM(d, s, len);
+		CHECK(d[-1] == 0xa5 && d[len] == 0xa5);
+		if (len - first < MPA_CRC_WIDE_LEAST_BYTES)
+			continue;
+		/* Another beginning than that of an FPDU. */
+		CHECK_EQ(mpa_crc_wide_copy(first == 0 ? MPA_CRC_INIT : ~slow_crc32c(s, first), d,
+		                           s + first, len - first),
+		         want);
+		mpa_crc_wide = false; /* and ISA-L agrees */
+		CHECK_EQ(mpa_crc_update(MPA_CRC_INIT, s, len), want);
+		mpa_crc_wide = true;
+	}
+}
+
+static struct {
+	_Atomic bool stop;
+	_Atomic uint64_t rounds;
+	uint8_t mem[1500];
+} storm;
+
+static void *
+storm_main(void *arg)
+{
+	(void)arg;
+	for (uint8_t v = 0; !atomic_load_explicit(&storm.stop, memory_order_relaxed); v++) {
+		for (uint32_t i = 0; i < sizeof(storm.mem); i++)
+			*(volatile uint8_t *)&storm.mem[i] = v;
+		atomic_fetch_add_explicit(&storm.rounds, 1, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+/** The source changes while it is copied: the CRC is that of the copy. */
+static void
+test_crc_of_copy(void)
+{
+	static uint8_t dst[1500];
+	uint64_t torn = 0, end = 0;
+	pthread_t t;
+
+	if (!mpa_crc_wide)
+		return;
+	CHECK_EQ(pthread_create(&t, NULL, storm_main, NULL), 0);
+	while (end < 3000 || torn == 0) {
+		uint32_t len = 64 + (uint32_t)(end++ % 1437);
+		uint32_t crc = mpa_crc_wide_copy(MPA_CRC_INIT, dst, storm.mem, len);
+
+		mpa_crc_wide = false;
+		CHECK_EQ(mpa_crc_update(MPA_CRC_INIT, dst, len), crc);
+		mpa_crc_wide = true;
+		for (uint32_t i = 1; i < len; i++)
+			torn += dst[i] != dst[0];
+		if (end > 3000)
+			sched_yield(); /* on one processor the other thread has to run meanwhile */
+		if (end > 1000000)
+			break;
+	}
+	atomic_store_explicit(&storm.stop, true, memory_order_relaxed);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK(torn > 0);
 }
 
 static void
@@ -324,6 +412,7 @@ test_frame_limits(void)
 WEFT_TEST_MAIN({"crc vectors", test_crc_vectors}, {"crc pieces", test_crc_pieces},
                {"rfc5044 figure 5", test_rfc5044_figure5},
                {"rfc5044 figure 6", test_rfc5044_figure6}, {"siw fpdus", test_siw_fpdus},
+               {"wide crc and copy", test_crc_wide}, {"a source that changes", test_crc_of_copy},
                {"fpdu sizes", test_fpdu_sizes}, {"mulpdu", test_mulpdu},
                {"frame vectors", test_frame_vectors}, {"frame cut", test_frame_cut},
                {"frame flip", test_frame_flip}, {"frame limits", test_frame_limits})

@@ -44,6 +44,16 @@ weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 }
 
 void
+weft_mpa_tx_copy(struct weft_mpa *m, uint8_t *dst, const void *src, uint32_t len_bytes)
+{
+	struct rig_ulpdu *u = side_of(m)->building;
+
+	CHECK(dst >= u->data && len_bytes <= u->len_bytes - (size_t)(dst - u->data));
+	if (len_bytes > 0)
+		memcpy(dst, src, len_bytes);
+}
+
+void
 weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 {
 	struct rig_side *s = side_of(m);
