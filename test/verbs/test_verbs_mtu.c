@@ -181,12 +181,70 @@ static void
 test_large(void)
 {
 	static const uint16_t mtus[][2] = {{65535, 65535}, {1500, 65535},  {65535, 1500},
-	                                   {9000, 65535},  {65326, 65327}, {64800, 64900}};
+	                                   {9000, 65535},  {65326, 65327}, {64800, 64900},
+	                                   {65533, 65531}, {65325, 65535}, {64823, 64827}};
 
 	for (unsigned int i = 0; i < RTE_DIM(mtus); i++)
 		for (unsigned int k = 0; k < 4; k++)
 			large(mtus[i][0], mtus[i][1], k % 2 == 0 ? VT_V4 : VT_V6, k / 2 != 0,
 			      (i + k) % 2 != 0);
+}
+
+/** Writes whose lengths are about those of the longest ULPDU and of 64 KiB, to odd addresses: each
+ * arrives, and no octet beside it. With CRC and without, with markers and without. */
+static void
+test_large_lengths(void)
+{
+	static const uint32_t len[] = {64753,     64754, 64755, 64756,         65495,
+	                               65534,     65535, 65536, 65537,         2 * 64754 - 1,
+	                               2 * 64754, 127,   128,   2 * 64754 + 1, 3 * 64754 + 127};
+
+	for (unsigned int k = 0; k < 4; k++) {
+		struct vt_attr a = {.seed = test_seed(k),
+		                    .mtu_bytes = 65535,
+		                    .family = k == 0 ? VT_V6 : VT_V4,
+		                    .link = {.delay_ns = 5000, .rate_bps = 100000000000}};
+		struct weft_mpa_policy pol = {
+		        .size = sizeof(pol), .markers = k % 2 != 0, .no_crc = k == 2};
+		struct weft_conn_attr ca[2];
+		struct weft_qp_attr qa[2];
+		struct vt t;
+
+		vt_open(&t, &a);
+		for (unsigned int i = 0; i < 2; i++) {
+			vt_mem(&t.n[i], LEN,
+			       WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE |
+			               WEFT_ACCESS_REMOTE_READ);
+			qa[i] = vt_qp_attr(&t.n[i]);
+			ca[i] = (struct weft_conn_attr){.size = sizeof(ca[i]), .mpa = &pol};
+		}
+		vt_connect_as(&t, qa, ca);
+		for (unsigned int i = 0; i < RTE_DIM(len); i++) {
+			const uint32_t from = 3 + 7 * i, to = 4096 + 5 * i;
+			struct weft_sge sg = {t.n[0].mem + from, len[i], 0};
+			struct weft_wr wr = {.wr_id = 1,
+			                     .opcode = WEFT_WR_WRITE,
+			                     .flags = WEFT_WR_SIGNALED,
+			                     .sg_list = &sg,
+			                     .num_sge = 1,
+			                     .rdma = {.stag = weft_mr_stag(t.n[1].mr),
+			                              .to = 0x200000000ULL + to}};
+
+			vt_fill(t.n[0].mem, LEN, a.seed + i);
+			memset(t.n[1].mem, 0x5a, LEN);
+			vt_post(&t.n[0], &wr);
+			CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
+			/* Behind this Read the Write is placed. */
+			sg = (struct weft_sge){t.n[0].mem + LEN - 8, 8, weft_mr_stag(t.n[0].mr)};
+			wr.opcode = WEFT_WR_READ;
+			vt_post(&t.n[0], &wr);
+			CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
+			CHECK_MEM(t.n[1].mem + to, t.n[0].mem + from, len[i]);
+			CHECK(t.n[1].mem[to - 1] == 0x5a && t.n[1].mem[to + len[i]] == 0x5a);
+		}
+		CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->segs_split, 0);
+		vt_close(&t);
+	}
 }
 
 /**
@@ -250,5 +308,6 @@ test_few_segs(void)
 	}
 }
 
-WEFT_TEST_MAIN({"large frames, equal and unequal MTUs", test_large}, {"narrower", test_narrower},
+WEFT_TEST_MAIN({"large frames, equal and unequal MTUs", test_large},
+               {"large frames, odd lengths", test_large_lengths}, {"narrower", test_narrower},
                {"black_hole", test_black_hole}, {"few_segs", test_few_segs})
