@@ -30,6 +30,8 @@
 #include "duo.h"
 #include "slicing.h"
 #include "weft_engine.h"
+#include "weft_netif_stats.h"
+#include "weft_vworker.h"
 
 #define PING_BYTES  64
 #define PIECE_BYTES (1U << 20) /**< length of the operations "read" and "write" */
@@ -66,8 +68,10 @@ static uint32_t long_out, pings_out;
 static uint64_t long_left_bytes; /**< octets of pieces not posted yet */
 static uint64_t ping_start, ping_page;
 
-static struct samples cpu, floor_, ping_idle, ping_busy, *ping_to;
+/** held: polls in which the thread lost its CPU, which also lost the content of its caches */
+static struct samples cpu, held, floor_, ping_idle, ping_busy, *ping_to;
 static double floor_s;
+static struct kinds kinds;
 static struct probe longest; /**< the longest poll of this round */
 static struct probe round_of[ROUNDS_MAX];
 
@@ -216,20 +220,44 @@ ping(void)
 	pings_out = 1;
 }
 
+/** Octets that the target has received and sent, and that it worked on in slices in its last poll.
+ */
+static struct work
+work_so_far(void)
+{
+	const struct weft_netif_stats *st = weft_netif_stats(weft_engine_netif(target->w, 0));
+	const struct weft_vworker *v = (const struct weft_vworker *)target->w;
+
+	return (struct work){.rx_bytes = st->rx_bytes,
+	                     .tx_bytes = st->tx_bytes,
+	                     .slice_bytes = WEFT_SLICE_BYTES - v->sched.slice_left_bytes};
+}
+
 static void
 poll_target(bool measured)
 {
+	struct work before, w;
 	struct probe p;
 
 	if (!measured) {
 		weft_worker_poll(target->w);
 		return;
 	}
+	before = work_so_far();
 	probe_begin(&p);
 	if (weft_worker_poll(target->w) == 0)
 		return;
 	probe_end(&p);
+	if (p.preempted > 0 || p.waits > 0) {
+		samples_add(&held, p.cpu_ns);
+		return;
+	}
 	samples_add(&cpu, p.cpu_ns);
+	w = work_so_far();
+	w.rx_bytes -= before.rx_bytes;
+	w.tx_bytes -= before.tx_bytes;
+	p.kind = kind_of(&w);
+	kinds_add(&kinds, &w, p.cpu_ns);
 	if (p.cpu_ns > longest.cpu_ns)
 		longest = p;
 }
@@ -348,6 +376,8 @@ static void
 print_json(const struct weft_poll_hist *wall, double took)
 {
 	const struct probe *mid = &round_of[job.rounds / 2];
+	const struct kind of = kinds_find(&kinds, mid->kind), most = kinds_heaviest(&kinds);
+	char text[KIND_TEXT];
 
 	printf("{\"op\": \"%s\", \"medium\": \"%s\", \"mechanism\": \"%s\", \"hash\": \"%s\", "
 	       "\"bytes\": %" PRIu64 ", \"rounds\": %u, \"place\": %s, \"seconds\": %.3f, "
@@ -359,8 +389,15 @@ print_json(const struct weft_poll_hist *wall, double took)
 	       job.rounds, job.place ? "true" : "false", took, wall->polls, cpu_us(&round_of[0]),
 	       cpu_us(mid), cpu_us(&round_of[job.rounds - 1]), samples_pct_us(&cpu, 50),
 	       samples_pct_us(&cpu, 99.9), samples_pct_us(&cpu, 99.99), above_goal(&cpu));
-	printf("\"median_round\": {\"page_faults\": %ld, \"waits\": %ld, \"preempted\": %ld}, ",
-	       mid->faults, mid->waits, mid->preempted);
+	printf("\"longest_kind\": {\"work\": \"%s\", \"polls\": %zu, \"p50_us\": %.1f, "
+	       "\"p90_us\": %.1f}, ",
+	       kind_text(most.kind, text), most.n, most.p50_us, most.p90_us);
+	printf("\"longest_poll\": {\"work\": \"%s\", \"polls_of_kind\": %zu, "
+	       "\"p50_us_of_kind\": %.1f, \"not_its_work_us\": %.1f}, ",
+	       kind_text(mid->kind, text), of.n, of.p50_us, RTE_MAX(0.0, cpu_us(mid) - of.p50_us));
+	printf("\"median_round\": {\"page_faults\": %ld}, \"without_cpu\": {\"polls\": %zu, "
+	       "\"longest_us\": %.1f}, ",
+	       mid->faults, held.n, samples_pct_us(&held, 100));
 	printf("\"floor\": {\"seconds\": %.3f, \"longest_us\": %.1f, \"above_50us\": %" PRIu64
 	       "}, \"wall_longest_us\": %.1f, \"ping_alone_us\": {\"p50\": %.2f, \"p99\": %.2f}, "
 	       "\"ping_beside_us\": {\"p50\": %.2f, \"p99\": %.2f}}\n",
@@ -374,6 +411,8 @@ static void
 print_text(const struct weft_poll_hist *wall, double took)
 {
 	const struct probe *mid = &round_of[job.rounds / 2];
+	const struct kind of = kinds_find(&kinds, mid->kind), most = kinds_heaviest(&kinds);
+	char text[KIND_TEXT];
 
 	printf("%s of %" PRIu64 " octets%s, %s%s%s, hash %s, %u times in %.3f s\n", job.op,
 	       job.bytes, job.place ? ", the 64 octets among them" : "", job.medium,
@@ -391,8 +430,15 @@ print_text(const struct weft_poll_hist *wall, double took)
 	       "time %.1f\n",
 	       cpu_us(&round_of[0]), cpu_us(mid), cpu_us(&round_of[job.rounds - 1]),
 	       (double)wall->max_ns / 1e3);
-	printf("  in the median one: page faults %ld, waits %ld, times preempted %ld\n",
-	       mid->faults, mid->waits, mid->preempted);
+	printf("  the median one: %s; its %zu polls of this kind take %.1f us (p50), so %.1f us "
+	       "are "
+	       "not its work\n",
+	       kind_text(mid->kind, text), of.n, of.p50_us, RTE_MAX(0.0, cpu_us(mid) - of.p50_us));
+	printf("  the longest kind of poll: %s; %zu polls, p50 %.1f us, p90 %.1f\n",
+	       kind_text(most.kind, text), most.n, most.p50_us, most.p90_us);
+	printf("  in the median one: page faults %ld; left out: %zu polls in which the thread lost "
+	       "its CPU, the longest with %.1f us\n",
+	       mid->faults, held.n, samples_pct_us(&held, 100));
 	printf("  64 octets written and read beside it: p50 %.2f us, p99 %.2f; alone %.2f and "
 	       "%.2f\n",
 	       samples_pct_us(&ping_busy, 50), samples_pct_us(&ping_busy, 99),
@@ -527,7 +573,7 @@ main(int argc, char **argv)
 	connect_both();
 	run(NULL, bench_now_s() + 0.05, false);
 	run(&ping_idle, bench_now_s() + 0.2, true);
-	cpu.n = 0; /* keep the array */
+	cpu.n = held.n = kinds.n = 0; /* keep the arrays */
 	wall.size = before.size = sizeof(wall);
 	bench_must(weft_worker_poll_hist(target->w, &before), "histogram");
 	for (uint32_t r = 0; r < job.rounds; r++) {

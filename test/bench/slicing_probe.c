@@ -115,6 +115,14 @@ probe_floor(struct samples *s, double seconds)
 	for (int i = 0; i < 50; i++)
 		best = RTE_MIN(best, probe_arithmetic(steps));
 	steps = steps * PROBE_PIECE_NS / best;
-	for (double end = bench_now_s() + seconds; bench_now_s() < end;)
-		samples_add(s, probe_arithmetic(steps));
+	for (double end = bench_now_s() + seconds; bench_now_s() < end;) {
+		struct probe p = {0};
+		uint64_t ns;
+
+		probe_rusage(&p, -1);
+		ns = probe_arithmetic(steps);
+		probe_rusage(&p, 1);
+		if (p.preempted == 0 && p.waits == 0)
+			samples_add(s, ns);
+	}
 }
