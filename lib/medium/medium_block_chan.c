@@ -71,9 +71,9 @@ block_chan_del(struct block_dev *d, struct block_chan *c)
 	pthread_mutex_unlock(&d->lock);
 }
 
-int
-weft_block_chan_open(struct weft_block *b, const struct weft_block_chan_attr *attr,
-                     struct weft_block_chan **out)
+static int
+block_chan_open(struct weft_block *b, const struct weft_block_chan_attr *attr, bool waits,
+                struct weft_block_chan **out)
 {
 	struct block_dev *d = block_dev_of(b);
 	struct weft_block_chan_attr a;
@@ -88,6 +88,7 @@ weft_block_chan_open(struct weft_block *b, const struct weft_block_chan_attr *at
 	c->pub.block = b;
 	c->pub.depth = a.depth == 0 ? BLOCK_DFLT_DEPTH : a.depth;
 	c->pub.owner = a.owner;
+	c->pub.waits = waits;
 	c->event = a.event;
 	c->deadline_ns = UINT64_MAX;
 	atomic_store_explicit(&c->oldest_ns, UINT64_MAX, memory_order_relaxed);
@@ -104,6 +105,13 @@ weft_block_chan_open(struct weft_block *b, const struct weft_block_chan_attr *at
 	weft_handle_init(WEFT_HANDLE_OF(c), WEFT_KIND(BLOCK_CHAN));
 	*out = &c->pub;
 	return 0;
+}
+
+int
+weft_block_chan_open(struct weft_block *b, const struct weft_block_chan_attr *attr,
+                     struct weft_block_chan **out)
+{
+	return block_chan_open(b, attr, false, out);
 }
 
 int
@@ -182,7 +190,7 @@ weft_block_wait(struct weft_block *b, struct weft_block_req *req)
 
 	if (req == NULL)
 		return -EINVAL;
-	r = weft_block_chan_open(b, &attr, &c);
+	r = block_chan_open(b, &attr, true, &c);
 	if (r != 0)
 		return r;
 	mine = *req;

@@ -31,11 +31,18 @@ static int forbidden; /**< what io_uring_queue_init() returns, if not 0 */
 /** chance in 100 of a result that is changed, and of a call that does less */
 static unsigned int spoil;
 static int error; /**< a result that is changed is this error; 0: a short transfer or again */
-static unsigned int spoiled; /**< results and calls changed so far */
-static int sync_error;       /**< what the next fdatasync() ends with, if not 0 */
+static unsigned int spoiled;        /**< results and calls changed so far */
+static int sync_error;              /**< what the next fdatasync() ends with, if not 0 */
+static unsigned int rings, threads; /**< made so far */
 
 int __real_io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags);
 int __wrap_io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags);
+int __real_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
+                                      struct io_uring_params *p);
+int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
+                                      struct io_uring_params *p);
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 int __real_io_uring_submit(struct io_uring *ring);
 int __wrap_io_uring_submit(struct io_uring *ring);
 ssize_t __real_preadv64(int fd, const struct iovec *iov, int n, off_t off);
@@ -53,6 +60,21 @@ int
 __wrap_io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags)
 {
 	return forbidden != 0 ? forbidden : __real_io_uring_queue_init(entries, ring, flags);
+}
+
+int
+__wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
+                                  struct io_uring_params *p)
+{
+	rings++;
+	return __real_io_uring_queue_init_params(entries, ring, p);
+}
+
+int
+__wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	threads++;
+	return __real_pthread_create(t, attr, fn, arg);
 }
 
 /** Wait for what was submitted, and change some of the results. */
@@ -294,8 +316,53 @@ test_forbidden(void)
 	free(log);
 }
 
+/** A start and an end make some of these for each volume. */
+static void
+test_wait(void)
+{
+	static uint8_t mem[LEN] __attribute__((aligned(4096)));
+	struct iovec iov = {mem, LEN};
+	struct weft_block_extent found[2];
+	struct weft_block_req req = {
+	        .op = WEFT_BLOCK_WRITE, .len_bytes = LEN, .iov = &iov, .iovs = 1};
+	struct disk d;
+
+	for (unsigned int io = 0; io < 2; io++) {
+		unsigned int had_rings, had_threads;
+
+		open_file(&d, io == 0 ? NULL : "io=threads");
+		had_rings = rings;
+		had_threads = threads;
+		req.op = WEFT_BLOCK_WRITE;
+		memset(mem, (int)(7 + io), LEN);
+		CHECK_EQ(weft_block_wait(d.b, &req), 0);
+		req.op = WEFT_BLOCK_READ;
+		memset(mem, 0, LEN);
+		CHECK_EQ(weft_block_wait(d.b, &req), 0);
+		CHECK_EQ(req.done_bytes, LEN);
+		CHECK_EQ(mem[LEN - 1], 7 + io);
+		req = (struct weft_block_req){.op = WEFT_BLOCK_FLUSH};
+		CHECK_EQ(weft_block_wait(d.b, &req), 0);
+		sync_error = -EIO;
+		CHECK_EQ(weft_block_wait(d.b, &req), -EIO);
+		req = (struct weft_block_req){.op = WEFT_BLOCK_ZEROES, .len_bytes = LEN};
+		CHECK_EQ(weft_block_wait(d.b, &req), 0);
+		req = (struct weft_block_req){.op = WEFT_BLOCK_EXTENTS,
+		                              .len_bytes = BYTES,
+		                              .extents = found,
+		                              .max_extents = 2};
+		CHECK_EQ(weft_block_wait(d.b, &req), 0);
+		CHECK(req.extents_found > 0);
+		CHECK_EQ(rings, had_rings);
+		CHECK_EQ(threads, had_threads);
+		req = (struct weft_block_req){.len_bytes = LEN, .iov = &iov, .iovs = 1};
+		disk_close(&d);
+	}
+}
+
 WEFT_TEST_MAIN({"short and interrupted transfers by the ring are completed", test_short_ring},
                {"short and interrupted transfers by threads are completed", test_short_threads},
                {"an error ends its request alone, and one of a sync is told", test_errors},
                {"a file system without holes claims no discard", test_no_punch},
-               {"helper threads serve where io_uring is forbidden", test_forbidden})
+               {"helper threads serve where io_uring is forbidden", test_forbidden},
+               {"a request with a wait makes no ring and no thread", test_wait})

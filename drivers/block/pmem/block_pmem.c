@@ -139,7 +139,7 @@ pmem_chan_open(struct weft_block_chan *chan)
 
 	if (c == NULL)
 		return -ENOMEM;
-	r = weft_exec_create(PMEM_HELPERS, &c->exec);
+	r = weft_exec_create(chan->waits ? 0 : PMEM_HELPERS, &c->exec);
 	if (r != 0) {
 		free(c);
 		return r;

@@ -105,12 +105,14 @@ uring_chan_free(struct uring_chan *c)
 	free(c);
 }
 
-/** One descriptor for the ring and the executor. */
+/** One descriptor for the ring and the executor; none of a channel that waits. */
 static int
 uring_chan_fds(struct uring_chan *c)
 {
 	struct epoll_event in = {.events = EPOLLIN};
 
+	if (weft_exec_fd(c->exec) < 0)
+		return 0;
 	c->fd = epoll_create1(EPOLL_CLOEXEC);
 	if (c->fd < 0 || epoll_ctl(c->fd, EPOLL_CTL_ADD, weft_exec_fd(c->exec), &in) != 0)
 		return -errno;
@@ -130,8 +132,13 @@ uring_chan_open(struct weft_block_chan *chan)
 		return -ENOMEM;
 	c->disk = d;
 	c->fd = -1;
-	r = weft_exec_create(d->threads ? URING_HELPERS_NO_RING : URING_HELPERS, &c->exec);
-	if (r == 0 && !d->threads)
+	/* A channel of one request: a ring with registered memory, and threads, take milliseconds.
+	 */
+	if (chan->waits)
+		r = weft_exec_create(0, &c->exec);
+	else
+		r = weft_exec_create(d->threads ? URING_HELPERS_NO_RING : URING_HELPERS, &c->exec);
+	if (r == 0 && !d->threads && !chan->waits)
 		r = uring_ring_open(c, chan->depth, &c->ring, &chan->registered);
 	if (r == 0)
 		r = uring_chan_fds(c);

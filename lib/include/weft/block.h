@@ -454,6 +454,8 @@ struct weft_block_chan {
 	struct weft_block *block;
 	uint32_t depth;
 	bool registered; /**< the driver uses the memory of weft_block_mem_add() as registered */
+	/** It is weft_block_wait()'s: poll() may block, so the driver needs no threads for it. */
+	bool waits;
 	void *owner;
 	void *priv; /**< the driver's */
 };
