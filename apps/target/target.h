@@ -148,6 +148,13 @@ void target_memory_sparse(void *at, size_t bytes);
 void *target_table_make(size_t bytes);
 /** Does nothing for NULL. */
 void target_table_free(void *at, size_t bytes);
+/**
+ * Memory for the data of operations, of zeros, and populated, so that no polling thread faults for
+ * it. In huge pages where the kernel has some: each ring of the kernel's that is told of the memory
+ * keeps 16 octets for each page, and looks it up. NULL: no memory. Set-up. target_memory.c */
+void *target_staging_make(size_t bytes);
+/** Does nothing for NULL. */
+void target_staging_free(void *at, size_t bytes);
 
 /* ---- target_tel.c ---- */
 

@@ -6,6 +6,7 @@
  * of many long answers at once, would be kept, too.
  */
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -23,10 +24,11 @@
 #define TABLE_UNSEEN(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-#define MEMORY_CONNS 32           /* with more connections the target counts as busy */
-#define MEMORY_BYTES (4ull << 20) /* with more memory of calls and answers likewise */
-#define MEMORY_GREW  (8ull << 20) /* less growth is not worth a trim */
-#define MEMORY_LOOKS 4            /* looks in a row at which the target was idle */
+#define MEMORY_CONNS 32                   /* with more connections the target counts as busy */
+#define MEMORY_BYTES (4ull << 20)         /* with more memory of calls and answers likewise */
+#define MEMORY_GREW  (8ull << 20)         /* less growth is not worth a trim */
+#define MEMORY_HUGE  ((uintptr_t)2 << 20) /* a page that the kernel makes of 512, where it may */
+#define MEMORY_LOOKS 4                    /* looks in a row at which the target was idle */
 
 /** Memory that calls and answers of all workers hold now. */
 static uint64_t
@@ -98,6 +100,41 @@ target_memory_sparse(void *at, size_t bytes)
 
 	if (begin < end)
 		(void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
+}
+
+void *
+target_staging_make(size_t bytes)
+{
+	uint8_t *raw, *at;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (bytes + page - 1) & ~(page - 1);
+
+	raw = mmap(NULL, len + MEMORY_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	           0);
+	if (raw == MAP_FAILED)
+		return NULL;
+	at = (uint8_t *)(((uintptr_t)raw + MEMORY_HUGE - 1) & ~(MEMORY_HUGE - 1));
+	if (at != raw)
+		(void)munmap(raw, (size_t)(at - raw));
+	if (at != raw + MEMORY_HUGE)
+		(void)munmap(at + len, (size_t)(raw + MEMORY_HUGE - at));
+	(void)madvise(at, len, MADV_HUGEPAGE);
+	if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
+		return at;
+	if (errno == ENOMEM) {
+		(void)munmap(at, len);
+		return NULL;
+	}
+	/* A kernel before 5.14. */
+	for (size_t off = 0; off < len; off += page)
+		*(volatile uint8_t *)(at + off) = 0;
+	return at;
+}
+
+void
+target_staging_free(void *at, size_t bytes)
+{
+	if (at != NULL)
+		(void)munmap(at, bytes);
 }
 
 void *

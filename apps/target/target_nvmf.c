@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "addr.h"
@@ -144,9 +143,8 @@ nvmf_make(struct target_nvmf *n)
 	/* FR of Identify has room for eight octets. */
 	snprintf(a.firmware, sizeof(a.firmware), "%.8s", WEFT_VERSION);
 	n->bytes = c->staging_bytes;
-	at = mmap(NULL, n->bytes, PROT_READ | PROT_WRITE,
-	          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (at == MAP_FAILED)
+	at = target_staging_make(n->bytes);
+	if (at == NULL)
 		return -ENOMEM;
 	n->memory = at;
 	rc = weft_nvmf_create(&a, &n->nvmf);
@@ -397,8 +395,7 @@ target_nvmf_down(struct target *t)
 	if (n->evq != NULL)
 		(void)weft_evq_destroy(n->evq);
 	(void)weft_nvmf_destroy(n->nvmf);
-	if (n->memory != NULL)
-		(void)munmap(n->memory, n->bytes);
+	target_staging_free(n->memory, n->bytes);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -393,9 +392,8 @@ volumes_make(struct target *t, char *err, size_t err_size)
 	target_volume_set_workers(t->stack.nworkers);
 	/* It is there if an earlier call failed for one of the workers. */
 	if (t->staging == NULL) {
-		at = mmap(NULL, half, PROT_READ | PROT_WRITE,
-		          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		if (at == MAP_FAILED) {
+		at = target_staging_make(half);
+		if (at == NULL) {
 			snprintf(err, err_size, "[target] staging: not enough memory; choose less");
 			return -ENOMEM;
 		}
@@ -443,8 +441,7 @@ target_volumes_down(struct target *t)
 			vworker_free(vw);
 		t->workers[i].volumes = NULL;
 	}
-	if (t->staging != NULL)
-		(void)munmap(t->staging, t->conf.target.staging_bytes / 2);
+	target_staging_free(t->staging, t->conf.target.staging_bytes / 2);
 	t->staging = NULL;
 }
 
