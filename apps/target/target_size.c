@@ -20,15 +20,16 @@
 
 #define SIZE_PROGRAM      (42 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
-#define SIZE_VOLUME       (MIB + 128 * KIB) /* of each worker: memory of its operations */
-#define SIZE_EXPORT       (40 * KIB)        /* of each export: its state and configuration */
-#define SIZE_EXPORT_OF    (4 * KIB)         /* likewise on each worker: its counters */
-#define SIZE_CONN         (72 * KIB)        /* docs/limits.md, "connections" */
-#define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
-#define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
-#define SIZE_HOSTS_WORKER (6 * MIB)  /* completions of NVMe hosts' queues */
-#define SIZE_COMPLETIONS  65536U     /* of a worker's queues: five an entry, and 32 RDMA Reads */
-#define SIZE_ENTRY        (10 * KIB) /* of a queue: a command, and a capsule with its data */
+#define SIZE_VOLUME       (160 * KIB)  /* of each worker: its ring, threads, tables */
+#define SIZE_VOLUME_OPS   (1056 * KIB) /* likewise, at most: scratch memory of its operations */
+#define SIZE_EXPORT       (40 * KIB)   /* of each export: its state and configuration */
+#define SIZE_EXPORT_OF    (4 * KIB)    /* likewise on each worker: its counters */
+#define SIZE_CONN         (72 * KIB)   /* docs/limits.md, "connections" */
+#define SIZE_CONN_CALLS   (64 * KIB)   /* beyond the budget: "calls begun", "answers not taken" */
+#define SIZE_CALLS_BUDGET (64 * MIB)   /* of a worker */
+#define SIZE_HOSTS_WORKER (6 * MIB)    /* completions of NVMe hosts' queues */
+#define SIZE_COMPLETIONS  65536U       /* of a worker's queues: five an entry, and 32 RDMA Reads */
+#define SIZE_ENTRY        (10 * KIB)   /* of a queue: a command, and a capsule with its data */
 #define SIZE_PAGE         4096
 #define SIZE_LINE         256
 
@@ -100,6 +101,7 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 	             (uint64_t)nexports * (SIZE_EXPORT + n->workers * SIZE_EXPORT_OF);
 	if (n->volumes > 0)
 		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME;
+	n->volume_ops = (uint64_t)n->volumes * n->workers * SIZE_VOLUME_OPS;
 	if (c->nsubsys > 0) {
 		n->hosts = c->nvmf.staging_bytes + n->workers * SIZE_HOSTS_WORKER;
 		n->queues = n->workers * (SIZE_COMPLETIONS / (5 * c->nvmf.queue_depth + 32));
@@ -323,7 +325,7 @@ size_print(const struct conf *c, const struct size_ask *ask, const struct size_r
 	snprintf(why, sizeof(why), "with %" PRIu32 " worker%s", n.workers,
 	         n.workers == 1 ? "" : "s");
 	size_row(out, "the program", n.program, why);
-	snprintf(why, sizeof(why), "%" PRIu32 " volume%s: [target] staging, and 1.1 MiB a worker",
+	snprintf(why, sizeof(why), "%" PRIu32 " volume%s: [target] staging, and 160 KiB a worker",
 	         n.volumes, n.volumes == 1 ? "" : "s");
 	size_row(out, "volumes", n.staging, why);
 	if (n.hosts > 0)
@@ -336,11 +338,16 @@ size_print(const struct conf *c, const struct size_ask *ask, const struct size_r
 	         n.clients == 1 ? "" : "s");
 	size_row(out, "clients", n.conns, why);
 	size_row(out, "calls and answers", n.calls, "at most, under load");
+	if (n.volumes > 0)
+		size_row(out, "operations of volumes", n.volume_ops,
+		         "at most, under load of all at once");
 	snprintf(why, sizeof(why), "at most, by %" PRIu32 " queues of hosts in full use", n.queues);
 	if (n.queues > 0)
 		size_row(out, "commands of NVMe hosts", n.queue_bytes, why);
 	size_row(out, "in all",
-	         size_at_start(&n, false) + n.exports + n.conns + n.calls + n.queue_bytes, "");
+	         size_at_start(&n, false) + n.exports + n.conns + n.calls + n.volume_ops +
+	                 n.queue_bytes,
+	         "");
 	if (r->huge_page > 0) {
 		snprintf(why, sizeof(why), "%" PRIu64 " of %" PRIu64 " KiB for packet buffers",
 		         (n.buffers + r->huge_page - 1) / r->huge_page, r->huge_page / KIB);

@@ -24,6 +24,7 @@ struct size_need {
 	uint64_t program;     /**< the program itself, its tables and threads */
 	uint64_t conns;       /**< state of the clients' connections */
 	uint64_t calls;       /**< calls and answers of all clients, at most */
+	uint64_t volume_ops;  /**< memory of all volumes' operations, at most */
 	uint64_t hosts;       /**< data of NVMe hosts on its way, and their completions */
 	uint64_t queue_bytes; /**< commands of all queues of NVMe hosts, at most */
 	uint32_t volumes, clients, workers, queues;

@@ -114,19 +114,24 @@ volume_format(struct opening *o, struct target_volume *v)
 	return 0;
 }
 
-/** The memory of operations: populated, so that no polling thread faults for it. */
+/**
+ * The memory of operations that cannot use their own: of parts of blocks, of Verifies. Of thousands
+ * of volumes few have such operations, so a page is taken by the first one that needs it, and the
+ * kernel's rings are not told of the memory: telling would populate it.
+ */
 static int
 volume_scratch(struct opening *o, struct target_volume *v, struct weft_vol_attr *a)
 {
 	void *at;
 
 	v->scratch_bytes = weft_vol_scratch_bytes(a);
-	at = mmap(NULL, v->scratch_bytes, PROT_READ | PROT_WRITE,
-	          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	at = mmap(NULL, v->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	          0);
 	if (at == MAP_FAILED)
 		return opening_fail(o, -ENOMEM, "not enough memory for its operations");
+	target_memory_sparse(at, v->scratch_bytes);
 	a->memory = v->scratch = at;
-	return weft_block_mem_add(v->block, v->scratch, v->scratch_bytes);
+	return 0;
 }
 
 static int

@@ -176,7 +176,8 @@ test_need(void)
 	CHECK_EQ(n.conns + n.calls, 0);
 	ask = (struct size_ask){.volumes = 101, .clients = 1000};
 	size_of(&c, &ask, &more);
-	CHECK(more.staging - n.staging >= 100 * MIB && more.staging - n.staging < 150 * MIB);
+	CHECK(more.staging - n.staging >= 10 * MIB && more.staging - n.staging < 20 * MIB);
+	CHECK(more.volume_ops >= 101 * MIB && more.volume_ops < 110 * MIB);
 	CHECK_EQ(more.conns, 1000 * 72 * 1024);
 	ask.clients = UINT32_MAX;
 	size_of(&c, &ask, &more);
