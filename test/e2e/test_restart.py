@@ -32,7 +32,7 @@ if "--check-config" not in sys.argv:
 os.execv("{real}", ["{real}", *sys.argv[1:]])
 """
 LONG = RESTARTS > 9  # suite soak
-LARGE, ORDERED_MS, KILLED_MS = 7, 2000, 1000
+LARGE, GOAL_MS = 7, 1000
 
 
 class Rider:
@@ -322,7 +322,7 @@ def test_little_memory():
 
 
 def test_large():
-    """30 GiB of volumes: the time from the end of a target, in order and by a kill, to its first answer."""
+    """30 GiB of volumes: the time from the end of a target, in order and by a kill, to the first answer that its client has."""
     if not LONG:
         raise Skip("suite soak measures it, with nothing beside it")
     sizes = {"disk": "16M", **{f"big{i}": "10G" for i in range(3)}}
@@ -341,15 +341,18 @@ def test_large():
     rider = Rider(t, SEED + 1)
     t.start()
     rider.rides()
+    killed = []
     for i in range(LARGE):
+        # The client hears of the end later than it comes: the time counts from the kill.
+        began = time.monotonic()
         t.kill()
         t.start()
         rider.stands(i + 1)
+        killed.append(round(1000 * (time.monotonic() - began)))
     rider.end()
-    killed = rider.stalls_ms()
-    print(f"# 30 GiB: without a connection for {ordered} ms at restarts in order, {killed} ms at kills", flush=True)
+    print(f"# 30 GiB: without a connection for {ordered} ms at restarts in order; {killed} ms from a kill to the first answer", flush=True)
     assert t.term() == 0
-    assert statistics.median(ordered) < ORDERED_MS and statistics.median(killed) < KILLED_MS, (ordered, killed)
+    assert statistics.median(ordered) < GOAL_MS and statistics.median(killed) < GOAL_MS, (ordered, killed)
 
 
 if __name__ == "__main__":
