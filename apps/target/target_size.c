@@ -21,6 +21,7 @@
 #define SIZE_PROGRAM      (42 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
 #define SIZE_VOLUME       (160 * KIB)  /* of each worker: its ring, threads, tables */
+#define SIZE_VOLUME_SUMS  (320 * KIB)  /* of one with checksums: the maps, the scrubber */
 #define SIZE_VOLUME_OPS   (1056 * KIB) /* likewise, at most: scratch memory of its operations */
 #define SIZE_EXPORT       (40 * KIB)   /* of each export: its state and configuration */
 #define SIZE_EXPORT_OF    (4 * KIB)    /* likewise on each worker: its counters */
@@ -82,25 +83,32 @@ void
 size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 {
 	uint32_t nexports = 0; /* but volumes, whose memory is SIZE_VOLUME's */
+	uint32_t sums = 0;     /* volumes with checksums */
 
 	*n = (struct size_need){.workers = c->nworkers > 0 ? c->nworkers : 1,
 	                        .clients = size_most_clients(c)};
 	for (uint32_t i = 0; i < c->nexports; i++) {
 		nexports += c->exports[i].format != CONF_FORMAT_VOLUME;
+		sums += c->exports[i].format == CONF_FORMAT_VOLUME && c->exports[i].checksums;
 		if (c->exports[i].format == CONF_FORMAT_VOLUME)
 			n->volumes++;
 		else
 			n->exports += size_export(&c->exports[i]);
 	}
-	if (ask->volumes != UINT32_MAX)
+	/* Those that are asked for are as those that there are. */
+	if (ask->volumes != UINT32_MAX) {
+		if (sums > 0)
+			sums = ask->volumes;
 		n->volumes = ask->volumes;
+	}
 	if (ask->clients != UINT32_MAX)
 		n->clients = ask->clients;
 	n->buffers = size_buffers(c);
 	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER +
 	             (uint64_t)nexports * (SIZE_EXPORT + n->workers * SIZE_EXPORT_OF);
 	if (n->volumes > 0)
-		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME;
+		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME +
+		             sums * SIZE_VOLUME_SUMS;
 	n->volume_ops = (uint64_t)n->volumes * n->workers * SIZE_VOLUME_OPS;
 	if (c->nsubsys > 0) {
 		n->hosts = c->nvmf.staging_bytes + n->workers * SIZE_HOSTS_WORKER;

@@ -542,6 +542,32 @@ weft_vol_scratch_bytes(const struct weft_vol_attr *attr)
 	       (attr->scratch == 0 ? 8 : attr->scratch) * VOL_STRIDE_BYTES;
 }
 
+static bool
+open_is_zero(const uint8_t *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, WEFT_VOL_SUM_BLOCK - 1) == 0;
+}
+
+/** Read the maps into memory of zeros. Only pages that are not zero are written to. */
+static int
+open_read_maps(const struct weft_vol *v)
+{
+	const uint64_t bytes = WEFT_VOL_MAPS * v->sums->map_bytes;
+	uint8_t *mem = open_memory(&v->device, OPEN_HEAD_BYTES);
+	uint64_t n;
+	int r = mem != NULL ? 0 : -ENOMEM;
+
+	for (uint64_t at = 0; at < bytes && r == 0; at += n) {
+		n = VOL_MIN(bytes - at, OPEN_HEAD_BYTES);
+		r = open_io(v->block, WEFT_BLOCK_READ, v->info.super.map_at + at, mem, n);
+		for (uint64_t p = 0; p < n && r == 0; p += WEFT_VOL_SUM_BLOCK)
+			if (!open_is_zero(mem + p))
+				memcpy(v->sums->maps + at + p, mem + p, WEFT_VOL_SUM_BLOCK);
+	}
+	free(mem);
+	return r;
+}
+
 /** Read the maps: groups that were written to when the volume was not closed are in doubt. */
 static int
 open_sums(struct weft_vol *v, const struct open_reason *why)
@@ -557,8 +583,7 @@ open_sums(struct weft_vol *v, const struct open_reason *why)
 	if (r != 0)
 		return r;
 	s = v->sums;
-	r = open_io(v->block, WEFT_BLOCK_READ, v->info.super.map_at, s->maps,
-	            WEFT_VOL_MAPS * s->map_bytes);
+	r = open_read_maps(v);
 	if (r != 0)
 		return open_refuse(why, r, "the maps of checksums cannot be read: %s",
 		                   strerror(-r));
@@ -572,6 +597,23 @@ open_sums(struct weft_vol *v, const struct open_reason *why)
 		}
 	}
 	return 0;
+}
+
+/** Clear all maps but the first: pages of which the medium has, or may have, bits. */
+static void
+open_clear_maps(const struct weft_vol *v)
+{
+	struct vol_sums *s = v->sums;
+	int r = 0;
+
+	for (uint64_t at = s->map_bytes; at < WEFT_VOL_MAPS * s->map_bytes && r == 0;
+	     at += WEFT_VOL_SUM_BLOCK) {
+		if (!s->unsure[at / WEFT_VOL_SUM_BLOCK] && open_is_zero(s->maps + at))
+			continue;
+		memset(s->maps + at, 0, WEFT_VOL_SUM_BLOCK);
+		r = open_io(v->block, WEFT_BLOCK_WRITE, v->info.super.map_at + at, s->maps + at,
+		            WEFT_VOL_SUM_BLOCK);
+	}
 }
 
 /** Note that all checksums are right but those in doubt. An error leaves it as after a crash. */
@@ -589,10 +631,7 @@ open_sums_close(struct weft_vol *v)
 		if (open_io(v->block, WEFT_BLOCK_WRITE, v->info.super.map_at, s->maps,
 		            s->map_bytes) == 0 &&
 		    open_flush(v->block) == 0) {
-			memset(s->maps + s->map_bytes, 0, (WEFT_VOL_MAPS - 1) * s->map_bytes);
-			(void)open_io(v->block, WEFT_BLOCK_WRITE,
-			              v->info.super.map_at + s->map_bytes, s->maps + s->map_bytes,
-			              (WEFT_VOL_MAPS - 1) * s->map_bytes);
+			open_clear_maps(v);
 			(void)open_flush(v->block);
 		}
 	}

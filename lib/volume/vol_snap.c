@@ -102,7 +102,9 @@ snap_page(struct weft_vol_op *op)
 	}
 	saved = s->saved + snap->at;
 	if (snap->pass == SNAP_NOTE) {
-		memcpy(map, saved, WEFT_VOL_SUM_BLOCK);
+		/* What is never written to takes no memory. */
+		if (memcmp(map, saved, WEFT_VOL_SUM_BLOCK) != 0)
+			memcpy(map, saved, WEFT_VOL_SUM_BLOCK);
 		return false;
 	}
 	for (uint32_t i = 0; i < WEFT_VOL_SUM_BLOCK; i++)

@@ -7,6 +7,7 @@
  */
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <isa-l.h>
 
@@ -16,14 +17,19 @@ int
 vol_sums_new(uint64_t bytes, struct vol_sums **out)
 {
 	struct vol_sums *s = calloc(1, sizeof(*s));
-	void *maps = NULL;
+	void *maps;
 
 	if (s == NULL)
 		return -ENOMEM;
 	s->groups = weft_vol_groups(bytes);
 	s->map_bytes = weft_vol_map_bytes(bytes);
-	if (posix_memalign(&maps, 4096, WEFT_VOL_MAPS * s->map_bytes) == 0)
+	/* Nearly all of it stays zero, and pages that are never written to take no memory. */
+	maps = mmap(NULL, WEFT_VOL_MAPS * s->map_bytes, PROT_READ | PROT_WRITE,
+	            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (maps != MAP_FAILED) {
 		s->maps = maps;
+		(void)madvise(maps, WEFT_VOL_MAPS * s->map_bytes, MADV_NOHUGEPAGE);
+	}
 	s->doubt = calloc(1, s->map_bytes);
 	s->in_use = calloc(1, s->map_bytes);
 	s->saved = calloc(1, s->map_bytes);
@@ -42,7 +48,8 @@ vol_sums_end(struct vol_sums *s)
 {
 	if (s == NULL)
 		return;
-	free(s->maps);
+	if (s->maps != NULL)
+		(void)munmap(s->maps, WEFT_VOL_MAPS * s->map_bytes);
 	free(s->doubt);
 	free(s->in_use);
 	free(s->saved);

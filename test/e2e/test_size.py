@@ -8,8 +8,8 @@ from weft_e2e import Target, app, main, path, run
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def target(name, volumes, extra="", port_extra=""):
-    return Target(name, {f"v{i}": {"path": path(f"{name}{i}.vol"), "size": "16M", "format": "volume"} for i in range(volumes)},
+def target(name, volumes, extra="", port_extra="", **keys):
+    return Target(name, {f"v{i}": {"path": path(f"{name}{i}.vol"), "size": "16M", "format": "volume", **keys} for i in range(volumes)},
                   extra=extra + "\n[weft]\nhugepages = never\n", port_extra=port_extra)
 
 
@@ -29,8 +29,8 @@ def resident(t):
 
 def test_size_holds():
     """What a target takes at its start is not more than was said, and not less than two thirds of it."""
-    for volumes in (1, 6):
-        t = target(f"sz{volumes}", volumes, "staging = 128M\n")
+    for volumes, keys in ((1, {}), (6, {}), (24, {"checksums": "yes"})):
+        t = target(f"sz{volumes}", volumes, "staging = 128M\n", **keys)
         rc, need = size(t)
         assert rc == 0, need
         said = need["needed to start"] - need["packet buffers"]
