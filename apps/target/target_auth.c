@@ -145,6 +145,28 @@ target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t
 	return 0;
 }
 
+int
+target_auth_check_export(const struct conf *fresh, const char *name,
+                         const struct key_file *hash_key, char *err, size_t err_size)
+{
+	char why[CONF_ERR_MAX];
+	struct key_file key;
+	int rc = 0;
+
+	for (uint32_t i = 0; hash_key->bytes > 0 && i < fresh->nclients && rc == 0; i++) {
+		const struct conf_client *c = &fresh->clients[i];
+
+		rc = key_file_read(c->key_file, &key, why, sizeof(why));
+		if (rc != 0)
+			snprintf(err, err_size, "client %s: key_file %s: %s", c->name, c->key_file,
+			         why);
+		else
+			rc = key_check_export(c->name, &key, name, hash_key, err, err_size);
+		explicit_bzero(&key, sizeof(key));
+	}
+	return rc;
+}
+
 uint32_t
 target_auth_known(struct target *t)
 {

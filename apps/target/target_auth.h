@@ -28,6 +28,10 @@ int target_auth_open(struct target *t, char *err, size_t err_size);
 /** Replace the clients by those of another configuration. The program's thread. -errno with one
  * line in err. */
 int target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size);
+/** Compare the key of an export that is opened, if it has one, with those of all clients, whose
+ * files are read. 0 or -errno with one line in err. */
+int target_auth_check_export(const struct conf *fresh, const char *name,
+                             const struct key_file *hash_key, char *err, size_t err_size);
 /** Number of clients. */
 uint32_t target_auth_known(struct target *t);
 /** The connection ends: release its reference to the clients. */

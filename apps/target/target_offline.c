@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_auth.h"
 #include "target_file.h"
 #include "target_grant.h"
 #include "target_media.h"
@@ -292,7 +293,7 @@ offline_try(struct target *t, struct target_export *ex, const struct conf *fresh
 		atomic_store_explicit(&ex->rights, conf->rights, memory_order_relaxed);
 		atomic_store_explicit(&ex->file, TARGET_FILE_HERE, memory_order_relaxed);
 		pthread_mutex_unlock(&ex->lock);
-		rc = target_auth_reload(t, fresh, err, err_size);
+		rc = target_auth_check_export(fresh, conf->name, &opened.hash_key, err, err_size);
 		if (rc == 0 && ex->volume != NULL)
 			rc = target_volume_attach(t, ex, err, err_size);
 		if (rc != 0) {

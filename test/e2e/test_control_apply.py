@@ -276,6 +276,34 @@ def test_block_device():
         assert t.term() == 0
 
 
+def calls(t):
+    """System calls of the target that read."""
+    with open(f"/proc/{t.proc.pid}/io") as f:
+        return int(re.search(r"syscr: (\d+)", f.read())[1])
+
+
+def test_keys():
+    """Exports that come do not read the keys of all clients again, for each of them. One with a client's key is refused."""
+    exports, clients, reads = 40, 24, {}
+    for n in range(clients):
+        with open(path(f"ky.{n}"), "w") as f:
+            f.write("%064x" % (n + 1))
+        os.chmod(path(f"ky.{n}"), 0o600)
+    for n in (1, clients):
+        names = "".join(f"[client c{i}]\nkey_file = {path(f'ky.{i}')}\n" for i in range(n))
+        t = stateful(f"ky{n}", extra=f"host_auth = optional\n{names}").start()
+        file = write("ky.set", *[section(f"x{i}", persist="volatile", size="24K") for i in range(exports)])
+        before = calls(t)
+        t.ctl("apply", file)
+        reads[n] = calls(t) - before
+        if n == clients:
+            line = t.ctl("export", "create", "same", "size=24K", "persist=volatile", "hash=hmac-sha256",
+                         f"hash_key_file={path('ky.3')}", ok=7)
+            assert "client c3 and export same have the same key" in line, line
+        assert t.term() == 0
+    assert reads[clients] < reads[1] + exports * clients / 4, reads
+
+
 if __name__ == "__main__":
     print(f"# WEFT_TEST_SEED={SEED}")
-    main([test_diff_and_apply, test_refused, test_fails_in_the_middle, test_kill_between_steps, test_block_device])
+    main([test_diff_and_apply, test_refused, test_fails_in_the_middle, test_kill_between_steps, test_block_device, test_keys])
