@@ -238,7 +238,8 @@ call_any(struct rig_conn *k, uint8_t proc)
 	if (c == NULL)
 		return;
 	how = fuzz_u8(&z->in);
-	c->proc = proc % (WEFT_VOLRPC_CLONE + 1);
+	/* What the corpora say of the procedures before it stays. */
+	c->proc = proc == WEFT_VOLRPC_LIST_FROM ? proc : proc % (WEFT_VOLRPC_CLONE + 1);
 	c->no_chunks = (how & 0x40) != 0;
 	if (c->proc == WEFT_VOLRPC_OPEN) {
 		call_open(k, c, how);
@@ -247,6 +248,9 @@ call_any(struct rig_conn *k, uint8_t proc)
 	switch (c->proc) {
 	case WEFT_VOLRPC_NULL:
 	case WEFT_VOLRPC_LIST:
+		break;
+	case WEFT_VOLRPC_LIST_FROM:
+		c->args.list.from = (how & 0x80) != 0 ? UINT32_MAX : how & 0x3f;
 		break;
 	case WEFT_VOLRPC_CLOSE:
 		c->args.close.handle = any_handle();

@@ -270,6 +270,7 @@ def target():
         'revoked': b'\2' + open_() + wopen() + rdma() + stuck + every + b'\6\0' + wait() * 6 + go + b'\0',
         'dead': b'\2' + open_() + stuck + every + b'\6\1' + wait(255) * 3 + open_(1) + rng(5, 4096, 4096, 0, 1, 1) + go + b'\0',
         'raw': b'\0' + open_() + b''.join(bytes([3, 0x80 | p, 32]) + bytes(range(32)) for p in range(17)) + b'\0',
+        'list': b'\2' + open_() + call(21) + call(21, how=1) + call(21, how=0x80) + b'\0',
         'memory': b'\2' + open_() + call(4, bytes([0]) + e(0) + e(1 << 20), 0, 0, 0x20) * 6 + b'\0',
     }
 
