@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weft-target --size beside what a target takes, and a start with too little memory. test_size.py BUILD [CASE...]"""
+import os
 import re
+import subprocess
+import time
 
-from weft_e2e import Target, app, main, path, run
+from weft_e2e import BUILD, PROCS, Target, app, main, memif, path, run
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -39,6 +42,38 @@ def test_size_holds():
         assert t.term() == 0
 
 
+def test_size_used():
+    """Clients that read and write volumes: they bring at least half of the row `clients`, and, with what they do, at most what the rows
+    of clients, calls and operations say together."""
+    conns, volumes = 128, 8
+    t = target("su", volumes, "staging = 64M\nmax_opens_per_s = 0\ncredits = 32\n")
+    rc, need = size(t, "--clients", str(conns))
+    assert rc == 0, need
+    t.start()
+    idle = resident(t)
+    config = path("su.client.ini")
+    with open(config, "w") as f:
+        f.write(f"[port p0]\ndev = {memif(0, 'client', t.sock(0))}\naddress = 10.0.0.2/24\n")
+        f.write("".join(f"[network n{i}]\nport = p0\naddress = 10.0.0.{2 + i}/32\n" for i in range(1, 8)))
+    p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "share_probe"), config, "v0", "2",
+                          *(f"10.0.0.{2 + i},10.0.0.1,{conns // 8},8,65536" for i in range(8))],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    PROCS.append(p)
+    most = 0
+    while p.poll() is None:
+        most = max(most, resident(t))
+        time.sleep(0.02)
+    out, err = p.communicate()
+    assert p.returncode == 0 and all(int(line.split()[1]) > 0 for line in out.splitlines()), (out, err)
+    brought = most - idle
+    rows = {k: need[k] for k in ("clients", "calls and answers", "operations of volumes")}
+    print(f"# {conns} connections brought {brought / 2**20:.1f} MiB; --size says " +
+          ", ".join(f"{k} {v / 2**20:.1f} MiB" for k, v in rows.items()))
+    assert rows["clients"] / 2 <= brought <= sum(rows.values()), (brought, rows)
+    assert idle <= need["needed to start"] - need["packet buffers"] and most <= need["in all"] - need["packet buffers"], (idle, most, need)
+    assert t.term() == 0
+
+
 def test_size_asked():
     """Volumes and clients that are not there yet."""
     t = target("sz2", 1)
@@ -66,4 +101,4 @@ def test_size_refused():
 
 
 if __name__ == "__main__":
-    main([test_size_holds, test_size_asked, test_size_refused])
+    main([test_size_holds, test_size_used, test_size_asked, test_size_refused])
