@@ -4,11 +4,12 @@
 one line."""
 import json
 import os
+import re
 import time
 
 from test_control import request
 from test_control_exports import restart, stateful
-from weft_e2e import main, make_file, path
+from weft_e2e import BUILD, main, make_file, path
 
 MOST = 4096  # CONF_EXPORTS_MAX
 VOLUMES = int(os.environ.get("WEFT_MANY_VOLUMES", "24"))
@@ -43,6 +44,32 @@ def begin(name):
     return stateful(name, exports)
 
 
+def on_cpu(t):
+    """Nanoseconds that the target has had on a processor, all threads together."""
+    ns = 0
+    for task in os.listdir(f"/proc/{t.proc.pid}/task"):
+        with open(f"/proc/{t.proc.pid}/task/{task}/schedstat", encoding="ascii") as f:
+            ns += int(f.read().split()[0])
+    return ns
+
+
+def idle(t, began):
+    """What thousands of volumes without operations take: at most 1 % of a core, and of a build for tests 2 %."""
+    with open(os.path.join(BUILD, "meson-info", "intro-buildoptions.json"), encoding="utf-8") as f:
+        release = any(o["name"] == "buildtype" and o["value"] == "release" for o in json.load(f))
+    ready = time.monotonic() - began
+    time.sleep(1)
+    was, at = on_cpu(t), time.monotonic()
+    time.sleep(10)
+    share = (on_cpu(t) - was) / 1e7 / (time.monotonic() - at)
+    with open(f"/proc/{t.proc.pid}/status", encoding="ascii") as f:
+        said = f.read()
+    mib, threads = (int(re.search(rf"^{k}:\s+(\d+)", said, re.M)[1]) for k in ("RssAnon", "Threads"))
+    print(f"# {VOLUMES} volumes and {OBJECTS} objects: ready after {ready:.1f} s, {mib >> 10} MiB, {threads} threads, "
+          f"idle {share:.2f} % of a core", flush=True)
+    assert share <= (1 if release else 2), share
+
+
 def start(t):
     """Start it, which takes longer than most, as each new volume is made durable."""
     t.spawn()
@@ -55,7 +82,10 @@ def start(t):
 
 def test_served():
     """The first and the last one are written to and read; all are listed, shown and counted; a set of as many is made and deleted."""
+    began = time.monotonic()
     t = start(begin("sv"))
+    if VOLUMES >= 1000:
+        idle(t, began)
     names = [f"v{i}" for i in range(VOLUMES)] + [f"o{i}" for i in range(OBJECTS)] + ["last"]
     assert " more\n" in t.logged().split("ready:")[1], t.logged()[-300:]
     assert listed(t) == names
