@@ -62,6 +62,14 @@ wv_cq(struct ibv_cq *c)
 	return (struct wv_cq *)(void *)c;
 }
 
+/** Completions that the program has not taken: a hint, without a lock. */
+static inline uint32_t
+wv_cq_unread(struct wv_cq *c)
+{
+	return atomic_load_explicit(&c->tail, memory_order_relaxed) -
+	       atomic_load_explicit(&c->head, memory_order_relaxed);
+}
+
 /** Append a completion, under the engine's lock. False: no room; the queue is in error. */
 bool wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited);
 /** Remove the completions of a QP that is destroyed or reset. */

@@ -62,6 +62,7 @@ void
 wv_post_done(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 {
 	struct wv_qp *q = user;
+	uint32_t taken = 0;
 
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++) {
@@ -92,5 +93,8 @@ wv_post_done(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned 
 		if (!wv_cq_put(recv ? q->rcq : q->scq, &w,
 		               !ok || (wc[i].flags & WEFT_WC_SOLICITED) != 0))
 			wv_qp_abort(q);
+		taken += recv;
 	}
+	if (taken > 0 && q->srq == NULL)
+		wv_rq_taken(q, taken);
 }

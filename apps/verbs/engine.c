@@ -164,7 +164,7 @@ engine_thread(void *arg)
 	pthread_cond_signal(&s->done_cond);
 	pthread_mutex_unlock(&s->lock);
 	if (rc == 0)
-		wv_helper_run((unsigned int)CPU_COUNT(&process_cpus));
+		wv_helper_run((unsigned int)CPU_COUNT(&process_cpus), &hooks->helper);
 	return NULL;
 }
 

@@ -19,6 +19,8 @@
 
 #include <weft/weft.h>
 
+#include "helper.h"
+
 /** What all objects are made of. Valid after wv_engine_up() returned 0. */
 struct wv_engine {
 	struct weft_ctx *ctx;
@@ -35,6 +37,7 @@ struct wv_engine_hooks {
 	/** the end of the process: let connections send what they have, until end_ns. Under the
 	 * lock */
 	void (*drain)(uint64_t end_ns);
+	struct wv_helper_hooks helper;
 };
 
 /** Set them, once, before main(). */

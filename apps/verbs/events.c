@@ -66,8 +66,11 @@ events_on(void *user, const struct weft_event *ev)
 	}
 }
 
-static const struct wv_engine_hooks events_hooks = {.on_event = events_on,
-                                                    .drain = wv_qp_drain_all};
+static const struct wv_engine_hooks events_hooks = {
+        .on_event = events_on,
+        .drain = wv_qp_drain_all,
+        .helper = {.may_hold = wv_rq_low, .hold = wv_rq_hold},
+};
 
 static void __attribute__((constructor)) events_register(void)
 {

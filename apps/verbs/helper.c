@@ -18,6 +18,7 @@
 #define HELPER_LOOK_MIN_NS (500 * 1000ULL)  /**< between two looks, while the program polls */
 #define HELPER_LOOK_MAX_NS (4000 * 1000ULL) /**< the same, when it has polled for long */
 #define HELPER_NAP_NS      (10 * 1000L)     /**< between two polls beside a program that spins */
+#define HELPER_HOLD_NS     (50 * 1000L) /**< between two looks whether the program has caught up */
 #define HELPER_JUDGE_NS    (1000 * 1000ULL)
 #define HELPER_SLICE_NS    (100 * 1000ULL)
 #define HELPER_MANY_CPUS   4                /**< so many for both without a nap */
@@ -85,14 +86,29 @@ helper_spins(struct helper_judge *j, uint64_t now_ns)
 	return j->spins;
 }
 
+/** The lock is taken without wv_lock(), which polls when the worker was another thread's. */
+static bool
+helper_holds(const struct wv_helper_hooks *hooks)
+{
+	bool holds;
+
+	if (!hooks->may_hold())
+		return false;
+	wv_lock_only();
+	holds = hooks->hold(wv_now_ns());
+	wv_unlock();
+	return holds;
+}
+
 /**
  * Poll until the program polls again by itself. announced: the program has said that it sleeps;
  * else it may spin, or sleep in a call that this library does not know.
  */
 static void
-helper_take_over(bool announced, unsigned int ncpus)
+helper_take_over(bool announced, unsigned int ncpus, const struct wv_helper_hooks *hooks)
 {
 	const struct timespec nap = {.tv_nsec = HELPER_NAP_NS};
+	const struct timespec hold = {.tv_nsec = HELPER_HOLD_NS};
 	uint64_t last = atomic_load_explicit(&seen, memory_order_relaxed);
 	uint64_t now_ns = wv_now_ns(), idle_ns = now_ns, hot_ns = 0;
 	struct helper_judge judge = {
@@ -103,6 +119,10 @@ helper_take_over(bool announced, unsigned int ncpus)
 		bool alone;
 		int n;
 
+		if (helper_holds(hooks)) {
+			(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &hold, NULL);
+			continue;
+		}
 		wv_lock();
 		n = wv_poll_locked();
 		now_ns = wv_now_ns();
@@ -148,7 +168,7 @@ helper_short_slices(void)
 }
 
 void
-wv_helper_run(unsigned int ncpus)
+wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks)
 {
 	uint64_t look_ns = HELPER_LOOK_MIN_NS, last = 0, count;
 
@@ -158,7 +178,7 @@ wv_helper_run(unsigned int ncpus)
 	for (;;) {
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		if (count == last) {
-			helper_take_over(false, ncpus);
+			helper_take_over(false, ncpus, hooks);
 			look_ns = HELPER_LOOK_MIN_NS;
 			last = atomic_load_explicit(&seen, memory_order_relaxed);
 		} else {
@@ -167,7 +187,7 @@ wv_helper_run(unsigned int ncpus)
 			        look_ns * 2 < HELPER_LOOK_MAX_NS ? look_ns * 2 : HELPER_LOOK_MAX_NS;
 		}
 		if (helper_look_later(look_ns)) {
-			helper_take_over(true, ncpus);
+			helper_take_over(true, ncpus, hooks);
 			look_ns = HELPER_LOOK_MIN_NS;
 			last = atomic_load_explicit(&seen, memory_order_relaxed);
 		}

@@ -14,8 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** What the helper asks the sources above it. */
+struct wv_helper_hooks {
+	/** whether hold() may say so; any time */
+	bool (*may_hold)(void);
+	/** whether not to poll now, so that the program can catch up. Under the engine's lock */
+	bool (*hold)(uint64_t now_ns);
+};
+
 /** The helper's loop; it does not return. ncpus: that the process may use. */
-void wv_helper_run(unsigned int ncpus);
+void wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks);
 /** The program polls the worker now. */
 void wv_helper_seen(void);
 /** The program polls no longer: take over. */

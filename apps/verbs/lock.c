@@ -99,7 +99,7 @@ engine_own(void)
 }
 
 void
-wv_lock(void)
+wv_lock_only(void)
 {
 	int old;
 
@@ -111,6 +111,12 @@ wv_lock(void)
 		atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
 	}
 	cancel_state = old;
+}
+
+void
+wv_lock(void)
+{
+	wv_lock_only();
 	engine_own();
 }
 

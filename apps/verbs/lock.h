@@ -10,6 +10,8 @@
 
 /** Take the lock, poll once, and return it. False: another thread has it; its sleep ends. */
 bool wv_trylock_poll(void);
+/** wv_lock() without becoming the worker's thread: to look at what the lock protects. */
+void wv_lock_only(void);
 /** wv_lock(), but at most until end_ns of wv_now_ns(). */
 bool wv_lock_until(uint64_t end_ns);
 /** Sleep with the lock held, until there is something to do or another thread wants the lock. */

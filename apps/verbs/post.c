@@ -260,6 +260,8 @@ wv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 			continue;
 		}
 		rc = weft_post_recv(q->qp, w, wv_post_recv_fill(wr, w, UINT32_MAX));
+		if (rc > 0)
+			wv_rq_posted(q, (uint32_t)rc);
 		for (; rc > 0; rc--)
 			wr = wr->next;
 	}

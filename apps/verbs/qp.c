@@ -65,6 +65,7 @@ qp_release(struct wv_qp *q)
 		weft_qp_destroy(q->qp);
 		(void)weft_cq_destroy(q->wcq);
 	}
+	wv_rq_forget(q);
 	q->qp = NULL;
 	q->wcq = NULL;
 }

@@ -10,6 +10,7 @@
 #include <weft/weft.h>
 
 #include "newer.h"
+#include "rq.h"
 
 struct wv_cq;
 struct wv_srq;
@@ -39,6 +40,7 @@ struct wv_qp {
 	struct wv_srq *srq;  /**< or NULL */
 	struct wv_cm_id *id; /**< that it connects by; NULL: none. Under the engine's lock */
 	struct ibv_qp_cap cap;
+	struct wv_rq rq; /**< without a shared queue */
 	bool sig_all;
 	bool up;   /**< established, and not disconnected yet */
 	bool busy; /**< connecting or up */

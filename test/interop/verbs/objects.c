@@ -845,6 +845,39 @@ case_channel(void)
 	done("a completion channel: epoll, O_NONBLOCK, one event for each arming");
 }
 
+/**
+ * The server sends many times what receives are posted for, while this thread sleeps as one that
+ * waits for a processor: no message is lost, and the connection stays.
+ */
+static void
+case_slow(void)
+{
+	const struct timespec nap = {.tv_nsec = 100000000};
+	const struct ask a = {.order = SEND_BACK, .n = 4096};
+	struct ibv_qp_init_attr attr = plain();
+	struct end e = {.id = client_id()};
+
+	attr.cap.max_recv_wr = 256;
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	client_up(&e);
+	for (unsigned int i = 0; i < 256; i++)
+		post_recv(&e, NULL, i);
+	post_send_inline(&e, &a, sizeof(a));
+	for (uint64_t i = 0; i < a.n; i++) {
+		uint64_t number;
+		struct ibv_wc wc;
+
+		if (i % 1024 == 0)
+			nanosleep(&nap, NULL);
+		wc = wc_ok(e.id->recv_cq, IBV_WC_RECV);
+		memcpy(&number, e.mem + wc.wr_id * MSG, sizeof(number));
+		MUST(number == i);
+		post_recv(&e, NULL, wc.wr_id);
+	}
+	client_close(&e);
+	done("more Sends than receives, while the receiver waits for a processor");
+}
+
 /** Take the completion of a Write, and its event, and arm the queue again. */
 static void *
 other_thread(void *arg)
@@ -1249,7 +1282,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..17\n");
+	printf("1..18\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1259,6 +1292,7 @@ main(int argc, char **argv)
 	case_srq();
 	case_cq();
 	case_channel();
+	case_slow();
 	case_threads();
 	case_extended();
 	case_flush();
