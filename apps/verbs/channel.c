@@ -138,6 +138,14 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
+bool
+wv_channel_has_event(struct wv_cq *c)
+{
+	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
+
+	return ch != NULL && wv_fdq_has(&ch->q, &c->node);
+}
+
 void
 wv_channel_fire(struct wv_cq *c)
 {
@@ -160,6 +168,7 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 		errno = -rc;
 		return -1;
 	}
+	wv_set_waiting(false);
 	c = wv_container_of(n, struct wv_cq, node);
 	pthread_mutex_lock(&c->ibv.mutex);
 	c->comp_reported++;

@@ -82,6 +82,8 @@ void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
 void wv_channel_saw_empty(const struct wv_cq *c, uint32_t head);
 /** The calling thread has taken a completion of the queue: what it saw before is no matter. */
 void wv_channel_took(const struct wv_cq *c);
+/** Whether the queue has an event that the program has not taken. */
+bool wv_channel_has_event(struct wv_cq *c);
 /** The queue belongs to its channel from now on, and until the end. */
 void wv_channel_join(struct wv_cq *c);
 void wv_channel_leave(struct wv_cq *c);

@@ -76,6 +76,12 @@ void wv_progress(void);
 /** Requests were posted that only the next poll sends. With the lock held. */
 void wv_posted(void);
 /**
+ * The program sleeps in a call that this library knows, or has made one that says that it runs. Of
+ * several threads the last one counts: a hint.
+ */
+void wv_set_waiting(bool now);
+bool wv_is_waiting(void);
+/**
  * The calling thread is about to sleep, in a call of libc or of verbs: send what is posted, and let
  * the helper thread poll from now on.
  */

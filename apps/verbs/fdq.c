@@ -136,6 +136,18 @@ wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n)
 	return was;
 }
 
+bool
+wv_fdq_has(struct wv_fdq *q, const struct wv_fdq_node *n)
+{
+	bool has;
+	int old;
+
+	old = fdq_lock(q);
+	has = n->queued;
+	fdq_unlock(q, old);
+	return has;
+}
+
 struct wv_fdq_node *
 wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const void *arg),
             const void *arg)

@@ -38,6 +38,8 @@ void wv_fdq_requeue(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more);
 struct wv_fdq_node *wv_fdq_take(struct wv_fdq *q);
 /** Remove a node wherever it is. False: it is not queued. */
 bool wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n);
+/** Whether the node is queued. */
+bool wv_fdq_has(struct wv_fdq *q, const struct wv_fdq_node *n);
 /** Call match(n, arg) for each node and remove the first for which it is true. NULL: none. */
 struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 bool (*match)(const struct wv_fdq_node *n, const void *arg),

@@ -27,6 +27,14 @@
 static atomic_uint_fast64_t seen; /**< polls of the program */
 static atomic_uint kicked;        /**< the futex on which the helper waits between two looks */
 
+static _Thread_local bool is_me;
+
+bool
+wv_helper_is_me(void)
+{
+	return is_me;
+}
+
 void
 wv_helper_seen(void)
 {
@@ -172,6 +180,7 @@ wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks)
 {
 	uint64_t look_ns = HELPER_LOOK_MIN_NS, last = 0, count;
 
+	is_me = true;
 	/* The default timer slack of 50 us would double every short sleep. */
 	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
 	helper_short_slices();

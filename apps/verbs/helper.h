@@ -24,6 +24,8 @@ struct wv_helper_hooks {
 
 /** The helper's loop; it does not return. ncpus: that the process may use. */
 void wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks);
+/** Whether the calling thread is the helper: what it does is no sign of the program. */
+bool wv_helper_is_me(void);
 /** The program polls the worker now. */
 void wv_helper_seen(void);
 /** The program polls no longer: take over. */

@@ -18,6 +18,7 @@ static atomic_bool up;     /**< there is a worker */
 static atomic_bool ending; /**< a thread is in exit() */
 static _Thread_local bool ends_here;
 static atomic_bool posted; /**< requests wait for the next poll */
+static atomic_bool waits;  /**< the program's last sign was that it sleeps */
 /** Threads that want the lock, and whether its holder sleeps: of two, one sees the other. */
 static atomic_uint wanted;
 static atomic_bool asleep;
@@ -157,6 +158,20 @@ void
 wv_posted(void)
 {
 	atomic_store_explicit(&posted, true, memory_order_relaxed);
+	wv_set_waiting(false);
+}
+
+void
+wv_set_waiting(bool now)
+{
+	if (atomic_load_explicit(&waits, memory_order_relaxed) != now)
+		atomic_store_explicit(&waits, now, memory_order_relaxed);
+}
+
+bool
+wv_is_waiting(void)
+{
+	return atomic_load_explicit(&waits, memory_order_relaxed);
 }
 
 bool

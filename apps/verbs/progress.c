@@ -15,6 +15,7 @@ wv_progress(void)
 {
 	if (!wv_engine_is_up())
 		return;
+	wv_set_waiting(false);
 	wv_helper_seen();
 	(void)wv_trylock_poll();
 }
@@ -22,10 +23,12 @@ wv_progress(void)
 void
 wv_will_block(void)
 {
-	if (!wv_engine_is_up())
+	/* The worker's sleep is a ppoll(), which comes here, too. */
+	if (!wv_engine_is_up() || wv_helper_is_me())
 		return;
 	if (wv_has_posted())
 		(void)wv_trylock_poll();
+	wv_set_waiting(true);
 	wv_helper_kick();
 }
 

@@ -4,6 +4,7 @@
 #include "rq.h"
 
 #include "cq.h"
+#include "engine.h"
 #include "qp.h"
 
 #include <stdatomic.h>
@@ -65,6 +66,17 @@ wv_rq_low(void)
 	return atomic_load_explicit(&low, memory_order_relaxed) != NULL;
 }
 
+/**
+ * Whether the program has completions to take and is on its way: it was not asleep when it was
+ * heard of last, or has an event that wakes it. A program that sleeps until something else happens
+ * may need the helper for that.
+ */
+static bool
+rq_program_is_at(const struct wv_qp *q)
+{
+	return wv_cq_unread(q->rcq) != 0 && (!wv_is_waiting() || wv_channel_has_event(q->rcq));
+}
+
 bool
 wv_rq_hold(uint64_t now_ns)
 {
@@ -82,7 +94,7 @@ wv_rq_hold(uint64_t now_ns)
 		posted_ns = now_ns;
 	}
 	if (q->up && rq_is_low(&q->rq) && now_ns - since_ns < RQ_HOLD_NS)
-		return wv_cq_unread(q->rcq) != 0 || now_ns - posted_ns < RQ_IDLE_NS;
+		return rq_program_is_at(q) || now_ns - posted_ns < RQ_IDLE_NS;
 	q->rq.waived = rq_is_low(&q->rq);
 	atomic_store_explicit(&low, NULL, memory_order_relaxed);
 	return false;
