@@ -22,6 +22,7 @@ import time
 import traceback
 
 SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+PERFTEST_PORT = 18515
 # Which package has a program; for the reason of a skip.
 PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "rdma_server": "rdmacm-utils", "rdma_client": "rdmacm-utils",
             "rdma_xserver": "rdmacm-utils", "rdma_xclient": "rdmacm-utils", "cmtime": "rdmacm-utils", "rstream": "rdmacm-utils",
@@ -183,6 +184,7 @@ class Rig:
         if not os.path.exists(self.run):
             raise Skip("weft-run was not built (libibverbs-dev, librdmacm-dev)")
         self.env = self.sanitized(os.path.join(os.path.dirname(self.run), "libweft_verbs.so"))
+        self.hold = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_hold.so")
         self.tmp = tempfile.mkdtemp(prefix="weft-verbs-")
         self.ends, self.n = [], 0
         self.spaces = Spaces() if spaces else None
@@ -265,6 +267,28 @@ class Rig:
         check(client_rc is None or rc == client_rc, f"the client's exit status is {rc}", c, s)
         rc = s.wait(timeout)
         check(server_rc is None or rc == server_rc, f"the server's exit status is {rc}", s, c)
+        return s, c
+
+    def perftest(self, server, client, timeout=120, server_rc=0, client_rc=0):
+        """Run both ends of perftest with -R until they end, as pair() does.
+
+        perftest says that it waits before it listens, and connects twice: its server answers the last message of the first
+        connection before it listens for the second one (perftest's issue 93). So each connection of the client waits for its
+        listener: a client that comes between ends, and so does the server when another one comes then.
+        """
+        need(next(x for x in server if x.startswith("ib_")))
+        gate = self.path("gate")
+        s = self.server(server, weft="telemetry = yes")
+        until(lambda: listens(s, PERFTEST_PORT), s, timeout=timeout)
+        preload = ":".join(filter(None, (self.env.get("LD_PRELOAD"), self.hold)))
+        c = self.client(client, env={"LD_PRELOAD": preload, "WEFT_TEST_HOLD": gate})
+        until(lambda: os.path.exists(gate + ".waiting"), s, c, timeout=timeout)
+        until(lambda: listens(s, PERFTEST_PORT), s, c, timeout=timeout)
+        with open(gate + ".go", "wb"):
+            pass
+        rc = [e.wait(timeout) for e in (c, s)]
+        check(client_rc is None or rc[0] == client_rc, f"the client's exit status is {rc[0]}", c, s)
+        check(server_rc is None or rc[1] == server_rc, f"the server's exit status is {rc[1]}", s, c)
         return s, c
 
 

@@ -69,14 +69,17 @@ def figures(program, option, s, c):
     told = [s, c] if "send" in program or program == "ib_write_lat" else [c]
     for e in told:
         got = rows(e)
+        # perftest measures the frequency of the CPU for each row. On a busy machine it finds none, says so, and the row has times
+        # of "inf" or rates of 0.
+        unmeasured = len(re.findall(r"Correlation coefficient r\^2: \S+ < ", e.out + e.err))
         check([r[0] for r in got] == sizes, f"sizes {[r[0] for r in got]}", e)
         for r in got:
             if option == "-D 1":
                 check(r[1] > 0, f"no iterations: {r}", e)
             else:
                 check(r[1] == iterations(program, option) * (8 if option == "-q 8" else 1), f"iterations: {r}", e)
-            if lat and option != "-D 1" and math.isinf(r[2]):
-                # perftest measures the frequency of the CPU each time, and on a busy machine finds none.
+            if (math.isinf(r[2]) if lat and option != "-D 1" else r[3] == 0) and unmeasured > 0:
+                unmeasured -= 1
                 print(f"# {program} {option}: no times of {r[0]:.0f} octets", flush=True)
             elif lat and option != "-D 1":
                 check(0 < r[2] <= r[4] <= r[3] and r[2] <= r[5] <= r[3], f"times: {r}", e)
@@ -126,17 +129,7 @@ def one(build, program, option):
         for f in files:
             with open(f, "wb") as out:
                 out.write(draw.randbytes(40 << 20 if option == "-a" else 1 << 20))
-        s = r.server(["stdbuf", "-oL", *argv, "--mmap=" + files[0]], settle=False)
-        rig.until(lambda: "Waiting for client" in s.out, s)
-        r.settled(s)
-        for _ in range(5):
-            c = r.client(["stdbuf", "-oL", *argv, "--mmap=" + files[1], SERVER])
-            rc = c.wait(120)
-            # The server says that it waits before it listens. A client that comes between ends, or crashes.
-            if rc == 0 or not re.search(r"Unexpected CM event.* 8|RDMA_CM_EVENT_REJECTED", c.out + c.err):
-                break
-        check(rc == 0, f"the client's exit status is {rc}", c, s)
-        check(s.wait(30) == 0, "the server's exit status", s, c)
+        s, c = r.perftest(*(["stdbuf", "-oL", *argv, "--mmap=" + f, *to] for f, to in zip(files, ([], [SERVER]))))
         figures(program, option, s, c)
         if option not in ("-a", "-D 1"):
             try:

@@ -114,10 +114,9 @@ def memcheck(build):
         for role in range(2):
             with rig.Rig(build) as r:
                 grind = ["valgrind", "-q", "--error-exitcode=99", program]
-                s = r.server([*(grind if role == 0 else [program]), *server])
-                c = r.client([*(grind if role == 1 else [program]), *client])
-                rc = [e.wait(90) for e in (c, s)]
-                check(99 not in rc and "==" not in s.err + c.err, f"{program}: {rc}", s, c)
+                run = r.pair if program == "rping" else r.perftest
+                s, c = run([*(grind if role == 0 else [program]), *server], [*(grind if role == 1 else [program]), *client], timeout=90)
+                check("==" not in s.err + c.err, program, s, c)
 
 
 def no_configuration(build):

@@ -200,8 +200,8 @@ def rpma(e):
 class Said:
     """What an end said, for test_perftest.figures()."""
 
-    def __init__(self, out):
-        self.out = out
+    def __init__(self, out, err=""):
+        self.out, self.err = out, err
 
     def __str__(self):
         return self.out
@@ -211,7 +211,7 @@ def from_guest(e, server, client):
     """A client of perftest in the guest. Returns what both ends said."""
     s, out = e.weft_serves(server, client)
     check(s.wait(20) == 0, "the server's exit status")
-    return Said(s.out), Said(out)
+    return Said(s.out, s.err), Said(out)
 
 
 def from_weft(e, server, client):
@@ -238,7 +238,7 @@ def from_weft(e, server, client):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(gate + name)
     check(rc == 0, f"the client's exit status is {rc}")
-    return Said(out), Said(c.out)
+    return Said(out), Said(c.out, c.err)
 
 
 def perftest(program):
