@@ -132,6 +132,26 @@ def no_configuration(build):
     check(p.returncode == 1 and len(p.stderr.splitlines()) == 1 and "10.9.0.300" in p.stderr, p.stderr)
 
 
+def bad_ports(build):
+    """A device that is not there ends weft-run; a port in use and too little memory are one line and ENODEV in the program"""
+    rig.need("rping")
+    serve = ["rping", "-s", "-C", "1", "-a", SERVER]
+    with rig.Rig(build) as r:
+        p = subprocess.run([r.run, "--dev", "net_af_packet0,iface=nosuch0", "--address", "10.9.0.1/24", *serve], capture_output=True,
+                           text=True, check=False, timeout=30)
+        check(p.returncode == 1 and len(p.stderr.splitlines()) == 1 and "no such network interface" in p.stderr, p.stderr)
+        first = r.server(serve)
+        second = r.start("server", serve)
+        ends = [(second, "another process serves that socket")]
+        if not r.env:  # AddressSanitizer takes more for itself
+            ends.append((r.server(["prlimit", "--as=400000000", *serve], settle=False), "memory"))
+        for e, why in ends:
+            check(e.wait(30) != 0, e)
+            lines = [x for x in e.err.splitlines() if x.startswith("weft: ")]
+            check(len(lines) == 1 and why in lines[0] and "rdma_bind_addr: No such device" in e.err, e)
+        check(first.p.poll() is None, "the first server has ended", first)
+
+
 def print_env(build):
     """--print-env prints what a shell can evaluate, and a program started by hand finds the device."""
     rig.need("ibv_devices")
@@ -143,4 +163,4 @@ def print_env(build):
 
 
 if __name__ == "__main__":
-    rig.main([devices, devinfo, verbose, verify, persistent, no_listener, killed, memcheck, no_configuration, print_env])
+    rig.main([devices, devinfo, verbose, verify, persistent, no_listener, killed, memcheck, no_configuration, bad_ports, print_env])
