@@ -25,7 +25,7 @@ target_allows(const struct target_export *ex, const struct target_conn *c)
 uint32_t
 target_may_client(const struct target_export *ex, const struct target_conn *c)
 {
-	return target_allows(ex, c) ? target_may(ex) : 0;
+	return target_allows(ex, c) ? target_may(ex) & target_left_by_hosts(ex) : 0;
 }
 
 bool

@@ -102,6 +102,9 @@ struct target_export {
 	 * the program's thread stores, then calls each worker (target_export_revoke()). An OPEN
 	 * behind that call finds the new value, and the call finds the grant of one before. */
 	atomic_uint rights;
+	/** enum weft_nvmf_others: what a reservation of NVMe hosts leaves to clients; relaxed, as
+	 * `rights` (target_nvmf_resv.c). */
+	atomic_uint others;
 	atomic_uint grants; /**< number of grants */
 	/** to examine the file only; -1: the medium is not a file that can be removed */
 	int file_fd;
@@ -189,6 +192,8 @@ bool target_file_lost(const struct target_export *ex);
 const char *target_file_str(const struct target_export *ex);
 /** The rights that an OPEN may get now. */
 uint32_t target_may(const struct target_export *ex);
+/** Rights that a reservation of NVMe hosts leaves to clients (target_nvmf_resv.c). */
+uint32_t target_left_by_hosts(const struct target_export *ex);
 /** Offset in the medium of the first octet of the region that is granted. */
 uint64_t target_region_off(const struct target_export *ex);
 /** The most that the export can hold. It is served. */

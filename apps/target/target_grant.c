@@ -105,6 +105,7 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
                   uint32_t cred_bytes, char *why, size_t size)
 {
 	const uint32_t may = ex != NULL ? target_may(ex) : 0;
+	const uint32_t left = ex != NULL ? may & target_left_by_hosts(ex) : 0;
 	char rights[64];
 
 	if (ex == NULL) {
@@ -126,6 +127,10 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		snprintf(why, size, "the target has revoked it");
 		return WEFT_EXPORT_NOENT;
 	}
+	if (left == 0) {
+		snprintf(why, size, "NVMe hosts have reserved the volume");
+		return WEFT_EXPORT_PERM;
+	}
 	if (wants == 0 || (wants & ~(uint32_t)RIGHTS_ALL)) {
 		snprintf(why, size, "unknown rights 0x%x", wants);
 		return WEFT_EXPORT_INVAL;
@@ -138,6 +143,11 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 	if (wants & ~may) {
 		snprintf(why, size, "only %s is granted",
 		         target_rights_str(may, rights, sizeof(rights)));
+		return WEFT_EXPORT_PERM;
+	}
+	if (wants & ~left) {
+		snprintf(why, size, "NVMe hosts have reserved the volume; only %s is left",
+		         target_rights_str(left, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
 	}
 	if (!target_rate_conn(c, ex)) {

@@ -147,7 +147,9 @@ nvmf_make(struct target_nvmf *n)
 	if (at == NULL)
 		return -ENOMEM;
 	n->memory = at;
-	rc = weft_nvmf_create(&a, &n->nvmf);
+	rc = target_nvmf_resv_up(n, &a.resv);
+	if (rc == 0)
+		rc = weft_nvmf_create(&a, &n->nvmf);
 	for (uint32_t i = 0; i < n->t->stack.nworkers && rc == 0; i++)
 		rc = worker_up(n, i);
 	return rc;
@@ -173,7 +175,9 @@ target_nvmf_up(struct target *t, char *err, size_t err_size)
 	t->nvmf = n;
 	rc = nvmf_make(n);
 	if (rc != 0)
-		snprintf(err, err_size, "[nvmf] staging: its memory cannot be had: %s",
+		snprintf(err, err_size,
+		         "[nvmf]: its memory (staging) or its state cannot be had: "
+		         "%s",
 		         strerror(-rc));
 	return rc != 0 ? rc : target_nvmf_subsystems(t, err, err_size);
 }
@@ -386,6 +390,7 @@ target_nvmf_down(struct target *t)
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		ok = worker_down(&n->workers[i]) && ok;
 	t->nvmf = NULL;
+	target_nvmf_resv_down(n);
 	/* The medium may still write to the memory. */
 	if (!ok) {
 		ui_msg(UI_WARNING "commands of NVMe hosts are under way still: they are given up "

@@ -91,6 +91,7 @@ struct target_nvmf {
 	uint32_t nlisteners;
 	struct weft_nvmf_listener addrs[CONF_LISTEN_MAX]; /**< that discovery names */
 	uint32_t naddrs;
+	struct target_nvmf_resv *resv; /**< target_nvmf_resv.c */
 	unsigned int grace_ms; /**< what is under way has at the end; set before workers are told */
 	/** connections of hosts that allow_from does not name; relaxed */
 	atomic_ullong refused_addr;
@@ -128,6 +129,21 @@ bool target_nvmf_has(struct target *t, const struct target_export *ex, const cha
 void target_nvmf_reload(struct target *t, const struct conf *fresh);
 /** End what could not be ended before. Now and then. */
 void target_nvmf_look(struct target *t);
+
+/* ---- target_nvmf_resv.c ---- */
+
+/** Begin the thread that keeps reservations; *ops: of weft_nvmf_attr. -errno. */
+int target_nvmf_resv_up(struct target_nvmf *n, struct weft_nvmf_resv_ops *ops);
+/** End it. No command of a host is under way. Does nothing if it has not begun. */
+void target_nvmf_resv_down(struct target_nvmf *n);
+/** What was kept of a volume; *data is freed by the caller, and NULL if there is nothing. -errno:
+ * that cannot be read. */
+int target_nvmf_resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data,
+                          size_t *bytes);
+/** What clients may do with an export that has become a namespace, or is none any more. The
+ * program's thread. */
+void target_nvmf_resv_limit(struct target_nvmf *n, struct target_export *ex,
+                            enum weft_nvmf_others others);
 
 /* ---- target_nvmf_count.c: on the worker ---- */
 

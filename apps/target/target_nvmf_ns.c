@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,7 +14,8 @@
 #include "target_volume.h"
 #include "ui.h"
 
-#define NS_PER_MS 1000000ULL
+#define NS_PER_MS        1000000ULL
+#define STATE_RESV_PLACE "`reservations` in the directory of [target] state"
 
 /** What one worker does for one namespace. */
 struct ns_call {
@@ -83,6 +85,8 @@ static bool
 ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, uint64_t until_ns)
 {
 	const uint32_t nsid = sub->conf.ns[i].nsid;
+	struct target_export *ex;
+	const char *nqn;
 	int rc;
 
 	sub->going[i] = true;
@@ -97,8 +101,12 @@ ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, uin
 	}
 	if (rc == -EAGAIN)
 		return false;
+	ex = sub->ex[i];
 	ns_set(n, sub, i, NULL);
 	sub->going[i] = false;
+	/* no host has it any more: clients may do what they could before */
+	if (ex != NULL && !target_nvmf_has(n->t, ex, &nqn))
+		target_nvmf_resv_limit(n, ex, WEFT_NVMF_OTHERS_ALL);
 	return true;
 }
 
@@ -130,11 +138,37 @@ ns_why(int rc)
 		       "pmem)";
 	case -EINVAL:
 		return "the volume has not one logical block";
+	case -EBADMSG:
+		return "the reservations of its volume cannot be read (" STATE_RESV_PLACE
+		       "); a host might write what another one has reserved";
 	case -EAGAIN:
 		return "commands are under way still; it comes when they have ended";
 	default:
 		return strerror(-rc);
 	}
+}
+
+/** Add it, with the reservations that were kept of its volume. */
+static int
+ns_add(struct target_nvmf *n, const struct target_nvmf_subsys *sub,
+       const struct weft_nvmf_ns_attr *attr)
+{
+	struct weft_nvmf_ns_attr with = *attr;
+	struct weft_nvmf_ns_stats stats;
+	char *kept = NULL;
+	int rc;
+
+	rc = target_nvmf_resv_kept(n, weft_vol_info(attr->vol)->super.uuid, &kept,
+	                           &with.resv_bytes);
+	with.resv = kept;
+	if (rc == 0)
+		rc = weft_nvmf_ns_add(sub->s, &with);
+	else
+		rc = -EBADMSG;
+	free(kept);
+	if (rc == 0 && weft_nvmf_ns_query(sub->s, attr->nsid, &stats) == 0)
+		target_nvmf_resv_limit(n, attr->owner, stats.others);
+	return rc;
 }
 
 /** The export's volume is there. */
@@ -158,7 +192,7 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, ns_deadline()))
 		rc = -EAGAIN;
 	if (rc == -ENOENT || rc == -ESTALE)
-		rc = weft_nvmf_ns_add(sub->s, &attr);
+		rc = ns_add(n, sub, &attr);
 	if (rc != 0) {
 		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not there: export %s: %s",
 		       sub->conf.nqn, nsid, ex->conf->name, why != NULL ? why : ns_why(rc));

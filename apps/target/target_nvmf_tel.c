@@ -56,6 +56,10 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "lost_flushes_told", s.lost_flushes_told);
 	weft_tel_u64(tel, "losses_forgotten", s.losses_forgotten);
 	weft_tel_u64(tel, "events", s.events);
+	weft_tel_u64(tel, "conflicts", s.conflicts);
+	weft_tel_u64(tel, "resv_full", s.resv_full);
+	weft_tel_u64(tel, "resv_failed", s.resv_failed);
+	weft_tel_u64(tel, "notices_lost", s.notices_lost);
 	for (unsigned int i = 0; i < TARGET_NVMF_SHOWN; i++) {
 		uint64_t sum = 0;
 
@@ -151,7 +155,11 @@ tel_ns(const struct target_nvmf_subsys *sub, uint32_t i, struct weft_tel *tel)
 	            {"writes", s.writes},
 	            {"read_bytes", s.read_bytes},
 	            {"written_bytes", s.written_bytes},
-	            {"media_errors", s.media_errors}};
+	            {"media_errors", s.media_errors},
+	            {"reservation", s.resv_type},
+	            {"registrants", s.registrants},
+	            {"reservation_generation", s.resv_generation},
+	            {"reservation_persists", s.resv_persist}};
 
 	for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
 		snprintf(name, sizeof(name), "%" PRIu32 "_%s", nsid, rows[k].what);

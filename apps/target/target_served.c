@@ -9,6 +9,7 @@
 #include "conf_index.h"
 #include "target.h"
 #include "target_export.h"
+#include "target_nvmf.h"
 #include "target_volume.h"
 
 static const char *const state_words[] = {
@@ -121,6 +122,19 @@ target_may(const struct target_export *ex)
 	if (target_file_lost(ex))
 		return 0;
 	return target_is_volume(ex) && ex->volume != NULL ? target_volume_may(ex, may) : may;
+}
+
+uint32_t
+target_left_by_hosts(const struct target_export *ex)
+{
+	switch (atomic_load_explicit(&ex->others, memory_order_relaxed)) {
+	case WEFT_NVMF_OTHERS_ALL:
+		return UINT32_MAX;
+	case WEFT_NVMF_OTHERS_READ:
+		return ~(uint32_t)(CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH);
+	default:
+		return 0;
+	}
 }
 
 uint64_t

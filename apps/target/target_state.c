@@ -15,6 +15,8 @@
 #include "ui.h"
 
 #define STATE_FILE_MAX (16u << 20)
+#define STATE_PATH_MAX (CONF_PATH_MAX + 64)
+#define STATE_RESV     "reservations"
 
 static const char state_head[] =
         "; Exports that were made by weft-ctl. weft-target writes this file; do not edit it while\n"
@@ -22,9 +24,9 @@ static const char state_head[] =
 
 /** "DIR/NAME"; returns buf. */
 static const char *
-state_path(const struct state *s, const char *name, char buf[CONF_PATH_MAX + 32])
+state_path(const struct state *s, const char *name, char buf[STATE_PATH_MAX])
 {
-	snprintf(buf, CONF_PATH_MAX + 32, "%s/%.30s", s->dir, name);
+	snprintf(buf, STATE_PATH_MAX, "%s/%.60s", s->dir, name);
 	return buf;
 }
 
@@ -84,7 +86,7 @@ static int
 state_write(const struct state *s, const char *name, const char *old, const char *text, size_t len,
             bool *same)
 {
-	char path[CONF_PATH_MAX + 32], fresh[CONF_PATH_MAX + 32], kept[CONF_PATH_MAX + 32], new[64];
+	char path[STATE_PATH_MAX], fresh[STATE_PATH_MAX], kept[STATE_PATH_MAX], new[64];
 	int fd, rc;
 
 	state_path(s, name, path);
@@ -122,7 +124,7 @@ state_write(const struct state *s, const char *name, const char *old, const char
 static int
 state_read(const struct state *s, const char *name, char **text, size_t *len)
 {
-	char path[CONF_PATH_MAX + 32];
+	char path[STATE_PATH_MAX];
 	int fd = open(state_path(s, name, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc = 0;
 	struct stat st;
 	ssize_t n = 0;
@@ -214,7 +216,7 @@ read_held(struct state *s, char *err, size_t err_size)
 static int
 state_lock(struct state *s, char *err, size_t err_size)
 {
-	char path[CONF_PATH_MAX + 32];
+	char path[STATE_PATH_MAX];
 
 	s->lock_fd =
 	        open(state_path(s, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -395,7 +397,7 @@ state_parse(const struct state *s, const char *name, const struct conf_export *b
             const char *const (*pairs)[2], unsigned int npairs, struct conf_export *out, char *err,
             size_t err_size)
 {
-	char place[CONF_PATH_MAX + 32], *text = NULL, *before = NULL;
+	char place[STATE_PATH_MAX], *text = NULL, *before = NULL;
 	size_t len;
 	FILE *f;
 	int rc = -ENOMEM;
@@ -457,7 +459,7 @@ int
 state_parse_set(const struct state *s, const char *text, struct conf *out, char *err,
                 size_t err_size)
 {
-	char place[CONF_PATH_MAX + 32];
+	char place[STATE_PATH_MAX];
 	const int other = other_section(text);
 	int rc;
 
@@ -595,7 +597,7 @@ state_replace(struct state *s, const struct conf_export *set, uint32_t n, char *
 int
 state_undo(struct state *s, void (*say)(const char *fmt, ...))
 {
-	char old[CONF_PATH_MAX + 32], err[CONF_ERR_MAX + CONF_PATH_MAX];
+	char old[STATE_PATH_MAX], err[CONF_ERR_MAX + CONF_PATH_MAX];
 	int rc = put_back(state_path(s, "exports.ini.old", old), s->file), read;
 
 	if (rc == 0)
@@ -664,4 +666,50 @@ state_hold(struct state *s, const char *name, bool held, char *err, size_t err_s
 	else
 		memmove(&s->held[at], &s->held[at + 1], (--s->nheld - at) * sizeof(s->held[0]));
 	return 0;
+}
+
+/* ---- Reservations ---- */
+
+/** The directory of reservations, as a state of its own, and the names of a volume's file there. */
+static void
+resv_names(const struct state *s, const uint8_t uuid[16], struct state *sub, char name[40],
+           char old[40])
+{
+	memset(sub, 0, sizeof(*sub));
+	snprintf(sub->dir, sizeof(sub->dir), "%.*s/" STATE_RESV,
+	         (int)(sizeof(sub->dir) - sizeof(STATE_RESV) - 1), s->dir);
+	for (unsigned int i = 0; i < 16; i++)
+		snprintf(name + 2 * (size_t)i, 40 - 2 * (size_t)i, "%02x", uuid[i]);
+	snprintf(old, 40, "%.32s.old", name);
+}
+
+int
+state_resv_room(const struct state *s)
+{
+	char path[STATE_PATH_MAX];
+
+	if (mkdir(state_path(s, STATE_RESV, path), 0700) != 0)
+		return errno == EEXIST ? 0 : -errno;
+	return state_sync(s);
+}
+
+int
+state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes)
+{
+	char name[40], old[40];
+	struct state sub;
+	bool same;
+
+	resv_names(s, uuid, &sub, name, old);
+	return state_write(&sub, name, old, data, bytes, &same);
+}
+
+int
+state_resv_kept(const struct state *s, const uint8_t uuid[16], char **data, size_t *bytes)
+{
+	char name[40], old[40];
+	struct state sub;
+
+	resv_names(s, uuid, &sub, name, old);
+	return state_read(&sub, name, data, bytes);
 }

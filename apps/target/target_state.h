@@ -6,7 +6,8 @@
  * @file The state directory: what the control socket has made of the exports, kept over a restart.
  *
  * `exports.ini` has the exports that were made at run time, as sections of a configuration; `held`
- * the names of those that are kept out of service. A file is replaced as a whole: a new file is
+ * the names of those that are kept out of service; `reservations` a file for each volume that NVMe
+ * hosts have reserved. A file is replaced as a whole: a new file is
  * written and made durable, takes the name, and the directory is made durable. So after a crash
  * there is the old file or the new one. A file of before stays as `.old`. `lock` is locked while a
  * target uses the directory.
@@ -73,5 +74,15 @@ int state_undo(struct state *s, void (*say)(const char *fmt, ...));
 bool state_is_held(const struct state *s, const char *name);
 /** Note whether an export is held. -errno with one line in err: nothing changed. */
 int state_hold(struct state *s, const char *name, bool held, char *err, size_t err_size);
+
+/* Reservations of NVMe hosts, a file for each volume (its UUID) in the directory `reservations`: */
+
+/** Make the directory, if there is none. -errno. */
+int state_resv_room(const struct state *s);
+/** Replace what is kept of a volume, durably. Any thread, one at a time for each volume. -errno: it
+ * is as before, as far as that can be told. */
+int state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes);
+/** What is kept; the caller frees *data. -ENOENT: nothing. -errno. */
+int state_resv_kept(const struct state *s, const uint8_t uuid[16], char **data, size_t *bytes);
 
 #endif /* WEFT_APPS_TARGET_STATE_H */

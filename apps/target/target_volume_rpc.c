@@ -135,7 +135,9 @@ vserve_open(void *user, void *vargs, void *vres)
 	weft_volrpc_open_res *res = vres;
 	weft_volrpc_fault *fault = &res->weft_volrpc_open_res_u.fault;
 	struct target_export *ex = target_export_find(c->w->t, args->name);
-	uint32_t rights = args->rights != 0 || ex == NULL ? args->rights : target_may(ex);
+	uint32_t rights = args->rights != 0 || ex == NULL
+	                          ? args->rights
+	                          : target_may(ex) & target_left_by_hosts(ex);
 	char why[WEFT_VOLRPC_TEXT_MAX + 1];
 	weft_volrpc_status status;
 	struct target_vgrant *g;

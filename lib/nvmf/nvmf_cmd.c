@@ -173,10 +173,15 @@ cmd_run(struct nvmf_slot *s)
 {
 	s->state = NVMF_SLOT_RUN;
 	s->data_ns = cmd_clock(s);
-	if (s->aborted)
+	if (s->aborted) {
 		nvmf_complete(s, WEFT_NVMF_ABORTED);
-	else
+	} else if (s->ns != NULL && !nvmf_resv_lets(s)) {
+		/* a reservation has come while the host gave its data */
+		nvmf_count(&s->queue->group->resv.conflicts, 1);
+		nvmf_complete(s, NVMF_NEVER(WEFT_NVMF_CONFLICT));
+	} else {
 		s->row->run(s);
+	}
 }
 
 /** Memory is there: now the host's data. */

@@ -67,6 +67,7 @@ uint16_t nvmf_status(int status, bool change);
 
 #define NVMF_EVENT_NS        0x00040002U /**< notice, namespace attribute changed; log page 04h */
 #define NVMF_EVENT_DISCOVERY 0x0070f002U /**< notice, discovery log changed; log page 70h */
+#define NVMF_EVENT_RESV      0x00800006U /**< reservation log page available; log page 80h */
 
 /** Hold an asynchronous event request. */
 void nvmf_event_request(struct nvmf_slot *s);
@@ -92,6 +93,18 @@ struct weft_nvmf_subsys *nvmf_subsys_find(struct weft_nvmf *t, const char *nqn);
 struct nvmf_ns *nvmf_ns_active(const struct weft_nvmf_subsys *s, uint32_t nsid);
 /** Find the command's namespace and hold it. Returns a status. */
 uint16_t nvmf_ns_hold(struct nvmf_slot *s);
+/** Likewise, of another NSID. */
+uint16_t nvmf_ns_hold_at(struct nvmf_slot *s, uint32_t nsid);
+/** Whether a reservation of the command's namespace lets its host do it. */
+static inline bool
+nvmf_resv_lets(const struct nvmf_slot *s)
+{
+	const uint8_t may = atomic_load_explicit(&s->queue->ctrl->resv->may[s->ns->nsid - 1],
+	                                         memory_order_seq_cst);
+
+	return may == NVMF_MAY_ALL || s->row->resv == NVMF_GROUP_FREE ||
+	       (may == NVMF_MAY_READ && s->row->resv == NVMF_GROUP_READ);
+}
 
 /* ---- nvmf_ctrl.c ---- */
 

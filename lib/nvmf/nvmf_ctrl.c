@@ -64,6 +64,7 @@ static void
 ctrl_free(struct nvmf_ctrl *c)
 {
 	pthread_mutex_destroy(&c->lock);
+	free(c->resv);
 	free(c->ioq);
 	free(c);
 }
@@ -89,12 +90,14 @@ nvmf_ctrl_new(struct weft_nvmf_queue *admin, struct weft_nvmf_subsys *s,
 	c->ioq = calloc(t->attr.max_io_queues, sizeof(struct weft_nvmf_queue *));
 	if (!s->discovery && c->ioq != NULL && c->cntlid != 0)
 		c->losses = nvmf_loss_get(s, data->hostnqn, data->hostid);
-	if (c->ioq == NULL || c->cntlid == 0 || (c->losses == NULL && !s->discovery)) {
+	strcpy(c->hostnqn, data->hostnqn);
+	memcpy(c->hostid, data->hostid, sizeof(c->hostid));
+	if (c->ioq == NULL || c->cntlid == 0 ||
+	    (!s->discovery && (c->losses == NULL || nvmf_resv_ctrl(c) != 0))) {
+		nvmf_loss_put(s, c->losses);
 		ctrl_free(c);
 		return NULL;
 	}
-	strcpy(c->hostnqn, data->hostnqn);
-	memcpy(c->hostid, data->hostid, sizeof(c->hostid));
 	c->group = admin->group;
 	c->due_ns = UINT64_MAX;
 	LIST_INSERT_HEAD(&t->ctrls, c, link);
@@ -171,6 +174,13 @@ ctrl_reset(struct nvmf_ctrl *c)
 	c->events_on = 0;
 	atomic_store_explicit(&c->granted, 0, memory_order_release);
 	c->ns_masked = c->log_masked = c->had_io_queue = false;
+	if (c->resv != NULL) {
+		memset(c->resv->mask, 0, sizeof(c->resv->mask));
+		atomic_store_explicit(&c->resv->ready, false, memory_order_release);
+		c->resv->notices = 0;
+		c->resv->count = 0;
+		c->resv->masked = false;
+	}
 	c->shut = c->shut_asked = false;
 	ctrl_doom_io(c);
 }

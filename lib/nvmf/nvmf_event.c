@@ -46,6 +46,11 @@ nvmf_event_send(struct nvmf_ctrl *c)
 		atomic_store_explicit(&c->ns_changed, false, memory_order_release);
 		c->ns_masked = event_answer(c, NVMF_EVENT_NS);
 	}
+	if (c->resv != NULL && atomic_load_explicit(&c->resv->ready, memory_order_acquire) &&
+	    !c->resv->masked && c->aers > 0) {
+		atomic_store_explicit(&c->resv->ready, false, memory_order_release);
+		c->resv->masked = event_answer(c, NVMF_EVENT_RESV);
+	}
 	if (atomic_load_explicit(&c->log_changed, memory_order_acquire) && !c->log_masked &&
 	    (c->events_on & EVENTS_DISCOVERY) != 0 && c->aers > 0) {
 		atomic_store_explicit(&c->log_changed, false, memory_order_release);

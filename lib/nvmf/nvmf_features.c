@@ -7,7 +7,68 @@
 
 #define FEATURE_SAVE   (1U << 31) /**< of Set Features: SV */
 #define BEHAVIOR_BYTES 512U       /**< of Host Behavior Support; the first octet is ACRE */
+#define RESV_MASK      0x0eU      /**< of Reservation Notification Mask: three notices */
 #define FEATURE_SELECT 0x700U     /**< of Get Features: SEL; ONCS says that there is none */
+
+/** A feature that each namespace has of its own: 82h, 83h. */
+static uint16_t
+features_ns(const struct nvmf_slot *s, bool set)
+{
+	const struct weft_nvmf_subsys *sub = s->queue->ctrl->subsys;
+
+	if (s->sqe.nsid == WEFT_NVMF_NSID_ALL)
+		return set ? WEFT_NVMF_OK : NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	if (s->sqe.nsid == 0 || s->sqe.nsid > sub->max_nsid)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_NS);
+	return nvmf_ns_active(sub, s->sqe.nsid) == NULL ? NVMF_NEVER(WEFT_NVMF_INVALID_FIELD)
+	                                                : WEFT_NVMF_OK;
+}
+
+/** Get 82h or 83h of a namespace, which may have gone meanwhile. */
+static uint32_t
+features_resv(const struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	const struct nvmf_ns *ns;
+	uint32_t value;
+
+	nvmf_lock(c->target);
+	ns = nvmf_ns_active(c->subsys, s->sqe.nsid);
+	if ((uint8_t)s->sqe.cdw[10] == WEFT_NVMF_FEAT_RESV_MASK)
+		value = c->resv->mask[s->sqe.nsid - 1];
+	else
+		value = ns != NULL && ns->resv->now.persist;
+	nvmf_unlock(c->target);
+	return value;
+}
+
+/** Set 82h: of one namespace, or of all. */
+static void
+features_set_mask(const struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	const uint8_t mask = s->sqe.cdw[11] & RESV_MASK;
+
+	nvmf_lock(c->target);
+	if (s->sqe.nsid == WEFT_NVMF_NSID_ALL)
+		memset(c->resv->mask, mask, sizeof(c->resv->mask));
+	else
+		c->resv->mask[s->sqe.nsid - 1] = mask;
+	nvmf_unlock(c->target);
+}
+
+/** Set 83h: nvmf_resv_run() does it. */
+static uint16_t
+features_start_persist(struct nvmf_slot *s)
+{
+	uint16_t status = features_ns(s, true);
+
+	if (status != WEFT_NVMF_OK)
+		return status;
+	if ((s->sqe.cdw[11] & 1) != 0 && !s->queue->group->target->attr.resv.persists)
+		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+	return s->sqe.nsid == WEFT_NVMF_NSID_ALL ? WEFT_NVMF_OK : nvmf_ns_hold(s);
+}
 
 uint16_t
 nvmf_get_features_start(struct nvmf_slot *s)
@@ -38,6 +99,11 @@ nvmf_get_features_start(struct nvmf_slot *s)
 			return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
 		s->need_bytes = 16;
 		break;
+	case WEFT_NVMF_FEAT_RESV_MASK:
+	case WEFT_NVMF_FEAT_RESV_PERSIST:
+		if (!discovery)
+			return features_ns(s, false);
+		break;
 	default:
 		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
 	}
@@ -67,6 +133,10 @@ nvmf_get_features_run(struct nvmf_slot *s)
 		break;
 	case WEFT_NVMF_FEAT_HOST_ID:
 		nvmf_put(s, 0, c->hostid, 16);
+		break;
+	case WEFT_NVMF_FEAT_RESV_MASK:
+	case WEFT_NVMF_FEAT_RESV_PERSIST:
+		s->result = features_resv(s);
 		break;
 	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
 		nvmf_zero(s);
@@ -129,6 +199,10 @@ nvmf_set_features_start(struct nvmf_slot *s)
 		s->in = true;
 		s->need_bytes = BEHAVIOR_BYTES;
 		return WEFT_NVMF_OK;
+	case WEFT_NVMF_FEAT_RESV_MASK:
+		return features_ns(s, true);
+	case WEFT_NVMF_FEAT_RESV_PERSIST:
+		return features_start_persist(s);
 	case WEFT_NVMF_FEAT_HOST_ID: /* Connect has set it (NVMe over Fabrics) */
 		return NVMF_NEVER(WEFT_NVMF_SEQUENCE);
 	default:
@@ -161,6 +235,12 @@ nvmf_set_features_run(struct nvmf_slot *s)
 	case WEFT_NVMF_FEAT_QUEUES:
 		status = features_queues(s);
 		break;
+	case WEFT_NVMF_FEAT_RESV_MASK:
+		features_set_mask(s);
+		break;
+	case WEFT_NVMF_FEAT_RESV_PERSIST:
+		nvmf_resv_run(s);
+		return;
 	case WEFT_NVMF_FEAT_HOST_BEHAVIOR:
 		nvmf_get(s, 0, &acre, 1);
 		if (acre > 1)

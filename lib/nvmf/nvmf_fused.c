@@ -73,8 +73,11 @@ fused_write(struct nvmf_slot *s)
 	            nvmf_part(s, 0, s->need_bytes, s->part), fused_done);
 }
 
-static const struct nvmf_row fused_write_row = {
-        .name = "fused write", .start = fused_start_write, .run = fused_write, .fusable = true};
+static const struct nvmf_row fused_write_row = {.name = "fused write",
+                                                .start = fused_start_write,
+                                                .run = fused_write,
+                                                .resv = NVMF_GROUP_WRITE,
+                                                .fusable = true};
 
 /** The first one's data is there. */
 static void
@@ -92,6 +95,7 @@ fused_compare(struct nvmf_slot *first)
 static const struct nvmf_row fused_compare_row = {.name = "fused compare",
                                                   .start = fused_start_compare,
                                                   .run = fused_compare,
+                                                  .resv = NVMF_GROUP_WRITE,
                                                   .contiguous = true,
                                                   .fusable = true};
 

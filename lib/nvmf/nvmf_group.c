@@ -82,6 +82,7 @@ group_keep_counts(struct weft_nvmf *t, const struct weft_nvmf_group *g)
 	t->stats.memory_waits += atomic_load_explicit(&g->memory_waits, memory_order_relaxed);
 	t->stats.protocol_errors += atomic_load_explicit(&g->protocol_errors, memory_order_relaxed);
 	t->stats.events += atomic_load_explicit(&g->events, memory_order_relaxed);
+	t->stats.conflicts += atomic_load_explicit(&g->resv.conflicts, memory_order_relaxed);
 	t->stats.lost_flushes_told += atomic_load_explicit(&g->told_lost, memory_order_relaxed);
 }
 
@@ -116,6 +117,7 @@ weft_nvmf_group_close(struct weft_nvmf_group *g)
 	busy = group_is_attached(g);
 	if (!busy) {
 		t->groups[g->index] = NULL;
+		nvmf_resv_group_gone(t, g->index);
 		group_keep_counts(t, g);
 	}
 	nvmf_unlock(t);
@@ -364,6 +366,9 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 	    atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {
 		n += group_look(g);
 		nvmf_ctrl_poll(g);
+		nvmf_resv_poll(g);
+	} else if (g->resv.fencing) {
+		nvmf_resv_poll(g);
 	}
 	return n;
 }

@@ -45,6 +45,7 @@
 #define ONCS_COMPARE 0x01
 #define ONCS_DSM     0x04
 #define ONCS_ZEROES  0x08
+#define ONCS_RESV    0x20
 #define ONCS_VERIFY  0x80
 #define SGLS_BASIC   0x00000001U /**< SGLs, no alignment of data */
 #define SGLS_KEYED   0x00000004U
@@ -56,6 +57,7 @@
 #define NS_NUSE   16
 #define NS_NSFEAT 24
 #define NS_NMIC   30
+#define NS_RESCAP 31
 #define NS_DLFEAT 33
 #define NS_NAWUN  34
 #define NS_NAWUPF 36
@@ -71,6 +73,8 @@
 #define NS_NGUID  104
 #define NS_LBAF0  128
 
+#define RESCAP_PERSIST     0x01
+#define RESCAP_ALL         0xfe /**< all types; IEKEY is as since version 1.3 */
 #define NSFEAT_OWN_ATOMICS 0x02
 #define NSFEAT_OPTIMAL     0x10
 #define DLFEAT_ZEROS       0x01
@@ -173,7 +177,8 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 	p[CTRL_SQES] = 0x66;
 	p[CTRL_CQES] = 0x44;
 	weft_nvmf_put32(p + CTRL_NN, sub->max_nsid);
-	weft_nvmf_put16(p + CTRL_ONCS, ONCS_COMPARE | ONCS_DSM | ONCS_ZEROES | ONCS_VERIFY);
+	weft_nvmf_put16(p + CTRL_ONCS,
+	                ONCS_COMPARE | ONCS_DSM | ONCS_ZEROES | ONCS_RESV | ONCS_VERIFY);
 	weft_nvmf_put16(p + CTRL_FUSES, 1); /* Compare and Write */
 	/* A host asks once, and a namespace with a cache may come later: there is always one. Flush
 	 * has to name a namespace. */
@@ -211,6 +216,7 @@ identify_ns(const struct nvmf_slot *s, uint8_t *p)
 	weft_nvmf_put64(p + NS_NUSE, ns->blocks);
 	p[NS_NSFEAT] = NSFEAT_OWN_ATOMICS | NSFEAT_OPTIMAL;
 	p[NS_NMIC] = 1; /* several controllers may use it */
+	p[NS_RESCAP] = RESCAP_ALL | (c->target->attr.resv.persists ? RESCAP_PERSIST : 0);
 	p[NS_DLFEAT] = DLFEAT_DEALLOCATES | (ns->attr.discard_zeroes ? DLFEAT_ZEROS : 0);
 	/* Others see a command's whole write or nothing of it. After a power cut that holds within
 	 * a piece of the device. */

@@ -9,6 +9,7 @@
 #define LOG_RAE   (1U << 15) /**< CDW10: keep the event masked */
 #define LOG_OT    (1U << 23) /**< CDW14: the offset is an index */
 #define LOG_SMALL 512U       /**< SMART, firmware */
+#define LOG_RESV  64U        /**< reservation notification */
 
 /* entries of the discovery log (NVMe over Fabrics 1.1 s5.3) */
 #define DISC_BYTES   1024U
@@ -73,6 +74,8 @@ log_bytes(const struct nvmf_slot *s, uint8_t lid)
 	case WEFT_NVMF_LOG_CHANGED_NS:
 	case WEFT_NVMF_LOG_EFFECTS:
 		return 4096;
+	case WEFT_NVMF_LOG_RESV:
+		return LOG_RESV;
 	default:
 		return 0;
 	}
@@ -201,6 +204,32 @@ log_changed(struct nvmf_slot *s)
 	log_put(s, 0, p, sizeof(p));
 }
 
+/** The oldest notice of a reservation, which goes by that, unless the event is to stay masked. */
+static void
+log_resv(struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	struct nvmf_ctrl_resv *cr = c->resv;
+	const bool keep = (s->sqe.cdw[10] & LOG_RAE) != 0;
+	uint8_t p[LOG_RESV] = {0};
+
+	nvmf_lock(c->target);
+	if (cr->notices > 0) {
+		weft_nvmf_put64(p, cr->notice[0].count);
+		p[8] = cr->notice[0].notice;
+		p[9] = (uint8_t)(cr->notices - 1);
+		weft_nvmf_put32(p + 12, cr->notice[0].nsid);
+	}
+	if (!keep && cr->notices > 0)
+		memmove(&cr->notice[0], &cr->notice[1], --cr->notices * sizeof(cr->notice[0]));
+	if (!keep)
+		atomic_store_explicit(&cr->ready, cr->notices > 0, memory_order_release);
+	nvmf_unlock(c->target);
+	if (!keep)
+		cr->masked = false;
+	log_put(s, 0, p, sizeof(p));
+}
+
 static void
 log_discovery_entry(uint8_t *p, const struct weft_nvmf_listener *l,
                     const struct weft_nvmf_subsys *sub)
@@ -273,6 +302,9 @@ nvmf_log(struct nvmf_slot *s, const uint8_t effects[4096])
 		break;
 	case WEFT_NVMF_LOG_EFFECTS:
 		log_put(s, 0, effects, 4096);
+		break;
+	case WEFT_NVMF_LOG_RESV:
+		log_resv(s);
 		break;
 	default:
 		log_discovery(s);

@@ -25,11 +25,17 @@ nvmf_ns_active(const struct weft_nvmf_subsys *s, uint32_t nsid)
 uint16_t
 nvmf_ns_hold(struct nvmf_slot *s)
 {
+	return nvmf_ns_hold_at(s, s->sqe.nsid);
+}
+
+uint16_t
+nvmf_ns_hold_at(struct nvmf_slot *s, uint32_t nsid)
+{
 	const struct weft_nvmf_subsys *sub = s->queue->ctrl->subsys;
 	const uint32_t g = s->queue->group->index;
-	struct nvmf_ns *ns = nvmf_ns_active(sub, s->sqe.nsid);
+	struct nvmf_ns *ns = nvmf_ns_active(sub, nsid);
 
-	if (s->sqe.nsid == 0 || s->sqe.nsid > sub->max_nsid)
+	if (nsid == 0 || nsid > sub->max_nsid)
 		return NVMF_NEVER(WEFT_NVMF_INVALID_NS);
 	if (ns == NULL)
 		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
@@ -40,6 +46,10 @@ nvmf_ns_hold(struct nvmf_slot *s)
 		return WEFT_NVMF_NS_NOT_READY;
 	}
 	s->ns = ns;
+	if (!nvmf_resv_lets(s)) {
+		nvmf_count(&s->queue->group->resv.conflicts, 1);
+		return NVMF_NEVER(WEFT_NVMF_CONFLICT);
+	}
 	return WEFT_NVMF_OK;
 }
 
@@ -101,6 +111,7 @@ ns_set(struct nvmf_ns *ns, const struct weft_nvmf_ns_attr *attr, const struct we
        int lba)
 {
 	ns->attr = *attr;
+	ns->attr.resv = NULL; /* the caller's */
 	ns->info = *info;
 	ns->lba_shift = lba == 512 ? 9 : 12;
 	ns->blocks = info->bytes >> ns->lba_shift;
@@ -113,8 +124,9 @@ int
 weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr)
 {
 	const struct weft_vol_info *info;
+	struct nvmf_resv *resv = NULL;
 	struct nvmf_ns *ns, *fresh;
-	int lba, r = 0;
+	int lba, r;
 
 	if (attr->nsid == 0 || attr->nsid > s->max_nsid || attr->vol == NULL)
 		return -EINVAL;
@@ -127,9 +139,11 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 		return -ENOMEM;
 	nvmf_lock(s->target);
 	ns = s->ns[attr->nsid - 1];
-	if (ns != NULL && ns->present) {
+	if (ns != NULL && ns->present)
 		r = -EEXIST;
-	} else {
+	else
+		r = nvmf_resv_get(s->target, attr, info->super.uuid, &resv);
+	if (r == 0) {
 		if (ns == NULL) {
 			ns = fresh;
 			fresh = NULL;
@@ -138,7 +152,9 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 			atomic_store_explicit(&s->ns[attr->nsid - 1], ns, memory_order_release);
 		}
 		ns_set(ns, attr, info, lba);
+		ns->resv = resv;
 		ns->present = true;
+		nvmf_resv_show_ns(ns);
 		atomic_store_explicit(&ns->active, true, memory_order_seq_cst);
 		ns_tell(s, attr->nsid);
 	}
@@ -162,8 +178,11 @@ weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid)
 	if (atomic_exchange_explicit(&ns->active, false, memory_order_seq_cst))
 		ns_tell(s, nsid);
 	busy = ns_is_used(ns);
-	if (!busy)
+	if (!busy) {
 		ns->present = false;
+		nvmf_resv_put(ns->resv);
+		ns->resv = NULL;
+	}
 	nvmf_unlock(s->target);
 	return busy ? -EAGAIN : 0;
 }
@@ -232,6 +251,13 @@ weft_nvmf_ns_query(struct weft_nvmf_subsys *s, uint32_t nsid, struct weft_nvmf_n
 		stats->media_errors +=
 		        atomic_load_explicit(&at->media_errors, memory_order_relaxed);
 		stats->attached += atomic_load_explicit(&at->attached, memory_order_relaxed);
+	}
+	if (ns != NULL) {
+		stats->resv_type = ns->resv->now.type;
+		stats->registrants = ns->resv->now.hosts;
+		stats->resv_generation = ns->resv->now.generation;
+		stats->resv_persist = ns->resv->now.persist;
+		stats->others = (enum weft_nvmf_others)nvmf_resv_may(&ns->resv->now, NULL);
 	}
 	nvmf_unlock(s->target);
 	return ns == NULL ? -ENOENT : 0;

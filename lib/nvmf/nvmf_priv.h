@@ -4,12 +4,12 @@
 
 /**
  * @file What the sources of the NVMe-oF target share: its objects. From below: nvmf_wire.c (codec),
- * nvmf_loss.c (unflushed writes of hosts), nvmf_cmd.c (a command's memory, data and answer),
- * nvmf_event.c (asynchronous events), nvmf_target.c (target, hosts, listeners), nvmf_ns.c
- * (namespaces), nvmf_ctrl.c (life of a controller), nvmf_identify.c, nvmf_features.c, nvmf_log.c,
- * nvmf_io.c and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect,
- * properties), nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h has the functions
- * that commands use.
+ * nvmf_loss.c (unflushed writes of hosts), nvmf_resv_state.c and nvmf_resv.c (reservations of
+ * volumes), nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
+ * nvmf_target.c (target, hosts, listeners), nvmf_ns.c (namespaces), nvmf_ctrl.c (life of a
+ * controller), nvmf_resv_cmd.c, nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c and
+ * nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties),
+ * nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h: functions for commands.
  *
  * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
  * atomic, any thread; what is not marked, constant after its creation.
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "nvmf_resv.h"
 #include "weft_nvmf.h"
 #include "weft_nvmf_transport.h"
 #include "weft_staging.h"
@@ -55,8 +56,7 @@ struct nvmf_at {
 	uint64_t leave_ns;          /**< group: when that was seen first; 0: it was not yet */
 	_Atomic uint32_t under_way; /**< commands of the group; a remover reads it */
 	_Atomic bool attached;
-	/** Writes of any length may wait for the medium for ever: a part of the memory is others'.
-	 */
+	/** Writes may wait for the medium for ever: a part of the memory is others'. */
 	struct weft_staging_group memory; /**< group */
 	/** group: operations that the volume has ended, how many there were at the last look, and
 	 * since when there are no more */
@@ -77,6 +77,7 @@ struct nvmf_ns {
 	uint32_t lba_shift;
 	bool vwc;               /**< an answered write may be lost until it is flushed */
 	_Atomic bool read_only; /**< of the configuration; changes at any time */
+	struct nvmf_resv *resv; /**< of its volume */
 	struct nvmf_at at[WEFT_NVMF_MAX_GROUPS];
 };
 
@@ -158,8 +159,9 @@ struct nvmf_ctrl {
 	uint32_t aers;
 	bool ns_masked, log_masked; /**< the host has not read the log since its event */
 
-	struct nvmf_losses *losses; /**< of its host; NULL: discovery */
-	pthread_mutex_t lock;       /**< of what follows; nothing is called with it held */
+	struct nvmf_losses *losses;  /**< of its host; NULL: discovery */
+	struct nvmf_ctrl_resv *resv; /**< likewise */
+	pthread_mutex_t lock;        /**< of what follows; nothing is called with it held */
 	struct nvmf_error error[NVMF_ERRORS];
 	uint64_t errors;
 };
@@ -181,7 +183,8 @@ struct nvmf_row {
 	/** Data and memory are there. nvmf_complete() follows. */
 	void (*run)(struct nvmf_slot *s);
 	uint32_t effects; /**< its entry of log page 05h */
-	bool contiguous;  /**< its memory is one piece */
+	enum nvmf_resv_group resv;
+	bool contiguous; /**< its memory is one piece */
 	bool fusable;
 	bool discovery; /**< a discovery controller has it */
 };
@@ -205,6 +208,7 @@ struct nvmf_slot {
 	 * this time. */
 	enum nvmf_slot_state seen;
 	uint64_t seen_ns;
+	enum nvmf_resv_step resv_step;
 	uint64_t result;
 	struct nvmf_ns *ns;            /**< its `under_way` counts the command */
 	uint64_t off_bytes, len_bytes; /**< of the namespace */
@@ -263,6 +267,7 @@ struct weft_nvmf_group {
 	bool given;       /**< memory was given back: others may wait for it */
 	uint64_t stop_ns; /**< when what is under way ends at the latest; 0: the group is not
 	                        stopped */
+	struct nvmf_group_resv resv;
 	_Atomic uint64_t commands, errors, memory_waits, protocol_errors, events, told_lost;
 };
 
@@ -272,6 +277,7 @@ struct weft_nvmf {
 	/* lock */
 	LIST_HEAD(, weft_nvmf_subsys) subsystems;
 	LIST_HEAD(, nvmf_ctrl) ctrls;
+	LIST_HEAD(, nvmf_resv) resvs;
 	struct weft_nvmf_subsys discovery;
 	struct weft_nvmf_group *groups[WEFT_NVMF_MAX_GROUPS];
 	struct weft_nvmf_listener listeners[NVMF_MAX_LISTENERS];

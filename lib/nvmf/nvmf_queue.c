@@ -76,6 +76,8 @@ queue_slot(struct weft_nvmf_queue *q, int *error)
 	s->need_bytes = s->room_bytes = s->step = 0;
 	s->in = s->aborted = s->on_volume = false;
 	s->seen = NVMF_SLOT_RUN;
+	s->resv_step = NVMF_STEP_NONE;
+	s->ns = NULL;
 	s->result = 0;
 	s->off_bytes = s->len_bytes = 0;
 	s->other = s->aborter = NULL;

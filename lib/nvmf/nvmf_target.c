@@ -45,6 +45,7 @@ weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out)
 	pthread_mutex_init(&t->lock, NULL);
 	LIST_INIT(&t->subsystems);
 	LIST_INIT(&t->ctrls);
+	LIST_INIT(&t->resvs);
 	t->discovery.target = t;
 	t->discovery.discovery = t->discovery.any_host = true;
 	strcpy(t->discovery.nqn, WEFT_NVMF_DISCOVERY_NQN);
@@ -86,6 +87,7 @@ weft_nvmf_destroy(struct weft_nvmf *t)
 		LIST_REMOVE(s, link);
 		target_subsys_free(s);
 	}
+	nvmf_resv_end(t);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 	return 0;
@@ -124,6 +126,7 @@ weft_nvmf_query_stats(struct weft_nvmf *t, struct weft_nvmf_stats *stats)
 		stats->protocol_errors +=
 		        atomic_load_explicit(&g->protocol_errors, memory_order_relaxed);
 		stats->events += atomic_load_explicit(&g->events, memory_order_relaxed);
+		stats->conflicts += atomic_load_explicit(&g->resv.conflicts, memory_order_relaxed);
 		stats->lost_flushes_told +=
 		        atomic_load_explicit(&g->told_lost, memory_order_relaxed);
 	}

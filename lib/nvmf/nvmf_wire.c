@@ -130,3 +130,17 @@ weft_nvmf_nqn_ok(const char *nqn)
 			return false;
 	return true;
 }
+
+uint32_t
+weft_nvmf_crc32(const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+	uint32_t crc = 0xffffffff;
+
+	for (size_t i = 0; i < bytes; i++) {
+		crc ^= p[i];
+		for (unsigned int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (0xedb88320U & -(crc & 1));
+	}
+	return ~crc;
+}

@@ -15,9 +15,9 @@
  *
  * Threads. A group belongs to its worker's thread, and so does each queue. The calls with a target,
  * a subsystem or a namespace may be made by any thread. They take the target's lock, which a worker
- * takes for a Connect, the end of a queue and an admin command, and never for I/O. What one worker
- * asks of another (a controller whose host is silent ends the queues of all workers) is a flag in
- * the other group, and the call of its `wake`.
+ * takes for a Connect, the end of a queue, an admin command and a reservation command, and never
+ * for I/O. What one worker asks of another (a controller whose host is silent ends the queues of
+ * all workers) is a flag in the other group, and the call of its `wake`.
  *
  * Memory. All data is staged: a write is read from the host into staging memory as a whole, and
  * only then goes to the volume, so neither other commands nor the medium see half of a logical
@@ -35,6 +35,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "weft_nvmf_resv.h"
+#include "weft_nvmf_stats.h"
 #include "weft_nvmf_wire.h"
 #include "weft_volume_core.h"
 
@@ -64,27 +66,8 @@ struct weft_nvmf_attr {
 	 * command's data or take its answer; then their queues are closed. 0: 1 s. */
 	uint64_t leave_ns;
 	char firmware[9]; /**< FR of Identify: the version */
-};
-
-/** Counters since the creation, of all groups. */
-struct weft_nvmf_stats {
-	uint32_t ctrls, queues;     /**< now */
-	uint64_t connects;          /**< Connects with success */
-	uint64_t refused_param;     /**< Connects of a wrong field, or an unknown subsystem */
-	uint64_t refused_host;      /**< of a host that is not allowed */
-	uint64_t refused_limit;     /**< of too many controllers or queues */
-	uint64_t kato_expired;      /**< controllers that ended because the host was silent */
-	uint64_t connect_expired;   /**< queues that ended without Connect */
-	uint64_t leave_expired;     /**< queues that kept a namespace from being detached */
-	uint64_t commands;          /**< that were answered */
-	uint64_t errors;            /**< of these, with another status than 0 */
-	uint64_t read_bytes;        /**< by Read */
-	uint64_t written_bytes;     /**< by Write */
-	uint64_t protocol_errors;   /**< capsules that are none; queues overrun */
-	uint64_t memory_waits;      /**< commands that waited for staging memory */
-	uint64_t lost_flushes_told; /**< Flushes that failed for an earlier loss */
-	uint64_t losses_forgotten;  /**< hosts that went with unflushed writes, too many to keep */
-	uint64_t events;            /**< asynchronous events that were sent */
+	/** change NULL: reservations end with the target, and are of hosts alone. */
+	struct weft_nvmf_resv_ops resv;
 };
 
 /** -EINVAL: attributes out of range. -ENOMEM. */
@@ -184,12 +167,17 @@ struct weft_nvmf_ns_attr {
 	bool write_through;
 	bool read_only; /**< weft_nvmf_ns_read_only() changes it */
 	void *owner;    /**< weft_nvmf_ended.owner */
+	/** What weft_nvmf_resv_change.data of its volume was last; NULL: nothing. Used when the
+	 * target meets the volume for the first time. */
+	const void *resv;
+	size_t resv_bytes;
 };
 
 /**
  * Its UUID is the volume's. Controllers tell their hosts.
  * - -EINVAL: no such NSID or length of blocks; the volume has not one block
  * - -EOPNOTSUPP: the device is persistent, and a power failure may leave a part of a logical block
+ * - -EBADMSG: attr->resv is no such thing, or of another volume
  * - -EEXIST; -ENOMEM
  */
 int weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *attr);
@@ -211,13 +199,6 @@ int weft_nvmf_ns_renew(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_att
 /** Change whether it may be written. Commands under way end as they began. Controllers tell their
  * hosts of a change. -ENOENT. */
 int weft_nvmf_ns_read_only(struct weft_nvmf_subsys *s, uint32_t nsid, bool read_only);
-
-/** What commands of a namespace have done since the target has it, of all groups. */
-struct weft_nvmf_ns_stats {
-	uint64_t reads, writes, read_bytes, written_bytes;
-	uint64_t media_errors; /**< commands that the medium has failed */
-	uint32_t attached;     /**< groups that reach it */
-};
 
 /** -ENOENT. */
 int weft_nvmf_ns_query(struct weft_nvmf_subsys *s, uint32_t nsid, struct weft_nvmf_ns_stats *stats);

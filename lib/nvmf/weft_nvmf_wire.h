@@ -45,9 +45,11 @@ enum weft_nvmf_status {
 	WEFT_NVMF_SGL_OFFSET = WEFT_NVMF_SC(0, 0x16),
 	WEFT_NVMF_KATO_INVALID = WEFT_NVMF_SC(0, 0x1a),
 	WEFT_NVMF_INTERRUPTED = WEFT_NVMF_SC(0, 0x21),
+	WEFT_NVMF_HOSTID_FORMAT = WEFT_NVMF_SC(0, 0x24),
 	WEFT_NVMF_LBA_RANGE = WEFT_NVMF_SC(0, 0x80),
 	WEFT_NVMF_CAPACITY = WEFT_NVMF_SC(0, 0x81),
 	WEFT_NVMF_NS_NOT_READY = WEFT_NVMF_SC(0, 0x82),
+	WEFT_NVMF_CONFLICT = WEFT_NVMF_SC(0, 0x83), /**< Reservation Conflict */
 	WEFT_NVMF_AER_LIMIT = WEFT_NVMF_SC(1, 0x05),
 	WEFT_NVMF_INVALID_LOG = WEFT_NVMF_SC(1, 0x09),
 	WEFT_NVMF_NOT_SAVEABLE = WEFT_NVMF_SC(1, 0x0d),
@@ -84,6 +86,10 @@ enum {
 	WEFT_NVMF_IO_WRITE_ZEROES = 0x08,
 	WEFT_NVMF_IO_DSM = 0x09,
 	WEFT_NVMF_IO_VERIFY = 0x0c,
+	WEFT_NVMF_IO_RESV_REGISTER = 0x0d,
+	WEFT_NVMF_IO_RESV_REPORT = 0x0e,
+	WEFT_NVMF_IO_RESV_ACQUIRE = 0x11,
+	WEFT_NVMF_IO_RESV_RELEASE = 0x15,
 };
 
 /** Identify's CNS, features, log pages, properties. */
@@ -104,6 +110,8 @@ enum {
 	WEFT_NVMF_FEAT_KATO = 0x0f,
 	WEFT_NVMF_FEAT_HOST_BEHAVIOR = 0x16,
 	WEFT_NVMF_FEAT_HOST_ID = 0x81,
+	WEFT_NVMF_FEAT_RESV_MASK = 0x82,
+	WEFT_NVMF_FEAT_RESV_PERSIST = 0x83,
 
 	WEFT_NVMF_LOG_ERROR = 0x01,
 	WEFT_NVMF_LOG_SMART = 0x02,
@@ -111,6 +119,7 @@ enum {
 	WEFT_NVMF_LOG_CHANGED_NS = 0x04,
 	WEFT_NVMF_LOG_EFFECTS = 0x05,
 	WEFT_NVMF_LOG_DISCOVERY = 0x70,
+	WEFT_NVMF_LOG_RESV = 0x80,
 
 	WEFT_NVMF_PROP_CAP = 0x00,
 	WEFT_NVMF_PROP_VS = 0x08,
@@ -239,5 +248,7 @@ uint32_t weft_nvmf_connect_decode(const uint8_t in[WEFT_NVMF_CONNECT_BYTES],
  * of them are printable ASCII without space, though the specification allows UTF-8: programs print
  * NQNs as they are. */
 bool weft_nvmf_nqn_ok(const char *nqn);
+/** The CRC-32 of IEEE 802.3, as in zlib: of what is small, and seldom. */
+uint32_t weft_nvmf_crc32(const void *data, size_t bytes);
 
 #endif /* WEFT_NVMF_WIRE_H */

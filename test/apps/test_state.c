@@ -405,6 +405,42 @@ test_drawn(void)
 	end();
 }
 
+/** Reservations of a volume: replaced as a whole; a write that fails leaves those of before. */
+static void
+test_reservations(void)
+{
+	const uint8_t uuid[16] = {0xab, 0xcd, [15] = 1}, other[16] = {0};
+	char *data = NULL, *more = NULL;
+	char file[sizeof(dir) + 64];
+	size_t bytes;
+
+	begin();
+	CHECK_EQ(state_resv_kept(st, uuid, &data, &bytes), -ENOENT);
+	CHECK_EQ(state_resv_room(st), 0);
+	CHECK_EQ(state_resv_room(st), 0);
+	CHECK_EQ(state_resv_kept(st, uuid, &data, &bytes), -ENOENT);
+	CHECK_EQ(state_resv_keep(st, uuid, "one", 3), 0);
+	bad_dirs = 1;
+	CHECK_EQ(state_resv_keep(st, uuid, "second", 6), -EIO);
+	again();
+	CHECK_EQ(state_resv_kept(st, uuid, &data, &bytes), 0);
+	CHECK_EQ(bytes, 3);
+	CHECK_MEM(data, "one", 3);
+	CHECK_EQ(state_resv_kept(st, other, &more, &bytes), -ENOENT);
+	CHECK_EQ(state_resv_keep(st, uuid, "second", 6), 0);
+	free(data);
+	CHECK_EQ(state_resv_kept(st, uuid, &data, &bytes), 0);
+	CHECK_EQ(bytes, 6);
+	free(data);
+	snprintf(file, sizeof(file), "%s/reservations/abcd0000000000000000000000000001", dir);
+	CHECK_EQ(unlink(file), 0);
+	snprintf(file, sizeof(file), "%s/reservations/abcd0000000000000000000000000001.old", dir);
+	CHECK_EQ(unlink(file), 0);
+	snprintf(file, sizeof(file), "%s/reservations", dir);
+	CHECK_EQ(rmdir(file), 0);
+	end();
+}
+
 static void
 test_one_target(void)
 {
@@ -429,4 +465,5 @@ WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_
                {"an undo that fails keeps the file", test_undo_fails},
                {"held exports are kept", test_held}, {"values that are refused", test_refused},
                {"drawn exports are read as they were written", test_drawn},
+               {"reservations of hosts are kept", test_reservations},
                {"one target has the directory", test_one_target})

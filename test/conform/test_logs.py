@@ -40,7 +40,8 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
 }
 OPERATOR = {  # files of apps/target whose lines come from start-up, signals and the watch of the media
     "metrics.c", "metrics_families.c", "target.c", "target_apply.c", "target_auth.c", "target_control.c",
-    "target_control_support.c", "target_lines.c", "target_nvmf.c", "target_nvmf_ns.c", "target_offline.c",
+    "target_control_support.c", "target_lines.c", "target_nvmf.c", "target_nvmf_ns.c", "target_nvmf_resv.c",
+    "target_offline.c",
     "target_reload.c", "target_restart.c", "target_revoke.c",
     "target_runtime.c", "target_service.c", "target_size.c", "target_state.c", "target_tel.c",
     "target_slow_pcap.c",  # at the start of a capture

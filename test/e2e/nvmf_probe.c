@@ -7,7 +7,8 @@
  *     nvmf_probe DEV CIDR HOST SUBNQN HOSTNQN [PORT]
  *
  * Lines: connect; id; ns NSID; list; write|fua|read NSID LBA BLOCKS SEED; flush NSID; events; event
- * (wait for one); changed (log page 04h); discover; reset (CC.EN 0); close; stay (until the target
+ * (wait for one); changed (log page 04h); resv OPCODE CDW10 KEY KEY (a reservation command of
+ * namespace 1); report NSID; discover; reset (CC.EN 0); close; stay (until the target
  * ends it); hang NSID (write 1 MiB, and stop this process while the target reads it, after the
  * answer). Each is answered by one line: the word, the status of NVMe in hexadecimal (ffff: there
  * was no answer), and what was found.
@@ -220,7 +221,10 @@ queue_open(struct hqueue *q, uint16_t qid, uint16_t cntlid)
 	}
 	snprintf(c.subnqn, sizeof(c.subnqn), "%s", pr.subnqn);
 	snprintf(c.hostnqn, sizeof(c.hostnqn), "%s", pr.hostnqn);
+	/* a host of another name is another host */
 	memset(c.hostid, 7, sizeof(c.hostid));
+	for (size_t i = 0; c.hostnqn[i] != '\0'; i++)
+		c.hostid[i % sizeof(c.hostid)] += (uint8_t)c.hostnqn[i];
 	nv_connect_encode(&c, pr.data);
 	return fabrics(q, WEFT_NVMF_FC_CONNECT, (uint32_t)qid << 16, DEPTH - 1, 5000,
 	               WEFT_NVMF_CONNECT_BYTES);
@@ -364,6 +368,27 @@ do_events(void)
 	printf("events %04x\n", status);
 }
 
+/** A reservation command with two keys. */
+static void
+do_resv(uint32_t opcode, uint32_t cdw10, uint32_t key, uint32_t other)
+{
+	memset(pr.data, 0, 16);
+	weft_nvmf_put64(pr.data, key);
+	weft_nvmf_put64(pr.data + 8, other);
+	printf("resv %04x\n", command(&pr.io, sqe_of((uint8_t)opcode, 1, cdw10, 0, 0), 16));
+}
+
+static void
+do_report(uint32_t nsid)
+{
+	const uint16_t status =
+	        command(&pr.io, sqe_of(WEFT_NVMF_IO_RESV_REPORT, nsid, 31, 1, 0), 128);
+
+	printf("report %04x gen %u type %u hosts %u persist %u key %u\n", status,
+	       weft_nvmf_get32(pr.data), pr.data[4], weft_nvmf_get16(pr.data + 5), pr.data[9],
+	       weft_nvmf_get32(pr.data + 64 + 8));
+}
+
 static void
 do_line(char *line)
 {
@@ -388,6 +413,10 @@ do_line(char *line)
 	else if (strcmp(word, "flush") == 0)
 		printf("flush %04x\n",
 		       command(&pr.io, sqe_of(WEFT_NVMF_IO_FLUSH, n[0], 0, 0, 0), 0));
+	else if (strcmp(word, "resv") == 0)
+		do_resv(n[0], n[1], n[2], n[3]);
+	else if (strcmp(word, "report") == 0)
+		do_report(n[0]);
 	else if (strcmp(word, "hang") == 0)
 		do_hang(n[0]);
 	else if (strcmp(word, "events") == 0)

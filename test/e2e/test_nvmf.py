@@ -9,7 +9,7 @@ import subprocess
 from test_control import Controlled
 from test_offline import edit, until
 from test_visible import Telemetry
-from weft_e2e import BUILD, PROCS, main, memif, path, run
+from weft_e2e import BUILD, PROCS, main, make_file, memif, path, run
 
 PROBE = os.path.join(BUILD, "test", "e2e", "nvmf_probe")
 NQN = "nqn.2026-01.org.example:disk"
@@ -39,8 +39,8 @@ class Disks(Controlled):
 class Host:
     """test/e2e/nvmf_probe.c, with a connection that it makes when it is asked to."""
 
-    def __init__(self, t, nqn=HOST, subnqn=NQN):
-        self.p = subprocess.Popen([PROBE, memif(0, "client", t.sock(0)), "10.0.0.2/24", "10.0.0.1", subnqn, nqn],
+    def __init__(self, t, nqn=HOST, subnqn=NQN, port=0):
+        self.p = subprocess.Popen([PROBE, memif(0, "client", t.sock(port)), f"10.0.{port}.2/24", f"10.0.{port}.1", subnqn, nqn],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         PROCS.append(self.p)
         self.line()
@@ -288,6 +288,72 @@ def test_host_hangs():
     assert t.term() == 0
 
 
+REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
+PERSIST = 3 << 30  # CPTPL
+CONFLICT = 0x83
+
+
+def test_reservations():
+    """A reservation that persists holds after a kill, for other hosts and for clients, and on all workers."""
+    state = path("n7.state")
+    os.makedirs(state, exist_ok=True)
+    exports = {"disk": volume("n7.disk", client_bytes_per_s="1M")}
+    t = Disks("n7", exports, hosts="any", extra=f"state = {state}", ports=3, workers=2).start()
+    a, b = Host(t), Host(t, OTHER, port=1)
+    for h in (a, b):
+        h.ok("connect")
+    a.ok("resv", REGISTER, PERSIST, 0, 17)
+    b.ok("resv", REGISTER, 0, 0, 18)
+    a.ok("write", 1, 0, 8, 1)
+    # a client that writes loses its grant before the reservation holds
+    cp = t.cp_start(make_file("n7.file", 8 << 20, 1), "weft://10.0.2.1/disk", port=2)
+    until(t, "granted")
+    a.ok("resv", ACQUIRE, 1 << 8, 17, 0)
+    assert "ends: hosts have reserved the volume" in t.logged(), t.logged()
+    assert cp.wait(timeout=30) != 0
+    assert b.ask("write", 1, 0, 8, 2)[0] & 0x7ff == CONFLICT
+    assert b.ok("read", 1, 0, 8, 9) == ["differs"]
+    before = a.ok("report", 1)
+    assert before == ["gen", "2", "type", "1", "hosts", "2", "persist", "1", "key", "17"], before
+    spaces = t.tel("nvmf_subsystem", NQN)
+    assert spaces["1_reservation"] == 1 and spaces["1_registrants"] == 2 and spaces["1_reservation_persists"] == 1, spaces
+    assert t.tel("nvmf")["conflicts"] == 1
+    t.kill()
+    for h in (a, b):
+        h.p.kill()
+    t.start()
+    a, b = Host(t), Host(t, OTHER, port=1)
+    for h in (a, b):
+        h.ok("connect")
+    assert b.ok("report", 1) == before
+    assert b.ask("write", 1, 0, 8, 2)[0] & 0x7ff == CONFLICT
+    a.ok("write", 1, 0, 8, 3)
+    rc, _, err = t.cp(make_file("n7.short", 4096, 2), "weft://10.0.2.1/disk", port=2)
+    assert rc != 0 and "NVMe hosts have reserved the volume; only read" in err, err
+    t.pull("disk", "n7.out", port=2)
+    t.ctl("offline", "disk")
+    t.ctl("online", "disk")
+    assert b.ask("write", 1, 0, 8, 2)[0] & 0x7ff == CONFLICT
+    # the other host takes over
+    b.ok("resv", ACQUIRE, 2 | 1 << 8, 18, 17)
+    b.ok("write", 1, 0, 8, 4)
+    assert a.ask("write", 1, 0, 8, 5)[0] & 0x7ff == CONFLICT
+    assert b.ok("read", 1, 0, 8, 4) == ["same"]
+    b.ok("resv", RELEASE, 1, 18, 0)
+    a.ok("write", 1, 0, 8, 6)
+    t.push(path("n7.short"), "disk", port=2)
+    for h in (a, b):
+        h.end()
+    assert t.term() == 0
+    # what is kept cannot be read: no host may write what another one may have reserved
+    name, = [f for f in os.listdir(os.path.join(state, "reservations")) if len(f) == 32]
+    with open(os.path.join(state, "reservations", name), "r+b") as f:
+        f.write(b"x")
+    t.start()
+    until(t, "the reservations of its volume cannot be read")
+    assert t.term() == 0
+
+
 def test_without():
     """A target without a subsystem says that the first one comes with a restart; --size counts what it takes."""
     t = Disks("n5", {"disk": volume("n5.disk")})
@@ -311,4 +377,4 @@ def test_without():
     assert t.term() == 0
 
 
-main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_without])
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_without])

@@ -324,6 +324,7 @@ nv_connect(struct nv_queue *q, const char *subnqn, const char *hostnqn, uint16_t
 	uint16_t status;
 
 	sqe.fctype = WEFT_NVMF_FC_CONNECT;
+	c.hostid[15] = q->nv->host;
 	strcpy(c.subnqn, subnqn);
 	strcpy(c.hostnqn, hostnqn);
 	nv_connect_encode(&c, data);

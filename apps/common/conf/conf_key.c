@@ -229,7 +229,8 @@ static const struct conf_key keys_target[] = {
          .unset = "exports are those of this file alone",
          .help = "directory in which the target keeps the exports that `weft-ctl export create` "
                  "makes (docs/control.md). It has to exist, and belongs to one target. With it the "
-                 "file needs no [export NAME]. Under weft-target.service it is below the "
+                 "file needs no [export NAME]. Reservations of NVMe hosts that survive a restart "
+                 "are there, too (docs/nvmeof.md). Under weft-target.service it is below the "
                  "StateDirectory, as `/var/lib/weft/state`"},
         {"metrics", CONF_T_STR, F(conf_target, metrics), .unset = "`off`",
          .help = "`ADDRESS:PORT` at which metrics for Prometheus, and a page for people, are "

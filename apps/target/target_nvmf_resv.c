@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Reservations of NVMe hosts: the thread that keeps them in the state directory, and what
+ * they leave to clients of the target. A client is no registrant of any reservation. So one that
+ * has more rights than a reservation leaves loses its grant, at once and on each worker, before the
+ * reservation holds; and an OPEN gets only what is left.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "target_nvmf.h"
+#include "target_say.h"
+#include "target_state.h"
+#include "target_volume.h"
+#include "ui.h"
+
+#define RESV_WAIT_MS 100 /**< for workers, while the target ends */
+
+struct target_nvmf_resv {
+	struct target_nvmf *n;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	/* lock: changes to be made, the oldest first */
+	struct weft_nvmf_resv_change *first, **last;
+	bool stop;
+};
+
+/* ---- Clients ---- */
+
+/** One look at the grants of all workers. The last of its users frees it. */
+struct resv_round {
+	atomic_uint users, left;
+	struct target_export *ex;
+};
+
+struct resv_call {
+	struct resv_round *round;
+	struct target_worker *tw;
+};
+
+static void
+round_put(struct resv_round *r)
+{
+	if (atomic_fetch_sub_explicit(&r->users, 1, memory_order_acq_rel) == 1)
+		free(r);
+}
+
+/** The worker is done with its part, or has none. */
+static void
+round_done(struct resv_call *call)
+{
+	atomic_fetch_sub_explicit(&call->round->left, 1, memory_order_release);
+	round_put(call->round);
+	free(call);
+}
+
+static void
+worker_limit(void *arg)
+{
+	struct resv_call *call = arg;
+	struct target_export *ex = call->round->ex;
+	struct target_vgrant *g, *next;
+	struct target_conn *c;
+
+	LIST_FOREACH (c, &call->tw->conns, link)
+		for (g = LIST_FIRST(&c->vgrants); g != NULL; g = next) {
+			next = LIST_NEXT(g, link);
+			if (g->ex != ex || g->ended ||
+			    (g->rights & target_may_client(ex, c)) == g->rights)
+				continue;
+			target_log_export(
+			        "export %s: the grant of %s ends: hosts have reserved the "
+			        "volume",
+			        ex->conf->name, c->peer);
+			target_vgrant_end(g);
+		}
+	round_done(call);
+}
+
+static bool
+resv_stopping(const struct target *t)
+{
+	return atomic_load_explicit(&t->stopping, memory_order_relaxed);
+}
+
+/** No client has more than ex->others leaves. False: that cannot be had. While the target ends it
+ * is true: so do its clients. */
+static bool
+resv_end_grants(struct target *t, struct target_export *ex)
+{
+	struct resv_round *r = calloc(1, sizeof(*r));
+	unsigned int ms = 0;
+	bool ok = r != NULL;
+
+	if (r == NULL)
+		return false;
+	r->ex = ex;
+	atomic_init(&r->users, t->stack.nworkers + 1);
+	atomic_init(&r->left, t->stack.nworkers);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		struct resv_call *call = malloc(sizeof(*call));
+		int rc = -ENOMEM;
+
+		if (call == NULL) {
+			ok = false;
+			atomic_fetch_sub_explicit(&r->left, 1, memory_order_relaxed);
+			round_put(r);
+			continue;
+		}
+		*call = (struct resv_call){r, &t->workers[i]};
+		while ((rc = weft_worker_call(t->stack.workers[i], worker_limit, call)) ==
+		               -EAGAIN &&
+		       !resv_stopping(t))
+			usleep(1000);
+		if (rc != 0) {
+			ok = ok && resv_stopping(t);
+			round_done(call);
+		}
+	}
+	while (atomic_load_explicit(&r->left, memory_order_acquire) > 0 && ms < RESV_WAIT_MS) {
+		ms += resv_stopping(t);
+		usleep(1000);
+	}
+	round_put(r);
+	return ok;
+}
+
+void
+target_nvmf_resv_limit(struct target_nvmf *n, struct target_export *ex,
+                       enum weft_nvmf_others others)
+{
+	const uint32_t was = atomic_exchange_explicit(&ex->others, others, memory_order_relaxed);
+
+	/* workers that have not begun have no client yet */
+	if (others > was && n->t->running && !resv_end_grants(n->t, ex))
+		ui_msg(UI_WARNING "export %s: hosts have reserved it, and clients may still use "
+		                  "it: out of memory; send SIGHUP",
+		       ex->conf->name);
+}
+
+/* ---- The thread ---- */
+
+static int
+resv_make(struct target_nvmf_resv *r, const struct weft_nvmf_resv_change *c)
+{
+	struct target *t = r->n->t;
+	struct target_export *ex = c->owner;
+	const uint32_t was = atomic_load_explicit(&ex->others, memory_order_relaxed);
+	int rc = 0;
+
+	if (c->others > was) {
+		atomic_store_explicit(&ex->others, c->others, memory_order_relaxed);
+		if (!resv_end_grants(t, ex))
+			rc = -ENOMEM;
+	}
+	if (rc == 0 && c->keep && t->state != NULL)
+		rc = state_resv_keep(t->state, c->uuid, c->data, c->bytes);
+	atomic_store_explicit(&ex->others, rc == 0 ? c->others : was, memory_order_relaxed);
+	if (rc != 0)
+		target_log_export(UI_ERR
+		                  "export %s: a change of its reservations cannot be kept: %s",
+		                  ex->conf->name, strerror(-rc));
+	return rc;
+}
+
+static void *
+resv_main(void *arg)
+{
+	struct target_nvmf_resv *r = arg;
+	struct weft_nvmf_resv_change *c;
+	uint8_t uuid[16];
+	int rc;
+
+	pthread_mutex_lock(&r->lock);
+	for (;;) {
+		while (r->first == NULL && !r->stop)
+			pthread_cond_wait(&r->cond, &r->lock);
+		c = r->first;
+		if (c == NULL)
+			break;
+		r->first = c->next;
+		if (r->first == NULL)
+			r->last = &r->first;
+		pthread_mutex_unlock(&r->lock);
+		memcpy(uuid, c->uuid, sizeof(uuid));
+		rc = resv_make(r, c);
+		weft_nvmf_resv_changed(r->n->nvmf, uuid, rc);
+		pthread_mutex_lock(&r->lock);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/** On a worker, with the lock of lib/nvmf held. */
+static void
+resv_change(void *owner, struct weft_nvmf_resv_change *c)
+{
+	struct target_nvmf_resv *r = owner;
+
+	c->next = NULL;
+	pthread_mutex_lock(&r->lock);
+	*r->last = c;
+	r->last = &c->next;
+	pthread_cond_signal(&r->cond);
+	pthread_mutex_unlock(&r->lock);
+}
+
+int
+target_nvmf_resv_up(struct target_nvmf *n, struct weft_nvmf_resv_ops *ops)
+{
+	struct target_nvmf_resv *r = calloc(1, sizeof(*r));
+	int rc;
+
+	if (r == NULL)
+		return -ENOMEM;
+	r->n = n;
+	r->last = &r->first;
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->cond, NULL);
+	rc = n->t->state == NULL ? 0 : state_resv_room(n->t->state);
+	if (rc == 0)
+		rc = -pthread_create(&r->thread, NULL, resv_main, r);
+	if (rc != 0) {
+		free(r);
+		return rc;
+	}
+	n->resv = r;
+	*ops = (struct weft_nvmf_resv_ops){
+	        .change = resv_change, .persists = n->t->state != NULL, .owner = r};
+	return 0;
+}
+
+void
+target_nvmf_resv_down(struct target_nvmf *n)
+{
+	struct target_nvmf_resv *r = n->resv;
+
+	if (r == NULL)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	pthread_cond_signal(&r->cond);
+	pthread_mutex_unlock(&r->lock);
+	pthread_join(r->thread, NULL);
+	pthread_cond_destroy(&r->cond);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+	n->resv = NULL;
+}
+
+int
+target_nvmf_resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data,
+                      size_t *bytes)
+{
+	int rc = -ENOENT;
+
+	*data = NULL;
+	*bytes = 0;
+	if (n->t->state != NULL)
+		rc = state_resv_kept(n->t->state, uuid, data, bytes);
+	if (rc == 0)
+		return 0;
+	free(*data);
+	*data = NULL;
+	*bytes = 0;
+	return rc == -ENOENT ? 0 : rc;
+}
