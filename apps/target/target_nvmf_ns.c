@@ -371,7 +371,10 @@ subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 	                                        .serial = c->serial,
 	                                        .model = c->model,
 	                                        .any_host = strcmp(c->hosts, "any") == 0,
-	                                        .max_nsid = WEFT_NVMF_MAX_NSID};
+	                                        .max_nsid = WEFT_NVMF_MAX_NSID,
+	                                        .ana = (enum weft_nvmf_ana_state)c->access,
+	                                        .cntlid_min = (uint16_t)c->first_controller,
+	                                        .cntlid_max = (uint16_t)c->last_controller};
 	struct target_nvmf_subsys *sub = n->subsys;
 	struct weft_nvmf_subsys *s;
 	int rc;
@@ -503,11 +506,33 @@ subsys_set_ns(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 	return true;
 }
 
+/** Another state of this path. Hosts that know of none, or of one, keep that. */
+static void
+subsys_access(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
+{
+	if (c->access == WEFT_NVMF_ANA_OFF || sub->conf.access == WEFT_NVMF_ANA_OFF) {
+		ui_msg(UI_WARNING "subsystem %s: access to and from `alone` changes with a restart",
+		       c->nqn);
+		return;
+	}
+	(void)weft_nvmf_ana(sub->s, (enum weft_nvmf_ana_state)c->access);
+	pthread_mutex_lock(&n->lock);
+	sub->conf.access = c->access;
+	pthread_mutex_unlock(&n->lock);
+	ui_msg("subsystem %s: its access has changed", c->nqn);
+}
+
 static void
 subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
 {
-	if (strcmp(c->serial, sub->conf.serial) != 0 || strcmp(c->model, sub->conf.model) != 0)
-		ui_msg(UI_WARNING "subsystem %s: serial and model change with a restart", c->nqn);
+	if (strcmp(c->serial, sub->conf.serial) != 0 || strcmp(c->model, sub->conf.model) != 0 ||
+	    c->first_controller != sub->conf.first_controller ||
+	    c->last_controller != sub->conf.last_controller)
+		ui_msg(UI_WARNING "subsystem %s: serial, model and numbers of controllers change "
+		                  "with a restart",
+		       c->nqn);
+	if (c->access != sub->conf.access)
+		subsys_access(n, sub, c);
 	if (strcmp(c->hosts, sub->conf.hosts) != 0) {
 		hosts_set(sub->s, sub->conf.hosts, c->hosts);
 		pthread_mutex_lock(&n->lock);

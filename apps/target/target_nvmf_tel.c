@@ -156,6 +156,7 @@ tel_ns(const struct target_nvmf_subsys *sub, uint32_t i, struct weft_tel *tel)
 	            {"read_bytes", s.read_bytes},
 	            {"written_bytes", s.written_bytes},
 	            {"media_errors", s.media_errors},
+	            {"access", s.ana},
 	            {"reservation", s.resv_type},
 	            {"registrants", s.registrants},
 	            {"reservation_generation", s.resv_generation},

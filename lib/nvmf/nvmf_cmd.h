@@ -66,6 +66,7 @@ uint16_t nvmf_status(int status, bool change);
 /* ---- nvmf_event.c ---- */
 
 #define NVMF_EVENT_NS        0x00040002U /**< notice, namespace attribute changed; log page 04h */
+#define NVMF_EVENT_ANA       0x000c0302U /**< notice, asymmetric access change; log page 0Ch */
 #define NVMF_EVENT_DISCOVERY 0x0070f002U /**< notice, discovery log changed; log page 70h */
 #define NVMF_EVENT_RESV      0x00800006U /**< reservation log page available; log page 80h */
 

@@ -43,19 +43,21 @@ nvmf_ctrl_end(struct nvmf_ctrl *c)
 	ctrl_doom(c->admin);
 }
 
-/** A number that no controller has; 0: there is none. */
+/** A number of the subsystem's that no controller of the target has; 0: there is none. */
 static uint16_t
-ctrl_number(struct weft_nvmf *t)
+ctrl_number(const struct weft_nvmf *t, struct weft_nvmf_subsys *s)
 {
+	const uint32_t all = s->ana.cntlid_max - s->ana.cntlid_min + 1U;
 	const struct nvmf_ctrl *c;
 
-	for (uint32_t i = 0; i < NVMF_CNTLID_MAX; i++) {
-		t->last_cntlid = (uint16_t)(t->last_cntlid % NVMF_CNTLID_MAX + 1);
+	for (uint32_t i = 0; i < all; i++) {
+		const uint16_t n = (uint16_t)(s->ana.cntlid_min + s->ana.next_cntlid++ % all);
+
 		LIST_FOREACH (c, &t->ctrls, link)
-			if (c->cntlid == t->last_cntlid)
+			if (c->cntlid == n)
 				break;
 		if (c == NULL)
-			return t->last_cntlid;
+			return n;
 	}
 	return 0;
 }
@@ -86,7 +88,7 @@ nvmf_ctrl_new(struct weft_nvmf_queue *admin, struct weft_nvmf_subsys *s,
 	pthread_mutex_init(&c->lock, NULL);
 	c->target = t;
 	c->subsys = s;
-	c->cntlid = ctrl_number(t);
+	c->cntlid = ctrl_number(t, s);
 	c->ioq = calloc(t->attr.max_io_queues, sizeof(struct weft_nvmf_queue *));
 	if (!s->discovery && c->ioq != NULL && c->cntlid != 0)
 		c->losses = nvmf_loss_get(s, data->hostnqn, data->hostid);
@@ -174,6 +176,8 @@ ctrl_reset(struct nvmf_ctrl *c)
 	c->events_on = 0;
 	atomic_store_explicit(&c->granted, 0, memory_order_release);
 	c->ns_masked = c->log_masked = c->had_io_queue = false;
+	atomic_store_explicit(&c->ana.changed, false, memory_order_release);
+	c->ana.masked = false;
 	if (c->resv != NULL) {
 		memset(c->resv->mask, 0, sizeof(c->resv->mask));
 		atomic_store_explicit(&c->resv->ready, false, memory_order_release);

@@ -7,6 +7,7 @@
 #include "nvmf_cmd.h"
 
 #define EVENTS_NS        (1U << 8)
+#define EVENTS_ANA       (1U << 11)
 #define EVENTS_DISCOVERY (1U << 31)
 
 void
@@ -45,6 +46,11 @@ nvmf_event_send(struct nvmf_ctrl *c)
 	    (c->events_on & EVENTS_NS) != 0 && c->aers > 0) {
 		atomic_store_explicit(&c->ns_changed, false, memory_order_release);
 		c->ns_masked = event_answer(c, NVMF_EVENT_NS);
+	}
+	if (atomic_load_explicit(&c->ana.changed, memory_order_acquire) && !c->ana.masked &&
+	    (c->events_on & EVENTS_ANA) != 0 && c->aers > 0) {
+		atomic_store_explicit(&c->ana.changed, false, memory_order_release);
+		c->ana.masked = event_answer(c, NVMF_EVENT_ANA);
 	}
 	if (c->resv != NULL && atomic_load_explicit(&c->resv->ready, memory_order_acquire) &&
 	    !c->resv->masked && c->aers > 0) {

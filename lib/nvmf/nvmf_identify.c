@@ -27,6 +27,10 @@
 #define CTRL_WCTEMP    266
 #define CTRL_CCTEMP    268
 #define CTRL_KAS       320
+#define CTRL_ANATT     342
+#define CTRL_ANACAP    343
+#define CTRL_ANAGRPMAX 344
+#define CTRL_NANAGRPID 348
 #define CTRL_SQES      512
 #define CTRL_CQES      513
 #define CTRL_MAXCMD    514
@@ -42,6 +46,11 @@
 #define CTRL_MSDBD     1803
 #define CTRL_MP        2048
 
+#define CMIC_SHARED  0x03 /**< several ports, several controllers */
+#define CMIC_ANA     0x08
+#define OAES_NS      (1U << 8)
+#define OAES_ANA     (1U << 11)
+#define ANACAP       0x47 /**< optimized, not, inaccessible; ANAGRPID does not change */
 #define ONCS_COMPARE 0x01
 #define ONCS_DSM     0x04
 #define ONCS_ZEROES  0x08
@@ -69,6 +78,7 @@
 #define NS_NPDG   68
 #define NS_NPDA   70
 #define NS_NOWS   72
+#define NS_ANAGRP 92
 #define NS_NSATTR 99
 #define NS_NGUID  104
 #define NS_LBAF0  128
@@ -152,7 +162,9 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 	p[CTRL_MDTS] = (uint8_t)identify_log2(a->mdts_bytes / WEFT_NVMF_PAGE_BYTES);
 	weft_nvmf_put16(p + CTRL_CNTLID, c->cntlid);
 	weft_nvmf_put32(p + CTRL_VER, NVMF_VERSION);
-	weft_nvmf_put32(p + CTRL_OAES, sub->discovery ? 1U << 31 : 1U << 8);
+	weft_nvmf_put32(p + CTRL_OAES, sub->discovery ? 1U << 31
+	                               : sub->ana.on  ? OAES_NS | OAES_ANA
+	                                              : OAES_NS);
 	/* a 128-bit host identifier; any command restarts the Keep Alive timer */
 	weft_nvmf_put32(p + CTRL_CTRATT, 0x41);
 	p[CTRL_CNTRLTYPE] = sub->discovery ? 2 : 1;
@@ -166,7 +178,14 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 	p[CTRL_LPA] = 0x04;
 	if (sub->discovery)
 		return;
-	p[CTRL_CMIC] = 0x03;                       /* several ports, several controllers */
+	p[CTRL_CMIC] = CMIC_SHARED;
+	if (sub->ana.on) {
+		p[CTRL_CMIC] |= CMIC_ANA;
+		p[CTRL_ANATT] = NVMF_ANATT_S;
+		p[CTRL_ANACAP] = ANACAP;
+		weft_nvmf_put32(p + CTRL_ANAGRPMAX, sub->max_nsid);
+		weft_nvmf_put32(p + CTRL_NANAGRPID, sub->max_nsid);
+	}
 	weft_nvmf_put32(p + CTRL_RTD3E, 10000000); /* us */
 	weft_nvmf_put16(p + CTRL_CRDT1, NVMF_RETRY_MS / 100);
 	p[CTRL_ACL] = NVMF_ABORTS - 1;
@@ -232,6 +251,8 @@ identify_ns(const struct nvmf_slot *s, uint8_t *p)
 	weft_nvmf_put16(p + NS_NPDG, piece);
 	weft_nvmf_put16(p + NS_NPDA, piece);
 	weft_nvmf_put16(p + NS_NOWS, piece);
+	if (ns->subsys->ana.on)
+		weft_nvmf_put32(p + NS_ANAGRP, ns->nsid);
 	p[NS_NSATTR] = atomic_load_explicit(&ns->read_only, memory_order_relaxed);
 	memcpy(p + NS_NGUID, i->super.uuid, 16);
 	weft_nvmf_put32(p + NS_LBAF0, ns->lba_shift << 16);

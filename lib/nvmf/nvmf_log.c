@@ -10,6 +10,11 @@
 #define LOG_OT    (1U << 23) /**< CDW14: the offset is an index */
 #define LOG_SMALL 512U       /**< SMART, firmware */
 #define LOG_RESV  64U        /**< reservation notification */
+#define LOG_RGO   (1U << 8)  /**< CDW10, asymmetric access: groups without their NSIDs */
+
+/* asymmetric namespace access */
+#define ANA_HEAD  16U
+#define ANA_GROUP 32U
 
 /* entries of the discovery log (NVMe over Fabrics 1.1 s5.3) */
 #define DISC_BYTES   1024U
@@ -50,6 +55,30 @@ log_discovery_records(const struct nvmf_slot *s)
 	return n * t->nlisteners;
 }
 
+/** Whether NSID i + 1 is a group of asymmetric access. With the lock. */
+static const struct nvmf_ns *
+log_group(const struct weft_nvmf_subsys *sub, uint32_t i)
+{
+	const struct nvmf_ns *ns = atomic_load_explicit(&sub->ns[i], memory_order_acquire);
+
+	return ns != NULL && atomic_load_explicit(&ns->active, memory_order_seq_cst) ? ns : NULL;
+}
+
+static uint64_t
+log_ana_bytes(const struct nvmf_slot *s)
+{
+	const struct weft_nvmf_subsys *sub = s->queue->ctrl->subsys;
+	uint64_t n = 0;
+
+	if (!sub->ana.on)
+		return 0;
+	nvmf_lock(sub->target);
+	for (uint32_t i = 0; i < sub->max_nsid; i++)
+		n += log_group(sub, i) != NULL;
+	nvmf_unlock(sub->target);
+	return ANA_HEAD + n * (ANA_GROUP + ((s->sqe.cdw[10] & LOG_RGO) != 0 ? 0 : 4));
+}
+
 /** Length of a page; 0: the controller has no such page. */
 static uint64_t
 log_bytes(const struct nvmf_slot *s, uint8_t lid)
@@ -76,6 +105,8 @@ log_bytes(const struct nvmf_slot *s, uint8_t lid)
 		return 4096;
 	case WEFT_NVMF_LOG_RESV:
 		return LOG_RESV;
+	case WEFT_NVMF_LOG_ANA:
+		return log_ana_bytes(s);
 	default:
 		return 0;
 	}
@@ -230,6 +261,43 @@ log_resv(struct nvmf_slot *s)
 	log_put(s, 0, p, sizeof(p));
 }
 
+/** Asymmetric access: each namespace is a group. */
+static void
+log_ana(struct nvmf_slot *s)
+{
+	struct nvmf_ctrl *c = s->queue->ctrl;
+	const struct weft_nvmf_subsys *sub = c->subsys;
+	const bool rgo = (s->sqe.cdw[10] & LOG_RGO) != 0;
+	uint8_t head[ANA_HEAD] = {0}, p[ANA_GROUP + 4];
+	uint64_t at = ANA_HEAD;
+	uint16_t groups = 0;
+
+	nvmf_lock(c->target);
+	for (uint32_t i = 0; i < sub->max_nsid; i++) {
+		const struct nvmf_ns *ns = log_group(sub, i);
+
+		if (ns == NULL)
+			continue;
+		memset(p, 0, sizeof(p));
+		weft_nvmf_put32(p, i + 1);
+		weft_nvmf_put32(p + 4, rgo ? 0 : 1);
+		weft_nvmf_put64(p + 8, ns->ana.count);
+		p[16] = atomic_load_explicit(&ns->ana.state, memory_order_relaxed);
+		weft_nvmf_put32(p + ANA_GROUP, i + 1);
+		log_put(s, at, p, rgo ? ANA_GROUP : sizeof(p));
+		at += rgo ? ANA_GROUP : sizeof(p);
+		groups++;
+	}
+	weft_nvmf_put64(head, sub->ana.count);
+	weft_nvmf_put16(head + 8, groups);
+	log_put(s, 0, head, sizeof(head));
+	if ((s->sqe.cdw[10] & LOG_RAE) == 0)
+		atomic_store_explicit(&c->ana.changed, false, memory_order_release);
+	nvmf_unlock(c->target);
+	if ((s->sqe.cdw[10] & LOG_RAE) == 0)
+		c->ana.masked = false;
+}
+
 static void
 log_discovery_entry(uint8_t *p, const struct weft_nvmf_listener *l,
                     const struct weft_nvmf_subsys *sub)
@@ -305,6 +373,9 @@ nvmf_log(struct nvmf_slot *s, const uint8_t effects[4096])
 		break;
 	case WEFT_NVMF_LOG_RESV:
 		log_resv(s);
+		break;
+	case WEFT_NVMF_LOG_ANA:
+		log_ana(s);
 		break;
 	default:
 		log_discovery(s);

@@ -22,6 +22,21 @@ nvmf_ns_active(const struct weft_nvmf_subsys *s, uint32_t nsid)
 	return ns != NULL && atomic_load_explicit(&ns->active, memory_order_seq_cst) ? ns : NULL;
 }
 
+/** This group has no way to it. A host with several paths takes another one, if there is none here
+ * at all; else it looks again. */
+static uint16_t
+nvmf_ns_away(const struct nvmf_ns *ns)
+{
+	switch (atomic_load_explicit(&ns->ana.state, memory_order_seq_cst)) {
+	case WEFT_NVMF_ANA_OFF:
+		return WEFT_NVMF_NS_NOT_READY;
+	case WEFT_NVMF_ANA_INACCESSIBLE:
+		return WEFT_NVMF_ANA_NO_ACCESS;
+	default:
+		return WEFT_NVMF_ANA_CHANGES;
+	}
+}
+
 uint16_t
 nvmf_ns_hold(struct nvmf_slot *s)
 {
@@ -43,9 +58,12 @@ nvmf_ns_hold_at(struct nvmf_slot *s, uint32_t nsid)
 	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL ||
 	    ns->at[g].leaving) {
 		atomic_fetch_sub_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
-		return WEFT_NVMF_NS_NOT_READY;
+		return nvmf_ns_away(ns);
 	}
 	s->ns = ns;
+	if (atomic_load_explicit(&ns->ana.state, memory_order_seq_cst) ==
+	    WEFT_NVMF_ANA_INACCESSIBLE)
+		return WEFT_NVMF_ANA_NO_ACCESS;
 	if (!nvmf_resv_lets(s)) {
 		nvmf_count(&s->queue->group->resv.conflicts, 1);
 		return NVMF_NEVER(WEFT_NVMF_CONFLICT);
@@ -155,6 +173,7 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 		ns->resv = resv;
 		ns->present = true;
 		nvmf_resv_show_ns(ns);
+		nvmf_ana_look(ns);
 		atomic_store_explicit(&ns->active, true, memory_order_seq_cst);
 		ns_tell(s, attr->nsid);
 	}
@@ -257,6 +276,7 @@ weft_nvmf_ns_query(struct weft_nvmf_subsys *s, uint32_t nsid, struct weft_nvmf_n
 		stats->registrants = ns->resv->now.hosts;
 		stats->resv_generation = ns->resv->now.generation;
 		stats->resv_persist = ns->resv->now.persist;
+		stats->ana = atomic_load_explicit(&ns->ana.state, memory_order_relaxed);
 		stats->others = (enum weft_nvmf_others)nvmf_resv_may(&ns->resv->now, NULL);
 	}
 	nvmf_unlock(s->target);
@@ -286,6 +306,7 @@ ns_attach(struct weft_nvmf_group *g, struct nvmf_ns *ns, struct weft_vol_chan *c
 	at->seen_ns = g->now_ns;
 	LIST_INSERT_HEAD(&g->attached, at, link);
 	atomic_store_explicit(&at->attached, true, memory_order_seq_cst);
+	nvmf_ana_look(ns);
 	return 0;
 }
 
@@ -320,6 +341,9 @@ weft_nvmf_group_detach(struct weft_nvmf_group *g, struct weft_nvmf_subsys *s, ui
 	at->chan = NULL;
 	at->leaving = false;
 	LIST_REMOVE(at, link);
+	nvmf_lock(g->target);
 	atomic_store_explicit(&at->attached, false, memory_order_seq_cst);
+	nvmf_ana_look(s->ns[nsid - 1]);
+	nvmf_unlock(g->target);
 	return 0;
 }

@@ -6,9 +6,9 @@
  * @file What the sources of the NVMe-oF target share: its objects. From below: nvmf_wire.c (codec),
  * nvmf_loss.c (unflushed writes of hosts), nvmf_resv_state.c and nvmf_resv.c (reservations of
  * volumes), nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
- * nvmf_target.c (target, hosts, listeners), nvmf_ns.c (namespaces), nvmf_ctrl.c (life of a
- * controller), nvmf_resv_cmd.c, nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c and
- * nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties),
+ * nvmf_target.c (target, hosts, listeners), nvmf_ana.c (paths), nvmf_ns.c (namespaces), nvmf_ctrl.c
+ * (life of a controller), nvmf_resv_cmd.c, nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c
+ * and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties),
  * nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h: functions for commands.
  *
  * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "nvmf_ana.h"
 #include "nvmf_resv.h"
 #include "weft_nvmf.h"
 #include "weft_nvmf_transport.h"
@@ -39,8 +40,6 @@
 #define NVMF_NS_PER_MS     1000000ULL
 #define NVMF_RETRY_MS      2000U /**< CRDT1: how long a host waits that can (ACRE) */
 #define NVMF_VERSION       0x00010400U
-
-struct nvmf_slot;
 
 /** A host that may use a subsystem. */
 struct nvmf_host {
@@ -78,6 +77,7 @@ struct nvmf_ns {
 	bool vwc;               /**< an answered write may be lost until it is flushed */
 	_Atomic bool read_only; /**< of the configuration; changes at any time */
 	struct nvmf_resv *resv; /**< of its volume */
+	struct nvmf_ana_ns ana;
 	struct nvmf_at at[WEFT_NVMF_MAX_GROUPS];
 };
 
@@ -93,6 +93,7 @@ struct weft_nvmf_subsys {
 	TAILQ_HEAD(, nvmf_losses) losses;
 	uint32_t losses_kept;
 	uint32_t max_nsid;
+	struct nvmf_ana_subsys ana;
 	uint32_t ctrls;                /**< lock */
 	_Atomic(struct nvmf_ns *) *ns; /**< max_nsid of them, each is set once */
 };
@@ -138,6 +139,7 @@ struct nvmf_ctrl {
 	/** lock: NSIDs whose change the host was not told, and whether all of that is lost */
 	uint8_t changed[WEFT_NVMF_MAX_NSID / 8 + 1];
 	_Atomic bool ns_changed, log_changed;
+	struct nvmf_ana_ctrl ana;
 	struct nvmf_ctrl_at at[WEFT_NVMF_MAX_GROUPS];
 
 	/* group of the admin queue */
@@ -283,7 +285,6 @@ struct weft_nvmf {
 	struct weft_nvmf_listener listeners[NVMF_MAX_LISTENERS];
 	uint32_t nlisteners;
 	uint64_t generation; /**< of the discovery log */
-	uint16_t last_cntlid;
 	uint32_t queues;
 	struct weft_nvmf_stats stats; /**< what is counted with the lock */
 };

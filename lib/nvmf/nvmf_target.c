@@ -47,6 +47,8 @@ weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out)
 	LIST_INIT(&t->ctrls);
 	LIST_INIT(&t->resvs);
 	t->discovery.target = t;
+	t->discovery.ana.cntlid_min = 1;
+	t->discovery.ana.cntlid_max = NVMF_CNTLID_MAX;
 	t->discovery.discovery = t->discovery.any_host = true;
 	strcpy(t->discovery.nqn, WEFT_NVMF_DISCOVERY_NQN);
 	strcpy(t->discovery.serial, "weft-discovery");
@@ -230,7 +232,10 @@ weft_nvmf_subsys_add(struct weft_nvmf *t, const struct weft_nvmf_subsys_attr *at
 
 	if (!weft_nvmf_nqn_ok(attr->nqn) || attr->serial == NULL ||
 	    !target_printable(attr->serial, sizeof(s->serial) - 1) ||
-	    !target_printable(model, sizeof(s->model) - 1) || attr->max_nsid > WEFT_NVMF_MAX_NSID)
+	    !target_printable(model, sizeof(s->model) - 1) || attr->max_nsid > WEFT_NVMF_MAX_NSID ||
+	    attr->ana > WEFT_NVMF_ANA_INACCESSIBLE || attr->cntlid_max > NVMF_CNTLID_MAX ||
+	    (attr->cntlid_max != 0 && attr->cntlid_min > attr->cntlid_max) ||
+	    attr->cntlid_min > NVMF_CNTLID_MAX)
 		return -EINVAL;
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
@@ -241,6 +246,10 @@ weft_nvmf_subsys_add(struct weft_nvmf *t, const struct weft_nvmf_subsys_attr *at
 	strcpy(s->model, model);
 	s->any_host = attr->any_host;
 	s->max_nsid = attr->max_nsid == 0 ? 32 : attr->max_nsid;
+	s->ana.on = attr->ana != WEFT_NVMF_ANA_OFF;
+	s->ana.state = (uint8_t)attr->ana;
+	s->ana.cntlid_min = attr->cntlid_min == 0 ? 1 : attr->cntlid_min;
+	s->ana.cntlid_max = attr->cntlid_max == 0 ? NVMF_CNTLID_MAX : attr->cntlid_max;
 	LIST_INIT(&s->hosts);
 	TAILQ_INIT(&s->losses);
 	s->ns = calloc(s->max_nsid, sizeof(s->ns[0]));

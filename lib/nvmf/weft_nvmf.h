@@ -92,6 +92,14 @@ int weft_nvmf_listener_remove(struct weft_nvmf *t, const struct weft_nvmf_listen
 
 /* ---- Subsystems, hosts ---- */
 
+/** What hosts are told of this path to the namespaces of a subsystem (ANA). */
+enum weft_nvmf_ana_state {
+	WEFT_NVMF_ANA_OFF, /**< nothing: there is no asymmetric access */
+	WEFT_NVMF_ANA_OPTIMIZED,
+	WEFT_NVMF_ANA_NON_OPTIMIZED, /**< use it where there is no optimized one */
+	WEFT_NVMF_ANA_INACCESSIBLE,  /**< use another path; commands are refused */
+};
+
 struct weft_nvmf_subsys_attr {
 	const char *nqn;
 	/** Serial number, 1 to 20 printable characters. It stays the same after a restart, else
@@ -100,6 +108,11 @@ struct weft_nvmf_subsys_attr {
 	const char *model; /**< up to 40; NULL: "weft" */
 	bool any_host;     /**< every host may use it */
 	uint32_t max_nsid; /**< 1 to WEFT_NVMF_MAX_NSID; 0: 32 */
+	/** Not OFF: while the target cannot reach a namespace, it is inaccessible here. */
+	enum weft_nvmf_ana_state ana;
+	/** Numbers of its controllers, 1 to FFEFh; 0: all. Two targets that are paths to one
+	 * subsystem have ranges that do not overlap. */
+	uint16_t cntlid_min, cntlid_max;
 };
 
 /** -EINVAL: a name, a serial number or a limit is wrong. -EEXIST. -ENOMEM. */
@@ -115,6 +128,9 @@ int weft_nvmf_host_allow(struct weft_nvmf_subsys *s, const char *hostnqn);
 /** The host's controllers of this subsystem are ended, even if any_host is set. -ENOENT: it was not
  * in the list. */
 int weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn);
+/** Change weft_nvmf_subsys_attr.ana, which is not OFF. Hosts are told; commands under way end as
+ * they began. -EINVAL. */
+int weft_nvmf_ana(struct weft_nvmf_subsys *s, enum weft_nvmf_ana_state state);
 /** Change weft_nvmf_subsys_attr.any_host. Controllers of hosts that may no longer use it end. */
 void weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any);
 

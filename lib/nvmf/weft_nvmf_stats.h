@@ -43,6 +43,7 @@ struct weft_nvmf_ns_stats {
 	 * whether they survive a restart. */
 	uint32_t resv_type, registrants, resv_generation;
 	bool resv_persist;
+	uint32_t ana;                 /**< enum weft_nvmf_ana_state, as hosts are told now */
 	enum weft_nvmf_others others; /**< what that leaves to others */
 };
 

@@ -62,6 +62,8 @@ enum weft_nvmf_status {
 	WEFT_NVMF_WRITE_FAULT = WEFT_NVMF_SC(2, 0x80),
 	WEFT_NVMF_READ_FAULT = WEFT_NVMF_SC(2, 0x81),
 	WEFT_NVMF_COMPARE_FAILED = WEFT_NVMF_SC(2, 0x85),
+	WEFT_NVMF_ANA_NO_ACCESS = WEFT_NVMF_SC(3, 0x02), /**< asymmetric access: inaccessible */
+	WEFT_NVMF_ANA_CHANGES = WEFT_NVMF_SC(3, 0x03),   /**< transition */
 };
 
 /** Opcodes: of Fabrics commands, and those of the admin and the NVM command set that are served. */
@@ -118,6 +120,7 @@ enum {
 	WEFT_NVMF_LOG_FIRMWARE = 0x03,
 	WEFT_NVMF_LOG_CHANGED_NS = 0x04,
 	WEFT_NVMF_LOG_EFFECTS = 0x05,
+	WEFT_NVMF_LOG_ANA = 0x0c,
 	WEFT_NVMF_LOG_DISCOVERY = 0x70,
 	WEFT_NVMF_LOG_RESV = 0x80,
 

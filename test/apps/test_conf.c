@@ -521,6 +521,14 @@ test_nvmf(void)
 	         "t.ini:8: [subsystem " NQN "] serial: too long; 20 octets at most"},
 	        {SUB "hosts = any\nnamespaces = 1=d\nmodel = a\tb\n",
 	         "t.ini:10: [subsystem " NQN "] model: a character that is not printable ASCII"},
+	        {SUB "hosts = any\nnamespaces = 1=d\naccess = best\n",
+	         "t.ini:10: [subsystem " NQN "] access: \"best\" is not one of "
+	         "alone|optimized|non_optimized|inaccessible"},
+	        {SUB "first_controller = 0\n",
+	         "t.ini:8: [subsystem " NQN
+	         "] first_controller: 0 is out of range; give 1 to 65519"},
+	        {SUB "hosts = any\nnamespaces = 1=d\nfirst_controller = 9\nlast_controller = 8\n",
+	         "t.ini:11: [subsystem " NQN "] last_controller: below first_controller, 9"},
 	        {SUB "hosts = any\nnamespaces = 1=d, 2=e\n",
 	         "t.ini:7: [subsystem " NQN
 	         "] namespaces: no [export e]; add it, or name another one"},
@@ -552,6 +560,9 @@ test_nvmf(void)
 	CHECK_STR(conf.subsys[0].nqn, NQN);
 	CHECK_STR(conf.subsys[0].hosts, NQN ",nqn.2014-08.org.nvmexpress:uuid:1");
 	CHECK_STR(conf.subsys[0].model, "weft");
+	CHECK_EQ(conf.subsys[0].access, 0);
+	CHECK_EQ(conf.subsys[0].first_controller, 1);
+	CHECK_EQ(conf.subsys[0].last_controller, 65519);
 	CHECK_EQ(conf.subsys[0].nns, 1);
 	CHECK_EQ(conf.subsys[0].ns[0].nsid, 7);
 	CHECK_STR(conf.subsys[0].ns[0].export, "d");

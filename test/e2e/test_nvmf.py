@@ -354,6 +354,48 @@ def test_reservations():
     assert t.term() == 0
 
 
+def test_two_targets():
+    """Two targets of one subsystem: the path of an export that is not served is inaccessible, and the other one has the same disk."""
+    two = []
+    for i, more in enumerate(("access = optimized\nlast_controller = 100", "access = non_optimized\nfirst_controller = 101")):
+        state = path(f"n8.state{i}")
+        os.makedirs(state, exist_ok=True)
+        t = Disks(f"n8{'ab'[i]}", {"disk": volume("n8.disk")}, extra=f"state = {state}", subsystem=f"serial = S-8\n{more}", nvmf="")
+        two.append(t)
+    one, other = two
+    one.start()
+    h = Host(one)
+    cntlid, = h.ok("connect")
+    assert int(cntlid) == 1, cntlid
+    disk = (h.ok("id"), h.ok("ns", 1))
+    h.ok("write", 1, 0, 8, 1)
+    h.ok("flush", 1)
+    assert one.tel("nvmf_subsystem", NQN)["1_access"] == 1
+    # an operator moves hosts away
+    edit(one, "access = optimized", "access = inaccessible")
+    one.proc.send_signal(signal.SIGHUP)
+    until(one, "its access has changed")
+    assert h.ask("read", 1, 0, 8, 1)[0] == 0x302
+    edit(one, "access = inaccessible", "access = optimized")
+    one.proc.send_signal(signal.SIGHUP)
+    until(one, "its access has changed", 2)
+    assert h.ok("read", 1, 0, 8, 1) == ["same"]
+    # the other one has the same disk as soon as this one has it no more
+    one.ctl("offline", "disk")
+    assert h.ask("read", 1, 0, 8, 1)[0] == 0x302
+    assert one.tel("nvmf_subsystem", NQN)["1_access"] == 3
+    other.start()
+    g = Host(other)
+    cntlid, = g.ok("connect")
+    assert int(cntlid) == 101, cntlid
+    assert (g.ok("id"), g.ok("ns", 1)) == disk
+    assert g.ok("read", 1, 0, 8, 1) == ["same"]
+    assert other.tel("nvmf_subsystem", NQN)["1_access"] == 2
+    for x in (h, g):
+        x.end()
+    assert one.term() == 0 and other.term() == 0
+
+
 def test_without():
     """A target without a subsystem says that the first one comes with a restart; --size counts what it takes."""
     t = Disks("n5", {"disk": volume("n5.disk")})
@@ -377,4 +419,5 @@ def test_without():
     assert t.term() == 0
 
 
-main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_without])
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_two_targets,
+      test_without])

@@ -113,8 +113,13 @@ nv_wake(struct weft_nvmf_group *g)
 void
 nv_start(struct nv *n)
 {
-	const struct weft_nvmf_subsys_attr sa = {
-	        .nqn = NV_SUBSYS, .serial = "WEFT-1234", .any_host = true, .max_nsid = 8};
+	const struct weft_nvmf_subsys_attr sa = {.nqn = NV_SUBSYS,
+	                                         .serial = "WEFT-1234",
+	                                         .any_host = true,
+	                                         .max_nsid = 8,
+	                                         .ana = n->ana,
+	                                         .cntlid_min = n->cntlid_min,
+	                                         .cntlid_max = n->cntlid_max};
 
 	rig_device(&n->vol, n->disk_bytes == 0 ? 4U << 20 : n->disk_bytes,
 	           n->disk_block == 0 ? 512 : n->disk_block, n->seed);

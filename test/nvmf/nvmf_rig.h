@@ -36,7 +36,9 @@ struct nv {
 	uint64_t disk_bytes;         /**< 0: 4 MiB */
 	uint32_t disk_block;         /**< 0: 512 */
 	uint64_t staging_bytes;      /**< 0: the least */
-	uint8_t host;                /**< of the Connects that follow: the last octet of HOSTID */
+	enum weft_nvmf_ana_state ana;
+	uint16_t cntlid_min, cntlid_max;
+	uint8_t host; /**< of the Connects that follow: the last octet of HOSTID */
 };
 
 /** A queue of a host. */

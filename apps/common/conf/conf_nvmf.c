@@ -58,6 +58,21 @@ const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS] = {
                  "another serial number is another subsystem"},
         {"model", CONF_T_STR, F(conf_subsys, model), .dflt = "weft",
          .help = "model number that hosts see, up to 40 printable characters"},
+        {"access", CONF_T_CHOICE, F(conf_subsys, access),
+         .choices = "alone|optimized|non_optimized|inaccessible", .dflt = "alone",
+         .help = "what hosts are told of this target as one of several paths to the subsystem "
+                 "(ANA, docs/nvmeof.md). `alone`: nothing. `optimized`, `non_optimized`: a path, "
+                 "and one to be used where there is no optimized one. `inaccessible`: commands are "
+                 "refused, and hosts use another path. With any but `alone` a namespace whose "
+                 "export is not served here is inaccessible"},
+        {"first_controller", CONF_T_U32, F(conf_subsys, first_controller), .min = 1, .max = 65519,
+         .dflt = "1",
+         .help = "lowest number of its controllers. Two targets that are paths to one subsystem "
+                 "have ranges that do not overlap: a host refuses a second controller of a number"},
+        {"last_controller", CONF_T_U32, F(conf_subsys, last_controller), .min = 1, .max = 65519,
+         .dflt = "65519",
+         .help = "highest number of its controllers. A host for which there is none is refused "
+                 "(Connect: Controller Busy)"},
 };
 
 bool
@@ -190,6 +205,9 @@ conf_check_subsys(struct conf_reader *l, struct conf_subsys *s)
 	else if (!nvmf_printable(s->serial))
 		conf_fault(l, conf_line_of(l, "serial"), "serial",
 		           "a character that is not printable ASCII");
+	if (s->first_controller > s->last_controller)
+		conf_fault(l, conf_line_of(l, "last_controller"), "last_controller",
+		           "below first_controller, %" PRIu32, s->first_controller);
 	if (!nvmf_printable(s->model))
 		conf_fault(l, conf_line_of(l, "model"), "model",
 		           "a character that is not printable ASCII");

@@ -45,6 +45,8 @@ struct conf_subsys {
 	char hosts[CONF_HOSTS_MAX];
 	char serial[CONF_SERIAL_MAX + 1]; /**< after the load: never empty */
 	char model[41];
+	uint32_t access; /**< enum weft_nvmf_ana_state */
+	uint32_t first_controller, last_controller;
 	int line;
 };
 
