@@ -5,6 +5,8 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -1060,6 +1062,116 @@ test_subsystems(void)
 	end();
 }
 
+/* ---- Threads ---- */
+
+#define MT_ROUNDS 3000U
+#define MT_BYTES  4096U
+
+static atomic_uint mt_held, mt_taken, mt_wrong, mt_stuck, mt_begun, mt_over;
+
+/** Send and wait: for the other thread, too, if need be. A check would end this thread alone. */
+static uint16_t
+mt_do(struct nv_queue *q, struct weft_nvmf_sqe *sqe, void *data, uint32_t bytes)
+{
+	const uint64_t end_us = test_now_us() + TEST_WAIT_US;
+	uint16_t status = 0xffff;
+
+	nv_keyed(sqe, data, bytes);
+	if (nv_send(q, sqe, NULL, 0) != 0)
+		return status;
+	while (!nv_answered(q, sqe->cid, &status) && test_now_us() < end_us)
+		nv_poll(q->nv);
+	atomic_fetch_add(&mt_stuck, status == 0xffff);
+	return status;
+}
+
+static uint16_t
+mt_resv(struct nv_queue *q, uint8_t opcode, uint32_t cdw10, uint64_t key, uint64_t other)
+{
+	struct weft_nvmf_sqe sqe = resv_sqe(opcode, cdw10);
+	uint8_t data[16];
+
+	weft_nvmf_put64(data, key);
+	weft_nvmf_put64(data + 8, other);
+	return mt_do(q, &sqe, data, sizeof(data));
+}
+
+/** Read or write the first eight blocks. */
+static uint16_t
+mt_rw(struct nv_queue *q, uint8_t opcode, void *data)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(opcode, 1, 0, 0, 7);
+
+	return mt_do(q, &sqe, data, MT_BYTES);
+}
+
+/** A host that takes the volume for itself, writes, and reads what it has written: as long as it
+ * may read, nothing of the other host can be there. */
+static void *
+mt_host(void *arg)
+{
+	const unsigned int me = (unsigned int)(uintptr_t)arg;
+	const uint64_t key = 10 + me, others = 11 - me;
+	const uint32_t access = NVMF_RESV_ACCESS << 8;
+	uint8_t out[MT_BYTES], in[MT_BYTES];
+	struct nv_queue a, q;
+	struct nv own;
+
+	nv_of_thread(&n, me, &own);
+	own.host = (uint8_t)(me + 1);
+	nv_admin(&own, me, &a, NV_SUBSYS);
+	nv_io(&own, me, &q, &a, 1);
+	atomic_fetch_add(&mt_begun, 1);
+	while (atomic_load(&mt_begun) < 2)
+		nv_poll(&own);
+	for (unsigned int i = 0; i < MT_ROUNDS && atomic_load(&mt_stuck) == 0; i++) {
+		uint16_t status;
+
+		(void)mt_resv(&q, WEFT_NVMF_IO_RESV_REGISTER, NVMF_RREGA_REGISTER, 0, key);
+		status = mt_resv(&q, WEFT_NVMF_IO_RESV_ACQUIRE, access, key, 0);
+		if (status == CONFLICT && i % 3 == 0) {
+			status = mt_resv(&q, WEFT_NVMF_IO_RESV_ACQUIRE,
+			                 NVMF_RACQA_PREEMPT_ABORT | access, key, others);
+			atomic_fetch_add(&mt_taken, status == 0);
+		}
+		if (status != 0)
+			continue;
+		atomic_fetch_add(&mt_held, 1);
+		memset(out, (int)(i * 2 + me), sizeof(out));
+		if (mt_rw(&q, WEFT_NVMF_IO_WRITE, out) == 0 &&
+		    mt_rw(&q, WEFT_NVMF_IO_READ, in) == 0 && memcmp(in, out, sizeof(in)) != 0)
+			atomic_fetch_add(&mt_wrong, 1);
+		(void)mt_resv(&q, WEFT_NVMF_IO_RESV_RELEASE, access, key, 0);
+	}
+	/* the other host may wait for this group */
+	atomic_fetch_add(&mt_over, 1);
+	while (atomic_load(&mt_over) < 2)
+		nv_poll(&own);
+	nv_close(&q);
+	nv_close(&a);
+	return NULL;
+}
+
+static void
+test_threads(void)
+{
+	pthread_t t[2];
+
+	memset(&n, 0, sizeof(n));
+	n.ns.lba_bytes = 512;
+	nv_start(&n);
+	for (uintptr_t i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, mt_host, (void *)i), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK_EQ(atomic_load(&mt_stuck), 0);
+	CHECK_EQ(atomic_load(&mt_wrong), 0);
+	CHECK(atomic_load(&mt_held) > MT_ROUNDS / 10);
+	test_note("held %u times, %u of them by preemption", atomic_load(&mt_held),
+	          atomic_load(&mt_taken));
+	nv_end(&n);
+}
+
 WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"register: keys and fields", test_register},
                {"a host identifier of zero", test_hostid_zero},
@@ -1070,4 +1182,5 @@ WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"report", test_report}, {"identify and effects", test_identify},
                {"notices and events", test_notices}, {"features 82h and 83h", test_features},
                {"a change is kept before it is seen", test_keep}, {"a restart", test_restart},
-               {"a saved state: cuts and bits", test_saved}, {"two subsystems", test_subsystems})
+               {"a saved state: cuts and bits", test_saved}, {"two subsystems", test_subsystems},
+               {"threads", test_threads})
