@@ -28,6 +28,8 @@ struct weft_handle_kind weft_handle_kinds[WEFT_KINDS] = {
         [WEFT_KIND_QP] = {.name = "queue pair"},
         [WEFT_KIND_LISTENER] = {.name = "listener"},
         [WEFT_KIND_CONNREQ] = {.name = "connection request"},
+        [WEFT_KIND_STREAM] = {.name = "stream"},
+        [WEFT_KIND_STREAM_LISTENER] = {.name = "listener of streams"},
         [WEFT_KIND_MEDIUM] = {.name = "medium"},
         [WEFT_KIND_EXEC] = {.name = "executor"},
         [WEFT_KIND_BLOCK] = {.name = "block device"},

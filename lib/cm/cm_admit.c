@@ -149,9 +149,8 @@ cm_admit(struct cm_lsn *lsn, const struct cm_peer *peer, const struct weft_ip *r
 }
 
 bool
-cm_admit_room(void *arg, const struct weft_ip *remote, bool own, bool take)
+cm_admit_make_room(struct weft_vworker *vw, const struct weft_ip *remote, bool own, bool take)
 {
-	struct weft_vworker *vw = ((const struct cm_lsn *)arg)->vw;
 	const struct weft_connreq *r;
 	unsigned int peeks = 0;
 
@@ -173,4 +172,10 @@ cm_admit_room(void *arg, const struct weft_ip *remote, bool own, bool take)
 			return true;
 	}
 	return cm_push_may(vw, remote, false);
+}
+
+bool
+cm_admit_room(void *arg, const struct weft_ip *remote, bool own, bool take)
+{
+	return cm_admit_make_room(((const struct cm_lsn *)arg)->vw, remote, own, take);
 }

@@ -12,13 +12,20 @@ WEFT_LOG_REGISTER(cm);
 #define CM_CLOSE_KEEPALIVE_US 10000000
 
 void
+cm_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us)
+{
+	if (idle_us != 0)
+		weft_tcp_keepalive(c, idle_us, RTE_MAX(idle_us / CM_KEEPALIVE_PROBES, 1u),
+		                   CM_KEEPALIVE_PROBES);
+}
+
+void
 cm_conn_keepalive(struct weft_cm_conn *c, uint32_t idle_us)
 {
 	if (idle_us == 0)
 		return;
 	c->keepalive = true;
-	weft_tcp_keepalive(c->tcp, idle_us, RTE_MAX(idle_us / CM_KEEPALIVE_PROBES, 1u),
-	                   CM_KEEPALIVE_PROBES);
+	cm_tcp_keepalive(c->tcp, idle_us);
 }
 
 void

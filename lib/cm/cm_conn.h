@@ -73,6 +73,8 @@ void cm_conn_fail(struct weft_qp *qp, int err);
 void cm_conn_ended(struct weft_qp *qp, int err);
 /** Drop timer and arguments of an active open; reset a connection that MPA does not have yet. */
 void cm_conn_forget_open(struct weft_qp *qp);
+/** Turn TCP's keepalive on; idle_us 0: it stays off. */
+void cm_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us);
 /** TCP keepalive of a connection; 0: off. */
 void cm_conn_keepalive(struct weft_cm_conn *c, uint32_t idle_us);
 /** Bring addresses and the state of TCP in the QP's snapshot up to date. */

@@ -5,10 +5,6 @@
 #include <unistd.h>
 
 #include "cm_listen.h"
-#include "weft_netif_addr.h"
-
-#define LISTEN_AWAIT_US    20
-#define LISTEN_AWAIT_TURNS 50000 /* more than a second, for a worker that does not poll */
 
 /** TCP offers a connection. */
 static int
@@ -79,10 +75,7 @@ cm_listen_await(const struct weft_listener *l)
 		if (weft_vworker_is_mine(l->part[i].vw))
 			return;
 	for (unsigned int i = 0, turns = 0; i < l->nparts && turns < LISTEN_AWAIT_TURNS; turns++) {
-		const struct cm_lsn *lsn = &l->part[i];
-
-		if (atomic_load_explicit(&lsn->answered, memory_order_acquire) ||
-		    !atomic_load_explicit(&lsn->vw->runs, memory_order_acquire))
+		if (!cm_listen_waits(l->part[i].vw, &l->part[i].answered))
 			i++;
 		else
 			usleep(LISTEN_AWAIT_US);
@@ -114,46 +107,13 @@ cm_lsn_close_run(struct weft_work_item *m)
 	cm_listener_unref(lsn->l);
 }
 
-/** Whether a connection could be for either of two listeners. */
-static bool
-cm_listen_clash(const struct weft_listener *a, const struct weft_listener *b)
-{
-	return a->port == b->port &&
-	       weft_ip_same_prefix(&a->addr, &b->addr, RTE_MIN(a->bits, b->bits));
-}
-
-/** The bits of the address that count. -EINVAL: a prefix longer than addresses of the family, or
- * shorter than the address; or one of the unspecified address. */
-static int
-cm_listen_bits(const struct weft_ip *addr, bool any, uint8_t prefix_len)
-{
-	const unsigned int before = weft_ip_is_v4(addr) ? 96 : 0;
-	unsigned int bits = prefix_len != 0 ? before + prefix_len : 128;
-
-	if (any)
-		return prefix_len == 0 ? 0 : -EINVAL;
-	if (bits > 128)
-		return -EINVAL;
-	for (unsigned int i = bits; i < 128; i++)
-		if (addr->b[i / 8] & 0x80 >> i % 8)
-			return -EINVAL;
-	return (int)bits;
-}
-
 /** Add the listener's part on a worker that has a fitting address. */
 static void
 cm_listen_part(struct weft_listener *l, struct weft_vworker *vw)
 {
 	struct cm_lsn *lsn = &l->part[l->nparts];
-	bool has = l->bits == 0;
 
-	lsn->addr = l->addr;
-	for (unsigned int k = 0; k < vw->cm->nnif && !has; k++) {
-		lsn->addr = l->addr;
-		has = weft_netif_zone(vw->cm->nif[k], &lsn->addr) &&
-		      weft_netif_has_addr_in(vw->cm->nif[k], &lsn->addr, l->bits);
-	}
-	if (!has)
+	if (!cm_listen_local(vw, &l->addr, l->bits, &lsn->addr))
 		return;
 	lsn->l = l;
 	lsn->vw = vw;
@@ -166,7 +126,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 {
 	struct weft_vctx *v = weft_vctx_of(ctx);
 	struct weft_listen_attr a;
-	struct weft_listener *l, *other;
+	struct weft_listener *l;
 	bool any;
 	int rc;
 
@@ -189,8 +149,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		free(l);
 		return rc;
 	}
-	any = weft_ip_is_v4(&l->addr) ? weft_ip_v4(&l->addr) == 0
-	                              : memcmp(l->addr.b, (uint8_t[16]){0}, 16) == 0;
+	any = cm_listen_any(&l->addr);
 	rc = cm_listen_bits(&l->addr, any, a.prefix_len);
 	if (rc < 0) {
 		free(l);
@@ -213,12 +172,11 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	atomic_init(&l->refs, 1);
 
 	pthread_mutex_lock(&v->lock);
-	TAILQ_FOREACH (other, &v->cm->listeners, all)
-		if (cm_listen_clash(other, l)) {
-			pthread_mutex_unlock(&v->lock);
-			free(l);
-			return -EADDRINUSE;
-		}
+	if (cm_listen_taken(v, &l->addr, l->bits, l->port)) {
+		pthread_mutex_unlock(&v->lock);
+		free(l);
+		return -EADDRINUSE;
+	}
 	for (uint32_t i = 0; i < weft_vctx_nworkers(v); i++)
 		cm_listen_part(l, v->worker[i]);
 	if (l->nparts == 0) {

@@ -12,6 +12,9 @@
 #include "cm_conn.h"
 
 #define LISTEN_DEFAULT_BACKLOG 128
+/* Wait for a worker's thread to listen: more than a second, for a worker that does not poll. */
+#define LISTEN_AWAIT_US    20
+#define LISTEN_AWAIT_TURNS 50000
 
 /** A listener's part on one worker. */
 struct cm_lsn {
@@ -109,6 +112,26 @@ cm_listener_unref(struct weft_listener *l)
 	}
 }
 
+/* ---- cm_listen_addr.c: what listeners of both kinds need ---- */
+
+/** The bits of the address that count. -EINVAL: a prefix longer than addresses of the family, or
+ * shorter than the address; or one of the unspecified address. */
+int cm_listen_bits(const struct weft_ip *addr, bool any, uint8_t prefix_len);
+/** Whether it is the unspecified address. */
+bool cm_listen_any(const struct weft_ip *addr);
+/** Whether a connection to this address and port could be for a listener that exists, of either
+ * kind. With the context's lock. */
+bool cm_listen_taken(const struct weft_vctx *v, const struct weft_ip *addr, unsigned int bits,
+                     uint16_t port);
+/** Whether a worker has a fitting address; then *as is addr as its interfaces write it. */
+bool cm_listen_local(const struct weft_vworker *vw, const struct weft_ip *addr, unsigned int bits,
+                     struct weft_ip *as);
+/**
+ * Whether a worker that another thread is to make listen has not done so yet: its work item has not
+ * run, and a thread of the engine polls it.
+ */
+bool cm_listen_waits(const struct weft_vworker *vw, const atomic_bool *answered);
+
 /* ---- cm_request.c ---- */
 
 /** Make the request of a connection that was admitted; it counts for peer. -ENOMEM, ... */
@@ -142,6 +165,8 @@ uint32_t cm_admit_share(uint32_t all);
  */
 int cm_admit(struct cm_lsn *lsn, const struct cm_peer *peer, const struct weft_ip *remote,
              uint32_t most);
+/** weft_tcp_room_fn of a worker's listeners. */
+bool cm_admit_make_room(struct weft_vworker *vw, const struct weft_ip *remote, bool own, bool take);
 /**
  * weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one more.
  */

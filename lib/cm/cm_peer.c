@@ -83,6 +83,25 @@ cm_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 	return p;
 }
 
+struct cm_peer *
+cm_peer_hold(struct weft_vworker *vw, const struct weft_ip *ip)
+{
+	struct cm_peer *p = cm_peer_call(vw, ip);
+
+	if (p == NULL)
+		return NULL;
+	p->requests--;
+	p->conns++;
+	return p;
+}
+
+void
+cm_peer_drop(struct cm_peer *p)
+{
+	p->conns--;
+	peer_put(p);
+}
+
 void
 cm_peer_hang_up(struct cm_peer *p)
 {

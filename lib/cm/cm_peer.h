@@ -42,6 +42,10 @@ uint32_t cm_peer_requests(const struct weft_vworker *vw, const struct weft_ip *i
 struct cm_peer *cm_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
 /** The request has ended. */
 void cm_peer_hang_up(struct cm_peer *p);
+/** Count one more connection of this address, which is a stream; NULL: no memory. */
+struct cm_peer *cm_peer_hold(struct weft_vworker *vw, const struct weft_ip *ip);
+/** The stream has ended. */
+void cm_peer_drop(struct cm_peer *p);
 /** A request has become a connection. */
 void cm_peer_enter(struct cm_peer *p, struct weft_cm_conn *c);
 /** The connection has ended; does nothing without a peer. */

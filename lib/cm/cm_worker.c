@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cm_listen.h"
+#include "cm_stream.h"
 #include "weft_stat.h"
 
 static_assert(VERBS_QP_MAX_IRD == WEFT_MPA_IRD_ORD_NONE - 1, "the greatest depth that is agreed");
@@ -13,6 +14,7 @@ weft_cm_init(struct weft_cm *cm, struct weft_vctx *v)
 {
 	v->cm = cm;
 	TAILQ_INIT(&cm->listeners);
+	TAILQ_INIT(&cm->stream_listeners);
 }
 
 void
@@ -20,6 +22,7 @@ weft_cm_worker_init(struct weft_cm_worker *w, struct weft_vworker *vw)
 {
 	vw->cm = w;
 	TAILQ_INIT(&w->connreqs);
+	TAILQ_INIT(&w->streams);
 	weft_mpa_keep_init(&w->mpa_keep, 0);
 	vw->sched.mpa_keep = &w->mpa_keep;
 }
@@ -72,6 +75,7 @@ cm_unlisten_all(struct weft_vctx *v)
 
 	while ((l = TAILQ_FIRST(&v->cm->listeners)) != NULL)
 		weft_unlisten(l);
+	cm_stream_unlisten_all(v);
 }
 
 static void
@@ -80,6 +84,7 @@ cm_worker_gone(struct weft_vworker *vw)
 	struct weft_cm_worker *w = vw->cm;
 
 	cm_req_free_all(vw);
+	cm_stream_free_all(vw);
 	/* The QPs that used the table are gone. */
 	free(w->peers);
 	w->peers = NULL;

@@ -24,12 +24,18 @@
 
 #define WEFT_MAX_NETIFS 8 /**< ports of one worker */
 
+struct weft_stream;
+struct weft_stream_listener;
+
 TAILQ_HEAD(weft_connreq_list, weft_connreq);
+TAILQ_HEAD(weft_stream_list, weft_stream);
 
 /** Of a context. */
 struct weft_cm {
 	struct weft_mpa_policy mpa; /**< for connections and listeners without their own */
-	TAILQ_HEAD(, weft_listener) listeners; /**< under the context's lock */
+	/* under the context's lock */
+	TAILQ_HEAD(, weft_listener) listeners;
+	TAILQ_HEAD(, weft_stream_listener) stream_listeners;
 };
 
 /** Of a worker. */
@@ -38,6 +44,7 @@ struct weft_cm_worker {
 	struct weft_netif *nif[WEFT_MAX_NETIFS];
 	unsigned int nnif;
 	struct weft_connreq_list connreqs; /**< all that exist */
+	struct weft_stream_list streams;   /**< all that have not ended */
 	struct cm_peer_list *peers;        /**< hash table; NULL: no peer has connected yet */
 	uint64_t peer_key[2];              /**< key of the hash table */
 	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */

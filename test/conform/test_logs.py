@@ -36,6 +36,7 @@ UNLIMITED = {  # file: {beginning of the text: reason why no peer can repeat it}
     "lib/engine/engine_ctx.c": {"port %s: %s/%u": CONFIGURED},
     "lib/engine/engine_owner.c": {"": ONCE},
     "lib/cm/cm_listen.c": {"worker %u cannot listen": CONFIGURED},
+    "lib/cm/cm_stream_listen.c": {"worker %u cannot listen": CONFIGURED},
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
 OPERATOR = {  # files of apps/target whose lines come from start-up, signals and the watch of the media

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Handles of every kind, live and destroyed, for the tests of misuse. */
 
+#include <weft/stream.h>
 #include "misuse.h"
 
 #define RIGHTS                                                                                     \
@@ -38,6 +39,60 @@ call_in(struct misuse *m)
 	CHECK_EQ(weft_qp_create(m->t.n[1].pd, &qa, &qp), 0);
 	CHECK_EQ(weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
 	return vt_ev(&m->t.n[0], WEFT_EV_CONNECT_REQUEST).connreq;
+}
+
+static void
+stream_received(void *user, const void *data, size_t bytes)
+{
+	(void)user;
+	(void)data;
+	(void)bytes;
+}
+
+static void
+stream_ended(void *user, int status)
+{
+	(void)user;
+	(void)status;
+}
+
+static const struct weft_stream_ops stream_ops = {
+        .received = stream_received, .writable = nothing, .eof = nothing, .ended = stream_ended};
+
+static int
+stream_accept(void *user, struct weft_stream *s, struct weft_worker *w,
+              const struct sockaddr_storage *remote)
+{
+	(void)w;
+	(void)remote;
+	*(void **)user = s;
+	return weft_stream_set_user(s, &stream_ops, NULL);
+}
+
+/** Two listeners of streams of node 1, and two streams: one each is destroyed. */
+static void
+streams(struct misuse *m)
+{
+	struct weft_stream_listen_attr la = {.size = sizeof(la), .accept = stream_accept};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT + 3);
+	struct weft_stream_listener *l;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		void **at = i == 0 ? m->dead : m->live;
+
+		la.user = &at[MISUSE_STREAM];
+		CHECK_EQ(weft_stream_listen(m->t.n[1].ctx, (struct sockaddr *)&sa, sizeof(sa), &la,
+		                            &l),
+		         0);
+		vt_tcp_open(&m->t, &m->peer[i], VT_PORT + 3);
+		vt_run(&m->t, VT_MS);
+		CHECK(at[MISUSE_STREAM] != NULL);
+		at[MISUSE_STREAM_LISTENER] = l;
+		if (i == 0) {
+			weft_stream_abort(at[MISUSE_STREAM]);
+			weft_stream_unlisten(l);
+		}
+	}
 }
 
 /** A destroyed context, and a worker that was destroyed with it. */
@@ -138,6 +193,7 @@ misuse_open(struct misuse *m)
 	m->dead[MISUSE_CONNREQ] = call_in(m);
 	weft_reject(m->dead[MISUSE_CONNREQ], NULL, 0);
 	m->live[MISUSE_CONNREQ] = call_in(m);
+	streams(m);
 	CHECK_EQ(weft_alarm_set(m->w, 1000, nothing, NULL, &al), 0);
 	weft_alarm_cancel(al);
 	m->dead[MISUSE_ALARM] = al;
@@ -177,6 +233,13 @@ misuse_close(struct misuse *m)
 	weft_qp_destroy(m->idle);
 	/* This also frees the connection request that is left. */
 	weft_unlisten(m->live[MISUSE_LISTENER]);
+	weft_stream_abort(m->live[MISUSE_STREAM]);
+	weft_stream_unlisten(m->live[MISUSE_STREAM_LISTENER]);
+	vt_run(&m->t, VT_S);
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK(m->peer[i].ended);
+		vt_tcp_end(&m->peer[i]);
+	}
 	for (unsigned int i = 0; i < 2; i++) {
 		if (m->t.n[i].qp != NULL)
 			weft_qp_destroy(m->t.n[i].qp);

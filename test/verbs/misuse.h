@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "vt.h"
+#include "vt_tcp.h"
 #include <weft/ulp.h>
 
 /** Kinds of handles, in live[] and dead[]. */
@@ -29,6 +30,8 @@ enum misuse_kind {
 	MISUSE_QP,
 	MISUSE_LISTENER,
 	MISUSE_CONNREQ,
+	MISUSE_STREAM,
+	MISUSE_STREAM_LISTENER,
 	MISUSE_LOG,
 	MISUSE_LOG_HOST,
 	MISUSE_RPC,
@@ -54,6 +57,7 @@ struct misuse {
 	struct weft_mr *mr, *fast;
 	struct weft_mw *mw;
 	struct weft_qp *qp, *idle; /**< connected; never connected */
+	struct vt_tcp peer[2];     /**< of the streams */
 	uint8_t mem[4096];
 };
 

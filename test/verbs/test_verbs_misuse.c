@@ -5,6 +5,7 @@
 #include <weft/commit.h>
 #include <weft/revoke.h>
 #include <weft/standing.h>
+#include <weft/stream.h>
 #include <weft/bad_range.h>
 
 #define ADDR(port)                                                                                 \
@@ -691,6 +692,116 @@ MISUSE(weft_unlisten)
 	CHECK_EQ(after.listeners, before.listeners);
 }
 
+/* ---- Streams ---- */
+
+static int
+take_stream(void *user, struct weft_stream *s, struct weft_worker *w,
+            const struct sockaddr_storage *remote)
+{
+	(void)user;
+	(void)s;
+	(void)w;
+	(void)remote;
+	return 0; /* without callbacks: it is reset */
+}
+
+MISUSE(weft_stream_listen)
+{
+	struct weft_stream_listen_attr la = {.size = sizeof(la), .accept = take_stream};
+	struct weft_stream_listener *l;
+	struct weft_ctx *h;
+	struct vt_tcp p;
+
+	EACH_BAD(m, h, CTX)
+	CHECK_EQ(weft_stream_listen(h, SA(99), &la, OUT(weft_stream_listener)), -EINVAL);
+	CHECK_EQ(weft_stream_listen(m->ctx, NULL, 0, &la, OUT(weft_stream_listener)), -EINVAL);
+	CHECK_EQ(weft_stream_listen(m->ctx, (const struct sockaddr *)ADDR(99), 1, &la,
+	                            OUT(weft_stream_listener)),
+	         -EINVAL);
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(0), &la, OUT(weft_stream_listener)), -EINVAL);
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(99), NULL, OUT(weft_stream_listener)), -EINVAL);
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(99), &la, NULL), -EINVAL);
+	BAD_ATTR(weft_stream_listen_attr, la,
+	         weft_stream_listen(m->ctx, SA(99), a, OUT(weft_stream_listener)));
+	la.prefix_len = 33;
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(99), &la, OUT(weft_stream_listener)), -EINVAL);
+	la.prefix_len = 0;
+	la.dscp = 1;
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(99), &la, OUT(weft_stream_listener)), -EINVAL);
+	la.dscp = 0;
+	la.accept = NULL;
+	CHECK_EQ(weft_stream_listen(m->ctx, SA(99), &la, OUT(weft_stream_listener)), -EINVAL);
+	la.accept = take_stream;
+	CHECK_EQ(weft_stream_listen(m->t.n[1].ctx,
+	                            (const struct sockaddr *)&(struct sockaddr_in){
+	                                    .sin_family = AF_INET, .sin_port = htons(VT_PORT + 4)},
+	                            sizeof(struct sockaddr_in), &la, &l),
+	         0);
+	vt_tcp_open(&m->t, &p, VT_PORT + 4);
+	vt_run(&m->t, VT_MS);
+	CHECK_EQ(p.status, -ECONNRESET);
+	vt_tcp_end(&p);
+	weft_stream_unlisten(l);
+}
+
+MISUSE(weft_stream_unlisten)
+{
+	struct weft_stream_listener *h;
+
+	EACH_BAD(m, h, STREAM_LISTENER)
+	weft_stream_unlisten(h);
+}
+
+MISUSE(weft_stream_set_user)
+{
+	struct weft_stream_ops ops = {NULL};
+	struct weft_stream *h;
+
+	EACH_BAD(m, h, STREAM)
+	CHECK_EQ(weft_stream_set_user(h, &ops, NULL), -EINVAL);
+	CHECK_EQ(weft_stream_set_user(m->live[MISUSE_STREAM], NULL, NULL), -EINVAL);
+	CHECK_EQ(weft_stream_set_user(m->live[MISUSE_STREAM], &ops, NULL), -EINVAL);
+}
+
+static void
+stream_elsewhere(void *arg)
+{
+	const struct iovec iov = {arg, 1};
+
+	CHECK_EQ(weft_stream_write(arg, &iov, 1), -EPERM);
+	CHECK_EQ(weft_stream_close(arg), -EPERM);
+	weft_stream_abort(arg);
+}
+
+MISUSE(weft_stream_write)
+{
+	const struct iovec iov = {m->mem, 1};
+	struct weft_stream *h;
+
+	EACH_BAD(m, h, STREAM)
+	CHECK_EQ(weft_stream_write(h, &iov, 1), -EINVAL);
+	CHECK_EQ(weft_stream_write(m->live[MISUSE_STREAM], NULL, 1), -EINVAL);
+	CHECK_EQ(weft_stream_write(m->live[MISUSE_STREAM], NULL, 0), 0);
+	misuse_elsewhere(stream_elsewhere, m->live[MISUSE_STREAM]);
+	CHECK_EQ(weft_stream_write(m->live[MISUSE_STREAM], &iov, 1), 1);
+}
+
+MISUSE(weft_stream_close)
+{
+	struct weft_stream *h;
+
+	EACH_BAD(m, h, STREAM)
+	CHECK_EQ(weft_stream_close(h), -EINVAL);
+}
+
+MISUSE(weft_stream_abort)
+{
+	struct weft_stream *h;
+
+	EACH_BAD(m, h, STREAM)
+	weft_stream_abort(h);
+}
+
 MISUSE(weft_connreq_worker)
 {
 	struct weft_connreq *h;
@@ -884,6 +995,8 @@ WEFT_TEST_MAIN(CASE(weft_pd_alloc), CASE(weft_pd_alloc_attr), CASE(weft_pd_deall
                CASE(weft_qp_worker), CASE(weft_qp_user), CASE(weft_qp_set_standing),
                CASE(weft_post_send), CASE(weft_post_recv), CASE(weft_commit),
                CASE(weft_commit_places), CASE(weft_commit_hash), CASE(weft_terminate_str),
+               CASE(weft_stream_listen), CASE(weft_stream_unlisten), CASE(weft_stream_set_user),
+               CASE(weft_stream_write), CASE(weft_stream_close), CASE(weft_stream_abort),
                CASE(weft_listen), CASE(weft_unlisten), CASE(weft_connreq_worker),
                CASE(weft_connect), CASE(weft_accept), {"attributes of accept", test_accept_attr},
                CASE(weft_reject), CASE(weft_reject_depths), CASE(weft_disconnect), CASE(weft_abort),
