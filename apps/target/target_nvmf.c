@@ -20,6 +20,7 @@
 #define NVMF_LOOK_NS     (100 * 1000000ULL)
 #define NVMF_NS_PER_MS   1000000ULL
 #define NVMF_TRTYPE_RDMA 1
+#define NVMF_TRTYPE_TCP  3
 #define NVMF_IPV4        1
 #define NVMF_IPV6        2
 #define NVMF_IWARP       5
@@ -33,7 +34,7 @@ worker_show(struct target_nvmf_worker *nw)
 	struct weft_nvmf_rdma_stats s;
 
 	weft_nvmf_rdma_query(nw->rdma, &s);
-	const uint64_t now[TARGET_NVMF_SHOWN] = {
+	const uint64_t now[] = {
 	        [TARGET_NVMF_ACCEPTED] = s.accepted,
 	        [TARGET_NVMF_REJECTED] = s.rejected,
 	        [TARGET_NVMF_READS] = s.reads,
@@ -43,11 +44,12 @@ worker_show(struct target_nvmf_worker *nw)
 	        [TARGET_NVMF_ABORTED] = s.aborted,
 	};
 
-	for (unsigned int i = 0; i < TARGET_NVMF_SHOWN; i++)
+	for (unsigned int i = 0; i < sizeof(now) / sizeof(now[0]); i++)
 		atomic_store_explicit(&nw->shown[i], now[i], memory_order_relaxed);
 	/* A release: the thread that reads 0 finds nothing under way. */
-	atomic_store_explicit(&nw->busy, s.conns + weft_nvmf_group_queues(nw->group),
-	                      memory_order_release);
+	atomic_store_explicit(
+	        &nw->busy, s.conns + target_nvmf_tcp_show(nw) + weft_nvmf_group_queues(nw->group),
+	        memory_order_release);
 }
 
 static unsigned int
@@ -58,6 +60,7 @@ worker_poll(void *arg, uint64_t now_ns)
 
 	done = weft_nvmf_group_poll(nw->group, now_ns);
 	weft_nvmf_rdma_poll(nw->rdma, now_ns);
+	weft_nvmf_tcp_poll(nw->tcp, now_ns);
 	if (now_ns >= nw->look_ns ||
 	    atomic_load_explicit(&nw->n->t->stopping, memory_order_relaxed)) {
 		nw->look_ns = now_ns + NVMF_LOOK_NS;
@@ -72,12 +75,14 @@ worker_next_ns(void *arg)
 	struct target_nvmf_worker *nw = arg;
 	uint64_t next = weft_nvmf_group_next_ns(nw->group);
 	const uint64_t rdma = weft_nvmf_rdma_next_ns(nw->rdma);
+	const uint64_t tcp = weft_nvmf_tcp_next_ns(nw->tcp);
 	eventfd_t v;
 
 	/* The worker is about to sleep: what has been told by now is seen here. */
 	if (eventfd_read(nw->wake_fd, &v) == 0)
 		return 0;
-	return rdma < next ? rdma : next;
+	next = rdma < next ? rdma : next;
+	return tcp < next ? tcp : next;
 }
 
 /** Any thread. */
@@ -123,6 +128,8 @@ worker_up(struct target_nvmf *n, uint32_t i)
 	ra.group = nw->group;
 	if (rc == 0)
 		rc = weft_nvmf_rdma_open(&ra, &nw->rdma);
+	if (rc == 0)
+		rc = target_nvmf_tcp_up(nw);
 	nw->poller = (struct weft_poller){
 	        .poll = worker_poll, .next_ns = worker_next_ns, .fd = nw->wake_fd, .arg = nw};
 	return rc != 0 ? rc : weft_poller_add(nw->w, &nw->poller);
@@ -184,46 +191,24 @@ target_nvmf_up(struct target *t, char *err, size_t err_size)
 
 /* ---- Connections ---- */
 
-static struct target_nvmf_worker *
-worker_of(struct target_nvmf *n, const struct weft_worker *w)
-{
-	for (uint32_t i = 0; i < n->t->stack.nworkers; i++)
-		if (n->workers[i].w == w)
-			return &n->workers[i];
-	return NULL;
-}
-
 /** On the worker of the connection. */
 static void
 on_event(void *user, const struct weft_event *ev)
 {
 	struct target_nvmf *n = user;
-	const struct conf_nvmf *c = &n->t->conf.nvmf;
 	struct target_nvmf_worker *nw;
-	char host[ADDR_STR_MAX];
 	int rc;
 
 	if (ev->type != WEFT_EV_CONNECT_REQUEST)
 		return;
-	nw = worker_of(n, weft_connreq_worker(ev->connreq));
-	if (nw == NULL || atomic_load_explicit(&n->t->stopping, memory_order_relaxed)) {
-		weft_reject(ev->connreq, NULL, 0);
-		return;
-	}
-	if (c->nallow_from > 0 && !conf_has_addr(c->allow_from, c->nallow_from, &ev->remote)) {
-		atomic_fetch_add_explicit(&n->refused_addr, 1, memory_order_relaxed);
-		target_log(UI_WARNING "[nvmf] allow_from: a host of %s was refused",
-		           addr_host_str(&ev->remote, host));
+	nw = target_nvmf_at(n, weft_connreq_worker(ev->connreq));
+	if (nw == NULL || !target_nvmf_admits(n, &ev->remote)) {
 		weft_reject(ev->connreq, NULL, 0);
 		return;
 	}
 	rc = weft_nvmf_rdma_request(nw->rdma, ev);
 	if (rc != 0)
-		target_log(UI_WARNING "a queue of a host of %s was refused: %s",
-		           addr_host_str(&ev->remote, host),
-		           rc == -EPROTO   ? "its private data is none of NVMe over RDMA"
-		           : rc == -ENOSPC ? "there are too many"
-		                           : strerror(-rc));
+		target_nvmf_refused(&ev->remote, rc);
 }
 
 /** Whether hosts connect to this address of ours. */
@@ -236,33 +221,62 @@ nvmf_listens(const struct target *t, const struct sockaddr_storage *addr)
 	                         : target_listens(t, addr);
 }
 
-/** Discovery names each address. */
+/** Discovery names an address of port i, and the TCP port there of a transport. */
+static void
+nvmf_address(struct target_nvmf *n, uint32_t i, const struct sockaddr_storage *a, uint8_t trtype,
+             uint32_t tcp_port)
+{
+	struct weft_nvmf_listener l = {.trtype = trtype,
+	                               .adrfam = a->ss_family == AF_INET6 ? NVMF_IPV6 : NVMF_IPV4,
+	                               .rdma_prtype = NVMF_IWARP,
+	                               .portid = (uint16_t)(i + 1)};
+	char host[ADDR_STR_MAX];
+
+	if (tcp_port == 0)
+		return;
+	snprintf(l.traddr, sizeof(l.traddr), "%s", addr_host_str(a, host));
+	snprintf(l.trsvcid, sizeof(l.trsvcid), "%u", tcp_port);
+	if (n->naddrs < 2 * CONF_LISTEN_MAX && weft_nvmf_listener_add(n->nvmf, &l) == 0)
+		n->addrs[n->naddrs++] = l;
+	else
+		ui_msg(UI_WARNING
+		       "[nvmf]: discovery does not name %s: there are too many addresses",
+		       l.traddr);
+}
+
+/** Discovery names each address, by both transports. */
 static void
 nvmf_addresses(struct target_nvmf *n)
 {
 	const struct target *t = n->t;
+	const struct conf_nvmf *c = &t->conf.nvmf;
 
 	for (uint32_t i = 0; i < t->conf.nports; i++)
 		for (uint32_t k = 0; k < t->conf.ports[i].nnets; k++) {
 			const struct sockaddr_storage *a = &t->conf.ports[i].nets[k].addr;
-			struct weft_nvmf_listener l = {
-			        .trtype = NVMF_TRTYPE_RDMA,
-			        .adrfam = a->ss_family == AF_INET6 ? NVMF_IPV6 : NVMF_IPV4,
-			        .rdma_prtype = NVMF_IWARP,
-			        .portid = (uint16_t)(i + 1)};
-			char host[ADDR_STR_MAX];
 
 			if (!nvmf_listens(t, a))
 				continue;
-			snprintf(l.traddr, sizeof(l.traddr), "%s", addr_host_str(a, host));
-			snprintf(l.trsvcid, sizeof(l.trsvcid), "%u", t->conf.nvmf.listen_port);
-			if (n->naddrs < CONF_LISTEN_MAX && weft_nvmf_listener_add(n->nvmf, &l) == 0)
-				n->addrs[n->naddrs++] = l;
-			else
-				ui_msg(UI_WARNING "[nvmf]: discovery does not name %s: there are "
-				                  "too many addresses",
-				       l.traddr);
+			nvmf_address(n, i, a, NVMF_TRTYPE_RDMA, c->listen_port);
+			nvmf_address(n, i, a, NVMF_TRTYPE_TCP, c->tcp_listen_port);
 		}
+}
+
+/** Accept hosts at an address, by both transports. */
+static int
+nvmf_listen_at(struct target_nvmf *n, const struct conf_listen *at, struct weft_listen_attr *la,
+               uint32_t *tcp_port)
+{
+	struct target *t = n->t;
+	int rc;
+
+	*tcp_port = t->conf.nvmf.listen_port;
+	rc = target_listen_at(t, at, *tcp_port, la, &n->listeners[n->nlisteners]);
+	n->nlisteners += rc == 0;
+	if (rc != 0 || t->conf.nvmf.tcp_listen_port == 0)
+		return rc;
+	*tcp_port = t->conf.nvmf.tcp_listen_port;
+	return target_nvmf_tcp_listen(n, at);
 }
 
 int
@@ -284,6 +298,7 @@ target_nvmf_listen(struct target *t, char *err, size_t err_size)
 	        .push_out = true,
 	};
 	char text[ADDR_STR_MAX];
+	uint32_t tcp_port;
 	int rc;
 
 	if (n == NULL)
@@ -292,15 +307,13 @@ target_nvmf_listen(struct target *t, char *err, size_t err_size)
 	rc = weft_evq_create(t->stack.ctx, &ea, &n->evq);
 	la.evq = n->evq;
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
-		rc = target_listen_at(t, &list[i], t->conf.nvmf.listen_port, &la,
-		                      &n->listeners[n->nlisteners]);
-		n->nlisteners += rc == 0;
+		rc = nvmf_listen_at(n, &list[i], &la, &tcp_port);
 		if (rc != 0)
 			snprintf(err, err_size, "cannot listen on %s%sport %u for hosts: %s",
 			         list == &any
 			                 ? ""
 			                 : conf_net_str(&list[i].addr, list[i].prefix_len, text),
-			         list == &any ? "" : ", ", t->conf.nvmf.listen_port, strerror(-rc));
+			         list == &any ? "" : ", ", tcp_port, strerror(-rc));
 	}
 	if (rc == 0)
 		nvmf_addresses(n);
@@ -323,6 +336,7 @@ worker_abort(void *arg)
 	const struct target_nvmf_worker *nw = arg;
 
 	weft_nvmf_rdma_abort(nw->rdma);
+	weft_nvmf_tcp_abort(nw->tcp);
 }
 
 static bool
@@ -351,6 +365,9 @@ target_nvmf_hang_up(struct target *t, unsigned int timeout_ms)
 	for (uint32_t i = 0; i < n->nlisteners; i++)
 		weft_unlisten(n->listeners[i]);
 	n->nlisteners = 0;
+	for (uint32_t i = 0; i < n->nstreams; i++)
+		weft_stream_unlisten(n->streams[i]);
+	n->nstreams = 0;
 	while (n->naddrs > 0)
 		(void)weft_nvmf_listener_remove(n->nvmf, &n->addrs[--n->naddrs]);
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
@@ -370,7 +387,8 @@ static bool
 worker_down(struct target_nvmf_worker *nw)
 {
 	weft_poller_remove(&nw->poller);
-	if (weft_nvmf_rdma_close(nw->rdma) != 0 || weft_nvmf_group_close(nw->group) != 0)
+	if (weft_nvmf_rdma_close(nw->rdma) != 0 || weft_nvmf_tcp_close(nw->tcp) != 0 ||
+	    weft_nvmf_group_close(nw->group) != 0)
 		return false;
 	if (nw->wake_fd >= 0)
 		close(nw->wake_fd);

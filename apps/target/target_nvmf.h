@@ -4,9 +4,9 @@
 
 /**
  * @file NVMe over Fabrics (docs/nvmeof.md): volumes of the running exports as namespaces of
- * subsystems, for hosts that connect by RDMA.
+ * subsystems, for hosts that connect by RDMA or by TCP.
  *
- * Each worker has a group of lib/nvmf, with memory of its own, and the RDMA transport (struct
+ * Each worker has a group of lib/nvmf, with memory of its own, and both transports (struct
  * target_nvmf_worker). A host's queue lives on the worker that its connection came to. A namespace
  * uses the worker's channel to the export's volume (struct target_vchan), so it comes and goes with
  * the opening of the volume: while that is away, its commands are refused as "not ready".
@@ -23,6 +23,8 @@
 #include "conf.h"
 #include "weft_nvmf.h"
 #include "weft_nvmf_rdma.h"
+#include "weft_nvmf_tcp.h"
+#include <weft/stream.h>
 #include <weft/weft.h>
 
 /** For commands under way of a namespace that is to go, and for controllers that end. Hosts that
@@ -37,7 +39,7 @@ struct target_worker;
 struct weft_block;
 struct weft_tel;
 
-/** Counters of the RDMA transport, as telemetry shows them. */
+/** Counters of the transports, as telemetry shows them. */
 enum target_nvmf_shown {
 	TARGET_NVMF_ACCEPTED,
 	TARGET_NVMF_REJECTED,
@@ -46,6 +48,20 @@ enum target_nvmf_shown {
 	TARGET_NVMF_READ_WAITS,
 	TARGET_NVMF_CAPSULE_WAITS,
 	TARGET_NVMF_ABORTED,
+	TARGET_NVMF_TCP_ACCEPTED,
+	TARGET_NVMF_TCP_REJECTED,
+	TARGET_NVMF_TCP_PDUS_IN,
+	TARGET_NVMF_TCP_PDUS_OUT,
+	TARGET_NVMF_TCP_R2TS,
+	TARGET_NVMF_TCP_READ_BYTES,
+	TARGET_NVMF_TCP_SENT_BYTES,
+	TARGET_NVMF_TCP_HEADER_DIGESTS,
+	TARGET_NVMF_TCP_DATA_DIGESTS,
+	TARGET_NVMF_TCP_FAULTS,
+	TARGET_NVMF_TCP_TERMS,
+	TARGET_NVMF_TCP_OVERRUNS,
+	TARGET_NVMF_TCP_STALLS,
+	TARGET_NVMF_TCP_ABORTED,
 	TARGET_NVMF_SHOWN
 };
 
@@ -56,6 +72,7 @@ struct target_nvmf_worker {
 	struct weft_worker *w;
 	struct weft_nvmf_group *group;
 	struct weft_nvmf_rdma *rdma;
+	struct weft_nvmf_tcp *tcp;
 	struct weft_poller poller;
 	int wake_fd;
 	uint8_t *memory;
@@ -89,7 +106,9 @@ struct target_nvmf {
 	struct weft_evq *evq;
 	struct weft_listener *listeners[CONF_LISTEN_MAX];
 	uint32_t nlisteners;
-	struct weft_nvmf_listener addrs[CONF_LISTEN_MAX]; /**< that discovery names */
+	struct weft_stream_listener *streams[CONF_LISTEN_MAX];
+	uint32_t nstreams;
+	struct weft_nvmf_listener addrs[2 * CONF_LISTEN_MAX]; /**< that discovery names */
 	uint32_t naddrs;
 	struct target_nvmf_resv *resv; /**< target_nvmf_resv.c */
 	unsigned int grace_ms; /**< what is under way has at the end; set before workers are told */
@@ -108,6 +127,24 @@ int target_nvmf_listen(struct target *t, char *err, size_t err_size);
 void target_nvmf_hang_up(struct target *t, unsigned int timeout_ms);
 /** With workers stopped, volumes drained and the context alive: free all. */
 void target_nvmf_down(struct target *t);
+
+/* ---- target_nvmf_tcp.c ---- */
+
+/** Set-up of a worker: its TCP transport. */
+int target_nvmf_tcp_up(struct target_nvmf_worker *nw);
+/** Accept hosts at an address or a network, or with `any` at every one. The program's thread. */
+int target_nvmf_tcp_listen(struct target_nvmf *n, const struct conf_listen *at);
+/** Its counters, for telemetry. On the worker. Returns how many connections there are. */
+uint32_t target_nvmf_tcp_show(struct target_nvmf_worker *nw);
+
+/* ---- target_nvmf_admit.c: on a worker ---- */
+
+/** The part of this worker; NULL: the target ends. */
+struct target_nvmf_worker *target_nvmf_at(struct target_nvmf *n, const struct weft_worker *w);
+/** Whether a host of this address may connect; if not, that is counted and logged. */
+bool target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote);
+/** Log that a connection was refused. */
+void target_nvmf_refused(const struct sockaddr_storage *remote, int why);
 
 /* ---- target_nvmf_ns.c: the program's thread ---- */
 

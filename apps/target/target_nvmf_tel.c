@@ -25,6 +25,20 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_NVMF_READ_WAITS] = "rdma_read_waits",
 	        [TARGET_NVMF_CAPSULE_WAITS] = "rdma_capsule_waits",
 	        [TARGET_NVMF_ABORTED] = "rdma_aborted",
+	        [TARGET_NVMF_TCP_ACCEPTED] = "tcp_accepted",
+	        [TARGET_NVMF_TCP_REJECTED] = "tcp_rejected",
+	        [TARGET_NVMF_TCP_PDUS_IN] = "tcp_pdus_in",
+	        [TARGET_NVMF_TCP_PDUS_OUT] = "tcp_pdus_out",
+	        [TARGET_NVMF_TCP_R2TS] = "tcp_r2ts",
+	        [TARGET_NVMF_TCP_READ_BYTES] = "tcp_read_bytes",
+	        [TARGET_NVMF_TCP_SENT_BYTES] = "tcp_sent_bytes",
+	        [TARGET_NVMF_TCP_HEADER_DIGESTS] = "tcp_header_digests",
+	        [TARGET_NVMF_TCP_DATA_DIGESTS] = "tcp_data_digests",
+	        [TARGET_NVMF_TCP_FAULTS] = "tcp_faults",
+	        [TARGET_NVMF_TCP_TERMS] = "tcp_terms",
+	        [TARGET_NVMF_TCP_OVERRUNS] = "tcp_overruns",
+	        [TARGET_NVMF_TCP_STALLS] = "tcp_stalls",
+	        [TARGET_NVMF_TCP_ABORTED] = "tcp_aborted",
 	};
 	const struct target *t = user;
 	struct target_nvmf *n = t->nvmf;
@@ -97,6 +111,7 @@ tel_one_ctrl(void *arg, const struct weft_nvmf_ctrl_info *i)
 	c->found = true;
 	weft_tel_text(c->tel, "host", i->hostnqn);
 	weft_tel_text(c->tel, "subsystem", i->subnqn);
+	weft_tel_text(c->tel, "transport", i->transport);
 	weft_tel_text(c->tel, "state", i->state);
 	weft_tel_u64(c->tel, "kato_ms", i->kato_ms);
 	weft_tel_u64(c->tel, "commands", i->commands);

@@ -29,8 +29,8 @@
 #define SIZE_CONN_CALLS   (64 * KIB)   /* beyond the budget: "calls begun", "answers not taken" */
 #define SIZE_CALLS_BUDGET (64 * MIB)   /* of a worker */
 #define SIZE_HOSTS_WORKER (6 * MIB)    /* completions of NVMe hosts' queues */
-#define SIZE_COMPLETIONS  65536U       /* of a worker's queues: five an entry, and 32 RDMA Reads */
 #define SIZE_ENTRY        (10 * KIB)   /* of a queue: a command, and a capsule with its data */
+#define SIZE_ENTRY_TCP    (14 * KIB)   /* the same of NVMe/TCP, whose capsules have up to 8 KiB */
 #define SIZE_PAGE         4096
 #define SIZE_LINE         256
 
@@ -79,6 +79,21 @@ size_most_clients(const struct conf *c)
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+/** Queues of hosts, first those that take the most. */
+static void
+size_queues(const struct conf *c, struct size_need *n)
+{
+	const uint32_t most = n->workers * CONF_NVMF_CONNS(c->nvmf.queue_depth);
+	const uint32_t all = c->nvmf.tcp_listen_port != 0 ? 2 * most : most;
+	uint32_t tcp = c->nvmf.tcp_listen_port != 0 ? most : 0;
+
+	n->queues = all < c->nvmf.max_queues ? all : c->nvmf.max_queues;
+	tcp = tcp < n->queues ? tcp : n->queues;
+	n->queue_bytes =
+	        ((uint64_t)tcp * SIZE_ENTRY_TCP + (uint64_t)(n->queues - tcp) * SIZE_ENTRY) *
+	        c->nvmf.queue_depth;
+}
+
 void
 size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 {
@@ -112,10 +127,7 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 	n->volume_ops = (uint64_t)n->volumes * n->workers * SIZE_VOLUME_OPS;
 	if (c->nsubsys > 0) {
 		n->hosts = c->nvmf.staging_bytes + n->workers * SIZE_HOSTS_WORKER;
-		n->queues = n->workers * (SIZE_COMPLETIONS / (5 * c->nvmf.queue_depth + 32));
-		if (n->queues > c->nvmf.max_queues)
-			n->queues = c->nvmf.max_queues;
-		n->queue_bytes = n->queues * (uint64_t)c->nvmf.queue_depth * SIZE_ENTRY;
+		size_queues(c, n);
 	}
 	n->conns = n->clients * SIZE_CONN;
 	n->calls =

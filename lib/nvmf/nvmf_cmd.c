@@ -330,7 +330,8 @@ weft_nvmf_pulled(struct weft_nvmf_cmd *cmd, int status)
 	struct nvmf_slot *s = (struct nvmf_slot *)((char *)cmd - offsetof(struct nvmf_slot, cmd));
 
 	if (status != 0)
-		nvmf_complete(s, WEFT_NVMF_TRANSFER_ERROR);
+		nvmf_complete(s, status == -EBADMSG ? WEFT_NVMF_TRANSPORT_ERROR
+		                                    : WEFT_NVMF_TRANSFER_ERROR);
 	else
 		cmd_run(s);
 }

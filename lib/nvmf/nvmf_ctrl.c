@@ -378,6 +378,7 @@ ctrl_info(const struct nvmf_ctrl *c, struct weft_nvmf_ctrl_info *info)
 	strcpy(info->hostnqn, c->hostnqn);
 	strcpy(info->subnqn, c->subsys->nqn);
 	memcpy(info->hostid, c->hostid, sizeof(info->hostid));
+	info->transport = c->admin != NULL ? c->admin->attr.ops->name : "";
 	info->state = states[atomic_load_explicit(&c->state, memory_order_acquire)];
 	info->discovery = c->subsys->discovery;
 	info->kato_ms = atomic_load_explicit(&c->kato_ms, memory_order_relaxed);

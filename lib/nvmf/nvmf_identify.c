@@ -46,19 +46,20 @@
 #define CTRL_MSDBD     1803
 #define CTRL_MP        2048
 
-#define CMIC_SHARED  0x03 /**< several ports, several controllers */
-#define CMIC_ANA     0x08
-#define OAES_NS      (1U << 8)
-#define OAES_ANA     (1U << 11)
-#define ANACAP       0x47 /**< optimized, not, inaccessible; ANAGRPID does not change */
-#define ONCS_COMPARE 0x01
-#define ONCS_DSM     0x04
-#define ONCS_ZEROES  0x08
-#define ONCS_RESV    0x20
-#define ONCS_VERIFY  0x80
-#define SGLS_BASIC   0x00000001U /**< SGLs, no alignment of data */
-#define SGLS_KEYED   0x00000004U
-#define SGLS_OFFSET  0x00100000U /**< data in the capsule, at an offset */
+#define CMIC_SHARED    0x03 /**< several ports, several controllers */
+#define CMIC_ANA       0x08
+#define OAES_NS        (1U << 8)
+#define OAES_ANA       (1U << 11)
+#define ANACAP         0x47 /**< optimized, not, inaccessible; ANAGRPID does not change */
+#define ONCS_COMPARE   0x01
+#define ONCS_DSM       0x04
+#define ONCS_ZEROES    0x08
+#define ONCS_RESV      0x20
+#define ONCS_VERIFY    0x80
+#define SGLS_BASIC     0x00000001U /**< SGLs, no alignment of data */
+#define SGLS_KEYED     0x00000004U
+#define SGLS_OFFSET    0x00100000U /**< data in the capsule, at an offset */
+#define SGLS_TRANSPORT 0x00200000U /**< data wherever the transport has it */
 
 /* fields of Identify Namespace */
 #define NS_NSZE   0
@@ -155,6 +156,8 @@ identify_ctrl(const struct nvmf_slot *s, uint8_t *p)
 
 	if ((kinds & 1U << WEFT_NVMF_SGL_KEYED) != 0)
 		sgls |= SGLS_KEYED;
+	if ((kinds & 1U << WEFT_NVMF_SGL_TRANSPORT) != 0)
+		sgls |= SGLS_TRANSPORT;
 	identify_text(p + CTRL_SN, sub->serial, 20);
 	identify_text(p + CTRL_MN, sub->model, 40);
 	identify_text(p + CTRL_FR, a->firmware, 8);

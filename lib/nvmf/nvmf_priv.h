@@ -34,7 +34,7 @@
 #define NVMF_ABORTS        4U    /**< ACL + 1 */
 #define NVMF_ERRORS        16U   /**< entries of the error log: ELPE + 1 */
 #define NVMF_KAS_MS        1000U /**< unit of the Keep Alive time: KAS is 10 */
-#define NVMF_MAX_LISTENERS 16U
+#define NVMF_MAX_LISTENERS 32U
 #define NVMF_CHUNK_BYTES   131072U /**< of a Verify that reads into memory */
 #define NVMF_CNTLID_MAX    0xffefU
 #define NVMF_NS_PER_MS     1000000ULL

@@ -136,12 +136,12 @@ queue_fuse(struct nvmf_slot *s)
 	}
 }
 
-int
-weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
+/** Take a capsule. `status`: of a command that is not to be done; WEFT_NVMF_OK: it is. */
+static int
+queue_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes, uint16_t status)
 {
 	struct weft_nvmf_sqe sqe;
 	struct nvmf_slot *s;
-	uint16_t status;
 	int r = 0;
 
 	if (q->closing || q->group->stop_ns != 0 ||
@@ -157,12 +157,14 @@ weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
 		return r;
 	q->under_way++;
 	s->sqe = sqe;
+	s->cmd.cid = sqe.cid;
 	s->capsule = capsule;
 	s->inline_bytes = bytes - WEFT_NVMF_SQE_BYTES;
 	s->state = NVMF_SLOT_RUN;
 	if (q->ctrl != NULL && !atomic_load_explicit(&q->ctrl->traffic, memory_order_relaxed))
 		atomic_store_explicit(&q->ctrl->traffic, true, memory_order_release);
-	status = queue_row(s);
+	if (status == WEFT_NVMF_OK)
+		status = queue_row(s);
 	if (status != WEFT_NVMF_OK)
 		nvmf_complete(s, status);
 	else if (sqe.fuse != 0 || q->fused != NULL)
@@ -170,6 +172,18 @@ weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
 	else
 		nvmf_start(s);
 	return 0;
+}
+
+int
+weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
+{
+	return queue_command(q, capsule, bytes, WEFT_NVMF_OK);
+}
+
+int
+weft_nvmf_command_damaged(struct weft_nvmf_queue *q, void *capsule, size_t bytes)
+{
+	return queue_command(q, capsule, bytes, WEFT_NVMF_TRANSPORT_ERROR);
 }
 
 void

@@ -85,7 +85,7 @@ struct weft_nvmf_listener {
 	char traddr[64], trsvcid[32];
 };
 
-/** -ENOSPC: there are 16. -EEXIST. */
+/** -ENOSPC: there are 32. -EEXIST. */
 int weft_nvmf_listener_add(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
 /** -ENOENT. */
 int weft_nvmf_listener_remove(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
@@ -148,7 +148,8 @@ struct weft_nvmf_ctrl_info {
 	uint16_t cntlid;
 	char hostnqn[WEFT_NVMF_NQN_BYTES], subnqn[WEFT_NVMF_NQN_BYTES];
 	uint8_t hostid[16];
-	const char *state; /**< "off", "ready", "shutdown", "ending" */
+	const char *transport; /**< name of that of its admin queue */
+	const char *state;     /**< "off", "ready", "shutdown", "ending" */
 	bool discovery;
 	uint32_t kato_ms;
 	uint64_t commands, errors, read_bytes, written_bytes;

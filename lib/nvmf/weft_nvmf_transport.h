@@ -33,6 +33,7 @@ struct weft_nvmf_queue;
 /** A command as the transport sees it. Valid from ops->pull() or ops->answer() to its end. */
 struct weft_nvmf_cmd {
 	struct weft_nvmf_queue *queue;
+	uint16_t cid;             /**< the host's name for it */
 	struct weft_nvmf_sgl sgl; /**< where the host has the data: KEYED or TRANSPORT */
 	/** Memory of the group for sgl.bytes octets; with ops->answer(): push_bytes octets. */
 	const struct iovec *iov;
@@ -93,8 +94,11 @@ void *weft_nvmf_queue_owner(const struct weft_nvmf_queue *q);
  * - -ESHUTDOWN: the queue is being closed; the transport drops the capsule
  */
 int weft_nvmf_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes);
-/** The data of ops->pull() is there (0), or will not come (-errno, which the host is told of if the
- * connection lives). */
+/** A capsule whose command is right, and whose data was damaged on its way: the host is told to
+ * send it again (Transient Transport Error). Else as weft_nvmf_command(). */
+int weft_nvmf_command_damaged(struct weft_nvmf_queue *q, void *capsule, size_t bytes);
+/** The data of ops->pull() is there (0), was damaged on its way (-EBADMSG: Transient Transport
+ * Error), or will not come (another -errno; the host is told of it if the connection lives). */
 void weft_nvmf_pulled(struct weft_nvmf_cmd *cmd, int status);
 /** The answer was sent, or will not be. The command has ended. */
 void weft_nvmf_sent(struct weft_nvmf_cmd *cmd);

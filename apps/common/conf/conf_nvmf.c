@@ -14,7 +14,9 @@
 
 const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS] = {
         {"listen", CONF_T_U32, F(conf_nvmf, listen_port), .min = 1, .max = 65535, .dflt = "4420",
-         .help = "TCP port on which hosts connect to subsystems and to discovery"},
+         .help = "TCP port on which hosts connect to subsystems and to discovery by RDMA (iWARP)"},
+        {"tcp_listen", CONF_T_U32, F(conf_nvmf, tcp_listen_port), .max = 65535, .dflt = "8009",
+         .help = "TCP port on which hosts without RDMA connect to them (NVMe/TCP); `0`: none"},
         {"listen_on", CONF_T_LISTEN, F(conf_nvmf, listen_on),
          .off2 = offsetof(struct conf_nvmf, nlisten_on), .unset = "`listen_on` of [target]",
          .help = "likewise for hosts: addresses of this host, and networks that stand for each of "
@@ -278,6 +280,12 @@ conf_whole_nvmf(const struct whole *h)
 		                       " workers and transfers of %" PRIu64
 		                       " octets need at least %" PRIu64 " octets",
 		                       c->nworkers, c->nvmf.max_transfer_bytes, need);
+	if (c->nvmf.tcp_listen_port == c->nvmf.listen_port)
+		return conf_whole_fail(h, 0,
+		                       "[nvmf] tcp_listen: %" PRIu32
+		                       " is the port of listen; hosts with and without RDMA need "
+		                       "ports of their own",
+		                       c->nvmf.listen_port);
 	for (uint32_t i = 0; i < c->nsubsys && rc == 0; i++)
 		rc = nvmf_check_subsys(h, &c->subsys[i]);
 	return rc;

@@ -18,10 +18,15 @@
 #define CONF_SERIAL_MAX 20
 #define CONF_MDTS_MAX   (1ULL << 20)
 #define CONF_NVMF_TRANS 4 /**< staging memory of a worker: so many of the longest transfers */
+/** Connections of hosts that a worker has at most, by each transport. By RDMA it has 65536
+ * completions, of which an entry of a queue takes five, and a queue 32 more; by TCP it has as many.
+ */
+#define CONF_NVMF_CONNS(depth) (65536U / (5 * (depth) + 32))
 
 /** [nvmf] */
 struct conf_nvmf {
 	uint32_t listen_port;
+	uint32_t tcp_listen_port; /**< 0: hosts do not connect by TCP */
 	struct conf_listen listen_on[CONF_LISTEN_MAX];
 	uint32_t nlisten_on; /**< 0: as [target] */
 	struct conf_listen allow_from[CONF_LISTEN_MAX];

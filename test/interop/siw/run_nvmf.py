@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linux's NVMe host (nvme-rdma over siw) in the siw guest as the user of a volume. TAP.
+"""Linux's NVMe hosts (nvme-rdma over siw, nvme-tcp) in the siw guest as users of a volume. TAP.
 
 weft-target serves it, with two workers.
 The guest connects by /dev/nvme-fabrics, so it needs no tools of its own. docs/nvmeof.md names the test.
 
-run_nvmf.py BUILD [--list]
+run_nvmf.py BUILD [--tcp] [--list]
 
 The guest is that of run_siw.py. The logs of a failed run are in BUILD/meson-logs/nvmf.
 """
@@ -49,9 +49,11 @@ namespaces = 1=disk
 hosts = {HOST}
 serial = WEFT1
 """
-CONNECT = (f"transport=rdma,traddr={W4},trsvcid=4420,nqn={NQN},nr_io_queues=1,reconnect_delay=1,ctrl_loss_tmo=-1,"
-           f"hostnqn={HOST},"
-           "hostid=11111111-2222-3333-4444-555555555555")
+CONNECT = (f"traddr={W4},nqn={NQN},nr_io_queues=1,reconnect_delay=1,ctrl_loss_tmo=-1,hostnqn={HOST},"
+           "hostid=11111111-2222-3333-4444-555555555555,")
+BY = {"rdma": "transport=rdma,trsvcid=4420", "tcp": "transport=tcp,trsvcid=8009"}
+FAULTS = ("protocol_errors", "kato_expired", "rdma_rejected", "tcp_rejected", "tcp_header_digests", "tcp_data_digests", "tcp_faults",
+          "tcp_terms", "tcp_overruns", "tcp_stalls")
 # Each round is acknowledged when its octets are on the medium: then, and only then, the guest keeps a copy elsewhere.
 ROUNDS = ("i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); (echo round $i; head -c 3000 /dev/urandom) >/tmp/w; "
           "dd if=/tmp/w of=/m/f$((i%8)) conv=fsync 2>/dev/null && cp /tmp/w /tmp/ack$((i%8)) && echo $i >/tmp/rounds; done")
@@ -59,6 +61,8 @@ ROUNDS = ("i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); (echo round $i; head -c
 
 class Rig:
     """The guest, and the target with its file."""
+
+    transport = "rdma"
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.logs = world, build, logs
@@ -114,6 +118,14 @@ class Rig:
     def why(self):
         return self.said + (self.guest.run("dmesg | tail -n 8")[1] if self.guest.alive() else "")
 
+    def connect(self, *more):
+        """Make the disk."""
+        self.sh(f"echo {CONNECT}{','.join((BY[self.transport], *more))} >/dev/nvme-fabrics")
+        self.sh("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && exit 0; usleep 100000; done; exit 1")
+
+    def disconnect(self):
+        self.sh(f"echo 1 >{SYS}/delete_controller; for i in $(seq 100); do [ -e {SYS} ] || exit 0; usleep 100000; done; exit 1")
+
     def live(self):
         self.sh(f"for i in $(seq 300); do [ \"$(cat {SYS}/state)\" = live ] && exit 0; usleep 100000; done; exit 1")
 
@@ -125,8 +137,8 @@ def up(rig):
 
 def connects(rig):
     rig.sh("/etc/init insert nvme && mkdir -p /m")
-    rig.sh(f"echo {CONNECT} >/dev/nvme-fabrics")
-    rig.sh("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && exit 0; usleep 100000; done; exit 1")
+    rig.connect()
+    check(rig.sh(f"cat {SYS}/transport").strip() == rig.transport, "another transport")
     blocks = int(rig.sh("cat /sys/block/nvme0n1/size"))
     check(blocks == (MEGABYTES - 1) * 2048, f"{blocks} blocks")
     check(rig.sh(f"cat {SYS}/model").strip() == "weft" and rig.sh(f"cat {SYS}/serial").strip() == "WEFT1", "model, serial")
@@ -188,17 +200,28 @@ def killed(rig):
 
 
 def leaves(rig):
-    rig.sh(f"echo 1 >{SYS}/delete_controller; for i in $(seq 100); do [ -e {SYS} ] || exit 0; usleep 100000; done; exit 1")
+    rig.disconnect()
     time.sleep(0.2)
     seen = rig.counters()
     check(seen["controllers"] == 0 and seen["queues"] == 0, f"something is left: {seen}")
-    check(not any(seen[k] for k in ("protocol_errors", "kato_expired", "rdma_rejected")), f"a fault of the host is counted: {seen}")
+    check(not any(seen[k] for k in FAULTS), f"a fault of the host is counted: {seen}")
+    check(seen[f"{rig.transport}_accepted"] > 0, f"another transport was used: {seen}")
     said = rig.end(signal.SIGTERM)
     check(rig.target.returncode == 0 and "given up" not in said, "the target has failed")
 
 
+def digests(rig):
+    """The same data with each kind of digest, several queues, and without SQ flow control."""
+    for more in (("hdr_digest",), ("data_digest",), ("hdr_digest", "data_digest"), ("data_digest", "disable_sqflow")):
+        rig.disconnect()
+        rig.connect(*more)
+        data(rig)
+    rig.disconnect()
+    rig.connect()
+
+
 CASES = [("the guest is up, the target serves", up),
-         ("nvme-rdma connects: size, names, write cache", connects),
+         ("the host connects: size, names, write cache", connects),
          ("direct writes and reads, 512 octets to 1 MiB", data),
          ("discard", discards),
          ("ten controller resets", resets),
@@ -207,8 +230,15 @@ CASES = [("the guest is up, the target serves", up),
          ("the host leaves", leaves)]
 
 
+TCP_CASES = [*CASES[:3], ("the same with digests, and without flow control", digests), *CASES[3:]]
+
+
+class TcpRig(Rig):
+    transport = "tcp"
+
+
 def use(rig, tap, _):
-    for name, fn in CASES:
+    for name, fn in TCP_CASES if rig.transport == "tcp" else CASES:
         rig.said = ""
         if not tap.case(name, lambda fn=fn: fn(rig), rig.why):
             break
@@ -217,12 +247,13 @@ def use(rig, tap, _):
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
+    ap.add_argument("--tcp", action="store_true", help="by nvme-tcp")
     ap.add_argument("--list", action="store_true")
     args = ap.parse_args()
     if args.list:
-        print("\n".join(name for name, _ in CASES))
+        print("\n".join(name for name, _ in (TCP_CASES if args.tcp else CASES)))
         return 0
-    return with_rig(args.build, "nvmf", (), Rig, use)
+    return with_rig(args.build, "nvmf_tcp" if args.tcp else "nvmf", (), TcpRig if args.tcp else Rig, use)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file NVMe hosts that connect, by whatever transport: which may, and what is said of others. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "addr.h"
+#include "target.h"
+#include "target_nvmf.h"
+#include "target_say.h"
+#include "ui.h"
+
+struct target_nvmf_worker *
+target_nvmf_at(struct target_nvmf *n, const struct weft_worker *w)
+{
+	if (atomic_load_explicit(&n->t->stopping, memory_order_relaxed))
+		return NULL;
+	for (uint32_t i = 0; i < n->t->stack.nworkers; i++)
+		if (n->workers[i].w == w)
+			return &n->workers[i];
+	return NULL;
+}
+
+bool
+target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote)
+{
+	const struct conf_nvmf *c = &n->t->conf.nvmf;
+	char host[ADDR_STR_MAX];
+
+	if (c->nallow_from == 0 || conf_has_addr(c->allow_from, c->nallow_from, remote))
+		return true;
+	atomic_fetch_add_explicit(&n->refused_addr, 1, memory_order_relaxed);
+	target_log(UI_WARNING "[nvmf] allow_from: a host of %s was refused",
+	           addr_host_str(remote, host));
+	return false;
+}
+
+void
+target_nvmf_refused(const struct sockaddr_storage *remote, int why)
+{
+	char host[ADDR_STR_MAX];
+
+	target_log(UI_WARNING "a queue of a host of %s was refused: %s",
+	           addr_host_str(remote, host),
+	           why == -EPROTO   ? "its private data is none of NVMe over RDMA"
+	           : why == -ENOSPC ? "there are too many"
+	                            : strerror(-why));
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file NVMe/TCP: hosts without RDMA connect by streams. */
+
+#include <errno.h>
+#include <netinet/in.h>
+
+#include "addr.h"
+#include "target.h"
+#include "target_nvmf.h"
+
+int
+target_nvmf_tcp_up(struct target_nvmf_worker *nw)
+{
+	const struct conf_nvmf *c = &nw->n->t->conf.nvmf;
+	const uint32_t most = CONF_NVMF_CONNS(c->queue_depth);
+	/* an admin queue has 32 entries, also where I/O queues have fewer */
+	const struct weft_nvmf_tcp_attr a = {
+	        .worker = nw->w,
+	        .group = nw->group,
+	        .depth = c->queue_depth < 32 ? 32 : c->queue_depth,
+	        .max_conns = c->max_queues < most ? c->max_queues : most,
+	};
+
+	return weft_nvmf_tcp_open(&a, &nw->tcp);
+}
+
+/** On the worker of the connection. */
+static int
+tcp_accept(void *user, struct weft_stream *s, struct weft_worker *w,
+           const struct sockaddr_storage *remote)
+{
+	struct target_nvmf *n = user;
+	struct target_nvmf_worker *nw = target_nvmf_at(n, w);
+	int rc;
+
+	if (nw == NULL || !target_nvmf_admits(n, remote))
+		return -EACCES;
+	rc = weft_nvmf_tcp_accept(nw->tcp, s);
+	if (rc != 0)
+		target_nvmf_refused(remote, rc);
+	return rc;
+}
+
+int
+target_nvmf_tcp_listen(struct target_nvmf *n, const struct conf_listen *at)
+{
+	const struct conf_target *c = &n->t->conf.target;
+	const struct weft_stream_listen_attr la = {
+	        .size = sizeof(la),
+	        .accept = tcp_accept,
+	        .user = n,
+	        .keepalive_us = c->keepalive_ms * 1000,
+	        .max_conns_per_peer = c->max_conns_per_peer,
+	        .prefix_len = (uint8_t)at->prefix_len,
+	};
+	const uint16_t port = htons((uint16_t)n->t->conf.nvmf.tcp_listen_port);
+	struct sockaddr_storage to = at->addr;
+	int rc;
+
+	if (to.ss_family == AF_INET)
+		((struct sockaddr_in *)&to)->sin_port = port;
+	else
+		((struct sockaddr_in6 *)&to)->sin6_port = port;
+	rc = weft_stream_listen(n->t->stack.ctx, (struct sockaddr *)&to, addr_len(&to), &la,
+	                        &n->streams[n->nstreams]);
+	n->nstreams += rc == 0;
+	return rc;
+}
+
+uint32_t
+target_nvmf_tcp_show(struct target_nvmf_worker *nw)
+{
+	struct weft_nvmf_tcp_stats s;
+
+	weft_nvmf_tcp_query(nw->tcp, &s);
+	const struct {
+		enum target_nvmf_shown at;
+		uint64_t n;
+	} now[] = {
+	        {TARGET_NVMF_TCP_ACCEPTED, s.accepted},
+	        {TARGET_NVMF_TCP_REJECTED, s.rejected},
+	        {TARGET_NVMF_TCP_PDUS_IN, s.pdus_in},
+	        {TARGET_NVMF_TCP_PDUS_OUT, s.pdus_out},
+	        {TARGET_NVMF_TCP_R2TS, s.r2ts},
+	        {TARGET_NVMF_TCP_READ_BYTES, s.read_bytes},
+	        {TARGET_NVMF_TCP_SENT_BYTES, s.sent_bytes},
+	        {TARGET_NVMF_TCP_HEADER_DIGESTS, s.header_digests},
+	        {TARGET_NVMF_TCP_DATA_DIGESTS, s.data_digests},
+	        {TARGET_NVMF_TCP_FAULTS, s.faults},
+	        {TARGET_NVMF_TCP_TERMS, s.terms},
+	        {TARGET_NVMF_TCP_OVERRUNS, s.overruns},
+	        {TARGET_NVMF_TCP_STALLS, s.stalls},
+	        {TARGET_NVMF_TCP_ABORTED, s.aborted},
+	};
+
+	for (unsigned int i = 0; i < sizeof(now) / sizeof(now[0]); i++)
+		atomic_store_explicit(&nw->shown[now[i].at], now[i].n, memory_order_relaxed);
+	return s.conns;
+}

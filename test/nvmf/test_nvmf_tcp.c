@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The TCP transport of NVMe over Fabrics, over two stacks on a simulated link.
+ */
+
+#include <errno.h>
+
+#include "test_xorshift.h"
+#include "tcp_host.h"
+
+#define NEVER(status) ((status) | WEFT_NVMF_DNR)
+#define MIB           (1U << 20)
+#define S_NS          1000000000ULL
+
+static struct th h;
+static struct th_q admin, io;
+static uint8_t out[4 * MIB], in[4 * MIB];
+static const struct sim_link_cfg quiet = {.delay_ns = 10000};
+
+/** Queues with these settings. */
+static void
+set(bool hdgst, bool ddgst, uint8_t hpda)
+{
+	memset(&admin, 0, sizeof(admin));
+	memset(&io, 0, sizeof(io));
+	admin.hdgst = io.hdgst = hdgst;
+	admin.ddgst = io.ddgst = ddgst;
+	admin.hpda = io.hpda = hpda;
+}
+
+/** The I/O queue anew, with the settings of the admin queue. */
+static void
+set_io(void)
+{
+	th_close(&io);
+	memset(&io, 0, sizeof(io));
+	io.hdgst = admin.hdgst;
+	io.ddgst = admin.ddgst;
+	io.hpda = admin.hpda;
+}
+
+static void
+start(const struct sim_link_cfg *link)
+{
+	th_start(&h, link);
+	vt_fill(out, sizeof(out), 3);
+}
+
+static void
+both_queues(void)
+{
+	th_queue(&h, &admin, 0, 0xffff);
+	th_enable(&admin);
+	th_queue(&h, &io, 1, admin.cntlid);
+}
+
+static void
+end(void)
+{
+	th_close(&io);
+	th_close(&admin);
+	th_end(&h);
+}
+
+static struct weft_nvmf_tcp_stats
+stats(void)
+{
+	struct weft_nvmf_tcp_stats s;
+
+	weft_nvmf_tcp_query(h.tcp, &s);
+	return s;
+}
+
+/** Data of these lengths, both ways. */
+static void
+lengths(void)
+{
+	static const uint32_t len[] = {512, 4096, 4608, 32768, 65536, 131072, 1000448, MIB};
+
+	for (unsigned int i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, i, len[i]), out + i, len[i]), 0);
+		memset(in, 0, len[i]);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, i, len[i]), in, len[i]), 0);
+		CHECK_MEM(in, out + i, len[i]);
+	}
+}
+
+static void
+test_data(void)
+{
+	struct weft_nvmf_sqe sqe;
+
+	for (unsigned int digests = 0; digests < 4; digests++) {
+		set(digests & 1, digests & 2, digests == 3 ? 31 : 0);
+		start(&quiet);
+		both_queues();
+		CHECK_EQ(th_do(&admin, nv_sqe(WEFT_NVMF_ADMIN_IDENTIFY, 0, 1, 0, 0), in, 4096), 0);
+		/* SGLs, data in capsules and of the transport */
+		CHECK_EQ(weft_nvmf_get32(in + 536), 0x300001);
+		lengths();
+		io.h2c_bytes = 4096;
+		lengths();
+		/* in the capsule */
+		sqe = th_rw(WEFT_NVMF_IO_WRITE, 100, 4096);
+		CHECK_EQ(th_wait(&io, th_send(&io, &sqe, out + 512, 4096, true)), 0);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 100, 4096), in, 4096), 0);
+		CHECK_MEM(in, out + 512, 4096);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_COMPARE, 100, 4096), out, 4096), 0x4285);
+		CHECK_EQ(th_do(&io, th_rw(0x55, 0, 512), NULL, 0), NEVER(WEFT_NVMF_INVALID_OPCODE));
+		/* keys are RDMA's */
+		sqe = th_rw(WEFT_NVMF_IO_READ, 0, 512);
+		CHECK_EQ(io.successes, 0);
+		CHECK_EQ(stats().faults, 0);
+		CHECK_EQ(stats().conns, 2);
+		end();
+	}
+}
+
+/** A host without SQ flow control: the last data of a Read is the answer. */
+static void
+test_success(void)
+{
+	set(true, true, 0);
+	io.no_flow = true;
+	start(&quiet);
+	both_queues();
+	lengths();
+	CHECK_EQ(io.successes, 8);
+	/* a Read that fails has an answer of its own */
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 1U << 30, 512), in, 512),
+	         NEVER(WEFT_NVMF_LBA_RANGE));
+	CHECK_EQ(io.successes, 8);
+	end();
+}
+
+static uint32_t
+h_len(unsigned int i)
+{
+	return 32768 * (1 + i * 7 % 4);
+}
+
+/** Full queues. R2Ts are served in pieces, of one command and another by turns. */
+static void
+full_queues(const struct sim_link_cfg *link, unsigned int rounds, uint32_t piece)
+{
+	uint64_t seed = test_seed(11);
+
+	set(true, true, 0);
+	io.hold = true;
+	io.p.piece_bytes = piece;
+	start(link);
+	both_queues();
+	for (unsigned int round = 0; round < rounds; round++) {
+		uint16_t cid[TH_CMDS];
+		unsigned int done = 0;
+		struct weft_nvmf_sqe sqe;
+
+		for (unsigned int i = 0; i < TH_CMDS; i++) {
+			sqe = th_rw(WEFT_NVMF_IO_WRITE, i * 256, h_len(i + round));
+			cid[i] = th_send(&io, &sqe, out + ((i + round) % 32) * 131072,
+			                 h_len(i + round), false);
+		}
+		for (unsigned int turns = 0; done < TH_CMDS; turns++) {
+			CHECK(turns < TH_STEPS);
+			th_step(&h);
+			th_look(&io);
+			done = 0;
+			for (unsigned int i = 0; i < TH_CMDS; i++) {
+				struct th_cmd *c = &io.cmd[test_xorshift(&seed) % TH_CMDS];
+				uint32_t n = 1 + (uint32_t)(test_xorshift(&seed) % 30000);
+
+				done += io.cmd[i].answered;
+				if (c->asked)
+					th_serve(&io, (uint16_t)(c - io.cmd),
+					         n < c->asked_left ? n : c->asked_left);
+			}
+		}
+		for (unsigned int i = 0; i < TH_CMDS; i++)
+			CHECK_EQ(th_wait(&io, cid[i]), 0);
+		for (unsigned int i = 0; i < TH_CMDS; i++) {
+			sqe = th_rw(WEFT_NVMF_IO_READ, i * 256, h_len(i + round));
+			cid[i] = th_send(&io, &sqe, in + i * 131072, h_len(i + round), false);
+		}
+		for (unsigned int i = 0; i < TH_CMDS; i++) {
+			CHECK_EQ(th_wait(&io, cid[i]), 0);
+			CHECK_MEM(in + i * 131072, out + ((i + round) % 32) * 131072,
+			          h_len(i + round));
+		}
+	}
+	CHECK_EQ(io.r2ts, rounds * TH_CMDS);
+	end();
+}
+
+static void
+test_full(void)
+{
+	full_queues(&quiet, 3, 0);
+}
+
+static void
+test_loss(void)
+{
+	const struct sim_link_cfg lossy = {
+	        .delay_ns = 10000, .loss_ppm = 5000, .reorder_ppm = 5000, .reorder_ns = 100000};
+
+	full_queues(&lossy, 1, 0);
+}
+
+/** PDUs that are cut at every octet: the whole of a session, in segments of n octets. */
+static void
+test_cuts(void)
+{
+	for (uint32_t n = 1; n <= 200; n += n < 32 ? 1 : 29) {
+		struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, n, 512);
+
+		set(n % 2, n % 3 == 0, (uint8_t)(n % 32));
+		admin.p.piece_bytes = io.p.piece_bytes = n;
+		start(&quiet);
+		both_queues();
+		CHECK_EQ(th_wait(&io, th_send(&io, &sqe, out + n, 512, true)), 0);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, n + 1, 1024), out + n + 512, 1024),
+		         0);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, n, 1536), in, 1536), 0);
+		CHECK_MEM(in, out + n, 1536);
+		end();
+	}
+}
+
+/** Several queues of several hosts at once. */
+static void
+test_queues(void)
+{
+	static struct th_q q[8];
+	uint16_t cid[8][4];
+
+	set(false, true, 0);
+	memset(q, 0, sizeof(q));
+	start(&quiet);
+	both_queues();
+	for (uint16_t k = 0; k < 8; k++) {
+		q[k].hdgst = k % 2;
+		q[k].ddgst = k % 3 == 0;
+		th_queue(&h, &q[k], (uint16_t)(2 + k), admin.cntlid);
+	}
+	for (unsigned int k = 0; k < 8; k++)
+		for (unsigned int i = 0; i < 4; i++) {
+			struct weft_nvmf_sqe sqe =
+			        th_rw(WEFT_NVMF_IO_WRITE, (k * 4 + i) * 256, 131072);
+
+			cid[k][i] = th_send(&q[k], &sqe, out + (k * 4 + i) * 65536, 131072, false);
+		}
+	for (unsigned int k = 0; k < 8; k++)
+		for (unsigned int i = 0; i < 4; i++)
+			CHECK_EQ(th_wait(&q[k], cid[k][i]), 0);
+	for (unsigned int k = 0; k < 8; k++)
+		for (unsigned int i = 0; i < 4; i++) {
+			CHECK_EQ(th_do(&q[7 - k],
+			               th_rw(WEFT_NVMF_IO_READ, (k * 4 + i) * 256, 131072), in,
+			               131072),
+			         0);
+			CHECK_MEM(in, out + (k * 4 + i) * 65536, 131072);
+		}
+	for (unsigned int k = 0; k < 8; k++)
+		th_close(&q[k]);
+	end();
+}
+
+/* ---- Digests ---- */
+
+static void
+test_data_digest(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 4096);
+	uint16_t cid;
+
+	set(true, true, 0);
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 8192), out, 8192), 0);
+	/* in the capsule */
+	io.spoil_data = true;
+	CHECK_EQ(th_wait(&io, th_send(&io, &sqe, out + 9000, 4096, true)),
+	         WEFT_NVMF_TRANSPORT_ERROR);
+	/* of an R2T, in its first piece: the rest is taken all the same */
+	io.hold = true;
+	sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 8192);
+	cid = th_send(&io, &sqe, out + 9000, 8192, false);
+	for (unsigned int i = 0; !io.cmd[cid].asked; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+		th_look(&io);
+	}
+	io.spoil_data = true;
+	th_serve(&io, cid, 4096);
+	th_step(&h);
+	th_look(&io);
+	CHECK(!io.cmd[cid].answered);
+	th_serve(&io, cid, 4096);
+	CHECK_EQ(th_wait(&io, cid), WEFT_NVMF_TRANSPORT_ERROR);
+	/* nothing of it was written, and the connection lives */
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, 8192), in, 8192), 0);
+	CHECK_MEM(in, out, 8192);
+	CHECK_EQ(stats().data_digests, 2);
+	CHECK_EQ(stats().faults, 0);
+	end();
+}
+
+static void
+test_header_digest(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 4096);
+
+	set(true, true, 0);
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 4096), out, 4096), 0);
+	io.spoil_head = true;
+	(void)th_send(&io, &sqe, out + 9000, 4096, true);
+	th_wait_end(&io);
+	CHECK(io.termed);
+	CHECK_EQ(io.term.fes, NVMF_TCP_FES_DIGEST);
+	CHECK_EQ(io.echo_bytes, NVMF_TCP_CMD_BYTES);
+	CHECK_EQ(stats().header_digests, 1);
+	th_close(&io);
+	/* the other queue notices nothing, and the command was not done */
+	CHECK_EQ(th_do(&admin, nv_sqe(WEFT_NVMF_ADMIN_KEEP_ALIVE, 0, 0, 0, 0), NULL, 0), 0);
+	end();
+}
+
+/* ---- Faults ---- */
+
+/** Ready for a fault on io: a Write of 8192 octets whose R2T has come. */
+static uint16_t
+asked(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 8192);
+	uint16_t cid;
+
+	io.hold = true;
+	th_queue(&h, &io, 1, admin.cntlid);
+	cid = th_send(&io, &sqe, out, 8192, false);
+	for (unsigned int i = 0; !io.cmd[cid].asked; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+		th_look(&io);
+	}
+	return cid;
+}
+
+static void
+expect(enum nvmf_tcp_fes fes, uint32_t fei, uint32_t echo)
+{
+	th_wait_end(&io);
+	CHECK(io.termed);
+	CHECK_MSG(io.term.fes == fes && io.term.fei == fei, "FES %d FEI %u", (int)io.term.fes,
+	          io.term.fei);
+	CHECK_EQ(io.echo_bytes, echo);
+	th_close(&io);
+	/* the queue's number is free when the target has let go */
+	for (unsigned int i = 0; stats().conns > 1; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+	}
+}
+
+/** H2CData that does not fit its R2T. */
+static void
+test_bad_data(void)
+{
+	static const struct {
+		uint16_t cid, ttag;
+		uint32_t off, len;
+		uint8_t flags;
+		enum nvmf_tcp_fes fes;
+		uint32_t fei;
+	} bad[] = {{1, 0, 0, 4096, 0, NVMF_TCP_FES_FIELD, NVMF_TCP_AT_CCCID},
+	           {0, 1, 0, 4096, 0, NVMF_TCP_FES_FIELD, NVMF_TCP_AT_TTAG},
+	           {0, 0xffff, 0, 4096, 0, NVMF_TCP_FES_FIELD, NVMF_TCP_AT_TTAG},
+	           {0, 0, 4096, 4096, NVMF_TCP_LAST, NVMF_TCP_FES_RANGE, 0},
+	           {0, 0, 0, 8193, NVMF_TCP_LAST, NVMF_TCP_FES_RANGE, 0},
+	           {0, 0, 0xffffffff, 4096, 0, NVMF_TCP_FES_RANGE, 0},
+	           {0, 0, 0, 8192, 0, NVMF_TCP_FES_FIELD, NVMF_TCP_AT_FLAGS},
+	           {0, 0, 0, 4096, NVMF_TCP_LAST, NVMF_TCP_FES_FIELD, NVMF_TCP_AT_FLAGS},
+	           {0, 0, 0, 70000, 0, NVMF_TCP_FES_LIMIT, 0}};
+
+	set(false, false, 0);
+	h.attr.data_bytes = 65536;
+	start(&quiet);
+	th_queue(&h, &admin, 0, 0xffff);
+	th_enable(&admin);
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		uint8_t head[NVMF_TCP_DATA_BYTES] = {NVMF_TCP_H2C_DATA};
+		const uint16_t cid = asked();
+
+		weft_nvmf_put16(head + 8, (uint16_t)(bad[i].cid ^ cid));
+		weft_nvmf_put16(head + 10, (uint16_t)(bad[i].ttag ^ io.cmd[cid].ttag));
+		weft_nvmf_put32(head + 12, bad[i].off);
+		weft_nvmf_put32(head + 16, bad[i].len);
+		th_pdu(&io, head, sizeof(head), bad[i].flags, 0, out, bad[i].len);
+		/* a limit is seen in the common header */
+		expect(bad[i].fes, bad[i].fei,
+		       bad[i].fes == NVMF_TCP_FES_LIMIT ? NVMF_TCP_CH_BYTES : NVMF_TCP_DATA_BYTES);
+		memset(&io, 0, sizeof(io));
+	}
+	CHECK_EQ(stats().faults, sizeof(bad) / sizeof(bad[0]));
+	end();
+}
+
+/** PDUs that may not come, or not now. */
+static void
+test_sequence(void)
+{
+	uint8_t head[NVMF_TCP_IC_BYTES];
+	uint8_t cmd[NVMF_TCP_CMD_BYTES] = {NVMF_TCP_CAPSULE_CMD};
+
+	set(false, false, 0);
+	start(&quiet);
+	th_queue(&h, &admin, 0, 0xffff);
+	/* a command before ICReq */
+	th_open(&h, &io);
+	th_pdu(&io, cmd, sizeof(cmd), 0, 0, NULL, 0);
+	expect(NVMF_TCP_FES_SEQUENCE, 0, NVMF_TCP_CH_BYTES);
+	/* a second ICReq */
+	memset(&io, 0, sizeof(io));
+	th_open(&h, &io);
+	th_init(&io);
+	memset(head, 0, sizeof(head));
+	th_pdu(&io, head, sizeof(head), 0, 0, NULL, 0);
+	expect(NVMF_TCP_FES_SEQUENCE, 0, NVMF_TCP_CH_BYTES);
+	/* another format */
+	memset(&io, 0, sizeof(io));
+	th_open(&h, &io);
+	memset(head, 0, sizeof(head));
+	head[8] = 1;
+	th_pdu(&io, head, sizeof(head), 0, 0, NULL, 0);
+	expect(NVMF_TCP_FES_UNSUPPORTED, NVMF_TCP_AT_PFV, NVMF_TCP_IC_BYTES);
+	/* a PDU of controllers */
+	memset(&io, 0, sizeof(io));
+	th_open(&h, &io);
+	th_init(&io);
+	memset(head, 0, sizeof(head));
+	head[0] = NVMF_TCP_CAPSULE_RESP;
+	th_pdu(&io, head, 24, 0, 0, NULL, 0);
+	expect(NVMF_TCP_FES_FIELD, NVMF_TCP_AT_TYPE, NVMF_TCP_CH_BYTES);
+	CHECK_EQ(stats().faults, 4);
+	/* the host ends it */
+	memset(&io, 0, sizeof(io));
+	th_open(&h, &io);
+	th_init(&io);
+	memset(head, 0, sizeof(head));
+	head[0] = NVMF_TCP_H2C_TERM;
+	head[8] = 5;
+	th_pdu(&io, head, 24, 0, 0, NULL, 0);
+	th_wait_end(&io);
+	CHECK(!io.termed);
+	CHECK_EQ(stats().terms, 1);
+	CHECK_EQ(stats().term_fes, 5);
+	end();
+}
+
+/** More commands than the queue has entries. */
+static void
+test_overrun(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 8192);
+	uint8_t cmd[NVMF_TCP_CMD_BYTES] = {NVMF_TCP_CAPSULE_CMD};
+
+	set(false, false, 0);
+	io.hold = true;
+	start(&quiet);
+	both_queues();
+	for (unsigned int i = 0; i < TH_CMDS; i++)
+		(void)th_send(&io, &sqe, out, 8192, false);
+	for (unsigned int i = 0; i < 100; i++) {
+		th_step(&h);
+		th_look(&io);
+	}
+	CHECK_EQ(io.r2ts, TH_CMDS);
+	nv_sqe_encode(&sqe, cmd + 8);
+	th_pdu(&io, cmd, sizeof(cmd), 0, 0, NULL, 0);
+	expect(NVMF_TCP_FES_SEQUENCE, 0, NVMF_TCP_CMD_BYTES);
+	CHECK_EQ(stats().overruns, 1);
+	end();
+}
+
+/* ---- Hosts that stop ---- */
+
+/** Wait, at most for so long, until the host's connection was reset. Returns how long. */
+static uint64_t
+until_reset(uint64_t max_ns)
+{
+	const uint64_t from = sim_now_ns(h.t.sim);
+
+	while (!io.p.ended && sim_now_ns(h.t.sim) - from < max_ns)
+		th_step(&h);
+	return sim_now_ns(h.t.sim) - from;
+}
+
+static void
+test_stalls(void)
+{
+	uint8_t head[NVMF_TCP_CMD_BYTES] = {NVMF_TCP_CAPSULE_CMD, 0, 72, 72};
+	const struct sim_link_cfg mute = {.delay_ns = 10000, .ack_loss_ppm = 1000000};
+	struct weft_nvmf_sqe sqe;
+	uint64_t ns;
+
+	set(false, false, 0);
+	h.attr.stall_ns = 2 * S_NS;
+	start(&quiet);
+	both_queues();
+	/* an idle host may be silent */
+	ns = until_reset(10 * S_NS);
+	CHECK_EQ(stats().stalls, 0);
+	CHECK(!io.p.ended);
+	/* in the middle of a header */
+	weft_nvmf_put32(head + 4, 72);
+	vt_tcp_send(&io.p, head, 30);
+	ns = until_reset(10 * S_NS);
+	CHECK(ns >= 2 * S_NS && ns < 3 * S_NS);
+	CHECK_EQ(stats().stalls, 1);
+	th_close(&io);
+	/* in the middle of data, a drop now and then */
+	set_io();
+	th_queue(&h, &io, 2, 1);
+	weft_nvmf_put32(head + 4, 72 + 4096);
+	sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 4096);
+	nv_sqe_encode(&sqe, head + 8);
+	vt_tcp_send(&io.p, head, 72);
+	for (unsigned int i = 0; i < 10 && !io.p.ended; i++) {
+		vt_tcp_send(&io.p, out, 1);
+		(void)until_reset(S_NS / 2);
+	}
+	CHECK(io.p.ended);
+	CHECK_EQ(stats().stalls, 2);
+	th_close(&io);
+	/* an R2T that is not served; other commands go on */
+	set_io();
+	io.hold = true;
+	th_queue(&h, &io, 3, 1);
+	sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 8192);
+	(void)th_send(&io, &sqe, out, 8192, false);
+	for (unsigned int i = 0; i < 10 && !io.p.ended; i++) {
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, 512), in, 512), 0);
+		(void)until_reset(S_NS / 4);
+	}
+	CHECK(io.p.ended);
+	CHECK_EQ(stats().stalls, 3);
+	th_close(&io);
+	/* data that is not taken */
+	set_io();
+	th_queue(&h, &io, 4, 1);
+	for (unsigned int i = 0; i < 8; i++) {
+		sqe = th_rw(WEFT_NVMF_IO_READ, 0, MIB);
+		(void)th_send(&io, &sqe, in, MIB, false);
+	}
+	th_step(&h);
+	sim_link_set(h.t.link, 0, &mute);
+	(void)until_reset(4 * S_NS);
+	CHECK_EQ(stats().stalls, 4);
+	sim_link_set(h.t.link, 0, &quiet);
+	/* no ICReq */
+	th_close(&io);
+	set_io();
+	th_open(&h, &io);
+	ns = until_reset(10 * S_NS);
+	CHECK(ns >= 2 * S_NS && ns < 3 * S_NS);
+	CHECK_EQ(stats().stalls, 5);
+	end();
+}
+
+/** The host goes at every moment of its commands; another one notices nothing. */
+static void
+test_lost(void)
+{
+	static struct th_q other;
+
+	set(true, true, 0);
+	memset(&other, 0, sizeof(other));
+	start(&quiet);
+	th_queue(&h, &admin, 0, 0xffff);
+	th_enable(&admin);
+	th_queue(&h, &other, 1, admin.cntlid);
+	for (unsigned int round = 0; round < 24; round++) {
+		set_io();
+		th_queue(&h, &io, (uint16_t)(2 + round % 4), other.cntlid);
+		for (unsigned int i = 0; i < 8; i++) {
+			struct weft_nvmf_sqe sqe =
+			        th_rw(i % 2 ? WEFT_NVMF_IO_READ : WEFT_NVMF_IO_WRITE, 2048, 131072);
+
+			(void)th_send(&io, &sqe, i % 2 ? in : out, 131072, false);
+		}
+		for (unsigned int i = 0; i < round; i++) {
+			th_step(&h);
+			th_look(&io);
+		}
+		if (round % 3 == 0)
+			vt_tcp_fin(&io.p);
+		else
+			th_close(&io);
+		CHECK_EQ(th_do(&other, th_rw(WEFT_NVMF_IO_WRITE, 0, 4096), out, 4096), 0);
+		CHECK_EQ(th_do(&other, th_rw(WEFT_NVMF_IO_READ, 0, 4096), in, 4096), 0);
+		CHECK_MEM(in, out, 4096);
+		for (unsigned int i = 0; stats().conns > 2; i++) {
+			CHECK(i < TH_STEPS);
+			th_step(&h);
+		}
+		th_close(&io);
+	}
+	th_close(&other);
+	end();
+}
+
+/** The target closes: what is answered comes, then the end; a host that does not go is reset. */
+static void
+test_close(void)
+{
+	struct weft_nvmf_sqe sqe;
+
+	set(false, false, 0);
+	start(&quiet);
+	both_queues();
+	sqe = nv_sqe(WEFT_NVMF_OP_FABRICS, 0, 0, WEFT_NVMF_PROP_CC, 0x460000);
+	sqe.fctype = WEFT_NVMF_FC_PROPERTY_SET;
+	CHECK_EQ(th_do(&admin, sqe, NULL, 0), 0);
+	th_wait_end(&io);
+	CHECK(io.p.eof && !io.p.ended && !io.termed);
+	vt_tcp_fin(&io.p);
+	while (stats().conns > 1)
+		th_step(&h);
+	CHECK_EQ(stats().aborted, 0);
+	th_close(&io);
+	set_io();
+	th_enable(&admin);
+	th_queue(&h, &io, 1, 1);
+	CHECK_EQ(weft_nvmf_host_drop(h.n.target, NV_HOST, 0), 1);
+	th_wait_end(&io);
+	CHECK(!io.p.ended);
+	for (unsigned int i = 0; !io.p.ended; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+	}
+	CHECK(stats().aborted >= 1);
+	end();
+}
+
+/** Limits of connections, of the transport and of the target. */
+static void
+test_limits(void)
+{
+	struct weft_nvmf_tcp_attr bad = {.data_bytes = 4095};
+	struct weft_nvmf_tcp *none;
+
+	set(false, false, 0);
+	h.attr.max_conns = 2;
+	start(&quiet);
+	CHECK_EQ(weft_nvmf_tcp_open(&bad, &none), -EINVAL);
+	bad = (struct weft_nvmf_tcp_attr){.depth = 1025};
+	CHECK_EQ(weft_nvmf_tcp_open(&bad, &none), -EINVAL);
+	both_queues();
+	CHECK_EQ(weft_nvmf_tcp_close(h.tcp), -EBUSY);
+	{
+		static struct th_q third;
+
+		memset(&third, 0, sizeof(third));
+		th_open(&h, &third);
+		th_wait_end(&third);
+		CHECK_EQ(h.accepted, -ENOSPC);
+		CHECK_EQ(stats().rejected, 1);
+		th_close(&third);
+	}
+	weft_nvmf_tcp_abort(h.tcp);
+	th_wait_end(&io);
+	CHECK(io.p.ended);
+	CHECK_EQ(stats().aborted, 2);
+	end();
+}
+
+WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
+               {"the last data is the answer", test_success}, {"full queues", test_full},
+               {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
+               {"several queues", test_queues}, {"data with a wrong digest", test_data_digest},
+               {"a header with a wrong digest", test_header_digest},
+               {"H2CData that was not asked for", test_bad_data},
+               {"PDUs out of sequence", test_sequence},
+               {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
+               {"lost at every moment", test_lost}, {"closed by the target", test_close},
+               {"limits", test_limits})
