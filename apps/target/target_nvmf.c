@@ -28,28 +28,47 @@
 
 /* ---- The poller ---- */
 
-static void
-worker_show(struct target_nvmf_worker *nw)
+/** The counters of both transports. Returns how many connections there are. */
+static uint32_t
+worker_count(const struct target_nvmf_worker *nw, uint64_t now[TARGET_NVMF_SHOWN])
 {
 	struct weft_nvmf_rdma_stats s;
 
 	weft_nvmf_rdma_query(nw->rdma, &s);
-	const uint64_t now[] = {
-	        [TARGET_NVMF_ACCEPTED] = s.accepted,
-	        [TARGET_NVMF_REJECTED] = s.rejected,
-	        [TARGET_NVMF_READS] = s.reads,
-	        [TARGET_NVMF_READ_BYTES] = s.read_bytes,
-	        [TARGET_NVMF_READ_WAITS] = s.read_waits,
-	        [TARGET_NVMF_CAPSULE_WAITS] = s.capsule_waits,
-	        [TARGET_NVMF_ABORTED] = s.aborted,
-	};
+	now[TARGET_NVMF_ACCEPTED] = s.accepted;
+	now[TARGET_NVMF_REJECTED] = s.rejected;
+	now[TARGET_NVMF_READS] = s.reads;
+	now[TARGET_NVMF_READ_BYTES] = s.read_bytes;
+	now[TARGET_NVMF_READ_WAITS] = s.read_waits;
+	now[TARGET_NVMF_CAPSULE_WAITS] = s.capsule_waits;
+	now[TARGET_NVMF_ABORTED] = s.aborted;
+	return s.conns + target_nvmf_tcp_count(nw, now);
+}
 
-	for (unsigned int i = 0; i < sizeof(now) / sizeof(now[0]); i++)
+static void
+worker_show(struct target_nvmf_worker *nw)
+{
+	uint64_t now[TARGET_NVMF_SHOWN];
+	const uint32_t conns = worker_count(nw, now);
+
+	for (unsigned int i = 0; i < TARGET_NVMF_SHOWN; i++)
 		atomic_store_explicit(&nw->shown[i], now[i], memory_order_relaxed);
 	/* A release: the thread that reads 0 finds nothing under way. */
-	atomic_store_explicit(
-	        &nw->busy, s.conns + target_nvmf_tcp_show(nw) + weft_nvmf_group_queues(nw->group),
-	        memory_order_release);
+	atomic_store_explicit(&nw->busy, conns + weft_nvmf_group_queues(nw->group),
+	                      memory_order_release);
+}
+
+/** Whether a counter has changed since it was shown. */
+static bool
+worker_is_behind(const struct target_nvmf_worker *nw)
+{
+	uint64_t now[TARGET_NVMF_SHOWN];
+
+	(void)worker_count(nw, now);
+	for (unsigned int i = 0; i < TARGET_NVMF_SHOWN; i++)
+		if (atomic_load_explicit(&nw->shown[i], memory_order_relaxed) != now[i])
+			return true;
+	return false;
 }
 
 static unsigned int
@@ -82,7 +101,9 @@ worker_next_ns(void *arg)
 	if (eventfd_read(nw->wake_fd, &v) == 0)
 		return 0;
 	next = rdma < next ? rdma : next;
-	return tcp < next ? tcp : next;
+	next = tcp < next ? tcp : next;
+	/* A worker that sleeps for long has shown what it has counted. */
+	return nw->look_ns < next && worker_is_behind(nw) ? nw->look_ns : next;
 }
 
 /** Any thread. */

@@ -134,8 +134,9 @@ void target_nvmf_down(struct target *t);
 int target_nvmf_tcp_up(struct target_nvmf_worker *nw);
 /** Accept hosts at an address or a network, or with `any` at every one. The program's thread. */
 int target_nvmf_tcp_listen(struct target_nvmf *n, const struct conf_listen *at);
-/** Its counters, for telemetry. On the worker. Returns how many connections there are. */
-uint32_t target_nvmf_tcp_show(struct target_nvmf_worker *nw);
+/** Its counters. On the worker. Returns how many connections there are. */
+uint32_t target_nvmf_tcp_count(const struct target_nvmf_worker *nw,
+                               uint64_t now[TARGET_NVMF_SHOWN]);
 
 /* ---- target_nvmf_admit.c: on a worker ---- */
 

@@ -68,32 +68,24 @@ target_nvmf_tcp_listen(struct target_nvmf *n, const struct conf_listen *at)
 }
 
 uint32_t
-target_nvmf_tcp_show(struct target_nvmf_worker *nw)
+target_nvmf_tcp_count(const struct target_nvmf_worker *nw, uint64_t now[TARGET_NVMF_SHOWN])
 {
 	struct weft_nvmf_tcp_stats s;
 
 	weft_nvmf_tcp_query(nw->tcp, &s);
-	const struct {
-		enum target_nvmf_shown at;
-		uint64_t n;
-	} now[] = {
-	        {TARGET_NVMF_TCP_ACCEPTED, s.accepted},
-	        {TARGET_NVMF_TCP_REJECTED, s.rejected},
-	        {TARGET_NVMF_TCP_PDUS_IN, s.pdus_in},
-	        {TARGET_NVMF_TCP_PDUS_OUT, s.pdus_out},
-	        {TARGET_NVMF_TCP_R2TS, s.r2ts},
-	        {TARGET_NVMF_TCP_READ_BYTES, s.read_bytes},
-	        {TARGET_NVMF_TCP_SENT_BYTES, s.sent_bytes},
-	        {TARGET_NVMF_TCP_HEADER_DIGESTS, s.header_digests},
-	        {TARGET_NVMF_TCP_DATA_DIGESTS, s.data_digests},
-	        {TARGET_NVMF_TCP_FAULTS, s.faults},
-	        {TARGET_NVMF_TCP_TERMS, s.terms},
-	        {TARGET_NVMF_TCP_OVERRUNS, s.overruns},
-	        {TARGET_NVMF_TCP_STALLS, s.stalls},
-	        {TARGET_NVMF_TCP_ABORTED, s.aborted},
-	};
-
-	for (unsigned int i = 0; i < sizeof(now) / sizeof(now[0]); i++)
-		atomic_store_explicit(&nw->shown[now[i].at], now[i].n, memory_order_relaxed);
+	now[TARGET_NVMF_TCP_ACCEPTED] = s.accepted;
+	now[TARGET_NVMF_TCP_REJECTED] = s.rejected;
+	now[TARGET_NVMF_TCP_PDUS_IN] = s.pdus_in;
+	now[TARGET_NVMF_TCP_PDUS_OUT] = s.pdus_out;
+	now[TARGET_NVMF_TCP_R2TS] = s.r2ts;
+	now[TARGET_NVMF_TCP_READ_BYTES] = s.read_bytes;
+	now[TARGET_NVMF_TCP_SENT_BYTES] = s.sent_bytes;
+	now[TARGET_NVMF_TCP_HEADER_DIGESTS] = s.header_digests;
+	now[TARGET_NVMF_TCP_DATA_DIGESTS] = s.data_digests;
+	now[TARGET_NVMF_TCP_FAULTS] = s.faults;
+	now[TARGET_NVMF_TCP_TERMS] = s.terms;
+	now[TARGET_NVMF_TCP_OVERRUNS] = s.overruns;
+	now[TARGET_NVMF_TCP_STALLS] = s.stalls;
+	now[TARGET_NVMF_TCP_ABORTED] = s.aborted;
 	return s.conns;
 }
