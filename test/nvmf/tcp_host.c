@@ -35,11 +35,12 @@ th_start(struct th *h, const struct sim_link_cfg *link)
 	        .size = sizeof(la), .accept = th_accept, .user = h, .max_conns_per_peer = 64};
 	const struct sockaddr_in sa = vt_addr(1, TH_PORT);
 	const struct weft_nvmf_tcp_attr attr = h->attr;
+	const uint64_t staging_bytes = h->staging_bytes == 0 ? 16U << 20 : h->staging_bytes;
 
 	memset(h, 0, sizeof(*h));
 	h->attr = attr;
 	h->n.disk_bytes = 8U << 20;
-	h->n.staging_bytes = 16U << 20;
+	h->n.staging_bytes = staging_bytes;
 	vt_open(&h->t, &va);
 	nv_start(&h->n);
 	h->attr.worker = h->t.n[1].w;
@@ -78,6 +79,7 @@ th_end(struct th *h)
 	nv_end(&h->n);
 	vt_close(&h->t);
 	memset(&h->attr, 0, sizeof(h->attr));
+	h->staging_bytes = 0;
 }
 
 /* ---- PDUs to the target ---- */

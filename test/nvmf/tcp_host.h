@@ -25,6 +25,7 @@ struct th {
 	struct weft_nvmf_tcp *tcp;
 	struct weft_stream_listener *lsn;
 	struct weft_nvmf_tcp_attr attr; /**< before th_start() */
+	uint64_t staging_bytes;         /**< likewise; 0: 16 MiB */
 	int accepted;                   /**< of the last weft_nvmf_tcp_accept() */
 	bool frozen;                    /**< the transport is not polled */
 };

@@ -265,6 +265,57 @@ test_queues(void)
 	end();
 }
 
+/** Capsules whose data waits for memory that R2Ts keep: they are done when these are served. */
+static void
+test_waits(void)
+{
+	struct weft_nvmf_stats ns;
+	uint16_t big[6], small[24];
+	struct weft_nvmf_sqe sqe;
+
+	set(false, true, 0);
+	io.hold = true;
+	h.staging_bytes = 4 * MIB;
+	start(&quiet);
+	both_queues();
+	for (unsigned int i = 0; i < 6; i++) {
+		sqe = th_rw(WEFT_NVMF_IO_WRITE, i * 2048, MIB);
+		big[i] = th_send(&io, &sqe, out + i * 1000, MIB, false);
+	}
+	for (unsigned int i = 0; i < 24; i++) {
+		sqe = th_rw(WEFT_NVMF_IO_WRITE, 13000 + i * 8, 4096);
+		small[i] = th_send(&io, &sqe, out + i * 500, 4096, true);
+	}
+	for (unsigned int i = 0; i < 200; i++) {
+		th_step(&h);
+		th_look(&io);
+	}
+	weft_nvmf_query_stats(h.n.target, &ns);
+	CHECK(ns.memory_waits > 0);
+	CHECK(io.r2ts < 6);
+	for (unsigned int i = 0; io.r2ts < 6 || io.cmd[big[5]].asked; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+		th_look(&io);
+		for (unsigned int k = 0; k < 6; k++)
+			if (io.cmd[big[k]].asked)
+				th_serve(&io, big[k], io.cmd[big[k]].asked_left);
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		CHECK_EQ(th_wait(&io, big[i]), 0);
+	for (unsigned int i = 0; i < 24; i++)
+		CHECK_EQ(th_wait(&io, small[i]), 0);
+	for (unsigned int i = 0; i < 6; i++) {
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, i * 2048, MIB), in, MIB), 0);
+		CHECK_MEM(in, out + i * 1000, MIB);
+	}
+	for (unsigned int i = 0; i < 24; i++) {
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 13000 + i * 8, 4096), in, 4096), 0);
+		CHECK_MEM(in, out + i * 500, 4096);
+	}
+	end();
+}
+
 /* ---- Digests ---- */
 
 static void
@@ -678,7 +729,8 @@ test_limits(void)
 WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"the last data is the answer", test_success}, {"full queues", test_full},
                {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
-               {"several queues", test_queues}, {"data with a wrong digest", test_data_digest},
+               {"several queues", test_queues}, {"capsules wait for memory", test_waits},
+               {"data with a wrong digest", test_data_digest},
                {"a header with a wrong digest", test_header_digest},
                {"H2CData that was not asked for", test_bad_data},
                {"PDUs out of sequence", test_sequence},
