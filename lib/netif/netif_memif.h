@@ -28,8 +28,8 @@ int netif_memif_args(const char *args, uint16_t mtu_bytes, char *out, size_t siz
 
 /** Whether a device string, of a client with zero-copy=yes, can be used with these pools and so
  * many queues. -EINVAL (rsize is below 6, or its rings could hold more than half of a pool),
- * -ENOTSUP (the pools' memory is not all in the one piece that the driver shares), both after a
- * log line. Set-up thread. */
+ * -ENOTSUP (the pools' memory is not all in the one piece that the driver shares, or DPDK's
+ * driver is too old), both after a log line. Set-up thread. */
 int netif_memif_shared_check(const char *dev, struct rte_mempool *rx, struct rte_mempool *tx,
                              uint32_t queues);
 

@@ -316,7 +316,6 @@ BAD_DEVICES = {
 }
 GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract=no,bsize=1,rsize=14,mac=02:00:00:00:00:01,"
                 "zero-copy=no,secret=s",
-                "net_memif0,role=client,socket={S},socket-abstract=no,zero-copy=yes",
                 "net_ring0", "net_ring0,nodeaction=net_ring0:0:CREATE", "net_null0,size=2048,copy=1", "net_null0,no-rx=1")
 
 

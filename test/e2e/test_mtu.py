@@ -30,7 +30,8 @@ class Pair:
         self.t.start()
 
     def cp(self, mtu, src, dst, more="", six=False):
-        rc, _, err = run([app("weft-cp"), "-q", "--dev", dev("client", self.t.sock(0), more), "--address",
+        # a writer that was killed keeps the export until its keep-alive ends
+        rc, _, err = run([app("weft-cp"), "-q", "--retries", "30", "--dev", dev("client", self.t.sock(0), more), "--address",
                           "10.0.0.2/24,fd00::2/64", "--mtu", str(mtu), src, dst])
         assert rc == 0, f"{err}\n--- target:\n{self.t.logged()[-1500:]}"
 
@@ -138,6 +139,49 @@ def test_shared_buffers_of_the_dead():
     assert cp.returncode > 0 and err.count("\n") <= 2 and "weft-cp: " in err, (cp.returncode, err)
 
 
+def of_server(name, *ports):
+    """A weft-target whose ports are clients of others' ports."""
+    with open(path(name + ".ini"), "w") as f:
+        for i, device in enumerate(ports):
+            f.write(f"[port p{i}]\ndev = {device.replace('memif0', f'memif{i}')}\naddress = 10.0.{i}.9/24\nmtu = 9000\n")
+        f.write(f"[worker w0]\nports = {','.join(f'p{i}' for i in range(len(ports)))}\n[export v]\nsize = 4M\n"
+                "persist = volatile\n")
+    with open(path(name + ".log"), "w") as log:
+        t = subprocess.Popen([app("weft-target"), "-c", path(name + ".ini")], stderr=log, stdout=subprocess.DEVNULL)
+    PROCS.append(t)
+    return t
+
+
+def test_shared_buffers_of_two_ports():
+    """Each port hands over the memory, and the driver closes what it has handed over: it must not be EAL's own descriptor."""
+    a, b = Pair("za", 9000), Pair("zb", 9000)
+    t = of_server("two", dev("client", a.t.sock(0), SHARED), dev("client", b.t.sock(0), SHARED))
+    # frames of both arrive: neighbour discovery sends some
+    for p in (a, b):
+        pushed(p, 0, 100)
+    t.terminate()
+    assert t.wait(timeout=30) == 0
+    for p in (a, b):
+        assert p.t.term() == 0
+
+
+def test_shared_buffers_of_a_second_try():
+    """The server is another client's when this one comes: it tries again, with the memory and not with what else has its number."""
+    p = Pair("zt", 9000)
+    src = make_file("zt", 30 * MIB, 1)
+    for i in range(3):
+        before = p.stats()["rx_bytes"]
+        held = of_server(f"held{i}", dev("client", p.t.sock(0)))
+        pushed(p, before, 100)
+        cp = pushing(p, src)
+        time.sleep(0.5)  # it is refused at least once
+        held.kill()
+        held.wait()
+        _, err = cp.communicate(timeout=60)
+        assert cp.returncode == 0, err
+    assert p.t.term() == 0
+
+
 def test_shared_buffers_that_rings_would_hold():
     """Or rings that are too short for the driver to fill them again."""
     for rsize in (5, 14):
@@ -167,5 +211,6 @@ def test_limits_of_the_key():
 
 
 main([test_push_and_pull_of_large_frames, test_ends_that_differ, test_few_buffers, test_ring_that_holds_no_frame,
-      test_shared_buffers, test_shared_buffers_of_the_dead, test_shared_buffers_that_rings_would_hold,
+      test_shared_buffers, test_shared_buffers_of_the_dead, test_shared_buffers_of_two_ports, test_shared_buffers_of_a_second_try,
+      test_shared_buffers_that_rings_would_hold,
       test_memory_that_holds_no_mbufs, test_limits_of_the_key])

@@ -5,6 +5,7 @@ import re
 # Exported, but declared in no header.
 BESIDES = {
     "sendmsg": "DPDK's net_memif is to call ours (lib/netif/netif_memif.c)",
+    "rte_memseg_get_fd": "DPDK's net_memif is to call ours (lib/netif/netif_memif_shared.c)",
 }
 
 
