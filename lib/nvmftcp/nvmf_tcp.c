@@ -37,10 +37,10 @@ tcp_lost(struct tcp_conn *c)
 	weft_nvmf_queue_lost(c->q);
 	c->rx.cmd = NULL;
 	for (uint32_t i = 0; c->npulls > 0 && i < c->t->attr.depth; i++) {
-		cmd = c->pulls[i];
+		cmd = c->pulls[i].cmd;
 		if (cmd == NULL)
 			continue;
-		c->pulls[i] = NULL;
+		c->pulls[i].cmd = NULL;
 		c->npulls--;
 		weft_nvmf_pulled(cmd, -ECONNRESET);
 	}
@@ -81,7 +81,7 @@ tcp_pull(struct weft_nvmf_cmd *cmd)
 	if (c->npulls == 0)
 		c->pulled_ns = tcp_now(c);
 	tag = c->tags[c->t->attr.depth - ++c->npulls];
-	c->pulls[tag] = cmd;
+	c->pulls[tag] = (struct tcp_pull){.cmd = cmd};
 	cmd->transport[TCP_BYTES] = cmd->transport[TCP_BAD] = 0;
 	cmd->transport[TCP_TAG] = tag;
 	tcp_cmds_put(&c->tx.r2ts, cmd);

@@ -31,6 +31,13 @@ struct tcp_cmds {
 	struct weft_nvmf_cmd *first, *last;
 };
 
+/** A command whose data comes by R2T. */
+struct tcp_pull {
+	struct weft_nvmf_cmd *cmd; /**< NULL: the tag is free */
+	/** The R2T was made: data may come. Before that the command is in tcp_tx.r2ts. */
+	bool asked;
+};
+
 struct tcp_capsule {
 	SLIST_ENTRY(tcp_capsule) link;
 	uint32_t bytes; /**< SQE and data */
@@ -88,9 +95,9 @@ struct tcp_conn {
 	bool closing; /**< it is closed behind the answers */
 	bool lost;    /**< the queue knows of the end */
 	uint64_t began_ns;
-	uint64_t close_ns;            /**< it is to end by then; 0: it is not */
-	struct weft_nvmf_cmd **pulls; /**< by TTAG; NULL: free */
-	uint16_t *tags;               /**< free ones, `depth` - npulls of them */
+	uint64_t close_ns;      /**< it is to end by then; 0: it is not */
+	struct tcp_pull *pulls; /**< by TTAG */
+	uint16_t *tags;         /**< free ones, `depth` - npulls of them */
 	uint32_t npulls;
 	uint64_t pulled_ns;                 /**< when data for an R2T has come, or there was none */
 	SLIST_HEAD(, tcp_capsule) capsules; /**< free ones */

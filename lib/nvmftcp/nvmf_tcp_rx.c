@@ -104,9 +104,12 @@ rx_h2c_data(struct tcp_conn *c)
 
 	if (f.fes != NVMF_TCP_FES_NONE)
 		return f;
-	if (d.ttag >= c->t->attr.depth || c->pulls[d.ttag] == NULL)
+	if (d.ttag >= c->t->attr.depth)
 		return rx_field(NVMF_TCP_AT_TTAG);
-	cmd = c->pulls[d.ttag];
+	cmd = c->pulls[d.ttag].cmd;
+	/* a tag is easily guessed before its R2T was sent */
+	if (cmd == NULL || !c->pulls[d.ttag].asked)
+		return rx_field(NVMF_TCP_AT_TTAG);
 	if (d.cccid != cmd->cid)
 		return rx_field(NVMF_TCP_AT_CCCID);
 	if (d.off_bytes != cmd->transport[TCP_BYTES] || d.len_bytes > cmd->sgl.bytes - d.off_bytes)
@@ -211,7 +214,7 @@ rx_pulled(struct tcp_conn *c, bool damaged)
 		cmd->transport[TCP_BAD] = 1;
 	if (cmd->transport[TCP_BYTES] < cmd->sgl.bytes)
 		return;
-	c->pulls[cmd->transport[TCP_TAG]] = NULL;
+	c->pulls[cmd->transport[TCP_TAG]].cmd = NULL;
 	c->tags[c->t->attr.depth - c->npulls--] = (uint16_t)cmd->transport[TCP_TAG];
 	weft_nvmf_pulled(cmd, cmd->transport[TCP_BAD] != 0 ? -EBADMSG : 0);
 }

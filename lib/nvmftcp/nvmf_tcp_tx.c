@@ -97,6 +97,7 @@ tx_make(struct tcp_conn *c)
 		                                .len_bytes = cmd->sgl.bytes};
 
 		x->head_bytes = (uint32_t)nvmf_tcp_r2t_encode(&c->rules, &d, x->head);
+		c->pulls[d.ttag].asked = true;
 		c->t->stats.r2ts++;
 	} else if ((cmd = x->answers.first) == NULL) {
 		return false;

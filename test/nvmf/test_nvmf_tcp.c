@@ -457,6 +457,50 @@ test_bad_data(void)
 	end();
 }
 
+/** H2CData that comes before its R2T was sent: TTAGs can be guessed, and an R2T waits while the
+ * host takes nothing. */
+static void
+test_early_data(void)
+{
+	static const struct sim_link_cfg blocked = {.delay_ns = 10000, .loss_ppm = 1000000};
+	struct weft_nvmf_sqe read = th_rw(WEFT_NVMF_IO_READ, 2048, MIB);
+	struct weft_nvmf_sqe write = th_rw(WEFT_NVMF_IO_WRITE, 0, 4096);
+	uint8_t head[NVMF_TCP_DATA_BYTES] = {NVMF_TCP_H2C_DATA};
+	uint16_t cid;
+
+	set(false, false, 0);
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 4096), out, 4096), 0);
+	CHECK_EQ(stats().r2ts, 1);
+	/* the answer of Reads fills TCP, and the R2T waits behind it */
+	sim_link_set(h.t.link, 1, &blocked);
+	(void)th_send(&io, &read, in, MIB, false);
+	for (unsigned int i = 0; i < 100; i++)
+		th_step(&h);
+	cid = th_send(&io, &write, out + 9000, 4096, false);
+	for (unsigned int i = 0; i < 100; i++)
+		th_step(&h);
+	CHECK_EQ(stats().r2ts, 1);
+	/* the tag is the one that was free last */
+	weft_nvmf_put16(head + 8, cid);
+	weft_nvmf_put32(head + 16, 4096);
+	th_pdu(&io, head, sizeof(head), NVMF_TCP_LAST, 0, out + 9000, 4096);
+	for (unsigned int i = 0; i < 100; i++)
+		th_step(&h);
+	CHECK_EQ(stats().faults, 1);
+	CHECK_EQ(stats().r2ts, 1);
+	CHECK_EQ(stats().read_bytes, 4096);
+	sim_link_set(h.t.link, 1, &quiet);
+	expect(NVMF_TCP_FES_FIELD, NVMF_TCP_AT_TTAG, NVMF_TCP_DATA_BYTES);
+	/* nothing of it was written */
+	set_io();
+	th_queue(&h, &io, 1, admin.cntlid);
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, 4096), in, 4096), 0);
+	CHECK_MEM(in, out, 4096);
+	end();
+}
+
 /** PDUs that may not come, or not now. */
 static void
 test_sequence(void)
@@ -733,7 +777,7 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"data with a wrong digest", test_data_digest},
                {"a header with a wrong digest", test_header_digest},
                {"H2CData that was not asked for", test_bad_data},
-               {"PDUs out of sequence", test_sequence},
+               {"H2CData before its R2T", test_early_data}, {"PDUs out of sequence", test_sequence},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
                {"lost at every moment", test_lost}, {"closed by the target", test_close},
                {"limits", test_limits})
