@@ -78,8 +78,6 @@ tcp_pull(struct weft_nvmf_cmd *cmd)
 	uint16_t tag;
 
 	/* There is a tag: the queue has as many commands. */
-	if (c->npulls == 0)
-		c->pulled_ns = tcp_now(c);
 	tag = c->tags[c->t->attr.depth - ++c->npulls];
 	c->pulls[tag] = (struct tcp_pull){.cmd = cmd};
 	cmd->transport[TCP_BYTES] = cmd->transport[TCP_BAD] = 0;
@@ -258,20 +256,31 @@ weft_nvmf_tcp_close(struct weft_nvmf_tcp *t)
 	return 0;
 }
 
+/** Since when the R2T that waits longest does; UINT64_MAX: there is none. Each counts for itself:
+ * it keeps memory, whatever becomes of others. */
+static uint64_t
+tcp_pulls_since(const struct tcp_conn *c)
+{
+	uint64_t since = UINT64_MAX;
+
+	for (uint32_t i = 0; c->npulls > 0 && i < c->t->attr.depth; i++)
+		if (c->pulls[i].cmd != NULL && c->pulls[i].asked && c->pulls[i].since_ns < since)
+			since = c->pulls[i].since_ns;
+	return since;
+}
+
 /** Since when the connection waits for its host; UINT64_MAX: it does not. */
 static uint64_t
 tcp_waits_since(const struct tcp_conn *c)
 {
 	const struct tcp_rx *r = &c->rx;
-	uint64_t since = UINT64_MAX;
+	uint64_t since = tcp_pulls_since(c);
 
-	if (!c->ready && r->have_bytes == 0)
+	if (!c->ready && c->began_ns < since && r->have_bytes == 0)
 		since = c->began_ns;
 	/* data of an R2T may take as long as it goes on; all else is short */
 	if ((r->part != TCP_HEAD || r->have_bytes > 0) && r->cmd == NULL && r->began_ns < since)
 		since = r->began_ns;
-	if (c->npulls > 0 && c->pulled_ns < since)
-		since = c->pulled_ns;
 	if (nvmf_tcp_tx_waits(c) && c->tx.moved_ns < since)
 		since = c->tx.moved_ns;
 	return since;

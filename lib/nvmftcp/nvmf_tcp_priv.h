@@ -36,6 +36,7 @@ struct tcp_pull {
 	struct weft_nvmf_cmd *cmd; /**< NULL: the tag is free */
 	/** The R2T was made: data may come. Before that the command is in tcp_tx.r2ts. */
 	bool asked;
+	uint64_t since_ns; /**< asked: when it was, or data has come */
 };
 
 struct tcp_capsule {
@@ -99,7 +100,6 @@ struct tcp_conn {
 	struct tcp_pull *pulls; /**< by TTAG */
 	uint16_t *tags;         /**< free ones, `depth` - npulls of them */
 	uint32_t npulls;
-	uint64_t pulled_ns;                 /**< when data for an R2T has come, or there was none */
 	SLIST_HEAD(, tcp_capsule) capsules; /**< free ones */
 	struct tcp_rx rx;
 	struct tcp_tx tx;

@@ -207,7 +207,6 @@ rx_pulled(struct tcp_conn *c, bool damaged)
 	struct weft_nvmf_cmd *cmd = c->rx.cmd;
 
 	c->rx.cmd = NULL;
-	c->pulled_ns = tcp_now(c);
 	c->t->stats.read_bytes += c->rx.ch.data_bytes;
 	cmd->transport[TCP_BYTES] += c->rx.ch.data_bytes;
 	if (damaged)
@@ -279,7 +278,7 @@ rx_take_data(struct tcp_conn *c, const uint8_t *p, size_t bytes)
 		n = v.iov_len;
 		memcpy(v.iov_base, p, n);
 		tcp_place_skip(&r->place, n);
-		c->pulled_ns = tcp_now(c);
+		c->pulls[r->cmd->transport[TCP_TAG]].since_ns = tcp_now(c);
 	}
 	if (r->ch.tail_bytes > 0)
 		r->crc = nvmf_tcp_crc(r->crc, p, n);

@@ -98,6 +98,7 @@ tx_make(struct tcp_conn *c)
 
 		x->head_bytes = (uint32_t)nvmf_tcp_r2t_encode(&c->rules, &d, x->head);
 		c->pulls[d.ttag].asked = true;
+		c->pulls[d.ttag].since_ns = tcp_now(c);
 		c->t->stats.r2ts++;
 	} else if ((cmd = x->answers.first) == NULL) {
 		return false;

@@ -18,7 +18,7 @@
  * data waits in its capsule for memory of the group; never more than its queue has entries. Data
  * that waits to be sent stays in the group's memory, which is the share of its controller.
  *
- * Time. A host that stops in the middle of a PDU, does not give what an R2T asks for, or does not
+ * Time. A host that stops in the middle of a PDU, does not give what each R2T asks for, or does not
  * take what is sent, is reset after stall_ns.
  *
  * Thread: the worker's, as the group's, unless a function says otherwise. Nothing blocks.

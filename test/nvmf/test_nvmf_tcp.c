@@ -663,6 +663,48 @@ test_stalls(void)
 	end();
 }
 
+/** An R2T that is never served, while others are: it alone keeps memory for as long as it likes. */
+static void
+test_starved(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 8192);
+	const uint64_t stall_ns = 2 * S_NS;
+	uint64_t from;
+	uint16_t never, slow;
+
+	set(false, false, 0);
+	h.attr.stall_ns = stall_ns;
+	io.hold = true;
+	start(&quiet);
+	both_queues();
+	/* data of one that comes slowly is no stall */
+	slow = th_send(&io, &sqe, out, 8192, false);
+	for (unsigned int i = 0; i < 16; i++) {
+		(void)until_reset(stall_ns / 4);
+		th_look(&io);
+		th_serve(&io, slow, 512);
+	}
+	CHECK_EQ(th_wait(&io, slow), 0);
+	from = sim_now_ns(h.t.sim);
+	never = th_send(&io, &sqe, out, 8192, false);
+	for (unsigned int i = 0; i < 40 && !io.p.ended; i++) {
+		const uint16_t cid = th_send(&io, &sqe, out, 8192, false);
+
+		for (unsigned int k = 0; k < 2 && !io.p.ended; k++) {
+			(void)until_reset(stall_ns / 16);
+			th_look(&io);
+			if (!io.p.ended && io.cmd[cid].asked)
+				th_serve(&io, cid, 8192);
+		}
+		CHECK(io.p.ended || io.cmd[cid].answered);
+		io.cmd[cid].busy = false;
+	}
+	CHECK(io.p.ended && io.cmd[never].asked);
+	CHECK(sim_now_ns(h.t.sim) - from < 2 * stall_ns);
+	CHECK_EQ(stats().stalls, 1);
+	end();
+}
+
 /** The host goes at every moment of its commands; another one notices nothing. */
 static void
 test_lost(void)
@@ -779,5 +821,5 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"H2CData that was not asked for", test_bad_data},
                {"H2CData before its R2T", test_early_data}, {"PDUs out of sequence", test_sequence},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
-               {"lost at every moment", test_lost}, {"closed by the target", test_close},
-               {"limits", test_limits})
+               {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
+               {"closed by the target", test_close}, {"limits", test_limits})
