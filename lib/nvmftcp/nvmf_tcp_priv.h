@@ -80,7 +80,7 @@ struct tcp_tx {
 	/** A C2HTermReq that is to be sent next, and then the end. */
 	uint8_t term[NVMF_TCP_TERM_BYTES + NVMF_TCP_TERM_ECHO_MAX];
 	uint32_t term_bytes;
-	bool ended;        /**< it was sent: nothing else is */
+	bool ended;        /**< the stream was closed behind what was sent: nothing else is */
 	uint64_t moved_ns; /**< when TCP has taken octets, or what waits was begun */
 };
 

@@ -203,7 +203,7 @@ nvmf_tcp_tx(struct tcp_conn *c)
 	struct tcp_tx *x = &c->tx;
 
 	/* What is queued inside a call of the controller is sent by the loop that made the call. */
-	if (x->pumping || c->s == NULL || c->lost)
+	if (x->pumping || x->ended || c->s == NULL || c->lost)
 		return;
 	if (!x->busy)
 		x->moved_ns = tcp_now(c);
@@ -216,8 +216,11 @@ nvmf_tcp_tx(struct tcp_conn *c)
 		tx_sent(c);
 	}
 	x->pumping = false;
-	if (c->closing && !nvmf_tcp_tx_waits(c))
+	/* what the volume answers from now on is told to no host: tcp_lost() ends it */
+	if (c->closing && !nvmf_tcp_tx_waits(c)) {
+		x->ended = true;
 		(void)weft_stream_close(c->s);
+	}
 }
 
 void

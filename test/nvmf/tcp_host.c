@@ -36,11 +36,13 @@ th_start(struct th *h, const struct sim_link_cfg *link)
 	const struct sockaddr_in sa = vt_addr(1, TH_PORT);
 	const struct weft_nvmf_tcp_attr attr = h->attr;
 	const uint64_t staging_bytes = h->staging_bytes == 0 ? 16U << 20 : h->staging_bytes;
+	const uint64_t seed = h->seed;
 
 	memset(h, 0, sizeof(*h));
 	h->attr = attr;
 	h->n.disk_bytes = 8U << 20;
 	h->n.staging_bytes = staging_bytes;
+	h->n.seed = seed;
 	vt_open(&h->t, &va);
 	nv_start(&h->n);
 	h->attr.worker = h->t.n[1].w;
@@ -79,7 +81,7 @@ th_end(struct th *h)
 	nv_end(&h->n);
 	vt_close(&h->t);
 	memset(&h->attr, 0, sizeof(h->attr));
-	h->staging_bytes = 0;
+	h->staging_bytes = h->seed = 0;
 }
 
 /* ---- PDUs to the target ---- */

@@ -26,6 +26,7 @@ struct th {
 	struct weft_stream_listener *lsn;
 	struct weft_nvmf_tcp_attr attr; /**< before th_start() */
 	uint64_t staging_bytes;         /**< likewise; 0: 16 MiB */
+	uint64_t seed;                  /**< likewise; of the device "fault"; 0: "mem" */
 	int accepted;                   /**< of the last weft_nvmf_tcp_accept() */
 	bool frozen;                    /**< the transport is not polled */
 };

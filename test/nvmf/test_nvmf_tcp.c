@@ -780,6 +780,50 @@ test_close(void)
 	end();
 }
 
+/** The volume answers when the connection was closed already: what was answered before comes all
+ * the same, and nothing is reset. */
+static void
+test_close_late(void)
+{
+	static const struct sim_link_cfg blocked = {.delay_ns = 10000, .loss_ppm = 1000000};
+	const struct weft_block_fault_hit reads = {.ops = 1U << WEFT_BLOCK_READ};
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_READ, 0, 4096);
+	uint16_t before, behind;
+
+	set(false, false, 0);
+	h.seed = 5;
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 4096), out, 4096), 0);
+	sim_link_set(h.t.link, 1, &blocked);
+	before = th_send(&io, &sqe, in, 4096, false);
+	for (unsigned int i = 0; i < 20; i++)
+		th_step(&h);
+	weft_block_fault_stick(h.n.vol.block, &reads);
+	behind = th_send(&io, &sqe, in + 4096, 4096, false);
+	for (unsigned int i = 0; i < 20; i++)
+		th_step(&h);
+	CHECK_EQ(weft_nvmf_host_drop(h.n.target, NV_HOST, 0), 1);
+	for (unsigned int i = 0; i < 20; i++)
+		th_step(&h);
+	weft_block_fault_stick(h.n.vol.block, NULL);
+	for (unsigned int i = 0; i < 20; i++)
+		th_step(&h);
+	sim_link_set(h.t.link, 1, &quiet);
+	th_wait_end(&io);
+	CHECK(io.p.eof && !io.p.ended);
+	CHECK(io.cmd[before].answered && !io.cmd[behind].answered);
+	CHECK_MEM(in, out, 4096);
+	vt_tcp_fin(&io.p);
+	vt_tcp_fin(&admin.p);
+	for (unsigned int i = 0; stats().conns > 0; i++) {
+		CHECK(i < TH_STEPS);
+		th_step(&h);
+	}
+	CHECK_EQ(stats().aborted, 0);
+	end();
+}
+
 /** Limits of connections, of the transport and of the target. */
 static void
 test_limits(void)
@@ -822,4 +866,6 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"H2CData before its R2T", test_early_data}, {"PDUs out of sequence", test_sequence},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
                {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
-               {"closed by the target", test_close}, {"limits", test_limits})
+               {"closed by the target", test_close},
+               {"closed by the target, a command on the volume", test_close_late},
+               {"limits", test_limits})
