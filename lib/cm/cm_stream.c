@@ -17,10 +17,9 @@ stream_free(struct weft_work_item *m)
 	weft_handle_free(&s->h, sizeof(s->h));
 }
 
-/** The connection is gone, or is to be without an up-call. The memory goes later: an up-call of it
- * may be running. */
+/** The connection is gone, or is to be without an up-call: give back all but the memory. */
 static void
-stream_end(struct weft_stream *s)
+stream_release(struct weft_stream *s)
 {
 	s->tcp = NULL;
 	weft_task_cancel(&s->vw->sched, &s->task);
@@ -30,6 +29,13 @@ stream_end(struct weft_stream *s)
 	TAILQ_REMOVE(&s->vw->cm->streams, s, link);
 	cm_peer_drop(s->peer);
 	s->peer = NULL;
+}
+
+/** Likewise, and the memory goes later: an up-call of it may be running. */
+static void
+stream_end(struct weft_stream *s)
+{
+	stream_release(s);
 	weft_vworker_later(s->vw, &s->later);
 }
 
@@ -192,7 +198,8 @@ cm_stream_free_all(struct weft_vworker *vw)
 	while ((s = TAILQ_FIRST(&vw->cm->streams)) != NULL) {
 		weft_tcp_abort(s->tcp, vw->sched.now_ns);
 		weft_handle_end(&s->h, WEFT_KIND(STREAM));
-		stream_end(s);
+		stream_release(s);
+		stream_free(&s->later); /* the worker runs nothing later any more */
 	}
 }
 

@@ -5,6 +5,7 @@
 
 #include <weft/stream.h>
 #include "vt_tcp.h"
+#include "weft_handle.h"
 
 #define PORT  4420
 #define MIB   (1U << 20)
@@ -351,6 +352,9 @@ test_context_end(void)
 	weft_ctx_destroy(t.n[1].ctx);
 	CHECK_EQ(o.ends, 0);
 	CHECK_EQ(weft_stream_close(o.s), -EINVAL);
+	/* its memory was freed: only the handles that are kept for late calls have it */
+	CHECK_EQ(((const struct weft_handle *)(const void *)o.s)->keeps, 1);
+	o.s = NULL;
 	weft_ctx_destroy(t.n[0].ctx);
 	sim_destroy(t.sim);
 	CHECK_EQ(rte_mempool_avail_count(t.pool), t.pool_avail);
