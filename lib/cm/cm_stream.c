@@ -138,8 +138,10 @@ stream_new(struct cm_stream_lsn *lsn, struct cm_peer *peer, struct weft_tcp_conn
 	struct sockaddr_storage remote;
 	int rc;
 
-	if (s == NULL)
+	if (s == NULL) {
+		cm_peer_drop(peer);
 		return -ENOMEM;
+	}
 	s->vw = lsn->vw;
 	s->tcp = c;
 	s->peer = peer;
