@@ -3,8 +3,8 @@
  * @file Octets of hosts that speak NVMe/TCP, on connections over streams that are doubles: they
  * take as much as the input says, in pieces of any length, and end at any moment. PDUs are built
  * from the input, right or wrong, or are its raw octets. What the target sends is a sequence of
- * whole PDUs of its own, each command is answered at most once, and at the end of an input no
- * connection, controller, queue or command is left.
+ * whole PDUs of its own, each answer is that of a command that has none yet, and at the end of an
+ * input no connection, controller, queue or command is left.
  */
 
 #include <errno.h>
@@ -37,7 +37,8 @@ struct weft_stream {
 	/* the host */
 	bool ready, hdgst, ddgst, termed;
 	uint16_t cntlid;
-	bool busy[CIDS];
+	uint16_t busy[2 * CIDS]; /**< commands without an answer, by CID */
+	bool wild;               /**< the target may have seen other commands than those */
 	/** the last R2T */
 	bool asked;
 	uint16_t cccid, ttag;
@@ -93,6 +94,16 @@ weft_stream_close(struct weft_stream *s)
 	return 0;
 }
 
+/** The answer to a command. */
+static void
+on_answer(struct weft_stream *s, uint16_t cid)
+{
+	answers++;
+	FUZZ_CHECK(s->wild || (cid < 2 * CIDS && s->busy[cid] > 0));
+	if (cid < 2 * CIDS && s->busy[cid] > 0)
+		s->busy[cid]--;
+}
+
 /** A whole PDU of the target. */
 static void
 on_pdu(struct weft_stream *s, const uint8_t *pdu, uint32_t plen)
@@ -116,14 +127,13 @@ on_pdu(struct weft_stream *s, const uint8_t *pdu, uint32_t plen)
 		break;
 	case NVMF_TCP_CAPSULE_RESP:
 		nv_cqe_decode(pdu + 8, &cqe);
-		answers++;
-		if (cqe.cid < CIDS)
-			s->busy[cqe.cid] = false;
+		on_answer(s, cqe.cid);
 		if (cqe.status == 0 && cqe.cid == 0)
 			s->cntlid = (uint16_t)cqe.result;
 		break;
 	case NVMF_TCP_C2H_DATA:
-		answers += (pdu[1] & NVMF_TCP_SUCCESS) != 0;
+		if ((pdu[1] & NVMF_TCP_SUCCESS) != 0)
+			on_answer(s, weft_nvmf_get16(pdu + 8));
 		FUZZ_CHECK(weft_nvmf_get32(pdu + 16) + pdu[3] + (s->ddgst ? 4U : 0) == plen);
 		break;
 	case NVMF_TCP_R2T:
@@ -269,8 +279,10 @@ pdu(struct weft_stream *s, uint8_t *head, uint8_t hlen, uint8_t flags, const uin
 	head[3] = (uint8_t)(bytes > 0 ? hlen + (hdgst ? 4 : 0) + (how & 8 ? 4 : 0) : 0);
 	weft_nvmf_put32(head + 4,
 	                bytes > 0 ? head[3] + bytes + (ddgst ? 4U : 0) : hlen + (hdgst ? 4U : 0));
-	if (how & 1)
+	if (how & 1) {
 		head[how >> 4] ^= (uint8_t)(1U << (how >> 1 & 7));
+		s->wild = true; /* its length may be wrong: what follows is read otherwise */
+	}
 	memcpy(all, head, hlen);
 	if (hdgst) {
 		weft_nvmf_put32(all + n, nvmf_tcp_digest(head, hlen) ^ (how & 2 ? 1U : 0));
@@ -307,10 +319,9 @@ send_cmd(struct weft_stream *s, struct weft_nvmf_sqe *sqe, const uint8_t *data, 
 	uint8_t head[NVMF_TCP_CMD_BYTES] = {NVMF_TCP_CAPSULE_CMD};
 
 	/* a CID that is in use would be answered twice */
-	if (sqe->cid < CIDS && s->busy[sqe->cid])
+	if (s->busy[sqe->cid] > 0)
 		sqe->cid = (uint16_t)(sqe->cid + CIDS);
-	if (sqe->cid < CIDS)
-		s->busy[sqe->cid] = true;
+	s->busy[sqe->cid]++;
 	nv_sqe_encode(sqe, head + 8);
 	/* what is wrong may be the CID */
 	if ((how & 1) && how >> 4 >= 8)
@@ -403,6 +414,21 @@ serve(struct fuzz_in *in, struct weft_stream *s)
 	    how & 128 ? 1 + fuzz_u8(in) : 0);
 }
 
+/** Data for an R2T that may be there, or not: CCCID and TTAG are guessed. */
+static void
+guess(struct fuzz_in *in, struct weft_stream *s)
+{
+	static const uint8_t data[8192];
+	uint8_t head[NVMF_TCP_DATA_BYTES] = {NVMF_TCP_H2C_DATA};
+	const uint8_t what = fuzz_u8(in), size = fuzz_u8(in);
+	const uint32_t n = 512 * (1 + (size & 15U));
+
+	weft_nvmf_put16(head + 8, what % (2 * CIDS));
+	weft_nvmf_put16(head + 10, (uint16_t)(what >> 5 & 3));
+	weft_nvmf_put32(head + 16, n);
+	pdu(s, head, sizeof(head), size & 16 ? 0 : NVMF_TCP_LAST, data, n, 0, 0);
+}
+
 /** A stream takes octets again. */
 static void
 take(struct weft_stream *s, size_t bytes)
@@ -434,10 +460,14 @@ step(struct fuzz_in *in, uint8_t op)
 	case 8:
 		n = fuzz_u8(in);
 		p = fuzz_octets(in, n, &n);
+		s->wild = s->wild || n > 0;
 		deliver(s, p, n, op & 8 ? 1 : 0);
 		break;
 	case 9:
-		icreq(s, fuzz_u8(in), fuzz_u8(in), fuzz_u8(in));
+		if (op & 8)
+			guess(in, s);
+		else
+			icreq(s, fuzz_u8(in), fuzz_u8(in), fuzz_u8(in));
 		break;
 	case 10:
 	case 11:
