@@ -85,6 +85,23 @@ lengths(void)
 	}
 }
 
+/** A descriptor with a key: keys are RDMA's. */
+static void
+keyed(void)
+{
+	const struct weft_nvmf_sgl sgl = {
+	        .kind = WEFT_NVMF_SGL_KEYED, .addr = 4096, .bytes = 512, .key = 1};
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_READ, 0, 512);
+	uint8_t head[NVMF_TCP_CMD_BYTES] = {NVMF_TCP_CAPSULE_CMD};
+
+	CHECK(!io.cmd[0].busy);
+	io.cmd[0] = (struct th_cmd){.busy = true};
+	nv_sgl_encode(&sgl, &sqe);
+	nv_sqe_encode(&sqe, head + 8);
+	th_pdu(&io, head, sizeof(head), 0, 0, NULL, 0);
+	CHECK_EQ(th_wait(&io, 0), NEVER(WEFT_NVMF_SGL_TYPE));
+}
+
 static void
 test_data(void)
 {
@@ -107,8 +124,7 @@ test_data(void)
 		CHECK_MEM(in, out + 512, 4096);
 		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_COMPARE, 100, 4096), out, 4096), 0x4285);
 		CHECK_EQ(th_do(&io, th_rw(0x55, 0, 512), NULL, 0), NEVER(WEFT_NVMF_INVALID_OPCODE));
-		/* keys are RDMA's */
-		sqe = th_rw(WEFT_NVMF_IO_READ, 0, 512);
+		keyed();
 		CHECK_EQ(io.successes, 0);
 		CHECK_EQ(stats().faults, 0);
 		CHECK_EQ(stats().conns, 2);
