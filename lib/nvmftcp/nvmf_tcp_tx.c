@@ -232,6 +232,7 @@ nvmf_tcp_tx_icresp(struct tcp_conn *c, const struct nvmf_tcp_ic *ic)
 	x->head_bytes = NVMF_TCP_IC_BYTES;
 	x->head_at = 0;
 	x->busy = true;
+	x->moved_ns = tcp_now(c);
 	nvmf_tcp_tx(c);
 }
 
