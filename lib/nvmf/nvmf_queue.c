@@ -136,6 +136,19 @@ queue_fuse(struct nvmf_slot *s)
 	}
 }
 
+/** A command that is not to be done: answer it, and the first half that waited for it. */
+static void
+queue_refuse(struct nvmf_slot *s, uint16_t status)
+{
+	struct nvmf_slot *first = s->queue->fused;
+
+	s->queue->fused = NULL;
+	if (first != NULL)
+		nvmf_complete(first, s->sqe.fuse == 2 ? WEFT_NVMF_FUSED_FAILED
+		                                      : NVMF_NEVER(WEFT_NVMF_FUSED_MISSING));
+	nvmf_complete(s, status);
+}
+
 /** Take a capsule. `status`: of a command that is not to be done; WEFT_NVMF_OK: it is. */
 static int
 queue_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes, uint16_t status)
@@ -166,7 +179,7 @@ queue_command(struct weft_nvmf_queue *q, void *capsule, size_t bytes, uint16_t s
 	if (status == WEFT_NVMF_OK)
 		status = queue_row(s);
 	if (status != WEFT_NVMF_OK)
-		nvmf_complete(s, status);
+		queue_refuse(s, status);
 	else if (sqe.fuse != 0 || q->fused != NULL)
 		queue_fuse(s);
 	else

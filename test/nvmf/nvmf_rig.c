@@ -273,7 +273,9 @@ nv_send(struct nv_queue *q, struct weft_nvmf_sqe *sqe, const void *data, size_t 
 		memcpy(capsule + WEFT_NVMF_SQE_BYTES, data, inline_bytes);
 	exact = test_heap_copy(capsule, WEFT_NVMF_SQE_BYTES + inline_bytes);
 	q->capsules++;
-	r = weft_nvmf_command(q->q, exact, WEFT_NVMF_SQE_BYTES + inline_bytes);
+	r = (q->spoil ? weft_nvmf_command_damaged
+	              : weft_nvmf_command)(q->q, exact, WEFT_NVMF_SQE_BYTES + inline_bytes);
+	q->spoil = false;
 	if (r != 0) {
 		q->capsules--;
 		free(exact);

@@ -53,6 +53,7 @@ struct nv_queue {
 	bool hold_pulls, hold_answers;
 	struct weft_nvmf_cmd *pull[NV_ANSWERS], *send[NV_ANSWERS];
 	unsigned int pulls, sends;
+	bool spoil; /**< the data of the next capsule is damaged on its way */
 	bool closed, gone;
 	uint16_t cid;
 	uint16_t cntlid; /**< of the last Connect with success */

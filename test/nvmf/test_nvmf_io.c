@@ -388,6 +388,19 @@ test_fused(void)
 	first = c.cid;
 	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
 	CHECK_EQ(nv_wait(&io, first), NEVER(WEFT_NVMF_FUSED_MISSING));
+	/* the second one, or another command, is damaged on its way */
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	io.spoil = true;
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	CHECK_EQ(nv_wait(&io, w.cid), WEFT_NVMF_TRANSPORT_ERROR);
+	CHECK_EQ(nv_wait(&io, c.cid), WEFT_NVMF_FUSED_FAILED);
+	CHECK_EQ(nv_send(&io, &c, NULL, 0), 0);
+	io.spoil = true;
+	w.fuse = 0;
+	CHECK_EQ(nv_send(&io, &w, NULL, 0), 0);
+	w.fuse = 2;
+	CHECK_EQ(nv_wait(&io, w.cid), WEFT_NVMF_TRANSPORT_ERROR);
+	CHECK_EQ(nv_wait(&io, c.cid), NEVER(WEFT_NVMF_FUSED_MISSING));
 	/* the host goes with a first one waiting, and with a second one's data on its way */
 	nv_close(&io);
 	nv_io(&n, 1, &io, &a, 1);
