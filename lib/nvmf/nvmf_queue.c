@@ -50,6 +50,15 @@ weft_nvmf_queue_owner(const struct weft_nvmf_queue *q)
 	return q->attr.owner;
 }
 
+uint32_t
+weft_nvmf_queue_inline_bytes(const struct weft_nvmf_queue *q)
+{
+	const uint32_t told = q->group->target->attr.inline_bytes;
+
+	return q->ctrl != NULL && q->qid > 0 ? NVMF_MIN(told, q->attr.inline_bytes)
+	                                     : q->attr.inline_bytes;
+}
+
 /** A slot for a command. NULL: errno says why. */
 static struct nvmf_slot *
 queue_slot(struct weft_nvmf_queue *q, int *error)

@@ -84,6 +84,9 @@ struct weft_nvmf_queue_attr {
 int weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_attr *attr,
                          struct weft_nvmf_queue **out);
 void *weft_nvmf_queue_owner(const struct weft_nvmf_queue *q);
+/** Octets of data that a host may have behind a command: of an I/O queue, from the answer to its
+ * Connect on, not more than IOCCSZ has told. Group's thread. */
+uint32_t weft_nvmf_queue_inline_bytes(const struct weft_nvmf_queue *q);
 /**
  * A capsule of `bytes` octets has come. 0: it was taken, and stays as it is until ops->release().
  * Else it stays the transport's:

@@ -93,6 +93,8 @@ tcp_answer(struct weft_nvmf_cmd *cmd)
 	struct tcp_conn *c = weft_nvmf_queue_owner(cmd->queue);
 
 	cmd->transport[TCP_BYTES] = 0;
+	/* Connect's makes it less */
+	c->rules.capsule_bytes = weft_nvmf_queue_inline_bytes(cmd->queue);
 	tcp_cmds_put(&c->tx.answers, cmd);
 	nvmf_tcp_tx(c);
 }

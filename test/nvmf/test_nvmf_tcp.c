@@ -569,6 +569,27 @@ test_sequence(void)
 	end();
 }
 
+/** Data in capsules: an I/O queue may have as much as IOCCSZ says, an admin queue 8 KiB. */
+static void
+test_capsule_limit(void)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_ADMIN_KEEP_ALIVE, 0, 0, 0, 0);
+
+	set(false, false, 0);
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_wait(&admin, th_send(&admin, &sqe, out, 8192, true)), 0);
+	sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 4096);
+	CHECK_EQ(th_wait(&io, th_send(&io, &sqe, out, 4096, true)), 0);
+	sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, 4608);
+	(void)th_send(&io, &sqe, out, 4608, true);
+	expect(NVMF_TCP_FES_LIMIT, 0, NVMF_TCP_CH_BYTES);
+	/* the other queue goes on */
+	sqe = nv_sqe(WEFT_NVMF_ADMIN_KEEP_ALIVE, 0, 0, 0, 0);
+	CHECK_EQ(th_wait(&admin, th_send(&admin, &sqe, out, 8192, true)), 0);
+	end();
+}
+
 /** More commands than the queue has entries. */
 static void
 test_overrun(void)
@@ -880,6 +901,7 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"a header with a wrong digest", test_header_digest},
                {"H2CData that was not asked for", test_bad_data},
                {"H2CData before its R2T", test_early_data}, {"PDUs out of sequence", test_sequence},
+               {"capsules with too much data", test_capsule_limit},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
                {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
                {"closed by the target", test_close},
