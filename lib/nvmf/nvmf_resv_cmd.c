@@ -218,13 +218,14 @@ resv_ready(struct weft_nvmf_group *g, bool *over, uint16_t *status)
 	return NULL;
 }
 
-/** Whether a command is to end before the change is over. What waits for its host or for memory has
- * not begun, and is refused when it does. */
+/** Whether a command is one of those that the change ends. What waits for its host's data or for
+ * memory never begins, whatever its host may do by then: the change does not wait for that. */
 static bool
 resv_is_fenced(const struct nvmf_slot *s, const struct nvmf_resv *r)
 {
 	return s->ns != NULL && s->ns->resv == r && s->row->resv != NVMF_GROUP_FREE &&
-	       s->state == NVMF_SLOT_RUN;
+	       (s->state == NVMF_SLOT_RUN || s->state == NVMF_SLOT_PULL ||
+	        s->state == NVMF_SLOT_MEMORY);
 }
 
 static bool
@@ -237,7 +238,7 @@ resv_is_told(const struct nvmf_resv *r, const struct nvmf_ctrl *c)
 	return false;
 }
 
-/** A command that was not asked to end yet; *left: whether there is any at all. */
+/** A command that was not asked to end yet; *left: whether the change waits for any at all. */
 static struct nvmf_slot *
 resv_find_fenced(const struct weft_nvmf_group *g, const struct nvmf_resv *r, bool *left)
 {
@@ -251,7 +252,7 @@ resv_find_fenced(const struct weft_nvmf_group *g, const struct nvmf_resv *r, boo
 		TAILQ_FOREACH (s, &q->busy, link) {
 			if (!resv_is_fenced(s, r))
 				continue;
-			*left = true;
+			*left = *left || s->state == NVMF_SLOT_RUN;
 			if (!s->aborted)
 				return s;
 		}

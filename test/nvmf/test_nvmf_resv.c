@@ -615,11 +615,75 @@ test_abort(void)
 	CHECK_EQ(h[REGISTRANT].io.pulls, 1);
 	h[REGISTRANT].io.pulls = 0;
 	weft_nvmf_pulled(h[REGISTRANT].io.pull[0], 0);
-	CHECK_EQ(nv_wait(&h[REGISTRANT].io, late.cid), CONFLICT);
+	CHECK_EQ(nv_wait(&h[REGISTRANT].io, late.cid), WEFT_NVMF_ABORTED);
 	CHECK_EQ(nv_rw(&h[HOLDER].io, WEFT_NVMF_IO_READ, 64, 1, buf, 4096, 0), 0);
 	for (unsigned int i = 0; i < 4096; i++)
 		CHECK_EQ(buf[i], 0);
 	end();
+}
+
+/** A command that waited for its host's data, or for memory, while its host was preempted never
+ * reaches the volume, whatever the host may do by then: without a reservation it may write, and
+ * when it has registered again, too. */
+static void
+test_abort_old(void)
+{
+	static const uint8_t types[] = {NVMF_RESV_NONE, NVMF_RESV_WRITE_REG, NVMF_RESV_ACCESS_REG};
+	struct weft_nvmf_stats stats;
+	struct weft_nvmf_sqe w[31];
+	struct nv_queue *q = &h[REGISTRANT].io;
+	static uint8_t data[131072];
+	uint8_t back[512];
+	unsigned int pulls;
+	uint16_t status;
+
+	for (unsigned int k = 0; k < sizeof(types); k++) {
+		/* with a reservation there is memory to register again */
+		const unsigned int sent = types[k] == NVMF_RESV_NONE ? 31 : 2;
+
+		begin();
+		if (types[k] == NVMF_RESV_NONE) {
+			CHECK_EQ(reg(&h[HOLDER], 0, 0, h[HOLDER].key), 0);
+			CHECK_EQ(reg(&h[REGISTRANT], 0, 0, h[REGISTRANT].key), 0);
+		} else {
+			hold(types[k]);
+		}
+		memset(data, 0x55, sizeof(data));
+		q->hold_pulls = true;
+		for (unsigned int i = 0; i < sent; i++) {
+			w[i] = nv_sqe(WEFT_NVMF_IO_WRITE, 1, 64, 0, sizeof(data) / 512 - 1);
+			nv_keyed(&w[i], data, sizeof(data));
+			CHECK_EQ(nv_send(q, &w[i], NULL, 0), 0);
+		}
+		pulls = q->pulls;
+		weft_nvmf_query_stats(n.target, &stats);
+		CHECK(pulls > 0);
+		CHECK_EQ(stats.memory_waits, sent - pulls);
+		CHECK((stats.memory_waits > 0) == (sent > 2));
+		CHECK_EQ(acquire(&h[HOLDER], NVMF_RACQA_PREEMPT_ABORT,
+		                 types[k] == NVMF_RESV_NONE ? NVMF_RESV_WRITE : types[k],
+		                 h[HOLDER].key, h[REGISTRANT].key),
+		         0);
+		/* what waited for memory has ended */
+		for (unsigned int i = pulls; i < sent; i++) {
+			CHECK(nv_answered(q, w[i].cid, &status));
+			CHECK_EQ(status, WEFT_NVMF_ABORTED);
+		}
+		q->hold_pulls = false;
+		q->pulls = 0;
+		if (types[k] != NVMF_RESV_NONE)
+			CHECK_EQ(reg(&h[REGISTRANT], 0, 0, h[REGISTRANT].key), 0);
+		for (unsigned int i = 0; i < pulls; i++)
+			weft_nvmf_pulled(q->pull[i], 0);
+		for (unsigned int i = 0; i < pulls; i++)
+			CHECK_EQ(nv_wait(q, w[i].cid), WEFT_NVMF_ABORTED);
+		CHECK_EQ(nv_rw(&h[HOLDER].io, WEFT_NVMF_IO_READ, 64, 1, back, 512, 0), 0);
+		for (unsigned int i = 0; i < sizeof(back); i++)
+			CHECK_EQ(back[i], 0);
+		/* a new one is done */
+		CHECK_EQ(other_do(&h[REGISTRANT], WEFT_NVMF_IO_WRITE, false), 0);
+		end();
+	}
 }
 
 /** The queue of a command that waits is lost; the next one in the row goes on. */
@@ -1178,6 +1242,7 @@ WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"register: too many hosts", test_full}, {"acquire and release", test_acquire},
                {"lengths of data", test_lengths}, {"preempt", test_preempt},
                {"preempt and abort: commands under way", test_abort},
+               {"preempt and abort: commands that had not begun", test_abort_old},
                {"a queue is lost while its command waits", test_lost_queue},
                {"report", test_report}, {"identify and effects", test_identify},
                {"notices and events", test_notices}, {"features 82h and 83h", test_features},
