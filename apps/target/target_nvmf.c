@@ -198,6 +198,7 @@ target_nvmf_up(struct target *t, char *err, size_t err_size)
 	}
 	n->t = t;
 	pthread_mutex_init(&n->lock, NULL);
+	pthread_mutex_init(&n->resv_lock, NULL);
 	for (uint32_t i = 0; i < CONF_WORKERS_MAX; i++)
 		n->workers[i].wake_fd = -1;
 	t->nvmf = n;
@@ -440,6 +441,7 @@ target_nvmf_down(struct target *t)
 		(void)weft_evq_destroy(n->evq);
 	(void)weft_nvmf_destroy(n->nvmf);
 	target_staging_free(n->memory, n->bytes);
+	pthread_mutex_destroy(&n->resv_lock);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 }

@@ -111,6 +111,9 @@ struct target_nvmf {
 	struct weft_nvmf_listener addrs[2 * CONF_LISTEN_MAX]; /**< that discovery names */
 	uint32_t naddrs;
 	struct target_nvmf_resv *resv; /**< target_nvmf_resv.c */
+	/** Of target_export.others: held from the look at a volume's reservations until clients are
+	 * limited by them, and over a change, until all see it. Before the lock of lib/nvmf. */
+	pthread_mutex_t resv_lock;
 	unsigned int grace_ms; /**< what is under way has at the end; set before workers are told */
 	/** connections of hosts that allow_from does not name; relaxed */
 	atomic_ullong refused_addr;
@@ -174,14 +177,14 @@ void target_nvmf_look(struct target *t);
 int target_nvmf_resv_up(struct target_nvmf *n, struct weft_nvmf_resv_ops *ops);
 /** End it. No command of a host is under way. Does nothing if it has not begun. */
 void target_nvmf_resv_down(struct target_nvmf *n);
-/** What was kept of a volume; *data is freed by the caller, and NULL if there is nothing. -errno:
- * that cannot be read. */
-int target_nvmf_resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data,
-                          size_t *bytes);
-/** What clients may do with an export that has become a namespace, or is none any more. The
- * program's thread. */
-void target_nvmf_resv_limit(struct target_nvmf *n, struct target_export *ex,
-                            enum weft_nvmf_others others);
+/** Add a namespace, with the reservations that were kept of its volume, and limit clients by them.
+ * The program's thread; waits for a change that is being made durable. -EBADMSG: what was kept
+ * cannot be read; else as weft_nvmf_ns_add(). */
+int target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
+                         const struct weft_nvmf_ns_attr *attr);
+/** The export is no namespace any more: clients may do what they could before. The program's thread;
+ * waits as above. */
+void target_nvmf_resv_gone(struct target_nvmf *n, struct target_export *ex);
 
 /* ---- target_nvmf_count.c: on the worker ---- */
 

@@ -106,7 +106,7 @@ ns_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i, uin
 	sub->going[i] = false;
 	/* no host has it any more: clients may do what they could before */
 	if (ex != NULL && !target_nvmf_has(n->t, ex, &nqn))
-		target_nvmf_resv_limit(n, ex, WEFT_NVMF_OTHERS_ALL);
+		target_nvmf_resv_gone(n, ex);
 	return true;
 }
 
@@ -148,29 +148,6 @@ ns_why(int rc)
 	}
 }
 
-/** Add it, with the reservations that were kept of its volume. */
-static int
-ns_add(struct target_nvmf *n, const struct target_nvmf_subsys *sub,
-       const struct weft_nvmf_ns_attr *attr)
-{
-	struct weft_nvmf_ns_attr with = *attr;
-	struct weft_nvmf_ns_stats stats;
-	char *kept = NULL;
-	int rc;
-
-	rc = target_nvmf_resv_kept(n, weft_vol_info(attr->vol)->super.uuid, &kept,
-	                           &with.resv_bytes);
-	with.resv = kept;
-	if (rc == 0)
-		rc = weft_nvmf_ns_add(sub->s, &with);
-	else
-		rc = -EBADMSG;
-	free(kept);
-	if (rc == 0 && weft_nvmf_ns_query(sub->s, attr->nsid, &stats) == 0)
-		target_nvmf_resv_limit(n, attr->owner, stats.others);
-	return rc;
-}
-
 /** The export's volume is there. */
 static void
 ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
@@ -192,7 +169,7 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, ns_deadline()))
 		rc = -EAGAIN;
 	if (rc == -ENOENT || rc == -ESTALE)
-		rc = ns_add(n, sub, &attr);
+		rc = target_nvmf_resv_add(n, sub->s, &attr);
 	if (rc != 0) {
 		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not there: export %s: %s",
 		       sub->conf.nqn, nsid, ex->conf->name, why != NULL ? why : ns_why(rc));

@@ -131,9 +131,9 @@ resv_end_grants(struct target *t, struct target_export *ex)
 	return ok;
 }
 
-void
-target_nvmf_resv_limit(struct target_nvmf *n, struct target_export *ex,
-                       enum weft_nvmf_others others)
+/** With resv_lock. */
+static void
+resv_limit(struct target_nvmf *n, struct target_export *ex, enum weft_nvmf_others others)
 {
 	const uint32_t was = atomic_exchange_explicit(&ex->others, others, memory_order_relaxed);
 
@@ -144,8 +144,17 @@ target_nvmf_resv_limit(struct target_nvmf *n, struct target_export *ex,
 		       ex->conf->name);
 }
 
+void
+target_nvmf_resv_gone(struct target_nvmf *n, struct target_export *ex)
+{
+	pthread_mutex_lock(&n->resv_lock);
+	resv_limit(n, ex, WEFT_NVMF_OTHERS_ALL);
+	pthread_mutex_unlock(&n->resv_lock);
+}
+
 /* ---- The thread ---- */
 
+/** With resv_lock. */
 static int
 resv_make(struct target_nvmf_resv *r, const struct weft_nvmf_resv_change *c)
 {
@@ -189,8 +198,10 @@ resv_main(void *arg)
 			r->last = &r->first;
 		pthread_mutex_unlock(&r->lock);
 		memcpy(uuid, c->uuid, sizeof(uuid));
+		pthread_mutex_lock(&r->n->resv_lock);
 		rc = resv_make(r, c);
 		weft_nvmf_resv_changed(r->n->nvmf, uuid, rc);
+		pthread_mutex_unlock(&r->n->resv_lock);
 		pthread_mutex_lock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -254,9 +265,10 @@ target_nvmf_resv_down(struct target_nvmf *n)
 	n->resv = NULL;
 }
 
-int
-target_nvmf_resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data,
-                      size_t *bytes)
+/** What was kept of a volume; *data is freed by the caller, and NULL if there is nothing. -errno:
+ * that cannot be read. */
+static int
+resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data, size_t *bytes)
 {
 	int rc = -ENOENT;
 
@@ -270,4 +282,24 @@ target_nvmf_resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char 
 	*data = NULL;
 	*bytes = 0;
 	return rc == -ENOENT ? 0 : rc;
+}
+
+int
+target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
+                     const struct weft_nvmf_ns_attr *attr)
+{
+	struct weft_nvmf_ns_attr with = *attr;
+	struct weft_nvmf_ns_stats stats;
+	char *kept;
+	int rc;
+
+	pthread_mutex_lock(&n->resv_lock);
+	rc = resv_kept(n, weft_vol_info(attr->vol)->super.uuid, &kept, &with.resv_bytes);
+	with.resv = kept;
+	rc = rc == 0 ? weft_nvmf_ns_add(s, &with) : -EBADMSG;
+	if (rc == 0 && weft_nvmf_ns_query(s, attr->nsid, &stats) == 0)
+		resv_limit(n, attr->owner, stats.others);
+	pthread_mutex_unlock(&n->resv_lock);
+	free(kept);
+	return rc;
 }

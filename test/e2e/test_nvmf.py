@@ -354,6 +354,45 @@ def test_reservations():
     assert t.term() == 0
 
 
+def test_reservation_while_added():
+    """While a reservation is being made durable, its volume gets one more namespace: clients get no grant, before it holds or after."""
+    state = path("n9.state")
+    os.makedirs(state, exist_ok=True)
+    t = Disks("n9", {"disk": volume("n9.disk")}, hosts="any", extra=f"state = {state}", ports=2).start()
+    a = Host(t)
+    a.ok("connect")
+    a.ok("resv", REGISTER, PERSIST, 0, 17)
+    short = make_file("n9.short", 4096, 2)
+    t.push(short, "disk", port=1)
+    room = os.path.join(state, "reservations")
+    name, = [f for f in os.listdir(room) if len(f) == 32]
+    # the state's file system answers when this pipe is opened: no change can be kept in it
+    pipe = os.path.join(room, f"{name}.new")
+    os.mkfifo(pipe)
+    a.say("resv", ACQUIRE, 2 << 8, 17, 0)
+    refused = "NVMe hosts have reserved the volume"
+    for _ in range(100):  # the first client may be there before the reservation
+        rc, _, err = t.cp(short, "weft://10.0.1.1/disk", port=1)
+        if rc != 0:
+            break
+    assert rc != 0 and refused in err, err
+    edit(t, "[nvmf]", f"[subsystem {NQN}2]\nnamespaces = 1=disk\nhosts = any\n[nvmf]")
+    t.proc.send_signal(signal.SIGHUP)
+    rc, _, err = t.cp(short, "weft://10.0.1.1/disk", port=1)
+    assert rc != 0 and refused in err, err
+    os.close(os.open(pipe, os.O_RDONLY))
+    got = a.line()
+    assert got[0] == "resv" and int(got[1], 16) & 0x7ff == 0x06, got
+    until(t, f"subsystem {NQN}2: is served now")
+    # nothing has changed, and the next one can be kept
+    t.push(short, "disk", port=1)
+    a.ok("resv", ACQUIRE, 2 << 8, 17, 0)
+    rc, _, err = t.cp(short, "weft://10.0.1.1/disk", port=1)
+    assert rc != 0 and refused in err, err
+    a.end()
+    assert t.term() == 0
+
+
 def test_two_targets():
     """Two targets of one subsystem: the path of an export that is not served is inaccessible, and the other one has the same disk."""
     two = []
@@ -419,5 +458,5 @@ def test_without():
     assert t.term() == 0
 
 
-main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_two_targets,
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_reservation_while_added, test_two_targets,
       test_without])
