@@ -178,12 +178,13 @@ int target_nvmf_resv_up(struct target_nvmf *n, struct weft_nvmf_resv_ops *ops);
 /** End it. No command of a host is under way. Does nothing if it has not begun. */
 void target_nvmf_resv_down(struct target_nvmf *n);
 /** Add a namespace, with the reservations that were kept of its volume, and limit clients by them.
- * The program's thread; waits for a change that is being made durable. -EBADMSG: what was kept
- * cannot be read; else as weft_nvmf_ns_add(). */
+ * first: the export has no other namespace. The program's thread; waits for a change that is being
+ * made durable. -EBADMSG: what was kept cannot be read, and clients have no rights; else as
+ * weft_nvmf_ns_add(), and clients have what the reservation that was kept leaves. */
 int target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
-                         const struct weft_nvmf_ns_attr *attr);
-/** The export is no namespace any more: clients may do what they could before. The program's thread;
- * waits as above. */
+                         const struct weft_nvmf_ns_attr *attr, bool first);
+/** The export is no namespace any more: clients may do what they could before. The program's
+ * thread; waits as above. */
 void target_nvmf_resv_gone(struct target_nvmf *n, struct target_export *ex);
 
 /* ---- target_nvmf_count.c: on the worker ---- */

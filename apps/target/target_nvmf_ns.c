@@ -11,11 +11,11 @@
 #include "target.h"
 #include "target_nvmf.h"
 #include "target_round.h"
+#include "target_state.h"
 #include "target_volume.h"
 #include "ui.h"
 
-#define NS_PER_MS        1000000ULL
-#define STATE_RESV_PLACE "`reservations` in the directory of [target] state"
+#define NS_PER_MS 1000000ULL
 
 /** What one worker does for one namespace. */
 struct ns_call {
@@ -139,8 +139,8 @@ ns_why(int rc)
 	case -EINVAL:
 		return "the volume has not one logical block";
 	case -EBADMSG:
-		return "the reservations of its volume cannot be read (" STATE_RESV_PLACE
-		       "); a host might write what another one has reserved";
+		return "the reservations of its volume cannot be read; a host or a client might "
+		       "write what another host has reserved, so neither has access";
 	case -EAGAIN:
 		return "commands are under way still; it comes when they have ended";
 	default:
@@ -155,7 +155,8 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 {
 	const uint32_t nsid = sub->conf.ns[i].nsid;
 	const struct weft_nvmf_ns_attr attr = ns_attr(ex, nsid);
-	const char *why = conf_ns_refuses(ex->conf);
+	const char *why = conf_ns_refuses(ex->conf), *nqn;
+	char path[CONF_PATH_MAX + 64];
 	int rc = why != NULL ? -EPERM : -ENOENT;
 
 	if (why == NULL && sub->ex[i] == ex)
@@ -168,11 +169,19 @@ ns_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint32_t i,
 	/* Another volume, or one that hosts had not seen: for them another disk. */
 	if (sub->ex[i] != NULL && rc != 0 && !ns_remove(n, sub, i, ns_deadline()))
 		rc = -EAGAIN;
-	if (rc == -ENOENT || rc == -ESTALE)
-		rc = target_nvmf_resv_add(n, sub->s, &attr);
+	/* What it refuses, it refuses again; but clients are limited as before. */
+	if (rc != 0 && rc != -EAGAIN && why == NULL)
+		rc = target_nvmf_resv_add(n, sub->s, &attr, !target_nvmf_has(n->t, ex, &nqn));
 	if (rc != 0) {
 		ui_msg(UI_WARNING "subsystem %s: namespace %" PRIu32 " is not there: export %s: %s",
 		       sub->conf.nqn, nsid, ex->conf->name, why != NULL ? why : ns_why(rc));
+		if (rc == -EBADMSG && n->t->state != NULL)
+			ui_msg("export %s: to give its reservations up, stop the target, remove "
+			       "%s, and start the target again",
+			       ex->conf->name,
+			       state_resv_path(n->t->state,
+			                       weft_vol_info(ex->volume->vol)->super.uuid, path,
+			                       sizeof(path)));
 		return;
 	}
 	ns_set(n, sub, i, ex);

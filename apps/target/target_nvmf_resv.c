@@ -284,21 +284,45 @@ resv_kept(const struct target_nvmf *n, const uint8_t uuid[16], char **data, size
 	return rc == -ENOENT ? 0 : rc;
 }
 
+/** What is kept says what clients may do, if hosts cannot have the namespace, too. With resv_lock.
+ */
+static int
+resv_kept_others(const struct target_nvmf *n, const struct weft_nvmf_ns_attr *attr, char **kept,
+                 size_t *bytes, enum weft_nvmf_others *others)
+{
+	const uint8_t *uuid = weft_vol_info(attr->vol)->super.uuid;
+	int rc = resv_kept(n, uuid, kept, bytes);
+
+	*others = WEFT_NVMF_OTHERS_ALL;
+	if (rc == 0 && *kept != NULL)
+		rc = weft_nvmf_resv_others(*kept, *bytes, uuid, others);
+	if (rc == 0)
+		return 0;
+	/* it may be of the strictest type */
+	*others = WEFT_NVMF_OTHERS_NOTHING;
+	return -EBADMSG;
+}
+
 int
 target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
-                     const struct weft_nvmf_ns_attr *attr)
+                     const struct weft_nvmf_ns_attr *attr, bool first)
 {
 	struct weft_nvmf_ns_attr with = *attr;
 	struct weft_nvmf_ns_stats stats;
+	enum weft_nvmf_others others;
 	char *kept;
 	int rc;
 
 	pthread_mutex_lock(&n->resv_lock);
-	rc = resv_kept(n, weft_vol_info(attr->vol)->super.uuid, &kept, &with.resv_bytes);
+	rc = resv_kept_others(n, attr, &kept, &with.resv_bytes, &others);
 	with.resv = kept;
-	rc = rc == 0 ? weft_nvmf_ns_add(s, &with) : -EBADMSG;
+	if (rc == 0)
+		rc = weft_nvmf_ns_add(s, &with);
 	if (rc == 0 && weft_nvmf_ns_query(s, attr->nsid, &stats) == 0)
-		resv_limit(n, attr->owner, stats.others);
+		others = stats.others;
+	/* with another namespace of it clients are limited by what holds, whatever is kept */
+	if (rc == 0 || first)
+		resv_limit(n, attr->owner, others);
 	pthread_mutex_unlock(&n->resv_lock);
 	free(kept);
 	return rc;

@@ -693,6 +693,17 @@ state_resv_room(const struct state *s)
 	return state_sync(s);
 }
 
+const char *
+state_resv_path(const struct state *s, const uint8_t uuid[16], char *buf, size_t size)
+{
+	char name[40], old[40];
+	struct state sub;
+
+	resv_names(s, uuid, &sub, name, old);
+	snprintf(buf, size, "%s/%.32s", sub.dir, name);
+	return buf;
+}
+
 int
 state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes)
 {

@@ -82,6 +82,8 @@ int state_resv_room(const struct state *s);
 /** Replace what is kept of a volume, durably. Any thread, one at a time for each volume. -errno: it
  * is as before, as far as that can be told. */
 int state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes);
+/** The path of its file, for a line of the log. Returns buf. */
+const char *state_resv_path(const struct state *s, const uint8_t uuid[16], char *buf, size_t size);
 /** What is kept; the caller frees *data. -ENOENT: nothing. -errno. */
 int state_resv_kept(const struct state *s, const uint8_t uuid[16], char **data, size_t *bytes);
 

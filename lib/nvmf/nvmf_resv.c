@@ -135,6 +135,18 @@ resv_others(const struct nvmf_resv_state *s)
 	return (enum weft_nvmf_others)nvmf_resv_may(s, NULL);
 }
 
+int
+weft_nvmf_resv_others(const void *data, size_t bytes, const uint8_t uuid[16],
+                      enum weft_nvmf_others *others)
+{
+	struct nvmf_resv_state s;
+	const int rc = nvmf_resv_load(data, bytes, uuid, &s);
+
+	if (rc == 0)
+		*others = resv_others(&s);
+	return rc;
+}
+
 void
 nvmf_resv_begin(struct weft_nvmf *t, struct nvmf_resv *r)
 {

@@ -345,12 +345,29 @@ def test_reservations():
     for h in (a, b):
         h.end()
     assert t.term() == 0
-    # what is kept cannot be read: no host may write what another one may have reserved
+    # what is kept cannot be read: neither a host nor a client may write what another host may have reserved
     name, = [f for f in os.listdir(os.path.join(state, "reservations")) if len(f) == 32]
     with open(os.path.join(state, "reservations", name), "r+b") as f:
         f.write(b"x")
     t.start()
     until(t, "the reservations of its volume cannot be read")
+    kept = os.path.join(state, "reservations", name)
+    until(t, f"to give its reservations up, stop the target, remove {kept}, and start the target again")
+    for src, dst in ((path("n7.short"), "weft://10.0.2.1/disk"), ("weft://10.0.2.1/disk", path("n7.out"))):
+        rc, _, err = t.cp(src, dst, port=2)
+        assert rc != 0 and "NVMe hosts have reserved the volume" in err, err
+    t.ctl("offline", "disk")
+    t.ctl("online", "disk")
+    rc, _, err = t.cp(path("n7.short"), "weft://10.0.2.1/disk", port=2)
+    assert rc != 0 and "NVMe hosts have reserved the volume" in err, err
+    assert t.term() == 0
+    # as the line says
+    os.unlink(kept)
+    a = Host(t.start())
+    a.ok("connect")
+    assert a.ok("report", 1)[:6] == ["gen", "0", "type", "0", "hosts", "0"]
+    t.push(path("n7.short"), "disk", port=2)
+    a.end()
     assert t.term() == 0
 
 

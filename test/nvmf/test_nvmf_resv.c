@@ -1064,6 +1064,19 @@ test_saved(void)
 	id[3] = 1;
 	CHECK_EQ(nvmf_resv_acquire(&r, &cmd, &told), 0);
 	r.persist = true;
+	/* what it leaves to others */
+	for (r.type = 1; r.type < NVMF_RESV_TYPES; r.type++) {
+		enum weft_nvmf_others others;
+
+		bytes = nvmf_resv_save(&r, uuid, p);
+		CHECK_EQ(weft_nvmf_resv_others(p, bytes, uuid, &others), 0);
+		CHECK_EQ(others, r.type == NVMF_RESV_ACCESS || r.type == NVMF_RESV_ACCESS_REG ||
+		                                 r.type == NVMF_RESV_ACCESS_ALL
+		                         ? WEFT_NVMF_OTHERS_NOTHING
+		                         : WEFT_NVMF_OTHERS_READ);
+		CHECK_EQ(weft_nvmf_resv_others(p, bytes - 1, uuid, &others), -EBADMSG);
+	}
+	r.type = 1;
 	bytes = nvmf_resv_save(&r, uuid, p);
 	CHECK_EQ(nvmf_resv_load(p, bytes, uuid, &back), 0);
 	CHECK_MEM(&r, &back, sizeof(r));
