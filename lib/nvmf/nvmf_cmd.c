@@ -313,6 +313,11 @@ nvmf_cancel(struct nvmf_slot *s)
 		s->aborted = true;
 		return true;
 	case NVMF_SLOT_RUN:
+		if (s->resv_step == NVMF_STEP_WAITS) {
+			nvmf_resv_leave(s);
+			nvmf_complete(s, WEFT_NVMF_ABORTED);
+			return true;
+		}
 		s->aborted = true;
 		if (!s->on_volume)
 			return false;

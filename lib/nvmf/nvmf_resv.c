@@ -117,6 +117,46 @@ nvmf_resv_wake(struct weft_nvmf *t)
 	}
 }
 
+bool
+nvmf_resv_turn(struct nvmf_slot *s)
+{
+	struct nvmf_resv *r = s->ns->resv;
+	const struct nvmf_slot *first = TAILQ_FIRST(&r->waits);
+
+	if (r->slot != NULL || (first != NULL && first != s)) {
+		if (s->resv_step != NVMF_STEP_WAITS)
+			TAILQ_INSERT_TAIL(&r->waits, s, resv_link);
+		s->resv_step = NVMF_STEP_WAITS;
+		return false;
+	}
+	if (first == s)
+		TAILQ_REMOVE(&r->waits, s, resv_link);
+	s->resv_step = NVMF_STEP_NONE;
+	return true;
+}
+
+void
+nvmf_resv_next(struct weft_nvmf *t, struct nvmf_resv *r)
+{
+	r->slot = NULL;
+	if (!TAILQ_EMPTY(&r->waits))
+		nvmf_resv_wake(t);
+}
+
+void
+nvmf_resv_leave(struct nvmf_slot *s)
+{
+	struct weft_nvmf *t = s->queue->group->target;
+	struct nvmf_resv *r = s->ns->resv;
+
+	nvmf_lock(t);
+	TAILQ_REMOVE(&r->waits, s, resv_link);
+	s->resv_step = NVMF_STEP_NONE;
+	if (r->slot == NULL)
+		nvmf_resv_next(t, r);
+	nvmf_unlock(t);
+}
+
 static void
 resv_commit(struct weft_nvmf *t, struct nvmf_resv *r)
 {
@@ -247,6 +287,7 @@ nvmf_resv_get(struct weft_nvmf *t, const struct weft_nvmf_ns_attr *attr, const u
 			free(r);
 			return rc;
 		}
+		TAILQ_INIT(&r->waits);
 		memcpy(r->uuid, uuid, sizeof(r->uuid));
 		memcpy(r->change.uuid, uuid, sizeof(r->uuid));
 		LIST_INSERT_HEAD(&t->resvs, r, link);

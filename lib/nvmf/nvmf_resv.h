@@ -72,11 +72,12 @@ struct nvmf_resv {
 	uint8_t uuid[16];
 	struct nvmf_resv_state now;
 	/* a change that is under way */
-	struct nvmf_slot *slot; /**< its command; NULL: there is none */
-	bool keeping;           /**< the owner has it */
-	bool fence;             /**< commands of hosts that lose their registration end first */
-	uint64_t fences;        /**< groups that have not ended them: a bit each */
-	uint16_t status;        /**< its result */
+	struct nvmf_slot *slot;        /**< its command; NULL: there is none */
+	TAILQ_HEAD(, nvmf_slot) waits; /**< commands behind it, in the order of their coming */
+	bool keeping;                  /**< the owner has it */
+	bool fence;      /**< commands of hosts that lose their registration end first */
+	uint64_t fences; /**< groups that have not ended them: a bit each */
+	uint16_t status; /**< its result */
 	struct nvmf_resv_state next;
 	struct nvmf_resv_told told;
 	struct weft_nvmf_resv_change change;
@@ -96,6 +97,10 @@ void nvmf_resv_end(struct weft_nvmf *t);
 void nvmf_resv_show_ns(const struct nvmf_ns *ns);
 /** A controller has come. -ENOMEM. */
 int nvmf_resv_ctrl(struct nvmf_ctrl *c);
+/** The command may begin. False: it waits for its turn, in the row of r->waits. */
+bool nvmf_resv_turn(struct nvmf_slot *s);
+/** The change is over, or was none: the next command may begin. */
+void nvmf_resv_next(struct weft_nvmf *t, struct nvmf_resv *r);
 /** Begin the change to r->next, with what is told of it; r->slot and r->fence are set. */
 void nvmf_resv_begin(struct weft_nvmf *t, struct nvmf_resv *r);
 /** Whether the change of r->slot is over. */
@@ -104,6 +109,8 @@ bool nvmf_resv_is_over(const struct nvmf_resv *r);
 void nvmf_resv_fenced(struct weft_nvmf *t, struct nvmf_resv *r, uint32_t group);
 /** All groups look at what waits. */
 void nvmf_resv_wake(struct weft_nvmf *t);
+/** A command that waits for its turn will not begin. Takes the lock. */
+void nvmf_resv_leave(struct nvmf_slot *s);
 /** A group is closed. */
 void nvmf_resv_group_gone(struct weft_nvmf *t, uint32_t group);
 

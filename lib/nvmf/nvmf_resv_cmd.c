@@ -118,12 +118,8 @@ resv_try(struct nvmf_slot *s, uint16_t *status)
 	struct nvmf_resv *r = s->ns->resv;
 	bool over = true;
 
-	*status = WEFT_NVMF_ABORTED;
 	nvmf_lock(t);
-	if (r->slot != NULL) {
-		s->resv_step = NVMF_STEP_WAITS;
-		over = false;
-	} else if (!s->aborted) {
+	if (nvmf_resv_turn(s)) {
 		*status = resv_apply(s, r);
 		if (*status == WEFT_NVMF_OK) {
 			r->slot = s;
@@ -132,7 +128,9 @@ resv_try(struct nvmf_slot *s, uint16_t *status)
 			over = nvmf_resv_is_over(r);
 		}
 		if (over)
-			r->slot = NULL;
+			nvmf_resv_next(t, r);
+	} else {
+		over = false;
 	}
 	nvmf_unlock(t);
 	return over;
@@ -203,15 +201,15 @@ resv_ready(struct weft_nvmf_group *g, bool *over, uint16_t *status)
 			if (s->resv_step == NVMF_STEP_NONE || s->state == NVMF_SLOT_ANSWER)
 				continue;
 			r = s->ns->resv;
-			if (s->resv_step == NVMF_STEP_WAITS && r->slot == NULL) {
+			if (s->resv_step == NVMF_STEP_WAITS && r->slot == NULL &&
+			    TAILQ_FIRST(&r->waits) == s) {
 				*over = false;
 				return s;
 			}
 			if (s->resv_step == NVMF_STEP_OWNS && nvmf_resv_is_over(r)) {
 				*over = true;
 				*status = r->status;
-				r->slot = NULL;
-				nvmf_resv_wake(g->target);
+				nvmf_resv_next(g->target, r);
 				return s;
 			}
 		}

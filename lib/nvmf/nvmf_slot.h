@@ -65,6 +65,7 @@ struct nvmf_slot {
 	enum nvmf_slot_state seen;
 	uint64_t seen_ns;
 	enum nvmf_resv_step resv_step;
+	TAILQ_ENTRY(nvmf_slot) resv_link; /**< lock: of nvmf_resv.waits, while it waits */
 	uint64_t result;
 	struct nvmf_ns *ns;            /**< its `under_way` counts the command */
 	uint64_t off_bytes, len_bytes; /**< of the namespace */

@@ -718,6 +718,77 @@ test_lost_queue(void)
 	end();
 }
 
+/** A host that always has two reservation commands under way does not keep another one waiting. */
+static void
+test_turns(void)
+{
+	struct host *a = &h[0], *b = &h[2];
+	uint8_t k[2][16], kb[16];
+	unsigned int answers = 0;
+	uint16_t cid[2], wait, status;
+
+	begin();
+	CHECK_EQ(reg(a, 3U << 30, 0, a->key), 0);
+	CHECK_EQ(reg(b, 0, 0, b->key), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		cid[i] = resv_send(a, WEFT_NVMF_IO_RESV_REGISTER, NVMF_RREGA_REPLACE, a->key,
+		                   a->key, k[i]);
+	wait = resv_send(b, WEFT_NVMF_IO_RESV_ACQUIRE, NVMF_RACQA_PREEMPT | NVMF_RESV_WRITE << 8,
+	                 b->key, a->key, kb);
+	while (!nv_answered(&b->io, wait, &status)) {
+		for (unsigned int i = 0; i < 2; i++) {
+			if (!nv_answered(&a->io, cid[i], &status))
+				continue;
+			CHECK_EQ(status, 0);
+			answers++;
+			cid[i] = resv_send(a, WEFT_NVMF_IO_RESV_REGISTER, NVMF_RREGA_REPLACE,
+			                   a->key, a->key, k[i]);
+		}
+		CHECK(answers <= 2);
+		if (owner.asked)
+			owner_do();
+		nv_poll(&n);
+	}
+	CHECK_EQ(status, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(wait_for(&a->io, cid[i]), CONFLICT);
+	check_state(b, 0, 1);
+	end();
+}
+
+/** One that waits for its turn ends at once when it is aborted, and the next one goes on. */
+static void
+test_abort_waits(void)
+{
+	struct weft_nvmf_sqe abort = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 0, 0, 0);
+	struct host own;
+	uint8_t k0[16], k1[16], k2[16];
+	uint16_t c0, c1, c2, status;
+
+	begin();
+	own.admin = h[1].admin;
+	/* Abort reaches the commands of its own group */
+	n.host = 2;
+	nv_io(&n, 1, &own.io, &h[1].admin, 2);
+	owner.hold = true;
+	c0 = resv_send(&h[0], WEFT_NVMF_IO_RESV_REGISTER, 3U << 30, 0, 1, k0);
+	c1 = resv_send(&own, WEFT_NVMF_IO_RESV_REGISTER, 0, 0, 2, k1);
+	c2 = resv_send(&h[2], WEFT_NVMF_IO_RESV_REGISTER, 0, 0, 3, k2);
+	nv_poll(&n);
+	CHECK(owner.asked);
+	abort.cdw[10] = (uint32_t)c1 << 16 | 2;
+	CHECK_EQ(nv_do(&h[1].admin, &abort, NULL, 0), 0);
+	CHECK_EQ(h[1].admin.result, 0);
+	CHECK(nv_answered(&own.io, c1, &status));
+	CHECK_EQ(status, WEFT_NVMF_ABORTED);
+	nv_close(&own.io);
+	owner.hold = false;
+	CHECK_EQ(wait_for(&h[0].io, c0), 0);
+	CHECK_EQ(wait_for(&h[2].io, c2), 0);
+	check_state(&h[2], 0, 2);
+	end();
+}
+
 /* ---- Report ---- */
 
 static void
@@ -1264,6 +1335,8 @@ WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"preempt and abort: commands under way", test_abort},
                {"preempt and abort: commands that had not begun", test_abort_old},
                {"a queue is lost while its command waits", test_lost_queue},
+               {"commands take turns", test_turns},
+               {"a command that waits for its turn is aborted", test_abort_waits},
                {"report", test_report}, {"identify and effects", test_identify},
                {"notices and events", test_notices}, {"features 82h and 83h", test_features},
                {"a change is kept before it is seen", test_keep}, {"a restart", test_restart},
