@@ -43,16 +43,39 @@ nvmf_ctrl_end(struct nvmf_ctrl *c)
 	ctrl_doom(c->admin);
 }
 
-/** A number of the subsystem's that no controller of the target has; 0: there is none. */
+/** The last number of a range of another subsystem that n is in; 0: it is in none. Where nothing is
+ * configured, the range is of all numbers, and none. */
 static uint16_t
-ctrl_number(const struct weft_nvmf *t, struct weft_nvmf_subsys *s)
+ctrl_range_of(const struct weft_nvmf *t, const struct weft_nvmf_subsys *s, uint16_t n)
+{
+	const struct weft_nvmf_subsys *o;
+
+	LIST_FOREACH (o, &t->subsystems, link)
+		if (o != s && n >= o->ana.cntlid_min && n <= o->ana.cntlid_max &&
+		    (o->ana.cntlid_min > 1 || o->ana.cntlid_max < NVMF_CNTLID_MAX))
+			return o->ana.cntlid_max;
+	return 0;
+}
+
+/** A number of the subsystem's that no controller of the target has; 0: there is none. `shared`:
+ * also one that is in a range of another subsystem. */
+static uint16_t
+ctrl_number_of(const struct weft_nvmf *t, struct weft_nvmf_subsys *s, bool shared)
 {
 	const uint32_t all = s->ana.cntlid_max - s->ana.cntlid_min + 1U;
 	const struct nvmf_ctrl *c;
 
 	for (uint32_t i = 0; i < all; i++) {
 		const uint16_t n = (uint16_t)(s->ana.cntlid_min + s->ana.next_cntlid++ % all);
+		const uint16_t last = shared ? 0 : ctrl_range_of(t, s, n);
 
+		if (last != 0) {
+			const uint32_t skip = NVMF_MIN(last, s->ana.cntlid_max) - n;
+
+			s->ana.next_cntlid += skip;
+			i += skip;
+			continue;
+		}
 		LIST_FOREACH (c, &t->ctrls, link)
 			if (c->cntlid == n)
 				break;
@@ -60,6 +83,15 @@ ctrl_number(const struct weft_nvmf *t, struct weft_nvmf_subsys *s)
 			return n;
 	}
 	return 0;
+}
+
+/** Likewise; at best one that no other subsystem with a range needs. */
+static uint16_t
+ctrl_number(const struct weft_nvmf *t, struct weft_nvmf_subsys *s)
+{
+	const uint16_t n = ctrl_number_of(t, s, false);
+
+	return n != 0 ? n : ctrl_number_of(t, s, true);
 }
 
 static void

@@ -249,7 +249,7 @@ test_numbers(void)
 	                                   .cntlid_min = 7,
 	                                   .cntlid_max = 6};
 	struct weft_nvmf_subsys *s;
-	struct nv_queue a, b, c;
+	struct nv_queue a, b, c, d, e, f;
 	uint16_t last;
 
 	memset(&n, 0, sizeof(n));
@@ -286,6 +286,41 @@ test_numbers(void)
 	nv_admin(&n, 0, &a, sa.nqn);
 	CHECK_EQ(a.cntlid, 0xffef);
 	nv_close(&a);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), 0);
+	nv_end(&n);
+	/* those of discovery, and of a subsystem without a range, are no part of a range */
+	memset(&n, 0, sizeof(n));
+	n.cntlid_min = 2;
+	n.cntlid_max = 3;
+	nv_start(&n);
+	sa.cntlid_min = sa.cntlid_max = 0;
+	CHECK_EQ(weft_nvmf_subsys_add(n.target, &sa, &s), 0);
+	nv_admin(&n, 0, &c, WEFT_NVMF_DISCOVERY_NQN);
+	nv_admin(&n, 0, &d, WEFT_NVMF_DISCOVERY_NQN);
+	nv_admin(&n, 0, &e, sa.nqn);
+	nv_admin(&n, 0, &f, sa.nqn);
+	nv_admin(&n, 0, &a, NV_SUBSYS);
+	nv_admin(&n, 0, &b, NV_SUBSYS);
+	CHECK_EQ(a.cntlid, 2);
+	CHECK_EQ(b.cntlid, 3);
+	nv_close(&a);
+	nv_close(&b);
+	nv_close(&c);
+	nv_close(&d);
+	nv_close(&e);
+	nv_close(&f);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), 0);
+	/* where ranges leave nothing else, they are used */
+	sa.cntlid_min = 1;
+	sa.cntlid_max = 0xffee;
+	CHECK_EQ(weft_nvmf_subsys_add(n.target, &sa, &s), 0);
+	nv_admin(&n, 0, &c, WEFT_NVMF_DISCOVERY_NQN);
+	CHECK_EQ(c.cntlid, 0xffef);
+	nv_admin(&n, 0, &d, WEFT_NVMF_DISCOVERY_NQN);
+	CHECK(d.cntlid != 0xffef);
+	nv_close(&c);
+	nv_close(&d);
+	CHECK_EQ(weft_nvmf_subsys_remove(s), 0);
 	nv_end(&n);
 }
 
