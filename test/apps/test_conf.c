@@ -543,6 +543,10 @@ test_nvmf(void)
 	         "hold for hosts; use allow_from of [nvmf], and leave it out there"},
 	        {"[nvmf]\nmax_transfer = 96K\n",
 	         "t.ini:2: [nvmf] max_transfer: 98304 is no power of 2 up to 1M"},
+	        {SUB
+	         "hosts = any\nnamespaces = 1=d\naccess = optimized\n[nvmf]\nmax_transfer = 32K\n",
+	         "t.ini:7: [subsystem " NQN "] access: needs max_transfer of at least 64K in "
+	         "[nvmf]: hosts read the states of all paths in one transfer, or do without them"},
 	        {"[nvmf]\nlisten_on = 10.9.0.1\n" PORT,
 	         "t.ini: [nvmf] listen_on: no port has the address 10.9.0.1; name addresses or "
 	         "networks of this file"},

@@ -246,6 +246,13 @@ conf_ns_refuses(const struct conf_export *e)
 static int
 nvmf_check_subsys(const struct whole *h, const struct conf_subsys *s)
 {
+	/* log page 0Ch of 1024 groups has 36,880 octets; MDTS is a power of 2 */
+	if (s->access != 0 && h->c->nvmf.max_transfer_bytes < CONF_ANA_MDTS)
+		return conf_whole_fail(h, s->line,
+		                       "[subsystem %s] access: needs max_transfer of at least 64K "
+		                       "in [nvmf]: hosts read the states of all paths in one "
+		                       "transfer, or do without them",
+		                       s->nqn);
 	for (uint32_t i = 0; i < s->nns; i++) {
 		const struct conf_export *e = nvmf_export(h->c, s->ns[i].export);
 		const char *why = e != NULL ? conf_ns_refuses(e) : NULL;

@@ -17,7 +17,8 @@
 #define CONF_HOSTS_MAX  4096 /**< octets of `hosts`, with its final 0 */
 #define CONF_SERIAL_MAX 20
 #define CONF_MDTS_MAX   (1ULL << 20)
-#define CONF_NVMF_TRANS 4 /**< staging memory of a worker: so many of the longest transfers */
+#define CONF_ANA_MDTS   65536U /**< the least with `access`: log page 0Ch in one transfer */
+#define CONF_NVMF_TRANS 4      /**< staging memory of a worker: so many of the longest transfers */
 /** Connections of hosts that a worker has at most, by each transport. By RDMA it has 65536
  * completions, of which an entry of a queue takes five, and a queue 32 more; by TCP it has as many.
  */
