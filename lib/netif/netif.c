@@ -190,6 +190,18 @@ static const struct weft_netif_dev netif_memif_dev = {
         .link = netif_eth_link,
 };
 
+/** Drivers that take frames one by one, and may have longer ones than a NIC. */
+static bool
+netif_is_soft(const char *driver)
+{
+	static const char *const soft[] = {"net_memif", "net_ring", "net_tap", "net_af_packet"};
+
+	for (unsigned int i = 0; i < RTE_DIM(soft); i++)
+		if (strcmp(driver, soft[i]) == 0)
+			return true;
+	return false;
+}
+
 /** The device functions for an ethdev queue. */
 static const struct weft_netif_dev *
 netif_ethdev(struct weft_netif *nif)
@@ -200,6 +212,7 @@ netif_ethdev(struct weft_netif *nif)
 	if (rte_eth_dev_info_get(nif->attr.port_id, &info) == 0)
 		driver = info.driver_name;
 	nif->sleep.waits = strcmp(driver, "net_tap") == 0;
+	nif->rx_single = netif_is_soft(driver);
 	if (netif_bond_is(nif->attr.port_id)) {
 		netif_bond_packet(nif->attr.port_id, nif->attr.queue_id, &nif->packet);
 		nif->link_often = true;
@@ -433,21 +446,20 @@ drop:
 
 /** Octets of an IP packet up to which a whole burst is below WEFT_NETIF_BURST_BYTES. */
 #define NETIF_SHORT_MTU (WEFT_NETIF_BURST_BYTES / WEFT_NETIF_BURST - 18)
-/** Above this MTU no NIC is expected, and the port is asked for one frame at a time. */
-#define NETIF_NIC_MTU 9600
-/** The fewest frames that a NIC's driver is asked for: vector receive functions give no frame when
- * they are asked for fewer. */
-#define NETIF_NIC_ASK 8
+/** Above this MTU a driver of which it is known that it gives one frame is asked for one at a time.
+ * NICs have MTUs of up to some 10000, and their drivers are asked for NETIF_RX_ASK at any MTU. */
+#define NETIF_SINGLE_MTU 9600
 
 /** Receive a burst from a port whose frames may be long. */
 static __rte_noinline unsigned int
 netif_rx_long(struct weft_netif *nif, struct rte_mbuf **m)
 {
-	const unsigned int ask = nif->attr.mtu_bytes > NETIF_NIC_MTU ? 1 : NETIF_NIC_ASK;
+	const unsigned int ask =
+	        nif->rx_single && nif->attr.mtu_bytes > NETIF_SINGLE_MTU ? 1 : NETIF_RX_ASK;
 	unsigned int n = 0, got;
 	uint32_t bytes = 0;
 
-	static_assert(WEFT_NETIF_BURST % NETIF_NIC_ASK == 0, "the array holds the last question");
+	static_assert(WEFT_NETIF_BURST % NETIF_RX_ASK == 0, "the array holds the last question");
 	do {
 		got = nif->attr.dev->rx(nif->attr.dev_arg, m + n, (uint16_t)ask);
 		for (unsigned int i = 0; i < got; i++)

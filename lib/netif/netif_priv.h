@@ -29,6 +29,11 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_RING      2048
 #define NETIF_RING_CTRL (WEFT_NETIF_TXQ + 64)
 
+/** The fewest frames that a driver is asked for, if one frame is not known to be enough
+ * (rx_single): the vector receive functions of NICs' drivers give none when they are asked for
+ * fewer. */
+#define NETIF_RX_ASK 8
+
 /** Our addresses: of each network, and one link-local for each VLAN. */
 #define NETIF_NETS_ALL (2 * WEFT_NETIF_NETS)
 #define NETIF_NET_BITS 6
@@ -83,6 +88,7 @@ struct weft_netif {
 	bool link_often;       /**< a bonded port: it has to be checked often */
 	bool link_moved;       /**< at the last check: its frames take another way now */
 	bool ethdev;           /**< dev is a queue of an ethdev */
+	bool rx_single;        /**< its driver gives a frame when it is asked for one */
 	bool stalled;          /**< the port did not take all: wait for the next flush */
 	uint8_t early;         /**< early pushes left in this poll */
 	uint32_t head;         /**< ring: next to send; free-running */

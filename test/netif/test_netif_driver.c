@@ -379,6 +379,7 @@ test_rings(void)
 	        {"net_ice", 1024, 1, 0, 100, 64, 256, 128, 256, 512, 512},
 	};
 
+	test_eal_init();
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
 		struct weft_netif_port_attr pa = {.dev = "net_null8",
 		                                  .mtu_bytes = 1500,
@@ -851,10 +852,72 @@ test_no_memory(void)
 	rte_mempool_free(pool);
 }
 
+static void
+no_segments(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	(void)arg;
+	(void)nif;
+	(void)now_ns;
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+/** Frames of 20000 octets: a driver whose vector receive function gives none when it is asked for
+ * fewer than 8 is asked for 8, whatever the MTU. Drivers that are known to give one are asked for
+ * one, above the MTUs of NICs, and three such frames end a burst. */
+static void
+test_ask(void)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = no_segments};
+	static const struct {
+		const char *driver;
+		uint16_t mtu;
+		unsigned int got;
+	} rows[] = {{"net_i40e", 9000, 8},       {"net_i40e", 9601, 8},
+	            {"net_i40e", 9706, 8},       {"net_iavf", 9978, 8},
+	            {"net_unheard_of", 9978, 8}, {"net_ring", 9600, 8},
+	            {"net_ring", 9601, 3},       {"net_ring", UINT16_MAX, 3},
+	            {"net_memif", 9600, 8},      {"net_memif", UINT16_MAX, 3},
+	            {"net_tap", UINT16_MAX, 3},  {"net_af_packet", UINT16_MAX, 3}};
+	const struct weft_netif_attr attr = {
+	        .prefix_len = 24,
+	        .mac = {{2, 0, 0, 0, 0, 1}},
+	        .addr = weft_ip_from_v4(RTE_BE32(RTE_IPV4(10, 0, 0, 1)))};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weft_netif_port_attr pa = {
+		        .dev = "net_null7,size=20000", .mbufs = 1024, .queues = 1};
+		struct weft_netif_attr a = attr;
+		struct weft_netif_port p;
+		struct weft_sched sched;
+		struct weft_netif *nif;
+
+		memset(&nic, 0, sizeof(nic));
+		nic.max_mtu = UINT16_MAX;
+		nic.max_rx_pktlen = UINT16_MAX + 18;
+		nic.mtu = rows[i].mtu;
+		pa.mtu_bytes = rows[i].mtu;
+		CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+		CHECK_EQ(p.mtu_bytes, rows[i].mtu);
+		memset(&sched, 0, sizeof(sched));
+		TAILQ_INIT(&sched.run);
+		weft_wheel_init(&sched.wheel, WEFT_NS_PER_S);
+		a.port_id = p.port_id;
+		a.pool = p.pool;
+		a.tx_pool = p.tx_pool;
+		a.mtu_bytes = p.mtu_bytes;
+		nic.driver = rows[i].driver;
+		CHECK_EQ(weft_netif_create(&a, &ops, NULL, &sched, &nif), 0);
+		CHECK_MSG(weft_netif_poll(nif, WEFT_NS_PER_S) == rows[i].got, "%s, MTU %u",
+		          rows[i].driver, rows[i].mtu);
+		weft_netif_destroy(nif);
+		weft_netif_port_close(&p);
+	}
+}
+
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"rings", test_rings},
                {"tx_queues", test_tx_queues}, {"vlan_filter", test_vlan_filter},
                {"the filter is told each of several VLANs", test_vlan_filters},
                {"offloads left out", test_offloads_left_out}, {"probed", test_probed},
                {"mtu", test_mtu}, {"tags", test_tags}, {"table", test_table},
                {"packet mtu", test_packet_mtu}, {"memif join", test_memif_join},
-               {"no memory", test_no_memory})
+               {"no memory", test_no_memory}, {"frames that a driver is asked for", test_ask})
