@@ -56,9 +56,14 @@ struct group_member {
 	struct group_trust trust[2]; /**< IPv4, IPv6 */
 	uint64_t stray_ns;           /**< time of the last stray that counted */
 	uint8_t places, misplaced;   /**< segments checked for their queue; those in a wrong one */
+	bool ring_next;              /**< of one frame: it is the ring's turn, not the port's */
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];
+	/** the member's own frames that the port gave beyond those that netif asked for */
+	unsigned int kept_first;
+	_Atomic uint32_t kept_n; /**< weft_netif_group_pending() reads it */
+	struct rte_mbuf *kept[NETIF_RX_ASK];
 	/* Member 0, when it sends for all: the frames that the port has not taken yet. */
 	unsigned int relay_next; /**< the next member whose ring is emptied */
 	unsigned int pend_first, pend_n;
@@ -392,31 +397,81 @@ group_relay(struct group_member *me)
 
 /* ---- The device of a member ---- */
 
+/** Takes up to n frames from the ring. */
+static unsigned int
+group_take_ring(struct group_member *me, struct rte_mbuf **pkts, unsigned int n)
+{
+	unsigned int got = rte_ring_sc_dequeue_burst(me->in, (void **)pkts, n, NULL);
+
+	WEFT_TSAN_ACQUIRE(me->in);
+	me->stats.handed_in += got;
+	return got;
+}
+
+/** Takes up to n of the frames that were kept. */
+static unsigned int
+group_take_kept(struct group_member *me, struct rte_mbuf **pkts, unsigned int n)
+{
+	const unsigned int has = atomic_load_explicit(&me->kept_n, memory_order_relaxed);
+
+	if (likely(has == 0))
+		return 0;
+	n = RTE_MIN(n, has);
+	memcpy(pkts, me->kept + me->kept_first, n * sizeof(pkts[0]));
+	me->kept_first += n;
+	atomic_store_explicit(&me->kept_n, has - n, memory_order_relaxed);
+	return n;
+}
+
+/**
+ * Asks the port for n frames, of which pkts has room for `room`, and sorts them. n is more only if
+ * no frames are kept: those beyond `room` are kept then. *all: the port gave all n. Returns how
+ * many are in pkts.
+ */
+static unsigned int
+group_ask(struct group_member *me, struct rte_mbuf **pkts, unsigned int room, unsigned int n,
+          bool *all)
+{
+	struct rte_mbuf **to = n > room ? me->kept : pkts;
+	unsigned int got = me->dev->rx(me->dev_arg, to, (uint16_t)n);
+
+	*all = got == n;
+	if (got > 0)
+		got = group_sort(me, to, got);
+	if (n == room)
+		return got;
+	me->kept_first = 0;
+	atomic_store_explicit(&me->kept_n, got, memory_order_relaxed);
+	return group_take_kept(me, pkts, room);
+}
+
 static uint16_t
 group_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 {
 	struct group_member *me = arg;
-	unsigned int got, room;
+	unsigned int got, room, ring;
+	bool more = true;
 
 	if (me->index == 0 && me->g->steer.members > 1 && me->g->member[1].relay != NULL)
 		group_relay(me);
-	/* Each source, the ring and the port, gets a share. */
-	room = me->rx ? n / 2 : n;
-	got = rte_ring_sc_dequeue_burst(me->in, (void **)pkts, room, NULL);
-	WEFT_TSAN_ACQUIRE(me->in);
-	me->stats.handed_in += got;
 	if (!me->rx)
-		return (uint16_t)got;
+		return (uint16_t)group_take_ring(me, pkts, n);
 	group_hear(me);
-	for (unsigned int i = 0; i < GROUP_FETCHES; i++) {
-		uint16_t want = (uint16_t)(n - got), have;
+	got = group_take_kept(me, pkts, n);
+	/* Each source, the ring and the port, gets a share, of a single frame in turn. */
+	me->ring_next = !me->ring_next;
+	room = n > 1 ? n / 2u : me->ring_next;
+	room = RTE_MIN(room, n - got);
+	ring = group_take_ring(me, pkts + got, room);
+	got += ring;
+	for (unsigned int i = 0; i < GROUP_FETCHES && more && got < n; i++) {
+		const unsigned int least = RTE_MIN((unsigned int)n, (unsigned int)NETIF_RX_ASK);
 
-		have = me->dev->rx(me->dev_arg, pkts + got, want);
-		if (have > 0)
-			got += group_sort(me, pkts + got, have);
-		if (have < want || got == n)
-			break;
+		got += group_ask(me, pkts + got, n - got, RTE_MAX(n - got, least), &more);
 	}
+	/* What the port does not need is the ring's. */
+	if (ring == room && got < n)
+		got += group_take_ring(me, pkts + got, n - got);
 	return (uint16_t)got;
 }
 
@@ -543,6 +598,9 @@ netif_group_leave(struct weft_netif *nif)
 		rte_pktmbuf_free_bulk(me->pend + me->pend_first, me->pend_n);
 		me->pend_n = 0;
 	}
+	rte_pktmbuf_free_bulk(me->kept + me->kept_first,
+	                      atomic_load_explicit(&me->kept_n, memory_order_relaxed));
+	atomic_store_explicit(&me->kept_n, 0, memory_order_relaxed);
 	me->joined = false;
 	atomic_store_explicit(&me->nif, NULL, memory_order_release);
 	if (first->joined)
@@ -587,7 +645,8 @@ netif_group_moved(struct weft_netif *nif)
 bool
 weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member)
 {
-	if (!rte_ring_empty(g->member[member].in))
+	if (!rte_ring_empty(g->member[member].in) ||
+	    atomic_load_explicit(&g->member[member].kept_n, memory_order_relaxed) != 0)
 		return true;
 	if (member != 0)
 		return false;
@@ -608,7 +667,8 @@ weft_netif_handed(const struct weft_netif *nif)
 	me = &g->member[nif->attr.group_index];
 	/* Frames that a full port left wait for the port. So do the frames behind them. */
 	if (me->pend_n > 0)
-		return !rte_ring_empty(me->in);
+		return !rte_ring_empty(me->in) ||
+		       atomic_load_explicit(&me->kept_n, memory_order_relaxed) != 0;
 	return weft_netif_group_pending(g, me->index);
 }
 

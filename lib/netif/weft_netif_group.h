@@ -117,7 +117,8 @@ const struct weft_netif_group_stats *weft_netif_group_stats(const struct weft_ne
                                                             unsigned int member);
 /** Gives the names of the counters. Returns how many. */
 unsigned int weft_netif_group_stat_fields(const struct weft_stat_field **out);
-/** Whether frames wait in a ring that this member empties. Any thread; a hint. */
+/** Whether frames wait in a ring that this member empties, or were taken from the port and not
+ * handed up yet. Any thread; a hint. */
 bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member);
 
 /**

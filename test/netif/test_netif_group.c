@@ -15,6 +15,7 @@
 #include "netif_cksum.h"
 #include "netif_group_priv.h"
 #include "netif_neigh.h"
+#include "netif_priv.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
 #include "weft_netif_icmp.h"
@@ -550,6 +551,7 @@ test_look6(void)
 struct box {
 	struct rte_mbuf *in[2048], *out[2048];
 	unsigned int first, nin, nout, room;
+	uint16_t step; /**< it gives a multiple of so many frames, of those asked for; 0: any */
 };
 
 static uint16_t
@@ -558,6 +560,8 @@ box_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	struct box *b = dev;
 	uint16_t i;
 
+	if (b->step != 0)
+		n = RTE_ALIGN_FLOOR(n, b->step);
 	for (i = 0; i < n && b->first < b->nin; i++)
 		pkts[i] = b->in[b->first++];
 	return i;
@@ -786,6 +790,71 @@ test_overflow(void)
 	rig_poll();
 	CHECK_EQ(R.segs[2], 63);
 	rig_down();
+}
+
+/** Adds n segments of member 1's connections to the box of member `at`. */
+static void
+add_for_1(unsigned int at, unsigned int n)
+{
+	static uint16_t port;
+
+	while (n-- > 0) {
+		do
+			port++;
+		while (owner4(port, 7) != 1);
+		R.box[at].in[R.box[at].nin++] = tcp4(port, 7, 16, 0, 0);
+	}
+}
+
+/** A member's port and its ring, which a sibling fills in every poll, both get their shares. */
+static void
+check_shares(uint16_t mtu, bool single, uint16_t step)
+{
+	uint64_t before;
+
+	rig_up(MEMBERS, MEMBERS, 0);
+	R.nif[1]->attr.mtu_bytes = mtu;
+	R.nif[1]->rx_single = single;
+	R.box[1].step = step;
+	add_for_1(0, 32);
+	add_for_1(1, 200);
+	for (unsigned int i = 0; i < 4; i++) {
+		add_for_1(0, 32);
+		R.now_ns += WEFT_NS_PER_MS;
+		weft_netif_poll(R.nif[0], R.now_ns);
+		before = weft_netif_group_stats(R.g, 1)->handed_in;
+		CHECK_EQ(weft_netif_poll(R.nif[1], R.now_ns), WEFT_NETIF_BURST);
+		CHECK_EQ(R.segs[1], (i + 1) * WEFT_NETIF_BURST);
+		CHECK_EQ(weft_netif_group_stats(R.g, 1)->handed_in - before, WEFT_NETIF_BURST / 2);
+		CHECK(R.box[1].first >= (i + 1) * WEFT_NETIF_BURST / 2);
+	}
+	/* Nothing is lost. */
+	for (unsigned int i = 0; i < 40; i++)
+		rig_poll();
+	CHECK_EQ(R.box[1].first, 200);
+	CHECK_EQ(R.segs[1], 200 + 5 * 32);
+	/* The whole burst is the ring's while the port has nothing. */
+	add_for_1(0, WEFT_NETIF_BURST + 2);
+	weft_netif_poll(R.nif[0], R.now_ns);
+	weft_netif_poll(R.nif[0], R.now_ns);
+	CHECK_EQ(weft_netif_poll(R.nif[1], R.now_ns), WEFT_NETIF_BURST);
+	/* What was taken from the port and not handed up is freed. */
+	add_for_1(1, 40);
+	CHECK_EQ(weft_netif_poll(R.nif[1], R.now_ns), WEFT_NETIF_BURST);
+	CHECK_EQ(weft_netif_group_pending(R.g, 1), mtu > 1500 && mtu != UINT16_MAX);
+	rig_down();
+}
+
+static void
+test_shares(void)
+{
+	check_shares(1500, false, 0);
+	check_shares(9000, false, 0);
+	check_shares(9000, false, 4);
+	check_shares(9000, false, 8);
+	check_shares(9978, false, 8);
+	check_shares(9000, true, 0);
+	check_shares(UINT16_MAX, true, 0);
 }
 
 static struct rte_mbuf *
@@ -1210,7 +1279,8 @@ WEFT_TEST_MAIN({"toeplitz", test_toeplitz}, {"toeplitz_vectors", test_toeplitz_v
                {"ports", test_ports}, {"ports_spread", test_ports_spread},
                {"ports_cost", test_ports_cost}, {"drawn_key", test_drawn_key},
                {"look4", test_look4}, {"look6", test_look6}, {"attributes", test_attributes},
-               {"distribute", test_distribute}, {"overflow", test_overflow}, {"arp", test_arp},
+               {"distribute", test_distribute}, {"overflow", test_overflow},
+               {"a ring and a port, each with a share", test_shares}, {"arp", test_arp},
                {"a flood of ARP requests", test_copy_flood}, {"icmp_error", test_icmp_error},
                {"relay", test_relay}, {"link", test_link}, {"leave", test_leave},
                {"threads", test_threads})
