@@ -38,8 +38,10 @@ struct weft_sched;
 
 /** The size of a receive burst, and the largest burst handed up. */
 #define WEFT_NETIF_BURST 32
-/** A receive burst ends with the frame that brings it to so many octets: to copy and to check them
- * takes up to 10 us, and a poll is to stay below 50 us. Frames of 1514 octets do not reach it. */
+/** A receive burst ends with the question to the port that brings it to so many octets: to copy and
+ * to check them takes up to 10 us, and a poll is to stay below 50 us. A question is for 8 frames,
+ * so a burst has less than so many octets and 8 frames: at an MTU of 9000 up to 121 KB, in two
+ * questions. Frames of 1514 octets do not reach it. */
 #define WEFT_NETIF_BURST_BYTES (48U * 1024)
 /** The most segments that wait for the port. */
 #define WEFT_NETIF_TXQ 1024
