@@ -103,7 +103,7 @@ helper_holds(const struct wv_helper_hooks *hooks)
 	if (!hooks->may_hold())
 		return false;
 	wv_lock_only();
-	holds = hooks->hold(wv_now_ns());
+	holds = hooks->hold(wv_now_ns(), atomic_load_explicit(&seen, memory_order_relaxed));
 	wv_unlock();
 	return holds;
 }

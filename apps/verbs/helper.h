@@ -18,8 +18,9 @@
 struct wv_helper_hooks {
 	/** whether hold() may say so; any time */
 	bool (*may_hold)(void);
-	/** whether not to poll now, so that the program can catch up. Under the engine's lock */
-	bool (*hold)(uint64_t now_ns);
+	/** whether not to poll now, so that the program can catch up; signs: changes with each poll
+	 * of the program. Under the engine's lock */
+	bool (*hold)(uint64_t now_ns, uint64_t signs);
 };
 
 /** The helper's loop; it does not return. ncpus: that the process may use. */

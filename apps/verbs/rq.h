@@ -9,7 +9,8 @@
  * (RNR). Programs without flow control (qperf's rc_bw) rely on that their thread posts receives as
  * fast as the device takes Sends. The helper thread is a device that may run while the program's
  * thread waits for a processor. So it stops to poll when half of a queue's receives are used up
- * and the program has not caught up: the peer's TCP waits then. This lasts for at most RQ_HOLD_NS.
+ * and the program has not caught up: the peer's TCP waits then. This lasts for at most RQ_HOLD_NS
+ * for a queue, and for all queues together until the program gives a sign that it runs.
  */
 
 #include <stdbool.h>
@@ -34,8 +35,9 @@ void wv_rq_forget(struct wv_qp *q);
 bool wv_rq_low(void);
 /**
  * Whether the helper shall not poll now, because the program has completions of receives to take
- * or is posting receives. now_ns: of wv_now_ns(). The helper thread, with the engine's lock held.
+ * or is posting receives. now_ns: of wv_now_ns(). signs: changes with each sign that the program
+ * runs. The helper thread, with the engine's lock held.
  */
-bool wv_rq_hold(uint64_t now_ns);
+bool wv_rq_hold(uint64_t now_ns, uint64_t signs);
 
 #endif /* WEFT_APPS_VERBS_RQ_H */
