@@ -10,6 +10,17 @@
 
 #define PROGRESS_SPIN_NS (50 * 1000ULL) /**< of a call that waits, before it sleeps */
 
+/** DPDK's, which is in the process with libweft and not linked here. Its interrupt thread waits by
+ * epoll_wait(), which is this library's own. */
+int rte_thread_is_intr(void) __attribute__((weak));
+
+/** Whether the calling thread is none of the program's: its sleep is no sign of the program. */
+static bool
+progress_is_ours(void)
+{
+	return wv_helper_is_me() || (rte_thread_is_intr != NULL && rte_thread_is_intr() != 0);
+}
+
 void
 wv_progress(void)
 {
@@ -24,7 +35,7 @@ void
 wv_will_block(void)
 {
 	/* The worker's sleep is a ppoll(), which comes here, too. */
-	if (!wv_engine_is_up() || wv_helper_is_me())
+	if (!wv_engine_is_up() || progress_is_ours())
 		return;
 	if (wv_has_posted())
 		(void)wv_trylock_poll();
