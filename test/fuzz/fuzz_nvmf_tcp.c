@@ -21,6 +21,7 @@
 #define MDTS      16384U
 #define OPS_MAX   300
 #define POLLS_MAX 100000
+#define STALL_NS  5000000000U
 #define SUBSYS    "nqn.2026-01.org.example:fuzz"
 #define HOST      "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 
@@ -29,6 +30,7 @@ struct weft_stream {
 	const struct weft_stream_ops *ops;
 	void *user;
 	bool open;          /**< the target has it */
+	uint64_t since_ns;  /**< when it was opened */
 	bool closed, eof;   /**< by the target; by the host */
 	size_t room_bytes;  /**< that a write takes */
 	bool short_write;   /**< `writable` is due */
@@ -54,6 +56,7 @@ static uint8_t *memory;
 static struct weft_stream stream[CONNS];
 static uint16_t cntlid;
 static uint64_t answers; /**< of all inputs */
+static uint64_t stalls;  /**< likewise */
 
 /* ---- Doubles ---- */
 
@@ -82,7 +85,13 @@ stream_gone(struct weft_stream *s)
 void
 weft_stream_abort(struct weft_stream *s)
 {
+	struct weft_nvmf_tcp_stats ts;
+
 	FUZZ_CHECK(s->open);
+	/* one that stalls has had its time */
+	weft_nvmf_tcp_query(tcp, &ts);
+	FUZZ_CHECK(ts.stalls == stalls || vol.now_ns - s->since_ns >= STALL_NS);
+	stalls = ts.stalls;
 	stream_gone(s);
 }
 
@@ -193,7 +202,7 @@ set_up(void)
 	struct weft_nvmf_ns_attr na = {.nsid = 2, .volatile_cache = true};
 	struct weft_nvmf_group_attr ga = {0};
 	/* never looked at: its double is */
-	struct weft_nvmf_tcp_attr ta = {.depth = CIDS, .data_bytes = 8192, .stall_ns = 5000000000};
+	struct weft_nvmf_tcp_attr ta = {.depth = CIDS, .data_bytes = 8192, .stall_ns = STALL_NS};
 
 	test_bail_aborts = true;
 	rig_device(&vol, 2U << 20, 512, 0);
@@ -228,6 +237,7 @@ open_stream(struct weft_stream *s)
 	memset(s, 0, sizeof(*s));
 	s->open = true;
 	s->room_bytes = 1U << 20;
+	s->since_ns = vol.now_ns;
 	/* those that ended are there until the next polls */
 	if (weft_nvmf_tcp_accept(tcp, s) != 0)
 		s->open = false;
