@@ -115,9 +115,11 @@ volume_format(struct opening *o, struct target_volume *v)
 }
 
 /**
- * The memory of operations that cannot use their own: of parts of blocks, of Verifies. Of thousands
- * of volumes few have such operations, so a page is taken by the first one that needs it, and the
- * kernel's rings are not told of the memory: telling would populate it.
+ * The memory of operations that cannot use their own: of parts of blocks, of Verifies, and of each
+ * operation of a volume with checksums, for its page of them. Of thousands of volumes few have
+ * operations at a time, so a page is taken by the first one that needs it, and the kernel's rings
+ * are not told of the memory: telling would populate it. The price is that the kernel looks up the
+ * pages of each such operation, which a volume with checksums pays for all of its own.
  */
 static int
 volume_scratch(struct opening *o, struct target_volume *v, struct weft_vol_attr *a)
