@@ -21,16 +21,19 @@
 #define SIZE_PROGRAM      (42 * MIB) /* code, EAL, threads, tables of the default limits */
 #define SIZE_WORKER       (4 * MIB)
 #define SIZE_VOLUME       (160 * KIB)  /* of each worker: its ring, threads, tables */
-#define SIZE_VOLUME_SUMS  (320 * KIB)  /* of one with checksums: the maps, the scrubber */
-#define SIZE_VOLUME_OPS   (1056 * KIB) /* likewise, at most: scratch memory of its operations */
-#define SIZE_EXPORT       (40 * KIB)   /* of each export: its state and configuration */
-#define SIZE_EXPORT_OF    (4 * KIB)    /* likewise on each worker: its counters */
-#define SIZE_CONN         (72 * KIB)   /* docs/limits.md, "connections" */
-#define SIZE_CONN_CALLS   (64 * KIB)   /* beyond the budget: "calls begun", "answers not taken" */
-#define SIZE_CALLS_BUDGET (64 * MIB)   /* of a worker */
-#define SIZE_HOSTS_WORKER (6 * MIB)    /* completions of NVMe hosts' queues */
-#define SIZE_ENTRY        (10 * KIB)   /* of a queue: a command, and a capsule with its data */
-#define SIZE_ENTRY_TCP    (14 * KIB)   /* the same of NVMe/TCP, whose capsules have up to 8 KiB */
+#define SIZE_VOLUME_OPS   (1056 * KIB) /* of each worker, at most: scratch memory of operations */
+#define SIZE_SUMS         (64 * KIB) /* of a volume with checksums, beside the maps: the scrubber */
+#define SIZE_MAP          (64 * KIB) /* one map of such a volume, for each SIZE_MAP_OF or part */
+#define SIZE_MAP_OF       ((uint64_t)2 << 40) /* a bit for 4 MiB */
+#define SIZE_MAPS         4 /* in doubt, in use, saved; those of the workers, which are sparse */
+#define SIZE_EXPORT       (40 * KIB) /* of each export: its state and configuration */
+#define SIZE_EXPORT_OF    (4 * KIB)  /* likewise on each worker: its counters */
+#define SIZE_CONN         (72 * KIB) /* docs/limits.md, "connections" */
+#define SIZE_CONN_CALLS   (64 * KIB) /* beyond the budget: "calls begun", "answers not taken" */
+#define SIZE_CALLS_BUDGET (64 * MIB) /* of a worker */
+#define SIZE_HOSTS_WORKER (6 * MIB)  /* completions of NVMe hosts' queues */
+#define SIZE_ENTRY        (10 * KIB) /* of a queue: a command, and a capsule with its data */
+#define SIZE_ENTRY_TCP    (14 * KIB) /* the same of NVMe/TCP, whose capsules have up to 8 KiB */
 #define SIZE_PAGE         4096
 #define SIZE_LINE         256
 
@@ -54,15 +57,29 @@ size_buffers(const struct conf *c)
 }
 
 static uint64_t
-size_export(const struct conf_export *e)
+size_medium(const struct conf_export *e)
 {
 	struct stat st;
 
-	if (e->persist == CONF_PERSIST_PMEM)
-		return 0;
 	if (e->size_bytes == 0 && e->path[0] != '\0' && stat(e->path, &st) == 0)
 		return (uint64_t)st.st_size;
 	return e->size_bytes;
+}
+
+static uint64_t
+size_export(const struct conf_export *e)
+{
+	return e->persist == CONF_PERSIST_PMEM ? 0 : size_medium(e);
+}
+
+/** What checksums add to a volume. */
+static uint64_t
+size_sums(const struct conf_export *e)
+{
+	const uint64_t bytes = size_medium(e);
+	const uint64_t pieces = bytes / SIZE_MAP_OF + (bytes % SIZE_MAP_OF != 0 || bytes == 0);
+
+	return SIZE_SUMS + SIZE_MAPS * SIZE_MAP * pieces;
 }
 
 /* Connections that all workers admit together. */
@@ -97,23 +114,28 @@ size_queues(const struct conf *c, struct size_need *n)
 void
 size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 {
-	uint32_t nexports = 0; /* but volumes, whose memory is SIZE_VOLUME's */
-	uint32_t sums = 0;     /* volumes with checksums */
+	uint32_t nexports = 0;            /* but volumes, whose memory is SIZE_VOLUME's */
+	uint64_t sums = 0, sums_most = 0; /* of volumes with checksums; of the largest */
 
 	*n = (struct size_need){.workers = c->nworkers > 0 ? c->nworkers : 1,
 	                        .clients = size_most_clients(c)};
 	for (uint32_t i = 0; i < c->nexports; i++) {
-		nexports += c->exports[i].format != CONF_FORMAT_VOLUME;
-		sums += c->exports[i].format == CONF_FORMAT_VOLUME && c->exports[i].checksums;
-		if (c->exports[i].format == CONF_FORMAT_VOLUME)
-			n->volumes++;
-		else
-			n->exports += size_export(&c->exports[i]);
+		const struct conf_export *e = &c->exports[i];
+		uint64_t maps;
+
+		if (e->format != CONF_FORMAT_VOLUME) {
+			nexports++;
+			n->exports += size_export(e);
+			continue;
+		}
+		maps = e->checksums ? size_sums(e) : 0;
+		sums += maps;
+		sums_most = maps > sums_most ? maps : sums_most;
+		n->volumes++;
 	}
 	/* Those that are asked for are as those that there are. */
 	if (ask->volumes != UINT32_MAX) {
-		if (sums > 0)
-			sums = ask->volumes;
+		sums = ask->volumes * sums_most;
 		n->volumes = ask->volumes;
 	}
 	if (ask->clients != UINT32_MAX)
@@ -122,8 +144,7 @@ size_of(const struct conf *c, const struct size_ask *ask, struct size_need *n)
 	n->program = SIZE_PROGRAM + n->workers * SIZE_WORKER +
 	             (uint64_t)nexports * (SIZE_EXPORT + n->workers * SIZE_EXPORT_OF);
 	if (n->volumes > 0)
-		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME +
-		             sums * SIZE_VOLUME_SUMS;
+		n->staging = c->target.staging_bytes + n->volumes * n->workers * SIZE_VOLUME + sums;
 	n->volume_ops = (uint64_t)n->volumes * n->workers * SIZE_VOLUME_OPS;
 	if (c->nsubsys > 0) {
 		n->hosts = c->nvmf.staging_bytes + n->workers * SIZE_HOSTS_WORKER;

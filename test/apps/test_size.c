@@ -156,6 +156,14 @@ static void
 test_need(void)
 {
 	struct size_ask ask = {.volumes = UINT32_MAX, .clients = 0};
+	/* Four maps of 64 KiB for each 2 TiB, and 64 KiB. */
+	static const struct {
+		uint64_t bytes, kib;
+	} sums[] = {{0, 320},
+	            {1 << 30, 320},
+	            {2ull << 40, 320},
+	            {(2ull << 40) + 1, 64 + 512},
+	            {64ull << 40, 64 + 256 * 32}};
 	struct size_need n, more;
 
 	begin();
@@ -174,6 +182,22 @@ test_need(void)
 	CHECK(n.staging > 256 * MIB && n.staging < 260 * MIB);
 	CHECK_EQ(n.exports, 64 * MIB);
 	CHECK_EQ(n.conns + n.calls, 0);
+	for (unsigned int i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+		c.exports[0].size_bytes = sums[i].bytes;
+		c.exports[0].checksums = true;
+		size_of(&c, &ask, &more);
+		CHECK_MSG(more.staging - n.staging == sums[i].kib << 10, "row %u: %" PRIu64, i,
+		          more.staging - n.staging);
+	}
+	/* More of them are as the largest. */
+	ask.volumes = 3;
+	size_of(&c, &ask, &more);
+	ask.volumes = 2;
+	size_of(&c, &ask, &n);
+	CHECK(more.staging - n.staging >= (64 + 256 * 32) << 10);
+	c.exports[0].checksums = false;
+	ask.volumes = UINT32_MAX;
+	size_of(&c, &ask, &n);
 	ask = (struct size_ask){.volumes = 101, .clients = 1000};
 	size_of(&c, &ask, &more);
 	CHECK(more.staging - n.staging >= 10 * MIB && more.staging - n.staging < 20 * MIB);
