@@ -53,3 +53,16 @@ weft_nvmf_ana(struct weft_nvmf_subsys *s, enum weft_nvmf_ana_state state)
 	nvmf_unlock(s->target);
 	return 0;
 }
+
+uint16_t
+nvmf_ana_away(const struct nvmf_ns *ns)
+{
+	switch (atomic_load_explicit(&ns->ana.state, memory_order_seq_cst)) {
+	case WEFT_NVMF_ANA_OFF:
+		return WEFT_NVMF_NS_NOT_READY;
+	case WEFT_NVMF_ANA_INACCESSIBLE:
+		return WEFT_NVMF_ANA_NO_ACCESS;
+	default:
+		return WEFT_NVMF_ANA_CHANGES;
+	}
+}

@@ -48,4 +48,10 @@ struct nvmf_ana_ctrl {
 /** Something has changed on which the namespace's state depends. */
 void nvmf_ana_look(struct nvmf_ns *ns);
 
+/* ---- nvmf_ana.c: any thread ---- */
+
+/** The status for a command whose group has no way to the namespace, or whose device is away: a
+ * host with several paths takes another one, if there is none here at all; else it looks again. */
+uint16_t nvmf_ana_away(const struct nvmf_ns *ns);
+
 #endif /* NVMF_ANA_H */

@@ -118,9 +118,9 @@ cmd_answer(struct nvmf_slot *s, uint16_t status)
 	struct nvmf_slot *aborter = s->aborter;
 	struct weft_nvmf_cqe cqe = {.result = s->result, .sqid = q->qid, .cid = s->sqe.cid};
 
-	/* The device is away: a host with several paths takes another one at once. */
-	if (status == WEFT_NVMF_NS_NOT_READY && s->ns != NULL && s->ns->subsys->ana.on)
-		status = WEFT_NVMF_ANA_NO_ACCESS;
+	/* The device is away. Until all groups have let go of it, log page 0Ch does not say so. */
+	if (status == WEFT_NVMF_NS_NOT_READY && s->ns != NULL)
+		status = nvmf_ana_away(s->ns);
 	/* Where the host can, it waits before it sends the command again: the namespace is away
 	 * for longer than its few tries take. */
 	if ((status == WEFT_NVMF_NS_NOT_READY || status == WEFT_NVMF_INTERRUPTED) &&

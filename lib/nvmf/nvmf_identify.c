@@ -50,7 +50,7 @@
 #define CMIC_ANA       0x08
 #define OAES_NS        (1U << 8)
 #define OAES_ANA       (1U << 11)
-#define ANACAP         0x47 /**< optimized, not, inaccessible; ANAGRPID does not change */
+#define ANACAP         0x57 /**< optimized, not, inaccessible, change; ANAGRPID does not change */
 #define ONCS_COMPARE   0x01
 #define ONCS_DSM       0x04
 #define ONCS_ZEROES    0x08

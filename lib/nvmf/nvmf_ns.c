@@ -22,21 +22,6 @@ nvmf_ns_active(const struct weft_nvmf_subsys *s, uint32_t nsid)
 	return ns != NULL && atomic_load_explicit(&ns->active, memory_order_seq_cst) ? ns : NULL;
 }
 
-/** This group has no way to it. A host with several paths takes another one, if there is none here
- * at all; else it looks again. */
-static uint16_t
-nvmf_ns_away(const struct nvmf_ns *ns)
-{
-	switch (atomic_load_explicit(&ns->ana.state, memory_order_seq_cst)) {
-	case WEFT_NVMF_ANA_OFF:
-		return WEFT_NVMF_NS_NOT_READY;
-	case WEFT_NVMF_ANA_INACCESSIBLE:
-		return WEFT_NVMF_ANA_NO_ACCESS;
-	default:
-		return WEFT_NVMF_ANA_CHANGES;
-	}
-}
-
 uint16_t
 nvmf_ns_hold(struct nvmf_slot *s)
 {
@@ -58,7 +43,7 @@ nvmf_ns_hold_at(struct nvmf_slot *s, uint32_t nsid)
 	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL ||
 	    ns->at[g].leaving) {
 		atomic_fetch_sub_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
-		return nvmf_ns_away(ns);
+		return nvmf_ana_away(ns);
 	}
 	s->ns = ns;
 	if (atomic_load_explicit(&ns->ana.state, memory_order_seq_cst) ==

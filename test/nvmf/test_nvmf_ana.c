@@ -88,7 +88,7 @@ test_identify(void)
 	CHECK_EQ(page[76], 0x0b);
 	CHECK_EQ(weft_nvmf_get32(page + 92), 0x900);
 	CHECK_EQ(page[342], 10);
-	CHECK_EQ(page[343], 0x47);
+	CHECK_EQ(page[343], 0x57);
 	CHECK_EQ(weft_nvmf_get32(page + 344), 8);
 	CHECK_EQ(weft_nvmf_get32(page + 348), 8);
 	CHECK_EQ(nv_identify(&admin, WEFT_NVMF_CNS_NS, 1, page), 0);
@@ -239,6 +239,29 @@ test_backend(void)
 	end();
 }
 
+/** Its device is gone before the groups let go of it: what a command is told is what log page 0Ch
+ * allows. */
+static void
+test_device(void)
+{
+	memset(&n, 0, sizeof(n));
+	n.ana = WEFT_NVMF_ANA_NON_OPTIMIZED;
+	n.seed = 7;
+	nv_start(&n);
+	nv_admin(&n, 0, &admin, NV_SUBSYS);
+	nv_io(&n, 1, &io, &admin, 1);
+	CHECK_EQ(rd(), 0);
+	weft_block_fault_cut(n.vol.block);
+	CHECK_EQ(state_told(), WEFT_NVMF_ANA_NON_OPTIMIZED);
+	CHECK_EQ(rd(), WEFT_NVMF_ANA_CHANGES);
+	for (unsigned int g = 0; g < NV_GROUPS; g++)
+		CHECK_EQ(weft_nvmf_group_detach(n.group[g], n.subsys, 1), 0);
+	CHECK_EQ(state_told(), WEFT_NVMF_ANA_INACCESSIBLE);
+	CHECK_EQ(rd(), WEFT_NVMF_ANA_NO_ACCESS);
+	weft_block_fault_boot(n.vol.block);
+	end();
+}
+
 /** Two targets of a subsystem number their controllers from ranges that do not overlap. */
 static void
 test_numbers(void)
@@ -326,4 +349,4 @@ test_numbers(void)
 
 WEFT_TEST_MAIN({"without it", test_off}, {"identify", test_identify}, {"log page 0Ch", test_log},
                {"states and events", test_states}, {"the volume goes and comes back", test_backend},
-               {"numbers of controllers", test_numbers})
+               {"the device is gone", test_device}, {"numbers of controllers", test_numbers})
