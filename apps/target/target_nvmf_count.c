@@ -7,7 +7,11 @@
 #include "target.h"
 #include "target_metrics.h"
 #include "target_nvmf.h"
+#include "target_say.h"
 #include "target_slow.h"
+#include "target_state.h"
+#include "target_volume.h"
+#include "ui.h"
 #include "weft_nvmf_wire.h"
 
 static const struct {
@@ -41,6 +45,23 @@ count_peer(const char *nqn)
 	return len < METRICS_PEER ? nqn : nqn + len - (METRICS_PEER - 1);
 }
 
+/** A host could not register, as registrations fill the table. Those of hosts that are gone for
+ * good stay, and no other line tells the operator why a new node of a cluster does not come up. */
+static void
+count_full(const struct target_nvmf_worker *nw, const struct weft_nvmf_ended *e)
+{
+	const struct target_export *ex = e->owner;
+	const struct state *state = nw->n->t->state;
+	char path[CONF_PATH_MAX + 64] = "";
+
+	if (state != NULL)
+		state_resv_path(state, weft_vol_info(ex->volume->vol)->super.uuid, path,
+		                sizeof(path));
+	target_log(UI_WARNING "export %s: host %s cannot register: too many hosts are "
+	                      "registered; to clear them, stop the target%s%s, and start it again",
+	           ex->conf->name, e->hostnqn, state != NULL ? ", remove " : "", path);
+}
+
 void
 target_nvmf_ended(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e)
 {
@@ -50,6 +71,9 @@ target_nvmf_ended(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e)
 	struct metrics_timing tm = {.began_ns = e->began_ns, .at_ns = e->data_ns};
 	enum metrics_op op;
 
+	if (e->opcode == WEFT_NVMF_IO_RESV_REGISTER &&
+	    e->status == (WEFT_NVMF_INTERNAL | WEFT_NVMF_DNR))
+		count_full(nw, e);
 	if (metrics_me == NULL || e->opcode >= sizeof(nvmf_ops) / sizeof(nvmf_ops[0]) ||
 	    nvmf_ops[e->opcode].name == NULL)
 		return;

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import zlib
 
 from test_control import Controlled
 from test_offline import edit, until
@@ -367,6 +368,20 @@ def test_reservations():
     a.ok("connect")
     assert a.ok("report", 1)[:6] == ["gen", "0", "type", "0", "hosts", "0"]
     t.push(path("n7.short"), "disk", port=2)
+    # registrations of hosts that are gone fill the table
+    a.ok("resv", REGISTER, PERSIST, 0, 17)
+    a.end()
+    assert t.term() == 0
+    with open(kept, "rb") as f:
+        head = bytearray(f.read()[:48])
+    head[32:36] = (64).to_bytes(4, "little")
+    text = bytes(head) + b"".join(bytes([i + 1] * 16) + (i + 1).to_bytes(8, "little") for i in range(64))
+    with open(kept, "wb") as f:
+        f.write(text + zlib.crc32(text).to_bytes(4, "little"))
+    a = Host(t.start())
+    a.ok("connect")
+    assert a.ask("resv", REGISTER, PERSIST, 0, 17)[0] == 0x4006
+    until(t, f"host {HOST} cannot register: too many hosts are registered; to clear them, stop the target, remove {kept}, and start")
     a.end()
     assert t.term() == 0
 
