@@ -146,34 +146,40 @@ resv_let_go(struct nvmf_slot *s)
 
 /** Set Features of all namespaces: hold the next one. False: there are no more. */
 static bool
-resv_next_ns(struct nvmf_slot *s, uint16_t *status)
+resv_next_ns(struct nvmf_slot *s)
 {
 	const struct weft_nvmf_subsys *sub = s->queue->ctrl->subsys;
+	uint16_t status = WEFT_NVMF_OK;
 
-	if (s->queue->qid > 0 || s->sqe.nsid != WEFT_NVMF_NSID_ALL || *status != WEFT_NVMF_OK)
+	if (s->queue->qid > 0 || s->sqe.nsid != WEFT_NVMF_NSID_ALL)
 		return false;
-	if (s->ns != NULL)
-		resv_let_go(s);
-	while (s->step < sub->max_nsid) {
-		if (nvmf_ns_active(sub, ++s->step) == NULL)
-			continue;
-		*status = nvmf_ns_hold_at(s, s->step);
-		return *status == WEFT_NVMF_OK;
-	}
-	return false;
+	do {
+		s->mark = s->mark == WEFT_NVMF_OK ? status : s->mark;
+		if (s->ns != NULL)
+			resv_let_go(s);
+		while (s->step < sub->max_nsid && nvmf_ns_active(sub, s->step + 1) == NULL)
+			s->step++;
+		if (s->step == sub->max_nsid)
+			return false;
+		s->step++;
+		status = s->aborted ? WEFT_NVMF_ABORTED : nvmf_ns_hold_at(s, s->step);
+	} while (status != WEFT_NVMF_OK);
+	return true;
 }
 
-/** It has its result. */
+/** It has its result: that of all namespaces is the first error. */
 static void
 resv_result(struct nvmf_slot *s, uint16_t status)
 {
 	s->resv_step = NVMF_STEP_NONE;
-	while (resv_next_ns(s, &status)) {
+	s->mark = s->mark == WEFT_NVMF_OK ? status : s->mark;
+	while (resv_next_ns(s)) {
 		if (!resv_try(s, &status))
 			return;
 		s->resv_step = NVMF_STEP_NONE;
+		s->mark = s->mark == WEFT_NVMF_OK ? status : s->mark;
 	}
-	nvmf_complete(s, status);
+	nvmf_complete(s, (uint16_t)s->mark);
 }
 
 void
@@ -181,6 +187,7 @@ nvmf_resv_run(struct nvmf_slot *s)
 {
 	uint16_t status = WEFT_NVMF_OK;
 
+	s->mark = WEFT_NVMF_OK;
 	if (s->ns == NULL || resv_try(s, &status))
 		resv_result(s, status);
 }

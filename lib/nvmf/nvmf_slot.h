@@ -72,7 +72,7 @@ struct nvmf_slot {
 	uint64_t at_bytes;             /**< long work: how far it has come */
 	uint32_t step;
 	/** Flush: the changes that it covers. Dataset Management: how many flushes were lost when
-	 * its first range was done. */
+	 * its first range was done. Reservations: the first error of its namespaces. */
 	uint64_t mark;
 	uint64_t began_ns, memory_ns, data_ns;         /**< by the group's clock */
 	void (*done)(struct nvmf_slot *s, int status); /**< of the operation under way */

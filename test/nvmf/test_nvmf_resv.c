@@ -1007,6 +1007,20 @@ test_features(void)
 		CHECK_EQ(weft_nvmf_group_attach(n.group[g], n.subsys, 3, n.vol.chan[g]), 0);
 	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, WEFT_NVMF_NSID_ALL, 1), 0);
 	CHECK(kept_persists());
+	/* of all: one that cannot be set does not keep the others from it, and is told of */
+	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, WEFT_NVMF_NSID_ALL, 0), 0);
+	CHECK(!kept_persists());
+	CHECK_EQ(weft_nvmf_group_detach(n.group[0], n.subsys, 1), 0);
+	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, WEFT_NVMF_NSID_ALL, 1),
+	         WEFT_NVMF_NS_NOT_READY);
+	CHECK(kept_persists());
+	CHECK_EQ(weft_nvmf_group_attach(n.group[0], n.subsys, 1, n.vol.chan[0]), 0);
+	owner.fail = -EIO;
+	owner.changes = 0;
+	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, WEFT_NVMF_NSID_ALL, 0),
+	         WEFT_NVMF_INTERNAL);
+	CHECK_EQ(owner.changes, 2);
+	owner.fail = 0;
 	for (unsigned int g = 0; g < NV_GROUPS; g++)
 		CHECK_EQ(weft_nvmf_group_detach(n.group[g], n.subsys, 3), 0);
 	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), 0);
