@@ -117,6 +117,8 @@ class Draw:
         done = self.interrupt()
         if done and not self.push:
             os.unlink(self.out)
+            if self.victim == "target":
+                t.start()
             return 0
         want = None
         if not self.push:

@@ -490,5 +490,5 @@ def test_without():
     assert t.term() == 0
 
 
-main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations, test_reservation_while_added, test_two_targets,
-      test_without])
+main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations,
+      test_reservation_while_added, test_two_targets, test_without])

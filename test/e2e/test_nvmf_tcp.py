@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 from lan import LanTarget, enter, sh  # noqa: E402
 from test_offline import edit, until  # noqa: E402
 from test_visible import Telemetry  # noqa: E402
-from weft_e2e import APPS, Skip, main, path, run  # noqa: E402
+from weft_e2e import APPS, main, path, run  # noqa: E402
 
 NQN = "nqn.2026-01.org.example:disk"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"

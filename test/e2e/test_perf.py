@@ -862,8 +862,10 @@ def test_perf_refusals():
     s.kill()
     s.wait()
     other = subprocess.Popen([app("weft-ping"), "-s", "-p", "18515", "--dev", memif(0, "server", sock), "--address", "10.0.0.1/24"],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
     PROCS.append(other)
+    line = other.stdout.readline()
+    assert "waiting" in line, line
     rc, out, err = run([app("weft-perf"), "write", "-n", "100", *at])
     assert rc == 1 and "10.0.0.1:18515: write bandwidth of 65536 octets: " in err, (rc, out, err)
     assert "no weft-perf server of this version (it must be " in err, (rc, out, err)

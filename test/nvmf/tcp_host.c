@@ -229,7 +229,7 @@ th_on_data(struct th_q *q, const uint8_t *pdu, uint32_t plen)
 	memcpy(c->data + off, pdu + pdu[3], len);
 	c->moved_bytes += len;
 	CHECK_EQ((pdu[1] & NVMF_TCP_LAST) != 0, c->moved_bytes == c->bytes);
-	q->datas++;
+	q->data_pdus++;
 	if ((pdu[1] & NVMF_TCP_SUCCESS) != 0) {
 		const struct weft_nvmf_cqe ok = {0};
 

@@ -63,7 +63,7 @@ struct th_q {
 	uint32_t echo_bytes;
 	uint16_t cntlid;
 	uint64_t result;
-	unsigned int r2ts, datas, successes;
+	unsigned int r2ts, data_pdus, successes;
 	/** The next PDU that is sent has a wrong digest. */
 	bool spoil_head, spoil_data;
 	struct th_cmd cmd[TH_CMDS];
