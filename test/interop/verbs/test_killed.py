@@ -22,15 +22,20 @@ DRAWS = int(os.environ.get("WEFT_TEST_DRAWS", "200"))
 SERVE, ASK = ["rping", "-s", "-C", "100000000"], ["rping", "-c", "-v", "-V", "-C", "100000000", "-a", SERVER]
 
 
-def left_behind(pids):
-    """Files in shared memory and in DPDK's folders, and sockets, that carry the ids of these processes; with their names."""
+def names():
+    """The files in shared memory and in DPDK's folders, and the sockets."""
     here = set()
     for folder in ("/dev/shm", "/run/dpdk", "/run/user", "/tmp/dpdk"):
         for at, _, files in os.walk(folder):
             here |= {os.path.join(at, f) for f in files}
     with open("/proc/net/unix", encoding="ascii", errors="replace") as f:
         here |= {line.split()[-1] for line in f}
-    return sorted(x for x in here if any(re.search(rf"(?<!\d){p}(?!\d)", x) for p in pids))
+    return here
+
+
+def left_behind(before, pids):
+    """New names that carry the ids of these processes. An old one may have the id of a process that ended long ago."""
+    return sorted(x for x in names() - before if any(re.search(rf"(?<!\d){p}(?!\d)", x) for p in pids))
 
 
 def group(e):
@@ -49,6 +54,7 @@ def gone(e):
 
 def draw_one(build, draw, victim, at, again):
     """One pair, of which one end is killed at a time after its start."""
+    before = names()
     with rig.Rig(build) as r:
         s = r.server(SERVE)
         c = r.client(["stdbuf", "-oL", *ASK])
@@ -70,13 +76,15 @@ def draw_one(build, draw, victim, at, again):
                 rc = n.wait(40)
                 check(rc == 0 or other.p.poll() is not None or "DISCONNECT" in other.out + other.err, f"exit status {rc}", n, other)
                 other.kill()
+            else:
+                other.wait(40)
         else:
             other.wait(40)
             said = other.out + other.err
             check("DISCONNECT EVENT" in said or (not talked and re.search("CM_EVENT|cma event|error", said, re.I)),
                   "the other end did not hear of it", other)
         gone(other)
-        left = left_behind([e.p.pid for e in r.ends])
+        left = left_behind(before, [e.p.pid for e in r.ends])
         check(not left, f"left behind: {left}")
         if again:
             # The port is free: the file of its socket, which a killed server leaves, is no obstacle.
