@@ -31,9 +31,11 @@ def build(cache):
 class Guest(Machine):
     """A guest behind a tap of a namespace. The tap's other end is for one of our ports."""
 
-    def __init__(self, world, ns, cache, logs, mtu=1500, initrd=None, nvdimm=None, modules="siw"):
+    def __init__(self, world, ns, cache, logs, mtu=1500, initrd=None, nvdimm=None, modules="siw", processors=PROCESSORS,
+                 second=False):
         """initrd: used instead of the cache's. nvdimm: a file that is the guest's persistent memory, a multiple of 128
-        MiB long. modules: the purpose of the guest."""
+        MiB long. modules: the purpose of the guest. processors: QEMU's -smp. second: it has eth1,
+        too, which is down; its tap is dev2."""
         self.modules = modules
         self.dev = f"wq{world.tag % 1000000}"
         tap(world, ns, self.dev, mtu)
@@ -48,7 +50,12 @@ class Guest(Machine):
                    "-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={mtu}{features}",
                    "-device", "virtio-serial-pci", "-chardev", f"socket,id=c0,path={world.tmp}/shell,server=on,wait=off",
                    "-device", "virtserialport,chardev=c0,name=weft", *dimm]
-        super().__init__(world, ns, cache, logs, devices=devices, machine=machine, processors=PROCESSORS, memory=memory,
+        if second:
+            self.dev2 = f"wr{world.tag % 1000000}"
+            tap(world, ns, self.dev2, mtu)
+            devices += ["-netdev", f"tap,id=n1,ifname={self.dev2},script=no,downscript=no,vhost=off",
+                        "-device", f"virtio-net-pci,netdev=n1,mac=52:54:00:77:00:02,romfile=,host_mtu={mtu}{features}"]
+        super().__init__(world, ns, cache, logs, devices=devices, machine=machine, processors=processors, memory=memory,
                          append=f"weft.modules={modules} weft.ip4={K4}/24 weft.ip6={K6}/64 weft.mtu={mtu}", initrd=initrd)
 
     def wait_up(self, timeout=110):
