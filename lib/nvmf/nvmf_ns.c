@@ -37,8 +37,10 @@ nvmf_ns_hold_at(struct nvmf_slot *s, uint32_t nsid)
 
 	if (nsid == 0 || nsid > sub->max_nsid)
 		return NVMF_NEVER(WEFT_NVMF_INVALID_NS);
+	/* A host that has the namespace by another path, or from before a restart, has not looked
+	 * yet what there is: its command is right, on the other path. */
 	if (ns == NULL)
-		return NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
+		return sub->ana.on ? WEFT_NVMF_ANA_NO_ACCESS : NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
 	atomic_fetch_add_explicit(&ns->at[g].under_way, 1, memory_order_seq_cst);
 	if (!atomic_load_explicit(&ns->active, memory_order_seq_cst) || ns->at[g].chan == NULL ||
 	    ns->at[g].leaving) {

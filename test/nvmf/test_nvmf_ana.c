@@ -239,6 +239,32 @@ test_backend(void)
 	end();
 }
 
+/** A namespace that this target does not have, and that the host knows from another path, or from
+ * before a restart of this target: it is told to use the other path, and not that its command is
+ * wrong, which its file system would take for a fault of the disk. */
+static void
+test_not_here(void)
+{
+	struct weft_nvmf_sqe sqe;
+
+	begin(WEFT_NVMF_ANA_OPTIMIZED);
+	for (unsigned int g = 0; g < NV_GROUPS; g++)
+		CHECK_EQ(weft_nvmf_group_detach(n.group[g], n.subsys, 1), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 1), 0);
+	CHECK_EQ(rd(), WEFT_NVMF_ANA_NO_ACCESS);
+	sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 1, 0, 0, 0);
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), WEFT_NVMF_ANA_NO_ACCESS);
+	sqe = nv_sqe(WEFT_NVMF_IO_FLUSH, 9, 0, 0, 0);
+	CHECK_EQ(nv_do(&io, &sqe, NULL, 0), NEVER(WEFT_NVMF_INVALID_NS));
+	end();
+	begin(WEFT_NVMF_ANA_OFF);
+	for (unsigned int g = 0; g < NV_GROUPS; g++)
+		CHECK_EQ(weft_nvmf_group_detach(n.group[g], n.subsys, 1), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 1), 0);
+	CHECK_EQ(rd(), NEVER(WEFT_NVMF_INVALID_FIELD));
+	end();
+}
+
 /** Its device is gone before the groups let go of it: what a command is told is what log page 0Ch
  * allows. */
 static void
@@ -349,4 +375,5 @@ test_numbers(void)
 
 WEFT_TEST_MAIN({"without it", test_off}, {"identify", test_identify}, {"log page 0Ch", test_log},
                {"states and events", test_states}, {"the volume goes and comes back", test_backend},
-               {"the device is gone", test_device}, {"numbers of controllers", test_numbers})
+               {"no such namespace here", test_not_here}, {"the device is gone", test_device},
+               {"numbers of controllers", test_numbers})
