@@ -26,7 +26,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from kernel_net import W4, check  # noqa: E402
+from kernel_net import W4, Fail, check  # noqa: E402
 from run_nvmf import BY, CONF, FAULTS, HOST, NQN, ROUNDS, no_errors  # noqa: E402
 from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 from guest import pack  # noqa: E402
@@ -269,12 +269,24 @@ def moved(rig):
     no_errors(rig)
 
 
+def taken_over(t):
+    """The kernel takes io_uring's files from a killed process a moment after its end: until then the file is locked."""
+    end = time.monotonic() + 5
+    while True:
+        try:
+            return t.ctl("online", "disk")
+        except Fail as e:
+            if "is in use" not in str(e) or time.monotonic() > end:
+                raise
+        time.sleep(0.05)
+
+
 def killed(rig):
     """The active target is killed, the other one takes the volume; the first one comes back as the stand-by."""
     for of, to in ((0, 1), (1, 0)):
         t0 = time.monotonic()
         rig.targets[of].end(signal.SIGKILL)
-        rig.targets[to].ctl("online", "disk")
+        taken_over(rig.targets[to])
         goes_on(rig, t0, f"target {of} killed")
         rig.targets[of].start()
         rig.wait("[ $(cat /sys/class/nvme/nvme*/state | grep -c live) = 2 ]", "the path does not come back")
