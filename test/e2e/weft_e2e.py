@@ -122,7 +122,8 @@ class Target:
                 break
             time.sleep(0.01)
         if ok:
-            raise AssertionError(f"target did not become ready: {text[-2000:]}")
+            rc = self.proc.poll()
+            raise AssertionError(f"target did not become ready, {'in 20 s' if rc is None else f'and ended with {rc}'}: {text[-2000:]}")
         return self
 
     def kill(self):
