@@ -136,11 +136,42 @@ wv_async_forget(struct ibv_context *context, struct ibv_cq *cq, struct ibv_qp *q
 		free(n);
 }
 
+/**
+ * Under the lock of the context's queue, which wv_async_forget() takes before the destruction of an
+ * object looks at the count.
+ */
+static bool
+async_taken(struct wv_fdq_node *n)
+{
+	const struct ibv_async_event *ev = &((struct async_node *)(void *)n)->ev;
+
+	switch (async_kind(ev->event_type)) {
+	case ASYNC_CQ:
+		pthread_mutex_lock(&ev->element.cq->mutex);
+		wv_cq(ev->element.cq)->async_reported++;
+		pthread_mutex_unlock(&ev->element.cq->mutex);
+		break;
+	case ASYNC_QP:
+		pthread_mutex_lock(&ev->element.qp->mutex);
+		wv_qp(ev->element.qp)->async_reported++;
+		pthread_mutex_unlock(&ev->element.qp->mutex);
+		break;
+	case ASYNC_SRQ:
+		pthread_mutex_lock(&ev->element.srq->mutex);
+		wv_srq(ev->element.srq)->async_reported++;
+		pthread_mutex_unlock(&ev->element.srq->mutex);
+		break;
+	case ASYNC_OTHER:
+		break;
+	}
+	return false;
+}
+
 WV_API int
 ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	struct wv_fdq_node *n;
-	int rc = wv_fdq_wait(&wv_context(context)->async, &n);
+	int rc = wv_fdq_wait(&wv_context(context)->async, async_taken, &n);
 
 	if (rc < 0) {
 		errno = -rc;
@@ -148,25 +179,6 @@ ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 	}
 	*event = ((struct async_node *)(void *)n)->ev;
 	free(n);
-	switch (async_kind(event->event_type)) {
-	case ASYNC_CQ:
-		pthread_mutex_lock(&event->element.cq->mutex);
-		wv_cq(event->element.cq)->async_reported++;
-		pthread_mutex_unlock(&event->element.cq->mutex);
-		break;
-	case ASYNC_QP:
-		pthread_mutex_lock(&event->element.qp->mutex);
-		wv_qp(event->element.qp)->async_reported++;
-		pthread_mutex_unlock(&event->element.qp->mutex);
-		break;
-	case ASYNC_SRQ:
-		pthread_mutex_lock(&event->element.srq->mutex);
-		wv_srq(event->element.srq)->async_reported++;
-		pthread_mutex_unlock(&event->element.srq->mutex);
-		break;
-	case ASYNC_OTHER:
-		break;
-	}
 	return 0;
 }
 

@@ -26,7 +26,5 @@ void wv_async_forget(struct ibv_context *context, struct ibv_cq *cq, struct ibv_
 
 /** An armed queue has a completion: tell its channel. Under the engine's lock. */
 void wv_channel_fire(struct wv_cq *c);
-/** The program has taken an event of the queue; another one may be left. */
-void wv_channel_again(struct wv_cq *c);
 
 #endif /* WEFT_APPS_VERBS_ASYNC_H */

@@ -154,6 +154,24 @@ wv_channel_fire(struct wv_cq *c)
 	wv_fdq_put_again(&ch->q, &c->node, &c->more);
 }
 
+/**
+ * Under the lock of the channel's queue, which ibv_destroy_cq() takes before it looks at the count.
+ */
+static bool
+channel_taken(struct wv_fdq_node *n)
+{
+	struct wv_cq *c = wv_container_of(n, struct wv_cq, node);
+
+	pthread_mutex_lock(&c->ibv.mutex);
+	c->comp_reported++;
+	pthread_mutex_unlock(&c->ibv.mutex);
+	/* An event that came meanwhile. */
+	if (c->more == 0)
+		return false;
+	c->more--;
+	return true;
+}
+
 WV_API int
 ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
@@ -163,29 +181,16 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 	int rc;
 
 	channel_catch_up(ch);
-	rc = wv_fdq_wait(&ch->q, &n);
+	rc = wv_fdq_wait(&ch->q, channel_taken, &n);
 	if (rc < 0) {
 		errno = -rc;
 		return -1;
 	}
 	wv_set_waiting(false);
 	c = wv_container_of(n, struct wv_cq, node);
-	pthread_mutex_lock(&c->ibv.mutex);
-	c->comp_reported++;
-	pthread_mutex_unlock(&c->ibv.mutex);
 	*cq = &c->ibv;
 	*cq_context = c->ibv.cq_context;
-	/* An event that came meanwhile. */
-	wv_channel_again(c);
 	return 0;
-}
-
-void
-wv_channel_again(struct wv_cq *c)
-{
-	struct wv_channel *ch = (struct wv_channel *)(void *)c->ibv.channel;
-
-	wv_fdq_requeue(&ch->q, &c->node, &c->more);
 }
 
 WV_API void

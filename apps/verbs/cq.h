@@ -50,7 +50,7 @@ struct wv_cq {
 	LIST_ENTRY(wv_cq) of_channel;
 	uint64_t serial;         /**< no other queue of the process has it */
 	struct wv_fdq_node node; /**< in the channel's queue */
-	uint32_t more;           /**< events beside the one queued */
+	uint32_t more;           /**< events beside the one queued, under its lock */
 	uint32_t comp_reported;  /**< events that the program has taken */
 	uint32_t async_reported; /**< likewise */
 	struct wv_cqe now;       /**< of an extended queue: the completion being read */

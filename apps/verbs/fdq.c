@@ -82,19 +82,6 @@ wv_fdq_put_again(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more)
 	fdq_unlock(q, old);
 }
 
-void
-wv_fdq_requeue(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more)
-{
-	int old;
-
-	old = fdq_lock(q);
-	if (*more > 0 && !n->queued) {
-		(*more)--;
-		fdq_append(q, n);
-	}
-	fdq_unlock(q, old);
-}
-
 /** Under the lock. */
 static void
 fdq_remove(struct wv_fdq *q, struct wv_fdq_node *n)
@@ -108,18 +95,27 @@ fdq_remove(struct wv_fdq *q, struct wv_fdq_node *n)
 	}
 }
 
-struct wv_fdq_node *
-wv_fdq_take(struct wv_fdq *q)
+static struct wv_fdq_node *
+fdq_take(struct wv_fdq *q, wv_fdq_taken_fn *taken)
 {
 	struct wv_fdq_node *n;
 	int old;
 
 	old = fdq_lock(q);
 	n = TAILQ_FIRST(&q->nodes);
-	if (n != NULL)
+	if (n != NULL) {
 		fdq_remove(q, n);
+		if (taken != NULL && taken(n))
+			fdq_append(q, n);
+	}
 	fdq_unlock(q, old);
 	return n;
+}
+
+struct wv_fdq_node *
+wv_fdq_take(struct wv_fdq *q)
+{
+	return fdq_take(q, NULL);
 }
 
 bool
@@ -166,7 +162,7 @@ wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const v
 }
 
 int
-wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out)
+wv_fdq_wait(struct wv_fdq *q, wv_fdq_taken_fn *taken, struct wv_fdq_node **out)
 {
 	int flags, rc;
 
@@ -174,13 +170,13 @@ wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out)
 	if (wv_engine_orphan())
 		return -EPERM;
 	for (;;) {
-		*out = wv_fdq_take(q);
+		*out = fdq_take(q, taken);
 		if (*out != NULL)
 			return 0;
 		flags = fcntl(q->fd, F_GETFL);
 		if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
 			wv_progress();
-			*out = wv_fdq_take(q);
+			*out = fdq_take(q, taken);
 			return *out != NULL ? 0 : -EAGAIN;
 		}
 		rc = wv_wait_readable(q->fd);

@@ -32,8 +32,6 @@ void wv_fdq_fini(struct wv_fdq *q);
 void wv_fdq_put(struct wv_fdq *q, struct wv_fdq_node *n);
 /** Append a node, or count it in *more if it is queued already. */
 void wv_fdq_put_again(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more);
-/** The node was taken: append it again if *more was counted meanwhile. */
-void wv_fdq_requeue(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more);
 /** Remove the first node; NULL: there is none. */
 struct wv_fdq_node *wv_fdq_take(struct wv_fdq *q);
 /** Remove a node wherever it is. False: it is not queued. */
@@ -45,9 +43,14 @@ struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 bool (*match)(const struct wv_fdq_node *n, const void *arg),
                                 const void *arg);
 /**
+ * The node was removed, and the lock is still held: the thread that destroys the node's object sees
+ * it queued, or sees what this function has counted. True: append the node again.
+ */
+typedef bool wv_fdq_taken_fn(struct wv_fdq_node *n);
+/**
  * Wait for a node and remove it, as read(2) of the kernel's descriptor would. 0, -EAGAIN if the
  * program has set O_NONBLOCK, -EINTR, -EPERM in a child of fork().
  */
-int wv_fdq_wait(struct wv_fdq *q, struct wv_fdq_node **out);
+int wv_fdq_wait(struct wv_fdq *q, wv_fdq_taken_fn *taken, struct wv_fdq_node **out);
 
 #endif /* WEFT_APPS_VERBS_FDQ_H */

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -923,6 +924,61 @@ case_threads(void)
 	done("two threads of one completion queue: each hears of what the other has taken");
 }
 
+static atomic_uint race_events; /**< taken by both threads */
+
+static void *
+race_thread(void *arg)
+{
+	struct ibv_cq *cq;
+	void *user;
+
+	while (ibv_get_cq_event(arg, &cq, &user) == 0) {
+		MUST(user == arg);
+		atomic_fetch_add(&race_events, 1);
+		ibv_ack_cq_events(cq, 1);
+	}
+	return NULL;
+}
+
+/**
+ * Queues are destroyed while two threads take their events. What goes wrong shows in a build with
+ * AddressSanitizer.
+ */
+static void
+case_race(void)
+{
+	struct rdma_cm_id *id = client_id();
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(id->verbs);
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_recv_wr wr = {.num_sge = 0}, *bad;
+	pthread_t threads[2];
+	struct timespec start, now;
+
+	MUST(ch != NULL);
+	for (unsigned int i = 0; i < 2; i++)
+		MUST(pthread_create(&threads[i], NULL, race_thread, ch) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		struct ibv_qp_init_attr attr = plain();
+		struct ibv_qp *qp;
+
+		attr.send_cq = attr.recv_cq = ibv_create_cq(id->verbs, DEPTH, ch, ch, 0);
+		MUST(attr.recv_cq != NULL && ibv_req_notify_cq(attr.recv_cq, 0) == 0);
+		qp = ibv_create_qp(id->pd, &attr);
+		MUST(qp != NULL && ibv_post_recv(qp, &wr, &bad) == 0);
+		MUST(ibv_modify_qp(qp, &err, IBV_QP_STATE) == 0 && ibv_destroy_qp(qp) == 0);
+		for (volatile int k = rand() % 20000; k > 0; k--)
+			;
+		MUST(ibv_destroy_cq(attr.recv_cq) == 0);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - start.tv_sec < 4 || atomic_load(&race_events) == 0);
+	for (unsigned int i = 0; i < 2; i++)
+		MUST(pthread_cancel(threads[i]) == 0 && pthread_join(threads[i], NULL) == 0);
+	MUST(ibv_destroy_comp_channel(ch) == 0);
+	rdma_destroy_ep(id);
+	done("queues that are destroyed while other threads take their events");
+}
+
 static void
 case_extended(void)
 {
@@ -1282,7 +1338,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..18\n");
+	printf("1..19\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1294,6 +1350,7 @@ main(int argc, char **argv)
 	case_channel();
 	case_slow();
 	case_threads();
+	case_race();
 	case_extended();
 	case_flush();
 	case_regions();
