@@ -67,7 +67,7 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 	if (wv_engine_orphan())
 		return 0;
 	wv_lock();
-	rc = weft_pd_dealloc(p->pd);
+	rc = p->users > 0 ? -EBUSY : weft_pd_dealloc(p->pd);
 	wv_unlock();
 	if (rc == 0)
 		free(p);

@@ -12,6 +12,7 @@
 struct wv_pd {
 	struct ibv_pd ibv;
 	struct weft_pd *pd;
+	uint32_t users; /**< QPs, which weft may not have: wv_qp_abort(). Under the engine's lock */
 };
 
 struct wv_mr {

@@ -70,6 +70,17 @@ qp_release(struct wv_qp *q)
 	q->wcq = NULL;
 }
 
+/** What the QP is made of is in use, or no longer, by so many. Under the engine's lock. */
+static void
+qp_use(struct wv_qp *q, int by)
+{
+	q->scq->users += (uint32_t)by;
+	q->rcq->users += (uint32_t)by;
+	wv_pd(q->ibv.pd)->users += (uint32_t)by;
+	if (q->srq != NULL)
+		q->srq->users += (uint32_t)by;
+}
+
 /* ---- Creation ---- */
 
 static int
@@ -142,8 +153,7 @@ wv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 		rc = qp_renew(q);
 		if (rc == 0) {
 			wv_qp_enlist(q);
-			q->scq->users++;
-			q->rcq->users++;
+			qp_use(q, 1);
 		}
 		wv_unlock();
 	}
@@ -201,8 +211,7 @@ ibv_destroy_qp(struct ibv_qp *qp)
 	wv_qp_unlist(q);
 	wv_cq_clean(q->scq, qp->qp_num);
 	wv_cq_clean(q->rcq, qp->qp_num);
-	q->scq->users--;
-	q->rcq->users--;
+	qp_use(q, -1);
 	wv_unlock();
 	wv_async_forget(qp->context, NULL, qp, NULL);
 	pthread_mutex_lock(&qp->mutex);

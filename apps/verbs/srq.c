@@ -145,7 +145,7 @@ ibv_destroy_srq(struct ibv_srq *srq)
 	if (wv_engine_orphan())
 		return 0;
 	wv_lock();
-	rc = weft_srq_destroy(s->srq);
+	rc = s->users > 0 ? -EBUSY : weft_srq_destroy(s->srq);
 	wv_unlock();
 	if (rc < 0)
 		return -rc;

@@ -15,6 +15,7 @@ struct wv_srq {
 	uint32_t depth;  /**< places in weft's queue, more than max_wr, to grow into */
 	uint32_t max_wr; /**< what the program may post */
 	uint32_t max_sge;
+	uint32_t users; /**< QPs, which weft may not have: wv_qp_abort(). Under the engine's lock */
 	uint32_t async_reported;
 };
 

@@ -1248,6 +1248,34 @@ case_fork(void)
 	     "exec()");
 }
 
+/** In error before it was connected: what it was made of is still in use. */
+static void
+case_users(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 16, .max_sge = 1}};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR}, reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *id = client_id();
+	struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
+	struct ibv_qp *qp;
+
+	MUST(pd != NULL);
+	attr.send_cq = attr.recv_cq = ibv_create_cq(id->verbs, DEPTH, NULL, NULL, 0);
+	attr.srq = ibv_create_srq(pd, &sa);
+	MUST(attr.recv_cq != NULL && attr.srq != NULL);
+	qp = ibv_create_qp(pd, &attr);
+	MUST(qp != NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		MUST(ibv_modify_qp(qp, i % 2 == 0 ? &err : &reset, IBV_QP_STATE) == 0);
+		MUST(ibv_destroy_srq(attr.srq) == EBUSY && ibv_dealloc_pd(pd) == EBUSY);
+		MUST(ibv_destroy_cq(attr.recv_cq) == EBUSY);
+	}
+	MUST(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(attr.srq) == 0);
+	MUST(ibv_dealloc_pd(pd) == 0 && ibv_destroy_cq(attr.recv_cq) == 0);
+	rdma_destroy_ep(id);
+	done("a queue pair in error keeps its domain and its queues in use");
+}
+
 static void
 case_refused(void)
 {
@@ -1338,7 +1366,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..19\n");
+	printf("1..20\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1355,6 +1383,7 @@ main(int argc, char **argv)
 	case_flush();
 	case_regions();
 	case_fork();
+	case_users();
 	case_refused();
 	case_rejected();
 	case_ports();
