@@ -21,8 +21,11 @@ struct async_node {
 static void
 async_put(struct ibv_context *context, const struct ibv_async_event *ev)
 {
-	struct async_node *n = calloc(1, sizeof(*n));
+	struct async_node *n;
 
+	if (wv_context(context)->closed)
+		return;
+	n = calloc(1, sizeof(*n));
 	/* Without memory the event is lost; the state of the object tells the same. */
 	if (n == NULL)
 		return;

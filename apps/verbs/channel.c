@@ -4,6 +4,7 @@
 #include "api.h"
 #include "async.h"
 #include "cq.h"
+#include "device.h"
 #include "engine.h"
 
 #include <errno.h>
@@ -116,6 +117,7 @@ ibv_create_comp_channel(struct ibv_context *context)
 	ch->ibv.fd = ch->q.fd;
 	pthread_mutex_init(&ch->cqs_lock, NULL);
 	LIST_INIT(&ch->cqs);
+	wv_context_hold(context);
 	return &ch->ibv;
 }
 
@@ -134,6 +136,7 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 		return EBUSY;
 	wv_fdq_fini(&ch->q);
 	pthread_mutex_destroy(&ch->cqs_lock);
+	wv_context_put(channel->context);
 	free(ch);
 	return 0;
 }

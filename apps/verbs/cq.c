@@ -52,6 +52,7 @@ wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user, struct ibv_comp
 	c->ibv.cqe = (int)cqe;
 	pthread_mutex_init(&c->ibv.mutex, NULL);
 	pthread_cond_init(&c->ibv.cond, NULL);
+	wv_context_hold(context);
 	if (channel != NULL) {
 		pthread_mutex_lock(&context->mutex);
 		channel->refcnt++;
@@ -138,6 +139,7 @@ ibv_destroy_cq(struct ibv_cq *cq)
 	pthread_mutex_destroy(&cq->mutex);
 	pthread_cond_destroy(&cq->cond);
 	pthread_spin_destroy(&c->lock);
+	wv_context_put(cq->context);
 	free(c->ring);
 	free(c);
 	return 0;

@@ -9,6 +9,7 @@
 #include "config.h"
 #include "engine.h"
 #include "port_link.h"
+#include "qp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ ibv_open_device(struct ibv_device *dev)
 	c->vctx.context.cmd_fd = -1;
 	c->vctx.context.async_fd = c->async.fd;
 	c->vctx.context.num_comp_vectors = 1;
+	c->users = 1;
 	pthread_mutex_init(&c->vctx.context.mutex, NULL);
 	wv_calls_set(&c->vctx);
 	wv_lock();
@@ -111,12 +113,15 @@ ibv_close_device(struct ibv_context *context)
 
 	if (wv_engine_orphan())
 		return 0;
+	/* As the kernel does, which destroys the objects of the context. Here the program still has
+	 * the memory of its objects, which are dead. */
 	wv_lock();
+	c->closed = true;
 	wv_async_leave(c);
+	wv_fdq_close(&c->async);
+	wv_qp_abort_all(context);
 	wv_unlock();
-	wv_fdq_fini(&c->async);
-	pthread_mutex_destroy(&context->mutex);
-	free(c);
+	wv_context_put(context);
 	return 0;
 }
 

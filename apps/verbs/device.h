@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/queue.h>
 
 #include "fdq.h"
@@ -23,6 +25,8 @@
 struct wv_context {
 	TAILQ_ENTRY(wv_context) link;
 	struct wv_fdq async; /**< asynchronous events, which the descriptor async_fd tells of */
+	atomic_uint users;   /**< the program, until it closes the context, and each object of it */
+	bool closed;         /**< by the program. Under the engine's lock */
 	struct verbs_context vctx;
 };
 
@@ -35,6 +39,10 @@ wv_context(struct ibv_context *c)
 /** The device's GUID, in network byte order: made from the configuration, so the same at each
  * start. 0: no configuration. */
 __be64 wv_device_guid(void);
+/** An object is made of the context, whose memory stays as long as the object. Any thread. */
+void wv_context_hold(struct ibv_context *context);
+/** The object is gone, or the program has closed the context. The last one frees it. */
+void wv_context_put(struct ibv_context *context);
 /** Fill in the tables of a new context: calls.c. */
 void wv_calls_set(struct verbs_context *v);
 

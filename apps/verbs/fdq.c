@@ -22,9 +22,17 @@ wv_fdq_init(struct wv_fdq *q)
 }
 
 void
-wv_fdq_fini(struct wv_fdq *q)
+wv_fdq_close(struct wv_fdq *q)
 {
 	wv_libc.close(q->fd);
+	q->fd = -1;
+}
+
+void
+wv_fdq_fini(struct wv_fdq *q)
+{
+	if (q->fd >= 0)
+		wv_libc.close(q->fd);
 	pthread_mutex_destroy(&q->lock);
 }
 

@@ -21,11 +21,13 @@ struct wv_fdq_node {
 struct wv_fdq {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, wv_fdq_node) nodes;
-	int fd; /**< an eventfd, closed by wv_fdq_fini() */
+	int fd; /**< an eventfd, closed by wv_fdq_fini(); -1: by wv_fdq_close() */
 };
 
 /** -errno. */
 int wv_fdq_init(struct wv_fdq *q);
+/** Close the descriptor of a queue that is empty and stays so. */
+void wv_fdq_close(struct wv_fdq *q);
 /** The queue is empty or its nodes are not used any more. */
 void wv_fdq_fini(struct wv_fdq *q);
 /** Append a node that is not queued. */

@@ -4,6 +4,7 @@
 #include "mem.h"
 
 #include "api.h"
+#include "device.h"
 #include "engine.h"
 #include "newer.h"
 
@@ -55,6 +56,7 @@ ibv_alloc_pd(struct ibv_context *context)
 		return NULL;
 	}
 	p->ibv.context = context;
+	wv_context_hold(context);
 	return &p->ibv;
 }
 
@@ -69,8 +71,10 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 	wv_lock();
 	rc = p->users > 0 ? -EBUSY : weft_pd_dealloc(p->pd);
 	wv_unlock();
-	if (rc == 0)
+	if (rc == 0) {
+		wv_context_put(pd->context);
 		free(p);
+	}
 	return -rc;
 }
 

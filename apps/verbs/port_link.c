@@ -24,7 +24,7 @@ link_look(void *arg)
 	if (now != up && (now || ever))
 		wv_async_port(now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	if (!now && up && !st.link_returns)
-		wv_qp_abort_all();
+		wv_qp_abort_all(NULL);
 	up = now;
 	ever |= now;
 	(void)weft_alarm_set(wv_engine.worker, LINK_LOOK_US, link_look, NULL, &alarm);

@@ -165,6 +165,7 @@ wv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 	}
 	pthread_mutex_init(&q->ibv.mutex, NULL);
 	pthread_cond_init(&q->ibv.cond, NULL);
+	wv_context_hold(context);
 	attr->cap = q->cap;
 	return &q->ibv;
 }
@@ -221,6 +222,7 @@ ibv_destroy_qp(struct ibv_qp *qp)
 	pthread_mutex_destroy(&qp->mutex);
 	pthread_cond_destroy(&qp->cond);
 	wv_build_fini(q);
+	wv_context_put(qp->context);
 	free(q);
 	return 0;
 }

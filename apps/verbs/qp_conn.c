@@ -106,20 +106,20 @@ qp_quiet(const struct wv_qp *q)
 	return info.unacked_bytes == 0 && info.sq_used == 0;
 }
 
-/**
- * Before weft's QP goes: let what was sent arrive, and both sides close. A program may end as soon
- * as its last Send has completed, which says only that weft has the octets.
- */
 void
-wv_qp_abort_all(void)
+wv_qp_abort_all(const struct ibv_context *context)
 {
 	struct wv_qp *q;
 
 	TAILQ_FOREACH (q, &qps, link)
-		if (q->busy)
+		if (q->busy && (context == NULL || q->ibv.context == context))
 			wv_qp_abort(q);
 }
 
+/**
+ * Before weft's QP goes: let what was sent arrive, and both sides close. A program may end as soon
+ * as its last Send has completed, which says only that weft has the octets.
+ */
 void
 wv_qp_linger(struct wv_qp *q)
 {

@@ -53,6 +53,7 @@ srq_new(struct ibv_pd *pd, void *user, struct ibv_srq_attr *attr)
 		goto fail;
 	}
 	s->ibv.context = pd->context;
+	wv_context_hold(pd->context);
 	s->ibv.srq_context = user;
 	s->ibv.pd = pd;
 	pthread_mutex_init(&s->ibv.mutex, NULL);
@@ -156,6 +157,7 @@ ibv_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_unlock(&srq->mutex);
 	pthread_mutex_destroy(&srq->mutex);
 	pthread_cond_destroy(&srq->cond);
+	wv_context_put(srq->context);
 	free(s);
 	return 0;
 }

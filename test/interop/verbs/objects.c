@@ -1276,6 +1276,41 @@ case_users(void)
 	done("a queue pair in error keeps its domain and its queues in use");
 }
 
+/** As in the kernel, the end of a context is that of its connections. */
+static void
+case_closed(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct end e = {.id = client_id()};
+	struct ibv_qp_init_attr attr = plain();
+	struct ibv_context *ctx = ibv_open_device(list[0]);
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(ctx);
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct rdma_conn_param p = {.responder_resources = 3, .initiator_depth = 5};
+	struct ibv_qp *qp;
+	int fd = ctx->async_fd;
+
+	MUST(pd != NULL && ch != NULL);
+	attr.send_cq = attr.recv_cq = ibv_create_cq(ctx, DEPTH, NULL, ch, 0);
+	MUST(attr.recv_cq != NULL);
+	qp = ibv_create_qp(pd, &attr);
+	MUST(qp != NULL);
+	p.qp_num = qp->qp_num;
+	MUST(rdma_connect(e.id, &p) == 0);
+	MUST(e.id->event->event == RDMA_CM_EVENT_ESTABLISHED);
+	MUST(ibv_req_notify_cq(attr.recv_cq, 0) == 0);
+	MUST(ibv_close_device(ctx) == 0);
+	MUST(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+	MUST(qp->state == IBV_QPS_ERR);
+	usleep(100000);
+	/* of use to no program, and no harm */
+	MUST(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(attr.recv_cq) == 0);
+	MUST(ibv_destroy_comp_channel(ch) == 0 && ibv_dealloc_pd(pd) == 0);
+	rdma_destroy_ep(e.id);
+	ibv_free_device_list(list);
+	done("a context that is closed with a connection: that ends, and no event comes");
+}
+
 static void
 case_refused(void)
 {
@@ -1366,7 +1401,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..20\n");
+	printf("1..21\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1384,6 +1419,7 @@ main(int argc, char **argv)
 	case_regions();
 	case_fork();
 	case_users();
+	case_closed();
 	case_refused();
 	case_rejected();
 	case_ports();
