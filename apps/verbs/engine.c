@@ -25,15 +25,9 @@
 static struct stack stack;
 static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int up_state; /**< 0: not tried; 1: up; -errno: it failed */
-static atomic_int up_pid;   /**< whose the port is; 0: it was not opened */
+static atomic_int up_pid;   /**< whose the port is, or will be; 0: it was not opened */
 static cpu_set_t process_cpus;
 static const struct wv_engine_hooks *hooks;
-
-void
-wv_engine_hook(const struct wv_engine_hooks *h)
-{
-	hooks = h;
-}
 
 /** Whether a server's socket is there, in the file system or in the kernel's table. */
 static bool
@@ -127,12 +121,26 @@ engine_down(void)
 	stack_down(&stack);
 }
 
-/** The port stays the parent's: a child that polls it would take the parent's packets. */
+/**
+ * The port stays the parent's: a child that polls it would take the parent's packets. A thread of
+ * the parent that was opening it is not here, and what it has done is of no use.
+ */
 static void
 engine_in_child(void)
 {
+	(void)pthread_mutex_init(&up_lock, NULL);
+	if (up_pid == 0)
+		return;
 	wv_engine_set_up(false);
 	wv_engine_set_orphan();
+}
+
+void
+wv_engine_hook(const struct wv_engine_hooks *h)
+{
+	hooks = h;
+	/* From the start: another thread may call fork() while the device is opened. */
+	(void)pthread_atfork(NULL, NULL, engine_in_child);
 }
 
 bool
@@ -201,9 +209,6 @@ engine_start(void)
 		fprintf(stderr, "weft: %s\n", s.err);
 		return s.rc;
 	}
-	/* First: another thread may call fork() at any time. */
-	(void)pthread_atfork(NULL, NULL, engine_in_child);
-	up_pid = getpid();
 	wv_engine_set_up(true);
 	(void)atexit(engine_down);
 	return 0;
@@ -218,12 +223,18 @@ wv_engine_up(void)
 		return 0;
 	pthread_mutex_lock(&up_lock);
 	state = atomic_load_explicit(&up_state, memory_order_relaxed);
-	if (state == 0) {
-		int rc = engine_start();
+	if (state == 0 && wv_engine_foreign()) {
+		state = -EPERM;
+	} else if (state == 0) {
+		int rc;
 
+		up_pid = getpid();
+		rc = engine_start();
+		if (rc != 0)
+			up_pid = 0;
 		state = rc == 0 ? 1 : rc;
 		atomic_store_explicit(&up_state, state, memory_order_release);
-	} else if (state == 1 && getpid() != up_pid) {
+	} else if (state == 1 && wv_engine_foreign()) {
 		state = -EPERM;
 	}
 	pthread_mutex_unlock(&up_lock);

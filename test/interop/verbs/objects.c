@@ -5,6 +5,7 @@
  *
  *     objects server ADDRESS             serves clients, one after the other
  *     objects client ADDRESS             runs the cases; prints TAP
+ *     objects fork-in-open -             without a server; its exit status tells
  *
  * The server has a region of BYTES octets. It tells key and address in its private data, and does
  * what a message asks.
@@ -1394,10 +1395,45 @@ case_ports(void)
 	done("listening on port 0, ports in use, addresses of others");
 }
 
+static void *
+open_thread(void *list)
+{
+	(void)ibv_open_device(*(struct ibv_device **)list);
+	return NULL;
+}
+
+/**
+ * fork() while another thread opens the device, which waits for the server of its net_memif: there
+ * is none. The child must not wait for a thread that it does not have.
+ */
+static int
+fork_in_open(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	pthread_t thread;
+	int status;
+	pid_t pid;
+
+	MUST(pthread_create(&thread, NULL, open_thread, list) == 0);
+	usleep(1000000);
+	pid = fork();
+	MUST(pid >= 0);
+	if (pid == 0) {
+		alarm(10);
+		_exit(ibv_open_device(list[0]) == NULL && errno == EPERM ? 0 : 2);
+	}
+	MUST(waitpid(pid, &status, 0) == pid);
+	printf("status of the child: %#x\n", (unsigned int)status);
+	fflush(stdout);
+	_exit(status != 0);
+}
+
 int
 main(int argc, char **argv)
 {
 	MUST(argc == 3);
+	if (strcmp(argv[1], "fork-in-open") == 0)
+		return fork_in_open();
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];

@@ -25,6 +25,9 @@ def main():
         print(c.out, end="")
         for line in (c.err + s.out + s.err).splitlines():
             print("# " + line)
+        r.n += 1  # a socket without a server
+        f = r.client([program, "fork-in-open", "-"])
+        rig.check(f.wait(30) == 0, "a child of fork() during ibv_open_device()", f)
         if rc == 0:
             # What the case of Flush had answered, and what was refused: counted by the peer.
             got = rig.telemetry(s, "/weft/messages,0")
