@@ -54,17 +54,24 @@ fdq_unlock(struct wv_fdq *q, int old)
 	(void)pthread_setcancelstate(old, NULL);
 }
 
+/** Under the lock. Each event is an edge for epoll, as a wake-up of the kernel's is. */
+static void
+fdq_tell(struct wv_fdq *q)
+{
+	const uint64_t one = 1;
+
+	if (wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
+		/* Its counter has room for more events than there can be. */
+	}
+}
+
 /** Under the lock. */
 static void
 fdq_append(struct wv_fdq *q, struct wv_fdq_node *n)
 {
-	const uint64_t one = 1;
-
-	if (TAILQ_EMPTY(&q->nodes) && wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
-		/* Its counter is 0, so there is room. */
-	}
 	TAILQ_INSERT_TAIL(&q->nodes, n, link);
 	n->queued = true;
+	fdq_tell(q);
 }
 
 void
@@ -83,10 +90,12 @@ wv_fdq_put_again(struct wv_fdq *q, struct wv_fdq_node *n, uint32_t *more)
 	int old;
 
 	old = fdq_lock(q);
-	if (n->queued)
+	if (n->queued) {
 		(*more)++;
-	else
+		fdq_tell(q);
+	} else {
 		fdq_append(q, n);
+	}
 	fdq_unlock(q, old);
 }
 
@@ -99,7 +108,7 @@ fdq_remove(struct wv_fdq *q, struct wv_fdq_node *n)
 	TAILQ_REMOVE(&q->nodes, n, link);
 	n->queued = false;
 	if (TAILQ_EMPTY(&q->nodes) && wv_libc.read(q->fd, &drop, sizeof(drop)) < 0) {
-		/* Its counter is 1: it was set with the first node. */
+		/* Its counter is not 0: it was raised with each node. */
 	}
 }
 
@@ -111,10 +120,12 @@ fdq_take(struct wv_fdq *q, wv_fdq_taken_fn *taken)
 
 	old = fdq_lock(q);
 	n = TAILQ_FIRST(&q->nodes);
-	if (n != NULL) {
+	if (n != NULL && taken != NULL && taken(n)) {
+		/* An event that was told of: no edge. */
+		TAILQ_REMOVE(&q->nodes, n, link);
+		TAILQ_INSERT_TAIL(&q->nodes, n, link);
+	} else if (n != NULL) {
 		fdq_remove(q, n);
-		if (taken != NULL && taken(n))
-			fdq_append(q, n);
 	}
 	fdq_unlock(q, old);
 	return n;

@@ -5,7 +5,8 @@
 /**
  * @file A queue of events with a descriptor, which is readable while the queue is not empty. It
  * stands for the descriptors that the kernel gives: of completion channels, of asynchronous events
- * and of connection management. Programs poll and epoll them, and set O_NONBLOCK.
+ * and of connection management. Programs poll and epoll them, and set O_NONBLOCK; with EPOLLET each event
+ * is an edge.
  */
 
 #include <pthread.h>
@@ -45,8 +46,8 @@ struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 bool (*match)(const struct wv_fdq_node *n, const void *arg),
                                 const void *arg);
 /**
- * The node was removed, and the lock is still held: the thread that destroys the node's object sees
- * it queued, or sees what this function has counted. True: append the node again.
+ * The node is taken, and the lock is still held: the thread that destroys the node's object sees
+ * it queued, or sees what this function has counted. True: put the node back, behind the others.
  */
 typedef bool wv_fdq_taken_fn(struct wv_fdq_node *n);
 /**

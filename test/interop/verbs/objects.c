@@ -11,6 +11,7 @@
  * what a message asks.
  */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -1141,6 +1142,34 @@ case_regions(void)
 	done("regions: rights, domains, registered anew");
 }
 
+/** Each event is an edge, as the kernel's wake-up is, whether the one before was taken or not. */
+static void
+case_edges(void)
+{
+	struct sockaddr_in dst = {.sin_family = AF_INET, .sin_port = htons(7)};
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	int ep = epoll_create1(0);
+	struct rdma_cm_id *id[3];
+	struct rdma_cm_event *got;
+
+	MUST(ch != NULL && epoll_ctl(ep, EPOLL_CTL_ADD, ch->fd, &ev) == 0);
+	MUST(inet_pton(AF_INET, to, &dst.sin_addr) == 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		MUST(rdma_create_id(ch, &id[i], NULL, RDMA_PS_TCP) == 0);
+		MUST(rdma_resolve_addr(id[i], NULL, (struct sockaddr *)&dst, 5000) == 0);
+		MUST(epoll_wait(ep, &ev, 1, 10000) == 1);
+		MUST(epoll_wait(ep, &ev, 1, 0) == 0);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		MUST(rdma_get_cm_event(ch, &got) == 0 && got->id == id[i]);
+		MUST(rdma_ack_cm_event(got) == 0 && rdma_destroy_id(id[i]) == 0);
+	}
+	close(ep);
+	rdma_destroy_event_channel(ch);
+	done("each event is an edge of epoll");
+}
+
 /** What a child of fork() does to all that it has inherited. Returns its exit status. */
 static int
 child_uses(struct end *e)
@@ -1437,7 +1466,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..21\n");
+	printf("1..22\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1453,6 +1482,7 @@ main(int argc, char **argv)
 	case_extended();
 	case_flush();
 	case_regions();
+	case_edges();
 	case_fork();
 	case_users();
 	case_closed();
