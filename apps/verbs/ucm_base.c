@@ -136,13 +136,27 @@ event_of(struct cm_chan *chan, const struct wv_cm_id *id)
 	return n != NULL ? wv_container_of(n, struct cm_event, node) : NULL;
 }
 
-void
-cm_events_move(struct wv_cm_id *id, struct cm_chan *to)
+static void
+id_to_chan(struct wv_cm_id *id, struct cm_chan *to)
 {
+	TAILQ_REMOVE(&id->chan->ids, id, of_chan);
+	TAILQ_INSERT_TAIL(&to->ids, id, of_chan);
+	id->chan = to;
+}
+
+void
+cm_id_move(struct wv_cm_id *id, struct cm_chan *to)
+{
+	struct cm_chan *from = id->chan;
 	struct cm_event *ev;
 
-	while ((ev = event_of(id->chan, id)) != NULL)
+	/* Before its requests: wv_ucm_close() destroys a listener before what waits at it. */
+	id_to_chan(id, to);
+	while ((ev = event_of(from, id)) != NULL) {
+		if (ev->new != NULL)
+			id_to_chan(ev->new, to);
 		wv_fdq_put(&to->q, &ev->node);
+	}
 }
 
 /* ---- The end of an id ---- */

@@ -58,12 +58,8 @@ cm_do_migrate(struct cm_chan *chan, const void *cmd, size_t out)
 		return -ENOSPC;
 	if (id == NULL)
 		return -ENOENT;
-	if (from != chan) {
-		cm_events_move(id, chan);
-		TAILQ_REMOVE(&from->ids, id, of_chan);
-		TAILQ_INSERT_TAIL(&chan->ids, id, of_chan);
-		id->chan = chan;
-	}
+	if (from != chan)
+		cm_id_move(id, chan);
 	r->events_reported = id->reported;
 	return 0;
 }

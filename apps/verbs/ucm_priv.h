@@ -91,8 +91,8 @@ struct wv_cm_id *cm_id_each(bool (*fn)(const struct wv_cm_id *id, const void *ar
  * program does not know the id yet. */
 struct cm_event *cm_event_new(struct wv_cm_id *id, enum cm_type type, int status);
 void cm_event_put(struct cm_event *ev);
-/** Move them to another channel. */
-void cm_events_move(struct wv_cm_id *id, struct cm_chan *to);
+/** Move an id to another channel, with its events and the requests among them. */
+void cm_id_move(struct wv_cm_id *id, struct cm_chan *to);
 
 /* ---- ucm_id.c: under cm_lock ---- */
 

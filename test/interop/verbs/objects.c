@@ -66,12 +66,13 @@ enum order {
 	IS_BOUND,
 	TELL_SUM,
 	TELL_IMM,
-	READ_MINE
+	READ_MINE,
+	CALL
 };
 
 struct ask {
-	uint32_t order, n;
-	uint64_t addr; /**< READ_MINE: what the server reads of the client's memory */
+	uint32_t order, n; /**< n of CALL: the port at which the client listens */
+	uint64_t addr;     /**< READ_MINE: what the server reads of the client's memory */
 	uint32_t rkey, len;
 };
 
@@ -291,6 +292,31 @@ serve_bind(struct end *e, int type, struct told *t)
 	return mw;
 }
 
+/** Connect to the client, which listens, and disconnect. The event of rdma_connect(). */
+static uint32_t
+serve_call(const struct end *e, uint32_t port)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_conn_param p = {.responder_resources = 1, .initiator_depth = 1};
+	struct sockaddr_storage a = *(struct sockaddr_storage *)rdma_get_peer_addr(e->id);
+	struct rdma_cm_id *id;
+	uint32_t event;
+	int rc;
+
+	/* the port is at the same place for both families */
+	((struct sockaddr_in *)(void *)&a)->sin_port = htons((uint16_t)port);
+	MUST(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 2000) == 0);
+	MUST(rdma_resolve_route(id, 2000) == 0);
+	MUST(rdma_create_qp(id, NULL, &attr) == 0);
+	rc = rdma_connect(id, &p);
+	event = id->event->event;
+	if (rc == 0)
+		(void)rdma_disconnect(id);
+	rdma_destroy_ep(id);
+	return event;
+}
+
 static void
 serve(struct end *e)
 {
@@ -363,6 +389,9 @@ serve(struct end *e)
 				wc_ok(e->id->send_cq, IBV_WC_RDMA_READ);
 			for (uint32_t i = 0; i < a.len; i++)
 				t.value += e->mem[BYTES / 2 + i];
+			break;
+		case CALL:
+			t.value = serve_call(e, a.n);
 			break;
 		case TELL_IMM:
 			imm_wanted = imm == 0;
@@ -1457,6 +1486,103 @@ fork_in_open(void)
 	_exit(status != 0);
 }
 
+/** The server calls; what it saw is in e->mem when its message has come. */
+static void
+ask_call(struct end *e, uint32_t port)
+{
+	const struct ask a = {.order = CALL, .n = port};
+
+	post_recv(e, NULL, 0);
+	post_send_inline(e, &a, sizeof(a));
+	wc_ok(e->id->send_cq, IBV_WC_SEND);
+}
+
+static uint32_t
+call_seen(struct end *e)
+{
+	struct told t;
+
+	wc_ok(e->id->recv_cq, IBV_WC_RECV);
+	memcpy(&t, e->mem, sizeof(t));
+	return t.value;
+}
+
+static struct rdma_cm_id *
+listen_on(struct rdma_event_channel *ch, uint16_t port, int backlog)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct rdma_cm_id *id;
+
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_bind_addr(id, (struct sockaddr *)&a) == 0 && rdma_listen(id, backlog) == 0);
+	return id;
+}
+
+static void
+channel_ready(struct rdma_event_channel *ch)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+
+	MUST(poll(&p, 1, 10000) == 1);
+}
+
+/** Take the request that waits on a channel, and accept it. */
+static void
+take_request(struct rdma_event_channel *ch)
+{
+	struct rdma_conn_param p = {.responder_resources = 1, .initiator_depth = 1};
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	channel_ready(ch);
+	MUST(rdma_get_cm_event(ch, &ev) == 0 && ev->event == RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = ev->id;
+	MUST(id->channel == ch && rdma_ack_cm_event(ev) == 0);
+	MUST(rdma_create_qp(id, NULL, &attr) == 0 && rdma_accept(id, &p) == 0);
+	channel_ready(ch);
+	MUST(rdma_get_cm_event(ch, &ev) == 0 && ev->event == RDMA_CM_EVENT_ESTABLISHED);
+	MUST(ev->id == id && rdma_ack_cm_event(ev) == 0);
+	rdma_destroy_qp(id);
+	MUST(rdma_destroy_id(id) == 0);
+}
+
+/**
+ * A listener moves to another channel while a request waits: the request moves with it, and the
+ * old channel can go. taken: the program takes it; else the request goes with its listener.
+ */
+static void
+migrate_one(struct end *e, uint16_t port, bool taken)
+{
+	struct rdma_event_channel *from = rdma_create_event_channel(),
+	                          *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	MUST(from != NULL && ch != NULL);
+	id = listen_on(from, port, 4);
+	ask_call(e, port);
+	channel_ready(from);
+	MUST(rdma_migrate_id(id, ch) == 0);
+	rdma_destroy_event_channel(from);
+	if (taken)
+		take_request(ch);
+	MUST(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(ch);
+	MUST(call_seen(e) == (taken ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_REJECTED));
+}
+
+static void
+case_migrate(void)
+{
+	struct end e;
+
+	client_open(&e);
+	migrate_one(&e, 7301, true);
+	migrate_one(&e, 7302, false);
+	client_close(&e);
+	done("a listener moves to another channel with a request that waits");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -1466,7 +1592,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..22\n");
+	printf("1..23\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1489,5 +1615,6 @@ main(int argc, char **argv)
 	case_refused();
 	case_rejected();
 	case_ports();
+	case_migrate();
 	return 0;
 }
