@@ -46,6 +46,7 @@ wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user, struct ibv_comp
 	}
 	c->mask = cq_ring_size(cqe) - 1;
 	pthread_spin_init(&c->lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_mutex_init(&c->reading, NULL);
 	c->ibv.context = context;
 	c->ibv.channel = channel;
 	c->ibv.cq_context = user;
@@ -139,6 +140,7 @@ ibv_destroy_cq(struct ibv_cq *cq)
 	pthread_mutex_destroy(&cq->mutex);
 	pthread_cond_destroy(&cq->cond);
 	pthread_spin_destroy(&c->lock);
+	pthread_mutex_destroy(&c->reading);
 	wv_context_put(cq->context);
 	free(c->ring);
 	free(c);

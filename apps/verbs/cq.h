@@ -54,6 +54,8 @@ struct wv_cq {
 	uint32_t comp_reported;  /**< events that the program has taken */
 	uint32_t async_reported; /**< likewise */
 	struct wv_cqe now;       /**< of an extended queue: the completion being read */
+	bool shared;             /**< `now` has a lock, as more than one thread may read */
+	pthread_mutex_t reading; /**< from ibv_start_poll() to ibv_end_poll(); no lock before it */
 };
 
 static inline struct wv_cq *

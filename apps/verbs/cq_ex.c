@@ -33,6 +33,33 @@ ex_next(struct ibv_cq_ex *e)
 	return 0;
 }
 
+/**
+ * ibv_create_cq_ex(3): from a start that found something to the end other threads that start wait.
+ * The engine fills the ring without this lock. In a child of fork() its holder may be a thread of
+ * the parent.
+ */
+static bool
+ex_locks(const struct wv_cq *c)
+{
+	return c->shared && !wv_engine_orphan();
+}
+
+static int
+ex_first(struct ibv_cq_ex *e)
+{
+	struct wv_cq *c = ex_cq(e);
+	int rc;
+
+	if (wv_cq_unread(c) == 0)
+		return ENOENT;
+	if (ex_locks(c))
+		pthread_mutex_lock(&c->reading);
+	rc = ex_next(e);
+	if (rc != 0 && ex_locks(c))
+		pthread_mutex_unlock(&c->reading);
+	return rc;
+}
+
 static int
 ex_start(struct ibv_cq_ex *e, struct ibv_poll_cq_attr *attr)
 {
@@ -41,11 +68,11 @@ ex_start(struct ibv_cq_ex *e, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask != 0)
 		return EINVAL;
-	if (ex_next(e) == 0)
+	if (ex_first(e) == 0)
 		return 0;
 	wv_progress();
 	head = atomic_load_explicit(&c->head, memory_order_relaxed);
-	if (ex_next(e) == 0)
+	if (ex_first(e) == 0)
 		return 0;
 	wv_channel_saw_empty(c, head);
 	return ENOENT;
@@ -54,7 +81,8 @@ ex_start(struct ibv_cq_ex *e, struct ibv_poll_cq_attr *attr)
 static void
 ex_end(struct ibv_cq_ex *e)
 {
-	(void)e;
+	if (ex_locks(ex_cq(e)))
+		pthread_mutex_unlock(&ex_cq(e)->reading);
 }
 
 static enum ibv_wc_opcode
@@ -142,6 +170,8 @@ wv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 		return NULL;
 	c->timed = (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 	                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) != 0;
+	c->shared = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0 ||
+	            (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
 	c->ex.start_poll = ex_start;
 	c->ex.next_poll = ex_next;
 	c->ex.end_poll = ex_end;

@@ -5,6 +5,7 @@
 /** @file Queue pairs: their life, their states, and what is posted to them. */
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <sys/queue.h>
 
 #include <weft/weft.h>
@@ -20,6 +21,7 @@ struct wv_cm_id;
 
 /** Requests that ibv_wr_*() has made and ibv_wr_complete() has not posted: qp_ex.c. */
 struct wv_build {
+	pthread_mutex_t lock; /**< from ibv_wr_start() on; before the engine's */
 	struct weft_wr *wr;   /**< max_send_wr of them; NULL: no extended queue pair */
 	struct weft_sge *sge; /**< max_send_sge for each */
 	uint8_t *data;        /**< max_inline_data for each */

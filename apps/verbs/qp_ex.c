@@ -8,6 +8,7 @@
 #include "qp.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,9 +60,16 @@ ex_last(struct wv_qp *q)
 	return &q->build.wr[q->build.n - 1];
 }
 
+/**
+ * ibv_wr_post(3), CONCURRENCY: from here to ibv_wr_complete() or ibv_wr_abort() other threads that
+ * start wait. The lock is taken before the engine's, and the engine never wants it. In a child of
+ * fork() its holder may be a thread of the parent: nothing is locked there, and nothing is posted.
+ */
 static void
 ex_start(struct ibv_qp_ex *e)
 {
+	if (!wv_engine_orphan())
+		pthread_mutex_lock(&ex_qp(e)->build.lock);
 	ex_qp(e)->build.n = 0;
 	ex_qp(e)->build.err = 0;
 }
@@ -69,22 +77,19 @@ ex_start(struct ibv_qp_ex *e)
 static void
 ex_abort(struct ibv_qp_ex *e)
 {
-	ex_start(e);
+	if (!wv_engine_orphan())
+		pthread_mutex_unlock(&ex_qp(e)->build.lock);
 }
 
-/** All or nothing: a request that cannot be posted is found before the first is. */
 static int
-ex_complete(struct ibv_qp_ex *e)
+ex_post(struct wv_qp *q)
 {
-	struct wv_qp *q = ex_qp(e);
 	struct wv_build *b = &q->build;
 	struct weft_qp_info info;
 	int rc = -b->err;
 
 	if (rc != 0 || b->n == 0)
 		return -rc;
-	if (wv_engine_orphan())
-		return EPERM;
 	wv_lock();
 	if (q->qp == NULL || !q->busy) {
 		rc = -EINVAL;
@@ -104,6 +109,19 @@ ex_complete(struct ibv_qp_ex *e)
 	wv_posted();
 	wv_unlock();
 	return rc == -EAGAIN ? ENOMEM : rc == -ENOTCONN ? EINVAL : -rc;
+}
+
+/** All or nothing: a request that cannot be posted is found before the first is. */
+static int
+ex_complete(struct ibv_qp_ex *e)
+{
+	int rc;
+
+	if (wv_engine_orphan())
+		return EPERM;
+	rc = ex_post(ex_qp(e));
+	pthread_mutex_unlock(&ex_qp(e)->build.lock);
+	return rc;
 }
 
 /* ---- The requests ---- */
@@ -317,6 +335,7 @@ wv_build_init(struct wv_qp *q, uint64_t send_ops)
 
 	if ((send_ops & ~(uint64_t)EX_OPS) != 0)
 		return -EOPNOTSUPP;
+	pthread_mutex_init(&b->lock, NULL);
 	b->wr = calloc(q->cap.max_send_wr, sizeof(*b->wr));
 	b->sge = calloc((size_t)q->cap.max_send_wr * q->cap.max_send_sge, sizeof(*b->sge));
 	b->data = calloc(q->cap.max_send_wr, q->cap.max_inline_data);
@@ -347,6 +366,8 @@ wv_build_init(struct wv_qp *q, uint64_t send_ops)
 void
 wv_build_fini(struct wv_qp *q)
 {
+	if (q->build.wr != NULL)
+		pthread_mutex_destroy(&q->build.lock);
 	free(q->build.wr);
 	free(q->build.sge);
 	free(q->build.data);

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -1077,6 +1078,107 @@ case_extended(void)
 	done("extended queues: requests and completions member by member, all or nothing");
 }
 
+#define SHARED_EACH 10000 /**< requests of each thread */
+#define SHARED_WRS  128
+
+/** An extended queue pair and queue that four threads use at once. */
+struct shared {
+	struct end e;
+	struct ibv_cq_ex *cq;
+	struct ibv_qp_ex *qx;
+	struct timespec start;
+	atomic_uint posted, polled;
+	atomic_uchar seen[2 * SHARED_EACH];
+};
+
+struct shared_poster {
+	struct shared *s;
+	uint64_t first; /**< wr_id */
+};
+
+static void *
+shared_post(void *arg)
+{
+	const struct shared_poster *p = arg;
+	struct shared *s = p->s;
+
+	for (uint64_t i = 0; i < SHARED_EACH; i++) {
+		/* both threads may find room for one more */
+		while (atomic_load(&s->posted) - atomic_load(&s->polled) > SHARED_WRS - 2)
+			sched_yield();
+		atomic_fetch_add(&s->posted, 1);
+		ibv_wr_start(s->qx);
+		s->qx->wr_id = p->first + i;
+		s->qx->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(s->qx, s->e.told.rkey, s->e.told.addr + 8192);
+		ibv_wr_set_sge(s->qx, s->e.mr->lkey, (uintptr_t)s->e.mem + 8192, 8);
+		MUST(ibv_wr_complete(s->qx) == 0);
+	}
+	return NULL;
+}
+
+static void *
+shared_poll(void *arg)
+{
+	struct ibv_poll_cq_attr pa = {0};
+	struct shared *s = arg;
+
+	while (atomic_load(&s->polled) < 2 * SHARED_EACH && soon(&s->start)) {
+		if (ibv_start_poll(s->cq, &pa) != 0)
+			continue;
+		MUST(s->cq->status == IBV_WC_SUCCESS && s->cq->wr_id < 2 * SHARED_EACH);
+		MUST(ibv_wc_read_qp_num(s->cq) == s->e.id->qp->qp_num);
+		MUST(atomic_fetch_add(&s->seen[s->cq->wr_id], 1) == 0);
+		ibv_end_poll(s->cq);
+		atomic_fetch_add(&s->polled, 1);
+	}
+	return NULL;
+}
+
+static void
+case_shared(void)
+{
+	struct ibv_cq_init_attr_ex ca = {.cqe = 256, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_qp_init_attr_ex qa = {.cap = plain().cap,
+	                                 .qp_type = IBV_QPT_RC,
+	                                 .comp_mask = IBV_QP_INIT_ATTR_PD |
+	                                              IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	                                 .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
+	static struct shared s;
+	struct shared_poster p[2] = {{&s, 0}, {&s, SHARED_EACH}};
+	pthread_t t[4];
+
+	s.e.id = client_id();
+	s.cq = ibv_create_cq_ex(s.e.id->verbs, &ca);
+	MUST(s.cq != NULL);
+	qa.cap.max_send_wr = SHARED_WRS;
+	qa.pd = s.e.id->pd;
+	qa.send_cq = ibv_cq_ex_to_cq(s.cq);
+	MUST(rdma_create_qp_ex(s.e.id, &qa) == 0);
+	s.qx = ibv_qp_to_qp_ex(s.e.id->qp);
+	client_up(&s.e);
+	clock_gettime(CLOCK_MONOTONIC, &s.start);
+	for (unsigned int i = 0; i < 4; i++)
+		MUST(pthread_create(&t[i], NULL, i < 2 ? shared_post : shared_poll,
+		                    i < 2 ? (void *)&p[i] : &s) == 0);
+	for (unsigned int i = 0; i < 4; i++)
+		MUST(pthread_join(t[i], NULL) == 0);
+	for (unsigned int i = 0; i < 2 * SHARED_EACH; i++)
+		MUST(s.seen[i] == 1);
+	/* given up: nothing is posted, and the lock is free */
+	ibv_wr_start(s.qx);
+	ibv_wr_abort(s.qx);
+	ibv_wr_start(s.qx);
+	MUST(ibv_wr_complete(s.qx) == 0);
+	(void)rdma_disconnect(s.e.id);
+	rdma_destroy_qp(s.e.id);
+	MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(s.cq)) == 0 && ibv_dereg_mr(s.e.mr) == 0);
+	rdma_destroy_ep(s.e.id);
+	free(s.e.mem);
+	done("two threads post to an extended queue pair and two poll its queue: each request "
+	     "once");
+}
+
 /** An extended queue pair that can flush, connected. */
 static struct ibv_qp_ex *
 flush_open(struct end *e)
@@ -1592,7 +1694,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..23\n");
+	printf("1..24\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1616,5 +1718,6 @@ main(int argc, char **argv)
 	case_rejected();
 	case_ports();
 	case_migrate();
+	case_shared();
 	return 0;
 }
