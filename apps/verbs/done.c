@@ -2,6 +2,7 @@
 /** @file Completions of weft as verbs tell them. */
 
 #include "cq.h"
+#include "mem.h"
 #include "newer.h"
 #include "qp.h"
 
@@ -90,6 +91,8 @@ wv_post_done(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned 
 			memcpy(&len, wc[i].imm + 4, 4);
 			w.byte_len = be32toh(len);
 		}
+		if (wc[i].opcode == WEFT_WC_LOCAL_INV && !wv_mw_inv_done(q, &w))
+			continue;
 		if (!wv_cq_put(recv ? q->rcq : q->scq, &w,
 		               !ok || (wc[i].flags & WEFT_WC_SOLICITED) != 0))
 			wv_qp_abort(q);

@@ -52,6 +52,7 @@ struct wv_qp {
 	uint32_t async_reported;
 	TAILQ_ENTRY(wv_qp) link;
 	struct wv_build build;
+	LIST_HEAD(, wv_mw_inv) invs; /**< of mw.c, under the engine's lock */
 };
 
 static inline struct wv_qp *

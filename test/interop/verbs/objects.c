@@ -1179,6 +1179,69 @@ case_shared(void)
 	     "once");
 }
 
+static int
+bind_1(struct end *e, struct ibv_mw *mw, uint64_t wr_id, uint64_t len, unsigned int flags)
+{
+	struct ibv_mw_bind b = {.wr_id = wr_id,
+	                        .send_flags = flags,
+	                        .bind_info = {.mr = len > 0 ? e->mr : NULL,
+	                                      .addr = len > 0 ? (uintptr_t)e->mem : 0,
+	                                      .length = len,
+	                                      .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+
+	return ibv_bind_mw(e->id->qp, mw, &b);
+}
+
+/** A window of type 1 on a queue pair with room for a few requests. */
+static void
+bind_again(int sig_all)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct end e = {.id = client_id()};
+	struct ibv_mw *mw;
+	struct ibv_wc wc;
+	uint32_t rkey, n = 0;
+
+	attr.sq_sig_all = sig_all;
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	MUST((mw = ibv_alloc_mw(e.id->pd, IBV_MW_TYPE_1)) != NULL);
+	end_memory(&e);
+	MUST(bind_1(&e, mw, 1, 4096, 0) == EINVAL); /* not connected, as ibv_post_send() */
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	free(e.mem);
+	client_up(&e);
+	for (uint64_t i = 0; i < 3; i++) {
+		MUST(bind_1(&e, mw, i, 4096, IBV_SEND_SIGNALED) == 0);
+		MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == i);
+	}
+	for (unsigned int i = 0; i < 1000; i++)
+		MUST(ibv_poll_cq(e.id->send_cq, 1, &wc) == 0);
+	MUST(bind_1(&e, mw, 7, 0, IBV_SEND_SIGNALED) == 0);
+	MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == 7);
+	MUST(bind_1(&e, mw, 8, 0, IBV_SEND_SIGNALED) == EINVAL);
+	/* one place is left: a bind again takes two, and leaves the window as it is */
+	MUST(bind_1(&e, mw, 9, 4096, IBV_SEND_SIGNALED) == 0);
+	MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == 9);
+	rkey = mw->rkey;
+	for (; n < DEPTH - 1; n++)
+		MUST(post(&e, IBV_WR_RDMA_READ, 4096, 8, e.told.addr, e.told.rkey) == 0);
+	MUST(bind_1(&e, mw, 10, 4096, IBV_SEND_SIGNALED) == ENOMEM && mw->rkey == rkey);
+	for (; n > 0; n--)
+		wc_ok(e.id->send_cq, IBV_WC_RDMA_READ);
+	MUST(bind_1(&e, mw, 11, 0, IBV_SEND_SIGNALED) == 0);
+	MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == 11);
+	MUST(ibv_dealloc_mw(mw) == 0);
+	client_close(&e);
+}
+
+static void
+case_bind_again(void)
+{
+	bind_again(0);
+	bind_again(1);
+	done("a window of type 1 is bound again and unbound: one completion each, room for all");
+}
+
 /** An extended queue pair that can flush, connected. */
 static struct ibv_qp_ex *
 flush_open(struct end *e)
@@ -1694,7 +1757,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..24\n");
+	printf("1..25\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1719,5 +1782,6 @@ main(int argc, char **argv)
 	case_ports();
 	case_migrate();
 	case_shared();
+	case_bind_again();
 	return 0;
 }
