@@ -81,6 +81,32 @@ ex_abort(struct ibv_qp_ex *e)
 		pthread_mutex_unlock(&ex_qp(e)->build.lock);
 }
 
+static enum ibv_wc_opcode
+ex_wc_opcode(enum weft_wr_opcode op)
+{
+	switch (op) {
+	case WEFT_WR_WRITE:
+	case WEFT_WR_WRITE_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case WEFT_WR_READ:
+		return IBV_WC_RDMA_READ;
+	case WEFT_WR_CMP_SWAP:
+		return IBV_WC_COMP_SWAP;
+	case WEFT_WR_FETCH_ADD:
+		return IBV_WC_FETCH_ADD;
+	case WEFT_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
+	case WEFT_WR_FLUSH:
+		return (enum ibv_wc_opcode)WV_WC_FLUSH;
+	case WEFT_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case WEFT_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
 static int
 ex_post(struct wv_qp *q)
 {
@@ -91,14 +117,14 @@ ex_post(struct wv_qp *q)
 	if (rc != 0 || b->n == 0)
 		return -rc;
 	wv_lock();
-	if (q->qp == NULL || !q->busy) {
-		rc = -EINVAL;
-	} else {
+	if (q->qp != NULL) {
 		weft_qp_query(q->qp, &info);
 		if (info.sq_depth - info.sq_used < b->n)
 			rc = -ENOMEM;
 	}
-	for (uint32_t at = 0; rc == 0 && at < b->n;) {
+	for (uint32_t i = 0; q->qp == NULL && i < b->n; i++)
+		wv_post_flush(q, b->wr[i].wr_id, ex_wc_opcode(b->wr[i].opcode));
+	for (uint32_t at = 0; q->qp != NULL && rc == 0 && at < b->n;) {
 		rc = weft_post_send(q->qp, &b->wr[at], b->n - at);
 		if (rc > 0) {
 			for (; rc > 0; rc--, at++)
@@ -111,7 +137,10 @@ ex_post(struct wv_qp *q)
 	return rc == -EAGAIN ? ENOMEM : rc == -ENOTCONN ? EINVAL : -rc;
 }
 
-/** All or nothing: a request that cannot be posted is found before the first is. */
+/**
+ * A request that is wrong by itself, or finds no room, is found before the first is posted. An lkey
+ * is looked up when its request is posted: what stands before it has gone by then.
+ */
 static int
 ex_complete(struct ibv_qp_ex *e)
 {

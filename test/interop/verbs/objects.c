@@ -1135,6 +1135,33 @@ shared_poll(void *arg)
 	return NULL;
 }
 
+/** After a connection: requests are accepted, and complete as flushed. */
+static void
+ex_flushed(struct shared *s)
+{
+	const enum ibv_wc_opcode want[] = {IBV_WC_RDMA_WRITE, IBV_WC_SEND};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_wc wc;
+
+	do
+		MUST(ibv_query_qp(s->e.id->qp, &attr, IBV_QP_STATE, &init) == 0 && soon(&s->start));
+	while (attr.qp_state != IBV_QPS_ERR);
+	ibv_wr_start(s->qx);
+	s->qx->wr_id = 1;
+	ibv_wr_rdma_write(s->qx, s->e.told.rkey, s->e.told.addr + 8192);
+	ibv_wr_set_sge(s->qx, s->e.mr->lkey, (uintptr_t)s->e.mem + 8192, 8);
+	s->qx->wr_id = 2;
+	ibv_wr_send(s->qx);
+	ibv_wr_set_sge(s->qx, s->e.mr->lkey, (uintptr_t)s->e.mem + 8192, 8);
+	MUST(ibv_wr_complete(s->qx) == 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		wc = wc_any(ibv_cq_ex_to_cq(s->cq));
+		MUST(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == i + 1);
+		MUST(wc.opcode == want[i]);
+	}
+}
+
 static void
 case_shared(void)
 {
@@ -1171,6 +1198,7 @@ case_shared(void)
 	ibv_wr_start(s.qx);
 	MUST(ibv_wr_complete(s.qx) == 0);
 	(void)rdma_disconnect(s.e.id);
+	ex_flushed(&s);
 	rdma_destroy_qp(s.e.id);
 	MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(s.cq)) == 0 && ibv_dereg_mr(s.e.mr) == 0);
 	rdma_destroy_ep(s.e.id);
