@@ -147,8 +147,7 @@ addr_clashes(const struct wv_cm_id *other, const void *arg)
 	struct sockaddr_storage a = other->src, b = c->addr;
 
 	/* Ids of accepted connections share their listener's port. */
-	if (other == c->id || other->state == CM_NEW || other->ps != c->id->ps || other->uid == 0 ||
-	    (other->dst.ss_family != 0 && other->state >= CM_REQUESTED) ||
+	if (other == c->id || other->state == CM_NEW || other->ps != c->id->ps || other->accepted ||
 	    (other->reuse && c->id->reuse && other->state != CM_LISTEN))
 		return false;
 	/* As the kernel's cma_check_port(): an address of IPv4 is of its family alone. */
@@ -274,7 +273,8 @@ addr_resolve_to(struct wv_cm_id *id, const struct sockaddr_storage *src,
 		return rc;
 	if (id->state != CM_BOUND)
 		return -EINVAL;
-	from = addr_toward(dst);
+	/* A port has no way to itself, and a gateway none to the loopback interface. */
+	from = addr_is_loopback(dst) ? NULL : addr_toward(dst);
 	if (from == NULL || (!addr_is_any(&id->src) && id->src.ss_family != dst->ss_family)) {
 		id->state = CM_BOUND;
 		return -ENETUNREACH;

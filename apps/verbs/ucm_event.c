@@ -116,6 +116,7 @@ wv_ucm_request(struct wv_cm_id *listener, const struct weft_event *w)
 		weft_reject(w->connreq, NULL, 0);
 	} else {
 		id->state = CM_REQUESTED;
+		id->accepted = true;
 		id->req = w->connreq;
 		id->src = listener->src;
 		id->dst = w->remote;

@@ -1617,6 +1617,7 @@ case_ports(void)
 	int on = 1;
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *one, *two;
+	struct end e;
 
 	MUST(ch != NULL && rdma_create_id(ch, &one, NULL, RDMA_PS_TCP) == 0 &&
 	     rdma_create_id(ch, &two, NULL, RDMA_PS_TCP) == 0);
@@ -1641,7 +1642,18 @@ case_ports(void)
 	MUST(rdma_bind_addr(two, (struct sockaddr *)&a) == -1 && errno == EADDRNOTAVAIL);
 	MUST(rdma_resolve_addr(two, NULL, (struct sockaddr *)&a, 100) == -1 &&
 	     errno == ENETUNREACH);
+	/* the port does not reach itself, by a gateway either */
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	MUST(rdma_resolve_addr(two, NULL, (struct sockaddr *)&a, 100) == -1 &&
+	     errno == ENETUNREACH);
 	MUST(rdma_destroy_id(one) == 0 && rdma_destroy_id(two) == 0);
+	client_open(&e);
+	a.sin_addr.s_addr = 0;
+	a.sin_port = rdma_get_src_port(e.id);
+	MUST(rdma_create_id(ch, &one, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_bind_addr(one, (struct sockaddr *)&a) == -1 && errno == EADDRINUSE);
+	client_close(&e);
+	MUST(rdma_bind_addr(one, (struct sockaddr *)&a) == 0 && rdma_destroy_id(one) == 0);
 	rdma_destroy_event_channel(ch);
 	done("listening on port 0, ports in use, addresses of others");
 }
