@@ -56,29 +56,64 @@ ucm_unlock(bool up)
 		wv_unlock();
 }
 
+static void
+chan_free(struct cm_chan *c)
+{
+	wv_fdq_fini(&c->q);
+	free(c);
+}
+
 int
 wv_ucm_close(int fd)
 {
+	const bool up = ucm_lock();
 	struct cm_chan *c = cm_chan_of(fd);
 	struct wv_cm_id *id;
-	bool up, waiting;
+	bool unused;
 
 	if (c == NULL) {
+		ucm_unlock(up);
 		errno = EBADF;
 		return -1;
 	}
-	up = ucm_lock();
 	while ((id = TAILQ_FIRST(&c->ids)) != NULL)
 		cm_id_destroy(id);
 	(void)cm_chan_set(fd, NULL);
-	waiting = c->waiting > 0;
+	c->closed = true;
+	unused = c->waiting == 0;
 	ucm_unlock(up);
-	/* As in the kernel: a thread that waits there does so for ever. */
-	if (waiting)
-		return 0;
-	wv_fdq_fini(&c->q);
-	free(c);
+	/* Else the last thread that uses it does so. One that waits there does so for ever, as in
+	 * the kernel. */
+	if (unused)
+		chan_free(c);
 	return 0;
+}
+
+/** The channel of a command that takes the lock itself; it stays until ucm_leave(). NULL: none. */
+static struct cm_chan *
+ucm_enter(int fd)
+{
+	struct cm_chan *c;
+
+	pthread_mutex_lock(&cm_lock);
+	c = cm_chan_of(fd);
+	if (c != NULL)
+		c->waiting++;
+	pthread_mutex_unlock(&cm_lock);
+	return c;
+}
+
+static void
+ucm_leave(void *chan)
+{
+	struct cm_chan *c = chan;
+	bool last;
+
+	pthread_mutex_lock(&cm_lock);
+	last = --c->waiting == 0 && c->closed;
+	pthread_mutex_unlock(&cm_lock);
+	if (last)
+		chan_free(c);
 }
 
 /* ---- Commands ---- */
@@ -138,14 +173,44 @@ union ucm_any {
 	uint64_t octets[128];
 };
 
+/** The thread may be cancelled where fn waits. */
+static int
+ucm_run_waiting(ucm_fn *fn, struct cm_chan *const c, const void *cmd, size_t out)
+{
+	int rc;
+
+	if (c == NULL)
+		return -EBADF;
+	pthread_cleanup_push(ucm_leave, c);
+	rc = fn(c, cmd, out);
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
+/** Another thread may close the descriptor: the channel is looked up under the lock. */
+static int
+ucm_run(int fd, uint32_t number, const void *cmd, size_t out)
+{
+	ucm_fn *const fn = ucm_commands[number].fn;
+	struct cm_chan *c;
+	bool up;
+	int rc;
+
+	if (ucm_commands[number].own_lock)
+		return ucm_run_waiting(fn, ucm_enter(fd), cmd, out);
+	up = ucm_lock();
+	c = cm_chan_of(fd);
+	rc = c != NULL ? fn(c, cmd, out) : -EBADF;
+	ucm_unlock(up);
+	return rc;
+}
+
 ssize_t
 wv_ucm_write(int fd, const void *buf, size_t n)
 {
-	struct cm_chan *c = cm_chan_of(fd);
 	struct rdma_ucm_cmd_hdr hdr;
 	union ucm_any cmd = {0};
 	size_t len;
-	bool up;
 	int rc;
 
 	if (n < sizeof(hdr)) {
@@ -168,13 +233,7 @@ wv_ucm_write(int fd, const void *buf, size_t n)
 		errno = -rc;
 		return -1;
 	}
-	if (ucm_commands[hdr.cmd].own_lock) {
-		rc = ucm_commands[hdr.cmd].fn(c, &cmd, hdr.out);
-	} else {
-		up = ucm_lock();
-		rc = ucm_commands[hdr.cmd].fn(c, &cmd, hdr.out);
-		ucm_unlock(up);
-	}
+	rc = ucm_run(fd, hdr.cmd, &cmd, hdr.out);
 	if (rc < 0) {
 		errno = -rc;
 		return -1;

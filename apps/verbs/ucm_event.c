@@ -12,31 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void
-event_waited(void *arg)
-{
-	struct cm_chan *chan = arg;
-
-	pthread_mutex_lock(&cm_lock);
-	chan->waiting--;
-	pthread_mutex_unlock(&cm_lock);
-}
-
-/** Sleep until there is an event. The thread may be cancelled. */
-static int
-event_wait(struct cm_chan *chan)
-{
-	int rc;
-
-	pthread_mutex_lock(&cm_lock);
-	chan->waiting++;
-	pthread_mutex_unlock(&cm_lock);
-	pthread_cleanup_push(event_waited, chan);
-	rc = wv_wait_readable(chan->q.fd);
-	pthread_cleanup_pop(1);
-	return rc;
-}
-
 int
 cm_do_get_event(struct cm_chan *chan, const void *cmd, size_t out)
 {
@@ -61,7 +36,8 @@ cm_do_get_event(struct cm_chan *chan, const void *cmd, size_t out)
 			again = true;
 			continue;
 		}
-		rc = event_wait(chan);
+		/* The thread may be cancelled. */
+		rc = wv_wait_readable(chan->q.fd);
 		if (rc < 0)
 			return rc;
 	}

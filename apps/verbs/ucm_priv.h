@@ -32,6 +32,7 @@ struct cm_chan {
 	struct wv_fdq q; /**< of cm_event.node */
 	TAILQ_HEAD(, wv_cm_id) ids;
 	unsigned int waiting; /**< threads in cm_do_get_event() */
+	bool closed;          /**< the last of them frees it */
 };
 
 struct wv_cm_id {
