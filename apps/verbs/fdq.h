@@ -5,8 +5,8 @@
 /**
  * @file A queue of events with a descriptor, which is readable while the queue is not empty. It
  * stands for the descriptors that the kernel gives: of completion channels, of asynchronous events
- * and of connection management. Programs poll and epoll them, and set O_NONBLOCK; with EPOLLET each event
- * is an edge.
+ * and of connection management. Programs poll and epoll them, and set O_NONBLOCK; with EPOLLET each
+ * event is an edge.
  */
 
 #include <pthread.h>
