@@ -87,9 +87,10 @@ bool wv_is_waiting(void);
  */
 void wv_will_block(void);
 /**
- * Poll until fd is readable, for some microseconds; then sleep until it is. Returns 0, or -EINTR.
+ * Poll until fd is readable, for some microseconds. False: it is not, and the calling thread is
+ * about to sleep, as wv_will_block() says.
  */
-int wv_wait_readable(int fd);
+bool wv_spin_readable(int fd);
 /** CLOCK_MONOTONIC. */
 uint64_t wv_now_ns(void);
 

@@ -16,6 +16,8 @@ wv_fdq_init(struct wv_fdq *q)
 {
 	TAILQ_INIT(&q->nodes);
 	pthread_mutex_init(&q->lock, NULL);
+	sem_init(&q->wake, 0, 0);
+	q->sleepers = 0;
 	/* Blocking, as the kernel's are: the program may look at the flag. */
 	q->fd = eventfd(0, EFD_CLOEXEC);
 	return q->fd < 0 ? -errno : 0;
@@ -34,6 +36,7 @@ wv_fdq_fini(struct wv_fdq *q)
 	if (q->fd >= 0)
 		wv_libc.close(q->fd);
 	pthread_mutex_destroy(&q->lock);
+	sem_destroy(&q->wake);
 }
 
 /** Take the lock. read(2) and write(2) under it are points at which a thread may be cancelled. */
@@ -63,6 +66,8 @@ fdq_tell(struct wv_fdq *q)
 	if (wv_libc.write(q->fd, &one, sizeof(one)) < 0) {
 		/* Its counter has room for more events than there can be. */
 	}
+	if (q->sleepers > 0)
+		(void)sem_post(&q->wake);
 }
 
 /** Under the lock. */
@@ -180,6 +185,45 @@ wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const v
 	return n;
 }
 
+static void
+fdq_slept(void *arg)
+{
+	struct wv_fdq *q = arg;
+	int old = fdq_lock(q);
+
+	q->sleepers--;
+	/* This thread may have been woken and cancelled, or interrupted. */
+	if (q->sleepers > 0 && !TAILQ_EMPTY(&q->nodes))
+		(void)sem_post(&q->wake);
+	fdq_unlock(q, old);
+}
+
+/**
+ * poll(2) of the descriptor would end with EINTR in spite of SA_RESTART, and read(2) would take
+ * what tells the program's own poll(2): sem_wait(3) does neither.
+ */
+int
+wv_fdq_sleep(struct wv_fdq *q)
+{
+	bool empty;
+	int rc, old;
+
+	if (wv_spin_readable(q->fd))
+		return 0;
+	old = fdq_lock(q);
+	empty = TAILQ_EMPTY(&q->nodes);
+	if (empty && q->sleepers++ == 0)
+		while (sem_trywait(&q->wake) == 0)
+			; /* of sleepers before */
+	fdq_unlock(q, old);
+	if (!empty)
+		return 0;
+	pthread_cleanup_push(fdq_slept, q);
+	rc = sem_wait(&q->wake) < 0 ? -errno : 0;
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
 int
 wv_fdq_wait(struct wv_fdq *q, wv_fdq_taken_fn *taken, struct wv_fdq_node **out)
 {
@@ -198,7 +242,7 @@ wv_fdq_wait(struct wv_fdq *q, wv_fdq_taken_fn *taken, struct wv_fdq_node **out)
 			*out = fdq_take(q, taken);
 			return *out != NULL ? 0 : -EAGAIN;
 		}
-		rc = wv_wait_readable(q->fd);
+		rc = wv_fdq_sleep(q);
 		if (rc < 0)
 			return rc;
 	}

@@ -10,6 +10,7 @@
  */
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -22,7 +23,9 @@ struct wv_fdq_node {
 struct wv_fdq {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, wv_fdq_node) nodes;
-	int fd; /**< an eventfd, closed by wv_fdq_fini(); -1: by wv_fdq_close() */
+	uint32_t sleepers; /**< threads in wv_fdq_sleep() */
+	sem_t wake;        /**< raised with each event while there are any */
+	int fd;            /**< an eventfd, closed by wv_fdq_fini(); -1: by wv_fdq_close() */
 };
 
 /** -errno. */
@@ -45,6 +48,12 @@ bool wv_fdq_has(struct wv_fdq *q, const struct wv_fdq_node *n);
 struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 bool (*match)(const struct wv_fdq_node *n, const void *arg),
                                 const void *arg);
+/**
+ * Poll for some microseconds, then sleep until there is a node, or another thread has taken it. A
+ * point at which a thread may be cancelled. 0, or -EINTR: a handler without SA_RESTART has run, as
+ * in read(2).
+ */
+int wv_fdq_sleep(struct wv_fdq *q);
 /**
  * The node is taken, and the lock is still held: the thread that destroys the node's object sees
  * it queued, or sees what this function has counted. True: put the node back, behind the others.

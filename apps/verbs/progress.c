@@ -6,8 +6,6 @@
 #include "libc.h"
 #include "lock.h"
 
-#include <errno.h>
-
 #define PROGRESS_SPIN_NS (50 * 1000ULL) /**< of a call that waits, before it sleeps */
 
 /** DPDK's, which is in the process with libweft and not linked here. Its interrupt thread waits by
@@ -43,8 +41,8 @@ wv_will_block(void)
 	wv_helper_kick();
 }
 
-int
-wv_wait_readable(int fd)
+bool
+wv_spin_readable(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
@@ -54,9 +52,9 @@ wv_wait_readable(int fd)
 		do {
 			wv_progress();
 			if (wv_libc.poll(&p, 1, 0) > 0)
-				return 0;
+				return true;
 		} while (wv_now_ns() < end_ns);
 		wv_will_block();
 	}
-	return wv_libc.poll(&p, 1, -1) < 0 ? -errno : 0;
+	return false;
 }

@@ -37,7 +37,7 @@ cm_do_get_event(struct cm_chan *chan, const void *cmd, size_t out)
 			continue;
 		}
 		/* The thread may be cancelled. */
-		rc = wv_wait_readable(chan->q.fd);
+		rc = wv_fdq_sleep(&chan->q);
 		if (rc < 0)
 			return rc;
 	}

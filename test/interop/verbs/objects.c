@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -1392,6 +1393,58 @@ case_edges(void)
 	done("each event is an edge of epoll");
 }
 
+static volatile sig_atomic_t signals[2]; /**< handled: with SA_RESTART, and without */
+
+static void
+signal_count(int number)
+{
+	signals[number == SIGUSR2]++;
+}
+
+/** Interrupt a thread that waits twice: it goes on, and it returns. */
+static void *
+signal_thread(void *whom)
+{
+	usleep(200000);
+	MUST(pthread_kill(*(pthread_t *)whom, SIGUSR1) == 0);
+	usleep(200000);
+	MUST(signals[0] == 1 && pthread_kill(*(pthread_t *)whom, SIGUSR2) == 0);
+	return NULL;
+}
+
+/** As read(2) of the kernel's descriptors. */
+static void
+case_signals(void)
+{
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	struct rdma_cm_id *id = client_id();
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(id->verbs);
+	struct sigaction sa = {.sa_handler = signal_count};
+	pthread_t other, me = pthread_self();
+	struct ibv_async_event async;
+	struct rdma_cm_event *ev;
+	struct ibv_cq *cq;
+	void *user;
+
+	MUST(cm != NULL && ch != NULL && sigaction(SIGUSR2, &sa, NULL) == 0);
+	sa.sa_flags = SA_RESTART;
+	MUST(sigaction(SIGUSR1, &sa, NULL) == 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		signals[0] = signals[1] = 0;
+		MUST(pthread_create(&other, NULL, signal_thread, &me) == 0);
+		errno = 0;
+		MUST((i == 0   ? ibv_get_cq_event(ch, &cq, &user)
+		      : i == 1 ? rdma_get_cm_event(cm, &ev)
+		               : ibv_get_async_event(id->verbs, &async)) == -1);
+		MUST(errno == EINTR && signals[0] == 1 && signals[1] == 1);
+		MUST(pthread_join(other, NULL) == 0);
+	}
+	MUST(ibv_destroy_comp_channel(ch) == 0);
+	rdma_destroy_event_channel(cm);
+	rdma_destroy_ep(id);
+	done("a thread that waits for an event goes on after a signal with SA_RESTART");
+}
+
 /** What a child of fork() does to all that it has inherited. Returns its exit status. */
 static int
 child_uses(struct end *e)
@@ -1797,7 +1850,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..25\n");
+	printf("1..26\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1814,6 +1867,7 @@ main(int argc, char **argv)
 	case_flush();
 	case_regions();
 	case_edges();
+	case_signals();
 	case_fork();
 	case_users();
 	case_closed();
