@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,60 @@ close(int fd)
 			wv_ucm_forget(fd);
 	}
 	return libc_next()->close(fd);
+}
+
+/** The number is about to be closed, or to be another file's, by a call other than close(). */
+static void
+libc_will_close(int fd)
+{
+	const int saved = errno;
+
+	if (!wv_ucm_is(fd))
+		return;
+	if (!wv_engine_foreign())
+		(void)wv_ucm_close(fd);
+	else if (wv_engine_orphan())
+		wv_ucm_forget(fd);
+	errno = saved;
+}
+
+WV_API int
+dup2(int from, int to)
+{
+	/* What fails, or does nothing, closes nothing. */
+	if (from != to && wv_ucm_is(to) && fcntl(from, F_GETFD) >= 0)
+		libc_will_close(to);
+	return libc_next()->dup2(from, to);
+}
+
+WV_API int
+dup3(int from, int to, int flags)
+{
+	if (from != to && (flags & ~O_CLOEXEC) == 0 && wv_ucm_is(to) && fcntl(from, F_GETFD) >= 0)
+		libc_will_close(to);
+	return libc_next()->dup3(from, to, flags);
+}
+
+static void
+libc_will_close_range(unsigned int first, unsigned int last)
+{
+	for (unsigned int fd = first; fd <= last && fd < WV_UCM_FDS; fd++)
+		libc_will_close((int)fd);
+}
+
+WV_API int
+close_range(unsigned int first, unsigned int last, int flags)
+{
+	if ((flags & ~CLOSE_RANGE_UNSHARE) == 0)
+		libc_will_close_range(first, last);
+	return libc_next()->close_range(first, last, flags);
+}
+
+WV_API void
+closefrom(int first)
+{
+	libc_will_close_range(first > 0 ? (unsigned int)first : 0, WV_UCM_FDS);
+	libc_next()->closefrom(first);
 }
 
 WV_API ssize_t

@@ -21,6 +21,10 @@ struct wv_libc {
 	int (*open)(const char *path, int flags, ...);
 	int (*open64)(const char *path, int flags, ...);
 	int (*close)(int fd);
+	int (*close_range)(unsigned int first, unsigned int last, int flags);
+	void (*closefrom)(int first);
+	int (*dup2)(int from, int to);
+	int (*dup3)(int from, int to, int flags);
 	ssize_t (*read)(int fd, void *buf, size_t n);
 	ssize_t (*write)(int fd, const void *buf, size_t n);
 	int (*fstat)(int fd, struct stat *st);

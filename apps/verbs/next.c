@@ -25,6 +25,10 @@ void __attribute__((constructor)) wv_libc_init(void)
 	LIBC_NEXT(wv_libc.open, "open");
 	LIBC_NEXT(wv_libc.open64, "open64");
 	LIBC_NEXT(wv_libc.close, "close");
+	LIBC_NEXT(wv_libc.close_range, "close_range");
+	LIBC_NEXT(wv_libc.closefrom, "closefrom");
+	LIBC_NEXT(wv_libc.dup2, "dup2");
+	LIBC_NEXT(wv_libc.dup3, "dup3");
 	LIBC_NEXT(wv_libc.read, "read");
 	LIBC_NEXT(wv_libc.write, "write");
 	LIBC_NEXT(wv_libc.fstat, "fstat");

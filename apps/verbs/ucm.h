@@ -24,6 +24,8 @@ int wv_ucm_open(void);
 bool wv_ucm_is(int fd);
 /** It is none any more: its descriptor is closed in a child of fork(). */
 void wv_ucm_forget(int fd);
+/** Numbers from this one on are none of the device. */
+#define WV_UCM_FDS 65536
 /** As write(2): execute one command. */
 ssize_t wv_ucm_write(int fd, const void *buf, size_t n);
 /** As close(2): destroy the ids of this descriptor. */

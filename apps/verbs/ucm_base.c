@@ -9,16 +9,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define UCM_FDS 65536
-
 pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct cm_chan *_Atomic ucm_chan[UCM_FDS];
+static struct cm_chan *_Atomic ucm_chan[WV_UCM_FDS];
 
 struct cm_chan *
 cm_chan_of(int fd)
 {
-	if (fd < 0 || fd >= UCM_FDS)
+	if (fd < 0 || fd >= WV_UCM_FDS)
 		return NULL;
 	return atomic_load_explicit(&ucm_chan[fd], memory_order_acquire);
 }
@@ -32,7 +30,7 @@ wv_ucm_is(int fd)
 bool
 cm_chan_set(int fd, struct cm_chan *chan)
 {
-	if (fd >= UCM_FDS)
+	if (fd >= WV_UCM_FDS)
 		return false;
 	atomic_store_explicit(&ucm_chan[fd], chan, memory_order_release);
 	return true;

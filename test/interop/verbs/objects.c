@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -1393,6 +1394,43 @@ case_edges(void)
 	done("each event is an edge of epoll");
 }
 
+/** The number of a channel that was closed is an ordinary descriptor, however it was closed. */
+static void
+case_numbers(void)
+{
+	for (unsigned int how = 0; how < 4; how++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		int ends[2], fd, n;
+		char c = 0;
+
+		MUST(ch != NULL && pipe(ends) == 0);
+		fd = ch->fd;
+		MUST(fd < ends[0] && ends[0] < ends[1]);
+		if (how == 0)
+			MUST(dup2(ends[1], fd) == fd);
+		else if (how == 1)
+			MUST(dup3(ends[1], fd, O_CLOEXEC) == fd);
+		else if (how == 2)
+			MUST(close_range((unsigned int)fd, (unsigned int)fd, 0) == 0);
+		/* not closed: it is a channel as before */
+		n = how < 3 ? how < 2 ? fd : dup(ends[1]) : fd;
+		MUST(n == fd);
+		if (how == 3) {
+			MUST(close_range((unsigned int)fd, (unsigned int)fd, CLOSE_RANGE_CLOEXEC) ==
+			             0 &&
+			     dup2(fd, fd) == fd);
+			MUST(write(fd, "x", 1) == -1 && errno == EINVAL);
+			rdma_destroy_event_channel(ch);
+		} else {
+			MUST(write(fd, "x", 1) == 1 && read(ends[0], &c, 1) == 1 && c == 'x');
+			MUST(close(fd) == 0);
+			free(ch);
+		}
+		MUST(close(ends[0]) == 0 && close(ends[1]) == 0);
+	}
+	done("the number of a channel that dup2(), dup3() or close_range() has closed");
+}
+
 static volatile sig_atomic_t signals[2]; /**< handled: with SA_RESTART, and without */
 
 static void
@@ -1850,7 +1888,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..26\n");
+	printf("1..27\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1868,6 +1906,7 @@ main(int argc, char **argv)
 	case_regions();
 	case_edges();
 	case_signals();
+	case_numbers();
 	case_fork();
 	case_users();
 	case_closed();
