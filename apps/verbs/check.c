@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include "config.h"
+#include "newer.h"
 
 #include <assert.h>
 #include <infiniband/verbs.h>
@@ -42,7 +43,12 @@ static_assert(sizeof(struct ibv_qp) == 160, "ibv_qp");
 static_assert(offsetof(struct ibv_qp_ex, comp_mask) == 160 &&
                       offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp) == 184,
               "ibv_qp_ex");
-static_assert(sizeof(struct ibv_qp_ex) == 184 + 21 * 8, "ibv_qp_ex: wr_atomic_write is its last");
+static_assert(offsetof(struct ibv_qp_ex, wr_atomic_write) == 184 + 20 * 8, "wr_atomic_write");
+/* Version 45 put wr_flush behind it. */
+static_assert(sizeof(struct ibv_qp_ex) >= 184 + 21 * 8 &&
+                      sizeof(struct ibv_qp_ex) <= sizeof(struct wv_qp_ex),
+              "ibv_qp_ex: its newest member is known");
+static_assert(offsetof(struct wv_qp_ex, v45.wr_flush) == 184 + 21 * 8, "wr_flush");
 #endif
 
 /* The kernel's ABI of connection management. */

@@ -31,9 +31,15 @@
 
 /** struct ibv_qp_ex of version 45: the one of version 44, and one more function. */
 struct wv_qp_ex {
-	struct ibv_qp_ex ex;
-	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
-	                 uint8_t type, uint8_t level);
+	union {
+		struct ibv_qp_ex ex; /**< of the installed headers, with or without that function */
+		struct {
+			char v44[offsetof(struct ibv_qp_ex, wr_atomic_write) +
+			         sizeof(void (*)(void))];
+			void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+			                 size_t len, uint8_t type, uint8_t level);
+		} v45;
+	};
 };
 
 #endif /* WEFT_APPS_VERBS_NEWER_H */

@@ -382,7 +382,7 @@ wv_build_init(struct wv_qp *q, uint64_t send_ops)
 	e->wr_atomic_cmp_swp = ex_cmp_swap;
 	e->wr_atomic_fetch_add = ex_fetch_add;
 	e->wr_atomic_write = ex_atomic_write;
-	q->newer.wr_flush = ex_flush;
+	q->newer.v45.wr_flush = ex_flush;
 	e->wr_bind_mw = ex_bind_mw;
 	e->wr_local_inv = ex_local_inv;
 	e->wr_set_sge = ex_set_sge;
