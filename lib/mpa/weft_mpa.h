@@ -156,6 +156,8 @@ struct weft_mpa {
 	bool rx_eof;       /**< the peer's FIN has arrived at an FPDU boundary */
 	bool tx_closed;    /**< our FIN is queued */
 	bool compact_used; /**< `compact` was used since the timer last fired */
+	bool waits;        /**< an FPDU is incomplete */
+	bool shed;         /**< drain_task has to report the fault of a shed FPDU */
 	uint16_t mulpdu_bytes;
 	/* transmit */
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
@@ -190,8 +192,6 @@ struct weft_mpa {
 	uint32_t fpdu_timeout_us;
 	uint64_t begun_ns, got_ns; /**< incomplete FPDU: time of its first and latest octets */
 	TAILQ_ENTRY(weft_mpa) keep_link; /**< while keep_bytes > 0 */
-	bool waits;                      /**< an FPDU is incomplete */
-	bool shed;                       /**< drain_task has to report the fault of a shed FPDU */
 };
 
 /**
