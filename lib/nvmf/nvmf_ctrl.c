@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "nvmf_cmd.h"
+#include "nvmf_auth.h"
 #include "nvmf_loss.h"
 
 /* CC (NVMe Base 2.0 s3.1.3.5) */
@@ -413,6 +413,8 @@ ctrl_info(const struct nvmf_ctrl *c, struct weft_nvmf_ctrl_info *info)
 	info->transport = c->admin != NULL ? c->admin->attr.ops->name : "";
 	info->state = states[atomic_load_explicit(&c->state, memory_order_acquire)];
 	info->discovery = c->subsys->discovery;
+	info->proves = c->admin != NULL && c->admin->auth != NULL;
+	info->proved = info->proves && !nvmf_auth_lacks(c->admin);
 	info->kato_ms = atomic_load_explicit(&c->kato_ms, memory_order_relaxed);
 	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++) {
 		const struct nvmf_ctrl_at *at = &c->at[g];

@@ -3,7 +3,7 @@
  * @file Fabrics commands (NVMe over Fabrics 1.1 s3): Connect, Property Get, Property Set.
  */
 
-#include "nvmf_cmd.h"
+#include "nvmf_auth.h"
 
 /* offsets of Connect's fields, as a refusal names them; IN_DATA: of its data */
 #define AT_QID     0x2aU
@@ -15,6 +15,7 @@
 #define AT_HOSTNQN (IN_DATA | 0x200)
 
 #define CATTR_NO_FLOW  0x4U
+#define CONNECT_ATR    (1U << 17) /**< of the answer: authentication is required */
 #define CNTLID_DYNAMIC 0xffffU
 #define CAP_CQR        (1ULL << 16)
 #define CAP_TO_500MS   30ULL
@@ -57,6 +58,7 @@ connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
 	struct weft_nvmf_queue *q = s->queue;
 	struct weft_nvmf *t = q->group->target;
 	struct weft_nvmf_subsys *sub = nvmf_subsys_find(t, d->subnqn);
+	struct nvmf_auth *auth;
 	struct nvmf_ctrl *c;
 
 	if (d->cntlid != CNTLID_DYNAMIC)
@@ -65,9 +67,14 @@ connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
 		return connect_refuse(s, AT_SUBNQN);
 	if (!nvmf_host_ok(sub, d->hostnqn))
 		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
-	c = nvmf_ctrl_new(q, sub, d);
-	if (c == NULL)
+	if (nvmf_auth_begin(q, sub, d->hostnqn, &auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
+	c = nvmf_ctrl_new(q, sub, d);
+	if (c == NULL) {
+		nvmf_auth_free(auth);
+		return WEFT_NVMF_CONNECT_BUSY;
+	}
+	q->auth = auth;
 	nvmf_ctrl_join(c, q, 0);
 	nvmf_ctrl_keep_alive(c, s->sqe.cdw[12]);
 	return WEFT_NVMF_OK;
@@ -100,6 +107,10 @@ connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
 	if (atomic_load_explicit(&c->state, memory_order_acquire) != NVMF_CTRL_READY ||
 	    c->ioq[qid - 1] != NULL)
 		return WEFT_NVMF_SEQUENCE;
+	if (c->admin == NULL || nvmf_auth_lacks(c->admin))
+		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
+	if (nvmf_auth_begin(q, c->subsys, d->hostnqn, &q->auth) != WEFT_NVMF_OK)
+		return WEFT_NVMF_CONNECT_BUSY;
 	nvmf_ctrl_join(c, q, qid);
 	return WEFT_NVMF_OK;
 }
@@ -143,7 +154,7 @@ fabrics_connect(struct nvmf_slot *s)
 	if (status == WEFT_NVMF_OK) {
 		q->size = (s->sqe.cdw[11] & 0xffff) + 1;
 		q->no_flow = (s->sqe.cdw[11] >> 16 & CATTR_NO_FLOW) != 0;
-		s->result = q->ctrl->cntlid;
+		s->result = q->ctrl->cntlid | (q->auth != NULL ? CONNECT_ATR : 0);
 	}
 	nvmf_unlock(t);
 	nvmf_complete(s, status);
@@ -228,6 +239,12 @@ static const struct nvmf_row fabrics_rows[] = {
         [WEFT_NVMF_FC_PROPERTY_GET] = {.name = "property get",
                                        .start = fabrics_property_start,
                                        .run = fabrics_property_get},
+        [WEFT_NVMF_FC_AUTH_SEND] = {.name = "authentication send",
+                                    .start = nvmf_auth_send_start,
+                                    .run = nvmf_auth_send},
+        [WEFT_NVMF_FC_AUTH_RECEIVE] = {.name = "authentication receive",
+                                       .start = nvmf_auth_receive_start,
+                                       .run = nvmf_auth_receive},
 };
 
 const struct nvmf_row *

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "nvmf_cmd.h"
+#include "nvmf_auth.h"
 
 /** A Compare needs twice its length: the host's data, and the volume's. */
 static uint64_t
@@ -53,6 +53,7 @@ weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *att
 	g->attr = *attr;
 	g->next_ns = UINT64_MAX;
 	TAILQ_INIT(&g->queues);
+	TAILQ_INIT(&g->auth_done);
 	LIST_INIT(&g->ctrls);
 	LIST_INIT(&g->attached);
 	weft_staging_client_init(&g->connecting);
@@ -202,6 +203,7 @@ group_end_queue(struct weft_nvmf_queue *q)
 		TAILQ_REMOVE(&q->idle, s, link);
 		free(s);
 	}
+	nvmf_auth_free(q->auth);
 	q->attr.ops->gone(q);
 	free(q);
 }
@@ -228,7 +230,7 @@ group_look(struct weft_nvmf_group *g)
 	return n;
 }
 
-/** Queues without Connect. */
+/** Queues without Connect, or whose hosts do not prove their names. */
 static void
 group_timers(struct weft_nvmf_group *g)
 {
@@ -236,6 +238,8 @@ group_timers(struct weft_nvmf_group *g)
 	struct weft_nvmf_queue *q;
 
 	TAILQ_FOREACH (q, &g->queues, link) {
+		if (q->ctrl != NULL)
+			nvmf_auth_due(q);
 		if (q->ctrl != NULL || atomic_load_explicit(&q->doomed, memory_order_acquire) ||
 		    q->closing)
 			continue;
@@ -364,6 +368,7 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 	}
 	if (atomic_load_explicit(&g->attention, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&g->attention, false, memory_order_acq_rel)) {
+		nvmf_auth_poll(g);
 		n += group_look(g);
 		nvmf_ctrl_poll(g);
 		nvmf_resv_poll(g);

@@ -8,8 +8,9 @@
  * volumes), nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
  * nvmf_target.c (target, hosts, listeners), nvmf_ana.c (paths), nvmf_ns.c (namespaces), nvmf_ctrl.c
  * (life of a controller), nvmf_resv_cmd.c, nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c
- * and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_fabrics.c (Connect, properties),
- * nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h: functions for commands.
+ * and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_dhchap.c, nvmf_auth_job.c and
+ * nvmf_auth.c (hosts that prove their names), nvmf_fabrics.c (Connect, properties), nvmf_queue.c
+ * (queues), nvmf_group.c (a worker's part). nvmf_cmd.h: functions for commands.
  *
  * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
  * atomic, any thread; what is not marked, constant after its creation.
@@ -90,6 +91,8 @@ struct weft_nvmf_subsys {
 	bool any_host;                /**< lock */
 	bool ending;                  /**< lock */
 	LIST_HEAD(, nvmf_host) hosts; /**< lock */
+	struct weft_nvmf_auth *auth;  /**< lock: nauth of them */
+	uint32_t nauth;               /**< lock */
 	/** lock: of its hosts; and how many are of hosts without a controller (nvmf_loss.h) */
 	TAILQ_HEAD(, nvmf_losses) losses;
 	uint32_t losses_kept;
@@ -186,6 +189,7 @@ struct weft_nvmf_queue {
 	uint32_t under_way; /**< commands that are not answered */
 	uint32_t slots;     /**< that exist */
 	uint64_t since_ns;
+	struct nvmf_auth *auth; /**< NULL: its host need not prove its name */
 	struct nvmf_slots busy, idle;
 	struct nvmf_slot *fused; /**< the first of two, whose second has not come */
 };
@@ -206,6 +210,7 @@ struct weft_nvmf_group {
 	uint64_t stop_ns; /**< when what is under way ends at the latest; 0: the group is not
 	                        stopped */
 	struct nvmf_group_resv resv;
+	TAILQ_HEAD(, nvmf_auth) auth_done; /**< lock of the jobs */
 	_Atomic uint64_t commands, errors, memory_waits, protocol_errors, events, told_lost;
 };
 
@@ -222,7 +227,9 @@ struct weft_nvmf {
 	uint32_t nlisteners;
 	uint64_t generation; /**< of the discovery log */
 	uint32_t queues;
-	struct weft_nvmf_stats stats; /**< what is counted with the lock */
+	struct nvmf_auth_jobs *auth_jobs; /**< NULL: without random numbers */
+	uint32_t auth_seqnum;             /**< lock: of the last challenge */
+	struct weft_nvmf_stats stats;     /**< what is counted with the lock */
 };
 
 static inline void

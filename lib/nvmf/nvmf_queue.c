@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "nvmf_cmd.h"
+#include "nvmf_auth.h"
 
 int
 weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_attr *attr,
@@ -109,6 +109,8 @@ queue_row(struct nvmf_slot *s)
 	}
 	if (q->ctrl == NULL)
 		return WEFT_NVMF_SEQUENCE;
+	if (nvmf_auth_lacks(q))
+		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
 	state = atomic_load_explicit(&q->ctrl->state, memory_order_acquire);
 	if (q->qid > 0) {
 		s->row = nvmf_io_row(s->sqe.opcode);

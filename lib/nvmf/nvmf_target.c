@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "nvmf_cmd.h"
+#include "nvmf_auth.h"
 #include "nvmf_loss.h"
 
 static int
@@ -55,6 +55,10 @@ weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out)
 	strcpy(t->discovery.model, "weft");
 	LIST_INIT(&t->discovery.hosts);
 	TAILQ_INIT(&t->discovery.losses);
+	if (attr->random != NULL && nvmf_auth_jobs_up(t) != 0) {
+		(void)weft_nvmf_destroy(t);
+		return -ENOMEM;
+	}
 	*out = t;
 	return 0;
 }
@@ -69,6 +73,9 @@ target_subsys_free(struct weft_nvmf_subsys *s)
 		free(h);
 	}
 	nvmf_loss_end(s);
+	if (s->auth != NULL)
+		explicit_bzero(s->auth, s->nauth * sizeof(s->auth[0]));
+	free(s->auth);
 	for (uint32_t i = 0; i < s->max_nsid; i++)
 		free(s->ns[i]);
 	free(s->ns);
@@ -85,6 +92,7 @@ weft_nvmf_destroy(struct weft_nvmf *t)
 	for (uint32_t i = 0; i < WEFT_NVMF_MAX_GROUPS; i++)
 		if (t->groups[i] != NULL)
 			return -EBUSY;
+	nvmf_auth_jobs_down(t);
 	while ((s = LIST_FIRST(&t->subsystems)) != NULL) {
 		LIST_REMOVE(s, link);
 		target_subsys_free(s);
@@ -316,7 +324,9 @@ target_host(const struct weft_nvmf_subsys *s, const char *hostnqn)
 bool
 nvmf_host_ok(const struct weft_nvmf_subsys *s, const char *hostnqn)
 {
-	return s->any_host || target_host(s, hostnqn) != NULL;
+	/* with keys, a host that has none and needs one is refused */
+	return (s->any_host || target_host(s, hostnqn) != NULL) &&
+	       (s->nauth == 0 || nvmf_auth_find(s, hostnqn) != NULL);
 }
 
 int

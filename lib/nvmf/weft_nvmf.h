@@ -35,6 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "weft_nvmf_auth.h"
 #include "weft_nvmf_resv.h"
 #include "weft_nvmf_stats.h"
 #include "weft_nvmf_wire.h"
@@ -68,6 +69,8 @@ struct weft_nvmf_attr {
 	char firmware[9]; /**< FR of Identify: the version */
 	/** change NULL: reservations end with the target, and are of hosts alone. */
 	struct weft_nvmf_resv_ops resv;
+	/** Random octets for challenges; NULL: weft_nvmf_auth_set() is refused. 0 or -errno. */
+	int (*random)(void *to, size_t bytes);
 };
 
 /** -EINVAL: attributes out of range. -ENOMEM. */
@@ -151,6 +154,7 @@ struct weft_nvmf_ctrl_info {
 	const char *transport; /**< name of that of its admin queue */
 	const char *state;     /**< "off", "ready", "shutdown", "ending" */
 	bool discovery;
+	bool proves, proved; /**< its host has to prove its name, and has done so */
 	uint32_t kato_ms;
 	uint64_t commands, errors, read_bytes, written_bytes;
 	uint32_t queues;
@@ -241,7 +245,7 @@ struct weft_nvmf_group_attr {
 	void *memory;
 	uint64_t bytes; /**< at least weft_nvmf_group_min_bytes() */
 	/** May be NULL. Another thread has something for the group: its thread is to poll. On any
-	 * thread, with the target's lock held; must not block, and must not call the target. */
+	 * thread, maybe with the target's lock held; must not block, nor call the target. */
 	void (*wake)(struct weft_nvmf_group *g);
 	/** May be NULL. Called for each I/O command that found its namespace. `clock` must be there
 	 * then, and is asked for the time. */

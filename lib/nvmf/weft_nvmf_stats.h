@@ -19,6 +19,10 @@ struct weft_nvmf_stats {
 	uint64_t kato_expired;      /**< controllers that ended because the host was silent */
 	uint64_t connect_expired;   /**< queues that ended without Connect */
 	uint64_t leave_expired;     /**< queues that kept a namespace from being detached */
+	uint64_t auth_done;         /**< queues whose host has proved its name */
+	uint64_t auth_failed[8];    /**< exchanges that failed, by RCE (weft_nvmf_auth.h) */
+	uint64_t auth_expired;      /**< queues that ended because the exchange took too long */
+	uint64_t auth_busy;         /**< commands refused because too many were computed */
 	uint64_t commands;          /**< that were answered */
 	uint64_t errors;            /**< of these, with another status than 0 */
 	uint64_t read_bytes;        /**< by Read */

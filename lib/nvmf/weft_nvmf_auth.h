@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NVMF_AUTH_H
+#define WEFT_NVMF_AUTH_H
+
+/**
+ * @file Hosts that prove their names: DH-HMAC-CHAP (NVMe Base 2.0 s8.13). A subsystem with keys
+ * admits only the hosts that it has an entry of. A host proves itself on each of its queues before
+ * any other command than Connect, the two authentication commands, and those of properties.
+ *
+ * The computations of a Diffie-Hellman group take milliseconds. A thread of the target makes them,
+ * one after the other, so workers never do. A controller has at most one there before its host has
+ * proved itself, and there are at most WEFT_NVMF_AUTH_JOBS.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft_nvmf_wire.h"
+
+struct weft_nvmf_subsys;
+
+#define WEFT_NVMF_SECRET_BYTES 64U /**< longest secret */
+#define WEFT_NVMF_AUTH_JOBS    64U
+
+/** Why an authentication failed: RCE of AUTH_Failure1. */
+enum {
+	WEFT_NVMF_AUTH_FAILED = 1, /**< the proof is wrong, or there is none */
+	WEFT_NVMF_AUTH_PROTOCOL,
+	WEFT_NVMF_AUTH_CONCATENATION,
+	WEFT_NVMF_AUTH_HASH,
+	WEFT_NVMF_AUTH_GROUP,
+	WEFT_NVMF_AUTH_PAYLOAD,
+	WEFT_NVMF_AUTH_MESSAGE,
+};
+
+/** A secret of a host or a subsystem. */
+struct weft_nvmf_secret {
+	uint8_t key[WEFT_NVMF_SECRET_BYTES];
+	uint8_t bytes; /**< 32, 48 or 64; 0: there is none */
+	uint8_t hash;  /**< by which it is bound to a name: 0: it is not; 1 to 3 */
+};
+
+/** What a subsystem knows of a host. */
+struct weft_nvmf_auth {
+	char hostnqn[WEFT_NVMF_NQN_BYTES];
+	struct weft_nvmf_secret host; /**< bytes 0: this host need not prove its name */
+	struct weft_nvmf_secret
+	        ctrl; /**< by which controllers prove theirs; bytes 0: they cannot */
+};
+
+/**
+ * A secret as text, "DHHC-1:hh:base64(key, CRC-32):". Any thread. 0, or -EINVAL: *why is a constant
+ * text that says what is wrong, and *out is zero.
+ */
+int weft_nvmf_secret_decode(const char *text, struct weft_nvmf_secret *out, const char **why);
+/**
+ * Replace what a subsystem knows of its hosts: n entries, which are copied. n 0: no host proves
+ * anything. Controllers whose host's entry has changed, or has come or gone, end. Any thread but a
+ * group's.
+ * - -EINVAL: weft_nvmf_attr.random is NULL, or an entry's NQN is none
+ * - -EEXIST: two entries of one host
+ * - -ENOMEM
+ */
+int weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries,
+                       uint32_t n);
+
+#endif /* WEFT_NVMF_AUTH_H */

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file DH-HMAC-CHAP: known answers, and exchanges of a host with a controller.
+ */
+
+#include <errno.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "nvmf_dhchap.h"
+#include "nvmf_rig.h"
+
+static const struct {
+	const char *secret;
+	uint8_t hash;
+	uint32_t shared;
+	const char *role, *own, *peer, *want;
+} vectors[] = {
+#include "dhchap_vectors.inc"
+};
+
+static void
+test_vectors(void)
+{
+	uint8_t octets[256], out[NVMF_DHCHAP_HASH_MAX];
+	struct weft_nvmf_secret secret;
+	const char *why;
+
+	for (unsigned int i = 0; i < 256; i++)
+		octets[i] = (uint8_t)i;
+	for (unsigned int i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+		const struct nvmf_dhchap_in in = {.secret = &secret,
+		                                  .hash = vectors[i].hash,
+		                                  .challenge = octets,
+		                                  .shared = octets,
+		                                  .shared_bytes = vectors[i].shared,
+		                                  .seqnum = 0x12345678,
+		                                  .tid = 0xabcd,
+		                                  .role = vectors[i].role,
+		                                  .own = vectors[i].own,
+		                                  .peer = vectors[i].peer};
+		char hex[2 * NVMF_DHCHAP_HASH_MAX + 1];
+
+		CHECK_EQ(weft_nvmf_secret_decode(vectors[i].secret, &secret, &why), 0);
+		CHECK_EQ(nvmf_dhchap_response(&in, out), 0);
+		for (uint32_t k = 0; k < nvmf_dhchap_hash_bytes(in.hash); k++)
+			sprintf(hex + 2 * k, "%02x", out[k]);
+		CHECK(strcmp(hex, vectors[i].want) == 0);
+	}
+}
+
+static void
+test_secrets(void)
+{
+	static const char *const bad[] = {
+	        "",
+	        "DHHC-1:00:",
+	        "DHHC-1:04:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyDDVw2R:",
+	        "DHHC-1:00:BQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyDDVw2R:",
+	        "DHHC-1:00:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyDDVw2R",
+	        "DHHC-1:00:AQIDBAUG:",
+	        "DHHC-2:00:AQIDBAUG:"};
+	/* made by `nvme gen-dhchap-key -m HASH` */
+	static const char *const good[] = {
+	        "DHHC-1:00:SGEFHbAZlPyuPILt8asQ5HNpVKicaCyYc6pZ1Nk7wjozHrhn:",
+	        "DHHC-1:01:5X2wU+swAscQxQWqPIOgu19NQGRTl/igL8xszVO7QGYPn65+:",
+	        "DHHC-1:02:PxFGl5cLuI9j3sqmiBLjdCALjt0HK72RLKr8GDKXoWzlUd/"
+	        "NzLfIApKvt8kFvPwWNSDcNw==:",
+	        "DHHC-1:03:+U+oxbPeWE+rNNiU5uD6Ts8Pmc1OwpygBkLugxp+iNOEw1/se9sMM1ho7qGf4PUfloyw/5c9"
+	        "qI8cKEXVEpQ0VXh6kJ0=:"};
+	struct weft_nvmf_secret s;
+	const char *why;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		CHECK_EQ(weft_nvmf_secret_decode(good[i], &s, &why), 0);
+		CHECK(s.hash == i && s.bytes == (i < 2 ? 32 : 16 * i + 16));
+	}
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_EQ(weft_nvmf_secret_decode(bad[i], &s, &why), -EINVAL);
+		CHECK(why != NULL && s.bytes == 0);
+	}
+}
+
+static void
+test_groups(void)
+{
+	uint8_t a_pub[1024], b_pub[1024], a[1024], b[1024];
+	void *a_key, *b_key;
+
+	for (uint8_t group = 1; group < NVMF_DHCHAP_GROUPS; group++) {
+		const uint32_t n = nvmf_dhchap_dh_bytes(group);
+
+		CHECK_EQ(nvmf_dhchap_key(group, &a_key, a_pub), 0);
+		CHECK_EQ(nvmf_dhchap_key(group, &b_key, b_pub), 0);
+		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), 0);
+		CHECK_EQ(nvmf_dhchap_shared(group, b_key, a_pub, b), 0);
+		CHECK(memcmp(a, b, n) == 0);
+		/* 0, 1, and the greatest number, which is above p - 1 */
+		memset(b_pub, 0, n);
+		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
+		b_pub[n - 1] = 1;
+		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
+		memset(b_pub, 0xff, n);
+		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
+		nvmf_dhchap_key_free(a_key);
+		nvmf_dhchap_key_free(b_key);
+	}
+}
+
+/* ---- A host ---- */
+
+static int
+draw(void *to, size_t bytes)
+{
+	return getrandom(to, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
+}
+
+/** What a host does wrong. */
+enum wrong { RIGHT, WRONG_KEY, WRONG_TID, WRONG_LENGTH, REFLECT, SAME_PUB, NO_SEQ, SUCCESS_EARLY };
+
+struct host {
+	uint8_t hash, dh;
+	bool mutual;
+	enum wrong wrong;
+	struct weft_nvmf_auth keys;
+};
+
+/** Send or receive a message. A command of a group's thread takes real time. */
+static uint16_t
+move(struct nv_queue *q, uint8_t fctype, void *m, uint32_t bytes)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_OP_FABRICS, 0, 0xe90101U << 8, bytes, 0);
+	uint16_t status = 0;
+
+	sqe.fctype = fctype;
+	nv_keyed(&sqe, m, bytes);
+	CHECK_EQ(nv_send(q, &sqe, NULL, 0), 0);
+	for (int i = 0; i < 100000 && !nv_answered(q, sqe.cid, &status); i++) {
+		usleep(100);
+		for (unsigned int g = 0; g < NV_GROUPS; g++)
+			(void)weft_nvmf_group_poll(q->nv->group[g], q->nv->vol.now_ns);
+	}
+	return status;
+}
+
+static uint16_t
+negotiate(struct nv_queue *q, const struct host *h)
+{
+	uint8_t m[72] = {0};
+
+	m[4] = 0x34;
+	m[7] = 1;
+	m[8] = 1;
+	m[10] = m[11] = 1;
+	m[12] = h->hash;
+	m[42] = h->dh;
+	return move(q, WEFT_NVMF_FC_AUTH_SEND, m, sizeof(m));
+}
+
+/** The whole exchange. Returns 0, or the RCE of a failure. */
+static uint8_t
+prove(struct nv_queue *q, const struct host *h)
+{
+	const uint32_t hl = nvmf_dhchap_hash_bytes(h->hash), dh = nvmf_dhchap_dh_bytes(h->dh);
+	uint8_t c[4096], r[2048] = {0}, shared[1024], want[64];
+	struct nvmf_dhchap_in in = {.secret = &h->keys.host,
+	                            .hash = h->hash,
+	                            .challenge = c + 16,
+	                            .shared = shared,
+	                            .shared_bytes = dh,
+	                            .tid = 0x34,
+	                            .role = "HostHost",
+	                            .own = NV_HOST,
+	                            .peer = NV_SUBSYS};
+	void *key = NULL;
+
+	CHECK_EQ(negotiate(q, h), 0);
+	CHECK_EQ(move(q, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	if (c[1] == 0xf1)
+		return c[7];
+	CHECK(c[0] == 1 && c[1] == 1 && c[6] == hl && c[8] == h->hash && c[9] == h->dh);
+	CHECK_EQ(weft_nvmf_get16(c + 10), dh);
+	in.seqnum = weft_nvmf_get32(c + 12);
+	r[0] = 1;
+	r[1] = h->wrong == SUCCESS_EARLY ? 4 : 2;
+	weft_nvmf_put16(r + 4, h->wrong == WRONG_TID ? 0x35 : 0x34);
+	r[6] = (uint8_t)hl;
+	r[8] = h->mutual;
+	weft_nvmf_put16(r + 10, (uint16_t)dh);
+	weft_nvmf_put32(r + 12, h->wrong == NO_SEQ ? 0 : 77);
+	memset(r + 16 + hl, 0x5a, hl);
+	if (h->wrong == REFLECT)
+		memcpy(r + 16 + hl, c + 16, hl);
+	if (dh > 0) {
+		CHECK_EQ(nvmf_dhchap_key(h->dh, &key, r + 16 + 2 * hl), 0);
+		CHECK_EQ(nvmf_dhchap_shared(h->dh, key, c + 16 + hl, shared), 0);
+		nvmf_dhchap_key_free(key);
+		if (h->wrong == SAME_PUB)
+			memcpy(r + 16 + 2 * hl, c + 16 + hl, dh);
+	}
+	CHECK_EQ(nvmf_dhchap_response(&in, r + 16), 0);
+	r[16] ^= h->wrong == WRONG_KEY;
+	CHECK_EQ(move(q, WEFT_NVMF_FC_AUTH_SEND, r, 16 + 2 * hl + dh - (h->wrong == WRONG_LENGTH)),
+	         0);
+	CHECK_EQ(move(q, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	if (c[1] == 0xf1)
+		return c[7];
+	CHECK(c[0] == 1 && c[1] == 3 && c[6] == hl && c[8] == h->mutual);
+	if (!h->mutual)
+		return 0;
+	in.secret = &h->keys.ctrl;
+	in.challenge = r + 16 + hl;
+	in.seqnum = 77;
+	in.role = "Controller";
+	in.own = NV_SUBSYS;
+	in.peer = NV_HOST;
+	CHECK_EQ(nvmf_dhchap_response(&in, want), 0);
+	CHECK(memcmp(want, c + 16, hl) == 0);
+	memset(r, 0, 16);
+	r[0] = 1;
+	r[1] = 4;
+	r[4] = 0x34;
+	CHECK_EQ(move(q, WEFT_NVMF_FC_AUTH_SEND, r, 16), 0);
+	return 0;
+}
+
+static void
+start(struct nv *n, struct host *h)
+{
+	const char *why;
+
+	memset(n, 0, sizeof(*n));
+	memset(h, 0, sizeof(*h));
+	n->attr.random = draw;
+	nv_start(n);
+	strcpy(h->keys.hostnqn, NV_HOST);
+	CHECK_EQ(weft_nvmf_secret_decode(vectors[0].secret, &h->keys.host, &why), 0);
+	CHECK_EQ(weft_nvmf_secret_decode(vectors[20].secret, &h->keys.ctrl, &why), 0);
+	h->hash = 1;
+	CHECK_EQ(weft_nvmf_auth_set(n->subsys, &h->keys, 1), 0);
+}
+
+static void
+connect_admin(struct nv *n, struct nv_queue *q)
+{
+	nv_open(n, 0, q);
+	CHECK_EQ(nv_connect(q, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 0), 0);
+	CHECK((q->result & 1U << 17) != 0);
+}
+
+static void
+test_exchanges(void)
+{
+	struct weft_nvmf_stats st;
+	struct nv_queue a, io;
+	uint8_t page[4096];
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	for (uint8_t hash = 1; hash <= 3; hash++)
+		for (uint8_t dh = 0; dh < NVMF_DHCHAP_GROUPS; dh++)
+			for (int mutual = 0; mutual < 2; mutual++) {
+				h.hash = hash;
+				h.dh = dh;
+				h.mutual = mutual;
+				connect_admin(&n, &a);
+				CHECK_EQ(nv_identify(&a, 1, 0, page), 0x4191);
+				CHECK_EQ(prove(&a, &h), 0);
+				CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+				CHECK_EQ(nv_identify(&a, 1, 0, page), 0);
+				nv_close(&a);
+			}
+	/* an I/O queue proves itself too; a proved queue may do it again */
+	h.dh = 1;
+	connect_admin(&n, &a);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	nv_open(&n, 1, &io);
+	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), 0x4191);
+	CHECK_EQ(prove(&a, &h), 0);
+	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0x4191);
+	CHECK_EQ(prove(&io, &h), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0);
+	CHECK_EQ(prove(&io, &h), 0);
+	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0);
+	weft_nvmf_query_stats(n.target, &st);
+	CHECK_EQ(st.auth_done, 36 + 3);
+	nv_close(&io);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+static void
+test_refusals(void)
+{
+	static const uint8_t want[] = {
+	        [WRONG_KEY] = 1, [WRONG_TID] = 6, [WRONG_LENGTH] = 6, [REFLECT] = 1,
+	        [SAME_PUB] = 1,  [NO_SEQ] = 6,    [SUCCESS_EARLY] = 7};
+	struct nv_queue a;
+	uint8_t m[72] = {0}, page[4096];
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	h.dh = 1;
+	h.mutual = true;
+	for (unsigned int w = WRONG_KEY; w <= SUCCESS_EARLY; w++) {
+		h.wrong = w;
+		connect_admin(&n, &a);
+		CHECK_EQ(prove(&a, &h), want[w]);
+		nv_poll(&n);
+		CHECK(a.closed);
+		nv_close(&a);
+	}
+	h.wrong = RIGHT;
+	h.hash = 9;
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), WEFT_NVMF_AUTH_HASH);
+	nv_close(&a);
+	h.hash = 1;
+	h.dh = 9;
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), WEFT_NVMF_AUTH_GROUP);
+	nv_close(&a);
+	/* cut at each length */
+	m[7] = m[8] = 1;
+	for (uint32_t len = 1; len < sizeof(m); len++) {
+		connect_admin(&n, &a);
+		CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_SEND, m, len), 0);
+		CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, page, 4096), 0);
+		CHECK(page[1] == 0xf1 && page[7] == WEFT_NVMF_AUTH_PAYLOAD);
+		nv_close(&a);
+	}
+	/* a message of the controller's that is not there; a host that stalls; another host */
+	connect_admin(&n, &a);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, page, 4096), 0);
+	CHECK(page[1] == 0xf1 && page[7] == WEFT_NVMF_AUTH_MESSAGE);
+	nv_close(&a);
+	connect_admin(&n, &a);
+	nv_pass(&n, 10001);
+	CHECK(a.closed);
+	nv_close(&a);
+	nv_open(&n, 0, &a);
+	CHECK_EQ(nv_connect(&a, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), 0x4184);
+	nv_close(&a);
+	/* its key changes */
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), WEFT_NVMF_AUTH_GROUP);
+	nv_close(&a);
+	h.dh = 0;
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), 0);
+	h.keys.host.key[0] ^= 1;
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1), 0);
+	nv_poll(&n);
+	CHECK(a.closed);
+	nv_close(&a);
+	nv_end(&n);
+}
+
+WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", test_groups},
+               {"exchanges", test_exchanges}, {"refusals", test_refusals})
