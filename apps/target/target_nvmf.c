@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "addr.h"
@@ -125,6 +126,7 @@ worker_up(struct target_nvmf *n, uint32_t i)
 	struct weft_nvmf_group_attr ga = {.wake = worker_wake,
 	                                  .ended = target_nvmf_ended,
 	                                  .clock = target_nvmf_clock,
+	                                  .auth_failed = target_nvmf_auth_failed,
 	                                  .owner = nw};
 	struct weft_nvmf_rdma_attr ra = {
 	        .ctx = n->t->stack.ctx,
@@ -156,6 +158,13 @@ worker_up(struct target_nvmf *n, uint32_t i)
 	return rc != 0 ? rc : weft_poller_add(nw->w, &nw->poller);
 }
 
+/** Of weft_nvmf_attr. At most 256 octets, which come as a whole. */
+static int
+nvmf_random(void *to, size_t bytes)
+{
+	return getrandom(to, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
+}
+
 static int
 nvmf_make(struct target_nvmf *n)
 {
@@ -164,7 +173,8 @@ nvmf_make(struct target_nvmf *n)
 	                           .max_queues = c->max_queues,
 	                           .max_io_queues = c->io_queues,
 	                           .depth = c->queue_depth,
-	                           .mdts_bytes = (uint32_t)c->max_transfer_bytes};
+	                           .mdts_bytes = (uint32_t)c->max_transfer_bytes,
+	                           .random = nvmf_random};
 	void *at;
 	int rc;
 

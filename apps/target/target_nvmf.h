@@ -147,6 +147,8 @@ uint32_t target_nvmf_tcp_count(const struct target_nvmf_worker *nw,
 struct target_nvmf_worker *target_nvmf_at(struct target_nvmf *n, const struct weft_worker *w);
 /** Whether a host of this address may connect; if not, that is counted and logged. */
 bool target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote);
+/** Of weft_nvmf_group_attr: log that a host has not proved its name. */
+void target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t rce);
 /** Log that a connection was refused. */
 void target_nvmf_refused(const struct sockaddr_storage *remote, int why);
 

@@ -46,3 +46,22 @@ target_nvmf_refused(const struct sockaddr_storage *remote, int why)
 	           : why == -ENOSPC ? "there are too many"
 	                            : strerror(-why));
 }
+
+void
+target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t rce)
+{
+	static const char *const why[] = {
+	        "it took too long",
+	        "its secret is wrong, or the controllers have none for it",
+	        "it does not offer DH-HMAC-CHAP",
+	        "it asks for a secure channel",
+	        "it offers no hash that there is",
+	        "it offers no group that there is",
+	        "a message has wrong fields",
+	        "a message that was not its turn",
+	};
+
+	(void)g;
+	target_log(UI_WARNING "host %s was refused, as it has not proved its name: %s", hostnqn,
+	           rce < sizeof(why) / sizeof(why[0]) ? why[rce] : "unknown");
+}

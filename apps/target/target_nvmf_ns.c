@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "nvmf_secrets.h"
 #include "target.h"
 #include "target_nvmf.h"
 #include "target_round.h"
@@ -350,13 +351,48 @@ subsys_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub)
 	}
 }
 
+/** Its controllers end, and with it, when all else has, the slot is free. Telemetry, which has the
+ * lock, never sees a slot whose subsystem is gone. */
+static int
+subsys_end(struct target_nvmf *n, struct target_nvmf_subsys *sub)
+{
+	int rc;
+
+	pthread_mutex_lock(&n->lock);
+	rc = weft_nvmf_subsys_remove(sub->s);
+	if (rc == 0)
+		memset(sub, 0, sizeof(*sub));
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+/** Read the file with the secrets of its hosts. That was done before, with the configuration, so a
+ * fault is rare: what hosts had to prove, they still have to. */
+static int
+subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
+{
+	struct weft_nvmf_auth *list = NULL;
+	char err[CONF_ERR_MAX];
+	uint32_t n = 0;
+	int rc = 0;
+
+	if (c->secrets[0] != '\0')
+		rc = nvmf_secrets_read(c->secrets, &list, &n, err, sizeof(err));
+	if (rc != 0) {
+		ui_msg(UI_ERR "subsystem %s: %s", c->nqn, err);
+		return rc;
+	}
+	rc = weft_nvmf_auth_set(s, list, n);
+	nvmf_secrets_free(list, n);
+	return rc;
+}
+
 static int
 subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 {
 	const struct weft_nvmf_subsys_attr a = {.nqn = c->nqn,
 	                                        .serial = c->serial,
 	                                        .model = c->model,
-	                                        .any_host = strcmp(c->hosts, "any") == 0,
 	                                        .max_nsid = WEFT_NVMF_MAX_NSID,
 	                                        .ana = (enum weft_nvmf_ana_state)c->access,
 	                                        .cntlid_min = (uint16_t)c->first_controller,
@@ -375,24 +411,15 @@ subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 	pthread_mutex_lock(&n->lock);
 	*sub = (struct target_nvmf_subsys){.s = s, .conf = *c};
 	pthread_mutex_unlock(&n->lock);
+	/* No host may use it yet. */
+	rc = subsys_secrets(s, c);
+	if (rc != 0) {
+		(void)subsys_end(n, sub);
+		return rc;
+	}
 	hosts_set(s, "", c->hosts);
 	subsys_enter(n, sub);
 	return 0;
-}
-
-/** Its controllers end, and with it, when all else has, the slot is free. Telemetry, which has the
- * lock, never sees a slot whose subsystem is gone. */
-static int
-subsys_end(struct target_nvmf *n, struct target_nvmf_subsys *sub)
-{
-	int rc;
-
-	pthread_mutex_lock(&n->lock);
-	rc = weft_nvmf_subsys_remove(sub->s);
-	if (rc == 0)
-		memset(sub, 0, sizeof(*sub));
-	pthread_mutex_unlock(&n->lock);
-	return rc;
 }
 
 /** End its controllers, and it. False: they have not ended yet. */
@@ -508,6 +535,23 @@ subsys_access(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 	ui_msg("subsystem %s: its access has changed", c->nqn);
 }
 
+/** The file may have changed, and its name. */
+static void
+subsys_reload_secrets(struct target_nvmf *n, struct target_nvmf_subsys *sub,
+                      const struct conf_subsys *c)
+{
+	if (subsys_secrets(sub->s, c) != 0) {
+		ui_msg(UI_WARNING "subsystem %s: its secrets are as before", c->nqn);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	memcpy(sub->conf.secrets, c->secrets, sizeof(c->secrets));
+	pthread_mutex_unlock(&n->lock);
+	ui_msg("subsystem %s: %s", c->nqn,
+	       c->secrets[0] != '\0' ? "its secrets were read again"
+	                             : "its hosts need not prove their names any more");
+}
+
 static void
 subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
 {
@@ -526,6 +570,8 @@ subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 		pthread_mutex_unlock(&n->lock);
 		ui_msg("subsystem %s: its hosts have changed", c->nqn);
 	}
+	if (c->secrets[0] != '\0' || sub->conf.secrets[0] != '\0')
+		subsys_reload_secrets(n, sub, c);
 	if (!subsys_set_ns(n, sub, c, ns_deadline()))
 		ui_msg(UI_WARNING "subsystem %s: commands of a namespace that is to go have not "
 		                  "ended yet; its namespaces change when they have",

@@ -13,6 +13,27 @@
 
 #define TEL_NAME 64
 
+/** Hosts that have proved their names, or have not. */
+static void
+tel_auth(const struct weft_nvmf_stats *s, struct weft_tel *tel)
+{
+	static const char *const names[] = {
+	        [WEFT_NVMF_AUTH_FAILED] = "auth_failed_proof",
+	        [WEFT_NVMF_AUTH_PROTOCOL] = "auth_failed_protocol",
+	        [WEFT_NVMF_AUTH_CONCATENATION] = "auth_failed_concatenation",
+	        [WEFT_NVMF_AUTH_HASH] = "auth_failed_hash",
+	        [WEFT_NVMF_AUTH_GROUP] = "auth_failed_group",
+	        [WEFT_NVMF_AUTH_PAYLOAD] = "auth_failed_payload",
+	        [WEFT_NVMF_AUTH_MESSAGE] = "auth_failed_message",
+	};
+
+	weft_tel_u64(tel, "auth_done", s->auth_done);
+	for (unsigned int i = 1; i < sizeof(names) / sizeof(names[0]); i++)
+		weft_tel_u64(tel, names[i], s->auth_failed[i]);
+	weft_tel_u64(tel, "auth_expired", s->auth_expired);
+	weft_tel_u64(tel, "auth_busy", s->auth_busy);
+}
+
 /** /weft/target/nvmf: all subsystems together. */
 int
 target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
@@ -61,6 +82,7 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "kato_expired", s.kato_expired);
 	weft_tel_u64(tel, "connect_expired", s.connect_expired);
 	weft_tel_u64(tel, "leave_expired", s.leave_expired);
+	tel_auth(&s, tel);
 	weft_tel_u64(tel, "commands", s.commands);
 	weft_tel_u64(tel, "errors", s.errors);
 	weft_tel_u64(tel, "read_bytes", s.read_bytes);
@@ -113,6 +135,8 @@ tel_one_ctrl(void *arg, const struct weft_nvmf_ctrl_info *i)
 	weft_tel_text(c->tel, "subsystem", i->subnqn);
 	weft_tel_text(c->tel, "transport", i->transport);
 	weft_tel_text(c->tel, "state", i->state);
+	weft_tel_u64(c->tel, "must_prove", i->proves);
+	weft_tel_u64(c->tel, "proved", i->proved);
 	weft_tel_u64(c->tel, "kato_ms", i->kato_ms);
 	weft_tel_u64(c->tel, "commands", i->commands);
 	weft_tel_u64(c->tel, "errors", i->errors);

@@ -72,6 +72,14 @@ nvmf_auth_free(struct nvmf_auth *a)
 	free(a);
 }
 
+/** Its host has not proved its name, by this RCE. 0: in time. */
+static void
+auth_tell(const struct nvmf_auth *a, uint8_t rce)
+{
+	if (a->group->attr.auth_failed != NULL)
+		a->group->attr.auth_failed(a->group, a->keys.hostnqn, rce);
+}
+
 static void
 auth_doom(struct weft_nvmf_queue *q)
 {
@@ -93,6 +101,7 @@ nvmf_auth_due(struct weft_nvmf_queue *q)
 	nvmf_lock(g->target);
 	g->target->stats.auth_expired++;
 	nvmf_unlock(g->target);
+	auth_tell(q->auth, 0);
 	auth_doom(q);
 }
 
@@ -105,6 +114,7 @@ auth_fail(struct nvmf_auth *a, uint8_t rce)
 	nvmf_lock(t);
 	t->stats.auth_failed[rce]++;
 	nvmf_unlock(t);
+	auth_tell(a, rce);
 	a->state = NVMF_AUTH_FAILURE1;
 	a->rce = rce;
 	a->due_ns = a->group->now_ns + t->attr.connect_ns;

@@ -577,6 +577,9 @@ test_nvmf(void)
 	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\n"), 0);
 	CHECK_STR(conf.subsys[0].serial, serial);
 	CHECK_STR(conf.subsys[0].hosts, "any");
+	CHECK_STR(conf.subsys[0].secrets, "");
+	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\nsecrets = /s\n"), 0);
+	CHECK_STR(conf.subsys[0].secrets, "/s");
 	CHECK_EQ(load(DISK "[subsystem " NQN "2]\nhosts = any\nnamespaces = 7=d\n"), 0);
 	CHECK(strcmp(conf.subsys[0].serial, serial) != 0);
 }

@@ -11,8 +11,9 @@
 
 #include "file_open.h"
 
+/** Whether other users have no access. */
 static int
-key_file_check(int fd, char *err, size_t err_size)
+key_file_own(int fd, char *err, size_t err_size)
 {
 	struct stat st;
 
@@ -30,6 +31,32 @@ key_file_check(int fd, char *err, size_t err_size)
 		         st.st_mode & 0777);
 		return -EACCES;
 	}
+	return 0;
+}
+
+int
+key_file_open(const char *path, char *err, size_t err_size)
+{
+	int fd = file_open(path, err, err_size), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = key_file_own(fd, err, err_size);
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int
+key_file_check(int fd, char *err, size_t err_size)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0) {
+		snprintf(err, err_size, "%s", strerror(errno));
+		return -errno;
+	}
 	if (st.st_size < KEY_FILE_MIN_BYTES || st.st_size > WEFT_HASH_KEY_MAX_BYTES) {
 		snprintf(err, err_size, "has %lld octets; a key has %d to %d",
 		         (long long)st.st_size, KEY_FILE_MIN_BYTES, WEFT_HASH_KEY_MAX_BYTES);
@@ -41,7 +68,7 @@ key_file_check(int fd, char *err, size_t err_size)
 int
 key_file_read(const char *path, struct key_file *out, char *err, size_t err_size)
 {
-	int fd = file_open(path, err, err_size), rc;
+	int fd = key_file_open(path, err, err_size), rc;
 	ssize_t n;
 
 	memset(out, 0, sizeof(*out));

@@ -18,6 +18,13 @@ struct key_file {
 };
 
 /**
+ * Open a file with secrets. Returns the descriptor (O_CLOEXEC), which the caller closes. -EACCES:
+ * its owner is neither this user nor root, or other users may read or write it; -errno of opening
+ * it. err gets one line without the file's name.
+ */
+int key_file_open(const char *path, char *err, size_t err_size);
+
+/**
  * Read a key file. -EACCES: its owner is neither this user nor root, or other users may read or
  * write it; -EINVAL: not a regular file, or not KEY_FILE_MIN_BYTES to WEFT_HASH_KEY_MAX_BYTES long;
  * -errno of opening and reading it. err gets one line without the file's name.

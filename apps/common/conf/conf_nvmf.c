@@ -54,7 +54,13 @@ const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS] = {
                  "its rights is a namespace that is read only"},
         {"hosts", CONF_T_HOSTS, F(conf_subsys, hosts), .required = true,
          .help = "NQNs of the hosts that may use it, with commas between (`/etc/nvme/hostnqn` on "
-                 "Linux), or `any`. A host tells its NQN, and does not prove it"},
+                 "Linux), or `any`. Without `secrets` a host tells its NQN and does not prove it"},
+        {"secrets", CONF_T_PATH, F(conf_subsys, secrets), .unset = "hosts prove nothing",
+         .help = "file with the secrets by which hosts prove their NQN (DH-HMAC-CHAP, "
+                 "docs/nvmeof.md). A line has `HOSTNQN DHHC-1:hh:BASE64:`, and may have the secret "
+                 "by which controllers prove theirs behind it. A host without a line is refused. "
+                 "The file must belong to the user or root, and others must not have access to it. "
+                 "SIGHUP reads it again: controllers end whose host's line is another one"},
         {"serial", CONF_T_STR, F(conf_subsys, serial), .unset = "made from the NQN",
          .help = "serial number that hosts see, up to 20 printable characters. Keep it: for a host "
                  "another serial number is another subsystem"},

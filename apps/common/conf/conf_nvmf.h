@@ -49,6 +49,7 @@ struct conf_subsys {
 	uint32_t nns;
 	/** NQNs with commas between; "any" */
 	char hosts[CONF_HOSTS_MAX];
+	char secrets[CONF_PATH_MAX];      /**< nvmf_secrets.h; empty: hosts prove nothing */
 	char serial[CONF_SERIAL_MAX + 1]; /**< after the load: never empty */
 	char model[41];
 	uint32_t access; /**< enum weft_nvmf_ana_state */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf_secrets.h"
 #include <weft/hash.h>
 
 #define HMAC_BLOCK_BYTES 64 /* RFC 2104 s2, of SHA-256 */
@@ -105,6 +106,8 @@ key_check(const struct conf *c, char *err, size_t err_size)
 	}
 	for (uint32_t i = 0; rc == 0 && i < c->nexports; i++)
 		rc = check_export(c, keys, &c->exports[i], err, err_size);
+	if (rc == 0)
+		rc = nvmf_secrets_check(c, err, err_size);
 	if (keys != NULL)
 		explicit_bzero(keys, (c->nclients + 1) * sizeof(*keys));
 	free(keys);

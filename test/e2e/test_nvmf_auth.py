@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""NVMe hosts prove their names to weft-target by DH-HMAC-CHAP (NVMe Base 2.0 s8.13), by secrets of a file: the right one, a wrong one,
+one that changes at SIGHUP; faults of the file; and secrets are in nothing that the target tells."""
+import base64
+import hashlib
+import hmac
+import os
+import signal
+import struct
+import sys
+import tarfile
+import zlib
+
+sys.dont_write_bytecode = True
+from lan import enter  # noqa: E402
+from test_nvmf_tcp import HOST, NQN, Disks, Queue  # noqa: E402
+from test_offline import edit, until  # noqa: E402
+from weft_e2e import main, path, run  # noqa: E402
+
+OTHER = HOST.replace("1111", "2222")
+AUTH_SEND, AUTH_RECEIVE, REQUIRED = 5, 6, 0x191
+FAILURE = 0xf1
+
+
+def secret(octet):
+    """A key of 32 octets, and as text."""
+    key = bytes([octet]) * 31 + b"\xa5"
+    return key, "DHHC-1:00:" + base64.b64encode(key + struct.pack("<I", zlib.crc32(key))).decode() + ":"
+
+
+KEY, TEXT = secret(1)
+CTRL, CTRL_TEXT = secret(2)
+NEW, NEW_TEXT = secret(3)
+
+
+def response(key, challenge, seq, role, own, peer):
+    return hmac.new(key, challenge + struct.pack("<IHB", seq, 7, 0) + role + own.encode() + b"\0" + peer.encode(), hashlib.sha256).digest()
+
+
+class Host(Queue):
+    """A queue whose host sets CC.EN when it has proved its name, and not with Connect."""
+
+    proved = False
+
+    def do(self, opcode, nsid=0, *args, **kw):
+        return super().do(opcode, nsid, *args, **kw) if (opcode, nsid) != (0x7f, 0) or self.proved else (0, 0)
+
+    def tell(self, message):
+        assert self.do(0x7f, AUTH_SEND, 0xe90101 << 8, len(message), data=message)[0] == 0
+
+    def hear(self):
+        assert self.do(0x7f, AUTH_RECEIVE, 0xe90101 << 8, 4096, room=4096)[0] == 0
+        return self.data
+
+    def prove(self, key, ctrl=None):
+        """0, or the reason of the failure. With the null group and SHA-256; ctrl: the controller's key, which it must have."""
+        self.tell(struct.pack("<BBxxHBBBBBB30s30s", 0, 0, 7, 0, 1, 1, 0, 1, 1, b"\1", b"\0"))
+        m = self.hear()
+        assert m[:2] == b"\1\1" and m[6] == 32 and m[8:10] == b"\1\0", m[:16]
+        seq, = struct.unpack_from("<I", m, 12)
+        ours = b"\x77" * 32
+        self.tell(struct.pack("<BBxxHBxBxHI", 1, 2, 7, 32, ctrl is not None, 0, 9 if ctrl else 0)
+                  + response(key, m[16:48], seq, b"HostHost", self.host, NQN) + ours)
+        m = self.hear()
+        if m[1] == FAILURE:
+            return m[7]
+        assert m[:2] == b"\1\3" and m[8] == (ctrl is not None), m[:16]
+        if ctrl:
+            assert m[16:48] == response(ctrl, ours, 9, b"Controller", NQN, self.host)
+            self.tell(struct.pack("<BBxxH10x", 1, 4, 7))
+        self.proved = True
+        return 0
+
+
+def connect(t, host=HOST, **kw):
+    q = Host(t, host=host, **kw)
+    q.host = host
+    return q
+
+
+def secrets(t, *lines, mode=0o600):
+    with open(path(t.name_ + ".dhchap"), "w") as f:
+        f.write("# hosts\n\n" + "".join(line + "\n" for line in lines))
+    os.chmod(f.name, mode)
+
+
+class Guarded(Disks):
+    def __init__(self, name, n, *lines):
+        super().__init__(name, n, hosts="any")
+        edit(self, "hosts = any", f"hosts = any\nsecrets = {path(name + '.dhchap')}")
+        secrets(self, *lines)
+
+
+def test_proof():
+    """The right secret works on each queue, in both directions; wrong ones and hosts without a line are refused, told and counted."""
+    t = Guarded("a1", 1, f"{HOST} {TEXT} {CTRL_TEXT}", f"{OTHER}  {NEW_TEXT}").start()
+    admin = connect(t)
+    assert admin.status == 0 and admin.result >> 17 & 1
+    assert admin.do(6, 0, 1, room=4096)[0] & 0x7ff == REQUIRED
+    assert admin.prove(KEY, CTRL) == 0
+    assert admin.do(0x7f, 0, cdw11=0x14, cdw12=0x460001)[0] == 0
+    io = connect(t, qid=1, cntlid=admin.cntlid)
+    assert io.read(0, 512) & 0x7ff == REQUIRED
+    assert io.prove(KEY) == 0
+    assert io.write(0, b"a" * 4096) == 0 and io.read(0, 4096) == b"a" * 4096
+    t.counts(auth_done=2, auth_failed_proof=0)
+    (number, _), = t.tel("nvmf_controller").items()
+    seen = t.tel("nvmf_controller", number)
+    assert seen["must_prove"] == 1 and seen["proved"] == 1, seen
+    # the secret of another host; a proof of the controllers' that there is none for
+    assert connect(t).prove(NEW) == 1
+    assert connect(t, host=OTHER).prove(NEW, CTRL) == 1
+    assert connect(t, host=OTHER).prove(NEW) == 0
+    t.counts(auth_done=3, auth_failed_proof=2)
+    until(t, f"host {HOST} was refused, as it has not proved its name: its secret is wrong")
+    assert connect(t, host=HOST.replace("1111", "3333")).status & 0x7ff == 0x184
+    assert io.read(0, 4096) == b"a" * 4096
+    # nothing tells a secret
+    out = path("a1.tar.gz")
+    t.ctl("support-bundle", out)
+    with tarfile.open(out) as tar:
+        told = b"".join(tar.extractfile(m).read() for m in tar if m.isfile())
+    assert b"secrets = (removed)" in told
+    told += t.logged().encode() + "".join(str(t.tel(x)) for x in ("nvmf", "nvmf_controller", "nvmf_subsystem")).encode()
+    for word in (TEXT, CTRL_TEXT, NEW_TEXT):
+        assert word[10:30].encode() not in told
+    assert t.term() == 0
+
+
+def test_reload():
+    """SIGHUP: a host whose line has changed connects again by the new secret; others stay; a wrong file changes nothing."""
+    t = Guarded("a2", 2, f"{HOST} {TEXT}", f"{OTHER} {TEXT}").start()
+    mine, other = connect(t), connect(t, host=OTHER)
+    assert mine.prove(KEY) == 0
+    assert other.prove(KEY) == 0
+    secrets(t, f"{HOST} {NEW_TEXT[:-3]}A=:", f"{OTHER} {TEXT}")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"{path('a2.dhchap')}:3: the host's secret: its ")
+    secrets(t, f"{HOST} {NEW_TEXT}", f"{OTHER} {TEXT}")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its secrets were read again")
+    assert mine.ended()
+    assert other.do(0x7f, 0, cdw11=0x14, cdw12=0x460001)[0] == 0
+    assert connect(t).prove(KEY) == 1
+    assert connect(t).prove(NEW) == 0
+    edit(t, f"secrets = {path('a2.dhchap')}\n", "")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its hosts need not prove their names any more")
+    assert other.ended()
+    q = Queue(t)
+    assert q.status == 0 and not q.result >> 17 & 1
+    assert t.term() == 0
+
+
+def test_files():
+    """Faults of the file are told with its name and line before the target serves anything."""
+    t = Guarded("a3", 3, "")
+    name = path("a3.dhchap")
+    for lines, mode, want in (((f"{HOST} {TEXT}",), 0o640, f"{name}: is open to others (mode 640); chmod 600 it"),
+                              (("",), 0o600, f"{name}: it has no host"),
+                              (("alice " + TEXT,), 0o600, f"{name}:3: it does not begin with the NQN of a host"),
+                              ((HOST,), 0o600, f"{name}:3: no secret; write HOSTNQN DHHC-1:hh:BASE64:"),
+                              ((f"{HOST} {TEXT} {CTRL_TEXT} x",), 0o600, f"{name}:3: more than an NQN and two secrets"),
+                              ((f"{HOST} {TEXT}", f"{HOST} {NEW_TEXT}"), 0o600, f"{name}:4: this host has a line before"),
+                              ((f"{HOST} {TEXT} {TEXT}",), 0o600, f"{name}:3: both secrets are the same; make another one"),
+                              ((f"{HOST} {TEXT[:-1]}",), 0o600, f"{name}:3: the host's secret: it is not of the form DHHC-1:hh:BASE64:")):
+        secrets(t, *lines, mode=mode)
+        rc, _, err = run([t.exe, "-c", t.conf, "--check-config"])
+        assert rc != 0 and want in err, (want, err)
+        assert TEXT[10:30] not in err
+    secrets(t, f"{HOST} {TEXT}")
+    rc, _, err = run([t.exe, "-c", t.conf, "--check-config"])
+    assert rc == 0, err
+
+
+if __name__ == "__main__":
+    enter()
+    main([test_proof, test_reload, test_files])
