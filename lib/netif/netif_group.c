@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Groups: a device between a member's netif and the member's queue of the port. */
+/**
+ * @file The device of a group's member, between the member's netif and its queue of the port: each
+ * received frame goes to the member that owns its connection.
+ */
 
 #include <stdatomic.h>
 
-#include <rte_malloc.h>
 #include <rte_prefetch.h>
 
-#include "netif_flow.h"
-#include "netif_group_priv.h"
-#include "netif_learn.h"
-#include "netif_priv.h"
+#include "netif_group_member.h"
 #include "weft_tsan.h"
 
-#define GROUP_RING     1024
-#define GROUP_RING_MIN 32
-#define GROUP_RETA     128
 /** Bursts that one receive call fetches from the port when most frames are for other members. */
 #define GROUP_FETCHES 4
 /** After a wrong hash: SYNs in a row with a correct hash until the port's hash is trusted again.
@@ -28,69 +24,6 @@
 #define GROUP_PLACES    64
 #define GROUP_MISPLACED 16
 #define GROUP_STRAYS_NS (10 * WEFT_NS_PER_MS)
-
-/** Frames that wait to be handed to one sibling. */
-struct group_stage {
-	unsigned int n;
-	struct rte_mbuf *m[WEFT_NETIF_BURST];
-};
-
-/** How far a member believes the port's hash. */
-struct group_trust {
-	uint32_t left;   /**< hashes that are used before the next check; 0: check */
-	uint32_t doubt;  /**< SYNs with a correct hash that are still needed; 0: trusted */
-	uint32_t wrongs; /**< the group's count that `doubt` knows of */
-};
-
-struct group_member {
-	struct weft_netif_group *g;
-	unsigned int index;
-	bool joined;
-	bool rx, tx;                    /**< the member has a queue of the port in this direction */
-	struct weft_netif *_Atomic nif; /**< siblings wake the netif */
-	const struct weft_netif_dev *dev; /**< device of that queue */
-	void *dev_arg;
-	struct rte_mempool *pool;
-	struct rte_ring *in;    /**< frames from siblings; only this member empties the ring */
-	struct rte_ring *relay; /**< frames for member 0 to send; NULL: this member sends itself */
-	struct group_trust trust[2]; /**< IPv4, IPv6 */
-	uint64_t stray_ns;           /**< time of the last stray that counted */
-	uint8_t places, misplaced;   /**< segments checked for their queue; those in a wrong one */
-	bool ring_next;              /**< of one frame: it is the ring's turn, not the port's */
-	unsigned int moved;
-	struct weft_netif_group_stats stats;
-	struct group_stage stage[WEFT_GROUP_MEMBERS];
-	/** the member's own frames that the port gave beyond those that netif asked for */
-	unsigned int kept_first;
-	_Atomic uint32_t kept_n; /**< weft_netif_group_pending() reads it */
-	struct rte_mbuf *kept[NETIF_RX_ASK];
-	/* Member 0, when it sends for all: the frames that the port has not taken yet. */
-	unsigned int relay_next; /**< the next member whose ring is emptied */
-	unsigned int pend_first, pend_n;
-	struct rte_mbuf *pend[WEFT_NETIF_BURST];
-} __rte_cache_aligned;
-
-struct weft_netif_group {
-	struct netif_steer steer;
-	bool rss;
-	_Atomic uint32_t link_down; /**< written by member 0 */
-	/** times that a member's trust in the port's hash ended, for IPv4 and IPv6; all members
-	 * then doubt it */
-	_Atomic uint32_t wrongs[2];
-	uint32_t ring_mbufs;       /**< received frames that all rings can hold */
-	struct netif_flows *flows; /**< of a port with RSS; else NULL */
-	struct netif_learn *learn; /**< likewise */
-	struct group_member member[];
-};
-
-/** The member that owns the connections with this hash. */
-static inline unsigned int
-group_owner(const struct weft_netif_group *g, uint32_t hash)
-{
-	if (unlikely(g->flows != NULL && netif_flow_adopts(g->flows)))
-		return netif_flow_owner(g->flows, hash);
-	return netif_steer_member(&g->steer, hash);
-}
 
 /* ---- Handing over ---- */
 
@@ -535,18 +468,6 @@ static const struct weft_netif_dev group_dev = {.rx = group_rx,
                                                 .tx_count = group_tx_count,
                                                 .arm = group_arm};
 
-/* Frees the frames in the ring. Returns how many. */
-static unsigned int
-group_ring_drop(struct rte_ring *r)
-{
-	unsigned int n = 0;
-	void *m;
-
-	for (; rte_ring_sc_dequeue(r, &m) == 0; n++)
-		rte_pktmbuf_free(m);
-	return n;
-}
-
 int
 netif_group_join(struct weft_netif *nif)
 {
@@ -608,7 +529,7 @@ netif_group_leave(struct weft_netif *nif)
 	/* No member sends for the others any more. */
 	for (unsigned int i = 1; i < g->steer.members; i++)
 		if (g->member[i].relay != NULL)
-			g->member[i].stats.leave_drops += group_ring_drop(g->member[i].relay);
+			g->member[i].stats.leave_drops += netif_group_ring_drop(g->member[i].relay);
 }
 
 void
@@ -670,291 +591,4 @@ weft_netif_handed(const struct weft_netif *nif)
 		return !rte_ring_empty(me->in) ||
 		       atomic_load_explicit(&me->kept_n, memory_order_relaxed) != 0;
 	return weft_netif_group_pending(g, me->index);
-}
-
-/* ---- Creation and end ---- */
-
-static struct rte_ring *
-group_ring(unsigned int size, int socket, unsigned int flags)
-{
-	ssize_t bytes = rte_ring_get_memsize(size);
-	struct rte_ring *r;
-
-	if (bytes < 0)
-		return NULL;
-	r = rte_zmalloc_socket("weft_ring", (size_t)bytes, RTE_CACHE_LINE_SIZE, socket);
-	if (r != NULL && rte_ring_init(r, "weft_group", size, flags) != 0) {
-		rte_free(r);
-		return NULL;
-	}
-	return r;
-}
-
-static bool
-group_attr_ok(const struct weft_netif_group_attr *a)
-{
-	if (a->members == 0 || a->members > WEFT_GROUP_MEMBERS)
-		return false;
-	if ((a->rx_queues != 1 && a->rx_queues != a->members) ||
-	    (a->tx_queues != 1 && a->tx_queues != a->members))
-		return false;
-	if (a->key != NULL &&
-	    (a->key_bytes < WEFT_GROUP_KEY_MIN || a->key_bytes > WEFT_GROUP_KEY_MAX))
-		return false;
-	/* The size of a ring is a power of two. One entry stays empty. */
-	if (a->ring_size != 0 && (!rte_is_power_of_2(a->ring_size) || a->ring_size < 2))
-		return false;
-	if (a->reta == NULL)
-		return true;
-	if (!rte_is_power_of_2(a->reta_size) || a->reta_size > WEFT_GROUP_RETA_MAX)
-		return false;
-	for (unsigned int i = 0; i < a->reta_size; i++)
-		if (a->reta[i] >= a->members)
-			return false;
-	return true;
-}
-
-/** Rings for received frames. Without RSS the ring of member 0 stays empty. */
-static unsigned int
-group_rings(const struct weft_netif_group_attr *a)
-{
-	return a->rx_queues > 1 ? a->members : a->members - 1;
-}
-
-static unsigned int
-group_ring_size(const struct weft_netif_group_attr *a)
-{
-	unsigned int most;
-
-	if (a->ring_size != 0 || a->pool_mbufs == 0 || group_rings(a) == 0)
-		return a->ring_size != 0 ? a->ring_size : GROUP_RING;
-	most = rte_align32prevpow2(RTE_MAX(a->pool_mbufs / 8 / group_rings(a), 1u));
-	most = RTE_MAX(most, (unsigned int)GROUP_RING_MIN);
-	return RTE_MIN(most, (unsigned int)GROUP_RING);
-}
-
-int
-weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif_group **out)
-{
-	unsigned int ring;
-	bool rss = a->rx_queues > 1;
-	uint16_t reta[GROUP_RETA];
-	struct weft_netif_group *g;
-
-	if (!group_attr_ok(a))
-		return -EINVAL;
-	ring = group_ring_size(a);
-	g = rte_zmalloc_socket("weft_group", sizeof(*g) + a->members * sizeof(g->member[0]),
-	                       RTE_CACHE_LINE_SIZE, a->socket);
-	if (g == NULL)
-		return -ENOMEM;
-	g->rss = rss;
-	if (rss) {
-		g->flows = rte_zmalloc_socket("weft_flows", sizeof(*g->flows), RTE_CACHE_LINE_SIZE,
-		                              a->socket);
-		g->learn = rte_zmalloc_socket("weft_learn", sizeof(*g->learn), RTE_CACHE_LINE_SIZE,
-		                              a->socket);
-	}
-	if (rss && (g->flows == NULL || g->learn == NULL)) {
-		weft_netif_group_destroy(g);
-		return -ENOMEM;
-	}
-	g->ring_mbufs = group_rings(a) * ring;
-	for (unsigned int i = 0; i < GROUP_RETA; i++)
-		reta[i] = (uint16_t)(i % a->members);
-	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : netif_rss_key,
-	                 a->reta != NULL ? a->reta : reta,
-	                 a->reta != NULL ? a->reta_size : GROUP_RETA);
-	if (rss) {
-		netif_flow_init(g->flows, a->members, g->steer.reta, g->steer.reta_mask + 1);
-		netif_learn_init(g->learn, g->steer.reta, g->steer.reta_mask + 1);
-		if (a->astray)
-			netif_flow_adopt(g->flows);
-	}
-	for (unsigned int i = 0; i < a->members; i++) {
-		struct group_member *m = &g->member[i];
-
-		m->g = g;
-		m->index = i;
-		m->rx = rss || i == 0;
-		m->tx = a->tx_queues > 1 || i == 0;
-		/*
-		 * Only members with a receive queue hand frames over. With several producers, none
-		 * waits for another that was interrupted (relaxed tail sync).
-		 */
-		m->in = group_ring(ring, a->socket,
-		                   RING_F_SC_DEQ | (rss ? RING_F_MP_RTS_ENQ : RING_F_SP_ENQ));
-		if (m->in != NULL && !m->tx)
-			/* Its frames are from the transmit pool, and counted there. */
-			m->relay = group_ring(a->ring_size != 0 ? a->ring_size : GROUP_RING,
-			                      a->socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		if (m->in == NULL || (!m->tx && m->relay == NULL)) {
-			weft_netif_group_destroy(g);
-			return -ENOMEM;
-		}
-	}
-	*out = g;
-	return 0;
-}
-
-static void
-group_ring_free(struct rte_ring *r)
-{
-	if (r == NULL)
-		return;
-	(void)group_ring_drop(r);
-	rte_free(r);
-}
-
-void
-weft_netif_group_destroy(struct weft_netif_group *g)
-{
-	if (g == NULL)
-		return;
-	for (unsigned int i = 0; i < g->steer.members; i++) {
-		group_ring_free(g->member[i].in);
-		group_ring_free(g->member[i].relay);
-	}
-	rte_free(g->flows);
-	rte_free(g->learn);
-	rte_free(g);
-}
-
-/* ---- Queries, and source ports ---- */
-
-unsigned int
-weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,
-                       uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port)
-{
-	/* The port hashes what is in the packets. */
-	const struct weft_ip to = weft_ip_bare(local), from = weft_ip_bare(remote);
-
-	return group_owner(g, netif_steer_hash(&g->steer, &from, remote_port, &to, local_port));
-}
-
-/** The member's group, if its connections are counted, and the hash of a connection. */
-static struct group_member *
-group_counts(struct weft_netif *nif, const struct weft_netif_flow *f, uint32_t *hash)
-{
-	struct weft_netif_group *g = nif->attr.group;
-	struct weft_ip to, from;
-
-	if (g == NULL || !g->rss)
-		return NULL;
-	to = weft_ip_bare(f->local);
-	from = weft_ip_bare(f->remote);
-	*hash = netif_steer_hash(&g->steer, &from, f->remote_port, &to, f->local_port);
-	return &g->member[nif->attr.group_index];
-}
-
-bool
-weft_netif_flow_hold(struct weft_netif *nif, const struct weft_netif_flow *f)
-{
-	uint32_t hash;
-	struct group_member *me = group_counts(nif, f, &hash);
-
-	if (me == NULL || netif_flow_hold(me->g->flows, me->index, hash))
-		return true;
-	me->stats.owner_changed++;
-	return false;
-}
-
-void
-weft_netif_flow_release(struct weft_netif *nif, const struct weft_netif_flow *f)
-{
-	uint32_t hash;
-	struct group_member *me = group_counts(nif, f, &hash);
-
-	if (me != NULL)
-		netif_flow_release(me->g->flows, me->index, hash);
-}
-
-void
-weft_netif_flow_full(struct weft_netif *nif, bool full)
-{
-	struct weft_netif_group *g = nif->attr.group;
-
-	if (g != NULL && g->rss)
-		netif_flow_full(g->flows, nif->attr.group_index, full);
-}
-
-bool
-weft_netif_flow_pin(struct weft_netif *nif, const struct weft_netif_flow *f)
-{
-	uint32_t hash;
-	struct group_member *me = group_counts(nif, f, &hash);
-
-	if (me == NULL || netif_flow_pin(me->g->flows, me->index, hash, netif_now(nif)))
-		return true;
-	me->stats.owner_changed++;
-	return false;
-}
-
-uint32_t
-weft_netif_group_ring_mbufs(const struct weft_netif_group *g)
-{
-	return g->ring_mbufs;
-}
-
-unsigned int
-weft_netif_group_members(const struct weft_netif_group *g)
-{
-	return g->steer.members;
-}
-
-bool
-weft_netif_group_has_rss(const struct weft_netif_group *g)
-{
-	return g->rss;
-}
-
-const struct weft_netif_group_stats *
-weft_netif_group_stats(const struct weft_netif_group *g, unsigned int member)
-{
-	return &g->member[member].stats;
-}
-
-int
-weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
-                     uint16_t dst_port, const struct weft_rand *rand,
-                     bool (*usable)(void *arg, uint16_t port), void *arg)
-{
-	const struct weft_ip from = weft_ip_bare(src), to = weft_ip_bare(dst);
-	struct weft_netif_group *g = nif->attr.group;
-	uint32_t first;
-	int port;
-
-	if (g != NULL && g->rss && netif_flow_adopts(g->flows)) {
-		const struct netif_pick k = {.steer = &g->steer,
-		                             .flows = g->flows,
-		                             .learn = g->learn,
-		                             .member = nif->attr.group_index,
-		                             .src = &from,
-		                             .dst = &to,
-		                             .dst_port = dst_port,
-		                             .now_ns = netif_now(nif),
-		                             .rand = rand,
-		                             .usable = usable,
-		                             .arg = arg};
-		struct weft_netif_group_stats *st = &g->member[k.member].stats;
-
-		port = netif_pick_port(&k, &st->ports_learnt);
-		st->no_port += port < 0;
-		return port;
-	}
-	if (g != NULL) {
-		port = netif_steer_pick(&g->steer, nif->attr.group_index, &from, &to, dst_port,
-		                        rand, usable, arg);
-		g->member[nif->attr.group_index].stats.no_port += port < 0;
-		return port;
-	}
-	/* RFC 6056 s3.3.1. */
-	first = weft_rand_u32(rand) % WEFT_PORT_COUNT;
-	for (uint32_t i = 0; i < WEFT_PORT_COUNT; i++) {
-		uint16_t p = (uint16_t)(WEFT_PORT_FIRST + (first + i) % WEFT_PORT_COUNT);
-
-		if (usable(arg, p))
-			return p;
-	}
-	return -EADDRNOTAVAIL;
 }
