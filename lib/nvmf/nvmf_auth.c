@@ -505,6 +505,21 @@ auth_entries_ok(const struct weft_nvmf_auth *entries, uint32_t n)
 	return 0;
 }
 
+/** Whether the subsystem knows just this: each reload of a configuration sets it again. */
+static bool
+auth_set_before(const struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n)
+{
+	bool same;
+
+	nvmf_lock(s->target);
+	same = n == s->nauth;
+	for (uint32_t i = 0; i < n && same; i++)
+		same = strcmp(s->auth[i].hostnqn, entries[i].hostnqn) == 0 &&
+		       auth_same(&s->auth[i], &entries[i]);
+	nvmf_unlock(s->target);
+	return same;
+}
+
 int
 weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n)
 {
@@ -515,6 +530,8 @@ weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entr
 
 	if (r != 0 || (n > 0 && t->attr.random == NULL))
 		return r != 0 ? r : -EINVAL;
+	if (auth_set_before(s, entries, n))
+		return 0;
 	is.auth = n == 0 ? NULL : calloc(n, sizeof(is.auth[0]));
 	if (n > 0 && is.auth == NULL)
 		return -ENOMEM;

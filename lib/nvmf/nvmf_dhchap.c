@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <isa-l/crc.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
@@ -44,20 +45,6 @@ nvmf_dhchap_dh_bytes(uint8_t group)
 
 /* ---- Secrets ---- */
 
-/** CRC-32 of zlib and Ethernet. */
-static uint32_t
-dhchap_crc(const uint8_t *p, size_t n)
-{
-	uint32_t crc = 0xffffffffU;
-
-	while (n-- > 0) {
-		crc ^= *p++;
-		for (int i = 0; i < 8; i++)
-			crc = crc >> 1 ^ (0xedb88320U & (0U - (crc & 1)));
-	}
-	return ~crc;
-}
-
 /** The key's octets and the CRC behind them. Returns how many, or -1. */
 static int
 dhchap_base64(const char *text, size_t len, uint8_t out[WEFT_NVMF_SECRET_BYTES + 8])
@@ -90,7 +77,8 @@ dhchap_secret(const char *text, struct weft_nvmf_secret *out)
 		why = "its key is no base64 of 36, 52 or 68 octets";
 	else if (n != 32 + (int)CRC_BYTES && n != 48 + (int)CRC_BYTES && n != 64 + (int)CRC_BYTES)
 		why = "its key has not 32, 48 or 64 octets";
-	else if (dhchap_crc(raw, (size_t)n - CRC_BYTES) != weft_nvmf_get32(raw + n - CRC_BYTES))
+	else if (crc32_gzip_refl(0, raw, (uint64_t)n - CRC_BYTES) !=
+	         weft_nvmf_get32(raw + n - CRC_BYTES))
 		why = "its CRC is wrong: a character is wrong or missing";
 	if (why == NULL) {
 		out->bytes = (uint8_t)(n - (int)CRC_BYTES);
