@@ -11,70 +11,53 @@
 
 #include "file_open.h"
 
-/** Whether other users have no access. */
+/** Open a file to which other users have no access. */
 static int
-key_file_own(int fd, char *err, size_t err_size)
+key_file_own(const char *path, struct stat *st, char *err, size_t err_size)
 {
-	struct stat st;
+	int fd = file_open(path, err, err_size), rc = -EACCES;
 
-	if (fstat(fd, &st) != 0) {
-		snprintf(err, err_size, "%s", strerror(errno));
-		return -errno;
-	}
-	if (st.st_uid != geteuid() && st.st_uid != 0) {
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, st) != 0) {
+		rc = -errno;
+		snprintf(err, err_size, "%s", strerror(-rc));
+	} else if (st->st_uid != geteuid() && st->st_uid != 0) {
 		snprintf(err, err_size, "belongs to user %u, and this program runs as user %u",
-		         (unsigned int)st.st_uid, (unsigned int)geteuid());
-		return -EACCES;
-	}
-	if ((st.st_mode & 077) != 0) {
+		         (unsigned int)st->st_uid, (unsigned int)geteuid());
+	} else if ((st->st_mode & 077) != 0) {
 		snprintf(err, err_size, "is open to others (mode %03o); chmod 600 it",
-		         st.st_mode & 0777);
-		return -EACCES;
+		         st->st_mode & 0777);
+	} else {
+		return fd;
 	}
-	return 0;
+	close(fd);
+	return rc;
 }
 
 int
 key_file_open(const char *path, char *err, size_t err_size)
 {
-	int fd = file_open(path, err, err_size), rc;
-
-	if (fd < 0)
-		return fd;
-	rc = key_file_own(fd, err, err_size);
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return rc;
-}
-
-static int
-key_file_check(int fd, char *err, size_t err_size)
-{
 	struct stat st;
 
-	if (fstat(fd, &st) != 0) {
-		snprintf(err, err_size, "%s", strerror(errno));
-		return -errno;
-	}
-	if (st.st_size < KEY_FILE_MIN_BYTES || st.st_size > WEFT_HASH_KEY_MAX_BYTES) {
-		snprintf(err, err_size, "has %lld octets; a key has %d to %d",
-		         (long long)st.st_size, KEY_FILE_MIN_BYTES, WEFT_HASH_KEY_MAX_BYTES);
-		return -EINVAL;
-	}
-	return 0;
+	return key_file_own(path, &st, err, err_size);
 }
 
 int
 key_file_read(const char *path, struct key_file *out, char *err, size_t err_size)
 {
-	int fd = key_file_open(path, err, err_size), rc;
+	struct stat st;
+	int fd = key_file_own(path, &st, err, err_size), rc = 0;
 	ssize_t n;
 
 	memset(out, 0, sizeof(*out));
 	if (fd < 0)
 		return fd;
-	rc = key_file_check(fd, err, err_size);
+	if (st.st_size < KEY_FILE_MIN_BYTES || st.st_size > WEFT_HASH_KEY_MAX_BYTES) {
+		snprintf(err, err_size, "has %lld octets; a key has %d to %d",
+		         (long long)st.st_size, KEY_FILE_MIN_BYTES, WEFT_HASH_KEY_MAX_BYTES);
+		rc = -EINVAL;
+	}
 	if (rc == 0) {
 		n = read(fd, out->key, sizeof(out->key));
 		if (n < KEY_FILE_MIN_BYTES) {
